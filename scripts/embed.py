@@ -15,7 +15,7 @@ def main():
             for name in sorted(names):
                 print(os.path.join(folder, name))
         return
-    out = ["/* Made by scripts/embed.py. */", '#include "serve/serve.h"', ""]
+    out = ["/* Made by scripts/embed.py. */", '#include "page/page.h"', ""]
     entries = []
     for i, path in enumerate(sys.argv[2:]):
         data = open(path, "rb").read()

@@ -12,7 +12,7 @@
 #include "cli/doctor.h"
 #include "cli/text.h"
 #include "doctor/doctor.h"
-#include "export/text.h"
+#include "text/text.h"
 
 enum { STATE_WIDTH = 10, TEXT_COLUMN = 28 };
 

@@ -3,7 +3,7 @@
 
 #include "cli/cli.h"
 #include "export/export.h"
-#include "export/outfile.h"
+#include "text/outfile.h"
 
 struct options {
 	const char *type, *output, *show, *by;
@@ -100,14 +100,14 @@ static int run(void *values, int argc, char **argv)
 				      .lazy = o->lazy,
 				      .blobs = o->blobs,
 				      .separate_strings = o->separate_strings,
-				      .normalize = o->normalize,
-				      .shift = o->shift,
+				      .choice.normalize = o->normalize,
+				      .choice.shift = o->shift,
 				      .show = o->show,
 				      .by = o->by,
-				      .tables = o->tables.v,
-				      .table_count = o->tables.n,
-				      .times = o->times.v,
-				      .time_count = o->times.n};
+				      .choice.tables = o->tables.v,
+				      .choice.table_count = o->tables.n,
+				      .choice.times = o->times.v,
+				      .choice.time_count = o->times.n};
 	int rc;
 
 	if (o->json) {

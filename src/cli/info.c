@@ -12,8 +12,9 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "query/operand.h"
 #include "cli/cli.h"
-#include "export/text.h"
+#include "text/text.h"
 #include "query/query.h"
 #include "stats/stats.h"
 

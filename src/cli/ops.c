@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "export/outfile.h"
+#include "text/outfile.h"
 #include "ops/ops.h"
 #include "stats/stats.h"
 

@@ -14,9 +14,10 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "query/operand.h"
 #include "cli/cli.h"
 #include "cli/prompt.h"
-#include "export/outfile.h"
+#include "text/outfile.h"
 #include "sql/print.h"
 #include "stats/stats.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "export/outfile.h"
+#include "text/outfile.h"
 #include "stats/filter.h"
 #include "stats/view.h"
 

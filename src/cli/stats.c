@@ -9,9 +9,10 @@
 #include <sys/stat.h>
 
 #include "base/mem.h"
+#include "query/operand.h"
 #include "cli/cli.h"
 #include "export/export.h"
-#include "export/outfile.h"
+#include "text/outfile.h"
 #include "import/import.h"
 #include "stats/user.h"
 

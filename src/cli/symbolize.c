@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "query/operand.h"
 #include "cli/cli.h"
 #include "cli/symbol_dirs.h"
 #include "stats/stats.h"

@@ -16,10 +16,10 @@
 
 #include "export/chrome_samples.h"
 #include "export/formats.h"
-#include "export/outfile.h"
-#include "export/progress.h"
-#include "export/tables.h"
-#include "export/text.h"
+#include "text/outfile.h"
+#include "text/progress.h"
+#include "views/tables.h"
+#include "text/text.h"
 #include "export/timeline.h"
 #include "query/gpu.h"
 

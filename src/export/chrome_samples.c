@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "export/text.h"
+#include "text/text.h"
 #include "query/stacks.h"
 
 enum { ROOT = 1, DEEPEST = 8192 };

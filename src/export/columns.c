@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/outfile.h"
-#include "export/progress.h"
+#include "text/outfile.h"
+#include "text/progress.h"
 
 /* ---- types ---- */
 

@@ -8,7 +8,7 @@
 #ifndef WS_EXPORT_COLUMNS_H
 #define WS_EXPORT_COLUMNS_H
 
-#include "export/view.h"
+#include "views/view.h"
 
 enum ws_xtype {
 	WS_XT_NULL, /* never filled */

@@ -12,7 +12,7 @@
 
 #include "export/flame.h"
 #include "export/formats.h"
-#include "export/text.h"
+#include "text/text.h"
 
 struct lines {
 	struct ws_text *v;

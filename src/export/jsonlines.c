@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "export/formats.h"
-#include "export/text.h"
+#include "text/text.h"
 
 struct jsonlines_writer {
 	struct ws_xwriter w;

@@ -16,11 +16,11 @@
 #include <string.h>
 
 #include "export/formats.h"
-#include "export/outfile.h"
-#include "export/progress.h"
+#include "text/outfile.h"
+#include "text/progress.h"
 #include "export/proto.h"
-#include "export/tables.h"
-#include "export/text.h"
+#include "views/tables.h"
+#include "text/text.h"
 #include "export/timeline.h"
 #include "query/gpu.h"
 #include "query/stacks.h"

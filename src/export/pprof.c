@@ -15,9 +15,9 @@
 #include "export/flame.h"
 #include "export/formats.h"
 #include "export/proto.h"
-#include "export/tables.h"
-#include "export/text.h"
-#include "stats/texts.h"
+#include "views/tables.h"
+#include "text/text.h"
+#include "text/texts.h"
 
 /* Fields of profile.proto. */
 enum {

@@ -11,7 +11,7 @@
 
 #include "export/flame.h"
 #include "export/formats.h"
-#include "export/text.h"
+#include "text/text.h"
 
 struct output {
 	struct ws_export *x;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "export/formats.h"
-#include "export/sqlite_value.h"
+#include "views/sqlite_value.h"
 
 struct sqlite_writer {
 	struct ws_xwriter w;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/outfile.h"
+#include "text/outfile.h"
 
 /* ---- merging ---- */
 
@@ -316,43 +316,4 @@ bool ws_links_from(const struct ws_links *l, uint64_t process, uint64_t api_clas
 bool ws_links_to(const struct ws_links *l, uint64_t process, uint64_t correlation)
 {
 	return correlation != WS_NO_U32 && ws_pages_has(&l->calls, process, correlation);
-}
-
-/* ---- words ---- */
-
-const char *ws_copy_name(uint64_t kind)
-{
-	static const char *const names[] = {"Memcpy",
-					    "Memcpy HtoD",
-					    "Memcpy DtoH",
-					    "Memcpy HtoA",
-					    "Memcpy AtoH",
-					    "Memcpy AtoA",
-					    "Memcpy AtoD",
-					    "Memcpy DtoA",
-					    "Memcpy DtoD",
-					    "Memcpy HtoH",
-					    "Memcpy PtoP",
-					    "Unified memory HtoD",
-					    "Unified memory DtoH",
-					    "Unified memory DtoD"};
-
-	return names[kind < WS_COUNT(names) ? kind : 0];
-}
-
-const char *ws_memory_name(uint64_t kind)
-{
-	static const char *const names[] = {"Pageable",	      "Pinned",	 "Device",
-					    "Array",	      "Managed", "Device Static",
-					    "Managed Static", "Unknown"};
-
-	return names[kind < WS_COUNT(names) ? kind : WS_COUNT(names) - 1];
-}
-
-const char *ws_sync_name(uint64_t type)
-{
-	static const char *const names[] = {"Synchronization", "Event Sync", "Stream Wait Event",
-					    "Stream Sync", "Context Sync"};
-
-	return names[type < WS_COUNT(names) ? type : 0];
 }

@@ -56,10 +56,4 @@ bool ws_links_from(const struct ws_links *l, uint64_t process, uint64_t api_clas
 		   uint64_t correlation);
 bool ws_links_to(const struct ws_links *l, uint64_t process, uint64_t correlation);
 
-/* ---- words ---- */
-
-const char *ws_copy_name(uint64_t kind);   /* "Memcpy HtoD" */
-const char *ws_memory_name(uint64_t kind); /* "Device" */
-const char *ws_sync_name(uint64_t type);   /* "Stream Sync" */
-
 #endif

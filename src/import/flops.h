@@ -3,7 +3,7 @@
 #ifndef WS_IMPORT_FLOPS_H
 #define WS_IMPORT_FLOPS_H
 
-#include "import/json.h"
+#include "text/json.h"
 
 /*
  * `dims` is "Input Dims", `concrete` "Concrete Inputs" (either may be WS_J_NONE). Formulas, with a

@@ -4,7 +4,7 @@
 #define WS_IMPORT_FORMATS_H
 
 #include "import/into.h"
-#include "import/source.h"
+#include "text/source.h"
 
 int ws_sqlite_import(struct ws_into *o, const char *path);
 int ws_perfetto_import(struct ws_into *o, struct ws_source *s);

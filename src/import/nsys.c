@@ -332,7 +332,7 @@ static const struct {
 	const char *table, *columns;
 } known[] = {
 #define WS_KNOWN(table, columns) {table, columns},
-#include "export/known.def"
+#include "schema/known.def"
 #undef WS_KNOWN
 };
 

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "import/json.h"
+#include "text/json.h"
+#include "schema/foreign.h"
 #include "import/nsys.h"
 
 /* ---- call chains ---- */
@@ -184,7 +185,7 @@ static bool number_counter(struct ws_nsys *n, uint32_t counter, const char *tabl
 	before = ws_map_get(&n->counters, counter, NULL);
 	if (!before) {
 		ws_map_set(&n->counters, counter, hash);
-		ws_text_printf(&fact, WS_INTO_COUNTER_FACT "%" PRIu32, counter);
+		ws_text_printf(&fact, WS_FOREIGN_COUNTER_FACT "%" PRIu32, counter);
 		ws_into_meta(n->o, fact.s, value.s, value.len);
 	}
 	ws_text_free(&fact);
@@ -532,7 +533,7 @@ static void put_columns(struct ws_nsys *n, const char *name, sqlite3_stmt *s,
 		else if (slices && (c == u->thread || c == u->label))
 			ws_text_puts(&spec, c == u->thread ? "t" : "n");
 	}
-	ws_text_printf(&fact, WS_INTO_TABLE_FACT "%.200s", name);
+	ws_text_printf(&fact, WS_FOREIGN_TABLE_FACT "%.200s", name);
 	ws_into_meta(n->o, fact.s, spec.s, spec.len);
 	ws_text_free(&fact);
 	ws_text_free(&spec);

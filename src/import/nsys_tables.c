@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "import/nsys.h"
+#include "schema/foreign.h"
 
 /* ---- processes and threads ---- */
 
@@ -190,12 +191,12 @@ static void skip_made_again(struct ws_nsys *n, const char *fact, const char *val
 {
 	static const char *const metrics[] = {"GPU_METRICS", "NET_NIC_METRIC",
 					      "NET_IB_SWITCH_METRIC"};
-	size_t table = sizeof(WS_INTO_TABLE_FACT) - 1;
+	size_t table = sizeof(WS_FOREIGN_TABLE_FACT) - 1;
 
-	if (!strncmp(fact, WS_INTO_TABLE_FACT, table) && value &&
+	if (!strncmp(fact, WS_FOREIGN_TABLE_FACT, table) && value &&
 	    ws_nsys_has(n, *value == 'S' ? "WARPSIGHT_SLICE" : "WARPSIGHT_FOREIGN"))
 		ws_nsys_done(n, fact + table);
-	if (!strncmp(fact, WS_INTO_COUNTER_FACT, sizeof(WS_INTO_COUNTER_FACT) - 1) &&
+	if (!strncmp(fact, WS_FOREIGN_COUNTER_FACT, sizeof(WS_FOREIGN_COUNTER_FACT) - 1) &&
 	    ws_nsys_has(n, "WARPSIGHT_COUNTER_VALUE"))
 		for (size_t i = 0; i < WS_COUNT(metrics); i++)
 			ws_nsys_done(n, metrics[i]);

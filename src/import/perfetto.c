@@ -16,7 +16,7 @@
 #include <zlib.h>
 
 #include "import/formats.h"
-#include "import/json.h"
+#include "text/json.h"
 #include "import/perfetto.h"
 
 enum { MOST_PACKET = 64 << 20, WINDOW = 4 << 20, MOST_DEPTH = 8 };

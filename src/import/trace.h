@@ -6,147 +6,14 @@
 #define WS_IMPORT_TRACE_H
 
 #include "import/into.h"
-#include "import/json.h"
+#include "text/json.h"
 
 /* Arguments that mean something to us: X(name, text). */
-#define WS_TRACE_ARGS(X)                                                                                                           \
-	X(EXTERNAL, "External id")                                                                                                 \
-	X(EXTERNAL_2021, "external id")                                                                                            \
-	X(CORRELATION, "correlation") X(DEVICE, "device") X(CONTEXT, "context") X(STREAM, "strea"                                  \
-											  "m") X(                                  \
-		GRID,                                                                                                              \
-		"grid") X(BLOCK,                                                                                                   \
-			  "block") X(REGISTERS,                                                                                    \
-				     "registers per thread") X(SHARED,                                                             \
-							       "shared memory") X(BYTES,                                           \
-										  "bytes") X(OCCUPANCY,                            \
-											     "est"                                 \
-											     ". "                                  \
-											     "ach"                                 \
-											     "iev"                                 \
-											     "ed "                                 \
-											     "occ"                                 \
-											     "upa"                                 \
-											     "ncy"                                 \
-											     " %")                                 \
-		X(GRAPH, "graph id") X(GRAPH_NODE, "graph node id") X(PRIORITY, "priority") X(CBID, "cbid") X(                     \
-			QUEUED,                                                                                                    \
-			"queued") X(BLOCKS_SM,                                                                                     \
-				    "blocks per SM") X(WARPS_SM,                                                                   \
-						       "warps per SM") X(BANDWIDTH,                                                \
-									 "memory bandwidth "                                       \
-									 "(GB/s)") X(RECORD_FUNCTION,                              \
-										     "Record "                                     \
-										     "function "                                   \
-										     "id") X(SEQUENCE,                             \
-											     "Seq"                                 \
-											     "uen"                                 \
-											     "ce "                                 \
-											     "num"                                 \
-											     "be"                                  \
-											     "r")                                  \
-			X(FORWARD, "Fwd thread id") X(EVENT_INDEX, "Ev Idx") X(DIMS, "Input Dims") X(                              \
-				DIMS_2021,                                                                                         \
-				"Input dims") X(STRIDES,                                                                           \
-						"Input Strides") X(TYPES,                                                          \
-								   "Input type") X(CONCRETE,                                       \
-										   "Concrete "                                     \
-										   "Inputs") X(CALL_STACK,                         \
-											       "C"                                 \
-											       "a"                                 \
-											       "l"                                 \
-											       "l"                                 \
-											       " "                                 \
-											       "s"                                 \
-											       "t"                                 \
-											       "a"                                 \
-											       "c"                                 \
-											       "k")                                \
-				X(MODULES, "Module Hierarchy") X(PYTHON_ID, "Python id") X(PYTHON_PARENT, "Python parent id") X(   \
-					PYTHON_MODULE,                                                                             \
-					"Python module id") X(MEMORY_BYTES, "Bytes") X(ADDRESS,                                    \
-										       "Addr") X(ALLOCATED,                        \
-												 "Total Allocated")                \
-					X(RESERVED, "Total Reserved") X(DEVICE_TYPE, "Device "                                     \
-										     "Type") X(                                    \
-						DEVICE_ID,                                                                         \
-						"Device Id") X(COLLECTIVE,                                                         \
-							       "Collective name") X(IN_ELEMENTS, "In msg nelems")                  \
-						X(OUT_ELEMENTS, "Out msg nelems") X(                                               \
-							DTYPE,                                                                     \
-							"dtype") X(GROUP_SIZE,                                                     \
-								   "Group size") X(GROUP_NAME, "P"                                 \
-											       "r"                                 \
-											       "o"                                 \
-											       "c"                                 \
-											       "e"                                 \
-											       "s"                                 \
-											       "s"                                 \
-											       " "                                 \
-											       "G"                                 \
-											       "r"                                 \
-											       "o"                                 \
-											       "u"                                 \
-											       "p"                                 \
-											       " "                                 \
-											       "N"                                 \
-											       "a"                                 \
-											       "m"                                 \
-											       "e") X(GROUP_DESCRIPTION,           \
-												      "Process Group Description") \
-							X(GROUP_RANKS, "Process Group Ranks") X(SRC_RANK, "Src Rank") X(           \
-								DST_RANK,                                                          \
-								"Dst Rank") X(SEQ,                                                 \
-									      "Seq") X(SYNC_KIND,                                  \
-										       "cuda_"                                     \
-										       "sync_"                                     \
-										       "kind") X(WAIT_STREAM, "wait_on_stream")    \
-								X(WAIT_RECORD, "wait_on_cuda_"                                     \
-									       "event_record_"                                     \
-									       "corr_id") X(                                       \
-									WAIT_EVENT, "wait_on_"                                     \
-										    "cuda_event_"                                  \
-										    "id") X(NAME,                                  \
-											    "nam"                                  \
-											    "e") X(LABELS,                         \
-												   "labels")                       \
-									X(FLOPS, "flops") X(                                       \
-										TO_DEVICE,                                         \
-										"to device") X(FROM_DEVICE,                        \
-											       "f"                                 \
-											       "r"                                 \
-											       "o"                                 \
-											       "m"                                 \
-											       " "                                 \
-											       "d"                                 \
-											       "e"                                 \
-											       "v"                                 \
-											       "i"                                 \
-											       "c"                                 \
-											       "e")                                \
-										X(IN_SPLIT, "In "                                  \
-											    "spli"                                 \
-											    "t "                                   \
-											    "siz"                                  \
-											    "e") X(                                \
-											OUT_SPLIT,                                 \
-											"Out "                                     \
-											"split "                                   \
-											"size") X(EVENT_ID, "event_id")            \
-											X(NEVER_ENDED,                             \
-											  "never "                                 \
-											  "ended") X(WAVES,                        \
-												     "waves")                      \
-												X(PROCESS,                         \
-												  "process id")                    \
-													X(RESULT,                  \
-													  "return value")
-
 enum ws_trace_arg {
-#define X(name, text) WS_A_##name,
-	WS_TRACE_ARGS(X)
-#undef X
-		WS_A_COUNT
+#define WS_TRACE_ARG(name, text) WS_A_##name,
+#include "import/trace_args.def"
+#undef WS_TRACE_ARG
+	WS_A_COUNT
 };
 
 /* One event, as views into the window. A value that is not there has type WS_J_NONE. */
@@ -261,6 +128,8 @@ uint32_t ws_trace_u32(const struct ws_trace *t, enum ws_trace_arg a, uint32_t no
 /* Report string of an argument: a string's text, anything else as its JSON; 0 when it is not there.
  */
 uint32_t ws_trace_string(struct ws_trace *t, const struct ws_json_value *v);
+/* Before the first event. */
+void ws_trace_args_begin(void);
 /* Take the event's args apart. */
 void ws_trace_args(struct ws_trace *t, const struct ws_event *ev);
 /* What was in args and means nothing to us, as a JSON object in the report's strings; 0 when
@@ -285,6 +154,9 @@ static inline uint64_t ws_trace_end(const struct ws_trace *t, const struct ws_ev
 	return ws_trace_arg(t, WS_A_NEVER_ENDED)->type == WS_J_TRUE ? WS_NO_TIME
 								    : ev->start + ev->length;
 }
+
+/* A metadata event: the name of a process or thread. */
+void ws_trace_metadata(struct ws_trace *t, const struct ws_event *ev);
 
 /* chrome_profile.c: an event of phase P; false when it is no profile. */
 bool ws_chrome_profile(struct ws_trace *t, const struct ws_event *ev);

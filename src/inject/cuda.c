@@ -25,7 +25,7 @@
 
 #include "base/gpu_tools.h"
 #include "inject/bind.h"
-#include "inject/cuda_record.h"
+#include "ring/cuda_record.h"
 #include "schema/schema.h"
 
 enum { EXIT_MS = 800, POLL_MS = 50, FIRST_MS = 5 };

@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "inject/cupti_abi.h"
+#include "ring/cupti_abi.h"
 #include "inject/rt.h"
 
 /* What is used of libcupti. X(needed, name, arguments); all return a CUptiResult. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "inject/cuda.h"
-#include "inject/cuda_record.h"
+#include "ring/cuda_record.h"
 #include "schema/schema.h"
 
 bool ws_cuda_api_coarse;

@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 
 #include "inject/cuda.h"
-#include "inject/cuda_record.h"
+#include "ring/cuda_record.h"
 #include "inject/stack.h"
 
 _Atomic bool ws_cuda_context_seen;

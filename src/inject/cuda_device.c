@@ -8,7 +8,7 @@
 
 #include "inject/bind.h"
 #include "inject/cuda.h"
-#include "inject/cuda_record.h"
+#include "ring/cuda_record.h"
 
 /* CUdevice_attribute */
 enum { ATTR_INTEGRATED = 18, ATTR_SHARED_OPTIN = 97, ATTR_SHARED_RESERVED = 111 };

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "inject/cuda.h"
-#include "inject/cuda_record.h"
+#include "ring/cuda_record.h"
 #include "inject/stack.h"
 
 enum what { NOTHING = 0, INTO_STREAM, INTO_GRAPH };

@@ -16,7 +16,7 @@
 #include <time.h>
 
 #include "inject/cuda.h"
-#include "inject/cuda_record.h"
+#include "ring/cuda_record.h"
 #include "schema/schema.h"
 
 enum { CBIDS = 2048, DOMAINS = 7, KINDS = 64 };

@@ -9,7 +9,7 @@
  * carries its correlation.
  */
 #include "inject/cuda.h"
-#include "inject/cuda_record.h"
+#include "ring/cuda_record.h"
 
 bool ws_cuda_api_by_callback;
 

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 
 #include "inject/cuda.h"
-#include "inject/cuda_record.h"
+#include "ring/cuda_record.h"
 #include "schema/schema.h"
 
 enum { FLUSH_MS = 400 };

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "inject/cuda.h"
-#include "inject/cuda_record.h"
+#include "ring/cuda_record.h"
 
 /* CUpti_ActivitySynchronizationType, and what is no wait. */
 enum what {

@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "inject/nvtx_abi.h"
-#include "inject/nvtx_record.h"
+#include "ring/nvtx_record.h"
 #include "inject/rt.h"
 
 /* A definition that a forked child repeats. Also how a definition is passed on its way to a record.

@@ -21,7 +21,7 @@ static const struct {
 	uint8_t error, object;
 } kinds[WS_OSRT_COUNT] = {
 #define WS_OSRT_ENTRY(symbol, shown, error, object) {ERROR_##error, WS_OSRT_OBJECT_##object},
-#include "inject/osrt_functions.def"
+#include "ring/osrt_functions.def"
 };
 
 /* ---- the thread ---- */

@@ -18,7 +18,7 @@
 
 #include <errno.h>
 
-#include "inject/osrt_record.h"
+#include "ring/osrt_record.h"
 #include "inject/rt.h"
 
 #define WS_HIDDEN __attribute__((visibility("hidden")))

@@ -105,7 +105,7 @@ static inline int ws_osrt_prot(int prot)
 		(void)a1, (void)a2, (void)a3, (void)a4;                                 \
 		WS_OSRT_BODY(WS_OSRT_##symbol, ret, WS_OSRT_REAL(symbol), args, value); \
 	}
-#include "inject/osrt_functions.def"
+#include "ring/osrt_functions.def"
 
 WS_EXPORT void sync(void);
 void sync(void)

@@ -24,7 +24,7 @@ void *ws_osrt_real[WS_OSRT_COUNT];
 
 static const char *const symbols[WS_OSRT_COUNT] = {
 #define WS_OSRT_ENTRY(symbol, shown, error, object) #symbol,
-#include "inject/osrt_functions.def"
+#include "ring/osrt_functions.def"
 };
 
 /* What one library's dynamic section says about its symbols. */
@@ -270,7 +270,7 @@ static void *missing(unsigned fn)
 #define IS_NUMBER 1
 #define IS_POINTER 2
 #define WS_OSRT_ENTRY(symbol, shown, error, object) IS_##error,
-#include "inject/osrt_functions.def"
+#include "ring/osrt_functions.def"
 	};
 
 	if (fn == WS_OSRT_tgkill)

@@ -13,7 +13,7 @@
 #include <signal.h>
 
 #include "cpython/cpython.h"
-#include "inject/python_record.h"
+#include "ring/python_record.h"
 #include "inject/rt.h"
 
 #define WS_HIDDEN __attribute__((visibility("hidden")))

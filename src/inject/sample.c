@@ -24,7 +24,7 @@
 
 #include "inject/bind.h"
 #include "inject/place.h"
-#include "inject/sample_record.h"
+#include "ring/sample_record.h"
 #include "inject/stack.h"
 #include "inject/traced.h"
 #include "inject/unseen.h"

@@ -10,7 +10,7 @@
 #define WS_INJECT_STACK_H
 
 #include "inject/rt.h"
-#include "inject/stack_record.h"
+#include "ring/stack_record.h"
 
 /*
  * Write the stack of the caller into the ring, at most `bytes` of it. Between enter and leave,

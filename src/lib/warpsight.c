@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "export/text.h"
+#include "text/text.h"
 #include "query/query.h"
 #include "query/window.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
-#include "export/timeline.h"
+#include "query/gpu.h"
 #include "ops/ops.h"
 
 struct group {

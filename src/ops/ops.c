@@ -1,11 +1,11 @@
 /* ops.c - one file's operators: open, choose the view, write it. */
 #include "ops/ops.h"
+#include "query/operand.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/outfile.h"
-#include "stats/stats.h"
+#include "text/outfile.h"
 
 static const struct view {
 	const char *name, *title;

@@ -15,8 +15,8 @@
 #include "base/map.h"
 #include "query/doubles.h"
 #include "query/query.h"
-#include "stats/table.h"
-#include "stats/texts.h"
+#include "print/table.h"
+#include "text/texts.h"
 
 enum ws_ops_kind {
 	WS_OPS_CPU,

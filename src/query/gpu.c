@@ -68,3 +68,40 @@ const char *ws_cuda_op_name(enum ws_cuda_source source, uint64_t value, char *bu
 	}
 	return buf;
 }
+
+const char *ws_copy_name(uint64_t kind)
+{
+	static const char *const names[] = {"Memcpy",
+					    "Memcpy HtoD",
+					    "Memcpy DtoH",
+					    "Memcpy HtoA",
+					    "Memcpy AtoH",
+					    "Memcpy AtoA",
+					    "Memcpy AtoD",
+					    "Memcpy DtoA",
+					    "Memcpy DtoD",
+					    "Memcpy HtoH",
+					    "Memcpy PtoP",
+					    "Unified memory HtoD",
+					    "Unified memory DtoH",
+					    "Unified memory DtoD"};
+
+	return names[kind < WS_COUNT(names) ? kind : 0];
+}
+
+const char *ws_memory_name(uint64_t kind)
+{
+	static const char *const names[] = {"Pageable",	      "Pinned",	 "Device",
+					    "Array",	      "Managed", "Device Static",
+					    "Managed Static", "Unknown"};
+
+	return names[kind < WS_COUNT(names) ? kind : WS_COUNT(names) - 1];
+}
+
+const char *ws_sync_name(uint64_t type)
+{
+	static const char *const names[] = {"Synchronization", "Event Sync", "Stream Wait Event",
+					    "Stream Sync", "Context Sync"};
+
+	return names[type < WS_COUNT(names) ? type : 0];
+}

@@ -29,4 +29,9 @@ const char *ws_cuda_function(const struct ws_report *r, uint32_t id, size_t *len
  * the graph's number. */
 const char *ws_cuda_op_name(enum ws_cuda_source source, uint64_t value, char *buf, size_t size);
 
+/* What kinds of copies, memory and waits are called. */
+const char *ws_copy_name(uint64_t kind);   /* "Memcpy HtoD" */
+const char *ws_memory_name(uint64_t kind); /* "Device" */
+const char *ws_sync_name(uint64_t type);   /* "Stream Sync" */
+
 #endif

@@ -9,8 +9,8 @@
 #define WS_FROM_CUDA_H
 
 #include "base/map.h"
-#include "inject/cuda_record.h"
-#include "inject/cupti_abi.h"
+#include "ring/cuda_record.h"
+#include "ring/cupti_abi.h"
 #include "record/convert.h"
 #include "record/occupancy.h"
 

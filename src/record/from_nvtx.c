@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "inject/nvtx_record.h"
+#include "ring/nvtx_record.h"
 #include "record/convert.h"
 
 enum {

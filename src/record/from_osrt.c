@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "inject/osrt_record.h"
+#include "ring/osrt_record.h"
 #include "record/from_stack.h"
 #include "record/proc.h"
 
@@ -20,7 +20,7 @@ static const struct function {
 	uint8_t object;
 } functions[WS_OSRT_COUNT] = {
 #define WS_OSRT_ENTRY(symbol, shown, error, object) {#shown, WS_OSRT_OBJECT_##object},
-#include "inject/osrt_functions.def"
+#include "ring/osrt_functions.def"
 };
 
 /* String ids of the names, in the report that the process goes to; 0 where not asked for yet. */

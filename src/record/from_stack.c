@@ -15,8 +15,8 @@
 
 #include "base/map.h"
 #include "base/mem.h"
-#include "inject/sample_record.h"
-#include "inject/stack_record.h"
+#include "ring/sample_record.h"
+#include "ring/stack_record.h"
 #include "record/code.h"
 #include "record/perf.h"
 #include "record/python_private.h"

@@ -4,7 +4,7 @@
 
 #include "base/map.h"
 #include "cpython/cpython.h"
-#include "inject/python_record.h"
+#include "ring/python_record.h"
 #include "record/code.h"
 #include "record/proc.h"
 #include "record/python.h"

@@ -89,7 +89,7 @@ struct ws_rec_text {
 };
 
 /*
- * ...the domains declare their further records in inject/nvtx_record.h, inject/osrt_record.h.
+ * ...the domains declare their further records in ring/nvtx_record.h, ring/osrt_record.h.
  */
 
 struct ws_rec_thread_name {

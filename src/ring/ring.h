@@ -210,7 +210,7 @@ enum {
 struct ws_open_call {
 	uint64_t start; /* ticks */
 	uint64_t object, stack;
-	uint32_t function; /* inject/osrt_functions.def */
+	uint32_t function; /* ring/osrt_functions.def */
 	uint32_t spare;
 };
 #define WS_OPEN_CALLS 16

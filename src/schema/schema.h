@@ -283,4 +283,7 @@ enum ws_slice_flags {
 
 enum ws_op_kind { WS_OP_CPU = 1, WS_OP_ANNOTATION = 2, WS_OP_PYTHON = 3, WS_OP_OTHER = 4 };
 
+/* The first eight bytes of every report. */
+#define WS_REPORT_MAGIC "\x89WSREP\r\n"
+
 #endif

@@ -1,36 +1,18 @@
 /* api.c - see api.h: opening, parameters, JSON, and the table of what can be asked. */
 #include "serve/api.h"
+#include "query/operand.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/text.h"
+#include "lanes/row_tree.h"
+#include "text/text.h"
 #include "serve/jobs.h"
 #include "serve/live.h"
-#include "stats/stats.h"
 
 /* ---- reports ---- */
-
-int64_t ws_view_realtime(const struct ws_report *r, uint64_t zero)
-{
-	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_clock, 0, UINT64_MAX);
-	uint64_t best = UINT64_MAX;
-	const uint64_t *v;
-	int64_t at = 0;
-
-	while (ws_cursor_next(c, &v)) {
-		uint64_t raw = v[ws_clock_raw], away = raw > zero ? raw - zero : zero - raw;
-
-		if (away < best) {
-			best = away;
-			at = (int64_t)(v[ws_clock_realtime] - raw + zero);
-		}
-	}
-	ws_cursor_close(c);
-	return at;
-}
 
 int ws_view_add(struct ws_view *view, struct ws_report *r, const char *path, struct ws_err *e)
 {
@@ -49,7 +31,7 @@ int ws_view_add(struct ws_view *view, struct ws_report *r, const char *path, str
 	v->path = ws_strdup(path);
 	v->r = r;
 	v->lanes = ws_lanes_open(r, view->opts);
-	v->realtime = ws_view_realtime(r, v->lanes->zero);
+	v->realtime = ws_lanes_realtime(r, v->lanes->zero);
 	v->live = ws_report_live(r);
 	pthread_rwlock_init(&v->use, NULL);
 	__atomic_store_n(&view->n, n + 1, __ATOMIC_RELEASE);
@@ -171,95 +153,6 @@ bool ws_param_lanes(const struct ws_call *c, enum ws_which_lanes which, uint32_t
 		(*lanes)[(*n)++] = (uint32_t)v;
 	}
 	return true;
-}
-
-/* ---- JSON ---- */
-
-void ws_put_comma(struct ws_text *t)
-{
-	if (t->len && !strchr("[{:,", t->s[t->len - 1]))
-		ws_text_puts(t, ",");
-}
-
-void ws_put_key(struct ws_text *t, const char *key)
-{
-	ws_put_comma(t);
-	ws_text_printf(t, "\"%s\":", key);
-}
-
-void ws_put_text(struct ws_text *t, const char *key, const char *s, size_t n)
-{
-	ws_put_key(t, key);
-	ws_text_json(t, s, n);
-}
-
-void ws_put_string(struct ws_text *t, const char *key, const char *s)
-{
-	ws_put_text(t, key, s, strlen(s));
-}
-
-void ws_put_int(struct ws_text *t, const char *key, int64_t v)
-{
-	ws_put_key(t, key);
-	ws_text_printf(t, "%" PRId64, v);
-}
-
-void ws_put_time(struct ws_text *t, const char *key, const struct ws_lanes *l, uint64_t time)
-{
-	ws_put_int(t, key, (int64_t)(time - l->zero));
-}
-
-enum { MOST_NAME = 16384 };
-
-void ws_put_name(struct ws_text *t, const char *key, const struct ws_lanes *l, uint32_t name)
-{
-	size_t n;
-	const char *s = ws_lane_name(l, name, &n);
-
-	ws_put_text(t, key, s, n < MOST_NAME ? n : MOST_NAME);
-}
-
-/* ---- finding events ---- */
-
-uint32_t ws_find_lane(const struct ws_lanes *l, uint8_t kind, const uint32_t key[4])
-{
-	for (uint32_t i = 0; i < l->n; i++)
-		if (l->lane[i]->kind == kind && !memcmp(l->lane[i]->key, key, 16))
-			return i;
-	return UINT32_MAX;
-}
-
-bool ws_find_event(const struct ws_lanes *l, uint32_t lane, uint8_t source, uint32_t row,
-		   uint64_t start, struct ws_spot *s)
-{
-	const struct ws_lane *n = lane < l->n ? l->lane[lane] : NULL;
-
-	if (!n || !ws_lane_ready(n) || ws_lane_descs[n->kind].counter)
-		return false;
-	for (uint32_t k = 0; k < n->levels; k++) {
-		const struct ws_level *v = &n->level[k];
-
-		for (uint32_t i = ws_level_seek(v, 0, v->n, start);
-		     i < v->n && v->start[i] == start; i++)
-			if (v->ref[i] == row && (v->src[i] & WS_EVENT_SOURCE) == source) {
-				*s = (struct ws_spot){lane, k, i};
-				return true;
-			}
-	}
-	return false;
-}
-
-void ws_put_spot(struct ws_text *t, const struct ws_lanes *l, const struct ws_spot *s)
-{
-	const struct ws_level *v = &l->lane[s->lane]->level[s->level];
-
-	ws_put_int(t, "lane", s->lane);
-	ws_put_int(t, "level", s->level);
-	ws_put_int(t, "event", s->event);
-	ws_put_time(t, "start", l, v->start[s->event]);
-	ws_put_time(t, "end", l, ws_level_end(v, s->event));
-	ws_put_int(t, "flags", v->src[s->event] & ~WS_EVENT_SOURCE);
-	ws_put_name(t, "name", l, v->name[s->event]);
 }
 
 /* ---- what can be asked ---- */

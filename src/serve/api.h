@@ -5,7 +5,7 @@
 #ifndef WS_SERVE_API_H
 #define WS_SERVE_API_H
 
-#include "serve/lane.h"
+#include "lanes/lane_json.h"
 
 struct ws_view_report {
 	char *path;
@@ -46,9 +46,6 @@ void ws_view_close(struct ws_view *view);
 /* Add a report, which the view then owns, whatever comes out; `path` is what is shown for it. Its
  * number, or -1 with a sentence. */
 int ws_view_add(struct ws_view *view, struct ws_report *r, const char *path, struct ws_err *e);
-/* CLOCK_REALTIME at time zero of a report, from the reading that is nearest; 0 when there is none.
- */
-int64_t ws_view_realtime(const struct ws_report *r, uint64_t zero);
 static inline size_t ws_view_count(const struct ws_view *view)
 {
 	return __atomic_load_n(&view->n, __ATOMIC_ACQUIRE);
@@ -103,21 +100,6 @@ enum ws_which_lanes { WS_LANES_ALL, WS_LANES_ONCE, WS_LANES_ORIGINAL };
 bool ws_param_lanes(const struct ws_call *c, enum ws_which_lanes which, uint32_t **lanes, size_t *n,
 		    struct ws_err *e);
 
-/* JSON: "key":value with a comma before it unless it is the first of its object. */
-void ws_put_key(struct ws_text *t, const char *key);
-void ws_put_text(struct ws_text *t, const char *key, const char *s, size_t n);
-void ws_put_string(struct ws_text *t, const char *key, const char *s);
-void ws_put_int(struct ws_text *t, const char *key, int64_t v);
-void ws_put_name(struct ws_text *t, const char *key, const struct ws_lanes *l, uint32_t name);
-void ws_put_comma(struct ws_text *t); /* between elements of an array */
-/* A time of the session, as ns from time zero. */
-void ws_put_time(struct ws_text *t, const char *key, const struct ws_lanes *l, uint64_t time);
-
-/* Where an event is shown. */
-struct ws_spot {
-	uint32_t lane, level, event;
-};
-
 /* Sums of a window by kind of lane and text. */
 struct ws_sum_group {
 	uint64_t count, total, min, max;
@@ -137,13 +119,5 @@ struct ws_matcher *ws_matcher_new(
 	struct ws_err *e); /* by parameters q, re, case, exact; NULL with a sentence. */
 bool ws_matches(struct ws_matcher *m, uint32_t name);
 void ws_matcher_free(struct ws_matcher *m);
-
-/* Find the event that row `row` of a source became in a lane; false when it is not there. */
-bool ws_find_event(const struct ws_lanes *l, uint32_t lane, uint8_t source, uint32_t row,
-		   uint64_t start, struct ws_spot *s);
-/* Number of the lane with this kind and key, or UINT32_MAX. */
-uint32_t ws_find_lane(const struct ws_lanes *l, uint8_t kind, const uint32_t key[4]);
-/* {"lane":..,"level":..,"event":..,"start":..,"end":..,"name":..} without the braces. */
-void ws_put_spot(struct ws_text *t, const struct ws_lanes *l, const struct ws_spot *s);
 
 #endif

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "export/text.h"
+#include "text/text.h"
 #include "serve/api.h"
 
 enum { SIDES = 2, MOST_PAIRS = 2000 };

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "export/text.h"
+#include "text/text.h"
 #include "serve/api.h"
-#include "serve/names.h"
+#include "lanes/names.h"
 
 struct event {
 	struct ws_call *c;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/text.h"
+#include "text/text.h"
 #include "query/profile.h"
 #include "serve/flame.h"
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/text.h"
+#include "text/text.h"
 #include "serve/api.h"
 
 struct query {

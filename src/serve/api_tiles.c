@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "export/text.h"
+#include "text/text.h"
 #include "serve/api.h"
-#include "serve/tile.h"
+#include "lanes/tile.h"
 
 enum {
 	MOST_TILES = 4096,

@@ -22,6 +22,7 @@
 #include "serve/jobs.h"
 #include "serve/mhd.h"
 #include "serve/record.h"
+#include "page/page.h"
 #include "serve/serve.h"
 #include "serve/upload.h"
 

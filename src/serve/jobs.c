@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "export/text.h"
+#include "text/text.h"
 #include "serve/child.h"
 
 enum { MOST_JOBS = 64, MOST_SAID = 4096 };

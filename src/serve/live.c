@@ -6,6 +6,7 @@
  * about one state. Lanes that someone looked at are read before, so that no picture gets worse. How
  * often follows from how long that takes: a tenth of the time, at most once a second.
  */
+#include "lanes/row_tree.h"
 #include "serve/live.h"
 
 #include <stdlib.h>
@@ -78,7 +79,7 @@ static bool look(struct ws_view *view, size_t i)
 	v->r = r;
 	v->lanes = l;
 	l->opts.like = NULL;
-	v->realtime = ws_view_realtime(r, l->zero);
+	v->realtime = ws_lanes_realtime(r, l->zero);
 	__atomic_add_fetch(&v->version, 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&v->live, live, __ATOMIC_RELAXED);
 	pthread_rwlock_unlock(&v->use);

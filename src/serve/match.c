@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "export/text.h"
+#include "text/text.h"
 #include "serve/api.h"
 
 enum { MOST_TEXT = 4096, MOST_PATTERN = 1000 };

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "export/text.h"
+#include "text/text.h"
 #include "serve/child.h"
 #include "serve/live.h"
 

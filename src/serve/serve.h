@@ -22,15 +22,4 @@ struct ws_view_request {
  */
 int ws_view_serve(const struct ws_view_request *q, struct ws_err *e);
 
-/* Files of the page, made part of the program by the build; `bytes` NULL past the last. */
-struct ws_asset {
-	const char *name, *type;
-	const unsigned char *bytes;
-	size_t size;
-	const unsigned char *packed; /* the same by gzip, for links that are slow */
-	size_t packed_size;
-	const char *sha256; /* in base64, for content security policies */
-};
-extern const struct ws_asset ws_assets[];
-
 #endif

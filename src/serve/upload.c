@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "export/text.h"
+#include "text/text.h"
 #include "import/import.h"
 #include "serve/upload.h"
 

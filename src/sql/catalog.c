@@ -2,7 +2,7 @@
  * catalog.c - which tables a report has in SQL: those of its export, found by running the export
  * without writing.
  *
- * Views of the report's tables (export/view.h) are read from its blocks when a query asks. Tables
+ * Views of the report's tables (views/view.h) are read from its blocks when a query asks. Tables
  * that the export makes row by row (enumerations, the machine, processes) are made the first time
  * that a query reads them, by running the export again for that table alone, and kept as cells.
  */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/sqlite_value.h"
+#include "views/sqlite_value.h"
 
 enum { DROPPED = UINT32_MAX, MOST_HARD = 1 << 17 };
 static const uint64_t most_bytes = UINT64_C(768) << 20;

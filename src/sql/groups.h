@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "export/export.h"
+#include "views/cells.h"
 
 /* ---- tuples of stored values ---- */
 

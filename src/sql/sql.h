@@ -15,7 +15,7 @@
 #define WS_SQL_SQL_H
 
 #include "query/query.h"
-#include "stats/table.h"
+#include "print/table.h"
 
 struct ws_sql;
 

@@ -5,7 +5,7 @@
 
 #include <sqlite3.h>
 
-#include "export/view.h"
+#include "views/view.h"
 #include "sql/groups.h"
 #include "sql/sql.h"
 

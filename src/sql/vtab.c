@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/sqlite_value.h"
+#include "views/sqlite_value.h"
 #include "sql/table.h"
 
 struct vtab {

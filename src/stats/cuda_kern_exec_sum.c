@@ -13,7 +13,7 @@
 #include "stats/cuda.h"
 #include "stats/keyed.h"
 #include "stats/launch.h"
-#include "stats/texts.h"
+#include "text/texts.h"
 
 #define FIVE(letter)                                                                              \
 	{letter "Avg", WS_KIND_MEAN}, {letter "Med", WS_KIND_MEAN}, {letter "Min", WS_KIND_TIME}, \

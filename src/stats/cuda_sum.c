@@ -13,7 +13,7 @@
 #include "stats/keyed.h"
 #include "stats/launch.h"
 #include "stats/std8.h"
-#include "stats/texts.h"
+#include "text/texts.h"
 
 /* Words of a key. The grid is there with WS_CUDA_SUM_GRID, the label of the innermost range with
  * :nvtx-name. */

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "stats/gpu_work.h"
-#include "stats/texts.h"
+#include "text/texts.h"
 
 static const struct ws_column columns[] = {
 	{"GPU", WS_KIND_TEXT},

@@ -11,10 +11,10 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "import/json.h"
+#include "text/json.h"
 #include "stats/keyed.h"
 #include "stats/std8.h"
-#include "stats/texts.h"
+#include "text/texts.h"
 
 /* A table that a report reads. A name that ends in * stands for all that begin with it. */
 struct source {

@@ -10,12 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "export/outfile.h"
+#include "text/outfile.h"
 #include "sql/print.h"
-#include "stats/command.h"
+#include "print/command.h"
+#include "query/operand.h"
 #include "stats/filter.h"
 #include "stats/user.h"
 
@@ -508,54 +507,6 @@ static int make_all(const struct ws_stats *s, const struct ws_stats_request *q)
 				    : make(s, q, find(q->reports[i]), i, NULL));
 	}
 	return q->report_count ? rc : make_defaults(s, q);
-}
-
-/* A folder or a program: `profile -o app ./app` leaves the program `app` beside app.wsrep. */
-static bool never_a_report(const char *path)
-{
-	struct stat st;
-	char magic[4];
-	FILE *f;
-	bool program = false;
-
-	if (stat(path, &st) || S_ISDIR(st.st_mode))
-		return true;
-	f = S_ISREG(st.st_mode) ? fopen(path, "re") : NULL;
-	if (f) {
-		program = fread(magic, 1, 4, f) == 4 &&
-			  (!memcmp(magic, "\177ELF", 4) || !memcmp(magic, "#!", 2));
-		fclose(f);
-	}
-	return program;
-}
-
-char *ws_report_operand(const char *path)
-{
-	char *with;
-
-	if (!never_a_report(path))
-		return ws_strdup(path);
-	with = ws_format("%s.wsrep", path);
-	if (!access(with, F_OK))
-		return with;
-	free(with);
-	return ws_strdup(path);
-}
-
-struct ws_report *ws_report_of_operand(const char *path)
-{
-	char *file = ws_report_operand(path);
-	struct ws_err e;
-	struct ws_report *r = ws_report_open(file, &e);
-
-	free(file);
-	if (!r) {
-		ws_say("%s", e.msg);
-		return NULL;
-	}
-	for (size_t i = 0; ws_report_damage(r, i); i++)
-		ws_warn("%s: %s", ws_report_path(r), ws_report_damage(r, i));
-	return r;
 }
 
 int ws_stats_file(const char *path, const struct ws_stats_request *q)

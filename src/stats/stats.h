@@ -9,7 +9,7 @@
 #define WS_STATS_STATS_H
 
 #include "query/query.h"
-#include "stats/table.h"
+#include "print/table.h"
 
 /* One report file being summarised. */
 struct ws_stats {
@@ -87,12 +87,5 @@ int ws_stats_check(const struct ws_stats_request *q, struct ws_err *e);
  * should be written).
  */
 int ws_stats_file(const char *path, const struct ws_stats_request *q);
-/* The file meant by an operand: itself, or with .wsrep where that exists and it does not, or is a
- * folder or a program. Owned by the caller. */
-char *ws_report_operand(const char *path);
-/* The report meant by an operand, opened, with what is damaged in it said on stderr; NULL, and the
- * reason said, when it cannot be.
- */
-struct ws_report *ws_report_of_operand(const char *path);
 
 #endif

@@ -6,12 +6,13 @@
  * stderr.
  */
 #include "stats/view.h"
+#include "query/operand.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/outfile.h"
+#include "text/outfile.h"
 #include "query/absent.h"
 #include "stats/filter.h"
 

@@ -120,8 +120,6 @@ struct ws_writer *ws_writer_append(const char *path, struct ws_err *e);
 
 /* ---- reading ---- */
 
-/* The first 8 bytes of a report. */
-#define WS_REPORT_MAGIC "\x89WSREP\r\n"
 
 struct ws_report;
 

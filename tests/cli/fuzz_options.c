@@ -12,9 +12,9 @@
 
 #include "base/mem.h"
 #include "cli/cli.h"
-#include "export/choose.h"
+#include "views/choose.h"
 #include "stats/filter.h"
-#include "stats/table.h"
+#include "print/table.h"
 #include "../replay.h"
 
 enum { MOST_WORDS = 24 };
@@ -77,7 +77,7 @@ static void add_byte(struct ws_text *t, const struct ws_command *c, uint8_t byte
 /* The values' own parsers, with each word. */
 static void try_values(const char *const *words, size_t n)
 {
-	struct ws_export_request q = {.type = "sqlite", .tables = words, .table_count = n};
+	struct ws_choice q = {.tables = words, .table_count = n};
 	struct ws_format_args args;
 	struct ws_err e = {""};
 

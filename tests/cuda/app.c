@@ -31,7 +31,7 @@
 #include <unistd.h>
 
 #include "../nvtx/loader.h"
-#include "inject/cupti_abi.h"
+#include "ring/cupti_abi.h"
 #include "standin.h"
 
 struct loader *loader_now;

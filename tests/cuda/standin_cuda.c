@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "inject/cupti_abi.h"
+#include "ring/cupti_abi.h"
 
 struct standin_hooks standin_hooks;
 static _Atomic uint32_t correlations;

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "inject/cupti_abi.h"
+#include "ring/cupti_abi.h"
 
 enum { BUFFERS = 64, CBIDS = 1024 };
 

@@ -1,12 +1,12 @@
 /*
- * test_abi.c - compares inject/cupti_abi.h with the toolkit's own headers, where those are: sizes,
+ * test_abi.c - compares ring/cupti_abi.h with the toolkit's own headers, where those are: sizes,
  * offsets, numbers. Built only then. The comparisons are made while compiling; running it prints
  * that they held.
  */
 #include <cupti.h>
 #include <stdio.h>
 
-#include "inject/cupti_abi.h"
+#include "ring/cupti_abi.h"
 
 #define SAME(a, b) _Static_assert((long long)(a) == (long long)(b), #a " is not " #b)
 #define FIELD(mine, field, theirs, its) \

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "inject/nvtx_record.h"
+#include "ring/nvtx_record.h"
 #include "record/arena.h"
 #include "tests/nvtx/loader.h"
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "inject/nvtx_record.h"
+#include "ring/nvtx_record.h"
 #include "query/query.h"
 #include "record/drain.h"
 #include "record/proc.h"

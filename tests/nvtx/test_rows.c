@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "inject/nvtx_record.h"
+#include "ring/nvtx_record.h"
 #include "query/query.h"
 
 extern char **environ;

@@ -37,7 +37,7 @@
 #include <sys/io.h>
 #endif
 
-#include "inject/osrt_record.h"
+#include "ring/osrt_record.h"
 
 #pragma GCC diagnostic ignored "-Wnonnull"
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "serve/api.h"
-#include "serve/tile.h"
+#include "lanes/tile.h"
 #include "../replay.h"
 #include "../store/reseal.h"
 

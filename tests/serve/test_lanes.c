@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "serve/api.h"
-#include "serve/tile.h"
+#include "lanes/tile.h"
 #include "../random.h"
 
 static uint64_t state = RANDOM_SEED;

@@ -12,10 +12,10 @@
 
 #include <cmocka.h>
 
-#include "export/text.h"
+#include "text/text.h"
 #include "stats/group.h"
 #include "stats/std8.h"
-#include "stats/table.h"
+#include "print/table.h"
 #include "../random.h"
 
 /* ---- distributions ---- */

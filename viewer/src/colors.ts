@@ -71,7 +71,7 @@ export const CHOICES: [word: "orange" | "sky" | "green" | "yellow" | "blue" | "v
 ];
 
 /**
- * What a thread did: enum ws_state_class of src/serve/lane.h. Being on a core is green, wanting one orange; waits have hues like
+ * What a thread did: enum ws_state_class of src/lanes/lane.h. Being on a core is green, wanting one orange; waits have hues like
  * the rest of Okabe and Ito's set, moved until the colour-blind tell each from each, those of little interest greys. The word says it, once for an event and once for a legend.
  */
 export const STATES: [word: "runs" | "polls" | "ready" | "lock" | "condition" | "io" | "gpu" | "gil" | "sleep" | "fault" | "other", color: RGB][] = [
@@ -94,7 +94,7 @@ function spread(i: number, hue: number, width: number, s: number, low: number, h
   return hsl((hue + ((i * 37) % width) - width / 2 + 360) % 360, s, low + ((i * 61) % 97) * ((high - low) / 97));
 }
 
-/** Numbers of our own texts (src/serve/names.h): copies 0..13, memset 14, graph 15, waits 16..20, faults, compiling, modules, GIL. */
+/** Numbers of our own texts (src/lanes/names.h): copies 0..13, memset 14, graph 15, waits 16..20, faults, compiling, modules, GIL. */
 export function ownColor(id: number, dark: boolean): RGB {
   const green = hsl(150, 0.75, dark ? 0.5 : 0.33),
     red = hsl(12, 0.78, dark ? 0.5 : 0.45);

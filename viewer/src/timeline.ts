@@ -10,7 +10,7 @@ import { h } from "./dom";
 import { t } from "./i18n";
 
 export const AXIS = 46;
-/** The name of a state: it was taken off its core (src/serve/names.h). */
+/** The name of a state: it was taken off its core (src/lanes/names.h). */
 const PREEMPTED = (2 << 30 >>> 0) + 39;
 const FONT = "11px system-ui, 'DejaVu Sans', 'Noto Sans CJK SC', sans-serif";
 

@@ -1,0 +1,36 @@
+/* page_detail.h - the columns and stacks of the events that an exported page carries. Private to
+ * page.c and page_detail.c. */
+#ifndef WS_EXPORT_HTML_DETAIL_H
+#define WS_EXPORT_HTML_DETAIL_H
+
+#include "text/text.h"
+#include "lanes/lane.h"
+
+enum { WS_PAGE_SOURCES = WS_EVENT_SOURCE + 1 };
+
+/* Rows by source, as events refer to them. */
+struct ws_page_rows {
+	uint32_t *row;
+	size_t n, cap;
+};
+
+/* States of threads, which are no rows: events refer to them by number. */
+struct ws_page_states {
+	struct ws_page_state {
+		uint32_t thread, ref;
+		uint64_t start, end;
+		struct ws_state st;
+	} * v;
+	size_t n, cap;
+	uint8_t source;
+};
+
+/* Sorts the rows and leaves out those that are there twice (a kernel is on two lanes); how many are
+ * left in all. */
+size_t ws_page_rows_unify(struct ws_page_rows v[WS_PAGE_SOURCES]);
+/* "details": what docs say in viewer/src/static.ts. */
+void ws_page_put_details(struct ws_text *t, const struct ws_lanes *l,
+			 const struct ws_page_rows v[WS_PAGE_SOURCES],
+			 struct ws_page_states *states);
+
+#endif

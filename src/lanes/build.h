@@ -1,0 +1,64 @@
+/* build.h - what the census and the reading of events share: which lane a row goes to. Private to
+ * census.c and build.c. */
+#ifndef WS_LANES_BUILD_H
+#define WS_LANES_BUILD_H
+
+#include "lanes/lane.h"
+
+enum { WS_LANE_CACHE = 64 };
+
+/* State of one thread of a scan. */
+struct ws_lane_worker {
+	struct {
+		uint32_t key[4], lane;
+		uint8_t kind;
+		bool set;
+	} cache[2][WS_LANE_CACHE];
+	uint64_t *at;	   /* by lane: rows counted, or the place of the next row */
+	uint64_t *end;	   /* by lane: where the places of this block end */
+	uint32_t *touched; /* lanes with a count, in this block */
+	size_t lanes, n, cap;
+	struct ws_census_entry *out;
+	size_t out_n, out_cap;
+} __attribute__((aligned(128)));
+
+struct ws_lane_pass { /* over a source */
+	struct ws_lanes *l;
+	const struct ws_source *s;
+	uint32_t source;
+	struct ws_lane_worker *workers;
+	bool nvtx;
+	/* of the events: */
+	const uint64_t *row_base;	     /* number of the first row of each block */
+	const struct ws_census_entry *first; /* of this source; sorted by block */
+	size_t entries;
+	const uint8_t *in_set; /* by lane: is it read now? */
+	uint8_t *seen;	       /* by block: it could be read */
+	bool waits;	       /* for who is asked for */
+};
+
+struct ws_lane_pass ws_lane_pass_new(struct ws_lanes *l, uint32_t source,
+				     struct ws_lane_worker *workers);
+/* For each thread that a scan may use. */
+struct ws_lane_worker *ws_lane_workers_new(uint32_t *n);
+void ws_lane_workers_free(struct ws_lane_worker *w, uint32_t n);
+void ws_lane_workers_forget(struct ws_lane_worker *w,
+			    uint32_t n); /* what the last source left in the caches */
+void ws_lane_worker_need(struct ws_lane_worker *w, uint32_t lane);
+
+/* The lane of row i by feed `feed`, or UINT32_MAX for none. */
+uint32_t ws_lane_of_row(struct ws_lane_pass *p, struct ws_lane_worker *w, uint32_t feed,
+			const struct ws_batch *b, size_t i);
+/* The columns that this needs. */
+uint64_t ws_lane_key_columns(const struct ws_source *s);
+
+/* Row i as an event, and the columns that this needs. p->row_base is asked for its number. */
+void ws_lane_raw_of_row(const struct ws_lane_pass *p, const struct ws_batch *b, size_t i,
+			struct ws_raw *e);
+uint64_t ws_lane_event_columns(const struct ws_source *s);
+/* By block: how many rows of the table stand before it. The caller frees. */
+uint64_t *ws_lane_row_bases(const struct ws_report *r, enum ws_table t);
+
+void ws_lanes_census(struct ws_lanes *l, struct ws_lane_worker *workers, uint32_t n);
+
+#endif

@@ -1,0 +1,417 @@
+/*
+ * lane.h - a report as rows of a time line.
+ *
+ * A lane is what one row shows: the events of one kind that belong to one thread, stream, core... A
+ * lane has levels; on a level no two events overlap, so that both its starts and its ends ascend:
+ * every question about a window is two binary searches and a difference of running sums, whatever
+ * its size. Nested ranges come out at their depth, concurrent ones on the first level that is free.
+ *
+ * First comes a census (census.c), which is cheap and gives the tree of rows with counts; then the
+ * events are read in the background (build.c), those first that someone looks at. Until a lane is
+ * ready, its tiles show what the report says of whole blocks.
+ *
+ * Events take 22 bytes each, in unlinked temporary files that are mapped (space.c): the kernel
+ * drops what is not looked at, so that a report of any size can be open.
+ */
+#ifndef WS_LANES_LANE_H
+#define WS_LANES_LANE_H
+
+#include <pthread.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "query/stacks.h"
+#include "query/states.h"
+
+enum ws_lane_kind {
+	WS_LANE_NVTX,	    /* thread, domain; 1 for start/end ranges */
+	WS_LANE_OSRT,	    /* thread */
+	WS_LANE_CUDA_API,   /* thread */
+	WS_LANE_CUDA_OTHER, /* thread: overhead, compiling, modules */
+	WS_LANE_OP,	    /* thread, 1 for calls of Python */
+	WS_LANE_SLICE,	    /* thread; category of calls of a library, else 0 */
+	WS_LANE_GIL,	    /* thread */
+	WS_LANE_STATE,	    /* thread: on a core, ready, waiting and for what (thread_states.c) */
+	WS_LANE_SAMPLE,	    /* thread */
+	WS_LANE_PYTHON,	    /* thread */
+	WS_LANE_PROJECTED,  /* process, device, thread, domain: NVTX ranges as the work launched in
+			       them ran (project.c) */
+	WS_LANE_KERNELS,    /* process, device */
+	WS_LANE_MEMORY,	    /* process, device */
+	WS_LANE_STREAM,	    /* process, device, context, stream */
+	WS_LANE_SYNC,	    /* process, device */
+	WS_LANE_UM,	    /* process, device */
+	WS_LANE_GPU_BYTES,  /* process, device, memory kind: a counter */
+	WS_LANE_COLLECTIVE, /* process */
+	WS_LANE_CPU,	    /* core */
+	WS_LANE_FTRACE,	    /* core */
+	WS_LANE_TRACK,	    /* track */
+	WS_LANE_COUNTER,    /* counter */
+	WS_LANE_OUTPUT,
+	WS_LANE_DIAGNOSTIC,
+	WS_LANE_KINDS
+};
+
+/* How a lane is called in the interface to the page; and whether it is a counter. */
+struct ws_lane_desc {
+	const char *name;
+	bool counter;
+};
+extern const struct ws_lane_desc ws_lane_descs[WS_LANE_KINDS];
+
+/*
+ * What an event is called: 30 bits of a number and in the two highest bits what it numbers. Texts
+ * of our own are listed in names.c.
+ */
+enum { WS_NAME_STRING = 0, WS_NAME_THREAD = 1, WS_NAME_OURS = 2, WS_NAME_FUNCTION = 3 };
+#define WS_NAME(space, id) ((uint32_t)(space) << 30 | ((uint32_t)(id)&0x3fffffff))
+
+/* Tables that feed lanes: events keep the number of their source. */
+enum ws_source_name {
+	WS_NAMED_STR,	 /* by a STR column */
+	WS_NAMED_THREAD, /* by the thread in a column */
+	WS_NAMED_FRAME,	 /* by the function of a frame */
+	WS_NAMED_STACK,	 /* by the function of the innermost frame of a stack */
+	WS_NAMED_ENUM, /* texts of our own, from `ours` on by the column's value, less than `ours_n`
+			*/
+};
+enum ws_feed_when { WS_FEED_ALWAYS, WS_FEED_ZERO, WS_FEED_NONZERO, WS_FEED_NOT_NULL };
+
+struct ws_feed {
+	uint8_t kind; /* enum ws_lane_kind */
+	uint8_t keys;
+	int8_t key[4]; /* columns */
+	uint8_t when;  /* enum ws_feed_when of column `test` */
+	int8_t test;
+};
+
+struct ws_source {
+	enum ws_table table;
+	int8_t start, end; /* columns; end -1: moments. For counters: the value */
+	uint8_t naming;
+	int8_t name; /* column */
+	uint16_t ours, ours_n;
+	bool f64; /* a counter's values are doubles already */
+	struct ws_feed feed[2];
+	uint8_t feeds;
+};
+extern const struct ws_source ws_sources[];
+extern const size_t ws_source_count;
+
+/* Texts of our own by number. */
+const char *ws_own_name(uint32_t i);
+
+enum { WS_LEVEL_STRIDE = 64, WS_LEVEL_FAN = 16, WS_LEVEL_PYRAMID = 8, WS_LEVELS_MOST = 200 };
+enum { WS_EVENT_SOURCE = 0x3f, WS_EVENT_OPEN = 0x40, WS_EVENT_MOMENT = 0x80 };
+
+/* A level: columns of n events, in order of time and not overlapping. */
+struct ws_level {
+	uint32_t n;
+	uint64_t *start;
+	uint32_t *dur;	      /* UINT32_MAX: see `longs` */
+	uint32_t *name, *ref; /* ref: number of the row in its table */
+	uint8_t *src, *paint; /* source and flags; colour: index in the palette, 0 by name */
+	uint64_t *busy;	      /* sum of durations before every WS_LEVEL_STRIDE-th event */
+	uint32_t *max[WS_LEVEL_PYRAMID]; /* longest duration of FAN, FAN^2... events */
+	struct ws_long {
+		uint32_t at;
+		uint64_t dur;
+	} * longs;
+	size_t long_n, long_cap;
+	double *value; /* counters: from start on; their dur, name, ref, src and paint are NULL */
+	double *value_max[WS_LEVEL_PYRAMID], *value_min[WS_LEVEL_PYRAMID];
+	void *memory;
+	size_t bytes;
+};
+
+struct ws_raw { /* an event on its way to a level */
+	uint64_t start, end;
+	uint32_t name, ref;
+	uint8_t src, paint;
+	uint8_t level; /* how deep it is nested where that is known, else 0: not above this level,
+			  and below what it is in */
+	uint8_t there; /* its row was read */
+};
+
+struct ws_lane {
+	uint8_t kind;
+	uint32_t key[4];
+	uint64_t count;
+	uint64_t hidden; /* events nested deeper than WS_LEVELS_MOST */
+	uint64_t first, last, busy;
+	struct ws_level *level;
+	uint32_t levels;
+	struct ws_level
+		*cover; /* stretches in which anything is under way, when there are several levels;
+			   else NULL: level 0. Of states those on a core, each by itself */
+	struct ws_raw *raw;
+	uint64_t filled; /* places in `raw` */
+	uint64_t
+		placed; /* atomic: how many of these have an event; fewer when blocks are damaged */
+	size_t glimpse, glimpses; /* first of its glimpses and how many */
+	uint64_t grain; /* ns that a part of a glimpse spans, on average; UINT64_MAX: they tell
+			   little */
+	uint8_t state;	/* enum ws_lane_state, under the lock */
+	uint32_t asked; /* atomic: when last; a count, not a time */
+	int ready;	/* atomic */
+	bool uncounted; /* made after the census: `count` is no number of rows of its own */
+};
+
+/*
+ * What is being done about a lane's events. One whose events are too many for the room there is
+ * stays as it is in glimpses; one that has not been asked for longest goes back to IDLE when others
+ * need its room.
+ */
+enum ws_lane_state {
+	WS_LANE_IDLE,
+	WS_LANE_WANTED,
+	WS_LANE_READING,
+	WS_LANE_READ,
+	WS_LANE_LEAVING,
+	WS_LANE_TOO_MANY
+};
+
+struct ws_census_entry { /* rows of one block that go to one lane */
+	uint32_t source, block, lane, count;
+	uint64_t at;
+	bool bad; /* the block could not be read */
+};
+
+/* What the report says of a group of rows of a lane: how busy each part of first..last was
+ * (store.h); `bins` may be NULL. */
+struct ws_glimpse {
+	uint64_t first, last;
+	const uint8_t *bins;
+	uint32_t lane, rows;
+};
+
+struct ws_lanes_opts {
+	uint64_t unasked; /* events that are read before anyone asks for them: small lanes before
+			     large ones */
+	uint64_t room;	  /* bytes that events may take */
+	const struct ws_lanes *like; /* their lanes come first, with the same numbers, whether they
+					have events or not; or NULL */
+	uint64_t from, to; /* blocks of rows before and after are left out; times of the session */
+};
+
+struct ws_lanes {
+	const struct ws_report *r;
+	struct ws_who *who;
+	uint64_t zero, last;
+	struct ws_lane **lane; /* by number; fixed once the census is taken */
+	size_t n, cap;
+	uint64_t *slots; /* lanes by kind and key: number + 1, base/slots.h */
+	size_t slot_mask;
+	struct ws_census_entry *census;
+	size_t census_n, census_cap;
+	uint32_t palette[256]; /* ARGB */
+	uint32_t palette_n;
+	struct ws_glimpse *glimpse; /* by lane and time */
+	size_t glimpse_n, glimpse_cap;
+	struct ws_lanes_opts opts;
+	uint64_t used;	/* of opts.room; under the lock */
+	uint32_t clock; /* atomic: of `asked` */
+	uint32_t busy;	/* lanes that are wanted or being read; under the lock */
+	int hurry;	/* atomic: someone waits for what is being read */
+	pthread_rwlock_t
+		shown; /* held for reading by who looks at levels: none of them goes meanwhile */
+	struct ws_stacks *stacks;
+	uint8_t *names_domains; /* by block of nvtx: does it name domains? */
+	struct ws_map domains;	/* process << 32 | NVTX domain: its name (a string id) */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	pthread_t builder, server; /* reads what nobody asked for; what someone did */
+	bool building, serving;
+	int census_done, stacks_done, placed, built,
+		stop; /* atomic; `placed`: all lanes are ready but the projected ones */
+	uint64_t built_events, events, damaged;
+};
+
+/* Begin: takes the census in a thread, then builds. `opts` may be NULL: reads what a page needs in
+ * the room there is. */
+struct ws_lanes *ws_lanes_open(const struct ws_report *r, const struct ws_lanes_opts *opts);
+/* All of a report, or of a stretch of it, whatever room it takes. */
+#define WS_LANES_ALL_EVENTS                                                 \
+	(struct ws_lanes_opts)                                              \
+	{                                                                   \
+		.unasked = UINT64_MAX, .room = UINT64_MAX, .to = UINT64_MAX \
+	}
+void ws_lanes_close(struct ws_lanes *l);
+/* Is there anything in a report that would have a lane, but diagnostics and output? */
+bool ws_lanes_have_rows(const struct ws_report *r);
+/* Are ranges shown on GPUs? Not where that would read more calls than are read unasked. */
+bool ws_lanes_projects(const struct ws_lanes *l);
+void ws_lanes_wait_census(struct ws_lanes *l);
+void ws_lanes_wait_stacks(struct ws_lanes *l); /* until `stacks` are there */
+void ws_lanes_wait(
+	struct ws_lanes *l); /* until everything is built that will be without being asked for */
+/* Someone looks at this lane: have its events read, if they are not. After the census, under
+ * `shown`. */
+void ws_lanes_want(struct ws_lanes *l, uint32_t lane);
+/* The same for who draws it at `px` ns a pixel: of a large lane, glimpses do where they are that
+ * fine. */
+void ws_lanes_want_at(struct ws_lanes *l, uint32_t lane, uint64_t px);
+/* How many lanes (but projected ones) are not read; *reading: how many of them will be. */
+uint32_t ws_lanes_unread(struct ws_lanes *l, uint32_t *reading);
+static inline bool ws_lane_ready(const struct ws_lane *lane)
+{
+	return __atomic_load_n(&lane->ready, __ATOMIC_ACQUIRE);
+}
+
+/* It is not ready, but will be. */
+static inline bool ws_lane_reading(const struct ws_lane *lane)
+{
+	uint8_t state = __atomic_load_n(&lane->state, __ATOMIC_RELAXED);
+
+	return state == WS_LANE_WANTED || state == WS_LANE_READING;
+}
+
+/* ---- levels (level.c) ---- */
+
+/* Make the levels of a lane from its raw events, which are consumed. */
+void ws_lane_finish(struct ws_lanes *l, struct ws_lane *lane);
+void ws_lane_free(struct ws_lane *lane);
+/* Back to before ws_lane_finish: its levels are gone. */
+void ws_lane_forget(struct ws_lane *lane);
+
+/* What says how busy a lane is: a level without overlaps of all its events; NULL for a lane without
+ * any. */
+static inline const struct ws_level *ws_lane_cover(const struct ws_lane *lane)
+{
+	return lane->cover ? lane->cover : lane->levels ? &lane->level[0] : NULL;
+}
+
+static inline uint64_t ws_level_dur(const struct ws_level *v, uint32_t i)
+{
+	if (ws_likely(v->dur[i] != UINT32_MAX))
+		return v->dur[i];
+	for (size_t low = 0, high = v->long_n; low < high;) {
+		size_t mid = (low + high) / 2;
+
+		if (v->longs[mid].at == i)
+			return v->longs[mid].dur;
+		if (v->longs[mid].at < i)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return UINT32_MAX;
+}
+
+static inline uint64_t ws_level_end(const struct ws_level *v, uint32_t i)
+{
+	return v->start[i] + ws_level_dur(v, i);
+}
+
+/* Events from..to-1 touch [t0, t1): they start before t1 and end after t0; a moment at t0 touches
+ * it too. */
+void ws_level_range(const struct ws_level *v, int64_t t0, int64_t t1, uint32_t *from, uint32_t *to);
+/* The first event from `from` on, before `to`, that starts at `t` or later. Near `from` it is
+ * quick. */
+uint32_t ws_level_seek(const struct ws_level *v, uint32_t from, uint32_t to, uint64_t t);
+uint64_t ws_level_busy(const struct ws_level *v, uint32_t from, uint32_t to); /* sum of durations */
+uint32_t ws_level_longest(const struct ws_level *v, uint32_t from, uint32_t to);
+void ws_level_extremes(const struct ws_level *v, uint32_t from, uint32_t to, double *low,
+		       double *high);
+
+/*
+ * Is a category of slices that of calls of a library? Imports name it after the table that the
+ * calls were in, CUBLAS_EVENTS, CUDNN_EVENTS, MPI_P2P_EVENTS; other tools' categories are not
+ * written so.
+ */
+bool ws_lane_is_library(const char *category, size_t n);
+
+/* ---- closeup.c ---- */
+
+/*
+ * Those of the lanes that are not read, as far as t0..t1 (times of the session) shows of them: by
+ * number, NULL for the others and where that touches too many blocks. `lanes` may name a lane
+ * twice. Thread-safe after the census.
+ */
+struct ws_lane **ws_closeup_new(struct ws_lanes *l, const uint32_t *lanes, size_t n, int64_t t0,
+				int64_t t1);
+void ws_closeup_free(struct ws_lanes *l, struct ws_lane **lanes);
+
+/* ---- NVTX ranges projected on GPUs (project.c) ---- */
+
+/* After the census: make the lanes that there may be. They are filled, and become ready, by
+ * ws_project; one without events stays unready. */
+void ws_project_lanes(struct ws_lanes *l);
+void ws_project(struct ws_lanes *l);
+/* Number of the lane, made if it is new; UINT32_MAX when there are too many. Before the census is
+ * done only. */
+uint32_t ws_lane_make(struct ws_lanes *l, uint8_t kind, const uint32_t key[4]);
+
+/* ---- states of threads (thread_states.c) ---- */
+
+/* What the page tells states apart by: the colours of these events (viewer/src/colors.ts has them
+ * in this order). */
+enum ws_state_class {
+	WS_STATE_RUNS,
+	WS_STATE_POLLS, /* on a core, asking again and again whether the GPU is done */
+	WS_STATE_READY,
+	WS_STATE_LOCK,
+	WS_STATE_CONDITION,
+	WS_STATE_IO,
+	WS_STATE_GPU,
+	WS_STATE_GIL,
+	WS_STATE_SLEEP,
+	WS_STATE_FAULT,
+	WS_STATE_OTHER,
+};
+
+/* The `ref` of such an event, which is no row. */
+static inline uint32_t ws_state_ref(uint32_t doing, uint32_t wait, uint32_t after)
+{
+	return doing | wait << 2 | after << 8;
+}
+static inline enum ws_doing ws_state_doing(uint32_t ref)
+{
+	return (enum ws_doing)(ref & 3);
+}
+static inline enum ws_wait ws_state_wait(uint32_t ref)
+{
+	return (enum ws_wait)(ref >> 2 & 0x3f);
+}
+static inline bool ws_state_runs(uint32_t ref)
+{
+	return ws_state_doing(ref) == WS_DOING_RUN;
+}
+uint8_t ws_state_class(uint32_t ref); /* enum ws_state_class */
+
+/* What a state is told by, as if it were a row: columns, and their values. A column is a word, or a
+ * value of its type. */
+enum { WS_STATE_COLUMNS = 10 };
+extern const struct ws_column_desc ws_state_columns[WS_STATE_COLUMNS];
+static inline bool ws_state_is_word(uint32_t column)
+{
+	return column < 2;
+}
+const char *ws_state_word(const struct ws_state *st, uint32_t column); /* NULL for none */
+uint64_t ws_state_value(const struct ws_state *st, uint32_t column);
+
+/* After the census: make the lanes of threads of which only calls are known. */
+void ws_state_lanes(struct ws_lanes *l);
+/* Raw events of those of the lanes that are such; `in` is by lane. */
+void ws_states_fill(struct ws_lanes *l, const uint8_t *in);
+
+/* ---- names (names.c) ---- */
+
+/* Text of a name as bytes of the report, which are untrusted; valid as long as the report and `l`.
+ */
+const char *ws_lane_name(const struct ws_lanes *l, uint32_t name, size_t *len);
+/* Names with equal texts have equal keys. */
+uint32_t ws_lane_name_key(const struct ws_lanes *l, uint32_t name);
+
+/* ---- space.c ---- */
+
+/*
+ * Memory of a lane: small ones are allocated, large ones are a mapping of an unlinked file in
+ * TMPDIR or /var/tmp (or anonymous memory when there is no room for that). Zeroed.
+ */
+void *ws_space_new(size_t bytes);
+void ws_space_free(void *p, size_t bytes);
+/* Bytes of such memory that may be used: some of what is free. */
+uint64_t ws_space_room(void);
+
+#endif

@@ -1,0 +1,78 @@
+/*
+ * space.c - memory for events: mappings of unlinked files, so that the kernel can write out and
+ * drop what is not looked at. Room in the file is allocated before it is mapped: a full disk must
+ * not kill the server while it writes to memory.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "lanes/lane.h"
+
+enum { SMALL = 1 << 20 };
+
+static int new_file(size_t bytes)
+{
+	const char *dirs[] = {getenv("TMPDIR"), "/var/tmp"};
+
+	for (size_t i = 0; i < WS_COUNT(dirs); i++) {
+		int fd = dirs[i] && *dirs[i] ? open(dirs[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)
+					     : -1;
+
+		if (fd >= 0 && !posix_fallocate(fd, 0, (off_t)bytes))
+			return fd;
+		if (fd >= 0)
+			close(fd);
+	}
+	return -1;
+}
+
+enum { FREE_SHARE = 4 };
+static const uint64_t MOST_ROOM = UINT64_C(8) << 30, LEAST_ROOM = UINT64_C(256) << 20;
+
+uint64_t ws_space_room(void)
+{
+	const char *dirs[] = {getenv("TMPDIR"), "/var/tmp"};
+	uint64_t room = LEAST_ROOM;
+
+	for (size_t i = 0; i < WS_COUNT(dirs); i++) {
+		struct statvfs v;
+		uint64_t some = dirs[i] && *dirs[i] && !statvfs(dirs[i], &v)
+					? (uint64_t)v.f_bavail * v.f_frsize / FREE_SHARE
+					: 0;
+
+		room = some > room ? some : room;
+	}
+	return room < MOST_ROOM ? room : MOST_ROOM;
+}
+
+void *ws_space_new(size_t bytes)
+{
+	void *p = MAP_FAILED;
+	int fd;
+
+	if (bytes < SMALL)
+		return ws_calloc(1, bytes ? bytes : 1);
+	fd = new_file(bytes);
+	if (fd >= 0) {
+		p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		close(fd);
+	}
+	if (p == MAP_FAILED)
+		p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED) {
+		ws_say("out of memory for the events of the time line");
+		exit(1);
+	}
+	return p;
+}
+
+void ws_space_free(void *p, size_t bytes)
+{
+	if (bytes < SMALL)
+		free(p);
+	else
+		munmap(p, bytes);
+}

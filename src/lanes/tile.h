@@ -1,0 +1,68 @@
+/*
+ * tile.h - what a stretch of a lane looks like at a scale.
+ *
+ * Tile `index` of scale `k` spans WS_TILE_PIXELS pixels of 2^k ns from time zero + index * span. An
+ * event of at least a pixel is a rectangle of its own; shorter ones that start in the same pixel
+ * are one rectangle that says how many there are, which is the longest, and how much of the pixel
+ * is busy. Nothing is left out: every event that touches the tile is under a rectangle of its
+ * level, and every rectangle ends where an event ends.
+ */
+#ifndef WS_LANES_TILE_H
+#define WS_LANES_TILE_H
+
+#include "lanes/lane.h"
+
+enum { WS_TILE_PIXELS = 1024, WS_TILE_SCALES = 48, WS_TILE_BEYOND = 1 << 16 };
+
+enum ws_rect_flags {
+	WS_RECT_PAINTED = 1, /* `color` is a number in the palette */
+	WS_RECT_OPEN = 2,    /* it never ended */
+	WS_RECT_MOMENT = 4,
+	WS_RECT_PREVIEW = 8, /* from the census: something is here */
+	WS_RECT_GROUP = 16,  /* several events */
+	WS_RECT_COUNTER = 32,
+};
+
+struct ws_rect {      /* as sent, little-endian */
+	float x0, x1; /* pixels from the tile's start; outside of the tile where the event is, up to
+			 WS_TILE_BEYOND */
+	union {
+		uint32_t event; /* its number on the level; of a group the longest */
+		float high;	/* counters: most, least and last value */
+	};
+	union {
+		uint32_t count;
+		float low;
+	};
+	union {
+		uint32_t name;
+		float value;
+	};
+	uint8_t color; /* a hash of the name, or a number in the palette */
+	uint8_t fill;  /* how busy it is, 255 wholly */
+	uint8_t flags, src;
+};
+
+struct ws_rects {
+	struct ws_rect *v;
+	size_t n, cap;
+};
+
+static inline int64_t ws_tile_start(const struct ws_lanes *l, int k, int64_t index)
+{
+	return (int64_t)l->zero + index * ((int64_t)WS_TILE_PIXELS << k);
+}
+
+/* Colour of an event that brings none of its own: a hash of its name. */
+uint8_t ws_tile_color(const struct ws_lanes *l, const struct ws_level *v, uint32_t i);
+
+/* Append the rectangles of level `level` of a lane; a lane that is not ready gives its preview on
+ * level 0. */
+void ws_tile_draw(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k,
+		  int64_t index, struct ws_rects *out);
+/* The same with those events only that have one of these names. The lane is ready; what is walked
+ * over is what the tile spans. */
+void ws_tile_draw_named(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k,
+			int64_t index, const uint32_t *names, size_t n, struct ws_rects *out);
+
+#endif

@@ -1,0 +1,116 @@
+/*
+ * nvtx_record.h - the NVTX records: written by inject/nvtx*.c, turned into rows by
+ * record/from_nvtx.c.
+ *
+ * A push/pop range with nothing but a text is WS_REC_NVTX_RANGE (24 bytes, ring/record.h).
+ * Everything else with a time is WS_REC_NVTX_EVENT, everything that only says what a number means
+ * is WS_REC_NVTX_DEFINE.
+ *
+ * `rec.small` of RANGE and EVENT is the domain's number with two flags on top. `rec.value` is the
+ * text: a string handle, or with WS_NVTX_SMALL_LOCAL the number of a TEXT record before it in the
+ * same ring, which is used up by it.
+ */
+#ifndef WS_RING_NVTX_RECORD_H
+#define WS_RING_NVTX_RECORD_H
+
+#include "ring/record.h"
+
+#define WS_NVTX_SMALL_LOCAL 0x8000u
+#define WS_NVTX_SMALL_REGISTERED 0x4000u
+#define WS_NVTX_SMALL_DOMAIN 0x3fffu
+#define WS_NVTX_DOMAINS (WS_NVTX_SMALL_DOMAIN + 1)
+
+enum ws_nvtx_event_kind {
+	WS_NVTX_EV_RANGE = 1, /* push/pop range that has ended */
+	WS_NVTX_EV_MARK = 2,
+	WS_NVTX_EV_START = 3,  /* other = id */
+	WS_NVTX_EV_END = 4,    /* other = id; text unused */
+	WS_NVTX_EV_FORGET = 5, /* no event: the text and payloads it names will not be used */
+};
+
+#define WS_NVTX_ID_SYNC \
+	(UINT64_C(1)    \
+	 << 62) /* ids from here on are of synchronisation objects, made anew at each use */
+
+struct ws_rec_nvtx_event {
+	struct ws_rec rec;
+	uint8_t kind, has_color, payload_type, spare;
+	uint32_t category;
+	uint64_t time;	/* ticks: of the event, or the start of the range */
+	uint64_t other; /* ticks of the range's end, or id of a start/end range */
+};
+
+/* The same with all that a program may attach; told by the record's size. */
+struct ws_rec_nvtx_event_full {
+	struct ws_rec_nvtx_event e;
+	uint64_t payload;
+	uint32_t color;
+	uint32_t binary;     /* number of the BLOB record with extended payloads, 0 for none */
+	uint32_t binary_end; /* likewise, given at the pop */
+	uint32_t spare;
+};
+
+/*
+ * Extended payloads of one event, used up by it. `number` counts like those of TEXT records and
+ * among them; longer ones come in pieces like theirs. A kind of its own because the payloads of a
+ * range's begin and end are put together by the recorder.
+ */
+struct ws_rec_nvtx_blob {
+	struct ws_rec
+		rec; /* small: 1 when more follows; value: its size in words, as for long records */
+	uint32_t number, len;
+	char bytes[];
+};
+
+/*
+ * Payloads stand in blobs, and in the report, as a sequence of: this, then `size` bytes, then
+ * zeroes up to a multiple of 8. Little-endian, as the two machines we record on are.
+ */
+struct ws_nvtx_blob {
+	uint64_t schema, size;
+};
+
+enum ws_nvtx_define_kind {
+	WS_NVTX_DEF_DOMAIN = 1,	  /* value: name */
+	WS_NVTX_DEF_DESTROY = 2,  /* the domain */
+	WS_NVTX_DEF_CATEGORY = 3, /* id, value: name */
+	WS_NVTX_DEF_THREAD = 4,	  /* id: tid, value: name */
+	WS_NVTX_DEF_RESOURCE = 5, /* type, id: identifier, value: name */
+	WS_NVTX_DEF_SCHEMA = 6,	  /* with ws_rec_nvtx_schema */
+	WS_NVTX_DEF_ENTRY = 7,	  /* with ws_rec_nvtx_schema_entry */
+};
+struct ws_rec_nvtx_define {
+	struct ws_rec rec; /* small: domain (with flags); value: name */
+	uint8_t kind, spare[3];
+	uint32_t type;
+	uint64_t time, id;
+};
+struct ws_rec_nvtx_schema {
+	struct ws_rec_nvtx_define d; /* id: the schema; type: its type */
+	uint64_t flags, size, align;
+	uint32_t entries, spare;
+};
+struct ws_rec_nvtx_schema_entry {
+	struct ws_rec_nvtx_define d; /* id: the schema; type unused */
+	uint64_t flags, entry_type, detail, offset;
+	uint32_t index;
+	uint32_t description; /* string handle, never a local text */
+};
+
+struct ws_rec_nvtx_resource {
+	struct ws_rec_nvtx_define d; /* id: the identifier; type: what it is */
+	uint32_t device, context, stream,
+		spare; /* UINT32_MAX: not a thing of CUDA's, or not known */
+};
+
+/* Types in nvtx_schema and nvtx_resource of things that NVTX gives no number, out of its way. */
+#define WS_NVTX_SCHEMA_ENUM \
+	0x100u		/* an enumeration: entries have value in detail, is-flag in flags */
+enum ws_nvtx_resource { /* class << 16 | number, as NVTX numbers resources; classes of NVTX are
+			   small */
+			WS_NVTX_RESOURCE_SCOPE = 0x7f000001,
+			WS_NVTX_RESOURCE_SYNC =
+				0x7f000002, /* user-defined synchronisation object */
+};
+
+#endif

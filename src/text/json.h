@@ -1,0 +1,101 @@
+/*
+ * json.h - reading JSON that may be large, broken or hostile, a piece at a time.
+ *
+ * A trace is one array of a million small objects. So there is no tree: a window slides over the
+ * text, and each object is taken apart where it lies, into fields that point into the window. An
+ * object that reaches beyond the window is begun again once more has been read; with megabytes of
+ * window and hundreds of bytes an object, that is rare. A library that builds or checks the whole
+ * document first would refuse a gigabyte for one bad byte, and traces that were cut off are common.
+ *
+ * What is accepted beyond JSON, because tools write it: NaN and Infinity, control characters in
+ * strings, commas too many, bytes that are not UTF-8. What is bounded: the depth of nesting
+ * (WS_JSON_DEPTH) and the size of one value (WS_JSON_VALUE).
+ */
+#ifndef WS_TEXT_JSON_H
+#define WS_TEXT_JSON_H
+
+#include "base/mem.h"
+#include "text/source.h"
+
+enum { WS_JSON_DEPTH = 128, WS_JSON_VALUE = 64 << 20 };
+
+enum ws_json_type {
+	WS_J_NONE,
+	WS_J_STRING,
+	WS_J_NUMBER,
+	WS_J_OBJECT,
+	WS_J_ARRAY,
+	WS_J_TRUE,
+	WS_J_FALSE,
+	WS_J_NULL
+};
+
+/* A value in the window: of a string what is between the quotes, escapes and all; else the whole of
+ * it. */
+struct ws_json_value {
+	enum ws_json_type type;
+	bool escaped; /* of a string: it holds a backslash */
+	const char *s;
+	uint32_t n;
+};
+
+/*
+ * Take one value off [p, end). Returns where it ends, or NULL: with *more set when the text ended
+ * inside of it, else it is not JSON. A number that ends at `end` asks for more, as a digit might
+ * follow.
+ */
+const char *ws_json_value(const char *p, const char *end, struct ws_json_value *v, bool *more);
+
+/* Walk an object or array that is whole: {.p = v.s + 1, .end = v.s + v.n}. False at its end. `key`
+ * is NULL for an array. */
+struct ws_json_walk {
+	const char *p, *end;
+};
+bool ws_json_next(struct ws_json_walk *w, struct ws_json_value *key, struct ws_json_value *value);
+static inline struct ws_json_walk ws_json_walk(const struct ws_json_value *v)
+{
+	return (struct ws_json_walk){v->s + 1, v->s + v->n};
+}
+
+/* Is it the string `text`? (Without escapes.) */
+bool ws_json_is(const struct ws_json_value *v, const char *text);
+/* A string's bytes with escapes undone: into `scratch` where there are any, else where they lie. */
+const char *ws_json_text(const struct ws_json_value *v, struct ws_text *scratch, size_t *n);
+/*
+ * A number, or a string that holds one. The whole of it as a fixed-point number of 10^-`digits`,
+ * rounded and clamped to int64_t; *ok (may be NULL) says whether there was one.
+ */
+int64_t ws_json_fixed(const struct ws_json_value *v, int digits, bool *ok);
+double ws_json_double(const struct ws_json_value *v, bool *ok);
+/* Append the value, which is no string, without line ends and the blanks around them. */
+void ws_json_compact(struct ws_text *out, const struct ws_json_value *v);
+/* Append `n` bytes to `out` as they must be written between quotes. */
+void ws_json_escape(struct ws_text *out, const char *s, size_t n);
+
+/* ---- the window ---- */
+
+struct ws_json {
+	struct ws_source *source;
+	char *buffer;
+	size_t cap, len, at;
+	uint64_t offset; /* of the buffer's first byte in the text */
+	bool eof;
+	char problem[256]; /* why reading stopped, or "" */
+};
+
+void ws_json_open(struct ws_json *j, struct ws_source *s);
+void ws_json_close(struct ws_json *j);
+/* The next byte that is not blank, without taking it; -1 at the end. */
+int ws_json_peek(struct ws_json *j);
+/*
+ * The next value whole, in the window until the next call. Returns 1, 0 at the end of the text
+ * (before a value), or -1 when it is no JSON, too deep or too large: `problem` says where.
+ */
+int ws_json_take(struct ws_json *j, struct ws_json_value *v);
+/* Where reading stands, in bytes of the text. */
+static inline uint64_t ws_json_offset(const struct ws_json *j)
+{
+	return j->offset + j->at;
+}
+
+#endif

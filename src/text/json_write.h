@@ -1,0 +1,18 @@
+/*
+ * json_write.h - writing JSON member by member into a text; commas are put where they belong.
+ */
+#ifndef WS_TEXT_JSON_WRITE_H
+#define WS_TEXT_JSON_WRITE_H
+
+#include <stdint.h>
+
+#include "base/mem.h"
+
+/* Each puts "key":value, with a comma before it unless it is the first of its object. */
+void ws_put_key(struct ws_text *t, const char *key);
+void ws_put_text(struct ws_text *t, const char *key, const char *s, size_t n);
+void ws_put_string(struct ws_text *t, const char *key, const char *s);
+void ws_put_int(struct ws_text *t, const char *key, int64_t v);
+void ws_put_comma(struct ws_text *t); /* between elements of an array */
+
+#endif

@@ -1,0 +1,224 @@
+/*
+ * cells.h - cells, tables and writers: what a format of tables sees, and what turns rows of a
+ * report into cells.
+ *
+ * Formats of tables (sqlite.c, jsonlines.c, arrow.c...) write the SQL-shaped tables that view.h
+ * declares, with the names and columns that people already query: they are a struct ws_xwriter and
+ * know nothing of reports. SQL reads the same tables without a writer.
+ */
+#ifndef WS_VIEWS_CELLS_H
+#define WS_VIEWS_CELLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "query/query.h"
+
+/* ---- cells, tables and writers: what a format of tables sees ---- */
+
+struct ws_xcell {
+	enum { WS_X_NULL, WS_X_INT, WS_X_UINT, WS_X_REAL, WS_X_TEXT, WS_X_BLOB, WS_X_STRING } kind;
+	uint32_t id; /* of a STRING: its number in StringIds, the text is in s; of a TEXT or BLOB of
+			the report its string id, else 0 */
+	union {
+		int64_t i; /* UINT: the bits */
+		double r;
+		struct { /* valid UTF-8 without NULs, except for a BLOB */
+			const char *s;
+			size_t n;
+		};
+	};
+};
+
+struct ws_export;
+
+/* How a cell comes from a row of the report. */
+enum ws_xfrom {
+	WS_XF_MADE,    /* the table is made row by row: not from columns */
+	WS_XF_NULL,    /* never filled */
+	WS_XF_CONST,   /* always `value` */
+	WS_XF_INT,     /* the number as it stands */
+	WS_XF_UINT,    /* the same, unsigned 64 bits */
+	WS_XF_REAL,    /* the bits of a double */
+	WS_XF_TIME,    /* a moment */
+	WS_XF_NTIME,   /* a moment; WS_NO_TIME is null */
+	WS_XF_UNLESS,  /* the unsigned number, null when it is `value` */
+	WS_XF_ID,      /* the number, null when it is 0 */
+	WS_XF_STRING,  /* number in StringIds of a text, null for none */
+	WS_XF_STRING0, /* the same, 0 for none */
+	WS_XF_TEXT,    /* the text itself */
+	WS_XF_BLOB,    /* the bytes themselves */
+	WS_XF_THREAD,  /* globalTid; 0 is null */
+	WS_XF_PROCESS, /* globalPid; 0 is null */
+	WS_XF_CALL,    /* `cell` makes it */
+};
+
+struct ws_xcolumn {
+	const char *name;
+	const char *type; /* INTEGER, REAL, TEXT, BLOB */
+	bool not_null, key;
+	const char *doc;
+	/* Of tables that are views of one of the report's: */
+	enum ws_xfrom from;
+	uint8_t source; /* column of the report's table */
+	uint64_t value;
+	struct ws_xcell (*cell)(struct ws_export *x, const uint64_t *v);
+	uint64_t needs;	 /* columns that `cell` reads */
+	enum ws_xshape { /* of a CALL: what `cell` gives when it is not null */
+			 WS_SHAPE_INT,
+			 WS_SHAPE_UINT,
+			 WS_SHAPE_REAL,
+			 WS_SHAPE_STRING,
+			 WS_SHAPE_TEXT,
+			 WS_SHAPE_BLOB
+	} shape;
+	bool gated; /* of a CALL: null wherever the column `source` is 0 */
+};
+
+struct ws_xtable {
+	const char *name, *doc;
+	const struct ws_xcolumn *columns;
+	size_t column_count;
+};
+
+/* What a column holds when it is not null, whatever it comes from. Columns of made tables go by
+ * their type. */
+enum ws_xshape ws_xcolumn_shape(const struct ws_xcolumn *c);
+
+/* A format being written. Functions return 0, or -1 with a message. */
+struct ws_xbatch;
+struct ws_xview;
+struct ws_xwriter {
+	int (*table)(struct ws_xwriter *w, const struct ws_xtable *t,
+		     struct ws_err *e); /* rows of t follow */
+	int (*rows)(struct ws_xwriter *w, const struct ws_xcell *cells, size_t rows,
+		    struct ws_err *e); /* one row after the other */
+	int (*close)(struct ws_xwriter *w, bool keep,
+		     struct ws_err *e); /* frees it; `keep` false: give up, no message needed */
+	/*
+	 * Optional, for formats that store columns: write a whole view at once (columns.h says
+	 * how). Called instead of table and rows; *rows gets how many.
+	 */
+	int (*view)(struct ws_xwriter *w, struct ws_export *x, const struct ws_xview *v,
+		    uint64_t *rows, struct ws_err *e);
+	/* Optional, for --append: is the table there already? */
+	bool (*has)(struct ws_xwriter *w, const char *table);
+};
+
+/* ---- a running export ---- */
+
+struct ws_xspan {
+	int64_t from, to;	 /* as users see times */
+	bool open_from, open_to; /* events may cross this end */
+};
+
+struct ws_export {
+	const struct ws_report *r;
+	struct ws_who *who;
+	struct ws_xwriter *w;
+	uint64_t zero,
+		last;  /* start of the collection and end of the last event, on the session clock */
+	uint64_t base; /* what times count from: zero less the shift */
+	const char *type, *input, *output;
+	bool lazy, append, no_blobs, all_strings, normalized;
+	bool ids_only; /* cells of texts have their id alone: columns.c, from several threads */
+	struct ws_xspan *spans; /* --times; none: everything */
+	size_t span_count;
+	struct ws_xpatterns *patterns; /* --tables; NULL: all */
+	const char *show, *by;	       /* of formats of call stacks; NULL: their defaults */
+	bool quiet;
+	struct ws_xtable table;	      /* the table that rows go to */
+	const struct ws_xtable *open; /* it, or NULL */
+	struct ws_xpile *pile;	      /* its rows that are not written yet */
+	bool created, skipped;	      /* it */
+	uint8_t *strings; /* by string id: what is known of it; WS_STRING_USED: a table points to it
+			   */
+	char **repaired; /* by string id: valid text in place of broken; NULL until one is needed */
+	uint32_t string_count;
+	struct ws_text *extra; /* texts that are not the report's, numbered from string_count + 1 */
+	size_t extra_count, extra_cap;
+	struct ws_map
+		texts; /* hash of a text of the report -> its id; made when ws_x_extra first asks */
+	struct ws_xforeign **foreign; /* tables_foreign.c */
+	size_t foreign_count;
+	bool foreign_known;
+	struct ws_text *own; /* texts that only ws_x_own cells point to */
+	size_t own_count, own_cap;
+	uint64_t rows, damaged;
+	struct ws_progress *progress;
+};
+
+enum { WS_STRING_USED = 4 };
+
+struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id); /* STRING, or NULL for 0 */
+struct ws_xcell ws_x_text(
+	struct ws_export *x,
+	uint32_t id); /* TEXT inline, or NULL for 0 and what the report does not define */
+struct ws_xcell ws_x_blob(struct ws_export *x, uint32_t id); /* BLOB, or NULL for 0 */
+struct ws_xcell ws_x_extra(struct ws_export *x, const char *s,
+			   size_t n); /* STRING of any text, the report's if it is one */
+struct ws_xcell ws_x_own(struct ws_export *x,
+			 const char *s); /* TEXT inline of any bytes; lives as long as the export */
+struct ws_xcell ws_x_thread(struct ws_export *x, uint64_t id);	/* globalTid, or NULL for 0 */
+struct ws_xcell ws_x_process(struct ws_export *x, uint64_t id); /* globalPid, or NULL for 0 */
+struct ws_xcell ws_x_time(struct ws_export *x,
+			  uint64_t t); /* from the start of the collection, shifted */
+struct ws_xcell ws_x_ntime(struct ws_export *x, uint64_t t); /* the same, or NULL for WS_NO_TIME */
+/* Valid text of a string id, as TEXT cells have it; never NULL. Lives as long as the export. */
+const char *ws_x_bytes(struct ws_export *x, uint32_t id, size_t *len);
+
+/* What the output is called in messages. */
+static inline const char *ws_x_output(const struct ws_export *x)
+{
+	return x->output[0] == '-' && !x->output[1] ? "standard output" : x->output;
+}
+
+static inline struct ws_xcell ws_x_int(int64_t v)
+{
+	return (struct ws_xcell){.kind = WS_X_INT, .i = v};
+}
+
+static inline struct ws_xcell ws_x_uint(uint64_t v)
+{
+	return (struct ws_xcell){.kind = WS_X_UINT, .i = (int64_t)v};
+}
+
+static inline struct ws_xcell ws_x_null(void)
+{
+	return (struct ws_xcell){.kind = WS_X_NULL};
+}
+
+static inline struct ws_xcell ws_x_literal(const char *s)
+{
+	return (struct ws_xcell){.kind = WS_X_TEXT, .s = s, .n = __builtin_strlen(s)};
+}
+
+/* Write a view: all its rows that --times lets through, in order of start; formats of columns get
+ * them in order of blocks. */
+int ws_export_view(struct ws_export *x, const struct ws_xview *v, struct ws_err *e);
+
+/* Turn one row of a report's table into cells; false leaves it out. Called in a thread of its own.
+ */
+typedef bool ws_x_fill(void *ctx, const uint64_t *values, struct ws_xcell *cells);
+/* Write table `t` from the rows of `source`, in order of start, reading ahead in parallel. */
+int ws_export_rows(struct ws_export *x, const struct ws_xtable *t, enum ws_table source,
+		   ws_x_fill *fill, void *ctx, struct ws_err *e);
+/* Is the table wanted at all? What is not can be passed over. */
+bool ws_export_wants(const struct ws_export *x, const char *table);
+/* Begin a table that is made row by row, and one row of it. Rows of tables that are not wanted go
+ * nowhere. */
+int ws_export_table(struct ws_export *x, const struct ws_xtable *t, struct ws_err *e);
+int ws_export_row(struct ws_export *x, const struct ws_xcell *cells, struct ws_err *e);
+/* No more rows; beginning the next table does it too. */
+int ws_export_table_end(struct ws_export *x, struct ws_err *e);
+/* Does --times let an event of this span (session clock; end WS_NO_TIME for none) through? */
+bool ws_export_in_time(const struct ws_export *x, uint64_t start, uint64_t end);
+
+/* All tables. */
+int ws_export_tables(struct ws_export *x, struct ws_err *e);
+
+#endif

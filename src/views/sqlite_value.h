@@ -1,0 +1,35 @@
+/* sqlite_value.h - a cell as a value of a virtual table of SQLite: for the export, which feeds
+ * tables so, and for queries. */
+#ifndef WS_VIEWS_SQLITE_VALUE_H
+#define WS_VIEWS_SQLITE_VALUE_H
+
+#include <sqlite3.h>
+
+#include "views/cells.h"
+
+/* The cell's text or bytes must stay until the next row. */
+static inline void ws_sqlite_give(sqlite3_context *out, const struct ws_xcell *c)
+{
+	switch (c->kind) {
+	case WS_X_INT:
+	case WS_X_UINT:
+		sqlite3_result_int64(out, c->i);
+		break;
+	case WS_X_STRING:
+		sqlite3_result_int64(out, c->id);
+		break;
+	case WS_X_REAL:
+		sqlite3_result_double(out, c->r);
+		break;
+	case WS_X_TEXT:
+		sqlite3_result_text64(out, c->s ? c->s : "", c->n, SQLITE_STATIC, SQLITE_UTF8);
+		break;
+	case WS_X_BLOB:
+		sqlite3_result_blob64(out, c->s ? c->s : "", c->n, SQLITE_STATIC);
+		break;
+	case WS_X_NULL:
+		break; /* what a result is from the start */
+	}
+}
+
+#endif

@@ -1,0 +1,451 @@
+/*
+ * tables.c - what is exported: the views of the report's tables (NVTX_EVENTS, OSRT_API and the like
+ * in a form of their own, the others of tables.def generically), and the order of all tables.
+ *
+ * Generic form: each column that tables.def gives a name becomes a column. Times count from the
+ * start of the collection, threads and processes become globalTid and globalPid, a text becomes a
+ * StringIds number where the column's name ends in Id and stands inline otherwise; "none" is NULL
+ * everywhere.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "views/tables.h"
+
+#define AT(t, c) ws_##t##_##c
+#define BIT(t, c) WS_COL(t, c)
+
+/* ---- NVTX_EVENTS ---- */
+
+static bool is_startend(const uint64_t *v)
+{
+	return v[ws_nvtx_type] == WS_NVTX_STARTEND;
+}
+
+static struct ws_xcell nvtx_range(struct ws_export *x, const uint64_t *v)
+{
+	(void)x;
+	return is_startend(v) ? ws_x_uint(v[ws_nvtx_range_id]) : ws_x_null();
+}
+
+static struct ws_xcell nvtx_color(struct ws_export *x, const uint64_t *v)
+{
+	(void)x;
+	return v[ws_nvtx_flags] & WS_NVTX_HAS_COLOR ? ws_x_int((int64_t)v[ws_nvtx_color])
+						    : ws_x_null();
+}
+
+static struct ws_xcell nvtx_text(struct ws_export *x, const uint64_t *v)
+{
+	return v[ws_nvtx_flags] & WS_NVTX_REGISTERED ? ws_x_null()
+						     : ws_x_text(x, (uint32_t)v[ws_nvtx_text]);
+}
+
+static struct ws_xcell nvtx_text_id(struct ws_export *x, const uint64_t *v)
+{
+	return v[ws_nvtx_flags] & WS_NVTX_REGISTERED ? ws_x_string(x, (uint32_t)v[ws_nvtx_text])
+						     : ws_x_null();
+}
+
+static struct ws_xcell nvtx_end_tid(struct ws_export *x, const uint64_t *v)
+{
+	if (!is_startend(v) || v[ws_nvtx_end] == WS_NO_TIME)
+		return ws_x_null();
+	return ws_x_thread(x, v[ws_nvtx_end_thread] ? v[ws_nvtx_end_thread] : v[ws_nvtx_thread]);
+}
+
+/* The payload, in the column of its type. */
+#define PAYLOAD(fn, type, expr)                                                                \
+	static struct ws_xcell fn(struct ws_export *x, const uint64_t *v)                      \
+	{                                                                                      \
+		uint64_t bits = v[ws_nvtx_payload];                                            \
+                                                                                               \
+		(void)x;                                                                       \
+		return v[ws_nvtx_payload_type] == WS_NVTX_PAYLOAD_##type ? expr : ws_x_null(); \
+	}
+
+static struct ws_xcell real(double r)
+{
+	return (struct ws_xcell){.kind = WS_X_REAL, .r = r};
+}
+
+static double double_of(uint64_t bits)
+{
+	double d;
+
+	memcpy(&d, &bits, 8);
+	return d;
+}
+
+static double float_of(uint64_t bits)
+{
+	uint32_t low = (uint32_t)bits;
+	float f;
+
+	memcpy(&f, &low, 4);
+	return (double)f;
+}
+
+PAYLOAD(nvtx_u64, U64, ws_x_uint(bits))
+PAYLOAD(nvtx_i64, I64, ws_x_int((int64_t)bits))
+PAYLOAD(nvtx_f64, F64, real(double_of(bits)))
+PAYLOAD(nvtx_u32, U32, ws_x_int((uint32_t)bits))
+PAYLOAD(nvtx_i32, I32, ws_x_int((int32_t)(uint32_t)bits))
+PAYLOAD(nvtx_f32, F32, real(float_of(bits)))
+
+#define PAYLOAD_READS (BIT(nvtx, payload) | BIT(nvtx, payload_type))
+#define CALLED(fn, shape_, reads) .from = WS_XF_CALL, .cell = fn, .shape = shape_, .needs = reads
+#define GATED(fn, shape_, reads, gate) CALLED(fn, shape_, reads), .source = gate, .gated = true
+
+static const struct ws_xcolumn nvtx_columns[] = {
+	{"start", "INTEGER", true, false,
+	 "Start of the range, or moment of the mark or definition (ns)", WS_XF_TIME,
+	 AT(nvtx, start)},
+	{"end", "INTEGER", false, false,
+	 "End of the range (ns); NULL for marks and ranges that never ended", WS_XF_NTIME,
+	 AT(nvtx, end)},
+	{"eventType", "INTEGER", true, false, "ENUM_NSYS_EVENT_TYPE(id)", WS_XF_INT,
+	 AT(nvtx, type)},
+	{"rangeId", "INTEGER", false, false, "Number of a start/end range in its process",
+	 CALLED(nvtx_range, WS_SHAPE_UINT, BIT(nvtx, type) | BIT(nvtx, range_id))},
+	{"category", "INTEGER", false, false, "Category number in the domain", WS_XF_ID,
+	 AT(nvtx, category)},
+	{"color", "INTEGER", false, false, "ARGB",
+	 GATED(nvtx_color, WS_SHAPE_INT, BIT(nvtx, flags) | BIT(nvtx, color), AT(nvtx, flags))},
+	{"text", "TEXT", false, false, "Message, unless it is a registered string",
+	 CALLED(nvtx_text, WS_SHAPE_TEXT, BIT(nvtx, flags) | BIT(nvtx, text))},
+	{"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid", WS_XF_THREAD,
+	 AT(nvtx, thread)},
+	{"endGlobalTid", "INTEGER", false, false, "Thread that ended a start/end range",
+	 CALLED(nvtx_end_tid, WS_SHAPE_INT,
+		BIT(nvtx, type) | BIT(nvtx, end) | BIT(nvtx, end_thread) | BIT(nvtx, thread))},
+	{"textId", "INTEGER", false, false, "StringIds(id) of a registered string",
+	 GATED(nvtx_text_id, WS_SHAPE_STRING, BIT(nvtx, flags) | BIT(nvtx, text), AT(nvtx, flags))},
+	{"domainId", "INTEGER", false, false,
+	 "Domain number in the process; 0 is the default domain", WS_XF_INT, AT(nvtx, domain)},
+	{"uint64Value", "INTEGER", false, false, "Payload",
+	 GATED(nvtx_u64, WS_SHAPE_UINT, PAYLOAD_READS, AT(nvtx, payload_type))},
+	{"int64Value", "INTEGER", false, false, "Payload",
+	 GATED(nvtx_i64, WS_SHAPE_INT, PAYLOAD_READS, AT(nvtx, payload_type))},
+	{"doubleValue", "REAL", false, false, "Payload",
+	 GATED(nvtx_f64, WS_SHAPE_REAL, PAYLOAD_READS, AT(nvtx, payload_type))},
+	{"uint32Value", "INTEGER", false, false, "Payload",
+	 GATED(nvtx_u32, WS_SHAPE_INT, PAYLOAD_READS, AT(nvtx, payload_type))},
+	{"int32Value", "INTEGER", false, false, "Payload",
+	 GATED(nvtx_i32, WS_SHAPE_INT, PAYLOAD_READS, AT(nvtx, payload_type))},
+	{"floatValue", "REAL", false, false, "Payload",
+	 GATED(nvtx_f32, WS_SHAPE_REAL, PAYLOAD_READS, AT(nvtx, payload_type))},
+	{"jsonTextId", "INTEGER", false, false, "Not used", WS_XF_NULL},
+	{"jsonText", "TEXT", false, false, "Not used", WS_XF_NULL},
+	{"binaryData", "TEXT", false, false, "Bytes of extended payloads, as a blob", WS_XF_BLOB,
+	 AT(nvtx, binary)},
+};
+
+/* Without them, domains and categories of what is in time have no names. */
+static bool is_definition(const uint64_t *v)
+{
+	return v[ws_nvtx_type] == WS_NVTX_DOMAIN_CREATE || v[ws_nvtx_type] == WS_NVTX_CATEGORY ||
+	       v[ws_nvtx_type] == WS_NVTX_THREAD;
+}
+
+static const struct ws_xview nvtx_view = {
+	.t = {"NVTX_EVENTS", "NVTX ranges and marks, and the definitions of domains and categories",
+	      nvtx_columns, WS_COUNT(nvtx_columns)},
+	.source = WS_TABLE_nvtx,
+	.timed = true,
+	.fact = is_definition,
+	.keep_reads = BIT(nvtx, type)};
+
+/* ---- OSRT_API ---- */
+
+enum { EVENT_CLASS_OSRT = 27 };
+
+static struct ws_xcell osrt_chain(struct ws_export *x, const uint64_t *v)
+{
+	(void)x;
+	return ws_x_int(v[ws_osrt_callchain] == WS_NO_U32 ? 0 : (int64_t)v[ws_osrt_callchain]);
+}
+
+static const struct ws_xcolumn osrt_columns[] = {
+	{"start", "INTEGER", true, false, "Start of the call (ns)", WS_XF_TIME, AT(osrt, start)},
+	{"end", "INTEGER", false, false, "Return of the call (ns); NULL when it never returned",
+	 WS_XF_NTIME, AT(osrt, end)},
+	{"eventClass", "INTEGER", true, false, "ENUM_NSYS_EVENT_CLASS(id)", WS_XF_CONST,
+	 .value = EVENT_CLASS_OSRT},
+	{"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid", WS_XF_THREAD,
+	 AT(osrt, thread)},
+	{"nameId", "INTEGER", true, false, "StringIds(id) of the function", WS_XF_STRING0,
+	 AT(osrt, name)},
+	{"returnValue", "INTEGER", true, false, "What it returned", WS_XF_INT, AT(osrt, result)},
+	{"nestingLevel", "INTEGER", false, false, "How many traced calls it is inside of",
+	 WS_XF_INT, AT(osrt, nesting)},
+	{"callchainId", "INTEGER", true, false, "OSRT_CALLCHAINS(id); 0 when no stack was recorded",
+	 CALLED(osrt_chain, WS_SHAPE_INT, BIT(osrt, callchain))},
+};
+
+static const struct ws_xview osrt_view = {
+	.t = {"OSRT_API", "Calls of libc and pthread functions that blocked or lasted",
+	      osrt_columns, WS_COUNT(osrt_columns)},
+	.source = WS_TABLE_osrt,
+	.timed = true};
+
+/* The report has the system's number of the thread; it is one of the caller's process. */
+static struct ws_xcell lock_holder(struct ws_export *x, const uint64_t *v)
+{
+	const struct ws_thread_info *t = ws_who_thread(x->who, (uint32_t)v[ws_osrt_thread]);
+
+	return v[ws_osrt_holder] ? ws_x_int((int64_t)((uint64_t)t->pid << 24 |
+						      (v[ws_osrt_holder] & 0xffffff)))
+				 : ws_x_null();
+}
+
+/* What a call was about has a table of its own: OSRT_API keeps the columns that scripts expect. */
+static const struct ws_xcolumn osrt_detail_columns[] = {
+	{"start", "INTEGER", true, false,
+	 "Start of the call (ns); with globalTid it names the row of OSRT_API", WS_XF_TIME,
+	 AT(osrt, start)},
+	{"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid", WS_XF_THREAD,
+	 AT(osrt, thread)},
+	{"nameId", "INTEGER", true, false, "StringIds(id) of the function", WS_XF_STRING0,
+	 AT(osrt, name)},
+	{"error", "INTEGER", false, false, "errno of a call that failed", WS_XF_ID,
+	 AT(osrt, error)},
+	{"object", "INTEGER", false, false,
+	 "The lock, condition, thread or descriptor it was about", WS_XF_ID, AT(osrt, object)},
+	{"path", "TEXT", false, false, "Path of a file call", WS_XF_TEXT, AT(osrt, path)},
+	{"holderGlobalTid", "INTEGER", false, false,
+	 "Thread that held the lock when the call began to wait",
+	 CALLED(lock_holder, WS_SHAPE_INT, BIT(osrt, holder) | BIT(osrt, thread))},
+};
+
+static bool has_detail(const uint64_t *v)
+{
+	return v[ws_osrt_error] || v[ws_osrt_object] || v[ws_osrt_path];
+}
+
+static const struct ws_xview osrt_detail_view = {
+	.t = {"WARPSIGHT_OSRT_DETAIL",
+	      "What calls in OSRT_API were about: lock, descriptor, path, error",
+	      osrt_detail_columns, WS_COUNT(osrt_detail_columns)},
+	.source = WS_TABLE_osrt,
+	.timed = true,
+	.keep = has_detail,
+	.keep_reads = BIT(osrt, error) | BIT(osrt, object) | BIT(osrt, path)};
+
+/* ---- the rest of tables.def ---- */
+
+static bool ends_in_id(const char *name)
+{
+	size_t n = strlen(name);
+
+	return n > 2 && !strcmp(name + n - 2, "Id");
+}
+
+/* Texts that stand as numbers of StringIds: columns called ...Id, and those that people know under
+ * other names. */
+static bool by_number(const char *name)
+{
+	static const char *const others[] = {"demangledName", "shortName", "mangledName",
+					     "CpuInstruction", "module"};
+
+	for (size_t i = 0; i < WS_COUNT(others); i++)
+		if (!strcmp(name, others[i]))
+			return true;
+	return ends_in_id(name);
+}
+
+static enum ws_xfrom generic_from(enum ws_type type, bool number)
+{
+	switch (type) {
+	case WS_T_TIME:
+		return WS_XF_TIME;
+	case WS_T_NTIME:
+		return WS_XF_NTIME;
+	case WS_T_STR:
+		return number ? WS_XF_STRING : WS_XF_TEXT;
+	case WS_T_THREAD:
+	case WS_T_NTHREAD:
+		return WS_XF_THREAD;
+	case WS_T_PROCESS:
+		return WS_XF_PROCESS;
+	case WS_T_NU32:
+	case WS_T_NU64:
+		return WS_XF_UNLESS;
+	case WS_T_F64:
+		return WS_XF_REAL;
+	case WS_T_U64:
+		return WS_XF_UINT;
+	default:
+		return WS_XF_INT;
+	}
+}
+
+static struct ws_xcell end_status(struct ws_export *x, const uint64_t *v)
+{
+	(void)x;
+	return (int32_t)v[ws_process_end_status] == WS_NO_STATUS
+		       ? ws_x_null()
+		       : ws_x_int((int64_t)v[ws_process_end_status]);
+}
+
+static struct ws_xcolumn generic_column(enum ws_table table, uint32_t i)
+{
+	const struct ws_column_desc *d = &ws_tables[table].columns[i];
+	bool number = d->type == WS_T_STR && by_number(d->sqlite);
+	const char *type = d->type == WS_T_STR && !number ? "TEXT"
+			   : d->type == WS_T_F64	  ? "REAL"
+							  : "INTEGER";
+	struct ws_xcolumn c = {d->sqlite,
+			       type,
+			       d->type == WS_T_TIME,
+			       false,
+			       d->doc,
+			       generic_from(d->type, number),
+			       (uint8_t)i,
+			       d->type == WS_T_NU32 ? WS_NO_U32 : WS_NO_U64};
+
+	if (table == WS_TABLE_process_end && i == ws_process_end_status)
+		c = (struct ws_xcolumn){
+			d->sqlite, type,
+			false,	   false,
+			d->doc,	   CALLED(end_status, WS_SHAPE_INT, BIT(process_end, status))};
+	return c;
+}
+
+/* Tables of facts, whose rows stay whatever --times says. All others with a start are events. */
+static bool is_event(enum ws_table t)
+{
+	static const enum ws_table facts[] = {
+		WS_TABLE_clock,		WS_TABLE_collection,  WS_TABLE_process,
+		WS_TABLE_process_end,	WS_TABLE_thread,      WS_TABLE_thread_name,
+		WS_TABLE_diagnostic,	WS_TABLE_output,      WS_TABLE_mapping,
+		WS_TABLE_nvtx_resource, WS_TABLE_cuda_device, WS_TABLE_cuda_context,
+		WS_TABLE_cuda_stream,	WS_TABLE_cuda_module,
+	};
+
+	for (size_t i = 0; i < WS_COUNT(facts); i++)
+		if (facts[i] == t)
+			return false;
+	return ws_table_start(t) >= 0;
+}
+
+static bool has_column(const struct ws_xcolumn *columns, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(columns[i].name, name))
+			return true;
+	return false;
+}
+
+static struct ws_xview generic_view(enum ws_table table)
+{
+	const struct ws_table_desc *d = &ws_tables[table];
+	size_t n = 0, known;
+	const struct ws_xcolumn *more = ws_known_columns(d->sqlite, &known);
+	struct ws_xcolumn *columns = ws_calloc(d->column_count + known, sizeof(*columns));
+
+	for (uint32_t i = 0; i < d->column_count; i++)
+		if (*d->columns[i].sqlite)
+			columns[n++] = generic_column(table, i);
+	for (size_t i = 0; i < known; i++)
+		if (!has_column(columns, n, more[i].name))
+			columns[n++] = (struct ws_xcolumn){more[i].name, more[i].type, false,
+							   false,	 "Not used",   WS_XF_NULL};
+	return (struct ws_xview){.t = {table == WS_TABLE_sched ? "WARPSIGHT_SCHED" : d->sqlite,
+				       d->doc, columns, n},
+				 .source = table,
+				 .timed = is_event(table)};
+}
+
+/* ---- all views ---- */
+
+enum { MOST_VIEWS = WS_TABLE_COUNT + 1 };
+
+static struct ws_xview views[MOST_VIEWS];
+static size_t view_count;
+
+/* Tables that are not views at all, but made row by row. */
+static bool is_made(enum ws_table t)
+{
+	return t == WS_TABLE_thread_name || t == WS_TABLE_collection || t == WS_TABLE_output ||
+	       t == WS_TABLE_cuda_device || t == WS_TABLE_sample;
+}
+
+static void add_view(enum ws_table t)
+{
+	switch (t) {
+	case WS_TABLE_nvtx:
+		views[view_count++] = nvtx_view;
+		break;
+	case WS_TABLE_osrt:
+		views[view_count++] = osrt_view;
+		views[view_count++] = osrt_detail_view;
+		break;
+	case WS_TABLE_process:
+		views[view_count++] = ws_images_view;
+		break;
+	case WS_TABLE_thread:
+		views[view_count++] = ws_threads_view;
+		break;
+	case WS_TABLE_diagnostic:
+		views[view_count++] = ws_diagnostics_view;
+		break;
+	case WS_TABLE_cuda_context:
+		views[view_count++] = ws_contexts_view;
+		break;
+	case WS_TABLE_cuda_stream:
+		views[view_count++] = ws_streams_view;
+		break;
+	default:
+		views[view_count++] = generic_view(t);
+	}
+}
+
+static void make_views(void)
+{
+	for (int t = 0; t < WS_TABLE_COUNT; t++)
+		if (!is_made((enum ws_table)t))
+			add_view((enum ws_table)t);
+}
+
+const struct ws_xview *ws_xviews(size_t *count)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, make_views);
+	*count = view_count;
+	return views;
+}
+
+const struct ws_xview *ws_xview_find(const char *name)
+{
+	size_t n;
+	const struct ws_xview *v = ws_xviews(&n);
+
+	for (size_t i = 0; i < n; i++)
+		if (!strcasecmp(v[i].t.name, name))
+			return &v[i];
+	return NULL;
+}
+
+/* ---- all tables ---- */
+
+int ws_export_tables(struct ws_export *x, struct ws_err *e)
+{
+	size_t n;
+	const struct ws_xview *v = ws_xviews(&n);
+
+	if (ws_export_session(x, e) < 0 || ws_export_enums(x, e) < 0 ||
+	    ws_export_processes(x, e) < 0 || ws_export_gpus(x, e) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		if (ws_export_view(x, &v[i], e) < 0)
+			return -1;
+	return ws_export_samples(x, e) < 0 || ws_export_callchains(x, e) < 0 ||
+			       ws_export_counts(x, e) < 0 || ws_export_foreign(x, e) < 0 ||
+			       ws_export_known(x, e) < 0
+		       ? -1
+		       : 0;
+}

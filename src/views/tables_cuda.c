@@ -1,0 +1,231 @@
+/*
+ * tables_cuda.c - the exported tables of CUDA that are not plain copies of the schema's: devices,
+ * of which every process saw its own, contexts and streams, which people join by process id.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "views/tables.h"
+
+#define TABLE(var, name, doc, ...)                                      \
+	static const struct ws_xcolumn var##_columns[] = {__VA_ARGS__}; \
+	static const struct ws_xtable var = {name, doc, var##_columns, WS_COUNT(var##_columns)}
+#define INT(name, doc)                             \
+	{                                          \
+		name, "INTEGER", false, false, doc \
+	}
+#define MUST(name, doc)                           \
+	{                                         \
+		name, "INTEGER", true, false, doc \
+	}
+#define TEXT(name, doc)                         \
+	{                                       \
+		name, "TEXT", false, false, doc \
+	}
+
+/* ---- devices ---- */
+
+TABLE(gpus, "TARGET_INFO_GPU", "The GPUs that programs used, each once",
+      MUST("vmId", "0: this machine"), MUST("id", "Number of the GPU in this table"),
+      TEXT("name", "Product name"), TEXT("busLocation", "PCI domain:bus:device.function"),
+      INT("isDiscrete", "0 when it shares the CPU's memory"),
+      INT("l2CacheSize", "Level-2 cache, bytes"), INT("totalMemory", "Memory, bytes"),
+      INT("memoryBandwidth", "Peak, bytes per second"), INT("clockRate", "Highest clock, Hz"),
+      INT("smCount", "Multiprocessors"), INT("pwGpuId", "Not used"), TEXT("uuid", "UUID"),
+      INT("luid", "Not used"), TEXT("chipName", "Chip"),
+      INT("cuDevice", "CUDA device number in the first process that saw it"),
+      TEXT("ctxswDevPath", "Not used"), TEXT("ctrlDevPath", "Not used"),
+      INT("revision", "Not used"), INT("nodeMask", "Not used"), INT("constantMemory", "Bytes"),
+      INT("maxIPC", "Most instructions a cycle and multiprocessor"),
+      INT("maxRegistersPerBlock", "Most registers of a block"),
+      INT("maxShmemPerBlock", "Most shared memory of a block, bytes"),
+      INT("maxShmemPerBlockOptin", "Most when the program opts in, bytes"),
+      INT("maxShmemPerSm", "Shared memory of a multiprocessor, bytes"),
+      INT("maxRegistersPerSm", "Registers of a multiprocessor"),
+      INT("threadsPerWarp", "Threads of a warp"), INT("asyncEngines", "Copy engines"),
+      INT("maxWarpsPerSm", "Most warps on a multiprocessor"),
+      INT("maxBlocksPerSm", "Most blocks on a multiprocessor"),
+      INT("maxThreadsPerBlock", "Most threads of a block"), INT("maxBlockDimX", "In x"),
+      INT("maxBlockDimY", "In y"), INT("maxBlockDimZ", "In z"),
+      INT("maxGridDimX", "Most blocks in x"), INT("maxGridDimY", "In y"),
+      INT("maxGridDimZ", "In z"), INT("computeMajor", "Compute capability, before the dot"),
+      INT("computeMinor", "After the dot"), INT("smMajor", "The same"), INT("smMinor", "The same"));
+
+/* Schema columns of the table above, by position; others are filled by hand or null. */
+static const int8_t gpu_sources[WS_COUNT(gpus_columns)] = {
+	[5] = ws_cuda_device_l2_bytes,
+	[6] = ws_cuda_device_memory_bytes,
+	[7] = ws_cuda_device_memory_bandwidth,
+	[8] = ws_cuda_device_clock_rate,
+	[9] = ws_cuda_device_sms,
+	[14] = ws_cuda_device_id,
+	[19] = ws_cuda_device_constant_bytes,
+	[20] = ws_cuda_device_max_ipc,
+	[21] = ws_cuda_device_regs_block,
+	[22] = ws_cuda_device_shared_block,
+	[23] = ws_cuda_device_shared_block_optin,
+	[24] = ws_cuda_device_shared_sm,
+	[25] = ws_cuda_device_regs_sm,
+	[26] = ws_cuda_device_warp,
+	[27] = ws_cuda_device_async_engines,
+	[28] = ws_cuda_device_warps_sm,
+	[29] = ws_cuda_device_blocks_sm,
+	[30] = ws_cuda_device_threads_block,
+	[31] = ws_cuda_device_block_x,
+	[32] = ws_cuda_device_block_y,
+	[33] = ws_cuda_device_block_z,
+	[34] = ws_cuda_device_grid_x,
+	[35] = ws_cuda_device_grid_y,
+	[36] = ws_cuda_device_grid_z,
+	[37] = ws_cuda_device_major,
+	[38] = ws_cuda_device_minor,
+	[39] = ws_cuda_device_major,
+	[40] = ws_cuda_device_minor,
+};
+
+static int put_gpu(struct ws_export *x, const uint64_t *v, int64_t number, struct ws_err *e)
+{
+	struct ws_xcell c[WS_COUNT(gpus_columns)];
+
+	for (size_t i = 0; i < WS_COUNT(c); i++)
+		c[i] = gpu_sources[i] || i == 14
+			       ? (struct ws_xcell){.kind = WS_X_UINT,
+						   .i = (int64_t)v[gpu_sources[i]]}
+			       : ws_x_null();
+	c[0] = ws_x_int(0);
+	c[1] = ws_x_int(number);
+	c[2] = ws_x_text(x, (uint32_t)v[ws_cuda_device_name]);
+	c[3] = ws_x_text(x, (uint32_t)v[ws_cuda_device_bus]);
+	c[4] = ws_x_int(!v[ws_cuda_device_integrated]);
+	c[11] = ws_x_text(x, (uint32_t)v[ws_cuda_device_uuid]);
+	c[13] = ws_x_text(x, (uint32_t)v[ws_cuda_device_chip]);
+	c[14] = ws_x_int((int64_t)v[ws_cuda_device_id]);
+	return ws_export_row(x, c, e);
+}
+
+/* Which process calls which GPU by which number. */
+TABLE(numbers, "TARGET_INFO_CUDA_DEVICE", "The GPUs as each process numbers them",
+      MUST("gpuId", "TARGET_INFO_GPU(id)"), MUST("cudaId", "CUDA device number in the process"),
+      MUST("pid", "Process id"), TEXT("uuid", "UUID"),
+      INT("numMultiprocessors", "Multiprocessors"));
+
+/* Place of a GPU's UUID among those met so far; n when it is new. */
+static size_t place_of(const uint32_t *seen, size_t n, uint32_t key)
+{
+	size_t i;
+
+	for (i = 0; i < n && seen[i] != key; i++)
+		;
+	return i;
+}
+
+static int put_number(struct ws_export *x, const uint64_t *v, size_t gpu, struct ws_err *e)
+{
+	const struct ws_process_info *p =
+		ws_who_process(x->who, (uint32_t)v[ws_cuda_device_process]);
+
+	return ws_export_row(x,
+			     (struct ws_xcell[]){ws_x_int((int64_t)gpu),
+						 ws_x_int((int64_t)v[ws_cuda_device_id]),
+						 ws_x_int(p->pid),
+						 ws_x_text(x, (uint32_t)v[ws_cuda_device_uuid]),
+						 ws_x_int((int64_t)v[ws_cuda_device_sms])},
+			     e);
+}
+
+/* With `numbering`, the second table; else the first. Both number GPUs in the order in which they
+ * come. */
+static int export_devices(struct ws_export *x, bool numbering, struct ws_err *e)
+{
+	struct ws_cursor *c = ws_cursor_open(x->r, WS_TABLE_cuda_device, 0, UINT64_MAX);
+	uint32_t *seen = NULL;
+	size_t n = 0, cap = 0;
+	const uint64_t *v;
+	int rc = ws_export_table(x, numbering ? &numbers : &gpus, e);
+
+	while (!rc && ws_cursor_next(c, &v)) {
+		/* An imported trace may not tell UUIDs: then a device is told by its number. */
+		uint32_t key =
+			v[ws_cuda_device_uuid]
+				? ws_report_string_key(x->r, (uint32_t)v[ws_cuda_device_uuid])
+				: UINT32_MAX - (uint32_t)v[ws_cuda_device_id];
+		size_t at = place_of(seen, n, key);
+
+		if (at == n) {
+			ws_grow(seen, cap, n + 1);
+			seen[n++] = key;
+			if (!numbering)
+				rc = put_gpu(x, v, (int64_t)at, e);
+		}
+		if (numbering)
+			rc = put_number(x, v, at, e);
+	}
+	ws_cursor_close(c);
+	free(seen);
+	return rc;
+}
+
+int ws_export_gpus(struct ws_export *x, struct ws_err *e)
+{
+	return export_devices(x, false, e) < 0 ? -1 : export_devices(x, true, e);
+}
+
+#define AT(t, c) ws_##t##_##c
+
+static struct ws_xcell pid_cell(struct ws_export *x, uint64_t process)
+{
+	const struct ws_process_info *p = process && process <= ws_who_processes(x->who)
+						  ? ws_who_process(x->who, (uint32_t)process)
+						  : NULL;
+
+	return ws_x_int(p ? (int64_t)p->pid : 0);
+}
+
+static struct ws_xcell context_pid(struct ws_export *x, const uint64_t *v)
+{
+	return pid_cell(x, v[ws_cuda_context_process]);
+}
+
+static struct ws_xcell stream_pid(struct ws_export *x, const uint64_t *v)
+{
+	return pid_cell(x, v[ws_cuda_stream_process]);
+}
+
+static const struct ws_xcolumn context_columns[] = {
+	{"nullStreamId", "INTEGER", true, false, "Number of its default stream", WS_XF_INT,
+	 AT(cuda_context, null_stream)},
+	{"hwId", "INTEGER", true, false, "0", WS_XF_CONST},
+	{"vmId", "INTEGER", true, false, "0: this machine", WS_XF_CONST},
+	{"processId", "INTEGER", true, false, "Process id", .from = WS_XF_CALL, .cell = context_pid,
+	 .needs = WS_COL(cuda_context, process)},
+	{"deviceId", "INTEGER", true, false, "CUDA device number in the process", WS_XF_INT,
+	 AT(cuda_context, device)},
+	{"contextId", "INTEGER", true, false, "Context number in the process", WS_XF_INT,
+	 AT(cuda_context, id)},
+	{"parentContextId", "INTEGER", false, false, "Context that a green one belongs to",
+	 WS_XF_UNLESS, AT(cuda_context, parent), WS_NO_U32},
+	{"isGreenContext", "INTEGER", false, false, "1 for a green context", WS_XF_INT,
+	 AT(cuda_context, green)},
+};
+const struct ws_xview ws_contexts_view = {.t = {"TARGET_INFO_CUDA_CONTEXT_INFO",
+						"CUDA contexts, green ones too", context_columns,
+						WS_COUNT(context_columns)},
+					  .source = WS_TABLE_cuda_context};
+
+static const struct ws_xcolumn stream_columns[] = {
+	{"streamId", "INTEGER", true, false, "Stream number in the context", WS_XF_INT,
+	 AT(cuda_stream, id)},
+	{"hwId", "INTEGER", true, false, "0", WS_XF_CONST},
+	{"vmId", "INTEGER", true, false, "0: this machine", WS_XF_CONST},
+	{"processId", "INTEGER", true, false, "Process id", .from = WS_XF_CALL, .cell = stream_pid,
+	 .needs = WS_COL(cuda_stream, process)},
+	{"contextId", "INTEGER", true, false, "Context number in the process", WS_XF_INT,
+	 AT(cuda_stream, context)},
+	{"priority", "INTEGER", true, false, "Lower numbers go first", WS_XF_INT,
+	 AT(cuda_stream, priority)},
+	{"flag", "INTEGER", true, false, "ENUM_CUPTI_STREAM_TYPE(id)", WS_XF_INT,
+	 AT(cuda_stream, flag)},
+};
+const struct ws_xview ws_streams_view = {.t = {"TARGET_INFO_CUDA_STREAM", "CUDA streams",
+					       stream_columns, WS_COUNT(stream_columns)},
+					 .source = WS_TABLE_cuda_stream};

@@ -1,0 +1,167 @@
+/*
+ * tables_known.c - tables and enumerations that people know from other exports: known.def and
+ * enums.def as tables.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "views/tables.h"
+
+/* ---- known tables ---- */
+
+static const struct {
+	const char *table, *columns;
+} known[] = {
+#define WS_KNOWN(table, columns) {table, columns},
+#include "schema/known.def"
+#undef WS_KNOWN
+};
+
+static struct ws_xtable tables[WS_COUNT(known)];
+
+static struct ws_xcolumn parse_column(const char *s, size_t n)
+{
+	size_t name = 0;
+
+	while (name < n && !strchr(":!*", s[name]))
+		name++;
+	return (struct ws_xcolumn){.name = ws_strndup(s, name),
+				   .type = memmem(s, n, ":T", 2)   ? "TEXT"
+					   : memmem(s, n, ":R", 2) ? "REAL"
+								   : "INTEGER",
+				   .not_null = memchr(s, '!', n) != NULL,
+				   .key = memchr(s, '*', n) != NULL};
+}
+
+static void parse_known(void)
+{
+	for (size_t i = 0; i < WS_COUNT(known); i++) {
+		const char *s = known[i].columns;
+		struct ws_xcolumn *columns = NULL;
+		size_t n = 0, cap = 0;
+
+		while (*s) {
+			size_t len = strcspn(s, " ");
+
+			ws_grow(columns, cap, n + 1);
+			columns[n++] = parse_column(s, len);
+			s += len + (s[len] == ' ');
+		}
+		tables[i] = (struct ws_xtable){
+			known[i].table, "Known from other exports; nothing fills it", columns, n};
+	}
+}
+
+static const struct ws_xtable *known_tables(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, parse_known);
+	return tables;
+}
+
+const struct ws_xcolumn *ws_known_columns(const char *table, size_t *count)
+{
+	const struct ws_xtable *t = known_tables();
+
+	for (size_t i = 0; i < WS_COUNT(known); i++)
+		if (!strcmp(t[i].name, table)) {
+			*count = t[i].column_count;
+			return t[i].columns;
+		}
+	*count = 0;
+	return NULL;
+}
+
+bool ws_export_is_made(const char *name)
+{
+	static const char *const made[] = {"StringIds",
+					   "ThreadNames",
+					   "ProcessStreams",
+					   "TARGET_INFO_SYSTEM_ENV",
+					   "PROCESSES",
+					   "ANALYSIS_DETAILS",
+					   "META_DATA_EXPORT",
+					   "TARGET_INFO_SESSION_START_TIME",
+					   "TARGET_INFO_GPU",
+					   "COMPOSITE_EVENTS",
+					   "SCHED_EVENTS",
+					   "SAMPLING_CALLCHAINS",
+					   "OSRT_CALLCHAINS",
+					   "CUDA_CALLCHAINS",
+					   "PERF_EVENT_CPU_RAW_EVENT"};
+
+	for (size_t i = 0; i < WS_COUNT(made); i++)
+		if (!strcasecmp(made[i], name))
+			return true;
+	return !strncasecmp(name, "ENUM_", 5) || !strncasecmp(name, "sqlite_", 7) ||
+	       !strncasecmp(name, "TARGET_INFO_CUDA_DEVICE", 24) || ws_export_is_metrics(name) ||
+	       ws_xview_find(name) != NULL;
+}
+
+int ws_export_known(struct ws_export *x, struct ws_err *e)
+{
+	const struct ws_xtable *t = known_tables();
+
+	for (size_t i = 0; i < WS_COUNT(known); i++)
+		if (!ws_export_is_made(t[i].name) && !ws_export_is_foreign(x, t[i].name) &&
+		    ws_export_table(x, &t[i], e) < 0)
+			return -1;
+	return 0;
+}
+
+/* ---- enumerations ---- */
+
+struct meaning {
+	int id;
+	const char *name, *label;
+};
+
+#define WS_ENUM(name, doc) static const struct meaning name##_values[] = {
+#define WS_VALUE(id, name, label) {id, name, label},
+#define WS_ENUM_END(name) \
+	}                 \
+	;
+#include "views/enums.def"
+
+static const struct {
+	const char *name, *doc;
+	const struct meaning *v;
+	size_t n;
+} enums[] = {
+#define WS_ENUM(name, doc) {#name, doc, name##_values, WS_COUNT(name##_values)},
+#include "views/enums.def"
+};
+
+static int export_enum(struct ws_export *x, size_t i, struct ws_err *e)
+{
+	static const struct ws_xcolumn columns[] = {
+		{"id", "INTEGER", true, true, "Number"},
+		{"name", "TEXT", false, false, "Name"},
+		{"label", "TEXT", false, false, "Name for people"},
+	};
+	struct ws_xtable t = {enums[i].name, enums[i].doc, columns, WS_COUNT(columns)};
+
+	if (ws_export_table(x, &t, e) < 0)
+		return -1;
+	for (size_t k = 0; k < enums[i].n; k++) {
+		const struct meaning *m = &enums[i].v[k];
+
+		if (ws_export_row(x,
+				  (struct ws_xcell[]){ws_x_int(m->id), ws_x_literal(m->name),
+						      ws_x_literal(m->label)},
+				  e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int ws_export_enums(struct ws_export *x, struct ws_err *e)
+{
+	for (size_t i = 0; i < WS_COUNT(enums); i++)
+		if (export_enum(x, i, e) < 0)
+			return -1;
+	return 0;
+}
