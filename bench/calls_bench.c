@@ -15,10 +15,10 @@
 
 static double now(void)
 {
-	struct timespec t;
+	struct timespec time;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
 static void mutex(uint64_t n)
@@ -34,12 +34,12 @@ static void mutex(uint64_t n)
 static void through_pipe(uint64_t n)
 {
 	int fds[2];
-	char c = 'x';
+	char letter = 'x';
 
 	if (pipe(fds))
 		exit(1);
 	for (uint64_t i = 0; i < n; i++)
-		if (write(fds[1], &c, 1) != 1 || read(fds[0], &c, 1) != 1)
+		if (write(fds[1], &letter, 1) != 1 || read(fds[0], &letter, 1) != 1)
 			exit(1);
 }
 

@@ -82,32 +82,32 @@ static void begin(void)
 		op_texts[i] = text("operation %llu", i);
 }
 
-static uint32_t call(struct side *s, uint32_t function, uint64_t ns)
+static uint32_t call(struct side *side, uint32_t function, uint64_t ns)
 {
-	s->correlation += apart;
-	ADD(cuda_api, .start = s->cpu, .end = s->cpu + ns, .thread = s->id,
-	    .correlation = s->correlation, .name = calls[function], .callchain = WS_NO_U32);
-	s->cpu += ns + 400 + next() % 300;
-	return s->correlation;
+	side->correlation += apart;
+	ADD(cuda_api, .start = side->cpu, .end = side->cpu + ns, .thread = side->id,
+	    .correlation = side->correlation, .name = calls[function], .callchain = WS_NO_U32);
+	side->cpu += ns + 400 + next() % 300;
+	return side->correlation;
 }
 
-static uint64_t run(struct side *s, uint64_t ns)
+static uint64_t run(struct side *side, uint64_t ns)
 {
-	uint64_t start = s->gpu > s->cpu ? s->gpu : s->cpu + 1500;
+	uint64_t start = side->gpu > side->cpu ? side->gpu : side->cpu + 1500;
 
-	s->gpu = start + ns + 900;
+	side->gpu = start + ns + 900;
 	return start;
 }
 
-static void kernel(struct side *s, unsigned name)
+static void kernel(struct side *side, unsigned name)
 {
-	uint32_t correlation = call(s, name & 1 ? 4 : 0, 3000 + next() % 2000);
+	uint32_t correlation = call(side, name & 1 ? 4 : 0, 3000 + next() % 2000);
 	uint64_t ns = 1500 + name * 700 + next() % 512 + (next() % 100 ? 0 : next() % 5000000),
-		 start = run(s, ns);
+		 start = run(side, ns);
 
 	ADD(cuda_kernel, .start = start, .end = start + ns, .device = 0, .context = 1,
-	    .green_context = WS_NO_U32, .stream = 7, .correlation = correlation, .process = s->id,
-	    .demangled = kernels[name], .name = bases[name], .launch_type = 1,
+	    .green_context = WS_NO_U32, .stream = 7, .correlation = correlation,
+	    .process = side->id, .demangled = kernels[name], .name = bases[name], .launch_type = 1,
 	    .registers = 32 + name, .grid_x = 1 + name * 8, .grid_y = 1, .grid_z = 1,
 	    .block_x = 128, .block_y = 1, .block_z = 1, .grid_id = correlation,
 	    .executed_shared = 102400, .graph_node = WS_NO_U64, .shared_limit = 0,
@@ -116,62 +116,64 @@ static void kernel(struct side *s, unsigned name)
 	    .waves = 1.25, .blocks_per_sm = 8, .limiter = WS_OCCUPANCY_WARPS);
 }
 
-static void range(struct side *s, uint32_t name, uint64_t start)
+static void range(struct side *side, uint32_t name, uint64_t start)
 {
-	ADD(nvtx, .start = start, .end = s->cpu, .thread = s->id, .text = name,
+	ADD(nvtx, .start = start, .end = side->cpu, .thread = side->id, .text = name,
 	    .type = WS_NVTX_PUSHPOP);
-	s->cpu += 60;
+	side->cpu += 60;
 }
 
-static void copy(struct side *s, int kind)
+static void copy(struct side *side, int kind)
 {
 	uint64_t bytes = 1000000 + next() % 4096, ns = bytes / 25, start;
-	uint32_t correlation = call(s, 1, 2500 + next() % 1000);
+	uint32_t correlation = call(side, 1, 2500 + next() % 1000);
 
-	start = run(s, ns);
+	start = run(side, ns);
 	ADD(cuda_memcpy, .start = start, .end = start + ns, .context = 1,
-	    .green_context = WS_NO_U32, .stream = 7, .correlation = correlation, .process = s->id,
-	    .bytes = bytes, .kind = (uint8_t)kind, .src_kind = 1, .dst_kind = 2,
-	    .src_device = WS_NO_U32, .src_context = WS_NO_U32, .dst_device = WS_NO_U32,
-	    .dst_context = WS_NO_U32, .migration_cause = WS_NO_U32, .graph_node = WS_NO_U64,
-	    .address = WS_NO_U64, .copies = 1, .graph = WS_NO_U32);
+	    .green_context = WS_NO_U32, .stream = 7, .correlation = correlation,
+	    .process = side->id, .bytes = bytes, .kind = (uint8_t)kind, .src_kind = 1,
+	    .dst_kind = 2, .src_device = WS_NO_U32, .src_context = WS_NO_U32,
+	    .dst_device = WS_NO_U32, .dst_context = WS_NO_U32, .migration_cause = WS_NO_U32,
+	    .graph_node = WS_NO_U64, .address = WS_NO_U64, .copies = 1, .graph = WS_NO_U32);
 }
 
-static void step(struct side *s)
+static void step(struct side *side)
 {
-	uint64_t started = s->cpu, start;
+	uint64_t started = side->cpu, start;
 	uint32_t correlation;
 
 	for (unsigned l = 0; l < LAYERS; l++) {
-		uint64_t layer = s->cpu;
+		uint64_t layer = side->cpu;
 
 		for (unsigned o = 0; o < OPS; o++) {
-			uint64_t op = s->cpu;
+			uint64_t op = side->cpu;
 
 			for (unsigned k = 0; k < KERNELS; k++)
-				kernel(s, (l * 5 + o * KERNELS + k) % NAMES);
-			range(s, unique ? text("aten::operation, op_id = %llu", rows) : op_texts[o],
+				kernel(side, (l * 5 + o * KERNELS + k) % NAMES);
+			range(side,
+			      unique ? text("aten::operation, op_id = %llu", rows) : op_texts[o],
 			      op);
 		}
-		range(s, layer_texts[l], layer);
+		range(side, layer_texts[l], layer);
 	}
-	copy(s, WS_COPY_HTOD);
-	copy(s, WS_COPY_DTOH);
-	correlation = call(s, 2, 2000);
-	start = run(s, 1300);
+	copy(side, WS_COPY_HTOD);
+	copy(side, WS_COPY_DTOH);
+	correlation = call(side, 2, 2000);
+	start = run(side, 1300);
 	ADD(cuda_memset, .start = start, .end = start + 1300, .context = 1,
-	    .green_context = WS_NO_U32, .stream = 7, .correlation = correlation, .process = s->id,
-	    .bytes = 4096, .graph_node = WS_NO_U64, .mem_kind = 2, .graph = WS_NO_U32);
-	call(s, 3, s->gpu > s->cpu ? s->gpu - s->cpu : 1000);
-	range(s, step_text, started);
+	    .green_context = WS_NO_U32, .stream = 7, .correlation = correlation,
+	    .process = side->id, .bytes = 4096, .graph_node = WS_NO_U64, .mem_kind = 2,
+	    .graph = WS_NO_U32);
+	call(side, 3, side->gpu > side->cpu ? side->gpu - side->cpu : 1000);
+	range(side, step_text, started);
 }
 
 int main(int argc, char **argv)
 {
 	uint64_t want = argc > 3 ? strtoull(argv[3], NULL, 10) : 10000000;
-	struct ws_writer_opts o = {.overwrite = true};
+	struct ws_writer_opts options = {.overwrite = true};
 	const char *kind = argc > 2 ? argv[2] : "same";
-	struct ws_err e;
+	struct ws_err err;
 
 	unique = !strcmp(kind, "unique");
 	apart = strcmp(kind, "sparse") ? 1 : 37;
@@ -180,9 +182,9 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: cuda_bench FILE [same|unique|sparse|wide] [EVENTS]\n");
 		return 2;
 	}
-	w = ws_writer_create(argv[1], &o, &e);
+	w = ws_writer_create(argv[1], &options, &err);
 	if (!w) {
-		ws_say("%s", e.msg);
+		ws_say("%s", err.msg);
 		return 1;
 	}
 	begin();
@@ -191,8 +193,8 @@ int main(int argc, char **argv)
 			step(&sides[i]);
 		ws_writer_commit(w);
 	}
-	if (ws_writer_close(w, &e) < 0) {
-		ws_say("%s", e.msg);
+	if (ws_writer_close(w, &err) < 0) {
+		ws_say("%s", err.msg);
 		return 1;
 	}
 	return 0;

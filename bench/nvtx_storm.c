@@ -161,52 +161,52 @@ struct task {
 };
 
 /* Elapsed and processor time of a loop. */
-static void time_loop(struct task *t, int on, double *wall, double *cpu)
+static void time_loop(struct task *task, int on, double *wall, double *cpu)
 {
 	double w = now(CLOCK_MONOTONIC), c = now(CLOCK_THREAD_CPUTIME_ID);
 
-	t->kind->loop(t->pairs, on);
+	task->kind->loop(task->pairs, on);
 	*cpu = now(CLOCK_THREAD_CPUTIME_ID) - c;
 	*wall = now(CLOCK_MONOTONIC) - w;
 }
 
 static void *run_task(void *arg)
 {
-	struct task *t = arg;
+	struct task *task = arg;
 	double wall[2], cpu[2];
 
-	t->kind->loop(1000, 1); /* the thread's first event makes its ring */
+	task->kind->loop(1000, 1); /* the thread's first event makes its ring */
 	for (int on = 0; on < 2; on++)
-		time_loop(t, on, &wall[on], &cpu[on]);
-	t->ns = (wall[1] - wall[0]) / (double)t->pairs;
-	t->cpu_ns = (cpu[1] - cpu[0]) / (double)t->pairs;
+		time_loop(task, on, &wall[on], &cpu[on]);
+	task->ns = (wall[1] - wall[0]) / (double)task->pairs;
+	task->cpu_ns = (cpu[1] - cpu[0]) / (double)task->pairs;
 	return NULL;
 }
 
-static void run_kind(const struct kind *k, long pairs, int threads)
+static void run_kind(const struct kind *kind, long pairs, int threads)
 {
-	struct task *t = calloc((size_t)threads, sizeof(*t));
+	struct task *task = calloc((size_t)threads, sizeof(*task));
 	double wall = 0, cpu = 0;
 
-	if (!t)
+	if (!task)
 		exit(1);
 	for (int i = 0; i < threads; i++) {
-		t[i] = (struct task){.kind = k, .pairs = pairs};
-		if (i && pthread_create(&t[i].thread, NULL, run_task, &t[i])) {
+		task[i] = (struct task){.kind = kind, .pairs = pairs};
+		if (i && pthread_create(&task[i].thread, NULL, run_task, &task[i])) {
 			fprintf(stderr, "nvtx_storm: cannot start thread %d\n", i);
 			exit(1);
 		}
 	}
-	run_task(&t[0]);
+	run_task(&task[0]);
 	for (int i = 0; i < threads; i++) {
 		if (i)
-			pthread_join(t[i].thread, NULL);
-		wall += t[i].ns;
-		cpu += t[i].cpu_ns;
+			pthread_join(task[i].thread, NULL);
+		wall += task[i].ns;
+		cpu += task[i].cpu_ns;
 	}
-	free(t);
+	free(task);
 	printf("%-10s %d thread%s %10ld pairs %8.2f ns a pair, %8.2f ns of processor time\n",
-	       k->name, threads, threads == 1 ? " " : "s", pairs, wall / threads, cpu / threads);
+	       kind->name, threads, threads == 1 ? " " : "s", pairs, wall / threads, cpu / threads);
 	fflush(stdout);
 }
 

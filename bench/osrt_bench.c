@@ -32,10 +32,10 @@ static FILE *stream;
 
 static double now(void)
 {
-	struct timespec t;
+	struct timespec time;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
 static void must(int ok)
@@ -107,9 +107,9 @@ static void one_signal(void)
 
 static void one_pipe(void)
 {
-	char c = 'x';
+	char letter = 'x';
 
-	must(write(fds[1], &c, 1) == 1 && read(fds[0], &c, 1) == 1);
+	must(write(fds[1], &letter, 1) == 1 && read(fds[0], &letter, 1) == 1);
 }
 
 static void one_round(void)
@@ -172,7 +172,7 @@ static const struct mode {
 	{"yield", one_yield},
 };
 
-static double best_of(const struct mode *m, uint64_t n)
+static double best_of(const struct mode *mode, uint64_t n)
 {
 	double best = 1e18;
 
@@ -180,7 +180,7 @@ static double best_of(const struct mode *m, uint64_t n)
 		double begin = now(), took;
 
 		for (uint64_t i = 0; i < n / 5; i++)
-			m->one();
+			mode->one();
 		took = (now() - begin) / (double)(n / 5);
 		best = took < best ? took : best;
 	}
@@ -191,19 +191,19 @@ int main(int argc, char **argv)
 {
 	uint64_t n = argc > 2 ? strtoull(argv[2], NULL, 10) : 1000000;
 	char name[] = "osrt-bench-XXXXXX";
-	pthread_t t;
+	pthread_t thread;
 
 	for (size_t i = 0; argc > 1 && n >= 5 && i < sizeof(modes) / sizeof(modes[0]); i++) {
-		const struct mode *m = &modes[i];
+		const struct mode *mode = &modes[i];
 
-		if (strcmp(argv[1], m->name))
+		if (strcmp(argv[1], mode->name))
 			continue;
 		must(!pipe(fds) && !sem_init(&sem, 0, 1) && !pthread_spin_init(&spin, 0) &&
 		     (file = mkstemp(name)) >= 0 && !unlink(name));
-		must(!m->stream || (stream = fopen(m->stream, m->how)));
-		must(!m->thread || !pthread_create(&t, NULL, m->thread, NULL));
-		best_of(m, 5000);
-		printf("%.2f\n", best_of(m, n));
+		must(!mode->stream || (stream = fopen(mode->stream, mode->how)));
+		must(!mode->thread || !pthread_create(&thread, NULL, mode->thread, NULL));
+		best_of(mode, 5000);
+		printf("%.2f\n", best_of(mode, n));
 		return 0;
 	}
 	fprintf(stderr, "usage: osrt_bench MODE N\n");

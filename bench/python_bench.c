@@ -22,7 +22,7 @@ static const char program[] = "import ctypes, sys, time\n"
 			      "deep(28)\n";
 static int pid;
 
-static size_t read_process(void *ctx, const struct ws_py_piece *p, size_t n)
+static size_t read_process(void *ctx, const struct ws_py_piece *piece, size_t n)
 {
 	struct iovec local[WS_PY_PIECES], remote[WS_PY_PIECES];
 	size_t i = 0, done = 0;
@@ -30,12 +30,12 @@ static size_t read_process(void *ctx, const struct ws_py_piece *p, size_t n)
 
 	(void)ctx;
 	do {
-		local[i] = (struct iovec){p[i].to, p[i].bytes};
-		remote[i] = (struct iovec){(void *)(uintptr_t)p[i].from, p[i].bytes};
+		local[i] = (struct iovec){piece[i].to, piece[i].bytes};
+		remote[i] = (struct iovec){(void *)(uintptr_t)piece[i].from, piece[i].bytes};
 	} while (++i < n && i < WS_PY_PIECES);
 	got = process_vm_readv(pid, local, i, remote, i, 0);
-	while (got > 0 && done < i && (size_t)got >= p[done].bytes)
-		got -= (ssize_t)p[done++].bytes;
+	while (got > 0 && done < i && (size_t)got >= piece[done].bytes)
+		got -= (ssize_t)piece[done++].bytes;
 	return done;
 }
 
@@ -57,48 +57,48 @@ static FILE *start(const char *python)
 
 static double cpu(void)
 {
-	struct timespec t;
+	struct timespec time;
 
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+	return (double)time.tv_sec * 1e6 + (double)time.tv_nsec / 1e3;
 }
 
 int main(int argc, char **argv)
 {
 	static struct ws_py_frame frame[64];
 	static struct ws_py_walk walk;
-	struct ws_py_memory m = {read_process, NULL};
+	struct ws_py_memory memory = {read_process, NULL};
 	struct ws_py_code_key key[64];
 	static uint8_t raw[64 * WS_PY_KEY_BYTES];
-	struct ws_py_layout l;
-	struct ws_py_thread t;
+	struct ws_py_layout layout;
+	struct ws_py_thread thread;
 	unsigned long runtime;
 	unsigned version;
 	bool truncated;
 	double from;
 	size_t n = 0;
-	FILE *f;
+	FILE *file;
 
 	if (argc != 3)
 		return 2;
-	f = start(argv[1]);
-	if (fscanf(f, "%lu %u", &runtime, &version) != 2)
+	file = start(argv[1]);
+	if (fscanf(file, "%lu %u", &runtime, &version) != 2)
 		return 1;
 	usleep(100000);
-	if (!(version >= 0x030d ? ws_py_layout_read(&m, runtime, &l)
-				: ws_py_layout_of((uint16_t)version, &l)) ||
-	    !ws_py_threads(&l, &m, runtime, &t, 1))
+	if (!(version >= 0x030d ? ws_py_layout_read(&memory, runtime, &layout)
+				: ws_py_layout_of((uint16_t)version, &layout)) ||
+	    !ws_py_threads(&layout, &memory, runtime, &thread, 1))
 		return 1;
 	from = cpu();
 	for (int i = 0, reads = atoi(argv[2]); i < reads; i++) {
 		uint64_t code[64];
 
-		n = ws_py_walk(&l, &m, t.state, &walk, frame, 64, &truncated);
+		n = ws_py_walk(&layout, &memory, thread.state, &walk, frame, 64, &truncated);
 		/* As the recorder does: the codes of frames that were not there the last time, say
 		 * the inner three. */
 		for (size_t k = 0; k < 3; k++)
 			code[k] = frame[k].code;
-		ws_py_code_keys(&l, &m, code, 3, key, raw);
+		ws_py_code_keys(&layout, &memory, code, 3, key, raw);
 	}
 	from = (cpu() - from) / atoi(argv[2]);
 	kill(pid, SIGKILL);

@@ -26,10 +26,10 @@ static ws_string registered;
 
 static double now(clockid_t clock)
 {
-	struct timespec t;
+	struct timespec time;
 
-	clock_gettime(clock, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+	clock_gettime(clock, &time);
+	return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
 static uint64_t next_random(uint64_t *s)
@@ -132,15 +132,15 @@ static void *thread(void *cost)
 
 static double in_threads(int n)
 {
-	pthread_t t[64];
+	pthread_t owner[64];
 	double cost[64], sum = 0;
 
 	pairs /= (uint64_t)n;
 	for (int i = 0; i < n; i++)
-		if (pthread_create(&t[i], NULL, thread, &cost[i]))
+		if (pthread_create(&owner[i], NULL, thread, &cost[i]))
 			exit(1);
 	for (int i = 0; i < n; i++) {
-		pthread_join(t[i], NULL);
+		pthread_join(owner[i], NULL);
 		sum += cost[i];
 	}
 	return sum / n;

@@ -15,10 +15,10 @@
 
 static double cpu_seconds(clockid_t clock)
 {
-	struct timespec t;
+	struct timespec time;
 
-	clock_gettime(clock, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+	clock_gettime(clock, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
 static unsigned long mix(unsigned long x, unsigned long rounds)
@@ -44,10 +44,10 @@ static int ping[2], pong[2], rounds;
 
 static void *answer(void *arg)
 {
-	char c;
+	char letter;
 
 	for (int i = 0; i < rounds; i++)
-		if (read(ping[0], &c, 1) != 1 || write(pong[1], &c, 1) != 1)
+		if (read(ping[0], &letter, 1) != 1 || write(pong[1], &letter, 1) != 1)
 			abort();
 	return arg;
 }
@@ -55,16 +55,16 @@ static void *answer(void *arg)
 static double switches(int n)
 {
 	double begin = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
-	pthread_t t;
-	char c = 0;
+	pthread_t thread;
+	char letter = 0;
 
 	rounds = n / 2;
-	if (pipe(ping) || pipe(pong) || pthread_create(&t, NULL, answer, NULL))
+	if (pipe(ping) || pipe(pong) || pthread_create(&thread, NULL, answer, NULL))
 		exit(1);
 	for (int i = 0; i < rounds; i++)
-		if (write(ping[1], &c, 1) != 1 || read(pong[0], &c, 1) != 1)
+		if (write(ping[1], &letter, 1) != 1 || read(pong[0], &letter, 1) != 1)
 			exit(1);
-	pthread_join(t, NULL);
+	pthread_join(thread, NULL);
 	return (cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - begin) * 1e9 / n;
 }
 
@@ -76,10 +76,10 @@ static void *nothing(void *arg)
 static double threads(int n)
 {
 	double begin = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
-	pthread_t t;
+	pthread_t thread;
 
 	for (int i = 0; i < n; i++)
-		if (pthread_create(&t, NULL, nothing, NULL) || pthread_join(t, NULL))
+		if (pthread_create(&thread, NULL, nothing, NULL) || pthread_join(thread, NULL))
 			exit(1);
 	return (cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - begin) * 1e6 / n;
 }

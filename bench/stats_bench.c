@@ -32,11 +32,11 @@ struct kind {
 	unsigned names; /* 0: one a range */
 	unsigned threads;
 	bool calls;
-	void (*fill)(struct ws_writer *w, uint64_t count); /* NULL: ranges or calls */
+	void (*fill)(struct ws_writer *writer, uint64_t count); /* NULL: ranges or calls */
 };
 
-static void fill_gil(struct ws_writer *w, uint64_t count);
-static void fill_um(struct ws_writer *w, uint64_t count);
+static void fill_gil(struct ws_writer *writer, uint64_t count);
+static void fill_um(struct ws_writer *writer, uint64_t count);
 
 static const struct kind kinds[] = {
 	{"storm", 2, 1, false, NULL},	      {"names", 0, 1, false, NULL},
@@ -45,72 +45,74 @@ static const struct kind kinds[] = {
 	{"gil", 0, 16, false, fill_gil},      {"um", 0, 1, false, fill_um},
 };
 
-static uint64_t duration(const struct kind *k)
+static uint64_t duration(const struct kind *kind)
 {
-	if (k->names <= 2)
+	if (kind->names <= 2)
 		return 10 + (next() & 15) + (next() % 1000 == 0 ? 20000 : 0);
 	return 1000 + (next() & 0xfff) + (next() % 100 == 0 ? next() % 20000000 : 0);
 }
 
-static void begin(struct ws_writer *w, const struct kind *k)
+static void begin(struct ws_writer *writer, const struct kind *kind)
 {
-	struct ws_row_collection c = {.start = 1000000, .end = WS_NO_TIME};
-	struct ws_row_process p = {.id = 1,
-				   .pid = 4242,
-				   .start = 1000000,
-				   .origin = WS_ORIGIN_TARGET,
-				   .name = ws_writer_string(w, "bench", 5)};
+	struct ws_row_collection row = {.start = 1000000, .end = WS_NO_TIME};
+	struct ws_row_process row_process = {.id = 1,
+					     .pid = 4242,
+					     .start = 1000000,
+					     .origin = WS_ORIGIN_TARGET,
+					     .name = ws_writer_string(writer, "bench", 5)};
 
-	ws_writer_add(w, WS_TABLE_collection, &c);
-	ws_writer_add(w, WS_TABLE_process, &p);
-	for (unsigned i = 0; i < k->threads; i++) {
-		struct ws_row_thread t = {
+	ws_writer_add(writer, WS_TABLE_collection, &row);
+	ws_writer_add(writer, WS_TABLE_process, &row_process);
+	for (unsigned i = 0; i < kind->threads; i++) {
+		struct ws_row_thread row_thread = {
 			.id = i + 1, .process = 1, .tid = 4242 + i, .start = 1000000};
 
-		ws_writer_add(w, WS_TABLE_thread, &t);
+		ws_writer_add(writer, WS_TABLE_thread, &row_thread);
 	}
 }
 
-static uint32_t text(struct ws_writer *w, const struct kind *k, const uint32_t *ids, uint64_t i)
+static uint32_t text(struct ws_writer *writer, const struct kind *kind, const uint32_t *ids,
+		     uint64_t i)
 {
 	char name[48];
 
-	if (k->names)
-		return ids[k->names <= 2 ? i / 64 % k->names : (next() >> 40) % k->names];
-	return ws_writer_string(w, name,
+	if (kind->names)
+		return ids[kind->names <= 2 ? i / 64 % kind->names : (next() >> 40) % kind->names];
+	return ws_writer_string(writer, name,
 				(size_t)snprintf(name, sizeof(name), "request %llu",
 						 (unsigned long long)(i * 2654435761u)));
 }
 
-static void fill(struct ws_writer *w, const struct kind *k, uint64_t count)
+static void fill(struct ws_writer *writer, const struct kind *kind, uint64_t count)
 {
 	uint64_t now[64], d;
-	uint32_t *ids = ws_calloc(k->names + 1, sizeof(*ids));
-	struct ws_stage *nvtx = ws_writer_stage(w, WS_TABLE_nvtx),
-			*osrt = ws_writer_stage(w, WS_TABLE_osrt);
+	uint32_t *ids = ws_calloc(kind->names + 1, sizeof(*ids));
+	struct ws_stage *nvtx = ws_writer_stage(writer, WS_TABLE_nvtx),
+			*osrt = ws_writer_stage(writer, WS_TABLE_osrt);
 
-	for (unsigned i = 0; i < k->names; i++) {
+	for (unsigned i = 0; i < kind->names; i++) {
 		char name[32];
 
-		ids[i] = ws_writer_string(
-			w, name, (size_t)snprintf(name, sizeof(name), "work item of kind %u", i));
+		ids[i] = ws_writer_string(writer, name,
+					  (size_t)snprintf(name, sizeof(name),
+							   "work item of kind %u", i));
 	}
 	for (unsigned i = 0; i < 64; i++)
 		now[i] = 1000000 + i;
 	for (uint64_t i = 0; i < count; i++) {
-		unsigned t = (unsigned)(i / 512 % k->threads);
-		uint32_t id = text(w, k, ids, i);
+		unsigned t = (unsigned)(i / 512 % kind->threads);
+		uint32_t id = text(writer, kind, ids, i);
 
-		d = duration(k);
-		if (k->calls)
-			*(struct ws_row_osrt *)ws_writer_row(w, WS_TABLE_osrt, osrt) =
+		d = duration(kind);
+		if (kind->calls)
+			*(struct ws_row_osrt *)ws_writer_row(writer, WS_TABLE_osrt, osrt) =
 				(struct ws_row_osrt){.start = now[t],
 						     .end = now[t] + d,
 						     .thread = t + 1,
 						     .name = id,
 						     .result = 1};
 		else
-			*(struct ws_row_nvtx *)ws_writer_row(w, WS_TABLE_nvtx, nvtx) =
+			*(struct ws_row_nvtx *)ws_writer_row(writer, WS_TABLE_nvtx, nvtx) =
 				(struct ws_row_nvtx){.start = now[t],
 						     .end = now[t] + d,
 						     .thread = t + 1,
@@ -119,14 +121,14 @@ static void fill(struct ws_writer *w, const struct kind *k, uint64_t count)
 						     .flags = i & 64 ? WS_NVTX_REGISTERED : 0};
 		now[t] += d + 8;
 		if (i % 65536 == 0)
-			ws_writer_commit(w);
+			ws_writer_commit(writer);
 	}
 	free(ids);
 }
 
-static void fill_gil(struct ws_writer *w, uint64_t count)
+static void fill_gil(struct ws_writer *writer, uint64_t count)
 {
-	struct ws_stage *gil = ws_writer_stage(w, WS_TABLE_gil);
+	struct ws_stage *gil = ws_writer_stage(writer, WS_TABLE_gil);
 	uint64_t now = 1000000, asked[16];
 
 	for (unsigned i = 0; i < 16; i++)
@@ -135,14 +137,16 @@ static void fill_gil(struct ws_writer *w, uint64_t count)
 		unsigned t = (unsigned)(next() >> 40) % 16;
 		uint64_t held = 500 + (next() & 0xfff);
 
-		*(struct ws_row_gil *)ws_writer_row(w, WS_TABLE_gil, gil) = (struct ws_row_gil){
+		*(struct ws_row_gil *)ws_writer_row(writer, WS_TABLE_gil,
+						    gil) = (struct ws_row_gil){
 			.start = asked[t], .end = now, .thread = t + 1, .state = WS_GIL_WAITS};
-		*(struct ws_row_gil *)ws_writer_row(w, WS_TABLE_gil, gil) = (struct ws_row_gil){
+		*(struct ws_row_gil *)ws_writer_row(writer, WS_TABLE_gil,
+						    gil) = (struct ws_row_gil){
 			.start = now, .end = now + held, .thread = t + 1, .state = WS_GIL_HOLDS};
 		now += held + 20;
 		asked[t] = now;
 		if (i % 65536 == 0)
-			ws_writer_commit(w);
+			ws_writer_commit(writer);
 	}
 }
 
@@ -150,7 +154,7 @@ enum { PAGES = 1 << 20, PAGE = 65536 };
 
 /* Runs of 64 pages. Of eight events six move a page, one is a fault on the CPU and one on the GPU.
  */
-static void fill_um(struct ws_writer *w, uint64_t count)
+static void fill_um(struct ws_writer *writer, uint64_t count)
 {
 	uint64_t now = 1000000, page = 0;
 
@@ -161,19 +165,19 @@ static void fill_um(struct ws_writer *w, uint64_t count)
 			page = (next() >> 30) % PAGES;
 		address = UINT64_C(0x7f0000000000) + page % PAGES * PAGE;
 		if (i % 8 == 6)
-			ws_writer_add(w, WS_TABLE_cuda_um_cpu_fault,
+			ws_writer_add(writer, WS_TABLE_cuda_um_cpu_fault,
 				      &(struct ws_row_cuda_um_cpu_fault){
 					      .start = now, .process = 1, .address = address});
 		else if (i % 8 == 7)
 			ws_writer_add(
-				w, WS_TABLE_cuda_um_gpu_fault,
+				writer, WS_TABLE_cuda_um_gpu_fault,
 				&(struct ws_row_cuda_um_gpu_fault){.start = now,
 								   .end = now + 300,
 								   .process = 1,
 								   .address = address,
 								   .faults = 1 + (next() & 15)});
 		else
-			ws_writer_add(w, WS_TABLE_cuda_memcpy,
+			ws_writer_add(writer, WS_TABLE_cuda_memcpy,
 				      &(struct ws_row_cuda_memcpy){
 					      .start = now,
 					      .end = now + 400 + (next() & 255),
@@ -183,37 +187,37 @@ static void fill_um(struct ws_writer *w, uint64_t count)
 					      .correlation = WS_NO_U32,
 					      .address = address});
 		if (i % 65536 == 0)
-			ws_writer_commit(w);
+			ws_writer_commit(writer);
 	}
 }
 
 int main(int argc, char **argv)
 {
-	const struct kind *k = kinds;
-	struct ws_writer_opts o = {.overwrite = true};
-	struct ws_writer *w;
-	struct ws_err e;
+	const struct kind *kind = kinds;
+	struct ws_writer_opts options = {.overwrite = true};
+	struct ws_writer *writer;
+	struct ws_err err;
 	uint64_t count = argc > 3 ? strtoull(argv[3], NULL, 10) : 18000000;
 
-	while (argc > 2 && k < kinds + WS_COUNT(kinds) && strcmp(k->name, argv[2]))
-		k++;
-	if (argc < 2 || k == kinds + WS_COUNT(kinds)) {
+	while (argc > 2 && kind < kinds + WS_COUNT(kinds) && strcmp(kind->name, argv[2]))
+		kind++;
+	if (argc < 2 || kind == kinds + WS_COUNT(kinds)) {
 		fprintf(stderr, "usage: stats_bench FILE "
 				"[storm|names|million|jitter|threads|calls|gil|um] [COUNT]\n");
 		return 2;
 	}
-	w = ws_writer_create(argv[1], &o, &e);
-	if (!w) {
-		ws_say("%s", e.msg);
+	writer = ws_writer_create(argv[1], &options, &err);
+	if (!writer) {
+		ws_say("%s", err.msg);
 		return 1;
 	}
-	begin(w, k);
-	if (k->fill)
-		k->fill(w, count);
+	begin(writer, kind);
+	if (kind->fill)
+		kind->fill(writer, count);
 	else
-		fill(w, k, count);
-	if (ws_writer_close(w, &e) < 0) {
-		ws_say("%s", e.msg);
+		fill(writer, kind, count);
+	if (ws_writer_close(writer, &err) < 0) {
+		ws_say("%s", err.msg);
 		return 1;
 	}
 	return 0;

@@ -29,10 +29,10 @@ static uint64_t draw(void)
 
 static double now(clockid_t id)
 {
-	struct timespec t;
+	struct timespec time;
 
-	clock_gettime(id, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+	clock_gettime(id, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
 static uint64_t to_ns(uint64_t steps)
@@ -98,7 +98,7 @@ static void nest(struct ws_row_nvtx *rows, size_t n)
 	}
 }
 
-static struct ws_row_nvtx *make_rows(const struct pattern *p, size_t n, const uint32_t *ids)
+static struct ws_row_nvtx *make_rows(const struct pattern *pattern, size_t n, const uint32_t *ids)
 {
 	struct ws_row_nvtx *rows = ws_calloc(n, sizeof(*rows));
 	uint64_t at = 0;
@@ -106,67 +106,67 @@ static struct ws_row_nvtx *make_rows(const struct pattern *p, size_t n, const ui
 	for (size_t i = 0; i < n; i++) {
 		uint32_t gap, length, name;
 
-		p->next(i, &gap, &length, &name);
+		pattern->next(i, &gap, &length, &name);
 		at += gap;
-		rows[i] = (struct ws_row_nvtx){.start = to_ns(at),
-					       .thread = 1 +
-							 (uint32_t)(i / TURN % (size_t)p->threads),
-					       .type = WS_NVTX_PUSHPOP};
+		rows[i] = (struct ws_row_nvtx){
+			.start = to_ns(at),
+			.thread = 1 + (uint32_t)(i / TURN % (size_t)pattern->threads),
+			.type = WS_NVTX_PUSHPOP};
 		at += length;
 		rows[i].end = to_ns(at);
-		rows[i].text = p->names ? ids[name] : 0;
+		rows[i].text = pattern->names ? ids[name] : 0;
 	}
-	for (size_t i = 0; p->threads > 1 && i < n; i++) { /* they ran at the same time */
-		uint64_t back = (uint64_t)(i / TURN % (size_t)p->threads) *
+	for (size_t i = 0; pattern->threads > 1 && i < n; i++) { /* they ran at the same time */
+		uint64_t back = (uint64_t)(i / TURN % (size_t)pattern->threads) *
 				(rows[TURN].start - rows[0].start);
 
 		rows[i].start -= back;
 		rows[i].end -= back;
 	}
-	if (p->nested)
+	if (pattern->nested)
 		nest(rows, n);
 	return rows;
 }
 
-static void die(const struct ws_err *e)
+static void die(const struct ws_err *err)
 {
-	fprintf(stderr, "store_bench: %s\n", e->msg);
+	fprintf(stderr, "store_bench: %s\n", err->msg);
 	exit(1);
 }
 
 static uint64_t file_bytes;
 
-static double write_rows(const struct pattern *p, size_t n, size_t part, const char *path)
+static double write_rows(const struct pattern *pattern, size_t n, size_t part, const char *path)
 {
 	struct ws_writer_opts opts = {.overwrite = true};
 	uint32_t ids[64];
 	char text[40];
-	struct ws_err e;
+	struct ws_err err;
 	double cpu = 0;
-	struct ws_writer *w = ws_writer_create(path, &opts, &e);
+	struct ws_writer *writer = ws_writer_create(path, &opts, &err);
 
-	if (!w)
-		die(&e);
-	for (uint32_t i = 0; i < p->names; i++)
+	if (!writer)
+		die(&err);
+	for (uint32_t i = 0; i < pattern->names; i++)
 		ids[i] = ws_writer_string(
-			w, text, (size_t)snprintf(text, sizeof(text), "range number %u", i));
-	struct ws_row_nvtx *rows = make_rows(p, part, ids);
-	struct ws_stage *s = ws_writer_stage(w, WS_TABLE_nvtx);
+			writer, text, (size_t)snprintf(text, sizeof(text), "range number %u", i));
+	struct ws_row_nvtx *rows = make_rows(pattern, part, ids);
+	struct ws_stage *stage = ws_writer_stage(writer, WS_TABLE_nvtx);
 	uint64_t shift = rows[part - 1].end - rows[0].start + 20;
 
 	for (size_t done = 0; done < n; done += part) {
 		double t = now(CLOCK_PROCESS_CPUTIME_ID);
 
 		for (size_t i = 0; i < part; i++) {
-			struct ws_row_nvtx *r = ws_writer_row(w, WS_TABLE_nvtx, s);
+			struct ws_row_nvtx *row = ws_writer_row(writer, WS_TABLE_nvtx, stage);
 
-			*r = rows[i];
-			if (!p->names)
-				r->text = ws_writer_string(w, text,
-							   (size_t)snprintf(text, sizeof(text),
-									    "step %zu", done + i));
+			*row = rows[i];
+			if (!pattern->names)
+				row->text = ws_writer_string(
+					writer, text,
+					(size_t)snprintf(text, sizeof(text), "step %zu", done + i));
 		}
-		ws_writer_commit(w);
+		ws_writer_commit(writer);
 		cpu += now(CLOCK_PROCESS_CPUTIME_ID) - t;
 		for (size_t i = 0; i < part; i++) {
 			rows[i].start += shift;
@@ -175,52 +175,53 @@ static double write_rows(const struct pattern *p, size_t n, size_t part, const c
 	}
 	double t = now(CLOCK_PROCESS_CPUTIME_ID);
 
-	if (ws_writer_close(w, &e))
-		die(&e);
+	if (ws_writer_close(writer, &err))
+		die(&err);
 	cpu += now(CLOCK_PROCESS_CPUTIME_ID) - t;
 	free(rows);
 	return cpu;
 }
 
-static int sum_batch(void *ctx, const struct ws_batch *b)
+static int sum_batch(void *ctx, const struct ws_batch *batch)
 {
-	*(uint64_t *)ctx += b->col[ws_nvtx_end][b->rows - 1];
+	*(uint64_t *)ctx += batch->col[ws_nvtx_end][batch->rows - 1];
 	return 0;
 }
 
 static void read_rows(size_t n, const char *path)
 {
-	struct ws_scan s = {.table = WS_TABLE_nvtx,
-			    .columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, text),
-			    .time_max = UINT64_MAX,
-			    .workers = 1};
+	struct ws_scan scan = {.table = WS_TABLE_nvtx,
+			       .columns =
+				       WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, text),
+			       .time_max = UINT64_MAX,
+			       .workers = 1};
 	struct ws_rows rows;
-	struct ws_err e;
+	struct ws_err err;
 	uint64_t sum = 0, damaged;
 	double t = now(CLOCK_MONOTONIC);
-	struct ws_report *r = ws_report_open(path, &e);
+	struct ws_report *report = ws_report_open(path, &err);
 
-	if (!r)
-		die(&e);
+	if (!report)
+		die(&err);
 	double opened = now(CLOCK_MONOTONIC);
 
-	ws_scan_run(r, &s, sum_batch, &sum, &damaged);
+	ws_scan_run(report, &scan, sum_batch, &sum, &damaged);
 	double scanned = now(CLOCK_MONOTONIC);
 
-	s.workers = 0;
-	if (ws_rows_load(r, &s, &rows, &e))
-		die(&e);
+	scan.workers = 0;
+	if (ws_rows_load(report, &scan, &rows, &err))
+		die(&err);
 	double loaded = now(CLOCK_MONOTONIC);
 
-	if (damaged || rows.rows != n || ws_report_rows(r, WS_TABLE_nvtx) != n) {
+	if (damaged || rows.rows != n || ws_report_rows(report, WS_TABLE_nvtx) != n) {
 		fprintf(stderr, "store_bench: rows went missing\n");
 		exit(1);
 	}
-	file_bytes = ws_report_file_size(r);
+	file_bytes = ws_report_file_size(report);
 	printf("  %6.2f ms %6.2f ns %6.2f ns", (opened - t) * 1e3,
 	       (scanned - opened) * 1e9 / (double)n, (loaded - scanned) * 1e9 / (double)n);
 	ws_rows_free(&rows);
-	ws_report_close(r);
+	ws_report_close(report);
 }
 
 int main(int argc, char **argv)

@@ -22,10 +22,10 @@
 
 static double processor(void)
 {
-	struct timespec t;
+	struct timespec time;
 
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
 /* ---- unwinding ---- */
@@ -35,16 +35,16 @@ static uint8_t copy[8192];
 
 static void __attribute__((noinline)) take(void)
 {
-	ucontext_t c;
+	ucontext_t context;
 
-	getcontext(&c);
+	getcontext(&context);
 #if defined(__x86_64__)
 	static const int from[WS_REGS] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
 					  REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
 					  REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
 
 	for (int i = 0; i < WS_REGS; i++)
-		stop.regs.r[i] = (uint64_t)c.uc_mcontext.gregs[from[i]];
+		stop.regs.r[i] = (uint64_t)context.uc_mcontext.gregs[from[i]];
 	stop.regs.known = (UINT64_C(1) << WS_REGS) - 1;
 #else
 	memcpy(stop.regs.r, c.uc_mcontext.regs, 31 * 8);
@@ -61,11 +61,11 @@ static void __attribute__((noinline)) take(void)
 	stop.stack = copy;
 }
 
-static int compare(const void *a, const void *b)
+static int compare(const void *first, const void *second)
 {
 	if (!stop.stack)
 		take();
-	return *(const int *)a - *(const int *)b;
+	return *(const int *)first - *(const int *)second;
 }
 
 static int __attribute__((noinline)) nested(int n)
@@ -83,7 +83,7 @@ static int unwind(double seconds)
 {
 	struct ws_modules *modules = ws_modules_new();
 	struct ws_maps *maps = ws_maps_new(modules);
-	struct ws_unwinder *u = ws_unwinder_new();
+	struct ws_unwinder *unwinder = ws_unwinder_new();
 	struct ws_caller places[64];
 	uint64_t stacks = 0, cold = 0;
 	double began, took;
@@ -96,15 +96,16 @@ static int unwind(double seconds)
 	stop.time = 2;
 	for (began = processor(); (took = processor() - began) < seconds; stacks += 1000)
 		for (int i = 0; i < 1000; i++)
-			n = ws_unwind(u, &stop, WS_MODE_AUTO, places, WS_COUNT(places), &flags);
+			n = ws_unwind(unwinder, &stop, WS_MODE_AUTO, places, WS_COUNT(places),
+				      &flags);
 	printf("%.3f\n%.2f\n%zu\n", (double)stacks / took / 1e6,
 	       took * 1e9 / (double)stacks / (double)n, n);
 	for (began = processor(); (took = processor() - began) < seconds; cold++) {
-		ws_unwinder_forget(u);
-		ws_unwind(u, &stop, WS_MODE_AUTO, places, WS_COUNT(places), &flags);
+		ws_unwinder_forget(unwinder);
+		ws_unwind(unwinder, &stop, WS_MODE_AUTO, places, WS_COUNT(places), &flags);
 	}
 	printf("%.2f\n", took * 1e6 / (double)cold);
-	ws_unwinder_free(u);
+	ws_unwinder_free(unwinder);
 	ws_maps_free(maps);
 	ws_modules_free(modules);
 	return flags != 0;
@@ -114,45 +115,47 @@ static int unwind(double seconds)
 
 static uint64_t named, rows;
 
-static void emit(void *ctx, const struct ws_symbol *s)
+static void emit(void *ctx, const struct ws_symbol *symbol)
 {
 	(void)ctx;
 	rows++;
-	named += !s->depth && s->name;
+	named += !symbol->depth && symbol->name;
 }
 
 static int symbolise(const char *path, size_t n)
 {
 	struct ws_modules *modules = ws_modules_new();
-	struct ws_module *m = ws_modules_recorded(modules, WS_MODULE_FILE, path, "", 0, false);
+	struct ws_module *module = ws_modules_recorded(modules, WS_MODULE_FILE, path, "", 0, false);
 	struct ws_symbol_opts opts = {.lines = true};
 	struct ws_symbol_result result = {0};
-	struct ws_wanted *w = ws_calloc(n, sizeof(*w));
+	struct ws_wanted *wanted = ws_calloc(n, sizeof(*wanted));
 	struct rusage self;
-	struct ws_err e;
+	struct ws_err err;
 	struct ws_elf elf;
 	Elf64_Shdr text;
 	double began;
 
-	if (ws_elf_open(&elf, path, &e) || ws_elf_find(&elf, ".text", &text) < 0) {
-		fprintf(stderr, "%s: %s\n", path, e.msg);
+	if (ws_elf_open(&elf, path, &err) || ws_elf_find(&elf, ".text", &text) < 0) {
+		fprintf(stderr, "%s: %s\n", path, err.msg);
 		return 1;
 	}
-	ws_elf_build_id(&elf, m->build_id);
+	ws_elf_build_id(&elf, module->build_id);
 	ws_elf_close(&elf);
-	m = ws_modules_recorded(modules, WS_MODULE_FILE, path, m->build_id, text.sh_size, false);
+	module = ws_modules_recorded(modules, WS_MODULE_FILE, path, module->build_id, text.sh_size,
+				     false);
 	for (size_t i = 0; i < n; i++)
-		w[i] = (struct ws_wanted){m,
-					  text.sh_addr + (uint64_t)((double)text.sh_size *
-								    ((double)i + 0.5) / (double)n),
-					  (uint32_t)i + 1, WS_FRAME_USER};
+		wanted[i] =
+			(struct ws_wanted){module,
+					   text.sh_addr + (uint64_t)((double)text.sh_size *
+								     ((double)i + 0.5) / (double)n),
+					   (uint32_t)i + 1, WS_FRAME_USER};
 	began = processor();
-	ws_symbolise(w, n, &opts, emit, NULL, NULL, &result);
+	ws_symbolise(wanted, n, &opts, emit, NULL, NULL, &result);
 	getrusage(RUSAGE_SELF, &self);
 	printf("%.3f\n%.1f\n%" PRIu64 "\n%" PRIu64 "\n", processor() - began,
 	       (double)self.ru_maxrss / 1024, result.named, rows);
 	ws_modules_free(modules);
-	free(w);
+	free(wanted);
 	return 0;
 }
 

@@ -49,35 +49,35 @@ static void fail(const char *what)
 /* A range in the default domain that carries a number and a colour. */
 static void push_numbered(const char *text, int number)
 {
-	ws_event e = ws_event_text(NULL, text);
+	ws_event event = ws_event_text(NULL, text);
 
-	e.color = 0xff3070b0;
-	e.has_color = 1;
-	ws_event_int(&e, number);
-	ws_range_push_event(&e);
+	event.color = 0xff3070b0;
+	event.has_color = 1;
+	ws_event_int(&event, number);
+	ws_range_push_event(&event);
 }
 
 static void storage_push(const char *text)
 {
-	ws_event e = ws_event_text(storage, text);
+	ws_event event = ws_event_text(storage, text);
 
-	ws_range_push_event(&e);
+	ws_range_push_event(&event);
 }
 
 /* Keep the processor busy for about `us` microseconds of its time. */
 static void compute(unsigned us)
 {
-	struct timespec t;
+	struct timespec time;
 	unsigned long begin, now;
 	volatile double x = 1;
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	begin = (unsigned long)t.tv_sec * 1000000 + (unsigned long)t.tv_nsec / 1000;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+	begin = (unsigned long)time.tv_sec * 1000000 + (unsigned long)time.tv_nsec / 1000;
 	do {
 		for (int i = 0; i < 500; i++)
 			x = x * 1.0000001 + 1e-9;
-		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-		now = (unsigned long)t.tv_sec * 1000000 + (unsigned long)t.tv_nsec / 1000;
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+		now = (unsigned long)time.tv_sec * 1000000 + (unsigned long)time.tv_nsec / 1000;
 	} while (now - begin < us);
 }
 
@@ -95,17 +95,17 @@ static struct {
 	int head, tail, done;
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER};
 
-static void run_job(const struct job *j)
+static void run_job(const struct job *job)
 {
-	push_numbered("job", j->number);
+	push_numbered("job", job->number);
 	ws_range_push("parse");
 	compute(300);
 	ws_range_pop();
 	ws_range_push_in(NULL, compute_name);
-	compute(700 + (unsigned)(j->number % 7) * 200);
+	compute(700 + (unsigned)(job->number % 7) * 200);
 	ws_range_pop();
 	ws_range_pop();
-	ws_range_end(j->on_its_way);
+	ws_range_end(job->on_its_way);
 }
 
 static void *queue_worker(void *number)
@@ -115,16 +115,16 @@ static void *queue_worker(void *number)
 	snprintf(name, sizeof(name), "worker-%ld", (long)number);
 	ws_name_thread(name);
 	for (;;) {
-		struct job j;
+		struct job job;
 
 		pthread_mutex_lock(&queue.lock);
 		while (queue.head == queue.tail && !queue.done)
 			pthread_cond_wait(&queue.filled, &queue.lock);
 		if (queue.head == queue.tail)
 			break;
-		j = queue.jobs[queue.head++];
+		job = queue.jobs[queue.head++];
 		pthread_mutex_unlock(&queue.lock);
-		run_job(&j);
+		run_job(&job);
 	}
 	pthread_mutex_unlock(&queue.lock);
 	return NULL;
@@ -132,11 +132,11 @@ static void *queue_worker(void *number)
 
 static void run_queue(void)
 {
-	pthread_t t[QUEUE_WORKERS];
+	pthread_t thread[QUEUE_WORKERS];
 
 	ws_range_push("phase: queue");
 	for (long i = 0; i < QUEUE_WORKERS; i++)
-		if (pthread_create(&t[i], NULL, queue_worker, (void *)i))
+		if (pthread_create(&thread[i], NULL, queue_worker, (void *)i))
 			fail("pthread_create");
 	for (int i = 0; i < JOBS; i++) {
 		pthread_mutex_lock(&queue.lock);
@@ -151,7 +151,7 @@ static void run_queue(void)
 	pthread_cond_broadcast(&queue.filled);
 	pthread_mutex_unlock(&queue.lock);
 	for (int i = 0; i < QUEUE_WORKERS; i++)
-		pthread_join(t[i], NULL);
+		pthread_join(thread[i], NULL);
 	ws_range_pop();
 	ws_mark("queue drained");
 }
@@ -181,14 +181,14 @@ static void *convoy_thread(void *number)
 
 static void run_convoy(void)
 {
-	pthread_t t[CONVOY_THREADS];
+	pthread_t thread[CONVOY_THREADS];
 
 	ws_range_push("phase: convoy");
 	for (long i = 0; i < CONVOY_THREADS; i++)
-		if (pthread_create(&t[i], NULL, convoy_thread, (void *)i))
+		if (pthread_create(&thread[i], NULL, convoy_thread, (void *)i))
 			fail("pthread_create");
 	for (int i = 0; i < CONVOY_THREADS; i++)
-		pthread_join(t[i], NULL);
+		pthread_join(thread[i], NULL);
 	ws_range_pop();
 }
 
@@ -241,10 +241,10 @@ static void wait_child(void)
 
 static void answer(int in, int out)
 {
-	char c;
+	char letter;
 
-	while (read(in, &c, 1) == 1)
-		if (write(out, &c, 1) != 1)
+	while (read(in, &letter, 1) == 1)
+		if (write(out, &letter, 1) != 1)
 			_exit(1);
 	_exit(0);
 }
@@ -252,7 +252,7 @@ static void answer(int in, int out)
 static void run_pipes(void)
 {
 	int to[2], from[2];
-	char c = 'x';
+	char letter = 'x';
 	pid_t pid;
 
 	if (pipe(to) || pipe(from))
@@ -269,7 +269,7 @@ static void run_pipes(void)
 	close(from[1]);
 	ws_range_push("phase: pipes");
 	for (int i = 0; i < MESSAGES; i++)
-		if (write(to[1], &c, 1) != 1 || read(from[0], &c, 1) != 1)
+		if (write(to[1], &letter, 1) != 1 || read(from[0], &letter, 1) != 1)
 			fail("pipe");
 	ws_range_pop();
 	close(to[1]);

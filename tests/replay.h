@@ -51,14 +51,14 @@ static inline void replay_bytes(const uint8_t *bytes, size_t n)
 
 static inline void replay_file(const char *name, uint8_t *bytes)
 {
-	FILE *f = fopen(name, "rb");
-	size_t n = f ? fread(bytes, 1, REPLAY_MOST, f) : 0;
+	FILE *file = fopen(name, "rb");
+	size_t n = file ? fread(bytes, 1, REPLAY_MOST, file) : 0;
 
-	if (!f || ferror(f)) {
+	if (!file || ferror(file)) {
 		perror(name);
 		exit(1);
 	}
-	fclose(f);
+	fclose(file);
 	replay_bytes(bytes, n);
 }
 

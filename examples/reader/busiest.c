@@ -19,11 +19,11 @@ struct sum {
 	uint32_t name;
 };
 
-static int by_time(const void *a, const void *b)
+static int by_time(const void *first, const void *second)
 {
-	const struct sum *x = a, *y = b;
+	const struct sum *left = first, *right = second;
 
-	return x->ns < y->ns ? 1 : x->ns > y->ns ? -1 : 0;
+	return left->ns < right->ns ? 1 : left->ns > right->ns ? -1 : 0;
 }
 
 static void add(struct sum *sums, uint32_t most, const struct ArrowArray *batch)
@@ -50,16 +50,16 @@ int main(int argc, char **argv)
 				      .flags = WARPSIGHT_NUMBERS};
 	struct ArrowArrayStream stream;
 	struct ArrowArray batch;
-	warpsight_report *r = argc == 2 ? warpsight_open(argv[1]) : NULL;
+	warpsight_report *report = argc == 2 ? warpsight_open(argv[1]) : NULL;
 	struct sum *sums;
 	uint32_t most;
 	int rc;
 
-	if (!r || warpsight_stream(r, "cuda_kernel", &scan, &stream)) {
+	if (!report || warpsight_stream(report, "cuda_kernel", &scan, &stream)) {
 		fprintf(stderr, "%s\n", argc == 2 ? warpsight_error() : "usage: busiest REPORT");
 		return 1;
 	}
-	most = warpsight_strings(r);
+	most = warpsight_strings(report);
 	sums = calloc((size_t)most + 1, sizeof(*sums));
 	for (uint32_t i = 0; sums && i <= most; i++)
 		sums[i].name = i;
@@ -74,8 +74,8 @@ int main(int argc, char **argv)
 		qsort(sums, (size_t)most + 1, sizeof(*sums), by_time);
 	for (uint32_t i = 0; sums && i < 10 && i <= most && sums[i].count; i++)
 		printf("%12" PRIu64 " ns %9" PRIu64 "  %s\n", sums[i].ns, sums[i].count,
-		       warpsight_string(r, sums[i].name, NULL));
+		       warpsight_string(report, sums[i].name, NULL));
 	free(sums);
-	warpsight_close(r);
+	warpsight_close(report);
 	return !sums || rc;
 }

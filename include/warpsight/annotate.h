@@ -167,7 +167,7 @@ static inline const void *ws_annotate_export(uint32_t table)
 }
 
 /* Load the tool. A tool that fails or refuses (returns 0) leaves everything off. */
-static inline void ws_annotate_load(struct ws_annotate_state *s)
+static inline void ws_annotate_load(struct ws_annotate_state *annotate_state)
 {
 	typedef int (*init_fn)(const void *(*)(uint32_t));
 	const char *path =
@@ -184,27 +184,27 @@ static inline void ws_annotate_load(struct ws_annotate_state *s)
 	init.symbol = dlsym(lib, "InitializeInjectionNvtx2");
 	for (m = 0; m < WS_ANNOTATE_MODULES; m++)
 		for (i = 1; i < WS_ANNOTATE_SLOTS; i++)
-			s->table[m][i] = &s->fn[m][i];
+			annotate_state->table[m][i] = &annotate_state->fn[m][i];
 	if (init.symbol && init.fn(ws_annotate_export))
 		return;
 	for (m = 0; m < WS_ANNOTATE_MODULES; m++)
 		for (i = 0; i < WS_ANNOTATE_SLOTS; i++)
-			s->fn[m][i] = NULL;
+			annotate_state->fn[m][i] = NULL;
 	dlclose(lib);
 }
 
 __attribute__((weak, visibility("hidden"), noinline, cold)) void ws_annotate_init_v1(void)
 {
-	struct ws_annotate_state *s = &ws_annotate_state_v1;
+	struct ws_annotate_state *annotate_state = &ws_annotate_state_v1;
 	int fresh = 0;
 
-	if (__atomic_compare_exchange_n(&s->ready, &fresh, 1, 0, __ATOMIC_ACQ_REL,
+	if (__atomic_compare_exchange_n(&annotate_state->ready, &fresh, 1, 0, __ATOMIC_ACQ_REL,
 					__ATOMIC_ACQUIRE)) {
-		ws_annotate_load(s);
-		__atomic_store_n(&s->ready, 2, __ATOMIC_RELEASE);
+		ws_annotate_load(annotate_state);
+		__atomic_store_n(&annotate_state->ready, 2, __ATOMIC_RELEASE);
 		return;
 	}
-	while (__atomic_load_n(&s->ready, __ATOMIC_ACQUIRE) != 2)
+	while (__atomic_load_n(&annotate_state->ready, __ATOMIC_ACQUIRE) != 2)
 		sched_yield();
 }
 
@@ -216,21 +216,22 @@ static inline ws_annotate_fn ws_annotate_get(int module, int slot)
 	return ws_annotate_state_v1.fn[module][slot];
 }
 
-static inline struct ws_annotate_event ws_annotate_make(const ws_event *e)
+static inline struct ws_annotate_event ws_annotate_make(const ws_event *event)
 {
-	struct ws_annotate_event a;
+	struct ws_annotate_event annotate_event;
 
-	a.version = 3;
-	a.size = (uint16_t)sizeof(a);
-	a.category = e->category;
-	a.color_type = e->has_color ? 1 : 0;
-	a.color = e->color;
-	a.payload_type = (int32_t)e->payload_kind;
-	a.reserved = 0;
-	a.payload = e->payload.u;
-	a.message_type = e->name ? 3 : e->text ? 1 : 0;
-	a.message = e->name ? (const void *)e->name : (const void *)e->text;
-	return a;
+	annotate_event.version = 3;
+	annotate_event.size = (uint16_t)sizeof(annotate_event);
+	annotate_event.category = event->category;
+	annotate_event.color_type = event->has_color ? 1 : 0;
+	annotate_event.color = event->color;
+	annotate_event.payload_type = (int32_t)event->payload_kind;
+	annotate_event.reserved = 0;
+	annotate_event.payload = event->payload.u;
+	annotate_event.message_type = event->name ? 3 : event->text ? 1 : 0;
+	annotate_event.message =
+		event->name ? (const void *)event->name : (const void *)event->text;
+	return annotate_event;
 }
 
 /* Call the tool's function in (module, slot) of type fn_type, or go on when there is none. */
@@ -244,45 +245,45 @@ static inline struct ws_annotate_event ws_annotate_make(const ws_event *e)
 
 /* ---- events ---- */
 
-static inline ws_event ws_event_text(ws_domain d, const char *text)
+static inline ws_event ws_event_text(ws_domain domain, const char *text)
 {
-	ws_event e;
+	ws_event event;
 
-	e.domain = d;
-	e.text = text;
-	e.name = NULL;
-	e.category = 0;
-	e.color = 0;
-	e.has_color = 0;
-	e.payload_kind = WS_PAYLOAD_NONE;
-	e.payload.u = 0;
-	return e;
+	event.domain = domain;
+	event.text = text;
+	event.name = NULL;
+	event.category = 0;
+	event.color = 0;
+	event.has_color = 0;
+	event.payload_kind = WS_PAYLOAD_NONE;
+	event.payload.u = 0;
+	return event;
 }
 
-static inline ws_event ws_event_registered(ws_domain d, ws_string name)
+static inline ws_event ws_event_registered(ws_domain domain, ws_string name)
 {
-	ws_event e = ws_event_text(d, NULL);
+	ws_event event = ws_event_text(domain, NULL);
 
-	e.name = name;
-	return e;
+	event.name = name;
+	return event;
 }
 
-static inline void ws_event_int(ws_event *e, int64_t v)
+static inline void ws_event_int(ws_event *event, int64_t v)
 {
-	e->payload_kind = WS_PAYLOAD_INT64;
-	e->payload.i = v;
+	event->payload_kind = WS_PAYLOAD_INT64;
+	event->payload.i = v;
 }
 
-static inline void ws_event_uint(ws_event *e, uint64_t v)
+static inline void ws_event_uint(ws_event *event, uint64_t v)
 {
-	e->payload_kind = WS_PAYLOAD_UINT64;
-	e->payload.u = v;
+	event->payload_kind = WS_PAYLOAD_UINT64;
+	event->payload.u = v;
 }
 
-static inline void ws_event_double(ws_event *e, double v)
+static inline void ws_event_double(ws_event *event, double v)
 {
-	e->payload_kind = WS_PAYLOAD_DOUBLE;
-	e->payload.d = v;
+	event->payload_kind = WS_PAYLOAD_DOUBLE;
+	event->payload.d = v;
 }
 
 /* ---- ranges that nest ---- */
@@ -308,31 +309,31 @@ static inline int ws_range_pop(void)
 	return WS_NO_TOOL;
 }
 
-static inline int ws_range_push_event(const ws_event *e)
+static inline int ws_range_push_event(const ws_event *event)
 {
 	typedef int (*fn)(ws_domain, const struct ws_annotate_event *);
 
 	WS_ANNOTATE_TRY(5, 4, fn, {
-		struct ws_annotate_event a = ws_annotate_make(e);
-		return ws_annotate_f(e->domain, &a);
+		struct ws_annotate_event annotate_event = ws_annotate_make(event);
+		return ws_annotate_f(event->domain, &annotate_event);
 	});
 	return WS_NO_TOOL;
 }
 
 /* Open a range of domain `d` with a registered text. */
-static inline int ws_range_push_in(ws_domain d, ws_string name)
+static inline int ws_range_push_in(ws_domain domain, ws_string name)
 {
-	ws_event e = ws_event_registered(d, name);
+	ws_event event = ws_event_registered(domain, name);
 
-	return ws_range_push_event(&e);
+	return ws_range_push_event(&event);
 }
 
 /* Close the innermost range of domain `d`. */
-static inline int ws_range_pop_in(ws_domain d)
+static inline int ws_range_pop_in(ws_domain domain)
 {
 	typedef int (*fn)(ws_domain);
 
-	WS_ANNOTATE_TRY(5, 5, fn, return ws_annotate_f(d));
+	WS_ANNOTATE_TRY(5, 5, fn, return ws_annotate_f(domain));
 	return WS_NO_TOOL;
 }
 
@@ -346,13 +347,13 @@ static inline ws_range_id ws_range_start(const char *text)
 	return 0;
 }
 
-static inline ws_range_id ws_range_start_event(const ws_event *e)
+static inline ws_range_id ws_range_start_event(const ws_event *event)
 {
 	typedef ws_range_id (*fn)(ws_domain, const struct ws_annotate_event *);
 
 	WS_ANNOTATE_TRY(5, 2, fn, {
-		struct ws_annotate_event a = ws_annotate_make(e);
-		return ws_annotate_f(e->domain, &a);
+		struct ws_annotate_event annotate_event = ws_annotate_make(event);
+		return ws_annotate_f(event->domain, &annotate_event);
 	});
 	return 0;
 }
@@ -366,11 +367,11 @@ static inline void ws_range_end(ws_range_id id)
 }
 
 /* End a range that ws_range_start_event gave. */
-static inline void ws_range_end_in(ws_domain d, ws_range_id id)
+static inline void ws_range_end_in(ws_domain domain, ws_range_id id)
 {
 	typedef void (*fn)(ws_domain, ws_range_id);
 
-	WS_ANNOTATE_TRY(5, 3, fn, ws_annotate_f(d, id));
+	WS_ANNOTATE_TRY(5, 3, fn, ws_annotate_f(domain, id));
 }
 
 /* ---- moments ---- */
@@ -382,13 +383,13 @@ static inline void ws_mark(const char *text)
 	WS_ANNOTATE_TRY(1, 2, fn, ws_annotate_f(text));
 }
 
-static inline void ws_mark_event(const ws_event *e)
+static inline void ws_mark_event(const ws_event *event)
 {
 	typedef void (*fn)(ws_domain, const struct ws_annotate_event *);
 
 	WS_ANNOTATE_TRY(5, 1, fn, {
-		struct ws_annotate_event a = ws_annotate_make(e);
-		ws_annotate_f(e->domain, &a);
+		struct ws_annotate_event annotate_event = ws_annotate_make(event);
+		ws_annotate_f(event->domain, &annotate_event);
 	});
 }
 
@@ -403,28 +404,28 @@ static inline ws_domain ws_domain_create(const char *name)
 	return NULL;
 }
 
-static inline void ws_domain_destroy(ws_domain d)
+static inline void ws_domain_destroy(ws_domain domain)
 {
 	typedef void (*fn)(ws_domain);
 
-	WS_ANNOTATE_TRY(5, 14, fn, ws_annotate_f(d));
+	WS_ANNOTATE_TRY(5, 14, fn, ws_annotate_f(domain));
 }
 
 /* Register a text for use in domain `d`. */
-static inline ws_string ws_string_register(ws_domain d, const char *text)
+static inline ws_string ws_string_register(ws_domain domain, const char *text)
 {
 	typedef ws_string (*fn)(ws_domain, const char *);
 
-	WS_ANNOTATE_TRY(5, 10, fn, return ws_annotate_f(d, text));
+	WS_ANNOTATE_TRY(5, 10, fn, return ws_annotate_f(domain, text));
 	return NULL;
 }
 
 /* Name category `id` (not 0) of domain `d`. */
-static inline void ws_category_name(ws_domain d, uint32_t id, const char *name)
+static inline void ws_category_name(ws_domain domain, uint32_t id, const char *name)
 {
 	typedef void (*fn)(ws_domain, uint32_t, const char *);
 
-	WS_ANNOTATE_TRY(5, 8, fn, ws_annotate_f(d, id, name));
+	WS_ANNOTATE_TRY(5, 8, fn, ws_annotate_f(domain, id, name));
 }
 
 /* Name the calling thread. */

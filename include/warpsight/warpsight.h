@@ -108,21 +108,21 @@ typedef struct warpsight_report warpsight_report;
 /* Open a report, one that is still being recorded too (as far as it goes). NULL on failure. Close
  * it with warpsight_close. */
 WARPSIGHT_API warpsight_report *warpsight_open(const char *path);
-WARPSIGHT_API void warpsight_close(warpsight_report *r); /* NULL is fine */
+WARPSIGHT_API void warpsight_close(warpsight_report *report); /* NULL is fine */
 
 /* Was the file closed properly, with nothing damaged? And sentences on what is missing; NULL past
  * the last. */
-WARPSIGHT_API int warpsight_complete(const warpsight_report *r);
-WARPSIGHT_API const char *warpsight_damage(const warpsight_report *r, size_t i);
+WARPSIGHT_API int warpsight_complete(const warpsight_report *report);
+WARPSIGHT_API const char *warpsight_damage(const warpsight_report *report, size_t i);
 
 /*
  * Times are nanoseconds on the clock of the session (CLOCK_MONOTONIC_RAW). What users see counts
  * from the start of the collection, `zero`; `last` is the end of the last event. A fact is a row of
  * the table meta, such as "host.name"; NULL when the report does not have it.
  */
-WARPSIGHT_API uint64_t warpsight_time_zero(const warpsight_report *r);
-WARPSIGHT_API uint64_t warpsight_time_last(const warpsight_report *r);
-WARPSIGHT_API const char *warpsight_fact(const warpsight_report *r, const char *name);
+WARPSIGHT_API uint64_t warpsight_time_zero(const warpsight_report *report);
+WARPSIGHT_API uint64_t warpsight_time_last(const warpsight_report *report);
+WARPSIGHT_API const char *warpsight_fact(const warpsight_report *report, const char *name);
 
 /* ---- tables and columns ---- */
 
@@ -149,7 +149,7 @@ struct warpsight_column {
  * table. */
 WARPSIGHT_API const char *warpsight_table(size_t i);
 WARPSIGHT_API const char *warpsight_table_doc(const char *table);
-WARPSIGHT_API uint64_t warpsight_rows(const warpsight_report *r, const char *table);
+WARPSIGHT_API uint64_t warpsight_rows(const warpsight_report *report, const char *table);
 /* Column i of a table into *out. Returns 0, or -1 past the last and where there is no such table.
  */
 WARPSIGHT_API int warpsight_column(const char *table, size_t i, struct warpsight_column *out);
@@ -178,13 +178,14 @@ enum {
  * int64 indices into large_utf8, in which broken UTF-8 has become U+FFFD. Null is null. A damaged
  * block ends the stream with an error (EIO). Returns 0, or -1 (then *out is released).
  */
-WARPSIGHT_API int warpsight_stream(warpsight_report *r, const char *table,
+WARPSIGHT_API int warpsight_stream(warpsight_report *report, const char *table,
 				   const struct warpsight_scan *scan, struct ArrowArrayStream *out);
 
 /* The bytes of a text by its number; "" for 0 and for numbers that there are not. Lives as long as
  * the report is open. */
-WARPSIGHT_API const char *warpsight_string(const warpsight_report *r, uint32_t number, size_t *len);
-WARPSIGHT_API uint32_t warpsight_strings(const warpsight_report *r); /* the highest number */
+WARPSIGHT_API const char *warpsight_string(const warpsight_report *report, uint32_t number,
+					   size_t *len);
+WARPSIGHT_API uint32_t warpsight_strings(const warpsight_report *report); /* the highest number */
 
 #ifdef __cplusplus
 }

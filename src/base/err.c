@@ -6,31 +6,31 @@
 #include <stdio.h>
 #include <string.h>
 
-int ws_fail(struct ws_err *e, const char *fmt, ...)
+int ws_fail(struct ws_err *err, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (!e)
+	if (!err)
 		return -1;
 	va_start(ap, fmt);
-	vsnprintf(e->msg, sizeof(e->msg), fmt, ap);
+	vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
 	va_end(ap);
 	return -1;
 }
 
-int ws_fail_errno(struct ws_err *e, const char *fmt, ...)
+int ws_fail_errno(struct ws_err *err, const char *fmt, ...)
 {
 	int saved = errno;
 	va_list ap;
 	size_t n;
 
-	if (!e)
+	if (!err)
 		return -1;
 	va_start(ap, fmt);
-	vsnprintf(e->msg, sizeof(e->msg), fmt, ap);
+	vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
 	va_end(ap);
-	n = strlen(e->msg);
-	snprintf(e->msg + n, sizeof(e->msg) - n, ": %s", strerror(saved));
+	n = strlen(err->msg);
+	snprintf(err->msg + n, sizeof(err->msg) - n, ": %s", strerror(saved));
 	errno = saved;
 	return -1;
 }

@@ -16,9 +16,9 @@ struct ws_err {
 };
 
 /* Set the message (printf style, truncated to fit); always returns -1. */
-int ws_fail(struct ws_err *e, const char *fmt, ...) WS_PRINTF(2, 3);
+int ws_fail(struct ws_err *err, const char *fmt, ...) WS_PRINTF(2, 3);
 /* The same with ": strerror(errno)" appended; keeps errno. */
-int ws_fail_errno(struct ws_err *e, const char *fmt, ...) WS_PRINTF(2, 3);
+int ws_fail_errno(struct ws_err *err, const char *fmt, ...) WS_PRINTF(2, 3);
 
 /*
  * Messages of the tool to the user: "warpsight: <text>\n" on stderr, never on stdout.

@@ -21,10 +21,10 @@ struct ws_map {
 
 /* The value of `key`; *found says whether it is there, and may be NULL: then what is not there
  * reads 0. */
-uint64_t ws_map_get(const struct ws_map *m, uint64_t key, bool *found);
-void ws_map_set(struct ws_map *m, uint64_t key, uint64_t value);
+uint64_t ws_map_get(const struct ws_map *map, uint64_t key, bool *found);
+void ws_map_set(struct ws_map *map, uint64_t key, uint64_t value);
 /* Remove `key` and give what it had (`value` may be NULL); false when it was not there. */
-bool ws_map_take(struct ws_map *m, uint64_t key, uint64_t *value);
-void ws_map_free(struct ws_map *m);
+bool ws_map_take(struct ws_map *map, uint64_t key, uint64_t *value);
+void ws_map_free(struct ws_map *map);
 
 #endif

@@ -11,13 +11,13 @@
 
 #include "base/compiler.h"
 
-static void *check(void *p)
+static void *check(void *memory)
 {
-	if (!p) {
+	if (!memory) {
 		fputs("warpsight: out of memory\n", stderr);
 		abort();
 	}
-	return p;
+	return memory;
 }
 
 void *ws_malloc(size_t n)
@@ -27,14 +27,15 @@ void *ws_malloc(size_t n)
 
 void *ws_malloc_huge(size_t n)
 {
-	void *p = ws_malloc(n);
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = WS_ALIGN_UP((uintptr_t)p, page),
-		  end = ((uintptr_t)p + n) & ~(page - 1);
+	void *memory = ws_malloc(n);
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
+		  from = WS_ALIGN_UP((uintptr_t)memory, page),
+		  end = ((uintptr_t)memory + n) & ~(page - 1);
 
 	if (from < end)
 		madvise((void *)from, end - from,
 			MADV_HUGEPAGE); /* a hint: refused where there are none */
-	return p;
+	return memory;
 }
 
 void *ws_calloc(size_t n, size_t size)
@@ -42,48 +43,48 @@ void *ws_calloc(size_t n, size_t size)
 	return check(calloc(n ? n : 1, size ? size : 1));
 }
 
-void *ws_realloc(void *p, size_t n)
+void *ws_realloc(void *memory, size_t n)
 {
-	return check(realloc(p, n ? n : 1));
+	return check(realloc(memory, n ? n : 1));
 }
 
-char *ws_strdup(const char *s)
+char *ws_strdup(const char *text)
 {
-	return check(strdup(s));
+	return check(strdup(text));
 }
 
-char *ws_strndup(const char *s, size_t n)
+char *ws_strndup(const char *text, size_t n)
 {
-	return check(strndup(s, n));
+	return check(strndup(text, n));
 }
 
 char *ws_format(const char *fmt, ...)
 {
 	va_list ap;
-	char *s;
+	char *text;
 
 	va_start(ap, fmt);
-	if (vasprintf(&s, fmt, ap) < 0)
-		s = NULL;
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
 	va_end(ap);
-	return check(s);
+	return check(text);
 }
 
-void ws_text_add(struct ws_text *t, const void *bytes, size_t n)
+void ws_text_add(struct ws_text *text, const void *bytes, size_t n)
 {
-	ws_grow(t->s, t->cap, t->len + n + 1);
+	ws_grow(text->text, text->cap, text->len + n + 1);
 	if (n)
-		memcpy(t->s + t->len, bytes, n);
-	t->len += n;
-	t->s[t->len] = 0;
+		memcpy(text->text + text->len, bytes, n);
+	text->len += n;
+	text->text[text->len] = 0;
 }
 
-void ws_text_puts(struct ws_text *t, const char *s)
+void ws_text_puts(struct ws_text *text, const char *word)
 {
-	ws_text_add(t, s, strlen(s));
+	ws_text_add(text, word, strlen(word));
 }
 
-void ws_text_printf(struct ws_text *t, const char *fmt, ...)
+void ws_text_printf(struct ws_text *text, const char *fmt, ...)
 {
 	char small[256];
 	va_list ap;
@@ -95,19 +96,19 @@ void ws_text_printf(struct ws_text *t, const char *fmt, ...)
 	if (n < 0)
 		return;
 	if ((size_t)n < sizeof(small)) {
-		ws_text_add(t, small, (size_t)n);
+		ws_text_add(text, small, (size_t)n);
 		return;
 	}
-	ws_grow(t->s, t->cap, t->len + (size_t)n + 1);
+	ws_grow(text->text, text->cap, text->len + (size_t)n + 1);
 	va_start(ap, fmt);
-	vsnprintf(t->s + t->len, (size_t)n + 1, fmt, ap);
+	vsnprintf(text->text + text->len, (size_t)n + 1, fmt, ap);
 	va_end(ap);
-	t->len += (size_t)n;
+	text->len += (size_t)n;
 }
 
-void ws_text_free(struct ws_text *t)
+void ws_text_free(struct ws_text *text)
 {
-	free(t->s);
-	t->s = NULL;
-	t->len = t->cap = 0;
+	free(text->text);
+	text->text = NULL;
+	text->len = text->cap = 0;
 }

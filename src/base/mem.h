@@ -9,15 +9,15 @@
 
 void *ws_malloc(size_t n);
 void *ws_calloc(size_t n, size_t size);
-void *ws_realloc(void *p, size_t n);
+void *ws_realloc(void *memory, size_t n);
 /*
  * Like ws_malloc, for many megabytes looked at all over: in huge pages where the kernel has them,
  * since a look at a page of 4 KiB among a hundred thousand misses the TLB too, and waits for that
  * even where the memory was asked ahead.
  */
 void *ws_malloc_huge(size_t n);
-char *ws_strdup(const char *s);
-char *ws_strndup(const char *s, size_t n);
+char *ws_strdup(const char *text);
+char *ws_strndup(const char *text, size_t n);
 char *ws_format(const char *fmt, ...)
 	__attribute__((format(printf, 1, 2))); /* owned by the caller */
 
@@ -39,13 +39,14 @@ char *ws_format(const char *fmt, ...)
 /* A text or byte buffer that grows. Zero-initialise; free with ws_text_free. Always NUL-terminated
  * once written to. */
 struct ws_text {
-	char *s;
+	char *text;
 	size_t len, cap;
 };
 
-void ws_text_add(struct ws_text *t, const void *bytes, size_t n);
-void ws_text_puts(struct ws_text *t, const char *s);
-void ws_text_printf(struct ws_text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void ws_text_free(struct ws_text *t);
+void ws_text_add(struct ws_text *text, const void *bytes, size_t n);
+void ws_text_puts(struct ws_text *text, const char *word);
+void ws_text_printf(struct ws_text *text, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+void ws_text_free(struct ws_text *text);
 
 #endif

@@ -24,26 +24,26 @@ unsigned ws_parallel_workers(void)
 
 static void *work(void *arg)
 {
-	struct pieces *p = arg;
-	unsigned worker = __atomic_fetch_add(&p->workers, 1, __ATOMIC_RELAXED);
+	struct pieces *pieces = arg;
+	unsigned worker = __atomic_fetch_add(&pieces->workers, 1, __ATOMIC_RELAXED);
 	size_t i;
 
-	while ((i = __atomic_fetch_add(&p->next, 1, __ATOMIC_RELAXED)) < p->count)
-		p->piece(p->ctx, worker, i);
+	while ((i = __atomic_fetch_add(&pieces->next, 1, __ATOMIC_RELAXED)) < pieces->count)
+		pieces->piece(pieces->ctx, worker, i);
 	return NULL;
 }
 
 void ws_parallel(unsigned workers, size_t count,
 		 void (*piece)(void *ctx, unsigned worker, size_t i), void *ctx)
 {
-	struct pieces p = {.piece = piece, .ctx = ctx, .count = count};
+	struct pieces pieces = {.piece = piece, .ctx = ctx, .count = count};
 	pthread_t *threads = ws_calloc(workers, sizeof(*threads));
 	unsigned started = 0;
 
 	while (started + 1 < workers && started + 1 < count &&
-	       !pthread_create(&threads[started], NULL, work, &p))
+	       !pthread_create(&threads[started], NULL, work, &pieces))
 		started++; /* fewer do it too */
-	work(&p);
+	work(&pieces);
 	while (started)
 		pthread_join(threads[--started], NULL);
 	free(threads);

@@ -26,22 +26,23 @@ static const char *const places[] = {
 	"../lib/aarch64-linux-gnu/warpsight",
 };
 
-static int program_dir(char out[PATH_MAX], struct ws_err *e)
+static int program_dir(char out[PATH_MAX], struct ws_err *err)
 {
 	ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
 	char *slash;
 
 	if (n < 0)
-		return ws_fail_errno(e, "cannot tell where the program is: /proc/self/exe");
+		return ws_fail_errno(err, "cannot tell where the program is: /proc/self/exe");
 	out[n] = 0;
 	slash = strrchr(out, '/');
 	if (!slash)
-		return ws_fail(e, "cannot tell where the program is: /proc/self/exe is '%s'", out);
+		return ws_fail(err, "cannot tell where the program is: /proc/self/exe is '%s'",
+			       out);
 	slash[slash == out] = 0;
 	return 0;
 }
 
-static int find(const char *dir, const char *lib, char out[PATH_MAX], struct ws_err *e)
+static int find(const char *dir, const char *lib, char out[PATH_MAX], struct ws_err *err)
 {
 	char path[PATH_MAX];
 
@@ -52,18 +53,18 @@ static int find(const char *dir, const char *lib, char out[PATH_MAX], struct ws_
 		if (!access(path, R_OK) && realpath(path, out))
 			return 0;
 	}
-	return ws_fail(e,
+	return ws_fail(err,
 		       "%s is missing: it is neither beside the program in %s nor in "
 		       "../lib/warpsight from there; install warpsight again",
 		       lib, dir);
 }
 
-static uint64_t hash(const char *s)
+static uint64_t hash(const char *text)
 {
 	uint64_t h = 14695981039346656037u;
 
-	while (*s)
-		h = (h ^ (unsigned char)*s++) * 1099511628211u;
+	while (*text)
+		h = (h ^ (unsigned char)*text++) * 1099511628211u;
 	return h;
 }
 
@@ -86,7 +87,7 @@ static int link_is_ours(const char *link, const char *dir)
 
 /* A name for `dir` that LD_PRELOAD can hold. A few are tried, for a stranger may have taken the
  * first. */
-static int alias(const char *dir, char *out, size_t n, struct ws_err *e)
+static int alias(const char *dir, char *out, size_t n, struct ws_err *err)
 {
 	for (unsigned i = 0; i < 16; i++) {
 		snprintf(out, n, "/tmp/.warpsight-%u-%016llx-%u", (unsigned)geteuid(),
@@ -97,39 +98,39 @@ static int alias(const char *dir, char *out, size_t n, struct ws_err *e)
 		if (errno != EEXIST)
 			break;
 	}
-	return ws_fail_errno(e,
+	return ws_fail_errno(err,
 			     "the hooks lie in '%s', which LD_PRELOAD cannot name, and no link to "
 			     "it can be made in /tmp",
 			     dir);
 }
 
-int ws_hook_path(const char *lib, char *out, size_t n, struct ws_err *e)
+int ws_hook_path(const char *lib, char *out, size_t n, struct ws_err *err)
 {
 	char dir[PATH_MAX], path[PATH_MAX], link[128] = "";
 	const char *base;
 
-	if (program_dir(dir, e) || find(dir, lib, path, e))
+	if (program_dir(dir, err) || find(dir, lib, path, err))
 		return -1;
 	base = strrchr(path, '/') + 1;
 	if (path[strcspn(path, " \t\n:$")]) {
 		snprintf(dir, sizeof(dir), "%.*s", (int)(base - path - 1), path);
-		if (alias(dir, link, sizeof(link), e))
+		if (alias(dir, link, sizeof(link), err))
 			return -1;
 	}
 	if (snprintf(out, n, "%s%s%s", *link ? link : path, *link ? "/" : "", *link ? base : "") >=
 	    (int)n)
-		return ws_fail(e, "the path of %s is too long: %s", lib, path);
+		return ws_fail(err, "the path of %s is too long: %s", lib, path);
 	return 0;
 }
 
-int ws_program_path(char *out, size_t n, struct ws_err *e)
+int ws_program_path(char *out, size_t n, struct ws_err *err)
 {
 	char dir[PATH_MAX], exe[PATH_MAX];
 	ssize_t got = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 	int len;
 
-	if (got < 0 || program_dir(dir, e))
-		return got < 0 ? ws_fail_errno(e,
+	if (got < 0 || program_dir(dir, err))
+		return got < 0 ? ws_fail_errno(err,
 					       "cannot tell where the program is: /proc/self/exe")
 			       : -1;
 	exe[got] = 0;
@@ -140,7 +141,7 @@ int ws_program_path(char *out, size_t n, struct ws_err *e)
 			out, n,
 			"/proc/self/exe"); /* which runs though the file may have been replaced */
 	return len < 0 || (size_t)len >= n
-		       ? ws_fail(e, "the path of the program is too long: %s", exe)
+		       ? ws_fail(err, "the path of the program is too long: %s", exe)
 		       : 0;
 }
 

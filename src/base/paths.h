@@ -16,11 +16,11 @@
  * a symbolic link under /tmp that stays for later runs. Returns 0, or -1 with a message that names
  * where it looked.
  */
-int ws_hook_path(const char *lib, char *out, size_t n, struct ws_err *e);
+int ws_hook_path(const char *lib, char *out, size_t n, struct ws_err *err);
 
 /* What to execute to run this program again: in the relocatable tarball its launcher. 0, or -1 with
  * a message. */
-int ws_program_path(char *out, size_t n, struct ws_err *e);
+int ws_program_path(char *out, size_t n, struct ws_err *err);
 
 /*
  * The launcher of the relocatable tarball hides LD_PRELOAD and LD_AUDIT from the bundled loader;

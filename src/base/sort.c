@@ -13,12 +13,12 @@
 
 enum { DIGIT = 11, VALUES = 1 << DIGIT };
 
-static uint64_t differing(const struct ws_keyed_value *v, size_t n)
+static uint64_t differing(const struct ws_keyed_value *keyed, size_t n)
 {
 	uint64_t differ = 0;
 
 	for (size_t i = 0; i < n; i++)
-		differ |= v[i].key ^ v[0].key;
+		differ |= keyed[i].key ^ keyed[0].key;
 	return differ;
 }
 
@@ -29,7 +29,7 @@ static struct ws_keyed_value *by_digits(struct ws_keyed_value *from, struct ws_k
 	size_t at[VALUES];
 
 	for (unsigned shift = 0; shift < 64; shift += DIGIT) {
-		struct ws_keyed_value *t = from;
+		struct ws_keyed_value *keyed = from;
 		size_t sum = 0;
 
 		if (!(differ >> shift & (VALUES - 1)))
@@ -46,28 +46,28 @@ static struct ws_keyed_value *by_digits(struct ws_keyed_value *from, struct ws_k
 		for (size_t i = 0; i < n; i++)
 			to[at[from[i].key >> shift & (VALUES - 1)]++] = from[i];
 		from = to;
-		to = t;
+		to = keyed;
 	}
 	return from;
 }
 
-struct ws_keyed_value *ws_sort_by_key(struct ws_keyed_value *v, size_t n)
+struct ws_keyed_value *ws_sort_by_key(struct ws_keyed_value *keyed, size_t n)
 {
-	uint64_t differ = differing(v, n);
+	uint64_t differ = differing(keyed, n);
 	struct ws_keyed_value *to, *sorted;
 
 	if (!differ)
-		return v;
+		return keyed;
 	to = ws_malloc(n * sizeof(*to));
-	sorted = by_digits(v, to, n, differ);
-	free(sorted == v ? to : v);
+	sorted = by_digits(keyed, to, n, differ);
+	free(sorted == keyed ? to : keyed);
 	return sorted;
 }
 
-void ws_sort_in_room(struct ws_keyed_value *v, size_t n, struct ws_keyed_value *room)
+void ws_sort_in_room(struct ws_keyed_value *keyed, size_t n, struct ws_keyed_value *room)
 {
-	uint64_t differ = differing(v, n);
+	uint64_t differ = differing(keyed, n);
 
-	if (differ && by_digits(v, room, n, differ) != v)
-		memcpy(v, room, n * sizeof(*v));
+	if (differ && by_digits(keyed, room, n, differ) != keyed)
+		memcpy(keyed, room, n * sizeof(*keyed));
 }

@@ -16,10 +16,10 @@ struct ws_keyed_value {
  * where the sorted records are: `v`, or an array of the same size in its stead, `v` being freed
  * then. The caller frees it.
  */
-struct ws_keyed_value *ws_sort_by_key(struct ws_keyed_value *v, size_t n);
+struct ws_keyed_value *ws_sort_by_key(struct ws_keyed_value *keyed, size_t n);
 /* The same within `v`, with `room` for as many records, which need not be new for each of many
  * sorts. */
-void ws_sort_in_room(struct ws_keyed_value *v, size_t n, struct ws_keyed_value *room);
+void ws_sort_in_room(struct ws_keyed_value *keyed, size_t n, struct ws_keyed_value *room);
 
 /*
  * How many of `n` elements come first, those of which `before`, an expression of their number `i`,
@@ -40,9 +40,9 @@ void ws_sort_in_room(struct ws_keyed_value *v, size_t n, struct ws_keyed_value *
 	})
 
 /* The place of the first of `n` ascending numbers that is at least `x`; n when there is none. */
-static inline size_t ws_lower_bound(const uint64_t *v, size_t n, uint64_t x)
+static inline size_t ws_lower_bound(const uint64_t *values, size_t n, uint64_t x)
 {
-	return ws_bisect(n, i, v[i] < x);
+	return ws_bisect(n, i, values[i] < x);
 }
 
 #endif

@@ -36,7 +36,7 @@ static int detached(void)
 	return events;
 }
 
-int ws_tracefs_open(const char **place, struct ws_err *e)
+int ws_tracefs_open(const char **place, struct ws_err *err)
 {
 	static const char *const places[][2] = {
 		{"/sys/kernel/tracing", "/sys/kernel/tracing/events"},
@@ -56,12 +56,12 @@ int ws_tracefs_open(const char **place, struct ws_err *e)
 	if (fd >= 0)
 		return fd;
 	if (error != ENOENT) {
-		ws_fail(e, "tracefs cannot be read (%s)", strerror(error));
+		ws_fail(err, "tracefs cannot be read (%s)", strerror(error));
 	} else if (errno == ENODEV || errno == ENOENT) {
 		error = errno;
-		ws_fail(e, "the kernel has no tracefs");
+		ws_fail(err, "the kernel has no tracefs");
 	} else {
-		ws_fail(e, "tracefs is not mounted, and mounting it is refused (%s)",
+		ws_fail(err, "tracefs is not mounted, and mounting it is refused (%s)",
 			strerror(errno));
 	}
 	errno = error;

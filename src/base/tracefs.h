@@ -14,6 +14,6 @@
  * (may be NULL) is where it is mounted, or NULL. -1 with a sentence that says why there is none,
  * and errno.
  */
-int ws_tracefs_open(const char **place, struct ws_err *e);
+int ws_tracefs_open(const char **place, struct ws_err *err);
 
 #endif

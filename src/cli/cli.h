@@ -78,9 +78,9 @@ enum { WS_EXIT_OK = 0, WS_EXIT_FAIL = 1, WS_EXIT_USAGE = 2 };
  * tables. A repeated option: the last one wins; a LIST collects all. A short option's value may
  * follow '=': -o=name is -o name.
  */
-int ws_opts_parse(const struct ws_command *c, int argc, char **argv, void *values, int *operands,
-		  struct ws_err *e);
+int ws_opts_parse(const struct ws_command *command, int argc, char **argv, void *values,
+		  int *operands, struct ws_err *err);
 /* Free what parsing allocated (the arrays of LISTs). */
-void ws_opts_free(const struct ws_command *c, void *values);
+void ws_opts_free(const struct ws_command *command, void *values);
 
 #endif

@@ -33,25 +33,25 @@ int ws_unknown_command(const char *word)
 
 static int help_run(void *opts, int argc, char **argv)
 {
-	const struct help_opts *h = opts;
-	const struct ws_command *c = argc ? ws_command_find(argv[0]) : NULL;
+	const struct help_opts *options = opts;
+	const struct ws_command *command = argc ? ws_command_find(argv[0]) : NULL;
 	struct ws_text out = {0};
 
 	if (argc > 1) {
 		ws_say("help takes one command, but '%s' follows '%s'", argv[1], argv[0]);
 		return WS_EXIT_USAGE;
 	}
-	if (argc && !c)
+	if (argc && !command)
 		return ws_unknown_command(argv[0]);
-	if (h->man)
+	if (options->man)
 		ws_man_page(&out);
-	else if (h->bash)
+	else if (options->bash)
 		ws_bash_completion(&out);
-	else if (c)
-		ws_help_command(&out, c, ws_output_width());
+	else if (command)
+		ws_help_command(&out, command, ws_output_width());
 	else
 		ws_help_overview(&out, ws_output_width());
-	fwrite(out.s, 1, out.len, stdout);
+	fwrite(out.text, 1, out.len, stdout);
 	ws_text_free(&out);
 	return WS_EXIT_OK;
 }

@@ -73,8 +73,8 @@ const struct ws_command *ws_command_find(const char *name)
 
 const struct ws_later *ws_later_find(const char *name)
 {
-	for (const struct ws_later *l = ws_later_commands; l->name; l++)
-		if (!strcmp(l->name, name))
-			return l;
+	for (const struct ws_later *later = ws_later_commands; later->name; later++)
+		if (!strcmp(later->name, name))
+			return later;
 	return NULL;
 }

@@ -16,59 +16,59 @@ static void add_names(struct ws_text *out)
 		ws_text_printf(out, "%s%s", c == ws_commands ? "" : " ", (*c)->name);
 }
 
-static void add_option_names(struct ws_text *out, const struct ws_command *c)
+static void add_option_names(struct ws_text *out, const struct ws_command *command)
 {
-	for (const struct ws_opt *o = c->opts; o && o->name; o++)
-		if (o->kind != WS_OPT_LATER)
-			ws_text_printf(out, "--%s ", o->name);
+	for (const struct ws_opt *option = command->opts; option && option->name; option++)
+		if (option->kind != WS_OPT_LATER)
+			ws_text_printf(out, "--%s ", option->name);
 	ws_text_puts(out, "--help");
 }
 
 /* The pattern of words after which a value follows: "--output|-o". */
-static void add_taker(struct ws_text *out, const struct ws_opt *o)
+static void add_taker(struct ws_text *out, const struct ws_opt *option)
 {
-	ws_text_printf(out, "--%s", o->name);
-	if (o->short_name)
-		ws_text_printf(out, "|-%c", o->short_name);
+	ws_text_printf(out, "--%s", option->name);
+	if (option->short_name)
+		ws_text_printf(out, "|-%c", option->short_name);
 }
 
-static void add_words(struct ws_text *out, const struct ws_opt *o)
+static void add_words(struct ws_text *out, const struct ws_opt *option)
 {
-	const char *list = o->values, *word;
+	const char *list = option->values, *word;
 	bool later = false, first = true;
 	size_t n;
 
 	ws_text_puts(out, "\t\t");
-	add_taker(out, o);
+	add_taker(out, option);
 	ws_text_puts(out, ") words=\"");
 	while ((n = ws_word_next(&list, &word, &later)) && !later) {
 		ws_text_puts(out, first ? "" : " ");
 		ws_text_add(out, word, n);
 		first = false;
 	}
-	ws_text_printf(out, "\" list=%d ;;\n", o->kind == WS_OPT_SET);
+	ws_text_printf(out, "\" list=%d ;;\n", option->kind == WS_OPT_SET);
 }
 
-static bool takes_value(const struct ws_opt *o)
+static bool takes_value(const struct ws_opt *option)
 {
-	return o->kind != WS_OPT_FLAG && o->kind != WS_OPT_BOOL && o->kind != WS_OPT_MAYBE &&
-	       o->kind != WS_OPT_LATER;
+	return option->kind != WS_OPT_FLAG && option->kind != WS_OPT_BOOL &&
+	       option->kind != WS_OPT_MAYBE && option->kind != WS_OPT_LATER;
 }
 
-static void add_command(struct ws_text *out, const struct ws_command *c)
+static void add_command(struct ws_text *out, const struct ws_command *command)
 {
-	ws_text_printf(out, "\t%s)\n\t\toptions=\"", c->name);
-	add_option_names(out, c);
-	ws_text_printf(out, "\"\n\t\trunner=%d\n\t\ttakers=\"|", c->stop_at_operand);
-	for (const struct ws_opt *o = c->opts; o && o->name; o++)
-		if (takes_value(o)) {
-			add_taker(out, o);
+	ws_text_printf(out, "\t%s)\n\t\toptions=\"", command->name);
+	add_option_names(out, command);
+	ws_text_printf(out, "\"\n\t\trunner=%d\n\t\ttakers=\"|", command->stop_at_operand);
+	for (const struct ws_opt *option = command->opts; option && option->name; option++)
+		if (takes_value(option)) {
+			add_taker(out, option);
 			ws_text_puts(out, "|");
 		}
 	ws_text_puts(out, "\"\n\t\tcase $previous in\n");
-	for (const struct ws_opt *o = c->opts; o && o->name; o++)
-		if (o->kind == WS_OPT_ENUM || o->kind == WS_OPT_SET)
-			add_words(out, o);
+	for (const struct ws_opt *option = command->opts; option && option->name; option++)
+		if (option->kind == WS_OPT_ENUM || option->kind == WS_OPT_SET)
+			add_words(out, option);
 	ws_text_puts(out, "\t\tesac ;;\n");
 }
 

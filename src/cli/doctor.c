@@ -18,37 +18,36 @@ enum { STATE_WIDTH = 10, TEXT_COLUMN = 28 };
 
 static const char *const state_names[] = {"ok", "degraded", "missing"};
 
-static void add_text_line(struct ws_text *out, const struct ws_check *c, const struct ws_finding *f,
-			  int width)
+static void add_text_line(struct ws_text *out, const struct ws_check *check,
+			  const struct ws_finding *finding, int width)
 {
 	struct ws_text shown = {0};
 
-	ws_text_terminal(&shown, f->found.s, f->found.len);
-	ws_text_printf(out, "%-*s%-*s", STATE_WIDTH, state_names[f->health],
-		       TEXT_COLUMN - STATE_WIDTH, c->name);
-	ws_wrap(out, shown.s, TEXT_COLUMN, TEXT_COLUMN, width);
-	if (f->health && f->fix.len) {
+	ws_text_terminal(&shown, finding->found.text, finding->found.len);
+	ws_text_printf(out, "%-*s%-*s", STATE_WIDTH, state_names[finding->health],
+		       TEXT_COLUMN - STATE_WIDTH, check->name);
+	ws_wrap(out, shown.text, TEXT_COLUMN, TEXT_COLUMN, width);
+	if (finding->health && finding->fix.len) {
 		shown.len = 0;
 		ws_text_puts(&shown, "fix: ");
-		ws_text_terminal(&shown, f->fix.s, f->fix.len);
+		ws_text_terminal(&shown, finding->fix.text, finding->fix.len);
 		ws_text_printf(out, "%*s", TEXT_COLUMN, "");
-		ws_wrap(out, shown.s, TEXT_COLUMN, TEXT_COLUMN, width);
+		ws_wrap(out, shown.text, TEXT_COLUMN, TEXT_COLUMN, width);
 	}
 	ws_text_free(&shown);
 }
 
-static void add_json_entry(struct ws_text *out, const struct ws_check *c,
-			   const struct ws_finding *f, bool first)
+static void add_json_entry(struct ws_text *out, const struct ws_check *check,
+			   const struct ws_finding *finding, bool first)
 {
 	ws_text_puts(out, first ? "\n    {\"name\": " : ",\n    {\"name\": ");
-	ws_text_json(out, c->name, strlen(c->name));
-	ws_text_printf(out,
-		       ", \"state\": \"%s\", \"needed\": %s, \"found\": ", state_names[f->health],
-		       f->needed ? "true" : "false");
-	ws_text_json(out, f->found.s, f->found.len);
+	ws_text_json(out, check->name, strlen(check->name));
+	ws_text_printf(out, ", \"state\": \"%s\", \"needed\": %s, \"found\": ",
+		       state_names[finding->health], finding->needed ? "true" : "false");
+	ws_text_json(out, finding->found.text, finding->found.len);
 	ws_text_puts(out, ", \"fix\": ");
-	if (f->health && f->fix.len)
-		ws_text_json(out, f->fix.s, f->fix.len);
+	if (finding->health && finding->fix.len)
+		ws_text_json(out, finding->fix.text, finding->fix.len);
 	else
 		ws_text_puts(out, "null");
 	ws_text_puts(out, "}");
@@ -64,17 +63,17 @@ static void add_verdict(struct ws_text *out, const int counts[3], int blockers, 
 	ws_text_printf(&line, ": %d checks ok, %d degraded, %d missing.", counts[0], counts[1],
 		       counts[2]);
 	ws_text_puts(out, "\n");
-	ws_wrap(out, line.s, 0, 0, width);
+	ws_wrap(out, line.text, 0, 0, width);
 	ws_text_free(&line);
 }
 
 static void add_json_head(struct ws_text *out)
 {
-	struct utsname u;
+	struct utsname utsname;
 
-	uname(&u);
+	uname(&utsname);
 	ws_text_puts(out, "{\n  \"version\": \"" WS_VERSION "\",\n  \"host\": ");
-	ws_text_json(out, u.nodename, strlen(u.nodename));
+	ws_text_json(out, utsname.nodename, strlen(utsname.nodename));
 	ws_text_puts(out, ",\n  \"checks\": [");
 }
 
@@ -85,23 +84,23 @@ int ws_doctor_show(bool json)
 
 	if (json)
 		add_json_head(&out);
-	for (const struct ws_check *c = ws_checks; c->name; c++) {
-		struct ws_finding f = {0};
+	for (const struct ws_check *check = ws_checks; check->name; check++) {
+		struct ws_finding finding = {0};
 
-		c->look(&f);
+		check->look(&finding);
 		if (json)
-			add_json_entry(&out, c, &f, c == ws_checks);
+			add_json_entry(&out, check, &finding, check == ws_checks);
 		else
-			add_text_line(&out, c, &f, width);
-		counts[f.health]++;
-		blockers += f.needed && f.health == WS_HEALTH_MISSING;
-		ws_finding_free(&f);
+			add_text_line(&out, check, &finding, width);
+		counts[finding.health]++;
+		blockers += finding.needed && finding.health == WS_HEALTH_MISSING;
+		ws_finding_free(&finding);
 	}
 	if (json)
 		ws_text_printf(&out, "\n  ],\n  \"usable\": %s\n}\n", blockers ? "false" : "true");
 	else
 		add_verdict(&out, counts, blockers, width);
-	fwrite(out.s, 1, out.len, stdout);
+	fwrite(out.text, 1, out.len, stdout);
 	ws_text_free(&out);
 	return blockers ? WS_EXIT_FAIL : WS_EXIT_OK;
 }
@@ -112,13 +111,13 @@ struct doctor_opts {
 
 static int doctor_run(void *opts, int argc, char **argv)
 {
-	const struct doctor_opts *o = opts;
+	const struct doctor_opts *options = opts;
 
 	if (argc) {
 		ws_say("doctor takes no argument, but '%s' is given", argv[0]);
 		return WS_EXIT_USAGE;
 	}
-	return ws_doctor_show(o->json);
+	return ws_doctor_show(options->json);
 }
 
 static const struct ws_opt doctor_options[] = {

@@ -91,26 +91,26 @@ static const struct ws_opt opts[] = {
 
 static int run(void *values, int argc, char **argv)
 {
-	const struct options *o = values;
-	struct ws_export_request q = {.type = o->type,
-				      .output = o->output,
-				      .overwrite = o->overwrite,
-				      .quiet = o->quiet,
-				      .append = o->append,
-				      .lazy = o->lazy,
-				      .blobs = o->blobs,
-				      .separate_strings = o->separate_strings,
-				      .choice.normalize = o->normalize,
-				      .choice.shift = o->shift,
-				      .show = o->show,
-				      .by = o->by,
-				      .choice.tables = o->tables.v,
-				      .choice.table_count = o->tables.n,
-				      .choice.times = o->times.v,
-				      .choice.time_count = o->times.n};
+	const struct options *options = values;
+	struct ws_export_request request = {.type = options->type,
+					    .output = options->output,
+					    .overwrite = options->overwrite,
+					    .quiet = options->quiet,
+					    .append = options->append,
+					    .lazy = options->lazy,
+					    .blobs = options->blobs,
+					    .separate_strings = options->separate_strings,
+					    .choice.normalize = options->normalize,
+					    .choice.shift = options->shift,
+					    .show = options->show,
+					    .by = options->by,
+					    .choice.tables = options->tables.v,
+					    .choice.table_count = options->tables.n,
+					    .choice.times = options->times.v,
+					    .choice.time_count = options->times.n};
 	int rc;
 
-	if (o->json) {
+	if (options->json) {
 		ws_say("export: --include-json: payloads of NVTX are not written as JSON; their "
 		       "bytes are in NVTX_EVENTS.binaryData, and "
 		       "NVTX_PAYLOAD_SCHEMA_ENTRIES says what is where in them");
@@ -122,7 +122,7 @@ static int run(void *values, int argc, char **argv)
 		       argc);
 		return WS_EXIT_USAGE;
 	}
-	rc = ws_export_file(argv[0], &q);
+	rc = ws_export_file(argv[0], &request);
 	return rc == WS_EXPORT_USAGE   ? WS_EXIT_USAGE
 	       : rc == WS_OUTFILE_PIPE ? WS_EXIT_PIPE
 	       : rc		       ? WS_EXIT_FAIL

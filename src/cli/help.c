@@ -21,11 +21,13 @@ enum {
 
 int ws_output_width(void)
 {
-	struct winsize w;
+	struct winsize winsize;
 
-	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) || !w.ws_col)
+	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &winsize) || !winsize.ws_col)
 		return WIDTH_UNKNOWN;
-	return w.ws_col < WIDTH_LEAST ? WIDTH_LEAST : w.ws_col > WIDTH_MOST ? WIDTH_MOST : w.ws_col;
+	return winsize.ws_col < WIDTH_LEAST  ? WIDTH_LEAST
+	       : winsize.ws_col > WIDTH_MOST ? WIDTH_MOST
+					     : winsize.ws_col;
 }
 
 static void pad(struct ws_text *out, int columns)
@@ -35,32 +37,32 @@ static void pad(struct ws_text *out, int columns)
 }
 
 /* Columns of a UTF-8 word: its code points. */
-static int word_width(const char *s, size_t n)
+static int word_width(const char *text, size_t n)
 {
 	int columns = 0;
 
 	for (size_t i = 0; i < n; i++)
-		columns += ((unsigned char)s[i] & 0xc0) != 0x80;
+		columns += ((unsigned char)text[i] & 0xc0) != 0x80;
 	return columns;
 }
 
 /* One line of the source text: filled, or kept when it begins with a blank. Gives the column it
  * ends at. */
-static int wrap_line(struct ws_text *out, const char *s, size_t n, int at, int indent, int width)
+static int wrap_line(struct ws_text *out, const char *text, size_t n, int at, int indent, int width)
 {
 	bool fresh = true;
 
-	if (*s == ' ' || *s == '\t') {
-		ws_text_add(out, s, n);
+	if (*text == ' ' || *text == '\t') {
+		ws_text_add(out, text, n);
 		return width; /* full: nothing may follow on it */
 	}
 	for (size_t i = 0; i < n;) {
-		size_t word = strcspn(s + i, " \n");
+		size_t word = strcspn(text + i, " \n");
 		int columns;
 
 		if (word > n - i)
 			word = n - i;
-		columns = word_width(s + i, word);
+		columns = word_width(text + i, word);
 		if (!fresh && at + 1 + columns > width) {
 			ws_text_puts(out, "\n");
 			pad(out, indent);
@@ -69,10 +71,10 @@ static int wrap_line(struct ws_text *out, const char *s, size_t n, int at, int i
 		}
 		ws_text_puts(out, fresh ? "" : " ");
 		at += columns + !fresh;
-		ws_text_add(out, s + i, word);
+		ws_text_add(out, text + i, word);
 		fresh = false;
 		i += word;
-		while (i < n && s[i] == ' ')
+		while (i < n && text[i] == ' ')
 			i++;
 	}
 	return at;
@@ -93,29 +95,30 @@ void ws_wrap(struct ws_text *out, const char *text, int at, int indent, int widt
 	}
 }
 
-void ws_opt_spelling(struct ws_text *out, const struct ws_opt *o)
+void ws_opt_spelling(struct ws_text *out, const struct ws_opt *option)
 {
-	if (o->short_name)
-		ws_text_printf(out, "-%c, ", o->short_name);
-	ws_text_printf(out, "--%s", o->name);
-	if (o->kind == WS_OPT_BOOL)
+	if (option->short_name)
+		ws_text_printf(out, "-%c, ", option->short_name);
+	ws_text_printf(out, "--%s", option->name);
+	if (option->kind == WS_OPT_BOOL)
 		ws_text_puts(out, "[=true|false]");
-	else if (o->kind == WS_OPT_MAYBE)
-		ws_text_printf(out, "[=%s]", o->arg ? o->arg : "VALUE");
-	else if (o->kind != WS_OPT_FLAG && o->kind != WS_OPT_LATER)
-		ws_text_printf(out, "=%s", o->arg ? o->arg : "VALUE");
+	else if (option->kind == WS_OPT_MAYBE)
+		ws_text_printf(out, "[=%s]", option->arg ? option->arg : "VALUE");
+	else if (option->kind != WS_OPT_FLAG && option->kind != WS_OPT_LATER)
+		ws_text_printf(out, "=%s", option->arg ? option->arg : "VALUE");
 }
 
 /* "One of a, b, c." for an ENUM, the like for a SET. */
-static void add_values(struct ws_text *out, const struct ws_opt *o)
+static void add_values(struct ws_text *out, const struct ws_opt *option)
 {
-	const char *list = o->values, *word;
+	const char *list = option->values, *word;
 	bool later = false, first = true;
 	size_t n;
 
-	if (o->kind != WS_OPT_ENUM && o->kind != WS_OPT_SET)
+	if (option->kind != WS_OPT_ENUM && option->kind != WS_OPT_SET)
 		return;
-	ws_text_puts(out, o->kind == WS_OPT_ENUM ? " One of: " : " Any of, with commas between: ");
+	ws_text_puts(out,
+		     option->kind == WS_OPT_ENUM ? " One of: " : " Any of, with commas between: ");
 	while ((n = ws_word_next(&list, &word, &later)) && !later) {
 		ws_text_puts(out, first ? "" : ", ");
 		ws_text_add(out, word, n);
@@ -124,13 +127,13 @@ static void add_values(struct ws_text *out, const struct ws_opt *o)
 	ws_text_puts(out, ".");
 }
 
-void ws_opt_explanation(struct ws_text *out, const struct ws_opt *o)
+void ws_opt_explanation(struct ws_text *out, const struct ws_opt *option)
 {
-	ws_text_puts(out, o->help ? o->help : "");
-	add_values(out, o);
-	if (o->fallback && o->kind != WS_OPT_FLAG)
-		ws_text_printf(out, " Default: %s.", o->fallback);
-	if (o->kind == WS_OPT_LIST)
+	ws_text_puts(out, option->help ? option->help : "");
+	add_values(out, option);
+	if (option->fallback && option->kind != WS_OPT_FLAG)
+		ws_text_printf(out, " Default: %s.", option->fallback);
+	if (option->kind == WS_OPT_LIST)
 		ws_text_puts(out, " May be given several times.");
 }
 
@@ -149,50 +152,50 @@ static void add_entry(struct ws_text *out, const char *left, const char *right, 
 	ws_wrap(out, right, column, column, width);
 }
 
-static void add_option(struct ws_text *out, const struct ws_opt *o, int width)
+static void add_option(struct ws_text *out, const struct ws_opt *option, int width)
 {
 	struct ws_text left = {0}, right = {0};
 
-	ws_text_puts(&left, o->short_name ? "" : "    ");
-	ws_opt_spelling(&left, o);
-	ws_opt_explanation(&right, o);
-	add_entry(out, left.s, right.s, OPTION_COLUMN, width);
+	ws_text_puts(&left, option->short_name ? "" : "    ");
+	ws_opt_spelling(&left, option);
+	ws_opt_explanation(&right, option);
+	add_entry(out, left.text, right.text, OPTION_COLUMN, width);
 	ws_text_free(&left);
 	ws_text_free(&right);
 }
 
-bool ws_later_names(struct ws_text *out, const struct ws_command *c)
+bool ws_later_names(struct ws_text *out, const struct ws_command *command)
 {
 	bool any = false;
 
-	for (const struct ws_opt *o = c->opts; o && o->name; o++)
-		if (o->kind == WS_OPT_LATER) {
-			ws_text_printf(out, "%s--%s", any ? ", " : "", o->name);
+	for (const struct ws_opt *option = command->opts; option && option->name; option++)
+		if (option->kind == WS_OPT_LATER) {
+			ws_text_printf(out, "%s--%s", any ? ", " : "", option->name);
 			any = true;
 		}
 	return any;
 }
 
-static void add_later(struct ws_text *out, const struct ws_command *c, int width)
+static void add_later(struct ws_text *out, const struct ws_command *command, int width)
 {
 	struct ws_text names = {0};
 
-	if (ws_later_names(&names, c)) {
+	if (ws_later_names(&names, command)) {
 		ws_text_puts(out, "\nKnown, and refused with a word on what to use instead:\n");
 		pad(out, INDENT);
-		ws_wrap(out, names.s, INDENT, INDENT, width);
+		ws_wrap(out, names.text, INDENT, INDENT, width);
 	}
 	ws_text_free(&names);
 }
 
-static void add_options(struct ws_text *out, const struct ws_command *c, int width)
+static void add_options(struct ws_text *out, const struct ws_command *command, int width)
 {
 	ws_text_puts(out, "\nOptions:\n");
-	for (const struct ws_opt *o = c->opts; o && o->name; o++)
-		if (o->kind != WS_OPT_LATER)
-			add_option(out, o, width);
+	for (const struct ws_opt *option = command->opts; option && option->name; option++)
+		if (option->kind != WS_OPT_LATER)
+			add_option(out, option, width);
 	add_entry(out, "-h, --help", "Show this help.", OPTION_COLUMN, width);
-	add_later(out, c, width);
+	add_later(out, command, width);
 }
 
 static void add_examples(struct ws_text *out, const char *examples)
@@ -208,23 +211,24 @@ static void add_examples(struct ws_text *out, const char *examples)
 	}
 }
 
-void ws_help_command(struct ws_text *out, const struct ws_command *c, int width)
+void ws_help_command(struct ws_text *out, const struct ws_command *command, int width)
 {
 	struct ws_text usage = {0};
 
-	ws_text_printf(&usage, "warpsight %s %s", c->name, c->usage ? c->usage : "");
+	ws_text_printf(&usage, "warpsight %s %s", command->name,
+		       command->usage ? command->usage : "");
 	ws_text_puts(out, "Usage: ");
-	ws_wrap(out, usage.s, 7, 7 + INDENT, width);
+	ws_wrap(out, usage.text, 7, 7 + INDENT, width);
 	ws_text_free(&usage);
 	ws_text_puts(out, "\n");
-	ws_wrap(out, c->summary, 0, 0, width);
-	if (c->details) {
+	ws_wrap(out, command->summary, 0, 0, width);
+	if (command->details) {
 		ws_text_puts(out, "\n");
-		ws_wrap(out, c->details, 0, 0, width);
+		ws_wrap(out, command->details, 0, 0, width);
 	}
-	add_options(out, c, width);
-	if (c->examples)
-		add_examples(out, c->examples);
+	add_options(out, command, width);
+	if (command->examples)
+		add_examples(out, command->examples);
 }
 
 void ws_help_overview(struct ws_text *out, int width)

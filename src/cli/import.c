@@ -46,38 +46,39 @@ static char *default_output(const char *path)
 
 static int run(void *values, int argc, char **argv)
 {
-	const struct options *o = values;
+	const struct options *options = values;
 	char *output;
-	struct ws_import_request q = {.files = (const char *const *)argv,
-				      .count = (size_t)argc,
-				      .overwrite = o->overwrite,
-				      .quiet = o->quiet,
-				      .progress = !o->quiet};
+	struct ws_import_request request = {.files = (const char *const *)argv,
+					    .count = (size_t)argc,
+					    .overwrite = options->overwrite,
+					    .quiet = options->quiet,
+					    .progress = !options->quiet};
 	unsigned long long rows;
-	struct ws_err e;
+	struct ws_err err;
 	int rc;
 
 	if (!argc) {
 		ws_say("import: no file is given; 'warpsight import FILE' makes a report of one");
 		return WS_EXIT_USAGE;
 	}
-	if (o->output && !*o->output) {
+	if (options->output && !*options->output) {
 		ws_say("import: --output: the name is empty");
 		return WS_EXIT_USAGE;
 	}
-	if (o->output) {
-		size_t n = strlen(o->output);
+	if (options->output) {
+		size_t n = strlen(options->output);
 
-		output = ws_format("%s%s", o->output,
-				   n > 6 && !strcmp(o->output + n - 6, ".wsrep") ? "" : ".wsrep");
+		output = ws_format("%s%s", options->output,
+				   n > 6 && !strcmp(options->output + n - 6, ".wsrep") ? ""
+										       : ".wsrep");
 	} else {
 		output = default_output(argv[0]);
 	}
-	q.output = output;
-	rc = ws_import(&q, &rows, &e);
+	request.output = output;
+	rc = ws_import(&request, &rows, &err);
 	if (rc < 0)
-		ws_say("import: %s", e.msg);
-	else if (!o->quiet)
+		ws_say("import: %s", err.msg);
+	else if (!options->quiet)
 		ws_say("wrote %s: %llu rows", output, rows);
 	free(output);
 	return rc < 0 ? WS_EXIT_FAIL : WS_EXIT_OK;

@@ -24,7 +24,7 @@ struct options {
 
 /* All that is shown of one report, gathered once for both forms. */
 struct summary {
-	const struct ws_report *r;
+	const struct ws_report *report;
 	struct ws_who *who;
 	uint64_t zero, last;
 	uint64_t lost; /* events that were recorded and are not there */
@@ -39,62 +39,62 @@ struct summary {
 
 static void add_damage(void *ctx, const char *sentence)
 {
-	struct summary *s = ctx;
+	struct summary *summary = ctx;
 
-	ws_grow(s->damage, s->damage_cap, s->damages + 1);
-	s->damage[s->damages++] = ws_strdup(sentence);
+	ws_grow(summary->damage, summary->damage_cap, summary->damages + 1);
+	summary->damage[summary->damages++] = ws_strdup(sentence);
 }
 
-static void gather(const struct summary *s, enum ws_table t, int column, struct ids *ids)
+static void gather(const struct summary *summary, enum ws_table table, int column, struct ids *ids)
 {
-	struct ws_cursor *c = ws_cursor_open(s->r, t, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(summary->report, table, 0, UINT64_MAX);
+	const uint64_t *values;
 
-	while (ws_cursor_next(c, &v)) {
+	while (ws_cursor_next(cursor, &values)) {
 		ws_grow(ids->v, ids->cap, ids->n + 1);
-		ids->v[ids->n++] = (uint32_t)v[column];
+		ids->v[ids->n++] = (uint32_t)values[column];
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 }
 
-static uint64_t lost_events(const struct ws_report *r)
+static uint64_t lost_events(const struct ws_report *report)
 {
-	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_loss, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_loss, 0, UINT64_MAX);
+	const uint64_t *values;
 	uint64_t sum = 0;
 
-	while (ws_cursor_next(c, &v))
-		if (__builtin_add_overflow(sum, v[ws_loss_events], &sum))
+	while (ws_cursor_next(cursor, &values))
+		if (__builtin_add_overflow(sum, values[ws_loss_events], &sum))
 			sum = UINT64_MAX;
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 	return sum;
 }
 
-static uint64_t thread_count(const struct summary *s, uint32_t process)
+static uint64_t thread_count(const struct summary *summary, uint32_t process)
 {
 	uint64_t n = 0;
 
-	for (size_t i = 0; i < s->threads.n; i++)
-		n += ws_who_thread(s->who, s->threads.v[i])->process == process;
+	for (size_t i = 0; i < summary->threads.n; i++)
+		n += ws_who_thread(summary->who, summary->threads.v[i])->process == process;
 	return n;
 }
 
 /* ---- text ---- */
 
 /* A fact or name on a terminal: untrusted. */
-static void put(const char *s, size_t n)
+static void put(const char *text, size_t n)
 {
-	struct ws_text t = {0};
+	struct ws_text out = {0};
 
-	ws_text_terminal(&t, s, n);
-	fwrite(t.s ? t.s : "", 1, t.len, stdout);
-	ws_text_free(&t);
+	ws_text_terminal(&out, text, n);
+	fwrite(out.text ? out.text : "", 1, out.len, stdout);
+	ws_text_free(&out);
 }
 
-static void put_id(const struct summary *s, uint64_t id)
+static void put_id(const struct summary *summary, uint64_t id)
 {
 	size_t n;
-	const char *text = ws_report_string(s->r, (uint32_t)id, &n);
+	const char *text = ws_report_string(summary->report, (uint32_t)id, &n);
 
 	put(text, n);
 }
@@ -104,95 +104,99 @@ static void put_seconds(uint64_t ns)
 	printf("%" PRIu64 ".%06" PRIu64 " s", ns / 1000000000, ns / 1000 % 1000000);
 }
 
-static void print_file(const struct summary *s)
+static void print_file(const struct summary *summary)
 {
 	printf("File:       ");
-	put(ws_report_path(s->r), strlen(ws_report_path(s->r)));
-	printf(" (%" PRIu64 " bytes, ", ws_report_file_size(s->r));
-	if (!ws_report_complete(s->r))
+	put(ws_report_path(summary->report), strlen(ws_report_path(summary->report)));
+	printf(" (%" PRIu64 " bytes, ", ws_report_file_size(summary->report));
+	if (!ws_report_complete(summary->report))
 		printf("not closed properly or damaged");
 	else
-		printf(s->lost ? "closed properly" : "complete");
-	if (s->lost)
-		printf("; %" PRIu64 " event%s lost: see below", s->lost,
-		       s->lost == 1 ? " was" : "s were");
+		printf(summary->lost ? "closed properly" : "complete");
+	if (summary->lost)
+		printf("; %" PRIu64 " event%s lost: see below", summary->lost,
+		       summary->lost == 1 ? " was" : "s were");
 	printf(")\n");
 	printf("Time span:  ");
-	put_seconds(s->last > s->zero ? s->last - s->zero : 0);
+	put_seconds(summary->last > summary->zero ? summary->last - summary->zero : 0);
 	printf("\n");
 }
 
-static void print_facts(const struct summary *s)
+static void print_facts(const struct summary *summary)
 {
-	struct ws_cursor *c = ws_cursor_open(s->r, WS_TABLE_meta, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(summary->report, WS_TABLE_meta, 0, UINT64_MAX);
+	const uint64_t *values;
 
 	printf("\nSession:\n");
-	while (ws_cursor_next(c, &v)) {
+	while (ws_cursor_next(cursor, &values)) {
 		printf("  ");
-		put_id(s, v[ws_meta_name]);
+		put_id(summary, values[ws_meta_name]);
 		printf(" = ");
-		put_id(s, v[ws_meta_value]);
+		put_id(summary, values[ws_meta_value]);
 		printf("\n");
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 }
 
 enum { PROCESSES_SHOWN = 100 };
 
-static void print_processes(const struct summary *s)
+static void print_processes(const struct summary *summary)
 {
-	printf("\nProcesses: %zu, threads: %zu\n", s->processes.n, s->threads.n);
-	for (size_t i = 0; i < s->processes.n && i < PROCESSES_SHOWN; i++) {
-		const struct ws_process_info *p = ws_who_process(s->who, s->processes.v[i]);
-		uint64_t threads = thread_count(s, p->id);
+	printf("\nProcesses: %zu, threads: %zu\n", summary->processes.n, summary->threads.n);
+	for (size_t i = 0; i < summary->processes.n && i < PROCESSES_SHOWN; i++) {
+		const struct ws_process_info *info =
+			ws_who_process(summary->who, summary->processes.v[i]);
+		uint64_t threads = thread_count(summary, info->id);
 
-		printf("  %7" PRIu32 "  ", p->pid);
-		put(p->name, strlen(p->name));
+		printf("  %7" PRIu32 "  ", info->pid);
+		put(info->name, strlen(info->name));
 		printf(", %" PRIu64 " thread%s, from ", threads, threads == 1 ? "" : "s");
-		put_seconds(p->start > s->zero ? p->start - s->zero : 0);
-		if (p->end != WS_NO_TIME) {
+		put_seconds(info->start > summary->zero ? info->start - summary->zero : 0);
+		if (info->end != WS_NO_TIME) {
 			printf(" to ");
-			put_seconds(p->end > s->zero ? p->end - s->zero : 0);
+			put_seconds(info->end > summary->zero ? info->end - summary->zero : 0);
 		}
 		printf(": ");
-		put(p->cmdline, strnlen(p->cmdline, 200));
+		put(info->cmdline, strnlen(info->cmdline, 200));
 		printf("\n");
 	}
-	if (s->processes.n > PROCESSES_SHOWN)
-		printf("  and %zu more; --json lists all\n", s->processes.n - PROCESSES_SHOWN);
+	if (summary->processes.n > PROCESSES_SHOWN)
+		printf("  and %zu more; --json lists all\n",
+		       summary->processes.n - PROCESSES_SHOWN);
 }
 
-static void print_tables(const struct summary *s)
+static void print_tables(const struct summary *summary)
 {
 	printf("\n%-20s %14s %14s %8s\n", "Table", "Rows", "Bytes", "Blocks");
 	for (int t = 0; t < WS_TABLE_COUNT; t++)
-		if (ws_report_rows(s->r, t))
+		if (ws_report_rows(summary->report, t))
 			printf("%-20s %14" PRIu64 " %14" PRIu64 " %8zu\n", ws_tables[t].name,
-			       ws_report_rows(s->r, t), ws_report_table_bytes(s->r, t),
-			       ws_report_blocks(s->r, t));
-	printf("%-20s %14" PRIu32 "\n", "(distinct strings)", ws_report_string_count(s->r));
+			       ws_report_rows(summary->report, t),
+			       ws_report_table_bytes(summary->report, t),
+			       ws_report_blocks(summary->report, t));
+	printf("%-20s %14" PRIu32 "\n", "(distinct strings)",
+	       ws_report_string_count(summary->report));
 }
 
-static void print_losses(const struct summary *s)
+static void print_losses(const struct summary *summary)
 {
-	struct ws_cursor *c = ws_cursor_open(s->r, WS_TABLE_loss, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(summary->report, WS_TABLE_loss, 0, UINT64_MAX);
+	const uint64_t *values;
 	bool any = false;
 
-	while (ws_cursor_next(c, &v)) {
+	while (ws_cursor_next(cursor, &values)) {
 		printf(any ? "" : "\nLost events:\n");
 		any = true;
-		printf("  %" PRIu64 " of ", v[ws_loss_events]);
-		put_id(s, v[ws_loss_kind]);
-		if (v[ws_loss_thread])
+		printf("  %" PRIu64 " of ", values[ws_loss_events]);
+		put_id(summary, values[ws_loss_kind]);
+		if (values[ws_loss_thread])
 			printf(", thread %" PRIu32,
-			       ws_who_thread(s->who, (uint32_t)v[ws_loss_thread])->tid);
+			       ws_who_thread(summary->who, (uint32_t)values[ws_loss_thread])->tid);
 		printf(": ");
-		put_id(s, v[ws_loss_reason]);
+		put_id(summary, values[ws_loss_reason]);
 		printf("\n");
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 	if (!any)
 		printf("\nLost events: none\n");
 }
@@ -202,236 +206,246 @@ static const char *severity(uint64_t v)
 	return v == WS_ERROR ? "error" : v == WS_WARNING ? "warning" : "info";
 }
 
-static void print_diagnostics(const struct summary *s)
+static void print_diagnostics(const struct summary *summary)
 {
-	struct ws_cursor *c = ws_cursor_open(s->r, WS_TABLE_diagnostic, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor =
+		ws_cursor_open(summary->report, WS_TABLE_diagnostic, 0, UINT64_MAX);
+	const uint64_t *values;
 	bool any = false;
 
-	while (ws_cursor_next(c, &v)) {
+	while (ws_cursor_next(cursor, &values)) {
 		printf(any ? "" : "\nDiagnostics:\n");
 		any = true;
-		printf("  %s: ", severity(v[ws_diagnostic_severity]));
-		put_id(s, v[ws_diagnostic_source]);
+		printf("  %s: ", severity(values[ws_diagnostic_severity]));
+		put_id(summary, values[ws_diagnostic_source]);
 		printf(": ");
-		put_id(s, v[ws_diagnostic_text]);
-		if (v[ws_diagnostic_process])
+		put_id(summary, values[ws_diagnostic_text]);
+		if (values[ws_diagnostic_process])
 			printf(" (process %" PRIu32 ")",
-			       ws_who_process(s->who, (uint32_t)v[ws_diagnostic_process])->pid);
+			       ws_who_process(summary->who, (uint32_t)values[ws_diagnostic_process])
+				       ->pid);
 		printf("\n");
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 	if (!any)
 		printf("Diagnostics: none\n");
 }
 
-static void print_damage(const struct summary *s)
+static void print_damage(const struct summary *summary)
 {
-	for (size_t i = 0; i < s->damages; i++) {
+	for (size_t i = 0; i < summary->damages; i++) {
 		printf(i ? "  " : "\nDamage:\n  ");
-		put(s->damage[i], strlen(s->damage[i]));
+		put(summary->damage[i], strlen(summary->damage[i]));
 		printf("\n");
 	}
-	if (!s->damages && s->verified)
+	if (!summary->damages && summary->verified)
 		printf("\nEvery block checks out.\n");
 }
 
 /* ---- JSON ---- */
 
-static void json_text(struct ws_text *t, const char *key, const char *s, size_t n)
+static void json_text(struct ws_text *text, const char *key, const char *word, size_t n)
 {
 	if (key)
-		ws_text_printf(t, "\"%s\": ", key);
-	ws_text_json(t, s, n);
+		ws_text_printf(text, "\"%s\": ", key);
+	ws_text_json(text, word, n);
 }
 
-static void json_id(const struct summary *s, struct ws_text *t, const char *key, uint64_t id)
+static void json_id(const struct summary *summary, struct ws_text *out, const char *key,
+		    uint64_t id)
 {
 	size_t n;
-	const char *text = ws_report_string(s->r, (uint32_t)id, &n);
+	const char *text = ws_report_string(summary->report, (uint32_t)id, &n);
 
-	json_text(t, key, text, n);
+	json_text(out, key, text, n);
 }
 
 /* Begin an element of an array or object: the separator, and a new line. */
-static void item(struct ws_text *t, bool *first)
+static void item(struct ws_text *text, bool *first)
 {
-	ws_text_puts(t, *first ? "\n    " : ",\n    ");
+	ws_text_puts(text, *first ? "\n    " : ",\n    ");
 	*first = false;
 }
 
-static void json_facts(const struct summary *s, struct ws_text *t)
+static void json_facts(const struct summary *summary, struct ws_text *text)
 {
-	struct ws_cursor *c = ws_cursor_open(s->r, WS_TABLE_meta, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(summary->report, WS_TABLE_meta, 0, UINT64_MAX);
+	const uint64_t *values;
 	bool first = true;
 
-	ws_text_puts(t, "  \"session\": [");
-	while (ws_cursor_next(c, &v)) {
-		item(t, &first);
-		ws_text_puts(t, "{");
-		json_id(s, t, "name", v[ws_meta_name]);
-		ws_text_puts(t, ", ");
-		json_id(s, t, "value", v[ws_meta_value]);
-		ws_text_puts(t, "}");
+	ws_text_puts(text, "  \"session\": [");
+	while (ws_cursor_next(cursor, &values)) {
+		item(text, &first);
+		ws_text_puts(text, "{");
+		json_id(summary, text, "name", values[ws_meta_name]);
+		ws_text_puts(text, ", ");
+		json_id(summary, text, "value", values[ws_meta_value]);
+		ws_text_puts(text, "}");
 	}
-	ws_cursor_close(c);
-	ws_text_puts(t, "\n  ],\n");
+	ws_cursor_close(cursor);
+	ws_text_puts(text, "\n  ],\n");
 }
 
-static void json_processes(const struct summary *s, struct ws_text *t)
+static void json_processes(const struct summary *summary, struct ws_text *text)
 {
 	bool first = true;
 
-	ws_text_puts(t, "  \"processes\": [");
-	for (size_t i = 0; i < s->processes.n; i++) {
-		uint32_t id = s->processes.v[i];
-		const struct ws_process_info *p = ws_who_process(s->who, id);
+	ws_text_puts(text, "  \"processes\": [");
+	for (size_t i = 0; i < summary->processes.n; i++) {
+		uint32_t id = summary->processes.v[i];
+		const struct ws_process_info *info = ws_who_process(summary->who, id);
 
-		item(t, &first);
-		ws_text_printf(t,
+		item(text, &first);
+		ws_text_printf(text,
 			       "{\"id\": %" PRIu32 ", \"pid\": %" PRIu32 ", \"parent\": %" PRIu32
 			       ", \"start_ns\": %" PRId64,
-			       id, p->pid, p->parent, (int64_t)(p->start - s->zero));
-		if (p->end != WS_NO_TIME)
-			ws_text_printf(t, ", \"end_ns\": %" PRId64, (int64_t)(p->end - s->zero));
-		ws_text_puts(t, ", ");
-		json_text(t, "name", p->name, strlen(p->name));
-		ws_text_puts(t, ", ");
-		json_text(t, "exe", p->exe, strlen(p->exe));
-		ws_text_puts(t, ", ");
-		json_text(t, "command_line", p->cmdline, strlen(p->cmdline));
-		ws_text_puts(t, "}");
+			       id, info->pid, info->parent, (int64_t)(info->start - summary->zero));
+		if (info->end != WS_NO_TIME)
+			ws_text_printf(text, ", \"end_ns\": %" PRId64,
+				       (int64_t)(info->end - summary->zero));
+		ws_text_puts(text, ", ");
+		json_text(text, "name", info->name, strlen(info->name));
+		ws_text_puts(text, ", ");
+		json_text(text, "exe", info->exe, strlen(info->exe));
+		ws_text_puts(text, ", ");
+		json_text(text, "command_line", info->cmdline, strlen(info->cmdline));
+		ws_text_puts(text, "}");
 	}
 	first = true;
-	ws_text_puts(t, "\n  ],\n  \"threads\": [");
-	for (size_t i = 0; i < s->threads.n; i++) {
-		uint32_t id = s->threads.v[i];
-		const struct ws_thread_info *th = ws_who_thread(s->who, id);
+	ws_text_puts(text, "\n  ],\n  \"threads\": [");
+	for (size_t i = 0; i < summary->threads.n; i++) {
+		uint32_t id = summary->threads.v[i];
+		const struct ws_thread_info *th = ws_who_thread(summary->who, id);
 
-		item(t, &first);
-		ws_text_printf(t,
+		item(text, &first);
+		ws_text_printf(text,
 			       "{\"id\": %" PRIu32 ", \"process\": %" PRIu32 ", \"pid\": %" PRIu32
 			       ", \"tid\": %" PRIu32 ", ",
 			       id, th->process, th->pid, th->tid);
-		json_text(t, "name", th->name, strlen(th->name));
-		ws_text_puts(t, "}");
+		json_text(text, "name", th->name, strlen(th->name));
+		ws_text_puts(text, "}");
 	}
-	ws_text_puts(t, "\n  ],\n");
+	ws_text_puts(text, "\n  ],\n");
 }
 
-static void json_tables(const struct summary *s, struct ws_text *t)
+static void json_tables(const struct summary *summary, struct ws_text *text)
 {
 	bool first = true;
 
-	ws_text_puts(t, "  \"tables\": [");
+	ws_text_puts(text, "  \"tables\": [");
 	for (int i = 0; i < WS_TABLE_COUNT; i++) {
-		item(t, &first);
-		ws_text_printf(t,
+		item(text, &first);
+		ws_text_printf(text,
 			       "{\"name\": \"%s\", \"rows\": %" PRIu64 ", \"bytes\": %" PRIu64
 			       ", \"blocks\": %zu}",
-			       ws_tables[i].name, ws_report_rows(s->r, i),
-			       ws_report_table_bytes(s->r, i), ws_report_blocks(s->r, i));
+			       ws_tables[i].name, ws_report_rows(summary->report, i),
+			       ws_report_table_bytes(summary->report, i),
+			       ws_report_blocks(summary->report, i));
 	}
-	ws_text_printf(t, "\n  ],\n  \"strings\": %" PRIu32 ",\n", ws_report_string_count(s->r));
+	ws_text_printf(text, "\n  ],\n  \"strings\": %" PRIu32 ",\n",
+		       ws_report_string_count(summary->report));
 }
 
-static void json_losses(const struct summary *s, struct ws_text *t)
+static void json_losses(const struct summary *summary, struct ws_text *text)
 {
-	struct ws_cursor *c = ws_cursor_open(s->r, WS_TABLE_loss, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(summary->report, WS_TABLE_loss, 0, UINT64_MAX);
+	const uint64_t *values;
 	bool first = true;
 
-	ws_text_puts(t, "  \"losses\": [");
-	while (ws_cursor_next(c, &v)) {
-		item(t, &first);
-		ws_text_printf(t, "{\"events\": %" PRIu64 ", \"thread\": %" PRIu64 ", ",
-			       v[ws_loss_events], v[ws_loss_thread]);
-		json_id(s, t, "kind", v[ws_loss_kind]);
-		ws_text_puts(t, ", ");
-		json_id(s, t, "reason", v[ws_loss_reason]);
-		ws_text_puts(t, "}");
+	ws_text_puts(text, "  \"losses\": [");
+	while (ws_cursor_next(cursor, &values)) {
+		item(text, &first);
+		ws_text_printf(text, "{\"events\": %" PRIu64 ", \"thread\": %" PRIu64 ", ",
+			       values[ws_loss_events], values[ws_loss_thread]);
+		json_id(summary, text, "kind", values[ws_loss_kind]);
+		ws_text_puts(text, ", ");
+		json_id(summary, text, "reason", values[ws_loss_reason]);
+		ws_text_puts(text, "}");
 	}
-	ws_cursor_close(c);
-	ws_text_puts(t, "\n  ],\n");
+	ws_cursor_close(cursor);
+	ws_text_puts(text, "\n  ],\n");
 }
 
-static void json_diagnostics(const struct summary *s, struct ws_text *t)
+static void json_diagnostics(const struct summary *summary, struct ws_text *text)
 {
-	struct ws_cursor *c = ws_cursor_open(s->r, WS_TABLE_diagnostic, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor =
+		ws_cursor_open(summary->report, WS_TABLE_diagnostic, 0, UINT64_MAX);
+	const uint64_t *values;
 	bool first = true;
 
-	ws_text_puts(t, "  \"diagnostics\": [");
-	while (ws_cursor_next(c, &v)) {
-		item(t, &first);
-		ws_text_printf(t,
+	ws_text_puts(text, "  \"diagnostics\": [");
+	while (ws_cursor_next(cursor, &values)) {
+		item(text, &first);
+		ws_text_printf(text,
 			       "{\"time_ns\": %" PRId64
 			       ", \"severity\": \"%s\", \"process\": %" PRIu64 ", ",
-			       (int64_t)(v[ws_diagnostic_start] - s->zero),
-			       severity(v[ws_diagnostic_severity]), v[ws_diagnostic_process]);
-		json_id(s, t, "source", v[ws_diagnostic_source]);
-		ws_text_puts(t, ", ");
-		json_id(s, t, "text", v[ws_diagnostic_text]);
-		ws_text_puts(t, "}");
+			       (int64_t)(values[ws_diagnostic_start] - summary->zero),
+			       severity(values[ws_diagnostic_severity]),
+			       values[ws_diagnostic_process]);
+		json_id(summary, text, "source", values[ws_diagnostic_source]);
+		ws_text_puts(text, ", ");
+		json_id(summary, text, "text", values[ws_diagnostic_text]);
+		ws_text_puts(text, "}");
 	}
-	ws_cursor_close(c);
-	ws_text_puts(t, "\n  ],\n");
+	ws_cursor_close(cursor);
+	ws_text_puts(text, "\n  ],\n");
 }
 
-static void json(const struct summary *s)
+static void json(const struct summary *summary)
 {
-	struct ws_text t = {0};
+	struct ws_text text = {0};
 	bool first = true;
 
-	ws_text_puts(&t, "{\n  ");
-	json_text(&t, "file", ws_report_path(s->r), strlen(ws_report_path(s->r)));
-	ws_text_printf(&t,
+	ws_text_puts(&text, "{\n  ");
+	json_text(&text, "file", ws_report_path(summary->report),
+		  strlen(ws_report_path(summary->report)));
+	ws_text_printf(&text,
 		       ",\n  \"bytes\": %" PRIu64
 		       ",\n  \"complete\": %s,\n  \"closed\": %s,\n  \"lost_events\": %" PRIu64
 		       ",\n  \"span_ns\": %" PRIu64 ",\n",
-		       ws_report_file_size(s->r),
-		       ws_report_complete(s->r) && !s->lost ? "true" : "false",
-		       ws_report_complete(s->r) ? "true" : "false", s->lost,
-		       s->last > s->zero ? s->last - s->zero : 0);
-	json_facts(s, &t);
-	json_processes(s, &t);
-	json_tables(s, &t);
-	json_losses(s, &t);
-	json_diagnostics(s, &t);
-	ws_text_printf(&t, "  \"verified\": %s,\n  \"damage\": [", s->verified ? "true" : "false");
-	for (size_t i = 0; i < s->damages; i++) {
-		item(&t, &first);
-		json_text(&t, NULL, s->damage[i], strlen(s->damage[i]));
+		       ws_report_file_size(summary->report),
+		       ws_report_complete(summary->report) && !summary->lost ? "true" : "false",
+		       ws_report_complete(summary->report) ? "true" : "false", summary->lost,
+		       summary->last > summary->zero ? summary->last - summary->zero : 0);
+	json_facts(summary, &text);
+	json_processes(summary, &text);
+	json_tables(summary, &text);
+	json_losses(summary, &text);
+	json_diagnostics(summary, &text);
+	ws_text_printf(&text, "  \"verified\": %s,\n  \"damage\": [",
+		       summary->verified ? "true" : "false");
+	for (size_t i = 0; i < summary->damages; i++) {
+		item(&text, &first);
+		json_text(&text, NULL, summary->damage[i], strlen(summary->damage[i]));
 	}
-	ws_text_puts(&t, "\n  ]\n}\n");
-	fwrite(t.s, 1, t.len, stdout);
-	ws_text_free(&t);
+	ws_text_puts(&text, "\n  ]\n}\n");
+	fwrite(text.text, 1, text.len, stdout);
+	ws_text_free(&text);
 }
 
 /* ---- the commands ---- */
 
-static void show(const struct summary *s, bool as_json)
+static void show(const struct summary *summary, bool as_json)
 {
 	if (as_json) {
-		json(s);
+		json(summary);
 		return;
 	}
-	print_file(s);
-	print_facts(s);
-	print_processes(s);
-	print_tables(s);
-	print_losses(s);
-	print_diagnostics(s);
-	print_damage(s);
+	print_file(summary);
+	print_facts(summary);
+	print_processes(summary);
+	print_tables(summary);
+	print_losses(summary);
+	print_diagnostics(summary);
+	print_damage(summary);
 }
 
 static int info_run(void *values, int argc, char **argv)
 {
-	const struct options *o = values;
-	struct summary s = {0};
-	struct ws_report *r;
-	struct ws_err e;
+	const struct options *options = values;
+	struct summary summary = {0};
+	struct ws_report *report;
+	struct ws_err err;
 	char *file;
 	int status;
 
@@ -442,33 +456,33 @@ static int info_run(void *values, int argc, char **argv)
 		return WS_EXIT_USAGE;
 	}
 	file = ws_report_operand(argv[0]);
-	r = ws_report_open(file, &e);
+	report = ws_report_open(file, &err);
 	free(file);
-	if (!r) {
-		ws_say("%s", e.msg);
+	if (!report) {
+		ws_say("%s", err.msg);
 		return WS_EXIT_FAIL;
 	}
-	s.r = r;
-	s.who = ws_who_open(r);
-	s.zero = ws_time_zero(r);
-	s.last = ws_time_last(r);
-	s.lost = lost_events(r);
-	s.verified = o->verify;
-	gather(&s, WS_TABLE_process, ws_process_id, &s.processes);
-	gather(&s, WS_TABLE_thread, ws_thread_id, &s.threads);
-	for (size_t i = 0; ws_report_damage(r, i); i++)
-		add_damage(&s, ws_report_damage(r, i));
-	if (o->verify)
-		ws_report_verify(r, add_damage, &s);
-	show(&s, o->json);
-	status = s.damages || !ws_report_complete(r) ? WS_EXIT_FAIL : WS_EXIT_OK;
-	for (size_t i = 0; i < s.damages; i++)
-		free(s.damage[i]);
-	free(s.damage);
-	free(s.processes.v);
-	free(s.threads.v);
-	ws_who_close(s.who);
-	ws_report_close(r);
+	summary.report = report;
+	summary.who = ws_who_open(report);
+	summary.zero = ws_time_zero(report);
+	summary.last = ws_time_last(report);
+	summary.lost = lost_events(report);
+	summary.verified = options->verify;
+	gather(&summary, WS_TABLE_process, ws_process_id, &summary.processes);
+	gather(&summary, WS_TABLE_thread, ws_thread_id, &summary.threads);
+	for (size_t i = 0; ws_report_damage(report, i); i++)
+		add_damage(&summary, ws_report_damage(report, i));
+	if (options->verify)
+		ws_report_verify(report, add_damage, &summary);
+	show(&summary, options->json);
+	status = summary.damages || !ws_report_complete(report) ? WS_EXIT_FAIL : WS_EXIT_OK;
+	for (size_t i = 0; i < summary.damages; i++)
+		free(summary.damage[i]);
+	free(summary.damage);
+	free(summary.processes.v);
+	free(summary.threads.v);
+	ws_who_close(summary.who);
+	ws_report_close(report);
 	return status;
 }
 
@@ -504,8 +518,8 @@ struct recover_options {
 
 static int recover_run(void *values, int argc, char **argv)
 {
-	const struct recover_options *o = values;
-	struct ws_err e;
+	const struct recover_options *options = values;
+	struct ws_err err;
 	uint64_t rows;
 	char *file;
 	int rc;
@@ -517,16 +531,17 @@ static int recover_run(void *values, int argc, char **argv)
 		return WS_EXIT_USAGE;
 	}
 	file = ws_report_operand(argv[0]);
-	if (o->output && !access(o->output, F_OK)) {
-		ws_say("recover: %s exists already; name another file with -o", o->output);
+	if (options->output && !access(options->output, F_OK)) {
+		ws_say("recover: %s exists already; name another file with -o", options->output);
 		free(file);
 		return WS_EXIT_FAIL;
 	}
-	rc = ws_report_recover(file, o->output, &rows, &e);
+	rc = ws_report_recover(file, options->output, &rows, &err);
 	if (rc < 0)
-		ws_say("%s", e.msg);
+		ws_say("%s", err.msg);
 	else
-		ws_say("wrote %s: %" PRIu64 " rows", o->output ? o->output : file, rows);
+		ws_say("wrote %s: %" PRIu64 " rows", options->output ? options->output : file,
+		       rows);
 	free(file);
 	return rc < 0 ? WS_EXIT_FAIL : WS_EXIT_OK;
 }

@@ -64,34 +64,34 @@ static int finish(int status)
 	return status ? status : WS_EXIT_FAIL;
 }
 
-static int show_help(const struct ws_command *c)
+static int show_help(const struct ws_command *command)
 {
 	struct ws_text out = {0};
 
-	if (c)
-		ws_help_command(&out, c, ws_output_width());
+	if (command)
+		ws_help_command(&out, command, ws_output_width());
 	else
 		ws_help_overview(&out, ws_output_width());
-	fwrite(out.s, 1, out.len, stdout);
+	fwrite(out.text, 1, out.len, stdout);
 	ws_text_free(&out);
 	return WS_EXIT_OK;
 }
 
-static int run_command(const struct ws_command *c, int argc, char **argv)
+static int run_command(const struct ws_command *command, int argc, char **argv)
 {
-	void *values = ws_calloc(1, c->opts_size);
-	struct ws_err e;
-	int first, status, rc = ws_opts_parse(c, argc, argv, values, &first, &e);
+	void *values = ws_calloc(1, command->opts_size);
+	struct ws_err err;
+	int first, status, rc = ws_opts_parse(command, argc, argv, values, &first, &err);
 
 	if (rc < 0) {
-		ws_say("%s: %s", c->name, e.msg);
+		ws_say("%s: %s", command->name, err.msg);
 		status = WS_EXIT_USAGE;
 	} else if (rc > 0) {
-		status = show_help(c);
+		status = show_help(command);
 	} else {
-		status = c->run(values, argc - first, argv + first);
+		status = command->run(values, argc - first, argv + first);
 	}
-	ws_opts_free(c, values);
+	ws_opts_free(command, values);
 	free(values);
 	return status;
 }
@@ -115,18 +115,18 @@ static int unknown_option(const char *word)
 static int dispatch(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : "--help";
-	const struct ws_command *c;
+	const struct ws_command *command;
 
 	if (!strcmp(word, "--help") || !strcmp(word, "-h"))
 		return argc > 2 ? run_command(ws_command_find("help"), argc - 2, argv + 2)
 				: show_help(NULL);
 	if (!strcmp(word, "--version") || !strcmp(word, "-v") || !strcmp(word, "-V"))
-		c = ws_command_find("version");
+		command = ws_command_find("version");
 	else if (word[0] == '-')
 		return unknown_option(word);
 	else
-		c = ws_command_find(word);
-	return c ? run_command(c, argc - 2, argv + 2) : ws_unknown_command(word);
+		command = ws_command_find(word);
+	return command ? run_command(command, argc - 2, argv + 2) : ws_unknown_command(word);
 }
 
 int main(int argc, char **argv)

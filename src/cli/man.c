@@ -11,90 +11,90 @@
 
 /* Text as roff takes it: a backslash, a minus and a line that begins with a control character must
  * not be taken for markup. */
-static void add_roff(struct ws_text *out, const char *s, size_t n)
+static void add_roff(struct ws_text *out, const char *text, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		bool line_start = !out->len || out->s[out->len - 1] == '\n';
+		bool line_start = !out->len || out->text[out->len - 1] == '\n';
 
-		if (line_start && (s[i] == '.' || s[i] == '\''))
+		if (line_start && (text[i] == '.' || text[i] == '\''))
 			ws_text_puts(out, "\\&");
-		if (s[i] == '\\')
+		if (text[i] == '\\')
 			ws_text_puts(out, "\\e");
-		else if (s[i] == '-')
+		else if (text[i] == '-')
 			ws_text_puts(out, "\\-");
 		else
-			ws_text_add(out, s + i, 1);
+			ws_text_add(out, text + i, 1);
 	}
 }
 
-static void add_plain(struct ws_text *out, const char *s)
+static void add_plain(struct ws_text *out, const char *text)
 {
-	add_roff(out, s, strlen(s));
+	add_roff(out, text, strlen(text));
 }
 
 /* Paragraphs of help text: blank-led lines as they are, an empty line between paragraphs. */
-static void add_paragraphs(struct ws_text *out, const char *s)
+static void add_paragraphs(struct ws_text *out, const char *text)
 {
 	bool kept = false;
 
-	while (*s) {
-		size_t n = strcspn(s, "\n");
-		bool keep = n && (*s == ' ' || *s == '\t');
+	while (*text) {
+		size_t n = strcspn(text, "\n");
+		bool keep = n && (*text == ' ' || *text == '\t');
 
 		if (keep != kept)
 			ws_text_puts(out, keep ? ".PP\n.nf\n" : ".fi\n");
 		kept = keep;
 		if (!n)
 			ws_text_puts(out, ".PP");
-		add_roff(out, s, n);
+		add_roff(out, text, n);
 		ws_text_puts(out, "\n");
-		s += n + (s[n] == '\n');
+		text += n + (text[n] == '\n');
 	}
 	if (kept)
 		ws_text_puts(out, ".fi\n");
 }
 
-static void add_option(struct ws_text *out, const struct ws_opt *o)
+static void add_option(struct ws_text *out, const struct ws_opt *option)
 {
-	struct ws_text t = {0};
+	struct ws_text text = {0};
 
 	ws_text_puts(out, ".TP\n.B ");
-	ws_opt_spelling(&t, o);
-	add_plain(out, t.s);
+	ws_opt_spelling(&text, option);
+	add_plain(out, text.text);
 	ws_text_puts(out, "\n");
-	t.len = 0;
-	ws_opt_explanation(&t, o);
-	add_paragraphs(out, t.s);
-	ws_text_free(&t);
+	text.len = 0;
+	ws_opt_explanation(&text, option);
+	add_paragraphs(out, text.text);
+	ws_text_free(&text);
 }
 
-static void add_command(struct ws_text *out, const struct ws_command *c)
+static void add_command(struct ws_text *out, const struct ws_command *command)
 {
 	struct ws_text later = {0};
 
 	ws_text_puts(out, ".SS \"warpsight ");
-	add_plain(out, c->name);
+	add_plain(out, command->name);
 	ws_text_puts(out, " ");
-	add_plain(out, c->usage ? c->usage : "");
+	add_plain(out, command->usage ? command->usage : "");
 	ws_text_puts(out, "\"\n");
-	add_paragraphs(out, c->summary);
-	if (c->details) {
+	add_paragraphs(out, command->summary);
+	if (command->details) {
 		ws_text_puts(out, ".PP\n");
-		add_paragraphs(out, c->details);
+		add_paragraphs(out, command->details);
 	}
-	for (const struct ws_opt *o = c->opts; o && o->name; o++)
-		if (o->kind != WS_OPT_LATER)
-			add_option(out, o);
-	if (ws_later_names(&later, c)) {
+	for (const struct ws_opt *option = command->opts; option && option->name; option++)
+		if (option->kind != WS_OPT_LATER)
+			add_option(out, option);
+	if (ws_later_names(&later, command)) {
 		ws_text_puts(out, ".PP\nKnown, and refused with a word on what to use instead: ");
-		add_plain(out, later.s);
+		add_plain(out, later.text);
 		ws_text_puts(out, ".\n");
 	}
 	ws_text_free(&later);
-	if (c->examples) {
+	if (command->examples) {
 		ws_text_puts(out, ".PP\nExamples:\n.PP\n.nf\n.RS\n");
-		add_plain(out, c->examples);
-		ws_text_puts(out, out->s[out->len - 1] == '\n' ? ".RE\n.fi\n" : "\n.RE\n.fi\n");
+		add_plain(out, command->examples);
+		ws_text_puts(out, out->text[out->len - 1] == '\n' ? ".RE\n.fi\n" : "\n.RE\n.fi\n");
 	}
 }
 

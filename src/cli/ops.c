@@ -83,43 +83,44 @@ static int usage(const char *what)
 
 static int run(void *values, int argc, char **argv)
 {
-	const struct options *o = values;
-	struct ws_ops_request q = {
-		.by_shape = o->by_shape,
-		.python = o->python,
-		.doubles = o->doubles				? WS_DOUBLES_ALWAYS
-			   : o->exact || strcmp(o->view, "ops") ? WS_DOUBLES_NEVER
-								: WS_DOUBLES_AS_TRACED,
-		.by_stack = o->by_stack,
-		.sort = o->sort,
-		.limit = o->limit,
-		.min_time_s = o->min_time,
-		.steps = o->step,
-		.view = o->view,
-		.format = o->format,
-		.unit = o->timeunit,
-		.output = o->output,
-		.overwrite = o->overwrite,
+	const struct options *options = values;
+	struct ws_ops_request request = {
+		.by_shape = options->by_shape,
+		.python = options->python,
+		.doubles = options->doubles				    ? WS_DOUBLES_ALWAYS
+			   : options->exact || strcmp(options->view, "ops") ? WS_DOUBLES_NEVER
+									    : WS_DOUBLES_AS_TRACED,
+		.by_stack = options->by_stack,
+		.sort = options->sort,
+		.limit = options->limit,
+		.min_time_s = options->min_time,
+		.steps = options->step,
+		.view = options->view,
+		.format = options->format,
+		.unit = options->timeunit,
+		.output = options->output,
+		.overwrite = options->overwrite,
 	};
 	int rc = 0;
 
 	if (!argc)
 		return usage("no report or trace file is given; 'warpsight ops FILE' shows its "
 			     "operators");
-	if (argc > 1 && strcmp(o->output, "-"))
+	if (argc > 1 && strcmp(options->output, "-"))
 		return usage("--output: one file at a time can be written to a file");
-	if (!ws_timeunit_find(o->timeunit))
+	if (!ws_timeunit_find(options->timeunit))
 		return usage("--timeunit: give one of ns, us, ms, s");
-	if (o->limit < 0 || o->by_stack < 0)
+	if (options->limit < 0 || options->by_stack < 0)
 		return usage("--row-limit and --group-by-stack must not be negative");
-	if (strcmp(o->view, "ops") &&
-	    (o->sort || o->by_shape || o->by_stack || o->doubles || o->exact || o->min_time > 0))
+	if (strcmp(options->view, "ops") &&
+	    (options->sort || options->by_shape || options->by_stack || options->doubles ||
+	     options->exact || options->min_time > 0))
 		return usage("--sort, --min-time, --double-times, --exact-times and --group-by-... "
 			     "belong to --view=ops");
-	if (o->doubles && o->exact)
+	if (options->doubles && options->exact)
 		return usage("give one of --double-times and --exact-times");
 	for (int i = 0; i < argc; i++) {
-		int one = ws_ops_file(argv[i], &q);
+		int one = ws_ops_file(argv[i], &request);
 
 		if (one == WS_OUTFILE_PIPE)
 			return WS_EXIT_PIPE;

@@ -17,83 +17,84 @@
 #include "cli/text.h"
 
 struct parse {
-	const struct ws_command *c;
+	const struct ws_command *command;
 	char **argv;
 	int argc, at; /* at: the word in hand; values in the next word move it on */
 	char *values;
-	struct ws_err *e;
+	struct ws_err *err;
 };
 
-static const struct ws_opt *find_long(const struct ws_command *c, const char *name, size_t len)
+static const struct ws_opt *find_long(const struct ws_command *command, const char *name,
+				      size_t len)
 {
-	for (const struct ws_opt *o = c->opts; o && o->name; o++)
-		if (strlen(o->name) == len && !memcmp(o->name, name, len))
-			return o;
+	for (const struct ws_opt *option = command->opts; option && option->name; option++)
+		if (strlen(option->name) == len && !memcmp(option->name, name, len))
+			return option;
 	return NULL;
 }
 
-static const struct ws_opt *find_short(const struct ws_command *c, char name)
+static const struct ws_opt *find_short(const struct ws_command *command, char name)
 {
-	for (const struct ws_opt *o = c->opts; o && o->name; o++)
-		if (o->short_name == name)
-			return o;
+	for (const struct ws_opt *option = command->opts; option && option->name; option++)
+		if (option->short_name == name)
+			return option;
 	return NULL;
 }
 
 size_t ws_word_next(const char **list, const char **word, bool *later)
 {
-	const char *s = *list;
+	const char *text = *list;
 	size_t n;
 
-	if (*s == ',' || *s == '|') {
-		*later |= *s == '|';
-		s++;
+	if (*text == ',' || *text == '|') {
+		*later |= *text == '|';
+		text++;
 	}
-	n = strcspn(s, ",|");
-	*word = s;
-	*list = s + n;
+	n = strcspn(text, ",|");
+	*word = text;
+	*list = text + n;
 	return n;
 }
 
 /* The values of an ENUM or SET as a sentence part: "a, b, c". */
-static void list_values(struct ws_text *t, const char *values)
+static void list_values(struct ws_text *text, const char *values)
 {
 	const char *word;
 	bool later = false;
 	size_t n;
 
 	while ((n = ws_word_next(&values, &word, &later)) && !later) {
-		ws_text_puts(t, t->len ? ", " : "");
-		ws_text_add(t, word, n);
+		ws_text_puts(text, text->len ? ", " : "");
+		ws_text_add(text, word, n);
 	}
 }
 
 /* Is this one of the words that the option takes? */
-static int check_word(const struct ws_opt *o, const char *s, size_t len, struct ws_err *e)
+static int check_word(const struct ws_opt *option, const char *text, size_t len, struct ws_err *err)
 {
 	struct ws_text all = {0};
-	char *given = ws_strndup(s, len);
+	char *given = ws_strndup(text, len);
 	struct ws_nearest near = {.word = given};
-	const char *list = o->values, *word;
+	const char *list = option->values, *word;
 	bool later = false;
 	size_t n;
 	int rc = -1;
 
-	list_values(&all, o->values);
+	list_values(&all, option->values);
 	while ((n = ws_word_next(&list, &word, &later))) {
-		if (n == len && !memcmp(word, s, n)) {
-			rc = later ? ws_fail(e, "--%s: '%s' is not built yet; choose from %s",
-					     o->name, given, all.s)
+		if (n == len && !memcmp(word, text, n)) {
+			rc = later ? ws_fail(err, "--%s: '%s' is not built yet; choose from %s",
+					     option->name, given, all.text)
 				   : 0;
 			goto out;
 		}
 		ws_nearest_try(&near, word, n);
 	}
 	if (ws_nearest_found(&near))
-		ws_fail(e, "--%s: '%s' is not one of %s; did you mean %.*s?", o->name, given, all.s,
-			(int)near.best_len, near.best);
+		ws_fail(err, "--%s: '%s' is not one of %s; did you mean %.*s?", option->name, given,
+			all.text, (int)near.best_len, near.best);
 	else
-		ws_fail(e, "--%s: '%s' is not one of %s", o->name, given, all.s);
+		ws_fail(err, "--%s: '%s' is not one of %s", option->name, given, all.text);
 out:
 	ws_text_free(&all);
 	free(given);
@@ -101,64 +102,65 @@ out:
 }
 
 /* Is it a word that asks an option which is not there for nothing? */
-static bool is_nothing(const struct ws_opt *o, const char *s)
+static bool is_nothing(const struct ws_opt *option, const char *text)
 {
-	const char *list = o->values, *word;
+	const char *list = option->values, *word;
 	bool later = false;
 	size_t n;
 
-	while (s && list && (n = ws_word_next(&list, &word, &later)))
-		if (!strncmp(word, s, n) && !s[n])
+	while (text && list && (n = ws_word_next(&list, &word, &later)))
+		if (!strncmp(word, text, n) && !text[n])
 			return true;
 	return false;
 }
 
-static int check_set(const struct ws_opt *o, const char *s, struct ws_err *e)
+static int check_set(const struct ws_opt *option, const char *text, struct ws_err *err)
 {
 	for (;;) {
-		size_t n = strcspn(s, ",");
+		size_t n = strcspn(text, ",");
 
-		if (check_word(o, s, n, e))
+		if (check_word(option, text, n, err))
 			return -1;
-		if (!s[n])
+		if (!text[n])
 			return 0;
-		s += n + 1;
+		text += n + 1;
 	}
 }
 
-static int read_bool(const struct ws_opt *o, const char *s, bool *v, struct ws_err *e)
+static int read_bool(const struct ws_opt *option, const char *text, bool *v, struct ws_err *err)
 {
 	static const char *const words[][2] = {
 		{"false", "true"}, {"no", "yes"}, {"off", "on"}, {"0", "1"}};
 
 	for (size_t i = 0; i < WS_COUNT(words); i++)
 		for (int k = 0; k < 2; k++)
-			if (!strcmp(s, words[i][k])) {
+			if (!strcmp(text, words[i][k])) {
 				*v = k;
 				return 0;
 			}
-	return ws_fail(e, "--%s: '%s' is neither true nor false", o->name, s);
+	return ws_fail(err, "--%s: '%s' is neither true nor false", option->name, text);
 }
 
-static int read_int(const struct ws_opt *o, const char *s, int64_t *v, struct ws_err *e)
+static int read_int(const struct ws_opt *option, const char *text, int64_t *v, struct ws_err *err)
 {
 	char *end;
 
 	errno = 0;
-	*v = strtoll(s, &end, 10);
-	if (end == s || *end || strchr(" \t\n\v\f\r", *s))
-		return ws_fail(e, "--%s: '%s' is not a whole number", o->name, s);
+	*v = strtoll(text, &end, 10);
+	if (end == text || *end || strchr(" \t\n\v\f\r", *text))
+		return ws_fail(err, "--%s: '%s' is not a whole number", option->name, text);
 	if (errno == ERANGE)
-		return ws_fail(e, "--%s: '%s' is out of range", o->name, s);
+		return ws_fail(err, "--%s: '%s' is out of range", option->name, text);
 	return 0;
 }
 
-static bool digit(char c)
+static bool digit(char letter)
 {
-	return c >= '0' && c <= '9';
+	return letter >= '0' && letter <= '9';
 }
 
-static int read_seconds(const struct ws_opt *o, const char *s, double *v, struct ws_err *e)
+static int read_seconds(const struct ws_opt *option, const char *text, double *v,
+			struct ws_err *err)
 {
 	static const struct {
 		const char *name;
@@ -169,221 +171,228 @@ static int read_seconds(const struct ws_opt *o, const char *s, double *v, struct
 	double d;
 
 	/* strtod would also take hexadecimal, nan and inf, which nobody means here. */
-	if (!digit(s[0] == '.' ? s[1] : s[0]) || (s[0] == '0' && (s[1] | 32) == 'x'))
+	if (!digit(text[0] == '.' ? text[1] : text[0]) || (text[0] == '0' && (text[1] | 32) == 'x'))
 		goto bad;
-	d = strtod(s, &end);
+	d = strtod(text, &end);
 	for (size_t i = 0; i < WS_COUNT(units); i++)
 		if (!strcmp(end, units[i].name) && isfinite(d)) {
 			*v = d * units[i].seconds;
 			return 0;
 		}
 bad:
-	return ws_fail(e,
+	return ws_fail(err,
 		       "--%s: '%s' is not a time; write seconds, or a number with ns, us, ms, s, m "
 		       "or h, such as 1.5 or 500ms",
-		       o->name, s);
+		       option->name, text);
 }
 
-static void append(struct ws_list *l, const char *s)
+static void append(struct ws_list *list, const char *text)
 {
-	ws_grow(l->v, l->cap, l->n + 1);
-	l->v[l->n++] = s;
+	ws_grow(list->v, list->cap, list->n + 1);
+	list->v[list->n++] = text;
 }
 
 /* Store the text of a value; s is NULL for a bare FLAG or BOOL. */
-static int set_value(const struct ws_opt *o, const char *s, char *values, struct ws_err *e)
+static int set_value(const struct ws_opt *option, const char *text, char *values,
+		     struct ws_err *err)
 {
-	char *at = values + o->offset;
+	char *at = values + option->offset;
 
-	switch (o->kind) {
+	switch (option->kind) {
 	case WS_OPT_FLAG:
 	case WS_OPT_BOOL:
-		if (s)
-			return read_bool(o, s, (bool *)at, e);
+		if (text)
+			return read_bool(option, text, (bool *)at, err);
 		*(bool *)at = true;
 		return 0;
 	case WS_OPT_MAYBE:
-		s = s ? s : "";
+		text = text ? text : "";
 		break;
 	case WS_OPT_INT:
-		return read_int(o, s, (int64_t *)at, e);
+		return read_int(option, text, (int64_t *)at, err);
 	case WS_OPT_SECONDS:
-		return read_seconds(o, s, (double *)at, e);
+		return read_seconds(option, text, (double *)at, err);
 	case WS_OPT_ENUM:
-		if (check_word(o, s, strlen(s), e))
+		if (check_word(option, text, strlen(text), err))
 			return -1;
 		break;
 	case WS_OPT_SET:
-		if (check_set(o, s, e))
+		if (check_set(option, text, err))
 			return -1;
 		break;
 	case WS_OPT_LIST:
-		append((struct ws_list *)at, s);
+		append((struct ws_list *)at, text);
 		return 0;
 	case WS_OPT_STRING:
 		break;
 	case WS_OPT_LATER:
-		return is_nothing(o, s) ? 0 : ws_fail(e, "--%s: %s", o->name, o->help);
+		return is_nothing(option, text)
+			       ? 0
+			       : ws_fail(err, "--%s: %s", option->name, option->help);
 	}
-	*(const char **)at = s;
+	*(const char **)at = text;
 	return 0;
 }
 
-static bool is_flag(const struct ws_opt *o)
+static bool is_flag(const struct ws_opt *option)
 {
-	return o->kind == WS_OPT_FLAG || o->kind == WS_OPT_BOOL || o->kind == WS_OPT_MAYBE ||
-	       o->kind == WS_OPT_LATER;
+	return option->kind == WS_OPT_FLAG || option->kind == WS_OPT_BOOL ||
+	       option->kind == WS_OPT_MAYBE || option->kind == WS_OPT_LATER;
 }
 
-static bool true_or_false(const char *s)
+static bool true_or_false(const char *text)
 {
-	return s && (!strcmp(s, "true") || !strcmp(s, "false"));
+	return text && (!strcmp(text, "true") || !strcmp(text, "false"));
 }
 
-static const char *next_word(const struct parse *p)
+static const char *next_word(const struct parse *parse)
 {
-	return p->at + 1 < p->argc ? p->argv[p->at + 1] : NULL;
+	return parse->at + 1 < parse->argc ? parse->argv[parse->at + 1] : NULL;
 }
 
 /* A value in the next word. Another option there is more likely a forgotten value than a value that
  * looks like an option. */
-static int value_from_next(struct parse *p, const struct ws_opt *o, const char **value)
+static int value_from_next(struct parse *parse, const struct ws_opt *option, const char **value)
 {
-	const char *s = next_word(p);
+	const char *text = next_word(parse);
 
-	if (!s)
-		return ws_fail(p->e, "--%s needs a value (%s)", o->name, o->arg ? o->arg : "VALUE");
-	if (!strncmp(s, "--", 2) && (!s[2] || find_long(p->c, s + 2, strcspn(s + 2, "="))))
-		return ws_fail(p->e,
+	if (!text)
+		return ws_fail(parse->err, "--%s needs a value (%s)", option->name,
+			       option->arg ? option->arg : "VALUE");
+	if (!strncmp(text, "--", 2) &&
+	    (!text[2] || find_long(parse->command, text + 2, strcspn(text + 2, "="))))
+		return ws_fail(parse->err,
 			       "--%s needs a value (%s), but %s follows; if that is the value, "
 			       "write --%s=%s",
-			       o->name, o->arg ? o->arg : "VALUE", s, o->name, s);
-	p->at++;
-	*value = s;
+			       option->name, option->arg ? option->arg : "VALUE", text,
+			       option->name, text);
+	parse->at++;
+	*value = text;
 	return 0;
 }
 
 /* The option stands alone: find its value, if it takes one, in the next word. */
-static int take_bare(struct parse *p, const struct ws_opt *o)
+static int take_bare(struct parse *parse, const struct ws_opt *option)
 {
 	const char *value = NULL;
 
-	if ((o->kind == WS_OPT_BOOL && true_or_false(next_word(p))) ||
-	    (o->kind == WS_OPT_LATER && is_nothing(o, next_word(p))))
-		value = p->argv[++p->at];
-	else if (!is_flag(o) && value_from_next(p, o, &value))
+	if ((option->kind == WS_OPT_BOOL && true_or_false(next_word(parse))) ||
+	    (option->kind == WS_OPT_LATER && is_nothing(option, next_word(parse))))
+		value = parse->argv[++parse->at];
+	else if (!is_flag(option) && value_from_next(parse, option, &value))
 		return -1;
-	return set_value(o, value, p->values, p->e);
+	return set_value(option, value, parse->values, parse->err);
 }
 
-static int unknown_long(const struct parse *p, const char *word, size_t len)
+static int unknown_long(const struct parse *parse, const char *word, size_t len)
 {
 	char *name = ws_strndup(word, len);
 	struct ws_nearest near = {.word = name};
 
-	for (const struct ws_opt *o = p->c->opts; o && o->name; o++)
-		ws_nearest_try(&near, o->name, strlen(o->name));
+	for (const struct ws_opt *option = parse->command->opts; option && option->name; option++)
+		ws_nearest_try(&near, option->name, strlen(option->name));
 	ws_nearest_try(&near, "help", 4);
 	if (ws_nearest_found(&near))
-		ws_fail(p->e, "unknown option --%s; did you mean --%s?", name, near.best);
+		ws_fail(parse->err, "unknown option --%s; did you mean --%s?", name, near.best);
 	else
-		ws_fail(p->e, "unknown option --%s; 'warpsight %s --help' lists them", name,
-			p->c->name);
+		ws_fail(parse->err, "unknown option --%s; 'warpsight %s --help' lists them", name,
+			parse->command->name);
 	free(name);
 	return -1;
 }
 
-static int take_long(struct parse *p, const char *word)
+static int take_long(struct parse *parse, const char *word)
 {
 	size_t len = strcspn(word, "=");
-	const struct ws_opt *o = find_long(p->c, word, len);
+	const struct ws_opt *option = find_long(parse->command, word, len);
 
-	if (!o)
-		return len == 4 && !memcmp(word, "help", 4) ? 1 : unknown_long(p, word, len);
+	if (!option)
+		return len == 4 && !memcmp(word, "help", 4) ? 1 : unknown_long(parse, word, len);
 	if (!word[len])
-		return take_bare(p, o);
-	if (o->kind == WS_OPT_FLAG)
-		return ws_fail(p->e, "--%s takes no value", o->name);
-	return set_value(o, word + len + 1, p->values, p->e);
+		return take_bare(parse, option);
+	if (option->kind == WS_OPT_FLAG)
+		return ws_fail(parse->err, "--%s takes no value", option->name);
+	return set_value(option, word + len + 1, parse->values, parse->err);
 }
 
 /* "-w", "-wf", "-ofile", "-o=file", "-f true", "-ftrue". */
-static int take_short(struct parse *p, const char *word)
+static int take_short(struct parse *parse, const char *word)
 {
-	for (const char *s = word; *s; s++) {
-		const struct ws_opt *o = find_short(p->c, *s);
-		const char *rest = s + 1;
+	for (const char *text = word; *text; text++) {
+		const struct ws_opt *option = find_short(parse->command, *text);
+		const char *rest = text + 1;
 		int rc;
 
-		if (!o)
-			return *s == 'h' ? 1
-					 : ws_fail(p->e,
-						   "unknown option -%c; 'warpsight %s --help' "
-						   "lists them",
-						   *s, p->c->name);
+		if (!option)
+			return *text == 'h' ? 1
+					    : ws_fail(parse->err,
+						      "unknown option -%c; 'warpsight %s --help' "
+						      "lists them",
+						      *text, parse->command->name);
 		if (!*rest)
-			return take_bare(p, o);
-		if (*rest == '=' && o->kind == WS_OPT_FLAG)
-			return ws_fail(p->e, "--%s takes no value", o->name);
+			return take_bare(parse, option);
+		if (*rest == '=' && option->kind == WS_OPT_FLAG)
+			return ws_fail(parse->err, "--%s takes no value", option->name);
 		if (*rest == '=')
-			return set_value(o, rest + 1, p->values, p->e);
-		if (!is_flag(o) || (o->kind == WS_OPT_BOOL && true_or_false(rest)))
-			return set_value(o, rest, p->values, p->e);
-		rc = set_value(o, NULL, p->values, p->e);
+			return set_value(option, rest + 1, parse->values, parse->err);
+		if (!is_flag(option) || (option->kind == WS_OPT_BOOL && true_or_false(rest)))
+			return set_value(option, rest, parse->values, parse->err);
+		rc = set_value(option, NULL, parse->values, parse->err);
 		if (rc)
 			return rc;
 	}
 	return 0;
 }
 
-static int set_defaults(const struct parse *p)
+static int set_defaults(const struct parse *parse)
 {
-	for (const struct ws_opt *o = p->c->opts; o && o->name; o++)
-		if (o->fallback && o->kind != WS_OPT_LATER &&
-		    set_value(o, o->fallback, p->values, p->e))
+	for (const struct ws_opt *option = parse->command->opts; option && option->name; option++)
+		if (option->fallback && option->kind != WS_OPT_LATER &&
+		    set_value(option, option->fallback, parse->values, parse->err))
 			return -1;
 	return 0;
 }
 
 /* Walk the words; option words are collected in `first`, operands in `last`. */
-static int walk(struct parse *p, char **first, int *firsts, char **last, int *lasts)
+static int walk(struct parse *parse, char **first, int *firsts, char **last, int *lasts)
 {
-	for (; p->at < p->argc; p->at++) {
-		char *word = p->argv[p->at];
-		int start = p->at, rc;
+	for (; parse->at < parse->argc; parse->at++) {
+		char *word = parse->argv[parse->at];
+		int start = parse->at, rc;
 
 		if (word[0] != '-' || !word[1]) {
 			last[(*lasts)++] = word;
-			if (!p->c->stop_at_operand)
+			if (!parse->command->stop_at_operand)
 				continue;
-			p->at++;
+			parse->at++;
 			break;
 		}
 		if (!strcmp(word, "--")) {
-			first[(*firsts)++] = p->argv[p->at++];
+			first[(*firsts)++] = parse->argv[parse->at++];
 			break;
 		}
-		rc = word[1] == '-' ? take_long(p, word + 2) : take_short(p, word + 1);
+		rc = word[1] == '-' ? take_long(parse, word + 2) : take_short(parse, word + 1);
 		if (rc)
 			return rc;
-		for (int i = start; i <= p->at; i++)
-			first[(*firsts)++] = p->argv[i];
+		for (int i = start; i <= parse->at; i++)
+			first[(*firsts)++] = parse->argv[i];
 	}
-	while (p->at < p->argc)
-		last[(*lasts)++] = p->argv[p->at++];
+	while (parse->at < parse->argc)
+		last[(*lasts)++] = parse->argv[parse->at++];
 	return 0;
 }
 
-int ws_opts_parse(const struct ws_command *c, int argc, char **argv, void *values, int *operands,
-		  struct ws_err *e)
+int ws_opts_parse(const struct ws_command *command, int argc, char **argv, void *values,
+		  int *operands, struct ws_err *err)
 {
-	struct parse p = {.c = c, .argv = argv, .argc = argc, .values = values, .e = e};
+	struct parse parse = {
+		.command = command, .argv = argv, .argc = argc, .values = values, .err = err};
 	char **first = ws_calloc((size_t)argc + 1, sizeof(*first)),
 	     **last = ws_calloc((size_t)argc + 1, sizeof(*last));
-	int firsts = 0, lasts = 0, rc = set_defaults(&p);
+	int firsts = 0, lasts = 0, rc = set_defaults(&parse);
 
 	if (!rc)
-		rc = walk(&p, first, &firsts, last, &lasts);
+		rc = walk(&parse, first, &firsts, last, &lasts);
 	if (!rc) {
 		memcpy(argv, first, (size_t)firsts * sizeof(*argv));
 		memcpy(argv + firsts, last, (size_t)lasts * sizeof(*argv));
@@ -394,9 +403,9 @@ int ws_opts_parse(const struct ws_command *c, int argc, char **argv, void *value
 	return rc;
 }
 
-void ws_opts_free(const struct ws_command *c, void *values)
+void ws_opts_free(const struct ws_command *command, void *values)
 {
-	for (const struct ws_opt *o = c->opts; o && o->name; o++)
-		if (o->kind == WS_OPT_LIST)
-			free(((struct ws_list *)((char *)values + o->offset))->v);
+	for (const struct ws_opt *option = command->opts; option && option->name; option++)
+		if (option->kind == WS_OPT_LIST)
+			free(((struct ws_list *)((char *)values + option->offset))->v);
 }

@@ -328,78 +328,79 @@ static const struct ws_opt opts[] = {
 
 /* ---- reading options that need more than a type ---- */
 
-static int parse_signal(const char *s, int *out, struct ws_err *e)
+static int parse_signal(const char *text, int *out, struct ws_err *err)
 {
-	const char *given = s;
+	const char *given = text;
 	char *end;
-	long n = strtol(s, &end, 10);
+	long n = strtol(text, &end, 10);
 
 	*out = 0;
-	if (!strcasecmp(s, "none") || !strcmp(s, "0"))
+	if (!strcasecmp(text, "none") || !strcmp(text, "0"))
 		return 0;
-	if (*s && !*end && n > 0 && n < NSIG) {
+	if (*text && !*end && n > 0 && n < NSIG) {
 		*out = (int)n;
 		return 0;
 	}
-	if (!strncasecmp(s, "sig", 3))
-		s += 3;
+	if (!strncasecmp(text, "sig", 3))
+		text += 3;
 	for (int i = 1; i < NSIG; i++) {
 		const char *name = sigabbrev_np(i);
 
-		if (name && !strcasecmp(name, s)) {
+		if (name && !strcasecmp(name, text)) {
 			*out = i;
 			return 0;
 		}
 	}
-	return ws_fail(e,
+	return ws_fail(err,
 		       "--kill: '%s' is not a signal: give none, sigterm, sigkill or another name "
 		       "or number",
 		       given);
 }
 
-static int parse_threshold(const char *option, const char *s, double *seconds, struct ws_err *e)
+static int parse_threshold(const char *option, const char *text, double *seconds,
+			   struct ws_err *err)
 {
 	static const struct {
 		const char *unit;
 		double factor;
 	} units[] = {{"", 1e-9}, {"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
 	char *end;
-	double v = strtod(s, &end);
+	double v = strtod(text, &end);
 
-	for (size_t i = 0; strspn(s, "0123456789.") && (s[1] | 32) != 'x' && i < WS_COUNT(units);
-	     i++)
+	for (size_t i = 0;
+	     strspn(text, "0123456789.") && (text[1] | 32) != 'x' && i < WS_COUNT(units); i++)
 		if (!strcmp(end, units[i].unit) && v >= 0 && v * units[i].factor < 1e6) {
 			*seconds = v * units[i].factor;
 			return 0;
 		}
-	return ws_fail(e,
+	return ws_fail(err,
 		       "%s: '%s' is not a time: give nanoseconds, or a number with ns, us, ms or s",
-		       option, s);
+		       option, text);
 }
 
 static bool has_word(const char *list, const char *word)
 {
 	size_t n = strlen(word);
 
-	for (const char *p = list; p && *p; p += strcspn(p, ","), p += *p == ',')
-		if (!strncmp(p, word, n) && (p[n] == ',' || !p[n]))
+	for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
+		if (!strncmp(at, word, n) && (at[n] == ',' || !at[n]))
 			return true;
 	return false;
 }
 
 /* NAME=VALUE,NAME=VALUE: a comma separates when a name and '=' follow it, so that values may hold
  * commas. */
-static int split_env(const struct ws_list *given, struct ws_list *out, struct ws_err *e)
+static int split_env(const struct ws_list *given, struct ws_list *out, struct ws_err *err)
 {
 	for (size_t i = 0; i < given->n; i++) {
-		const char *p = given->v[i];
+		const char *at = given->v[i];
 
-		while (*p) {
-			const char *end = p;
-			const char *eq = strchr(p, '=');
+		while (*at) {
+			const char *end = at;
+			const char *eq = strchr(at, '=');
 
-			if (!eq || eq == p)
-				return ws_fail(e, "--env-var: '%s' is not NAME=VALUE", p);
+			if (!eq || eq == at)
+				return ws_fail(err, "--env-var: '%s' is not NAME=VALUE", at);
 			for (end = eq; *end; end++)
 				if (*end == ',' &&
 				    (isalpha((unsigned char)end[1]) || end[1] == '_') &&
@@ -407,8 +408,8 @@ static int split_env(const struct ws_list *given, struct ws_list *out, struct ws
 							    "mnopqrstuvwxyz0123456789_")] == '=')
 					break;
 			ws_grow(out->v, out->cap, out->n + 1);
-			out->v[out->n++] = ws_strndup(p, (size_t)(end - p));
-			p = end + (*end == ',');
+			out->v[out->n++] = ws_strndup(at, (size_t)(end - at));
+			at = end + (*end == ',');
 		}
 	}
 	return 0;
@@ -417,62 +418,62 @@ static int split_env(const struct ws_list *given, struct ws_list *out, struct ws
 /* ---- the command file ---- */
 
 /* Words as a shell splits them: blanks, quotes, backslashes, comments. Nothing is expanded. */
-static int split_words(const char *text, const char *file, struct ws_list *out, struct ws_err *e)
+static int split_words(const char *text, const char *file, struct ws_list *out, struct ws_err *err)
 {
-	const char *p = text;
+	const char *at = text;
 
 	for (;;) {
 		struct ws_text word = {0};
 		char quote = 0;
 
-		p += strspn(p, " \t\r\n");
-		if (*p == '#') {
-			p += strcspn(p, "\n");
+		at += strspn(at, " \t\r\n");
+		if (*at == '#') {
+			at += strcspn(at, "\n");
 			continue;
 		}
-		if (!*p)
+		if (!*at)
 			return 0;
 		ws_text_add(&word, "", 0);
-		for (; *p && (quote || !isspace((unsigned char)*p)); p++) {
-			if (quote && *p == quote)
+		for (; *at && (quote || !isspace((unsigned char)*at)); at++) {
+			if (quote && *at == quote)
 				quote = 0;
-			else if (!quote && (*p == '"' || *p == '\''))
-				quote = *p;
-			else if (*p == '\\' && quote != '\'' && p[1] == '\n')
-				p++;
-			else if (*p == '\\' && quote != '\'' && p[1])
-				ws_text_add(&word, ++p, 1);
+			else if (!quote && (*at == '"' || *at == '\''))
+				quote = *at;
+			else if (*at == '\\' && quote != '\'' && at[1] == '\n')
+				at++;
+			else if (*at == '\\' && quote != '\'' && at[1])
+				ws_text_add(&word, ++at, 1);
 			else
-				ws_text_add(&word, p, 1);
+				ws_text_add(&word, at, 1);
 		}
 		if (quote) {
 			ws_text_free(&word);
-			return ws_fail(e, "%s: a quotation mark is not closed", file);
+			return ws_fail(err, "%s: a quotation mark is not closed", file);
 		}
 		ws_grow(out->v, out->cap, out->n + 1);
-		out->v[out->n++] = word.s;
+		out->v[out->n++] = word.text;
 	}
 }
 
-static int read_command_file(const char *file, struct ws_list *words, struct ws_err *e)
+static int read_command_file(const char *file, struct ws_list *words, struct ws_err *err)
 {
 	FILE *f = fopen(file, "re");
-	struct ws_text t = {0};
+	struct ws_text text = {0};
 	char buf[4096];
 	size_t n;
 	int rc;
 
 	if (!f)
-		return ws_fail_errno(e, "--command-file: cannot read %s", file);
-	while ((n = fread(buf, 1, sizeof(buf), f)) > 0 && t.len < 1 << 20)
-		ws_text_add(&t, buf, n);
-	rc = ferror(f) ? ws_fail_errno(e, "--command-file: cannot read %s", file) : 0;
+		return ws_fail_errno(err, "--command-file: cannot read %s", file);
+	while ((n = fread(buf, 1, sizeof(buf), f)) > 0 && text.len < 1 << 20)
+		ws_text_add(&text, buf, n);
+	rc = ferror(f) ? ws_fail_errno(err, "--command-file: cannot read %s", file) : 0;
 	fclose(f);
-	if (!rc && t.s && strlen(t.s) != t.len)
-		rc = ws_fail(e, "--command-file: %s is not text", file);
+	if (!rc && text.text && strlen(text.text) != text.len)
+		rc = ws_fail(err, "--command-file: %s is not text", file);
 	if (!rc)
-		rc = split_words(t.s ? t.s : "", file, words, e);
-	ws_text_free(&t);
+		rc = split_words(text.text ? text.text : "", file, words, err);
+	ws_text_free(&text);
 	return rc;
 }
 
@@ -482,20 +483,20 @@ extern const struct ws_command ws_cmd_profile;
  * Options of the file, then those of the command line over them. The command line is parsed again
  * on top, because only then is it known which of its options were given.
  */
-static int apply_command_file(struct options *o, const char *file, int argc, char **argv,
-			      char ***target, struct ws_err *e)
+static int apply_command_file(struct options *options, const char *file, int argc, char **argv,
+			      char ***target, struct ws_err *err)
 {
 	struct ws_list words = {0};
 	int first, given;
 	char **joined;
 
-	if (read_command_file(file, &words, e))
+	if (read_command_file(file, &words, err))
 		return -1;
-	memset(o, 0, sizeof(*o));
-	if (ws_opts_parse(&ws_cmd_profile, (int)words.n, (char **)words.v, o, &first, e))
+	memset(options, 0, sizeof(*options));
+	if (ws_opts_parse(&ws_cmd_profile, (int)words.n, (char **)words.v, options, &first, err))
 		return -1;
-	if (o->command_file)
-		return ws_fail(e, "--command-file: %s names another command file", file);
+	if (options->command_file)
+		return ws_fail(err, "--command-file: %s names another command file", file);
 	/* argv is the command line's words before the target, then the target. */
 	joined = ws_calloc(words.n + (size_t)argc + 1, sizeof(char *));
 	memcpy(joined, words.v, (size_t)first * sizeof(char *));
@@ -503,9 +504,9 @@ static int apply_command_file(struct options *o, const char *file, int argc, cha
 	if (given && !strcmp(joined[given - 1], "--"))
 		given--;
 	memcpy(joined + given, argv, (size_t)argc * sizeof(char *));
-	ws_opts_free(&ws_cmd_profile, o);
-	memset(o, 0, sizeof(*o));
-	if (ws_opts_parse(&ws_cmd_profile, given + argc, joined, o, &given, e))
+	ws_opts_free(&ws_cmd_profile, options);
+	memset(options, 0, sizeof(*options));
+	if (ws_opts_parse(&ws_cmd_profile, given + argc, joined, options, &given, err))
 		return -1;
 	*target = joined[given] ? joined + given : (char **)words.v + first;
 	if (!joined[given]) { /* the target of the file; end its list */
@@ -520,102 +521,104 @@ static int apply_command_file(struct options *o, const char *file, int argc, cha
 
 static void then_run(const char *command, const char *report, char **argv, int argc)
 {
-	const struct ws_command *c = ws_command_find(command);
+	const struct ws_command *command_c = ws_command_find(command);
 	void *values;
-	struct ws_err e;
+	struct ws_err err;
 	int first;
 
-	if (!c) {
+	if (!command_c) {
 		ws_warn("%s: this build has no command '%s'", report, command);
 		return;
 	}
-	values = ws_calloc(1, c->opts_size);
-	if (ws_opts_parse(c, argc, argv, values, &first, &e))
-		ws_warn("%s: %s", command, e.msg);
-	else if (c->run(values, argc - first, argv + first))
+	values = ws_calloc(1, command_c->opts_size);
+	if (ws_opts_parse(command_c, argc, argv, values, &first, &err))
+		ws_warn("%s: %s", command, err.msg);
+	else if (command_c->run(values, argc - first, argv + first))
 		ws_warn("%s: '%s' did not succeed", report, command);
-	ws_opts_free(c, values);
+	ws_opts_free(command_c, values);
 	free(values);
 }
 
 /* Export as each of the types in the list. */
-static void export_all(const struct options *o, char *report)
+static void export_all(const struct options *options, char *report)
 {
 	char type[64], force[] = "--force-overwrite=true";
 	size_t n;
 
-	for (const char *p = o->export_to; *p; p += n + (p[n] == ',')) {
+	for (const char *at = options->export_to; *at; at += n + (at[n] == ',')) {
 		char *plain[] = {type, report, NULL}, *forced[] = {type, force, report, NULL};
 
-		n = strcspn(p, ",");
-		snprintf(type, sizeof(type), "--type=%.*s", (int)n, p);
+		n = strcspn(at, ",");
+		snprintf(type, sizeof(type), "--type=%.*s", (int)n, at);
 		if (strcmp(type, "--type=none"))
-			then_run("export", report, o->overwrite ? forced : plain,
-				 o->overwrite ? 3 : 2);
+			then_run("export", report, options->overwrite ? forced : plain,
+				 options->overwrite ? 3 : 2);
 	}
 }
 
-static void afterwards(const struct options *o, const struct ws_record_result *r)
+static void afterwards(const struct options *options, const struct ws_record_result *result)
 {
-	for (size_t i = 0; i < r->report_count; i++) {
-		char *stats[] = {r->reports[i], NULL};
+	for (size_t i = 0; i < result->report_count; i++) {
+		char *stats[] = {result->reports[i], NULL};
 
-		if (o->stats)
-			then_run("stats", r->reports[i], stats, 1);
-		export_all(o, r->reports[i]);
+		if (options->stats)
+			then_run("stats", result->reports[i], stats, 1);
+		export_all(options, result->reports[i]);
 	}
 }
 
-static void say_result(const struct options *o, const struct ws_record_result *r)
+static void say_result(const struct options *options, const struct ws_record_result *result)
 {
-	if (r->lost)
-		ws_warn("%llu rows could not be written", (unsigned long long)r->lost);
-	if (o->quiet)
+	if (result->lost)
+		ws_warn("%llu rows could not be written", (unsigned long long)result->lost);
+	if (options->quiet)
 		return;
-	for (size_t i = 0; i < r->report_count; i++)
-		ws_say("Generated: %s", r->reports[i]);
+	for (size_t i = 0; i < result->report_count; i++)
+		ws_say("Generated: %s", result->reports[i]);
 }
 
-static int check_apis(const char *list, struct ws_err *e)
+static int check_apis(const char *list, struct ws_err *err)
 {
-	for (const char *p = list; p && *p;) {
-		size_t n = strcspn(p, ",");
+	for (const char *at = list; at && *at;) {
+		size_t n = strcspn(at, ",");
 
-		if ((*p != '+' && *p != '-') || n < 2)
-			return ws_fail(e, "--cuda-api: '%.*s' is neither +NAME nor -NAME", (int)n,
-				       p);
-		p += n + (p[n] == ',');
+		if ((*at != '+' && *at != '-') || n < 2)
+			return ws_fail(err, "--cuda-api: '%.*s' is neither +NAME nor -NAME", (int)n,
+				       at);
+		at += n + (at[n] == ',');
 	}
-	return list && strlen(list) > 4000 ? ws_fail(e, "--cuda-api: the list is too long") : 0;
+	return list && strlen(list) > 4000 ? ws_fail(err, "--cuda-api: the list is too long") : 0;
 }
 
-static int fill_cuda(const struct options *o, struct ws_record_opts *r, struct ws_err *e)
+static int fill_cuda(const struct options *options, struct ws_record_opts *record_opts,
+		     struct ws_err *err)
 {
 	const struct {
 		bool on;
 		uint32_t flag;
 	} flags[] = {
-		{!strncmp(o->cuda_graphs, "node", 4), WS_CUDA_GRAPH_NODES},
-		{o->cuda_memory, WS_CUDA_MEMORY},
-		{o->cuda_all, WS_CUDA_ALL_APIS},
-		{strcmp(o->cuda_events, "false") != 0, WS_CUDA_EVENTS},
-		{!strcmp(o->cuda_events, "timestamps"), WS_CUDA_EVENT_TIMES},
-		{o->cuda_flush_stop, WS_CUDA_FLUSH_ON_STOP},
-		{o->cuda_um_cpu, WS_CUDA_UM_CPU_FAULTS},
-		{o->cuda_um_gpu, WS_CUDA_UM_GPU_FAULTS},
+		{!strncmp(options->cuda_graphs, "node", 4), WS_CUDA_GRAPH_NODES},
+		{options->cuda_memory, WS_CUDA_MEMORY},
+		{options->cuda_all, WS_CUDA_ALL_APIS},
+		{strcmp(options->cuda_events, "false") != 0, WS_CUDA_EVENTS},
+		{!strcmp(options->cuda_events, "timestamps"), WS_CUDA_EVENT_TIMES},
+		{options->cuda_flush_stop, WS_CUDA_FLUSH_ON_STOP},
+		{options->cuda_um_cpu, WS_CUDA_UM_CPU_FAULTS},
+		{options->cuda_um_gpu, WS_CUDA_UM_GPU_FAULTS},
 	};
 
 	for (size_t i = 0; i < WS_COUNT(flags); i++)
-		r->cuda_flags |= flags[i].on ? flags[i].flag : 0;
-	if (!r->cuda &&
-	    (o->cuda_memory || o->cuda_um_cpu || o->cuda_um_gpu || o->cuda_all || o->cuda_apis ||
-	     strcmp(o->cuda_graphs, "graph") || strcmp(o->cuda_events, "auto")))
-		return ws_fail(e, "the options --cuda-... need --trace=cuda");
-	if (o->cuda_flush < 0 || o->cuda_flush > 3600000)
-		return ws_fail(e, "--cuda-flush-interval: give 0 to 3600000 milliseconds");
-	r->cuda_flush_ms = (uint32_t)o->cuda_flush;
-	r->cuda_apis = o->cuda_apis;
-	return check_apis(o->cuda_apis, e);
+		record_opts->cuda_flags |= flags[i].on ? flags[i].flag : 0;
+	if (!record_opts->cuda &&
+	    (options->cuda_memory || options->cuda_um_cpu || options->cuda_um_gpu ||
+	     options->cuda_all || options->cuda_apis || strcmp(options->cuda_graphs, "graph") ||
+	     strcmp(options->cuda_events, "auto")))
+		return ws_fail(err, "the options --cuda-... need --trace=cuda");
+	if (options->cuda_flush < 0 || options->cuda_flush > 3600000)
+		return ws_fail(err, "--cuda-flush-interval: give 0 to 3600000 milliseconds");
+	record_opts->cuda_flush_ms = (uint32_t)options->cuda_flush;
+	record_opts->cuda_apis = options->cuda_apis;
+	return check_apis(options->cuda_apis, err);
 }
 
 static enum ws_perf_scope scope_of(const char *word)
@@ -627,7 +630,7 @@ static enum ws_perf_scope scope_of(const char *word)
 
 /* A whole number from `least` to `most` as an option gives it; `otherwise` when it is not given. */
 static int number(const char *option, const char *text, int64_t least, int64_t most,
-		  int64_t otherwise, int64_t *out, struct ws_err *e)
+		  int64_t otherwise, int64_t *out, struct ws_err *err)
 {
 	char *end;
 
@@ -637,183 +640,202 @@ static int number(const char *option, const char *text, int64_t least, int64_t m
 	errno = 0;
 	*out = strtoll(text, &end, 10);
 	if (end == text || *end || errno || *out < least || *out > most)
-		return ws_fail(e, "--%s: '%s' is not a whole number from %lld to %lld", option,
+		return ws_fail(err, "--%s: '%s' is not a whole number from %lld to %lld", option,
 			       text, (long long)least, (long long)most);
 	return 0;
 }
 
-static int fill_sampling(const struct options *o, struct ws_perf_opts *p, struct ws_err *e)
+static int fill_sampling(const struct options *options, struct ws_perf_opts *perf_opts,
+			 struct ws_err *err)
 {
 	int64_t frequency, period, interval;
 
-	if (number("sampling-frequency", o->frequency_given, 1, 100000, 1000, &frequency, e) ||
-	    number("sampling-period", o->period_given, 10000, INT64_C(1000000000000000), 0, &period,
-		   e) ||
-	    number("event-sampling-interval", o->event_interval, 1, 1000, 20, &interval, e))
+	if (number("sampling-frequency", options->frequency_given, 1, 100000, 1000, &frequency,
+		   err) ||
+	    number("sampling-period", options->period_given, 10000, INT64_C(1000000000000000), 0,
+		   &period, err) ||
+	    number("event-sampling-interval", options->event_interval, 1, 1000, 20, &interval, err))
 		return -1;
-	if (o->frequency_given && o->period_given)
-		return ws_fail(e, "--sampling-frequency and --sampling-period do not go together: "
-				  "either paces the samples");
-	if (o->event_interval && !p->count_events)
-		return ws_fail(e, "--event-sampling-interval needs --event-sample=system-wide");
-	if (o->samples_per_backtrace < 1 || o->samples_per_backtrace > 1000000)
-		return ws_fail(e, "--samples-per-backtrace: give 1 to 1000000");
-	p->frequency = period ? 0 : (uint32_t)frequency;
-	p->period = (uint64_t)period;
-	p->count_ns = (uint64_t)interval * 1000000;
-	p->samples_per_backtrace = (uint32_t)o->samples_per_backtrace;
+	if (options->frequency_given && options->period_given)
+		return ws_fail(err,
+			       "--sampling-frequency and --sampling-period do not go together: "
+			       "either paces the samples");
+	if (options->event_interval && !perf_opts->count_events)
+		return ws_fail(err, "--event-sampling-interval needs --event-sample=system-wide");
+	if (options->samples_per_backtrace < 1 || options->samples_per_backtrace > 1000000)
+		return ws_fail(err, "--samples-per-backtrace: give 1 to 1000000");
+	perf_opts->frequency = period ? 0 : (uint32_t)frequency;
+	perf_opts->period = (uint64_t)period;
+	perf_opts->count_ns = (uint64_t)interval * 1000000;
+	perf_opts->samples_per_backtrace = (uint32_t)options->samples_per_backtrace;
 	return 0;
 }
 
 /* What is sampled, counted and followed through the kernel's events. */
-static int fill_perf(const struct options *o, struct ws_perf_opts *p, struct ws_err *e)
+static int fill_perf(const struct options *options, struct ws_perf_opts *perf_opts,
+		     struct ws_err *err)
 {
 	static const char *const backtraces[] = {"auto", "fp", "dwarf", "lbr", "none"};
 
-	p->sample = scope_of(o->sample);
-	p->switches = p->sample ? p->sample : o->cpuctxsw ? scope_of(o->cpuctxsw) : WS_SCOPE_TREE;
-	if (o->cpuctxsw && p->switches != scope_of(o->cpuctxsw))
+	perf_opts->sample = scope_of(options->sample);
+	perf_opts->switches = perf_opts->sample	  ? perf_opts->sample
+			      : options->cpuctxsw ? scope_of(options->cpuctxsw)
+						  : WS_SCOPE_TREE;
+	if (options->cpuctxsw && perf_opts->switches != scope_of(options->cpuctxsw))
 		ws_warn("--cpuctxsw=%s does not count: --sample=%s decides (it counts with "
 			"--sample=none)",
-			o->cpuctxsw, o->sample);
+			options->cpuctxsw, options->sample);
 	for (size_t i = 0; i < WS_COUNT(backtraces); i++)
-		if (!strcmp(o->backtrace, backtraces[i]))
-			p->backtrace = (enum ws_backtrace)i;
-	p->count_events = strcmp(o->event_sample, "none") != 0;
-	p->core_events = !o->core_events && !o->os_events && p->count_events ? "instructions"
-									     : o->core_events;
-	p->os_events = o->os_events;
-	p->ftrace = o->ftrace;
-	p->later = o->delay > 0;
-	if (!p->sample && !p->count_events && (o->core_events || o->os_events))
-		return ws_fail(e, "--%s: with --sample=none it needs --event-sample=system-wide",
-			       o->core_events ? "cpu-core-events" : "os-events");
-	if (ws_perf_check_events(p->core_events, true, "cpu-core-events", e) ||
-	    ws_perf_check_events(p->os_events, false, "os-events", e))
+		if (!strcmp(options->backtrace, backtraces[i]))
+			perf_opts->backtrace = (enum ws_backtrace)i;
+	perf_opts->count_events = strcmp(options->event_sample, "none") != 0;
+	perf_opts->core_events =
+		!options->core_events && !options->os_events && perf_opts->count_events
+			? "instructions"
+			: options->core_events;
+	perf_opts->os_events = options->os_events;
+	perf_opts->ftrace = options->ftrace;
+	perf_opts->later = options->delay > 0;
+	if (!perf_opts->sample && !perf_opts->count_events &&
+	    (options->core_events || options->os_events))
+		return ws_fail(err, "--%s: with --sample=none it needs --event-sample=system-wide",
+			       options->core_events ? "cpu-core-events" : "os-events");
+	if (ws_perf_check_events(perf_opts->core_events, true, "cpu-core-events", err) ||
+	    ws_perf_check_events(perf_opts->os_events, false, "os-events", err))
 		return -1;
-	return fill_sampling(o, p, e);
+	return fill_sampling(options, perf_opts, err);
 }
 
-static int fill_python(const struct options *o, struct ws_record_opts *r, struct ws_err *e)
+static int fill_python(const struct options *options, struct ws_record_opts *record_opts,
+		       struct ws_err *err)
 {
-	if (o->python_frequency < 1 || o->python_frequency > 2000)
-		return ws_fail(e, "--python-sampling-frequency: give 1 to 2000 samples a second");
-	r->python.sampling = o->python_sampling ? !strcmp(o->python_sampling, "true")
-						: r->perf.sample != WS_SCOPE_NONE;
-	r->python.frequency = (uint32_t)o->python_frequency;
-	r->python.gil = has_word(o->trace, "python-gil");
-	r->python.cuda_stacks = !strcmp(o->python_backtrace, "cuda");
-	if (o->python_functions && ws_python_functions_read(o->python_functions, &r->python, e))
+	if (options->python_frequency < 1 || options->python_frequency > 2000)
+		return ws_fail(err, "--python-sampling-frequency: give 1 to 2000 samples a second");
+	record_opts->python.sampling = options->python_sampling
+					       ? !strcmp(options->python_sampling, "true")
+					       : record_opts->perf.sample != WS_SCOPE_NONE;
+	record_opts->python.frequency = (uint32_t)options->python_frequency;
+	record_opts->python.gil = has_word(options->trace, "python-gil");
+	record_opts->python.cuda_stacks = !strcmp(options->python_backtrace, "cuda");
+	if (options->python_functions &&
+	    ws_python_functions_read(options->python_functions, &record_opts->python, err))
 		return -1;
-	if (r->python.cuda_stacks && !strcmp(o->cuda_stacks, "none"))
+	if (record_opts->python.cuda_stacks && !strcmp(options->cuda_stacks, "none"))
 		return ws_fail(
-			e,
+			err,
 			"--python-backtrace=cuda needs --cudabacktrace, which says of which calls");
 	return 0;
 }
 
 /* --cudabacktrace: words, each with the shortest time or without. */
-static int parse_cuda_stacks(const char *list, int64_t out[4], struct ws_err *e)
+static int parse_cuda_stacks(const char *list, int64_t out[4], struct ws_err *err)
 {
 	static const char *const words[] = {"kernel", "memory", "sync", "other", "all", "none"};
 
 	for (int i = 0; i < 4; i++)
 		out[i] = -1;
-	for (const char *p = list; *p;) {
-		size_t n = strcspn(p, ","), word = strcspn(p, ":,");
+	for (const char *at = list; *at;) {
+		size_t n = strcspn(at, ","), word = strcspn(at, ":,");
 		int64_t ns = 80000;
 		size_t w = 0;
 		char *end;
 
 		while (w < WS_COUNT(words) &&
-		       (strlen(words[w]) != word || strncmp(words[w], p, word)))
+		       (strlen(words[w]) != word || strncmp(words[w], at, word)))
 			w++;
 		if (word < n) {
-			ns = isdigit((unsigned char)p[word + 1]) ? strtoll(p + word + 1, &end, 10)
-								 : -1;
-			if (ns < 0 || end != p + n || ns > INT64_C(1000000000000))
-				return ws_fail(e,
+			ns = isdigit((unsigned char)at[word + 1]) ? strtoll(at + word + 1, &end, 10)
+								  : -1;
+			if (ns < 0 || end != at + n || ns > INT64_C(1000000000000))
+				return ws_fail(err,
 					       "--cudabacktrace: '%.*s' is not a word with a time "
 					       "in nanoseconds, such as kernel:80000",
-					       (int)n, p);
+					       (int)n, at);
 		}
-		if (w == WS_COUNT(words) || (w == 5 && (word < n || p != list || p[n])))
-			return ws_fail(e,
+		if (w == WS_COUNT(words) || (w == 5 && (word < n || at != list || at[n])))
+			return ws_fail(err,
 				       "--cudabacktrace: '%.*s' is not all, none, kernel, memory, "
 				       "sync or other",
-				       (int)n, p);
+				       (int)n, at);
 		for (size_t i = 0; i < 4; i++)
 			if (w == i || w == 4)
 				out[i] = ns;
-		p += n + (p[n] == ',');
+		at += n + (at[n] == ',');
 	}
 	return 0;
 }
 
-static int fill_stacks(const struct options *o, struct ws_record_opts *r, struct ws_err *e)
+static int fill_stacks(const struct options *options, struct ws_record_opts *record_opts,
+		       struct ws_err *err)
 {
-	if (o->stack_depth < 0 || o->stack_depth > 1000)
-		return ws_fail(e, "--osrt-backtrace-depth: give 0 to 1000 frames");
-	if (o->stack_size < 0 || o->stack_size > 65528)
-		return ws_fail(e, "--osrt-backtrace-stack-size: give 0 to 65528 bytes");
-	r->stack_depth = (uint32_t)o->stack_depth;
-	r->stack_bytes = (uint32_t)o->stack_size;
-	if (parse_threshold("--osrt-backtrace-threshold", o->stack_threshold, &r->stack_threshold,
-			    e) ||
-	    parse_cuda_stacks(o->cuda_stacks, r->cuda_stack_ns, e))
+	if (options->stack_depth < 0 || options->stack_depth > 1000)
+		return ws_fail(err, "--osrt-backtrace-depth: give 0 to 1000 frames");
+	if (options->stack_size < 0 || options->stack_size > 65528)
+		return ws_fail(err, "--osrt-backtrace-stack-size: give 0 to 65528 bytes");
+	record_opts->stack_depth = (uint32_t)options->stack_depth;
+	record_opts->stack_bytes = (uint32_t)options->stack_size;
+	if (parse_threshold("--osrt-backtrace-threshold", options->stack_threshold,
+			    &record_opts->stack_threshold, err) ||
+	    parse_cuda_stacks(options->cuda_stacks, record_opts->cuda_stack_ns, err))
 		return -1;
-	if (!r->cuda && strcmp(o->cuda_stacks, "none"))
-		return ws_fail(e, "--cudabacktrace needs --trace=cuda");
+	if (!record_opts->cuda && strcmp(options->cuda_stacks, "none"))
+		return ws_fail(err, "--cudabacktrace needs --trace=cuda");
 	return 0;
 }
 
-static int fill(const struct options *o, struct ws_record_opts *r, struct ws_list *env,
-		struct ws_list *dirs, struct ws_err *e)
+static int fill(const struct options *options, struct ws_record_opts *record_opts,
+		struct ws_list *env, struct ws_list *dirs, struct ws_err *err)
 {
-	r->output = o->output && strcmp(o->output, "report%n") ? o->output : NULL;
-	r->overwrite = o->overwrite;
-	r->nvtx = has_word(o->trace, "nvtx");
-	r->osrt = has_word(o->trace, "osrt");
-	r->cuda = has_word(o->trace, "cuda");
-	if (has_word(o->trace, "none") &&
-	    (r->nvtx || r->osrt || r->cuda || has_word(o->trace, "python-gil")))
-		return ws_fail(e, "--trace: none does not go with other words");
-	if (fill_cuda(o, r, e) || fill_perf(o, &r->perf, e) || fill_python(o, r, e))
+	record_opts->output =
+		options->output && strcmp(options->output, "report%n") ? options->output : NULL;
+	record_opts->overwrite = options->overwrite;
+	record_opts->nvtx = has_word(options->trace, "nvtx");
+	record_opts->osrt = has_word(options->trace, "osrt");
+	record_opts->cuda = has_word(options->trace, "cuda");
+	if (has_word(options->trace, "none") &&
+	    (record_opts->nvtx || record_opts->osrt || record_opts->cuda ||
+	     has_word(options->trace, "python-gil")))
+		return ws_fail(err, "--trace: none does not go with other words");
+	if (fill_cuda(options, record_opts, err) || fill_perf(options, &record_opts->perf, err) ||
+	    fill_python(options, record_opts, err))
 		return -1;
-	if (o->domain_include && o->domain_exclude)
+	if (options->domain_include && options->domain_exclude)
 		return ws_fail(
-			e, "--nvtx-domain-include and --nvtx-domain-exclude do not go together");
-	if (o->delay < 0 || o->duration < 0)
-		return ws_fail(e, "--%s: a time cannot be negative",
-			       o->delay < 0 ? "delay" : "duration");
-	if (o->ring_memory < 1 || o->ring_memory > 4000)
-		return ws_fail(e, "--ring-memory: give 1 to 4000 MiB");
-	r->nvtx_domains = o->domain_include ? o->domain_include : o->domain_exclude;
-	r->nvtx_filter = o->domain_include ? 1 : o->domain_exclude ? 2 : 0;
-	r->delay = o->delay;
-	r->duration = o->duration;
-	r->wait_all = strcmp(o->wait, "primary") != 0;
-	r->inherit_environment = o->inherit;
-	r->run_as = o->run_as;
-	r->trace_forks = o->trace_forks;
-	r->store_output = o->store_output;
-	r->hide_output = !o->show_output;
-	r->store_environment = o->store_environment;
-	r->lossless = o->lossless;
-	r->ring_bytes = (uint64_t)o->ring_memory << 20;
-	if (fill_stacks(o, r, e))
+			err, "--nvtx-domain-include and --nvtx-domain-exclude do not go together");
+	if (options->delay < 0 || options->duration < 0)
+		return ws_fail(err, "--%s: a time cannot be negative",
+			       options->delay < 0 ? "delay" : "duration");
+	if (options->ring_memory < 1 || options->ring_memory > 4000)
+		return ws_fail(err, "--ring-memory: give 1 to 4000 MiB");
+	record_opts->nvtx_domains =
+		options->domain_include ? options->domain_include : options->domain_exclude;
+	record_opts->nvtx_filter = options->domain_include ? 1 : options->domain_exclude ? 2 : 0;
+	record_opts->delay = options->delay;
+	record_opts->duration = options->duration;
+	record_opts->wait_all = strcmp(options->wait, "primary") != 0;
+	record_opts->inherit_environment = options->inherit;
+	record_opts->run_as = options->run_as;
+	record_opts->trace_forks = options->trace_forks;
+	record_opts->store_output = options->store_output;
+	record_opts->hide_output = !options->show_output;
+	record_opts->store_environment = options->store_environment;
+	record_opts->lossless = options->lossless;
+	record_opts->ring_bytes = (uint64_t)options->ring_memory << 20;
+	if (fill_stacks(options, record_opts, err))
 		return -1;
-	if (split_env(&o->env, env, e) || parse_signal(o->kill, &r->kill_signal, e) ||
-	    parse_threshold("--osrt-threshold", o->threshold, &r->osrt_threshold, e))
+	if (split_env(&options->env, env, err) ||
+	    parse_signal(options->kill, &record_opts->kill_signal, err) ||
+	    parse_threshold("--osrt-threshold", options->threshold, &record_opts->osrt_threshold,
+			    err))
 		return -1;
-	r->env = env->v;
-	r->env_count = env->n;
-	r->resolve_symbols = o->resolve_symbols;
-	r->source_info = o->source_info;
-	if (ws_symbol_dirs(&o->symbols, dirs, e))
+	record_opts->env = env->v;
+	record_opts->env_count = env->n;
+	record_opts->resolve_symbols = options->resolve_symbols;
+	record_opts->source_info = options->source_info;
+	if (ws_symbol_dirs(&options->symbols, dirs, err))
 		return -1;
-	r->symbol_dirs = dirs->v;
-	r->symbol_dir_count = dirs->n;
+	record_opts->symbol_dirs = dirs->v;
+	record_opts->symbol_dir_count = dirs->n;
 	return 0;
 }
 
@@ -824,70 +846,71 @@ static bool asks_help(const char *value)
 
 /* --cpu-core-events=help, --os-events=help, --ftrace=help: an exit status, or -1 when no list is
  * asked for. */
-static int list_events(const struct options *o)
+static int list_events(const struct options *options)
 {
-	struct ws_text t = {0};
-	struct ws_err e;
-	int status = asks_help(o->core_events) || asks_help(o->os_events) || asks_help(o->ftrace)
+	struct ws_text text = {0};
+	struct ws_err err;
+	int status = asks_help(options->core_events) || asks_help(options->os_events) ||
+				     asks_help(options->ftrace)
 			     ? WS_EXIT_OK
 			     : -1;
 
-	if (asks_help(o->core_events))
-		ws_perf_list_events(&t, true);
-	if (asks_help(o->os_events))
-		ws_perf_list_events(&t, false);
-	if (asks_help(o->ftrace) && ws_trace_list(&t, &e)) {
-		ws_say("profile: --ftrace=help: tracepoints cannot be listed: %s", e.msg);
+	if (asks_help(options->core_events))
+		ws_perf_list_events(&text, true);
+	if (asks_help(options->os_events))
+		ws_perf_list_events(&text, false);
+	if (asks_help(options->ftrace) && ws_trace_list(&text, &err)) {
+		ws_say("profile: --ftrace=help: tracepoints cannot be listed: %s", err.msg);
 		status = WS_EXIT_FAIL;
 	}
-	if (t.len)
-		fputs(t.s, stdout);
-	ws_text_free(&t);
+	if (text.len)
+		fputs(text.text, stdout);
+	ws_text_free(&text);
 	return status;
 }
 
 static int run(void *values, int argc, char **argv)
 {
-	struct options *o = values;
-	struct ws_record_opts r = {0};
+	struct options *options = values;
+	struct ws_record_opts record_opts = {0};
 	struct ws_record_result result = {0};
 	struct ws_list env = {0}, dirs = {0};
-	struct ws_err e;
+	struct ws_err err;
 	char **target = argv;
 	int status;
 
 	/* The words before the target lie before argv: the parser left them in place. */
-	if (o->command_file) {
+	if (options->command_file) {
 		char **words = ws_main_argv + 2;
 
-		if (apply_command_file(o, o->command_file, (int)(argv + argc - words), words,
-				       &target, &e)) {
-			ws_say("profile: %s", e.msg);
+		if (apply_command_file(options, options->command_file, (int)(argv + argc - words),
+				       words, &target, &err)) {
+			ws_say("profile: %s", err.msg);
 			return WS_EXIT_USAGE;
 		}
 	}
-	status = list_events(o);
+	status = list_events(options);
 	if (status >= 0)
 		return status;
 	if (!target[0]) {
 		ws_say("profile: no program to run: warpsight profile [options] [--] APP [ARG...]");
 		return WS_EXIT_USAGE;
 	}
-	if (fill(o, &r, &env, &dirs, &e)) {
-		ws_say("profile: %s", e.msg);
+	if (fill(options, &record_opts, &env, &dirs, &err)) {
+		ws_say("profile: %s", err.msg);
 		return WS_EXIT_USAGE;
 	}
-	r.argv = target;
-	r.command_line = ws_main_argv;
-	if (ws_record(&r, &result, &e)) {
-		ws_say("%s", e.msg);
+	record_opts.argv = target;
+	record_opts.command_line = ws_main_argv;
+	if (ws_record(&record_opts, &result, &err)) {
+		ws_say("%s", err.msg);
 		if (!result.started)
 			return result.status;
 		/* A report that did not fit has been said; the status stays the target's, which
 		 * scripts act upon. */
 	}
-	say_result(o, &result);
-	afterwards(o, &result);
+	say_result(options, &result);
+	afterwards(options, &result);
 	for (size_t i = 0; i < result.report_count; i++)
 		free(result.reports[i]);
 	free(result.reports);
@@ -897,7 +920,7 @@ static int run(void *values, int argc, char **argv)
 	for (size_t i = 0; i < dirs.n; i++)
 		free((char *)dirs.v[i]);
 	free(dirs.v);
-	ws_python_functions_free(&r.python);
+	ws_python_functions_free(&record_opts.python);
 	return result.status;
 }
 

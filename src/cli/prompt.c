@@ -41,7 +41,7 @@ static char *next_word(const char *text, int state)
 	return NULL;
 }
 
-static void open_editor(struct ws_prompt *l)
+static void open_editor(struct ws_prompt *prompt)
 {
 	static const char *const names[] = {"libedit.so.2", "libedit.so.0"};
 	const char *terminal = getenv("TERM");
@@ -51,7 +51,7 @@ static void open_editor(struct ws_prompt *l)
 
 	editor.tried = true;
 	if (!terminal || !*terminal || !strcmp(terminal, "dumb") || !isatty(STDOUT_FILENO) ||
-	    l->in != stdin)
+	    prompt->in != stdin)
 		return;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !library; i++)
 		library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
@@ -61,7 +61,7 @@ static void open_editor(struct ws_prompt *l)
 	editor.readline =
 		editor.add_history ? (char *(*)(const char *))dlsym(library, "readline") : NULL;
 	complete = (char *(**)(const char *, int))dlsym(library, "rl_completion_entry_function");
-	if (complete && l->word)
+	if (complete && prompt->word)
 		*complete = next_word;
 	catches = dlsym(library, "rl_catch_signals");
 	if (catches)
@@ -77,38 +77,38 @@ static void remember(const char *line)
 	editor.last = ws_strdup(line);
 }
 
-static const char *edited(struct ws_prompt *l, const char *prompt)
+static const char *edited(struct ws_prompt *prompt_l, const char *prompt)
 {
 	char *line;
 
-	completing = l;
+	completing = prompt_l;
 	line = editor.readline(prompt);
 	if (!line)
 		return NULL;
 	remember(line);
-	free(l->line);
-	l->line = ws_format("%s\n", line);
-	l->cap = strlen(l->line) + 1;
+	free(prompt_l->line);
+	prompt_l->line = ws_format("%s\n", line);
+	prompt_l->cap = strlen(prompt_l->line) + 1;
 	free(line);
-	return l->line;
+	return prompt_l->line;
 }
 
-const char *ws_prompt_next(struct ws_prompt *l, const char *prompt)
+const char *ws_prompt_next(struct ws_prompt *prompt_l, const char *prompt)
 {
-	if (l->terminal && !editor.tried)
-		open_editor(l);
-	if (l->terminal && editor.readline)
-		return edited(l, prompt);
-	if (l->terminal)
+	if (prompt_l->terminal && !editor.tried)
+		open_editor(prompt_l);
+	if (prompt_l->terminal && editor.readline)
+		return edited(prompt_l, prompt);
+	if (prompt_l->terminal)
 		fputs(prompt, stdout);
 	fflush(stdout);
-	return getline(&l->line, &l->cap, l->in) < 0 ? NULL : l->line;
+	return getline(&prompt_l->line, &prompt_l->cap, prompt_l->in) < 0 ? NULL : prompt_l->line;
 }
 
-void ws_prompt_free(struct ws_prompt *l)
+void ws_prompt_free(struct ws_prompt *prompt)
 {
-	free(l->line);
-	l->line = NULL;
+	free(prompt->line);
+	prompt->line = NULL;
 	free(editor.last);
 	editor.last = NULL;
 }

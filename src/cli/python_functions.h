@@ -10,7 +10,7 @@
  * {"function": NAME, ...}, ...], "domain": NAME, "color": VALUE}. Appended to `out`, to be freed
  * with the next. 0, or -1 with a message.
  */
-int ws_python_functions_read(const char *file, struct ws_python_opts *out, struct ws_err *e);
-void ws_python_functions_free(struct ws_python_opts *o);
+int ws_python_functions_read(const char *file, struct ws_python_opts *out, struct ws_err *err);
+void ws_python_functions_free(struct ws_python_opts *options);
 
 #endif

@@ -62,17 +62,17 @@ static struct ws_sql *volatile running;
 
 static void on_interrupt(int sig)
 {
-	struct ws_sql *s = running;
+	struct ws_sql *sql = running;
 
 	(void)sig;
-	if (s)
-		ws_sql_interrupt(s);
+	if (sql)
+		ws_sql_interrupt(sql);
 }
 
 /* ---- output ---- */
 
 struct job {
-	const struct options *o;
+	const struct options *options;
 	struct ws_sql *sql;
 	struct ws_sql_print print;
 	struct ws_outfile out;
@@ -80,147 +80,148 @@ struct job {
 	char *spec; /* format chosen at the prompt; the printer's arguments point into it */
 };
 
-static int open_output(void *ctx, struct ws_err *e)
+static int open_output(void *ctx, struct ws_err *err)
 {
-	struct job *j = ctx;
+	struct job *job = ctx;
 
-	if (j->opened)
+	if (job->opened)
 		return 0;
-	if (ws_outfile_open(&j->out, j->o->output, 0666, j->o->overwrite, e) < 0)
+	if (ws_outfile_open(&job->out, job->options->output, 0666, job->options->overwrite, err) <
+	    0)
 		return -1;
-	j->opened = true;
-	j->print.printer.f = j->out.f;
+	job->opened = true;
+	job->print.printer.file = job->out.file;
 	return 0;
 }
 
-static int begin(struct job *j, const struct options *o)
+static int begin(struct job *job, const struct options *options)
 {
-	bool file = strcmp(o->output, "-");
-	struct ws_err e;
+	bool file = strcmp(options->output, "-");
+	struct ws_err err;
 
-	memset(j, 0, sizeof(*j));
-	j->o = o;
-	j->print.ready = open_output;
-	j->print.ready_ctx = j;
-	j->print.printer.name = "query";
-	j->print.printer.unit = ws_timeunit_find(o->timeunit);
-	if (!j->print.printer.unit) {
-		ws_say("query: --timeunit: '%s' is not one of ns, us, ms, s", o->timeunit);
+	memset(job, 0, sizeof(*job));
+	job->options = options;
+	job->print.ready = open_output;
+	job->print.ready_ctx = job;
+	job->print.printer.name = "query";
+	job->print.printer.unit = ws_timeunit_find(options->timeunit);
+	if (!job->print.printer.unit) {
+		ws_say("query: --timeunit: '%s' is not one of ns, us, ms, s", options->timeunit);
 		return -1;
 	}
-	j->print.printer.format = ws_format_find(o->format ? o->format
-						 : file	   ? "csv"
-							   : "column",
-						 &j->print.printer.args, &e);
-	if (!j->print.printer.format) {
-		ws_say("query: %s", e.msg);
+	job->print.printer.format = ws_format_find(options->format ? options->format
+						   : file	   ? "csv"
+								   : "column",
+						   &job->print.printer.args, &err);
+	if (!job->print.printer.format) {
+		ws_say("query: %s", err.msg);
 		return -1;
 	}
 	return 0;
 }
 
-static int finish(struct job *j, int rc)
+static int finish(struct job *job, int rc)
 {
-	struct ws_err e;
+	struct ws_err err;
 
-	free(j->spec);
-	j->spec = NULL;
-	if (!j->opened)
+	free(job->spec);
+	job->spec = NULL;
+	if (!job->opened)
 		return rc;
-	if (rc && strcmp(j->o->output, "-")) {
-		ws_outfile_abort(&j->out);
+	if (rc && strcmp(job->options->output, "-")) {
+		ws_outfile_abort(&job->out);
 		return rc;
 	}
-	switch (ws_outfile_commit(&j->out, &e)) {
+	switch (ws_outfile_commit(&job->out, &err)) {
 	case 0:
 		return rc;
 	case WS_OUTFILE_PIPE:
 		return WS_EXIT_PIPE;
 	default:
-		ws_say("%s", e.msg);
+		ws_say("%s", err.msg);
 		return WS_EXIT_FAIL;
 	}
 }
 
 /* Run what there is to run over one connection. */
-static int ask(struct job *j, const char *sql)
+static int ask(struct job *job, const char *sql)
 {
-	struct ws_sql_sink sink = ws_sql_print_sink(&j->print);
-	struct ws_sql_counts before = ws_sql_counts(j->sql), after;
-	struct ws_err e;
+	struct ws_sql_sink sink = ws_sql_print_sink(&job->print);
+	struct ws_sql_counts before = ws_sql_counts(job->sql), after;
+	struct ws_err err;
 	int rc;
 
-	running = j->sql;
-	rc = ws_sql_run(j->sql, sql, &sink, &e);
+	running = job->sql;
+	rc = ws_sql_run(job->sql, sql, &sink, &err);
 	running = NULL;
-	ws_sql_print_end(&j->print);
-	after = ws_sql_counts(j->sql);
+	ws_sql_print_end(&job->print);
+	after = ws_sql_counts(job->sql);
 	if (after.damaged != before.damaged)
 		ws_warn("the answer lacks the rows of %" PRIu64
 			" damaged blocks; 'warpsight info --verify' says which",
 			after.damaged - before.damaged);
-	if (j->o->verbose)
+	if (job->options->verbose)
 		ws_say("read %" PRIu64 " blocks and left out %" PRIu64 " by their times; %" PRIu64
 		       " rows, %" PRIu64 " groupings",
 		       after.blocks - before.blocks, after.skipped - before.skipped,
 		       after.rows - before.rows, after.groupings - before.groupings);
-	if (rc < 0 && j->opened && ferror(j->out.f))
+	if (rc < 0 && job->opened && ferror(job->out.file))
 		return 0; /* finish says it, or that nobody reads any more */
 	if (rc < 0)
-		ws_say("%s", e.msg);
+		ws_say("%s", err.msg);
 	return rc < 0 ? WS_EXIT_FAIL : 0;
 }
 
 /* ---- the prompt ---- */
 
-static void list_tables(const struct ws_sql *s, FILE *f)
+static void list_tables(const struct ws_sql *sql, FILE *file)
 {
 	uint64_t rows;
 	const char *name;
 
-	for (size_t i = 0; (name = ws_sql_table_name(s, i, &rows)); i++)
+	for (size_t i = 0; (name = ws_sql_table_name(sql, i, &rows)); i++)
 		if (rows)
-			fprintf(f, "%-44s %12" PRIu64 "\n", name, rows);
-	fprintf(f,
+			fprintf(file, "%-44s %12" PRIu64 "\n", name, rows);
+	fprintf(file,
 		"Tables without rows are not listed: SELECT name FROM sqlite_schema lists all.\n");
 }
 
-static void show_schema(const struct ws_sql *s, const char *table, FILE *f)
+static void show_schema(const struct ws_sql *sql_s, const char *table, FILE *file)
 {
-	char *sql = ws_sql_schema(s, table);
+	char *sql = ws_sql_schema(sql_s, table);
 
 	if (sql)
-		fprintf(f, "%s;\n", sql);
+		fprintf(file, "%s;\n", sql);
 	else
 		ws_say("there is no table '%s'; .tables lists those with rows", table);
 	free(sql);
 }
 
 /* A line with a dot. Returns false to leave. */
-static bool command(struct job *j, char *line)
+static bool command(struct job *job, char *line)
 {
 	char *save, *word = strtok_r(line, " \t\n", &save), *arg = strtok_r(NULL, " \t\n", &save);
 	struct ws_format_args args;
 	const struct ws_format *format;
-	struct ws_err e;
+	struct ws_err err;
 
 	if (!strcmp(word, ".quit") || !strcmp(word, ".exit"))
 		return false;
 	if (!strcmp(word, ".tables")) {
-		list_tables(j->sql, stdout);
+		list_tables(job->sql, stdout);
 	} else if (!strcmp(word, ".schema") && arg) {
-		show_schema(j->sql, arg, stdout);
+		show_schema(job->sql, arg, stdout);
 	} else if (!strcmp(word, ".format") && arg) {
 		char *spec = ws_strdup(arg); /* which the arguments point into */
 
-		format = ws_format_find(spec, &args, &e);
+		format = ws_format_find(spec, &args, &err);
 		if (format) {
-			j->print.printer.format = format;
-			j->print.printer.args = args;
-			free(j->spec);
-			j->spec = spec;
+			job->print.printer.format = format;
+			job->print.printer.args = args;
+			free(job->spec);
+			job->spec = spec;
 		} else {
-			ws_say("%s", e.msg);
+			ws_say("%s", err.msg);
 			free(spec);
 		}
 	} else if (!strcmp(word, ".help")) {
@@ -236,9 +237,9 @@ static bool command(struct job *j, char *line)
 	return true;
 }
 
-static bool blank(const char *s)
+static bool blank(const char *text)
 {
-	return !s[strspn(s, " \t\r\n;")];
+	return !text[strspn(text, " \t\r\n;")];
 }
 
 /* What the Tab key completes to: tables with rows. */
@@ -247,10 +248,10 @@ static const char *table_word(void *ctx, size_t i)
 	return ws_sql_table_name(ctx, i, NULL);
 }
 
-static int prompt(struct job *j, FILE *in)
+static int prompt(struct job *job, FILE *in)
 {
 	struct ws_prompt lines = {
-		.in = in, .terminal = isatty(fileno(in)), .word = table_word, .ctx = j->sql};
+		.in = in, .terminal = isatty(fileno(in)), .word = table_word, .ctx = job->sql};
 	struct ws_text sql = {0};
 	const char *line;
 	int rc = 0;
@@ -260,7 +261,7 @@ static int prompt(struct job *j, FILE *in)
 	while ((line = ws_prompt_next(&lines, sql.len ? "   ...> " : "warpsight> "))) {
 		if (!sql.len && *line == '.') {
 			char *words = ws_strdup(line);
-			bool stay = command(j, words);
+			bool stay = command(job, words);
 
 			free(words);
 			if (!stay)
@@ -268,20 +269,20 @@ static int prompt(struct job *j, FILE *in)
 			continue;
 		}
 		ws_text_puts(&sql, line);
-		if (blank(sql.s)) {
+		if (blank(sql.text)) {
 			sql.len = 0;
 			continue;
 		}
-		if (!ws_sql_complete(sql.s))
+		if (!ws_sql_complete(sql.text))
 			continue;
-		rc = ask(j, sql.s);
+		rc = ask(job, sql.text);
 		fflush(stdout);
 		sql.len = 0;
 		if (rc && !lines.terminal)
 			break;
 	}
-	if (!rc && sql.len && !blank(sql.s))
-		rc = ask(j, sql.s);
+	if (!rc && sql.len && !blank(sql.text))
+		rc = ask(job, sql.text);
 	if (lines.terminal) {
 		fputs("\n", stdout);
 		rc = 0;
@@ -293,56 +294,56 @@ static int prompt(struct job *j, FILE *in)
 
 /* ---- files ---- */
 
-static char *read_all(const char *path, struct ws_err *e)
+static char *read_all(const char *path, struct ws_err *err)
 {
-	FILE *f = strcmp(path, "-") ? fopen(path, "re") : stdin;
-	struct ws_text t = {0};
+	FILE *file = strcmp(path, "-") ? fopen(path, "re") : stdin;
+	struct ws_text text = {0};
 	char buf[4096];
 	size_t n;
 
-	if (!f) {
-		ws_fail_errno(e, "cannot read %s", path);
+	if (!file) {
+		ws_fail_errno(err, "cannot read %s", path);
 		return NULL;
 	}
-	ws_text_puts(&t, "");
-	while ((n = fread(buf, 1, sizeof(buf), f)) > 0 && t.len < ((size_t)1 << 26))
-		ws_text_add(&t, buf, n);
-	if (f != stdin)
-		fclose(f);
-	return t.s;
+	ws_text_puts(&text, "");
+	while ((n = fread(buf, 1, sizeof(buf), file)) > 0 && text.len < ((size_t)1 << 26))
+		ws_text_add(&text, buf, n);
+	if (file != stdin)
+		fclose(file);
+	return text.text;
 }
 
 static struct ws_report *open_report(const char *path)
 {
 	char *file = ws_report_operand(path);
-	struct ws_err e;
-	struct ws_report *r = ws_report_open(file, &e);
+	struct ws_err err;
+	struct ws_report *report = ws_report_open(file, &err);
 
 	free(file);
-	if (!r)
-		ws_say("%s", e.msg);
-	for (size_t i = 0; r && ws_report_damage(r, i); i++)
-		ws_warn("%s: %s", ws_report_path(r), ws_report_damage(r, i));
-	return r;
+	if (!report)
+		ws_say("%s", err.msg);
+	for (size_t i = 0; report && ws_report_damage(report, i); i++)
+		ws_warn("%s: %s", ws_report_path(report), ws_report_damage(report, i));
+	return report;
 }
 
-static int with_reports(struct job *j, const struct ws_report *const *reports, size_t count,
+static int with_reports(struct job *job, const struct ws_report *const *reports, size_t count,
 			const char *sql)
 {
-	struct ws_err e;
+	struct ws_err err;
 	int rc;
 
-	j->sql = ws_sql_open(reports, count, &e);
-	if (!j->sql) {
-		ws_say("%s", e.msg);
+	job->sql = ws_sql_open(reports, count, &err);
+	if (!job->sql) {
+		ws_say("%s", err.msg);
 		return WS_EXIT_FAIL;
 	}
-	rc = sql ? ask(j, sql) : prompt(j, stdin);
-	ws_sql_close(j->sql);
+	rc = sql ? ask(job, sql) : prompt(job, stdin);
+	ws_sql_close(job->sql);
 	return rc;
 }
 
-static int all_together(struct job *j, int argc, char **argv, const char *sql)
+static int all_together(struct job *job, int argc, char **argv, const char *sql)
 {
 	struct ws_report **reports = ws_calloc((size_t)argc, sizeof(*reports));
 	int rc = 0;
@@ -350,7 +351,7 @@ static int all_together(struct job *j, int argc, char **argv, const char *sql)
 	for (int i = 0; i < argc && !rc; i++)
 		rc = (reports[i] = open_report(argv[i])) ? 0 : WS_EXIT_FAIL;
 	if (!rc)
-		rc = with_reports(j, (const struct ws_report *const *)reports, (size_t)argc, sql);
+		rc = with_reports(job, (const struct ws_report *const *)reports, (size_t)argc, sql);
 	for (int i = 0; i < argc; i++)
 		if (reports[i])
 			ws_report_close(reports[i]);
@@ -358,32 +359,32 @@ static int all_together(struct job *j, int argc, char **argv, const char *sql)
 	return rc;
 }
 
-static int one_by_one(struct job *j, int argc, char **argv, const char *sql)
+static int one_by_one(struct job *job, int argc, char **argv, const char *sql)
 {
 	int rc = 0;
 
 	for (int i = 0; i < argc; i++) {
-		struct ws_report *r = open_report(argv[i]);
-		const struct ws_report *list[] = {r};
+		struct ws_report *report = open_report(argv[i]);
+		const struct ws_report *list[] = {report};
 		int one = WS_EXIT_FAIL;
 
-		if (r && argc > 1 && !j->o->quiet)
+		if (report && argc > 1 && !job->options->quiet)
 			ws_say("%s:", argv[i]);
-		if (r)
-			one = with_reports(j, list, 1, sql);
-		if (r)
-			ws_report_close(r);
+		if (report)
+			one = with_reports(job, list, 1, sql);
+		if (report)
+			ws_report_close(report);
 		rc = rc ? rc : one;
-		if (j->opened && ferror(j->out.f))
+		if (job->opened && ferror(job->out.file))
 			break;
 	}
 	return rc;
 }
 
 /* Is the first operand a report rather than SQL? Then the prompt is meant. */
-static bool is_report(const char *s)
+static bool is_report(const char *text)
 {
-	char *file = ws_report_operand(s);
+	char *file = ws_report_operand(text);
 	struct stat st;
 	bool there = !stat(file, &st);
 
@@ -393,16 +394,16 @@ static bool is_report(const char *s)
 
 static int run(void *values, int argc, char **argv)
 {
-	const struct options *o = values;
+	const struct options *options = values;
 	struct sigaction act = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART}, old;
 	char *from_file = NULL;
 	const char *sql = NULL;
-	struct ws_err e;
-	struct job j;
+	struct ws_err err;
+	struct job job;
 	int rc;
 
-	if (o->file && !(sql = from_file = read_all(o->file, &e))) {
-		ws_say("query: %s", e.msg);
+	if (options->file && !(sql = from_file = read_all(options->file, &err))) {
+		ws_say("query: %s", err.msg);
 		return WS_EXIT_FAIL;
 	}
 	if (!sql && argc && !is_report(argv[0])) {
@@ -411,7 +412,7 @@ static int run(void *values, int argc, char **argv)
 		argv++;
 	}
 	if (!argc) {
-		if (sql && !o->file && !strpbrk(sql, " \n"))
+		if (sql && !options->file && !strpbrk(sql, " \n"))
 			ws_say("query: there is no file %s, and as a query it lacks one: warpsight "
 			       "query 'SELECT ...' FILE",
 			       sql);
@@ -420,21 +421,22 @@ static int run(void *values, int argc, char **argv)
 		free(from_file);
 		return WS_EXIT_USAGE;
 	}
-	if (!sql && argc > 1 && !o->together) {
+	if (!sql && argc > 1 && !options->together) {
 		ws_say("query: a prompt is for one report, or for several with --together, but %d "
 		       "files are given",
 		       argc);
 		return WS_EXIT_USAGE;
 	}
-	if (begin(&j, o) < 0) {
+	if (begin(&job, options) < 0) {
 		free(from_file);
 		return WS_EXIT_USAGE;
 	}
 	sigaction(SIGINT, &act, &old);
-	rc = o->together ? all_together(&j, argc, argv, sql) : one_by_one(&j, argc, argv, sql);
+	rc = options->together ? all_together(&job, argc, argv, sql)
+			       : one_by_one(&job, argc, argv, sql);
 	sigaction(SIGINT, &old, NULL);
 	free(from_file);
-	return finish(&j, rc);
+	return finish(&job, rc);
 }
 
 const struct ws_command ws_cmd_query = {

@@ -104,94 +104,102 @@ static bool has(const char *set, const char *word)
 {
 	size_t n = strlen(word);
 
-	for (const char *s = set; *s; s += strcspn(s, ","), s += *s == ',')
-		if (strcspn(s, ",") == n && !memcmp(s, word, n))
+	for (const char *text = set; *text; text += strcspn(text, ","), text += *text == ',')
+		if (strcspn(text, ",") == n && !memcmp(text, word, n))
 			return true;
 	return false;
 }
 
-static int fill_keys(const struct options *o, struct ws_view_request *q, struct ws_err *e)
+static int fill_keys(const struct options *options, struct ws_view_request *request,
+		     struct ws_err *err)
 {
-	bool line = has(o->by, "line"), module = has(o->by, "module"),
-	     function = has(o->by, "function");
+	bool line = has(options->by, "line"), module = has(options->by, "module"),
+	     function = has(options->by, "function");
 
 	if (line + module + function > 1)
 		return ws_fail(
-			e,
+			err,
 			"--by: a row is one of function, line and module, but '%s' names several",
-			o->by);
-	q->profile.by_process = has(o->by, "process");
-	q->profile.by_thread = has(o->by, "thread");
-	q->profile.unit = line ? WS_UNIT_LINE : module ? WS_UNIT_MODULE : WS_UNIT_FUNCTION;
-	q->units = line || module || function;
-	if (!q->units && q->view != WS_VIEW_FLAT)
-		q->units = true; /* a tree is of functions, below processes or threads */
+			options->by);
+	request->profile.by_process = has(options->by, "process");
+	request->profile.by_thread = has(options->by, "thread");
+	request->profile.unit = line ? WS_UNIT_LINE : module ? WS_UNIT_MODULE : WS_UNIT_FUNCTION;
+	request->units = line || module || function;
+	if (!request->units && request->view != WS_VIEW_FLAT)
+		request->units = true; /* a tree is of functions, below processes or threads */
 	return 0;
 }
 
-static int fill_limits(const struct options *o, struct ws_view_request *q, struct ws_err *e)
+static int fill_limits(const struct options *options, struct ws_view_request *request,
+		       struct ws_err *err)
 {
 	char *end;
 
-	if (o->depth < 0 || o->limit < 0)
-		return ws_fail(e, "%s: the number is negative; 0 means all",
-			       o->depth < 0 ? "--depth" : "--limit");
-	if (o->depth && q->view == WS_VIEW_FLAT)
-		return ws_fail(e, "--depth is for trees; give --view=top-down or --view=bottom-up "
-				  "with it, or --limit");
-	q->depth = (uint64_t)o->depth;
-	q->limit = (uint64_t)o->limit;
-	q->least = q->view == WS_VIEW_FLAT ? 0 : 0.5;
-	if (o->least) {
-		q->least = strtod(o->least, &end);
-		if (*end || end == o->least || !(q->least >= 0 && q->least <= 100))
-			return ws_fail(e, "--min-percent: '%s' is not a number from 0 to 100",
-				       o->least);
+	if (options->depth < 0 || options->limit < 0)
+		return ws_fail(err, "%s: the number is negative; 0 means all",
+			       options->depth < 0 ? "--depth" : "--limit");
+	if (options->depth && request->view == WS_VIEW_FLAT)
+		return ws_fail(err,
+			       "--depth is for trees; give --view=top-down or --view=bottom-up "
+			       "with it, or --limit");
+	request->depth = (uint64_t)options->depth;
+	request->limit = (uint64_t)options->limit;
+	request->least = request->view == WS_VIEW_FLAT ? 0 : 0.5;
+	if (options->least) {
+		request->least = strtod(options->least, &end);
+		if (*end || end == options->least ||
+		    !(request->least >= 0 && request->least <= 100))
+			return ws_fail(err, "--min-percent: '%s' is not a number from 0 to 100",
+				       options->least);
 	}
 	return 0;
 }
 
-static int fill(const struct options *o, struct ws_view_request *q, struct ws_err *e)
+static int fill(const struct options *options, struct ws_view_request *request, struct ws_err *err)
 {
 	struct ws_format_args args;
 
-	q->view = (enum ws_view)position("flat,top-down,bottom-up", o->view);
-	q->profile.kind = (enum ws_profile_kind)position("on-cpu,off-cpu,python,gpu", o->show);
-	q->profile.frames = (enum ws_frames)position("all,python,native", o->frames);
-	q->by_total = o->sort && has(o->sort, "total");
-	q->unit = ws_timeunit_find(o->timeunit);
-	if (!q->unit)
-		return ws_fail(e, "--timeunit: '%s' is not one of ns, us, ms, s", o->timeunit);
-	if (o->sort && q->view != WS_VIEW_FLAT)
-		return ws_fail(e, "--sort is for flat tables; rows of trees are in order of total");
-	if (q->profile.kind == WS_PROFILE_GPU && (o->module || strcmp(o->frames, "all")))
-		return ws_fail(e, "%s: work on GPUs has no stacks of CPU functions",
-			       o->module ? "--module" : "--frames");
-	if (q->profile.kind != WS_PROFILE_ON_CPU && o->event)
-		return ws_fail(e, "--event: only CPU samples (--show=on-cpu) are of an event");
-	if (fill_keys(o, q, e) < 0 || fill_limits(o, q, e) < 0)
+	request->view = (enum ws_view)position("flat,top-down,bottom-up", options->view);
+	request->profile.kind =
+		(enum ws_profile_kind)position("on-cpu,off-cpu,python,gpu", options->show);
+	request->profile.frames = (enum ws_frames)position("all,python,native", options->frames);
+	request->by_total = options->sort && has(options->sort, "total");
+	request->unit = ws_timeunit_find(options->timeunit);
+	if (!request->unit)
+		return ws_fail(err, "--timeunit: '%s' is not one of ns, us, ms, s",
+			       options->timeunit);
+	if (options->sort && request->view != WS_VIEW_FLAT)
+		return ws_fail(err,
+			       "--sort is for flat tables; rows of trees are in order of total");
+	if (request->profile.kind == WS_PROFILE_GPU &&
+	    (options->module || strcmp(options->frames, "all")))
+		return ws_fail(err, "%s: work on GPUs has no stacks of CPU functions",
+			       options->module ? "--module" : "--frames");
+	if (request->profile.kind != WS_PROFILE_ON_CPU && options->event)
+		return ws_fail(err, "--event: only CPU samples (--show=on-cpu) are of an event");
+	if (fill_keys(options, request, err) < 0 || fill_limits(options, request, err) < 0)
 		return -1;
-	if (o->format && !ws_format_find(o->format, &args, e))
+	if (options->format && !ws_format_find(options->format, &args, err))
 		return -1;
-	return o->filter_time ? ws_filter_time_check(o->filter_time, e) : 0;
+	return options->filter_time ? ws_filter_time_check(options->filter_time, err) : 0;
 }
 
 static int run(void *values, int argc, char **argv)
 {
-	const struct options *o = values;
-	struct ws_view_request q = {
-		.profile = {.process = o->process,
-			    .thread = o->thread,
-			    .module = o->module,
-			    .event = o->event},
-		.format = o->format,
-		.output = o->output,
-		.filter_time = o->filter_time,
-		.filter_nvtx = o->filter_nvtx,
-		.quiet = o->quiet,
-		.overwrite = o->overwrite,
+	const struct options *options = values;
+	struct ws_view_request request = {
+		.profile = {.process = options->process,
+			    .thread = options->thread,
+			    .module = options->module,
+			    .event = options->event},
+		.format = options->format,
+		.output = options->output,
+		.filter_time = options->filter_time,
+		.filter_nvtx = options->filter_nvtx,
+		.quiet = options->quiet,
+		.overwrite = options->overwrite,
 	};
-	struct ws_err e;
+	struct ws_err err;
 	int rc;
 
 	if (argc != 1) {
@@ -200,11 +208,11 @@ static int run(void *values, int argc, char **argv)
 		       argc);
 		return WS_EXIT_USAGE;
 	}
-	if (fill(o, &q, &e) < 0) {
-		ws_say("report: %s", e.msg);
+	if (fill(options, &request, &err) < 0) {
+		ws_say("report: %s", err.msg);
 		return WS_EXIT_USAGE;
 	}
-	rc = ws_view_file(argv[0], &q);
+	rc = ws_view_file(argv[0], &request);
 	return rc == WS_OUTFILE_PIPE ? WS_EXIT_PIPE : rc ? WS_EXIT_FAIL : WS_EXIT_OK;
 }
 

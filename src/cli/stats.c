@@ -103,39 +103,39 @@ static bool named(const char *list, const char *name)
 
 	if (!strcmp(list, "ALL") || !strcmp(list, "all"))
 		return true;
-	for (const char *s = list;; s++) {
-		size_t k = strcspn(s, ",");
+	for (const char *text = list;; text++) {
+		size_t k = strcspn(text, ",");
 
-		if (k == n && !memcmp(s, name, n))
+		if (k == n && !memcmp(text, name, n))
 			return true;
-		s += k;
-		if (!*s)
+		text += k;
+		if (!*text)
 			return false;
 	}
 }
 
-static void explain_report(const struct ws_stat *s)
+static void explain_report(const struct ws_stat *stat)
 {
-	bool ended = *s->about && s->about[strlen(s->about) - 1] == '.';
+	bool ended = *stat->about && stat->about[strlen(stat->about) - 1] == '.';
 
-	printf("%s%s\n    %s. %s%s\n    Columns:", s->name, s->by_default ? " (default)" : "",
-	       s->title, s->about, ended ? "" : ".");
-	for (size_t c = 0; c < s->column_count; c++)
-		printf("%s %s", c ? "," : "", s->columns[c].name);
+	printf("%s%s\n    %s. %s%s\n    Columns:", stat->name, stat->by_default ? " (default)" : "",
+	       stat->title, stat->about, ended ? "" : ".");
+	for (size_t c = 0; c < stat->column_count; c++)
+		printf("%s %s", c ? "," : "", stat->columns[c].name);
 	printf("\n");
-	for (size_t i = 0; s->args && s->args[i]; i++)
-		printf("    Argument: %.*s%s\n", (int)strcspn(s->args[i], "*"), s->args[i],
-		       strchr(s->args[i], '*')	 ? "<text>"
-		       : strchr(s->args[i], '=') ? "<number>"
-						 : "");
+	for (size_t i = 0; stat->args && stat->args[i]; i++)
+		printf("    Argument: %.*s%s\n", (int)strcspn(stat->args[i], "*"), stat->args[i],
+		       strchr(stat->args[i], '*')   ? "<text>"
+		       : strchr(stat->args[i], '=') ? "<number>"
+						    : "");
 }
 
-static void explain_user_report(const struct ws_user_report *r)
+static void explain_user_report(const struct ws_user_report *report)
 {
-	printf("%s\n    %s. %s\n", r->name, r->title ? r->title : "A query of yours",
-	       r->about ? r->about : "");
-	for (size_t k = 0; k < r->parameter_count; k++)
-		printf("    Parameter: %s\n", r->parameters[k]);
+	printf("%s\n    %s. %s\n", report->name, report->title ? report->title : "A query of yours",
+	       report->about ? report->about : "");
+	for (size_t k = 0; k < report->parameter_count; k++)
+		printf("    Parameter: %s\n", report->parameters[k]);
 }
 
 /* Names, with a line each; those in `list` at length. Returns -1 when one of them is not there. */
@@ -144,20 +144,21 @@ static int help_reports(const char *list, const struct ws_user_reports *user)
 	size_t told = 0;
 
 	for (size_t i = 0; ws_stats_list[i]; i++) {
-		const struct ws_stat *s = ws_stats_list[i];
+		const struct ws_stat *stat = ws_stats_list[i];
 
 		if (!*list)
-			printf("%-26s %s%s\n", s->name, s->title,
-			       s->by_default ? " (default)" : "");
-		else if (named(list, s->name))
-			explain_report(s), told++;
+			printf("%-26s %s%s\n", stat->name, stat->title,
+			       stat->by_default ? " (default)" : "");
+		else if (named(list, stat->name))
+			explain_report(stat), told++;
 	}
 	for (size_t i = 0; i < user->n; i++) {
 		if (!*list)
-			printf("%-26s %s\n", user->v[i].name,
-			       user->v[i].title ? user->v[i].title : "A query of yours");
-		else if (named(list, user->v[i].name))
-			explain_user_report(&user->v[i]), told++;
+			printf("%-26s %s\n", user->reports[i].name,
+			       user->reports[i].title ? user->reports[i].title
+						      : "A query of yours");
+		else if (named(list, user->reports[i].name))
+			explain_user_report(&user->reports[i]), told++;
 	}
 	if (!*list)
 		printf("\n--help-reports=NAME says what a report shows and which arguments it "
@@ -171,16 +172,18 @@ static int help_formats(const char *list)
 {
 	bool told = !*list;
 
-	for (const struct ws_format *f = ws_formats; f->name; f++) {
-		if (*list && !named(list, f->name) && !(f->alias && named(list, f->alias)))
+	for (const struct ws_format *format = ws_formats; format->name; format++) {
+		if (*list && !named(list, format->name) &&
+		    !(format->alias && named(list, format->alias)))
 			continue;
-		printf("%s", f->name);
-		for (const char *const *a = f->args; *a; a++)
+		printf("%s", format->name);
+		for (const char *const *a = format->args; *a; a++)
 			printf("[:%s]%s", *a, **a == '<' ? "..." : "");
-		printf("\n    %s%s%s%s (.%s)\n", f->about, f->alias ? "; also called " : "",
-		       f->alias ? f->alias : "", "", f->extension);
+		printf("\n    %s%s%s%s (.%s)\n", format->about,
+		       format->alias ? "; also called " : "", format->alias ? format->alias : "",
+		       "", format->extension);
 		if (*list)
-			printf("    %s\n", f->details);
+			printf("    %s\n", format->details);
 		told = true;
 	}
 	if (!*list)
@@ -201,33 +204,33 @@ static void split(const struct ws_list *in, const char ***out, size_t *count)
 	*out = NULL;
 	*count = 0;
 	for (size_t i = 0; i < in->n; i++) {
-		const char *s = in->v[i];
+		const char *text = in->v[i];
 
 		for (;;) {
-			size_t n = strcspn(s, ",");
+			size_t n = strcspn(text, ",");
 
 			ws_grow(*out, cap, *count + 1);
-			(*out)[(*count)++] = ws_strndup(s, n);
-			if (!s[n])
+			(*out)[(*count)++] = ws_strndup(text, n);
+			if (!text[n])
 				break;
-			s += n + 1;
+			text += n + 1;
 		}
 	}
 }
 
 /* Length of an output: up to a comma, for a command one outside of its quotes. */
-static size_t output_length(const char *s)
+static size_t output_length(const char *text)
 {
 	size_t n = 0;
 	char quote = 0;
 
-	if (*s != '@')
-		return strcspn(s, ",");
-	for (; s[n] && (quote || s[n] != ','); n++) {
-		if (s[n] == '\\' && quote != '\'' && s[n + 1])
+	if (*text != '@')
+		return strcspn(text, ",");
+	for (; text[n] && (quote || text[n] != ','); n++) {
+		if (text[n] == '\\' && quote != '\'' && text[n + 1])
 			n++;
-		else if (quote ? s[n] == quote : s[n] == '"' || s[n] == '\'')
-			quote = quote ? 0 : s[n];
+		else if (quote ? text[n] == quote : text[n] == '"' || text[n] == '\'')
+			quote = quote ? 0 : text[n];
 	}
 	return n;
 }
@@ -239,16 +242,16 @@ static void split_outputs(const struct ws_list *in, const char ***out, size_t *c
 	*out = NULL;
 	*count = 0;
 	for (size_t i = 0; i < in->n; i++) {
-		const char *s = in->v[i];
+		const char *text = in->v[i];
 
 		for (;;) {
-			size_t n = output_length(s);
+			size_t n = output_length(text);
 
 			ws_grow(*out, cap, *count + 1);
-			(*out)[(*count)++] = ws_strndup(s, n);
-			if (!s[n])
+			(*out)[(*count)++] = ws_strndup(text, n);
+			if (!text[n])
 				break;
-			s += n + 1;
+			text += n + 1;
 		}
 	}
 }
@@ -277,25 +280,25 @@ static void drop(const char **list, size_t count)
 static bool is_sqlite(const char *path)
 {
 	char head[16];
-	FILE *f = fopen(path, "re");
-	bool yes = f && fread(head, 1, sizeof(head), f) == sizeof(head) &&
+	FILE *file = fopen(path, "re");
+	bool yes = file && fread(head, 1, sizeof(head), file) == sizeof(head) &&
 		   !memcmp(head, "SQLite format 3", sizeof(head));
 
-	if (f)
-		fclose(f);
+	if (file)
+		fclose(file);
 	return yes;
 }
 
 /* The file to read for --sqlite: the one named, if it is there and not older than the report; else
  * the report, exported to it first. */
-static int through_sqlite(const struct options *o, int argc, char **argv, const char **file)
+static int through_sqlite(const struct options *options, int argc, char **argv, const char **file)
 {
-	struct ws_export_request q = {.type = "sqlite",
-				      .output = o->sqlite,
-				      .overwrite = o->force_export,
-				      .quiet = o->quiet,
-				      .lazy = true,
-				      .blobs = true};
+	struct ws_export_request request = {.type = "sqlite",
+					    .output = options->sqlite,
+					    .overwrite = options->force_export,
+					    .quiet = options->quiet,
+					    .lazy = true,
+					    .blobs = true};
 	char *report = argc == 1 ? ws_report_operand(argv[0]) : NULL;
 	struct stat theirs, ours;
 	int rc = -1;
@@ -305,42 +308,43 @@ static int through_sqlite(const struct options *o, int argc, char **argv, const 
 		ws_say("stats: --sqlite is for one report file, but %d are given", argc);
 	} else if (is_sqlite(report)) {
 		ws_say("stats: --sqlite: %s is an SQLite export itself", report);
-	} else if (o->force_export || stat(o->sqlite, &theirs) < 0) {
-		rc = ws_export_file(report, &q);
+	} else if (options->force_export || stat(options->sqlite, &theirs) < 0) {
+		rc = ws_export_file(report, &request);
 	} else if (!stat(report, &ours) && (ours.st_mtim.tv_sec > theirs.st_mtim.tv_sec ||
 					    (ours.st_mtim.tv_sec == theirs.st_mtim.tv_sec &&
 					     ours.st_mtim.tv_nsec > theirs.st_mtim.tv_nsec))) {
 		ws_say("stats: --sqlite: %s is older than %s; --force-export=true writes it anew",
-		       o->sqlite, report);
+		       options->sqlite, report);
 	} else {
-		*file = o->sqlite;
+		*file = options->sqlite;
 		rc = 0;
 	}
 	free(report);
 	return rc;
 }
 
-static int make(const struct options *o, int argc, char **argv, struct ws_stats_request *q)
+static int make(const struct options *options, int argc, char **argv,
+		struct ws_stats_request *request)
 {
 	const char *file = NULL;
-	struct ws_err e;
+	struct ws_err err;
 	int rc = 0;
 
-	q->unit = ws_timeunit_find(o->timeunit);
-	if (!q->unit) {
-		ws_say("stats: --timeunit: '%s' is not one of ns, us, ms, s", o->timeunit);
+	request->unit = ws_timeunit_find(options->timeunit);
+	if (!request->unit) {
+		ws_say("stats: --timeunit: '%s' is not one of ns, us, ms, s", options->timeunit);
 		return WS_EXIT_USAGE;
 	}
-	if (ws_stats_check(q, &e) < 0) {
-		ws_say("stats: %s", e.msg);
+	if (ws_stats_check(request, &err) < 0) {
+		ws_say("stats: %s", err.msg);
 		return WS_EXIT_USAGE;
 	}
-	ws_import_anew = o->force_export;
-	ws_import_quiet = o->quiet;
-	if (o->sqlite && through_sqlite(o, argc, argv, &file) < 0)
+	ws_import_anew = options->force_export;
+	ws_import_quiet = options->quiet;
+	if (options->sqlite && through_sqlite(options, argc, argv, &file) < 0)
 		return WS_EXIT_FAIL;
 	for (int i = 0; i < argc; i++) {
-		int one = ws_stats_file(o->sqlite ? file : argv[i], q);
+		int one = ws_stats_file(options->sqlite ? file : argv[i], request);
 
 		if (one == WS_OUTFILE_PIPE)
 			return WS_EXIT_PIPE;
@@ -350,26 +354,27 @@ static int make(const struct options *o, int argc, char **argv, struct ws_stats_
 }
 
 /* Names of the queries of --sql come after the reports of -r. */
-static void add_queries(const struct options *o, struct ws_user_reports *user,
+static void add_queries(const struct options *options, struct ws_user_reports *user,
 			const char ***reports, size_t *count)
 {
 	size_t cap = *count;
 
-	for (size_t i = 0; i < o->sql.n; i++) {
+	for (size_t i = 0; i < options->sql.n; i++) {
 		ws_grow(*reports, cap, *count + 1);
-		(*reports)[(*count)++] = ws_strdup(ws_user_reports_sql(user, o->sql.v[i]));
+		(*reports)[(*count)++] = ws_strdup(ws_user_reports_sql(user, options->sql.v[i]));
 	}
 }
 
-static int reports_of(const struct options *o, int argc, char **argv, struct ws_user_reports *user)
+static int reports_of(const struct options *options, int argc, char **argv,
+		      struct ws_user_reports *user)
 {
 	const char **reports, **formats, **outputs;
-	struct ws_stats_request q = {
-		.filter_time = o->filter_time,
-		.filter_nvtx = o->filter_nvtx,
-		.quiet = o->quiet,
-		.verbose = o->verbose,
-		.overwrite = o->force_overwrite,
+	struct ws_stats_request request = {
+		.filter_time = options->filter_time,
+		.filter_nvtx = options->filter_nvtx,
+		.quiet = options->quiet,
+		.verbose = options->verbose,
+		.overwrite = options->force_overwrite,
 		.several = argc > 1,
 		.user = user,
 	};
@@ -379,43 +384,46 @@ static int reports_of(const struct options *o, int argc, char **argv, struct ws_
 		ws_say("stats: no report file is given; 'warpsight stats FILE' summarises one");
 		return WS_EXIT_USAGE;
 	}
-	split(&o->reports, &reports, &q.report_count);
-	split(&o->formats, &formats, &q.format_count);
-	split_outputs(&o->outputs, &outputs, &q.output_count);
-	add_queries(o, user, &reports, &q.report_count);
-	repeat_last(&reports, &q.report_count,
-		    q.format_count > q.output_count ? q.format_count : q.output_count);
-	q.reports = reports;
-	q.formats = formats;
-	q.outputs = outputs;
-	rc = make(o, argc, argv, &q);
-	drop(reports, q.report_count);
-	drop(formats, q.format_count);
-	drop(outputs, q.output_count);
+	split(&options->reports, &reports, &request.report_count);
+	split(&options->formats, &formats, &request.format_count);
+	split_outputs(&options->outputs, &outputs, &request.output_count);
+	add_queries(options, user, &reports, &request.report_count);
+	repeat_last(&reports, &request.report_count,
+		    request.format_count > request.output_count ? request.format_count
+								: request.output_count);
+	request.reports = reports;
+	request.formats = formats;
+	request.outputs = outputs;
+	rc = make(options, argc, argv, &request);
+	drop(reports, request.report_count);
+	drop(formats, request.format_count);
+	drop(outputs, request.output_count);
 	return rc;
 }
 
 static int run(void *values, int argc, char **argv)
 {
-	const struct options *o = values;
+	const struct options *options = values;
 	struct ws_user_reports user = {0};
-	struct ws_err e;
+	struct ws_err err;
 	int rc = 0;
 
-	for (size_t i = 0; i < o->folders.n && !rc; i++)
-		rc = ws_user_reports_folder(&user, o->folders.v[i], &e);
+	for (size_t i = 0; i < options->folders.n && !rc; i++)
+		rc = ws_user_reports_folder(&user, options->folders.v[i], &err);
 	if (rc < 0) {
-		ws_say("stats: %s", e.msg);
+		ws_say("stats: %s", err.msg);
 		ws_user_reports_free(&user);
 		return WS_EXIT_USAGE;
 	}
-	if (o->help_reports)
-		rc = help_reports(*o->help_reports || !argc ? o->help_reports : argv[0], &user);
-	if (o->help_formats)
-		rc |= help_formats(*o->help_formats || !argc ? o->help_formats : argv[0]);
+	if (options->help_reports)
+		rc = help_reports(*options->help_reports || !argc ? options->help_reports : argv[0],
+				  &user);
+	if (options->help_formats)
+		rc |= help_formats(*options->help_formats || !argc ? options->help_formats
+								   : argv[0]);
 	rc = rc ? WS_EXIT_USAGE : 0;
-	if (!o->help_reports && !o->help_formats)
-		rc = reports_of(o, argc, argv, &user);
+	if (!options->help_reports && !options->help_formats)
+		rc = reports_of(options, argc, argv, &user);
 	ws_user_reports_free(&user);
 	return rc;
 }

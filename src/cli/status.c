@@ -11,18 +11,18 @@ struct status_opts {
 
 static int status_run(void *opts, int argc, char **argv)
 {
-	const struct status_opts *o = opts;
+	const struct status_opts *options = opts;
 
 	if (argc) {
 		ws_say("status takes no argument, but '%s' is given", argv[0]);
 		return WS_EXIT_USAGE;
 	}
-	if (!o->environment) {
+	if (!options->environment) {
 		ws_say("interactive sessions are not built yet, so there is no session to show; "
 		       "'warpsight status -e' checks the machine");
 		return WS_EXIT_USAGE;
 	}
-	return ws_doctor_show(o->json);
+	return ws_doctor_show(options->json);
 }
 
 static const struct ws_opt status_options[] = {

@@ -42,26 +42,26 @@ static int edit_distance(const char *a, size_t an, const char *b, size_t bn)
 	return above[bn];
 }
 
-void ws_nearest_try(struct ws_nearest *n, const char *name, size_t len)
+void ws_nearest_try(struct ws_nearest *nearest, const char *name, size_t len)
 {
-	size_t typed = strlen(n->word);
+	size_t typed = strlen(nearest->word);
 	int d;
 
-	if (typed >= 2 && typed < len && !strncmp(n->word, name, typed))
+	if (typed >= 2 && typed < len && !strncmp(nearest->word, name, typed))
 		d = 0;
 	else
-		d = edit_distance(n->word, typed, name, len);
-	if (!n->best || d < n->distance) {
-		n->best = name;
-		n->best_len = len;
-		n->distance = d;
+		d = edit_distance(nearest->word, typed, name, len);
+	if (!nearest->best || d < nearest->distance) {
+		nearest->best = name;
+		nearest->best_len = len;
+		nearest->distance = d;
 	}
 }
 
-bool ws_nearest_found(const struct ws_nearest *n)
+bool ws_nearest_found(const struct ws_nearest *nearest)
 {
-	int allowed = (int)strlen(n->word) / 3;
+	int allowed = (int)strlen(nearest->word) / 3;
 
-	return n->best && n->distance <= (allowed < 1 ? 1 : allowed) &&
-	       n->distance < (int)n->best_len;
+	return nearest->best && nearest->distance <= (allowed < 1 ? 1 : allowed) &&
+	       nearest->distance < (int)nearest->best_len;
 }

@@ -28,8 +28,8 @@ struct options {
 };
 
 struct work {
-	const struct options *o;
-	struct ws_report *r;
+	const struct options *options;
+	struct ws_report *report;
 	struct ws_modules *registry;
 	struct ws_module **module; /* by id in the report */
 	uint32_t modules;
@@ -43,15 +43,15 @@ struct work {
 	uint32_t kept; /* the frame being emitted keeps its earlier rows */
 };
 
-int ws_symbol_dirs(const struct ws_list *given, struct ws_list *out, struct ws_err *e)
+int ws_symbol_dirs(const struct ws_list *given, struct ws_list *out, struct ws_err *err)
 {
 	for (size_t i = 0; i < given->n; i++)
-		for (const char *p = given->v[i]; *p;) {
-			size_t n = strcspn(p, ",");
-			char *dir = ws_strndup(p, n);
+		for (const char *at = given->v[i]; *at;) {
+			size_t n = strcspn(at, ",");
+			char *dir = ws_strndup(at, n);
 			struct stat st;
 
-			p += n + (p[n] == ',');
+			at += n + (at[n] == ',');
 			if (!n) {
 				free(dir);
 				continue;
@@ -59,183 +59,191 @@ int ws_symbol_dirs(const struct ws_list *given, struct ws_list *out, struct ws_e
 			ws_grow(out->v, out->cap, out->n + 1);
 			out->v[out->n++] = dir;
 			if (stat(dir, &st))
-				return ws_fail_errno(e, "--symbols: cannot look into %s", dir);
+				return ws_fail_errno(err, "--symbols: cannot look into %s", dir);
 			if (!S_ISDIR(st.st_mode))
-				return ws_fail(e, "--symbols: %s is not a folder", dir);
+				return ws_fail(err, "--symbols: %s is not a folder", dir);
 		}
 	return 0;
 }
 
 /* ---- what the report has ---- */
 
-static bool is_same_boot(const struct ws_report *r)
+static bool is_same_boot(const struct ws_report *report)
 {
-	const char *recorded = ws_meta(r, "host.boot_id");
+	const char *recorded = ws_meta(report, "host.boot_id");
 	char now[64] = "";
-	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
 
-	if (f && !fgets(now, sizeof(now), f))
+	if (file && !fgets(now, sizeof(now), file))
 		now[0] = 0;
-	if (f)
-		fclose(f);
+	if (file)
+		fclose(file);
 	now[strcspn(now, "\n")] = 0;
 	return recorded && *now && !strcmp(now, recorded);
 }
 
-static int add_module(struct work *w, const uint64_t *v, struct ws_err *e)
+static int add_module(struct work *work, const uint64_t *values, struct ws_err *err)
 {
-	uint64_t id = v[ws_module_id];
-	struct ws_module *m;
+	uint64_t id = values[ws_module_id];
+	struct ws_module *module;
 
 	if (!id || id > UINT32_C(1) << 24)
-		return ws_fail(e, "%s is damaged: a module has number %llu", ws_report_path(w->r),
-			       (unsigned long long)id);
-	if (id > w->modules) {
-		w->module = ws_realloc(w->module, (id + 1) * sizeof(*w->module));
-		memset(w->module + w->modules + 1, 0, (id - w->modules) * sizeof(*w->module));
-		w->modules = (uint32_t)id;
+		return ws_fail(err, "%s is damaged: a module has number %llu",
+			       ws_report_path(work->report), (unsigned long long)id);
+	if (id > work->modules) {
+		work->module = ws_realloc(work->module, (id + 1) * sizeof(*work->module));
+		memset(work->module + work->modules + 1, 0,
+		       (id - work->modules) * sizeof(*work->module));
+		work->modules = (uint32_t)id;
 	}
-	m = ws_modules_recorded(w->registry, (enum ws_module_kind)v[ws_module_kind],
-				ws_report_string(w->r, (uint32_t)v[ws_module_path], NULL),
-				ws_report_string(w->r, (uint32_t)v[ws_module_build_id], NULL),
-				v[ws_module_size], w->same_boot);
-	w->module[id] = m;
+	module = ws_modules_recorded(
+		work->registry, (enum ws_module_kind)values[ws_module_kind],
+		ws_report_string(work->report, (uint32_t)values[ws_module_path], NULL),
+		ws_report_string(work->report, (uint32_t)values[ws_module_build_id], NULL),
+		values[ws_module_size], work->same_boot);
+	work->module[id] = module;
 	return 0;
 }
 
-static int read_modules(struct work *w, struct ws_err *e)
+static int read_modules(struct work *work, struct ws_err *err)
 {
-	struct ws_cursor *c = ws_cursor_open(w->r, WS_TABLE_module, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(work->report, WS_TABLE_module, 0, UINT64_MAX);
+	const uint64_t *values;
 	int rc = 0;
 
-	w->module = ws_calloc(1, sizeof(*w->module));
-	while (!rc && ws_cursor_next(c, &v))
-		rc = add_module(w, v, e);
-	ws_cursor_close(c);
+	work->module = ws_calloc(1, sizeof(*work->module));
+	while (!rc && ws_cursor_next(cursor, &values))
+		rc = add_module(work, values, err);
+	ws_cursor_close(cursor);
 	return rc;
 }
 
 /* What earlier sets say: the highest set of a frame counts, and its function is the row with the
  * greatest depth. */
-static void read_symbols(struct work *w)
+static void read_symbols(struct work *work)
 {
-	struct ws_cursor *c = ws_cursor_open(w->r, WS_TABLE_symbol, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(work->report, WS_TABLE_symbol, 0, UINT64_MAX);
+	const uint64_t *values;
 
-	while (ws_cursor_next(c, &v)) {
-		uint64_t f = v[ws_symbol_frame];
-		uint32_t set = (uint32_t)v[ws_symbol_set];
+	while (ws_cursor_next(cursor, &values)) {
+		uint64_t f = values[ws_symbol_frame];
+		uint32_t set = (uint32_t)values[ws_symbol_set];
 
-		w->set = set > w->set && set < UINT32_MAX ? set : w->set;
-		if (f > w->frames || set < w->set_of[f])
+		work->set = set > work->set && set < UINT32_MAX ? set : work->set;
+		if (f > work->frames || set < work->set_of[f])
 			continue;
-		if (set > w->set_of[f])
-			w->state[f] = 1;
-		w->set_of[f] = set;
-		if (v[ws_symbol_name])
-			w->state[f] = 2;
+		if (set > work->set_of[f])
+			work->state[f] = 1;
+		work->set_of[f] = set;
+		if (values[ws_symbol_name])
+			work->state[f] = 2;
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 }
 
-static int read_frames(struct work *w, struct ws_err *e)
+static int read_frames(struct work *work, struct ws_err *err)
 {
-	struct ws_cursor *c = ws_cursor_open(w->r, WS_TABLE_frame, 0, UINT64_MAX);
-	uint64_t most = ws_report_rows(w->r, WS_TABLE_frame);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(work->report, WS_TABLE_frame, 0, UINT64_MAX);
+	uint64_t most = ws_report_rows(work->report, WS_TABLE_frame);
+	const uint64_t *values;
 	int rc = 0;
 
-	w->frames = (uint32_t)(most < UINT32_MAX ? most : UINT32_MAX - 1);
-	w->state = ws_calloc((size_t)w->frames + 1, 1);
-	w->set_of = ws_calloc((size_t)w->frames + 1, sizeof(*w->set_of));
-	read_symbols(w);
-	while (!rc && ws_cursor_next(c, &v)) {
-		uint64_t id = v[ws_frame_id], m = v[ws_frame_module];
+	work->frames = (uint32_t)(most < UINT32_MAX ? most : UINT32_MAX - 1);
+	work->state = ws_calloc((size_t)work->frames + 1, 1);
+	work->set_of = ws_calloc((size_t)work->frames + 1, sizeof(*work->set_of));
+	read_symbols(work);
+	while (!rc && ws_cursor_next(cursor, &values)) {
+		uint64_t id = values[ws_frame_id], m = values[ws_frame_module];
 
-		if (!id || id > w->frames) {
-			rc = ws_fail(e, "%s is damaged: a frame has number %llu",
-				     ws_report_path(w->r), (unsigned long long)id);
-		} else if (v[ws_frame_kind] != WS_FRAME_PYTHON &&
-			   (w->o->all || w->state[id] != 2)) {
-			ws_grow(w->wanted, w->cap, w->n + 1);
-			w->wanted[w->n++] =
-				(struct ws_wanted){m <= w->modules ? w->module[m] : NULL,
-						   v[ws_frame_address], (uint32_t)id,
-						   (uint8_t)v[ws_frame_kind]};
+		if (!id || id > work->frames) {
+			rc = ws_fail(err, "%s is damaged: a frame has number %llu",
+				     ws_report_path(work->report), (unsigned long long)id);
+		} else if (values[ws_frame_kind] != WS_FRAME_PYTHON &&
+			   (work->options->all || work->state[id] != 2)) {
+			ws_grow(work->wanted, work->cap, work->n + 1);
+			work->wanted[work->n++] =
+				(struct ws_wanted){m <= work->modules ? work->module[m] : NULL,
+						   values[ws_frame_address], (uint32_t)id,
+						   (uint8_t)values[ws_frame_kind]};
 		}
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 	return rc;
 }
 
 /* ---- what is added ---- */
 
-static void write_symbol(void *ctx, const struct ws_symbol *s)
+static void write_symbol(void *ctx, const struct ws_symbol *symbol)
 {
-	struct work *w = ctx;
-	struct ws_row_symbol row = {.frame = s->frame,
-				    .depth = s->depth,
-				    .set = w->set + 1,
-				    .line = s->line,
-				    .address = s->address};
+	struct work *work = ctx;
+	struct ws_row_symbol row = {.frame = symbol->frame,
+				    .depth = symbol->depth,
+				    .set = work->set + 1,
+				    .line = symbol->line,
+				    .address = symbol->address};
 
 	/* A frame that has rows without a name keeps them when there is no name now either; so does
 	 * a named one that is looked up again. */
-	if (!s->depth)
-		w->kept = !s->name && w->state[s->frame] ? s->frame : 0;
-	if (w->kept == s->frame)
+	if (!symbol->depth)
+		work->kept = !symbol->name && work->state[symbol->frame] ? symbol->frame : 0;
+	if (work->kept == symbol->frame)
 		return;
-	row.name = s->name ? ws_writer_string(w->writer, s->name, strlen(s->name)) : 0;
-	row.file = s->file ? ws_writer_string(w->writer, s->file, strlen(s->file)) : 0;
-	ws_writer_add(w->writer, WS_TABLE_symbol, &row);
+	row.name = symbol->name ? ws_writer_string(work->writer, symbol->name, strlen(symbol->name))
+				: 0;
+	row.file = symbol->file ? ws_writer_string(work->writer, symbol->file, strlen(symbol->file))
+				: 0;
+	ws_writer_add(work->writer, WS_TABLE_symbol, &row);
 }
 
 static void say_progress(void *ctx, uint64_t done, uint64_t all)
 {
-	struct work *w = ctx;
+	struct work *work = ctx;
 
-	if (!w->o->quiet && isatty(STDERR_FILENO))
+	if (!work->options->quiet && isatty(STDERR_FILENO))
 		fprintf(stderr, "\rwarpsight: %llu of %llu places%s", (unsigned long long)done,
 			(unsigned long long)all, done == all ? "\n" : "");
 }
 
-static uint64_t session_second(const struct ws_report *r)
+static uint64_t session_second(const struct ws_report *report)
 {
-	const char *text = ws_meta(r, "session.start_epoch_ns");
+	const char *text = ws_meta(report, "session.start_epoch_ns");
 
 	return text ? strtoull(text, NULL, 10) / 1000000000u : 0;
 }
 
-static int work(struct work *w, const char *path, struct ws_symbol_result *result, struct ws_err *e)
+static int work(struct work *work_w, const char *path, struct ws_symbol_result *result,
+		struct ws_err *err)
 {
 	struct ws_list dirs = {0};
-	struct ws_symbol_opts opts = {.lines = w->o->source_info};
-	int rc = ws_symbol_dirs(&w->o->symbols, &dirs, e);
+	struct ws_symbol_opts opts = {.lines = work_w->options->source_info};
+	int rc = ws_symbol_dirs(&work_w->options->symbols, &dirs, err);
 
-	w->r = rc ? NULL : ws_report_open(path, e);
-	rc = w->r ? 0 : -1;
+	work_w->report = rc ? NULL : ws_report_open(path, err);
+	rc = work_w->report ? 0 : -1;
 	if (!rc) {
-		w->same_boot = is_same_boot(w->r);
+		work_w->same_boot = is_same_boot(work_w->report);
 		opts.dirs = dirs.v;
 		opts.dirs_n = dirs.n;
-		opts.kernel = w->same_boot;
+		opts.kernel = work_w->same_boot;
 		/* A perf map may be written to until its process ends, which the report knows
 		 * better than its file; without the boot none can be the right one. */
-		opts.since_s = w->same_boot ? session_second(w->r) : UINT64_MAX;
-		opts.until_s =
-			opts.since_s + (ws_time_last(w->r) - ws_time_zero(w->r)) / 1000000000u + 5;
-		rc = read_modules(w, e) || read_frames(w, e) ? -1 : 0;
+		opts.since_s = work_w->same_boot ? session_second(work_w->report) : UINT64_MAX;
+		opts.until_s = opts.since_s +
+			       (ws_time_last(work_w->report) - ws_time_zero(work_w->report)) /
+				       1000000000u +
+			       5;
+		rc = read_modules(work_w, err) || read_frames(work_w, err) ? -1 : 0;
 	}
-	if (!rc && w->n) {
-		w->writer = ws_writer_append(path, e);
-		rc = w->writer ? 0 : -1;
+	if (!rc && work_w->n) {
+		work_w->writer = ws_writer_append(path, err);
+		rc = work_w->writer ? 0 : -1;
 	}
-	if (!rc && w->n) {
-		ws_symbolise(w->wanted, w->n, &opts, write_symbol, say_progress, w, result);
-		rc = ws_writer_close(w->writer, e);
+	if (!rc && work_w->n) {
+		ws_symbolise(work_w->wanted, work_w->n, &opts, write_symbol, say_progress, work_w,
+			     result);
+		rc = ws_writer_close(work_w->writer, err);
 	}
-	ws_report_close(w->r);
+	ws_report_close(work_w->report);
 	for (size_t i = 0; i < dirs.n; i++)
 		free((char *)dirs.v[i]);
 	free(dirs.v);
@@ -244,9 +252,9 @@ static int work(struct work *w, const char *path, struct ws_symbol_result *resul
 
 static int run(void *values, int argc, char **argv)
 {
-	struct work w = {.o = values, .registry = ws_modules_new()};
+	struct work work_w = {.options = values, .registry = ws_modules_new()};
 	struct ws_symbol_result result = {0};
-	struct ws_err e;
+	struct ws_err err;
 	char *file;
 	int rc;
 
@@ -254,29 +262,29 @@ static int run(void *values, int argc, char **argv)
 		ws_say(argc ? "symbolize: one report file at a time, but %d are given"
 			    : "symbolize: no report file is given",
 		       argc);
-		ws_modules_free(w.registry);
+		ws_modules_free(work_w.registry);
 		return WS_EXIT_USAGE;
 	}
 	file = ws_report_operand(argv[0]);
-	rc = work(&w, file, &result, &e);
+	rc = work(&work_w, file, &result, &err);
 	if (rc)
-		ws_say("symbolize: %s", e.msg);
-	else if (!w.o->quiet && !w.n)
+		ws_say("symbolize: %s", err.msg);
+	else if (!work_w.options->quiet && !work_w.n)
 		ws_say("%s: nothing is left to be named", file);
-	else if (!w.o->quiet)
+	else if (!work_w.options->quiet)
 		ws_say("%s: %llu of %llu places named", file, (unsigned long long)result.named,
 		       (unsigned long long)result.frames);
-	if (!rc && !w.o->quiet && result.split)
+	if (!rc && !work_w.options->quiet && result.split)
 		ws_say("%s: %llu compilation units are without inlined functions: their .dwo files "
 		       "are not where the compiler left "
 		       "them",
 		       file, (unsigned long long)result.split);
 	free(file);
-	free(w.module);
-	free(w.wanted);
-	free(w.state);
-	free(w.set_of);
-	ws_modules_free(w.registry);
+	free(work_w.module);
+	free(work_w.wanted);
+	free(work_w.state);
+	free(work_w.set_of);
+	ws_modules_free(work_w.registry);
 	return rc ? WS_EXIT_FAIL : WS_EXIT_OK;
 }
 

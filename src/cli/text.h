@@ -24,7 +24,7 @@ const struct ws_command *ws_command_find(const char *name);
 const struct ws_later *ws_later_find(const char *name);
 
 void ws_help_overview(struct ws_text *out, int width);
-void ws_help_command(struct ws_text *out, const struct ws_command *c, int width);
+void ws_help_command(struct ws_text *out, const struct ws_command *command, int width);
 void ws_man_page(struct ws_text *out);
 void ws_bash_completion(struct ws_text *out);
 
@@ -36,12 +36,12 @@ void ws_bash_completion(struct ws_text *out);
 void ws_wrap(struct ws_text *out, const char *text, int at, int indent, int width);
 
 /* "  -o, --output=NAME" and the like, without the leading blanks. */
-void ws_opt_spelling(struct ws_text *out, const struct ws_opt *o);
+void ws_opt_spelling(struct ws_text *out, const struct ws_opt *option);
 
 /* The option's help with its values, default and repetition, as one paragraph. */
-void ws_opt_explanation(struct ws_text *out, const struct ws_opt *o);
+void ws_opt_explanation(struct ws_text *out, const struct ws_opt *option);
 /* "--a, --b": the options of a command that are known and not there; false when there are none. */
-bool ws_later_names(struct ws_text *out, const struct ws_command *c);
+bool ws_later_names(struct ws_text *out, const struct ws_command *command);
 
 /* Next word of a comma-separated list with an optional part after '|': its length, 0 at the end.
  * *later is set once past the '|'. */
@@ -56,9 +56,9 @@ struct ws_nearest {
 };
 
 /* Offer a candidate of `len` bytes. */
-void ws_nearest_try(struct ws_nearest *n, const char *name, size_t len);
+void ws_nearest_try(struct ws_nearest *nearest, const char *name, size_t len);
 /* Is the best one near enough to be worth naming? */
-bool ws_nearest_found(const struct ws_nearest *n);
+bool ws_nearest_found(const struct ws_nearest *nearest);
 
 /* Columns of the terminal on standard output, between 40 and 120; 80 when it is not a terminal. */
 int ws_output_width(void);

@@ -29,31 +29,31 @@ static const struct ws_opt opts[] = {
 
 static int run(void *values, int argc, char **argv)
 {
-	const struct options *o = values;
-	struct ws_view_request q = {.files = (const char *const *)argv,
-				    .n = (size_t)argc,
-				    .open = !o->no_open,
-				    .remote_hint = o->remote_hint};
-	struct ws_err e;
+	const struct options *options = values;
+	struct ws_view_request request = {.files = (const char *const *)argv,
+					  .n = (size_t)argc,
+					  .open = !options->no_open,
+					  .remote_hint = options->remote_hint};
+	struct ws_err err;
 
 	/* What stands before the operands tells whether "--" was given: without it options of
 	 * COMMAND would have been taken for ours. */
-	if (o->record && (!argc || strcmp(argv[-1], "--"))) {
+	if (options->record && (!argc || strcmp(argv[-1], "--"))) {
 		ws_say("--record: put the command behind two dashes: warpsight view --record -- "
 		       "COMMAND [ARG...]");
 		return WS_EXIT_USAGE;
 	}
-	if (o->record) {
-		q.record = argv;
-		q.n = 0;
+	if (options->record) {
+		request.record = argv;
+		request.n = 0;
 	}
-	if (o->port < 0 || o->port > 65535) {
-		ws_say("--port: %lld is not a port", (long long)o->port);
+	if (options->port < 0 || options->port > 65535) {
+		ws_say("--port: %lld is not a port", (long long)options->port);
 		return WS_EXIT_USAGE;
 	}
-	q.port = (int)o->port;
-	if (ws_view_serve(&q, &e) < 0) {
-		ws_say("%s", e.msg);
+	request.port = (int)options->port;
+	if (ws_view_serve(&request, &err) < 0) {
+		ws_say("%s", err.msg);
 		return WS_EXIT_FAIL;
 	}
 	return WS_EXIT_OK;

@@ -36,11 +36,12 @@ struct ws_py_memory {
 };
 #define WS_PY_PIECES 64 /* at most so many in one call of read */
 
-static inline bool ws_py_read(const struct ws_py_memory *m, uint64_t from, void *to, size_t bytes)
+static inline bool ws_py_read(const struct ws_py_memory *memory, uint64_t from, void *to,
+			      size_t bytes)
 {
-	struct ws_py_piece p = {from, to, bytes};
+	struct ws_py_piece piece = {from, to, bytes};
 
-	return m->read(m->ctx, &p, 1) == 1;
+	return memory->read(memory->ctx, &piece, 1) == 1;
 }
 
 /* ---- layout ---- */
@@ -56,12 +57,14 @@ enum ws_py_chain {
 	X(runtime_interpreters)                                                                  \
 	X(runtime_gil)                                                                           \
 	X(interp_next)                                                                           \
-	X(interp_threads) X(interp_gil) X(gil_holder) X(gil_locked) X(thread_next)               \
-		X(thread_interp) X(thread_frame) X(thread_pthread) X(thread_tid) X(cframe_frame) \
-			X(frame_previous) X(frame_code) X(frame_at) X(frame_owner) X(code_name)  \
-				X(code_qualname) X(code_file) X(code_first_line) X(code_table)   \
-					X(code_start) X(bytes_size) X(bytes_data) X(text_length) \
-						X(text_state) X(text_ascii) X(text_compact)
+	X(interp_threads)                                                                        \
+	X(interp_gil)                                                                            \
+	X(gil_holder) X(gil_locked) X(thread_next) X(thread_interp) X(thread_frame)              \
+		X(thread_pthread) X(thread_tid) X(cframe_frame) X(frame_previous) X(frame_code)  \
+			X(frame_at) X(frame_owner) X(code_name) X(code_qualname) X(code_file)    \
+				X(code_first_line) X(code_table) X(code_start) X(bytes_size)     \
+					X(bytes_data) X(text_length) X(text_state) X(text_ascii) \
+						X(text_compact)
 
 struct ws_py_layout {
 	uint16_t version; /* 0x030b for 3.11 */
@@ -77,7 +80,8 @@ bool ws_py_layout_of(uint16_t version, struct ws_py_layout *out);
 /* From what lies at _PyRuntime: 3.13 and later. False when it is no description, or one with
  * impossible offsets. */
 #define WS_PY_OFFSETS_BYTES 800
-bool ws_py_layout_read(const struct ws_py_memory *m, uint64_t runtime, struct ws_py_layout *out);
+bool ws_py_layout_read(const struct ws_py_memory *memory, uint64_t runtime,
+		       struct ws_py_layout *out);
 
 /* ---- the interpreter ---- */
 
@@ -89,15 +93,16 @@ struct ws_py_thread {
 
 /* Its threads, at most `most`; the interpreters one after the other. 0 when there are none yet, or
  * nothing that can be one. */
-size_t ws_py_threads(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t runtime,
-		     struct ws_py_thread *out, size_t most);
+size_t ws_py_threads(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+		     uint64_t runtime, struct ws_py_thread *out, size_t most);
 /* The thread state that holds the GIL of the first interpreter; 0 when nobody does, or there is
  * none. */
-uint64_t ws_py_gil_holder(const struct ws_py_layout *l, const struct ws_py_memory *m,
+uint64_t ws_py_gil_holder(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
 			  uint64_t runtime);
 /* Does what lies there look like an interpreter of this layout? False also while it is being made.
  */
-bool ws_py_check(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t runtime);
+bool ws_py_check(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+		 uint64_t runtime);
 
 /* ---- frames ---- */
 
@@ -128,8 +133,9 @@ struct ws_py_walk {
  * The frames of the thread whose state is at `state`, from the innermost outwards, at most `most`;
  * returns how many. *truncated is set when there are more, or when a frame could not be read.
  */
-size_t ws_py_walk(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state,
-		  struct ws_py_walk *w, struct ws_py_frame *out, size_t most, bool *truncated);
+size_t ws_py_walk(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+		  uint64_t state, struct ws_py_walk *walk, struct ws_py_frame *out, size_t most,
+		  bool *truncated);
 
 /*
  * The frames that a walk makes of the steps along the chain, from the innermost on: `code` and `at`
@@ -141,10 +147,10 @@ struct ws_py_taken {
 	struct ws_py_frame *out;
 	size_t n, entry; /* zero to begin with */
 };
-void ws_py_take(const struct ws_py_layout *l, struct ws_py_taken *t, uint64_t code, int32_t at,
-		uint32_t owner);
+void ws_py_take(const struct ws_py_layout *layout, struct ws_py_taken *taken, uint64_t code,
+		int32_t at, uint32_t owner);
 /* Byte offset of the instruction that a frame object (to 3.10) is at. */
-int32_t ws_py_object_at(const struct ws_py_layout *l, int32_t index);
+int32_t ws_py_object_at(const struct ws_py_layout *layout, int32_t index);
 
 /* ---- code objects ---- */
 
@@ -159,7 +165,7 @@ struct ws_py_code_key {
 /* Keys of `n` code objects (at most WS_PY_PIECES) in one read; returns how many came out. `raw` is
  * room for n * WS_PY_KEY_BYTES. */
 #define WS_PY_KEY_BYTES 128
-size_t ws_py_code_keys(const struct ws_py_layout *l, const struct ws_py_memory *m,
+size_t ws_py_code_keys(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
 		       const uint64_t *code, size_t n, struct ws_py_code_key *out, void *raw);
 
 #define WS_PY_NAME_BYTES 512
@@ -176,11 +182,11 @@ struct ws_py_code {
 	char file[WS_PY_FILE_BYTES];
 };
 /* False when there is no code object at `code`. */
-bool ws_py_code_read(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t code,
-		     struct ws_py_code *out);
+bool ws_py_code_read(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+		     uint64_t code, struct ws_py_code *out);
 /* A str object as UTF-8; cut at `room`. Returns its length, or -1 when there is none at `text`. */
-int ws_py_text(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t text, char *out,
-	       size_t room);
+int ws_py_text(const struct ws_py_layout *layout, const struct ws_py_memory *memory, uint64_t text,
+	       char *out, size_t room);
 
 /* The source line of the instruction at byte offset `at`; `first_line` before the first
  * instruction, 0 when the code has no line there. */

@@ -39,15 +39,15 @@ static int32_t line_ranges(int32_t line, const uint8_t *t, size_t n, int32_t at)
 }
 
 struct bytes {
-	const uint8_t *p, *end;
+	const uint8_t *bytes, *end;
 };
 
-static uint32_t varint(struct bytes *b)
+static uint32_t varint(struct bytes *bytes)
 {
 	uint32_t v = 0;
 
-	for (unsigned shift = 0; b->p < b->end; shift += 6) {
-		uint8_t c = *b->p++;
+	for (unsigned shift = 0; bytes->bytes < bytes->end; shift += 6) {
+		uint8_t c = *bytes->bytes++;
 
 		if (shift < 30)
 			v |= (uint32_t)(c & 63) << shift;
@@ -57,50 +57,50 @@ static uint32_t varint(struct bytes *b)
 	return v;
 }
 
-static int32_t signed_varint(struct bytes *b)
+static int32_t signed_varint(struct bytes *bytes)
 {
-	uint32_t v = varint(b);
+	uint32_t v = varint(bytes);
 
 	return v & 1 ? -(int32_t)(v >> 1) : (int32_t)(v >> 1);
 }
 
 /* The step of one entry's line; reads over its columns. False: the entry has no line. */
-static bool entry_step(struct bytes *b, unsigned form, int32_t *step)
+static bool entry_step(struct bytes *bytes, unsigned form, int32_t *step)
 {
 	*step = 0;
 	switch (form) {
 	case 15:
 		return false;
 	case 14:
-		*step = signed_varint(b);
-		varint(b);
-		varint(b);
-		varint(b);
+		*step = signed_varint(bytes);
+		varint(bytes);
+		varint(bytes);
+		varint(bytes);
 		return true;
 	case 13:
-		*step = signed_varint(b);
+		*step = signed_varint(bytes);
 		return true;
 	case 10:
 	case 11:
 	case 12:
 		*step = (int32_t)form - 10;
-		b->p += 2;
+		bytes->bytes += 2;
 		return true;
 	default:
-		b->p += 1;
+		bytes->bytes += 1;
 		return true;
 	}
 }
 
 static int32_t line_locations(int32_t line, const uint8_t *t, size_t n, int32_t at)
 {
-	struct bytes b = {t, t + n};
+	struct bytes bytes = {t, t + n};
 	int64_t end = 0, l = line;
 
-	while (b.p < b.end) {
-		uint8_t head = *b.p++;
+	while (bytes.bytes < bytes.end) {
+		uint8_t head = *bytes.bytes++;
 		int32_t step;
-		bool has = entry_step(&b, head >> 3 & 15, &step);
+		bool has = entry_step(&bytes, head >> 3 & 15, &step);
 
 		end += 2 * ((head & 7) + 1);
 		l += step;

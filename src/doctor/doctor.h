@@ -26,17 +26,18 @@ struct ws_finding {
 
 struct ws_check {
 	const char *name;
-	void (*look)(struct ws_finding *f);
+	void (*look)(struct ws_finding *finding);
 };
 
 extern const struct ws_check ws_checks[]; /* ended by an entry without a name */
 
-void ws_finding_free(struct ws_finding *f);
+void ws_finding_free(struct ws_finding *finding);
 
 /* For checks. Set or worsen the health and add a sentence to what was found. */
-void ws_found(struct ws_finding *f, enum ws_health health, const char *fmt, ...) WS_PRINTF(3, 4);
+void ws_found(struct ws_finding *finding, enum ws_health health, const char *fmt, ...)
+	WS_PRINTF(3, 4);
 /* Add a sentence to the fix. */
-void ws_fix(struct ws_finding *f, const char *fmt, ...) WS_PRINTF(2, 3);
+void ws_fix(struct ws_finding *finding, const char *fmt, ...) WS_PRINTF(2, 3);
 
 /* First `n` - 1 bytes of a small file, without the newline at the end. False when it cannot be
  * read; errno says why. */
@@ -57,27 +58,27 @@ int ws_try_perf(unsigned type, unsigned long config, int pid, int cpu);
 bool ws_in_child(void (*work)(int fd, void *arg), void *arg, unsigned seconds, struct ws_text *out);
 
 /* The checks, by file. */
-void ws_look_kernel(struct ws_finding *f);
-void ws_look_clock(struct ws_finding *f);
-void ws_look_perf(struct ws_finding *f);
-void ws_look_bpf(struct ws_finding *f);
-void ws_look_tracefs(struct ws_finding *f);
-void ws_look_ptrace(struct ws_finding *f);
-void ws_look_proc(struct ws_finding *f);
-void ws_look_seccomp(struct ws_finding *f);
-void ws_look_container(struct ws_finding *f);
-void ws_look_capabilities(struct ws_finding *f);
-void ws_look_shm(struct ws_finding *f);
-void ws_look_tmp(struct ws_finding *f);
-void ws_look_cwd(struct ws_finding *f);
-void ws_look_preload(struct ws_finding *f);
-void ws_look_limits(struct ws_finding *f);
-void ws_look_gpu(struct ws_finding *f);
-void ws_look_driver(struct ws_finding *f);
-void ws_look_cupti(struct ws_finding *f);
-void ws_look_nvml(struct ws_finding *f);
-void ws_look_counters(struct ws_finding *f);
-void ws_look_injection(struct ws_finding *f);
-void ws_look_cuda_environment(struct ws_finding *f);
+void ws_look_kernel(struct ws_finding *finding);
+void ws_look_clock(struct ws_finding *finding);
+void ws_look_perf(struct ws_finding *finding);
+void ws_look_bpf(struct ws_finding *finding);
+void ws_look_tracefs(struct ws_finding *finding);
+void ws_look_ptrace(struct ws_finding *finding);
+void ws_look_proc(struct ws_finding *finding);
+void ws_look_seccomp(struct ws_finding *finding);
+void ws_look_container(struct ws_finding *finding);
+void ws_look_capabilities(struct ws_finding *finding);
+void ws_look_shm(struct ws_finding *finding);
+void ws_look_tmp(struct ws_finding *finding);
+void ws_look_cwd(struct ws_finding *finding);
+void ws_look_preload(struct ws_finding *finding);
+void ws_look_limits(struct ws_finding *finding);
+void ws_look_gpu(struct ws_finding *finding);
+void ws_look_driver(struct ws_finding *finding);
+void ws_look_cupti(struct ws_finding *finding);
+void ws_look_nvml(struct ws_finding *finding);
+void ws_look_counters(struct ws_finding *finding);
+void ws_look_injection(struct ws_finding *finding);
+void ws_look_cuda_environment(struct ws_finding *finding);
 
 #endif

@@ -25,15 +25,15 @@ enum { CAPABILITY_SYS_ADMIN = 21, PATIENCE_S = 15 };
 
 static int count_devices(void)
 {
-	DIR *d = opendir("/dev");
+	DIR *dir = opendir("/dev");
 	struct dirent *entry;
 	int n = 0;
 
-	while (d && (entry = readdir(d)))
+	while (dir && (entry = readdir(dir)))
 		n += !strncmp(entry->d_name, "nvidia", 6) &&
 		     isdigit((unsigned char)entry->d_name[6]);
-	if (d)
-		closedir(d);
+	if (dir)
+		closedir(dir);
 	return n;
 }
 
@@ -43,7 +43,7 @@ static bool driver_loaded(void)
 }
 
 /* Models of the GPUs that the driver knows, as /proc tells without touching them. */
-static void add_models(struct ws_finding *f)
+static void add_models(struct ws_finding *finding)
 {
 	char text[4096];
 	glob_t g;
@@ -52,37 +52,38 @@ static void add_models(struct ws_finding *f)
 		return;
 	for (size_t i = 0; i < g.gl_pathc; i++) {
 		size_t len;
-		const char *s;
+		const char *word;
 
 		if (ws_read_small(g.gl_pathv[i], text, sizeof(text)) &&
-		    (s = ws_line_after(text, "Model", &len)))
-			ws_found(f, WS_HEALTH_OK, "%.*s", (int)len, s);
+		    (word = ws_line_after(text, "Model", &len)))
+			ws_found(finding, WS_HEALTH_OK, "%.*s", (int)len, word);
 	}
 	globfree(&g);
 }
 
-void ws_look_gpu(struct ws_finding *f)
+void ws_look_gpu(struct ws_finding *finding)
 {
 	int n = count_devices();
 
 	if (!n && !driver_loaded()) {
-		ws_found(f, WS_HEALTH_MISSING,
+		ws_found(finding, WS_HEALTH_MISSING,
 			 "no NVIDIA GPU: there is neither /dev/nvidia0 nor a driver");
-		ws_fix(f, "nothing to do where there is no GPU; in a container: docker run --gpus "
-			  "all");
+		ws_fix(finding,
+		       "nothing to do where there is no GPU; in a container: docker run --gpus "
+		       "all");
 		return;
 	}
 	if (!n) {
-		ws_found(f, WS_HEALTH_MISSING, "the driver is loaded, but /dev has no GPU");
-		ws_fix(f,
+		ws_found(finding, WS_HEALTH_MISSING, "the driver is loaded, but /dev has no GPU");
+		ws_fix(finding,
 		       "in a container: docker run --gpus all; else as root: nvidia-modprobe -c 0");
 		return;
 	}
-	ws_found(f, WS_HEALTH_OK, "%d in /dev", n);
-	add_models(f);
+	ws_found(finding, WS_HEALTH_OK, "%d in /dev", n);
+	add_models(finding);
 	if (access("/dev/nvidiactl", R_OK | W_OK)) {
-		ws_found(f, WS_HEALTH_DEGRADED, "/dev/nvidiactl: %s", strerror(errno));
-		ws_fix(f, "become a member of the group that owns /dev/nvidia*");
+		ws_found(finding, WS_HEALTH_DEGRADED, "/dev/nvidiactl: %s", strerror(errno));
+		ws_fix(finding, "become a member of the group that owns /dev/nvidia*");
 	}
 }
 
@@ -119,7 +120,7 @@ static void probe_cuda(int fd, void *arg)
 		dprintf(fd, ", CUDA %d.%d", v / 1000, v % 1000 / 10);
 }
 
-void ws_look_driver(struct ws_finding *f)
+void ws_look_driver(struct ws_finding *finding)
 {
 	struct ws_text said = {0};
 	char text[512];
@@ -127,23 +128,23 @@ void ws_look_driver(struct ws_finding *f)
 
 	if (ws_read_small("/proc/driver/nvidia/version", text, sizeof(text))) {
 		size_t len;
-		const char *s = ws_line_after(text, "NVRM version", &len);
+		const char *word = ws_line_after(text, "NVRM version", &len);
 
-		ws_found(f, WS_HEALTH_OK, "%.*s", s ? (int)len : 64, s ? s : text);
+		ws_found(finding, WS_HEALTH_OK, "%.*s", word ? (int)len : 64, word ? word : text);
 	} else {
-		ws_found(f, WS_HEALTH_MISSING,
+		ws_found(finding, WS_HEALTH_MISSING,
 			 "the kernel has no NVIDIA driver (/proc/driver/nvidia/version: %s)",
 			 strerror(errno));
 	}
 	well = ws_in_child(probe_cuda, NULL, PATIENCE_S, &said);
 	if (said.len)
-		ws_found(f, well ? WS_HEALTH_OK : WS_HEALTH_MISSING, "%s%s", said.s,
+		ws_found(finding, well ? WS_HEALTH_OK : WS_HEALTH_MISSING, "%s%s", said.text,
 			 well ? "" : ", which crashed or hung when asked its version");
 	else
-		ws_found(f, WS_HEALTH_MISSING, "libcuda.so.1 does not open");
-	if (f->health && count_devices())
-		ws_fix(f, "install the NVIDIA driver's libraries; in a container: docker run "
-			  "--gpus all");
+		ws_found(finding, WS_HEALTH_MISSING, "libcuda.so.1 does not open");
+	if (finding->health && count_devices())
+		ws_fix(finding, "install the NVIDIA driver's libraries; in a container: docker run "
+				"--gpus all");
 	ws_text_free(&said);
 }
 
@@ -170,20 +171,20 @@ static void probe_nvml(int fd, void *arg)
 		dprintf(fd, ", driver %s", version);
 }
 
-void ws_look_nvml(struct ws_finding *f)
+void ws_look_nvml(struct ws_finding *finding)
 {
 	struct ws_text said = {0};
 	bool well = ws_in_child(probe_nvml, NULL, PATIENCE_S, &said);
 
 	if (!said.len)
-		ws_found(f, WS_HEALTH_MISSING, "libnvidia-ml.so.1 does not open");
+		ws_found(finding, WS_HEALTH_MISSING, "libnvidia-ml.so.1 does not open");
 	else if (well)
-		ws_found(f, WS_HEALTH_OK, "%s", said.s);
+		ws_found(finding, WS_HEALTH_OK, "%s", said.text);
 	else
-		ws_found(f, WS_HEALTH_MISSING, "%s; it gave no version", said.s);
-	if (f->health && count_devices())
-		ws_fix(f, "install the driver's libraries; in a container: "
-			  "NVIDIA_DRIVER_CAPABILITIES=compute,utility");
+		ws_found(finding, WS_HEALTH_MISSING, "%s; it gave no version", said.text);
+	if (finding->health && count_devices())
+		ws_fix(finding, "install the driver's libraries; in a container: "
+				"NVIDIA_DRIVER_CAPABILITIES=compute,utility");
 	ws_text_free(&said);
 }
 
@@ -192,15 +193,15 @@ struct candidates {
 	size_t n, cap;
 };
 
-static void add_glob(struct candidates *c, const char *root, const char *pattern)
+static void add_glob(struct candidates *candidates, const char *root, const char *pattern)
 {
 	char *all = ws_format("%s/%s", root, pattern);
 	glob_t g;
 
 	if (*root && !glob(all, 0, NULL, &g)) {
 		for (size_t i = g.gl_pathc; i-- > 0;) { /* the highest version first */
-			ws_grow(c->v, c->cap, c->n + 1);
-			c->v[c->n++] = ws_strdup(g.gl_pathv[i]);
+			ws_grow(candidates->v, candidates->cap, candidates->n + 1);
+			candidates->v[candidates->n++] = ws_strdup(g.gl_pathv[i]);
 		}
 		globfree(&g);
 	}
@@ -208,7 +209,7 @@ static void add_glob(struct candidates *c, const char *root, const char *pattern
 }
 
 /* Where CUPTI is found: the loader's path, toolkits, and what Python packages bring. */
-static void find_cupti(struct candidates *c)
+static void find_cupti(struct candidates *candidates)
 {
 	static const char *const plain[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8",
 					    "libcupti.so"};
@@ -216,31 +217,32 @@ static void find_cupti(struct candidates *c)
 	static const char *const pythons[] = {"VIRTUAL_ENV", "CONDA_PREFIX"};
 
 	for (size_t i = 0; i < WS_COUNT(plain); i++) {
-		ws_grow(c->v, c->cap, c->n + 1);
-		c->v[c->n++] = ws_strdup(plain[i]);
+		ws_grow(candidates->v, candidates->cap, candidates->n + 1);
+		candidates->v[candidates->n++] = ws_strdup(plain[i]);
 	}
 	for (size_t i = 0; i < WS_COUNT(toolkits); i++)
 		if (getenv(toolkits[i])) {
-			add_glob(c, getenv(toolkits[i]), "extras/CUPTI/lib64/libcupti.so*");
-			add_glob(c, getenv(toolkits[i]), "lib64/libcupti.so*");
+			add_glob(candidates, getenv(toolkits[i]),
+				 "extras/CUPTI/lib64/libcupti.so*");
+			add_glob(candidates, getenv(toolkits[i]), "lib64/libcupti.so*");
 		}
 	for (size_t i = 0; i < WS_COUNT(pythons); i++)
 		if (getenv(pythons[i])) {
-			add_glob(c, getenv(pythons[i]), "lib/libcupti.so*");
-			add_glob(c, getenv(pythons[i]),
+			add_glob(candidates, getenv(pythons[i]), "lib/libcupti.so*");
+			add_glob(candidates, getenv(pythons[i]),
 				 "lib/python3*/site-packages/nvidia/cu*/lib/libcupti.so*");
 		}
-	add_glob(c, "/usr/local", "cuda*/extras/CUPTI/lib64/libcupti.so*");
-	add_glob(c, "/usr/local", "cuda*/lib64/libcupti.so*");
-	add_glob(c, "/usr", "lib/python3*/*-packages/nvidia/cu*/lib/libcupti.so*");
-	add_glob(c, "/usr/local", "lib/python3*/*-packages/nvidia/cu*/lib/libcupti.so*");
-	add_glob(c, "/opt", "nvidia/*/*/target-linux-*/libcupti.so*");
+	add_glob(candidates, "/usr/local", "cuda*/extras/CUPTI/lib64/libcupti.so*");
+	add_glob(candidates, "/usr/local", "cuda*/lib64/libcupti.so*");
+	add_glob(candidates, "/usr", "lib/python3*/*-packages/nvidia/cu*/lib/libcupti.so*");
+	add_glob(candidates, "/usr/local", "lib/python3*/*-packages/nvidia/cu*/lib/libcupti.so*");
+	add_glob(candidates, "/opt", "nvidia/*/*/target-linux-*/libcupti.so*");
 }
 
 static void probe_cupti(int fd, void *arg)
 {
-	struct candidates *c = arg;
-	void *h = open_first(fd, (const char *const *)c->v, c->n);
+	struct candidates *candidates = arg;
+	void *h = open_first(fd, (const char *const *)candidates->v, candidates->n);
 	int (*version)(uint32_t *);
 	uint32_t v = 0;
 
@@ -251,75 +253,76 @@ static void probe_cupti(int fd, void *arg)
 		dprintf(fd, ", version %u", v);
 }
 
-void ws_look_cupti(struct ws_finding *f)
+void ws_look_cupti(struct ws_finding *finding)
 {
-	struct candidates c = {0};
+	struct candidates candidates = {0};
 	struct ws_text said = {0};
 	bool well;
 
-	find_cupti(&c);
-	well = ws_in_child(probe_cupti, &c, PATIENCE_S, &said);
+	find_cupti(&candidates);
+	well = ws_in_child(probe_cupti, &candidates, PATIENCE_S, &said);
 	if (said.len)
-		ws_found(f, well ? WS_HEALTH_OK : WS_HEALTH_MISSING, "%s%s", said.s,
+		ws_found(finding, well ? WS_HEALTH_OK : WS_HEALTH_MISSING, "%s%s", said.text,
 			 well ? "" : ", which crashed or hung when asked its version");
 	else
-		ws_found(f, WS_HEALTH_MISSING,
+		ws_found(finding, WS_HEALTH_MISSING,
 			 "libcupti opens neither by the loader's path nor from a toolkit or a "
 			 "Python package");
 	if (!said.len && count_devices())
-		ws_fix(f, "install CUPTI (it is part of the CUDA toolkit) or set CUDA_HOME");
-	for (size_t i = 0; i < c.n; i++)
-		free(c.v[i]);
-	free(c.v);
+		ws_fix(finding, "install CUPTI (it is part of the CUDA toolkit) or set CUDA_HOME");
+	for (size_t i = 0; i < candidates.n; i++)
+		free(candidates.v[i]);
+	free(candidates.v);
 	ws_text_free(&said);
 }
 
-void ws_look_counters(struct ws_finding *f)
+void ws_look_counters(struct ws_finding *finding)
 {
 	char params[16384];
-	const char *s;
+	const char *text;
 	size_t len;
 
 	if (!ws_read_small("/proc/driver/nvidia/params", params, sizeof(params))) {
 		if (driver_loaded())
-			ws_found(f, WS_HEALTH_DEGRADED,
+			ws_found(finding, WS_HEALTH_DEGRADED,
 				 "cannot look: /proc/driver/nvidia/params: %s", strerror(errno));
 		else
-			ws_found(f, WS_HEALTH_MISSING, "no NVIDIA driver, no counters");
+			ws_found(finding, WS_HEALTH_MISSING, "no NVIDIA driver, no counters");
 		return;
 	}
-	s = ws_line_after(params, "RmProfilingAdminOnly", &len);
-	if (!s) {
-		ws_found(f, WS_HEALTH_DEGRADED,
+	text = ws_line_after(params, "RmProfilingAdminOnly", &len);
+	if (!text) {
+		ws_found(finding, WS_HEALTH_DEGRADED,
 			 "cannot look: the driver does not say whether counters are for "
 			 "administrators only");
 		return;
 	}
-	if (*s == '0') {
-		ws_found(f, WS_HEALTH_OK, "open to all users (RmProfilingAdminOnly is 0)");
+	if (*text == '0') {
+		ws_found(finding, WS_HEALTH_OK, "open to all users (RmProfilingAdminOnly is 0)");
 	} else if (ws_has_capability(CAPABILITY_SYS_ADMIN)) {
-		ws_found(f, WS_HEALTH_OK,
+		ws_found(finding, WS_HEALTH_OK,
 			 "for administrators only (RmProfilingAdminOnly is %c), and this is one",
-			 *s);
+			 *text);
 	} else {
-		ws_found(f, WS_HEALTH_MISSING,
-			 "for administrators only (RmProfilingAdminOnly is %c)", *s);
-		ws_fix(f, "as root: put 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' "
-			  "into /etc/modprobe.d/ and reboot; in a container: "
-			  "--cap-add SYS_ADMIN");
+		ws_found(finding, WS_HEALTH_MISSING,
+			 "for administrators only (RmProfilingAdminOnly is %c)", *text);
+		ws_fix(finding,
+		       "as root: put 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' "
+		       "into /etc/modprobe.d/ and reboot; in a container: "
+		       "--cap-add SYS_ADMIN");
 	}
 }
 
-void ws_look_injection(struct ws_finding *f)
+void ws_look_injection(struct ws_finding *finding)
 {
 	static const char *const names[] = {"CUDA_INJECTION64_PATH", "CUDA_INJECTION32_PATH",
 					    "NVTX_INJECTION64_PATH", "NVTX_INJECTION32_PATH"};
 	const char *tool = ws_gpu_tool(environ);
 
 	if (tool) {
-		ws_found(f, WS_HEALTH_DEGRADED,
+		ws_found(finding, WS_HEALTH_DEGRADED,
 			 "this was started under %s, which has the GPU to itself", tool);
-		ws_fix(f, "start warpsight without it");
+		ws_fix(finding, "start warpsight without it");
 	}
 
 	for (size_t i = 0; i < WS_COUNT(names); i++) {
@@ -327,29 +330,29 @@ void ws_look_injection(struct ws_finding *f)
 
 		if (!value || !*value)
 			continue;
-		ws_found(f, WS_HEALTH_DEGRADED,
+		ws_found(finding, WS_HEALTH_DEGRADED,
 			 "%s is set already (%.256s): two tools cannot both use it", names[i],
 			 value);
-		ws_fix(f, "unset %s", names[i]);
+		ws_fix(finding, "unset %s", names[i]);
 	}
-	if (!f->health)
-		ws_found(f, WS_HEALTH_OK, "no other tool's injection is set");
+	if (!finding->health)
+		ws_found(finding, WS_HEALTH_OK, "no other tool's injection is set");
 }
 
-void ws_look_cuda_environment(struct ws_finding *f)
+void ws_look_cuda_environment(struct ws_finding *finding)
 {
 	const char *blocking = getenv("CUDA_LAUNCH_BLOCKING"),
 		   *visible = getenv("CUDA_VISIBLE_DEVICES");
 
 	if (blocking && *blocking && strcmp(blocking, "0")) {
-		ws_found(f, WS_HEALTH_DEGRADED,
+		ws_found(finding, WS_HEALTH_DEGRADED,
 			 "CUDA_LAUNCH_BLOCKING is %.16s: every kernel launch waits for its kernel, "
 			 "and timings mislead",
 			 blocking);
-		ws_fix(f, "unset CUDA_LAUNCH_BLOCKING");
+		ws_fix(finding, "unset CUDA_LAUNCH_BLOCKING");
 	}
 	if (visible)
-		ws_found(f, WS_HEALTH_OK, "CUDA_VISIBLE_DEVICES is '%.64s'", visible);
-	if (!f->found.len)
-		ws_found(f, WS_HEALTH_OK, "none that distorts timings");
+		ws_found(finding, WS_HEALTH_OK, "CUDA_VISIBLE_DEVICES is '%.64s'", visible);
+	if (!finding->found.len)
+		ws_found(finding, WS_HEALTH_OK, "none that distorts timings");
 }

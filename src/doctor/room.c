@@ -62,98 +62,103 @@ static const char *tmp_dir(void)
 	return dir && *dir ? dir : "/tmp";
 }
 
-void ws_look_shm(struct ws_finding *f)
+void ws_look_shm(struct ws_finding *finding)
 {
 	char free_text[32], size_text[32];
-	struct statvfs v;
+	struct statvfs statvfs_v;
 	int error = try_file("/dev/shm", 4 * MIB);
 	uint64_t room;
 
-	f->needed = true;
+	finding->needed = true;
 	if (error) {
 		bool elsewhere = !try_file(tmp_dir(), 4 * MIB);
 
-		ws_found(f, elsewhere ? WS_HEALTH_DEGRADED : WS_HEALTH_MISSING,
+		ws_found(finding, elsewhere ? WS_HEALTH_DEGRADED : WS_HEALTH_MISSING,
 			 "/dev/shm cannot be used: %s", strerror(error));
 		if (elsewhere)
-			ws_found(f, WS_HEALTH_DEGRADED, "buffers go to %.256s, which may be slower",
-				 tmp_dir());
-		ws_fix(f, "mount a tmpfs on /dev/shm; in a container: docker run --shm-size=512m");
+			ws_found(finding, WS_HEALTH_DEGRADED,
+				 "buffers go to %.256s, which may be slower", tmp_dir());
+		ws_fix(finding,
+		       "mount a tmpfs on /dev/shm; in a container: docker run --shm-size=512m");
 		return;
 	}
-	if (statvfs("/dev/shm", &v)) {
-		ws_found(f, WS_HEALTH_DEGRADED, "the room in /dev/shm cannot be told: %s",
+	if (statvfs("/dev/shm", &statvfs_v)) {
+		ws_found(finding, WS_HEALTH_DEGRADED, "the room in /dev/shm cannot be told: %s",
 			 strerror(errno));
 		return;
 	}
-	room = (uint64_t)v.f_bavail * v.f_frsize;
-	ws_found(f, WS_HEALTH_OK, "%s free of %s in /dev/shm", human(room, free_text),
-		 human((uint64_t)v.f_blocks * v.f_frsize, size_text));
+	room = (uint64_t)statvfs_v.f_bavail * statvfs_v.f_frsize;
+	ws_found(finding, WS_HEALTH_OK, "%s free of %s in /dev/shm", human(room, free_text),
+		 human((uint64_t)statvfs_v.f_blocks * statvfs_v.f_frsize, size_text));
 	if (room / MIB < BUDGET_MIB) {
-		ws_found(f, WS_HEALTH_DEGRADED,
+		ws_found(finding, WS_HEALTH_DEGRADED,
 			 "that is less than the %d MiB that event buffers may take: bursts can "
 			 "lose events",
 			 BUDGET_MIB);
-		ws_fix(f, "docker run --shm-size=512m, or as root: mount -o remount,size=512m "
-			  "/dev/shm");
+		ws_fix(finding,
+		       "docker run --shm-size=512m, or as root: mount -o remount,size=512m "
+		       "/dev/shm");
 	}
 }
 
-void ws_look_tmp(struct ws_finding *f)
+void ws_look_tmp(struct ws_finding *finding)
 {
 	int error = try_file(tmp_dir(), 0);
 
 	if (!error) {
-		ws_found(f, WS_HEALTH_OK, "%.256s is writable", tmp_dir());
+		ws_found(finding, WS_HEALTH_OK, "%.256s is writable", tmp_dir());
 		return;
 	}
-	ws_found(f, WS_HEALTH_DEGRADED, "%.256s is not writable: %s", tmp_dir(), strerror(error));
-	ws_fix(f, "set TMPDIR to a folder that is");
+	ws_found(finding, WS_HEALTH_DEGRADED, "%.256s is not writable: %s", tmp_dir(),
+		 strerror(error));
+	ws_fix(finding, "set TMPDIR to a folder that is");
 }
 
-void ws_look_cwd(struct ws_finding *f)
+void ws_look_cwd(struct ws_finding *finding)
 {
 	char room[32];
-	struct statvfs v;
+	struct statvfs statvfs_v;
 	int error = try_file(".", 0);
 
 	if (error) {
-		ws_found(f, WS_HEALTH_DEGRADED, "not writable: %s", strerror(error));
-		ws_fix(f, "say where reports go: warpsight profile -o FILE");
+		ws_found(finding, WS_HEALTH_DEGRADED, "not writable: %s", strerror(error));
+		ws_fix(finding, "say where reports go: warpsight profile -o FILE");
 		return;
 	}
-	if (statvfs(".", &v)) {
-		ws_found(f, WS_HEALTH_DEGRADED, "writable, but its free space cannot be told: %s",
+	if (statvfs(".", &statvfs_v)) {
+		ws_found(finding, WS_HEALTH_DEGRADED,
+			 "writable, but its free space cannot be told: %s", strerror(errno));
+		return;
+	}
+	ws_found(finding, WS_HEALTH_OK, "writable, %s free",
+		 human((uint64_t)statvfs_v.f_bavail * statvfs_v.f_frsize, room));
+	if ((uint64_t)statvfs_v.f_bavail * statvfs_v.f_frsize < 1024ull * MIB) {
+		ws_found(finding, WS_HEALTH_DEGRADED, "a long recording can fill that");
+		ws_fix(finding, "write reports elsewhere with -o");
+	}
+}
+
+static void complain_limit(struct ws_finding *finding, const char *what, int which, rlim_t least,
+			   const char *fix)
+{
+	struct rlimit limit;
+
+	if (getrlimit(which, &limit)) {
+		ws_found(finding, WS_HEALTH_DEGRADED, "%s cannot be read: %s", what,
 			 strerror(errno));
 		return;
 	}
-	ws_found(f, WS_HEALTH_OK, "writable, %s free",
-		 human((uint64_t)v.f_bavail * v.f_frsize, room));
-	if ((uint64_t)v.f_bavail * v.f_frsize < 1024ull * MIB) {
-		ws_found(f, WS_HEALTH_DEGRADED, "a long recording can fill that");
-		ws_fix(f, "write reports elsewhere with -o");
-	}
-}
-
-static void complain_limit(struct ws_finding *f, const char *what, int which, rlim_t least,
-			   const char *fix)
-{
-	struct rlimit r;
-
-	if (getrlimit(which, &r)) {
-		ws_found(f, WS_HEALTH_DEGRADED, "%s cannot be read: %s", what, strerror(errno));
-		return;
-	}
-	if (r.rlim_cur == RLIM_INFINITY)
-		ws_found(f, WS_HEALTH_OK, "%s unlimited", what);
+	if (limit.rlim_cur == RLIM_INFINITY)
+		ws_found(finding, WS_HEALTH_OK, "%s unlimited", what);
 	else
-		ws_found(f, r.rlim_cur < least ? WS_HEALTH_DEGRADED : WS_HEALTH_OK, "%s %llu%s",
-			 what, (unsigned long long)r.rlim_cur, r.rlim_cur < least ? " (low)" : "");
-	if (r.rlim_cur < least)
-		ws_fix(f, "%s", fix);
+		ws_found(finding, limit.rlim_cur < least ? WS_HEALTH_DEGRADED : WS_HEALTH_OK,
+			 "%s %llu%s", what, (unsigned long long)limit.rlim_cur,
+			 limit.rlim_cur < least ? " (low)" : "");
+	if (limit.rlim_cur < least)
+		ws_fix(finding, "%s", fix);
 }
 
-static void look_cgroup(struct ws_finding *f)
+static void look_cgroup(struct ws_finding *finding)
 {
 	static const char *const memory[] = {"/sys/fs/cgroup/memory.max",
 					     "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
@@ -166,10 +171,10 @@ static void look_cgroup(struct ws_finding *f)
 		if (!ws_read_small(memory[i], text, sizeof(text)) ||
 		    (n = strtoull(text, NULL, 10)) == 0 || n > 1ull << 60)
 			continue;
-		ws_found(f, n / MIB < 2 * BUDGET_MIB ? WS_HEALTH_DEGRADED : WS_HEALTH_OK,
+		ws_found(finding, n / MIB < 2 * BUDGET_MIB ? WS_HEALTH_DEGRADED : WS_HEALTH_OK,
 			 "the control group may use %s of memory", human(n, room));
 		if (n / MIB < 2 * BUDGET_MIB)
-			ws_fix(f,
+			ws_fix(finding,
 			       "give the container at least 512 MiB more than the program needs");
 	}
 	if (ws_read_small("/sys/fs/cgroup/cpu.max", text, sizeof(text)) &&
@@ -177,18 +182,18 @@ static void look_cgroup(struct ws_finding *f)
 		double quota = 0, period = 0;
 
 		if (sscanf(text, "%lf %lf", &quota, &period) == 2 && period > 0)
-			ws_found(f, quota / period < 1 ? WS_HEALTH_DEGRADED : WS_HEALTH_OK,
+			ws_found(finding, quota / period < 1 ? WS_HEALTH_DEGRADED : WS_HEALTH_OK,
 				 "the control group may use %.2f CPUs", quota / period);
 	}
 }
 
-void ws_look_limits(struct ws_finding *f)
+void ws_look_limits(struct ws_finding *finding)
 {
-	complain_limit(f, "open files", RLIMIT_NOFILE, 256, "ulimit -n 1024");
-	complain_limit(f, "processes", RLIMIT_NPROC, 64, "ulimit -u 1024");
-	complain_limit(f, "locked memory", RLIMIT_MEMLOCK, 0, "");
-	complain_limit(f, "file size", RLIMIT_FSIZE, (rlim_t)1 << 30, "ulimit -f unlimited");
-	look_cgroup(f);
+	complain_limit(finding, "open files", RLIMIT_NOFILE, 256, "ulimit -n 1024");
+	complain_limit(finding, "processes", RLIMIT_NPROC, 64, "ulimit -u 1024");
+	complain_limit(finding, "locked memory", RLIMIT_MEMLOCK, 0, "");
+	complain_limit(finding, "file size", RLIMIT_FSIZE, (rlim_t)1 << 30, "ulimit -f unlimited");
+	look_cgroup(finding);
 }
 
 /* Start a shell that does nothing with the hooks loaded; what the loader complains about goes to
@@ -204,59 +209,60 @@ static void run_with_hooks(int fd, void *arg)
 	_exit(1);
 }
 
-static void try_hooks(struct ws_finding *f, const char *paths)
+static void try_hooks(struct ws_finding *finding, const char *paths)
 {
 	char *setting = ws_format("LD_PRELOAD=%s", paths);
 	struct ws_text said = {0};
 	bool well = ws_in_child(run_with_hooks, setting, 10, &said);
 
-	while (said.len && said.s[said.len - 1] == '\n')
-		said.s[--said.len] = 0;
+	while (said.len && said.text[said.len - 1] == '\n')
+		said.text[--said.len] = 0;
 	if (well && !said.len) {
-		ws_found(f, WS_HEALTH_OK, "loaded into /bin/sh without complaint");
+		ws_found(finding, WS_HEALTH_OK, "loaded into /bin/sh without complaint");
 	} else {
-		ws_found(f, WS_HEALTH_MISSING, "a program that was to load the hooks said: %.512s",
-			 said.len ? said.s : "nothing, but failed");
-		ws_fix(f, "the programs to be recorded need glibc 2.28 or newer and the same "
-			  "architecture");
+		ws_found(finding, WS_HEALTH_MISSING,
+			 "a program that was to load the hooks said: %.512s",
+			 said.len ? said.text : "nothing, but failed");
+		ws_fix(finding, "the programs to be recorded need glibc 2.28 or newer and the same "
+				"architecture");
 	}
 	ws_text_free(&said);
 	free(setting);
 }
 
-void ws_look_preload(struct ws_finding *f)
+void ws_look_preload(struct ws_finding *finding)
 {
 	static const char *const libraries[] = {"libwarpsight-hooks.so", "libwarpsight-osrt.so",
 						"libwarpsight-sample.so"};
 	const char *own = getenv("LD_PRELOAD");
 	char path[PATH_MAX];
 	struct ws_text all = {0};
-	struct ws_err e;
+	struct ws_err err;
 
-	f->needed = true;
+	finding->needed = true;
 	for (size_t i = 0; i < WS_COUNT(libraries); i++) {
-		if (ws_hook_path(libraries[i], path, sizeof(path), &e)) {
-			ws_found(f, WS_HEALTH_MISSING, "%s", e.msg);
+		if (ws_hook_path(libraries[i], path, sizeof(path), &err)) {
+			ws_found(finding, WS_HEALTH_MISSING, "%s", err.msg);
 			ws_text_free(&all);
 			return;
 		}
 		ws_text_printf(&all, "%s%s", i ? ":" : "", path);
 	}
-	ws_found(f, WS_HEALTH_OK, "found in %.*s", (int)(strrchr(path, '/') - path), path);
-	try_hooks(f, all.s);
+	ws_found(finding, WS_HEALTH_OK, "found in %.*s", (int)(strrchr(path, '/') - path), path);
+	try_hooks(finding, all.text);
 	ws_text_free(&all);
-	if (f->health)
+	if (finding->health)
 		return;
 	if (own && *own)
-		ws_found(f, WS_HEALTH_OK, "LD_PRELOAD is set already (%.256s) and will be kept",
-			 own);
+		ws_found(finding, WS_HEALTH_OK,
+			 "LD_PRELOAD is set already (%.256s) and will be kept", own);
 	if (getauxval(AT_SECURE)) {
-		ws_found(f, WS_HEALTH_DEGRADED,
+		ws_found(finding, WS_HEALTH_DEGRADED,
 			 "this program runs with raised privileges, so that the loader ignores "
 			 "LD_PRELOAD");
-		ws_fix(f, "run warpsight without set-user-id bit or file capabilities");
+		ws_fix(finding, "run warpsight without set-user-id bit or file capabilities");
 	}
 	if (!access("/lib/ld-musl-x86_64.so.1", F_OK) || !access("/lib/ld-musl-aarch64.so.1", F_OK))
-		ws_found(f, WS_HEALTH_OK,
+		ws_found(finding, WS_HEALTH_OK,
 			 "programs linked with musl are there; those are not recorded");
 }

@@ -17,20 +17,21 @@
 #include "base/tracefs.h"
 #include "doctor/doctor.h"
 
-void ws_look_kernel(struct ws_finding *f)
+void ws_look_kernel(struct ws_finding *finding)
 {
-	struct utsname u;
+	struct utsname utsname;
 	int major = 0, minor = 0;
 
-	f->needed = true;
-	uname(&u);
-	ws_found(f, WS_HEALTH_OK, "Linux %s, %s", u.release, u.machine);
+	finding->needed = true;
+	uname(&utsname);
+	ws_found(finding, WS_HEALTH_OK, "Linux %s, %s", utsname.release, utsname.machine);
 	/* 4.14 brought MADV_WIPEONFORK, by which a forked child is told from a vforked one. */
-	if (sscanf(u.release, "%d.%d", &major, &minor) != 2)
-		ws_found(f, WS_HEALTH_DEGRADED, "its version cannot be told");
+	if (sscanf(utsname.release, "%d.%d", &major, &minor) != 2)
+		ws_found(finding, WS_HEALTH_DEGRADED, "its version cannot be told");
 	else if (major < 4 || (major == 4 && minor < 14)) {
-		ws_found(f, WS_HEALTH_MISSING, "it is too old to tell forked processes apart");
-		ws_fix(f, "use Linux 4.14 or newer");
+		ws_found(finding, WS_HEALTH_MISSING,
+			 "it is too old to tell forked processes apart");
+		ws_fix(finding, "use Linux 4.14 or newer");
 	}
 }
 
@@ -38,14 +39,14 @@ void ws_look_kernel(struct ws_finding *f)
 static bool cpu_flag(const char *cpuinfo, const char *flag)
 {
 	size_t len, n = strlen(flag);
-	const char *s = ws_line_after(cpuinfo, "flags", &len), *end = s ? s + len : NULL;
+	const char *text = ws_line_after(cpuinfo, "flags", &len), *end = text ? text + len : NULL;
 
-	while (s && s < end) {
-		size_t word = strcspn(s, " \n");
+	while (text && text < end) {
+		size_t word = strcspn(text, " \n");
 
-		if (word == n && !memcmp(s, flag, n))
+		if (word == n && !memcmp(text, flag, n))
 			return true;
-		s += word + 1;
+		text += word + 1;
 	}
 	return false;
 }
@@ -64,7 +65,7 @@ static bool counter_is_invariant(void)
 }
 #endif
 
-void ws_look_clock(struct ws_finding *f)
+void ws_look_clock(struct ws_finding *finding)
 {
 	char source[128];
 
@@ -72,29 +73,30 @@ void ws_look_clock(struct ws_finding *f)
 			   source, sizeof(source)))
 		snprintf(source, sizeof(source), "one that cannot be read (%s)", strerror(errno));
 	if (counter_is_invariant())
-		ws_found(f, WS_HEALTH_OK, "the CPU's counter runs at a constant rate");
+		ws_found(finding, WS_HEALTH_OK, "the CPU's counter runs at a constant rate");
 	else {
-		ws_found(f, WS_HEALTH_DEGRADED,
+		ws_found(finding, WS_HEALTH_DEGRADED,
 			 "the CPU's counter is not known to run at a constant rate: the kernel's "
 			 "clock is read instead, "
 			 "which makes each event dearer");
-		ws_fix(f, "on a virtual machine, let the host pass the invariant TSC on");
+		ws_fix(finding, "on a virtual machine, let the host pass the invariant TSC on");
 	}
-	ws_found(f, WS_HEALTH_OK, "the kernel's clock source is %s", source);
+	ws_found(finding, WS_HEALTH_OK, "the kernel's clock source is %s", source);
 }
 
-static void explain_perf(struct ws_finding *f, int error, const char *paranoid)
+static void explain_perf(struct ws_finding *finding, int error, const char *paranoid)
 {
 	if (error == ENOSYS)
-		ws_fix(f, "use a kernel with CONFIG_PERF_EVENTS");
+		ws_fix(finding, "use a kernel with CONFIG_PERF_EVENTS");
 	else if ((error == EACCES || error == EPERM) && atoi(paranoid) > 2)
-		ws_fix(f, "as root: sysctl kernel.perf_event_paranoid=1");
+		ws_fix(finding, "as root: sysctl kernel.perf_event_paranoid=1");
 	else if (error == EPERM || error == EACCES)
-		ws_fix(f, "in a container: --cap-add PERFMON, and a seccomp profile that allows "
-			  "perf_event_open");
+		ws_fix(finding,
+		       "in a container: --cap-add PERFMON, and a seccomp profile that allows "
+		       "perf_event_open");
 }
 
-void ws_look_perf(struct ws_finding *f)
+void ws_look_perf(struct ws_finding *finding)
 {
 	char paranoid[32] = "";
 	int software = ws_try_perf(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, 0, -1);
@@ -102,40 +104,41 @@ void ws_look_perf(struct ws_finding *f)
 	int whole = ws_try_perf(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, -1, 0);
 
 	if (ws_read_small("/proc/sys/kernel/perf_event_paranoid", paranoid, sizeof(paranoid)))
-		ws_found(f, WS_HEALTH_OK, "perf_event_paranoid is %s", paranoid);
+		ws_found(finding, WS_HEALTH_OK, "perf_event_paranoid is %s", paranoid);
 	else
-		ws_found(f, WS_HEALTH_DEGRADED, "perf_event_paranoid cannot be read: %s",
+		ws_found(finding, WS_HEALTH_DEGRADED, "perf_event_paranoid cannot be read: %s",
 			 strerror(errno));
 	if (software) {
-		ws_found(f, WS_HEALTH_DEGRADED,
+		ws_found(finding, WS_HEALTH_DEGRADED,
 			 "perf events are refused even for the program's own threads (%s): CPU "
 			 "samples are taken by a timer signal, at most some hundred a "
 			 "second, and context switches are not recorded",
 			 strerror(software));
-		explain_perf(f, software, paranoid);
+		explain_perf(finding, software, paranoid);
 		return;
 	}
 	if (hardware) {
-		ws_found(f, WS_HEALTH_DEGRADED,
+		ws_found(finding, WS_HEALTH_DEGRADED,
 			 "software events only, no hardware events (%s): samples are taken by the "
 			 "CPU clock",
 			 strerror(hardware));
 		if (hardware == ENOENT || hardware == EOPNOTSUPP || hardware == ENODEV)
-			ws_fix(f, "on a virtual machine, let the host pass its performance "
-				  "counters on");
+			ws_fix(finding, "on a virtual machine, let the host pass its performance "
+					"counters on");
 		else
-			explain_perf(f, hardware, paranoid);
+			explain_perf(finding, hardware, paranoid);
 	} else {
-		ws_found(f, WS_HEALTH_OK, "hardware and software events open");
+		ws_found(finding, WS_HEALTH_OK, "hardware and software events open");
 	}
 	if (whole) {
-		ws_found(f, WS_HEALTH_DEGRADED,
+		ws_found(finding, WS_HEALTH_DEGRADED,
 			 "whole CPUs cannot be watched (%s): the program's threads inherit the "
 			 "events, which makes creating a thread dearer, and sampling is "
 			 "not system-wide",
 			 strerror(whole));
-		ws_fix(f, "as root: sysctl kernel.perf_event_paranoid=0, or give the capability "
-			  "PERFMON");
+		ws_fix(finding,
+		       "as root: sysctl kernel.perf_event_paranoid=0, or give the capability "
+		       "PERFMON");
 	}
 }
 
@@ -144,65 +147,66 @@ static int try_program(void)
 {
 	struct bpf_insn code[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = 1},
 				  {.code = BPF_JMP | BPF_EXIT}};
-	union bpf_attr a;
+	union bpf_attr attr;
 	long fd;
 
-	memset(&a, 0, sizeof(a));
-	a.prog_type = BPF_PROG_TYPE_PERF_EVENT;
-	a.insns = (uintptr_t)code;
-	a.insn_cnt = WS_COUNT(code);
-	a.license = (uintptr_t) "Dual BSD/GPL";
-	fd = syscall(SYS_bpf, BPF_PROG_LOAD, &a, sizeof(a));
+	memset(&attr, 0, sizeof(attr));
+	attr.prog_type = BPF_PROG_TYPE_PERF_EVENT;
+	attr.insns = (uintptr_t)code;
+	attr.insn_cnt = WS_COUNT(code);
+	attr.license = (uintptr_t) "Dual BSD/GPL";
+	fd = syscall(SYS_bpf, BPF_PROG_LOAD, &attr, sizeof(attr));
 	if (fd < 0)
 		return errno;
 	close((int)fd);
 	return 0;
 }
 
-void ws_look_bpf(struct ws_finding *f)
+void ws_look_bpf(struct ws_finding *finding)
 {
 	int error = try_program();
 
 	if (!error) {
-		ws_found(f, WS_HEALTH_OK,
+		ws_found(finding, WS_HEALTH_OK,
 			 "the kernel takes programs for perf events: Python frames come with the "
 			 "samples of the CPU");
 		return;
 	}
-	ws_found(f, WS_HEALTH_DEGRADED,
+	ws_found(finding, WS_HEALTH_DEGRADED,
 		 "the kernel takes no programs for perf events (%s): Python frames are recorded by "
 		 "a signal to each thread that runs, which costs a second "
 		 "interrupt a sample",
 		 strerror(error));
 	if (error == EPERM || error == EACCES)
-		ws_fix(f, "run it as root, or give the capabilities BPF and PERFMON (in a "
-			  "container: --cap-add, and a seccomp profile that allows bpf)");
+		ws_fix(finding, "run it as root, or give the capabilities BPF and PERFMON (in a "
+				"container: --cap-add, and a seccomp profile that allows bpf)");
 	else if (error == ENOSYS)
-		ws_fix(f, "use a kernel with CONFIG_BPF_SYSCALL");
+		ws_fix(finding, "use a kernel with CONFIG_BPF_SYSCALL");
 }
 
-void ws_look_tracefs(struct ws_finding *f)
+void ws_look_tracefs(struct ws_finding *finding)
 {
 	const char *place;
-	struct ws_err e;
-	int folder = ws_tracefs_open(&place, &e),
+	struct ws_err err;
+	int folder = ws_tracefs_open(&place, &err),
 	    id = folder >= 0 ? openat(folder, "sched/sched_switch/id", O_RDONLY | O_CLOEXEC) : -1;
 	int error = errno;
 
 	if (id >= 0) {
 		if (place)
-			ws_found(f, WS_HEALTH_OK, "readable in %s", place);
+			ws_found(finding, WS_HEALTH_OK, "readable in %s", place);
 		else
 			ws_found(
-				f, WS_HEALTH_OK,
+				finding, WS_HEALTH_OK,
 				"tracefs is not mounted, but the recorder may mount it for itself");
 	} else {
-		ws_found(f, WS_HEALTH_MISSING, "%s: wake-ups and --ftrace are not recorded",
-			 folder < 0 ? e.msg : "tracepoints of the scheduler cannot be read");
-		ws_fix(f, error == EACCES
-				  ? "as root: mount -o remount,mode=755 /sys/kernel/tracing, or "
-				    "run as root"
-				  : "as root: mount -t tracefs tracefs /sys/kernel/tracing");
+		ws_found(finding, WS_HEALTH_MISSING, "%s: wake-ups and --ftrace are not recorded",
+			 folder < 0 ? err.msg : "tracepoints of the scheduler cannot be read");
+		ws_fix(finding,
+		       error == EACCES
+			       ? "as root: mount -o remount,mode=755 /sys/kernel/tracing, or "
+				 "run as root"
+			       : "as root: mount -t tracefs tracefs /sys/kernel/tracing");
 	}
 	if (id >= 0)
 		close(id);
@@ -212,7 +216,7 @@ void ws_look_tracefs(struct ws_finding *f)
 
 enum { CAPABILITY_PTRACE = 19 };
 
-void ws_look_ptrace(struct ws_finding *f)
+void ws_look_ptrace(struct ws_finding *finding)
 {
 	static const char *const meaning[] = {
 		"any process of the same user can be looked into",
@@ -225,84 +229,86 @@ void ws_look_ptrace(struct ws_finding *f)
 
 	if (!ws_read_small("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope))) {
 		if (errno == ENOENT)
-			ws_found(f, WS_HEALTH_OK, "not restricted (no ptrace_scope)");
+			ws_found(finding, WS_HEALTH_OK, "not restricted (no ptrace_scope)");
 		else
-			ws_found(f, WS_HEALTH_DEGRADED, "ptrace_scope cannot be read: %s",
+			ws_found(finding, WS_HEALTH_DEGRADED, "ptrace_scope cannot be read: %s",
 				 strerror(errno));
 		return;
 	}
 	n = atoi(scope);
 	if (n < 0 || n > 3) {
-		ws_found(f, WS_HEALTH_DEGRADED, "ptrace_scope is %s, which is not a known value",
-			 scope);
+		ws_found(finding, WS_HEALTH_DEGRADED,
+			 "ptrace_scope is %s, which is not a known value", scope);
 		return;
 	}
-	ws_found(f, WS_HEALTH_OK, "ptrace_scope is %d: %s", n, meaning[n]);
+	ws_found(finding, WS_HEALTH_OK, "ptrace_scope is %d: %s", n, meaning[n]);
 	if (n == 0 || (n < 3 && able))
 		return;
-	ws_found(f, n == 1 ? WS_HEALTH_DEGRADED : WS_HEALTH_MISSING,
+	ws_found(finding, n == 1 ? WS_HEALTH_DEGRADED : WS_HEALTH_MISSING,
 		 "a process that runs already is out of reach");
-	ws_fix(f, n == 3 ? "ptrace_scope 3 stays until the next boot"
-			 : "as root: sysctl kernel.yama.ptrace_scope=0");
+	ws_fix(finding, n == 3 ? "ptrace_scope 3 stays until the next boot"
+			       : "as root: sysctl kernel.yama.ptrace_scope=0");
 }
 
-void ws_look_proc(struct ws_finding *f)
+void ws_look_proc(struct ws_finding *finding)
 {
 	char mounts[65536], maps[64];
-	const char *s, *options;
+	const char *text, *options;
 	size_t len;
 
-	f->needed = true;
+	finding->needed = true;
 	if (!ws_read_small("/proc/self/maps", maps, sizeof(maps))) {
-		ws_found(f, WS_HEALTH_MISSING, "/proc/self/maps cannot be read: %s",
+		ws_found(finding, WS_HEALTH_MISSING, "/proc/self/maps cannot be read: %s",
 			 strerror(errno));
-		ws_fix(f, "mount /proc (as root: mount -t proc proc /proc)");
+		ws_fix(finding, "mount /proc (as root: mount -t proc proc /proc)");
 		return;
 	}
 	if (!ws_read_small("/proc/mounts", mounts, sizeof(mounts)) ||
-	    !(s = ws_line_after(mounts, "proc /proc ", &len))) {
-		ws_found(f, WS_HEALTH_OK, "readable");
+	    !(text = ws_line_after(mounts, "proc /proc ", &len))) {
+		ws_found(finding, WS_HEALTH_OK, "readable");
 		return;
 	}
-	options = strstr(s, "hidepid=");
-	if (!options || options >= s + len || !strncmp(options, "hidepid=0", 9) ||
+	options = strstr(text, "hidepid=");
+	if (!options || options >= text + len || !strncmp(options, "hidepid=0", 9) ||
 	    !strncmp(options, "hidepid=off", 11)) {
-		ws_found(f, WS_HEALTH_OK, "readable, all processes visible");
+		ws_found(finding, WS_HEALTH_OK, "readable, all processes visible");
 		return;
 	}
-	ws_found(f, geteuid() ? WS_HEALTH_DEGRADED : WS_HEALTH_OK,
+	ws_found(finding, geteuid() ? WS_HEALTH_DEGRADED : WS_HEALTH_OK,
 		 "mounted with %.*s: other users' processes are hidden",
 		 (int)strcspn(options, ", \n"), options);
 	if (geteuid())
-		ws_fix(f, "as root: mount -o remount,hidepid=0 /proc; only programs of other users "
-			  "are concerned");
+		ws_fix(finding,
+		       "as root: mount -o remount,hidepid=0 /proc; only programs of other users "
+		       "are concerned");
 }
 
-void ws_look_seccomp(struct ws_finding *f)
+void ws_look_seccomp(struct ws_finding *finding)
 {
 	char status[8192];
-	const char *s = NULL;
+	const char *text = NULL;
 	size_t len;
 	int refused;
 
 	if (ws_read_small("/proc/self/status", status, sizeof(status)))
-		s = ws_line_after(status, "Seccomp", &len);
-	if (!s) {
-		ws_found(f, WS_HEALTH_DEGRADED,
+		text = ws_line_after(status, "Seccomp", &len);
+	if (!text) {
+		ws_found(finding, WS_HEALTH_DEGRADED,
 			 "cannot look: /proc/self/status has no Seccomp line");
 		return;
 	}
-	if (*s == '0') {
-		ws_found(f, WS_HEALTH_OK, "no filter");
+	if (*text == '0') {
+		ws_found(finding, WS_HEALTH_OK, "no filter");
 		return;
 	}
 	refused = ws_try_perf(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, 0, -1);
-	ws_found(f, WS_HEALTH_OK, "a filter is active (mode %c)", *s);
+	ws_found(finding, WS_HEALTH_OK, "a filter is active (mode %c)", *text);
 	if (refused == EPERM || refused == ENOSYS || refused == EACCES) {
-		ws_found(f, WS_HEALTH_DEGRADED, "perf_event_open is refused, perhaps by it: %s",
-			 strerror(refused));
-		ws_fix(f, "docker run --security-opt seccomp=unconfined, or a profile that allows "
-			  "perf_event_open");
+		ws_found(finding, WS_HEALTH_DEGRADED,
+			 "perf_event_open is refused, perhaps by it: %s", strerror(refused));
+		ws_fix(finding,
+		       "docker run --security-opt seccomp=unconfined, or a profile that allows "
+		       "perf_event_open");
 	}
 }
 
@@ -334,17 +340,17 @@ static const char *container_kind(char *text, size_t n)
 	return NULL;
 }
 
-void ws_look_container(struct ws_finding *f)
+void ws_look_container(struct ws_finding *finding)
 {
 	char text[4096];
 	const char *kind = container_kind(text, sizeof(text));
 
 	if (kind)
-		ws_found(f, WS_HEALTH_OK,
+		ws_found(finding, WS_HEALTH_OK,
 			 "inside a container (%.64s); what it forbids shows in the other checks",
 			 kind);
 	else
-		ws_found(f, WS_HEALTH_OK, "none");
+		ws_found(finding, WS_HEALTH_OK, "none");
 }
 
 static const char *const capability_names[] = {
@@ -391,27 +397,27 @@ static const char *const capability_names[] = {
 	"checkpoint_restore",
 };
 
-void ws_look_capabilities(struct ws_finding *f)
+void ws_look_capabilities(struct ws_finding *finding)
 {
 	char status[8192];
 	struct ws_text names = {0};
-	const char *s = NULL;
+	const char *text = NULL;
 	size_t len, n = 0;
 
 	if (ws_read_small("/proc/self/status", status, sizeof(status)))
-		s = ws_line_after(status, "CapEff", &len);
-	if (!s) {
-		ws_found(f, WS_HEALTH_DEGRADED,
+		text = ws_line_after(status, "CapEff", &len);
+	if (!text) {
+		ws_found(finding, WS_HEALTH_DEGRADED,
 			 "cannot look: /proc/self/status has no CapEff line");
 		return;
 	}
 	for (size_t i = 0; i < WS_COUNT(capability_names); i++)
-		if (strtoull(s, NULL, 16) >> i & 1)
+		if (strtoull(text, NULL, 16) >> i & 1)
 			ws_text_printf(&names, "%s%s", n++ ? ", " : "", capability_names[i]);
 	if (n == WS_COUNT(capability_names))
-		ws_found(f, WS_HEALTH_OK, "all");
+		ws_found(finding, WS_HEALTH_OK, "all");
 	else
-		ws_found(f, WS_HEALTH_OK, "%s",
-			 n ? names.s : "none (what needs one shows in the other checks)");
+		ws_found(finding, WS_HEALTH_OK, "%s",
+			 n ? names.text : "none (what needs one shows in the other checks)");
 	ws_text_free(&names);
 }

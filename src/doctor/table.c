@@ -43,40 +43,40 @@ const struct ws_check ws_checks[] = {
 	{NULL, NULL},
 };
 
-static void add_sentence(struct ws_text *t, const char *fmt, va_list ap)
+static void add_sentence(struct ws_text *text, const char *fmt, va_list ap)
 {
 	char line[2048];
 
 	vsnprintf(line, sizeof(line), fmt, ap);
-	if (t->len)
-		ws_text_puts(t, "; ");
-	ws_text_puts(t, line);
+	if (text->len)
+		ws_text_puts(text, "; ");
+	ws_text_puts(text, line);
 }
 
-void ws_found(struct ws_finding *f, enum ws_health health, const char *fmt, ...)
+void ws_found(struct ws_finding *finding, enum ws_health health, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (health > f->health)
-		f->health = health;
+	if (health > finding->health)
+		finding->health = health;
 	va_start(ap, fmt);
-	add_sentence(&f->found, fmt, ap);
+	add_sentence(&finding->found, fmt, ap);
 	va_end(ap);
 }
 
-void ws_fix(struct ws_finding *f, const char *fmt, ...)
+void ws_fix(struct ws_finding *finding, const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
-	add_sentence(&f->fix, fmt, ap);
+	add_sentence(&finding->fix, fmt, ap);
 	va_end(ap);
 }
 
-void ws_finding_free(struct ws_finding *f)
+void ws_finding_free(struct ws_finding *finding)
 {
-	ws_text_free(&f->found);
-	ws_text_free(&f->fix);
+	ws_text_free(&finding->found);
+	ws_text_free(&finding->fix);
 }
 
 bool ws_read_small(const char *path, char *out, size_t n)
@@ -100,15 +100,16 @@ const char *ws_line_after(const char *text, const char *key, size_t *len)
 {
 	size_t n = strlen(key);
 
-	for (const char *s = text; s; s = strchr(s, '\n') ? strchr(s, '\n') + 1 : NULL) {
-		if (strncmp(s, key, n))
+	for (const char *word = text; word;
+	     word = strchr(word, '\n') ? strchr(word, '\n') + 1 : NULL) {
+		if (strncmp(word, key, n))
 			continue;
-		s += n;
-		s += strspn(s, " \t:");
-		*len = strcspn(s, "\n");
-		while (*len && s[*len - 1] == ' ')
+		word += n;
+		word += strspn(word, " \t:");
+		*len = strcspn(word, "\n");
+		while (*len && word[*len - 1] == ' ')
 			--*len;
-		return s;
+		return word;
 	}
 	return NULL;
 }
@@ -116,24 +117,24 @@ const char *ws_line_after(const char *text, const char *key, size_t *len)
 bool ws_has_capability(int number)
 {
 	char status[8192];
-	const char *s;
+	const char *text;
 	size_t len;
 
 	if (!ws_read_small("/proc/self/status", status, sizeof(status)))
 		return false;
-	s = ws_line_after(status, "CapEff", &len);
-	return s && strtoull(s, NULL, 16) >> number & 1;
+	text = ws_line_after(status, "CapEff", &len);
+	return text && strtoull(text, NULL, 16) >> number & 1;
 }
 
 int ws_try_perf(unsigned type, unsigned long config, int pid, int cpu)
 {
-	struct perf_event_attr a = {.type = type,
-				    .size = sizeof(a),
-				    .config = config,
-				    .disabled = 1,
-				    .exclude_kernel = 1,
-				    .exclude_hv = 1};
-	long fd = syscall(SYS_perf_event_open, &a, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	struct perf_event_attr attr = {.type = type,
+				       .size = sizeof(attr),
+				       .config = config,
+				       .disabled = 1,
+				       .exclude_kernel = 1,
+				       .exclude_hv = 1};
+	long fd = syscall(SYS_perf_event_open, &attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
 	if (fd < 0)
 		return errno;
@@ -143,10 +144,10 @@ int ws_try_perf(unsigned type, unsigned long config, int pid, int cpu)
 
 static long long now_ms(void)
 {
-	struct timespec t;
+	struct timespec time;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000LL + time.tv_nsec / 1000000;
 }
 
 /* Read until the other end closes or the time is up. */

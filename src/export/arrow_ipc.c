@@ -14,239 +14,241 @@ static const char magic[8] = "ARROW1\0";
 
 /* ---- the schema ---- */
 
-static ws_flat_ref pair(struct ws_flat *f, const char *key, const char *value)
+static ws_flat_ref pair(struct ws_flat *flat, const char *key, const char *value)
 {
-	ws_flat_ref k = ws_flat_string(f, key, strlen(key)),
-		    v = ws_flat_string(f, value, strlen(value));
+	ws_flat_ref k = ws_flat_string(flat, key, strlen(key)),
+		    v = ws_flat_string(flat, value, strlen(value));
 
-	ws_flat_begin(f);
-	ws_flat_child(f, 0, k);
-	ws_flat_child(f, 1, v);
-	return ws_flat_end(f);
+	ws_flat_begin(flat);
+	ws_flat_child(flat, 0, k);
+	ws_flat_child(flat, 1, v);
+	return ws_flat_end(flat);
 }
 
-static ws_flat_ref int_type(struct ws_flat *f, unsigned bits, bool is_signed)
+static ws_flat_ref int_type(struct ws_flat *flat, unsigned bits, bool is_signed)
 {
-	ws_flat_begin(f);
-	ws_flat_number(f, 0, bits, 4);
+	ws_flat_begin(flat);
+	ws_flat_number(flat, 0, bits, 4);
 	if (is_signed)
-		ws_flat_number(f, 1, 1, 1);
-	return ws_flat_end(f);
+		ws_flat_number(flat, 1, 1, 1);
+	return ws_flat_end(flat);
 }
 
-static ws_flat_ref type_of(struct ws_flat *f, const struct ws_arrow_field *d, int *number)
+static ws_flat_ref type_of(struct ws_flat *flat, const struct ws_arrow_field *field, int *number)
 {
-	switch (d->kind) {
+	switch (field->kind) {
 	case WS_ARROW_INT:
 	case WS_ARROW_UINT:
 		*number = TYPE_INT;
-		return int_type(f, d->bits, d->kind == WS_ARROW_INT);
+		return int_type(flat, field->bits, field->kind == WS_ARROW_INT);
 	case WS_ARROW_DOUBLE:
 		*number = TYPE_FLOAT;
-		ws_flat_begin(f);
-		ws_flat_number(f, 0, PRECISION_DOUBLE, 2);
-		return ws_flat_end(f);
+		ws_flat_begin(flat);
+		ws_flat_number(flat, 0, PRECISION_DOUBLE, 2);
+		return ws_flat_end(flat);
 	default:
-		*number = d->kind == WS_ARROW_NULL     ? TYPE_NULL
-			  : d->kind == WS_ARROW_BINARY ? TYPE_BINARY
-						       : TYPE_UTF8;
-		ws_flat_begin(f);
-		return ws_flat_end(f);
+		*number = field->kind == WS_ARROW_NULL	   ? TYPE_NULL
+			  : field->kind == WS_ARROW_BINARY ? TYPE_BINARY
+							   : TYPE_UTF8;
+		ws_flat_begin(flat);
+		return ws_flat_end(flat);
 	}
 }
 
-static ws_flat_ref field(struct ws_flat *f, const struct ws_arrow_field *d)
+static ws_flat_ref field(struct ws_flat *flat, const struct ws_arrow_field *arrow_field)
 {
-	ws_flat_ref name = ws_flat_string(f, d->name, strlen(d->name)), pairs[2], meta, type, index,
-		    dictionary = 0, children;
+	ws_flat_ref name = ws_flat_string(flat, arrow_field->name, strlen(arrow_field->name)),
+		    pairs[2], meta, type, index, dictionary = 0, children;
 	size_t n = 0;
 	int number;
 
-	if (d->doc && *d->doc)
-		pairs[n++] = pair(f, "description", d->doc);
-	if (d->unit)
-		pairs[n++] = pair(f, "unit", d->unit);
-	meta = n ? ws_flat_refs(f, pairs, n) : 0;
-	type = type_of(f, d, &number);
-	children = ws_flat_refs(f, NULL, 0);
-	if (d->kind == WS_ARROW_DICTIONARY) {
-		index = int_type(f, 32, true);
-		ws_flat_begin(f);
-		ws_flat_number(f, 0, 0, 8);
-		ws_flat_child(f, 1, index);
-		dictionary = ws_flat_end(f);
+	if (arrow_field->doc && *arrow_field->doc)
+		pairs[n++] = pair(flat, "description", arrow_field->doc);
+	if (arrow_field->unit)
+		pairs[n++] = pair(flat, "unit", arrow_field->unit);
+	meta = n ? ws_flat_refs(flat, pairs, n) : 0;
+	type = type_of(flat, arrow_field, &number);
+	children = ws_flat_refs(flat, NULL, 0);
+	if (arrow_field->kind == WS_ARROW_DICTIONARY) {
+		index = int_type(flat, 32, true);
+		ws_flat_begin(flat);
+		ws_flat_number(flat, 0, 0, 8);
+		ws_flat_child(flat, 1, index);
+		dictionary = ws_flat_end(flat);
 	}
-	ws_flat_begin(f);
-	ws_flat_child(f, 0, name);
-	ws_flat_child(f, 3, type);
-	ws_flat_child(f, 4, dictionary);
-	ws_flat_child(f, 5, children);
-	ws_flat_child(f, 6, meta);
-	ws_flat_number(f, 1, !d->not_null, 1);
-	ws_flat_number(f, 2, number, 1);
-	return ws_flat_end(f);
+	ws_flat_begin(flat);
+	ws_flat_child(flat, 0, name);
+	ws_flat_child(flat, 3, type);
+	ws_flat_child(flat, 4, dictionary);
+	ws_flat_child(flat, 5, children);
+	ws_flat_child(flat, 6, meta);
+	ws_flat_number(flat, 1, !arrow_field->not_null, 1);
+	ws_flat_number(flat, 2, number, 1);
+	return ws_flat_end(flat);
 }
 
-static ws_flat_ref schema(struct ws_flat *f, const struct ws_arrow_field *fields, size_t n,
+static ws_flat_ref schema(struct ws_flat *flat, const struct ws_arrow_field *fields, size_t n,
 			  const char *const *pairs)
 {
 	ws_flat_ref refs[2 * WS_MAX_COLUMNS], more[8], columns, meta;
 	size_t count = 0;
 
 	for (size_t i = 0; i < n; i++)
-		refs[i] = field(f, &fields[i]);
-	columns = ws_flat_refs(f, refs, n);
+		refs[i] = field(flat, &fields[i]);
+	columns = ws_flat_refs(flat, refs, n);
 	for (; pairs[2 * count] && count < WS_COUNT(more); count++)
-		more[count] = pair(f, pairs[2 * count], pairs[2 * count + 1]);
-	meta = ws_flat_refs(f, more, count);
-	ws_flat_begin(f);
-	ws_flat_child(f, 1, columns);
-	ws_flat_child(f, 2, meta);
-	return ws_flat_end(f);
+		more[count] = pair(flat, pairs[2 * count], pairs[2 * count + 1]);
+	meta = ws_flat_refs(flat, more, count);
+	ws_flat_begin(flat);
+	ws_flat_child(flat, 1, columns);
+	ws_flat_child(flat, 2, meta);
+	return ws_flat_end(flat);
 }
 
-static ws_flat_ref message(struct ws_flat *f, int kind, ws_flat_ref header, int64_t body)
+static ws_flat_ref message(struct ws_flat *flat, int kind, ws_flat_ref header, int64_t body)
 {
-	ws_flat_begin(f);
-	ws_flat_number(f, 3, body, 8);
-	ws_flat_child(f, 2, header);
-	ws_flat_number(f, 0, VERSION_5, 2);
-	ws_flat_number(f, 1, kind, 1);
-	return ws_flat_end(f);
+	ws_flat_begin(flat);
+	ws_flat_number(flat, 3, body, 8);
+	ws_flat_child(flat, 2, header);
+	ws_flat_number(flat, 0, VERSION_5, 2);
+	ws_flat_number(flat, 1, kind, 1);
+	return ws_flat_end(flat);
 }
 
 /* ---- batches ---- */
 
-void ws_arrow_batch_clear(struct ws_arrow_batch *b, int64_t rows)
+void ws_arrow_batch_clear(struct ws_arrow_batch *batch, int64_t rows)
 {
-	b->rows = rows;
-	b->nodes = b->buffers = 0;
+	batch->rows = rows;
+	batch->nodes = batch->buffers = 0;
 }
 
-void ws_arrow_add_buffer(struct ws_arrow_batch *b, const void *bytes, size_t n)
+void ws_arrow_add_buffer(struct ws_arrow_batch *batch, const void *bytes, size_t n)
 {
-	b->buffer[b->buffers++] = (struct ws_arrow_buffer){bytes, n};
+	batch->buffer[batch->buffers++] = (struct ws_arrow_buffer){bytes, n};
 }
 
-void ws_arrow_add(struct ws_arrow_batch *b, int64_t rows, int64_t nulls, const void *valid)
+void ws_arrow_add(struct ws_arrow_batch *batch, int64_t rows, int64_t nulls, const void *valid)
 {
-	b->node[b->nodes++] = (struct ws_arrow_node){rows, valid ? nulls : 0};
-	ws_arrow_add_buffer(b, valid, valid ? (size_t)(rows + 7) / 8 : 0);
+	batch->node[batch->nodes++] = (struct ws_arrow_node){rows, valid ? nulls : 0};
+	ws_arrow_add_buffer(batch, valid, valid ? (size_t)(rows + 7) / 8 : 0);
 }
 
-void ws_arrow_add_null(struct ws_arrow_batch *b, int64_t rows)
+void ws_arrow_add_null(struct ws_arrow_batch *batch, int64_t rows)
 {
-	b->node[b->nodes++] = (struct ws_arrow_node){rows, rows};
+	batch->node[batch->nodes++] = (struct ws_arrow_node){rows, rows};
 }
 
-void ws_arrow_batch_seal(struct ws_arrow_batch *b, int64_t dictionary, bool delta)
+void ws_arrow_batch_seal(struct ws_arrow_batch *batch, int64_t dictionary, bool delta)
 {
 	struct {
 		int64_t offset, length;
-	} places[WS_COUNT(b->buffer)];
+	} places[WS_COUNT(batch->buffer)];
 	ws_flat_ref nodes, buffers, header;
 
-	b->body = 0;
-	for (size_t i = 0; i < b->buffers; i++) {
-		places[i].offset = b->body;
-		places[i].length = (int64_t)b->buffer[i].n;
-		b->body += (int64_t)WS_ALIGN_UP(b->buffer[i].n, ALIGN);
+	batch->body = 0;
+	for (size_t i = 0; i < batch->buffers; i++) {
+		places[i].offset = batch->body;
+		places[i].length = (int64_t)batch->buffer[i].n;
+		batch->body += (int64_t)WS_ALIGN_UP(batch->buffer[i].n, ALIGN);
 	}
-	ws_flat_reset(&b->meta);
-	buffers = ws_flat_structs(&b->meta, places, sizeof(places[0]), b->buffers);
-	nodes = ws_flat_structs(&b->meta, b->node, sizeof(b->node[0]), b->nodes);
-	ws_flat_begin(&b->meta);
-	ws_flat_number(&b->meta, 0, b->rows, 8);
-	ws_flat_child(&b->meta, 1, nodes);
-	ws_flat_child(&b->meta, 2, buffers);
-	header = ws_flat_end(&b->meta);
+	ws_flat_reset(&batch->meta);
+	buffers = ws_flat_structs(&batch->meta, places, sizeof(places[0]), batch->buffers);
+	nodes = ws_flat_structs(&batch->meta, batch->node, sizeof(batch->node[0]), batch->nodes);
+	ws_flat_begin(&batch->meta);
+	ws_flat_number(&batch->meta, 0, batch->rows, 8);
+	ws_flat_child(&batch->meta, 1, nodes);
+	ws_flat_child(&batch->meta, 2, buffers);
+	header = ws_flat_end(&batch->meta);
 	if (dictionary >= 0) {
-		ws_flat_begin(&b->meta);
-		ws_flat_number(&b->meta, 0, dictionary, 8);
-		ws_flat_child(&b->meta, 1, header);
-		ws_flat_number(&b->meta, 2, delta, 1);
-		header = ws_flat_end(&b->meta);
+		ws_flat_begin(&batch->meta);
+		ws_flat_number(&batch->meta, 0, dictionary, 8);
+		ws_flat_child(&batch->meta, 1, header);
+		ws_flat_number(&batch->meta, 2, delta, 1);
+		header = ws_flat_end(&batch->meta);
 	}
-	header = message(&b->meta, dictionary >= 0 ? HEADER_DICTIONARY : HEADER_BATCH, header,
-			 b->body);
-	b->message = ws_flat_finish(&b->meta, header, &b->message_len);
+	header = message(&batch->meta, dictionary >= 0 ? HEADER_DICTIONARY : HEADER_BATCH, header,
+			 batch->body);
+	batch->message = ws_flat_finish(&batch->meta, header, &batch->message_len);
 }
 
-void ws_arrow_batch_free(struct ws_arrow_batch *b)
+void ws_arrow_batch_free(struct ws_arrow_batch *batch)
 {
-	ws_flat_free(&b->meta);
+	ws_flat_free(&batch->meta);
 }
 
 /* ---- writing ---- */
 
 static const uint8_t zeros[ALIGN];
 
-static int put_bytes(struct ws_arrow_out *o, const void *bytes, size_t n)
+static int put_bytes(struct ws_arrow_out *out, const void *bytes, size_t n)
 {
-	if (n && fwrite(bytes, 1, n, o->f) != n)
+	if (n && fwrite(bytes, 1, n, out->FILE) != n)
 		return -1;
-	o->at += n;
+	out->at += n;
 	return 0;
 }
 
-static int pad_to(struct ws_arrow_out *o, size_t align)
+static int pad_to(struct ws_arrow_out *out, size_t align)
 {
-	return put_bytes(o, zeros, (0 - o->at) & (align - 1));
+	return put_bytes(out, zeros, (0 - out->at) & (align - 1));
 }
 
 /* A message's head, padded so that its body begins at a multiple of 64. Returns its length. */
-static int put_head(struct ws_arrow_out *o, const uint8_t *message, size_t n,
+static int put_head(struct ws_arrow_out *out, const uint8_t *message, size_t n,
 		    struct ws_arrow_block *where)
 {
-	uint64_t begin = o->at, end = WS_ALIGN_UP(begin + 8 + n, (uint64_t)ALIGN);
+	uint64_t begin = out->at, end = WS_ALIGN_UP(begin + 8 + n, (uint64_t)ALIGN);
 	uint32_t head[2] = {UINT32_MAX, (uint32_t)(end - begin - 8)};
 
 	if (where)
 		*where = (struct ws_arrow_block){.offset = (int64_t)begin,
 						 .meta = (int32_t)(end - begin)};
-	return put_bytes(o, head, 8) < 0 || put_bytes(o, message, n) < 0 ? -1 : pad_to(o, ALIGN);
+	return put_bytes(out, head, 8) < 0 || put_bytes(out, message, n) < 0 ? -1
+									     : pad_to(out, ALIGN);
 }
 
-int ws_arrow_begin(struct ws_arrow_out *o, FILE *f, bool file, const struct ws_arrow_field *fields,
-		   size_t n, const char *const *pairs)
+int ws_arrow_begin(struct ws_arrow_out *out, FILE *f, bool file,
+		   const struct ws_arrow_field *fields, size_t n, const char *const *pairs)
 {
 	const uint8_t *bytes;
 	size_t len;
 
-	o->f = f;
-	o->file = file;
-	o->at = 0;
-	o->batch_count = o->dictionary_count = 0;
-	if (file && put_bytes(o, magic, 8) < 0)
+	out->FILE = f;
+	out->file = file;
+	out->at = 0;
+	out->batch_count = out->dictionary_count = 0;
+	if (file && put_bytes(out, magic, 8) < 0)
 		return -1;
-	ws_flat_reset(&o->meta);
+	ws_flat_reset(&out->meta);
 	bytes = ws_flat_finish(
-		&o->meta, message(&o->meta, HEADER_SCHEMA, schema(&o->meta, fields, n, pairs), 0),
-		&len);
-	return put_head(o, bytes, len, NULL);
+		&out->meta,
+		message(&out->meta, HEADER_SCHEMA, schema(&out->meta, fields, n, pairs), 0), &len);
+	return put_head(out, bytes, len, NULL);
 }
 
-int ws_arrow_put(struct ws_arrow_out *o, const struct ws_arrow_batch *b, bool dictionary)
+int ws_arrow_put(struct ws_arrow_out *out, const struct ws_arrow_batch *batch, bool dictionary)
 {
 	struct ws_arrow_block where;
 
-	if (put_head(o, b->message, b->message_len, &where) < 0)
+	if (put_head(out, batch->message, batch->message_len, &where) < 0)
 		return -1;
-	where.body = b->body;
-	for (size_t i = 0; i < b->buffers; i++)
-		if (put_bytes(o, b->buffer[i].bytes, b->buffer[i].n) < 0 || pad_to(o, ALIGN) < 0)
+	where.body = batch->body;
+	for (size_t i = 0; i < batch->buffers; i++)
+		if (put_bytes(out, batch->buffer[i].bytes, batch->buffer[i].n) < 0 ||
+		    pad_to(out, ALIGN) < 0)
 			return -1;
-	if (o->file && dictionary) {
-		ws_grow(o->dictionaries, o->dictionary_cap, o->dictionary_count + 1);
-		o->dictionaries[o->dictionary_count++] = where;
-	} else if (o->file) {
-		ws_grow(o->batches, o->batch_cap, o->batch_count + 1);
-		o->batches[o->batch_count++] = where;
+	if (out->file && dictionary) {
+		ws_grow(out->dictionaries, out->dictionary_cap, out->dictionary_count + 1);
+		out->dictionaries[out->dictionary_count++] = where;
+	} else if (out->file) {
+		ws_grow(out->batches, out->batch_cap, out->batch_count + 1);
+		out->batches[out->batch_count++] = where;
 	}
 	return 0;
 }
 
-static int put_footer(struct ws_arrow_out *o, const struct ws_arrow_field *fields, size_t n,
+static int put_footer(struct ws_arrow_out *out, const struct ws_arrow_field *fields, size_t n,
 		      const char *const *pairs)
 {
 	ws_flat_ref batches, dictionaries, head;
@@ -254,38 +256,40 @@ static int put_footer(struct ws_arrow_out *o, const struct ws_arrow_field *field
 	size_t len;
 	uint32_t size;
 
-	ws_flat_reset(&o->meta);
-	head = schema(&o->meta, fields, n, pairs);
-	batches = ws_flat_structs(&o->meta, o->batches, sizeof(*o->batches), o->batch_count);
-	dictionaries = ws_flat_structs(&o->meta, o->dictionaries, sizeof(*o->dictionaries),
-				       o->dictionary_count);
-	ws_flat_begin(&o->meta);
-	ws_flat_child(&o->meta, 1, head);
-	ws_flat_child(&o->meta, 2, dictionaries);
-	ws_flat_child(&o->meta, 3, batches);
-	ws_flat_number(&o->meta, 0, VERSION_5, 2);
-	bytes = ws_flat_finish(&o->meta, ws_flat_end(&o->meta), &len);
+	ws_flat_reset(&out->meta);
+	head = schema(&out->meta, fields, n, pairs);
+	batches =
+		ws_flat_structs(&out->meta, out->batches, sizeof(*out->batches), out->batch_count);
+	dictionaries = ws_flat_structs(&out->meta, out->dictionaries, sizeof(*out->dictionaries),
+				       out->dictionary_count);
+	ws_flat_begin(&out->meta);
+	ws_flat_child(&out->meta, 1, head);
+	ws_flat_child(&out->meta, 2, dictionaries);
+	ws_flat_child(&out->meta, 3, batches);
+	ws_flat_number(&out->meta, 0, VERSION_5, 2);
+	bytes = ws_flat_finish(&out->meta, ws_flat_end(&out->meta), &len);
 	size = (uint32_t)len;
-	return put_bytes(o, bytes, len) < 0 || put_bytes(o, &size, 4) < 0 ? -1
-									  : put_bytes(o, magic, 6);
+	return put_bytes(out, bytes, len) < 0 || put_bytes(out, &size, 4) < 0
+		       ? -1
+		       : put_bytes(out, magic, 6);
 }
 
-int ws_arrow_end(struct ws_arrow_out *o, const struct ws_arrow_field *fields, size_t n,
+int ws_arrow_end(struct ws_arrow_out *out, const struct ws_arrow_field *fields, size_t n,
 		 const char *const *pairs)
 {
 	static const uint32_t end[2] = {UINT32_MAX, 0};
-	int rc = put_bytes(o, end, 8);
+	int rc = put_bytes(out, end, 8);
 
-	if (!rc && o->file)
-		rc = put_footer(o, fields, n, pairs);
+	if (!rc && out->file)
+		rc = put_footer(out, fields, n, pairs);
 	return rc;
 }
 
-void ws_arrow_free(struct ws_arrow_out *o)
+void ws_arrow_free(struct ws_arrow_out *out)
 {
-	ws_flat_free(&o->meta);
-	free(o->batches);
-	free(o->dictionaries);
-	o->batches = o->dictionaries = NULL;
-	o->batch_cap = o->dictionary_cap = 0;
+	ws_flat_free(&out->meta);
+	free(out->batches);
+	free(out->dictionaries);
+	out->batches = out->dictionaries = NULL;
+	out->batch_cap = out->dictionary_cap = 0;
 }

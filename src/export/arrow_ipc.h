@@ -55,15 +55,16 @@ struct ws_arrow_batch {
 	int64_t body;
 };
 
-void ws_arrow_batch_clear(struct ws_arrow_batch *b, int64_t rows);
+void ws_arrow_batch_clear(struct ws_arrow_batch *batch, int64_t rows);
 /* Add a field: its validity (NULL when no row is null) and its other buffers. */
-void ws_arrow_add(struct ws_arrow_batch *b, int64_t rows, int64_t nulls, const void *valid);
-void ws_arrow_add_null(struct ws_arrow_batch *b, int64_t rows); /* of kind NULL: has no buffers */
-void ws_arrow_add_buffer(struct ws_arrow_batch *b, const void *bytes, size_t n);
+void ws_arrow_add(struct ws_arrow_batch *batch, int64_t rows, int64_t nulls, const void *valid);
+void ws_arrow_add_null(struct ws_arrow_batch *batch,
+		       int64_t rows); /* of kind NULL: has no buffers */
+void ws_arrow_add_buffer(struct ws_arrow_batch *batch, const void *bytes, size_t n);
 /* Make the message. `dictionary` -1: a record batch; else the values of that dictionary, or with
  * `delta` more of them. */
-void ws_arrow_batch_seal(struct ws_arrow_batch *b, int64_t dictionary, bool delta);
-void ws_arrow_batch_free(struct ws_arrow_batch *b);
+void ws_arrow_batch_seal(struct ws_arrow_batch *batch, int64_t dictionary, bool delta);
+void ws_arrow_batch_free(struct ws_arrow_batch *batch);
 
 /* Where messages go: one stream or file. */
 struct ws_arrow_block {
@@ -72,7 +73,7 @@ struct ws_arrow_block {
 	int64_t body;
 };
 struct ws_arrow_out {
-	FILE *f;
+	FILE *FILE;
 	bool file;   /* with magic words and an index */
 	uint64_t at; /* bytes written since the stream began */
 	struct ws_flat meta;
@@ -85,13 +86,13 @@ struct ws_arrow_out {
  * NULL. All dictionary fields share dictionary 0, with indices of 32 bits. Functions return 0, or
  * -1 with errno set.
  */
-int ws_arrow_begin(struct ws_arrow_out *o, FILE *f, bool file, const struct ws_arrow_field *fields,
-		   size_t n, const char *const *pairs);
-int ws_arrow_put(struct ws_arrow_out *o, const struct ws_arrow_batch *b, bool dictionary);
+int ws_arrow_begin(struct ws_arrow_out *out, FILE *FILE, bool file,
+		   const struct ws_arrow_field *fields, size_t n, const char *const *pairs);
+int ws_arrow_put(struct ws_arrow_out *out, const struct ws_arrow_batch *batch, bool dictionary);
 /* End of stream, and the index of a file (for which the fields are needed again). Frees what o
  * holds, not f. */
-int ws_arrow_end(struct ws_arrow_out *o, const struct ws_arrow_field *fields, size_t n,
+int ws_arrow_end(struct ws_arrow_out *out, const struct ws_arrow_field *fields, size_t n,
 		 const char *const *pairs);
-void ws_arrow_free(struct ws_arrow_out *o);
+void ws_arrow_free(struct ws_arrow_out *out);
 
 #endif

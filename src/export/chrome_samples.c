@@ -25,7 +25,7 @@ struct node {
 };
 
 struct ws_chrome_samples {
-	struct ws_export *x;
+	struct ws_export *export;
 	struct ws_stacks *stacks;
 	struct node *nodes; /* by number less ROOT + 1 */
 	size_t count, cap;
@@ -37,124 +37,129 @@ struct ws_chrome_samples {
 	uint8_t *begun;
 };
 
-struct ws_chrome_samples *ws_chrome_samples_open(struct ws_export *x)
+struct ws_chrome_samples *ws_chrome_samples_open(struct ws_export *export)
 {
-	struct ws_chrome_samples *s = ws_calloc(1, sizeof(*s));
-	struct ws_cursor *k = ws_cursor_open(x->r, WS_TABLE_perf_event, 0, UINT64_MAX);
-	size_t threads = (size_t)ws_who_threads(x->who) + 1;
-	const uint64_t *v;
+	struct ws_chrome_samples *samples = ws_calloc(1, sizeof(*samples));
+	struct ws_cursor *cursor =
+		ws_cursor_open(export->report, WS_TABLE_perf_event, 0, UINT64_MAX);
+	size_t threads = (size_t)ws_who_threads(export->who) + 1;
+	const uint64_t *values;
 
-	s->x = x;
-	s->last = ws_calloc(threads, sizeof(*s->last));
-	s->begun = ws_calloc(threads, 1);
-	while (ws_cursor_next(k, &v))
-		ws_map_set(&s->names, v[ws_perf_event_id], v[ws_perf_event_name]);
-	ws_cursor_close(k);
-	return s;
+	samples->export = export;
+	samples->last = ws_calloc(threads, sizeof(*samples->last));
+	samples->begun = ws_calloc(threads, 1);
+	while (ws_cursor_next(cursor, &values))
+		ws_map_set(&samples->names, values[ws_perf_event_id], values[ws_perf_event_name]);
+	ws_cursor_close(cursor);
+	return samples;
 }
 
-void ws_chrome_samples_close(struct ws_chrome_samples *s)
+void ws_chrome_samples_close(struct ws_chrome_samples *samples)
 {
-	ws_stacks_close(s->stacks);
-	ws_map_free(&s->at);
-	ws_map_free(&s->chains);
-	ws_map_free(&s->told);
-	ws_map_free(&s->names);
-	free(s->nodes);
-	free(s->last);
-	free(s->begun);
-	free(s);
+	ws_stacks_close(samples->stacks);
+	ws_map_free(&samples->at);
+	ws_map_free(&samples->chains);
+	ws_map_free(&samples->told);
+	ws_map_free(&samples->names);
+	free(samples->nodes);
+	free(samples->last);
+	free(samples->begun);
+	free(samples);
 }
 
 /* ---- the tree of calls ---- */
 
-static uint32_t child_of(struct ws_chrome_samples *s, uint32_t parent, uint32_t function)
+static uint32_t child_of(struct ws_chrome_samples *samples, uint32_t parent, uint32_t function)
 {
 	uint64_t key = (uint64_t)parent << 32 | function;
-	uint32_t number = (uint32_t)ws_map_get(&s->at, key, NULL);
+	uint32_t number = (uint32_t)ws_map_get(&samples->at, key, NULL);
 
 	if (number)
 		return number;
-	ws_grow(s->nodes, s->cap, s->count + 1);
-	s->nodes[s->count++] = (struct node){parent, function};
-	number = (uint32_t)s->count + ROOT;
-	ws_map_set(&s->at, key, number);
+	ws_grow(samples->nodes, samples->cap, samples->count + 1);
+	samples->nodes[samples->count++] = (struct node){parent, function};
+	number = (uint32_t)samples->count + ROOT;
+	ws_map_set(&samples->at, key, number);
 	return number;
 }
 
 /* The node of a stack, functions that were inlined included. */
-static uint32_t node_of(struct ws_chrome_samples *s, uint64_t frame, uint64_t callers)
+static uint32_t node_of(struct ws_chrome_samples *samples, uint64_t frame, uint64_t callers)
 {
 	static uint32_t frames[WS_STACKS_DEEPEST];
 	uint64_t key = frame << 32 | callers;
-	uint32_t number = (uint32_t)ws_map_get(&s->chains, key, NULL);
+	uint32_t number = (uint32_t)ws_map_get(&samples->chains, key, NULL);
 	size_t n, depth = 0;
 
 	if (number)
 		return number;
-	if (!s->stacks)
-		s->stacks = ws_stacks_open(s->x->r, NULL);
+	if (!samples->stacks)
+		samples->stacks = ws_stacks_open(samples->export->report, NULL);
 	number = ROOT;
-	n = ws_stacks_walk(s->stacks, (uint32_t)frame, (uint32_t)callers, frames, WS_COUNT(frames));
+	n = ws_stacks_walk(samples->stacks, (uint32_t)frame, (uint32_t)callers, frames,
+			   WS_COUNT(frames));
 	while (n--) {
-		const struct ws_frame_info *f = ws_stacks_frame(s->stacks, frames[n]);
-		const struct ws_place *places = ws_stacks_places(s->stacks, f);
+		const struct ws_frame_info *frame_info =
+			ws_stacks_frame(samples->stacks, frames[n]);
+		const struct ws_place *places = ws_stacks_places(samples->stacks, frame_info);
 
-		for (uint32_t k = f->count; k-- > 0 && depth < DEEPEST; depth++)
-			number = child_of(s, number, places[k].function);
+		for (uint32_t k = frame_info->count; k-- > 0 && depth < DEEPEST; depth++)
+			number = child_of(samples, number, places[k].function);
 	}
-	ws_map_set(&s->chains, key, number);
+	ws_map_set(&samples->chains, key, number);
 	return number;
 }
 
-static const char *origin(const struct ws_chrome_samples *s, const struct node *n)
+static const char *origin(const struct ws_chrome_samples *samples, const struct node *node)
 {
-	return ws_stacks_origin(s->stacks, ws_stacks_function(s->stacks, n->function));
+	return ws_stacks_origin(samples->stacks,
+				ws_stacks_function(samples->stacks, node->function));
 }
 
-static void put_name(const struct ws_chrome_samples *s, struct ws_text *t, const struct node *n)
+static void put_name(const struct ws_chrome_samples *samples, struct ws_text *text,
+		     const struct node *node)
 {
-	const struct ws_function *f = ws_stacks_function(s->stacks, n->function);
+	const struct ws_function *function = ws_stacks_function(samples->stacks, node->function);
 
-	ws_text_json(t, f->name, f->len);
+	ws_text_json(text, function->name, function->len);
 }
 
 /* ---- events ---- */
 
-static void put_node(const struct ws_chrome_samples *s, struct ws_text *t, uint32_t number)
+static void put_node(const struct ws_chrome_samples *samples, struct ws_text *text, uint32_t number)
 {
-	const struct node *n = &s->nodes[number - ROOT - 1];
-	const char *from = origin(s, n);
+	const struct node *node = &samples->nodes[number - ROOT - 1];
+	const char *from = origin(samples, node);
 
-	ws_text_printf(t,
+	ws_text_printf(text,
 		       "{\"id\":%" PRIu32 ",\"parent\":%" PRIu32
 		       ",\"callFrame\":{\"functionName\":",
-		       number, n->parent);
-	put_name(s, t, n);
-	ws_text_puts(t, ",\"scriptId\":0,\"url\":");
-	ws_text_json(t, from, strlen(from));
-	ws_text_puts(t, ",\"lineNumber\":-1,\"columnNumber\":-1}}");
+		       number, node->parent);
+	put_name(samples, text, node);
+	ws_text_puts(text, ",\"scriptId\":0,\"url\":");
+	ws_text_json(text, from, strlen(from));
+	ws_text_puts(text, ",\"lineNumber\":-1,\"columnNumber\":-1}}");
 }
 
 /* The nodes down to this one that the thread's profile lacks; a parent is told before its children.
  */
-static void put_nodes(struct ws_chrome_samples *s, struct ws_text *t, uint64_t thread,
+static void put_nodes(struct ws_chrome_samples *samples, struct ws_text *text, uint64_t thread,
 		      uint32_t number)
 {
 	uint32_t missing[DEEPEST];
 	size_t n = 0;
 	bool first = true;
 
-	for (; number > ROOT; number = s->nodes[number - ROOT - 1].parent) {
-		if (ws_map_get(&s->told, thread << 32 | number, NULL))
+	for (; number > ROOT; number = samples->nodes[number - ROOT - 1].parent) {
+		if (ws_map_get(&samples->told, thread << 32 | number, NULL))
 			break;
 		missing[n++] = number;
 	}
 	while (n--) {
-		ws_map_set(&s->told, thread << 32 | missing[n], 1);
-		ws_text_puts(t, first ? "" : ",");
+		ws_map_set(&samples->told, thread << 32 | missing[n], 1);
+		ws_text_puts(text, first ? "" : ",");
 		first = false;
-		put_node(s, t, missing[n]);
+		put_node(samples, text, missing[n]);
 	}
 }
 
@@ -163,82 +168,85 @@ static int64_t micros(int64_t ns)
 	return ns / 1000 - (ns % 1000 < 0);
 }
 
-bool ws_chrome_samples_new(const struct ws_chrome_samples *s, uint64_t thread)
+bool ws_chrome_samples_new(const struct ws_chrome_samples *samples, uint64_t thread)
 {
-	return thread <= ws_who_threads(s->x->who) && !s->begun[thread];
+	return thread <= ws_who_threads(samples->export->who) && !samples->begun[thread];
 }
 
-void ws_chrome_samples_begin(struct ws_chrome_samples *s, struct ws_text *t, uint64_t thread,
-			     int64_t at)
+void ws_chrome_samples_begin(struct ws_chrome_samples *samples, struct ws_text *text,
+			     uint64_t thread, int64_t at)
 {
-	s->begun[thread] = 1;
-	s->last[thread] = micros(at);
-	ws_text_printf(t,
+	samples->begun[thread] = 1;
+	samples->last[thread] = micros(at);
+	ws_text_printf(text,
 		       "\"id\":\"0x%" PRIx64 "\",\"args\":{\"data\":{\"startTime\":%" PRId64 "}}}",
 		       thread, micros(at));
 }
 
-static void put_facts(struct ws_chrome_samples *s, struct ws_text *t, const uint64_t *v)
+static void put_facts(struct ws_chrome_samples *samples, struct ws_text *out,
+		      const uint64_t *values)
 {
-	uint64_t name = ws_map_get(&s->names, v[ws_sample_event], NULL);
+	uint64_t name = ws_map_get(&samples->names, values[ws_sample_event], NULL);
 	size_t n;
-	const char *text = ws_report_string(s->x->r, (uint32_t)name, &n);
+	const char *text = ws_report_string(samples->export->report, (uint32_t)name, &n);
 
-	if (v[ws_sample_cpu] != WS_NO_U32)
-		ws_text_printf(t, "\"cpu\":%" PRIu64 ",", v[ws_sample_cpu]);
+	if (values[ws_sample_cpu] != WS_NO_U32)
+		ws_text_printf(out, "\"cpu\":%" PRIu64 ",", values[ws_sample_cpu]);
 	if (name) {
-		ws_text_puts(t, "\"event\":");
-		ws_text_json(t, text, n);
-		ws_text_puts(t, ",");
+		ws_text_puts(out, "\"event\":");
+		ws_text_json(out, text, n);
+		ws_text_puts(out, ",");
 	}
-	ws_text_printf(t, "\"weight\":%" PRIu64 ",\"clock\":%s,\"kernel\":%s,", v[ws_sample_weight],
-		       v[ws_sample_flags] & WS_SAMPLE_CLOCK ? "true" : "false",
-		       v[ws_sample_flags] & WS_SAMPLE_KERNEL ? "true" : "false");
+	ws_text_printf(out, "\"weight\":%" PRIu64 ",\"clock\":%s,\"kernel\":%s,",
+		       values[ws_sample_weight],
+		       values[ws_sample_flags] & WS_SAMPLE_CLOCK ? "true" : "false",
+		       values[ws_sample_flags] & WS_SAMPLE_KERNEL ? "true" : "false");
 }
 
-void ws_chrome_samples_put(struct ws_chrome_samples *s, struct ws_text *t, const uint64_t *v,
-			   int64_t at)
+void ws_chrome_samples_put(struct ws_chrome_samples *samples, struct ws_text *text,
+			   const uint64_t *values, int64_t at)
 {
-	uint64_t thread =
-		v[ws_sample_thread] <= ws_who_threads(s->x->who) ? v[ws_sample_thread] : 0;
-	uint32_t number = node_of(s, v[ws_sample_frame], v[ws_sample_callers]);
+	uint64_t thread = values[ws_sample_thread] <= ws_who_threads(samples->export->who)
+				  ? values[ws_sample_thread]
+				  : 0;
+	uint32_t number = node_of(samples, values[ws_sample_frame], values[ws_sample_callers]);
 
-	ws_text_printf(t, "\"id\":\"0x%" PRIx64 "\",", thread);
+	ws_text_printf(text, "\"id\":\"0x%" PRIx64 "\",", thread);
 	if (number > ROOT)
-		ws_text_printf(t, "\"sf\":\"%" PRIu32 "\",", number);
-	ws_text_puts(t, "\"args\":{");
-	put_facts(s, t, v);
-	ws_text_puts(t, "\"data\":{\"cpuProfile\":{\"nodes\":[");
-	if (!ws_map_get(&s->told, thread << 32 | ROOT, NULL)) {
-		ws_map_set(&s->told, thread << 32 | ROOT, 1);
-		ws_text_printf(t,
+		ws_text_printf(text, "\"sf\":\"%" PRIu32 "\",", number);
+	ws_text_puts(text, "\"args\":{");
+	put_facts(samples, text, values);
+	ws_text_puts(text, "\"data\":{\"cpuProfile\":{\"nodes\":[");
+	if (!ws_map_get(&samples->told, thread << 32 | ROOT, NULL)) {
+		ws_map_set(&samples->told, thread << 32 | ROOT, 1);
+		ws_text_printf(text,
 			       "{\"id\":%d,\"callFrame\":{\"functionName\":\"(root)\",\"scriptId\":"
 			       "0,\"url\":\"\",\"lineNumber\":-1,"
 			       "\"columnNumber\":-1}}%s",
 			       ROOT, number > ROOT ? "," : "");
 	}
-	put_nodes(s, t, thread, number);
-	ws_text_printf(t, "],\"samples\":[%" PRIu32 "]},\"timeDeltas\":[%" PRId64 "]}}}", number,
-		       micros(at) - s->last[thread]);
-	s->last[thread] = micros(at);
+	put_nodes(samples, text, thread, number);
+	ws_text_printf(text, "],\"samples\":[%" PRIu32 "]},\"timeDeltas\":[%" PRId64 "]}}}", number,
+		       micros(at) - samples->last[thread]);
+	samples->last[thread] = micros(at);
 }
 
-int ws_chrome_samples_frames(struct ws_chrome_samples *s, struct ws_text *t,
+int ws_chrome_samples_frames(struct ws_chrome_samples *samples, struct ws_text *text,
 			     int (*flush)(void *ctx), void *ctx)
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < s->count && !rc; i++) {
-		const struct node *n = &s->nodes[i];
-		const char *from = origin(s, n);
+	for (size_t i = 0; i < samples->count && !rc; i++) {
+		const struct node *node = &samples->nodes[i];
+		const char *from = origin(samples, node);
 
-		ws_text_printf(t, "%s\n\"%zu\":{\"name\":", i ? "," : "", i + ROOT + 1);
-		put_name(s, t, n);
-		ws_text_puts(t, ",\"category\":");
-		ws_text_json(t, from, strlen(from));
-		if (n->parent > ROOT)
-			ws_text_printf(t, ",\"parent\":\"%" PRIu32 "\"", n->parent);
-		ws_text_puts(t, "}");
+		ws_text_printf(text, "%s\n\"%zu\":{\"name\":", i ? "," : "", i + ROOT + 1);
+		put_name(samples, text, node);
+		ws_text_puts(text, ",\"category\":");
+		ws_text_json(text, from, strlen(from));
+		if (node->parent > ROOT)
+			ws_text_printf(text, ",\"parent\":\"%" PRIu32 "\"", node->parent);
+		ws_text_puts(text, "}");
 		rc = flush(ctx);
 	}
 	return rc;

@@ -9,22 +9,22 @@
 
 struct ws_chrome_samples;
 
-struct ws_chrome_samples *ws_chrome_samples_open(struct ws_export *x);
-void ws_chrome_samples_close(struct ws_chrome_samples *s);
+struct ws_chrome_samples *ws_chrome_samples_open(struct ws_export *export);
+void ws_chrome_samples_close(struct ws_chrome_samples *samples);
 /*
  * What follows the place of an event, up to its end, without the comma in front. The first sample
  * of a thread is announced by an event of its own ("Profile"): true when that is still to be
  * written. `at` is the sample's time as the trace shows it, ns.
  */
-bool ws_chrome_samples_new(const struct ws_chrome_samples *s, uint64_t thread);
-void ws_chrome_samples_begin(struct ws_chrome_samples *s, struct ws_text *t, uint64_t thread,
-			     int64_t at);
-void ws_chrome_samples_put(struct ws_chrome_samples *s, struct ws_text *t, const uint64_t *sample,
-			   int64_t at);
+bool ws_chrome_samples_new(const struct ws_chrome_samples *samples, uint64_t thread);
+void ws_chrome_samples_begin(struct ws_chrome_samples *samples, struct ws_text *text,
+			     uint64_t thread, int64_t at);
+void ws_chrome_samples_put(struct ws_chrome_samples *samples, struct ws_text *text,
+			   const uint64_t *sample, int64_t at);
 /* The functions of all stacks, as members of the object "stackFrames"; `flush` is called now and
  * then. Returns 0, or its failure.
  */
-int ws_chrome_samples_frames(struct ws_chrome_samples *s, struct ws_text *t,
+int ws_chrome_samples_frames(struct ws_chrome_samples *samples, struct ws_text *text,
 			     int (*flush)(void *ctx), void *ctx);
 
 #endif

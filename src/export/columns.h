@@ -23,15 +23,15 @@ enum ws_xtype {
 	WS_XT_BLOB,   /* uint32_t: the bytes of this string */
 };
 
-enum ws_xtype ws_xcolumn_type(const struct ws_xview *v, const struct ws_xcolumn *c);
+enum ws_xtype ws_xcolumn_type(const struct ws_xview *view, const struct ws_xcolumn *column);
 /* Bytes a value: 0 for NULL, 1, 4 or 8. */
-unsigned ws_xtype_width(enum ws_xtype t);
+unsigned ws_xtype_width(enum ws_xtype xtype);
 
 /*
  * What the text of a column of StringIds numbers is called: the column's name without Id, or with
  * Value added where that is taken or there is no Id. Owned by the caller.
  */
-char *ws_xcolumn_text_name(const struct ws_xtable *t, const struct ws_xcolumn *c);
+char *ws_xcolumn_text_name(const struct ws_xtable *table, const struct ws_xcolumn *column);
 
 struct ws_xvector {
 	enum ws_xtype type;
@@ -50,9 +50,9 @@ struct ws_xbatch {
 
 struct ws_xcolumns_user {
 	/* In parallel: make what will be written, in memory of the worker. */
-	int (*make)(void *ctx, const struct ws_xbatch *b, struct ws_err *e);
+	int (*make)(void *ctx, const struct ws_xbatch *batch, struct ws_err *err);
 	/* One at a time, in order of blocks: write it. May be NULL. */
-	int (*put)(void *ctx, const struct ws_xbatch *b, struct ws_err *e);
+	int (*put)(void *ctx, const struct ws_xbatch *batch, struct ws_err *err);
 	void *ctx;
 };
 
@@ -62,7 +62,7 @@ uint32_t ws_xcolumns_workers(void);
  * counted in x->damaged. *rows (may be NULL) gets how many rows there were. Returns 0, or -1 with a
  * message.
  */
-int ws_xcolumns_run(struct ws_export *x, const struct ws_xview *v, uint64_t wanted,
-		    const struct ws_xcolumns_user *u, uint64_t *rows, struct ws_err *e);
+int ws_xcolumns_run(struct ws_export *export, const struct ws_xview *view, uint64_t wanted,
+		    const struct ws_xcolumns_user *user, uint64_t *rows, struct ws_err *err);
 
 #endif

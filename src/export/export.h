@@ -36,10 +36,10 @@ struct ws_export_request {
 			       report's name with the extension */
 	bool overwrite, quiet;
 	struct ws_choice choice; /* which tables, events and clock */
-	bool lazy;  /* leave out empty tables */
-	bool blobs; /* with the bytes of NVTX payloads */
+	bool lazy;		 /* leave out empty tables */
+	bool blobs;		 /* with the bytes of NVTX payloads */
 	bool append, separate_strings;
-	const char *show, *by;			  /* lists of words; NULL when not given */
+	const char *show, *by; /* lists of words; NULL when not given */
 };
 
 /*
@@ -48,14 +48,14 @@ struct ws_export_request {
  * output went away.
  */
 enum { WS_EXPORT_USAGE = -3 };
-int ws_export_file(const char *path, const struct ws_export_request *q);
+int ws_export_file(const char *path, const struct ws_export_request *request);
 
 /* ---- formats ---- */
 
 /* What a writer is opened with. */
 struct ws_xtarget {
-	FILE *f; /* open for writing; NULL for formats that open `path` by themselves (WS_FF_PATH,
-		    WS_FF_FOLDER) */
+	FILE *file;	  /* open for writing; NULL for formats that open `path` by themselves
+			  (WS_FF_PATH,       WS_FF_FOLDER) */
 	const char *path; /* the temporary file, or folder; it is renamed when all has gone well */
 	const char *name; /* what the user called it, for messages */
 	bool append;	  /* path holds an earlier export */
@@ -72,9 +72,10 @@ enum {
 struct ws_xformat {
 	const char *name, *extension, *summary;
 	unsigned takes, flags;
-	struct ws_xwriter *(*open)(const struct ws_xtarget *t,
-				   struct ws_err *e); /* NULL on failure, with a message */
-	int (*write)(struct ws_export *x, FILE *f, struct ws_err *e); /* of those without open */
+	struct ws_xwriter *(*open)(const struct ws_xtarget *target,
+				   struct ws_err *err); /* NULL on failure, with a message */
+	int (*write)(struct ws_export *export, FILE *file,
+		     struct ws_err *err); /* of those without open */
 };
 
 const struct ws_xformat *ws_xformat_find(const char *name);

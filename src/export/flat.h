@@ -24,24 +24,24 @@ struct ws_flat {
 	size_t table_end;
 };
 
-void ws_flat_reset(struct ws_flat *f);
-void ws_flat_free(struct ws_flat *f);
+void ws_flat_reset(struct ws_flat *flat);
+void ws_flat_free(struct ws_flat *flat);
 
-ws_flat_ref ws_flat_string(struct ws_flat *f, const char *s, size_t n);
-ws_flat_ref ws_flat_refs(struct ws_flat *f, const ws_flat_ref *refs,
+ws_flat_ref ws_flat_string(struct ws_flat *flat, const char *text, size_t n);
+ws_flat_ref ws_flat_refs(struct ws_flat *flat, const ws_flat_ref *refs,
 			 size_t n); /* vector of tables or strings */
 /* Vector of n structs of `size` bytes, which begin at multiples of 8. */
-ws_flat_ref ws_flat_structs(struct ws_flat *f, const void *structs, size_t size, size_t n);
+ws_flat_ref ws_flat_structs(struct ws_flat *flat, const void *structs, size_t size, size_t n);
 
 /* One table at a time: begin, its fields by number in any order (those left out have their
  * default), end. Children come before. */
-void ws_flat_begin(struct ws_flat *f);
-void ws_flat_number(struct ws_flat *f, unsigned field, int64_t value, unsigned bytes);
-void ws_flat_child(struct ws_flat *f, unsigned field, ws_flat_ref ref); /* 0: left out */
-ws_flat_ref ws_flat_end(struct ws_flat *f);
+void ws_flat_begin(struct ws_flat *flat);
+void ws_flat_number(struct ws_flat *flat, unsigned field, int64_t value, unsigned bytes);
+void ws_flat_child(struct ws_flat *flat, unsigned field, ws_flat_ref ref); /* 0: left out */
+ws_flat_ref ws_flat_end(struct ws_flat *flat);
 
 /* Close the buffer with its root. The bytes are valid until the next change; *n is a multiple of 8.
  */
-const uint8_t *ws_flat_finish(struct ws_flat *f, ws_flat_ref root, size_t *n);
+const uint8_t *ws_flat_finish(struct ws_flat *flat, ws_flat_ref root, size_t *n);
 
 #endif

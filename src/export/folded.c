@@ -15,80 +15,82 @@
 #include "text/text.h"
 
 struct lines {
-	struct ws_text *v;
+	struct ws_text *text;
 	size_t n, cap;
 };
 
-static void put_name(struct ws_export *x, const struct ws_calltree *t, uint32_t unit,
+static void put_name(struct ws_export *export, const struct ws_calltree *calltree, uint32_t unit,
 		     struct ws_text *out)
 {
-	const struct ws_function *f = ws_stacks_function(t->stacks, t->units[unit].function);
+	const struct ws_function *function =
+		ws_stacks_function(calltree->stacks, calltree->units[unit].function);
 	size_t from = out->len, len;
 	const char *file;
 
-	ws_text_utf8(out, f->name, f->len);
-	if (f->kind == WS_FRAME_PYTHON && f->file) {
-		file = ws_report_string(x->r, f->file, &len);
+	ws_text_utf8(out, function->name, function->len);
+	if (function->kind == WS_FRAME_PYTHON && function->file) {
+		file = ws_report_string(export->report, function->file, &len);
 		ws_text_puts(out, " (");
 		ws_text_utf8(out, file, len);
 		ws_text_puts(out, ")");
 	}
 	for (size_t i = from; i < out->len; i++)
-		if (out->s[i] == ';')
-			out->s[i] = ':';
-		else if ((unsigned char)out->s[i] < ' ' || out->s[i] == 0x7f)
-			out->s[i] = ' ';
+		if (out->text[i] == ';')
+			out->text[i] = ':';
+		else if ((unsigned char)out->text[i] < ' ' || out->text[i] == 0x7f)
+			out->text[i] = ' ';
 }
 
-static void put_stack(struct ws_export *x, const struct ws_calltree *t, uint32_t node,
-		      const struct ws_flames *f, struct ws_text *out)
+static void put_stack(struct ws_export *export, const struct ws_calltree *calltree, uint32_t node,
+		      const struct ws_flames *flames, struct ws_text *out)
 {
 	uint32_t path[WS_STACKS_DEEPEST];
-	size_t n = ws_flame_path(t, node, 0, path, WS_STACKS_DEEPEST);
+	size_t n = ws_flame_path(calltree, node, 0, path, WS_STACKS_DEEPEST);
 
 	while (n--) {
-		put_name(x, t, path[n], out);
+		put_name(export, calltree, path[n], out);
 		if (n)
 			ws_text_puts(out, ";");
 	}
-	ws_text_printf(out, " %" PRIu64 "\n", ws_flame_value(f, &t->nodes[node].self));
+	ws_text_printf(out, " %" PRIu64 "\n", ws_flame_value(flames, &calltree->nodes[node].self));
 }
 
-static int by_text(const void *a, const void *b)
+static int by_text(const void *first, const void *second)
 {
-	return strcmp(((const struct ws_text *)a)->s, ((const struct ws_text *)b)->s);
+	return strcmp(((const struct ws_text *)first)->text,
+		      ((const struct ws_text *)second)->text);
 }
 
-static void add_profile(struct ws_export *x, const struct ws_flames *f, const struct ws_profile *p,
-			struct lines *l)
+static void add_profile(struct ws_export *export, const struct ws_flames *flames,
+			const struct ws_profile *profile, struct lines *lines)
 {
-	for (uint32_t i = 1; i < p->tree.n; i++) {
-		if (!p->tree.nodes[i].self.count)
+	for (uint32_t i = 1; i < profile->tree.n; i++) {
+		if (!profile->tree.nodes[i].self.count)
 			continue;
-		ws_grow(l->v, l->cap, l->n + 1);
-		l->v[l->n] = (struct ws_text){0};
-		put_stack(x, &p->tree, i, f, &l->v[l->n++]);
+		ws_grow(lines->text, lines->cap, lines->n + 1);
+		lines->text[lines->n] = (struct ws_text){0};
+		put_stack(export, &profile->tree, i, flames, &lines->text[lines->n++]);
 	}
 }
 
-int ws_xformat_write_folded(struct ws_export *x, FILE *out, struct ws_err *e)
+int ws_xformat_write_folded(struct ws_export *export, FILE *out, struct ws_err *err)
 {
-	struct ws_profile_request q = {.by_process = ws_flame_has(x->by, "process"),
-				       .by_thread = ws_flame_has(x->by, "thread")};
-	struct ws_flames f;
-	struct lines l = {0};
-	int rc = ws_flames_make(x, &q, &f, e);
+	struct ws_profile_request request = {.by_process = ws_flame_has(export->by, "process"),
+					     .by_thread = ws_flame_has(export->by, "thread")};
+	struct ws_flames flames;
+	struct lines lines = {0};
+	int rc = ws_flames_make(export, &request, &flames, err);
 
-	for (size_t i = 0; !rc && i < f.n; i++)
-		add_profile(x, &f, &f.v[i].p, &l);
-	if (l.n)
-		qsort(l.v, l.n, sizeof(*l.v), by_text);
-	for (size_t i = 0; i < l.n; i++) {
-		fwrite(l.v[i].s, 1, l.v[i].len, out);
-		ws_text_free(&l.v[i]);
+	for (size_t i = 0; !rc && i < flames.n; i++)
+		add_profile(export, &flames, &flames.flames[i].profile, &lines);
+	if (lines.n)
+		qsort(lines.text, lines.n, sizeof(*lines.text), by_text);
+	for (size_t i = 0; i < lines.n; i++) {
+		fwrite(lines.text[i].text, 1, lines.text[i].len, out);
+		ws_text_free(&lines.text[i]);
 	}
-	x->rows = l.n;
-	free(l.v);
-	ws_flames_free(&f);
+	export->rows = lines.n;
+	free(lines.text);
+	ws_flames_free(&flames);
 	return rc;
 }

@@ -42,12 +42,12 @@ enum kind {
 };
 
 struct hdf {
-	struct ws_xwriter w;
-	struct hdf5 h;
+	struct ws_xwriter writer;
+	struct hdf5 hdf5;
 	hdf5_id file, group;
 	hdf5_id text, blob; /* types */
 	const char *path, *name;
-	struct ws_export *x;
+	struct ws_export *export;
 	struct {
 		hdf5_id dataset;
 		enum kind kind;
@@ -109,43 +109,43 @@ static int open_library(struct hdf5 *h, struct ws_err *e)
 	return 0;
 }
 
-static int cannot(struct hdf *d, struct ws_err *e)
+static int cannot(struct hdf *hdf, struct ws_err *err)
 {
-	return ws_fail_errno(e, "cannot write %s through HDF5", d->name);
+	return ws_fail_errno(err, "cannot write %s through HDF5", hdf->name);
 }
 
 /* ---- types and attributes ---- */
 
-static hdf5_id type_of(const struct hdf *d, enum kind k)
+static hdf5_id type_of(const struct hdf *hdf, enum kind kind_k)
 {
-	const hdf5_id types[KINDS] = {[KIND_U8] = d->h.H5T_NATIVE_UINT8_g,
-				      [KIND_U32] = d->h.H5T_NATIVE_UINT32_g,
-				      [KIND_I32] = d->h.H5T_NATIVE_INT32_g,
-				      [KIND_U64] = d->h.H5T_NATIVE_UINT64_g,
-				      [KIND_I64] = d->h.H5T_NATIVE_INT64_g,
-				      [KIND_F64] = d->h.H5T_NATIVE_DOUBLE_g,
-				      [KIND_TEXT] = d->text,
-				      [KIND_BLOB] = d->blob};
+	const hdf5_id types[KINDS] = {[KIND_U8] = hdf->hdf5.H5T_NATIVE_UINT8_g,
+				      [KIND_U32] = hdf->hdf5.H5T_NATIVE_UINT32_g,
+				      [KIND_I32] = hdf->hdf5.H5T_NATIVE_INT32_g,
+				      [KIND_U64] = hdf->hdf5.H5T_NATIVE_UINT64_g,
+				      [KIND_I64] = hdf->hdf5.H5T_NATIVE_INT64_g,
+				      [KIND_F64] = hdf->hdf5.H5T_NATIVE_DOUBLE_g,
+				      [KIND_TEXT] = hdf->text,
+				      [KIND_BLOB] = hdf->blob};
 
-	return types[k];
+	return types[kind_k];
 }
 
-static size_t width_of(enum kind k)
+static size_t width_of(enum kind kind_k)
 {
 	static const size_t width[KINDS] = {
 		1, 4, 4, 8, 8, 8, sizeof(char *), sizeof(struct hdf5_vlen)};
 
-	return width[k];
+	return width[kind_k];
 }
 
 /* The bits that stand for null. */
-static uint64_t null_of(enum kind k)
+static uint64_t null_of(enum kind kind_k)
 {
 	double nan_value = NAN;
 	uint64_t bits;
 
 	memcpy(&bits, &nan_value, 8);
-	switch (k) {
+	switch (kind_k) {
 	case KIND_I32:
 		return (uint32_t)INT32_MIN;
 	case KIND_I64:
@@ -157,322 +157,330 @@ static uint64_t null_of(enum kind k)
 	}
 }
 
-static void put_attribute(struct hdf *d, hdf5_id at, const char *name, hdf5_id type,
+static void put_attribute(struct hdf *hdf, hdf5_id at, const char *name, hdf5_id type,
 			  const void *value)
 {
-	hdf5_id space = d->h.H5Screate(SCALAR), a = d->h.H5Acreate2(at, name, type, space, 0, 0);
+	hdf5_id space = hdf->hdf5.H5Screate(SCALAR),
+		a = hdf->hdf5.H5Acreate2(at, name, type, space, 0, 0);
 
 	if (a >= 0) {
-		d->h.H5Awrite(a, type, value);
-		d->h.H5Aclose(a);
+		hdf->hdf5.H5Awrite(a, type, value);
+		hdf->hdf5.H5Aclose(a);
 	}
-	d->h.H5Sclose(space);
+	hdf->hdf5.H5Sclose(space);
 }
 
-static void put_text_attribute(struct hdf *d, hdf5_id at, const char *name, const char *text)
+static void put_text_attribute(struct hdf *hdf, hdf5_id at, const char *name, const char *text)
 {
 	if (text && *text)
-		put_attribute(d, at, name, d->text, &text);
+		put_attribute(hdf, at, name, hdf->text, &text);
 }
 
 /* ---- tables ---- */
 
-static int close_table(struct hdf *d)
+static int close_table(struct hdf *hdf)
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < d->columns; i++)
-		if (d->column[i].dataset >= 0 && d->h.H5Dclose(d->column[i].dataset) < 0)
+	for (size_t i = 0; i < hdf->columns; i++)
+		if (hdf->column[i].dataset >= 0 && hdf->hdf5.H5Dclose(hdf->column[i].dataset) < 0)
 			rc = -1;
-	d->columns = 0;
-	if (d->group > 0 && d->h.H5Gclose(d->group) < 0)
+	hdf->columns = 0;
+	if (hdf->group > 0 && hdf->hdf5.H5Gclose(hdf->group) < 0)
 		rc = -1;
-	d->group = 0;
+	hdf->group = 0;
 	return rc;
 }
 
-static hdf5_id create_dataset(struct hdf *d, const char *name, enum kind k)
+static hdf5_id create_dataset(struct hdf *hdf, const char *name, enum kind kind_k)
 {
 	const hdf5_size none = 0, most = HDF5_UNLIMITED;
-	hdf5_id space = d->h.H5Screate_simple(1, &none, &most),
-		properties = d->h.H5Pcreate(d->h.H5P_CLS_DATASET_CREATE_ID_g), id;
+	hdf5_id space = hdf->hdf5.H5Screate_simple(1, &none, &most),
+		properties = hdf->hdf5.H5Pcreate(hdf->hdf5.H5P_CLS_DATASET_CREATE_ID_g), id;
 
-	d->h.H5Pset_chunk(properties, 1, &d->chunk);
-	if (k < KIND_TEXT && d->h.H5Zfilter_avail(HDF5_DEFLATE) > 0) {
-		d->h.H5Pset_shuffle(properties);
-		d->h.H5Pset_deflate(properties, 1);
+	hdf->hdf5.H5Pset_chunk(properties, 1, &hdf->chunk);
+	if (kind_k < KIND_TEXT && hdf->hdf5.H5Zfilter_avail(HDF5_DEFLATE) > 0) {
+		hdf->hdf5.H5Pset_shuffle(properties);
+		hdf->hdf5.H5Pset_deflate(properties, 1);
 	}
-	id = d->h.H5Dcreate2(d->group, name, type_of(d, k), space, 0, properties, 0);
-	d->h.H5Pclose(properties);
-	d->h.H5Sclose(space);
+	id = hdf->hdf5.H5Dcreate2(hdf->group, name, type_of(hdf, kind_k), space, 0, properties, 0);
+	hdf->hdf5.H5Pclose(properties);
+	hdf->hdf5.H5Sclose(space);
 	return id;
 }
 
-static int add_column(struct hdf *d, const struct ws_xcolumn *c, enum kind k, struct ws_err *e)
+static int add_column(struct hdf *hdf, const struct ws_xcolumn *column, enum kind kind_k,
+		      struct ws_err *err)
 {
-	hdf5_id id = create_dataset(d, c->name, k);
-	uint64_t none = null_of(k);
+	hdf5_id id = create_dataset(hdf, column->name, kind_k);
+	uint64_t none = null_of(kind_k);
 
-	d->column[d->columns].dataset = id;
-	d->column[d->columns++].kind = k;
+	hdf->column[hdf->columns].dataset = id;
+	hdf->column[hdf->columns++].kind = kind_k;
 	if (id < 0)
-		return cannot(d, e);
-	put_text_attribute(d, id, "description", c->doc);
-	if (c->from == WS_XF_TIME || c->from == WS_XF_NTIME)
-		put_text_attribute(d, id, "unit", "ns");
-	if (!c->not_null && k < KIND_TEXT)
-		put_attribute(d, id, "null_value", type_of(d, k), &none);
+		return cannot(hdf, err);
+	put_text_attribute(hdf, id, "description", column->doc);
+	if (column->from == WS_XF_TIME || column->from == WS_XF_NTIME)
+		put_text_attribute(hdf, id, "unit", "ns");
+	if (!column->not_null && kind_k < KIND_TEXT)
+		put_attribute(hdf, id, "null_value", type_of(hdf, kind_k), &none);
 	return 0;
 }
 
-static int begin_table(struct hdf *d, const struct ws_xtable *t, struct ws_err *e)
+static int begin_table(struct hdf *hdf, const struct ws_xtable *table, struct ws_err *err)
 {
-	if (close_table(d) < 0)
-		return cannot(d, e);
-	d->rows = 0;
-	d->group = d->h.H5Gcreate2(d->file, t->name, 0, 0, 0);
-	if (d->group < 0)
-		return cannot(d, e);
-	put_text_attribute(d, d->group, "description", t->doc);
+	if (close_table(hdf) < 0)
+		return cannot(hdf, err);
+	hdf->rows = 0;
+	hdf->group = hdf->hdf5.H5Gcreate2(hdf->file, table->name, 0, 0, 0);
+	if (hdf->group < 0)
+		return cannot(hdf, err);
+	put_text_attribute(hdf, hdf->group, "description", table->doc);
 	return 0;
 }
 
-static void *scratch(struct hdf *d, size_t n)
+static void *scratch(struct hdf *hdf, size_t n)
 {
-	if (n > d->scratch_size) {
-		d->scratch = ws_realloc(d->scratch, n);
-		d->scratch_size = n;
+	if (n > hdf->scratch_size) {
+		hdf->scratch = ws_realloc(hdf->scratch, n);
+		hdf->scratch_size = n;
 	}
-	return d->scratch;
+	return hdf->scratch;
 }
 
 /* n values of a column behind those that are there. */
-static int append(struct hdf *d, size_t column, const void *values, size_t n, struct ws_err *e)
+static int append(struct hdf *hdf, size_t column, const void *values, size_t n, struct ws_err *err)
 {
-	const hdf5_size count = n, size = d->rows + n, from = d->rows;
-	hdf5_id id = d->column[column].dataset, file, memory;
+	const hdf5_size count = n, size = hdf->rows + n, from = hdf->rows;
+	hdf5_id id = hdf->column[column].dataset, file, memory;
 	bool bad;
 
-	if (d->h.H5Dset_extent(id, &size) < 0)
-		return cannot(d, e);
-	file = d->h.H5Dget_space(id);
-	memory = d->h.H5Screate_simple(1, &count, NULL);
-	bad = d->h.H5Sselect_hyperslab(file, HDF5_SELECT_SET, &from, NULL, &count, NULL) < 0 ||
-	      d->h.H5Dwrite(id, type_of(d, d->column[column].kind), memory, file, 0, values) < 0;
-	d->h.H5Sclose(memory);
-	d->h.H5Sclose(file);
-	return bad ? cannot(d, e) : 0;
+	if (hdf->hdf5.H5Dset_extent(id, &size) < 0)
+		return cannot(hdf, err);
+	file = hdf->hdf5.H5Dget_space(id);
+	memory = hdf->hdf5.H5Screate_simple(1, &count, NULL);
+	bad = hdf->hdf5.H5Sselect_hyperslab(file, HDF5_SELECT_SET, &from, NULL, &count, NULL) < 0 ||
+	      hdf->hdf5.H5Dwrite(id, type_of(hdf, hdf->column[column].kind), memory, file, 0,
+				 values) < 0;
+	hdf->hdf5.H5Sclose(memory);
+	hdf->hdf5.H5Sclose(file);
+	return bad ? cannot(hdf, err) : 0;
 }
 
 /* ---- tables made row by row ---- */
 
-static int table(struct ws_xwriter *w, const struct ws_xtable *t, struct ws_err *e)
+static int table(struct ws_xwriter *writer, const struct ws_xtable *xtable, struct ws_err *err)
 {
-	struct hdf *d = (struct hdf *)w;
+	struct hdf *hdf = (struct hdf *)writer;
 
-	d->chunk = MADE_CHUNK;
-	if (begin_table(d, t, e) < 0)
+	hdf->chunk = MADE_CHUNK;
+	if (begin_table(hdf, xtable, err) < 0)
 		return -1;
-	for (size_t i = 0; i < t->column_count; i++) {
-		const char *type = t->columns[i].type;
+	for (size_t i = 0; i < xtable->column_count; i++) {
+		const char *type = xtable->columns[i].type;
 
-		if (add_column(d, &t->columns[i],
+		if (add_column(hdf, &xtable->columns[i],
 			       *type == 'R'   ? KIND_F64
 			       : *type == 'T' ? KIND_TEXT
 			       : *type == 'B' ? KIND_BLOB
 					      : KIND_I64,
-			       e) < 0)
+			       err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
 /* One column of rows of cells. Texts get an end: HDF5 wants them so, and cells hold no NULs. */
-static int append_cells(struct hdf *d, size_t column, const struct ws_xcell *cells, size_t n,
-			struct ws_err *e)
+static int append_cells(struct hdf *hdf, size_t column, const struct ws_xcell *cells, size_t n,
+			struct ws_err *err)
 {
-	enum kind k = d->column[column].kind;
-	char *out = scratch(d, n * width_of(k)), **texts = (char **)out;
+	enum kind kind_k = hdf->column[column].kind;
+	char *out = scratch(hdf, n * width_of(kind_k)), **texts = (char **)out;
 	struct hdf5_vlen *blobs = (struct hdf5_vlen *)out;
 	int rc;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct ws_xcell *c = &cells[i * d->columns + column];
-		bool none = c->kind == WS_X_NULL;
-		uint64_t bits = none ? null_of(k) : c->kind == WS_X_STRING ? c->id : (uint64_t)c->i;
+		const struct ws_xcell *cell = &cells[i * hdf->columns + column];
+		bool none = cell->kind == WS_X_NULL;
+		uint64_t bits = none			    ? null_of(kind_k)
+				: cell->kind == WS_X_STRING ? cell->id
+							    : (uint64_t)cell->i;
 
-		if (k == KIND_TEXT)
-			texts[i] = ws_strndup(none ? "" : c->s, none ? 0 : c->n);
-		else if (k == KIND_BLOB)
-			blobs[i] = (struct hdf5_vlen){none ? 0 : c->n, none ? "" : c->s};
+		if (kind_k == KIND_TEXT)
+			texts[i] = ws_strndup(none ? "" : cell->text, none ? 0 : cell->n);
+		else if (kind_k == KIND_BLOB)
+			blobs[i] = (struct hdf5_vlen){none ? 0 : cell->n, none ? "" : cell->text};
 		else
 			memcpy(out + i * 8, &bits, 8);
 	}
-	rc = append(d, column, out, n, e);
-	for (size_t i = 0; k == KIND_TEXT && i < n; i++)
+	rc = append(hdf, column, out, n, err);
+	for (size_t i = 0; kind_k == KIND_TEXT && i < n; i++)
 		free(texts[i]);
 	return rc;
 }
 
-static int rows(struct ws_xwriter *w, const struct ws_xcell *cells, size_t count, struct ws_err *e)
+static int rows(struct ws_xwriter *writer, const struct ws_xcell *cells, size_t count,
+		struct ws_err *err)
 {
-	struct hdf *d = (struct hdf *)w;
+	struct hdf *hdf = (struct hdf *)writer;
 
-	for (size_t i = 0; i < d->columns; i++)
-		if (append_cells(d, i, cells, count, e) < 0)
+	for (size_t i = 0; i < hdf->columns; i++)
+		if (append_cells(hdf, i, cells, count, err) < 0)
 			return -1;
-	d->rows += count;
+	hdf->rows += count;
 	return 0;
 }
 
 /* ---- views ---- */
 
-static enum kind kind_of(const struct ws_xview *v, const struct ws_xcolumn *c)
+static enum kind kind_of(const struct ws_xview *view, const struct ws_xcolumn *column)
 {
 	static const enum kind kinds[] = {
 		[WS_XT_NULL] = KIND_I64, [WS_XT_U8] = KIND_U8,	    [WS_XT_U32] = KIND_U32,
 		[WS_XT_I32] = KIND_I32,	 [WS_XT_U64] = KIND_U64,    [WS_XT_I64] = KIND_I64,
 		[WS_XT_F64] = KIND_F64,	 [WS_XT_STRING] = KIND_U32, [WS_XT_TEXT] = KIND_TEXT,
 		[WS_XT_BLOB] = KIND_BLOB};
-	enum ws_xtype t = ws_xcolumn_type(v, c);
+	enum ws_xtype xtype = ws_xcolumn_type(view, column);
 
-	return t == WS_XT_NULL && *c->type == 'T' ? KIND_TEXT : kinds[t];
+	return xtype == WS_XT_NULL && *column->type == 'T' ? KIND_TEXT : kinds[xtype];
 }
 
-static int begin_view(struct hdf *d, const struct ws_xview *v, struct ws_err *e)
+static int begin_view(struct hdf *hdf, const struct ws_xview *view, struct ws_err *err)
 {
-	uint64_t all = ws_report_rows(d->x->r, v->source);
+	uint64_t all = ws_report_rows(hdf->export->report, view->source);
 
-	d->chunk = all < LEAST_CHUNK ? LEAST_CHUNK : all > MOST_CHUNK ? MOST_CHUNK : all;
-	if (begin_table(d, &v->t, e) < 0)
+	hdf->chunk = all < LEAST_CHUNK ? LEAST_CHUNK : all > MOST_CHUNK ? MOST_CHUNK : all;
+	if (begin_table(hdf, &view->table, err) < 0)
 		return -1;
-	for (size_t i = 0; i < v->t.column_count; i++)
-		if (add_column(d, &v->t.columns[i], kind_of(v, &v->t.columns[i]), e) < 0)
+	for (size_t i = 0; i < view->table.column_count; i++)
+		if (add_column(hdf, &view->table.columns[i], kind_of(view, &view->table.columns[i]),
+			       err) < 0)
 			return -1;
 	return 0;
 }
 
-static bool is_null(const struct ws_xvector *v, size_t row)
+static bool is_null(const struct ws_xvector *vector, size_t row)
 {
-	return v->valid && !(v->valid[row >> 3] >> (row & 7) & 1);
+	return vector->valid && !(vector->valid[row >> 3] >> (row & 7) & 1);
 }
 
 /* Put what stands for null into the worker's own array, in which it may be anything. */
-static void fill_nulls(struct ws_xvector *v, enum kind k, size_t n)
+static void fill_nulls(struct ws_xvector *vector, enum kind kind_k, size_t n)
 {
-	uint64_t none = null_of(k);
-	size_t width = width_of(k);
+	uint64_t none = null_of(kind_k);
+	size_t width = width_of(kind_k);
 
-	for (size_t i = 0; v->valid && i < n; i++)
-		if (is_null(v, i))
-			memcpy((char *)v->data + i * width, &none, width);
+	for (size_t i = 0; vector->valid && i < n; i++)
+		if (is_null(vector, i))
+			memcpy((char *)vector->data + i * width, &none, width);
 }
 
-static int append_texts(struct hdf *d, size_t column, const struct ws_xvector *v, size_t n,
-			struct ws_err *e)
+static int append_texts(struct hdf *hdf, size_t column, const struct ws_xvector *vector, size_t n,
+			struct ws_err *err)
 {
-	bool blob = d->column[column].kind == KIND_BLOB;
-	char *out = scratch(d, n * sizeof(struct hdf5_vlen));
-	const uint32_t *ids = v->data;
+	bool blob = hdf->column[column].kind == KIND_BLOB;
+	char *out = scratch(hdf, n * sizeof(struct hdf5_vlen));
+	const uint32_t *ids = vector->data;
 
 	for (size_t i = 0; i < n; i++) {
-		uint32_t id = is_null(v, i) || v->type == WS_XT_NULL ? 0 : ids[i];
+		uint32_t id = is_null(vector, i) || vector->type == WS_XT_NULL ? 0 : ids[i];
 		size_t len;
 
 		if (blob)
-			((struct hdf5_vlen *)out)[i].bytes =
-				ws_report_string(d->x->r, id, &((struct hdf5_vlen *)out)[i].n);
+			((struct hdf5_vlen *)out)[i].bytes = ws_report_string(
+				hdf->export->report, id, &((struct hdf5_vlen *)out)[i].n);
 		else
-			((const char **)out)[i] = id ? ws_x_bytes(d->x, id, &len) : "";
+			((const char **)out)[i] = id ? ws_x_bytes(hdf->export, id, &len) : "";
 	}
-	return append(d, column, out, n, e);
+	return append(hdf, column, out, n, err);
 }
 
-static int nothing(void *ctx, const struct ws_xbatch *b, struct ws_err *e)
+static int nothing(void *ctx, const struct ws_xbatch *batch, struct ws_err *err)
 {
-	(void)ctx, (void)b, (void)e;
+	(void)ctx, (void)batch, (void)err;
 	return 0;
 }
 
-static int put(void *ctx, const struct ws_xbatch *b, struct ws_err *e)
+static int put(void *ctx, const struct ws_xbatch *batch, struct ws_err *err)
 {
-	struct hdf *d = ctx;
+	struct hdf *hdf = ctx;
 
-	if (!d->columns && begin_view(d, b->view, e) < 0)
+	if (!hdf->columns && begin_view(hdf, batch->view, err) < 0)
 		return -1;
-	for (size_t i = 0; i < d->columns; i++) {
-		struct ws_xvector *v = (struct ws_xvector *)&b->col[i];
+	for (size_t i = 0; i < hdf->columns; i++) {
+		struct ws_xvector *vector = (struct ws_xvector *)&batch->col[i];
 		int rc;
 
-		if (d->column[i].kind >= KIND_TEXT) {
-			rc = append_texts(d, i, v, b->rows, e);
+		if (hdf->column[i].kind >= KIND_TEXT) {
+			rc = append_texts(hdf, i, vector, batch->rows, err);
 		} else {
-			fill_nulls(v, d->column[i].kind, b->rows);
-			rc = append(d, i, v->data, b->rows, e);
+			fill_nulls(vector, hdf->column[i].kind, batch->rows);
+			rc = append(hdf, i, vector->data, batch->rows, err);
 		}
 		if (rc < 0)
 			return -1;
 	}
-	d->rows += b->rows;
+	hdf->rows += batch->rows;
 	return 0;
 }
 
-static int view(struct ws_xwriter *w, struct ws_export *x, const struct ws_xview *v,
-		uint64_t *count, struct ws_err *e)
+static int view(struct ws_xwriter *writer, struct ws_export *export, const struct ws_xview *xview,
+		uint64_t *count, struct ws_err *err)
 {
-	struct hdf *d = (struct hdf *)w;
-	struct ws_xcolumns_user u = {.make = nothing, .put = put, .ctx = d};
+	struct hdf *hdf = (struct hdf *)writer;
+	struct ws_xcolumns_user user = {.make = nothing, .put = put, .ctx = hdf};
 
-	d->x = x;
-	if (close_table(d) < 0)
-		return cannot(d, e);
-	if (ws_xcolumns_run(x, v, UINT64_MAX, &u, count, e) < 0)
+	hdf->export = export;
+	if (close_table(hdf) < 0)
+		return cannot(hdf, err);
+	if (ws_xcolumns_run(export, xview, UINT64_MAX, &user, count, err) < 0)
 		return -1;
-	return !d->columns && !x->lazy ? begin_view(d, v, e) : 0;
+	return !hdf->columns && !export->lazy ? begin_view(hdf, xview, err) : 0;
 }
 
 /* ---- all ---- */
 
-static int finish(struct ws_xwriter *w, bool keep, struct ws_err *e)
+static int finish(struct ws_xwriter *writer, bool keep, struct ws_err *err)
 {
-	struct hdf *d = (struct hdf *)w;
-	int rc = close_table(d);
+	struct hdf *hdf = (struct hdf *)writer;
+	int rc = close_table(hdf);
 
-	if (d->text > 0)
-		d->h.H5Tclose(d->text);
-	if (d->blob > 0)
-		d->h.H5Tclose(d->blob);
-	if (d->file > 0 && d->h.H5Fclose(d->file) < 0)
+	if (hdf->text > 0)
+		hdf->hdf5.H5Tclose(hdf->text);
+	if (hdf->blob > 0)
+		hdf->hdf5.H5Tclose(hdf->blob);
+	if (hdf->file > 0 && hdf->hdf5.H5Fclose(hdf->file) < 0)
 		rc = -1;
 	if (rc < 0 && keep)
-		cannot(d, e);
-	free(d->scratch);
-	free(d);
+		cannot(hdf, err);
+	free(hdf->scratch);
+	free(hdf);
 	return keep ? rc : 0;
 }
 
-static int open_file(struct hdf *d, struct ws_err *e)
+static int open_file(struct hdf *hdf, struct ws_err *err)
 {
-	if (open_library(&d->h, e) < 0)
+	if (open_library(&hdf->hdf5, err) < 0)
 		return -1;
-	d->text = d->h.H5Tcopy(d->h.H5T_C_S1_g);
-	d->h.H5Tset_size(d->text, HDF5_VARIABLE);
-	d->h.H5Tset_cset(d->text, HDF5_UTF8);
-	d->blob = d->h.H5Tvlen_create(d->h.H5T_NATIVE_UINT8_g);
-	d->file = d->h.H5Fcreate(d->path, HDF5_TRUNCATE, 0, 0);
-	return d->file < 0 ? cannot(d, e) : 0;
+	hdf->text = hdf->hdf5.H5Tcopy(hdf->hdf5.H5T_C_S1_g);
+	hdf->hdf5.H5Tset_size(hdf->text, HDF5_VARIABLE);
+	hdf->hdf5.H5Tset_cset(hdf->text, HDF5_UTF8);
+	hdf->blob = hdf->hdf5.H5Tvlen_create(hdf->hdf5.H5T_NATIVE_UINT8_g);
+	hdf->file = hdf->hdf5.H5Fcreate(hdf->path, HDF5_TRUNCATE, 0, 0);
+	return hdf->file < 0 ? cannot(hdf, err) : 0;
 }
 
-struct ws_xwriter *ws_xformat_open_hdf(const struct ws_xtarget *t, struct ws_err *e)
+struct ws_xwriter *ws_xformat_open_hdf(const struct ws_xtarget *target, struct ws_err *err)
 {
-	struct hdf *d = ws_calloc(1, sizeof(*d));
+	struct hdf *hdf = ws_calloc(1, sizeof(*hdf));
 
-	d->w = (struct ws_xwriter){.table = table, .rows = rows, .close = finish, .view = view};
-	d->path = t->path;
-	d->name = t->name;
-	if (open_file(d, e) < 0) {
-		finish(&d->w, false, NULL);
+	hdf->writer =
+		(struct ws_xwriter){.table = table, .rows = rows, .close = finish, .view = view};
+	hdf->path = target->path;
+	hdf->name = target->name;
+	if (open_file(hdf, err) < 0) {
+		finish(&hdf->writer, false, NULL);
 		return NULL;
 	}
-	return &d->w;
+	return &hdf->writer;
 }

@@ -24,9 +24,9 @@ enum { MOST_EVENTS = 500000, MOST_DETAILED = 100000, MOST_NAME = 2000 };
 
 struct page {
 	const char *path;
-	struct ws_lanes *l;
+	struct ws_lanes *lanes_l;
 	int64_t t0, t1;
-	FILE *f;
+	FILE *file;
 	struct ws_text events; /* bytes, before base64 */
 	struct ws_text lanes;  /* JSON */
 	struct ws_map names;
@@ -37,198 +37,200 @@ struct page {
 
 static const struct ws_asset *asset(const char *name)
 {
-	for (const struct ws_asset *a = ws_assets; a->bytes; a++)
-		if (!strcmp(a->name, name))
-			return a;
+	for (const struct ws_asset *asset_a = ws_assets; asset_a->bytes; asset_a++)
+		if (!strcmp(asset_a->name, name))
+			return asset_a;
 	return NULL;
 }
 
 /* JSON inside of a script element: only '<' could end that. */
-static void put_json(FILE *f, const struct ws_text *t)
+static void put_json(FILE *file, const struct ws_text *text)
 {
-	for (size_t i = 0; i < t->len; i++)
-		if (t->s[i] == '<')
-			fputs("\\u003c", f);
+	for (size_t i = 0; i < text->len; i++)
+		if (text->text[i] == '<')
+			fputs("\\u003c", file);
 		else
-			putc(t->s[i], f);
+			putc(text->text[i], file);
 }
 
-static void put_base64(FILE *f, const struct ws_text *t)
+static void put_base64(FILE *file, const struct ws_text *text)
 {
 	static const char digit[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	const uint8_t *p = (const uint8_t *)t->s;
+	const uint8_t *bytes = (const uint8_t *)text->text;
 
-	for (size_t i = 0; i < t->len; i += 3) {
-		size_t n = t->len - i < 3 ? t->len - i : 3;
-		uint32_t v = (uint32_t)p[i] << 16 | (n > 1 ? (uint32_t)p[i + 1] << 8 : 0) |
-			     (n > 2 ? p[i + 2] : 0);
+	for (size_t i = 0; i < text->len; i += 3) {
+		size_t n = text->len - i < 3 ? text->len - i : 3;
+		uint32_t v = (uint32_t)bytes[i] << 16 | (n > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) |
+			     (n > 2 ? bytes[i + 2] : 0);
 
-		putc(digit[v >> 18], f);
-		putc(digit[v >> 12 & 63], f);
-		putc(n > 1 ? digit[v >> 6 & 63] : '=', f);
-		putc(n > 2 ? digit[v & 63] : '=', f);
+		putc(digit[v >> 18], file);
+		putc(digit[v >> 12 & 63], file);
+		putc(n > 1 ? digit[v >> 6 & 63] : '=', file);
+		putc(n > 2 ? digit[v & 63] : '=', file);
 	}
 }
 
 /* ---- events ---- */
 
-static void put_double(struct ws_text *t, double v)
+static void put_double(struct ws_text *text, double v)
 {
-	ws_text_add(t, &v, 8);
+	ws_text_add(text, &v, 8);
 }
 
-static void pad(struct ws_text *t, size_t from)
+static void pad(struct ws_text *text, size_t from)
 {
-	ws_text_add(t, "\0\0\0\0\0\0\0", (8 - (t->len - from) % 8) % 8);
+	ws_text_add(text, "\0\0\0\0\0\0\0", (8 - (text->len - from) % 8) % 8);
 }
 
 /* Its number among the states. */
-static uint32_t add_state(struct page *p, const struct ws_lane *lane, const struct ws_level *v,
-			  uint32_t i)
+static uint32_t add_state(struct page *page, const struct ws_lane *lane,
+			  const struct ws_level *level, uint32_t i)
 {
-	struct ws_page_states *s = &p->states;
+	struct ws_page_states *states = &page->states;
 
-	ws_grow(s->v, s->cap, s->n + 1);
-	s->source = v->src[i] & WS_EVENT_SOURCE;
-	s->v[s->n] = (struct ws_page_state){.thread = lane->key[0],
-					    .ref = v->ref[i],
-					    .start = v->start[i],
-					    .end = ws_level_end(v, i)};
-	return (uint32_t)s->n++;
+	ws_grow(states->page_states, states->cap, states->n + 1);
+	states->source = level->src[i] & WS_EVENT_SOURCE;
+	states->page_states[states->n] = (struct ws_page_state){.thread = lane->key[0],
+								.ref = level->ref[i],
+								.start = level->start[i],
+								.end = ws_level_end(level, i)};
+	return (uint32_t)states->n++;
 }
 
-static void add_columns(struct page *p, const struct ws_lane *lane, const struct ws_level *v,
+static void add_columns(struct page *page, const struct ws_lane *lane, const struct ws_level *level,
 			uint32_t from, uint32_t to)
 {
-	struct ws_text *t = &p->events;
+	struct ws_text *text = &page->events;
 	size_t begin;
 
 	for (uint32_t i = from; i < to; i++)
-		put_double(t, (double)(int64_t)(v->start[i] - p->l->zero));
+		put_double(text, (double)(int64_t)(level->start[i] - page->lanes_l->zero));
 	for (uint32_t i = from; i < to; i++)
-		put_double(t, v->value ? v->value[i] : (double)ws_level_dur(v, i));
-	if (v->value)
+		put_double(text, level->value ? level->value[i] : (double)ws_level_dur(level, i));
+	if (level->value)
 		return;
-	begin = t->len;
+	begin = text->len;
 	for (uint32_t i = from; i < to; i++) {
-		ws_text_add(t, &v->name[i], 4);
-		ws_map_set(&p->names, v->name[i], 1);
+		ws_text_add(text, &level->name[i], 4);
+		ws_map_set(&page->names, level->name[i], 1);
 	}
 	for (uint32_t i = from; i < to; i++) {
-		struct ws_page_rows *r = &p->rows[v->src[i] & WS_EVENT_SOURCE];
+		struct ws_page_rows *rows = &page->rows[level->src[i] & WS_EVENT_SOURCE];
 
-		uint32_t number =
-			lane->kind == WS_LANE_STATE ? add_state(p, lane, v, i) : v->ref[i];
+		uint32_t number = lane->kind == WS_LANE_STATE ? add_state(page, lane, level, i)
+							      : level->ref[i];
 
-		ws_text_add(t, &number, 4);
+		ws_text_add(text, &number, 4);
 		if (lane->kind == WS_LANE_STATE)
 			continue;
-		ws_grow(r->row, r->cap, r->n + 1);
-		r->row[r->n++] = v->ref[i];
+		ws_grow(rows->row, rows->cap, rows->n + 1);
+		rows->row[rows->n++] = level->ref[i];
 	}
-	ws_text_add(t, v->src + from, to - from);
-	ws_text_add(t, v->paint + from, to - from);
+	ws_text_add(text, level->src + from, to - from);
+	ws_text_add(text, level->paint + from, to - from);
 	for (uint32_t i = from; i < to; i++) {
-		uint8_t color = ws_tile_color(p->l, v, i);
+		uint8_t color = ws_tile_color(page->lanes_l, level, i);
 
-		ws_text_add(t, &color, 1);
+		ws_text_add(text, &color, 1);
 	}
-	pad(t, begin);
+	pad(text, begin);
 }
 
-static int add_lane(struct page *p, uint32_t number, struct ws_err *e)
+static int add_lane(struct page *page, uint32_t number, struct ws_err *err)
 {
-	const struct ws_lane *lane = p->l->lane[number];
+	const struct ws_lane *lane = page->lanes_l->lane[number];
 	uint32_t from, to;
 
-	ws_put_comma(&p->lanes);
-	ws_text_puts(&p->lanes, "{");
-	ws_put_int(&p->lanes, "lane", number);
-	ws_put_string(&p->lanes, "kind", ws_lane_descs[lane->kind].name);
-	ws_put_int(&p->lanes, "counter", ws_lane_descs[lane->kind].counter);
-	ws_put_key(&p->lanes, "levels");
-	ws_text_puts(&p->lanes, "[");
+	ws_put_comma(&page->lanes);
+	ws_text_puts(&page->lanes, "{");
+	ws_put_int(&page->lanes, "lane", number);
+	ws_put_string(&page->lanes, "kind", ws_lane_descs[lane->kind].name);
+	ws_put_int(&page->lanes, "counter", ws_lane_descs[lane->kind].counter);
+	ws_put_key(&page->lanes, "levels");
+	ws_text_puts(&page->lanes, "[");
 	for (uint32_t k = 0; k < lane->levels; k++) {
-		ws_level_range(&lane->level[k], p->t0, p->t1, &from, &to);
-		p->n += to - from;
-		if (p->n > MOST_EVENTS)
-			return ws_fail(e,
+		ws_level_range(&lane->level[k], page->t0, page->t1, &from, &to);
+		page->n += to - from;
+		if (page->n > MOST_EVENTS)
+			return ws_fail(err,
 				       "more than %d events are too many for one page; choose a "
 				       "shorter time by --times",
 				       MOST_EVENTS);
-		ws_put_comma(&p->lanes);
-		ws_text_printf(&p->lanes, "%" PRIu32, to - from);
-		add_columns(p, lane, &lane->level[k], from, to);
+		ws_put_comma(&page->lanes);
+		ws_text_printf(&page->lanes, "%" PRIu32, to - from);
+		add_columns(page, lane, &lane->level[k], from, to);
 	}
-	ws_text_puts(&p->lanes, "]}");
+	ws_text_puts(&page->lanes, "]}");
 	return 0;
 }
 
-static int add_lanes(struct page *p, struct ws_err *e)
+static int add_lanes(struct page *page, struct ws_err *err)
 {
-	ws_text_puts(&p->lanes, "[");
-	for (uint32_t i = 0; i < p->l->n; i++)
-		if (add_lane(p, i, e))
+	ws_text_puts(&page->lanes, "[");
+	for (uint32_t i = 0; i < page->lanes_l->n; i++)
+		if (add_lane(page, i, err))
 			return -1;
-	ws_text_puts(&p->lanes, "]");
+	ws_text_puts(&page->lanes, "]");
 	return 0;
 }
 
-static void put_names(struct page *p, struct ws_text *t)
+static void put_names(struct page *page, struct ws_text *text)
 {
-	ws_put_key(t, "names");
-	ws_text_puts(t, "[");
-	for (size_t i = 0; i < p->names.size; i++) {
+	ws_put_key(text, "names");
+	ws_text_puts(text, "[");
+	for (size_t i = 0; i < page->names.size; i++) {
 		size_t n;
-		const char *s;
+		const char *word;
 
-		if (!p->names.used[i])
+		if (!page->names.used[i])
 			continue;
-		s = ws_lane_name(p->l, (uint32_t)p->names.slots[i].key, &n);
-		ws_put_comma(t);
-		ws_text_printf(t, "[%" PRIu64 ",", p->names.slots[i].key);
-		ws_text_json(t, s, n < MOST_NAME ? n : MOST_NAME);
-		ws_text_puts(t, "]");
+		word = ws_lane_name(page->lanes_l, (uint32_t)page->names.slots[i].key, &n);
+		ws_put_comma(text);
+		ws_text_printf(text, "[%" PRIu64 ",", page->names.slots[i].key);
+		ws_text_json(text, word, n < MOST_NAME ? n : MOST_NAME);
+		ws_text_puts(text, "]");
 	}
-	ws_text_puts(t, "]");
+	ws_text_puts(text, "]");
 }
 
-static void put_palette(const struct page *p, struct ws_text *t)
+static void put_palette(const struct page *page, struct ws_text *text)
 {
-	ws_put_key(t, "palette");
-	ws_text_puts(t, "[");
-	for (uint32_t i = 0; i < p->l->palette_n; i++) {
-		ws_put_comma(t);
-		ws_text_printf(t, "%" PRIu32, p->l->palette[i]);
+	ws_put_key(text, "palette");
+	ws_text_puts(text, "[");
+	for (uint32_t i = 0; i < page->lanes_l->palette_n; i++) {
+		ws_put_comma(text);
+		ws_text_printf(text, "%" PRIu32, page->lanes_l->palette[i]);
 	}
-	ws_text_puts(t, "]");
+	ws_text_puts(text, "]");
 }
 
 /* ---- the file ---- */
 
 /* What the server answers to "session" when this is its only report. */
-static void put_session(const struct page *p, struct ws_text *t)
+static void put_session(const struct page *page, struct ws_text *text)
 {
-	struct ws_shown_report shown = {p->path, p->l, ws_lanes_realtime(p->l->r, p->l->zero)};
+	struct ws_shown_report shown = {page->path, page->lanes_l,
+					ws_lanes_realtime(page->lanes_l->report,
+							  page->lanes_l->zero)};
 
-	ws_put_key(t, "session");
-	ws_text_puts(t, "{");
-	ws_put_string(t, "version", WS_VERSION);
-	ws_put_key(t, "reports");
-	ws_text_puts(t, "[");
-	ws_put_report_facts(t, &shown, 0);
-	ws_text_puts(t, "]");
-	ws_put_int(t, "record", 0);
-	ws_text_puts(t, "}");
+	ws_put_key(text, "session");
+	ws_text_puts(text, "{");
+	ws_put_string(text, "version", WS_VERSION);
+	ws_put_key(text, "reports");
+	ws_text_puts(text, "[");
+	ws_put_report_facts(text, &shown, 0);
+	ws_text_puts(text, "]");
+	ws_put_int(text, "record", 0);
+	ws_text_puts(text, "}");
 }
 
-static void put_details(struct page *p, struct ws_text *t)
+static void put_details(struct page *page, struct ws_text *text)
 {
-	size_t n = ws_page_rows_unify(p->rows) + p->states.n;
+	size_t n = ws_page_rows_unify(page->rows) + page->states.n;
 
 	if (n <= MOST_DETAILED) {
-		ws_page_put_details(t, p->l, p->rows, &p->states);
+		ws_page_put_details(text, page->lanes_l, page->rows, &page->states);
 		return;
 	}
 	ws_say("the page's %zu events have names and times only: up to %d carry their columns and "
@@ -238,18 +240,18 @@ static void put_details(struct page *p, struct ws_text *t)
 	       n, MOST_DETAILED);
 }
 
-static void put_asset(FILE *f, const char *name)
+static void put_asset(FILE *file, const char *name)
 {
-	const struct ws_asset *a = asset(name);
+	const struct ws_asset *asset_a = asset(name);
 
-	fwrite(a->bytes, 1, a->size, f);
+	fwrite(asset_a->bytes, 1, asset_a->size, file);
 }
 
-static void put_page(struct page *p)
+static void put_page(struct page *page)
 {
-	struct ws_text t = {0};
+	struct ws_text text = {0};
 
-	fprintf(p->f,
+	fprintf(page->file,
 		"<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
 		"http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
 		"script-src 'sha256-%s'; style-src 'sha256-%s'; img-src data:; base-uri 'none'; "
@@ -257,86 +259,88 @@ static void put_page(struct page *p)
 		"<meta name=\"viewport\" content=\"width=device-width, "
 		"initial-scale=1\">\n<title>warpsight</title>\n<style>",
 		asset("app.js")->sha256, asset("app.css")->sha256);
-	put_asset(p->f, "app.css");
+	put_asset(page->file, "app.css");
 	fputs("</style>\n</head>\n<body>\n<noscript>This page needs JavaScript.</noscript>\n<div "
 	      "id=\"app\"></div>\n"
 	      "<script type=\"application/json\" id=\"warpsight-data\">",
-	      p->f);
-	ws_text_puts(&t, "{");
-	put_session(p, &t);
-	ws_put_key(&t, "tree");
-	ws_put_row_tree(&t, p->l);
-	ws_put_key(&t, "window");
-	ws_text_printf(&t, "[%" PRId64 ",%" PRId64 "]", p->t0 - (int64_t)p->l->zero,
-		       p->t1 - (int64_t)p->l->zero);
-	ws_put_key(&t, "lanes");
-	ws_text_add(&t, p->lanes.s, p->lanes.len);
-	put_names(p, &t);
-	put_palette(p, &t);
-	put_details(p, &t);
-	ws_text_puts(&t, "}");
-	put_json(p->f, &t);
-	ws_text_free(&t);
-	fputs("</script>\n<script type=\"text/plain\" id=\"warpsight-events\">", p->f);
-	put_base64(p->f, &p->events);
-	fputs("</script>\n<script>", p->f);
-	put_asset(p->f, "app.js");
-	fputs("</script>\n</body>\n</html>\n", p->f);
+	      page->file);
+	ws_text_puts(&text, "{");
+	put_session(page, &text);
+	ws_put_key(&text, "tree");
+	ws_put_row_tree(&text, page->lanes_l);
+	ws_put_key(&text, "window");
+	ws_text_printf(&text, "[%" PRId64 ",%" PRId64 "]", page->t0 - (int64_t)page->lanes_l->zero,
+		       page->t1 - (int64_t)page->lanes_l->zero);
+	ws_put_key(&text, "lanes");
+	ws_text_add(&text, page->lanes.text, page->lanes.len);
+	put_names(page, &text);
+	put_palette(page, &text);
+	put_details(page, &text);
+	ws_text_puts(&text, "}");
+	put_json(page->file, &text);
+	ws_text_free(&text);
+	fputs("</script>\n<script type=\"text/plain\" id=\"warpsight-events\">", page->file);
+	put_base64(page->file, &page->events);
+	fputs("</script>\n<script>", page->file);
+	put_asset(page->file, "app.js");
+	fputs("</script>\n</body>\n</html>\n", page->file);
 }
 
 /* The one range of --times, or the whole report. */
-static int set_window(struct page *p, const struct ws_export *x, struct ws_err *e)
+static int set_window(struct page *page, const struct ws_export *export, struct ws_err *err)
 {
-	int64_t zero = (int64_t)p->l->zero, from = 0, to = (int64_t)p->l->last + 1 - zero;
+	int64_t zero = (int64_t)page->lanes_l->zero, from = 0,
+		to = (int64_t)page->lanes_l->last + 1 - zero;
 
-	if (x->span_count > 1)
-		return ws_fail(e, "--times: the type %s takes one range, but %zu are given",
-			       x->type, x->span_count);
-	if (x->span_count) {
-		from = x->spans[0].from > from ? x->spans[0].from : from;
-		to = x->spans[0].to < to ? x->spans[0].to : to;
+	if (export->span_count > 1)
+		return ws_fail(err, "--times: the type %s takes one range, but %zu are given",
+			       export->type, export->span_count);
+	if (export->span_count) {
+		from = export->spans[0].from > from ? export->spans[0].from : from;
+		to = export->spans[0].to < to ? export->spans[0].to : to;
 	}
-	p->t0 = zero + from;
-	p->t1 = zero + (to > from ? to : from);
+	page->t0 = zero + from;
+	page->t1 = zero + (to > from ? to : from);
 	return 0;
 }
 
-int ws_xformat_write_html(struct ws_export *x, FILE *f, struct ws_err *e)
+int ws_xformat_write_html(struct ws_export *export, FILE *file, struct ws_err *err)
 {
-	const char *path = ws_report_path(x->r);
+	const char *path = ws_report_path(export->report);
 	struct ws_lanes_opts all = WS_LANES_ALL_EVENTS; /* in the blocks that the stretch touches */
-	struct page p = {.f = f, .path = path};
-	struct ws_report *r;
+	struct page page = {.file = file, .path = path};
+	struct ws_report *report;
 	int rc;
 
 	if (!ws_assets[0].bytes)
-		return ws_fail(e, "this warpsight was built without its page: esbuild was missing");
-	if (x->span_count == 1) {
-		uint64_t zero = ws_time_zero(x->r);
+		return ws_fail(err,
+			       "this warpsight was built without its page: esbuild was missing");
+	if (export->span_count == 1) {
+		uint64_t zero = ws_time_zero(export->report);
 
-		all.from = x->spans[0].from > 0 || zero > (uint64_t)-x->spans[0].from
-				   ? zero + (uint64_t)x->spans[0].from
+		all.from = export->spans[0].from > 0 || zero > (uint64_t) - export->spans[0].from
+				   ? zero + (uint64_t) export->spans[0].from
 				   : 0;
-		all.to = zero + (uint64_t)(x->spans[0].to > 0 ? x->spans[0].to : 0);
+		all.to = zero + (uint64_t)(export->spans[0].to > 0 ? export->spans[0].to : 0);
 	}
-	r = ws_report_open(path, e); /* its own, which reads only what the stretch needs */
-	if (!r)
+	report = ws_report_open(path, err); /* its own, which reads only what the stretch needs */
+	if (!report)
 		return -1;
-	p.l = ws_lanes_open(r, &all);
-	ws_lanes_wait(p.l);
-	rc = set_window(&p, x, e);
+	page.lanes_l = ws_lanes_open(report, &all);
+	ws_lanes_wait(page.lanes_l);
+	rc = set_window(&page, export, err);
 	if (!rc)
-		rc = add_lanes(&p, e);
+		rc = add_lanes(&page, err);
 	if (!rc)
-		put_page(&p);
-	x->rows = p.n;
-	ws_lanes_close(p.l);
-	ws_report_close(r);
-	ws_text_free(&p.events);
-	ws_text_free(&p.lanes);
-	ws_map_free(&p.names);
+		put_page(&page);
+	export->rows = page.n;
+	ws_lanes_close(page.lanes_l);
+	ws_report_close(report);
+	ws_text_free(&page.events);
+	ws_text_free(&page.lanes);
+	ws_map_free(&page.names);
 	for (int i = 0; i < WS_PAGE_SOURCES; i++)
-		free(p.rows[i].row);
-	free(p.states.v);
+		free(page.rows[i].row);
+	free(page.states.page_states);
 	return rc;
 }

@@ -20,17 +20,17 @@ struct ws_page_states {
 		uint32_t thread, ref;
 		uint64_t start, end;
 		struct ws_state st;
-	} * v;
+	} * page_states;
 	size_t n, cap;
 	uint8_t source;
 };
 
 /* Sorts the rows and leaves out those that are there twice (a kernel is on two lanes); how many are
  * left in all. */
-size_t ws_page_rows_unify(struct ws_page_rows v[WS_PAGE_SOURCES]);
+size_t ws_page_rows_unify(struct ws_page_rows rows[WS_PAGE_SOURCES]);
 /* "details": what docs say in viewer/src/static.ts. */
-void ws_page_put_details(struct ws_text *t, const struct ws_lanes *l,
-			 const struct ws_page_rows v[WS_PAGE_SOURCES],
+void ws_page_put_details(struct ws_text *text, const struct ws_lanes *lanes,
+			 const struct ws_page_rows rows[WS_PAGE_SOURCES],
 			 struct ws_page_states *states);
 
 #endif

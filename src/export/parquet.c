@@ -32,15 +32,15 @@ struct field {
 };
 
 struct parquet {
-	struct ws_xwriter w;
-	struct duckdb d;
+	struct ws_xwriter writer;
+	struct duckdb duckdb;
 	duckdb_handle db, connection;
 	const char *path, *name;
 	bool append;
 
 	struct field fields[2 * WS_MAX_COLUMNS];
 	size_t field_count, column_count;
-	struct ws_export *x; /* of a view */
+	struct ws_export *export; /* of a view */
 
 	/* The batch in hand: columns of a view, or cells of a made table. */
 	pthread_mutex_t lock;
@@ -69,13 +69,13 @@ static int bind_functions(struct duckdb *d, struct ws_err *e)
 	return 0;
 }
 
-static int open_library(struct duckdb *d, struct ws_err *e)
+static int open_library(struct duckdb *duckdb, struct ws_err *err)
 {
 	const char *named = getenv("WARPSIGHT_DUCKDB");
 
-	d->library = dlopen(named && *named ? named : "libduckdb.so", RTLD_NOW | RTLD_LOCAL);
-	if (!d->library)
-		return ws_fail(e,
+	duckdb->library = dlopen(named && *named ? named : "libduckdb.so", RTLD_NOW | RTLD_LOCAL);
+	if (!duckdb->library)
+		return ws_fail(err,
 			       "parquetdir needs the library of DuckDB (%s). Unpack "
 			       "libduckdb-linux-*.zip from a release of "
 			       "DuckDB, or the npm "
@@ -84,18 +84,18 @@ static int open_library(struct duckdb *d, struct ws_err *e)
 			       "arrowdir needs "
 			       "nothing",
 			       dlerror());
-	return bind_functions(d, e);
+	return bind_functions(duckdb, err);
 }
 
-static int run_sql(struct parquet *p, const char *sql, struct ws_err *e)
+static int run_sql(struct parquet *parquet, const char *sql, struct ws_err *err)
 {
-	struct duckdb_result r = {{0}};
-	int rc = p->d.duckdb_query(p->connection, sql, &r);
-	const char *why = rc ? p->d.duckdb_result_error(&r) : NULL;
+	struct duckdb_result result = {{0}};
+	int rc = parquet->duckdb.duckdb_query(parquet->connection, sql, &result);
+	const char *why = rc ? parquet->duckdb.duckdb_result_error(&result) : NULL;
 
 	if (rc)
-		ws_fail(e, "DuckDB: %s", why ? why : "it does not say why");
-	p->d.duckdb_destroy_result(&r);
+		ws_fail(err, "DuckDB: %s", why ? why : "it does not say why");
+	parquet->duckdb.duckdb_destroy_result(&result);
 	return rc ? -1 : 0;
 }
 
@@ -112,12 +112,12 @@ static struct duckdb *api;
 
 static void on_bind(duckdb_handle info)
 {
-	struct parquet *p = api->duckdb_bind_get_extra_info(info);
+	struct parquet *parquet = api->duckdb_bind_get_extra_info(info);
 
-	for (size_t i = 0; i < p->field_count; i++) {
-		duckdb_handle type = api->duckdb_create_logical_type(p->fields[i].type);
+	for (size_t i = 0; i < parquet->field_count; i++) {
+		duckdb_handle type = api->duckdb_create_logical_type(parquet->fields[i].type);
 
-		api->duckdb_bind_add_result_column(info, p->fields[i].name, type);
+		api->duckdb_bind_add_result_column(info, parquet->fields[i].name, type);
 		api->duckdb_destroy_logical_type(&type);
 	}
 }
@@ -133,100 +133,103 @@ static void set_null(uint64_t *validity, size_t row)
 	validity[row >> 6] &= ~(UINT64_C(1) << (row & 63));
 }
 
-static bool is_null(const struct ws_xvector *v, size_t row)
+static bool is_null(const struct ws_xvector *vector, size_t row)
 {
-	return v->valid && !(v->valid[row >> 3] >> (row & 7) & 1);
+	return vector->valid && !(vector->valid[row >> 3] >> (row & 7) & 1);
 }
 
-static void give_text(struct parquet *p, duckdb_handle vector, const struct ws_xvector *v,
-		      size_t from, size_t n)
+static void give_text(struct parquet *parquet, duckdb_handle vector,
+		      const struct ws_xvector *xvector, size_t from, size_t n)
 {
-	const uint32_t *ids = v->data;
+	const uint32_t *ids = xvector->data;
 	uint64_t *validity = NULL;
 
 	for (size_t i = 0; i < n; i++) {
 		uint32_t id = ids[from + i];
-		const char *s;
+		const char *text;
 		size_t len;
 
-		if (is_null(v, from + i) || !id) {
+		if (is_null(xvector, from + i) || !id) {
 			validity = validity ? validity : writable_validity(vector);
 			set_null(validity, i);
 			continue;
 		}
-		s = v->type == WS_XT_BLOB ? ws_report_string(p->x->r, id, &len)
-					  : ws_x_bytes(p->x, id, &len);
-		api->duckdb_vector_assign_string_element_len(vector, i, s, len);
+		text = xvector->type == WS_XT_BLOB
+			       ? ws_report_string(parquet->export->report, id, &len)
+			       : ws_x_bytes(parquet->export, id, &len);
+		api->duckdb_vector_assign_string_element_len(vector, i, text, len);
 	}
 }
 
-static void give_column(struct parquet *p, duckdb_handle vector, const struct field *f, size_t from,
-			size_t n)
+static void give_column(struct parquet *parquet, duckdb_handle vector, const struct field *field,
+			size_t from, size_t n)
 {
-	const struct ws_xvector *v = &p->batch->col[f->column];
-	unsigned width = ws_xtype_width(v->type);
+	const struct ws_xvector *xvector = &parquet->batch->col[field->column];
+	unsigned width = ws_xtype_width(xvector->type);
 	uint64_t *validity;
 
-	if (f->text || v->type == WS_XT_BLOB) {
-		give_text(p, vector, v, from, n);
+	if (field->text || xvector->type == WS_XT_BLOB) {
+		give_text(parquet, vector, xvector, from, n);
 		return;
 	}
 	if (width)
-		memcpy(api->duckdb_vector_get_data(vector), (const char *)v->data + from * width,
-		       n * width);
-	if (!v->valid)
+		memcpy(api->duckdb_vector_get_data(vector),
+		       (const char *)xvector->data + from * width, n * width);
+	if (!xvector->valid)
 		return;
 	validity = writable_validity(vector);
 	for (size_t i = 0; i < n; i++)
-		if (is_null(v, from + i))
+		if (is_null(xvector, from + i))
 			set_null(validity, i);
 }
 
-static void give_cells(struct parquet *p, duckdb_handle vector, const struct field *f, size_t from,
-		       size_t n)
+static void give_cells(struct parquet *parquet, duckdb_handle vector, const struct field *field,
+		       size_t from, size_t n)
 {
 	uint64_t *validity = writable_validity(vector), *data = api->duckdb_vector_get_data(vector);
 
 	for (size_t i = 0; i < n; i++) {
-		const struct ws_xcell *c = &p->cells[(from + i) * p->column_count + f->column];
+		const struct ws_xcell *cell =
+			&parquet->cells[(from + i) * parquet->column_count + field->column];
 
-		if (c->kind == WS_X_NULL)
+		if (cell->kind == WS_X_NULL)
 			set_null(validity, i);
-		else if (f->text || f->type == DUCKDB_BLOB)
-			api->duckdb_vector_assign_string_element_len(vector, i, c->s, c->n);
+		else if (field->text || field->type == DUCKDB_BLOB)
+			api->duckdb_vector_assign_string_element_len(vector, i, cell->text,
+								     cell->n);
 		else
-			data[i] = c->kind == WS_X_STRING ? c->id : (uint64_t)c->i;
+			data[i] = cell->kind == WS_X_STRING ? cell->id : (uint64_t)cell->i;
 	}
 }
 
 /* The next rows, as many as fit a chunk; none at the end. */
 static void on_rows(duckdb_handle info, duckdb_handle chunk)
 {
-	struct parquet *p = api->duckdb_function_get_extra_info(info);
+	struct parquet *parquet = api->duckdb_function_get_extra_info(info);
 	size_t n;
 
-	pthread_mutex_lock(&p->lock);
-	while (!p->busy && !p->finished)
-		pthread_cond_wait(&p->changed, &p->lock);
-	if (p->failed)
+	pthread_mutex_lock(&parquet->lock);
+	while (!parquet->busy && !parquet->finished)
+		pthread_cond_wait(&parquet->changed, &parquet->lock);
+	if (parquet->failed)
 		api->duckdb_function_set_error(info, "given up");
-	n = p->busy ? p->rows - p->at : 0;
+	n = parquet->busy ? parquet->rows - parquet->at : 0;
 	if (n > api->duckdb_vector_size())
 		n = api->duckdb_vector_size();
-	for (size_t i = 0; n && i < p->field_count; i++) {
+	for (size_t i = 0; n && i < parquet->field_count; i++) {
 		duckdb_handle vector = api->duckdb_data_chunk_get_vector(chunk, i);
 
-		if (p->batch)
-			give_column(p, vector, &p->fields[i], p->at, n);
+		if (parquet->batch)
+			give_column(parquet, vector, &parquet->fields[i], parquet->at, n);
 		else
-			give_cells(p, vector, &p->fields[i], p->at, n);
+			give_cells(parquet, vector, &parquet->fields[i], parquet->at, n);
 	}
-	p->at += n;
-	if (p->busy && p->at == p->rows) {
-		p->busy = false;
-		pthread_cond_broadcast(&p->changed);
+	parquet->at += n;
+	if (parquet->busy && parquet->at == parquet->rows) {
+		parquet->busy = false;
+		pthread_cond_broadcast(&parquet->changed);
 	}
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_unlock(&parquet->lock);
 	api->duckdb_data_chunk_set_size(chunk, n);
 }
 
@@ -234,241 +237,246 @@ static void on_rows(duckdb_handle info, duckdb_handle chunk)
 
 static void *copy(void *arg)
 {
-	struct parquet *p = arg;
-	struct ws_err e;
+	struct parquet *parquet = arg;
+	struct ws_err err;
 
-	if (run_sql(p, p->sql, &e) < 0)
-		p->error = ws_strdup(e.msg);
-	pthread_mutex_lock(&p->lock);
-	p->finished = true; /* nobody takes rows any more */
-	pthread_cond_broadcast(&p->changed);
-	pthread_mutex_unlock(&p->lock);
+	if (run_sql(parquet, parquet->sql, &err) < 0)
+		parquet->error = ws_strdup(err.msg);
+	pthread_mutex_lock(&parquet->lock);
+	parquet->finished = true; /* nobody takes rows any more */
+	pthread_cond_broadcast(&parquet->changed);
+	pthread_mutex_unlock(&parquet->lock);
 	return NULL;
 }
 
-static int start(struct parquet *p, const char *table, struct ws_err *e)
+static int start(struct parquet *parquet, const char *table, struct ws_err *err)
 {
 	struct ws_text sql = {0};
 
 	ws_text_puts(&sql, "COPY (SELECT * FROM warpsight_rows()) TO '");
-	for (const char *s = p->path; *s; s++)
-		ws_text_printf(&sql, *s == '\'' ? "''" : "%c", *s);
+	for (const char *text = parquet->path; *text; text++)
+		ws_text_printf(&sql, *text == '\'' ? "''" : "%c", *text);
 	ws_text_printf(&sql, "/%s.parquet' (FORMAT parquet, COMPRESSION zstd)", table);
-	p->sql = sql.s;
-	p->busy = p->finished = p->failed = false;
-	p->running = !pthread_create(&p->thread, NULL, copy, p);
-	return p->running ? 0 : ws_fail(e, "cannot start a thread");
+	parquet->sql = sql.text;
+	parquet->busy = parquet->finished = parquet->failed = false;
+	parquet->running = !pthread_create(&parquet->thread, NULL, copy, parquet);
+	return parquet->running ? 0 : ws_fail(err, "cannot start a thread");
 }
 
 /* No more rows: wait for the file. With `give_up`, it is not wanted. */
-static int stop(struct parquet *p, bool give_up, struct ws_err *e)
+static int stop(struct parquet *parquet, bool give_up, struct ws_err *err)
 {
 	int rc = 0;
 
-	if (!p->running)
+	if (!parquet->running)
 		return 0;
-	pthread_mutex_lock(&p->lock);
-	p->finished = true;
-	p->failed = give_up;
-	p->busy = p->busy && !give_up;
-	pthread_cond_broadcast(&p->changed);
-	pthread_mutex_unlock(&p->lock);
-	pthread_join(p->thread, NULL);
-	p->running = false;
-	free(p->sql);
-	p->sql = NULL;
-	if (p->error)
-		rc = give_up ? -1 : ws_fail(e, "cannot write %s: %s", p->name, p->error);
-	free(p->error);
-	p->error = NULL;
+	pthread_mutex_lock(&parquet->lock);
+	parquet->finished = true;
+	parquet->failed = give_up;
+	parquet->busy = parquet->busy && !give_up;
+	pthread_cond_broadcast(&parquet->changed);
+	pthread_mutex_unlock(&parquet->lock);
+	pthread_join(parquet->thread, NULL);
+	parquet->running = false;
+	free(parquet->sql);
+	parquet->sql = NULL;
+	if (parquet->error)
+		rc = give_up ? -1
+			     : ws_fail(err, "cannot write %s: %s", parquet->name, parquet->error);
+	free(parquet->error);
+	parquet->error = NULL;
 	return rc;
 }
 
 /* Hand over the batch in hand and wait until it is taken. */
-static int hand_over(struct parquet *p, const struct ws_xbatch *batch, const struct ws_xcell *cells,
-		     size_t rows, struct ws_err *e)
+static int hand_over(struct parquet *parquet, const struct ws_xbatch *batch,
+		     const struct ws_xcell *cells, size_t rows, struct ws_err *err)
 {
 	bool gone;
 
-	pthread_mutex_lock(&p->lock);
-	p->batch = batch;
-	p->cells = cells;
-	p->rows = rows;
-	p->at = 0;
-	p->busy = !p->finished;
-	pthread_cond_broadcast(&p->changed);
-	while (p->busy && !p->finished)
-		pthread_cond_wait(&p->changed, &p->lock);
-	gone = p->busy || p->at < rows;
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_lock(&parquet->lock);
+	parquet->batch = batch;
+	parquet->cells = cells;
+	parquet->rows = rows;
+	parquet->at = 0;
+	parquet->busy = !parquet->finished;
+	pthread_cond_broadcast(&parquet->changed);
+	while (parquet->busy && !parquet->finished)
+		pthread_cond_wait(&parquet->changed, &parquet->lock);
+	gone = parquet->busy || parquet->at < rows;
+	pthread_mutex_unlock(&parquet->lock);
 	if (!gone)
 		return 0;
-	return stop(p, false, e) < 0
+	return stop(parquet, false, err) < 0
 		       ? -1
-		       : ws_fail(e, "cannot write %s: DuckDB took no more rows", p->name);
+		       : ws_fail(err, "cannot write %s: DuckDB took no more rows", parquet->name);
 }
 
 /* ---- tables ---- */
 
-static void clear_fields(struct parquet *p)
+static void clear_fields(struct parquet *parquet)
 {
-	while (p->field_count)
-		free(p->fields[--p->field_count].name);
+	while (parquet->field_count)
+		free(parquet->fields[--parquet->field_count].name);
 }
 
-static void add_field(struct parquet *p, size_t column, char *name, int type)
+static void add_field(struct parquet *parquet, size_t column, char *name, int type)
 {
-	p->fields[p->field_count++] =
+	parquet->fields[parquet->field_count++] =
 		(struct field){name, type, (uint8_t)column, type == DUCKDB_VARCHAR};
 }
 
-static int table(struct ws_xwriter *w, const struct ws_xtable *t, struct ws_err *e)
+static int table(struct ws_xwriter *writer, const struct ws_xtable *xtable, struct ws_err *err)
 {
-	struct parquet *p = (struct parquet *)w;
+	struct parquet *parquet = (struct parquet *)writer;
 
-	if (stop(p, false, e) < 0)
+	if (stop(parquet, false, err) < 0)
 		return -1;
-	clear_fields(p);
-	p->column_count = t->column_count;
-	for (size_t i = 0; i < t->column_count; i++) {
-		const char *type = t->columns[i].type;
+	clear_fields(parquet);
+	parquet->column_count = xtable->column_count;
+	for (size_t i = 0; i < xtable->column_count; i++) {
+		const char *type = xtable->columns[i].type;
 
-		add_field(p, i, ws_strdup(t->columns[i].name),
+		add_field(parquet, i, ws_strdup(xtable->columns[i].name),
 			  *type == 'R'	 ? DUCKDB_DOUBLE
 			  : *type == 'T' ? DUCKDB_VARCHAR
 			  : *type == 'B' ? DUCKDB_BLOB
 					 : DUCKDB_BIGINT);
 	}
-	return start(p, t->name, e);
+	return start(parquet, xtable->name, err);
 }
 
-static int rows(struct ws_xwriter *w, const struct ws_xcell *cells, size_t count, struct ws_err *e)
+static int rows(struct ws_xwriter *writer, const struct ws_xcell *cells, size_t count,
+		struct ws_err *err)
 {
-	return hand_over((struct parquet *)w, NULL, cells, count, e);
+	return hand_over((struct parquet *)writer, NULL, cells, count, err);
 }
 
 /* ---- views ---- */
 
-static void add_view_field(struct parquet *p, const struct ws_xview *v, size_t i)
+static void add_view_field(struct parquet *parquet, const struct ws_xview *view, size_t i)
 {
 	static const int types[] = {[WS_XT_NULL] = DUCKDB_INTEGER, [WS_XT_U8] = DUCKDB_UTINYINT,
 				    [WS_XT_U32] = DUCKDB_UINTEGER, [WS_XT_I32] = DUCKDB_INTEGER,
 				    [WS_XT_U64] = DUCKDB_UBIGINT,  [WS_XT_I64] = DUCKDB_BIGINT,
 				    [WS_XT_F64] = DUCKDB_DOUBLE,   [WS_XT_STRING] = DUCKDB_UINTEGER,
 				    [WS_XT_TEXT] = DUCKDB_VARCHAR, [WS_XT_BLOB] = DUCKDB_BLOB};
-	const struct ws_xcolumn *c = &v->t.columns[i];
-	enum ws_xtype t = ws_xcolumn_type(v, c);
+	const struct ws_xcolumn *column = &view->table.columns[i];
+	enum ws_xtype xtype = ws_xcolumn_type(view, column);
 
-	add_field(p, i, ws_strdup(c->name),
-		  t == WS_XT_NULL && *c->type == 'T' ? DUCKDB_VARCHAR : types[t]);
-	p->fields[p->field_count - 1].text = t == WS_XT_TEXT;
-	if (t == WS_XT_STRING)
-		add_field(p, i, ws_xcolumn_text_name(&v->t, c), DUCKDB_VARCHAR);
+	add_field(parquet, i, ws_strdup(column->name),
+		  xtype == WS_XT_NULL && *column->type == 'T' ? DUCKDB_VARCHAR : types[xtype]);
+	parquet->fields[parquet->field_count - 1].text = xtype == WS_XT_TEXT;
+	if (xtype == WS_XT_STRING)
+		add_field(parquet, i, ws_xcolumn_text_name(&view->table, column), DUCKDB_VARCHAR);
 }
 
-static int nothing(void *ctx, const struct ws_xbatch *b, struct ws_err *e)
+static int nothing(void *ctx, const struct ws_xbatch *batch, struct ws_err *err)
 {
-	(void)ctx, (void)b, (void)e;
+	(void)ctx, (void)batch, (void)err;
 	return 0;
 }
 
-static int put(void *ctx, const struct ws_xbatch *b, struct ws_err *e)
+static int put(void *ctx, const struct ws_xbatch *batch, struct ws_err *err)
 {
-	struct parquet *p = ctx;
+	struct parquet *parquet = ctx;
 
-	if (!p->running && start(p, b->view->t.name, e) < 0)
+	if (!parquet->running && start(parquet, batch->view->table.name, err) < 0)
 		return -1;
-	return hand_over(p, b, NULL, b->rows, e);
+	return hand_over(parquet, batch, NULL, batch->rows, err);
 }
 
-static int view(struct ws_xwriter *w, struct ws_export *x, const struct ws_xview *v,
-		uint64_t *count, struct ws_err *e)
+static int view(struct ws_xwriter *writer, struct ws_export *export, const struct ws_xview *xview,
+		uint64_t *count, struct ws_err *err)
 {
-	struct parquet *p = (struct parquet *)w;
-	struct ws_xcolumns_user u = {.make = nothing, .put = put, .ctx = p};
+	struct parquet *parquet = (struct parquet *)writer;
+	struct ws_xcolumns_user user = {.make = nothing, .put = put, .ctx = parquet};
 
-	if (stop(p, false, e) < 0)
+	if (stop(parquet, false, err) < 0)
 		return -1;
-	clear_fields(p);
-	p->x = x;
-	for (size_t i = 0; i < v->t.column_count; i++)
-		add_view_field(p, v, i);
-	if (ws_xcolumns_run(x, v, UINT64_MAX, &u, count, e) < 0)
+	clear_fields(parquet);
+	parquet->export = export;
+	for (size_t i = 0; i < xview->table.column_count; i++)
+		add_view_field(parquet, xview, i);
+	if (ws_xcolumns_run(export, xview, UINT64_MAX, &user, count, err) < 0)
 		return -1;
-	if (!p->running && !x->lazy && start(p, v->t.name, e) < 0)
+	if (!parquet->running && !export->lazy && start(parquet, xview->table.name, err) < 0)
 		return -1;
-	return stop(p, false, e);
+	return stop(parquet, false, err);
 }
 
 /* ---- all ---- */
 
-static bool has(struct ws_xwriter *w, const char *name)
+static bool has(struct ws_xwriter *writer, const char *name)
 {
-	struct parquet *p = (struct parquet *)w;
-	char *path = ws_format("%s/%s.parquet", p->path, name);
-	bool there = p->append && !access(path, F_OK);
+	struct parquet *parquet = (struct parquet *)writer;
+	char *path = ws_format("%s/%s.parquet", parquet->path, name);
+	bool there = parquet->append && !access(path, F_OK);
 
 	free(path);
 	return there;
 }
 
-static int finish(struct ws_xwriter *w, bool keep, struct ws_err *e)
+static int finish(struct ws_xwriter *writer, bool keep, struct ws_err *err)
 {
-	struct parquet *p = (struct parquet *)w;
-	int rc = stop(p, !keep, e);
+	struct parquet *parquet = (struct parquet *)writer;
+	int rc = stop(parquet, !keep, err);
 
-	clear_fields(p);
-	if (p->connection)
-		p->d.duckdb_disconnect(&p->connection);
-	if (p->db)
-		p->d.duckdb_close(&p->db);
-	pthread_cond_destroy(&p->changed);
-	pthread_mutex_destroy(&p->lock);
-	free(p); /* the library stays: its threads may still be ending */
+	clear_fields(parquet);
+	if (parquet->connection)
+		parquet->duckdb.duckdb_disconnect(&parquet->connection);
+	if (parquet->db)
+		parquet->duckdb.duckdb_close(&parquet->db);
+	pthread_cond_destroy(&parquet->changed);
+	pthread_mutex_destroy(&parquet->lock);
+	free(parquet); /* the library stays: its threads may still be ending */
 	return keep ? rc : 0;
 }
 
-static int open_database(struct parquet *p, struct ws_err *e)
+static int open_database(struct parquet *parquet, struct ws_err *err)
 {
 	duckdb_handle f;
 	int rc;
 
-	if (open_library(&p->d, e) < 0)
+	if (open_library(&parquet->duckdb, err) < 0)
 		return -1;
-	api = &p->d;
-	if (p->d.duckdb_open(NULL, &p->db) || p->d.duckdb_connect(p->db, &p->connection))
-		return ws_fail(e, "DuckDB %s cannot be started", p->d.duckdb_library_version());
-	if (run_sql(p,
+	api = &parquet->duckdb;
+	if (parquet->duckdb.duckdb_open(NULL, &parquet->db) ||
+	    parquet->duckdb.duckdb_connect(parquet->db, &parquet->connection))
+		return ws_fail(err, "DuckDB %s cannot be started",
+			       parquet->duckdb.duckdb_library_version());
+	if (run_sql(parquet,
 		    "SET memory_limit = '512MB'; SET threads = 2; SET temp_directory = ''; SET "
 		    "autoinstall_known_extensions = false",
-		    e) < 0)
+		    err) < 0)
 		return -1;
-	f = p->d.duckdb_create_table_function();
-	p->d.duckdb_table_function_set_name(f, "warpsight_rows");
-	p->d.duckdb_table_function_set_extra_info(f, p, NULL);
-	p->d.duckdb_table_function_set_bind(f, on_bind);
-	p->d.duckdb_table_function_set_init(f, on_init);
-	p->d.duckdb_table_function_set_function(f, on_rows);
-	rc = p->d.duckdb_register_table_function(p->connection, f);
-	p->d.duckdb_destroy_table_function(&f);
-	return rc ? ws_fail(e, "DuckDB %s refuses a table function", p->d.duckdb_library_version())
+	f = parquet->duckdb.duckdb_create_table_function();
+	parquet->duckdb.duckdb_table_function_set_name(f, "warpsight_rows");
+	parquet->duckdb.duckdb_table_function_set_extra_info(f, parquet, NULL);
+	parquet->duckdb.duckdb_table_function_set_bind(f, on_bind);
+	parquet->duckdb.duckdb_table_function_set_init(f, on_init);
+	parquet->duckdb.duckdb_table_function_set_function(f, on_rows);
+	rc = parquet->duckdb.duckdb_register_table_function(parquet->connection, f);
+	parquet->duckdb.duckdb_destroy_table_function(&f);
+	return rc ? ws_fail(err, "DuckDB %s refuses a table function",
+			    parquet->duckdb.duckdb_library_version())
 		  : 0;
 }
 
-struct ws_xwriter *ws_xformat_open_parquetdir(const struct ws_xtarget *t, struct ws_err *e)
+struct ws_xwriter *ws_xformat_open_parquetdir(const struct ws_xtarget *target, struct ws_err *err)
 {
-	struct parquet *p = ws_calloc(1, sizeof(*p));
+	struct parquet *parquet = ws_calloc(1, sizeof(*parquet));
 
-	p->w = (struct ws_xwriter){
+	parquet->writer = (struct ws_xwriter){
 		.table = table, .rows = rows, .close = finish, .view = view, .has = has};
-	p->path = t->path;
-	p->name = t->name;
-	p->append = t->append;
-	pthread_mutex_init(&p->lock, NULL);
-	pthread_cond_init(&p->changed, NULL);
-	if (open_database(p, e) < 0) {
-		finish(&p->w, false, NULL);
+	parquet->path = target->path;
+	parquet->name = target->name;
+	parquet->append = target->append;
+	pthread_mutex_init(&parquet->lock, NULL);
+	pthread_cond_init(&parquet->changed, NULL);
+	if (open_database(parquet, err) < 0) {
+		finish(&parquet->writer, false, NULL);
 		return NULL;
 	}
-	return &p->w;
+	return &parquet->writer;
 }

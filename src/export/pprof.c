@@ -36,8 +36,8 @@ enum {
 };
 
 struct output {
-	struct ws_export *x;
-	FILE *f;
+	struct ws_export *export;
+	FILE *file;
 	const struct ws_flames *flames;
 	struct ws_texts strings;
 	struct ws_map functions,
@@ -45,142 +45,145 @@ struct output {
 	uint64_t function_count, mapping_count;
 	struct ws_text text, message; /* what goes to the file; the message being made */
 	struct ws_text part;	      /* a message in it */
-	z_stream z;
+	z_stream zip;
 	bool failed;
 };
 
 /* ---- protobuf ---- */
 
-static void put_number(struct ws_text *t, unsigned field, uint64_t v)
+static void put_number(struct ws_text *text, unsigned field, uint64_t v)
 {
 	if (v) /* 0 is what a field is that is not there */
-		ws_proto_number(t, field, v);
+		ws_proto_number(text, field, v);
 }
 
 /* ---- gzip ---- */
 
-static void compress_text(struct output *o, int flush)
+static void compress_text(struct output *output, int flush)
 {
 	unsigned char buf[65536];
 	int rc;
 
-	o->z.next_in = (unsigned char *)o->text.s;
-	o->z.avail_in = (unsigned)o->text.len;
+	output->zip.next_in = (unsigned char *)output->text.text;
+	output->zip.avail_in = (unsigned)output->text.len;
 	do {
-		o->z.next_out = buf;
-		o->z.avail_out = sizeof(buf);
-		rc = deflate(&o->z, flush);
-		o->failed |= rc == Z_STREAM_ERROR;
-		fwrite(buf, 1, sizeof(buf) - o->z.avail_out,
-		       o->f); /* errors of the file show when it is closed */
-	} while (!o->z.avail_out && !o->failed);
-	o->text.len = 0;
+		output->zip.next_out = buf;
+		output->zip.avail_out = sizeof(buf);
+		rc = deflate(&output->zip, flush);
+		output->failed |= rc == Z_STREAM_ERROR;
+		fwrite(buf, 1, sizeof(buf) - output->zip.avail_out,
+		       output->file); /* errors of the file show when it is closed */
+	} while (!output->zip.avail_out && !output->failed);
+	output->text.len = 0;
 }
 
-static void add_field(struct output *o, unsigned field)
+static void add_field(struct output *output, unsigned field)
 {
-	ws_proto_message(&o->text, field, &o->message);
-	if (o->text.len > 1 << 20)
-		compress_text(o, Z_NO_FLUSH);
+	ws_proto_message(&output->text, field, &output->message);
+	if (output->text.len > 1 << 20)
+		compress_text(output, Z_NO_FLUSH);
 }
 
 /* ---- the profile ---- */
 
-static uint64_t string(struct output *o, const char *s, size_t n)
+static uint64_t string(struct output *output, const char *text, size_t n)
 {
 	struct ws_text clean = {0};
 	uint64_t id;
 
-	if (ws_utf8_valid(s, n))
-		return ws_texts_number(&o->strings, s, n);
-	ws_text_utf8(&clean, s, n);
-	id = ws_texts_number(&o->strings, clean.s, clean.len);
+	if (ws_utf8_valid(text, n))
+		return ws_texts_number(&output->strings, text, n);
+	ws_text_utf8(&clean, text, n);
+	id = ws_texts_number(&output->strings, clean.text, clean.len);
 	ws_text_free(&clean);
 	return id;
 }
 
-static uint64_t word(struct output *o, const char *s)
+static uint64_t word(struct output *output, const char *text)
 {
-	return string(o, s, strlen(s));
+	return string(output, text, strlen(text));
 }
 
-static void put_type(struct output *o, struct ws_text *t, const char *type, const char *unit)
+static void put_type(struct output *output, struct ws_text *text, const char *type,
+		     const char *unit)
 {
-	put_number(t, 1, word(o, type));
-	put_number(t, 2, word(o, unit));
+	put_number(text, 1, word(output, type));
+	put_number(text, 2, word(output, unit));
 }
 
-static const char *time_name(enum ws_profile_kind k)
+static const char *time_name(enum ws_profile_kind kind)
 {
 	static const char *const names[WS_FLAMES] = {[WS_PROFILE_ON_CPU] = "cpu",
 						     [WS_PROFILE_OFF_CPU] = "wait",
 						     [WS_PROFILE_PYTHON] = "wall",
 						     [WS_PROFILE_GPU] = "gpu"};
 
-	return names[k];
+	return names[kind];
 }
 
-static void put_types(struct output *o)
+static void put_types(struct output *output)
 {
-	for (size_t i = 0; i < o->flames->n; i++) {
-		const struct ws_flame *f = &o->flames->v[i];
+	for (size_t i = 0; i < output->flames->n; i++) {
+		const struct ws_flame *flame = &output->flames->flames[i];
 
-		put_type(o, &o->message, ws_flame_items(f->kind), "count");
-		add_field(o, P_SAMPLE_TYPE);
-		put_type(o, &o->message, o->flames->timed ? time_name(f->kind) : f->p.weight,
-			 o->flames->timed ? "nanoseconds" : "count");
-		add_field(o, P_SAMPLE_TYPE);
+		put_type(output, &output->message, ws_flame_items(flame->kind), "count");
+		add_field(output, P_SAMPLE_TYPE);
+		put_type(output, &output->message,
+			 output->flames->timed ? time_name(flame->kind) : flame->profile.weight,
+			 output->flames->timed ? "nanoseconds" : "count");
+		add_field(output, P_SAMPLE_TYPE);
 	}
-	put_number(&o->text, P_DEFAULT_TYPE,
-		   word(o, o->flames->timed ? time_name(o->flames->v[0].kind)
-					    : o->flames->v[0].p.weight));
+	put_number(&output->text, P_DEFAULT_TYPE,
+		   word(output, output->flames->timed ? time_name(output->flames->flames[0].kind)
+						      : output->flames->flames[0].profile.weight));
 }
 
-static uint64_t put_mapping(struct output *o, const struct ws_module_info *m)
+static uint64_t put_mapping(struct output *output, const struct ws_module_info *module_info)
 {
-	uint64_t path = word(o, m->path), build_id = word(o, m->build_id),
-		 key = path << 32 | build_id;
-	uint64_t id = ws_map_get(&o->mappings, key, NULL);
+	uint64_t path = word(output, module_info->path),
+		 build_id = word(output, module_info->build_id), key = path << 32 | build_id;
+	uint64_t id = ws_map_get(&output->mappings, key, NULL);
 
 	if (id)
 		return id;
-	id = ++o->mapping_count;
-	ws_map_set(&o->mappings, key, id);
-	put_number(&o->message, 1, id);
-	put_number(&o->message, 2,
+	id = ++output->mapping_count;
+	ws_map_set(&output->mappings, key, id);
+	put_number(&output->message, 1, id);
+	put_number(&output->message, 2,
 		   id << 32); /* somewhere: addresses of many processes do not fit one map */
-	put_number(&o->message, 3, (id << 32) + (m->size ? m->size : 1));
-	put_number(&o->message, 5, path);
-	put_number(&o->message, 6, build_id);
-	put_number(&o->message, 7, 1);
-	put_number(&o->message, 8, 1);
-	put_number(&o->message, 9, 1);
-	put_number(&o->message, 10, 1);
-	add_field(o, P_MAPPING);
+	put_number(&output->message, 3, (id << 32) + (module_info->size ? module_info->size : 1));
+	put_number(&output->message, 5, path);
+	put_number(&output->message, 6, build_id);
+	put_number(&output->message, 7, 1);
+	put_number(&output->message, 8, 1);
+	put_number(&output->message, 9, 1);
+	put_number(&output->message, 10, 1);
+	add_field(output, P_MAPPING);
 	return id;
 }
 
 /* The mapping of a function's module, 0 for none. */
-static uint64_t mapping(struct output *o, const struct ws_stacks *s, const struct ws_function *f)
+static uint64_t mapping(struct output *output, const struct ws_stacks *stacks,
+			const struct ws_function *function)
 {
-	const struct ws_module_info *m = ws_stacks_module(s, f->module);
+	const struct ws_module_info *module_info = ws_stacks_module(stacks, function->module);
 
-	return f->module && *m->path ? put_mapping(o, m) : 0;
+	return function->module && *module_info->path ? put_mapping(output, module_info) : 0;
 }
 
 /* The program that was recorded: of several images in the target's process, the last. "" when that
  * is not known. */
-static const char *program(const struct ws_export *x)
+static const char *program(const struct ws_export *export)
 {
-	const char *target = ws_meta(x->r, "target.pid"), *exe = "";
+	const char *target = ws_meta(export->report, "target.pid"), *exe = "";
 	uint64_t pid = target ? strtoull(target, NULL, 10) : 0, start = 0;
 
-	for (uint32_t i = 1; pid && i <= ws_who_processes(x->who); i++) {
-		const struct ws_process_info *p = ws_who_process(x->who, i);
+	for (uint32_t i = 1; pid && i <= ws_who_processes(export->who); i++) {
+		const struct ws_process_info *info = ws_who_process(export->who, i);
 
-		if (p->pid == pid && *p->exe && p->start >= start) {
-			exe = p->exe;
-			start = p->start;
+		if (info->pid == pid && *info->exe && info->start >= start) {
+			exe = info->exe;
+			start = info->start;
 		}
 	}
 	return exe;
@@ -188,161 +191,166 @@ static const char *program(const struct ws_export *x)
 
 /* pprof takes the first mapping for the program ("File:"), so that goes first, also when no sample
  * lies in it. */
-static void put_program(struct output *o)
+static void put_program(struct output *output)
 {
-	struct ws_module_info m = {.path = program(o->x), .build_id = ""};
-	const struct ws_stacks *s = o->flames->v[0].p.stacks;
+	struct ws_module_info module_info = {.path = program(output->export), .build_id = ""};
+	const struct ws_stacks *stacks = output->flames->flames[0].profile.stacks;
 
-	for (uint32_t i = 1; *m.path && i <= ws_stacks_functions(s); i++) {
+	for (uint32_t i = 1; *module_info.path && i <= ws_stacks_functions(stacks); i++) {
 		const struct ws_module_info *of =
-			ws_stacks_module(s, ws_stacks_function(s, i)->module);
+			ws_stacks_module(stacks, ws_stacks_function(stacks, i)->module);
 
-		if (!strcmp(of->path, m.path)) {
-			put_mapping(o, of);
+		if (!strcmp(of->path, module_info.path)) {
+			put_mapping(output, of);
 			return;
 		}
 	}
-	if (*m.path)
-		put_mapping(o, &m);
+	if (*module_info.path)
+		put_mapping(output, &module_info);
 }
 
-static uint64_t function(struct output *o, const struct ws_function *f)
+static uint64_t function(struct output *output, const struct ws_function *function_f)
 {
 	size_t len;
-	const char *file = ws_report_string(o->x->r, f->file, &len);
-	uint64_t name = string(o, f->name, f->len), source = string(o, file, len),
-		 key = name << 32 | source;
-	uint64_t id = ws_map_get(&o->functions, key, NULL);
+	const char *file = ws_report_string(output->export->report, function_f->file, &len);
+	uint64_t name = string(output, function_f->name, function_f->len),
+		 source = string(output, file, len), key = name << 32 | source;
+	uint64_t id = ws_map_get(&output->functions, key, NULL);
 
 	if (id)
 		return id;
-	id = ++o->function_count;
-	ws_map_set(&o->functions, key, id);
-	put_number(&o->message, 1, id);
-	put_number(&o->message, 2, name);
-	put_number(&o->message, 4, source); /* no system_name: pprof would take templates, and
-					       Python's <module>, out of names */
-	add_field(o, P_FUNCTION);
+	id = ++output->function_count;
+	ws_map_set(&output->functions, key, id);
+	put_number(&output->message, 1, id);
+	put_number(&output->message, 2, name);
+	put_number(&output->message, 4, source); /* no system_name: pprof would take templates,
+					       and Python's <module>, out of names */
+	add_field(output, P_FUNCTION);
 	return id;
 }
 
 /* Units are locations: unit u of profile i has the number first[i] + u. */
-static void put_locations(struct output *o, uint64_t *first)
+static void put_locations(struct output *output, uint64_t *first)
 {
 	uint64_t sum = 0;
 
-	for (size_t i = 0; i < o->flames->n; i++) {
-		const struct ws_calltree *t = &o->flames->v[i].p.tree;
+	for (size_t i = 0; i < output->flames->n; i++) {
+		const struct ws_calltree *calltree = &output->flames->flames[i].profile.tree;
 
 		first[i] = sum;
-		for (uint32_t u = 1; u < t->unit_count; u++) {
-			const struct ws_function *f =
-				ws_stacks_function(t->stacks, t->units[u].function);
-			uint64_t in = mapping(o, t->stacks, f), fn = function(o, f);
+		for (uint32_t u = 1; u < calltree->unit_count; u++) {
+			const struct ws_function *function_f =
+				ws_stacks_function(calltree->stacks, calltree->units[u].function);
+			uint64_t in = mapping(output, calltree->stacks, function_f),
+				 fn = function(output, function_f);
 
-			put_number(&o->message, 1, sum + u);
-			put_number(&o->message, 2, in);
-			put_number(&o->part, 1, fn);
-			put_number(&o->part, 2, t->units[u].line);
-			ws_proto_message(&o->message, 4, &o->part);
-			add_field(o, P_LOCATION);
+			put_number(&output->message, 1, sum + u);
+			put_number(&output->message, 2, in);
+			put_number(&output->part, 1, fn);
+			put_number(&output->part, 2, calltree->units[u].line);
+			ws_proto_message(&output->message, 4, &output->part);
+			add_field(output, P_LOCATION);
 		}
-		sum += t->unit_count;
+		sum += calltree->unit_count;
 	}
 }
 
-static void put_label(struct output *o, const struct ws_calltree *t, const char *key, uint32_t unit)
+static void put_label(struct output *output, const struct ws_calltree *calltree, const char *key,
+		      uint32_t unit)
 {
 	struct ws_text name = {0};
 
-	ws_calltree_name(t, unit, &name);
-	put_number(&o->part, 1, word(o, key));
-	put_number(&o->part, 2, string(o, name.s ? name.s : "", name.len));
-	ws_proto_message(&o->message, 3, &o->part);
+	ws_calltree_name(calltree, unit, &name);
+	put_number(&output->part, 1, word(output, key));
+	put_number(&output->part, 2, string(output, name.text ? name.text : "", name.len));
+	ws_proto_message(&output->message, 3, &output->part);
 	ws_text_free(&name);
 }
 
-static void put_sample(struct output *o, size_t which, uint64_t first, uint32_t node)
+static void put_sample(struct output *output, size_t which, uint64_t first, uint32_t node)
 {
-	const struct ws_profile *p = &o->flames->v[which].p;
-	const struct ws_cost *c = &p->tree.nodes[node].self;
+	const struct ws_profile *profile = &output->flames->flames[which].profile;
+	const struct ws_cost *cost = &profile->tree.nodes[node].self;
 	uint32_t path[WS_STACKS_DEEPEST], roots[2] = {0, 0};
-	size_t n = ws_flame_path(&p->tree, node, p->roots, path, WS_STACKS_DEEPEST);
+	size_t n = ws_flame_path(&profile->tree, node, profile->roots, path, WS_STACKS_DEEPEST);
 
 	for (size_t i = 0; i < n; i++)
-		ws_proto_varint(&o->part, first + path[i]);
-	ws_proto_message(&o->message, 1, &o->part);
-	for (size_t i = 0; i < o->flames->n; i++) {
-		ws_proto_varint(&o->part, i == which ? c->count : 0);
-		ws_proto_varint(&o->part, i == which ? ws_flame_value(o->flames, c) : 0);
+		ws_proto_varint(&output->part, first + path[i]);
+	ws_proto_message(&output->message, 1, &output->part);
+	for (size_t i = 0; i < output->flames->n; i++) {
+		ws_proto_varint(&output->part, i == which ? cost->count : 0);
+		ws_proto_varint(&output->part,
+				i == which ? ws_flame_value(output->flames, cost) : 0);
 	}
-	ws_proto_message(&o->message, 2, &o->part);
-	ws_flame_roots(&p->tree, node, p->roots, roots);
-	put_label(o, &p->tree, "process", roots[0]);
-	put_label(o, &p->tree, "thread", roots[1]);
-	add_field(o, P_SAMPLE);
-	o->x->rows++;
+	ws_proto_message(&output->message, 2, &output->part);
+	ws_flame_roots(&profile->tree, node, profile->roots, roots);
+	put_label(output, &profile->tree, "process", roots[0]);
+	put_label(output, &profile->tree, "thread", roots[1]);
+	add_field(output, P_SAMPLE);
+	output->export->rows++;
 }
 
-static void put_samples(struct output *o, const uint64_t *first)
+static void put_samples(struct output *output, const uint64_t *first)
 {
-	for (size_t i = 0; i < o->flames->n; i++) {
-		const struct ws_calltree *t = &o->flames->v[i].p.tree;
+	for (size_t i = 0; i < output->flames->n; i++) {
+		const struct ws_calltree *calltree = &output->flames->flames[i].profile.tree;
 
-		for (uint32_t node = 1; node < t->n; node++)
-			if (t->nodes[node].self.count)
-				put_sample(o, i, first[i], node);
+		for (uint32_t node = 1; node < calltree->n; node++)
+			if (calltree->nodes[node].self.count)
+				put_sample(output, i, first[i], node);
 	}
 }
 
-static void put_strings(struct output *o)
+static void put_strings(struct output *output)
 {
-	for (uint32_t i = 0; i < o->strings.n; i++) {
+	for (uint32_t i = 0; i < output->strings.n; i++) {
 		size_t len;
-		const char *s = ws_texts_get(&o->strings, i, &len);
+		const char *text = ws_texts_get(&output->strings, i, &len);
 
-		ws_proto_bytes(&o->text, P_STRINGS, s, len);
-		if (o->text.len > 1 << 20)
-			compress_text(o, Z_NO_FLUSH);
+		ws_proto_bytes(&output->text, P_STRINGS, text, len);
+		if (output->text.len > 1 << 20)
+			compress_text(output, Z_NO_FLUSH);
 	}
 }
 
-static void free_output(struct output *o)
+static void free_output(struct output *output)
 {
-	deflateEnd(&o->z);
-	ws_texts_free(&o->strings);
-	ws_map_free(&o->functions);
-	ws_map_free(&o->mappings);
-	ws_text_free(&o->text);
-	ws_text_free(&o->message);
-	ws_text_free(&o->part);
+	deflateEnd(&output->zip);
+	ws_texts_free(&output->strings);
+	ws_map_free(&output->functions);
+	ws_map_free(&output->mappings);
+	ws_text_free(&output->text);
+	ws_text_free(&output->message);
+	ws_text_free(&output->part);
 }
 
-int ws_xformat_write_pprof(struct ws_export *x, FILE *f, struct ws_err *e)
+int ws_xformat_write_pprof(struct ws_export *export, FILE *file, struct ws_err *err)
 {
-	struct ws_profile_request q = {.by_process = true, .by_thread = true, .unit = WS_UNIT_LINE};
+	struct ws_profile_request request = {
+		.by_process = true, .by_thread = true, .unit = WS_UNIT_LINE};
 	struct ws_flames flames;
-	struct output o = {.x = x, .f = f, .flames = &flames};
-	uint64_t first[WS_FLAMES], epoch = ws_export_epoch(x);
+	struct output output = {.export = export, .file = file, .flames = &flames};
+	uint64_t first[WS_FLAMES], epoch = ws_export_epoch(export);
 
-	if (ws_flames_make(x, &q, &flames, e) < 0) {
+	if (ws_flames_make(export, &request, &flames, err) < 0) {
 		ws_flames_free(&flames);
 		return -1;
 	}
-	if (deflateInit2(&o.z, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+	if (deflateInit2(&output.zip, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
 		ws_flames_free(&flames);
-		return ws_fail(e, "out of memory");
+		return ws_fail(err, "out of memory");
 	}
-	word(&o, ""); /* number 0 */
-	put_types(&o);
-	put_number(&o.text, P_TIME, epoch);
-	put_number(&o.text, P_DURATION, x->last > x->zero ? x->last - x->zero : 0);
-	put_program(&o);
-	put_locations(&o, first);
-	put_samples(&o, first);
-	put_strings(&o);
-	compress_text(&o, Z_FINISH);
-	free_output(&o);
+	word(&output, ""); /* number 0 */
+	put_types(&output);
+	put_number(&output.text, P_TIME, epoch);
+	put_number(&output.text, P_DURATION,
+		   export->last > export->zero ? export->last - export->zero : 0);
+	put_program(&output);
+	put_locations(&output, first);
+	put_samples(&output, first);
+	put_strings(&output);
+	compress_text(&output, Z_FINISH);
+	free_output(&output);
 	ws_flames_free(&flames);
-	return o.failed ? ws_fail(e, "the profile could not be compressed") : 0;
+	return output.failed ? ws_fail(err, "the profile could not be compressed") : 0;
 }

@@ -14,178 +14,185 @@
 #include "text/text.h"
 
 struct output {
-	struct ws_export *x;
-	FILE *f;
+	struct ws_export *export;
+	FILE *file;
 	const struct ws_flames *flames;
 	struct ws_text text;
 	bool first; /* no comma before the next profile */
 };
 
-static void flush(struct output *o)
+static void flush(struct output *output)
 {
-	fwrite(o->text.s, 1, o->text.len, o->f);
-	o->text.len = 0;
+	fwrite(output->text.text, 1, output->text.len, output->file);
+	output->text.len = 0;
 }
 
-static void put_frame(struct output *o, const struct ws_calltree *t, uint32_t unit)
+static void put_frame(struct output *output, const struct ws_calltree *calltree, uint32_t unit)
 {
-	const struct ws_unit_info *u = &t->units[unit];
-	const struct ws_function *f = ws_stacks_function(t->stacks, u->function);
+	const struct ws_unit_info *unit_info = &calltree->units[unit];
+	const struct ws_function *function =
+		ws_stacks_function(calltree->stacks, unit_info->function);
 	size_t len;
-	const char *file = ws_report_string(o->x->r, f->file, &len);
+	const char *file = ws_report_string(output->export->report, function->file, &len);
 
-	ws_text_puts(&o->text, "{\"name\":");
-	ws_text_json(&o->text, f->name, f->len);
+	ws_text_puts(&output->text, "{\"name\":");
+	ws_text_json(&output->text, function->name, function->len);
 	if (!len) {
-		file = ws_stacks_origin(t->stacks, f);
+		file = ws_stacks_origin(calltree->stacks, function);
 		len = strlen(file);
 	}
 	if (len) {
-		ws_text_puts(&o->text, ",\"file\":");
-		ws_text_json(&o->text, file, len);
+		ws_text_puts(&output->text, ",\"file\":");
+		ws_text_json(&output->text, file, len);
 	}
-	ws_text_puts(&o->text, "}");
+	ws_text_puts(&output->text, "}");
 }
 
 /* Each profile's units follow one another in the list of frames; returns where they begin. */
-static size_t put_frames(struct output *o, size_t *first)
+static size_t put_frames(struct output *output, size_t *first)
 {
 	size_t n = 0;
 
-	ws_text_puts(&o->text, "\"shared\":{\"frames\":[");
-	for (size_t i = 0; i < o->flames->n; i++) {
-		const struct ws_calltree *t = &o->flames->v[i].p.tree;
+	ws_text_puts(&output->text, "\"shared\":{\"frames\":[");
+	for (size_t i = 0; i < output->flames->n; i++) {
+		const struct ws_calltree *calltree = &output->flames->flames[i].profile.tree;
 
 		first[i] = n;
-		for (uint32_t u = 1; u < t->unit_count; u++, n++) {
-			ws_text_puts(&o->text, n ? ",\n" : "\n");
-			put_frame(o, t, u);
-			flush(o);
+		for (uint32_t u = 1; u < calltree->unit_count; u++, n++) {
+			ws_text_puts(&output->text, n ? ",\n" : "\n");
+			put_frame(output, calltree, u);
+			flush(output);
 		}
 	}
-	ws_text_puts(&o->text, "]},\n");
+	ws_text_puts(&output->text, "]},\n");
 	return n;
 }
 
-static void put_path(struct output *o, const struct ws_profile *p, uint32_t node, size_t first)
+static void put_path(struct output *output, const struct ws_profile *profile, uint32_t node,
+		     size_t first)
 {
 	uint32_t path[WS_STACKS_DEEPEST];
-	size_t n = ws_flame_path(&p->tree, node, p->roots, path, WS_STACKS_DEEPEST);
+	size_t n = ws_flame_path(&profile->tree, node, profile->roots, path, WS_STACKS_DEEPEST);
 
-	ws_text_puts(&o->text, "[");
+	ws_text_puts(&output->text, "[");
 	while (n--)
-		ws_text_printf(&o->text, "%zu%s", first + path[n] - 1, n ? "," : "");
-	ws_text_puts(&o->text, "]");
+		ws_text_printf(&output->text, "%zu%s", first + path[n] - 1, n ? "," : "");
+	ws_text_puts(&output->text, "]");
 }
 
 /* One profile: `n` steps of one thread. */
-static void put_profile(struct output *o, const struct ws_flame *flame, size_t first,
-			const struct ws_profile_step *s, size_t n)
+static void put_profile(struct output *output, const struct ws_flame *flame, size_t first,
+			const struct ws_profile_step *step, size_t n)
 {
-	const struct ws_profile *p = &flame->p;
+	const struct ws_profile *profile = &flame->profile;
 	uint32_t roots[2] = {0, 0};
 	struct ws_text name = {0};
 	uint64_t sum = 0;
 
-	ws_flame_roots(&p->tree, s[0].node, p->roots, roots);
-	ws_calltree_name(&p->tree, roots[0], &name);
+	ws_flame_roots(&profile->tree, step[0].node, profile->roots, roots);
+	ws_calltree_name(&profile->tree, roots[0], &name);
 	ws_text_puts(&name, " ");
-	ws_calltree_name(&p->tree, roots[1], &name);
+	ws_calltree_name(&profile->tree, roots[1], &name);
 	if (flame->kind != WS_PROFILE_ON_CPU)
 		ws_text_printf(&name, " %s", ws_flame_kind(flame->kind));
-	ws_text_printf(&o->text, "%s{\"type\":\"sampled\",\"name\":", o->first ? "" : ",\n");
-	o->first = false;
-	ws_text_json(&o->text, name.s, name.len);
+	ws_text_printf(&output->text,
+		       "%s{\"type\":\"sampled\",\"name\":", output->first ? "" : ",\n");
+	output->first = false;
+	ws_text_json(&output->text, name.text, name.len);
 	for (size_t i = 0; i < n; i++)
-		sum += ws_flame_value(o->flames, &s[i].cost);
-	ws_text_printf(&o->text,
+		sum += ws_flame_value(output->flames, &step[i].cost);
+	ws_text_printf(&output->text,
 		       ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" PRIu64 ",\n\"samples\":[",
-		       o->flames->timed ? "nanoseconds" : "none", sum);
+		       output->flames->timed ? "nanoseconds" : "none", sum);
 	for (size_t i = 0; i < n; i++) {
-		put_path(o, p, s[i].node, first);
-		ws_text_puts(&o->text, i + 1 < n ? ",\n" : "],\n\"weights\":[");
-		flush(o);
+		put_path(output, profile, step[i].node, first);
+		ws_text_puts(&output->text, i + 1 < n ? ",\n" : "],\n\"weights\":[");
+		flush(output);
 	}
 	for (size_t i = 0; i < n; i++) {
-		ws_text_printf(&o->text, "%" PRIu64 "%s", ws_flame_value(o->flames, &s[i].cost),
+		ws_text_printf(&output->text, "%" PRIu64 "%s",
+			       ws_flame_value(output->flames, &step[i].cost),
 			       i + 1 < n ? "," : "]}");
-		flush(o);
+		flush(output);
 	}
-	o->x->rows += n;
+	output->export->rows += n;
 	ws_text_free(&name);
 }
 
-static int by_root(const void *a, const void *b)
+static int by_root(const void *first, const void *second)
 {
-	const struct ws_profile_step *x = a, *y = b;
+	const struct ws_profile_step *left = first, *right = second;
 
-	return x->thread != y->thread ? (x->thread < y->thread ? -1 : 1)
-	       : x->node < y->node    ? -1
-				      : x->node > y->node;
+	return left->thread != right->thread ? (left->thread < right->thread ? -1 : 1)
+	       : left->node < right->node    ? -1
+					     : left->node > right->node;
 }
 
 /* What is not in order of time: a step for each node, by its root, which stands in for the thread.
  */
-static void make_steps(struct ws_profile *p)
+static void make_steps(struct ws_profile *profile)
 {
-	uint32_t *root = ws_calloc(p->tree.n, sizeof(*root)),
-		 *depth = ws_calloc(p->tree.n, sizeof(*depth));
+	uint32_t *root = ws_calloc(profile->tree.n, sizeof(*root)),
+		 *depth = ws_calloc(profile->tree.n, sizeof(*depth));
 	size_t cap = 0;
 
-	for (uint32_t i = 1; i < p->tree.n; i++) {
-		const struct ws_node *node = &p->tree.nodes[i];
+	for (uint32_t i = 1; i < profile->tree.n; i++) {
+		const struct ws_node *node = &profile->tree.nodes[i];
 
 		depth[i] = depth[node->parent] + 1;
-		root[i] = depth[i] <= p->roots ? i : root[node->parent];
+		root[i] = depth[i] <= profile->roots ? i : root[node->parent];
 		if (!node->self.count)
 			continue;
-		ws_grow(p->steps, cap, p->step_count + 1);
-		p->steps[p->step_count++] = (struct ws_profile_step){root[i], i, node->self};
+		ws_grow(profile->steps, cap, profile->step_count + 1);
+		profile->steps[profile->step_count++] =
+			(struct ws_profile_step){root[i], i, node->self};
 	}
-	if (p->step_count)
-		qsort(p->steps, p->step_count, sizeof(*p->steps), by_root);
+	if (profile->step_count)
+		qsort(profile->steps, profile->step_count, sizeof(*profile->steps), by_root);
 	free(root);
 	free(depth);
 }
 
-static void put_flame(struct output *o, struct ws_flame *flame, size_t first)
+static void put_flame(struct output *output, struct ws_flame *flame, size_t first)
 {
-	struct ws_profile *p = &flame->p;
+	struct ws_profile *profile = &flame->profile;
 
-	if (!p->steps)
-		make_steps(p);
-	for (size_t i = 0, end; i < p->step_count; i = end) {
-		for (end = i + 1;
-		     end < p->step_count && p->steps[end].thread == p->steps[i].thread;)
+	if (!profile->steps)
+		make_steps(profile);
+	for (size_t i = 0, end; i < profile->step_count; i = end) {
+		for (end = i + 1; end < profile->step_count &&
+				  profile->steps[end].thread == profile->steps[i].thread;)
 			end++;
-		put_profile(o, flame, first, p->steps + i, end - i);
+		put_profile(output, flame, first, profile->steps + i, end - i);
 	}
 }
 
-int ws_xformat_write_speedscope(struct ws_export *x, FILE *f, struct ws_err *e)
+int ws_xformat_write_speedscope(struct ws_export *export, FILE *file, struct ws_err *err)
 {
-	struct ws_profile_request q = {.by_process = true, .by_thread = true, .ordered = true};
+	struct ws_profile_request request = {
+		.by_process = true, .by_thread = true, .ordered = true};
 	struct ws_flames flames;
-	struct output o = {.x = x, .f = f, .flames = &flames, .first = true};
+	struct output output = {.export = export, .file = file, .flames = &flames, .first = true};
 	size_t first[WS_FLAMES];
-	const char *name = strrchr(x->input, '/') ? strrchr(x->input, '/') + 1 : x->input;
+	const char *name =
+		strrchr(export->input, '/') ? strrchr(export->input, '/') + 1 : export->input;
 
-	if (ws_flames_make(x, &q, &flames, e) < 0) {
+	if (ws_flames_make(export, &request, &flames, err) < 0) {
 		ws_flames_free(&flames);
 		return -1;
 	}
-	ws_text_puts(&o.text, "{\"$schema\":\"https://www.speedscope.app/"
-			      "file-format-schema.json\",\"exporter\":\"warpsight " WS_VERSION
-			      "\",\"name\":");
-	ws_text_json(&o.text, name, strlen(name));
-	ws_text_puts(&o.text, ",\"activeProfileIndex\":0,\n");
-	put_frames(&o, first);
-	ws_text_puts(&o.text, "\"profiles\":[");
+	ws_text_puts(&output.text, "{\"$schema\":\"https://www.speedscope.app/"
+				   "file-format-schema.json\",\"exporter\":\"warpsight " WS_VERSION
+				   "\",\"name\":");
+	ws_text_json(&output.text, name, strlen(name));
+	ws_text_puts(&output.text, ",\"activeProfileIndex\":0,\n");
+	put_frames(&output, first);
+	ws_text_puts(&output.text, "\"profiles\":[");
 	for (size_t i = 0; i < flames.n; i++)
-		put_flame(&o, &flames.v[i], first[i]);
-	ws_text_puts(&o.text, "]}\n");
-	flush(&o);
-	ws_text_free(&o.text);
+		put_flame(&output, &flames.flames[i], first[i]);
+	ws_text_puts(&output.text, "]}\n");
+	flush(&output);
+	ws_text_free(&output.text);
 	ws_flames_free(&flames);
 	return 0;
 }

@@ -37,283 +37,293 @@ static const enum ws_table sources[] = {
 enum { SOURCES = WS_COUNT(sources), MOST_TOGETHER = 4096 };
 
 struct head {
-	struct ws_cursor *c;
-	const uint64_t *v; /* its next row; NULL at its end */
+	struct ws_cursor *cursor;
+	const uint64_t *values; /* its next row; NULL at its end */
 	uint64_t start;
 };
 
 struct held {
-	struct ws_event e;
+	struct ws_event event;
 	unsigned rank;
 	size_t order;
 	uint64_t row[WS_MAX_COLUMNS];
 };
 
 struct ws_timeline {
-	struct ws_export *x;
+	struct ws_export *export;
 	struct head head[SOURCES];
 	struct held **held; /* events with one start */
 	size_t n, next, cap;
 };
 
-static void advance(struct ws_timeline *t, unsigned i)
+static void advance(struct ws_timeline *timeline, unsigned i)
 {
-	struct head *h = &t->head[i];
+	struct head *head = &timeline->head[i];
 
-	if (!ws_cursor_next(h->c, &h->v)) {
-		h->v = NULL;
+	if (!ws_cursor_next(head->cursor, &head->values)) {
+		head->values = NULL;
 		return;
 	}
-	h->start = h->v[ws_table_start(sources[i])];
+	head->start = head->values[ws_table_start(sources[i])];
 }
 
-struct ws_timeline *ws_timeline_open(struct ws_export *x)
+struct ws_timeline *ws_timeline_open(struct ws_export *export)
 {
-	struct ws_timeline *t = ws_calloc(1, sizeof(*t));
+	struct ws_timeline *timeline = ws_calloc(1, sizeof(*timeline));
 
-	t->x = x;
+	timeline->export = export;
 	for (unsigned i = 0; i < SOURCES; i++) {
-		t->head[i].c = ws_cursor_open(x->r, sources[i], 0, UINT64_MAX);
-		advance(t, i);
+		timeline->head[i].cursor =
+			ws_cursor_open(export->report, sources[i], 0, UINT64_MAX);
+		advance(timeline, i);
 	}
-	return t;
+	return timeline;
 }
 
-static int longest_first(const void *a, const void *b)
+static int longest_first(const void *first, const void *second)
 {
-	const struct held *x = *(struct held *const *)a, *y = *(struct held *const *)b;
+	const struct held *left = *(struct held *const *)first,
+			  *right = *(struct held *const *)second;
 
-	if (x->e.end != y->e.end) { /* a moment comes last */
-		uint64_t p = x->e.end == WS_NO_TIME ? 0 : x->e.end,
-			 q = y->e.end == WS_NO_TIME ? 0 : y->e.end;
+	if (left->event.end != right->event.end) { /* a moment comes last */
+		uint64_t p = left->event.end == WS_NO_TIME ? 0 : left->event.end,
+			 q = right->event.end == WS_NO_TIME ? 0 : right->event.end;
 
 		return p > q ? -1 : 1;
 	}
-	if (x->rank != y->rank)
-		return x->rank < y->rank ? -1 : 1;
-	return x->order < y->order ? -1 : 1;
+	if (left->rank != right->rank)
+		return left->rank < right->rank ? -1 : 1;
+	return left->order < right->order ? -1 : 1;
 }
 
-static void hold(struct ws_timeline *t, unsigned i)
+static void hold(struct ws_timeline *timeline, unsigned i)
 {
 	enum ws_table table = sources[i];
 	int end = ws_table_end(table);
-	struct held *h;
+	struct held *held;
 
-	if (t->n == t->cap) {
-		ws_grow(t->held, t->cap, t->n + 1);
-		for (size_t k = t->n; k < t->cap; k++)
-			t->held[k] = ws_malloc(sizeof(*t->held[k]));
+	if (timeline->n == timeline->cap) {
+		ws_grow(timeline->held, timeline->cap, timeline->n + 1);
+		for (size_t k = timeline->n; k < timeline->cap; k++)
+			timeline->held[k] = ws_malloc(sizeof(*timeline->held[k]));
 	}
-	h = t->held[t->n];
-	memcpy(h->row, t->head[i].v, ws_tables[table].column_count * sizeof(*h->row));
-	h->rank = i;
-	h->order = t->n++;
-	h->e = (struct ws_event){table, h->row, t->head[i].start,
-				 end >= 0 ? h->row[end] : WS_NO_TIME};
+	held = timeline->held[timeline->n];
+	memcpy(held->row, timeline->head[i].values,
+	       ws_tables[table].column_count * sizeof(*held->row));
+	held->rank = i;
+	held->order = timeline->n++;
+	held->event = (struct ws_event){table, held->row, timeline->head[i].start,
+					end >= 0 ? held->row[end] : WS_NO_TIME};
 }
 
 /* Hold all events of the earliest start. */
-static bool fill(struct ws_timeline *t)
+static bool fill(struct ws_timeline *timeline)
 {
 	uint64_t first = UINT64_MAX;
 	bool any = false;
 
-	t->n = t->next = 0;
+	timeline->n = timeline->next = 0;
 	for (unsigned i = 0; i < SOURCES; i++)
-		if (t->head[i].v) {
+		if (timeline->head[i].values) {
 			any = true;
-			first = t->head[i].start < first ? t->head[i].start : first;
+			first = timeline->head[i].start < first ? timeline->head[i].start : first;
 		}
 	if (!any)
 		return false;
 	for (unsigned i = 0; i < SOURCES; i++)
-		while (t->head[i].v && t->head[i].start <= first && t->n < MOST_TOGETHER) {
-			hold(t, i);
-			advance(t, i);
+		while (timeline->head[i].values && timeline->head[i].start <= first &&
+		       timeline->n < MOST_TOGETHER) {
+			hold(timeline, i);
+			advance(timeline, i);
 		}
-	if (t->n > 1)
-		qsort(t->held, t->n, sizeof(*t->held), longest_first);
+	if (timeline->n > 1)
+		qsort(timeline->held, timeline->n, sizeof(*timeline->held), longest_first);
 	return true;
 }
 
-bool ws_timeline_next(struct ws_timeline *t, struct ws_event *e)
+bool ws_timeline_next(struct ws_timeline *timeline, struct ws_event *event)
 {
 	do {
-		if (t->next == t->n && (ws_outfile_interrupted() || !fill(t)))
+		if (timeline->next == timeline->n && (ws_outfile_interrupted() || !fill(timeline)))
 			return false;
-		*e = t->held[t->next++]->e;
-	} while (!ws_export_in_time(t->x, e->start, e->end));
+		*event = timeline->held[timeline->next++]->event;
+	} while (!ws_export_in_time(timeline->export, event->start, event->end));
 	return true;
 }
 
-void ws_timeline_close(struct ws_timeline *t)
+void ws_timeline_close(struct ws_timeline *timeline)
 {
 	for (unsigned i = 0; i < SOURCES; i++)
-		ws_cursor_close(t->head[i].c);
-	for (size_t i = 0; i < t->cap; i++)
-		free(t->held[i]);
-	free(t->held);
-	free(t);
+		ws_cursor_close(timeline->head[i].cursor);
+	for (size_t i = 0; i < timeline->cap; i++)
+		free(timeline->held[i]);
+	free(timeline->held);
+	free(timeline);
 }
 
 /* ---- pages ---- */
 
 enum { SET_BITS = 12, MAP_BITS = 8 };
 
-static uint64_t *find_page(const struct ws_pages *p, uint64_t process, uint64_t number,
+static uint64_t *find_page(const struct ws_pages *pages, uint64_t process, uint64_t number,
 			   unsigned bits)
 {
 	bool found;
-	uint64_t at = ws_map_get(&p->map, process << 32 | (number & UINT32_MAX) >> bits, &found);
+	uint64_t at =
+		ws_map_get(&pages->map, process << 32 | (number & UINT32_MAX) >> bits, &found);
 
-	return found ? p->page[at] : NULL;
+	return found ? pages->page[at] : NULL;
 }
 
-static uint64_t *need_page(struct ws_pages *p, uint64_t process, uint64_t number, unsigned bits,
+static uint64_t *need_page(struct ws_pages *pages, uint64_t process, uint64_t number, unsigned bits,
 			   size_t bytes)
 {
-	uint64_t *page = find_page(p, process, number, bits);
+	uint64_t *page = find_page(pages, process, number, bits);
 
 	if (page)
 		return page;
-	ws_grow(p->page, p->cap, p->n + 1);
-	p->page[p->n] = ws_calloc(1, bytes);
-	ws_map_set(&p->map, process << 32 | (number & UINT32_MAX) >> bits, p->n);
-	return p->page[p->n++];
+	ws_grow(pages->page, pages->cap, pages->n + 1);
+	pages->page[pages->n] = ws_calloc(1, bytes);
+	ws_map_set(&pages->map, process << 32 | (number & UINT32_MAX) >> bits, pages->n);
+	return pages->page[pages->n++];
 }
 
-bool ws_pages_has(const struct ws_pages *p, uint64_t process, uint64_t number)
+bool ws_pages_has(const struct ws_pages *pages, uint64_t process, uint64_t number)
 {
-	const uint64_t *page = find_page(p, process, number, SET_BITS);
+	const uint64_t *page = find_page(pages, process, number, SET_BITS);
 
 	return page && page[number >> 6 & 63] >> (number & 63) & 1;
 }
 
-void ws_pages_add(struct ws_pages *p, uint64_t process, uint64_t number)
+void ws_pages_add(struct ws_pages *pages, uint64_t process, uint64_t number)
 {
-	need_page(p, process, number, SET_BITS, 512)[number >> 6 & 63] |= UINT64_C(1)
-									  << (number & 63);
+	need_page(pages, process, number, SET_BITS, 512)[number >> 6 & 63] |= UINT64_C(1)
+									      << (number & 63);
 }
 
-uint64_t ws_pages_get(const struct ws_pages *p, uint64_t process, uint64_t number)
+uint64_t ws_pages_get(const struct ws_pages *pages, uint64_t process, uint64_t number)
 {
-	const uint64_t *page = find_page(p, process, number, MAP_BITS);
+	const uint64_t *page = find_page(pages, process, number, MAP_BITS);
 
 	return page ? page[number & 255] : 0;
 }
 
-void ws_pages_set(struct ws_pages *p, uint64_t process, uint64_t number, uint64_t value)
+void ws_pages_set(struct ws_pages *pages, uint64_t process, uint64_t number, uint64_t value)
 {
-	need_page(p, process, number, MAP_BITS, 2048)[number & 255] = value;
+	need_page(pages, process, number, MAP_BITS, 2048)[number & 255] = value;
 }
 
-void ws_pages_free(struct ws_pages *p)
+void ws_pages_free(struct ws_pages *pages)
 {
-	for (size_t i = 0; i < p->n; i++)
-		free(p->page[i]);
-	free(p->page);
-	ws_map_free(&p->map);
-	memset(p, 0, sizeof(*p));
+	for (size_t i = 0; i < pages->n; i++)
+		free(pages->page[i]);
+	free(pages->page);
+	ws_map_free(&pages->map);
+	memset(pages, 0, sizeof(*pages));
 }
 
 /* ---- links ---- */
 
 struct linking {
-	struct ws_links *l;
-	struct ws_export *x;
+	struct ws_links *links;
+	struct ws_export *export;
 	int start, end, process, correlation; /* columns */
 };
 
-static int add_calls(void *ctx, const struct ws_batch *b)
+static int add_calls(void *ctx, const struct ws_batch *batch)
 {
-	struct linking *g = ctx;
+	struct linking *linking = ctx;
 
-	for (size_t i = 0; i < b->rows; i++) {
-		uint64_t id = b->col[ws_cuda_api_correlation][i], process;
+	for (size_t i = 0; i < batch->rows; i++) {
+		uint64_t id = batch->col[ws_cuda_api_correlation][i], process;
 
-		if (id == WS_NO_U32 || !ws_export_in_time(g->x, b->col[ws_cuda_api_start][i],
-							  b->col[ws_cuda_api_end][i]))
+		if (id == WS_NO_U32 ||
+		    !ws_export_in_time(linking->export, batch->col[ws_cuda_api_start][i],
+				       batch->col[ws_cuda_api_end][i]))
 			continue;
-		process =
-			ws_who_thread(g->x->who, (uint32_t)b->col[ws_cuda_api_thread][i])->process;
-		ws_pages_add(&g->l->calls, process, id);
-		if (b->col[ws_cuda_api_class][i] == WS_CUDA_RUNTIME)
-			ws_pages_add(&g->l->runtime, process, id);
+		process = ws_who_thread(linking->export->who,
+					(uint32_t)batch->col[ws_cuda_api_thread][i])
+				  ->process;
+		ws_pages_add(&linking->links->calls, process, id);
+		if (batch->col[ws_cuda_api_class][i] == WS_CUDA_RUNTIME)
+			ws_pages_add(&linking->links->runtime, process, id);
 	}
 	return 0;
 }
 
-static int add_work(void *ctx, const struct ws_batch *b)
+static int add_work(void *ctx, const struct ws_batch *batch)
 {
-	struct linking *g = ctx;
+	struct linking *linking = ctx;
 
-	for (size_t i = 0; i < b->rows; i++) {
-		uint64_t id = b->col[g->correlation][i];
+	for (size_t i = 0; i < batch->rows; i++) {
+		uint64_t id = batch->col[linking->correlation][i];
 
 		if (id != WS_NO_U32 &&
-		    ws_export_in_time(g->x, b->col[g->start][i], b->col[g->end][i]))
-			ws_pages_add(&g->l->work, b->col[g->process][i], id);
+		    ws_export_in_time(linking->export, batch->col[linking->start][i],
+				      batch->col[linking->end][i]))
+			ws_pages_add(&linking->links->work, batch->col[linking->process][i], id);
 	}
 	return 0;
 }
 
-static int add_externals(void *ctx, const struct ws_batch *b)
+static int add_externals(void *ctx, const struct ws_batch *batch)
 {
-	struct linking *g = ctx;
+	struct linking *linking = ctx;
 
-	for (size_t i = 0; i < b->rows; i++)
-		ws_pages_set(&g->l->external, b->col[ws_op_link_process][i],
-			     b->col[ws_op_link_correlation][i], b->col[ws_op_link_external][i]);
+	for (size_t i = 0; i < batch->rows; i++)
+		ws_pages_set(&linking->links->external, batch->col[ws_op_link_process][i],
+			     batch->col[ws_op_link_correlation][i],
+			     batch->col[ws_op_link_external][i]);
 	return 0;
 }
 
-void ws_links_load(struct ws_links *l, struct ws_export *x)
+void ws_links_load(struct ws_links *links, struct ws_export *export)
 {
 	static const enum ws_table work[] = {WS_TABLE_cuda_kernel, WS_TABLE_cuda_memcpy,
 					     WS_TABLE_cuda_memset, WS_TABLE_cuda_graph_trace};
-	struct linking g = {.l = l, .x = x};
-	struct ws_scan s = {.table = WS_TABLE_cuda_api,
-			    .columns = UINT64_MAX,
-			    .time_max = UINT64_MAX,
-			    .workers = 1};
+	struct linking linking = {.links = links, .export = export};
+	struct ws_scan scan = {.table = WS_TABLE_cuda_api,
+			       .columns = UINT64_MAX,
+			       .time_max = UINT64_MAX,
+			       .workers = 1};
 
-	memset(l, 0, sizeof(*l));
-	s.columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) | WS_COL(cuda_api, thread) |
-		    WS_COL(cuda_api, correlation) | WS_COL(cuda_api, class);
-	ws_scan_run(x->r, &s, add_calls, &g, NULL);
+	memset(links, 0, sizeof(*links));
+	scan.columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) | WS_COL(cuda_api, thread) |
+		       WS_COL(cuda_api, correlation) | WS_COL(cuda_api, class);
+	ws_scan_run(export->report, &scan, add_calls, &linking, NULL);
 	for (size_t i = 0; i < WS_COUNT(work); i++) {
-		s.table = work[i];
-		g.start = ws_table_start(work[i]);
-		g.end = ws_table_end(work[i]);
-		g.process = ws_table_track(work[i]);
-		g.correlation = ws_column_find(work[i], "correlation");
-		s.columns = UINT64_C(1) << g.start | UINT64_C(1) << g.end |
-			    UINT64_C(1) << g.process | UINT64_C(1) << g.correlation;
-		ws_scan_run(x->r, &s, add_work, &g, NULL);
+		scan.table = work[i];
+		linking.start = ws_table_start(work[i]);
+		linking.end = ws_table_end(work[i]);
+		linking.process = ws_table_track(work[i]);
+		linking.correlation = ws_column_find(work[i], "correlation");
+		scan.columns = UINT64_C(1) << linking.start | UINT64_C(1) << linking.end |
+			       UINT64_C(1) << linking.process | UINT64_C(1) << linking.correlation;
+		ws_scan_run(export->report, &scan, add_work, &linking, NULL);
 	}
-	s.table = WS_TABLE_op_link;
-	s.columns =
+	scan.table = WS_TABLE_op_link;
+	scan.columns =
 		WS_COL(op_link, process) | WS_COL(op_link, correlation) | WS_COL(op_link, external);
-	ws_scan_run(x->r, &s, add_externals, &g, NULL);
+	ws_scan_run(export->report, &scan, add_externals, &linking, NULL);
 }
 
-void ws_links_free(struct ws_links *l)
+void ws_links_free(struct ws_links *links)
 {
-	ws_pages_free(&l->calls);
-	ws_pages_free(&l->runtime);
-	ws_pages_free(&l->work);
-	ws_pages_free(&l->external);
+	ws_pages_free(&links->calls);
+	ws_pages_free(&links->runtime);
+	ws_pages_free(&links->work);
+	ws_pages_free(&links->external);
 }
 
-bool ws_links_from(const struct ws_links *l, uint64_t process, uint64_t api_class,
+bool ws_links_from(const struct ws_links *links, uint64_t process, uint64_t api_class,
 		   uint64_t correlation)
 {
-	return correlation != WS_NO_U32 && ws_pages_has(&l->work, process, correlation) &&
-	       (api_class == WS_CUDA_RUNTIME || !ws_pages_has(&l->runtime, process, correlation));
+	return correlation != WS_NO_U32 && ws_pages_has(&links->work, process, correlation) &&
+	       (api_class == WS_CUDA_RUNTIME ||
+		!ws_pages_has(&links->runtime, process, correlation));
 }
 
-bool ws_links_to(const struct ws_links *l, uint64_t process, uint64_t correlation)
+bool ws_links_to(const struct ws_links *links, uint64_t process, uint64_t correlation)
 {
-	return correlation != WS_NO_U32 && ws_pages_has(&l->calls, process, correlation);
+	return correlation != WS_NO_U32 && ws_pages_has(&links->calls, process, correlation);
 }

@@ -14,17 +14,17 @@
 
 struct ws_event {
 	enum ws_table table;
-	const uint64_t *v; /* the row, by column number; valid until the next event */
+	const uint64_t *values; /* the row, by column number; valid until the next event */
 	uint64_t start,
 		end; /* session clock; end WS_NO_TIME for a moment and for what never ended */
 };
 
 struct ws_timeline;
-struct ws_timeline *ws_timeline_open(struct ws_export *x);
+struct ws_timeline *ws_timeline_open(struct ws_export *export);
 /* The next event that --times lets through; false at the end, or when the user interrupts
  * (ws_outfile_interrupted). */
-bool ws_timeline_next(struct ws_timeline *t, struct ws_event *e);
-void ws_timeline_close(struct ws_timeline *t);
+bool ws_timeline_next(struct ws_timeline *timeline, struct ws_event *event);
+void ws_timeline_close(struct ws_timeline *timeline);
 
 /* ---- from calls to the work they caused ---- */
 
@@ -36,12 +36,12 @@ struct ws_pages {
 	size_t n, cap;
 };
 
-bool ws_pages_has(const struct ws_pages *p, uint64_t process, uint64_t number);
-void ws_pages_add(struct ws_pages *p, uint64_t process, uint64_t number);
+bool ws_pages_has(const struct ws_pages *pages, uint64_t process, uint64_t number);
+void ws_pages_add(struct ws_pages *pages, uint64_t process, uint64_t number);
 /* The same as a map, in other pages: 0 is what is not there. Do not mix the two in one. */
-uint64_t ws_pages_get(const struct ws_pages *p, uint64_t process, uint64_t number);
-void ws_pages_set(struct ws_pages *p, uint64_t process, uint64_t number, uint64_t value);
-void ws_pages_free(struct ws_pages *p);
+uint64_t ws_pages_get(const struct ws_pages *pages, uint64_t process, uint64_t number);
+void ws_pages_set(struct ws_pages *pages, uint64_t process, uint64_t number, uint64_t value);
+void ws_pages_free(struct ws_pages *pages);
 
 /* Which correlation ids have a call and work, so that arrows have two ends; and which operator they
  * belong to. */
@@ -49,11 +49,11 @@ struct ws_links {
 	struct ws_pages calls, runtime, work; /* calls: of any API; runtime: of the runtime API */
 	struct ws_pages external;	      /* id of the operator */
 };
-void ws_links_load(struct ws_links *l, struct ws_export *x);
-void ws_links_free(struct ws_links *l);
+void ws_links_load(struct ws_links *links, struct ws_export *export);
+void ws_links_free(struct ws_links *links);
 /* Does an arrow start at this call; does one end at this work? */
-bool ws_links_from(const struct ws_links *l, uint64_t process, uint64_t api_class,
+bool ws_links_from(const struct ws_links *links, uint64_t process, uint64_t api_class,
 		   uint64_t correlation);
-bool ws_links_to(const struct ws_links *l, uint64_t process, uint64_t correlation);
+bool ws_links_to(const struct ws_links *links, uint64_t process, uint64_t correlation);
 
 #endif

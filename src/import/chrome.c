@@ -16,12 +16,12 @@
 #include <string.h>
 #include <xxhash.h>
 
-static uint64_t hash_value(const struct ws_json_value *v, uint64_t seed)
+static uint64_t hash_value(const struct ws_json_value *value, uint64_t seed)
 {
-	return v->type == WS_J_NONE ? seed : XXH3_64bits_withSeed(v->s, v->n, seed);
+	return value->type == WS_J_NONE ? seed : XXH3_64bits_withSeed(value->text, value->n, seed);
 }
 
-static uint32_t raw_args(struct ws_trace *t, const struct ws_event *ev)
+static uint32_t raw_args(struct ws_trace *trace, const struct ws_event *ev)
 {
 	static const char never[] =
 		"{\"never ended\":true"; /* our own export begins with it; the row says it */
@@ -29,27 +29,27 @@ static uint32_t raw_args(struct ws_trace *t, const struct ws_event *ev)
 
 	if (ev->args.type != WS_J_OBJECT || ev->args.n <= 2)
 		return 0;
-	if (ev->args.n <= skip || memcmp(ev->args.s, never, skip))
-		return ws_trace_string(t, &ev->args);
-	if (ev->args.s[skip] != ',')
+	if (ev->args.n <= skip || memcmp(ev->args.text, never, skip))
+		return ws_trace_string(trace, &ev->args);
+	if (ev->args.text[skip] != ',')
 		return 0;
-	t->built.len = 0;
-	ws_text_puts(&t->built, "{");
-	ws_text_add(&t->built, ev->args.s + skip + 1, ev->args.n - skip - 1);
-	return ws_into_string(t->o, t->built.s, t->built.len);
+	trace->built.len = 0;
+	ws_text_puts(&trace->built, "{");
+	ws_text_add(&trace->built, ev->args.text + skip + 1, ev->args.n - skip - 1);
+	return ws_into_string(trace->into, trace->built.text, trace->built.len);
 }
 
 /* The first range of a named domain defines it. */
-static void define_domain(struct ws_trace *t, uint32_t thread, uint64_t at, uint32_t domain,
+static void define_domain(struct ws_trace *trace, uint32_t thread, uint64_t at, uint32_t domain,
 			  uint32_t name)
 {
-	uint64_t key = (uint64_t)ws_into_thread_of(t->o, thread)->process << 32 | domain;
+	uint64_t key = (uint64_t)ws_into_thread_of(trace->into, thread)->process << 32 | domain;
 	struct ws_row_nvtx *row;
 
-	if (!domain || !name || ws_map_get(&t->domains, key, NULL))
+	if (!domain || !name || ws_map_get(&trace->domains, key, NULL))
 		return;
-	ws_map_set(&t->domains, key, 1);
-	row = ws_into_row(t->o, WS_TABLE_nvtx);
+	ws_map_set(&trace->domains, key, 1);
+	row = ws_into_row(trace->into, WS_TABLE_nvtx);
 	*row = (struct ws_row_nvtx){.start = at,
 				    .end = WS_NO_TIME,
 				    .thread = thread,
@@ -60,262 +60,268 @@ static void define_domain(struct ws_trace *t, uint32_t thread, uint64_t at, uint
 
 /* Slices of threads in a category of our own export go back where they came from. True when it was
  * one. */
-static bool put_own(struct ws_trace *t, const struct ws_open_slice *s, uint64_t end, uint8_t flags)
+static bool put_own(struct ws_trace *trace, const struct ws_open_slice *slice, uint64_t end,
+		    uint8_t flags)
 {
-	if (s->own == WS_OWN_NVTX) {
-		struct ws_row_nvtx *row = ws_into_row(t->o, WS_TABLE_nvtx);
+	if (slice->own == WS_OWN_NVTX) {
+		struct ws_row_nvtx *row = ws_into_row(trace->into, WS_TABLE_nvtx);
 
-		*row = (struct ws_row_nvtx){.start = s->start,
+		*row = (struct ws_row_nvtx){.start = slice->start,
 					    .end = end,
-					    .thread = s->thread,
-					    .text = s->name,
-					    .domain = s->domain,
-					    .category = s->group,
+					    .thread = slice->thread,
+					    .text = slice->name,
+					    .domain = slice->domain,
+					    .category = slice->group,
 					    .type = flags & WS_SLICE_ASYNC     ? WS_NVTX_STARTEND
 						    : flags & WS_SLICE_INSTANT ? WS_NVTX_MARK
 									       : WS_NVTX_PUSHPOP};
 		return true;
 	}
-	if (s->own == WS_OWN_OSRT && !(flags & (WS_SLICE_ASYNC | WS_SLICE_INSTANT))) {
-		struct ws_row_osrt *row = ws_into_row(t->o, WS_TABLE_osrt);
+	if (slice->own == WS_OWN_OSRT && !(flags & (WS_SLICE_ASYNC | WS_SLICE_INSTANT))) {
+		struct ws_row_osrt *row = ws_into_row(trace->into, WS_TABLE_osrt);
 
-		*row = (struct ws_row_osrt){.start = s->start,
+		*row = (struct ws_row_osrt){.start = slice->start,
 					    .end = end,
-					    .thread = s->thread,
-					    .name = s->name,
-					    .path = s->args,
+					    .thread = slice->thread,
+					    .name = slice->name,
+					    .path = slice->args,
 					    .callchain = WS_NO_U32};
 		return true;
 	}
 	return false;
 }
 
-static void put_slice(struct ws_trace *t, const struct ws_open_slice *s, uint64_t end,
+static void put_slice(struct ws_trace *trace, const struct ws_open_slice *slice, uint64_t end,
 		      uint8_t flags)
 {
 	struct ws_row_slice *row;
 
-	ws_into_time(t->o, s->start);
+	ws_into_time(trace->into, slice->start);
 	if (end != WS_NO_TIME)
-		ws_into_time(t->o, end);
-	if (s->never)
+		ws_into_time(trace->into, end);
+	if (slice->never)
 		end = WS_NO_TIME;
-	if (put_own(t, s, end, flags))
+	if (put_own(trace, slice, end, flags))
 		return;
-	row = ws_into_row(t->o, WS_TABLE_slice);
-	*row = (struct ws_row_slice){.start = s->start,
+	row = ws_into_row(trace->into, WS_TABLE_slice);
+	*row = (struct ws_row_slice){.start = slice->start,
 				     .end = end,
-				     .thread = s->thread,
-				     .track = s->track,
-				     .name = s->name,
-				     .category = s->category,
-				     .args = s->args,
+				     .thread = slice->thread,
+				     .track = slice->track,
+				     .name = slice->name,
+				     .category = slice->category,
+				     .args = slice->args,
 				     .flags = (uint8_t)(flags |
-							(s->never ? WS_SLICE_LEFT_OPEN : 0))};
+							(slice->never ? WS_SLICE_LEFT_OPEN : 0))};
 }
 
-static struct ws_open_slice new_slice(struct ws_trace *t, const struct ws_event *ev,
+static struct ws_open_slice new_slice(struct ws_trace *trace, const struct ws_event *ev,
 				      uint32_t thread, uint32_t track)
 {
-	struct ws_open_slice s = {.start = ev->start,
-				  .thread = thread,
-				  .track = track,
-				  .name = ws_trace_string(t, &ev->name),
-				  .category = ws_trace_string(t, &ev->cat)};
-	struct ws_json_walk w;
+	struct ws_open_slice slice = {.start = ev->start,
+				      .thread = thread,
+				      .track = track,
+				      .name = ws_trace_string(trace, &ev->name),
+				      .category = ws_trace_string(trace, &ev->cat)};
+	struct ws_json_walk walk;
 	struct ws_json_value key, value;
 	uint32_t domain_name = 0, path = 0;
 
 	if (thread)
-		s.own = ws_json_is(&ev->cat, "nvtx")   ? WS_OWN_NVTX
-			: ws_json_is(&ev->cat, "osrt") ? WS_OWN_OSRT
-						       : WS_OWN_NONE;
-	s.args = s.own ? 0 : raw_args(t, ev);
+		slice.own = ws_json_is(&ev->cat, "nvtx")   ? WS_OWN_NVTX
+			    : ws_json_is(&ev->cat, "osrt") ? WS_OWN_OSRT
+							   : WS_OWN_NONE;
+	slice.args = slice.own ? 0 : raw_args(trace, ev);
 	if (ev->args.type != WS_J_OBJECT || ev->args.n < 6 ||
-	    !(s.own || ev->args.s[2] == 'n')) /* "never ended" comes first */
-		return s;
-	w = ws_json_walk(&ev->args);
-	while (ws_json_next(&w, &key, &value)) {
+	    !(slice.own || ev->args.text[2] == 'n')) /* "never ended" comes first */
+		return slice;
+	walk = ws_json_walk(&ev->args);
+	while (ws_json_next(&walk, &key, &value)) {
 		int64_t number = ws_json_fixed(&value, 0, NULL);
 
 		if (ws_json_is(&key, "never ended"))
-			s.never = value.type == WS_J_TRUE;
-		else if (s.own && ws_json_is(&key, "domain") && number > 0 && number <= UINT32_MAX)
-			s.domain = (uint32_t)number;
-		else if (s.own && ws_json_is(&key, "category") && number > 0 &&
+			slice.never = value.type == WS_J_TRUE;
+		else if (slice.own && ws_json_is(&key, "domain") && number > 0 &&
 			 number <= UINT32_MAX)
-			s.group = (uint32_t)number;
-		else if (s.own && ws_json_is(&key, "domain name"))
-			domain_name = ws_trace_string(t, &value);
-		else if (s.own && ws_json_is(&key, "path"))
-			path = ws_trace_string(t, &value);
-		else if (s.own)
-			ws_into_note(t->o, "The argument \"%.*s\" of %.*s events was left out.",
-				     (int)(key.n < 100 ? key.n : 100), key.s, (int)ev->cat.n,
-				     ev->cat.s);
+			slice.domain = (uint32_t)number;
+		else if (slice.own && ws_json_is(&key, "category") && number > 0 &&
+			 number <= UINT32_MAX)
+			slice.group = (uint32_t)number;
+		else if (slice.own && ws_json_is(&key, "domain name"))
+			domain_name = ws_trace_string(trace, &value);
+		else if (slice.own && ws_json_is(&key, "path"))
+			path = ws_trace_string(trace, &value);
+		else if (slice.own)
+			ws_into_note(trace->into,
+				     "The argument \"%.*s\" of %.*s events was left out.",
+				     (int)(key.n < 100 ? key.n : 100), key.text, (int)ev->cat.n,
+				     ev->cat.text);
 	}
-	if (s.own == WS_OWN_NVTX)
-		define_domain(t, thread, ev->start, s.domain, domain_name);
-	if (s.own == WS_OWN_OSRT)
-		s.args = path;
-	return s;
+	if (slice.own == WS_OWN_NVTX)
+		define_domain(trace, thread, ev->start, slice.domain, domain_name);
+	if (slice.own == WS_OWN_OSRT)
+		slice.args = path;
+	return slice;
 }
 
-void ws_chrome_slice(struct ws_trace *t, struct ws_event *ev, uint32_t thread, uint32_t track,
+void ws_chrome_slice(struct ws_trace *trace, struct ws_event *ev, uint32_t thread, uint32_t track,
 		     uint8_t flags)
 {
-	struct ws_open_slice s = new_slice(t, ev, thread, track);
+	struct ws_open_slice slice = new_slice(trace, ev, thread, track);
 
-	put_slice(t, &s, flags & WS_SLICE_INSTANT ? WS_NO_TIME : ev->start + ev->length, flags);
+	put_slice(trace, &slice, flags & WS_SLICE_INSTANT ? WS_NO_TIME : ev->start + ev->length,
+		  flags);
 }
 
 /* ---- halves ---- */
 
 enum { MOST_HALVES = 4 << 20 };
 
-static void keep_half(struct ws_trace *t, uint64_t key, struct ws_open_slice s, bool end,
+static void keep_half(struct ws_trace *trace, uint64_t key, struct ws_open_slice slice, bool end,
 		      uint8_t flags)
 {
-	if (t->half_count == MOST_HALVES) {
-		ws_into_note(t->o,
+	if (trace->half_count == MOST_HALVES) {
+		ws_into_note(trace->into,
 			     "More than %d beginnings and ends are in no order; further ones were "
 			     "left out.",
 			     MOST_HALVES);
 		return;
 	}
-	s.key = key;
-	ws_grow(t->halves, t->half_cap, t->half_count + 1);
-	t->halves[t->half_count] = (struct ws_trace_half){s, (uint32_t)t->half_count, end, flags};
-	t->half_count++;
+	slice.key = key;
+	ws_grow(trace->halves, trace->half_cap, trace->half_count + 1);
+	trace->halves[trace->half_count] =
+		(struct ws_trace_half){slice, (uint32_t)trace->half_count, end, flags};
+	trace->half_count++;
 }
 
-static void push(struct ws_trace *t, uint64_t key, struct ws_open_slice s)
+static void push(struct ws_trace *trace, uint64_t key, struct ws_open_slice slice)
 {
-	uint32_t at = t->free_slice;
+	uint32_t at = trace->free_slice;
 
 	if (at) {
-		t->free_slice = t->slices[at - 1].below;
+		trace->free_slice = trace->slices[at - 1].below;
 	} else {
-		if (t->slice_count == WS_INTO_MOST) {
+		if (trace->slice_count == WS_INTO_MOST) {
 			ws_into_note(
-				t->o,
+				trace->into,
 				"More than %d slices are open at once; further ones were left out.",
 				WS_INTO_MOST);
 			return;
 		}
-		ws_grow(t->slices, t->slice_cap, t->slice_count + 1);
-		at = (uint32_t)++t->slice_count;
+		ws_grow(trace->slices, trace->slice_cap, trace->slice_count + 1);
+		at = (uint32_t)++trace->slice_count;
 	}
-	s.key = key;
-	s.below = (uint32_t)ws_map_get(&t->open, key, NULL);
-	t->slices[at - 1] = s;
-	ws_map_set(&t->open, key, at);
+	slice.key = key;
+	slice.below = (uint32_t)ws_map_get(&trace->open, key, NULL);
+	trace->slices[at - 1] = slice;
+	ws_map_set(&trace->open, key, at);
 }
 
 /* The innermost open slice of a key, taken off. False when there is none. */
-static bool pop(struct ws_trace *t, uint64_t key, struct ws_open_slice *s)
+static bool pop(struct ws_trace *trace, uint64_t key, struct ws_open_slice *slice)
 {
-	uint32_t at = (uint32_t)ws_map_get(&t->open, key, NULL);
+	uint32_t at = (uint32_t)ws_map_get(&trace->open, key, NULL);
 	uint64_t taken;
 
 	if (!at)
 		return false;
-	*s = t->slices[at - 1];
-	if (s->below)
-		ws_map_set(&t->open, key, s->below);
+	*slice = trace->slices[at - 1];
+	if (slice->below)
+		ws_map_set(&trace->open, key, slice->below);
 	else
-		ws_map_take(&t->open, key, &taken);
-	t->slices[at - 1].key = 0;
-	t->slices[at - 1].start = WS_NO_TIME; /* free */
-	t->slices[at - 1].below = t->free_slice;
-	t->free_slice = at;
+		ws_map_take(&trace->open, key, &taken);
+	trace->slices[at - 1].key = 0;
+	trace->slices[at - 1].start = WS_NO_TIME; /* free */
+	trace->slices[at - 1].below = trace->free_slice;
+	trace->free_slice = at;
 	return true;
 }
 
-static void disorder(struct ws_trace *t)
+static void disorder(struct ws_trace *trace)
 {
-	t->o->again |= !t->o->shuffled;
-	t->disorder = true;
+	trace->into->again |= !trace->into->shuffled;
+	trace->disorder = true;
 }
 
 /* A slice has the arguments of its beginning, or else those of its end. */
-static void add_args(struct ws_trace *t, struct ws_open_slice *s, uint32_t args)
+static void add_args(struct ws_trace *trace, struct ws_open_slice *slice, uint32_t args)
 {
-	if (!args || s->own || args == s->args)
+	if (!args || slice->own || args == slice->args)
 		return;
-	if (s->args)
+	if (slice->args)
 		ws_into_note(
-			t->o,
+			trace->into,
 			"Arguments of ends of slices were left out where the beginning has some.");
 	else
-		s->args = args;
+		slice->args = args;
 }
 
 /* An end at `at` with these arguments. */
-static void join(struct ws_trace *t, uint64_t key, uint64_t at, uint32_t args, uint8_t flags)
+static void join(struct ws_trace *trace, uint64_t key, uint64_t at, uint32_t args, uint8_t flags)
 {
 	enum { BACKWARDS = 1000 /* ns: more than rounding */ };
-	struct ws_open_slice s;
+	struct ws_open_slice slice;
 
-	if (!pop(t, key, &s)) {
-		if (t->early.n < WS_INTO_MOST && at > ws_map_get(&t->early, key, NULL))
-			ws_map_set(&t->early, key, at);
-		ws_into_note(t->o, "Ends of slices without a beginning were left out.");
+	if (!pop(trace, key, &slice)) {
+		if (trace->early.n < WS_INTO_MOST && at > ws_map_get(&trace->early, key, NULL))
+			ws_map_set(&trace->early, key, at);
+		ws_into_note(trace->into, "Ends of slices without a beginning were left out.");
 		return;
 	}
-	if (s.start > at + BACKWARDS)
-		disorder(t);
-	add_args(t, &s, args);
-	put_slice(t, &s, at > s.start ? at : s.start, flags);
+	if (slice.start > at + BACKWARDS)
+		disorder(trace);
+	add_args(trace, &slice, args);
+	put_slice(trace, &slice, at > slice.start ? at : slice.start, flags);
 }
 
-static void begin_slice(struct ws_trace *t, const struct ws_event *ev, uint64_t key,
+static void begin_slice(struct ws_trace *trace, const struct ws_event *ev, uint64_t key,
 			uint32_t thread, uint32_t track)
 {
-	struct ws_open_slice s = new_slice(t, ev, thread, track);
+	struct ws_open_slice slice = new_slice(trace, ev, thread, track);
 
-	if (t->o->shuffled)
-		keep_half(t, key, s, false, 0);
+	if (trace->into->shuffled)
+		keep_half(trace, key, slice, false, 0);
 	else
-		push(t, key, s);
+		push(trace, key, slice);
 }
 
-static void end_slice(struct ws_trace *t, struct ws_event *ev, uint64_t key, uint8_t flags)
+static void end_slice(struct ws_trace *trace, struct ws_event *ev, uint64_t key, uint8_t flags)
 {
-	if (t->o->shuffled)
-		keep_half(t, key,
-			  (struct ws_open_slice){.start = ev->start, .args = raw_args(t, ev)}, true,
-			  flags);
+	if (trace->into->shuffled)
+		keep_half(trace, key,
+			  (struct ws_open_slice){.start = ev->start, .args = raw_args(trace, ev)},
+			  true, flags);
 	else
-		join(t, key, ev->start, raw_args(t, ev), flags);
+		join(trace, key, ev->start, raw_args(trace, ev), flags);
 }
 
-static int by_time(const void *a, const void *b)
+static int by_time(const void *first, const void *second)
 {
-	const struct ws_trace_half *x = a, *y = b;
+	const struct ws_trace_half *left = first, *right = second;
 
-	if (x->s.key != y->s.key)
-		return x->s.key < y->s.key ? -1 : 1;
-	if (x->s.start != y->s.start)
-		return x->s.start < y->s.start ? -1 : 1;
-	return x->number < y->number ? -1 : 1;
+	if (left->slice.key != right->slice.key)
+		return left->slice.key < right->slice.key ? -1 : 1;
+	if (left->slice.start != right->slice.start)
+		return left->slice.start < right->slice.start ? -1 : 1;
+	return left->number < right->number ? -1 : 1;
 }
 
-static void join_halves(struct ws_trace *t)
+static void join_halves(struct ws_trace *trace)
 {
-	if (t->half_count)
+	if (trace->half_count)
 		ws_into_tell(
-			t->o,
+			trace->into,
 			"Beginnings and ends of slices are in no order of time: they were sorted.");
-	if (t->half_count)
-		qsort(t->halves, t->half_count, sizeof(*t->halves), by_time);
-	for (size_t i = 0; i < t->half_count; i++) {
-		const struct ws_trace_half *h = &t->halves[i];
+	if (trace->half_count)
+		qsort(trace->halves, trace->half_count, sizeof(*trace->halves), by_time);
+	for (size_t i = 0; i < trace->half_count; i++) {
+		const struct ws_trace_half *half = &trace->halves[i];
 
-		if (h->end)
-			join(t, h->s.key, h->s.start, h->s.args, h->flags);
+		if (half->end)
+			join(trace, half->slice.key, half->slice.start, half->slice.args,
+			     half->flags);
 		else
-			push(t, h->s.key, h->s);
+			push(trace, half->slice.key, half->slice);
 	}
 }
 
@@ -333,45 +339,47 @@ static uint64_t async_key(const struct ws_event *ev)
 	h = hash_value(&ev->id, h);
 	if (ev->id2.type == WS_J_OBJECT) {
 		h = hash_value(&ev->id2, h);
-		if (!memmem(ev->id2.s, ev->id2.n, "\"global\"", 8)) /* one of the process's own */
+		if (!memmem(ev->id2.text, ev->id2.n, "\"global\"",
+			    8)) /* one of the process's own */
 			h = hash_value(&ev->pid, h);
 	}
 	return h & ~((uint64_t)1 << 63);
 }
 
 /* They have a row of their own in their process, called as they are. */
-static uint32_t async_track(struct ws_trace *t, const struct ws_event *ev)
+static uint32_t async_track(struct ws_trace *trace, const struct ws_event *ev)
 {
-	const struct ws_json_value *v =
+	const struct ws_json_value *value =
 		ev->cat.type == WS_J_STRING && ev->cat.n ? &ev->cat : &ev->name;
 	size_t n;
-	const char *s;
+	const char *text;
 	uint32_t process = ev->pid.type == WS_J_NONE || ev->pid.type == WS_J_STRING
 				   ? 0
-				   : ws_trace_process(t, ev);
+				   : ws_trace_process(trace, ev);
 
-	s = ws_json_text(v, &t->scratch, &n);
-	return ws_into_track(t->o, 0, process, 0, s, n);
+	text = ws_json_text(value, &trace->scratch, &n);
+	return ws_into_track(trace->into, 0, process, 0, text, n);
 }
 
-static void async_event(struct ws_trace *t, struct ws_event *ev)
+static void async_event(struct ws_trace *trace, struct ws_event *ev)
 {
 	/* NVTX ranges of our own export belong to their thread. */
 	bool own = ws_json_is(&ev->cat, "nvtx") && ev->tid.type == WS_J_NUMBER &&
 		   ev->pid.type == WS_J_NUMBER;
-	uint32_t thread = own ? ws_trace_thread(t, ev) : 0, track = own ? 0 : async_track(t, ev);
+	uint32_t thread = own ? ws_trace_thread(trace, ev) : 0,
+		 track = own ? 0 : async_track(trace, ev);
 
 	switch (ev->phase) {
 	case 'b':
 	case 'S':
-		begin_slice(t, ev, async_key(ev), thread, track);
+		begin_slice(trace, ev, async_key(ev), thread, track);
 		break;
 	case 'e':
 	case 'F':
-		end_slice(t, ev, async_key(ev), WS_SLICE_ASYNC);
+		end_slice(trace, ev, async_key(ev), WS_SLICE_ASYNC);
 		break;
 	default: /* n, T, p: a moment of it */
-		ws_chrome_slice(t, ev, thread, track, WS_SLICE_INSTANT | WS_SLICE_ASYNC);
+		ws_chrome_slice(trace, ev, thread, track, WS_SLICE_INSTANT | WS_SLICE_ASYNC);
 	}
 }
 
@@ -379,63 +387,65 @@ static void async_event(struct ws_trace *t, struct ws_event *ev)
 
 static bool is_single(const struct ws_json_value *args)
 {
-	struct ws_json_walk w = ws_json_walk(args);
+	struct ws_json_walk walk = ws_json_walk(args);
 	struct ws_json_value key, value;
 
-	return ws_json_next(&w, &key, &value) && ws_json_is(&key, "value") &&
-	       !ws_json_next(&w, &key, &value);
+	return ws_json_next(&walk, &key, &value) && ws_json_is(&key, "value") &&
+	       !ws_json_next(&walk, &key, &value);
 }
 
-static void counter_event(struct ws_trace *t, struct ws_event *ev)
+static void counter_event(struct ws_trace *trace, struct ws_event *ev)
 {
 	bool single;
-	struct ws_json_walk w;
+	struct ws_json_walk walk;
 	struct ws_json_value key, value;
 	struct ws_text group = {0};
 	uint32_t process = 0;
 	size_t n;
-	const char *s;
+	const char *text;
 
 	if (ev->args.type != WS_J_OBJECT)
 		return;
 	if (ev->pid.type == WS_J_NUMBER)
-		process = ws_trace_process(t, ev);
-	s = ws_json_text(&ev->name, &t->scratch, &n);
-	ws_text_add(&group, s, n);
+		process = ws_trace_process(trace, ev);
+	text = ws_json_text(&ev->name, &trace->scratch, &n);
+	ws_text_add(&group, text, n);
 	if (ev->id.type != WS_J_NONE)
-		ws_text_printf(&group, "[%.*s]", (int)(ev->id.n < 200 ? ev->id.n : 200), ev->id.s);
+		ws_text_printf(&group, "[%.*s]", (int)(ev->id.n < 200 ? ev->id.n : 200),
+			       ev->id.text);
 	/* A name and a value: as our own export has it, and many others. */
 	single = is_single(&ev->args);
-	w = ws_json_walk(&ev->args);
-	while (ws_json_next(&w, &key, &value)) {
+	walk = ws_json_walk(&ev->args);
+	while (ws_json_next(&walk, &key, &value)) {
 		struct ws_row_counter_value *row;
 		uint32_t counter;
 		bool ok;
 		double d = ws_json_double(&value, &ok);
 
 		if (!ok) {
-			ws_into_note(t->o, "Values of counters that are no numbers were left out.");
+			ws_into_note(trace->into,
+				     "Values of counters that are no numbers were left out.");
 			continue;
 		}
-		s = ws_json_text(&key, &t->scratch, &n);
-		counter = single ? ws_into_counter(t->o, process, 0, WS_NO_U32, NULL, 0, group.s,
-						   group.len, NULL, NULL)
-				 : ws_into_counter(t->o, process, 0, WS_NO_U32, group.s, group.len,
-						   s, n, NULL, NULL);
-		row = ws_into_row(t->o, WS_TABLE_counter_value);
+		text = ws_json_text(&key, &trace->scratch, &n);
+		counter = single ? ws_into_counter(trace->into, process, 0, WS_NO_U32, NULL, 0,
+						   group.text, group.len, NULL, NULL)
+				 : ws_into_counter(trace->into, process, 0, WS_NO_U32, group.text,
+						   group.len, text, n, NULL, NULL);
+		row = ws_into_row(trace->into, WS_TABLE_counter_value);
 		*row = (struct ws_row_counter_value){
 			.start = ev->start, .counter = counter, .value = d};
-		ws_into_time(t->o, ev->start);
+		ws_into_time(trace->into, ev->start);
 	}
 	ws_text_free(&group);
 }
 
 /* ---- flows ---- */
 
-static void put_flow(struct ws_trace *t, const struct ws_flow_end *from,
+static void put_flow(struct ws_trace *trace, const struct ws_flow_end *from,
 		     const struct ws_flow_end *to)
 {
-	struct ws_row_flow *row = ws_into_row(t->o, WS_TABLE_flow);
+	struct ws_row_flow *row = ws_into_row(trace->into, WS_TABLE_flow);
 
 	*row = (struct ws_row_flow){.start = from->start,
 				    .end = to ? to->start : WS_NO_TIME,
@@ -448,52 +458,52 @@ static void put_flow(struct ws_trace *t, const struct ws_flow_end *from,
 }
 
 /* The kept end of a flow, or a place for one; NULL when there are too many. */
-static struct ws_flow_end *flow_place(struct ws_trace *t, uint64_t key, bool *found)
+static struct ws_flow_end *flow_place(struct ws_trace *trace, uint64_t key, bool *found)
 {
-	uint32_t at = (uint32_t)ws_map_get(&t->flow, key, NULL);
+	uint32_t at = (uint32_t)ws_map_get(&trace->flow, key, NULL);
 
 	*found = at != 0;
 	if (at)
-		return &t->flows[at - 1];
-	if (t->free_flow) {
-		at = t->free_flow;
-		t->free_flow = t->flows[at - 1].thread;
+		return &trace->flows[at - 1];
+	if (trace->free_flow) {
+		at = trace->free_flow;
+		trace->free_flow = trace->flows[at - 1].thread;
 	} else {
-		if (t->flow_count == WS_INTO_MOST)
+		if (trace->flow_count == WS_INTO_MOST)
 			return NULL;
-		ws_grow(t->flows, t->flow_cap, t->flow_count + 1);
-		at = (uint32_t)++t->flow_count;
+		ws_grow(trace->flows, trace->flow_cap, trace->flow_count + 1);
+		at = (uint32_t)++trace->flow_count;
 	}
-	ws_map_set(&t->flow, key, at);
-	return &t->flows[at - 1];
+	ws_map_set(&trace->flow, key, at);
+	return &trace->flows[at - 1];
 }
 
-static void drop_flow(struct ws_trace *t, uint64_t key)
+static void drop_flow(struct ws_trace *trace, uint64_t key)
 {
 	uint64_t at;
 
-	if (ws_map_take(&t->flow, key, &at)) {
-		t->flows[at - 1].key = 0;
-		t->flows[at - 1].start = WS_NO_TIME;
-		t->flows[at - 1].thread = t->free_flow;
-		t->free_flow = (uint32_t)at;
+	if (ws_map_take(&trace->flow, key, &at)) {
+		trace->flows[at - 1].key = 0;
+		trace->flows[at - 1].start = WS_NO_TIME;
+		trace->flows[at - 1].thread = trace->free_flow;
+		trace->free_flow = (uint32_t)at;
 	}
 }
 
 /* Beginnings and ends of one flow may come in any order in the file: whichever comes second
  * completes it. */
-static void flow_event(struct ws_trace *t, struct ws_event *ev)
+static void flow_event(struct ws_trace *trace, struct ws_event *ev)
 {
 	uint64_t key = hash_value(&ev->cat, hash_value(&ev->id, hash_value(&ev->name, 7)));
 	struct ws_flow_end here = {.start = ev->start, .key = key ? key : 1}, *kept;
 	bool found;
 
-	ws_trace_where(t, ev, &here.thread, &here.track);
-	here.name = ws_trace_string(t, &ev->name);
-	here.category = ws_trace_string(t, &ev->cat);
-	kept = flow_place(t, key, &found);
+	ws_trace_where(trace, ev, &here.thread, &here.track);
+	here.name = ws_trace_string(trace, &ev->name);
+	here.category = ws_trace_string(trace, &ev->cat);
+	kept = flow_place(trace, key, &found);
 	if (!kept) {
-		ws_into_note(t->o,
+		ws_into_note(trace->into,
 			     "More than %d flows are open at once; further ones were left out.",
 			     WS_INTO_MOST);
 		return;
@@ -503,49 +513,49 @@ static void flow_event(struct ws_trace *t, struct ws_event *ev)
 		return;
 	}
 	if (ev->phase == 's') { /* its end came first, or the id is used again */
-		put_flow(t, &here, kept);
-		drop_flow(t, key);
+		put_flow(trace, &here, kept);
+		drop_flow(trace, key);
 		return;
 	}
-	put_flow(t, kept, &here);
+	put_flow(trace, kept, &here);
 	if (ev->phase == 't')
 		*kept = here;
 	else
-		drop_flow(t, key);
+		drop_flow(trace, key);
 }
 
 /* ---- any event ---- */
 
-void ws_chrome_event(struct ws_trace *t, struct ws_event *ev)
+void ws_chrome_event(struct ws_trace *trace, struct ws_event *ev)
 {
 	uint32_t thread, track;
 
 	switch (ev->phase) {
 	case 'X':
-		ws_trace_where(t, ev, &thread, &track);
-		ws_chrome_slice(t, ev, thread, track, 0);
+		ws_trace_where(trace, ev, &thread, &track);
+		ws_chrome_slice(trace, ev, thread, track, 0);
 		return;
 	case 'B':
-		ws_trace_where(t, ev, &thread, &track);
-		begin_slice(t, ev, sync_key(thread, track), thread, track);
+		ws_trace_where(trace, ev, &thread, &track);
+		begin_slice(trace, ev, sync_key(thread, track), thread, track);
 		return;
 	case 'E':
-		ws_trace_where(t, ev, &thread, &track);
-		end_slice(t, ev, sync_key(thread, track), 0);
+		ws_trace_where(trace, ev, &thread, &track);
+		end_slice(trace, ev, sync_key(thread, track), 0);
 		return;
 	case 'i':
 	case 'I':
 	case 'R':
-		ws_trace_where(t, ev, &thread, &track);
-		ws_chrome_slice(t, ev, thread, track, WS_SLICE_INSTANT);
+		ws_trace_where(trace, ev, &thread, &track);
+		ws_chrome_slice(trace, ev, thread, track, WS_SLICE_INSTANT);
 		return;
 	case 'C':
-		counter_event(t, ev);
+		counter_event(trace, ev);
 		return;
 	case 's':
 	case 't':
 	case 'f':
-		flow_event(t, ev);
+		flow_event(trace, ev);
 		return;
 	case 'b':
 	case 'n':
@@ -554,40 +564,40 @@ void ws_chrome_event(struct ws_trace *t, struct ws_event *ev)
 	case 'T':
 	case 'p':
 	case 'F':
-		async_event(t, ev);
+		async_event(trace, ev);
 		return;
 	case 'P':
-		if (ws_chrome_profile(t, ev))
+		if (ws_chrome_profile(trace, ev))
 			return;
 		/* fallthrough */
 	default:
 		ws_into_note(
-			t->o,
+			trace->into,
 			"Events of phase %c (objects, memory dumps, samples...) were left out.",
 			ev->phase > ' ' && ev->phase < 127 ? ev->phase : '?');
 	}
 }
 
 /* Is there an end that came before its beginning? */
-static bool came_early(const struct ws_trace *t, const struct ws_open_slice *s)
+static bool came_early(const struct ws_trace *trace, const struct ws_open_slice *slice)
 {
-	return t->early.n && ws_map_get(&t->early, s->key, NULL) >= s->start;
+	return trace->early.n && ws_map_get(&trace->early, slice->key, NULL) >= slice->start;
 }
 
-void ws_chrome_end(struct ws_trace *t)
+void ws_chrome_end(struct ws_trace *trace)
 {
-	join_halves(t);
-	for (size_t i = 0; i < t->slice_count; i++)
-		if (t->slices[i].start != WS_NO_TIME && came_early(t, &t->slices[i]))
-			disorder(t);
-	if (t->disorder)
-		t->o->shuffled = true;
-	for (size_t i = 0; i < t->slice_count; i++)
-		if (t->slices[i].start != WS_NO_TIME)
-			put_slice(t, &t->slices[i], WS_NO_TIME,
+	join_halves(trace);
+	for (size_t i = 0; i < trace->slice_count; i++)
+		if (trace->slices[i].start != WS_NO_TIME && came_early(trace, &trace->slices[i]))
+			disorder(trace);
+	if (trace->disorder)
+		trace->into->shuffled = true;
+	for (size_t i = 0; i < trace->slice_count; i++)
+		if (trace->slices[i].start != WS_NO_TIME)
+			put_slice(trace, &trace->slices[i], WS_NO_TIME,
 				  (uint8_t)(WS_SLICE_LEFT_OPEN |
-					    (t->slices[i].key >> 63 ? 0 : WS_SLICE_ASYNC)));
-	for (size_t i = 0; i < t->flow_count; i++)
-		if (t->flows[i].key)
-			put_flow(t, &t->flows[i], NULL);
+					    (trace->slices[i].key >> 63 ? 0 : WS_SLICE_ASYNC)));
+	for (size_t i = 0; i < trace->flow_count; i++)
+		if (trace->flows[i].key)
+			put_flow(trace, &trace->flows[i], NULL);
 }

@@ -15,33 +15,33 @@
 
 /* ---- profiles ---- */
 
-static struct ws_trace_profile *profile_of(struct ws_trace *t, const struct ws_event *ev)
+static struct ws_trace_profile *profile_of(struct ws_trace *trace, const struct ws_event *ev)
 {
-	uint64_t key = XXH3_64bits_withSeed(ev->id.s ? ev->id.s : "", ev->id.n,
-					    ws_trace_process(t, ev)),
+	uint64_t key = XXH3_64bits_withSeed(ev->id.text ? ev->id.text : "", ev->id.n,
+					    ws_trace_process(trace, ev)),
 		 at;
 
-	at = ws_map_get(&t->profile_at, key, NULL);
+	at = ws_map_get(&trace->profile_at, key, NULL);
 	if (at)
-		return &t->profiles[at - 1];
-	if (t->profile_count == WS_INTO_MOST)
+		return &trace->profiles[at - 1];
+	if (trace->profile_count == WS_INTO_MOST)
 		return NULL;
-	ws_grow(t->profiles, t->profile_cap, t->profile_count + 1);
-	t->profiles[t->profile_count++] =
-		(struct ws_trace_profile){.thread = ws_trace_thread(t, ev)};
-	ws_map_set(&t->profile_at, key, t->profile_count);
-	return &t->profiles[t->profile_count - 1];
+	ws_grow(trace->profiles, trace->profile_cap, trace->profile_count + 1);
+	trace->profiles[trace->profile_count++] =
+		(struct ws_trace_profile){.thread = ws_trace_thread(trace, ev)};
+	ws_map_set(&trace->profile_at, key, trace->profile_count);
+	return &trace->profiles[trace->profile_count - 1];
 }
 
 /* A member of an object; type WS_J_NONE when it is not there. */
 static struct ws_json_value member(const struct ws_json_value *object, const char *name)
 {
 	struct ws_json_value key, value;
-	struct ws_json_walk w;
+	struct ws_json_walk walk;
 
 	if (object->type == WS_J_OBJECT) {
-		w = ws_json_walk(object);
-		while (ws_json_next(&w, &key, &value))
+		walk = ws_json_walk(object);
+		while (ws_json_next(&walk, &key, &value))
 			if (ws_json_is(&key, name))
 				return value;
 	}
@@ -50,69 +50,71 @@ static struct ws_json_value member(const struct ws_json_value *object, const cha
 
 /* ---- nodes ---- */
 
-static uint64_t node_key(const struct ws_trace *t, const struct ws_trace_profile *p,
+static uint64_t node_key(const struct ws_trace *trace, const struct ws_trace_profile *profile,
 			 const struct ws_json_value *id)
 {
 	bool ok;
 	int64_t number = ws_json_fixed(id, 0, &ok);
 
 	return ok && number >= 0 && number <= UINT32_MAX
-		       ? (uint64_t)(p - t->profiles + 1) << 32 | (uint64_t)number
+		       ? (uint64_t)(profile - trace->profiles + 1) << 32 | (uint64_t)number
 		       : 0;
 }
 
 /* The stack of a node that has been told; 0 for the root and for unknown ones. */
-static uint32_t node_stack(const struct ws_trace *t, const struct ws_trace_profile *p,
+static uint32_t node_stack(const struct ws_trace *trace, const struct ws_trace_profile *profile,
 			   const struct ws_json_value *id)
 {
-	uint64_t key = node_key(t, p, id);
+	uint64_t key = node_key(trace, profile, id);
 
-	return key ? (uint32_t)ws_map_get(&t->node_stacks, key, NULL) : 0;
+	return key ? (uint32_t)ws_map_get(&trace->node_stacks, key, NULL) : 0;
 }
 
-static uint32_t frame_of(struct ws_trace *t, const struct ws_json_value *call)
+static uint32_t frame_of(struct ws_trace *trace, const struct ws_json_value *call)
 {
 	struct ws_json_value name = member(call, "functionName"), url = member(call, "url");
-	uint32_t module = url.type == WS_J_STRING && url.n ? ws_trace_string(t, &url) : 0;
-	bool kernel = url.type == WS_J_STRING && url.n && url.s[0] == '[' &&
-		      !(url.n >= 5 && !memcmp(url.s, "[vdso", 5));
+	uint32_t module = url.type == WS_J_STRING && url.n ? ws_trace_string(trace, &url) : 0;
+	bool kernel = url.type == WS_J_STRING && url.n && url.text[0] == '[' &&
+		      !(url.n >= 5 && !memcmp(url.text, "[vdso", 5));
 
-	return ws_into_frame(t->o,
-			     name.type == WS_J_STRING && name.n ? ws_trace_string(t, &name) : 0,
+	return ws_into_frame(trace->into,
+			     name.type == WS_J_STRING && name.n ? ws_trace_string(trace, &name) : 0,
 			     module, 0, kernel, WS_UNWIND_UNKNOWN);
 }
 
-static void take_nodes(struct ws_trace *t, struct ws_trace_profile *p,
+static void take_nodes(struct ws_trace *trace, struct ws_trace_profile *profile,
 		       const struct ws_json_value *list)
 {
-	struct ws_json_walk w;
+	struct ws_json_walk walk;
 	struct ws_json_value one;
 
 	if (list->type != WS_J_ARRAY)
 		return;
-	w = ws_json_walk(list);
-	while (ws_json_next(&w, NULL, &one)) {
+	walk = ws_json_walk(list);
+	while (ws_json_next(&walk, NULL, &one)) {
 		struct ws_json_value id = member(&one, "id"), parent = member(&one, "parent"),
 				     call = member(&one, "callFrame");
 		struct ws_json_value name = member(&call, "functionName");
-		uint64_t key = node_key(t, p, &id);
+		uint64_t key = node_key(trace, profile, &id);
 
-		if (!key || t->node_stacks.n >= 4 * WS_INTO_MOST) {
-			ws_into_note(t->o, "Functions of profiles that have no number, or are too "
-					   "many, were left out.");
+		if (!key || trace->node_stacks.n >= 4 * WS_INTO_MOST) {
+			ws_into_note(trace->into,
+				     "Functions of profiles that have no number, or are too "
+				     "many, were left out.");
 			continue;
 		}
 		if (parent.type == WS_J_NONE && ws_json_is(&name, "(root)"))
 			continue;
-		ws_map_set(&t->node_stacks, key,
-			   ws_into_stack(t->o, node_stack(t, p, &parent), frame_of(t, &call)));
+		ws_map_set(&trace->node_stacks, key,
+			   ws_into_stack(trace->into, node_stack(trace, profile, &parent),
+					 frame_of(trace, &call)));
 	}
 }
 
 /* ---- samples ---- */
 
-static void put_sample(struct ws_trace *t, const struct ws_event *ev, uint32_t thread, uint64_t at,
-		       uint32_t stack)
+static void put_sample(struct ws_trace *trace, const struct ws_event *ev, uint32_t thread,
+		       uint64_t at, uint32_t stack)
 {
 	struct ws_json_value cpu = member(&ev->args, "cpu"), weight = member(&ev->args, "weight");
 	struct ws_json_value event = member(&ev->args, "event"), clock = member(&ev->args, "clock");
@@ -120,10 +122,11 @@ static void put_sample(struct ws_trace *t, const struct ws_event *ev, uint32_t t
 	struct ws_row_sample *row;
 	bool ok;
 	int64_t n = ws_json_fixed(&cpu, 0, &ok);
-	uint32_t number =
-		event.type == WS_J_STRING ? ws_into_event(t->o, ws_trace_string(t, &event)) : 0;
+	uint32_t number = event.type == WS_J_STRING
+				  ? ws_into_event(trace->into, ws_trace_string(trace, &event))
+				  : 0;
 
-	row = ws_into_row(t->o, WS_TABLE_sample);
+	row = ws_into_row(trace->into, WS_TABLE_sample);
 	*row = (struct ws_row_sample){
 		.start = at,
 		.thread = thread,
@@ -134,73 +137,79 @@ static void put_sample(struct ws_trace *t, const struct ws_event *ev, uint32_t t
 				   (kernel.type == WS_J_TRUE ? WS_SAMPLE_KERNEL : 0))};
 	n = ws_json_fixed(&weight, 0, &ok);
 	row->weight = ok && n >= 0 ? (uint64_t)n : 1;
-	if (stack && stack <= t->o->stack_count) {
-		row->frame = t->o->stack[stack - 1].frame;
-		row->callers = t->o->stack[stack - 1].parent;
+	if (stack && stack <= trace->into->stack_count) {
+		row->frame = trace->into->stack[stack - 1].frame;
+		row->callers = trace->into->stack[stack - 1].parent;
 	}
-	ws_into_time(t->o, at);
+	ws_into_time(trace->into, at);
 }
 
 /* Samples whose times are told by steps of microseconds. */
-static void take_samples(struct ws_trace *t, const struct ws_event *ev, struct ws_trace_profile *p,
-			 const struct ws_json_value *list, const struct ws_json_value *deltas)
+static void take_samples(struct ws_trace *trace, const struct ws_event *ev,
+			 struct ws_trace_profile *profile, const struct ws_json_value *list,
+			 const struct ws_json_value *deltas)
 {
-	struct ws_json_walk w = ws_json_walk(list), d;
+	struct ws_json_walk walk = ws_json_walk(list), json_walk;
 	struct ws_json_value one, delta;
 
 	if (deltas->type != WS_J_ARRAY) {
-		ws_into_note(t->o, "Samples of profiles without times were left out.");
+		ws_into_note(trace->into, "Samples of profiles without times were left out.");
 		return;
 	}
-	d = ws_json_walk(deltas);
-	while (ws_json_next(&w, NULL, &one)) {
-		if (!ws_json_next(&d, NULL, &delta)) {
-			ws_into_note(t->o, "Samples of profiles without times were left out.");
+	json_walk = ws_json_walk(deltas);
+	while (ws_json_next(&walk, NULL, &one)) {
+		if (!ws_json_next(&json_walk, NULL, &delta)) {
+			ws_into_note(trace->into,
+				     "Samples of profiles without times were left out.");
 			return;
 		}
-		if (__builtin_add_overflow(p->at, ws_json_fixed(&delta, 3, NULL), &p->at) ||
-		    p->at < 0 || p->at > INT64_MAX - (int64_t)(t->base & INT64_MAX)) {
+		if (__builtin_add_overflow(profile->at, ws_json_fixed(&delta, 3, NULL),
+					   &profile->at) ||
+		    profile->at < 0 ||
+		    profile->at > INT64_MAX - (int64_t)(trace->base & INT64_MAX)) {
 			ws_into_note(
-				t->o,
+				trace->into,
 				"Samples of profiles with times that cannot be were left out.");
-			p->at = 0;
+			profile->at = 0;
 			return;
 		}
-		put_sample(t, ev, p->thread, t->base + (uint64_t)p->at, node_stack(t, p, &one));
+		put_sample(trace, ev, profile->thread, trace->base + (uint64_t)profile->at,
+			   node_stack(trace, profile, &one));
 	}
 }
 
-bool ws_chrome_profile(struct ws_trace *t, const struct ws_event *ev)
+bool ws_chrome_profile(struct ws_trace *trace, const struct ws_event *ev)
 {
 	struct ws_json_value data = member(&ev->args, "data"), tree = member(&data, "cpuProfile"),
 			     start = member(&data, "startTime");
 	struct ws_json_value nodes = member(&tree, "nodes"), samples = member(&tree, "samples"),
 			     deltas = member(&data, "timeDeltas");
 	struct ws_json_value one;
-	struct ws_trace_profile *p;
+	struct ws_trace_profile *profile;
 
 	if (data.type != WS_J_OBJECT ||
 	    !(ws_json_is(&ev->name, "Profile") || ws_json_is(&ev->name, "ProfileChunk")))
 		return false;
-	p = profile_of(t, ev);
-	if (!p) {
-		ws_into_note(t->o,
+	profile = profile_of(trace, ev);
+	if (!profile) {
+		ws_into_note(trace->into,
 			     "More than %d profiles are in the trace; further ones were left out.",
 			     WS_INTO_MOST);
 		return true;
 	}
 	if (start.type != WS_J_NONE)
-		p->at = ws_json_fixed(&start, 3, NULL);
-	take_nodes(t, p, &nodes);
+		profile->at = ws_json_fixed(&start, 3, NULL);
+	take_nodes(trace, profile, &nodes);
 	if (samples.type != WS_J_ARRAY)
 		return true;
 	if (ev->sf.type == WS_J_NONE) {
-		take_samples(t, ev, p, &samples, &deltas);
+		take_samples(trace, ev, profile, &samples, &deltas);
 	} else {
-		struct ws_json_walk w = ws_json_walk(&samples);
+		struct ws_json_walk walk = ws_json_walk(&samples);
 
-		while (ws_json_next(&w, NULL, &one))
-			put_sample(t, ev, p->thread, ev->start, node_stack(t, p, &one));
+		while (ws_json_next(&walk, NULL, &one))
+			put_sample(trace, ev, profile->thread, ev->start,
+				   node_stack(trace, profile, &one));
 	}
 	return true;
 }

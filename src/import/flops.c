@@ -10,22 +10,22 @@ struct shape {
 	int64_t d[MOST_DIMS];
 };
 
-static bool read_shape(const struct ws_json_value *v, struct shape *s)
+static bool read_shape(const struct ws_json_value *value, struct shape *shape)
 {
-	struct ws_json_walk w;
-	struct ws_json_value x;
+	struct ws_json_walk walk;
+	struct ws_json_value json_value;
 	bool ok;
 
-	s->n = 0;
-	if (v->type != WS_J_ARRAY)
+	shape->n = 0;
+	if (value->type != WS_J_ARRAY)
 		return false;
-	w = ws_json_walk(v);
-	while (ws_json_next(&w, NULL, &x)) {
-		int64_t d = ws_json_fixed(&x, 0, &ok);
+	walk = ws_json_walk(value);
+	while (ws_json_next(&walk, NULL, &json_value)) {
+		int64_t d = ws_json_fixed(&json_value, 0, &ok);
 
-		if (!ok || d < 0 || s->n == MOST_DIMS)
+		if (!ok || d < 0 || shape->n == MOST_DIMS)
 			return false;
-		s->d[s->n++] = d;
+		shape->d[shape->n++] = d;
 	}
 	return true;
 }
@@ -33,38 +33,39 @@ static bool read_shape(const struct ws_json_value *v, struct shape *s)
 /* Element `at` of an array. */
 static bool element(const struct ws_json_value *array, int at, struct ws_json_value *out)
 {
-	struct ws_json_walk w;
+	struct ws_json_walk walk;
 
 	if (array->type != WS_J_ARRAY)
 		return false;
-	w = ws_json_walk(array);
-	while (ws_json_next(&w, NULL, out))
+	walk = ws_json_walk(array);
+	while (ws_json_next(&walk, NULL, out))
 		if (!at--)
 			return true;
 	return false;
 }
 
-static bool input(const struct ws_json_value *dims, int at, struct shape *s)
+static bool input(const struct ws_json_value *dims, int at, struct shape *shape)
 {
-	struct ws_json_value v;
+	struct ws_json_value value;
 
-	return element(dims, at, &v) && read_shape(&v, s);
+	return element(dims, at, &value) && read_shape(&value, shape);
 }
 
 /* A list of scalars that is written inside a string: "[1, 1]", or one: "1". */
-static bool scalars(const struct ws_json_value *concrete, int at, struct shape *s)
+static bool scalars(const struct ws_json_value *concrete, int at, struct shape *shape)
 {
 	struct ws_json_value text, list;
 	bool more, ok;
 
 	if (!element(concrete, at, &text) || text.type != WS_J_STRING || !text.n)
 		return false;
-	if (text.s[0] != '[') {
-		s->n = 1;
-		s->d[0] = ws_json_fixed(&text, 0, &ok);
+	if (text.text[0] != '[') {
+		shape->n = 1;
+		shape->d[0] = ws_json_fixed(&text, 0, &ok);
 		return ok;
 	}
-	return ws_json_value(text.s, text.s + text.n, &list, &more) && read_shape(&list, s);
+	return ws_json_value(text.text, text.text + text.n, &list, &more) &&
+	       read_shape(&list, shape);
 }
 
 /* Products that overflow are no counts. */
@@ -78,19 +79,19 @@ static uint64_t product(const int64_t *d, int n, uint64_t start)
 
 static uint64_t matmul(const struct ws_json_value *dims, int first, int rank)
 {
-	struct shape a, b;
+	struct shape left, right;
 
-	if (!input(dims, first, &a) || !input(dims, first + 1, &b) || a.n != rank || b.n != rank ||
-	    a.d[rank - 1] != b.d[rank - 2])
+	if (!input(dims, first, &left) || !input(dims, first + 1, &right) || left.n != rank ||
+	    right.n != rank || left.d[rank - 1] != right.d[rank - 2])
 		return 0;
-	return product(&b.d[rank - 1], 1, product(a.d, a.n, 2));
+	return product(&right.d[rank - 1], 1, product(left.d, left.n, 2));
 }
 
 static uint64_t elements(const struct ws_json_value *dims)
 {
-	struct shape a;
+	struct shape shape;
 
-	return input(dims, 0, &a) && a.n ? product(a.d, a.n, 1) : 0;
+	return input(dims, 0, &shape) && shape.n ? product(shape.d, shape.n, 1) : 0;
 }
 
 static uint64_t conv2d(const struct ws_json_value *dims, const struct ws_json_value *concrete)

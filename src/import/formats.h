@@ -6,14 +6,14 @@
 #include "import/into.h"
 #include "text/source.h"
 
-int ws_sqlite_import(struct ws_into *o, const char *path);
-int ws_perfetto_import(struct ws_into *o, struct ws_source *s);
-int ws_perf_script_import(struct ws_into *o, struct ws_source *s);
+int ws_sqlite_import(struct ws_into *into, const char *path);
+int ws_perfetto_import(struct ws_into *into, struct ws_source *source);
+int ws_perf_script_import(struct ws_into *into, struct ws_source *source);
 /*
  * Export a .nsys-rep to a temporary SQLite file (*out, to be deleted and freed by the caller) with
  * an installed nsys. The file and its folder are listed in base/cleanup.h; the caller forgets
  * `litter` when both are gone.
  */
-int ws_nsys_export(struct ws_into *o, const char *path, char **out, int litter[2]);
+int ws_nsys_export(struct ws_into *into, const char *path, char **out, int litter[2]);
 
 #endif

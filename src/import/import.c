@@ -26,55 +26,57 @@ enum { HEAD = 64 << 10 };
 
 /* ---- formats ---- */
 
-static const char *skip_blanks(const char *p, const char *end)
+static const char *skip_blanks(const char *at, const char *end)
 {
-	if (end - p >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
-		p += 3;
-	while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
-		p++;
-	return p;
+	if (end - at >= 3 && !memcmp(at, "\xef\xbb\xbf", 3))
+		at += 3;
+	while (at < end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t'))
+		at++;
+	return at;
 }
 
 /* A field of a protobuf Trace is a TracePacket: tag 0x0a and its length, then fields of a packet.
  */
-static bool is_perfetto(const unsigned char *p, size_t n)
+static bool is_perfetto(const unsigned char *bytes, size_t n)
 {
 	uint64_t length = 0;
 	size_t at = 1;
 
-	if (n < 4 || p[0] != 0x0a)
+	if (n < 4 || bytes[0] != 0x0a)
 		return false;
 	for (int shift = 0; at < n && shift < 35; shift += 7) {
-		length |= (uint64_t)(p[at] & 0x7f) << shift;
-		if (!(p[at++] & 0x80))
+		length |= (uint64_t)(bytes[at] & 0x7f) << shift;
+		if (!(bytes[at++] & 0x80))
 			break;
 	}
 	if (at >= n || length < 2)
 		return false;
 	/* The tag of a packet's first field: wire type 0, 1, 2 or 5 and a field number. */
-	return (p[at] & 7) <= 5 && (p[at] & 7) != 3 && (p[at] & 7) != 4 && p[at] >> 3;
+	return (bytes[at] & 7) <= 5 && (bytes[at] & 7) != 3 && (bytes[at] & 7) != 4 &&
+	       bytes[at] >> 3;
 }
 
 /* "comm pid[/tid] [cpu] seconds.micros:" in one of the first lines that are not comments. */
-static bool is_perf_script(const char *p, const char *end)
+static bool is_perf_script(const char *at, const char *end)
 {
-	for (int lines = 0; p < end && lines < 50; lines++) {
-		const char *line = p, *stop = memchr(p, '\n', (size_t)(end - p));
+	for (int lines = 0; at < end && lines < 50; lines++) {
+		const char *line = at, *stop = memchr(at, '\n', (size_t)(end - at));
 		bool digits = false, dot = false;
 
-		p = stop ? stop + 1 : end;
+		at = stop ? stop + 1 : end;
 		if (*line == '#' || line == stop || *line == '\t')
 			continue;
-		for (const char *s = line; s < (stop ? stop : end); s++) {
-			if (*s >= '0' && *s <= '9') {
+		for (const char *text = line; text < (stop ? stop : end); text++) {
+			if (*text >= '0' && *text <= '9') {
 				digits = true;
-			} else if (*s == '.' && digits) {
+			} else if (*text == '.' && digits) {
 				dot = true;
-			} else if (*s == ':' && dot && digits && s[-1] >= '0' && s[-1] <= '9') {
+			} else if (*text == ':' && dot && digits && text[-1] >= '0' &&
+				   text[-1] <= '9') {
 				return true;
 			} else {
 				digits = dot = false;
-				if ((unsigned char)*s < 0x20 && *s != '\t' && *s != '\r')
+				if ((unsigned char)*text < 0x20 && *text != '\t' && *text != '\r')
 					return false;
 			}
 		}
@@ -83,23 +85,23 @@ static bool is_perf_script(const char *p, const char *end)
 }
 
 /* A .nsys-rep begins with a line of text that names its kind; older ones are a QuadD container. */
-static bool is_nsys_rep(const char *p, size_t n)
+static bool is_nsys_rep(const char *at, size_t n)
 {
-	return p && n > 64 &&
-	       (memmem(p, n < 4096 ? n : 4096, "QuadD", 5) ||
-		memmem(p, n < 4096 ? n : 4096, "NVIDIA Tegra Profiler", 21) ||
-		memmem(p, n < 4096 ? n : 4096, "Nsight Systems", 14));
+	return at && n > 64 &&
+	       (memmem(at, n < 4096 ? n : 4096, "QuadD", 5) ||
+		memmem(at, n < 4096 ? n : 4096, "NVIDIA Tegra Profiler", 21) ||
+		memmem(at, n < 4096 ? n : 4096, "Nsight Systems", 14));
 }
 
 static enum ws_import_format tell(const char *buffer, size_t n)
 {
-	const char *p = skip_blanks(buffer, buffer + n);
+	const char *at = skip_blanks(buffer, buffer + n);
 
 	if (n >= 8 && !memcmp(buffer, WS_REPORT_MAGIC, 8))
 		return WS_FORMAT_REPORT;
 	if (n >= 16 && !memcmp(buffer, "SQLite format 3", 16))
 		return WS_FORMAT_SQLITE;
-	if (p < buffer + n && (*p == '{' || *p == '['))
+	if (at < buffer + n && (*at == '{' || *at == '['))
 		return WS_FORMAT_JSON;
 	if (is_nsys_rep(buffer, n))
 		return WS_FORMAT_NSYS_REP;
@@ -110,44 +112,44 @@ static enum ws_import_format tell(const char *buffer, size_t n)
 	return WS_FORMAT_UNKNOWN;
 }
 
-enum ws_import_format ws_import_format(const char *path, struct ws_err *e)
+enum ws_import_format ws_import_format(const char *path, struct ws_err *err)
 {
-	struct ws_source *s = ws_source_open(path, e);
+	struct ws_source *source = ws_source_open(path, err);
 	char *head;
 	size_t n = 0, got;
-	enum ws_import_format f = WS_FORMAT_UNKNOWN;
+	enum ws_import_format format = WS_FORMAT_UNKNOWN;
 
-	if (!s)
-		return f;
+	if (!source)
+		return format;
 	head = ws_malloc(HEAD);
-	while (n < HEAD && (got = ws_source_read(s, head + n, HEAD - n)))
+	while (n < HEAD && (got = ws_source_read(source, head + n, HEAD - n)))
 		n += got;
 	if (!n)
-		ws_fail(e, "%s is empty", path);
+		ws_fail(err, "%s is empty", path);
 	else
-		f = tell(head, n);
-	if (n >= 8 && !f && !memcmp(head, "PERFILE2", 8))
-		ws_fail(e,
+		format = tell(head, n);
+	if (n >= 8 && !format && !memcmp(head, "PERFILE2", 8))
+		ws_fail(err,
 			"%s is a recording of perf, which only perf reads: run 'perf script -i %s "
 			"> %s.txt' and import that text",
 			path, path, path);
-	else if (n && !f)
-		ws_fail(e,
+	else if (n && !format)
+		ws_fail(err,
 			"%s is no report and no trace that is known: an SQLite export of Nsight "
 			"Systems, a JSON trace of PyTorch or "
 			"Chrome (plain or .gz), a Perfetto trace, or the text of perf script",
 			path);
 	free(head);
-	ws_source_close(s);
-	return f;
+	ws_source_close(source);
+	return format;
 }
 
 /* ---- real time that a file's times count from ---- */
 
-static uint64_t base_in(const char *p, size_t n)
+static uint64_t base_in(const char *from, size_t n)
 {
 	static const char name[] = "\"baseTimeNanoseconds\"";
-	const char *at = memmem(p, n, name, sizeof(name) - 1), *end = p + n;
+	const char *at = memmem(from, n, name, sizeof(name) - 1), *end = from + n;
 	uint64_t v = 0;
 
 	if (!at)
@@ -165,13 +167,13 @@ static uint64_t base_in(const char *p, size_t n)
  */
 static uint64_t find_base(const char *path)
 {
-	struct ws_source *s = ws_source_open(path, NULL);
+	struct ws_source *source = ws_source_open(path, NULL);
 	char *buffer = ws_malloc(2 * HEAD);
 	size_t n = 0, got;
 	uint64_t base = 0;
 	bool first = true;
 
-	while (s && (got = ws_source_read(s, buffer + n, 2 * HEAD - n))) {
+	while (source && (got = ws_source_read(source, buffer + n, 2 * HEAD - n))) {
 		n += got;
 		if (n < 2 * HEAD)
 			continue;
@@ -186,35 +188,35 @@ static uint64_t find_base(const char *path)
 	if (!base)
 		base = base_in(buffer, n);
 	free(buffer);
-	ws_source_close(s);
+	ws_source_close(source);
 	return base;
 }
 
 /* ---- files ---- */
 
-static int import_stream(struct ws_into *o, const char *path, enum ws_import_format f,
-			 struct ws_err *e)
+static int import_stream(struct ws_into *into, const char *path, enum ws_import_format format,
+			 struct ws_err *err)
 {
-	uint64_t base = f == WS_FORMAT_JSON && o->file_count > 1 ? find_base(path) : 0;
-	struct ws_source *s = ws_source_open(path, e);
+	uint64_t base = format == WS_FORMAT_JSON && into->file_count > 1 ? find_base(path) : 0;
+	struct ws_source *source = ws_source_open(path, err);
 	int rc;
 
-	if (!s)
+	if (!source)
 		return -1;
-	rc = f == WS_FORMAT_JSON       ? ws_trace_import(o, s, base)
-	     : f == WS_FORMAT_PERFETTO ? ws_perfetto_import(o, s)
-				       : ws_perf_script_import(o, s);
-	ws_source_close(s);
+	rc = format == WS_FORMAT_JSON	    ? ws_trace_import(into, source, base)
+	     : format == WS_FORMAT_PERFETTO ? ws_perfetto_import(into, source)
+					    : ws_perf_script_import(into, source);
+	ws_source_close(source);
 	return rc;
 }
 
-static int import_nsys_rep(struct ws_into *o, const char *path)
+static int import_nsys_rep(struct ws_into *into, const char *path)
 {
 	char *exported = NULL;
-	int litter[2] = {-1, -1}, rc = ws_nsys_export(o, path, &exported, litter);
+	int litter[2] = {-1, -1}, rc = ws_nsys_export(into, path, &exported, litter);
 
 	if (!rc)
-		rc = ws_sqlite_import(o, exported);
+		rc = ws_sqlite_import(into, exported);
 	if (exported) {
 		char *folder = ws_strndup(exported, (size_t)(strrchr(exported, '/') - exported));
 
@@ -228,86 +230,88 @@ static int import_nsys_rep(struct ws_into *o, const char *path)
 	return rc;
 }
 
-static int import_file(struct ws_into *o, const char *path, struct ws_err *e)
+static int import_file(struct ws_into *into, const char *path, struct ws_err *err)
 {
-	enum ws_import_format f = ws_import_format(path, e);
+	enum ws_import_format format = ws_import_format(path, err);
 	int rc;
 
-	if (f == WS_FORMAT_UNKNOWN)
+	if (format == WS_FORMAT_UNKNOWN)
 		return -1;
-	if (f == WS_FORMAT_REPORT)
-		return ws_fail(e, "%s is a report already; only other tools' files are imported",
+	if (format == WS_FORMAT_REPORT)
+		return ws_fail(err, "%s is a report already; only other tools' files are imported",
 			       path);
-	ws_into_file_begin(o, path);
-	e->msg[0] = 0;
-	if (f == WS_FORMAT_SQLITE)
-		rc = ws_sqlite_import(o, path);
-	else if (f == WS_FORMAT_NSYS_REP)
-		rc = import_nsys_rep(o, path);
+	ws_into_file_begin(into, path);
+	err->msg[0] = 0;
+	if (format == WS_FORMAT_SQLITE)
+		rc = ws_sqlite_import(into, path);
+	else if (format == WS_FORMAT_NSYS_REP)
+		rc = import_nsys_rep(into, path);
 	else
-		rc = import_stream(o, path, f, e);
-	ws_into_file_end(o);
-	if (rc < 0 && o->full)
-		*e = o->problem;
-	if (!rc && ws_writer_error(o->w, e))
+		rc = import_stream(into, path, format, err);
+	ws_into_file_end(into);
+	if (rc < 0 && into->full)
+		*err = into->problem;
+	if (!rc && ws_writer_error(into->writer, err))
 		rc = -1;
 	return rc;
 }
 
 /* Traces that do not say when they were recorded were from their first event to their last. */
-static void put_collection(struct ws_into *o)
+static void put_collection(struct ws_into *into)
 {
 	struct ws_row_collection *row;
 
-	if (o->collected || o->first == UINT64_MAX)
+	if (into->collected || into->first == UINT64_MAX)
 		return;
-	row = ws_into_row(o, WS_TABLE_collection);
-	*row = (struct ws_row_collection){.start = o->first, .end = o->last};
+	row = ws_into_row(into, WS_TABLE_collection);
+	*row = (struct ws_row_collection){.start = into->first, .end = into->last};
 }
 
 /* What the clocks of PyTorch traces showed when the session's time was 0: see query/doubles.h. */
-static void put_clocks(struct ws_into *o)
+static void put_clocks(struct ws_into *into)
 {
-	for (uint32_t id = 1; id <= o->process_count && o->clocks.n && !o->collected; id++) {
+	for (uint32_t id = 1; id <= into->process_count && into->clocks.n && !into->collected;
+	     id++) {
 		char name[40], value[24];
 		bool found;
-		uint64_t base = ws_map_get(&o->clocks, id, &found);
+		uint64_t base = ws_map_get(&into->clocks, id, &found);
 
 		if (!found)
 			continue;
 		snprintf(name, sizeof(name), WS_DOUBLES_FACT "%" PRIu32, id);
-		ws_into_meta(o, name, value,
+		ws_into_meta(into, name, value,
 			     (size_t)snprintf(value, sizeof(value), "%" PRId64,
-					      (int64_t)(o->first - base)));
+					      (int64_t)(into->first - base)));
 	}
 }
 
-static int import_all(const struct ws_import_request *q, struct ws_into *o, struct ws_err *e)
+static int import_all(const struct ws_import_request *request, struct ws_into *into,
+		      struct ws_err *err)
 {
-	for (size_t i = 0; i < q->count; i++) {
-		o->file = (uint32_t)i;
-		if (import_file(o, q->files[i], e) < 0)
+	for (size_t i = 0; i < request->count; i++) {
+		into->file = (uint32_t)i;
+		if (import_file(into, request->files[i], err) < 0)
 			return -1;
-		if (o->again)
+		if (into->again)
 			return 0;
 	}
-	put_collection(o);
-	put_clocks(o);
+	put_collection(into);
+	put_clocks(into);
 	return 0;
 }
 
 /* ---- the report ---- */
 
-static int place(const char *temporary, const struct ws_import_request *q, struct ws_err *e)
+static int place(const char *temporary, const struct ws_import_request *request, struct ws_err *err)
 {
 	int rc;
 
-	if (q->overwrite) {
-		rc = rename(temporary, q->output);
+	if (request->overwrite) {
+		rc = rename(temporary, request->output);
 	} else {
-		rc = renameat2(AT_FDCWD, temporary, AT_FDCWD, q->output, RENAME_NOREPLACE);
+		rc = renameat2(AT_FDCWD, temporary, AT_FDCWD, request->output, RENAME_NOREPLACE);
 		if (rc && (errno == EINVAL || errno == ENOSYS)) { /* a file system that cannot */
-			rc = link(temporary, q->output);
+			rc = link(temporary, request->output);
 			if (!rc)
 				unlink(temporary);
 		}
@@ -315,76 +319,79 @@ static int place(const char *temporary, const struct ws_import_request *q, struc
 	if (!rc)
 		return 0;
 	if (errno == EEXIST)
-		ws_fail(e, "%s exists already; give --force-overwrite to replace it", q->output);
+		ws_fail(err, "%s exists already; give --force-overwrite to replace it",
+			request->output);
 	else
-		ws_fail_errno(e, "cannot write %s", q->output);
+		ws_fail_errno(err, "cannot write %s", request->output);
 	unlink(temporary);
 	return -1;
 }
 
-static int check_output(const struct ws_import_request *q, struct ws_err *e)
+static int check_output(const struct ws_import_request *request, struct ws_err *err)
 {
 	struct stat st;
 
-	if (lstat(q->output, &st) < 0)
+	if (lstat(request->output, &st) < 0)
 		return 0;
 	if (S_ISDIR(st.st_mode))
-		return ws_fail(e, "cannot write %s: it is a directory", q->output);
-	if (!q->overwrite)
-		return ws_fail(e, "%s exists already; give --force-overwrite to replace it",
-			       q->output);
+		return ws_fail(err, "cannot write %s: it is a directory", request->output);
+	if (!request->overwrite)
+		return ws_fail(err, "%s exists already; give --force-overwrite to replace it",
+			       request->output);
 	if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
-		return ws_fail(e, "cannot write %s: it is not a regular file", q->output);
+		return ws_fail(err, "cannot write %s: it is not a regular file", request->output);
 	return 0;
 }
 
-static int import_once(const struct ws_import_request *q, struct ws_into *o, const char *temporary,
-		       struct ws_err *e)
+static int import_once(const struct ws_import_request *request, struct ws_into *into,
+		       const char *temporary, struct ws_err *err)
 {
 	struct ws_writer_opts opts = {
 		.no_journal = true, .overwrite = true, .segment_ns = UINT64_MAX};
 
-	o->w = ws_writer_create(temporary, &opts, e);
-	return o->w ? import_all(q, o, e) : -1;
+	into->writer = ws_writer_create(temporary, &opts, err);
+	return into->writer ? import_all(request, into, err) : -1;
 }
 
-int ws_import(const struct ws_import_request *q, unsigned long long *rows, struct ws_err *e)
+int ws_import(const struct ws_import_request *request, unsigned long long *rows, struct ws_err *err)
 {
 	const struct ws_into fresh = {.first = UINT64_MAX,
-				      .file_count = (uint32_t)q->count,
-				      .quiet = q->quiet,
-				      .progress = q->progress && isatty(2)};
-	struct ws_into o = fresh;
+				      .file_count = (uint32_t)request->count,
+				      .quiet = request->quiet,
+				      .progress = request->progress && isatty(2)};
+	struct ws_into into = fresh;
 	char *temporary;
 	int rc, litter;
 
-	if (check_output(q, e) < 0)
+	if (check_output(request, err) < 0)
 		return -1;
-	temporary = ws_format("%s.%ld.tmp", q->output, (long)getpid());
+	temporary = ws_format("%s.%ld.tmp", request->output, (long)getpid());
 	litter = ws_cleanup_path(temporary, false);
-	rc = import_once(q, &o, temporary, e);
-	while (!rc && o.again) { /* at most twice for each file: what was learned is known then */
-		struct ws_into known = {.shuffled = o.shuffled, .least = o.least, .told = o.file};
+	rc = import_once(request, &into, temporary, err);
+	while (!rc &&
+	       into.again) { /* at most twice for each file: what was learned is known then */
+		struct ws_into known = {
+			.shuffled = into.shuffled, .least = into.least, .told = into.file};
 
-		ws_writer_discard(o.w);
-		ws_into_free(&o);
-		o = fresh;
-		o.shuffled = known.shuffled;
-		o.least = known.least;
-		o.told = known.told;
-		rc = import_once(q, &o, temporary, e);
+		ws_writer_discard(into.writer);
+		ws_into_free(&into);
+		into = fresh;
+		into.shuffled = known.shuffled;
+		into.least = known.least;
+		into.told = known.told;
+		rc = import_once(request, &into, temporary, err);
 	}
-	if (rc < 0 && o.w)
-		ws_writer_discard(o.w);
-	else if (!rc && (rc = ws_writer_close(o.w, e)) < 0)
+	if (rc < 0 && into.writer)
+		ws_writer_discard(into.writer);
+	else if (!rc && (rc = ws_writer_close(into.writer, err)) < 0)
 		unlink(temporary);
 	else if (!rc)
-		rc = place(temporary, q, e);
+		rc = place(temporary, request, err);
 	ws_cleanup_forget(litter);
 	if (rows)
-		*rows = o.rows;
-	ws_into_free(&o);
-	ws_map_free(&o.least);
+		*rows = into.rows;
+	ws_into_free(&into);
+	ws_map_free(&into.least);
 	free(temporary);
 	return rc;
 }

@@ -27,7 +27,7 @@ enum ws_import_format {
 
 /* What the file is, from its first bytes. A file that cannot be read is WS_FORMAT_UNKNOWN with a
  * message in *e. */
-enum ws_import_format ws_import_format(const char *path, struct ws_err *e);
+enum ws_import_format ws_import_format(const char *path, struct ws_err *err);
 
 struct ws_import_request {
 	const char *const *files;
@@ -43,13 +43,14 @@ struct ws_import_request {
  * once it is whole; on failure nothing is left. *rows (may be NULL) gets the number of rows.
  * Returns 0, or -1 with a message.
  */
-int ws_import(const struct ws_import_request *q, unsigned long long *rows, struct ws_err *e);
+int ws_import(const struct ws_import_request *request, unsigned long long *rows,
+	      struct ws_err *err);
 
 /*
  * Open a file of any of these formats as if it were a report: imported into a cache of the user's,
  * or taken from there when it was before. For ws_report_foreign. NULL with a message.
  */
-struct ws_report *ws_import_open(const char *path, struct ws_err *e);
+struct ws_report *ws_import_open(const char *path, struct ws_err *err);
 extern bool ws_import_anew;  /* import again what the cache has */
 extern bool ws_import_quiet; /* no lines about what was left out; the report has them */
 

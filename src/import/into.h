@@ -37,7 +37,7 @@ struct ws_into_note {
 };
 
 struct ws_into {
-	struct ws_writer *w;
+	struct ws_writer *writer;
 	struct ws_stage *stage[WS_TABLE_COUNT];
 	struct ws_into_process *processes; /* id - 1 */
 	struct ws_into_thread *threads;
@@ -77,39 +77,39 @@ struct ws_into {
 };
 
 /* A place for a row of table `t`, zeroed. */
-void *ws_into_row(struct ws_into *o, enum ws_table t);
+void *ws_into_row(struct ws_into *into, enum ws_table table);
 
-static inline uint32_t ws_into_string(struct ws_into *o, const char *s, size_t n)
+static inline uint32_t ws_into_string(struct ws_into *into, const char *text, size_t n)
 {
-	return s ? ws_writer_string(o->w, s, n) : 0;
+	return text ? ws_writer_string(into->writer, text, n) : 0;
 }
-uint32_t ws_into_text(struct ws_into *o, const char *s);
+uint32_t ws_into_text(struct ws_into *into, const char *text);
 
 /* Take note of a time that something began or ended at. */
-static inline void ws_into_time(struct ws_into *o, uint64_t t)
+static inline void ws_into_time(struct ws_into *into, uint64_t t)
 {
-	if (t < o->file_first)
-		o->file_first = t;
-	if (t < o->first)
-		o->first = t;
-	if (t > o->last)
-		o->last = t;
+	if (t < into->file_first)
+		into->file_first = t;
+	if (t < into->first)
+		into->first = t;
+	if (t > into->last)
+		into->last = t;
 }
 
 /* id of the process that the file calls `key`, made with this pid when it is new. */
-uint32_t ws_into_process(struct ws_into *o, uint64_t key, uint32_t pid);
-struct ws_into_process *ws_into_process_of(struct ws_into *o, uint32_t id);
+uint32_t ws_into_process(struct ws_into *into, uint64_t key, uint32_t pid);
+struct ws_into_process *ws_into_process_of(struct ws_into *into, uint32_t id);
 /* id of the thread `tid` of a process (an id). `start` is when it was met. */
-uint32_t ws_into_thread(struct ws_into *o, uint32_t process, uint64_t tid, uint64_t start);
-struct ws_into_thread *ws_into_thread_of(struct ws_into *o, uint32_t id);
+uint32_t ws_into_thread(struct ws_into *into, uint32_t process, uint64_t tid, uint64_t start);
+struct ws_into_thread *ws_into_thread_of(struct ws_into *into, uint32_t id);
 /* Name a thread; a higher priority wins. */
-void ws_into_name_thread(struct ws_into *o, uint32_t thread, const char *name, size_t n,
+void ws_into_name_thread(struct ws_into *into, uint32_t thread, const char *name, size_t n,
 			 int32_t priority);
 /* id of a track by its name below `parent` (an id or 0), of a process and thread (or 0). */
-uint32_t ws_into_track(struct ws_into *o, uint32_t parent, uint32_t process, uint32_t thread,
+uint32_t ws_into_track(struct ws_into *into, uint32_t parent, uint32_t process, uint32_t thread,
 		       const char *name, size_t n);
 /* id of a counter; device WS_NO_U32 for none. */
-uint32_t ws_into_counter(struct ws_into *o, uint32_t process, uint32_t thread, uint32_t device,
+uint32_t ws_into_counter(struct ws_into *into, uint32_t process, uint32_t thread, uint32_t device,
 			 const char *group, size_t group_n, const char *name, size_t n,
 			 const char *unit, const char *identity);
 
@@ -117,33 +117,33 @@ uint32_t ws_into_counter(struct ws_into *o, uint32_t process, uint32_t thread, u
  * id of a frame: a function (string) of a module (string of its path, or 0) at an address, with a
  * symbol; of a stack: that frame called from `parent` (an id or 0). Equal ones are one.
  */
-uint32_t ws_into_frame(struct ws_into *o, uint32_t symbol, uint32_t module, uint64_t address,
+uint32_t ws_into_frame(struct ws_into *into, uint32_t symbol, uint32_t module, uint64_t address,
 		       bool kernel, uint8_t method);
-uint32_t ws_into_stack(struct ws_into *o, uint32_t parent, uint32_t frame);
+uint32_t ws_into_stack(struct ws_into *into, uint32_t parent, uint32_t frame);
 /* id of what fired for a sample, by its name (string); 0 when there are too many. */
-uint32_t ws_into_event(struct ws_into *o, uint32_t name);
+uint32_t ws_into_event(struct ws_into *into, uint32_t name);
 
 /*
  * Note that something could not be taken over. Equal texts are counted together; at the end of a
  * file each is a row of `diagnostic` and, unless `quiet`, a line on standard error.
  */
-void ws_into_note(struct ws_into *o, const char *fmt, ...) WS_PRINTF(2, 3);
-void ws_into_note_n(struct ws_into *o, uint64_t count, const char *fmt, ...) WS_PRINTF(3, 4);
+void ws_into_note(struct ws_into *into, const char *fmt, ...) WS_PRINTF(2, 3);
+void ws_into_note_n(struct ws_into *into, uint64_t count, const char *fmt, ...) WS_PRINTF(3, 4);
 /* Tell how something was taken over: a row of `diagnostic` of no severity and, unless `quiet`, a
  * line on standard error. */
-void ws_into_tell(struct ws_into *o, const char *fmt, ...) WS_PRINTF(2, 3);
+void ws_into_tell(struct ws_into *into, const char *fmt, ...) WS_PRINTF(2, 3);
 /* A fact about the session. */
-void ws_into_meta(struct ws_into *o, const char *name, const char *value, size_t n);
+void ws_into_meta(struct ws_into *into, const char *name, const char *value, size_t n);
 
 /* Stop with a message (printf style); always returns -1. */
-int ws_into_stop(struct ws_into *o, const char *fmt, ...) WS_PRINTF(2, 3);
+int ws_into_stop(struct ws_into *into, const char *fmt, ...) WS_PRINTF(2, 3);
 
 /* Show how far it is, at most a few times a second, on a terminal. */
-void ws_into_progress(struct ws_into *o, uint64_t done, uint64_t all);
+void ws_into_progress(struct ws_into *into, uint64_t done, uint64_t all);
 
 /* Begin and end a file. The end writes its processes, threads and notes. */
-void ws_into_file_begin(struct ws_into *o, const char *path);
-void ws_into_file_end(struct ws_into *o);
-void ws_into_free(struct ws_into *o);
+void ws_into_file_begin(struct ws_into *into, const char *path);
+void ws_into_file_end(struct ws_into *into);
+void ws_into_free(struct ws_into *into);
 
 #endif

@@ -38,189 +38,190 @@ enum {
 
 /* ---- the database ---- */
 
-static bool is_done(const struct ws_nsys *n, const char *table)
+static bool is_done(const struct ws_nsys *nsys, const char *table)
 {
-	for (size_t i = 0; i < n->done_count; i++)
-		if (!sqlite3_stricmp(n->done[i], table))
+	for (size_t i = 0; i < nsys->done_count; i++)
+		if (!sqlite3_stricmp(nsys->done[i], table))
 			return true;
 	return false;
 }
 
-void ws_nsys_done(struct ws_nsys *n, const char *table)
+void ws_nsys_done(struct ws_nsys *nsys, const char *table)
 {
-	if (is_done(n, table))
+	if (is_done(nsys, table))
 		return;
-	ws_grow(n->done, n->done_cap, n->done_count + 1);
-	n->done[n->done_count++] = ws_strdup(table);
+	ws_grow(nsys->done, nsys->done_cap, nsys->done_count + 1);
+	nsys->done[nsys->done_count++] = ws_strdup(table);
 }
 
-static bool exists(struct ws_nsys *n, const char *table)
+static bool exists(struct ws_nsys *nsys, const char *table)
 {
-	sqlite3_stmt *s;
+	sqlite3_stmt *statement;
 	bool found = false;
 
 	/* Tables proper, and views: a virtual table may do anything. */
-	if (sqlite3_prepare_v2(n->db,
+	if (sqlite3_prepare_v2(nsys->db,
 			       "SELECT 1 FROM sqlite_master WHERE (type='table' AND rootpage>0 OR "
 			       "type='view') AND name=?1 "
 			       "COLLATE NOCASE",
-			       -1, &s, NULL) != SQLITE_OK)
+			       -1, &statement, NULL) != SQLITE_OK)
 		return false;
-	sqlite3_bind_text(s, 1, table, -1, SQLITE_STATIC);
-	found = sqlite3_step(s) == SQLITE_ROW;
-	sqlite3_finalize(s);
+	sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC);
+	found = sqlite3_step(statement) == SQLITE_ROW;
+	sqlite3_finalize(statement);
 	return found;
 }
 
-bool ws_nsys_has(struct ws_nsys *n, const char *table)
+bool ws_nsys_has(struct ws_nsys *nsys, const char *table)
 {
-	return !is_done(n, table) && exists(n, table);
+	return !is_done(nsys, table) && exists(nsys, table);
 }
 
-sqlite3_stmt *ws_nsys_select(struct ws_nsys *n, const char *fmt, ...)
+sqlite3_stmt *ws_nsys_select(struct ws_nsys *nsys, const char *fmt, ...)
 {
-	sqlite3_stmt *s = NULL;
+	sqlite3_stmt *statement = NULL;
 	va_list ap;
 	char *sql;
 
 	va_start(ap, fmt);
 	sql = sqlite3_vmprintf(fmt, ap);
 	va_end(ap);
-	if (!sql || sqlite3_prepare_v2(n->db, sql, -1, &s, NULL) != SQLITE_OK)
-		ws_into_note(n->o, "The database cannot be read: %s", sqlite3_errmsg(n->db));
+	if (!sql || sqlite3_prepare_v2(nsys->db, sql, -1, &statement, NULL) != SQLITE_OK)
+		ws_into_note(nsys->into, "The database cannot be read: %s",
+			     sqlite3_errmsg(nsys->db));
 	sqlite3_free(sql);
-	return s;
+	return statement;
 }
 
-bool ws_nsys_step(struct ws_nsys *n, sqlite3_stmt *s, const char *table)
+bool ws_nsys_step(struct ws_nsys *nsys, sqlite3_stmt *statement, const char *table)
 {
 	int rc;
 
-	if (!s || n->o->full || ws_writer_error(n->o->w, NULL))
+	if (!statement || nsys->into->full || ws_writer_error(nsys->into->writer, NULL))
 		return false;
-	if (n->counted != table) {
-		n->counted = table;
-		n->rows = 0;
+	if (nsys->counted != table) {
+		nsys->counted = table;
+		nsys->rows = 0;
 	}
-	n->patience =
+	nsys->patience =
 		256 +
-		(int64_t)(n->most_rows >>
+		(int64_t)(nsys->most_rows >>
 			  20); /* to go through a MiB takes less than a million instructions */
-	rc = sqlite3_step(s);
-	if (rc == SQLITE_ROW && n->rows++ > n->most_rows) {
-		ws_into_note(n->o,
+	rc = sqlite3_step(statement);
+	if (rc == SQLITE_ROW && nsys->rows++ > nsys->most_rows) {
+		ws_into_note(nsys->into,
 			     "%s was not read to its end: it has more rows than a file of this "
 			     "size can hold.",
 			     table);
 		return false;
 	}
 	if (rc == SQLITE_ROW) {
-		if (!(n->o->rows & 0xfff)) {
-			ws_writer_commit(n->o->w);
-			ws_into_progress(n->o, n->done_count, n->done_count + 1);
+		if (!(nsys->into->rows & 0xfff)) {
+			ws_writer_commit(nsys->into->writer);
+			ws_into_progress(nsys->into, nsys->done_count, nsys->done_count + 1);
 		}
 		return true;
 	}
 	if (rc == SQLITE_INTERRUPT)
-		ws_into_note(n->o, "%s was not read to its end: its rows take too long to find.",
-			     table);
+		ws_into_note(nsys->into,
+			     "%s was not read to its end: its rows take too long to find.", table);
 	else if (rc != SQLITE_DONE)
-		ws_into_note(n->o, "%s was read to where it is damaged: %s", table,
-			     sqlite3_errmsg(n->db));
+		ws_into_note(nsys->into, "%s was read to where it is damaged: %s", table,
+			     sqlite3_errmsg(nsys->db));
 	return false;
 }
 
-int ws_nsys_column(sqlite3_stmt *s, const char *name)
+int ws_nsys_column(sqlite3_stmt *statement, const char *name)
 {
-	for (int i = 0; s && i < sqlite3_column_count(s); i++)
-		if (!strcmp(sqlite3_column_name(s, i), name))
+	for (int i = 0; statement && i < sqlite3_column_count(statement); i++)
+		if (!strcmp(sqlite3_column_name(statement, i), name))
 			return i;
 	return -1;
 }
 
-int64_t ws_nsys_int(sqlite3_stmt *s, int column, int64_t none)
+int64_t ws_nsys_int(sqlite3_stmt *statement, int column, int64_t none)
 {
-	return column < 0 || sqlite3_column_type(s, column) == SQLITE_NULL
+	return column < 0 || sqlite3_column_type(statement, column) == SQLITE_NULL
 		       ? none
-		       : sqlite3_column_int64(s, column);
+		       : sqlite3_column_int64(statement, column);
 }
 
-uint64_t ws_nsys_time(struct ws_nsys *n, sqlite3_stmt *s, int column)
+uint64_t ws_nsys_time(struct ws_nsys *nsys, sqlite3_stmt *statement, int column)
 {
 	int64_t t;
 
-	if (column < 0 || sqlite3_column_type(s, column) == SQLITE_NULL)
+	if (column < 0 || sqlite3_column_type(statement, column) == SQLITE_NULL)
 		return WS_NO_TIME;
-	t = sqlite3_column_int64(s, column);
-	if (t < 0 && (uint64_t) - (t + 1) >= n->shift) {
-		n->bad_time++;
+	t = sqlite3_column_int64(statement, column);
+	if (t < 0 && (uint64_t) - (t + 1) >= nsys->shift) {
+		nsys->bad_time++;
 		return 0;
 	}
-	return n->shift + (uint64_t)t;
+	return nsys->shift + (uint64_t)t;
 }
 
-uint32_t ws_nsys_text(struct ws_nsys *n, sqlite3_stmt *s, int column)
+uint32_t ws_nsys_text(struct ws_nsys *nsys, sqlite3_stmt *statement, int column)
 {
 	if (column < 0)
 		return 0;
-	switch (sqlite3_column_type(s, column)) {
+	switch (sqlite3_column_type(statement, column)) {
 	case SQLITE_INTEGER:
-		return (uint32_t)ws_map_get(&n->strings, (uint64_t)sqlite3_column_int64(s, column),
-					    NULL);
+		return (uint32_t)ws_map_get(
+			&nsys->strings, (uint64_t)sqlite3_column_int64(statement, column), NULL);
 	case SQLITE_NULL:
 		return 0;
 	default: {
-		const void *bytes = sqlite3_column_blob(s, column);
+		const void *bytes = sqlite3_column_blob(statement, column);
 
-		return ws_writer_string(n->o->w, bytes ? bytes : "",
-					(size_t)sqlite3_column_bytes(s, column));
+		return ws_writer_string(nsys->into->writer, bytes ? bytes : "",
+					(size_t)sqlite3_column_bytes(statement, column));
 	}
 	}
 }
 
 /* ---- who ---- */
 
-static uint32_t vm_of(const struct ws_nsys *n, uint64_t global)
+static uint32_t vm_of(const struct ws_nsys *nsys, uint64_t global)
 {
 	uint32_t vm = (uint32_t)(global >> 48);
 
-	return n->o->file_count > 1 ? (n->o->file & 0xff) << 8 | (vm & 0xff) : vm;
+	return nsys->into->file_count > 1 ? (nsys->into->file & 0xff) << 8 | (vm & 0xff) : vm;
 }
 
-uint32_t ws_nsys_process(struct ws_nsys *n, int64_t global, uint64_t at)
+uint32_t ws_nsys_process(struct ws_nsys *nsys, int64_t global, uint64_t at)
 {
 	uint64_t key = (uint64_t)global & ~UINT64_C(0xffffff);
 	bool found;
-	uint32_t id = (uint32_t)ws_map_get(&n->processes, key, &found);
+	uint32_t id = (uint32_t)ws_map_get(&nsys->processes, key, &found);
 
 	if (!found) {
-		id = ws_into_process(n->o, key, (uint32_t)(key >> 24 & 0xffffff));
-		ws_into_process_of(n->o, id)->vm = vm_of(n, key);
-		ws_map_set(&n->processes, key, id);
+		id = ws_into_process(nsys->into, key, (uint32_t)(key >> 24 & 0xffffff));
+		ws_into_process_of(nsys->into, id)->vm = vm_of(nsys, key);
+		ws_map_set(&nsys->processes, key, id);
 		return id;
 	}
-	while (at != WS_NO_TIME && id < n->process_before_cap && n->process_before[id] &&
-	       ws_into_process_of(n->o, id)->start > at)
-		id = n->process_before[id];
+	while (at != WS_NO_TIME && id < nsys->process_before_cap && nsys->process_before[id] &&
+	       ws_into_process_of(nsys->into, id)->start > at)
+		id = nsys->process_before[id];
 	return id;
 }
 
-uint32_t ws_nsys_thread(struct ws_nsys *n, int64_t global, uint64_t at)
+uint32_t ws_nsys_thread(struct ws_nsys *nsys, int64_t global, uint64_t at)
 {
 	bool found;
-	uint32_t id = (uint32_t)ws_map_get(&n->threads, (uint64_t)global, &found);
+	uint32_t id = (uint32_t)ws_map_get(&nsys->threads, (uint64_t)global, &found);
 
 	if (!found) {
-		id = ws_into_thread(n->o, ws_nsys_process(n, global, at),
+		id = ws_into_thread(nsys->into, ws_nsys_process(nsys, global, at),
 				    (uint64_t)global & 0xffffff, at);
-		ws_map_set(&n->threads, (uint64_t)global, id);
+		ws_map_set(&nsys->threads, (uint64_t)global, id);
 		return id;
 	}
-	while (at != WS_NO_TIME && id < n->thread_before_cap && n->thread_before[id] &&
-	       ws_into_thread_of(n->o, id)->start > at)
-		id = n->thread_before[id];
-	if (!n->own && at < ws_into_thread_of(n->o, id)->start)
-		ws_into_thread_of(n->o, id)->start = at;
+	while (at != WS_NO_TIME && id < nsys->thread_before_cap && nsys->thread_before[id] &&
+	       ws_into_thread_of(nsys->into, id)->start > at)
+		id = nsys->thread_before[id];
+	if (!nsys->own && at < ws_into_thread_of(nsys->into, id)->start)
+		ws_into_thread_of(nsys->into, id)->start = at;
 	return id;
 }
 
@@ -232,9 +233,9 @@ struct plan {
 	int start, end, row_time;
 };
 
-static uint64_t null_of(const struct ws_column_desc *d)
+static uint64_t null_of(const struct ws_column_desc *desc)
 {
-	switch (d->type) {
+	switch (desc->type) {
 	case WS_T_NTIME:
 		return WS_NO_TIME;
 	case WS_T_NU32:
@@ -242,89 +243,92 @@ static uint64_t null_of(const struct ws_column_desc *d)
 	case WS_T_NU64:
 		return WS_NO_U64;
 	case WS_T_I32:
-		return !strcmp(d->name, "status") ? (uint64_t)(int64_t)WS_NO_STATUS : 0;
+		return !strcmp(desc->name, "status") ? (uint64_t)(int64_t)WS_NO_STATUS : 0;
 	default:
 		return 0;
 	}
 }
 
-static uint64_t value_of(struct ws_nsys *n, sqlite3_stmt *s, const struct ws_column_desc *d,
-			 int column, uint64_t at)
+static uint64_t value_of(struct ws_nsys *nsys, sqlite3_stmt *statement,
+			 const struct ws_column_desc *desc, int column, uint64_t at)
 {
 	int64_t i;
 	double r;
 	uint64_t bits;
 
-	if (column < 0 || sqlite3_column_type(s, column) == SQLITE_NULL)
-		return null_of(d);
-	switch (d->type) {
+	if (column < 0 || sqlite3_column_type(statement, column) == SQLITE_NULL)
+		return null_of(desc);
+	switch (desc->type) {
 	case WS_T_TIME:
 	case WS_T_NTIME:
-		return ws_nsys_time(n, s, column);
+		return ws_nsys_time(nsys, statement, column);
 	case WS_T_STR:
-		return ws_nsys_text(n, s, column);
+		return ws_nsys_text(nsys, statement, column);
 	case WS_T_THREAD:
 	case WS_T_NTHREAD:
-		return ws_nsys_thread(n, sqlite3_column_int64(s, column), at);
+		return ws_nsys_thread(nsys, sqlite3_column_int64(statement, column), at);
 	case WS_T_PROCESS: /* a bare pid is for the table's own code to understand */
-		return sqlite3_column_int64(s, column) >> 24
-			       ? ws_nsys_process(n, sqlite3_column_int64(s, column), at)
+		return sqlite3_column_int64(statement, column) >> 24
+			       ? ws_nsys_process(nsys, sqlite3_column_int64(statement, column), at)
 			       : 0;
 	case WS_T_F64:
-		r = sqlite3_column_double(s, column);
+		r = sqlite3_column_double(statement, column);
 		memcpy(&bits, &r, 8);
 		return bits;
 	case WS_T_NU32:
-		i = sqlite3_column_int64(s, column);
+		i = sqlite3_column_int64(statement, column);
 		return i < 0 || i > UINT32_MAX ? WS_NO_U32 : (uint64_t)i;
 	default:
-		return (uint64_t)sqlite3_column_int64(s, column);
+		return (uint64_t)sqlite3_column_int64(statement, column);
 	}
 }
 
-static void plan_columns(struct plan *p, sqlite3_stmt *s, enum ws_table t)
+static void plan_columns(struct plan *plan, sqlite3_stmt *statement, enum ws_table table)
 {
-	const struct ws_table_desc *d = &ws_tables[t];
+	const struct ws_table_desc *desc = &ws_tables[table];
 
-	p->table = t;
-	p->start = ws_table_start(t);
-	p->end = ws_table_end(t);
-	for (uint32_t c = 0; c < d->column_count; c++) {
-		const struct ws_column_desc *column = &d->columns[c];
+	plan->table = table;
+	plan->start = ws_table_start(table);
+	plan->end = ws_table_end(table);
+	for (uint32_t c = 0; c < desc->column_count; c++) {
+		const struct ws_column_desc *column = &desc->columns[c];
 		bool bare =
 			column->type == WS_T_PROCESS &&
 			!strcmp(column->sqlite, "processId"); /* a pid: for the caller to read */
 
-		p->from[c] =
-			(int8_t)(*column->sqlite && !bare ? ws_nsys_column(s, column->sqlite) : -1);
+		plan->from[c] = (int8_t)(*column->sqlite && !bare
+						 ? ws_nsys_column(statement, column->sqlite)
+						 : -1);
 	}
 }
 
-static void read_row(struct ws_nsys *n, sqlite3_stmt *s, const struct plan *p,
+static void read_row(struct ws_nsys *nsys, sqlite3_stmt *statement, const struct plan *plan,
 		     const struct ws_map *chains, void *row)
 {
-	const struct ws_table_desc *d = &ws_tables[p->table];
-	uint64_t at = p->start >= 0 ? value_of(n, s, &d->columns[p->start], p->from[p->start], 0)
-				    : WS_NO_TIME,
+	const struct ws_table_desc *desc = &ws_tables[plan->table];
+	uint64_t at = plan->start >= 0 ? value_of(nsys, statement, &desc->columns[plan->start],
+						  plan->from[plan->start], 0)
+				       : WS_NO_TIME,
 		 end;
 
-	if (p->start >= 0 && p->from[p->start] >= 0)
-		ws_into_time(n->o, at);
-	for (uint32_t c = 0; c < d->column_count; c++) {
-		uint64_t v =
-			(int)c == p->start ? at : value_of(n, s, &d->columns[c], p->from[c], at);
+	if (plan->start >= 0 && plan->from[plan->start] >= 0)
+		ws_into_time(nsys->into, at);
+	for (uint32_t c = 0; c < desc->column_count; c++) {
+		uint64_t v = (int)c == plan->start ? at
+						   : value_of(nsys, statement, &desc->columns[c],
+							      plan->from[c], at);
 
-		if (chains && !strcmp(d->columns[c].name, "callchain") && v != WS_NO_U32) {
+		if (chains && !strcmp(desc->columns[c].name, "callchain") && v != WS_NO_U32) {
 			v = ws_map_get(chains, v, NULL);
 			v = v ? v : WS_NO_U32;
 		}
-		ws_row_set(p->table, row, c, v);
+		ws_row_set(plan->table, row, c, v);
 	}
-	if (p->end < 0)
+	if (plan->end < 0)
 		return;
-	end = ws_row_get(p->table, row, (uint32_t)p->end);
+	end = ws_row_get(plan->table, row, (uint32_t)plan->end);
 	if (end != WS_NO_TIME)
-		ws_into_time(n->o, end);
+		ws_into_time(nsys->into, end);
 }
 
 /* Columns that every version of Nsight Systems gives a table. */
@@ -342,7 +346,7 @@ static void add_name(struct ws_text *list, const char *name, size_t n)
 	ws_text_add(list, name, n < 100 ? n : 100);
 }
 
-void ws_nsys_say_missing(struct ws_nsys *n, sqlite3_stmt *s, const char *table)
+void ws_nsys_say_missing(struct ws_nsys *nsys, sqlite3_stmt *statement, const char *table)
 {
 	struct ws_text missing = {0};
 	const char *columns = "";
@@ -354,13 +358,13 @@ void ws_nsys_say_missing(struct ws_nsys *n, sqlite3_stmt *s, const char *table)
 		size_t len = strcspn(columns, " "), end = strcspn(columns, " :!*");
 		char *name = ws_strndup(columns, end);
 
-		if (memchr(columns, '!', len) && ws_nsys_column(s, name) < 0)
+		if (memchr(columns, '!', len) && ws_nsys_column(statement, name) < 0)
 			add_name(&missing, name, end);
 		free(name);
 		columns += len + (columns[len] == ' ');
 	}
 	if (missing.len)
-		ws_into_note(n->o, "%s has no column %s.", table, missing.s);
+		ws_into_note(nsys->into, "%s has no column %s.", table, missing.text);
 	ws_text_free(&missing);
 }
 
@@ -371,53 +375,57 @@ struct unread {
 	uint64_t filled;
 };
 
-static void find_unread(struct unread *u, sqlite3_stmt *s, const struct plan *p)
+static void find_unread(struct unread *unread, sqlite3_stmt *statement, const struct plan *plan)
 {
-	for (int c = 0; c < sqlite3_column_count(s) && u->count < WS_MAX_COLUMNS; c++) {
+	for (int c = 0; c < sqlite3_column_count(statement) && unread->count < WS_MAX_COLUMNS;
+	     c++) {
 		bool taken = false;
 
-		for (uint32_t i = 0; i < ws_tables[p->table].column_count; i++)
-			taken |= p->from[i] == c;
+		for (uint32_t i = 0; i < ws_tables[plan->table].column_count; i++)
+			taken |= plan->from[i] == c;
 		if (!taken)
-			u->column[u->count++] = c;
+			unread->column[unread->count++] = c;
 	}
 }
 
-static bool holds_something(sqlite3_stmt *s, int column)
+static bool holds_something(sqlite3_stmt *statement, int column)
 {
-	int type = sqlite3_column_type(s, column), n;
+	int type = sqlite3_column_type(statement, column), n;
 
 	if (type != SQLITE_TEXT)
 		return type != SQLITE_NULL;
-	n = sqlite3_column_bytes(s, column);
-	return n > 2 || (n && memcmp(sqlite3_column_text(s, column), "[]", (size_t)n));
+	n = sqlite3_column_bytes(statement, column);
+	return n > 2 || (n && memcmp(sqlite3_column_text(statement, column), "[]", (size_t)n));
 }
 
-static void say_unread(struct ws_nsys *n, sqlite3_stmt *s, const struct unread *u,
+static void say_unread(struct ws_nsys *nsys, sqlite3_stmt *statement, const struct unread *unread,
 		       const char *table)
 {
 	struct ws_text names = {0};
 
-	for (int i = 0; i < u->count; i++)
-		if (u->filled >> i & 1)
-			add_name(&names, sqlite3_column_name(s, u->column[i]),
-				 strlen(sqlite3_column_name(s, u->column[i])));
+	for (int i = 0; i < unread->count; i++)
+		if (unread->filled >> i & 1)
+			add_name(&names, sqlite3_column_name(statement, unread->column[i]),
+				 strlen(sqlite3_column_name(statement, unread->column[i])));
 	if (names.len)
-		ws_into_note(n->o, "%s: what stands in %s has no place here and was left out.",
-			     table, names.s);
+		ws_into_note(nsys->into,
+			     "%s: what stands in %s has no place here and was left out.", table,
+			     names.text);
 	ws_text_free(&names);
 }
 
 /* The process of all of CUDA's calls; 0 when there are several, or none. */
-static uint32_t only_process(struct ws_nsys *n)
+static uint32_t only_process(struct ws_nsys *nsys)
 {
 	static const char table[] = "CUPTI_ACTIVITY_KIND_RUNTIME";
-	sqlite3_stmt *s = exists(n, table) ? ws_nsys_select(n, "SELECT * FROM %s", table) : NULL;
-	int thread = ws_nsys_column(s, "globalTid");
+	sqlite3_stmt *statement =
+		exists(nsys, table) ? ws_nsys_select(nsys, "SELECT * FROM %s", table) : NULL;
+	int thread = ws_nsys_column(statement, "globalTid");
 	uint32_t process = 0;
 
-	while (thread >= 0 && ws_nsys_step(n, s, table)) {
-		uint32_t other = ws_nsys_process(n, sqlite3_column_int64(s, thread), WS_NO_TIME);
+	while (thread >= 0 && ws_nsys_step(nsys, statement, table)) {
+		uint32_t other =
+			ws_nsys_process(nsys, sqlite3_column_int64(statement, thread), WS_NO_TIME);
 
 		if (process && other != process) {
 			process = 0;
@@ -425,26 +433,26 @@ static uint32_t only_process(struct ws_nsys *n)
 		}
 		process = other;
 	}
-	sqlite3_finalize(s);
-	n->counted = NULL; /* the table is read from its start again */
+	sqlite3_finalize(statement);
+	nsys->counted = NULL; /* the table is read from its start again */
 	return process;
 }
 
 /* What rows are joined by is said where it is missing. Work that does not say whose it is can only
  * be that of the one process. */
-static uint32_t say_unjoined(struct ws_nsys *n, const struct plan *p, const char *table)
+static uint32_t say_unjoined(struct ws_nsys *nsys, const struct plan *plan, const char *table)
 {
 	static const char *const joining[] = {"globalPid", "globalTid", "correlationId"};
-	const struct ws_table_desc *d = &ws_tables[p->table];
+	const struct ws_table_desc *desc = &ws_tables[plan->table];
 	uint32_t process = 0;
 
-	for (uint32_t c = 0; c < d->column_count; c++)
+	for (uint32_t c = 0; c < desc->column_count; c++)
 		for (size_t i = 0; i < WS_COUNT(joining); i++) {
-			if (p->from[c] >= 0 || strcmp(d->columns[c].sqlite, joining[i]))
+			if (plan->from[c] >= 0 || strcmp(desc->columns[c].sqlite, joining[i]))
 				continue;
 			if (!i)
-				process = only_process(n);
-			ws_into_note(n->o,
+				process = only_process(nsys);
+			ws_into_note(nsys->into,
 				     process ? "%s has no column %s: its rows were taken to be of "
 					       "the only process with CUDA calls."
 					     : "%s has no column %s: its rows cannot be joined to "
@@ -454,52 +462,53 @@ static uint32_t say_unjoined(struct ws_nsys *n, const struct plan *p, const char
 	return process;
 }
 
-void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const char *name,
+void ws_nsys_generic(struct ws_nsys *nsys, enum ws_table table, const char *name,
 		     const struct ws_map *chains,
-		     void (*fix)(struct ws_nsys *n, sqlite3_stmt *s, void *row))
+		     void (*fix)(struct ws_nsys *nsys, sqlite3_stmt *statement, void *row))
 {
-	const struct ws_table_desc *d = &ws_tables[t];
+	const struct ws_table_desc *desc = &ws_tables[table];
 	char row[sizeof(uint64_t) * WS_MAX_COLUMNS];
-	struct unread u = {.count = 0};
+	struct unread unread = {.count = 0};
 	uint32_t process = 0;
-	struct plan p;
-	sqlite3_stmt *s;
+	struct plan plan;
+	sqlite3_stmt *statement;
 
-	name = name ? name : d->sqlite;
-	if (!*name || !ws_nsys_has(n, name))
+	name = name ? name : desc->sqlite;
+	if (!*name || !ws_nsys_has(nsys, name))
 		return;
-	s = ws_nsys_select(n, "SELECT * FROM \"%w\"", name);
-	if (s)
-		plan_columns(&p, s, t);
-	if (s && !n->own) {
-		ws_nsys_say_missing(n, s, name);
-		process = say_unjoined(n, &p, name);
+	statement = ws_nsys_select(nsys, "SELECT * FROM \"%w\"", name);
+	if (statement)
+		plan_columns(&plan, statement, table);
+	if (statement && !nsys->own) {
+		ws_nsys_say_missing(nsys, statement, name);
+		process = say_unjoined(nsys, &plan, name);
 	}
-	if (s && p.start >= 0 && p.end >= 0 && p.from[p.start] < 0) {
-		ws_into_note(n->o, "%s was left out: nothing in it has a time.", name);
-		sqlite3_finalize(s);
-		ws_nsys_done(n, name);
+	if (statement && plan.start >= 0 && plan.end >= 0 && plan.from[plan.start] < 0) {
+		ws_into_note(nsys->into, "%s was left out: nothing in it has a time.", name);
+		sqlite3_finalize(statement);
+		ws_nsys_done(nsys, name);
 		return;
 	}
-	if (s && !n->own && !fix)
-		find_unread(&u, s, &p);
-	while (ws_nsys_step(n, s, name)) {
-		for (int i = 0; i < u.count; i++)
-			if (!(u.filled >> i & 1) && holds_something(s, u.column[i]))
-				u.filled |= UINT64_C(1) << i;
-		memset(row, 0, d->row_size);
-		read_row(n, s, &p, chains, row);
-		for (uint32_t c = 0; process && c < d->column_count; c++)
-			if (d->columns[c].type == WS_T_PROCESS)
-				ws_row_set(t, row, c, process);
+	if (statement && !nsys->own && !fix)
+		find_unread(&unread, statement, &plan);
+	while (ws_nsys_step(nsys, statement, name)) {
+		for (int i = 0; i < unread.count; i++)
+			if (!(unread.filled >> i & 1) &&
+			    holds_something(statement, unread.column[i]))
+				unread.filled |= UINT64_C(1) << i;
+		memset(row, 0, desc->row_size);
+		read_row(nsys, statement, &plan, chains, row);
+		for (uint32_t c = 0; process && c < desc->column_count; c++)
+			if (desc->columns[c].type == WS_T_PROCESS)
+				ws_row_set(table, row, c, process);
 		if (fix)
-			fix(n, s, row);
-		memcpy(ws_into_row(n->o, t), row, d->row_size);
+			fix(nsys, statement, row);
+		memcpy(ws_into_row(nsys->into, table), row, desc->row_size);
 	}
-	if (s)
-		say_unread(n, s, &u, name);
-	sqlite3_finalize(s);
-	ws_nsys_done(n, name);
+	if (statement)
+		say_unread(nsys, statement, &unread, name);
+	sqlite3_finalize(statement);
+	ws_nsys_done(nsys, name);
 }
 
 /* ---- the file ---- */
@@ -507,105 +516,108 @@ void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const char *name,
 /* SQLite asks now and then, while it looks for the next row. */
 static int still_patient(void *ctx)
 {
-	struct ws_nsys *n = ctx;
+	struct ws_nsys *nsys = ctx;
 
-	return n->patience-- <= 0;
+	return nsys->patience-- <= 0;
 }
 
-static int open_database(struct ws_nsys *n, const char *path)
+static int open_database(struct ws_nsys *nsys, const char *path)
 {
 	char *wal = ws_format("%s-wal", path), *uri;
 	struct ws_text name = {0};
 	struct stat st;
 	int rc;
 
-	for (const char *p = path; *p; p++) /* what a URI gives a meaning */
-		if (strchr("%?#", *p))
-			ws_text_printf(&name, "%%%02x", (unsigned char)*p);
+	for (const char *at = path; *at; at++) /* what a URI gives a meaning */
+		if (strchr("%?#", *at))
+			ws_text_printf(&name, "%%%02x", (unsigned char)*at);
 		else
-			ws_text_add(&name, p, 1);
+			ws_text_add(&name, at, 1);
 	/* Nothing may be made beside the file, as SQLite would for locks; a log beside it must be
 	 * read, though. */
-	uri = sqlite3_mprintf("file:%s?mode=ro%s", name.s, access(wal, F_OK) ? "&immutable=1" : "");
-	n->most_rows = stat(path, &st) ? 0 : (uint64_t)st.st_size; /* a row takes a byte at least */
-	n->most_rows += stat(wal, &st) ? 0 : (uint64_t)st.st_size;
+	uri = sqlite3_mprintf("file:%s?mode=ro%s", name.text,
+			      access(wal, F_OK) ? "&immutable=1" : "");
+	nsys->most_rows =
+		stat(path, &st) ? 0 : (uint64_t)st.st_size; /* a row takes a byte at least */
+	nsys->most_rows += stat(wal, &st) ? 0 : (uint64_t)st.st_size;
 	free(wal);
 	ws_text_free(&name);
-	rc = sqlite3_open_v2(uri, &n->db,
+	rc = sqlite3_open_v2(uri, &nsys->db,
 			     SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
 	sqlite3_free(uri);
 	if (rc != SQLITE_OK)
-		return ws_into_stop(n->o, "cannot open %s: %s", path, sqlite3_errmsg(n->db));
-	sqlite3_db_config(n->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-	sqlite3_db_config(n->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-	sqlite3_limit(n->db, SQLITE_LIMIT_LENGTH, MOST_VALUE);
-	sqlite3_progress_handler(n->db, PER_STEP, still_patient, n);
-	n->patience = 256;
+		return ws_into_stop(nsys->into, "cannot open %s: %s", path,
+				    sqlite3_errmsg(nsys->db));
+	sqlite3_db_config(nsys->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	sqlite3_db_config(nsys->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	sqlite3_limit(nsys->db, SQLITE_LIMIT_LENGTH, MOST_VALUE);
+	sqlite3_progress_handler(nsys->db, PER_STEP, still_patient, nsys);
+	nsys->patience = 256;
 	sqlite3_exec(
-		n->db,
+		nsys->db,
 		"PRAGMA cell_size_check=ON; PRAGMA cache_size=-65536; PRAGMA temp_store=MEMORY",
 		NULL, NULL, NULL);
 	return 0;
 }
 
-static void read_strings(struct ws_nsys *n)
+static void read_strings(struct ws_nsys *nsys)
 {
-	sqlite3_stmt *s;
+	sqlite3_stmt *statement;
 
-	if (!ws_nsys_has(n, "StringIds"))
+	if (!ws_nsys_has(nsys, "StringIds"))
 		return;
-	s = ws_nsys_select(n, "SELECT id, value FROM StringIds ORDER BY id");
-	while (ws_nsys_step(n, s, "StringIds")) {
-		const void *text = sqlite3_column_blob(s, 1);
-		int64_t theirs = sqlite3_column_int64(s, 0);
+	statement = ws_nsys_select(nsys, "SELECT id, value FROM StringIds ORDER BY id");
+	while (ws_nsys_step(nsys, statement, "StringIds")) {
+		const void *text = sqlite3_column_blob(statement, 1);
+		int64_t theirs = sqlite3_column_int64(statement, 0);
 
 		/* Exporting our exports again gives the same rows, to the numbers of texts. */
-		if (n->own && theirs > 0 && theirs < MOST_NUMBERED)
-			ws_writer_string_from(n->o->w, (uint32_t)theirs);
-		ws_map_set(&n->strings, (uint64_t)theirs,
-			   ws_writer_string(n->o->w, text ? text : "",
-					    (size_t)sqlite3_column_bytes(s, 1)));
+		if (nsys->own && theirs > 0 && theirs < MOST_NUMBERED)
+			ws_writer_string_from(nsys->into->writer, (uint32_t)theirs);
+		ws_map_set(&nsys->strings, (uint64_t)theirs,
+			   ws_writer_string(nsys->into->writer, text ? text : "",
+					    (size_t)sqlite3_column_bytes(statement, 1)));
 	}
-	sqlite3_finalize(s);
-	ws_nsys_done(n, "StringIds");
+	sqlite3_finalize(statement);
+	ws_nsys_done(nsys, "StringIds");
 }
 
 /* A value of a table with the columns name and value, as text owned by the caller; NULL when it is
  * not there. */
-static char *fact(struct ws_nsys *n, const char *table, const char *name)
+static char *fact(struct ws_nsys *nsys, const char *table, const char *name)
 {
-	sqlite3_stmt *s;
+	sqlite3_stmt *statement;
 	char *value = NULL;
 
-	if (!exists(n, table))
+	if (!exists(nsys, table))
 		return NULL;
-	s = ws_nsys_select(n, "SELECT value FROM \"%w\" WHERE name=%Q", table, name);
-	if (s && sqlite3_step(s) == SQLITE_ROW && sqlite3_column_text(s, 0))
-		value = ws_strdup((const char *)sqlite3_column_text(s, 0));
-	sqlite3_finalize(s);
+	statement = ws_nsys_select(nsys, "SELECT value FROM \"%w\" WHERE name=%Q", table, name);
+	if (statement && sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_text(statement, 0))
+		value = ws_strdup((const char *)sqlite3_column_text(statement, 0));
+	sqlite3_finalize(statement);
 	return value;
 }
 
 /* Is it an export of a profile at all, and whose? */
-static int recognise(struct ws_nsys *n)
+static int recognise(struct ws_nsys *nsys)
 {
-	char *product = fact(n, "META_DATA_EXPORT", "EXPORT_PRODUCT_NAME");
-	char *version = fact(n, "META_DATA_EXPORT", "EXPORT_SCHEMA_VERSION");
+	char *product = fact(nsys, "META_DATA_EXPORT", "EXPORT_PRODUCT_NAME");
+	char *version = fact(nsys, "META_DATA_EXPORT", "EXPORT_SCHEMA_VERSION");
 
-	n->own = product && !strcmp(product, "warpsight");
+	nsys->own = product && !strcmp(product, "warpsight");
 	if (version && atoi(version) > 3)
-		ws_into_note(n->o,
+		ws_into_note(nsys->into,
 			     "Its schema version %.40s is newer than the versions 2 and 3 that are "
 			     "known; what fits was read.",
 			     version);
 	free(product);
 	free(version);
-	if (exists(n, "StringIds"))
+	if (exists(nsys, "StringIds"))
 		return 0;
-	return ws_into_stop(n->o,
+	return ws_into_stop(nsys->into,
 			    "%s is an SQLite database, but no export of Nsight Systems: it has no "
 			    "table StringIds",
-			    n->o->path);
+			    nsys->into->path);
 }
 
 /* Was the file exported with --ts-normalize? Then its collection begins, as it counts, where its
@@ -619,77 +631,79 @@ static bool counts_from_1970(int64_t start, int64_t epoch)
 
 /* The moment of the session clock that the file counts from: told, of several files, by the real
  * time. */
-static void choose_shift(struct ws_nsys *n)
+static void choose_shift(struct ws_nsys *nsys)
 {
-	sqlite3_stmt *s = NULL;
+	sqlite3_stmt *statement = NULL;
 	int64_t epoch = 0, system = 0, start = -1; /* start -1: not told */
 	char zero[32];
 
-	if (exists(n, "TARGET_INFO_SESSION_START_TIME"))
-		s = ws_nsys_select(n, "SELECT * FROM TARGET_INFO_SESSION_START_TIME LIMIT 1");
-	if (s && sqlite3_step(s) == SQLITE_ROW) {
-		epoch = ws_nsys_int(s, ws_nsys_column(s, "utcEpochNs"), 0);
-		system = ws_nsys_int(s, ws_nsys_column(s, "systemClockNs"), 0);
+	if (exists(nsys, "TARGET_INFO_SESSION_START_TIME"))
+		statement = ws_nsys_select(nsys,
+					   "SELECT * FROM TARGET_INFO_SESSION_START_TIME LIMIT 1");
+	if (statement && sqlite3_step(statement) == SQLITE_ROW) {
+		epoch = ws_nsys_int(statement, ws_nsys_column(statement, "utcEpochNs"), 0);
+		system = ws_nsys_int(statement, ws_nsys_column(statement, "systemClockNs"), 0);
 	}
-	sqlite3_finalize(s);
-	s = exists(n, "ANALYSIS_DETAILS")
-		    ? ws_nsys_select(n, "SELECT min(startTime) FROM ANALYSIS_DETAILS")
-		    : NULL;
-	if (s && sqlite3_step(s) == SQLITE_ROW)
-		start = ws_nsys_int(s, 0, -1);
-	sqlite3_finalize(s);
-	n->shift = SHIFT;
-	if (n->own && system > 0)
-		n->shift = (uint64_t)system;
+	sqlite3_finalize(statement);
+	statement = exists(nsys, "ANALYSIS_DETAILS")
+			    ? ws_nsys_select(nsys, "SELECT min(startTime) FROM ANALYSIS_DETAILS")
+			    : NULL;
+	if (statement && sqlite3_step(statement) == SQLITE_ROW)
+		start = ws_nsys_int(statement, 0, -1);
+	sqlite3_finalize(statement);
+	nsys->shift = SHIFT;
+	if (nsys->own && system > 0)
+		nsys->shift = (uint64_t)system;
 	/* Newer exports count from the machine's start: then the real time is that of the
 	 * collection's start. */
-	if (epoch > 0 && !n->own) {
+	if (epoch > 0 && !nsys->own) {
 		int64_t at = counts_from_1970(start, epoch) ? epoch
 			     : system && start == system    ? system
 							    : 0;
 		struct ws_row_clock *row;
 
-		if (n->o->file_count > 1) {
-			n->shift = (uint64_t)(epoch - at);
-			ws_into_tell(n->o,
+		if (nsys->into->file_count > 1) {
+			nsys->shift = (uint64_t)(epoch - at);
+			ws_into_tell(nsys->into,
 				     "Times are on the real time of the host that recorded it.");
 		}
-		row = ws_into_row(n->o, WS_TABLE_clock);
-		*row = (struct ws_row_clock){.raw = n->shift + (uint64_t)at,
+		row = ws_into_row(nsys->into, WS_TABLE_clock);
+		*row = (struct ws_row_clock){.raw = nsys->shift + (uint64_t)at,
 					     .realtime = (uint64_t)epoch};
-	} else if (epoch > 0 && n->o->file_count > 1) {
-		n->shift = counts_from_1970(start, epoch) ? 0 : (uint64_t)epoch;
-		ws_into_tell(n->o, "Times are on the real time of the host that recorded it.");
-	} else if (n->o->file_count > 1) {
+	} else if (epoch > 0 && nsys->into->file_count > 1) {
+		nsys->shift = counts_from_1970(start, epoch) ? 0 : (uint64_t)epoch;
+		ws_into_tell(nsys->into,
+			     "Times are on the real time of the host that recorded it.");
+	} else if (nsys->into->file_count > 1) {
 		ws_into_note(
-			n->o,
+			nsys->into,
 			"It does not tell the real time: it is not aligned with the other files.");
 	}
-	if (!n->o->file && start) {
-		snprintf(zero, sizeof(zero), "%" PRIu64, n->shift);
-		ws_into_meta(n->o, "session.zero", zero, strlen(zero));
+	if (!nsys->into->file && start) {
+		snprintf(zero, sizeof(zero), "%" PRIu64, nsys->shift);
+		ws_into_meta(nsys->into, "session.zero", zero, strlen(zero));
 	}
 }
 
-static void free_nsys(struct ws_nsys *n)
+static void free_nsys(struct ws_nsys *nsys)
 {
-	sqlite3_close(n->db);
-	ws_map_free(&n->strings);
-	ws_map_free(&n->counters);
-	ws_map_free(&n->processes);
-	ws_map_free(&n->threads);
-	free(n->process_before);
-	free(n->thread_before);
-	for (size_t i = 0; i < n->done_count; i++)
-		free(n->done[i]);
-	free(n->done);
-	free(n);
+	sqlite3_close(nsys->db);
+	ws_map_free(&nsys->strings);
+	ws_map_free(&nsys->counters);
+	ws_map_free(&nsys->processes);
+	ws_map_free(&nsys->threads);
+	free(nsys->process_before);
+	free(nsys->thread_before);
+	for (size_t i = 0; i < nsys->done_count; i++)
+		free(nsys->done[i]);
+	free(nsys->done);
+	free(nsys);
 }
 
 /* Tables of the schema that a function of their own reads, or that are made from others. */
-static bool is_special(enum ws_table t)
+static bool is_special(enum ws_table table)
 {
-	switch (t) {
+	switch (table) {
 	case WS_TABLE_meta:
 	case WS_TABLE_collection:
 	case WS_TABLE_process:
@@ -712,28 +726,29 @@ static bool is_special(enum ws_table t)
 	}
 }
 
-int ws_sqlite_import(struct ws_into *o, const char *path)
+int ws_sqlite_import(struct ws_into *into, const char *path)
 {
-	struct ws_nsys *n = ws_calloc(1, sizeof(*n));
+	struct ws_nsys *nsys = ws_calloc(1, sizeof(*nsys));
 
-	n->o = o;
-	if (open_database(n, path) < 0 || recognise(n) < 0) {
-		free_nsys(n);
+	nsys->into = into;
+	if (open_database(nsys, path) < 0 || recognise(nsys) < 0) {
+		free_nsys(nsys);
 		return -1;
 	}
-	read_strings(n); /* before anything takes a number */
-	choose_shift(n);
-	ws_nsys_who(n);
-	ws_nsys_session(n);
-	ws_nsys_events(n);
-	ws_nsys_samples(n);
-	ws_nsys_sched(n);
+	read_strings(nsys); /* before anything takes a number */
+	choose_shift(nsys);
+	ws_nsys_who(nsys);
+	ws_nsys_session(nsys);
+	ws_nsys_events(nsys);
+	ws_nsys_samples(nsys);
+	ws_nsys_sched(nsys);
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
 		if (!is_special((enum ws_table)t))
-			ws_nsys_generic(n, (enum ws_table)t, NULL, NULL, NULL);
-	ws_nsys_metrics(n);
-	ws_nsys_rest(n);
-	ws_into_note_n(o, n->bad_time, "Times before what can be kept were taken as the earliest.");
-	free_nsys(n);
-	return o->full ? -1 : 0;
+			ws_nsys_generic(nsys, (enum ws_table)t, NULL, NULL, NULL);
+	ws_nsys_metrics(nsys);
+	ws_nsys_rest(nsys);
+	ws_into_note_n(into, nsys->bad_time,
+		       "Times before what can be kept were taken as the earliest.");
+	free_nsys(nsys);
+	return into->full ? -1 : 0;
 }

@@ -17,82 +17,88 @@
 
 /* ---- call chains ---- */
 
-void ws_nsys_chains(struct ws_nsys *n, const char *table, struct ws_map *out)
+void ws_nsys_chains(struct ws_nsys *nsys, const char *table, struct ws_map *out)
 {
-	sqlite3_stmt *s;
+	sqlite3_stmt *statement;
 	int id, symbol, module, address, kernel, method;
 	uint32_t stack = 0;
 	int64_t last = 0;
 	bool any = false;
 
-	if (!ws_nsys_has(n, table))
+	if (!ws_nsys_has(nsys, table))
 		return;
-	s = ws_nsys_select(n, "SELECT * FROM \"%w\" ORDER BY id, stackDepth DESC", table);
-	id = ws_nsys_column(s, "id"), symbol = ws_nsys_column(s, "symbol"),
-	module = ws_nsys_column(s, "module");
-	address = ws_nsys_column(s, "originalIP"), kernel = ws_nsys_column(s, "kernelMode"),
-	method = ws_nsys_column(s, "unwindMethod");
-	while (ws_nsys_step(n, s, table)) {
-		int64_t chain = ws_nsys_int(s, id, 0);
+	statement =
+		ws_nsys_select(nsys, "SELECT * FROM \"%w\" ORDER BY id, stackDepth DESC", table);
+	id = ws_nsys_column(statement, "id"), symbol = ws_nsys_column(statement, "symbol"),
+	module = ws_nsys_column(statement, "module");
+	address = ws_nsys_column(statement, "originalIP"),
+	kernel = ws_nsys_column(statement, "kernelMode"),
+	method = ws_nsys_column(statement, "unwindMethod");
+	while (ws_nsys_step(nsys, statement, table)) {
+		int64_t chain = ws_nsys_int(statement, id, 0);
 
 		if (!any || chain != last)
 			stack = 0;
 		any = true;
 		last = chain;
-		stack = ws_into_stack(n->o, stack,
-				      ws_into_frame(n->o, ws_nsys_text(n, s, symbol),
-						    ws_nsys_text(n, s, module),
-						    (uint64_t)ws_nsys_int(s, address, 0),
-						    ws_nsys_int(s, kernel, 0),
-						    (uint8_t)ws_nsys_int(s, method, 0)));
+		stack = ws_into_stack(nsys->into, stack,
+				      ws_into_frame(nsys->into,
+						    ws_nsys_text(nsys, statement, symbol),
+						    ws_nsys_text(nsys, statement, module),
+						    (uint64_t)ws_nsys_int(statement, address, 0),
+						    ws_nsys_int(statement, kernel, 0),
+						    (uint8_t)ws_nsys_int(statement, method, 0)));
 		ws_map_set(out, (uint64_t)chain, stack);
 	}
-	sqlite3_finalize(s);
-	ws_nsys_done(n, table);
+	sqlite3_finalize(statement);
+	ws_nsys_done(nsys, table);
 }
 
 /*
  * Tables of our exports that are made from others, for people who know them: the others say the
  * same with the numbers that rows point to.
  */
-void ws_nsys_skip_made(struct ws_nsys *n)
+void ws_nsys_skip_made(struct ws_nsys *nsys)
 {
 	static const char *const made[] = {"CUDA_CALLCHAINS", "OSRT_CALLCHAINS",
 					   "SAMPLING_CALLCHAINS", "PYTHON_CALLCHAINS",
 					   "PERF_EVENT_CPU_RAW_EVENT"};
 
 	for (size_t i = 0; i < WS_COUNT(made); i++)
-		ws_nsys_done(n, made[i]);
-	ws_nsys_generic(n, WS_TABLE_sched, "WARPSIGHT_SCHED", NULL, NULL);
-	ws_nsys_done(n, "SCHED_EVENTS");
+		ws_nsys_done(nsys, made[i]);
+	ws_nsys_generic(nsys, WS_TABLE_sched, "WARPSIGHT_SCHED", NULL, NULL);
+	ws_nsys_done(nsys, "SCHED_EVENTS");
 }
 
 /* ---- samples ---- */
 
-static void fix_sample(struct ws_nsys *n, sqlite3_stmt *s, void *row)
+static void fix_sample(struct ws_nsys *nsys, sqlite3_stmt *statement, void *row)
 {
-	struct ws_row_sample *r = row;
+	struct ws_row_sample *row_sample = row;
 	uint32_t stack;
-	int id = ws_nsys_column(s, "id");
+	int id = ws_nsys_column(statement, "id");
 
-	if (n->own) {
-		r->frame = (uint32_t)ws_nsys_int(s, ws_nsys_column(s, "frameId"), 0);
-		r->callers = (uint32_t)ws_nsys_int(s, ws_nsys_column(s, "callersId"), 0);
+	if (nsys->own) {
+		row_sample->frame =
+			(uint32_t)ws_nsys_int(statement, ws_nsys_column(statement, "frameId"), 0);
+		row_sample->callers =
+			(uint32_t)ws_nsys_int(statement, ws_nsys_column(statement, "callersId"), 0);
 		return;
 	}
 	if (id < 0)
 		return;
-	stack = (uint32_t)ws_map_get(&n->sample_chains, (uint64_t)ws_nsys_int(s, id, 0), NULL);
-	r->frame = stack ? n->o->stack[stack - 1].frame : 0;
-	r->callers = stack ? n->o->stack[stack - 1].parent : 0;
+	stack = (uint32_t)ws_map_get(&nsys->sample_chains, (uint64_t)ws_nsys_int(statement, id, 0),
+				     NULL);
+	row_sample->frame = stack ? nsys->into->stack[stack - 1].frame : 0;
+	row_sample->callers = stack ? nsys->into->stack[stack - 1].parent : 0;
 }
 
-void ws_nsys_samples(struct ws_nsys *n)
+void ws_nsys_samples(struct ws_nsys *nsys)
 {
-	ws_nsys_chains(n, "SAMPLING_CALLCHAINS", &n->sample_chains);
-	ws_nsys_generic(n, WS_TABLE_sample, NULL, NULL, fix_sample);
-	ws_map_free(&n->sample_chains);
-	n->sample_chains = (struct ws_map){0};
+	ws_nsys_chains(nsys, "SAMPLING_CALLCHAINS", &nsys->sample_chains);
+	ws_nsys_generic(nsys, WS_TABLE_sample, NULL, NULL, fix_sample);
+	ws_map_free(&nsys->sample_chains);
+	nsys->sample_chains = (struct ws_map){0};
 }
 
 /* ---- switches of threads ---- */
@@ -102,77 +108,82 @@ struct running {
 	uint32_t thread;
 };
 
-static void put_running(struct ws_nsys *n, const struct running *r, int64_t cpu, uint64_t end)
+static void put_running(struct ws_nsys *nsys, const struct running *running, int64_t cpu,
+			uint64_t end)
 {
-	struct ws_row_sched *row = ws_into_row(n->o, WS_TABLE_sched);
+	struct ws_row_sched *row = ws_into_row(nsys->into, WS_TABLE_sched);
 
-	*row = (struct ws_row_sched){.start = r->start,
+	*row = (struct ws_row_sched){.start = running->start,
 				     .end = end,
-				     .thread = r->thread,
+				     .thread = running->thread,
 				     .cpu = (uint32_t)cpu,
 				     .woken = WS_NO_TIME};
 }
 
 /* Theirs are moments of switching in and out; ours are spans. Of our own exports they are read as
  * they are. */
-void ws_nsys_sched(struct ws_nsys *n)
+void ws_nsys_sched(struct ws_nsys *nsys)
 {
 	enum { CPUS = 4096 };
 	struct running *on;
-	sqlite3_stmt *s;
+	sqlite3_stmt *statement;
 	int start, cpu, in, thread;
 
-	if (!ws_nsys_has(n, "SCHED_EVENTS"))
+	if (!ws_nsys_has(nsys, "SCHED_EVENTS"))
 		return;
-	s = ws_nsys_select(n, "SELECT * FROM SCHED_EVENTS ORDER BY start");
-	start = ws_nsys_column(s, "start"), cpu = ws_nsys_column(s, "cpu"),
-	in = ws_nsys_column(s, "isSchedIn");
-	thread = ws_nsys_column(s, "globalTid");
+	statement = ws_nsys_select(nsys, "SELECT * FROM SCHED_EVENTS ORDER BY start");
+	start = ws_nsys_column(statement, "start"), cpu = ws_nsys_column(statement, "cpu"),
+	in = ws_nsys_column(statement, "isSchedIn");
+	thread = ws_nsys_column(statement, "globalTid");
 	if (in < 0) {
-		sqlite3_finalize(s);
-		ws_nsys_generic(n, WS_TABLE_sched, NULL, NULL, NULL);
+		sqlite3_finalize(statement);
+		ws_nsys_generic(nsys, WS_TABLE_sched, NULL, NULL, NULL);
 		return;
 	}
 	on = ws_calloc(CPUS, sizeof(*on));
-	while (ws_nsys_step(n, s, "SCHED_EVENTS")) {
-		uint64_t at = ws_nsys_time(n, s, start);
-		int64_t c = ws_nsys_int(s, cpu, -1);
+	while (ws_nsys_step(nsys, statement, "SCHED_EVENTS")) {
+		uint64_t at = ws_nsys_time(nsys, statement, start);
+		int64_t c = ws_nsys_int(statement, cpu, -1);
 		uint32_t who;
 
 		if (c < 0 || c >= CPUS) {
-			ws_into_note(n->o, "SCHED_EVENTS: switches without a core were left out.");
+			ws_into_note(nsys->into,
+				     "SCHED_EVENTS: switches without a core were left out.");
 			continue;
 		}
-		who = ws_nsys_thread(n, ws_nsys_int(s, thread, 0), at);
-		ws_into_time(n->o, at);
-		if (on[c].thread && (ws_nsys_int(s, in, 0) || on[c].thread != who))
-			put_running(n, &on[c], c, ws_nsys_int(s, in, 0) ? at : WS_NO_TIME);
+		who = ws_nsys_thread(nsys, ws_nsys_int(statement, thread, 0), at);
+		ws_into_time(nsys->into, at);
+		if (on[c].thread && (ws_nsys_int(statement, in, 0) || on[c].thread != who))
+			put_running(nsys, &on[c], c,
+				    ws_nsys_int(statement, in, 0) ? at : WS_NO_TIME);
 		else if (on[c].thread)
-			put_running(n, &on[c], c, at);
-		on[c] = (struct running){.start = at, .thread = ws_nsys_int(s, in, 0) ? who : 0};
+			put_running(nsys, &on[c], c, at);
+		on[c] = (struct running){.start = at,
+					 .thread = ws_nsys_int(statement, in, 0) ? who : 0};
 	}
 	for (int64_t c = 0; c < CPUS; c++)
 		if (on[c].thread)
-			put_running(n, &on[c], c, WS_NO_TIME);
+			put_running(nsys, &on[c], c, WS_NO_TIME);
 	free(on);
-	sqlite3_finalize(s);
-	ws_nsys_done(n, "SCHED_EVENTS");
+	sqlite3_finalize(statement);
+	ws_nsys_done(nsys, "SCHED_EVENTS");
 }
 
 /* ---- metrics ---- */
 
-static void put_metric(struct ws_nsys *n, sqlite3_stmt *s, uint32_t counter, uint64_t at, int value)
+static void put_metric(struct ws_nsys *nsys, sqlite3_stmt *statement, uint32_t counter, uint64_t at,
+		       int value)
 {
-	struct ws_row_counter_value *row = ws_into_row(n->o, WS_TABLE_counter_value);
+	struct ws_row_counter_value *row = ws_into_row(nsys->into, WS_TABLE_counter_value);
 
 	*row = (struct ws_row_counter_value){
-		.start = at, .counter = counter, .value = sqlite3_column_double(s, value)};
-	ws_into_time(n->o, at);
+		.start = at, .counter = counter, .value = sqlite3_column_double(statement, value)};
+	ws_into_time(nsys->into, at);
 }
 
 /* A counter's numbers in the table that its values come from, for exports: false when it has others
  * already. */
-static bool number_counter(struct ws_nsys *n, uint32_t counter, const char *table,
+static bool number_counter(struct ws_nsys *nsys, uint32_t counter, const char *table,
 			   const int64_t *numbers, size_t count)
 {
 	struct ws_text fact = {0}, value = {0};
@@ -181,32 +192,32 @@ static bool number_counter(struct ws_nsys *n, uint32_t counter, const char *tabl
 	ws_text_puts(&value, table);
 	for (size_t i = 0; i < count; i++)
 		ws_text_printf(&value, " %" PRId64, numbers[i]);
-	hash = XXH3_64bits(value.s, value.len) | 1;
-	before = ws_map_get(&n->counters, counter, NULL);
+	hash = XXH3_64bits(value.text, value.len) | 1;
+	before = ws_map_get(&nsys->counters, counter, NULL);
 	if (!before) {
-		ws_map_set(&n->counters, counter, hash);
+		ws_map_set(&nsys->counters, counter, hash);
 		ws_text_printf(&fact, WS_FOREIGN_COUNTER_FACT "%" PRIu32, counter);
-		ws_into_meta(n->o, fact.s, value.s, value.len);
+		ws_into_meta(nsys->into, fact.text, value.text, value.len);
 	}
 	ws_text_free(&fact);
 	ws_text_free(&value);
 	return !before || before == hash;
 }
 
-static uint32_t gpu_counter(struct ws_nsys *n, struct ws_map *counters, uint64_t type,
+static uint32_t gpu_counter(struct ws_nsys *nsys, struct ws_map *counters, uint64_t type,
 			    uint64_t metric, const char *group, const char *name)
 {
 	const int64_t numbers[] = {(int64_t)type, (int64_t)metric};
 	const char *unit = strchr(name, '%') ? "%" : NULL;
-	uint32_t id = ws_into_counter(n->o, 0, 0, type & 0xff, group, strlen(group), name,
+	uint32_t id = ws_into_counter(nsys->into, 0, 0, type & 0xff, group, strlen(group), name,
 				      strlen(name), unit, NULL);
 
-	if (!number_counter(n, id, "GPU_METRICS", numbers, 2)) { /* two sources of one name */
+	if (!number_counter(nsys, id, "GPU_METRICS", numbers, 2)) { /* two sources of one name */
 		char *apart = ws_format("%.200s (%" PRIu64 ".%" PRIu64 ")", name, type, metric);
 
-		id = ws_into_counter(n->o, 0, 0, type & 0xff, group, strlen(group), apart,
+		id = ws_into_counter(nsys->into, 0, 0, type & 0xff, group, strlen(group), apart,
 				     strlen(apart), unit, NULL);
-		number_counter(n, id, "GPU_METRICS", numbers, 2);
+		number_counter(nsys, id, "GPU_METRICS", numbers, 2);
 		free(apart);
 	}
 	ws_map_set(counters, type << 16 ^ metric, id);
@@ -214,42 +225,44 @@ static uint32_t gpu_counter(struct ws_nsys *n, struct ws_map *counters, uint64_t
 }
 
 /* GPU_METRICS: a value of metric `metricId` of the source `typeId`, whose low byte is the GPU. */
-static void read_gpu_metrics(struct ws_nsys *n)
+static void read_gpu_metrics(struct ws_nsys *nsys)
 {
 	struct ws_map counters = {0};
-	sqlite3_stmt *s;
+	sqlite3_stmt *statement;
 
-	if (!ws_nsys_has(n, "GPU_METRICS"))
+	if (!ws_nsys_has(nsys, "GPU_METRICS"))
 		return;
-	if (ws_nsys_has(n, "TARGET_INFO_GPU_METRICS")) {
-		s = ws_nsys_select(n, "SELECT DISTINCT typeId, metricId, typeName, metricName FROM "
-				      "TARGET_INFO_GPU_METRICS");
-		while (ws_nsys_step(n, s, "TARGET_INFO_GPU_METRICS")) {
-			const char *name = (const char *)sqlite3_column_text(s, 3),
-				   *group = (const char *)sqlite3_column_text(s, 2);
+	if (ws_nsys_has(nsys, "TARGET_INFO_GPU_METRICS")) {
+		statement = ws_nsys_select(
+			nsys, "SELECT DISTINCT typeId, metricId, typeName, metricName FROM "
+			      "TARGET_INFO_GPU_METRICS");
+		while (ws_nsys_step(nsys, statement, "TARGET_INFO_GPU_METRICS")) {
+			const char *name = (const char *)sqlite3_column_text(statement, 3),
+				   *group = (const char *)sqlite3_column_text(statement, 2);
 
-			gpu_counter(n, &counters, (uint64_t)sqlite3_column_int64(s, 0),
-				    (uint64_t)sqlite3_column_int64(s, 1), group ? group : "",
-				    name ? name : "");
+			gpu_counter(nsys, &counters, (uint64_t)sqlite3_column_int64(statement, 0),
+				    (uint64_t)sqlite3_column_int64(statement, 1),
+				    group ? group : "", name ? name : "");
 		}
-		sqlite3_finalize(s);
+		sqlite3_finalize(statement);
 	}
-	s = ws_nsys_select(n, "SELECT timestamp, typeId, metricId, value FROM GPU_METRICS");
-	while (ws_nsys_step(n, s, "GPU_METRICS")) {
-		uint64_t type = (uint64_t)sqlite3_column_int64(s, 1),
-			 metric = (uint64_t)sqlite3_column_int64(s, 2);
+	statement =
+		ws_nsys_select(nsys, "SELECT timestamp, typeId, metricId, value FROM GPU_METRICS");
+	while (ws_nsys_step(nsys, statement, "GPU_METRICS")) {
+		uint64_t type = (uint64_t)sqlite3_column_int64(statement, 1),
+			 metric = (uint64_t)sqlite3_column_int64(statement, 2);
 		uint32_t id = (uint32_t)ws_map_get(&counters, type << 16 ^ metric, NULL);
 		char name[64];
 
 		if (!id) {
 			snprintf(name, sizeof(name), "metric %" PRIu64, metric);
-			id = gpu_counter(n, &counters, type, metric, "GPU metrics", name);
+			id = gpu_counter(nsys, &counters, type, metric, "GPU metrics", name);
 		}
-		put_metric(n, s, id, ws_nsys_time(n, s, 0), 3);
+		put_metric(nsys, statement, id, ws_nsys_time(nsys, statement, 0), 3);
 	}
-	sqlite3_finalize(s);
+	sqlite3_finalize(statement);
 	ws_map_free(&counters);
-	ws_nsys_done(n, "GPU_METRICS");
+	ws_nsys_done(nsys, "GPU_METRICS");
 }
 
 /* ---- network devices ---- */
@@ -262,9 +275,10 @@ struct net {
 	size_t count, cap;
 };
 
-static void remember(struct net *net, struct ws_map *map, uint64_t key, sqlite3_stmt *s, int column)
+static void remember(struct net *net, struct ws_map *map, uint64_t key, sqlite3_stmt *statement,
+		     int column)
 {
-	const char *text = column < 0 ? NULL : (const char *)sqlite3_column_text(s, column);
+	const char *text = column < 0 ? NULL : (const char *)sqlite3_column_text(statement, column);
 
 	if (!text || net->count == 1 << 16)
 		return;
@@ -287,38 +301,42 @@ static uint64_t metric_key(int64_t list, int64_t idx)
 
 /* TARGET_INFO_NETWORK_METRICS says what is counted, TARGET_INFO_NIC_INFO who counts: by its own
  * number, or through NIC_ID_MAP. */
-static void load_net(struct ws_nsys *n, struct net *net)
+static void load_net(struct ws_nsys *nsys, struct net *net)
 {
 	static const char *const of_devices[] = {
 		"SELECT m.globalId, i.name, i.GUID FROM NIC_ID_MAP m JOIN TARGET_INFO_NIC_INFO i "
 		"ON i.nicId = m.nicId",
 		"SELECT nicId, name, GUID FROM TARGET_INFO_NIC_INFO",
 	};
-	bool mapped = ws_nsys_has(n, "NIC_ID_MAP");
-	sqlite3_stmt *s;
+	bool mapped = ws_nsys_has(nsys, "NIC_ID_MAP");
+	sqlite3_stmt *statement;
 
-	if (ws_nsys_has(n, "TARGET_INFO_NETWORK_METRICS")) {
-		s = ws_nsys_select(n, "SELECT * FROM TARGET_INFO_NETWORK_METRICS");
-		int list = ws_nsys_column(s, "metricsListId"),
-		    idx = ws_nsys_column(s, "metricsIdx");
-		int name = ws_nsys_column(s, "name"), unit = ws_nsys_column(s, "unit");
+	if (ws_nsys_has(nsys, "TARGET_INFO_NETWORK_METRICS")) {
+		statement = ws_nsys_select(nsys, "SELECT * FROM TARGET_INFO_NETWORK_METRICS");
+		int list = ws_nsys_column(statement, "metricsListId"),
+		    idx = ws_nsys_column(statement, "metricsIdx");
+		int name = ws_nsys_column(statement, "name"),
+		    unit = ws_nsys_column(statement, "unit");
 
-		while (ws_nsys_step(n, s, "TARGET_INFO_NETWORK_METRICS")) {
-			uint64_t key = metric_key(ws_nsys_int(s, list, 0), ws_nsys_int(s, idx, 0));
+		while (ws_nsys_step(nsys, statement, "TARGET_INFO_NETWORK_METRICS")) {
+			uint64_t key = metric_key(ws_nsys_int(statement, list, 0),
+						  ws_nsys_int(statement, idx, 0));
 
-			remember(net, &net->names, key, s, name);
-			remember(net, &net->units, key, s, unit);
+			remember(net, &net->names, key, statement, name);
+			remember(net, &net->units, key, statement, unit);
 		}
-		sqlite3_finalize(s);
+		sqlite3_finalize(statement);
 	}
-	if (!ws_nsys_has(n, "TARGET_INFO_NIC_INFO"))
+	if (!ws_nsys_has(nsys, "TARGET_INFO_NIC_INFO"))
 		return;
-	s = ws_nsys_select(n, "%s", of_devices[!mapped]);
-	while (ws_nsys_step(n, s, "TARGET_INFO_NIC_INFO")) {
-		remember(net, &net->devices, (uint64_t)sqlite3_column_int64(s, 0), s, 1);
-		remember(net, &net->guids, (uint64_t)sqlite3_column_int64(s, 0), s, 2);
+	statement = ws_nsys_select(nsys, "%s", of_devices[!mapped]);
+	while (ws_nsys_step(nsys, statement, "TARGET_INFO_NIC_INFO")) {
+		remember(net, &net->devices, (uint64_t)sqlite3_column_int64(statement, 0),
+			 statement, 1);
+		remember(net, &net->guids, (uint64_t)sqlite3_column_int64(statement, 0), statement,
+			 2);
 	}
-	sqlite3_finalize(s);
+	sqlite3_finalize(statement);
 }
 
 static void free_net(struct net *net)
@@ -332,7 +350,7 @@ static void free_net(struct net *net)
 	free(net->texts);
 }
 
-static uint32_t net_counter(struct ws_nsys *n, const struct net *net, const char *group,
+static uint32_t net_counter(struct ws_nsys *nsys, const struct net *net, const char *group,
 			    uint64_t device, uint64_t metric)
 {
 	const char *name = recall(net, &net->names, metric),
@@ -351,56 +369,59 @@ static uint32_t net_counter(struct ws_nsys *n, const struct net *net, const char
 	snprintf(own, sizeof(own), "%" PRId64,
 		 (int64_t)device); /* switches are known by nothing else */
 	name = name ? name : made;
-	return ws_into_counter(n->o, 0, 0, WS_NO_U32, row, (size_t)len, name, strlen(name),
+	return ws_into_counter(nsys->into, 0, 0, WS_NO_U32, row, (size_t)len, name, strlen(name),
 			       recall(net, &net->units, metric), guid ? guid : own);
 }
 
 /* NET_NIC_METRIC, NET_IB_SWITCH_METRIC: a value over a span, of metric `idx` of list `list`, of a
  * device. */
-static void read_net_metrics(struct ws_nsys *n, const struct net *net, const char *table,
+static void read_net_metrics(struct ws_nsys *nsys, const struct net *net, const char *table,
 			     const char *group)
 {
-	sqlite3_stmt *s;
+	sqlite3_stmt *statement;
 	int start, end, device, list, idx, value;
 
-	if (!ws_nsys_has(n, table))
+	if (!ws_nsys_has(nsys, table))
 		return;
-	s = ws_nsys_select(n, "SELECT * FROM \"%w\"", table);
-	start = ws_nsys_column(s, "start"), end = ws_nsys_column(s, "end"),
-	device = ws_nsys_column(s, "globalId");
-	list = ws_nsys_column(s, "metricsListId"), idx = ws_nsys_column(s, "metricsIdx"),
-	value = ws_nsys_column(s, "value");
-	while (ws_nsys_step(n, s, table)) {
-		uint64_t from = ws_nsys_time(n, s, start), to = ws_nsys_time(n, s, end);
-		uint64_t metric = metric_key(ws_nsys_int(s, list, 0), ws_nsys_int(s, idx, 0));
-		const int64_t numbers[] = {ws_nsys_int(s, device, 0), ws_nsys_int(s, list, 0),
-					   ws_nsys_int(s, idx, 0)};
-		uint32_t counter = net_counter(n, net, group, (uint64_t)numbers[0], metric);
-		struct ws_row_counter_value *row = ws_into_row(n->o, WS_TABLE_counter_value);
+	statement = ws_nsys_select(nsys, "SELECT * FROM \"%w\"", table);
+	start = ws_nsys_column(statement, "start"), end = ws_nsys_column(statement, "end"),
+	device = ws_nsys_column(statement, "globalId");
+	list = ws_nsys_column(statement, "metricsListId"),
+	idx = ws_nsys_column(statement, "metricsIdx"), value = ws_nsys_column(statement, "value");
+	while (ws_nsys_step(nsys, statement, table)) {
+		uint64_t from = ws_nsys_time(nsys, statement, start),
+			 to = ws_nsys_time(nsys, statement, end);
+		uint64_t metric =
+			metric_key(ws_nsys_int(statement, list, 0), ws_nsys_int(statement, idx, 0));
+		const int64_t numbers[] = {ws_nsys_int(statement, device, 0),
+					   ws_nsys_int(statement, list, 0),
+					   ws_nsys_int(statement, idx, 0)};
+		uint32_t counter = net_counter(nsys, net, group, (uint64_t)numbers[0], metric);
+		struct ws_row_counter_value *row = ws_into_row(nsys->into, WS_TABLE_counter_value);
 
-		number_counter(n, counter, table, numbers, 3);
+		number_counter(nsys, counter, table, numbers, 3);
 
-		from = from == WS_NO_TIME ? n->shift : from;
+		from = from == WS_NO_TIME ? nsys->shift : from;
 		*row = (struct ws_row_counter_value){
 			.start = from,
 			.counter = counter,
-			.value = value < 0 ? 0 : sqlite3_column_double(s, value),
+			.value = value < 0 ? 0 : sqlite3_column_double(statement, value),
 			.span = to != WS_NO_TIME && to > from ? to - from : 0};
-		ws_into_time(n->o, from);
-		ws_into_time(n->o, from + row->span);
+		ws_into_time(nsys->into, from);
+		ws_into_time(nsys->into, from + row->span);
 	}
-	sqlite3_finalize(s);
-	ws_nsys_done(n, table);
+	sqlite3_finalize(statement);
+	ws_nsys_done(nsys, table);
 }
 
-void ws_nsys_metrics(struct ws_nsys *n)
+void ws_nsys_metrics(struct ws_nsys *nsys)
 {
 	struct net net = {0};
 
-	read_gpu_metrics(n);
-	load_net(n, &net);
-	read_net_metrics(n, &net, "NET_NIC_METRIC", "NIC");
-	read_net_metrics(n, &net, "NET_IB_SWITCH_METRIC", "IB switch");
+	read_gpu_metrics(nsys);
+	load_net(nsys, &net);
+	read_net_metrics(nsys, &net, "NET_NIC_METRIC", "NIC");
+	read_net_metrics(nsys, &net, "NET_IB_SWITCH_METRIC", "IB switch");
 	free_net(&net);
 }
 
@@ -424,14 +445,14 @@ static bool points_to_strings(const char *sql, const char *column)
 	return false;
 }
 
-static void put_json(struct ws_nsys *n, struct ws_text *out, sqlite3_stmt *s, int column,
+static void put_json(struct ws_nsys *nsys, struct ws_text *out, sqlite3_stmt *statement, int column,
 		     bool by_number, sqlite3_stmt *lookup)
 {
 	int64_t i;
 
-	switch (sqlite3_column_type(s, column)) {
+	switch (sqlite3_column_type(statement, column)) {
 	case SQLITE_INTEGER:
-		i = sqlite3_column_int64(s, column);
+		i = sqlite3_column_int64(statement, column);
 		if (by_number && lookup) {
 			sqlite3_reset(lookup);
 			sqlite3_bind_int64(lookup, 1, i);
@@ -446,21 +467,22 @@ static void put_json(struct ws_nsys *n, struct ws_text *out, sqlite3_stmt *s, in
 		ws_text_printf(out, "%" PRId64, i);
 		return;
 	case SQLITE_FLOAT:
-		ws_text_printf(out, "%.17g", sqlite3_column_double(s, column));
+		ws_text_printf(out, "%.17g", sqlite3_column_double(statement, column));
 		return;
 	case SQLITE_NULL:
 		ws_text_puts(out, "null");
 		return;
 	default:
-		if (sqlite3_column_bytes(s, column) > 1 << 20) {
-			ws_into_note(n->o, "Values of more than 1 MiB in tables without a place "
-					   "here were left out.");
+		if (sqlite3_column_bytes(statement, column) > 1 << 20) {
+			ws_into_note(nsys->into,
+				     "Values of more than 1 MiB in tables without a place "
+				     "here were left out.");
 			ws_text_puts(out, "null");
 			return;
 		}
 		ws_text_puts(out, "\"");
-		ws_json_escape(out, sqlite3_column_blob(s, column),
-			       (size_t)sqlite3_column_bytes(s, column));
+		ws_json_escape(out, sqlite3_column_blob(statement, column),
+			       (size_t)sqlite3_column_bytes(statement, column));
 		ws_text_puts(out, "\"");
 	}
 }
@@ -472,69 +494,73 @@ struct unknown {
 	bool pointer[WS_MAX_COLUMNS * 2];
 };
 
-static void plan_unknown(struct unknown *u, sqlite3_stmt *s, const char *sql)
+static void plan_unknown(struct unknown *unknown, sqlite3_stmt *statement, const char *sql)
 {
 	static const char *const labels[] = {"nameId", "textId", "name", "text"};
 
-	u->count = sqlite3_column_count(s);
-	u->count = u->count < (int)WS_COUNT(u->pointer) ? u->count : (int)WS_COUNT(u->pointer);
-	for (int c = 0; c < u->count; c++)
-		u->pointer[c] = points_to_strings(sql, sqlite3_column_name(s, c));
-	u->start = ws_nsys_column(s, "start");
-	if (u->start < 0)
-		u->start = ws_nsys_column(s, "timestamp");
-	u->end = ws_nsys_column(s, "end");
-	u->thread = ws_nsys_column(s, "globalTid");
-	u->label = -1;
-	for (size_t i = 0; i < WS_COUNT(labels) && u->label < 0; i++)
-		u->label = ws_nsys_column(s, labels[i]);
+	unknown->count = sqlite3_column_count(statement);
+	unknown->count = unknown->count < (int)WS_COUNT(unknown->pointer)
+				 ? unknown->count
+				 : (int)WS_COUNT(unknown->pointer);
+	for (int c = 0; c < unknown->count; c++)
+		unknown->pointer[c] = points_to_strings(sql, sqlite3_column_name(statement, c));
+	unknown->start = ws_nsys_column(statement, "start");
+	if (unknown->start < 0)
+		unknown->start = ws_nsys_column(statement, "timestamp");
+	unknown->end = ws_nsys_column(statement, "end");
+	unknown->thread = ws_nsys_column(statement, "globalTid");
+	unknown->label = -1;
+	for (size_t i = 0; i < WS_COUNT(labels) && unknown->label < 0; i++)
+		unknown->label = ws_nsys_column(statement, labels[i]);
 }
 
-static void put_slice(struct ws_nsys *n, sqlite3_stmt *s, const struct unknown *u,
+static void put_slice(struct ws_nsys *nsys, sqlite3_stmt *statement, const struct unknown *unknown,
 		      const struct ws_text *args, uint32_t category)
 {
-	struct ws_row_slice r = {.start = ws_nsys_time(n, s, u->start),
-				 .end = ws_nsys_time(n, s, u->end),
-				 .category = category};
+	struct ws_row_slice row = {.start = ws_nsys_time(nsys, statement, unknown->start),
+				   .end = ws_nsys_time(nsys, statement, unknown->end),
+				   .category = category};
 
-	r.thread = sqlite3_column_type(s, u->thread) == SQLITE_NULL
-			   ? 0
-			   : ws_nsys_thread(n, sqlite3_column_int64(s, u->thread), r.start);
-	r.name = u->label < 0 ? category : ws_nsys_text(n, s, u->label);
-	r.args = args->len > 2 ? ws_writer_string(n->o->w, args->s, args->len) : 0;
-	r.flags = r.end == WS_NO_TIME ? WS_SLICE_INSTANT : 0;
-	*(struct ws_row_slice *)ws_into_row(n->o, WS_TABLE_slice) = r;
-	ws_into_time(n->o, r.start);
-	if (r.end != WS_NO_TIME)
-		ws_into_time(n->o, r.end);
+	row.thread =
+		sqlite3_column_type(statement, unknown->thread) == SQLITE_NULL
+			? 0
+			: ws_nsys_thread(nsys, sqlite3_column_int64(statement, unknown->thread),
+					 row.start);
+	row.name = unknown->label < 0 ? category : ws_nsys_text(nsys, statement, unknown->label);
+	row.args = args->len > 2 ? ws_writer_string(nsys->into->writer, args->text, args->len) : 0;
+	row.flags = row.end == WS_NO_TIME ? WS_SLICE_INSTANT : 0;
+	*(struct ws_row_slice *)ws_into_row(nsys->into, WS_TABLE_slice) = row;
+	ws_into_time(nsys->into, row.start);
+	if (row.end != WS_NO_TIME)
+		ws_into_time(nsys->into, row.end);
 }
 
 /* What exports need to make the table again. */
-static void put_columns(struct ws_nsys *n, const char *name, sqlite3_stmt *s,
-			const struct unknown *u, bool slices)
+static void put_columns(struct ws_nsys *nsys, const char *name, sqlite3_stmt *statement,
+			const struct unknown *unknown, bool slices)
 {
 	struct ws_text fact = {0}, spec = {0};
 
 	ws_text_puts(&spec, slices ? "S" : "F");
-	for (int c = 0; c < u->count; c++) {
-		const char *type = sqlite3_column_decltype(s, c),
-			   *column = sqlite3_column_name(s, c);
+	for (int c = 0; c < unknown->count; c++) {
+		const char *type = sqlite3_column_decltype(statement, c),
+			   *column = sqlite3_column_name(statement, c);
 		bool text = type && (strcasestr(type, "TEXT") || strcasestr(type, "CHAR"));
 		bool real = type && (strcasestr(type, "REAL") || strcasestr(type, "FLOA") ||
 				     strcasestr(type, "DOUB"));
 		size_t len = strlen(column);
 
 		ws_text_printf(&spec, " %.200s/%s", column, text ? "T" : real ? "R" : "");
-		if (u->pointer[c] || (slices && c == u->label && !text && len > 2 &&
-				      !strcmp(column + len - 2, "Id")))
+		if (unknown->pointer[c] || (slices && c == unknown->label && !text && len > 2 &&
+					    !strcmp(column + len - 2, "Id")))
 			ws_text_puts(&spec, "@");
-		if (c == u->start || (u->start >= 0 && c == u->end))
-			ws_text_puts(&spec, c == u->start ? "s" : "e");
-		else if (slices && (c == u->thread || c == u->label))
-			ws_text_puts(&spec, c == u->thread ? "t" : "n");
+		if (c == unknown->start || (unknown->start >= 0 && c == unknown->end))
+			ws_text_puts(&spec, c == unknown->start ? "s" : "e");
+		else if (slices && (c == unknown->thread || c == unknown->label))
+			ws_text_puts(&spec, c == unknown->thread ? "t" : "n");
 	}
 	ws_text_printf(&fact, WS_FOREIGN_TABLE_FACT "%.200s", name);
-	ws_into_meta(n->o, fact.s, spec.s, spec.len);
+	ws_into_meta(nsys->into, fact.text, spec.text, spec.len);
 	ws_text_free(&fact);
 	ws_text_free(&spec);
 }
@@ -551,73 +577,78 @@ static bool explains(const char *table)
 	return false;
 }
 
-static void read_unknown(struct ws_nsys *n, const char *name, const char *sql, sqlite3_stmt *lookup)
+static void read_unknown(struct ws_nsys *nsys, const char *name, const char *sql,
+			 sqlite3_stmt *lookup)
 {
-	sqlite3_stmt *s = ws_nsys_select(n, "SELECT * FROM \"%w\"", name);
-	struct unknown u;
+	sqlite3_stmt *statement = ws_nsys_select(nsys, "SELECT * FROM \"%w\"", name);
+	struct unknown unknown;
 	struct ws_text json = {0};
-	uint32_t label = ws_into_text(n->o, name);
+	uint32_t label = ws_into_text(nsys->into, name);
 	uint64_t rows = 0;
 	bool slices;
 
-	if (!s)
+	if (!statement)
 		return;
-	plan_unknown(&u, s, sql);
+	plan_unknown(&unknown, statement, sql);
 	/* A thread's span with a name is shown as one; anything else is kept as it is. */
-	slices = u.start >= 0 && u.thread >= 0 && u.end >= 0;
-	put_columns(n, name, s, &u, slices);
-	while (ws_nsys_step(n, s, name)) {
+	slices = unknown.start >= 0 && unknown.thread >= 0 && unknown.end >= 0;
+	put_columns(nsys, name, statement, &unknown, slices);
+	while (ws_nsys_step(nsys, statement, name)) {
 		json.len = 0;
-		for (int c = 0; c < u.count; c++) {
-			if (slices && (c == u.start || c == u.end || c == u.thread || c == u.label))
+		for (int c = 0; c < unknown.count; c++) {
+			if (slices && (c == unknown.start || c == unknown.end ||
+				       c == unknown.thread || c == unknown.label))
 				continue;
 			ws_text_puts(&json, json.len ? ",\"" : "{\"");
-			ws_json_escape(&json, sqlite3_column_name(s, c),
-				       strlen(sqlite3_column_name(s, c)));
+			ws_json_escape(&json, sqlite3_column_name(statement, c),
+				       strlen(sqlite3_column_name(statement, c)));
 			ws_text_puts(&json, "\":");
-			put_json(n, &json, s, c, u.pointer[c], lookup);
+			put_json(nsys, &json, statement, c, unknown.pointer[c], lookup);
 		}
 		ws_text_puts(&json, json.len ? "}" : "{}");
 		rows++;
 		if (slices) {
-			put_slice(n, s, &u, &json, label);
+			put_slice(nsys, statement, &unknown, &json, label);
 		} else {
-			uint64_t at = u.start >= 0 ? ws_nsys_time(n, s, u.start) : WS_NO_TIME;
-			uint32_t text = ws_writer_string(n->o->w, json.s, json.len);
-			struct ws_row_foreign *row = ws_into_row(n->o, WS_TABLE_foreign);
+			uint64_t at = unknown.start >= 0
+					      ? ws_nsys_time(nsys, statement, unknown.start)
+					      : WS_NO_TIME;
+			uint32_t text = ws_writer_string(nsys->into->writer, json.text, json.len);
+			struct ws_row_foreign *row = ws_into_row(nsys->into, WS_TABLE_foreign);
 
-			*row = (struct ws_row_foreign){.start = at == WS_NO_TIME ? n->shift : at,
+			*row = (struct ws_row_foreign){.start = at == WS_NO_TIME ? nsys->shift : at,
 						       .table = label,
 						       .row = text};
 		}
 	}
 	if (rows && !explains(name))
-		ws_into_note_n(n->o, 1,
+		ws_into_note_n(nsys->into, 1,
 			       "%s has no table here: its %" PRIu64 " rows were kept as %s.", name,
 			       rows,
 			       slices ? "slices of that category" : "rows of WARPSIGHT_FOREIGN");
 	ws_text_free(&json);
-	sqlite3_finalize(s);
+	sqlite3_finalize(statement);
 }
 
-void ws_nsys_rest(struct ws_nsys *n)
+void ws_nsys_rest(struct ws_nsys *nsys)
 {
-	sqlite3_stmt *s, *lookup = NULL;
+	sqlite3_stmt *statement, *lookup = NULL;
 
-	s = ws_nsys_select(n, "SELECT name, sql FROM sqlite_master WHERE type='table' AND "
-			      "rootpage>0 ORDER BY rowid LIMIT 2048");
-	if (sqlite3_prepare_v2(n->db, "SELECT value FROM StringIds WHERE id=?1", -1, &lookup,
+	statement =
+		ws_nsys_select(nsys, "SELECT name, sql FROM sqlite_master WHERE type='table' AND "
+				     "rootpage>0 ORDER BY rowid LIMIT 2048");
+	if (sqlite3_prepare_v2(nsys->db, "SELECT value FROM StringIds WHERE id=?1", -1, &lookup,
 			       NULL) != SQLITE_OK)
 		lookup = NULL;
-	while (ws_nsys_step(n, s, "the list of tables")) {
-		const char *name = (const char *)sqlite3_column_text(s, 0),
-			   *sql = (const char *)sqlite3_column_text(s, 1);
+	while (ws_nsys_step(nsys, statement, "the list of tables")) {
+		const char *name = (const char *)sqlite3_column_text(statement, 0),
+			   *sql = (const char *)sqlite3_column_text(statement, 1);
 
 		if (!name || !sql || !strncmp(name, "ENUM_", 5) || !strncmp(name, "sqlite_", 7) ||
-		    !ws_nsys_has(n, name))
+		    !ws_nsys_has(nsys, name))
 			continue;
-		read_unknown(n, name, sql, lookup);
+		read_unknown(nsys, name, sql, lookup);
 	}
 	sqlite3_finalize(lookup);
-	sqlite3_finalize(s);
+	sqlite3_finalize(statement);
 }

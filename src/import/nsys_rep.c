@@ -18,10 +18,11 @@ static bool in_path(const char *name)
 	const char *path = getenv("PATH");
 	bool found = false;
 
-	for (const char *p = path; p && !found; p = strchr(p, ':') ? strchr(p, ':') + 1 : NULL) {
-		char *full = ws_format("%.*s/%s", (int)strcspn(p, ":"), p, name);
+	for (const char *at = path; at && !found;
+	     at = strchr(at, ':') ? strchr(at, ':') + 1 : NULL) {
+		char *full = ws_format("%.*s/%s", (int)strcspn(at, ":"), at, name);
 
-		found = *p && *p != ':' && !access(full, X_OK);
+		found = *at && *at != ':' && !access(full, X_OK);
 		free(full);
 	}
 	return found;
@@ -59,13 +60,13 @@ static int run_nsys(const char *path, const char *output)
 	return WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -1;
 }
 
-int ws_nsys_export(struct ws_into *o, const char *path, char **out, int litter[2])
+int ws_nsys_export(struct ws_into *into, const char *path, char **out, int litter[2])
 {
 	const char *tmp = getenv("TMPDIR");
 	char *folder, *absolute;
 
 	if (!in_path("nsys"))
-		return ws_into_stop(o,
+		return ws_into_stop(into,
 				    "%s is a report of Nsight Systems, which only its own program "
 				    "reads, and no nsys is installed "
 				    "here; where there is "
@@ -75,7 +76,7 @@ int ws_nsys_export(struct ws_into *o, const char *path, char **out, int litter[2
 	folder = ws_format("%s/warpsight-import-XXXXXX", tmp && *tmp ? tmp : "/tmp");
 	if (!mkdtemp(folder)) {
 		free(folder);
-		return ws_into_stop(o, "cannot make a temporary folder: %s", strerror(errno));
+		return ws_into_stop(into, "cannot make a temporary folder: %s", strerror(errno));
 	}
 	absolute = realpath(path, NULL); /* a name that begins with a dash is no option then */
 	*out = ws_format("%s/export.sqlite", folder);
@@ -83,8 +84,8 @@ int ws_nsys_export(struct ws_into *o, const char *path, char **out, int litter[2
 	litter[1] = ws_cleanup_path(*out, false);
 	free(folder);
 	if (run_nsys(absolute ? absolute : path, *out) < 0 || access(*out, R_OK))
-		ws_into_stop(o, "'nsys export' could not export %s; what it says stands above",
+		ws_into_stop(into, "'nsys export' could not export %s; what it says stands above",
 			     path);
 	free(absolute);
-	return o->full ? -1 : 0;
+	return into->full ? -1 : 0;
 }

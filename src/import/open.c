@@ -30,12 +30,12 @@ bool ws_import_anew, ws_import_quiet;
 /* Make a folder with its parents, private. */
 static int make_folder(char *path)
 {
-	for (char *p = path + 1; *p; p++) {
-		if (*p != '/')
+	for (char *at = path + 1; *at; at++) {
+		if (*at != '/')
 			continue;
-		*p = 0;
+		*at = 0;
 		mkdir(path, 0700);
-		*p = '/';
+		*at = '/';
 	}
 	return mkdir(path, 0700) && errno != EEXIST ? -1 : 0;
 }
@@ -93,25 +93,27 @@ struct entry {
 	struct timespec used;
 };
 
-static int by_use(const void *a, const void *b)
+static int by_use(const void *first, const void *second)
 {
-	const struct entry *x = a, *y = b;
+	const struct entry *left = first, *right = second;
 
-	return x->used.tv_sec != y->used.tv_sec	    ? (x->used.tv_sec < y->used.tv_sec ? -1 : 1)
-	       : x->used.tv_nsec != y->used.tv_nsec ? (x->used.tv_nsec < y->used.tv_nsec ? -1 : 1)
-						    : 0;
+	return left->used.tv_sec != right->used.tv_sec
+		       ? (left->used.tv_sec < right->used.tv_sec ? -1 : 1)
+	       : left->used.tv_nsec != right->used.tv_nsec
+		       ? (left->used.tv_nsec < right->used.tv_nsec ? -1 : 1)
+		       : 0;
 }
 
 /* Delete the longest unused reports until the rest is small enough; `keep` stays. */
 static void trim(const char *folder, const char *keep)
 {
-	DIR *d = opendir(folder);
-	struct entry *v = NULL;
+	DIR *dir = opendir(folder);
+	struct entry *entry = NULL;
 	size_t n = 0, cap = 0;
 	uint64_t sum = 0;
 	struct dirent *de;
 
-	while (d && (de = readdir(d))) {
+	while (dir && (de = readdir(dir))) {
 		size_t len = strlen(de->d_name);
 		struct stat st;
 		char *path;
@@ -123,94 +125,94 @@ static void trim(const char *folder, const char *keep)
 			free(path);
 			continue;
 		}
-		ws_grow(v, cap, n + 1);
-		v[n++] = (struct entry){path, (uint64_t)st.st_size, st.st_mtim};
+		ws_grow(entry, cap, n + 1);
+		entry[n++] = (struct entry){path, (uint64_t)st.st_size, st.st_mtim};
 		sum += (uint64_t)st.st_size;
 	}
-	if (d)
-		closedir(d);
+	if (dir)
+		closedir(dir);
 	if (n)
-		qsort(v, n, sizeof(*v), by_use);
+		qsort(entry, n, sizeof(*entry), by_use);
 	for (size_t i = 0; i < n; i++) {
-		if (sum > MOST_BYTES && strcmp(v[i].path, keep)) {
-			unlink(v[i].path);
-			sum -= v[i].bytes;
+		if (sum > MOST_BYTES && strcmp(entry[i].path, keep)) {
+			unlink(entry[i].path);
+			sum -= entry[i].bytes;
 		}
-		free(v[i].path);
+		free(entry[i].path);
 	}
-	free(v);
+	free(entry);
 }
 
 /* ---- opening ---- */
 
-static struct ws_report *open_as(const char *file, const char *path, struct ws_err *e)
+static struct ws_report *open_as(const char *file, const char *path, struct ws_err *err)
 {
-	struct ws_report *r = ws_report_open_plain(file, e);
+	struct ws_report *report = ws_report_open_plain(file, err);
 
-	if (r)
-		ws_report_rename(r, path);
-	return r;
+	if (report)
+		ws_report_rename(report, path);
+	return report;
 }
 
-static int import_to(const char *path, const char *output, struct ws_err *e)
+static int import_to(const char *path, const char *output, struct ws_err *err)
 {
-	struct ws_import_request q = {.files = &path,
-				      .count = 1,
-				      .output = output,
-				      .overwrite = true,
-				      .progress = true,
-				      .quiet = ws_import_quiet};
+	struct ws_import_request request = {.files = &path,
+					    .count = 1,
+					    .output = output,
+					    .overwrite = true,
+					    .progress = true,
+					    .quiet = ws_import_quiet};
 
-	return ws_import(&q, NULL, e);
+	return ws_import(&request, NULL, err);
 }
 
 /* Without a cache: a file that has no name any more once it is open. */
-static struct ws_report *open_temporary(const char *path, struct ws_err *e)
+static struct ws_report *open_temporary(const char *path, struct ws_err *err)
 {
 	const char *tmp = getenv("TMPDIR");
 	char *folder = ws_format("%s/warpsight-import-XXXXXX", tmp && *tmp ? tmp : "/tmp"), *file;
-	struct ws_report *r = NULL;
+	struct ws_report *report = NULL;
 	int litter;
 
 	if (!mkdtemp(folder)) {
-		ws_fail_errno(e, "cannot make a temporary folder for importing %s", path);
+		ws_fail_errno(err, "cannot make a temporary folder for importing %s", path);
 		free(folder);
 		return NULL;
 	}
 	litter = ws_cleanup_path(folder, true);
 	file = ws_format("%s/import.wsrep", folder);
-	if (!import_to(path, file, e))
-		r = open_as(file, path, e);
+	if (!import_to(path, file, err))
+		report = open_as(file, path, err);
 	unlink(file);
 	rmdir(folder);
 	ws_cleanup_forget(litter);
 	free(file);
 	free(folder);
-	return r;
+	return report;
 }
 
-struct ws_report *ws_import_open(const char *path, struct ws_err *e)
+struct ws_report *ws_import_open(const char *path, struct ws_err *err)
 {
-	enum ws_import_format f = ws_import_format(path, e);
-	struct ws_report *r = NULL;
+	enum ws_import_format format = ws_import_format(path, err);
+	struct ws_report *report = NULL;
 	struct stat st;
 	char *folder, *file;
 
-	if (f == WS_FORMAT_UNKNOWN || f == WS_FORMAT_REPORT || stat(path, &st))
+	if (format == WS_FORMAT_UNKNOWN || format == WS_FORMAT_REPORT || stat(path, &st))
 		return NULL;
 	folder = cache_folder();
 	if (!folder)
-		return open_temporary(path, e);
+		return open_temporary(path, err);
 	file = cached_name(folder, path, &st);
 	if (!ws_import_anew && !access(file, R_OK)) {
-		r = open_as(file, path, e);
+		report = open_as(file, path, err);
 		utimensat(AT_FDCWD, file, NULL, 0);
 	}
-	if (!r && !import_to(path, file, e)) {
-		r = open_as(file, path, e);
+	if (!report && !import_to(path, file, err)) {
+		report = open_as(file, path, err);
 		trim(folder, file);
 	}
 	free(file);
 	free(folder);
-	return r;
+	return report;
 }

@@ -29,7 +29,7 @@ struct frame_text {
 };
 
 struct perf {
-	struct ws_into *o;
+	struct ws_into *into;
 	struct ws_source *source;
 	char buffer[2 * LINE];
 	size_t at, len;
@@ -48,33 +48,34 @@ struct perf {
 };
 
 /* The next line without its end, NUL-terminated. False at the end of the text. */
-static bool next_line(struct perf *p, char **line, size_t *n)
+static bool next_line(struct perf *perf, char **line, size_t *n)
 {
 	for (;;) {
-		char *start = p->buffer + p->at, *end = memchr(start, '\n', p->len - p->at);
+		char *start = perf->buffer + perf->at,
+		     *end = memchr(start, '\n', perf->len - perf->at);
 
-		if (end || (p->eof && p->at < p->len) || p->len - p->at >= LINE) {
-			*n = end ? (size_t)(end - start) : p->len - p->at;
+		if (end || (perf->eof && perf->at < perf->len) || perf->len - perf->at >= LINE) {
+			*n = end ? (size_t)(end - start) : perf->len - perf->at;
 			*n = *n < LINE ? *n : LINE;
-			p->at += *n + (end != NULL && start + *n == end);
+			perf->at += *n + (end != NULL && start + *n == end);
 			if (*n && start[*n - 1] == '\r')
 				(*n)--;
 			start[*n] = 0;
 			*line = start;
-			p->lines++;
+			perf->lines++;
 			return true;
 		}
-		if (p->eof)
+		if (perf->eof)
 			return false;
-		memmove(p->buffer, start, p->len - p->at);
-		p->len -= p->at;
-		p->at = 0;
+		memmove(perf->buffer, start, perf->len - perf->at);
+		perf->len -= perf->at;
+		perf->at = 0;
 		{
-			size_t got = ws_source_read(p->source, p->buffer + p->len,
-						    sizeof(p->buffer) - 1 - p->len);
+			size_t got = ws_source_read(perf->source, perf->buffer + perf->len,
+						    sizeof(perf->buffer) - 1 - perf->len);
 
-			p->len += got;
-			p->eof = !got;
+			perf->len += got;
+			perf->eof = !got;
 		}
 	}
 }
@@ -84,26 +85,27 @@ static bool next_line(struct perf *p, char **line, size_t *n)
 /* "1234.567890:" as nanoseconds; the start of the field in *from and what follows in *rest. */
 static bool find_time(const char *line, const char **from, const char **rest, uint64_t *ns)
 {
-	for (const char *s = line; *s; s++) {
-		const char *p = s;
+	for (const char *text = line; *text; text++) {
+		const char *at = text;
 		uint64_t seconds = 0, fraction = 0;
 		int digits = 0;
 
-		if ((s != line && s[-1] != ' ' && s[-1] != '\t') || !isdigit((unsigned char)*s))
+		if ((text != line && text[-1] != ' ' && text[-1] != '\t') ||
+		    !isdigit((unsigned char)*text))
 			continue;
-		for (; isdigit((unsigned char)*p) && seconds < UINT64_C(10000000000); p++)
-			seconds = seconds * 10 + (uint64_t)(*p - '0');
-		if (*p++ != '.')
+		for (; isdigit((unsigned char)*at) && seconds < UINT64_C(10000000000); at++)
+			seconds = seconds * 10 + (uint64_t)(*at - '0');
+		if (*at++ != '.')
 			continue;
-		for (; isdigit((unsigned char)*p) && digits < 9; p++, digits++)
-			fraction = fraction * 10 + (uint64_t)(*p - '0');
-		if (!digits || *p != ':')
+		for (; isdigit((unsigned char)*at) && digits < 9; at++, digits++)
+			fraction = fraction * 10 + (uint64_t)(*at - '0');
+		if (!digits || *at != ':')
 			continue;
 		for (; digits < 9; digits++)
 			fraction *= 10;
 		*ns = seconds * 1000000000 + fraction;
-		*from = s;
-		*rest = p + 1;
+		*from = text;
+		*rest = at + 1;
 		return true;
 	}
 	return false;
@@ -112,24 +114,24 @@ static bool find_time(const char *line, const char **from, const char **rest, ui
 /* The number that ends at `end`, or -1; *before gets where it begins. */
 static int64_t number_before(const char *line, const char *end, const char **before)
 {
-	const char *p = end;
+	const char *at = end;
 
-	while (p > line && isdigit((unsigned char)p[-1]))
-		p--;
-	*before = p;
-	return p < end && end - p < 11 ? strtoll(p, NULL, 10) : -1;
+	while (at > line && isdigit((unsigned char)at[-1]))
+		at--;
+	*before = at;
+	return at < end && end - at < 11 ? strtoll(at, NULL, 10) : -1;
 }
 
-static const char *skip_back(const char *line, const char *p)
+static const char *skip_back(const char *line, const char *at)
 {
-	while (p > line && (p[-1] == ' ' || p[-1] == '\t'))
-		p--;
-	return p;
+	while (at > line && (at[-1] == ' ' || at[-1] == '\t'))
+		at--;
+	return at;
 }
 
 /* Events that do not tell their thread (-F without pid and tid) are of one that is called as they
  * say, or not at all. */
-static bool nameless(struct perf *p, const char *line, const char *end, uint64_t at)
+static bool nameless(struct perf *perf, const char *line, const char *end, uint64_t at)
 {
 	size_t n;
 	uint32_t process;
@@ -137,46 +139,46 @@ static bool nameless(struct perf *p, const char *line, const char *end, uint64_t
 	while (line < end && (*line == ' ' || *line == '\t'))
 		line++;
 	n = (size_t)(skip_back(line, end) - line);
-	process = ws_into_process(p->o, UINT64_C(1) << 40 | XXH3_64bits(line, n) >> 25, 0);
-	if (n && !ws_into_process_of(p->o, process)->name)
-		ws_into_process_of(p->o, process)->name = ws_into_string(p->o, line, n);
-	p->sample.thread = ws_into_thread(p->o, process, 0, at);
+	process = ws_into_process(perf->into, UINT64_C(1) << 40 | XXH3_64bits(line, n) >> 25, 0);
+	if (n && !ws_into_process_of(perf->into, process)->name)
+		ws_into_process_of(perf->into, process)->name = ws_into_string(perf->into, line, n);
+	perf->sample.thread = ws_into_thread(perf->into, process, 0, at);
 	if (n)
-		ws_into_name_thread(p->o, p->sample.thread, line, n, 10);
+		ws_into_name_thread(perf->into, perf->sample.thread, line, n, 10);
 	return true;
 }
 
 /* "comm pid/tid [cpu] flags " before the time. */
-static bool parse_who(struct perf *p, const char *line, const char *end, uint64_t at)
+static bool parse_who(struct perf *perf, const char *line, const char *end, uint64_t at)
 {
 	const char *q = skip_back(line, end), *before;
 	int64_t pid, tid;
 	uint32_t process;
 
-	p->sample.cpu = WS_NO_U32;
+	perf->sample.cpu = WS_NO_U32;
 	for (;;) { /* [cpu], and flags such as d..3. */
 		if (q > line && q[-1] == ']') {
 			int64_t cpu = number_before(line, q - 1, &before);
 
 			if (cpu < 0 || before == line || before[-1] != '[')
 				return false;
-			p->sample.cpu = (uint32_t)cpu;
+			perf->sample.cpu = (uint32_t)cpu;
 			q = skip_back(line, before - 1);
 			if (q > line && !isdigit((unsigned char)q[-1]))
-				return nameless(p, line, q, at);
+				return nameless(perf, line, q, at);
 		} else if (q > line && !isdigit((unsigned char)q[-1])) {
 			while (q > line && q[-1] != ' ')
 				q--;
 			q = skip_back(line, q);
 			if (q == line)
-				return nameless(p, line, end, at);
+				return nameless(perf, line, end, at);
 		} else {
 			break;
 		}
 	}
 	tid = number_before(line, q, &before);
 	if (tid < 0)
-		return q == line && nameless(p, line, q, at);
+		return q == line && nameless(perf, line, q, at);
 	pid = tid;
 	if (before > line && before[-1] == '/') {
 		pid = number_before(line, before - 1, &before);
@@ -186,47 +188,48 @@ static bool parse_who(struct perf *p, const char *line, const char *end, uint64_
 	q = skip_back(line, before);
 	while (line < q && (*line == ' ' || *line == '\t'))
 		line++;
-	process = ws_into_process(p->o, (uint64_t)pid, (uint32_t)pid);
-	if (!ws_into_process_of(p->o, process)->name)
-		ws_into_process_of(p->o, process)->name =
-			ws_into_string(p->o, line, (size_t)(q - line));
-	p->sample.thread = ws_into_thread(p->o, process, (uint64_t)tid, at);
-	ws_into_name_thread(p->o, p->sample.thread, line, (size_t)(q - line), 10);
-	if (p->threads.n < WS_INTO_MOST)
-		ws_map_set(&p->threads, (uint64_t)tid, p->sample.thread);
+	process = ws_into_process(perf->into, (uint64_t)pid, (uint32_t)pid);
+	if (!ws_into_process_of(perf->into, process)->name)
+		ws_into_process_of(perf->into, process)->name =
+			ws_into_string(perf->into, line, (size_t)(q - line));
+	perf->sample.thread = ws_into_thread(perf->into, process, (uint64_t)tid, at);
+	ws_into_name_thread(perf->into, perf->sample.thread, line, (size_t)(q - line), 10);
+	if (perf->threads.n < WS_INTO_MOST)
+		ws_map_set(&perf->threads, (uint64_t)tid, perf->sample.thread);
 	return true;
 }
 
 /* ---- switches of threads ---- */
 
-static uint32_t known_thread(struct perf *p, uint64_t tid, const char *comm, size_t n)
+static uint32_t known_thread(struct perf *perf, uint64_t tid, const char *comm, size_t n)
 {
-	uint32_t id = (uint32_t)ws_map_get(&p->threads, tid, NULL), process;
+	uint32_t id = (uint32_t)ws_map_get(&perf->threads, tid, NULL), process;
 
 	if (id)
 		return id;
-	process = ws_into_process(p->o, tid, (uint32_t)tid);
-	id = ws_into_thread(p->o, process, tid, WS_NO_TIME);
+	process = ws_into_process(perf->into, tid, (uint32_t)tid);
+	id = ws_into_thread(perf->into, process, tid, WS_NO_TIME);
 	if (n) {
-		if (!ws_into_process_of(p->o, process)->name)
-			ws_into_process_of(p->o, process)->name = ws_into_string(p->o, comm, n);
-		ws_into_name_thread(p->o, id, comm, n, 5);
+		if (!ws_into_process_of(perf->into, process)->name)
+			ws_into_process_of(perf->into, process)->name =
+				ws_into_string(perf->into, comm, n);
+		ws_into_name_thread(perf->into, id, comm, n, 5);
 	}
-	if (p->threads.n < WS_INTO_MOST)
-		ws_map_set(&p->threads, tid, id);
+	if (perf->threads.n < WS_INTO_MOST)
+		ws_map_set(&perf->threads, tid, id);
 	return id;
 }
 
-static void put_span(struct perf *p, uint64_t tid, uint32_t thread, uint64_t start, uint64_t at,
+static void put_span(struct perf *perf, uint64_t tid, uint32_t thread, uint64_t start, uint64_t at,
 		     uint8_t after)
 {
 	uint64_t cpu = 0, woken = WS_NO_TIME, waker = 0;
 	struct ws_row_sched *row;
 
-	ws_map_take(&p->on_cpu, tid, &cpu);
-	if (ws_map_take(&p->woken, tid << 1 | 1, &woken))
-		ws_map_take(&p->wakers, tid << 1 | 1, &waker);
-	row = ws_into_row(p->o, WS_TABLE_sched);
+	ws_map_take(&perf->on_cpu, tid, &cpu);
+	if (ws_map_take(&perf->woken, tid << 1 | 1, &woken))
+		ws_map_take(&perf->wakers, tid << 1 | 1, &waker);
+	row = ws_into_row(perf->into, WS_TABLE_sched);
 	*row = (struct ws_row_sched){.start = start,
 				     .end = at == WS_NO_TIME || at > start ? at : start,
 				     .thread = thread,
@@ -236,27 +239,28 @@ static void put_span(struct perf *p, uint64_t tid, uint32_t thread, uint64_t sta
 				     .after = after};
 }
 
-static void span_ends(struct perf *p, uint64_t tid, uint32_t thread, uint64_t at, uint8_t after)
+static void span_ends(struct perf *perf, uint64_t tid, uint32_t thread, uint64_t at, uint8_t after)
 {
 	uint64_t start;
 
-	if (ws_map_take(&p->on, tid, &start))
-		put_span(p, tid, thread, start, at, after);
+	if (ws_map_take(&perf->on, tid, &start))
+		put_span(perf, tid, thread, start, at, after);
 }
 
 /* A wake-up before is of this span: kept under an odd key until the span ends. */
-static void span_begins(struct perf *p, uint64_t tid, uint64_t at)
+static void span_begins(struct perf *perf, uint64_t tid, uint64_t at)
 {
 	uint64_t woken, waker = 0;
 
-	if (!tid || p->on.n >= WS_INTO_MOST)
+	if (!tid || perf->on.n >= WS_INTO_MOST)
 		return;
-	ws_map_set(&p->on, tid, at);
-	ws_map_set(&p->on_cpu, tid, p->sample.cpu == WS_NO_U32 ? 0 : (uint64_t)p->sample.cpu + 1);
-	if (ws_map_take(&p->woken, tid << 1, &woken) && woken <= at) {
-		ws_map_take(&p->wakers, tid << 1, &waker);
-		ws_map_set(&p->woken, tid << 1 | 1, woken);
-		ws_map_set(&p->wakers, tid << 1 | 1, waker);
+	ws_map_set(&perf->on, tid, at);
+	ws_map_set(&perf->on_cpu, tid,
+		   perf->sample.cpu == WS_NO_U32 ? 0 : (uint64_t)perf->sample.cpu + 1);
+	if (ws_map_take(&perf->woken, tid << 1, &woken) && woken <= at) {
+		ws_map_take(&perf->wakers, tid << 1, &waker);
+		ws_map_set(&perf->woken, tid << 1 | 1, woken);
+		ws_map_set(&perf->wakers, tid << 1 | 1, waker);
 	}
 }
 
@@ -291,83 +295,83 @@ struct side {
 
 /* "NAMEcomm=my prog NAMEpid=11 NAMEprio=120 NAMEstate=S", or "my prog:11 [120] S" as perf's plug-in
  * has it. */
-static bool take_side(const char *text, const char *end, const char *name, struct side *s)
+static bool take_side(const char *text, const char *end, const char *name, struct side *side)
 {
 	char key[32];
 	size_t n = (size_t)snprintf(key, sizeof(key), "%scomm=", name);
-	const char *at = memmem(text, (size_t)(end - text), key, n), *pid, *p;
+	const char *at = memmem(text, (size_t)(end - text), key, n), *pid, *from;
 
-	*s = (struct side){.state = ""};
+	*side = (struct side){.state = ""};
 	if (at) {
-		s->comm = at + n;
+		side->comm = at + n;
 		n = (size_t)snprintf(key, sizeof(key), " %spid=", name);
-		pid = memmem(s->comm, (size_t)(end - s->comm), key, n);
+		pid = memmem(side->comm, (size_t)(end - side->comm), key, n);
 		if (!pid)
 			return false;
-		s->n = (size_t)(pid - s->comm);
-		s->tid = strtoull(pid + n, NULL, 10);
+		side->n = (size_t)(pid - side->comm);
+		side->tid = strtoull(pid + n, NULL, 10);
 		n = (size_t)snprintf(key, sizeof(key), " %sstate=", name);
-		p = memmem(pid, (size_t)(end - pid), key, n);
-		s->state = p ? p + n : "";
+		from = memmem(pid, (size_t)(end - pid), key, n);
+		side->state = from ? from + n : "";
 		return true;
 	}
 	for (pid = memmem(text, (size_t)(end - text), " [", 2); pid;
 	     pid = memmem(pid + 1, (size_t)(end - pid - 1), " [", 2)) {
-		for (p = pid; p > text && isdigit((unsigned char)p[-1]); p--)
+		for (from = pid; from > text && isdigit((unsigned char)from[-1]); from--)
 			;
-		if (p == pid || p == text || p[-1] != ':')
+		if (from == pid || from == text || from[-1] != ':')
 			continue;
-		s->comm = text + strspn(text, " ");
-		s->n = (size_t)(p - 1 - s->comm);
-		s->tid = strtoull(p, NULL, 10);
-		p = memchr(pid, ']', (size_t)(end - pid));
-		s->state = p && p + 2 < end && p[1] == ' ' ? p + 2 : "";
-		return s->comm < p;
+		side->comm = text + strspn(text, " ");
+		side->n = (size_t)(from - 1 - side->comm);
+		side->tid = strtoull(from, NULL, 10);
+		from = memchr(pid, ']', (size_t)(end - pid));
+		side->state = from && from + 2 < end && from[1] == ' ' ? from + 2 : "";
+		return side->comm < from;
 	}
 	return false;
 }
 
-static void take_switch(struct perf *p, const char *text, uint64_t at)
+static void take_switch(struct perf *perf, const char *text, uint64_t at)
 {
 	const char *arrow = strstr(text, " ==> ");
 	struct side prev, next;
 
 	if (!arrow || !take_side(text, arrow, "prev_", &prev) ||
 	    !take_side(arrow + 5, arrow + strlen(arrow), "next_", &next)) {
-		ws_into_note(p->o,
+		ws_into_note(perf->into,
 			     "Switches of threads in a form that is not known were left out.");
 		return;
 	}
-	span_ends(p, prev.tid, known_thread(p, prev.tid, prev.comm, prev.n), at,
+	span_ends(perf, prev.tid, known_thread(perf, prev.tid, prev.comm, prev.n), at,
 		  after_of(prev.state));
-	span_begins(p, next.tid, at);
+	span_begins(perf, next.tid, at);
 	if (next.tid)
-		known_thread(p, next.tid, next.comm, next.n);
+		known_thread(perf, next.tid, next.comm, next.n);
 }
 
-static void take_waking(struct perf *p, const char *text, uint64_t at)
+static void take_waking(struct perf *perf, const char *text, uint64_t at)
 {
-	struct side s;
+	struct side side;
 
-	if (!take_side(text, text + strlen(text), "", &s) || !s.tid ||
-	    ws_map_get(&p->on, s.tid, NULL) || ws_map_get(&p->woken, s.tid << 1, NULL) ||
-	    p->woken.n >= WS_INTO_MOST)
+	if (!take_side(text, text + strlen(text), "", &side) || !side.tid ||
+	    ws_map_get(&perf->on, side.tid, NULL) ||
+	    ws_map_get(&perf->woken, side.tid << 1, NULL) || perf->woken.n >= WS_INTO_MOST)
 		return; /* it runs, or waits to run already: sched_wakeup repeats what sched_waking
 			   said */
-	ws_map_set(&p->woken, s.tid << 1, at);
-	ws_map_set(&p->wakers, s.tid << 1, p->sample.thread);
+	ws_map_set(&perf->woken, side.tid << 1, at);
+	ws_map_set(&perf->wakers, side.tid << 1, perf->sample.thread);
 }
 
 /* "PERF_RECORD_SWITCH_CPU_WIDE OUT preempt next pid/tid: 22/22", about the thread of the line. */
-static void take_switch_record(struct perf *p, const char *text, uint64_t tid)
+static void take_switch_record(struct perf *perf, const char *text, uint64_t tid)
 {
 	const char *out = strstr(text, " OUT");
 
 	if (out)
-		span_ends(p, tid, p->sample.thread, p->sample.start,
+		span_ends(perf, tid, perf->sample.thread, perf->sample.start,
 			  strstr(out, "preempt") ? WS_AFTER_PREEMPTED : WS_AFTER_BLOCKED);
 	else if (strstr(text, " IN"))
-		span_begins(p, tid, p->sample.start);
+		span_begins(perf, tid, perf->sample.start);
 }
 
 static bool is_named(const char *name, size_t n, const char *what)
@@ -378,48 +382,48 @@ static bool is_named(const char *name, size_t n, const char *what)
 }
 
 /* A tracepoint of scheduling, besides being a row of its own. */
-static void take_sched(struct perf *p, const char *name, size_t n, const char *text)
+static void take_sched(struct perf *perf, const char *name, size_t n, const char *text)
 {
 	if (is_named(name, n, "sched_switch"))
-		take_switch(p, text, p->sample.start);
+		take_switch(perf, text, perf->sample.start);
 	else if (is_named(name, n, "sched_waking") || is_named(name, n, "sched_wakeup") ||
 		 is_named(name, n, "sched_wakeup_new"))
-		take_waking(p, text, p->sample.start);
+		take_waking(perf, text, perf->sample.start);
 }
 
-static bool parse_frame(struct perf *p, const char *line, bool below);
+static bool parse_frame(struct perf *perf, const char *line, bool below);
 
 /* "401136 main+0x10 (/bin/prog)": an address, and then no word that ends in a colon as events do.
  */
-static bool is_place(const char *s)
+static bool is_place(const char *text)
 {
-	size_t n = strspn(s, "0123456789abcdef"), word;
+	size_t n = strspn(text, "0123456789abcdef"), word;
 
-	if (n < 4 || s[n] != ' ')
+	if (n < 4 || text[n] != ' ')
 		return false;
-	s += n + strspn(s + n, " ");
-	word = strcspn(s, " ");
-	return word && s[word - 1] != ':';
+	text += n + strspn(text + n, " ");
+	word = strcspn(text, " ");
+	return word && text[word - 1] != ':';
 }
 
 /* "  250000 cycles:ppp: " and what follows: the text of a tracepoint, or a frame when stacks are
  * not printed. */
-static void parse_event(struct perf *p, const char *rest)
+static void parse_event(struct perf *perf, const char *rest)
 {
 	const char *end;
 	char *after;
 	size_t n;
 
 	rest += strspn(rest, " \t");
-	p->sample.weight = 1;
+	perf->sample.weight = 1;
 	if (is_place(rest) &&
-	    parse_frame(p, rest, false)) { /* neither period nor event are printed */
-		p->event_name = ws_into_text(p->o, "sample");
-		p->sample.event = ws_into_event(p->o, p->event_name);
+	    parse_frame(perf, rest, false)) { /* neither period nor event are printed */
+		perf->event_name = ws_into_text(perf->into, "sample");
+		perf->sample.event = ws_into_event(perf->into, perf->event_name);
 		return;
 	}
 	if (isdigit((unsigned char)*rest)) {
-		p->sample.weight = strtoull(rest, &after, 10);
+		perf->sample.weight = strtoull(rest, &after, 10);
 		rest = after + strspn(after, " \t");
 	}
 	end = strchr(rest, ' ');
@@ -432,16 +436,16 @@ static void parse_event(struct perf *p, const char *rest)
 		end = NULL;
 	}
 	if (n >= 5 && memmem(rest, n, "clock", 5))
-		p->sample.flags |= WS_SAMPLE_CLOCK;
-	p->event_name = ws_into_string(p->o, rest, n);
-	p->sample.event = ws_into_event(p->o, p->event_name);
+		perf->sample.flags |= WS_SAMPLE_CLOCK;
+	perf->event_name = ws_into_string(perf->into, rest, n);
+	perf->sample.event = ws_into_event(perf->into, perf->event_name);
 	if (!end)
 		return;
 	end += strspn(end, " \t");
-	if (!*end || parse_frame(p, end, false))
+	if (!*end || parse_frame(perf, end, false))
 		return;
-	p->text = ws_into_text(p->o, end);
-	take_sched(p, rest, n, end);
+	perf->text = ws_into_text(perf->into, end);
+	take_sched(perf, rest, n, end);
 }
 
 /* ---- a frame's line ---- */
@@ -453,12 +457,12 @@ static const char *module_open(const char *name, const char *end)
 	const char *open = end - 1;
 	int depth = 0;
 
-	for (const char *s = end; s > name; s--) { /* the one that belongs to the last */
-		depth += s[-1] == ')' ? 1 : s[-1] == '(' ? -1 : 0;
+	for (const char *text = end; text > name; text--) { /* the one that belongs to the last */
+		depth += text[-1] == ')' ? 1 : text[-1] == '(' ? -1 : 0;
 		if (depth)
 			continue;
-		if (s - 1 > name && s[-2] == ' ')
-			return s - 1;
+		if (text - 1 > name && text[-2] == ' ')
+			return text - 1;
 		break;
 	}
 	if (end - name > 10 && !memcmp(end - 11, " (deleted))", 11))
@@ -477,10 +481,10 @@ static const char *module_end(const char *name, const char *end)
 
 	if (end > name && end[-1] == ')')
 		return end;
-	for (const char *s = end; s > name; s--)
-		if (s < end && *s == ' ' && s[-1] == ')' && (open = module_open(name, s)) &&
-		    (open[1] == '/' || open[1] == '['))
-			return s;
+	for (const char *text = end; text > name; text--)
+		if (text < end && *text == ' ' && text[-1] == ')' &&
+		    (open = module_open(name, text)) && (open[1] == '/' || open[1] == '['))
+			return text;
 	return NULL;
 }
 
@@ -488,20 +492,20 @@ static const char *module_end(const char *name, const char *end)
  * hit|..."), a weight. */
 static const char *last_number(const char *name, uint64_t *address)
 {
-	const char *bar = *name == '|' ? strrchr(name, '|') : NULL, *s = bar ? bar : name;
+	const char *bar = *name == '|' ? strrchr(name, '|') : NULL, *text = bar ? bar : name;
 
-	while (*s) {
-		size_t n = strspn(s, "0123456789abcdef"), blanks = strspn(s + n, " ");
+	while (*text) {
+		size_t n = strspn(text, "0123456789abcdef"), blanks = strspn(text + n, " ");
 
-		if (n && blanks && s[n + blanks] && s[n + blanks] != '(') {
-			*address = strtoull(s, NULL, 16);
-			name = s + n + blanks;
+		if (n && blanks && text[n + blanks] && text[n + blanks] != '(') {
+			*address = strtoull(text, NULL, 16);
+			name = text + n + blanks;
 		} else if (!bar) {
 			break;
 		}
-		s += strcspn(s, " ");
-		s += strspn(s, " ");
-		if (bar && name > bar && s > name)
+		text += strcspn(text, " ");
+		text += strspn(text, " ");
+		if (bar && name > bar && text > name)
 			break;
 	}
 	return name;
@@ -521,21 +525,21 @@ static bool is_bare(const char *line, const char *after, const char *name, const
 
 static const char *without_offset(const char *name, const char *end)
 {
-	for (const char *s = end; s > name + 1; s--) /* "+0x1f" */
-		if (s[-1] == 'x' && s[-2] == '0' && s > name + 2 && s[-3] == '+')
-			return s - 3;
-		else if (!isxdigit((unsigned char)s[-1]) && s[-1] != 'x')
+	for (const char *text = end; text > name + 1; text--) /* "+0x1f" */
+		if (text[-1] == 'x' && text[-2] == '0' && text > name + 2 && text[-3] == '+')
+			return text - 3;
+		else if (!isxdigit((unsigned char)text[-1]) && text[-1] != 'x')
 			break;
 	return end;
 }
 
 /* A frame, in a line of its own below its event or behind the event. */
-static bool parse_frame(struct perf *p, const char *line, bool below)
+static bool parse_frame(struct perf *perf, const char *line, bool below)
 {
 	char *after;
 	uint64_t address;
 	const char *name, *end, *stop, *open;
-	struct frame_text *f;
+	struct frame_text *text;
 
 	line += strspn(line, " \t");
 	if (!isxdigit((unsigned char)*line))
@@ -549,160 +553,163 @@ static bool parse_frame(struct perf *p, const char *line, bool below)
 	open = end ? module_open(name, end) : NULL;
 	if (!open && !is_bare(line, after, name, stop, below))
 		return false;
-	if (p->depth == DEPTH) {
-		p->sample.flags |= WS_SAMPLE_TRUNCATED;
+	if (perf->depth == DEPTH) {
+		perf->sample.flags |= WS_SAMPLE_TRUNCATED;
 		return true;
 	}
-	f = &p->frames[p->depth++];
-	*f = (struct frame_text){0};
+	text = &perf->frames[perf->depth++];
+	*text = (struct frame_text){0};
 	if (open) {
-		f->module = ws_into_string(
-			p->o, open + 1,
+		text->module = ws_into_string(
+			perf->into, open + 1,
 			(size_t)(end - open - 2)); /* with " (deleted)", as perf says it */
-		f->kernel = open[1] == '[' && (end - open < 6 || memcmp(open + 1, "[vdso", 5));
-		f->inlined = end - open == 9 && !memcmp(open, "(inlined)", 9);
+		text->kernel = open[1] == '[' && (end - open < 6 || memcmp(open + 1, "[vdso", 5));
+		text->inlined = end - open == 9 && !memcmp(open, "(inlined)", 9);
 	}
 	if (!open)
-		f->kernel = address >> 63;
+		text->kernel = address >> 63;
 	if (!below && open)
 		name = last_number(name, &address);
-	f->address = address;
+	text->address = address;
 	end = without_offset(name, skip_back(name, open ? open : stop));
 	if (end > name && !(end - name == 9 && !memcmp(name, "[unknown]", 9)))
-		f->symbol = ws_into_string(p->o, name, (size_t)(end - name));
+		text->symbol = ws_into_string(perf->into, name, (size_t)(end - name));
 	return true;
 }
 
 /* ---- rows ---- */
 
-static void finish(struct perf *p)
+static void finish(struct perf *perf)
 {
 	struct ws_row_sample *row;
 	uint32_t stack = 0, frame = 0;
 
-	if (!p->open)
+	if (!perf->open)
 		return;
-	p->open = false;
-	if (p->text && !p->depth) { /* a tracepoint */
-		struct ws_row_ftrace *f = ws_into_row(p->o, WS_TABLE_ftrace);
+	perf->open = false;
+	if (perf->text && !perf->depth) { /* a tracepoint */
+		struct ws_row_ftrace *row_ftrace = ws_into_row(perf->into, WS_TABLE_ftrace);
 
-		*f = (struct ws_row_ftrace){.start = p->sample.start,
-					    .thread = p->sample.thread,
-					    .cpu = p->sample.cpu == WS_NO_U32 ? 0 : p->sample.cpu,
-					    .name = p->event_name,
-					    .text = p->text};
+		*row_ftrace = (struct ws_row_ftrace){
+			.start = perf->sample.start,
+			.thread = perf->sample.thread,
+			.cpu = perf->sample.cpu == WS_NO_U32 ? 0 : perf->sample.cpu,
+			.name = perf->event_name,
+			.text = perf->text};
 		return;
 	}
-	for (int i = p->depth; i--;) {
-		struct frame_text *t = &p->frames[i];
+	for (int i = perf->depth; i--;) {
+		struct frame_text *text = &perf->frames[i];
 
-		if (t->inlined &&
-		    i + 1 < p->depth) { /* into the function that comes next, and so in its file */
-			t->module = t[1].module;
-			t->kernel = t[1].kernel;
+		if (text->inlined && i + 1 < perf->depth) { /* into the function that comes next,
+								 and so in its file */
+			text->module = text[1].module;
+			text->kernel = text[1].kernel;
 		}
-		frame = ws_into_frame(p->o, t->symbol, t->module, t->address, t->kernel,
-				      t->kernel ? WS_UNWIND_KERNEL : WS_UNWIND_UNKNOWN);
+		frame = ws_into_frame(perf->into, text->symbol, text->module, text->address,
+				      text->kernel,
+				      text->kernel ? WS_UNWIND_KERNEL : WS_UNWIND_UNKNOWN);
 		if (i)
-			stack = ws_into_stack(p->o, stack, frame);
+			stack = ws_into_stack(perf->into, stack, frame);
 	}
-	p->sample.frame = frame;
-	p->sample.callers = stack;
-	p->sample.state = WS_STATE_RUNNING;
-	if (p->depth && p->frames[0].kernel)
-		p->sample.flags |= WS_SAMPLE_KERNEL;
-	row = ws_into_row(p->o, WS_TABLE_sample);
-	*row = p->sample;
-	p->samples++;
+	perf->sample.frame = frame;
+	perf->sample.callers = stack;
+	perf->sample.state = WS_STATE_RUNNING;
+	if (perf->depth && perf->frames[0].kernel)
+		perf->sample.flags |= WS_SAMPLE_KERNEL;
+	row = ws_into_row(perf->into, WS_TABLE_sample);
+	*row = perf->sample;
+	perf->samples++;
 }
 
-static void take_line(struct perf *p, const char *line, size_t n)
+static void take_line(struct perf *perf, const char *line, size_t n)
 {
 	const char *from, *rest;
 	uint64_t at;
 
 	if (!n || line[strspn(line, " \t")] == 0) {
-		finish(p);
+		finish(perf);
 		return;
 	}
 	if (*line == '#')
 		return;
-	if (p->open && (*line == ' ' || *line == '\t') && parse_frame(p, line, true))
+	if (perf->open && (*line == ' ' || *line == '\t') && parse_frame(perf, line, true))
 		return;
-	if (p->open && (*line == ' ' || *line == '\t') && !find_time(line, &from, &rest, &at)) {
-		p->extra++; /* branches, registers, source lines */
-		return;
-	}
-	finish(p);
-	p->sample = (struct ws_row_sample){0};
-	p->depth = 0;
-	p->text = 0;
-	if (!find_time(line, &from, &rest, &at) || !parse_who(p, line, from, at)) {
-		p->odd++;
+	if (perf->open && (*line == ' ' || *line == '\t') && !find_time(line, &from, &rest, &at)) {
+		perf->extra++; /* branches, registers, source lines */
 		return;
 	}
-	p->sample.start = at;
-	ws_into_time(p->o, at);
+	finish(perf);
+	perf->sample = (struct ws_row_sample){0};
+	perf->depth = 0;
+	perf->text = 0;
+	if (!find_time(line, &from, &rest, &at) || !parse_who(perf, line, from, at)) {
+		perf->odd++;
+		return;
+	}
+	perf->sample.start = at;
+	ws_into_time(perf->into, at);
 	rest += strspn(rest, " \t");
 	if (!strncmp(rest, "PERF_RECORD_", 12)) {
 		if (!strncmp(rest + 12, "SWITCH", 6))
-			take_switch_record(p, rest, ws_into_thread_of(p->o, p->sample.thread)->tid);
+			take_switch_record(perf, rest,
+					   ws_into_thread_of(perf->into, perf->sample.thread)->tid);
 		else
 			ws_into_note(
-				p->o,
+				perf->into,
 				"Records of processes and maps (PERF_RECORD_...) were left out.");
 		return;
 	}
-	p->open = true;
-	parse_event(p, rest);
+	perf->open = true;
+	parse_event(perf, rest);
 }
 
 /* What was on a core at the end. */
-static void finish_spans(struct perf *p)
+static void finish_spans(struct perf *perf)
 {
-	for (size_t i = 0; i < p->on.size; i++) {
-		uint64_t tid = p->on.slots[i].key;
+	for (size_t i = 0; i < perf->on.size; i++) {
+		uint64_t tid = perf->on.slots[i].key;
 
-		if (p->on.used[i])
-			put_span(p, tid, known_thread(p, tid, NULL, 0), p->on.slots[i].value,
-				 WS_NO_TIME, WS_AFTER_UNKNOWN);
+		if (perf->on.used[i])
+			put_span(perf, tid, known_thread(perf, tid, NULL, 0),
+				 perf->on.slots[i].value, WS_NO_TIME, WS_AFTER_UNKNOWN);
 	}
 }
 
-int ws_perf_script_import(struct ws_into *o, struct ws_source *s)
+int ws_perf_script_import(struct ws_into *into, struct ws_source *source)
 {
-	struct perf *p = ws_calloc(1, sizeof(*p));
-	uint64_t before = o->rows;
+	struct perf *perf = ws_calloc(1, sizeof(*perf));
+	uint64_t before = into->rows;
 	char *line;
 	size_t n;
 
-	p->o = o;
-	p->source = s;
-	while (!o->full && next_line(p, &line, &n)) {
-		take_line(p, line, n);
-		if (!(p->lines & 0xfff)) {
-			ws_writer_commit(o->w);
-			ws_into_progress(o, ws_source_done(s), ws_source_size(s));
-			if (ws_writer_error(o->w, NULL))
+	perf->into = into;
+	perf->source = source;
+	while (!into->full && next_line(perf, &line, &n)) {
+		take_line(perf, line, n);
+		if (!(perf->lines & 0xfff)) {
+			ws_writer_commit(into->writer);
+			ws_into_progress(into, ws_source_done(source), ws_source_size(source));
+			if (ws_writer_error(into->writer, NULL))
 				break;
 		}
 	}
-	finish(p);
-	finish_spans(p);
-	ws_into_note_n(o, p->extra,
+	finish(perf);
+	finish_spans(perf);
+	ws_into_note_n(into, perf->extra,
 		       "Lines below events that are no frames (branches, registers, source lines) "
 		       "were left out.");
-	ws_into_note_n(o, p->odd, "Lines that are no event of perf script were left out.");
-	if (ws_source_broken(s))
-		ws_into_note(o, "The text is broken: %s. What stands before was read.",
-			     ws_source_broken(s));
-	ws_map_free(&p->threads);
-	ws_map_free(&p->on);
-	ws_map_free(&p->on_cpu);
-	ws_map_free(&p->woken);
-	ws_map_free(&p->wakers);
-	free(p);
-	if (o->rows == before && !o->full)
-		ws_into_stop(o, "%s holds no events of perf script", o->path);
-	return o->full ? -1 : 0;
+	ws_into_note_n(into, perf->odd, "Lines that are no event of perf script were left out.");
+	if (ws_source_broken(source))
+		ws_into_note(into, "The text is broken: %s. What stands before was read.",
+			     ws_source_broken(source));
+	ws_map_free(&perf->threads);
+	ws_map_free(&perf->on);
+	ws_map_free(&perf->on_cpu);
+	ws_map_free(&perf->woken);
+	ws_map_free(&perf->wakers);
+	free(perf);
+	if (into->rows == before && !into->full)
+		ws_into_stop(into, "%s holds no events of perf script", into->path);
+	return into->full ? -1 : 0;
 }

@@ -21,199 +21,210 @@
 
 enum { MOST_PACKET = 64 << 20, WINDOW = 4 << 20, MOST_DEPTH = 8 };
 
-static struct sequence *sequence_of(struct perfetto *p, uint32_t id)
+static struct sequence *sequence_of(struct perfetto *perfetto, uint32_t id)
 {
-	if (p->last_sequence < p->sequence_count && p->sequences[p->last_sequence].id == id)
-		return &p->sequences[p->last_sequence];
-	for (size_t i = 0; i < p->sequence_count; i++)
-		if (p->sequences[i].id == id) {
-			p->last_sequence = i;
-			return &p->sequences[i];
+	if (perfetto->last_sequence < perfetto->sequence_count &&
+	    perfetto->sequences[perfetto->last_sequence].id == id)
+		return &perfetto->sequences[perfetto->last_sequence];
+	for (size_t i = 0; i < perfetto->sequence_count; i++)
+		if (perfetto->sequences[i].id == id) {
+			perfetto->last_sequence = i;
+			return &perfetto->sequences[i];
 		}
-	if (p->sequence_count == 4096) {
-		ws_into_stop(p->o, "there are more than 4096 sequences of packets");
-		return &p->sequences[0];
+	if (perfetto->sequence_count == 4096) {
+		ws_into_stop(perfetto->into, "there are more than 4096 sequences of packets");
+		return &perfetto->sequences[0];
 	}
-	ws_grow(p->sequences, p->sequence_cap, p->sequence_count + 1);
-	p->sequences[p->sequence_count] = (struct sequence){.id = id};
-	return &p->sequences[p->sequence_count++];
+	ws_grow(perfetto->sequences, perfetto->sequence_cap, perfetto->sequence_count + 1);
+	perfetto->sequences[perfetto->sequence_count] = (struct sequence){.id = id};
+	return &perfetto->sequences[perfetto->sequence_count++];
 }
 
-static void clear_sequence(struct sequence *s)
+static void clear_sequence(struct sequence *sequence)
 {
 	for (int k = 0; k < KINDS; k++) {
-		ws_map_free(&s->interned[k]);
-		s->interned[k] = (struct ws_map){0};
+		ws_map_free(&sequence->interned[k]);
+		sequence->interned[k] = (struct ws_map){0};
 	}
-	s->default_track = s->default_clock = 0;
-	s->extra_count = 0;
+	sequence->default_track = sequence->default_clock = 0;
+	sequence->extra_count = 0;
 }
 
 /* ---- interned texts ---- */
 
 enum { MOST_TEXTS = 64 << 20 };
 
-uint64_t ws_perfetto_keep(struct perfetto *p, const void *s, size_t n)
+uint64_t ws_perfetto_keep(struct perfetto *perfetto, const void *s, size_t n)
 {
-	uint64_t at = p->texts.len;
+	uint64_t at = perfetto->texts.len;
 
 	if (n >= 1 << 24 || at + n > MOST_TEXTS)
 		return 0;
-	ws_text_add(&p->texts, s, n);
+	ws_text_add(&perfetto->texts, s, n);
 	return at << 24 | n;
 }
 
-static void intern(struct perfetto *p, struct sequence *s, int kind, const struct field *list)
+static void intern(struct perfetto *perfetto, struct sequence *sequence, int kind,
+		   const struct field *list)
 {
-	struct message m = ws_pb_inside(list);
-	struct field f;
+	struct message message = ws_pb_inside(list);
+	struct field field;
 	uint64_t iid = 0, value = 0;
 
-	while (ws_pb_next(&m, &f)) {
-		if (f.number == 1)
-			iid = f.value;
-		else if (f.number == 2 && f.wire == 2)
-			value = kind >= ARGS ? ws_perfetto_keep(p, f.p, f.n)
-					     : ws_into_string(p->o, (const char *)f.p, f.n);
+	while (ws_pb_next(&message, &field)) {
+		if (field.number == 1)
+			iid = field.value;
+		else if (field.number == 2 && field.wire == 2)
+			value = kind >= ARGS ? ws_perfetto_keep(perfetto, field.bytes, field.n)
+					     : ws_into_string(perfetto->into,
+							      (const char *)field.bytes, field.n);
 	}
-	if (s->interned[kind].n < WS_INTO_MOST)
-		ws_map_set(&s->interned[kind], iid, value);
+	if (sequence->interned[kind].n < WS_INTO_MOST)
+		ws_map_set(&sequence->interned[kind], iid, value);
 }
 
-static void take_interned(struct perfetto *p, struct sequence *s, const struct field *data)
+static void take_interned(struct perfetto *perfetto, struct sequence *sequence,
+			  const struct field *data)
 {
-	struct message m = ws_pb_inside(data);
-	struct field f;
+	struct message message = ws_pb_inside(data);
+	struct field field;
 	bool code = false;
 
-	while (ws_pb_next(&m, &f)) {
-		if (f.wire != 2)
+	while (ws_pb_next(&message, &field)) {
+		if (field.wire != 2)
 			continue;
-		if (f.number == 1)
-			intern(p, s, CATEGORIES, &f);
-		else if (f.number == 2)
-			intern(p, s, NAMES, &f);
-		else if (f.number == 3)
-			intern(p, s, ARGS, &f);
-		else if (f.number == 29) /* debug_annotation_string_values */
-			intern(p, s, TEXTS, &f);
+		if (field.number == 1)
+			intern(perfetto, sequence, CATEGORIES, &field);
+		else if (field.number == 2)
+			intern(perfetto, sequence, NAMES, &field);
+		else if (field.number == 3)
+			intern(perfetto, sequence, ARGS, &field);
+		else if (field.number == 29) /* debug_annotation_string_values */
+			intern(perfetto, sequence, TEXTS, &field);
 		else
-			code |= f.number == 5 || f.number == 6 || f.number == 7 || f.number == 17 ||
-				f.number == 19;
+			code |= field.number == 5 || field.number == 6 || field.number == 7 ||
+				field.number == 17 || field.number == 19;
 	}
 	if (code)
-		ws_perfetto_code(p, s, data);
+		ws_perfetto_code(perfetto, sequence, data);
 }
 
-static uint32_t interned(const struct sequence *s, int kind, uint64_t iid)
+static uint32_t interned(const struct sequence *sequence, int kind, uint64_t iid)
 {
-	return (uint32_t)ws_map_get(&s->interned[kind], iid, NULL);
+	return (uint32_t)ws_map_get(&sequence->interned[kind], iid, NULL);
 }
 
 /* ---- who ---- */
 
-static uint32_t process_of(struct perfetto *p, uint64_t pid)
+static uint32_t process_of(struct perfetto *perfetto, uint64_t pid)
 {
-	return ws_into_process(p->o, pid, (uint32_t)pid);
+	return ws_into_process(perfetto->into, pid, (uint32_t)pid);
 }
 
-uint32_t ws_perfetto_thread(struct perfetto *p, uint64_t pid, uint64_t tid)
+uint32_t ws_perfetto_thread(struct perfetto *perfetto, uint64_t pid, uint64_t tid)
 {
-	return ws_into_thread(p->o, process_of(p, pid), tid, WS_NO_TIME);
+	return ws_into_thread(perfetto->into, process_of(perfetto, pid), tid, WS_NO_TIME);
 }
 
-static void take_process_tree(struct perfetto *p, const struct field *tree)
+static void take_process_tree(struct perfetto *perfetto, const struct field *tree)
 {
-	struct message m = ws_pb_inside(tree);
-	struct field f, g;
+	struct message message = ws_pb_inside(tree);
+	struct field field_f, field_g;
 
-	while (ws_pb_next(&m, &f)) {
-		struct message one = ws_pb_inside(&f);
+	while (ws_pb_next(&message, &field_f)) {
+		struct message one = ws_pb_inside(&field_f);
 		uint64_t pid = 0, tid = 0;
 		const struct field none = {0};
 		struct field name = none;
 
-		if (f.wire != 2 || f.number > 2)
+		if (field_f.wire != 2 || field_f.number > 2)
 			continue;
-		while (ws_pb_next(&one, &g)) {
-			if (f.number == 1 && g.number == 1)
-				pid = g.value;
-			else if (f.number == 1 && g.number == 3 && !name.n)
-				name = g;
-			else if (f.number == 2 && g.number == 1)
-				tid = g.value;
-			else if (f.number == 2 && g.number == 3)
-				pid = g.value;
-			else if (f.number == 2 && g.number == 2)
-				name = g;
+		while (ws_pb_next(&one, &field_g)) {
+			if (field_f.number == 1 && field_g.number == 1)
+				pid = field_g.value;
+			else if (field_f.number == 1 && field_g.number == 3 && !name.n)
+				name = field_g;
+			else if (field_f.number == 2 && field_g.number == 1)
+				tid = field_g.value;
+			else if (field_f.number == 2 && field_g.number == 3)
+				pid = field_g.value;
+			else if (field_f.number == 2 && field_g.number == 2)
+				name = field_g;
 		}
-		if (f.number == 1) {
-			struct ws_into_process *q = ws_into_process_of(p->o, process_of(p, pid));
-			const uint8_t *slash = name.n ? memrchr(name.p, '/', name.n) : NULL;
+		if (field_f.number == 1) {
+			struct ws_into_process *process =
+				ws_into_process_of(perfetto->into, process_of(perfetto, pid));
+			const uint8_t *slash = name.n ? memrchr(name.bytes, '/', name.n) : NULL;
 
-			if (name.n && !q->name) {
-				q->cmdline = ws_into_string(p->o, (const char *)name.p, name.n);
-				q->name = slash ? ws_into_string(
-							  p->o, (const char *)slash + 1,
-							  (size_t)(name.p + name.n - slash - 1))
-						: q->cmdline;
+			if (name.n && !process->name) {
+				process->cmdline = ws_into_string(perfetto->into,
+								  (const char *)name.bytes, name.n);
+				process->name =
+					slash ? ws_into_string(
+							perfetto->into, (const char *)slash + 1,
+							(size_t)(name.bytes + name.n - slash - 1))
+					      : process->cmdline;
 			}
 		} else {
-			if (p->pids.n < WS_INTO_MOST)
-				ws_map_set(&p->pids, tid, pid);
+			if (perfetto->pids.n < WS_INTO_MOST)
+				ws_map_set(&perfetto->pids, tid, pid);
 			if (name.n)
-				ws_into_name_thread(p->o, ws_perfetto_thread(p, pid, tid),
-						    (const char *)name.p, name.n, 10);
+				ws_into_name_thread(perfetto->into,
+						    ws_perfetto_thread(perfetto, pid, tid),
+						    (const char *)name.bytes, name.n, 10);
 		}
 	}
 }
 
 /* ---- tracks ---- */
 
-static struct track *add_track(struct perfetto *p, uint64_t uuid, struct track t)
+static struct track *add_track(struct perfetto *perfetto, uint64_t uuid, struct track track)
 {
-	ws_grow(p->track, p->track_cap, p->track_count + 1);
-	p->track[p->track_count] = t;
-	ws_map_set(&p->tracks, uuid, ++p->track_count);
-	return &p->track[p->track_count - 1];
+	ws_grow(perfetto->track, perfetto->track_cap, perfetto->track_count + 1);
+	perfetto->track[perfetto->track_count] = track;
+	ws_map_set(&perfetto->tracks, uuid, ++perfetto->track_count);
+	return &perfetto->track[perfetto->track_count - 1];
 }
 
-static struct track *track_of(struct perfetto *p, uint64_t uuid)
+static struct track *track_of(struct perfetto *perfetto, uint64_t uuid)
 {
-	uint64_t at = ws_map_get(&p->tracks, uuid, NULL);
+	uint64_t at = ws_map_get(&perfetto->tracks, uuid, NULL);
 	char name[32];
 	int n;
 
 	if (at)
-		return &p->track[at - 1];
-	if (p->track_count == WS_INTO_MOST) {
-		ws_into_stop(p->o, "there are more than %d tracks", WS_INTO_MOST);
-		return &p->track[0];
+		return &perfetto->track[at - 1];
+	if (perfetto->track_count == WS_INTO_MOST) {
+		ws_into_stop(perfetto->into, "there are more than %d tracks", WS_INTO_MOST);
+		return &perfetto->track[0];
 	}
 	n = snprintf(name, sizeof(name), "track %" PRIx64, uuid);
-	return add_track(p, uuid,
-			 (struct track){.track =
-						uuid ? ws_into_track(p->o, 0, 0, 0, name, (size_t)n)
-						     : ws_into_track(p->o, 0, 0, 0, "global", 6)});
+	return add_track(
+		perfetto, uuid,
+		(struct track){
+			.track = uuid ? ws_into_track(perfetto->into, 0, 0, 0, name, (size_t)n)
+				      : ws_into_track(perfetto->into, 0, 0, 0, "global", 6)});
 }
 
-static void describe_process(struct perfetto *p, const struct field *d, uint32_t *process)
+static void describe_process(struct perfetto *perfetto, const struct field *field,
+			     uint32_t *process)
 {
-	struct field name = ws_pb_find(d, 6);
+	struct field name = ws_pb_find(field, 6);
 
-	*process = process_of(p, ws_pb_find(d, 1).value);
+	*process = process_of(perfetto, ws_pb_find(field, 1).value);
 	if (name.n)
-		ws_into_process_of(p->o, *process)->name =
-			ws_into_string(p->o, (const char *)name.p, name.n);
+		ws_into_process_of(perfetto->into, *process)->name =
+			ws_into_string(perfetto->into, (const char *)name.bytes, name.n);
 }
 
-static uint32_t describe_thread(struct perfetto *p, const struct field *d)
+static uint32_t describe_thread(struct perfetto *perfetto, const struct field *field)
 {
-	struct field name = ws_pb_find(d, 5);
-	uint32_t id = ws_perfetto_thread(p, ws_pb_find(d, 1).value, ws_pb_find(d, 2).value);
+	struct field name = ws_pb_find(field, 5);
+	uint32_t id = ws_perfetto_thread(perfetto, ws_pb_find(field, 1).value,
+					 ws_pb_find(field, 2).value);
 
 	if (name.n)
-		ws_into_name_thread(p->o, id, (const char *)name.p, name.n, 20);
+		ws_into_name_thread(perfetto->into, id, (const char *)name.bytes, name.n, 20);
 	return id;
 }
 
@@ -233,266 +244,279 @@ static const char *unit_of(const struct field *counter)
 
 /* What a descriptor says. */
 struct described {
-	struct track t;
+	struct track track;
 	uint64_t uuid, parent;
 	struct field name, counter;
 	bool is_counter;
 };
 
-static void read_descriptor(struct perfetto *p, const struct field *d, struct described *r)
+static void read_descriptor(struct perfetto *perfetto, const struct field *field_d,
+			    struct described *described)
 {
-	struct message m = ws_pb_inside(d);
-	struct field f;
+	struct message message = ws_pb_inside(field_d);
+	struct field field_f;
 
-	while (ws_pb_next(&m, &f)) {
-		if (f.number == 1)
-			r->uuid = f.value;
-		else if ((f.number == 2 || f.number == 10 || f.number == 13) &&
-			 f.wire == 2) /* name, static_name, atrace_name */
-			r->name = f;
-		else if (f.number == 3 && f.wire == 2)
-			describe_process(p, &f, &r->t.process);
-		else if (f.number == 4 && f.wire == 2)
-			r->t.thread = describe_thread(p, &f);
-		else if (f.number == 5)
-			r->parent = f.value;
-		else if (f.number == 8 && f.wire == 2) {
-			r->counter = f;
-			r->is_counter = true;
+	while (ws_pb_next(&message, &field_f)) {
+		if (field_f.number == 1)
+			described->uuid = field_f.value;
+		else if ((field_f.number == 2 || field_f.number == 10 || field_f.number == 13) &&
+			 field_f.wire == 2) /* name, static_name, atrace_name */
+			described->name = field_f;
+		else if (field_f.number == 3 && field_f.wire == 2)
+			describe_process(perfetto, &field_f, &described->track.process);
+		else if (field_f.number == 4 && field_f.wire == 2)
+			described->track.thread = describe_thread(perfetto, &field_f);
+		else if (field_f.number == 5)
+			described->parent = field_f.value;
+		else if (field_f.number == 8 && field_f.wire == 2) {
+			described->counter = field_f;
+			described->is_counter = true;
 		}
 	}
 }
 
-static void make_counter(struct perfetto *p, struct described *r, const struct track *up)
+static void make_counter(struct perfetto *perfetto, struct described *described,
+			 const struct track *up)
 {
-	struct field unit = ws_pb_find(&r->counter, 6);
+	struct field unit = ws_pb_find(&described->counter, 6);
 	char *own = unit.wire == 2 && unit.n && unit.n < 256
-			    ? ws_strndup((const char *)unit.p, unit.n)
+			    ? ws_strndup((const char *)unit.bytes, unit.n)
 			    : NULL;
 
-	r->t.multiplier = (int64_t)ws_pb_find(&r->counter, 4).value;
-	r->t.multiplier = r->t.multiplier ? r->t.multiplier : 1;
-	r->t.incremental = ws_pb_find(&r->counter, 5).value;
-	r->t.counter =
-		ws_into_counter(p->o, r->t.process, up ? up->thread : 0, WS_NO_U32, "", 0,
-				r->name.n ? (const char *)r->name.p : "counter",
-				r->name.n ? r->name.n : 7, own ? own : unit_of(&r->counter), NULL);
+	described->track.multiplier = (int64_t)ws_pb_find(&described->counter, 4).value;
+	described->track.multiplier = described->track.multiplier ? described->track.multiplier : 1;
+	described->track.incremental = ws_pb_find(&described->counter, 5).value;
+	described->track.counter =
+		ws_into_counter(perfetto->into, described->track.process, up ? up->thread : 0,
+				WS_NO_U32, "", 0,
+				described->name.n ? (const char *)described->name.bytes : "counter",
+				described->name.n ? described->name.n : 7,
+				own ? own : unit_of(&described->counter), NULL);
 	free(own);
 }
 
-static void make_track(struct perfetto *p, struct described *r, const struct track *up)
+static void make_track(struct perfetto *perfetto, struct described *described,
+		       const struct track *up)
 {
 	char text[32];
-	int n = snprintf(text, sizeof(text), r->t.process ? "process" : "track %" PRIx64, r->uuid);
+	int n = snprintf(text, sizeof(text),
+			 described->track.process ? "process" : "track %" PRIx64, described->uuid);
 
-	r->t.track = ws_into_track(p->o, up ? up->track : 0, r->t.process, up ? up->thread : 0,
-				   r->name.n ? (const char *)r->name.p : text,
-				   r->name.n ? r->name.n : (size_t)n);
+	described->track.track =
+		ws_into_track(perfetto->into, up ? up->track : 0, described->track.process,
+			      up ? up->thread : 0,
+			      described->name.n ? (const char *)described->name.bytes : text,
+			      described->name.n ? described->name.n : (size_t)n);
 }
 
-static void take_descriptor(struct perfetto *p, const struct field *d)
+static void take_descriptor(struct perfetto *perfetto, const struct field *field)
 {
-	struct described r = {.t.multiplier = 1};
+	struct described described = {.track.multiplier = 1};
 	uint64_t at;
 
-	read_descriptor(p, d, &r);
-	if (r.is_counter || !r.t.thread) {
-		const struct track *up = r.parent ? track_of(p, r.parent) : NULL;
+	read_descriptor(perfetto, field, &described);
+	if (described.is_counter || !described.track.thread) {
+		const struct track *up =
+			described.parent ? track_of(perfetto, described.parent) : NULL;
 
-		if (up && !r.t.process)
-			r.t.process = up->process;
-		if (r.is_counter)
-			make_counter(p, &r, up);
+		if (up && !described.track.process)
+			described.track.process = up->process;
+		if (described.is_counter)
+			make_counter(perfetto, &described, up);
 		else
-			make_track(p, &r, up);
+			make_track(perfetto, &described, up);
 	}
-	at = ws_map_get(&p->tracks, r.uuid, NULL);
+	at = ws_map_get(&perfetto->tracks, described.uuid, NULL);
 	if (at)
-		p->track[at - 1] = r.t;
-	else if (p->track_count == WS_INTO_MOST)
-		ws_into_stop(p->o, "there are more than %d tracks", WS_INTO_MOST);
+		perfetto->track[at - 1] = described.track;
+	else if (perfetto->track_count == WS_INTO_MOST)
+		ws_into_stop(perfetto->into, "there are more than %d tracks", WS_INTO_MOST);
 	else
-		add_track(p, r.uuid, r.t);
+		add_track(perfetto, described.uuid, described.track);
 }
 
 /* ---- arguments ---- */
 
-static void put_string(struct perfetto *p, const void *s, size_t n)
+static void put_string(struct perfetto *perfetto, const void *s, size_t n)
 {
-	ws_text_puts(&p->args, "\"");
-	ws_json_escape(&p->args, s, n);
-	ws_text_puts(&p->args, "\"");
+	ws_text_puts(&perfetto->args, "\"");
+	ws_json_escape(&perfetto->args, s, n);
+	ws_text_puts(&perfetto->args, "\"");
 }
 
 /* A text that was told before. */
-static void put_kept(struct perfetto *p, const struct sequence *s, int kind, uint64_t iid)
+static void put_kept(struct perfetto *perfetto, const struct sequence *sequence, int kind,
+		     uint64_t iid)
 {
-	uint64_t at = ws_map_get(&s->interned[kind], iid, NULL);
+	uint64_t at = ws_map_get(&sequence->interned[kind], iid, NULL);
 
-	put_string(p, at ? p->texts.s + (at >> 24) : "", at & 0xffffff);
+	put_string(perfetto, at ? perfetto->texts.text + (at >> 24) : "", at & 0xffffff);
 }
 
-static void put_value(struct perfetto *p, struct sequence *s, const struct field *annotation,
-		      int depth);
+static void put_value(struct perfetto *perfetto, struct sequence *sequence,
+		      const struct field *annotation, int depth);
 
-static void put_list(struct perfetto *p, struct sequence *s, const struct field *annotation,
-		     uint32_t number, int depth)
+static void put_list(struct perfetto *perfetto, struct sequence *sequence,
+		     const struct field *annotation, uint32_t number, int depth)
 {
-	struct message m = ws_pb_inside(annotation);
-	struct field f;
+	struct message message = ws_pb_inside(annotation);
+	struct field field;
 	bool dict = number == 11, any = false;
 
-	ws_text_puts(&p->args, dict ? "{" : "[");
-	while (depth < MOST_DEPTH && ws_pb_next(&m, &f)) {
+	ws_text_puts(&perfetto->args, dict ? "{" : "[");
+	while (depth < MOST_DEPTH && ws_pb_next(&message, &field)) {
 		struct field name;
 
-		if (f.number != number || f.wire != 2)
+		if (field.number != number || field.wire != 2)
 			continue;
-		ws_text_puts(&p->args, any ? "," : "");
+		ws_text_puts(&perfetto->args, any ? "," : "");
 		any = true;
-		name = ws_pb_find(&f, 10);
+		name = ws_pb_find(&field, 10);
 		if (dict) {
-			put_string(p, name.n ? (const void *)name.p : "", name.n);
-			ws_text_puts(&p->args, ":");
+			put_string(perfetto, name.n ? (const void *)name.bytes : "", name.n);
+			ws_text_puts(&perfetto->args, ":");
 		}
-		put_value(p, s, &f, depth + 1);
+		put_value(perfetto, sequence, &field, depth + 1);
 	}
-	ws_text_puts(&p->args, dict ? "}" : "]");
+	ws_text_puts(&perfetto->args, dict ? "}" : "]");
 }
 
-static void put_value(struct perfetto *p, struct sequence *s, const struct field *annotation,
-		      int depth)
+static void put_value(struct perfetto *perfetto, struct sequence *sequence,
+		      const struct field *annotation, int depth)
 {
-	struct message m = ws_pb_inside(annotation);
-	struct field f;
+	struct message message = ws_pb_inside(annotation);
+	struct field field;
 	double d;
 
-	while (ws_pb_next(&m, &f)) {
-		switch (f.number) {
+	while (ws_pb_next(&message, &field)) {
+		switch (field.number) {
 		case 2:
-			ws_text_puts(&p->args, f.value ? "true" : "false");
+			ws_text_puts(&perfetto->args, field.value ? "true" : "false");
 			return;
 		case 3:
 		case 7:
-			ws_text_printf(&p->args, "%" PRIu64, f.value);
+			ws_text_printf(&perfetto->args, "%" PRIu64, field.value);
 			return;
 		case 4:
-			ws_text_printf(&p->args, "%" PRId64, (int64_t)f.value);
+			ws_text_printf(&perfetto->args, "%" PRId64, (int64_t)field.value);
 			return;
 		case 5:
-			memcpy(&d, &f.value, 8);
-			ws_text_printf(&p->args, d - d == 0 ? "%.17g" : "null", d);
+			memcpy(&d, &field.value, 8);
+			ws_text_printf(&perfetto->args, d - d == 0 ? "%.17g" : "null", d);
 			return;
 		case 6:
 		case 9:
-			if (f.wire == 2) {
-				put_string(p, f.p, f.n);
+			if (field.wire == 2) {
+				put_string(perfetto, field.bytes, field.n);
 				return;
 			}
 			break;
 		case 17:
-			put_kept(p, s, TEXTS, f.value);
+			put_kept(perfetto, sequence, TEXTS, field.value);
 			return;
 		case 11:
 		case 12:
-			put_list(p, s, annotation, f.number, depth);
+			put_list(perfetto, sequence, annotation, field.number, depth);
 			return;
 		}
 	}
-	ws_text_puts(&p->args, "null");
+	ws_text_puts(&perfetto->args, "null");
 }
 
-static void put_arg(struct perfetto *p, struct sequence *s, const struct field *annotation)
+static void put_arg(struct perfetto *perfetto, struct sequence *sequence,
+		    const struct field *annotation)
 {
 	struct field name = ws_pb_find(annotation, 10), iid = ws_pb_find(annotation, 1);
 
-	if (annotation->wire != 2 || p->args.len > 1 << 20)
+	if (annotation->wire != 2 || perfetto->args.len > 1 << 20)
 		return;
-	ws_text_puts(&p->args, p->args.len ? "," : "{");
+	ws_text_puts(&perfetto->args, perfetto->args.len ? "," : "{");
 	if (name.n)
-		put_string(p, name.p, name.n);
+		put_string(perfetto, name.bytes, name.n);
 	else
-		put_kept(p, s, ARGS, iid.value);
-	ws_text_puts(&p->args, ":");
-	put_value(p, s, annotation, 0);
+		put_kept(perfetto, sequence, ARGS, iid.value);
+	ws_text_puts(&perfetto->args, ":");
+	put_value(perfetto, sequence, annotation, 0);
 }
 
 /* ---- slices ---- */
 
-static void put_slice(struct perfetto *p, const struct open_slice *s, uint64_t end, uint8_t flags)
+static void put_slice(struct perfetto *perfetto, const struct open_slice *slice, uint64_t end,
+		      uint8_t flags)
 {
-	const struct track *t = track_of(p, s->track);
-	struct ws_row_slice *row = ws_into_row(p->o, WS_TABLE_slice);
+	const struct track *track = track_of(perfetto, slice->track);
+	struct ws_row_slice *row = ws_into_row(perfetto->into, WS_TABLE_slice);
 
-	*row = (struct ws_row_slice){.start = s->start,
+	*row = (struct ws_row_slice){.start = slice->start,
 				     .end = end,
-				     .thread = t->thread,
-				     .track = t->track,
-				     .name = s->name,
-				     .category = s->category,
-				     .args = s->args,
+				     .thread = track->thread,
+				     .track = track->track,
+				     .name = slice->name,
+				     .category = slice->category,
+				     .args = slice->args,
 				     .flags = flags};
-	ws_into_time(p->o, s->start);
+	ws_into_time(perfetto->into, slice->start);
 	if (end != WS_NO_TIME)
-		ws_into_time(p->o, end);
+		ws_into_time(perfetto->into, end);
 }
 
-static void push(struct perfetto *p, struct open_slice s)
+static void push(struct perfetto *perfetto, struct open_slice slice)
 {
-	uint32_t at = p->free_slice;
+	uint32_t at = perfetto->free_slice;
 
 	if (at) {
-		p->free_slice = p->slices[at - 1].below;
+		perfetto->free_slice = perfetto->slices[at - 1].below;
 	} else {
-		if (p->slice_count == WS_INTO_MOST) {
+		if (perfetto->slice_count == WS_INTO_MOST) {
 			ws_into_note(
-				p->o,
+				perfetto->into,
 				"More than %d slices are open at once; further ones were left out.",
 				WS_INTO_MOST);
 			return;
 		}
-		ws_grow(p->slices, p->slice_cap, p->slice_count + 1);
-		at = (uint32_t)++p->slice_count;
+		ws_grow(perfetto->slices, perfetto->slice_cap, perfetto->slice_count + 1);
+		at = (uint32_t)++perfetto->slice_count;
 	}
-	s.below = (uint32_t)ws_map_get(&p->open, s.track, NULL);
-	p->slices[at - 1] = s;
-	ws_map_set(&p->open, s.track, at);
+	slice.below = (uint32_t)ws_map_get(&perfetto->open, slice.track, NULL);
+	perfetto->slices[at - 1] = slice;
+	ws_map_set(&perfetto->open, slice.track, at);
 }
 
-static void pop(struct perfetto *p, uint64_t track, uint64_t end, uint32_t args)
+static void pop(struct perfetto *perfetto, uint64_t track, uint64_t end, uint32_t args)
 {
-	uint32_t at = (uint32_t)ws_map_get(&p->open, track, NULL);
-	struct open_slice s;
+	uint32_t at = (uint32_t)ws_map_get(&perfetto->open, track, NULL);
+	struct open_slice slice;
 
 	if (!at) {
-		ws_into_note(p->o, "Ends of slices without a beginning were left out.");
+		ws_into_note(perfetto->into, "Ends of slices without a beginning were left out.");
 		return;
 	}
-	s = p->slices[at - 1];
-	ws_map_set(&p->open, track, s.below);
-	p->slices[at - 1].start = WS_NO_TIME;
-	p->slices[at - 1].below = p->free_slice;
-	p->free_slice = at;
-	if (!s.args)
-		s.args = args;
-	put_slice(p, &s, end > s.start ? end : s.start, 0);
+	slice = perfetto->slices[at - 1];
+	ws_map_set(&perfetto->open, track, slice.below);
+	perfetto->slices[at - 1].start = WS_NO_TIME;
+	perfetto->slices[at - 1].below = perfetto->free_slice;
+	perfetto->free_slice = at;
+	if (!slice.args)
+		slice.args = args;
+	put_slice(perfetto, &slice, end > slice.start ? end : slice.start, 0);
 }
 
 /* A flow goes from each event that names it to the next one that does. */
-static void flow(struct perfetto *p, uint64_t id, uint64_t at, uint64_t track, bool last)
+static void flow(struct perfetto *perfetto, uint64_t id, uint64_t at, uint64_t track, bool last)
 {
 	bool found;
-	uint64_t from = ws_map_get(&p->flow_time, id, &found);
+	uint64_t from = ws_map_get(&perfetto->flow_time, id, &found);
 
 	if (found) {
-		const struct track *a = track_of(p, ws_map_get(&p->flow_track, id, NULL));
-		uint32_t threads[] = {a->thread, track_of(p, track)->thread},
-			 tracks[] = {a->track, 0};
+		const struct track *track_a =
+			track_of(perfetto, ws_map_get(&perfetto->flow_track, id, NULL));
+		uint32_t threads[] = {track_a->thread, track_of(perfetto, track)->thread},
+			 tracks[] = {track_a->track, 0};
 		struct ws_row_flow *row;
 
-		a = track_of(p, track);
-		tracks[1] = a->track;
-		row = ws_into_row(p->o, WS_TABLE_flow);
+		track_a = track_of(perfetto, track);
+		tracks[1] = track_a->track;
+		row = ws_into_row(perfetto->into, WS_TABLE_flow);
 		*row = (struct ws_row_flow){.start = from,
 					    .end = at,
 					    .from_thread = threads[0],
@@ -501,34 +525,35 @@ static void flow(struct perfetto *p, uint64_t id, uint64_t at, uint64_t track, b
 					    .to_track = tracks[1]};
 	}
 	if (last) {
-		ws_map_take(&p->flow_time, id, &from);
-		ws_map_take(&p->flow_track, id, &from);
-	} else if (p->flow_time.n < WS_INTO_MOST) {
-		ws_map_set(&p->flow_time, id, at);
-		ws_map_set(&p->flow_track, id, track);
+		ws_map_take(&perfetto->flow_time, id, &from);
+		ws_map_take(&perfetto->flow_track, id, &from);
+	} else if (perfetto->flow_time.n < WS_INTO_MOST) {
+		ws_map_set(&perfetto->flow_time, id, at);
+		ws_map_set(&perfetto->flow_track, id, track);
 	}
 }
 
-static void count(struct perfetto *p, uint64_t uuid, uint64_t at, const struct field *value)
+static void count(struct perfetto *perfetto, uint64_t uuid, uint64_t at, const struct field *value)
 {
-	struct track *t = track_of(p, uuid);
+	struct track *track = track_of(perfetto, uuid);
 	double d = (double)(int64_t)value->value;
 	struct ws_row_counter_value *row;
 
-	if (!t->counter) {
-		ws_into_note(p->o, "Values of counters without a description were left out.");
+	if (!track->counter) {
+		ws_into_note(perfetto->into,
+			     "Values of counters without a description were left out.");
 		return;
 	}
 	if (value->wire == 1)
 		memcpy(&d, &value->value, 8);
 	if (!(d - d == 0))
 		return;
-	d *= (double)t->multiplier;
-	if (t->incremental)
-		d = t->sum += d;
-	row = ws_into_row(p->o, WS_TABLE_counter_value);
-	*row = (struct ws_row_counter_value){.start = at, .counter = t->counter, .value = d};
-	ws_into_time(p->o, at);
+	d *= (double)track->multiplier;
+	if (track->incremental)
+		d = track->sum += d;
+	row = ws_into_row(perfetto->into, WS_TABLE_counter_value);
+	*row = (struct ws_row_counter_value){.start = at, .counter = track->counter, .value = d};
+	ws_into_time(perfetto->into, at);
 }
 
 struct event {
@@ -542,229 +567,242 @@ struct event {
  * `most`. */
 static size_t numbers_of(const struct field *in, uint32_t number, uint64_t *out, size_t most)
 {
-	struct message m = ws_pb_inside(in);
-	struct field f;
+	struct message message = ws_pb_inside(in);
+	struct field field;
 	size_t n = 0;
 
-	while (n < most && ws_pb_next(&m, &f)) {
-		struct message packed = ws_pb_inside(&f);
+	while (n < most && ws_pb_next(&message, &field)) {
+		struct message packed = ws_pb_inside(&field);
 
-		if (f.number != number)
+		if (field.number != number)
 			continue;
-		if (f.wire != 2)
-			out[n++] = f.value;
+		if (field.wire != 2)
+			out[n++] = field.value;
 		else
-			while (n < most && ws_pb_varint(&packed.p, packed.end, &out[n]))
+			while (n < most && ws_pb_varint(&packed.bytes, packed.end, &out[n]))
 				n++;
 	}
 	return n;
 }
 
 /* Values of counters that come with an event; which counters, it says or its sequence does. */
-static void count_extra(struct perfetto *p, struct sequence *s, const struct field *data,
-			uint64_t at)
+static void count_extra(struct perfetto *perfetto, struct sequence *sequence,
+			const struct field *data, uint64_t at)
 {
-	uint64_t tracks[WS_COUNT(s->extra_default)], values[WS_COUNT(s->extra_default)];
+	uint64_t tracks[WS_COUNT(sequence->extra_default)],
+		values[WS_COUNT(sequence->extra_default)];
 	size_t n = numbers_of(data, 31, tracks, WS_COUNT(tracks)),
 	       many = numbers_of(data, 12, values, WS_COUNT(values));
 
 	if (!n) {
-		n = s->extra_count;
-		memcpy(tracks, s->extra_default, sizeof(tracks));
+		n = sequence->extra_count;
+		memcpy(tracks, sequence->extra_default, sizeof(tracks));
 	}
 	for (size_t i = 0; i < many && i < n; i++)
-		count(p, tracks[i], at, &(struct field){.number = 30, .value = values[i]});
+		count(perfetto, tracks[i], at, &(struct field){.number = 30, .value = values[i]});
 	n = numbers_of(data, 45, tracks, WS_COUNT(tracks));
 	many = 0;
-	for (struct message m = ws_pb_inside(data); many < n;) {
-		struct field f;
+	for (struct message message = ws_pb_inside(data); many < n;) {
+		struct field field;
 
-		if (!ws_pb_next(&m, &f))
+		if (!ws_pb_next(&message, &field))
 			break;
-		if (f.number == 46 && f.wire == 1)
-			count(p, tracks[many++], at, &f);
+		if (field.number == 46 && field.wire == 1)
+			count(perfetto, tracks[many++], at, &field);
 	}
 }
 
 /* The row of asynchronous events of Chrome's kind: those of one name and id. */
-static uint64_t async_track(struct perfetto *p, const struct event *e)
+static uint64_t async_track(struct perfetto *perfetto, const struct event *event)
 {
-	uint64_t facts[] = {e->slice.category, ws_pb_find(&e->legacy, 6).value,
-			    ws_pb_find(&e->legacy, 10).value, ws_pb_find(&e->legacy, 11).value,
-			    e->track};
+	uint64_t facts[] = {event->slice.category, ws_pb_find(&event->legacy, 6).value,
+			    ws_pb_find(&event->legacy, 10).value,
+			    ws_pb_find(&event->legacy, 11).value, event->track};
 	uint64_t uuid = XXH3_64bits(facts, sizeof(facts)) | 1;
-	const struct track *of = track_of(p, e->track);
-	struct track t = {.process = of->process, .multiplier = 1};
+	const struct track *of = track_of(perfetto, event->track);
+	struct track track = {.process = of->process, .multiplier = 1};
 	char name[32];
 	int n;
 
-	if (ws_map_get(&p->tracks, uuid, NULL) || p->track_count == WS_INTO_MOST)
+	if (ws_map_get(&perfetto->tracks, uuid, NULL) || perfetto->track_count == WS_INTO_MOST)
 		return uuid;
 	n = snprintf(name, sizeof(name), "async %" PRIx64,
 		     facts[1]	? facts[1]
 		     : facts[2] ? facts[2]
 				: facts[3]);
-	t.track = ws_into_track(p->o, of->track, of->process, of->thread, name, (size_t)n);
-	add_track(p, uuid, t);
+	track.track =
+		ws_into_track(perfetto->into, of->track, of->process, of->thread, name, (size_t)n);
+	add_track(perfetto, uuid, track);
 	return uuid;
 }
 
-static void take_legacy(struct perfetto *p, struct sequence *s, struct event *e, uint64_t at)
+static void take_legacy(struct perfetto *perfetto, struct sequence *sequence, struct event *event,
+			uint64_t at)
 {
-	uint64_t phase = ws_pb_find(&e->legacy, 2).value,
-		 duration = ws_pb_find(&e->legacy, 3).value;
-	uint64_t name = ws_pb_find(&e->legacy, 1).value;
+	uint64_t phase = ws_pb_find(&event->legacy, 2).value,
+		 duration = ws_pb_find(&event->legacy, 3).value;
+	uint64_t name = ws_pb_find(&event->legacy, 1).value;
 
 	if (phase == 'b' || phase == 'e' || phase == 'n' || phase == 'S' || phase == 'F')
-		e->track = e->slice.track = async_track(p, e);
+		event->track = event->slice.track = async_track(perfetto, event);
 
-	if (!e->slice.name && name)
-		e->slice.name = interned(s, NAMES, name);
+	if (!event->slice.name && name)
+		event->slice.name = interned(sequence, NAMES, name);
 	if (phase == 'X')
-		put_slice(p, &e->slice, at + duration * 1000, 0);
+		put_slice(perfetto, &event->slice, at + duration * 1000, 0);
 	else if (phase == 'B' || phase == 'b' || phase == 'S')
-		push(p, e->slice);
+		push(perfetto, event->slice);
 	else if (phase == 'E' || phase == 'e' || phase == 'F')
-		pop(p, e->track, at, e->slice.args);
+		pop(perfetto, event->track, at, event->slice.args);
 	else if (phase == 'i' || phase == 'I' || phase == 'n' || phase == 'R')
-		put_slice(p, &e->slice, WS_NO_TIME, WS_SLICE_INSTANT);
+		put_slice(perfetto, &event->slice, WS_NO_TIME, WS_SLICE_INSTANT);
 	else if (phase)
-		ws_into_note(p->o,
+		ws_into_note(perfetto->into,
 			     "Events of Chrome's phase %c inside of Perfetto's were left out.",
 			     phase > ' ' && phase < 127 ? (int)phase : '?');
 }
 
 /* The fields of an event; its arguments into p->args. */
-static void read_event(struct perfetto *p, struct sequence *s, const struct field *data,
-		       struct event *e)
+static void read_event(struct perfetto *perfetto, struct sequence *sequence,
+		       const struct field *data, struct event *event)
 {
-	struct message m = ws_pb_inside(data);
-	struct field f;
+	struct message message = ws_pb_inside(data);
+	struct field field;
 
-	p->args.len = 0;
-	while (ws_pb_next(&m, &f)) {
-		switch (f.number) {
+	perfetto->args.len = 0;
+	while (ws_pb_next(&message, &field)) {
+		switch (field.number) {
 		case 3:
-			e->slice.category = e->slice.category ? e->slice.category
-							      : interned(s, CATEGORIES, f.value);
+			event->slice.category =
+				event->slice.category ? event->slice.category
+						      : interned(sequence, CATEGORIES, field.value);
 			break;
 		case 22:
-			if (f.wire == 2 && !e->slice.category)
-				e->slice.category = ws_into_string(p->o, (const char *)f.p, f.n);
+			if (field.wire == 2 && !event->slice.category)
+				event->slice.category = ws_into_string(
+					perfetto->into, (const char *)field.bytes, field.n);
 			break;
 		case 10:
-			e->slice.name = interned(s, NAMES, f.value);
+			event->slice.name = interned(sequence, NAMES, field.value);
 			break;
 		case 23:
-			if (f.wire == 2)
-				e->slice.name = ws_into_string(p->o, (const char *)f.p, f.n);
+			if (field.wire == 2)
+				event->slice.name = ws_into_string(
+					perfetto->into, (const char *)field.bytes, field.n);
 			break;
 		case 9:
-			e->type = f.value;
+			event->type = field.value;
 			break;
 		case 11:
-			e->track = f.value;
+			event->track = field.value;
 			break;
 		case 12:
 		case 46:
-			e->extra = true;
+			event->extra = true;
 			break;
 		case 30:
 		case 44:
-			e->value = f;
-			e->has_value = true;
+			event->value = field;
+			event->has_value = true;
 			break;
 		case 4:
-			put_arg(p, s, &f);
+			put_arg(perfetto, sequence, &field);
 			break;
 		case 6:
-			e->legacy = f;
+			event->legacy = field;
 			break;
 		}
 	}
-	e->slice.track = e->track;
-	if (p->args.len) {
-		ws_text_puts(&p->args, "}");
-		e->slice.args = ws_into_string(p->o, p->args.s, p->args.len);
+	event->slice.track = event->track;
+	if (perfetto->args.len) {
+		ws_text_puts(&perfetto->args, "}");
+		event->slice.args =
+			ws_into_string(perfetto->into, perfetto->args.text, perfetto->args.len);
 	}
 }
 
-static void take_event(struct perfetto *p, struct sequence *s, const struct field *data,
-		       uint64_t at)
+static void take_event(struct perfetto *perfetto, struct sequence *sequence,
+		       const struct field *data, uint64_t at)
 {
-	struct event e = {.track = s->default_track, .slice.start = at};
-	struct message m = ws_pb_inside(data);
-	struct field f;
+	struct event event = {.track = sequence->default_track, .slice.start = at};
+	struct message message = ws_pb_inside(data);
+	struct field field;
 
-	read_event(p, s, data, &e);
-	if (e.type == 1)
-		push(p, e.slice);
-	else if (e.type == 2)
-		pop(p, e.track, at, e.slice.args);
-	else if (e.type == 3)
-		put_slice(p, &e.slice, WS_NO_TIME, WS_SLICE_INSTANT);
-	else if (e.type == 4 && e.has_value)
-		count(p, e.track, at, &e.value);
-	else if (e.legacy.n)
-		take_legacy(p, s, &e, at);
-	if (e.extra)
-		count_extra(p, s, data, at);
-	while (ws_pb_next(&m, &f))
-		if (f.number == 47 || f.number == 36 || f.number == 48 || f.number == 42)
-			flow(p, f.value, at, e.track, f.number == 48 || f.number == 42);
+	read_event(perfetto, sequence, data, &event);
+	if (event.type == 1)
+		push(perfetto, event.slice);
+	else if (event.type == 2)
+		pop(perfetto, event.track, at, event.slice.args);
+	else if (event.type == 3)
+		put_slice(perfetto, &event.slice, WS_NO_TIME, WS_SLICE_INSTANT);
+	else if (event.type == 4 && event.has_value)
+		count(perfetto, event.track, at, &event.value);
+	else if (event.legacy.n)
+		take_legacy(perfetto, sequence, &event, at);
+	if (event.extra)
+		count_extra(perfetto, sequence, data, at);
+	while (ws_pb_next(&message, &field))
+		if (field.number == 47 || field.number == 36 || field.number == 48 ||
+		    field.number == 42)
+			flow(perfetto, field.value, at, event.track,
+			     field.number == 48 || field.number == 42);
 }
 
 /* ---- clocks ---- */
 
 enum { CLOCK_REAL = 1, CLOCK_MONO = 3, CLOCK_BOOT = 6 };
 
-static struct clock *clock_find(struct perfetto *p, struct sequence *s, uint32_t id)
+static struct clock *clock_find(struct perfetto *perfetto, struct sequence *sequence, uint32_t id)
 {
-	if (s && id >= 64 && id < 128) {
-		for (int i = 0; i < s->clock_count; i++)
-			if (s->clocks[i].id == id)
-				return &s->clocks[i];
+	if (sequence && id >= 64 && id < 128) {
+		for (int i = 0; i < sequence->clock_count; i++)
+			if (sequence->clocks[i].id == id)
+				return &sequence->clocks[i];
 	} else {
-		for (int i = 0; i < p->clock_count; i++)
-			if (p->clocks[i].id == id)
-				return &p->clocks[i];
+		for (int i = 0; i < perfetto->clock_count; i++)
+			if (perfetto->clocks[i].id == id)
+				return &perfetto->clocks[i];
 	}
 	return NULL;
 }
 
 /* Clocks 64 to 127 are the sequence's own. NULL when there are too many. */
-static struct clock *clock_place(struct perfetto *p, struct sequence *s, uint32_t id)
+static struct clock *clock_place(struct perfetto *perfetto, struct sequence *sequence, uint32_t id)
 {
-	struct clock *c = clock_find(p, s, id);
+	struct clock *clock = clock_find(perfetto, sequence, id);
 
-	if (c)
-		return c;
+	if (clock)
+		return clock;
 	if (id >= 64 && id < 128)
-		return s->clock_count < SEQUENCE_CLOCKS ? &s->clocks[s->clock_count++] : NULL;
-	return p->clock_count < TRACE_CLOCKS ? &p->clocks[p->clock_count++] : NULL;
+		return sequence->clock_count < SEQUENCE_CLOCKS
+			       ? &sequence->clocks[sequence->clock_count++]
+			       : NULL;
+	return perfetto->clock_count < TRACE_CLOCKS ? &perfetto->clocks[perfetto->clock_count++]
+						    : NULL;
 }
 
 /*
  * Readings of several clocks at one moment. The session's is the one since boot; a trace without it
  * keeps what its first snapshot has: the monotonic clock, or else whatever comes first.
  */
-static void take_clocks(struct perfetto *p, struct sequence *s, const struct field *snapshot)
+static void take_clocks(struct perfetto *perfetto, struct sequence *sequence,
+			const struct field *snapshot)
 {
-	struct message m = ws_pb_inside(snapshot);
+	struct message message = ws_pb_inside(snapshot);
 	uint64_t real = 0, now = 0;
 	int rank = 0;
-	struct field f;
+	struct field field;
 
-	while (ws_pb_next(&m, &f)) {
+	while (ws_pb_next(&message, &field)) {
 		uint64_t id, at, unit;
 		const struct clock *known;
 		int better;
 
-		if (f.number != 1 || f.wire != 2)
+		if (field.number != 1 || field.wire != 2)
 			continue;
-		id = ws_pb_find(&f, 1).value, at = ws_pb_find(&f, 2).value,
-		unit = ws_pb_find(&f, 4).value;
-		known = clock_find(p, s, (uint32_t)id);
+		id = ws_pb_find(&field, 1).value, at = ws_pb_find(&field, 2).value,
+		unit = ws_pb_find(&field, 4).value;
+		known = clock_find(perfetto, sequence, (uint32_t)id);
 		better = id == CLOCK_BOOT ? 4 : known ? 3 : id == CLOCK_MONO ? 2 : 1;
 		if (id == CLOCK_REAL)
 			real = at;
@@ -774,63 +812,64 @@ static void take_clocks(struct perfetto *p, struct sequence *s, const struct fie
 		unit = unit ? unit : 1;
 		now = known ? at * known->unit + (uint64_t)known->offset : at * unit;
 	}
-	m = ws_pb_inside(snapshot);
-	while (ws_pb_next(&m, &f)) {
-		uint32_t id = (uint32_t)ws_pb_find(&f, 1).value;
-		struct clock *c = f.number == 1 && f.wire == 2 && id != CLOCK_BOOT
-					  ? clock_place(p, s, id)
-					  : NULL;
+	message = ws_pb_inside(snapshot);
+	while (ws_pb_next(&message, &field)) {
+		uint32_t id = (uint32_t)ws_pb_find(&field, 1).value;
+		struct clock *clock = field.number == 1 && field.wire == 2 && id != CLOCK_BOOT
+					      ? clock_place(perfetto, sequence, id)
+					      : NULL;
 
-		if (!c)
+		if (!clock)
 			continue;
-		*c = (struct clock){.id = id,
-				    .incremental = ws_pb_find(&f, 3).value,
-				    .value = ws_pb_find(&f, 2).value};
-		c->unit = ws_pb_find(&f, 4).value;
-		c->unit = c->unit ? c->unit : 1;
-		c->offset = (int64_t)(now - c->value * c->unit);
+		*clock = (struct clock){.id = id,
+					.incremental = ws_pb_find(&field, 3).value,
+					.value = ws_pb_find(&field, 2).value};
+		clock->unit = ws_pb_find(&field, 4).value;
+		clock->unit = clock->unit ? clock->unit : 1;
+		clock->offset = (int64_t)(now - clock->value * clock->unit);
 	}
-	if (rank && real && !p->clock_told) {
-		struct ws_row_clock *row = ws_into_row(p->o, WS_TABLE_clock);
+	if (rank && real && !perfetto->clock_told) {
+		struct ws_row_clock *row = ws_into_row(perfetto->into, WS_TABLE_clock);
 
 		*row = (struct ws_row_clock){.raw = now, .realtime = real};
-		p->clock_told = true;
+		perfetto->clock_told = true;
 	}
 }
 
-uint64_t ws_perfetto_time(struct perfetto *p, struct sequence *s, uint64_t stamp, uint32_t clock)
+uint64_t ws_perfetto_time(struct perfetto *perfetto, struct sequence *sequence, uint64_t stamp,
+			  uint32_t clock)
 {
-	struct clock *c;
+	struct clock *clock_c;
 
-	if (!clock && s)
-		clock = s->default_clock;
+	if (!clock && sequence)
+		clock = sequence->default_clock;
 	if (!clock || clock == CLOCK_BOOT)
 		return stamp;
-	c = clock_find(p, s, clock);
-	if (!c) {
-		ws_into_note(p->o,
+	clock_c = clock_find(perfetto, sequence, clock);
+	if (!clock_c) {
+		ws_into_note(perfetto->into,
 			     "Times of clock %" PRIu32
 			     ", which no snapshot relates to the others, stay as they are.",
 			     clock);
 		return stamp;
 	}
-	if (!c->incremental)
-		return stamp * c->unit + (uint64_t)c->offset;
-	c->value += stamp;
-	return c->value * c->unit + (uint64_t)c->offset;
+	if (!clock_c->incremental)
+		return stamp * clock_c->unit + (uint64_t)clock_c->offset;
+	clock_c->value += stamp;
+	return clock_c->value * clock_c->unit + (uint64_t)clock_c->offset;
 }
 
 /* ---- packets ---- */
 
-static void take_defaults(struct sequence *s, const struct field *d)
+static void take_defaults(struct sequence *sequence, const struct field *field)
 {
-	struct field clock = ws_pb_find(d, 58), event = ws_pb_find(d, 11);
+	struct field clock = ws_pb_find(field, 58), event = ws_pb_find(field, 11);
 
-	s->default_clock = (uint32_t)clock.value;
-	s->default_track = event.n ? ws_pb_find(&event, 11).value : 0;
+	sequence->default_clock = (uint32_t)clock.value;
+	sequence->default_track = event.n ? ws_pb_find(&event, 11).value : 0;
 	if (event.n)
-		s->extra_count = (uint8_t)numbers_of(&event, 31, s->extra_default,
-						     WS_COUNT(s->extra_default));
+		sequence->extra_count = (uint8_t)numbers_of(&event, 31, sequence->extra_default,
+							    WS_COUNT(sequence->extra_default));
 }
 
 /* What of a packet is looked at. */
@@ -842,222 +881,226 @@ struct packet {
 	bool stamped, cleared, dropped;
 };
 
-static struct packet open_packet(struct message m)
+static struct packet open_packet(struct message message)
 {
-	struct packet k = {0};
-	struct field f;
+	struct packet packet = {0};
+	struct field field;
 	const struct {
 		uint32_t number;
 		struct field *at;
-	} messages[] = {{11, &k.event}, {12, &k.interned},   {59, &k.defaults},
-			{6, &k.clocks}, {66, &k.sample},     {1, &k.ftrace},
-			{2, &k.tree},	{60, &k.descriptor}, {50, &k.compressed}};
+	} messages[] = {{11, &packet.event}, {12, &packet.interned},   {59, &packet.defaults},
+			{6, &packet.clocks}, {66, &packet.sample},     {1, &packet.ftrace},
+			{2, &packet.tree},   {60, &packet.descriptor}, {50, &packet.compressed}};
 
-	while (ws_pb_next(&m, &f)) {
-		if (f.wire == 2) {
+	while (ws_pb_next(&message, &field)) {
+		if (field.wire == 2) {
 			for (size_t i = 0; i < WS_COUNT(messages); i++)
-				if (messages[i].number == f.number)
-					*messages[i].at = f;
-		} else if (f.number == 8) {
-			k.stamp = f.value;
-			k.stamped = true;
-		} else if (f.number == 58) {
-			k.clock = (uint32_t)f.value;
-		} else if (f.number == 10) {
-			k.sequence = (uint32_t)f.value;
-		} else if (f.number == 13) {
-			k.flags = f.value;
-		} else if (f.number == 41) {
-			k.cleared = f.value;
-		} else if (f.number == 42) {
-			k.dropped = f.value;
+				if (messages[i].number == field.number)
+					*messages[i].at = field;
+		} else if (field.number == 8) {
+			packet.stamp = field.value;
+			packet.stamped = true;
+		} else if (field.number == 58) {
+			packet.clock = (uint32_t)field.value;
+		} else if (field.number == 10) {
+			packet.sequence = (uint32_t)field.value;
+		} else if (field.number == 13) {
+			packet.flags = field.value;
+		} else if (field.number == 41) {
+			packet.cleared = field.value;
+		} else if (field.number == 42) {
+			packet.dropped = field.value;
 		}
 	}
-	k.cleared |= k.flags & 1;
-	return k;
+	packet.cleared |= packet.flags & 1;
+	return packet;
 }
 
-static void take_packets(struct perfetto *p, struct message m, bool inner);
+static void take_packets(struct perfetto *perfetto, struct message message, bool inner);
 
 /* A packet of packets, deflated. */
-static void take_compressed(struct perfetto *p, const struct field *f)
+static void take_compressed(struct perfetto *perfetto, const struct field *field)
 {
-	z_stream z = {.next_in = (unsigned char *)f->p, .avail_in = (unsigned)f->n};
+	z_stream zip = {.next_in = (unsigned char *)field->bytes, .avail_in = (unsigned)field->n};
 	int rc;
 
-	if (!p->unpacked)
-		p->unpacked = ws_malloc(MOST_PACKET);
-	z.next_out = p->unpacked;
-	z.avail_out = MOST_PACKET;
-	rc = inflateInit(&z);
+	if (!perfetto->unpacked)
+		perfetto->unpacked = ws_malloc(MOST_PACKET);
+	zip.next_out = perfetto->unpacked;
+	zip.avail_out = MOST_PACKET;
+	rc = inflateInit(&zip);
 	if (rc == Z_OK) {
-		rc = inflate(&z, Z_FINISH);
-		inflateEnd(&z);
+		rc = inflate(&zip, Z_FINISH);
+		inflateEnd(&zip);
 	}
 	if (rc != Z_STREAM_END)
-		ws_into_note(p->o, z.avail_out ? "Compressed packets are damaged; what stands "
-						 "before the damage was read."
-					       : "Compressed packets unpack to more than 64 MiB; "
-						 "the rest of each was left out.");
-	take_packets(p, (struct message){p->unpacked, z.next_out}, true);
+		ws_into_note(perfetto->into,
+			     zip.avail_out ? "Compressed packets are damaged; what stands "
+					     "before the damage was read."
+					   : "Compressed packets unpack to more than 64 MiB; "
+					     "the rest of each was left out.");
+	take_packets(perfetto, (struct message){perfetto->unpacked, zip.next_out}, true);
 }
 
-static void take_packet(struct perfetto *p, struct message m, bool inner)
+static void take_packet(struct perfetto *perfetto, struct message message, bool inner)
 {
-	struct packet k = open_packet(m);
-	struct sequence *s = sequence_of(p, k.sequence);
+	struct packet packet = open_packet(message);
+	struct sequence *sequence = sequence_of(perfetto, packet.sequence);
 	uint64_t at;
 
-	if (k.cleared)
-		clear_sequence(s);
-	s->lost = (s->lost || k.dropped) && !k.cleared;
-	if (k.clocks.n)
-		take_clocks(p, s, &k.clocks);
-	if (k.ftrace.n)
-		ws_perfetto_ftrace(p, &k.ftrace);
-	if (k.tree.n)
-		take_process_tree(p, &k.tree);
-	if (k.compressed.n && !inner)
-		take_compressed(p, &k.compressed);
-	if (s->lost && k.flags & 2) { /* it needs what was dropped */
-		p->lost++;
+	if (packet.cleared)
+		clear_sequence(sequence);
+	sequence->lost = (sequence->lost || packet.dropped) && !packet.cleared;
+	if (packet.clocks.n)
+		take_clocks(perfetto, sequence, &packet.clocks);
+	if (packet.ftrace.n)
+		ws_perfetto_ftrace(perfetto, &packet.ftrace);
+	if (packet.tree.n)
+		take_process_tree(perfetto, &packet.tree);
+	if (packet.compressed.n && !inner)
+		take_compressed(perfetto, &packet.compressed);
+	if (sequence->lost && packet.flags & 2) { /* it needs what was dropped */
+		perfetto->lost++;
 		return;
 	}
-	if (k.defaults.n)
-		take_defaults(s, &k.defaults);
-	if (k.interned.n)
-		take_interned(p, s, &k.interned);
-	if (k.descriptor.n)
-		take_descriptor(p, &k.descriptor);
-	at = k.stamped ? ws_perfetto_time(p, s, k.stamp, k.clock) : 0;
-	if (k.event.n)
-		take_event(p, s, &k.event, at);
-	else if (k.sample.n)
-		ws_perfetto_sample(p, s, &k.sample, at);
-	else if (!k.clocks.n && !k.ftrace.n && !k.tree.n && !k.compressed.n && !k.defaults.n &&
-		 !k.interned.n && !k.descriptor.n)
-		p->others++;
+	if (packet.defaults.n)
+		take_defaults(sequence, &packet.defaults);
+	if (packet.interned.n)
+		take_interned(perfetto, sequence, &packet.interned);
+	if (packet.descriptor.n)
+		take_descriptor(perfetto, &packet.descriptor);
+	at = packet.stamped ? ws_perfetto_time(perfetto, sequence, packet.stamp, packet.clock) : 0;
+	if (packet.event.n)
+		take_event(perfetto, sequence, &packet.event, at);
+	else if (packet.sample.n)
+		ws_perfetto_sample(perfetto, sequence, &packet.sample, at);
+	else if (!packet.clocks.n && !packet.ftrace.n && !packet.tree.n && !packet.compressed.n &&
+		 !packet.defaults.n && !packet.interned.n && !packet.descriptor.n)
+		perfetto->others++;
 }
 
-static void take_packets(struct perfetto *p, struct message m, bool inner)
+static void take_packets(struct perfetto *perfetto, struct message message, bool inner)
 {
-	struct field f;
+	struct field field;
 
-	while (!p->o->full && ws_pb_next(&m, &f))
-		if (f.number == 1 && f.wire == 2)
-			take_packet(p, ws_pb_inside(&f), inner);
+	while (!perfetto->into->full && ws_pb_next(&message, &field))
+		if (field.number == 1 && field.wire == 2)
+			take_packet(perfetto, ws_pb_inside(&field), inner);
 }
 
 /* ---- the window ---- */
 
 /* Have at least `n` bytes at p->at, or all that is left. */
-static void have(struct perfetto *p, size_t n)
+static void have(struct perfetto *perfetto, size_t n)
 {
-	while (p->len - p->at < n && !p->eof) {
+	while (perfetto->len - perfetto->at < n && !perfetto->eof) {
 		size_t got;
 
-		memmove(p->buffer, p->buffer + p->at, p->len - p->at);
-		p->offset += p->at;
-		p->len -= p->at;
-		p->at = 0;
-		if (p->len == p->cap || n > p->cap) {
-			p->cap = n > p->cap ? n : p->cap * 2;
-			p->buffer = ws_realloc(p->buffer, p->cap);
+		memmove(perfetto->buffer, perfetto->buffer + perfetto->at,
+			perfetto->len - perfetto->at);
+		perfetto->offset += perfetto->at;
+		perfetto->len -= perfetto->at;
+		perfetto->at = 0;
+		if (perfetto->len == perfetto->cap || n > perfetto->cap) {
+			perfetto->cap = n > perfetto->cap ? n : perfetto->cap * 2;
+			perfetto->buffer = ws_realloc(perfetto->buffer, perfetto->cap);
 		}
-		got = ws_source_read(p->source, p->buffer + p->len, p->cap - p->len);
-		p->len += got;
-		p->eof = !got;
+		got = ws_source_read(perfetto->source, perfetto->buffer + perfetto->len,
+				     perfetto->cap - perfetto->len);
+		perfetto->len += got;
+		perfetto->eof = !got;
 	}
 }
 
 /* The next packet in the window; false at the end or a break. */
-static bool next_packet(struct perfetto *p, const uint8_t **data, size_t *n)
+static bool next_packet(struct perfetto *perfetto, const uint8_t **data, size_t *n)
 {
 	const uint8_t *at, *end;
 	uint64_t tag, length;
 
-	have(p, 16);
-	at = p->buffer + p->at;
-	end = p->buffer + p->len;
+	have(perfetto, 16);
+	at = perfetto->buffer + perfetto->at;
+	end = perfetto->buffer + perfetto->len;
 	if (at == end)
 		return false;
 	if (!ws_pb_varint(&at, end, &tag) || tag != 0x0a || !ws_pb_varint(&at, end, &length) ||
 	    length > MOST_PACKET) {
-		ws_into_note(p->o,
+		ws_into_note(perfetto->into,
 			     "The trace is broken at byte %" PRIu64
 			     ". What stands before was read.",
-			     p->offset + p->at);
+			     perfetto->offset + perfetto->at);
 		return false;
 	}
-	p->at = (size_t)(at - p->buffer);
-	have(p, (size_t)length);
-	if (p->len - p->at < length) {
+	perfetto->at = (size_t)(at - perfetto->buffer);
+	have(perfetto, (size_t)length);
+	if (perfetto->len - perfetto->at < length) {
 		ws_into_note(
-			p->o,
+			perfetto->into,
 			"The trace ends in the middle of a packet. What stands before was read.");
 		return false;
 	}
-	*data = p->buffer + p->at;
+	*data = perfetto->buffer + perfetto->at;
 	*n = (size_t)length;
-	p->at += (size_t)length;
+	perfetto->at += (size_t)length;
 	return true;
 }
 
-static void free_perfetto(struct perfetto *p)
+static void free_perfetto(struct perfetto *perfetto)
 {
-	for (size_t i = 0; i < p->sequence_count; i++)
-		clear_sequence(&p->sequences[i]);
-	free(p->sequences);
-	free(p->track);
-	free(p->slices);
-	ws_map_free(&p->tracks);
-	ws_map_free(&p->open);
-	ws_map_free(&p->flow_time);
-	ws_map_free(&p->flow_track);
-	ws_map_free(&p->pids);
-	ws_text_free(&p->args);
-	ws_text_free(&p->texts);
-	ws_map_free(&p->woken);
-	ws_map_free(&p->wakers);
-	free(p->unpacked);
-	free(p->buffer);
-	free(p);
+	for (size_t i = 0; i < perfetto->sequence_count; i++)
+		clear_sequence(&perfetto->sequences[i]);
+	free(perfetto->sequences);
+	free(perfetto->track);
+	free(perfetto->slices);
+	ws_map_free(&perfetto->tracks);
+	ws_map_free(&perfetto->open);
+	ws_map_free(&perfetto->flow_time);
+	ws_map_free(&perfetto->flow_track);
+	ws_map_free(&perfetto->pids);
+	ws_text_free(&perfetto->args);
+	ws_text_free(&perfetto->texts);
+	ws_map_free(&perfetto->woken);
+	ws_map_free(&perfetto->wakers);
+	free(perfetto->unpacked);
+	free(perfetto->buffer);
+	free(perfetto);
 }
 
-int ws_perfetto_import(struct ws_into *o, struct ws_source *source)
+int ws_perfetto_import(struct ws_into *into, struct ws_source *source)
 {
-	struct perfetto *p = ws_calloc(1, sizeof(*p));
+	struct perfetto *perfetto = ws_calloc(1, sizeof(*perfetto));
 	const uint8_t *data;
-	uint64_t before = o->rows;
+	uint64_t before = into->rows;
 	size_t n;
 
-	p->o = o;
-	p->source = source;
-	p->cap = WINDOW;
-	p->buffer = ws_malloc(WINDOW);
-	while (!o->full && next_packet(p, &data, &n)) {
-		take_packet(p, (struct message){data, data + n}, false);
-		if (!(++p->packets & 0x3ff)) {
-			ws_writer_commit(o->w);
-			ws_into_progress(o, ws_source_done(source), ws_source_size(source));
-			if (ws_writer_error(o->w, NULL))
+	perfetto->into = into;
+	perfetto->source = source;
+	perfetto->cap = WINDOW;
+	perfetto->buffer = ws_malloc(WINDOW);
+	while (!into->full && next_packet(perfetto, &data, &n)) {
+		take_packet(perfetto, (struct message){data, data + n}, false);
+		if (!(++perfetto->packets & 0x3ff)) {
+			ws_writer_commit(into->writer);
+			ws_into_progress(into, ws_source_done(source), ws_source_size(source));
+			if (ws_writer_error(into->writer, NULL))
 				break;
 		}
 	}
-	for (size_t i = 0; i < p->slice_count; i++)
-		if (p->slices[i].start != WS_NO_TIME)
-			put_slice(p, &p->slices[i], WS_NO_TIME, WS_SLICE_LEFT_OPEN);
-	ws_perfetto_sched_end(p);
+	for (size_t i = 0; i < perfetto->slice_count; i++)
+		if (perfetto->slices[i].start != WS_NO_TIME)
+			put_slice(perfetto, &perfetto->slices[i], WS_NO_TIME, WS_SLICE_LEFT_OPEN);
+	ws_perfetto_sched_end(perfetto);
 	if (ws_source_broken(source))
-		ws_into_note(o, "The trace is broken: %s.", ws_source_broken(source));
+		ws_into_note(into, "The trace is broken: %s.", ws_source_broken(source));
 	ws_into_note_n(
-		o, p->lost,
+		into, perfetto->lost,
 		"Packets that need others which were dropped while recording were left out.");
-	ws_into_note_n(o, p->others,
+	ws_into_note_n(into, perfetto->others,
 		       "Packets or events of other kinds than tracks, processes and switches were "
 		       "left out.");
-	if (o->rows == before && !o->full)
-		ws_into_stop(o, "%s holds nothing of a Perfetto trace that is known here", o->path);
-	free_perfetto(p);
-	return o->full ? -1 : 0;
+	if (into->rows == before && !into->full)
+		ws_into_stop(into, "%s holds nothing of a Perfetto trace that is known here",
+			     into->path);
+	free_perfetto(perfetto);
+	return into->full ? -1 : 0;
 }

@@ -49,7 +49,7 @@ struct open_slice {
 };
 
 struct perfetto {
-	struct ws_into *o;
+	struct ws_into *into;
 	struct ws_source *source;
 	uint8_t *buffer, *unpacked;
 	size_t cap, len, at;
@@ -78,21 +78,23 @@ struct perfetto {
 	} cpu[1024];
 };
 
-uint32_t ws_perfetto_thread(struct perfetto *p, uint64_t pid, uint64_t tid);
+uint32_t ws_perfetto_thread(struct perfetto *perfetto, uint64_t pid, uint64_t tid);
 /* Keep a text as long as the import lasts: its place and length as sequences have them; 0 when
  * there are too many. */
-uint64_t ws_perfetto_keep(struct perfetto *p, const void *s, size_t n);
+uint64_t ws_perfetto_keep(struct perfetto *perfetto, const void *s, size_t n);
 /* A moment of a clock on the session's; `clock` 0 is the sequence's default. */
-uint64_t ws_perfetto_time(struct perfetto *p, struct sequence *s, uint64_t stamp, uint32_t clock);
+uint64_t ws_perfetto_time(struct perfetto *perfetto, struct sequence *sequence, uint64_t stamp,
+			  uint32_t clock);
 
 /* perfetto_sched.c: a bundle of ftrace's events of one core; what was still running at the end. */
-void ws_perfetto_ftrace(struct perfetto *p, const struct field *bundle);
-void ws_perfetto_sched_end(struct perfetto *p);
+void ws_perfetto_ftrace(struct perfetto *perfetto, const struct field *bundle);
+void ws_perfetto_sched_end(struct perfetto *perfetto);
 
 /* perfetto_samples.c: functions, mappings, frames and stacks of a sequence; a sample taken at `at`.
  */
-void ws_perfetto_code(struct perfetto *p, struct sequence *s, const struct field *interned_data);
-void ws_perfetto_sample(struct perfetto *p, struct sequence *s, const struct field *sample,
-			uint64_t at);
+void ws_perfetto_code(struct perfetto *perfetto, struct sequence *sequence,
+		      const struct field *interned_data);
+void ws_perfetto_sample(struct perfetto *perfetto, struct sequence *sequence,
+			const struct field *sample, uint64_t at);
 
 #endif

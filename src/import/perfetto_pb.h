@@ -16,12 +16,12 @@
 struct field {
 	uint32_t number, wire;
 	uint64_t value; /* varint, fixed */
-	const uint8_t *p;
+	const uint8_t *bytes;
 	size_t n; /* bytes */
 };
 
 struct message {
-	const uint8_t *p, *end;
+	const uint8_t *bytes, *end;
 };
 
 /* Take a number off *p; false when it is broken. */
@@ -43,37 +43,38 @@ static inline bool ws_pb_varint(const uint8_t **p, const uint8_t *end, uint64_t 
 }
 
 /* The next field; false at the end or where it is broken. */
-static inline bool ws_pb_next(struct message *m, struct field *f)
+static inline bool ws_pb_next(struct message *message, struct field *field)
 {
 	uint64_t tag, length;
 
-	if (m->p >= m->end || !ws_pb_varint(&m->p, m->end, &tag))
+	if (message->bytes >= message->end || !ws_pb_varint(&message->bytes, message->end, &tag))
 		return false;
-	*f = (struct field){.number = (uint32_t)(tag >> 3), .wire = tag & 7};
-	switch (f->wire) {
+	*field = (struct field){.number = (uint32_t)(tag >> 3), .wire = tag & 7};
+	switch (field->wire) {
 	case 0:
-		return ws_pb_varint(&m->p, m->end, &f->value);
+		return ws_pb_varint(&message->bytes, message->end, &field->value);
 	case 1:
-		if (m->end - m->p < 8)
+		if (message->end - message->bytes < 8)
 			return false;
-		memcpy(&f->value, m->p, 8);
-		m->p += 8;
+		memcpy(&field->value, message->bytes, 8);
+		message->bytes += 8;
 		return true;
 	case 2:
-		if (!ws_pb_varint(&m->p, m->end, &length) || length > (size_t)(m->end - m->p))
+		if (!ws_pb_varint(&message->bytes, message->end, &length) ||
+		    length > (size_t)(message->end - message->bytes))
 			return false;
-		f->p = m->p;
-		f->n = (size_t)length;
-		m->p += length;
+		field->bytes = message->bytes;
+		field->n = (size_t)length;
+		message->bytes += length;
 		return true;
 	case 5: {
 		uint32_t v;
 
-		if (m->end - m->p < 4)
+		if (message->end - message->bytes < 4)
 			return false;
-		memcpy(&v, m->p, 4);
-		f->value = v;
-		m->p += 4;
+		memcpy(&v, message->bytes, 4);
+		field->value = v;
+		message->bytes += 4;
 		return true;
 	}
 	default:
@@ -81,20 +82,21 @@ static inline bool ws_pb_next(struct message *m, struct field *f)
 	}
 }
 
-static inline struct message ws_pb_inside(const struct field *f)
+static inline struct message ws_pb_inside(const struct field *field)
 {
-	return f->p ? (struct message){f->p, f->p + f->n} : (struct message){NULL, NULL};
+	return field->bytes ? (struct message){field->bytes, field->bytes + field->n}
+			    : (struct message){NULL, NULL};
 }
 
 /* The last field of a number; an empty one when it is not there. */
 static inline struct field ws_pb_find(const struct field *in, uint32_t number)
 {
-	struct message m = ws_pb_inside(in);
-	struct field f, found = {0};
+	struct message message = ws_pb_inside(in);
+	struct field field, found = {0};
 
-	while (ws_pb_next(&m, &f))
-		if (f.number == number)
-			found = f;
+	while (ws_pb_next(&message, &field))
+		if (field.number == number)
+			found = field;
 	return found;
 }
 

@@ -45,7 +45,7 @@ struct ws_trace_profile {
 
 /* A half of a slice, kept until all are known. */
 struct ws_trace_half {
-	struct ws_open_slice s;
+	struct ws_open_slice slice;
 	uint32_t number; /* in the file */
 	bool end;
 	uint8_t flags;
@@ -58,7 +58,7 @@ struct ws_flow_end {
 };
 
 struct ws_trace {
-	struct ws_into *o;
+	struct ws_into *into;
 	struct ws_json json;
 	struct ws_text scratch, built;
 	/* time: session = base + ts */
@@ -116,66 +116,66 @@ struct ws_trace {
 };
 
 /* The value of an argument of the event in hand, or one of type WS_J_NONE. */
-static inline const struct ws_json_value *ws_trace_arg(const struct ws_trace *t,
-						       enum ws_trace_arg a)
+static inline const struct ws_json_value *ws_trace_arg(const struct ws_trace *trace,
+						       enum ws_trace_arg arg)
 {
 	static const struct ws_json_value none;
 
-	return t->arg_stamp[a] == t->stamp ? &t->arg[a] : &none;
+	return trace->arg_stamp[arg] == trace->stamp ? &trace->arg[arg] : &none;
 }
-uint64_t ws_trace_u64(const struct ws_trace *t, enum ws_trace_arg a, uint64_t none);
-uint32_t ws_trace_u32(const struct ws_trace *t, enum ws_trace_arg a, uint32_t none);
+uint64_t ws_trace_u64(const struct ws_trace *trace, enum ws_trace_arg arg, uint64_t none);
+uint32_t ws_trace_u32(const struct ws_trace *trace, enum ws_trace_arg arg, uint32_t none);
 /* Report string of an argument: a string's text, anything else as its JSON; 0 when it is not there.
  */
-uint32_t ws_trace_string(struct ws_trace *t, const struct ws_json_value *v);
+uint32_t ws_trace_string(struct ws_trace *trace, const struct ws_json_value *value);
 /* Before the first event. */
 void ws_trace_args_begin(void);
 /* Take the event's args apart. */
-void ws_trace_args(struct ws_trace *t, const struct ws_event *ev);
+void ws_trace_args(struct ws_trace *trace, const struct ws_event *ev);
 /* What was in args and means nothing to us, as a JSON object in the report's strings; 0 when
  * nothing was. */
-uint32_t ws_trace_others(struct ws_trace *t);
+uint32_t ws_trace_others(struct ws_trace *trace);
 
 /* The process whose GPU work it is; until a CPU event tells its pid, one without. */
-uint32_t ws_trace_main_process(struct ws_trace *t);
+uint32_t ws_trace_main_process(struct ws_trace *trace);
 /* The process of a pid, made where it is new. */
-uint32_t ws_trace_process_of(struct ws_trace *t, uint64_t pid);
+uint32_t ws_trace_process_of(struct ws_trace *trace, uint64_t pid);
 
 /* id of the process or thread of an event of a CPU. */
-uint32_t ws_trace_process(struct ws_trace *t, const struct ws_event *ev);
-uint32_t ws_trace_thread(struct ws_trace *t, const struct ws_event *ev);
+uint32_t ws_trace_process(struct ws_trace *trace, const struct ws_event *ev);
+uint32_t ws_trace_thread(struct ws_trace *trace, const struct ws_event *ev);
 /* Thread, or track where pid or tid is no number. */
-void ws_trace_where(struct ws_trace *t, const struct ws_event *ev, uint32_t *thread,
+void ws_trace_where(struct ws_trace *trace, const struct ws_event *ev, uint32_t *thread,
 		    uint32_t *track);
 
 /* The end of the event whose args were taken; WS_NO_TIME when it says that it never ended. */
-static inline uint64_t ws_trace_end(const struct ws_trace *t, const struct ws_event *ev)
+static inline uint64_t ws_trace_end(const struct ws_trace *trace, const struct ws_event *ev)
 {
-	return ws_trace_arg(t, WS_A_NEVER_ENDED)->type == WS_J_TRUE ? WS_NO_TIME
-								    : ev->start + ev->length;
+	return ws_trace_arg(trace, WS_A_NEVER_ENDED)->type == WS_J_TRUE ? WS_NO_TIME
+									: ev->start + ev->length;
 }
 
 /* A metadata event: the name of a process or thread. */
-void ws_trace_metadata(struct ws_trace *t, const struct ws_event *ev);
+void ws_trace_metadata(struct ws_trace *trace, const struct ws_event *ev);
 
 /* chrome_profile.c: an event of phase P; false when it is no profile. */
-bool ws_chrome_profile(struct ws_trace *t, const struct ws_event *ev);
+bool ws_chrome_profile(struct ws_trace *trace, const struct ws_event *ev);
 /* chrome.c: any event without a meaning of its own. */
-void ws_chrome_event(struct ws_trace *t, struct ws_event *ev);
+void ws_chrome_event(struct ws_trace *trace, struct ws_event *ev);
 /* A complete slice. */
-void ws_chrome_slice(struct ws_trace *t, struct ws_event *ev, uint32_t thread, uint32_t track,
+void ws_chrome_slice(struct ws_trace *trace, struct ws_event *ev, uint32_t thread, uint32_t track,
 		     uint8_t flags);
 /* What is still open at the end. */
-void ws_chrome_end(struct ws_trace *t);
+void ws_chrome_end(struct ws_trace *trace);
 /* kineto.c: an event of the PyTorch profiler, from its category. False when it is none. */
-bool ws_kineto_event(struct ws_trace *t, struct ws_event *ev);
+bool ws_kineto_event(struct ws_trace *trace, struct ws_event *ev);
 /* Devices and rank, once all has been read. */
-void ws_kineto_end(struct ws_trace *t);
+void ws_kineto_end(struct ws_trace *trace);
 
 /*
  * Import one file. `base` is the real time that its times count from (ns since 1970) if it is known
  * beforehand, else 0. Returns 0, or -1 with a message in o->problem.
  */
-int ws_trace_import(struct ws_into *o, struct ws_source *s, uint64_t base);
+int ws_trace_import(struct ws_into *into, struct ws_source *source, uint64_t base);
 
 #endif

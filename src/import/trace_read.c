@@ -26,165 +26,169 @@ enum { MOST_FACT = 2048 };
 
 /* ---- events ---- */
 
-static void take_field(struct ws_event *ev, const struct ws_json_value *k,
-		       const struct ws_json_value *v)
+static void take_field(struct ws_event *ev, const struct ws_json_value *value,
+		       const struct ws_json_value *json_value)
 {
-	switch (k->n) {
+	switch (value->n) {
 	case 2:
-		if (!memcmp(k->s, "sf", 2))
-			ev->sf = *v;
-		else if (!memcmp(k->s, "ph", 2))
-			ev->ph = *v;
-		else if (!memcmp(k->s, "ts", 2))
-			ev->ts = *v;
-		else if (!memcmp(k->s, "id", 2))
-			ev->id = *v;
+		if (!memcmp(value->text, "sf", 2))
+			ev->sf = *json_value;
+		else if (!memcmp(value->text, "ph", 2))
+			ev->ph = *json_value;
+		else if (!memcmp(value->text, "ts", 2))
+			ev->ts = *json_value;
+		else if (!memcmp(value->text, "id", 2))
+			ev->id = *json_value;
 		break;
 	case 3:
-		if (!memcmp(k->s, "cat", 3))
-			ev->cat = *v;
-		else if (!memcmp(k->s, "pid", 3))
-			ev->pid = *v;
-		else if (!memcmp(k->s, "tid", 3))
-			ev->tid = *v;
-		else if (!memcmp(k->s, "dur", 3))
-			ev->dur = *v;
-		else if (!memcmp(k->s, "id2", 3))
-			ev->id2 = *v;
+		if (!memcmp(value->text, "cat", 3))
+			ev->cat = *json_value;
+		else if (!memcmp(value->text, "pid", 3))
+			ev->pid = *json_value;
+		else if (!memcmp(value->text, "tid", 3))
+			ev->tid = *json_value;
+		else if (!memcmp(value->text, "dur", 3))
+			ev->dur = *json_value;
+		else if (!memcmp(value->text, "id2", 3))
+			ev->id2 = *json_value;
 		break;
 	case 4:
-		if (!memcmp(k->s, "name", 4))
-			ev->name = *v;
-		else if (!memcmp(k->s, "args", 4))
-			ev->args = *v;
+		if (!memcmp(value->text, "name", 4))
+			ev->name = *json_value;
+		else if (!memcmp(value->text, "args", 4))
+			ev->args = *json_value;
 		break;
 	case 5:
-		if (!memcmp(k->s, "scope", 5))
-			ev->scope = *v;
+		if (!memcmp(value->text, "scope", 5))
+			ev->scope = *json_value;
 		break;
 	}
 }
 
 /* What the times of the file count from on the session clock, by its earliest: its first event's,
  * for all that is known. */
-static void choose_base(struct ws_trace *t, int64_t ts)
+static void choose_base(struct ws_trace *trace, int64_t ts)
 {
-	bool known, later = t->o->file_count > 1 && t->o->file;
-	int64_t least = (int64_t)ws_map_get(&t->o->least, t->o->file, &known);
+	bool known, later = trace->into->file_count > 1 && trace->into->file;
+	int64_t least = (int64_t)ws_map_get(&trace->into->least, trace->into->file, &known);
 
-	t->first_seen = true;
-	t->from = known ? least : ts;
-	t->least = t->from;
-	t->epoch = ts > EPOCH_NS;
-	if (t->epoch)
-		t->base = 0;
-	else if (t->from < 0 && t->from > -EPOCH_NS && !t->base_known &&
-		 !t->o->file) /* before what the others count from */
-		t->base = (uint64_t)-t->from;
-	else if (!t->base_known)
-		t->base = later && t->o->first != UINT64_MAX ? t->o->first - (uint64_t)t->from : 0;
-	if (!t->epoch && !t->base_known && later)
+	trace->first_seen = true;
+	trace->from = known ? least : ts;
+	trace->least = trace->from;
+	trace->epoch = ts > EPOCH_NS;
+	if (trace->epoch)
+		trace->base = 0;
+	else if (trace->from < 0 && trace->from > -EPOCH_NS && !trace->base_known &&
+		 !trace->into->file) /* before what the others count from */
+		trace->base = (uint64_t)-trace->from;
+	else if (!trace->base_known)
+		trace->base = later && trace->into->first != UINT64_MAX
+				      ? trace->into->first - (uint64_t)trace->from
+				      : 0;
+	if (!trace->epoch && !trace->base_known && later)
 		ws_into_note(
-			t->o,
+			trace->into,
 			"It does not tell the real time: it was put where the first file begins.");
 }
 
 /* Some event was earlier than the one that the base was chosen by, and has no place on the clock:
  * once more, knowing it. */
-static void check_base(struct ws_trace *t)
+static void check_base(struct ws_trace *trace)
 {
-	bool later = t->o->file_count > 1 && t->o->file;
+	bool later = trace->into->file_count > 1 && trace->into->file;
 
-	if (t->first_seen && !t->epoch && !t->base_known && t->least < t->from &&
-	    t->least > -EPOCH_NS && (later || t->least < 0)) {
-		ws_map_set(&t->o->least, t->o->file, (uint64_t)t->least);
-		t->o->again = true;
+	if (trace->first_seen && !trace->epoch && !trace->base_known &&
+	    trace->least < trace->from && trace->least > -EPOCH_NS && (later || trace->least < 0)) {
+		ws_map_set(&trace->into->least, trace->into->file, (uint64_t)trace->least);
+		trace->into->again = true;
 	}
 }
 
 /* Put the event's time on the session clock. False when it has none, or one that cannot be. */
-static bool set_times(struct ws_trace *t, struct ws_event *ev)
+static bool set_times(struct ws_trace *trace, struct ws_event *ev)
 {
 	bool ok;
 	int64_t ts = ws_json_fixed(&ev->ts, 3, &ok), dur;
 
 	if (!ok || ts == INT64_MAX) {
-		t->bad_time++;
+		trace->bad_time++;
 		return false;
 	}
-	if (!t->first_seen)
-		choose_base(t, ts);
-	t->least = ts < t->least ? ts : t->least;
-	if (ts < 0 && (uint64_t)-ts > t->base) {
-		t->bad_time++;
+	if (!trace->first_seen)
+		choose_base(trace, ts);
+	trace->least = ts < trace->least ? ts : trace->least;
+	if (ts < 0 && (uint64_t)-ts > trace->base) {
+		trace->bad_time++;
 		return false;
 	}
-	ev->start = t->base + (uint64_t)ts;
+	ev->start = trace->base + (uint64_t)ts;
 	dur = ev->dur.type == WS_J_NONE ? 0 : ws_json_fixed(&ev->dur, 3, &ok);
 	if (!ok || dur < 0 || dur > (int64_t)1 << 60) {
-		ws_into_note(t->o, "Lengths of events that cannot be (no number, negative, or of "
-				   "many years) were taken as 0.");
+		ws_into_note(trace->into,
+			     "Lengths of events that cannot be (no number, negative, or of "
+			     "many years) were taken as 0.");
 		dur = 0;
 	}
 	ev->length = (uint64_t)dur;
-	t->decimals |= ts % 1000 || dur % 1000;
+	trace->decimals |= ts % 1000 || dur % 1000;
 	return true;
 }
 
-static void take_event(struct ws_trace *t, const struct ws_json_value *object)
+static void take_event(struct ws_trace *trace, const struct ws_json_value *object)
 {
-	struct ws_json_walk w = ws_json_walk(object);
+	struct ws_json_walk walk = ws_json_walk(object);
 	struct ws_json_value key, value;
-	struct ws_event ev = {.name.s = "", .cat.s = ""}; /* of no length where they are missing */
+	struct ws_event ev = {.name.text = "",
+			      .cat.text = ""}; /* of no length where they are missing */
 
-	while (ws_json_next(&w, &key, &value))
+	while (ws_json_next(&walk, &key, &value))
 		take_field(&ev, &key, &value);
-	t->events++;
-	ev.phase = ev.ph.type == WS_J_STRING && ev.ph.n == 1 ? ev.ph.s[0] : 0;
+	trace->events++;
+	ev.phase = ev.ph.type == WS_J_STRING && ev.ph.n == 1 ? ev.ph.text[0] : 0;
 	if (ev.phase == 'M') {
-		ws_trace_metadata(t, &ev);
+		ws_trace_metadata(trace, &ev);
 		return;
 	}
 	if (!ev.phase) {
-		ws_into_note(t->o, "Events without a phase (ph) were left out.");
+		ws_into_note(trace->into, "Events without a phase (ph) were left out.");
 		return;
 	}
-	if (!set_times(t, &ev))
+	if (!set_times(trace, &ev))
 		return;
-	if (!ws_kineto_event(t, &ev))
-		ws_chrome_event(t, &ev);
+	if (!ws_kineto_event(trace, &ev))
+		ws_chrome_event(trace, &ev);
 }
 
-static int take_events(struct ws_trace *t)
+static int take_events(struct ws_trace *trace)
 {
-	struct ws_json_value v;
+	struct ws_json_value value;
 	int c, rc = 1;
 
-	t->json.at++; /* the bracket */
+	trace->json.at++; /* the bracket */
 	for (;;) {
-		c = ws_json_peek(&t->json);
+		c = ws_json_peek(&trace->json);
 		if (c == ',') {
-			t->json.at++;
+			trace->json.at++;
 			continue;
 		}
 		if (c == ']') {
-			t->json.at++;
+			trace->json.at++;
 			return 1;
 		}
 		if (c < 0)
 			return 0;
-		rc = ws_json_take(&t->json, &v);
+		rc = ws_json_take(&trace->json, &value);
 		if (rc <= 0)
 			return rc;
-		if (v.type == WS_J_OBJECT)
-			take_event(t, &v);
-		if (t->o->full)
+		if (value.type == WS_J_OBJECT)
+			take_event(trace, &value);
+		if (trace->into->full)
 			return -1;
-		if (!(t->events & 0x3ff)) {
-			ws_into_progress(t->o, ws_source_done(t->json.source),
-					 ws_source_size(t->json.source));
-			ws_writer_commit(t->o->w);
-			if (ws_writer_error(t->o->w, NULL))
+		if (!(trace->events & 0x3ff)) {
+			ws_into_progress(trace->into, ws_source_done(trace->json.source),
+					 ws_source_size(trace->json.source));
+			ws_writer_commit(trace->into->writer);
+			if (ws_writer_error(trace->into->writer, NULL))
 				return -1;
 		}
 	}
@@ -192,120 +196,122 @@ static int take_events(struct ws_trace *t)
 
 /* ---- what stands beside the events ---- */
 
-static void take_ranks(struct ws_trace *t, const struct ws_json_value *v)
+static void take_ranks(struct ws_trace *trace, const struct ws_json_value *json_value)
 {
-	struct ws_json_walk w = ws_json_walk(v);
+	struct ws_json_walk walk = ws_json_walk(json_value);
 	struct ws_json_value key, value;
 
-	while (ws_json_next(&w, &key, &value)) {
+	while (ws_json_next(&walk, &key, &value)) {
 		if (ws_json_is(&key, "rank"))
-			t->rank = ws_json_fixed(&value, 0, NULL);
+			trace->rank = ws_json_fixed(&value, 0, NULL);
 		else if (ws_json_is(&key, "world_size"))
-			t->world = ws_json_fixed(&value, 0, NULL);
+			trace->world = ws_json_fixed(&value, 0, NULL);
 	}
 }
 
-static void take_fact(struct ws_trace *t, const char *name, const struct ws_json_value *v)
+static void take_fact(struct ws_trace *trace, const char *name, const struct ws_json_value *value)
 {
 	char *fact;
 	size_t n;
-	const char *s;
+	const char *text;
 	bool ok;
 
 	if (!strcmp(name, "baseTimeNanoseconds")) {
-		int64_t base = ws_json_fixed(v, 0, &ok);
+		int64_t base = ws_json_fixed(value, 0, &ok);
 
-		if (ok && base > 0 && !t->base_known &&
-		    !t->epoch) { /* met after the events: they stay as they are */
-			struct ws_row_clock *row = ws_into_row(t->o, WS_TABLE_clock);
-			uint64_t at = t->o->file_first == UINT64_MAX ? 0 : t->o->file_first;
+		if (ok && base > 0 && !trace->base_known &&
+		    !trace->epoch) { /* met after the events: they stay as they are */
+			struct ws_row_clock *row = ws_into_row(trace->into, WS_TABLE_clock);
+			uint64_t at =
+				trace->into->file_first == UINT64_MAX ? 0 : trace->into->file_first;
 
 			*row = (struct ws_row_clock){.raw = at,
-						     .realtime = at - t->base + (uint64_t)base};
+						     .realtime = at - trace->base + (uint64_t)base};
 		}
 	} else if (!strcmp(name, "deviceProperties")) {
-		t->devices.len = 0;
-		ws_text_add(&t->devices, v->s, v->n < 1 << 20 ? v->n : 0);
-	} else if (!strcmp(name, "distributedInfo") && v->type == WS_J_OBJECT) {
-		take_ranks(t, v);
+		trace->devices.len = 0;
+		ws_text_add(&trace->devices, value->text, value->n < 1 << 20 ? value->n : 0);
+	} else if (!strcmp(name, "distributedInfo") && value->type == WS_J_OBJECT) {
+		take_ranks(trace, value);
 	}
 	/* What people add at length is not for a report: environments with what is secret in them,
 	 * lists of packages. */
-	if (v->n > MOST_FACT) {
+	if (value->n > MOST_FACT) {
 		if (strcmp(name, "deviceProperties"))
-			ws_into_note(t->o,
+			ws_into_note(trace->into,
 				     "The fact %.100s is longer than %d bytes and was left out.",
 				     name, MOST_FACT);
 		return;
 	}
 	fact = ws_format("trace.%.200s", name);
-	s = ws_json_text(v, &t->scratch, &n);
-	ws_into_meta(t->o, fact, s, n);
+	text = ws_json_text(value, &trace->scratch, &n);
+	ws_into_meta(trace->into, fact, text, n);
 	free(fact);
 }
 
 /* Pass over an object member by member: "stackFrames" may be larger than one value can be. */
-static int skip_members(struct ws_trace *t)
+static int skip_members(struct ws_trace *trace)
 {
-	struct ws_json_value v;
+	struct ws_json_value value;
 	int c, rc;
 
-	t->json.at++;
+	trace->json.at++;
 	for (;;) {
-		c = ws_json_peek(&t->json);
+		c = ws_json_peek(&trace->json);
 		if (c == ',' || c == ':') {
-			t->json.at++;
+			trace->json.at++;
 			continue;
 		}
 		if (c == '}') {
-			t->json.at++;
+			trace->json.at++;
 			return 1;
 		}
-		rc = ws_json_take(&t->json, &v);
+		rc = ws_json_take(&trace->json, &value);
 		if (rc <= 0)
 			return rc;
 	}
 }
 
 /* An object's members, of which traceEvents are the events. */
-static int take_members(struct ws_trace *t)
+static int take_members(struct ws_trace *trace)
 {
-	struct ws_json_value key, v;
+	struct ws_json_value key, value;
 	int c, rc;
 
-	t->json.at++;
+	trace->json.at++;
 	for (;;) {
 		char name[256];
 
-		c = ws_json_peek(&t->json);
+		c = ws_json_peek(&trace->json);
 		if (c == ',') {
-			t->json.at++;
+			trace->json.at++;
 			continue;
 		}
 		if (c == '}') {
-			t->json.at++;
+			trace->json.at++;
 			return 1;
 		}
-		rc = ws_json_take(&t->json, &key);
+		rc = ws_json_take(&trace->json, &key);
 		if (rc <= 0)
 			return rc;
-		snprintf(name, sizeof(name), "%.*s", (int)(key.n < 255 ? key.n : 255), key.s);
-		if (key.type != WS_J_STRING || ws_json_peek(&t->json) != ':') {
-			snprintf(t->json.problem, sizeof(t->json.problem),
+		snprintf(name, sizeof(name), "%.*s", (int)(key.n < 255 ? key.n : 255), key.text);
+		if (key.type != WS_J_STRING || ws_json_peek(&trace->json) != ':') {
+			snprintf(trace->json.problem, sizeof(trace->json.problem),
 				 "a name and a colon should stand at byte %" PRIu64,
-				 ws_json_offset(&t->json));
-			return ws_json_peek(&t->json) < 0 ? 0 : -1;
+				 ws_json_offset(&trace->json));
+			return ws_json_peek(&trace->json) < 0 ? 0 : -1;
 		}
-		t->json.at++;
-		t->kineto |= !strcmp(name, "schemaVersion") || !strcmp(name, "deviceProperties");
-		if (!strcmp(name, "traceEvents") && ws_json_peek(&t->json) == '[') {
-			rc = take_events(t);
-		} else if (!strcmp(name, "stackFrames") && ws_json_peek(&t->json) == '{') {
-			rc = skip_members(t);
+		trace->json.at++;
+		trace->kineto |=
+			!strcmp(name, "schemaVersion") || !strcmp(name, "deviceProperties");
+		if (!strcmp(name, "traceEvents") && ws_json_peek(&trace->json) == '[') {
+			rc = take_events(trace);
+		} else if (!strcmp(name, "stackFrames") && ws_json_peek(&trace->json) == '{') {
+			rc = skip_members(trace);
 		} else {
-			rc = ws_json_take(&t->json, &v);
+			rc = ws_json_take(&trace->json, &value);
 			if (rc > 0)
-				take_fact(t, name, &v);
+				take_fact(trace, name, &value);
 		}
 		if (rc <= 0)
 			return rc;
@@ -314,86 +320,87 @@ static int take_members(struct ws_trace *t)
 
 /* ---- a file ---- */
 
-static void say_break(struct ws_trace *t, int rc, bool array)
+static void say_break(struct ws_trace *trace, int rc, bool array)
 {
-	const char *broken = ws_source_broken(t->json.source);
+	const char *broken = ws_source_broken(trace->json.source);
 
-	if (rc == 1 || t->o->full)
+	if (rc == 1 || trace->into->full)
 		return;
 	if (rc == 0 && array && !broken)
 		return; /* the closing bracket may be left out */
-	ws_into_note(t->o,
+	ws_into_note(trace->into,
 		     "The trace is broken: %s. What stands before was read: %" PRIu64 " events.",
-		     broken			  ? broken
-		     : rc < 0 && *t->json.problem ? t->json.problem
-						  : "it ends too early",
-		     t->events);
+		     broken			      ? broken
+		     : rc < 0 && *trace->json.problem ? trace->json.problem
+						      : "it ends too early",
+		     trace->events);
 }
 
 /* Real time at the first event, where times are real times. */
-static void put_clock(struct ws_trace *t)
+static void put_clock(struct ws_trace *trace)
 {
 	struct ws_row_clock *row;
 
-	if (t->o->file_first == UINT64_MAX || !(t->epoch || t->base_known))
+	if (trace->into->file_first == UINT64_MAX || !(trace->epoch || trace->base_known))
 		return;
-	row = ws_into_row(t->o, WS_TABLE_clock);
-	*row = (struct ws_row_clock){.raw = t->o->file_first, .realtime = t->o->file_first};
+	row = ws_into_row(trace->into, WS_TABLE_clock);
+	*row = (struct ws_row_clock){.raw = trace->into->file_first,
+				     .realtime = trace->into->file_first};
 }
 
-static void free_trace(struct ws_trace *t)
+static void free_trace(struct ws_trace *trace)
 {
-	ws_json_close(&t->json);
-	ws_text_free(&t->scratch);
-	ws_text_free(&t->built);
-	ws_text_free(&t->devices);
-	ws_map_free(&t->process_names);
-	ws_map_free(&t->thread_names);
-	ws_map_free(&t->open);
-	ws_map_free(&t->flow);
-	ws_map_free(&t->kernel_names);
-	ws_map_free(&t->occurrences);
-	ws_map_free(&t->profile_at);
-	ws_map_free(&t->node_stacks);
-	ws_map_free(&t->domains);
-	free(t->profiles);
-	free(t->apart);
-	free(t->slices);
-	free(t->halves);
-	ws_map_free(&t->early);
-	free(t->flows);
-	free(t);
+	ws_json_close(&trace->json);
+	ws_text_free(&trace->scratch);
+	ws_text_free(&trace->built);
+	ws_text_free(&trace->devices);
+	ws_map_free(&trace->process_names);
+	ws_map_free(&trace->thread_names);
+	ws_map_free(&trace->open);
+	ws_map_free(&trace->flow);
+	ws_map_free(&trace->kernel_names);
+	ws_map_free(&trace->occurrences);
+	ws_map_free(&trace->profile_at);
+	ws_map_free(&trace->node_stacks);
+	ws_map_free(&trace->domains);
+	free(trace->profiles);
+	free(trace->apart);
+	free(trace->slices);
+	free(trace->halves);
+	ws_map_free(&trace->early);
+	free(trace->flows);
+	free(trace);
 }
 
-int ws_trace_import(struct ws_into *o, struct ws_source *s, uint64_t base)
+int ws_trace_import(struct ws_into *into, struct ws_source *source, uint64_t base)
 {
-	struct ws_trace *t = ws_calloc(1, sizeof(*t));
+	struct ws_trace *trace = ws_calloc(1, sizeof(*trace));
 	bool array;
 	int rc;
 
 	ws_trace_args_begin();
-	t->o = o;
-	t->base = base;
-	t->base_known = base != 0;
-	t->rank = t->world = -1;
-	ws_json_open(&t->json, s);
-	array = ws_json_peek(&t->json) == '[';
-	rc = array ? take_events(t) : take_members(t);
-	if (rc == 1 && ws_json_peek(&t->json) > 0) /* NULs are padding */
-		ws_into_note(o,
+	trace->into = into;
+	trace->base = base;
+	trace->base_known = base != 0;
+	trace->rank = trace->world = -1;
+	ws_json_open(&trace->json, source);
+	array = ws_json_peek(&trace->json) == '[';
+	rc = array ? take_events(trace) : take_members(trace);
+	if (rc == 1 && ws_json_peek(&trace->json) > 0) /* NULs are padding */
+		ws_into_note(into,
 			     "What stands after the end of the trace, from byte %" PRIu64
 			     " on, was left out.",
-			     ws_json_offset(&t->json));
-	check_base(t);
-	ws_chrome_end(t);
-	ws_kineto_end(t);
-	put_clock(t);
-	ws_into_note_n(o, t->bad_time,
+			     ws_json_offset(&trace->json));
+	check_base(trace);
+	ws_chrome_end(trace);
+	ws_kineto_end(trace);
+	put_clock(trace);
+	ws_into_note_n(into, trace->bad_time,
 		       "Events without a time, or with one that cannot be, were left out.");
-	say_break(t, rc, array);
-	if (!t->events && !o->full)
-		ws_into_stop(o, "%s holds no trace events%s%s", o->path,
-			     *t->json.problem ? ": " : "", t->json.problem);
-	free_trace(t);
-	return o->full ? -1 : 0;
+	say_break(trace, rc, array);
+	if (!trace->events && !into->full)
+		ws_into_stop(into, "%s holds no trace events%s%s", into->path,
+			     *trace->json.problem ? ": " : "", trace->json.problem);
+	free_trace(trace);
+	return into->full ? -1 : 0;
 }

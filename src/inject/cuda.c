@@ -130,16 +130,16 @@ static void unified_memory(uint32_t flags)
 {
 	/* CUpti_ActivityUnifiedMemoryCounterKind: bytes to the device, to the host, CPU faults, GPU
 	 * faults, between devices */
-	struct cupti_um_config c[5] = {{2, 1, 0, 1}, {2, 2, 0, 1}, {2, 8, 0, 1}};
+	struct cupti_um_config configs[5] = {{2, 1, 0, 1}, {2, 2, 0, 1}, {2, 8, 0, 1}};
 	uint32_t n = 3;
 	int rc;
 
 	if (flags & WS_CUDA_UM_CPU_FAULTS)
-		c[n++] = (struct cupti_um_config){2, 3, 0, 1};
+		configs[n++] = (struct cupti_um_config){2, 3, 0, 1};
 	if (flags & WS_CUDA_UM_GPU_FAULTS)
-		c[n++] = (struct cupti_um_config){2, 4, 0, 1};
+		configs[n++] = (struct cupti_um_config){2, 4, 0, 1};
 	rc = ws_cupti.ActivityConfigureUnifiedMemoryCounter
-		     ? ws_cupti.ActivityConfigureUnifiedMemoryCounter(c, n)
+		     ? ws_cupti.ActivityConfigureUnifiedMemoryCounter(configs, n)
 		     : CUPTI_ERR_NOT_SUPPORTED;
 	if (rc)
 		ws_cuda_say(WS_WARNING,
@@ -179,10 +179,10 @@ static void collect(bool on)
 
 static long futex_wait(_Atomic uint32_t *word, uint32_t value, uint32_t ms)
 {
-	struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
+	struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
 
-	return ws_sys(SYS_futex, (long)word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, (long)value, (long)&t,
-		      0, 0);
+	return ws_sys(SYS_futex, (long)word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, (long)value,
+		      (long)&time, 0, 0);
 }
 
 static void futex_wake(_Atomic uint32_t *word)
@@ -227,8 +227,8 @@ static void answer(uint32_t request)
 /* Follow the collection's beginning and end. Whether there is anything left to do. */
 static bool follow_session(bool *collecting)
 {
-	struct ws_arena *a = ws_rt->arena;
-	bool now = atomic_load_explicit(&a->collecting, memory_order_relaxed);
+	struct ws_arena *arena = ws_rt->arena;
+	bool now = atomic_load_explicit(&arena->collecting, memory_order_relaxed);
 
 	if (now != *collecting) {
 		collect(now);
@@ -236,7 +236,7 @@ static bool follow_session(bool *collecting)
 		if (!now)
 			ws_cupti.ActivityFlushAll(CUPTI_FLUSH_FORCED);
 	}
-	return !atomic_load_explicit(&a->closed, memory_order_acquire);
+	return !atomic_load_explicit(&arena->closed, memory_order_acquire);
 }
 
 static void *flusher(void *arg)
@@ -281,14 +281,14 @@ static bool start_thread(bool collecting)
 		ws_bind_symbol("pthread_create");
 	int (*detach)(pthread_t) = ws_bind_symbol("pthread_detach");
 	uint64_t all = ~UINT64_C(0), old;
-	pthread_t t;
+	pthread_t thread;
 	bool ok;
 
 	ws_sys(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&old, sizeof(all), 0, 0);
-	ok = create && !create(&t, NULL, flusher, collecting ? (void *)1 : NULL);
+	ok = create && !create(&thread, NULL, flusher, collecting ? (void *)1 : NULL);
 	ws_sys(SYS_rt_sigprocmask, SIG_SETMASK, (long)&old, 0, sizeof(old), 0, 0);
 	if (ok && detach)
-		detach(t);
+		detach(thread);
 	return ok;
 }
 
@@ -348,20 +348,21 @@ static void set_up_cupti(void)
 
 static void tell_version(void)
 {
-	struct ws_thread *t = ws_rt_enter();
-	struct ws_rec_cuda_seen *r;
+	struct ws_thread *thread = ws_rt_enter();
+	struct ws_rec_cuda_seen *record;
 	uint32_t path;
 
-	if (!t)
+	if (!thread)
 		return;
-	path = ws_rt_string(t, ws_cupti.path, strlen(ws_cupti.path));
-	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER);
-	if (r) {
-		*r = (struct ws_rec_cuda_seen){ws_rec_head(WS_REC_CUDA_SEEN, sizeof(*r), 0, path),
-					       ws_cupti.version, ws_cupti.driver};
-		ws_rt_commit(t, r, sizeof(*r));
+	path = ws_rt_string(thread, ws_cupti.path, strlen(ws_cupti.path));
+	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_OTHER);
+	if (record) {
+		*record = (struct ws_rec_cuda_seen){ws_rec_head(WS_REC_CUDA_SEEN, sizeof(*record),
+								0, path),
+						    ws_cupti.version, ws_cupti.driver};
+		ws_rt_commit(thread, record, sizeof(*record));
 	}
-	ws_rt_leave(t);
+	ws_rt_leave(thread);
 }
 
 static bool start(void)

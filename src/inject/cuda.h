@@ -110,7 +110,7 @@ extern bool ws_cuda_api_coarse;
 /* CUPTI cannot choose calls one by one (before 12.5): ours come from callbacks. */
 extern bool ws_cuda_api_by_callback;
 void ws_cuda_old_start(void);
-void ws_cuda_old_call(int driver, uint32_t cbid, const struct cupti_callback *c);
+void ws_cuda_old_call(int driver, uint32_t cbid, const struct cupti_callback *callback);
 
 /* CUPTI's callbacks. */
 void ws_cuda_request(uint8_t **buffer, size_t *size, size_t *max_records);
@@ -124,7 +124,7 @@ void ws_cuda_callbacks(void);
 /* Look at one callback name: is it a wait that we record? */
 void ws_cuda_sync_find(int driver, uint32_t cbid, const char *name);
 bool ws_cuda_sync_wants(int driver, uint32_t cbid);
-void ws_cuda_sync_call(int driver, uint32_t cbid, const struct cupti_callback *c);
+void ws_cuda_sync_call(int driver, uint32_t cbid, const struct cupti_callback *callback);
 
 /*
  * What is open on a thread: the outermost call that waits and the outermost whose stack may be
@@ -144,13 +144,13 @@ extern __thread struct ws_cuda_open ws_cuda_open
 /* The same for calls that hand CUDA a function to call. */
 void ws_cuda_host_find(int driver, uint32_t cbid, const char *name);
 bool ws_cuda_host_wants(int driver, uint32_t cbid);
-void ws_cuda_host_call(int driver, uint32_t cbid, const struct cupti_callback *c);
+void ws_cuda_host_call(int driver, uint32_t cbid, const struct cupti_callback *callback);
 
 /* The same for calls whose stacks are asked for; ws_cuda_api_names must have been called before
  * anything is asked. */
 void ws_cuda_stack_find(int driver, uint32_t cbid, const char *name);
 bool ws_cuda_stack_wants(int driver, uint32_t cbid);
-void ws_cuda_stack_call(int driver, uint32_t cbid, const struct cupti_callback *c);
+void ws_cuda_stack_call(int driver, uint32_t cbid, const struct cupti_callback *callback);
 
 /* Tell the recorder the names of kernels in buffers that CUPTI still fills, so that they survive a
  * kill. On the flushing thread. */

@@ -38,12 +38,12 @@ static int users_word(const char *list, const char *name)
 
 	while (*list) {
 		size_t n = strcspn(list, ",");
-		const char *p = list + (*list == '+' || *list == '-');
-		size_t len = (size_t)(list + n - p);
-		bool star = len && p[len - 1] == '*';
+		const char *at = list + (*list == '+' || *list == '-');
+		size_t len = (size_t)(list + n - at);
+		bool star = len && at[len - 1] == '*';
 
-		if (star ? full >= len - 1 && !strncmp(name, p, len - 1)
-			 : (len == plain || len == full) && !strncmp(name, p, len))
+		if (star ? full >= len - 1 && !strncmp(name, at, len - 1)
+			 : (len == plain || len == full) && !strncmp(name, at, len))
 			word = *list == '-' ? -1 : 1;
 		list += n + (list[n] == ',');
 	}
@@ -52,14 +52,14 @@ static int users_word(const char *list, const char *name)
 
 static bool choose(int driver, const char *name)
 {
-	struct ws_arena *a = ws_rt->arena;
-	int word = a->cuda.text_apis && a->cuda.text_apis < WS_ARENA_TEXT
-			   ? users_word(a->text + a->cuda.text_apis, name)
+	struct ws_arena *arena = ws_rt->arena;
+	int word = arena->cuda.text_apis && arena->cuda.text_apis < WS_ARENA_TEXT
+			   ? users_word(arena->text + arena->cuda.text_apis, name)
 			   : 0;
 
 	if (word)
 		return word > 0;
-	if (a->cuda.flags & WS_CUDA_ALL_APIS)
+	if (arena->cuda.flags & WS_CUDA_ALL_APIS)
 		return true;
 	return ws_cuda_call_matters(driver, name);
 }
@@ -74,23 +74,24 @@ bool ws_cuda_api_wanted(uint32_t kind, uint32_t cbid)
 	return is_wanted(kind == CUPTI_KIND_DRIVER, cbid);
 }
 
-static void tell_name(struct ws_thread *t, int driver, uint32_t cbid, const char *name)
+static void tell_name(struct ws_thread *thread, int driver, uint32_t cbid, const char *name)
 {
 	uint32_t handle = ws_rt_string_define(name, strlen(name));
-	struct ws_rec_cuda_name *r = handle ? ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER) : NULL;
+	struct ws_rec_cuda_name *record =
+		handle ? ws_rt_reserve(thread, sizeof(*record), WS_LOSS_OTHER) : NULL;
 
-	if (!r)
+	if (!record)
 		return;
-	r->rec = ws_rec_head(WS_REC_CUDA_NAME, sizeof(*r),
-			     driver ? WS_CUDA_NAME_DRIVER : WS_CUDA_NAME_RUNTIME, handle);
-	r->key = cbid;
-	ws_rt_commit(t, r, sizeof(*r));
+	record->rec = ws_rec_head(WS_REC_CUDA_NAME, sizeof(*record),
+				  driver ? WS_CUDA_NAME_DRIVER : WS_CUDA_NAME_RUNTIME, handle);
+	record->key = cbid;
+	ws_rt_commit(thread, record, sizeof(*record));
 }
 
 void ws_cuda_api_names(void)
 {
 	static const uint32_t domains[2] = {CUPTI_DOMAIN_RUNTIME, CUPTI_DOMAIN_DRIVER};
-	struct ws_thread *t = ws_rt_enter();
+	struct ws_thread *thread = ws_rt_enter();
 
 	for (int driver = 0; driver < 2; driver++)
 		for (uint32_t cbid = 1, gap = 0; cbid < WS_CUDA_CBIDS && gap < 64; cbid++) {
@@ -105,11 +106,11 @@ void ws_cuda_api_names(void)
 			if (!choose(driver, name))
 				continue;
 			wanted[driver][cbid / 64] |= UINT64_C(1) << cbid % 64;
-			if (t)
-				tell_name(t, driver, cbid, name);
+			if (thread)
+				tell_name(thread, driver, cbid, name);
 		}
-	if (t)
-		ws_rt_leave(t);
+	if (thread)
+		ws_rt_leave(thread);
 }
 
 /* False when CUPTI has the functions and refuses them. */

@@ -72,11 +72,11 @@ static void *address_of(uint32_t number)
 
 static int number_of(const void *buffer)
 {
-	struct ws_arena *a = ws_rt->arena;
-	uint64_t offset = (uint64_t)((const char *)buffer - (const char *)ws_buffer_at(a, 0));
+	struct ws_arena *arena = ws_rt->arena;
+	uint64_t offset = (uint64_t)((const char *)buffer - (const char *)ws_buffer_at(arena, 0));
 	uint32_t n = atomic_load_explicit(&private_used, memory_order_acquire);
 
-	if (offset < (uint64_t)a->buffer_count * WS_BUFFER_SIZE)
+	if (offset < (uint64_t)arena->buffer_count * WS_BUFFER_SIZE)
 		return (int)(offset / WS_BUFFER_SIZE);
 	for (uint32_t i = 0; i < n && i < PRIVATE_MOST; i++)
 		if (private_at[i] == buffer)
@@ -152,45 +152,45 @@ static struct {
 static _Atomic bool names_busy;
 
 /* So that the recorder can resolve the pointers it finds in the buffers of a killed process. */
-static void tell_pointer(struct ws_thread *t, const char *s, uint32_t handle)
+static void tell_pointer(struct ws_thread *thread, const char *text, uint32_t handle)
 {
-	struct ws_rec_cuda_name *r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER);
+	struct ws_rec_cuda_name *record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_OTHER);
 
-	if (!r)
+	if (!record)
 		return;
-	r->rec = ws_rec_head(WS_REC_CUDA_NAME, sizeof(*r), WS_CUDA_NAME_POINTER, handle);
-	r->key = (uint64_t)(uintptr_t)s;
-	ws_rt_commit(t, r, sizeof(*r));
+	record->rec = ws_rec_head(WS_REC_CUDA_NAME, sizeof(*record), WS_CUDA_NAME_POINTER, handle);
+	record->key = (uint64_t)(uintptr_t)text;
+	ws_rt_commit(thread, record, sizeof(*record));
 }
 
-static uint32_t define(struct ws_thread *t, const char *s)
+static uint32_t define(struct ws_thread *thread, const char *text)
 {
-	size_t n = strlen(s);
-	uint32_t handle = ws_rt_string(t, s, n < WS_STRING_MAX ? n : WS_STRING_MAX);
+	size_t n = strlen(text);
+	uint32_t handle = ws_rt_string(thread, text, n < WS_STRING_MAX ? n : WS_STRING_MAX);
 
 	if (handle)
-		tell_pointer(t, s, handle);
+		tell_pointer(thread, text, handle);
 	return handle;
 }
 
 static _Atomic uint32_t walking; /* completed buffers being walked */
 
-static uint32_t handle_of(struct ws_thread *t, const char *s)
+static uint32_t handle_of(struct ws_thread *thread, const char *text)
 {
-	size_t at = ((uintptr_t)s >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 52;
+	size_t at = ((uintptr_t)text >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 52;
 	uint32_t handle;
 
-	if (!s)
+	if (!text)
 		return 0;
 	if (atomic_exchange_explicit(&names_busy, true, memory_order_acquire))
-		return define(t, s);
-	if (names[at].pointer == s &&
-	    !strncmp(ws_string_at(ws_rt->arena, names[at].handle)->bytes, s, WS_STRING_MAX)) {
+		return define(thread, text);
+	if (names[at].pointer == text &&
+	    !strncmp(ws_string_at(ws_rt->arena, names[at].handle)->bytes, text, WS_STRING_MAX)) {
 		handle = names[at].handle;
 	} else {
-		handle = define(t, s);
+		handle = define(thread, text);
 		if (handle) {
-			names[at].pointer = s;
+			names[at].pointer = text;
 			names[at].handle = handle;
 		}
 	}
@@ -198,10 +198,10 @@ static uint32_t handle_of(struct ws_thread *t, const char *s)
 	return handle;
 }
 
-static void text(struct ws_thread *t, const char **field)
+static void text(struct ws_thread *thread, const char **field)
 {
 	if (*field)
-		*field = (const char *)(uintptr_t)(WS_CUPTI_HANDLE | handle_of(t, *field));
+		*field = (const char *)(uintptr_t)(WS_CUPTI_HANDLE | handle_of(thread, *field));
 }
 
 static bool has(const void *record, size_t size, const void *field, size_t bytes)
@@ -210,25 +210,25 @@ static bool has(const void *record, size_t size, const void *field, size_t bytes
 }
 #define HAS(r, size, field) has(r, size, &(r)->field, sizeof((r)->field))
 
-static void replace_texts(struct ws_thread *t, struct cupti_record *rec, size_t size)
+static void replace_texts(struct ws_thread *thread, struct cupti_record *rec, size_t size)
 {
 	switch (rec->kind & 0xff) {
 	case CUPTI_KIND_CONCURRENT_KERNEL:
 	case CUPTI_KIND_KERNEL:
 		if (HAS((struct cupti_kernel *)rec, size, name))
-			text(t, &((struct cupti_kernel *)rec)->name);
+			text(thread, &((struct cupti_kernel *)rec)->name);
 		break;
 	case CUPTI_KIND_DEVICE:
 		if (HAS((struct cupti_device *)rec, size, name))
-			text(t, &((struct cupti_device *)rec)->name);
+			text(thread, &((struct cupti_device *)rec)->name);
 		break;
 	case CUPTI_KIND_MEMORY2:
 		if (HAS((struct cupti_memory *)rec, size, name))
-			text(t, &((struct cupti_memory *)rec)->name);
+			text(thread, &((struct cupti_memory *)rec)->name);
 		break;
 	case CUPTI_KIND_JIT:
 		if (HAS((struct cupti_jit *)rec, size, cache_path))
-			text(t, &((struct cupti_jit *)rec)->cache_path);
+			text(thread, &((struct cupti_jit *)rec)->cache_path);
 		break;
 	case CUPTI_KIND_OVERHEAD:
 		if (HAS((struct cupti_overhead *)rec, size, data)) {
@@ -237,7 +237,7 @@ static void replace_texts(struct ws_thread *t, struct cupti_record *rec, size_t 
 		}
 		break;
 	case CUPTI_KIND_UNIFIED_MEMORY_COUNTER: /* has the address of an instruction */
-		ws_rt_maps(t);
+		ws_rt_maps(thread);
 		break;
 	case CUPTI_KIND_CONTEXT:
 		atomic_store_explicit(&ws_cuda_context_seen, true, memory_order_relaxed);
@@ -250,23 +250,24 @@ static void replace_texts(struct ws_thread *t, struct cupti_record *rec, size_t 
 /* ---- buffers that CUPTI still fills ---- */
 
 /* How long this CUPTI's records are, for the recorder, which cannot ask it. */
-static void tell_size(struct ws_thread *t, uint32_t kind, size_t size)
+static void tell_size(struct ws_thread *thread, uint32_t kind, size_t size)
 {
 	static uint16_t told[CUPTI_KIND_COUNT];
-	struct ws_rec_cuda_name *r;
+	struct ws_rec_cuda_name *record;
 
 	if (kind >= CUPTI_KIND_COUNT || told[kind] == size || size > 0x7ff * 8)
 		return;
 	told[kind] = (uint16_t)size;
-	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER);
-	if (!r)
+	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_OTHER);
+	if (!record)
 		return;
-	r->rec = ws_rec_head(WS_REC_CUDA_NAME, sizeof(*r), WS_CUDA_NAME_SIZE, (uint32_t)size);
-	r->key = kind;
-	ws_rt_commit(t, r, sizeof(*r));
+	record->rec =
+		ws_rec_head(WS_REC_CUDA_NAME, sizeof(*record), WS_CUDA_NAME_SIZE, (uint32_t)size);
+	record->key = kind;
+	ws_rt_commit(thread, record, sizeof(*record));
 }
 
-static void scan_buffer(struct ws_thread *t, uint32_t i)
+static void scan_buffer(struct ws_thread *thread, uint32_t i)
 {
 	uint8_t *b = ws_buffer_at(ws_rt->arena, i), *last = NULL;
 	uint32_t last_kind = 0;
@@ -275,42 +276,42 @@ static void scan_buffer(struct ws_thread *t, uint32_t i)
 	/* CUPTI completes a record's kind and name before its times; of what it has not written the
 	 * kind is 0, which ends this. */
 	while (!ws_cupti.ActivityGetNextRecord(b, WS_BUFFER_SIZE, &next)) {
-		struct cupti_kernel *k = next;
-		uint32_t kind = k->kind & 0xff;
+		struct cupti_kernel *kernel = next;
+		uint32_t kind = kernel->kind & 0xff;
 		const char *name;
 
 		if ((uint8_t *)next < b + scanned[i] + !!scanned[i] ||
-		    (uint8_t *)next > b + WS_BUFFER_SIZE - sizeof(*k) || !kind ||
-		    k->kind & 0x7fffff00)
+		    (uint8_t *)next > b + WS_BUFFER_SIZE - sizeof(*kernel) || !kind ||
+		    kernel->kind & 0x7fffff00)
 			return;
 		if (last)
-			tell_size(t, last_kind, (size_t)((uint8_t *)next - last));
+			tell_size(thread, last_kind, (size_t)((uint8_t *)next - last));
 		last = next;
 		last_kind = kind;
-		name = __atomic_load_n(&k->name, __ATOMIC_RELAXED);
+		name = __atomic_load_n(&kernel->name, __ATOMIC_RELAXED);
 		if (kind == CUPTI_KIND_CONCURRENT_KERNEL && name &&
 		    !((uintptr_t)name & WS_CUPTI_HANDLE))
-			handle_of(t, name);
+			handle_of(thread, name);
 		scanned[i] = (uint32_t)((uint8_t *)next - b);
 	}
 }
 
 void ws_cuda_scan(void)
 {
-	struct ws_arena *a = ws_rt->arena;
-	struct ws_thread *t;
+	struct ws_arena *arena = ws_rt->arena;
+	struct ws_thread *thread;
 
 	if (!ws_rt_collecting())
 		return;
-	for (uint32_t i = 0; i < a->buffer_count && i < WS_BUFFERS; i++) {
-		if (atomic_load_explicit(&a->buffers[i].owner, memory_order_relaxed) !=
+	for (uint32_t i = 0; i < arena->buffer_count && i < WS_BUFFERS; i++) {
+		if (atomic_load_explicit(&arena->buffers[i].owner, memory_order_relaxed) !=
 		    ws_rt->home->chunk.self)
 			continue;
-		t = ws_rt_enter();
-		if (!t)
+		thread = ws_rt_enter();
+		if (!thread)
 			return;
-		scan_buffer(t, i);
-		ws_rt_leave(t);
+		scan_buffer(thread, i);
+		ws_rt_leave(thread);
 	}
 }
 
@@ -325,35 +326,37 @@ void ws_cuda_settle(uint32_t ms)
 /* ---- the walk ---- */
 
 struct walk {
-	struct ws_thread *t;
+	struct ws_thread *thread;
 	uint8_t *buffer, *from, *to; /* the run of records that waits to be copied */
 	uint64_t time;
 	uint32_t records; /* in it */
 	_Atomic uint32_t *done;
 };
 
-static void copy_run(struct walk *w)
+static void copy_run(struct walk *walk)
 {
-	size_t n = (size_t)(w->to - w->from),
+	size_t n = (size_t)(walk->to - walk->from),
 	       bytes = WS_ALIGN_UP(sizeof(struct ws_rec_cuda_batch) + n, 8);
-	struct ws_rec_cuda_batch *b;
+	struct ws_rec_cuda_batch *record;
 
-	if (w->records) {
-		b = ws_rt_reserve(w->t, bytes, WS_LOSS_CUDA);
-		if (b) {
-			b->rec = ws_rec_head(WS_REC_CUDA_BATCH, bytes, 0, (uint32_t)(bytes / 8));
+	if (walk->records) {
+		record = ws_rt_reserve(walk->thread, bytes, WS_LOSS_CUDA);
+		if (record) {
+			record->rec =
+				ws_rec_head(WS_REC_CUDA_BATCH, bytes, 0, (uint32_t)(bytes / 8));
 			if (bytes / 8 > 255)
-				b->rec.words = 0;
-			b->time = w->time;
-			memcpy(b->bytes, w->from, n);
-			ws_rt_commit(w->t, b, bytes);
+				record->rec.words = 0;
+			record->time = walk->time;
+			memcpy(record->bytes, walk->from, n);
+			ws_rt_commit(walk->thread, record, bytes);
 		} else {
-			ws_rt_lost(w->t, WS_LOSS_CUDA, w->records - 1);
+			ws_rt_lost(walk->thread, WS_LOSS_CUDA, walk->records - 1);
 		}
 	}
-	if (w->done)
-		atomic_store_explicit(w->done, (uint32_t)(w->to - w->buffer), memory_order_release);
-	w->records = 0;
+	if (walk->done)
+		atomic_store_explicit(walk->done, (uint32_t)(walk->to - walk->buffer),
+				      memory_order_release);
+	walk->records = 0;
 }
 
 static bool ours(const struct cupti_record *rec)
@@ -361,71 +364,72 @@ static bool ours(const struct cupti_record *rec)
 	uint32_t kind = rec->kind & 0xff;
 
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER) {
-		const struct cupti_api *a = (const void *)rec;
+		const struct cupti_api *api = (const void *)rec;
 
 		/* More than ours come while an inner profiler has asked for more; with an old CUPTI
 		 * none of ours do. */
-		return ws_likely(ws_cuda_api_wanted(kind, a->cbid)) &&
-		       a->thread != ws_cuda_own_tid() && !ws_cuda_api_by_callback;
+		return ws_likely(ws_cuda_api_wanted(kind, api->cbid)) &&
+		       api->thread != ws_cuda_own_tid() && !ws_cuda_api_by_callback;
 	}
 	return !atomic_load_explicit(&ws_inner_there, memory_order_relaxed) || !ws_inner_only(kind);
 }
 
-static void one(struct walk *w, uint8_t *rec, size_t size)
+static void one(struct walk *walk, uint8_t *rec, size_t size)
 {
-	struct cupti_record *r = (void *)rec;
+	struct cupti_record *record = (void *)rec;
 
-	if (size > 0x7ff * 8 || !ours(r)) {
-		copy_run(w);
-		w->from = w->to = rec + size;
+	if (size > 0x7ff * 8 || !ours(record)) {
+		copy_run(walk);
+		walk->from = walk->to = rec + size;
 		return;
 	}
-	if ((size_t)(w->to - w->from) + size > WS_CUDA_BATCH_BYTES) {
-		copy_run(w);
-		w->from = rec;
+	if ((size_t)(walk->to - walk->from) + size > WS_CUDA_BATCH_BYTES) {
+		copy_run(walk);
+		walk->from = rec;
 	}
-	replace_texts(w->t, r, size);
-	r->kind = (r->kind & WS_CUPTI_UNFINISHED) | WS_CUPTI_MADE(r->kind & 0xff, size);
-	w->to = rec + size;
-	w->records++;
+	replace_texts(walk->thread, record, size);
+	record->kind =
+		(record->kind & WS_CUPTI_UNFINISHED) | WS_CUPTI_MADE(record->kind & 0xff, size);
+	walk->to = rec + size;
+	walk->records++;
 }
 
-static void walk_buffer(struct ws_thread *t, uint8_t *buffer, size_t valid)
+static void walk_buffer(struct ws_thread *thread, uint8_t *buffer, size_t valid)
 {
 	int number = number_of(buffer);
-	struct walk w = {.t = t,
-			 .buffer = buffer,
-			 .from = buffer,
-			 .to = buffer,
-			 .time = ws_raw_ns(),
-			 .done = number >= 0 && number < (int)WS_BUFFERS
-					 ? &ws_rt->arena->buffers[number].done
-					 : NULL};
+	struct walk walk = {.thread = thread,
+			    .buffer = buffer,
+			    .from = buffer,
+			    .to = buffer,
+			    .time = ws_raw_ns(),
+			    .done = number >= 0 && number < (int)WS_BUFFERS
+					    ? &ws_rt->arena->buffers[number].done
+					    : NULL};
 	uint8_t *last = NULL;
 	void *next = NULL;
 
 	/* A record's kind may only be touched when the next one has been found from it. */
 	while (!ws_cupti.ActivityGetNextRecord(buffer, valid, &next)) {
 		if (last)
-			one(&w, last, (size_t)((uint8_t *)next - last));
+			one(&walk, last, (size_t)((uint8_t *)next - last));
 		last = next;
 	}
 	if (last)
-		one(&w, last, (size_t)(buffer + valid - last));
-	copy_run(&w);
+		one(&walk, last, (size_t)(buffer + valid - last));
+	copy_run(&walk);
 }
 
-static void count_dropped(struct ws_thread *t, void *context, uint32_t stream)
+static void count_dropped(struct ws_thread *thread, void *context, uint32_t stream)
 {
 	size_t dropped = 0;
 
 	if (!ws_cupti.ActivityGetNumDroppedRecords(context, stream, &dropped) && dropped)
-		ws_rt_lost(t, WS_LOSS_CUDA, dropped);
+		ws_rt_lost(thread, WS_LOSS_CUDA, dropped);
 }
 
 void ws_cuda_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
 {
-	struct ws_thread *t;
+	struct ws_thread *thread;
 
 	(void)size;
 	if (!buffer || ws_cuda_forked())
@@ -435,12 +439,12 @@ void ws_cuda_complete(void *context, uint32_t stream, uint8_t *buffer, size_t si
 		valid = WS_BUFFER_SIZE;
 	if (valid && atomic_load_explicit(&ws_inner_there, memory_order_acquire))
 		ws_inner_give(buffer, valid);
-	t = ws_rt_enter();
-	if (t) {
+	thread = ws_rt_enter();
+	if (thread) {
 		if (valid)
-			walk_buffer(t, buffer, valid);
-		count_dropped(t, context, stream);
-		ws_rt_leave(t);
+			walk_buffer(thread, buffer, valid);
+		count_dropped(thread, context, stream);
+		ws_rt_leave(thread);
 	}
 	give_back(buffer, WS_BUFFER_SIZE);
 	atomic_fetch_sub(&walking, 1);

@@ -41,21 +41,21 @@ static uint32_t attribute(int device, int which)
 	return driver.attribute(&v, which, device) || v < 0 ? 0 : (uint32_t)v;
 }
 
-static void tell(struct ws_thread *t, uint32_t number, const char *bus, uint32_t integrated,
+static void tell(struct ws_thread *thread, uint32_t number, const char *bus, uint32_t integrated,
 		 uint32_t optin, uint32_t reserved)
 {
-	uint32_t handle = *bus ? ws_rt_string(t, bus, strlen(bus)) : 0;
-	struct ws_rec_cuda_device *r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER);
+	uint32_t handle = *bus ? ws_rt_string(thread, bus, strlen(bus)) : 0;
+	struct ws_rec_cuda_device *record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_OTHER);
 
-	if (!r)
+	if (!record)
 		return;
-	*r = (struct ws_rec_cuda_device){.rec = ws_rec_head(WS_REC_CUDA_DEVICE, sizeof(*r), 0,
-							    number),
-					 .bus = handle,
-					 .integrated = integrated,
-					 .shared_block_optin = optin,
-					 .shared_reserved = reserved};
-	ws_rt_commit(t, r, sizeof(*r));
+	*record = (struct ws_rec_cuda_device){.rec = ws_rec_head(WS_REC_CUDA_DEVICE,
+								 sizeof(*record), 0, number),
+					      .bus = handle,
+					      .integrated = integrated,
+					      .shared_block_optin = optin,
+					      .shared_reserved = reserved};
+	ws_rt_commit(thread, record, sizeof(*record));
 }
 
 void ws_cuda_devices(void)
@@ -66,7 +66,7 @@ void ws_cuda_devices(void)
 		return;
 	for (int i = 0; i < n; i++) {
 		char bus[64] = "";
-		struct ws_thread *t;
+		struct ws_thread *thread;
 		uint32_t integrated, optin, reserved;
 		int device;
 
@@ -77,10 +77,10 @@ void ws_cuda_devices(void)
 		integrated = attribute(device, ATTR_INTEGRATED);
 		optin = attribute(device, ATTR_SHARED_OPTIN);
 		reserved = attribute(device, ATTR_SHARED_RESERVED);
-		t = ws_rt_enter();
-		if (!t)
+		thread = ws_rt_enter();
+		if (!thread)
 			return;
-		tell(t, (uint32_t)i, bus, integrated, optin, reserved);
-		ws_rt_leave(t);
+		tell(thread, (uint32_t)i, bus, integrated, optin, reserved);
+		ws_rt_leave(thread);
 	}
 }

@@ -52,7 +52,7 @@ static uint32_t driver_version(void)
 }
 
 /* Take `lib` if its version suits; else close it. */
-static bool consider(struct search *s, void *lib, const char *path)
+static bool consider(struct search *search, void *lib, const char *path)
 {
 	int (*get)(uint32_t *) = lib ? ws_cuda_dlsym(lib, "cuptiGetVersion") : NULL;
 	uint32_t v = 0;
@@ -60,31 +60,31 @@ static bool consider(struct search *s, void *lib, const char *path)
 	if (!lib)
 		return false;
 	if (!get || get(&v) || v < CUPTI_12_0 ||
-	    (s->driver_major && major_of(v) > s->driver_major)) {
-		s->found_newer |= s->driver_major && major_of(v) > s->driver_major;
-		s->found_older |= v && v < CUPTI_12_0;
+	    (search->driver_major && major_of(v) > search->driver_major)) {
+		search->found_newer |= search->driver_major && major_of(v) > search->driver_major;
+		search->found_older |= v && v < CUPTI_12_0;
 		close_lib(lib);
 		return false;
 	}
-	s->lib = lib;
-	s->version = v;
-	strncpy(s->path, path, sizeof(s->path) - 1);
+	search->lib = lib;
+	search->version = v;
+	strncpy(search->path, path, sizeof(search->path) - 1);
 	return true;
 }
 
-static bool try_file(struct search *s, const char *path)
+static bool try_file(struct search *search, const char *path)
 {
 	if (ws_sys(SYS_faccessat, AT_FDCWD, (long)path, R_OK, 0, 0, 0))
 		return false;
-	return consider(s, open_lib(path, RTLD_NOW | RTLD_LOCAL), path);
+	return consider(search, open_lib(path, RTLD_NOW | RTLD_LOCAL), path);
 }
 
 /* libcupti.so.13, .12 in folder/sub, the driver's major version first. */
-static bool try_folder(struct search *s, const char *folder, size_t len, const char *sub)
+static bool try_folder(struct search *search, const char *folder, size_t len, const char *sub)
 {
 	char path[PATH_ROOM];
 	size_t sub_len = strlen(sub);
-	uint32_t most = s->driver_major ? s->driver_major : NEWEST;
+	uint32_t most = search->driver_major ? search->driver_major : NEWEST;
 
 	if (!len || len + sub_len + 24 > sizeof(path))
 		return false;
@@ -94,7 +94,7 @@ static bool try_folder(struct search *s, const char *folder, size_t len, const c
 		strcpy(path + len + sub_len, "/libcupti.so.XX");
 		path[len + sub_len + 13] = (char)('0' + major / 10);
 		path[len + sub_len + 14] = (char)('0' + major % 10);
-		if (try_file(s, path))
+		if (try_file(search, path))
 			return true;
 	}
 	return false;
@@ -107,10 +107,10 @@ static bool try_folder(struct search *s, const char *folder, size_t len, const c
 #endif
 static const char *const toolkit_folders[] = {"/extras/CUPTI/lib64", "/lib64", TARGET, "/lib"};
 
-static bool try_toolkit(struct search *s, const char *root)
+static bool try_toolkit(struct search *search, const char *root)
 {
 	for (size_t i = 0; root && i < WS_COUNT(toolkit_folders); i++)
-		if (try_folder(s, root, strlen(root), toolkit_folders[i]))
+		if (try_folder(search, root, strlen(root), toolkit_folders[i]))
 			return true;
 	return false;
 }
@@ -124,16 +124,16 @@ static const char *base_name(const char *path)
 
 static int look_mapped(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	struct search *s = arg;
+	struct search *search = arg;
 	void *lib;
 
 	(void)size;
 	if (!info->dlpi_name || strncmp(base_name(info->dlpi_name), "libcupti.so", 11))
 		return 0;
 	lib = open_lib(info->dlpi_name, RTLD_NOW | RTLD_NOLOAD);
-	if (consider(s, lib, info->dlpi_name))
+	if (consider(search, lib, info->dlpi_name))
 		return 1;
-	s->unfit_mapped |= lib != NULL;
+	search->unfit_mapped |= lib != NULL;
 	return 0;
 }
 
@@ -149,7 +149,7 @@ static int look_beside(struct dl_phdr_info *info, size_t size, void *arg)
 					 "/../../nvidia/cuda_cupti/lib",
 					 "/../nvidia/cu13/lib",
 					 "/../nvidia/cuda_cupti/lib"};
-	struct search *s = arg;
+	struct search *search = arg;
 	const char *base;
 
 	(void)size;
@@ -159,48 +159,49 @@ static int look_beside(struct dl_phdr_info *info, size_t size, void *arg)
 	for (size_t i = 0; i < WS_COUNT(libs); i++)
 		if (!strncmp(base, libs[i], strlen(libs[i])))
 			for (size_t u = 0; u < WS_COUNT(up); u++)
-				if (try_folder(s, info->dlpi_name,
+				if (try_folder(search, info->dlpi_name,
 					       (size_t)(base - info->dlpi_name - 1), up[u]))
 					return 1;
 	return 0;
 }
 
-static bool look_system(struct search *s)
+static bool look_system(struct search *search)
 {
 	char root[] = "/usr/local/cuda-13.0", name[] = "libcupti.so.13";
 
-	if (try_toolkit(s, "/usr/local/cuda") || try_toolkit(s, "/opt/cuda"))
+	if (try_toolkit(search, "/usr/local/cuda") || try_toolkit(search, "/opt/cuda"))
 		return true;
 	for (int major = 13; major >= OLDEST; major--)
 		for (char minor = '9'; minor >= '0'; minor--) {
 			root[16] = (char)('0' + major % 10);
 			root[18] = minor;
-			if (try_toolkit(s, root))
+			if (try_toolkit(search, root))
 				return true;
 		}
-	for (uint32_t major = s->driver_major ? s->driver_major : 13; major >= OLDEST; major--) {
+	for (uint32_t major = search->driver_major ? search->driver_major : 13; major >= OLDEST;
+	     major--) {
 		name[13] = (char)('0' + major % 10);
-		if (consider(s, open_lib(name, RTLD_NOW | RTLD_LOCAL), name))
+		if (consider(search, open_lib(name, RTLD_NOW | RTLD_LOCAL), name))
 			return true;
 	}
 	return false;
 }
 
-static bool search(struct search *s)
+static bool search(struct search *search_s)
 {
 	const char *home = getenv("CUDA_HOME"), *path = getenv("CUDA_PATH");
 
-	if (dl_iterate_phdr(look_mapped, s))
+	if (dl_iterate_phdr(look_mapped, search_s))
 		return true;
 	/* Two of different versions in one process: the program's profiler would read records of
 	 * the one with the other. */
-	if (s->unfit_mapped)
+	if (search_s->unfit_mapped)
 		return false;
-	return try_toolkit(s, home) || try_toolkit(s, path) || dl_iterate_phdr(look_beside, s) ||
-	       look_system(s);
+	return try_toolkit(search_s, home) || try_toolkit(search_s, path) ||
+	       dl_iterate_phdr(look_beside, search_s) || look_system(search_s);
 }
 
-static bool bind_functions(struct search *s)
+static bool bind_functions(struct search *search)
 {
 	static const struct {
 		const char *name;
@@ -213,11 +214,11 @@ static bool bind_functions(struct search *s)
 	};
 
 	for (size_t i = 0; i < WS_COUNT(functions); i++) {
-		void *f = ws_cuda_dlsym(s->lib, functions[i].name);
+		void *f = ws_cuda_dlsym(search->lib, functions[i].name);
 
 		if (!f && functions[i].needed) {
-			ws_cuda_say(WS_ERROR, "CUDA is not recorded: the CUPTI library ", s->path,
-				    " lacks functions.");
+			ws_cuda_say(WS_ERROR, "CUDA is not recorded: the CUPTI library ",
+				    search->path, " lacks functions.");
 			return false;
 		}
 		memcpy((char *)&ws_cupti + functions[i].offset, &f, sizeof(f));
@@ -255,21 +256,21 @@ void *ws_cuda_real(const char *name)
 
 bool ws_cuda_find(void)
 {
-	struct search s = {0};
+	struct search search_s = {0};
 
 	if (!bind_loader())
 		return false;
 	ws_cupti.driver = driver_version();
-	s.driver_major = ws_cupti.driver / 1000;
-	if (!search(&s)) {
+	search_s.driver_major = ws_cupti.driver / 1000;
+	if (!search(&search_s)) {
 		ws_cuda_say(WS_WARNING,
-			    s.found_older && !s.found_newer
+			    search_s.found_older && !search_s.found_newer
 				    ? "CUDA is not recorded: the CUPTI library found is older than "
 				      "that of CUDA 12. Install one of "
 				      "CUDA 12 or later that fits "
 				      "the driver; a program that brings its own (PyTorch) must be "
 				      "of CUDA 12 or later itself."
-			    : s.found_newer
+			    : search_s.found_newer
 				    ? "CUDA is not recorded: the CUPTI library found is newer than "
 				      "the driver. Install one "
 				      "that fits the driver, or a "
@@ -281,10 +282,10 @@ bool ws_cuda_find(void)
 			    "", "");
 		return false;
 	}
-	if (!bind_functions(&s))
+	if (!bind_functions(&search_s))
 		return false;
-	ws_cupti.lib = s.lib;
-	ws_cupti.version = s.version;
-	strcpy(ws_cupti.path, s.path);
+	ws_cupti.lib = search_s.lib;
+	ws_cupti.version = search_s.version;
+	strcpy(ws_cupti.path, search_s.path);
 	return true;
 }

@@ -62,19 +62,19 @@ bool ws_cuda_host_wants(int driver, uint32_t cbid)
 
 /* What the call's arguments say; false when they say nothing. They are words, in the order of the
  * declaration. */
-static bool read_arguments(int driver, uint32_t cbid, const struct cupti_callback *c,
-			   struct ws_rec_cuda_host *r)
+static bool read_arguments(int driver, uint32_t cbid, const struct cupti_callback *callback,
+			   struct ws_rec_cuda_host *record)
 {
-	const uint64_t *p = c->params;
+	const uint64_t *p = callback->params;
 
 	if (what_of[driver][cbid] == INTO_STREAM) {
 		bool of_thread = per_thread[driver][cbid / 8] >> cbid % 8 & 1;
 
-		r->function = p[1];
+		record->function = p[1];
 		if (!ws_cupti.GetStreamIdEx ||
-		    ws_cupti.GetStreamIdEx(c->context, (void *)(uintptr_t)p[0], of_thread,
-					   &r->stream))
-			r->stream = UINT32_MAX;
+		    ws_cupti.GetStreamIdEx(callback->context, (void *)(uintptr_t)p[0], of_thread,
+					   &record->stream))
+			record->stream = UINT32_MAX;
 	} else {
 		void *const *node = (void *const *)(uintptr_t)p[0];
 		const uint64_t *function =
@@ -82,52 +82,55 @@ static bool read_arguments(int driver, uint32_t cbid, const struct cupti_callbac
 
 		if (!node || !function)
 			return false;
-		r->function = *function;
+		record->function = *function;
 		if (p[1] && ws_cupti.GetGraphId &&
-		    ws_cupti.GetGraphId((void *)(uintptr_t)p[1], &r->graph))
-			r->graph = 0;
-		if (*node && ws_cupti.GetGraphNodeId && ws_cupti.GetGraphNodeId(*node, &r->node))
-			r->node = 0;
+		    ws_cupti.GetGraphId((void *)(uintptr_t)p[1], &record->graph))
+			record->graph = 0;
+		if (*node && ws_cupti.GetGraphNodeId &&
+		    ws_cupti.GetGraphNodeId(*node, &record->node))
+			record->node = 0;
 	}
-	return r->function != 0;
+	return record->function != 0;
 }
 
-static void write_host(int driver, uint32_t cbid, const struct cupti_callback *c)
+static void write_host(int driver, uint32_t cbid, const struct cupti_callback *callback)
 {
-	struct ws_rec_cuda_host host = {.stream = UINT32_MAX, .correlation = c->correlation}, *r;
+	struct ws_rec_cuda_host host = {.stream = UINT32_MAX, .correlation = callback->correlation},
+				*record;
 	uint32_t context = 0;
-	struct ws_thread *t;
+	struct ws_thread *thread;
 
-	if (!read_arguments(driver, cbid, c, &host))
+	if (!read_arguments(driver, cbid, callback, &host))
 		return;
-	if (ws_cupti.GetContextId && c->context && ws_cupti.GetContextId(c->context, &context))
+	if (ws_cupti.GetContextId && callback->context &&
+	    ws_cupti.GetContextId(callback->context, &context))
 		context = 0;
-	t = ws_rt_enter();
-	if (!t)
+	thread = ws_rt_enter();
+	if (!thread)
 		return;
-	ws_rt_maps(t);
-	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_CUDA);
-	if (r) {
-		*r = host;
-		r->rec = ws_rec_head(WS_REC_CUDA_HOST, sizeof(*r), 0, context);
-		r->time = ws_raw_ns();
-		ws_rt_commit(t, r, sizeof(*r));
+	ws_rt_maps(thread);
+	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_CUDA);
+	if (record) {
+		*record = host;
+		record->rec = ws_rec_head(WS_REC_CUDA_HOST, sizeof(*record), 0, context);
+		record->time = ws_raw_ns();
+		ws_rt_commit(thread, record, sizeof(*record));
 	}
-	ws_rt_leave(t);
+	ws_rt_leave(thread);
 }
 
-void ws_cuda_host_call(int driver, uint32_t cbid, const struct cupti_callback *c)
+void ws_cuda_host_call(int driver, uint32_t cbid, const struct cupti_callback *callback)
 {
-	struct ws_cuda_open *o = &ws_cuda_open;
+	struct ws_cuda_open *open = &ws_cuda_open;
 
-	if (c->site == CUPTI_SITE_ENTER) {
-		o->hosts++;
+	if (callback->site == CUPTI_SITE_ENTER) {
+		open->hosts++;
 		return;
 	}
 	/* A driver call inside a runtime call is that call's way of doing it, with a function of
 	 * the runtime's own. */
-	if (!o->hosts || --o->hosts || !ws_rt_collecting() || !c->params ||
-	    (c->result && *(const int *)c->result))
+	if (!open->hosts || --open->hosts || !ws_rt_collecting() || !callback->params ||
+	    (callback->result && *(const int *)callback->result))
 		return;
-	write_host(driver, cbid, c);
+	write_host(driver, cbid, callback);
 }

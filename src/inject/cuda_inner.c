@@ -93,10 +93,10 @@ bool ws_inner_only(uint32_t kind)
 
 static uint64_t real_clock(void)
 {
-	struct timespec t;
+	struct timespec time;
 
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	clock_gettime(CLOCK_REALTIME, &time);
+	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
 static uint64_t their_clock(void)
@@ -208,19 +208,19 @@ static bool is_early(const void *record, size_t size, uint32_t kind)
 	return t && t < inner.since[kind];
 }
 
-static bool wanted(const struct cupti_record *r, size_t size)
+static bool wanted(const struct cupti_record *record, size_t size)
 {
-	uint32_t kind = r->kind & 0x7fffffff;
-	const struct cupti_api *a = (const void *)r;
+	uint32_t kind = record->kind & 0x7fffffff;
+	const struct cupti_api *api = (const void *)record;
 	int driver = kind == CUPTI_KIND_DRIVER;
 
-	if (kind >= KINDS || is_early(r, size, kind))
+	if (kind >= KINDS || is_early(record, size, kind))
 		return false;
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
-		return a->thread != ws_cuda_own_tid() &&
-		       (!is_ending(kind) || a->start <= inner.until[kind]) &&
-		       (has_kind(kind) || is_ending(kind) ? !bit(inner.api_off[driver], a->cbid)
-							  : bit(inner.api_on[driver], a->cbid));
+		return api->thread != ws_cuda_own_tid() &&
+		       (!is_ending(kind) || api->start <= inner.until[kind]) &&
+		       (has_kind(kind) || is_ending(kind) ? !bit(inner.api_off[driver], api->cbid)
+							  : bit(inner.api_on[driver], api->cbid));
 	/* Work that was launched before may still run: what is too late its profiler can tell. */
 	return has_kind(kind) || is_ending(kind);
 }
@@ -305,9 +305,9 @@ extern const struct function last_function[] __asm__("__stop_ws_inner")
 
 void *ws_inner_function(const char *name)
 {
-	for (const struct function *f = first_function; f < last_function; f++)
-		if (!strcmp(f->name, name))
-			return f->at;
+	for (const struct function *function = first_function; function < last_function; function++)
+		if (!strcmp(function->name, name))
+			return function->at;
 	return NULL;
 }
 

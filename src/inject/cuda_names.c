@@ -27,11 +27,11 @@ static struct known *slot_of(uint64_t handle)
 	uint32_t at = (uint32_t)(handle * UINT64_C(0x9e3779b97f4a7c15) >> 52);
 
 	for (uint32_t i = 0; i < PROBES; i++) {
-		struct known *k = &known[(at + i) % KNOWN];
-		uint64_t there = atomic_load_explicit(&k->handle, memory_order_acquire);
+		struct known *known_k = &known[(at + i) % KNOWN];
+		uint64_t there = atomic_load_explicit(&known_k->handle, memory_order_acquire);
 
 		if (there == handle)
-			return k;
+			return known_k;
 		if (!there)
 			return NULL;
 	}
@@ -43,13 +43,13 @@ static void remember(uint64_t handle, struct ws_cuda_numbers numbers)
 	uint32_t at = (uint32_t)(handle * UINT64_C(0x9e3779b97f4a7c15) >> 52);
 
 	for (uint32_t i = 0; i < PROBES; i++) {
-		struct known *k = &known[(at + i) % KNOWN];
-		uint64_t there = atomic_load_explicit(&k->handle, memory_order_relaxed);
+		struct known *known_k = &known[(at + i) % KNOWN];
+		uint64_t there = atomic_load_explicit(&known_k->handle, memory_order_relaxed);
 
 		if ((there == 0 || there == GONE) &&
-		    atomic_compare_exchange_strong(&k->handle, &there, UINT64_MAX)) {
-			k->numbers = numbers;
-			atomic_store_explicit(&k->handle, handle, memory_order_release);
+		    atomic_compare_exchange_strong(&known_k->handle, &there, UINT64_MAX)) {
+			known_k->numbers = numbers;
+			atomic_store_explicit(&known_k->handle, handle, memory_order_release);
 			return;
 		}
 	}
@@ -57,32 +57,32 @@ static void remember(uint64_t handle, struct ws_cuda_numbers numbers)
 
 static void forget(uint64_t handle)
 {
-	struct known *k = slot_of(handle);
+	struct known *known = slot_of(handle);
 
-	if (k)
-		atomic_store_explicit(&k->handle, GONE, memory_order_release);
+	if (known)
+		atomic_store_explicit(&known->handle, GONE, memory_order_release);
 }
 
 static struct ws_cuda_numbers context_numbers(void *context)
 {
-	struct ws_cuda_numbers n = WS_CUDA_NO_NUMBERS;
+	struct ws_cuda_numbers numbers = WS_CUDA_NO_NUMBERS;
 	uint32_t id;
 
 	if (context && ws_cupti.GetContextId && !ws_cupti.GetContextId(context, &id))
-		n.context = id;
+		numbers.context = id;
 	if (context && ws_cupti.GetDeviceId && !ws_cupti.GetDeviceId(context, &id))
-		n.device = id;
-	return n;
+		numbers.device = id;
+	return numbers;
 }
 
 static struct ws_cuda_numbers stream_numbers(void *context, void *stream)
 {
-	struct ws_cuda_numbers n = context_numbers(context);
+	struct ws_cuda_numbers numbers = context_numbers(context);
 	uint32_t id;
 
 	if (context && ws_cupti.GetStreamIdEx && !ws_cupti.GetStreamIdEx(context, stream, 0, &id))
-		n.stream = id;
-	return n;
+		numbers.stream = id;
+	return numbers;
 }
 
 void ws_cuda_names_resource(uint32_t cbid, const struct cupti_resource *res)
@@ -117,14 +117,14 @@ static void *current_context(void)
 void ws_cuda_names_find(uint32_t type, uint64_t handle, struct ws_cuda_numbers *out)
 {
 	bool stream = type == WS_NVTX_CU_STREAM || type == WS_NVTX_RT_STREAM;
-	const struct known *k = stream || type == WS_NVTX_CU_CONTEXT ? slot_of(handle) : NULL;
+	const struct known *known = stream || type == WS_NVTX_CU_CONTEXT ? slot_of(handle) : NULL;
 
 	if (ws_cuda_forked())
 		return;
 	if (type == WS_NVTX_CU_DEVICE || type == WS_NVTX_RT_DEVICE)
 		out->device = (uint32_t)handle;
-	else if (k && handle > GONE)
-		*out = k->numbers;
+	else if (known && handle > GONE)
+		*out = known->numbers;
 	else if (stream && handle <= LAST_DEFAULT)
 		*out = stream_numbers(current_context(), (void *)(uintptr_t)handle);
 }

@@ -28,47 +28,48 @@ void ws_cuda_old_start(void)
 							cbid);
 }
 
-static void write_call(struct ws_thread *t, int driver, uint32_t cbid,
-		       const struct cupti_callback *c)
+static void write_call(struct ws_thread *thread, int driver, uint32_t cbid,
+		       const struct cupti_callback *callback)
 {
 	const size_t bytes = sizeof(struct ws_rec_cuda_batch) + sizeof(struct cupti_api);
-	struct ws_rec_cuda_batch *b = ws_rt_reserve(t, bytes, WS_LOSS_CUDA);
-	struct cupti_api *a;
+	struct ws_rec_cuda_batch *record = ws_rt_reserve(thread, bytes, WS_LOSS_CUDA);
+	struct cupti_api *api;
 
-	if (!b)
+	if (!record)
 		return;
-	b->rec = ws_rec_head(WS_REC_CUDA_BATCH, bytes, 0, (uint32_t)(bytes / 8));
-	b->time = ws_raw_ns();
-	a = (void *)b->bytes;
-	*a = (struct cupti_api){
-		.kind = WS_CUPTI_MADE(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, sizeof(*a)),
+	record->rec = ws_rec_head(WS_REC_CUDA_BATCH, bytes, 0, (uint32_t)(bytes / 8));
+	record->time = ws_raw_ns();
+	api = (void *)record->bytes;
+	*api = (struct cupti_api){
+		.kind = WS_CUPTI_MADE(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME,
+				      sizeof(*api)),
 		.cbid = cbid,
-		.start = t->cuda_call,
-		.end = b->time,
-		.thread = t->tid,
-		.correlation = c->correlation,
-		.result = c->result ? *(const uint32_t *)c->result : 0};
-	ws_rt_commit(t, b, bytes);
+		.start = thread->cuda_call,
+		.end = record->time,
+		.thread = thread->tid,
+		.correlation = callback->correlation,
+		.result = callback->result ? *(const uint32_t *)callback->result : 0};
+	ws_rt_commit(thread, record, bytes);
 }
 
-void ws_cuda_old_call(int driver, uint32_t cbid, const struct cupti_callback *c)
+void ws_cuda_old_call(int driver, uint32_t cbid, const struct cupti_callback *callback)
 {
-	struct ws_cuda_open *o = &ws_cuda_open;
-	bool begins = c->site == CUPTI_SITE_ENTER;
-	struct ws_thread *t;
+	struct ws_cuda_open *open = &ws_cuda_open;
+	bool begins = callback->site == CUPTI_SITE_ENTER;
+	struct ws_thread *thread;
 
 	if (!ws_cuda_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, cbid))
 		return; /* has another reason to be called back for */
-	if (begins ? o->calls++ : !o->calls || --o->calls)
+	if (begins ? open->calls++ : !open->calls || --open->calls)
 		return;
-	t = ws_rt_collecting() ? ws_rt_enter() : NULL;
-	if (!t)
+	thread = ws_rt_collecting() ? ws_rt_enter() : NULL;
+	if (!thread)
 		return;
 	if (begins)
-		t->cuda_call = ws_raw_ns();
-	else if (t->cuda_call)
-		write_call(t, driver, cbid, c);
+		thread->cuda_call = ws_raw_ns();
+	else if (thread->cuda_call)
+		write_call(thread, driver, cbid, callback);
 	if (!begins)
-		t->cuda_call = 0;
-	ws_rt_leave(t);
+		thread->cuda_call = 0;
+	ws_rt_leave(thread);
 }

@@ -71,57 +71,57 @@ static uint64_t node_id(void *node)
 
 static void write_resource(const struct ws_rec_cuda_resource *what)
 {
-	struct ws_thread *t = ws_rt_collecting() ? ws_rt_enter() : NULL;
-	struct ws_rec_cuda_resource *r;
+	struct ws_thread *thread = ws_rt_collecting() ? ws_rt_enter() : NULL;
+	struct ws_rec_cuda_resource *record;
 
-	if (!t)
+	if (!thread)
 		return;
-	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_CUDA);
-	if (r) {
-		*r = *what;
-		r->time = ws_raw_ns();
-		r->tid = t->tid;
-		ws_rt_commit(t, r, sizeof(*r));
+	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_CUDA);
+	if (record) {
+		*record = *what;
+		record->time = ws_raw_ns();
+		record->tid = thread->tid;
+		ws_rt_commit(thread, record, sizeof(*record));
 	}
-	ws_rt_leave(t);
+	ws_rt_leave(thread);
 }
 
 static void module(uint32_t what, const struct cupti_resource *res)
 {
 	const struct cupti_module *m = res->descriptor;
-	struct ws_rec_cuda_resource r = {
-		.rec = ws_rec_head(WS_REC_CUDA_RESOURCE, sizeof(r), (uint16_t)what, 0)};
+	struct ws_rec_cuda_resource record = {
+		.rec = ws_rec_head(WS_REC_CUDA_RESOURCE, sizeof(record), (uint16_t)what, 0)};
 
 	if (!m)
 		return;
 	if (ws_cupti.GetContextId && res->context)
-		ws_cupti.GetContextId(res->context, &r.rec.value);
-	r.id = m->id;
-	r.other = m->bytes;
-	write_resource(&r);
+		ws_cupti.GetContextId(res->context, &record.rec.value);
+	record.id = m->id;
+	record.other = m->bytes;
+	write_resource(&record);
 }
 
 static void graph(uint32_t what, const struct cupti_resource *res)
 {
 	const struct cupti_graph *g = res->descriptor;
-	struct ws_rec_cuda_resource r = {
-		.rec = ws_rec_head(WS_REC_CUDA_RESOURCE, sizeof(r), (uint16_t)what, 0)};
+	struct ws_rec_cuda_resource record = {
+		.rec = ws_rec_head(WS_REC_CUDA_RESOURCE, sizeof(record), (uint16_t)what, 0)};
 	uint32_t exec = 0;
 
 	if (!g)
 		return;
-	r.graph = graph_id(g->graph);
+	record.graph = graph_id(g->graph);
 	if (what == WS_CUDA_GRAPH_CLONED)
-		r.original_graph = graph_id(g->original_graph);
+		record.original_graph = graph_id(g->original_graph);
 	if (what == WS_CUDA_GRAPH_EXEC && g->exec && ws_cupti.GetGraphExecId &&
 	    !ws_cupti.GetGraphExecId(g->exec, &exec))
-		r.id = exec;
+		record.id = exec;
 	if (what == WS_CUDA_NODE_CREATED || what == WS_CUDA_NODE_CLONED) {
-		r.id = node_id(g->node);
-		r.other = what == WS_CUDA_NODE_CLONED ? node_id(g->original_node) : 0;
-		r.rec.value = g->node_type;
+		record.id = node_id(g->node);
+		record.other = what == WS_CUDA_NODE_CLONED ? node_id(g->original_node) : 0;
+		record.rec.value = g->node_type;
 	}
-	write_resource(&r);
+	write_resource(&record);
 }
 
 static void resource(uint32_t cbid, const struct cupti_resource *res)
@@ -154,27 +154,27 @@ static void resource(uint32_t cbid, const struct cupti_resource *res)
 	}
 }
 
-static void call(int driver, uint32_t cbid, const struct cupti_callback *c)
+static void call(int driver, uint32_t cbid, const struct cupti_callback *callback)
 {
 	bool stack = ws_cuda_stack_wants(driver, cbid);
 
-	if (ws_cuda_api_by_callback && c->site == CUPTI_SITE_ENTER)
-		ws_cuda_old_call(driver, cbid, c);
+	if (ws_cuda_api_by_callback && callback->site == CUPTI_SITE_ENTER)
+		ws_cuda_old_call(driver, cbid, callback);
 	/* The copy of a stack is no part of the wait, and the other way round. */
-	if (stack && c->site == CUPTI_SITE_EXIT)
-		ws_cuda_stack_call(driver, cbid, c);
+	if (stack && callback->site == CUPTI_SITE_EXIT)
+		ws_cuda_stack_call(driver, cbid, callback);
 	if (ws_likely(ws_cuda_sync_wants(driver, cbid)))
-		ws_cuda_sync_call(driver, cbid, c);
+		ws_cuda_sync_call(driver, cbid, callback);
 	if (ws_cuda_host_wants(driver, cbid))
-		ws_cuda_host_call(driver, cbid, c);
-	if (stack && c->site == CUPTI_SITE_ENTER)
-		ws_cuda_stack_call(driver, cbid, c);
-	if (c->site == CUPTI_SITE_ENTER && cbid == reset_cbid[driver])
+		ws_cuda_host_call(driver, cbid, callback);
+	if (stack && callback->site == CUPTI_SITE_ENTER)
+		ws_cuda_stack_call(driver, cbid, callback);
+	if (callback->site == CUPTI_SITE_ENTER && cbid == reset_cbid[driver])
 		ws_cuda_flush(FLUSH_MS); /* what is in the driver's buffers goes with the context */
-	if (c->site == CUPTI_SITE_EXIT && cbid == stop_cbid[driver])
+	if (callback->site == CUPTI_SITE_EXIT && cbid == stop_cbid[driver])
 		ws_cuda_flush(FLUSH_MS);
-	if (ws_cuda_api_by_callback && c->site == CUPTI_SITE_EXIT)
-		ws_cuda_old_call(driver, cbid, c);
+	if (ws_cuda_api_by_callback && callback->site == CUPTI_SITE_EXIT)
+		ws_cuda_old_call(driver, cbid, callback);
 }
 
 static void callback(void *data, uint32_t domain, uint32_t cbid, const void *info)
@@ -227,11 +227,11 @@ static void find_calls(void)
 
 static int subscribe(char *other, size_t size)
 {
-	struct cupti_subscriber_params p = {sizeof(p), "warpsight", other, size};
+	struct cupti_subscriber_params params = {sizeof(params), "warpsight", other, size};
 	int rc = CUPTI_ERR_NOT_SUPPORTED;
 
 	if (ws_cupti.Subscribe_v2)
-		rc = ws_cupti.Subscribe_v2(&ws_cuda_subscriber, callback, NULL, &p);
+		rc = ws_cupti.Subscribe_v2(&ws_cuda_subscriber, callback, NULL, &params);
 	/* Its parameters may grow: then this CUPTI knows the old form still. */
 	if (rc == CUPTI_ERR_NOT_SUPPORTED || rc == CUPTI_ERR_INVALID_PARAMETER)
 		rc = ws_cupti.Subscribe(&ws_cuda_subscriber, callback, NULL);

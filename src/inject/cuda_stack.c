@@ -37,10 +37,10 @@ static enum ws_cuda_calls classify(const char *name)
 
 void ws_cuda_stack_find(int driver, uint32_t cbid, const char *name)
 {
-	enum ws_cuda_calls c = classify(name);
+	enum ws_cuda_calls calls = classify(name);
 
-	if (cbid < CBIDS && ws_rt->arena->stacks.cuda_threshold[c] != UINT64_MAX)
-		class_of[driver][cbid] = (uint8_t)(c + 1);
+	if (cbid < CBIDS && ws_rt->arena->stacks.cuda_threshold[calls] != UINT64_MAX)
+		class_of[driver][cbid] = (uint8_t)(calls + 1);
 }
 
 bool ws_cuda_stack_wants(int driver, uint32_t cbid)
@@ -49,26 +49,27 @@ bool ws_cuda_stack_wants(int driver, uint32_t cbid)
 	       ws_cuda_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, cbid);
 }
 
-void ws_cuda_stack_call(int driver, uint32_t cbid, const struct cupti_callback *c)
+void ws_cuda_stack_call(int driver, uint32_t cbid, const struct cupti_callback *callback)
 {
-	const struct ws_stack_settings *s = &ws_rt->arena->stacks;
-	struct ws_cuda_open *o = &ws_cuda_open;
+	const struct ws_stack_settings *settings = &ws_rt->arena->stacks;
+	struct ws_cuda_open *open = &ws_cuda_open;
 	uint32_t now = (uint32_t)(ws_raw_ns() >> 10);
-	struct ws_thread *t;
+	struct ws_thread *thread;
 
-	if (c->site == CUPTI_SITE_ENTER) {
-		if (!o->stacks++)
-			o->stack_start = now;
+	if (callback->site == CUPTI_SITE_ENTER) {
+		if (!open->stacks++)
+			open->stack_start = now;
 		return;
 	}
-	if (!o->stacks || --o->stacks || !ws_rt_collecting() ||
-	    (uint64_t)(now - o->stack_start) << 10 < s->cuda_threshold[class_of[driver][cbid] - 1])
+	if (!open->stacks || --open->stacks || !ws_rt_collecting() ||
+	    (uint64_t)(now - open->stack_start) << 10 <
+		    settings->cuda_threshold[class_of[driver][cbid] - 1])
 		return;
-	if (ws_stack_hook && ws_stack_hook(c->correlation, s->cuda_bytes))
+	if (ws_stack_hook && ws_stack_hook(callback->correlation, settings->cuda_bytes))
 		return;
-	t = ws_rt_enter();
-	if (!t)
+	thread = ws_rt_enter();
+	if (!thread)
 		return;
-	ws_rt_stack(t, WS_STACK_OF_CUDA, c->correlation, s->cuda_bytes);
-	ws_rt_leave(t);
+	ws_rt_stack(thread, WS_STACK_OF_CUDA, callback->correlation, settings->cuda_bytes);
+	ws_rt_leave(thread);
 }

@@ -99,66 +99,69 @@ static uint32_t recall(uint64_t handle)
 		       : 0;
 }
 
-static uint32_t stream_id(const struct cupti_callback *c, void *stream, bool of_thread)
+static uint32_t stream_id(const struct cupti_callback *callback, void *stream, bool of_thread)
 {
 	uint32_t id = 0;
 
-	if (ws_cupti.GetStreamIdEx && !ws_cupti.GetStreamIdEx(c->context, stream, of_thread, &id))
+	if (ws_cupti.GetStreamIdEx &&
+	    !ws_cupti.GetStreamIdEx(callback->context, stream, of_thread, &id))
 		return id;
 	return UINT32_MAX;
 }
 
-static void write_call(int driver, uint32_t cbid, const struct cupti_callback *c, enum what what,
-		       uint64_t end)
+static void write_call(int driver, uint32_t cbid, const struct cupti_callback *callback,
+		       enum what what, uint64_t end)
 {
-	const uint64_t *params = c->params; /* handles in the order of the call's arguments */
+	const uint64_t *params =
+		callback->params; /* handles in the order of the call's arguments */
 	uint32_t stream = UINT32_MAX, context = 0, recorded_by = 0;
-	struct ws_rec_cuda_sync *r;
-	struct ws_thread *t;
+	struct ws_rec_cuda_sync *record;
+	struct ws_thread *thread;
 	uint64_t event = 0;
 
 	if (what == WAIT_EVENT || what == STREAM_WAIT_EVENT || what == RECORD_EVENT)
 		event = params[what == STREAM_WAIT_EVENT];
 	if (what == WAIT_STREAM || what == STREAM_WAIT_EVENT || what == RECORD_EVENT)
-		stream = stream_id(c, (void *)(uintptr_t)params[what == RECORD_EVENT],
+		stream = stream_id(callback, (void *)(uintptr_t)params[what == RECORD_EVENT],
 				   per_thread[driver][cbid / 8] >> cbid % 8 & 1);
 	if (what == RECORD_EVENT)
-		remember(event, c->correlation);
+		remember(event, callback->correlation);
 	else
 		recorded_by = recall(event);
-	if (ws_cupti.GetContextId && c->context)
-		ws_cupti.GetContextId(c->context, &context);
-	t = ws_rt_enter();
-	if (!t)
+	if (ws_cupti.GetContextId && callback->context)
+		ws_cupti.GetContextId(callback->context, &context);
+	thread = ws_rt_enter();
+	if (!thread)
 		return;
-	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_CUDA);
-	if (r) {
-		*r = (struct ws_rec_cuda_sync){.rec = ws_rec_head(WS_REC_CUDA_SYNC, sizeof(*r),
-								  (uint16_t)what, context),
-					       .start = ws_cuda_open.wait_start,
-					       .end = end,
-					       .event = event,
-					       .correlation = c->correlation,
-					       .stream = stream,
-					       .recorded_by = recorded_by,
-					       .result = c->result ? *(const int *)c->result : 0};
-		ws_rt_commit(t, r, sizeof(*r));
+	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_CUDA);
+	if (record) {
+		*record = (struct ws_rec_cuda_sync){
+			.rec = ws_rec_head(WS_REC_CUDA_SYNC, sizeof(*record), (uint16_t)what,
+					   context),
+			.start = ws_cuda_open.wait_start,
+			.end = end,
+			.event = event,
+			.correlation = callback->correlation,
+			.stream = stream,
+			.recorded_by = recorded_by,
+			.result = callback->result ? *(const int *)callback->result : 0};
+		ws_rt_commit(thread, record, sizeof(*record));
 	}
-	ws_rt_leave(t);
+	ws_rt_leave(thread);
 }
 
-void ws_cuda_sync_call(int driver, uint32_t cbid, const struct cupti_callback *c)
+void ws_cuda_sync_call(int driver, uint32_t cbid, const struct cupti_callback *callback)
 {
 	enum what what = what_of[driver][cbid];
 
-	if (c->site == CUPTI_SITE_ENTER) {
+	if (callback->site == CUPTI_SITE_ENTER) {
 		if (!ws_cuda_open.waits++)
 			ws_cuda_open.wait_start = ws_raw_ns();
 		return;
 	}
 	/* A driver call inside a runtime call is that call's way of doing it. */
 	if (!ws_cuda_open.waits || --ws_cuda_open.waits || !ws_rt_collecting() ||
-	    (!c->params && what != WAIT_CONTEXT))
+	    (!callback->params && what != WAIT_CONTEXT))
 		return;
-	write_call(driver, cbid, c, what, ws_raw_ns());
+	write_call(driver, cbid, callback, what, ws_raw_ns());
 }

@@ -46,23 +46,23 @@ enum image {
 
 static enum image classify_elf(long fd, const char *head, long n)
 {
-	const Elf64_Ehdr *e = (const void *)head;
+	const Elf64_Ehdr *header = (const void *)head;
 	char interp[256];
 	Elf64_Phdr ph;
 
-	if (n < (long)sizeof(*e) || e->e_ident[EI_CLASS] != ELFCLASS64 ||
-	    e->e_ident[EI_DATA] != ELFDATA2LSB)
+	if (n < (long)sizeof(*header) || header->e_ident[EI_CLASS] != ELFCLASS64 ||
+	    header->e_ident[EI_DATA] != ELFDATA2LSB)
 		return IMAGE_FOREIGN;
 #if defined(__x86_64__)
-	if (e->e_machine != EM_X86_64)
+	if (header->e_machine != EM_X86_64)
 		return IMAGE_FOREIGN;
 #elif defined(__aarch64__)
 	if (e->e_machine != EM_AARCH64)
 		return IMAGE_FOREIGN;
 #endif
-	for (int i = 0; i < e->e_phnum && i < 64; i++) {
+	for (int i = 0; i < header->e_phnum && i < 64; i++) {
 		if (ws_sys(SYS_pread64, fd, (long)&ph, sizeof(ph),
-			   (long)(e->e_phoff + (uint64_t)i * e->e_phentsize), 0,
+			   (long)(header->e_phoff + (uint64_t)i * header->e_phentsize), 0,
 			   0) != (long)sizeof(ph))
 			break;
 		if (ph.p_type != PT_INTERP)
@@ -88,7 +88,7 @@ static enum image classify(const char *path)
 		long fd = ws_sys(SYS_openat, AT_FDCWD, (long)path,
 				 O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, 0, 0),
 		     n;
-		char *s, *end;
+		char *text, *end;
 
 		if (fd < 0)
 			return IMAGE_HOOKABLE;
@@ -99,12 +99,12 @@ static enum image classify(const char *path)
 		if (n < 3 || head[0] != '#' || head[1] != '!')
 			return image;
 		head[n] = 0;
-		s = head + 2 + strspn(head + 2, " \t");
-		end = s + strcspn(s, " \t\r\n");
-		if (end == s || end - s >= (long)sizeof(interpreter))
+		text = head + 2 + strspn(head + 2, " \t");
+		end = text + strcspn(text, " \t\r\n");
+		if (end == text || end - text >= (long)sizeof(interpreter))
 			return IMAGE_HOOKABLE;
-		memcpy(interpreter, s, (size_t)(end - s));
-		interpreter[end - s] = 0;
+		memcpy(interpreter, text, (size_t)(end - text));
+		interpreter[end - text] = 0;
 		path = interpreter;
 	}
 	return IMAGE_HOOKABLE;
@@ -129,10 +129,10 @@ static const char *env_find(char *const *envp, const char *name)
 
 static char *env_entry(char **room, const char *name, const char *a, const char *sep, const char *b)
 {
-	char *start = *room, *p = stpcpy(stpcpy(start, name), "=");
+	char *start = *room, *at = stpcpy(stpcpy(start, name), "=");
 
-	p = stpcpy(stpcpy(stpcpy(p, a), sep), b);
-	*room = p + 1;
+	at = stpcpy(stpcpy(stpcpy(at, a), sep), b);
+	*room = at + 1;
 	return start;
 }
 
@@ -141,22 +141,22 @@ static char *without_ours(char **room, const char *value, const char *ours)
 {
 	size_t n = strlen(ours);
 	const char *at = strstr(value, ours);
-	char *start = *room, *p;
+	char *start = *room, *from;
 
-	p = stpcpy(start, "LD_PRELOAD=");
+	from = stpcpy(start, "LD_PRELOAD=");
 	if (!at)
-		p = stpcpy(p, value);
+		from = stpcpy(from, value);
 	else {
 		size_t before = (size_t)(at - value);
 
 		while (before && (value[before - 1] == ':' || value[before - 1] == ' '))
 			before--;
-		memcpy(p, value, before);
-		p += before;
-		*p = 0;
-		p = stpcpy(p, at + n);
+		memcpy(from, value, before);
+		from += before;
+		*from = 0;
+		from = stpcpy(from, at + n);
 	}
-	*room = p + 1;
+	*room = from + 1;
 	return start[strlen("LD_PRELOAD=")] ? start : NULL;
 }
 
@@ -180,18 +180,18 @@ static const char *env_preload(char *const *envp, size_t *index)
  */
 static bool complete(char *const *envp, enum image image, struct env *out)
 {
-	struct ws_arena *a = ws_rt->arena;
+	struct ws_arena *arena = ws_rt->arena;
 	size_t count = 0, bytes = 4096, at = 0;
 	const char *old, *preload, *nvtx, *cuda, *session = ws_rt_session_path();
 	const char *named = env_find(envp, WS_ENV_SESSION);
 	char *room;
 	long p;
 
-	if (!a || atomic_load_explicit(&a->closed, memory_order_relaxed))
+	if (!arena || atomic_load_explicit(&arena->closed, memory_order_relaxed))
 		return false;
-	preload = a->text + a->text_preload;
-	nvtx = a->text + a->text_nvtx;
-	cuda = a->text + a->text_cuda;
+	preload = arena->text + arena->text_preload;
+	nvtx = arena->text + arena->text_nvtx;
+	cuda = arena->text + arena->text_cuda;
 	old = env_preload(envp, &at);
 	/* A program may keep our variable and yet set or remove LD_PRELOAD; another session's
 	 * variables are left alone. */
@@ -234,9 +234,9 @@ static bool complete(char *const *envp, enum image image, struct env *out)
 	return true;
 }
 
-static void drop(struct env *e)
+static void drop(struct env *env)
 {
-	ws_sys(SYS_munmap, (long)e->v, (long)e->bytes, 0, 0, 0, 0);
+	ws_sys(SYS_munmap, (long)env->v, (long)env->bytes, 0, 0, 0, 0);
 }
 
 /* ---- exec ---- */
@@ -299,7 +299,7 @@ static int pid_now(void)
 /* Before and after a real exec of `path`; `after` only runs when it failed. */
 static char *const *before_exec(const char *path, char *const *envp, struct env *made)
 {
-	struct ws_thread *t;
+	struct ws_thread *thread;
 
 	made->v = NULL;
 	if (!ws_rt->arena && !ws_rt_collecting_slow() && !ws_rt->arena)
@@ -307,11 +307,11 @@ static char *const *before_exec(const char *path, char *const *envp, struct env 
 	ws_rt_process_note(WS_NOTE_EXEC, path, pid_now(), 0);
 	if (!path || !complete(envp, classify(path), made))
 		return envp;
-	t = ws_self;
-	if (t && t->vfork_start &&
-	    t->paused) { /* the memory is the parent's, where it would stay */
-		t->vfork_env = made->v;
-		t->vfork_env_bytes = made->bytes;
+	thread = ws_self;
+	if (thread && thread->vfork_start &&
+	    thread->paused) { /* the memory is the parent's, where it would stay */
+		thread->vfork_env = made->v;
+		thread->vfork_env_bytes = made->bytes;
 	}
 	return made->v;
 }
@@ -389,7 +389,7 @@ static __attribute__((noinline)) size_t count_args(va_list ap, const char *first
 {
 	size_t n = 0;
 
-	for (const char *s = first; s; s = va_arg(ap, char *))
+	for (const char *text = first; text; text = va_arg(ap, char *))
 		n++;
 	return n;
 }
@@ -491,7 +491,7 @@ struct lent {
 static char **lend_environ(void)
 {
 	static struct lent *_Atomic last;
-	struct lent *l = atomic_load_explicit(&last, memory_order_acquire);
+	struct lent *lent = atomic_load_explicit(&last, memory_order_acquire);
 	struct env made;
 	size_t count = 0;
 	long p;
@@ -501,20 +501,20 @@ static char **lend_environ(void)
 	if ((!ws_rt->arena && !ws_rt_collecting_slow()) ||
 	    atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed))
 		return NULL;
-	if (l && l->count == count &&
-	    (!count || !memcmp(l->source, environ, count * sizeof(char *))))
-		return environ = l->v;
+	if (lent && lent->count == count &&
+	    (!count || !memcmp(lent->source, environ, count * sizeof(char *))))
+		return environ = lent->v;
 	if (!complete(environ, IMAGE_HOOKABLE, &made))
 		return NULL;
-	p = ws_sys(SYS_mmap, 0, (long)(sizeof(*l) + count * sizeof(char *)), PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	p = ws_sys(SYS_mmap, 0, (long)(sizeof(*lent) + count * sizeof(char *)),
+		   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p > 0 || p < -4095) {
-		l = (struct lent *)p;
-		l->v = made.v;
-		l->count = count;
+		lent = (struct lent *)p;
+		lent->v = made.v;
+		lent->count = count;
 		if (count)
-			memcpy(l->source, environ, count * sizeof(char *));
-		atomic_store_explicit(&last, l, memory_order_release);
+			memcpy(lent->source, environ, count * sizeof(char *));
+		atomic_store_explicit(&last, lent, memory_order_release);
 	}
 	return environ = made.v;
 }
@@ -540,11 +540,11 @@ WS_EXPORT FILE *popen(const char *command, const char *type)
 {
 	char **own = environ, **lent = lend_environ();
 	uint64_t start = ws_rt_ticks();
-	FILE *f = NEXT(popen)(command, type);
+	FILE *file = NEXT(popen)(command, type);
 
 	return_environ(lent, own);
-	ws_traced_call(WS_TRACED_popen, start, ws_rt_ticks(), (long)f, f ? 0 : errno);
-	return f;
+	ws_traced_call(WS_TRACED_popen, start, ws_rt_ticks(), (long)file, file ? 0 : errno);
+	return file;
 }
 
 /* ---- fork and its relatives ---- */
@@ -585,13 +585,14 @@ WS_EXPORT pid_t _Fork(void)
 
 struct termios;
 struct winsize;
-WS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *t, const struct winsize *w)
+WS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *termios,
+			const struct winsize *winsize)
 {
 	pid_t (*real)(int *, char *, const struct termios *, const struct winsize *) =
 		ws_bind_next("forkpty");
 	bool interrupted = ws_rt_before_fork();
 	uint64_t start = ws_rt_ticks();
-	pid_t pid = real ? real(master, name, t, w) : -1;
+	pid_t pid = real ? real(master, name, termios, winsize) : -1;
 
 	if (!real)
 		errno = ENOSYS;
@@ -606,30 +607,31 @@ WS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *t, const 
  */
 __attribute__((visibility("hidden"), used)) void ws_vfork_before(void)
 {
-	struct ws_thread *t;
+	struct ws_thread *thread;
 
 	if (!ws_rt->arena && !ws_rt_collecting_slow())
 		return;
-	t = ws_rt_enter();
-	if (!t)
+	thread = ws_rt_enter();
+	if (!thread)
 		return;
-	ws_rt_leave(t);
-	t->vfork_start = ws_rt_ticks();
-	t->paused++;
+	ws_rt_leave(thread);
+	thread->vfork_start = ws_rt_ticks();
+	thread->paused++;
 }
 
 __attribute__((visibility("hidden"), used)) long ws_vfork_after(long result)
 {
-	struct ws_thread *t = ws_self;
+	struct ws_thread *thread = ws_self;
 
-	if (t && t->vfork_start && t->paused) {
-		uint64_t start = t->vfork_start;
+	if (thread && thread->vfork_start && thread->paused) {
+		uint64_t start = thread->vfork_start;
 
-		t->vfork_start = 0;
-		t->paused--;
-		if (t->vfork_env)
-			drop(&(struct env){.v = t->vfork_env, .bytes = t->vfork_env_bytes});
-		t->vfork_env = NULL;
+		thread->vfork_start = 0;
+		thread->paused--;
+		if (thread->vfork_env)
+			drop(&(struct env){.v = thread->vfork_env,
+					   .bytes = thread->vfork_env_bytes});
+		thread->vfork_env = NULL;
 		ws_traced_call(WS_TRACED_vfork, start, ws_rt_ticks(), result < 0 ? -1 : result,
 			       result < 0 ? (int)-result : 0);
 		if (result > 0)

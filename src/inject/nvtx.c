@@ -20,269 +20,275 @@
 
 /* ---- push and pop ---- */
 
-static inline int push_plain(struct ws_thread *t, struct nvtx_domain *d, struct nvtx_text x)
+static inline int push_plain(struct ws_thread *thread, struct nvtx_domain *domain,
+			     struct nvtx_text text)
 {
-	struct ws_ring *r = nvtx_ring(t);
-	uint32_t depth = atomic_load_explicit(&r->open_depth, memory_order_relaxed);
-	struct ws_open *o = NULL;
+	struct ws_ring *ring = nvtx_ring(thread);
+	uint32_t depth = atomic_load_explicit(&ring->open_depth, memory_order_relaxed);
+	struct ws_open *open = NULL;
 	int level = 0;
 
-	if (ws_likely(depth < WS_OPEN_DEPTH && !t->nvtx_deep)) {
-		o = &r->open[depth];
+	if (ws_likely(depth < WS_OPEN_DEPTH && !thread->nvtx_deep)) {
+		open = &ring->open[depth];
 		if (depth == 0) {
-			o->under = 0;
-		} else if (ws_likely(o[-1].domain == d->number)) {
-			level = o[-1].level + 1;
-			o->under = o[-1].under;
+			open->under = 0;
+		} else if (ws_likely(open[-1].domain == domain->number)) {
+			level = open[-1].level + 1;
+			open->under = open[-1].under;
 		} else {
-			o = NULL;
+			open = NULL;
 		}
 	}
-	if (ws_unlikely(!o)) {
-		o = ws_nvtx_open_slow(t, r, d, &level);
-		if (!o)
+	if (ws_unlikely(!open)) {
+		open = ws_nvtx_open_slow(thread, ring, domain, &level);
+		if (!open)
 			return level;
 	}
-	o->level = (uint16_t)level;
-	o->domain = d->number;
-	o->flags = (uint8_t)x.flags;
-	o->text = x.value;
-	o->start = ws_rt_ticks();
-	atomic_store_explicit(&r->open_depth, depth + 1, memory_order_release);
+	open->level = (uint16_t)level;
+	open->domain = domain->number;
+	open->flags = (uint8_t)text.flags;
+	open->text = text.value;
+	open->start = ws_rt_ticks();
+	atomic_store_explicit(&ring->open_depth, depth + 1, memory_order_release);
 	return level;
 }
 
-WS_NOINLINE int ws_nvtx_push(struct ws_thread *t, struct nvtx_domain *d, const struct nvtx_attrs *a)
+WS_NOINLINE int ws_nvtx_push(struct ws_thread *thread, struct nvtx_domain *domain,
+			     const struct nvtx_attrs *attrs)
 {
-	struct ws_ring *r = nvtx_ring(t);
-	uint32_t depth = atomic_load_explicit(&r->open_depth, memory_order_relaxed);
+	struct ws_ring *ring = nvtx_ring(thread);
+	uint32_t depth = atomic_load_explicit(&ring->open_depth, memory_order_relaxed);
 	int level;
-	struct ws_open *o = ws_nvtx_open_slow(t, r, d, &level);
+	struct ws_open *open = ws_nvtx_open_slow(thread, ring, domain, &level);
 
-	if (!o)
+	if (!open)
 		return level;
-	o->level = (uint16_t)level;
-	o->domain = d->number;
-	o->flags = (uint8_t)(a->text.flags | WS_OPEN_EXTENDED |
-			     (a->has_color ? WS_OPEN_HAS_COLOR : 0));
-	o->text = a->text.value;
-	o->payload = a->payload;
-	o->payload_type = a->payload_type;
-	o->color = a->color;
-	o->category = a->category;
-	o->binary = a->binary;
-	o->start = ws_rt_ticks();
-	atomic_store_explicit(&r->open_depth, depth + 1, memory_order_release);
+	open->level = (uint16_t)level;
+	open->domain = domain->number;
+	open->flags = (uint8_t)(attrs->text.flags | WS_OPEN_EXTENDED |
+				(attrs->has_color ? WS_OPEN_HAS_COLOR : 0));
+	open->text = attrs->text.value;
+	open->payload = attrs->payload;
+	open->payload_type = attrs->payload_type;
+	open->color = attrs->color;
+	open->category = attrs->category;
+	open->binary = attrs->binary;
+	open->start = ws_rt_ticks();
+	atomic_store_explicit(&ring->open_depth, depth + 1, memory_order_release);
 	return level;
 }
 
 /* Can the range on top be closed the plain way? */
-static inline bool pops_plain(struct ws_thread *t, struct ws_ring *r, uint32_t depth,
-			      struct nvtx_domain *d)
+static inline bool pops_plain(struct ws_thread *thread, struct ws_ring *ring, uint32_t depth,
+			      struct nvtx_domain *domain)
 {
-	struct ws_open *o;
+	struct ws_open *open;
 
-	if (ws_unlikely(depth - 1 >= WS_OPEN_DEPTH || t->nvtx_deep))
+	if (ws_unlikely(depth - 1 >= WS_OPEN_DEPTH || thread->nvtx_deep))
 		return false;
-	o = &r->open[depth - 1];
-	if (ws_unlikely(o->domain != d->number || o->flags & (WS_OPEN_EXTENDED | WS_OPEN_LOST)))
+	open = &ring->open[depth - 1];
+	if (ws_unlikely(open->domain != domain->number ||
+			open->flags & (WS_OPEN_EXTENDED | WS_OPEN_LOST)))
 		return false;
-	return (depth == 1 || o[-1].start) && ws_rt_collecting();
+	return (depth == 1 || open[-1].start) && ws_rt_collecting();
 }
 
 /* `rec` has room for the long form; nearly every range fits the short one. */
-static inline void write_range(struct ws_thread *t, struct ws_rec_nvtx_range *rec, uint16_t small,
-			       const struct ws_open *o, uint64_t now)
+static inline void write_range(struct ws_thread *thread, struct ws_rec_nvtx_range *rec,
+			       uint16_t small, const struct ws_open *open, uint64_t now)
 {
-	uint64_t duration = now - o->start, end = now - t->nest[t->busy - 1].base;
-	struct ws_rec_nvtx_short *x = (void *)rec;
+	uint64_t duration = now - open->start, end = now - thread->nest[thread->busy - 1].base;
+	struct ws_rec_nvtx_short *record = (void *)rec;
 
 	if (ws_likely(!(duration >> WS_SHORT_DURATION_BITS | end >> WS_SHORT_END_BITS))) {
-		x->rec = ws_rec_head(WS_REC_NVTX_SHORT, sizeof(*x), small, o->text);
-		x->times = end << WS_SHORT_DURATION_BITS | duration;
-		ws_rt_commit(t, x, sizeof(*x));
+		record->rec = ws_rec_head(WS_REC_NVTX_SHORT, sizeof(*record), small, open->text);
+		record->times = end << WS_SHORT_DURATION_BITS | duration;
+		ws_rt_commit(thread, record, sizeof(*record));
 		return;
 	}
-	rec->rec = ws_rec_head(WS_REC_NVTX_RANGE, sizeof(*rec), small, o->text);
-	rec->start = o->start;
+	rec->rec = ws_rec_head(WS_REC_NVTX_RANGE, sizeof(*rec), small, open->text);
+	rec->start = open->start;
 	rec->end = now;
-	ws_rt_commit(t, rec, sizeof(*rec));
+	ws_rt_commit(thread, rec, sizeof(*rec));
 }
 
 static inline int pop(void *handle)
 {
 	uint64_t now = ws_rt_ticks();
-	struct nvtx_domain *d = nvtx_domain_of(handle);
-	struct ws_thread *t = ws_rt_enter_again();
+	struct nvtx_domain *domain = nvtx_domain_of(handle);
+	struct ws_thread *thread = ws_rt_enter_again();
 	struct ws_rec_nvtx_range *rec;
-	struct ws_ring *r;
-	struct ws_open *o;
+	struct ws_ring *ring;
+	struct ws_open *open;
 	uint32_t depth;
 	int level;
 
-	if (ws_unlikely(!t))
+	if (ws_unlikely(!thread))
 		return NX_NO_TRACKING;
-	if (ws_unlikely(!nvtx_domain_on(t, d))) {
+	if (ws_unlikely(!nvtx_domain_on(thread, domain))) {
 		level = NX_NO_TRACKING;
 		goto out;
 	}
-	r = nvtx_ring(t);
-	depth = atomic_load_explicit(&r->open_depth, memory_order_relaxed);
-	if (ws_unlikely(!pops_plain(t, r, depth, d))) {
-		level = ws_nvtx_pop_slow(t, d, now, 0);
+	ring = nvtx_ring(thread);
+	depth = atomic_load_explicit(&ring->open_depth, memory_order_relaxed);
+	if (ws_unlikely(!pops_plain(thread, ring, depth, domain))) {
+		level = ws_nvtx_pop_slow(thread, domain, now, 0);
 		goto out;
 	}
-	o = &r->open[depth - 1];
-	level = o->level;
-	rec = ws_rt_reserve(t, sizeof(*rec), WS_LOSS_NVTX);
+	open = &ring->open[depth - 1];
+	level = open->level;
+	rec = ws_rt_reserve(thread, sizeof(*rec), WS_LOSS_NVTX);
 	if (ws_likely(rec)) {
-		uint16_t small = nvtx_small(d, o->flags);
+		uint16_t small = nvtx_small(domain, open->flags);
 
-		o->flags |= WS_OPEN_CLOSING;
-		write_range(t, rec, small, o, now);
+		open->flags |= WS_OPEN_CLOSING;
+		write_range(thread, rec, small, open, now);
 	}
-	atomic_store_explicit(&r->open_depth, depth - 1, memory_order_release);
+	atomic_store_explicit(&ring->open_depth, depth - 1, memory_order_release);
 out:
-	ws_rt_leave(t);
+	ws_rt_leave(thread);
 	return level;
 }
 
 /* ---- attributes ---- */
 
-WS_NOINLINE static struct nvtx_text message_slow(struct ws_thread *t, int32_t type,
-						 union nx_message m)
+WS_NOINLINE static struct nvtx_text message_slow(struct ws_thread *thread, int32_t type,
+						 union nx_message message)
 {
 	if (type == NX_MESSAGE_WIDE)
-		return ws_nvtx_text_wide(t, m.wide);
+		return ws_nvtx_text_wide(thread, message.wide);
 	return (struct nvtx_text){0, 0};
 }
 
-static inline struct nvtx_text message(struct ws_thread *t, int32_t type, union nx_message m)
+static inline struct nvtx_text message(struct ws_thread *thread, int32_t type, union nx_message m)
 {
 	if (type == NX_MESSAGE_REGISTERED)
-		return nvtx_text_registered(t, m.registered);
+		return nvtx_text_registered(thread, m.registered);
 	if (type == NX_MESSAGE_ASCII)
-		return nvtx_text_utf8(t, m.ascii);
-	return message_slow(t, type, m);
+		return nvtx_text_utf8(thread, m.ascii);
+	return message_slow(thread, type, m);
 }
 
-struct nvtx_text ws_nvtx_message(struct ws_thread *t, int32_t type, union nx_message m)
+struct nvtx_text ws_nvtx_message(struct ws_thread *thread, int32_t type, union nx_message m)
 {
-	return message(t, type, m);
+	return message(thread, type, m);
 }
 
 /* Is a text all that this event has? */
-static inline bool event_plain(const struct nx_event *e)
+static inline bool event_plain(const struct nx_event *event)
 {
-	return e && e->size >= sizeof(*e) &&
-	       !(e->category | (uint32_t)e->color_type | (uint32_t)e->payload_type);
+	return event && event->size >= sizeof(*event) &&
+	       !(event->category | (uint32_t)event->color_type | (uint32_t)event->payload_type);
 }
 
-static void read_payload(struct ws_thread *t, struct nvtx_domain *d, const struct nx_event *e,
-			 struct nvtx_attrs *a)
+static void read_payload(struct ws_thread *thread, struct nvtx_domain *domain,
+			 const struct nx_event *event, struct nvtx_attrs *attrs)
 {
 	bool lost = false;
 
-	if (e->payload_type == NX_PAYLOAD_EXT) {
-		a->payload_type = WS_NVTX_PAYLOAD_EXT;
-		if (e->payload_count > 0)
-			a->binary = ws_nvtx_blobs(t, d,
-						  (const struct nx_payload *)(uintptr_t)e->payload,
-						  (size_t)e->payload_count, &lost);
+	if (event->payload_type == NX_PAYLOAD_EXT) {
+		attrs->payload_type = WS_NVTX_PAYLOAD_EXT;
+		if (event->payload_count > 0)
+			attrs->binary =
+				ws_nvtx_blobs(thread, domain,
+					      (const struct nx_payload *)(uintptr_t)event->payload,
+					      (size_t)event->payload_count, &lost);
 		if (lost)
-			a->text.flags |= WS_OPEN_LOST;
-	} else if (e->payload_type > 0 && e->payload_type <= WS_NVTX_PAYLOAD_F32) {
-		a->payload_type = (uint8_t)e->payload_type;
-		a->payload =
-			e->payload_type >= WS_NVTX_PAYLOAD_U32 ? (uint32_t)e->payload : e->payload;
+			attrs->text.flags |= WS_OPEN_LOST;
+	} else if (event->payload_type > 0 && event->payload_type <= WS_NVTX_PAYLOAD_F32) {
+		attrs->payload_type = (uint8_t)event->payload_type;
+		attrs->payload = event->payload_type >= WS_NVTX_PAYLOAD_U32
+					 ? (uint32_t)event->payload
+					 : event->payload;
 	}
 }
 
 /* Attributes of any version: fields beyond its size are as if zero. A size of 0 (a caller that
  * forgot) is taken for the usual one.
  */
-WS_NOINLINE static void read_attrs(struct ws_thread *t, struct nvtx_domain *d,
-				   const struct nx_event *e, struct nvtx_attrs *a)
+WS_NOINLINE static void read_attrs(struct ws_thread *thread, struct nvtx_domain *domain,
+				   const struct nx_event *event, struct nvtx_attrs *attrs)
 {
 	struct nx_event copy;
 
-	memset(a, 0, sizeof(*a));
-	if (!e)
+	memset(attrs, 0, sizeof(*attrs));
+	if (!event)
 		return;
-	if (e->size && e->size < sizeof(copy)) {
+	if (event->size && event->size < sizeof(copy)) {
 		memset(&copy, 0, sizeof(copy));
-		memcpy(&copy, e, e->size);
+		memcpy(&copy, event, event->size);
 		copy.message_type = 0; /* what the size cuts off, even in part, is not there */
-		if (e->size < offsetof(struct nx_event, payload) + sizeof(e->payload))
+		if (event->size < offsetof(struct nx_event, payload) + sizeof(event->payload))
 			copy.payload_type = 0;
-		e = &copy;
+		event = &copy;
 	}
-	a->text = message(t, e->message_type, e->message);
-	a->category = e->category;
-	if (e->color_type == NX_COLOR_ARGB) {
-		a->has_color = 1;
-		a->color = e->color;
+	attrs->text = message(thread, event->message_type, event->message);
+	attrs->category = event->category;
+	if (event->color_type == NX_COLOR_ARGB) {
+		attrs->has_color = 1;
+		attrs->color = event->color;
 	}
-	if (!(a->text.flags & WS_OPEN_LOST))
-		read_payload(t, d, e, a);
+	if (!(attrs->text.flags & WS_OPEN_LOST))
+		read_payload(thread, domain, event, attrs);
 }
 
 /* ---- marks, starts, ends ---- */
 
-static void write_event(struct ws_thread *t, struct nvtx_domain *d, uint8_t kind,
-			const struct nvtx_attrs *a, uint64_t time, uint64_t other,
+static void write_event(struct ws_thread *thread, struct nvtx_domain *domain, uint8_t kind,
+			const struct nvtx_attrs *attrs, uint64_t time, uint64_t other,
 			uint32_t binary_end)
 {
-	bool full = a->has_color | a->payload_type || a->binary || binary_end;
+	bool full = attrs->has_color | attrs->payload_type || attrs->binary || binary_end;
 	size_t bytes =
 		full ? sizeof(struct ws_rec_nvtx_event_full) : sizeof(struct ws_rec_nvtx_event);
-	struct ws_rec_nvtx_event_full *r = ws_rt_reserve(t, bytes, WS_LOSS_NVTX);
+	struct ws_rec_nvtx_event_full *record = ws_rt_reserve(thread, bytes, WS_LOSS_NVTX);
 
-	if (!r)
+	if (!record)
 		return;
-	r->e = (struct ws_rec_nvtx_event){
-		.rec = ws_rec_head(WS_REC_NVTX_EVENT, bytes, nvtx_small(d, a->text.flags),
-				   a->text.value),
+	record->record = (struct ws_rec_nvtx_event){
+		.rec = ws_rec_head(WS_REC_NVTX_EVENT, bytes, nvtx_small(domain, attrs->text.flags),
+				   attrs->text.value),
 		.kind = kind,
-		.has_color = a->has_color,
-		.payload_type = a->payload_type,
-		.category = a->category,
+		.has_color = attrs->has_color,
+		.payload_type = attrs->payload_type,
+		.category = attrs->category,
 		.time = time,
 		.other = other,
 	};
 	if (full) {
-		r->payload = a->payload;
-		r->color = a->color;
-		r->binary = a->binary;
-		r->binary_end = binary_end;
-		r->spare = 0;
+		record->payload = attrs->payload;
+		record->color = attrs->color;
+		record->binary = attrs->binary;
+		record->binary_end = binary_end;
+		record->spare = 0;
 	}
-	ws_rt_commit(t, r, bytes);
+	ws_rt_commit(thread, record, bytes);
 }
 
-void ws_nvtx_write_range(struct ws_thread *t, struct nvtx_domain *d, const struct ws_open *o,
-			 uint64_t end, uint32_t binary_end)
+void ws_nvtx_write_range(struct ws_thread *thread, struct nvtx_domain *domain,
+			 const struct ws_open *open, uint64_t end, uint32_t binary_end)
 {
-	struct nvtx_attrs a = {.text = {o->text, o->flags}};
+	struct nvtx_attrs attrs = {.text = {open->text, open->flags}};
 
-	if (o->flags & WS_OPEN_EXTENDED) {
-		a.category = o->category;
-		a.color = o->color;
-		a.has_color = (o->flags & WS_OPEN_HAS_COLOR) != 0;
-		a.binary = o->binary;
-		a.payload_type = o->payload_type;
-		a.payload = o->payload;
+	if (open->flags & WS_OPEN_EXTENDED) {
+		attrs.category = open->category;
+		attrs.color = open->color;
+		attrs.has_color = (open->flags & WS_OPEN_HAS_COLOR) != 0;
+		attrs.binary = open->binary;
+		attrs.payload_type = open->payload_type;
+		attrs.payload = open->payload;
 	}
 	if (end)
-		write_event(t, d, WS_NVTX_EV_RANGE, &a, o->start, end, binary_end);
-	else if (a.binary || binary_end || o->flags & WS_OPEN_LOCAL_TEXT)
-		write_event(t, d, WS_NVTX_EV_FORGET, &a, 0, 0, binary_end);
+		write_event(thread, domain, WS_NVTX_EV_RANGE, &attrs, open->start, end, binary_end);
+	else if (attrs.binary || binary_end || open->flags & WS_OPEN_LOCAL_TEXT)
+		write_event(thread, domain, WS_NVTX_EV_FORGET, &attrs, 0, 0, binary_end);
 }
 
-void ws_nvtx_mark(struct ws_thread *t, struct nvtx_domain *d, const struct nvtx_attrs *a)
+void ws_nvtx_mark(struct ws_thread *thread, struct nvtx_domain *domain,
+		  const struct nvtx_attrs *attrs)
 {
-	if (!(a->text.flags & WS_OPEN_LOST))
-		write_event(t, d, WS_NVTX_EV_MARK, a, ws_rt_ticks(), 0, 0);
+	if (!(attrs->text.flags & WS_OPEN_LOST))
+		write_event(thread, domain, WS_NVTX_EV_MARK, attrs, ws_rt_ticks(), 0, 0);
 }
 
 /*
@@ -290,97 +296,101 @@ void ws_nvtx_mark(struct ws_thread *t, struct nvtx_domain *d, const struct nvtx_
  * carries on where its parent was, so that an id of the parent's never means a range of the
  * child's.
  */
-static uint64_t next_id(struct ws_thread *t)
+static uint64_t next_id(struct ws_thread *thread)
 {
 	static _Atomic uint64_t ids = 1;
 	enum { LOT = 4096 };
 
-	if (t->nvtx_id == t->nvtx_id_end) {
-		t->nvtx_id = atomic_fetch_add_explicit(&ids, LOT, memory_order_relaxed);
-		t->nvtx_id_end = t->nvtx_id + LOT;
+	if (thread->nvtx_id == thread->nvtx_id_end) {
+		thread->nvtx_id = atomic_fetch_add_explicit(&ids, LOT, memory_order_relaxed);
+		thread->nvtx_id_end = thread->nvtx_id + LOT;
 	}
-	return t->nvtx_id++;
+	return thread->nvtx_id++;
 }
 
-uint64_t ws_nvtx_start_range(struct ws_thread *t, struct nvtx_domain *d, const struct nvtx_attrs *a,
-			     uint64_t own_id)
+uint64_t ws_nvtx_start_range(struct ws_thread *thread, struct nvtx_domain *domain,
+			     const struct nvtx_attrs *attrs, uint64_t own_id)
 {
-	uint64_t id = own_id ? own_id : next_id(t);
-	struct ws_nest *n = &t->nest[t->busy - 1];
-	char *before = n->cur;
+	uint64_t id = own_id ? own_id : next_id(thread);
+	struct ws_nest *nest = &thread->nest[thread->busy - 1];
+	char *before = nest->cur;
 
-	if (a->text.flags & WS_OPEN_LOST)
+	if (attrs->text.flags & WS_OPEN_LOST)
 		return NVTX_ID_UNRECORDED;
-	write_event(t, d, WS_NVTX_EV_START, a, ws_rt_ticks(), id, 0);
-	return n->cur != before ? id : NVTX_ID_UNRECORDED;
+	write_event(thread, domain, WS_NVTX_EV_START, attrs, ws_rt_ticks(), id, 0);
+	return nest->cur != before ? id : NVTX_ID_UNRECORDED;
 }
 
-void ws_nvtx_end_range(struct ws_thread *t, struct nvtx_domain *d, uint64_t id, uint32_t binary)
+void ws_nvtx_end_range(struct ws_thread *thread, struct nvtx_domain *domain, uint64_t id,
+		       uint32_t binary)
 {
 	static const struct nvtx_attrs none;
 
 	if (id && id < NVTX_ID_UNRECORDED)
-		write_event(t, d, WS_NVTX_EV_END, &none, ws_rt_ticks(), id, binary);
+		write_event(thread, domain, WS_NVTX_EV_END, &none, ws_rt_ticks(), id, binary);
 }
 
 /* ---- entry points ---- */
 
 static const struct nvtx_text no_text;
 
-static int push_utf8(const char *s)
+static int push_utf8(const char *text)
 {
-	struct ws_thread *t = nvtx_enter(&ws_nvtx_default, true);
+	struct ws_thread *thread = nvtx_enter(&ws_nvtx_default, true);
 	int level;
 
-	if (!t)
+	if (!thread)
 		return NX_NO_TRACKING;
-	level = push_plain(t, &ws_nvtx_default, nvtx_over() ? no_text : nvtx_text_utf8(t, s));
-	ws_rt_leave(t);
+	level = push_plain(thread, &ws_nvtx_default,
+			   nvtx_over() ? no_text : nvtx_text_utf8(thread, text));
+	ws_rt_leave(thread);
 	return level;
 }
 
 static int push_wide(const wchar_t *s)
 {
-	struct ws_thread *t = nvtx_enter(&ws_nvtx_default, true);
+	struct ws_thread *thread = nvtx_enter(&ws_nvtx_default, true);
 	int level;
 
-	if (!t)
+	if (!thread)
 		return NX_NO_TRACKING;
-	level = push_plain(t, &ws_nvtx_default, nvtx_over() ? no_text : ws_nvtx_text_wide(t, s));
-	ws_rt_leave(t);
+	level = push_plain(thread, &ws_nvtx_default,
+			   nvtx_over() ? no_text : ws_nvtx_text_wide(thread, s));
+	ws_rt_leave(thread);
 	return level;
 }
 
-WS_NOINLINE static int push_full(struct ws_thread *t, struct nvtx_domain *d,
-				 const struct nx_event *e)
+WS_NOINLINE static int push_full(struct ws_thread *thread, struct nvtx_domain *domain,
+				 const struct nx_event *event)
 {
-	struct nvtx_attrs a;
+	struct nvtx_attrs attrs;
 
-	read_attrs(t, d, e, &a);
-	return ws_nvtx_push(t, d, &a);
+	read_attrs(thread, domain, event, &attrs);
+	return ws_nvtx_push(thread, domain, &attrs);
 }
 
-static int domain_push(void *handle, const struct nx_event *e)
+static int domain_push(void *handle, const struct nx_event *event)
 {
-	struct nvtx_domain *d = nvtx_domain_of(handle);
-	struct ws_thread *t = nvtx_enter(d, true);
+	struct nvtx_domain *domain = nvtx_domain_of(handle);
+	struct ws_thread *thread = nvtx_enter(domain, true);
 	int level;
 
-	if (!t)
+	if (!thread)
 		return NX_NO_TRACKING;
 	if (nvtx_over())
-		level = push_plain(t, d, no_text);
-	else if (ws_likely(event_plain(e)))
-		level = push_plain(t, d, message(t, e->message_type, e->message));
+		level = push_plain(thread, domain, no_text);
+	else if (ws_likely(event_plain(event)))
+		level = push_plain(thread, domain,
+				   message(thread, event->message_type, event->message));
 	else
-		level = push_full(t, d, e);
-	ws_rt_leave(t);
+		level = push_full(thread, domain, event);
+	ws_rt_leave(thread);
 	return level;
 }
 
-static int push_event(const struct nx_event *e)
+static int push_event(const struct nx_event *event)
 {
-	return domain_push(NULL, e);
+	return domain_push(NULL, event);
 }
 
 static int pop_default(void)
@@ -393,21 +403,21 @@ static int domain_pop(void *handle)
 	return pop(handle);
 }
 
-static void mark_text(const char *s, const wchar_t *wide)
+static void mark_text(const char *text, const wchar_t *wide)
 {
-	struct ws_thread *t = nvtx_enter(&ws_nvtx_default, false);
-	struct nvtx_attrs a = {0};
+	struct ws_thread *thread = nvtx_enter(&ws_nvtx_default, false);
+	struct nvtx_attrs attrs = {0};
 
-	if (!t)
+	if (!thread)
 		return;
-	a.text = wide ? ws_nvtx_text_wide(t, wide) : nvtx_text_utf8(t, s);
-	ws_nvtx_mark(t, &ws_nvtx_default, &a);
-	ws_rt_leave(t);
+	attrs.text = wide ? ws_nvtx_text_wide(thread, wide) : nvtx_text_utf8(thread, text);
+	ws_nvtx_mark(thread, &ws_nvtx_default, &attrs);
+	ws_rt_leave(thread);
 }
 
-static void mark_utf8(const char *s)
+static void mark_utf8(const char *text)
 {
-	mark_text(s, NULL);
+	mark_text(text, NULL);
 }
 
 static void mark_wide(const wchar_t *s)
@@ -415,41 +425,41 @@ static void mark_wide(const wchar_t *s)
 	mark_text(NULL, s);
 }
 
-static void domain_mark(void *handle, const struct nx_event *e)
+static void domain_mark(void *handle, const struct nx_event *event)
 {
-	struct nvtx_domain *d = nvtx_domain_of(handle);
-	struct ws_thread *t = nvtx_enter(d, false);
-	struct nvtx_attrs a;
+	struct nvtx_domain *domain = nvtx_domain_of(handle);
+	struct ws_thread *thread = nvtx_enter(domain, false);
+	struct nvtx_attrs attrs;
 
-	if (!t)
+	if (!thread)
 		return;
-	read_attrs(t, d, e, &a);
-	ws_nvtx_mark(t, d, &a);
-	ws_rt_leave(t);
+	read_attrs(thread, domain, event, &attrs);
+	ws_nvtx_mark(thread, domain, &attrs);
+	ws_rt_leave(thread);
 }
 
-static void mark_event(const struct nx_event *e)
+static void mark_event(const struct nx_event *event)
 {
-	domain_mark(NULL, e);
+	domain_mark(NULL, event);
 }
 
-static uint64_t start_text(const char *s, const wchar_t *wide)
+static uint64_t start_text(const char *text, const wchar_t *wide)
 {
-	struct ws_thread *t = nvtx_enter(&ws_nvtx_default, false);
-	struct nvtx_attrs a = {0};
+	struct ws_thread *thread = nvtx_enter(&ws_nvtx_default, false);
+	struct nvtx_attrs attrs = {0};
 	uint64_t id;
 
-	if (!t)
+	if (!thread)
 		return NVTX_ID_UNRECORDED;
-	a.text = wide ? ws_nvtx_text_wide(t, wide) : nvtx_text_utf8(t, s);
-	id = ws_nvtx_start_range(t, &ws_nvtx_default, &a, 0);
-	ws_rt_leave(t);
+	attrs.text = wide ? ws_nvtx_text_wide(thread, wide) : nvtx_text_utf8(thread, text);
+	id = ws_nvtx_start_range(thread, &ws_nvtx_default, &attrs, 0);
+	ws_rt_leave(thread);
 	return id;
 }
 
-static uint64_t start_utf8(const char *s)
+static uint64_t start_utf8(const char *text)
 {
-	return start_text(s, NULL);
+	return start_text(text, NULL);
 }
 
 static uint64_t start_wide(const wchar_t *s)
@@ -457,37 +467,37 @@ static uint64_t start_wide(const wchar_t *s)
 	return start_text(NULL, s);
 }
 
-static uint64_t domain_start(void *handle, const struct nx_event *e)
+static uint64_t domain_start(void *handle, const struct nx_event *event)
 {
-	struct nvtx_domain *d = nvtx_domain_of(handle);
-	struct ws_thread *t = nvtx_enter(d, false);
-	struct nvtx_attrs a;
+	struct nvtx_domain *domain = nvtx_domain_of(handle);
+	struct ws_thread *thread = nvtx_enter(domain, false);
+	struct nvtx_attrs attrs;
 	uint64_t id;
 
-	if (!t)
+	if (!thread)
 		return NVTX_ID_UNRECORDED;
-	read_attrs(t, d, e, &a);
-	id = ws_nvtx_start_range(t, d, &a, 0);
-	ws_rt_leave(t);
+	read_attrs(thread, domain, event, &attrs);
+	id = ws_nvtx_start_range(thread, domain, &attrs, 0);
+	ws_rt_leave(thread);
 	return id;
 }
 
-static uint64_t start_event(const struct nx_event *e)
+static uint64_t start_event(const struct nx_event *event)
 {
-	return domain_start(NULL, e);
+	return domain_start(NULL, event);
 }
 
 /* An end is recorded even when the collection has just stopped: its start was, and the range has
  * this end. */
 static void domain_end(void *handle, uint64_t id)
 {
-	struct nvtx_domain *d = nvtx_domain_of(handle);
-	struct ws_thread *t = nvtx_enter(d, true);
+	struct nvtx_domain *domain = nvtx_domain_of(handle);
+	struct ws_thread *thread = nvtx_enter(domain, true);
 
-	if (!t)
+	if (!thread)
 		return;
-	ws_nvtx_end_range(t, d, id, 0);
-	ws_rt_leave(t);
+	ws_nvtx_end_range(thread, domain, id, 0);
+	ws_rt_leave(thread);
 }
 
 static void end_default(uint64_t id)
@@ -495,21 +505,21 @@ static void end_default(uint64_t id)
 	domain_end(NULL, id);
 }
 
-static void *string_utf8(void *domain, const char *s)
+static void *string_utf8(void *domain, const char *text)
 {
 	(void)domain;
-	return s ? ws_nvtx_string_register(s) : NULL;
+	return text ? ws_nvtx_string_register(text) : NULL;
 }
 
 static void *string_wide(void *domain, const wchar_t *s)
 {
-	struct nvtx_scratch b;
+	struct nvtx_scratch scratch;
 	void *h = NULL;
 
 	(void)domain;
-	if (s && ws_nvtx_utf8(&b, s)) {
-		h = ws_nvtx_string_register(b.p);
-		ws_nvtx_scratch_end(&b);
+	if (s && ws_nvtx_utf8(&scratch, s)) {
+		h = ws_nvtx_string_register(scratch.p);
+		ws_nvtx_scratch_end(&scratch);
 	}
 	return h;
 }
@@ -521,12 +531,12 @@ static void *domain_utf8(const char *name)
 
 static void *domain_wide(const wchar_t *name)
 {
-	struct nvtx_scratch b;
+	struct nvtx_scratch scratch;
 	void *h = NULL;
 
-	if (ws_nvtx_utf8(&b, name)) {
-		h = ws_nvtx_domain_create(b.p);
-		ws_nvtx_scratch_end(&b);
+	if (ws_nvtx_utf8(&scratch, name)) {
+		h = ws_nvtx_domain_create(scratch.p);
+		ws_nvtx_scratch_end(&scratch);
 	}
 	return h;
 }
@@ -579,39 +589,40 @@ static bool wanted(void)
 	return ws_rt->arena && ws_rt->features & WS_FEATURE_NVTX;
 }
 
-static void fill(const struct nx_callbacks *c, const struct nvtx_slot *s, size_t n)
+static void fill(const struct nx_callbacks *callbacks, const struct nvtx_slot *slot, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		nx_fn **table = NULL;
 		unsigned count = 0;
 
-		if (c->module_table(s[i].module, &table, &count) && table && s[i].slot < count &&
-		    table[s[i].slot])
-			*table[s[i].slot] = s[i].fn;
+		if (callbacks->module_table(slot[i].module, &table, &count) && table &&
+		    slot[i].slot < count && table[slot[i].slot])
+			*table[slot[i].slot] = slot[i].fn;
 	}
 }
 
 WS_EXPORT int InitializeInjectionNvtx2(nx_export_fn get);
 int InitializeInjectionNvtx2(nx_export_fn get)
 {
-	const struct nx_callbacks *c;
-	const struct nx_version_info *v;
+	const struct nx_callbacks *callbacks;
+	const struct nx_version_info *version_info;
 
 	if (!get || !wanted())
 		return 0;
-	c = get(NX_TABLE_CALLBACKS);
-	if (!c || c->size < sizeof(*c) || !c->module_table)
+	callbacks = get(NX_TABLE_CALLBACKS);
+	if (!callbacks || callbacks->size < sizeof(*callbacks) || !callbacks->module_table)
 		return 0;
-	v = get(NX_TABLE_VERSION);
-	if (v && v->size >= sizeof(*v) && v->set_tool_version)
-		v->set_tool_version(NX_VERSION);
-	fill(c, slots, WS_COUNT(slots));
-	fill(c, ws_nvtx_name_slots, ws_nvtx_name_slot_count);
+	version_info = get(NX_TABLE_VERSION);
+	if (version_info && version_info->size >= sizeof(*version_info) &&
+	    version_info->set_tool_version)
+		version_info->set_tool_version(NX_VERSION);
+	fill(callbacks, slots, WS_COUNT(slots));
+	fill(callbacks, ws_nvtx_name_slots, ws_nvtx_name_slot_count);
 	return 1;
 }
 
-WS_EXPORT int InitializeInjectionNvtxExtension(struct nx_module_info *m);
-int InitializeInjectionNvtxExtension(struct nx_module_info *m)
+WS_EXPORT int InitializeInjectionNvtxExtension(struct nx_module_info *module_info);
+int InitializeInjectionNvtxExtension(struct nx_module_info *module_info)
 {
-	return m && wanted() ? ws_nvtx_extension(m) : 0;
+	return module_info && wanted() ? ws_nvtx_extension(module_info) : 0;
 }

@@ -37,9 +37,9 @@ static void *map(size_t bytes)
 	return p < 0 && p > -4096 ? NULL : (void *)p;
 }
 
-static void unmap(void *p, size_t bytes)
+static void unmap(void *memory, size_t bytes)
 {
-	ws_sys(SYS_munmap, (long)p, (long)bytes, 0, 0, 0, 0);
+	ws_sys(SYS_munmap, (long)memory, (long)bytes, 0, 0, 0, 0);
 }
 
 void *ws_nvtx_alloc(size_t bytes)
@@ -48,14 +48,15 @@ void *ws_nvtx_alloc(size_t bytes)
 	if (bytes > REGION / 4)
 		return map(bytes);
 	for (;;) {
-		struct region *r = atomic_load_explicit(&region, memory_order_acquire), *fresh;
+		struct region *region_r = atomic_load_explicit(&region, memory_order_acquire),
+			      *fresh;
 
-		if (r) {
-			size_t at =
-				atomic_fetch_add_explicit(&r->used, bytes, memory_order_relaxed);
+		if (region_r) {
+			size_t at = atomic_fetch_add_explicit(&region_r->used, bytes,
+							      memory_order_relaxed);
 
-			if (at + bytes <= r->size)
-				return (char *)r + at;
+			if (at + bytes <= region_r->size)
+				return (char *)region_r + at;
 		}
 		fresh = map(REGION);
 		if (!fresh)
@@ -63,131 +64,134 @@ void *ws_nvtx_alloc(size_t bytes)
 		fresh->size = REGION;
 		atomic_store_explicit(&fresh->used, 64, memory_order_relaxed);
 		if (!atomic_compare_exchange_strong_explicit(
-			    &region, &r, fresh, memory_order_acq_rel, memory_order_acquire))
+			    &region, &region_r, fresh, memory_order_acq_rel, memory_order_acquire))
 			unmap(fresh, REGION);
 	}
 }
 
-char *ws_nvtx_copy(const char *s, size_t len)
+char *ws_nvtx_copy(const char *text, size_t len)
 {
-	char *p = ws_nvtx_alloc(len + 1);
+	char *at = ws_nvtx_alloc(len + 1);
 
-	if (p)
-		memcpy(p, s, len);
-	return p;
+	if (at)
+		memcpy(at, text, len);
+	return at;
 }
 
-bool ws_nvtx_scratch(struct nvtx_scratch *b, size_t bytes)
+bool ws_nvtx_scratch(struct nvtx_scratch *scratch, size_t bytes)
 {
-	b->len = 0;
-	b->mapped = 0;
-	b->p = b->small;
-	if (bytes <= sizeof(b->small))
+	scratch->len = 0;
+	scratch->mapped = 0;
+	scratch->p = scratch->small;
+	if (bytes <= sizeof(scratch->small))
 		return true;
-	b->p = map(bytes);
-	b->mapped = b->p ? bytes : 0;
-	return b->p;
+	scratch->p = map(bytes);
+	scratch->mapped = scratch->p ? bytes : 0;
+	return scratch->p;
 }
 
-void ws_nvtx_scratch_end(struct nvtx_scratch *b)
+void ws_nvtx_scratch_end(struct nvtx_scratch *scratch)
 {
-	if (b->mapped)
-		unmap(b->p, b->mapped);
+	if (scratch->mapped)
+		unmap(scratch->p, scratch->mapped);
 }
 
 /* ---- texts ---- */
 
-static size_t put_utf8(char *p, uint32_t c)
+static size_t put_utf8(char *at, uint32_t c)
 {
 	if (c >= 0x110000 || (c >= 0xd800 && c < 0xe000))
 		c = 0xfffd;
 	if (c < 0x80) {
-		p[0] = (char)c;
+		at[0] = (char)c;
 		return 1;
 	}
 	if (c < 0x800) {
-		p[0] = (char)(0xc0 | c >> 6);
-		p[1] = (char)(0x80 | (c & 0x3f));
+		at[0] = (char)(0xc0 | c >> 6);
+		at[1] = (char)(0x80 | (c & 0x3f));
 		return 2;
 	}
 	if (c < 0x10000) {
-		p[0] = (char)(0xe0 | c >> 12);
-		p[1] = (char)(0x80 | (c >> 6 & 0x3f));
-		p[2] = (char)(0x80 | (c & 0x3f));
+		at[0] = (char)(0xe0 | c >> 12);
+		at[1] = (char)(0x80 | (c >> 6 & 0x3f));
+		at[2] = (char)(0x80 | (c & 0x3f));
 		return 3;
 	}
-	p[0] = (char)(0xf0 | c >> 18);
-	p[1] = (char)(0x80 | (c >> 12 & 0x3f));
-	p[2] = (char)(0x80 | (c >> 6 & 0x3f));
-	p[3] = (char)(0x80 | (c & 0x3f));
+	at[0] = (char)(0xf0 | c >> 18);
+	at[1] = (char)(0x80 | (c >> 12 & 0x3f));
+	at[2] = (char)(0x80 | (c >> 6 & 0x3f));
+	at[3] = (char)(0x80 | (c & 0x3f));
 	return 4;
 }
 
-bool ws_nvtx_utf8(struct nvtx_scratch *b, const wchar_t *s)
+bool ws_nvtx_utf8(struct nvtx_scratch *scratch, const wchar_t *s)
 {
 	size_t n = 0;
 
 	if (s)
 		while (s[n])
 			n++;
-	if (!ws_nvtx_scratch(b, n * 4 + 1))
+	if (!ws_nvtx_scratch(scratch, n * 4 + 1))
 		return false;
 	for (size_t i = 0; i < n; i++)
-		b->len += put_utf8(b->p + b->len, (uint32_t)s[i]);
-	b->p[b->len] = 0;
+		scratch->len += put_utf8(scratch->p + scratch->len, (uint32_t)s[i]);
+	scratch->p[scratch->len] = 0;
 	return true;
 }
 
-WS_NOINLINE struct nvtx_text ws_nvtx_text_wide(struct ws_thread *t, const wchar_t *s)
+WS_NOINLINE struct nvtx_text ws_nvtx_text_wide(struct ws_thread *thread, const wchar_t *s)
 {
-	struct nvtx_text x = {0, 0};
-	struct nvtx_scratch b;
+	struct nvtx_text text = {0, 0};
+	struct nvtx_scratch scratch;
 
 	if (!s)
-		return x;
-	if (!ws_nvtx_utf8(&b, s)) {
-		ws_rt_lost(t, WS_LOSS_NVTX, 1);
-		x.flags = WS_OPEN_LOST;
-		return x;
+		return text;
+	if (!ws_nvtx_utf8(&scratch, s)) {
+		ws_rt_lost(thread, WS_LOSS_NVTX, 1);
+		text.flags = WS_OPEN_LOST;
+		return text;
 	}
-	x = nvtx_text_utf8(t, b.p);
-	ws_nvtx_scratch_end(&b);
-	return x;
+	text = nvtx_text_utf8(thread, scratch.p);
+	ws_nvtx_scratch_end(&scratch);
+	return text;
 }
 
-WS_NOINLINE struct nvtx_text ws_nvtx_string_slow(struct ws_thread *t, struct nvtx_string *s)
+WS_NOINLINE struct nvtx_text ws_nvtx_string_slow(struct ws_thread *thread,
+						 struct nvtx_string *string)
 {
-	struct nvtx_text x = {0, WS_OPEN_REGISTERED};
+	struct nvtx_text text = {0, WS_OPEN_REGISTERED};
 
-	if (s->magic != NVTX_STRING_MAGIC)
+	if (string->magic != NVTX_STRING_MAGIC)
 		return (struct nvtx_text){0, 0};
-	if (s->len <= WS_STRING_MAX)
-		x.value = ws_rt_string_define(s->bytes, s->len);
-	if (x.value) {
-		atomic_store_explicit(&s->defined, (uint64_t)ws_rt->generation << 32 | x.value,
+	if (string->len <= WS_STRING_MAX)
+		text.value = ws_rt_string_define(string->bytes, string->len);
+	if (text.value) {
+		atomic_store_explicit(&string->defined,
+				      (uint64_t)ws_rt->generation << 32 | text.value,
 				      memory_order_relaxed);
-		return x;
+		return text;
 	}
-	x.value = ws_rt_text(t, s->bytes, s->len, WS_LOSS_NVTX);
-	x.flags |= x.value ? WS_OPEN_LOCAL_TEXT : WS_OPEN_LOST;
-	return x;
+	text.value = ws_rt_text(thread, string->bytes, string->len, WS_LOSS_NVTX);
+	text.flags |= text.value ? WS_OPEN_LOCAL_TEXT : WS_OPEN_LOST;
+	return text;
 }
 
-static uint64_t hash_of(const char *s, size_t len)
+static uint64_t hash_of(const char *text, size_t len)
 {
 	uint64_t h = UINT64_C(0xcbf29ce484222325);
 
 	for (size_t i = 0; i < len; i++)
-		h = (h ^ (unsigned char)s[i]) * UINT64_C(0x100000001b3);
+		h = (h ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
 	return h ^ h >> 32;
 }
 
-static struct nvtx_string *string_find(struct nvtx_string *s, uint64_t hash, const char *bytes,
+static struct nvtx_string *string_find(struct nvtx_string *string, uint64_t hash, const char *bytes,
 				       size_t len)
 {
-	while (s && (s->hash != hash || s->len != len || memcmp(s->bytes, bytes, len)))
-		s = s->next;
-	return s;
+	while (string &&
+	       (string->hash != hash || string->len != len || memcmp(string->bytes, bytes, len)))
+		string = string->next;
+	return string;
 }
 
 struct nvtx_string *ws_nvtx_string_register(const char *bytes)
@@ -196,55 +200,57 @@ struct nvtx_string *ws_nvtx_string_register(const char *bytes)
 	uint64_t hash = hash_of(bytes, len);
 	_Atomic(struct nvtx_string *) *bucket = &strings[hash % STRING_BUCKETS];
 	struct nvtx_string *head = atomic_load_explicit(bucket, memory_order_acquire),
-			   *s = string_find(head, hash, bytes, len);
+			   *string = string_find(head, hash, bytes, len);
 
-	if (s || len > UINT32_MAX / 2)
-		return s;
-	s = ws_nvtx_alloc(sizeof(*s) + len + 1);
-	if (!s)
+	if (string || len > UINT32_MAX / 2)
+		return string;
+	string = ws_nvtx_alloc(sizeof(*string) + len + 1);
+	if (!string)
 		return NULL;
-	memcpy(s->bytes, bytes, len);
-	s->len = (uint32_t)len;
-	s->hash = hash;
-	s->magic = NVTX_STRING_MAGIC;
+	memcpy(string->bytes, bytes, len);
+	string->len = (uint32_t)len;
+	string->hash = hash;
+	string->magic = NVTX_STRING_MAGIC;
 	/* Two threads may both add a text that is new: then there are two of it, which is harmless.
 	 */
 	do
-		s->next = head;
-	while (!atomic_compare_exchange_weak_explicit(bucket, &head, s, memory_order_acq_rel,
+		string->next = head;
+	while (!atomic_compare_exchange_weak_explicit(bucket, &head, string, memory_order_acq_rel,
 						      memory_order_acquire));
-	return s;
+	return string;
 }
 
 /* ---- definitions ---- */
 
-static struct nvtx_text def_text(struct ws_thread *t, const char *s)
+static struct nvtx_text def_text(struct ws_thread *thread, const char *text)
 {
-	struct nvtx_text x = {0, 0};
+	struct nvtx_text out = {0, 0};
 	size_t len;
 
-	if (!s)
-		return x;
-	len = strlen(s);
+	if (!text)
+		return out;
+	len = strlen(text);
 	if (len <= WS_STRING_MAX)
-		x.value = ws_rt_string(t, s, len);
-	if (!x.value) {
-		x.value = ws_rt_text(t, s, len, WS_LOSS_NVTX);
-		x.flags = WS_OPEN_LOCAL_TEXT;
+		out.value = ws_rt_string(thread, text, len);
+	if (!out.value) {
+		out.value = ws_rt_text(thread, text, len, WS_LOSS_NVTX);
+		out.flags = WS_OPEN_LOCAL_TEXT;
 	}
-	return x;
+	return out;
 }
 
-static void def_write(struct ws_thread *t, struct nvtx_domain *d, const struct nvtx_def *def)
+static void def_write(struct ws_thread *thread, struct nvtx_domain *domain,
+		      const struct nvtx_def *def)
 {
-	struct nvtx_text name = def_text(t, atomic_load_explicit(&def->name, memory_order_acquire));
+	struct nvtx_text name =
+		def_text(thread, atomic_load_explicit(&def->name, memory_order_acquire));
 	union {
-		struct ws_rec_nvtx_define d;
+		struct ws_rec_nvtx_define record;
 		struct ws_rec_nvtx_resource resource;
 		struct ws_rec_nvtx_schema schema;
 		struct ws_rec_nvtx_schema_entry entry;
 	} * r;
-	size_t bytes = sizeof(r->d);
+	size_t bytes = sizeof(r->record);
 	uint32_t description = 0;
 
 	if (def->kind == WS_NVTX_DEF_RESOURCE)
@@ -254,19 +260,19 @@ static void def_write(struct ws_thread *t, struct nvtx_domain *d, const struct n
 	else if (def->kind == WS_NVTX_DEF_ENTRY)
 		bytes = sizeof(r->entry);
 	if (def->description)
-		description =
-			ws_rt_string(t, def->description, strnlen(def->description, WS_STRING_MAX));
-	r = ws_rt_reserve(t, bytes, WS_LOSS_NVTX);
+		description = ws_rt_string(thread, def->description,
+					   strnlen(def->description, WS_STRING_MAX));
+	r = ws_rt_reserve(thread, bytes, WS_LOSS_NVTX);
 	if (!r)
 		return;
 	memset(r, 0, bytes);
-	r->d = (struct ws_rec_nvtx_define){.rec = ws_rec_head(WS_REC_NVTX_DEFINE, bytes,
-							      nvtx_small(d, name.flags),
-							      name.value),
-					   .kind = def->kind,
-					   .type = def->type,
-					   .time = ws_rt_ticks(),
-					   .id = def->id};
+	r->record = (struct ws_rec_nvtx_define){.rec = ws_rec_head(WS_REC_NVTX_DEFINE, bytes,
+								   nvtx_small(domain, name.flags),
+								   name.value),
+						.kind = def->kind,
+						.type = def->type,
+						.time = ws_rt_ticks(),
+						.id = def->id};
 	if (def->kind == WS_NVTX_DEF_RESOURCE) {
 		r->resource.device = def->cuda.device;
 		r->resource.context = def->cuda.context;
@@ -284,73 +290,74 @@ static void def_write(struct ws_thread *t, struct nvtx_domain *d, const struct n
 		r->entry.index = def->count;
 		r->entry.description = description;
 	}
-	ws_rt_commit(t, r, bytes);
+	ws_rt_commit(thread, r, bytes);
 }
 
 /* ---- domains ---- */
 
-static bool listed(const struct ws_arena *a, const char *name)
+static bool listed(const struct ws_arena *arena, const char *name)
 {
-	const char *p = a->text + a->text_domains, *end = a->text + sizeof(a->text);
+	const char *at = arena->text + arena->text_domains,
+		   *end = arena->text + sizeof(arena->text);
 
-	while (p < end && *p) {
-		size_t n = strnlen(p, (size_t)(end - p));
+	while (at < end && *at) {
+		size_t n = strnlen(at, (size_t)(end - at));
 
-		if (!strcmp(p, name))
+		if (!strcmp(at, name))
 			return true;
-		p += n + 1;
+		at += n + 1;
 	}
 	return false;
 }
 
 static bool filtered(const char *name)
 {
-	const struct ws_arena *a = ws_rt->arena;
+	const struct ws_arena *arena = ws_rt->arena;
 
-	if (!a || !a->nvtx_filter || a->text_domains >= sizeof(a->text))
+	if (!arena || !arena->nvtx_filter || arena->text_domains >= sizeof(arena->text))
 		return false;
-	return listed(a, name) != (a->nvtx_filter == 1);
+	return listed(arena, name) != (arena->nvtx_filter == 1);
 }
 
-WS_NOINLINE bool ws_nvtx_domain_slow(struct ws_thread *t, struct nvtx_domain *d)
+WS_NOINLINE bool ws_nvtx_domain_slow(struct ws_thread *thread, struct nvtx_domain *domain)
 {
-	uint32_t before = atomic_load_explicit(&d->ready, memory_order_relaxed),
+	uint32_t before = atomic_load_explicit(&domain->ready, memory_order_relaxed),
 		 now = ws_rt->generation;
 
-	if (!ws_rt->arena || atomic_load_explicit(&d->off, memory_order_relaxed) == now)
+	if (!ws_rt->arena || atomic_load_explicit(&domain->off, memory_order_relaxed) == now)
 		return false;
-	if (before != now && filtered(d->name)) {
-		atomic_store_explicit(&d->off, now, memory_order_relaxed);
+	if (before != now && filtered(domain->name)) {
+		atomic_store_explicit(&domain->off, now, memory_order_relaxed);
 		return false;
 	}
-	if (before == now || !atomic_compare_exchange_strong(&d->ready, &before, now))
+	if (before == now || !atomic_compare_exchange_strong(&domain->ready, &before, now))
 		return true;
-	if (d != &ws_nvtx_default) {
-		struct nvtx_def def = {.kind = WS_NVTX_DEF_DOMAIN, .name = d->name};
+	if (domain != &ws_nvtx_default) {
+		struct nvtx_def def = {.kind = WS_NVTX_DEF_DOMAIN, .name = domain->name};
 
-		def_write(t, d, &def);
+		def_write(thread, domain, &def);
 	}
-	for (struct nvtx_def *p = atomic_load_explicit(&d->defs, memory_order_acquire); p;
+	for (struct nvtx_def *p = atomic_load_explicit(&domain->defs, memory_order_acquire); p;
 	     p = p->next)
-		def_write(t, d, p);
+		def_write(thread, domain, p);
 	return true;
 }
 
 /* Make the domain known, when it is wanted and was not yet. */
-static void domain_announce(struct nvtx_domain *d)
+static void domain_announce(struct nvtx_domain *domain)
 {
-	struct ws_thread *t = ws_rt_enter();
+	struct ws_thread *thread = ws_rt_enter();
 
-	if (t) {
-		nvtx_domain_on(t, d);
-		ws_rt_leave(t);
+	if (thread) {
+		nvtx_domain_on(thread, domain);
+		ws_rt_leave(thread);
 	}
 }
 
 static struct nvtx_domain *domain_new(const char *name)
 {
 	uint32_t number = atomic_load_explicit(&domain_numbers, memory_order_relaxed);
-	struct nvtx_domain *d;
+	struct nvtx_domain *domain;
 
 	do {
 		if (number >= WS_NVTX_DOMAINS) {
@@ -361,107 +368,108 @@ static struct nvtx_domain *domain_new(const char *name)
 			return NULL;
 		}
 	} while (!atomic_compare_exchange_weak(&domain_numbers, &number, number + 1));
-	d = ws_nvtx_alloc(sizeof(*d));
-	if (!d)
+	domain = ws_nvtx_alloc(sizeof(*domain));
+	if (!domain)
 		return NULL;
-	d->number = (uint16_t)number;
-	d->name = ws_nvtx_copy(name, strlen(name));
-	return d->name ? d : NULL;
+	domain->number = (uint16_t)number;
+	domain->name = ws_nvtx_copy(name, strlen(name));
+	return domain->name ? domain : NULL;
 }
 
-static struct nvtx_domain *domain_find(struct nvtx_domain *d, const char *name)
+static struct nvtx_domain *domain_find(struct nvtx_domain *domain, const char *name)
 {
-	while (d && strcmp(d->name, name))
-		d = d->next;
-	return d;
+	while (domain && strcmp(domain->name, name))
+		domain = domain->next;
+	return domain;
 }
 
 static struct nvtx_domain *domain_get(const char *name)
 {
 	_Atomic(struct nvtx_domain *) *bucket =
 		&domains[hash_of(name, strlen(name)) % DOMAIN_BUCKETS];
-	struct nvtx_domain *head = atomic_load_explicit(bucket, memory_order_acquire), *d = NULL,
-			   *found;
+	struct nvtx_domain *head = atomic_load_explicit(bucket, memory_order_acquire),
+			   *domain = NULL, *found;
 
 	for (;;) {
 		found = domain_find(head, name);
 		if (found)
 			return found; /* a `d` made in vain keeps its number: rare and harmless */
-		if (!d)
-			d = domain_new(name);
-		if (!d)
+		if (!domain)
+			domain = domain_new(name);
+		if (!domain)
 			return NULL;
-		d->next = head;
-		if (atomic_compare_exchange_strong_explicit(bucket, &head, d, memory_order_acq_rel,
-							    memory_order_acquire))
-			return d;
+		domain->next = head;
+		if (atomic_compare_exchange_strong_explicit(
+			    bucket, &head, domain, memory_order_acq_rel, memory_order_acquire))
+			return domain;
 	}
 }
 
 /* NULL, which is the default domain's handle, when there is no memory. */
 struct nvtx_domain *ws_nvtx_domain_create(const char *name)
 {
-	struct nvtx_domain *d = domain_get(name);
+	struct nvtx_domain *domain = domain_get(name);
 
-	if (!d)
+	if (!domain)
 		return NULL;
-	if (atomic_fetch_add_explicit(&d->handles, 1, memory_order_relaxed) == 0 &&
-	    atomic_load_explicit(&d->ready, memory_order_relaxed) == ws_rt->generation) {
-		struct nvtx_def def = {.kind = WS_NVTX_DEF_DOMAIN,
-				       .name = d->name}; /* destroyed before, now created again */
+	if (atomic_fetch_add_explicit(&domain->handles, 1, memory_order_relaxed) == 0 &&
+	    atomic_load_explicit(&domain->ready, memory_order_relaxed) == ws_rt->generation) {
+		struct nvtx_def def = {
+			.kind = WS_NVTX_DEF_DOMAIN,
+			.name = domain->name}; /* destroyed before, now created again */
 
-		ws_nvtx_define(d, &def);
+		ws_nvtx_define(domain, &def);
 	}
-	domain_announce(d);
-	return d;
+	domain_announce(domain);
+	return domain;
 }
 
 /*
  * The handle stays usable: a late pop through it still finds its range. When libraries share a
  * domain by name, the last one to destroy it makes the event.
  */
-void ws_nvtx_domain_destroy(struct nvtx_domain *d)
+void ws_nvtx_domain_destroy(struct nvtx_domain *domain)
 {
-	struct nvtx_def def = {.kind = WS_NVTX_DEF_DESTROY, .name = d->name};
-	uint32_t n = atomic_load_explicit(&d->handles, memory_order_relaxed);
+	struct nvtx_def def = {.kind = WS_NVTX_DEF_DESTROY, .name = domain->name};
+	uint32_t n = atomic_load_explicit(&domain->handles, memory_order_relaxed);
 
 	do {
 		if (!n)
 			return;
-	} while (!atomic_compare_exchange_weak(&d->handles, &n, n - 1));
+	} while (!atomic_compare_exchange_weak(&domain->handles, &n, n - 1));
 	if (n == 1)
-		ws_nvtx_define(d, &def);
+		ws_nvtx_define(domain, &def);
 }
 
 /* ---- definitions by the program ---- */
 
-void ws_nvtx_define(struct nvtx_domain *d, const struct nvtx_def *def)
+void ws_nvtx_define(struct nvtx_domain *domain, const struct nvtx_def *def)
 {
-	struct ws_thread *t = ws_rt_enter();
+	struct ws_thread *thread = ws_rt_enter();
 
-	if (!t)
+	if (!thread)
 		return;
-	if (d == &ws_nvtx_default ||
-	    nvtx_domain_on(
-		    t,
-		    d)) /* names of threads and objects belong to no domain: no filter takes them */
-		def_write(t, d, def);
-	ws_rt_leave(t);
+	if (domain == &ws_nvtx_default ||
+	    nvtx_domain_on(thread, domain)) /* names of threads and objects belong to no domain: no
+					       filter takes them */
+		def_write(thread, domain, def);
+	ws_rt_leave(thread);
 }
 
-static struct nvtx_def *def_find(struct nvtx_domain *d, uint8_t kind, uint64_t id, uint32_t count)
+static struct nvtx_def *def_find(struct nvtx_domain *domain, uint8_t kind, uint64_t id,
+				 uint32_t count)
 {
-	struct nvtx_def *p = atomic_load_explicit(&d->defs, memory_order_acquire);
+	struct nvtx_def *def = atomic_load_explicit(&domain->defs, memory_order_acquire);
 
-	while (p &&
-	       (p->kind != kind || p->id != id || (kind == WS_NVTX_DEF_ENTRY && p->count != count)))
-		p = p->next;
-	return p;
+	while (def && (def->kind != kind || def->id != id ||
+		       (kind == WS_NVTX_DEF_ENTRY && def->count != count)))
+		def = def->next;
+	return def;
 }
 
-struct nvtx_def *ws_nvtx_find(struct nvtx_domain *d, uint8_t kind, uint64_t id)
+struct nvtx_def *ws_nvtx_find(struct nvtx_domain *domain, uint8_t kind, uint64_t id)
 {
-	return def_find(d, kind, id, 0);
+	return def_find(domain, kind, id, 0);
 }
 
 static bool same_text(const char *a, const char *b)
@@ -469,17 +477,19 @@ static bool same_text(const char *a, const char *b)
 	return a == b || (a && b && !strcmp(a, b));
 }
 
-static bool same_def(const struct nvtx_def *a, const struct nvtx_def *b)
+static bool same_def(const struct nvtx_def *left, const struct nvtx_def *right)
 {
-	return a->flags == b->flags && a->size == b->size && a->align == b->align &&
-	       a->entry_type == b->entry_type && a->detail == b->detail && a->offset == b->offset &&
-	       a->type == b->type && a->count == b->count && same_text(a->name, b->name) &&
-	       same_text(a->description, b->description);
+	return left->flags == right->flags && left->size == right->size &&
+	       left->align == right->align && left->entry_type == right->entry_type &&
+	       left->detail == right->detail && left->offset == right->offset &&
+	       left->type == right->type && left->count == right->count &&
+	       same_text(left->name, right->name) &&
+	       same_text(left->description, right->description);
 }
 
-static const char *kept_text(const char *s)
+static const char *kept_text(const char *text)
 {
-	return s ? ws_nvtx_copy(s, strlen(s)) : NULL;
+	return text ? ws_nvtx_copy(text, strlen(text)) : NULL;
 }
 
 /* Copy `def` over `p`, whose place in the list stays. Texts replaced are not freed: someone may be
@@ -495,20 +505,20 @@ static void def_store(struct nvtx_def *p, const struct nvtx_def *def)
 	atomic_store_explicit(&p->name, name, memory_order_release);
 }
 
-void ws_nvtx_define_kept(struct nvtx_domain *d, const struct nvtx_def *def)
+void ws_nvtx_define_kept(struct nvtx_domain *domain, const struct nvtx_def *def)
 {
-	struct nvtx_def *p = def_find(d, def->kind, def->id, def->count), *head;
-	struct ws_thread *t;
+	struct nvtx_def *p = def_find(domain, def->kind, def->id, def->count), *head;
+	struct ws_thread *thread;
 
 	if (p && same_def(p, def))
 		return; /* said already, and forked children repeat it */
-	t = ws_rt_enter();
-	if (t) {
+	thread = ws_rt_enter();
+	if (thread) {
 		/* Before it is in the list, from which a first use of the domain would write it a
 		 * second time. */
-		if (nvtx_domain_on(t, d))
-			def_write(t, d, def);
-		ws_rt_leave(t);
+		if (nvtx_domain_on(thread, domain))
+			def_write(thread, domain, def);
+		ws_rt_leave(thread);
 	}
 	if (p) {
 		def_store(p, def);
@@ -518,16 +528,16 @@ void ws_nvtx_define_kept(struct nvtx_domain *d, const struct nvtx_def *def)
 	if (!p)
 		return;
 	def_store(p, def);
-	head = atomic_load_explicit(&d->defs, memory_order_relaxed);
+	head = atomic_load_explicit(&domain->defs, memory_order_relaxed);
 	do
 		p->next = head;
-	while (!atomic_compare_exchange_weak_explicit(&d->defs, &head, p, memory_order_release,
+	while (!atomic_compare_exchange_weak_explicit(&domain->defs, &head, p, memory_order_release,
 						      memory_order_relaxed));
 }
 
-void ws_nvtx_name_category(struct nvtx_domain *d, uint32_t id, const char *name)
+void ws_nvtx_name_category(struct nvtx_domain *domain, uint32_t id, const char *name)
 {
 	struct nvtx_def def = {.kind = WS_NVTX_DEF_CATEGORY, .id = id, .name = name ? name : ""};
 
-	ws_nvtx_define_kept(d, &def);
+	ws_nvtx_define_kept(domain, &def);
 }

@@ -16,7 +16,7 @@
 
 /* ---- naming ---- */
 
-static void name_thing(struct nvtx_domain *d, uint32_t type, uint64_t id, const char *name)
+static void name_thing(struct nvtx_domain *domain, uint32_t type, uint64_t id, const char *name)
 {
 	struct nvtx_def def = {.kind = WS_NVTX_DEF_RESOURCE,
 			       .type = type,
@@ -28,21 +28,22 @@ static void name_thing(struct nvtx_domain *d, uint32_t type, uint64_t id, const 
 
 	if (numbers)
 		numbers(type, id, &def.cuda);
-	ws_nvtx_define(d, &def);
+	ws_nvtx_define(domain, &def);
 }
 
 /* A number that is no thread of this process (such as a pthread_t cut to 32 bits) names a resource:
  * better than a thread made up.
  */
-static void name_thread(struct nvtx_domain *d, uint64_t tid, const char *name)
+static void name_thread(struct nvtx_domain *domain, uint64_t tid, const char *name)
 {
 	struct nvtx_def def = {.kind = WS_NVTX_DEF_THREAD, .id = tid, .name = name};
 	long pid = ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
 
 	if (tid && tid <= INT32_MAX && ws_sys(SYS_tgkill, pid, (long)tid, 0, 0, 0, 0) == 0)
-		ws_nvtx_define(d, &def);
+		ws_nvtx_define(domain, &def);
 	else
-		name_thing(d, NX_RESOURCE(NX_CLASS_GENERIC, NX_GENERIC_THREAD_NATIVE), tid, name);
+		name_thing(domain, NX_RESOURCE(NX_CLASS_GENERIC, NX_GENERIC_THREAD_NATIVE), tid,
+			   name);
 }
 
 static void name_thread_here(uint32_t tid, const char *name)
@@ -108,17 +109,18 @@ OBJECTS(X)
 
 /* The UTF-8 of a message for a definition: text of the program's own, or converted into `b`. NULL
  * for none. */
-static const char *plain_message(struct nvtx_scratch *b, int32_t type, union nx_message m)
+static const char *plain_message(struct nvtx_scratch *scratch, int32_t type,
+				 union nx_message message)
 {
-	struct nvtx_string *s = m.registered;
+	struct nvtx_string *string = message.registered;
 
-	b->mapped = 0;
+	scratch->mapped = 0;
 	if (type == NX_MESSAGE_ASCII)
-		return m.ascii;
+		return message.ascii;
 	if (type == NX_MESSAGE_REGISTERED)
-		return s && s->magic == NVTX_STRING_MAGIC ? s->bytes : NULL;
-	if (type == NX_MESSAGE_WIDE && m.wide)
-		return ws_nvtx_utf8(b, m.wide) ? b->p : NULL;
+		return string && string->magic == NVTX_STRING_MAGIC ? string->bytes : NULL;
+	if (type == NX_MESSAGE_WIDE && message.wide)
+		return ws_nvtx_utf8(scratch, message.wide) ? scratch->p : NULL;
 	return NULL;
 }
 
@@ -128,24 +130,25 @@ static void *resource_create(void *domain, const struct nx_resource *attrs)
 {
 	static _Atomic uintptr_t handles = 1;
 	struct nvtx_domain *d = nvtx_domain_of(domain);
-	struct nx_resource a = {0};
-	struct nvtx_scratch b;
+	struct nx_resource resource = {0};
+	struct nvtx_scratch scratch;
 	const char *name;
 
 	if (!attrs)
 		return NULL;
-	memcpy(&a, attrs, attrs->size && attrs->size < sizeof(a) ? attrs->size : sizeof(a));
-	if (a.size && a.size < sizeof(a))
-		a.message_type = 0; /* cut off */
-	name = plain_message(&b, a.message_type, a.message);
-	if (a.type == NX_RESOURCE(NX_CLASS_GENERIC, NX_GENERIC_THREAD_NATIVE))
-		name_thread(d, a.identifier, name);
-	else if (a.type == NX_RESOURCE(NX_CLASS_GENERIC, NX_GENERIC_THREAD_POSIX) &&
-		 a.identifier == (uint64_t)pthread_self())
+	memcpy(&resource, attrs,
+	       attrs->size && attrs->size < sizeof(resource) ? attrs->size : sizeof(resource));
+	if (resource.size && resource.size < sizeof(resource))
+		resource.message_type = 0; /* cut off */
+	name = plain_message(&scratch, resource.message_type, resource.message);
+	if (resource.type == NX_RESOURCE(NX_CLASS_GENERIC, NX_GENERIC_THREAD_NATIVE))
+		name_thread(d, resource.identifier, name);
+	else if (resource.type == NX_RESOURCE(NX_CLASS_GENERIC, NX_GENERIC_THREAD_POSIX) &&
+		 resource.identifier == (uint64_t)pthread_self())
 		name_thread(d, (uint64_t)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0), name);
 	else
-		name_thing(d, (uint32_t)a.type, a.identifier, name);
-	ws_nvtx_scratch_end(&b);
+		name_thing(d, (uint32_t)resource.type, resource.identifier, name);
+	ws_nvtx_scratch_end(&scratch);
 	return (void *)atomic_fetch_add_explicit(&handles, 1, memory_order_relaxed);
 }
 
@@ -165,42 +168,42 @@ enum { SYNC_ACQUIRE = 0, SYNC_HELD = 1 };
 
 static struct nvtx_string *sync_text(const char *name, const char *what)
 {
-	struct nvtx_scratch b;
-	struct nvtx_string *s;
+	struct nvtx_scratch scratch;
+	struct nvtx_string *string;
 	size_t n = strlen(name), m = strlen(what);
 
-	if (!ws_nvtx_scratch(&b, n + m + 1))
+	if (!ws_nvtx_scratch(&scratch, n + m + 1))
 		return NULL;
-	memcpy(b.p, name, n);
-	memcpy(b.p + n, what, m + 1);
-	s = ws_nvtx_string_register(b.p);
-	ws_nvtx_scratch_end(&b);
-	return s;
+	memcpy(scratch.p, name, n);
+	memcpy(scratch.p + n, what, m + 1);
+	string = ws_nvtx_string_register(scratch.p);
+	ws_nvtx_scratch_end(&scratch);
+	return string;
 }
 
 static void *sync_create(void *domain, const struct nx_sync *attrs)
 {
 	static _Atomic uint32_t numbers;
-	struct sync *s = ws_nvtx_alloc(sizeof(*s));
+	struct sync *sync = ws_nvtx_alloc(sizeof(*sync));
 	struct nx_sync a = {0};
-	struct nvtx_scratch b;
+	struct nvtx_scratch scratch;
 	const char *name;
 
-	if (!s)
+	if (!sync)
 		return NULL;
 	if (attrs)
 		memcpy(&a, attrs, attrs->size && attrs->size < sizeof(a) ? attrs->size : sizeof(a));
 	if (a.size && a.size < sizeof(a))
 		a.message_type = 0; /* cut off */
-	name = plain_message(&b, a.message_type, a.message);
+	name = plain_message(&scratch, a.message_type, a.message);
 	name = name ? name : "sync";
-	s->domain = nvtx_domain_of(domain);
-	s->number = atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed) & 0x1fffffff;
-	s->acquire = sync_text(name, " (acquire)");
-	s->held = sync_text(name, " (held)");
-	name_thing(s->domain, WS_NVTX_RESOURCE_SYNC, (uint64_t)(uintptr_t)s, name);
-	ws_nvtx_scratch_end(&b);
-	return s;
+	sync->domain = nvtx_domain_of(domain);
+	sync->number = atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed) & 0x1fffffff;
+	sync->acquire = sync_text(name, " (acquire)");
+	sync->held = sync_text(name, " (held)");
+	name_thing(sync->domain, WS_NVTX_RESOURCE_SYNC, (uint64_t)(uintptr_t)sync, name);
+	ws_nvtx_scratch_end(&scratch);
+	return sync;
 }
 
 static void sync_destroy(void *handle)
@@ -208,29 +211,29 @@ static void sync_destroy(void *handle)
 	(void)handle; /* its memory stays: a late call through the handle must find it */
 }
 
-static uint64_t sync_id(struct ws_thread *t, const struct sync *s, int what)
+static uint64_t sync_id(struct ws_thread *thread, const struct sync *sync, int what)
 {
-	return WS_NVTX_ID_SYNC | (uint64_t)what << 61 | (uint64_t)s->number << 32 | t->tid;
+	return WS_NVTX_ID_SYNC | (uint64_t)what << 61 | (uint64_t)sync->number << 32 | thread->tid;
 }
 
-static void sync_step(struct sync *s, bool end_acquire, bool start_acquire, bool start_held,
+static void sync_step(struct sync *sync, bool end_acquire, bool start_acquire, bool start_held,
 		      bool end_held)
 {
-	struct ws_thread *t = s ? nvtx_enter(s->domain, false) : NULL;
-	struct nvtx_attrs a = {0};
+	struct ws_thread *thread = sync ? nvtx_enter(sync->domain, false) : NULL;
+	struct nvtx_attrs attrs = {0};
 
-	if (!t)
+	if (!thread)
 		return;
 	if (end_acquire)
-		ws_nvtx_end_range(t, s->domain, sync_id(t, s, SYNC_ACQUIRE), 0);
+		ws_nvtx_end_range(thread, sync->domain, sync_id(thread, sync, SYNC_ACQUIRE), 0);
 	if (end_held)
-		ws_nvtx_end_range(t, s->domain, sync_id(t, s, SYNC_HELD), 0);
+		ws_nvtx_end_range(thread, sync->domain, sync_id(thread, sync, SYNC_HELD), 0);
 	if (start_acquire || start_held) {
-		a.text = nvtx_text_registered(t, start_held ? s->held : s->acquire);
-		ws_nvtx_start_range(t, s->domain, &a,
-				    sync_id(t, s, start_held ? SYNC_HELD : SYNC_ACQUIRE));
+		attrs.text = nvtx_text_registered(thread, start_held ? sync->held : sync->acquire);
+		ws_nvtx_start_range(thread, sync->domain, &attrs,
+				    sync_id(thread, sync, start_held ? SYNC_HELD : SYNC_ACQUIRE));
 	}
-	ws_rt_leave(t);
+	ws_rt_leave(thread);
 }
 
 static void sync_start(void *handle)

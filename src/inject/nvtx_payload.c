@@ -78,57 +78,57 @@ static uint32_t type_size(uint64_t type)
 }
 
 /* Size and alignment of an entry inside a payload; false when only the data tells. */
-static bool entry_size(struct nvtx_domain *d, const struct nx_schema_entry *e, uint64_t *size,
-		       uint64_t *align)
+static bool entry_size(struct nvtx_domain *domain, const struct nx_schema_entry *entry,
+		       uint64_t *size, uint64_t *align)
 {
-	uint64_t one = type_size(e->type), arrays = e->flags & NX_ENTRY_ARRAY;
+	uint64_t one = type_size(entry->type), arrays = entry->flags & NX_ENTRY_ARRAY;
 
 	*align = one;
-	if (e->flags & (NX_ENTRY_POINTER | NX_ENTRY_OFFSET)) {
-		*size = *align = e->flags & NX_ENTRY_POINTER ? POINTER_SIZE : one;
+	if (entry->flags & (NX_ENTRY_POINTER | NX_ENTRY_OFFSET)) {
+		*size = *align = entry->flags & NX_ENTRY_POINTER ? POINTER_SIZE : one;
 		return *size;
 	}
-	if (e->type >= NX_TYPE_CSTRING && e->type <= NX_TYPE_CSTRING_LAST && e->detail &&
-	    (!arrays || arrays == NX_ENTRY_FIXED_ARRAY)) {
-		*align = e->type == NX_TYPE_CSTRING_LAST       ? 4
-			 : e->type == NX_TYPE_CSTRING_LAST - 1 ? 2
-							       : 1;
-		return !__builtin_mul_overflow(*align, e->detail, size);
+	if (entry->type >= NX_TYPE_CSTRING && entry->type <= NX_TYPE_CSTRING_LAST &&
+	    entry->detail && (!arrays || arrays == NX_ENTRY_FIXED_ARRAY)) {
+		*align = entry->type == NX_TYPE_CSTRING_LAST	   ? 4
+			 : entry->type == NX_TYPE_CSTRING_LAST - 1 ? 2
+								   : 1;
+		return !__builtin_mul_overflow(*align, entry->detail, size);
 	}
-	if (e->type >= NX_ID_STATIC_MIN) {
-		struct nvtx_def *nested = ws_nvtx_find(d, WS_NVTX_DEF_SCHEMA, e->type);
+	if (entry->type >= NX_ID_STATIC_MIN) {
+		struct nvtx_def *nested = ws_nvtx_find(domain, WS_NVTX_DEF_SCHEMA, entry->type);
 
 		one = nested ? nested->size : 0;
 		*align = nested ? nested->known_align : 0;
 	}
 	if (arrays && arrays != NX_ENTRY_FIXED_ARRAY)
 		return false;
-	return one && !__builtin_mul_overflow(one, arrays ? e->detail : 1, size);
+	return one && !__builtin_mul_overflow(one, arrays ? entry->detail : 1, size);
 }
 
 /* Walk the entries by natural alignment (or the packing asked for): the schema's size, where it
  * does not say, and its message. */
-static void lay_out(struct nvtx_domain *d, const struct nx_schema_entry *entries, size_t count,
+static void lay_out(struct nvtx_domain *domain, const struct nx_schema_entry *entries, size_t count,
 		    struct nvtx_def *schema)
 {
 	uint64_t at = 0, most = 1;
 	bool known = true;
 
 	for (size_t i = 0; i < count && (known || entries[i].offset); i++) {
-		const struct nx_schema_entry *e = &entries[i];
+		const struct nx_schema_entry *entry = &entries[i];
 		uint64_t size = 0, align = 1;
 
-		known = known && entry_size(d, e, &size, &align) && size <= MAX_BLOBS &&
+		known = known && entry_size(domain, entry, &size, &align) && size <= MAX_BLOBS &&
 			at <= MAX_BLOBS;
 		if (schema->align && schema->align < align)
 			align = schema->align;
 		align = align ? align : 1;
 		most = align > most ? align : most;
-		at = e->offset ? e->offset : (at + align - 1) / align * align;
-		if (e->flags & ENTRY_MESSAGE && !schema->message.type) {
+		at = entry->offset ? entry->offset : (at + align - 1) / align * align;
+		if (entry->flags & ENTRY_MESSAGE && !schema->message.type) {
 			schema->message.offset = at;
-			schema->message.type = (uint32_t)e->type;
-			schema->message.detail = e->detail;
+			schema->message.type = (uint32_t)entry->type;
+			schema->message.detail = entry->detail;
 		}
 		at += size;
 	}
@@ -141,31 +141,32 @@ static void lay_out(struct nvtx_domain *d, const struct nx_schema_entry *entries
 
 /* ---- registration ---- */
 
-static uint64_t id_for(struct nvtx_domain *d, bool given, uint64_t id)
+static uint64_t id_for(struct nvtx_domain *domain, bool given, uint64_t id)
 {
 	if (given && id >= NX_ID_STATIC_MIN && id < NX_ID_DYNAMIC_MIN)
 		return id;
-	return NX_ID_DYNAMIC_MIN + atomic_fetch_add_explicit(&d->next_id, 1, memory_order_relaxed);
+	return NX_ID_DYNAMIC_MIN +
+	       atomic_fetch_add_explicit(&domain->next_id, 1, memory_order_relaxed);
 }
 
-static uint64_t schema_register(void *handle, const struct nx_schema *s)
+static uint64_t schema_register(void *handle, const struct nx_schema *schema)
 {
-	struct nvtx_domain *d = nvtx_domain_of(handle);
+	struct nvtx_domain *domain = nvtx_domain_of(handle);
 	struct nvtx_def def = {.kind = WS_NVTX_DEF_SCHEMA};
 	const struct nx_schema_entry *e;
 
-	if (!s)
+	if (!schema)
 		return 0;
-	e = s->fields & NX_SCHEMA_ENTRIES ? s->entries : NULL;
-	def.id = id_for(d, s->fields & NX_SCHEMA_ID, s->id);
-	def.name = s->fields & NX_SCHEMA_NAME ? s->name : NULL;
-	def.type = s->fields & NX_SCHEMA_TYPE ? (uint32_t)s->type : 0;
-	def.flags = s->fields & NX_SCHEMA_FLAGS ? s->flags : 0;
-	def.size = s->fields & NX_SCHEMA_SIZE ? s->size : 0;
-	def.align = s->fields & NX_SCHEMA_ALIGN ? s->align : 0;
-	def.count = e && s->fields & NX_SCHEMA_COUNT ? (uint32_t)s->count : 0;
-	lay_out(d, e, def.count, &def);
-	ws_nvtx_define_kept(d, &def);
+	e = schema->fields & NX_SCHEMA_ENTRIES ? schema->entries : NULL;
+	def.id = id_for(domain, schema->fields & NX_SCHEMA_ID, schema->id);
+	def.name = schema->fields & NX_SCHEMA_NAME ? schema->name : NULL;
+	def.type = schema->fields & NX_SCHEMA_TYPE ? (uint32_t)schema->type : 0;
+	def.flags = schema->fields & NX_SCHEMA_FLAGS ? schema->flags : 0;
+	def.size = schema->fields & NX_SCHEMA_SIZE ? schema->size : 0;
+	def.align = schema->fields & NX_SCHEMA_ALIGN ? schema->align : 0;
+	def.count = e && schema->fields & NX_SCHEMA_COUNT ? (uint32_t)schema->count : 0;
+	lay_out(domain, e, def.count, &def);
+	ws_nvtx_define_kept(domain, &def);
 	for (uint32_t i = 0; i < def.count; i++) {
 		struct nvtx_def entry = {
 			.kind = WS_NVTX_DEF_ENTRY,
@@ -179,26 +180,26 @@ static uint64_t schema_register(void *handle, const struct nx_schema *s)
 			.offset = e[i].offset,
 		};
 
-		ws_nvtx_define_kept(d, &entry);
+		ws_nvtx_define_kept(domain, &entry);
 	}
 	return def.id;
 }
 
 static uint64_t enum_register(void *handle, const struct nx_enum *s)
 {
-	struct nvtx_domain *d = nvtx_domain_of(handle);
+	struct nvtx_domain *domain = nvtx_domain_of(handle);
 	struct nvtx_def def = {.kind = WS_NVTX_DEF_SCHEMA, .type = WS_NVTX_SCHEMA_ENUM};
 	const struct nx_enum_entry *e;
 
 	if (!s)
 		return 0;
 	e = s->fields & NX_ENUM_ENTRIES ? s->entries : NULL;
-	def.id = id_for(d, s->fields & NX_ENUM_ID, s->id);
+	def.id = id_for(domain, s->fields & NX_ENUM_ID, s->id);
 	def.name = s->fields & NX_ENUM_NAME ? s->name : NULL;
 	def.size = s->fields & NX_ENUM_SIZE ? s->size : 0;
 	def.known_align = def.size <= 16 ? (uint32_t)def.size : 0;
 	def.count = e && s->fields & NX_ENUM_COUNT ? (uint32_t)s->count : 0;
-	ws_nvtx_define_kept(d, &def);
+	ws_nvtx_define_kept(domain, &def);
 	for (uint32_t i = 0; i < def.count; i++) {
 		struct nvtx_def entry = {.kind = WS_NVTX_DEF_ENTRY,
 					 .id = def.id,
@@ -207,108 +208,109 @@ static uint64_t enum_register(void *handle, const struct nx_enum *s)
 					 .detail = e[i].value,
 					 .flags = e[i].is_flag ? 1 : 0};
 
-		ws_nvtx_define_kept(d, &entry);
+		ws_nvtx_define_kept(domain, &entry);
 	}
 	return def.id;
 }
 
 /* A scope is named by its whole path, so that readers need not follow parents. */
-static uint64_t scope_register(void *handle, const struct nx_scope *s)
+static uint64_t scope_register(void *handle, const struct nx_scope *scope)
 {
-	struct nvtx_domain *d = nvtx_domain_of(handle);
+	struct nvtx_domain *domain = nvtx_domain_of(handle);
 	struct nvtx_def def = {.kind = WS_NVTX_DEF_RESOURCE, .type = WS_NVTX_RESOURCE_SCOPE};
 	struct nvtx_def *up;
-	struct nvtx_scratch b;
+	struct nvtx_scratch scratch;
 	const char *path, *parent;
 	size_t n, m;
 
-	if (!s || s->size < sizeof(*s))
+	if (!scope || scope->size < sizeof(*scope))
 		return 0;
-	path = s->path ? s->path : "";
+	path = scope->path ? scope->path : "";
 	path += strspn(path, "/");
-	def.id = id_for(d, s->id != 0, s->id);
-	up = ws_nvtx_find(d, WS_NVTX_DEF_RESOURCE, s->parent);
+	def.id = id_for(domain, scope->id != 0, scope->id);
+	up = ws_nvtx_find(domain, WS_NVTX_DEF_RESOURCE, scope->parent);
 	parent = up && up->name ? up->name : "";
 	n = strlen(parent);
 	m = strlen(path);
-	if (!ws_nvtx_scratch(&b, n + m + 2))
+	if (!ws_nvtx_scratch(&scratch, n + m + 2))
 		return 0;
-	memcpy(b.p, parent, n);
+	memcpy(scratch.p, parent, n);
 	if (n)
-		b.p[n++] = '/';
-	memcpy(b.p + n, path, m + 1);
-	def.name = b.p;
-	ws_nvtx_define_kept(d, &def);
-	ws_nvtx_scratch_end(&b);
+		scratch.p[n++] = '/';
+	memcpy(scratch.p + n, path, m + 1);
+	def.name = scratch.p;
+	ws_nvtx_define_kept(domain, &def);
+	ws_nvtx_scratch_end(&scratch);
 	return def.id;
 }
 
 /* ---- data ---- */
 
-static size_t payload_size(struct nvtx_domain *d, const struct nx_payload *p)
+static size_t payload_size(struct nvtx_domain *domain, const struct nx_payload *payload)
 {
 	struct nvtx_def *schema;
 
-	if (!p->bytes)
+	if (!payload->bytes)
 		return 0;
-	if (p->size != SIZE_MAX)
-		return p->size;
-	if (p->schema < NX_ID_STATIC_MIN)
-		return type_size(p->schema);
-	schema = ws_nvtx_find(d, WS_NVTX_DEF_SCHEMA, p->schema);
+	if (payload->size != SIZE_MAX)
+		return payload->size;
+	if (payload->schema < NX_ID_STATIC_MIN)
+		return type_size(payload->schema);
+	schema = ws_nvtx_find(domain, WS_NVTX_DEF_SCHEMA, payload->schema);
 	return schema ? schema->size : 0;
 }
 
 /* BLOB records being written: as few as hold `left` bytes. */
 struct blob_out {
-	struct ws_thread *t;
-	struct ws_rec_nvtx_blob *r; /* the one being filled, of which `len` bytes are */
+	struct ws_thread *thread;
+	struct ws_rec_nvtx_blob *record; /* the one being filled, of which `len` bytes are */
 	uint64_t left;
 	uint32_t number;
 };
 
 /* Add `n` bytes; zeroes when `p` is NULL. False when there is no room (counted). */
-static bool blob_put(struct blob_out *o, const char *p, size_t n)
+static bool blob_put(struct blob_out *out, const char *at, size_t n)
 {
-	const size_t most = WS_REC_MAX_BYTES - sizeof(*o->r);
+	const size_t most = WS_REC_MAX_BYTES - sizeof(*out->record);
 
 	while (n) {
-		size_t piece = o->left > most ? most : o->left,
-		       bytes = WS_ALIGN_UP(sizeof(*o->r) + piece, (size_t)8), k;
+		size_t piece = out->left > most ? most : out->left,
+		       bytes = WS_ALIGN_UP(sizeof(*out->record) + piece, (size_t)8), k;
 
-		if (!o->r) {
-			o->r = ws_rt_reserve(o->t, bytes, WS_LOSS_NVTX);
-			if (!o->r)
+		if (!out->record) {
+			out->record = ws_rt_reserve(out->thread, bytes, WS_LOSS_NVTX);
+			if (!out->record)
 				return false;
-			o->r->rec = ws_rec_head(WS_REC_NVTX_BLOB, 0, o->left > piece,
-						(uint32_t)(bytes / 8));
-			o->r->number = o->number;
-			o->r->len = 0;
+			out->record->rec = ws_rec_head(WS_REC_NVTX_BLOB, 0, out->left > piece,
+						       (uint32_t)(bytes / 8));
+			out->record->number = out->number;
+			out->record->len = 0;
 		}
-		k = piece - o->r->len < n ? piece - o->r->len : n;
-		if (p)
-			memcpy(o->r->bytes + o->r->len, p, k);
+		k = piece - out->record->len < n ? piece - out->record->len : n;
+		if (at)
+			memcpy(out->record->bytes + out->record->len, at, k);
 		else
-			memset(o->r->bytes + o->r->len, 0, k);
-		o->r->len += (uint32_t)k;
-		p = p ? p + k : NULL;
+			memset(out->record->bytes + out->record->len, 0, k);
+		out->record->len += (uint32_t)k;
+		at = at ? at + k : NULL;
 		n -= k;
-		if (o->r->len == piece) {
-			ws_rt_commit(o->t, o->r, bytes);
-			o->left -= piece;
-			o->r = NULL;
+		if (out->record->len == piece) {
+			ws_rt_commit(out->thread, out->record, bytes);
+			out->left -= piece;
+			out->record = NULL;
 		}
 	}
 	return true;
 }
 
 /* Bytes that the payloads take in a blob; more than MAX_BLOBS when they are too many. */
-static uint64_t blobs_size(struct nvtx_domain *d, const struct nx_payload *p, size_t count)
+static uint64_t blobs_size(struct nvtx_domain *domain, const struct nx_payload *payload,
+			   size_t count)
 {
 	uint64_t total = 0;
 
 	for (size_t i = 0; i < count && total <= MAX_BLOBS; i++) {
-		uint64_t n = payload_size(d, &p[i]);
+		uint64_t n = payload_size(domain, &payload[i]);
 
 		total += n > MAX_BLOBS ? MAX_BLOBS + 1
 				       : sizeof(struct ws_nvtx_blob) + WS_ALIGN_UP(n, 8ull);
@@ -316,202 +318,208 @@ static uint64_t blobs_size(struct nvtx_domain *d, const struct nx_payload *p, si
 	return total;
 }
 
-WS_NOINLINE uint32_t ws_nvtx_blobs(struct ws_thread *t, struct nvtx_domain *d,
-				   const struct nx_payload *p, size_t count, bool *lost)
+WS_NOINLINE uint32_t ws_nvtx_blobs(struct ws_thread *thread, struct nvtx_domain *domain,
+				   const struct nx_payload *payload, size_t count, bool *lost)
 {
-	struct blob_out o = {.t = t};
+	struct blob_out out = {.thread = thread};
 
-	if (!p || !count)
+	if (!payload || !count)
 		return 0;
-	o.left = blobs_size(d, p, count);
-	if (o.left > MAX_BLOBS) {
-		ws_rt_lost(t, WS_LOSS_NVTX, 1);
+	out.left = blobs_size(domain, payload, count);
+	if (out.left > MAX_BLOBS) {
+		ws_rt_lost(thread, WS_LOSS_NVTX, 1);
 		*lost = true;
 		return 0;
 	}
-	o.number = ++t->nest[t->busy - 1].texts;
+	out.number = ++thread->nest[thread->busy - 1].texts;
 	for (size_t i = 0; i < count && !*lost; i++) {
-		struct ws_nvtx_blob head = {p[i].schema, payload_size(d, &p[i])};
+		struct ws_nvtx_blob head = {payload[i].schema, payload_size(domain, &payload[i])};
 
-		*lost = !blob_put(&o, (const char *)&head, sizeof(head)) ||
-			!blob_put(&o, p[i].bytes, head.size) ||
-			!blob_put(&o, NULL, WS_ALIGN_UP(head.size, 8ull) - head.size);
+		*lost = !blob_put(&out, (const char *)&head, sizeof(head)) ||
+			!blob_put(&out, payload[i].bytes, head.size) ||
+			!blob_put(&out, NULL, WS_ALIGN_UP(head.size, 8ull) - head.size);
 	}
-	return *lost ? 0 : o.number;
+	return *lost ? 0 : out.number;
 }
 
 /* The message that a payload holds, as its schema says; false when it holds none. */
-static bool payload_message(struct ws_thread *t, struct nvtx_def *s, const struct nx_payload *p,
-			    size_t size, struct nvtx_text *x)
+static bool payload_message(struct ws_thread *thread, struct nvtx_def *def,
+			    const struct nx_payload *payload, size_t size, struct nvtx_text *text)
 {
-	uint64_t at = s->message.offset, type = s->message.type, n = s->message.detail;
-	union nx_message m;
-	struct nvtx_scratch b;
+	uint64_t at = def->message.offset, type = def->message.type, n = def->message.detail;
+	union nx_message message;
+	struct nvtx_scratch scratch;
 
-	if (!type || at > size || !p->bytes)
+	if (!type || at > size || !payload->bytes)
 		return false;
 	if (type == NX_TYPE_CSTRING || type == NX_TYPE_CSTRING + 1) {
-		const char *s8 = (const char *)p->bytes + at;
+		const char *s8 = (const char *)payload->bytes + at;
 
 		if (n) { /* embedded, perhaps without a NUL */
 			n = strnlen(s8, n < size - at ? n : size - at);
-			if (!ws_nvtx_scratch(&b, n + 1))
+			if (!ws_nvtx_scratch(&scratch, n + 1))
 				return false;
-			memcpy(b.p, s8, n);
-			b.p[n] = 0;
-			*x = nvtx_text_utf8(t, b.p);
-			ws_nvtx_scratch_end(&b);
+			memcpy(scratch.p, s8, n);
+			scratch.p[n] = 0;
+			*text = nvtx_text_utf8(thread, scratch.p);
+			ws_nvtx_scratch_end(&scratch);
 			return true;
 		}
 	}
-	if (size - at < sizeof(m))
+	if (size - at < sizeof(message))
 		return false;
-	memcpy(&m, (const char *)p->bytes + at, sizeof(m));
+	memcpy(&message, (const char *)payload->bytes + at, sizeof(message));
 	if (type == NX_TYPE_REGISTERED)
-		*x = ws_nvtx_message(t, NX_MESSAGE_REGISTERED, m);
+		*text = ws_nvtx_message(thread, NX_MESSAGE_REGISTERED, message);
 	else if (type == NX_TYPE_CSTRING || type == NX_TYPE_CSTRING + 1)
-		*x = ws_nvtx_message(t, NX_MESSAGE_ASCII, m);
+		*text = ws_nvtx_message(thread, NX_MESSAGE_ASCII, message);
 	else if (type == NX_TYPE_CSTRING_LAST && !n)
-		*x = ws_nvtx_message(t, NX_MESSAGE_WIDE, m);
+		*text = ws_nvtx_message(thread, NX_MESSAGE_WIDE, message);
 	else
 		return false;
 	return true;
 }
 
-static struct nvtx_text message_of(struct ws_thread *t, struct nvtx_domain *d,
-				   const struct nx_payload *p, size_t count)
+static struct nvtx_text message_of(struct ws_thread *thread, struct nvtx_domain *domain,
+				   const struct nx_payload *payload, size_t count)
 {
-	struct nvtx_text x = {0, 0};
+	struct nvtx_text text = {0, 0};
 	const char *name = NULL;
 
-	for (size_t i = 0; p && i < count; i++) {
-		struct nvtx_def *s = p[i].schema >= NX_ID_STATIC_MIN
-					     ? ws_nvtx_find(d, WS_NVTX_DEF_SCHEMA, p[i].schema)
-					     : NULL;
+	for (size_t i = 0; payload && i < count; i++) {
+		struct nvtx_def *def =
+			payload[i].schema >= NX_ID_STATIC_MIN
+				? ws_nvtx_find(domain, WS_NVTX_DEF_SCHEMA, payload[i].schema)
+				: NULL;
 
-		if (!s)
+		if (!def)
 			continue;
-		if (payload_message(t, s, &p[i], payload_size(d, &p[i]), &x))
-			return x;
-		name = name ? name : s->name;
+		if (payload_message(thread, def, &payload[i], payload_size(domain, &payload[i]),
+				    &text))
+			return text;
+		name = name ? name : def->name;
 	}
-	return nvtx_text_utf8(t, name);
+	return nvtx_text_utf8(thread, name);
 }
 
-static void payload_attrs(struct ws_thread *t, struct nvtx_domain *d, const struct nx_payload *p,
-			  size_t count, struct nvtx_attrs *a)
+static void payload_attrs(struct ws_thread *thread, struct nvtx_domain *domain,
+			  const struct nx_payload *payload, size_t count, struct nvtx_attrs *attrs)
 {
 	bool lost = false;
 
-	memset(a, 0, sizeof(*a));
-	a->text = message_of(t, d, p, count);
-	a->payload_type = WS_NVTX_PAYLOAD_EXT;
-	if (!(a->text.flags & WS_OPEN_LOST))
-		a->binary = ws_nvtx_blobs(t, d, p, count, &lost);
+	memset(attrs, 0, sizeof(*attrs));
+	attrs->text = message_of(thread, domain, payload, count);
+	attrs->payload_type = WS_NVTX_PAYLOAD_EXT;
+	if (!(attrs->text.flags & WS_OPEN_LOST))
+		attrs->binary = ws_nvtx_blobs(thread, domain, payload, count, &lost);
 	if (lost)
-		a->text.flags |= WS_OPEN_LOST;
+		attrs->text.flags |= WS_OPEN_LOST;
 }
 
-static void mark_payload(void *handle, const struct nx_payload *p, size_t count)
+static void mark_payload(void *handle, const struct nx_payload *payload, size_t count)
 {
-	struct nvtx_domain *d = nvtx_domain_of(handle);
-	struct ws_thread *t = nvtx_enter(d, false);
-	struct nvtx_attrs a;
+	struct nvtx_domain *domain = nvtx_domain_of(handle);
+	struct ws_thread *thread = nvtx_enter(domain, false);
+	struct nvtx_attrs attrs;
 
-	if (!t)
+	if (!thread)
 		return;
-	payload_attrs(t, d, p, count, &a);
-	ws_nvtx_mark(t, d, &a);
-	ws_rt_leave(t);
+	payload_attrs(thread, domain, payload, count, &attrs);
+	ws_nvtx_mark(thread, domain, &attrs);
+	ws_rt_leave(thread);
 }
 
-static int push_payload(void *handle, const struct nx_payload *p, size_t count)
+static int push_payload(void *handle, const struct nx_payload *payload, size_t count)
 {
-	struct nvtx_domain *d = nvtx_domain_of(handle);
-	struct ws_thread *t = nvtx_enter(d, true);
-	struct nvtx_attrs a;
+	struct nvtx_domain *domain = nvtx_domain_of(handle);
+	struct ws_thread *thread = nvtx_enter(domain, true);
+	struct nvtx_attrs attrs;
 	int level;
 
-	if (!t)
+	if (!thread)
 		return NX_NO_TRACKING;
 	if (nvtx_over())
-		memset(&a, 0, sizeof(a));
+		memset(&attrs, 0, sizeof(attrs));
 	else
-		payload_attrs(t, d, p, count, &a);
-	level = ws_nvtx_push(t, d, &a);
-	ws_rt_leave(t);
+		payload_attrs(thread, domain, payload, count, &attrs);
+	level = ws_nvtx_push(thread, domain, &attrs);
+	ws_rt_leave(thread);
 	return level;
 }
 
-static int pop_payload(void *handle, const struct nx_payload *p, size_t count)
+static int pop_payload(void *handle, const struct nx_payload *payload, size_t count)
 {
 	uint64_t now = ws_rt_ticks();
-	struct nvtx_domain *d = nvtx_domain_of(handle);
-	struct ws_thread *t = nvtx_enter(d, true);
+	struct nvtx_domain *domain = nvtx_domain_of(handle);
+	struct ws_thread *thread = nvtx_enter(domain, true);
 	uint32_t binary = 0;
 	bool lost = false;
 	int level;
 
-	if (!t)
+	if (!thread)
 		return NX_NO_TRACKING;
 	if (ws_rt_collecting())
-		binary = ws_nvtx_blobs(t, d, p, count, &lost);
-	level = ws_nvtx_pop_slow(t, d, now, binary);
-	ws_rt_leave(t);
+		binary = ws_nvtx_blobs(thread, domain, payload, count, &lost);
+	level = ws_nvtx_pop_slow(thread, domain, now, binary);
+	ws_rt_leave(thread);
 	return level;
 }
 
-static uint64_t start_payload(void *handle, const struct nx_payload *p, size_t count)
+static uint64_t start_payload(void *handle, const struct nx_payload *payload, size_t count)
 {
-	struct nvtx_domain *d = nvtx_domain_of(handle);
-	struct ws_thread *t = nvtx_enter(d, false);
-	struct nvtx_attrs a;
+	struct nvtx_domain *domain = nvtx_domain_of(handle);
+	struct ws_thread *thread = nvtx_enter(domain, false);
+	struct nvtx_attrs attrs;
 	uint64_t id;
 
-	if (!t)
+	if (!thread)
 		return NVTX_ID_UNRECORDED;
-	payload_attrs(t, d, p, count, &a);
-	id = ws_nvtx_start_range(t, d, &a, 0);
-	ws_rt_leave(t);
+	payload_attrs(thread, domain, payload, count, &attrs);
+	id = ws_nvtx_start_range(thread, domain, &attrs, 0);
+	ws_rt_leave(thread);
 	return id;
 }
 
-static void end_payload(void *handle, uint64_t id, const struct nx_payload *p, size_t count)
+static void end_payload(void *handle, uint64_t id, const struct nx_payload *payload, size_t count)
 {
-	struct nvtx_domain *d = nvtx_domain_of(handle);
-	struct ws_thread *t = nvtx_enter(d, true);
+	struct nvtx_domain *domain = nvtx_domain_of(handle);
+	struct ws_thread *thread = nvtx_enter(domain, true);
 	bool lost = false;
 
-	if (!t)
+	if (!thread)
 		return;
 	if (id && id < NVTX_ID_UNRECORDED)
-		ws_nvtx_end_range(t, d, id, ws_nvtx_blobs(t, d, p, count, &lost));
-	ws_rt_leave(t);
+		ws_nvtx_end_range(thread, domain, id,
+				  ws_nvtx_blobs(thread, domain, payload, count, &lost));
+	ws_rt_leave(thread);
 }
 
 /* Events of other times or places, given as data: kept as a mark with the data, the times inside
  * are the reader's to find. */
-static void batch_submit(void *handle, const struct nx_batch *b)
+static void batch_submit(void *handle, const struct nx_batch *batch)
 {
-	struct nx_payload p[2];
+	struct nx_payload payloads[2];
 	size_t flex;
 
-	if (!b)
+	if (!batch)
 		return;
-	flex = b->flex && b->flex_size > b->flex_offset ? b->flex_size - b->flex_offset : 0;
-	p[0] = (struct nx_payload){b->schema, b->size, b->events};
-	p[1] = (struct nx_payload){NX_TYPE_REFERENCED, flex,
-				   (const char *)b->flex + (flex ? b->flex_offset : 0)};
-	mark_payload(handle, p, flex ? 2 : 1);
+	flex = batch->flex && batch->flex_size > batch->flex_offset
+		       ? batch->flex_size - batch->flex_offset
+		       : 0;
+	payloads[0] = (struct nx_payload){batch->schema, batch->size, batch->events};
+	payloads[1] =
+		(struct nx_payload){NX_TYPE_REFERENCED, flex,
+				    (const char *)batch->flex + (flex ? batch->flex_offset : 0)};
+	mark_payload(handle, payloads, flex ? 2 : 1);
 }
 
 static uint8_t domain_enabled(void *handle)
 {
-	struct ws_thread *t = nvtx_enter(nvtx_domain_of(handle), true);
+	struct ws_thread *thread = nvtx_enter(nvtx_domain_of(handle), true);
 
-	if (!t)
+	if (!thread)
 		return 0;
-	ws_rt_leave(t);
+	ws_rt_leave(thread);
 	return 1;
 }
 
@@ -542,20 +550,21 @@ static const struct {
 	{NX_P_BATCH, (nx_fn)batch_submit},
 };
 
-int ws_nvtx_extension(struct nx_module_info *m)
+int ws_nvtx_extension(struct nx_module_info *module_info)
 {
-	if (m->size < sizeof(*m) || !m->segment || !m->segments)
+	if (module_info->size < sizeof(*module_info) || !module_info->segment ||
+	    !module_info->segments)
 		return 0;
-	if (m->module == NX_EXT_COUNTERS)
+	if (module_info->module == NX_EXT_COUNTERS)
 		ws_rt_diagnostic(WS_INFO, "nvtx",
 				 "The program uses NVTX counters, which are not recorded.");
-	if (m->module == NX_EXT_MEM)
+	if (module_info->module == NX_EXT_MEM)
 		ws_rt_diagnostic(
 			WS_INFO, "nvtx",
 			"The program uses the NVTX memory extension, which is not recorded.");
-	if (m->module != NX_EXT_PAYLOAD)
+	if (module_info->module != NX_EXT_PAYLOAD)
 		return 0;
-	if (NX_EXT_COMPAT_MAJOR(m->compat) != 1) {
+	if (NX_EXT_COMPAT_MAJOR(module_info->compat) != 1) {
 		ws_rt_diagnostic(WS_WARNING, "nvtx",
 				 "The program uses NVTX payloads of a version that is not known; "
 				 "they are not "
@@ -563,7 +572,7 @@ int ws_nvtx_extension(struct nx_module_info *m)
 		return 0;
 	}
 	for (size_t i = 0; i < WS_COUNT(slots); i++)
-		if (slots[i].slot < m->segment[0].slots)
-			m->segment[0].slot[slots[i].slot] = (intptr_t)slots[i].fn;
+		if (slots[i].slot < module_info->segment[0].slots)
+			module_info->segment[0].slot[slots[i].slot] = (intptr_t)slots[i].fn;
 	return 1;
 }

@@ -25,61 +25,61 @@ struct deep {
 	uint32_t count[WS_NVTX_DOMAINS];
 };
 
-static struct deep *deep_of(struct ws_thread *t)
+static struct deep *deep_of(struct ws_thread *thread)
 {
-	struct deep *p = t->nvtx_deep;
+	struct deep *deep = thread->nvtx_deep;
 
-	if (p && (p->tid != t->tid || p->generation != t->generation)) {
-		memset(p, 0, sizeof(*p));
-		p->tid = t->tid;
-		p->generation = t->generation;
+	if (deep && (deep->tid != thread->tid || deep->generation != thread->generation)) {
+		memset(deep, 0, sizeof(*deep));
+		deep->tid = thread->tid;
+		deep->generation = thread->generation;
 	}
-	return p;
+	return deep;
 }
 
 /* Entry `i`, from 0. NULL beyond the chunks there are; with `grow`, a further chunk is made. */
-static struct ws_open *entry(struct ws_ring *r, uint32_t i, bool grow)
+static struct ws_open *entry(struct ws_ring *ring, uint32_t i, bool grow)
 {
-	struct ws_arena *a = ws_rt->arena;
-	_Atomic uint32_t *link = &r->open_more;
+	struct ws_arena *arena = ws_rt->arena;
+	_Atomic uint32_t *link = &ring->open_more;
 
 	if (i < WS_OPEN_DEPTH)
-		return &r->open[i];
+		return &ring->open[i];
 	i -= WS_OPEN_DEPTH;
 	for (;;) {
 		uint32_t n = atomic_load_explicit(link, memory_order_relaxed);
-		struct ws_open_chunk *c;
+		struct ws_open_chunk *chunk;
 
 		if (!n) {
-			n = grow ? ws_chunk_take(a) : 0;
+			n = grow ? ws_chunk_take(arena) : 0;
 			if (!n)
 				return NULL;
-			c = ws_chunk_at(a, n);
-			memset(c, 0, sizeof(*c));
-			c->chunk.kind = WS_CHUNK_OPEN;
-			c->chunk.self = n;
+			chunk = ws_chunk_at(arena, n);
+			memset(chunk, 0, sizeof(*chunk));
+			chunk->chunk.kind = WS_CHUNK_OPEN;
+			chunk->chunk.self = n;
 			atomic_store_explicit(link, n, memory_order_release);
 		}
-		c = ws_chunk_at(a, n);
+		chunk = ws_chunk_at(arena, n);
 		if (i < WS_OPEN_PER_CHUNK)
-			return &c->open[i];
+			return &chunk->open[i];
 		i -= WS_OPEN_PER_CHUNK;
-		link = &c->chunk.next;
+		link = &chunk->chunk.next;
 	}
 }
 
 /* Depth (1 or more) of the innermost open entry of domain `d` at or below `depth`; 0 when there is
  * none. */
-static uint32_t innermost(struct ws_ring *r, uint32_t depth, struct nvtx_domain *d)
+static uint32_t innermost(struct ws_ring *ring, uint32_t depth, struct nvtx_domain *domain)
 {
 	while (depth) {
-		struct ws_open *o = entry(r, depth - 1, false);
+		struct ws_open *open = entry(ring, depth - 1, false);
 
-		if (!o)
+		if (!open)
 			return 0;
-		if (o->domain != d->number)
-			depth = o->under;
-		else if (o->start)
+		if (open->domain != domain->number)
+			depth = open->under;
+		else if (open->start)
 			return depth;
 		else
 			depth--;
@@ -87,93 +87,96 @@ static uint32_t innermost(struct ws_ring *r, uint32_t depth, struct nvtx_domain 
 	return 0;
 }
 
-static struct deep *deep_make(struct ws_thread *t)
+static struct deep *deep_make(struct ws_thread *thread)
 {
-	if (!t->nvtx_deep)
-		t->nvtx_deep = ws_nvtx_alloc(sizeof(struct deep));
-	return deep_of(t);
+	if (!thread->nvtx_deep)
+		thread->nvtx_deep = ws_nvtx_alloc(sizeof(struct deep));
+	return deep_of(thread);
 }
 
 /* A range that cannot be kept: counts it. */
-static void push_deep(struct ws_thread *t, struct nvtx_domain *d, int *level)
+static void push_deep(struct ws_thread *thread, struct nvtx_domain *domain, int *level)
 {
-	struct deep *p = deep_make(t);
+	struct deep *deep = deep_make(thread);
 
-	ws_rt_lost(t, WS_LOSS_DEPTH, 1);
-	if (!p)
+	ws_rt_lost(thread, WS_LOSS_DEPTH, 1);
+	if (!deep)
 		return;
-	*level += (int)p->count[d->number];
-	p->count[d->number]++;
-	p->total++;
+	*level += (int)deep->count[domain->number];
+	deep->count[domain->number]++;
+	deep->total++;
 }
 
-struct ws_open *ws_nvtx_open_slow(struct ws_thread *t, struct ws_ring *r, struct nvtx_domain *d,
-				  int *level)
+struct ws_open *ws_nvtx_open_slow(struct ws_thread *thread, struct ws_ring *ring,
+				  struct nvtx_domain *domain, int *level)
 {
-	uint32_t depth = atomic_load_explicit(&r->open_depth, memory_order_relaxed);
-	uint32_t below = innermost(r, depth, d);
-	struct deep *p = deep_of(t);
-	struct ws_open *o = NULL, *top;
+	uint32_t depth = atomic_load_explicit(&ring->open_depth, memory_order_relaxed);
+	uint32_t below = innermost(ring, depth, domain);
+	struct deep *deep = deep_of(thread);
+	struct ws_open *open = NULL, *top;
 
-	*level = below ? entry(r, below - 1, false)->level + 1 : 0;
-	if (depth < MAX_DEPTH && !(p && p->count[d->number]))
-		o = entry(r, depth, true);
-	if (!o) {
-		push_deep(t, d, level);
+	*level = below ? entry(ring, below - 1, false)->level + 1 : 0;
+	if (depth < MAX_DEPTH && !(deep && deep->count[domain->number]))
+		open = entry(ring, depth, true);
+	if (!open) {
+		push_deep(thread, domain, level);
 		return NULL;
 	}
-	top = depth ? entry(r, depth - 1, false) : NULL;
-	o->under = (uint16_t)(!top ? 0 : top->domain == d->number ? top->under : depth);
-	return o;
+	top = depth ? entry(ring, depth - 1, false) : NULL;
+	open->under = (uint16_t)(!top ? 0 : top->domain == domain->number ? top->under : depth);
+	return open;
 }
 
 /* Take the entry at `depth` out. */
-static void drop(struct ws_ring *r, uint32_t depth, uint32_t at)
+static void drop(struct ws_ring *ring, uint32_t depth, uint32_t at)
 {
 	if (at < depth) {
-		entry(r, at - 1, false)->start = 0;
+		entry(ring, at - 1, false)->start = 0;
 		return;
 	}
 	do
 		depth--;
-	while (depth && !entry(r, depth - 1, false)->start);
-	atomic_store_explicit(&r->open_depth, depth, memory_order_release);
+	while (depth && !entry(ring, depth - 1, false)->start);
+	atomic_store_explicit(&ring->open_depth, depth, memory_order_release);
 }
 
 /* The pop of a range that is only counted; -1 when there is none of this domain. */
-static int pop_deep(struct ws_thread *t, struct ws_ring *r, uint32_t depth, struct nvtx_domain *d)
+static int pop_deep(struct ws_thread *thread, struct ws_ring *ring, uint32_t depth,
+		    struct nvtx_domain *domain)
 {
-	struct deep *p = deep_of(t);
+	struct deep *deep = deep_of(thread);
 	uint32_t below;
 
-	if (!p || !p->count[d->number])
+	if (!deep || !deep->count[domain->number])
 		return -1;
-	p->count[d->number]--;
-	p->total--;
-	below = innermost(r, depth, d);
-	return (int)p->count[d->number] + (below ? entry(r, below - 1, false)->level + 1 : 0);
+	deep->count[domain->number]--;
+	deep->total--;
+	below = innermost(ring, depth, domain);
+	return (int)deep->count[domain->number] +
+	       (below ? entry(ring, below - 1, false)->level + 1 : 0);
 }
 
-int ws_nvtx_pop_slow(struct ws_thread *t, struct nvtx_domain *d, uint64_t now, uint32_t binary)
+int ws_nvtx_pop_slow(struct ws_thread *thread, struct nvtx_domain *domain, uint64_t now,
+		     uint32_t binary)
 {
-	struct ws_ring *r = nvtx_ring(t);
-	uint32_t depth = atomic_load_explicit(&r->open_depth, memory_order_relaxed), at;
-	int level = pop_deep(t, r, depth, d);
-	struct ws_open *o;
+	struct ws_ring *ring = nvtx_ring(thread);
+	uint32_t depth = atomic_load_explicit(&ring->open_depth, memory_order_relaxed), at;
+	int level = pop_deep(thread, ring, depth, domain);
+	struct ws_open *open;
 
 	if (level >= 0)
 		return level;
-	at = innermost(r, depth, d);
+	at = innermost(ring, depth, domain);
 	if (!at)
 		return -1;
-	o = entry(r, at - 1, false);
-	level = o->level;
-	if (!(o->flags & WS_OPEN_LOST)) {
-		struct ws_open copy = *o;
+	open = entry(ring, at - 1, false);
+	level = open->level;
+	if (!(open->flags & WS_OPEN_LOST)) {
+		struct ws_open copy = *open;
 
-		o->flags |= WS_OPEN_CLOSING;
-		ws_nvtx_write_range(t, d, &copy, ws_rt_collecting() ? now : 0, binary);
+		open->flags |= WS_OPEN_CLOSING;
+		ws_nvtx_write_range(thread, domain, &copy, ws_rt_collecting() ? now : 0, binary);
 	}
-	drop(r, depth, at);
+	drop(ring, depth, at);
 	return level;
 }

@@ -93,48 +93,49 @@ extern struct nvtx_domain ws_nvtx_default;
 /* Private memory, zeroed, never freed, kept by forks; 8-byte aligned. NULL when the kernel refuses.
  */
 void *ws_nvtx_alloc(size_t bytes);
-char *ws_nvtx_copy(const char *s, size_t len);
+char *ws_nvtx_copy(const char *text, size_t len);
 /* Room for `bytes` in `b`; false when there is none. */
-bool ws_nvtx_scratch(struct nvtx_scratch *b, size_t bytes);
-void ws_nvtx_scratch_end(struct nvtx_scratch *b);
+bool ws_nvtx_scratch(struct nvtx_scratch *scratch, size_t bytes);
+void ws_nvtx_scratch_end(struct nvtx_scratch *scratch);
 /* UTF-8 of a wide string; "" for NULL. False when there is no memory. */
-bool ws_nvtx_utf8(struct nvtx_scratch *b, const wchar_t *s);
+bool ws_nvtx_utf8(struct nvtx_scratch *scratch, const wchar_t *s);
 
 /* First use of a domain in this generation: is it on? Between enter and leave. */
-bool ws_nvtx_domain_slow(struct ws_thread *t, struct nvtx_domain *d);
+bool ws_nvtx_domain_slow(struct ws_thread *thread, struct nvtx_domain *domain);
 /* First use of a registered string in this generation, or a long one. */
-struct nvtx_text ws_nvtx_string_slow(struct ws_thread *t, struct nvtx_string *s);
-struct nvtx_text ws_nvtx_text_wide(struct ws_thread *t, const wchar_t *s);
+struct nvtx_text ws_nvtx_string_slow(struct ws_thread *thread, struct nvtx_string *string);
+struct nvtx_text ws_nvtx_text_wide(struct ws_thread *thread, const wchar_t *s);
 
 struct nvtx_domain *ws_nvtx_domain_create(const char *name);
-void ws_nvtx_domain_destroy(struct nvtx_domain *d);
-struct nvtx_string *ws_nvtx_string_register(const char *s);
-void ws_nvtx_name_category(struct nvtx_domain *d, uint32_t id, const char *name);
+void ws_nvtx_domain_destroy(struct nvtx_domain *domain);
+struct nvtx_string *ws_nvtx_string_register(const char *text);
+void ws_nvtx_name_category(struct nvtx_domain *domain, uint32_t id, const char *name);
 /* Record a definition now. Not between enter and leave. */
-void ws_nvtx_define(struct nvtx_domain *d, const struct nvtx_def *def);
+void ws_nvtx_define(struct nvtx_domain *domain, const struct nvtx_def *def);
 /* Record it, and keep it for forked children and ws_nvtx_find; one of the same kind and id (and
  * number, of entries) is replaced. */
-void ws_nvtx_define_kept(struct nvtx_domain *d, const struct nvtx_def *def);
+void ws_nvtx_define_kept(struct nvtx_domain *domain, const struct nvtx_def *def);
 /* The kept definition with this kind and id, or NULL. */
-struct nvtx_def *ws_nvtx_find(struct nvtx_domain *d, uint8_t kind, uint64_t id);
+struct nvtx_def *ws_nvtx_find(struct nvtx_domain *domain, uint8_t kind, uint64_t id);
 
 /* ---- nvtx_stack.c ---- */
 
 /* A place for a range where the plain case does not hold; NULL when it is beyond what is kept.
  * *level is its level either way. */
-struct ws_open *ws_nvtx_open_slow(struct ws_thread *t, struct ws_ring *r, struct nvtx_domain *d,
-				  int *level);
+struct ws_open *ws_nvtx_open_slow(struct ws_thread *thread, struct ws_ring *ring,
+				  struct nvtx_domain *domain, int *level);
 /* Close the innermost range of `d` at `now`; `binary` is the payload given at the pop. Returns its
  * level, -1 when there is none. */
-int ws_nvtx_pop_slow(struct ws_thread *t, struct nvtx_domain *d, uint64_t now, uint32_t binary);
+int ws_nvtx_pop_slow(struct ws_thread *thread, struct nvtx_domain *domain, uint64_t now,
+		     uint32_t binary);
 
 /* ---- nvtx_payload.c ---- */
 
 /* Copy payloads into a BLOB record; its number, 0 when there is nothing; *lost is set when there
  * was no memory (counted). */
-uint32_t ws_nvtx_blobs(struct ws_thread *t, struct nvtx_domain *d, const struct nx_payload *p,
-		       size_t count, bool *lost);
-int ws_nvtx_extension(struct nx_module_info *m);
+uint32_t ws_nvtx_blobs(struct ws_thread *thread, struct nvtx_domain *domain,
+		       const struct nx_payload *payload, size_t count, bool *lost);
+int ws_nvtx_extension(struct nx_module_info *module_info);
 
 /* ---- nvtx_names.c ---- */
 
@@ -149,18 +150,21 @@ extern const size_t ws_nvtx_name_slot_count;
 /* ---- nvtx.c ---- */
 
 /* Events with everything attached, for nvtx_payload.c and nvtx_names.c. Between enter and leave. */
-int ws_nvtx_push(struct ws_thread *t, struct nvtx_domain *d, const struct nvtx_attrs *a);
-void ws_nvtx_mark(struct ws_thread *t, struct nvtx_domain *d, const struct nvtx_attrs *a);
+int ws_nvtx_push(struct ws_thread *thread, struct nvtx_domain *domain,
+		 const struct nvtx_attrs *attrs);
+void ws_nvtx_mark(struct ws_thread *thread, struct nvtx_domain *domain,
+		  const struct nvtx_attrs *attrs);
 /* A start's id: `own_id`, or when that is 0 a new one; NVTX_ID_UNRECORDED when there was no memory
  * (counted). */
-uint64_t ws_nvtx_start_range(struct ws_thread *t, struct nvtx_domain *d, const struct nvtx_attrs *a,
-			     uint64_t own_id);
-void ws_nvtx_end_range(struct ws_thread *t, struct nvtx_domain *d, uint64_t id, uint32_t binary);
+uint64_t ws_nvtx_start_range(struct ws_thread *thread, struct nvtx_domain *domain,
+			     const struct nvtx_attrs *attrs, uint64_t own_id);
+void ws_nvtx_end_range(struct ws_thread *thread, struct nvtx_domain *domain, uint64_t id,
+		       uint32_t binary);
 /* A range that ends now; with `end` 0 a note that its texts will not be used. */
-void ws_nvtx_write_range(struct ws_thread *t, struct nvtx_domain *d, const struct ws_open *o,
-			 uint64_t end, uint32_t binary_end);
+void ws_nvtx_write_range(struct ws_thread *thread, struct nvtx_domain *domain,
+			 const struct ws_open *open, uint64_t end, uint32_t binary_end);
 /* Text of a message of any type. */
-struct nvtx_text ws_nvtx_message(struct ws_thread *t, int32_t type, union nx_message m);
+struct nvtx_text ws_nvtx_message(struct ws_thread *thread, int32_t type, union nx_message message);
 
 /* Range ids at or above this are of starts that were not recorded: their ends are not either. */
 #define NVTX_ID_UNRECORDED (UINT64_C(1) << 63)
@@ -170,24 +174,25 @@ static inline struct nvtx_domain *nvtx_domain_of(void *handle)
 	return handle ? handle : &ws_nvtx_default;
 }
 
-static inline bool nvtx_domain_on(struct ws_thread *t, struct nvtx_domain *d)
+static inline bool nvtx_domain_on(struct ws_thread *thread, struct nvtx_domain *domain)
 {
-	if (ws_likely(atomic_load_explicit(&d->ready, memory_order_relaxed) == ws_rt->generation))
+	if (ws_likely(atomic_load_explicit(&domain->ready, memory_order_relaxed) ==
+		      ws_rt->generation))
 		return true;
-	return ws_nvtx_domain_slow(t, d);
+	return ws_nvtx_domain_slow(thread, domain);
 }
 
 /* Enter for an event of domain `d`: NULL when it is not to be recorded. With `always`, also outside
  * a collection. */
-static inline struct ws_thread *nvtx_enter(struct nvtx_domain *d, bool always)
+static inline struct ws_thread *nvtx_enter(struct nvtx_domain *domain, bool always)
 {
-	struct ws_thread *t = ws_rt_enter();
+	struct ws_thread *thread = ws_rt_enter();
 
-	if (ws_unlikely(!t))
+	if (ws_unlikely(!thread))
 		return NULL;
-	if (ws_likely(nvtx_domain_on(t, d) && (always || ws_rt_collecting())))
-		return t;
-	ws_rt_leave(t);
+	if (ws_likely(nvtx_domain_on(thread, domain) && (always || ws_rt_collecting())))
+		return thread;
+	ws_rt_leave(thread);
 	return NULL;
 }
 
@@ -199,50 +204,51 @@ static inline bool nvtx_over(void)
 	       atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed);
 }
 
-static inline struct nvtx_text nvtx_text_utf8(struct ws_thread *t, const char *s)
+static inline struct nvtx_text nvtx_text_utf8(struct ws_thread *thread, const char *text)
 {
-	struct nvtx_text x = {0, 0};
+	struct nvtx_text out = {0, 0};
 	bool local = false;
 	size_t len;
 
-	if (ws_unlikely(!s))
-		return x;
-	x.value = ws_rt_string_known(t, s);
-	if (ws_likely(x.value))
-		return x;
-	len = strlen(s);
-	x.value = ws_rt_string_or_text(t, s, len, &local, WS_LOSS_NVTX);
-	if (x.value && !local)
-		ws_rt_string_remember(t, s, len, x.value);
-	x.flags = x.value ? (local ? WS_OPEN_LOCAL_TEXT : 0) : WS_OPEN_LOST;
-	return x;
+	if (ws_unlikely(!text))
+		return out;
+	out.value = ws_rt_string_known(thread, text);
+	if (ws_likely(out.value))
+		return out;
+	len = strlen(text);
+	out.value = ws_rt_string_or_text(thread, text, len, &local, WS_LOSS_NVTX);
+	if (out.value && !local)
+		ws_rt_string_remember(thread, text, len, out.value);
+	out.flags = out.value ? (local ? WS_OPEN_LOCAL_TEXT : 0) : WS_OPEN_LOST;
+	return out;
 }
 
-static inline struct nvtx_text nvtx_text_registered(struct ws_thread *t, struct nvtx_string *s)
+static inline struct nvtx_text nvtx_text_registered(struct ws_thread *thread,
+						    struct nvtx_string *string)
 {
 	uint64_t def;
 
-	if (ws_unlikely(!s))
+	if (ws_unlikely(!string))
 		return (struct nvtx_text){0, 0};
-	def = atomic_load_explicit(&s->defined, memory_order_relaxed);
+	def = atomic_load_explicit(&string->defined, memory_order_relaxed);
 	if (ws_likely(def >> 32 == ws_rt->generation))
 		return (struct nvtx_text){(uint32_t)def, WS_OPEN_REGISTERED};
-	return ws_nvtx_string_slow(t, s);
+	return ws_nvtx_string_slow(thread, string);
 }
 
 /* `rec.small` of an event: the domain with what the text is. */
-static inline uint16_t nvtx_small(const struct nvtx_domain *d, uint32_t flags)
+static inline uint16_t nvtx_small(const struct nvtx_domain *domain, uint32_t flags)
 {
-	return (uint16_t)(d->number | (flags & WS_OPEN_LOCAL_TEXT) << 15 |
+	return (uint16_t)(domain->number | (flags & WS_OPEN_LOCAL_TEXT) << 15 |
 			  (flags & WS_OPEN_REGISTERED) << 12);
 }
 _Static_assert(WS_OPEN_LOCAL_TEXT << 15 == WS_NVTX_SMALL_LOCAL &&
 		       WS_OPEN_REGISTERED << 12 == WS_NVTX_SMALL_REGISTERED,
 	       "flags line up");
 
-static inline struct ws_ring *nvtx_ring(struct ws_thread *t)
+static inline struct ws_ring *nvtx_ring(struct ws_thread *thread)
 {
-	return t->nest[t->busy - 1].ring;
+	return thread->nest[thread->busy - 1].ring;
 }
 
 #endif

@@ -28,24 +28,24 @@ static const struct {
 
 struct ws_thread *ws_osrt_thread_slow(void)
 {
-	struct ws_thread *t = ws_rt_enter();
+	struct ws_thread *thread = ws_rt_enter();
 
-	if (!t)
+	if (!thread)
 		return NULL;
-	ws_rt_leave(t);
-	return t->nest[0].ring ? t : NULL;
+	ws_rt_leave(thread);
+	return thread->nest[0].ring ? thread : NULL;
 }
 
 /* Is the wrapper's frame still there? Asked of the kernel, because the stack it stood on may not
  * be. */
-static bool mark_stands(const struct ws_open_call *o)
+static bool mark_stands(const struct ws_open_call *call)
 {
 	struct timespec now = {0, 0};
 
 	/* Compares and returns at once: ETIMEDOUT when equal, EAGAIN when not, EFAULT when there is
 	 * nothing. */
-	return ws_sys(SYS_futex, (long)o->stack, FUTEX_WAIT | FUTEX_PRIVATE_FLAG,
-		      (long)(uint32_t)o->start, (long)&now, 0, 0) == -ETIMEDOUT;
+	return ws_sys(SYS_futex, (long)call->stack, FUTEX_WAIT | FUTEX_PRIVATE_FLAG,
+		      (long)(uint32_t)call->start, (long)&now, 0, 0) == -ETIMEDOUT;
 }
 
 /*
@@ -55,7 +55,7 @@ static bool mark_stands(const struct ws_open_call *o)
  * addresses cannot be compared: what is open on the thread's own stack encloses it, and once back
  * on the own stack, notes from the alternate one are stale.
  */
-uint32_t ws_osrt_still_open(struct ws_ring *r, uint32_t depth, uintptr_t stack)
+uint32_t ws_osrt_still_open(struct ws_ring *ring, uint32_t depth, uintptr_t stack)
 {
 	stack_t alt = {.ss_flags = SS_DISABLE};
 	uintptr_t from = 0, to = 0;
@@ -66,14 +66,14 @@ uint32_t ws_osrt_still_open(struct ws_ring *r, uint32_t depth, uintptr_t stack)
 		to = from + alt.ss_size;
 	}
 	on_alt = stack >= from && stack < to;
-	if (depth > WS_OPEN_CALLS && mark_stands(&r->calls[WS_OPEN_CALLS - 1]))
+	if (depth > WS_OPEN_CALLS && mark_stands(&ring->calls[WS_OPEN_CALLS - 1]))
 		return depth;
 	depth = depth < WS_OPEN_CALLS ? depth : WS_OPEN_CALLS;
 	for (; depth; depth--) {
-		const struct ws_open_call *o = &r->calls[depth - 1];
-		bool note_on_alt = o->stack >= from && o->stack < to;
+		const struct ws_open_call *call = &ring->calls[depth - 1];
+		bool note_on_alt = call->stack >= from && call->stack < to;
 
-		if ((on_alt == note_on_alt ? o->stack > stack : on_alt) && mark_stands(o))
+		if ((on_alt == note_on_alt ? call->stack > stack : on_alt) && mark_stands(call))
 			break;
 	}
 	return depth;
@@ -137,13 +137,13 @@ static int fileno_of(uint64_t stream)
 
 static struct about about(unsigned fn, int64_t result, uint64_t value, int error)
 {
-	struct about a = {.fd = -1};
+	struct about about_a = {.fd = -1};
 
 	switch ((enum ws_osrt_object)kinds[fn].object) {
 	case WS_OSRT_OBJECT_NONE:
 		break;
 	case WS_OSRT_OBJECT_VALUE:
-		a.object = value;
+		about_a.object = value;
 		break;
 	case WS_OSRT_OBJECT_STREAM:
 		value = (uint64_t)fileno_of(value);
@@ -151,45 +151,45 @@ static struct about about(unsigned fn, int64_t result, uint64_t value, int error
 	case WS_OSRT_OBJECT_FD:
 		if ((int)value < 0 || error == EBADF)
 			break;
-		a.fd = (int)value;
-		a.object = (uint64_t)a.fd;
+		about_a.fd = (int)value;
+		about_a.object = (uint64_t)about_a.fd;
 		break;
 	case WS_OSRT_OBJECT_FOPEN:
 		result = result ? fileno_of((uint64_t)result) : -1;
 		/* fallthrough */
 	case WS_OSRT_OBJECT_OPEN:
 	case WS_OSRT_OBJECT_RESULT:
-		a.object = result > 0 ? (uint64_t)result : 0;
+		about_a.object = result > 0 ? (uint64_t)result : 0;
 		if (kinds[fn].object == WS_OSRT_OBJECT_RESULT)
 			break;
 		/* fallthrough */
 	case WS_OSRT_OBJECT_PATH:
-		a.path = path_was_read(error) ? (const char *)value : NULL;
+		about_a.path = path_was_read(error) ? (const char *)value : NULL;
 		break;
 	}
-	return a;
+	return about_a;
 }
 
-static void write_record(struct ws_thread *t, struct ws_rec_osrt call, uint32_t value,
+static void write_record(struct ws_thread *thread, struct ws_rec_osrt call, uint32_t value,
 			 uint64_t object, uint32_t holder, struct ws_osrt_path path)
 {
-	struct ws_rec_osrt_more *r;
-	size_t bytes = object || path.number || holder ? sizeof(*r) : sizeof(r->call);
+	struct ws_rec_osrt_more *record;
+	size_t bytes = object || path.number || holder ? sizeof(*record) : sizeof(record->call);
 
 	if (call.end - call.start >= ws_rt->arena->stacks.osrt_threshold)
-		ws_rt_stack(t, WS_STACK_OF_OSRT, call.start, ws_rt->arena->stacks.osrt_bytes);
-	r = ws_rt_reserve(t, bytes, WS_LOSS_OSRT);
-	if (!r)
+		ws_rt_stack(thread, WS_STACK_OF_OSRT, call.start, ws_rt->arena->stacks.osrt_bytes);
+	record = ws_rt_reserve(thread, bytes, WS_LOSS_OSRT);
+	if (!record)
 		return;
-	call.rec = ws_rec_head(bytes == sizeof(*r) ? WS_REC_OSRT_MORE : WS_REC_OSRT, bytes,
+	call.rec = ws_rec_head(bytes == sizeof(*record) ? WS_REC_OSRT_MORE : WS_REC_OSRT, bytes,
 			       call.rec.small, value | (path.local ? WS_OSRT_LOCAL_PATH : 0));
-	r->call = call;
-	if (bytes == sizeof(*r)) {
-		r->object = object;
-		r->path = path.number;
-		r->holder = holder;
+	record->call = call;
+	if (bytes == sizeof(*record)) {
+		record->object = object;
+		record->path = path.number;
+		record->holder = holder;
 	}
-	ws_rt_commit(t, r, bytes);
+	ws_rt_commit(thread, record, bytes);
 }
 
 static struct ws_rec_osrt call_of(unsigned fn, uint64_t start, uint64_t end, int64_t result)
@@ -202,57 +202,59 @@ static struct ws_rec_osrt call_of(unsigned fn, uint64_t start, uint64_t end, int
 static WS_NOINLINE void record_fd(struct ws_rec_osrt call, uint32_t value, int fd)
 {
 	struct ws_osrt_found found;
-	struct ws_thread *t;
+	struct ws_thread *thread;
 
 	ws_osrt_path_find(fd, &found);
-	t = ws_rt_enter();
-	if (!t)
+	thread = ws_rt_enter();
+	if (!thread)
 		return;
-	write_record(t, call, value, (uint64_t)fd, 0, ws_osrt_path_done(t, &found));
-	ws_rt_leave(t);
+	write_record(thread, call, value, (uint64_t)fd, 0, ws_osrt_path_done(thread, &found));
+	ws_rt_leave(thread);
 }
 
 static void record(struct ws_rec_osrt call, uint32_t value, uint64_t object, uint32_t holder,
 		   const char *name)
 {
-	struct ws_thread *t = ws_rt_enter();
+	struct ws_thread *thread = ws_rt_enter();
 	struct ws_osrt_path path = {0};
 
-	if (!t)
+	if (!thread)
 		return;
 	if (name)
-		path.number = ws_rt_string_or_text(t, name, strnlen(name, 4096), &path.local,
+		path.number = ws_rt_string_or_text(thread, name, strnlen(name, 4096), &path.local,
 						   WS_LOSS_OSRT);
-	write_record(t, call, value, object, holder, path);
-	ws_rt_leave(t);
+	write_record(thread, call, value, object, holder, path);
+	ws_rt_leave(thread);
 }
 
-void ws_osrt_record(unsigned fn, const struct ws_call *c, uint64_t end, int64_t result,
+void ws_osrt_record(unsigned fn, const struct ws_call *call_c, uint64_t end, int64_t result,
 		    uint64_t value)
 {
 	int error = error_of(fn, result, value);
-	struct about a = about(fn, result, value, error);
-	struct ws_rec_osrt call = call_of(fn, c->start, end, result);
+	struct about about_a = about(fn, result, value, error);
+	struct ws_rec_osrt call = call_of(fn, call_c->start, end, result);
 
-	if (a.fd >= 0)
-		record_fd(call, ws_osrt_value(0, c->depth, error), a.fd);
+	if (about_a.fd >= 0)
+		record_fd(call, ws_osrt_value(0, call_c->depth, error), about_a.fd);
 	else
-		record(call, ws_osrt_value(0, c->depth, error), a.object, c->holder, a.path);
-	ws_osrt_pop(c);
+		record(call, ws_osrt_value(0, call_c->depth, error), about_a.object, call_c->holder,
+		       about_a.path);
+	ws_osrt_pop(call_c);
 }
 
-void ws_osrt_record_found(unsigned fn, const struct ws_call *c, uint64_t end, int64_t result,
-			  struct ws_osrt_found *f)
+void ws_osrt_record_found(unsigned fn, const struct ws_call *call, uint64_t end, int64_t result,
+			  struct ws_osrt_found *found)
 {
-	uint32_t value = ws_osrt_value(0, c->depth, error_of(fn, result, 0));
-	struct ws_thread *t = ws_rt_enter();
+	uint32_t value = ws_osrt_value(0, call->depth, error_of(fn, result, 0));
+	struct ws_thread *thread = ws_rt_enter();
 
-	if (t) {
-		write_record(t, call_of(fn, c->start, end, result), value,
-			     f->fd > 0 ? (uint64_t)f->fd : 0, 0, ws_osrt_path_done(t, f));
-		ws_rt_leave(t);
+	if (thread) {
+		write_record(thread, call_of(fn, call->start, end, result), value,
+			     found->fd > 0 ? (uint64_t)found->fd : 0, 0,
+			     ws_osrt_path_done(thread, found));
+		ws_rt_leave(thread);
 	}
-	ws_osrt_pop(c);
+	ws_osrt_pop(call);
 }
 
 /*
@@ -263,34 +265,35 @@ void ws_osrt_record_found(unsigned fn, const struct ws_call *c, uint64_t end, in
 __attribute__((used)) WS_HIDDEN int ws_osrt_unwound(int version, int actions, uint64_t class,
 						    void *exception, void *context);
 
-static void record_unwound(struct ws_open_call o, uint32_t depth)
+static void record_unwound(struct ws_open_call call, uint32_t depth)
 {
 	uint64_t end = ws_rt_ticks();
 	uint32_t value = ws_osrt_value(0, depth, ECANCELED);
 
-	if (o.function >= WS_OSRT_COUNT || end - o.start < ws_rt->arena->osrt_threshold)
+	if (call.function >= WS_OSRT_COUNT || end - call.start < ws_rt->arena->osrt_threshold)
 		return;
-	if (kinds[o.function].object == WS_OSRT_OBJECT_FD && (int)o.object >= 0)
-		record_fd(call_of(o.function, o.start, end, -1), value, (int)o.object);
+	if (kinds[call.function].object == WS_OSRT_OBJECT_FD && (int)call.object >= 0)
+		record_fd(call_of(call.function, call.start, end, -1), value, (int)call.object);
 	else
-		record(call_of(o.function, o.start, end, -1), value,
-		       kinds[o.function].object == WS_OSRT_OBJECT_VALUE ? o.object : 0, 0, NULL);
+		record(call_of(call.function, call.start, end, -1), value,
+		       kinds[call.function].object == WS_OSRT_OBJECT_VALUE ? call.object : 0, 0,
+		       NULL);
 }
 
 int ws_osrt_unwound(int version, int actions, uint64_t class, void *exception, void *context)
 {
 	enum { CLEANUP_PHASE = 2, CONTINUE_UNWIND = 8 };
-	struct ws_thread *t = ws_self;
-	struct ws_ring *r = t ? t->nest[0].ring : NULL;
-	uint32_t depth = r ? atomic_load_explicit(&r->calls_open, memory_order_relaxed) : 0;
+	struct ws_thread *thread = ws_self;
+	struct ws_ring *ring = thread ? thread->nest[0].ring : NULL;
+	uint32_t depth = ring ? atomic_load_explicit(&ring->calls_open, memory_order_relaxed) : 0;
 
 	(void)version, (void)class, (void)exception, (void)context;
 	if (!(actions & CLEANUP_PHASE) || !depth)
 		return CONTINUE_UNWIND;
 	depth--;
 	if (depth < WS_OPEN_CALLS)
-		record_unwound(r->calls[depth], depth);
-	atomic_store_explicit(&r->calls_open, depth, memory_order_release);
+		record_unwound(ring->calls[depth], depth);
+	atomic_store_explicit(&ring->calls_open, depth, memory_order_release);
 	return CONTINUE_UNWIND;
 }
 
@@ -307,14 +310,14 @@ static void told(enum ws_traced which, uint64_t start, uint64_t end, int64_t res
 		[WS_TRACED_popen] = WS_OSRT_popen,
 		[WS_TRACED_forkpty] = WS_OSRT_forkpty,
 	};
-	struct ws_thread *t = ws_osrt_thread();
+	struct ws_thread *thread = ws_osrt_thread();
 	uint32_t depth;
 
-	if (!t || which >= WS_TRACED_COUNT || end - start < ws_rt->arena->osrt_threshold)
+	if (!thread || which >= WS_TRACED_COUNT || end - start < ws_rt->arena->osrt_threshold)
 		return;
-	depth = atomic_load_explicit(&t->nest[0].ring->calls_open, memory_order_relaxed);
+	depth = atomic_load_explicit(&thread->nest[0].ring->calls_open, memory_order_relaxed);
 	if (depth)
-		depth = ws_osrt_still_open(t->nest[0].ring, depth, (uintptr_t)&depth);
+		depth = ws_osrt_still_open(thread->nest[0].ring, depth, (uintptr_t)&depth);
 	record(call_of(functions[which], start, end, result), ws_osrt_value(0, depth, error), 0, 0,
 	       NULL);
 }

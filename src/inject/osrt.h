@@ -40,9 +40,9 @@ int ws_osrt_same_library(const char *a, const char *b) WS_HIDDEN;
 
 static inline void *ws_osrt_real_of(unsigned fn)
 {
-	void *p = ws_osrt_real[fn];
+	void *memory = ws_osrt_real[fn];
 
-	return ws_likely(p != NULL) ? p : ws_osrt_resolve(fn);
+	return ws_likely(memory != NULL) ? memory : ws_osrt_resolve(fn);
 }
 
 /* ---- paths behind descriptors (osrt_path.c) ---- */
@@ -63,8 +63,9 @@ struct ws_osrt_found {
 	long len; /* of the path when it had to be asked for; 0 for none */
 	char buf[WS_OSRT_PATH_ROOM];
 };
-void ws_osrt_path_find(int fd, struct ws_osrt_found *f) WS_HIDDEN;
-struct ws_osrt_path ws_osrt_path_done(struct ws_thread *t, struct ws_osrt_found *f) WS_HIDDEN;
+void ws_osrt_path_find(int fd, struct ws_osrt_found *found) WS_HIDDEN;
+struct ws_osrt_path ws_osrt_path_done(struct ws_thread *thread,
+				      struct ws_osrt_found *found) WS_HIDDEN;
 /* The program has given up rights that asking takes (seccomp): ask no more. */
 void ws_osrt_path_off(void) WS_HIDDEN;
 
@@ -79,85 +80,86 @@ struct ws_call { /* on the wrapper's stack */
 };
 
 struct ws_thread *ws_osrt_thread_slow(void) WS_HIDDEN WS_NOINLINE;
-uint32_t ws_osrt_still_open(struct ws_ring *r, uint32_t depth,
+uint32_t ws_osrt_still_open(struct ws_ring *ring, uint32_t depth,
 			    uintptr_t stack) WS_HIDDEN WS_NOINLINE;
 
 /* Write the record of a call and take its note off; keeps errno, and reads it when `result` says
  * that the call failed. */
-void ws_osrt_record(unsigned fn, const struct ws_call *c, uint64_t end, int64_t result,
+void ws_osrt_record(unsigned fn, const struct ws_call *call, uint64_t end, int64_t result,
 		    uint64_t value) WS_HIDDEN WS_NOINLINE;
 /* The same with the path of its descriptor found beforehand. */
-void ws_osrt_record_found(unsigned fn, const struct ws_call *c, uint64_t end, int64_t result,
-			  struct ws_osrt_found *f) WS_HIDDEN WS_NOINLINE;
+void ws_osrt_record_found(unsigned fn, const struct ws_call *call, uint64_t end, int64_t result,
+			  struct ws_osrt_found *found) WS_HIDDEN WS_NOINLINE;
 
 /* The thread's state when calls are to be recorded on it now, else NULL. */
 static inline struct ws_thread *ws_osrt_thread(void)
 {
-	struct ws_thread *t = ws_self;
+	struct ws_thread *thread = ws_self;
 
 	if (!ws_rt_collecting() || ws_unlikely(!(ws_rt->features & WS_FEATURE_OSRT)))
 		return NULL;
-	if (ws_unlikely(!t || !t->generation || t->paused))
+	if (ws_unlikely(!thread || !thread->generation || thread->paused))
 		return ws_osrt_thread_slow();
-	return t;
+	return thread;
 }
 
-static inline bool ws_osrt_begin(struct ws_call *c, unsigned fn, uint64_t object)
+static inline bool ws_osrt_begin(struct ws_call *call, unsigned fn, uint64_t object)
 {
-	struct ws_thread *t = ws_osrt_thread();
+	struct ws_thread *thread = ws_osrt_thread();
 	uint32_t depth;
 
-	if (!t)
+	if (!thread)
 		return false;
-	c->ring = t->nest[0].ring;
-	if (ws_unlikely(!c->ring)) /* a handler forked just now, and this is the child */
+	call->ring = thread->nest[0].ring;
+	if (ws_unlikely(!call->ring)) /* a handler forked just now, and this is the child */
 		return false;
-	depth = atomic_load_explicit(&c->ring->calls_open, memory_order_relaxed);
+	depth = atomic_load_explicit(&call->ring->calls_open, memory_order_relaxed);
 	if (ws_unlikely(depth))
-		depth = ws_osrt_still_open(c->ring, depth, (uintptr_t)&c->mark);
-	c->depth = depth;
-	c->start = ws_rt_ticks();
-	c->mark = (uint32_t)c->start;
-	c->holder = 0;
+		depth = ws_osrt_still_open(call->ring, depth, (uintptr_t)&call->mark);
+	call->depth = depth;
+	call->start = ws_rt_ticks();
+	call->mark = (uint32_t)call->start;
+	call->holder = 0;
 	if (ws_likely(depth < WS_OPEN_CALLS)) {
-		struct ws_open_call *o = &c->ring->calls[depth];
+		struct ws_open_call *open_call = &call->ring->calls[depth];
 
-		o->start = c->start;
-		o->object = object;
-		o->stack = (uintptr_t)&c->mark;
-		o->function = fn;
+		open_call->start = call->start;
+		open_call->object = object;
+		open_call->stack = (uintptr_t)&call->mark;
+		open_call->function = fn;
 	}
-	atomic_store_explicit(&c->ring->calls_open, depth + 1, memory_order_release);
+	atomic_store_explicit(&call->ring->calls_open, depth + 1, memory_order_release);
 	return true;
 }
 
-static inline void ws_osrt_pop(const struct ws_call *c)
+static inline void ws_osrt_pop(const struct ws_call *call)
 {
-	atomic_store_explicit(&c->ring->calls_open, c->depth, memory_order_release);
+	atomic_store_explicit(&call->ring->calls_open, call->depth, memory_order_release);
 }
 
 /*
  * The call is over: true when it is to be recorded, and its note taken off only then, so that a
  * kill in between loses nothing. Not in a child that was forked inside it, whose state is another.
  */
-static inline bool ws_osrt_over(const struct ws_call *c, uint64_t end)
+static inline bool ws_osrt_over(const struct ws_call *call, uint64_t end)
 {
-	struct ws_thread *t = ws_self;
+	struct ws_thread *thread = ws_self;
 
-	if (ws_unlikely(!t || t->nest[0].ring != c->ring))
+	if (ws_unlikely(!thread || thread->nest[0].ring != call->ring))
 		return false;
-	if (ws_unlikely(end - c->start >= ws_rt->arena->osrt_threshold))
+	if (ws_unlikely(end - call->start >= ws_rt->arena->osrt_threshold))
 		return true;
-	ws_osrt_pop(c);
+	ws_osrt_pop(call);
 	return false;
 }
 
-static inline void ws_osrt_end(const struct ws_call *c, unsigned fn, int64_t result, uint64_t value)
+static inline void ws_osrt_end(const struct ws_call *call, unsigned fn, int64_t result,
+			       uint64_t value)
 {
 	uint64_t end = ws_rt_ticks();
 
-	if (ws_osrt_over(c, end))
-		ws_osrt_record(fn, c, end, result, value);
+	if (ws_osrt_over(call, end))
+		ws_osrt_record(fn, call, end, result, value);
 }
 
 /* Stands beside the call in each wrapper: has the unwinder call ws_osrt_unwound for this frame

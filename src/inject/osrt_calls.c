@@ -57,12 +57,12 @@ int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int dir, const char *path, int flags);
 int __openat64_2(int dir, const char *path, int flags);
-size_t __fread_chk(void *to, size_t room, size_t size, size_t n, FILE *f);
-size_t __fread_unlocked_chk(void *to, size_t room, size_t size, size_t n, FILE *f);
-char *__fgets_chk(char *to, size_t room, int n, FILE *f);
-char *__fgets_unlocked_chk(char *to, size_t room, int n, FILE *f);
-wchar_t *__fgetws_chk(wchar_t *to, size_t room, int n, FILE *f);
-wchar_t *__fgetws_unlocked_chk(wchar_t *to, size_t room, int n, FILE *f);
+size_t __fread_chk(void *to, size_t room, size_t size, size_t n, FILE *file);
+size_t __fread_unlocked_chk(void *to, size_t room, size_t size, size_t n, FILE *file);
+char *__fgets_chk(char *to, size_t room, int n, FILE *file);
+char *__fgets_unlocked_chk(char *to, size_t room, int n, FILE *file);
+wchar_t *__fgetws_chk(wchar_t *to, size_t room, int n, FILE *file);
+wchar_t *__fgetws_unlocked_chk(wchar_t *to, size_t room, int n, FILE *file);
 int pivot_root(const char *root, const char *old);
 #if defined(__x86_64__)
 int arch_prctl(int code, unsigned long addr);

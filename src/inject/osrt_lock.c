@@ -27,9 +27,9 @@ typedef int try_fn(void *);
 static const char many_threads;
 static const char *one_thread = &many_threads;
 
-static inline bool cannot_wait(const pthread_mutex_t *m)
+static inline bool cannot_wait(const pthread_mutex_t *mutex)
 {
-	return *one_thread && !m->__data.__lock && !(m->__data.__kind & MUTEX_SHARED);
+	return *one_thread && !mutex->__data.__lock && !(mutex->__data.__kind & MUTEX_SHARED);
 }
 
 static int never(void *lock)
@@ -54,9 +54,10 @@ static struct {
  */
 static bool mutex_tells, rwlock_tells;
 
-static uint32_t mutex_holder(const pthread_mutex_t *m)
+static uint32_t mutex_holder(const pthread_mutex_t *mutex)
 {
-	return mutex_tells ? (uint32_t)__atomic_load_n(&m->__data.__owner, __ATOMIC_RELAXED) : 0;
+	return mutex_tells ? (uint32_t)__atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED)
+			   : 0;
 }
 
 static uint32_t rwlock_holder(const pthread_rwlock_t *l)
@@ -130,14 +131,14 @@ void ws_osrt_locks_init(void)
 
 /* The C library refuses a bad deadline or clock even where it need not wait: then nothing is tried.
  */
-static inline bool deadline_ok(const struct timespec *t)
+static inline bool deadline_ok(const struct timespec *time)
 {
-	return t && (unsigned long)t->tv_nsec < 1000000000ul;
+	return time && (unsigned long)time->tv_nsec < 1000000000ul;
 }
 
-static inline bool clock_ok(clockid_t c, const struct timespec *t)
+static inline bool clock_ok(clockid_t c, const struct timespec *time)
 {
-	return (c == CLOCK_REALTIME || c == CLOCK_MONOTONIC) && deadline_ok(t);
+	return (c == CLOCK_REALTIME || c == CLOCK_MONOTONIC) && deadline_ok(time);
 }
 
 #define LOCK(symbol, params, lock, args, possible, try_it, who)                            \

@@ -37,55 +37,57 @@ struct library {
 
 /* Addresses in the dynamic section have been relocated in place, except in the few that are
  * read-only. */
-static const void *address(const struct link_map *m, ElfW(Addr) v)
+static const void *address(const struct link_map *map, ElfW(Addr) v)
 {
-	return (const void *)(v < m->l_addr ? m->l_addr + v : v);
+	return (const void *)(v < map->l_addr ? map->l_addr + v : v);
 }
 
-static bool open_library(const struct link_map *m, struct library *l)
+static bool open_library(const struct link_map *map, struct library *library)
 {
-	memset(l, 0, sizeof(*l));
-	for (const ElfW(Dyn) *d = m->l_ld; d && d->d_tag != DT_NULL; d++)
+	memset(library, 0, sizeof(*library));
+	for (const ElfW(Dyn) *d = map->l_ld; d && d->d_tag != DT_NULL; d++)
 		switch (d->d_tag) {
 		case DT_SYMTAB:
-			l->symtab = address(m, d->d_un.d_ptr);
+			library->symtab = address(map, d->d_un.d_ptr);
 			break;
 		case DT_STRTAB:
-			l->strtab = address(m, d->d_un.d_ptr);
+			library->strtab = address(map, d->d_un.d_ptr);
 			break;
 		case DT_GNU_HASH:
-			l->gnu_hash = address(m, d->d_un.d_ptr);
+			library->gnu_hash = address(map, d->d_un.d_ptr);
 			break;
 		case DT_HASH:
-			l->sysv_hash = address(m, d->d_un.d_ptr);
+			library->sysv_hash = address(map, d->d_un.d_ptr);
 			break;
 		case DT_VERSYM:
-			l->versym = address(m, d->d_un.d_ptr);
+			library->versym = address(map, d->d_un.d_ptr);
 			break;
 		}
-	return l->symtab && l->strtab && (l->gnu_hash || l->sysv_hash);
+	return library->symtab && library->strtab && (library->gnu_hash || library->sysv_hash);
 }
 
 /* How well symbol `i` answers to `name`: 2 its default version, 1 an older version, 0 not at all.
  */
-static int match(const struct library *l, uint32_t i, const char *name)
+static int match(const struct library *library, uint32_t i, const char *name)
 {
-	const ElfW(Sym) *s = &l->symtab[i];
-	unsigned type = ELF64_ST_TYPE(s->st_info), version = l->versym ? l->versym[i] : 1;
+	const ElfW(Sym) *symbol = &library->symtab[i];
+	unsigned type = ELF64_ST_TYPE(symbol->st_info),
+		 version = library->versym ? library->versym[i] : 1;
 
-	if (s->st_shndx == SHN_UNDEF || !s->st_value ||
+	if (symbol->st_shndx == SHN_UNDEF || !symbol->st_value ||
 	    (type > STT_FUNC && type != STT_GNU_IFUNC) ||
-	    (ELF64_ST_BIND(s->st_info) != STB_GLOBAL && ELF64_ST_BIND(s->st_info) != STB_WEAK) ||
-	    !(version & 0x7fff) || strcmp(l->strtab + s->st_name, name))
+	    (ELF64_ST_BIND(symbol->st_info) != STB_GLOBAL &&
+	     ELF64_ST_BIND(symbol->st_info) != STB_WEAK) ||
+	    !(version & 0x7fff) || strcmp(library->strtab + symbol->st_name, name))
 		return 0;
 	return version & 0x8000 ? 1 : 2;
 }
 
-static uint32_t find_gnu(const struct library *l, const char *name, uint32_t hash)
+static uint32_t find_gnu(const struct library *library, const char *name, uint32_t hash)
 {
-	uint32_t buckets = l->gnu_hash[0], first = l->gnu_hash[1], words = l->gnu_hash[2],
-		 shift = l->gnu_hash[3], i, best = 0;
-	const ElfW(Addr) *bloom = (const void *)(l->gnu_hash + 4);
+	uint32_t buckets = library->gnu_hash[0], first = library->gnu_hash[1],
+		 words = library->gnu_hash[2], shift = library->gnu_hash[3], i, best = 0;
+	const ElfW(Addr) *bloom = (const void *)(library->gnu_hash + 4);
 	const uint32_t *bucket = (const void *)(bloom + words), *chain = bucket + buckets;
 	const unsigned bits = 8 * sizeof(*bloom);
 	ElfW(Addr) want = (ElfW(Addr))1 << hash % bits | (ElfW(Addr))1 << (hash >> shift) % bits;
@@ -100,7 +102,7 @@ static uint32_t find_gnu(const struct library *l, const char *name, uint32_t has
 		uint32_t h = chain[i - first];
 
 		if ((h | 1) == (hash | 1)) {
-			int m = match(l, i, name);
+			int m = match(library, i, name);
 
 			if (m > best_match) {
 				best_match = m;
@@ -112,23 +114,23 @@ static uint32_t find_gnu(const struct library *l, const char *name, uint32_t has
 	}
 }
 
-static uint32_t find_sysv(const struct library *l, const char *name)
+static uint32_t find_sysv(const struct library *library, const char *name)
 {
-	uint32_t buckets = l->sysv_hash[0], count = l->sysv_hash[1], hash = 0, best = 0;
-	const uint32_t *bucket = l->sysv_hash + 2, *chain = bucket + buckets;
+	uint32_t buckets = library->sysv_hash[0], count = library->sysv_hash[1], hash = 0, best = 0;
+	const uint32_t *bucket = library->sysv_hash + 2, *chain = bucket + buckets;
 	int best_match = 0;
 
-	for (const unsigned char *p = (const unsigned char *)name; *p; p++) {
+	for (const unsigned char *bytes = (const unsigned char *)name; *bytes; bytes++) {
 		uint32_t high;
 
-		hash = (hash << 4) + *p;
+		hash = (hash << 4) + *bytes;
 		high = hash & 0xf0000000u;
 		hash = (hash ^ high >> 24) & ~high;
 	}
 	if (!buckets)
 		return 0;
 	for (uint32_t i = bucket[hash % buckets]; i && i < count; i = chain[i]) {
-		int m = match(l, i, name);
+		int m = match(library, i, name);
 
 		if (m > best_match) {
 			best_match = m;
@@ -140,49 +142,49 @@ static uint32_t find_sysv(const struct library *l, const char *name)
 
 static const struct link_map *behind_us(void)
 {
-	const struct link_map *m = _r_debug.r_map;
+	const struct link_map *map = _r_debug.r_map;
 
-	while (m && m->l_ld != _DYNAMIC)
-		m = m->l_next;
-	return m ? m->l_next : NULL;
+	while (map && map->l_ld != _DYNAMIC)
+		map = map->l_next;
+	return map ? map->l_next : NULL;
 }
 
 static uint32_t gnu_hash(const char *name)
 {
 	uint32_t hash = 5381;
 
-	for (const unsigned char *p = (const unsigned char *)name; *p; p++)
-		hash = hash * 33 + *p;
+	for (const unsigned char *bytes = (const unsigned char *)name; *bytes; bytes++)
+		hash = hash * 33 + *bytes;
 	return hash;
 }
 
-static void *find_in(const struct link_map *m, const struct library *l, const char *name,
+static void *find_in(const struct link_map *map, const struct library *library, const char *name,
 		     uint32_t hash)
 {
-	uint32_t i = l->gnu_hash ? find_gnu(l, name, hash) : find_sysv(l, name);
+	uint32_t i = library->gnu_hash ? find_gnu(library, name, hash) : find_sysv(library, name);
 
 	if (!i)
 		return NULL;
 	/* Chosen at run time by a resolver, which only the loader knows how to call. None of
 	 * glibc's is, so far. */
-	if (ELF64_ST_TYPE(l->symtab[i].st_info) == STT_GNU_IFUNC)
+	if (ELF64_ST_TYPE(library->symtab[i].st_info) == STT_GNU_IFUNC)
 		return ws_bind_next(name);
-	return (void *)(m->l_addr + l->symtab[i].st_value);
+	return (void *)(map->l_addr + library->symtab[i].st_value);
 }
 
-static void *find_from(const struct link_map *m, const char *name, const struct link_map **owner)
+static void *find_from(const struct link_map *map, const char *name, const struct link_map **owner)
 {
 	uint32_t hash = gnu_hash(name);
 
-	for (; m; m = m->l_next) {
-		struct library l;
-		void *p;
+	for (; map; map = map->l_next) {
+		struct library library;
+		void *memory;
 
-		if (!open_library(m, &l) || !(p = find_in(m, &l, name, hash)))
+		if (!open_library(map, &library) || !(memory = find_in(map, &library, name, hash)))
 			continue;
 		if (owner)
-			*owner = m;
-		return p;
+			*owner = map;
+		return memory;
 	}
 	return NULL;
 }
@@ -202,11 +204,11 @@ void *ws_osrt_find_first(const char *name)
 	return find_from(_r_debug.r_map, name, NULL);
 }
 
-static bool is_libc(const struct link_map *m)
+static bool is_libc(const struct link_map *map)
 {
-	const char *base = strrchr(m->l_name, '/');
+	const char *base = strrchr(map->l_name, '/');
 
-	base = base ? base + 1 : m->l_name;
+	base = base ? base + 1 : map->l_name;
 	return !strncmp(base, "libc.so", 7) || !strncmp(base, "libpthread.so", 13);
 }
 
@@ -284,12 +286,12 @@ static void *missing(unsigned fn)
 
 void *ws_osrt_resolve(unsigned fn)
 {
-	void *p = find(symbols[fn], NULL);
+	void *memory = find(symbols[fn], NULL);
 
-	if (!p)
+	if (!memory)
 		return missing(fn);
-	__atomic_store_n(&ws_osrt_real[fn], p, __ATOMIC_RELEASE);
-	return p;
+	__atomic_store_n(&ws_osrt_real[fn], memory, __ATOMIC_RELEASE);
+	return memory;
 }
 
 /* Library by library, since every program that starts waits for this. */
@@ -299,13 +301,13 @@ void ws_osrt_resolve_all(void)
 
 	for (unsigned fn = 0; fn < WS_OSRT_COUNT; fn++)
 		hashes[fn] = gnu_hash(symbols[fn]);
-	for (const struct link_map *m = behind_us(); m; m = m->l_next) {
-		struct library l;
+	for (const struct link_map *map = behind_us(); map; map = map->l_next) {
+		struct library library;
 
-		if (!open_library(m, &l))
+		if (!open_library(map, &library))
 			continue;
 		for (unsigned fn = 0; fn < WS_OSRT_COUNT; fn++)
 			if (!ws_osrt_real[fn])
-				ws_osrt_real[fn] = find_in(m, &l, symbols[fn], hashes[fn]);
+				ws_osrt_real[fn] = find_in(map, &library, symbols[fn], hashes[fn]);
 	}
 }

@@ -41,77 +41,79 @@ void ws_osrt_path_off(void)
 #define SETTLED_NS UINT64_C(50000000)
 
 /* Fills in what tells the file from others; `ino` 0 when nothing does. */
-static void identify(struct ws_osrt_found *f)
+static void identify(struct ws_osrt_found *found)
 {
 	struct timespec now;
-	struct statx x;
+	struct statx statx;
 	unsigned type;
 	long r;
 
-	f->ino = 0;
+	found->ino = 0;
 	if (atomic_load_explicit(&no_statx, memory_order_relaxed))
 		return;
-	x.stx_mask = 0;
-	r = ws_sys(SYS_statx, f->fd, (long)"", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
-		   STATX_TYPE | STATX_INO | STATX_BTIME, (long)&x, 0);
+	statx.stx_mask = 0;
+	r = ws_sys(SYS_statx, found->fd, (long)"", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
+		   STATX_TYPE | STATX_INO | STATX_BTIME, (long)&statx, 0);
 	if (r == -ENOSYS || r == -EPERM)
 		atomic_store_explicit(&no_statx, 1, memory_order_relaxed);
-	if (r || !(x.stx_mask & STATX_INO))
+	if (r || !(statx.stx_mask & STATX_INO))
 		return;
-	type = x.stx_mode & S_IFMT;
-	f->dev = (uint64_t)x.stx_dev_major << 32 | x.stx_dev_minor;
-	f->born = 0;
-	if (x.stx_mask & STATX_BTIME) {
-		f->born = (uint64_t)x.stx_btime.tv_sec * 1000000000u + x.stx_btime.tv_nsec;
+	type = statx.stx_mode & S_IFMT;
+	found->dev = (uint64_t)statx.stx_dev_major << 32 | statx.stx_dev_minor;
+	found->born = 0;
+	if (statx.stx_mask & STATX_BTIME) {
+		found->born =
+			(uint64_t)statx.stx_btime.tv_sec * 1000000000u + statx.stx_btime.tv_nsec;
 		clock_gettime(CLOCK_REALTIME, &now);
-		if (f->born + SETTLED_NS >
+		if (found->born + SETTLED_NS >
 		    (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec)
 			return;
 	} else if (type != S_IFIFO && type != S_IFSOCK && type != S_IFCHR) {
 		return;
 	}
-	f->ino = x.stx_ino;
+	found->ino = statx.stx_ino;
 }
 
 /* Or was the descriptor reused while its name was being asked for? */
-static bool still_same(struct ws_osrt_found *f)
+static bool still_same(struct ws_osrt_found *found)
 {
-	uint64_t dev = f->dev, ino = f->ino, born = f->born;
+	uint64_t dev = found->dev, ino = found->ino, born = found->born;
 
-	identify(f);
-	return f->ino && f->dev == dev && f->ino == ino && f->born == born;
+	identify(found);
+	return found->ino && found->dev == dev && found->ino == ino && found->born == born;
 }
 
-static uint32_t recall(const struct ws_osrt_found *f)
+static uint32_t recall(const struct ws_osrt_found *found)
 {
-	struct entry *e = &entries[(unsigned)f->fd % ENTRIES];
-	uint32_t sequence = atomic_load_explicit(&e->sequence, memory_order_acquire), handle;
+	struct entry *entry = &entries[(unsigned)found->fd % ENTRIES];
+	uint32_t sequence = atomic_load_explicit(&entry->sequence, memory_order_acquire), handle;
 
-	if (sequence & 1 || e->fd != f->fd || e->generation != ws_rt->generation ||
-	    e->dev != f->dev || e->ino != f->ino || e->born != f->born)
+	if (sequence & 1 || entry->fd != found->fd || entry->generation != ws_rt->generation ||
+	    entry->dev != found->dev || entry->ino != found->ino || entry->born != found->born)
 		return 0;
-	handle = e->handle;
+	handle = entry->handle;
 	atomic_thread_fence(memory_order_acquire);
-	return atomic_load_explicit(&e->sequence, memory_order_relaxed) == sequence ? handle : 0;
+	return atomic_load_explicit(&entry->sequence, memory_order_relaxed) == sequence ? handle
+											: 0;
 }
 
-static void remember(const struct ws_osrt_found *f, uint32_t handle)
+static void remember(const struct ws_osrt_found *found, uint32_t handle)
 {
-	struct entry *e = &entries[(unsigned)f->fd % ENTRIES];
-	uint32_t sequence = atomic_load_explicit(&e->sequence, memory_order_relaxed);
+	struct entry *entry = &entries[(unsigned)found->fd % ENTRIES];
+	uint32_t sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed);
 
 	if (sequence & 1 ||
-	    !atomic_compare_exchange_strong_explicit(&e->sequence, &sequence, sequence + 1,
+	    !atomic_compare_exchange_strong_explicit(&entry->sequence, &sequence, sequence + 1,
 						     memory_order_acquire, memory_order_relaxed))
 		return;
 	atomic_thread_fence(memory_order_release);
-	e->fd = f->fd;
-	e->generation = ws_rt->generation;
-	e->handle = handle;
-	e->dev = f->dev;
-	e->ino = f->ino;
-	e->born = f->born;
-	atomic_store_explicit(&e->sequence, sequence + 2, memory_order_release);
+	entry->fd = found->fd;
+	entry->generation = ws_rt->generation;
+	entry->handle = handle;
+	entry->dev = found->dev;
+	entry->ino = found->ino;
+	entry->born = found->born;
+	atomic_store_explicit(&entry->sequence, sequence + 2, memory_order_release);
 }
 
 /* "/proc/thread-self/fd/N"; thread-self because a thread may have descriptors of its own (unshare).
@@ -130,57 +132,60 @@ static void link_name(char *to, int fd)
 	memcpy(to + sizeof(folder) - 1, digits + n, sizeof(digits) - n);
 }
 
-void ws_osrt_path_find(int fd, struct ws_osrt_found *f)
+void ws_osrt_path_find(int fd, struct ws_osrt_found *found)
 {
 	char name[40];
 
-	f->handle = 0;
-	f->len = 0;
-	f->fd = fd;
+	found->handle = 0;
+	found->len = 0;
+	found->fd = fd;
 	if (fd < 0 || atomic_load_explicit(&off, memory_order_relaxed))
 		return;
-	identify(f);
-	if (f->ino && (f->handle = recall(f)))
+	identify(found);
+	if (found->ino && (found->handle = recall(found)))
 		return;
 	link_name(name, fd);
-	f->len = ws_sys(SYS_readlinkat, AT_FDCWD, (long)name, (long)f->buf, sizeof(f->buf), 0, 0);
-	if (f->len < 0)
-		f->len = 0;
-	if (f->ino && !still_same(f))
-		f->ino = 0; /* the name is one of the two's; it is not remembered */
+	found->len = ws_sys(SYS_readlinkat, AT_FDCWD, (long)name, (long)found->buf,
+			    sizeof(found->buf), 0, 0);
+	if (found->len < 0)
+		found->len = 0;
+	if (found->ino && !still_same(found))
+		found->ino = 0; /* the name is one of the two's; it is not remembered */
 }
 
 /* A path that does not fit the small buffer that stacks have room for: through one that all threads
  * share, if it is free. */
-static struct ws_osrt_path long_path(struct ws_thread *t, const struct ws_osrt_found *f)
+static struct ws_osrt_path long_path(struct ws_thread *thread, const struct ws_osrt_found *found)
 {
 	static char buf[4096];
 	static _Atomic int taken;
-	struct ws_osrt_path p = {0};
+	struct ws_osrt_path path = {0};
 	char name[40];
 	long len;
 
 	if (atomic_exchange_explicit(&taken, 1, memory_order_acquire))
-		return p;
-	link_name(name, f->fd);
+		return path;
+	link_name(name, found->fd);
 	len = ws_sys(SYS_readlinkat, AT_FDCWD, (long)name, (long)buf, sizeof(buf), 0, 0);
 	if (len > 0)
-		p.number = ws_rt_string_or_text(t, buf, (size_t)len, &p.local, WS_LOSS_OSRT);
+		path.number =
+			ws_rt_string_or_text(thread, buf, (size_t)len, &path.local, WS_LOSS_OSRT);
 	atomic_store_explicit(&taken, 0, memory_order_release);
-	return p;
+	return path;
 }
 
-struct ws_osrt_path ws_osrt_path_done(struct ws_thread *t, struct ws_osrt_found *f)
+struct ws_osrt_path ws_osrt_path_done(struct ws_thread *thread, struct ws_osrt_found *found)
 {
-	struct ws_osrt_path p = {f->handle, false};
+	struct ws_osrt_path path = {found->handle, false};
 
-	if (f->handle || f->len <= 0)
-		return p;
-	if (f->len == WS_OSRT_PATH_ROOM)
-		p = long_path(t, f);
+	if (found->handle || found->len <= 0)
+		return path;
+	if (found->len == WS_OSRT_PATH_ROOM)
+		path = long_path(thread, found);
 	else
-		p.number = ws_rt_string_or_text(t, f->buf, (size_t)f->len, &p.local, WS_LOSS_OSRT);
-	if (p.number && !p.local && f->ino)
-		remember(f, p.number);
-	return p;
+		path.number = ws_rt_string_or_text(thread, found->buf, (size_t)found->len,
+						   &path.local, WS_LOSS_OSRT);
+	if (path.number && !path.local && found->ino)
+		remember(found, path.number);
+	return path;
 }

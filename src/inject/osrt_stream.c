@@ -22,27 +22,27 @@
 #undef fread_unlocked
 #undef fwrite_unlocked
 
-int _IO_getc(FILE *f);
-int _IO_putc(int c, FILE *f);
+int _IO_getc(FILE *file);
+int _IO_putc(int c, FILE *file);
 
 /* More than this is copied in measurable time. */
 #define SMALL 512u
 
-static inline bool unlocked(const FILE *f)
+static inline bool unlocked(const FILE *file)
 {
-	return !f->_lock || !__atomic_load_n((const int *)f->_lock, __ATOMIC_RELAXED);
+	return !file->_lock || !__atomic_load_n((const int *)file->_lock, __ATOMIC_RELAXED);
 }
 
-static inline bool can_read(const FILE *f, size_t n)
+static inline bool can_read(const FILE *file, size_t n)
 {
-	return f && n && n <= SMALL && f->_IO_read_end >= f->_IO_read_ptr &&
-	       (size_t)(f->_IO_read_end - f->_IO_read_ptr) >= n && unlocked(f);
+	return file && n && n <= SMALL && file->_IO_read_end >= file->_IO_read_ptr &&
+	       (size_t)(file->_IO_read_end - file->_IO_read_ptr) >= n && unlocked(file);
 }
 
-static inline bool can_write(const FILE *f, size_t n)
+static inline bool can_write(const FILE *file, size_t n)
 {
-	return f && n <= SMALL && f->_IO_write_end > f->_IO_write_ptr &&
-	       (size_t)(f->_IO_write_end - f->_IO_write_ptr) > n && unlocked(f);
+	return file && n <= SMALL && file->_IO_write_end > file->_IO_write_ptr &&
+	       (size_t)(file->_IO_write_end - file->_IO_write_ptr) > n && unlocked(file);
 }
 
 static inline size_t bytes(size_t size, size_t n)
@@ -82,23 +82,23 @@ STREAM(fwrite, size_t, (const void *from, size_t size, size_t n, FILE *f), (from
 STREAM(fwrite_unlocked, size_t, (const void *from, size_t size, size_t n, FILE *f),
        (from, size, n, f), can_write(f, bytes(size, n)))
 
-WS_EXPORT void flockfile(FILE *f);
-void flockfile(FILE *f)
+WS_EXPORT void flockfile(FILE *file);
+void flockfile(FILE *file)
 {
 	__typeof__(&flockfile) real = WS_OSRT_REAL(flockfile);
 	struct ws_call call;
 
-	if (!ws_osrt_begin(&call, WS_OSRT_flockfile, WS_OSRT_WORD(f))) {
-		real(f);
+	if (!ws_osrt_begin(&call, WS_OSRT_flockfile, WS_OSRT_WORD(file))) {
+		real(file);
 		return;
 	}
-	real(f);
-	ws_osrt_end(&call, WS_OSRT_flockfile, 0, WS_OSRT_WORD(f));
+	real(file);
+	ws_osrt_end(&call, WS_OSRT_flockfile, 0, WS_OSRT_WORD(file));
 }
 
 /* The path must be asked for while the descriptor is open, and the stream is gone afterwards. */
-WS_EXPORT int fclose(FILE *f);
-int fclose(FILE *f)
+WS_EXPORT int fclose(FILE *file);
+int fclose(FILE *file)
 {
 	__typeof__(&fclose) real = WS_OSRT_REAL(fclose);
 	struct ws_osrt_found found;
@@ -106,14 +106,14 @@ int fclose(FILE *f)
 	uint64_t end;
 	int r;
 
-	found.fd = f ? f->_fileno : -1;
+	found.fd = file ? file->_fileno : -1;
 	if (found.fd < 0 || !ws_osrt_thread())
-		return real(f);
+		return real(file);
 	ws_osrt_path_find(found.fd, &found);
 	if (!ws_osrt_begin(&call, WS_OSRT_fclose, (uint64_t)found.fd))
-		return real(f);
+		return real(file);
 	WS_OSRT_UNWINDABLE();
-	r = real(f);
+	r = real(file);
 	end = ws_rt_ticks();
 	if (ws_osrt_over(&call, end))
 		ws_osrt_record_found(WS_OSRT_fclose, &call, end, r, &found);

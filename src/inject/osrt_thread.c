@@ -16,15 +16,15 @@
 
 static void *begin_thread(void *arg)
 {
-	struct ws_place_to_run *p = arg;
-	void *(*run)(void *) = p->run;
-	struct ws_thread *t;
+	struct ws_place_to_run *place_to_run = arg;
+	void *(*run)(void *) = place_to_run->run;
+	struct ws_thread *thread;
 
-	arg = p->arg;
-	ws_place_give(p);
-	t = ws_rt_enter();
-	if (t)
-		ws_rt_leave(t);
+	arg = place_to_run->arg;
+	ws_place_give(place_to_run);
+	thread = ws_rt_enter();
+	if (thread)
+		ws_rt_leave(thread);
 	return run(arg);
 }
 
@@ -33,17 +33,18 @@ WS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void
 int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
 {
 	__typeof__(&pthread_create) real = WS_OSRT_REAL(pthread_create);
-	struct ws_place_to_run *p;
+	struct ws_place_to_run *place_to_run;
 	struct ws_call call;
 	int r;
 
 	if (!ws_osrt_begin(&call, WS_OSRT_pthread_create, 0))
 		return real(thread, attr, run, arg);
-	p = ws_place_take(run, arg);
+	place_to_run = ws_place_take(run, arg);
 	WS_OSRT_UNWINDABLE();
-	r = p ? real(thread, attr, begin_thread, p) : real(thread, attr, run, arg);
-	if (r && p)
-		ws_place_give(p);
+	r = place_to_run ? real(thread, attr, begin_thread, place_to_run)
+			 : real(thread, attr, run, arg);
+	if (r && place_to_run)
+		ws_place_give(place_to_run);
 	ws_osrt_end(&call, WS_OSRT_pthread_create, r, r ? 0 : (uint64_t)*thread);
 	return r;
 }
@@ -52,22 +53,22 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
 
 static void name_thread(uint32_t tid, const char *name)
 {
-	struct ws_thread *t = ws_osrt_thread() ? ws_rt_enter() : NULL;
-	struct ws_rec_thread_name *r;
+	struct ws_thread *thread = ws_osrt_thread() ? ws_rt_enter() : NULL;
+	struct ws_rec_thread_name *record;
 	uint32_t handle;
 
-	if (!t)
+	if (!thread)
 		return;
-	handle = ws_rt_string(t, name, strnlen(name, 15)); /* the kernel keeps no more */
-	r = handle ? ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER) : NULL;
-	if (r) {
-		r->rec = ws_rec_head(WS_REC_THREAD_NAME, sizeof(*r), 0, handle);
-		r->time = ws_rt_ticks();
-		r->tid = tid ? tid : t->tid;
-		r->priority = 20;
-		ws_rt_commit(t, r, sizeof(*r));
+	handle = ws_rt_string(thread, name, strnlen(name, 15)); /* the kernel keeps no more */
+	record = handle ? ws_rt_reserve(thread, sizeof(*record), WS_LOSS_OTHER) : NULL;
+	if (record) {
+		record->rec = ws_rec_head(WS_REC_THREAD_NAME, sizeof(*record), 0, handle);
+		record->time = ws_rt_ticks();
+		record->tid = tid ? tid : thread->tid;
+		record->priority = 20;
+		ws_rt_commit(thread, record, sizeof(*record));
 	}
-	ws_rt_leave(t);
+	ws_rt_leave(thread);
 }
 
 /*

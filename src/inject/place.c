@@ -17,21 +17,22 @@ struct ws_place_to_run *ws_place_take(void *(*run)(void *), void *arg)
 	uint32_t from = atomic_fetch_add_explicit(&hint, 1, memory_order_relaxed);
 
 	for (uint32_t i = 0; i < PLACES; i++) {
-		struct ws_place_to_run *p = &places[(from + i) % PLACES];
+		struct ws_place_to_run *place_to_run = &places[(from + i) % PLACES];
 		uint32_t no = 0;
 
-		if (!atomic_load_explicit(&p->taken, memory_order_relaxed) &&
-		    atomic_compare_exchange_strong_explicit(&p->taken, &no, 1, memory_order_acquire,
+		if (!atomic_load_explicit(&place_to_run->taken, memory_order_relaxed) &&
+		    atomic_compare_exchange_strong_explicit(&place_to_run->taken, &no, 1,
+							    memory_order_acquire,
 							    memory_order_relaxed)) {
-			p->run = run;
-			p->arg = arg;
-			return p;
+			place_to_run->run = run;
+			place_to_run->arg = arg;
+			return place_to_run;
 		}
 	}
 	return NULL;
 }
 
-void ws_place_give(struct ws_place_to_run *p)
+void ws_place_give(struct ws_place_to_run *run)
 {
-	atomic_store_explicit(&p->taken, 0, memory_order_release);
+	atomic_store_explicit(&run->taken, 0, memory_order_release);
 }

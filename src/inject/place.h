@@ -20,6 +20,6 @@ struct ws_place_to_run {
  */
 struct ws_place_to_run *ws_place_take(void *(*run)(void *), void *arg);
 /* Free it again, when the thread could not be made or has taken what is in it. */
-void ws_place_give(struct ws_place_to_run *p);
+void ws_place_give(struct ws_place_to_run *run);
 
 #endif

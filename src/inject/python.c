@@ -57,15 +57,15 @@ static bool page_is_there(uint64_t page)
 }
 
 /* A page that was asked for is not asked for again during the sample. */
-static bool may_read(struct ws_python_thread *p, uint64_t from, size_t bytes)
+static bool may_read(struct ws_python_thread *thread, uint64_t from, size_t bytes)
 {
 	uint64_t page = from >> PAGE_BITS, last = (from + bytes - 1) >> PAGE_BITS;
 
 	if (!bytes || from + bytes < from || last >> (47 - PAGE_BITS))
 		return !bytes;
 	for (; page <= last; page++) {
-		uint64_t *slot = p ? &p->page[page % WS_COUNT(p->page)] : NULL,
-			 key = page << 16 | (p ? p->serial & 0xffff : 0);
+		uint64_t *slot = thread ? &thread->page[page % WS_COUNT(thread->page)] : NULL,
+			 key = page << 16 | (thread ? thread->serial & 0xffff : 0);
 
 		if (slot && *slot == key)
 			continue;
@@ -77,12 +77,13 @@ static bool may_read(struct ws_python_thread *p, uint64_t from, size_t bytes)
 	return true;
 }
 
-size_t ws_python_read(void *ctx, const struct ws_py_piece *p, size_t n)
+size_t ws_python_read(void *ctx, const struct ws_py_piece *piece, size_t n)
 {
 	size_t done = 0;
 
-	for (; done < n && may_read(ctx, p[done].from, p[done].bytes); done++)
-		memcpy(p[done].to, (const void *)(uintptr_t)p[done].from, p[done].bytes);
+	for (; done < n && may_read(ctx, piece[done].from, piece[done].bytes); done++)
+		memcpy(piece[done].to, (const void *)(uintptr_t)piece[done].from,
+		       piece[done].bytes);
 	return done;
 }
 
@@ -131,26 +132,27 @@ static void say_version(uint16_t v)
 static bool find_interpreter(void)
 {
 	void *runtime = ws_python_symbol("_PyRuntime");
-	struct ws_python *p = &ws_python;
-	struct ws_py_memory m = {ws_python_read, NULL};
+	struct ws_python *python = &ws_python;
+	struct ws_py_memory memory = {ws_python_read, NULL};
 	uint16_t v;
 
-	p->gilstate_thread = (void *(*)(void))ws_python_symbol("PyGILState_GetThisThreadState");
-	if (!runtime || !p->gilstate_thread)
+	python->gilstate_thread =
+		(void *(*)(void))ws_python_symbol("PyGILState_GetThisThreadState");
+	if (!runtime || !python->gilstate_thread)
 		return false;
 	v = version();
-	p->runtime = (uint64_t)(uintptr_t)runtime;
-	if (!(v >= 0x030d ? ws_py_layout_read(&m, p->runtime, &p->layout)
-			  : ws_py_layout_of(v, &p->layout))) {
+	python->runtime = (uint64_t)(uintptr_t)runtime;
+	if (!(v >= 0x030d ? ws_py_layout_read(&memory, python->runtime, &python->layout)
+			  : ws_py_layout_of(v, &python->layout))) {
 		say_version(v);
 		return false;
 	}
-	p->layout.version = v;
+	python->layout.version = v;
 	if (v >= 0x030c)
-		p->current_thread = (void *(*)(void))ws_python_symbol(
+		python->current_thread = (void *(*)(void))ws_python_symbol(
 			v == 0x030c ? "_PyThreadState_UncheckedGet" : "PyThreadState_GetUnchecked");
 	/* Last: from then on calls about its condition variables are looked at. */
-	__atomic_store_n(&p->runtime_bytes, size_of_symbol(runtime), __ATOMIC_RELEASE);
+	__atomic_store_n(&python->runtime_bytes, size_of_symbol(runtime), __ATOMIC_RELEASE);
 	return true;
 }
 
@@ -163,20 +165,20 @@ static uint32_t how(void)
 
 static void tell_seen(void)
 {
-	struct ws_thread *t = ws_rt_enter();
-	struct ws_rec_python_seen *r;
+	struct ws_thread *thread = ws_rt_enter();
+	struct ws_rec_python_seen *record;
 
-	if (!t)
+	if (!thread)
 		return;
-	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_PYTHON);
-	if (r) {
-		r->rec = ws_rec_head(WS_REC_PYTHON_SEEN, sizeof(*r), ws_python.layout.version,
-				     how());
-		r->time = ws_rt_ticks();
-		r->runtime = ws_python.runtime;
-		ws_rt_commit(t, r, sizeof(*r));
+	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_PYTHON);
+	if (record) {
+		record->rec = ws_rec_head(WS_REC_PYTHON_SEEN, sizeof(*record),
+					  ws_python.layout.version, how());
+		record->time = ws_rt_ticks();
+		record->runtime = ws_python.runtime;
+		ws_rt_commit(thread, record, sizeof(*record));
 	}
-	ws_rt_leave(t);
+	ws_rt_leave(thread);
 }
 
 bool ws_python_begin(void)
@@ -232,72 +234,73 @@ static uint64_t thread_state(void)
 
 static struct ws_python_thread *new_thread(void)
 {
-	struct ws_thread *t = ws_rt_enter();
-	struct ws_rec_python_thread *r;
+	struct ws_thread *thread = ws_rt_enter();
+	struct ws_rec_python_thread *record;
 	long p;
 
-	if (!t)
+	if (!thread)
 		return NULL;
 	p = ws_rt_is_sandboxed()
 		    ? -1
 		    : ws_sys(SYS_mmap, 0, WS_PYTHON_THREAD_BYTES, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p < 0 && p > -4096) {
-		ws_rt_leave(t);
+		ws_rt_leave(thread);
 		return NULL;
 	}
 	ws_sys(SYS_madvise, p, WS_PYTHON_THREAD_BYTES, MADV_WIPEONFORK, 0, 0, 0);
-	t->python = (void *)p;
+	thread->python = (void *)p;
 	((struct ws_python_thread *)p)->now = (struct ws_python_beacon){
-		.cookie = ws_python_cookie(cookie(), t->tid), .state = thread_state()};
-	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_PYTHON);
-	if (r) {
-		r->rec = ws_rec_head(WS_REC_PYTHON_THREAD, sizeof(*r), ws_python.layout.version,
-				     how());
-		r->time = ws_rt_ticks();
-		r->runtime = ws_python.runtime;
-		r->cookie = ws_python.cookie;
-		r->beacon = (uint64_t)p + offsetof(struct ws_python_thread, now);
-		ws_rt_commit(t, r, sizeof(*r));
+		.cookie = ws_python_cookie(cookie(), thread->tid), .state = thread_state()};
+	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_PYTHON);
+	if (record) {
+		record->rec = ws_rec_head(WS_REC_PYTHON_THREAD, sizeof(*record),
+					  ws_python.layout.version, how());
+		record->time = ws_rt_ticks();
+		record->runtime = ws_python.runtime;
+		record->cookie = ws_python.cookie;
+		record->beacon = (uint64_t)p + offsetof(struct ws_python_thread, now);
+		ws_rt_commit(thread, record, sizeof(*record));
 	}
-	ws_rt_leave(t);
+	ws_rt_leave(thread);
 	ws_rt_wake();
-	return t->python;
+	return thread->python;
 }
 
 struct ws_python_thread *ws_python_this_thread(void)
 {
-	struct ws_thread *t = ws_self;
+	struct ws_thread *thread = ws_self;
 
 	if (!ws_rt_collecting())
 		return NULL;
-	return ws_likely(t && t->generation && t->python) ? t->python : new_thread();
+	return ws_likely(thread && thread->generation && thread->python) ? thread->python
+									 : new_thread();
 }
 
 /* ---- the GIL ---- */
 
 static void tell_span(uint16_t state, uint64_t start, uint64_t end)
 {
-	struct ws_thread *t = ws_rt->features & WS_FEATURE_GIL ? ws_rt_enter() : NULL;
-	struct ws_rec_gil *r;
+	struct ws_thread *thread = ws_rt->features & WS_FEATURE_GIL ? ws_rt_enter() : NULL;
+	struct ws_rec_gil *record;
 
-	if (!t)
+	if (!thread)
 		return;
-	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_PYTHON);
-	if (r) {
-		r->rec = ws_rec_head(WS_REC_GIL, sizeof(*r), state, 0);
-		r->start = start;
-		r->end = end;
-		ws_rt_commit(t, r, sizeof(*r));
+	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_PYTHON);
+	if (record) {
+		record->rec = ws_rec_head(WS_REC_GIL, sizeof(*record), state, 0);
+		record->start = start;
+		record->end = end;
+		ws_rt_commit(thread, record, sizeof(*record));
 	}
-	ws_rt_leave(t);
+	ws_rt_leave(thread);
 }
 
-static void flush_short(struct ws_python_thread *p)
+static void flush_short(struct ws_python_thread *thread)
 {
-	if (p->short_start)
-		tell_span(WS_GIL_HOLDS, p->short_start, p->short_end);
-	p->short_start = 0;
+	if (thread->short_start)
+		tell_span(WS_GIL_HOLDS, thread->short_start, thread->short_end);
+	thread->short_start = 0;
 }
 
 /*
@@ -306,60 +309,62 @@ static void flush_short(struct ws_python_thread *p)
  */
 static struct ws_python_thread *watched_thread(void)
 {
-	struct ws_thread *t = ws_self;
+	struct ws_thread *thread = ws_self;
 
 	if (ws_rt_collecting() || !ws_python.looked_into || !ws_rt->arena)
 		return ws_python_this_thread();
-	return ws_likely(t && t->generation && t->python) ? t->python : new_thread();
+	return ws_likely(thread && thread->generation && thread->python) ? thread->python
+									 : new_thread();
 }
 
 static void taken(void)
 {
-	struct ws_python_thread *p = watched_thread();
+	struct ws_python_thread *thread = watched_thread();
 	uint64_t now, wait;
 
-	if (!p)
+	if (!thread)
 		return;
-	p->silent = !ws_rt_collecting();
-	if (!p->silent)
+	thread->silent = !ws_rt_collecting();
+	if (!thread->silent)
 		ws_python_functions();
-	p->now.state = thread_state();
+	thread->now.state = thread_state();
 	now = ws_rt_ticks();
-	wait = p->silent_wait ? 0 : p->now.wait_start;
-	p->now.wait_start = 0;
-	p->now.hold_start = now;
-	if (p->silent)
+	wait = thread->silent_wait ? 0 : thread->now.wait_start;
+	thread->now.wait_start = 0;
+	thread->now.hold_start = now;
+	if (thread->silent)
 		return;
 	if (wait) {
-		flush_short(p);
+		flush_short(thread);
 		tell_span(WS_GIL_WAITS, wait, now);
-	} else if (p->short_start && now - p->short_end > SHORT_TICKS(SHORT_NS)) {
-		flush_short(p);
+	} else if (thread->short_start && now - thread->short_end > SHORT_TICKS(SHORT_NS)) {
+		flush_short(thread);
 	}
 }
 
 static void dropped(void)
 {
-	struct ws_python_thread *p = watched_thread();
+	struct ws_python_thread *thread = watched_thread();
 	uint64_t now, start;
 
-	if (!p)
+	if (!thread)
 		return;
-	p->now.state = thread_state(); /* none any more, when the thread gives it up with the GIL */
-	if (!p->now.hold_start)
+	thread->now.state =
+		thread_state(); /* none any more, when the thread gives it up with the GIL */
+	if (!thread->now.hold_start)
 		return;
 	now = ws_rt_ticks();
-	start = p->now.hold_start;
-	p->now.hold_start = 0;
-	if (p->silent || !ws_rt_collecting())
+	start = thread->now.hold_start;
+	thread->now.hold_start = 0;
+	if (thread->silent || !ws_rt_collecting())
 		return;
-	if (p->short_start) {
-		p->short_end = now;
-		if (now - p->short_start > SHORT_TICKS(LONG_MS * 1000000ull))
-			flush_short(p);
+	if (thread->short_start) {
+		thread->short_end = now;
+		if (now - thread->short_start > SHORT_TICKS(LONG_MS * 1000000ull))
+			flush_short(thread);
 	} else if (now - start < SHORT_TICKS(SHORT_NS)) {
-		p->short_start = start;
-		p->short_end = now;
+		thread->short_start = start;
+		thread->short_end = now;
 	} else {
 		tell_span(WS_GIL_HOLDS, start, now);
 	}
@@ -417,14 +422,14 @@ int pthread_cond_signal(pthread_cond_t *cond)
 
 static WS_NOINLINE void waits(const void *cond, const _Atomic uintptr_t *which)
 {
-	struct ws_python_thread *p =
+	struct ws_python_thread *thread =
 		(uintptr_t)cond == atomic_load_explicit(which, memory_order_relaxed)
 			? watched_thread()
 			: NULL;
 
-	if (p && !p->now.wait_start) {
-		p->silent_wait = !ws_rt_collecting();
-		p->now.wait_start = ws_rt_ticks();
+	if (thread && !thread->now.wait_start) {
+		thread->silent_wait = !ws_rt_collecting();
+		thread->now.wait_start = ws_rt_ticks();
 	}
 }
 

@@ -83,7 +83,7 @@ void ws_python_functions(void) WS_HIDDEN;
 
 /* Reads the process's own memory (struct ws_py_memory); `ctx` is the thread's struct
  * ws_python_thread or NULL. Cannot fault. */
-size_t ws_python_read(void *ctx, const struct ws_py_piece *p, size_t n) WS_HIDDEN;
+size_t ws_python_read(void *ctx, const struct ws_py_piece *piece, size_t n) WS_HIDDEN;
 
 /* Look for the interpreter, among global symbols or in ws_python.library, and begin; false when
  * there is none that is known. */
@@ -100,7 +100,8 @@ void ws_python_give_up(void) WS_HIDDEN;
 
 /* Tell code, and the frames of the calling thread, into the sampler's ring. Between
  * ws_rt_enter_sampler and its end. False: no room. */
-bool ws_python_tell_frames(struct ws_thread *t, struct ws_python_thread *p) WS_HIDDEN;
+bool ws_python_tell_frames(struct ws_thread *thread,
+			   struct ws_python_thread *python_thread) WS_HIDDEN;
 
 /* A ws_stack_fn. */
 bool ws_python_cuda(uint32_t correlation, uint32_t bytes) WS_HIDDEN;

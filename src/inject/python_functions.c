@@ -97,58 +97,58 @@ static uint32_t slot_of(const object *code)
 
 static void write_range(uint32_t function, uint64_t start, uint64_t end)
 {
-	struct ws_thread *t = ws_rt_enter();
-	struct ws_rec_python_range *r;
+	struct ws_thread *thread = ws_rt_enter();
+	struct ws_rec_python_range *record;
 
-	if (!t)
+	if (!thread)
 		return;
-	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_PYTHON);
-	if (r) {
-		r->rec = ws_rec_head(WS_REC_PYTHON_RANGE, sizeof(*r), 0, function);
-		r->start = start;
-		r->end = end;
-		ws_rt_commit(t, r, sizeof(*r));
+	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_PYTHON);
+	if (record) {
+		record->rec = ws_rec_head(WS_REC_PYTHON_RANGE, sizeof(*record), 0, function);
+		record->start = start;
+		record->end = end;
+		ws_rt_commit(thread, record, sizeof(*record));
 	}
-	ws_rt_leave(t);
+	ws_rt_leave(thread);
 }
 
 static object *entered(object *self, object *const *args, long n)
 {
 	uint32_t i = n > 0 ? slot_of(args[0]) : 0;
-	struct ws_python_thread *p;
+	struct ws_python_thread *thread;
 
 	(void)self;
-	if (n <= 0 || !codes[i].code || !(p = ws_python_this_thread()))
+	if (n <= 0 || !codes[i].code || !(thread = ws_python_this_thread()))
 		return none;
-	if (p->open_n < WS_PYTHON_OPEN) {
-		p->open[p->open_n].start = ws_rt_ticks();
-		p->open[p->open_n].slot = i;
+	if (thread->open_n < WS_PYTHON_OPEN) {
+		thread->open[thread->open_n].start = ws_rt_ticks();
+		thread->open[thread->open_n].slot = i;
 	} else {
 		ws_rt_lost(ws_self, WS_LOSS_DEPTH, 1);
 	}
-	p->open_n++;
+	thread->open_n++;
 	return none;
 }
 
 static object *left(object *self, object *const *args, long n)
 {
 	uint32_t i = n > 0 ? slot_of(args[0]) : 0, level;
-	struct ws_python_thread *p;
+	struct ws_python_thread *thread;
 
 	(void)self;
-	if (n <= 0 || !codes[i].code || !(p = ws_python_this_thread()) || !p->open_n)
+	if (n <= 0 || !codes[i].code || !(thread = ws_python_this_thread()) || !thread->open_n)
 		return none;
-	if (p->open_n > WS_PYTHON_OPEN) {
-		p->open_n--;
+	if (thread->open_n > WS_PYTHON_OPEN) {
+		thread->open_n--;
 		return none;
 	}
 	/* Those above it have ended without a word (a generator that was closed): they end here. */
-	for (level = p->open_n; level > 0 && p->open[level - 1].slot != i; level--)
+	for (level = thread->open_n; level > 0 && thread->open[level - 1].slot != i; level--)
 		;
-	while (level && p->open_n >= level) {
-		p->open_n--;
-		write_range(codes[p->open[p->open_n].slot].function, p->open[p->open_n].start,
-			    ws_rt_ticks());
+	while (level && thread->open_n >= level) {
+		thread->open_n--;
+		write_range(codes[thread->open[thread->open_n].slot].function,
+			    thread->open[thread->open_n].start, ws_rt_ticks());
 	}
 	return none;
 }
@@ -273,13 +273,13 @@ static int pending(void *arg)
 
 static void read_wanted(void)
 {
-	const char *p = ws_rt->arena->text + ws_rt->arena->text_functions;
+	const char *at = ws_rt->arena->text + ws_rt->arena->text_functions;
 
-	while (*p && wanted_n < MOST_FUNCTIONS) { /* module, name; ended by an empty one */
-		wanted[wanted_n].module = p;
-		p += strlen(p) + 1;
-		wanted[wanted_n++].name = p;
-		p += strlen(p) + 1;
+	while (*at && wanted_n < MOST_FUNCTIONS) { /* module, name; ended by an empty one */
+		wanted[wanted_n].module = at;
+		at += strlen(at) + 1;
+		wanted[wanted_n++].name = at;
+		at += strlen(at) + 1;
 	}
 }
 

@@ -26,15 +26,15 @@ static _Atomic int tried;
 
 /* ---- which file is mapped at an address ---- */
 
-static const char *number(const char *s, uint64_t *v)
+static const char *number(const char *text, uint64_t *values)
 {
-	for (*v = 0;; s++) {
-		if (*s >= '0' && *s <= '9')
-			*v = *v << 4 | (uint64_t)(*s - '0');
-		else if (*s >= 'a' && *s <= 'f')
-			*v = *v << 4 | (uint64_t)(*s - 'a' + 10);
+	for (*values = 0;; text++) {
+		if (*text >= '0' && *text <= '9')
+			*values = *values << 4 | (uint64_t)(*text - '0');
+		else if (*text >= 'a' && *text <= 'f')
+			*values = *values << 4 | (uint64_t)(*text - 'a' + 10);
 		else
-			return s;
+			return text;
 	}
 }
 
@@ -43,14 +43,14 @@ static const char *number(const char *s, uint64_t *v)
 static const char *covers(const char *line, uint64_t at)
 {
 	uint64_t from, to;
-	const char *s = number(line, &from);
+	const char *text = number(line, &from);
 
-	if (*s++ != '-')
+	if (*text++ != '-')
 		return NULL;
-	s = number(s, &to);
-	while (*s && *s != '/')
-		s++;
-	return at >= from && at < to && *s ? s : NULL;
+	text = number(text, &to);
+	while (*text && *text != '/')
+		text++;
+	return at >= from && at < to && *text ? text : NULL;
 }
 
 /* The path of the file mapped at `at`, into `line`, which has room for LINE bytes; NULL when there
@@ -87,8 +87,8 @@ static bool named_python(const char *path)
 	static const char word[] = "python";
 	const char *name = path;
 
-	for (const char *s = path; *s; s++)
-		name = *s == '/' ? s + 1 : name;
+	for (const char *text = path; *text; text++)
+		name = *text == '/' ? text + 1 : name;
 	for (; *name; name++) {
 		size_t n = 0;
 

@@ -28,130 +28,139 @@
 
 /* ---- code ---- */
 
-static struct ws_python_code *slot_of(struct ws_python_thread *p, uint64_t code)
+static struct ws_python_code *slot_of(struct ws_python_thread *thread, uint64_t code)
 {
 	uint32_t i = (uint32_t)(code >> 4) * 0x9e3779b1u >> 21;
 
 	_Static_assert(WS_PYTHON_CODES == 1u << 11, "the hash gives 11 bits");
-	while (p->code[i].code && p->code[i].code != code)
+	while (thread->code[i].code && thread->code[i].code != code)
 		i = (i + 1) % WS_PYTHON_CODES;
-	if (!p->code[i].code) {
-		p->code[i].code = code;
-		p->code[i].number = 0;
-		p->used++;
+	if (!thread->code[i].code) {
+		thread->code[i].code = code;
+		thread->code[i].number = 0;
+		thread->used++;
 	}
-	return &p->code[i];
+	return &thread->code[i];
 }
 
-static void tell_table(struct ws_thread *t, const struct ws_py_memory *m, uint32_t number,
+static void tell_table(struct ws_thread *thread, const struct ws_py_memory *memory, uint32_t number,
 		       uint64_t table, uint32_t at, uint32_t total)
 {
 	while (at < total) {
 		uint32_t here = total - at < 8000 ? total - at : 8000;
 		size_t bytes = WS_ALIGN_UP(sizeof(struct ws_rec_python_table) + here, 8u);
-		struct ws_rec_python_table *r = ws_rt_reserve(t, bytes, WS_LOSS_PYTHON);
+		struct ws_rec_python_table *record = ws_rt_reserve(thread, bytes, WS_LOSS_PYTHON);
 
-		if (!r || !ws_py_read(m, table + at, r->bytes, here))
+		if (!record || !ws_py_read(memory, table + at, record->bytes, here))
 			return;
-		r->rec = (struct ws_rec){.kind = WS_REC_PYTHON_TABLE,
-					 .value = (uint32_t)(bytes / 8)};
-		r->number = number;
-		r->at = at;
-		r->here = here;
-		ws_rt_commit(t, r, bytes);
+		record->rec = (struct ws_rec){.kind = WS_REC_PYTHON_TABLE,
+					      .value = (uint32_t)(bytes / 8)};
+		record->number = number;
+		record->at = at;
+		record->here = here;
+		ws_rt_commit(thread, record, bytes);
 		at += here;
 	}
 }
 
-static bool tell_code(struct ws_thread *t, struct ws_python_thread *p, uint32_t number,
-		      uint64_t code)
+static bool tell_code(struct ws_thread *thread, struct ws_python_thread *python_thread,
+		      uint32_t number, uint64_t code)
 {
-	struct ws_py_memory m = {ws_python_read, p};
-	struct ws_py_code *c = &p->text;
-	struct ws_rec_python_code *r;
+	struct ws_py_memory memory = {ws_python_read, python_thread};
+	struct ws_py_code *py_code = &python_thread->text;
+	struct ws_rec_python_code *record;
 	uint32_t here, texts;
 	size_t bytes;
 
-	if (!ws_py_code_read(&ws_python.layout, &m, code, c))
+	if (!ws_py_code_read(&ws_python.layout, &memory, code, py_code))
 		return false;
-	if (c->table_bytes > TABLE_MOST)
-		c->table_bytes = 0;
-	here = c->table_bytes < 8000 ? c->table_bytes : 8000;
-	texts = c->name_len + c->file_len;
-	bytes = WS_ALIGN_UP(sizeof(*r) + texts + here, 8u);
-	r = ws_rt_reserve(t, bytes, WS_LOSS_PYTHON);
-	if (!r)
+	if (py_code->table_bytes > TABLE_MOST)
+		py_code->table_bytes = 0;
+	here = py_code->table_bytes < 8000 ? py_code->table_bytes : 8000;
+	texts = py_code->name_len + py_code->file_len;
+	bytes = WS_ALIGN_UP(sizeof(*record) + texts + here, 8u);
+	record = ws_rt_reserve(thread, bytes, WS_LOSS_PYTHON);
+	if (!record)
 		return false;
-	if (here && !ws_py_read(&m, c->table, r->bytes + texts, here))
-		here = c->table_bytes = 0;
-	r->rec = (struct ws_rec){.kind = WS_REC_PYTHON_CODE,
-				 .small = ws_python.layout.version,
-				 .value = (uint32_t)(bytes / 8)};
-	r->number = number;
-	r->first_line = c->first_line;
-	r->table_bytes = c->table_bytes;
-	r->name_len = (uint16_t)c->name_len;
-	r->file_len = (uint16_t)c->file_len;
-	r->shim = c->shim;
-	r->here = here;
-	memcpy(r->bytes, c->name, c->name_len);
-	memcpy(r->bytes + c->name_len, c->file, c->file_len);
-	ws_rt_commit(t, r, bytes);
-	tell_table(t, &m, number, c->table, here, c->table_bytes);
+	if (here && !ws_py_read(&memory, py_code->table, record->bytes + texts, here))
+		here = py_code->table_bytes = 0;
+	record->rec = (struct ws_rec){.kind = WS_REC_PYTHON_CODE,
+				      .small = ws_python.layout.version,
+				      .value = (uint32_t)(bytes / 8)};
+	record->number = number;
+	record->first_line = py_code->first_line;
+	record->table_bytes = py_code->table_bytes;
+	record->name_len = (uint16_t)py_code->name_len;
+	record->file_len = (uint16_t)py_code->file_len;
+	record->shim = py_code->shim;
+	record->here = here;
+	memcpy(record->bytes, py_code->name, py_code->name_len);
+	memcpy(record->bytes + py_code->name_len, py_code->file, py_code->file_len);
+	ws_rt_commit(thread, record, bytes);
+	tell_table(thread, &memory, number, py_code->table, here, py_code->table_bytes);
 	return true;
 }
 
-static bool same_key(const struct ws_py_code_key *a, const struct ws_py_code_key *b)
+static bool same_key(const struct ws_py_code_key *left, const struct ws_py_code_key *right)
 {
-	return !memcmp(a, b, sizeof(*a));
+	return !memcmp(left, right, sizeof(*left));
 }
 
 /* Are these codes the ones that were told? Tell those that are not. */
-static void check(struct ws_thread *t, struct ws_python_thread *p, const uint64_t *code, size_t n)
+static void check(struct ws_thread *thread, struct ws_python_thread *python_thread,
+		  const uint64_t *code, size_t n)
 {
-	struct ws_py_memory m = {ws_python_read, p};
+	struct ws_py_memory memory = {ws_python_read, python_thread};
 	struct ws_py_code_key key[16];
 
 	for (size_t from = 0; from < n;) {
 		size_t most = n - from < WS_COUNT(key) ? n - from : WS_COUNT(key);
-		size_t got = ws_py_code_keys(&ws_python.layout, &m, code + from, most, key, p->raw);
+		size_t got = ws_py_code_keys(&ws_python.layout, &memory, code + from, most, key,
+					     python_thread->raw);
 
 		for (size_t i = 0; i < got; i++) {
-			struct ws_python_code *s = slot_of(p, code[from + i]);
+			struct ws_python_code *python_code = slot_of(python_thread, code[from + i]);
 
-			if (s->number && same_key(&s->key, &key[i]))
+			if (python_code->number && same_key(&python_code->key, &key[i]))
 				continue;
-			s->key = key[i];
-			s->number = tell_code(t, p, p->numbers + 1, s->code) ? ++p->numbers : 0;
+			python_code->key = key[i];
+			python_code->number =
+				tell_code(thread, python_thread, python_thread->numbers + 1,
+					  python_code->code)
+					? ++python_thread->numbers
+					: 0;
 		}
 		if (got < most)
-			slot_of(p, code[from + got++])->number = 0;
+			slot_of(python_thread, code[from + got++])->number = 0;
 		from += got;
 	}
 }
 
-static void tell_codes(struct ws_thread *t, struct ws_python_thread *p, size_t n)
+static void tell_codes(struct ws_thread *thread, struct ws_python_thread *python_thread, size_t n)
 {
 	uint64_t code[16];
 	size_t k = 0;
 
-	if (p->used + n > WS_PYTHON_CODES / 4 * 3) {
-		memset(p->code, 0, sizeof(p->code));
-		p->used = 0;
+	if (python_thread->used + n > WS_PYTHON_CODES / 4 * 3) {
+		memset(python_thread->code, 0, sizeof(python_thread->code));
+		python_thread->used = 0;
 	}
 	for (size_t i = 0; i < n; i++) {
-		struct ws_python_code *s = p->frame[i].code ? slot_of(p, p->frame[i].code) : NULL;
+		struct ws_python_code *python_code =
+			python_thread->frame[i].code
+				? slot_of(python_thread, python_thread->frame[i].code)
+				: NULL;
 
-		if (!s || s->serial == p->serial)
+		if (!python_code || python_code->serial == python_thread->serial)
 			continue;
-		s->serial = p->serial;
-		code[k++] = s->code;
+		python_code->serial = python_thread->serial;
+		code[k++] = python_code->code;
 		if (k == WS_COUNT(code)) {
-			check(t, p, code, k);
+			check(thread, python_thread, code, k);
 			k = 0;
 		}
 	}
-	check(t, p, code, k);
+	check(thread, python_thread, code, k);
 }
 
 /* ---- frames ---- */
@@ -163,41 +172,43 @@ static uint64_t thread_state(void)
 	return (uint64_t)(uintptr_t)(state ? state : ws_python.gilstate_thread());
 }
 
-bool ws_python_tell_frames(struct ws_thread *t, struct ws_python_thread *p)
+bool ws_python_tell_frames(struct ws_thread *thread, struct ws_python_thread *python_thread)
 {
-	struct ws_py_memory m = {ws_python_read, p};
+	struct ws_py_memory memory = {ws_python_read, python_thread};
 	uint64_t state = thread_state();
-	struct ws_rec_python_frames *r;
+	struct ws_rec_python_frames *record;
 	bool truncated = false;
 	size_t n = 0, bytes;
 
-	p->serial++;
+	python_thread->serial++;
 	if (state)
-		n = ws_py_walk(&ws_python.layout, &m, state, &p->walk, p->frame,
-			       WS_PYTHON_FRAMES_MOST, &truncated);
-	tell_codes(t, p, n);
-	bytes = sizeof(*r) + n * sizeof(r->frame[0]);
-	r = ws_rt_reserve(t, bytes, WS_LOSS_PYTHON);
-	if (!r)
+		n = ws_py_walk(&ws_python.layout, &memory, state, &python_thread->walk,
+			       python_thread->frame, WS_PYTHON_FRAMES_MOST, &truncated);
+	tell_codes(thread, python_thread, n);
+	bytes = sizeof(*record) + n * sizeof(record->frame[0]);
+	record = ws_rt_reserve(thread, bytes, WS_LOSS_PYTHON);
+	if (!record)
 		return false;
-	r->rec = (struct ws_rec){.kind = WS_REC_PYTHON_FRAMES, .value = (uint32_t)(bytes / 8)};
-	r->count = (uint32_t)n;
-	r->truncated = truncated;
+	record->rec = (struct ws_rec){.kind = WS_REC_PYTHON_FRAMES, .value = (uint32_t)(bytes / 8)};
+	record->count = (uint32_t)n;
+	record->truncated = truncated;
 	for (size_t i = 0; i < n; i++) {
-		const struct ws_py_frame *f = &p->frame[i];
+		const struct ws_py_frame *frame = &python_thread->frame[i];
 
-		r->frame[i] = (f->code ? (uint64_t)slot_of(p, f->code)->number << 32 : 0) |
-			      (uint32_t)(f->at + 1) |
-			      (f->flags & WS_PY_ENTRY ? WS_PYTHON_ENTRY : 0);
+		record->frame[i] =
+			(frame->code ? (uint64_t)slot_of(python_thread, frame->code)->number << 32
+				     : 0) |
+			(uint32_t)(frame->at + 1) |
+			(frame->flags & WS_PY_ENTRY ? WS_PYTHON_ENTRY : 0);
 	}
-	ws_rt_commit(t, r, bytes);
+	ws_rt_commit(thread, record, bytes);
 	return true;
 }
 
 /* ---- the sample ---- */
 
 #if defined(__x86_64__)
-static void take_registers(const ucontext_t *u, uint64_t *r)
+static void take_registers(const ucontext_t *context, uint64_t *r)
 {
 	static const uint8_t order[WS_PYTHON_REGS] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI,
 						      REG_RDI, REG_RBP, REG_RSP, REG_R8,  REG_R9,
@@ -205,7 +216,7 @@ static void take_registers(const ucontext_t *u, uint64_t *r)
 						      REG_R15, REG_RIP};
 
 	for (int i = 0; i < WS_PYTHON_REGS; i++)
-		r[i] = (uint64_t)u->uc_mcontext.gregs[order[i]];
+		r[i] = (uint64_t)context->uc_mcontext.gregs[order[i]];
 }
 #else
 static void take_registers(const ucontext_t *u, uint64_t *r)
@@ -216,15 +227,17 @@ static void take_registers(const ucontext_t *u, uint64_t *r)
 }
 #endif
 
-static uint32_t gil_state(const struct ws_python_thread *p)
+static uint32_t gil_state(const struct ws_python_thread *thread)
 {
 	if (!atomic_load_explicit(&ws_python.gil_cond, memory_order_relaxed))
 		return WS_GIL_UNKNOWN;
-	return p->now.wait_start ? WS_GIL_WAITS : p->now.hold_start ? WS_GIL_HOLDS : WS_GIL_NONE;
+	return thread->now.wait_start	? WS_GIL_WAITS
+	       : thread->now.hold_start ? WS_GIL_HOLDS
+					: WS_GIL_NONE;
 }
 
 /* As much of the stack as there is: page by page. */
-static uint32_t copy_stack(struct ws_python_thread *p, uint64_t sp, uint8_t *to)
+static uint32_t copy_stack(struct ws_python_thread *thread, uint64_t sp, uint8_t *to)
 {
 	uint32_t n = 0;
 
@@ -233,66 +246,67 @@ static uint32_t copy_stack(struct ws_python_thread *p, uint64_t sp, uint8_t *to)
 			 to_page = 4096 - (uint32_t)((sp + n) & 4095);
 		struct ws_py_piece one = {sp + n, to + n, left < to_page ? left : to_page};
 
-		if (ws_python_read(p, &one, 1) != 1)
+		if (ws_python_read(thread, &one, 1) != 1)
 			break;
 		n += (uint32_t)one.bytes;
 	}
 	return n & ~7u;
 }
 
-static void tell_sample(struct ws_thread *t, struct ws_python_thread *p, uint64_t now,
-			uint64_t weight, const ucontext_t *u)
+static void tell_sample(struct ws_thread *thread, struct ws_python_thread *python_thread,
+			uint64_t now, uint64_t weight, const ucontext_t *context)
 {
-	struct ws_rec_python_sample *r =
-		ws_rt_reserve(t, sizeof(*r) + WS_PYTHON_STACK_MOST, WS_LOSS_PYTHON);
+	struct ws_rec_python_sample *record =
+		ws_rt_reserve(thread, sizeof(*record) + WS_PYTHON_STACK_MOST, WS_LOSS_PYTHON);
 	size_t bytes;
 
-	if (!r)
+	if (!record)
 		return;
-	r->time = now;
-	r->weight = weight;
-	r->gil = (uint16_t)gil_state(p);
-	r->cpu = UINT32_MAX;
-	ws_sys(SYS_getcpu, (long)&r->cpu, 0, 0, 0, 0, 0);
-	take_registers(u, r->regs);
-	r->stack_bytes = (uint16_t)copy_stack(p, r->regs[WS_PYTHON_SP], r->stack);
-	bytes = sizeof(*r) + r->stack_bytes;
-	r->rec = (struct ws_rec){.kind = WS_REC_PYTHON_SAMPLE, .value = (uint32_t)(bytes / 8)};
-	ws_rt_commit(t, r, bytes);
+	record->time = now;
+	record->weight = weight;
+	record->gil = (uint16_t)gil_state(python_thread);
+	record->cpu = UINT32_MAX;
+	ws_sys(SYS_getcpu, (long)&record->cpu, 0, 0, 0, 0, 0);
+	take_registers(context, record->regs);
+	record->stack_bytes =
+		(uint16_t)copy_stack(python_thread, record->regs[WS_PYTHON_SP], record->stack);
+	bytes = sizeof(*record) + record->stack_bytes;
+	record->rec = (struct ws_rec){.kind = WS_REC_PYTHON_SAMPLE, .value = (uint32_t)(bytes / 8)};
+	ws_rt_commit(thread, record, bytes);
 }
 
 /* The thread's state, when it may write now. */
-static struct ws_python_thread *begin(struct ws_thread *t, uint32_t *was)
+static struct ws_python_thread *begin(struct ws_thread *thread, uint32_t *was)
 {
-	struct ws_python_thread *p;
+	struct ws_python_thread *python_thread;
 
-	if (!t || !t->generation || t->paused || !(p = t->python) || p->at_work ||
-	    !ws_rt_enter_sampler(t, was))
+	if (!thread || !thread->generation || thread->paused || !(python_thread = thread->python) ||
+	    python_thread->at_work || !ws_rt_enter_sampler(thread, was))
 		return NULL;
-	p->at_work = 1;
-	return p;
+	python_thread->at_work = 1;
+	return python_thread;
 }
 
-static void end(struct ws_thread *t, struct ws_python_thread *p, uint32_t was)
+static void end(struct ws_thread *thread, struct ws_python_thread *python_thread, uint32_t was)
 {
-	p->at_work = 0;
-	ws_rt_leave_sampler(t, was);
+	python_thread->at_work = 0;
+	ws_rt_leave_sampler(thread, was);
 }
 
 static bool sample(uint64_t now, uint64_t weight, const ucontext_t *context)
 {
-	struct ws_thread *t = ws_self;
-	struct ws_python_thread *p;
+	struct ws_thread *thread = ws_self;
+	struct ws_python_thread *python_thread;
 	uint32_t was;
 
 	if (!ws_rt->arena || !ws_rt_collecting() || ws_rt_is_sandboxed())
 		return false;
-	p = begin(t, &was);
-	if (!p)
+	python_thread = begin(thread, &was);
+	if (!python_thread)
 		return false;
-	if (ws_python_tell_frames(t, p))
-		tell_sample(t, p, now, weight, context);
-	end(t, p, was);
+	if (ws_python_tell_frames(thread, python_thread))
+		tell_sample(thread, python_thread, now, weight, context);
+	end(thread, python_thread, was);
 	return true;
 }
 
@@ -305,14 +319,14 @@ bool ws_unseen(const siginfo_t *info)
 
 void ws_python_handler(int sig, siginfo_t *info, void *context)
 {
-	struct ws_thread *t = ws_self;
+	struct ws_thread *thread = ws_self;
 
 	(void)sig;
-	if (!ws_unseen(info) || !ws_python.signals || (t && t->muted) ||
+	if (!ws_unseen(info) || !ws_python.signals || (thread && thread->muted) ||
 	    sample(ws_rt_ticks(), 0, context))
 		return;
-	if (t && t->generation && ws_rt_collecting())
-		ws_rt_lost(t, WS_LOSS_PYTHON, 1);
+	if (thread && thread->generation && ws_rt_collecting())
+		ws_rt_lost(thread, WS_LOSS_PYTHON, 1);
 }
 
 bool ws_python_timer(uint64_t time, uint64_t weight, const void *context)
@@ -327,15 +341,15 @@ bool ws_python_timer(uint64_t time, uint64_t weight, const void *context)
  */
 bool ws_python_cuda(uint32_t correlation, uint32_t bytes)
 {
-	struct ws_thread *t = ws_self;
-	struct ws_python_thread *p;
+	struct ws_thread *thread = ws_self;
+	struct ws_python_thread *python_thread;
 	bool done = false;
 	uint32_t was;
 
-	if (!ws_rt->arena || ws_rt_is_sandboxed() || !(p = begin(t, &was)))
+	if (!ws_rt->arena || ws_rt_is_sandboxed() || !(python_thread = begin(thread, &was)))
 		return false;
-	if (thread_state() && ws_python_tell_frames(t, p))
-		done = ws_rt_stack(t, WS_STACK_OF_CUDA, correlation, bytes);
-	end(t, p, was);
+	if (thread_state() && ws_python_tell_frames(thread, python_thread))
+		done = ws_rt_stack(thread, WS_STACK_OF_CUDA, correlation, bytes);
+	end(thread, python_thread, was);
 	return done;
 }

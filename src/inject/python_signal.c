@@ -43,20 +43,21 @@ bool ws_python_signal_take(void)
 
 void ws_python_give_up(void)
 {
-	struct ws_process_home *h = ws_rt->home;
+	struct ws_process_home *home = ws_rt->home;
 	struct timespec pause = {0, 1000000};
 
 	ws_python.signals = false;
-	if (!ws_rt->arena || !h)
+	if (!ws_rt->arena || !home)
 		return;
-	atomic_store(&h->python_refused, 1);
+	atomic_store(&home->python_refused, 1);
 	ws_rt_diagnostic(WS_INFO, "python",
 			 "The program handles SIGURG itself, by which Python frames are recorded "
 			 "at the moment of a sample: from "
 			 "then on they are read from "
 			 "outside, as samples of their own (python_sample).");
 	for (int i = 0;
-	     i < 300 && atomic_load(&h->python_events) && !atomic_load(&ws_rt->arena->closed); i++)
+	     i < 300 && atomic_load(&home->python_events) && !atomic_load(&ws_rt->arena->closed);
+	     i++)
 		ws_sys(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
 }
 

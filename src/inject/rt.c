@@ -72,12 +72,12 @@ bool ws_rt_is_sandboxed(void)
 
 void ws_rt_mute(bool on)
 {
-	struct ws_thread *t = ws_self;
+	struct ws_thread *thread = ws_self;
 
-	if (!kept.state || !t || t->muted == on)
+	if (!kept.state || !thread || thread->muted == on)
 		return;
-	t->muted = on;
-	on ? t->paused++ : t->paused--;
+	thread->muted = on;
+	on ? thread->paused++ : thread->paused--;
 }
 
 long ws_sys(long nr, long a, long b, long c, long d, long e, long f)
@@ -126,11 +126,11 @@ static void *map_private(size_t bytes)
 	return (void *)p;
 }
 
-static void wake_recorder(struct ws_arena *a)
+static void wake_recorder(struct ws_arena *arena)
 {
-	if (atomic_load_explicit(&a->sleeping, memory_order_relaxed) && !kept.sandboxed &&
-	    atomic_exchange_explicit(&a->sleeping, 0, memory_order_acq_rel))
-		SYS3(SYS_futex, &a->sleeping, FUTEX_WAKE, 1);
+	if (atomic_load_explicit(&arena->sleeping, memory_order_relaxed) && !kept.sandboxed &&
+	    atomic_exchange_explicit(&arena->sleeping, 0, memory_order_acq_rel))
+		SYS3(SYS_futex, &arena->sleeping, FUTEX_WAKE, 1);
 }
 
 void ws_rt_wake(void)
@@ -141,66 +141,67 @@ void ws_rt_wake(void)
 
 /* ---- chunks ---- */
 
-static bool recorder_gone(struct ws_arena *a)
+static bool recorder_gone(struct ws_arena *arena)
 {
-	if (atomic_load_explicit(&a->closed, memory_order_acquire))
+	if (atomic_load_explicit(&arena->closed, memory_order_acquire))
 		return true;
 	/* It beats many times a second: asking the kernel can wait until it has not for one. */
-	if (ws_rt_ticks() - atomic_load_explicit(&a->heartbeat, memory_order_relaxed) <
-	    a->ticks_per_second)
+	if (ws_rt_ticks() - atomic_load_explicit(&arena->heartbeat, memory_order_relaxed) <
+	    arena->ticks_per_second)
 		return false;
 	/* In another pid namespace its pid means nothing: then only `closed` tells. */
-	return a->recorder_pid_ns == kept.pid_ns &&
-	       SYS3(SYS_kill, a->recorder_pid, 0, 0) == -3 /* ESRCH */;
+	return arena->recorder_pid_ns == kept.pid_ns &&
+	       SYS3(SYS_kill, arena->recorder_pid, 0, 0) == -3 /* ESRCH */;
 }
 
-static int extend(struct ws_arena *a)
+static int extend(struct ws_arena *arena)
 {
 	long fd;
 	int r;
 
-	if (atomic_load_explicit(&a->chunk_backed, memory_order_relaxed) >=
-	    a->chunk_first + a->chunk_count)
+	if (atomic_load_explicit(&arena->chunk_backed, memory_order_relaxed) >=
+	    arena->chunk_first + arena->chunk_count)
 		return -1; /* the budget is spent: the way of every event from now on, so no system
 			      call */
 	fd = SYS4(SYS_openat, AT_FDCWD, kept.path, O_RDWR | O_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
-	r = ws_arena_extend(a, (int)fd, (1u << 20) / WS_CHUNK_SIZE);
+	r = ws_arena_extend(arena, (int)fd, (1u << 20) / WS_CHUNK_SIZE);
 	SYS1(SYS_close, fd);
 	return r;
 }
 
 /* A chunk, however it can be had; WS_CHUNK_NONE when the budget is spent or the recorder gone. */
-static uint32_t get_chunk(struct ws_arena *a)
+static uint32_t get_chunk(struct ws_arena *arena)
 {
-	uint32_t chunk = ws_chunk_take(a);
+	uint32_t chunk = ws_chunk_take(arena);
 
 	while (chunk == WS_CHUNK_NONE) {
 		struct timespec pause = {0, 200000};
 
-		wake_recorder(a);
+		wake_recorder(arena);
 		if (kept.sandboxed)
 			break;
-		if (!extend(a)) {
-			chunk = ws_chunk_take(a);
+		if (!extend(arena)) {
+			chunk = ws_chunk_take(arena);
 			continue;
 		}
-		chunk = ws_chunk_take(a);
+		chunk = ws_chunk_take(arena);
 		if (chunk != WS_CHUNK_NONE)
 			break;
-		if (recorder_gone(a)) {
+		if (recorder_gone(arena)) {
 			/* Nobody will ever read this: stop every hook of the session. */
-			atomic_store_explicit(&a->collecting, 0, memory_order_relaxed);
+			atomic_store_explicit(&arena->collecting, 0, memory_order_relaxed);
 			atomic_store_explicit(
-				&a->closed, 1,
+				&arena->closed, 1,
 				memory_order_release); /* no one need find out again */
 			break;
 		}
-		if (!a->lossless || !atomic_load_explicit(&a->collecting, memory_order_relaxed))
+		if (!arena->lossless ||
+		    !atomic_load_explicit(&arena->collecting, memory_order_relaxed))
 			break;
 		SYS3(SYS_nanosleep, &pause, NULL, 0);
-		chunk = ws_chunk_take(a);
+		chunk = ws_chunk_take(arena);
 	}
 	return chunk;
 }
@@ -208,39 +209,39 @@ static uint32_t get_chunk(struct ws_arena *a)
 static struct ws_ring *new_ring(struct ws_rt *rt, uint32_t tid, uint32_t nest)
 {
 	uint32_t index = get_chunk(rt->arena);
-	struct ws_ring *r;
+	struct ws_ring *ring;
 	int slot;
 
 	if (index == WS_CHUNK_NONE)
 		return NULL;
-	r = ws_chunk_at(rt->arena, index);
-	memset((char *)r + sizeof(r->chunk), 0, sizeof(*r) - sizeof(r->chunk));
-	r->chunk.kind = WS_CHUNK_RING;
-	atomic_store_explicit(&r->chunk.used, WS_RING_DATA, memory_order_relaxed);
-	r->process_home = rt->home->chunk.self;
-	r->pid = rt->home->pid;
-	r->tid = tid;
-	r->nest = nest;
-	r->start = ws_rt_ticks();
+	ring = ws_chunk_at(rt->arena, index);
+	memset((char *)ring + sizeof(ring->chunk), 0, sizeof(*ring) - sizeof(ring->chunk));
+	ring->chunk.kind = WS_CHUNK_RING;
+	atomic_store_explicit(&ring->chunk.used, WS_RING_DATA, memory_order_relaxed);
+	ring->process_home = rt->home->chunk.self;
+	ring->pid = rt->home->pid;
+	ring->tid = tid;
+	ring->nest = nest;
+	ring->start = ws_rt_ticks();
 	slot = ws_directory_add(rt->arena, index);
 	if (slot < 0) {
 		ws_chunk_give(rt->arena, index);
 		return NULL;
 	}
-	r->slot = (uint32_t)slot;
+	ring->slot = (uint32_t)slot;
 	wake_recorder(rt->arena);
-	return r;
+	return ring;
 }
 
 /* ---- the process ---- */
 
-static size_t append(char *to, size_t room, const char *s, size_t n)
+static size_t append(char *to, size_t room, const char *text, size_t n)
 {
 	if (n + 1 > room)
 		n = room ? room - 1 : 0;
 	if (!room)
 		return 0;
-	memcpy(to, s, n);
+	memcpy(to, text, n);
 	to[n] = 0;
 	return n + 1;
 }
@@ -261,70 +262,71 @@ extern char **environ;
 
 /* The texts of a process home: executable, arguments, reported variables. Long command lines are
  * cut: the recorder says so. */
-static uint32_t fill_texts(struct ws_arena *a, struct ws_process_home *h, bool fork_child)
+static uint32_t fill_texts(struct ws_arena *arena, struct ws_process_home *home, bool fork_child)
 {
-	char *end = (char *)h + WS_CHUNK_SIZE - 8, *p = h->text;
+	char *end = (char *)home + WS_CHUNK_SIZE - 8, *at = home->text;
 	long fd, n;
 
 	if (!fork_child) { /* a forked child runs its parent's image: the recorder knows these */
-		n = SYS4(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", p, 2048);
-		h->exe_len = n > 0 ? (uint32_t)n : 0;
-		p += h->exe_len;
+		n = SYS4(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", at, 2048);
+		home->exe_len = n > 0 ? (uint32_t)n : 0;
+		at += home->exe_len;
 		fd = SYS4(SYS_openat, AT_FDCWD, "/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
 		if (fd >= 0) {
-			n = SYS3(SYS_read, fd, p, 4096);
-			h->cmdline_len = n > 0 ? (uint32_t)n : 0;
+			n = SYS3(SYS_read, fd, at, 4096);
+			home->cmdline_len = n > 0 ? (uint32_t)n : 0;
 			if (n == 4096)
-				h->flags |= WS_PROC_TRUNCATED;
-			p += h->cmdline_len;
+				home->flags |= WS_PROC_TRUNCATED;
+			at += home->cmdline_len;
 			SYS1(SYS_close, fd);
 		}
 	}
-	if (!environ || !a->text_report_vars || a->text_report_vars >= WS_ARENA_TEXT)
-		return (uint32_t)(p - (char *)h);
+	if (!environ || !arena->text_report_vars || arena->text_report_vars >= WS_ARENA_TEXT)
+		return (uint32_t)(at - (char *)home);
 	for (char **e = environ; *e; e++) {
 		const char *eq = strchr(*e, '=');
 
-		if (eq && env_wanted(a->text + a->text_report_vars, *e, (size_t)(eq - *e))) {
-			size_t used = append(p, (size_t)(end - p), *e, strlen(*e));
+		if (eq &&
+		    env_wanted(arena->text + arena->text_report_vars, *e, (size_t)(eq - *e))) {
+			size_t used = append(at, (size_t)(end - at), *e, strlen(*e));
 
-			h->env_len += (uint32_t)used;
-			p += used;
+			home->env_len += (uint32_t)used;
+			at += used;
 		}
 	}
-	return (uint32_t)(p - (char *)h);
+	return (uint32_t)(at - (char *)home);
 }
 
 /* Make this process known. Returns NULL when there is no memory for it. */
-static struct ws_process_home *new_home(struct ws_arena *a, bool fork_child)
+static struct ws_process_home *new_home(struct ws_arena *arena, bool fork_child)
 {
-	uint32_t index = get_chunk(a), end;
-	struct ws_process_home *h;
+	uint32_t index = get_chunk(arena), end;
+	struct ws_process_home *home;
 	int slot;
 
 	if (index == WS_CHUNK_NONE)
 		return NULL;
-	h = ws_chunk_at(a, index);
-	memset((char *)h + sizeof(h->chunk), 0, sizeof(*h) - sizeof(h->chunk));
-	h->chunk.kind = WS_CHUNK_PROCESS;
-	h->pid = (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
-	h->ppid = (uint32_t)ws_sys(SYS_getppid, 0, 0, 0, 0, 0, 0);
-	h->origin = fork_child ? WS_ORIGIN_FORK : WS_ORIGIN_EXEC;
-	h->parent_home = fork_child ? kept.parent_home : 0;
-	h->parent_start = fork_child ? kept.parent_start : 0;
-	h->pid_ns = kept.pid_ns;
-	h->start = a->clock_mode == WS_CLOCK_COUNTER ? ws_counter() : ws_raw_ns();
-	end = WS_ALIGN_UP(fill_texts(a, h, fork_child), 8u);
-	atomic_store_explicit(&h->string_pos, (uint64_t)index << 32 | end, memory_order_relaxed);
-	atomic_store_explicit(&h->ready, 1, memory_order_release);
-	slot = ws_directory_add(a, index);
+	home = ws_chunk_at(arena, index);
+	memset((char *)home + sizeof(home->chunk), 0, sizeof(*home) - sizeof(home->chunk));
+	home->chunk.kind = WS_CHUNK_PROCESS;
+	home->pid = (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
+	home->ppid = (uint32_t)ws_sys(SYS_getppid, 0, 0, 0, 0, 0, 0);
+	home->origin = fork_child ? WS_ORIGIN_FORK : WS_ORIGIN_EXEC;
+	home->parent_home = fork_child ? kept.parent_home : 0;
+	home->parent_start = fork_child ? kept.parent_start : 0;
+	home->pid_ns = kept.pid_ns;
+	home->start = arena->clock_mode == WS_CLOCK_COUNTER ? ws_counter() : ws_raw_ns();
+	end = WS_ALIGN_UP(fill_texts(arena, home, fork_child), 8u);
+	atomic_store_explicit(&home->string_pos, (uint64_t)index << 32 | end, memory_order_relaxed);
+	atomic_store_explicit(&home->ready, 1, memory_order_release);
+	slot = ws_directory_add(arena, index);
 	if (slot < 0) {
-		ws_chunk_give(a, index);
+		ws_chunk_give(arena, index);
 		return NULL;
 	}
-	h->slot = (uint32_t)slot;
-	wake_recorder(a);
-	return h;
+	home->slot = (uint32_t)slot;
+	wake_recorder(arena);
+	return home;
 }
 
 static uint64_t own_pid_ns(void)
@@ -339,39 +341,41 @@ static uint64_t own_pid_ns(void)
 	return st.st_ino;
 }
 
-static void fill_rt(struct private_state *s, bool fork_child)
+static void fill_rt(struct private_state *private_state, bool fork_child)
 {
-	struct ws_process_home *h = new_home(kept.arena, fork_child);
+	struct ws_process_home *home = new_home(kept.arena, fork_child);
 
-	if (!h) {
+	if (!home) {
 		atomic_fetch_add_explicit(&kept.arena->lost_registrations, 1, memory_order_relaxed);
 		return;
 	}
-	kept.parent_home = h->chunk.self;
-	kept.parent_start = h->start;
-	s->rt.home = h;
-	s->rt.features = kept.arena->features;
-	s->rt.clock_mode = kept.arena->clock_mode;
-	s->rt.generation = ++kept.image;
-	__atomic_store_n(&s->rt.arena, kept.arena, __ATOMIC_RELEASE);
+	kept.parent_home = home->chunk.self;
+	kept.parent_start = home->start;
+	private_state->rt.home = home;
+	private_state->rt.features = kept.arena->features;
+	private_state->rt.clock_mode = kept.arena->clock_mode;
+	private_state->rt.generation = ++kept.image;
+	__atomic_store_n(&private_state->rt.arena, kept.arena, __ATOMIC_RELEASE);
 }
 
 void ws_rt_child(void)
 {
-	struct private_state *s = kept.state;
+	struct private_state *private_state = kept.state;
 	uint32_t idle = 0;
 	uint64_t ns;
 
-	if (!s || kept.keep_in_child)
+	if (!private_state || kept.keep_in_child)
 		return;
-	if (s->rt.generation && (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0) != s->rt.home->pid) {
+	if (private_state->rt.generation &&
+	    (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0) != private_state->rt.home->pid) {
 		/* The kernel did not wipe: do it by hand. The forking thread is the only one there
 		 * is. */
-		memset(s, 0, sizeof(*s));
+		memset(private_state, 0, sizeof(*private_state));
 		if (ws_self)
 			memset(ws_self, 0, sizeof(*ws_self));
 	}
-	if (s->rt.generation || !atomic_compare_exchange_strong(&s->setting_up, &idle, 1))
+	if (private_state->rt.generation ||
+	    !atomic_compare_exchange_strong(&private_state->setting_up, &idle, 1))
 		return;
 	/* In a chroot without /proc it cannot be asked; then it is the parent's, unless the parent
 	 * is outside: that has no number here. */
@@ -379,24 +383,25 @@ void ws_rt_child(void)
 	if (ns || !ws_sys(SYS_getppid, 0, 0, 0, 0, 0, 0))
 		kept.pid_ns = ns;
 	if (kept.arena->features & WS_FEATURE_FORK_TRACE)
-		fill_rt(s, true);
+		fill_rt(private_state, true);
 	/* One that is not recorded stays marked: every call would come here again. */
-	if (s->rt.generation)
-		atomic_store(&s->setting_up, 0);
+	if (private_state->rt.generation)
+		atomic_store(&private_state->setting_up, 0);
 }
 
 static void advise_state(int advice)
 {
-	struct ws_thread *t = ws_self;
-	uintptr_t from = (uintptr_t)t & ~(uintptr_t)(PAGE - 1), end = (uintptr_t)t + sizeof(*t);
+	struct ws_thread *thread = ws_self;
+	uintptr_t from = (uintptr_t)thread & ~(uintptr_t)(PAGE - 1),
+		  end = (uintptr_t)thread + sizeof(*thread);
 
 	SYS3(SYS_madvise, from, WS_ALIGN_UP(end, (uintptr_t)PAGE) - from, advice);
 	SYS3(SYS_madvise, kept.state, WS_ALIGN_UP(sizeof(*kept.state), PAGE), advice);
-	if (t->more_strings)
-		SYS3(SYS_madvise, t->more_strings, WS_STRING_SLOTS_MORE * sizeof(*t->more_strings),
-		     advice);
-	if (t->python)
-		SYS3(SYS_madvise, t->python, WS_PYTHON_THREAD_BYTES, advice);
+	if (thread->more_strings)
+		SYS3(SYS_madvise, thread->more_strings,
+		     WS_STRING_SLOTS_MORE * sizeof(*thread->more_strings), advice);
+	if (thread->python)
+		SYS3(SYS_madvise, thread->python, WS_PYTHON_THREAD_BYTES, advice);
 }
 
 /*
@@ -406,18 +411,18 @@ static void advise_state(int advice)
  */
 static void leave_session(void)
 {
-	struct ws_arena *a = kept.arena;
+	struct ws_arena *arena = kept.arena;
 
-	ws_sys(SYS_mmap, (long)a, (long)a->size, PROT_READ | PROT_WRITE,
+	ws_sys(SYS_mmap, (long)arena, (long)arena->size, PROT_READ | PROT_WRITE,
 	       MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	atomic_store(&a->closed, 1);
+	atomic_store(&arena->closed, 1);
 }
 
 bool ws_rt_before_fork(void)
 {
-	struct ws_thread *t = ws_self;
+	struct ws_thread *thread = ws_self;
 
-	if (!t || !(t->busy | t->paused) || !kept.state)
+	if (!thread || !(thread->busy | thread->paused) || !kept.state)
 		return false;
 	kept.keep_in_child = true;
 	advise_state(MADV_KEEPONFORK);
@@ -443,7 +448,7 @@ void ws_rt_after_fork(bool interrupted, bool in_child)
 
 static bool attach(const char *path)
 {
-	struct ws_arena *a;
+	struct ws_arena *arena;
 	struct stat st;
 	long fd, p;
 
@@ -461,29 +466,30 @@ static bool attach(const char *path)
 	SYS1(SYS_close, fd);
 	if (p < 0 && p > -4096)
 		return false;
-	a = (struct ws_arena *)p;
-	if (a->magic != WS_ARENA_MAGIC || a->version != WS_ARENA_VERSION ||
-	    a->size != (uint64_t)st.st_size || atomic_load(&a->closed)) {
+	arena = (struct ws_arena *)p;
+	if (arena->magic != WS_ARENA_MAGIC || arena->version != WS_ARENA_VERSION ||
+	    arena->size != (uint64_t)st.st_size || atomic_load(&arena->closed)) {
 		SYS3(SYS_munmap, p, st.st_size, 0);
 		return false;
 	}
-	kept.arena = a;
+	kept.arena = arena;
 	return true;
 }
 
 /* ---- threads ---- */
 
-static void close_thread(struct ws_thread *t)
+static void close_thread(struct ws_thread *thread)
 {
 	for (int i = 0; i < WS_NESTS; i++)
-		if (t->nest[i].ring)
-			atomic_store_explicit(&t->nest[i].ring->closed, 1, memory_order_release);
-	if (t->more_strings)
-		SYS3(SYS_munmap, t->more_strings, WS_STRING_SLOTS_MORE * sizeof(*t->more_strings),
-		     0);
-	if (t->python)
-		SYS3(SYS_munmap, t->python, WS_PYTHON_THREAD_BYTES, 0);
-	memset(t, 0, sizeof(*t));
+		if (thread->nest[i].ring)
+			atomic_store_explicit(&thread->nest[i].ring->closed, 1,
+					      memory_order_release);
+	if (thread->more_strings)
+		SYS3(SYS_munmap, thread->more_strings,
+		     WS_STRING_SLOTS_MORE * sizeof(*thread->more_strings), 0);
+	if (thread->python)
+		SYS3(SYS_munmap, thread->python, WS_PYTHON_THREAD_BYTES, 0);
+	memset(thread, 0, sizeof(*thread));
 }
 
 /*
@@ -491,22 +497,22 @@ static void close_thread(struct ws_thread *t)
  * closing. The state itself is not reused: it stays with its slab until the process ends (8 KiB a
  * thread would be a leak, so it goes on the free list).
  */
-static void give_thread(struct ws_thread *t);
+static void give_thread(struct ws_thread *thread);
 
 static void thread_ends(void *round)
 {
-	struct ws_thread *t = ws_self;
+	struct ws_thread *thread = ws_self;
 	uintptr_t n = (uintptr_t)round;
 
 	if (n < 3) {
 		ws_bind_setspecific(kept.key, (void *)(n + 1));
 		return;
 	}
-	if (!t || !kept.state || t->generation != kept.state->rt.generation)
+	if (!thread || !kept.state || thread->generation != kept.state->rt.generation)
 		return;
 	ws_self = NULL;
-	close_thread(t);
-	give_thread(t);
+	close_thread(thread);
+	give_thread(thread);
 }
 
 /*
@@ -514,39 +520,41 @@ static void thread_ends(void *round)
  * user addresses have 47 bits, so 41 bits of address leave 23 for the tag.
  */
 #define FREE_ADDR_BITS 41
-static void give_thread(struct ws_thread *t)
+static void give_thread(struct ws_thread *thread)
 {
-	struct private_state *s = kept.state;
-	uint64_t head = atomic_load_explicit(&s->free_threads, memory_order_relaxed), mine;
+	struct private_state *private_state = kept.state;
+	uint64_t head = atomic_load_explicit(&private_state->free_threads, memory_order_relaxed),
+		 mine;
 
 	do {
-		*(uint64_t *)t = head & ((UINT64_C(1) << FREE_ADDR_BITS) - 1);
-		mine = ((head >> FREE_ADDR_BITS) + 1) << FREE_ADDR_BITS | (uintptr_t)t >> 6;
-	} while (!atomic_compare_exchange_weak_explicit(
-		&s->free_threads, &head, mine, memory_order_acq_rel, memory_order_relaxed));
+		*(uint64_t *)thread = head & ((UINT64_C(1) << FREE_ADDR_BITS) - 1);
+		mine = ((head >> FREE_ADDR_BITS) + 1) << FREE_ADDR_BITS | (uintptr_t)thread >> 6;
+	} while (!atomic_compare_exchange_weak_explicit(&private_state->free_threads, &head, mine,
+							memory_order_acq_rel,
+							memory_order_relaxed));
 }
 
 static struct ws_thread *take_thread(void)
 {
-	struct private_state *s = kept.state;
-	uint64_t head = atomic_load_explicit(&s->free_threads, memory_order_acquire);
+	struct private_state *private_state = kept.state;
+	uint64_t head = atomic_load_explicit(&private_state->free_threads, memory_order_acquire);
 	char *slab;
 
 	for (;;) {
-		struct ws_thread *t =
+		struct ws_thread *thread =
 			(struct ws_thread
 				 *)(uintptr_t)((head & ((UINT64_C(1) << FREE_ADDR_BITS) - 1)) << 6);
 		uint64_t next;
 
-		if (!t)
+		if (!thread)
 			break;
-		next = *(uint64_t *)t & ((UINT64_C(1) << FREE_ADDR_BITS) - 1);
+		next = *(uint64_t *)thread & ((UINT64_C(1) << FREE_ADDR_BITS) - 1);
 		if (atomic_compare_exchange_weak_explicit(
-			    &s->free_threads, &head,
+			    &private_state->free_threads, &head,
 			    ((head >> FREE_ADDR_BITS) + 1) << FREE_ADDR_BITS | next,
 			    memory_order_acq_rel, memory_order_acquire)) {
-			memset(t, 0, sizeof(*t));
-			return t;
+			memset(thread, 0, sizeof(*thread));
+			return thread;
 		}
 	}
 	slab = map_private(WS_ALIGN_UP(SLAB_THREADS * THREAD_SIZE, PAGE));
@@ -557,62 +565,62 @@ static struct ws_thread *take_thread(void)
 	return (struct ws_thread *)slab;
 }
 
-static bool open_nest(struct ws_thread *t, uint32_t i)
+static bool open_nest(struct ws_thread *thread, uint32_t i)
 {
-	struct ws_nest *n = &t->nest[i];
-	struct ws_ring *r = new_ring(&kept.state->rt, t->tid, i);
+	struct ws_nest *nest = &thread->nest[i];
+	struct ws_ring *ring = new_ring(&kept.state->rt, thread->tid, i);
 
-	if (!r)
+	if (!ring)
 		return false;
-	n->chunk = &r->chunk;
-	n->base = r->chunk.base = r->start;
-	n->cur = (char *)r + WS_RING_DATA;
-	n->end = (char *)r + WS_CHUNK_SIZE;
-	n->texts = 0;
-	n->ring = r;
+	nest->chunk = &ring->chunk;
+	nest->base = ring->chunk.base = ring->start;
+	nest->cur = (char *)ring + WS_RING_DATA;
+	nest->end = (char *)ring + WS_CHUNK_SIZE;
+	nest->texts = 0;
+	nest->ring = ring;
 	return true;
 }
 
-static void name_thread(struct ws_thread *t)
+static void name_thread(struct ws_thread *thread)
 {
-	struct ws_rec_thread_name *r;
+	struct ws_rec_thread_name *record;
 	char name[17] = "";
 	uint32_t handle;
 
 	if (kept.sandboxed)
 		return;
 	SYS3(SYS_prctl, PR_GET_NAME, name, 0);
-	handle = ws_rt_string(t, name, strlen(name));
+	handle = ws_rt_string(thread, name, strlen(name));
 	if (!handle)
 		return;
-	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER);
-	if (!r)
+	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_OTHER);
+	if (!record)
 		return;
-	r->rec = ws_rec_head(WS_REC_THREAD_NAME, sizeof(*r), 0, handle);
-	r->time = t->nest[0].ring->start;
-	r->tid = t->tid;
-	r->priority = 10;
-	ws_rt_commit(t, r, sizeof(*r));
+	record->rec = ws_rec_head(WS_REC_THREAD_NAME, sizeof(*record), 0, handle);
+	record->time = thread->nest[0].ring->start;
+	record->tid = thread->tid;
+	record->priority = 10;
+	ws_rt_commit(thread, record, sizeof(*record));
 }
 
 /* First record of a thread, or of a forked child's only thread. */
-static bool set_up_thread(struct ws_thread *t)
+static bool set_up_thread(struct ws_thread *thread)
 {
-	struct private_state *s = kept.state;
+	struct private_state *private_state = kept.state;
 
-	if (!s->rt.generation)
+	if (!private_state->rt.generation)
 		ws_rt_child();
-	if (!s->rt.generation)
+	if (!private_state->rt.generation)
 		return false;
-	t->tid = (uint32_t)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0);
-	if (!open_nest(t, 0))
+	thread->tid = (uint32_t)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0);
+	if (!open_nest(thread, 0))
 		return false;
-	t->generation = s->rt.generation;
+	thread->generation = private_state->rt.generation;
 	if (kept.key_ok)
 		ws_bind_setspecific(kept.key, (void *)1);
-	t->busy = 1;
-	name_thread(t);
-	t->busy = 0;
+	thread->busy = 1;
+	name_thread(thread);
+	thread->busy = 0;
 	return true;
 }
 
@@ -629,20 +637,21 @@ static bool on_alternate_stack(void)
 	return kept.sandboxed || SYS3(SYS_sigaltstack, NULL, &s, 0) || s.ss_flags & SS_ONSTACK;
 }
 
-static void drop_left_nests(struct ws_thread *t, uintptr_t here)
+static void drop_left_nests(struct ws_thread *thread, uintptr_t here)
 {
-	if (t->busy < 2 || t->nest_stack[t->busy - 1] >= here || on_alternate_stack())
+	if (thread->busy < 2 || thread->nest_stack[thread->busy - 1] >= here ||
+	    on_alternate_stack())
 		return;
-	while (t->busy > 1 && t->nest_stack[t->busy - 1] < here)
-		t->busy--;
+	while (thread->busy > 1 && thread->nest_stack[thread->busy - 1] < here)
+		thread->busy--;
 }
 
-static struct ws_thread *too_deep(struct ws_thread *t)
+static struct ws_thread *too_deep(struct ws_thread *thread)
 {
-	ws_rt_lost(t, WS_LOSS_OTHER, 1);
-	if (++t->nest[0].spare >= 16) {
-		t->nest[0].spare = 0;
-		t->busy = 0;
+	ws_rt_lost(thread, WS_LOSS_OTHER, 1);
+	if (++thread->nest[0].spare >= 16) {
+		thread->nest[0].spare = 0;
+		thread->busy = 0;
 	}
 	return NULL;
 }
@@ -679,149 +688,151 @@ static void release_signals(uint64_t was)
 
 struct ws_thread *ws_rt_enter_slow(bool count)
 {
-	struct ws_thread *t = ws_self;
+	struct ws_thread *thread = ws_self;
 	uint64_t mask;
 	bool ok;
 
-	if (ws_unlikely(!t)) {
+	if (ws_unlikely(!thread)) {
 		if (atomic_load_explicit(&kept.init, memory_order_acquire) != 2)
 			ws_rt_init();
-		if (!kept.state || !(t = take_thread()))
+		if (!kept.state || !(thread = take_thread()))
 			return NULL;
 		if (ws_self) { /* a signal handler was faster */
-			give_thread(t);
-			t = ws_self;
+			give_thread(thread);
+			thread = ws_self;
 		} else {
-			ws_self = t;
+			ws_self = thread;
 		}
 	}
-	if (t->paused) /* a vfork child's events are nobody's; a handler's while the runtime sets
-			  the thread up are lost, and counted */
-		return t->vfork_start || t->muted ? NULL : no_memory(count);
-	if (!t->generation) {
+	if (thread->paused) /* a vfork child's events are nobody's; a handler's while the runtime
+			  sets the thread up are lost, and counted */
+		return thread->vfork_start || thread->muted ? NULL : no_memory(count);
+	if (!thread->generation) {
 		if (!atomic_load_explicit(&kept.arena->collecting, memory_order_relaxed) &&
 		    atomic_load_explicit(&kept.arena->closed, memory_order_relaxed))
 			return NULL;
-		t->paused = 1;
+		thread->paused = 1;
 		mask = hold_signals();
-		ok = set_up_thread(t);
-		t->paused = 0;
+		ok = set_up_thread(thread);
+		thread->paused = 0;
 		release_signals(mask);
 		if (!ok)
 			return no_memory(count);
 	}
-	drop_left_nests(t, (uintptr_t)__builtin_frame_address(0));
-	if (t->busy >= WS_NESTS)
-		return too_deep(t);
-	t->nest_stack[t->busy] = (uintptr_t)__builtin_frame_address(0);
-	if (!t->nest[t->busy].ring) {
-		t->paused++;
+	drop_left_nests(thread, (uintptr_t)__builtin_frame_address(0));
+	if (thread->busy >= WS_NESTS)
+		return too_deep(thread);
+	thread->nest_stack[thread->busy] = (uintptr_t)__builtin_frame_address(0);
+	if (!thread->nest[thread->busy].ring) {
+		thread->paused++;
 		mask = hold_signals();
-		ok = open_nest(t, t->busy);
-		t->paused--;
+		ok = open_nest(thread, thread->busy);
+		thread->paused--;
 		release_signals(mask);
 		if (!ok)
 			return no_memory(count);
 	}
-	t->busy++;
-	return t;
+	thread->busy++;
+	return thread;
 }
 
-bool ws_rt_enter_sampler(struct ws_thread *t, uint32_t *was)
+bool ws_rt_enter_sampler(struct ws_thread *thread, uint32_t *was)
 {
 	bool ok = true;
 
-	if (t->busy > WS_NEST_SAMPLER)
+	if (thread->busy > WS_NEST_SAMPLER)
 		return false;
-	*was = t->busy;
-	if (!t->nest[WS_NEST_SAMPLER].ring) {
-		t->paused++;
-		ok = open_nest(t, WS_NEST_SAMPLER);
-		t->paused--;
+	*was = thread->busy;
+	if (!thread->nest[WS_NEST_SAMPLER].ring) {
+		thread->paused++;
+		ok = open_nest(thread, WS_NEST_SAMPLER);
+		thread->paused--;
 	}
 	if (!ok)
 		return false;
-	t->busy = WS_NEST_SAMPLER + 1;
+	thread->busy = WS_NEST_SAMPLER + 1;
 	__asm__ volatile("" ::: "memory");
 	return true;
 }
 
 bool ws_rt_collecting_slow(void)
 {
-	struct private_state *s = kept.state;
+	struct private_state *private_state = kept.state;
 
-	if (!s)
+	if (!private_state)
 		return false;
-	if (!s->rt.generation && !atomic_load_explicit(&s->setting_up, memory_order_relaxed))
+	if (!private_state->rt.generation &&
+	    !atomic_load_explicit(&private_state->setting_up, memory_order_relaxed))
 		ws_rt_child();
-	return s->rt.arena && atomic_load_explicit(&s->rt.arena->collecting, memory_order_relaxed);
+	return private_state->rt.arena &&
+	       atomic_load_explicit(&private_state->rt.arena->collecting, memory_order_relaxed);
 }
 
-void *ws_rt_reserve_slow(struct ws_thread *t, size_t bytes, enum ws_loss_kind loss)
+void *ws_rt_reserve_slow(struct ws_thread *thread, size_t bytes, enum ws_loss_kind loss)
 {
-	struct ws_nest *n = &t->nest[t->busy - 1];
-	struct ws_arena *a = kept.arena;
+	struct ws_nest *nest = &thread->nest[thread->busy - 1];
+	struct ws_arena *arena = kept.arena;
 	uint32_t index;
-	struct ws_chunk *c;
+	struct ws_chunk *chunk;
 
-	if (bytes > WS_REC_MAX_BYTES || (index = get_chunk(a)) == WS_CHUNK_NONE) {
-		ws_rt_lost(t, loss, 1);
+	if (bytes > WS_REC_MAX_BYTES || (index = get_chunk(arena)) == WS_CHUNK_NONE) {
+		ws_rt_lost(thread, loss, 1);
 		return NULL;
 	}
-	c = ws_chunk_at(a, index);
-	n->base = c->base = ws_rt_ticks();
-	atomic_store_explicit(&n->chunk->next, index, memory_order_release);
-	n->chunk = c;
-	n->cur = (char *)c + sizeof(*c);
-	n->end = (char *)c + WS_CHUNK_SIZE;
+	chunk = ws_chunk_at(arena, index);
+	nest->base = chunk->base = ws_rt_ticks();
+	atomic_store_explicit(&nest->chunk->next, index, memory_order_release);
+	nest->chunk = chunk;
+	nest->cur = (char *)chunk + sizeof(*chunk);
+	nest->end = (char *)chunk + WS_CHUNK_SIZE;
 	/* A sample takes half a chunk: waking for each would cost more than the sample, and the
 	 * recorder comes round by itself. */
-	if (n != &t->nest[WS_NEST_SAMPLER] || !(++n->spare % 16))
-		wake_recorder(a);
-	return n->cur;
+	if (nest != &thread->nest[WS_NEST_SAMPLER] || !(++nest->spare % 16))
+		wake_recorder(arena);
+	return nest->cur;
 }
 
 /* ---- strings ---- */
 
-static inline uint64_t load64(const char *p)
+static inline uint64_t load64(const char *at)
 {
 	uint64_t v;
 
-	memcpy(&v, p, 8);
+	memcpy(&v, at, 8);
 	return v;
 }
 
-static inline uint64_t load_short(const char *s, size_t len) /* len < 8 */
+static inline uint64_t load_short(const char *text, size_t len) /* len < 8 */
 {
 	uint64_t v = 0;
 
 	if (len >= 4) {
 		uint32_t a, b;
 
-		memcpy(&a, s, 4);
-		memcpy(&b, s + len - 4, 4);
+		memcpy(&a, text, 4);
+		memcpy(&b, text + len - 4, 4);
 		return (uint64_t)a << 32 | b;
 	}
 	if (len)
-		v = (uint64_t)(uint8_t)s[0] << 16 | (uint64_t)(uint8_t)s[len / 2] << 8 |
-		    (uint8_t)s[len - 1];
+		v = (uint64_t)(uint8_t)text[0] << 16 | (uint64_t)(uint8_t)text[len / 2] << 8 |
+		    (uint8_t)text[len - 1];
 	return v;
 }
 
 /* Quick, not strong: a hit is always verified by content. */
-static inline uint64_t hash_bytes(const char *s, size_t len)
+static inline uint64_t hash_bytes(const char *text, size_t len)
 {
 	const uint64_t k = UINT64_C(0x9e3779b97f4a7c15);
 	uint64_t h = len * k;
 
 	if (len < 8) {
-		h = (h ^ load_short(s, len)) * k;
+		h = (h ^ load_short(text, len)) * k;
 	} else {
 		size_t i = 0;
 
 		for (; i + 8 < len; i += 8)
-			h = (h ^ load64(s + i)) * k, h ^= h >> 29;
-		h = (h ^ load64(s + len - 8)) * k;
+			h = (h ^ load64(text + i)) * k, h ^= h >> 29;
+		h = (h ^ load64(text + len - 8)) * k;
 	}
 	return (h ^ h >> 32) | 1; /* 0 marks an empty slot */
 }
@@ -838,17 +849,17 @@ static inline bool same_bytes(const char *a, const char *b, size_t len)
 
 /* Room for `bytes` in the process's string area, moving on to a new chunk when the last is full. 0
  * without memory. */
-static uint64_t string_room(struct ws_process_home *h, uint32_t bytes)
+static uint64_t string_room(struct ws_process_home *home, uint32_t bytes)
 {
-	uint64_t pos = atomic_load_explicit(&h->string_pos, memory_order_acquire);
+	uint64_t pos = atomic_load_explicit(&home->string_pos, memory_order_acquire);
 
 	for (;;) {
 		uint32_t chunk = (uint32_t)(pos >> 32), offset = (uint32_t)pos, fresh;
 
 		if (offset + bytes + 8 <=
 		    WS_CHUNK_SIZE) { /* 8: ws_rt_string_known reads a little past the end */
-			if (atomic_compare_exchange_weak_explicit(&h->string_pos, &pos, pos + bytes,
-								  memory_order_acq_rel,
+			if (atomic_compare_exchange_weak_explicit(&home->string_pos, &pos,
+								  pos + bytes, memory_order_acq_rel,
 								  memory_order_acquire))
 				return (uint64_t)chunk * WS_CHUNK_SIZE + offset;
 			continue;
@@ -860,10 +871,10 @@ static uint64_t string_room(struct ws_process_home *h, uint32_t bytes)
 		/* Chained newest first behind the home, so that the recorder can free them all when
 		 * the process is gone. */
 		atomic_store_explicit(&((struct ws_chunk *)ws_chunk_at(kept.arena, fresh))->next,
-				      chunk == h->chunk.self ? WS_CHUNK_NONE : chunk,
+				      chunk == home->chunk.self ? WS_CHUNK_NONE : chunk,
 				      memory_order_relaxed);
 		if (atomic_compare_exchange_strong_explicit(
-			    &h->string_pos, &pos,
+			    &home->string_pos, &pos,
 			    (uint64_t)fresh << 32 | (sizeof(struct ws_chunk) + bytes),
 			    memory_order_acq_rel, memory_order_acquire))
 			return (uint64_t)fresh * WS_CHUNK_SIZE + sizeof(struct ws_chunk);
@@ -871,43 +882,43 @@ static uint64_t string_room(struct ws_process_home *h, uint32_t bytes)
 	}
 }
 
-uint32_t ws_rt_string_define(const char *s, size_t len)
+uint32_t ws_rt_string_define(const char *text, size_t len)
 {
-	struct ws_process_home *h;
-	struct ws_shared_string *d;
+	struct ws_process_home *home;
+	struct ws_shared_string *string;
 	uint64_t at;
 
 	if (len > WS_STRING_MAX)
 		return 0;
 	if (ws_unlikely(!ws_rt->arena) && !ws_rt_collecting_slow() && !ws_rt->arena)
 		return 0;
-	h = ws_rt->home;
-	at = string_room(h, (uint32_t)WS_ALIGN_UP(sizeof(*d) + len + 1, 8));
+	home = ws_rt->home;
+	at = string_room(home, (uint32_t)WS_ALIGN_UP(sizeof(*string) + len + 1, 8));
 	if (!at)
 		return 0;
-	d = (struct ws_shared_string *)((char *)kept.arena + at);
-	memcpy(d->bytes, s, len);
-	d->bytes[len] = 0;
-	__atomic_store_n(&d->len, (uint32_t)len, __ATOMIC_RELEASE);
+	string = (struct ws_shared_string *)((char *)kept.arena + at);
+	memcpy(string->bytes, text, len);
+	string->bytes[len] = 0;
+	__atomic_store_n(&string->len, (uint32_t)len, __ATOMIC_RELEASE);
 	return (uint32_t)(at / 8);
 }
 
-static inline struct ws_string_slot *slot_pair(struct ws_thread *t, uint64_t hash)
+static inline struct ws_string_slot *slot_pair(struct ws_thread *thread, uint64_t hash)
 {
-	if (t->more_strings)
-		return &t->more_strings[(hash >> 8) % (WS_STRING_SLOTS_MORE / 2) * 2];
-	return &t->strings[(hash >> 8) % (WS_STRING_SLOTS / 2) * 2];
+	if (thread->more_strings)
+		return &thread->more_strings[(hash >> 8) % (WS_STRING_SLOTS_MORE / 2) * 2];
+	return &thread->strings[(hash >> 8) % (WS_STRING_SLOTS / 2) * 2];
 }
 
-static inline struct ws_string_slot *find_slot(struct ws_thread *t, uint64_t hash, const char *s,
-					       size_t len, bool *hit)
+static inline struct ws_string_slot *find_slot(struct ws_thread *thread, uint64_t hash,
+					       const char *text, size_t len, bool *hit)
 {
-	struct ws_string_slot *slot = slot_pair(t, hash);
+	struct ws_string_slot *slot = slot_pair(thread, hash);
 
 	for (int way = 0; way < 2; way++)
 		if (slot[way].hash == hash && slot[way].len == len &&
 		    (!slot[way].handle ||
-		     same_bytes(ws_string_at(kept.arena, slot[way].handle)->bytes, s, len))) {
+		     same_bytes(ws_string_at(kept.arena, slot[way].handle)->bytes, text, len))) {
 			*hit = slot[way].handle != 0;
 			return &slot[way];
 		}
@@ -917,110 +928,110 @@ static inline struct ws_string_slot *find_slot(struct ws_thread *t, uint64_t has
 	return slot;
 }
 
-uint32_t ws_rt_string(struct ws_thread *t, const char *s, size_t len)
+uint32_t ws_rt_string(struct ws_thread *thread, const char *text, size_t len)
 {
 	struct ws_string_slot *slot;
 	bool hit;
 
 	if (ws_unlikely(len > WS_STRING_MAX))
 		return 0;
-	slot = find_slot(t, hash_bytes(s, len), s, len, &hit);
+	slot = find_slot(thread, hash_bytes(text, len), text, len, &hit);
 	if (ws_likely(hit))
 		return slot->handle;
-	slot->handle = ws_rt_string_define(s, len);
+	slot->handle = ws_rt_string_define(text, len);
 	return slot->handle;
 }
 
-static uint32_t text_piece(struct ws_thread *t, uint32_t number, const char *s, size_t len,
+static uint32_t text_piece(struct ws_thread *thread, uint32_t number, const char *text, size_t len,
 			   bool more, enum ws_loss_kind loss)
 {
 	size_t bytes = WS_ALIGN_UP(sizeof(struct ws_rec_text) + len, 8);
-	struct ws_rec_text *r = ws_rt_reserve(t, bytes, loss);
+	struct ws_rec_text *record = ws_rt_reserve(thread, bytes, loss);
 
-	if (!r)
+	if (!record)
 		return 0;
-	r->rec = ws_rec_head(WS_REC_TEXT, bytes, more, (uint32_t)(bytes / 8));
+	record->rec = ws_rec_head(WS_REC_TEXT, bytes, more, (uint32_t)(bytes / 8));
 	if (bytes / 8 > 255)
-		r->rec.words = 0;
-	r->number = number;
-	r->len = (uint32_t)len;
-	memcpy(r->bytes, s, len);
-	ws_rt_commit(t, r, bytes);
+		record->rec.words = 0;
+	record->number = number;
+	record->len = (uint32_t)len;
+	memcpy(record->bytes, text, len);
+	ws_rt_commit(thread, record, bytes);
 	return number;
 }
 
-uint32_t ws_rt_text(struct ws_thread *t, const char *s, size_t len, enum ws_loss_kind loss)
+uint32_t ws_rt_text(struct ws_thread *thread, const char *text, size_t len, enum ws_loss_kind loss)
 {
 	const size_t most = WS_REC_MAX_BYTES - sizeof(struct ws_rec_text) - 8;
-	struct ws_nest *n = &t->nest[t->busy - 1];
-	uint32_t number = ++n->texts;
+	struct ws_nest *nest = &thread->nest[thread->busy - 1];
+	uint32_t number = ++nest->texts;
 
 	while (len > most) {
-		if (!text_piece(t, number, s, most, true, loss))
+		if (!text_piece(thread, number, text, most, true, loss))
 			return 0;
-		s += most;
+		text += most;
 		len -= most;
 	}
-	return text_piece(t, number, s, len, false, loss);
+	return text_piece(thread, number, text, len, false, loss);
 }
 
 /*
  * Every 256 lookups: were many of them new? Then a larger cache; if that is there and most are
  * still new, texts, until that changes. A string seen twice is still defined.
  */
-static bool prefers_texts(struct ws_thread *t, bool miss)
+static bool prefers_texts(struct ws_thread *thread, bool miss)
 {
-	t->string_lookups++;
-	t->string_misses += miss;
-	if (ws_unlikely((t->string_lookups & 255) == 0)) {
-		uint32_t misses = t->string_misses & 0xffff;
+	thread->string_lookups++;
+	thread->string_misses += miss;
+	if (ws_unlikely((thread->string_lookups & 255) == 0)) {
+		uint32_t misses = thread->string_misses & 0xffff;
 
-		if (misses > 32 && !t->more_strings)
-			t->more_strings =
-				map_private(WS_STRING_SLOTS_MORE * sizeof(*t->more_strings));
-		t->string_misses = misses > 128 ? 1u << 16 : 0;
+		if (misses > 32 && !thread->more_strings)
+			thread->more_strings =
+				map_private(WS_STRING_SLOTS_MORE * sizeof(*thread->more_strings));
+		thread->string_misses = misses > 128 ? 1u << 16 : 0;
 	}
-	return t->string_misses >> 16;
+	return thread->string_misses >> 16;
 }
 
-uint32_t ws_rt_string_or_text(struct ws_thread *t, const char *s, size_t len, bool *local,
+uint32_t ws_rt_string_or_text(struct ws_thread *thread, const char *text, size_t len, bool *local,
 			      enum ws_loss_kind loss)
 {
 	*local = false;
 	if (ws_likely(len <= WS_STRING_MAX / 8)) {
-		uint64_t hash = hash_bytes(s, len);
-		struct ws_string_slot *set = slot_pair(t, hash), *slot;
+		uint64_t hash = hash_bytes(text, len);
+		struct ws_string_slot *set = slot_pair(thread, hash), *slot;
 		bool seen = set[0].hash == hash || set[1].hash == hash, hit;
 
-		slot = find_slot(t, hash, s, len, &hit);
+		slot = find_slot(thread, hash, text, len, &hit);
 		if (ws_likely(hit)) {
-			prefers_texts(t, false);
+			prefers_texts(thread, false);
 			return slot->handle;
 		}
-		if (!prefers_texts(t, !seen) || seen) {
-			slot->handle = ws_rt_string_define(s, len);
+		if (!prefers_texts(thread, !seen) || seen) {
+			slot->handle = ws_rt_string_define(text, len);
 			if (slot->handle)
 				return slot->handle;
 		}
 	}
 	*local = true;
-	return ws_rt_text(t, s, len, loss);
+	return ws_rt_text(thread, text, len, loss);
 }
 
 /* ---- buffers ---- */
 
 int ws_rt_buffer_take(void)
 {
-	struct ws_arena *a = ws_rt->arena;
+	struct ws_arena *arena = ws_rt->arena;
 	long fd;
 	int i;
 
-	if (!a || !ws_rt->home)
+	if (!arena || !ws_rt->home)
 		return -1;
 	fd = SYS4(SYS_openat, AT_FDCWD, kept.path, O_RDWR | O_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
-	i = ws_buffer_take(a, (int)fd, ws_rt->home->chunk.self);
+	i = ws_buffer_take(arena, (int)fd, ws_rt->home->chunk.self);
 	SYS1(SYS_close, fd);
 	return i;
 }
@@ -1029,28 +1040,29 @@ int ws_rt_buffer_take(void)
 
 void ws_rt_process_note(int note, const char *path, int pid, int error)
 {
-	struct ws_thread *t = ws_self;
-	uint32_t paused = t ? t->paused : 0;
+	struct ws_thread *thread = ws_self;
+	uint32_t paused = thread ? thread->paused : 0;
 
 	if (!ws_rt->arena && !ws_rt_collecting_slow())
 		return;
-	if (t)
-		t->paused = 0; /* a vfork child runs on its parent's thread, which waits: writing
-				  there is safe */
-	t = ws_rt_enter();
-	if (t) {
-		uint32_t handle = path ? ws_rt_string(t, path, strlen(path)) : 0;
-		struct ws_rec_process_note *r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER);
+	if (thread)
+		thread->paused = 0; /* a vfork child runs on its parent's thread, which waits:
+				  writing there is safe */
+	thread = ws_rt_enter();
+	if (thread) {
+		uint32_t handle = path ? ws_rt_string(thread, path, strlen(path)) : 0;
+		struct ws_rec_process_note *record =
+			ws_rt_reserve(thread, sizeof(*record), WS_LOSS_OTHER);
 
-		if (r) {
-			r->rec = ws_rec_head(WS_REC_PROCESS_NOTE, sizeof(*r), (uint16_t)note,
-					     handle);
-			r->time = ws_rt_ticks();
-			r->pid = pid;
-			r->error = error;
-			ws_rt_commit(t, r, sizeof(*r));
+		if (record) {
+			record->rec = ws_rec_head(WS_REC_PROCESS_NOTE, sizeof(*record),
+						  (uint16_t)note, handle);
+			record->time = ws_rt_ticks();
+			record->pid = pid;
+			record->error = error;
+			ws_rt_commit(thread, record, sizeof(*record));
 		}
-		ws_rt_leave(t);
+		ws_rt_leave(thread);
 	}
 	if (ws_self)
 		ws_self->paused = paused;
@@ -1058,25 +1070,25 @@ void ws_rt_process_note(int note, const char *path, int pid, int error)
 
 void ws_rt_diagnostic(int severity, const char *source, const char *text)
 {
-	struct ws_thread *t;
+	struct ws_thread *thread;
 
 	if (!ws_rt->arena && !ws_rt_collecting_slow())
 		return;
-	t = ws_rt_enter();
-	if (!t)
+	thread = ws_rt_enter();
+	if (!thread)
 		return;
-	uint32_t text_handle = ws_rt_string(t, text, strlen(text)),
-		 source_handle = ws_rt_string(t, source, strlen(source));
-	struct ws_rec_diagnostic *r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER);
+	uint32_t text_handle = ws_rt_string(thread, text, strlen(text)),
+		 source_handle = ws_rt_string(thread, source, strlen(source));
+	struct ws_rec_diagnostic *record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_OTHER);
 
-	if (r) {
-		r->rec =
-			ws_rec_head(WS_REC_DIAGNOSTIC, sizeof(*r), (uint16_t)severity, text_handle);
-		r->time = ws_rt_ticks();
-		r->source = source_handle;
-		ws_rt_commit(t, r, sizeof(*r));
+	if (record) {
+		record->rec = ws_rec_head(WS_REC_DIAGNOSTIC, sizeof(*record), (uint16_t)severity,
+					  text_handle);
+		record->time = ws_rt_ticks();
+		record->source = source_handle;
+		ws_rt_commit(thread, record, sizeof(*record));
 	}
-	ws_rt_leave(t);
+	ws_rt_leave(thread);
 }
 
 const char *ws_rt_session_path(void)
@@ -1108,13 +1120,14 @@ __attribute__((constructor(101))) void ws_rt_init(void)
 	path = env_session();
 	kept.pid_ns = own_pid_ns();
 	if (path && *path && attach(path)) {
-		struct private_state *s = map_private(WS_ALIGN_UP(sizeof(*s), PAGE));
+		struct private_state *private_state =
+			map_private(WS_ALIGN_UP(sizeof(*private_state), PAGE));
 
-		if (s) {
+		if (private_state) {
 			kept.key_ok = ws_bind_key_create(&kept.key, thread_ends);
-			kept.state = s;
-			ws_rt = &s->rt;
-			fill_rt(s, false);
+			kept.state = private_state;
+			ws_rt = &private_state->rt;
+			fill_rt(private_state, false);
 			ws_bind_atfork(ws_rt_child);
 		}
 	}

@@ -130,7 +130,7 @@ WS_EXPORT void ws_rt_init(void);
 
 /* Cold paths. */
 WS_EXPORT struct ws_thread *ws_rt_enter_slow(bool count);
-WS_EXPORT void *ws_rt_reserve_slow(struct ws_thread *t, size_t bytes, enum ws_loss_kind loss);
+WS_EXPORT void *ws_rt_reserve_slow(struct ws_thread *thread, size_t bytes, enum ws_loss_kind loss);
 
 static inline uint64_t ws_rt_ticks(void)
 {
@@ -144,29 +144,29 @@ WS_EXPORT bool ws_rt_collecting_slow(void);
 /* Are events wanted now? False before a delayed start, after the end, and without a session. */
 static inline bool ws_rt_collecting(void)
 {
-	struct ws_arena *a = ws_rt->arena;
+	struct ws_arena *arena = ws_rt->arena;
 
-	if (ws_unlikely(!a))
+	if (ws_unlikely(!arena))
 		return ws_rt_collecting_slow();
-	return atomic_load_explicit(&a->collecting, memory_order_relaxed);
+	return atomic_load_explicit(&arena->collecting, memory_order_relaxed);
 }
 
 /* Begin writing on this thread; NULL when nothing can be recorded. Does not look at `collecting`.
  */
 static inline struct ws_thread *ws_rt_enter(void)
 {
-	struct ws_thread *t = ws_self;
+	struct ws_thread *thread = ws_self;
 
-	if (ws_unlikely(!t || t->busy | t->paused))
+	if (ws_unlikely(!thread || thread->busy | thread->paused))
 		return ws_rt_enter_slow(true);
-	t->busy = 1;
+	thread->busy = 1;
 	__asm__ volatile("" ::: "memory");
-	if (ws_unlikely(!t->generation)) { /* asked last: a handler may fork up to here, and the
-					      child finds zeroes */
-		t->busy = 0;
+	if (ws_unlikely(!thread->generation)) { /* asked last: a handler may fork up to here, and
+					      the child finds zeroes */
+		thread->busy = 0;
 		return ws_rt_enter_slow(true);
 	}
-	return t;
+	return thread;
 }
 
 /*
@@ -175,24 +175,24 @@ static inline struct ws_thread *ws_rt_enter(void)
  */
 static inline struct ws_thread *ws_rt_enter_again(void)
 {
-	struct ws_thread *t = ws_self;
+	struct ws_thread *thread = ws_self;
 
-	if (ws_unlikely(!t || t->busy | t->paused))
+	if (ws_unlikely(!thread || thread->busy | thread->paused))
 		return ws_rt_enter_slow(false);
-	t->busy = 1;
+	thread->busy = 1;
 	__asm__ volatile("" ::: "memory");
-	if (ws_unlikely(!t->generation)) { /* asked last: a handler may fork up to here, and the
-					      child finds zeroes */
-		t->busy = 0;
+	if (ws_unlikely(!thread->generation)) { /* asked last: a handler may fork up to here, and
+					      the child finds zeroes */
+		thread->busy = 0;
 		return ws_rt_enter_slow(false);
 	}
-	return t;
+	return thread;
 }
 
-static inline void ws_rt_leave(struct ws_thread *t)
+static inline void ws_rt_leave(struct ws_thread *thread)
 {
 	__asm__ volatile("" ::: "memory");
-	t->busy--;
+	thread->busy--;
 }
 
 /*
@@ -201,31 +201,31 @@ static inline void ws_rt_leave(struct ws_thread *t)
  * thread's state and set up. All signals must be blocked until ws_rt_leave_sampler. False when that
  * ring is in use or there is no memory for it.
  */
-WS_EXPORT bool ws_rt_enter_sampler(struct ws_thread *t, uint32_t *was);
-static inline void ws_rt_leave_sampler(struct ws_thread *t, uint32_t was)
+WS_EXPORT bool ws_rt_enter_sampler(struct ws_thread *thread, uint32_t *was);
+static inline void ws_rt_leave_sampler(struct ws_thread *thread, uint32_t was)
 {
 	__asm__ volatile("" ::: "memory");
-	t->busy = was;
+	thread->busy = was;
 }
 
 /* Room for a record of `bytes` (a multiple of 8, at most WS_REC_MAX_BYTES); NULL when there is no
  * memory: the loss has been counted. */
-static inline void *ws_rt_reserve(struct ws_thread *t, size_t bytes, enum ws_loss_kind loss)
+static inline void *ws_rt_reserve(struct ws_thread *thread, size_t bytes, enum ws_loss_kind loss)
 {
-	struct ws_nest *n = &t->nest[t->busy - 1];
+	struct ws_nest *nest = &thread->nest[thread->busy - 1];
 
-	if (ws_unlikely((size_t)(n->end - n->cur) < bytes))
-		return ws_rt_reserve_slow(t, bytes, loss);
-	return n->cur;
+	if (ws_unlikely((size_t)(nest->end - nest->cur) < bytes))
+		return ws_rt_reserve_slow(thread, bytes, loss);
+	return nest->cur;
 }
 
 /* Publish the record at `rec`, which must be what the last reserve gave. */
-static inline void ws_rt_commit(struct ws_thread *t, void *rec, size_t bytes)
+static inline void ws_rt_commit(struct ws_thread *thread, void *rec, size_t bytes)
 {
-	struct ws_nest *n = &t->nest[t->busy - 1];
+	struct ws_nest *nest = &thread->nest[thread->busy - 1];
 
-	n->cur = (char *)rec + bytes;
-	atomic_store_explicit(&n->chunk->used, (uint32_t)(n->cur - (char *)n->chunk),
+	nest->cur = (char *)rec + bytes;
+	atomic_store_explicit(&nest->chunk->used, (uint32_t)(nest->cur - (char *)nest->chunk),
 			      memory_order_release);
 }
 
@@ -244,23 +244,23 @@ static inline struct ws_rec ws_rec_head(enum ws_rec_kind kind, size_t bytes, uin
  * for it, or when the string is too long (over WS_STRING_MAX bytes): use ws_rt_text then.
  */
 #define WS_STRING_MAX 8000u
-WS_EXPORT uint32_t ws_rt_string(struct ws_thread *t, const char *s, size_t len);
+WS_EXPORT uint32_t ws_rt_string(struct ws_thread *thread, const char *text, size_t len);
 /* The same for callers without a thread state at hand (registrations); any time. */
-WS_EXPORT uint32_t ws_rt_string_define(const char *s, size_t len);
+WS_EXPORT uint32_t ws_rt_string_define(const char *text, size_t len);
 
 /*
  * Write `s` as TEXT records into the current ring and give its local number, for strings that
  * seldom repeat or are long. Between enter and leave. 0 when there was no room (counted).
  */
-WS_EXPORT uint32_t ws_rt_text(struct ws_thread *t, const char *s, size_t len,
+WS_EXPORT uint32_t ws_rt_text(struct ws_thread *thread, const char *text, size_t len,
 			      enum ws_loss_kind loss);
 
 /*
  * The better of the two for a string of unknown habits: sets *local when the number is a local
  * text. Goes over to texts while most strings of the thread are new.
  */
-WS_EXPORT uint32_t ws_rt_string_or_text(struct ws_thread *t, const char *s, size_t len, bool *local,
-					enum ws_loss_kind loss);
+WS_EXPORT uint32_t ws_rt_string_or_text(struct ws_thread *thread, const char *text, size_t len,
+					bool *local, enum ws_loss_kind loss);
 
 /* Called by the fork handler in the child, and by whoever finds the state wiped: makes the process
  * known to the recorder. */
@@ -280,9 +280,9 @@ WS_EXPORT const char *ws_rt_session_path(void);
 /* A buffer of the arena (ring.h) for this process, or -1. */
 WS_EXPORT int ws_rt_buffer_take(void);
 
-static inline struct ws_known_string *ws_rt_known_slot(struct ws_thread *t, const char *s)
+static inline struct ws_known_string *ws_rt_known_slot(struct ws_thread *thread, const char *text)
 {
-	return &t->known[((uintptr_t)s >> 3) % WS_KNOWN_STRINGS];
+	return &thread->known[((uintptr_t)text >> 3) % WS_KNOWN_STRINGS];
 }
 
 /*
@@ -290,23 +290,23 @@ static inline struct ws_known_string *ws_rt_known_slot(struct ws_thread *t, cons
  * included; else 0. They are compared eight at a time, so up to seven bytes behind the string are
  * read: only where those are on the same page.
  */
-static inline uint32_t ws_rt_string_known(struct ws_thread *t, const char *s)
+static inline uint32_t ws_rt_string_known(struct ws_thread *thread, const char *text)
 {
-	const struct ws_known_string *k = ws_rt_known_slot(t, s);
-	size_t n = (size_t)k->len + 1, i = 0;
+	const struct ws_known_string *string = ws_rt_known_slot(thread, text);
+	size_t n = (size_t)string->len + 1, i = 0;
 	uint64_t a, b;
 
-	if (k->pointer != s || ((uintptr_t)s & 4095) + n > 4096 - 8)
+	if (string->pointer != text || ((uintptr_t)text & 4095) + n > 4096 - 8)
 		return 0;
 	for (; i + 8 <= n; i += 8) {
-		memcpy(&a, s + i, 8);
-		memcpy(&b, k->bytes + i, 8);
+		memcpy(&a, text + i, 8);
+		memcpy(&b, string->bytes + i, 8);
 		if (a != b)
 			return 0;
 	}
 	if (i < n) {
-		memcpy(&a, s + i, 8);
-		memcpy(&b, k->bytes + i, 8);
+		memcpy(&a, text + i, 8);
+		memcpy(&b, string->bytes + i, 8);
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 		if ((a ^ b) << (64 - 8 * (n - i)))
 			return 0;
@@ -314,15 +314,15 @@ static inline uint32_t ws_rt_string_known(struct ws_thread *t, const char *s)
 #error "the comparison counts bytes from the low end"
 #endif
 	}
-	return k->handle;
+	return string->handle;
 }
 
-static inline void ws_rt_string_remember(struct ws_thread *t, const char *s, size_t len,
+static inline void ws_rt_string_remember(struct ws_thread *thread, const char *text, size_t len,
 					 uint32_t handle)
 {
 	if (len < 256)
-		*ws_rt_known_slot(t, s) =
-			(struct ws_known_string){.pointer = s,
+		*ws_rt_known_slot(thread, text) =
+			(struct ws_known_string){.pointer = text,
 						 .bytes = ws_string_at(ws_rt->arena, handle)->bytes,
 						 .handle = handle,
 						 .len = (uint32_t)len};
@@ -348,15 +348,15 @@ WS_EXPORT void ws_rt_wake(void);
 WS_EXPORT long ws_sys(long nr, long a, long b, long c, long d, long e, long f);
 
 /* Count a loss that no record can tell. */
-static inline void ws_rt_lost(struct ws_thread *t, enum ws_loss_kind kind, uint64_t n)
+static inline void ws_rt_lost(struct ws_thread *thread, enum ws_loss_kind kind, uint64_t n)
 {
-	struct ws_ring *r = t->nest[0].ring;
+	struct ws_ring *ring = thread->nest[0].ring;
 
-	if (r)
-		atomic_store_explicit(&r->lost[kind],
-				      atomic_load_explicit(&r->lost[kind], memory_order_relaxed) +
-					      n,
-				      memory_order_relaxed);
+	if (ring)
+		atomic_store_explicit(
+			&ring->lost[kind],
+			atomic_load_explicit(&ring->lost[kind], memory_order_relaxed) + n,
+			memory_order_relaxed);
 }
 
 #endif

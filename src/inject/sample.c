@@ -56,13 +56,13 @@ static uint32_t self_pid(void)
 /* ---- a sample ---- */
 
 #if defined(__x86_64__)
-static void registers(const ucontext_t *u, uint64_t regs[WS_STACK_REGS])
+static void registers(const ucontext_t *context, uint64_t regs[WS_STACK_REGS])
 {
 	static const int from[WS_STACK_REGS] = {REG_RIP, REG_RSP, REG_RBP, REG_RBX,
 						REG_R12, REG_R13, REG_R14, REG_R15};
 
 	for (int i = 0; i < WS_STACK_REGS; i++)
-		regs[i] = (uint64_t)u->uc_mcontext.gregs[from[i]];
+		regs[i] = (uint64_t)context->uc_mcontext.gregs[from[i]];
 }
 #else
 static void registers(const ucontext_t *u, uint64_t regs[WS_STACK_REGS])
@@ -84,31 +84,31 @@ static uint32_t core(void)
 	return ws_rt_is_sandboxed() || (cpu = (unsigned)sched_getcpu()) > 65535 ? WS_NO_U32 : cpu;
 }
 
-static void sample(const siginfo_t *info, const ucontext_t *u)
+static void sample(const siginfo_t *info, const ucontext_t *context)
 {
-	const struct ws_sample_settings *o = &ws_rt->arena->sample;
+	const struct ws_sample_settings *settings = &ws_rt->arena->sample;
 	uint64_t regs[WS_STACK_REGS], time = ws_rt_ticks();
 	uint64_t weight =
-		o->period_ns * (1 + (uint64_t)(info->si_overrun > 0 ? info->si_overrun : 0));
-	struct ws_rec_sample *r;
-	struct ws_thread *t;
+		settings->period_ns * (1 + (uint64_t)(info->si_overrun > 0 ? info->si_overrun : 0));
+	struct ws_rec_sample *record;
+	struct ws_thread *thread;
 
-	if (ws_sample_hook && ws_sample_hook(time, weight, u)) /* with Python's frames */
+	if (ws_sample_hook && ws_sample_hook(time, weight, context)) /* with Python's frames */
 		return;
-	t = ws_rt_enter();
-	if (!t)
+	thread = ws_rt_enter();
+	if (!thread)
 		return;
-	registers(u, regs);
-	ws_rt_stack_of(t, WS_STACK_OF_SAMPLE, time, o->stack_bytes, regs);
-	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_SAMPLE);
-	if (r) {
-		r->rec = ws_rec_head(WS_REC_SAMPLE, sizeof(*r), 0, core());
-		r->time = time;
-		r->weight = weight;
-		r->ip = regs[0];
-		ws_rt_commit(t, r, sizeof(*r));
+	registers(context, regs);
+	ws_rt_stack_of(thread, WS_STACK_OF_SAMPLE, time, settings->stack_bytes, regs);
+	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_SAMPLE);
+	if (record) {
+		record->rec = ws_rec_head(WS_REC_SAMPLE, sizeof(*record), 0, core());
+		record->time = time;
+		record->weight = weight;
+		record->ip = regs[0];
+		ws_rt_commit(thread, record, sizeof(*record));
 	}
-	ws_rt_leave(t);
+	ws_rt_leave(thread);
 }
 
 static void pass_on(int sig, siginfo_t *info, void *context)
@@ -141,30 +141,31 @@ static void handler(int sig, siginfo_t *info, void *context)
 
 static void stop_timer(void *value)
 {
-	struct own o;
+	struct own own;
 
-	memcpy(&o, &value, sizeof(o));
-	if (o.pid == self_pid())
-		ws_sys(SYS_timer_delete, (long)(o.timer - 1), 0, 0, 0, 0, 0);
+	memcpy(&own, &value, sizeof(own));
+	if (own.pid == self_pid())
+		ws_sys(SYS_timer_delete, (long)(own.timer - 1), 0, 0, 0, 0, 0);
 }
 
 /* On the calling thread. */
 static void start_timer(void)
 {
 	uint64_t period = ws_rt->arena->sample.period_ns;
-	struct sigevent e = {.sigev_notify = SIGEV_THREAD_ID,
-			     .sigev_signo = OURS,
-			     .sigev_value.sival_ptr = &cookie};
-	struct itimerspec t = {
+	struct sigevent sigevent = {.sigev_notify = SIGEV_THREAD_ID,
+				    .sigev_signo = OURS,
+				    .sigev_value.sival_ptr = &cookie};
+	struct itimerspec itimerspec = {
 		.it_interval = {(time_t)(period / 1000000000), (long)(period % 1000000000)}};
-	struct own o = {.pid = self_pid()};
+	struct own own = {.pid = self_pid()};
 	int timer = -1;
 	void *value;
 
-	e._sigev_un._tid = (pid_t)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0);
-	t.it_value = t.it_interval;
-	if (ws_sys(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, (long)&e, (long)&timer, 0, 0, 0) ||
-	    ws_sys(SYS_timer_settime, timer, 0, (long)&t, 0, 0, 0)) {
+	sigevent._sigev_un._tid = (pid_t)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0);
+	itimerspec.it_value = itimerspec.it_interval;
+	if (ws_sys(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, (long)&sigevent, (long)&timer, 0, 0,
+		   0) ||
+	    ws_sys(SYS_timer_settime, timer, 0, (long)&itimerspec, 0, 0, 0)) {
 		if (!said)
 			ws_rt_diagnostic(WS_WARNING, "sample",
 					 "A thread cannot be sampled: the system has no timer for "
@@ -172,23 +173,23 @@ static void start_timer(void)
 		said = true;
 		return;
 	}
-	o.timer = (uint32_t)timer + 1;
-	memcpy(&value, &o, sizeof(value));
+	own.timer = (uint32_t)timer + 1;
+	memcpy(&value, &own, sizeof(value));
 	if (key_ok)
 		ws_bind_setspecific(key, value);
 }
 
 static void *begin_thread(void *arg)
 {
-	struct ws_place_to_run *p = arg;
-	void *(*run)(void *) = p->run;
-	struct ws_thread *t;
+	struct ws_place_to_run *place_to_run = arg;
+	void *(*run)(void *) = place_to_run->run;
+	struct ws_thread *thread;
 
-	arg = p->arg;
-	ws_place_give(p);
-	t = ws_rt_enter(); /* now rather than in the handler */
-	if (t)
-		ws_rt_leave(t);
+	arg = place_to_run->arg;
+	ws_place_give(place_to_run);
+	thread = ws_rt_enter(); /* now rather than in the handler */
+	if (thread)
+		ws_rt_leave(thread);
 	if (ws_rt->arena)
 		start_timer();
 	return run(arg);
@@ -198,14 +199,15 @@ WS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void
 			     void *arg);
 int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
 {
-	struct ws_place_to_run *p = on ? ws_place_take(run, arg) : NULL;
+	struct ws_place_to_run *place_to_run = on ? ws_place_take(run, arg) : NULL;
 	int r;
 
 	if (!next_create)
 		next_create = (__typeof__(next_create))ws_bind_next("pthread_create");
-	r = p ? next_create(thread, attr, begin_thread, p) : next_create(thread, attr, run, arg);
-	if (r && p)
-		ws_place_give(p);
+	r = place_to_run ? next_create(thread, attr, begin_thread, place_to_run)
+			 : next_create(thread, attr, run, arg);
+	if (r && place_to_run)
+		ws_place_give(place_to_run);
 	return r;
 }
 

@@ -112,11 +112,11 @@ static uint32_t keep_code(char *text, uint32_t n)
  * itself. The kernel gives whole lines, a page of them at a time, so they can be read straight into
  * the ring.
  */
-static WS_NOINLINE void tell_maps(struct ws_thread *t)
+static WS_NOINLINE void tell_maps(struct ws_thread *thread)
 {
 	uint64_t time = atomic_exchange_explicit(&changed_at, 0, memory_order_relaxed),
 		 began = ws_rt_ticks();
-	struct ws_rec_maps *r;
+	struct ws_rec_maps *record;
 	long got = 1, fd;
 
 	if (ws_rt_is_sandboxed())
@@ -124,16 +124,17 @@ static WS_NOINLINE void tell_maps(struct ws_thread *t)
 	fd = ws_sys(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0);
 	if (fd < 0)
 		return;
-	while (got > 0 && (r = ws_rt_reserve(t, sizeof(*r) + MAPS_PIECE, WS_LOSS_OTHER))) {
+	while (got > 0 &&
+	       (record = ws_rt_reserve(thread, sizeof(*record) + MAPS_PIECE, WS_LOSS_OTHER))) {
 		size_t bytes;
 
-		got = ws_sys(SYS_read, fd, (long)r->text, MAPS_PIECE, 0, 0, 0);
-		r->time = time ? time : ws_rt_ticks();
-		r->changed = time != 0;
-		r->bytes = got > 0 ? keep_code(r->text, (uint32_t)got) : 0;
-		bytes = WS_ALIGN_UP(sizeof(*r) + r->bytes, 8u);
-		r->rec = long_head(WS_REC_MAPS, bytes, got > 0);
-		ws_rt_commit(t, r, bytes);
+		got = ws_sys(SYS_read, fd, (long)record->text, MAPS_PIECE, 0, 0, 0);
+		record->time = time ? time : ws_rt_ticks();
+		record->changed = time != 0;
+		record->bytes = got > 0 ? keep_code(record->text, (uint32_t)got) : 0;
+		bytes = WS_ALIGN_UP(sizeof(*record) + record->bytes, 8u);
+		record->rec = long_head(WS_REC_MAPS, bytes, got > 0);
+		ws_rt_commit(thread, record, bytes);
 	}
 	ws_sys(SYS_close, fd, 0, 0, 0, 0, 0);
 	/* The first times cost nobody anything, and matter to programs that live a moment. */
@@ -152,18 +153,19 @@ void ws_rt_maps_changed(void)
 
 /* Before the first stack; at once when something was unloaded; when something came, as often as
  * costs little beside the rest. */
-static bool maps_wanted(const struct ws_thread *t, uint64_t now)
+static bool maps_wanted(const struct ws_thread *thread, uint64_t now)
 {
-	if (__atomic_exchange_n(&maps_told, t->generation, __ATOMIC_RELAXED) != t->generation)
+	if (__atomic_exchange_n(&maps_told, thread->generation, __ATOMIC_RELAXED) !=
+	    thread->generation)
 		return true;
 	return atomic_load_explicit(&changed_at, memory_order_relaxed) &&
 	       now >= atomic_load_explicit(&tell_next, memory_order_relaxed);
 }
 
-void ws_rt_maps(struct ws_thread *t)
+void ws_rt_maps(struct ws_thread *thread)
 {
-	if (maps_wanted(t, ws_rt_ticks()))
-		tell_maps(t);
+	if (maps_wanted(thread, ws_rt_ticks()))
+		tell_maps(thread);
 }
 
 /*
@@ -184,44 +186,45 @@ int dlclose(void *handle)
 
 /* ---- stacks ---- */
 
-WS_NOINLINE bool ws_rt_stack(struct ws_thread *t, enum ws_stack_of of, uint64_t key, uint32_t bytes)
+WS_NOINLINE bool ws_rt_stack(struct ws_thread *thread, enum ws_stack_of of, uint64_t key,
+			     uint32_t bytes)
 {
 	uint64_t regs[WS_STACK_REGS];
 	bool any;
 
 	here(regs);
-	any = ws_rt_stack_of(t, of, key, bytes, regs);
+	any = ws_rt_stack_of(thread, of, key, bytes, regs);
 	__asm__ volatile(""); /* not a tail call: this frame is in the copy */
 	return any;
 }
 
-bool ws_rt_stack_of(struct ws_thread *t, enum ws_stack_of of, uint64_t key, uint32_t bytes,
+bool ws_rt_stack_of(struct ws_thread *thread, enum ws_stack_of of, uint64_t key, uint32_t bytes,
 		    const uint64_t regs[WS_STACK_REGS])
 {
 	uint64_t time = ws_rt_ticks();
 	bool any = false;
 
-	ws_rt_maps(t);
+	ws_rt_maps(thread);
 	bytes = bytes < WS_STACK_MOST ? bytes : WS_STACK_MOST;
 	for (uint32_t at = 0; at < bytes;) {
 		uint32_t want = bytes - at < WS_STACK_PIECE ? bytes - at : WS_STACK_PIECE, got;
-		struct ws_rec_stack *r =
-			ws_rt_reserve(t, WS_ALIGN_UP(sizeof(*r) + want, 8u), WS_LOSS_OTHER);
+		struct ws_rec_stack *record = ws_rt_reserve(
+			thread, WS_ALIGN_UP(sizeof(*record) + want, 8u), WS_LOSS_OTHER);
 		size_t size;
 
-		if (!r)
+		if (!record)
 			return any;
-		got = copy(r->stack, regs[1] + at, want);
-		size = WS_ALIGN_UP(sizeof(*r) + got, 8u);
-		r->rec = long_head(
+		got = copy(record->stack, regs[1] + at, want);
+		size = WS_ALIGN_UP(sizeof(*record) + got, 8u);
+		record->rec = long_head(
 			WS_REC_STACK, size,
 			(uint16_t)(of | (got < want || at + got >= bytes ? WS_STACK_LAST : 0)));
-		r->key = key;
-		r->time = time;
-		memcpy(r->regs, regs, sizeof(r->regs));
-		r->offset = at;
-		r->bytes = got;
-		ws_rt_commit(t, r, size);
+		record->key = key;
+		record->time = time;
+		memcpy(record->regs, regs, sizeof(record->regs));
+		record->offset = at;
+		record->bytes = got;
+		ws_rt_commit(thread, record, size);
 		any = true;
 		at += got;
 		if (got < want)

@@ -26,16 +26,17 @@ static void bind(void)
 
 static int64_t now_ns(void)
 {
-	struct timespec t;
+	struct timespec time;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * (int64_t)1000000000 + time.tv_nsec;
 }
 
 /* A limit that is no time, or longer than anyone waits, is the kernel's affair. */
-static bool plain(const struct timespec *t)
+static bool plain(const struct timespec *time)
 {
-	return t->tv_sec >= 0 && t->tv_sec < 1 << 30 && t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
+	return time->tv_sec >= 0 && time->tv_sec < 1 << 30 && time->tv_nsec >= 0 &&
+	       time->tv_nsec < 1000000000;
 }
 
 WS_EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info,

@@ -23,27 +23,27 @@ enum { BYTES_READING = sizeof(struct ws_raw) + 24, BYTES_READ = 24, UNASKED = 32
 enum { LARGE = 2 << 20, AT_A_TIME = 8 << 20 };
 
 /* Names of NVTX domains, from the blocks in which the census saw some. */
-static void name_domains(struct ws_lanes *l)
+static void name_domains(struct ws_lanes *lanes)
 {
-	size_t blocks = ws_report_blocks(l->r, WS_TABLE_nvtx);
+	size_t blocks = ws_report_blocks(lanes->report, WS_TABLE_nvtx);
 	uint64_t *out[WS_MAX_COLUMNS] = {NULL}, columns = WS_COL(nvtx, type) |
 							  WS_COL(nvtx, thread) |
 							  WS_COL(nvtx, domain) | WS_COL(nvtx, text);
 
 	for (size_t i = 0; i < blocks; i++) {
-		uint32_t rows = ws_report_block(l->r, WS_TABLE_nvtx, i).rows;
+		uint32_t rows = ws_report_block(lanes->report, WS_TABLE_nvtx, i).rows;
 
-		if (!l->names_domains[i])
+		if (!lanes->names_domains[i])
 			continue;
 		for (uint32_t k = 0; k < ws_nvtx_COLUMNS; k++)
 			if (columns >> k & 1)
 				out[k] = ws_realloc(out[k], (size_t)rows * 8);
-		if (ws_report_decode(l->r, WS_TABLE_nvtx, i, columns, out, NULL))
+		if (ws_report_decode(lanes->report, WS_TABLE_nvtx, i, columns, out, NULL))
 			continue;
 		for (uint32_t j = 0; j < rows; j++)
 			if (out[ws_nvtx_type][j] == WS_NVTX_DOMAIN_CREATE)
-				ws_map_set(&l->domains,
-					   (uint64_t)ws_who_thread(l->who,
+				ws_map_set(&lanes->domains,
+					   (uint64_t)ws_who_thread(lanes->who,
 								   (uint32_t)out[ws_nvtx_thread][j])
 								   ->process
 							   << 32 |
@@ -56,169 +56,176 @@ static void name_domains(struct ws_lanes *l)
 
 /* ---- the events ---- */
 
-static uint8_t palette_index(struct ws_lanes *l, uint32_t argb)
+static uint8_t palette_index(struct ws_lanes *lanes, uint32_t argb)
 {
-	uint32_t n = __atomic_load_n(&l->palette_n, __ATOMIC_ACQUIRE), i;
+	uint32_t n = __atomic_load_n(&lanes->palette_n, __ATOMIC_ACQUIRE), i;
 
 	for (i = 1; i < n; i++)
-		if (l->palette[i] == argb)
+		if (lanes->palette[i] == argb)
 			return (uint8_t)i;
-	pthread_mutex_lock(&l->lock);
-	for (i = n; i < l->palette_n && l->palette[i] != argb; i++)
+	pthread_mutex_lock(&lanes->lock);
+	for (i = n; i < lanes->palette_n && lanes->palette[i] != argb; i++)
 		;
-	if (i == l->palette_n && i < WS_COUNT(l->palette)) {
-		l->palette[i] = argb;
-		__atomic_store_n(&l->palette_n, i + 1, __ATOMIC_RELEASE);
+	if (i == lanes->palette_n && i < WS_COUNT(lanes->palette)) {
+		lanes->palette[i] = argb;
+		__atomic_store_n(&lanes->palette_n, i + 1, __ATOMIC_RELEASE);
 	}
-	pthread_mutex_unlock(&l->lock);
-	return i < WS_COUNT(l->palette) ? (uint8_t)i : 0;
+	pthread_mutex_unlock(&lanes->lock);
+	return i < WS_COUNT(lanes->palette) ? (uint8_t)i : 0;
 }
 
 /* The innermost function at a frame. */
-static uint32_t function_of(const struct ws_stacks *s, uint32_t frame)
+static uint32_t function_of(const struct ws_stacks *stacks, uint32_t frame)
 {
-	return WS_NAME(WS_NAME_FUNCTION, ws_stacks_places(s, ws_stacks_frame(s, frame))->function);
+	return WS_NAME(WS_NAME_FUNCTION,
+		       ws_stacks_places(stacks, ws_stacks_frame(stacks, frame))->function);
 }
 
-static uint32_t row_name(const struct ws_lane_pass *p, const struct ws_batch *b, size_t i)
+static uint32_t row_name(const struct ws_lane_pass *pass, const struct ws_batch *batch, size_t i)
 {
-	uint64_t v = p->s->name >= 0 ? b->col[p->s->name][i] : 0;
+	uint64_t v = pass->source_s->name >= 0 ? batch->col[pass->source_s->name][i] : 0;
 	uint32_t caller;
 
-	switch (p->s->naming) {
+	switch (pass->source_s->naming) {
 	case WS_NAMED_STR:
 		return WS_NAME(WS_NAME_STRING, v);
 	case WS_NAMED_THREAD:
 		return WS_NAME(WS_NAME_THREAD, v);
 	case WS_NAMED_FRAME:
-		return function_of(p->l->stacks, (uint32_t)v);
+		return function_of(pass->lanes->stacks, (uint32_t)v);
 	case WS_NAMED_STACK:
-		return function_of(p->l->stacks,
-				   ws_stacks_step(p->l->stacks, (uint32_t)v, &caller));
+		return function_of(pass->lanes->stacks,
+				   ws_stacks_step(pass->lanes->stacks, (uint32_t)v, &caller));
 	default:
-		return WS_NAME(WS_NAME_OURS, p->s->ours + (v < p->s->ours_n ? v : 0));
+		return WS_NAME(WS_NAME_OURS,
+			       pass->source_s->ours + (v < pass->source_s->ours_n ? v : 0));
 	}
 }
 
 /* Marks of NVTX and instants of other tools' traces have no end either, but are not ranges that
  * never ended. */
-static bool is_moment(const struct ws_lane_pass *p, const struct ws_batch *b, size_t i)
+static bool is_moment(const struct ws_lane_pass *pass, const struct ws_batch *batch, size_t i)
 {
-	return p->s->end < 0 || (p->nvtx && b->col[ws_nvtx_type][i] == WS_NVTX_MARK) ||
-	       (p->s->table == WS_TABLE_slice && b->col[ws_slice_flags][i] & WS_SLICE_INSTANT);
+	return pass->source_s->end < 0 ||
+	       (pass->nvtx && batch->col[ws_nvtx_type][i] == WS_NVTX_MARK) ||
+	       (pass->source_s->table == WS_TABLE_slice &&
+		batch->col[ws_slice_flags][i] & WS_SLICE_INSTANT);
 }
 
-void ws_lane_raw_of_row(const struct ws_lane_pass *p, const struct ws_batch *b, size_t i,
-			struct ws_raw *e)
+void ws_lane_raw_of_row(const struct ws_lane_pass *pass, const struct ws_batch *batch, size_t i,
+			struct ws_raw *raw)
 {
-	const struct ws_source *s = p->s;
+	const struct ws_source *source = pass->source_s;
 
-	*e = (struct ws_raw){.start = b->col[s->start][i],
-			     .ref = (uint32_t)(p->row_base[b->block] + i),
-			     .src = (uint8_t)p->source};
-	if (s->name < 0) { /* a counter: the value instead of an end */
-		double d = (double)b->col[s->end][i];
+	*raw = (struct ws_raw){.start = batch->col[source->start][i],
+			       .ref = (uint32_t)(pass->row_base[batch->block] + i),
+			       .src = (uint8_t)pass->source};
+	if (source->name < 0) { /* a counter: the value instead of an end */
+		double d = (double)batch->col[source->end][i];
 
-		memcpy(&e->end, s->f64 ? (const void *)&b->col[s->end][i] : &d, 8);
+		memcpy(&raw->end, source->f64 ? (const void *)&batch->col[source->end][i] : &d, 8);
 		return;
 	}
-	e->name = row_name(p, b, i);
-	e->end = s->end >= 0 ? b->col[s->end][i] : e->start;
-	if (is_moment(p, b, i)) {
-		e->end = e->start;
-		e->src |= WS_EVENT_MOMENT;
-	} else if (e->end == WS_NO_TIME || e->end < e->start) {
-		e->end = e->start > p->l->last ? e->start : p->l->last;
-		e->src |= WS_EVENT_OPEN;
+	raw->name = row_name(pass, batch, i);
+	raw->end = source->end >= 0 ? batch->col[source->end][i] : raw->start;
+	if (is_moment(pass, batch, i)) {
+		raw->end = raw->start;
+		raw->src |= WS_EVENT_MOMENT;
+	} else if (raw->end == WS_NO_TIME || raw->end < raw->start) {
+		raw->end = raw->start > pass->lanes->last ? raw->start : pass->lanes->last;
+		raw->src |= WS_EVENT_OPEN;
 	}
-	if (p->nvtx && b->col[ws_nvtx_flags][i] & WS_NVTX_HAS_COLOR)
-		e->paint = palette_index(p->l, (uint32_t)b->col[ws_nvtx_color][i]);
+	if (pass->nvtx && batch->col[ws_nvtx_flags][i] & WS_NVTX_HAS_COLOR)
+		raw->paint = palette_index(pass->lanes, (uint32_t)batch->col[ws_nvtx_color][i]);
 }
 
 /* The entries of a block are consecutive. */
-static const struct ws_census_entry *block_entries(const struct ws_lane_pass *p, uint32_t block,
+static const struct ws_census_entry *block_entries(const struct ws_lane_pass *pass, uint32_t block,
 						   size_t *n)
 {
-	size_t low = ws_bisect(p->entries, mid, p->first[mid].block < block);
+	size_t low = ws_bisect(pass->entries, mid, pass->first[mid].block < block);
 
-	for (*n = 0; low + *n < p->entries && p->first[low + *n].block == block; ++*n)
+	for (*n = 0; low + *n < pass->entries && pass->first[low + *n].block == block; ++*n)
 		;
-	return p->first + low;
+	return pass->first + low;
 }
 
 /* States of threads are no rows. */
-static bool is_placed(const struct ws_lane_pass *p, uint32_t lane)
+static bool is_placed(const struct ws_lane_pass *pass, uint32_t lane)
 {
-	return p->in_set[lane] && p->l->lane[lane]->kind != WS_LANE_STATE;
+	return pass->in_set[lane] && pass->lanes->lane[lane]->kind != WS_LANE_STATE;
 }
 
-static int place_batch(void *ctx, const struct ws_batch *b)
+static int place_batch(void *ctx, const struct ws_batch *batch)
 {
-	struct ws_lane_pass *p = ctx;
-	struct ws_lane_worker *w = &p->workers[b->worker];
+	struct ws_lane_pass *pass = ctx;
+	struct ws_lane_worker *worker = &pass->workers[batch->worker];
 	size_t n;
-	const struct ws_census_entry *c = block_entries(p, (uint32_t)b->block, &n);
-	struct ws_raw e;
+	const struct ws_census_entry *entry = block_entries(pass, (uint32_t)batch->block, &n);
+	struct ws_raw raw;
 
-	p->seen[b->block] = 1;
+	pass->seen[batch->block] = 1;
 	for (size_t i = 0; i < n; i++) {
-		ws_lane_worker_need(w, c[i].lane);
-		w->at[c[i].lane] = is_placed(p, c[i].lane) ? c[i].at : 0;
-		w->end[c[i].lane] = is_placed(p, c[i].lane) ? c[i].at + c[i].count : 0;
+		ws_lane_worker_need(worker, entry[i].lane);
+		worker->at[entry[i].lane] = is_placed(pass, entry[i].lane) ? entry[i].at : 0;
+		worker->end[entry[i].lane] =
+			is_placed(pass, entry[i].lane) ? entry[i].at + entry[i].count : 0;
 	}
-	for (uint32_t f = 0; n && f < p->s->feeds; f++)
-		for (size_t i = 0; i < b->rows; i++) {
-			uint32_t lane = ws_lane_of_row(p, w, f, b, i);
+	for (uint32_t f = 0; n && f < pass->source_s->feeds; f++)
+		for (size_t i = 0; i < batch->rows; i++) {
+			uint32_t lane = ws_lane_of_row(pass, worker, f, batch, i);
 
 			/* More rows than the census counted are in a report that says wrong things
 			 * of itself, or that changed. */
-			if (lane == UINT32_MAX || lane >= w->lanes || w->at[lane] >= w->end[lane])
+			if (lane == UINT32_MAX || lane >= worker->lanes ||
+			    worker->at[lane] >= worker->end[lane])
 				continue;
-			ws_lane_raw_of_row(p, b, i, &e);
-			e.there = 1;
-			p->l->lane[lane]->raw[w->at[lane]++] = e;
+			ws_lane_raw_of_row(pass, batch, i, &raw);
+			raw.there = 1;
+			pass->lanes->lane[lane]->raw[worker->at[lane]++] = raw;
 		}
 	for (size_t i = 0; i < n; i++) {
-		if (is_placed(p, c[i].lane))
-			__atomic_fetch_add(&p->l->lane[c[i].lane]->placed,
-					   w->at[c[i].lane] - c[i].at, __ATOMIC_RELAXED);
-		w->at[c[i].lane] = w->end[c[i].lane] = 0;
+		if (is_placed(pass, entry[i].lane))
+			__atomic_fetch_add(&pass->lanes->lane[entry[i].lane]->placed,
+					   worker->at[entry[i].lane] - entry[i].at,
+					   __ATOMIC_RELAXED);
+		worker->at[entry[i].lane] = worker->end[entry[i].lane] = 0;
 	}
-	while (p->waits && __atomic_load_n(&p->l->hurry, __ATOMIC_RELAXED) &&
-	       !__atomic_load_n(&p->l->stop, __ATOMIC_RELAXED))
+	while (pass->waits && __atomic_load_n(&pass->lanes->hurry, __ATOMIC_RELAXED) &&
+	       !__atomic_load_n(&pass->lanes->stop, __ATOMIC_RELAXED))
 		usleep(2000);
-	return __atomic_load_n(&p->l->stop, __ATOMIC_RELAXED);
+	return __atomic_load_n(&pass->lanes->stop, __ATOMIC_RELAXED);
 }
 
-uint64_t ws_lane_event_columns(const struct ws_source *s)
+uint64_t ws_lane_event_columns(const struct ws_source *source)
 {
-	uint64_t columns = ws_lane_key_columns(s) | UINT64_C(1) << s->start;
+	uint64_t columns = ws_lane_key_columns(source) | UINT64_C(1) << source->start;
 
-	if (s->end >= 0)
-		columns |= UINT64_C(1) << s->end;
-	if (s->name >= 0)
-		columns |= UINT64_C(1) << s->name;
-	if (s->table == WS_TABLE_nvtx)
+	if (source->end >= 0)
+		columns |= UINT64_C(1) << source->end;
+	if (source->name >= 0)
+		columns |= UINT64_C(1) << source->name;
+	if (source->table == WS_TABLE_nvtx)
 		columns |= WS_COL(nvtx, color) | WS_COL(nvtx, flags);
-	if (s->table == WS_TABLE_slice)
+	if (source->table == WS_TABLE_slice)
 		columns |= WS_COL(slice, flags);
 	return columns;
 }
 
-uint64_t *ws_lane_row_bases(const struct ws_report *r, enum ws_table t)
+uint64_t *ws_lane_row_bases(const struct ws_report *report, enum ws_table table)
 {
-	size_t n = ws_report_blocks(r, t);
+	size_t n = ws_report_blocks(report, table);
 	uint64_t *base = ws_calloc(n + 1, sizeof(*base));
 
 	for (size_t i = 0; i < n; i++)
-		base[i + 1] = base[i] + ws_report_block(r, t, i).rows;
+		base[i + 1] = base[i] + ws_report_block(report, table, i).rows;
 	return base;
 }
 
 /* ---- a set of lanes ---- */
 
 struct set {
-	struct ws_lanes *l;
+	struct ws_lanes *lanes;
 	struct ws_lane_worker *workers;
 	uint32_t worker_n;
 	uint8_t *in; /* by lane */
@@ -228,47 +235,49 @@ struct set {
 };
 
 /* Blocks that could not be read are said once, however often lanes are read from them. */
-static void count_damaged(struct ws_lanes *l, struct ws_census_entry *c, size_t n,
+static void count_damaged(struct ws_lanes *lanes, struct ws_census_entry *entry, size_t n,
 			  const uint8_t *skip, const uint8_t *seen)
 {
 	for (size_t i = 0; i < n; i++) {
-		bool first = !i || c[i].block != c[i - 1].block;
+		bool first = !i || entry[i].block != entry[i - 1].block;
 
-		if (skip[c[i].block] || seen[c[i].block] || !first || c[i].bad)
+		if (skip[entry[i].block] || seen[entry[i].block] || !first || entry[i].bad)
 			continue;
-		c[i].bad = true;
-		__atomic_fetch_add(&l->damaged, 1, __ATOMIC_RELAXED);
+		entry[i].bad = true;
+		__atomic_fetch_add(&lanes->damaged, 1, __ATOMIC_RELAXED);
 	}
 }
 
 static void place_source(struct set *set, size_t first, size_t entries)
 {
-	struct ws_lanes *l = set->l;
-	struct ws_lane_pass p = ws_lane_pass_new(l, l->census[first].source, set->workers);
-	size_t blocks = ws_report_blocks(l->r, p.s->table);
+	struct ws_lanes *lanes = set->lanes;
+	struct ws_lane_pass pass =
+		ws_lane_pass_new(lanes, lanes->census[first].source, set->workers);
+	size_t blocks = ws_report_blocks(lanes->report, pass.source_s->table);
 	uint8_t *skip = ws_malloc(blocks), *seen = ws_calloc(blocks, 1);
-	uint64_t *base = ws_lane_row_bases(l->r, p.s->table);
-	struct ws_scan sc = {.table = p.s->table,
-			     .columns = ws_lane_event_columns(p.s),
+	uint64_t *base = ws_lane_row_bases(lanes->report, pass.source_s->table);
+	struct ws_scan sc = {.table = pass.source_s->table,
+			     .columns = ws_lane_event_columns(pass.source_s),
 			     .time_max = UINT64_MAX,
 			     .skip = skip};
 	bool any = false;
 
 	memset(skip, 1, blocks);
 	for (size_t i = first; i < first + entries; i++)
-		if (set->in[l->census[i].lane] && l->lane[l->census[i].lane]->kind != WS_LANE_STATE)
-			skip[l->census[i].block] = 0, any = true;
-	p.row_base = base;
-	p.first = l->census + first;
-	p.entries = entries;
-	p.in_set = set->in;
-	p.seen = seen;
-	p.waits = set->waits;
+		if (set->in[lanes->census[i].lane] &&
+		    lanes->lane[lanes->census[i].lane]->kind != WS_LANE_STATE)
+			skip[lanes->census[i].block] = 0, any = true;
+	pass.row_base = base;
+	pass.first = lanes->census + first;
+	pass.entries = entries;
+	pass.in_set = set->in;
+	pass.seen = seen;
+	pass.waits = set->waits;
 	if (any) {
 		ws_lane_workers_forget(set->workers, set->worker_n);
-		ws_scan_run(l->r, &sc, place_batch, &p, NULL);
-		if (!__atomic_load_n(&l->stop, __ATOMIC_RELAXED))
-			count_damaged(l, l->census + first, entries, skip, seen);
+		ws_scan_run(lanes->report, &sc, place_batch, &pass, NULL);
+		if (!__atomic_load_n(&lanes->stop, __ATOMIC_RELAXED))
+			count_damaged(lanes, lanes->census + first, entries, skip, seen);
 	}
 	free(base);
 	free(skip);
@@ -277,57 +286,58 @@ static void place_source(struct set *set, size_t first, size_t entries)
 
 static void *finish_lanes(void *arg)
 {
-	struct set *s = arg;
+	struct set *set = arg;
 
 	for (;;) {
-		uint32_t i = __atomic_fetch_add(&s->next, 1, __ATOMIC_RELAXED);
+		uint32_t i = __atomic_fetch_add(&set->next, 1, __ATOMIC_RELAXED);
 
-		if (i >= s->l->n || __atomic_load_n(&s->l->stop, __ATOMIC_RELAXED))
+		if (i >= set->lanes->n || __atomic_load_n(&set->lanes->stop, __ATOMIC_RELAXED))
 			return NULL;
-		if (s->in[i])
-			ws_lane_finish(s->l, s->l->lane[i]);
+		if (set->in[i])
+			ws_lane_finish(set->lanes, set->lanes->lane[i]);
 	}
 }
 
 /* Two lanes at a time. */
-static void finish_all(struct set *s)
+static void finish_all(struct set *set)
 {
-	bool two = !pthread_create(&s->thread, NULL, finish_lanes, s);
+	bool two = !pthread_create(&set->thread, NULL, finish_lanes, set);
 
-	finish_lanes(s);
+	finish_lanes(set);
 	if (two)
-		pthread_join(s->thread, NULL);
+		pthread_join(set->thread, NULL);
 }
 
-static bool any_states(const struct set *s)
+static bool any_states(const struct set *set)
 {
-	for (uint32_t i = 0; i < s->l->n; i++)
-		if (s->in[i] && s->l->lane[i]->kind == WS_LANE_STATE)
+	for (uint32_t i = 0; i < set->lanes->n; i++)
+		if (set->in[i] && set->lanes->lane[i]->kind == WS_LANE_STATE)
 			return true;
 	return false;
 }
 
-static void read_set(struct set *s)
+static void read_set(struct set *set)
 {
-	struct ws_lanes *l = s->l;
+	struct ws_lanes *lanes = set->lanes;
 
-	for (uint32_t i = 0; i < l->n; i++)
-		if (s->in[i] && l->lane[i]->kind != WS_LANE_STATE) {
-			l->lane[i]->raw =
-				ws_space_new(l->lane[i]->count * sizeof(*l->lane[i]->raw));
-			l->lane[i]->filled = l->lane[i]->count;
+	for (uint32_t i = 0; i < lanes->n; i++)
+		if (set->in[i] && lanes->lane[i]->kind != WS_LANE_STATE) {
+			lanes->lane[i]->raw =
+				ws_space_new(lanes->lane[i]->count * sizeof(*lanes->lane[i]->raw));
+			lanes->lane[i]->filled = lanes->lane[i]->count;
 		}
-	for (size_t i = 0, to; i < l->census_n && !__atomic_load_n(&l->stop, __ATOMIC_RELAXED);
-	     i = to) {
-		for (to = i + 1; to < l->census_n && l->census[to].source == l->census[i].source;
+	for (size_t i = 0, to;
+	     i < lanes->census_n && !__atomic_load_n(&lanes->stop, __ATOMIC_RELAXED); i = to) {
+		for (to = i + 1;
+		     to < lanes->census_n && lanes->census[to].source == lanes->census[i].source;
 		     to++)
 			;
-		place_source(s, i, to - i);
+		place_source(set, i, to - i);
 	}
-	if (any_states(s))
-		ws_states_fill(l, s->in);
-	s->next = 0;
-	finish_all(s);
+	if (any_states(set))
+		ws_states_fill(lanes, set->in);
+	set->next = 0;
+	finish_all(set);
 }
 
 /* Under the lock; ws_lane_reading looks without. */
@@ -352,68 +362,70 @@ static uint64_t bytes_of(const struct ws_lane *lane, uint64_t each)
 
 /* Let go of the lane that no one has looked at for longest; false when there is none. Under the
  * lock, which it gives away meanwhile. */
-static bool forget_one(struct ws_lanes *l)
+static bool forget_one(struct ws_lanes *lanes)
 {
-	uint32_t now = __atomic_load_n(&l->clock, __ATOMIC_RELAXED), best = UINT32_MAX, oldest = 0;
+	uint32_t now = __atomic_load_n(&lanes->clock, __ATOMIC_RELAXED), best = UINT32_MAX,
+		 oldest = 0;
 
-	for (uint32_t i = 0; i < l->n; i++) {
-		uint32_t age = now - __atomic_load_n(&l->lane[i]->asked, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < lanes->n; i++) {
+		uint32_t age = now - __atomic_load_n(&lanes->lane[i]->asked, __ATOMIC_RELAXED);
 
-		if (l->lane[i]->state == WS_LANE_READ && l->lane[i]->kind != WS_LANE_PROJECTED &&
-		    age >= oldest) {
+		if (lanes->lane[i]->state == WS_LANE_READ &&
+		    lanes->lane[i]->kind != WS_LANE_PROJECTED && age >= oldest) {
 			oldest = age;
 			best = i;
 		}
 	}
 	if (best == UINT32_MAX)
 		return false;
-	set_state(l->lane[best], WS_LANE_LEAVING);
-	pthread_mutex_unlock(&l->lock); /* who looks at levels may want the lock */
-	pthread_rwlock_wrlock(&l->shown);
-	ws_lane_forget(l->lane[best]);
-	pthread_rwlock_unlock(&l->shown);
-	pthread_mutex_lock(&l->lock);
-	set_state(l->lane[best], WS_LANE_IDLE);
-	l->used -= bytes_of(l->lane[best], BYTES_READ);
-	if (!l->lane[best]->uncounted)
-		__atomic_fetch_sub(&l->built_events, l->lane[best]->count, __ATOMIC_RELAXED);
+	set_state(lanes->lane[best], WS_LANE_LEAVING);
+	pthread_mutex_unlock(&lanes->lock); /* who looks at levels may want the lock */
+	pthread_rwlock_wrlock(&lanes->shown);
+	ws_lane_forget(lanes->lane[best]);
+	pthread_rwlock_unlock(&lanes->shown);
+	pthread_mutex_lock(&lanes->lock);
+	set_state(lanes->lane[best], WS_LANE_IDLE);
+	lanes->used -= bytes_of(lanes->lane[best], BYTES_READ);
+	if (!lanes->lane[best]->uncounted)
+		__atomic_fetch_sub(&lanes->built_events, lanes->lane[best]->count,
+				   __ATOMIC_RELAXED);
 	return true;
 }
 
 /* Room for one more lane, others having to go where `forget`. Under the lock. */
-static bool take_room(struct ws_lanes *l, const struct ws_lane *lane, bool forget)
+static bool take_room(struct ws_lanes *lanes, const struct ws_lane *lane, bool forget)
 {
 	uint64_t need = bytes_of(lane, BYTES_READING);
 
-	if (need > l->opts.room)
+	if (need > lanes->opts.room)
 		return false;
-	while (l->used + need > l->opts.room)
-		if (!forget || !forget_one(l))
+	while (lanes->used + need > lanes->opts.room)
+		if (!forget || !forget_one(lanes))
 			return false;
-	l->used += need;
+	lanes->used += need;
 	return true;
 }
 
-static void set_read(struct set *s)
+static void set_read(struct set *set)
 {
-	struct ws_lanes *l = s->l;
+	struct ws_lanes *lanes = set->lanes;
 
-	pthread_mutex_lock(&l->lock);
-	for (uint32_t i = 0; i < l->n; i++)
-		if (s->in[i]) {
-			set_state(l->lane[i], WS_LANE_READ);
-			l->used -= bytes_of(l->lane[i], BYTES_READING - BYTES_READ);
-			l->busy--;
+	pthread_mutex_lock(&lanes->lock);
+	for (uint32_t i = 0; i < lanes->n; i++)
+		if (set->in[i]) {
+			set_state(lanes->lane[i], WS_LANE_READ);
+			lanes->used -= bytes_of(lanes->lane[i], BYTES_READING - BYTES_READ);
+			lanes->busy--;
 		}
-	pthread_cond_broadcast(&l->changed);
-	pthread_mutex_unlock(&l->lock);
+	pthread_cond_broadcast(&lanes->changed);
+	pthread_mutex_unlock(&lanes->lock);
 }
 
-static void add_to_set(struct set *s, uint32_t i)
+static void add_to_set(struct set *set, uint32_t i)
 {
-	s->in[i] = 1;
-	s->l->busy += s->l->lane[i]->state == WS_LANE_IDLE;
-	set_state(s->l->lane[i], WS_LANE_READING);
+	set->in[i] = 1;
+	set->lanes->busy += set->lanes->lane[i]->state == WS_LANE_IDLE;
+	set_state(set->lanes->lane[i], WS_LANE_READING);
 }
 
 /* ---- what is asked for ---- */
@@ -423,328 +435,331 @@ struct sized {
 	uint32_t lane;
 };
 
-static int by_size(const void *a, const void *b)
+static int by_size(const void *first, const void *second)
 {
-	const struct sized *x = a, *y = b;
+	const struct sized *left = first, *right = second;
 
-	if (x->count != y->count)
-		return x->count < y->count ? -1 : 1;
-	return x->lane < y->lane ? -1 : x->lane > y->lane;
+	if (left->count != right->count)
+		return left->count < right->count ? -1 : 1;
+	return left->lane < right->lane ? -1 : left->lane > right->lane;
 }
 
 /* The names of samples are functions. */
-static bool needs_stacks(const struct set *s)
+static bool needs_stacks(const struct set *set)
 {
-	for (uint32_t i = 0; i < s->l->n; i++)
-		if (s->in[i] && (s->l->lane[i]->kind == WS_LANE_SAMPLE ||
-				 s->l->lane[i]->kind == WS_LANE_PYTHON))
+	for (uint32_t i = 0; i < set->lanes->n; i++)
+		if (set->in[i] && (set->lanes->lane[i]->kind == WS_LANE_SAMPLE ||
+				   set->lanes->lane[i]->kind == WS_LANE_PYTHON))
 			return true;
 	return false;
 }
 
 /* Some of the lanes that are wanted, small ones first: these are there at once, whatever else is
  * wanted. Under the lock. */
-static bool take_wanted(struct set *s)
+static bool take_wanted(struct set *set)
 {
-	struct sized *v = ws_malloc((s->l->n + 1) * sizeof(*v));
+	struct sized *sized = ws_malloc((set->lanes->n + 1) * sizeof(*sized));
 	uint64_t events = 0;
 	bool any = false;
 	size_t n = 0;
 
-	memset(s->in, 0, s->l->n);
-	for (uint32_t i = 0; i < s->l->n; i++)
-		if (s->l->lane[i]->state == WS_LANE_WANTED)
-			v[n++] = (struct sized){s->l->lane[i]->count, i};
-	qsort(v, n, sizeof(*v), by_size);
-	for (size_t k = 0; k < n && (!any || events + v[k].count <= AT_A_TIME); k++) {
-		struct ws_lane *lane = s->l->lane[v[k].lane];
+	memset(set->in, 0, set->lanes->n);
+	for (uint32_t i = 0; i < set->lanes->n; i++)
+		if (set->lanes->lane[i]->state == WS_LANE_WANTED)
+			sized[n++] = (struct sized){set->lanes->lane[i]->count, i};
+	qsort(sized, n, sizeof(*sized), by_size);
+	for (size_t k = 0; k < n && (!any || events + sized[k].count <= AT_A_TIME); k++) {
+		struct ws_lane *lane = set->lanes->lane[sized[k].lane];
 
-		if (take_room(s->l, lane, !any)) {
-			add_to_set(s, v[k].lane);
-			events += v[k].count;
+		if (take_room(set->lanes, lane, !any)) {
+			add_to_set(set, sized[k].lane);
+			events += sized[k].count;
 			any = true;
 		} else if (!any) { /* nothing stands in its way but its size */
 			set_state(lane, WS_LANE_TOO_MANY);
-			s->l->busy--;
-			pthread_cond_broadcast(&s->l->changed);
+			set->lanes->busy--;
+			pthread_cond_broadcast(&set->lanes->changed);
 		}
 	}
-	free(v);
+	free(sized);
 	return any;
 }
 
-static struct set new_set(struct ws_lanes *l, bool waits)
+static struct set new_set(struct ws_lanes *lanes, bool waits)
 {
-	struct set s = {.l = l, .waits = waits, .in = ws_calloc(l->n + 1, 1)};
+	struct set set = {.lanes = lanes, .waits = waits, .in = ws_calloc(lanes->n + 1, 1)};
 
-	s.workers = ws_lane_workers_new(&s.worker_n);
-	return s;
+	set.workers = ws_lane_workers_new(&set.worker_n);
+	return set;
 }
 
-static void free_set(struct set *s)
+static void free_set(struct set *set)
 {
-	ws_lane_workers_free(s->workers, s->worker_n);
-	free(s->in);
+	ws_lane_workers_free(set->workers, set->worker_n);
+	free(set->in);
 }
 
 static void *serve(void *arg)
 {
-	struct ws_lanes *l = arg;
-	struct set s;
+	struct ws_lanes *lanes = arg;
+	struct set set;
 	bool any;
 
-	ws_lanes_wait_census(l);
-	s = new_set(l, false);
-	pthread_mutex_lock(&l->lock);
-	while (!l->stop) {
-		any = take_wanted(&s);
-		__atomic_store_n(&l->hurry, any, __ATOMIC_RELAXED);
+	ws_lanes_wait_census(lanes);
+	set = new_set(lanes, false);
+	pthread_mutex_lock(&lanes->lock);
+	while (!lanes->stop) {
+		any = take_wanted(&set);
+		__atomic_store_n(&lanes->hurry, any, __ATOMIC_RELAXED);
 		if (!any) {
-			pthread_cond_wait(&l->changed, &l->lock);
+			pthread_cond_wait(&lanes->changed, &lanes->lock);
 			continue;
 		}
-		pthread_mutex_unlock(&l->lock);
-		if (needs_stacks(&s))
-			ws_lanes_wait_stacks(l);
-		read_set(&s);
-		if (!__atomic_load_n(&l->stop, __ATOMIC_RELAXED))
-			set_read(&s);
-		pthread_mutex_lock(&l->lock);
+		pthread_mutex_unlock(&lanes->lock);
+		if (needs_stacks(&set))
+			ws_lanes_wait_stacks(lanes);
+		read_set(&set);
+		if (!__atomic_load_n(&lanes->stop, __ATOMIC_RELAXED))
+			set_read(&set);
+		pthread_mutex_lock(&lanes->lock);
 	}
-	pthread_mutex_unlock(&l->lock);
-	free_set(&s);
+	pthread_mutex_unlock(&lanes->lock);
+	free_set(&set);
 	return NULL;
 }
 
-void ws_lanes_want(struct ws_lanes *l, uint32_t i)
+void ws_lanes_want(struct ws_lanes *lanes, uint32_t i)
 {
-	struct ws_lane *lane = l->lane[i];
+	struct ws_lane *lane = lanes->lane[i];
 
-	__atomic_store_n(&lane->asked, __atomic_add_fetch(&l->clock, 1, __ATOMIC_RELAXED),
+	__atomic_store_n(&lane->asked, __atomic_add_fetch(&lanes->clock, 1, __ATOMIC_RELAXED),
 			 __ATOMIC_RELAXED);
 	if (ws_lane_ready(lane) || lane->kind == WS_LANE_PROJECTED)
 		return;
-	pthread_mutex_lock(&l->lock);
-	if (lane->state == WS_LANE_IDLE && l->serving) {
+	pthread_mutex_lock(&lanes->lock);
+	if (lane->state == WS_LANE_IDLE && lanes->serving) {
 		set_state(lane, WS_LANE_WANTED);
-		l->busy++;
-		pthread_cond_broadcast(&l->changed);
+		lanes->busy++;
+		pthread_cond_broadcast(&lanes->changed);
 	}
-	pthread_mutex_unlock(&l->lock);
+	pthread_mutex_unlock(&lanes->lock);
 }
 
-void ws_lanes_want_at(struct ws_lanes *l, uint32_t i, uint64_t px)
+void ws_lanes_want_at(struct ws_lanes *lanes, uint32_t i, uint64_t px)
 {
-	if (l->lane[i]->count <= LARGE || l->lane[i]->grain > px || ws_lane_ready(l->lane[i]))
-		ws_lanes_want(l, i);
+	if (lanes->lane[i]->count <= LARGE || lanes->lane[i]->grain > px ||
+	    ws_lane_ready(lanes->lane[i]))
+		ws_lanes_want(lanes, i);
 }
 
-uint32_t ws_lanes_unread(struct ws_lanes *l, uint32_t *reading)
+uint32_t ws_lanes_unread(struct ws_lanes *lanes, uint32_t *reading)
 {
 	uint32_t n = 0;
 
-	pthread_mutex_lock(&l->lock);
-	for (uint32_t i = 0; i < l->n; i++)
-		n += l->lane[i]->kind != WS_LANE_PROJECTED && !ws_lane_ready(l->lane[i]);
-	*reading = l->busy;
-	pthread_mutex_unlock(&l->lock);
+	pthread_mutex_lock(&lanes->lock);
+	for (uint32_t i = 0; i < lanes->n; i++)
+		n += lanes->lane[i]->kind != WS_LANE_PROJECTED && !ws_lane_ready(lanes->lane[i]);
+	*reading = lanes->busy;
+	pthread_mutex_unlock(&lanes->lock);
 	return n;
 }
 
 /* ---- what no one has asked for ---- */
 
 /* Those lanes of the set that are not read yet, as far as the limit goes. Under the lock. */
-static bool take_unread(struct set *s, uint64_t *left)
+static bool take_unread(struct set *set, uint64_t *left)
 {
-	struct ws_lanes *l = s->l;
-	struct sized *v = ws_malloc((l->n + 1) * sizeof(*v));
+	struct ws_lanes *lanes = set->lanes;
+	struct sized *sized = ws_malloc((lanes->n + 1) * sizeof(*sized));
 	size_t n = 0;
 	bool any = false;
 
-	for (uint32_t i = 0; i < l->n; i++)
-		if (s->in[i] && l->lane[i]->state == WS_LANE_IDLE)
-			v[n++] = (struct sized){l->lane[i]->count, i};
-	memset(s->in, 0, l->n);
-	qsort(v, n, sizeof(*v), by_size);
-	for (size_t i = 0; i < n && v[i].count <= *left; i++) {
-		if (!take_room(l, l->lane[v[i].lane], false))
+	for (uint32_t i = 0; i < lanes->n; i++)
+		if (set->in[i] && lanes->lane[i]->state == WS_LANE_IDLE)
+			sized[n++] = (struct sized){lanes->lane[i]->count, i};
+	memset(set->in, 0, lanes->n);
+	qsort(sized, n, sizeof(*sized), by_size);
+	for (size_t i = 0; i < n && sized[i].count <= *left; i++) {
+		if (!take_room(lanes, lanes->lane[sized[i].lane], false))
 			break;
-		add_to_set(s, v[i].lane);
-		*left -= v[i].count;
+		add_to_set(set, sized[i].lane);
+		*left -= sized[i].count;
 		any = true;
 	}
-	free(v);
+	free(sized);
 	return any;
 }
 
 /* Read what can be of the lanes in the set. Under the lock, which it gives back. */
-static void read_some(struct set *s, uint64_t *left)
+static void read_some(struct set *set, uint64_t *left)
 {
-	bool any = take_unread(s, left);
+	bool any = take_unread(set, left);
 
-	pthread_mutex_unlock(&s->l->lock);
+	pthread_mutex_unlock(&set->lanes->lock);
 	if (!any)
 		return;
-	read_set(s);
-	if (!__atomic_load_n(&s->l->stop, __ATOMIC_RELAXED))
-		set_read(s);
+	read_set(set);
+	if (!__atomic_load_n(&set->lanes->stop, __ATOMIC_RELAXED))
+		set_read(set);
 }
 
-static void read_unasked(struct ws_lanes *l)
+static void read_unasked(struct ws_lanes *lanes)
 {
-	struct set s = new_set(l, true);
-	uint64_t left = l->opts.unasked;
+	struct set set = new_set(lanes, true);
+	uint64_t left = lanes->opts.unasked;
 
-	for (size_t i = 0, to; i < l->census_n && !__atomic_load_n(&l->stop, __ATOMIC_RELAXED);
-	     i = to) {
+	for (size_t i = 0, to;
+	     i < lanes->census_n && !__atomic_load_n(&lanes->stop, __ATOMIC_RELAXED); i = to) {
 
-		for (to = i + 1; to < l->census_n && l->census[to].source == l->census[i].source;
+		for (to = i + 1;
+		     to < lanes->census_n && lanes->census[to].source == lanes->census[i].source;
 		     to++)
 			;
-		pthread_mutex_lock(&l->lock);
-		memset(s.in, 0, l->n);
+		pthread_mutex_lock(&lanes->lock);
+		memset(set.in, 0, lanes->n);
 		for (size_t k = i; k < to; k++)
-			s.in[l->census[k].lane] = 1;
-		read_some(&s, &left);
+			set.in[lanes->census[k].lane] = 1;
+		read_some(&set, &left);
 	}
-	pthread_mutex_lock(&l->lock);
-	for (uint32_t i = 0; i < l->n; i++)
-		s.in[i] = l->lane[i]->kind == WS_LANE_STATE && l->lane[i]->uncounted;
-	read_some(&s, &left);
-	free_set(&s);
+	pthread_mutex_lock(&lanes->lock);
+	for (uint32_t i = 0; i < lanes->n; i++)
+		set.in[i] = lanes->lane[i]->kind == WS_LANE_STATE && lanes->lane[i]->uncounted;
+	read_some(&set, &left);
+	free_set(&set);
 }
 
 /* ---- the threads ---- */
 
-bool ws_lanes_projects(const struct ws_lanes *l)
+bool ws_lanes_projects(const struct ws_lanes *lanes)
 {
-	return ws_report_rows(l->r, WS_TABLE_cuda_api) <= l->opts.unasked;
+	return ws_report_rows(lanes->report, WS_TABLE_cuda_api) <= lanes->opts.unasked;
 }
 
-static void set_flag(struct ws_lanes *l, int *flag)
+static void set_flag(struct ws_lanes *lanes, int *flag)
 {
-	pthread_mutex_lock(&l->lock);
+	pthread_mutex_lock(&lanes->lock);
 	__atomic_store_n(flag, 1, __ATOMIC_RELEASE); /* some look without the lock */
-	pthread_cond_broadcast(&l->changed);
-	pthread_mutex_unlock(&l->lock);
+	pthread_cond_broadcast(&lanes->changed);
+	pthread_mutex_unlock(&lanes->lock);
 }
 
 /* Until nothing is being read that someone asked for: projecting needs the ranges. */
-static void wait_idle(struct ws_lanes *l)
+static void wait_idle(struct ws_lanes *lanes)
 {
-	pthread_mutex_lock(&l->lock);
-	while (l->busy && !l->stop)
-		pthread_cond_wait(&l->changed, &l->lock);
-	pthread_mutex_unlock(&l->lock);
+	pthread_mutex_lock(&lanes->lock);
+	while (lanes->busy && !lanes->stop)
+		pthread_cond_wait(&lanes->changed, &lanes->lock);
+	pthread_mutex_unlock(&lanes->lock);
 }
 
 static void *build(void *arg)
 {
-	struct ws_lanes *l = arg;
+	struct ws_lanes *lanes = arg;
 	uint32_t n;
 	struct ws_lane_worker *workers = ws_lane_workers_new(&n);
 
-	ws_lanes_census(l, workers, n);
+	ws_lanes_census(lanes, workers, n);
 	ws_lane_workers_free(workers, n);
-	name_domains(l);
-	ws_project_lanes(l);
-	ws_state_lanes(l);
-	set_flag(l, &l->census_done);
-	l->stacks = ws_stacks_open(l->r, NULL);
-	set_flag(l, &l->stacks_done);
-	read_unasked(l);
-	wait_idle(l);
-	set_flag(l, &l->placed);
-	if (ws_lanes_projects(l))
-		ws_project(l);
-	set_flag(l, &l->built);
+	name_domains(lanes);
+	ws_project_lanes(lanes);
+	ws_state_lanes(lanes);
+	set_flag(lanes, &lanes->census_done);
+	lanes->stacks = ws_stacks_open(lanes->report, NULL);
+	set_flag(lanes, &lanes->stacks_done);
+	read_unasked(lanes);
+	wait_idle(lanes);
+	set_flag(lanes, &lanes->placed);
+	if (ws_lanes_projects(lanes))
+		ws_project(lanes);
+	set_flag(lanes, &lanes->built);
 	return NULL;
 }
 
 /* The end of the recording, or of what is shown: tables whose rows may belong to no thread do not
  * count for the former. */
-static uint64_t last_of(const struct ws_report *r)
+static uint64_t last_of(const struct ws_report *report)
 {
-	uint64_t last = ws_time_last(r);
+	uint64_t last = ws_time_last(report);
 
 	for (size_t i = 0; i < ws_source_count; i++)
-		for (size_t k = 0; k < ws_report_blocks(r, ws_sources[i].table); k++) {
-			uint64_t max = ws_report_block(r, ws_sources[i].table, k).time_max;
+		for (size_t k = 0; k < ws_report_blocks(report, ws_sources[i].table); k++) {
+			uint64_t max = ws_report_block(report, ws_sources[i].table, k).time_max;
 
 			last = max > last && max != UINT64_MAX ? max : last;
 		}
 	return last;
 }
 
-struct ws_lanes *ws_lanes_open(const struct ws_report *r, const struct ws_lanes_opts *opts)
+struct ws_lanes *ws_lanes_open(const struct ws_report *report, const struct ws_lanes_opts *opts)
 {
-	struct ws_lanes *l = ws_calloc(1, sizeof(*l));
+	struct ws_lanes *lanes = ws_calloc(1, sizeof(*lanes));
 
-	l->r = r;
-	l->who = ws_who_open(r);
-	l->zero = ws_time_zero(r);
-	l->last = last_of(r);
-	l->opts = opts ? *opts
-		       : (struct ws_lanes_opts){
-				 .unasked = UNASKED, .room = ws_space_room(), .to = UINT64_MAX};
-	l->palette_n = 1;
-	l->names_domains = ws_calloc(ws_report_blocks(r, WS_TABLE_nvtx) + 1, 1);
-	pthread_mutex_init(&l->lock, NULL);
-	pthread_cond_init(&l->changed, NULL);
-	pthread_rwlock_init(&l->shown, NULL);
-	for (size_t i = 0; l->opts.like && i < l->opts.like->n; i++)
-		ws_lane_make(l, l->opts.like->lane[i]->kind, l->opts.like->lane[i]->key);
-	l->building = !pthread_create(&l->builder, NULL, build, l);
-	l->serving = l->building && !pthread_create(&l->server, NULL, serve, l);
-	if (!l->building)
-		build(l);
-	return l;
+	lanes->report = report;
+	lanes->who = ws_who_open(report);
+	lanes->zero = ws_time_zero(report);
+	lanes->last = last_of(report);
+	lanes->opts = opts ? *opts
+			   : (struct ws_lanes_opts){
+				     .unasked = UNASKED, .room = ws_space_room(), .to = UINT64_MAX};
+	lanes->palette_n = 1;
+	lanes->names_domains = ws_calloc(ws_report_blocks(report, WS_TABLE_nvtx) + 1, 1);
+	pthread_mutex_init(&lanes->lock, NULL);
+	pthread_cond_init(&lanes->changed, NULL);
+	pthread_rwlock_init(&lanes->shown, NULL);
+	for (size_t i = 0; lanes->opts.like && i < lanes->opts.like->n; i++)
+		ws_lane_make(lanes, lanes->opts.like->lane[i]->kind,
+			     lanes->opts.like->lane[i]->key);
+	lanes->building = !pthread_create(&lanes->builder, NULL, build, lanes);
+	lanes->serving = lanes->building && !pthread_create(&lanes->server, NULL, serve, lanes);
+	if (!lanes->building)
+		build(lanes);
+	return lanes;
 }
 
-static void wait_for(struct ws_lanes *l, const int *flag)
+static void wait_for(struct ws_lanes *lanes, const int *flag)
 {
-	pthread_mutex_lock(&l->lock);
-	while (!*flag && !l->stop)
-		pthread_cond_wait(&l->changed, &l->lock);
-	pthread_mutex_unlock(&l->lock);
+	pthread_mutex_lock(&lanes->lock);
+	while (!*flag && !lanes->stop)
+		pthread_cond_wait(&lanes->changed, &lanes->lock);
+	pthread_mutex_unlock(&lanes->lock);
 }
 
-void ws_lanes_wait_census(struct ws_lanes *l)
+void ws_lanes_wait_census(struct ws_lanes *lanes)
 {
-	wait_for(l, &l->census_done);
+	wait_for(lanes, &lanes->census_done);
 }
 
-void ws_lanes_wait_stacks(struct ws_lanes *l)
+void ws_lanes_wait_stacks(struct ws_lanes *lanes)
 {
-	wait_for(l, &l->stacks_done);
+	wait_for(lanes, &lanes->stacks_done);
 }
 
-void ws_lanes_wait(struct ws_lanes *l)
+void ws_lanes_wait(struct ws_lanes *lanes)
 {
-	wait_for(l, &l->built);
+	wait_for(lanes, &lanes->built);
 }
 
-void ws_lanes_close(struct ws_lanes *l)
+void ws_lanes_close(struct ws_lanes *lanes)
 {
-	if (!l)
+	if (!lanes)
 		return;
-	set_flag(l, &l->stop);
-	if (l->building)
-		pthread_join(l->builder, NULL);
-	if (l->serving)
-		pthread_join(l->server, NULL);
-	for (size_t i = 0; i < l->n; i++)
-		ws_lane_free(l->lane[i]);
-	free(l->lane);
-	free(l->slots);
-	free(l->census);
-	free(l->glimpse);
-	free(l->names_domains);
-	ws_map_free(&l->domains);
-	ws_stacks_close(l->stacks);
-	ws_who_close(l->who);
-	pthread_mutex_destroy(&l->lock);
-	pthread_cond_destroy(&l->changed);
-	pthread_rwlock_destroy(&l->shown);
-	free(l);
+	set_flag(lanes, &lanes->stop);
+	if (lanes->building)
+		pthread_join(lanes->builder, NULL);
+	if (lanes->serving)
+		pthread_join(lanes->server, NULL);
+	for (size_t i = 0; i < lanes->n; i++)
+		ws_lane_free(lanes->lane[i]);
+	free(lanes->lane);
+	free(lanes->slots);
+	free(lanes->census);
+	free(lanes->glimpse);
+	free(lanes->names_domains);
+	ws_map_free(&lanes->domains);
+	ws_stacks_close(lanes->stacks);
+	ws_who_close(lanes->who);
+	pthread_mutex_destroy(&lanes->lock);
+	pthread_cond_destroy(&lanes->changed);
+	pthread_rwlock_destroy(&lanes->shown);
+	free(lanes);
 }

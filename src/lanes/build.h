@@ -23,8 +23,8 @@ struct ws_lane_worker {
 } __attribute__((aligned(128)));
 
 struct ws_lane_pass { /* over a source */
-	struct ws_lanes *l;
-	const struct ws_source *s;
+	struct ws_lanes *lanes;
+	const struct ws_source *source_s;
 	uint32_t source;
 	struct ws_lane_worker *workers;
 	bool nvtx;
@@ -37,28 +37,28 @@ struct ws_lane_pass { /* over a source */
 	bool waits;	       /* for who is asked for */
 };
 
-struct ws_lane_pass ws_lane_pass_new(struct ws_lanes *l, uint32_t source,
+struct ws_lane_pass ws_lane_pass_new(struct ws_lanes *lanes, uint32_t source,
 				     struct ws_lane_worker *workers);
 /* For each thread that a scan may use. */
 struct ws_lane_worker *ws_lane_workers_new(uint32_t *n);
-void ws_lane_workers_free(struct ws_lane_worker *w, uint32_t n);
-void ws_lane_workers_forget(struct ws_lane_worker *w,
+void ws_lane_workers_free(struct ws_lane_worker *worker, uint32_t n);
+void ws_lane_workers_forget(struct ws_lane_worker *worker,
 			    uint32_t n); /* what the last source left in the caches */
-void ws_lane_worker_need(struct ws_lane_worker *w, uint32_t lane);
+void ws_lane_worker_need(struct ws_lane_worker *worker, uint32_t lane);
 
 /* The lane of row i by feed `feed`, or UINT32_MAX for none. */
-uint32_t ws_lane_of_row(struct ws_lane_pass *p, struct ws_lane_worker *w, uint32_t feed,
-			const struct ws_batch *b, size_t i);
+uint32_t ws_lane_of_row(struct ws_lane_pass *pass, struct ws_lane_worker *worker, uint32_t feed,
+			const struct ws_batch *batch, size_t i);
 /* The columns that this needs. */
-uint64_t ws_lane_key_columns(const struct ws_source *s);
+uint64_t ws_lane_key_columns(const struct ws_source *source);
 
 /* Row i as an event, and the columns that this needs. p->row_base is asked for its number. */
-void ws_lane_raw_of_row(const struct ws_lane_pass *p, const struct ws_batch *b, size_t i,
-			struct ws_raw *e);
-uint64_t ws_lane_event_columns(const struct ws_source *s);
+void ws_lane_raw_of_row(const struct ws_lane_pass *pass, const struct ws_batch *batch, size_t i,
+			struct ws_raw *raw);
+uint64_t ws_lane_event_columns(const struct ws_source *source);
 /* By block: how many rows of the table stand before it. The caller frees. */
-uint64_t *ws_lane_row_bases(const struct ws_report *r, enum ws_table t);
+uint64_t *ws_lane_row_bases(const struct ws_report *report, enum ws_table table);
 
-void ws_lanes_census(struct ws_lanes *l, struct ws_lane_worker *workers, uint32_t n);
+void ws_lanes_census(struct ws_lanes *lanes, struct ws_lane_worker *workers, uint32_t n);
 
 #endif

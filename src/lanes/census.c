@@ -28,45 +28,45 @@ enum { MOST_LANES = 1 << 20 }; /* a damaged file must not cost gigabytes */
  * Number of the lane, made if it is new; UINT32_MAX when there are too many. After the census none
  * is made, whatever rows turn up that its blocks did not tell of. Under the lock.
  */
-static uint32_t find_lane(struct ws_lanes *l, uint8_t kind, const uint32_t *key)
+static uint32_t find_lane(struct ws_lanes *lanes, uint8_t kind, const uint32_t *key)
 {
 	uint32_t h = hash_key(kind, key), i;
 	struct ws_lane *lane;
 	size_t at;
 
-	for (at = ws_slots_begin(&l->slots, &l->slot_mask, l->n, 256, h);
-	     (i = ws_slots_next(l->slots, l->slot_mask, h, &at)); at++)
-		if (l->lane[i - 1]->kind == kind &&
-		    !memcmp(l->lane[i - 1]->key, key, sizeof(lane->key)))
+	for (at = ws_slots_begin(&lanes->slots, &lanes->slot_mask, lanes->n, 256, h);
+	     (i = ws_slots_next(lanes->slots, lanes->slot_mask, h, &at)); at++)
+		if (lanes->lane[i - 1]->kind == kind &&
+		    !memcmp(lanes->lane[i - 1]->key, key, sizeof(lane->key)))
 			return i - 1;
-	if (l->n == MOST_LANES || l->census_done)
+	if (lanes->n == MOST_LANES || lanes->census_done)
 		return UINT32_MAX;
 	lane = ws_calloc(1, sizeof(*lane));
 	lane->kind = kind;
 	memcpy(lane->key, key, sizeof(lane->key));
-	ws_grow(l->lane, l->cap, l->n + 1);
-	l->lane[l->n++] = lane;
-	l->slots[at] = ws_slot(h, (uint32_t)l->n);
-	return (uint32_t)l->n - 1;
+	ws_grow(lanes->lane, lanes->cap, lanes->n + 1);
+	lanes->lane[lanes->n++] = lane;
+	lanes->slots[at] = ws_slot(h, (uint32_t)lanes->n);
+	return (uint32_t)lanes->n - 1;
 }
 
-uint32_t ws_lane_make(struct ws_lanes *l, uint8_t kind, const uint32_t key[4])
+uint32_t ws_lane_make(struct ws_lanes *lanes, uint8_t kind, const uint32_t key[4])
 {
 	uint32_t i;
 
-	pthread_mutex_lock(&l->lock);
-	i = find_lane(l, kind, key);
-	pthread_mutex_unlock(&l->lock);
+	pthread_mutex_lock(&lanes->lock);
+	i = find_lane(lanes, kind, key);
+	pthread_mutex_unlock(&lanes->lock);
 	return i;
 }
 
 /* ---- rows to lanes ---- */
 
-struct ws_lane_pass ws_lane_pass_new(struct ws_lanes *l, uint32_t source,
+struct ws_lane_pass ws_lane_pass_new(struct ws_lanes *lanes, uint32_t source,
 				     struct ws_lane_worker *workers)
 {
-	return (struct ws_lane_pass){.l = l,
-				     .s = &ws_sources[source],
+	return (struct ws_lane_pass){.lanes = lanes,
+				     .source_s = &ws_sources[source],
 				     .source = source,
 				     .workers = workers,
 				     .nvtx = ws_sources[source].table == WS_TABLE_nvtx};
@@ -75,75 +75,78 @@ struct ws_lane_pass ws_lane_pass_new(struct ws_lanes *l, uint32_t source,
 struct ws_lane_worker *ws_lane_workers_new(uint32_t *n)
 {
 	struct ws_scan any = {0};
-	struct ws_lane_worker *w = NULL;
+	struct ws_lane_worker *worker = NULL;
 
 	*n = ws_scan_workers(&any);
-	if (posix_memalign((void **)&w, 128, *n * sizeof(*w)))
+	if (posix_memalign((void **)&worker, 128, *n * sizeof(*worker)))
 		abort();
-	memset(w, 0, *n * sizeof(*w));
-	return w;
+	memset(worker, 0, *n * sizeof(*worker));
+	return worker;
 }
 
-void ws_lane_workers_free(struct ws_lane_worker *w, uint32_t n)
+void ws_lane_workers_free(struct ws_lane_worker *worker, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		free(w[i].at);
-		free(w[i].end);
-		free(w[i].touched);
-		free(w[i].out);
+		free(worker[i].at);
+		free(worker[i].end);
+		free(worker[i].touched);
+		free(worker[i].out);
 	}
-	free(w);
+	free(worker);
 }
 
-void ws_lane_workers_forget(struct ws_lane_worker *w, uint32_t n)
+void ws_lane_workers_forget(struct ws_lane_worker *worker, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		memset(w[i].cache, 0, sizeof(w[i].cache));
+		memset(worker[i].cache, 0, sizeof(worker[i].cache));
 }
 
-void ws_lane_worker_need(struct ws_lane_worker *w, uint32_t lane)
+void ws_lane_worker_need(struct ws_lane_worker *worker, uint32_t lane)
 {
-	size_t old = w->lanes;
+	size_t old = worker->lanes;
 
 	if (lane < old)
 		return;
-	ws_grow(w->at, w->lanes, (size_t)lane + 1);
-	w->end = ws_realloc(w->end, w->lanes * sizeof(*w->end));
-	memset(w->at + old, 0, (w->lanes - old) * sizeof(*w->at));
-	memset(w->end + old, 0, (w->lanes - old) * sizeof(*w->end));
+	ws_grow(worker->at, worker->lanes, (size_t)lane + 1);
+	worker->end = ws_realloc(worker->end, worker->lanes * sizeof(*worker->end));
+	memset(worker->at + old, 0, (worker->lanes - old) * sizeof(*worker->at));
+	memset(worker->end + old, 0, (worker->lanes - old) * sizeof(*worker->end));
 }
 
-static uint32_t lane_of(struct ws_lane_pass *p, struct ws_lane_worker *w, uint32_t feed,
+static uint32_t lane_of(struct ws_lane_pass *pass, struct ws_lane_worker *worker, uint32_t feed,
 			const uint32_t *key)
 {
-	const struct ws_feed *f = &p->s->feed[feed];
+	const struct ws_feed *feed_f = &pass->source_s->feed[feed];
 	size_t i = (key[0] + key[1] * 7 + key[2] * 31 + key[3] * 13) % WS_LANE_CACHE;
 
-	if (ws_likely(w->cache[feed][i].set && !memcmp(w->cache[feed][i].key, key, 16)))
-		return w->cache[feed][i].lane;
-	pthread_mutex_lock(&p->l->lock);
-	w->cache[feed][i].lane = find_lane(p->l, f->kind, key);
-	pthread_mutex_unlock(&p->l->lock);
-	memcpy(w->cache[feed][i].key, key, 16);
-	w->cache[feed][i].set = true;
-	return w->cache[feed][i].lane;
+	if (ws_likely(worker->cache[feed][i].set && !memcmp(worker->cache[feed][i].key, key, 16)))
+		return worker->cache[feed][i].lane;
+	pthread_mutex_lock(&pass->lanes->lock);
+	worker->cache[feed][i].lane = find_lane(pass->lanes, feed_f->kind, key);
+	pthread_mutex_unlock(&pass->lanes->lock);
+	memcpy(worker->cache[feed][i].key, key, 16);
+	worker->cache[feed][i].set = true;
+	return worker->cache[feed][i].lane;
 }
 
-static bool wanted(const struct ws_lane_pass *p, const struct ws_feed *f, const struct ws_batch *b,
-		   size_t i)
+static bool wanted(const struct ws_lane_pass *pass, const struct ws_feed *feed,
+		   const struct ws_batch *batch, size_t i)
 {
 	uint64_t v;
 
-	if (p->nvtx) {
-		v = b->col[ws_nvtx_type][i];
+	if (pass->nvtx) {
+		v = batch->col[ws_nvtx_type][i];
 		if (ws_unlikely(v == WS_NVTX_DOMAIN_CREATE))
-			__atomic_store_n(&p->l->names_domains[b->block], 1, __ATOMIC_RELAXED);
+			__atomic_store_n(&pass->lanes->names_domains[batch->block], 1,
+					 __ATOMIC_RELAXED);
 		return v == WS_NVTX_PUSHPOP || v == WS_NVTX_STARTEND || v == WS_NVTX_MARK;
 	}
-	if (f->when == WS_FEED_ALWAYS)
+	if (feed->when == WS_FEED_ALWAYS)
 		return true;
-	v = b->col[f->test][i];
-	return f->when == WS_FEED_ZERO ? !v : f->when == WS_FEED_NONZERO ? v != 0 : v != WS_NO_U32;
+	v = batch->col[feed->test][i];
+	return feed->when == WS_FEED_ZERO      ? !v
+	       : feed->when == WS_FEED_NONZERO ? v != 0
+					       : v != WS_NO_U32;
 }
 
 bool ws_lane_is_library(const char *category, size_t n)
@@ -156,278 +159,287 @@ bool ws_lane_is_library(const char *category, size_t n)
 }
 
 /* Calls of a library have a row of their own: their category, else 0. */
-static uint32_t library_of(const struct ws_report *r, uint32_t category)
+static uint32_t library_of(const struct ws_report *report, uint32_t category)
 {
 	size_t n;
-	const char *s = category ? ws_report_string(r, category, &n) : NULL;
+	const char *text = category ? ws_report_string(report, category, &n) : NULL;
 
-	return s && ws_lane_is_library(s, n) ? ws_report_string_key(r, category) : 0;
+	return text && ws_lane_is_library(text, n) ? ws_report_string_key(report, category) : 0;
 }
 
-uint32_t ws_lane_of_row(struct ws_lane_pass *p, struct ws_lane_worker *w, uint32_t feed,
-			const struct ws_batch *b, size_t i)
+uint32_t ws_lane_of_row(struct ws_lane_pass *pass, struct ws_lane_worker *worker, uint32_t feed,
+			const struct ws_batch *batch, size_t i)
 {
-	const struct ws_feed *f = &p->s->feed[feed];
+	const struct ws_feed *feed_f = &pass->source_s->feed[feed];
 	uint32_t key[4] = {0};
 
-	if (!wanted(p, f, b, i))
+	if (!wanted(pass, feed_f, batch, i))
 		return UINT32_MAX;
-	for (uint32_t k = 0; k < f->keys; k++)
-		key[k] = (uint32_t)b->col[f->key[k]][i];
-	if (p->nvtx) /* start/end ranges overlap as they like: they would push nested ones about */
-		key[2] = b->col[ws_nvtx_type][i] == WS_NVTX_STARTEND;
-	if (p->s->table ==
+	for (uint32_t k = 0; k < feed_f->keys; k++)
+		key[k] = (uint32_t)batch->col[feed_f->key[k]][i];
+	if (pass->nvtx) /* start/end ranges overlap as they like: they would push nested ones about
+			 */
+		key[2] = batch->col[ws_nvtx_type][i] == WS_NVTX_STARTEND;
+	if (pass->source_s->table ==
 	    WS_TABLE_op) /* deep stacks of Python would push operators out of sight */
-		key[1] = b->col[ws_op_kind][i] == WS_OP_PYTHON;
-	if (f->kind == WS_LANE_SLICE)
-		key[1] = library_of(p->l->r, (uint32_t)b->col[ws_slice_category][i]);
-	return lane_of(p, w, feed, key);
+		key[1] = batch->col[ws_op_kind][i] == WS_OP_PYTHON;
+	if (feed_f->kind == WS_LANE_SLICE)
+		key[1] =
+			library_of(pass->lanes->report, (uint32_t)batch->col[ws_slice_category][i]);
+	return lane_of(pass, worker, feed, key);
 }
 
-uint64_t ws_lane_key_columns(const struct ws_source *s)
+uint64_t ws_lane_key_columns(const struct ws_source *source)
 {
-	uint64_t columns = s->table == WS_TABLE_nvtx	? WS_COL(nvtx, type)
-			   : s->table == WS_TABLE_op	? WS_COL(op, kind)
-			   : s->table == WS_TABLE_slice ? WS_COL(slice, category)
-							: 0;
+	uint64_t columns = source->table == WS_TABLE_nvtx    ? WS_COL(nvtx, type)
+			   : source->table == WS_TABLE_op    ? WS_COL(op, kind)
+			   : source->table == WS_TABLE_slice ? WS_COL(slice, category)
+							     : 0;
 
-	for (uint32_t f = 0; f < s->feeds; f++) {
-		for (uint32_t k = 0; k < s->feed[f].keys; k++)
-			columns |= UINT64_C(1) << s->feed[f].key[k];
-		if (s->feed[f].when)
-			columns |= UINT64_C(1) << s->feed[f].test;
+	for (uint32_t f = 0; f < source->feeds; f++) {
+		for (uint32_t k = 0; k < source->feed[f].keys; k++)
+			columns |= UINT64_C(1) << source->feed[f].key[k];
+		if (source->feed[f].when)
+			columns |= UINT64_C(1) << source->feed[f].test;
 	}
 	return columns;
 }
 
 /* ---- counting ---- */
 
-static void count(struct ws_lane_worker *w, uint32_t lane, uint32_t rows)
+static void count(struct ws_lane_worker *worker, uint32_t lane, uint32_t rows)
 {
-	ws_lane_worker_need(w, lane);
-	if (!w->at[lane]) {
-		ws_grow(w->touched, w->cap, w->n + 1);
-		w->touched[w->n++] = lane;
+	ws_lane_worker_need(worker, lane);
+	if (!worker->at[lane]) {
+		ws_grow(worker->touched, worker->cap, worker->n + 1);
+		worker->touched[worker->n++] = lane;
 	}
-	w->at[lane] += rows;
+	worker->at[lane] += rows;
 }
 
 /* The counts of a block become entries. */
-static void put_entries(const struct ws_lane_pass *p, struct ws_lane_worker *w, size_t block)
+static void put_entries(const struct ws_lane_pass *pass, struct ws_lane_worker *worker,
+			size_t block)
 {
-	for (size_t i = 0; i < w->n; i++) {
-		uint32_t lane = w->touched[i];
+	for (size_t i = 0; i < worker->n; i++) {
+		uint32_t lane = worker->touched[i];
 
-		ws_grow(w->out, w->out_cap, w->out_n + 1);
-		w->out[w->out_n++] = (struct ws_census_entry){p->source, (uint32_t)block, lane,
-							      (uint32_t)w->at[lane], 0};
-		w->at[lane] = 0;
+		ws_grow(worker->out, worker->out_cap, worker->out_n + 1);
+		worker->out[worker->out_n++] = (struct ws_census_entry){
+			pass->source, (uint32_t)block, lane, (uint32_t)worker->at[lane], 0};
+		worker->at[lane] = 0;
 	}
-	w->n = 0;
+	worker->n = 0;
 }
 
-static int count_batch(void *ctx, const struct ws_batch *b)
+static int count_batch(void *ctx, const struct ws_batch *batch)
 {
-	struct ws_lane_pass *p = ctx;
-	struct ws_lane_worker *w = &p->workers[b->worker];
+	struct ws_lane_pass *pass = ctx;
+	struct ws_lane_worker *worker = &pass->workers[batch->worker];
 
-	for (uint32_t f = 0; f < p->s->feeds; f++)
-		for (size_t i = 0; i < b->rows; i++) {
-			uint32_t lane = ws_lane_of_row(p, w, f, b, i);
+	for (uint32_t f = 0; f < pass->source_s->feeds; f++)
+		for (size_t i = 0; i < batch->rows; i++) {
+			uint32_t lane = ws_lane_of_row(pass, worker, f, batch, i);
 
 			if (lane != UINT32_MAX)
-				count(w, lane, 1);
+				count(worker, lane, 1);
 		}
-	put_entries(p, w, b->block);
-	return __atomic_load_n(&p->l->stop, __ATOMIC_RELAXED);
+	put_entries(pass, worker, batch->block);
+	return __atomic_load_n(&pass->lanes->stop, __ATOMIC_RELAXED);
 }
 
-static void add_glimpse(struct ws_lanes *l, uint32_t lane, const struct ws_block_group *g)
+static void add_glimpse(struct ws_lanes *lanes, uint32_t lane, const struct ws_block_group *group)
 {
-	ws_grow(l->glimpse, l->glimpse_cap, l->glimpse_n + 1);
-	l->glimpse[l->glimpse_n++] = (struct ws_glimpse){g->first, g->last, g->bins, lane, g->rows};
+	ws_grow(lanes->glimpse, lanes->glimpse_cap, lanes->glimpse_n + 1);
+	lanes->glimpse[lanes->glimpse_n++] =
+		(struct ws_glimpse){group->first, group->last, group->bins, lane, group->rows};
 }
 
 enum { BATCH = 256 };
 
 /* Groups of a block, as a batch with a row for each. */
-static void count_groups(struct ws_lane_pass *p, size_t block, const struct ws_block_groups *g)
+static void count_groups(struct ws_lane_pass *pass, size_t block,
+			 const struct ws_block_groups *groups)
 {
 	uint64_t column[WS_GROUP_KEYS][BATCH];
-	struct ws_batch b = {.block = block};
+	struct ws_batch batch = {.block = block};
 	uint8_t columns[WS_GROUP_KEYS];
-	uint32_t keys = ws_table_groups(p->s->table, columns);
+	uint32_t keys = ws_table_groups(pass->source_s->table, columns);
 
 	for (uint32_t k = 0; k < keys; k++)
-		b.col[columns[k]] = column[k];
-	for (size_t from = 0; from < g->n; from += BATCH) {
-		b.rows = g->n - from < BATCH ? g->n - from : BATCH;
-		for (size_t i = 0; i < b.rows; i++)
+		batch.col[columns[k]] = column[k];
+	for (size_t from = 0; from < groups->n; from += BATCH) {
+		batch.rows = groups->n - from < BATCH ? groups->n - from : BATCH;
+		for (size_t i = 0; i < batch.rows; i++)
 			for (uint32_t k = 0; k < keys; k++)
-				column[k][i] = g->v[from + i].key[k];
-		for (uint32_t f = 0; f < p->s->feeds; f++)
-			for (size_t i = 0; i < b.rows; i++) {
-				uint32_t lane = ws_lane_of_row(p, &p->workers[0], f, &b, i);
+				column[k][i] = groups->groups[from + i].key[k];
+		for (uint32_t f = 0; f < pass->source_s->feeds; f++)
+			for (size_t i = 0; i < batch.rows; i++) {
+				uint32_t lane =
+					ws_lane_of_row(pass, &pass->workers[0], f, &batch, i);
 
 				if (lane == UINT32_MAX)
 					continue;
-				count(&p->workers[0], lane, g->v[from + i].rows);
-				add_glimpse(p->l, lane, &g->v[from + i]);
+				count(&pass->workers[0], lane, groups->groups[from + i].rows);
+				add_glimpse(pass->lanes, lane, &groups->groups[from + i]);
 			}
 	}
-	put_entries(p, &p->workers[0], block);
+	put_entries(pass, &pass->workers[0], block);
 }
 
 /* Are the columns that tell this source's lanes apart among those that blocks are summed up by? */
-static bool has_groups(const struct ws_source *s)
+static bool has_groups(const struct ws_source *source)
 {
 	uint8_t columns[WS_GROUP_KEYS];
 	uint64_t have = 0;
 
-	for (uint32_t k = ws_table_groups(s->table, columns); k--;)
+	for (uint32_t k = ws_table_groups(source->table, columns); k--;)
 		have |= UINT64_C(1) << columns[k];
-	return have && !(ws_lane_key_columns(s) & ~have);
+	return have && !(ws_lane_key_columns(source) & ~have);
 }
 
 /* Is a block outside of the times that are asked for (ws_lanes_opts)? */
-static bool skips(const struct ws_lanes *l, enum ws_table t, size_t block)
+static bool skips(const struct ws_lanes *lanes, enum ws_table table, size_t block)
 {
-	struct ws_block_info b = ws_report_block(l->r, t, block);
+	struct ws_block_info block_info = ws_report_block(lanes->report, table, block);
 
-	return b.time_max < l->opts.from || b.time_min > l->opts.to;
+	return block_info.time_max < lanes->opts.from || block_info.time_min > lanes->opts.to;
 }
 
-static void count_source(struct ws_lanes *l, uint32_t source, struct ws_lane_worker *workers,
+static void count_source(struct ws_lanes *lanes, uint32_t source, struct ws_lane_worker *workers,
 			 uint32_t worker_n)
 {
-	struct ws_lane_pass p = ws_lane_pass_new(l, source, workers);
-	enum ws_table t = p.s->table;
-	size_t blocks = ws_report_blocks(l->r, t);
+	struct ws_lane_pass pass = ws_lane_pass_new(lanes, source, workers);
+	enum ws_table table = pass.source_s->table;
+	size_t blocks = ws_report_blocks(lanes->report, table);
 	uint8_t *skip = ws_calloc(blocks + 1, 1);
-	bool groups = has_groups(p.s);
-	struct ws_scan sc = {.table = t,
-			     .columns = ws_lane_key_columns(p.s),
+	bool groups = has_groups(pass.source_s);
+	struct ws_scan sc = {.table = table,
+			     .columns = ws_lane_key_columns(pass.source_s),
 			     .time_max = UINT64_MAX,
 			     .skip = skip};
 
 	ws_lane_workers_forget(workers, worker_n);
 	for (size_t i = 0; i < blocks; i++) {
-		struct ws_block_groups g = groups ? ws_report_block_groups(l->r, t, i)
-						  : (struct ws_block_groups){NULL, 0};
+		struct ws_block_groups block_groups =
+			groups ? ws_report_block_groups(lanes->report, table, i)
+			       : (struct ws_block_groups){NULL, 0};
 
-		skip[i] = g.v || skips(l, t, i);
-		if (g.v && !skips(l, t, i))
-			count_groups(&p, i, &g);
+		skip[i] = block_groups.groups || skips(lanes, table, i);
+		if (block_groups.groups && !skips(lanes, table, i))
+			count_groups(&pass, i, &block_groups);
 	}
-	ws_scan_run(l->r, &sc, count_batch, &p, NULL);
+	ws_scan_run(lanes->report, &sc, count_batch, &pass, NULL);
 	free(skip);
 }
 
 /* ---- glimpses ---- */
 
 /* What blocks without groups say of their lanes: where the block lies. */
-static void glimpse_blocks(struct ws_lanes *l)
+static void glimpse_blocks(struct ws_lanes *lanes)
 {
-	for (size_t i = 0; i < l->census_n; i++) {
-		const struct ws_census_entry *c = &l->census[i];
-		enum ws_table t = ws_sources[c->source].table;
-		struct ws_block_info b = ws_report_block(l->r, t, c->block);
-		struct ws_block_group g = {
-			.first = b.time_min, .last = b.time_max, .rows = c->count};
+	for (size_t i = 0; i < lanes->census_n; i++) {
+		const struct ws_census_entry *entry = &lanes->census[i];
+		enum ws_table table = ws_sources[entry->source].table;
+		struct ws_block_info block_info =
+			ws_report_block(lanes->report, table, entry->block);
+		struct ws_block_group group = {.first = block_info.time_min,
+					       .last = block_info.time_max,
+					       .rows = entry->count};
 
-		if (!has_groups(&ws_sources[c->source]) ||
-		    !ws_report_block_groups(l->r, t, c->block).v)
-			add_glimpse(l, c->lane, &g);
+		if (!has_groups(&ws_sources[entry->source]) ||
+		    !ws_report_block_groups(lanes->report, table, entry->block).groups)
+			add_glimpse(lanes, entry->lane, &group);
 	}
 }
 
-static int by_lane(const void *a, const void *b)
+static int by_lane(const void *first, const void *second)
 {
-	const struct ws_glimpse *x = a, *y = b;
+	const struct ws_glimpse *left = first, *right = second;
 
-	if (x->lane != y->lane)
-		return x->lane < y->lane ? -1 : 1;
-	return x->first < y->first ? -1 : x->first > y->first;
+	if (left->lane != right->lane)
+		return left->lane < right->lane ? -1 : 1;
+	return left->first < right->first ? -1 : left->first > right->first;
 }
 
-static uint64_t grain(const struct ws_lanes *l, const struct ws_lane *lane)
+static uint64_t grain(const struct ws_lanes *lanes, const struct ws_lane *lane)
 {
 	double sum = 0;
 
 	for (size_t i = lane->glimpse; i < lane->glimpse + lane->glimpses; i++) {
-		if (!l->glimpse[i].bins)
+		if (!lanes->glimpse[i].bins)
 			return UINT64_MAX;
-		sum += (double)(l->glimpse[i].last - l->glimpse[i].first) / WS_GROUP_BINS;
+		sum += (double)(lanes->glimpse[i].last - lanes->glimpse[i].first) / WS_GROUP_BINS;
 	}
 	return lane->glimpses ? (uint64_t)(sum / (double)lane->glimpses) : UINT64_MAX;
 }
 
-static void sort_glimpses(struct ws_lanes *l)
+static void sort_glimpses(struct ws_lanes *lanes)
 {
 	size_t at = 0;
 
-	if (l->glimpse_n)
-		qsort(l->glimpse, l->glimpse_n, sizeof(*l->glimpse), by_lane);
-	for (size_t i = 0; i < l->n; i++) {
-		l->lane[i]->glimpse = at;
-		while (at < l->glimpse_n && l->glimpse[at].lane == i)
+	if (lanes->glimpse_n)
+		qsort(lanes->glimpse, lanes->glimpse_n, sizeof(*lanes->glimpse), by_lane);
+	for (size_t i = 0; i < lanes->n; i++) {
+		lanes->lane[i]->glimpse = at;
+		while (at < lanes->glimpse_n && lanes->glimpse[at].lane == i)
 			at++;
-		l->lane[i]->glimpses = at - l->lane[i]->glimpse;
-		l->lane[i]->grain = grain(l, l->lane[i]);
+		lanes->lane[i]->glimpses = at - lanes->lane[i]->glimpse;
+		lanes->lane[i]->grain = grain(lanes, lanes->lane[i]);
 	}
 }
 
 /* ---- all of it ---- */
 
-static int by_place(const void *a, const void *b)
+static int by_place(const void *first, const void *second)
 {
-	const struct ws_census_entry *x = a, *y = b;
+	const struct ws_census_entry *left = first, *right = second;
 
-	if (x->source != y->source)
-		return x->source < y->source ? -1 : 1;
-	if (x->block != y->block)
-		return x->block < y->block ? -1 : 1;
-	return x->lane < y->lane ? -1 : x->lane > y->lane;
+	if (left->source != right->source)
+		return left->source < right->source ? -1 : 1;
+	if (left->block != right->block)
+		return left->block < right->block ? -1 : 1;
+	return left->lane < right->lane ? -1 : left->lane > right->lane;
 }
 
-static void join_entries(struct ws_lanes *l, const struct ws_lane_worker *workers,
+static void join_entries(struct ws_lanes *lanes, const struct ws_lane_worker *workers,
 			 uint32_t worker_n)
 {
 	for (uint32_t i = 0; i < worker_n; i++) {
-		ws_grow(l->census, l->census_cap, l->census_n + workers[i].out_n);
+		ws_grow(lanes->census, lanes->census_cap, lanes->census_n + workers[i].out_n);
 		if (workers[i].out_n)
-			memcpy(l->census + l->census_n, workers[i].out,
-			       workers[i].out_n * sizeof(*l->census));
-		l->census_n += workers[i].out_n;
+			memcpy(lanes->census + lanes->census_n, workers[i].out,
+			       workers[i].out_n * sizeof(*lanes->census));
+		lanes->census_n += workers[i].out_n;
 	}
-	if (l->census_n)
-		qsort(l->census, l->census_n, sizeof(*l->census), by_place);
-	for (size_t i = 0; i < l->census_n; i++) {
-		struct ws_census_entry *c = &l->census[i];
+	if (lanes->census_n)
+		qsort(lanes->census, lanes->census_n, sizeof(*lanes->census), by_place);
+	for (size_t i = 0; i < lanes->census_n; i++) {
+		struct ws_census_entry *entry = &lanes->census[i];
 
-		c->at = l->lane[c->lane]->count;
-		l->lane[c->lane]->count += c->count;
-		l->events += c->count;
+		entry->at = lanes->lane[entry->lane]->count;
+		lanes->lane[entry->lane]->count += entry->count;
+		lanes->events += entry->count;
 	}
 }
 
-void ws_lanes_census(struct ws_lanes *l, struct ws_lane_worker *workers, uint32_t worker_n)
+void ws_lanes_census(struct ws_lanes *lanes, struct ws_lane_worker *workers, uint32_t worker_n)
 {
 	for (uint32_t s = 0; s < ws_source_count; s++) {
-		uint64_t rows = ws_report_rows(l->r, ws_sources[s].table);
+		uint64_t rows = ws_report_rows(lanes->report, ws_sources[s].table);
 
 		if (rows && rows < UINT32_MAX && ws_sources[s].feeds)
-			count_source(l, s, workers, worker_n);
+			count_source(lanes, s, workers, worker_n);
 	}
-	join_entries(l, workers, worker_n);
-	glimpse_blocks(l);
-	sort_glimpses(l);
+	join_entries(lanes, workers, worker_n);
+	glimpse_blocks(lanes);
+	sort_glimpses(lanes);
 }
 
-bool ws_lanes_have_rows(const struct ws_report *r)
+bool ws_lanes_have_rows(const struct ws_report *report)
 {
 	for (uint32_t s = 0; s < ws_source_count; s++)
-		if (ws_sources[s].feed[0].keys && ws_report_rows(r, ws_sources[s].table))
+		if (ws_sources[s].feed[0].keys && ws_report_rows(report, ws_sources[s].table))
 			return true;
 	return false;
 }

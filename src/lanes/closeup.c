@@ -15,106 +15,112 @@
 enum { MOST_BLOCKS = 8, MOST_ROWS = 2 << 20 };
 
 struct closeup {
-	struct ws_lanes *l;
+	struct ws_lanes *lanes;
 	int64_t t0, t1;
 	struct ws_lane **lane; /* by number; NULL: not asked for, or too much to read */
 };
 
 struct place {
-	struct closeup *c;
+	struct closeup *closeup;
 	struct ws_lane_pass pass;
 };
 
-static bool in_sight(const struct closeup *c, uint64_t start, uint64_t end)
+static bool in_sight(const struct closeup *closeup, uint64_t start, uint64_t end)
 {
-	return (int64_t)start < c->t1 &&
-	       ((int64_t)end > c->t0 || (start == end && (int64_t)start >= c->t0));
+	return (int64_t)start < closeup->t1 &&
+	       ((int64_t)end > closeup->t0 || (start == end && (int64_t)start >= closeup->t0));
 }
 
-static int place_batch(void *ctx, const struct ws_batch *b)
+static int place_batch(void *ctx, const struct ws_batch *batch)
 {
-	struct place *p = ctx;
-	struct ws_raw e;
+	struct place *place = ctx;
+	struct ws_raw raw;
 
-	for (uint32_t f = 0; f < p->pass.s->feeds; f++)
-		for (size_t i = 0; i < b->rows; i++) {
-			uint32_t lane = ws_lane_of_row(&p->pass, p->pass.workers, f, b, i);
-			struct ws_lane *to = lane == UINT32_MAX ? NULL : p->c->lane[lane];
+	for (uint32_t f = 0; f < place->pass.source_s->feeds; f++)
+		for (size_t i = 0; i < batch->rows; i++) {
+			uint32_t lane =
+				ws_lane_of_row(&place->pass, place->pass.workers, f, batch, i);
+			struct ws_lane *to = lane == UINT32_MAX ? NULL : place->closeup->lane[lane];
 
 			if (!to)
 				continue;
-			ws_lane_raw_of_row(&p->pass, b, i, &e);
-			if (!ws_lane_descs[to->kind].counter && !in_sight(p->c, e.start, e.end))
+			ws_lane_raw_of_row(&place->pass, batch, i, &raw);
+			if (!ws_lane_descs[to->kind].counter &&
+			    !in_sight(place->closeup, raw.start, raw.end))
 				continue;
 			ws_grow(to->raw, to->count, to->filled + 1);
-			to->raw[to->filled++] = e;
+			to->raw[to->filled++] = raw;
 		}
 	return 0;
 }
 
 /* Which blocks of a source are in sight and have rows of the lanes; how many, or more than
  * MOST_BLOCKS when that is too much. */
-static size_t choose_blocks(const struct closeup *c, const struct ws_census_entry *e, size_t n,
-			    uint8_t *skip)
+static size_t choose_blocks(const struct closeup *closeup, const struct ws_census_entry *entry,
+			    size_t n, uint8_t *skip)
 {
 	size_t chosen = 0;
 	uint64_t rows = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		struct ws_block_info b;
+		struct ws_block_info block_info;
 
-		if (!skip[e[i].block] || !c->lane[e[i].lane])
+		if (!skip[entry[i].block] || !closeup->lane[entry[i].lane])
 			continue;
-		b = ws_report_block(c->l->r, ws_sources[e[i].source].table, e[i].block);
-		if ((int64_t)b.time_min >= c->t1 || (int64_t)b.time_max < c->t0)
+		block_info = ws_report_block(closeup->lanes->report,
+					     ws_sources[entry[i].source].table, entry[i].block);
+		if ((int64_t)block_info.time_min >= closeup->t1 ||
+		    (int64_t)block_info.time_max < closeup->t0)
 			continue;
-		skip[e[i].block] = 0;
+		skip[entry[i].block] = 0;
 		chosen++;
-		rows += b.rows;
+		rows += block_info.rows;
 	}
 	return rows > MOST_ROWS ? MOST_BLOCKS + 1 : chosen;
 }
 
-static void give_up(struct closeup *c, uint32_t lane)
+static void give_up(struct closeup *closeup, uint32_t lane)
 {
-	if (!c->lane[lane])
+	if (!closeup->lane[lane])
 		return;
-	free(c->lane[lane]->raw);
-	free(c->lane[lane]);
-	c->lane[lane] = NULL;
+	free(closeup->lane[lane]->raw);
+	free(closeup->lane[lane]);
+	closeup->lane[lane] = NULL;
 }
 
-static void read_source(struct closeup *c, const struct ws_census_entry *e, size_t n,
+static void read_source(struct closeup *closeup, const struct ws_census_entry *entry, size_t n,
 			struct ws_lane_worker *worker)
 {
-	struct place p = {.c = c, .pass = ws_lane_pass_new(c->l, e->source, worker)};
-	size_t blocks = ws_report_blocks(c->l->r, p.pass.s->table), chosen;
+	struct place place = {.closeup = closeup,
+			      .pass = ws_lane_pass_new(closeup->lanes, entry->source, worker)};
+	size_t blocks = ws_report_blocks(closeup->lanes->report, place.pass.source_s->table),
+	       chosen;
 	uint8_t *skip = ws_malloc(blocks + 1);
-	struct ws_scan sc = {.table = p.pass.s->table,
-			     .columns = ws_lane_event_columns(p.pass.s),
+	struct ws_scan sc = {.table = place.pass.source_s->table,
+			     .columns = ws_lane_event_columns(place.pass.source_s),
 			     .time_max = UINT64_MAX,
 			     .workers = 1,
 			     .skip = skip};
 	uint64_t *base;
 
 	memset(skip, 1, blocks);
-	chosen = choose_blocks(c, e, n, skip);
+	chosen = choose_blocks(closeup, entry, n, skip);
 	if (chosen > MOST_BLOCKS) {
 		for (size_t i = 0; i < n; i++)
-			if (!skip[e[i].block])
-				give_up(c, e[i].lane);
+			if (!skip[entry[i].block])
+				give_up(closeup, entry[i].lane);
 	} else if (chosen) {
-		base = ws_lane_row_bases(c->l->r, p.pass.s->table);
-		p.pass.row_base = base;
+		base = ws_lane_row_bases(closeup->lanes->report, place.pass.source_s->table);
+		place.pass.row_base = base;
 		ws_lane_workers_forget(worker, 1);
-		ws_scan_run(c->l->r, &sc, place_batch, &p, NULL);
+		ws_scan_run(closeup->lanes->report, &sc, place_batch, &place, NULL);
 		free(base);
 	}
 	free(skip);
 }
 
 /* The lane as level.c wants it: with its raw events where it frees them. */
-static void finish(struct ws_lanes *l, struct ws_lane *lane)
+static void finish(struct ws_lanes *lanes, struct ws_lane *lane)
 {
 	struct ws_raw *raw = ws_space_new(lane->filled * sizeof(*raw));
 
@@ -124,49 +130,53 @@ static void finish(struct ws_lanes *l, struct ws_lane *lane)
 	lane->raw = raw;
 	lane->count = 0; /* they do not count as read */
 	lane->placed = lane->filled;
-	ws_lane_finish(l, lane);
+	ws_lane_finish(lanes, lane);
 }
 
-struct ws_lane **ws_closeup_new(struct ws_lanes *l, const uint32_t *lanes, size_t n, int64_t t0,
-				int64_t t1)
+struct ws_lane **ws_closeup_new(struct ws_lanes *lanes_l, const uint32_t *lanes, size_t n,
+				int64_t t0, int64_t t1)
 {
-	struct closeup c = {
-		.l = l, .t0 = t0, .t1 = t1, .lane = ws_calloc(l->n + 1, sizeof(*c.lane))};
-	bool stacks = __atomic_load_n(&l->stacks_done, __ATOMIC_ACQUIRE);
+	struct closeup closeup = {.lanes = lanes_l,
+				  .t0 = t0,
+				  .t1 = t1,
+				  .lane = ws_calloc(lanes_l->n + 1, sizeof(*closeup.lane))};
+	bool stacks = __atomic_load_n(&lanes_l->stacks_done, __ATOMIC_ACQUIRE);
 	uint32_t workers;
-	struct ws_lane_worker *w;
+	struct ws_lane_worker *worker;
 	size_t any = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct ws_lane *x = l->lane[lanes[i]];
-		bool named = stacks || (x->kind != WS_LANE_SAMPLE && x->kind != WS_LANE_PYTHON);
+		const struct ws_lane *lane = lanes_l->lane[lanes[i]];
+		bool named =
+			stacks || (lane->kind != WS_LANE_SAMPLE && lane->kind != WS_LANE_PYTHON);
 
-		if (ws_lane_ready(x) || x->kind == WS_LANE_PROJECTED || x->kind == WS_LANE_STATE ||
-		    !named || c.lane[lanes[i]])
+		if (ws_lane_ready(lane) || lane->kind == WS_LANE_PROJECTED ||
+		    lane->kind == WS_LANE_STATE || !named || closeup.lane[lanes[i]])
 			continue;
-		c.lane[lanes[i]] = ws_calloc(1, sizeof(struct ws_lane));
-		c.lane[lanes[i]]->kind = x->kind;
+		closeup.lane[lanes[i]] = ws_calloc(1, sizeof(struct ws_lane));
+		closeup.lane[lanes[i]]->kind = lane->kind;
 		any++;
 	}
 	if (!any)
-		return c.lane;
-	w = ws_lane_workers_new(&workers);
-	for (size_t i = 0, to; i < l->census_n; i = to) {
-		for (to = i + 1; to < l->census_n && l->census[to].source == l->census[i].source;
+		return closeup.lane;
+	worker = ws_lane_workers_new(&workers);
+	for (size_t i = 0, to; i < lanes_l->census_n; i = to) {
+		for (to = i + 1; to < lanes_l->census_n &&
+				 lanes_l->census[to].source == lanes_l->census[i].source;
 		     to++)
 			;
-		read_source(&c, l->census + i, to - i, w);
+		read_source(&closeup, lanes_l->census + i, to - i, worker);
 	}
-	ws_lane_workers_free(w, workers);
-	for (size_t i = 0; i < l->n; i++)
-		if (c.lane[i])
-			finish(l, c.lane[i]);
-	return c.lane;
+	ws_lane_workers_free(worker, workers);
+	for (size_t i = 0; i < lanes_l->n; i++)
+		if (closeup.lane[i])
+			finish(lanes_l, closeup.lane[i]);
+	return closeup.lane;
 }
 
-void ws_closeup_free(struct ws_lanes *l, struct ws_lane **lanes)
+void ws_closeup_free(struct ws_lanes *lanes_l, struct ws_lane **lanes)
 {
-	for (size_t i = 0; i < l->n; i++)
+	for (size_t i = 0; i < lanes_l->n; i++)
 		if (lanes[i])
 			ws_lane_free(lanes[i]);
 	free(lanes);

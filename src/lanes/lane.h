@@ -195,7 +195,7 @@ struct ws_lanes_opts {
 };
 
 struct ws_lanes {
-	const struct ws_report *r;
+	const struct ws_report *report;
 	struct ws_who *who;
 	uint64_t zero, last;
 	struct ws_lane **lane; /* by number; fixed once the census is taken */
@@ -229,30 +229,30 @@ struct ws_lanes {
 
 /* Begin: takes the census in a thread, then builds. `opts` may be NULL: reads what a page needs in
  * the room there is. */
-struct ws_lanes *ws_lanes_open(const struct ws_report *r, const struct ws_lanes_opts *opts);
+struct ws_lanes *ws_lanes_open(const struct ws_report *report, const struct ws_lanes_opts *opts);
 /* All of a report, or of a stretch of it, whatever room it takes. */
 #define WS_LANES_ALL_EVENTS                                                 \
 	(struct ws_lanes_opts)                                              \
 	{                                                                   \
 		.unasked = UINT64_MAX, .room = UINT64_MAX, .to = UINT64_MAX \
 	}
-void ws_lanes_close(struct ws_lanes *l);
+void ws_lanes_close(struct ws_lanes *lanes);
 /* Is there anything in a report that would have a lane, but diagnostics and output? */
-bool ws_lanes_have_rows(const struct ws_report *r);
+bool ws_lanes_have_rows(const struct ws_report *report);
 /* Are ranges shown on GPUs? Not where that would read more calls than are read unasked. */
-bool ws_lanes_projects(const struct ws_lanes *l);
-void ws_lanes_wait_census(struct ws_lanes *l);
-void ws_lanes_wait_stacks(struct ws_lanes *l); /* until `stacks` are there */
-void ws_lanes_wait(
-	struct ws_lanes *l); /* until everything is built that will be without being asked for */
+bool ws_lanes_projects(const struct ws_lanes *lanes);
+void ws_lanes_wait_census(struct ws_lanes *lanes);
+void ws_lanes_wait_stacks(struct ws_lanes *lanes); /* until `stacks` are there */
+void ws_lanes_wait(struct ws_lanes *lanes); /* until everything is built that will be without being
+					       asked for */
 /* Someone looks at this lane: have its events read, if they are not. After the census, under
  * `shown`. */
-void ws_lanes_want(struct ws_lanes *l, uint32_t lane);
+void ws_lanes_want(struct ws_lanes *lanes, uint32_t lane);
 /* The same for who draws it at `px` ns a pixel: of a large lane, glimpses do where they are that
  * fine. */
-void ws_lanes_want_at(struct ws_lanes *l, uint32_t lane, uint64_t px);
+void ws_lanes_want_at(struct ws_lanes *lanes, uint32_t lane, uint64_t px);
 /* How many lanes (but projected ones) are not read; *reading: how many of them will be. */
-uint32_t ws_lanes_unread(struct ws_lanes *l, uint32_t *reading);
+uint32_t ws_lanes_unread(struct ws_lanes *lanes, uint32_t *reading);
 static inline bool ws_lane_ready(const struct ws_lane *lane)
 {
 	return __atomic_load_n(&lane->ready, __ATOMIC_ACQUIRE);
@@ -269,7 +269,7 @@ static inline bool ws_lane_reading(const struct ws_lane *lane)
 /* ---- levels (level.c) ---- */
 
 /* Make the levels of a lane from its raw events, which are consumed. */
-void ws_lane_finish(struct ws_lanes *l, struct ws_lane *lane);
+void ws_lane_finish(struct ws_lanes *lanes, struct ws_lane *lane);
 void ws_lane_free(struct ws_lane *lane);
 /* Back to before ws_lane_finish: its levels are gone. */
 void ws_lane_forget(struct ws_lane *lane);
@@ -281,16 +281,16 @@ static inline const struct ws_level *ws_lane_cover(const struct ws_lane *lane)
 	return lane->cover ? lane->cover : lane->levels ? &lane->level[0] : NULL;
 }
 
-static inline uint64_t ws_level_dur(const struct ws_level *v, uint32_t i)
+static inline uint64_t ws_level_dur(const struct ws_level *level, uint32_t i)
 {
-	if (ws_likely(v->dur[i] != UINT32_MAX))
-		return v->dur[i];
-	for (size_t low = 0, high = v->long_n; low < high;) {
+	if (ws_likely(level->dur[i] != UINT32_MAX))
+		return level->dur[i];
+	for (size_t low = 0, high = level->long_n; low < high;) {
 		size_t mid = (low + high) / 2;
 
-		if (v->longs[mid].at == i)
-			return v->longs[mid].dur;
-		if (v->longs[mid].at < i)
+		if (level->longs[mid].at == i)
+			return level->longs[mid].dur;
+		if (level->longs[mid].at < i)
 			low = mid + 1;
 		else
 			high = mid;
@@ -298,20 +298,22 @@ static inline uint64_t ws_level_dur(const struct ws_level *v, uint32_t i)
 	return UINT32_MAX;
 }
 
-static inline uint64_t ws_level_end(const struct ws_level *v, uint32_t i)
+static inline uint64_t ws_level_end(const struct ws_level *level, uint32_t i)
 {
-	return v->start[i] + ws_level_dur(v, i);
+	return level->start[i] + ws_level_dur(level, i);
 }
 
 /* Events from..to-1 touch [t0, t1): they start before t1 and end after t0; a moment at t0 touches
  * it too. */
-void ws_level_range(const struct ws_level *v, int64_t t0, int64_t t1, uint32_t *from, uint32_t *to);
+void ws_level_range(const struct ws_level *level, int64_t t0, int64_t t1, uint32_t *from,
+		    uint32_t *to);
 /* The first event from `from` on, before `to`, that starts at `t` or later. Near `from` it is
  * quick. */
-uint32_t ws_level_seek(const struct ws_level *v, uint32_t from, uint32_t to, uint64_t t);
-uint64_t ws_level_busy(const struct ws_level *v, uint32_t from, uint32_t to); /* sum of durations */
-uint32_t ws_level_longest(const struct ws_level *v, uint32_t from, uint32_t to);
-void ws_level_extremes(const struct ws_level *v, uint32_t from, uint32_t to, double *low,
+uint32_t ws_level_seek(const struct ws_level *level, uint32_t from, uint32_t to, uint64_t t);
+uint64_t ws_level_busy(const struct ws_level *level, uint32_t from,
+		       uint32_t to); /* sum of durations */
+uint32_t ws_level_longest(const struct ws_level *level, uint32_t from, uint32_t to);
+void ws_level_extremes(const struct ws_level *level, uint32_t from, uint32_t to, double *low,
 		       double *high);
 
 /*
@@ -328,19 +330,19 @@ bool ws_lane_is_library(const char *category, size_t n);
  * number, NULL for the others and where that touches too many blocks. `lanes` may name a lane
  * twice. Thread-safe after the census.
  */
-struct ws_lane **ws_closeup_new(struct ws_lanes *l, const uint32_t *lanes, size_t n, int64_t t0,
-				int64_t t1);
-void ws_closeup_free(struct ws_lanes *l, struct ws_lane **lanes);
+struct ws_lane **ws_closeup_new(struct ws_lanes *lanes_l, const uint32_t *lanes, size_t n,
+				int64_t t0, int64_t t1);
+void ws_closeup_free(struct ws_lanes *lanes_l, struct ws_lane **lanes);
 
 /* ---- NVTX ranges projected on GPUs (project.c) ---- */
 
 /* After the census: make the lanes that there may be. They are filled, and become ready, by
  * ws_project; one without events stays unready. */
-void ws_project_lanes(struct ws_lanes *l);
-void ws_project(struct ws_lanes *l);
+void ws_project_lanes(struct ws_lanes *lanes);
+void ws_project(struct ws_lanes *lanes);
 /* Number of the lane, made if it is new; UINT32_MAX when there are too many. Before the census is
  * done only. */
-uint32_t ws_lane_make(struct ws_lanes *l, uint8_t kind, const uint32_t key[4]);
+uint32_t ws_lane_make(struct ws_lanes *lanes, uint8_t kind, const uint32_t key[4]);
 
 /* ---- states of threads (thread_states.c) ---- */
 
@@ -391,17 +393,17 @@ const char *ws_state_word(const struct ws_state *st, uint32_t column); /* NULL f
 uint64_t ws_state_value(const struct ws_state *st, uint32_t column);
 
 /* After the census: make the lanes of threads of which only calls are known. */
-void ws_state_lanes(struct ws_lanes *l);
+void ws_state_lanes(struct ws_lanes *lanes);
 /* Raw events of those of the lanes that are such; `in` is by lane. */
-void ws_states_fill(struct ws_lanes *l, const uint8_t *in);
+void ws_states_fill(struct ws_lanes *lanes, const uint8_t *in);
 
 /* ---- names (names.c) ---- */
 
 /* Text of a name as bytes of the report, which are untrusted; valid as long as the report and `l`.
  */
-const char *ws_lane_name(const struct ws_lanes *l, uint32_t name, size_t *len);
+const char *ws_lane_name(const struct ws_lanes *lanes, uint32_t name, size_t *len);
 /* Names with equal texts have equal keys. */
-uint32_t ws_lane_name_key(const struct ws_lanes *l, uint32_t name);
+uint32_t ws_lane_name_key(const struct ws_lanes *lanes, uint32_t name);
 
 /* ---- space.c ---- */
 
@@ -410,7 +412,7 @@ uint32_t ws_lane_name_key(const struct ws_lanes *l, uint32_t name);
  * TMPDIR or /var/tmp (or anonymous memory when there is no room for that). Zeroed.
  */
 void *ws_space_new(size_t bytes);
-void ws_space_free(void *p, size_t bytes);
+void ws_space_free(void *memory, size_t bytes);
 /* Bytes of such memory that may be used: some of what is free. */
 uint64_t ws_space_room(void);
 

@@ -18,34 +18,34 @@ const char *ws_own_name(uint32_t i)
 	return i < WS_COUNT(own_texts) ? own_texts[i] : "";
 }
 
-static const char *thread_name(const struct ws_lanes *l, uint32_t id)
+static const char *thread_name(const struct ws_lanes *lanes, uint32_t id)
 {
-	const struct ws_thread_info *t = ws_who_thread(l->who, id);
+	const struct ws_thread_info *info = ws_who_thread(lanes->who, id);
 
-	return t->name[0] ? t->name : t->process_name;
+	return info->name[0] ? info->name : info->process_name;
 }
 
-const char *ws_lane_name(const struct ws_lanes *l, uint32_t name, size_t *len)
+const char *ws_lane_name(const struct ws_lanes *lanes, uint32_t name, size_t *len)
 {
 	uint32_t id = name & 0x3fffffff;
-	const char *s;
+	const char *text;
 
 	if (name >> 30 == WS_NAME_STRING)
-		return ws_report_string(l->r, id, len);
+		return ws_report_string(lanes->report, id, len);
 	if (name >> 30 == WS_NAME_FUNCTION) {
-		*len = ws_stacks_function(l->stacks, id)->len;
-		return ws_stacks_function(l->stacks, id)->name;
+		*len = ws_stacks_function(lanes->stacks, id)->len;
+		return ws_stacks_function(lanes->stacks, id)->name;
 	}
-	s = name >> 30 == WS_NAME_THREAD ? thread_name(l, id) : ws_own_name(id);
-	*len = strlen(s);
-	return s;
+	text = name >> 30 == WS_NAME_THREAD ? thread_name(lanes, id) : ws_own_name(id);
+	*len = strlen(text);
+	return text;
 }
 
-uint32_t ws_lane_name_key(const struct ws_lanes *l, uint32_t name)
+uint32_t ws_lane_name_key(const struct ws_lanes *lanes, uint32_t name)
 {
 	uint32_t id = name & 0x3fffffff;
 
 	if (name >> 30 == WS_NAME_STRING)
-		return WS_NAME(WS_NAME_STRING, ws_report_string_key(l->r, id));
+		return WS_NAME(WS_NAME_STRING, ws_report_string_key(lanes->report, id));
 	return name;
 }

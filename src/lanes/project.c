@@ -33,205 +33,215 @@ struct target {
 };
 
 struct project {
-	struct ws_lanes *l;
+	struct ws_lanes *lanes;
 	struct call *calls;
 	size_t mask, bytes;
 	struct target *target; /* by thread */
 	size_t n, cap;
 	struct ws_map first; /* thread: its first target */
-	const struct ws_cuda_columns *c;
+	const struct ws_cuda_columns *columns;
 };
 
 /* ---- which lanes there may be ---- */
 
-void ws_project_lanes(struct ws_lanes *l)
+void ws_project_lanes(struct ws_lanes *lanes)
 {
-	size_t n = l->n;
+	size_t n = lanes->n;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct ws_lane *x = l->lane[i];
-		uint32_t process, api[4] = {x->key[0]};
+		const struct ws_lane *lane = lanes->lane[i];
+		uint32_t process, api[4] = {lane->key[0]};
 		bool calls = false;
 
-		if (x->kind != WS_LANE_NVTX || x->key[2])
+		if (lane->kind != WS_LANE_NVTX || lane->key[2])
 			continue;
-		process = ws_who_thread(l->who, x->key[0])->process;
+		process = ws_who_thread(lanes->who, lane->key[0])->process;
 		for (size_t k = 0; k < n && !calls; k++)
-			calls = l->lane[k]->kind == WS_LANE_CUDA_API &&
-				!memcmp(l->lane[k]->key, api, sizeof(api));
+			calls = lanes->lane[k]->kind == WS_LANE_CUDA_API &&
+				!memcmp(lanes->lane[k]->key, api, sizeof(api));
 		for (size_t k = 0; k < n && calls; k++) {
-			uint32_t key[4] = {process, l->lane[k]->key[1], x->key[0], x->key[1]};
+			uint32_t key[4] = {process, lanes->lane[k]->key[1], lane->key[0],
+					   lane->key[1]};
 
-			if (l->lane[k]->kind == WS_LANE_KERNELS && l->lane[k]->key[0] == process)
-				ws_lane_make(l, WS_LANE_PROJECTED, key);
+			if (lanes->lane[k]->kind == WS_LANE_KERNELS &&
+			    lanes->lane[k]->key[0] == process)
+				ws_lane_make(lanes, WS_LANE_PROJECTED, key);
 		}
 	}
 }
 
 /* ---- calls by correlation ---- */
 
-static size_t slot(const struct project *p, uint32_t process, uint32_t correlation)
+static size_t slot(const struct project *project, uint32_t process, uint32_t correlation)
 {
 	uint64_t key = ((uint64_t)process << 32 | correlation) * UINT64_C(0x9e3779b97f4a7c15);
-	size_t at = (key ^ key >> 29) & p->mask;
+	size_t at = (key ^ key >> 29) & project->mask;
 
-	while (p->calls[at].process &&
-	       (p->calls[at].process != process || p->calls[at].correlation != correlation))
-		at = (at + 1) & p->mask;
+	while (project->calls[at].process && (project->calls[at].process != process ||
+					      project->calls[at].correlation != correlation))
+		at = (at + 1) & project->mask;
 	return at;
 }
 
-static int take_calls(void *ctx, const struct ws_batch *b)
+static int take_calls(void *ctx, const struct ws_batch *batch)
 {
-	struct project *p = ctx;
+	struct project *project = ctx;
 
-	for (size_t i = 0; i < b->rows; i++) {
-		uint64_t start = b->col[ws_cuda_api_start][i], end = b->col[ws_cuda_api_end][i],
-			 id = b->col[ws_cuda_api_correlation][i];
-		uint32_t thread = (uint32_t)b->col[ws_cuda_api_thread][i],
-			 process = ws_who_thread(p->l->who, thread)->process;
-		struct call *c;
+	for (size_t i = 0; i < batch->rows; i++) {
+		uint64_t start = batch->col[ws_cuda_api_start][i],
+			 end = batch->col[ws_cuda_api_end][i],
+			 id = batch->col[ws_cuda_api_correlation][i];
+		uint32_t thread = (uint32_t)batch->col[ws_cuda_api_thread][i],
+			 process = ws_who_thread(project->lanes->who, thread)->process;
+		struct call *call;
 		bool wanted;
 
-		ws_map_get(&p->first, thread, &wanted);
+		ws_map_get(&project->first, thread, &wanted);
 		if (!wanted || id == WS_NO_U32 || !process || end < start || end == WS_NO_TIME)
 			continue;
-		c = &p->calls[slot(p, process, (uint32_t)id)];
-		if (c->process && c->start <= start) /* a driver call inside of it */
+		call = &project->calls[slot(project, process, (uint32_t)id)];
+		if (call->process && call->start <= start) /* a driver call inside of it */
 			continue;
-		*c = (struct call){start,
-				   end - start < UINT32_MAX ? (uint32_t)(end - start) : UINT32_MAX,
-				   thread, process, (uint32_t)id};
+		*call = (struct call){
+			start, end - start < UINT32_MAX ? (uint32_t)(end - start) : UINT32_MAX,
+			thread, process, (uint32_t)id};
 	}
-	return __atomic_load_n(&p->l->stop, __ATOMIC_RELAXED);
+	return __atomic_load_n(&project->lanes->stop, __ATOMIC_RELAXED);
 }
 
-static void load_calls(struct project *p)
+static void load_calls(struct project *project)
 {
-	uint64_t rows = ws_report_rows(p->l->r, WS_TABLE_cuda_api);
-	struct ws_scan s = {.table = WS_TABLE_cuda_api,
-			    .columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) |
-				       WS_COL(cuda_api, thread) | WS_COL(cuda_api, correlation),
-			    .time_max = UINT64_MAX,
-			    .workers = 1};
+	uint64_t rows = ws_report_rows(project->lanes->report, WS_TABLE_cuda_api);
+	struct ws_scan scan = {.table = WS_TABLE_cuda_api,
+			       .columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) |
+					  WS_COL(cuda_api, thread) | WS_COL(cuda_api, correlation),
+			       .time_max = UINT64_MAX,
+			       .workers = 1};
 
-	for (p->mask = 1024; p->mask < rows * 3 / 2; p->mask *= 2)
+	for (project->mask = 1024; project->mask < rows * 3 / 2; project->mask *= 2)
 		;
-	p->bytes = p->mask * sizeof(*p->calls);
-	p->calls = ws_space_new(p->bytes);
-	p->mask--;
-	ws_scan_run(p->l->r, &s, take_calls, p, NULL);
+	project->bytes = project->mask * sizeof(*project->calls);
+	project->calls = ws_space_new(project->bytes);
+	project->mask--;
+	ws_scan_run(project->lanes->report, &scan, take_calls, project, NULL);
 }
 
 /* ---- work to ranges ---- */
 
 /* The event of a level that spans the whole call, or UINT32_MAX. */
-static uint32_t around(const struct ws_level *v, uint32_t *near, const struct call *c)
+static uint32_t around(const struct ws_level *level, uint32_t *near, const struct call *call)
 {
-	uint32_t from = *near < v->n && v->start[*near] <= c->start ? *near : 0,
-		 i = ws_level_seek(v, from, v->n, c->start + 1);
+	uint32_t from = *near < level->n && level->start[*near] <= call->start ? *near : 0,
+		 i = ws_level_seek(level, from, level->n, call->start + 1);
 
 	if (!i)
 		return UINT32_MAX;
 	*near = --i;
-	return ws_level_end(v, i) >= c->start + c->dur && !(v->src[i] & WS_EVENT_MOMENT)
+	return ws_level_end(level, i) >= call->start + call->dur &&
+			       !(level->src[i] & WS_EVENT_MOMENT)
 		       ? i
 		       : UINT32_MAX;
 }
 
-static void widen(struct project *p, struct target *t, const struct call *c, uint64_t start,
-		  uint64_t end)
+static void widen(struct project *project, struct target *target, const struct call *call,
+		  uint64_t start, uint64_t end)
 {
-	const struct ws_lane *lane = p->l->lane[t->nvtx];
+	const struct ws_lane *lane = project->lanes->lane[target->nvtx];
 
 	for (uint32_t k = 0; k < lane->levels; k++) {
-		uint32_t i = around(&lane->level[k], &t->near[k], c);
-		struct span *s = i == UINT32_MAX ? NULL : &t->span[k][i];
+		uint32_t i = around(&lane->level[k], &target->near[k], call);
+		struct span *span = i == UINT32_MAX ? NULL : &target->span[k][i];
 
-		if (!s)
+		if (!span)
 			continue;
-		s->first = !s->last || start < s->first ? start : s->first;
-		s->last = end > s->last ? end : s->last;
+		span->first = !span->last || start < span->first ? start : span->first;
+		span->last = end > span->last ? end : span->last;
 	}
 }
 
-static int take_work(void *ctx, const struct ws_batch *b)
+static int take_work(void *ctx, const struct ws_batch *batch)
 {
-	struct project *p = ctx;
+	struct project *project = ctx;
 
-	for (size_t i = 0; i < b->rows; i++) {
-		uint64_t start = b->col[p->c->start][i], end = b->col[p->c->end][i],
-			 device = b->col[p->c->device][i];
-		const struct call *c;
+	for (size_t i = 0; i < batch->rows; i++) {
+		uint64_t start = batch->col[project->columns->start][i],
+			 end = batch->col[project->columns->end][i],
+			 device = batch->col[project->columns->device][i];
+		const struct call *call;
 		bool known;
 
 		if (end == WS_NO_TIME || end < start || !end ||
-		    b->col[p->c->correlation][i] == WS_NO_U32 || !b->col[p->c->process][i])
+		    batch->col[project->columns->correlation][i] == WS_NO_U32 ||
+		    !batch->col[project->columns->process][i])
 			continue;
-		c = &p->calls[slot(p, (uint32_t)b->col[p->c->process][i],
-				   (uint32_t)b->col[p->c->correlation][i])];
-		if (!c->process)
+		call = &project->calls[slot(
+			project, (uint32_t)batch->col[project->columns->process][i],
+			(uint32_t)batch->col[project->columns->correlation][i])];
+		if (!call->process)
 			continue;
-		for (size_t k = ws_map_get(&p->first, c->thread, &known);
-		     known && k < p->n && p->target[k].thread == c->thread; k++)
-			if (p->target[k].device == device)
-				widen(p, &p->target[k], c, start, end);
+		for (size_t k = ws_map_get(&project->first, call->thread, &known);
+		     known && k < project->n && project->target[k].thread == call->thread; k++)
+			if (project->target[k].device == device)
+				widen(project, &project->target[k], call, start, end);
 	}
-	return __atomic_load_n(&p->l->stop, __ATOMIC_RELAXED);
+	return __atomic_load_n(&project->lanes->stop, __ATOMIC_RELAXED);
 }
 
-static void scan_work(struct project *p)
+static void scan_work(struct project *project)
 {
 	for (int i = WS_CUDA_KERNEL; i < WS_CUDA_SOURCES; i++) {
-		const struct ws_cuda_columns *c = p->c = &ws_cuda_columns[i];
-		struct ws_scan s = {.table = c->table,
-				    .columns = UINT64_C(1) << c->start | UINT64_C(1) << c->end |
-					       UINT64_C(1) << c->process |
-					       UINT64_C(1) << c->correlation |
-					       UINT64_C(1) << c->device,
-				    .time_max = UINT64_MAX,
-				    .workers = 1};
+		const struct ws_cuda_columns *columns = project->columns = &ws_cuda_columns[i];
+		struct ws_scan scan = {.table = columns->table,
+				       .columns = UINT64_C(1) << columns->start |
+						  UINT64_C(1) << columns->end |
+						  UINT64_C(1) << columns->process |
+						  UINT64_C(1) << columns->correlation |
+						  UINT64_C(1) << columns->device,
+				       .time_max = UINT64_MAX,
+				       .workers = 1};
 
-		ws_scan_run(p->l->r, &s, take_work, p, NULL);
+		ws_scan_run(project->lanes->report, &scan, take_work, project, NULL);
 	}
 }
 
 /* ---- lanes ---- */
 
-static int by_thread(const void *a, const void *b)
+static int by_thread(const void *first, const void *second)
 {
-	const struct target *x = a, *y = b;
+	const struct target *left = first, *right = second;
 
-	return x->thread != y->thread	     ? (x->thread < y->thread ? -1 : 1)
-	       : x->projected < y->projected ? -1
-					     : x->projected > y->projected;
+	return left->thread != right->thread	    ? (left->thread < right->thread ? -1 : 1)
+	       : left->projected < right->projected ? -1
+						    : left->projected > right->projected;
 }
 
-static void find_targets(struct project *p)
+static void find_targets(struct project *project)
 {
-	for (uint32_t i = 0; i < p->l->n; i++) {
-		const struct ws_lane *x = p->l->lane[i];
-		uint32_t key[4] = {x->key[2], x->key[3]};
-		struct target t = {.projected = i, .thread = x->key[2], .device = x->key[1]};
+	for (uint32_t i = 0; i < project->lanes->n; i++) {
+		const struct ws_lane *lane_x = project->lanes->lane[i];
+		uint32_t key[4] = {lane_x->key[2], lane_x->key[3]};
+		struct target target = {
+			.projected = i, .thread = lane_x->key[2], .device = lane_x->key[1]};
 
-		if (x->kind != WS_LANE_PROJECTED)
+		if (lane_x->kind != WS_LANE_PROJECTED)
 			continue;
-		for (t.nvtx = 0; t.nvtx < p->l->n; t.nvtx++)
-			if (p->l->lane[t.nvtx]->kind == WS_LANE_NVTX &&
-			    !memcmp(p->l->lane[t.nvtx]->key, key, sizeof(key)))
+		for (target.nvtx = 0; target.nvtx < project->lanes->n; target.nvtx++)
+			if (project->lanes->lane[target.nvtx]->kind == WS_LANE_NVTX &&
+			    !memcmp(project->lanes->lane[target.nvtx]->key, key, sizeof(key)))
 				break;
-		if (t.nvtx == p->l->n || !ws_lane_ready(p->l->lane[t.nvtx]))
+		if (target.nvtx == project->lanes->n ||
+		    !ws_lane_ready(project->lanes->lane[target.nvtx]))
 			continue;
-		ws_grow(p->target, p->cap, p->n + 1);
-		p->target[p->n++] = t;
+		ws_grow(project->target, project->cap, project->n + 1);
+		project->target[project->n++] = target;
 	}
-	if (p->n)
-		qsort(p->target, p->n, sizeof(*p->target), by_thread);
-	for (size_t i = p->n; i--;) {
-		struct target *t = &p->target[i];
-		const struct ws_lane *lane = p->l->lane[t->nvtx];
+	if (project->n)
+		qsort(project->target, project->n, sizeof(*project->target), by_thread);
+	for (size_t i = project->n; i--;) {
+		struct target *t = &project->target[i];
+		const struct ws_lane *lane = project->lanes->lane[t->nvtx];
 
-		ws_map_set(&p->first, t->thread, i);
+		ws_map_set(&project->first, t->thread, i);
 		t->span = ws_calloc(lane->levels + 1, sizeof(*t->span));
 		t->near = ws_calloc(lane->levels + 1, sizeof(*t->near));
 		for (uint32_t k = 0; k < lane->levels; k++)
@@ -240,51 +250,51 @@ static void find_targets(struct project *p)
 }
 
 /* The ranges that had work become the events of the projected lane. */
-static void finish_target(struct project *p, struct target *t)
+static void finish_target(struct project *project, struct target *target)
 {
-	const struct ws_lane *from = p->l->lane[t->nvtx];
-	struct ws_lane *to = p->l->lane[t->projected];
+	const struct ws_lane *from = project->lanes->lane[target->nvtx];
+	struct ws_lane *to = project->lanes->lane[target->projected];
 	uint64_t n = 0;
 
 	for (uint32_t k = 0; k < from->levels; k++)
 		for (uint32_t i = 0; i < from->level[k].n; i++)
-			n += t->span[k][i].last != 0;
+			n += target->span[k][i].last != 0;
 	if (n) {
 		to->raw = ws_space_new(n * sizeof(*to->raw));
 		to->count = n;
 	}
 	for (uint32_t k = 0; n && k < from->levels; k++)
 		for (uint32_t i = 0; i < from->level[k].n; i++)
-			if (t->span[k][i].last)
+			if (target->span[k][i].last)
 				to->raw[to->filled++] =
-					(struct ws_raw){t->span[k][i].first,
-							t->span[k][i].last,
+					(struct ws_raw){target->span[k][i].first,
+							target->span[k][i].last,
 							from->level[k].name[i],
 							from->level[k].ref[i],
 							from->level[k].src[i] & WS_EVENT_SOURCE,
 							from->level[k].paint[i],
 							(uint8_t)k};
 	for (uint32_t k = 0; k < from->levels; k++)
-		ws_space_free(t->span[k], from->level[k].n * sizeof(struct span));
-	free(t->span);
-	free(t->near);
+		ws_space_free(target->span[k], from->level[k].n * sizeof(struct span));
+	free(target->span);
+	free(target->near);
 	to->placed = to->filled;
 	if (n)
-		ws_lane_finish(p->l, to);
+		ws_lane_finish(project->lanes, to);
 }
 
-void ws_project(struct ws_lanes *l)
+void ws_project(struct ws_lanes *lanes)
 {
-	struct project p = {.l = l};
+	struct project project = {.lanes = lanes};
 
-	find_targets(&p);
-	if (p.n) {
-		load_calls(&p);
-		scan_work(&p);
-		ws_space_free(p.calls, p.bytes);
+	find_targets(&project);
+	if (project.n) {
+		load_calls(&project);
+		scan_work(&project);
+		ws_space_free(project.calls, project.bytes);
 	}
-	for (size_t i = 0; i < p.n; i++)
-		finish_target(&p, &p.target[i]);
-	free(p.target);
-	ws_map_free(&p.first);
+	for (size_t i = 0; i < project.n; i++)
+		finish_target(&project, &project.target[i]);
+	free(project.target);
+	ws_map_free(&project.first);
 }

@@ -8,65 +8,66 @@
 #include "lanes/row_tree.h"
 #include "text/text.h"
 
-int64_t ws_lanes_realtime(const struct ws_report *r, uint64_t zero)
+int64_t ws_lanes_realtime(const struct ws_report *report, uint64_t zero)
 {
-	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_clock, 0, UINT64_MAX);
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_clock, 0, UINT64_MAX);
 	uint64_t best = UINT64_MAX;
-	const uint64_t *v;
+	const uint64_t *values;
 	int64_t at = 0;
 
-	while (ws_cursor_next(c, &v)) {
-		uint64_t raw = v[ws_clock_raw], away = raw > zero ? raw - zero : zero - raw;
+	while (ws_cursor_next(cursor, &values)) {
+		uint64_t raw = values[ws_clock_raw], away = raw > zero ? raw - zero : zero - raw;
 
 		if (away < best) {
 			best = away;
-			at = (int64_t)(v[ws_clock_realtime] - raw + zero);
+			at = (int64_t)(values[ws_clock_realtime] - raw + zero);
 		}
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 	return at;
 }
 
 enum { MOST_ROWS = 1000, MOST_OUTPUT = 1 << 20 };
 
 struct bytes {
-	const char *s;
+	const char *text;
 	size_t n;
 };
 
 /* Of texts that are too long for a page the beginning. */
-static struct bytes bytes_of(const struct ws_report *r, uint64_t id)
+static struct bytes bytes_of(const struct ws_report *report, uint64_t id)
 {
-	struct bytes b;
+	struct bytes bytes;
 
-	b.s = ws_report_string(r, (uint32_t)id, &b.n);
-	b.n = b.n < 16384 ? b.n : 16384;
-	return b;
+	bytes.text = ws_report_string(report, (uint32_t)id, &bytes.n);
+	bytes.n = bytes.n < 16384 ? bytes.n : 16384;
+	return bytes;
 }
 
-static void string_at(struct ws_text *t, const char *key, const struct ws_report *r, uint64_t id)
+static void string_at(struct ws_text *text, const char *key, const struct ws_report *report,
+		      uint64_t id)
 {
-	struct bytes b = bytes_of(r, id);
+	struct bytes bytes = bytes_of(report, id);
 
-	ws_put_text(t, key, b.s, b.n);
+	ws_put_text(text, key, bytes.text, bytes.n);
 }
 
-static void facts(struct ws_text *t, const struct ws_report *r)
+static void facts(struct ws_text *text, const struct ws_report *report)
 {
-	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_meta, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_meta, 0, UINT64_MAX);
+	const uint64_t *values;
 
-	ws_put_key(t, "facts");
-	ws_text_puts(t, "[");
-	for (int i = 0; i < MOST_ROWS && ws_cursor_next(c, &v); i++) {
-		ws_put_comma(t);
-		ws_text_puts(t, "{");
-		string_at(t, "name", r, v[ws_meta_name]);
-		string_at(t, "value", r, v[ws_meta_value]);
-		ws_text_puts(t, "}");
+	ws_put_key(text, "facts");
+	ws_text_puts(text, "[");
+	for (int i = 0; i < MOST_ROWS && ws_cursor_next(cursor, &values); i++) {
+		ws_put_comma(text);
+		ws_text_puts(text, "{");
+		string_at(text, "name", report, values[ws_meta_name]);
+		string_at(text, "value", report, values[ws_meta_value]);
+		ws_text_puts(text, "}");
 	}
-	ws_text_puts(t, "]");
-	ws_cursor_close(c);
+	ws_text_puts(text, "]");
+	ws_cursor_close(cursor);
 }
 
 #define VIEW "view"
@@ -75,110 +76,115 @@ static void facts(struct ws_text *t, const struct ws_report *r)
 	"GPUs. 'warpsight stats -r "                                                              \
 	"nvtx_gpu_proj_sum' has them."
 
-static void put_diagnostic(struct ws_text *t, const struct ws_shown_report *rep, uint64_t time,
+static void put_diagnostic(struct ws_text *out, const struct ws_shown_report *rep, uint64_t time,
 			   uint64_t severity, struct bytes source, struct bytes text)
 {
-	ws_put_comma(t);
-	ws_text_puts(t, "{");
-	ws_put_time(t, "time", rep->lanes, time);
-	ws_put_int(t, "severity", (int64_t)severity);
-	ws_put_text(t, "source", source.s, source.n);
-	ws_put_text(t, "text", text.s, text.n);
-	ws_text_puts(t, "}");
+	ws_put_comma(out);
+	ws_text_puts(out, "{");
+	ws_put_time(out, "time", rep->lanes, time);
+	ws_put_int(out, "severity", (int64_t)severity);
+	ws_put_text(out, "source", source.text, source.n);
+	ws_put_text(out, "text", text.text, text.n);
+	ws_text_puts(out, "}");
 }
 
 #define BYTES(literal) ((struct bytes){literal, sizeof(literal) - 1})
 
-static void diagnostics(struct ws_text *t, const struct ws_shown_report *rep)
+static void diagnostics(struct ws_text *text, const struct ws_shown_report *rep)
 {
-	struct ws_cursor *c = ws_cursor_open(rep->lanes->r, WS_TABLE_diagnostic, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor =
+		ws_cursor_open(rep->lanes->report, WS_TABLE_diagnostic, 0, UINT64_MAX);
+	const uint64_t *values;
 
-	ws_put_key(t, "diagnostics");
-	ws_text_puts(t, "[");
-	if (!ws_lanes_projects(rep->lanes) && ws_report_rows(rep->lanes->r, WS_TABLE_nvtx))
-		put_diagnostic(t, rep, rep->lanes->zero, WS_INFO, BYTES(VIEW),
+	ws_put_key(text, "diagnostics");
+	ws_text_puts(text, "[");
+	if (!ws_lanes_projects(rep->lanes) && ws_report_rows(rep->lanes->report, WS_TABLE_nvtx))
+		put_diagnostic(text, rep, rep->lanes->zero, WS_INFO, BYTES(VIEW),
 			       BYTES(NOT_PROJECTED));
-	for (int i = 0; i < MOST_ROWS && ws_cursor_next(c, &v); i++)
-		put_diagnostic(t, rep, v[ws_diagnostic_start], v[ws_diagnostic_severity],
-			       bytes_of(rep->lanes->r, v[ws_diagnostic_source]),
-			       bytes_of(rep->lanes->r, v[ws_diagnostic_text]));
-	ws_text_puts(t, "]");
-	ws_cursor_close(c);
+	for (int i = 0; i < MOST_ROWS && ws_cursor_next(cursor, &values); i++)
+		put_diagnostic(text, rep, values[ws_diagnostic_start],
+			       values[ws_diagnostic_severity],
+			       bytes_of(rep->lanes->report, values[ws_diagnostic_source]),
+			       bytes_of(rep->lanes->report, values[ws_diagnostic_text]));
+	ws_text_puts(text, "]");
+	ws_cursor_close(cursor);
 }
 
-static void losses(struct ws_text *t, const struct ws_shown_report *rep)
+static void losses(struct ws_text *text, const struct ws_shown_report *rep)
 {
-	struct ws_cursor *c = ws_cursor_open(rep->lanes->r, WS_TABLE_loss, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(rep->lanes->report, WS_TABLE_loss, 0, UINT64_MAX);
+	const uint64_t *values;
 
-	ws_put_key(t, "losses");
-	ws_text_puts(t, "[");
-	for (int i = 0; i < MOST_ROWS && ws_cursor_next(c, &v); i++) {
-		ws_put_comma(t);
-		ws_text_puts(t, "{");
-		ws_put_int(t, "tid",
-			   ws_who_thread(rep->lanes->who, (uint32_t)v[ws_loss_thread])->tid);
-		string_at(t, "kind", rep->lanes->r, v[ws_loss_kind]);
-		ws_put_int(t, "events", (int64_t)v[ws_loss_events]);
-		string_at(t, "reason", rep->lanes->r, v[ws_loss_reason]);
-		ws_text_puts(t, "}");
+	ws_put_key(text, "losses");
+	ws_text_puts(text, "[");
+	for (int i = 0; i < MOST_ROWS && ws_cursor_next(cursor, &values); i++) {
+		ws_put_comma(text);
+		ws_text_puts(text, "{");
+		ws_put_int(text, "tid",
+			   ws_who_thread(rep->lanes->who, (uint32_t)values[ws_loss_thread])->tid);
+		string_at(text, "kind", rep->lanes->report, values[ws_loss_kind]);
+		ws_put_int(text, "events", (int64_t)values[ws_loss_events]);
+		string_at(text, "reason", rep->lanes->report, values[ws_loss_reason]);
+		ws_text_puts(text, "}");
 	}
-	ws_text_puts(t, "]");
-	ws_cursor_close(c);
+	ws_text_puts(text, "]");
+	ws_cursor_close(cursor);
 }
 
-static void output(struct ws_text *t, const struct ws_shown_report *rep)
+static void output(struct ws_text *text, const struct ws_shown_report *rep)
 {
-	struct ws_cursor *c = ws_cursor_open(rep->lanes->r, WS_TABLE_output, 0, UINT64_MAX);
+	struct ws_cursor *cursor =
+		ws_cursor_open(rep->lanes->report, WS_TABLE_output, 0, UINT64_MAX);
 	size_t sum = 0;
-	const uint64_t *v;
+	const uint64_t *values;
 
-	ws_put_key(t, "output");
-	ws_text_puts(t, "[");
-	while (sum < MOST_OUTPUT && ws_cursor_next(c, &v)) {
+	ws_put_key(text, "output");
+	ws_text_puts(text, "[");
+	while (sum < MOST_OUTPUT && ws_cursor_next(cursor, &values)) {
 		size_t n;
-		const char *s = ws_report_string(rep->lanes->r, (uint32_t)v[ws_output_bytes], &n);
+		const char *word =
+			ws_report_string(rep->lanes->report, (uint32_t)values[ws_output_bytes], &n);
 
 		n = n < MOST_OUTPUT - sum ? n : MOST_OUTPUT - sum;
 		sum += n;
-		ws_put_comma(t);
-		ws_text_puts(t, "{");
-		ws_put_time(t, "time", rep->lanes, v[ws_output_start]);
-		ws_put_int(t, "stream", (int64_t)v[ws_output_stream]);
-		ws_put_text(t, "text", s, n);
-		ws_text_puts(t, "}");
+		ws_put_comma(text);
+		ws_text_puts(text, "{");
+		ws_put_time(text, "time", rep->lanes, values[ws_output_start]);
+		ws_put_int(text, "stream", (int64_t)values[ws_output_stream]);
+		ws_put_text(text, "text", word, n);
+		ws_text_puts(text, "}");
 	}
-	ws_text_puts(t, "]");
-	ws_cursor_close(c);
+	ws_text_puts(text, "]");
+	ws_cursor_close(cursor);
 }
 
-static void tables(struct ws_text *t, const struct ws_report *r)
+static void tables(struct ws_text *text, const struct ws_report *report)
 {
-	ws_put_key(t, "tables");
-	ws_text_puts(t, "[");
+	ws_put_key(text, "tables");
+	ws_text_puts(text, "[");
 	for (uint32_t i = 0; i < WS_TABLE_COUNT; i++) {
-		if (!ws_report_rows(r, (enum ws_table)i))
+		if (!ws_report_rows(report, (enum ws_table)i))
 			continue;
-		ws_put_comma(t);
-		ws_text_puts(t, "{");
-		ws_put_string(t, "name", ws_tables[i].name);
-		ws_put_string(t, "sqlite", ws_tables[i].sqlite);
-		ws_put_int(t, "rows", (int64_t)ws_report_rows(r, (enum ws_table)i));
-		ws_text_puts(t, "}");
+		ws_put_comma(text);
+		ws_text_puts(text, "{");
+		ws_put_string(text, "name", ws_tables[i].name);
+		ws_put_string(text, "sqlite", ws_tables[i].sqlite);
+		ws_put_int(text, "rows", (int64_t)ws_report_rows(report, (enum ws_table)i));
+		ws_text_puts(text, "}");
 	}
-	ws_text_puts(t, "]");
+	ws_text_puts(text, "]");
 }
 
-static void damage(struct ws_text *t, const struct ws_report *r)
+static void damage(struct ws_text *text, const struct ws_report *report)
 {
-	ws_put_key(t, "damage");
-	ws_text_puts(t, "[");
-	for (size_t i = 0; ws_report_damage(r, i); i++) {
-		ws_put_comma(t);
-		ws_text_json(t, ws_report_damage(r, i), strlen(ws_report_damage(r, i)));
+	ws_put_key(text, "damage");
+	ws_text_puts(text, "[");
+	for (size_t i = 0; ws_report_damage(report, i); i++) {
+		ws_put_comma(text);
+		ws_text_json(text, ws_report_damage(report, i),
+			     strlen(ws_report_damage(report, i)));
 	}
-	ws_text_puts(t, "]");
+	ws_text_puts(text, "]");
 }
 
 /* When the first event that is shown began, by the index; the start of the recording when there is
@@ -188,12 +194,12 @@ static uint64_t first_event(const struct ws_shown_report *rep)
 	uint64_t first = UINT64_MAX;
 
 	for (size_t i = 0; i < ws_source_count; i++) {
-		enum ws_table t = ws_sources[i].table;
+		enum ws_table table = ws_sources[i].table;
 
-		for (size_t k = 0; t != WS_TABLE_output && t != WS_TABLE_diagnostic &&
-				   k < ws_report_blocks(rep->lanes->r, t);
+		for (size_t k = 0; table != WS_TABLE_output && table != WS_TABLE_diagnostic &&
+				   k < ws_report_blocks(rep->lanes->report, table);
 		     k++) {
-			uint64_t min = ws_report_block(rep->lanes->r, t, k).time_min;
+			uint64_t min = ws_report_block(rep->lanes->report, table, k).time_min;
 
 			first = min < first ? min : first;
 		}
@@ -201,26 +207,26 @@ static uint64_t first_event(const struct ws_shown_report *rep)
 	return first != UINT64_MAX ? first : rep->lanes->zero;
 }
 
-void ws_put_report_facts(struct ws_text *t, const struct ws_shown_report *rep  , size_t number)
+void ws_put_report_facts(struct ws_text *text, const struct ws_shown_report *rep, size_t number)
 {
 	const char *base = strrchr(rep->path, '/');
 
-	ws_put_comma(t);
-	ws_text_puts(t, "{");
-	ws_put_int(t, "id", (int64_t)number);
-	ws_put_string(t, "name", base ? base + 1 : rep->path);
-	ws_put_string(t, "path", rep->path);
-	ws_put_time(t, "first", rep->lanes, first_event(rep));
-	ws_put_time(t, "last", rep->lanes, rep->lanes->last);
-	ws_put_key(t, "realtime");
-	ws_text_printf(t, "\"%" PRId64 "\"", rep->realtime);
-	ws_put_int(t, "bytes", (int64_t)ws_report_file_size(rep->lanes->r));
-	ws_put_int(t, "complete", ws_report_complete(rep->lanes->r));
-	facts(t, rep->lanes->r);
-	diagnostics(t, rep);
-	losses(t, rep);
-	output(t, rep);
-	tables(t, rep->lanes->r);
-	damage(t, rep->lanes->r);
-	ws_text_puts(t, "}");
+	ws_put_comma(text);
+	ws_text_puts(text, "{");
+	ws_put_int(text, "id", (int64_t)number);
+	ws_put_string(text, "name", base ? base + 1 : rep->path);
+	ws_put_string(text, "path", rep->path);
+	ws_put_time(text, "first", rep->lanes, first_event(rep));
+	ws_put_time(text, "last", rep->lanes, rep->lanes->last);
+	ws_put_key(text, "realtime");
+	ws_text_printf(text, "\"%" PRId64 "\"", rep->realtime);
+	ws_put_int(text, "bytes", (int64_t)ws_report_file_size(rep->lanes->report));
+	ws_put_int(text, "complete", ws_report_complete(rep->lanes->report));
+	facts(text, rep->lanes->report);
+	diagnostics(text, rep);
+	losses(text, rep);
+	output(text, rep);
+	tables(text, rep->lanes->report);
+	damage(text, rep->lanes->report);
+	ws_text_puts(text, "}");
 }

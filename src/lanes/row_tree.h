@@ -8,7 +8,7 @@
 #include "lanes/lane_json.h"
 
 /* {"rows":[...]}: parents first, in the order they are shown. The census is taken already. */
-void ws_put_row_tree(struct ws_text *out, const struct ws_lanes *l);
+void ws_put_row_tree(struct ws_text *out, const struct ws_lanes *lanes);
 
 struct ws_shown_report {
 	const char *path; /* as it is shown */
@@ -17,9 +17,9 @@ struct ws_shown_report {
 };
 
 /* An object with the facts of a report; `number` is its number in the session. */
-void ws_put_report_facts(struct ws_text *t, const struct ws_shown_report *rep, size_t number);
+void ws_put_report_facts(struct ws_text *text, const struct ws_shown_report *rep, size_t number);
 /* CLOCK_REALTIME at time zero of a report, from the reading that is nearest; 0 when there is none.
  */
-int64_t ws_lanes_realtime(const struct ws_report *r, uint64_t zero);
+int64_t ws_lanes_realtime(const struct ws_report *report, uint64_t zero);
 
 #endif

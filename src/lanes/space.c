@@ -38,10 +38,11 @@ uint64_t ws_space_room(void)
 	uint64_t room = LEAST_ROOM;
 
 	for (size_t i = 0; i < WS_COUNT(dirs); i++) {
-		struct statvfs v;
-		uint64_t some = dirs[i] && *dirs[i] && !statvfs(dirs[i], &v)
-					? (uint64_t)v.f_bavail * v.f_frsize / FREE_SHARE
-					: 0;
+		struct statvfs statvfs_v;
+		uint64_t some =
+			dirs[i] && *dirs[i] && !statvfs(dirs[i], &statvfs_v)
+				? (uint64_t)statvfs_v.f_bavail * statvfs_v.f_frsize / FREE_SHARE
+				: 0;
 
 		room = some > room ? some : room;
 	}
@@ -50,29 +51,30 @@ uint64_t ws_space_room(void)
 
 void *ws_space_new(size_t bytes)
 {
-	void *p = MAP_FAILED;
+	void *memory = MAP_FAILED;
 	int fd;
 
 	if (bytes < SMALL)
 		return ws_calloc(1, bytes ? bytes : 1);
 	fd = new_file(bytes);
 	if (fd >= 0) {
-		p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		close(fd);
 	}
-	if (p == MAP_FAILED)
-		p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p == MAP_FAILED) {
+	if (memory == MAP_FAILED)
+		memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			      0);
+	if (memory == MAP_FAILED) {
 		ws_say("out of memory for the events of the time line");
 		exit(1);
 	}
-	return p;
+	return memory;
 }
 
-void ws_space_free(void *p, size_t bytes)
+void ws_space_free(void *memory, size_t bytes)
 {
 	if (bytes < SMALL)
-		free(p);
+		free(memory);
 	else
-		munmap(p, bytes);
+		munmap(memory, bytes);
 }

@@ -114,40 +114,41 @@ static bool says_waits(uint8_t kind)
 }
 
 /* Rows of all tables that a thread's states come from, by thread. */
-static uint64_t *rows_of_threads(const struct ws_lanes *l, size_t n)
+static uint64_t *rows_of_threads(const struct ws_lanes *lanes, size_t n)
 {
 	uint64_t *rows = ws_calloc(n, sizeof(*rows));
 
-	for (uint32_t i = 0; i < l->n; i++) {
-		const struct ws_lane *x = l->lane[i];
+	for (uint32_t i = 0; i < lanes->n; i++) {
+		const struct ws_lane *lane = lanes->lane[i];
 
-		if (x->key[0] < n && ((x->kind == WS_LANE_STATE && !x->uncounted) ||
-				      x->kind == WS_LANE_CUDA_API || says_waits(x->kind)))
-			rows[x->key[0]] += x->count;
+		if (lane->key[0] < n && ((lane->kind == WS_LANE_STATE && !lane->uncounted) ||
+					 lane->kind == WS_LANE_CUDA_API || says_waits(lane->kind)))
+			rows[lane->key[0]] += lane->count;
 	}
 	return rows;
 }
 
 /* Lanes whose threads have too much for memory stay as the census knows them, or are not made. */
-void ws_state_lanes(struct ws_lanes *l)
+void ws_state_lanes(struct ws_lanes *lanes)
 {
-	size_t n = l->n, threads = (size_t)ws_who_threads(l->who) + 1;
-	uint64_t *rows = rows_of_threads(l, threads);
+	size_t n = lanes->n, threads = (size_t)ws_who_threads(lanes->who) + 1;
+	uint64_t *rows = rows_of_threads(lanes, threads);
 
 	for (size_t i = 0; i < n; i++) {
-		const struct ws_lane *x = l->lane[i];
-		uint32_t key[4] = {x->key[0]}, at;
+		const struct ws_lane *lane = lanes->lane[i];
+		uint32_t key[4] = {lane->key[0]}, at;
 
-		if (x->kind == WS_LANE_STATE &&
-		    (x->key[0] >= threads || rows[x->key[0]] > MOST_ROWS))
-			l->lane[i]->state = WS_LANE_TOO_MANY; /* nobody reads yet */
-		if (!says_waits(x->kind) || x->key[0] >= threads || rows[x->key[0]] > MOST_ROWS)
+		if (lane->kind == WS_LANE_STATE &&
+		    (lane->key[0] >= threads || rows[lane->key[0]] > MOST_ROWS))
+			lanes->lane[i]->state = WS_LANE_TOO_MANY; /* nobody reads yet */
+		if (!says_waits(lane->kind) || lane->key[0] >= threads ||
+		    rows[lane->key[0]] > MOST_ROWS)
 			continue;
-		at = ws_lane_make(l, WS_LANE_STATE, key);
-		if (at == UINT32_MAX || (l->lane[at]->count && !l->lane[at]->uncounted))
+		at = ws_lane_make(lanes, WS_LANE_STATE, key);
+		if (at == UINT32_MAX || (lanes->lane[at]->count && !lanes->lane[at]->uncounted))
 			continue; /* it has spans on cores */
-		l->lane[at]->uncounted = true;
-		l->lane[at]->count += x->count;
+		lanes->lane[at]->uncounted = true;
+		lanes->lane[at]->count += lane->count;
 	}
 	free(rows);
 }
@@ -155,7 +156,7 @@ void ws_state_lanes(struct ws_lanes *l)
 /* ---- their events ---- */
 
 struct fill {
-	struct ws_lanes *l;
+	struct ws_lanes *lanes;
 	uint32_t *lane_of; /* by thread; UINT32_MAX for those not asked for */
 	uint64_t *rows;	   /* by thread, of all tables together */
 	uint8_t *chosen;   /* by thread: is of those that are in memory now */
@@ -163,82 +164,87 @@ struct fill {
 	uint8_t source;
 };
 
-static bool is_shown(const struct fill *f, const struct ws_state *st)
+static bool is_shown(const struct fill *fill, const struct ws_state *st)
 {
-	return st->doing != WS_DOING_UNKNOWN && st->end >= f->l->opts.from &&
-	       st->start <= f->l->opts.to;
+	return st->doing != WS_DOING_UNKNOWN && st->end >= fill->lanes->opts.from &&
+	       st->start <= fill->lanes->opts.to;
 }
 
 static void count(void *ctx, uint32_t worker, const struct ws_state *st)
 {
-	struct fill *f = ctx;
+	struct fill *fill = ctx;
 
 	(void)worker;
-	if (is_shown(f, st))
-		f->l->lane[f->lane_of[st->thread]]->filled++;
+	if (is_shown(fill, st))
+		fill->lanes->lane[fill->lane_of[st->thread]]->filled++;
 }
 
 static void place(void *ctx, uint32_t worker, const struct ws_state *st)
 {
-	struct fill *f = ctx;
-	struct ws_lane *lane = f->l->lane[f->lane_of[st->thread]];
+	struct fill *fill = ctx;
+	struct ws_lane *lane = fill->lanes->lane[fill->lane_of[st->thread]];
 
 	(void)worker;
-	if (!is_shown(f, st))
+	if (!is_shown(fill, st))
 		return;
 	lane->raw[lane->placed++] =
 		(struct ws_raw){.start = st->start,
 				.end = st->end,
 				.name = name_of(st),
 				.ref = ws_state_ref(st->doing, st->wait, st->after),
-				.src = f->source,
+				.src = fill->source,
 				.there = 1};
 }
 
 /* Of the threads in `chosen`. */
-static void fill_chosen(struct fill *f)
+static void fill_chosen(struct fill *fill)
 {
-	struct ws_states_part part = {.threads = f->chosen, .n = f->threads, .to = UINT64_MAX};
-	struct ws_states *s = ws_states_open_part(f->l->r, f->l->who, &part, NULL);
+	struct ws_states_part part = {
+		.threads = fill->chosen, .n = fill->threads, .to = UINT64_MAX};
+	struct ws_states *states =
+		ws_states_open_part(fill->lanes->report, fill->lanes->who, &part, NULL);
 
-	ws_states_run(s, 0, UINT64_MAX, count, f);
-	for (size_t t = 0; t < f->threads; t++)
-		if (f->chosen[t]) {
-			struct ws_lane *lane = f->l->lane[f->lane_of[t]];
+	ws_states_run(states, 0, UINT64_MAX, count, fill);
+	for (size_t t = 0; t < fill->threads; t++)
+		if (fill->chosen[t]) {
+			struct ws_lane *lane = fill->lanes->lane[fill->lane_of[t]];
 
 			lane->raw = ws_space_new(lane->filled * sizeof(*lane->raw));
 		}
-	ws_states_run(s, 0, UINT64_MAX, place, f);
-	ws_states_close(s);
-	memset(f->chosen, 0, f->threads);
+	ws_states_run(states, 0, UINT64_MAX, place, fill);
+	ws_states_close(states);
+	memset(fill->chosen, 0, fill->threads);
 }
 
-void ws_states_fill(struct ws_lanes *l, const uint8_t *in)
+void ws_states_fill(struct ws_lanes *lanes, const uint8_t *in)
 {
-	struct fill f = {
-		.l = l, .threads = (size_t)ws_who_threads(l->who) + 1, .source = own_source()};
+	struct fill fill = {.lanes = lanes,
+			    .threads = (size_t)ws_who_threads(lanes->who) + 1,
+			    .source = own_source()};
 	uint64_t rows = 0;
 
-	f.lane_of = ws_malloc(f.threads * sizeof(*f.lane_of));
-	memset(f.lane_of, 0xff, f.threads * sizeof(*f.lane_of));
-	for (uint32_t i = 0; i < l->n; i++)
-		if (in[i] && l->lane[i]->kind == WS_LANE_STATE && l->lane[i]->key[0] < f.threads)
-			f.lane_of[l->lane[i]->key[0]] = i;
-	f.rows = rows_of_threads(l, f.threads);
-	f.chosen = ws_calloc(f.threads, 1);
-	for (size_t t = 0; t < f.threads && !__atomic_load_n(&l->stop, __ATOMIC_RELAXED); t++) {
-		if (f.lane_of[t] == UINT32_MAX)
+	fill.lane_of = ws_malloc(fill.threads * sizeof(*fill.lane_of));
+	memset(fill.lane_of, 0xff, fill.threads * sizeof(*fill.lane_of));
+	for (uint32_t i = 0; i < lanes->n; i++)
+		if (in[i] && lanes->lane[i]->kind == WS_LANE_STATE &&
+		    lanes->lane[i]->key[0] < fill.threads)
+			fill.lane_of[lanes->lane[i]->key[0]] = i;
+	fill.rows = rows_of_threads(lanes, fill.threads);
+	fill.chosen = ws_calloc(fill.threads, 1);
+	for (size_t t = 0; t < fill.threads && !__atomic_load_n(&lanes->stop, __ATOMIC_RELAXED);
+	     t++) {
+		if (fill.lane_of[t] == UINT32_MAX)
 			continue;
-		if (rows && rows + f.rows[t] > ROWS_AT_A_TIME) {
-			fill_chosen(&f);
+		if (rows && rows + fill.rows[t] > ROWS_AT_A_TIME) {
+			fill_chosen(&fill);
 			rows = 0;
 		}
-		f.chosen[t] = 1;
-		rows += f.rows[t];
+		fill.chosen[t] = 1;
+		rows += fill.rows[t];
 	}
-	if (rows && !__atomic_load_n(&l->stop, __ATOMIC_RELAXED))
-		fill_chosen(&f);
-	free(f.lane_of);
-	free(f.rows);
-	free(f.chosen);
+	if (rows && !__atomic_load_n(&lanes->stop, __ATOMIC_RELAXED))
+		fill_chosen(&fill);
+	free(fill.lane_of);
+	free(fill.rows);
+	free(fill.chosen);
 }

@@ -7,8 +7,8 @@
 #include <xxhash.h>
 
 struct drawing {
-	const struct ws_lanes *l;
-	const struct ws_level *v;
+	const struct ws_lanes *lanes;
+	const struct ws_level *levels;
 	int64_t t0, t1, px;
 	int k;
 	struct ws_rects *out;
@@ -18,9 +18,9 @@ struct drawing {
 
 /* An event may begin before the tile and end after it; how far is told up to a limit that keeps the
  * number exact enough to draw. */
-static float pixel(const struct drawing *d, uint64_t t)
+static float pixel(const struct drawing *drawing, uint64_t t)
 {
-	double x = (double)((int64_t)t - d->t0) / (double)d->px;
+	double x = (double)((int64_t)t - drawing->t0) / (double)drawing->px;
 
 	return (float)(x < -WS_TILE_BEYOND  ? -WS_TILE_BEYOND
 		       : x > WS_TILE_BEYOND ? WS_TILE_BEYOND
@@ -29,103 +29,108 @@ static float pixel(const struct drawing *d, uint64_t t)
 
 static struct ws_rect *new_rect(struct ws_rects *out)
 {
-	ws_grow(out->v, out->cap, out->n + 1);
-	return &out->v[out->n++];
+	ws_grow(out->rects, out->cap, out->n + 1);
+	return &out->rects[out->n++];
 }
 
 /* Ranges that are numbered ("step 12") have the colour of their kind. */
-static uint8_t hash_name(const struct ws_lanes *l, uint32_t name, bool range)
+static uint8_t hash_name(const struct ws_lanes *lanes, uint32_t name, bool range)
 {
 	size_t n;
-	const char *s = ws_lane_name(l, name, &n);
+	const char *text = ws_lane_name(lanes, name, &n);
 
-	while (range && n > 1 && s[n - 1] >= '0' && s[n - 1] <= '9')
+	while (range && n > 1 && text[n - 1] >= '0' && text[n - 1] <= '9')
 		n--;
-	return (uint8_t)(XXH3_64bits(s, n < 256 ? n : 256) >> 17);
+	return (uint8_t)(XXH3_64bits(text, n < 256 ? n : 256) >> 17);
 }
 
-uint8_t ws_tile_color(const struct ws_lanes *l, const struct ws_level *v, uint32_t i)
+uint8_t ws_tile_color(const struct ws_lanes *lanes, const struct ws_level *level, uint32_t i)
 {
-	const struct ws_source *source = &ws_sources[v->src[i] & WS_EVENT_SOURCE];
+	const struct ws_source *source = &ws_sources[level->src[i] & WS_EVENT_SOURCE];
 	enum ws_table table = source->table;
 
 	if (!source->feeds)
-		return ws_state_class(v->ref[i]);
+		return ws_state_class(level->ref[i]);
 
-	return hash_name(l, v->name[i],
+	return hash_name(lanes, level->name[i],
 			 table == WS_TABLE_nvtx || table == WS_TABLE_op || table == WS_TABLE_slice);
 }
 
 /* Many states: how much of the pixel was on a core, and what was most of the rest: the longest, or
  * what is beside that. */
-static void sum_states(const struct drawing *d, uint32_t from, uint32_t to, struct ws_rect *r)
+static void sum_states(const struct drawing *drawing, uint32_t from, uint32_t to,
+		       struct ws_rect *rect)
 {
-	const struct ws_level *v = d->v;
-	uint32_t a = ws_level_seek(d->runs, *d->near, d->runs->n, v->start[from]),
-		 b = ws_level_seek(d->runs, a, d->runs->n, v->start[to - 1] + 1), rest = r->event;
-	uint64_t fill = ws_level_busy(d->runs, a, b) * 255 / (uint64_t)d->px;
+	const struct ws_level *level = drawing->levels;
+	uint32_t a = ws_level_seek(drawing->runs, *drawing->near, drawing->runs->n,
+				   level->start[from]),
+		 b = ws_level_seek(drawing->runs, a, drawing->runs->n, level->start[to - 1] + 1),
+		 rest = rect->event;
+	uint64_t fill = ws_level_busy(drawing->runs, a, b) * 255 / (uint64_t)drawing->px;
 
-	*d->near = b;
-	r->fill = fill > 255 ? 255 : (uint8_t)fill;
-	if (!ws_state_runs(v->ref[rest]))
+	*drawing->near = b;
+	rect->fill = fill > 255 ? 255 : (uint8_t)fill;
+	if (!ws_state_runs(level->ref[rest]))
 		return;
-	for (uint32_t i = rest > from ? rest - 1 : from; i < to && i <= r->event + 1; i++)
-		if (!ws_state_runs(v->ref[i]) && (rest == r->event || v->dur[i] > v->dur[rest]))
+	for (uint32_t i = rest > from ? rest - 1 : from; i < to && i <= rect->event + 1; i++)
+		if (!ws_state_runs(level->ref[i]) &&
+		    (rest == rect->event || level->dur[i] > level->dur[rest]))
 			rest = i;
-	r->color = ws_tile_color(d->l, v, rest);
+	rect->color = ws_tile_color(drawing->lanes, level, rest);
 }
 
-static void draw_events(const struct drawing *d, uint32_t from, uint32_t to)
+static void draw_events(const struct drawing *drawing, uint32_t from, uint32_t to)
 {
-	const struct ws_level *v = d->v;
-	uint32_t longest = to == from + 1 ? from : ws_level_longest(v, from, to);
-	uint64_t end = ws_level_end(v, to - 1), busy = ws_level_busy(v, from, to);
-	struct ws_rect *r = new_rect(d->out);
-	uint64_t fill = to == from + 1 ? 255 : busy * 255 / (uint64_t)d->px;
+	const struct ws_level *level = drawing->levels;
+	uint32_t longest = to == from + 1 ? from : ws_level_longest(level, from, to);
+	uint64_t end = ws_level_end(level, to - 1), busy = ws_level_busy(level, from, to);
+	struct ws_rect *rect = new_rect(drawing->out);
+	uint64_t fill = to == from + 1 ? 255 : busy * 255 / (uint64_t)drawing->px;
 
-	*r = (struct ws_rect){
-		.x0 = pixel(d, v->start[from]),
-		.x1 = pixel(d, end),
+	*rect = (struct ws_rect){
+		.x0 = pixel(drawing, level->start[from]),
+		.x1 = pixel(drawing, end),
 		.event = longest,
 		.count = to - from,
-		.name = v->name[longest],
-		.color = v->paint[longest],
+		.name = level->name[longest],
+		.color = level->paint[longest],
 		.fill = fill > 255 ? 255 : (uint8_t)fill,
-		.src = v->src[longest] & WS_EVENT_SOURCE,
+		.src = level->src[longest] & WS_EVENT_SOURCE,
 	};
 	if (to == from + 1 &&
-	    (int64_t)(end - v->start[from]) < d->px) /* alone in its pixel, and short */
-		r->fill = (uint8_t)(busy * 255 / (uint64_t)d->px);
-	if (v->src[longest] & WS_EVENT_MOMENT)
-		r->fill = 255;
-	r->flags = (uint8_t)((v->paint[longest] ? WS_RECT_PAINTED : 0) |
-			     (v->src[longest] & WS_EVENT_OPEN ? WS_RECT_OPEN : 0) |
-			     (v->src[longest] & WS_EVENT_MOMENT ? WS_RECT_MOMENT : 0) |
-			     (to > from + 1 ? WS_RECT_GROUP : 0));
-	if (!v->paint[longest])
-		r->color = ws_tile_color(d->l, v, longest);
-	if (d->runs && to > from + 1)
-		sum_states(d, from, to, r);
+	    (int64_t)(end - level->start[from]) < drawing->px) /* alone in its pixel, and short */
+		rect->fill = (uint8_t)(busy * 255 / (uint64_t)drawing->px);
+	if (level->src[longest] & WS_EVENT_MOMENT)
+		rect->fill = 255;
+	rect->flags = (uint8_t)((level->paint[longest] ? WS_RECT_PAINTED : 0) |
+				(level->src[longest] & WS_EVENT_OPEN ? WS_RECT_OPEN : 0) |
+				(level->src[longest] & WS_EVENT_MOMENT ? WS_RECT_MOMENT : 0) |
+				(to > from + 1 ? WS_RECT_GROUP : 0));
+	if (!level->paint[longest])
+		rect->color = ws_tile_color(drawing->lanes, level, longest);
+	if (drawing->runs && to > from + 1)
+		sum_states(drawing, from, to, rect);
 }
 
-static void draw_level(const struct drawing *d)
+static void draw_level(const struct drawing *drawing)
 {
-	const struct ws_level *v = d->v;
+	const struct ws_level *level = drawing->levels;
 	uint32_t i, end;
 
-	ws_level_range(v, d->t0, d->t1, &i, &end);
+	ws_level_range(level, drawing->t0, drawing->t1, &i, &end);
 	while (i < end) {
-		int64_t x = (int64_t)v->start[i] - d->t0;
+		int64_t x = (int64_t)level->start[i] - drawing->t0;
 		uint32_t to = i + 1;
 
-		if (v->dur[i] < (uint64_t)d->px) {
-			int64_t edge = d->t0 + (((x < 0 ? 0 : x) >> d->k) + 1) * d->px;
+		if (level->dur[i] < (uint64_t)drawing->px) {
+			int64_t edge =
+				drawing->t0 + (((x < 0 ? 0 : x) >> drawing->k) + 1) * drawing->px;
 
-			to = ws_level_seek(v, i, end, (uint64_t)(edge < 0 ? 0 : edge));
-			if (to > i + 1 && v->dur[to - 1] >= (uint64_t)d->px)
+			to = ws_level_seek(level, i, end, (uint64_t)(edge < 0 ? 0 : edge));
+			if (to > i + 1 && level->dur[to - 1] >= (uint64_t)drawing->px)
 				to--;
 		}
-		draw_events(d, i, to);
+		draw_events(drawing, i, to);
 		i = to;
 	}
 }
@@ -135,22 +140,24 @@ struct few { /* short events of one pixel that are drawn as one */
 	uint64_t busy;
 };
 
-static void draw_few(const struct drawing *d, struct few *f)
+static void draw_few(const struct drawing *drawing, struct few *few)
 {
-	uint64_t fill = f->busy * 255 / (uint64_t)d->px;
-	struct ws_rect *r;
+	uint64_t fill = few->busy * 255 / (uint64_t)drawing->px;
+	struct ws_rect *rect;
 
-	if (!f->count)
+	if (!few->count)
 		return;
-	draw_events(d, f->longest, f->longest + 1);
-	r = &d->out->v[d->out->n - 1];
-	r->x0 = pixel(d, d->v->start[f->first]);
-	r->x1 = pixel(d, ws_level_end(d->v, f->last));
-	r->count = f->count;
-	r->fill = fill > 255 || d->v->src[f->longest] & WS_EVENT_MOMENT ? 255 : (uint8_t)fill;
-	r->flags |= f->count > 1 ? WS_RECT_GROUP : 0;
-	f->count = 0;
-	f->busy = 0;
+	draw_events(drawing, few->longest, few->longest + 1);
+	rect = &drawing->out->rects[drawing->out->n - 1];
+	rect->x0 = pixel(drawing, drawing->levels->start[few->first]);
+	rect->x1 = pixel(drawing, ws_level_end(drawing->levels, few->last));
+	rect->count = few->count;
+	rect->fill = fill > 255 || drawing->levels->src[few->longest] & WS_EVENT_MOMENT
+			     ? 255
+			     : (uint8_t)fill;
+	rect->flags |= few->count > 1 ? WS_RECT_GROUP : 0;
+	few->count = 0;
+	few->busy = 0;
 }
 
 static bool is_among(uint32_t name, const uint32_t *names, size_t n)
@@ -161,65 +168,67 @@ static bool is_among(uint32_t name, const uint32_t *names, size_t n)
 	return false;
 }
 
-void ws_tile_draw_named(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k,
-			int64_t index, const uint32_t *names, size_t n, struct ws_rects *out)
+void ws_tile_draw_named(const struct ws_lanes *lanes, const struct ws_lane *lane, uint32_t level,
+			int k, int64_t index, const uint32_t *names, size_t n, struct ws_rects *out)
 {
-	struct drawing d = {.l = l,
-			    .v = &lane->level[level],
-			    .t0 = ws_tile_start(l, k, index),
-			    .px = INT64_C(1) << k,
-			    .k = k,
-			    .out = out};
+	struct drawing drawing = {.lanes = lanes,
+				  .levels = &lane->level[level],
+				  .t0 = ws_tile_start(lanes, k, index),
+				  .px = INT64_C(1) << k,
+				  .k = k,
+				  .out = out};
 	struct few few = {0};
 	int64_t at = 0;
 	uint32_t i, end;
 
-	d.t1 = d.t0 + WS_TILE_PIXELS * d.px;
-	ws_level_range(d.v, d.t0, d.t1, &i, &end);
+	drawing.t1 = drawing.t0 + WS_TILE_PIXELS * drawing.px;
+	ws_level_range(drawing.levels, drawing.t0, drawing.t1, &i, &end);
 	for (; i < end; i++) {
-		int64_t x = ((int64_t)d.v->start[i] - d.t0) >> k;
-		bool is_short = d.v->dur[i] < (uint64_t)d.px;
+		int64_t x = ((int64_t)drawing.levels->start[i] - drawing.t0) >> k;
+		bool is_short = drawing.levels->dur[i] < (uint64_t)drawing.px;
 
-		if (!is_among(d.v->name[i], names, n))
+		if (!is_among(drawing.levels->name[i], names, n))
 			continue;
 		if (!is_short || x != at)
-			draw_few(&d, &few);
+			draw_few(&drawing, &few);
 		if (!is_short) {
-			draw_events(&d, i, i + 1);
+			draw_events(&drawing, i, i + 1);
 			continue;
 		}
 		at = x;
 		if (!few.count++)
 			few.first = few.longest = i;
 		few.last = i;
-		few.longest = d.v->dur[i] > d.v->dur[few.longest] ? i : few.longest;
-		few.busy += d.v->dur[i];
+		few.longest =
+			drawing.levels->dur[i] > drawing.levels->dur[few.longest] ? i : few.longest;
+		few.busy += drawing.levels->dur[i];
 	}
-	draw_few(&d, &few);
+	draw_few(&drawing, &few);
 }
 
 /* A rectangle a pixel at most: from the first value in it to the next after it. */
-static void draw_counter(const struct drawing *d)
+static void draw_counter(const struct drawing *drawing)
 {
-	const struct ws_level *v = d->v;
+	const struct ws_level *level = drawing->levels;
 	uint32_t i, end;
 
-	ws_level_range(v, d->t0, d->t1, &i, &end);
+	ws_level_range(level, drawing->t0, drawing->t1, &i, &end);
 	while (i < end) {
-		int64_t x = (int64_t)v->start[i] - d->t0;
-		int64_t edge = d->t0 + (((x < 0 ? 0 : x) >> d->k) + 1) * d->px;
-		uint32_t to = ws_level_seek(v, i, end, (uint64_t)(edge < 0 ? 0 : edge));
-		struct ws_rect *r = new_rect(d->out);
+		int64_t x = (int64_t)level->start[i] - drawing->t0;
+		int64_t edge = drawing->t0 + (((x < 0 ? 0 : x) >> drawing->k) + 1) * drawing->px;
+		uint32_t to = ws_level_seek(level, i, end, (uint64_t)(edge < 0 ? 0 : edge));
+		struct ws_rect *rect = new_rect(drawing->out);
 		double low, high;
 
-		ws_level_extremes(v, i, to, &low, &high);
-		*r = (struct ws_rect){.x0 = pixel(d, v->start[i]),
-				      .x1 = pixel(d, to < v->n ? v->start[to] : d->l->last),
-				      .high = (float)high,
-				      .low = (float)low,
-				      .value = (float)v->value[to - 1],
-				      .fill = 255,
-				      .flags = WS_RECT_COUNTER};
+		ws_level_extremes(level, i, to, &low, &high);
+		*rect = (struct ws_rect){.x0 = pixel(drawing, level->start[i]),
+					 .x1 = pixel(drawing, to < level->n ? level->start[to]
+									    : drawing->lanes->last),
+					 .high = (float)high,
+					 .low = (float)low,
+					 .value = (float)level->value[to - 1],
+					 .fill = 255,
+					 .flags = WS_RECT_COUNTER};
 		i = to;
 	}
 }
@@ -228,9 +237,10 @@ static void draw_counter(const struct drawing *d)
 
 /* Add to each pixel how much of it is busy; a pixel with anything is not 0. Parts of a glimpse may
  * be larger than a pixel, or smaller. */
-static void shade(const struct drawing *d, float *busy, int64_t from, int64_t to, float share)
+static void shade(const struct drawing *drawing, float *busy, int64_t from, int64_t to, float share)
 {
-	double x = (double)(from - d->t0) / (double)d->px, y = (double)(to - d->t0) / (double)d->px;
+	double x = (double)(from - drawing->t0) / (double)drawing->px,
+	       y = (double)(to - drawing->t0) / (double)drawing->px;
 	int i, k;
 
 	if (y < 0 || x >= WS_TILE_PIXELS)
@@ -246,31 +256,33 @@ static void shade(const struct drawing *d, float *busy, int64_t from, int64_t to
 	}
 }
 
-static void shade_glimpse(const struct drawing *d, float *busy, const struct ws_glimpse *g)
+static void shade_glimpse(const struct drawing *drawing, float *busy,
+			  const struct ws_glimpse *glimpse)
 {
-	double width = (double)(g->last - g->first) / WS_GROUP_BINS;
-	double a = ((double)d->t0 - (double)g->first) / (width > 0 ? width : 1);
+	double width = (double)(glimpse->last - glimpse->first) / WS_GROUP_BINS;
+	double a = ((double)drawing->t0 - (double)glimpse->first) / (width > 0 ? width : 1);
 	int from = a > 0 ? (int)(a < WS_GROUP_BINS ? a : WS_GROUP_BINS) : 0;
 
-	if (!g->bins) {
-		shade(d, busy, (int64_t)g->first, (int64_t)g->last, 0.35f);
+	if (!glimpse->bins) {
+		shade(drawing, busy, (int64_t)glimpse->first, (int64_t)glimpse->last, 0.35f);
 		return;
 	}
 	for (int i = from; i < WS_GROUP_BINS; i++) {
-		int64_t start = (int64_t)g->first + (int64_t)(width * i);
+		int64_t start = (int64_t)glimpse->first + (int64_t)(width * i);
 
-		if (start >= d->t1)
+		if (start >= drawing->t1)
 			return;
-		if (g->bins[i])
-			shade(d, busy, start, (int64_t)g->first + (int64_t)(width * (i + 1)) + 1,
-			      (float)g->bins[i] / 255);
+		if (glimpse->bins[i])
+			shade(drawing, busy, start,
+			      (int64_t)glimpse->first + (int64_t)(width * (i + 1)) + 1,
+			      (float)glimpse->bins[i] / 255);
 	}
 }
 
 enum { PREVIEW_STEPS = 16 };
 
 /* Pixels beside one another that are about as busy are one rectangle. */
-static void draw_shades(const struct drawing *d, const float *busy)
+static void draw_shades(const struct drawing *drawing, const float *busy)
 {
 	for (int i = 0, to; i < WS_TILE_PIXELS; i = to) {
 		int step = busy[i] >= 1 ? PREVIEW_STEPS : (int)(busy[i] * PREVIEW_STEPS) + 1;
@@ -282,49 +294,50 @@ static void draw_shades(const struct drawing *d, const float *busy)
 		       (busy[to] >= 1 ? PREVIEW_STEPS : (int)(busy[to] * PREVIEW_STEPS) + 1) ==
 			       step)
 			to++;
-		*new_rect(d->out) = (struct ws_rect){.x0 = (float)i,
-						     .x1 = (float)to,
-						     .fill = (uint8_t)(step * 255 / PREVIEW_STEPS),
-						     .flags = WS_RECT_PREVIEW | WS_RECT_GROUP};
+		*new_rect(drawing->out) =
+			(struct ws_rect){.x0 = (float)i,
+					 .x1 = (float)to,
+					 .fill = (uint8_t)(step * 255 / PREVIEW_STEPS),
+					 .flags = WS_RECT_PREVIEW | WS_RECT_GROUP};
 	}
 }
 
-static void draw_preview(const struct drawing *d, const struct ws_lane *lane)
+static void draw_preview(const struct drawing *drawing, const struct ws_lane *lane)
 {
 	float busy[WS_TILE_PIXELS] = {0};
 
 	for (size_t i = lane->glimpse; i < lane->glimpse + lane->glimpses; i++) {
-		const struct ws_glimpse *g = &d->l->glimpse[i];
+		const struct ws_glimpse *glimpse = &drawing->lanes->glimpse[i];
 
-		if ((int64_t)g->first < d->t1 && (int64_t)g->last >= d->t0)
-			shade_glimpse(d, busy, g);
+		if ((int64_t)glimpse->first < drawing->t1 && (int64_t)glimpse->last >= drawing->t0)
+			shade_glimpse(drawing, busy, glimpse);
 	}
-	draw_shades(d, busy);
+	draw_shades(drawing, busy);
 }
 
-void ws_tile_draw(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k,
+void ws_tile_draw(const struct ws_lanes *lanes, const struct ws_lane *lane, uint32_t level, int k,
 		  int64_t index, struct ws_rects *out)
 {
-	struct drawing d = {.l = l,
-			    .t0 = ws_tile_start(l, k, index),
-			    .px = INT64_C(1) << k,
-			    .k = k,
-			    .out = out};
+	struct drawing drawing = {.lanes = lanes,
+				  .t0 = ws_tile_start(lanes, k, index),
+				  .px = INT64_C(1) << k,
+				  .k = k,
+				  .out = out};
 	uint32_t near = 0;
 
-	d.t1 = d.t0 + ((int64_t)WS_TILE_PIXELS << k);
+	drawing.t1 = drawing.t0 + ((int64_t)WS_TILE_PIXELS << k);
 	if (!ws_lane_ready(lane)) {
 		if (!level)
-			draw_preview(&d, lane);
+			draw_preview(&drawing, lane);
 		return;
 	}
-	if (level >= lane->levels || d.t1 <= 0)
+	if (level >= lane->levels || drawing.t1 <= 0)
 		return;
-	d.v = &lane->level[level];
-	d.runs = lane->kind == WS_LANE_STATE ? lane->cover : NULL;
-	d.near = &near;
+	drawing.levels = &lane->level[level];
+	drawing.runs = lane->kind == WS_LANE_STATE ? lane->cover : NULL;
+	drawing.near = &near;
 	if (ws_lane_descs[lane->kind].counter)
-		draw_counter(&d);
+		draw_counter(&drawing);
 	else
-		draw_level(&d);
+		draw_level(&drawing);
 }

@@ -21,7 +21,7 @@
 #include "query/window.h"
 
 struct warpsight_report {
-	struct ws_report *r;
+	struct ws_report *report;
 	uint64_t zero, last;
 	int refs;
 	pthread_mutex_t lock;
@@ -57,82 +57,82 @@ const char *warpsight_version(void)
 
 /* ---- reports ---- */
 
-static struct warpsight_report *hold(struct warpsight_report *r)
+static struct warpsight_report *hold(struct warpsight_report *report)
 {
-	__atomic_fetch_add(&r->refs, 1, __ATOMIC_RELAXED);
-	return r;
+	__atomic_fetch_add(&report->refs, 1, __ATOMIC_RELAXED);
+	return report;
 }
 
-static void drop(struct warpsight_report *r)
+static void drop(struct warpsight_report *report)
 {
-	if (__atomic_sub_fetch(&r->refs, 1, __ATOMIC_ACQ_REL))
+	if (__atomic_sub_fetch(&report->refs, 1, __ATOMIC_ACQ_REL))
 		return;
-	ws_report_close(r->r);
-	pthread_mutex_destroy(&r->lock);
-	free(r->text);
-	free(r->offsets);
-	free(r->valid);
-	free(r);
+	ws_report_close(report->report);
+	pthread_mutex_destroy(&report->lock);
+	free(report->text);
+	free(report->offsets);
+	free(report->valid);
+	free(report);
 }
 
 warpsight_report *warpsight_open(const char *path)
 {
-	struct warpsight_report *r;
-	struct ws_err e;
-	struct ws_report *file = ws_report_open(path, &e);
+	struct warpsight_report *report;
+	struct ws_err err;
+	struct ws_report *file = ws_report_open(path, &err);
 
 	if (!file) {
-		fail("%s%s", e.msg, "");
+		fail("%s%s", err.msg, "");
 		return NULL;
 	}
-	r = ws_calloc(1, sizeof(*r));
-	r->r = file;
-	r->zero = ws_time_zero(file);
-	r->last = ws_time_last(file);
-	r->refs = 1;
-	pthread_mutex_init(&r->lock, NULL);
-	return r;
+	report = ws_calloc(1, sizeof(*report));
+	report->report = file;
+	report->zero = ws_time_zero(file);
+	report->last = ws_time_last(file);
+	report->refs = 1;
+	pthread_mutex_init(&report->lock, NULL);
+	return report;
 }
 
-void warpsight_close(warpsight_report *r)
+void warpsight_close(warpsight_report *report)
 {
-	if (r)
-		drop(r);
+	if (report)
+		drop(report);
 }
 
-int warpsight_complete(const warpsight_report *r)
+int warpsight_complete(const warpsight_report *report)
 {
-	return ws_report_complete(r->r);
+	return ws_report_complete(report->report);
 }
 
-const char *warpsight_damage(const warpsight_report *r, size_t i)
+const char *warpsight_damage(const warpsight_report *report, size_t i)
 {
-	return ws_report_damage(r->r, i);
+	return ws_report_damage(report->report, i);
 }
 
-uint64_t warpsight_time_zero(const warpsight_report *r)
+uint64_t warpsight_time_zero(const warpsight_report *report)
 {
-	return r->zero;
+	return report->zero;
 }
 
-uint64_t warpsight_time_last(const warpsight_report *r)
+uint64_t warpsight_time_last(const warpsight_report *report)
 {
-	return r->last;
+	return report->last;
 }
 
-const char *warpsight_fact(const warpsight_report *r, const char *name)
+const char *warpsight_fact(const warpsight_report *report, const char *name)
 {
-	return ws_meta(r->r, name);
+	return ws_meta(report->report, name);
 }
 
-const char *warpsight_string(const warpsight_report *r, uint32_t number, size_t *len)
+const char *warpsight_string(const warpsight_report *report, uint32_t number, size_t *len)
 {
-	return ws_report_string(r->r, number, len);
+	return ws_report_string(report->report, number, len);
 }
 
-uint32_t warpsight_strings(const warpsight_report *r)
+uint32_t warpsight_strings(const warpsight_report *report)
 {
-	return ws_report_string_count(r->r);
+	return ws_report_string_count(report->report);
 }
 
 /* ---- tables ---- */
@@ -149,16 +149,16 @@ const char *warpsight_table_doc(const char *table)
 	return t < 0 ? NULL : ws_tables[t].doc;
 }
 
-uint64_t warpsight_rows(const warpsight_report *r, const char *table)
+uint64_t warpsight_rows(const warpsight_report *report, const char *table)
 {
 	int t = ws_table_find(table);
 
-	return t < 0 ? 0 : ws_report_rows(r->r, (enum ws_table)t);
+	return t < 0 ? 0 : ws_report_rows(report->report, (enum ws_table)t);
 }
 
-static enum warpsight_type type_of(enum ws_type t)
+static enum warpsight_type type_of(enum ws_type type)
 {
-	switch (t) {
+	switch (type) {
 	case WS_T_TIME:
 	case WS_T_NTIME:
 		return WARPSIGHT_TIME;
@@ -179,57 +179,60 @@ static enum warpsight_type type_of(enum ws_type t)
 	}
 }
 
-static bool nullable(enum ws_type t)
+static bool nullable(enum ws_type type)
 {
-	return t == WS_T_NTIME || t == WS_T_NU32 || t == WS_T_NU64 || t == WS_T_STR ||
-	       t == WS_T_NTHREAD;
+	return type == WS_T_NTIME || type == WS_T_NU32 || type == WS_T_NU64 || type == WS_T_STR ||
+	       type == WS_T_NTHREAD;
 }
 
 /* The value that stands for null. */
-static uint64_t null_of(enum ws_type t)
+static uint64_t null_of(enum ws_type type)
 {
-	return t == WS_T_NU32 ? WS_NO_U32 : t == WS_T_NTIME || t == WS_T_NU64 ? UINT64_MAX : 0;
+	return type == WS_T_NU32			 ? WS_NO_U32
+	       : type == WS_T_NTIME || type == WS_T_NU64 ? UINT64_MAX
+							 : 0;
 }
 
 int warpsight_column(const char *table, size_t i, struct warpsight_column *out)
 {
 	int t = ws_table_find(table);
-	const struct ws_column_desc *d;
+	const struct ws_column_desc *desc;
 
 	if (t < 0)
 		return fail("there is no table '%s'%s", table, "");
 	if (i >= ws_tables[t].column_count)
 		return fail("the table %s has no more columns%s", table, "");
-	d = &ws_tables[t].columns[i];
-	*out = (struct warpsight_column){d->name, d->sqlite, d->doc, type_of(d->type),
-					 nullable(d->type)};
+	desc = &ws_tables[t].columns[i];
+	*out = (struct warpsight_column){desc->name, desc->sqlite, desc->doc, type_of(desc->type),
+					 nullable(desc->type)};
 	return 0;
 }
 
 /* ---- schemas ---- */
 
-static void release_schema(struct ArrowSchema *s)
+static void release_schema(struct ArrowSchema *ArrowSchema)
 {
-	for (int64_t i = 0; i < s->n_children; i++) {
-		if (s->children[i]->release)
-			s->children[i]->release(s->children[i]);
-		free(s->children[i]);
+	for (int64_t i = 0; i < ArrowSchema->n_children; i++) {
+		if (ArrowSchema->children[i]->release)
+			ArrowSchema->children[i]->release(ArrowSchema->children[i]);
+		free(ArrowSchema->children[i]);
 	}
-	free(s->children);
-	if (s->dictionary) {
-		if (s->dictionary->release)
-			s->dictionary->release(s->dictionary);
-		free(s->dictionary);
+	free(ArrowSchema->children);
+	if (ArrowSchema->dictionary) {
+		if (ArrowSchema->dictionary->release)
+			ArrowSchema->dictionary->release(ArrowSchema->dictionary);
+		free(ArrowSchema->dictionary);
 	}
-	s->release = NULL;
+	ArrowSchema->release = NULL;
 }
 
-static void new_schema(struct ArrowSchema *s, const char *format, const char *name, bool null)
+static void new_schema(struct ArrowSchema *ArrowSchema, const char *format, const char *name,
+		       bool null)
 {
-	*s = (struct ArrowSchema){.format = format,
-				  .name = name,
-				  .flags = null ? ARROW_FLAG_NULLABLE : 0,
-				  .release = release_schema};
+	*ArrowSchema = (struct ArrowSchema){.format = format,
+					    .name = name,
+					    .flags = null ? ARROW_FLAG_NULLABLE : 0,
+					    .release = release_schema};
 }
 
 /* ---- streams ---- */
@@ -246,38 +249,40 @@ struct stream {
 	char error[sizeof(message)];
 };
 
-static bool as_dictionary(const struct stream *s, enum ws_type t)
+static bool as_dictionary(const struct stream *stream, enum ws_type type)
 {
-	return t == WS_T_STR && !(s->flags & WARPSIGHT_NUMBERS);
+	return type == WS_T_STR && !(stream->flags & WARPSIGHT_NUMBERS);
 }
 
-static const char *format_of(const struct stream *s, enum ws_type t)
+static const char *format_of(const struct stream *stream, enum ws_type type)
 {
-	switch (type_of(t)) {
+	switch (type_of(type)) {
 	case WARPSIGHT_TIME:
-		return s->flags & WARPSIGHT_FROM_ZERO ? "l" : "L";
+		return stream->flags & WARPSIGHT_FROM_ZERO ? "l" : "L";
 	case WARPSIGHT_SIGNED:
 		return "l";
 	case WARPSIGHT_REAL:
 		return "g";
 	default:
-		return as_dictionary(s, t) ? "l" : "L";
+		return as_dictionary(stream, type) ? "l" : "L";
 	}
 }
 
 static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
 {
-	const struct stream *s = stream->private_data;
+	const struct stream *stream_s = stream->private_data;
 
 	new_schema(out, "+s", "", false);
-	out->n_children = s->columns;
-	out->children = ws_calloc(s->columns + 1, sizeof(*out->children));
-	for (uint32_t i = 0; i < s->columns; i++) {
-		const struct ws_column_desc *d = &ws_tables[s->table].columns[s->column[i]];
+	out->n_children = stream_s->columns;
+	out->children = ws_calloc(stream_s->columns + 1, sizeof(*out->children));
+	for (uint32_t i = 0; i < stream_s->columns; i++) {
+		const struct ws_column_desc *desc =
+			&ws_tables[stream_s->table].columns[stream_s->column[i]];
 
 		out->children[i] = ws_malloc(sizeof(**out->children));
-		new_schema(out->children[i], format_of(s, d->type), d->name, nullable(d->type));
-		if (as_dictionary(s, d->type)) {
+		new_schema(out->children[i], format_of(stream_s, desc->type), desc->name,
+			   nullable(desc->type));
+		if (as_dictionary(stream_s, desc->type)) {
 			out->children[i]->dictionary = ws_malloc(sizeof(**out->children));
 			new_schema(out->children[i]->dictionary, "U", "", true);
 		}
@@ -287,31 +292,32 @@ static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
 
 /* ---- the dictionary ---- */
 
-static void make_dictionary(struct warpsight_report *r)
+static void make_dictionary(struct warpsight_report *report)
 {
 	struct ws_text all = {0};
 
-	pthread_mutex_lock(&r->lock);
-	if (!r->offsets) {
-		r->count = ws_report_string_count(r->r) + 1; /* number 0 is there too, as null */
-		r->valid = ws_malloc(r->count / 8 + 1);
-		memset(r->valid, 0xff, r->count / 8 + 1);
-		r->valid[0] &= 0xfe;
-		r->offsets = ws_calloc((size_t)r->count + 1, sizeof(*r->offsets));
+	pthread_mutex_lock(&report->lock);
+	if (!report->offsets) {
+		report->count = ws_report_string_count(report->report) +
+				1; /* number 0 is there too, as null */
+		report->valid = ws_malloc(report->count / 8 + 1);
+		memset(report->valid, 0xff, report->count / 8 + 1);
+		report->valid[0] &= 0xfe;
+		report->offsets = ws_calloc((size_t)report->count + 1, sizeof(*report->offsets));
 		ws_text_puts(&all, "");
-		for (uint32_t id = 1; id < r->count; id++) {
+		for (uint32_t id = 1; id < report->count; id++) {
 			size_t len;
-			const char *s = ws_report_string(r->r, id, &len);
+			const char *text = ws_report_string(report->report, id, &len);
 
-			if (ws_utf8_valid(s, len))
-				ws_text_add(&all, s, len);
+			if (ws_utf8_valid(text, len))
+				ws_text_add(&all, text, len);
 			else
-				ws_text_utf8(&all, s, len);
-			r->offsets[id + 1] = (int64_t)all.len;
+				ws_text_utf8(&all, text, len);
+			report->offsets[id + 1] = (int64_t)all.len;
 		}
-		r->text = all.s;
+		report->text = all.text;
 	}
-	pthread_mutex_unlock(&r->lock);
+	pthread_mutex_unlock(&report->lock);
 }
 
 /* ---- arrays ---- */
@@ -322,64 +328,64 @@ struct array { /* what one of ours holds */
 	struct warpsight_report *of; /* of a dictionary */
 };
 
-static void release_array(struct ArrowArray *a)
+static void release_array(struct ArrowArray *ArrowArray)
 {
-	struct array *p = a->private_data;
+	struct array *array = ArrowArray->private_data;
 
-	for (int64_t i = 0; i < a->n_children; i++) {
-		if (a->children[i]->release)
-			a->children[i]->release(a->children[i]);
-		free(a->children[i]);
+	for (int64_t i = 0; i < ArrowArray->n_children; i++) {
+		if (ArrowArray->children[i]->release)
+			ArrowArray->children[i]->release(ArrowArray->children[i]);
+		free(ArrowArray->children[i]);
 	}
-	free(a->children);
-	if (a->dictionary) {
-		if (a->dictionary->release)
-			a->dictionary->release(a->dictionary);
-		free(a->dictionary);
+	free(ArrowArray->children);
+	if (ArrowArray->dictionary) {
+		if (ArrowArray->dictionary->release)
+			ArrowArray->dictionary->release(ArrowArray->dictionary);
+		free(ArrowArray->dictionary);
 	}
-	free(p->owned[0]);
-	free(p->owned[1]);
-	if (p->of)
-		drop(p->of);
-	free(p);
-	a->release = NULL;
+	free(array->owned[0]);
+	free(array->owned[1]);
+	if (array->of)
+		drop(array->of);
+	free(array);
+	ArrowArray->release = NULL;
 }
 
-static struct array *new_array(struct ArrowArray *a, int64_t length, int64_t buffers)
+static struct array *new_array(struct ArrowArray *ArrowArray, int64_t length, int64_t buffers)
 {
-	struct array *p = ws_calloc(1, sizeof(*p));
+	struct array *array = ws_calloc(1, sizeof(*array));
 
-	*a = (struct ArrowArray){.length = length,
-				 .n_buffers = buffers,
-				 .buffers = p->buffers,
-				 .release = release_array,
-				 .private_data = p};
-	return p;
+	*ArrowArray = (struct ArrowArray){.length = length,
+					  .n_buffers = buffers,
+					  .buffers = array->buffers,
+					  .release = release_array,
+					  .private_data = array};
+	return array;
 }
 
-static struct ArrowArray *new_dictionary(struct warpsight_report *r)
+static struct ArrowArray *new_dictionary(struct warpsight_report *report)
 {
-	struct ArrowArray *a = ws_malloc(sizeof(*a));
-	struct array *p;
+	struct ArrowArray *ArrowArray = ws_malloc(sizeof(*ArrowArray));
+	struct array *array;
 
-	make_dictionary(r);
-	p = new_array(a, r->count, 3);
-	p->of = hold(r);
-	a->null_count = 1;
-	p->buffers[0] = r->valid;
-	p->buffers[1] = r->offsets;
-	p->buffers[2] = r->text;
-	return a;
+	make_dictionary(report);
+	array = new_array(ArrowArray, report->count, 3);
+	array->of = hold(report);
+	ArrowArray->null_count = 1;
+	array->buffers[0] = report->valid;
+	array->buffers[1] = report->offsets;
+	array->buffers[2] = report->text;
+	return ArrowArray;
 }
 
 /* Bits of what is not null; NULL when all is. */
-static uint8_t *validity(const uint64_t *v, size_t rows, uint64_t null, int64_t *nulls)
+static uint8_t *validity(const uint64_t *values, size_t rows, uint64_t null, int64_t *nulls)
 {
 	uint8_t *bits = NULL;
 
 	*nulls = 0;
 	for (size_t i = 0; i < rows; i++) {
-		if (v[i] != null)
+		if (values[i] != null)
 			continue;
 		if (!bits) {
 			bits = ws_malloc(rows / 8 + 1);
@@ -392,60 +398,63 @@ static uint8_t *validity(const uint64_t *v, size_t rows, uint64_t null, int64_t 
 }
 
 /* Numbers that the dictionary does not have, of a damaged report, point to null. */
-static void check_numbers(uint64_t *v, size_t rows, uint32_t count)
+static void check_numbers(uint64_t *values, size_t rows, uint32_t count)
 {
 	for (size_t i = 0; i < rows; i++)
-		v[i] = v[i] < count ? v[i] : 0;
+		values[i] = values[i] < count ? values[i] : 0;
 }
 
-static void fill_column(const struct stream *s, struct ArrowArray *a, enum ws_type type,
-			uint64_t *v, size_t rows)
+static void fill_column(const struct stream *stream, struct ArrowArray *ArrowArray,
+			enum ws_type type, uint64_t *values, size_t rows)
 {
-	struct array *p = new_array(a, (int64_t)rows, 2);
+	struct array *array = new_array(ArrowArray, (int64_t)rows, 2);
 
-	if (as_dictionary(s, type)) {
-		a->dictionary = new_dictionary(s->of);
-		check_numbers(v, rows, s->of->count);
+	if (as_dictionary(stream, type)) {
+		ArrowArray->dictionary = new_dictionary(stream->of);
+		check_numbers(values, rows, stream->of->count);
 	}
 	if (nullable(type))
-		p->owned[0] = validity(v, rows, null_of(type), &a->null_count);
-	if (type_of(type) == WARPSIGHT_TIME && s->flags & WARPSIGHT_FROM_ZERO)
+		array->owned[0] = validity(values, rows, null_of(type), &ArrowArray->null_count);
+	if (type_of(type) == WARPSIGHT_TIME && stream->flags & WARPSIGHT_FROM_ZERO)
 		for (size_t i = 0; i < rows; i++)
-			v[i] -= s->of->zero;
-	p->owned[1] = v;
-	p->buffers[0] = p->owned[0];
-	p->buffers[1] = v;
+			values[i] -= stream->of->zero;
+	array->owned[1] = values;
+	array->buffers[0] = array->owned[0];
+	array->buffers[1] = values;
 }
 
-static int decode(struct stream *s, size_t i, uint64_t **col, size_t *rows)
+static int decode(struct stream *stream, size_t i, uint64_t **col, size_t *rows)
 {
-	struct ws_block_info info = ws_report_block(s->of->r, s->table, i);
-	struct ws_err e;
+	struct ws_block_info info = ws_report_block(stream->of->report, stream->table, i);
+	struct ws_err err;
 
-	for (uint64_t left = s->window.columns; left; left &= left - 1)
+	for (uint64_t left = stream->window.columns; left; left &= left - 1)
 		col[__builtin_ctzll(left)] = ws_malloc((size_t)info.rows * 8 + 8);
-	if (ws_report_decode(s->of->r, s->table, i, s->window.columns, col, &e)) {
-		snprintf(s->error, sizeof(s->error), "%s", e.msg);
+	if (ws_report_decode(stream->of->report, stream->table, i, stream->window.columns, col,
+			     &err)) {
+		snprintf(stream->error, sizeof(stream->error), "%s", err.msg);
 		for (int c = 0; c < WS_MAX_COLUMNS; c++)
 			free(col[c]);
 		return EIO;
 	}
-	*rows = ws_window_filter(&s->window, &info, col);
+	*rows = ws_window_filter(&stream->window, &info, col);
 	return 0;
 }
 
-static void fill_batch(const struct stream *s, uint64_t **col, size_t rows, struct ArrowArray *out)
+static void fill_batch(const struct stream *stream, uint64_t **col, size_t rows,
+		       struct ArrowArray *out)
 {
 	bool taken[WS_MAX_COLUMNS] = {false};
 
 	new_array(out, (int64_t)rows, 1); /* a struct: its bitmap alone, which there is none of */
-	out->n_children = s->columns;
-	out->children = ws_calloc(s->columns + 1, sizeof(*out->children));
-	for (uint32_t i = 0; i < s->columns; i++) {
-		uint8_t c = s->column[i];
+	out->n_children = stream->columns;
+	out->children = ws_calloc(stream->columns + 1, sizeof(*out->children));
+	for (uint32_t i = 0; i < stream->columns; i++) {
+		uint8_t c = stream->column[i];
 
 		out->children[i] = ws_malloc(sizeof(**out->children));
-		fill_column(s, out->children[i], ws_tables[s->table].columns[c].type, col[c], rows);
+		fill_column(stream, out->children[i], ws_tables[stream->table].columns[c].type,
+			    col[c], rows);
 		taken[c] = true;
 	}
 	for (int c = 0; c < WS_MAX_COLUMNS; c++)
@@ -455,25 +464,26 @@ static void fill_batch(const struct stream *s, uint64_t **col, size_t rows, stru
 
 static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *out)
 {
-	struct stream *s = stream->private_data;
-	size_t blocks = ws_report_blocks(s->of->r, s->table);
+	struct stream *stream_s = stream->private_data;
+	size_t blocks = ws_report_blocks(stream_s->of->report, stream_s->table);
 
 	memset(out, 0, sizeof(*out));
-	while (s->block < blocks) {
+	while (stream_s->block < blocks) {
 		uint64_t *col[WS_MAX_COLUMNS] = {NULL};
-		struct ws_block_info info = ws_report_block(s->of->r, s->table, s->block);
+		struct ws_block_info info =
+			ws_report_block(stream_s->of->report, stream_s->table, stream_s->block);
 		size_t rows;
 		int rc;
 
-		if (!ws_window_touches(&s->window, info.time_min, info.time_max)) {
-			s->block++;
+		if (!ws_window_touches(&stream_s->window, info.time_min, info.time_max)) {
+			stream_s->block++;
 			continue;
 		}
-		rc = decode(s, s->block++, col, &rows);
+		rc = decode(stream_s, stream_s->block++, col, &rows);
 		if (rc)
 			return rc;
 		if (rows) {
-			fill_batch(s, col, rows, out);
+			fill_batch(stream_s, col, rows, out);
 			return 0;
 		}
 		for (int c = 0; c < WS_MAX_COLUMNS; c++)
@@ -484,48 +494,48 @@ static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *out)
 
 static const char *get_last_error(struct ArrowArrayStream *stream)
 {
-	const struct stream *s = stream->private_data;
+	const struct stream *stream_s = stream->private_data;
 
-	return *s->error ? s->error : NULL;
+	return *stream_s->error ? stream_s->error : NULL;
 }
 
 static void release_stream(struct ArrowArrayStream *stream)
 {
-	struct stream *s = stream->private_data;
+	struct stream *stream_s = stream->private_data;
 
-	drop(s->of);
-	free(s);
+	drop(stream_s->of);
+	free(stream_s);
 	stream->release = NULL;
 }
 
-static int choose_columns(struct stream *s, const struct warpsight_scan *scan)
+static int choose_columns(struct stream *stream, const struct warpsight_scan *scan)
 {
-	s->columns = scan->column_count ? 0 : ws_tables[s->table].column_count;
-	for (uint32_t i = 0; i < s->columns; i++)
-		s->column[i] = (uint8_t)i;
+	stream->columns = scan->column_count ? 0 : ws_tables[stream->table].column_count;
+	for (uint32_t i = 0; i < stream->columns; i++)
+		stream->column[i] = (uint8_t)i;
 	for (size_t i = 0; i < scan->column_count; i++) {
-		int c = ws_column_find(s->table, scan->columns[i]);
+		int c = ws_column_find(stream->table, scan->columns[i]);
 
 		if (c < 0)
-			return fail("the table %s has no column '%s'", ws_tables[s->table].name,
-				    scan->columns[i]);
-		if (s->mask >> c & 1)
-			return fail("the column %s.%s is asked for twice", ws_tables[s->table].name,
-				    scan->columns[i]);
-		s->mask |= UINT64_C(1) << c;
-		s->column[s->columns++] = (uint8_t)c;
+			return fail("the table %s has no column '%s'",
+				    ws_tables[stream->table].name, scan->columns[i]);
+		if (stream->mask >> c & 1)
+			return fail("the column %s.%s is asked for twice",
+				    ws_tables[stream->table].name, scan->columns[i]);
+		stream->mask |= UINT64_C(1) << c;
+		stream->column[stream->columns++] = (uint8_t)c;
 	}
-	for (uint32_t i = 0; i < s->columns; i++)
-		s->mask |= UINT64_C(1) << s->column[i];
+	for (uint32_t i = 0; i < stream->columns; i++)
+		stream->mask |= UINT64_C(1) << stream->column[i];
 	return 0;
 }
 
-int warpsight_stream(warpsight_report *r, const char *table, const struct warpsight_scan *scan,
+int warpsight_stream(warpsight_report *report, const char *table, const struct warpsight_scan *scan,
 		     struct ArrowArrayStream *out)
 {
 	struct warpsight_scan all = {.time_max = UINT64_MAX};
 	int t = ws_table_find(table);
-	struct stream *s;
+	struct stream *stream;
 
 	memset(out, 0, sizeof(*out));
 	if (t < 0)
@@ -538,15 +548,16 @@ int warpsight_stream(warpsight_report *r, const char *table, const struct warpsi
 	if (all.flags & ~(unsigned)(WARPSIGHT_FROM_ZERO | WARPSIGHT_NUMBERS))
 		return fail("warpsight_scan.flags has a bit that this version does not know%s%s",
 			    "", "");
-	s = ws_calloc(1, sizeof(*s));
-	s->table = (enum ws_table)t;
-	s->flags = all.flags;
-	if (choose_columns(s, &all) < 0) {
-		free(s);
+	stream = ws_calloc(1, sizeof(*stream));
+	stream->table = (enum ws_table)t;
+	stream->flags = all.flags;
+	if (choose_columns(stream, &all) < 0) {
+		free(stream);
 		return -1;
 	}
-	s->of = hold(r);
-	s->window = ws_window_new(s->table, s->mask, all.time_min, all.time_max);
-	*out = (struct ArrowArrayStream){get_schema, get_next, get_last_error, release_stream, s};
+	stream->of = hold(report);
+	stream->window = ws_window_new(stream->table, stream->mask, all.time_min, all.time_max);
+	*out = (struct ArrowArrayStream){get_schema, get_next, get_last_error, release_stream,
+					 stream};
 	return 0;
 }

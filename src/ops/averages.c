@@ -26,99 +26,101 @@ struct group {
 
 struct groups {
 	struct ws_map index; /* hash of the key -> group + 1 */
-	struct group *v;
+	struct group *groups;
 	size_t n, cap;
 };
 
 /* ---- grouping ---- */
 
 /* The innermost `frames` frames of a stack: frames are told apart by semicolons or line ends. */
-static size_t stack_part(const char *s, int64_t frames)
+static size_t stack_part(const char *text, int64_t frames)
 {
 	size_t n = 0;
 
-	while (s[n]) {
-		n += strcspn(s + n, ";\n");
-		if (!--frames || !s[n])
+	while (text[n]) {
+		n += strcspn(text + n, ";\n");
+		if (!--frames || !text[n])
 			break;
 		n++;
 	}
 	return n;
 }
 
-static uint64_t key_of(const struct ws_ops *o, const struct ws_ops_event *ev, bool device,
+static uint64_t key_of(const struct ws_ops *ops, const struct ws_ops_event *ev, bool device,
 		       bool annotation)
 {
 	uint64_t facts[] = {ev->name, (uint64_t)device << 1 | annotation, 0, 0};
 
-	if (o->q->by_shape) {
-		const char *s = ws_ops_text(o, ev->shapes);
+	if (ops->request->by_shape) {
+		const char *text = ws_ops_text(ops, ev->shapes);
 
-		facts[2] = XXH3_64bits(s, strlen(s));
+		facts[2] = XXH3_64bits(text, strlen(text));
 	}
-	if (o->q->by_stack) {
-		const char *s = ws_report_string(o->r, ev->stack, NULL);
+	if (ops->request->by_stack) {
+		const char *text = ws_report_string(ops->report, ev->stack, NULL);
 
-		facts[3] = XXH3_64bits(s, stack_part(s, o->q->by_stack));
+		facts[3] = XXH3_64bits(text, stack_part(text, ops->request->by_stack));
 	}
 	return XXH3_64bits(facts, sizeof(facts));
 }
 
-static struct group *group_of(const struct ws_ops *o, struct groups *g,
+static struct group *group_of(const struct ws_ops *ops, struct groups *groups,
 			      const struct ws_ops_event *ev)
 {
 	bool device = ev->kind == WS_OPS_GPU || ev->kind == WS_OPS_GPU_ANNOTATION;
 	bool annotation = ev->kind == WS_OPS_ANNOTATION || ev->kind == WS_OPS_GPU_ANNOTATION;
-	uint64_t key = key_of(o, ev, device, annotation), at = ws_map_get(&g->index, key, NULL);
+	uint64_t key = key_of(ops, ev, device, annotation),
+		 at = ws_map_get(&groups->index, key, NULL);
 
 	if (at)
-		return &g->v[at - 1];
-	ws_grow(g->v, g->cap, g->n + 1);
-	g->v[g->n++] = (struct group){.name = ev->name,
-				      .shapes = ev->shapes,
-				      .stack = ev->stack,
-				      .device = device,
-				      .annotation = annotation,
-				      .async = ev->async};
-	ws_map_set(&g->index, key, g->n);
-	return &g->v[g->n - 1];
+		return &groups->groups[at - 1];
+	ws_grow(groups->groups, groups->cap, groups->n + 1);
+	groups->groups[groups->n++] = (struct group){.name = ev->name,
+						     .shapes = ev->shapes,
+						     .stack = ev->stack,
+						     .device = device,
+						     .annotation = annotation,
+						     .async = ev->async};
+	ws_map_set(&groups->index, key, groups->n);
+	return &groups->groups[groups->n - 1];
 }
 
-static void add_event(const struct ws_ops *o, struct groups *g, const struct ws_ops_event *ev)
+static void add_event(const struct ws_ops *ops, struct groups *groups,
+		      const struct ws_ops_event *ev)
 {
-	struct group *r = group_of(o, g, ev);
+	struct group *group = group_of(ops, groups, ev);
 	uint64_t time = ev->end - ev->start;
 
-	r->count++;
-	r->flops += ev->flops;
-	if (r->device) {
-		r->gpu += time * WS_DOUBLES_PARTS;
-		r->self_gpu += time * WS_DOUBLES_PARTS;
+	group->count++;
+	group->flops += ev->flops;
+	if (group->device) {
+		group->gpu += time * WS_DOUBLES_PARTS;
+		group->self_gpu += time * WS_DOUBLES_PARTS;
 		return;
 	}
-	r->cpu += time;
-	r->self_cpu += (int64_t)(time - ev->children_cpu);
-	r->gpu += ev->device_total;
-	r->self_gpu += ev->device_total - ev->children_device;
-	r->cpu_mem += ev->cpu_mem;
-	r->gpu_mem += ev->device_mem;
-	r->self_cpu_mem += ev->cpu_mem - ev->children_cpu_mem;
-	r->self_gpu_mem += ev->device_mem - ev->children_device_mem;
+	group->cpu += time;
+	group->self_cpu += (int64_t)(time - ev->children_cpu);
+	group->gpu += ev->device_total;
+	group->self_gpu += ev->device_total - ev->children_device;
+	group->cpu_mem += ev->cpu_mem;
+	group->gpu_mem += ev->device_mem;
+	group->self_cpu_mem += ev->cpu_mem - ev->children_cpu_mem;
+	group->self_gpu_mem += ev->device_mem - ev->children_device_mem;
 }
 
 /* ---- order ---- */
 
-#define SORTS(X)                                                                                  \
-	X("self_cpu_time_total", self_cpu)                                                        \
-	X("cpu_time_total", cpu)                                                                  \
-	X("self_cuda_time_total", self_gpu)                                                       \
-	X("self_device_time_total", self_gpu)                                                     \
-	X("cuda_time_total", gpu)                                                                 \
-	X("device_time_total", gpu) X("self_cpu_memory_usage", self_cpu_mem)                      \
-		X("cpu_memory_usage", cpu_mem) X("self_cuda_memory_usage", self_gpu_mem)          \
-			X("self_device_memory_usage", self_gpu_mem)                               \
-				X("cuda_memory_usage", gpu_mem) X("device_memory_usage", gpu_mem) \
-					X("count", count) X("flops", flops)
+#define SORTS(X)                                                                            \
+	X("self_cpu_time_total", self_cpu)                                                  \
+	X("cpu_time_total", cpu)                                                            \
+	X("self_cuda_time_total", self_gpu)                                                 \
+	X("self_device_time_total", self_gpu)                                               \
+	X("cuda_time_total", gpu)                                                           \
+	X("device_time_total", gpu)                                                         \
+	X("self_cpu_memory_usage", self_cpu_mem)                                            \
+	X("cpu_memory_usage", cpu_mem) X("self_cuda_memory_usage", self_gpu_mem)            \
+		X("self_device_memory_usage", self_gpu_mem) X("cuda_memory_usage", gpu_mem) \
+			X("device_memory_usage", gpu_mem) X("count", count) X("flops", flops)
 
 static double sort_value(const struct group *g, const char *sort)
 {
@@ -130,19 +132,19 @@ static double sort_value(const struct group *g, const char *sort)
 	return (double)(strcmp(sort, "cpu_time") ? g->gpu : g->cpu) / (double)g->count;
 }
 
-static int by_value(const void *a, const void *b, void *sort)
+static int by_value(const void *first, const void *second, void *sort)
 {
-	const struct group *x = a, *y = b;
+	const struct group *left = first, *right = second;
 	const char *sorting = sort;
-	double u = sort_value(x, sorting), v = sort_value(y, sorting);
+	double u = sort_value(left, sorting), v = sort_value(right, sorting);
 
 	if (u != v)
 		return u > v ? -1 : 1;
-	if (x->device != y->device)
-		return x->device ? 1 : -1;
-	return x->name != y->name      ? (x->name < y->name ? -1 : 1)
-	       : x->shapes < y->shapes ? -1
-				       : x->shapes > y->shapes;
+	if (left->device != right->device)
+		return left->device ? 1 : -1;
+	return left->name != right->name      ? (left->name < right->name ? -1 : 1)
+	       : left->shapes < right->shapes ? -1
+					      : left->shapes > right->shapes;
 }
 
 /* ---- the table ---- */
@@ -207,12 +209,12 @@ static void made_label(uint32_t made, char *buffer, size_t size)
 			 ws_memory_name(to));
 }
 
-static const char *label(const struct ws_ops *o, uint32_t name, char *buffer, size_t size)
+static const char *label(const struct ws_ops *ops, uint32_t name, char *buffer, size_t size)
 {
 	uint32_t made = UINT32_MAX - 1 - name;
 
 	if (name == WS_OPS_STEP_NAME || made > WS_OPS_MEMORY_NAME)
-		return ws_ops_name(o, name);
+		return ws_ops_name(ops, name);
 	if (made == WS_OPS_MEMORY_NAME)
 		return "[memory]";
 	made_label(made, buffer, size);
@@ -226,24 +228,24 @@ struct shown {
 	size_t n;
 };
 
-static void choose(const struct ws_ops *o, const struct groups *g, struct shown *s)
+static void choose(const struct ws_ops *ops, const struct groups *groups, struct shown *shown)
 {
-	bool gpu = false, memory = o->memory_count > 0, flops = false;
+	bool gpu = false, memory = ops->memory_count > 0, flops = false;
 
-	for (size_t i = 0; i < g->n; i++) {
-		gpu |= g->v[i].gpu != 0;
-		flops |= g->v[i].flops != 0;
+	for (size_t i = 0; i < groups->n; i++) {
+		gpu |= groups->groups[i].gpu != 0;
+		flops |= groups->groups[i].flops != 0;
 	}
 	for (int c = 0; c < COLUMNS; c++) {
 		bool skip = (c >= SELF_GPU && c <= GPU_MEAN && !gpu) ||
 			    (c >= CPU_MEM && c <= SELF_GPU_MEM && !memory) ||
-			    (c == FLOPS && !flops) || (c == SHAPES && !o->q->by_shape) ||
-			    (c == STACK && !o->q->by_stack) || (c == DEVICE && !gpu);
+			    (c == FLOPS && !flops) || (c == SHAPES && !ops->request->by_shape) ||
+			    (c == STACK && !ops->request->by_stack) || (c == DEVICE && !gpu);
 
 		if (skip)
 			continue;
-		s->of[s->n] = c;
-		s->columns[s->n++] = columns[c];
+		shown->of[shown->n] = c;
+		shown->columns[shown->n++] = columns[c];
 	}
 }
 
@@ -257,38 +259,40 @@ struct totals {
 	uint64_t gpu;
 };
 
-static struct ws_cell gpu_time(const struct ws_ops *o, uint64_t v)
+static struct ws_cell gpu_time(const struct ws_ops *ops, uint64_t v)
 {
-	return o->fraction ? ws_cell_real((long double)v / WS_DOUBLES_PARTS)
-			   : ws_cell_int((int64_t)(v / WS_DOUBLES_PARTS));
+	return ops->fraction ? ws_cell_real((long double)v / WS_DOUBLES_PARTS)
+			     : ws_cell_int((int64_t)(v / WS_DOUBLES_PARTS));
 }
 
-static void fill(const struct ws_ops *o, const struct group *g, const struct totals *t,
-		 struct ws_cell *c, char *buffer, size_t size)
+static void fill(const struct ws_ops *ops, const struct group *group, const struct totals *totals,
+		 struct ws_cell *cell, char *buffer, size_t size)
 {
-	const char *text = label(o, g->name, buffer, size);
+	const char *text = label(ops, group->name, buffer, size);
 
-	c[NAME] = ws_cell_text(text, strlen(text));
-	c[SELF_CPU_SHARE] = ws_cell_real(share(g->self_cpu, t->self_cpu));
-	c[SELF_CPU] = ws_cell_int(g->self_cpu);
-	c[CPU_SHARE] = ws_cell_real(g->async ? 0 : share(g->cpu, t->self_cpu));
-	c[CPU] = ws_cell_int((int64_t)g->cpu);
-	c[CPU_MEAN] = ws_cell_real((long double)g->cpu / g->count);
-	c[SELF_GPU] = gpu_time(o, g->self_gpu);
-	c[SELF_GPU_SHARE] = ws_cell_real(share(g->self_gpu, g->device ? t->gpu : o->gpu_own));
-	c[GPU] = gpu_time(o, g->gpu);
-	c[GPU_MEAN] = ws_cell_real((long double)g->gpu / WS_DOUBLES_PARTS / g->count);
-	c[CPU_MEM] = ws_cell_int(g->cpu_mem);
-	c[SELF_CPU_MEM] = ws_cell_int(g->self_cpu_mem);
-	c[GPU_MEM] = ws_cell_int(g->gpu_mem);
-	c[SELF_GPU_MEM] = ws_cell_int(g->self_gpu_mem);
-	c[CALLS] = ws_cell_int((int64_t)g->count);
-	c[DEVICE] = g->device ? ws_cell_text("CUDA", 4) : ws_cell_text("CPU", 3);
-	c[FLOPS] = g->flops ? ws_cell_int((int64_t)g->flops) : ws_cell_null();
-	text = ws_ops_text(o, g->shapes);
-	c[SHAPES] = ws_cell_text(text, strlen(text));
-	text = ws_report_string(o->r, g->stack, NULL);
-	c[STACK] = ws_cell_text(text, o->q->by_stack ? stack_part(text, o->q->by_stack) : 0);
+	cell[NAME] = ws_cell_text(text, strlen(text));
+	cell[SELF_CPU_SHARE] = ws_cell_real(share(group->self_cpu, totals->self_cpu));
+	cell[SELF_CPU] = ws_cell_int(group->self_cpu);
+	cell[CPU_SHARE] = ws_cell_real(group->async ? 0 : share(group->cpu, totals->self_cpu));
+	cell[CPU] = ws_cell_int((int64_t)group->cpu);
+	cell[CPU_MEAN] = ws_cell_real((long double)group->cpu / group->count);
+	cell[SELF_GPU] = gpu_time(ops, group->self_gpu);
+	cell[SELF_GPU_SHARE] =
+		ws_cell_real(share(group->self_gpu, group->device ? totals->gpu : ops->gpu_own));
+	cell[GPU] = gpu_time(ops, group->gpu);
+	cell[GPU_MEAN] = ws_cell_real((long double)group->gpu / WS_DOUBLES_PARTS / group->count);
+	cell[CPU_MEM] = ws_cell_int(group->cpu_mem);
+	cell[SELF_CPU_MEM] = ws_cell_int(group->self_cpu_mem);
+	cell[GPU_MEM] = ws_cell_int(group->gpu_mem);
+	cell[SELF_GPU_MEM] = ws_cell_int(group->self_gpu_mem);
+	cell[CALLS] = ws_cell_int((int64_t)group->count);
+	cell[DEVICE] = group->device ? ws_cell_text("CUDA", 4) : ws_cell_text("CPU", 3);
+	cell[FLOPS] = group->flops ? ws_cell_int((int64_t)group->flops) : ws_cell_null();
+	text = ws_ops_text(ops, group->shapes);
+	cell[SHAPES] = ws_cell_text(text, strlen(text));
+	text = ws_report_string(ops->report, group->stack, NULL);
+	cell[STACK] = ws_cell_text(
+		text, ops->request->by_stack ? stack_part(text, ops->request->by_stack) : 0);
 }
 
 static void put_time(struct ws_text *out, const char *what, uint64_t ns)
@@ -301,70 +305,74 @@ static void put_time(struct ws_text *out, const char *what, uint64_t ns)
 		ws_text_printf(out, "%s: %.3f us\n", what, (double)ns / 1e3);
 }
 
-static struct totals add_up(const struct groups *g)
+static struct totals add_up(const struct groups *groups)
 {
-	struct totals t = {0};
+	struct totals totals = {0};
 
-	for (size_t i = 0; i < g->n; i++) {
-		t.self_cpu += g->v[i].self_cpu;
-		if (g->v[i].device && !g->v[i].annotation)
-			t.gpu += g->v[i].self_gpu;
+	for (size_t i = 0; i < groups->n; i++) {
+		totals.self_cpu += groups->groups[i].self_cpu;
+		if (groups->groups[i].device && !groups->groups[i].annotation)
+			totals.gpu += groups->groups[i].self_gpu;
 	}
-	return t;
+	return totals;
 }
 
-static void write_rows(const struct ws_ops *o, struct groups *g, const struct shown *s,
-		       const struct totals *t, struct ws_printer *p, struct ws_text *footer)
+static void write_rows(const struct ws_ops *ops, struct groups *groups, const struct shown *shown,
+		       const struct totals *totals, struct ws_printer *printer,
+		       struct ws_text *footer)
 {
-	uint64_t least = (uint64_t)(o->q->min_time_s * 1e9), left = 0;
+	uint64_t least = (uint64_t)(ops->request->min_time_s * 1e9), left = 0;
 	int64_t written = 0;
 
-	for (size_t i = 0; i < g->n; i++) {
+	for (size_t i = 0; i < groups->n; i++) {
 		struct ws_cell all[COLUMNS], cells[COLUMNS];
 		char buffer[64];
 
-		if ((g->v[i].cpu < least && g->v[i].gpu < least * WS_DOUBLES_PARTS) ||
-		    (o->q->limit && written == o->q->limit)) {
+		if ((groups->groups[i].cpu < least &&
+		     groups->groups[i].gpu < least * WS_DOUBLES_PARTS) ||
+		    (ops->request->limit && written == ops->request->limit)) {
 			left++;
 			continue;
 		}
-		fill(o, &g->v[i], t, all, buffer, sizeof(buffer));
-		for (size_t c = 0; c < s->n; c++)
-			cells[c] = all[s->of[c]];
-		ws_print_row(p, cells);
+		fill(ops, &groups->groups[i], totals, all, buffer, sizeof(buffer));
+		for (size_t c = 0; c < shown->n; c++)
+			cells[c] = all[shown->of[c]];
+		ws_print_row(printer, cells);
 		written++;
 	}
 	if (left)
 		ws_text_printf(footer, "%" PRIu64 " rows more\n", left);
 }
 
-int ws_ops_averages(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer,
-		    struct ws_err *e)
+int ws_ops_averages(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
+		    struct ws_err *err)
 {
-	struct groups g = {0};
-	struct shown s = {0};
-	struct totals t;
+	struct groups groups = {0};
+	struct shown shown = {0};
+	struct totals totals;
 
-	for (size_t i = 0; i < o->count; i++)
-		if (!o->events[i].merged)
-			add_event(o, &g, &o->events[i]);
-	if (!g.n)
-		return ws_fail(e, "%s holds no operators or calls of CUDA", ws_report_path(o->r));
-	t = add_up(&g);
-	qsort_r(g.v, g.n, sizeof(*g.v), by_value,
-		(void *)(o->q->sort ? o->q->sort
-			 : t.gpu    ? "self_cuda_time_total"
-				    : "self_cpu_time_total"));
-	choose(o, &g, &s);
-	p->columns = s.columns;
-	p->column_count = s.n;
-	ws_print_begin(p);
-	write_rows(o, &g, &s, &t, p, footer);
-	ws_print_end(p);
-	put_time(footer, "Self CPU time total", t.self_cpu > 0 ? (uint64_t)t.self_cpu : 0);
-	if (t.gpu)
-		put_time(footer, "Self CUDA time total", t.gpu / WS_DOUBLES_PARTS);
-	free(g.v);
-	ws_map_free(&g.index);
+	for (size_t i = 0; i < ops->count; i++)
+		if (!ops->events[i].merged)
+			add_event(ops, &groups, &ops->events[i]);
+	if (!groups.n)
+		return ws_fail(err, "%s holds no operators or calls of CUDA",
+			       ws_report_path(ops->report));
+	totals = add_up(&groups);
+	qsort_r(groups.groups, groups.n, sizeof(*groups.groups), by_value,
+		(void *)(ops->request->sort ? ops->request->sort
+			 : totals.gpu	    ? "self_cuda_time_total"
+					    : "self_cpu_time_total"));
+	choose(ops, &groups, &shown);
+	printer->columns = shown.columns;
+	printer->column_count = shown.n;
+	ws_print_begin(printer);
+	write_rows(ops, &groups, &shown, &totals, printer, footer);
+	ws_print_end(printer);
+	put_time(footer, "Self CPU time total",
+		 totals.self_cpu > 0 ? (uint64_t)totals.self_cpu : 0);
+	if (totals.gpu)
+		put_time(footer, "Self CUDA time total", totals.gpu / WS_DOUBLES_PARTS);
+	free(groups.groups);
+	ws_map_free(&groups.index);
 	return 0;
 }

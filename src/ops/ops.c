@@ -9,8 +9,8 @@
 
 static const struct view {
 	const char *name, *title;
-	int (*make)(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer,
-		    struct ws_err *e);
+	int (*make)(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
+		    struct ws_err *err);
 } views[] = {
 	{"ops", "Operators", ws_ops_averages},
 	{"modules", "Modules", ws_ops_modules},
@@ -28,63 +28,63 @@ static const struct view *find_view(const char *name)
 }
 
 /* Totals stand below a table for people; programs that read csv or json get the table alone. */
-static void write_footer(const struct ws_printer *p, const struct ws_text *footer)
+static void write_footer(const struct ws_printer *printer, const struct ws_text *footer)
 {
-	if (footer->len && p->format->titled && !strcmp(p->format->extension, "txt"))
-		fprintf(p->f, "\n%s", footer->s);
+	if (footer->len && printer->format->titled && !strcmp(printer->format->extension, "txt"))
+		fprintf(printer->file, "\n%s", footer->text);
 }
 
-static int make(struct ws_ops *o, const struct ws_ops_request *q, struct ws_err *e)
+static int make(struct ws_ops *ops, const struct ws_ops_request *request, struct ws_err *err)
 {
-	const struct view *view = find_view(q->view);
-	struct ws_printer p = {
-		.unit = ws_timeunit_find(q->unit), .title = view->title, .name = view->name};
+	const struct view *view = find_view(request->view);
+	struct ws_printer printer = {
+		.unit = ws_timeunit_find(request->unit), .title = view->title, .name = view->name};
 	struct ws_text footer = {0};
 	struct ws_outfile out;
 	int rc;
 
-	p.format = ws_format_find(q->format		    ? q->format
-				  : !strcmp(q->output, "-") ? "column"
-							    : "csv",
-				  &p.args, e);
-	if (!p.format || ws_ops_load(o, e) < 0 ||
-	    ws_outfile_open(&out, q->output, 0600, q->overwrite, e) < 0)
+	printer.format = ws_format_find(request->format			? request->format
+					: !strcmp(request->output, "-") ? "column"
+									: "csv",
+					&printer.args, err);
+	if (!printer.format || ws_ops_load(ops, err) < 0 ||
+	    ws_outfile_open(&out, request->output, 0600, request->overwrite, err) < 0)
 		return -1;
-	p.f = out.f;
-	rc = view->make(o, &p, &footer, e);
+	printer.file = out.file;
+	rc = view->make(ops, &printer, &footer, err);
 	if (rc < 0) {
 		ws_outfile_abort(&out);
 	} else {
-		write_footer(&p, &footer);
-		rc = ws_outfile_commit(&out, e);
+		write_footer(&printer, &footer);
+		rc = ws_outfile_commit(&out, err);
 	}
 	ws_text_free(&footer);
-	if (o->damaged)
+	if (ops->damaged)
 		ws_warn("%s: damaged blocks could not be read; 'warpsight info --verify' says "
 			"which",
-			ws_report_path(o->r));
+			ws_report_path(ops->report));
 	return rc;
 }
 
-int ws_ops_file(const char *path, const struct ws_ops_request *q)
+int ws_ops_file(const char *path, const struct ws_ops_request *request)
 {
-	struct ws_ops o = {.q = q};
-	struct ws_err e = {""};
-	struct ws_report *r = ws_report_of_operand(path);
+	struct ws_ops ops = {.request = request};
+	struct ws_err err = {""};
+	struct ws_report *report = ws_report_of_operand(path);
 	int rc;
 
-	if (!r)
+	if (!report)
 		return -1;
-	o.r = r;
-	o.who = ws_who_open(r);
-	o.zero = ws_time_zero(r);
-	ws_doubles_open(&o.doubles, r, q->doubles);
-	rc = make(&o, q, &e);
+	ops.report = report;
+	ops.who = ws_who_open(report);
+	ops.zero = ws_time_zero(report);
+	ws_doubles_open(&ops.doubles, report, request->doubles);
+	rc = make(&ops, request, &err);
 	if (rc == -1)
-		ws_say("%s", e.msg);
-	ws_ops_free(&o);
-	ws_doubles_close(&o.doubles);
-	ws_who_close(o.who);
-	ws_report_close(r);
+		ws_say("%s", err.msg);
+	ws_ops_free(&ops);
+	ws_doubles_close(&ops.doubles);
+	ws_who_close(ops.who);
+	ws_report_close(report);
 	return rc;
 }

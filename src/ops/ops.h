@@ -74,9 +74,9 @@ struct ws_ops_request {
 };
 
 struct ws_ops {
-	const struct ws_report *r;
+	const struct ws_report *report;
 	struct ws_who *who;
-	const struct ws_ops_request *q;
+	const struct ws_ops_request *request;
 	uint64_t zero;
 	struct ws_ops_event *events; /* by (thread, start, longer first); GPU events at the end */
 	size_t count, cap, cpu_count;
@@ -101,50 +101,51 @@ struct ws_ops {
 
 /* load.c: all events of the report, or of the steps asked for, nested and linked. Returns 0, or -1
  * with a message. */
-int ws_ops_load(struct ws_ops *o, struct ws_err *e);
-void ws_ops_free(struct ws_ops *o);
+int ws_ops_load(struct ws_ops *ops, struct ws_err *err);
+void ws_ops_free(struct ws_ops *ops);
 /* For ranges.c: a new event; the key of `owner`; is the moment in a step asked for; names that are
  * not shown; the key of a name. */
-struct ws_ops_event *ws_ops_add(struct ws_ops *o);
+struct ws_ops_event *ws_ops_add(struct ws_ops *ops);
 uint64_t ws_ops_owner_key(uint64_t process, uint64_t external);
-bool ws_ops_in_steps(const struct ws_ops *o, uint32_t process, uint64_t at);
+bool ws_ops_in_steps(const struct ws_ops *ops, uint32_t process, uint64_t at);
 bool ws_ops_is_hidden(const char *name);
-uint32_t ws_ops_name_key(const struct ws_ops *o, const char *name, uint32_t id);
+uint32_t ws_ops_name_key(const struct ws_ops *ops, const char *name, uint32_t id);
 /* ranges.c: are NVTX ranges to stand for operators? The steps, events and links (call -> event)
  * that they make. 0, or -1 with a message. */
-bool ws_ops_from_ranges(const struct ws_ops *o);
-int ws_ops_load_range_steps(struct ws_ops *o, struct ws_err *e);
-int ws_ops_load_ranges(struct ws_ops *o, struct ws_map *links, struct ws_err *e);
+bool ws_ops_from_ranges(const struct ws_ops *ops);
+int ws_ops_load_range_steps(struct ws_ops *ops, struct ws_err *err);
+int ws_ops_load_ranges(struct ws_ops *ops, struct ws_map *links, struct ws_err *err);
 /* A number for a text that is no string of the report, beyond those of all strings. */
-uint32_t ws_ops_made_text(struct ws_ops *o, const char *s, size_t len);
+uint32_t ws_ops_made_text(struct ws_ops *ops, const char *text, size_t len);
 /* Text of a string id, or of a number so made. */
-const char *ws_ops_text(const struct ws_ops *o, uint32_t id);
+const char *ws_ops_text(const struct ws_ops *ops, uint32_t id);
 /*
  * traced.c, for processes that PyTorch recorded: put calls that are linked to no operator on their
  * thread, add overheads. 0, or -1 with a message.
  */
-int ws_ops_load_traced(struct ws_ops *o, struct ws_err *e);
+int ws_ops_load_traced(struct ws_ops *ops, struct ws_err *err);
 /* Annotations as the GPU saw them; then each piece of GPU work there is; then make them as long as
  * they were. */
-int ws_ops_load_gpu_annotations(struct ws_ops *o, struct ws_err *e);
-void ws_ops_gpu_edges(struct ws_ops *o, uint64_t start, uint64_t end);
-void ws_ops_trim_gpu_annotations(struct ws_ops *o);
+int ws_ops_load_gpu_annotations(struct ws_ops *ops, struct ws_err *err);
+void ws_ops_gpu_edges(struct ws_ops *ops, uint64_t start, uint64_t end);
+void ws_ops_trim_gpu_annotations(struct ws_ops *ops);
 /* tree.c: parents, merged duplicates, memory, sums. */
-void ws_ops_nest(struct ws_ops *o);
+void ws_ops_nest(struct ws_ops *ops);
 
 /* A view writes its table. Returns 0, or -1 with a message. */
-int ws_ops_averages(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer,
-		    struct ws_err *e);
-int ws_ops_modules(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer,
-		   struct ws_err *e);
-int ws_ops_memory_devices(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer,
-			  struct ws_err *e);
-int ws_ops_memory_events(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer,
-			 struct ws_err *e);
-int ws_ops_steps(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer, struct ws_err *e);
+int ws_ops_averages(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
+		    struct ws_err *err);
+int ws_ops_modules(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
+		   struct ws_err *err);
+int ws_ops_memory_devices(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
+			  struct ws_err *err);
+int ws_ops_memory_events(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
+			 struct ws_err *err);
+int ws_ops_steps(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
+		 struct ws_err *err);
 
 /* Text of a string key: ProfilerStep#N all read ProfilerStep*. */
-const char *ws_ops_name(const struct ws_ops *o, uint32_t name);
+const char *ws_ops_name(const struct ws_ops *ops, uint32_t name);
 /* Names that no string of the report has, beyond all of those: of copies and sets, by the kinds of
  * memory. */
 enum {
@@ -166,6 +167,6 @@ static inline uint32_t ws_ops_made_name(uint64_t kind, uint64_t from, uint64_t t
 
 /* Make the view of one file. Messages go to stderr. Returns 0, -1 on failure, or WS_OUTFILE_PIPE.
  */
-int ws_ops_file(const char *path, const struct ws_ops_request *q);
+int ws_ops_file(const char *path, const struct ws_ops_request *request);
 
 #endif

@@ -15,27 +15,29 @@
 #include "query/enclose.h"
 #include "query/steps.h"
 
-bool ws_ops_from_ranges(const struct ws_ops *o)
+bool ws_ops_from_ranges(const struct ws_ops *ops)
 {
-	return !ws_report_rows(o->r, WS_TABLE_op) && ws_report_rows(o->r, WS_TABLE_nvtx);
+	return !ws_report_rows(ops->report, WS_TABLE_op) &&
+	       ws_report_rows(ops->report, WS_TABLE_nvtx);
 }
 
-uint32_t ws_ops_made_text(struct ws_ops *o, const char *s, size_t len)
+uint32_t ws_ops_made_text(struct ws_ops *ops, const char *text, size_t len)
 {
-	o->scratch.len = 0;
-	ws_text_add(&o->scratch, s, len);
-	ws_text_add(&o->scratch, "", 1); /* texts end with a NUL, as the report's do */
-	return ws_report_string_count(o->r) + 1 + ws_texts_number(&o->texts, o->scratch.s, len + 1);
+	ops->scratch.len = 0;
+	ws_text_add(&ops->scratch, text, len);
+	ws_text_add(&ops->scratch, "", 1); /* texts end with a NUL, as the report's do */
+	return ws_report_string_count(ops->report) + 1 +
+	       ws_texts_number(&ops->texts, ops->scratch.text, len + 1);
 }
 
-const char *ws_ops_text(const struct ws_ops *o, uint32_t id)
+const char *ws_ops_text(const struct ws_ops *ops, uint32_t id)
 {
-	uint32_t strings = ws_report_string_count(o->r);
+	uint32_t strings = ws_report_string_count(ops->report);
 	size_t len;
 
-	if (id > strings && id - strings <= o->texts.n)
-		return ws_texts_get(&o->texts, id - strings - 1, &len);
-	return ws_report_string(o->r, id, NULL);
+	if (id > strings && id - strings <= ops->texts.n)
+		return ws_texts_get(&ops->texts, id - strings - 1, &len);
+	return ws_report_string(ops->report, id, NULL);
 }
 
 /* Where the facts about an operator begin in the text of its range; NULL when there are none. */
@@ -55,7 +57,7 @@ static const char *facts_of(const char *text)
 }
 
 /* "[[2, 3], [3, 4]]" of the facts: up to the bracket that closes the first. */
-static uint32_t shapes_of(struct ws_ops *o, const char *facts)
+static uint32_t shapes_of(struct ws_ops *ops, const char *facts)
 {
 	const char *from = strstr(facts, ", sizes = ");
 	size_t n = 0;
@@ -66,70 +68,73 @@ static uint32_t shapes_of(struct ws_ops *o, const char *facts)
 	do
 		depth += from[n] == '[' ? 1 : from[n] == ']' ? -1 : 0;
 	while (from[n++] && depth);
-	return depth ? 0 : ws_ops_made_text(o, from, n);
+	return depth ? 0 : ws_ops_made_text(ops, from, n);
 }
 
-static void add_range(struct ws_ops *o, const struct ws_ranges *g, uint32_t i)
+static void add_range(struct ws_ops *ops, const struct ws_ranges *ranges, uint32_t i)
 {
-	uint32_t thread = (uint32_t)ws_range_get(g, i, ws_nvtx_thread),
-		 id = (uint32_t)ws_range_get(g, i, ws_nvtx_text);
-	uint32_t process = ws_who_thread(o->who, thread)->process;
-	const char *text = ws_report_string(o->r, id, NULL), *facts = facts_of(text);
-	uint64_t start = ws_range_get(g, i, ws_nvtx_start), end = ws_range_get(g, i, ws_nvtx_end);
+	uint32_t thread = (uint32_t)ws_range_get(ranges, i, ws_nvtx_thread),
+		 id = (uint32_t)ws_range_get(ranges, i, ws_nvtx_text);
+	uint32_t process = ws_who_thread(ops->who, thread)->process;
+	const char *text = ws_report_string(ops->report, id, NULL), *facts = facts_of(text);
+	uint64_t start = ws_range_get(ranges, i, ws_nvtx_start),
+		 end = ws_range_get(ranges, i, ws_nvtx_end);
 	struct ws_ops_event *ev;
 
-	if (ws_range_get(g, i, ws_nvtx_type) != WS_NVTX_PUSHPOP || end == WS_NO_TIME ||
-	    !ws_ops_in_steps(o, process, start))
+	if (ws_range_get(ranges, i, ws_nvtx_type) != WS_NVTX_PUSHPOP || end == WS_NO_TIME ||
+	    !ws_ops_in_steps(ops, process, start))
 		return;
-	ev = ws_ops_add(o);
+	ev = ws_ops_add(ops);
 	ev->start = start;
 	ev->end = end;
 	ev->thread = thread;
 	ev->process = process;
 	ev->kind = facts ? WS_OPS_CPU : WS_OPS_ANNOTATION;
-	ev->name = facts ? ws_ops_made_text(o, text, (size_t)(facts - text))
-			 : ws_ops_name_key(o, text, id);
-	ev->shapes = facts ? shapes_of(o, facts) : 0;
+	ev->name = facts ? ws_ops_made_text(ops, text, (size_t)(facts - text))
+			 : ws_ops_name_key(ops, text, id);
+	ev->shapes = facts ? shapes_of(ops, facts) : 0;
 	ev->device_own = i + 1; /* by which GPU work finds it, see load.c */
-	if (ws_ops_is_hidden(ws_ops_name(o, ev->name)))
-		o->count--;
+	if (ws_ops_is_hidden(ws_ops_name(ops, ev->name)))
+		ops->count--;
 }
 
 /* Of each call: the number of the innermost push/pop range around it. */
-static void link_calls(struct ws_ops *o, const struct ws_ranges *g, const struct ws_calls *c,
-		       const struct ws_enclose *x, struct ws_map *links)
+static void link_calls(struct ws_ops *ops, const struct ws_ranges *ranges,
+		       const struct ws_calls *calls, const struct ws_enclose *enclose,
+		       struct ws_map *links)
 {
-	for (size_t i = 0; i < c->rows.rows; i++) {
-		uint32_t node = x->of[i], thread = (uint32_t)c->rows.col[ws_cuda_api_thread][i];
-		uint64_t correlation = c->rows.col[ws_cuda_api_correlation][i];
+	for (size_t i = 0; i < calls->rows.rows; i++) {
+		uint32_t node = enclose->of[i],
+			 thread = (uint32_t)calls->rows.col[ws_cuda_api_thread][i];
+		uint64_t correlation = calls->rows.col[ws_cuda_api_correlation][i];
 
-		while (node &&
-		       ws_range_get(g, x->node[node].range, ws_nvtx_type) != WS_NVTX_PUSHPOP)
-			node = x->node[node].parent;
+		while (node && ws_range_get(ranges, enclose->node[node].range, ws_nvtx_type) !=
+				       WS_NVTX_PUSHPOP)
+			node = enclose->node[node].parent;
 		if (node && correlation != WS_NO_U32)
 			ws_map_set(links,
-				   ws_ops_owner_key(ws_who_thread(o->who, thread)->process,
+				   ws_ops_owner_key(ws_who_thread(ops->who, thread)->process,
 						    correlation),
-				   x->node[node].range + 1);
+				   enclose->node[node].range + 1);
 	}
 }
 
-int ws_ops_load_ranges(struct ws_ops *o, struct ws_map *links, struct ws_err *e)
+int ws_ops_load_ranges(struct ws_ops *ops, struct ws_map *links, struct ws_err *err)
 {
 	struct ws_ranges ranges = {0};
 	struct ws_calls calls = {0};
 	struct ws_enclose enclose = {0};
-	int rc = ws_ranges_load(o->r, &ranges, e);
+	int rc = ws_ranges_load(ops->report, &ranges, err);
 
 	if (!rc)
-		rc = ws_calls_load(o->r, o->who, &calls, e);
+		rc = ws_calls_load(ops->report, ops->who, &calls, err);
 	if (!rc)
-		rc = ws_enclose_calls(&ranges, &calls, &enclose, e);
+		rc = ws_enclose_calls(&ranges, &calls, &enclose, err);
 	for (uint32_t i = 0; !rc && i < ranges.n; i++)
-		add_range(o, &ranges, i);
+		add_range(ops, &ranges, i);
 	if (!rc)
-		link_calls(o, &ranges, &calls, &enclose, links);
-	o->damaged += ranges.rows.damaged + calls.rows.damaged;
+		link_calls(ops, &ranges, &calls, &enclose, links);
+	ops->damaged += ranges.rows.damaged + calls.rows.damaged;
 	ws_enclose_free(&enclose);
 	ws_calls_free(&calls);
 	ws_ranges_free(&ranges);
@@ -137,29 +142,29 @@ int ws_ops_load_ranges(struct ws_ops *o, struct ws_map *links, struct ws_err *e)
 }
 
 /* The number at the end of a step's name, or which step of its process it is. */
-static uint64_t number_of(const struct ws_ops *o, const struct ws_step *s)
+static uint64_t number_of(const struct ws_ops *ops, const struct ws_step *step)
 {
 	size_t len, n;
-	const char *text = ws_report_string(o->r, s->text, &len);
+	const char *text = ws_report_string(ops->report, step->text, &len);
 
 	for (n = len; n && text[n - 1] >= '0' && text[n - 1] <= '9';)
 		n--;
-	return n < len ? strtoull(text + n, NULL, 10) : s->number;
+	return n < len ? strtoull(text + n, NULL, 10) : step->number;
 }
 
-int ws_ops_load_range_steps(struct ws_ops *o, struct ws_err *e)
+int ws_ops_load_range_steps(struct ws_ops *ops, struct ws_err *err)
 {
 	struct ws_steps steps = {0};
-	int rc = ws_steps_load(o->r, o->who, NULL, &steps, e);
+	int rc = ws_steps_load(ops->report, ops->who, NULL, &steps, err);
 
 	for (size_t i = 0; !rc && i < steps.n; i++) {
-		const struct ws_step *s = &steps.v[i];
+		const struct ws_step *step = &steps.steps[i];
 
-		ws_grow(o->steps, o->step_cap, o->step_count + 1);
-		o->steps[o->step_count++] = (struct ws_ops_step){.start = s->start,
-								 .end = s->end,
-								 .number = number_of(o, s),
-								 .process = s->process};
+		ws_grow(ops->steps, ops->step_cap, ops->step_count + 1);
+		ops->steps[ops->step_count++] = (struct ws_ops_step){.start = step->start,
+								     .end = step->end,
+								     .number = number_of(ops, step),
+								     .process = step->process};
 	}
 	ws_steps_free(&steps);
 	return rc;

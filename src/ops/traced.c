@@ -32,50 +32,50 @@ struct ws_ops_main {
 
 enum { ANY_CALL = 1, ANY_OP, FIRST_THREAD, OF_STEPS };
 
-static int rank_of(const struct ws_ops *o, const struct ws_ops_event *ev)
+static int rank_of(const struct ws_ops *ops, const struct ws_ops_event *ev)
 {
-	const struct ws_thread_info *t = ws_who_thread(o->who, ev->thread);
+	const struct ws_thread_info *info = ws_who_thread(ops->who, ev->thread);
 
 	if (ev->kind == WS_OPS_ANNOTATION && ev->name == WS_OPS_STEP_NAME)
 		return OF_STEPS;
-	if (t->tid == t->pid)
+	if (info->tid == info->pid)
 		return FIRST_THREAD;
 	return ev->kind == WS_OPS_CPU || ev->kind == WS_OPS_ANNOTATION ? ANY_OP : ANY_CALL;
 }
 
-static struct ws_ops_main *main_of(struct ws_ops *o, uint32_t process)
+static struct ws_ops_main *main_of(struct ws_ops *ops, uint32_t process)
 {
-	uint64_t at = ws_map_get(&o->main_index, process, NULL);
+	uint64_t at = ws_map_get(&ops->main_index, process, NULL);
 
 	if (at)
-		return &o->mains[at - 1];
-	ws_grow(o->mains, o->main_cap, o->main_count + 1);
-	o->mains[o->main_count++] = (struct ws_ops_main){.traced = false};
-	ws_map_set(&o->main_index, process, o->main_count);
-	return &o->mains[o->main_count - 1];
+		return &ops->mains[at - 1];
+	ws_grow(ops->mains, ops->main_cap, ops->main_count + 1);
+	ops->mains[ops->main_count++] = (struct ws_ops_main){.traced = false};
+	ws_map_set(&ops->main_index, process, ops->main_count);
+	return &ops->mains[ops->main_count - 1];
 }
 
-static void find_mains(struct ws_ops *o)
+static void find_mains(struct ws_ops *ops)
 {
-	for (size_t i = 0; i < o->count; i++) {
-		const struct ws_ops_event *ev = &o->events[i];
-		struct ws_ops_main *m = main_of(o, ev->process);
-		int rank = rank_of(o, ev);
+	for (size_t i = 0; i < ops->count; i++) {
+		const struct ws_ops_event *ev = &ops->events[i];
+		struct ws_ops_main *main = main_of(ops, ev->process);
+		int rank = rank_of(ops, ev);
 
 		if (ev->kind != WS_OPS_CALL)
-			m->traced = true;
-		else if (!m->traced)
-			ws_map_get(&o->doubles.clocks, ev->process, &m->traced);
-		if (rank < m->rank || (rank == m->rank && ev->start >= m->start))
+			main->traced = true;
+		else if (!main->traced)
+			ws_map_get(&ops->doubles.clocks, ev->process, &main->traced);
+		if (rank < main->rank || (rank == main->rank && ev->start >= main->start))
 			continue;
-		m->rank = rank;
-		m->start = ev->start;
-		m->thread = ev->thread;
+		main->rank = rank;
+		main->start = ev->start;
+		main->thread = ev->thread;
 	}
 }
 
 /* A trace writes overheads without a thread. */
-static int load_overheads(struct ws_ops *o, struct ws_err *e)
+static int load_overheads(struct ws_ops *ops, struct ws_err *err)
 {
 	struct ws_scan scan = {.table = WS_TABLE_cuda_overhead,
 			       .columns =
@@ -84,26 +84,27 @@ static int load_overheads(struct ws_ops *o, struct ws_err *e)
 			       .time_max = UINT64_MAX};
 	struct ws_rows rows;
 
-	if (ws_rows_load(o->r, &scan, &rows, e) < 0)
+	if (ws_rows_load(ops->report, &scan, &rows, err) < 0)
 		return -1;
-	o->damaged += rows.damaged;
+	ops->damaged += rows.damaged;
 	for (size_t i = 0; i < rows.rows; i++) {
-		const struct ws_thread_info *t =
-			ws_who_thread(o->who, (uint32_t)rows.col[ws_cuda_overhead_thread][i]);
-		const struct ws_ops_main *m = main_of(o, t->process);
+		const struct ws_thread_info *info =
+			ws_who_thread(ops->who, (uint32_t)rows.col[ws_cuda_overhead_thread][i]);
+		const struct ws_ops_main *main = main_of(ops, info->process);
 		uint64_t start = rows.col[ws_cuda_overhead_start][i],
 			 end = rows.col[ws_cuda_overhead_end][i];
 		struct ws_ops_event *ev;
 
-		if (!m->traced || t->tid || end == WS_NO_TIME || end < start ||
-		    !ws_ops_in_steps(o, t->process, start))
+		if (!main->traced || info->tid || end == WS_NO_TIME || end < start ||
+		    !ws_ops_in_steps(ops, info->process, start))
 			continue;
-		ev = ws_ops_add(o);
+		ev = ws_ops_add(ops);
 		ev->start = start;
 		ev->end = end;
-		ev->thread = m->thread;
-		ev->process = t->process;
-		ev->name = ws_report_string_key(o->r, (uint32_t)rows.col[ws_cuda_overhead_name][i]);
+		ev->thread = main->thread;
+		ev->process = info->process;
+		ev->name = ws_report_string_key(ops->report,
+						(uint32_t)rows.col[ws_cuda_overhead_name][i]);
 		ev->kind = WS_OPS_CALL;
 		ev->device_own = WS_NO_U64;
 	}
@@ -111,17 +112,17 @@ static int load_overheads(struct ws_ops *o, struct ws_err *e)
 	return 0;
 }
 
-int ws_ops_load_traced(struct ws_ops *o, struct ws_err *e)
+int ws_ops_load_traced(struct ws_ops *ops, struct ws_err *err)
 {
-	find_mains(o);
-	for (size_t i = 0; i < o->count; i++) {
-		struct ws_ops_event *ev = &o->events[i];
-		const struct ws_ops_main *m = ev->loose ? main_of(o, ev->process) : NULL;
+	find_mains(ops);
+	for (size_t i = 0; i < ops->count; i++) {
+		struct ws_ops_event *ev = &ops->events[i];
+		const struct ws_ops_main *main = ev->loose ? main_of(ops, ev->process) : NULL;
 
-		if (m && m->traced)
-			ev->thread = m->thread;
+		if (main && main->traced)
+			ev->thread = main->thread;
 	}
-	return load_overheads(o, e);
+	return load_overheads(ops, err);
 }
 
 /* ---- annotations as the GPU saw them ---- */
@@ -134,21 +135,21 @@ static uint64_t edge_key(uint64_t at, bool end)
 	return at << 1 | end;
 }
 
-static void add_annotation(struct ws_ops *o, uint32_t process, uint64_t start, uint64_t end,
+static void add_annotation(struct ws_ops *ops, uint32_t process, uint64_t start, uint64_t end,
 			   uint32_t id)
 {
-	struct ws_ops_event *ev = ws_ops_add(o);
+	struct ws_ops_event *ev = ws_ops_add(ops);
 
 	ev->start = start;
 	ev->end = end;
 	ev->process = process;
 	ev->kind = WS_OPS_GPU_ANNOTATION;
-	ev->name = ws_ops_name_key(o, ws_report_string(o->r, id, NULL), id);
-	ws_map_set(&o->edges, edge_key(start + 1, false), WANTED);
-	ws_map_set(&o->edges, edge_key(end - 1, true), WANTED);
+	ev->name = ws_ops_name_key(ops, ws_report_string(ops->report, id, NULL), id);
+	ws_map_set(&ops->edges, edge_key(start + 1, false), WANTED);
+	ws_map_set(&ops->edges, edge_key(end - 1, true), WANTED);
 }
 
-int ws_ops_load_gpu_annotations(struct ws_ops *o, struct ws_err *e)
+int ws_ops_load_gpu_annotations(struct ws_ops *ops, struct ws_err *err)
 {
 	struct ws_scan scan = {.table = WS_TABLE_slice,
 			       .columns = WS_COL(slice, start) | WS_COL(slice, end) |
@@ -156,27 +157,27 @@ int ws_ops_load_gpu_annotations(struct ws_ops *o, struct ws_err *e)
 					  WS_COL(slice, track),
 			       .time_max = UINT64_MAX};
 	struct ws_rows rows;
-	struct ws_cursor *c;
+	struct ws_cursor *cursor;
 	struct ws_map tracks = {0};
-	const uint64_t *v;
+	const uint64_t *values;
 
-	c = ws_cursor_open(o->r, WS_TABLE_track, 0, UINT64_MAX);
-	while (ws_cursor_next(c, &v))
-		ws_map_set(&tracks, v[ws_track_id], v[ws_track_process]);
-	ws_cursor_close(c);
-	if (ws_rows_load(o->r, &scan, &rows, e) < 0) {
+	cursor = ws_cursor_open(ops->report, WS_TABLE_track, 0, UINT64_MAX);
+	while (ws_cursor_next(cursor, &values))
+		ws_map_set(&tracks, values[ws_track_id], values[ws_track_process]);
+	ws_cursor_close(cursor);
+	if (ws_rows_load(ops->report, &scan, &rows, err) < 0) {
 		ws_map_free(&tracks);
 		return -1;
 	}
 	for (size_t i = 0; i < rows.rows; i++) {
-		const char *category =
-			ws_report_string(o->r, (uint32_t)rows.col[ws_slice_category][i], NULL);
+		const char *category = ws_report_string(
+			ops->report, (uint32_t)rows.col[ws_slice_category][i], NULL);
 		uint64_t start = rows.col[ws_slice_start][i], end = rows.col[ws_slice_end][i];
 		uint32_t process = (uint32_t)ws_map_get(&tracks, rows.col[ws_slice_track][i], NULL);
 
 		if (!strcmp(category, "gpu_user_annotation") && end != WS_NO_TIME && end >= start &&
-		    ws_ops_in_steps(o, process, start))
-			add_annotation(o, process, start, end,
+		    ws_ops_in_steps(ops, process, start))
+			add_annotation(ops, process, start, end,
 				       (uint32_t)rows.col[ws_slice_name][i]);
 	}
 	ws_rows_free(&rows);
@@ -184,25 +185,25 @@ int ws_ops_load_gpu_annotations(struct ws_ops *o, struct ws_err *e)
 	return 0;
 }
 
-void ws_ops_gpu_edges(struct ws_ops *o, uint64_t start, uint64_t end)
+void ws_ops_gpu_edges(struct ws_ops *ops, uint64_t start, uint64_t end)
 {
 	uint64_t keys[] = {edge_key(start, false), edge_key(end, true)};
 
 	for (size_t i = 0; i < WS_COUNT(keys); i++)
-		if (ws_map_get(&o->edges, keys[i], NULL) == WANTED)
-			ws_map_set(&o->edges, keys[i], FOUND);
+		if (ws_map_get(&ops->edges, keys[i], NULL) == WANTED)
+			ws_map_set(&ops->edges, keys[i], FOUND);
 }
 
-void ws_ops_trim_gpu_annotations(struct ws_ops *o)
+void ws_ops_trim_gpu_annotations(struct ws_ops *ops)
 {
-	for (size_t i = o->cpu_count; i < o->count; i++) {
-		struct ws_ops_event *ev = &o->events[i];
+	for (size_t i = ops->cpu_count; i < ops->count; i++) {
+		struct ws_ops_event *ev = &ops->events[i];
 
 		if (ev->kind != WS_OPS_GPU_ANNOTATION)
 			continue;
 		if (ev->end - ev->start >= 2 &&
-		    ws_map_get(&o->edges, edge_key(ev->start + 1, false), NULL) == FOUND &&
-		    ws_map_get(&o->edges, edge_key(ev->end - 1, true), NULL) == FOUND) {
+		    ws_map_get(&ops->edges, edge_key(ev->start + 1, false), NULL) == FOUND &&
+		    ws_map_get(&ops->edges, edge_key(ev->end - 1, true), NULL) == FOUND) {
 			ev->start++;
 			ev->end--;
 		}

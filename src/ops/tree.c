@@ -13,7 +13,7 @@
  * whatever thread. They are asynchronous for PyTorch: they hold nothing, and take nothing from what
  * is around them. Nothing else in a trace tells them from annotations of the program.
  */
-static bool is_work(const struct ws_ops *o, const struct ws_ops_event *ev, const uint32_t *stack,
+static bool is_work(const struct ws_ops *ops, const struct ws_ops_event *ev, const uint32_t *stack,
 		    size_t depth)
 {
 	static const char *const backends[] = {"nccl:", "gloo:", "mpi:", "ucc:", "xccl:"};
@@ -22,14 +22,14 @@ static bool is_work(const struct ws_ops *o, const struct ws_ops_event *ev, const
 
 	if (ev->kind != WS_OPS_ANNOTATION)
 		return false;
-	name = ws_ops_name(o, ev->name);
+	name = ws_ops_name(ops, ev->name);
 	for (size_t i = 0; i < WS_COUNT(backends); i++)
 		titled |= !strncmp(name, backends[i], strlen(backends[i]));
 	while (titled && depth--) {
-		const struct ws_ops_event *p = &o->events[stack[depth]];
+		const struct ws_ops_event *event = &ops->events[stack[depth]];
 
-		name = ws_ops_name(o, p->name);
-		if (ev->start < p->end &&
+		name = ws_ops_name(ops, event->name);
+		if (ev->start < event->end &&
 		    (!strcmp(name, "record_param_comms") || !strncmp(name, "c10d::", 6)))
 			return true;
 	}
@@ -41,28 +41,28 @@ static bool is_work(const struct ws_ops *o, const struct ws_ops_event *ev, const
  * whatever does not hold the whole of it is taken off, as PyTorch does, also when the two only
  * overlap.
  */
-static void find_parents(struct ws_ops *o)
+static void find_parents(struct ws_ops *ops)
 {
-	bool traced = !ws_ops_from_ranges(o);
+	bool traced = !ws_ops_from_ranges(ops);
 	uint32_t *stack = NULL;
 	size_t depth = 0, cap = 0;
 
-	for (size_t i = 0; i < o->cpu_count; i++) {
-		struct ws_ops_event *ev = &o->events[i];
+	for (size_t i = 0; i < ops->cpu_count; i++) {
+		struct ws_ops_event *ev = &ops->events[i];
 
-		if (i && o->events[i - 1].thread != ev->thread)
+		if (i && ops->events[i - 1].thread != ev->thread)
 			depth = 0;
-		if (traced && is_work(o, ev, stack, depth)) {
+		if (traced && is_work(ops, ev, stack, depth)) {
 			ev->async = true;
 			ev->parent = stack[depth - 1];
 			continue;
 		}
 		while (depth) {
-			struct ws_ops_event *p = &o->events[stack[depth - 1]];
+			struct ws_ops_event *event = &ops->events[stack[depth - 1]];
 
-			if (ev->start < p->end && ev->end <= p->end) {
+			if (ev->start < event->end && ev->end <= event->end) {
 				ev->parent = stack[depth - 1];
-				p->children++;
+				event->children++;
 				break;
 			}
 			depth--;
@@ -77,23 +77,23 @@ static void find_parents(struct ws_ops *o)
  * An only child of the same name is one with its parent, which takes over its children and its GPU
  * events. Parents come before their children, so a chain collapses in one pass.
  */
-static void merge_duplicates(struct ws_ops *o)
+static void merge_duplicates(struct ws_ops *ops)
 {
-	for (size_t i = 0; i < o->cpu_count; i++) {
-		struct ws_ops_event *ev = &o->events[i], *p;
+	for (size_t i = 0; i < ops->cpu_count; i++) {
+		struct ws_ops_event *ev = &ops->events[i], *event;
 
 		if (ev->parent == WS_OPS_NONE)
 			continue;
-		while (o->events[ev->parent].merged)
-			ev->parent = o->events[ev->parent].parent;
+		while (ops->events[ev->parent].merged)
+			ev->parent = ops->events[ev->parent].parent;
 		if (ev->async)
 			continue;
-		p = &o->events[ev->parent];
-		if (p->name != ev->name || p->children != 1)
+		event = &ops->events[ev->parent];
+		if (event->name != ev->name || event->children != 1)
 			continue;
 		ev->merged = true;
-		p->children = ev->children;
-		p->device_own = ev->device_own;
+		event->children = ev->children;
+		event->device_own = ev->device_own;
 	}
 }
 
@@ -104,84 +104,85 @@ struct sums {
 	int64_t *cpu, *device; /* [n + 1] */
 };
 
-static size_t first_at(const struct ws_ops_memory *m, size_t n, uint64_t t)
+static size_t first_at(const struct ws_ops_memory *memory, size_t n, uint64_t t)
 {
-	return ws_bisect(n, mid, m[mid].time < t);
+	return ws_bisect(n, mid, memory[mid].time < t);
 }
 
-static void memory_of_process(struct ws_ops *o, struct ws_ops_memory *m, size_t n)
+static void memory_of_process(struct ws_ops *ops, struct ws_ops_memory *memory, size_t n)
 {
-	struct sums s = {ws_calloc(n + 1, sizeof(int64_t)), ws_calloc(n + 1, sizeof(int64_t))};
+	struct sums sums = {ws_calloc(n + 1, sizeof(int64_t)), ws_calloc(n + 1, sizeof(int64_t))};
 	int32_t *covered = ws_calloc(n + 1, sizeof(*covered));
 	int32_t open = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		s.cpu[i + 1] = s.cpu[i] + (m[i].type == 0 ? m[i].bytes : 0);
-		s.device[i + 1] = s.device[i] + (m[i].type != 0 ? m[i].bytes : 0);
+		sums.cpu[i + 1] = sums.cpu[i] + (memory[i].type == 0 ? memory[i].bytes : 0);
+		sums.device[i + 1] = sums.device[i] + (memory[i].type != 0 ? memory[i].bytes : 0);
 	}
-	for (size_t i = 0; i < o->cpu_count; i++) {
-		struct ws_ops_event *ev = &o->events[i];
+	for (size_t i = 0; i < ops->cpu_count; i++) {
+		struct ws_ops_event *ev = &ops->events[i];
 		size_t from, to;
 
-		if (ev->process != m->process)
+		if (ev->process != memory->process)
 			continue;
-		from = first_at(m, n, ev->start);
-		to = first_at(m, n, ev->end + 1); /* both ends count */
-		ev->cpu_mem = s.cpu[to] - s.cpu[from];
-		ev->device_mem = s.device[to] - s.device[from];
+		from = first_at(memory, n, ev->start);
+		to = first_at(memory, n, ev->end + 1); /* both ends count */
+		ev->cpu_mem = sums.cpu[to] - sums.cpu[from];
+		ev->device_mem = sums.device[to] - sums.device[from];
 		covered[from]++;
 		covered[to]--;
 	}
 	for (size_t i = 0; i < n; i++) {
 		open += covered[i];
-		m[i].inside = open > 0;
+		memory[i].inside = open > 0;
 	}
-	free(s.cpu);
-	free(s.device);
+	free(sums.cpu);
+	free(sums.device);
 	free(covered);
 }
 
 /* Records that happened in no event are events of their own, as PyTorch lists them. */
-static void add_loose_memory(struct ws_ops *o, uint32_t name)
+static void add_loose_memory(struct ws_ops *ops, uint32_t name)
 {
-	for (size_t i = 0; i < o->memory_count; i++) {
-		const struct ws_ops_memory *m = &o->memory[i];
+	for (size_t i = 0; i < ops->memory_count; i++) {
+		const struct ws_ops_memory *memory = &ops->memory[i];
 
-		if (m->inside)
+		if (memory->inside)
 			continue;
-		ws_grow(o->events, o->cap, o->count + 1);
-		o->events[o->count++] =
-			(struct ws_ops_event){.start = m->time,
-					      .end = m->time,
+		ws_grow(ops->events, ops->cap, ops->count + 1);
+		ops->events[ops->count++] =
+			(struct ws_ops_event){.start = memory->time,
+					      .end = memory->time,
 					      .parent = WS_OPS_NONE,
-					      .process = m->process,
-					      .thread = m->thread,
+					      .process = memory->process,
+					      .thread = memory->thread,
 					      .kind = WS_OPS_MEMORY,
 					      .name = name,
-					      .cpu_mem = m->type == 0 ? m->bytes : 0,
-					      .device_mem = m->type != 0 ? m->bytes : 0};
+					      .cpu_mem = memory->type == 0 ? memory->bytes : 0,
+					      .device_mem = memory->type != 0 ? memory->bytes : 0};
 	}
 }
 
-static void find_memory(struct ws_ops *o)
+static void find_memory(struct ws_ops *ops)
 {
-	for (size_t i = 0; i < o->memory_count;) {
+	for (size_t i = 0; i < ops->memory_count;) {
 		size_t n = 1;
 
-		while (i + n < o->memory_count && o->memory[i + n].process == o->memory[i].process)
+		while (i + n < ops->memory_count &&
+		       ops->memory[i + n].process == ops->memory[i].process)
 			n++;
-		memory_of_process(o, o->memory + i, n);
+		memory_of_process(ops, ops->memory + i, n);
 		i += n;
 	}
-	add_loose_memory(o, UINT32_MAX - 1 - WS_OPS_MEMORY_NAME);
+	add_loose_memory(ops, UINT32_MAX - 1 - WS_OPS_MEMORY_NAME);
 }
 
 /* ---- sums, from the innermost outwards ---- */
 
-static void sum_up(struct ws_ops *o)
+static void sum_up(struct ws_ops *ops)
 {
-	for (size_t i = o->cpu_count; i--;) {
-		struct ws_ops_event *ev = &o->events[i], *p;
+	for (size_t i = ops->cpu_count; i--;) {
+		struct ws_ops_event *ev = &ops->events[i], *event;
 
 		if (ev->merged)
 			continue;
@@ -195,18 +196,18 @@ static void sum_up(struct ws_ops *o)
 		ev->device_total = ev->device_own + ev->children_device;
 		if (ev->parent == WS_OPS_NONE)
 			continue;
-		p = &o->events[ev->parent];
-		p->children_cpu += ev->end - ev->start;
-		p->children_device += ev->device_total;
-		p->children_cpu_mem += ev->cpu_mem;
-		p->children_device_mem += ev->device_mem;
+		event = &ops->events[ev->parent];
+		event->children_cpu += ev->end - ev->start;
+		event->children_device += ev->device_total;
+		event->children_cpu_mem += ev->cpu_mem;
+		event->children_device_mem += ev->device_mem;
 	}
 }
 
-void ws_ops_nest(struct ws_ops *o)
+void ws_ops_nest(struct ws_ops *ops)
 {
-	find_parents(o);
-	merge_duplicates(o);
-	find_memory(o);
-	sum_up(o);
+	find_parents(ops);
+	merge_duplicates(ops);
+	find_memory(ops);
+	sum_up(ops);
 }

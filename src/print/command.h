@@ -14,7 +14,7 @@
 #include "base/err.h"
 
 struct ws_command_out {
-	FILE *f; /* to write to; NULL when it does not run */
+	FILE *file; /* to write to; NULL when it does not run */
 	pid_t pid;
 	char *name;		  /* for messages */
 	void (*pipe_signal)(int); /* what SIGPIPE did before */
@@ -22,13 +22,13 @@ struct ws_command_out {
 
 /* Split `s` into words; the result ends with NULL and is freed with ws_words_free. NULL with a
  * message: a quote is not closed, no word. */
-char **ws_words(const char *s, struct ws_err *e);
+char **ws_words(const char *text, struct ws_err *err);
 void ws_words_free(char **words);
 
 /* Start it. Returns 0, or -1 with a message that names it. */
-int ws_command_start(struct ws_command_out *c, const char *command, struct ws_err *e);
+int ws_command_start(struct ws_command_out *out, const char *command, struct ws_err *err);
 /* Close its input and wait for it. Returns -1 with a message when it failed; a command that ends
  * before it has read all has not. */
-int ws_command_finish(struct ws_command_out *c, struct ws_err *e);
+int ws_command_finish(struct ws_command_out *out, struct ws_err *err);
 
 #endif

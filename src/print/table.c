@@ -55,45 +55,46 @@ const struct ws_format ws_formats[] = {
 	{NULL},
 };
 
-static bool takes(const struct ws_format *f, const char *known)
+static bool takes(const struct ws_format *format, const char *known)
 {
-	for (const char *const *a = f->args; *a; a++)
+	for (const char *const *a = format->args; *a; a++)
 		if (!strcmp(*a, known))
 			return true;
 	return false;
 }
 
 /* A width: digits, or a dot for one that is found. */
-static bool read_width(const struct ws_format *f, const char *s, size_t n,
+static bool read_width(const struct ws_format *format, const char *text, size_t n,
 		       struct ws_format_args *args)
 {
 	unsigned v = 0;
 
-	if (!takes(f, "<width>") || !n || n > 4 || args->width_count == WS_WIDTHS)
+	if (!takes(format, "<width>") || !n || n > 4 || args->width_count == WS_WIDTHS)
 		return false;
-	for (size_t i = 0; i < n && *s != '.'; i++) {
-		if (s[i] < '0' || s[i] > '9')
+	for (size_t i = 0; i < n && *text != '.'; i++) {
+		if (text[i] < '0' || text[i] > '9')
 			return false;
-		v = v * 10 + (unsigned)(s[i] - '0');
+		v = v * 10 + (unsigned)(text[i] - '0');
 	}
-	if (*s == '.' && n > 1)
+	if (*text == '.' && n > 1)
 		return false;
-	args->widths[args->width_count++] = (uint16_t)(*s == '.' ? WS_WIDTH_AUTO : v);
+	args->widths[args->width_count++] = (uint16_t)(*text == '.' ? WS_WIDTH_AUTO : v);
 	return true;
 }
 
 /* An address has colons of its own: those before a slash or a digit. */
-static size_t arg_length(const char *s)
+static size_t arg_length(const char *text)
 {
-	size_t n = strcspn(s, ":");
+	size_t n = strcspn(text, ":");
 
-	while (!strncmp(s, "css=", 4) && s[n] == ':' && strchr("/0123456789", s[n + 1]) && s[n + 1])
-		n += 1 + strcspn(s + n + 1, ":");
+	while (!strncmp(text, "css=", 4) && text[n] == ':' && strchr("/0123456789", text[n + 1]) &&
+	       text[n + 1])
+		n += 1 + strcspn(text + n + 1, ":");
 	return n;
 }
 
-static int format_arg(const struct ws_format *f, const char *s, size_t n,
-		      struct ws_format_args *args, struct ws_err *e)
+static int format_arg(const struct ws_format *format, const char *text, size_t n,
+		      struct ws_format_args *args, struct ws_err *err)
 {
 	struct ws_text known = {0};
 	const struct {
@@ -105,60 +106,61 @@ static int format_arg(const struct ws_format *f, const char *s, size_t n,
 		     {"esc", &args->escape}};
 
 	for (size_t i = 0; i < WS_COUNT(flags); i++)
-		if (strlen(flags[i].name) == n && !memcmp(flags[i].name, s, n) &&
-		    takes(f, flags[i].name)) {
+		if (strlen(flags[i].name) == n && !memcmp(flags[i].name, text, n) &&
+		    takes(format, flags[i].name)) {
 			*flags[i].flag = true;
 			return 0;
 		}
-	if (n >= 6 && !memcmp(s, "title=", 6) && takes(f, "title=<title>")) {
-		args->title.s = s + 6;
+	if (n >= 6 && !memcmp(text, "title=", 6) && takes(format, "title=<title>")) {
+		args->title.text = text + 6;
 		args->title.n = n - 6;
 		return 0;
 	}
-	if (n >= 4 && !memcmp(s, "css=", 4) && takes(f, "css=<address>")) {
-		args->css.s = s + 4;
+	if (n >= 4 && !memcmp(text, "css=", 4) && takes(format, "css=<address>")) {
+		args->css.text = text + 4;
 		args->css.n = n - 4;
 		return 0;
 	}
-	if (read_width(f, s, n, args))
+	if (read_width(format, text, n, args))
 		return 0;
-	for (const char *const *a = f->args; *a; a++)
-		ws_text_printf(&known, "%s%s", a == f->args ? "" : ", ", *a);
-	ws_fail(e, "the format %s has no argument '%.*s'; it has %s", f->name, (int)n, s,
-		known.len ? known.s : "none");
+	for (const char *const *a = format->args; *a; a++)
+		ws_text_printf(&known, "%s%s", a == format->args ? "" : ", ", *a);
+	ws_fail(err, "the format %s has no argument '%.*s'; it has %s", format->name, (int)n, text,
+		known.len ? known.text : "none");
 	ws_text_free(&known);
 	return -1;
 }
 
 static const struct ws_format *format_named(const char *name, size_t n)
 {
-	for (const struct ws_format *f = ws_formats; f->name; f++)
-		if ((strlen(f->name) == n && !memcmp(f->name, name, n)) ||
-		    (f->alias && strlen(f->alias) == n && !memcmp(f->alias, name, n)))
-			return f;
+	for (const struct ws_format *format = ws_formats; format->name; format++)
+		if ((strlen(format->name) == n && !memcmp(format->name, name, n)) ||
+		    (format->alias && strlen(format->alias) == n &&
+		     !memcmp(format->alias, name, n)))
+			return format;
 	return NULL;
 }
 
 const struct ws_format *ws_format_find(const char *spec, struct ws_format_args *args,
-				       struct ws_err *e)
+				       struct ws_err *err)
 {
 	size_t n = strcspn(spec, ":");
-	const struct ws_format *f = format_named(spec, n);
+	const struct ws_format *format = format_named(spec, n);
 
 	memset(args, 0, sizeof(*args));
-	if (!f) {
-		ws_fail(e,
+	if (!format) {
+		ws_fail(err,
 			"there is no format '%s'; choose column, table, csv, tsv, json, html, "
 			"htable or markdown",
 			spec);
 		return NULL;
 	}
-	for (const char *s = spec + n; *s; s += n) {
-		n = arg_length(++s);
-		if (n && format_arg(f, s, n, args, e) < 0)
+	for (const char *text = spec + n; *text; text += n) {
+		n = arg_length(++text);
+		if (n && format_arg(format, text, n, args, err) < 0)
 			return NULL;
 	}
-	return f;
+	return format;
 }
 
 const struct ws_timeunit *ws_timeunit_find(const char *name)
@@ -183,32 +185,32 @@ const struct ws_timeunit *ws_timeunit_find(const char *name)
 	return NULL;
 }
 
-void ws_print_begin(struct ws_printer *o)
+void ws_print_begin(struct ws_printer *printer)
 {
-	o->rows = 0;
-	o->format->begin(o);
+	printer->rows = 0;
+	printer->format->begin(printer);
 }
 
-void ws_print_row(struct ws_printer *o, const struct ws_cell *cells)
+void ws_print_row(struct ws_printer *printer, const struct ws_cell *cells)
 {
-	o->rows++;
-	o->format->row(o, cells);
+	printer->rows++;
+	printer->format->row(printer, cells);
 }
 
-void ws_print_flush(struct ws_printer *o)
+void ws_print_flush(struct ws_printer *printer)
 {
-	if (!o->f)
+	if (!printer->file)
 		return;
-	if (o->line.len)
-		fwrite(o->line.s, 1, o->line.len, o->f);
-	o->line.len = 0;
+	if (printer->line.len)
+		fwrite(printer->line.text, 1, printer->line.len, printer->file);
+	printer->line.len = 0;
 }
 
-void ws_lines_take(struct ws_printer *o, struct ws_printer *one)
+void ws_lines_take(struct ws_printer *printer, struct ws_printer *one)
 {
-	ws_print_flush(o);
+	ws_print_flush(printer);
 	if (one->line.len)
-		fwrite(one->line.s, 1, one->line.len, o->f);
+		fwrite(one->line.text, 1, one->line.len, printer->file);
 }
 
 struct maker {
@@ -219,59 +221,60 @@ struct maker {
 
 static void make_rows(struct ws_printer *one, size_t from, size_t to, const void *ctx)
 {
-	const struct maker *m = ctx;
+	const struct maker *maker = ctx;
 	struct ws_cell *cells = ws_calloc(one->column_count, sizeof(*cells));
 	struct ws_text text = {0};
 
 	for (size_t i = from; i < to; i++) {
 		text.len = 0;
-		one->same = m->make(m->ctx, i, cells, &text);
-		one->rows = m->before + i + 1;
+		one->same = maker->make(maker->ctx, i, cells, &text);
+		one->rows = maker->before + i + 1;
 		one->format->row(one, cells);
 	}
 	ws_text_free(&text);
 	free(cells);
 }
 
-void ws_print_rows(struct ws_printer *o, size_t count,
+void ws_print_rows(struct ws_printer *printer, size_t count,
 		   size_t (*make)(const void *ctx, size_t i, struct ws_cell *cells,
 				  struct ws_text *text),
 		   const void *ctx)
 {
-	struct maker m = {make, ctx, o->rows};
+	struct maker maker = {make, ctx, printer->rows};
 
-	ws_print_slices(o, count, make_rows,
-			o->format->row == ws_kept_row ? ws_kept_take : ws_lines_take, &m);
-	o->rows += count;
+	ws_print_slices(printer, count, make_rows,
+			printer->format->row == ws_kept_row ? ws_kept_take : ws_lines_take, &maker);
+	printer->rows += count;
 }
 
-void ws_print_end(struct ws_printer *o)
+void ws_print_end(struct ws_printer *printer)
 {
-	if (o->format->end)
-		o->format->end(o);
-	ws_text_free(&o->line);
-	ws_text_free(&o->kept);
-	free(o->ends);
-	free(o->widths);
-	o->ends = o->widths = NULL;
-	o->ends_cap = o->ends_count = 0;
+	if (printer->format->end)
+		printer->format->end(printer);
+	ws_text_free(&printer->line);
+	ws_text_free(&printer->kept);
+	free(printer->ends);
+	free(printer->widths);
+	printer->ends = printer->widths = NULL;
+	printer->ends_cap = printer->ends_count = 0;
 }
 
-void ws_print_header(const struct ws_printer *o, size_t column, struct ws_text *t)
+void ws_print_header(const struct ws_printer *printer, size_t column, struct ws_text *text)
 {
-	const struct ws_column *c = &o->columns[column];
+	const struct ws_column *column_c = &printer->columns[column];
 
-	ws_text_puts(t, c->name);
-	if (c->kind == WS_KIND_PERCENT || c->kind == WS_KIND_SHARE)
-		ws_text_puts(t, " (%)");
-	else if (c->kind == WS_KIND_TIME || c->kind == WS_KIND_MEAN || c->kind == WS_KIND_AVERAGE)
-		ws_text_printf(t, " (%s)", o->unit->name);
-	else if (c->kind == WS_KIND_SIZE || c->kind == WS_KIND_RATE)
-		ws_text_puts(t, c->kind == WS_KIND_SIZE ? " (MB)" : " (MB/s)");
+	ws_text_puts(text, column_c->name);
+	if (column_c->kind == WS_KIND_PERCENT || column_c->kind == WS_KIND_SHARE)
+		ws_text_puts(text, " (%)");
+	else if (column_c->kind == WS_KIND_TIME || column_c->kind == WS_KIND_MEAN ||
+		 column_c->kind == WS_KIND_AVERAGE)
+		ws_text_printf(text, " (%s)", printer->unit->name);
+	else if (column_c->kind == WS_KIND_SIZE || column_c->kind == WS_KIND_RATE)
+		ws_text_puts(text, column_c->kind == WS_KIND_SIZE ? " (MB)" : " (MB/s)");
 }
 
 /* Digits of v before `p`; returns where they begin. */
-static inline char *digits_before(char *p, uint64_t v)
+static inline char *digits_before(char *at, uint64_t v)
 {
 	static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930"
 				    "313233343536373839404142434445464748"
@@ -280,46 +283,47 @@ static inline char *digits_before(char *p, uint64_t v)
 				    "99";
 
 	for (; v >= 100; v /= 100)
-		memcpy(p -= 2, pairs + v % 100 * 2, 2);
+		memcpy(at -= 2, pairs + v % 100 * 2, 2);
 	if (v >= 10)
-		memcpy(p -= 2, pairs + v * 2, 2);
+		memcpy(at -= 2, pairs + v * 2, 2);
 	else
-		*--p = (char)('0' + v);
-	return p;
+		*--at = (char)('0' + v);
+	return at;
 }
 
-static char *grouped_before(char *p, uint64_t v)
+static char *grouped_before(char *at, uint64_t v)
 {
 	unsigned digits = 0;
 
 	do {
 		if (digits && digits % 3 == 0)
-			*--p = ',';
-		*--p = (char)('0' + (unsigned)(v % 10));
+			*--at = ',';
+		*--at = (char)('0' + (unsigned)(v % 10));
 		v /= 10;
 		digits++;
 	} while (v);
-	return p;
+	return at;
 }
 
 /* `v` is the value times ten to the power of `decimals`. */
-static void put_fixed(struct ws_text *t, uint64_t v, bool negative, unsigned decimals, bool grouped)
+static void put_fixed(struct ws_text *text, uint64_t v, bool negative, unsigned decimals,
+		      bool grouped)
 {
 	enum { MOST = 48 }; /* with separators, a sign and a point */
-	char buf[2 * MOST], *end = buf + MOST, *p = end;
+	char buf[2 * MOST], *end = buf + MOST, *at = end;
 
 	for (unsigned i = 0; i < decimals; i++, v /= 10)
-		*--p = (char)('0' + (unsigned)(v % 10));
+		*--at = (char)('0' + (unsigned)(v % 10));
 	if (decimals)
-		*--p = '.';
-	p = grouped ? grouped_before(p, v) : digits_before(p, v);
+		*--at = '.';
+	at = grouped ? grouped_before(at, v) : digits_before(at, v);
 	if (negative)
-		*--p = '-';
-	ws_grow(t->s, t->cap, t->len + MOST + 1);
-	memcpy(t->s + t->len, p,
+		*--at = '-';
+	ws_grow(text->text, text->cap, text->len + MOST + 1);
+	memcpy(text->text + text->len, at,
 	       MOST); /* more than there is: of a size that is known, it is no call */
-	t->len += (size_t)(end - p);
-	t->s[t->len] = 0;
+	text->len += (size_t)(end - at);
+	text->text[text->len] = 0;
 }
 
 /* Rounded half up; values are not negative, and none goes beyond 64 bits but by damage: it prints
@@ -329,68 +333,69 @@ static uint64_t rounded(long double v)
 	return v >= 0 && v < 1.8e19L ? (uint64_t)(v + 0.5L) : v > 0 ? UINT64_MAX : 0;
 }
 
-static long double real_of(const struct ws_cell *c)
+static long double real_of(const struct ws_cell *cell)
 {
-	return c->type == WS_CELL_WHOLE ? (long double)c->i : c->r;
+	return cell->type == WS_CELL_WHOLE ? (long double)cell->i : cell->r;
 }
 
 /* A real number times `by`, at most 1000. */
-static uint64_t scaled(const struct ws_cell *c, unsigned by)
+static uint64_t scaled(const struct ws_cell *cell, unsigned by)
 {
-	return c->type == WS_CELL_WHOLE ? (uint64_t)c->i * by : rounded(c->r * by);
+	return cell->type == WS_CELL_WHOLE ? (uint64_t)cell->i * by : rounded(cell->r * by);
 }
 
 /* The shortest decimal that reads as the same double, with a point or exponent that says it is one.
  */
-static void put_real(struct ws_text *t, double v)
+static void put_real(struct ws_text *text, double v)
 {
 	char s[40];
 
 	snprintf(s, sizeof(s), "%.15g", v);
 	if (strtod(s, NULL) != v)
 		snprintf(s, sizeof(s), "%.17g", v);
-	ws_text_puts(t, s);
+	ws_text_puts(text, s);
 	if (!strpbrk(s, ".eEn"))
-		ws_text_puts(t, ".0");
+		ws_text_puts(text, ".0");
 }
 
 /* A share of a sum is below 0 where a part of it is: self time of what others' calls overlap in. */
-static void put_share(struct ws_text *t, long double v, unsigned decimals, bool grouped)
+static void put_share(struct ws_text *text, long double v, unsigned decimals, bool grouped)
 {
 	uint64_t magnitude = rounded((v < 0 ? -v : v) * (decimals == 9 ? 1e9L : 10));
 
-	put_fixed(t, magnitude, v < 0 && magnitude, decimals, grouped);
+	put_fixed(text, magnitude, v < 0 && magnitude, decimals, grouped);
 }
 
-void ws_print_number(const struct ws_printer *o, size_t column, const struct ws_cell *c,
-		     bool grouped, struct ws_text *t)
+void ws_print_number(const struct ws_printer *printer, size_t column, const struct ws_cell *cell,
+		     bool grouped, struct ws_text *text)
 {
-	enum ws_kind kind = o->columns[column].kind;
-	bool negative = c->type == WS_CELL_INT && c->i < 0;
-	uint64_t magnitude = negative ? 0 - (uint64_t)c->i : (uint64_t)c->i;
+	enum ws_kind kind = printer->columns[column].kind;
+	bool negative = cell->type == WS_CELL_INT && cell->i < 0;
+	uint64_t magnitude = negative ? 0 - (uint64_t)cell->i : (uint64_t)cell->i;
 
-	if (kind == WS_KIND_TIME && c->type != WS_CELL_INT)
+	if (kind == WS_KIND_TIME && cell->type != WS_CELL_INT)
 		kind = WS_KIND_AVERAGE;
 	if (kind == WS_KIND_ID || kind == WS_KIND_VALUE)
 		grouped = false;
-	if (kind == WS_KIND_VALUE && c->type != WS_CELL_INT) {
-		put_real(t, (double)real_of(c));
+	if (kind == WS_KIND_VALUE && cell->type != WS_CELL_INT) {
+		put_real(text, (double)real_of(cell));
 		return;
 	}
 	if (kind == WS_KIND_SIZE || kind == WS_KIND_RATE)
-		put_fixed(t,
-			  rounded((c->type == WS_CELL_INT ? (long double)magnitude : real_of(c)) /
+		put_fixed(text,
+			  rounded((cell->type == WS_CELL_INT ? (long double)magnitude
+							     : real_of(cell)) /
 				  1000),
 			  negative, 3, grouped);
-	else if (c->type == WS_CELL_INT)
-		put_fixed(t, magnitude, negative, kind == WS_KIND_TIME ? o->unit->power : 0,
-			  grouped);
+	else if (cell->type == WS_CELL_INT)
+		put_fixed(text, magnitude, negative,
+			  kind == WS_KIND_TIME ? printer->unit->power : 0, grouped);
 	else if (kind == WS_KIND_SHARE)
-		put_share(t, real_of(c), o->format->exact ? 9 : 1, grouped);
-	else if (kind == WS_KIND_AVERAGE && o->format->exact)
-		put_fixed(t, scaled(c, 1000), false, o->unit->power + 3, grouped);
-	else if ((kind == WS_KIND_MEAN || kind == WS_KIND_AVERAGE) && o->unit->power)
-		put_fixed(t, scaled(c, 1), false, o->unit->power, grouped);
+		put_share(text, real_of(cell), printer->format->exact ? 9 : 1, grouped);
+	else if (kind == WS_KIND_AVERAGE && printer->format->exact)
+		put_fixed(text, scaled(cell, 1000), false, printer->unit->power + 3, grouped);
+	else if ((kind == WS_KIND_MEAN || kind == WS_KIND_AVERAGE) && printer->unit->power)
+		put_fixed(text, scaled(cell, 1), false, printer->unit->power, grouped);
 	else
-		put_fixed(t, scaled(c, 10), false, 1, grouped);
+		put_fixed(text, scaled(cell, 10), false, 1, grouped);
 }

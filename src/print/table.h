@@ -51,7 +51,7 @@ struct ws_cell {
 		int64_t i;
 		long double r;
 		struct {
-			const char *s;
+			const char *text;
 			size_t n;
 		} t;
 	};
@@ -73,9 +73,9 @@ static inline struct ws_cell ws_cell_whole(uint64_t v)
 	return v >> 48 ? ws_cell_real(v) : (struct ws_cell){.type = WS_CELL_WHOLE, .i = (int64_t)v};
 }
 
-static inline struct ws_cell ws_cell_text(const char *s, size_t n)
+static inline struct ws_cell ws_cell_text(const char *text, size_t n)
 {
-	return (struct ws_cell){.type = WS_CELL_TEXT, .t = {s, n}};
+	return (struct ws_cell){.type = WS_CELL_TEXT, .t = {text, n}};
 }
 
 static inline struct ws_cell ws_cell_null(void)
@@ -100,7 +100,8 @@ struct ws_format_args {
 	bool nofmt;   /* no thousands separators */
 	bool escape; /* tsv: tabs and line breaks in names as \t, \n, \r; else they become blanks */
 	struct {
-		const char *s; /* in the text that ws_format_find was given; NULL when not given */
+		const char
+			*text; /* in the text that ws_format_find was given; NULL when not given */
 		size_t n;
 	} title, css; /* of an HTML document: its title, the address of a style sheet */
 	uint16_t widths[WS_WIDTHS]; /* column, table: of the first width_count columns;
@@ -117,22 +118,22 @@ struct ws_format {
 	const char *const *args; /* arguments it takes, ended by NULL: nohdr, title=... and so on,
 				    "<width>" for widths */
 	const char *details;	 /* what --help-formats says of it when asked for it by name */
-	void (*begin)(struct ws_printer *o);
-	void (*row)(struct ws_printer *o, const struct ws_cell *cells);
-	void (*end)(struct ws_printer *o);
+	void (*begin)(struct ws_printer *printer);
+	void (*row)(struct ws_printer *printer, const struct ws_cell *cells);
+	void (*end)(struct ws_printer *printer);
 };
 extern const struct ws_format ws_formats[]; /* ended by an entry without a name */
 
 /* `spec` is a format's name and arguments, such as csv:nohdr; *args points into it. Returns NULL
  * with a message. */
 const struct ws_format *ws_format_find(const char *spec, struct ws_format_args *args,
-				       struct ws_err *e);
+				       struct ws_err *err);
 
 struct ws_printer {
 	const struct ws_format *format;
 	struct ws_format_args args;
 	const struct ws_timeunit *unit;
-	FILE *f;
+	FILE *file;
 	const char *title, *name; /* NULL title: none is shown */
 	const struct ws_column *columns;
 	size_t column_count;
@@ -153,24 +154,24 @@ struct ws_printer {
 	uint64_t doubled; /* json: columns, of the first 64, whose header an earlier one has */
 };
 
-void ws_print_begin(struct ws_printer *o);
-void ws_print_row(struct ws_printer *o, const struct ws_cell *cells);
+void ws_print_begin(struct ws_printer *printer);
+void ws_print_row(struct ws_printer *printer, const struct ws_cell *cells);
 /*
  * Many rows, made on all cores: `make` gives the cells of row i, from several threads; texts may be
  * built in `text`, empty before. `cells` are those of some row before, or NULLs; what it returns is
  * how many of the first it left as they were.
  */
-void ws_print_rows(struct ws_printer *o, size_t count,
+void ws_print_rows(struct ws_printer *printer, size_t count,
 		   size_t (*make)(const void *ctx, size_t i, struct ws_cell *cells,
 				  struct ws_text *text),
 		   const void *ctx);
-void ws_print_end(
-	struct ws_printer *o); /* frees what the table holds; the caller checks `f` for errors */
+void ws_print_end(struct ws_printer *printer); /* frees what the table holds; the caller checks `f`
+						  for errors */
 
 /* For formats: the header of a column with its unit; a cell's number as text, digits grouped by
  * three where asked and suitable. */
-void ws_print_header(const struct ws_printer *o, size_t column, struct ws_text *t);
-void ws_print_number(const struct ws_printer *o, size_t column, const struct ws_cell *c,
-		     bool grouped, struct ws_text *t);
+void ws_print_header(const struct ws_printer *printer, size_t column, struct ws_text *text);
+void ws_print_number(const struct ws_printer *printer, size_t column, const struct ws_cell *cell,
+		     bool grouped, struct ws_text *text);
 
 #endif

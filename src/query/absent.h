@@ -10,8 +10,8 @@
  * clause that goes on after "were recorded" and a colon, with the option or the refusal that it
  * comes from. Never NULL.
  */
-const char *ws_why_no_samples(const struct ws_report *r);
-const char *ws_why_no_switches(const struct ws_report *r);
-const char *ws_why_no_waits(const struct ws_report *r);
+const char *ws_why_no_samples(const struct ws_report *report);
+const char *ws_why_no_switches(const struct ws_report *report);
+const char *ws_why_no_waits(const struct ws_report *report);
 
 #endif

@@ -51,38 +51,41 @@ struct ws_calltree {
 	struct ws_map memo, unit_of;
 };
 
-void ws_calltree_init(struct ws_calltree *t, struct ws_stacks *stacks, enum ws_unit kind,
+void ws_calltree_init(struct ws_calltree *calltree, struct ws_stacks *stacks, enum ws_unit kind,
 		      enum ws_frames frames);
-void ws_calltree_free(struct ws_calltree *t);
+void ws_calltree_free(struct ws_calltree *calltree);
 
 /* The child of `parent` with this unit; new when there is none. */
-uint32_t ws_calltree_child(struct ws_calltree *t, uint32_t parent, uint32_t unit);
+uint32_t ws_calltree_child(struct ws_calltree *calltree, uint32_t parent, uint32_t unit);
 /* The unit of a function made with ws_stacks_made. */
-uint32_t ws_calltree_made(struct ws_calltree *t, const char *name, size_t len);
+uint32_t ws_calltree_made(struct ws_calltree *calltree, const char *name, size_t len);
 /* The node of a stack below `root`: the rows of `stack` from outermost, then `frame` (0 for none).
  * `root` when nothing is left of it. */
-uint32_t ws_calltree_node(struct ws_calltree *t, uint32_t root, uint32_t frame, uint32_t stack);
+uint32_t ws_calltree_node(struct ws_calltree *calltree, uint32_t root, uint32_t frame,
+			  uint32_t stack);
 
 /*
  * Trees of many distinct stacks are larger than the cache: asking for some stacks ahead, first with
  * the one and then with the other function, lets ws_calltree_node find what it touches. `fetched`
  * is what the first returned.
  */
-size_t ws_calltree_fetch(struct ws_calltree *t, uint32_t root, uint32_t frame, uint32_t stack);
-void ws_calltree_fetch_more(const struct ws_calltree *t, size_t fetched);
+size_t ws_calltree_fetch(struct ws_calltree *calltree, uint32_t root, uint32_t frame,
+			 uint32_t stack);
+void ws_calltree_fetch_more(const struct ws_calltree *calltree, size_t fetched);
 
-static inline void ws_cost_add(struct ws_cost *to, const struct ws_cost *c)
+static inline void ws_cost_add(struct ws_cost *to, const struct ws_cost *cost)
 {
-	to->count += c->count;
-	to->weight += c->weight;
-	to->ns += c->ns;
+	to->count += cost->count;
+	to->weight += cost->weight;
+	to->ns += cost->ns;
 }
 
 /* Costs of each node with all below it. The caller frees it. */
-struct ws_cost *ws_calltree_totals(const struct ws_calltree *t);
+struct ws_cost *ws_calltree_totals(const struct ws_calltree *calltree);
 /* The same tree turned over below nodes of depth `roots` (0: from the top): leaves come first,
  * callers below them. */
-void ws_calltree_invert(const struct ws_calltree *t, uint32_t roots, struct ws_calltree *out);
+void ws_calltree_invert(const struct ws_calltree *calltree, uint32_t roots,
+			struct ws_calltree *out);
 
 /* One row of a table by unit. */
 struct ws_flat {
@@ -94,16 +97,16 @@ struct ws_flat {
  * once in its total. With `roots` > 0, a node of that depth itself is no row, unless it costs
  * something by itself. The caller frees the result.
  */
-struct ws_flat *ws_calltree_flat(const struct ws_calltree *t, uint32_t roots, size_t *count);
+struct ws_flat *ws_calltree_flat(const struct ws_calltree *calltree, uint32_t roots, size_t *count);
 
 /* Children of each node: first[node], then next[child]...; 0 ends. Both of t->n. The caller frees
  * them. */
-void ws_calltree_children(const struct ws_calltree *t, uint32_t **first, uint32_t **next);
+void ws_calltree_children(const struct ws_calltree *calltree, uint32_t **first, uint32_t **next);
 
 /* Text of a unit: the function's name, with file:line for lines; the module's path for modules.
  * Appends to `text`. */
-void ws_calltree_name(const struct ws_calltree *t, uint32_t unit, struct ws_text *text);
+void ws_calltree_name(const struct ws_calltree *calltree, uint32_t unit, struct ws_text *text);
 /* Path of its module, or of its source file for Python; "" for neither. */
-const char *ws_calltree_module(const struct ws_calltree *t, uint32_t unit);
+const char *ws_calltree_module(const struct ws_calltree *calltree, uint32_t unit);
 
 #endif

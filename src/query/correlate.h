@@ -31,9 +31,9 @@ struct ws_calls {
 
 /* Read all calls. Returns 0, or -1 with a message (too many). Free with ws_calls_free in any case.
  */
-int ws_calls_load(const struct ws_report *r, const struct ws_who *who, struct ws_calls *c,
-		  struct ws_err *e);
-void ws_calls_free(struct ws_calls *c);
+int ws_calls_load(const struct ws_report *report, const struct ws_who *who, struct ws_calls *calls,
+		  struct ws_err *err);
+void ws_calls_free(struct ws_calls *calls);
 
 /*
  * Entries of ids that follow one another stand side by side, 64 of them: work comes about in the
@@ -49,15 +49,15 @@ static inline uint64_t ws_call_hash(uint64_t key)
 }
 
 /* Place in `call` of an id that the entry is for, or WS_NO_CALL. */
-static inline uint32_t ws_call_place(const struct ws_call_ids *e, uint64_t correlation)
+static inline uint32_t ws_call_place(const struct ws_call_ids *ids, uint64_t correlation)
 {
-	uint32_t bit = correlation % WS_CALL_IDS, place = e->first;
-	uint64_t word = e->bits[bit / 64];
+	uint32_t bit = correlation % WS_CALL_IDS, place = ids->first;
+	uint64_t word = ids->bits[bit / 64];
 
 	if (!(word >> bit % 64 & 1))
 		return WS_NO_CALL;
 	for (uint32_t i = 0; i < bit / 64; i++)
-		place += (uint32_t)__builtin_popcountll(e->bits[i]);
+		place += (uint32_t)__builtin_popcountll(ids->bits[i]);
 	return place + (uint32_t)__builtin_popcountll(word & ((UINT64_C(1) << bit % 64) - 1));
 }
 
@@ -66,22 +66,22 @@ static inline uint32_t ws_call_place(const struct ws_call_ids *e, uint64_t corre
  * table), or WS_NO_CALL. Where a driver call inside of a runtime call shares its id, the outer one.
  * Thread-safe.
  */
-static inline uint32_t ws_calls_find(const struct ws_calls *c, uint64_t process,
+static inline uint32_t ws_calls_find(const struct ws_calls *calls, uint64_t process,
 				     uint64_t correlation)
 {
 	uint64_t key = (process << 32 | (uint32_t)correlation / WS_CALL_IDS) + 1;
-	size_t at = ws_call_hash(key) & c->mask;
+	size_t at = ws_call_hash(key) & calls->mask;
 	uint32_t place;
 
 	if (correlation == WS_NO_U32)
 		return WS_NO_CALL;
-	while (c->ids[at].key != key) {
-		if (!c->ids[at].key)
+	while (calls->ids[at].key != key) {
+		if (!calls->ids[at].key)
 			return WS_NO_CALL;
-		at = (at + WS_CALL_STEP) & c->mask;
+		at = (at + WS_CALL_STEP) & calls->mask;
 	}
-	place = ws_call_place(&c->ids[at], correlation);
-	return place == WS_NO_CALL ? WS_NO_CALL : c->call[place];
+	place = ws_call_place(&calls->ids[at], correlation);
+	return place == WS_NO_CALL ? WS_NO_CALL : calls->call[place];
 }
 
 #endif

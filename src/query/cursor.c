@@ -29,7 +29,7 @@ struct open_block {
 };
 
 struct ws_cursor {
-	const struct ws_report *r;
+	const struct ws_report *report;
 	enum ws_table table;
 	struct ws_window window;
 	uint32_t columns;
@@ -46,36 +46,37 @@ struct ws_cursor {
 
 /* ---- one block ---- */
 
-static void unload(struct ws_cursor *c, struct open_block *b)
+static void unload(struct ws_cursor *cursor, struct open_block *block)
 {
-	for (uint32_t k = 0; k < c->columns; k++) {
-		free(b->col[k]);
-		b->col[k] = NULL;
+	for (uint32_t k = 0; k < cursor->columns; k++) {
+		free(block->col[k]);
+		block->col[k] = NULL;
 	}
-	if (b->loaded) {
-		c->bytes -= b->bytes;
-		c->loaded--;
+	if (block->loaded) {
+		cursor->bytes -= block->bytes;
+		cursor->loaded--;
 	}
-	b->bytes = 0;
-	b->loaded = false;
+	block->bytes = 0;
+	block->loaded = false;
 }
 
-static void make_room(struct ws_cursor *c, uint32_t rows)
+static void make_room(struct ws_cursor *cursor, uint32_t rows)
 {
-	if (rows <= c->buffer_rows)
+	if (rows <= cursor->buffer_rows)
 		return;
-	for (uint32_t k = 0; k < c->columns; k++)
-		c->buffer[k] = ws_realloc(c->buffer[k], (size_t)rows * 8);
-	c->order = ws_realloc(c->order, (size_t)rows * 2 * sizeof(*c->order));
-	c->buffer_rows = rows;
+	for (uint32_t k = 0; k < cursor->columns; k++)
+		cursor->buffer[k] = ws_realloc(cursor->buffer[k], (size_t)rows * 8);
+	cursor->order = ws_realloc(cursor->order, (size_t)rows * 2 * sizeof(*cursor->order));
+	cursor->buffer_rows = rows;
 }
 
 /* Row numbers of the buffer by start, equal ones as they stand: merging its ascending runs (one a
  * track) pairwise. */
-static void order_by_start(struct ws_cursor *c, uint32_t n)
+static void order_by_start(struct ws_cursor *cursor, uint32_t n)
 {
-	const uint64_t *start = c->window.start >= 0 ? c->buffer[c->window.start] : NULL;
-	uint32_t *from = c->order, *to = c->order + c->buffer_rows;
+	const uint64_t *start =
+		cursor->window.start >= 0 ? cursor->buffer[cursor->window.start] : NULL;
+	uint32_t *from = cursor->order, *to = cursor->order + cursor->buffer_rows;
 	bool more = start != NULL;
 
 	for (uint32_t i = 0; i < n; i++)
@@ -103,8 +104,8 @@ static void order_by_start(struct ws_cursor *c, uint32_t n)
 		from = to;
 		to = t;
 	}
-	if (from != c->order)
-		memcpy(c->order, from, (size_t)n * sizeof(*from));
+	if (from != cursor->order)
+		memcpy(cursor->order, from, (size_t)n * sizeof(*from));
 }
 
 static uint8_t width_of(uint64_t bits)
@@ -112,236 +113,240 @@ static uint8_t width_of(uint64_t bits)
 	return bits >> 32 ? 8 : bits >> 16 ? 4 : bits >> 8 ? 2 : 1;
 }
 
-static void keep_column(struct ws_cursor *c, struct open_block *b, uint32_t k, uint32_t n)
+static void keep_column(struct ws_cursor *cursor, struct open_block *block, uint32_t k, uint32_t n)
 {
-	const uint64_t *v = c->buffer[k];
+	const uint64_t *values = cursor->buffer[k];
 	uint64_t diff = 0, bits = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		diff |= v[i] ^ v[0];
-		bits |= v[i];
+		diff |= values[i] ^ values[0];
+		bits |= values[i];
 	}
-	b->constant[k] = v[0];
+	block->constant[k] = values[0];
 	if (!diff)
 		return;
-	b->width[k] = width_of(bits);
-	b->col[k] = ws_malloc((size_t)n * b->width[k]);
-	b->bytes += (size_t)n * b->width[k];
+	block->width[k] = width_of(bits);
+	block->col[k] = ws_malloc((size_t)n * block->width[k]);
+	block->bytes += (size_t)n * block->width[k];
 	for (uint32_t i = 0; i < n; i++) {
-		uint64_t x = v[c->order[i]];
+		uint64_t x = values[cursor->order[i]];
 
-		memcpy((char *)b->col[k] + (size_t)i * b->width[k], &x, b->width[k]);
+		memcpy((char *)block->col[k] + (size_t)i * block->width[k], &x, block->width[k]);
 	}
 }
 
-static uint64_t value(const struct open_block *b, uint32_t k, uint32_t i)
+static uint64_t value(const struct open_block *block, uint32_t k, uint32_t i)
 {
-	switch (b->col[k] ? b->width[k] : 0) {
+	switch (block->col[k] ? block->width[k] : 0) {
 	case 0:
-		return b->constant[k];
+		return block->constant[k];
 	case 1:
-		return ((const uint8_t *)b->col[k])[i];
+		return ((const uint8_t *)block->col[k])[i];
 	case 2:
-		return ((const uint16_t *)b->col[k])[i];
+		return ((const uint16_t *)block->col[k])[i];
 	case 4:
-		return ((const uint32_t *)b->col[k])[i];
+		return ((const uint32_t *)block->col[k])[i];
 	default:
-		return ((const uint64_t *)b->col[k])[i];
+		return ((const uint64_t *)block->col[k])[i];
 	}
 }
 
 /* Decode, filter, order. A damaged block has no rows. */
-static void load(struct ws_cursor *c, struct open_block *b)
+static void load(struct ws_cursor *cursor, struct open_block *block)
 {
-	struct ws_block_info info = ws_report_block(c->r, c->table, b->block);
+	struct ws_block_info info = ws_report_block(cursor->report, cursor->table, block->block);
 
-	make_room(c, info.rows);
-	if (ws_report_decode(c->r, c->table, b->block, UINT64_MAX, c->buffer, NULL))
-		b->rows = 0;
+	make_room(cursor, info.rows);
+	if (ws_report_decode(cursor->report, cursor->table, block->block, UINT64_MAX,
+			     cursor->buffer, NULL))
+		block->rows = 0;
 	else
-		b->rows = (uint32_t)ws_window_filter(&c->window, &info, c->buffer);
-	order_by_start(c, b->rows);
-	for (uint32_t k = 0; b->rows && k < c->columns; k++)
-		keep_column(c, b, k, b->rows);
-	b->loaded = true;
-	c->bytes += b->bytes;
-	c->loaded++;
+		block->rows = (uint32_t)ws_window_filter(&cursor->window, &info, cursor->buffer);
+	order_by_start(cursor, block->rows);
+	for (uint32_t k = 0; block->rows && k < cursor->columns; k++)
+		keep_column(cursor, block, k, block->rows);
+	block->loaded = true;
+	cursor->bytes += block->bytes;
+	cursor->loaded++;
 }
 
 /* ---- the heap ---- */
 
-static bool less(const struct open_block *a, const struct open_block *b)
+static bool less(const struct open_block *left, const struct open_block *right)
 {
-	return a->head != b->head ? a->head < b->head : a->block < b->block;
+	return left->head != right->head ? left->head < right->head : left->block < right->block;
 }
 
-static void sift_down(struct ws_cursor *c, size_t i)
+static void sift_down(struct ws_cursor *cursor, size_t i)
 {
-	struct open_block *x = c->heap[i];
+	struct open_block *block = cursor->heap[i];
 
-	for (size_t k; (k = 2 * i + 1) < c->open; i = k) {
-		if (k + 1 < c->open && less(c->heap[k + 1], c->heap[k]))
+	for (size_t k; (k = 2 * i + 1) < cursor->open; i = k) {
+		if (k + 1 < cursor->open && less(cursor->heap[k + 1], cursor->heap[k]))
 			k++;
-		if (!less(c->heap[k], x))
+		if (!less(cursor->heap[k], block))
 			break;
-		c->heap[i] = c->heap[k];
+		cursor->heap[i] = cursor->heap[k];
 	}
-	c->heap[i] = x;
+	cursor->heap[i] = block;
 }
 
-static void push(struct ws_cursor *c, struct open_block *b)
+static void push(struct ws_cursor *cursor, struct open_block *block)
 {
-	size_t i = c->open++;
+	size_t i = cursor->open++;
 
-	ws_grow(c->heap, c->open_cap, c->open);
-	for (; i && less(b, c->heap[(i - 1) / 2]); i = (i - 1) / 2)
-		c->heap[i] = c->heap[(i - 1) / 2];
-	c->heap[i] = b;
+	ws_grow(cursor->heap, cursor->open_cap, cursor->open);
+	for (; i && less(block, cursor->heap[(i - 1) / 2]); i = (i - 1) / 2)
+		cursor->heap[i] = cursor->heap[(i - 1) / 2];
+	cursor->heap[i] = block;
 }
 
-static void set_head(const struct ws_cursor *c, struct open_block *b)
+static void set_head(const struct ws_cursor *cursor, struct open_block *block)
 {
-	b->head = c->window.start >= 0 ? value(b, (uint32_t)c->window.start, b->next) : 0;
+	block->head = cursor->window.start >= 0
+			      ? value(block, (uint32_t)cursor->window.start, block->next)
+			      : 0;
 }
 
 /* Put aside what is needed last until the rest fits. */
-static void bound_memory(struct ws_cursor *c, const struct open_block *wanted)
+static void bound_memory(struct ws_cursor *cursor, const struct open_block *wanted)
 {
-	while (c->bytes > ws_cursor_most_bytes && c->loaded > FEWEST_BLOCKS) {
+	while (cursor->bytes > ws_cursor_most_bytes && cursor->loaded > FEWEST_BLOCKS) {
 		struct open_block *last = NULL;
 
-		for (size_t i = 0; i < c->open; i++)
-			if (c->heap[i]->loaded && c->heap[i] != wanted &&
-			    (!last || less(last, c->heap[i])))
-				last = c->heap[i];
+		for (size_t i = 0; i < cursor->open; i++)
+			if (cursor->heap[i]->loaded && cursor->heap[i] != wanted &&
+			    (!last || less(last, cursor->heap[i])))
+				last = cursor->heap[i];
 		if (!last)
 			return;
-		unload(c, last);
+		unload(cursor, last);
 	}
 }
 
-static void close_block(struct ws_cursor *c, struct open_block *b)
+static void close_block(struct ws_cursor *cursor, struct open_block *block)
 {
-	unload(c, b);
-	free(b);
+	unload(cursor, block);
+	free(block);
 }
 
-static void pop_block(struct ws_cursor *c)
+static void pop_block(struct ws_cursor *cursor)
 {
-	close_block(c, c->heap[0]);
-	c->heap[0] = c->heap[--c->open];
-	if (c->open)
-		sift_down(c, 0);
+	close_block(cursor, cursor->heap[0]);
+	cursor->heap[0] = cursor->heap[--cursor->open];
+	if (cursor->open)
+		sift_down(cursor, 0);
 }
 
-static void open_next(struct ws_cursor *c)
+static void open_next(struct ws_cursor *cursor)
 {
-	struct open_block *b = ws_calloc(1, sizeof(*b));
+	struct open_block *block = ws_calloc(1, sizeof(*block));
 
-	b->block = c->todo[c->todo_next++];
-	load(c, b);
-	if (!b->rows) {
-		close_block(c, b);
+	block->block = cursor->todo[cursor->todo_next++];
+	load(cursor, block);
+	if (!block->rows) {
+		close_block(cursor, block);
 		return;
 	}
-	set_head(c, b);
-	push(c, b);
-	bound_memory(c, b);
+	set_head(cursor, block);
+	push(cursor, block);
+	bound_memory(cursor, block);
 }
 
 /* ---- the interface ---- */
 
-static int by_time(const void *a, const void *b, void *ctx)
+static int by_time(const void *first, const void *second, void *ctx)
 {
-	const struct ws_cursor *c = ctx;
-	size_t x = *(const size_t *)a, y = *(const size_t *)b;
-	uint64_t s = ws_report_block(c->r, c->table, x).time_min,
-		 t = ws_report_block(c->r, c->table, y).time_min;
+	const struct ws_cursor *cursor = ctx;
+	size_t x = *(const size_t *)first, y = *(const size_t *)second;
+	uint64_t s = ws_report_block(cursor->report, cursor->table, x).time_min,
+		 t = ws_report_block(cursor->report, cursor->table, y).time_min;
 
 	return s != t ? (s < t ? -1 : 1) : x < y ? -1 : 1;
 }
 
-struct ws_cursor *ws_cursor_open(const struct ws_report *r, enum ws_table t, uint64_t time_min,
-				 uint64_t time_max)
+struct ws_cursor *ws_cursor_open(const struct ws_report *report, enum ws_table table,
+				 uint64_t time_min, uint64_t time_max)
 {
-	struct ws_cursor *c = ws_calloc(1, sizeof(*c));
-	size_t blocks = ws_report_blocks(r, t);
+	struct ws_cursor *cursor = ws_calloc(1, sizeof(*cursor));
+	size_t blocks = ws_report_blocks(report, table);
 
-	c->r = r;
-	c->table = t;
-	c->columns = ws_tables[t].column_count;
-	c->window = ws_window_new(t, UINT64_MAX, time_min, time_max);
-	c->todo = ws_calloc(blocks + 1, sizeof(*c->todo));
+	cursor->report = report;
+	cursor->table = table;
+	cursor->columns = ws_tables[table].column_count;
+	cursor->window = ws_window_new(table, UINT64_MAX, time_min, time_max);
+	cursor->todo = ws_calloc(blocks + 1, sizeof(*cursor->todo));
 	for (size_t i = 0; i < blocks; i++) {
-		struct ws_block_info info = ws_report_block(r, t, i);
+		struct ws_block_info info = ws_report_block(report, table, i);
 
-		if (ws_window_touches(&c->window, info.time_min, info.time_max))
-			c->todo[c->todo_count++] = i;
+		if (ws_window_touches(&cursor->window, info.time_min, info.time_max))
+			cursor->todo[cursor->todo_count++] = i;
 	}
-	if (c->window.start >= 0 && c->todo_count)
-		qsort_r(c->todo, c->todo_count, sizeof(*c->todo), by_time, c);
-	return c;
+	if (cursor->window.start >= 0 && cursor->todo_count)
+		qsort_r(cursor->todo, cursor->todo_count, sizeof(*cursor->todo), by_time, cursor);
+	return cursor;
 }
 
-static bool next_block_is_due(const struct ws_cursor *c)
+static bool next_block_is_due(const struct ws_cursor *cursor)
 {
-	if (c->todo_next == c->todo_count)
+	if (cursor->todo_next == cursor->todo_count)
 		return false;
 	/* Without a start, blocks follow one another. */
-	return !c->open || (c->window.start >= 0 &&
-			    ws_report_block(c->r, c->table, c->todo[c->todo_next]).time_min <=
-				    c->heap[0]->head);
+	return !cursor->open ||
+	       (cursor->window.start >= 0 &&
+		ws_report_block(cursor->report, cursor->table, cursor->todo[cursor->todo_next])
+				.time_min <= cursor->heap[0]->head);
 }
 
 /* The block that has the next row, loaded; NULL at the end. */
-static struct open_block *first_block(struct ws_cursor *c)
+static struct open_block *first_block(struct ws_cursor *cursor)
 {
 	for (;;) {
-		struct open_block *b;
+		struct open_block *block;
 
-		while (next_block_is_due(c))
-			open_next(c);
-		if (!c->open)
+		while (next_block_is_due(cursor))
+			open_next(cursor);
+		if (!cursor->open)
 			return NULL;
-		b = c->heap[0];
-		if (!b->loaded) {
-			load(c, b);
-			bound_memory(c, b);
+		block = cursor->heap[0];
+		if (!block->loaded) {
+			load(cursor, block);
+			bound_memory(cursor, block);
 		}
-		if (b->next < b->rows)
-			return b;
-		pop_block(c); /* it could be read before, and now it cannot */
+		if (block->next < block->rows)
+			return block;
+		pop_block(cursor); /* it could be read before, and now it cannot */
 	}
 }
 
-bool ws_cursor_next(struct ws_cursor *c, const uint64_t **values)
+bool ws_cursor_next(struct ws_cursor *cursor, const uint64_t **values)
 {
-	struct open_block *b = first_block(c);
+	struct open_block *block = first_block(cursor);
 
-	if (!b)
+	if (!block)
 		return false;
-	for (uint32_t k = 0; k < c->columns; k++)
-		c->row[k] = value(b, k, b->next);
-	*values = c->row;
-	if (++b->next == b->rows) {
-		pop_block(c);
+	for (uint32_t k = 0; k < cursor->columns; k++)
+		cursor->row[k] = value(block, k, block->next);
+	*values = cursor->row;
+	if (++block->next == block->rows) {
+		pop_block(cursor);
 	} else {
-		set_head(c, b);
-		sift_down(c, 0);
+		set_head(cursor, block);
+		sift_down(cursor, 0);
 	}
 	return true;
 }
 
-void ws_cursor_close(struct ws_cursor *c)
+void ws_cursor_close(struct ws_cursor *cursor)
 {
-	if (!c)
+	if (!cursor)
 		return;
-	for (size_t i = 0; i < c->open; i++)
-		close_block(c, c->heap[i]);
-	for (uint32_t k = 0; k < c->columns; k++)
-		free(c->buffer[k]);
-	free(c->order);
-	free(c->todo);
-	free(c->heap);
-	free(c);
+	for (size_t i = 0; i < cursor->open; i++)
+		close_block(cursor, cursor->heap[i]);
+	for (uint32_t k = 0; k < cursor->columns; k++)
+		free(cursor->buffer[k]);
+	free(cursor->order);
+	free(cursor->todo);
+	free(cursor->heap);
+	free(cursor);
 }

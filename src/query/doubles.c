@@ -9,29 +9,31 @@
 #define LEAST (UINT64_C(1000) << 33)
 #define MOST (UINT64_C(1000) << 43)
 
-void ws_doubles_open(struct ws_doubles *d, const struct ws_report *r, enum ws_doubles_use use)
+void ws_doubles_open(struct ws_doubles *doubles, const struct ws_report *report,
+		     enum ws_doubles_use use)
 {
 	static const char fact[] = WS_DOUBLES_FACT;
-	struct ws_cursor *c;
-	const uint64_t *v;
+	struct ws_cursor *cursor;
+	const uint64_t *values;
 
-	*d = (struct ws_doubles){.use = use, .zero = ws_time_zero(r)};
-	c = ws_cursor_open(r, WS_TABLE_meta, 0, UINT64_MAX);
-	while (ws_cursor_next(c, &v)) {
-		const char *name = ws_report_string(r, (uint32_t)v[ws_meta_name], NULL);
+	*doubles = (struct ws_doubles){.use = use, .zero = ws_time_zero(report)};
+	cursor = ws_cursor_open(report, WS_TABLE_meta, 0, UINT64_MAX);
+	while (ws_cursor_next(cursor, &values)) {
+		const char *name = ws_report_string(report, (uint32_t)values[ws_meta_name], NULL);
 
 		if (!strncmp(name, fact, sizeof(fact) - 1))
-			ws_map_set(&d->clocks, strtoull(name + sizeof(fact) - 1, NULL, 10),
-				   (uint64_t)strtoll(ws_report_string(r, (uint32_t)v[ws_meta_value],
-								      NULL),
-						     NULL, 10));
+			ws_map_set(&doubles->clocks, strtoull(name + sizeof(fact) - 1, NULL, 10),
+				   (uint64_t)strtoll(
+					   ws_report_string(report, (uint32_t)values[ws_meta_value],
+							    NULL),
+					   NULL, 10));
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 }
 
-void ws_doubles_close(struct ws_doubles *d)
+void ws_doubles_close(struct ws_doubles *doubles)
 {
-	ws_map_free(&d->clocks);
+	ws_map_free(&doubles->clocks);
 }
 
 /* What a reader of the trace has for a decimal of microseconds. Below 2^53 ns both operands are
@@ -48,18 +50,19 @@ static int64_t moved(double us, uint64_t ns)
 	return (int64_t)(by < 0 ? by - 0.5L : by + 0.5L);
 }
 
-struct ws_doubles_shift ws_doubles_of(const struct ws_doubles *d, uint64_t process, uint64_t start,
-				      uint64_t end)
+struct ws_doubles_shift ws_doubles_of(const struct ws_doubles *doubles, uint64_t process,
+				      uint64_t start, uint64_t end)
 {
 	struct ws_doubles_shift none = {0};
 	bool found = false;
-	uint64_t clock = d->clocks.n ? ws_map_get(&d->clocks, process, &found) : 0, own;
+	uint64_t clock = doubles->clocks.n ? ws_map_get(&doubles->clocks, process, &found) : 0, own;
 	volatile double from, to; /* rounded here, whatever the processor keeps */
 
-	if (d->use == WS_DOUBLES_NEVER || end < start || (!found && d->use != WS_DOUBLES_ALWAYS))
+	if (doubles->use == WS_DOUBLES_NEVER || end < start ||
+	    (!found && doubles->use != WS_DOUBLES_ALWAYS))
 		return none;
-	own = found ? start - d->zero + clock : start;
-	if (own > INT64_MAX || (d->use != WS_DOUBLES_ALWAYS && (own < LEAST || own > MOST)))
+	own = found ? start - doubles->zero + clock : start;
+	if (own > INT64_MAX || (doubles->use != WS_DOUBLES_ALWAYS && (own < LEAST || own > MOST)))
 		return none;
 	from = microseconds(own);
 	to = from + microseconds(end - start);

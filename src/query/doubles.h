@@ -35,15 +35,16 @@ struct ws_doubles {
 	struct ws_map clocks; /* process -> what the trace's clock showed at `zero` */
 };
 
-void ws_doubles_open(struct ws_doubles *d, const struct ws_report *r, enum ws_doubles_use use);
-void ws_doubles_close(struct ws_doubles *d);
+void ws_doubles_open(struct ws_doubles *doubles, const struct ws_report *report,
+		     enum ws_doubles_use use);
+void ws_doubles_close(struct ws_doubles *doubles);
 
 /* How far the start and the end of GPU work are moved by being doubles, in parts of a nanosecond.
  */
 struct ws_doubles_shift {
 	int64_t start, end;
 };
-struct ws_doubles_shift ws_doubles_of(const struct ws_doubles *d, uint64_t process, uint64_t start,
-				      uint64_t end);
+struct ws_doubles_shift ws_doubles_of(const struct ws_doubles *doubles, uint64_t process,
+				      uint64_t start, uint64_t end);
 
 #endif

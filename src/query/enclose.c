@@ -22,20 +22,20 @@ static bool is_range(const struct ws_rows *rows, size_t i)
 	       (type == WS_NVTX_STARTEND && (!other || other == rows->col[ws_nvtx_thread][i]));
 }
 
-static void choose_ranges(struct ws_ranges *g)
+static void choose_ranges(struct ws_ranges *ranges)
 {
-	g->row = ws_malloc(g->rows.rows * sizeof(*g->row));
-	for (size_t i = 0; i < g->rows.rows; i++) {
-		if (!is_range(&g->rows, i))
+	ranges->row = ws_malloc(ranges->rows.rows * sizeof(*ranges->row));
+	for (size_t i = 0; i < ranges->rows.rows; i++) {
+		if (!is_range(&ranges->rows, i))
 			continue;
-		if (g->rows.col[ws_nvtx_end][i] < g->rows.col[ws_nvtx_start][i])
-			g->backwards++;
+		if (ranges->rows.col[ws_nvtx_end][i] < ranges->rows.col[ws_nvtx_start][i])
+			ranges->backwards++;
 		else
-			g->row[g->n++] = (uint32_t)i;
+			ranges->row[ranges->n++] = (uint32_t)i;
 	}
 }
 
-int ws_ranges_load(const struct ws_report *r, struct ws_ranges *g, struct ws_err *e)
+int ws_ranges_load(const struct ws_report *report, struct ws_ranges *ranges, struct ws_err *err)
 {
 	struct ws_scan sc = {
 		.table = WS_TABLE_nvtx,
@@ -45,17 +45,18 @@ int ws_ranges_load(const struct ws_report *r, struct ws_ranges *g, struct ws_err
 		.time_max = UINT64_MAX,
 	};
 
-	memset(g, 0, sizeof(*g));
-	if (ws_report_rows(r, WS_TABLE_nvtx) >= WS_NO_RANGE)
-		return ws_fail(e, "%s has more NVTX ranges than can be joined to CUDA calls",
-			       ws_report_path(r));
-	if (ws_rows_load(r, &sc, &g->rows, e) < 0)
+	memset(ranges, 0, sizeof(*ranges));
+	if (ws_report_rows(report, WS_TABLE_nvtx) >= WS_NO_RANGE)
+		return ws_fail(err, "%s has more NVTX ranges than can be joined to CUDA calls",
+			       ws_report_path(report));
+	if (ws_rows_load(report, &sc, &ranges->rows, err) < 0)
 		return -1;
-	choose_ranges(g);
+	choose_ranges(ranges);
 	return 0;
 }
 
-int ws_ranges_load_annotations(const struct ws_report *r, struct ws_ranges *g, struct ws_err *e)
+int ws_ranges_load_annotations(const struct ws_report *report, struct ws_ranges *ranges,
+			       struct ws_err *err)
 {
 	struct ws_scan sc = {
 		.table = WS_TABLE_op,
@@ -68,37 +69,37 @@ int ws_ranges_load_annotations(const struct ws_report *r, struct ws_ranges *g, s
 				      ws_nvtx_type};
 	struct ws_rows from;
 
-	memset(g, 0, sizeof(*g));
-	if (ws_report_rows(r, WS_TABLE_op) >= WS_NO_RANGE)
-		return ws_fail(e, "%s has more operators than can be joined to CUDA calls",
-			       ws_report_path(r));
-	if (ws_rows_load(r, &sc, &from, e) < 0)
+	memset(ranges, 0, sizeof(*ranges));
+	if (ws_report_rows(report, WS_TABLE_op) >= WS_NO_RANGE)
+		return ws_fail(err, "%s has more operators than can be joined to CUDA calls",
+			       ws_report_path(report));
+	if (ws_rows_load(report, &sc, &from, err) < 0)
 		return -1;
 	for (size_t c = 0; c < WS_COUNT(columns); c++)
-		g->rows.col[columns[c]] = ws_calloc(from.rows + 1, sizeof(uint64_t));
-	g->rows.damaged = from.damaged;
+		ranges->rows.col[columns[c]] = ws_calloc(from.rows + 1, sizeof(uint64_t));
+	ranges->rows.damaged = from.damaged;
 	for (size_t i = 0; i < from.rows; i++) {
-		size_t n = g->rows.rows;
+		size_t n = ranges->rows.rows;
 
 		if (from.col[ws_op_kind][i] != WS_OP_ANNOTATION)
 			continue;
-		g->rows.col[ws_nvtx_start][n] = from.col[ws_op_start][i];
-		g->rows.col[ws_nvtx_end][n] = from.col[ws_op_end][i];
-		g->rows.col[ws_nvtx_thread][n] = from.col[ws_op_thread][i];
-		g->rows.col[ws_nvtx_text][n] = from.col[ws_op_name][i];
-		g->rows.col[ws_nvtx_type][n] = WS_NVTX_PUSHPOP;
-		g->rows.rows++;
+		ranges->rows.col[ws_nvtx_start][n] = from.col[ws_op_start][i];
+		ranges->rows.col[ws_nvtx_end][n] = from.col[ws_op_end][i];
+		ranges->rows.col[ws_nvtx_thread][n] = from.col[ws_op_thread][i];
+		ranges->rows.col[ws_nvtx_text][n] = from.col[ws_op_name][i];
+		ranges->rows.col[ws_nvtx_type][n] = WS_NVTX_PUSHPOP;
+		ranges->rows.rows++;
 	}
 	ws_rows_free(&from);
-	choose_ranges(g);
+	choose_ranges(ranges);
 	return 0;
 }
 
-void ws_ranges_free(struct ws_ranges *g)
+void ws_ranges_free(struct ws_ranges *ranges)
 {
-	ws_rows_free(&g->rows);
-	free(g->row);
-	memset(g, 0, sizeof(*g));
+	ws_rows_free(&ranges->rows);
+	free(ranges->row);
+	memset(ranges, 0, sizeof(*ranges));
 }
 
 /*
@@ -107,27 +108,27 @@ void ws_ranges_free(struct ws_ranges *g)
  * leaves the stack then, since whatever starts later and lies within it lies within the other too,
  * which is nearer.
  */
-void ws_ranges_nest(const struct ws_ranges *g, uint32_t *parent, uint32_t *level)
+void ws_ranges_nest(const struct ws_ranges *ranges, uint32_t *parent, uint32_t *level)
 {
 	uint32_t *stack = NULL;
 	size_t depth = 0, cap = 0;
 	uint64_t of = UINT64_MAX;
 
-	for (uint32_t i = 0; i < g->n; i++) {
-		uint64_t start = ws_range_get(g, i, ws_nvtx_start),
-			 end = ws_range_get(g, i, ws_nvtx_end);
+	for (uint32_t i = 0; i < ranges->n; i++) {
+		uint64_t start = ws_range_get(ranges, i, ws_nvtx_start),
+			 end = ws_range_get(ranges, i, ws_nvtx_end);
 
 		parent[i] = WS_NO_RANGE;
 		if (level)
 			level[i] = 0;
-		if (ws_range_get(g, i, ws_nvtx_type) != WS_NVTX_PUSHPOP)
+		if (ws_range_get(ranges, i, ws_nvtx_type) != WS_NVTX_PUSHPOP)
 			continue;
-		if (ws_range_get(g, i, ws_nvtx_thread) != of) {
-			of = ws_range_get(g, i, ws_nvtx_thread);
+		if (ws_range_get(ranges, i, ws_nvtx_thread) != of) {
+			of = ws_range_get(ranges, i, ws_nvtx_thread);
 			depth = 0;
 		}
-		while (depth && (ws_range_get(g, stack[depth - 1], ws_nvtx_end) <= start ||
-				 ws_range_get(g, stack[depth - 1], ws_nvtx_end) < end))
+		while (depth && (ws_range_get(ranges, stack[depth - 1], ws_nvtx_end) <= start ||
+				 ws_range_get(ranges, stack[depth - 1], ws_nvtx_end) < end))
 			depth--;
 		if (depth)
 			parent[i] = stack[depth - 1];
@@ -147,8 +148,8 @@ struct open {
 };
 
 struct walk {
-	const struct ws_ranges *g;
-	struct ws_enclose *x;
+	const struct ws_ranges *ranges;
+	struct ws_enclose *enclose;
 	size_t node_cap;
 	struct open *open;
 	size_t depth, cap, crowded;
@@ -156,131 +157,134 @@ struct walk {
 	bool full;    /* there are more nodes than numbers for them */
 };
 
-static uint32_t new_node(struct walk *w, uint32_t parent, uint32_t range)
+static uint32_t new_node(struct walk *walk, uint32_t parent, uint32_t range)
 {
-	if (w->x->n == UINT32_MAX) {
-		w->full = true;
+	if (walk->enclose->n == UINT32_MAX) {
+		walk->full = true;
 		return 0;
 	}
-	ws_grow(w->x->node, w->node_cap, (size_t)w->x->n + 1);
-	w->x->node[w->x->n] = (struct ws_enclose_node){parent, range};
-	return w->x->n++;
+	ws_grow(walk->enclose->node, walk->node_cap, (size_t)walk->enclose->n + 1);
+	walk->enclose->node[walk->enclose->n] = (struct ws_enclose_node){parent, range};
+	return walk->enclose->n++;
 }
 
-static void put_least(struct walk *w, size_t i)
+static void put_least(struct walk *walk, size_t i)
 {
-	struct open *o = &w->open[i];
+	struct open *open = &walk->open[i];
 
-	o->least = i && o[-1].least < o->end ? o[-1].least : o->end;
+	open->least = i && open[-1].least < open->end ? open[-1].least : open->end;
 }
 
 /* Forget the ranges that ended before `now`. */
-static void close_ended(struct walk *w, uint64_t now)
+static void close_ended(struct walk *walk, uint64_t now)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < w->depth; i++) {
-		if (w->open[i].end < now) {
-			if (w->noded > kept)
-				w->noded = kept; /* those after it are on other paths now */
+	for (size_t i = 0; i < walk->depth; i++) {
+		if (walk->open[i].end < now) {
+			if (walk->noded > kept)
+				walk->noded = kept; /* those after it are on other paths now */
 			continue;
 		}
-		w->open[kept] = w->open[i];
-		put_least(w, kept++);
+		walk->open[kept] = walk->open[i];
+		put_least(walk, kept++);
 	}
-	w->depth = kept;
+	walk->depth = kept;
 }
 
-static void open_range(struct walk *w, uint32_t range)
+static void open_range(struct walk *walk, uint32_t range)
 {
-	uint64_t start = ws_range_get(w->g, range, ws_nvtx_start);
+	uint64_t start = ws_range_get(walk->ranges, range, ws_nvtx_start);
 
-	while (w->depth && w->open[w->depth - 1].end < start)
-		w->depth--;
-	if (w->depth >=
-	    w->crowded) { /* perhaps with ranges that have long ended, below one that has not */
-		close_ended(w, start);
-		w->crowded = w->depth < 32 ? 64 : w->depth * 2;
+	while (walk->depth && walk->open[walk->depth - 1].end < start)
+		walk->depth--;
+	if (walk->depth >= walk->crowded) { /* perhaps with ranges that have long ended, below
+						   one that has not */
+		close_ended(walk, start);
+		walk->crowded = walk->depth < 32 ? 64 : walk->depth * 2;
 	}
-	if (w->noded > w->depth)
-		w->noded = w->depth;
-	ws_grow(w->open, w->cap, w->depth + 1);
-	w->open[w->depth] =
-		(struct open){.end = ws_range_get(w->g, range, ws_nvtx_end), .range = range};
-	put_least(w, w->depth++);
+	if (walk->noded > walk->depth)
+		walk->noded = walk->depth;
+	ws_grow(walk->open, walk->cap, walk->depth + 1);
+	walk->open[walk->depth] = (struct open){
+		.end = ws_range_get(walk->ranges, range, ws_nvtx_end), .range = range};
+	put_least(walk, walk->depth++);
 }
 
 /* Where some open ranges end during the call: the path of the others. */
-static uint32_t partial(struct walk *w, uint64_t end)
+static uint32_t partial(struct walk *walk, uint64_t end)
 {
 	uint32_t node = 0;
 	bool same = true;
 
-	for (size_t i = 0; i < w->depth; i++) {
-		if (w->open[i].end < end) {
+	for (size_t i = 0; i < walk->depth; i++) {
+		if (walk->open[i].end < end) {
 			same = false;
 			continue;
 		}
-		node = same && i < w->noded ? w->open[i].node : new_node(w, node, w->open[i].range);
-		if (same && i == w->noded) {
-			w->open[i].node = node;
-			w->noded++;
+		node = same && i < walk->noded ? walk->open[i].node
+					       : new_node(walk, node, walk->open[i].range);
+		if (same && i == walk->noded) {
+			walk->open[i].node = node;
+			walk->noded++;
 		}
 	}
 	return node;
 }
 
-static uint32_t around(struct walk *w, uint64_t start, uint64_t end)
+static uint32_t around(struct walk *walk, uint64_t start, uint64_t end)
 {
-	while (w->depth && w->open[w->depth - 1].end < start)
-		w->depth--;
-	if (w->noded > w->depth)
-		w->noded = w->depth;
-	if (w->depth && w->open[w->depth - 1].least < end) {
-		close_ended(w, start);
-		if (w->depth && w->open[w->depth - 1].least < end)
-			return partial(w, end);
+	while (walk->depth && walk->open[walk->depth - 1].end < start)
+		walk->depth--;
+	if (walk->noded > walk->depth)
+		walk->noded = walk->depth;
+	if (walk->depth && walk->open[walk->depth - 1].least < end) {
+		close_ended(walk, start);
+		if (walk->depth && walk->open[walk->depth - 1].least < end)
+			return partial(walk, end);
 	}
-	for (; w->noded < w->depth; w->noded++)
-		w->open[w->noded].node = new_node(w, w->noded ? w->open[w->noded - 1].node : 0,
-						  w->open[w->noded].range);
-	return w->depth ? w->open[w->depth - 1].node : 0;
+	for (; walk->noded < walk->depth; walk->noded++)
+		walk->open[walk->noded].node =
+			new_node(walk, walk->noded ? walk->open[walk->noded - 1].node : 0,
+				 walk->open[walk->noded].range);
+	return walk->depth ? walk->open[walk->depth - 1].node : 0;
 }
 
-int ws_enclose_calls(const struct ws_ranges *g, const struct ws_calls *c, struct ws_enclose *out,
-		     struct ws_err *e)
+int ws_enclose_calls(const struct ws_ranges *ranges, const struct ws_calls *calls,
+		     struct ws_enclose *out, struct ws_err *err)
 {
-	const uint64_t *thread = c->rows.col[ws_cuda_api_thread],
-		       *start = c->rows.col[ws_cuda_api_start];
-	const uint64_t *end = c->rows.col[ws_cuda_api_end];
-	struct walk w = {.g = g, .x = out, .crowded = 64};
+	const uint64_t *thread = calls->rows.col[ws_cuda_api_thread],
+		       *start = calls->rows.col[ws_cuda_api_start];
+	const uint64_t *end = calls->rows.col[ws_cuda_api_end];
+	struct walk walk = {.ranges = ranges, .enclose = out, .crowded = 64};
 	uint64_t of = UINT64_MAX;
 	uint32_t next = 0;
 
-	*out = (struct ws_enclose){.of = ws_calloc(c->rows.rows, sizeof(*out->of)), .n = 1};
-	ws_grow(out->node, w.node_cap, 1);
+	*out = (struct ws_enclose){.of = ws_calloc(calls->rows.rows, sizeof(*out->of)), .n = 1};
+	ws_grow(out->node, walk.node_cap, 1);
 	out->node[0] = (struct ws_enclose_node){0, WS_NO_RANGE};
-	for (size_t i = 0; i < c->rows.rows && !w.full; i++) {
+	for (size_t i = 0; i < calls->rows.rows && !walk.full; i++) {
 		if (thread[i] != of) {
 			of = thread[i];
-			w.depth = w.noded = 0;
-			while (next < g->n && ws_range_get(g, next, ws_nvtx_thread) < of)
+			walk.depth = walk.noded = 0;
+			while (next < ranges->n && ws_range_get(ranges, next, ws_nvtx_thread) < of)
 				next++;
 		}
-		while (next < g->n && ws_range_get(g, next, ws_nvtx_thread) == of &&
-		       ws_range_get(g, next, ws_nvtx_start) <= start[i])
-			open_range(&w, next++);
-		out->of[i] = around(&w, start[i],
+		while (next < ranges->n && ws_range_get(ranges, next, ws_nvtx_thread) == of &&
+		       ws_range_get(ranges, next, ws_nvtx_start) <= start[i])
+			open_range(&walk, next++);
+		out->of[i] = around(&walk, start[i],
 				    end[i] == WS_NO_TIME || end[i] < start[i] ? start[i] : end[i]);
 	}
-	free(w.open);
-	return w.full ? ws_fail(e, "the NVTX ranges overlap too much to be joined to CUDA calls")
-		      : 0;
+	free(walk.open);
+	return walk.full
+		       ? ws_fail(err, "the NVTX ranges overlap too much to be joined to CUDA calls")
+		       : 0;
 }
 
-void ws_enclose_free(struct ws_enclose *x)
+void ws_enclose_free(struct ws_enclose *enclose)
 {
-	free(x->of);
-	free(x->node);
-	memset(x, 0, sizeof(*x));
+	free(enclose->of);
+	free(enclose->node);
+	memset(enclose, 0, sizeof(*enclose));
 }

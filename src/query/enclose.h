@@ -25,15 +25,16 @@ struct ws_ranges {
 
 /* Read push/pop and start/end ranges. A start/end range that ends on another thread encloses
  * nothing and is left out. */
-int ws_ranges_load(const struct ws_report *r, struct ws_ranges *g, struct ws_err *e);
+int ws_ranges_load(const struct ws_report *report, struct ws_ranges *ranges, struct ws_err *err);
 /* The same of a framework's annotations (record_function), as push/pop ranges of the default
  * domain. */
-int ws_ranges_load_annotations(const struct ws_report *r, struct ws_ranges *g, struct ws_err *e);
-void ws_ranges_free(struct ws_ranges *g);
+int ws_ranges_load_annotations(const struct ws_report *report, struct ws_ranges *ranges,
+			       struct ws_err *err);
+void ws_ranges_free(struct ws_ranges *ranges);
 
-static inline uint64_t ws_range_get(const struct ws_ranges *g, uint32_t range, int column)
+static inline uint64_t ws_range_get(const struct ws_ranges *ranges, uint32_t range, int column)
 {
-	return g->rows.col[column][g->row[range]];
+	return ranges->rows.col[column][ranges->row[range]];
 }
 
 /*
@@ -41,7 +42,7 @@ static inline uint64_t ws_range_get(const struct ws_ranges *g, uint32_t range, i
  * that spans a range is its parent, WS_NO_RANGE for none. Start/end ranges have no parent. Arrays
  * of g->n; `level` may be NULL.
  */
-void ws_ranges_nest(const struct ws_ranges *g, uint32_t *parent, uint32_t *level);
+void ws_ranges_nest(const struct ws_ranges *ranges, uint32_t *parent, uint32_t *level);
 
 struct ws_enclose {
 	uint32_t *of; /* node of each call: the innermost range around it; 0 for none */
@@ -53,8 +54,8 @@ struct ws_enclose {
 	uint32_t n; /* nodes, with the unused number 0 */
 };
 
-int ws_enclose_calls(const struct ws_ranges *g, const struct ws_calls *c, struct ws_enclose *out,
-		     struct ws_err *e);
-void ws_enclose_free(struct ws_enclose *x);
+int ws_enclose_calls(const struct ws_ranges *ranges, const struct ws_calls *calls,
+		     struct ws_enclose *out, struct ws_err *err);
+void ws_enclose_free(struct ws_enclose *enclose);
 
 #endif

@@ -16,51 +16,54 @@
 
 /* Gaps between spans of work, into a new list. Merges `busy` and cuts it to the window; frees it.
  */
-static void add_list(struct ws_gaps *g, size_t *cap, const struct ws_gaps_request *q, char *name,
-		     uint64_t process, struct ws_spans *busy)
+static void add_list(struct ws_gaps *gaps, size_t *cap, const struct ws_gaps_request *request,
+		     char *name, uint64_t process, struct ws_spans *busy)
 {
 	struct ws_spans all = {0};
-	struct ws_gap_list *l;
+	struct ws_gap_list *gap_list;
 	size_t kept = 0;
 
-	ws_grow(g->v, *cap, g->n + 1);
-	l = &g->v[g->n++];
-	*l = (struct ws_gap_list){.name = name, .process = process};
+	ws_grow(gaps->gap_lists, *cap, gaps->n + 1);
+	gap_list = &gaps->gap_lists[gaps->n++];
+	*gap_list = (struct ws_gap_list){.name = name, .process = process};
 	ws_spans_merge(busy);
-	while (busy->n && busy->v[busy->n - 1].start >= q->time_max)
+	while (busy->n && busy->spans[busy->n - 1].start >= request->time_max)
 		busy->n--;
-	for (size_t i = 0; i < busy->n && !l->from;
+	for (size_t i = 0; i < busy->n && !gap_list->from;
 	     i++) /* the first that reaches into the window */
-		if (busy->v[i].end > q->time_min)
-			l->from = busy->v[i].start > q->time_min ? busy->v[i].start : q->time_min;
-	if (busy->n && l->from) {
-		l->to = busy->v[busy->n - 1].end < q->time_max ? busy->v[busy->n - 1].end
-							       : q->time_max;
-		ws_spans_add(&all, l->from, l->to);
-		ws_spans_subtract(&all, busy, &l->gaps);
+		if (busy->spans[i].end > request->time_min)
+			gap_list->from = busy->spans[i].start > request->time_min
+						 ? busy->spans[i].start
+						 : request->time_min;
+	if (busy->n && gap_list->from) {
+		gap_list->to = busy->spans[busy->n - 1].end < request->time_max
+				       ? busy->spans[busy->n - 1].end
+				       : request->time_max;
+		ws_spans_add(&all, gap_list->from, gap_list->to);
+		ws_spans_subtract(&all, busy, &gap_list->gaps);
 	}
-	for (size_t i = 0; i < l->gaps.n; i++) {
-		const struct ws_span *v = &l->gaps.v[i];
+	for (size_t i = 0; i < gap_list->gaps.n; i++) {
+		const struct ws_span *span = &gap_list->gaps.spans[i];
 
-		if (v->end - v->start < q->shortest)
+		if (span->end - span->start < request->shortest)
 			continue;
-		l->total += v->end - v->start;
-		l->gaps.v[kept++] = *v;
+		gap_list->total += span->end - span->start;
+		gap_list->gaps.spans[kept++] = *span;
 	}
-	l->gaps.n = kept;
+	gap_list->gaps.n = kept;
 	ws_spans_free(&all);
 	ws_spans_free(busy);
 }
 
 /* One list for the GPU. */
-static void add_gpu(const struct ws_work_gpu *g, const struct ws_gaps_request *q,
+static void add_gpu(const struct ws_work_gpu *gpu, const struct ws_gaps_request *request,
 		    struct ws_gaps *out, size_t *cap)
 {
 	struct ws_spans busy = {0};
 
-	for (size_t i = 0; i < g->n; i++)
-		ws_spans_add(&busy, g->op[i].start, g->op[i].end);
-	add_list(out, cap, q, ws_format("GPU %" PRIu64, g->device), g->process, &busy);
+	for (size_t i = 0; i < gpu->n; i++)
+		ws_spans_add(&busy, gpu->op[i].start, gpu->op[i].end);
+	add_list(out, cap, request, ws_format("GPU %" PRIu64, gpu->device), gpu->process, &busy);
 }
 
 struct stream {
@@ -68,83 +71,85 @@ struct stream {
 	struct ws_spans busy;
 };
 
-static int by_number(const void *a, const void *b)
+static int by_number(const void *first, const void *second)
 {
-	const struct stream *x = a, *y = b;
+	const struct stream *left = first, *right = second;
 
-	if (x->process != y->process)
-		return x->process < y->process ? -1 : 1;
-	return x->stream < y->stream ? -1 : x->stream > y->stream;
+	if (left->process != right->process)
+		return left->process < right->process ? -1 : 1;
+	return left->stream < right->stream ? -1 : left->stream > right->stream;
 }
 
 /* A list for each of its streams that is wanted. Streams of several processes are told apart by
  * pid. */
-static void add_streams(const struct ws_work_gpu *g, const struct ws_who *who,
-			const struct ws_gaps_request *q, struct ws_gaps *out, size_t *cap)
+static void add_streams(const struct ws_work_gpu *gpu, const struct ws_who *who,
+			const struct ws_gaps_request *request, struct ws_gaps *out, size_t *cap)
 {
 	struct ws_map numbers = {0};
-	struct stream *v = NULL;
+	struct stream *stream = NULL;
 	size_t n = 0, v_cap = 0;
 	bool several = false;
 
-	for (size_t i = 0; i < g->n; i++) {
-		const struct ws_work_op *op = &g->op[i];
+	for (size_t i = 0; i < gpu->n; i++) {
+		const struct ws_work_op *op = &gpu->op[i];
 		uint64_t key = (uint64_t)op->process << 32 | op->stream, number;
 
-		several |= op->process != g->op[0].process;
-		if (q->stream != WS_NO_U32 && op->stream != q->stream)
+		several |= op->process != gpu->op[0].process;
+		if (request->stream != WS_NO_U32 && op->stream != request->stream)
 			continue;
 		number = ws_map_get(&numbers, key, NULL);
 		if (!number) {
-			ws_grow(v, v_cap, n + 1);
-			v[n++] = (struct stream){.process = op->process, .stream = op->stream};
+			ws_grow(stream, v_cap, n + 1);
+			stream[n++] = (struct stream){.process = op->process, .stream = op->stream};
 			ws_map_set(&numbers, key, number = n);
 		}
-		ws_spans_add(&v[number - 1].busy, op->start, op->end);
+		ws_spans_add(&stream[number - 1].busy, op->start, op->end);
 	}
 	if (n)
-		qsort(v, n, sizeof(*v), by_number);
+		qsort(stream, n, sizeof(*stream), by_number);
 	for (size_t i = 0; i < n; i++) {
-		char *name = ws_format("GPU %" PRIu64 " stream %u", g->device, v[i].stream),
+		char *name = ws_format("GPU %" PRIu64 " stream %u", gpu->device, stream[i].stream),
 		     *full = NULL;
 
 		if (several)
 			full = ws_format("%s of process %u", name,
-					 ws_who_process(who, v[i].process)->pid);
-		add_list(out, cap, q, several ? full : name, v[i].process, &v[i].busy);
+					 ws_who_process(who, stream[i].process)->pid);
+		add_list(out, cap, request, several ? full : name, stream[i].process,
+			 &stream[i].busy);
 		if (several)
 			free(name);
 	}
 	ws_map_free(&numbers);
-	free(v);
+	free(stream);
 }
 
-static int find_gpus(const struct ws_report *r, const struct ws_who *who,
-		     const struct ws_gaps_request *q, struct ws_gaps *out, struct ws_err *e)
+static int find_gpus(const struct ws_report *report, const struct ws_who *who,
+		     const struct ws_gaps_request *request, struct ws_gaps *out, struct ws_err *err)
 {
-	bool streams = q->resource == WS_RESOURCE_STREAM;
-	struct ws_work w;
+	bool streams = request->resource == WS_RESOURCE_STREAM;
+	struct ws_work work;
 	size_t cap = 0;
-	int rc = ws_work_load(r, q->time_min, q->time_max, &w, e);
+	int rc = ws_work_load(report, request->time_min, request->time_max, &work, err);
 
-	out->damaged += w.damaged;
-	for (size_t i = 0; !rc && i < w.gpus; i++) {
-		if (q->gpu != WS_NO_U32 && w.gpu[i].device != q->gpu)
+	out->damaged += work.damaged;
+	for (size_t i = 0; !rc && i < work.gpus; i++) {
+		if (request->gpu != WS_NO_U32 && work.gpu[i].device != request->gpu)
 			continue;
 		if (streams)
-			add_streams(&w.gpu[i], who, q, out, &cap);
+			add_streams(&work.gpu[i], who, request, out, &cap);
 		else
-			add_gpu(&w.gpu[i], q, out, &cap);
+			add_gpu(&work.gpu[i], request, out, &cap);
 	}
-	ws_work_free(&w);
+	ws_work_free(&work);
 	if (rc || out->n)
 		return rc;
-	if (streams && q->stream != WS_NO_U32)
-		return ws_fail(e, "%s has no work in a stream %u%s", ws_report_path(r), q->stream,
-			       q->gpu == WS_NO_U32 ? "" : " of that GPU");
-	if (q->gpu != WS_NO_U32)
-		return ws_fail(e, "%s has no work on a GPU %u", ws_report_path(r), q->gpu);
-	return ws_fail(e, "%s has no work on GPUs", ws_report_path(r));
+	if (streams && request->stream != WS_NO_U32)
+		return ws_fail(err, "%s has no work in a stream %u%s", ws_report_path(report),
+			       request->stream, request->gpu == WS_NO_U32 ? "" : " of that GPU");
+	if (request->gpu != WS_NO_U32)
+		return ws_fail(err, "%s has no work on a GPU %u", ws_report_path(report),
+			       request->gpu);
+	return ws_fail(err, "%s has no work on GPUs", ws_report_path(report));
 }
 
 /*
@@ -153,57 +158,59 @@ static int find_gpus(const struct ws_report *r, const struct ws_who *who,
  * little is left after the first steps.
  */
 struct lists {
-	struct ws_spans *v; /* the last is being filled */
+	struct ws_spans *spans; /* the last is being filled */
 	size_t n, cap;
 	uint32_t thread; /* whose are in the last */
 } __attribute__((aligned(128)));
 
 struct running {
 	const struct ws_who *who;
-	const struct ws_gaps_request *q;
+	const struct ws_gaps_request *request;
 	struct lists *workers;
 	uint32_t thread; /* the one found, 0 for none */
 };
 
-static void merge_last_two(struct lists *l)
+static void merge_last_two(struct lists *lists)
 {
 	struct ws_spans both = {0};
 
-	ws_spans_union(&l->v[l->n - 2], &l->v[l->n - 1], &both);
-	ws_spans_free(&l->v[--l->n]);
-	ws_spans_free(&l->v[l->n - 1]);
-	l->v[l->n - 1] = both;
+	ws_spans_union(&lists->spans[lists->n - 2], &lists->spans[lists->n - 1], &both);
+	ws_spans_free(&lists->spans[--lists->n]);
+	ws_spans_free(&lists->spans[lists->n - 1]);
+	lists->spans[lists->n - 1] = both;
 }
 
-static void add_spans(struct lists *l, struct ws_spans spans)
+static void add_spans(struct lists *lists, struct ws_spans spans)
 {
-	while (l->n > 1 && l->v[l->n - 1].n * 2 >= l->v[l->n - 2].n)
-		merge_last_two(l);
-	ws_grow(l->v, l->cap, l->n + 1);
-	l->v[l->n++] = spans;
+	while (lists->n > 1 && lists->spans[lists->n - 1].n * 2 >= lists->spans[lists->n - 2].n)
+		merge_last_two(lists);
+	ws_grow(lists->spans, lists->cap, lists->n + 1);
+	lists->spans[lists->n++] = spans;
 }
 
 static void take_run(void *ctx, uint32_t worker, const struct ws_state *st)
 {
-	struct running *x = ctx;
-	struct lists *lists = &x->workers[worker];
-	struct ws_spans *l;
+	struct running *running = ctx;
+	struct lists *lists = &running->workers[worker];
+	struct ws_spans *spans;
 
-	if (x->q->resource == WS_RESOURCE_THREAD) {
-		if (ws_who_thread(x->who, st->thread)->tid != x->q->thread)
+	if (running->request->resource == WS_RESOURCE_THREAD) {
+		if (ws_who_thread(running->who, st->thread)->tid != running->request->thread)
 			return;
-		__atomic_store_n(&x->thread, st->thread, __ATOMIC_RELAXED);
+		__atomic_store_n(&running->thread, st->thread, __ATOMIC_RELAXED);
 	}
 	if (st->doing != WS_DOING_RUN)
 		return;
 	if (!lists->n || lists->thread != st->thread)
 		add_spans(lists, (struct ws_spans){0});
 	lists->thread = st->thread;
-	l = &lists->v[lists->n - 1];
-	if (l->n && st->start <= l->v[l->n - 1].end)
-		l->v[l->n - 1].end = st->end > l->v[l->n - 1].end ? st->end : l->v[l->n - 1].end;
+	spans = &lists->spans[lists->n - 1];
+	if (spans->n && st->start <= spans->spans[spans->n - 1].end)
+		spans->spans[spans->n - 1].end = st->end > spans->spans[spans->n - 1].end
+							 ? st->end
+							 : spans->spans[spans->n - 1].end;
 	else
-		ws_spans_add(l, st->start, st->end);
+		ws_spans_add(spans, st->start, st->end);
 }
 
 /* All workers' as one list. */
@@ -214,86 +221,86 @@ static struct ws_spans all_lists(struct lists *workers, uint32_t count)
 
 	for (uint32_t w = 0; w < count; w++) {
 		for (size_t i = workers[w].n; i--;)
-			add_spans(&all, workers[w].v[i]);
-		free(workers[w].v);
+			add_spans(&all, workers[w].spans[i]);
+		free(workers[w].spans);
 	}
 	while (all.n > 1)
 		merge_last_two(&all);
 	if (all.n)
-		spans = all.v[0];
-	free(all.v);
+		spans = all.spans[0];
+	free(all.spans);
 	return spans;
 }
 
 static char *thread_name(const struct ws_who *who, uint32_t thread)
 {
-	const struct ws_thread_info *t = ws_who_thread(who, thread);
+	const struct ws_thread_info *info = ws_who_thread(who, thread);
 
-	return ws_format("thread %s%s%u%s", t->name, *t->name ? " (" : "", t->tid,
-			 *t->name ? ")" : "");
+	return ws_format("thread %s%s%u%s", info->name, *info->name ? " (" : "", info->tid,
+			 *info->name ? ")" : "");
 }
 
-static int find_running(const struct ws_report *r, const struct ws_who *who,
-			const struct ws_states *states, const struct ws_gaps_request *q,
-			struct ws_gaps *out, struct ws_err *e)
+static int find_running(const struct ws_report *report, const struct ws_who *who,
+			const struct ws_states *states, const struct ws_gaps_request *request,
+			struct ws_gaps *out, struct ws_err *err)
 {
-	struct running x = {.who = who, .q = q};
+	struct running running = {.who = who, .request = request};
 	uint32_t workers = ws_states_workers(states);
 	struct ws_spans all;
 	size_t cap = 0;
 
 	if (!ws_states_scheduled(states))
-		return ws_fail(e, "%s has no context switches, which tell when threads ran",
-			       ws_report_path(r));
-	x.workers = aligned_alloc(128, workers * sizeof(*x.workers));
-	if (!x.workers)
-		return ws_fail(e, "out of memory");
-	memset(x.workers, 0, workers * sizeof(*x.workers));
-	ws_states_run(states, q->time_min, q->time_max, take_run, &x);
-	all = all_lists(x.workers, workers);
-	free(x.workers);
-	if (q->resource == WS_RESOURCE_CPU || x.thread)
-		add_list(out, &cap, q,
-			 q->resource == WS_RESOURCE_CPU ? ws_strdup("all cores")
-							: thread_name(who, x.thread),
+		return ws_fail(err, "%s has no context switches, which tell when threads ran",
+			       ws_report_path(report));
+	running.workers = aligned_alloc(128, workers * sizeof(*running.workers));
+	if (!running.workers)
+		return ws_fail(err, "out of memory");
+	memset(running.workers, 0, workers * sizeof(*running.workers));
+	ws_states_run(states, request->time_min, request->time_max, take_run, &running);
+	all = all_lists(running.workers, workers);
+	free(running.workers);
+	if (request->resource == WS_RESOURCE_CPU || running.thread)
+		add_list(out, &cap, request,
+			 request->resource == WS_RESOURCE_CPU ? ws_strdup("all cores")
+							      : thread_name(who, running.thread),
 			 0, &all);
 	ws_spans_free(&all);
 	return out->n ? 0
-		      : ws_fail(e, "%s has no scheduling of a thread %u", ws_report_path(r),
-				q->thread);
+		      : ws_fail(err, "%s has no scheduling of a thread %u", ws_report_path(report),
+				request->thread);
 }
 
-int ws_gaps_find(const struct ws_report *r, const struct ws_who *who,
-		 const struct ws_states *states, const struct ws_gaps_request *q,
-		 struct ws_gaps *out, struct ws_err *e)
+int ws_gaps_find(const struct ws_report *report, const struct ws_who *who,
+		 const struct ws_states *states, const struct ws_gaps_request *request,
+		 struct ws_gaps *out, struct ws_err *err)
 {
 	memset(out, 0, sizeof(*out));
-	if (q->resource == WS_RESOURCE_GPU || q->resource == WS_RESOURCE_STREAM)
-		return find_gpus(r, who, q, out, e);
-	return find_running(r, who, states, q, out, e);
+	if (request->resource == WS_RESOURCE_GPU || request->resource == WS_RESOURCE_STREAM)
+		return find_gpus(report, who, request, out, err);
+	return find_running(report, who, states, request, out, err);
 }
 
-void ws_gaps_free(struct ws_gaps *g)
+void ws_gaps_free(struct ws_gaps *gaps)
 {
-	for (size_t i = 0; i < g->n; i++) {
-		free(g->v[i].name);
-		ws_spans_free(&g->v[i].gaps);
+	for (size_t i = 0; i < gaps->n; i++) {
+		free(gaps->gap_lists[i].name);
+		ws_spans_free(&gaps->gap_lists[i].gaps);
 	}
-	free(g->v);
-	memset(g, 0, sizeof(*g));
+	free(gaps->gap_lists);
+	memset(gaps, 0, sizeof(*gaps));
 }
 
-uint64_t ws_gaps_overlap(const struct ws_gap_list *l, uint64_t start, uint64_t end, size_t *at,
-			 uint64_t *pieces)
+uint64_t ws_gaps_overlap(const struct ws_gap_list *gap_list, uint64_t start, uint64_t end,
+			 size_t *at, uint64_t *pieces)
 {
-	const struct ws_span *v = l->gaps.v;
+	const struct ws_span *span = gap_list->gaps.spans;
 	uint64_t sum = 0;
 
-	while (*at < l->gaps.n && v[*at].end <= start)
+	while (*at < gap_list->gaps.n && span[*at].end <= start)
 		++*at;
-	for (size_t i = *at; i < l->gaps.n && v[i].start < end; i++) {
-		uint64_t from = v[i].start > start ? v[i].start : start,
-			 to = v[i].end < end ? v[i].end : end;
+	for (size_t i = *at; i < gap_list->gaps.n && span[i].start < end; i++) {
+		uint64_t from = span[i].start > start ? span[i].start : start,
+			 to = span[i].end < end ? span[i].end : end;
 
 		if (from >= to)
 			continue;

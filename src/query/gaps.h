@@ -35,7 +35,7 @@ struct ws_gap_list {
 };
 
 struct ws_gaps {
-	struct ws_gap_list *v;
+	struct ws_gap_list *gap_lists;
 	size_t n;
 	uint64_t damaged;
 };
@@ -44,17 +44,17 @@ struct ws_gaps {
  * Find gaps; lists without any stay in. `states` is for threads and cores. Returns 0, or -1 with a
  * message: there is no such resource in the report. Free with ws_gaps_free in any case.
  */
-int ws_gaps_find(const struct ws_report *r, const struct ws_who *who,
-		 const struct ws_states *states, const struct ws_gaps_request *q,
-		 struct ws_gaps *out, struct ws_err *e);
-void ws_gaps_free(struct ws_gaps *g);
+int ws_gaps_find(const struct ws_report *report, const struct ws_who *who,
+		 const struct ws_states *states, const struct ws_gaps_request *request,
+		 struct ws_gaps *out, struct ws_err *err);
+void ws_gaps_free(struct ws_gaps *gaps);
 
 /*
  * The part of [start, end) that lies in gaps. *at is where to begin to look: 0 first, then what it
  * was left at, as long as spans come in order of start. *pieces is increased by how many gaps have
  * a part of it (NULL: not wanted).
  */
-uint64_t ws_gaps_overlap(const struct ws_gap_list *l, uint64_t start, uint64_t end, size_t *at,
-			 uint64_t *pieces);
+uint64_t ws_gaps_overlap(const struct ws_gap_list *gap_list, uint64_t start, uint64_t end,
+			 size_t *at, uint64_t *pieces);
 
 #endif

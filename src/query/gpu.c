@@ -26,15 +26,15 @@ const struct ws_cuda_columns ws_cuda_columns[WS_CUDA_SOURCES] = {
 
 /* Versions of four digits only, as the reference tool does it: what people search for stays what
  * they know. */
-const char *ws_cuda_function(const struct ws_report *r, uint32_t id, size_t *len)
+const char *ws_cuda_function(const struct ws_report *report, uint32_t id, size_t *len)
 {
-	const char *s = ws_report_string(r, id, len), *v = s + *len - 6;
+	const char *text = ws_report_string(report, id, len), *v = text + *len - 6;
 
 	if (*len > 6 && v[0] == '_' && v[1] == 'v' && isdigit((unsigned char)v[2]) &&
 	    isdigit((unsigned char)v[3]) && isdigit((unsigned char)v[4]) &&
 	    isdigit((unsigned char)v[5]))
 		*len -= 6;
-	return s;
+	return text;
 }
 
 const char *ws_cuda_op_name(enum ws_cuda_source source, uint64_t value, char *buf, size_t size)

@@ -24,7 +24,7 @@ extern const struct ws_cuda_columns ws_cuda_columns[WS_CUDA_SOURCES];
 
 /* The function without the version at its end: cudaLaunchKernel_v7000 is cudaLaunchKernel, as
  * everybody calls it. */
-const char *ws_cuda_function(const struct ws_report *r, uint32_t id, size_t *len);
+const char *ws_cuda_function(const struct ws_report *report, uint32_t id, size_t *len);
 /* "[CUDA memcpy Host-to-Device]", "[CUDA memset]", "[CUDA graph 3]": `value` is the copy's kind or
  * the graph's number. */
 const char *ws_cuda_op_name(enum ws_cuda_source source, uint64_t value, char *buf, size_t size);

@@ -20,14 +20,14 @@ struct ws_cover {
 };
 
 /* Take in one more interval, which starts no earlier than those before. */
-static inline void ws_cover_add(struct ws_cover *c, uint64_t start, uint64_t end)
+static inline void ws_cover_add(struct ws_cover *cover, uint64_t start, uint64_t end)
 {
-	if (start < c->until)
-		start = c->until;
+	if (start < cover->until)
+		start = cover->until;
 	if (end <= start)
 		return;
-	c->length += end - start;
-	c->until = end;
+	cover->length += end - start;
+	cover->until = end;
 }
 
 struct ws_span {
@@ -37,15 +37,17 @@ struct ws_span {
 /* Zeroed to begin with. As a set: disjoint, not touching, in order; ws_spans_merge makes any list
  * one. */
 struct ws_spans {
-	struct ws_span *v;
+	struct ws_span *spans;
 	size_t n, cap;
 };
 
-void ws_spans_add(struct ws_spans *s, uint64_t start, uint64_t end);
-void ws_spans_merge(struct ws_spans *s);
+void ws_spans_add(struct ws_spans *spans, uint64_t start, uint64_t end);
+void ws_spans_merge(struct ws_spans *spans);
 /* Of sets; `out` is another, empty one. */
-void ws_spans_union(const struct ws_spans *a, const struct ws_spans *b, struct ws_spans *out);
-void ws_spans_subtract(const struct ws_spans *a, const struct ws_spans *b, struct ws_spans *out);
-void ws_spans_free(struct ws_spans *s);
+void ws_spans_union(const struct ws_spans *left, const struct ws_spans *right,
+		    struct ws_spans *out);
+void ws_spans_subtract(const struct ws_spans *left, const struct ws_spans *right,
+		       struct ws_spans *out);
+void ws_spans_free(struct ws_spans *spans);
 
 #endif

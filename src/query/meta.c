@@ -4,64 +4,64 @@
 
 #include "query/query.h"
 
-const char *ws_meta(const struct ws_report *r, const char *name)
+const char *ws_meta(const struct ws_report *report, const char *name)
 {
-	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_meta, 0, UINT64_MAX);
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_meta, 0, UINT64_MAX);
 	const char *found = NULL;
-	const uint64_t *v;
+	const uint64_t *values;
 
-	while (!found && ws_cursor_next(c, &v))
-		if (!strcmp(ws_report_string(r, (uint32_t)v[ws_meta_name], NULL), name))
-			found = ws_report_string(r, (uint32_t)v[ws_meta_value], NULL);
-	ws_cursor_close(c);
+	while (!found && ws_cursor_next(cursor, &values))
+		if (!strcmp(ws_report_string(report, (uint32_t)values[ws_meta_name], NULL), name))
+			found = ws_report_string(report, (uint32_t)values[ws_meta_value], NULL);
+	ws_cursor_close(cursor);
 	return found;
 }
 
 /* Tables of events: those that say of a thread or process that something began and ended. */
-static bool has_events(enum ws_table t)
+static bool has_events(enum ws_table table)
 {
-	return ws_table_track(t) >= 0 && ws_table_start(t) >= 0 && ws_table_end(t) >= 0;
+	return ws_table_track(table) >= 0 && ws_table_start(table) >= 0 && ws_table_end(table) >= 0;
 }
 
-static uint64_t earliest_event(const struct ws_report *r)
+static uint64_t earliest_event(const struct ws_report *report)
 {
 	uint64_t first = UINT64_MAX;
 
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
 		for (size_t i = 0;
-		     has_events((enum ws_table)t) && i < ws_report_blocks(r, (enum ws_table)t);
+		     has_events((enum ws_table)t) && i < ws_report_blocks(report, (enum ws_table)t);
 		     i++) {
-			uint64_t min = ws_report_block(r, (enum ws_table)t, i).time_min;
+			uint64_t min = ws_report_block(report, (enum ws_table)t, i).time_min;
 
 			first = min < first ? min : first;
 		}
 	return first == UINT64_MAX ? 0 : first;
 }
 
-uint64_t ws_time_zero(const struct ws_report *r)
+uint64_t ws_time_zero(const struct ws_report *report)
 {
-	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_collection, 0, UINT64_MAX);
-	const char *told = ws_meta(r, "session.zero"); /* of an import whose times do not count from
-							  the collection's start */
-	const uint64_t *v;
-	uint64_t zero = told			? strtoull(told, NULL, 10)
-			: ws_cursor_next(c, &v) ? v[ws_collection_start]
-						: earliest_event(r);
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_collection, 0, UINT64_MAX);
+	const char *told = ws_meta(report, "session.zero"); /* of an import whose times do not count
+							  from the collection's start */
+	const uint64_t *values;
+	uint64_t zero = told				  ? strtoull(told, NULL, 10)
+			: ws_cursor_next(cursor, &values) ? values[ws_collection_start]
+							  : earliest_event(report);
 
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 	return zero;
 }
 
 /* The latest time in any block of the tables for which `events` holds. */
-static uint64_t latest(const struct ws_report *r, bool events)
+static uint64_t latest(const struct ws_report *report, bool events)
 {
 	uint64_t last = 0;
 
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
 		if (ws_table_start((enum ws_table)t) < 0 || has_events((enum ws_table)t) != events)
 			continue;
-		for (size_t i = 0; i < ws_report_blocks(r, (enum ws_table)t); i++) {
-			uint64_t max = ws_report_block(r, (enum ws_table)t, i).time_max;
+		for (size_t i = 0; i < ws_report_blocks(report, (enum ws_table)t); i++) {
+			uint64_t max = ws_report_block(report, (enum ws_table)t, i).time_max;
 
 			last = max > last && max != UINT64_MAX ? max : last;
 		}
@@ -69,9 +69,9 @@ static uint64_t latest(const struct ws_report *r, bool events)
 	return last;
 }
 
-uint64_t ws_time_last(const struct ws_report *r)
+uint64_t ws_time_last(const struct ws_report *report)
 {
-	uint64_t last = latest(r, true);
+	uint64_t last = latest(report, true);
 
-	return last ? last : latest(r, false);
+	return last ? last : latest(report, false);
 }

@@ -15,16 +15,16 @@ static bool never_a_report(const char *path)
 {
 	struct stat st;
 	char magic[4];
-	FILE *f;
+	FILE *file;
 	bool program = false;
 
 	if (stat(path, &st) || S_ISDIR(st.st_mode))
 		return true;
-	f = S_ISREG(st.st_mode) ? fopen(path, "re") : NULL;
-	if (f) {
-		program = fread(magic, 1, 4, f) == 4 &&
+	file = S_ISREG(st.st_mode) ? fopen(path, "re") : NULL;
+	if (file) {
+		program = fread(magic, 1, 4, file) == 4 &&
 			  (!memcmp(magic, "\177ELF", 4) || !memcmp(magic, "#!", 2));
-		fclose(f);
+		fclose(file);
 	}
 	return program;
 }
@@ -45,15 +45,15 @@ char *ws_report_operand(const char *path)
 struct ws_report *ws_report_of_operand(const char *path)
 {
 	char *file = ws_report_operand(path);
-	struct ws_err e;
-	struct ws_report *r = ws_report_open(file, &e);
+	struct ws_err err;
+	struct ws_report *report = ws_report_open(file, &err);
 
 	free(file);
-	if (!r) {
-		ws_say("%s", e.msg);
+	if (!report) {
+		ws_say("%s", err.msg);
 		return NULL;
 	}
-	for (size_t i = 0; ws_report_damage(r, i); i++)
-		ws_warn("%s: %s", ws_report_path(r), ws_report_damage(r, i));
-	return r;
+	for (size_t i = 0; ws_report_damage(report, i); i++)
+		ws_warn("%s: %s", ws_report_path(report), ws_report_damage(report, i));
+	return report;
 }

@@ -29,76 +29,77 @@ struct counts { /* one worker's */
 	uint64_t truncated;
 } __attribute__((aligned(128)));
 
-static uint32_t hash(const struct item *k)
+static uint32_t hash(const struct item *item)
 {
-	uint64_t h = ((uint64_t)k->thread << 32 | k->frame) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t h = ((uint64_t)item->thread << 32 | item->frame) * UINT64_C(0x9e3779b97f4a7c15);
 
-	h = (h ^ h >> 29 ^ ((uint64_t)k->label << 32 | k->stack)) * UINT64_C(0xbf58476d1ce4e5b9);
+	h = (h ^ h >> 29 ^ ((uint64_t)item->label << 32 | item->stack)) *
+	    UINT64_C(0xbf58476d1ce4e5b9);
 	return (uint32_t)(h ^ h >> 32);
 }
 
-static bool same(const struct item *a, const struct item *b)
+static bool same(const struct item *left, const struct item *right)
 {
-	return a->thread == b->thread && a->frame == b->frame && a->stack == b->stack &&
-	       a->label == b->label;
+	return left->thread == right->thread && left->frame == right->frame &&
+	       left->stack == right->stack && left->label == right->label;
 }
 
 enum { GROUP = 32 };
 
-static void count_hashed(struct counts *c, const struct item *k, uint32_t h)
+static void count_hashed(struct counts *counts, const struct item *item, uint32_t h)
 {
 	uint32_t i;
 	size_t at;
 
-	for (at = ws_slots_begin(&c->slots, &c->mask, c->n, 1024, h);
-	     (i = ws_slots_next(c->slots, c->mask, h, &at)); at++)
-		if (same(&c->items[i - 1], k)) {
-			ws_cost_add(&c->items[i - 1].cost, &k->cost);
+	for (at = ws_slots_begin(&counts->slots, &counts->mask, counts->n, 1024, h);
+	     (i = ws_slots_next(counts->slots, counts->mask, h, &at)); at++)
+		if (same(&counts->items[i - 1], item)) {
+			ws_cost_add(&counts->items[i - 1].cost, &item->cost);
 			return;
 		}
-	ws_grow(c->items, c->cap, c->n + 1);
-	c->items[c->n++] = *k;
-	c->slots[at] = ws_slot(h, (uint32_t)c->n);
+	ws_grow(counts->items, counts->cap, counts->n + 1);
+	counts->items[counts->n++] = *item;
+	counts->slots[at] = ws_slot(h, (uint32_t)counts->n);
 }
 
-static void count(struct counts *c, const struct item *k)
+static void count(struct counts *counts, const struct item *item)
 {
-	count_hashed(c, k, hash(k));
+	count_hashed(counts, item, hash(item));
 }
 
 /*
  * Count up to GROUP items. Distinct stacks may be many more than a cache holds, so each look-up
  * would wait for memory twice; asked for ahead, a group's come in together.
  */
-static void count_group(struct counts *c, const struct item *k, size_t n)
+static void count_group(struct counts *counts, const struct item *item, size_t n)
 {
 	uint32_t h[GROUP];
 
 	for (size_t i = 0; i < n; i++) {
-		h[i] = hash(&k[i]);
-		if (c->mask)
-			__builtin_prefetch(&c->slots[h[i] & c->mask]);
+		h[i] = hash(&item[i]);
+		if (counts->mask)
+			__builtin_prefetch(&counts->slots[h[i] & counts->mask]);
 	}
-	for (size_t i = 0; i < n && c->mask; i++) {
-		uint64_t slot = c->slots[h[i] & c->mask];
+	for (size_t i = 0; i < n && counts->mask; i++) {
+		uint64_t slot = counts->slots[h[i] & counts->mask];
 
 		if (!slot)
 			continue;
-		__builtin_prefetch(&c->items[(uint32_t)slot - 1], 1);
-		__builtin_prefetch((const char *)&c->items[(uint32_t)slot] - 1,
+		__builtin_prefetch(&counts->items[(uint32_t)slot - 1], 1);
+		__builtin_prefetch((const char *)&counts->items[(uint32_t)slot] - 1,
 				   1); /* it may lie in two lines of the cache */
 	}
 	for (size_t i = 0; i < n; i++)
-		count_hashed(c, &k[i], h[i]);
+		count_hashed(counts, &item[i], h[i]);
 }
 
 /* ---- a profile being made ---- */
 
 struct making {
-	const struct ws_report *r;
+	const struct ws_report *report;
 	const struct ws_who *who;
-	const struct ws_profile_request *q;
-	struct ws_profile *p;
+	const struct ws_profile_request *request;
+	struct ws_profile *profile;
 	struct counts *counts;
 	uint32_t workers;
 	bool *thread_out;	   /* by thread id: not wanted; NULL when all are */
@@ -114,96 +115,100 @@ struct making {
 };
 
 /* "name (pid)" and, below, "name (tid)", as nodes and tables call them. */
-static void process_label(const struct ws_process_info *p, struct ws_text *text)
+static void process_label(const struct ws_process_info *info, struct ws_text *text)
 {
-	if (p->id)
-		ws_text_printf(text, "%s (%u)", *p->name ? p->name : "process", p->pid);
+	if (info->id)
+		ws_text_printf(text, "%s (%u)", *info->name ? info->name : "process", info->pid);
 	else
 		ws_text_puts(text, "[no process]");
 }
 
-static void thread_label(const struct ws_thread_info *t, struct ws_text *text)
+static void thread_label(const struct ws_thread_info *info, struct ws_text *text)
 {
-	if (t->id)
-		ws_text_printf(text, "%s (%u)", *t->name ? t->name : "thread", t->tid);
+	if (info->id)
+		ws_text_printf(text, "%s (%u)", *info->name ? info->name : "thread", info->tid);
 	else
 		ws_text_puts(text, "[no thread]");
 }
 
-static uint32_t made(struct making *m, uint32_t parent, struct ws_text *name)
+static uint32_t made(struct making *making, uint32_t parent, struct ws_text *name)
 {
-	uint32_t node = ws_calltree_child(&m->p->tree, parent,
-					  ws_calltree_made(&m->p->tree, name->s, name->len));
+	uint32_t node =
+		ws_calltree_child(&making->profile->tree, parent,
+				  ws_calltree_made(&making->profile->tree, name->text, name->len));
 
 	name->len = 0;
 	return node;
 }
 
 /* The node that stacks of a thread stand below. */
-static uint32_t root_of(struct making *m, uint32_t process, uint32_t thread)
+static uint32_t root_of(struct making *making, uint32_t process, uint32_t thread)
 {
 	struct ws_text name = {0};
 	uint32_t node = 0;
 
-	if (!m->p->roots)
+	if (!making->profile->roots)
 		return 0;
-	if (m->root && m->root_of == ((uint64_t)process << 32 | thread))
-		return m->root;
-	if (m->q->by_process) {
-		process_label(ws_who_process(m->who, process), &name);
-		node = made(m, node, &name);
+	if (making->root && making->root_of == ((uint64_t)process << 32 | thread))
+		return making->root;
+	if (making->request->by_process) {
+		process_label(ws_who_process(making->who, process), &name);
+		node = made(making, node, &name);
 	}
-	if (m->q->by_thread) {
-		thread_label(ws_who_thread(m->who, thread), &name);
-		node = made(m, node, &name);
+	if (making->request->by_thread) {
+		thread_label(ws_who_thread(making->who, thread), &name);
+		node = made(making, node, &name);
 	}
 	ws_text_free(&name);
-	m->root_of = (uint64_t)process << 32 | thread;
-	m->root = node;
+	making->root_of = (uint64_t)process << 32 | thread;
+	making->root = node;
 	return node;
 }
 
-static bool module_wanted(const struct making *m, const struct item *k)
+static bool module_wanted(const struct making *making, const struct item *item)
 {
-	const char *want = m->q->module;
-	uint32_t frame = k->frame, caller;
+	const char *want = making->request->module;
+	uint32_t frame = item->frame, caller;
 	const struct ws_module_info *info;
 
 	if (!want)
 		return true;
-	if (!frame && k->stack)
-		frame = ws_stacks_step(m->p->stacks, k->stack, &caller);
-	info = ws_stacks_module(m->p->stacks, ws_stacks_frame(m->p->stacks, frame)->module);
+	if (!frame && item->stack)
+		frame = ws_stacks_step(making->profile->stacks, item->stack, &caller);
+	info = ws_stacks_module(making->profile->stacks,
+				ws_stacks_frame(making->profile->stacks, frame)->module);
 	return !strcmp(want, info->path) || !strcmp(want, info->name);
 }
 
 /* Returns the node that the item went to, 0 when it is not wanted. */
-static uint32_t put(struct making *m, const struct item *k)
+static uint32_t put(struct making *making, const struct item *item)
 {
 	static const char *const nothing[] = {[WS_FRAMES_ALL] = "[no stack]",
 					      [WS_FRAMES_PYTHON] = "[not in Python]",
 					      [WS_FRAMES_NATIVE] = "[only in Python]"};
 	const char *none =
-		nothing[m->q->kind == WS_PROFILE_PYTHON ? WS_FRAMES_PYTHON : m->q->frames];
-	struct ws_calltree *t = &m->p->tree;
+		nothing[making->request->kind == WS_PROFILE_PYTHON ? WS_FRAMES_PYTHON
+								   : making->request->frames];
+	struct ws_calltree *calltree = &making->profile->tree;
 	uint32_t root, node;
 
-	if (!module_wanted(m, k))
+	if (!module_wanted(making, item))
 		return 0;
-	root = root_of(m, ws_who_thread(m->who, k->thread)->process, k->thread);
-	node = ws_calltree_node(t, root, k->frame, k->stack);
-	if (k->label)
-		node = made(m, node,
-			    &(struct ws_text){m->labels[k->label - 1].s,
-					      m->labels[k->label - 1].len, 0});
+	root = root_of(making, ws_who_thread(making->who, item->thread)->process, item->thread);
+	node = ws_calltree_node(calltree, root, item->frame, item->stack);
+	if (item->label)
+		node = made(making, node,
+			    &(struct ws_text){making->labels[item->label - 1].text,
+					      making->labels[item->label - 1].len, 0});
 	if (node == root)
-		node = ws_calltree_child(t, root, ws_calltree_made(t, none, strlen(none)));
-	ws_cost_add(&t->nodes[node].self, &k->cost);
-	ws_cost_add(&m->p->total, &k->cost);
+		node = ws_calltree_child(calltree, root,
+					 ws_calltree_made(calltree, none, strlen(none)));
+	ws_cost_add(&calltree->nodes[node].self, &item->cost);
+	ws_cost_add(&making->profile->total, &item->cost);
 	return node;
 }
 
-static void put_group(struct making *m, const struct item *k, size_t n)
+static void put_group(struct making *making, const struct item *item, size_t n)
 {
 	size_t fetched[GROUP];
 
@@ -211,25 +216,28 @@ static void put_group(struct making *m, const struct item *k, size_t n)
 		uint32_t root;
 
 		fetched[i] = 0;
-		if (!module_wanted(m, &k[i])) /* its nodes must not be made */
+		if (!module_wanted(making, &item[i])) /* its nodes must not be made */
 			continue;
-		root = root_of(m, ws_who_thread(m->who, k[i].thread)->process, k[i].thread);
-		fetched[i] = ws_calltree_fetch(&m->p->tree, root, k[i].frame, k[i].stack);
+		root = root_of(making, ws_who_thread(making->who, item[i].thread)->process,
+			       item[i].thread);
+		fetched[i] = ws_calltree_fetch(&making->profile->tree, root, item[i].frame,
+					       item[i].stack);
 	}
 	for (size_t i = 0; i < n; i++)
-		ws_calltree_fetch_more(&m->p->tree, fetched[i]);
+		ws_calltree_fetch_more(&making->profile->tree, fetched[i]);
 	for (size_t i = 0; i < n; i++)
-		put(m, &k[i]);
+		put(making, &item[i]);
 }
 
-static void put_all(struct making *m)
+static void put_all(struct making *making)
 {
-	for (uint32_t w = 0; w < m->workers; w++) {
-		const struct counts *c = &m->counts[w];
+	for (uint32_t w = 0; w < making->workers; w++) {
+		const struct counts *counts = &making->counts[w];
 
-		for (size_t i = 0; i < c->n; i += GROUP)
-			put_group(m, c->items + i, c->n - i < GROUP ? c->n - i : GROUP);
-		m->p->truncated += c->truncated;
+		for (size_t i = 0; i < counts->n; i += GROUP)
+			put_group(making, counts->items + i,
+				  counts->n - i < GROUP ? counts->n - i : GROUP);
+		making->profile->truncated += counts->truncated;
 	}
 }
 
@@ -243,37 +251,39 @@ static bool names(const char *want, uint32_t number, const char *name)
 	return !strcmp(want, name) || (*want && !*end && v == number);
 }
 
-static int choose_threads(struct making *m, struct ws_err *e)
+static int choose_threads(struct making *making, struct ws_err *err)
 {
-	const struct ws_profile_request *q = m->q;
-	uint32_t count = ws_who_threads(m->who);
-	bool process = !q->process, thread = !q->thread;
+	const struct ws_profile_request *request = making->request;
+	uint32_t count = ws_who_threads(making->who);
+	bool process = !request->process, thread = !request->thread;
 
 	if (process && thread)
 		return 0;
-	m->thread_out = ws_calloc(count + (size_t)1, sizeof(*m->thread_out));
-	m->thread_out[0] = true;
+	making->thread_out = ws_calloc(count + (size_t)1, sizeof(*making->thread_out));
+	making->thread_out[0] = true;
 	for (uint32_t i = 1; i <= count; i++) {
-		const struct ws_thread_info *t = ws_who_thread(m->who, i);
-		bool in = !q->process || names(q->process, t->pid, t->process_name),
-		     it = !q->thread || names(q->thread, t->tid, t->name);
+		const struct ws_thread_info *info = ws_who_thread(making->who, i);
+		bool in = !request->process ||
+			  names(request->process, info->pid, info->process_name),
+		     it = !request->thread || names(request->thread, info->tid, info->name);
 
 		process |= in;
 		thread |= it;
-		m->thread_out[i] = !in || !it;
+		making->thread_out[i] = !in || !it;
 	}
 	if (!process)
-		return ws_fail(e, "%s has no process '%s'; give a pid or a program's name",
-			       ws_report_path(m->r), q->process);
+		return ws_fail(err, "%s has no process '%s'; give a pid or a program's name",
+			       ws_report_path(making->report), request->process);
 	if (!thread)
-		return ws_fail(e, "%s has no thread '%s'; give a thread id or a thread's name",
-			       ws_report_path(m->r), q->thread);
+		return ws_fail(err, "%s has no thread '%s'; give a thread id or a thread's name",
+			       ws_report_path(making->report), request->thread);
 	return 0;
 }
 
-static bool out(const struct making *m, uint64_t thread)
+static bool out(const struct making *making, uint64_t thread)
 {
-	return m->thread_out && (thread > ws_who_threads(m->who) || m->thread_out[thread]);
+	return making->thread_out &&
+	       (thread > ws_who_threads(making->who) || making->thread_out[thread]);
 }
 
 enum {
@@ -288,57 +298,61 @@ static bool is_clock(const uint64_t *event)
 							 event[ws_perf_event_config] == TASK_CLOCK);
 }
 
-int ws_samples_choose(const struct ws_report *r, const char *name, struct ws_samples *s,
-		      struct ws_err *e)
+int ws_samples_choose(const struct ws_report *report, const char *name, struct ws_samples *samples,
+		      struct ws_err *err)
 {
-	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_perf_event, 0, UINT64_MAX);
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_perf_event, 0, UINT64_MAX);
 	bool clock = true, other_clock = false;
-	const uint64_t *v;
+	const uint64_t *values;
 
-	*s = (struct ws_samples){.weight = "nanoseconds"};
-	while (ws_cursor_next(c, &v)) {
-		uint32_t id = (uint32_t)v[ws_perf_event_id];
-		const char *called = ws_report_string(r, (uint32_t)v[ws_perf_event_name], NULL);
+	*samples = (struct ws_samples){.weight = "nanoseconds"};
+	while (ws_cursor_next(cursor, &values)) {
+		uint32_t id = (uint32_t)values[ws_perf_event_id];
+		const char *called =
+			ws_report_string(report, (uint32_t)values[ws_perf_event_name], NULL);
 
-		other_clock |= is_clock(v);
-		if (!id ||
-		    (name ? s->event || strcmp(name, called) != 0 : s->event && id > s->event))
+		other_clock |= is_clock(values);
+		if (!id || (name ? samples->event || strcmp(name, called) != 0
+				 : samples->event && id > samples->event))
 			continue;
-		s->event = id;
-		s->weight = *called ? called : "events";
-		s->ns = v[ws_perf_event_frequency] ? 1000000000 / v[ws_perf_event_frequency] : 0;
-		clock = is_clock(v);
+		samples->event = id;
+		samples->weight = *called ? called : "events";
+		samples->ns = values[ws_perf_event_frequency]
+				      ? 1000000000 / values[ws_perf_event_frequency]
+				      : 0;
+		clock = is_clock(values);
 	}
-	ws_cursor_close(c);
-	if (name && !s->event)
-		return ws_fail(e,
+	ws_cursor_close(cursor);
+	if (name && !samples->event)
+		return ws_fail(err,
 			       "%s has no samples of an event '%s'; 'warpsight info' names those "
 			       "there are",
-			       ws_report_path(r), name);
-	s->clocks = !name && (clock || s->ns);
-	s->by_time = s->clocks && !clock && other_clock;
+			       ws_report_path(report), name);
+	samples->clocks = !name && (clock || samples->ns);
+	samples->by_time = samples->clocks && !clock && other_clock;
 	return 0;
 }
 
 /* ---- the sources ---- */
 
 /* Row i of `sample` as an item; false when it is not wanted. */
-static bool sample_item(const struct making *m, const uint64_t *const *col, size_t i,
-			struct item *k)
+static bool sample_item(const struct making *making, const uint64_t *const *col, size_t i,
+			struct item *item)
 {
 	uint64_t thread = col[ws_sample_thread][i], event = col[ws_sample_event][i],
 		 weight = col[ws_sample_weight][i];
 
-	if (!ws_samples_wanted(&m->samples, event, col[ws_sample_flags][i]) || out(m, thread))
+	if (!ws_samples_wanted(&making->samples, event, col[ws_sample_flags][i]) ||
+	    out(making, thread))
 		return false;
-	*k = (struct item){(uint32_t)thread,
-			   (uint32_t)col[ws_sample_frame][i],
-			   (uint32_t)col[ws_sample_callers][i],
-			   0,
-			   {1, weight, 0}};
-	k->cost.ns = col[ws_sample_flags][i] & WS_SAMPLE_CLOCK ? weight : m->samples.ns;
-	if (m->samples.by_time)
-		k->cost.weight = k->cost.ns;
+	*item = (struct item){(uint32_t)thread,
+			      (uint32_t)col[ws_sample_frame][i],
+			      (uint32_t)col[ws_sample_callers][i],
+			      0,
+			      {1, weight, 0}};
+	item->cost.ns = col[ws_sample_flags][i] & WS_SAMPLE_CLOCK ? weight : making->samples.ns;
+	if (making->samples.by_time)
+		item->cost.weight = item->cost.ns;
 	return true;
 }
 
@@ -347,58 +361,58 @@ static bool incomplete(uint64_t flags)
 	return flags & (WS_SAMPLE_TRUNCATED | WS_SAMPLE_BROKEN);
 }
 
-static int scan_samples(void *ctx, const struct ws_batch *b)
+static int scan_samples(void *ctx, const struct ws_batch *batch)
 {
-	struct making *m = ctx;
-	struct counts *c = &m->counts[b->worker];
-	bool apart = m->q->by_thread || m->q->by_process;
+	struct making *making = ctx;
+	struct counts *counts = &making->counts[batch->worker];
+	bool apart = making->request->by_thread || making->request->by_process;
 	struct item group[GROUP];
 	size_t n = 0;
 
-	for (size_t i = 0; i < b->rows; i++) {
-		if (!sample_item(m, b->col, i, &group[n]))
+	for (size_t i = 0; i < batch->rows; i++) {
+		if (!sample_item(making, batch->col, i, &group[n]))
 			continue;
 		if (!apart)
 			group[n].thread = 0;
-		c->truncated += incomplete(b->col[ws_sample_flags][i]);
+		counts->truncated += incomplete(batch->col[ws_sample_flags][i]);
 		if (++n == GROUP) {
-			count_group(c, group, n);
+			count_group(counts, group, n);
 			n = 0;
 		}
 	}
-	count_group(c, group, n);
+	count_group(counts, group, n);
 	return 0;
 }
 
-static bool python_item(const struct making *m, const uint64_t *const *col, size_t i,
-			struct item *k)
+static bool python_item(const struct making *making, const uint64_t *const *col, size_t i,
+			struct item *item)
 {
 	uint64_t thread = col[ws_python_sample_thread][i], weight = col[ws_python_sample_weight][i];
 
-	if (out(m, thread))
+	if (out(making, thread))
 		return false;
-	*k = (struct item){(uint32_t)thread,
-			   0,
-			   (uint32_t)col[ws_python_sample_stack][i],
-			   0,
-			   {1, weight, weight}};
+	*item = (struct item){(uint32_t)thread,
+			      0,
+			      (uint32_t)col[ws_python_sample_stack][i],
+			      0,
+			      {1, weight, weight}};
 	return true;
 }
 
-static int scan_python(void *ctx, const struct ws_batch *b)
+static int scan_python(void *ctx, const struct ws_batch *batch)
 {
-	struct making *m = ctx;
-	struct counts *c = &m->counts[b->worker];
-	bool apart = m->q->by_thread || m->q->by_process;
+	struct making *making = ctx;
+	struct counts *counts = &making->counts[batch->worker];
+	bool apart = making->request->by_thread || making->request->by_process;
 
-	for (size_t i = 0; i < b->rows; i++) {
-		struct item k;
+	for (size_t i = 0; i < batch->rows; i++) {
+		struct item item;
 
-		if (!python_item(m, b->col, i, &k))
+		if (!python_item(making, batch->col, i, &item))
 			continue;
 		if (!apart)
-			k.thread = 0;
-		count(c, &k);
+			item.thread = 0;
+		count(counts, &item);
 	}
 	return 0;
 }
@@ -407,8 +421,9 @@ static int scan_python(void *ctx, const struct ws_batch *b)
 struct kind {
 	enum ws_table table;
 	uint64_t columns;
-	int (*scan)(void *ctx, const struct ws_batch *b);
-	bool (*item)(const struct making *m, const uint64_t *const *col, size_t i, struct item *k);
+	int (*scan)(void *ctx, const struct ws_batch *batch);
+	bool (*item)(const struct making *making, const uint64_t *const *col, size_t i,
+		     struct item *item);
 	int flags; /* column */
 };
 
@@ -425,74 +440,76 @@ static const struct kind python_samples = {
 		WS_COL(python_sample, flags),
 	scan_python, python_item, ws_python_sample_flags};
 
-static void add_step(struct ws_profile *p, size_t *cap, uint32_t thread, uint32_t node,
+static void add_step(struct ws_profile *profile, size_t *cap, uint32_t thread, uint32_t node,
 		     const struct ws_cost *cost)
 {
-	struct ws_profile_step *last = p->step_count ? &p->steps[p->step_count - 1] : NULL;
+	struct ws_profile_step *last =
+		profile->step_count ? &profile->steps[profile->step_count - 1] : NULL;
 
 	if (last && last->thread == thread && last->node == node) {
 		ws_cost_add(&last->cost, cost);
 		return;
 	}
-	ws_grow(p->steps, *cap, p->step_count + 1);
-	p->steps[p->step_count++] = (struct ws_profile_step){thread, node, *cost};
+	ws_grow(profile->steps, *cap, profile->step_count + 1);
+	profile->steps[profile->step_count++] = (struct ws_profile_step){thread, node, *cost};
 }
 
 /* One sample after the other, in order of thread and time. */
-static void in_order(struct making *m, const struct kind *k)
+static void in_order(struct making *making, const struct kind *kind)
 {
-	struct ws_scan sc = {.table = k->table,
-			     .columns = k->columns,
-			     .time_min = m->q->time_min,
-			     .time_max = m->q->time_max};
+	struct ws_scan sc = {.table = kind->table,
+			     .columns = kind->columns,
+			     .time_min = making->request->time_min,
+			     .time_max = making->request->time_max};
 	struct ws_rows rows;
 	size_t cap = 0;
 
-	ws_rows_load(m->r, &sc, &rows, NULL);
-	m->p->damaged += rows.damaged;
+	ws_rows_load(making->report, &sc, &rows, NULL);
+	making->profile->damaged += rows.damaged;
 	for (size_t i = 0; i < rows.rows; i++) {
 		struct item item;
 		uint32_t node, thread;
 
-		if (!k->item(m, (const uint64_t *const *)rows.col, i, &item))
+		if (!kind->item(making, (const uint64_t *const *)rows.col, i, &item))
 			continue;
-		m->p->truncated += incomplete(rows.col[k->flags][i]);
-		m->untimed |= item.cost.weight && !item.cost.ns;
+		making->profile->truncated += incomplete(rows.col[kind->flags][i]);
+		making->untimed |= item.cost.weight && !item.cost.ns;
 		thread = item.thread;
-		node = put(m, &item);
+		node = put(making, &item);
 		if (node)
-			add_step(m->p, &cap, thread, node, &item.cost);
+			add_step(making->profile, &cap, thread, node, &item.cost);
 	}
 	ws_rows_free(&rows);
 }
 
-static void from_rows(struct making *m, const struct kind *k)
+static void from_rows(struct making *making, const struct kind *kind)
 {
-	struct ws_scan sc = {.table = k->table,
-			     .columns = k->columns,
-			     .time_min = m->q->time_min,
-			     .time_max = m->q->time_max};
+	struct ws_scan sc = {.table = kind->table,
+			     .columns = kind->columns,
+			     .time_min = making->request->time_min,
+			     .time_max = making->request->time_max};
 	uint64_t damaged = 0;
 
-	if (m->q->ordered) {
-		in_order(m, k);
+	if (making->request->ordered) {
+		in_order(making, kind);
 		return;
 	}
-	ws_scan_run(m->r, &sc, k->scan, m, &damaged);
-	m->p->damaged += damaged;
+	ws_scan_run(making->report, &sc, kind->scan, making, &damaged);
+	making->profile->damaged += damaged;
 }
 
 /* "[lock: pthread_mutex_lock]", "[I/O: read /path]", "[GIL]": what stands for a wait in a stack. */
-static void wait_label(const struct ws_report *r, const struct ws_state *st, struct ws_text *text)
+static void wait_label(const struct ws_report *report, const struct ws_state *st,
+		       struct ws_text *text)
 {
 	ws_text_printf(text, "[%s", ws_wait_name(st->wait));
 	if (st->function) {
 		size_t len;
-		const char *name = ws_cuda_function(r, st->function, &len);
+		const char *name = ws_cuda_function(report, st->function, &len);
 
 		ws_text_puts(text, ": ");
 		ws_text_add(text, name, len);
-		name = ws_report_string(r, st->path, &len);
+		name = ws_report_string(report, st->path, &len);
 		if (len) {
 			ws_text_puts(text, " ");
 			ws_text_add(text, name, len);
@@ -502,45 +519,49 @@ static void wait_label(const struct ws_report *r, const struct ws_state *st, str
 }
 
 /* Number + 1 of the label of a wait: one for each (reason, function, path). */
-static uint32_t label(struct making *m, const struct ws_state *st)
+static uint32_t label(struct making *making, const struct ws_state *st)
 {
-	uint64_t path = ws_report_string_key(m->r, st->path),
-		 function = ws_report_string_key(m->r, st->function);
+	uint64_t path = ws_report_string_key(making->report, st->path),
+		 function = ws_report_string_key(making->report, st->function);
 	uint64_t key = path << 34 ^ function << 6 ^ st->wait;
 	uint32_t known;
 
-	pthread_mutex_lock(&m->lock);
-	known = (uint32_t)ws_map_get(&m->label_of, key, NULL);
+	pthread_mutex_lock(&making->lock);
+	known = (uint32_t)ws_map_get(&making->label_of, key, NULL);
 	if (!known) {
-		ws_grow(m->labels, m->label_cap, m->label_count + 1);
-		m->labels[m->label_count] = (struct ws_text){0};
-		wait_label(m->r, st, &m->labels[m->label_count]);
-		known = (uint32_t)++m->label_count;
-		ws_map_set(&m->label_of, key, known);
+		ws_grow(making->labels, making->label_cap, making->label_count + 1);
+		making->labels[making->label_count] = (struct ws_text){0};
+		wait_label(making->report, st, &making->labels[making->label_count]);
+		known = (uint32_t)++making->label_count;
+		ws_map_set(&making->label_of, key, known);
 	}
-	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_unlock(&making->lock);
 	return known;
 }
 
 static void take_wait(void *ctx, uint32_t worker, const struct ws_state *st)
 {
-	struct making *m = ctx;
-	bool apart = m->q->by_thread || m->q->by_process;
+	struct making *making = ctx;
+	bool apart = making->request->by_thread || making->request->by_process;
 	uint64_t ns = st->end - st->start;
 
-	if ((st->doing != WS_DOING_WAIT && st->doing != WS_DOING_RUNNABLE) || out(m, st->thread))
+	if ((st->doing != WS_DOING_WAIT && st->doing != WS_DOING_RUNNABLE) ||
+	    out(making, st->thread))
 		return;
-	count(&m->counts[worker],
-	      &(struct item){apart ? st->thread : 0, 0, st->callchain, label(m, st), {1, ns, ns}});
+	count(&making->counts[worker],
+	      &(struct item){
+		      apart ? st->thread : 0, 0, st->callchain, label(making, st), {1, ns, ns}});
 }
 
-static void from_waits(struct making *m)
+static void from_waits(struct making *making)
 {
 	struct ws_states_part all = {.to = UINT64_MAX, .brief = true};
-	struct ws_states *s = ws_states_open_part(m->r, m->who, &all, &m->p->damaged);
+	struct ws_states *states =
+		ws_states_open_part(making->report, making->who, &all, &making->profile->damaged);
 
-	ws_states_run(s, m->q->time_min, m->q->time_max, take_wait, m);
-	ws_states_close(s);
+	ws_states_run(states, making->request->time_min, making->request->time_max, take_wait,
+		      making);
+	ws_states_close(states);
 }
 
 /* ---- work on GPUs ---- */
@@ -553,189 +574,205 @@ struct launches {
 };
 
 struct gpu_scan {
-	struct making *m;
-	const struct launches *l;
-	const struct ws_cuda_columns *c;
+	struct making *making;
+	const struct launches *launches;
+	const struct ws_cuda_columns *columns;
 	enum ws_cuda_source source;
 };
 
 /* An item of GPU work: frame is the process, stack the node of the innermost range, label what it
  * is called (source, name). */
-static int scan_gpu(void *ctx, const struct ws_batch *b)
+static int scan_gpu(void *ctx, const struct ws_batch *batch)
 {
-	struct gpu_scan *g = ctx;
+	struct gpu_scan *scan = ctx;
 
-	for (size_t i = 0; i < b->rows; i++) {
-		uint64_t start = b->col[g->c->start][i], end = b->col[g->c->end][i],
-			 process = b->col[g->c->process][i];
-		uint32_t call = ws_calls_find(&g->l->calls, process, b->col[g->c->correlation][i]);
+	for (size_t i = 0; i < batch->rows; i++) {
+		uint64_t start = batch->col[scan->columns->start][i],
+			 end = batch->col[scan->columns->end][i],
+			 process = batch->col[scan->columns->process][i];
+		uint32_t call = ws_calls_find(&scan->launches->calls, process,
+					      batch->col[scan->columns->correlation][i]);
 		uint64_t thread =
-			call == WS_NO_CALL ? 0 : g->l->calls.rows.col[ws_cuda_api_thread][call];
-		uint64_t name = g->c->name < 0 ? 0 : b->col[g->c->name][i];
-		struct item k = {.thread = (uint32_t)thread,
-				 .frame = (uint32_t)process,
-				 .cost = {1, end - start, end - start}};
+			call == WS_NO_CALL
+				? 0
+				: scan->launches->calls.rows.col[ws_cuda_api_thread][call];
+		uint64_t name = scan->columns->name < 0 ? 0 : batch->col[scan->columns->name][i];
+		struct item item = {.thread = (uint32_t)thread,
+				    .frame = (uint32_t)process,
+				    .cost = {1, end - start, end - start}};
 
-		if (end == WS_NO_TIME || end < start || out(g->m, thread))
+		if (end == WS_NO_TIME || end < start || out(scan->making, thread))
 			continue;
-		k.stack = call == WS_NO_CALL ? 0 : g->l->enclose.of[call];
-		k.label = (uint32_t)(g->source == WS_CUDA_KERNEL
-					     ? ws_report_string_key(g->m->r, (uint32_t)name)
-					     : name)
-				  << 3 |
-			  g->source;
-		count(&g->m->counts[b->worker], &k);
+		item.stack = call == WS_NO_CALL ? 0 : scan->launches->enclose.of[call];
+		item.label = (uint32_t)(scan->source == WS_CUDA_KERNEL
+						? ws_report_string_key(scan->making->report,
+								       (uint32_t)name)
+						: name)
+				     << 3 |
+			     scan->source;
+		count(&scan->making->counts[batch->worker], &item);
 	}
 	return 0;
 }
 
 /* The ranges from the outermost to that of `node`, below `at`. */
-static uint32_t put_ranges(struct making *m, const struct launches *l, uint32_t at, uint32_t node)
+static uint32_t put_ranges(struct making *making, const struct launches *launches, uint32_t at,
+			   uint32_t node)
 {
 	uint32_t path[WS_STACKS_DEEPEST], n = 0;
 
-	for (; node && n < WS_STACKS_DEEPEST; node = l->enclose.node[node].parent)
-		path[n++] = l->enclose.node[node].range;
+	for (; node && n < WS_STACKS_DEEPEST; node = launches->enclose.node[node].parent)
+		path[n++] = launches->enclose.node[node].range;
 	while (n--) {
 		size_t len;
 		const char *text = ws_report_string(
-			m->r, (uint32_t)ws_range_get(&l->ranges, path[n], ws_nvtx_text), &len);
+			making->report,
+			(uint32_t)ws_range_get(&launches->ranges, path[n], ws_nvtx_text), &len);
 
-		at = ws_calltree_child(&m->p->tree, at, ws_calltree_made(&m->p->tree, text, len));
+		at = ws_calltree_child(&making->profile->tree, at,
+				       ws_calltree_made(&making->profile->tree, text, len));
 	}
 	return at;
 }
 
-static void put_work(struct making *m, const struct launches *l, const struct item *k)
+static void put_work(struct making *making, const struct launches *launches,
+		     const struct item *item)
 {
-	enum ws_cuda_source source = k->label & 7;
-	uint32_t node = put_ranges(m, l, root_of(m, k->frame, k->thread), k->stack);
+	enum ws_cuda_source source = item->label & 7;
+	uint32_t node = put_ranges(making, launches, root_of(making, item->frame, item->thread),
+				   item->stack);
 	char buf[64];
 	const char *name = buf;
 	size_t len;
 
 	if (source == WS_CUDA_KERNEL)
-		name = ws_report_string(m->r, k->label >> 3, &len);
+		name = ws_report_string(making->report, item->label >> 3, &len);
 	else
-		len = strlen(ws_cuda_op_name(source, k->label >> 3, buf, sizeof(buf)));
-	node = ws_calltree_child(&m->p->tree, node, ws_calltree_made(&m->p->tree, name, len));
-	ws_cost_add(&m->p->tree.nodes[node].self, &k->cost);
-	ws_cost_add(&m->p->total, &k->cost);
+		len = strlen(ws_cuda_op_name(source, item->label >> 3, buf, sizeof(buf)));
+	node = ws_calltree_child(&making->profile->tree, node,
+				 ws_calltree_made(&making->profile->tree, name, len));
+	ws_cost_add(&making->profile->tree.nodes[node].self, &item->cost);
+	ws_cost_add(&making->profile->total, &item->cost);
 }
 
-static int from_gpu(struct making *m, struct ws_err *e)
+static int from_gpu(struct making *making, struct ws_err *err)
 {
-	struct launches l = {0};
-	struct gpu_scan g = {.m = m, .l = &l};
+	struct launches launches = {0};
+	struct gpu_scan scan = {.making = making, .launches = &launches};
 	int rc = -1;
 
-	if (ws_calls_load(m->r, m->who, &l.calls, e) < 0 ||
-	    ws_ranges_load(m->r, &l.ranges, e) < 0 ||
-	    ws_enclose_calls(&l.ranges, &l.calls, &l.enclose, e) < 0)
+	if (ws_calls_load(making->report, making->who, &launches.calls, err) < 0 ||
+	    ws_ranges_load(making->report, &launches.ranges, err) < 0 ||
+	    ws_enclose_calls(&launches.ranges, &launches.calls, &launches.enclose, err) < 0)
 		goto out;
-	for (g.source = WS_CUDA_KERNEL; g.source < WS_CUDA_SOURCES; g.source++) {
+	for (scan.source = WS_CUDA_KERNEL; scan.source < WS_CUDA_SOURCES; scan.source++) {
 		uint64_t columns, damaged = 0;
 
-		g.c = &ws_cuda_columns[g.source];
-		columns = UINT64_C(1) << g.c->start | UINT64_C(1) << g.c->end |
-			  UINT64_C(1) << g.c->process | UINT64_C(1) << g.c->correlation;
-		struct ws_scan sc = {.table = g.c->table,
-				     .columns = columns |
-						(g.c->name < 0 ? 0 : UINT64_C(1) << g.c->name),
-				     .time_min = m->q->time_min,
-				     .time_max = m->q->time_max};
+		scan.columns = &ws_cuda_columns[scan.source];
+		columns = UINT64_C(1) << scan.columns->start | UINT64_C(1) << scan.columns->end |
+			  UINT64_C(1) << scan.columns->process |
+			  UINT64_C(1) << scan.columns->correlation;
+		struct ws_scan sc = {
+			.table = scan.columns->table,
+			.columns = columns |
+				   (scan.columns->name < 0 ? 0 : UINT64_C(1) << scan.columns->name),
+			.time_min = making->request->time_min,
+			.time_max = making->request->time_max};
 
-		ws_scan_run(m->r, &sc, scan_gpu, &g, &damaged);
-		m->p->damaged += damaged;
+		ws_scan_run(making->report, &sc, scan_gpu, &scan, &damaged);
+		making->profile->damaged += damaged;
 	}
-	for (uint32_t w = 0; w < m->workers; w++)
-		for (size_t i = 0; i < m->counts[w].n; i++)
-			put_work(m, &l, &m->counts[w].items[i]);
+	for (uint32_t w = 0; w < making->workers; w++)
+		for (size_t i = 0; i < making->counts[w].n; i++)
+			put_work(making, &launches, &making->counts[w].items[i]);
 	rc = 0;
 out:
-	ws_enclose_free(&l.enclose);
-	ws_ranges_free(&l.ranges);
-	ws_calls_free(&l.calls);
+	ws_enclose_free(&launches.enclose);
+	ws_ranges_free(&launches.ranges);
+	ws_calls_free(&launches.calls);
 	return rc;
 }
 
 /* ---- the interface ---- */
 
-static int gather(struct making *m, struct ws_err *e)
+static int gather(struct making *making, struct ws_err *err)
 {
-	switch (m->q->kind) {
+	switch (making->request->kind) {
 	case WS_PROFILE_ON_CPU:
-		if (ws_samples_choose(m->r, m->q->event, &m->samples, e) < 0)
+		if (ws_samples_choose(making->report, making->request->event, &making->samples,
+				      err) < 0)
 			return -1;
-		m->p->weight = m->samples.weight;
-		from_rows(m, &samples);
+		making->profile->weight = making->samples.weight;
+		from_rows(making, &samples);
 		break;
 	case WS_PROFILE_PYTHON:
-		from_rows(m, &python_samples);
+		from_rows(making, &python_samples);
 		break;
 	case WS_PROFILE_OFF_CPU:
-		from_waits(m);
+		from_waits(making);
 		break;
 	case WS_PROFILE_GPU:
-		return from_gpu(m, e);
+		return from_gpu(making, err);
 	}
-	put_all(m);
+	put_all(making);
 	return 0;
 }
 
-static bool all_timed(const struct making *m)
+static bool all_timed(const struct making *making)
 {
-	for (uint32_t w = 0; w < m->workers; w++)
-		for (size_t i = 0; i < m->counts[w].n; i++)
-			if (m->counts[w].items[i].cost.weight && !m->counts[w].items[i].cost.ns)
+	for (uint32_t w = 0; w < making->workers; w++)
+		for (size_t i = 0; i < making->counts[w].n; i++)
+			if (making->counts[w].items[i].cost.weight &&
+			    !making->counts[w].items[i].cost.ns)
 				return false;
 	return true;
 }
 
-int ws_profile_make(const struct ws_report *r, const struct ws_who *who,
-		    const struct ws_profile_request *q, struct ws_profile *p, struct ws_err *e)
+int ws_profile_make(const struct ws_report *report, const struct ws_who *who,
+		    const struct ws_profile_request *request, struct ws_profile *profile,
+		    struct ws_err *err)
 {
 	struct ws_scan any = {.table = WS_TABLE_sample};
-	struct making m = {.r = r,
-			   .who = who,
-			   .q = q,
-			   .p = p,
-			   .lock = PTHREAD_MUTEX_INITIALIZER,
-			   .workers = ws_scan_workers(&any)};
+	struct making making = {.report = report,
+				.who = who,
+				.request = request,
+				.profile = profile,
+				.lock = PTHREAD_MUTEX_INITIALIZER,
+				.workers = ws_scan_workers(&any)};
 	int rc = -1;
 
-	memset(p, 0, sizeof(*p));
-	p->weight = "nanoseconds";
-	p->stacks = ws_stacks_open(r, &p->damaged);
-	ws_calltree_init(&p->tree, p->stacks, q->unit, q->frames);
-	p->roots = (uint32_t)q->by_process + q->by_thread;
-	m.counts = aligned_alloc(128, m.workers * sizeof(*m.counts));
-	if (!m.counts)
-		return ws_fail(e, "out of memory");
-	memset(m.counts, 0, m.workers * sizeof(*m.counts));
-	if (!choose_threads(&m, e))
-		rc = gather(&m, e);
-	if (!rc && q->module && !p->total.count)
-		rc = ws_fail(e, "%s has no stack whose innermost function is in module '%s'",
-			     ws_report_path(r), q->module);
-	p->timed = !m.untimed && all_timed(&m);
-	for (uint32_t w = 0; w < m.workers; w++) {
-		free(m.counts[w].items);
-		free(m.counts[w].slots);
+	memset(profile, 0, sizeof(*profile));
+	profile->weight = "nanoseconds";
+	profile->stacks = ws_stacks_open(report, &profile->damaged);
+	ws_calltree_init(&profile->tree, profile->stacks, request->unit, request->frames);
+	profile->roots = (uint32_t)request->by_process + request->by_thread;
+	making.counts = aligned_alloc(128, making.workers * sizeof(*making.counts));
+	if (!making.counts)
+		return ws_fail(err, "out of memory");
+	memset(making.counts, 0, making.workers * sizeof(*making.counts));
+	if (!choose_threads(&making, err))
+		rc = gather(&making, err);
+	if (!rc && request->module && !profile->total.count)
+		rc = ws_fail(err, "%s has no stack whose innermost function is in module '%s'",
+			     ws_report_path(report), request->module);
+	profile->timed = !making.untimed && all_timed(&making);
+	for (uint32_t w = 0; w < making.workers; w++) {
+		free(making.counts[w].items);
+		free(making.counts[w].slots);
 	}
-	for (size_t i = 0; i < m.label_count; i++)
-		ws_text_free(&m.labels[i]);
-	free(m.labels);
-	ws_map_free(&m.label_of);
-	free(m.thread_out);
-	free(m.counts);
+	for (size_t i = 0; i < making.label_count; i++)
+		ws_text_free(&making.labels[i]);
+	free(making.labels);
+	ws_map_free(&making.label_of);
+	free(making.thread_out);
+	free(making.counts);
 	return rc;
 }
 
-void ws_profile_free(struct ws_profile *p)
+void ws_profile_free(struct ws_profile *profile)
 {
-	free(p->steps);
-	ws_calltree_free(&p->tree);
-	ws_stacks_close(p->stacks);
-	memset(p, 0, sizeof(*p));
+	free(profile->steps);
+	ws_calltree_free(&profile->tree);
+	ws_stacks_close(profile->stacks);
+	memset(profile, 0, sizeof(*profile));
 }

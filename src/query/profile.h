@@ -34,12 +34,14 @@ struct ws_samples {
 	const char *weight; /* the event's name */
 };
 /* Returns 0, or -1 with a message when there is no event called `name` (NULL: the usual ones). */
-int ws_samples_choose(const struct ws_report *r, const char *name, struct ws_samples *s,
-		      struct ws_err *e);
+int ws_samples_choose(const struct ws_report *report, const char *name, struct ws_samples *samples,
+		      struct ws_err *err);
 
-static inline bool ws_samples_wanted(const struct ws_samples *s, uint64_t event, uint64_t flags)
+static inline bool ws_samples_wanted(const struct ws_samples *samples, uint64_t event,
+				     uint64_t flags)
 {
-	return !s->event || !event || event == s->event || (s->clocks && flags & WS_SAMPLE_CLOCK);
+	return !samples->event || !event || event == samples->event ||
+	       (samples->clocks && flags & WS_SAMPLE_CLOCK);
 }
 
 enum ws_profile_kind { WS_PROFILE_ON_CPU, WS_PROFILE_OFF_CPU, WS_PROFILE_PYTHON, WS_PROFILE_GPU };
@@ -83,8 +85,9 @@ struct ws_profile {
  * be ordered by cost and name. Returns 0, or -1 with a message: there is no such process, thread,
  * module or event. With nothing recorded, total.count is 0. Free with ws_profile_free in any case.
  */
-int ws_profile_make(const struct ws_report *r, const struct ws_who *who,
-		    const struct ws_profile_request *q, struct ws_profile *p, struct ws_err *e);
-void ws_profile_free(struct ws_profile *p);
+int ws_profile_make(const struct ws_report *report, const struct ws_who *who,
+		    const struct ws_profile_request *request, struct ws_profile *profile,
+		    struct ws_err *err);
+void ws_profile_free(struct ws_profile *profile);
 
 #endif

@@ -34,15 +34,15 @@ struct ws_scan {
 };
 
 /* How many workers a scan would use, for sizing per-worker state. */
-uint32_t ws_scan_workers(const struct ws_scan *s);
+uint32_t ws_scan_workers(const struct ws_scan *scan);
 
 /*
  * Call `fn` for each batch, from several threads, in no given order; a non-zero return stops the
  * scan. Damaged blocks are skipped and counted in *damaged (may be NULL). Returns 0, or the first
  * non-zero value of fn.
  */
-int ws_scan_run(const struct ws_report *r, const struct ws_scan *s,
-		int (*fn)(void *ctx, const struct ws_batch *b), void *ctx, uint64_t *damaged);
+int ws_scan_run(const struct ws_report *report, const struct ws_scan *scan,
+		int (*fn)(void *ctx, const struct ws_batch *batch), void *ctx, uint64_t *damaged);
 
 /*
  * The rows of a scan, all in memory, sorted by (track, start, longer first): what nesting needs.
@@ -53,12 +53,12 @@ struct ws_rows {
 	uint64_t *col[WS_MAX_COLUMNS];
 	uint64_t damaged;
 };
-int ws_rows_load(const struct ws_report *r, const struct ws_scan *s, struct ws_rows *out,
-		 struct ws_err *e);
+int ws_rows_load(const struct ws_report *report, const struct ws_scan *scan, struct ws_rows *out,
+		 struct ws_err *err);
 /* The same with rows of those tracks only for which `tracks`, an array of n bytes, is not 0. NULL:
  * all. */
-void ws_rows_load_tracks(const struct ws_report *r, const struct ws_scan *s, const uint8_t *tracks,
-			 size_t n, struct ws_rows *out);
+void ws_rows_load_tracks(const struct ws_report *report, const struct ws_scan *scan,
+			 const uint8_t *tracks, size_t n, struct ws_rows *out);
 void ws_rows_free(struct ws_rows *rows);
 
 /*
@@ -66,10 +66,10 @@ void ws_rows_free(struct ws_rows *rows);
  * what exports need. `values` has an entry per column of the table.
  */
 struct ws_cursor;
-struct ws_cursor *ws_cursor_open(const struct ws_report *r, enum ws_table t, uint64_t time_min,
-				 uint64_t time_max);
-bool ws_cursor_next(struct ws_cursor *c, const uint64_t **values);
-void ws_cursor_close(struct ws_cursor *c);
+struct ws_cursor *ws_cursor_open(const struct ws_report *report, enum ws_table table,
+				 uint64_t time_min, uint64_t time_max);
+bool ws_cursor_next(struct ws_cursor *cursor, const uint64_t **values);
+void ws_cursor_close(struct ws_cursor *cursor);
 
 /* ---- what every reader needs to say who did it ---- */
 
@@ -88,19 +88,19 @@ struct ws_process_info {
 };
 
 struct ws_who; /* threads and processes of a report, by id */
-struct ws_who *ws_who_open(const struct ws_report *r);
+struct ws_who *ws_who_open(const struct ws_report *report);
 /* Never NULL: unknown ids give an "unknown" entry. */
-const struct ws_thread_info *ws_who_thread(const struct ws_who *w, uint32_t id);
-const struct ws_process_info *ws_who_process(const struct ws_who *w, uint32_t id);
-uint32_t ws_who_threads(const struct ws_who *w); /* highest id */
-uint32_t ws_who_processes(const struct ws_who *w);
-void ws_who_close(struct ws_who *w);
+const struct ws_thread_info *ws_who_thread(const struct ws_who *who, uint32_t id);
+const struct ws_process_info *ws_who_process(const struct ws_who *who, uint32_t id);
+uint32_t ws_who_threads(const struct ws_who *who); /* highest id */
+uint32_t ws_who_processes(const struct ws_who *who);
+void ws_who_close(struct ws_who *who);
 
 /* The first value of a fact in the meta table, or NULL. */
-const char *ws_meta(const struct ws_report *r, const char *name);
+const char *ws_meta(const struct ws_report *report, const char *name);
 /* Start of the first collection on the session clock: what times shown to users count from. And the
  * end of the last event. */
-uint64_t ws_time_zero(const struct ws_report *r);
-uint64_t ws_time_last(const struct ws_report *r);
+uint64_t ws_time_zero(const struct ws_report *report);
+uint64_t ws_time_last(const struct ws_report *report);
 
 #endif

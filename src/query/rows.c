@@ -25,7 +25,7 @@ struct run { /* sorted rows of one track in one block */
 };
 
 struct load {
-	const struct ws_scan *s;
+	const struct ws_scan *scan;
 	struct ws_rows *out;
 	size_t *place;	       /* of each block's rows */
 	size_t *got;	       /* rows that each block really gave: none when it is damaged */
@@ -65,68 +65,69 @@ void ws_rows_free(struct ws_rows *rows)
 
 /* ---- decoding ---- */
 
-static bool wanted(const struct load *l, const struct ws_batch *b, size_t i)
+static bool wanted(const struct load *load, const struct ws_batch *batch, size_t i)
 {
-	uint64_t track = b->col[l->track_column][i];
+	uint64_t track = batch->col[load->track_column][i];
 
-	return track < l->tracks_n && l->tracks[track];
+	return track < load->tracks_n && load->tracks[track];
 }
 
-static int keep_wanted(struct load *l, const struct ws_batch *b)
+static int keep_wanted(struct load *load, const struct ws_batch *batch)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < b->rows; i++) {
-		if (!wanted(l, b, i))
+	for (size_t i = 0; i < batch->rows; i++) {
+		if (!wanted(load, batch, i))
 			continue;
 		for (uint32_t c = 0; c < WS_MAX_COLUMNS; c++)
-			if (b->col[c])
-				l->out->col[c][l->place[b->block] + n] = b->col[c][i];
+			if (batch->col[c])
+				load->out->col[c][load->place[batch->block] + n] = batch->col[c][i];
 		n++;
 	}
-	l->got[b->block] = n;
+	load->got[batch->block] = n;
 	return 0;
 }
 
-static int keep_batch(void *ctx, const struct ws_batch *b)
+static int keep_batch(void *ctx, const struct ws_batch *batch)
 {
-	struct load *l = ctx;
+	struct load *load = ctx;
 
-	if (l->tracks)
-		return keep_wanted(l, b);
+	if (load->tracks)
+		return keep_wanted(load, batch);
 	for (uint32_t c = 0; c < WS_MAX_COLUMNS; c++)
-		if (b->col[c])
-			memcpy(l->out->col[c] + l->place[b->block], b->col[c], b->rows * 8);
-	l->got[b->block] = b->rows;
+		if (batch->col[c])
+			memcpy(load->out->col[c] + load->place[batch->block], batch->col[c],
+			       batch->rows * 8);
+	load->got[batch->block] = batch->rows;
 	return 0;
 }
 
-static int count_batch(void *ctx, const struct ws_batch *b)
+static int count_batch(void *ctx, const struct ws_batch *batch)
 {
-	struct load *l = ctx;
+	struct load *load = ctx;
 	size_t n = 0;
 
-	for (size_t i = 0; l->tracks && i < b->rows; i++)
-		n += wanted(l, b, i);
-	l->place[b->block] = l->tracks ? n : b->rows;
+	for (size_t i = 0; load->tracks && i < batch->rows; i++)
+		n += wanted(load, batch, i);
+	load->place[batch->block] = load->tracks ? n : batch->rows;
 	return 0;
 }
 
 /* Rows that each block will give: known without a window, counted with one. */
-static size_t place_blocks(const struct ws_report *r, struct load *l, size_t blocks)
+static size_t place_blocks(const struct ws_report *report, struct load *load, size_t blocks)
 {
-	const struct ws_scan *s = l->s;
-	struct ws_window w = ws_window_new(s->table, 0, s->time_min, s->time_max);
-	size_t *place = l->place, sum = 0;
+	const struct ws_scan *scan = load->scan;
+	struct ws_window window = ws_window_new(scan->table, 0, scan->time_min, scan->time_max);
+	size_t *place = load->place, sum = 0;
 
-	if (w.set || l->tracks) {
-		struct ws_scan count = *s;
+	if (window.set || load->tracks) {
+		struct ws_scan count = *scan;
 
-		count.columns = l->tracks ? UINT64_C(1) << l->track_column : 0;
-		ws_scan_run(r, &count, count_batch, l, NULL);
+		count.columns = load->tracks ? UINT64_C(1) << load->track_column : 0;
+		ws_scan_run(report, &count, count_batch, load, NULL);
 	} else {
 		for (size_t i = 0; i < blocks; i++)
-			place[i] = ws_report_block(r, s->table, i).rows;
+			place[i] = ws_report_block(report, scan->table, i).rows;
 	}
 	for (size_t i = 0; i < blocks; i++) {
 		size_t n = place[i];
@@ -140,87 +141,88 @@ static size_t place_blocks(const struct ws_report *r, struct load *l, size_t blo
 
 /* ---- order ---- */
 
-static int compare(const struct load *l, size_t a, size_t b)
+static int compare(const struct load *load, size_t a, size_t b)
 {
-	if (l->start && l->start[a] != l->start[b])
-		return l->start[a] < l->start[b] ? -1 : 1;
-	if (l->end_time && l->end_time[a] != l->end_time[b])
-		return l->end_time[a] > l->end_time[b] ? -1 : 1;
+	if (load->start && load->start[a] != load->start[b])
+		return load->start[a] < load->start[b] ? -1 : 1;
+	if (load->end_time && load->end_time[a] != load->end_time[b])
+		return load->end_time[a] > load->end_time[b] ? -1 : 1;
 	return 0;
 }
 
-static void find_runs(struct load *l, size_t from, size_t to)
+static void find_runs(struct load *load, size_t from, size_t to)
 {
 	for (size_t i = from; i < to;) {
 		size_t end = to;
 
-		if (l->track && l->track[to - 1] != l->track[i])
-			for (end = i + 1; l->track[end] == l->track[i];)
+		if (load->track && load->track[to - 1] != load->track[i])
+			for (end = i + 1; load->track[end] == load->track[i];)
 				end++;
-		ws_grow(l->runs, l->run_cap, l->run_count + 1);
-		l->runs[l->run_count++] = (struct run){i, end, l->track ? l->track[i] : 0};
+		ws_grow(load->runs, load->run_cap, load->run_count + 1);
+		load->runs[load->run_count++] =
+			(struct run){i, end, load->track ? load->track[i] : 0};
 		i = end;
 	}
 }
 
-static int by_head(const void *a, const void *b, void *ctx)
+static int by_head(const void *first, const void *second, void *ctx)
 {
-	const struct run *x = a, *y = b;
+	const struct run *left = first, *right = second;
 	int c;
 
-	if (x->track != y->track)
-		return x->track < y->track ? -1 : 1;
-	c = compare(ctx, x->at, y->at);
-	return c ? c : x->at < y->at ? -1 : 1;
+	if (left->track != right->track)
+		return left->track < right->track ? -1 : 1;
+	c = compare(ctx, left->at, right->at);
+	return c ? c : left->at < right->at ? -1 : 1;
 }
 
-static void add_piece(struct load *l, size_t from, size_t n)
+static void add_piece(struct load *load, size_t from, size_t n)
 {
-	struct piece *last = l->piece_count ? &l->pieces[l->piece_count - 1] : NULL;
+	struct piece *last = load->piece_count ? &load->pieces[load->piece_count - 1] : NULL;
 
 	if (last && last->from + last->n == from) {
 		last->n += n;
 		return;
 	}
-	ws_grow(l->pieces, l->piece_cap, l->piece_count + 1);
-	l->pieces[l->piece_count++] = (struct piece){from, n};
+	ws_grow(load->pieces, load->piece_cap, load->piece_count + 1);
+	load->pieces[load->piece_count++] = (struct piece){from, n};
 }
 
-static bool heap_less(const struct load *l, const struct run *a, const struct run *b)
+static bool heap_less(const struct load *load, const struct run *left, const struct run *right)
 {
-	int c = compare(l, a->at, b->at);
+	int c = compare(load, left->at, right->at);
 
-	return c ? c < 0 : a->at < b->at;
+	return c ? c < 0 : left->at < right->at;
 }
 
-static void sift_down(const struct load *l, struct run *h, size_t n, size_t i)
+static void sift_down(const struct load *load, struct run *run_h, size_t n, size_t i)
 {
-	struct run x = h[i];
+	struct run run_x = run_h[i];
 
 	for (size_t k; (k = 2 * i + 1) < n; i = k) {
-		if (k + 1 < n && heap_less(l, &h[k + 1], &h[k]))
+		if (k + 1 < n && heap_less(load, &run_h[k + 1], &run_h[k]))
 			k++;
-		if (!heap_less(l, &h[k], &x))
+		if (!heap_less(load, &run_h[k], &run_x))
 			break;
-		h[i] = h[k];
+		run_h[i] = run_h[k];
 	}
-	h[i] = x;
+	run_h[i] = run_x;
 }
 
 /* How far `a` goes before `b`'s head comes first: exponential steps, then halving. */
-static size_t ahead(const struct load *l, const struct run *a, const struct run *b)
+static size_t ahead(const struct load *load, const struct run *left, const struct run *right)
 {
-	size_t low = a->at, step = 1, high;
+	size_t low = left->at, step = 1, high;
 
-	while (low + step < a->end && compare(l, low + step, b->at) < 0) {
+	while (low + step < left->end && compare(load, low + step, right->at) < 0) {
 		low += step;
 		step *= 2;
 	}
-	high = low + step < a->end ? low + step : a->end;
+	high = low + step < left->end ? low + step : left->end;
 	while (low + 1 < high) {
 		size_t mid = low + (high - low) / 2;
 
-		if (compare(l, mid, b->at) < 0)
+		if (compare(load, mid, right->at) < 0)
 			low = mid;
 		else
 			high = mid;
@@ -229,78 +231,79 @@ static size_t ahead(const struct load *l, const struct run *a, const struct run 
 }
 
 /* `h` holds runs sorted by head, which is a heap. */
-static void merge(struct load *l, struct run *h, size_t n)
+static void merge(struct load *load, struct run *run, size_t n)
 {
 	while (n > 1) {
-		size_t second = n > 2 && heap_less(l, &h[2], &h[1]) ? 2 : 1,
-		       stop = ahead(l, &h[0], &h[second]);
+		size_t second = n > 2 && heap_less(load, &run[2], &run[1]) ? 2 : 1,
+		       stop = ahead(load, &run[0], &run[second]);
 
-		add_piece(l, h[0].at, stop - h[0].at);
-		h[0].at = stop;
-		if (h[0].at == h[0].end)
-			h[0] = h[--n];
-		sift_down(l, h, n, 0);
+		add_piece(load, run[0].at, stop - run[0].at);
+		run[0].at = stop;
+		if (run[0].at == run[0].end)
+			run[0] = run[--n];
+		sift_down(load, run, n, 0);
 	}
-	add_piece(l, h[0].at, h[0].end - h[0].at);
+	add_piece(load, run[0].at, run[0].end - run[0].at);
 }
 
 /* Runs i.. that overlap in a chain belong together; the others go straight through. */
-static void order(struct load *l)
+static void order(struct load *load)
 {
-	if (!l->run_count)
+	if (!load->run_count)
 		return;
-	qsort_r(l->runs, l->run_count, sizeof(*l->runs), by_head, l);
-	for (size_t i = 0, e; i < l->run_count; i = e) {
-		size_t last = l->runs[i].end - 1;
+	qsort_r(load->runs, load->run_count, sizeof(*load->runs), by_head, load);
+	for (size_t i = 0, e; i < load->run_count; i = e) {
+		size_t last = load->runs[i].end - 1;
 
-		for (e = i + 1; e < l->run_count && l->runs[e].track == l->runs[i].track; e++) {
-			if (compare(l, last, l->runs[e].at) <= 0)
+		for (e = i + 1; e < load->run_count && load->runs[e].track == load->runs[i].track;
+		     e++) {
+			if (compare(load, last, load->runs[e].at) <= 0)
 				break;
-			if (compare(l, last, l->runs[e].end - 1) < 0)
-				last = l->runs[e].end - 1;
+			if (compare(load, last, load->runs[e].end - 1) < 0)
+				last = load->runs[e].end - 1;
 		}
-		merge(l, l->runs + i, e - i);
+		merge(load, load->runs + i, e - i);
 	}
 }
 
 /* Some of the columns, one after the other: each is put in order into the memory of the one before,
  * so that only the first needs memory of its own. */
 struct move {
-	const struct load *l;
+	const struct load *load;
 	uint64_t columns;
 	pthread_t thread;
 	bool started;
 };
 
-static void move_column(const struct load *l, uint64_t *to, const uint64_t *from)
+static void move_column(const struct load *load, uint64_t *to, const uint64_t *from)
 {
 	size_t at = 0;
 
-	for (size_t i = 0; i < l->piece_count; i++) {
-		const struct piece *p = &l->pieces[i];
+	for (size_t i = 0; i < load->piece_count; i++) {
+		const struct piece *piece = &load->pieces[i];
 
-		if (p->n == 1)
-			to[at] = from[p->from];
+		if (piece->n == 1)
+			to[at] = from[piece->from];
 		else
-			memcpy(to + at, from + p->from, p->n * 8);
-		at += p->n;
+			memcpy(to + at, from + piece->from, piece->n * 8);
+		at += piece->n;
 	}
 }
 
 static void *move_columns(void *arg)
 {
-	const struct move *m = arg;
-	struct ws_rows *out = m->l->out;
+	const struct move *move = arg;
+	struct ws_rows *out = move->load->out;
 	uint64_t *spare = NULL;
 
 	for (uint32_t c = 0; c < WS_MAX_COLUMNS; c++) {
 		uint64_t *from;
 
-		if (!(m->columns >> c & 1))
+		if (!(move->columns >> c & 1))
 			continue;
 		from = out->col[c];
-		spare = spare ? spare : new_column(m->l->room);
-		move_column(m->l, spare, from);
+		spare = spare ? spare : new_column(move->load->room);
+		move_column(move->load, spare, from);
 		out->col[c] = spare;
 		spare = from;
 	}
@@ -308,68 +311,70 @@ static void *move_columns(void *arg)
 	return NULL;
 }
 
-static void move_rows(const struct load *l)
+static void move_rows(const struct load *load)
 {
-	struct move m[2] = {{.l = l}, {.l = l}};
+	struct move moves[2] = {{.load = load}, {.load = load}};
 	uint32_t number = 0;
 
 	for (uint32_t c = 0; c < WS_MAX_COLUMNS; c++)
-		if (l->out->col[c])
-			m[number++ % 2].columns |= UINT64_C(1) << c;
-	m[1].started = !pthread_create(&m[1].thread, NULL, move_columns, &m[1]);
-	move_columns(&m[0]);
-	if (m[1].started)
-		pthread_join(m[1].thread, NULL);
+		if (load->out->col[c])
+			moves[number++ % 2].columns |= UINT64_C(1) << c;
+	moves[1].started = !pthread_create(&moves[1].thread, NULL, move_columns, &moves[1]);
+	move_columns(&moves[0]);
+	if (moves[1].started)
+		pthread_join(moves[1].thread, NULL);
 	else
-		move_columns(&m[1]);
+		move_columns(&moves[1]);
 }
 
 /*
  * Whether blocks follow one another in track and time, so that rows are in order as they stand: a
  * single thread's tight loop. Then the columns that would tell need not even be decoded.
  */
-static bool follows(const struct ws_block_info *a, const struct ws_block_info *b, bool tracks)
+static bool follows(const struct ws_block_info *left, const struct ws_block_info *right,
+		    bool tracks)
 {
-	if (tracks && a->track_max < b->track_min)
+	if (tracks && left->track_max < right->track_min)
 		return true;
-	if (tracks && (a->track_min != a->track_max || b->track_min != a->track_max ||
-		       b->track_max != a->track_max))
+	if (tracks && (left->track_min != left->track_max || right->track_min != left->track_max ||
+		       right->track_max != left->track_max))
 		return false;
-	return a->time_max < b->time_min;
+	return left->time_max < right->time_min;
 }
 
-static bool blocks_are_in_order(const struct ws_report *r, enum ws_table t)
+static bool blocks_are_in_order(const struct ws_report *report, enum ws_table table)
 {
-	size_t blocks = ws_report_blocks(r, t);
+	size_t blocks = ws_report_blocks(report, table);
 
-	if (ws_table_start(t) < 0)
+	if (ws_table_start(table) < 0)
 		return false;
 	for (size_t i = 1; i < blocks; i++) {
-		struct ws_block_info a = ws_report_block(r, t, i - 1), b = ws_report_block(r, t, i);
+		struct ws_block_info left = ws_report_block(report, table, i - 1),
+				     right = ws_report_block(report, table, i);
 
-		if (!follows(&a, &b, ws_table_track(t) >= 0))
+		if (!follows(&left, &right, ws_table_track(table) >= 0))
 			return false;
 	}
 	return true;
 }
 
-static void sort_rows(struct load *l, size_t blocks, bool in_order)
+static void sort_rows(struct load *load, size_t blocks, bool in_order)
 {
 	size_t rows = 0;
 
 	for (size_t i = 0; i < blocks; i++) {
-		if (in_order && l->got[i])
-			add_piece(l, l->place[i], l->got[i]);
+		if (in_order && load->got[i])
+			add_piece(load, load->place[i], load->got[i]);
 		else if (!in_order)
-			find_runs(l, l->place[i], l->place[i] + l->got[i]);
-		rows += l->got[i];
+			find_runs(load, load->place[i], load->place[i] + load->got[i]);
+		rows += load->got[i];
 	}
-	l->out->rows = rows;
-	order(l);
-	if (l->piece_count > 1 || (l->piece_count && l->pieces[0].from))
-		move_rows(l);
-	free(l->runs);
-	free(l->pieces);
+	load->out->rows = rows;
+	order(load);
+	if (load->piece_count > 1 || (load->piece_count && load->pieces[0].from))
+		move_rows(load);
+	free(load->runs);
+	free(load->pieces);
 }
 
 /* ---- the interface ---- */
@@ -379,48 +384,49 @@ static const uint64_t *sorting_column(const struct ws_rows *out, int c)
 	return c >= 0 ? out->col[c] : NULL;
 }
 
-void ws_rows_load_tracks(const struct ws_report *r, const struct ws_scan *s, const uint8_t *tracks,
-			 size_t n, struct ws_rows *out)
+void ws_rows_load_tracks(const struct ws_report *report, const struct ws_scan *scan_s,
+			 const uint8_t *tracks, size_t n, struct ws_rows *out)
 {
-	size_t blocks = ws_report_blocks(r, s->table);
-	struct ws_scan scan = *s;
-	struct load l = {.s = &scan,
-			 .out = out,
-			 .tracks = tracks,
-			 .tracks_n = n,
-			 .track_column = ws_table_track(s->table)};
-	int key[3] = {ws_table_track(s->table), ws_table_start(s->table), ws_table_end(s->table)};
-	uint32_t columns = ws_tables[s->table].column_count;
-	bool in_order = blocks_are_in_order(r, s->table);
+	size_t blocks = ws_report_blocks(report, scan_s->table);
+	struct ws_scan scan = *scan_s;
+	struct load load = {.scan = &scan,
+			    .out = out,
+			    .tracks = tracks,
+			    .tracks_n = n,
+			    .track_column = ws_table_track(scan_s->table)};
+	int key[3] = {ws_table_track(scan_s->table), ws_table_start(scan_s->table),
+		      ws_table_end(scan_s->table)};
+	uint32_t columns = ws_tables[scan_s->table].column_count;
+	bool in_order = blocks_are_in_order(report, scan_s->table);
 
 	memset(out, 0, sizeof(*out));
-	l.place = ws_calloc(blocks + 1, sizeof(*l.place));
-	l.got = ws_calloc(blocks + 1, sizeof(*l.got));
+	load.place = ws_calloc(blocks + 1, sizeof(*load.place));
+	load.got = ws_calloc(blocks + 1, sizeof(*load.got));
 	for (int i = 0; i < 3; i++)
 		if (key[i] >= 0 && (!in_order || (tracks && !i)))
 			scan.columns |= UINT64_C(1) << key[i];
-	out->rows = l.room = place_blocks(r, &l, blocks);
+	out->rows = load.room = place_blocks(report, &load, blocks);
 	for (uint32_t c = 0; c < columns; c++)
 		if (scan.columns >> c & 1)
 			out->col[c] = new_column(out->rows);
-	ws_scan_run(r, &scan, keep_batch, &l, &out->damaged);
-	l.track = sorting_column(out, key[0]);
-	l.start = sorting_column(out, key[1]);
-	l.end_time = l.start ? sorting_column(out, key[2]) : NULL;
-	sort_rows(&l, blocks, in_order);
-	free(l.place);
-	free(l.got);
+	ws_scan_run(report, &scan, keep_batch, &load, &out->damaged);
+	load.track = sorting_column(out, key[0]);
+	load.start = sorting_column(out, key[1]);
+	load.end_time = load.start ? sorting_column(out, key[2]) : NULL;
+	sort_rows(&load, blocks, in_order);
+	free(load.place);
+	free(load.got);
 	for (uint32_t c = 0; c < columns; c++)
-		if (!(s->columns >> c & 1)) {
+		if (!(scan_s->columns >> c & 1)) {
 			free(out->col[c]);
 			out->col[c] = NULL;
 		}
 }
 
-int ws_rows_load(const struct ws_report *r, const struct ws_scan *s, struct ws_rows *out,
-		 struct ws_err *e)
+int ws_rows_load(const struct ws_report *report, const struct ws_scan *scan, struct ws_rows *out,
+		 struct ws_err *err)
 {
-	(void)e; /* running out of memory ends the program; damage is counted */
-	ws_rows_load_tracks(r, s, NULL, 0, out);
+	(void)err; /* running out of memory ends the program; damage is counted */
+	ws_rows_load_tracks(report, scan, NULL, 0, out);
 	return 0;
 }

@@ -13,10 +13,10 @@
 #include "query/window.h"
 
 struct run {
-	const struct ws_report *r;
-	const struct ws_scan *s;
+	const struct ws_report *report;
+	const struct ws_scan *scan;
 	struct ws_window window;
-	int (*fn)(void *ctx, const struct ws_batch *b);
+	int (*fn)(void *ctx, const struct ws_batch *batch);
 	void *ctx;
 	size_t blocks, next;
 	uint32_t most_rows;
@@ -30,39 +30,39 @@ struct worker {
 	pthread_t thread;
 };
 
-uint32_t ws_scan_workers(const struct ws_scan *s)
+uint32_t ws_scan_workers(const struct ws_scan *scan)
 {
 	cpu_set_t set;
 	uint32_t n = 1;
 
 	if (!sched_getaffinity(0, sizeof(set), &set))
 		n = (uint32_t)CPU_COUNT(&set);
-	if (s->workers && s->workers < n)
-		n = s->workers;
+	if (scan->workers && scan->workers < n)
+		n = scan->workers;
 	return n ? n : 1;
 }
 
-static int scan_block(struct run *run, struct worker *w, size_t i, uint64_t *const *buffer)
+static int scan_block(struct run *run, struct worker *worker, size_t i, uint64_t *const *buffer)
 {
-	struct ws_batch b = {.worker = w->number, .block = i};
-	struct ws_block_info info = ws_report_block(run->r, run->s->table, i);
+	struct ws_batch batch = {.worker = worker->number, .block = i};
+	struct ws_block_info info = ws_report_block(run->report, run->scan->table, i);
 
 	if (!ws_window_touches(&run->window, info.time_min, info.time_max))
-		return run->s->empty ? run->fn(run->ctx, &b) : 0;
-	if (ws_report_decode(run->r, run->s->table, i, run->window.columns, buffer, NULL)) {
+		return run->scan->empty ? run->fn(run->ctx, &batch) : 0;
+	if (ws_report_decode(run->report, run->scan->table, i, run->window.columns, buffer, NULL)) {
 		__atomic_fetch_add(&run->damaged, 1, __ATOMIC_RELAXED);
-		return run->s->empty ? run->fn(run->ctx, &b) : 0;
+		return run->scan->empty ? run->fn(run->ctx, &batch) : 0;
 	}
-	b.rows = ws_window_filter(&run->window, &info, buffer);
+	batch.rows = ws_window_filter(&run->window, &info, buffer);
 	for (uint32_t c = 0; c < WS_MAX_COLUMNS; c++)
-		b.col[c] = run->s->columns >> c & 1 ? buffer[c] : NULL;
-	return b.rows || run->s->empty ? run->fn(run->ctx, &b) : 0;
+		batch.col[c] = run->scan->columns >> c & 1 ? buffer[c] : NULL;
+	return batch.rows || run->scan->empty ? run->fn(run->ctx, &batch) : 0;
 }
 
 static void *work(void *arg)
 {
-	struct worker *w = arg;
-	struct run *run = w->run;
+	struct worker *worker = arg;
+	struct run *run = worker->run;
 	uint64_t *buffer[WS_MAX_COLUMNS] = {NULL};
 	int zero = 0;
 
@@ -75,9 +75,9 @@ static void *work(void *arg)
 
 		if (i >= run->blocks)
 			break;
-		if (run->s->skip && run->s->skip[i])
+		if (run->scan->skip && run->scan->skip[i])
 			continue;
-		rc = scan_block(run, w, i, buffer);
+		rc = scan_block(run, worker, i, buffer);
 		if (rc)
 			__atomic_compare_exchange_n(&run->result, &zero, rc, false,
 						    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
@@ -89,32 +89,37 @@ static void *work(void *arg)
 
 static void run_workers(struct run *run)
 {
-	uint32_t n = ws_scan_workers(run->s), started = 1;
-	struct worker *w;
+	uint32_t n = ws_scan_workers(run->scan), started = 1;
+	struct worker *worker;
 
 	if (n > run->blocks)
 		n = run->blocks ? (uint32_t)run->blocks : 1;
-	w = ws_calloc(n, sizeof(*w));
+	worker = ws_calloc(n, sizeof(*worker));
 	for (uint32_t i = 0; i < n; i++)
-		w[i] = (struct worker){.run = run, .number = i};
+		worker[i] = (struct worker){.run = run, .number = i};
 	for (; started < n; started++)
-		if (pthread_create(&w[started].thread, NULL, work, &w[started]))
+		if (pthread_create(&worker[started].thread, NULL, work, &worker[started]))
 			break; /* fewer do it too */
-	work(&w[0]);
+	work(&worker[0]);
 	for (uint32_t i = 1; i < started; i++)
-		pthread_join(w[i].thread, NULL);
-	free(w);
+		pthread_join(worker[i].thread, NULL);
+	free(worker);
 }
 
-int ws_scan_run(const struct ws_report *r, const struct ws_scan *s,
-		int (*fn)(void *ctx, const struct ws_batch *b), void *ctx, uint64_t *damaged)
+int ws_scan_run(const struct ws_report *report, const struct ws_scan *scan,
+		int (*fn)(void *ctx, const struct ws_batch *batch), void *ctx, uint64_t *damaged)
 {
-	struct run run = {
-		.r = r, .s = s, .fn = fn, .ctx = ctx, .blocks = ws_report_blocks(r, s->table)};
+	struct run run = {.report = report,
+			  .scan = scan,
+			  .fn = fn,
+			  .ctx = ctx,
+			  .blocks = ws_report_blocks(report, scan->table)};
 
-	run.window = ws_window_new(s->table, s->columns, s->time_min, s->time_max);
+	run.window = ws_window_new(scan->table, scan->columns, scan->time_min, scan->time_max);
 	for (size_t i = 0; i < run.blocks; i++) {
-		uint32_t rows = s->skip && s->skip[i] ? 0 : ws_report_block(r, s->table, i).rows;
+		uint32_t rows = scan->skip && scan->skip[i]
+					? 0
+					: ws_report_block(report, scan->table, i).rows;
 
 		run.most_rows = rows > run.most_rows ? rows : run.most_rows;
 	}

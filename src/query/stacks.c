@@ -19,7 +19,7 @@ struct key { /* of a function */
 };
 
 struct ws_stacks {
-	const struct ws_report *r;
+	const struct ws_report *report;
 	struct ws_module_info *modules;
 	struct ws_frame_info *frames;
 	struct ws_place *places;
@@ -46,91 +46,92 @@ static const struct ws_frame_info no_frame = {.first = 0, .count = 1};
 
 /* ---- functions ---- */
 
-static uint32_t hash(const struct key *k)
+static uint32_t hash(const struct key *key)
 {
-	uint64_t h = ((uint64_t)k->name << 32 | k->module) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t h = ((uint64_t)key->name << 32 | key->module) * UINT64_C(0x9e3779b97f4a7c15);
 
-	h = (h ^ h >> 29 ^ k->file) * UINT64_C(0xbf58476d1ce4e5b9);
+	h = (h ^ h >> 29 ^ key->file) * UINT64_C(0xbf58476d1ce4e5b9);
 	return (uint32_t)(h >> 32);
 }
 
 /* Number of the function with this key; a new one (*fresh) is the caller's to fill in. */
-static uint32_t number(struct ws_stacks *s, struct key k, bool *fresh)
+static uint32_t number(struct ws_stacks *stacks, struct key key, bool *fresh)
 {
-	uint32_t h = hash(&k), i;
+	uint32_t h = hash(&key), i;
 	size_t at;
 
 	*fresh = false;
-	for (at = ws_slots_begin(&s->slots, &s->mask, s->function_count, 1024, h);
-	     (i = ws_slots_next(s->slots, s->mask, h, &at)); at++) {
-		const struct key *have = &s->keys[i];
+	for (at = ws_slots_begin(&stacks->slots, &stacks->mask, stacks->function_count, 1024, h);
+	     (i = ws_slots_next(stacks->slots, stacks->mask, h, &at)); at++) {
+		const struct key *have = &stacks->keys[i];
 
-		if (have->name == k.name && have->module == k.module && have->file == k.file)
+		if (have->name == key.name && have->module == key.module && have->file == key.file)
 			return i;
 	}
-	s->function_count++;
-	ws_grow(s->functions, s->function_cap, s->function_count + (size_t)1);
-	ws_grow(s->keys, s->key_cap, s->function_count + (size_t)1);
-	s->keys[s->function_count] = k;
-	s->slots[at] = ws_slot(h, s->function_count);
+	stacks->function_count++;
+	ws_grow(stacks->functions, stacks->function_cap, stacks->function_count + (size_t)1);
+	ws_grow(stacks->keys, stacks->key_cap, stacks->function_count + (size_t)1);
+	stacks->keys[stacks->function_count] = key;
+	stacks->slots[at] = ws_slot(h, stacks->function_count);
 	*fresh = true;
-	return s->function_count;
+	return stacks->function_count;
 }
 
-static const char *own(struct ws_stacks *s, char *text)
+static const char *own(struct ws_stacks *stacks, char *text)
 {
-	ws_grow(s->owned, s->owned_cap, s->owned_count + 1);
-	return s->owned[s->owned_count++] = text;
+	ws_grow(stacks->owned, stacks->owned_cap, stacks->owned_count + 1);
+	return stacks->owned[stacks->owned_count++] = text;
 }
 
 /* The function that stands for nameless code of a module. */
-static uint32_t nameless(struct ws_stacks *s, uint32_t module, uint8_t kind)
+static uint32_t nameless(struct ws_stacks *stacks, uint32_t module, uint8_t kind)
 {
-	const struct ws_module_info *m = ws_stacks_module(s, module);
-	bool fresh, bracketed = m->name[0] == '[';
+	const struct ws_module_info *module_info = ws_stacks_module(stacks, module);
+	bool fresh, bracketed = module_info->name[0] == '[';
 	uint32_t n;
 
-	if (!*m->name)
+	if (!*module_info->name)
 		return UNKNOWN_FUNCTION;
-	n = number(s, (struct key){NO_NAME, module, 0}, &fresh);
+	n = number(stacks, (struct key){NO_NAME, module, 0}, &fresh);
 	if (fresh) {
-		const char *name = own(s, ws_format(bracketed ? "%s" : "[%s]", m->name));
+		const char *name =
+			own(stacks, ws_format(bracketed ? "%s" : "[%s]", module_info->name));
 
-		s->functions[n] = (struct ws_function){.name = name,
-						       .len = strlen(name),
-						       .module = module,
-						       .kind = kind,
-						       .unresolved = true};
+		stacks->functions[n] = (struct ws_function){.name = name,
+							    .len = strlen(name),
+							    .module = module,
+							    .kind = kind,
+							    .unresolved = true};
 	}
 	return n;
 }
 
-static uint32_t function(struct ws_stacks *s, uint32_t name, uint32_t module, uint32_t file,
+static uint32_t function(struct ws_stacks *stacks, uint32_t name, uint32_t module, uint32_t file,
 			 uint8_t kind)
 {
-	struct key k = {ws_report_string_key(s->r, name), module,
-			kind == WS_FRAME_PYTHON ? ws_report_string_key(s->r, file) : 0};
+	struct key key = {ws_report_string_key(stacks->report, name), module,
+			  kind == WS_FRAME_PYTHON ? ws_report_string_key(stacks->report, file) : 0};
 	bool fresh;
 	uint32_t n;
 	size_t len;
 
-	ws_report_string(s->r, name, &len);
+	ws_report_string(stacks->report, name, &len);
 	if (!len)
-		return nameless(s, module, kind);
-	n = number(s, k, &fresh);
+		return nameless(stacks, module, kind);
+	n = number(stacks, key, &fresh);
 	if (fresh) {
-		struct ws_function *f = &s->functions[n];
+		struct ws_function *function_f = &stacks->functions[n];
 
-		*f = (struct ws_function){
+		*function_f = (struct ws_function){
 			.module = module, .text = name, .file = file, .kind = kind};
-		f->name = ws_report_string(s->r, name, &f->len);
-	} else if (!s->functions[n].file) {
-		s->functions[n].file = file;
+		function_f->name = ws_report_string(stacks->report, name, &function_f->len);
+	} else if (!stacks->functions[n].file) {
+		stacks->functions[n].file = file;
 	}
 	return n;
 }
 
-uint32_t ws_stacks_made(struct ws_stacks *s, const char *name, size_t len)
+uint32_t ws_stacks_made(struct ws_stacks *stacks, const char *name, size_t len)
 {
 	uint64_t h = UINT64_C(0xcbf29ce484222325);
 
@@ -138,18 +139,19 @@ uint32_t ws_stacks_made(struct ws_stacks *s, const char *name, size_t len)
 		h = (h ^ (unsigned char)name[i]) * UINT64_C(0x100000001b3);
 	for (uint32_t same = 0;; same++) { /* texts of one hash are told apart by `file` */
 		bool fresh;
-		uint32_t n = number(s, (struct key){(uint32_t)(h ^ h >> 32), MADE, same}, &fresh);
-		struct ws_function *f = &s->functions[n];
+		uint32_t n =
+			number(stacks, (struct key){(uint32_t)(h ^ h >> 32), MADE, same}, &fresh);
+		struct ws_function *function = &stacks->functions[n];
 
 		if (fresh) {
 			char *copy = ws_malloc(len + 1);
 
 			memcpy(copy, name, len);
 			copy[len] = 0;
-			*f = (struct ws_function){.name = own(s, copy), .len = len};
+			*function = (struct ws_function){.name = own(stacks, copy), .len = len};
 			return n;
 		}
-		if (f->len == len && !memcmp(f->name, name, len))
+		if (function->len == len && !memcmp(function->name, name, len))
 			return n;
 	}
 }
@@ -158,9 +160,10 @@ uint32_t ws_stacks_made(struct ws_stacks *s, const char *name, size_t len)
 
 /* Ids count up from 1, so they go little beyond the number of rows: a damaged one must not cost
  * gigabytes. */
-static uint32_t highest(const struct ws_report *r, enum ws_table t, const uint64_t *id, size_t rows)
+static uint32_t highest(const struct ws_report *report, enum ws_table table, const uint64_t *id,
+			size_t rows)
 {
-	uint64_t most = (UINT64_C(1) << 17) + ws_report_rows(r, t) * 16, top = 0;
+	uint64_t most = (UINT64_C(1) << 17) + ws_report_rows(report, table) * 16, top = 0;
 
 	most = most < (UINT64_C(1) << 30) ? most : UINT64_C(1) << 30;
 	for (size_t i = 0; i < rows; i++)
@@ -168,42 +171,43 @@ static uint32_t highest(const struct ws_report *r, enum ws_table t, const uint64
 	return (uint32_t)top;
 }
 
-static void load(struct ws_stacks *s, enum ws_table t, uint64_t columns, struct ws_rows *rows,
-		 uint64_t *damaged)
+static void load(struct ws_stacks *stacks, enum ws_table table, uint64_t columns,
+		 struct ws_rows *rows, uint64_t *damaged)
 {
-	struct ws_scan sc = {.table = t, .columns = columns, .time_max = UINT64_MAX};
+	struct ws_scan sc = {.table = table, .columns = columns, .time_max = UINT64_MAX};
 
-	ws_rows_load(s->r, &sc, rows, NULL);
+	ws_rows_load(stacks->report, &sc, rows, NULL);
 	*damaged += rows->damaged;
 }
 
-static void read_modules(struct ws_stacks *s, uint64_t *damaged)
+static void read_modules(struct ws_stacks *stacks, uint64_t *damaged)
 {
-	struct ws_rows m;
+	struct ws_rows rows;
 
-	load(s, WS_TABLE_module, (UINT64_C(1) << ws_module_COLUMNS) - 1, &m, damaged);
-	s->module_count = highest(s->r, WS_TABLE_module, m.col[ws_module_id], m.rows);
-	s->modules = ws_calloc(s->module_count + (size_t)1, sizeof(*s->modules));
-	for (uint32_t i = 0; i <= s->module_count; i++)
-		s->modules[i] = no_module;
-	for (size_t i = 0; i < m.rows; i++) {
+	load(stacks, WS_TABLE_module, (UINT64_C(1) << ws_module_COLUMNS) - 1, &rows, damaged);
+	stacks->module_count =
+		highest(stacks->report, WS_TABLE_module, rows.col[ws_module_id], rows.rows);
+	stacks->modules = ws_calloc(stacks->module_count + (size_t)1, sizeof(*stacks->modules));
+	for (uint32_t i = 0; i <= stacks->module_count; i++)
+		stacks->modules[i] = no_module;
+	for (size_t i = 0; i < rows.rows; i++) {
 		struct ws_module_info *info;
 
-		if (!m.col[ws_module_id][i] || m.col[ws_module_id][i] > s->module_count)
+		if (!rows.col[ws_module_id][i] || rows.col[ws_module_id][i] > stacks->module_count)
 			continue;
-		info = &s->modules[m.col[ws_module_id][i]];
-		info->text = (uint32_t)m.col[ws_module_path][i];
-		info->path = ws_report_string(s->r, info->text, NULL);
+		info = &stacks->modules[rows.col[ws_module_id][i]];
+		info->text = (uint32_t)rows.col[ws_module_path][i];
+		info->path = ws_report_string(stacks->report, info->text, NULL);
 		info->name = strrchr(info->path, '/') && info->path[0] == '/'
 				     ? strrchr(info->path, '/') + 1
 				     : info->path;
-		info->build_id =
-			ws_report_string(s->r, (uint32_t)m.col[ws_module_build_id][i], NULL);
-		info->size = m.col[ws_module_size][i];
-		info->kind = (uint8_t)m.col[ws_module_kind][i];
-		info->flags = (uint8_t)m.col[ws_module_flags][i];
+		info->build_id = ws_report_string(stacks->report,
+						  (uint32_t)rows.col[ws_module_build_id][i], NULL);
+		info->size = rows.col[ws_module_size][i];
+		info->kind = (uint8_t)rows.col[ws_module_kind][i];
+		info->flags = (uint8_t)rows.col[ws_module_flags][i];
 	}
-	ws_rows_free(&m);
+	ws_rows_free(&rows);
 }
 
 /* Rows of `symbol` in order of frame, of each only those of the last set, innermost first. */
@@ -212,242 +216,250 @@ struct symbols {
 	uint32_t *order, *start; /* rows by frame: order[start[f]] .. order[start[f + 1] - 1] */
 };
 
-static int by_depth(const void *a, const void *b, void *ctx)
+static int by_depth(const void *first, const void *second, void *ctx)
 {
-	const struct symbols *y = ctx;
-	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
-	const uint64_t *set = y->rows.col[ws_symbol_set], *depth = y->rows.col[ws_symbol_depth];
+	const struct symbols *symbols = ctx;
+	uint32_t i = *(const uint32_t *)first, k = *(const uint32_t *)second;
+	const uint64_t *set = symbols->rows.col[ws_symbol_set],
+		       *depth = symbols->rows.col[ws_symbol_depth];
 
 	if (set[i] != set[k])
 		return set[i] > set[k] ? -1 : 1;
 	return depth[i] < depth[k] ? -1 : depth[i] > depth[k] ? 1 : i < k ? -1 : i > k;
 }
 
-static void read_symbols(struct ws_stacks *s, struct symbols *y, uint64_t *damaged)
+static void read_symbols(struct ws_stacks *stacks, struct symbols *symbols, uint64_t *damaged)
 {
 	const uint64_t *frame;
 	size_t sum = 0;
 
-	load(s, WS_TABLE_symbol, (UINT64_C(1) << ws_symbol_address) - 1, &y->rows, damaged);
-	frame = y->rows.col[ws_symbol_frame];
-	y->start = ws_calloc(s->frame_count + (size_t)3, sizeof(*y->start));
-	y->order = ws_malloc(y->rows.rows * sizeof(*y->order));
-	for (size_t i = 0; i < y->rows.rows; i++)
-		if (frame[i] <= s->frame_count)
-			y->start[frame[i] + 2]++;
-	for (size_t f = 0; f <= s->frame_count + (size_t)2; f++)
-		y->start[f] = (uint32_t)(sum += y->start[f]);
-	for (size_t i = 0; i < y->rows.rows; i++)
-		if (frame[i] <= s->frame_count)
-			y->order[y->start[frame[i] + 1]++] = (uint32_t)i;
-	for (uint32_t f = 1; f <= s->frame_count; f++)
-		if (y->start[f + 1] - y->start[f] > 1)
-			qsort_r(y->order + y->start[f], y->start[f + 1] - y->start[f],
-				sizeof(*y->order), by_depth, y);
+	load(stacks, WS_TABLE_symbol, (UINT64_C(1) << ws_symbol_address) - 1, &symbols->rows,
+	     damaged);
+	frame = symbols->rows.col[ws_symbol_frame];
+	symbols->start = ws_calloc(stacks->frame_count + (size_t)3, sizeof(*symbols->start));
+	symbols->order = ws_malloc(symbols->rows.rows * sizeof(*symbols->order));
+	for (size_t i = 0; i < symbols->rows.rows; i++)
+		if (frame[i] <= stacks->frame_count)
+			symbols->start[frame[i] + 2]++;
+	for (size_t f = 0; f <= stacks->frame_count + (size_t)2; f++)
+		symbols->start[f] = (uint32_t)(sum += symbols->start[f]);
+	for (size_t i = 0; i < symbols->rows.rows; i++)
+		if (frame[i] <= stacks->frame_count)
+			symbols->order[symbols->start[frame[i] + 1]++] = (uint32_t)i;
+	for (uint32_t f = 1; f <= stacks->frame_count; f++)
+		if (symbols->start[f + 1] - symbols->start[f] > 1)
+			qsort_r(symbols->order + symbols->start[f],
+				symbols->start[f + 1] - symbols->start[f], sizeof(*symbols->order),
+				by_depth, symbols);
 }
 
-static void add_place(struct ws_stacks *s, uint32_t fn, uint32_t file, uint32_t line)
+static void add_place(struct ws_stacks *stacks, uint32_t fn, uint32_t file, uint32_t line)
 {
-	ws_grow(s->places, s->place_cap, s->place_count + (size_t)1);
-	s->places[s->place_count++] = (struct ws_place){fn, file, line};
+	ws_grow(stacks->places, stacks->place_cap, stacks->place_count + (size_t)1);
+	stacks->places[stacks->place_count++] = (struct ws_place){fn, file, line};
 }
 
 /* The places of a frame: those of the symboliser, else the name that recording gave, else its
  * module. */
-static void resolve(struct ws_stacks *s, const struct symbols *y, uint32_t id, uint32_t name,
-		    uint32_t file)
+static void resolve(struct ws_stacks *stacks, const struct symbols *symbols, uint32_t id,
+		    uint32_t name, uint32_t file)
 {
-	struct ws_frame_info *f = &s->frames[id];
-	uint32_t from = y->start[id], to = y->start[id + 1];
+	struct ws_frame_info *frame_info = &stacks->frames[id];
+	uint32_t from = symbols->start[id], to = symbols->start[id + 1];
 
-	f->first = s->place_count;
+	frame_info->first = stacks->place_count;
 	if (name) {
-		add_place(s, function(s, name, f->module, file, f->kind), file,
-			  f->kind == WS_FRAME_PYTHON && f->address <= UINT32_MAX
-				  ? (uint32_t)f->address
+		add_place(stacks,
+			  function(stacks, name, frame_info->module, file, frame_info->kind), file,
+			  frame_info->kind == WS_FRAME_PYTHON && frame_info->address <= UINT32_MAX
+				  ? (uint32_t)frame_info->address
 				  : 0);
 	} else {
 		for (uint32_t i = from; i < to; i++) {
-			uint32_t row = y->order[i],
-				 source = (uint32_t)y->rows.col[ws_symbol_file][row];
+			uint32_t row = symbols->order[i],
+				 source = (uint32_t)symbols->rows.col[ws_symbol_file][row];
 
-			if (y->rows.col[ws_symbol_set][row] !=
-			    y->rows.col[ws_symbol_set][y->order[from]])
+			if (symbols->rows.col[ws_symbol_set][row] !=
+			    symbols->rows.col[ws_symbol_set][symbols->order[from]])
 				break;
-			add_place(s,
-				  function(s, (uint32_t)y->rows.col[ws_symbol_name][row], f->module,
-					   source, f->kind),
-				  source, (uint32_t)y->rows.col[ws_symbol_line][row]);
+			add_place(stacks,
+				  function(stacks, (uint32_t)symbols->rows.col[ws_symbol_name][row],
+					   frame_info->module, source, frame_info->kind),
+				  source, (uint32_t)symbols->rows.col[ws_symbol_line][row]);
 		}
 	}
-	if (s->place_count == f->first)
-		add_place(s, nameless(s, f->module, f->kind), 0, 0);
-	f->count = s->place_count - f->first;
+	if (stacks->place_count == frame_info->first)
+		add_place(stacks, nameless(stacks, frame_info->module, frame_info->kind), 0, 0);
+	frame_info->count = stacks->place_count - frame_info->first;
 }
 
-static void read_frames(struct ws_stacks *s, uint64_t *damaged)
+static void read_frames(struct ws_stacks *stacks, uint64_t *damaged)
 {
-	struct symbols y;
-	struct ws_rows f;
+	struct symbols symbols;
+	struct ws_rows rows;
 	uint32_t *row;
 
-	load(s, WS_TABLE_frame, (UINT64_C(1) << ws_frame_COLUMNS) - 1, &f, damaged);
-	s->frame_count = highest(s->r, WS_TABLE_frame, f.col[ws_frame_id], f.rows);
-	s->frames = ws_calloc(s->frame_count + (size_t)1, sizeof(*s->frames));
-	row = ws_calloc(s->frame_count + (size_t)1,
+	load(stacks, WS_TABLE_frame, (UINT64_C(1) << ws_frame_COLUMNS) - 1, &rows, damaged);
+	stacks->frame_count =
+		highest(stacks->report, WS_TABLE_frame, rows.col[ws_frame_id], rows.rows);
+	stacks->frames = ws_calloc(stacks->frame_count + (size_t)1, sizeof(*stacks->frames));
+	row = ws_calloc(stacks->frame_count + (size_t)1,
 			sizeof(*row)); /* + 1; the last row of an id counts */
-	read_symbols(s, &y, damaged);
-	for (size_t i = 0; i < f.rows; i++)
-		if (f.col[ws_frame_id][i] <= s->frame_count)
-			row[f.col[ws_frame_id][i]] = (uint32_t)i + 1;
-	s->frames[0] = no_frame;
-	for (uint32_t id = 1; id <= s->frame_count; id++) {
+	read_symbols(stacks, &symbols, damaged);
+	for (size_t i = 0; i < rows.rows; i++)
+		if (rows.col[ws_frame_id][i] <= stacks->frame_count)
+			row[rows.col[ws_frame_id][i]] = (uint32_t)i + 1;
+	stacks->frames[0] = no_frame;
+	for (uint32_t id = 1; id <= stacks->frame_count; id++) {
 		uint32_t i = row[id] - 1;
 
-		s->frames[id] = no_frame;
+		stacks->frames[id] = no_frame;
 		if (!row[id])
 			continue;
-		s->frames[id].address = f.col[ws_frame_address][i];
-		s->frames[id].module = f.col[ws_frame_module][i] <= s->module_count
-					       ? (uint32_t)f.col[ws_frame_module][i]
-					       : 0;
-		s->frames[id].kind = (uint8_t)f.col[ws_frame_kind][i];
-		s->frames[id].method = (uint8_t)f.col[ws_frame_method][i];
-		resolve(s, &y, id, (uint32_t)f.col[ws_frame_name][i],
-			(uint32_t)f.col[ws_frame_file][i]);
+		stacks->frames[id].address = rows.col[ws_frame_address][i];
+		stacks->frames[id].module = rows.col[ws_frame_module][i] <= stacks->module_count
+						    ? (uint32_t)rows.col[ws_frame_module][i]
+						    : 0;
+		stacks->frames[id].kind = (uint8_t)rows.col[ws_frame_kind][i];
+		stacks->frames[id].method = (uint8_t)rows.col[ws_frame_method][i];
+		resolve(stacks, &symbols, id, (uint32_t)rows.col[ws_frame_name][i],
+			(uint32_t)rows.col[ws_frame_file][i]);
 	}
 	free(row);
-	free(y.order);
-	free(y.start);
-	ws_rows_free(&y.rows);
-	ws_rows_free(&f);
+	free(symbols.order);
+	free(symbols.start);
+	ws_rows_free(&symbols.rows);
+	ws_rows_free(&rows);
 }
 
 /*
  * Each id is followed outwards once; one that comes back to a row under way has a loop, which is
  * cut there. Rows that are done are told by a mark, so all takes as many steps as there are rows.
  */
-static void cut_loops(struct ws_stacks *s)
+static void cut_loops(struct ws_stacks *stacks)
 {
-	uint32_t *mark = ws_calloc(s->stack_count + (size_t)1, sizeof(*mark));
+	uint32_t *mark = ws_calloc(stacks->stack_count + (size_t)1, sizeof(*mark));
 
-	for (uint32_t i = 1; i <= s->stack_count; i++)
+	for (uint32_t i = 1; i <= stacks->stack_count; i++)
 		for (uint32_t at = i; at && !mark[at];) {
-			uint32_t next = s->caller_of[at];
+			uint32_t next = stacks->caller_of[at];
 
 			mark[at] = i;
 			if (mark[next] == i)
-				s->caller_of[at] = next = 0;
+				stacks->caller_of[at] = next = 0;
 			at = next;
 		}
 	free(mark);
 }
 
-static void read_stacks(struct ws_stacks *s, uint64_t *damaged)
+static void read_stacks(struct ws_stacks *stacks, uint64_t *damaged)
 {
-	struct ws_rows k;
+	struct ws_rows rows;
 
-	load(s, WS_TABLE_stack, (UINT64_C(1) << ws_stack_COLUMNS) - 1, &k, damaged);
-	s->stack_count = highest(s->r, WS_TABLE_stack, k.col[ws_stack_id], k.rows);
-	s->frame_of = ws_calloc(s->stack_count + (size_t)1, sizeof(*s->frame_of));
-	s->caller_of = ws_calloc(s->stack_count + (size_t)1, sizeof(*s->caller_of));
-	for (size_t i = 0; i < k.rows; i++) {
-		uint64_t id = k.col[ws_stack_id][i], caller = k.col[ws_stack_parent][i];
+	load(stacks, WS_TABLE_stack, (UINT64_C(1) << ws_stack_COLUMNS) - 1, &rows, damaged);
+	stacks->stack_count =
+		highest(stacks->report, WS_TABLE_stack, rows.col[ws_stack_id], rows.rows);
+	stacks->frame_of = ws_calloc(stacks->stack_count + (size_t)1, sizeof(*stacks->frame_of));
+	stacks->caller_of = ws_calloc(stacks->stack_count + (size_t)1, sizeof(*stacks->caller_of));
+	for (size_t i = 0; i < rows.rows; i++) {
+		uint64_t id = rows.col[ws_stack_id][i], caller = rows.col[ws_stack_parent][i];
 
-		if (!id || id > s->stack_count)
+		if (!id || id > stacks->stack_count)
 			continue;
-		s->frame_of[id] = (uint32_t)k.col[ws_stack_frame][i];
-		s->caller_of[id] = caller <= s->stack_count ? (uint32_t)caller : 0;
+		stacks->frame_of[id] = (uint32_t)rows.col[ws_stack_frame][i];
+		stacks->caller_of[id] = caller <= stacks->stack_count ? (uint32_t)caller : 0;
 	}
-	cut_loops(s);
-	ws_rows_free(&k);
+	cut_loops(stacks);
+	ws_rows_free(&rows);
 }
 
-struct ws_stacks *ws_stacks_open(const struct ws_report *r, uint64_t *damaged)
+struct ws_stacks *ws_stacks_open(const struct ws_report *report, uint64_t *damaged)
 {
-	struct ws_stacks *s = ws_calloc(1, sizeof(*s));
+	struct ws_stacks *stacks = ws_calloc(1, sizeof(*stacks));
 	uint64_t bad = 0;
 	bool fresh;
 
-	s->r = r;
-	read_modules(s, &bad);
-	number(s, (struct key){NO_NAME, 0, 0}, &fresh);
-	s->functions[UNKNOWN_FUNCTION] =
+	stacks->report = report;
+	read_modules(stacks, &bad);
+	number(stacks, (struct key){NO_NAME, 0, 0}, &fresh);
+	stacks->functions[UNKNOWN_FUNCTION] =
 		(struct ws_function){.name = "[unknown]", .len = 9, .unresolved = true};
-	add_place(s, UNKNOWN_FUNCTION, 0, 0); /* the place of no_frame */
-	read_frames(s, &bad);
-	read_stacks(s, &bad);
+	add_place(stacks, UNKNOWN_FUNCTION, 0, 0); /* the place of no_frame */
+	read_frames(stacks, &bad);
+	read_stacks(stacks, &bad);
 	if (damaged)
 		*damaged += bad;
-	return s;
+	return stacks;
 }
 
-void ws_stacks_close(struct ws_stacks *s)
+void ws_stacks_close(struct ws_stacks *stacks)
 {
-	if (!s)
+	if (!stacks)
 		return;
-	for (size_t i = 0; i < s->owned_count; i++)
-		free(s->owned[i]);
-	free(s->owned);
-	free(s->modules);
-	free(s->frames);
-	free(s->places);
-	free(s->frame_of);
-	free(s->caller_of);
-	free(s->functions);
-	free(s->keys);
-	free(s->slots);
-	free(s);
+	for (size_t i = 0; i < stacks->owned_count; i++)
+		free(stacks->owned[i]);
+	free(stacks->owned);
+	free(stacks->modules);
+	free(stacks->frames);
+	free(stacks->places);
+	free(stacks->frame_of);
+	free(stacks->caller_of);
+	free(stacks->functions);
+	free(stacks->keys);
+	free(stacks->slots);
+	free(stacks);
 }
 
 /* ---- asking ---- */
 
-uint32_t ws_stacks_functions(const struct ws_stacks *s)
+uint32_t ws_stacks_functions(const struct ws_stacks *stacks)
 {
-	return s->function_count;
+	return stacks->function_count;
 }
 
-const struct ws_function *ws_stacks_function(const struct ws_stacks *s, uint32_t number)
+const struct ws_function *ws_stacks_function(const struct ws_stacks *stacks, uint32_t number)
 {
-	return &s->functions[number && number <= s->function_count ? number : UNKNOWN_FUNCTION];
+	return &stacks->functions[number && number <= stacks->function_count ? number
+									     : UNKNOWN_FUNCTION];
 }
 
-const struct ws_module_info *ws_stacks_module(const struct ws_stacks *s, uint32_t id)
+const struct ws_module_info *ws_stacks_module(const struct ws_stacks *stacks, uint32_t id)
 {
-	return id && id <= s->module_count ? &s->modules[id] : &no_module;
+	return id && id <= stacks->module_count ? &stacks->modules[id] : &no_module;
 }
 
-const char *ws_stacks_origin(const struct ws_stacks *s, const struct ws_function *f)
+const char *ws_stacks_origin(const struct ws_stacks *stacks, const struct ws_function *function)
 {
-	if (!f->module && f->kind == WS_FRAME_PYTHON)
-		return ws_report_string(s->r, f->file, NULL);
-	return ws_stacks_module(s, f->module)->path;
+	if (!function->module && function->kind == WS_FRAME_PYTHON)
+		return ws_report_string(stacks->report, function->file, NULL);
+	return ws_stacks_module(stacks, function->module)->path;
 }
 
-const struct ws_frame_info *ws_stacks_frame(const struct ws_stacks *s, uint32_t id)
+const struct ws_frame_info *ws_stacks_frame(const struct ws_stacks *stacks, uint32_t id)
 {
-	return id && id <= s->frame_count ? &s->frames[id] : &no_frame;
+	return id && id <= stacks->frame_count ? &stacks->frames[id] : &no_frame;
 }
 
-const struct ws_place *ws_stacks_places(const struct ws_stacks *s, const struct ws_frame_info *f)
+const struct ws_place *ws_stacks_places(const struct ws_stacks *stacks,
+					const struct ws_frame_info *frame_info)
 {
-	return s->places + f->first;
+	return stacks->places + frame_info->first;
 }
 
-uint32_t ws_stacks_step(const struct ws_stacks *s, uint32_t stack, uint32_t *caller)
+uint32_t ws_stacks_step(const struct ws_stacks *stacks, uint32_t stack, uint32_t *caller)
 {
-	bool there = stack && stack <= s->stack_count;
+	bool there = stack && stack <= stacks->stack_count;
 
-	*caller = there ? s->caller_of[stack] : 0;
-	return there ? s->frame_of[stack] : 0;
+	*caller = there ? stacks->caller_of[stack] : 0;
+	return there ? stacks->frame_of[stack] : 0;
 }
 
-uint32_t ws_stacks_count(const struct ws_stacks *s)
+uint32_t ws_stacks_count(const struct ws_stacks *stacks)
 {
-	return s->stack_count;
+	return stacks->stack_count;
 }
 
-size_t ws_stacks_walk(const struct ws_stacks *s, uint32_t frame, uint32_t stack, uint32_t *out,
+size_t ws_stacks_walk(const struct ws_stacks *stacks, uint32_t frame, uint32_t stack, uint32_t *out,
 		      size_t most)
 {
 	size_t n = 0;
@@ -455,7 +467,7 @@ size_t ws_stacks_walk(const struct ws_stacks *s, uint32_t frame, uint32_t stack,
 	if (frame && n < most)
 		out[n++] = frame;
 	while (stack && n < most) {
-		uint32_t caller, f = ws_stacks_step(s, stack, &caller);
+		uint32_t caller, f = ws_stacks_step(stacks, stack, &caller);
 
 		if (f)
 			out[n++] = f;

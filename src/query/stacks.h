@@ -51,30 +51,31 @@ struct ws_stacks;
 
 /* Read modules, frames, symbols and stacks. *damaged counts blocks that could not be read. Never
  * NULL. */
-struct ws_stacks *ws_stacks_open(const struct ws_report *r, uint64_t *damaged);
-void ws_stacks_close(struct ws_stacks *s); /* NULL is fine */
+struct ws_stacks *ws_stacks_open(const struct ws_report *report, uint64_t *damaged);
+void ws_stacks_close(struct ws_stacks *stacks); /* NULL is fine */
 
-uint32_t ws_stacks_functions(const struct ws_stacks *s); /* highest number */
-const struct ws_function *ws_stacks_function(const struct ws_stacks *s, uint32_t number);
-const struct ws_module_info *ws_stacks_module(const struct ws_stacks *s,
+uint32_t ws_stacks_functions(const struct ws_stacks *stacks); /* highest number */
+const struct ws_function *ws_stacks_function(const struct ws_stacks *stacks, uint32_t number);
+const struct ws_module_info *ws_stacks_module(const struct ws_stacks *stacks,
 					      uint32_t id); /* never NULL */
 /* Where a function's code is from: the path of its module, for Python of its source file; "" when
  * neither is known. */
-const char *ws_stacks_origin(const struct ws_stacks *s, const struct ws_function *f);
+const char *ws_stacks_origin(const struct ws_stacks *stacks, const struct ws_function *function);
 /* Never NULL: id 0 and unknown ids give a frame with the place "[unknown]". */
-const struct ws_frame_info *ws_stacks_frame(const struct ws_stacks *s, uint32_t id);
-const struct ws_place *ws_stacks_places(const struct ws_stacks *s, const struct ws_frame_info *f);
+const struct ws_frame_info *ws_stacks_frame(const struct ws_stacks *stacks, uint32_t id);
+const struct ws_place *ws_stacks_places(const struct ws_stacks *stacks,
+					const struct ws_frame_info *frame_info);
 
 /* The frame of a row of `stack` and the id of its caller's row (0 past the outermost). Frame 0 for
  * ids that are not there. */
-uint32_t ws_stacks_step(const struct ws_stacks *s, uint32_t stack, uint32_t *caller);
-uint32_t ws_stacks_count(const struct ws_stacks *s); /* highest id of a stack */
+uint32_t ws_stacks_step(const struct ws_stacks *stacks, uint32_t stack, uint32_t *caller);
+uint32_t ws_stacks_count(const struct ws_stacks *stacks); /* highest id of a stack */
 
 /*
  * The frames of a stack into `out` (at most `most`), innermost first: `frame` (0 for none), then
  * the rows from `stack` outwards. Returns how many.
  */
-size_t ws_stacks_walk(const struct ws_stacks *s, uint32_t frame, uint32_t stack, uint32_t *out,
+size_t ws_stacks_walk(const struct ws_stacks *stacks, uint32_t frame, uint32_t stack, uint32_t *out,
 		      size_t most);
 enum {
 	WS_STACKS_DEEPEST = 4096
@@ -84,6 +85,6 @@ enum {
  * A function that no code has: a thread, a reason to wait, a kernel, an NVTX range. Equal names
  * give equal numbers; the text is copied. Not thread-safe.
  */
-uint32_t ws_stacks_made(struct ws_stacks *s, const char *name, size_t len);
+uint32_t ws_stacks_made(struct ws_stacks *stacks, const char *name, size_t len);
 
 #endif

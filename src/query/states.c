@@ -61,7 +61,7 @@ struct hold {
 };
 
 struct ws_states {
-	const struct ws_report *r;
+	const struct ws_report *report;
 	const struct ws_who *who;
 	struct ws_rows rows[SOURCES];
 	struct hold *holds; /* by (process, start) */
@@ -163,9 +163,9 @@ static const char *const io[] = {
 	"unlink",      "mkdir",
 };
 
-static bool begins(const char *s, const char *prefix)
+static bool begins(const char *text, const char *prefix)
 {
-	return !strncmp(s, prefix, strlen(prefix));
+	return !strncmp(text, prefix, strlen(prefix));
 }
 
 static uint8_t cuda_wait(const char *name)
@@ -191,7 +191,7 @@ static uint8_t osrt_wait(const char *name)
 	return WS_WAIT_CALL;
 }
 
-const char *ws_wait_name(enum ws_wait w)
+const char *ws_wait_name(enum ws_wait wait)
 {
 	static const char *const names[WS_WAITS] = {
 		[WS_WAIT_NONE] = "not known",	   [WS_WAIT_LOCK] = "lock",
@@ -205,63 +205,65 @@ const char *ws_wait_name(enum ws_wait w)
 		[WS_WAIT_CALL] = "other call",	   [WS_WAIT_FUTEX] = "futex",
 	};
 
-	return w < WS_WAITS ? names[w] : names[WS_WAIT_NONE];
+	return wait < WS_WAITS ? names[wait] : names[WS_WAIT_NONE];
 }
 
 /* Looked up once a name; several workers may do it at once, with the same result. */
-static uint8_t class_of(const struct ws_states *s, enum source source, size_t i)
+static uint8_t class_of(const struct ws_states *states, enum source source, size_t i)
 {
 	static const int names[SOURCES] = {
 		[CUDA] = ws_cuda_api_name, [OSRT] = ws_osrt_name, [BLOCKED] = ws_blocked_name};
-	uint32_t name = (uint32_t)s->rows[source].col[names[source]][i];
-	uint8_t known =
-		name <= s->strings ? __atomic_load_n(&s->classes[name], __ATOMIC_RELAXED) : 0;
+	uint32_t name = (uint32_t)states->rows[source].col[names[source]][i];
+	uint8_t known = name <= states->strings
+				? __atomic_load_n(&states->classes[name], __ATOMIC_RELAXED)
+				: 0;
 	const char *text;
 
 	if (known)
 		return known - 1;
-	text = ws_report_string(s->r, name, NULL);
+	text = ws_report_string(states->report, name, NULL);
 	known = (source == CUDA ? cuda_wait(text) : osrt_wait(text)) + 1;
-	if (name <= s->strings)
-		__atomic_store_n(&s->classes[name], known, __ATOMIC_RELAXED);
+	if (name <= states->strings)
+		__atomic_store_n(&states->classes[name], known, __ATOMIC_RELAXED);
 	return known - 1;
 }
 
 /* ---- reading ---- */
 
-static int by_process(const void *a, const void *b)
+static int by_process(const void *first, const void *second)
 {
-	const struct hold *x = a, *y = b;
+	const struct hold *left = first, *right = second;
 
-	if (x->process != y->process)
-		return x->process < y->process ? -1 : 1;
-	return x->start != y->start ? (x->start < y->start ? -1 : 1)
-	       : x->tid < y->tid    ? -1
-				    : x->tid > y->tid;
+	if (left->process != right->process)
+		return left->process < right->process ? -1 : 1;
+	return left->start != right->start ? (left->start < right->start ? -1 : 1)
+	       : left->tid < right->tid	   ? -1
+					   : left->tid > right->tid;
 }
 
-static void add_hold(struct ws_states *s, size_t i)
+static void add_hold(struct ws_states *states, size_t i)
 {
-	uint64_t *const *col = s->rows[GIL].col;
-	const struct ws_thread_info *t = ws_who_thread(s->who, (uint32_t)col[ws_gil_thread][i]);
+	uint64_t *const *col = states->rows[GIL].col;
+	const struct ws_thread_info *info =
+		ws_who_thread(states->who, (uint32_t)col[ws_gil_thread][i]);
 
-	ws_grow(s->holds, s->hold_cap, s->hold_count + 1);
-	s->holds[s->hold_count++] = (struct hold){.start = col[ws_gil_start][i],
-						  .end = col[ws_gil_end][i],
-						  .process = t->process,
-						  .tid = t->tid};
+	ws_grow(states->holds, states->hold_cap, states->hold_count + 1);
+	states->holds[states->hold_count++] = (struct hold){.start = col[ws_gil_start][i],
+							    .end = col[ws_gil_end][i],
+							    .process = info->process,
+							    .tid = info->tid};
 }
 
 /* Only waits for the GIL count as states, and their order stays; who held it meanwhile is kept
  * apart. */
-static void keep_gil_waits(struct ws_states *s)
+static void keep_gil_waits(struct ws_states *states)
 {
-	struct ws_rows *rows = &s->rows[GIL];
+	struct ws_rows *rows = &states->rows[GIL];
 	size_t kept = 0;
 
 	for (size_t i = 0; i < rows->rows; i++) {
 		if (rows->col[ws_gil_state][i] == WS_GIL_HOLDS)
-			add_hold(s, i);
+			add_hold(states, i);
 		if (rows->col[ws_gil_state][i] != WS_GIL_WAITS)
 			continue;
 		for (int c = 0; c < ws_gil_COLUMNS; c++)
@@ -269,19 +271,19 @@ static void keep_gil_waits(struct ws_states *s)
 		kept++;
 	}
 	rows->rows = kept;
-	if (s->hold_count)
-		qsort(s->holds, s->hold_count, sizeof(*s->holds), by_process);
-	for (size_t i = 0; i < s->hold_count; i++) {
-		struct hold *h = &s->holds[i],
-			    *before = i && h[-1].process == h->process ? h - 1 : NULL;
+	if (states->hold_count)
+		qsort(states->holds, states->hold_count, sizeof(*states->holds), by_process);
+	for (size_t i = 0; i < states->hold_count; i++) {
+		struct hold *hold = &states->holds[i],
+			    *before = i && hold[-1].process == hold->process ? hold - 1 : NULL;
 
-		h->latest = before && before->latest > h->end ? before->latest : h->end;
+		hold->latest = before && before->latest > hold->end ? before->latest : hold->end;
 	}
 }
 
 /* Who held the GIL of the process longest in [start, end): the system's number of the thread, 0
  * when nobody is known to. */
-static uint32_t gil_holder(const struct ws_states *s, uint32_t process, uint64_t start,
+static uint32_t gil_holder(const struct ws_states *states, uint32_t process, uint64_t start,
 			   uint64_t end)
 {
 	struct hold wanted = {.process = process, .start = end};
@@ -290,80 +292,83 @@ static uint32_t gil_holder(const struct ws_states *s, uint32_t process, uint64_t
 	uint32_t found = 0;
 
 	/* the first that begins at `end` or later */
-	low = ws_bisect(s->hold_count, mid, by_process(&s->holds[mid], &wanted) < 0);
-	for (size_t i = low; i-- && s->holds[i].process == process && s->holds[i].latest > start;) {
-		const struct hold *h = &s->holds[i];
-		uint64_t from = h->start > start ? h->start : start,
-			 to = h->end < end ? h->end : end;
+	low = ws_bisect(states->hold_count, mid, by_process(&states->holds[mid], &wanted) < 0);
+	for (size_t i = low;
+	     i-- && states->holds[i].process == process && states->holds[i].latest > start;) {
+		const struct hold *hold = &states->holds[i];
+		uint64_t from = hold->start > start ? hold->start : start,
+			 to = hold->end < end ? hold->end : end;
 
 		if (to > from && to - from >= most) { /* of equals the earliest */
 			most = to - from;
-			found = h->tid;
+			found = hold->tid;
 		}
 	}
 	return found;
 }
 
-static void add_thread(struct ws_states *s, size_t *cap, const size_t *at)
+static void add_thread(struct ws_states *states, size_t *cap, const size_t *at)
 {
-	struct slice *t;
+	struct slice *slice;
 	uint64_t thread = UINT64_MAX;
 
 	for (int k = 0; k < SOURCES; k++)
-		if (at[k] < s->rows[k].rows && s->rows[k].col[sources[k].thread][at[k]] < thread)
-			thread = s->rows[k].col[sources[k].thread][at[k]];
-	ws_grow(s->threads, *cap, s->thread_count + 1);
-	t = &s->threads[s->thread_count++];
-	t->thread = (uint32_t)thread;
+		if (at[k] < states->rows[k].rows &&
+		    states->rows[k].col[sources[k].thread][at[k]] < thread)
+			thread = states->rows[k].col[sources[k].thread][at[k]];
+	ws_grow(states->threads, *cap, states->thread_count + 1);
+	slice = &states->threads[states->thread_count++];
+	slice->thread = (uint32_t)thread;
 	for (int k = 0; k < SOURCES; k++) {
-		const uint64_t *of = s->rows[k].col[sources[k].thread];
+		const uint64_t *of = states->rows[k].col[sources[k].thread];
 
-		t->from[k] = at[k];
-		t->to[k] = at[k] + ws_bisect(s->rows[k].rows - at[k], i, of[at[k] + i] <= thread);
+		slice->from[k] = at[k];
+		slice->to[k] =
+			at[k] + ws_bisect(states->rows[k].rows - at[k], i, of[at[k] + i] <= thread);
 	}
 }
 
-static void find_threads(struct ws_states *s)
+static void find_threads(struct ws_states *states)
 {
 	size_t at[SOURCES] = {0}, cap = 0;
 	bool more = false;
 
 	for (int k = 0; k < SOURCES; k++)
-		more |= s->rows[k].rows > 0;
+		more |= states->rows[k].rows > 0;
 	while (more) {
-		add_thread(s, &cap, at);
+		add_thread(states, &cap, at);
 		more = false;
 		for (int k = 0; k < SOURCES; k++) {
-			at[k] = s->threads[s->thread_count - 1].to[k];
-			more |= at[k] < s->rows[k].rows;
+			at[k] = states->threads[states->thread_count - 1].to[k];
+			more |= at[k] < states->rows[k].rows;
 		}
 	}
 }
 
 /* When collecting ended; where the recorder died, the last event. */
-static uint64_t end_of_collection(const struct ws_report *r)
+static uint64_t end_of_collection(const struct ws_report *report)
 {
-	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_collection, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_collection, 0, UINT64_MAX);
+	const uint64_t *values;
 	uint64_t end = 0;
 
-	while (ws_cursor_next(c, &v))
-		if (v[ws_collection_end] != WS_NO_TIME && v[ws_collection_end] > end)
-			end = v[ws_collection_end];
-	ws_cursor_close(c);
-	return end ? end : ws_time_last(r);
+	while (ws_cursor_next(cursor, &values))
+		if (values[ws_collection_end] != WS_NO_TIME && values[ws_collection_end] > end)
+			end = values[ws_collection_end];
+	ws_cursor_close(cursor);
+	return end ? end : ws_time_last(report);
 }
 
-struct ws_states *ws_states_open_part(const struct ws_report *r, const struct ws_who *who,
+struct ws_states *ws_states_open_part(const struct ws_report *report, const struct ws_who *who,
 				      const struct ws_states_part *part, uint64_t *damaged)
 {
-	struct ws_states *s = ws_calloc(1, sizeof(*s));
+	struct ws_states *states = ws_calloc(1, sizeof(*states));
 
-	s->r = r;
-	s->who = who;
-	s->last = end_of_collection(r);
-	s->strings = ws_report_string_count(r);
-	s->classes = ws_calloc(s->strings + (size_t)1, 1);
+	states->report = report;
+	states->who = who;
+	states->last = end_of_collection(report);
+	states->strings = ws_report_string_count(report);
+	states->classes = ws_calloc(states->strings + (size_t)1, 1);
 	for (int k = 0; k < SOURCES; k++) {
 		struct ws_scan sc = {.table = sources[k].table,
 				     .columns = sources[k].columns,
@@ -372,37 +377,38 @@ struct ws_states *ws_states_open_part(const struct ws_report *r, const struct ws
 
 		if (k == SCHED && part->brief)
 			sc.columns &= ~(WS_COL(sched, cpu) | WS_COL(sched, waker));
-		ws_rows_load_tracks(r, &sc, k == GIL && part->holders ? NULL : part->threads,
-				    part->n, &s->rows[k]);
+		ws_rows_load_tracks(report, &sc, k == GIL && part->holders ? NULL : part->threads,
+				    part->n, &states->rows[k]);
 		if (damaged)
-			*damaged += s->rows[k].damaged;
+			*damaged += states->rows[k].damaged;
 	}
-	keep_gil_waits(s);
-	find_threads(s);
-	return s;
+	keep_gil_waits(states);
+	find_threads(states);
+	return states;
 }
 
-struct ws_states *ws_states_open(const struct ws_report *r, const struct ws_who *who,
+struct ws_states *ws_states_open(const struct ws_report *report, const struct ws_who *who,
 				 uint64_t *damaged)
 {
-	return ws_states_open_part(r, who, &(struct ws_states_part){.to = UINT64_MAX}, damaged);
+	return ws_states_open_part(report, who, &(struct ws_states_part){.to = UINT64_MAX},
+				   damaged);
 }
 
-void ws_states_close(struct ws_states *s)
+void ws_states_close(struct ws_states *states)
 {
-	if (!s)
+	if (!states)
 		return;
 	for (int k = 0; k < SOURCES; k++)
-		ws_rows_free(&s->rows[k]);
-	free(s->holds);
-	free(s->threads);
-	free(s->classes);
-	free(s);
+		ws_rows_free(&states->rows[k]);
+	free(states->holds);
+	free(states->threads);
+	free(states->classes);
+	free(states);
 }
 
-bool ws_states_scheduled(const struct ws_states *s)
+bool ws_states_scheduled(const struct ws_states *states)
 {
-	return s->rows[SCHED].rows > 0;
+	return states->rows[SCHED].rows > 0;
 }
 
 /* ---- one thread ---- */
@@ -414,8 +420,8 @@ struct open { /* the calls of one table that have begun */
 };
 
 struct walk {
-	const struct ws_states *s;
-	const struct slice *t;
+	const struct ws_states *states;
+	const struct slice *slice;
 	struct open open[SOURCES];
 	uint64_t limit;	    /* the thread's states end here at the latest */
 	uint64_t from, to;  /* the window */
@@ -427,55 +433,56 @@ struct walk {
 	void *ctx;
 };
 
-static uint64_t start_of(const struct walk *w, enum source k, size_t i)
+static uint64_t start_of(const struct walk *walk, enum source source_k, size_t i)
 {
-	return w->s->rows[k].col[sources[k].start][i];
+	return walk->states->rows[source_k].col[sources[source_k].start][i];
 }
 
 /* A call that never returned lasts to the end. */
-static uint64_t end_of(const struct walk *w, enum source k, size_t i)
+static uint64_t end_of(const struct walk *walk, enum source source_k, size_t i)
 {
-	return w->s->rows[k].col[sources[k].end][i];
+	return walk->states->rows[source_k].col[sources[source_k].end][i];
 }
 
-static void emit(const struct walk *w, struct ws_state *st, uint64_t start, uint64_t end)
+static void emit(const struct walk *walk, struct ws_state *st, uint64_t start, uint64_t end)
 {
-	st->start = start > w->from ? start : w->from;
-	st->end = end < w->to ? end : w->to;
-	st->thread = w->t->thread;
+	st->start = start > walk->from ? start : walk->from;
+	st->end = end < walk->to ? end : walk->to;
+	st->thread = walk->slice->thread;
 	if (st->start < st->end)
-		w->fn(w->ctx, w->worker, st);
+		walk->fn(walk->ctx, walk->worker, st);
 }
 
 /* The innermost call of a table at `at`, or SIZE_MAX; moments do not decrease from one question to
  * the next. */
-static size_t innermost(struct walk *w, enum source k, uint64_t at)
+static size_t innermost(struct walk *walk, enum source source_k, uint64_t at)
 {
-	struct open *o = &w->open[k];
+	struct open *open = &walk->open[source_k];
 
-	for (; o->next < o->end && start_of(w, k, o->next) <= at; o->next++) {
-		while (o->n && end_of(w, k, o->row[o->n - 1]) <= start_of(w, k, o->next))
-			o->n--;
-		ws_grow(o->row, o->cap, o->n + 1);
-		o->row[o->n++] = o->next;
+	for (; open->next < open->end && start_of(walk, source_k, open->next) <= at; open->next++) {
+		while (open->n && end_of(walk, source_k, open->row[open->n - 1]) <=
+					  start_of(walk, source_k, open->next))
+			open->n--;
+		ws_grow(open->row, open->cap, open->n + 1);
+		open->row[open->n++] = open->next;
 	}
-	while (o->n && end_of(w, k, o->row[o->n - 1]) <= at)
-		o->n--;
-	return o->n ? o->row[o->n - 1] : SIZE_MAX;
+	while (open->n && end_of(walk, source_k, open->row[open->n - 1]) <= at)
+		open->n--;
+	return open->n ? open->row[open->n - 1] : SIZE_MAX;
 }
 
-static void describe(const struct walk *w, enum source k, size_t i, struct ws_state *st)
+static void describe(const struct walk *walk, enum source source_k, size_t i, struct ws_state *st)
 {
-	uint64_t *const *col = w->s->rows[k].col;
+	uint64_t *const *col = walk->states->rows[source_k].col;
 
-	if (k == GIL) {
+	if (source_k == GIL) {
 		st->wait = WS_WAIT_GIL;
-	} else if (k == CUDA) {
-		st->wait = class_of(w->s, CUDA, i);
+	} else if (source_k == CUDA) {
+		st->wait = class_of(walk->states, CUDA, i);
 		st->function = (uint32_t)col[ws_cuda_api_name][i];
 		st->callchain = (uint32_t)col[ws_cuda_api_callchain][i];
 	} else {
-		st->wait = class_of(w->s, OSRT, i);
+		st->wait = class_of(walk->states, OSRT, i);
 		st->function = (uint32_t)col[ws_osrt_name][i];
 		st->path = (uint32_t)col[ws_osrt_path][i];
 		st->object = col[ws_osrt_object][i];
@@ -486,49 +493,52 @@ static void describe(const struct walk *w, enum source k, size_t i, struct ws_st
 		st->callchain = 0;
 }
 
-static void name_holder(const struct walk *w, uint64_t start, uint64_t end, struct ws_state *st)
+static void name_holder(const struct walk *walk, uint64_t start, uint64_t end, struct ws_state *st)
 {
 	if (st->wait == WS_WAIT_GIL)
-		st->holder = gil_holder(w->s, ws_who_thread(w->s->who, w->t->thread)->process,
-					start, end);
+		st->holder =
+			gil_holder(walk->states,
+				   ws_who_thread(walk->states->who, walk->slice->thread)->process,
+				   start, end);
 }
 
 /* The system call that the thread was found in during the wait, as a whole inside of it. Waits come
  * in order. */
-static bool found_blocked(struct walk *w, uint64_t start, uint64_t end, struct ws_state *st)
+static bool found_blocked(struct walk *walk, uint64_t start, uint64_t end, struct ws_state *st)
 {
-	uint64_t *const *col = w->s->rows[BLOCKED].col;
+	uint64_t *const *col = walk->states->rows[BLOCKED].col;
 
-	while (w->blocked < w->t->to[BLOCKED] && start_of(w, BLOCKED, w->blocked) < start)
-		w->blocked++;
-	if (w->blocked == w->t->to[BLOCKED] || end_of(w, BLOCKED, w->blocked) > end)
+	while (walk->blocked < walk->slice->to[BLOCKED] &&
+	       start_of(walk, BLOCKED, walk->blocked) < start)
+		walk->blocked++;
+	if (walk->blocked == walk->slice->to[BLOCKED] || end_of(walk, BLOCKED, walk->blocked) > end)
 		return false;
-	st->wait = class_of(w->s, BLOCKED, w->blocked);
-	st->function = (uint32_t)col[ws_blocked_name][w->blocked];
-	st->path = (uint32_t)col[ws_blocked_path][w->blocked];
+	st->wait = class_of(walk->states, BLOCKED, walk->blocked);
+	st->function = (uint32_t)col[ws_blocked_name][walk->blocked];
+	st->path = (uint32_t)col[ws_blocked_path][walk->blocked];
 	return true;
 }
 
 /* What the thread waits for in [start, end). */
-static void find_reason(struct walk *w, uint64_t start, uint64_t end, uint64_t after,
+static void find_reason(struct walk *walk, uint64_t start, uint64_t end, uint64_t after,
 			struct ws_state *st)
 {
-	for (enum source k = GIL; k < CALLS; k++) {
-		size_t i = innermost(w, k, start + (end - start) / 2);
+	for (enum source source_k = GIL; source_k < CALLS; source_k++) {
+		size_t i = innermost(walk, source_k, start + (end - start) / 2);
 
 		if (i != SIZE_MAX) {
-			describe(w, k, i, st);
+			describe(walk, source_k, i, st);
 			return;
 		}
 	}
-	if (found_blocked(w, start, end, st))
+	if (found_blocked(walk, start, end, st))
 		return;
 	st->wait = after == WS_AFTER_UNINTERRUPTIBLE ? WS_WAIT_FAULT : WS_WAIT_NONE;
 }
 
 /* The thread is off its core in [start, end), runnable from `ready` on, when `waker` (an id, or 0)
  * had woken it. */
-static void waits(struct walk *w, uint64_t start, uint64_t end, uint64_t ready, uint32_t waker,
+static void waits(struct walk *walk, uint64_t start, uint64_t end, uint64_t ready, uint32_t waker,
 		  uint64_t after)
 {
 	struct ws_state queue = {.doing = WS_DOING_RUNNABLE,
@@ -542,157 +552,160 @@ static void waits(struct walk *w, uint64_t start, uint64_t end, uint64_t ready, 
 	else if (ready > end || ready < start)
 		ready = end;
 	if (start < ready) {
-		find_reason(w, start, ready, after, &wait);
-		name_holder(w, start, ready, &wait);
+		find_reason(walk, start, ready, after, &wait);
+		name_holder(walk, start, ready, &wait);
 		if (ready < end)
 			wait.waker = waker;
-		emit(w, &wait, start, ready);
+		emit(walk, &wait, start, ready);
 	}
-	emit(w, &queue, ready, end);
+	emit(walk, &queue, ready, end);
 }
 
 /* The next part of [*at, end) that lies in CUDA calls that wait, or in none; advances *at. Returns
  * the call or SIZE_MAX. */
-static size_t busy_part(struct walk *w, uint64_t *at, uint64_t end)
+static size_t busy_part(struct walk *walk, uint64_t *at, uint64_t end)
 {
-	const struct slice *t = w->t;
+	const struct slice *slice = walk->slice;
 	uint64_t from = *at;
 
-	for (; w->busy < t->to[CUDA]; w->busy++) {
-		uint64_t starts = start_of(w, CUDA, w->busy), ends = end_of(w, CUDA, w->busy);
+	for (; walk->busy < slice->to[CUDA]; walk->busy++) {
+		uint64_t starts = start_of(walk, CUDA, walk->busy),
+			 ends = end_of(walk, CUDA, walk->busy);
 
-		if (ends <= from || ends < starts || class_of(w->s, CUDA, w->busy) != WS_WAIT_GPU)
+		if (ends <= from || ends < starts ||
+		    class_of(walk->states, CUDA, walk->busy) != WS_WAIT_GPU)
 			continue;
 		if (starts > from) {
 			*at = starts < end ? starts : end;
 			return SIZE_MAX;
 		}
 		*at = ends < end ? ends : end;
-		return w->busy;
+		return walk->busy;
 	}
 	*at = end;
 	return SIZE_MAX;
 }
 
-static void runs(struct walk *w, uint64_t start, uint64_t end, uint32_t cpu)
+static void runs(struct walk *walk, uint64_t start, uint64_t end, uint32_t cpu)
 {
 	for (uint64_t at = start; at < end;) {
 		struct ws_state st = {.doing = WS_DOING_RUN, .cpu = cpu};
 		uint64_t from = at;
-		size_t call = busy_part(w, &at, end);
+		size_t call = busy_part(walk, &at, end);
 
 		if (call != SIZE_MAX)
-			describe(w, CUDA, call, &st);
-		emit(w, &st, from, at);
+			describe(walk, CUDA, call, &st);
+		emit(walk, &st, from, at);
 	}
 }
 
 /* From spans on cores. */
-static void walk_scheduled(struct walk *w)
+static void walk_scheduled(struct walk *walk)
 {
-	uint64_t *const *col = w->s->rows[SCHED].col, *start = col[ws_sched_start],
+	uint64_t *const *col = walk->states->rows[SCHED].col, *start = col[ws_sched_start],
 			*end = col[ws_sched_end];
 	const uint64_t *cpu = col[ws_sched_cpu],
 		       *waker = col[ws_sched_waker]; /* neither when brief */
 	uint64_t off = 0;			     /* since when it is off its core */
 
-	for (size_t i = w->t->from[SCHED], to = w->t->to[SCHED]; i < to; i++) {
+	for (size_t i = walk->slice->from[SCHED], to = walk->slice->to[SCHED]; i < to; i++) {
 		bool last = i + 1 == to;
-		uint64_t next = last ? w->limit : start[i + 1],
+		uint64_t next = last ? walk->limit : start[i + 1],
 			 from = start[i] > off ? start[i] : off, till = end[i];
 
 		till = till > next ? next : till; /* an end that was not seen too */
 		if (till < from)
 			till = from;
-		if (i > w->t->from[SCHED] && off < from)
-			waits(w, off, from, col[ws_sched_woken][i], waker ? (uint32_t)waker[i] : 0,
-			      col[ws_sched_after][i - 1]);
-		runs(w, from, till, cpu ? (uint32_t)cpu[i] : WS_NO_U32);
+		if (i > walk->slice->from[SCHED] && off < from)
+			waits(walk, off, from, col[ws_sched_woken][i],
+			      waker ? (uint32_t)waker[i] : 0, col[ws_sched_after][i - 1]);
+		runs(walk, from, till, cpu ? (uint32_t)cpu[i] : WS_NO_U32);
 		off = till;
-		if (last && off < w->limit && end[i] != WS_NO_TIME &&
+		if (last && off < walk->limit && end[i] != WS_NO_TIME &&
 		    col[ws_sched_after][i] != WS_AFTER_DEAD)
-			waits(w, off, w->limit, WS_NO_TIME, 0, col[ws_sched_after][i]);
+			waits(walk, off, walk->limit, WS_NO_TIME, 0, col[ws_sched_after][i]);
 	}
 }
 
 /* The next call to begin, of any table, longer ones first; SOURCES when there is none. */
-static enum source next_call(const struct walk *w, const size_t *at)
+static enum source next_call(const struct walk *walk, const size_t *at)
 {
 	enum source best = SOURCES;
 
-	for (enum source k = GIL; k < CALLS; k++)
-		if (at[k] < w->t->to[k] &&
-		    (best == SOURCES || start_of(w, k, at[k]) < start_of(w, best, at[best])))
-			best = k;
+	for (enum source source_k = GIL; source_k < CALLS; source_k++)
+		if (at[source_k] < walk->slice->to[source_k] &&
+		    (best == SOURCES ||
+		     start_of(walk, source_k, at[source_k]) < start_of(walk, best, at[best])))
+			best = source_k;
 	return best;
 }
 
 /* From calls alone. */
-static void walk_calls(struct walk *w)
+static void walk_calls(struct walk *walk)
 {
 	size_t at[SOURCES];
 	uint64_t done = 0;
 	bool begun = false;
-	enum source k;
+	enum source source_k;
 
-	memcpy(at, w->t->from, sizeof(at));
-	while ((k = next_call(w, at)) != SOURCES) {
+	memcpy(at, walk->slice->from, sizeof(at));
+	while ((source_k = next_call(walk, at)) != SOURCES) {
 		struct ws_state st = {.doing = WS_DOING_WAIT, .cpu = WS_NO_U32},
 				none = {.cpu = WS_NO_U32};
-		size_t i = at[k]++;
-		uint64_t start = start_of(w, k, i), end = end_of(w, k, i);
+		size_t i = at[source_k]++;
+		uint64_t start = start_of(walk, source_k, i), end = end_of(walk, source_k, i);
 
-		end = end > w->limit ? w->limit : end;
+		end = end > walk->limit ? walk->limit : end;
 		if (end <= start || (begun && end <= done) ||
-		    (k == CUDA && class_of(w->s, CUDA, i) == WS_WAIT_CUDA))
+		    (source_k == CUDA && class_of(walk->states, CUDA, i) == WS_WAIT_CUDA))
 			continue;
 		if (begun && start < done)
 			start = done;
 		if (begun)
-			emit(w, &none, done, start);
-		describe(w, k, i, &st);
-		name_holder(w, start, end, &st);
-		emit(w, &st, start, end);
+			emit(walk, &none, done, start);
+		describe(walk, source_k, i, &st);
+		name_holder(walk, start, end, &st);
+		emit(walk, &st, start, end);
 		done = end;
 		begun = true;
 	}
 	if (begun) {
 		struct ws_state none = {.cpu = WS_NO_U32};
 
-		emit(w, &none, done, w->limit);
+		emit(walk, &none, done, walk->limit);
 	}
 }
 
 /* Where a thread's states end: with its process, or with the recording. */
-static uint64_t limit_of(const struct ws_states *s, uint32_t thread)
+static uint64_t limit_of(const struct ws_states *states, uint32_t thread)
 {
-	const struct ws_process_info *p =
-		ws_who_process(s->who, ws_who_thread(s->who, thread)->process);
+	const struct ws_process_info *info =
+		ws_who_process(states->who, ws_who_thread(states->who, thread)->process);
 
-	return p->end < s->last ? p->end : s->last;
+	return info->end < states->last ? info->end : states->last;
 }
 
-static void walk_thread(struct walk *w, const struct slice *t)
+static void walk_thread(struct walk *walk, const struct slice *slice)
 {
-	w->t = t;
-	w->limit = limit_of(w->s, t->thread);
-	w->busy = t->from[CUDA];
-	w->blocked = t->from[BLOCKED];
+	walk->slice = slice;
+	walk->limit = limit_of(walk->states, slice->thread);
+	walk->busy = slice->from[CUDA];
+	walk->blocked = slice->from[BLOCKED];
 	for (int k = 0; k < SOURCES; k++) {
-		w->open[k].next = t->from[k];
-		w->open[k].end = t->to[k];
-		w->open[k].n = 0;
+		walk->open[k].next = slice->from[k];
+		walk->open[k].end = slice->to[k];
+		walk->open[k].n = 0;
 	}
-	if (t->from[SCHED] < t->to[SCHED])
-		walk_scheduled(w);
+	if (slice->from[SCHED] < slice->to[SCHED])
+		walk_scheduled(walk);
 	else
-		walk_calls(w);
+		walk_calls(walk);
 }
 
 /* ---- all threads ---- */
 
 struct job {
-	const struct ws_states *s;
+	const struct ws_states *states;
 	uint64_t from, to;
 	void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state);
 	void *ctx;
@@ -702,37 +715,44 @@ struct job {
 
 static void *work(void *arg)
 {
-	struct job *j = arg;
-	struct walk w = {.s = j->s, .from = j->from, .to = j->to, .fn = j->fn, .ctx = j->ctx};
+	struct job *job = arg;
+	struct walk walk = {.states = job->states,
+			    .from = job->from,
+			    .to = job->to,
+			    .fn = job->fn,
+			    .ctx = job->ctx};
 	size_t i;
 
-	w.worker = __atomic_fetch_add(&j->workers, 1, __ATOMIC_RELAXED);
-	while ((i = __atomic_fetch_add(&j->next, 1, __ATOMIC_RELAXED)) < j->s->thread_count)
-		walk_thread(&w, &j->s->threads[i]);
+	walk.worker = __atomic_fetch_add(&job->workers, 1, __ATOMIC_RELAXED);
+	while ((i = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED)) <
+	       job->states->thread_count)
+		walk_thread(&walk, &job->states->threads[i]);
 	for (int k = 0; k < SOURCES; k++)
-		free(w.open[k].row);
+		free(walk.open[k].row);
 	return NULL;
 }
 
-uint32_t ws_states_workers(const struct ws_states *s)
+uint32_t ws_states_workers(const struct ws_states *states)
 {
 	struct ws_scan any = {.table = WS_TABLE_sched};
 	uint32_t n = ws_scan_workers(&any);
 
-	return n < s->thread_count ? n : s->thread_count ? (uint32_t)s->thread_count : 1;
+	return n < states->thread_count ? n
+	       : states->thread_count	? (uint32_t)states->thread_count
+					: 1;
 }
 
-void ws_states_run(const struct ws_states *s, uint64_t from, uint64_t to,
+void ws_states_run(const struct ws_states *states, uint64_t from, uint64_t to,
 		   void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state), void *ctx)
 {
-	struct job j = {.s = s, .from = from, .to = to, .fn = fn, .ctx = ctx};
-	uint32_t n = ws_states_workers(s), started = 1;
+	struct job job = {.states = states, .from = from, .to = to, .fn = fn, .ctx = ctx};
+	uint32_t n = ws_states_workers(states), started = 1;
 	pthread_t *threads = ws_calloc(n, sizeof(*threads));
 
 	for (; started < n; started++)
-		if (pthread_create(&threads[started], NULL, work, &j))
+		if (pthread_create(&threads[started], NULL, work, &job))
 			break; /* fewer do it too */
-	work(&j);
+	work(&job);
 	for (uint32_t i = 1; i < started; i++)
 		pthread_join(threads[i], NULL);
 	free(threads);

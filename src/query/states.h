@@ -47,7 +47,7 @@ enum ws_wait {
 			  the C library */
 	WS_WAITS
 };
-const char *ws_wait_name(enum ws_wait w); /* "lock", "GPU synchronisation"... */
+const char *ws_wait_name(enum ws_wait wait); /* "lock", "GPU synchronisation"... */
 
 struct ws_state {
 	uint64_t start, end;
@@ -70,7 +70,7 @@ struct ws_state {
 struct ws_states;
 
 /* Read what is needed. Blocks that could not be read are added to *damaged. Never NULL. */
-struct ws_states *ws_states_open(const struct ws_report *r, const struct ws_who *who,
+struct ws_states *ws_states_open(const struct ws_report *report, const struct ws_who *who,
 				 uint64_t *damaged);
 /*
  * Some of it: of threads for which `threads`, an array of n bytes by their ids, is not 0 (NULL:
@@ -85,19 +85,19 @@ struct ws_states_part {
 	uint64_t from, to;
 	bool holders, brief;
 };
-struct ws_states *ws_states_open_part(const struct ws_report *r, const struct ws_who *who,
+struct ws_states *ws_states_open_part(const struct ws_report *report, const struct ws_who *who,
 				      const struct ws_states_part *part, uint64_t *damaged);
-void ws_states_close(struct ws_states *s); /* NULL is fine */
+void ws_states_close(struct ws_states *states); /* NULL is fine */
 /* Was scheduling recorded at all? */
-bool ws_states_scheduled(const struct ws_states *s);
+bool ws_states_scheduled(const struct ws_states *states);
 
 /* How many workers ws_states_run uses, for sizing per-worker state. */
-uint32_t ws_states_workers(const struct ws_states *s);
+uint32_t ws_states_workers(const struct ws_states *states);
 /*
  * Call `fn` for each state that has a part in [from, to), cut to it. One thread's states come from
  * one worker, in order; threads in no order, several at once.
  */
-void ws_states_run(const struct ws_states *s, uint64_t from, uint64_t to,
+void ws_states_run(const struct ws_states *states, uint64_t from, uint64_t to,
 		   void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state), void *ctx);
 
 #endif

@@ -19,16 +19,16 @@ struct ws_step {
 };
 
 struct ws_steps {
-	struct ws_step *v; /* by (process, start) */
+	struct ws_step *steps; /* by (process, start) */
 	size_t n, cap;
 	uint64_t damaged;
 };
 
 /* `name` NULL for those above; else ranges of this name, or of it and a number. Free with
  * ws_steps_free in any case. */
-int ws_steps_load(const struct ws_report *r, const struct ws_who *who, const char *name,
-		  struct ws_steps *s, struct ws_err *e);
-void ws_steps_free(struct ws_steps *s);
+int ws_steps_load(const struct ws_report *report, const struct ws_who *who, const char *name,
+		  struct ws_steps *steps, struct ws_err *err);
+void ws_steps_free(struct ws_steps *steps);
 /* Is a text of `len` bytes the name of a step? */
 bool ws_step_is(const char *text, size_t len, const char *name);
 

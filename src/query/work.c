@@ -32,8 +32,8 @@ static const struct source sources[] = {
 };
 
 struct loading {
-	const struct ws_report *r;
-	struct ws_work *w;
+	const struct ws_report *report;
+	struct ws_work *work;
 	struct ws_map uuid;	  /* process << 32 | device: text key */
 	struct ws_map number;	  /* of a GPU: by the same */
 	struct ws_map collective; /* process << 32 | correlation */
@@ -48,92 +48,102 @@ bool ws_work_communicates(const char *name)
 	       strstr(name, "ncclDevKernel");
 }
 
-static void read_devices(struct loading *l)
+static void read_devices(struct loading *loading)
 {
-	struct ws_cursor *c = ws_cursor_open(l->r, WS_TABLE_cuda_device, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor =
+		ws_cursor_open(loading->report, WS_TABLE_cuda_device, 0, UINT64_MAX);
+	const uint64_t *values;
 
-	while (ws_cursor_next(c, &v))
-		if (v[ws_cuda_device_uuid])
-			ws_map_set(&l->uuid, v[ws_cuda_device_process] << 32 | v[ws_cuda_device_id],
-				   ws_report_string_key(l->r, (uint32_t)v[ws_cuda_device_uuid]));
-	ws_cursor_close(c);
-	c = ws_cursor_open(l->r, WS_TABLE_collective, 0, UINT64_MAX);
-	while (ws_cursor_next(c, &v))
-		if (v[ws_collective_correlation] != WS_NO_U32)
-			ws_map_set(&l->collective,
-				   v[ws_collective_process] << 32 | v[ws_collective_correlation],
+	while (ws_cursor_next(cursor, &values))
+		if (values[ws_cuda_device_uuid])
+			ws_map_set(&loading->uuid,
+				   values[ws_cuda_device_process] << 32 | values[ws_cuda_device_id],
+				   ws_report_string_key(loading->report,
+							(uint32_t)values[ws_cuda_device_uuid]));
+	ws_cursor_close(cursor);
+	cursor = ws_cursor_open(loading->report, WS_TABLE_collective, 0, UINT64_MAX);
+	while (ws_cursor_next(cursor, &values))
+		if (values[ws_collective_correlation] != WS_NO_U32)
+			ws_map_set(&loading->collective,
+				   values[ws_collective_process] << 32 |
+					   values[ws_collective_correlation],
 				   1);
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 }
 
-static size_t gpu_of(struct loading *l, uint64_t process, uint64_t device)
+static size_t gpu_of(struct loading *loading, uint64_t process, uint64_t device)
 {
 	uint64_t key = process << 32 | (uint32_t)device;
 	bool found;
 	size_t n;
 
-	if (l->w->gpus && key == l->last_key)
-		return l->last;
-	n = ws_map_get(&l->number, key, &found);
+	if (loading->work->gpus && key == loading->last_key)
+		return loading->last;
+	n = ws_map_get(&loading->number, key, &found);
 	if (!found) {
-		uint32_t uuid = (uint32_t)ws_map_get(&l->uuid, key, NULL);
+		uint32_t uuid = (uint32_t)ws_map_get(&loading->uuid, key, NULL);
 
-		for (n = 0; n < l->w->gpus && (!uuid || l->w->gpu[n].uuid != uuid);)
+		for (n = 0;
+		     n < loading->work->gpus && (!uuid || loading->work->gpu[n].uuid != uuid);)
 			n++;
-		if (n == l->w->gpus) {
-			ws_grow(l->w->gpu, l->w->gpu_cap, n + 1);
-			l->w->gpu[l->w->gpus++] = (struct ws_work_gpu){
+		if (n == loading->work->gpus) {
+			ws_grow(loading->work->gpu, loading->work->gpu_cap, n + 1);
+			loading->work->gpu[loading->work->gpus++] = (struct ws_work_gpu){
 				.process = process, .device = device, .uuid = uuid};
 		}
-		ws_map_set(&l->number, key, n);
+		ws_map_set(&loading->number, key, n);
 	}
-	l->last_key = key;
-	return l->last = n;
+	loading->last_key = key;
+	return loading->last = n;
 }
 
-static enum ws_work_class class_of(struct loading *l, const struct source *s, uint64_t *const *col,
-				   size_t i)
+static enum ws_work_class class_of(struct loading *loading, const struct source *source,
+				   uint64_t *const *col, size_t i)
 {
 	uint64_t id;
 
-	if (s->name < 0)
-		return s->class;
-	if (l->collective.n &&
-	    ws_map_get(&l->collective, col[s->process][i] << 32 | col[s->correlation][i], NULL))
+	if (source->name < 0)
+		return source->class;
+	if (loading->collective.n &&
+	    ws_map_get(&loading->collective,
+		       col[source->process][i] << 32 | col[source->correlation][i], NULL))
 		return WS_WORK_COMM;
-	id = col[s->name][i] ? col[s->name][i] : col[s->alias][i];
-	if (id > ws_report_string_count(l->r))
-		return s->class;
-	if (!l->comm[id])
-		l->comm[id] =
-			ws_work_communicates(ws_report_string(l->r, (uint32_t)id, NULL)) ? 1 : 2;
-	return l->comm[id] == 1 ? WS_WORK_COMM : s->class;
+	id = col[source->name][i] ? col[source->name][i] : col[source->alias][i];
+	if (id > ws_report_string_count(loading->report))
+		return source->class;
+	if (!loading->comm[id])
+		loading->comm[id] =
+			ws_work_communicates(ws_report_string(loading->report, (uint32_t)id, NULL))
+				? 1
+				: 2;
+	return loading->comm[id] == 1 ? WS_WORK_COMM : source->class;
 }
 
-static void add_rows(struct loading *l, const struct source *s, const struct ws_rows *rows)
+static void add_rows(struct loading *loading, const struct source *source,
+		     const struct ws_rows *rows)
 {
 	uint64_t *const *col = rows->col;
 
 	for (size_t i = 0; i < rows->rows; i++) {
-		uint64_t start = col[s->start][i], end = col[s->end][i];
-		struct ws_work_gpu *g;
+		uint64_t start = col[source->start][i], end = col[source->end][i];
+		struct ws_work_gpu *gpu;
 		size_t number;
 
 		if (end == WS_NO_TIME || end < start) {
-			*(end == WS_NO_TIME ? &l->w->unended : &l->w->backwards) += 1;
+			*(end == WS_NO_TIME ? &loading->work->unended
+					    : &loading->work->backwards) += 1;
 			continue;
 		}
-		number = gpu_of(l, col[s->process][i], col[s->device][i]);
-		g = &l->w->gpu[number];
-		ws_grow(g->op, g->cap, g->n + 1);
-		g->op[g->n++] = (struct ws_work_op){start,
-						    end,
-						    (uint32_t)col[s->process][i],
-						    (uint32_t)col[s->correlation][i],
-						    (uint32_t)col[s->stream][i],
-						    (uint8_t)class_of(l, s, col, i),
-						    s->table == WS_TABLE_cuda_memset};
+		number = gpu_of(loading, col[source->process][i], col[source->device][i]);
+		gpu = &loading->work->gpu[number];
+		ws_grow(gpu->op, gpu->cap, gpu->n + 1);
+		gpu->op[gpu->n++] = (struct ws_work_op){start,
+							end,
+							(uint32_t)col[source->process][i],
+							(uint32_t)col[source->correlation][i],
+							(uint32_t)col[source->stream][i],
+							(uint8_t)class_of(loading, source, col, i),
+							source->table == WS_TABLE_cuda_memset};
 	}
 }
 
@@ -142,22 +152,23 @@ static uint64_t bit(int column)
 	return column < 0 ? 0 : UINT64_C(1) << column;
 }
 
-static int load_source(struct loading *l, const struct source *s, uint64_t time_min,
-		       uint64_t time_max, struct ws_err *e)
+static int load_source(struct loading *loading, const struct source *source, uint64_t time_min,
+		       uint64_t time_max, struct ws_err *err)
 {
 	struct ws_scan sc = {
-		.table = s->table,
-		.columns = bit(s->start) | bit(s->end) | bit(s->process) | bit(s->device) |
-			   bit(s->stream) | bit(s->correlation) | bit(s->name) | bit(s->alias),
+		.table = source->table,
+		.columns = bit(source->start) | bit(source->end) | bit(source->process) |
+			   bit(source->device) | bit(source->stream) | bit(source->correlation) |
+			   bit(source->name) | bit(source->alias),
 		.time_min = time_min,
 		.time_max = time_max,
 	};
 	struct ws_rows rows;
 
-	if (ws_rows_load(l->r, &sc, &rows, e) < 0)
+	if (ws_rows_load(loading->report, &sc, &rows, err) < 0)
 		return -1;
-	l->w->damaged += rows.damaged;
-	add_rows(l, s, &rows);
+	loading->work->damaged += rows.damaged;
+	add_rows(loading, source, &rows);
 	ws_rows_free(&rows);
 	return 0;
 }
@@ -166,9 +177,9 @@ static int load_source(struct loading *l, const struct source *s, uint64_t time_
 
 /* By start, then end: so that what a gap is said to end with does not depend on the table it is in.
  */
-static bool ordered(const struct ws_work_op *a, const struct ws_work_op *b)
+static bool ordered(const struct ws_work_op *left, const struct ws_work_op *right)
 {
-	return a->start != b->start ? a->start < b->start : a->end <= b->end;
+	return left->start != right->start ? left->start < right->start : left->end <= right->end;
 }
 
 static size_t run_end(const struct ws_work_op *op, size_t from, size_t n)
@@ -178,15 +189,16 @@ static size_t run_end(const struct ws_work_op *op, size_t from, size_t n)
 	return from < n ? from : n;
 }
 
-static void sort_ops(struct ws_work_gpu *g)
+static void sort_ops(struct ws_work_gpu *gpu)
 {
-	struct ws_work_op *from = g->op, *to = NULL, *t;
+	struct ws_work_op *from = gpu->op, *to = NULL, *work_op;
 
-	while (g->n && run_end(from, 0, g->n) < g->n) {
-		to = to ? to : ws_malloc(g->n * sizeof(*to));
-		for (size_t i = 0, at = 0; i < g->n;) {
-			size_t mid = run_end(from, i, g->n),
-			       end = mid < g->n ? run_end(from, mid, g->n) : mid, a = i, b = mid;
+	while (gpu->n && run_end(from, 0, gpu->n) < gpu->n) {
+		to = to ? to : ws_malloc(gpu->n * sizeof(*to));
+		for (size_t i = 0, at = 0; i < gpu->n;) {
+			size_t mid = run_end(from, i, gpu->n),
+			       end = mid < gpu->n ? run_end(from, mid, gpu->n) : mid, a = i,
+			       b = mid;
 
 			while (a < mid || b < end)
 				to[at++] = b == end || (a < mid && ordered(&from[a], &from[b]))
@@ -194,49 +206,49 @@ static void sort_ops(struct ws_work_gpu *g)
 						   : from[b++];
 			i = end;
 		}
-		t = from;
+		work_op = from;
 		from = to;
-		to = t;
+		to = work_op;
 	}
-	g->op = from;
+	gpu->op = from;
 	free(to);
 }
 
-static int by_number(const void *a, const void *b)
+static int by_number(const void *first, const void *second)
 {
-	const struct ws_work_gpu *x = a, *y = b;
+	const struct ws_work_gpu *left = first, *right = second;
 
-	if (x->device != y->device)
-		return x->device < y->device ? -1 : 1;
-	return x->process < y->process ? -1 : x->process > y->process;
+	if (left->device != right->device)
+		return left->device < right->device ? -1 : 1;
+	return left->process < right->process ? -1 : left->process > right->process;
 }
 
-int ws_work_load(const struct ws_report *r, uint64_t time_min, uint64_t time_max, struct ws_work *w,
-		 struct ws_err *e)
+int ws_work_load(const struct ws_report *report, uint64_t time_min, uint64_t time_max,
+		 struct ws_work *work, struct ws_err *err)
 {
-	struct loading l = {.r = r, .w = w};
+	struct loading loading = {.report = report, .work = work};
 	int rc = 0;
 
-	memset(w, 0, sizeof(*w));
-	l.comm = ws_calloc((size_t)ws_report_string_count(r) + 1, 1);
-	read_devices(&l);
+	memset(work, 0, sizeof(*work));
+	loading.comm = ws_calloc((size_t)ws_report_string_count(report) + 1, 1);
+	read_devices(&loading);
 	for (size_t i = 0; i < WS_COUNT(sources) && !rc; i++)
-		rc = load_source(&l, &sources[i], time_min, time_max, e);
-	for (size_t i = 0; i < w->gpus; i++)
-		sort_ops(&w->gpu[i]);
-	if (w->gpus)
-		qsort(w->gpu, w->gpus, sizeof(*w->gpu), by_number);
-	ws_map_free(&l.uuid);
-	ws_map_free(&l.number);
-	ws_map_free(&l.collective);
-	free(l.comm);
+		rc = load_source(&loading, &sources[i], time_min, time_max, err);
+	for (size_t i = 0; i < work->gpus; i++)
+		sort_ops(&work->gpu[i]);
+	if (work->gpus)
+		qsort(work->gpu, work->gpus, sizeof(*work->gpu), by_number);
+	ws_map_free(&loading.uuid);
+	ws_map_free(&loading.number);
+	ws_map_free(&loading.collective);
+	free(loading.comm);
 	return rc;
 }
 
-void ws_work_free(struct ws_work *w)
+void ws_work_free(struct ws_work *work)
 {
-	for (size_t i = 0; i < w->gpus; i++)
-		free(w->gpu[i].op);
-	free(w->gpu);
-	memset(w, 0, sizeof(*w));
+	for (size_t i = 0; i < work->gpus; i++)
+		free(work->gpu[i].op);
+	free(work->gpu);
+	memset(work, 0, sizeof(*work));
 }

@@ -38,9 +38,9 @@ struct ws_work {
 
 /* All work that touches the window, not cut to it. Free with ws_work_free in any case; 0, or -1
  * with a message. */
-int ws_work_load(const struct ws_report *r, uint64_t time_min, uint64_t time_max, struct ws_work *w,
-		 struct ws_err *e);
-void ws_work_free(struct ws_work *w);
+int ws_work_load(const struct ws_report *report, uint64_t time_min, uint64_t time_max,
+		 struct ws_work *work, struct ws_err *err);
+void ws_work_free(struct ws_work *work);
 
 /* Is this the name of a kernel that communicates? */
 bool ws_work_communicates(const char *name);
@@ -51,29 +51,29 @@ struct ws_work_times {
 	uint64_t first, last, ops;
 };
 
-static inline void ws_work_times_add(struct ws_work_times *t, unsigned class, uint64_t start,
+static inline void ws_work_times_add(struct ws_work_times *times, unsigned class, uint64_t start,
 				     uint64_t end)
 {
-	if (!t->ops++ || start < t->first)
-		t->first = start;
-	t->last = end > t->last ? end : t->last;
-	ws_cover_add(class == WS_WORK_COMPUTE ? &t->compute
-		     : class == WS_WORK_COMM  ? &t->comm
-					      : &t->memory,
+	if (!times->ops++ || start < times->first)
+		times->first = start;
+	times->last = end > times->last ? end : times->last;
+	ws_cover_add(class == WS_WORK_COMPUTE ? &times->compute
+		     : class == WS_WORK_COMM  ? &times->comm
+					      : &times->memory,
 		     start, end);
 	if (class != WS_WORK_MEMORY)
-		ws_cover_add(&t->work, start, end);
-	ws_cover_add(&t->busy, start, end);
+		ws_cover_add(&times->work, start, end);
+	ws_cover_add(&times->busy, start, end);
 }
 
 /* Communication that no computation hides; copies and memsets that neither hides. */
-static inline uint64_t ws_work_exposed_comm(const struct ws_work_times *t)
+static inline uint64_t ws_work_exposed_comm(const struct ws_work_times *times)
 {
-	return t->work.length - t->compute.length;
+	return times->work.length - times->compute.length;
 }
-static inline uint64_t ws_work_exposed_memory(const struct ws_work_times *t)
+static inline uint64_t ws_work_exposed_memory(const struct ws_work_times *times)
 {
-	return t->busy.length - t->work.length;
+	return times->busy.length - times->work.length;
 }
 
 #endif

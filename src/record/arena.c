@@ -28,21 +28,21 @@ static void remove_stale(const char *dir)
 {
 	char mine[64];
 	DIR *d = opendir(dir);
-	struct dirent *e;
+	struct dirent *entry;
 
 	if (!d)
 		return;
 	snprintf(mine, sizeof(mine), PREFIX "%u-", (unsigned)geteuid());
-	while ((e = readdir(d))) {
+	while ((entry = readdir(d))) {
 		int fd;
 
-		if (strncmp(e->d_name, mine, strlen(mine)))
+		if (strncmp(entry->d_name, mine, strlen(mine)))
 			continue;
-		fd = openat(dirfd(d), e->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		fd = openat(dirfd(d), entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 		if (fd < 0)
 			continue;
 		if (!flock(fd, LOCK_EX | LOCK_NB))
-			unlinkat(dirfd(d), e->d_name, 0);
+			unlinkat(dirfd(d), entry->d_name, 0);
 		close(fd);
 	}
 	closedir(d);
@@ -108,7 +108,7 @@ static int try_dir(struct ws_area *area, const char *dir, uint64_t size, uint64_
  * through it): it is taken only when the whole budget is a small part of it. Only where no place is
  * large is a small one made do with.
  */
-static int make_file(struct ws_area *area, uint64_t size, uint64_t first, struct ws_err *e)
+static int make_file(struct ws_area *area, uint64_t size, uint64_t first, struct ws_err *err)
 {
 	const char *tmp = getenv("TMPDIR");
 	const char *dirs[] = {"/dev/shm", tmp && *tmp ? tmp : "/tmp", "/tmp", "/var/tmp"};
@@ -121,11 +121,11 @@ static int make_file(struct ws_area *area, uint64_t size, uint64_t first, struct
 	if (!try_dir(area, "/dev/shm", size, first, first * 4))
 		return 0;
 	if (errno == EFBIG)
-		return ws_fail(e,
+		return ws_fail(err,
 			       "the limit on the size of files (ulimit -f) leaves no room for the "
 			       "shared memory of a recording (%llu KiB)",
 			       (unsigned long long)(size >> 10));
-	return ws_fail(e,
+	return ws_fail(err,
 		       "no room for the shared memory of a recording (%llu MiB) in /dev/shm, %s or "
 		       "/tmp: free some, or set TMPDIR to a "
 		       "folder that can be written to",
@@ -138,23 +138,24 @@ static int make_file(struct ws_area *area, uint64_t size, uint64_t first, struct
  */
 static uint64_t within_limits(uint64_t budget, uint64_t head)
 {
-	struct rlimit l;
+	struct rlimit limit;
 
-	if (!getrlimit(RLIMIT_AS, &l) && l.rlim_cur != RLIM_INFINITY && budget > l.rlim_cur / 16)
-		budget = l.rlim_cur / 16;
-	if (!getrlimit(RLIMIT_FSIZE, &l) && l.rlim_cur != RLIM_INFINITY && l.rlim_cur > head &&
-	    budget > l.rlim_cur - head)
-		budget = l.rlim_cur - head;
+	if (!getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur != RLIM_INFINITY &&
+	    budget > limit.rlim_cur / 16)
+		budget = limit.rlim_cur / 16;
+	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY &&
+	    limit.rlim_cur > head && budget > limit.rlim_cur - head)
+		budget = limit.rlim_cur - head;
 	return budget;
 }
 
-int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws_err *e)
+int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws_err *err)
 {
 	uint64_t head = WS_ALIGN_UP(sizeof(struct ws_arena), (uint64_t)WS_CHUNK_SIZE);
 	uint64_t room = within_limits(budget, head), chunks = room / WS_CHUNK_SIZE,
 		 count = room / 4 / WS_BUFFER_SIZE, size, first, buffers;
 	struct stat st;
-	void *p;
+	void *memory;
 
 	memset(area, 0, sizeof(*area));
 	if (chunks < 8)
@@ -170,64 +171,64 @@ int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws
 		count = 0;
 	}
 	first = head + (chunks * WS_CHUNK_SIZE < STEP ? chunks * WS_CHUNK_SIZE : STEP);
-	if (make_file(area, size, first, e))
+	if (make_file(area, size, first, err))
 		return -1;
-	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, area->fd, 0);
-	if (p == MAP_FAILED || (owner != (uid_t)-1 && fchown(area->fd, owner, (gid_t)-1))) {
-		ws_fail_errno(e, "cannot use the shared memory file %s", area->path);
+	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, area->fd, 0);
+	if (memory == MAP_FAILED || (owner != (uid_t)-1 && fchown(area->fd, owner, (gid_t)-1))) {
+		ws_fail_errno(err, "cannot use the shared memory file %s", area->path);
 		unlink(area->path);
 		close(area->fd);
 		return -1;
 	}
-	area->a = p;
-	area->a->magic = WS_ARENA_MAGIC;
-	area->a->version = WS_ARENA_VERSION;
-	area->a->size = size;
-	area->a->chunk_first = (uint32_t)(head / WS_CHUNK_SIZE);
-	area->a->chunk_count = (uint32_t)chunks;
-	area->a->buffer_first = (uint32_t)(buffers / WS_BUFFER_SIZE);
-	area->a->buffer_count = (uint32_t)count;
-	area->a->recorder_pid = getpid();
-	area->a->text_used = 1; /* offset 0 is the empty text */
+	area->arena = memory;
+	area->arena->magic = WS_ARENA_MAGIC;
+	area->arena->version = WS_ARENA_VERSION;
+	area->arena->size = size;
+	area->arena->chunk_first = (uint32_t)(head / WS_CHUNK_SIZE);
+	area->arena->chunk_count = (uint32_t)chunks;
+	area->arena->buffer_first = (uint32_t)(buffers / WS_BUFFER_SIZE);
+	area->arena->buffer_count = (uint32_t)count;
+	area->arena->recorder_pid = getpid();
+	area->arena->text_used = 1; /* offset 0 is the empty text */
 	if (!stat("/proc/self/ns/pid", &st))
-		area->a->recorder_pid_ns = st.st_ino;
-	atomic_store(&area->a->chunk_next, area->a->chunk_first);
-	atomic_store(&area->a->chunk_backed, (uint32_t)(first / WS_CHUNK_SIZE));
+		area->arena->recorder_pid_ns = st.st_ino;
+	atomic_store(&area->arena->chunk_next, area->arena->chunk_first);
+	atomic_store(&area->arena->chunk_backed, (uint32_t)(first / WS_CHUNK_SIZE));
 	return 0;
 }
 
-uint32_t ws_area_text(struct ws_area *area, const char *s, size_t len)
+uint32_t ws_area_text(struct ws_area *area, const char *text, size_t len)
 {
-	struct ws_arena *a = area->a;
-	uint32_t at = a->text_used;
+	struct ws_arena *arena = area->arena;
+	uint32_t at = arena->text_used;
 
 	if (len + 1 > WS_ARENA_TEXT - at) {
 		area->text_full = true;
 		return 0;
 	}
-	memcpy(a->text + at, s, len);
-	a->text[at + len] = 0;
-	a->text_used += (uint32_t)len + 1;
+	memcpy(arena->text + at, text, len);
+	arena->text[at + len] = 0;
+	arena->text_used += (uint32_t)len + 1;
 	return at;
 }
 
 void ws_area_feed(struct ws_area *area)
 {
-	uint32_t next = atomic_load_explicit(&area->a->chunk_next, memory_order_relaxed);
-	uint32_t backed = atomic_load_explicit(&area->a->chunk_backed, memory_order_relaxed);
+	uint32_t next = atomic_load_explicit(&area->arena->chunk_next, memory_order_relaxed);
+	uint32_t backed = atomic_load_explicit(&area->arena->chunk_backed, memory_order_relaxed);
 
 	if (backed - next < AHEAD / WS_CHUNK_SIZE)
-		ws_arena_extend(area->a, area->fd, STEP / WS_CHUNK_SIZE);
+		ws_arena_extend(area->arena, area->fd, STEP / WS_CHUNK_SIZE);
 }
 
 void ws_area_destroy(struct ws_area *area)
 {
-	if (!area->a)
+	if (!area->arena)
 		return;
-	atomic_store(&area->a->collecting, 0);
-	atomic_store(&area->a->closed, 1);
+	atomic_store(&area->arena->collecting, 0);
+	atomic_store(&area->arena->closed, 1);
 	unlink(area->path);
-	munmap(area->a, area->a->size);
+	munmap(area->arena, area->arena->size);
 	close(area->fd);
-	area->a = NULL;
+	area->arena = NULL;
 }

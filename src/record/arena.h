@@ -11,7 +11,7 @@
 #include "ring/ring.h"
 
 struct ws_area {
-	struct ws_arena *a;
+	struct ws_arena *arena;
 	int fd; /* holds the lock that says the owner lives */
 	char path[512];
 	bool text_full; /* some text found no room */
@@ -22,10 +22,10 @@ struct ws_area {
  * $TMPDIR or /tmp. `owner` is the user the target will run as, (uid_t)-1 for our own. Removes
  * arenas whose recorders are gone. 0, or -1 with a message.
  */
-int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws_err *e);
+int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws_err *err);
 /* Add `s` (with its NUL) to the arena's texts; returns its offset. Only before the target starts.
  * When it is full, 0, and text_full is set. */
-uint32_t ws_area_text(struct ws_area *area, const char *s, size_t len);
+uint32_t ws_area_text(struct ws_area *area, const char *text, size_t len);
 /* Keep a few MiB of chunks ready, so that hooks need not allocate. Cheap when nothing is to be
  * done. */
 void ws_area_feed(struct ws_area *area);

@@ -17,22 +17,23 @@ enum ws_clock_mode ws_clock_choose(void)
 	/* The kernel's own verdict: it watches the TSC from boot on and leaves it when it is not to
 	 * be trusted. */
 	char source[32] = "", line[4096];
-	FILE *f = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
+	FILE *file =
+		fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
 	int invariant = 0;
 
-	if (f) {
-		if (!fgets(source, sizeof(source), f))
+	if (file) {
+		if (!fgets(source, sizeof(source), file))
 			source[0] = 0;
-		fclose(f);
+		fclose(file);
 	}
-	f = fopen("/proc/cpuinfo", "re");
-	while (f && fgets(line, sizeof(line), f))
+	file = fopen("/proc/cpuinfo", "re");
+	while (file && fgets(line, sizeof(line), file))
 		if (!strncmp(line, "flags", 5)) {
 			invariant = strstr(line, " constant_tsc") && strstr(line, " nonstop_tsc");
 			break;
 		}
-	if (f)
-		fclose(f);
+	if (file)
+		fclose(file);
 	/* kvm-clock and hyperv's page read the TSC too: with the flags it runs evenly there. */
 	if (!strncmp(source, "tsc", 3) || invariant)
 		return WS_CLOCK_COUNTER;
@@ -74,71 +75,74 @@ static struct ws_reading read_once(enum ws_clock_mode mode)
 	return best;
 }
 
-static void use_segment(struct ws_clock *c, size_t i)
+static void use_segment(struct ws_clock *clock, size_t i)
 {
-	const struct ws_reading *a = &c->v[i], *b = &c->v[i + 1];
+	const struct ws_reading *left = &clock->readings[i], *right = &clock->readings[i + 1];
 
-	c->from = a->ticks;
-	c->to = b->ticks;
-	c->raw = a->raw;
-	c->mult = (uint64_t)(((unsigned __int128)(b->raw - a->raw) << 32) / (b->ticks - a->ticks));
+	clock->from = left->ticks;
+	clock->to = right->ticks;
+	clock->raw = left->raw;
+	clock->mult = (uint64_t)(((unsigned __int128)(right->raw - left->raw) << 32) /
+				 (right->ticks - left->ticks));
 }
 
-static void thin(struct ws_clock *c)
+static void thin(struct ws_clock *clock)
 {
-	size_t half = c->n / 2, to = 1;
+	size_t half = clock->n / 2, to = 1;
 
 	for (size_t i = 2; i < half; i += 2)
-		c->v[to++] = c->v[i];
-	memmove(&c->v[to], &c->v[half], (c->n - half) * sizeof(*c->v));
-	c->n = to + (c->n - half);
+		clock->readings[to++] = clock->readings[i];
+	memmove(&clock->readings[to], &clock->readings[half],
+		(clock->n - half) * sizeof(*clock->readings));
+	clock->n = to + (clock->n - half);
 }
 
-struct ws_reading ws_clock_read(struct ws_clock *c)
+struct ws_reading ws_clock_read(struct ws_clock *clock)
 {
-	struct ws_reading r = read_once(c->mode);
+	struct ws_reading reading = read_once(clock->mode);
 
 	/* Both clocks must move on, or there is no line between two readings. */
-	if (c->n && (r.ticks <= c->v[c->n - 1].ticks || r.raw <= c->v[c->n - 1].raw))
-		return c->v[c->n - 1];
-	if (c->n == MOST_READINGS)
-		thin(c);
-	ws_grow(c->v, c->cap, c->n + 1);
-	c->v[c->n++] = r;
-	if (c->n > 1)
-		use_segment(c, c->n - 2);
-	return r;
+	if (clock->n && (reading.ticks <= clock->readings[clock->n - 1].ticks ||
+			 reading.raw <= clock->readings[clock->n - 1].raw))
+		return clock->readings[clock->n - 1];
+	if (clock->n == MOST_READINGS)
+		thin(clock);
+	ws_grow(clock->readings, clock->cap, clock->n + 1);
+	clock->readings[clock->n++] = reading;
+	if (clock->n > 1)
+		use_segment(clock, clock->n - 2);
+	return reading;
 }
 
-void ws_clock_init(struct ws_clock *c, enum ws_clock_mode mode)
+void ws_clock_init(struct ws_clock *clock, enum ws_clock_mode mode)
 {
-	memset(c, 0, sizeof(*c));
-	c->mode = mode;
-	ws_clock_read(c);
+	memset(clock, 0, sizeof(*clock));
+	clock->mode = mode;
+	ws_clock_read(clock);
 }
 
-uint64_t ws_clock_slow(struct ws_clock *c, uint64_t ticks)
+uint64_t ws_clock_slow(struct ws_clock *clock, uint64_t ticks)
 {
-	size_t lo = 0, hi = c->n - 1;
+	size_t lo = 0, hi = clock->n - 1;
 
-	if (ticks <= c->v[0].ticks || c->n < 2)
-		return c->v[0].raw;
-	if (ticks >= c->v[hi].ticks)
-		return c->v[hi].raw;
+	if (ticks <= clock->readings[0].ticks || clock->n < 2)
+		return clock->readings[0].raw;
+	if (ticks >= clock->readings[hi].ticks)
+		return clock->readings[hi].raw;
 	while (hi - lo > 1) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (c->v[mid].ticks <= ticks)
+		if (clock->readings[mid].ticks <= ticks)
 			lo = mid;
 		else
 			hi = mid;
 	}
-	use_segment(c, lo);
-	return ws_clock_ns(c, ticks);
+	use_segment(clock, lo);
+	return ws_clock_ns(clock, ticks);
 }
 
-void ws_clock_free(struct ws_clock *c)
+void ws_clock_free(struct ws_clock *clock)
 {
-	free(c->v);
-	memset(c, 0, sizeof(*c));
+	free(clock->readings);
+	memset(clock, 0, sizeof(*clock));
 }

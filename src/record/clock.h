@@ -20,7 +20,7 @@ struct ws_reading {
 
 struct ws_clock {
 	enum ws_clock_mode mode;
-	struct ws_reading *v;
+	struct ws_reading *readings;
 	size_t n, cap;
 	/* The segment used last: ticks in [from, to) map to raw + (ticks - from) * mult >> 32. */
 	uint64_t from, to, raw, mult;
@@ -29,19 +29,20 @@ struct ws_clock {
 /* Which clock hooks should read on this machine. */
 enum ws_clock_mode ws_clock_choose(void);
 /* Begin with a first reading. */
-void ws_clock_init(struct ws_clock *c, enum ws_clock_mode mode);
+void ws_clock_init(struct ws_clock *clock, enum ws_clock_mode mode);
 /* Take a reading now and return it. */
-struct ws_reading ws_clock_read(struct ws_clock *c);
-uint64_t ws_clock_slow(struct ws_clock *c, uint64_t ticks);
-void ws_clock_free(struct ws_clock *c);
+struct ws_reading ws_clock_read(struct ws_clock *clock);
+uint64_t ws_clock_slow(struct ws_clock *clock, uint64_t ticks);
+void ws_clock_free(struct ws_clock *clock);
 
 /* Session time of `ticks`; those outside all readings (a target that scribbled over its records)
  * give the nearest. */
-static inline uint64_t ws_clock_ns(struct ws_clock *c, uint64_t ticks)
+static inline uint64_t ws_clock_ns(struct ws_clock *clock, uint64_t ticks)
 {
-	if (ticks - c->from >= c->to - c->from)
-		return ws_clock_slow(c, ticks);
-	return c->raw + (uint64_t)(((unsigned __int128)(ticks - c->from) * c->mult) >> 32);
+	if (ticks - clock->from >= clock->to - clock->from)
+		return ws_clock_slow(clock, ticks);
+	return clock->raw +
+	       (uint64_t)(((unsigned __int128)(ticks - clock->from) * clock->mult) >> 32);
 }
 
 #endif

@@ -18,16 +18,16 @@ struct ws_code {
 struct ws_code *ws_code_new(void);
 /* Write the mappings that are still there, in all reports that were bound to them. To be called
  * before the reports are closed; lookups end. */
-void ws_code_end(struct ws_code *c);
+void ws_code_end(struct ws_code *code);
 /* Frees the modules too: when no frame of any report is needed any more. */
-void ws_code_free(struct ws_code *c);
+void ws_code_free(struct ws_code *code);
 
 /*
  * Name the frames of a report, in rows of its table `symbol`, as --resolve-symbols, --symbols and
  * --show-source-info ask; says what could not be named. Takes at most some seconds of processor
  * time; with `progress` it says on a terminal how far it is.
  */
-void ws_code_symbolise(struct ws_sink *s, const struct ws_record_opts *o, uint64_t since_s,
+void ws_code_symbolise(struct ws_sink *sink, const struct ws_record_opts *options, uint64_t since_s,
 		       bool progress);
 
 #endif

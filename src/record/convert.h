@@ -36,30 +36,30 @@ struct ws_stream {
 
 /* Session time (ns) of ticks; exact between clock readings, which surround everything being
  * drained. */
-static inline uint64_t ws_stream_time(struct ws_stream *s, uint64_t ticks)
+static inline uint64_t ws_stream_time(struct ws_stream *stream, uint64_t ticks)
 {
-	return ws_clock_ns(s->clock, ticks);
+	return ws_clock_ns(stream->clock, ticks);
 }
 
 /* Report string id of a string handle of this process; 0 for handle 0 or one that does not check
  * out. */
-uint32_t ws_stream_string(struct ws_stream *s, uint32_t handle);
+uint32_t ws_stream_string(struct ws_stream *stream, uint32_t handle);
 /* Bytes behind a handle, for converters that must look at them; NULL when it does not check out. */
-const char *ws_stream_string_bytes(struct ws_stream *s, uint32_t handle, size_t *len);
+const char *ws_stream_string_bytes(struct ws_stream *stream, uint32_t handle, size_t *len);
 
 /* Report string id of a local text of this ring; it is forgotten when `last` is set. 0 when
  * unknown. */
-uint32_t ws_stream_text(struct ws_stream *s, uint32_t number, bool last);
+uint32_t ws_stream_text(struct ws_stream *stream, uint32_t number, bool last);
 
 /* Id in the report's dictionary of bytes that the converter made itself. */
-uint32_t ws_stream_intern(struct ws_stream *s, const void *bytes, size_t len);
+uint32_t ws_stream_intern(struct ws_stream *stream, const void *bytes, size_t len);
 
 /* Thread id (of the thread table) of another thread of the same process, by tid; makes its row when
  * it has none yet. */
-uint32_t ws_stream_thread(struct ws_stream *s, uint32_t tid);
+uint32_t ws_stream_thread(struct ws_stream *stream, uint32_t tid);
 
 /* Per-process state of a converter: a slot that starts NULL. Freed by the function it registers. */
-void **ws_proc_slot(struct ws_proc *p, int domain, void (*free_fn)(void *));
+void **ws_proc_slot(struct ws_proc *process, int domain, void (*free_fn)(void *));
 enum {
 	WS_SLOT_NVTX = 0,
 	WS_SLOT_OSRT = 1,
@@ -70,7 +70,7 @@ enum {
 };
 
 /* A diagnostic row; the same text about the same process is said once. */
-void ws_stream_diagnostic(struct ws_stream *s, enum ws_severity severity, const char *source,
+void ws_stream_diagnostic(struct ws_stream *stream, enum ws_severity severity, const char *source,
 			  const char *fmt, ...) WS_PRINTF(4, 5);
 
 #define X(kind, fn) void ws_convert_##fn(struct ws_stream *s, const struct ws_rec *r);
@@ -79,22 +79,22 @@ WS_RECORD_KINDS(X)
 
 /* Calls found open when a ring ends without its thread having said so, or the recording does: one
  * row each, end null. In from_osrt.c. */
-void ws_convert_osrt_open(struct ws_stream *s);
+void ws_convert_osrt_open(struct ws_stream *stream);
 /* Ranges found open when a ring ends or the collection does: one row each, end null, flag
  * LEFT_OPEN. In from_nvtx.c. */
-void ws_convert_open(struct ws_stream *s, const struct ws_open *o);
+void ws_convert_open(struct ws_stream *stream, const struct ws_open *open);
 /* The last record of a ring has been converted: frees what from_nvtx.c keeps in domain_state. Call
  * it after ws_convert_open. */
-void ws_convert_nvtx_stream_end(struct ws_stream *s);
+void ws_convert_nvtx_stream_end(struct ws_stream *stream);
 /* The same for what from_python.c keeps. */
-void ws_convert_python_stream_end(struct ws_stream *s);
+void ws_convert_python_stream_end(struct ws_stream *stream);
 /* The last record of a ring has been converted: frees what from_stack.c keeps. */
-void ws_convert_stack_stream_end(struct ws_stream *s);
+void ws_convert_stack_stream_end(struct ws_stream *stream);
 /* A process has ended: rows still waiting for a partner (start/end ranges) are written. In
  * from_nvtx.c. */
-void ws_convert_nvtx_process_end(struct ws_stream *s);
+void ws_convert_nvtx_process_end(struct ws_stream *stream);
 /* A process has ended: what CUPTI had written into its buffers becomes rows, and the buffers are
  * free again. In from_cuda.c. */
-void ws_convert_cuda_process_end(struct ws_stream *s);
+void ws_convert_cuda_process_end(struct ws_stream *stream);
 
 #endif

@@ -41,28 +41,28 @@ struct ws_drain *ws_drain_new(struct ws_area *area, struct ws_clock *clock,
 			      const struct ws_drain_ops *ops);
 
 /* The target that profile started, so that its image is told from others'. */
-void ws_drain_target(struct ws_drain *d, pid_t pid);
+void ws_drain_target(struct ws_drain *drain, pid_t pid);
 
 /* perf's records are about the same processes: see proc.h. Before the first round. */
-void ws_drain_perf(struct ws_drain *d, struct ws_perf *perf);
+void ws_drain_perf(struct ws_drain *drain, struct ws_perf *perf);
 
 /* One round; returns the bytes of records converted. */
-uint64_t ws_drain_round(struct ws_drain *d);
+uint64_t ws_drain_round(struct ws_drain *drain);
 
 /* Rows for ranges and calls open now in every ring: at the end of a collection. Call after a round.
  */
-void ws_drain_open_events(struct ws_drain *d);
+void ws_drain_open_events(struct ws_drain *drain);
 
 /* Processes that registered, or were announced by the one that started them, and have not ended. */
-uint32_t ws_drain_alive(const struct ws_drain *d);
+uint32_t ws_drain_alive(const struct ws_drain *drain);
 /* How many registered at all. */
-uint32_t ws_drain_registered(const struct ws_drain *d);
+uint32_t ws_drain_registered(const struct ws_drain *drain);
 /* Call fn with the pid of each live one. */
-void ws_drain_each(struct ws_drain *d, void (*fn)(void *ctx, int pid), void *ctx);
+void ws_drain_each(struct ws_drain *drain, void (*fn)(void *ctx, int pid), void *ctx);
 /*
  * The last round: settles everything that is left, with ranges left open, losses, process ends.
  * Frees the drain.
  */
-void ws_drain_finish(struct ws_drain *d);
+void ws_drain_finish(struct ws_drain *drain);
 
 #endif

@@ -50,7 +50,7 @@ static bool launcher_variable(const char *entry)
 	return false;
 }
 
-static void environment(struct ws_sink *s, char **env, bool all)
+static void environment(struct ws_sink *sink, char **env, bool all)
 {
 	for (char **e = env; *e; e++) {
 		const char *eq = strchr(*e, '=');
@@ -59,7 +59,7 @@ static void environment(struct ws_sink *s, char **env, bool all)
 		if (!eq || !(all || launcher_variable(*e)))
 			continue;
 		name = ws_format("env.%.*s", (int)(eq - *e), *e);
-		ws_sink_meta(s, name, "%s", eq + 1);
+		ws_sink_meta(sink, name, "%s", eq + 1);
 		free(name);
 	}
 }
@@ -67,11 +67,11 @@ static void environment(struct ws_sink *s, char **env, bool all)
 /* The value behind "<key> ... : " in a file like /proc/cpuinfo; "" when absent. */
 static char *line_value(const char *path, const char *key, char *out, size_t size)
 {
-	FILE *f = fopen(path, "re");
+	FILE *file = fopen(path, "re");
 	char line[4096];
 
 	out[0] = 0;
-	while (f && fgets(line, sizeof(line), f)) {
+	while (file && fgets(line, sizeof(line), file)) {
 		char *colon = strchr(line, ':');
 
 		if (!strncmp(line, key, strlen(key)) && colon) {
@@ -80,73 +80,73 @@ static char *line_value(const char *path, const char *key, char *out, size_t siz
 			break;
 		}
 	}
-	if (f)
-		fclose(f);
+	if (file)
+		fclose(file);
 	return out;
 }
 
 static char *first_line(const char *path, char *out, size_t size)
 {
-	FILE *f = fopen(path, "re");
+	FILE *file = fopen(path, "re");
 
-	if (!f || !fgets(out, (int)size, f))
+	if (!file || !fgets(out, (int)size, file))
 		out[0] = 0;
-	if (f)
-		fclose(f);
+	if (file)
+		fclose(file);
 	out[strcspn(out, "\n")] = 0;
 	return out;
 }
 
-static void command(struct ws_sink *s, const char *name, char **argv)
+static void command(struct ws_sink *sink, const char *name, char **argv)
 {
-	struct ws_text t = {0};
+	struct ws_text text = {0};
 
 	for (; *argv; argv++)
-		ws_text_printf(&t, "%s%s", t.len ? " " : "", *argv);
-	ws_sink_meta(s, name, "%s", t.s ? t.s : "");
-	ws_text_free(&t);
+		ws_text_printf(&text, "%s%s", text.len ? " " : "", *argv);
+	ws_sink_meta(sink, name, "%s", text.text ? text.text : "");
+	ws_text_free(&text);
 }
 
-static void machine(struct ws_sink *s)
+static void machine(struct ws_sink *sink)
 {
-	struct utsname u;
+	struct utsname utsname;
 	char text[512];
 	struct sysinfo si;
 
 	gethostname(text, sizeof(text) - 1);
-	ws_sink_meta(s, "host.name", "%s", text);
-	if (!uname(&u)) {
-		ws_sink_meta(s, "host.kernel", "%s %s", u.release, u.version);
-		ws_sink_meta(s, "host.machine", "%s", u.machine);
+	ws_sink_meta(sink, "host.name", "%s", text);
+	if (!uname(&utsname)) {
+		ws_sink_meta(sink, "host.kernel", "%s %s", utsname.release, utsname.version);
+		ws_sink_meta(sink, "host.machine", "%s", utsname.machine);
 	}
-	ws_sink_meta(s, "host.boot_id", "%s",
+	ws_sink_meta(sink, "host.boot_id", "%s",
 		     first_line("/proc/sys/kernel/random/boot_id", text, sizeof(text)));
-	ws_sink_meta(s, "host.clocksource", "%s",
+	ws_sink_meta(sink, "host.clocksource", "%s",
 		     first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource",
 				text, sizeof(text)));
-	ws_sink_meta(s, "cpu.model", "%s",
+	ws_sink_meta(sink, "cpu.model", "%s",
 		     line_value("/proc/cpuinfo", "model name", text, sizeof(text)));
-	ws_sink_meta(s, "cpu.count", "%ld", sysconf(_SC_NPROCESSORS_ONLN));
+	ws_sink_meta(sink, "cpu.count", "%ld", sysconf(_SC_NPROCESSORS_ONLN));
 	if (!sysinfo(&si))
-		ws_sink_meta(s, "host.memory_bytes", "%llu",
+		ws_sink_meta(sink, "host.memory_bytes", "%llu",
 			     (unsigned long long)si.totalram * si.mem_unit);
-	FILE *f = fopen("/etc/os-release", "re");
+	FILE *file = fopen("/etc/os-release", "re");
 	char line[512];
 
-	while (f && fgets(line, sizeof(line), f))
+	while (file && fgets(line, sizeof(line), file))
 		if (!strncmp(line, "PRETTY_NAME=", 12)) {
 			char *v = line + 12 + (line[12] == '"');
 
 			v[strcspn(v, "\"\n")] = 0;
-			ws_sink_meta(s, "host.os", "%s", v);
+			ws_sink_meta(sink, "host.os", "%s", v);
 		}
-	if (f)
-		fclose(f);
+	if (file)
+		fclose(file);
 	if (first_line("/proc/driver/nvidia/version", text, sizeof(text))[0])
-		ws_sink_meta(s, "gpu.driver", "%s", text);
+		ws_sink_meta(sink, "gpu.driver", "%s", text);
 }
 
-void ws_facts_write(struct ws_sink *s, const struct ws_record_opts *o, int target_pid,
+void ws_facts_write(struct ws_sink *sink, const struct ws_record_opts *options, int target_pid,
 		    char **target_env)
 {
 	char cwd[PATH_MAX];
@@ -154,29 +154,29 @@ void ws_facts_write(struct ws_sink *s, const struct ws_record_opts *o, int targe
 	struct tm tm;
 	char when[64], *domains;
 
-	ws_sink_meta(s, "warpsight.version", "%s", WS_VERSION);
-	command(s, "session.command_line", o->command_line);
-	command(s, "target.command_line", o->argv);
-	ws_sink_meta(s, "target.pid", "%d", target_pid);
+	ws_sink_meta(sink, "warpsight.version", "%s", WS_VERSION);
+	command(sink, "session.command_line", options->command_line);
+	command(sink, "target.command_line", options->argv);
+	ws_sink_meta(sink, "target.pid", "%d", target_pid);
 	if (getcwd(cwd, sizeof(cwd)))
-		ws_sink_meta(s, "session.directory", "%s", cwd);
+		ws_sink_meta(sink, "session.directory", "%s", cwd);
 	clock_gettime(CLOCK_REALTIME, &ts);
-	ws_sink_meta(s, "session.start_epoch_ns", "%lld",
+	ws_sink_meta(sink, "session.start_epoch_ns", "%lld",
 		     (long long)ts.tv_sec * 1000000000LL + ts.tv_nsec);
 	gmtime_r(&ts.tv_sec, &tm);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	ws_sink_meta(s, "session.start_utc", "%s", when);
+	ws_sink_meta(sink, "session.start_utc", "%s", when);
 	localtime_r(&ts.tv_sec, &tm);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S%z", &tm);
-	ws_sink_meta(s, "session.start_local", "%s", when);
-	domains = ws_format("%s%s%s", o->cuda ? ",cuda" : "", o->nvtx ? ",nvtx" : "",
-			    o->osrt ? ",osrt" : "");
-	ws_sink_meta(s, "session.trace", "%s", *domains ? domains + 1 : "none");
+	ws_sink_meta(sink, "session.start_local", "%s", when);
+	domains = ws_format("%s%s%s", options->cuda ? ",cuda" : "", options->nvtx ? ",nvtx" : "",
+			    options->osrt ? ",osrt" : "");
+	ws_sink_meta(sink, "session.trace", "%s", *domains ? domains + 1 : "none");
 	free(domains);
-	ws_sink_meta(s, "session.delay_s", "%g", o->delay);
-	ws_sink_meta(s, "session.duration_s", "%g", o->duration);
-	ws_sink_meta(s, "session.osrt_threshold_ns", "%.0f", o->osrt_threshold * 1e9);
-	ws_sink_meta(s, "clock.session", "CLOCK_MONOTONIC_RAW");
-	machine(s);
-	environment(s, target_env, o->store_environment);
+	ws_sink_meta(sink, "session.delay_s", "%g", options->delay);
+	ws_sink_meta(sink, "session.duration_s", "%g", options->duration);
+	ws_sink_meta(sink, "session.osrt_threshold_ns", "%.0f", options->osrt_threshold * 1e9);
+	ws_sink_meta(sink, "clock.session", "CLOCK_MONOTONIC_RAW");
+	machine(sink);
+	environment(sink, target_env, options->store_environment);
 }

@@ -10,7 +10,7 @@
  * NUL-separated, patterns end in '*'. */
 extern const char ws_launcher_variables[];
 
-void ws_facts_write(struct ws_sink *s, const struct ws_record_opts *o, int target_pid,
+void ws_facts_write(struct ws_sink *sink, const struct ws_record_opts *options, int target_pid,
 		    char **target_env);
 
 #endif

@@ -51,65 +51,67 @@ static const struct {
 
 static void free_proc(void *arg)
 {
-	struct ws_cuda_proc *p = arg;
+	struct ws_cuda_proc *process = arg;
 
-	free(p->api[0]);
-	free(p->api[1]);
-	free(p->names);
-	free(p->memory);
-	ws_map_free(&p->pointers);
-	ws_map_free(&p->kernel_names);
-	ws_map_free(&p->contexts);
-	ws_map_free(&p->context_sms);
-	ws_map_free(&p->streams);
-	ws_map_free(&p->allocations);
-	ws_map_free(&p->errors);
-	ws_map_free(&p->events);
-	ws_map_free(&p->event_numbers);
-	free(p);
+	free(process->api[0]);
+	free(process->api[1]);
+	free(process->names);
+	free(process->memory);
+	ws_map_free(&process->pointers);
+	ws_map_free(&process->kernel_names);
+	ws_map_free(&process->contexts);
+	ws_map_free(&process->context_sms);
+	ws_map_free(&process->streams);
+	ws_map_free(&process->allocations);
+	ws_map_free(&process->errors);
+	ws_map_free(&process->events);
+	ws_map_free(&process->event_numbers);
+	free(process);
 }
 
-struct ws_cuda_proc *ws_cuda_proc(struct ws_stream *s)
+struct ws_cuda_proc *ws_cuda_proc(struct ws_stream *stream)
 {
-	void **slot = ws_proc_slot(s->proc, WS_SLOT_CUDA, free_proc);
+	void **slot = ws_proc_slot(stream->proc, WS_SLOT_CUDA, free_proc);
 
 	if (ws_unlikely(!*slot))
 		*slot = ws_calloc(1, sizeof(struct ws_cuda_proc));
 	return *slot;
 }
 
-uint32_t ws_cuda_text(struct ws_stream *s, struct ws_cuda_proc *p, const char *field,
+uint32_t ws_cuda_text(struct ws_stream *stream, struct ws_cuda_proc *process, const char *field,
 		      const char **bytes, size_t *len)
 {
 	uint64_t v = (uint64_t)(uintptr_t)field;
-	uint32_t handle =
-		v & WS_CUPTI_HANDLE ? (uint32_t)v : (uint32_t)ws_map_get(&p->pointers, v, NULL);
+	uint32_t handle = v & WS_CUPTI_HANDLE ? (uint32_t)v
+					      : (uint32_t)ws_map_get(&process->pointers, v, NULL);
 
-	*bytes = ws_stream_string_bytes(s, handle, len);
+	*bytes = ws_stream_string_bytes(stream, handle, len);
 	return *bytes ? handle : 0;
 }
 
-bool ws_cuda_wanted(struct ws_stream *s, uint64_t start, uint64_t end)
+bool ws_cuda_wanted(struct ws_stream *stream, uint64_t start, uint64_t end)
 {
-	const struct ws_arena *a = s->proc->drain->a;
-	uint64_t from = atomic_load_explicit(&a->collect_from, memory_order_relaxed);
-	uint64_t to = atomic_load_explicit(&a->collect_to, memory_order_relaxed);
+	const struct ws_arena *arena = stream->proc->drain->arena;
+	uint64_t from = atomic_load_explicit(&arena->collect_from, memory_order_relaxed);
+	uint64_t to = atomic_load_explicit(&arena->collect_to, memory_order_relaxed);
 
 	return end >= from && (!to || start <= to);
 }
 
-uint32_t ws_cuda_thread(struct ws_stream *s, struct ws_cuda_proc *p, uint32_t tid, uint64_t time)
+uint32_t ws_cuda_thread(struct ws_stream *stream, struct ws_cuda_proc *process, uint32_t tid,
+			uint64_t time)
 {
-	if (tid != p->last_tid || !p->last_thread) {
-		p->last_tid = tid;
-		p->last_thread = ws_proc_thread_at(s->proc, tid, time);
+	if (tid != process->last_tid || !process->last_thread) {
+		process->last_tid = tid;
+		process->last_thread = ws_proc_thread_at(stream->proc, tid, time);
 	}
-	return p->last_thread;
+	return process->last_thread;
 }
 
-void ws_cuda_place(const struct ws_cuda_proc *p, uint32_t context, uint32_t *base, uint32_t *green)
+void ws_cuda_place(const struct ws_cuda_proc *process, uint32_t context, uint32_t *base,
+		   uint32_t *green)
 {
-	uint64_t v = ws_map_get(&p->contexts, context, NULL);
+	uint64_t v = ws_map_get(&process->contexts, context, NULL);
 
 	*base = v >> 63 ? (uint32_t)v : context;
 	*green = v >> 63 ? context : WS_NO_U32;
@@ -121,24 +123,24 @@ void ws_cuda_place(const struct ws_cuda_proc *p, uint32_t context, uint32_t *bas
  * 100 ms, if the GPU is done with it. */
 #define MEMORY_WAIT_NS UINT64_C(2000000000)
 
-static void convert_one(struct ws_stream *s, struct ws_cuda_proc *p, uint64_t time,
+static void convert_one(struct ws_stream *stream, struct ws_cuda_proc *process, uint64_t time,
 			const void *record, uint32_t bytes, uint32_t marked)
 {
 	uint32_t kind = WS_CUPTI_KIND(marked);
-	struct ws_cuda_record c = {p, time, bytes, marked & WS_CUPTI_UNFINISHED};
+	struct ws_cuda_record cuda_record = {process, time, bytes, marked & WS_CUPTI_UNFINISHED};
 
 	if (kind >= CUPTI_KIND_COUNT || !kinds[kind].fn || bytes < kinds[kind].least)
 		return;
-	kinds[kind].fn(s, &c, record);
+	kinds[kind].fn(stream, &cuda_record, record);
 }
 
-void ws_convert_cuda_batch(struct ws_stream *s, const struct ws_rec *rec)
+void ws_convert_cuda_batch(struct ws_stream *stream, const struct ws_rec *rec)
 {
-	const struct ws_rec_cuda_batch *b = (const void *)rec;
-	const char *at = b->bytes, *end = (const char *)rec + ws_rec_bytes(rec);
-	struct ws_cuda_proc *p = ws_cuda_proc(s);
+	const struct ws_rec_cuda_batch *record = (const void *)rec;
+	const char *at = record->bytes, *end = (const char *)rec + ws_rec_bytes(rec);
+	struct ws_cuda_proc *process = ws_cuda_proc(stream);
 
-	s->late = true;
+	stream->late = true;
 	while (at + sizeof(struct cupti_record) <= end) {
 		uint32_t marked, bytes;
 
@@ -146,58 +148,62 @@ void ws_convert_cuda_batch(struct ws_stream *s, const struct ws_rec *rec)
 		bytes = WS_CUPTI_SIZE(marked);
 		if (!bytes || bytes > (size_t)(end - at))
 			break;
-		if (WS_CUPTI_KIND(marked) < CUPTI_KIND_COUNT && !p->sizes[WS_CUPTI_KIND(marked)])
-			p->sizes[WS_CUPTI_KIND(marked)] = (uint16_t)(bytes / 8);
-		convert_one(s, p, b->time, at, bytes, marked);
-		s->sink->events++;
+		if (WS_CUPTI_KIND(marked) < CUPTI_KIND_COUNT &&
+		    !process->sizes[WS_CUPTI_KIND(marked)])
+			process->sizes[WS_CUPTI_KIND(marked)] = (uint16_t)(bytes / 8);
+		convert_one(stream, process, record->time, at, bytes, marked);
+		stream->sink->events++;
 		at += bytes;
 	}
-	if (p->memory_n >= WS_CUDA_MEMORY_MOST ||
-	    (p->memory_n && p->memory_first + MEMORY_WAIT_NS < b->time))
-		ws_cuda_settle_memory(s, p, b->time - MEMORY_WAIT_NS / 2);
+	if (process->memory_n >= WS_CUDA_MEMORY_MOST ||
+	    (process->memory_n && process->memory_first + MEMORY_WAIT_NS < record->time))
+		ws_cuda_settle_memory(stream, process, record->time - MEMORY_WAIT_NS / 2);
 }
 
-void ws_convert_cuda_name(struct ws_stream *s, const struct ws_rec *rec)
+void ws_convert_cuda_name(struct ws_stream *stream, const struct ws_rec *rec)
 {
-	const struct ws_rec_cuda_name *n = (const void *)rec;
-	struct ws_cuda_proc *p = ws_cuda_proc(s);
+	const struct ws_rec_cuda_name *record = (const void *)rec;
+	struct ws_cuda_proc *process = ws_cuda_proc(stream);
 	int driver = rec->small == WS_CUDA_NAME_DRIVER;
 	size_t had;
 
-	if (ws_rec_bytes(rec) < sizeof(*n))
+	if (ws_rec_bytes(rec) < sizeof(*record))
 		return;
 	if (rec->small == WS_CUDA_NAME_POINTER) {
-		ws_map_set(&p->pointers, n->key, rec->value);
+		ws_map_set(&process->pointers, record->key, rec->value);
 		return;
 	}
-	if (rec->small == WS_CUDA_NAME_SIZE && n->key < CUPTI_KIND_COUNT && rec->value <= 0x7ff * 8)
-		p->sizes[n->key] = (uint16_t)(rec->value / 8);
-	if (rec->small > WS_CUDA_NAME_DRIVER || n->key >= 8192)
+	if (rec->small == WS_CUDA_NAME_SIZE && record->key < CUPTI_KIND_COUNT &&
+	    rec->value <= 0x7ff * 8)
+		process->sizes[record->key] = (uint16_t)(rec->value / 8);
+	if (rec->small > WS_CUDA_NAME_DRIVER || record->key >= 8192)
 		return;
-	had = p->api_cap[driver];
-	ws_grow(p->api[driver], p->api_cap[driver], n->key + 1);
-	memset(p->api[driver] + had, 0, (p->api_cap[driver] - had) * sizeof(struct ws_cuda_call));
-	p->api[driver][n->key] = (struct ws_cuda_call){ws_stream_string(s, rec->value), rec->value};
+	had = process->api_cap[driver];
+	ws_grow(process->api[driver], process->api_cap[driver], record->key + 1);
+	memset(process->api[driver] + had, 0,
+	       (process->api_cap[driver] - had) * sizeof(struct ws_cuda_call));
+	process->api[driver][record->key] =
+		(struct ws_cuda_call){ws_stream_string(stream, rec->value), rec->value};
 }
 
-void ws_convert_cuda_seen(struct ws_stream *s, const struct ws_rec *rec)
+void ws_convert_cuda_seen(struct ws_stream *stream, const struct ws_rec *rec)
 {
-	const struct ws_rec_cuda_seen *v = (const void *)rec;
+	const struct ws_rec_cuda_seen *record = (const void *)rec;
 	size_t len = 0;
 	const char *path;
 
-	if (ws_rec_bytes(rec) < sizeof(*v))
+	if (ws_rec_bytes(rec) < sizeof(*record))
 		return;
-	ws_cuda_proc(s)->version = v->cupti;
-	path = ws_stream_string_bytes(s, rec->value, &len);
-	if (s->sink->cuda_seen)
+	ws_cuda_proc(stream)->version = record->cupti;
+	path = ws_stream_string_bytes(stream, rec->value, &len);
+	if (stream->sink->cuda_seen)
 		return;
-	s->sink->cuda_seen = true;
-	ws_sink_meta(s->sink, "cuda.cupti_version", "%u", v->cupti);
-	ws_sink_meta(s->sink, "cuda.driver_version", "%u.%u", v->driver / 1000,
-		     v->driver % 1000 / 10);
+	stream->sink->cuda_seen = true;
+	ws_sink_meta(stream->sink, "cuda.cupti_version", "%u", record->cupti);
+	ws_sink_meta(stream->sink, "cuda.driver_version", "%u.%u", record->driver / 1000,
+		     record->driver % 1000 / 10);
 	if (path)
-		ws_sink_meta(s->sink, "cuda.cupti", "%.*s", (int)len, path);
+		ws_sink_meta(stream->sink, "cuda.cupti", "%.*s", (int)len, path);
 }
 
 /* ---- devices ---- */
@@ -218,112 +224,116 @@ static const char *chip_name(uint32_t major, uint32_t minor)
 	return "";
 }
 
-void ws_cuda_write_devices(struct ws_stream *s, struct ws_cuda_proc *p, bool all)
+void ws_cuda_write_devices(struct ws_stream *stream, struct ws_cuda_proc *process, bool all)
 {
 	for (int i = 0; i < WS_CUDA_DEVICES; i++) {
-		struct ws_cuda_device *d = &p->device[i];
+		struct ws_cuda_device *device = &process->device[i];
 
-		if (!d->seen || d->written || (!d->told && !all))
+		if (!device->seen || device->written || (!device->told && !all))
 			continue;
-		d->written = true;
-		ws_writer_add(s->writer, WS_TABLE_cuda_device, &d->row);
+		device->written = true;
+		ws_writer_add(stream->writer, WS_TABLE_cuda_device, &device->row);
 	}
 }
 
 /* GPU-... or MIG-..., as the driver's tools write it. */
-static uint32_t device_uuid(struct ws_stream *s, const struct ws_cuda_record *c,
-			    const struct cupti_device *v)
+static uint32_t device_uuid(struct ws_stream *stream, const struct ws_cuda_record *record,
+			    const struct cupti_device *device)
 {
-	bool mig = WS_CUDA_HAS(c, v, mig_uuid) && v->mig;
+	bool mig = WS_CUDA_HAS(record, device, mig_uuid) && device->mig;
 	char uuid[64];
 	size_t n = (size_t)snprintf(uuid, sizeof(uuid), "%s", mig ? "MIG-" : "GPU-");
 
 	for (int i = 0; i < 16; i++)
 		n += (size_t)snprintf(uuid + n, sizeof(uuid) - n, "%s%02x",
 				      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-				      mig ? v->mig_uuid[i] : v->uuid[i]);
-	return ws_stream_intern(s, uuid, n);
+				      mig ? device->mig_uuid[i] : device->uuid[i]);
+	return ws_stream_intern(stream, uuid, n);
 }
 
-void ws_cuda_device_record(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
+void ws_cuda_device_record(struct ws_stream *stream, const struct ws_cuda_record *cuda_record,
+			   const void *record)
 {
-	const struct cupti_device *v = record;
-	struct ws_cuda_device *d = v->id < WS_CUDA_DEVICES ? &c->p->device[v->id] : NULL;
-	const char *bytes, *chip = chip_name(v->major, v->minor);
-	struct ws_row_cuda_device *r;
+	const struct cupti_device *device = record;
+	struct ws_cuda_device *cuda_device =
+		device->id < WS_CUDA_DEVICES ? &cuda_record->p->device[device->id] : NULL;
+	const char *bytes, *chip = chip_name(device->major, device->minor);
+	struct ws_row_cuda_device *row;
 	size_t len;
 
-	if (!d || d->seen)
+	if (!cuda_device || cuda_device->seen)
 		return;
-	d->seen = true;
-	r = &d->row;
-	r->process = s->process;
-	r->start = c->time;
-	r->id = v->id;
-	r->name =
-		ws_cuda_text(s, c->p, v->name, &bytes, &len) ? ws_stream_intern(s, bytes, len) : 0;
-	r->uuid = device_uuid(s, c, v);
-	r->chip = *chip ? ws_stream_intern(s, chip, strlen(chip)) : 0;
-	r->visible = WS_CUDA_HAS(c, v, visible) ? v->visible : 1;
-	r->mig = WS_CUDA_HAS(c, v, mig) ? v->mig : 0;
-	r->ecc = v->ecc != 0;
-	r->l2_bytes = v->l2;
-	r->memory_bytes = v->memory;
-	r->memory_bandwidth = v->bandwidth * 1000;
-	r->clock_rate = (uint64_t)v->clock * 1000;
-	r->sms = v->sms;
-	r->constant_bytes = v->constant;
-	r->max_ipc = v->max_ipc;
-	r->regs_block = v->regs_block;
-	r->shared_block = v->shared_block;
-	r->shared_sm = v->shared_sm;
-	r->regs_sm = v->regs_sm;
-	r->warp = v->warp;
-	r->async_engines = v->engines;
-	r->warps_sm = v->warps_sm;
-	r->blocks_sm = v->blocks_sm;
-	r->threads_block = v->threads_block;
-	r->block_x = v->block_x;
-	r->block_y = v->block_y;
-	r->block_z = v->block_z;
-	r->grid_x = v->grid_x;
-	r->grid_y = v->grid_y;
-	r->grid_z = v->grid_z;
-	r->major = v->major;
-	r->minor = v->minor;
-	d->sm = (struct ws_sm){.major = v->major,
-			       .warp = v->warp,
-			       .warps = v->warps_sm,
-			       .blocks = v->blocks_sm,
-			       .registers = v->regs_sm,
-			       .registers_block = v->regs_block,
-			       .shared = v->shared_sm,
-			       .shared_reserved = v->major >= 8 ? 1024 : 0};
-	ws_cuda_write_devices(s, c->p, false);
+	cuda_device->seen = true;
+	row = &cuda_device->row;
+	row->process = stream->process;
+	row->start = cuda_record->time;
+	row->id = device->id;
+	row->name = ws_cuda_text(stream, cuda_record->p, device->name, &bytes, &len)
+			    ? ws_stream_intern(stream, bytes, len)
+			    : 0;
+	row->uuid = device_uuid(stream, cuda_record, device);
+	row->chip = *chip ? ws_stream_intern(stream, chip, strlen(chip)) : 0;
+	row->visible = WS_CUDA_HAS(cuda_record, device, visible) ? device->visible : 1;
+	row->mig = WS_CUDA_HAS(cuda_record, device, mig) ? device->mig : 0;
+	row->ecc = device->ecc != 0;
+	row->l2_bytes = device->l2;
+	row->memory_bytes = device->memory;
+	row->memory_bandwidth = device->bandwidth * 1000;
+	row->clock_rate = (uint64_t)device->clock * 1000;
+	row->sms = device->sms;
+	row->constant_bytes = device->constant;
+	row->max_ipc = device->max_ipc;
+	row->regs_block = device->regs_block;
+	row->shared_block = device->shared_block;
+	row->shared_sm = device->shared_sm;
+	row->regs_sm = device->regs_sm;
+	row->warp = device->warp;
+	row->async_engines = device->engines;
+	row->warps_sm = device->warps_sm;
+	row->blocks_sm = device->blocks_sm;
+	row->threads_block = device->threads_block;
+	row->block_x = device->block_x;
+	row->block_y = device->block_y;
+	row->block_z = device->block_z;
+	row->grid_x = device->grid_x;
+	row->grid_y = device->grid_y;
+	row->grid_z = device->grid_z;
+	row->major = device->major;
+	row->minor = device->minor;
+	cuda_device->sm = (struct ws_sm){.major = device->major,
+					 .warp = device->warp,
+					 .warps = device->warps_sm,
+					 .blocks = device->blocks_sm,
+					 .registers = device->regs_sm,
+					 .registers_block = device->regs_block,
+					 .shared = device->shared_sm,
+					 .shared_reserved = device->major >= 8 ? 1024 : 0};
+	ws_cuda_write_devices(stream, cuda_record->p, false);
 }
 
-void ws_convert_cuda_device(struct ws_stream *s, const struct ws_rec *rec)
+void ws_convert_cuda_device(struct ws_stream *stream, const struct ws_rec *rec)
 {
-	const struct ws_rec_cuda_device *v = (const void *)rec;
-	struct ws_cuda_proc *p = ws_cuda_proc(s);
-	struct ws_cuda_device *d = rec->value < WS_CUDA_DEVICES ? &p->device[rec->value] : NULL;
+	const struct ws_rec_cuda_device *record = (const void *)rec;
+	struct ws_cuda_proc *process = ws_cuda_proc(stream);
+	struct ws_cuda_device *device =
+		rec->value < WS_CUDA_DEVICES ? &process->device[rec->value] : NULL;
 
-	if (ws_rec_bytes(rec) < sizeof(*v) || !d || d->told)
+	if (ws_rec_bytes(rec) < sizeof(*record) || !device || device->told)
 		return;
-	d->told = true;
-	d->row.bus = ws_stream_string(s, v->bus);
-	d->row.integrated = v->integrated != 0;
-	d->row.shared_block_optin = v->shared_block_optin;
-	d->row.shared_reserved = v->shared_reserved;
-	ws_cuda_write_devices(s, p, false);
+	device->told = true;
+	device->row.bus = ws_stream_string(stream, record->bus);
+	device->row.integrated = record->integrated != 0;
+	device->row.shared_block_optin = record->shared_block_optin;
+	device->row.shared_reserved = record->shared_reserved;
+	ws_cuda_write_devices(stream, process, false);
 }
 
 /* ---- buffers of a process that died ---- */
 
-static void parse_buffer(struct ws_stream *s, struct ws_cuda_proc *p, const char *buffer,
+static void parse_buffer(struct ws_stream *stream, struct ws_cuda_proc *process, const char *buffer,
 			 uint32_t from)
 {
-	uint64_t now = s->clock->v[s->clock->n - 1].raw;
+	uint64_t now = stream->clock->readings[stream->clock->n - 1].raw;
 
 	while (from + 8 <= WS_BUFFER_SIZE) {
 		uint32_t marked, kind, bytes;
@@ -334,33 +344,34 @@ static void parse_buffer(struct ws_stream *s, struct ws_cuda_proc *p, const char
 			break;
 		bytes = WS_CUPTI_SIZE(marked);
 		if (!bytes)
-			bytes = p->sizes[kind] ? 8u * p->sizes[kind] : kinds[kind].usual;
+			bytes = process->sizes[kind] ? 8u * process->sizes[kind]
+						     : kinds[kind].usual;
 		if (!bytes || bytes > WS_BUFFER_SIZE - from)
 			break;
-		convert_one(s, p, now, buffer + from, bytes, marked);
-		s->sink->events++;
+		convert_one(stream, process, now, buffer + from, bytes, marked);
+		stream->sink->events++;
 		from += bytes;
 	}
 }
 
-void ws_convert_cuda_process_end(struct ws_stream *s)
+void ws_convert_cuda_process_end(struct ws_stream *stream)
 {
-	struct ws_arena *a = s->proc->drain->a;
-	struct ws_cuda_proc *p = s->proc->slot[WS_SLOT_CUDA];
+	struct ws_arena *arena = stream->proc->drain->arena;
+	struct ws_cuda_proc *process = stream->proc->slot[WS_SLOT_CUDA];
 
-	if (!p)
+	if (!process)
 		return;
-	for (uint32_t i = 0; i < a->buffer_count && i < WS_BUFFERS; i++) {
-		uint32_t done = atomic_load_explicit(&a->buffers[i].done, memory_order_acquire);
+	for (uint32_t i = 0; i < arena->buffer_count && i < WS_BUFFERS; i++) {
+		uint32_t done = atomic_load_explicit(&arena->buffers[i].done, memory_order_acquire);
 
-		if (atomic_load_explicit(&a->buffers[i].owner, memory_order_acquire) !=
-		    s->proc->home_chunk)
+		if (atomic_load_explicit(&arena->buffers[i].owner, memory_order_acquire) !=
+		    stream->proc->home_chunk)
 			continue;
-		if (!(done % 8) && s->proc->ending)
-			parse_buffer(s, p, ws_buffer_at(a, i), done);
-		if (s->proc->ending)
-			atomic_store_explicit(&a->buffers[i].owner, 0, memory_order_release);
+		if (!(done % 8) && stream->proc->ending)
+			parse_buffer(stream, process, ws_buffer_at(arena, i), done);
+		if (stream->proc->ending)
+			atomic_store_explicit(&arena->buffers[i].owner, 0, memory_order_release);
 	}
-	ws_cuda_settle_memory(s, p, UINT64_MAX);
-	ws_cuda_write_devices(s, p, true);
+	ws_cuda_settle_memory(stream, process, UINT64_MAX);
+	ws_cuda_write_devices(stream, process, true);
 }

@@ -35,7 +35,7 @@ struct ws_cuda_names { /* of a kernel, in the report's dictionary */
 
 struct ws_cuda_shape { /* a cached answer about occupancy */
 	uint64_t key[2];
-	struct ws_occupancy o;
+	struct ws_occupancy occupancy;
 };
 
 struct ws_cuda_proc {
@@ -79,29 +79,31 @@ struct ws_cuda_record {
 #define WS_CUDA_HAS(c, r, field) \
 	((size_t)((const char *)&(r)->field - (const char *)(r)) + sizeof((r)->field) <= (c)->size)
 
-typedef void ws_cuda_convert(struct ws_stream *s, const struct ws_cuda_record *c,
+typedef void ws_cuda_convert(struct ws_stream *stream, const struct ws_cuda_record *source,
 			     const void *record);
 ws_cuda_convert ws_cuda_kernel, ws_cuda_memcpy, ws_cuda_memcpy_peer, ws_cuda_memset,
 	ws_cuda_graph_trace, ws_cuda_um, ws_cuda_api, ws_cuda_sync, ws_cuda_event, ws_cuda_stream,
 	ws_cuda_context, ws_cuda_device_record, ws_cuda_overhead, ws_cuda_memory, ws_cuda_pool,
 	ws_cuda_jit;
 
-struct ws_cuda_proc *ws_cuda_proc(struct ws_stream *s);
+struct ws_cuda_proc *ws_cuda_proc(struct ws_stream *stream);
 /* String id of a text field of a record: a handle, or a pointer that was told before; 0 when not
  * known. */
-uint32_t ws_cuda_text(struct ws_stream *s, struct ws_cuda_proc *p, const char *field,
+uint32_t ws_cuda_text(struct ws_stream *stream, struct ws_cuda_proc *process, const char *field,
 		      const char **bytes, size_t *len);
 /* Is a span inside what is collected? */
-bool ws_cuda_wanted(struct ws_stream *s, uint64_t start, uint64_t end);
+bool ws_cuda_wanted(struct ws_stream *stream, uint64_t start, uint64_t end);
 /* The thread of the process that had this id at that time. */
-uint32_t ws_cuda_thread(struct ws_stream *s, struct ws_cuda_proc *p, uint32_t tid, uint64_t time);
+uint32_t ws_cuda_thread(struct ws_stream *stream, struct ws_cuda_proc *process, uint32_t tid,
+			uint64_t time);
 /* Device of a context, and the context it stands for: a green one belongs to another. */
-void ws_cuda_place(const struct ws_cuda_proc *p, uint32_t context, uint32_t *base, uint32_t *green);
+void ws_cuda_place(const struct ws_cuda_proc *process, uint32_t context, uint32_t *base,
+		   uint32_t *green);
 /* Write the rows of allocations and frees up to `until` (session ns), with what was in use after
  * each. */
-void ws_cuda_settle_memory(struct ws_stream *s, struct ws_cuda_proc *p, uint64_t until);
+void ws_cuda_settle_memory(struct ws_stream *stream, struct ws_cuda_proc *process, uint64_t until);
 /* Write the rows of devices that were not written because the driver's answers never came. */
-void ws_cuda_write_devices(struct ws_stream *s, struct ws_cuda_proc *p, bool all);
+void ws_cuda_write_devices(struct ws_stream *stream, struct ws_cuda_proc *process, bool all);
 
 /* CUPTI numbers kinds of memory from 1 and 0 for unknown; the known export from 0 and 7 for
  * unknown. */

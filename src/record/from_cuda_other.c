@@ -63,333 +63,353 @@ static const struct {
 	{999, "unknown error"},
 };
 
-static void report_error(struct ws_stream *s, struct ws_cuda_proc *p, uint32_t handle,
-			 const struct cupti_api *a)
+static void report_error(struct ws_stream *stream, struct ws_cuda_proc *process, uint32_t handle,
+			 const struct cupti_api *api)
 {
-	uint64_t key = (uint64_t)a->cbid << 33 | (uint64_t)(a->kind & 1) << 32 | a->result;
+	uint64_t key = (uint64_t)api->cbid << 33 | (uint64_t)(api->kind & 1) << 32 | api->result;
 	const char *what = "an error", *name;
 	size_t len = 0;
 	bool said;
 
-	if (a->result == CUDA_NOT_READY || a->result == CUDA_PEER_ENABLED ||
-	    a->result == CUDA_HOST_REGISTERED || a->result == CUDA_SHUTTING_DOWN)
+	if (api->result == CUDA_NOT_READY || api->result == CUDA_PEER_ENABLED ||
+	    api->result == CUDA_HOST_REGISTERED || api->result == CUDA_SHUTTING_DOWN)
 		return;
-	ws_map_get(&p->errors, key, &said);
-	name = ws_stream_string_bytes(s, handle, &len);
-	if (said || p->errors.n > 200 || !name)
+	ws_map_get(&process->errors, key, &said);
+	name = ws_stream_string_bytes(stream, handle, &len);
+	if (said || process->errors.n > 200 || !name)
 		return;
-	ws_map_set(&p->errors, key, 1);
+	ws_map_set(&process->errors, key, 1);
 	for (size_t i = 0; i < WS_COUNT(errors); i++)
-		if (errors[i].code == a->result)
+		if (errors[i].code == api->result)
 			what = errors[i].text;
-	ws_stream_diagnostic(s, WS_WARNING, "cuda", "%.*s returned %u: %s.",
-			     (int)strcspn(name, "_"), name, a->result, what);
+	ws_stream_diagnostic(stream, WS_WARNING, "cuda", "%.*s returned %u: %s.",
+			     (int)strcspn(name, "_"), name, api->result, what);
 }
 
-void ws_cuda_api(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
+void ws_cuda_api(struct ws_stream *stream, const struct ws_cuda_record *cuda_record,
+		 const void *record)
 {
-	const struct cupti_api *a = record;
-	int driver = WS_CUPTI_KIND(a->kind) == CUPTI_KIND_DRIVER;
-	struct ws_row_cuda_api *r;
+	const struct cupti_api *api = record;
+	int driver = WS_CUPTI_KIND(api->kind) == CUPTI_KIND_DRIVER;
+	struct ws_row_cuda_api *row;
 	const struct ws_cuda_call *call;
 	uint32_t thread;
 
-	if (!ws_cuda_wanted(s, a->start, a->end ? a->end : a->start))
+	if (!ws_cuda_wanted(stream, api->start, api->end ? api->end : api->start))
 		return;
-	thread = ws_cuda_thread(s, c->p, a->thread, a->start);
-	call = a->cbid < c->p->api_cap[driver] ? &c->p->api[driver][a->cbid] : NULL;
-	r = ws_writer_row(s->writer, WS_TABLE_cuda_api, s->stage[WS_TABLE_cuda_api]);
-	r->start = a->start;
-	r->end = a->end >= a->start ? a->end : WS_NO_TIME;
-	r->class = driver ? WS_CUDA_DRIVER : WS_CUDA_RUNTIME;
-	r->thread = thread;
-	r->correlation = ws_cuda_or_null(a->correlation);
-	r->name = call ? call->name : 0;
-	r->result = (int32_t)a->result;
-	r->callchain = ws_stack_of_correlation(s, a->correlation);
-	if (ws_unlikely(a->result) && call)
-		report_error(s, c->p, call->handle, a);
+	thread = ws_cuda_thread(stream, cuda_record->p, api->thread, api->start);
+	call = api->cbid < cuda_record->p->api_cap[driver] ? &cuda_record->p->api[driver][api->cbid]
+							   : NULL;
+	row = ws_writer_row(stream->writer, WS_TABLE_cuda_api, stream->stage[WS_TABLE_cuda_api]);
+	row->start = api->start;
+	row->end = api->end >= api->start ? api->end : WS_NO_TIME;
+	row->class = driver ? WS_CUDA_DRIVER : WS_CUDA_RUNTIME;
+	row->thread = thread;
+	row->correlation = ws_cuda_or_null(api->correlation);
+	row->name = call ? call->name : 0;
+	row->result = (int32_t)api->result;
+	row->callchain = ws_stack_of_correlation(stream, api->correlation);
+	if (ws_unlikely(api->result) && call)
+		report_error(stream, cuda_record->p, call->handle, api);
 }
 
 /* ---- waits and events ---- */
 
-static uint32_t device_of(const struct ws_cuda_proc *p, uint32_t context)
+static uint32_t device_of(const struct ws_cuda_proc *process, uint32_t context)
 {
-	return (uint32_t)(ws_map_get(&p->contexts, context, NULL) >> 32) & 0xffff;
+	return (uint32_t)(ws_map_get(&process->contexts, context, NULL) >> 32) & 0xffff;
 }
 
-void ws_cuda_sync(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
+void ws_cuda_sync(struct ws_stream *stream, const struct ws_cuda_record *cuda_record,
+		  const void *record)
 {
-	const struct cupti_sync *v = record;
-	struct ws_row_cuda_sync r = {.start = v->start,
-				     .end = v->end >= v->start ? v->end : WS_NO_TIME};
+	const struct cupti_sync *sync = record;
+	struct ws_row_cuda_sync row = {.start = sync->start,
+				       .end = sync->end >= sync->start ? sync->end : WS_NO_TIME};
 
-	if (!v->start || !ws_cuda_wanted(s, v->start, v->end))
+	if (!sync->start || !ws_cuda_wanted(stream, sync->start, sync->end))
 		return;
-	r.device = device_of(c->p, v->context);
-	ws_cuda_place(c->p, v->context, &r.context, &r.green_context);
-	r.stream = v->stream;
-	r.correlation = ws_cuda_or_null(v->correlation);
-	r.process = s->process;
-	r.type = (uint8_t)v->type;
-	r.event = v->event;
-	r.event_sync = WS_CUDA_HAS(c, v, event_sync) && v->event_sync ? v->event_sync : WS_NO_U64;
-	r.result = WS_CUDA_HAS(c, v, result) ? (int32_t)v->result : 0;
-	ws_writer_add(s->writer, WS_TABLE_cuda_sync, &r);
+	row.device = device_of(cuda_record->p, sync->context);
+	ws_cuda_place(cuda_record->p, sync->context, &row.context, &row.green_context);
+	row.stream = sync->stream;
+	row.correlation = ws_cuda_or_null(sync->correlation);
+	row.process = stream->process;
+	row.type = (uint8_t)sync->type;
+	row.event = sync->event;
+	row.event_sync = WS_CUDA_HAS(cuda_record, sync, event_sync) && sync->event_sync
+				 ? sync->event_sync
+				 : WS_NO_U64;
+	row.result = WS_CUDA_HAS(cuda_record, sync, result) ? (int32_t)sync->result : 0;
+	ws_writer_add(stream->writer, WS_TABLE_cuda_sync, &row);
 }
 
 enum { EVENTS_MOST = 1 << 16 };
 
 /* Handles are used again; so are numbers then. */
-static uint32_t event_number(struct ws_cuda_proc *p, uint64_t handle)
+static uint32_t event_number(struct ws_cuda_proc *process, uint64_t handle)
 {
 	bool found;
-	uint64_t n = ws_map_get(&p->event_numbers, handle, &found);
+	uint64_t n = ws_map_get(&process->event_numbers, handle, &found);
 
 	if (!found) {
-		n = p->event_numbers.n + 1;
-		ws_map_set(&p->event_numbers, handle, n);
+		n = process->event_numbers.n + 1;
+		ws_map_set(&process->event_numbers, handle, n);
 	}
 	return (uint32_t)n;
 }
 
 /* With times, the row is written when they come: in CUPTI's record of the same call. */
-static void event_recorded(struct ws_stream *s, struct ws_cuda_proc *p,
-			   const struct ws_rec_cuda_sync *v)
+static void event_recorded(struct ws_stream *stream, struct ws_cuda_proc *process,
+			   const struct ws_rec_cuda_sync *record)
 {
-	struct ws_row_cuda_event r = {.start = v->start,
-				      .device = device_of(p, v->rec.value),
-				      .stream = v->stream,
-				      .correlation = v->correlation,
-				      .process = s->process,
-				      .event = event_number(p, v->event),
-				      .time = WS_NO_TIME,
-				      .event_sync = v->correlation};
+	struct ws_row_cuda_event row = {.start = record->start,
+					.device = device_of(process, record->rec.value),
+					.stream = record->stream,
+					.correlation = record->correlation,
+					.process = stream->process,
+					.event = event_number(process, record->event),
+					.time = WS_NO_TIME,
+					.event_sync = record->correlation};
 
-	if (s->proc->drain->a->cuda.flags & WS_CUDA_EVENT_TIMES) {
-		if (p->events.n > EVENTS_MOST)
-			ws_map_free(&p->events);
-		ws_map_set(&p->events, v->correlation, r.event);
+	if (stream->proc->drain->arena->cuda.flags & WS_CUDA_EVENT_TIMES) {
+		if (process->events.n > EVENTS_MOST)
+			ws_map_free(&process->events);
+		ws_map_set(&process->events, record->correlation, row.event);
 		return;
 	}
-	ws_cuda_place(p, v->rec.value, &r.context, &r.green_context);
-	ws_writer_add(s->writer, WS_TABLE_cuda_event, &r);
+	ws_cuda_place(process, record->rec.value, &row.context, &row.green_context);
+	ws_writer_add(stream->writer, WS_TABLE_cuda_event, &row);
 }
 
-void ws_convert_cuda_sync(struct ws_stream *s, const struct ws_rec *rec)
+void ws_convert_cuda_sync(struct ws_stream *stream, const struct ws_rec *rec)
 {
-	const struct ws_rec_cuda_sync *v = (const void *)rec;
-	struct ws_cuda_proc *p = ws_cuda_proc(s);
-	struct ws_row_cuda_sync r = {.start = v->start, .end = v->end, .process = s->process};
+	const struct ws_rec_cuda_sync *record = (const void *)rec;
+	struct ws_cuda_proc *process = ws_cuda_proc(stream);
+	struct ws_row_cuda_sync row = {
+		.start = record->start, .end = record->end, .process = stream->process};
 
-	if (ws_rec_bytes(rec) < sizeof(*v) || v->end < v->start ||
-	    !ws_cuda_wanted(s, v->start, v->end))
+	if (ws_rec_bytes(rec) < sizeof(*record) || record->end < record->start ||
+	    !ws_cuda_wanted(stream, record->start, record->end))
 		return;
 	if (rec->small == WS_CUDA_EVENT_RECORD) {
-		event_recorded(s, p, v);
+		event_recorded(stream, process, record);
 		return;
 	}
-	r.device = device_of(p, rec->value);
-	ws_cuda_place(p, rec->value, &r.context, &r.green_context);
-	r.stream = v->stream;
-	r.correlation = ws_cuda_or_null(v->correlation);
-	r.type = (uint8_t)rec->small;
-	r.event = v->event ? event_number(p, v->event) : WS_NO_U32;
-	r.event_sync = v->recorded_by ? v->recorded_by : WS_NO_U64;
-	r.result = v->result;
-	ws_writer_add(s->writer, WS_TABLE_cuda_sync, &r);
+	row.device = device_of(process, rec->value);
+	ws_cuda_place(process, rec->value, &row.context, &row.green_context);
+	row.stream = record->stream;
+	row.correlation = ws_cuda_or_null(record->correlation);
+	row.type = (uint8_t)rec->small;
+	row.event = record->event ? event_number(process, record->event) : WS_NO_U32;
+	row.event_sync = record->recorded_by ? record->recorded_by : WS_NO_U64;
+	row.result = record->result;
+	ws_writer_add(stream->writer, WS_TABLE_cuda_sync, &row);
 }
 
-void ws_convert_cuda_host(struct ws_stream *s, const struct ws_rec *rec)
+void ws_convert_cuda_host(struct ws_stream *stream, const struct ws_rec *rec)
 {
-	const struct ws_rec_cuda_host *v = (const void *)rec;
-	struct ws_cuda_proc *p = ws_cuda_proc(s);
-	struct ws_row_cuda_host r = {.start = v->time, .thread = s->thread};
+	const struct ws_rec_cuda_host *record = (const void *)rec;
+	struct ws_cuda_proc *process = ws_cuda_proc(stream);
+	struct ws_row_cuda_host row = {.start = record->time, .thread = stream->thread};
 
-	if (ws_rec_bytes(rec) < sizeof(*v) || !ws_cuda_wanted(s, v->time, v->time))
+	if (ws_rec_bytes(rec) < sizeof(*record) ||
+	    !ws_cuda_wanted(stream, record->time, record->time))
 		return;
-	r.address = v->function;
-	r.name = ws_stack_function(s, v->time, v->function, &r.module);
-	r.device = device_of(p, rec->value);
-	ws_cuda_place(p, rec->value, &r.context, &r.green_context);
-	r.stream = v->stream;
-	r.correlation = ws_cuda_or_null(v->correlation);
-	r.graph = ws_cuda_or_null(v->graph);
-	r.graph_node = v->node ? v->node : WS_NO_U64;
-	ws_writer_add(s->writer, WS_TABLE_cuda_host, &r);
+	row.address = record->function;
+	row.name = ws_stack_function(stream, record->time, record->function, &row.module);
+	row.device = device_of(process, rec->value);
+	ws_cuda_place(process, rec->value, &row.context, &row.green_context);
+	row.stream = record->stream;
+	row.correlation = ws_cuda_or_null(record->correlation);
+	row.graph = ws_cuda_or_null(record->graph);
+	row.graph_node = record->node ? record->node : WS_NO_U64;
+	ws_writer_add(stream->writer, WS_TABLE_cuda_host, &row);
 }
 
-void ws_cuda_event(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
+void ws_cuda_event(struct ws_stream *stream, const struct ws_cuda_record *cuda_record,
+		   const void *record)
 {
-	const struct cupti_event *v = record;
-	bool timed = WS_CUDA_HAS(c, v, time) && v->time;
-	struct ws_row_cuda_event r = {.start = timed ? v->time : c->time,
-				      .time = timed ? v->time : WS_NO_TIME};
+	const struct cupti_event *event = record;
+	bool timed = WS_CUDA_HAS(cuda_record, event, time) && event->time;
+	struct ws_row_cuda_event row = {.start = timed ? event->time : cuda_record->time,
+					.time = timed ? event->time : WS_NO_TIME};
 	uint64_t number = 0;
 
-	ws_map_take(&c->p->events, v->correlation, &number);
-	if (!ws_cuda_wanted(s, r.start, r.start))
+	ws_map_take(&cuda_record->p->events, event->correlation, &number);
+	if (!ws_cuda_wanted(stream, row.start, row.start))
 		return;
-	r.device = WS_CUDA_HAS(c, v, device) ? v->device : device_of(c->p, v->context);
-	ws_cuda_place(c->p, v->context, &r.context, &r.green_context);
-	r.stream = v->stream;
-	r.correlation = ws_cuda_or_null(v->correlation);
-	r.process = s->process;
-	r.event = number ? (uint32_t)number : v->event;
-	r.event_sync = v->correlation;
-	ws_writer_add(s->writer, WS_TABLE_cuda_event, &r);
+	row.device = WS_CUDA_HAS(cuda_record, event, device)
+			     ? event->device
+			     : device_of(cuda_record->p, event->context);
+	ws_cuda_place(cuda_record->p, event->context, &row.context, &row.green_context);
+	row.stream = event->stream;
+	row.correlation = ws_cuda_or_null(event->correlation);
+	row.process = stream->process;
+	row.event = number ? (uint32_t)number : event->event;
+	row.event_sync = event->correlation;
+	ws_writer_add(stream->writer, WS_TABLE_cuda_event, &row);
 }
 
 /* ---- contexts and streams ---- */
 
-void ws_cuda_context(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
+void ws_cuda_context(struct ws_stream *stream, const struct ws_cuda_record *cuda_record,
+		     const void *record)
 {
-	const struct cupti_context *v = record;
-	bool green = WS_CUDA_HAS(c, v, green) && v->green, seen;
-	struct ws_row_cuda_context r = {.process = s->process,
-					.start = c->time,
-					.id = v->context,
-					.device = v->device,
-					.null_stream = v->null_stream,
-					.parent = green ? v->parent : WS_NO_U32,
-					.green = green,
-					.sms = WS_CUDA_HAS(c, v, sms) ? v->sms : 0};
+	const struct cupti_context *context = record;
+	bool green = WS_CUDA_HAS(cuda_record, context, green) && context->green, seen;
+	struct ws_row_cuda_context row = {
+		.process = stream->process,
+		.start = cuda_record->time,
+		.id = context->context,
+		.device = context->device,
+		.null_stream = context->null_stream,
+		.parent = green ? context->parent : WS_NO_U32,
+		.green = green,
+		.sms = WS_CUDA_HAS(cuda_record, context, sms) ? context->sms : 0};
 
-	ws_map_get(&c->p->contexts, v->context, &seen);
+	ws_map_get(&cuda_record->p->contexts, context->context, &seen);
 	if (seen)
 		return;
-	ws_map_set(&c->p->contexts, v->context,
-		   (uint64_t)(v->device & 0xffff) << 32 |
-			   (green ? UINT64_C(1) << 63 | v->parent : 0));
-	if (r.sms)
-		ws_map_set(&c->p->context_sms, v->context, r.sms);
-	ws_writer_add(s->writer, WS_TABLE_cuda_context, &r);
+	ws_map_set(&cuda_record->p->contexts, context->context,
+		   (uint64_t)(context->device & 0xffff) << 32 |
+			   (green ? UINT64_C(1) << 63 | context->parent : 0));
+	if (row.sms)
+		ws_map_set(&cuda_record->p->context_sms, context->context, row.sms);
+	ws_writer_add(stream->writer, WS_TABLE_cuda_context, &row);
 }
 
-void ws_cuda_stream(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
+void ws_cuda_stream(struct ws_stream *stream, const struct ws_cuda_record *cuda_record,
+		    const void *record)
 {
 	const struct cupti_stream *v = record;
-	struct ws_row_cuda_stream r = {.process = s->process,
-				       .start = c->time,
-				       .id = v->stream,
-				       .priority = (int32_t)v->priority,
-				       .flag = (uint8_t)v->flag,
-				       .correlation = ws_cuda_or_null(v->correlation)};
+	struct ws_row_cuda_stream row = {.process = stream->process,
+					 .start = cuda_record->time,
+					 .id = v->stream,
+					 .priority = (int32_t)v->priority,
+					 .flag = (uint8_t)v->flag,
+					 .correlation = ws_cuda_or_null(v->correlation)};
 	uint32_t green;
 
-	ws_cuda_place(c->p, v->context, &r.context, &green);
-	ws_map_set(&c->p->streams, (uint64_t)v->context << 32 | v->stream, v->priority);
-	ws_writer_add(s->writer, WS_TABLE_cuda_stream, &r);
+	ws_cuda_place(cuda_record->p, v->context, &row.context, &green);
+	ws_map_set(&cuda_record->p->streams, (uint64_t)v->context << 32 | v->stream, v->priority);
+	ws_writer_add(stream->writer, WS_TABLE_cuda_stream, &row);
 }
 
 /* ---- memory ---- */
 
-static uint64_t count_use(struct ws_cuda_proc *p, const struct ws_row_cuda_memory *r)
+static uint64_t count_use(struct ws_cuda_proc *process, const struct ws_row_cuda_memory *row)
 {
-	uint64_t bytes = r->bytes, had;
+	uint64_t bytes = row->bytes, had;
 	int64_t *use;
 
-	if (r->device >= WS_CUDA_DEVICES)
+	if (row->device >= WS_CUDA_DEVICES)
 		return 0;
-	use = &p->device[r->device].in_use[r->kind % WS_CUDA_MEM_KINDS];
-	if (!r->operation) {
-		ws_map_set(&p->allocations, r->address, bytes);
+	use = &process->device[row->device].in_use[row->kind % WS_CUDA_MEM_KINDS];
+	if (!row->operation) {
+		ws_map_set(&process->allocations, row->address, bytes);
 		*use += (int64_t)bytes;
 	} else {
-		if (ws_map_take(&p->allocations, r->address, &had) && !bytes)
+		if (ws_map_take(&process->allocations, row->address, &had) && !bytes)
 			bytes = had;
 		*use -= (int64_t)bytes;
 	}
 	return *use > 0 ? (uint64_t)*use : 0;
 }
 
-static int by_time(const void *a, const void *b)
+static int by_time(const void *first, const void *second)
 {
-	const struct ws_row_cuda_memory *x = a, *y = b;
+	const struct ws_row_cuda_memory *left = first, *right = second;
 
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return x->correlation < y->correlation ? -1 : x->correlation > y->correlation;
+	if (left->start != right->start)
+		return left->start < right->start ? -1 : 1;
+	return left->correlation < right->correlation ? -1 : left->correlation > right->correlation;
 }
 
-void ws_cuda_settle_memory(struct ws_stream *s, struct ws_cuda_proc *p, uint64_t until)
+void ws_cuda_settle_memory(struct ws_stream *stream, struct ws_cuda_proc *process, uint64_t until)
 {
 	size_t n = 0;
 
-	if (p->memory_n)
-		qsort(p->memory, p->memory_n, sizeof(*p->memory), by_time);
+	if (process->memory_n)
+		qsort(process->memory, process->memory_n, sizeof(*process->memory), by_time);
 	/* Many at once are not waited for: half of them has been there for long. */
-	if (p->memory_n >= WS_CUDA_MEMORY_MOST && p->memory[p->memory_n / 2].start > until)
-		until = p->memory[p->memory_n / 2].start;
-	for (; n < p->memory_n && p->memory[n].start <= until; n++) {
-		struct ws_row_cuda_memory *r = &p->memory[n];
+	if (process->memory_n >= WS_CUDA_MEMORY_MOST &&
+	    process->memory[process->memory_n / 2].start > until)
+		until = process->memory[process->memory_n / 2].start;
+	for (; n < process->memory_n && process->memory[n].start <= until; n++) {
+		struct ws_row_cuda_memory *row = &process->memory[n];
 
-		r->in_use = count_use(p, r);
-		if (ws_cuda_wanted(s, r->start, r->start))
-			ws_writer_add(s->writer, WS_TABLE_cuda_memory, r);
+		row->in_use = count_use(process, row);
+		if (ws_cuda_wanted(stream, row->start, row->start))
+			ws_writer_add(stream->writer, WS_TABLE_cuda_memory, row);
 	}
 	if (n)
-		memmove(p->memory, p->memory + n, (p->memory_n - n) * sizeof(*p->memory));
-	p->memory_n -= n;
-	p->memory_first = p->memory_n ? p->memory[0].start : UINT64_MAX;
+		memmove(process->memory, process->memory + n,
+			(process->memory_n - n) * sizeof(*process->memory));
+	process->memory_n -= n;
+	process->memory_first = process->memory_n ? process->memory[0].start : UINT64_MAX;
 }
 
 /* Each thread's records come in order, but those of one thread later than those of another: memory
  * is counted in the order of time. */
-static void keep_memory(struct ws_cuda_proc *p, const struct ws_row_cuda_memory *r)
+static void keep_memory(struct ws_cuda_proc *process, const struct ws_row_cuda_memory *row)
 {
-	ws_grow(p->memory, p->memory_cap, p->memory_n + 1);
-	if (!p->memory_n || r->start < p->memory_first)
-		p->memory_first = r->start;
-	p->memory[p->memory_n++] = *r;
+	ws_grow(process->memory, process->memory_cap, process->memory_n + 1);
+	if (!process->memory_n || row->start < process->memory_first)
+		process->memory_first = row->start;
+	process->memory[process->memory_n++] = *row;
 }
 
-void ws_cuda_memory(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
+void ws_cuda_memory(struct ws_stream *stream, const struct ws_cuda_record *cuda_record,
+		    const void *record)
 {
-	const struct cupti_memory *v = record;
-	bool freed = v->operation == 2, local = v->pool_type == 1, imported = v->pool_type == 2;
-	struct ws_row_cuda_memory r = {.start = v->time,
-				       .process = s->process,
-				       .device = v->device,
-				       .context = v->context,
-				       .address = v->address,
-				       .pc = v->pc,
-				       .bytes = v->bytes,
-				       .kind = (uint8_t)ws_cuda_mem_kind(v->memory_kind),
-				       .operation = freed};
+	const struct cupti_memory *memory = record;
+	bool freed = memory->operation == 2, local = memory->pool_type == 1,
+	     imported = memory->pool_type == 2;
+	struct ws_row_cuda_memory row = {.start = memory->time,
+					 .process = stream->process,
+					 .device = memory->device,
+					 .context = memory->context,
+					 .address = memory->address,
+					 .pc = memory->pc,
+					 .bytes = memory->bytes,
+					 .kind = (uint8_t)ws_cuda_mem_kind(memory->memory_kind),
+					 .operation = freed};
 	const char *bytes;
 	size_t len;
 
-	r.name = ws_cuda_text(s, c->p, v->name, &bytes, &len) ? ws_stream_intern(s, bytes, len) : 0;
-	r.correlation = ws_cuda_or_null(v->correlation);
-	r.pool = local ? v->pool : WS_NO_U64;
-	r.pool_threshold = local ? v->pool_threshold : WS_NO_U64;
-	r.pool_size = local ? v->pool_size : WS_NO_U64;
-	r.pool_used = local ? v->pool_used : WS_NO_U64;
-	r.imported_pool = imported ? v->pool : WS_NO_U64;
-	r.imported_process = imported ? v->pool_size : WS_NO_U64;
-	r.stream = v->async ? v->stream : WS_NO_U32;
-	keep_memory(c->p, &r);
+	row.name = ws_cuda_text(stream, cuda_record->p, memory->name, &bytes, &len)
+			   ? ws_stream_intern(stream, bytes, len)
+			   : 0;
+	row.correlation = ws_cuda_or_null(memory->correlation);
+	row.pool = local ? memory->pool : WS_NO_U64;
+	row.pool_threshold = local ? memory->pool_threshold : WS_NO_U64;
+	row.pool_size = local ? memory->pool_size : WS_NO_U64;
+	row.pool_used = local ? memory->pool_used : WS_NO_U64;
+	row.imported_pool = imported ? memory->pool : WS_NO_U64;
+	row.imported_process = imported ? memory->pool_size : WS_NO_U64;
+	row.stream = memory->async ? memory->stream : WS_NO_U32;
+	keep_memory(cuda_record->p, &row);
 }
 
-void ws_cuda_pool(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
+void ws_cuda_pool(struct ws_stream *stream, const struct ws_cuda_record *cuda_record,
+		  const void *record)
 {
-	const struct cupti_pool *v = record;
-	struct ws_row_cuda_pool r = {.start = v->time,
-				     .process = s->process,
-				     .device = v->device,
-				     .address = v->address,
-				     .operation = (uint8_t)v->operation,
-				     .type = (uint8_t)v->type,
-				     .correlation = ws_cuda_or_null(v->correlation),
-				     .keep = v->keep,
-				     .threshold = v->threshold,
-				     .size = v->size,
-				     .used = v->used};
+	const struct cupti_pool *pool = record;
+	struct ws_row_cuda_pool row = {.start = pool->time,
+				       .process = stream->process,
+				       .device = pool->device,
+				       .address = pool->address,
+				       .operation = (uint8_t)pool->operation,
+				       .type = (uint8_t)pool->type,
+				       .correlation = ws_cuda_or_null(pool->correlation),
+				       .keep = pool->keep,
+				       .threshold = pool->threshold,
+				       .size = pool->size,
+				       .used = pool->used};
 
-	(void)c;
-	if (ws_cuda_wanted(s, v->time, v->time))
-		ws_writer_add(s->writer, WS_TABLE_cuda_pool, &r);
+	(void)cuda_record;
+	if (ws_cuda_wanted(stream, pool->time, pool->time))
+		ws_writer_add(stream->writer, WS_TABLE_cuda_pool, &row);
 }
 
 /* ---- overhead and compilation ---- */
@@ -417,50 +437,56 @@ static uint8_t overhead_type(uint32_t kind)
 							     : 1;
 }
 
-void ws_cuda_overhead(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
+void ws_cuda_overhead(struct ws_stream *stream, const struct ws_cuda_record *cuda_record,
+		      const void *record)
 {
 	enum { OBJECT_THREAD = 2, CLASS = 103 };
-	const struct cupti_overhead *v = record;
-	struct ws_row_cuda_overhead r = {
-		.start = v->start, .end = v->end >= v->start ? v->end : WS_NO_TIME, .class = CLASS};
+	const struct cupti_overhead *overhead = record;
+	struct ws_row_cuda_overhead row = {.start = overhead->start,
+					   .end = overhead->end >= overhead->start ? overhead->end
+										   : WS_NO_TIME,
+					   .class = CLASS};
 
-	if (!v->start || !ws_cuda_wanted(s, v->start, v->end))
+	if (!overhead->start || !ws_cuda_wanted(stream, overhead->start, overhead->end))
 		return;
-	r.thread = v->object == OBJECT_THREAD && v->id.pt.thread
-			   ? ws_cuda_thread(s, c->p, v->id.pt.thread, v->start)
-			   : 0;
-	r.correlation =
-		WS_CUDA_HAS(c, v, correlation) ? ws_cuda_or_null(v->correlation) : WS_NO_U32;
-	r.type = overhead_type(v->overhead);
-	if (!c->p->overhead_names[r.type])
-		c->p->overhead_names[r.type] =
-			ws_stream_intern(s, overhead_names[r.type], strlen(overhead_names[r.type]));
-	r.name = c->p->overhead_names[r.type];
-	ws_writer_add(s->writer, WS_TABLE_cuda_overhead, &r);
+	row.thread = overhead->object == OBJECT_THREAD && overhead->id.pt.thread
+			     ? ws_cuda_thread(stream, cuda_record->p, overhead->id.pt.thread,
+					      overhead->start)
+			     : 0;
+	row.correlation = WS_CUDA_HAS(cuda_record, overhead, correlation)
+				  ? ws_cuda_or_null(overhead->correlation)
+				  : WS_NO_U32;
+	row.type = overhead_type(overhead->overhead);
+	if (!cuda_record->p->overhead_names[row.type])
+		cuda_record->p->overhead_names[row.type] = ws_stream_intern(
+			stream, overhead_names[row.type], strlen(overhead_names[row.type]));
+	row.name = cuda_record->p->overhead_names[row.type];
+	ws_writer_add(stream->writer, WS_TABLE_cuda_overhead, &row);
 }
 
-void ws_cuda_jit(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
+void ws_cuda_jit(struct ws_stream *stream, const struct ws_cuda_record *cuda_record,
+		 const void *record)
 {
-	const struct cupti_jit *v = record;
-	struct ws_row_cuda_jit r = {.start = v->start,
-				    .end = v->end >= v->start ? v->end : WS_NO_TIME,
-				    .device = v->device,
-				    .correlation = ws_cuda_or_null(v->correlation),
-				    .entry = (uint8_t)v->entry,
-				    .operation = (uint8_t)v->operation,
-				    .cache_bytes = v->cache_size};
+	const struct cupti_jit *jit = record;
+	struct ws_row_cuda_jit row = {.start = jit->start,
+				      .end = jit->end >= jit->start ? jit->end : WS_NO_TIME,
+				      .device = jit->device,
+				      .correlation = ws_cuda_or_null(jit->correlation),
+				      .entry = (uint8_t)jit->entry,
+				      .operation = (uint8_t)jit->operation,
+				      .cache_bytes = jit->cache_size};
 	const char *bytes;
 	size_t len;
 
-	if (!ws_cuda_wanted(s, v->start, v->end))
+	if (!ws_cuda_wanted(stream, jit->start, jit->end))
 		return;
-	r.thread = WS_CUDA_HAS(c, v, thread) && v->thread
-			   ? ws_cuda_thread(s, c->p, v->thread, v->start)
-			   : 0;
-	r.cache = ws_cuda_text(s, c->p, v->cache_path, &bytes, &len)
-			  ? ws_stream_intern(s, bytes, len)
-			  : 0;
-	ws_writer_add(s->writer, WS_TABLE_cuda_jit, &r);
+	row.thread = WS_CUDA_HAS(cuda_record, jit, thread) && jit->thread
+			     ? ws_cuda_thread(stream, cuda_record->p, jit->thread, jit->start)
+			     : 0;
+	row.cache = ws_cuda_text(stream, cuda_record->p, jit->cache_path, &bytes, &len)
+			    ? ws_stream_intern(stream, bytes, len)
+			    : 0;
+	ws_writer_add(stream->writer, WS_TABLE_cuda_jit, &row);
 }
 
 /* ---- modules and graphs ---- */
@@ -480,19 +506,22 @@ static const char *const node_types[] = {"kernel",
 					 "batch of memory operations",
 					 "conditional"};
 
-static void write_module(struct ws_stream *s, const struct ws_rec_cuda_resource *v, uint32_t thread)
+static void write_module(struct ws_stream *stream, const struct ws_rec_cuda_resource *record,
+			 uint32_t thread)
 {
-	struct ws_row_cuda_module r = {.start = v->time,
-				       .thread = thread,
-				       .context = v->rec.value,
-				       .module = (uint32_t)v->id,
-				       .bytes = v->other,
-				       .operation = v->rec.small == WS_CUDA_MODULE_LOADED ? 1 : 2};
+	struct ws_row_cuda_module row = {
+		.start = record->time,
+		.thread = thread,
+		.context = record->rec.value,
+		.module = (uint32_t)record->id,
+		.bytes = record->other,
+		.operation = record->rec.small == WS_CUDA_MODULE_LOADED ? 1 : 2};
 
-	ws_writer_add(s->writer, WS_TABLE_cuda_module, &r);
+	ws_writer_add(stream->writer, WS_TABLE_cuda_module, &row);
 }
 
-static void write_graph(struct ws_stream *s, const struct ws_rec_cuda_resource *v, uint32_t thread)
+static void write_graph(struct ws_stream *stream, const struct ws_rec_cuda_resource *record,
+			uint32_t thread)
 {
 	static const struct {
 		uint8_t class;
@@ -500,58 +529,61 @@ static void write_graph(struct ws_stream *s, const struct ws_rec_cuda_resource *
 	} what[] = {[WS_CUDA_GRAPH_CREATED] = {95, "graph creation"},
 		    [WS_CUDA_GRAPH_CLONED] = {96, "graph clone"},
 		    [WS_CUDA_GRAPH_EXEC] = {94, "graph instantiation"}};
-	const char *name = what[v->rec.small].name;
-	struct ws_row_cuda_graph r = {.start = v->time,
-				      .end = v->time,
-				      .class = what[v->rec.small].class,
-				      .thread = thread,
-				      .name = ws_stream_intern(s, name, strlen(name)),
-				      .graph = ws_cuda_or_null(v->graph),
-				      .original = ws_cuda_or_null(v->original_graph),
-				      .exec = v->rec.small == WS_CUDA_GRAPH_EXEC
-						      ? ws_cuda_or_null((uint32_t)v->id)
-						      : WS_NO_U32};
+	const char *name = what[record->rec.small].name;
+	struct ws_row_cuda_graph row = {.start = record->time,
+					.end = record->time,
+					.class = what[record->rec.small].class,
+					.thread = thread,
+					.name = ws_stream_intern(stream, name, strlen(name)),
+					.graph = ws_cuda_or_null(record->graph),
+					.original = ws_cuda_or_null(record->original_graph),
+					.exec = record->rec.small == WS_CUDA_GRAPH_EXEC
+							? ws_cuda_or_null((uint32_t)record->id)
+							: WS_NO_U32};
 
-	ws_writer_add(s->writer, WS_TABLE_cuda_graph, &r);
+	ws_writer_add(stream->writer, WS_TABLE_cuda_graph, &row);
 }
 
-static void write_node(struct ws_stream *s, const struct ws_rec_cuda_resource *v, uint32_t thread)
+static void write_node(struct ws_stream *stream, const struct ws_rec_cuda_resource *record,
+		       uint32_t thread)
 {
 	enum { CLASS = 77 };
-	const char *name = v->rec.value < WS_COUNT(node_types) ? node_types[v->rec.value] : "node";
-	struct ws_row_cuda_graph_node r = {.start = v->time,
-					   .end = v->time,
-					   .class = CLASS,
-					   .thread = thread,
-					   .name = ws_stream_intern(s, name, strlen(name)),
-					   .node = v->id,
-					   .original = v->other ? v->other : WS_NO_U64,
-					   .graph = ws_cuda_or_null(v->graph)};
+	const char *name =
+		record->rec.value < WS_COUNT(node_types) ? node_types[record->rec.value] : "node";
+	struct ws_row_cuda_graph_node row = {.start = record->time,
+					     .end = record->time,
+					     .class = CLASS,
+					     .thread = thread,
+					     .name = ws_stream_intern(stream, name, strlen(name)),
+					     .node = record->id,
+					     .original = record->other ? record->other : WS_NO_U64,
+					     .graph = ws_cuda_or_null(record->graph)};
 
-	ws_writer_add(s->writer, WS_TABLE_cuda_graph_node, &r);
+	ws_writer_add(stream->writer, WS_TABLE_cuda_graph_node, &row);
 }
 
-void ws_convert_cuda_resource(struct ws_stream *s, const struct ws_rec *rec)
+void ws_convert_cuda_resource(struct ws_stream *stream, const struct ws_rec *rec)
 {
-	const struct ws_rec_cuda_resource *v = (const void *)rec;
+	const struct ws_rec_cuda_resource *record = (const void *)rec;
 	uint32_t thread;
 
-	if (ws_rec_bytes(rec) < sizeof(*v) || !ws_cuda_wanted(s, v->time, v->time))
+	if (ws_rec_bytes(rec) < sizeof(*record) ||
+	    !ws_cuda_wanted(stream, record->time, record->time))
 		return;
-	thread = ws_stream_thread(s, v->tid);
+	thread = ws_stream_thread(stream, record->tid);
 	switch (rec->small) {
 	case WS_CUDA_MODULE_LOADED:
 	case WS_CUDA_MODULE_UNLOADED:
-		write_module(s, v, thread);
+		write_module(stream, record, thread);
 		break;
 	case WS_CUDA_GRAPH_CREATED:
 	case WS_CUDA_GRAPH_CLONED:
 	case WS_CUDA_GRAPH_EXEC:
-		write_graph(s, v, thread);
+		write_graph(stream, record, thread);
 		break;
 	case WS_CUDA_NODE_CREATED:
 	case WS_CUDA_NODE_CLONED:
-		write_node(s, v, thread);
+		write_node(stream, record, thread);
 		break;
 	default:
 		break;

@@ -29,7 +29,7 @@ struct bytes {
 };
 
 struct blob {
-	struct bytes b;
+	struct bytes bytes;
 	uint32_t number;
 };
 
@@ -54,7 +54,7 @@ struct pending {
 
 struct proc_state {
 	struct stream_state *streams;
-	struct pending *v;
+	struct pending *pendings;
 	size_t n, cap;
 	uint32_t free, waiting;
 	uint32_t *buckets;
@@ -67,7 +67,7 @@ struct proc_state {
 static void free_stream(struct stream_state *st)
 {
 	for (size_t i = 0; i < st->blobs_n; i++)
-		free(st->blobs[i].b.p);
+		free(st->blobs[i].bytes.p);
 	free(st->blobs);
 	*st->self = st->next;
 	if (st->next)
@@ -75,33 +75,33 @@ static void free_stream(struct stream_state *st)
 	free(st);
 }
 
-static void free_proc(void *p)
+static void free_proc(void *memory)
 {
-	struct proc_state *ps = p;
+	struct proc_state *ps = memory;
 
 	if (!ps)
 		return;
 	while (ps->streams)
 		free_stream(ps->streams);
 	for (size_t i = 0; i < ps->n; i++)
-		free(ps->v[i].binary.p);
-	free(ps->v);
+		free(ps->pendings[i].binary.p);
+	free(ps->pendings);
 	free(ps->buckets);
 	free(ps);
 }
 
-static struct proc_state *proc_state(struct ws_stream *s)
+static struct proc_state *proc_state(struct ws_stream *stream)
 {
-	void **slot = ws_proc_slot(s->proc, WS_SLOT_NVTX, free_proc);
+	void **slot = ws_proc_slot(stream->proc, WS_SLOT_NVTX, free_proc);
 
 	if (!*slot)
 		*slot = ws_calloc(1, sizeof(struct proc_state));
 	return *slot;
 }
 
-static WS_NOINLINE struct stream_state *new_stream(struct ws_stream *s)
+static WS_NOINLINE struct stream_state *new_stream(struct ws_stream *stream)
 {
-	struct proc_state *ps = proc_state(s);
+	struct proc_state *ps = proc_state(stream);
 	struct stream_state *st = ws_calloc(1, sizeof(*st));
 
 	st->next = ps->streams;
@@ -109,34 +109,34 @@ static WS_NOINLINE struct stream_state *new_stream(struct ws_stream *s)
 	if (st->next)
 		st->next->self = &st->next;
 	ps->streams = st;
-	s->domain_state[WS_SLOT_NVTX] = st;
+	stream->domain_state[WS_SLOT_NVTX] = st;
 	return st;
 }
 
-static inline struct stream_state *stream_state(struct ws_stream *s)
+static inline struct stream_state *stream_state(struct ws_stream *stream)
 {
-	struct stream_state *st = s->domain_state[WS_SLOT_NVTX];
+	struct stream_state *st = stream->domain_state[WS_SLOT_NVTX];
 
-	return ws_likely(st) ? st : new_stream(s);
+	return ws_likely(st) ? st : new_stream(stream);
 }
 
-void ws_convert_nvtx_stream_end(struct ws_stream *s)
+void ws_convert_nvtx_stream_end(struct ws_stream *stream)
 {
-	if (s->domain_state[WS_SLOT_NVTX])
-		free_stream(s->domain_state[WS_SLOT_NVTX]);
-	s->domain_state[WS_SLOT_NVTX] = NULL;
+	if (stream->domain_state[WS_SLOT_NVTX])
+		free_stream(stream->domain_state[WS_SLOT_NVTX]);
+	stream->domain_state[WS_SLOT_NVTX] = NULL;
 }
 
 /* ---- texts and payloads ---- */
 
 /* Report string of a text, by what `small` says it is. */
-static inline uint32_t text_of(struct ws_stream *s, struct stream_state *st, uint16_t small,
+static inline uint32_t text_of(struct ws_stream *stream, struct stream_state *st, uint16_t small,
 			       uint32_t value)
 {
 	if (ws_unlikely(small & WS_NVTX_SMALL_LOCAL))
-		return ws_stream_text(s, value, true);
+		return ws_stream_text(stream, value, true);
 	if ((uint32_t)st->last_handle != value)
-		st->last_handle = (uint64_t)ws_stream_string(s, value) << 32 | value;
+		st->last_handle = (uint64_t)ws_stream_string(stream, value) << 32 | value;
 	return (uint32_t)(st->last_handle >> 32);
 }
 
@@ -145,13 +145,13 @@ static inline uint8_t flags_of(uint16_t small)
 	return small & WS_NVTX_SMALL_REGISTERED ? WS_NVTX_REGISTERED : 0;
 }
 
-static void add_bytes(struct bytes *b, const void *p, size_t len)
+static void add_bytes(struct bytes *bytes, const void *memory, size_t len)
 {
 	if (!len)
 		return;
-	ws_grow(b->p, b->cap, b->len + len);
-	memcpy(b->p + b->len, p, len);
-	b->len += len;
+	ws_grow(bytes->p, bytes->cap, bytes->len + len);
+	memcpy(bytes->p + bytes->len, memory, len);
+	bytes->len += len;
 }
 
 static struct blob *find_blob(struct stream_state *st, uint32_t number)
@@ -162,80 +162,80 @@ static struct blob *find_blob(struct stream_state *st, uint32_t number)
 	return NULL;
 }
 
-static void drop_blob(struct stream_state *st, struct blob *b)
+static void drop_blob(struct stream_state *st, struct blob *blob)
 {
-	size_t i = (size_t)(b - st->blobs);
+	size_t i = (size_t)(blob - st->blobs);
 
-	free(b->b.p);
-	memmove(b, b + 1, (st->blobs_n - i - 1) * sizeof(*b));
+	free(blob->bytes.p);
+	memmove(blob, blob + 1, (st->blobs_n - i - 1) * sizeof(*blob));
 	st->blobs_n--;
 }
 
-void ws_convert_nvtx_blob(struct ws_stream *s, const struct ws_rec *rec)
+void ws_convert_nvtx_blob(struct ws_stream *stream, const struct ws_rec *rec)
 {
-	const struct ws_rec_nvtx_blob *r = (const void *)rec;
-	struct stream_state *st = stream_state(s);
+	const struct ws_rec_nvtx_blob *record = (const void *)rec;
+	struct stream_state *st = stream_state(stream);
 	uint32_t bytes = ws_rec_bytes(rec);
-	struct blob *b;
+	struct blob *blob;
 
-	if (bytes < sizeof(*r) || r->len > bytes - sizeof(*r) || !r->number)
+	if (bytes < sizeof(*record) || record->len > bytes - sizeof(*record) || !record->number)
 		return;
-	b = find_blob(st, r->number);
-	if (!b) {
+	blob = find_blob(st, record->number);
+	if (!blob) {
 		if (st->blobs_n == BLOBS_MOST)
 			drop_blob(st, st->blobs); /* of an event that never came */
 		ws_grow(st->blobs, st->blobs_cap, st->blobs_n + 1);
-		b = &st->blobs[st->blobs_n++];
-		*b = (struct blob){.number = r->number};
+		blob = &st->blobs[st->blobs_n++];
+		*blob = (struct blob){.number = record->number};
 	}
-	if (b->b.len + r->len <= BLOB_BYTES_MOST)
-		add_bytes(&b->b, r->bytes, r->len);
+	if (blob->bytes.len + record->len <= BLOB_BYTES_MOST)
+		add_bytes(&blob->bytes, record->bytes, record->len);
 }
 
 /* Append blob `number` to `to` and forget it. */
 static void take_blob(struct stream_state *st, uint32_t number, struct bytes *to)
 {
-	struct blob *b = find_blob(st, number);
+	struct blob *blob = find_blob(st, number);
 
-	if (!b)
+	if (!blob)
 		return;
 	if (!to->p) {
-		*to = b->b;
-		b->b.p = NULL;
+		*to = blob->bytes;
+		blob->bytes.p = NULL;
 	} else {
-		add_bytes(to, b->b.p, b->b.len);
+		add_bytes(to, blob->bytes.p, blob->bytes.len);
 	}
-	drop_blob(st, b);
+	drop_blob(st, blob);
 }
 
-static uint32_t intern_bytes(struct ws_stream *s, struct bytes *b)
+static uint32_t intern_bytes(struct ws_stream *stream, struct bytes *bytes)
 {
-	uint32_t id = b->len ? ws_stream_intern(s, b->p, b->len) : 0;
+	uint32_t id = bytes->len ? ws_stream_intern(stream, bytes->p, bytes->len) : 0;
 
-	free(b->p);
-	*b = (struct bytes){0};
+	free(bytes->p);
+	*bytes = (struct bytes){0};
 	return id;
 }
 
 /* ---- rows ---- */
 
-static inline struct ws_row_nvtx *new_row(struct ws_stream *s)
+static inline struct ws_row_nvtx *new_row(struct ws_stream *stream)
 {
-	return ws_writer_row(s->writer, WS_TABLE_nvtx, s->stage[WS_TABLE_nvtx]);
+	return ws_writer_row(stream->writer, WS_TABLE_nvtx, stream->stage[WS_TABLE_nvtx]);
 }
 
-static inline void plain_range(struct ws_stream *s, const struct ws_rec *rec, uint64_t start,
+static inline void plain_range(struct ws_stream *stream, const struct ws_rec *rec, uint64_t start,
 			       uint64_t end)
 {
-	struct stream_state *st = stream_state(s);
-	uint32_t text = text_of(s, st, rec->small, rec->value);
+	struct stream_state *st = stream_state(stream);
+	uint32_t text = text_of(stream, st, rec->small, rec->value);
 
 	st->last_start = start;
 	st->last_key = (uint64_t)rec->small << 32 | rec->value;
-	*new_row(s) = (struct ws_row_nvtx){
-		.start = ws_stream_time(s, start),
-		.end = ws_stream_time(s, end),
-		.thread = s->thread,
+	*new_row(stream) = (struct ws_row_nvtx){
+		.start = ws_stream_time(stream, start),
+		.end = ws_stream_time(stream, end),
+		.thread = stream->thread,
 		.text = text,
 		.domain = rec->small & WS_NVTX_SMALL_DOMAIN,
 		.type = WS_NVTX_PUSHPOP,
@@ -243,23 +243,23 @@ static inline void plain_range(struct ws_stream *s, const struct ws_rec *rec, ui
 	};
 }
 
-void ws_convert_nvtx_range(struct ws_stream *s, const struct ws_rec *rec)
+void ws_convert_nvtx_range(struct ws_stream *stream, const struct ws_rec *rec)
 {
-	const struct ws_rec_nvtx_range *r = (const void *)rec;
+	const struct ws_rec_nvtx_range *record = (const void *)rec;
 
-	if (ws_likely(rec->words == sizeof(*r) / 8))
-		plain_range(s, rec, r->start, r->end);
+	if (ws_likely(rec->words == sizeof(*record) / 8))
+		plain_range(stream, rec, record->start, record->end);
 }
 
-void ws_convert_nvtx_short(struct ws_stream *s, const struct ws_rec *rec)
+void ws_convert_nvtx_short(struct ws_stream *stream, const struct ws_rec *rec)
 {
-	const struct ws_rec_nvtx_short *r = (const void *)rec;
+	const struct ws_rec_nvtx_short *record = (const void *)rec;
 	uint64_t end;
 
-	if (ws_unlikely(rec->words != sizeof(*r) / 8))
+	if (ws_unlikely(rec->words != sizeof(*record) / 8))
 		return;
-	end = s->base + (r->times >> WS_SHORT_DURATION_BITS);
-	plain_range(s, rec, end - (r->times & ((1u << WS_SHORT_DURATION_BITS) - 1)), end);
+	end = stream->base + (record->times >> WS_SHORT_DURATION_BITS);
+	plain_range(stream, rec, end - (record->times & ((1u << WS_SHORT_DURATION_BITS) - 1)), end);
 }
 
 /* ---- start/end ranges ---- */
@@ -276,9 +276,11 @@ static void rehash(struct proc_state *ps)
 	ps->buckets = ws_calloc(ps->bucket_count, sizeof(*ps->buckets));
 	ps->free = 0;
 	for (uint32_t i = 0; i < ps->n; i++) {
-		uint32_t *head = ps->v[i].id ? &ps->buckets[bucket_of(ps, ps->v[i].id)] : &ps->free;
+		uint32_t *head = ps->pendings[i].id
+					 ? &ps->buckets[bucket_of(ps, ps->pendings[i].id)]
+					 : &ps->free;
 
-		ps->v[i].next = *head;
+		ps->pendings[i].next = *head;
 		*head = i + 1;
 	}
 }
@@ -287,9 +289,9 @@ static struct pending *find_pending(struct proc_state *ps, uint64_t id)
 {
 	uint32_t i = ps->bucket_count ? ps->buckets[bucket_of(ps, id)] : 0;
 
-	while (i && ps->v[i - 1].id != id)
-		i = ps->v[i - 1].next;
-	return i ? &ps->v[i - 1] : NULL;
+	while (i && ps->pendings[i - 1].id != id)
+		i = ps->pendings[i - 1].next;
+	return i ? &ps->pendings[i - 1] : NULL;
 }
 
 static struct pending *add_pending(struct proc_state *ps, uint64_t id)
@@ -300,122 +302,125 @@ static struct pending *add_pending(struct proc_state *ps, uint64_t id)
 		rehash(ps);
 	i = ps->free;
 	if (i) {
-		ps->free = ps->v[i - 1].next;
+		ps->free = ps->pendings[i - 1].next;
 	} else {
-		ws_grow(ps->v, ps->cap, ps->n + 1);
+		ws_grow(ps->pendings, ps->cap, ps->n + 1);
 		i = (uint32_t)++ps->n;
 	}
 	head = &ps->buckets[bucket_of(ps, id)];
-	ps->v[i - 1] = (struct pending){.id = id, .next = *head};
+	ps->pendings[i - 1] = (struct pending){.id = id, .next = *head};
 	*head = i;
 	ps->waiting++;
-	return &ps->v[i - 1];
+	return &ps->pendings[i - 1];
 }
 
-static void remove_pending(struct proc_state *ps, struct pending *p)
+static void remove_pending(struct proc_state *ps, struct pending *pending)
 {
-	uint32_t *link = &ps->buckets[bucket_of(ps, p->id)], i = (uint32_t)(p - ps->v) + 1;
+	uint32_t *link = &ps->buckets[bucket_of(ps, pending->id)],
+		 i = (uint32_t)(pending - ps->pendings) + 1;
 
 	while (*link != i)
-		link = &ps->v[*link - 1].next;
-	*link = p->next;
-	p->id = 0;
-	p->next = ps->free;
+		link = &ps->pendings[*link - 1].next;
+	*link = pending->next;
+	pending->id = 0;
+	pending->next = ps->free;
 	ps->free = i;
 	ps->waiting--;
 }
 
-static void write_pending(struct ws_stream *s, struct pending *p)
+static void write_pending(struct ws_stream *stream, struct pending *pending)
 {
-	if (p->row.end == WS_NO_TIME)
-		p->row.flags |= WS_NVTX_LEFT_OPEN;
-	p->row.binary = intern_bytes(s, &p->binary);
-	*new_row(s) = p->row;
+	if (pending->row.end == WS_NO_TIME)
+		pending->row.flags |= WS_NVTX_LEFT_OPEN;
+	pending->row.binary = intern_bytes(stream, &pending->binary);
+	*new_row(stream) = pending->row;
 }
 
-static void start_range(struct ws_stream *s, uint64_t id, const struct ws_row_nvtx *row,
+static void start_range(struct ws_stream *stream, uint64_t id, const struct ws_row_nvtx *row,
 			struct bytes *binary)
 {
-	struct proc_state *ps = proc_state(s);
-	struct pending *p = find_pending(ps, id), alone = {.row = *row, .binary = *binary};
+	struct proc_state *ps = proc_state(stream);
+	struct pending *pending = find_pending(ps, id), alone = {.row = *row, .binary = *binary};
 
-	if (p && p->is_end) { /* it was faster, through another ring */
-		alone.row.end = p->row.end;
-		alone.row.end_thread = p->row.end_thread == s->thread ? 0 : p->row.end_thread;
-		add_bytes(&alone.binary, p->binary.p, p->binary.len);
-		free(p->binary.p);
-		remove_pending(ps, p);
-		write_pending(s, &alone);
+	if (pending && pending->is_end) { /* it was faster, through another ring */
+		alone.row.end = pending->row.end;
+		alone.row.end_thread =
+			pending->row.end_thread == stream->thread ? 0 : pending->row.end_thread;
+		add_bytes(&alone.binary, pending->binary.p, pending->binary.len);
+		free(pending->binary.p);
+		remove_pending(ps, pending);
+		write_pending(stream, &alone);
 		return;
 	}
-	if (p) { /* an id used anew while its range is open: synchronisation objects do that after a
-		    lost end */
-		write_pending(s, p);
-		remove_pending(ps, p);
+	if (pending) { /* an id used anew while its range is open: synchronisation objects do that
+		    after a lost end */
+		write_pending(stream, pending);
+		remove_pending(ps, pending);
 	}
 	if (ps->waiting >= PENDING_MOST) {
 		ps->crowded_out++;
-		write_pending(s, &alone);
+		write_pending(stream, &alone);
 		return;
 	}
-	p = add_pending(ps, id);
-	p->row = *row;
-	p->binary = *binary;
+	pending = add_pending(ps, id);
+	pending->row = *row;
+	pending->binary = *binary;
 }
 
-static void end_range(struct ws_stream *s, uint64_t id, uint64_t time, struct bytes *binary)
+static void end_range(struct ws_stream *stream, uint64_t id, uint64_t time, struct bytes *binary)
 {
-	struct proc_state *ps = proc_state(s);
-	struct pending *p = find_pending(ps, id);
+	struct proc_state *ps = proc_state(stream);
+	struct pending *pending = find_pending(ps, id);
 
-	if (p && !p->is_end) {
-		p->row.end = time;
-		p->row.end_thread = p->row.thread == s->thread ? 0 : s->thread;
-		add_bytes(&p->binary, binary->p, binary->len);
+	if (pending && !pending->is_end) {
+		pending->row.end = time;
+		pending->row.end_thread =
+			pending->row.thread == stream->thread ? 0 : stream->thread;
+		add_bytes(&pending->binary, binary->p, binary->len);
 		free(binary->p);
-		write_pending(s, p);
-		remove_pending(ps, p);
+		write_pending(stream, pending);
+		remove_pending(ps, pending);
 		return;
 	}
-	if (p || ps->waiting >= PENDING_MOST) {
+	if (pending || ps->waiting >= PENDING_MOST) {
 		ps->ends_alone += id < WS_NVTX_ID_SYNC;
 		free(binary->p);
 		return;
 	}
-	p = add_pending(ps, id);
-	p->is_end = true;
-	p->row.end = time;
-	p->row.end_thread = s->thread;
-	p->binary = *binary;
+	pending = add_pending(ps, id);
+	pending->is_end = true;
+	pending->row.end = time;
+	pending->row.end_thread = stream->thread;
+	pending->binary = *binary;
 }
 
-void ws_convert_nvtx_process_end(struct ws_stream *s)
+void ws_convert_nvtx_process_end(struct ws_stream *stream)
 {
-	struct proc_state *ps = proc_state(s);
+	struct proc_state *ps = proc_state(stream);
 
 	for (size_t i = 0; i < ps->n; i++) {
-		struct pending *p = &ps->v[i];
+		struct pending *pending = &ps->pendings[i];
 
-		if (!p->id)
+		if (!pending->id)
 			continue;
-		if (p->is_end)
-			ps->ends_alone += p->id < WS_NVTX_ID_SYNC; /* of a lock taken before the
-								      collection: no wonder */
+		if (pending->is_end)
+			ps->ends_alone += pending->id < WS_NVTX_ID_SYNC; /* of a lock taken before
+								      the collection: no wonder */
 		else
-			write_pending(s, p);
-		free(p->binary.p);
-		p->binary.p = NULL;
+			write_pending(stream, pending);
+		free(pending->binary.p);
+		pending->binary.p = NULL;
 	}
 	ps->n = ps->waiting = ps->free = 0;
 	if (ps->buckets)
 		memset(ps->buckets, 0, ps->bucket_count * sizeof(*ps->buckets));
 	if (ps->ends_alone)
-		ws_stream_diagnostic(s, WS_INFO, "nvtx",
+		ws_stream_diagnostic(stream, WS_INFO, "nvtx",
 				     "%llu NVTX ranges were ended whose start was not recorded; "
 				     "they are left out.",
 				     (unsigned long long)ps->ends_alone);
 	if (ps->crowded_out)
-		ws_stream_diagnostic(s, WS_WARNING, "nvtx",
+		ws_stream_diagnostic(stream, WS_WARNING, "nvtx",
 				     "%llu NVTX ranges were started while %d others were open; "
 				     "they show no end.",
 				     (unsigned long long)ps->crowded_out, PENDING_MOST);
@@ -424,67 +429,68 @@ void ws_convert_nvtx_process_end(struct ws_stream *s)
 
 /* ---- other events ---- */
 
-static void write_event(struct ws_stream *s, const struct ws_rec_nvtx_event *e,
+static void write_event(struct ws_stream *stream, const struct ws_rec_nvtx_event *record,
 			struct ws_row_nvtx *row, struct bytes *binary)
 {
-	switch (e->kind) {
+	switch (record->kind) {
 	case WS_NVTX_EV_RANGE:
-		row->end = ws_stream_time(s, e->other);
+		row->end = ws_stream_time(stream, record->other);
 		row->type = WS_NVTX_PUSHPOP;
-		stream_state(s)->last_start = e->time;
-		stream_state(s)->last_key = (uint64_t)e->rec.small << 32 | e->rec.value;
+		stream_state(stream)->last_start = record->time;
+		stream_state(stream)->last_key =
+			(uint64_t)record->rec.small << 32 | record->rec.value;
 		break;
 	case WS_NVTX_EV_MARK:
 		row->type = WS_NVTX_MARK;
 		break;
 	case WS_NVTX_EV_START:
 		row->type = WS_NVTX_STARTEND;
-		row->range_id = e->other;
-		if (e->other)
-			start_range(s, e->other, row, binary);
+		row->range_id = record->other;
+		if (record->other)
+			start_range(stream, record->other, row, binary);
 		return;
 	case WS_NVTX_EV_END:
-		if (e->other)
-			end_range(s, e->other, row->start, binary);
+		if (record->other)
+			end_range(stream, record->other, row->start, binary);
 		return;
 	default: /* FORGET: what it named is gone now */
 		free(binary->p);
 		return;
 	}
-	row->binary = intern_bytes(s, binary);
-	*new_row(s) = *row;
+	row->binary = intern_bytes(stream, binary);
+	*new_row(stream) = *row;
 }
 
-void ws_convert_nvtx_event(struct ws_stream *s, const struct ws_rec *rec)
+void ws_convert_nvtx_event(struct ws_stream *stream, const struct ws_rec *rec)
 {
-	const struct ws_rec_nvtx_event_full *r = (const void *)rec;
-	struct stream_state *st = stream_state(s);
+	const struct ws_rec_nvtx_event_full *record = (const void *)rec;
+	struct stream_state *st = stream_state(stream);
 	uint32_t bytes = ws_rec_bytes(rec);
 	struct bytes binary = {0};
 	struct ws_row_nvtx row;
 
-	if (bytes != sizeof(r->e) && bytes != sizeof(*r))
+	if (bytes != sizeof(record->record) && bytes != sizeof(*record))
 		return;
 	row = (struct ws_row_nvtx){
-		.start = ws_stream_time(s, r->e.time),
+		.start = ws_stream_time(stream, record->record.time),
 		.end = WS_NO_TIME,
-		.thread = s->thread,
-		.category = r->e.category,
-		.text = text_of(s, st, rec->small, rec->value),
+		.thread = stream->thread,
+		.category = record->record.category,
+		.text = text_of(stream, st, rec->small, rec->value),
 		.domain = rec->small & WS_NVTX_SMALL_DOMAIN,
 		.flags = flags_of(rec->small),
 	};
-	if (bytes == sizeof(*r)) {
-		row.payload = r->payload;
-		row.payload_type = r->e.payload_type;
-		row.color = r->color;
-		row.flags |= r->e.has_color ? WS_NVTX_HAS_COLOR : 0;
-		take_blob(st, r->binary, &binary);
-		take_blob(st, r->binary_end, &binary);
+	if (bytes == sizeof(*record)) {
+		row.payload = record->payload;
+		row.payload_type = record->record.payload_type;
+		row.color = record->color;
+		row.flags |= record->record.has_color ? WS_NVTX_HAS_COLOR : 0;
+		take_blob(st, record->binary, &binary);
+		take_blob(st, record->binary_end, &binary);
 		if (binary.len)
 			row.payload_type = WS_NVTX_PAYLOAD_EXT;
 	}
-	write_event(s, &r->e, &row, &binary);
+	write_event(stream, &record->record, &row, &binary);
 }
 
 /*
@@ -492,163 +498,166 @@ void ws_convert_nvtx_event(struct ws_stream *s, const struct ws_rec *rec)
  * alone do not tell: counters of some machines step by 10 ns, so that a range and the one inside it
  * can begin at the same tick.)
  */
-static bool written_already(const struct stream_state *st, const struct ws_open *o)
+static bool written_already(const struct stream_state *st, const struct ws_open *open)
 {
-	uint32_t small = o->domain | (o->flags & WS_OPEN_LOCAL_TEXT ? WS_NVTX_SMALL_LOCAL : 0) |
-			 (o->flags & WS_OPEN_REGISTERED ? WS_NVTX_SMALL_REGISTERED : 0);
+	uint32_t small = open->domain |
+			 (open->flags & WS_OPEN_LOCAL_TEXT ? WS_NVTX_SMALL_LOCAL : 0) |
+			 (open->flags & WS_OPEN_REGISTERED ? WS_NVTX_SMALL_REGISTERED : 0);
 
-	return o->flags & WS_OPEN_CLOSING && o->start == st->last_start &&
-	       ((uint64_t)small << 32 | o->text) == st->last_key;
+	return open->flags & WS_OPEN_CLOSING && open->start == st->last_start &&
+	       ((uint64_t)small << 32 | open->text) == st->last_key;
 }
 
-void ws_convert_open(struct ws_stream *s, const struct ws_open *shared)
+void ws_convert_open(struct ws_stream *stream, const struct ws_open *shared)
 {
-	struct ws_open o = *shared; /* the target may still be writing it */
-	struct stream_state *st = stream_state(s);
+	struct ws_open open = *shared; /* the target may still be writing it */
+	struct stream_state *st = stream_state(stream);
 	struct ws_row_nvtx row;
-	struct blob *b;
+	struct blob *blob;
 
-	if (!o.start || o.flags & WS_OPEN_LOST || written_already(st, &o))
+	if (!open.start || open.flags & WS_OPEN_LOST || written_already(st, &open))
 		return;
 	row = (struct ws_row_nvtx){
-		.start = ws_stream_time(s, o.start),
+		.start = ws_stream_time(stream, open.start),
 		.end = WS_NO_TIME,
-		.thread = s->thread,
-		.text = o.flags & WS_OPEN_LOCAL_TEXT ? ws_stream_text(s, o.text, false)
-						     : ws_stream_string(s, o.text),
-		.domain = o.domain & WS_NVTX_SMALL_DOMAIN,
+		.thread = stream->thread,
+		.text = open.flags & WS_OPEN_LOCAL_TEXT ? ws_stream_text(stream, open.text, false)
+							: ws_stream_string(stream, open.text),
+		.domain = open.domain & WS_NVTX_SMALL_DOMAIN,
 		.type = WS_NVTX_PUSHPOP,
-		.flags =
-			WS_NVTX_LEFT_OPEN | (o.flags & WS_OPEN_REGISTERED ? WS_NVTX_REGISTERED : 0),
+		.flags = WS_NVTX_LEFT_OPEN |
+			 (open.flags & WS_OPEN_REGISTERED ? WS_NVTX_REGISTERED : 0),
 	};
-	if (o.flags & WS_OPEN_EXTENDED) {
-		row.category = o.category;
-		row.color = o.color;
-		row.flags |= o.flags & WS_OPEN_HAS_COLOR ? WS_NVTX_HAS_COLOR : 0;
-		row.payload = o.payload;
-		row.payload_type = o.payload_type;
-		b = find_blob(st, o.binary);
-		if (b)
-			row.binary = ws_stream_intern(s, b->b.p, b->b.len);
+	if (open.flags & WS_OPEN_EXTENDED) {
+		row.category = open.category;
+		row.color = open.color;
+		row.flags |= open.flags & WS_OPEN_HAS_COLOR ? WS_NVTX_HAS_COLOR : 0;
+		row.payload = open.payload;
+		row.payload_type = open.payload_type;
+		blob = find_blob(st, open.binary);
+		if (blob)
+			row.binary = ws_stream_intern(stream, blob->bytes.p, blob->bytes.len);
 	}
-	*new_row(s) = row;
+	*new_row(stream) = row;
 }
 
 /* ---- definitions ---- */
 
-static void define_event(struct ws_stream *s, const struct ws_rec_nvtx_define *r, uint8_t type,
-			 uint32_t name)
+static void define_event(struct ws_stream *stream, const struct ws_rec_nvtx_define *record,
+			 uint8_t type, uint32_t name)
 {
-	*new_row(s) = (struct ws_row_nvtx){
-		.start = ws_stream_time(s, r->time),
+	*new_row(stream) = (struct ws_row_nvtx){
+		.start = ws_stream_time(stream, record->time),
 		.end = WS_NO_TIME,
-		.thread = s->thread,
+		.thread = stream->thread,
 		.text = name,
 		.type = type,
-		.domain = r->rec.small & WS_NVTX_SMALL_DOMAIN,
-		.category = type == WS_NVTX_CATEGORY ? (uint32_t)r->id : 0,
+		.domain = record->rec.small & WS_NVTX_SMALL_DOMAIN,
+		.category = type == WS_NVTX_CATEGORY ? (uint32_t)record->id : 0,
 	};
 }
 
-static void define_thread(struct ws_stream *s, const struct ws_rec_nvtx_define *r, uint32_t name)
+static void define_thread(struct ws_stream *stream, const struct ws_rec_nvtx_define *record,
+			  uint32_t name)
 {
 	struct ws_row_thread_name row = {
-		.start = ws_stream_time(s, r->time), .name = name, .priority = 30};
+		.start = ws_stream_time(stream, record->time), .name = name, .priority = 30};
 
-	if (!r->id || r->id > INT32_MAX)
+	if (!record->id || record->id > INT32_MAX)
 		return;
-	row.thread = ws_stream_thread(s, (uint32_t)r->id);
-	ws_writer_add(s->writer, WS_TABLE_thread_name, &row);
-	define_event(s, r, WS_NVTX_THREAD, name);
+	row.thread = ws_stream_thread(stream, (uint32_t)record->id);
+	ws_writer_add(stream->writer, WS_TABLE_thread_name, &row);
+	define_event(stream, record, WS_NVTX_THREAD, name);
 }
 
-static void define_resource(struct ws_stream *s, const struct ws_rec_nvtx_resource *r,
+static void define_resource(struct ws_stream *stream, const struct ws_rec_nvtx_resource *record,
 			    uint32_t name)
 {
 	struct ws_row_nvtx_resource row = {
-		.process = s->process,
-		.start = ws_stream_time(s, r->d.time),
-		.domain = r->d.rec.small & WS_NVTX_SMALL_DOMAIN,
-		.type = r->d.type,
-		.identifier = r->d.id,
+		.process = stream->process,
+		.start = ws_stream_time(stream, record->record.time),
+		.domain = record->record.rec.small & WS_NVTX_SMALL_DOMAIN,
+		.type = record->record.type,
+		.identifier = record->record.id,
 		.name = name,
-		.device = r->device,
-		.context = r->context,
-		.stream = r->stream,
+		.device = record->device,
+		.context = record->context,
+		.stream = record->stream,
 	};
 
-	if (ws_rec_bytes(&r->d.rec) == sizeof(*r))
-		ws_writer_add(s->writer, WS_TABLE_nvtx_resource, &row);
+	if (ws_rec_bytes(&record->record.rec) == sizeof(*record))
+		ws_writer_add(stream->writer, WS_TABLE_nvtx_resource, &row);
 }
 
-static void define_schema(struct ws_stream *s, const struct ws_rec_nvtx_schema *r, uint32_t name)
+static void define_schema(struct ws_stream *stream, const struct ws_rec_nvtx_schema *record,
+			  uint32_t name)
 {
 	struct ws_row_nvtx_schema row = {
-		.process = s->process,
-		.domain = r->d.rec.small & WS_NVTX_SMALL_DOMAIN,
-		.id = r->d.id,
+		.process = stream->process,
+		.domain = record->record.rec.small & WS_NVTX_SMALL_DOMAIN,
+		.id = record->record.id,
 		.name = name,
-		.type = r->d.type,
-		.flags = r->flags,
-		.entries = r->entries,
-		.size = r->size,
-		.align = r->align,
+		.type = record->record.type,
+		.flags = record->flags,
+		.entries = record->entries,
+		.size = record->size,
+		.align = record->align,
 	};
 
-	if (ws_rec_bytes(&r->d.rec) == sizeof(*r))
-		ws_writer_add(s->writer, WS_TABLE_nvtx_schema, &row);
+	if (ws_rec_bytes(&record->record.rec) == sizeof(*record))
+		ws_writer_add(stream->writer, WS_TABLE_nvtx_schema, &row);
 }
 
-static void define_entry(struct ws_stream *s, const struct ws_rec_nvtx_schema_entry *r,
+static void define_entry(struct ws_stream *stream, const struct ws_rec_nvtx_schema_entry *record,
 			 uint32_t name)
 {
 	struct ws_row_nvtx_schema_entry row = {
-		.process = s->process,
-		.domain = r->d.rec.small & WS_NVTX_SMALL_DOMAIN,
-		.schema = r->d.id,
-		.index = r->index,
-		.flags = r->flags,
-		.type = r->entry_type,
+		.process = stream->process,
+		.domain = record->record.rec.small & WS_NVTX_SMALL_DOMAIN,
+		.schema = record->record.id,
+		.index = record->index,
+		.flags = record->flags,
+		.type = record->entry_type,
 		.name = name,
-		.detail = r->detail,
-		.offset = r->offset,
+		.detail = record->detail,
+		.offset = record->offset,
 	};
 
-	if (ws_rec_bytes(&r->d.rec) != sizeof(*r))
+	if (ws_rec_bytes(&record->record.rec) != sizeof(*record))
 		return;
-	row.description = ws_stream_string(s, r->description);
-	ws_writer_add(s->writer, WS_TABLE_nvtx_schema_entry, &row);
+	row.description = ws_stream_string(stream, record->description);
+	ws_writer_add(stream->writer, WS_TABLE_nvtx_schema_entry, &row);
 }
 
-void ws_convert_nvtx_define(struct ws_stream *s, const struct ws_rec *rec)
+void ws_convert_nvtx_define(struct ws_stream *stream, const struct ws_rec *rec)
 {
-	const struct ws_rec_nvtx_define *r = (const void *)rec;
+	const struct ws_rec_nvtx_define *record = (const void *)rec;
 	uint32_t name;
 
-	if (ws_rec_bytes(rec) < sizeof(*r))
+	if (ws_rec_bytes(rec) < sizeof(*record))
 		return;
-	name = text_of(s, stream_state(s), rec->small, rec->value);
-	switch (r->kind) {
+	name = text_of(stream, stream_state(stream), rec->small, rec->value);
+	switch (record->kind) {
 	case WS_NVTX_DEF_DOMAIN:
-		define_event(s, r, WS_NVTX_DOMAIN_CREATE, name);
+		define_event(stream, record, WS_NVTX_DOMAIN_CREATE, name);
 		break;
 	case WS_NVTX_DEF_DESTROY:
-		define_event(s, r, WS_NVTX_DOMAIN_DESTROY, name);
+		define_event(stream, record, WS_NVTX_DOMAIN_DESTROY, name);
 		break;
 	case WS_NVTX_DEF_CATEGORY:
-		define_event(s, r, WS_NVTX_CATEGORY, name);
+		define_event(stream, record, WS_NVTX_CATEGORY, name);
 		break;
 	case WS_NVTX_DEF_THREAD:
-		define_thread(s, r, name);
+		define_thread(stream, record, name);
 		break;
 	case WS_NVTX_DEF_RESOURCE:
-		define_resource(s, (const void *)r, name);
+		define_resource(stream, (const void *)record, name);
 		break;
 	case WS_NVTX_DEF_SCHEMA:
-		define_schema(s, (const void *)r, name);
+		define_schema(stream, (const void *)record, name);
 		break;
 	case WS_NVTX_DEF_ENTRY:
-		define_entry(s, (const void *)r, name);
+		define_entry(stream, (const void *)record, name);
 		break;
 	}
 }

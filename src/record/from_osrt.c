@@ -24,15 +24,15 @@ static const struct function {
 };
 
 /* String ids of the names, in the report that the process goes to; 0 where not asked for yet. */
-static uint32_t name_of(struct ws_stream *s, unsigned fn)
+static uint32_t name_of(struct ws_stream *stream, unsigned fn)
 {
-	void **slot = ws_proc_slot(s->proc, WS_SLOT_OSRT, free);
+	void **slot = ws_proc_slot(stream->proc, WS_SLOT_OSRT, free);
 	uint32_t *ids = *slot;
 
 	if (ws_unlikely(!ids))
 		ids = *slot = ws_calloc(WS_OSRT_COUNT, sizeof(*ids));
 	if (ws_unlikely(!ids[fn]))
-		ids[fn] = ws_stream_intern(s, functions[fn].name, strlen(functions[fn].name));
+		ids[fn] = ws_stream_intern(stream, functions[fn].name, strlen(functions[fn].name));
 	return ids[fn];
 }
 
@@ -40,108 +40,109 @@ static uint32_t name_of(struct ws_stream *s, unsigned fn)
  * Start of the last call of the ring that has a row, in ticks: a kill between a record and the
  * removal of its note shows the call twice.
  */
-static uint64_t last_start(const struct ws_stream *s)
+static uint64_t last_start(const struct ws_stream *stream)
 {
-	return (uint64_t)(uintptr_t)s->domain_state[WS_SLOT_OSRT];
+	return (uint64_t)(uintptr_t)stream->domain_state[WS_SLOT_OSRT];
 }
 
-static void set_last_start(struct ws_stream *s, uint64_t start)
+static void set_last_start(struct ws_stream *stream, uint64_t start)
 {
-	s->domain_state[WS_SLOT_OSRT] = (void *)(uintptr_t)start;
+	stream->domain_state[WS_SLOT_OSRT] = (void *)(uintptr_t)start;
 }
 
-static void damaged(struct ws_stream *s)
+static void damaged(struct ws_stream *stream)
 {
-	ws_stream_diagnostic(s, WS_ERROR, "osrt",
+	ws_stream_diagnostic(stream, WS_ERROR, "osrt",
 			     "Records of traced calls were overwritten by the program itself (a "
 			     "stray write into shared "
 			     "memory); they are left out.");
 }
 
-static void convert(struct ws_stream *s, const struct ws_rec_osrt *r, uint64_t object,
+static void convert(struct ws_stream *stream, const struct ws_rec_osrt *record, uint64_t object,
 		    uint32_t path, uint32_t holder)
 {
 	struct ws_row_osrt *row;
 	uint32_t name, stack;
 
-	if (r->rec.small >= WS_OSRT_COUNT || r->end < r->start) {
-		damaged(s);
+	if (record->rec.small >= WS_OSRT_COUNT || record->end < record->start) {
+		damaged(stream);
 		return;
 	}
-	name = name_of(s, r->rec.small);
-	stack = ws_stack_of_call(s, r->start);
-	row = ws_writer_row(s->writer, WS_TABLE_osrt, s->stage[WS_TABLE_osrt]);
-	row->start = ws_stream_time(s, r->start);
-	row->end = ws_stream_time(s, r->end);
-	row->thread = s->thread;
+	name = name_of(stream, record->rec.small);
+	stack = ws_stack_of_call(stream, record->start);
+	row = ws_writer_row(stream->writer, WS_TABLE_osrt, stream->stage[WS_TABLE_osrt]);
+	row->start = ws_stream_time(stream, record->start);
+	row->end = ws_stream_time(stream, record->end);
+	row->thread = stream->thread;
 	row->name = name;
-	row->result = r->result;
-	row->error = (int32_t)(r->rec.value >> 16);
-	row->nesting = r->rec.value >> 8 & 0xff;
+	row->result = record->result;
+	row->error = (int32_t)(record->rec.value >> 16);
+	row->nesting = record->rec.value >> 8 & 0xff;
 	row->object = object;
 	row->path = path;
 	row->callchain = stack;
 	row->holder = holder;
-	set_last_start(s, r->start);
+	set_last_start(stream, record->start);
 }
 
-void ws_convert_osrt(struct ws_stream *s, const struct ws_rec *rec)
+void ws_convert_osrt(struct ws_stream *stream, const struct ws_rec *rec)
 {
 	if (ws_rec_bytes(rec) == sizeof(struct ws_rec_osrt))
-		convert(s, (const void *)rec, 0, 0, 0);
+		convert(stream, (const void *)rec, 0, 0, 0);
 	else
-		damaged(s);
+		damaged(stream);
 }
 
-void ws_convert_osrt_more(struct ws_stream *s, const struct ws_rec *rec)
+void ws_convert_osrt_more(struct ws_stream *stream, const struct ws_rec *rec)
 {
-	const struct ws_rec_osrt_more *r = (const void *)rec;
+	const struct ws_rec_osrt_more *record = (const void *)rec;
 	uint32_t path;
 
-	if (ws_rec_bytes(rec) != sizeof(*r)) {
-		damaged(s);
+	if (ws_rec_bytes(rec) != sizeof(*record)) {
+		damaged(stream);
 		return;
 	}
-	path = rec->value & WS_OSRT_LOCAL_PATH ? ws_stream_text(s, r->path, true)
-					       : ws_stream_string(s, r->path);
-	convert(s, &r->call, r->object, path, r->holder);
+	path = rec->value & WS_OSRT_LOCAL_PATH ? ws_stream_text(stream, record->path, true)
+					       : ws_stream_string(stream, record->path);
+	convert(stream, &record->call, record->object, path, record->holder);
 }
 
-static bool lasted(struct ws_stream *s, uint64_t start)
+static bool lasted(struct ws_stream *stream, uint64_t start)
 {
-	const struct ws_arena *a = s->proc->drain->a;
-	uint64_t now = s->clock->v[s->clock->n - 1].raw;
-	double threshold = a->ticks_per_second
-				   ? (double)a->osrt_threshold / (double)a->ticks_per_second * 1e9
-				   : 0;
+	const struct ws_arena *arena = stream->proc->drain->arena;
+	uint64_t now = stream->clock->readings[stream->clock->n - 1].raw;
+	double threshold = arena->ticks_per_second ? (double)arena->osrt_threshold /
+							     (double)arena->ticks_per_second * 1e9
+						   : 0;
 
 	return now >= start && (double)(now - start) >= threshold;
 }
 
-void ws_convert_osrt_open(struct ws_stream *s)
+void ws_convert_osrt_open(struct ws_stream *stream)
 {
-	const struct ws_ring *ring = s->ring;
+	const struct ws_ring *ring = stream->ring;
 	uint32_t n;
 
 	if (!ring || atomic_load_explicit(&ring->closed, memory_order_acquire))
 		return;
 	n = atomic_load_explicit(&ring->calls_open, memory_order_acquire);
 	for (uint32_t i = 0; i < n && i < WS_OPEN_CALLS; i++) {
-		struct ws_open_call c = ring->calls[i];
+		struct ws_open_call call = ring->calls[i];
 		struct ws_row_osrt row = {.end = WS_NO_TIME,
-					  .thread = s->thread,
+					  .thread = stream->thread,
 					  .nesting = i,
 					  .callchain = WS_NO_U32};
 
-		if (c.function >= WS_OSRT_COUNT || !c.start || c.start == last_start(s))
+		if (call.function >= WS_OSRT_COUNT || !call.start ||
+		    call.start == last_start(stream))
 			continue;
-		row.start = ws_stream_time(s, c.start);
-		if (!lasted(s, row.start))
+		row.start = ws_stream_time(stream, call.start);
+		if (!lasted(stream, row.start))
 			continue;
-		row.name = name_of(s, c.function);
-		if (functions[c.function].object == WS_OSRT_OBJECT_VALUE ||
-		    (functions[c.function].object == WS_OSRT_OBJECT_FD && (int)c.object > 0))
-			row.object = c.object;
-		ws_writer_add(s->writer, WS_TABLE_osrt, &row);
+		row.name = name_of(stream, call.function);
+		if (functions[call.function].object == WS_OSRT_OBJECT_VALUE ||
+		    (functions[call.function].object == WS_OSRT_OBJECT_FD && (int)call.object > 0))
+			row.object = call.object;
+		ws_writer_add(stream->writer, WS_TABLE_osrt, &row);
 	}
 }

@@ -23,8 +23,9 @@
 #include "record/proc.h"
 #include "symbols/symbolise.h"
 
-#define HOOK_FRAMES 24 /* more than the hooks, and CUPTI that calls them, ever have on the stack \
-			*/
+#define HOOK_FRAMES                                                                  \
+	24 /* more than the hooks, and CUPTI that calls them, ever have on the stack \
+	    */
 
 struct stack_proc {	     /* of a process */
 	struct ws_map cuda;  /* correlation -> stack */
@@ -46,140 +47,141 @@ struct stack_stream { /* of a ring */
 
 static void free_proc(void *arg)
 {
-	struct stack_proc *p = arg;
+	struct stack_proc *process = arg;
 
-	ws_map_free(&p->cuda);
-	ws_map_free(&p->places);
-	ws_text_free(&p->maps);
-	free(p);
+	ws_map_free(&process->cuda);
+	ws_map_free(&process->places);
+	ws_text_free(&process->maps);
+	free(process);
 }
 
-static struct stack_proc *proc_state(struct ws_stream *s)
+static struct stack_proc *proc_state(struct ws_stream *stream)
 {
-	void **slot = ws_proc_slot(s->proc, WS_SLOT_STACK, free_proc);
+	void **slot = ws_proc_slot(stream->proc, WS_SLOT_STACK, free_proc);
 
 	if (!*slot)
 		*slot = ws_calloc(1, sizeof(struct stack_proc));
 	return *slot;
 }
 
-static struct stack_stream *stream_state(struct ws_stream *s)
+static struct stack_stream *stream_state(struct ws_stream *stream)
 {
-	if (!s->domain_state[WS_SLOT_STACK])
-		s->domain_state[WS_SLOT_STACK] = ws_calloc(1, sizeof(struct stack_stream));
-	return s->domain_state[WS_SLOT_STACK];
+	if (!stream->domain_state[WS_SLOT_STACK])
+		stream->domain_state[WS_SLOT_STACK] = ws_calloc(1, sizeof(struct stack_stream));
+	return stream->domain_state[WS_SLOT_STACK];
 }
 
-void ws_convert_stack_stream_end(struct ws_stream *s)
+void ws_convert_stack_stream_end(struct ws_stream *stream)
 {
-	struct stack_stream *t = s->domain_state[WS_SLOT_STACK];
+	struct stack_stream *t = stream->domain_state[WS_SLOT_STACK];
 
 	if (t)
 		free(t->bytes);
 	free(t);
-	s->domain_state[WS_SLOT_STACK] = NULL;
+	stream->domain_state[WS_SLOT_STACK] = NULL;
 }
 
 /* ---- address maps ---- */
 
 /* How the process is known to the maps: by its pid as seen from here, or, where that cannot be
  * told, by a number that no process has. */
-static int key_of(const struct ws_proc *p)
+static int key_of(const struct ws_proc *process)
 {
-	return p->host_pid > 0 ? p->host_pid : -(int)(p->id + 1);
+	return process->host_pid > 0 ? process->host_pid : -(int)(process->id + 1);
 }
 
-static struct ws_maps_process *maps_of(struct ws_stream *s, uint64_t time)
+static struct ws_maps_process *maps_of(struct ws_stream *stream, uint64_t time)
 {
-	struct ws_code *code = s->proc->drain->ops.code;
-	int key = key_of(s->proc);
-	struct ws_maps_process *m = ws_maps_of(code->maps, key);
+	struct ws_code *code = stream->proc->drain->ops.code;
+	int key = key_of(stream->proc);
+	struct ws_maps_process *process = ws_maps_of(code->maps, key);
 
-	if (!m && key > 0 && !ws_maps_scan(code->maps, key, 0, time))
-		m = ws_maps_of(code->maps, key);
-	if (m)
-		ws_stackset_bind(ws_stackset_of(s->sink), m, s->process);
-	return m;
+	if (!process && key > 0 && !ws_maps_scan(code->maps, key, 0, time))
+		process = ws_maps_of(code->maps, key);
+	if (process)
+		ws_stackset_bind(ws_stackset_of(stream->sink), process, stream->process);
+	return process;
 }
 
-void ws_convert_maps(struct ws_stream *s, const struct ws_rec *rec)
+void ws_convert_maps(struct ws_stream *stream, const struct ws_rec *rec)
 {
-	const struct ws_rec_maps *r = (const void *)rec;
-	struct stack_proc *p = proc_state(s);
-	struct ws_code *code = s->proc->drain->ops.code;
+	const struct ws_rec_maps *record = (const void *)rec;
+	struct stack_proc *process = proc_state(stream);
+	struct ws_code *code = stream->proc->drain->ops.code;
 
-	if (ws_rec_bytes(rec) < sizeof(*r) || r->bytes > ws_rec_bytes(rec) - sizeof(*r) ||
-	    p->maps.len > (8u << 20))
+	if (ws_rec_bytes(rec) < sizeof(*record) ||
+	    record->bytes > ws_rec_bytes(rec) - sizeof(*record) || process->maps.len > (8u << 20))
 		return;
-	ws_text_add(&p->maps, r->text, r->bytes);
+	ws_text_add(&process->maps, record->text, record->bytes);
 	if (rec->small)
 		return;
-	if (p->maps.len && code) {
-		uint64_t time = ws_stream_time(s, r->time);
+	if (process->maps.len && code) {
+		uint64_t time = ws_stream_time(stream, record->time);
 
-		ws_maps_scan_text(code->maps, key_of(s->proc), r->changed ? time : 0, time,
-				  p->maps.s, p->maps.len);
+		ws_maps_scan_text(code->maps, key_of(stream->proc), record->changed ? time : 0,
+				  time, process->maps.text, process->maps.len);
 	}
-	ws_text_free(&p->maps);
-	memset(&p->maps, 0, sizeof(p->maps));
+	ws_text_free(&process->maps);
+	memset(&process->maps, 0, sizeof(process->maps));
 }
 
 /* ---- stacks ---- */
 
-static bool is_hook(const struct ws_module *m)
+static bool is_hook(const struct ws_module *module)
 {
-	const char *name = m ? strrchr(m->path, '/') : NULL;
+	const char *name = module ? strrchr(module->path, '/') : NULL;
 
 	return name && (!strncmp(name, "/libwarpsight-", 14) || !strncmp(name, "/libcupti.so", 12));
 }
 
-static void regs_of(const struct ws_rec_stack *r, struct ws_regs *regs)
+static void regs_of(const struct ws_rec_stack *record, struct ws_regs *regs)
 {
 	static const uint8_t number[WS_STACK_REGS] = WS_STACK_REG_NUMBERS;
 
 	memset(regs, 0, sizeof(*regs));
 	for (unsigned i = 0; i < WS_STACK_REGS; i++) {
-		regs->r[number[i]] = r->regs[i];
+		regs->r[number[i]] = record->regs[i];
 		regs->known |= UINT64_C(1) << number[i];
 	}
 }
 
-static size_t unwind(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes,
+static size_t unwind(struct ws_stream *stream, const struct ws_rec_stack *record, const char *bytes,
 		     uint32_t n, struct ws_caller *places, size_t most, unsigned *flags)
 {
-	struct ws_code *code = s->proc->drain->ops.code;
-	struct ws_stop stop = {.time = ws_stream_time(s, r->time),
+	struct ws_code *code = stream->proc->drain->ops.code;
+	struct ws_stop stop = {.time = ws_stream_time(stream, record->time),
 			       .stack = (const uint8_t *)bytes,
 			       .stack_size = n};
 	size_t got = 0;
 
 	*flags = 0;
-	stop.maps = maps_of(s, stop.time);
-	regs_of(r, &stop.regs);
+	stop.maps = maps_of(stream, stop.time);
+	regs_of(record, &stop.regs);
 	stop.stack_at = stop.regs.r[WS_REG_SP];
 	if (stop.maps)
 		got = ws_unwind(code->unwinder, &stop, WS_MODE_AUTO, places, most, flags);
 	/* A library that came since the map was read: once more, while the process can be asked. */
-	if (stop.maps && (*flags & WS_SAMPLE_BROKEN) && key_of(s->proc) > 0 &&
+	if (stop.maps && (*flags & WS_SAMPLE_BROKEN) && key_of(stream->proc) > 0 &&
 	    ws_maps_worth_scanning(stop.maps, stop.time) &&
-	    !ws_maps_scan(code->maps, key_of(s->proc), stop.time, stop.time))
+	    !ws_maps_scan(code->maps, key_of(stream->proc), stop.time, stop.time))
 		got = ws_unwind(code->unwinder, &stop, WS_MODE_AUTO, places, most, flags);
 	return got;
 }
 
-static uint32_t stack_id(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes,
-			 uint32_t n, bool of_cuda)
+static uint32_t stack_id(struct ws_stream *stream, const struct ws_rec_stack *record,
+			 const char *bytes, uint32_t n, bool of_cuda)
 {
 	struct ws_caller places[WS_STACK_DEEPEST + HOOK_FRAMES];
-	const struct ws_py_stack *python = ws_python_take_frames(s);
-	uint32_t depth = of_cuda ? WS_CUDA_STACK_DEPTH : s->proc->drain->ops.stack_depth, skip = 0;
+	const struct ws_py_stack *python = ws_python_take_frames(stream);
+	uint32_t depth = of_cuda ? WS_CUDA_STACK_DEPTH : stream->proc->drain->ops.stack_depth,
+		 skip = 0;
 	unsigned flags;
 	size_t got;
 
 	depth = depth < WS_STACK_DEEPEST ? depth : WS_STACK_DEEPEST;
 	if (!depth)
 		return WS_NO_U32;
-	got = unwind(s, r, bytes, n, places, depth + HOOK_FRAMES, &flags);
+	got = unwind(stream, record, bytes, n, places, depth + HOOK_FRAMES, &flags);
 	for (uint32_t i = 0; i < got && i < HOOK_FRAMES; i++)
 		if (is_hook(places[i].module))
 			skip = i + 1;
@@ -188,97 +190,98 @@ static uint32_t stack_id(struct ws_stream *s, const struct ws_rec_stack *r, cons
 	got -= skip;
 	got = got < depth ? got : depth;
 	if (python) {
-		uint32_t leaf, below = ws_python_merge(ws_stackset_of(s->sink), places + skip, got,
-						       python, flags || got == depth, &leaf);
+		uint32_t leaf, below = ws_python_merge(ws_stackset_of(stream->sink), places + skip,
+						       got, python, flags || got == depth, &leaf);
 
-		return ws_stackset_push(ws_stackset_of(s->sink), below, leaf);
+		return ws_stackset_push(ws_stackset_of(stream->sink), below, leaf);
 	}
-	return ws_stackset_places(ws_stackset_of(s->sink), places + skip, got, NULL);
+	return ws_stackset_places(ws_stackset_of(stream->sink), places + skip, got, NULL);
 }
 
 /* A sample was taken where a signal came: none of its frames is ours. */
-static uint32_t sample_stack(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes,
-			     uint32_t n, struct stack_stream *t)
+static uint32_t sample_stack(struct ws_stream *stream, const struct ws_rec_stack *record,
+			     const char *bytes, uint32_t n, struct stack_stream *t)
 {
 	struct ws_caller places[WS_STACK_DEEPEST];
 	unsigned flags;
-	size_t got = unwind(s, r, bytes, n, places, WS_STACK_DEEPEST, &flags);
+	size_t got = unwind(stream, record, bytes, n, places, WS_STACK_DEEPEST, &flags);
 
 	t->flags = (uint8_t)flags;
-	return ws_stackset_places(ws_stackset_of(s->sink), places, got, &t->leaf);
+	return ws_stackset_places(ws_stackset_of(stream->sink), places, got, &t->leaf);
 }
 
-void ws_convert_sample(struct ws_stream *s, const struct ws_rec *rec)
+void ws_convert_sample(struct ws_stream *stream, const struct ws_rec *rec)
 {
-	const struct ws_rec_sample *r = (const void *)rec;
-	struct stack_stream *t = s->domain_state[WS_SLOT_STACK];
+	const struct ws_rec_sample *record = (const void *)rec;
+	struct stack_stream *t = stream->domain_state[WS_SLOT_STACK];
 	struct ws_row_sample row = {.state = WS_STATE_RUNNING,
 				    .cpu = rec->value,
 				    .event = 1,
 				    .flags = WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL};
 
-	if (ws_rec_bytes(rec) < sizeof(*r))
+	if (ws_rec_bytes(rec) < sizeof(*record))
 		return;
-	row.start = ws_stream_time(s, r->time);
-	row.thread = s->thread;
-	row.weight = r->weight;
-	if (t && t->key == r->time) {
+	row.start = ws_stream_time(stream, record->time);
+	row.thread = stream->thread;
+	row.weight = record->weight;
+	if (t && t->key == record->time) {
 		row.frame = t->leaf;
 		row.callers =
-			ws_perf_wants_stack(s->proc->drain->perf, t->samples++) ? t->stack : 0;
+			ws_perf_wants_stack(stream->proc->drain->perf, t->samples++) ? t->stack : 0;
 		row.flags |= t->flags;
 		t->key = 0;
 	}
-	ws_perf_describe(s->proc->drain->perf, s->sink);
-	*(struct ws_row_sample *)ws_writer_row(s->writer, WS_TABLE_sample,
-					       s->stage[WS_TABLE_sample]) = row;
+	ws_perf_describe(stream->proc->drain->perf, stream->sink);
+	*(struct ws_row_sample *)ws_writer_row(stream->writer, WS_TABLE_sample,
+					       stream->stage[WS_TABLE_sample]) = row;
 }
 
-void ws_convert_stack(struct ws_stream *s, const struct ws_rec *rec)
+void ws_convert_stack(struct ws_stream *stream, const struct ws_rec *rec)
 {
-	const struct ws_rec_stack *r = (const void *)rec;
+	const struct ws_rec_stack *record = (const void *)rec;
 	struct stack_stream *t;
 	uint32_t of = rec->small & 0xff;
 
-	if (ws_rec_bytes(rec) < sizeof(*r) || r->bytes > ws_rec_bytes(rec) - sizeof(*r) ||
-	    !s->proc->drain->ops.code)
+	if (ws_rec_bytes(rec) < sizeof(*record) ||
+	    record->bytes > ws_rec_bytes(rec) - sizeof(*record) || !stream->proc->drain->ops.code)
 		return;
-	t = stream_state(s);
-	if (r->offset != t->have || r->offset + r->bytes > WS_STACK_MOST) {
+	t = stream_state(stream);
+	if (record->offset != t->have || record->offset + record->bytes > WS_STACK_MOST) {
 		t->have = 0; /* the pieces before were lost */
-		if (r->offset)
+		if (record->offset)
 			return;
 	}
 	if (!(rec->small & WS_STACK_LAST) || t->have) {
 		if (!t->bytes)
 			t->bytes = ws_malloc(WS_STACK_MOST);
-		memcpy(t->bytes + t->have, r->stack, r->bytes);
-		t->have += r->bytes;
+		memcpy(t->bytes + t->have, record->stack, record->bytes);
+		t->have += record->bytes;
 	}
 	if (!(rec->small & WS_STACK_LAST))
 		return;
 	if (of == WS_STACK_OF_SAMPLE)
-		t->stack = sample_stack(s, r, t->have ? t->bytes : r->stack,
-					t->have ? t->have : r->bytes, t);
+		t->stack = sample_stack(stream, record, t->have ? t->bytes : record->stack,
+					t->have ? t->have : record->bytes, t);
 	else
-		t->stack = stack_id(s, r, t->have ? t->bytes : r->stack,
-				    t->have ? t->have : r->bytes, of == WS_STACK_OF_CUDA);
-	t->key = r->key;
+		t->stack = stack_id(stream, record, t->have ? t->bytes : record->stack,
+				    t->have ? t->have : record->bytes, of == WS_STACK_OF_CUDA);
+	t->key = record->key;
 	t->have = 0;
 	if (of == WS_STACK_OF_CUDA) {
-		struct stack_proc *p = proc_state(s);
+		struct stack_proc *process = proc_state(stream);
 
-		p->any_cuda = true;
+		process->any_cuda = true;
 		if (t->stack != WS_NO_U32 &&
-		    p->cuda.n < 1u << 20) /* calls whose own record was lost leave theirs behind */
-			ws_map_set(&p->cuda, r->key, t->stack);
+		    process->cuda.n <
+			    1u << 20) /* calls whose own record was lost leave theirs behind */
+			ws_map_set(&process->cuda, record->key, t->stack);
 		t->key = 0;
 	}
 }
 
-uint32_t ws_stack_of_call(struct ws_stream *s, uint64_t start)
+uint32_t ws_stack_of_call(struct ws_stream *stream, uint64_t start)
 {
-	struct stack_stream *t = s->domain_state[WS_SLOT_STACK];
+	struct stack_stream *t = stream->domain_state[WS_SLOT_STACK];
 
 	if (!t || !start || t->key != start)
 		return WS_NO_U32;
@@ -286,13 +289,14 @@ uint32_t ws_stack_of_call(struct ws_stream *s, uint64_t start)
 	return t->stack;
 }
 
-uint32_t ws_stack_of_correlation(struct ws_stream *s, uint32_t correlation)
+uint32_t ws_stack_of_correlation(struct ws_stream *stream, uint32_t correlation)
 {
-	struct stack_proc *p = proc_state(s);
+	struct stack_proc *process = proc_state(stream);
 	uint64_t stack;
 
-	return p->any_cuda && ws_map_take(&p->cuda, correlation, &stack) ? (uint32_t)stack
-									 : WS_NO_U32;
+	return process->any_cuda && ws_map_take(&process->cuda, correlation, &stack)
+		       ? (uint32_t)stack
+		       : WS_NO_U32;
 }
 
 /* ---- single addresses ---- */
@@ -300,58 +304,61 @@ uint32_t ws_stack_of_correlation(struct ws_stream *s, uint32_t correlation)
 enum { PLACES_NAMED = 512 }; /* in a process: each reads a symbol table */
 
 struct place {
-	struct ws_stream *s;
+	struct ws_stream *stream;
 	uint32_t name;
 };
 
 static void place_named(void *ctx, const struct ws_symbol *symbol)
 {
-	struct place *p = ctx;
+	struct place *place = ctx;
 
 	if (symbol->name)
-		p->name = ws_stream_intern(p->s, symbol->name, strlen(symbol->name));
+		place->name = ws_stream_intern(place->stream, symbol->name, strlen(symbol->name));
 }
 
-static struct ws_mapping *mapping_at(struct ws_stream *s, uint64_t time, uint64_t address)
+static struct ws_mapping *mapping_at(struct ws_stream *stream, uint64_t time, uint64_t address)
 {
-	struct ws_maps_process *maps = s->proc->drain->ops.code ? maps_of(s, time) : NULL;
-	struct ws_mapping *m = maps ? ws_maps_find(maps, time, address) : NULL;
+	struct ws_maps_process *maps = stream->proc->drain->ops.code ? maps_of(stream, time) : NULL;
+	struct ws_mapping *mapping = maps ? ws_maps_find(maps, time, address) : NULL;
 
-	if (!m && maps && key_of(s->proc) > 0 && ws_maps_worth_scanning(maps, time) &&
-	    !ws_maps_scan(s->proc->drain->ops.code->maps, key_of(s->proc), time, time))
-		m = ws_maps_find(maps, time, address);
-	return m;
+	if (!mapping && maps && key_of(stream->proc) > 0 && ws_maps_worth_scanning(maps, time) &&
+	    !ws_maps_scan(stream->proc->drain->ops.code->maps, key_of(stream->proc), time, time))
+		mapping = ws_maps_find(maps, time, address);
+	return mapping;
 }
 
-uint32_t ws_stack_function(struct ws_stream *s, uint64_t time, uint64_t address, uint32_t *library)
+uint32_t ws_stack_function(struct ws_stream *stream, uint64_t time, uint64_t address,
+			   uint32_t *library)
 {
-	struct stack_proc *p = proc_state(s);
-	struct place place = {s, 0};
-	struct ws_mapping *m = NULL;
+	struct stack_proc *process = proc_state(stream);
+	struct place place = {stream, 0};
+	struct ws_mapping *mapping = NULL;
 	char hex[24];
 	bool known;
-	uint64_t v = ws_map_get(&p->places, address, &known);
+	uint64_t v = ws_map_get(&process->places, address, &known);
 
 	if (known) {
 		*library = (uint32_t)(v >> 32);
 		return (uint32_t)v;
 	}
 	*library = 0;
-	if (p->places.n < PLACES_NAMED)
-		m = mapping_at(s, time, address);
-	if (m) {
-		struct ws_wanted w = {
-			.module = m->module, .address = address - m->shift, .kind = WS_FRAME_USER};
+	if (process->places.n < PLACES_NAMED)
+		mapping = mapping_at(stream, time, address);
+	if (mapping) {
+		struct ws_wanted wanted = {.module = mapping->module,
+					   .address = address - mapping->shift,
+					   .kind = WS_FRAME_USER};
 		struct ws_symbol_opts opts = {0};
 		struct ws_symbol_result result = {0};
 
-		*library = ws_stream_intern(s, m->module->path, strlen(m->module->path));
-		ws_symbolise(&w, 1, &opts, place_named, NULL, &place, &result);
+		*library = ws_stream_intern(stream, mapping->module->path,
+					    strlen(mapping->module->path));
+		ws_symbolise(&wanted, 1, &opts, place_named, NULL, &place, &result);
 	}
 	snprintf(hex, sizeof(hex), "0x%llx", (unsigned long long)address);
 	if (!place.name)
-		place.name = ws_stream_intern(s, hex, strlen(hex));
-	if (p->places.n < PLACES_NAMED)
-		ws_map_set(&p->places, address, (uint64_t)*library << 32 | place.name);
+		place.name = ws_stream_intern(stream, hex, strlen(hex));
+	if (process->places.n < PLACES_NAMED)
+		ws_map_set(&process->places, address, (uint64_t)*library << 32 | place.name);
 	return place.name;
 }

@@ -20,19 +20,20 @@
 #define OWN_MACHINE EM_AARCH64
 #endif
 
-static const char *elf_problem(int fd, const Elf64_Ehdr *e)
+static const char *elf_problem(int fd, const Elf64_Ehdr *header)
 {
 	Elf64_Phdr ph;
 	char interp[256];
 	ssize_t n;
 
-	if (e->e_ident[EI_CLASS] != ELFCLASS64)
+	if (header->e_ident[EI_CLASS] != ELFCLASS64)
 		return "a 32-bit program";
-	if (e->e_machine != OWN_MACHINE)
+	if (header->e_machine != OWN_MACHINE)
 		return "a program for another processor";
-	for (int i = 0; i < e->e_phnum && i < 128; i++) {
+	for (int i = 0; i < header->e_phnum && i < 128; i++) {
 		if (pread(fd, &ph, sizeof(ph),
-			  (off_t)(e->e_phoff + (uint64_t)i * e->e_phentsize)) != sizeof(ph))
+			  (off_t)(header->e_phoff + (uint64_t)i * header->e_phentsize)) !=
+		    sizeof(ph))
 			break;
 		if (ph.p_type != PT_INTERP)
 			continue;
@@ -47,15 +48,15 @@ uid_t ws_image_user(int pid)
 {
 	unsigned uid = geteuid();
 	char path[64], line[256];
-	FILE *f;
+	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
 		if (sscanf(line, "Uid: %u", &uid) == 1)
 			break;
-	if (f)
-		fclose(f);
+	if (file)
+		fclose(file);
 	return uid;
 }
 
@@ -78,7 +79,7 @@ static const char *file_problem(int fd, uid_t user, char *interpreter, size_t si
 		char c[512];
 	} head;
 	ssize_t n = pread(fd, &head, sizeof(head) - 1, 0);
-	char *s, *end;
+	char *text, *end;
 
 	interpreter[0] = 0;
 	if (n < 4)
@@ -92,9 +93,9 @@ static const char *file_problem(int fd, uid_t user, char *interpreter, size_t si
 	if (head.c[0] != '#' || head.c[1] != '!')
 		return NULL;
 	head.c[n] = 0;
-	s = head.c + 2 + strspn(head.c + 2, " \t");
-	end = s + strcspn(s, " \t\r\n");
-	snprintf(interpreter, size, "%.*s", (int)(end - s), s);
+	text = head.c + 2 + strspn(head.c + 2, " \t");
+	end = text + strcspn(text, " \t\r\n");
+	snprintf(interpreter, size, "%.*s", (int)(end - text), text);
 	return NULL;
 }
 

@@ -29,8 +29,8 @@ static int become(const char *user)
 	return !pw || initgroups(user, pw->pw_gid) || setgid(pw->pw_gid) || setuid(pw->pw_uid);
 }
 
-static _Noreturn void run_child(const struct ws_record_opts *o, char **envp, int go, int failed,
-				int out, int err)
+static _Noreturn void run_child(const struct ws_record_opts *options, char **envp, int go,
+				int failed, int out, int err)
 {
 	char word = 0;
 	int error = EPERM;
@@ -42,9 +42,9 @@ static _Noreturn void run_child(const struct ws_record_opts *o, char **envp, int
 		_exit(0);
 	if ((out >= 0 && dup2(out, 1) < 0) || (err >= 0 && dup2(err, 2) < 0)) {
 		error = errno;
-	} else if (!o->run_as || !become(o->run_as)) {
+	} else if (!options->run_as || !become(options->run_as)) {
 		environ = envp;
-		execvp(o->argv[0], o->argv);
+		execvp(options->argv[0], options->argv);
 		error = errno;
 	}
 	while (write(failed, &error, sizeof(error)) < 0 && errno == EINTR)
@@ -52,56 +52,56 @@ static _Noreturn void run_child(const struct ws_record_opts *o, char **envp, int
 	_exit(127);
 }
 
-int ws_launch_prepare(struct ws_launch *l, const struct ws_record_opts *o, char **envp, int out,
-		      int err, struct ws_err *e)
+int ws_launch_prepare(struct ws_launch *launch, const struct ws_record_opts *options, char **envp,
+		      int out, int err, struct ws_err *err_e)
 {
 	int go[2], failed[2];
 
 	if (pipe2(go, O_CLOEXEC))
-		return ws_fail_errno(e, "cannot make a pipe");
+		return ws_fail_errno(err_e, "cannot make a pipe");
 	if (pipe2(failed, O_CLOEXEC)) {
-		ws_fail_errno(e, "cannot make a pipe");
+		ws_fail_errno(err_e, "cannot make a pipe");
 		close(go[0]);
 		close(go[1]);
 		return -1;
 	}
-	l->pid = fork();
-	if (!l->pid) {
+	launch->pid = fork();
+	if (!launch->pid) {
 		close(go[1]);
 		close(failed[0]);
-		run_child(o, envp, go[0], failed[1], out, err);
+		run_child(options, envp, go[0], failed[1], out, err);
 	}
 	close(go[0]);
 	close(failed[1]);
-	l->go = go[1];
-	l->failed = failed[0];
-	if (l->pid < 0) {
-		ws_fail_errno(e, "cannot fork to start %s", o->argv[0]);
-		close(l->go);
-		close(l->failed);
+	launch->go = go[1];
+	launch->failed = failed[0];
+	if (launch->pid < 0) {
+		ws_fail_errno(err_e, "cannot fork to start %s", options->argv[0]);
+		close(launch->go);
+		close(launch->failed);
 		return -1;
 	}
 	return 0;
 }
 
-int ws_launch_go(struct ws_launch *l)
+int ws_launch_go(struct ws_launch *launch)
 {
 	int error = 0;
 	ssize_t n;
 
-	while (write(l->go, "g", 1) < 0 && errno == EINTR)
+	while (write(launch->go, "g", 1) < 0 && errno == EINTR)
 		;
-	close(l->go);
-	while ((n = read(l->failed, &error, sizeof(error))) < 0 && errno == EINTR)
+	close(launch->go);
+	while ((n = read(launch->failed, &error, sizeof(error))) < 0 && errno == EINTR)
 		;
-	close(l->failed);
+	close(launch->failed);
 	return n == sizeof(error) ? error : 0;
 }
 
-void ws_launch_cancel(struct ws_launch *l)
+void ws_launch_cancel(struct ws_launch *launch)
 {
-	close(l->go);
-	close(l->failed);
+	close(launch->go);
+	close(launch->failed);
 }
 
 static const char *value_of(char **env, size_t n, const char *name, size_t *at)
@@ -135,7 +135,7 @@ bool ws_launch_foreign_cuda(const char *value)
 	return value && *value && strcmp(value, "none") != 0;
 }
 
-char **ws_launch_environment(const struct ws_record_opts *o, const char *session,
+char **ws_launch_environment(const struct ws_record_opts *options, const char *session,
 			     const char *preload, const char *nvtx, const char *cuda)
 {
 	size_t n = 0;
@@ -145,11 +145,11 @@ char **ws_launch_environment(const struct ws_record_opts *o, const char *session
 
 	while (environ[inherited])
 		inherited++;
-	env = ws_calloc(inherited + o->env_count + 8, sizeof(char *));
-	for (; o->inherit_environment && n < inherited; n++)
+	env = ws_calloc(inherited + options->env_count + 8, sizeof(char *));
+	for (; options->inherit_environment && n < inherited; n++)
 		env[n] = ws_strdup(environ[n]);
-	for (size_t i = 0; i < o->env_count; i++)
-		set(env, &n, ws_strdup(o->env[i]));
+	for (size_t i = 0; i < options->env_count; i++)
+		set(env, &n, ws_strdup(options->env[i]));
 	/* The user's own preloads come first: theirs may insist on that, ours need not. */
 	old = value_of(env, n, "LD_PRELOAD", NULL);
 	set(env, &n,
@@ -187,12 +187,12 @@ char *ws_launch_find(const char *name, char **envp)
 	for (char **e = envp; *e; e++)
 		if (!strncmp(*e, "PATH=", 5))
 			path = *e + 5;
-	for (const char *p = path ? path : "/usr/local/bin:/usr/bin:/bin", *end;; p = end + 1) {
+	for (const char *at = path ? path : "/usr/local/bin:/usr/bin:/bin", *end;; at = end + 1) {
 		char *file;
 		struct stat st;
 
-		end = p + strcspn(p, ":");
-		file = ws_format("%.*s%s%s", (int)(end - p), p, end > p ? "/" : "", name);
+		end = at + strcspn(at, ":");
+		file = ws_format("%.*s%s%s", (int)(end - at), at, end > at ? "/" : "", name);
 		if (!stat(file, &st) && S_ISREG(st.st_mode) && !access(file, X_OK))
 			return file;
 		free(file);

@@ -18,18 +18,18 @@ struct ws_launch {
  * Fork the child; it waits for ws_launch_go. `envp` is its whole environment; `out` and `err`, when
  * not -1, become its standard output and error.
  */
-int ws_launch_prepare(struct ws_launch *l, const struct ws_record_opts *o, char **envp, int out,
-		      int err, struct ws_err *e);
+int ws_launch_prepare(struct ws_launch *launch, const struct ws_record_opts *options, char **envp,
+		      int out, int err, struct ws_err *err_e);
 /* Let it exec. 0, or the errno of the exec. */
-int ws_launch_go(struct ws_launch *l);
+int ws_launch_go(struct ws_launch *launch);
 /* Have the child leave without running anything. */
-void ws_launch_cancel(struct ws_launch *l);
+void ws_launch_cancel(struct ws_launch *launch);
 
 /*
  * The target's environment: inherited or not, additions, the session's variables; `nvtx` and `cuda`
  * are the libraries to inject, "" for none. Owned by the caller; free it with the next.
  */
-char **ws_launch_environment(const struct ws_record_opts *o, const char *session,
+char **ws_launch_environment(const struct ws_record_opts *options, const char *session,
 			     const char *preload, const char *nvtx, const char *cuda);
 /* Is this value of CUDA_INJECTION64_PATH another tool's? Then it stays. */
 bool ws_launch_foreign_cuda(const char *value);

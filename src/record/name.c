@@ -35,95 +35,96 @@ static bool has_extension(const char *path)
 	return n <= 8;
 }
 
-static int expand_one(struct ws_text *t, const char **at, const char *name,
-		      const struct ws_name_context *c, struct ws_err *e)
+static int expand_one(struct ws_text *text, const char **at, const char *name,
+		      const struct ws_name_context *context, struct ws_err *err)
 {
-	const char *p = *at, *end;
+	const char *from = *at, *end;
 	char host[256] = "";
 
-	switch (p[1]) {
+	switch (from[1]) {
 	case '%':
-		ws_text_puts(t, "%");
+		ws_text_puts(text, "%");
 		break;
 	case 'p':
-		ws_text_printf(t, "%d", c->pid);
+		ws_text_printf(text, "%d", context->pid);
 		break;
 	case 'n':
-		ws_text_printf(t, "%u", c->number);
+		ws_text_printf(text, "%u", context->number);
 		break;
 	case 'h':
 		gethostname(host, sizeof(host) - 1);
-		ws_text_puts(t, host);
+		ws_text_puts(text, host);
 		break;
 	case 'q': {
 		char *var;
 		const char *value;
 
-		if (p[2] != '{' || !(end = strchr(p + 3, '}')))
+		if (from[2] != '{' || !(end = strchr(from + 3, '}')))
 			return ws_fail(
-				e,
+				err,
 				"the report name '%s' has %%q without a variable: write %%q{NAME}",
 				name);
-		var = ws_strndup(p + 3, (size_t)(end - p - 3));
-		value = c->variable ? c->variable(c->ctx, var) : NULL;
+		var = ws_strndup(from + 3, (size_t)(end - from - 3));
+		value = context->variable ? context->variable(context->ctx, var) : NULL;
 		/* A value must not lead to another folder. */
 		for (; value && *value; value++)
-			ws_text_add(t, *value == '/' ? "_" : value, 1);
+			ws_text_add(text, *value == '/' ? "_" : value, 1);
 		free(var);
 		*at = end + 1;
 		return 0;
 	}
 	default:
-		return ws_fail(e,
+		return ws_fail(err,
 			       "the report name '%s' has an unknown %%%c: %%p, %%h, %%n, %%q{NAME} "
 			       "and %%%% are understood",
-			       name, p[1] ? p[1] : ' ');
+			       name, from[1] ? from[1] : ' ');
 	}
-	*at = p + 2;
+	*at = from + 2;
 	return 0;
 }
 
-char *ws_report_name(const char *name, const struct ws_name_context *c, struct ws_err *e)
+char *ws_report_name(const char *name, const struct ws_name_context *context, struct ws_err *err)
 {
-	struct ws_text t = {0};
+	struct ws_text text = {0};
 
-	for (const char *p = name; *p;) {
-		size_t n = strcspn(p, "%");
+	for (const char *at = name; *at;) {
+		size_t n = strcspn(at, "%");
 
-		ws_text_add(&t, p, n);
-		p += n;
-		if (*p && expand_one(&t, &p, name, c, e)) {
-			ws_text_free(&t);
+		ws_text_add(&text, at, n);
+		at += n;
+		if (*at && expand_one(&text, &at, name, context, err)) {
+			ws_text_free(&text);
 			return NULL;
 		}
 	}
-	if (!t.len) {
-		ws_text_free(&t);
-		ws_fail(e, "the report name '%s' is empty", name);
+	if (!text.len) {
+		ws_text_free(&text);
+		ws_fail(err, "the report name '%s' is empty", name);
 		return NULL;
 	}
-	if (is_folder(t.s))
-		ws_text_printf(&t, "%sreport%u", t.s[t.len - 1] == '/' ? "" : "/", c->number);
-	if (!has_extension(t.s))
-		ws_text_puts(&t, WS_EXTENSION);
-	return t.s;
+	if (is_folder(text.text))
+		ws_text_printf(&text, "%sreport%u", text.text[text.len - 1] == '/' ? "" : "/",
+			       context->number);
+	if (!has_extension(text.text))
+		ws_text_puts(&text, WS_EXTENSION);
+	return text.text;
 }
 
 bool ws_name_counts(const char *name)
 {
-	for (const char *p = strchr(name, '%'); p && p[1]; p = strchr(p + 2, '%'))
-		if (p[1] == 'n')
+	for (const char *at = strchr(name, '%'); at && at[1]; at = strchr(at + 2, '%'))
+		if (at[1] == 'n')
 			return true;
 	return is_folder(name);
 }
 
 void ws_name_variables(const char *name, struct ws_text *out)
 {
-	for (const char *p = strchr(name, '%'); p && p[1]; p = strchr(p + 2, '%')) {
-		const char *end = p[1] == 'q' && p[2] == '{' ? strchr(p + 3, '}') : NULL;
+	for (const char *at = strchr(name, '%'); at && at[1]; at = strchr(at + 2, '%')) {
+		const char *end = at[1] == 'q' && at[2] == '{' ? strchr(at + 3, '}') : NULL;
 
-		if (end && end > p + 3) {
-			ws_text_add(out, p + 3, (size_t)(end - p - 3));
+		if (end && end > at + 3) {
+			ws_text_add(out, at + 3, (size_t)(end - at - 3));
 			ws_text_add(out, "", 1);
 		}
 	}

@@ -23,7 +23,7 @@ struct ws_name_context {
  * folder (an existing one, or a name ending in /) gets the default name inside it. Owned by the
  * caller. NULL with a message when the template is malformed.
  */
-char *ws_report_name(const char *name, const struct ws_name_context *ctx, struct ws_err *e);
+char *ws_report_name(const char *name, const struct ws_name_context *ctx, struct ws_err *err);
 /* Does it contain %n? Then a taken number means trying the next. */
 bool ws_name_counts(const char *name);
 /* Names of the %q{} variables, NUL-separated, ended by an empty one. */

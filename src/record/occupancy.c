@@ -10,12 +10,12 @@
 
 enum { REGISTER_UNIT = 256, PARTITIONS = 4 };
 
-static uint32_t by_registers(const struct ws_sm *sm, const struct ws_launch_shape *l,
+static uint32_t by_registers(const struct ws_sm *sm, const struct ws_launch_shape *shape,
 			     uint32_t warps)
 {
-	uint32_t per_warp = WS_ALIGN_UP(l->registers * sm->warp, REGISTER_UNIT), in_partition;
+	uint32_t per_warp = WS_ALIGN_UP(shape->registers * sm->warp, REGISTER_UNIT), in_partition;
 
-	if (!l->registers || !sm->registers)
+	if (!shape->registers || !sm->registers)
 		return UINT32_MAX;
 	if (sm->registers_block && per_warp * WS_ALIGN_UP(warps, PARTITIONS) > sm->registers_block)
 		return 0;
@@ -23,33 +23,35 @@ static uint32_t by_registers(const struct ws_sm *sm, const struct ws_launch_shap
 	return in_partition * PARTITIONS / warps;
 }
 
-static uint32_t by_shared(const struct ws_sm *sm, const struct ws_launch_shape *l)
+static uint32_t by_shared(const struct ws_sm *sm, const struct ws_launch_shape *shape)
 {
 	uint32_t unit = sm->major >= 8 ? 128 : 256,
-		 block = WS_ALIGN_UP(l->shared + sm->shared_reserved, unit);
-	uint32_t there = l->carveout && l->carveout < sm->shared ? l->carveout : sm->shared;
+		 block = WS_ALIGN_UP(shape->shared + sm->shared_reserved, unit);
+	uint32_t there =
+		shape->carveout && shape->carveout < sm->shared ? shape->carveout : sm->shared;
 
 	return !there || !block ? UINT32_MAX : there / block;
 }
 
-struct ws_occupancy ws_occupancy(const struct ws_sm *sm, const struct ws_launch_shape *l)
+struct ws_occupancy ws_occupancy(const struct ws_sm *sm, const struct ws_launch_shape *shape)
 {
-	struct ws_occupancy o = {0};
+	struct ws_occupancy occupancy = {0};
 	uint32_t warps, limits[5];
 
-	if (!sm->warp || !sm->warps || !l->threads || l->threads > 4096 || l->registers > 1024)
-		return o;
-	warps = (l->threads + sm->warp - 1) / sm->warp;
+	if (!sm->warp || !sm->warps || !shape->threads || shape->threads > 4096 ||
+	    shape->registers > 1024)
+		return occupancy;
+	warps = (shape->threads + sm->warp - 1) / sm->warp;
 	limits[WS_OCCUPANCY_WARPS] = sm->warps / warps;
-	limits[WS_OCCUPANCY_REGISTERS] = by_registers(sm, l, warps);
-	limits[WS_OCCUPANCY_SHARED] = by_shared(sm, l);
+	limits[WS_OCCUPANCY_REGISTERS] = by_registers(sm, shape, warps);
+	limits[WS_OCCUPANCY_SHARED] = by_shared(sm, shape);
 	limits[WS_OCCUPANCY_BLOCKS] = sm->blocks ? sm->blocks : UINT32_MAX;
-	o.blocks = UINT32_MAX;
+	occupancy.blocks = UINT32_MAX;
 	for (uint8_t i = WS_OCCUPANCY_WARPS; i <= WS_OCCUPANCY_BLOCKS; i++)
-		if (limits[i] < o.blocks) {
-			o.blocks = limits[i];
-			o.limit = i;
+		if (limits[i] < occupancy.blocks) {
+			occupancy.blocks = limits[i];
+			occupancy.limit = i;
 		}
-	o.share = (double)o.blocks * warps / sm->warps;
-	return o;
+	occupancy.share = (double)occupancy.blocks * warps / sm->warps;
+	return occupancy;
 }

@@ -23,6 +23,6 @@ struct ws_occupancy {
 	uint8_t limit;	 /* enum ws_occupancy_limit */
 };
 
-struct ws_occupancy ws_occupancy(const struct ws_sm *sm, const struct ws_launch_shape *l);
+struct ws_occupancy ws_occupancy(const struct ws_sm *sm, const struct ws_launch_shape *shape);
 
 #endif

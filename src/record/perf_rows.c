@@ -190,7 +190,7 @@ static void traced(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_
 
 	ws_trace_text(ev->format, r->sample.raw, r->sample.raw_size, &text);
 	row.name = ws_sink_string(sink, ev->name);
-	row.text = ws_writer_string(sink->writer, text.s, text.len);
+	row.text = ws_writer_string(sink->writer, text.text, text.len);
 	ws_text_free(&text);
 	ws_writer_add(sink->writer, WS_TABLE_ftrace, &row);
 	sink->events++;

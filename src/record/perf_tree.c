@@ -378,7 +378,7 @@ static uint32_t own_tid(const struct ws_perf *p, const struct ws_perf_thread *t)
 	uint32_t tid = t->tid;
 	FILE *f;
 
-	if (t->image->proc->pid_ns == p->drain->a->recorder_pid_ns)
+	if (t->image->proc->pid_ns == p->drain->arena->recorder_pid_ns)
 		return tid;
 	if (t->tid == t->image->pid)
 		return t->image->proc->pid;

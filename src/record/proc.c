@@ -24,48 +24,51 @@
 #define PATIENCE_NS 2000000000u /* how long an image may take from exec to registering */
 #define ASK_NS 50000000u	/* between two looks at processes whose end no descriptor tells */
 
-static bool needs_quotes(const char *s)
+static bool needs_quotes(const char *text)
 {
-	return !*s || s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
-				  "+=.,/:@%^")];
+	return !*text ||
+	       text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+				 "+=.,/:@%^")];
 }
 
 char *ws_proc_arguments(const char *args, size_t len)
 {
-	struct ws_text t = {0};
+	struct ws_text text = {0};
 
 	for (size_t i = 0; i < len;) {
 		size_t n = strnlen(args + i, len - i);
 		char *one = ws_strndup(args + i, n);
 
-		ws_text_puts(&t, t.len ? " " : "");
+		ws_text_puts(&text, text.len ? " " : "");
 		if (needs_quotes(one)) {
-			ws_text_puts(&t, "'");
+			ws_text_puts(&text, "'");
 			for (char *c = one; *c; c++)
-				*c == '\'' ? ws_text_puts(&t, "'\\''") : ws_text_add(&t, c, 1);
-			ws_text_puts(&t, "'");
+				*c == '\'' ? ws_text_puts(&text, "'\\''")
+					   : ws_text_add(&text, c, 1);
+			ws_text_puts(&text, "'");
 		} else {
-			ws_text_puts(&t, one);
+			ws_text_puts(&text, one);
 		}
 		free(one);
 		i += n + 1;
 	}
-	return t.s ? t.s : ws_strdup("");
+	return text.text ? text.text : ws_strdup("");
 }
 
-static struct ws_proc *find_live(struct ws_drain *d, uint32_t pid)
+static struct ws_proc *find_live(struct ws_drain *drain, uint32_t pid)
 {
-	for (struct ws_proc *p = d->procs; p; p = p->next)
-		if (p->pid == pid && !p->settled)
-			return p;
+	for (struct ws_proc *process = drain->procs; process; process = process->next)
+		if (process->pid == pid && !process->settled)
+			return process;
 	return NULL;
 }
 
-static struct ws_proc *find_gone(struct ws_drain *d, uint32_t pid, uint64_t before)
+static struct ws_proc *find_gone(struct ws_drain *drain, uint32_t pid, uint64_t before)
 {
-	for (struct ws_proc *p = d->gone[pid % GONE_BUCKETS]; p; p = p->next)
-		if (p->pid == pid && p->start_ticks <= before)
-			return p;
+	for (struct ws_proc *process = drain->gone[pid % GONE_BUCKETS]; process;
+	     process = process->next)
+		if (process->pid == pid && process->start_ticks <= before)
+			return process;
 	return NULL;
 }
 
@@ -74,76 +77,82 @@ static struct ws_proc *find_gone(struct ws_drain *d, uint32_t pid, uint64_t befo
  * taken it; who believed it would settle that process again, and give back memory that is another's
  * by then.
  */
-static bool in_directory(const struct ws_drain *d, uint32_t chunk)
+static bool in_directory(const struct ws_drain *drain, uint32_t chunk)
 {
-	uint32_t slot = ((const struct ws_process_home *)ws_chunk_at(d->a, chunk))->slot;
+	uint32_t slot = ((const struct ws_process_home *)ws_chunk_at(drain->arena, chunk))->slot;
 
-	return slot < WS_DIR_SLOTS && atomic_load(&d->a->directory[slot]) == chunk;
+	return slot < WS_DIR_SLOTS && atomic_load(&drain->arena->directory[slot]) == chunk;
 }
 
-static struct ws_proc *find_forker(struct ws_drain *d, const struct ws_process_home *h)
+static struct ws_proc *find_forker(struct ws_drain *drain,
+				   const struct ws_process_home *process_home)
 {
 	const struct ws_process_home *home;
-	struct ws_proc *p;
+	struct ws_proc *process;
 
-	if (h->parent_home >= d->a->chunk_first &&
-	    h->parent_home < d->a->chunk_first + d->a->chunk_count) {
-		home = ws_chunk_at(d->a, h->parent_home);
-		p = d->by_chunk[h->parent_home];
+	if (process_home->parent_home >= drain->arena->chunk_first &&
+	    process_home->parent_home < drain->arena->chunk_first + drain->arena->chunk_count) {
+		home = ws_chunk_at(drain->arena, process_home->parent_home);
+		process = drain->by_chunk[process_home->parent_home];
 		/* Both may be new, and the child may come first in the directory. */
-		if (!p && home != h && home->start == h->parent_start &&
-		    in_directory(d, h->parent_home))
-			p = ws_drain_process(d, h->parent_home);
-		if (p && p->start_ticks == h->parent_start)
-			return p;
+		if (!process && home != process_home && home->start == process_home->parent_start &&
+		    in_directory(drain, process_home->parent_home))
+			process = ws_drain_process(drain, process_home->parent_home);
+		if (process && process->start_ticks == process_home->parent_start)
+			return process;
 	}
 	for (uint32_t i = 0; i < GONE_BUCKETS; i++)
-		for (p = d->gone[i]; p; p = p->next)
-			if (p->home_chunk == h->parent_home && p->start_ticks == h->parent_start)
-				return p;
+		for (process = drain->gone[i]; process; process = process->next)
+			if (process->home_chunk == process_home->parent_home &&
+			    process->start_ticks == process_home->parent_start)
+				return process;
 	return NULL;
 }
 
-static struct ws_proc *earlier(struct ws_proc *a, struct ws_proc *b, int host_pid, uint64_t from,
-			       uint64_t to)
+static struct ws_proc *earlier(struct ws_proc *left, struct ws_proc *right, int host_pid,
+			       uint64_t from, uint64_t to)
 {
-	uint64_t start = b->host_pid == host_pid ? ws_clock_ns(b->drain->clock, b->start_ticks) : 0;
+	uint64_t start = right->host_pid == host_pid
+				 ? ws_clock_ns(right->drain->clock, right->start_ticks)
+				 : 0;
 
-	if (b->host_pid != host_pid || start < from || start > to)
-		return a;
-	return a && a->start_ticks <= b->start_ticks ? a : b;
+	if (right->host_pid != host_pid || start < from || start > to)
+		return left;
+	return left && left->start_ticks <= right->start_ticks ? left : right;
 }
 
-struct ws_proc *ws_drain_find(struct ws_drain *d, int host_pid, uint64_t from, uint64_t to)
+struct ws_proc *ws_drain_find(struct ws_drain *drain, int host_pid, uint64_t from, uint64_t to)
 {
 	struct ws_proc *best = NULL;
 
-	for (struct ws_proc *p = d->procs; p; p = p->next)
-		best = earlier(best, p, host_pid, from, to);
+	for (struct ws_proc *process = drain->procs; process; process = process->next)
+		best = earlier(best, process, host_pid, from, to);
 	/* Those of other pid namespaces are kept under the number they have there. */
-	for (uint32_t i = d->foreign ? 0 : (uint32_t)host_pid % GONE_BUCKETS,
-		      n = d->foreign ? GONE_BUCKETS : i + 1;
+	for (uint32_t i = drain->foreign ? 0 : (uint32_t)host_pid % GONE_BUCKETS,
+		      n = drain->foreign ? GONE_BUCKETS : i + 1;
 	     i < n; i++)
-		for (struct ws_proc *p = d->gone[i]; p; p = p->next)
-			best = earlier(best, p, host_pid, from, to);
+		for (struct ws_proc *process = drain->gone[i]; process; process = process->next)
+			best = earlier(best, process, host_pid, from, to);
 	return best;
 }
 
 /* The parent of a new process: exactly, for a fork; the image before it in the same pid, for an
  * exec; by pid otherwise. */
-static struct ws_proc *find_parent(struct ws_drain *d, const struct ws_process_home *h)
+static struct ws_proc *find_parent(struct ws_drain *drain, const struct ws_process_home *home)
 {
-	struct ws_proc *p;
+	struct ws_proc *process;
 
-	if (h->origin == WS_ORIGIN_FORK)
-		return find_forker(d, h);
-	if ((p = find_live(d, h->pid)) && p->start_ticks <= h->start)
-		return p;
-	p = find_gone(d, h->pid, h->start);
-	if (p && p->reason == WS_END_EXEC)
-		return p;
-	p = find_live(d, h->ppid);
-	return p && p->start_ticks <= h->start ? p : find_gone(d, h->ppid, h->start);
+	if (home->origin == WS_ORIGIN_FORK)
+		return find_forker(drain, home);
+	if ((process = find_live(drain, home->pid)) && process->start_ticks <= home->start)
+		return process;
+	process = find_gone(drain, home->pid, home->start);
+	if (process && process->reason == WS_END_EXEC)
+		return process;
+	process = find_live(drain, home->ppid);
+	return process && process->start_ticks <= home->start
+		       ? process
+		       : find_gone(drain, home->ppid, home->start);
 }
 
 /* Has a process gone? A zombie has: whoever should reap it may never do so, for the target's that
@@ -152,16 +161,16 @@ static bool is_gone(int pid)
 {
 	char path[64], line[1024], *after = NULL, state = 0;
 	long threads = 1;
-	FILE *f;
+	FILE *file;
 
 	if (kill((pid_t)pid, 0))
 		return errno == ESRCH;
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "re");
-	if (f && fgets(line, sizeof(line), f))
+	file = fopen(path, "re");
+	if (file && fgets(line, sizeof(line), file))
 		after = strrchr(line, ')');
-	if (f)
-		fclose(f);
+	if (file)
+		fclose(file);
 	/* A first thread that has left while others run looks like a zombie, but for the count. */
 	return after &&
 	       sscanf(after,
@@ -176,18 +185,18 @@ static bool calls_itself(const char *host, uint32_t pid, uint64_t ns)
 {
 	char path[300], line[1024], *last = NULL;
 	struct stat st;
-	FILE *f;
+	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%s/ns/pid", host);
 	if (stat(path, &st) || st.st_ino != ns)
 		return false;
 	snprintf(path, sizeof(path), "/proc/%s/status", host);
-	f = fopen(path, "re");
-	while (f && !last && fgets(line, sizeof(line), f))
+	file = fopen(path, "re");
+	while (file && !last && fgets(line, sizeof(line), file))
 		if (!strncmp(line, "NSpid:", 6))
 			last = strrchr(line, '\t');
-	if (f)
-		fclose(f);
+	if (file)
+		fclose(file);
 	return last && strtoul(last, NULL, 10) == pid;
 }
 
@@ -196,93 +205,95 @@ static bool calls_itself(const char *host, uint32_t pid, uint64_t ns)
  * -1 when it is not there any more, 0 when that cannot be told because /proc is missing or shows
  * other processes than ours.
  */
-static int find_host_pid(const struct ws_proc *p)
+static int find_host_pid(const struct ws_proc *process)
 {
 	char self[32] = "";
-	struct dirent *e;
+	struct dirent *entry;
 	int found = -1;
 	DIR *dir;
 
-	if (!p->pid_ns || readlink("/proc/self", self, sizeof(self) - 1) < 0 ||
+	if (!process->pid_ns || readlink("/proc/self", self, sizeof(self) - 1) < 0 ||
 	    atoi(self) != (int)getpid() || !(dir = opendir("/proc")))
 		return 0;
-	while (found < 0 && (e = readdir(dir)))
-		if (e->d_name[0] >= '1' && e->d_name[0] <= '9' &&
-		    calls_itself(e->d_name, p->pid, p->pid_ns))
-			found = atoi(e->d_name);
+	while (found < 0 && (entry = readdir(dir)))
+		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+		    calls_itself(entry->d_name, process->pid, process->pid_ns))
+			found = atoi(entry->d_name);
 	closedir(dir);
 	return found;
 }
 
-static void watch(struct ws_drain *d, struct ws_proc *p)
+static void watch(struct ws_drain *drain, struct ws_proc *process)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = p};
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = process};
 
-	p->pidfd = -1;
-	p->reason = WS_END_EXIT;
-	d->foreign |= p->pid_ns != d->a->recorder_pid_ns;
-	p->host_pid = p->pid_ns == d->a->recorder_pid_ns ? (int)p->pid : find_host_pid(p);
-	if (p->host_pid <= 0) { /* one that cannot be seen is followed until it says that it ends,
-				   but not waited for */
-		p->ending = p->host_pid < 0;
+	process->pidfd = -1;
+	process->reason = WS_END_EXIT;
+	drain->foreign |= process->pid_ns != drain->arena->recorder_pid_ns;
+	process->host_pid = process->pid_ns == drain->arena->recorder_pid_ns
+				    ? (int)process->pid
+				    : find_host_pid(process);
+	if (process->host_pid <= 0) { /* one that cannot be seen is followed until it says that it
+				   ends, but not waited for */
+		process->ending = process->host_pid < 0;
 		return;
 	}
-	p->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)p->host_pid, 0);
-	if (p->pidfd < 0) {
-		p->ending = errno == ESRCH || is_gone(p->host_pid);
+	process->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)process->host_pid, 0);
+	if (process->pidfd < 0) {
+		process->ending = errno == ESRCH || is_gone(process->host_pid);
 		return;
 	}
-	fcntl(p->pidfd, F_SETFD, FD_CLOEXEC);
-	if (epoll_ctl(d->epoll, EPOLL_CTL_ADD, p->pidfd, &ev)) {
-		close(p->pidfd);
-		p->pidfd = -1;
+	fcntl(process->pidfd, F_SETFD, FD_CLOEXEC);
+	if (epoll_ctl(drain->epoll, EPOLL_CTL_ADD, process->pidfd, &ev)) {
+		close(process->pidfd);
+		process->pidfd = -1;
 	}
 }
 
-void ws_drain_forget_started(struct ws_drain *d, int pid)
+void ws_drain_forget_started(struct ws_drain *drain, int pid)
 {
-	for (size_t i = 0; i < d->started_n;)
-		if (d->started[i].pid == pid) {
-			free(d->started[i].path);
-			d->started[i] = d->started[--d->started_n];
+	for (size_t i = 0; i < drain->started_n;)
+		if (drain->started[i].pid == pid) {
+			free(drain->started[i].path);
+			drain->started[i] = drain->started[--drain->started_n];
 		} else {
 			i++;
 		}
 }
 
-static void take_texts(struct ws_proc *p, const struct ws_process_home *h,
+static void take_texts(struct ws_proc *process, const struct ws_process_home *home,
 		       const struct ws_proc *parent)
 {
-	const size_t room = WS_CHUNK_SIZE - sizeof(*h);
-	size_t exe = h->exe_len < room ? h->exe_len : room;
-	size_t args = h->cmdline_len < room - exe ? h->cmdline_len : room - exe;
+	const size_t room = WS_CHUNK_SIZE - sizeof(*home);
+	size_t exe = home->exe_len < room ? home->exe_len : room;
+	size_t args = home->cmdline_len < room - exe ? home->cmdline_len : room - exe;
 
-	if (h->origin == WS_ORIGIN_FORK && parent) {
-		p->exe = ws_strdup(parent->exe);
-		p->cmdline = ws_strdup(parent->cmdline);
+	if (home->origin == WS_ORIGIN_FORK && parent) {
+		process->exe = ws_strdup(parent->exe);
+		process->cmdline = ws_strdup(parent->cmdline);
 		return;
 	}
-	p->exe = ws_strndup(h->text, exe);
-	p->cmdline = ws_proc_arguments(h->text + exe, args);
+	process->exe = ws_strndup(home->text, exe);
+	process->cmdline = ws_proc_arguments(home->text + exe, args);
 }
 
-static void write_row(struct ws_proc *p, const struct ws_process_home *h,
+static void write_row(struct ws_proc *process, const struct ws_process_home *home,
 		      const struct ws_proc *parent)
 {
-	const char *base = strrchr(p->exe, '/');
+	const char *base = strrchr(process->exe, '/');
 	struct ws_row_process row = {
-		.id = p->id,
-		.pid = p->pid,
-		.parent = parent && parent->sink == p->sink ? parent->id : 0,
-		.ppid = h->ppid,
-		.start = ws_clock_ns(p->drain->clock, h->start),
-		.origin = p->target ? WS_ORIGIN_TARGET : (uint8_t)h->origin,
-		.exe = ws_sink_string(p->sink, p->exe),
-		.cmdline = ws_sink_string(p->sink, p->cmdline),
-		.name = ws_sink_string(p->sink, base ? base + 1 : p->exe),
+		.id = process->id,
+		.pid = process->pid,
+		.parent = parent && parent->sink == process->sink ? parent->id : 0,
+		.ppid = home->ppid,
+		.start = ws_clock_ns(process->drain->clock, home->start),
+		.origin = process->target ? WS_ORIGIN_TARGET : (uint8_t)home->origin,
+		.exe = ws_sink_string(process->sink, process->exe),
+		.cmdline = ws_sink_string(process->sink, process->cmdline),
+		.name = ws_sink_string(process->sink, base ? base + 1 : process->exe),
 	};
 
-	ws_writer_add(p->sink->writer, WS_TABLE_process, &row);
+	ws_writer_add(process->sink->writer, WS_TABLE_process, &row);
 }
 
 /*
@@ -290,80 +301,82 @@ static void write_row(struct ws_proc *p, const struct ws_process_home *h,
  * met in either order: what a program does that execs at once is often seen after what its
  * successor does. The one that lives must keep its home, for it writes there.
  */
-static void replace_image(struct ws_proc *p, struct ws_proc *other)
+static void replace_image(struct ws_proc *process, struct ws_proc *other)
 {
-	struct ws_proc *earlier = other && other->start_ticks > p->start_ticks ? p : other;
+	struct ws_proc *earlier =
+		other && other->start_ticks > process->start_ticks ? process : other;
 
-	if (!other || other->pid_ns != p->pid_ns ||
-	    (earlier == other && p->home->origin == WS_ORIGIN_FORK))
+	if (!other || other->pid_ns != process->pid_ns ||
+	    (earlier == other && process->home->origin == WS_ORIGIN_FORK))
 		return;
 	earlier->ending = true;
 	earlier->reason = WS_END_EXEC;
 	earlier->ended =
-		ws_clock_ns(p->drain->clock, earlier == p ? other->start_ticks : p->start_ticks);
+		ws_clock_ns(process->drain->clock,
+			    earlier == process ? other->start_ticks : process->start_ticks);
 }
 
 /* A new process has appeared in the directory. Its home stays where it is until the process is
  * settled. */
-static struct ws_proc *register_process(struct ws_drain *d, uint32_t chunk)
+static struct ws_proc *register_process(struct ws_drain *drain, uint32_t chunk)
 {
-	struct ws_process_home *h = ws_chunk_at(d->a, chunk);
-	struct ws_proc *p, *parent, *other;
+	struct ws_process_home *home = ws_chunk_at(drain->arena, chunk);
+	struct ws_proc *process, *parent, *other;
 	char *env;
 	size_t env_len, env_at;
 
-	if (h->chunk.kind != WS_CHUNK_PROCESS ||
-	    !atomic_load_explicit(&h->ready, memory_order_acquire))
+	if (home->chunk.kind != WS_CHUNK_PROCESS ||
+	    !atomic_load_explicit(&home->ready, memory_order_acquire))
 		return NULL;
-	ws_clock_read(d->clock); /* it began after the last reading */
-	p = ws_calloc(1, sizeof(*p));
-	p->drain = d;
-	p->home = h;
-	p->home_chunk = chunk;
-	p->start_ticks = h->start;
-	p->pid = h->pid;
-	p->pid_ns = h->pid_ns;
-	p->status = WS_NO_STATUS;
-	parent = find_parent(d, h);
-	other = find_live(d, h->pid);
-	watch(d, p);
-	replace_image(p, other);
-	p->target = (pid_t)p->pid == d->target && h->origin != WS_ORIGIN_FORK &&
-		    !(other && other->target);
-	take_texts(p, h, parent);
-	env_len = h->env_len;
-	env_at = (size_t)h->exe_len + h->cmdline_len;
-	if (env_at + env_len > WS_CHUNK_SIZE - sizeof(*h))
+	ws_clock_read(drain->clock); /* it began after the last reading */
+	process = ws_calloc(1, sizeof(*process));
+	process->drain = drain;
+	process->home = home;
+	process->home_chunk = chunk;
+	process->start_ticks = home->start;
+	process->pid = home->pid;
+	process->pid_ns = home->pid_ns;
+	process->status = WS_NO_STATUS;
+	parent = find_parent(drain, home);
+	other = find_live(drain, home->pid);
+	watch(drain, process);
+	replace_image(process, other);
+	process->target = (pid_t)process->pid == drain->target && home->origin != WS_ORIGIN_FORK &&
+			  !(other && other->target);
+	take_texts(process, home, parent);
+	env_len = home->env_len;
+	env_at = (size_t)home->exe_len + home->cmdline_len;
+	if (env_at + env_len > WS_CHUNK_SIZE - sizeof(*home))
 		env_at = env_len = 0;
 	env = ws_malloc(env_len + 1); /* a copy: what is shared may lose the NUL at its end */
-	memcpy(env, h->text + env_at, env_len);
+	memcpy(env, home->text + env_at, env_len);
 	env[env_len] = 0;
-	p->sink = d->ops.sink_for(d->ops.ctx, (int)p->pid, env, env_len,
-				  parent ? parent->sink : NULL);
+	process->sink = drain->ops.sink_for(drain->ops.ctx, (int)process->pid, env, env_len,
+					    parent ? parent->sink : NULL);
 	free(env);
-	ws_drain_forget_started(d, (int)p->pid);
-	p->id = d->perf ? ws_perf_adopt(d->perf, p) : 0;
-	if (!p->id) {
-		p->id = ++p->sink->processes;
-		write_row(p, h, parent);
+	ws_drain_forget_started(drain, (int)process->pid);
+	process->id = drain->perf ? ws_perf_adopt(drain->perf, process) : 0;
+	if (!process->id) {
+		process->id = ++process->sink->processes;
+		write_row(process, home, parent);
 	}
-	if (h->flags & WS_PROC_TRUNCATED)
-		ws_sink_diagnostic(p->sink, WS_INFO, "process", p->id,
-				   ws_clock_ns(d->clock, h->start),
+	if (home->flags & WS_PROC_TRUNCATED)
+		ws_sink_diagnostic(process->sink, WS_INFO, "process", process->id,
+				   ws_clock_ns(drain->clock, home->start),
 				   "The command line is longer than 4096 bytes and was cut.");
-	p->next = d->procs;
-	d->procs = p;
-	d->by_chunk[chunk] = p;
-	d->registered++;
-	return p;
+	process->next = drain->procs;
+	drain->procs = process;
+	drain->by_chunk[chunk] = process;
+	drain->registered++;
+	return process;
 }
 
-struct ws_proc *ws_drain_process(struct ws_drain *d, uint32_t chunk)
+struct ws_proc *ws_drain_process(struct ws_drain *drain, uint32_t chunk)
 {
-	if (chunk < d->a->chunk_first || chunk >= d->a->chunk_first + d->a->chunk_count ||
-	    d->left[chunk])
+	if (chunk < drain->arena->chunk_first ||
+	    chunk >= drain->arena->chunk_first + drain->arena->chunk_count || drain->left[chunk])
 		return NULL;
-	return d->by_chunk[chunk] ? d->by_chunk[chunk] : register_process(d, chunk);
+	return drain->by_chunk[chunk] ? drain->by_chunk[chunk] : register_process(drain, chunk);
 }
 
 /* How our own child ended, without reaping it: that is launch.c's. */
@@ -377,300 +390,309 @@ static int32_t exit_status_of(pid_t pid)
 }
 
 /* Has a process without a pidfd ended? */
-static bool has_ended(const struct ws_drain *d, const struct ws_proc *p, bool ask)
+static bool has_ended(const struct ws_drain *drain, const struct ws_proc *process, bool ask)
 {
-	if (!p->host_pid)
-		return atomic_load_explicit(&p->home->ended, memory_order_acquire);
+	if (!process->host_pid)
+		return atomic_load_explicit(&process->home->ended, memory_order_acquire);
 	if (!ask)
 		return false;
-	return p->host_pid == d->target ? exit_status_of(d->target) != WS_NO_STATUS
-					: is_gone(p->host_pid);
+	return process->host_pid == drain->target ? exit_status_of(drain->target) != WS_NO_STATUS
+						  : is_gone(process->host_pid);
 }
 
-void ws_drain_poll_ends(struct ws_drain *d)
+void ws_drain_poll_ends(struct ws_drain *drain)
 {
-	uint64_t now = d->clock->v[d->clock->n - 1].raw;
+	uint64_t now = drain->clock->readings[drain->clock->n - 1].raw;
 	struct epoll_event ev[64];
 	bool ask;
 	int n;
 
-	while ((n = epoll_wait(d->epoll, ev, WS_COUNT(ev), 0)) > 0) {
+	while ((n = epoll_wait(drain->epoll, ev, WS_COUNT(ev), 0)) > 0) {
 		for (int i = 0; i < n; i++) {
-			struct ws_proc *p = ev[i].data.ptr;
+			struct ws_proc *process = ev[i].data.ptr;
 
-			epoll_ctl(d->epoll, EPOLL_CTL_DEL, p->pidfd, NULL);
-			if (!p->ending) {
-				p->ending = true;
-				p->reason = WS_END_EXIT;
+			epoll_ctl(drain->epoll, EPOLL_CTL_DEL, process->pidfd, NULL);
+			if (!process->ending) {
+				process->ending = true;
+				process->reason = WS_END_EXIT;
 			}
 		}
 		if (n < (int)WS_COUNT(ev))
 			break;
 	}
-	ask = now - d->last_asked >= ASK_NS;
+	ask = now - drain->last_asked >= ASK_NS;
 	if (ask)
-		d->last_asked = now;
-	for (struct ws_proc *p = d->procs; p; p = p->next)
-		if (!p->settled && !p->ending && p->pidfd < 0 && has_ended(d, p, ask)) {
-			p->ending = true;
-			p->reason = WS_END_EXIT;
+		drain->last_asked = now;
+	for (struct ws_proc *process = drain->procs; process; process = process->next)
+		if (!process->settled && !process->ending && process->pidfd < 0 &&
+		    has_ended(drain, process, ask)) {
+			process->ending = true;
+			process->reason = WS_END_EXIT;
 		}
 }
 
-static void free_strings(struct ws_drain *d, struct ws_process_home *h)
+static void free_strings(struct ws_drain *drain, struct ws_process_home *home)
 {
-	uint32_t chunk = (uint32_t)(atomic_load(&h->string_pos) >> 32), self = h->chunk.self;
+	uint32_t chunk = (uint32_t)(atomic_load(&home->string_pos) >> 32), self = home->chunk.self;
 
-	for (uint32_t guard = 0; guard < d->a->chunk_count && chunk != WS_CHUNK_NONE; guard++) {
-		struct ws_chunk *c;
+	for (uint32_t guard = 0; guard < drain->arena->chunk_count && chunk != WS_CHUNK_NONE;
+	     guard++) {
+		struct ws_chunk *chunk_c;
 		uint32_t next;
 
-		if (chunk < d->a->chunk_first || chunk >= d->a->chunk_first + d->a->chunk_count)
+		if (chunk < drain->arena->chunk_first ||
+		    chunk >= drain->arena->chunk_first + drain->arena->chunk_count)
 			break;
-		c = ws_chunk_at(d->a, chunk);
-		free(d->string_ids[chunk]);
-		d->string_ids[chunk] = NULL;
-		if (chunk == self || c->kind != WS_CHUNK_STRINGS)
+		chunk_c = ws_chunk_at(drain->arena, chunk);
+		free(drain->string_ids[chunk]);
+		drain->string_ids[chunk] = NULL;
+		if (chunk == self || chunk_c->kind != WS_CHUNK_STRINGS)
 			break;
-		next = atomic_load(&c->next);
-		ws_chunk_give(d->a, chunk);
+		next = atomic_load(&chunk_c->next);
+		ws_chunk_give(drain->arena, chunk);
 		chunk = next;
 	}
-	free(d->string_ids[self]);
-	d->string_ids[self] = NULL;
+	free(drain->string_ids[self]);
+	drain->string_ids[self] = NULL;
 }
 
-static void free_threads(struct ws_proc *p)
+static void free_threads(struct ws_proc *process)
 {
-	free(p->gone);
-	p->gone = NULL;
-	p->gone_n = p->gone_cap = 0;
-	free(p->threads);
-	p->threads = NULL;
-	p->threads_n = p->threads_cap = 0;
+	free(process->gone);
+	process->gone = NULL;
+	process->gone_n = process->gone_cap = 0;
+	free(process->threads);
+	process->threads = NULL;
+	process->threads_n = process->threads_cap = 0;
 }
 
-void ws_proc_free(struct ws_proc *p)
+void ws_proc_free(struct ws_proc *process)
 {
-	p->forgotten = true;
-	if (p->held)
+	process->forgotten = true;
+	if (process->held)
 		return;
-	free_threads(p);
-	free(p->exe);
-	free(p->cmdline);
-	free(p);
+	free_threads(process);
+	free(process->exe);
+	free(process->cmdline);
+	free(process);
 }
 
-void ws_proc_release(struct ws_proc *p)
+void ws_proc_release(struct ws_proc *process)
 {
-	p->held = false;
-	if (p->forgotten)
-		ws_proc_free(p);
-	else if (p->settled)
-		free_threads(p);
+	process->held = false;
+	if (process->forgotten)
+		ws_proc_free(process);
+	else if (process->settled)
+		free_threads(process);
 }
 
-static void remember_gone(struct ws_drain *d, struct ws_proc *p)
+static void remember_gone(struct ws_drain *drain, struct ws_proc *process)
 {
-	struct ws_proc **slot = &d->gone_order[d->gone_n++ % GONE_MOST], *old = *slot;
+	struct ws_proc **slot = &drain->gone_order[drain->gone_n++ % GONE_MOST], *old = *slot;
 
-	for (struct ws_proc **at = &d->gone[old ? old->pid % GONE_BUCKETS : 0]; old && *at;
+	for (struct ws_proc **at = &drain->gone[old ? old->pid % GONE_BUCKETS : 0]; old && *at;
 	     at = &(*at)->next)
 		if (*at == old) {
 			*at = old->next;
 			ws_proc_free(old);
 			break;
 		}
-	*slot = p;
-	p->next = d->gone[p->pid % GONE_BUCKETS];
-	d->gone[p->pid % GONE_BUCKETS] = p;
+	*slot = process;
+	process->next = drain->gone[process->pid % GONE_BUCKETS];
+	drain->gone[process->pid % GONE_BUCKETS] = process;
 }
 
-void ws_drain_write_ends(struct ws_drain *d, bool all)
+void ws_drain_write_ends(struct ws_drain *drain, bool all)
 {
 	size_t n = 0;
 
-	all |= !ws_perf_active(d->perf) || d->ends_n > WS_ENDS_MOST;
-	for (; n < d->ends_n && (all || d->ends[n].row.end < d->keep_from); n++)
-		ws_writer_add(d->ends[n].sink->writer, WS_TABLE_process_end, &d->ends[n].row);
+	all |= !ws_perf_active(drain->perf) || drain->ends_n > WS_ENDS_MOST;
+	for (; n < drain->ends_n && (all || drain->ends[n].row.end < drain->keep_from); n++)
+		ws_writer_add(drain->ends[n].sink->writer, WS_TABLE_process_end,
+			      &drain->ends[n].row);
 	if (n)
-		memmove(d->ends, d->ends + n, (d->ends_n - n) * sizeof(*d->ends));
-	d->ends_n -= n;
+		memmove(drain->ends, drain->ends + n, (drain->ends_n - n) * sizeof(*drain->ends));
+	drain->ends_n -= n;
 }
 
-void ws_proc_ended(struct ws_proc *p, uint64_t time, enum ws_process_end_reason reason)
+void ws_proc_ended(struct ws_proc *process, uint64_t time, enum ws_process_end_reason reason)
 {
-	struct ws_drain *d = p->drain;
+	struct ws_drain *drain = process->drain;
 
-	if (!p->settled) {
-		p->ended = time;
+	if (!process->settled) {
+		process->ended = time;
 		if (reason == WS_END_EXEC) {
-			p->ending = true;
-			p->reason = reason;
+			process->ending = true;
+			process->reason = reason;
 		}
 		return;
 	}
-	for (size_t i = 0; i < d->ends_n; i++) {
-		struct ws_proc_end *e = &d->ends[i];
+	for (size_t i = 0; i < drain->ends_n; i++) {
+		struct ws_proc_end *end = &drain->ends[i];
 
-		if (e->sink != p->sink || e->row.process != p->id)
+		if (end->sink != process->sink || end->row.process != process->id)
 			continue;
-		e->row.end = time;
+		end->row.end = time;
 		if (reason == WS_END_EXEC) {
-			e->row.reason = (uint8_t)reason;
-			e->row.status = WS_NO_STATUS;
+			end->row.reason = (uint8_t)reason;
+			end->row.status = WS_NO_STATUS;
 		}
 	}
 }
 
-void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_too)
+void ws_drain_settle_process(struct ws_drain *drain, struct ws_proc *process, bool memory_too)
 {
-	struct ws_row_process_end row = {
-		.process = p->id, .reason = (uint8_t)p->reason, .status = p->status};
-	struct ws_stream s = {.clock = d->clock,
-			      .sink = p->sink,
-			      .writer = p->sink->writer,
-			      .proc = p,
-			      .process = p->id};
+	struct ws_row_process_end row = {.process = process->id,
+					 .reason = (uint8_t)process->reason,
+					 .status = process->status};
+	struct ws_stream stream = {.clock = drain->clock,
+				   .sink = process->sink,
+				   .writer = process->sink->writer,
+				   .proc = process,
+				   .process = process->id};
 
-	memcpy(s.stage, p->sink->stage, sizeof(s.stage));
-	ws_convert_nvtx_process_end(&s);
-	ws_convert_cuda_process_end(&s);
-	if ((pid_t)p->pid == d->target && p->reason == WS_END_EXIT)
-		row.status = exit_status_of((pid_t)p->pid);
-	row.end = p->ended ? p->ended : d->clock->v[d->clock->n - 1].raw;
-	ws_grow(d->ends, d->ends_cap, d->ends_n + 1);
-	d->ends[d->ends_n++] = (struct ws_proc_end){p->sink, row};
+	memcpy(stream.stage, process->sink->stage, sizeof(stream.stage));
+	ws_convert_nvtx_process_end(&stream);
+	ws_convert_cuda_process_end(&stream);
+	if ((pid_t)process->pid == drain->target && process->reason == WS_END_EXIT)
+		row.status = exit_status_of((pid_t)process->pid);
+	row.end = process->ended ? process->ended : drain->clock->readings[drain->clock->n - 1].raw;
+	ws_grow(drain->ends, drain->ends_cap, drain->ends_n + 1);
+	drain->ends[drain->ends_n++] = (struct ws_proc_end){process->sink, row};
 	for (int i = 0; i < WS_SLOTS; i++)
-		if (p->slot[i] && p->slot_free[i])
-			p->slot_free[i](p->slot[i]);
-	memset(p->slot, 0, sizeof(p->slot));
-	if (p->pidfd >= 0)
-		close(p->pidfd);
-	p->pidfd = -1;
-	d->by_chunk[p->home_chunk] = NULL;
-	d->left[p->home_chunk] = !memory_too;
+		if (process->slot[i] && process->slot_free[i])
+			process->slot_free[i](process->slot[i]);
+	memset(process->slot, 0, sizeof(process->slot));
+	if (process->pidfd >= 0)
+		close(process->pidfd);
+	process->pidfd = -1;
+	drain->by_chunk[process->home_chunk] = NULL;
+	drain->left[process->home_chunk] = !memory_too;
 	if (memory_too) {
-		uint32_t slot = p->home->slot;
+		uint32_t slot = process->home->slot;
 
 		/* One killed between taking its slot and writing down which leaves it to be
 		 * searched for. */
-		if (slot >= WS_DIR_SLOTS || atomic_load(&d->a->directory[slot]) != p->home_chunk)
-			for (slot = 0; slot < d->slots_used &&
-				       atomic_load(&d->a->directory[slot]) != p->home_chunk;)
+		if (slot >= WS_DIR_SLOTS ||
+		    atomic_load(&drain->arena->directory[slot]) != process->home_chunk)
+			for (slot = 0;
+			     slot < drain->slots_used &&
+			     atomic_load(&drain->arena->directory[slot]) != process->home_chunk;)
 				slot++;
-		if (slot < WS_DIR_SLOTS && atomic_load(&d->a->directory[slot]) == p->home_chunk)
-			atomic_store(&d->a->directory[slot], 0);
-		free_strings(d, p->home);
-		ws_chunk_give(d->a, p->home_chunk);
+		if (slot < WS_DIR_SLOTS &&
+		    atomic_load(&drain->arena->directory[slot]) == process->home_chunk)
+			atomic_store(&drain->arena->directory[slot], 0);
+		free_strings(drain, process->home);
+		ws_chunk_give(drain->arena, process->home_chunk);
 	}
-	if (!ws_perf_active(d->perf)) /* else its samples may come later */
-		free_threads(p);
-	p->home = NULL;
-	p->settled = true;
-	for (struct ws_proc **at = &d->procs; *at; at = &(*at)->next)
-		if (*at == p) {
-			*at = p->next;
+	if (!ws_perf_active(drain->perf)) /* else its samples may come later */
+		free_threads(process);
+	process->home = NULL;
+	process->settled = true;
+	for (struct ws_proc **at = &drain->procs; *at; at = &(*at)->next)
+		if (*at == process) {
+			*at = process->next;
 			break;
 		}
-	remember_gone(d, p);
+	remember_gone(drain, process);
 }
 
-uint32_t ws_proc_thread(struct ws_proc *p, uint32_t tid, uint64_t start_ns)
+uint32_t ws_proc_thread(struct ws_proc *process, uint32_t tid, uint64_t start_ns)
 {
-	struct ws_row_thread row = {.process = p->id, .tid = tid, .start = start_ns};
+	struct ws_row_thread row = {.process = process->id, .tid = tid, .start = start_ns};
 
-	for (size_t i = p->threads_n; i--;)
-		if (p->threads[i].tid == tid && !p->threads[i].ended)
-			return p->threads[i].id;
-	ws_grow(p->threads, p->threads_cap, p->threads_n + 1);
-	row.id = ++p->sink->threads;
-	p->threads[p->threads_n++] =
+	for (size_t i = process->threads_n; i--;)
+		if (process->threads[i].tid == tid && !process->threads[i].ended)
+			return process->threads[i].id;
+	ws_grow(process->threads, process->threads_cap, process->threads_n + 1);
+	row.id = ++process->sink->threads;
+	process->threads[process->threads_n++] =
 		(struct ws_thread_entry){.tid = tid, .id = row.id, .start = start_ns};
-	ws_writer_add(p->sink->writer, WS_TABLE_thread, &row);
+	ws_writer_add(process->sink->writer, WS_TABLE_thread, &row);
 	return row.id;
 }
 
-uint32_t ws_proc_thread_at(struct ws_proc *p, uint32_t tid, uint64_t time)
+uint32_t ws_proc_thread_at(struct ws_proc *process, uint32_t tid, uint64_t time)
 {
 	const struct ws_thread_entry *best = NULL;
 
-	for (size_t i = 0; i < p->gone_n && i < p->gone_cap; i++)
-		if (p->gone[i].tid == tid && time <= p->gone[i].end &&
-		    (!best || p->gone[i].end < best->end))
-			best = &p->gone[i];
-	return best ? best->id : ws_proc_thread(p, tid, time);
+	for (size_t i = 0; i < process->gone_n && i < process->gone_cap; i++)
+		if (process->gone[i].tid == tid && time <= process->gone[i].end &&
+		    (!best || process->gone[i].end < best->end))
+			best = &process->gone[i];
+	return best ? best->id : ws_proc_thread(process, tid, time);
 }
 
 /* Twice the room, the oldest first. */
-static void grow_gone(struct ws_proc *p)
+static void grow_gone(struct ws_proc *process)
 {
-	size_t cap = p->gone_cap ? p->gone_cap * 2 : 16;
-	struct ws_thread_entry *v = ws_malloc(cap * sizeof(*v));
+	size_t cap = process->gone_cap ? process->gone_cap * 2 : 16;
+	struct ws_thread_entry *entry = ws_malloc(cap * sizeof(*entry));
 
-	for (size_t i = 0; i < p->gone_cap; i++)
-		v[i] = p->gone[(p->gone_n + i) % p->gone_cap];
-	free(p->gone);
-	p->gone = v;
-	p->gone_n = p->gone_cap;
-	p->gone_cap = cap;
+	for (size_t i = 0; i < process->gone_cap; i++)
+		entry[i] = process->gone[(process->gone_n + i) % process->gone_cap];
+	free(process->gone);
+	process->gone = entry;
+	process->gone_n = process->gone_cap;
+	process->gone_cap = cap;
 }
 
-static void remember_thread(struct ws_proc *p, struct ws_thread_entry t)
+static void remember_thread(struct ws_proc *process, struct ws_thread_entry entry)
 {
-	bool full = p->gone_n >= p->gone_cap;
+	bool full = process->gone_n >= process->gone_cap;
 
-	if (full && (p->gone_cap < WS_THREADS_GONE ||
-		     p->gone[p->gone_n % p->gone_cap].end >= p->drain->keep_from))
-		grow_gone(p);
-	t.end = p->drain->clock->v[p->drain->clock->n - 1].raw;
-	p->gone[p->gone_n++ % p->gone_cap] = t;
+	if (full &&
+	    (process->gone_cap < WS_THREADS_GONE ||
+	     process->gone[process->gone_n % process->gone_cap].end >= process->drain->keep_from))
+		grow_gone(process);
+	entry.end = process->drain->clock->readings[process->drain->clock->n - 1].raw;
+	process->gone[process->gone_n++ % process->gone_cap] = entry;
 }
 
-void ws_proc_thread_known(struct ws_proc *p, uint32_t tid, uint32_t id, uint64_t start_ns)
+void ws_proc_thread_known(struct ws_proc *process, uint32_t tid, uint32_t id, uint64_t start_ns)
 {
-	ws_grow(p->threads, p->threads_cap, p->threads_n + 1);
-	p->threads[p->threads_n++] =
+	ws_grow(process->threads, process->threads_cap, process->threads_n + 1);
+	process->threads[process->threads_n++] =
 		(struct ws_thread_entry){.tid = tid, .id = id, .start = start_ns};
 }
 
-void ws_proc_thread_ended(struct ws_proc *p, uint32_t id)
+void ws_proc_thread_ended(struct ws_proc *process, uint32_t id)
 {
-	for (size_t i = p->threads_n; i--;)
-		if (p->threads[i].id == id) {
-			remember_thread(p, p->threads[i]);
-			p->threads[i] = p->threads[--p->threads_n];
+	for (size_t i = process->threads_n; i--;)
+		if (process->threads[i].id == id) {
+			remember_thread(process, process->threads[i]);
+			process->threads[i] = process->threads[--process->threads_n];
 			return;
 		}
 }
 
-void **ws_proc_slot(struct ws_proc *p, int domain, void (*free_fn)(void *))
+void **ws_proc_slot(struct ws_proc *process, int domain, void (*free_fn)(void *))
 {
-	p->slot_free[domain] = free_fn;
-	return &p->slot[domain];
+	process->slot_free[domain] = free_fn;
+	return &process->slot[domain];
 }
 
 /* ---- what was started and never registered ---- */
 
-void ws_drain_note_started(struct ws_drain *d, struct ws_proc *by, int pid, uint64_t time,
+void ws_drain_note_started(struct ws_drain *drain, struct ws_proc *by, int pid, uint64_t time,
 			   const char *path, size_t len)
 {
-	const struct ws_proc *live = find_live(d, (uint32_t)pid),
-			     *gone = find_gone(d, (uint32_t)pid, UINT64_MAX);
+	const struct ws_proc *live = find_live(drain, (uint32_t)pid),
+			     *gone = find_gone(drain, (uint32_t)pid, UINT64_MAX);
 	/* A forked child may have registered before its parent wrote the note. */
 	uint64_t since = path ? time : time - FORK_NOTE_NS;
 
 	/* The new image may have registered, and even ended, before the note about it was read. */
-	if ((live && ws_clock_ns(d->clock, live->start_ticks) >= since) ||
-	    (gone && ws_clock_ns(d->clock, gone->start_ticks) >= since))
+	if ((live && ws_clock_ns(drain->clock, live->start_ticks) >= since) ||
+	    (gone && ws_clock_ns(drain->clock, gone->start_ticks) >= since))
 		return;
 	/* The child's own note about its exec may come before its parent's about the fork. */
-	for (size_t i = 0; !path && i < d->started_n; i++)
-		if (d->started[i].pid == pid)
+	for (size_t i = 0; !path && i < drain->started_n; i++)
+		if (drain->started[i].pid == pid)
 			return;
-	ws_drain_forget_started(d, pid);
-	ws_grow(d->started, d->started_cap, d->started_n + 1);
-	d->started[d->started_n++] =
+	ws_drain_forget_started(drain, pid);
+	ws_grow(drain->started, drain->started_cap, drain->started_n + 1);
+	drain->started[drain->started_n++] =
 		(struct ws_started){.pid = pid,
 				    .time = time,
 				    .path = path ? ws_strndup(path, len) : NULL,
@@ -680,63 +702,63 @@ void ws_drain_note_started(struct ws_drain *d, struct ws_proc *by, int pid, uint
 				    .user = ws_image_user(by->host_pid)};
 }
 
-uint32_t ws_drain_alive(const struct ws_drain *d)
+uint32_t ws_drain_alive(const struct ws_drain *drain)
 {
 	uint32_t expected = 0;
 
-	for (const struct ws_proc *p = d->procs; p; p = p->next)
-		expected += p->host_pid != 0;
+	for (const struct ws_proc *process = drain->procs; process; process = process->next)
+		expected += process->host_pid != 0;
 	/* Announced by the process that started them and not registered yet, or never going to:
 	 * they live as long as their pid does. */
-	for (size_t i = 0; i < d->started_n; i++)
-		expected += d->started[i].pid_ns == d->a->recorder_pid_ns &&
-			    !is_gone(d->started[i].pid);
+	for (size_t i = 0; i < drain->started_n; i++)
+		expected += drain->started[i].pid_ns == drain->arena->recorder_pid_ns &&
+			    !is_gone(drain->started[i].pid);
 	return expected;
 }
 
-static void say_unseen(const struct ws_drain *d, const struct ws_started *s, uint64_t now)
+static void say_unseen(const struct ws_drain *drain, const struct ws_started *started, uint64_t now)
 {
 	char why[5000], text[6000];
-	const char *problem = ws_image_problem(s->path, s->user, why, sizeof(why));
+	const char *problem = ws_image_problem(started->path, started->user, why, sizeof(why));
 
-	if (!problem && (s->time + PATIENCE_NS >= now || access(s->path, X_OK)))
+	if (!problem && (started->time + PATIENCE_NS >= now || access(started->path, X_OK)))
 		return;
 	snprintf(text, sizeof(text), "%s %s: %s.",
-		 ws_perf_active(d->perf)
+		 ws_perf_active(drain->perf)
 			 ? "Only what the kernel tells (samples, context switches) was recorded of"
 			 : "Nothing was recorded inside",
-		 s->path, problem ? problem : "it was started but its hooks never answered");
-	ws_sink_diagnostic(s->sink, WS_WARNING, "process", s->by, s->time, text);
+		 started->path, problem ? problem : "it was started but its hooks never answered");
+	ws_sink_diagnostic(started->sink, WS_WARNING, "process", started->by, started->time, text);
 }
 
-void ws_drain_check_started(struct ws_drain *d, bool all)
+void ws_drain_check_started(struct ws_drain *drain, bool all)
 {
-	uint64_t now = d->clock->v[d->clock->n - 1].raw;
+	uint64_t now = drain->clock->readings[drain->clock->n - 1].raw;
 
-	for (size_t i = 0; i < d->started_n;) {
-		struct ws_started *s = &d->started[i];
+	for (size_t i = 0; i < drain->started_n;) {
+		struct ws_started *started = &drain->started[i];
 		bool gone;
 
 		if (!all &&
-		    now - s->time <
+		    now - started->time <
 			    PATIENCE_NS /
 				    100) { /* most register at once: no system calls about them */
 			i++;
 			continue;
 		}
-		gone = is_gone(s->pid);
-		if (!all && !gone && now - s->time < PATIENCE_NS) {
+		gone = is_gone(started->pid);
+		if (!all && !gone && now - started->time < PATIENCE_NS) {
 			i++;
 			continue;
 		}
-		if (s->path && !s->said)
-			say_unseen(d, s, now);
-		s->said = true;
+		if (started->path && !started->said)
+			say_unseen(drain, started, now);
+		started->said = true;
 		if (!all && !gone) { /* it cannot be seen, but it is waited for */
 			i++;
 			continue;
 		}
-		free(s->path);
-		*s = d->started[--d->started_n];
+		free(started->path);
+		*started = drain->started[--drain->started_n];
 	}
 }

@@ -88,7 +88,7 @@ struct ws_proc_end {
 		 memory */
 struct ws_drain {
 	struct ws_area *area;
-	struct ws_arena *a;
+	struct ws_arena *arena;
 	struct ws_clock *clock;
 	struct ws_drain_ops ops;
 	int epoll;
@@ -121,43 +121,43 @@ struct ws_drain {
 
 /* The process whose home is `chunk`, registering it when it is new; NULL when the chunk holds none
  * yet. */
-struct ws_proc *ws_drain_process(struct ws_drain *d, uint32_t chunk);
+struct ws_proc *ws_drain_process(struct ws_drain *drain, uint32_t chunk);
 /* Mark the processes that have ended. */
-void ws_drain_poll_ends(struct ws_drain *d);
+void ws_drain_poll_ends(struct ws_drain *drain);
 /* Write the end of a process whose rings are settled; `memory_too` gives its chunks back: only when
  * it can no longer write. */
-void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_too);
+void ws_drain_settle_process(struct ws_drain *drain, struct ws_proc *process, bool memory_too);
 /* Write the ends that perf has nothing more to say about, or all. */
-void ws_drain_write_ends(struct ws_drain *d, bool all);
+void ws_drain_write_ends(struct ws_drain *drain, bool all);
 /* Perf has seen the image end at `time` (session ns), settled or not: an exec has replaced it, or
  * the process has ended. */
-void ws_proc_ended(struct ws_proc *p, uint64_t time, enum ws_process_end_reason reason);
-void ws_proc_thread_ended(struct ws_proc *p, uint32_t id);
+void ws_proc_ended(struct ws_proc *process, uint64_t time, enum ws_process_end_reason reason);
+void ws_proc_thread_ended(struct ws_proc *process, uint32_t id);
 /* A thread that has a row already. */
-void ws_proc_thread_known(struct ws_proc *p, uint32_t tid, uint32_t id, uint64_t start_ns);
+void ws_proc_thread_known(struct ws_proc *process, uint32_t tid, uint32_t id, uint64_t start_ns);
 /*
  * The image that began first in [from, to] (session ns) in the process that is `host_pid` as seen
  * from here; NULL for none. Set `held` to keep it.
  */
-struct ws_proc *ws_drain_find(struct ws_drain *d, int host_pid, uint64_t from, uint64_t to);
+struct ws_proc *ws_drain_find(struct ws_drain *drain, int host_pid, uint64_t from, uint64_t to);
 /* Free one that is settled and in no list; one that is held is freed when it no longer is. */
-void ws_proc_free(struct ws_proc *p);
+void ws_proc_free(struct ws_proc *process);
 /* No longer held. */
-void ws_proc_release(struct ws_proc *p);
+void ws_proc_release(struct ws_proc *process);
 /* NUL-separated arguments as one line that a shell would take apart again; owned by the caller. */
 char *ws_proc_arguments(const char *args, size_t len);
 /* The thread table's id for `tid`, making its row when it is new. */
-uint32_t ws_proc_thread(struct ws_proc *p, uint32_t tid, uint64_t start_ns);
+uint32_t ws_proc_thread(struct ws_proc *process, uint32_t tid, uint64_t start_ns);
 /* The same for a record that comes late: the thread that had `tid` at `time`, though it may have
  * ended since. */
-uint32_t ws_proc_thread_at(struct ws_proc *p, uint32_t tid, uint64_t time);
+uint32_t ws_proc_thread_at(struct ws_proc *process, uint32_t tid, uint64_t time);
 /* Another process said that it started `pid` from `path`; says later if it never registered. */
-void ws_drain_note_started(struct ws_drain *d, struct ws_proc *by, int pid, uint64_t time,
+void ws_drain_note_started(struct ws_drain *drain, struct ws_proc *by, int pid, uint64_t time,
 			   const char *path, size_t len);
 /* It registered, or the exec failed. */
-void ws_drain_forget_started(struct ws_drain *d, int pid);
+void ws_drain_forget_started(struct ws_drain *drain, int pid);
 /* Say why images that were started never registered; those still young are kept unless `all`. */
-void ws_drain_check_started(struct ws_drain *d, bool all);
+void ws_drain_check_started(struct ws_drain *drain, bool all);
 /* One sentence on why the file at `path` cannot be recorded when `user` runs it, or NULL when it
  * looks recordable. In image.c. */
 const char *ws_image_problem(const char *path, uid_t user, char *buf, size_t size);

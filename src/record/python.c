@@ -74,7 +74,7 @@ void ws_python_say_unseen(struct ws_python *py, struct ws_sink *sink)
 		char *text = ws_format("--python-functions-trace: never called: %s. (Modules are "
 				       "named as in __module__, functions "
 				       "as in __qualname__.)",
-				       t.s);
+				       t.text);
 
 		ws_sink_diagnostic(sink, WS_WARNING, "python", 0, ws_raw_ns(), text);
 		free(text);
@@ -127,7 +127,7 @@ static uint32_t outer_tid(const struct ws_proc *p, uint32_t tid)
 
 	if (p->host_pid <= 0)
 		return 0;
-	if (p->pid_ns == p->drain->a->recorder_pid_ns)
+	if (p->pid_ns == p->drain->arena->recorder_pid_ns)
 		return tid;
 	snprintf(path, sizeof(path), "/proc/%d/task", p->host_pid);
 	dir = opendir(path);

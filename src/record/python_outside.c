@@ -271,7 +271,7 @@ void ws_python_outside(struct ws_python *py, uint64_t now)
 	uint64_t period = 1000000000u / py->o.frequency;
 
 	py->patience = UINT64_MAX;
-	if (!py->o.sampling || !atomic_load(&py->drain->a->collecting))
+	if (!py->o.sampling || !atomic_load(&py->drain->arena->collecting))
 		return;
 	for (struct ws_py_proc *p = py->procs; p; p = p->next) {
 		bool fast = !ws_py_is_exact(p) && now >= p->next_fast, slow = now >= p->next_slow;

@@ -66,6 +66,7 @@ struct ws_record_result {
  * ws_say. 0, or -1 with a message when the recording could not be begun or the report could not be
  * finished; `result` holds what there is either way.
  */
-int ws_record(const struct ws_record_opts *o, struct ws_record_result *result, struct ws_err *e);
+int ws_record(const struct ws_record_opts *options, struct ws_record_result *result,
+	      struct ws_err *err);
 
 #endif

@@ -34,17 +34,17 @@ struct ws_sink {
 
 /* Take over `writer`; never fails. */
 struct ws_sink *ws_sink_new(char *path, struct ws_writer *writer, struct ws_clock *clock);
-uint32_t ws_sink_string(struct ws_sink *s, const char *text);
-void ws_sink_meta(struct ws_sink *s, const char *name, const char *fmt, ...) WS_PRINTF(3, 4);
+uint32_t ws_sink_string(struct ws_sink *sink, const char *text);
+void ws_sink_meta(struct ws_sink *sink, const char *name, const char *fmt, ...) WS_PRINTF(3, 4);
 /* False when exactly this was said about this process before. */
-bool ws_sink_diagnostic(struct ws_sink *s, enum ws_severity severity, const char *source,
+bool ws_sink_diagnostic(struct ws_sink *sink, enum ws_severity severity, const char *source,
 			uint32_t process, uint64_t time, const char *text);
-void ws_sink_clock(struct ws_sink *s, const struct ws_reading *r);
-void ws_sink_loss(struct ws_sink *s, uint32_t thread, const char *kind, uint64_t events,
+void ws_sink_clock(struct ws_sink *sink, const struct ws_reading *reading);
+void ws_sink_loss(struct ws_sink *sink, uint32_t thread, const char *kind, uint64_t events,
 		  const char *reason);
 /* Free what is not the writer. */
-void ws_sink_free(struct ws_sink *s);
+void ws_sink_free(struct ws_sink *sink);
 /* Close the writer (its message on failure) and free. */
-int ws_sink_close(struct ws_sink *s, struct ws_err *e);
+int ws_sink_close(struct ws_sink *sink, struct ws_err *err);
 
 #endif

@@ -28,13 +28,13 @@ struct ws_stackset {
 	struct bound *bound;
 };
 
-struct ws_stackset *ws_stackset_of(struct ws_sink *s)
+struct ws_stackset *ws_stackset_of(struct ws_sink *sink)
 {
-	if (!s->stacks) {
-		s->stacks = ws_calloc(1, sizeof(*s->stacks));
-		s->stacks->sink = s;
+	if (!sink->stacks) {
+		sink->stacks = ws_calloc(1, sizeof(*sink->stacks));
+		sink->stacks->sink = sink;
 	}
-	return s->stacks;
+	return sink->stacks;
 }
 
 void ws_stackset_free(struct ws_stackset *st)
@@ -46,27 +46,28 @@ void ws_stackset_free(struct ws_stackset *st)
 	ws_map_free(&st->module_id);
 	ws_map_free(&st->frame_id);
 	ws_map_free(&st->stack_id);
-	for (struct bound *b = st->bound; b; b = next) {
-		next = b->next;
-		free(b);
+	for (struct bound *bound = st->bound; bound; bound = next) {
+		next = bound->next;
+		free(bound);
 	}
 	free(st->frame);
 	free(st);
 }
 
-static uint32_t module_row(struct ws_stackset *st, struct ws_module *m)
+static uint32_t module_row(struct ws_stackset *st, struct ws_module *module)
 {
-	struct ws_row_module row = {.kind = (uint8_t)m->kind, .size = m->size, .flags = m->flags};
+	struct ws_row_module row = {
+		.kind = (uint8_t)module->kind, .size = module->size, .flags = module->flags};
 	bool found;
-	uint32_t id = (uint32_t)ws_map_get(&st->module_id, m->number, &found);
+	uint32_t id = (uint32_t)ws_map_get(&st->module_id, module->number, &found);
 
 	if (found)
 		return id;
 	row.id = ++st->modules;
-	row.path = ws_sink_string(st->sink, m->path);
-	row.build_id = m->build_id[0] ? ws_sink_string(st->sink, m->build_id) : 0;
+	row.path = ws_sink_string(st->sink, module->path);
+	row.build_id = module->build_id[0] ? ws_sink_string(st->sink, module->build_id) : 0;
 	ws_writer_add(st->sink->writer, WS_TABLE_module, &row);
-	ws_map_set(&st->module_id, m->number, row.id);
+	ws_map_set(&st->module_id, module->number, row.id);
 	return row.id;
 }
 
@@ -118,7 +119,7 @@ uint32_t ws_stackset_push(struct ws_stackset *st, uint32_t parent, uint32_t fram
 	return row.id;
 }
 
-uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_caller *p, size_t n,
+uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_caller *caller, size_t n,
 			    uint32_t *leaf)
 {
 	uint32_t stack = 0;
@@ -126,8 +127,8 @@ uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_caller *p, s
 	if (leaf)
 		*leaf = 0;
 	for (size_t i = n; i-- > 0;) {
-		uint32_t frame = ws_stackset_frame(st, p[i].kind, p[i].method, p[i].module,
-						   p[i].address, NULL, NULL);
+		uint32_t frame = ws_stackset_frame(st, caller[i].kind, caller[i].method,
+						   caller[i].module, caller[i].address, NULL, NULL);
 
 		if (!i && leaf)
 			*leaf = frame;
@@ -137,30 +138,30 @@ uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_caller *p, s
 	return stack;
 }
 
-static void mapping_ended(void *ctx, const struct ws_mapping *m)
+static void mapping_ended(void *ctx, const struct ws_mapping *mapping)
 {
-	struct bound *b = ctx;
-	struct ws_row_mapping row = {.process = b->process,
-				     .start = m->start,
-				     .end = m->end,
-				     .base = m->base,
-				     .size = m->size,
-				     .offset = m->offset};
+	struct bound *bound = ctx;
+	struct ws_row_mapping row = {.process = bound->process,
+				     .start = mapping->start,
+				     .end = mapping->end,
+				     .base = mapping->base,
+				     .size = mapping->size,
+				     .offset = mapping->offset};
 
-	row.module = module_row(b->stacks, m->module);
-	ws_writer_add(b->stacks->sink->writer, WS_TABLE_mapping, &row);
+	row.module = module_row(bound->stacks, mapping->module);
+	ws_writer_add(bound->stacks->sink->writer, WS_TABLE_mapping, &row);
 }
 
 void ws_stackset_bind(struct ws_stackset *st, struct ws_maps_process *maps, uint32_t process)
 {
-	struct bound *b = ws_maps_bound(maps);
+	struct bound *bound = ws_maps_bound(maps);
 
-	if (b && b->stacks == st && b->process == process)
+	if (bound && bound->stacks == st && bound->process == process)
 		return;
-	b = ws_malloc(sizeof(*b));
-	*b = (struct bound){st, process, st->bound};
-	st->bound = b;
-	ws_maps_bind(maps, mapping_ended, b);
+	bound = ws_malloc(sizeof(*bound));
+	*bound = (struct bound){st, process, st->bound};
+	st->bound = bound;
+	ws_maps_bind(maps, mapping_ended, bound);
 }
 
 uint32_t ws_stackset_frames(const struct ws_stackset *st)

@@ -15,7 +15,7 @@
 struct ws_stackset;
 
 /* The stacks of a report, made when first asked for; freed with the sink. */
-struct ws_stackset *ws_stackset_of(struct ws_sink *s);
+struct ws_stackset *ws_stackset_of(struct ws_sink *sink);
 void ws_stackset_free(struct ws_stackset *st);
 
 /*
@@ -31,7 +31,7 @@ uint32_t ws_stackset_push(struct ws_stackset *st, uint32_t parent, uint32_t fram
  * Frames from the innermost outwards: *leaf gets the innermost frame, the result is the stack of
  * its callers (0 for none). With leaf NULL the result is the stack with the innermost on it.
  */
-uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_caller *p, size_t n,
+uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_caller *caller, size_t n,
 			    uint32_t *leaf);
 
 /* Have the mappings of process row `process` written as they end, once a frame was found in them.

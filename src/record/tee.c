@@ -32,11 +32,11 @@ struct ws_tee {
 
 /* False when nobody reads there any more: the target must then find its pipe broken, as it would
  * have alone. */
-static bool show(int fd, const char *p, size_t n)
+static bool show(int fd, const char *at, size_t n)
 {
 	while (n) {
 		struct pollfd room = {fd, POLLOUT, 0};
-		ssize_t w = write(fd, p, n);
+		ssize_t w = write(fd, at, n);
 
 		if (w < 0 && errno == EINTR)
 			continue;
@@ -46,56 +46,56 @@ static bool show(int fd, const char *p, size_t n)
 		}
 		if (w <= 0)
 			return errno != EPIPE;
-		p += w;
+		at += w;
 		n -= (size_t)w;
 	}
 	return true;
 }
 
-static bool take(struct ws_tee *t, int i)
+static bool take(struct ws_tee *tee, int i)
 {
 	char buf[65536];
-	ssize_t n = read(t->in[i], buf, sizeof(buf));
+	ssize_t n = read(tee->in[i], buf, sizeof(buf));
 	bool read_on = true;
-	struct piece *p;
+	struct piece *piece;
 
 	if (n <= 0)
 		return n < 0 && (errno == EINTR || errno == EAGAIN);
-	if (t->show)
+	if (tee->show)
 		read_on = show(i + 1, buf, (size_t)n);
-	p = ws_malloc(sizeof(*p) + (size_t)n);
-	p->next = NULL;
-	p->time = ws_raw_ns();
-	p->stream = (uint8_t)(i + 1);
-	p->len = (size_t)n;
-	memcpy(p->bytes, buf, (size_t)n);
-	pthread_mutex_lock(&t->lock);
-	*t->last = p;
-	t->last = &p->next;
-	pthread_mutex_unlock(&t->lock);
+	piece = ws_malloc(sizeof(*piece) + (size_t)n);
+	piece->next = NULL;
+	piece->time = ws_raw_ns();
+	piece->stream = (uint8_t)(i + 1);
+	piece->len = (size_t)n;
+	memcpy(piece->bytes, buf, (size_t)n);
+	pthread_mutex_lock(&tee->lock);
+	*tee->last = piece;
+	tee->last = &piece->next;
+	pthread_mutex_unlock(&tee->lock);
 	return read_on;
 }
 
 static void *run(void *arg)
 {
-	struct ws_tee *t = arg;
+	struct ws_tee *tee = arg;
 	bool stopping = false;
 	int left = LAST_READS;
 
 	for (;;) {
-		struct pollfd fds[3] = {{t->in[0], POLLIN, 0},
-					{t->in[1], POLLIN, 0},
-					{stopping ? -1 : t->stop[0], POLLIN, 0}};
+		struct pollfd fds[3] = {{tee->in[0], POLLIN, 0},
+					{tee->in[1], POLLIN, 0},
+					{stopping ? -1 : tee->stop[0], POLLIN, 0}};
 		int n = poll(fds, 3, stopping ? 0 : -1);
 
 		if (n < 0 && errno != EINTR)
 			break;
 		for (int i = 0; n > 0 && i < 2; i++)
-			if (fds[i].revents && !take(t, i)) {
-				close(t->in[i]);
-				t->in[i] = -1;
+			if (fds[i].revents && !take(tee, i)) {
+				close(tee->in[i]);
+				tee->in[i] = -1;
 			}
-		if ((stopping && (n == 0 || !left--)) || (t->in[0] < 0 && t->in[1] < 0))
+		if ((stopping && (n == 0 || !left--)) || (tee->in[0] < 0 && tee->in[1] < 0))
 			break;
 		if (n > 0 && fds[2].revents)
 			stopping = true; /* take what is there, then leave; a process that lives on
@@ -104,82 +104,82 @@ static void *run(void *arg)
 	return NULL;
 }
 
-struct ws_tee *ws_tee_new(bool show_too, int *out_fd, int *err_fd, struct ws_err *e)
+struct ws_tee *ws_tee_new(bool show_too, int *out_fd, int *err_fd, struct ws_err *err)
 {
-	struct ws_tee *t = ws_calloc(1, sizeof(*t));
+	struct ws_tee *tee = ws_calloc(1, sizeof(*tee));
 	int p[3][2];
 
 	for (int i = 0; i < 3; i++)
 		if (pipe2(p[i], O_CLOEXEC)) {
-			ws_fail_errno(e, "cannot make a pipe for the target's output");
+			ws_fail_errno(err, "cannot make a pipe for the target's output");
 			while (i--) {
 				close(p[i][0]);
 				close(p[i][1]);
 			}
-			free(t);
+			free(tee);
 			return NULL;
 		}
-	t->last = &t->first;
-	t->show = show_too;
-	pthread_mutex_init(&t->lock, NULL);
+	tee->last = &tee->first;
+	tee->show = show_too;
+	pthread_mutex_init(&tee->lock, NULL);
 	for (int i = 0; i < 2; i++) {
-		t->in[i] = p[i][0];
-		t->given[i] = p[i][1];
+		tee->in[i] = p[i][0];
+		tee->given[i] = p[i][1];
 	}
-	t->stop[0] = p[2][0];
-	t->stop[1] = p[2][1];
+	tee->stop[0] = p[2][0];
+	tee->stop[1] = p[2][1];
 	/* Now, while it can still be refused: a target whose pipes nobody reads would wait for
 	 * ever. */
-	if (pthread_create(&t->thread, NULL, run, t)) {
-		ws_fail(e, "cannot start the thread that reads the target's output: too many "
-			   "processes are running");
+	if (pthread_create(&tee->thread, NULL, run, tee)) {
+		ws_fail(err, "cannot start the thread that reads the target's output: too many "
+			     "processes are running");
 		for (int i = 0; i < 3; i++) {
 			close(p[i][0]);
 			close(p[i][1]);
 		}
-		pthread_mutex_destroy(&t->lock);
-		free(t);
+		pthread_mutex_destroy(&tee->lock);
+		free(tee);
 		return NULL;
 	}
-	*out_fd = t->given[0];
-	*err_fd = t->given[1];
-	return t;
+	*out_fd = tee->given[0];
+	*err_fd = tee->given[1];
+	return tee;
 }
 
-void ws_tee_started(struct ws_tee *t)
+void ws_tee_started(struct ws_tee *tee)
 {
-	close(t->given[0]);
-	close(t->given[1]);
+	close(tee->given[0]);
+	close(tee->given[1]);
 }
 
-void ws_tee_collect(struct ws_tee *t, struct ws_sink *s)
+void ws_tee_collect(struct ws_tee *tee, struct ws_sink *sink)
 {
-	struct piece *p, *next;
+	struct piece *piece, *next;
 
-	pthread_mutex_lock(&t->lock);
-	p = t->first;
-	t->first = NULL;
-	t->last = &t->first;
-	pthread_mutex_unlock(&t->lock);
-	for (; p; p = next) {
-		struct ws_row_output row = {.start = p->time, .stream = p->stream};
+	pthread_mutex_lock(&tee->lock);
+	piece = tee->first;
+	tee->first = NULL;
+	tee->last = &tee->first;
+	pthread_mutex_unlock(&tee->lock);
+	for (; piece; piece = next) {
+		struct ws_row_output row = {.start = piece->time, .stream = piece->stream};
 
-		next = p->next;
-		row.bytes = ws_writer_string(s->writer, p->bytes, p->len);
-		ws_writer_add(s->writer, WS_TABLE_output, &row);
-		free(p);
+		next = piece->next;
+		row.bytes = ws_writer_string(sink->writer, piece->bytes, piece->len);
+		ws_writer_add(sink->writer, WS_TABLE_output, &row);
+		free(piece);
 	}
 }
 
-void ws_tee_finish(struct ws_tee *t, struct ws_sink *s)
+void ws_tee_finish(struct ws_tee *tee, struct ws_sink *sink)
 {
-	close(t->stop[1]);
-	pthread_join(t->thread, NULL);
-	ws_tee_collect(t, s);
-	close(t->stop[0]);
+	close(tee->stop[1]);
+	pthread_join(tee->thread, NULL);
+	ws_tee_collect(tee, sink);
+	close(tee->stop[0]);
 	for (int i = 0; i < 2; i++)
-		if (t->in[i] >= 0)
-			close(t->in[i]);
-	pthread_mutex_destroy(&t->lock);
-	free(t);
+		if (tee->in[i] >= 0)
+			close(tee->in[i]);
+	pthread_mutex_destroy(&tee->lock);
+	free(tee);
 }

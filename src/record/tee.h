@@ -12,11 +12,11 @@ struct ws_tee;
 
 /* `show` copies to our own standard output and error. out_fd, err_fd are for the target; close them
  * with ws_tee_started once it runs. */
-struct ws_tee *ws_tee_new(bool show, int *out_fd, int *err_fd, struct ws_err *e);
-void ws_tee_started(struct ws_tee *t);
+struct ws_tee *ws_tee_new(bool show, int *out_fd, int *err_fd, struct ws_err *err);
+void ws_tee_started(struct ws_tee *tee);
 /* Rows for what has arrived. */
-void ws_tee_collect(struct ws_tee *t, struct ws_sink *s);
+void ws_tee_collect(struct ws_tee *tee, struct ws_sink *sink);
 /* Wait until the writers are gone, at most a moment when some keep the pipe open, and free. */
-void ws_tee_finish(struct ws_tee *t, struct ws_sink *s);
+void ws_tee_finish(struct ws_tee *tee, struct ws_sink *sink);
 
 #endif

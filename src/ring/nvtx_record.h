@@ -42,7 +42,7 @@ struct ws_rec_nvtx_event {
 
 /* The same with all that a program may attach; told by the record's size. */
 struct ws_rec_nvtx_event_full {
-	struct ws_rec_nvtx_event e;
+	struct ws_rec_nvtx_event record;
 	uint64_t payload;
 	uint32_t color;
 	uint32_t binary;     /* number of the BLOB record with extended payloads, 0 for none */
@@ -86,19 +86,19 @@ struct ws_rec_nvtx_define {
 	uint64_t time, id;
 };
 struct ws_rec_nvtx_schema {
-	struct ws_rec_nvtx_define d; /* id: the schema; type: its type */
+	struct ws_rec_nvtx_define record; /* id: the schema; type: its type */
 	uint64_t flags, size, align;
 	uint32_t entries, spare;
 };
 struct ws_rec_nvtx_schema_entry {
-	struct ws_rec_nvtx_define d; /* id: the schema; type unused */
+	struct ws_rec_nvtx_define record; /* id: the schema; type unused */
 	uint64_t flags, entry_type, detail, offset;
 	uint32_t index;
 	uint32_t description; /* string handle, never a local text */
 };
 
 struct ws_rec_nvtx_resource {
-	struct ws_rec_nvtx_define d; /* id: the identifier; type: what it is */
+	struct ws_rec_nvtx_define record; /* id: the identifier; type: what it is */
 	uint32_t device, context, stream,
 		spare; /* UINT32_MAX: not a thing of CUDA's, or not known */
 };

@@ -119,9 +119,9 @@ struct ws_rec_diagnostic {
 	uint32_t spare;
 };
 
-static inline uint32_t ws_rec_bytes(const struct ws_rec *r)
+static inline uint32_t ws_rec_bytes(const struct ws_rec *record)
 {
-	return 8u * (r->words ? r->words : r->value);
+	return 8u * (record->words ? record->words : record->value);
 }
 
 #endif

@@ -11,60 +11,61 @@
 
 #include <sys/syscall.h>
 
-static uint32_t pop_free(struct ws_arena *a)
+static uint32_t pop_free(struct ws_arena *arena)
 {
-	uint64_t head = atomic_load_explicit(&a->free_head, memory_order_acquire);
+	uint64_t head = atomic_load_explicit(&arena->free_head, memory_order_acquire);
 
 	for (;;) {
 		uint32_t chunk = (uint32_t)head, next;
 
 		if (chunk == WS_CHUNK_NONE || chunk >= WS_MAX_CHUNKS)
 			return WS_CHUNK_NONE;
-		next = atomic_load_explicit(&a->free_next[chunk], memory_order_relaxed);
+		next = atomic_load_explicit(&arena->free_next[chunk], memory_order_relaxed);
 		if (atomic_compare_exchange_weak_explicit(
-			    &a->free_head, &head, ((head >> 32) + 1) << 32 | next,
+			    &arena->free_head, &head, ((head >> 32) + 1) << 32 | next,
 			    memory_order_acq_rel, memory_order_acquire))
 			return chunk;
 	}
 }
 
-static uint32_t take_new(struct ws_arena *a)
+static uint32_t take_new(struct ws_arena *arena)
 {
-	uint32_t next = atomic_load_explicit(&a->chunk_next, memory_order_relaxed);
+	uint32_t next = atomic_load_explicit(&arena->chunk_next, memory_order_relaxed);
 
-	while (next < atomic_load_explicit(&a->chunk_backed, memory_order_acquire))
-		if (atomic_compare_exchange_weak_explicit(&a->chunk_next, &next, next + 1,
+	while (next < atomic_load_explicit(&arena->chunk_backed, memory_order_acquire))
+		if (atomic_compare_exchange_weak_explicit(&arena->chunk_next, &next, next + 1,
 							  memory_order_relaxed,
 							  memory_order_relaxed))
 			return next;
 	return WS_CHUNK_NONE;
 }
 
-uint32_t ws_chunk_take(struct ws_arena *a)
+uint32_t ws_chunk_take(struct ws_arena *arena)
 {
-	uint32_t chunk = pop_free(a);
-	struct ws_chunk *c;
+	uint32_t chunk = pop_free(arena);
+	struct ws_chunk *chunk_c;
 
 	if (chunk == WS_CHUNK_NONE)
-		chunk = take_new(a);
+		chunk = take_new(arena);
 	if (chunk == WS_CHUNK_NONE)
 		return WS_CHUNK_NONE;
-	c = ws_chunk_at(a, chunk);
-	atomic_store_explicit(&c->next, WS_CHUNK_NONE, memory_order_relaxed);
-	atomic_store_explicit(&c->used, sizeof(*c), memory_order_relaxed);
-	c->self = chunk;
-	c->kind = WS_CHUNK_DATA;
+	chunk_c = ws_chunk_at(arena, chunk);
+	atomic_store_explicit(&chunk_c->next, WS_CHUNK_NONE, memory_order_relaxed);
+	atomic_store_explicit(&chunk_c->used, sizeof(*chunk_c), memory_order_relaxed);
+	chunk_c->self = chunk;
+	chunk_c->kind = WS_CHUNK_DATA;
 	return chunk;
 }
 
-void ws_chunk_give(struct ws_arena *a, uint32_t chunk)
+void ws_chunk_give(struct ws_arena *arena, uint32_t chunk)
 {
-	uint64_t head = atomic_load_explicit(&a->free_head, memory_order_relaxed);
+	uint64_t head = atomic_load_explicit(&arena->free_head, memory_order_relaxed);
 
 	do {
-		atomic_store_explicit(&a->free_next[chunk], (uint32_t)head, memory_order_relaxed);
+		atomic_store_explicit(&arena->free_next[chunk], (uint32_t)head,
+				      memory_order_relaxed);
 	} while (!atomic_compare_exchange_weak_explicit(
-		&a->free_head, &head, ((head >> 32) + 1) << 32 | chunk, memory_order_acq_rel,
+		&arena->free_head, &head, ((head >> 32) + 1) << 32 | chunk, memory_order_acq_rel,
 		memory_order_relaxed));
 }
 
@@ -95,10 +96,10 @@ static long sys_fallocate(int fd, uint64_t offset, uint64_t len)
 	return ret;
 }
 
-int ws_arena_extend(struct ws_arena *a, int fd, uint32_t chunks)
+int ws_arena_extend(struct ws_arena *arena, int fd, uint32_t chunks)
 {
-	uint32_t end = a->chunk_first + a->chunk_count;
-	uint32_t backed = atomic_load_explicit(&a->chunk_backed, memory_order_acquire);
+	uint32_t end = arena->chunk_first + arena->chunk_count;
+	uint32_t backed = atomic_load_explicit(&arena->chunk_backed, memory_order_acquire);
 	uint32_t want;
 
 	if (backed >= end)
@@ -109,36 +110,36 @@ int ws_arena_extend(struct ws_arena *a, int fd, uint32_t chunks)
 		return -1;
 	/* Someone else may have got further meanwhile: then that stands. */
 	while (backed < want &&
-	       !atomic_compare_exchange_weak_explicit(&a->chunk_backed, &backed, want,
+	       !atomic_compare_exchange_weak_explicit(&arena->chunk_backed, &backed, want,
 						      memory_order_release, memory_order_acquire))
 		;
 	return 0;
 }
 
-int ws_buffer_take(struct ws_arena *a, int fd, uint32_t home)
+int ws_buffer_take(struct ws_arena *arena, int fd, uint32_t home)
 {
-	for (uint32_t i = 0; i < a->buffer_count; i++) {
+	for (uint32_t i = 0; i < arena->buffer_count; i++) {
 		uint32_t nobody = 0;
 
-		if (atomic_load_explicit(&a->buffers[i].owner, memory_order_relaxed) ||
-		    !atomic_compare_exchange_strong_explicit(&a->buffers[i].owner, &nobody, home,
-							     memory_order_acq_rel,
+		if (atomic_load_explicit(&arena->buffers[i].owner, memory_order_relaxed) ||
+		    !atomic_compare_exchange_strong_explicit(&arena->buffers[i].owner, &nobody,
+							     home, memory_order_acq_rel,
 							     memory_order_relaxed))
 			continue;
-		atomic_store_explicit(&a->buffers[i].done, 0, memory_order_relaxed);
+		atomic_store_explicit(&arena->buffers[i].done, 0, memory_order_relaxed);
 		/* Memory that is there already costs nothing to ask for again. */
-		if (!sys_fallocate(fd, ((uint64_t)a->buffer_first + i) * WS_BUFFER_SIZE,
+		if (!sys_fallocate(fd, ((uint64_t)arena->buffer_first + i) * WS_BUFFER_SIZE,
 				   WS_BUFFER_SIZE))
 			return (int)i;
-		atomic_store_explicit(&a->buffers[i].owner, 0, memory_order_release);
+		atomic_store_explicit(&arena->buffers[i].owner, 0, memory_order_release);
 		return -1;
 	}
 	return -1;
 }
 
-int ws_directory_add(struct ws_arena *a, uint32_t chunk)
+int ws_directory_add(struct ws_arena *arena, uint32_t chunk)
 {
-	uint32_t used = atomic_load_explicit(&a->dir_used, memory_order_relaxed);
+	uint32_t used = atomic_load_explicit(&arena->dir_used, memory_order_relaxed);
 	/* Slots free up in no order; start at a place of the chunk's own so that crowds do not meet
 	 * at slot 0. */
 	uint32_t from = used ? chunk % used : 0;
@@ -146,8 +147,8 @@ int ws_directory_add(struct ws_arena *a, uint32_t chunk)
 	for (uint32_t i = 0; i < used; i++) {
 		uint32_t slot = (from + i) % used, empty = 0;
 
-		if (!atomic_load_explicit(&a->directory[slot], memory_order_relaxed) &&
-		    atomic_compare_exchange_strong_explicit(&a->directory[slot], &empty, chunk,
+		if (!atomic_load_explicit(&arena->directory[slot], memory_order_relaxed) &&
+		    atomic_compare_exchange_strong_explicit(&arena->directory[slot], &empty, chunk,
 							    memory_order_release,
 							    memory_order_relaxed))
 			return (int)slot;
@@ -155,15 +156,16 @@ int ws_directory_add(struct ws_arena *a, uint32_t chunk)
 	for (uint32_t slot = used; slot < WS_DIR_SLOTS; slot++) {
 		uint32_t empty = 0;
 
-		if (atomic_compare_exchange_strong_explicit(&a->directory[slot], &empty, chunk,
+		if (atomic_compare_exchange_strong_explicit(&arena->directory[slot], &empty, chunk,
 							    memory_order_release,
 							    memory_order_relaxed)) {
-			uint32_t seen = atomic_load_explicit(&a->dir_used, memory_order_relaxed);
+			uint32_t seen =
+				atomic_load_explicit(&arena->dir_used, memory_order_relaxed);
 
 			while (seen < slot + 1 &&
-			       !atomic_compare_exchange_weak_explicit(&a->dir_used, &seen, slot + 1,
-								      memory_order_release,
-								      memory_order_relaxed))
+			       !atomic_compare_exchange_weak_explicit(
+				       &arena->dir_used, &seen, slot + 1, memory_order_release,
+				       memory_order_relaxed))
 				;
 			return (int)slot;
 		}

@@ -28,10 +28,10 @@ const struct ws_type_desc ws_types[] = {
 #undef WS_TYPE
 };
 
-int ws_table_track(enum ws_table t)
+int ws_table_track(enum ws_table table)
 {
-	for (uint32_t i = 0; i < ws_tables[t].column_count; i++) {
-		enum ws_type type = ws_tables[t].columns[i].type;
+	for (uint32_t i = 0; i < ws_tables[table].column_count; i++) {
+		enum ws_type type = ws_tables[table].columns[i].type;
 
 		if (type == WS_T_THREAD || type == WS_T_PROCESS)
 			return (int)i;
@@ -39,58 +39,58 @@ int ws_table_track(enum ws_table t)
 	return -1;
 }
 
-int ws_table_start(enum ws_table t)
+int ws_table_start(enum ws_table table)
 {
-	int c = ws_column_find(t, "start");
+	int c = ws_column_find(table, "start");
 
-	return c >= 0 ? c : ws_column_find(t, "raw");
+	return c >= 0 ? c : ws_column_find(table, "raw");
 }
 
-int ws_table_end(enum ws_table t)
+int ws_table_end(enum ws_table table)
 {
-	return ws_column_find(t, "end");
+	return ws_column_find(table, "end");
 }
 
-uint64_t ws_row_get(enum ws_table t, const void *row, uint32_t c)
+uint64_t ws_row_get(enum ws_table table, const void *row, uint32_t c)
 {
-	const struct ws_column_desc *d = &ws_tables[t].columns[c];
-	const char *p = (const char *)row + d->offset;
+	const struct ws_column_desc *desc = &ws_tables[table].columns[c];
+	const char *at = (const char *)row + desc->offset;
 
-	switch (d->size) {
+	switch (desc->size) {
 	case 1:
-		return *(const uint8_t *)p;
+		return *(const uint8_t *)at;
 	case 4: {
 		uint32_t v;
 
-		memcpy(&v, p, 4);
-		return ws_types[d->type].is_signed ? (uint64_t)(int64_t)(int32_t)v : v;
+		memcpy(&v, at, 4);
+		return ws_types[desc->type].is_signed ? (uint64_t)(int64_t)(int32_t)v : v;
 	}
 	default: {
 		uint64_t v;
 
-		memcpy(&v, p, 8);
+		memcpy(&v, at, 8);
 		return v;
 	}
 	}
 }
 
-void ws_row_set(enum ws_table t, void *row, uint32_t c, uint64_t value)
+void ws_row_set(enum ws_table table, void *row, uint32_t c, uint64_t value)
 {
-	const struct ws_column_desc *d = &ws_tables[t].columns[c];
-	char *p = (char *)row + d->offset;
+	const struct ws_column_desc *desc = &ws_tables[table].columns[c];
+	char *at = (char *)row + desc->offset;
 
-	switch (d->size) {
+	switch (desc->size) {
 	case 1:
-		*(uint8_t *)p = (uint8_t)value;
+		*(uint8_t *)at = (uint8_t)value;
 		break;
 	case 4: {
 		uint32_t v = (uint32_t)value;
 
-		memcpy(p, &v, 4);
+		memcpy(at, &v, 4);
 		break;
 	}
 	default:
-		memcpy(p, &value, 8);
+		memcpy(at, &value, 8);
 	}
 }
 
@@ -102,10 +102,10 @@ int ws_table_find(const char *name)
 	return -1;
 }
 
-int ws_column_find(enum ws_table t, const char *name)
+int ws_column_find(enum ws_table table, const char *name)
 {
-	for (uint32_t i = 0; i < ws_tables[t].column_count; i++)
-		if (!strcmp(ws_tables[t].columns[i].name, name))
+	for (uint32_t i = 0; i < ws_tables[table].column_count; i++)
+		if (!strcmp(ws_tables[table].columns[i].name, name))
 			return (int)i;
 	return -1;
 }
@@ -147,8 +147,8 @@ static const struct groups groups[WS_TABLE_COUNT] = {
 	THREAD(gil),
 };
 
-uint32_t ws_table_groups(enum ws_table t, uint8_t columns[WS_GROUP_KEYS])
+uint32_t ws_table_groups(enum ws_table table, uint8_t columns[WS_GROUP_KEYS])
 {
-	memcpy(columns, groups[t].column, WS_GROUP_KEYS);
-	return groups[t].n;
+	memcpy(columns, groups[table].column, WS_GROUP_KEYS);
+	return groups[table].n;
 }

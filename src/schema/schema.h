@@ -88,9 +88,9 @@ struct ws_table_desc {
  * declarations: the first THREAD or PROCESS column, the column called start (or raw), the one
  * called end. -1 where a table has none.
  */
-int ws_table_track(enum ws_table t);
-int ws_table_start(enum ws_table t);
-int ws_table_end(enum ws_table t);
+int ws_table_track(enum ws_table table);
+int ws_table_start(enum ws_table table);
+int ws_table_end(enum ws_table table);
 
 #define WS_MAX_COLUMNS 64
 
@@ -100,7 +100,7 @@ int ws_table_end(enum ws_table t);
  * How many, at most WS_GROUP_KEYS; 0 for tables of no events. They are of one or four bytes.
  */
 enum { WS_GROUP_KEYS = 4 };
-uint32_t ws_table_groups(enum ws_table t, uint8_t columns[WS_GROUP_KEYS]);
+uint32_t ws_table_groups(enum ws_table table, uint8_t columns[WS_GROUP_KEYS]);
 
 extern const struct ws_table_desc ws_tables[WS_TABLE_COUNT];
 
@@ -111,11 +111,11 @@ struct ws_type_desc {
 extern const struct ws_type_desc ws_types[];
 
 /* Column `c` of row struct `row` of table `t`, widened to 64 bits as said above. */
-uint64_t ws_row_get(enum ws_table t, const void *row, uint32_t c);
-void ws_row_set(enum ws_table t, void *row, uint32_t c, uint64_t value);
+uint64_t ws_row_get(enum ws_table table, const void *row, uint32_t c);
+void ws_row_set(enum ws_table table, void *row, uint32_t c, uint64_t value);
 /* Number of the table called `name`, or -1. */
 int ws_table_find(const char *name);
-int ws_column_find(enum ws_table t, const char *name);
+int ws_column_find(enum ws_table table, const char *name);
 
 /* ---- enumerations stored in U8 columns ---- */
 

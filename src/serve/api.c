@@ -14,49 +14,50 @@
 
 /* ---- reports ---- */
 
-int ws_view_add(struct ws_view *view, struct ws_report *r, const char *path, struct ws_err *e)
+int ws_view_add(struct ws_view *view, struct ws_report *report, const char *path,
+		struct ws_err *err)
 {
-	struct ws_view_report *v;
+	struct ws_view_report *view_report;
 	size_t n;
 
 	pthread_mutex_lock(&view->adding);
 	n = view->n;
 	if (n == view->room) {
 		pthread_mutex_unlock(&view->adding);
-		ws_report_close(r);
-		return ws_fail(e, "the page shows %zu reports already; no more can be added to it",
-			       n);
+		ws_report_close(report);
+		return ws_fail(err,
+			       "the page shows %zu reports already; no more can be added to it", n);
 	}
-	v = &view->v[n];
-	v->path = ws_strdup(path);
-	v->r = r;
-	v->lanes = ws_lanes_open(r, view->opts);
-	v->realtime = ws_lanes_realtime(r, v->lanes->zero);
-	v->live = ws_report_live(r);
-	pthread_rwlock_init(&v->use, NULL);
+	view_report = &view->reports[n];
+	view_report->path = ws_strdup(path);
+	view_report->report = report;
+	view_report->lanes = ws_lanes_open(report, view->opts);
+	view_report->realtime = ws_lanes_realtime(report, view_report->lanes->zero);
+	view_report->live = ws_report_live(report);
+	pthread_rwlock_init(&view_report->use, NULL);
 	__atomic_store_n(&view->n, n + 1, __ATOMIC_RELEASE);
-	if (v->live && !view->live)
+	if (view_report->live && !view->live)
 		view->live = ws_live_new(view);
 	pthread_mutex_unlock(&view->adding);
 	return (int)n;
 }
 
 int ws_view_open(struct ws_view *view, const char *const *files, size_t n,
-		 const struct ws_lanes_opts *opts, struct ws_err *e)
+		 const struct ws_lanes_opts *opts, struct ws_err *err)
 {
 	memset(view, 0, sizeof(*view));
 	view->opts = opts;
 	view->room = n + WS_VIEW_ADDED_MOST;
-	view->v = ws_calloc(view->room, sizeof(*view->v));
+	view->reports = ws_calloc(view->room, sizeof(*view->reports));
 	pthread_mutex_init(&view->adding, NULL);
 	for (size_t i = 0; i < n; i++) {
 		char *path = ws_report_operand(files[i]);
-		struct ws_report *r = ws_report_open(path, e);
+		struct ws_report *report = ws_report_open(path, err);
 
-		if (r)
-			ws_view_add(view, r, path, e);
+		if (report)
+			ws_view_add(view, report, path, err);
 		free(path);
-		if (!r) {
+		if (!report) {
 			ws_view_close(view);
 			return -1;
 		}
@@ -68,52 +69,52 @@ void ws_view_close(struct ws_view *view)
 {
 	ws_live_free(view->live);
 	for (size_t i = 0; i < view->n; i++) {
-		ws_lanes_close(view->v[i].lanes);
-		if (view->v[i].r)
-			ws_report_close(view->v[i].r);
-		free(view->v[i].path);
-		pthread_rwlock_destroy(&view->v[i].use);
+		ws_lanes_close(view->reports[i].lanes);
+		if (view->reports[i].report)
+			ws_report_close(view->reports[i].report);
+		free(view->reports[i].path);
+		pthread_rwlock_destroy(&view->reports[i].use);
 	}
-	free(view->v);
+	free(view->reports);
 	pthread_mutex_destroy(&view->adding);
 	memset(view, 0, sizeof(*view));
 }
 
 /* ---- parameters ---- */
 
-const char *ws_param(const struct ws_call *c, const char *name)
+const char *ws_param(const struct ws_call *call, const char *name)
 {
-	return c->p->get(c->p->ctx, name);
+	return call->params->get(call->params->ctx, name);
 }
 
-static bool read_int(const char *s, const char **end, int64_t *v)
+static bool read_int(const char *text, const char **end, int64_t *v)
 {
 	errno = 0;
-	*v = strtoll(s, (char **)end, 10);
-	return *end != s && !errno && ((*s >= '0' && *s <= '9') || *s == '-');
+	*v = strtoll(text, (char **)end, 10);
+	return *end != text && !errno && ((*text >= '0' && *text <= '9') || *text == '-');
 }
 
-bool ws_param_int(const struct ws_call *c, const char *name, int64_t low, int64_t high,
-		  int64_t fallback, int64_t *v, struct ws_err *e)
+bool ws_param_int(const struct ws_call *call, const char *name, int64_t low, int64_t high,
+		  int64_t fallback, int64_t *v, struct ws_err *err)
 {
-	const char *s = ws_param(c, name), *end;
+	const char *text = ws_param(call, name), *end;
 
 	*v = fallback;
-	if (!s)
+	if (!text)
 		return true;
-	if (read_int(s, &end, v) && !*end && *v >= low && *v <= high)
+	if (read_int(text, &end, v) && !*end && *v >= low && *v <= high)
 		return true;
-	ws_fail(e, "parameter %s must be a whole number from %" PRId64 " to %" PRId64, name, low,
+	ws_fail(err, "parameter %s must be a whole number from %" PRId64 " to %" PRId64, name, low,
 		high);
 	return false;
 }
 
-bool ws_param_window(const struct ws_call *c, int64_t *t0, int64_t *t1, struct ws_err *e)
+bool ws_param_window(const struct ws_call *call, int64_t *t0, int64_t *t1, struct ws_err *err)
 {
-	int64_t most = INT64_MAX / 4, zero = (int64_t)c->l->zero;
+	int64_t most = INT64_MAX / 4, zero = (int64_t)call->lanes->zero;
 
-	if (!ws_param_int(c, "t0", -most, most, -most, t0, e) ||
-	    !ws_param_int(c, "t1", -most, most, most, t1, e))
+	if (!ws_param_int(call, "t0", -most, most, -most, t0, err) ||
+	    !ws_param_int(call, "t1", -most, most, most, t1, err))
 		return false;
 	*t0 += zero;
 	*t1 += zero;
@@ -127,28 +128,29 @@ static bool is_meant(uint8_t kind, enum ws_which_lanes which)
 	return kind != WS_LANE_PROJECTED || which != WS_LANES_ORIGINAL;
 }
 
-bool ws_param_lanes(const struct ws_call *c, enum ws_which_lanes which, uint32_t **lanes, size_t *n,
-		    struct ws_err *e)
+bool ws_param_lanes(const struct ws_call *call, enum ws_which_lanes which, uint32_t **lanes,
+		    size_t *n, struct ws_err *err)
 {
-	const char *s = ws_param(c, "lanes");
+	const char *text = ws_param(call, "lanes");
 	size_t cap = 0;
 	int64_t v;
 
 	*lanes = NULL;
 	*n = 0;
-	for (size_t i = 0; !s && i < c->l->n; i++) {
-		if (!is_meant(c->l->lane[i]->kind, which))
+	for (size_t i = 0; !text && i < call->lanes->n; i++) {
+		if (!is_meant(call->lanes->lane[i]->kind, which))
 			continue;
 		ws_grow(*lanes, cap, *n + 1);
 		(*lanes)[(*n)++] = (uint32_t)i;
 	}
-	while (s && *s) {
-		if (!read_int(s, &s, &v) || v < 0 || v >= (int64_t)c->l->n || (*s && *s != ',')) {
-			ws_fail(e, "parameter lanes must be numbers of rows, such as 1,2,3");
+	while (text && *text) {
+		if (!read_int(text, &text, &v) || v < 0 || v >= (int64_t)call->lanes->n ||
+		    (*text && *text != ',')) {
+			ws_fail(err, "parameter lanes must be numbers of rows, such as 1,2,3");
 			free(*lanes);
 			return false;
 		}
-		s += *s == ',';
+		text += *text == ',';
 		ws_grow(*lanes, cap, *n + 1);
 		(*lanes)[(*n)++] = (uint32_t)v;
 	}
@@ -157,44 +159,46 @@ bool ws_param_lanes(const struct ws_call *c, enum ws_which_lanes which, uint32_t
 
 /* ---- what can be asked ---- */
 
-int ws_api_progress(struct ws_call *c, struct ws_err *e)
+int ws_api_progress(struct ws_call *call, struct ws_err *err)
 {
-	uint32_t reading, unread = ws_lanes_unread(c->l, &reading);
+	uint32_t reading, unread = ws_lanes_unread(call->lanes, &reading);
 
-	(void)e;
-	ws_text_puts(c->out, "{");
-	ws_put_int(c->out, "events", (int64_t)c->l->events);
-	ws_put_int(c->out, "built",
-		   (int64_t)__atomic_load_n(&c->l->built_events, __ATOMIC_RELAXED));
-	ws_put_int(c->out, "done", __atomic_load_n(&c->l->placed, __ATOMIC_ACQUIRE));
-	ws_put_int(c->out, "all", __atomic_load_n(&c->l->built, __ATOMIC_ACQUIRE) && !reading);
-	ws_put_int(c->out, "unread", unread);
-	ws_put_int(c->out, "damaged", (int64_t)__atomic_load_n(&c->l->damaged, __ATOMIC_RELAXED));
-	ws_text_puts(c->out, "}");
+	(void)err;
+	ws_text_puts(call->out, "{");
+	ws_put_int(call->out, "events", (int64_t)call->lanes->events);
+	ws_put_int(call->out, "built",
+		   (int64_t)__atomic_load_n(&call->lanes->built_events, __ATOMIC_RELAXED));
+	ws_put_int(call->out, "done", __atomic_load_n(&call->lanes->placed, __ATOMIC_ACQUIRE));
+	ws_put_int(call->out, "all",
+		   __atomic_load_n(&call->lanes->built, __ATOMIC_ACQUIRE) && !reading);
+	ws_put_int(call->out, "unread", unread);
+	ws_put_int(call->out, "damaged",
+		   (int64_t)__atomic_load_n(&call->lanes->damaged, __ATOMIC_RELAXED));
+	ws_text_puts(call->out, "}");
 	return 0;
 }
 
 /* What a page asks again and again: whether there is something new. */
-int ws_api_state(struct ws_call *c, struct ws_err *e)
+int ws_api_state(struct ws_call *call, struct ws_err *err)
 {
-	(void)e;
-	ws_text_puts(c->out, "{");
-	ws_put_key(c->out, "reports");
-	ws_text_puts(c->out, "[");
-	for (size_t i = 0; i < ws_view_count(c->view); i++) {
-		const struct ws_view_report *rep = &c->view->v[i];
+	(void)err;
+	ws_text_puts(call->out, "{");
+	ws_put_key(call->out, "reports");
+	ws_text_puts(call->out, "[");
+	for (size_t i = 0; i < ws_view_count(call->view); i++) {
+		const struct ws_view_report *rep = &call->view->reports[i];
 
-		ws_put_comma(c->out);
-		ws_text_puts(c->out, "{");
-		ws_put_int(c->out, "live", __atomic_load_n(&rep->live, __ATOMIC_RELAXED));
-		ws_put_int(c->out, "version",
+		ws_put_comma(call->out);
+		ws_text_puts(call->out, "{");
+		ws_put_int(call->out, "live", __atomic_load_n(&rep->live, __ATOMIC_RELAXED));
+		ws_put_int(call->out, "version",
 			   (int64_t)__atomic_load_n(&rep->version, __ATOMIC_RELAXED));
-		ws_text_puts(c->out, "}");
+		ws_text_puts(call->out, "}");
 	}
-	ws_text_puts(c->out, "]");
-	if (c->view->jobs)
-		ws_jobs_put(c->view->jobs, c->out);
-	ws_text_puts(c->out, "}");
+	ws_text_puts(call->out, "]");
+	if (call->view->jobs)
+		ws_jobs_put(call->view->jobs, call->out);
+	ws_text_puts(call->out, "}");
 	return 0;
 }
 
@@ -222,18 +226,20 @@ static const struct entry {
 	{"progress", ws_api_progress, "application/json"},
 };
 
-static int fail(struct ws_answer *a, int status, const char *sentence)
+static int fail(struct ws_answer *answer, int status, const char *sentence)
 {
-	a->body.len = 0;
-	ws_text_puts(&a->body, sentence);
-	a->type = "text/plain; charset=utf-8";
+	answer->body.len = 0;
+	ws_text_puts(&answer->body, sentence);
+	answer->type = "text/plain; charset=utf-8";
 	return status;
 }
 
-int ws_api(struct ws_view *view, const char *path, const struct ws_params *p, struct ws_answer *a)
+int ws_api(struct ws_view *view, const char *path, const struct ws_params *params,
+	   struct ws_answer *answer)
 {
-	struct ws_call c = {.view = view, .p = p, .out = &a->body, .answer = a};
-	struct ws_err e = {.msg = ""};
+	struct ws_call call = {
+		.view = view, .params = params, .out = &answer->body, .answer = answer};
+	struct ws_err err = {.msg = ""};
 	int64_t report;
 	int status;
 
@@ -241,31 +247,32 @@ int ws_api(struct ws_view *view, const char *path, const struct ws_params *p, st
 		if (strcmp(entries[i].path, path))
 			continue;
 		if (entries[i].of_page) {
-			a->type = entries[i].type;
-			return entries[i].fn(&c, &e) ? fail(a, 400, e.msg) : 200;
+			answer->type = entries[i].type;
+			return entries[i].fn(&call, &err) ? fail(answer, 400, err.msg) : 200;
 		}
 		if (!ws_view_count(view))
-			return fail(a, 400, "There is no report yet.");
-		if (!ws_param_int(&c, "r", 0, (int64_t)ws_view_count(view) - 1, 0, &report, &e))
-			return fail(a, 400, e.msg);
-		c.rep = &view->v[report];
-		a->type = entries[i].type;
-		pthread_rwlock_rdlock(&view->v[report].use);
-		c.l = c.rep->lanes;
-		ws_lanes_wait_census(c.l);
-		pthread_rwlock_rdlock(&c.l->shown);
-		status = entries[i].fn(&c, &e);
-		pthread_rwlock_unlock(&c.l->shown);
-		pthread_rwlock_unlock(&view->v[report].use);
+			return fail(answer, 400, "There is no report yet.");
+		if (!ws_param_int(&call, "r", 0, (int64_t)ws_view_count(view) - 1, 0, &report,
+				  &err))
+			return fail(answer, 400, err.msg);
+		call.rep = &view->reports[report];
+		answer->type = entries[i].type;
+		pthread_rwlock_rdlock(&view->reports[report].use);
+		call.lanes = call.rep->lanes;
+		ws_lanes_wait_census(call.lanes);
+		pthread_rwlock_rdlock(&call.lanes->shown);
+		status = entries[i].fn(&call, &err);
+		pthread_rwlock_unlock(&call.lanes->shown);
+		pthread_rwlock_unlock(&view->reports[report].use);
 		if (status ==
 		    WS_API_SAY) { /* what the user typed, not what the page did, was wrong */
-			a->body.len = 0;
-			ws_text_puts(&a->body, "{");
-			ws_put_string(&a->body, "error", e.msg);
-			ws_text_puts(&a->body, "}");
+			answer->body.len = 0;
+			ws_text_puts(&answer->body, "{");
+			ws_put_string(&answer->body, "error", err.msg);
+			ws_text_puts(&answer->body, "}");
 			return 200;
 		}
-		return status ? fail(a, status, e.msg) : 200;
+		return status ? fail(answer, status, err.msg) : 200;
 	}
-	return fail(a, 404, "There is nothing here.");
+	return fail(answer, 404, "There is nothing here.");
 }

@@ -9,7 +9,7 @@
 
 struct ws_view_report {
 	char *path;
-	struct ws_report *r;
+	struct ws_report *report;
 	struct ws_lanes *lanes;
 	int64_t realtime;     /* CLOCK_REALTIME at time zero, ns; 0 when not known */
 	pthread_rwlock_t use; /* held by who looks at the above: a report that grows is replaced by
@@ -23,7 +23,7 @@ struct ws_live;
 struct ws_jobs;
 
 struct ws_view {
-	struct ws_view_report *v; /* with room for those that are added: it does not move */
+	struct ws_view_report *reports; /* with room for those that are added: it does not move */
 	size_t n, room; /* n is atomic: reports are added while others are shown, and never taken
 			   away */
 	pthread_mutex_t adding;
@@ -41,11 +41,12 @@ enum { WS_VIEW_ADDED_MOST = 64 };
  * the usual) outlives the view.
  */
 int ws_view_open(struct ws_view *view, const char *const *files, size_t n,
-		 const struct ws_lanes_opts *opts, struct ws_err *e);
+		 const struct ws_lanes_opts *opts, struct ws_err *err);
 void ws_view_close(struct ws_view *view);
 /* Add a report, which the view then owns, whatever comes out; `path` is what is shown for it. Its
  * number, or -1 with a sentence. */
-int ws_view_add(struct ws_view *view, struct ws_report *r, const char *path, struct ws_err *e);
+int ws_view_add(struct ws_view *view, struct ws_report *report, const char *path,
+		struct ws_err *err);
 static inline size_t ws_view_count(const struct ws_view *view)
 {
 	return __atomic_load_n(&view->n, __ATOMIC_ACQUIRE);
@@ -63,15 +64,16 @@ struct ws_answer {
 
 /* Answer `path` ("session", "tree"...). Returns an HTTP status; unless it is 200, the body is one
  * sentence. Thread-safe. */
-int ws_api(struct ws_view *view, const char *path, const struct ws_params *p, struct ws_answer *a);
+int ws_api(struct ws_view *view, const char *path, const struct ws_params *params,
+	   struct ws_answer *answer);
 
 /* ---- for the files that answer ---- */
 
 struct ws_call {
 	struct ws_view *view;
 	const struct ws_view_report *rep; /* by parameter r; the first without */
-	struct ws_lanes *l;		  /* its lanes; the census is taken */
-	const struct ws_params *p;
+	struct ws_lanes *lanes;		  /* its lanes; the census is taken */
+	const struct ws_params *params;
 	struct ws_text *out;
 	struct ws_answer *answer;
 };
@@ -79,26 +81,26 @@ struct ws_call {
 /* 0, or a status with a sentence in `e`; WS_API_SAY for one that is for the user: {"error":"..."}.
  */
 enum { WS_API_SAY = 1 };
-typedef int ws_api_fn(struct ws_call *c, struct ws_err *e);
+typedef int ws_api_fn(struct ws_call *call, struct ws_err *err);
 ws_api_fn ws_api_session, ws_api_tree, ws_api_tiles, ws_api_at, ws_api_event, ws_api_sum,
 	ws_api_events, ws_api_search, ws_api_step, ws_api_names, ws_api_sql, ws_api_flame,
 	ws_api_progress, ws_api_record, ws_api_state, ws_api_diff;
 
-const char *ws_param(const struct ws_call *c, const char *name);
+const char *ws_param(const struct ws_call *call, const char *name);
 /* A whole number from `low` to `high`; `fallback` when it is not given. False, and a sentence in
  * `e`, when it is something else. */
-bool ws_param_int(const struct ws_call *c, const char *name, int64_t low, int64_t high,
-		  int64_t fallback, int64_t *v, struct ws_err *e);
+bool ws_param_int(const struct ws_call *call, const char *name, int64_t low, int64_t high,
+		  int64_t fallback, int64_t *v, struct ws_err *err);
 /* The window t0..t1, ns from time zero, as session times; all of it when not given. */
-bool ws_param_window(const struct ws_call *c, int64_t *t0, int64_t *t1, struct ws_err *e);
+bool ws_param_window(const struct ws_call *call, int64_t *t0, int64_t *t1, struct ws_err *err);
 /*
  * Lanes by number, "1,2,3". When they are not given: all; ONCE leaves out those that show again
  * what others have, streams and cores, and ORIGINAL also ranges projected on GPUs. The caller
  * frees.
  */
 enum ws_which_lanes { WS_LANES_ALL, WS_LANES_ONCE, WS_LANES_ORIGINAL };
-bool ws_param_lanes(const struct ws_call *c, enum ws_which_lanes which, uint32_t **lanes, size_t *n,
-		    struct ws_err *e);
+bool ws_param_lanes(const struct ws_call *call, enum ws_which_lanes which, uint32_t **lanes,
+		    size_t *n, struct ws_err *err);
 
 /* Sums of a window by kind of lane and text. */
 struct ws_sum_group {
@@ -109,15 +111,15 @@ struct ws_sum_group {
 };
 /* Of events that touch t0..t1 (times of the session), cut to it; those of lanes that are not read
  * yet (*unread) are not among them. The caller frees. */
-int ws_sum_window(struct ws_call *c, int64_t t0, int64_t t1, struct ws_sum_group **v, size_t *n,
-		  uint32_t *unread, struct ws_err *e);
+int ws_sum_window(struct ws_call *call, int64_t t0, int64_t t1, struct ws_sum_group **v, size_t *n,
+		  uint32_t *unread, struct ws_err *err);
 
 /* Which names a search matches; asked once for each name. */
 struct ws_matcher;
 struct ws_matcher *ws_matcher_new(
-	const struct ws_call *c,
-	struct ws_err *e); /* by parameters q, re, case, exact; NULL with a sentence. */
-bool ws_matches(struct ws_matcher *m, uint32_t name);
-void ws_matcher_free(struct ws_matcher *m);
+	const struct ws_call *call,
+	struct ws_err *err); /* by parameters q, re, case, exact; NULL with a sentence. */
+bool ws_matches(struct ws_matcher *matcher, uint32_t name);
+void ws_matcher_free(struct ws_matcher *matcher);
 
 #endif

@@ -14,10 +14,10 @@
 enum { SIDES = 2, MOST_PAIRS = 2000 };
 
 struct side {
-	struct ws_call c;
+	struct ws_call call;
 	struct ws_view_report *rep;
 	int64_t t0, t1;
-	struct ws_sum_group *v;
+	struct ws_sum_group *groups;
 	size_t n;
 	uint32_t unread;
 };
@@ -28,165 +28,167 @@ struct pair {
 };
 
 struct pairs {
-	struct pair *v;
+	struct pair *pairs;
 	size_t n;
 	uint32_t *slots;
 	size_t mask;
 };
 
-static const char *text_of(const struct side *s, const struct ws_sum_group *g, size_t *n)
+static const char *text_of(const struct side *side, const struct ws_sum_group *group, size_t *n)
 {
-	return ws_lane_name(s->c.l, g->name, n);
+	return ws_lane_name(side->call.lanes, group->name, n);
 }
 
 /* The pair of this kind and text, or a new one. */
-static struct pair *pair_of(struct pairs *p, const struct side *sides, uint32_t side,
-			    const struct ws_sum_group *g)
+static struct pair *pair_of(struct pairs *pairs, const struct side *sides, uint32_t side,
+			    const struct ws_sum_group *group)
 {
 	size_t n, m;
-	const char *s = text_of(&sides[side], g, &n), *t;
+	const char *text = text_of(&sides[side], group, &n), *t;
 
-	for (size_t at = XXH3_64bits_withSeed(s, n, g->kind) & p->mask;; at = (at + 1) & p->mask) {
-		struct pair *x = p->slots[at] ? &p->v[p->slots[at] - 1] : NULL;
-		uint32_t k = x && x->of[0].count ? 0 : 1;
+	for (size_t at = XXH3_64bits_withSeed(text, n, group->kind) & pairs->mask;;
+	     at = (at + 1) & pairs->mask) {
+		struct pair *pair = pairs->slots[at] ? &pairs->pairs[pairs->slots[at] - 1] : NULL;
+		uint32_t k = pair && pair->of[0].count ? 0 : 1;
 
-		if (!x) {
-			p->slots[at] = (uint32_t)++p->n;
-			return &p->v[p->n - 1];
+		if (!pair) {
+			pairs->slots[at] = (uint32_t)++pairs->n;
+			return &pairs->pairs[pairs->n - 1];
 		}
-		t = text_of(&sides[k], &x->of[k], &m);
-		if (x->of[k].kind == g->kind && n == m && !memcmp(s, t, n))
-			return x;
+		t = text_of(&sides[k], &pair->of[k], &m);
+		if (pair->of[k].kind == group->kind && n == m && !memcmp(text, t, n))
+			return pair;
 	}
 }
 
-static int by_difference(const void *a, const void *b)
+static int by_difference(const void *first, const void *second)
 {
-	const struct pair *x = a, *y = b;
+	const struct pair *left = first, *right = second;
 
-	return x->differs > y->differs ? -1 : x->differs < y->differs;
+	return left->differs > right->differs ? -1 : left->differs < right->differs;
 }
 
 /* Threads of one name are several groups of a report. */
-static void add_to(struct ws_sum_group *x, const struct ws_sum_group *g)
+static void add_to(struct ws_sum_group *group, const struct ws_sum_group *sum_group)
 {
-	if (!x->count) {
-		*x = *g;
+	if (!group->count) {
+		*group = *sum_group;
 		return;
 	}
-	x->count += g->count;
-	x->total += g->total;
-	x->min = g->min < x->min ? g->min : x->min;
-	x->max = g->max > x->max ? g->max : x->max;
+	group->count += sum_group->count;
+	group->total += sum_group->total;
+	group->min = sum_group->min < group->min ? sum_group->min : group->min;
+	group->max = sum_group->max > group->max ? sum_group->max : group->max;
 }
 
-static void match(struct pairs *p, const struct side *sides)
+static void match(struct pairs *pairs, const struct side *sides)
 {
 	size_t all = sides[0].n + sides[1].n;
 
-	for (p->mask = 64; p->mask < all * 2; p->mask *= 2)
+	for (pairs->mask = 64; pairs->mask < all * 2; pairs->mask *= 2)
 		;
-	p->slots = ws_calloc(p->mask, sizeof(*p->slots));
-	p->mask--;
-	p->v = ws_calloc(all + 1, sizeof(*p->v));
+	pairs->slots = ws_calloc(pairs->mask, sizeof(*pairs->slots));
+	pairs->mask--;
+	pairs->pairs = ws_calloc(all + 1, sizeof(*pairs->pairs));
 	for (uint32_t k = 0; k < SIDES; k++)
 		for (size_t i = 0; i < sides[k].n; i++)
-			add_to(&pair_of(p, sides, k, &sides[k].v[i])->of[k], &sides[k].v[i]);
-	for (size_t i = 0; i < p->n; i++) {
-		uint64_t a = p->v[i].of[0].total, b = p->v[i].of[1].total;
+			add_to(&pair_of(pairs, sides, k, &sides[k].groups[i])->of[k],
+			       &sides[k].groups[i]);
+	for (size_t i = 0; i < pairs->n; i++) {
+		uint64_t a = pairs->pairs[i].of[0].total, b = pairs->pairs[i].of[1].total;
 
-		p->v[i].differs = a > b ? a - b : b - a;
+		pairs->pairs[i].differs = a > b ? a - b : b - a;
 	}
-	qsort(p->v, p->n, sizeof(*p->v), by_difference);
+	qsort(pairs->pairs, pairs->n, sizeof(*pairs->pairs), by_difference);
 }
 
-static void put_side(struct ws_text *t, const char *key, const struct ws_sum_group *g)
+static void put_side(struct ws_text *text, const char *key, const struct ws_sum_group *group)
 {
-	ws_put_key(t, key);
-	ws_text_printf(t, "[%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]", g->count, g->total,
-		       g->min, g->max);
+	ws_put_key(text, key);
+	ws_text_printf(text, "[%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]", group->count,
+		       group->total, group->min, group->max);
 }
 
-static void put_pairs(struct ws_text *t, const struct pairs *p, const struct side *sides)
+static void put_pairs(struct ws_text *text, const struct pairs *pairs, const struct side *sides)
 {
-	ws_text_puts(t, "{\"pairs\":[");
-	for (size_t i = 0; i < p->n && i < MOST_PAIRS; i++) {
-		const struct pair *x = &p->v[i];
-		uint32_t k = x->of[0].count ? 0 : 1;
+	ws_text_puts(text, "{\"pairs\":[");
+	for (size_t i = 0; i < pairs->n && i < MOST_PAIRS; i++) {
+		const struct pair *pair = &pairs->pairs[i];
+		uint32_t k = pair->of[0].count ? 0 : 1;
 
-		ws_put_comma(t);
-		ws_text_puts(t, "{");
-		ws_put_string(t, "kind", ws_lane_descs[x->of[k].kind].name);
-		ws_put_name(t, "name", sides[k].c.l, x->of[k].name);
-		put_side(t, "a", &x->of[0]);
-		put_side(t, "b", &x->of[1]);
-		ws_text_puts(t, "}");
+		ws_put_comma(text);
+		ws_text_puts(text, "{");
+		ws_put_string(text, "kind", ws_lane_descs[pair->of[k].kind].name);
+		ws_put_name(text, "name", sides[k].call.lanes, pair->of[k].name);
+		put_side(text, "a", &pair->of[0]);
+		put_side(text, "b", &pair->of[1]);
+		ws_text_puts(text, "}");
 	}
-	ws_text_puts(t, "]");
-	ws_put_int(t, "left_out", p->n > MOST_PAIRS ? (int64_t)(p->n - MOST_PAIRS) : 0);
-	ws_put_int(t, "unread", sides[0].unread + sides[1].unread);
-	ws_text_puts(t, "}");
+	ws_text_puts(text, "]");
+	ws_put_int(text, "left_out", pairs->n > MOST_PAIRS ? (int64_t)(pairs->n - MOST_PAIRS) : 0);
+	ws_put_int(text, "unread", sides[0].unread + sides[1].unread);
+	ws_text_puts(text, "}");
 }
 
-static bool read_side(struct side *s, const struct ws_call *c, const char *report, const char *from,
-		      const char *to, struct ws_err *e)
+static bool read_side(struct side *side, const struct ws_call *call, const char *report,
+		      const char *from, const char *to, struct ws_err *err)
 {
 	int64_t r, most = INT64_MAX / 4;
 
-	s->c = *c;
-	if (!ws_param_int(c, report, 0, (int64_t)ws_view_count(c->view) - 1, 0, &r, e) ||
-	    !ws_param_int(c, from, -most, most, -most, &s->t0, e) ||
-	    !ws_param_int(c, to, -most, most, most, &s->t1, e))
+	side->call = *call;
+	if (!ws_param_int(call, report, 0, (int64_t)ws_view_count(call->view) - 1, 0, &r, err) ||
+	    !ws_param_int(call, from, -most, most, -most, &side->t0, err) ||
+	    !ws_param_int(call, to, -most, most, most, &side->t1, err))
 		return false;
-	s->rep = &c->view->v[r];
+	side->rep = &call->view->reports[r];
 	return true;
 }
 
-static void hold(struct side *s)
+static void hold(struct side *side)
 {
-	pthread_rwlock_rdlock(&s->rep->use);
-	s->c.rep = s->rep;
-	s->c.l = s->rep->lanes;
-	ws_lanes_wait_census(s->c.l);
-	pthread_rwlock_rdlock(&s->c.l->shown);
+	pthread_rwlock_rdlock(&side->rep->use);
+	side->call.rep = side->rep;
+	side->call.lanes = side->rep->lanes;
+	ws_lanes_wait_census(side->call.lanes);
+	pthread_rwlock_rdlock(&side->call.lanes->shown);
 }
 
-static void let_go(struct side *s)
+static void let_go(struct side *side)
 {
-	pthread_rwlock_unlock(&s->c.l->shown);
-	pthread_rwlock_unlock(&s->rep->use);
-	free(s->v);
+	pthread_rwlock_unlock(&side->call.lanes->shown);
+	pthread_rwlock_unlock(&side->rep->use);
+	free(side->groups);
 }
 
-int ws_api_diff(struct ws_call *c, struct ws_err *e)
+int ws_api_diff(struct ws_call *call, struct ws_err *err)
 {
 	struct side sides[SIDES] = {0};
-	struct pairs p = {0};
+	struct pairs pairs = {0};
 	int status = 0;
 
-	if (!ws_view_count(c->view)) {
-		ws_fail(e, "There is no report yet.");
+	if (!ws_view_count(call->view)) {
+		ws_fail(err, "There is no report yet.");
 		return 400;
 	}
-	if (!read_side(&sides[0], c, "a", "t0", "t1", e) ||
-	    !read_side(&sides[1], c, "b", "u0", "u1", e))
+	if (!read_side(&sides[0], call, "a", "t0", "t1", err) ||
+	    !read_side(&sides[1], call, "b", "u0", "u1", err))
 		return 400;
 	for (int k = 0; k < SIDES; k++)
 		hold(&sides[k]);
 	for (int k = 0; k < SIDES && !status; k++) {
-		struct side *s = &sides[k];
-		int64_t zero = (int64_t)s->c.l->zero;
+		struct side *side = &sides[k];
+		int64_t zero = (int64_t)side->call.lanes->zero;
 
-		status = ws_sum_window(&s->c, s->t0 + zero, s->t1 + zero, &s->v, &s->n, &s->unread,
-				       e);
+		status = ws_sum_window(&side->call, side->t0 + zero, side->t1 + zero, &side->groups,
+				       &side->n, &side->unread, err);
 	}
 	if (!status) {
-		match(&p, sides);
-		put_pairs(c->out, &p, sides);
+		match(&pairs, sides);
+		put_pairs(call->out, &pairs, sides);
 	}
 	for (int k = 0; k < SIDES; k++)
 		let_go(&sides[k]);
-	free(p.v);
-	free(p.slots);
+	free(pairs.pairs);
+	free(pairs.slots);
 	return status;
 }

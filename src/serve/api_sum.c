@@ -12,7 +12,7 @@
 
 /* A walk over the events of lanes that touch a window. */
 struct walk {
-	struct ws_lanes *l;
+	struct ws_lanes *lanes_l;
 	uint32_t *lanes;
 	size_t n;
 	int64_t t0, t1;
@@ -20,27 +20,29 @@ struct walk {
 };
 
 /* Has the lanes read that are not; this answer is without them. */
-static int walk_window(struct ws_call *c, enum ws_which_lanes which, bool want, struct walk *w,
-		       struct ws_err *e)
+static int walk_window(struct ws_call *call, enum ws_which_lanes which, bool want,
+		       struct walk *walk, struct ws_err *err)
 {
-	w->l = c->l;
-	w->unread = 0;
-	if (!ws_param_lanes(c, which, &w->lanes, &w->n, e))
+	walk->lanes_l = call->lanes;
+	walk->unread = 0;
+	if (!ws_param_lanes(call, which, &walk->lanes, &walk->n, err))
 		return 400;
-	for (size_t i = 0; i < w->n; i++) {
-		const struct ws_lane *lane = c->l->lane[w->lanes[i]];
+	for (size_t i = 0; i < walk->n; i++) {
+		const struct ws_lane *lane = call->lanes->lane[walk->lanes[i]];
 
 		if (want && lane->kind != WS_LANE_PROJECTED && !ws_lane_descs[lane->kind].counter)
-			ws_lanes_want(c->l, w->lanes[i]);
-		w->unread += ws_lane_reading(lane);
+			ws_lanes_want(call->lanes, walk->lanes[i]);
+		walk->unread += ws_lane_reading(lane);
 	}
 	return 0;
 }
 
-static int walk_open(struct ws_call *c, enum ws_which_lanes which, bool want, struct walk *w,
-		     struct ws_err *e)
+static int walk_open(struct ws_call *call, enum ws_which_lanes which, bool want, struct walk *walk,
+		     struct ws_err *err)
 {
-	return ws_param_window(c, &w->t0, &w->t1, e) ? walk_window(c, which, want, w, e) : 400;
+	return ws_param_window(call, &walk->t0, &walk->t1, err)
+		       ? walk_window(call, which, want, walk, err)
+		       : 400;
 }
 
 static bool walkable(const struct ws_lane *lane)
@@ -49,50 +51,52 @@ static bool walkable(const struct ws_lane *lane)
 }
 
 /* How much of an event is in the window. */
-static uint64_t clipped(const struct walk *w, const struct ws_level *v, uint32_t i)
+static uint64_t clipped(const struct walk *walk, const struct ws_level *level, uint32_t i)
 {
-	int64_t a = (int64_t)v->start[i], b = (int64_t)ws_level_end(v, i);
+	int64_t a = (int64_t)level->start[i], b = (int64_t)ws_level_end(level, i);
 
-	a = a < w->t0 ? w->t0 : a;
-	b = b > w->t1 ? w->t1 : b;
+	a = a < walk->t0 ? walk->t0 : a;
+	b = b > walk->t1 ? walk->t1 : b;
 	return b > a ? (uint64_t)(b - a) : 0;
 }
 
 /* ---- sums by name ---- */
 
 struct groups {
-	struct ws_sum_group *v;
+	struct ws_sum_group *groups;
 	size_t n, cap;
 	struct ws_map at;
 };
 
-static struct ws_sum_group *group_of(struct groups *g, uint8_t kind, uint32_t name)
+static struct ws_sum_group *group_of(struct groups *groups, uint8_t kind, uint32_t name)
 {
 	uint64_t key = (uint64_t)kind << 32 | name;
 	bool known;
-	size_t i = ws_map_get(&g->at, key, &known);
+	size_t i = ws_map_get(&groups->at, key, &known);
 
 	if (known)
-		return &g->v[i];
-	ws_map_set(&g->at, key, g->n);
-	ws_grow(g->v, g->cap, g->n + 1);
-	g->v[g->n] = (struct ws_sum_group){.name = name, .kind = kind, .min = UINT64_MAX};
-	return &g->v[g->n++];
+		return &groups->groups[i];
+	ws_map_set(&groups->at, key, groups->n);
+	ws_grow(groups->groups, groups->cap, groups->n + 1);
+	groups->groups[groups->n] =
+		(struct ws_sum_group){.name = name, .kind = kind, .min = UINT64_MAX};
+	return &groups->groups[groups->n++];
 }
 
-static void sum_level(const struct walk *w, struct groups *g, uint32_t lane, uint32_t level)
+static void sum_level(const struct walk *walk, struct groups *groups, uint32_t lane, uint32_t level)
 {
-	const struct ws_level *v = &w->l->lane[lane]->level[level];
-	uint8_t kind = w->l->lane[lane]->kind;
+	const struct ws_level *level_v = &walk->lanes_l->lane[lane]->level[level];
+	uint8_t kind = walk->lanes_l->lane[lane]->kind;
 	struct ws_sum_group *last = NULL;
 	uint32_t from, to;
 
-	ws_level_range(v, w->t0, w->t1, &from, &to);
+	ws_level_range(level_v, walk->t0, walk->t1, &from, &to);
 	for (uint32_t i = from; i < to; i++) {
-		uint64_t d = i == from || i + 1 == to ? clipped(w, v, i) : ws_level_dur(v, i);
+		uint64_t d = i == from || i + 1 == to ? clipped(walk, level_v, i)
+						      : ws_level_dur(level_v, i);
 
-		if (!last || last->name != v->name[i])
-			last = group_of(g, kind, v->name[i]);
+		if (!last || last->name != level_v->name[i])
+			last = group_of(groups, kind, level_v->name[i]);
 		last->count++;
 		last->total += d;
 		last->min = d < last->min ? d : last->min;
@@ -104,143 +108,146 @@ static void sum_level(const struct walk *w, struct groups *g, uint32_t lane, uin
 }
 
 /* Ids of one text become one group. */
-static void unify(const struct ws_lanes *l, struct groups *g)
+static void unify(const struct ws_lanes *lanes, struct groups *groups)
 {
 	struct groups out = {0};
 
-	for (size_t i = 0; i < g->n; i++) {
-		const struct ws_sum_group *x = &g->v[i];
-		struct ws_sum_group *y = group_of(&out, x->kind, ws_lane_name_key(l, x->name));
+	for (size_t i = 0; i < groups->n; i++) {
+		const struct ws_sum_group *left = &groups->groups[i];
+		struct ws_sum_group *right =
+			group_of(&out, left->kind, ws_lane_name_key(lanes, left->name));
 
-		y->count += x->count;
-		y->total += x->total;
-		y->min = x->min < y->min ? x->min : y->min;
-		if (x->max >= y->max) {
-			y->max = x->max;
-			y->longest = x->longest;
+		right->count += left->count;
+		right->total += left->total;
+		right->min = left->min < right->min ? left->min : right->min;
+		if (left->max >= right->max) {
+			right->max = left->max;
+			right->longest = left->longest;
 		}
 	}
-	free(g->v);
-	ws_map_free(&g->at);
-	*g = out;
+	free(groups->groups);
+	ws_map_free(&groups->at);
+	*groups = out;
 }
 
 /* Sums of all events of the walk, by kind and text. */
-static void sum_walk(const struct walk *w, struct groups *g)
+static void sum_walk(const struct walk *walk, struct groups *groups)
 {
-	for (size_t i = 0; i < w->n; i++)
-		for (uint32_t k = 0;
-		     walkable(w->l->lane[w->lanes[i]]) && k < w->l->lane[w->lanes[i]]->levels; k++)
-			sum_level(w, g, w->lanes[i], k);
-	unify(w->l, g);
+	for (size_t i = 0; i < walk->n; i++)
+		for (uint32_t k = 0; walkable(walk->lanes_l->lane[walk->lanes[i]]) &&
+				     k < walk->lanes_l->lane[walk->lanes[i]]->levels;
+		     k++)
+			sum_level(walk, groups, walk->lanes[i], k);
+	unify(walk->lanes_l, groups);
 }
 
-int ws_sum_window(struct ws_call *c, int64_t t0, int64_t t1, struct ws_sum_group **v, size_t *n,
-		  uint32_t *unread, struct ws_err *e)
+int ws_sum_window(struct ws_call *call, int64_t t0, int64_t t1, struct ws_sum_group **v, size_t *n,
+		  uint32_t *unread, struct ws_err *err)
 {
-	struct walk w = {.t0 = t0, .t1 = t1};
-	struct groups g = {0};
+	struct walk walk = {.t0 = t0, .t1 = t1};
+	struct groups groups = {0};
 
-	if (walk_window(c, WS_LANES_ONCE, true, &w, e))
+	if (walk_window(call, WS_LANES_ONCE, true, &walk, err))
 		return 400;
-	sum_walk(&w, &g);
-	ws_map_free(&g.at);
-	free(w.lanes);
-	*v = g.v;
-	*n = g.n;
-	*unread = w.unread;
+	sum_walk(&walk, &groups);
+	ws_map_free(&groups.at);
+	free(walk.lanes);
+	*v = groups.groups;
+	*n = groups.n;
+	*unread = walk.unread;
 	return 0;
 }
 
-static int by_total(const void *a, const void *b)
+static int by_total(const void *first, const void *second)
 {
-	const struct ws_sum_group *x = a, *y = b;
+	const struct ws_sum_group *left = first, *right = second;
 
-	if (x->kind != y->kind)
-		return x->kind < y->kind ? -1 : 1;
-	if (x->total != y->total)
-		return x->total > y->total ? -1 : 1;
-	return x->count > y->count ? -1 : x->count < y->count;
+	if (left->kind != right->kind)
+		return left->kind < right->kind ? -1 : 1;
+	if (left->total != right->total)
+		return left->total > right->total ? -1 : 1;
+	return left->count > right->count ? -1 : left->count < right->count;
 }
 
-static void put_group(struct ws_call *c, const struct ws_sum_group *g)
+static void put_group(struct ws_call *call, const struct ws_sum_group *group)
 {
-	ws_put_comma(c->out);
-	ws_text_puts(c->out, "{");
-	ws_put_string(c->out, "kind", ws_lane_descs[g->kind].name);
-	ws_put_name(c->out, "name", c->l, g->name);
-	ws_put_int(c->out, "count", (int64_t)g->count);
-	ws_put_int(c->out, "total", (int64_t)g->total);
-	ws_put_int(c->out, "min", (int64_t)g->min);
-	ws_put_int(c->out, "max", (int64_t)g->max);
-	ws_put_key(c->out, "longest");
-	ws_text_printf(c->out, "[%" PRIu32 ",%" PRIu32 ",%" PRIu32 "]", g->longest.lane,
-		       g->longest.level, g->longest.event);
-	ws_text_puts(c->out, "}");
+	ws_put_comma(call->out);
+	ws_text_puts(call->out, "{");
+	ws_put_string(call->out, "kind", ws_lane_descs[group->kind].name);
+	ws_put_name(call->out, "name", call->lanes, group->name);
+	ws_put_int(call->out, "count", (int64_t)group->count);
+	ws_put_int(call->out, "total", (int64_t)group->total);
+	ws_put_int(call->out, "min", (int64_t)group->min);
+	ws_put_int(call->out, "max", (int64_t)group->max);
+	ws_put_key(call->out, "longest");
+	ws_text_printf(call->out, "[%" PRIu32 ",%" PRIu32 ",%" PRIu32 "]", group->longest.lane,
+		       group->longest.level, group->longest.event);
+	ws_text_puts(call->out, "}");
 }
 
 /* How long anything was under way on a level in the window. */
-static uint64_t busy_in(const struct walk *w, const struct ws_level *v, uint32_t from, uint32_t to)
+static uint64_t busy_in(const struct walk *walk, const struct ws_level *level, uint32_t from,
+			uint32_t to)
 {
-	uint64_t busy = ws_level_busy(v, from, to);
+	uint64_t busy = ws_level_busy(level, from, to);
 
-	busy -= ws_level_dur(v, from) - clipped(w, v, from);
+	busy -= ws_level_dur(level, from) - clipped(walk, level, from);
 	if (to - 1 != from)
-		busy -= ws_level_dur(v, to - 1) - clipped(w, v, to - 1);
+		busy -= ws_level_dur(level, to - 1) - clipped(walk, level, to - 1);
 	return busy;
 }
 
-static void put_lanes(struct ws_call *c, const struct walk *w)
+static void put_lanes(struct ws_call *call, const struct walk *walk)
 {
-	ws_put_key(c->out, "lanes");
-	ws_text_puts(c->out, "[");
-	for (size_t i = 0; i < w->n; i++) {
-		const struct ws_lane *lane = c->l->lane[w->lanes[i]];
-		const struct ws_level *v = walkable(lane) ? ws_lane_cover(lane) : NULL;
+	ws_put_key(call->out, "lanes");
+	ws_text_puts(call->out, "[");
+	for (size_t i = 0; i < walk->n; i++) {
+		const struct ws_lane *lane = call->lanes->lane[walk->lanes[i]];
+		const struct ws_level *level = walkable(lane) ? ws_lane_cover(lane) : NULL;
 		uint32_t from, to;
 
-		if (!v)
+		if (!level)
 			continue;
-		ws_level_range(v, w->t0, w->t1, &from, &to);
-		ws_put_comma(c->out);
-		ws_text_printf(c->out, "[%" PRIu32 ",%" PRIu64 ",%" PRIu32 "]", w->lanes[i],
-			       from < to ? busy_in(w, v, from, to) : 0, to - from);
+		ws_level_range(level, walk->t0, walk->t1, &from, &to);
+		ws_put_comma(call->out);
+		ws_text_printf(call->out, "[%" PRIu32 ",%" PRIu64 ",%" PRIu32 "]", walk->lanes[i],
+			       from < to ? busy_in(walk, level, from, to) : 0, to - from);
 	}
-	ws_text_puts(c->out, "]");
+	ws_text_puts(call->out, "]");
 }
 
 enum { MOST_GROUPS = 200 };
 
-int ws_api_sum(struct ws_call *c, struct ws_err *e)
+int ws_api_sum(struct ws_call *call, struct ws_err *err)
 {
-	struct walk w;
-	struct groups g = {0};
+	struct walk walk;
+	struct groups groups = {0};
 	size_t in_kind = 0, left_out = 0;
 	int64_t names;
 
-	if (!ws_param_int(c, "names", 0, 1, 1, &names, e) ||
-	    walk_open(c, names ? WS_LANES_ONCE : WS_LANES_ALL, names, &w, e))
+	if (!ws_param_int(call, "names", 0, 1, 1, &names, err) ||
+	    walk_open(call, names ? WS_LANES_ONCE : WS_LANES_ALL, names, &walk, err))
 		return 400;
 	if (names)
-		sum_walk(&w, &g);
-	if (g.n)
-		qsort(g.v, g.n, sizeof(*g.v), by_total);
-	ws_text_puts(c->out, "{\"groups\":[");
-	for (size_t i = 0; i < g.n; i++) {
-		in_kind = i && g.v[i].kind == g.v[i - 1].kind ? in_kind + 1 : 0;
+		sum_walk(&walk, &groups);
+	if (groups.n)
+		qsort(groups.groups, groups.n, sizeof(*groups.groups), by_total);
+	ws_text_puts(call->out, "{\"groups\":[");
+	for (size_t i = 0; i < groups.n; i++) {
+		in_kind = i && groups.groups[i].kind == groups.groups[i - 1].kind ? in_kind + 1 : 0;
 		if (in_kind < MOST_GROUPS)
-			put_group(c, &g.v[i]);
+			put_group(call, &groups.groups[i]);
 		else
 			left_out++;
 	}
-	ws_text_puts(c->out, "]");
-	ws_put_int(c->out, "left_out", (int64_t)left_out);
-	ws_put_int(c->out, "unread", names ? w.unread : 0);
-	put_lanes(c, &w);
-	ws_text_puts(c->out, "}");
-	free(g.v);
-	ws_map_free(&g.at);
-	free(w.lanes);
+	ws_text_puts(call->out, "]");
+	ws_put_int(call->out, "left_out", (int64_t)left_out);
+	ws_put_int(call->out, "unread", names ? walk.unread : 0);
+	put_lanes(call, &walk);
+	ws_text_puts(call->out, "}");
+	free(groups.groups);
+	ws_map_free(&groups.at);
+	free(walk.lanes);
 	return 0;
 }
 
@@ -259,10 +266,10 @@ struct pick {
 };
 
 struct picks { /* a heap of the first `most`, the last of them on top */
-	const struct ws_lanes *l;
+	const struct ws_lanes *lanes;
 	enum sort sort;
 	bool down;
-	struct pick *v;
+	struct pick *picks;
 	size_t n, most;
 	struct {
 		uint32_t name; /* + 1 */
@@ -271,11 +278,11 @@ struct picks { /* a heap of the first `most`, the last of them on top */
 };
 
 /* Which of two texts comes first, byte by byte. */
-static int compare_names(const struct ws_lanes *l, uint32_t a, uint32_t b)
+static int compare_names(const struct ws_lanes *lanes, uint32_t a, uint32_t b)
 {
 	size_t m, n;
-	const char *s = ws_lane_name(l, a, &m), *t = ws_lane_name(l, b, &n);
-	int order = memcmp(s, t, m < n ? m : n);
+	const char *text = ws_lane_name(lanes, a, &m), *t = ws_lane_name(lanes, b, &n);
+	int order = memcmp(text, t, m < n ? m : n);
 
 	return order ? order : m < n ? -1 : m > n;
 }
@@ -284,120 +291,120 @@ static int compare_names(const struct ws_lanes *l, uint32_t a, uint32_t b)
  * goes. */
 static int compare_picks(const void *x, const void *y, void *ctx)
 {
-	const struct pick *a = x, *b = y;
-	const struct picks *p = ctx;
+	const struct pick *left = x, *right = y;
+	const struct picks *picks = ctx;
 	int order;
 
-	if (a->key != b->key)
-		return a->key < b->key ? -1 : 1;
-	if (p->sort == BY_NAME && a->name != b->name &&
-	    (order = compare_names(p->l, a->name, b->name)))
-		return p->down ? -order : order;
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	if (a->spot.lane != b->spot.lane)
-		return a->spot.lane < b->spot.lane ? -1 : 1;
-	if (a->spot.level != b->spot.level)
-		return a->spot.level < b->spot.level ? -1 : 1;
-	return a->spot.event < b->spot.event ? -1 : a->spot.event > b->spot.event;
+	if (left->key != right->key)
+		return left->key < right->key ? -1 : 1;
+	if (picks->sort == BY_NAME && left->name != right->name &&
+	    (order = compare_names(picks->lanes, left->name, right->name)))
+		return picks->down ? -order : order;
+	if (left->start != right->start)
+		return left->start < right->start ? -1 : 1;
+	if (left->spot.lane != right->spot.lane)
+		return left->spot.lane < right->spot.lane ? -1 : 1;
+	if (left->spot.level != right->spot.level)
+		return left->spot.level < right->spot.level ? -1 : 1;
+	return left->spot.event < right->spot.event ? -1 : left->spot.event > right->spot.event;
 }
 
-static bool pick_less(struct picks *p, const struct pick *a, const struct pick *b)
+static bool pick_less(struct picks *picks, const struct pick *left, const struct pick *right)
 {
-	return compare_picks(a, b, p) < 0;
+	return compare_picks(left, right, picks) < 0;
 }
 
-static void sift_down(struct picks *p, size_t i)
+static void sift_down(struct picks *picks, size_t i)
 {
-	struct pick x = p->v[i];
+	struct pick pick = picks->picks[i];
 
-	for (size_t k; (k = 2 * i + 1) < p->n; i = k) {
-		if (k + 1 < p->n && pick_less(p, &p->v[k], &p->v[k + 1]))
+	for (size_t k; (k = 2 * i + 1) < picks->n; i = k) {
+		if (k + 1 < picks->n && pick_less(picks, &picks->picks[k], &picks->picks[k + 1]))
 			k++;
-		if (!pick_less(p, &x, &p->v[k]))
+		if (!pick_less(picks, &pick, &picks->picks[k]))
 			break;
-		p->v[i] = p->v[k];
+		picks->picks[i] = picks->picks[k];
 	}
-	p->v[i] = x;
+	picks->picks[i] = pick;
 }
 
-static void offer(struct picks *p, const struct pick *x)
+static void offer(struct picks *picks, const struct pick *pick)
 {
-	if (p->n < p->most) {
-		size_t i = p->n++;
+	if (picks->n < picks->most) {
+		size_t i = picks->n++;
 
-		for (; i && pick_less(p, &p->v[(i - 1) / 2], x); i = (i - 1) / 2)
-			p->v[i] = p->v[(i - 1) / 2];
-		p->v[i] = *x;
-	} else if (p->n && pick_less(p, x, &p->v[0])) {
-		p->v[0] = *x;
-		sift_down(p, 0);
+		for (; i && pick_less(picks, &picks->picks[(i - 1) / 2], pick); i = (i - 1) / 2)
+			picks->picks[i] = picks->picks[(i - 1) / 2];
+		picks->picks[i] = *pick;
+	} else if (picks->n && pick_less(picks, pick, &picks->picks[0])) {
+		picks->picks[0] = *pick;
+		sift_down(picks, 0);
 	}
 }
 
 /* The first bytes of a name as a number: most names are told apart by it, without a look at their
  * texts. */
-static uint64_t name_key(struct picks *p, uint32_t name)
+static uint64_t name_key(struct picks *picks, uint32_t name)
 {
 	size_t at = (name * 0x9e3779b1u) % RECENT_NAMES, n;
 	uint64_t key = 0;
-	const char *s;
+	const char *text;
 
-	if (p->recent[at].name == name + 1)
-		return p->recent[at].key;
-	s = ws_lane_name(p->l, name, &n);
+	if (picks->recent[at].name == name + 1)
+		return picks->recent[at].key;
+	text = ws_lane_name(picks->lanes, name, &n);
 	for (size_t i = 0; i < 8; i++)
-		key = key << 8 | (i < n ? (uint8_t)s[i] : 0);
-	p->recent[at].name = name + 1;
-	p->recent[at].key = key;
+		key = key << 8 | (i < n ? (uint8_t)text[i] : 0);
+	picks->recent[at].name = name + 1;
+	picks->recent[at].key = key;
 	return key;
 }
 
 /* Offer what matches of a level, which is that of the `nth` lane asked for; how many these are. */
-static uint64_t pick_level(const struct walk *w, struct ws_matcher *m, struct picks *p,
+static uint64_t pick_level(const struct walk *walk, struct ws_matcher *matcher, struct picks *picks,
 			   const struct ws_spot *at, size_t nth)
 {
-	const struct ws_level *v = &w->l->lane[at->lane]->level[at->level];
+	const struct ws_level *level = &walk->lanes_l->lane[at->lane]->level[at->level];
 	uint32_t from, to;
 	uint64_t n = 0;
 
-	ws_level_range(v, w->t0, w->t1, &from, &to);
+	ws_level_range(level, walk->t0, walk->t1, &from, &to);
 	for (uint32_t i = from; i < to; i++) {
-		struct pick x = {.spot = {at->lane, at->level, i},
-				 .start = v->start[i],
-				 .name = v->name[i],
-				 .key = nth};
+		struct pick pick = {.spot = {at->lane, at->level, i},
+				    .start = level->start[i],
+				    .name = level->name[i],
+				    .key = nth};
 
-		if (!ws_matches(m, v->name[i]))
+		if (!ws_matches(matcher, level->name[i]))
 			continue;
 		n++;
-		if (p->sort != BY_ROW)
-			x.key = p->sort == BY_START  ? x.start
-				: p->sort == BY_NAME ? name_key(p, x.name)
-						     : ws_level_dur(v, i);
-		x.key = p->down ? ~x.key : x.key;
-		offer(p, &x);
+		if (picks->sort != BY_ROW)
+			pick.key = picks->sort == BY_START  ? pick.start
+				   : picks->sort == BY_NAME ? name_key(picks, pick.name)
+							    : ws_level_dur(level, i);
+		pick.key = picks->down ? ~pick.key : pick.key;
+		offer(picks, &pick);
 	}
 	return n;
 }
 
-static void put_picks(struct ws_call *c, struct picks *p, int64_t offset)
+static void put_picks(struct ws_call *call, struct picks *picks, int64_t offset)
 {
-	if (p->n)
-		qsort_r(p->v, p->n, sizeof(*p->v), compare_picks, p);
-	ws_text_puts(c->out, "{\"events\":[");
-	for (size_t i = (size_t)offset; i < p->n; i++) {
-		ws_put_comma(c->out);
-		ws_text_puts(c->out, "{");
-		ws_put_spot(c->out, c->l, &p->v[i].spot);
-		ws_text_puts(c->out, "}");
+	if (picks->n)
+		qsort_r(picks->picks, picks->n, sizeof(*picks->picks), compare_picks, picks);
+	ws_text_puts(call->out, "{\"events\":[");
+	for (size_t i = (size_t)offset; i < picks->n; i++) {
+		ws_put_comma(call->out);
+		ws_text_puts(call->out, "{");
+		ws_put_spot(call->out, call->lanes, &picks->picks[i].spot);
+		ws_text_puts(call->out, "}");
 	}
-	ws_text_puts(c->out, "]");
+	ws_text_puts(call->out, "]");
 }
 
-static bool param_sort(struct ws_call *c, enum sort *sort, struct ws_err *e)
+static bool param_sort(struct ws_call *call, enum sort *sort, struct ws_err *err)
 {
-	const char *by = ws_param(c, "sort");
+	const char *by = ws_param(call, "sort");
 
 	*sort = BY_START;
 	for (size_t i = 0; by && i < WS_COUNT(sort_words); i++)
@@ -406,109 +413,111 @@ static bool param_sort(struct ws_call *c, enum sort *sort, struct ws_err *e)
 			return true;
 		}
 	if (by)
-		ws_fail(e, "parameter sort must be start, duration, name or row");
+		ws_fail(err, "parameter sort must be start, duration, name or row");
 	return !by;
 }
 
 /* Sorted by row: in the order in which `lanes` names them. */
-int ws_api_events(struct ws_call *c, struct ws_err *e)
+int ws_api_events(struct ws_call *call, struct ws_err *err)
 {
 	int64_t offset, limit, down;
-	struct ws_matcher *m;
-	struct picks *p;
+	struct ws_matcher *matcher;
+	struct picks *picks;
 	enum sort sort;
 	uint64_t count = 0;
-	struct walk w;
+	struct walk walk;
 
-	if (!ws_param_int(c, "offset", 0, MOST_SORTED, 0, &offset, e) ||
-	    !ws_param_int(c, "limit", 1, MOST_PAGE, 100, &limit, e) ||
-	    !ws_param_int(c, "down", 0, 1, 0, &down, e) || !param_sort(c, &sort, e))
+	if (!ws_param_int(call, "offset", 0, MOST_SORTED, 0, &offset, err) ||
+	    !ws_param_int(call, "limit", 1, MOST_PAGE, 100, &limit, err) ||
+	    !ws_param_int(call, "down", 0, 1, 0, &down, err) || !param_sort(call, &sort, err))
 		return 400;
-	m = ws_matcher_new(c, e);
-	if (!m)
+	matcher = ws_matcher_new(call, err);
+	if (!matcher)
 		return WS_API_SAY;
-	if (walk_open(c, WS_LANES_ORIGINAL, true, &w, e)) {
-		ws_matcher_free(m);
+	if (walk_open(call, WS_LANES_ORIGINAL, true, &walk, err)) {
+		ws_matcher_free(matcher);
 		return 400;
 	}
-	p = ws_calloc(1, sizeof(*p));
-	p->l = c->l;
-	p->sort = sort;
-	p->down = down;
-	p->most = (size_t)(offset + limit);
-	p->v = ws_malloc(p->most * sizeof(*p->v));
-	for (size_t i = 0; i < w.n; i++)
-		for (uint32_t k = 0;
-		     walkable(c->l->lane[w.lanes[i]]) && k < c->l->lane[w.lanes[i]]->levels; k++)
-			count += pick_level(&w, m, p, &(struct ws_spot){w.lanes[i], k, 0}, i);
-	put_picks(c, p, offset);
-	ws_put_int(c->out, "count", (int64_t)count);
-	ws_put_int(c->out, "unread", w.unread);
-	ws_text_puts(c->out, "}");
-	ws_matcher_free(m);
-	free(p->v);
-	free(p);
-	free(w.lanes);
+	picks = ws_calloc(1, sizeof(*picks));
+	picks->lanes = call->lanes;
+	picks->sort = sort;
+	picks->down = down;
+	picks->most = (size_t)(offset + limit);
+	picks->picks = ws_malloc(picks->most * sizeof(*picks->picks));
+	for (size_t i = 0; i < walk.n; i++)
+		for (uint32_t k = 0; walkable(call->lanes->lane[walk.lanes[i]]) &&
+				     k < call->lanes->lane[walk.lanes[i]]->levels;
+		     k++)
+			count += pick_level(&walk, matcher, picks,
+					    &(struct ws_spot){walk.lanes[i], k, 0}, i);
+	put_picks(call, picks, offset);
+	ws_put_int(call->out, "count", (int64_t)count);
+	ws_put_int(call->out, "unread", walk.unread);
+	ws_text_puts(call->out, "}");
+	ws_matcher_free(matcher);
+	free(picks->picks);
+	free(picks);
+	free(walk.lanes);
 	return 0;
 }
 
 /* ---- searching ---- */
 
 /* How many events match, by name, the most first; and where. */
-int ws_api_search(struct ws_call *c, struct ws_err *e)
+int ws_api_search(struct ws_call *call, struct ws_err *err)
 {
-	struct ws_matcher *m = ws_matcher_new(c, e);
-	struct groups g = {0};
+	struct ws_matcher *matcher = ws_matcher_new(call, err);
+	struct groups groups = {0};
 	uint64_t count = 0;
-	struct walk w;
+	struct walk walk;
 	size_t out = 0;
 
-	if (!m)
+	if (!matcher)
 		return WS_API_SAY;
-	if (walk_open(c, WS_LANES_ORIGINAL, true, &w, e)) {
-		ws_matcher_free(m);
+	if (walk_open(call, WS_LANES_ORIGINAL, true, &walk, err)) {
+		ws_matcher_free(matcher);
 		return 400;
 	}
-	sum_walk(&w, &g);
-	if (g.n)
-		qsort(g.v, g.n, sizeof(*g.v), by_total);
-	ws_text_puts(c->out, "{\"names\":[");
-	for (size_t i = 0; i < g.n; i++) {
-		if (!ws_matches(m, g.v[i].name))
+	sum_walk(&walk, &groups);
+	if (groups.n)
+		qsort(groups.groups, groups.n, sizeof(*groups.groups), by_total);
+	ws_text_puts(call->out, "{\"names\":[");
+	for (size_t i = 0; i < groups.n; i++) {
+		if (!ws_matches(matcher, groups.groups[i].name))
 			continue;
-		count += g.v[i].count;
+		count += groups.groups[i].count;
 		if (out++ < MOST_GROUPS)
-			put_group(c, &g.v[i]);
+			put_group(call, &groups.groups[i]);
 	}
-	ws_text_puts(c->out, "]");
-	ws_put_int(c->out, "count", (int64_t)count);
-	ws_put_int(c->out, "distinct", (int64_t)out);
-	ws_put_int(c->out, "unread", w.unread);
-	ws_text_puts(c->out, "}");
-	free(g.v);
-	ws_map_free(&g.at);
-	free(w.lanes);
-	ws_matcher_free(m);
+	ws_text_puts(call->out, "]");
+	ws_put_int(call->out, "count", (int64_t)count);
+	ws_put_int(call->out, "distinct", (int64_t)out);
+	ws_put_int(call->out, "unread", walk.unread);
+	ws_text_puts(call->out, "}");
+	free(groups.groups);
+	ws_map_free(&groups.at);
+	free(walk.lanes);
+	ws_matcher_free(matcher);
 	return 0;
 }
 
 /* The first match of a level that starts at `t` or later, or with `back` the last that starts
  * before it. */
-static bool step_level(const struct ws_level *v, struct ws_matcher *m, uint64_t t, bool back,
-		       uint32_t *found)
+static bool step_level(const struct ws_level *level, struct ws_matcher *matcher, uint64_t t,
+		       bool back, uint32_t *found)
 {
-	uint32_t i = ws_level_seek(v, 0, v->n, t);
+	uint32_t i = ws_level_seek(level, 0, level->n, t);
 
 	if (back) {
-		while (i && !ws_matches(m, v->name[i - 1]))
+		while (i && !ws_matches(matcher, level->name[i - 1]))
 			i--;
 		*found = i - 1;
 		return i > 0;
 	}
-	while (i < v->n && !ws_matches(m, v->name[i]))
+	while (i < level->n && !ws_matches(matcher, level->name[i]))
 		i++;
 	*found = i;
-	return i < v->n;
+	return i < level->n;
 }
 
 /* Where stepping goes on: events at `t` itself come after (lane, level), or before it, as their
@@ -517,68 +526,70 @@ struct step {
 	int64_t t, back, lane, level;
 };
 
-static bool param_step(struct ws_call *c, struct step *s, struct ws_err *e)
+static bool param_step(struct ws_call *call, struct step *step, struct ws_err *err)
 {
-	if (!ws_param_int(c, "t", INT64_MIN / 4, INT64_MAX / 4, 0, &s->t, e) ||
-	    !ws_param_int(c, "back", 0, 1, 0, &s->back, e) ||
-	    !ws_param_int(c, "lane", 0, UINT32_MAX, s->back ? 0 : UINT32_MAX, &s->lane, e) ||
-	    !ws_param_int(c, "level", 0, UINT32_MAX, s->back ? 0 : UINT32_MAX, &s->level, e))
+	if (!ws_param_int(call, "t", INT64_MIN / 4, INT64_MAX / 4, 0, &step->t, err) ||
+	    !ws_param_int(call, "back", 0, 1, 0, &step->back, err) ||
+	    !ws_param_int(call, "lane", 0, UINT32_MAX, step->back ? 0 : UINT32_MAX, &step->lane,
+			  err) ||
+	    !ws_param_int(call, "level", 0, UINT32_MAX, step->back ? 0 : UINT32_MAX, &step->level,
+			  err))
 		return false;
-	s->t += (int64_t)c->l->zero;
+	step->t += (int64_t)call->lanes->zero;
 	return true;
 }
 
 /* The moment from which events of a level are behind the step's place; going back, until which they
  * are before it. */
-static uint64_t step_from(const struct step *s, uint32_t lane, uint32_t level)
+static uint64_t step_from(const struct step *step, uint32_t lane, uint32_t level)
 {
-	bool later = lane != s->lane ? lane > s->lane : level > s->level,
-	     earlier = lane != s->lane ? lane < s->lane : level < s->level;
-	int64_t t = s->back ? s->t + earlier : s->t + !later;
+	bool later = lane != step->lane ? lane > step->lane : level > step->level,
+	     earlier = lane != step->lane ? lane < step->lane : level < step->level;
+	int64_t t = step->back ? step->t + earlier : step->t + !later;
 
 	return t < 0 ? 0 : (uint64_t)t;
 }
 
-int ws_api_step(struct ws_call *c, struct ws_err *e)
+int ws_api_step(struct ws_call *call, struct ws_err *err)
 {
 	struct ws_spot best = {0};
 	uint64_t best_start = 0;
-	struct ws_matcher *m;
+	struct ws_matcher *matcher;
 	bool any = false;
-	struct step s;
-	struct walk w;
+	struct step step;
+	struct walk walk;
 
-	if (!param_step(c, &s, e))
+	if (!param_step(call, &step, err))
 		return 400;
-	m = ws_matcher_new(c, e);
-	if (!m)
+	matcher = ws_matcher_new(call, err);
+	if (!matcher)
 		return WS_API_SAY;
-	if (walk_open(c, WS_LANES_ORIGINAL, true, &w, e)) {
-		ws_matcher_free(m);
+	if (walk_open(call, WS_LANES_ORIGINAL, true, &walk, err)) {
+		ws_matcher_free(matcher);
 		return 400;
 	}
-	for (size_t i = 0; i < w.n; i++) {
-		const struct ws_lane *lane = c->l->lane[w.lanes[i]];
+	for (size_t i = 0; i < walk.n; i++) {
+		const struct ws_lane *lane = call->lanes->lane[walk.lanes[i]];
 
 		for (uint32_t k = 0, at; walkable(lane) && k < lane->levels; k++) {
-			if (!step_level(&lane->level[k], m, step_from(&s, w.lanes[i], k), s.back,
-					&at))
+			if (!step_level(&lane->level[k], matcher,
+					step_from(&step, walk.lanes[i], k), step.back, &at))
 				continue;
 			/* Of several at one time the first; going back the last. */
-			if (any && (s.back ? lane->level[k].start[at] < best_start
-					   : lane->level[k].start[at] >= best_start))
+			if (any && (step.back ? lane->level[k].start[at] < best_start
+					      : lane->level[k].start[at] >= best_start))
 				continue;
 			any = true;
-			best = (struct ws_spot){w.lanes[i], k, at};
+			best = (struct ws_spot){walk.lanes[i], k, at};
 			best_start = lane->level[k].start[at];
 		}
 	}
-	ws_text_puts(c->out, "{");
+	ws_text_puts(call->out, "{");
 	if (any)
-		ws_put_spot(c->out, c->l, &best);
-	ws_put_int(c->out, "unread", w.unread);
-	ws_text_puts(c->out, "}");
-	ws_matcher_free(m);
-	free(w.lanes);
+		ws_put_spot(call->out, call->lanes, &best);
+	ws_put_int(call->out, "unread", walk.unread);
+	ws_text_puts(call->out, "}");
+	ws_matcher_free(matcher);
+	free(walk.lanes);
 	return 0;
 }

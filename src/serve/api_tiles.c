@@ -42,187 +42,193 @@ struct tiles {
 	size_t only_n, only_cap;
 };
 
-static void put_u32(struct ws_text *t, uint32_t v)
+static void put_u32(struct ws_text *text, uint32_t v)
 {
-	ws_text_add(t, &v, 4);
+	ws_text_add(text, &v, 4);
 }
 
-static void add_name(const struct ws_lanes *l, struct tiles *x, uint32_t name)
+static void add_name(const struct ws_lanes *lanes, struct tiles *tiles, uint32_t name)
 {
 	struct ws_text text = {0};
 	bool known;
 	size_t n;
-	const char *s;
+	const char *word;
 
-	ws_map_get(&x->named, name, &known);
+	ws_map_get(&tiles->named, name, &known);
 	if (known)
 		return;
-	ws_map_set(&x->named, name, 1);
-	s = ws_lane_name(l, name, &n);
-	ws_text_utf8(&text, s, n < LABEL_BYTES ? n : LABEL_BYTES);
-	put_u32(&x->names, name);
-	put_u32(&x->names, (uint32_t)text.len);
-	ws_text_add(&x->names, text.s ? text.s : "", text.len);
-	ws_text_add(&x->names, "\0\0\0", (4 - text.len % 4) % 4);
+	ws_map_set(&tiles->named, name, 1);
+	word = ws_lane_name(lanes, name, &n);
+	ws_text_utf8(&text, word, n < LABEL_BYTES ? n : LABEL_BYTES);
+	put_u32(&tiles->names, name);
+	put_u32(&tiles->names, (uint32_t)text.len);
+	ws_text_add(&tiles->names, text.text ? text.text : "", text.len);
+	ws_text_add(&tiles->names, "\0\0\0", (4 - text.len % 4) % 4);
 	ws_text_free(&text);
-	x->name_n++;
+	tiles->name_n++;
 }
 
-static void add_level(const struct ws_lanes *l, struct tiles *x, const struct asked *q,
-		      const struct ws_lane *n, uint32_t k, int64_t index)
+static void add_level(const struct ws_lanes *lanes, struct tiles *tiles, const struct asked *asked,
+		      const struct ws_lane *lane, uint32_t k, int64_t index)
 {
-	size_t from = x->rects.n;
+	size_t from = tiles->rects.n;
 
-	if (q->only_n)
-		ws_tile_draw_named(l, n, k, x->k, index, x->only + q->only, q->only_n, &x->rects);
+	if (asked->only_n)
+		ws_tile_draw_named(lanes, lane, k, tiles->k, index, tiles->only + asked->only,
+				   asked->only_n, &tiles->rects);
 	else
-		ws_tile_draw(l, n, k, x->k, index, &x->rects);
-	put_u32(&x->heads, (uint32_t)(x->rects.n - from));
-	for (size_t i = from; i < x->rects.n; i++) {
-		const struct ws_rect *r = &x->rects.v[i];
+		ws_tile_draw(lanes, lane, k, tiles->k, index, &tiles->rects);
+	put_u32(&tiles->heads, (uint32_t)(tiles->rects.n - from));
+	for (size_t i = from; i < tiles->rects.n; i++) {
+		const struct ws_rect *rect = &tiles->rects.rects[i];
 
-		if (!(r->flags & (WS_RECT_COUNTER | WS_RECT_PREVIEW)) &&
-		    r->x1 - r->x0 >= LABEL_PIXELS)
-			add_name(l, x, r->name);
+		if (!(rect->flags & (WS_RECT_COUNTER | WS_RECT_PREVIEW)) &&
+		    rect->x1 - rect->x0 >= LABEL_PIXELS)
+			add_name(lanes, tiles, rect->name);
 	}
 }
 
 /* `close`: what is in sight of it, where it is not read. Blocks do not tell names. */
-static uint32_t shown_levels(const struct asked *q, const struct ws_lane *n,
+static uint32_t shown_levels(const struct asked *asked, const struct ws_lane *lane,
 			     const struct ws_lane *close, bool ready)
 {
 	if (!ready && !close)
-		return !q->only_n;
+		return !asked->only_n;
 	if (!ready)
 		return close->levels < CLOSE_LEVELS ? close->levels : CLOSE_LEVELS;
-	return q->levels < n->levels ? q->levels : n->levels;
+	return asked->levels < lane->levels ? asked->levels : lane->levels;
 }
 
-static void add_tile(const struct ws_lanes *l, struct tiles *x, const struct asked *q,
+static void add_tile(const struct ws_lanes *lanes, struct tiles *tiles, const struct asked *asked,
 		     const struct ws_lane *close, int64_t index)
 {
-	const struct ws_lane *n = l->lane[q->lane];
-	bool ready = ws_lane_ready(n);
-	uint32_t shown = shown_levels(q, n, close, ready);
+	const struct ws_lane *lane = lanes->lane[asked->lane];
+	bool ready = ws_lane_ready(lane);
+	uint32_t shown = shown_levels(asked, lane, close, ready);
 
-	put_u32(&x->heads, q->lane);
-	put_u32(&x->heads, (uint32_t)(int32_t)index);
-	put_u32(&x->heads, ready ? 0 : ws_lane_reading(n) ? 1 : 2);
-	put_u32(&x->heads, shown);
+	put_u32(&tiles->heads, asked->lane);
+	put_u32(&tiles->heads, (uint32_t)(int32_t)index);
+	put_u32(&tiles->heads, ready ? 0 : ws_lane_reading(lane) ? 1 : 2);
+	put_u32(&tiles->heads, shown);
 	for (uint32_t k = 0; k < shown; k++)
-		add_level(l, x, q, ready || !close ? n : close, k, index);
-	x->tile_n++;
+		add_level(lanes, tiles, asked, ready || !close ? lane : close, k, index);
+	tiles->tile_n++;
 }
 
 /* "~name~name": what is left of `s` after them. */
-static const char *take_names(struct tiles *x, struct asked *q, const char *s)
+static const char *take_names(struct tiles *tiles, struct asked *asked, const char *text)
 {
 	char *end;
 
-	for (q->only = x->only_n; *s == '~' && q->only_n < MOST_NAMES; s = end) {
-		ws_grow(x->only, x->only_cap, x->only_n + 1);
-		x->only[x->only_n++] = (uint32_t)strtoul(s + 1, &end, 10);
-		q->only_n++;
+	for (asked->only = tiles->only_n; *text == '~' && asked->only_n < MOST_NAMES; text = end) {
+		ws_grow(tiles->only, tiles->only_cap, tiles->only_n + 1);
+		tiles->only[tiles->only_n++] = (uint32_t)strtoul(text + 1, &end, 10);
+		asked->only_n++;
 	}
-	return s;
+	return text;
 }
 
 /* "lane.levels,lane.levels~name~name" */
-static int parse_lanes(const struct ws_call *c, struct tiles *x, struct ws_err *e)
+static int parse_lanes(const struct ws_call *call, struct tiles *tiles, struct ws_err *err)
 {
-	const char *s = ws_param(c, "lanes");
+	const char *text = ws_param(call, "lanes");
 
-	while (s && *s) {
+	while (text && *text) {
 		char *number;
-		unsigned long lane = strtoul(s, &number, 10),
+		unsigned long lane = strtoul(text, &number, 10),
 			      levels = *number == '.' ? strtoul(number + 1, &number, 10) : 1;
-		struct asked q = {.levels = levels < UINT32_MAX ? (uint32_t)levels : UINT32_MAX};
-		const char *end = take_names(x, &q, number);
+		struct asked asked = {.levels =
+					      levels < UINT32_MAX ? (uint32_t)levels : UINT32_MAX};
+		const char *end = take_names(tiles, &asked, number);
 
-		if (end == s || lane >= c->l->n || (*end && *end != ',') ||
-		    (q.only_n && ws_lane_descs[c->l->lane[lane]->kind].counter)) {
-			ws_fail(e, "parameter lanes must be numbers of rows with levels, such as "
-				   "1.3,2.1");
+		if (end == text || lane >= call->lanes->n || (*end && *end != ',') ||
+		    (asked.only_n && ws_lane_descs[call->lanes->lane[lane]->kind].counter)) {
+			ws_fail(err, "parameter lanes must be numbers of rows with levels, such as "
+				     "1.3,2.1");
 			return 400;
 		}
-		s = end + (*end == ',');
-		if (x->lane_n * (uint64_t)x->n >= MOST_TILES) {
-			ws_fail(e, "so many tiles at once are too much");
+		text = end + (*end == ',');
+		if (tiles->lane_n * (uint64_t)tiles->n >= MOST_TILES) {
+			ws_fail(err, "so many tiles at once are too much");
 			return 400;
 		}
-		q.lane = (uint32_t)lane;
-		ws_grow(x->asked, x->cap, x->lane_n + 1);
-		ws_grow(x->lanes, x->lane_cap, x->lane_n + 1);
-		x->asked[x->lane_n] = q;
-		x->lanes[x->lane_n++] = q.lane;
-		ws_lanes_want_at(c->l, q.lane, q.only_n ? 0 : UINT64_C(1) << x->k);
+		asked.lane = (uint32_t)lane;
+		ws_grow(tiles->asked, tiles->cap, tiles->lane_n + 1);
+		ws_grow(tiles->lanes, tiles->lane_cap, tiles->lane_n + 1);
+		tiles->asked[tiles->lane_n] = asked;
+		tiles->lanes[tiles->lane_n++] = asked.lane;
+		ws_lanes_want_at(call->lanes, asked.lane,
+				 asked.only_n ? 0 : UINT64_C(1) << tiles->k);
 	}
 	return 0;
 }
 
-static int add_lanes(const struct ws_call *c, struct tiles *x, struct ws_err *e)
+static int add_lanes(const struct ws_call *call, struct tiles *tiles, struct ws_err *err)
 {
-	int status = parse_lanes(c, x, e);
+	int status = parse_lanes(call, tiles, err);
 
-	for (int64_t i = 0; !status && i < x->n; i++) {
-		int64_t t0 = ws_tile_start(c->l, x->k, x->index + i);
-		struct ws_lane **close = ws_closeup_new(c->l, x->lanes, x->lane_n, t0,
-							t0 + ((int64_t)WS_TILE_PIXELS << x->k));
+	for (int64_t i = 0; !status && i < tiles->n; i++) {
+		int64_t t0 = ws_tile_start(call->lanes, tiles->k, tiles->index + i);
+		struct ws_lane **close =
+			ws_closeup_new(call->lanes, tiles->lanes, tiles->lane_n, t0,
+				       t0 + ((int64_t)WS_TILE_PIXELS << tiles->k));
 
-		for (size_t k = 0; k < x->lane_n && !status; k++) {
-			if (x->rects.n > MOST_RECTS) {
-				ws_fail(e, "so many tiles at once are too much");
+		for (size_t k = 0; k < tiles->lane_n && !status; k++) {
+			if (tiles->rects.n > MOST_RECTS) {
+				ws_fail(err, "so many tiles at once are too much");
 				status = 400;
 			} else {
-				add_tile(c->l, x, &x->asked[k], close[x->lanes[k]], x->index + i);
+				add_tile(call->lanes, tiles, &tiles->asked[k],
+					 close[tiles->lanes[k]], tiles->index + i);
 			}
 		}
-		ws_closeup_free(c->l, close);
+		ws_closeup_free(call->lanes, close);
 	}
 	return status;
 }
 
-static void write_answer(const struct ws_call *c, const struct tiles *x)
+static void write_answer(const struct ws_call *call, const struct tiles *tiles)
 {
-	uint32_t colours = __atomic_load_n(&c->l->palette_n, __ATOMIC_ACQUIRE);
+	uint32_t colours = __atomic_load_n(&call->lanes->palette_n, __ATOMIC_ACQUIRE);
 
-	ws_text_puts(c->out, "WST1");
-	put_u32(c->out, x->tile_n);
-	put_u32(c->out, x->name_n);
-	put_u32(c->out, (uint32_t)x->names.len);
-	put_u32(c->out, colours);
-	ws_text_add(c->out, c->l->palette, (size_t)colours * 4);
-	ws_text_add(c->out, x->heads.s ? x->heads.s : "", x->heads.len);
-	ws_text_add(c->out, x->rects.v ? (const void *)x->rects.v : "",
-		    x->rects.n * sizeof(*x->rects.v));
-	ws_text_add(c->out, x->names.s ? x->names.s : "", x->names.len);
+	ws_text_puts(call->out, "WST1");
+	put_u32(call->out, tiles->tile_n);
+	put_u32(call->out, tiles->name_n);
+	put_u32(call->out, (uint32_t)tiles->names.len);
+	put_u32(call->out, colours);
+	ws_text_add(call->out, call->lanes->palette, (size_t)colours * 4);
+	ws_text_add(call->out, tiles->heads.text ? tiles->heads.text : "", tiles->heads.len);
+	ws_text_add(call->out, tiles->rects.rects ? (const void *)tiles->rects.rects : "",
+		    tiles->rects.n * sizeof(*tiles->rects.rects));
+	ws_text_add(call->out, tiles->names.text ? tiles->names.text : "", tiles->names.len);
 }
 
-int ws_api_tiles(struct ws_call *c, struct ws_err *e)
+int ws_api_tiles(struct ws_call *call, struct ws_err *err)
 {
-	struct tiles x = {0};
+	struct tiles tiles = {0};
 	int64_t k, most = INT32_MAX;
 	int status;
 
-	if (!ws_param_int(c, "k", 0, WS_TILE_SCALES - 1, 0, &k, e) ||
-	    !ws_param_int(c, "i", -most, most, 0, &x.index, e) ||
-	    !ws_param_int(c, "n", 1, 64, 1, &x.n, e))
+	if (!ws_param_int(call, "k", 0, WS_TILE_SCALES - 1, 0, &k, err) ||
+	    !ws_param_int(call, "i", -most, most, 0, &tiles.index, err) ||
+	    !ws_param_int(call, "n", 1, 64, 1, &tiles.n, err))
 		return 400;
-	if (x.index + x.n > (INT64_MAX >> 12) >> k || x.index < -((INT64_MAX >> 12) >> k)) {
-		ws_fail(e, "parameter i is beyond all time");
+	if (tiles.index + tiles.n > (INT64_MAX >> 12) >> k ||
+	    tiles.index < -((INT64_MAX >> 12) >> k)) {
+		ws_fail(err, "parameter i is beyond all time");
 		return 400;
 	}
-	x.k = (int)k;
-	status = add_lanes(c, &x, e);
+	tiles.k = (int)k;
+	status = add_lanes(call, &tiles, err);
 	if (!status)
-		write_answer(c, &x);
-	ws_text_free(&x.heads);
-	ws_text_free(&x.names);
-	ws_map_free(&x.named);
-	free(x.lanes);
-	free(x.asked);
-	free(x.only);
-	free(x.rects.v);
+		write_answer(call, &tiles);
+	ws_text_free(&tiles.heads);
+	ws_text_free(&tiles.names);
+	ws_map_free(&tiles.named);
+	free(tiles.lanes);
+	free(tiles.asked);
+	free(tiles.only);
+	free(tiles.rects.rects);
 	return status;
 }
 
@@ -230,38 +236,39 @@ int ws_api_tiles(struct ws_call *c, struct ws_err *e)
 
 enum { MOST_AT = 1000 };
 
-int ws_api_at(struct ws_call *c, struct ws_err *e)
+int ws_api_at(struct ws_call *call, struct ws_err *err)
 {
 	int64_t lane, level, t0, t1, limit;
-	const struct ws_level *v;
+	const struct ws_level *level_v;
 	uint32_t from, to;
 
-	if (!ws_param_int(c, "lane", 0, (int64_t)c->l->n - 1, 0, &lane, e) ||
-	    !ws_param_int(c, "level", 0, UINT32_MAX, 0, &level, e) ||
-	    !ws_param_int(c, "limit", 1, MOST_AT, 20, &limit, e) ||
-	    !ws_param_window(c, &t0, &t1, e))
+	if (!ws_param_int(call, "lane", 0, (int64_t)call->lanes->n - 1, 0, &lane, err) ||
+	    !ws_param_int(call, "level", 0, UINT32_MAX, 0, &level, err) ||
+	    !ws_param_int(call, "limit", 1, MOST_AT, 20, &limit, err) ||
+	    !ws_param_window(call, &t0, &t1, err))
 		return 400;
-	ws_text_puts(c->out, "{\"events\":[");
-	if (c->l->n)
-		ws_lanes_want(c->l, (uint32_t)lane);
-	if (!c->l->n || !ws_lane_ready(c->l->lane[lane]) || level >= c->l->lane[lane]->levels ||
-	    ws_lane_descs[c->l->lane[lane]->kind].counter) {
-		ws_text_puts(c->out, "],\"count\":0,\"busy\":0}");
+	ws_text_puts(call->out, "{\"events\":[");
+	if (call->lanes->n)
+		ws_lanes_want(call->lanes, (uint32_t)lane);
+	if (!call->lanes->n || !ws_lane_ready(call->lanes->lane[lane]) ||
+	    level >= call->lanes->lane[lane]->levels ||
+	    ws_lane_descs[call->lanes->lane[lane]->kind].counter) {
+		ws_text_puts(call->out, "],\"count\":0,\"busy\":0}");
 		return 0;
 	}
-	v = &c->l->lane[lane]->level[level];
-	ws_level_range(v, t0, t1, &from, &to);
+	level_v = &call->lanes->lane[lane]->level[level];
+	ws_level_range(level_v, t0, t1, &from, &to);
 	for (uint32_t i = from; i < to && i - from < limit; i++) {
-		struct ws_spot s = {(uint32_t)lane, (uint32_t)level, i};
+		struct ws_spot spot = {(uint32_t)lane, (uint32_t)level, i};
 
-		ws_put_comma(c->out);
-		ws_text_puts(c->out, "{");
-		ws_put_spot(c->out, c->l, &s);
-		ws_text_puts(c->out, "}");
+		ws_put_comma(call->out);
+		ws_text_puts(call->out, "{");
+		ws_put_spot(call->out, call->lanes, &spot);
+		ws_text_puts(call->out, "}");
 	}
-	ws_text_puts(c->out, "]");
-	ws_put_int(c->out, "count", to - from);
-	ws_put_int(c->out, "busy", (int64_t)ws_level_busy(v, from, to));
-	ws_text_puts(c->out, "}");
+	ws_text_puts(call->out, "]");
+	ws_put_int(call->out, "count", to - from);
+	ws_put_int(call->out, "busy", (int64_t)ws_level_busy(level_v, from, to));
+	ws_text_puts(call->out, "}");
 	return 0;
 }

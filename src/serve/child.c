@@ -28,16 +28,16 @@ static void become(const char *program, char *const *argv, int null, int out)
 	_exit(127);
 }
 
-int ws_child_start(char *const *argv, pid_t *pid, int *out, struct ws_err *e)
+int ws_child_start(char *const *argv, pid_t *pid, int *out, struct ws_err *err)
 {
 	char program[PATH_MAX];
 	int ends[2], null;
 
-	if (ws_program_path(program, sizeof(program), e) < 0)
+	if (ws_program_path(program, sizeof(program), err) < 0)
 		return -1;
 	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (null < 0 || pipe2(ends, O_CLOEXEC)) {
-		ws_fail_errno(e, "cannot start 'warpsight %s'", argv[1]);
+		ws_fail_errno(err, "cannot start 'warpsight %s'", argv[1]);
 		if (null >= 0)
 			close(null);
 		return -1;
@@ -50,7 +50,7 @@ int ws_child_start(char *const *argv, pid_t *pid, int *out, struct ws_err *e)
 	*out = ends[0];
 	if (*pid > 0)
 		return 0;
-	ws_fail_errno(e, "cannot start 'warpsight %s'", argv[1]);
+	ws_fail_errno(err, "cannot start 'warpsight %s'", argv[1]);
 	close(ends[0]);
 	return -1;
 }

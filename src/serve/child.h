@@ -12,6 +12,6 @@
  * process group of its own, so that Ctrl+C in the terminal reaches the server alone; no input; none
  * of the server's descriptors. *out is where what it writes can be read. 0, or -1 with a message.
  */
-int ws_child_start(char *const *argv, pid_t *pid, int *out, struct ws_err *e);
+int ws_child_start(char *const *argv, pid_t *pid, int *out, struct ws_err *err);
 
 #endif

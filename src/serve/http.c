@@ -43,7 +43,7 @@ struct server {
 
 /* A POST from its head to its end. */
 struct post {
-	struct server *s;
+	struct server *server;
 	struct ws_upload *upload;
 };
 
@@ -55,24 +55,24 @@ static ws_mhd_result respond_as(struct MHD_Connection *con, unsigned status, con
 				bool packed, void *bytes, size_t n,
 				enum MHD_ResponseMemoryMode mode)
 {
-	struct MHD_Response *r = ws_mhd.create_response_from_buffer(n, bytes, mode);
+	struct MHD_Response *Response = ws_mhd.create_response_from_buffer(n, bytes, mode);
 	ws_mhd_result rc;
 
-	if (!r) {
+	if (!Response) {
 		if (mode == MHD_RESPMEM_MUST_FREE)
 			free(bytes);
 		return MHD_NO;
 	}
-	ws_mhd.add_response_header(r, "Content-Type", type);
-	ws_mhd.add_response_header(r, "Content-Security-Policy", policy);
-	ws_mhd.add_response_header(r, "X-Content-Type-Options", "nosniff");
-	ws_mhd.add_response_header(r, "Referrer-Policy", "no-referrer");
-	ws_mhd.add_response_header(r, "Cross-Origin-Resource-Policy", "same-origin");
-	ws_mhd.add_response_header(r, "Cache-Control", "no-store");
+	ws_mhd.add_response_header(Response, "Content-Type", type);
+	ws_mhd.add_response_header(Response, "Content-Security-Policy", policy);
+	ws_mhd.add_response_header(Response, "X-Content-Type-Options", "nosniff");
+	ws_mhd.add_response_header(Response, "Referrer-Policy", "no-referrer");
+	ws_mhd.add_response_header(Response, "Cross-Origin-Resource-Policy", "same-origin");
+	ws_mhd.add_response_header(Response, "Cache-Control", "no-store");
 	if (packed)
-		ws_mhd.add_response_header(r, "Content-Encoding", "gzip");
-	rc = ws_mhd.queue_response(con, status, r);
-	ws_mhd.destroy_response(r);
+		ws_mhd.add_response_header(Response, "Content-Encoding", "gzip");
+	rc = ws_mhd.queue_response(con, status, Response);
+	ws_mhd.destroy_response(Response);
 	return rc;
 }
 
@@ -105,14 +105,14 @@ static bool host_is_local(const char *host)
 }
 
 /* What follows "/TOKEN/", or NULL; takes as long whatever differs. */
-static const char *after_token(const struct server *s, const char *url)
+static const char *after_token(const struct server *server, const char *url)
 {
 	unsigned char differs = 0;
 
 	if (strlen(url) < TOKEN + 2 || url[0] != '/' || url[TOKEN + 1] != '/')
 		return NULL;
 	for (int i = 0; i < TOKEN; i++)
-		differs |= (unsigned char)(url[i + 1] ^ s->token[i]);
+		differs |= (unsigned char)(url[i + 1] ^ server->token[i]);
 	return differs ? NULL : url + TOKEN + 2;
 }
 
@@ -121,25 +121,27 @@ static const char *argument(void *ctx, const char *name)
 	return ws_mhd.lookup_connection_value(ctx, MHD_GET_ARGUMENT_KIND, name);
 }
 
-static ws_mhd_result answer_asset(struct MHD_Connection *con, const struct ws_asset *a)
+static ws_mhd_result answer_asset(struct MHD_Connection *con, const struct ws_asset *asset)
 {
 	const char *accepted =
 		ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Accept-Encoding");
 	bool packed = accepted && strstr(accepted, "gzip");
 
-	return respond_as(con, 200, a->type, packed, (void *)(packed ? a->packed : a->bytes),
-			  packed ? a->packed_size : a->size, MHD_RESPMEM_PERSISTENT);
+	return respond_as(con, 200, asset->type, packed,
+			  (void *)(packed ? asset->packed : asset->bytes),
+			  packed ? asset->packed_size : asset->size, MHD_RESPMEM_PERSISTENT);
 }
 
-static ws_mhd_result answer_api(struct server *s, struct MHD_Connection *con, const char *path)
+static ws_mhd_result answer_api(struct server *server, struct MHD_Connection *con, const char *path)
 {
-	struct ws_params p = {argument, con};
-	struct ws_answer a = {.type = "text/plain"};
-	int status = ws_api(&s->view, path, &p, &a);
+	struct ws_params params = {argument, con};
+	struct ws_answer answer = {.type = "text/plain"};
+	int status = ws_api(&server->view, path, &params, &answer);
 
-	if (!a.body.s)
-		ws_text_puts(&a.body, "");
-	return respond(con, (unsigned)status, a.type, a.body.s, a.body.len, MHD_RESPMEM_MUST_FREE);
+	if (!answer.body.text)
+		ws_text_puts(&answer.body, "");
+	return respond(con, (unsigned)status, answer.type, answer.body.text, answer.body.len,
+		       MHD_RESPMEM_MUST_FREE);
 }
 
 /* ---- what changes something: POST ---- */
@@ -168,93 +170,98 @@ static ws_mhd_result say(struct MHD_Connection *con, unsigned status, const char
 /* What the user chose, not what the page did, was wrong: as in ws_api. */
 static ws_mhd_result say_error(struct MHD_Connection *con, const char *sentence)
 {
-	struct ws_text t = {0};
+	struct ws_text text = {0};
 
-	ws_text_puts(&t, "{");
-	ws_put_string(&t, "error", sentence);
-	ws_text_puts(&t, "}");
-	return respond(con, 200, "application/json", t.s, t.len, MHD_RESPMEM_MUST_FREE);
+	ws_text_puts(&text, "{");
+	ws_put_string(&text, "error", sentence);
+	ws_text_puts(&text, "}");
+	return respond(con, 200, "application/json", text.text, text.len, MHD_RESPMEM_MUST_FREE);
 }
 
-static ws_mhd_result begin_upload(struct server *s, struct MHD_Connection *con, struct post *p)
+static ws_mhd_result begin_upload(struct server *server, struct MHD_Connection *con,
+				  struct post *post)
 {
 	const char *length = ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Content-Length");
-	struct ws_err e = {.msg = ""};
+	struct ws_err err = {.msg = ""};
 	uint64_t bytes = length ? strtoull(length, NULL, 10) : 0;
 
-	if (__atomic_add_fetch(&s->uploads, 1, __ATOMIC_RELAXED) > MOST_UPLOADS)
-		ws_fail(&e, "%d files are on their way already; wait for these", (int)MOST_UPLOADS);
+	if (__atomic_add_fetch(&server->uploads, 1, __ATOMIC_RELAXED) > MOST_UPLOADS)
+		ws_fail(&err, "%d files are on their way already; wait for these",
+			(int)MOST_UPLOADS);
 	else
-		p->upload = ws_upload_new(argument(con, "name"), bytes, &e);
-	if (p->upload)
+		post->upload = ws_upload_new(argument(con, "name"), bytes, &err);
+	if (post->upload)
 		return MHD_YES;
-	__atomic_sub_fetch(&s->uploads, 1, __ATOMIC_RELAXED);
-	return say(con, bytes > WS_UPLOAD_MOST ? 413 : 400, e.msg);
+	__atomic_sub_fetch(&server->uploads, 1, __ATOMIC_RELAXED);
+	return say(con, bytes > WS_UPLOAD_MOST ? 413 : 400, err.msg);
 }
 
-static ws_mhd_result end_upload(struct server *s, struct MHD_Connection *con, struct post *p)
+static ws_mhd_result end_upload(struct server *server, struct MHD_Connection *con,
+				struct post *post)
 {
-	struct ws_text t = {0};
-	struct ws_err e = {.msg = ""};
+	struct ws_text text = {0};
+	struct ws_err err = {.msg = ""};
 	bool foreign;
-	int number = ws_upload_finish(p->upload, &s->view, &foreign, &e);
+	int number = ws_upload_finish(post->upload, &server->view, &foreign, &err);
 
 	if (number >= 0 && foreign) {
-		number = ws_jobs_add(s->view.jobs, p->upload, &e);
-		p->upload = NULL;
-		__atomic_sub_fetch(&s->uploads, 1, __ATOMIC_RELAXED);
+		number = ws_jobs_add(server->view.jobs, post->upload, &err);
+		post->upload = NULL;
+		__atomic_sub_fetch(&server->uploads, 1, __ATOMIC_RELAXED);
 	}
 	if (number < 0)
-		return say_error(con, e.msg);
-	ws_text_printf(&t, "{\"%s\":%d}", foreign ? "job" : "report", number);
-	return respond(con, 200, "application/json", t.s, t.len, MHD_RESPMEM_MUST_FREE);
+		return say_error(con, err.msg);
+	ws_text_printf(&text, "{\"%s\":%d}", foreign ? "job" : "report", number);
+	return respond(con, 200, "application/json", text.text, text.len, MHD_RESPMEM_MUST_FREE);
 }
 
-static ws_mhd_result end_record(struct server *s, struct MHD_Connection *con, bool start)
+static ws_mhd_result end_record(struct server *server, struct MHD_Connection *con, bool start)
 {
-	struct ws_params p = {argument, con};
-	struct ws_err e = {.msg = ""};
+	struct ws_params params = {argument, con};
+	struct ws_err err = {.msg = ""};
 
-	if (start ? ws_recorder_start(s->view.rec, &p, &e) : ws_recorder_stop(s->view.rec, &e))
-		return say_error(con, e.msg);
+	if (start ? ws_recorder_start(server->view.rec, &params, &err)
+		  : ws_recorder_stop(server->view.rec, &err))
+		return say_error(con, err.msg);
 	return say(con, 200, "{}");
 }
 
-static ws_mhd_result end_cancel(struct server *s, struct MHD_Connection *con)
+static ws_mhd_result end_cancel(struct server *server, struct MHD_Connection *con)
 {
-	struct ws_params p = {argument, con};
-	struct ws_err e = {.msg = ""};
+	struct ws_params params = {argument, con};
+	struct ws_err err = {.msg = ""};
 
-	return ws_jobs_cancel(s->view.jobs, &p, &e) ? say_error(con, e.msg) : say(con, 200, "{}");
+	return ws_jobs_cancel(server->view.jobs, &params, &err) ? say_error(con, err.msg)
+								: say(con, 200, "{}");
 }
 
 /* The library calls this for the head, then for each block of the body, then once more. */
-static ws_mhd_result post(struct server *s, struct MHD_Connection *con, const char *path,
+static ws_mhd_result post(struct server *server, struct MHD_Connection *con, const char *path,
 			  const char *bytes, size_t *n, void **request)
 {
-	struct post *p = *request;
+	struct post *post_p = *request;
 	bool upload = !strcmp(path, "api/add"), cancel = !strcmp(path, "api/cancel"),
 	     start = !strcmp(path, "api/record/start");
 
-	if (!p) {
+	if (!post_p) {
 		if (!upload && !cancel &&
-		    !((start || !strcmp(path, "api/record/stop")) && s->view.rec))
+		    !((start || !strcmp(path, "api/record/stop")) && server->view.rec))
 			return refuse(con, 405, "Only GET.\n");
 		if (!origin_is_own(con))
 			return refuse(con, 403, "Only the page itself may ask for this.\n");
-		*request = p = ws_calloc(1, sizeof(*p));
-		p->s = s;
-		return upload ? begin_upload(s, con, p) : MHD_YES;
+		*request = post_p = ws_calloc(1, sizeof(*post_p));
+		post_p->server = server;
+		return upload ? begin_upload(server, con, post_p) : MHD_YES;
 	}
 	if (*n) {
-		if (p->upload)
-			ws_upload_write(p->upload, bytes, *n);
+		if (post_p->upload)
+			ws_upload_write(post_p->upload, bytes, *n);
 		*n = 0;
 		return MHD_YES;
 	}
-	return upload	? end_upload(s, con, p)
-	       : cancel ? end_cancel(s, con)
-			: end_record(s, con, start);
+	return upload	? end_upload(server, con, post_p)
+	       : cancel ? end_cancel(server, con)
+			: end_record(server, con, start);
 }
 
 /* Stands for a request that has nothing but its headers. */
@@ -264,17 +271,17 @@ static char bare_request;
 static void completed(void *ctx, struct MHD_Connection *con, void **request,
 		      enum MHD_RequestTerminationCode why)
 {
-	struct post *p = *request;
+	struct post *post = *request;
 
 	(void)ctx;
 	(void)con;
 	(void)why;
-	if (!p || *request == &bare_request)
+	if (!post || *request == &bare_request)
 		return;
-	if (p->upload)
-		__atomic_sub_fetch(&p->s->uploads, 1, __ATOMIC_RELAXED);
-	ws_upload_free(p->upload);
-	free(p);
+	if (post->upload)
+		__atomic_sub_fetch(&post->server->uploads, 1, __ATOMIC_RELAXED);
+	ws_upload_free(post->upload);
+	free(post);
 	*request = NULL;
 }
 
@@ -282,7 +289,7 @@ static ws_mhd_result answer(void *ctx, struct MHD_Connection *con, const char *u
 			    const char *method, const char *version, const char *upload,
 			    size_t *upload_size, void **request)
 {
-	struct server *s = ctx;
+	struct server *server = ctx;
 	const char *path;
 
 	(void)version;
@@ -299,79 +306,80 @@ static ws_mhd_result answer(void *ctx, struct MHD_Connection *con, const char *u
 	}
 	if (!host_is_local(ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Host")))
 		return refuse(con, 403, "This server answers only to localhost.\n");
-	path = after_token(s, url);
+	path = after_token(server, url);
 	if (!path)
 		return refuse(con, 403,
 			      "The address lacks its token: use the whole address that warpsight "
 			      "view printed.\n");
 	if (!strcmp(method, "POST"))
-		return post(s, con, path, upload, upload_size, request);
+		return post(server, con, path, upload, upload_size, request);
 	if (strcmp(method, "GET") && strcmp(method, "HEAD"))
 		return refuse(con, 405, "Only GET.\n");
 	if (!strncmp(path, "api/", 4))
-		return answer_api(s, con, path + 4);
+		return answer_api(server, con, path + 4);
 	if (!*path)
 		path = "index.html";
-	for (const struct ws_asset *a = ws_assets; a->bytes; a++)
-		if (!strcmp(a->name, path))
-			return answer_asset(con, a);
+	for (const struct ws_asset *asset = ws_assets; asset->bytes; asset++)
+		if (!strcmp(asset->name, path))
+			return answer_asset(con, asset);
 	return refuse(con, 404, "There is nothing here.\n");
 }
 
 /* ---- starting ---- */
 
-static int make_token(char *token, struct ws_err *e)
+static int make_token(char *token, struct ws_err *err)
 {
 	unsigned char bytes[TOKEN / 2];
 
 	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
-		return ws_fail_errno(e, "cannot get random numbers for the address");
+		return ws_fail_errno(err, "cannot get random numbers for the address");
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		snprintf(token + 2 * i, 3, "%02x", bytes[i]);
 	return 0;
 }
 
-static struct MHD_Daemon *listen_on(struct server *s, int port, int *got, struct ws_err *e)
+static struct MHD_Daemon *listen_on(struct server *server, int port, int *got, struct ws_err *err)
 {
-	struct sockaddr_in a = {.sin_family = AF_INET,
-				.sin_port = htons((uint16_t)port),
-				.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_port = htons((uint16_t)port),
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	const union MHD_DaemonInfo *info;
-	struct MHD_Daemon *d;
+	struct MHD_Daemon *Daemon;
 
 	errno = 0;
-	d = ws_mhd.start_daemon(
+	Daemon = ws_mhd.start_daemon(
 		MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION,
-		(uint16_t)port, NULL, NULL, answer, s, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&a,
-		MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS,
-		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PATIENCE_S,
+		(uint16_t)port, NULL, NULL, answer, server, MHD_OPTION_SOCK_ADDR,
+		(struct sockaddr *)&address, MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PATIENCE_S,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_NOTIFY_COMPLETED,
 		completed, NULL, MHD_OPTION_END);
-	if (!d) {
+	if (!Daemon) {
 		if (port)
-			ws_fail(e,
+			ws_fail(err,
 				"cannot listen on port %d of 127.0.0.1%s; --port chooses another",
 				port, errno == EADDRINUSE ? ": it is in use" : "");
 		else
-			ws_fail(e, "cannot listen on 127.0.0.1");
+			ws_fail(err, "cannot listen on 127.0.0.1");
 		return NULL;
 	}
-	info = ws_mhd.get_daemon_info(d, MHD_DAEMON_INFO_BIND_PORT);
+	info = ws_mhd.get_daemon_info(Daemon, MHD_DAEMON_INFO_BIND_PORT);
 	*got = info ? info->port : port;
-	return d;
+	return Daemon;
 }
 
 /* The same port for the same files where it is free: what a browser keeps about a page, it keeps by
  * port. */
-static struct MHD_Daemon *listen_anywhere(struct server *s, int *got, struct ws_err *e)
+static struct MHD_Daemon *listen_anywhere(struct server *server, int *got, struct ws_err *err)
 {
 	uint64_t h = 0;
-	struct MHD_Daemon *d;
+	struct MHD_Daemon *Daemon;
 
-	for (size_t i = 0; i < s->view.n; i++)
-		h = h * 31 + XXH3_64bits(s->view.v[i].path, strlen(s->view.v[i].path));
-	d = listen_on(s, FIRST_PORT + (int)(h % PORTS), got, e);
-	return d ? d : listen_on(s, 0, got, e);
+	for (size_t i = 0; i < server->view.n; i++)
+		h = h * 31 +
+		    XXH3_64bits(server->view.reports[i].path, strlen(server->view.reports[i].path));
+	Daemon = listen_on(server, FIRST_PORT + (int)(h % PORTS), got, err);
+	return Daemon ? Daemon : listen_on(server, 0, got, err);
 }
 
 static void open_browser(const char *address)
@@ -406,20 +414,20 @@ static void hint(int port, const char *token)
 }
 
 /* Fails when nobody learns the address. */
-static int announce(const struct ws_view_request *q, const struct server *s, int port,
-		    struct ws_err *e)
+static int announce(const struct ws_view_request *request, const struct server *server, int port,
+		    struct ws_err *err)
 {
 	char address[100];
 
-	snprintf(address, sizeof(address), "http://127.0.0.1:%d/%s/", port, s->token);
+	snprintf(address, sizeof(address), "http://127.0.0.1:%d/%s/", port, server->token);
 	printf("%s\n", address);
-	if (q->remote_hint || (getenv("SSH_CONNECTION") && isatty(STDOUT_FILENO)))
-		hint(port, s->token);
+	if (request->remote_hint || (getenv("SSH_CONNECTION") && isatty(STDOUT_FILENO)))
+		hint(port, server->token);
 	if (isatty(STDOUT_FILENO))
 		printf("Ctrl+C ends it.\n");
-	if (fflush(stdout) && !q->open)
-		return ws_fail_errno(e, "cannot tell the address of the page");
-	if (q->open)
+	if (fflush(stdout) && !request->open)
+		return ws_fail_errno(err, "cannot tell the address of the page");
+	if (request->open)
 		open_browser(address);
 	return 0;
 }
@@ -450,36 +458,38 @@ static void block_signals(sigset_t *old)
 	pthread_sigmask(SIG_BLOCK, &set, old);
 }
 
-int ws_view_serve(const struct ws_view_request *q, struct ws_err *e)
+int ws_view_serve(const struct ws_view_request *request, struct ws_err *err)
 {
-	struct server s = {0};
-	struct MHD_Daemon *d;
+	struct server server = {0};
+	struct MHD_Daemon *Daemon;
 	sigset_t old;
 	int port, rc = -1;
 
 	if (!ws_assets[0].bytes)
-		return ws_fail(e, "this warpsight was built without its page: esbuild was missing");
-	if (ws_mhd_open(e) < 0)
+		return ws_fail(err,
+			       "this warpsight was built without its page: esbuild was missing");
+	if (ws_mhd_open(err) < 0)
 		return -1;
 	block_signals(&old);
-	if (ws_view_open(&s.view, q->files, q->n, NULL, e) < 0)
+	if (ws_view_open(&server.view, request->files, request->n, NULL, err) < 0)
 		goto out;
-	if (make_token(s.token, e) < 0)
+	if (make_token(server.token, err) < 0)
 		goto close;
-	s.view.uploads = true;
-	s.view.jobs = ws_jobs_new(&s.view);
-	s.view.rec = q->record ? ws_recorder_new(&s.view, q->record) : NULL;
-	d = q->port ? listen_on(&s, q->port, &port, e) : listen_anywhere(&s, &port, e);
-	if (!d)
+	server.view.uploads = true;
+	server.view.jobs = ws_jobs_new(&server.view);
+	server.view.rec = request->record ? ws_recorder_new(&server.view, request->record) : NULL;
+	Daemon = request->port ? listen_on(&server, request->port, &port, err)
+			       : listen_anywhere(&server, &port, err);
+	if (!Daemon)
 		goto close;
-	rc = announce(q, &s, port, e);
+	rc = announce(request, &server, port, err);
 	if (!rc)
 		wait_for_signal();
-	ws_mhd.stop_daemon(d);
+	ws_mhd.stop_daemon(Daemon);
 close:
-	ws_jobs_free(s.view.jobs);
-	ws_recorder_free(s.view.rec);
-	ws_view_close(&s.view);
+	ws_jobs_free(server.view.jobs);
+	ws_recorder_free(server.view.rec);
+	ws_view_close(&server.view);
 out:
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return rc;

@@ -22,7 +22,7 @@ enum state { WAITING, RUNNING, DONE, FAILED, CANCELLED };
 
 struct job {
 	struct ws_jobs *all;
-	struct ws_upload *u; /* until it has ended */
+	struct ws_upload *upload; /* until it has ended */
 	char *name;
 	pthread_t thread;
 	bool joined;
@@ -38,25 +38,25 @@ struct ws_jobs {
 	struct ws_view *view;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct job v[MOST_JOBS];
+	struct job jobs[MOST_JOBS];
 	int n;
 	bool running; /* one is */
 };
 
 struct ws_jobs *ws_jobs_new(struct ws_view *view)
 {
-	struct ws_jobs *j = ws_calloc(1, sizeof(*j));
+	struct ws_jobs *jobs = ws_calloc(1, sizeof(*jobs));
 
-	j->view = view;
-	pthread_mutex_init(&j->lock, NULL);
-	pthread_cond_init(&j->changed, NULL);
-	return j;
+	jobs->view = view;
+	pthread_mutex_init(&jobs->lock, NULL);
+	pthread_cond_init(&jobs->changed, NULL);
+	return jobs;
 }
 
 /* ---- one job ---- */
 
 /* The end of what it writes is why it failed. */
-static void read_said(struct job *x, int out, char said[MOST_SAID])
+static void read_said(struct job *job, int out, char said[MOST_SAID])
 {
 	size_t n = 0;
 
@@ -74,7 +74,7 @@ static void read_said(struct job *x, int out, char said[MOST_SAID])
 		}
 	}
 	said[n] = 0;
-	(void)x;
+	(void)job;
 }
 
 /* Its last line, without our name before it. */
@@ -91,154 +91,158 @@ static const char *last_line(char *said)
 	return strncmp(line, ours, sizeof(ours) - 1) ? line : line + sizeof(ours) - 1;
 }
 
-static int run_child(struct job *x, struct ws_err *e)
+static int run_child(struct job *job, struct ws_err *err)
 {
 	char *argv[] = {(char *)"warpsight",
 			(char *)"import",
 			(char *)"--quiet",
-			ws_format("--output=%s", ws_upload_report_path(x->u)),
-			(char *)ws_upload_path(x->u),
+			ws_format("--output=%s", ws_upload_report_path(job->upload)),
+			(char *)ws_upload_path(job->upload),
 			NULL};
 	char said[MOST_SAID];
 	int out, status = 0, rc;
 	pid_t pid;
 
-	pthread_mutex_lock(&x->all->lock);
-	rc = x->cancel ? ws_fail(e, "it was cancelled") : ws_child_start(argv, &x->pid, &out, e);
-	pid = x->pid;
-	pthread_mutex_unlock(&x->all->lock);
+	pthread_mutex_lock(&job->all->lock);
+	rc = job->cancel ? ws_fail(err, "it was cancelled")
+			 : ws_child_start(argv, &job->pid, &out, err);
+	pid = job->pid;
+	pthread_mutex_unlock(&job->all->lock);
 	free(argv[3]);
 	if (rc)
 		return -1;
-	read_said(x, out, said);
+	read_said(job, out, said);
 	close(out);
 	/* Forgotten before it is waited for: its number may then become another's. */
-	pthread_mutex_lock(&x->all->lock);
-	x->pid = 0;
-	pthread_mutex_unlock(&x->all->lock);
+	pthread_mutex_lock(&job->all->lock);
+	job->pid = 0;
+	pthread_mutex_unlock(&job->all->lock);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (WIFEXITED(status) && !WEXITSTATUS(status))
 		return 0;
 	if (WIFSIGNALED(status))
-		return ws_fail(e, "importing %s ended by signal %d", x->name, WTERMSIG(status));
-	ws_fail(e, "%s", last_line(said));
-	ws_upload_hide_path(x->u, e);
+		return ws_fail(err, "importing %s ended by signal %d", job->name, WTERMSIG(status));
+	ws_fail(err, "%s", last_line(said));
+	ws_upload_hide_path(job->upload, err);
 	return -1;
 }
 
 static void *work(void *arg)
 {
-	struct job *x = arg;
-	struct ws_jobs *j = x->all;
-	struct ws_err e = {.msg = ""};
+	struct job *job = arg;
+	struct ws_jobs *jobs = job->all;
+	struct ws_err err = {.msg = ""};
 	int report = -1;
 
-	pthread_mutex_lock(&j->lock);
-	while (j->running && !x->cancel)
-		pthread_cond_wait(&j->changed, &j->lock);
-	if (x->cancel) {
-		x->state = CANCELLED;
-		pthread_mutex_unlock(&j->lock);
+	pthread_mutex_lock(&jobs->lock);
+	while (jobs->running && !job->cancel)
+		pthread_cond_wait(&jobs->changed, &jobs->lock);
+	if (job->cancel) {
+		job->state = CANCELLED;
+		pthread_mutex_unlock(&jobs->lock);
 		goto out;
 	}
-	j->running = true;
-	x->state = RUNNING;
-	pthread_mutex_unlock(&j->lock);
-	if (!run_child(x, &e))
-		report = ws_upload_open_imported(x->u, j->view, &e);
-	pthread_mutex_lock(&j->lock);
-	x->report = report;
-	x->problem = e;
-	x->state = report >= 0 ? DONE : x->cancel ? CANCELLED : FAILED;
-	j->running = false;
-	pthread_cond_broadcast(&j->changed);
-	pthread_mutex_unlock(&j->lock);
+	jobs->running = true;
+	job->state = RUNNING;
+	pthread_mutex_unlock(&jobs->lock);
+	if (!run_child(job, &err))
+		report = ws_upload_open_imported(job->upload, jobs->view, &err);
+	pthread_mutex_lock(&jobs->lock);
+	job->report = report;
+	job->problem = err;
+	job->state = report >= 0 ? DONE : job->cancel ? CANCELLED : FAILED;
+	jobs->running = false;
+	pthread_cond_broadcast(&jobs->changed);
+	pthread_mutex_unlock(&jobs->lock);
 out:
-	ws_upload_free(x->u);
-	pthread_mutex_lock(&j->lock);
-	x->u = NULL;
-	pthread_mutex_unlock(&j->lock);
+	ws_upload_free(job->upload);
+	pthread_mutex_lock(&jobs->lock);
+	job->upload = NULL;
+	pthread_mutex_unlock(&jobs->lock);
 	return NULL;
 }
 
-int ws_jobs_add(struct ws_jobs *j, struct ws_upload *u, struct ws_err *e)
+int ws_jobs_add(struct ws_jobs *jobs, struct ws_upload *upload, struct ws_err *err)
 {
-	struct job *x;
+	struct job *job;
 	int n;
 
-	pthread_mutex_lock(&j->lock);
-	n = j->n;
+	pthread_mutex_lock(&jobs->lock);
+	n = jobs->n;
 	if (n == MOST_JOBS) {
-		pthread_mutex_unlock(&j->lock);
-		ws_upload_free(u);
+		pthread_mutex_unlock(&jobs->lock);
+		ws_upload_free(upload);
 		return ws_fail(
-			e, "%d traces have been imported; start 'warpsight view' again for more",
+			err, "%d traces have been imported; start 'warpsight view' again for more",
 			n);
 	}
-	x = &j->v[n];
-	*x = (struct job){.all = j, .u = u, .name = ws_strdup(ws_upload_name(u)), .report = -1};
-	if (stat(ws_upload_path(u), &x->file))
-		x->file.st_size = 0;
-	if (pthread_create(&x->thread, NULL, work, x)) {
-		pthread_mutex_unlock(&j->lock);
-		free(x->name);
-		ws_upload_free(u);
-		return ws_fail(e, "there are too many threads");
+	job = &jobs->jobs[n];
+	*job = (struct job){.all = jobs,
+			    .upload = upload,
+			    .name = ws_strdup(ws_upload_name(upload)),
+			    .report = -1};
+	if (stat(ws_upload_path(upload), &job->file))
+		job->file.st_size = 0;
+	if (pthread_create(&job->thread, NULL, work, job)) {
+		pthread_mutex_unlock(&jobs->lock);
+		free(job->name);
+		ws_upload_free(upload);
+		return ws_fail(err, "there are too many threads");
 	}
-	j->n++;
-	pthread_mutex_unlock(&j->lock);
+	jobs->n++;
+	pthread_mutex_unlock(&jobs->lock);
 	return n;
 }
 
-static bool under_way(const struct job *x)
+static bool under_way(const struct job *job)
 {
-	return x->state == WAITING || x->state == RUNNING;
+	return job->state == WAITING || job->state == RUNNING;
 }
 
 /* Under the lock. */
-static void cancel(struct job *x)
+static void cancel(struct job *job)
 {
-	x->cancel = true;
-	if (x->pid > 0)
-		kill(-x->pid, SIGKILL);
-	if (x->pid > 0)
-		kill(x->pid, SIGKILL); /* it may not lead its group yet */
-	pthread_cond_broadcast(&x->all->changed);
+	job->cancel = true;
+	if (job->pid > 0)
+		kill(-job->pid, SIGKILL);
+	if (job->pid > 0)
+		kill(job->pid, SIGKILL); /* it may not lead its group yet */
+	pthread_cond_broadcast(&job->all->changed);
 }
 
-int ws_jobs_cancel(struct ws_jobs *j, const struct ws_params *p, struct ws_err *e)
+int ws_jobs_cancel(struct ws_jobs *jobs, const struct ws_params *params, struct ws_err *err)
 {
-	const char *s = p->get(p->ctx, "job");
+	const char *text = params->get(params->ctx, "job");
 	char *end;
-	long n = s ? strtol(s, &end, 10) : -1;
+	long n = text ? strtol(text, &end, 10) : -1;
 	int rc = 0;
 
-	pthread_mutex_lock(&j->lock);
-	if (!s || end == s || *end || n < 0 || n >= j->n || !under_way(&j->v[n]))
-		rc = ws_fail(e, "this import is not under way");
+	pthread_mutex_lock(&jobs->lock);
+	if (!text || end == text || *end || n < 0 || n >= jobs->n || !under_way(&jobs->jobs[n]))
+		rc = ws_fail(err, "this import is not under way");
 	else
-		cancel(&j->v[n]);
-	pthread_mutex_unlock(&j->lock);
+		cancel(&jobs->jobs[n]);
+	pthread_mutex_unlock(&jobs->lock);
 	return rc;
 }
 
-void ws_jobs_free(struct ws_jobs *j)
+void ws_jobs_free(struct ws_jobs *jobs)
 {
-	if (!j)
+	if (!jobs)
 		return;
-	pthread_mutex_lock(&j->lock);
-	for (int i = 0; i < j->n; i++)
-		if (under_way(&j->v[i]))
-			cancel(&j->v[i]);
-	pthread_mutex_unlock(&j->lock);
-	for (int i = 0; i < j->n; i++) {
-		pthread_join(j->v[i].thread, NULL);
-		free(j->v[i].name);
+	pthread_mutex_lock(&jobs->lock);
+	for (int i = 0; i < jobs->n; i++)
+		if (under_way(&jobs->jobs[i]))
+			cancel(&jobs->jobs[i]);
+	pthread_mutex_unlock(&jobs->lock);
+	for (int i = 0; i < jobs->n; i++) {
+		pthread_join(jobs->jobs[i].thread, NULL);
+		free(jobs->jobs[i].name);
 	}
-	pthread_mutex_destroy(&j->lock);
-	pthread_cond_destroy(&j->changed);
-	free(j);
+	pthread_mutex_destroy(&jobs->lock);
+	pthread_cond_destroy(&jobs->changed);
+	free(jobs);
 }
 
 /* ---- telling ---- */
@@ -249,19 +253,19 @@ static int64_t read_by(pid_t pid, const struct stat *file)
 {
 	char path[64], line[128];
 	int64_t pos = -1;
-	struct dirent *d;
+	struct dirent *entry;
 	DIR *dir;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
 	dir = opendir(path);
-	while (dir && pos < 0 && (d = readdir(dir))) {
+	while (dir && pos < 0 && (entry = readdir(dir))) {
 		struct stat st;
 		FILE *f;
 
-		if (fstatat(dirfd(dir), d->d_name, &st, 0) || st.st_ino != file->st_ino ||
+		if (fstatat(dirfd(dir), entry->d_name, &st, 0) || st.st_ino != file->st_ino ||
 		    st.st_dev != file->st_dev)
 			continue;
-		snprintf(path, sizeof(path), "/proc/%d/fdinfo/%.10s", (int)pid, d->d_name);
+		snprintf(path, sizeof(path), "/proc/%d/fdinfo/%.10s", (int)pid, entry->d_name);
 		f = fopen(path, "re");
 		while (f && fgets(line, sizeof(line), f))
 			if (sscanf(line, "pos: %" SCNd64, &pos) == 1)
@@ -274,28 +278,28 @@ static int64_t read_by(pid_t pid, const struct stat *file)
 	return pos > 0 ? pos : -1;
 }
 
-void ws_jobs_put(struct ws_jobs *j, struct ws_text *t)
+void ws_jobs_put(struct ws_jobs *jobs, struct ws_text *text)
 {
 	static const char *const states[] = {"waiting", "running", "done", "failed", "cancelled"};
 
-	ws_put_key(t, "jobs");
-	ws_text_puts(t, "[");
-	pthread_mutex_lock(&j->lock);
-	for (int i = 0; i < j->n; i++) {
-		const struct job *x = &j->v[i];
+	ws_put_key(text, "jobs");
+	ws_text_puts(text, "[");
+	pthread_mutex_lock(&jobs->lock);
+	for (int i = 0; i < jobs->n; i++) {
+		const struct job *job = &jobs->jobs[i];
 
-		ws_put_comma(t);
-		ws_text_puts(t, "{");
-		ws_put_int(t, "id", i);
-		ws_put_string(t, "name", x->name);
-		ws_put_string(t, "state", states[x->state]);
-		ws_put_int(t, "all", (int64_t)x->file.st_size);
-		ws_put_int(t, "done",
-			   x->state == RUNNING && x->pid ? read_by(x->pid, &x->file) : -1);
-		ws_put_int(t, "report", x->report);
-		ws_put_string(t, "error", x->state == FAILED ? x->problem.msg : "");
-		ws_text_puts(t, "}");
+		ws_put_comma(text);
+		ws_text_puts(text, "{");
+		ws_put_int(text, "id", i);
+		ws_put_string(text, "name", job->name);
+		ws_put_string(text, "state", states[job->state]);
+		ws_put_int(text, "all", (int64_t)job->file.st_size);
+		ws_put_int(text, "done",
+			   job->state == RUNNING && job->pid ? read_by(job->pid, &job->file) : -1);
+		ws_put_int(text, "report", job->report);
+		ws_put_string(text, "error", job->state == FAILED ? job->problem.msg : "");
+		ws_text_puts(text, "}");
 	}
-	pthread_mutex_unlock(&j->lock);
-	ws_text_puts(t, "]");
+	pthread_mutex_unlock(&jobs->lock);
+	ws_text_puts(text, "]");
 }

@@ -12,14 +12,14 @@ struct ws_jobs;
 
 struct ws_jobs *ws_jobs_new(struct ws_view *view);
 /* Cancels what is under way. */
-void ws_jobs_free(struct ws_jobs *j);
+void ws_jobs_free(struct ws_jobs *jobs);
 /* Import what an upload holds, which the job then owns, whatever comes out. Its number, or -1 with
  * a sentence. */
-int ws_jobs_add(struct ws_jobs *j, struct ws_upload *u, struct ws_err *e);
+int ws_jobs_add(struct ws_jobs *jobs, struct ws_upload *upload, struct ws_err *err);
 /* -1 with a sentence when it is not under way. */
-int ws_jobs_cancel(struct ws_jobs *j, const struct ws_params *p, struct ws_err *e);
+int ws_jobs_cancel(struct ws_jobs *jobs, const struct ws_params *params, struct ws_err *err);
 /* "jobs":[{"id","name","state","done","all","report","error"}]: those under way and those that
  * ended. */
-void ws_jobs_put(struct ws_jobs *j, struct ws_text *t);
+void ws_jobs_put(struct ws_jobs *jobs, struct ws_text *text);
 
 #endif

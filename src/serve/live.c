@@ -29,27 +29,27 @@ static void pause_ms(int ms)
 	nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
 }
 
-static uint64_t rows_of(const struct ws_report *r)
+static uint64_t rows_of(const struct ws_report *report)
 {
 	uint64_t n = 0;
 
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		n += ws_report_rows(r, (enum ws_table)t);
+		n += ws_report_rows(report, (enum ws_table)t);
 	return n;
 }
 
 /* Have those lanes read that were; not for long: they are drawn from their blocks otherwise. */
-static void warm(struct ws_lanes *l, const struct ws_lanes *old)
+static void warm(struct ws_lanes *lanes, const struct ws_lanes *old)
 {
 	uint32_t reading = 1;
 
-	ws_lanes_wait_census(l);
+	ws_lanes_wait_census(lanes);
 	for (uint32_t i = 0; i < old->n; i++)
 		if (ws_lane_ready(old->lane[i]) &&
 		    __atomic_load_n(&old->lane[i]->asked, __ATOMIC_RELAXED))
-			ws_lanes_want(l, i);
+			ws_lanes_want(lanes, i);
 	for (int ms = 0; reading && ms < PATIENCE_MS; ms += 5) {
-		ws_lanes_unread(l, &reading);
+		ws_lanes_unread(lanes, &reading);
 		pause_ms(5);
 	}
 }
@@ -57,32 +57,33 @@ static void warm(struct ws_lanes *l, const struct ws_lanes *old)
 /* False when it can no longer be opened. */
 static bool look(struct ws_view *view, size_t i)
 {
-	struct ws_view_report *v = &view->v[i];
-	struct ws_report *r = ws_report_open_plain(v->path, NULL), *old_r = v->r;
-	struct ws_lanes *old = v->lanes, *l;
+	struct ws_view_report *report = &view->reports[i];
+	struct ws_report *report_r = ws_report_open_plain(report->path, NULL),
+			 *old_r = report->report;
+	struct ws_lanes *old = report->lanes, *lanes;
 	struct ws_lanes_opts opts;
 	bool live;
 
-	if (!r)
+	if (!report_r)
 		return false;
-	live = ws_report_live(r);
-	if (live && rows_of(r) == rows_of(old_r)) {
-		ws_report_close(r);
+	live = ws_report_live(report_r);
+	if (live && rows_of(report_r) == rows_of(old_r)) {
+		ws_report_close(report_r);
 		return true;
 	}
 	ws_lanes_wait_census(old);
 	opts = old->opts;
 	opts.like = old;
-	l = ws_lanes_open(r, &opts);
-	warm(l, old);
-	pthread_rwlock_wrlock(&v->use);
-	v->r = r;
-	v->lanes = l;
-	l->opts.like = NULL;
-	v->realtime = ws_lanes_realtime(r, l->zero);
-	__atomic_add_fetch(&v->version, 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&v->live, live, __ATOMIC_RELAXED);
-	pthread_rwlock_unlock(&v->use);
+	lanes = ws_lanes_open(report_r, &opts);
+	warm(lanes, old);
+	pthread_rwlock_wrlock(&report->use);
+	report->report = report_r;
+	report->lanes = lanes;
+	lanes->opts.like = NULL;
+	report->realtime = ws_lanes_realtime(report_r, lanes->zero);
+	__atomic_add_fetch(&report->version, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&report->live, live, __ATOMIC_RELAXED);
+	pthread_rwlock_unlock(&report->use);
 	ws_lanes_close(old);
 	ws_report_close(old_r);
 	return true;
@@ -91,8 +92,8 @@ static bool look(struct ws_view *view, size_t i)
 static void look_at(struct ws_live *live, size_t i)
 {
 	pthread_mutex_lock(&live->lock);
-	if (__atomic_load_n(&live->view->v[i].live, __ATOMIC_RELAXED) && !look(live->view, i))
-		__atomic_store_n(&live->view->v[i].live, false, __ATOMIC_RELAXED);
+	if (__atomic_load_n(&live->view->reports[i].live, __ATOMIC_RELAXED) && !look(live->view, i))
+		__atomic_store_n(&live->view->reports[i].live, false, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&live->lock);
 }
 

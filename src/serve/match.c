@@ -15,7 +15,7 @@
 enum { MOST_TEXT = 4096, MOST_PATTERN = 1000 };
 
 struct ws_matcher {
-	const struct ws_lanes *l;
+	const struct ws_lanes *lanes;
 	const char *whole; /* of parameter `exact`: what names are, or with `cut` begin with; NULL:
 			      a search */
 	bool all, is_regex, cut;
@@ -25,110 +25,113 @@ struct ws_matcher {
 
 /* Is this the text of a name, as the page was told it; or with `cut` the beginning of that of a
  * longer one? */
-static bool is_called(const struct ws_lanes *l, uint32_t name, const char *q, size_t len, bool cut)
+static bool is_called(const struct ws_lanes *lanes, uint32_t name, const char *q, size_t len,
+		      bool cut)
 {
 	struct ws_text text = {0};
 	size_t n;
-	const char *s = ws_lane_name(l, name, &n);
+	const char *word = ws_lane_name(lanes, name, &n);
 	bool is;
 
 	ws_text_puts(&text, "");
-	ws_text_utf8(&text, s, cut && n > MOST_TEXT ? MOST_TEXT : n);
-	is = (cut ? text.len >= len : text.len == len) && !memcmp(text.s, q, len);
+	ws_text_utf8(&text, word, cut && n > MOST_TEXT ? MOST_TEXT : n);
+	is = (cut ? text.len >= len : text.len == len) && !memcmp(text.text, q, len);
 	ws_text_free(&text);
 	return is;
 }
 
 /* A plain text as a regular expression that means just that. */
-static char *quoted(const char *s)
+static char *quoted(const char *text)
 {
-	struct ws_text t = {0};
+	struct ws_text out = {0};
 
-	ws_text_puts(&t, "");
-	for (; *s; s++) {
-		if (strchr("\\^$.[]|()*+?{}", *s))
-			ws_text_add(&t, "\\", 1);
-		ws_text_add(&t, s, 1);
+	ws_text_puts(&out, "");
+	for (; *text; text++) {
+		if (strchr("\\^$.[]|()*+?{}", *text))
+			ws_text_add(&out, "\\", 1);
+		ws_text_add(&out, text, 1);
 	}
-	return t.s ? t.s : ws_strdup("");
+	return out.text ? out.text : ws_strdup("");
 }
 
-struct ws_matcher *ws_matcher_new(const struct ws_call *c, struct ws_err *e)
+struct ws_matcher *ws_matcher_new(const struct ws_call *call, struct ws_err *err)
 {
-	const char *q = ws_param(c, "q");
-	struct ws_matcher *m;
+	const char *q = ws_param(call, "q");
+	struct ws_matcher *matcher;
 	int64_t re, match_case, exact;
 	char *pattern;
 	int rc;
 
-	if (!ws_param_int(c, "re", 0, 1, 0, &re, e) ||
-	    !ws_param_int(c, "case", 0, 1, 0, &match_case, e) ||
-	    !ws_param_int(c, "exact", 0, 2, 0, &exact, e))
+	if (!ws_param_int(call, "re", 0, 1, 0, &re, err) ||
+	    !ws_param_int(call, "case", 0, 1, 0, &match_case, err) ||
+	    !ws_param_int(call, "exact", 0, 2, 0, &exact, err))
 		return NULL;
 	if (q && strlen(q) > MOST_PATTERN) {
-		ws_fail(e, "what is searched for is too long");
+		ws_fail(err, "what is searched for is too long");
 		return NULL;
 	}
-	m = ws_calloc(1, sizeof(*m));
-	m->l = c->l;
-	m->whole = exact ? q ? q : "" : NULL;
-	m->cut = exact == 2;
-	m->all = !exact && (!q || !*q);
-	if (m->all || exact)
-		return m;
+	matcher = ws_calloc(1, sizeof(*matcher));
+	matcher->lanes = call->lanes;
+	matcher->whole = exact ? q ? q : "" : NULL;
+	matcher->cut = exact == 2;
+	matcher->all = !exact && (!q || !*q);
+	if (matcher->all || exact)
+		return matcher;
 	pattern = re ? ws_strdup(q) : quoted(q);
-	rc = regcomp(&m->regex, pattern, REG_EXTENDED | REG_NOSUB | (match_case ? 0 : REG_ICASE));
+	rc = regcomp(&matcher->regex, pattern,
+		     REG_EXTENDED | REG_NOSUB | (match_case ? 0 : REG_ICASE));
 	free(pattern);
 	if (rc) {
 		char why[200];
 
-		regerror(rc, &m->regex, why, sizeof(why));
-		ws_fail(e, "the regular expression cannot be used: %s", why);
-		free(m);
+		regerror(rc, &matcher->regex, why, sizeof(why));
+		ws_fail(err, "the regular expression cannot be used: %s", why);
+		free(matcher);
 		return NULL;
 	}
-	m->is_regex = true;
-	return m;
+	matcher->is_regex = true;
+	return matcher;
 }
 
-static bool is_found(const struct ws_matcher *m, uint32_t name)
+static bool is_found(const struct ws_matcher *matcher, uint32_t name)
 {
 	char text[MOST_TEXT + 1];
 	size_t n;
-	const char *s = ws_lane_name(m->l, name, &n);
+	const char *word = ws_lane_name(matcher->lanes, name, &n);
 
 	n = n < MOST_TEXT ? n : MOST_TEXT;
-	memcpy(text, s, n);
+	memcpy(text, word, n);
 	text[n] = 0;
 	for (size_t i = 0; i < n; i++)
 		text[i] = text[i] ? text[i] : ' ';
-	return !regexec(&m->regex, text, 0, NULL, 0);
+	return !regexec(&matcher->regex, text, 0, NULL, 0);
 }
 
-bool ws_matches(struct ws_matcher *m, uint32_t name)
+bool ws_matches(struct ws_matcher *matcher, uint32_t name)
 {
 	uint64_t v;
 	bool known;
 
-	if (m->all)
+	if (matcher->all)
 		return true;
-	v = ws_map_get(&m->seen, name, &known);
+	v = ws_map_get(&matcher->seen, name, &known);
 	if (known)
 		return v;
-	v = m->whole ? is_called(m->l, name, m->whole, strlen(m->whole), m->cut)
-		     : is_found(m, name);
-	ws_map_set(&m->seen, name, v);
+	v = matcher->whole ? is_called(matcher->lanes, name, matcher->whole, strlen(matcher->whole),
+				       matcher->cut)
+			   : is_found(matcher, name);
+	ws_map_set(&matcher->seen, name, v);
 	return v;
 }
 
-void ws_matcher_free(struct ws_matcher *m)
+void ws_matcher_free(struct ws_matcher *matcher)
 {
-	if (!m)
+	if (!matcher)
 		return;
-	if (m->is_regex)
-		regfree(&m->regex);
-	ws_map_free(&m->seen);
-	free(m);
+	if (matcher->is_regex)
+		regfree(&matcher->regex);
+	ws_map_free(&matcher->seen);
+	free(matcher);
 }
 
 /* ---- which numbers a name has ---- */
@@ -136,7 +139,7 @@ void ws_matcher_free(struct ws_matcher *m)
 enum { RECENT = 4096, MOST_IDS = 10000 };
 
 struct ids {
-	struct ws_call *c;
+	struct ws_call *call;
 	const char *q;
 	size_t len;
 	bool cut; /* `q` is the beginning of a longer name */
@@ -145,47 +148,47 @@ struct ids {
 	size_t n;
 };
 
-static void take_name(struct ids *x, uint32_t name)
+static void take_name(struct ids *ids, uint32_t name)
 {
-	uint32_t *recent = &x->recent[(name * 0x9e3779b1u) % RECENT];
+	uint32_t *recent = &ids->recent[(name * 0x9e3779b1u) % RECENT];
 	bool known;
 
 	if (*recent == name + 1)
 		return;
 	*recent = name + 1;
-	ws_map_get(&x->seen, name, &known);
+	ws_map_get(&ids->seen, name, &known);
 	if (known)
 		return;
-	ws_map_set(&x->seen, name, 1);
-	if (x->n == MOST_IDS || !is_called(x->c->l, name, x->q, x->len, x->cut))
+	ws_map_set(&ids->seen, name, 1);
+	if (ids->n == MOST_IDS || !is_called(ids->call->lanes, name, ids->q, ids->len, ids->cut))
 		return;
-	x->n++;
-	ws_put_comma(x->c->out);
-	ws_text_printf(x->c->out, "%" PRIu32, name);
+	ids->n++;
+	ws_put_comma(ids->call->out);
+	ws_text_printf(ids->call->out, "%" PRIu32, name);
 }
 
 /* All numbers under which tiles speak of the name `q`: a text that was interned twice has two.
  * `cut`: of all that begin so. */
-int ws_api_names(struct ws_call *c, struct ws_err *e)
+int ws_api_names(struct ws_call *call, struct ws_err *err)
 {
-	const char *q = ws_param(c, "q");
-	struct ids x = {.c = c, .q = q ? q : "", .len = q ? strlen(q) : 0};
+	const char *q = ws_param(call, "q");
+	struct ids ids = {.call = call, .q = q ? q : "", .len = q ? strlen(q) : 0};
 	int64_t cut;
 
-	if (!ws_param_int(c, "cut", 0, 1, 0, &cut, e))
+	if (!ws_param_int(call, "cut", 0, 1, 0, &cut, err))
 		return 400;
-	x.cut = cut;
-	ws_text_puts(c->out, "{\"ids\":[");
-	for (size_t i = 0; i < c->l->n; i++) {
-		const struct ws_lane *lane = c->l->lane[i];
+	ids.cut = cut;
+	ws_text_puts(call->out, "{\"ids\":[");
+	for (size_t i = 0; i < call->lanes->n; i++) {
+		const struct ws_lane *lane = call->lanes->lane[i];
 
 		if (!ws_lane_ready(lane) || ws_lane_descs[lane->kind].counter)
 			continue;
 		for (uint32_t k = 0; k < lane->levels; k++)
 			for (uint32_t j = 0; j < lane->level[k].n; j++)
-				take_name(&x, lane->level[k].name[j]);
+				take_name(&ids, lane->level[k].name[j]);
 	}
-	ws_text_puts(c->out, "]}");
-	ws_map_free(&x.seen);
+	ws_text_puts(call->out, "]}");
+	ws_map_free(&ids.seen);
 	return 0;
 }

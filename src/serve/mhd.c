@@ -11,7 +11,7 @@ struct ws_mhd ws_mhd;
 /* It has had this interface since 2014. */
 #define SONAME "libmicrohttpd.so.12"
 
-static int find_all(void *library, struct ws_err *e)
+static int find_all(void *library, struct ws_err *err)
 {
 	const struct {
 		const char *name;
@@ -31,7 +31,7 @@ static int find_all(void *library, struct ws_err *e)
 	for (size_t i = 0; i < WS_COUNT(functions); i++) {
 		*(void **)functions[i].to = dlsym(library, functions[i].name);
 		if (!*(void **)functions[i].to)
-			return ws_fail(e,
+			return ws_fail(err,
 				       "libmicrohttpd, which 'view' needs, lacks %s: install "
 				       "another version of it",
 				       functions[i].name);
@@ -39,14 +39,14 @@ static int find_all(void *library, struct ws_err *e)
 	return 0;
 }
 
-int ws_mhd_open(struct ws_err *e)
+int ws_mhd_open(struct ws_err *err)
 {
 	void *library = dlopen(SONAME, RTLD_NOW | RTLD_LOCAL);
 
 	if (!library)
-		return ws_fail(e,
+		return ws_fail(err,
 			       "'view' needs the library libmicrohttpd, which is not there "
 			       "(Debian's package libmicrohttpd12): %s",
 			       dlerror());
-	return find_all(library, e);
+	return find_all(library, err);
 }

@@ -31,6 +31,6 @@ struct ws_mhd {
 extern struct ws_mhd ws_mhd;
 
 /* Open it; -1 with a message that says how to get it. */
-int ws_mhd_open(struct ws_err *e);
+int ws_mhd_open(struct ws_err *err);
 
 #endif

@@ -50,14 +50,14 @@ struct ws_recorder {
 
 struct ws_recorder *ws_recorder_new(struct ws_view *view, char **command)
 {
-	struct ws_recorder *r = ws_calloc(1, sizeof(*r));
+	struct ws_recorder *recorder = ws_calloc(1, sizeof(*recorder));
 
-	r->view = view;
-	r->command = command;
-	r->report = -1;
-	r->leave[0] = r->leave[1] = -1;
-	pthread_mutex_init(&r->lock, NULL);
-	return r;
+	recorder->view = view;
+	recorder->command = command;
+	recorder->report = -1;
+	recorder->leave[0] = recorder->leave[1] = -1;
+	pthread_mutex_init(&recorder->lock, NULL);
+	return recorder;
 }
 
 /* ---- starting ---- */
@@ -77,44 +77,45 @@ static char *new_name(void)
 	return NULL;
 }
 
-static bool is_on(const struct ws_params *p, const char *name)
+static bool is_on(const struct ws_params *params, const char *name)
 {
-	const char *s = p->get(p->ctx, name);
+	const char *text = params->get(params->ctx, name);
 
-	return s && !strcmp(s, "1");
+	return text && !strcmp(text, "1");
 }
 
-static char *trace_option(const struct ws_params *p)
+static char *trace_option(const struct ws_params *params)
 {
-	struct ws_text t = {0};
+	struct ws_text text = {0};
 
-	ws_text_puts(&t, "--trace=");
+	ws_text_puts(&text, "--trace=");
 	for (size_t i = 0; i < WS_COUNT(domains); i++)
-		if (is_on(p, domains[i]))
-			ws_text_printf(&t, "%s%s", t.s[t.len - 1] == '=' ? "" : ",", domains[i]);
-	if (t.s[t.len - 1] == '=')
-		ws_text_puts(&t, "none");
-	return t.s;
+		if (is_on(params, domains[i]))
+			ws_text_printf(&text, "%s%s", text.text[text.len - 1] == '=' ? "" : ",",
+				       domains[i]);
+	if (text.text[text.len - 1] == '=')
+		ws_text_puts(&text, "none");
+	return text.text;
 }
 
 /* Ended by NULL. The caller frees them by free_arguments. */
-static char **arguments(const struct ws_recorder *r, const struct ws_params *p)
+static char **arguments(const struct ws_recorder *recorder, const struct ws_params *params)
 {
-	bool sample = is_on(p, "sample");
+	bool sample = is_on(params, "sample");
 	size_t n = 0, k = 0;
 	char **v;
 
-	while (r->command[n])
+	while (recorder->command[n])
 		n++;
 	v = ws_calloc(n + 8, sizeof(*v));
 	v[k++] = (char *)"warpsight";
 	v[k++] = (char *)"profile";
-	v[k++] = trace_option(p);
-	v[k++] = ws_format("--output=%s", r->file);
+	v[k++] = trace_option(params);
+	v[k++] = ws_format("--output=%s", recorder->file);
 	v[k++] = (char *)(sample ? "--sample=process-tree" : "--sample=none");
 	v[k++] = (char *)(sample ? "--cpuctxsw=process-tree" : "--cpuctxsw=none");
 	v[k++] = (char *)"--";
-	memcpy(v + k, r->command, n * sizeof(*v));
+	memcpy(v + k, recorder->command, n * sizeof(*v));
 	return v;
 }
 
@@ -127,38 +128,39 @@ static void free_arguments(char **v)
 
 /* ---- watching ---- */
 
-static void keep(struct ws_recorder *r, const char *bytes, size_t n)
+static void keep(struct ws_recorder *recorder, const char *bytes, size_t n)
 {
-	pthread_mutex_lock(&r->lock);
-	ws_text_add(&r->output, bytes, n);
-	if (r->output.len > 2 * MOST_OUTPUT) {
-		memmove(r->output.s, r->output.s + r->output.len - MOST_OUTPUT, MOST_OUTPUT);
-		r->output.len = MOST_OUTPUT;
-		r->output.s[MOST_OUTPUT] = 0;
+	pthread_mutex_lock(&recorder->lock);
+	ws_text_add(&recorder->output, bytes, n);
+	if (recorder->output.len > 2 * MOST_OUTPUT) {
+		memmove(recorder->output.text,
+			recorder->output.text + recorder->output.len - MOST_OUTPUT, MOST_OUTPUT);
+		recorder->output.len = MOST_OUTPUT;
+		recorder->output.text[MOST_OUTPUT] = 0;
 	}
-	pthread_mutex_unlock(&r->lock);
+	pthread_mutex_unlock(&recorder->lock);
 }
 
 /* Once it is waited for, its number may become another's: it is forgotten in the same moment. */
-static bool has_ended(struct ws_recorder *r, int *status)
+static bool has_ended(struct ws_recorder *recorder, int *status)
 {
 	bool ended;
 
-	pthread_mutex_lock(&r->lock);
-	ended = waitpid(r->pid, status, WNOHANG) == r->pid;
+	pthread_mutex_lock(&recorder->lock);
+	ended = waitpid(recorder->pid, status, WNOHANG) == recorder->pid;
 	if (ended)
-		r->pid = 0;
-	pthread_mutex_unlock(&r->lock);
+		recorder->pid = 0;
+	pthread_mutex_unlock(&recorder->lock);
 	return ended;
 }
 
 /* Once there is something in it, the report is shown and grows on the page (live.c). */
-static void show_growing(struct ws_recorder *r)
+static void show_growing(struct ws_recorder *recorder)
 {
-	struct ws_report *report = r->report < 0 && !access(r->file, F_OK)
-					   ? ws_report_open_plain(r->file, NULL)
+	struct ws_report *report = recorder->report < 0 && !access(recorder->file, F_OK)
+					   ? ws_report_open_plain(recorder->file, NULL)
 					   : NULL;
-	struct ws_err e;
+	struct ws_err err;
 	int number;
 
 	if (!report)
@@ -167,19 +169,19 @@ static void show_growing(struct ws_recorder *r)
 		ws_report_close(report);
 		return;
 	}
-	number = ws_view_add(r->view, report, r->file, &e);
-	pthread_mutex_lock(&r->lock);
-	r->report = number;
-	pthread_mutex_unlock(&r->lock);
+	number = ws_view_add(recorder->view, report, recorder->file, &err);
+	pthread_mutex_lock(&recorder->lock);
+	recorder->report = number;
+	pthread_mutex_unlock(&recorder->lock);
 }
 
 /*
  * Until it has ended; its descendants may hold the pipe for longer. False when it is to be left to
  * itself.
  */
-static bool read_output(struct ws_recorder *r, int *status)
+static bool read_output(struct ws_recorder *recorder, int *status)
 {
-	struct pollfd fds[] = {{.fd = r->out, .events = POLLIN}, {.fd = r->leave[0]}};
+	struct pollfd fds[] = {{.fd = recorder->out, .events = POLLIN}, {.fd = recorder->leave[0]}};
 	bool ended = false;
 	char bytes[4096];
 
@@ -190,171 +192,175 @@ static bool read_output(struct ws_recorder *r, int *status)
 		if (got > 0 && fds[1].revents)
 			return ended;
 		if (got > 0 && fds[0].revents) {
-			n = read(r->out, bytes, sizeof(bytes));
+			n = read(recorder->out, bytes, sizeof(bytes));
 			if (n > 0)
-				keep(r, bytes, (size_t)n);
+				keep(recorder, bytes, (size_t)n);
 			else if (!(n < 0 && errno == EINTR))
 				fds[0].fd = -1;
 			continue;
 		}
 		if (ended)
 			return true;
-		show_growing(r);
-		ended = has_ended(r, status);
+		show_growing(recorder);
+		ended = has_ended(recorder, status);
 	}
 }
 
 static void *watch(void *arg)
 {
-	struct ws_recorder *r = arg;
-	struct ws_err e = {.msg = ""};
+	struct ws_recorder *recorder = arg;
+	struct ws_err err = {.msg = ""};
 	struct ws_report *report;
 	int status = 0, number = -1;
 
-	if (read_output(r, &status)) {
-		number = r->report;
+	if (read_output(recorder, &status)) {
+		number = recorder->report;
 		if (number >= 0)
-			ws_live_look(r->view, (size_t)number);
-		report = number < 0 ? ws_report_open_plain(r->file, &e) : NULL;
+			ws_live_look(recorder->view, (size_t)number);
+		report = number < 0 ? ws_report_open_plain(recorder->file, &err) : NULL;
 		if (report)
-			number = ws_view_add(r->view, report, r->file, &e);
+			number = ws_view_add(recorder->view, report, recorder->file, &err);
 	}
-	close(r->out);
-	pthread_mutex_lock(&r->lock);
-	r->status = status;
-	r->report = number;
-	r->problem = e;
-	r->running = false;
-	pthread_mutex_unlock(&r->lock);
+	close(recorder->out);
+	pthread_mutex_lock(&recorder->lock);
+	recorder->status = status;
+	recorder->report = number;
+	recorder->problem = err;
+	recorder->running = false;
+	pthread_mutex_unlock(&recorder->lock);
 	return NULL;
 }
 
-static void forget_run(struct ws_recorder *r)
+static void forget_run(struct ws_recorder *recorder)
 {
-	if (r->watched)
-		pthread_join(r->watcher, NULL);
-	r->watched = false;
+	if (recorder->watched)
+		pthread_join(recorder->watcher, NULL);
+	recorder->watched = false;
 	for (int i = 0; i < 2; i++) {
-		if (r->leave[i] >= 0)
-			close(r->leave[i]);
-		r->leave[i] = -1;
+		if (recorder->leave[i] >= 0)
+			close(recorder->leave[i]);
+		recorder->leave[i] = -1;
 	}
-	free(r->file);
-	r->file = NULL;
-	r->output.len = 0;
-	r->report = -1;
-	r->stops = 0;
-	r->problem.msg[0] = 0;
+	free(recorder->file);
+	recorder->file = NULL;
+	recorder->output.len = 0;
+	recorder->report = -1;
+	recorder->stops = 0;
+	recorder->problem.msg[0] = 0;
 }
 
-static int start(struct ws_recorder *r, const struct ws_params *p, struct ws_err *e)
+static int start(struct ws_recorder *recorder, const struct ws_params *params, struct ws_err *err)
 {
 	char **argv;
 	int rc;
 
-	forget_run(r);
-	r->file = new_name();
-	if (!r->file)
-		return ws_fail(e, "there is no free name for a report in the current folder");
-	if (pipe2(r->leave, O_CLOEXEC))
-		return ws_fail_errno(e, "cannot start the recording");
-	argv = arguments(r, p);
-	rc = ws_child_start(argv, &r->pid, &r->out, e);
+	forget_run(recorder);
+	recorder->file = new_name();
+	if (!recorder->file)
+		return ws_fail(err, "there is no free name for a report in the current folder");
+	if (pipe2(recorder->leave, O_CLOEXEC))
+		return ws_fail_errno(err, "cannot start the recording");
+	argv = arguments(recorder, params);
+	rc = ws_child_start(argv, &recorder->pid, &recorder->out, err);
 	free_arguments(argv);
 	if (rc)
 		return -1;
-	r->running = true;
-	r->runs++;
-	r->watched = !pthread_create(&r->watcher, NULL, watch, r);
-	if (r->watched)
+	recorder->running = true;
+	recorder->runs++;
+	recorder->watched = !pthread_create(&recorder->watcher, NULL, watch, recorder);
+	if (recorder->watched)
 		return 0;
-	kill(r->pid, SIGTERM);
-	waitpid(r->pid, NULL, 0);
-	close(r->out);
-	r->running = false;
-	return ws_fail(e, "cannot start the recording: there are too many threads");
+	kill(recorder->pid, SIGTERM);
+	waitpid(recorder->pid, NULL, 0);
+	close(recorder->out);
+	recorder->running = false;
+	return ws_fail(err, "cannot start the recording: there are too many threads");
 }
 
-int ws_recorder_start(struct ws_recorder *r, const struct ws_params *p, struct ws_err *e)
+int ws_recorder_start(struct ws_recorder *recorder, const struct ws_params *params,
+		      struct ws_err *err)
 {
 	int rc;
 
-	pthread_mutex_lock(&r->lock);
-	rc = r->running ? ws_fail(e, "a recording is under way already") : start(r, p, e);
-	pthread_mutex_unlock(&r->lock);
+	pthread_mutex_lock(&recorder->lock);
+	rc = recorder->running ? ws_fail(err, "a recording is under way already")
+			       : start(recorder, params, err);
+	pthread_mutex_unlock(&recorder->lock);
 	return rc;
 }
 
-int ws_recorder_stop(struct ws_recorder *r, struct ws_err *e)
+int ws_recorder_stop(struct ws_recorder *recorder, struct ws_err *err)
 {
 	int rc = 0;
 
-	pthread_mutex_lock(&r->lock);
-	if (!r->running || !r->pid)
-		rc = ws_fail(e, "no recording is under way");
+	pthread_mutex_lock(&recorder->lock);
+	if (!recorder->running || !recorder->pid)
+		rc = ws_fail(err, "no recording is under way");
 	else
-		kill(r->pid, r->stops++ ? SIGTERM : SIGINT);
-	pthread_mutex_unlock(&r->lock);
+		kill(recorder->pid, recorder->stops++ ? SIGTERM : SIGINT);
+	pthread_mutex_unlock(&recorder->lock);
 	return rc;
 }
 
-void ws_recorder_free(struct ws_recorder *r)
+void ws_recorder_free(struct ws_recorder *recorder)
 {
 	struct ws_err ignored;
 	bool running = true;
 
-	if (!r)
+	if (!recorder)
 		return;
-	if (!ws_recorder_stop(r, &ignored))
+	if (!ws_recorder_stop(recorder, &ignored))
 		for (int ms = 0; running && ms < PATIENCE_MS; ms += 20) {
 			nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-			pthread_mutex_lock(&r->lock);
-			running = r->running;
-			pthread_mutex_unlock(&r->lock);
+			pthread_mutex_lock(&recorder->lock);
+			running = recorder->running;
+			pthread_mutex_unlock(&recorder->lock);
 		}
-	if (r->leave[1] >= 0)
-		close(r->leave[1]);
-	r->leave[1] = -1;
-	forget_run(r);
-	ws_text_free(&r->output);
-	pthread_mutex_destroy(&r->lock);
-	free(r);
+	if (recorder->leave[1] >= 0)
+		close(recorder->leave[1]);
+	recorder->leave[1] = -1;
+	forget_run(recorder);
+	ws_text_free(&recorder->output);
+	pthread_mutex_destroy(&recorder->lock);
+	free(recorder);
 }
 
 /* ---- telling ---- */
 
-static void put_command(const struct ws_recorder *r, struct ws_text *t)
+static void put_command(const struct ws_recorder *recorder, struct ws_text *text)
 {
-	ws_put_key(t, "command");
-	ws_text_puts(t, "[");
-	for (char **c = r->command; *c; c++) {
-		ws_put_comma(t);
-		ws_text_json(t, *c, strlen(*c));
+	ws_put_key(text, "command");
+	ws_text_puts(text, "[");
+	for (char **c = recorder->command; *c; c++) {
+		ws_put_comma(text);
+		ws_text_json(text, *c, strlen(*c));
 	}
-	ws_text_puts(t, "]");
+	ws_text_puts(text, "]");
 }
 
-int ws_api_record(struct ws_call *c, struct ws_err *e)
+int ws_api_record(struct ws_call *call, struct ws_err *err)
 {
-	struct ws_recorder *r = c->view->rec;
+	struct ws_recorder *recorder = call->view->rec;
 	size_t from;
 
-	if (!r)
-		return ws_fail(e, "this page cannot record: begin it by 'warpsight view --record "
-				  "-- COMMAND'");
-	pthread_mutex_lock(&r->lock);
-	from = r->output.len > MOST_OUTPUT ? r->output.len - MOST_OUTPUT : 0;
-	ws_text_puts(c->out, "{");
-	put_command(r, c->out);
-	ws_put_int(c->out, "running", r->running);
-	ws_put_int(c->out, "runs", (int64_t)r->runs);
-	ws_put_int(c->out, "status",
-		   WIFEXITED(r->status) ? WEXITSTATUS(r->status) : 128 + WTERMSIG(r->status));
-	ws_put_int(c->out, "report", r->report);
-	ws_put_string(c->out, "file", r->file ? r->file : "");
-	ws_put_string(c->out, "problem", r->problem.msg);
-	ws_put_text(c->out, "output", r->output.s ? r->output.s + from : "", r->output.len - from);
-	ws_text_puts(c->out, "}");
-	pthread_mutex_unlock(&r->lock);
+	if (!recorder)
+		return ws_fail(err, "this page cannot record: begin it by 'warpsight view --record "
+				    "-- COMMAND'");
+	pthread_mutex_lock(&recorder->lock);
+	from = recorder->output.len > MOST_OUTPUT ? recorder->output.len - MOST_OUTPUT : 0;
+	ws_text_puts(call->out, "{");
+	put_command(recorder, call->out);
+	ws_put_int(call->out, "running", recorder->running);
+	ws_put_int(call->out, "runs", (int64_t)recorder->runs);
+	ws_put_int(call->out, "status",
+		   WIFEXITED(recorder->status) ? WEXITSTATUS(recorder->status)
+					       : 128 + WTERMSIG(recorder->status));
+	ws_put_int(call->out, "report", recorder->report);
+	ws_put_string(call->out, "file", recorder->file ? recorder->file : "");
+	ws_put_string(call->out, "problem", recorder->problem.msg);
+	ws_put_text(call->out, "output", recorder->output.text ? recorder->output.text + from : "",
+		    recorder->output.len - from);
+	ws_text_puts(call->out, "}");
+	pthread_mutex_unlock(&recorder->lock);
 	return 0;
 }

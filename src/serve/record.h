@@ -13,12 +13,13 @@ struct ws_recorder *ws_recorder_new(struct ws_view *view, char **command);
  * Start. Parameters say what to trace: nvtx, cuda, osrt, python-gil, sample, each 1 or 0 (as
  * without it). Returns 0, or -1 with a sentence: one is running, or it cannot be started.
  */
-int ws_recorder_start(struct ws_recorder *r, const struct ws_params *p, struct ws_err *e);
+int ws_recorder_start(struct ws_recorder *recorder, const struct ws_params *params,
+		      struct ws_err *err);
 /* Have the command interrupted (SIGINT, from the second time on SIGTERM); the report is written
  * when it has ended. -1 when none runs. */
-int ws_recorder_stop(struct ws_recorder *r, struct ws_err *e);
+int ws_recorder_stop(struct ws_recorder *recorder, struct ws_err *err);
 /* Ends what is running: interrupts, waits some seconds, then leaves it to itself. `r` may be NULL.
  */
-void ws_recorder_free(struct ws_recorder *r);
+void ws_recorder_free(struct ws_recorder *recorder);
 
 #endif

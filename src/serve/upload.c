@@ -32,7 +32,7 @@ struct ws_upload {
 	bool failed;
 };
 
-static char *new_folder(struct ws_err *e)
+static char *new_folder(struct ws_err *err)
 {
 	const char *dirs[] = {getenv("TMPDIR"), "/var/tmp"};
 
@@ -45,7 +45,7 @@ static char *new_folder(struct ws_err *e)
 			return folder;
 		free(folder);
 	}
-	ws_fail_errno(e, "there is no temporary folder for the file");
+	ws_fail_errno(err, "there is no temporary folder for the file");
 	return NULL;
 }
 
@@ -59,175 +59,177 @@ static const char *last_part(const char *name)
 	return b ? b + 1 : name;
 }
 
-struct ws_upload *ws_upload_new(const char *name, uint64_t bytes, struct ws_err *e)
+struct ws_upload *ws_upload_new(const char *name, uint64_t bytes, struct ws_err *err)
 {
-	struct ws_upload *u;
+	struct ws_upload *upload;
 	char *folder;
 
 	name = name ? last_part(name) : "";
 	if (!*name || strlen(name) > MOST_NAME || !ws_utf8_valid(name, strlen(name))) {
-		ws_fail(e, "the file's name must be text of 1 to %d bytes", MOST_NAME);
+		ws_fail(err, "the file's name must be text of 1 to %d bytes", MOST_NAME);
 		return NULL;
 	}
 	if (bytes > WS_UPLOAD_MOST) {
-		ws_fail(e,
+		ws_fail(err,
 			"%s has %" PRIu64 " bytes; a page can send up to %" PRIu64
 			": name larger files on the command line",
 			name, bytes, WS_UPLOAD_MOST);
 		return NULL;
 	}
-	folder = new_folder(e);
+	folder = new_folder(err);
 	if (!folder)
 		return NULL;
-	u = ws_calloc(1, sizeof(*u));
-	u->name = ws_strdup(name);
-	u->folder = folder;
-	u->file = ws_format("%s/file", folder);
-	u->report = ws_format("%s/import.wsrep", folder);
-	u->fd = open(u->file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (u->fd < 0) {
-		ws_fail_errno(e, "cannot make a temporary file for %s", name);
-		ws_upload_free(u);
+	upload = ws_calloc(1, sizeof(*upload));
+	upload->name = ws_strdup(name);
+	upload->folder = folder;
+	upload->file = ws_format("%s/file", folder);
+	upload->report = ws_format("%s/import.wsrep", folder);
+	upload->fd = open(upload->file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (upload->fd < 0) {
+		ws_fail_errno(err, "cannot make a temporary file for %s", name);
+		ws_upload_free(upload);
 		return NULL;
 	}
-	return u;
+	return upload;
 }
 
-static void give_up(struct ws_upload *u)
+static void give_up(struct ws_upload *upload)
 {
-	u->failed = true;
-	(void)!ftruncate(u->fd, 0);
+	upload->failed = true;
+	(void)!ftruncate(upload->fd, 0);
 }
 
-void ws_upload_write(struct ws_upload *u, const char *p, size_t n)
+void ws_upload_write(struct ws_upload *upload, const char *at, size_t n)
 {
-	if (u->failed)
+	if (upload->failed)
 		return;
-	if (n > WS_UPLOAD_MOST - u->got) {
-		ws_fail(&u->problem,
+	if (n > WS_UPLOAD_MOST - upload->got) {
+		ws_fail(&upload->problem,
 			"%s has more than %" PRIu64 " bytes: name larger files on the command line",
-			u->name, WS_UPLOAD_MOST);
-		give_up(u);
+			upload->name, WS_UPLOAD_MOST);
+		give_up(upload);
 	}
-	while (n && !u->failed) {
-		ssize_t k = write(u->fd, p, n);
+	while (n && !upload->failed) {
+		ssize_t k = write(upload->fd, at, n);
 
 		if (k < 0 && errno == EINTR)
 			continue;
 		if (k <= 0) {
-			ws_fail_errno(&u->problem, "cannot keep %s in a temporary file", u->name);
-			give_up(u);
+			ws_fail_errno(&upload->problem, "cannot keep %s in a temporary file",
+				      upload->name);
+			give_up(upload);
 			return;
 		}
-		p += k;
+		at += k;
 		n -= (size_t)k;
-		u->got += (uint64_t)k;
+		upload->got += (uint64_t)k;
 	}
 }
 
 /* Messages name the file as the user knows it, not where its bytes lie for now. */
-static void rename_in(struct ws_err *e, const char *path, const char *name)
+static void rename_in(struct ws_err *err, const char *path, const char *name)
 {
-	char *at = strstr(e->msg, path);
-	struct ws_text t = {0};
+	char *at = strstr(err->msg, path);
+	struct ws_text text = {0};
 
 	if (!at)
 		return;
-	ws_text_add(&t, e->msg, (size_t)(at - e->msg));
-	ws_text_printf(&t, "%s%s", name, at + strlen(path));
-	ws_fail(e, "%s", t.s);
-	ws_text_free(&t);
+	ws_text_add(&text, err->msg, (size_t)(at - err->msg));
+	ws_text_printf(&text, "%s%s", name, at + strlen(path));
+	ws_fail(err, "%s", text.text);
+	ws_text_free(&text);
 }
 
-void ws_upload_hide_path(const struct ws_upload *u, struct ws_err *e)
+void ws_upload_hide_path(const struct ws_upload *upload, struct ws_err *err)
 {
-	rename_in(e, u->file, u->name);
+	rename_in(err, upload->file, upload->name);
 }
 
-static int add(struct ws_upload *u, const char *path, struct ws_view *view, struct ws_err *e)
+static int add(struct ws_upload *upload, const char *path, struct ws_view *view, struct ws_err *err)
 {
-	struct ws_report *r = ws_report_open_plain(path, e);
+	struct ws_report *report = ws_report_open_plain(path, err);
 
-	if (!r) {
-		rename_in(e, path, u->name);
+	if (!report) {
+		rename_in(err, path, upload->name);
 		return -1;
 	}
-	ws_report_rename(r, u->name);
-	return ws_view_add(view, r, u->name, e);
+	ws_report_rename(report, upload->name);
+	return ws_view_add(view, report, upload->name, err);
 }
 
-int ws_upload_finish(struct ws_upload *u, struct ws_view *view, bool *foreign, struct ws_err *e)
+int ws_upload_finish(struct ws_upload *upload, struct ws_view *view, bool *foreign,
+		     struct ws_err *err)
 {
 	struct ws_err ignored = {.msg = ""};
 
 	*foreign = false;
-	if (u->failed) {
-		*e = u->problem;
+	if (upload->failed) {
+		*err = upload->problem;
 		return -1;
 	}
-	if (!u->got)
-		return ws_fail(e, "%s is empty", u->name);
-	if (close(u->fd)) {
-		u->fd = -1;
-		return ws_fail_errno(e, "cannot keep %s in a temporary file", u->name);
+	if (!upload->got)
+		return ws_fail(err, "%s is empty", upload->name);
+	if (close(upload->fd)) {
+		upload->fd = -1;
+		return ws_fail_errno(err, "cannot keep %s in a temporary file", upload->name);
 	}
-	u->fd = -1;
-	switch (ws_import_format(u->file, &ignored)) {
+	upload->fd = -1;
+	switch (ws_import_format(upload->file, &ignored)) {
 	case WS_FORMAT_REPORT:
-		return add(u, u->file, view, e);
+		return add(upload, upload->file, view, err);
 	case WS_FORMAT_UNKNOWN:
-		return ws_fail(e, "%s is neither a report nor a trace that can be imported",
-			       u->name);
+		return ws_fail(err, "%s is neither a report nor a trace that can be imported",
+			       upload->name);
 	default:
 		*foreign = true;
 		return 0;
 	}
 }
 
-int ws_upload_open_imported(struct ws_upload *u, struct ws_view *view, struct ws_err *e)
+int ws_upload_open_imported(struct ws_upload *upload, struct ws_view *view, struct ws_err *err)
 {
-	return add(u, u->report, view, e);
+	return add(upload, upload->report, view, err);
 }
 
-const char *ws_upload_name(const struct ws_upload *u)
+const char *ws_upload_name(const struct ws_upload *upload)
 {
-	return u->name;
+	return upload->name;
 }
 
-const char *ws_upload_path(const struct ws_upload *u)
+const char *ws_upload_path(const struct ws_upload *upload)
 {
-	return u->file;
+	return upload->file;
 }
 
-const char *ws_upload_report_path(const struct ws_upload *u)
+const char *ws_upload_report_path(const struct ws_upload *upload)
 {
-	return u->report;
+	return upload->report;
 }
 
 /* An import that was cancelled leaves files of names of its own. */
 static void remove_folder(const char *folder)
 {
 	DIR *dir = opendir(folder);
-	struct dirent *d;
+	struct dirent *entry;
 
-	while (dir && (d = readdir(dir)))
-		if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
-			unlinkat(dirfd(dir), d->d_name, 0);
+	while (dir && (entry = readdir(dir)))
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+			unlinkat(dirfd(dir), entry->d_name, 0);
 	if (dir)
 		closedir(dir);
 	rmdir(folder);
 }
 
-void ws_upload_free(struct ws_upload *u)
+void ws_upload_free(struct ws_upload *upload)
 {
-	if (!u)
+	if (!upload)
 		return;
-	if (u->fd >= 0)
-		close(u->fd);
-	remove_folder(u->folder);
-	free(u->name);
-	free(u->folder);
-	free(u->file);
-	free(u->report);
-	free(u);
+	if (upload->fd >= 0)
+		close(upload->fd);
+	remove_folder(upload->folder);
+	free(upload->name);
+	free(upload->folder);
+	free(upload->file);
+	free(upload->report);
+	free(upload);
 }

@@ -13,27 +13,29 @@
  */
 #include "sql/core.h"
 
-static bool put_items(struct core *c, struct ws_text *out)
+static bool put_items(struct core *core, struct ws_text *out)
 {
-	for (size_t i = 0; i < c->item_count; i++) {
-		const struct item *it = &c->item[i];
-		struct put p = {.c = c, .s = it->e, .aggregates = true, .out = out};
-		const char *from = c->t[it->e.from].s,
-			   *to = c->t[it->e.to - 1].s + c->t[it->e.to - 1].n;
-		struct ws_sql_atom a;
+	for (size_t i = 0; i < core->item_count; i++) {
+		const struct item *it = &core->item[i];
+		struct put put = {.core = core, .span = it->span, .aggregates = true, .out = out};
+		const char *from = core->token[it->span.from].text,
+			   *to = core->token[it->span.to - 1].text + core->token[it->span.to - 1].n;
+		struct ws_sql_atom atom;
 
 		ws_text_puts(out, i ? ", " : "");
-		if (!ws_core_put(&p))
+		if (!ws_core_put(&put))
 			return false;
 		ws_text_puts(out, "AS ");
 		if (it->alias) {
-			ws_text_add(out, c->t[it->name].s, c->t[it->name].n);
+			ws_text_add(out, core->token[it->name].text, core->token[it->name].n);
 			continue;
 		}
-		if (ws_core_resolve(c, it->e.from, it->e.to, &a) == it->e.to - it->e.from) {
-			from = a.what == WS_ATOM_TEXT ? "value"
-			       : a.what == WS_ATOM_ID ? "id"
-						      : c->f->t->columns[a.column].name;
+		if (ws_core_resolve(core, it->span.from, it->span.to, &atom) ==
+		    it->span.to - it->span.from) {
+			from = atom.what == WS_ATOM_TEXT ? "value"
+			       : atom.what == WS_ATOM_ID
+				       ? "id"
+				       : core->fold->table->columns[atom.column].name;
 			to = from + strlen(from);
 		}
 		ws_text_puts(out, "\"");
@@ -45,149 +47,157 @@ static bool put_items(struct core *c, struct ws_text *out)
 }
 
 /* A term of ORDER BY: its expression, then ASC or DESC and NULLS. */
-static bool put_order_term(struct core *c, struct span part, struct ws_text *out)
+static bool put_order_term(struct core *core, struct span part, struct ws_text *out)
 {
 	static const char *const words[] = {"ASC", "DESC", "NULLS", "FIRST", "LAST", NULL};
-	struct put p = {.c = c, .s = part, .aggregates = true, .aliases = true, .out = out};
+	struct put put = {
+		.core = core, .span = part, .aggregates = true, .aliases = true, .out = out};
 
-	while (p.s.to > p.s.from + 1 && one_of(c, p.s.to - 1, words))
-		p.s.to--;
-	if (p.s.to == p.s.from + 1 &&
-	    (c->t[p.s.from].kind == WS_T_INT || ws_core_aliased(c, p.s.from)))
-		ws_core_put_token(&p, p.s.from, true);
-	else if (!ws_core_put(&p))
+	while (put.span.to > put.span.from + 1 && one_of(core, put.span.to - 1, words))
+		put.span.to--;
+	if (put.span.to == put.span.from + 1 &&
+	    (core->token[put.span.from].kind == WS_T_INT || ws_core_aliased(core, put.span.from)))
+		ws_core_put_token(&put, put.span.from, true);
+	else if (!ws_core_put(&put))
 		return false;
-	for (size_t i = p.s.to; i < part.to; i++)
-		ws_core_put_token(&p, i, true);
+	for (size_t i = put.span.to; i < part.to; i++)
+		ws_core_put_token(&put, i, true);
 	return true;
 }
 
-static bool put_order(struct core *c, struct ws_text *out)
+static bool put_order(struct core *core, struct ws_text *out)
 {
 	struct span part = {0, 0};
 
 	ws_text_puts(out, " ORDER BY ");
-	for (bool first = true; ws_core_next_part(c, c->order, &part); first = false) {
+	for (bool first = true; ws_core_next_part(core, core->order, &part); first = false) {
 		ws_text_puts(out, first ? "" : ", ");
-		if (!put_order_term(c, part, out))
+		if (!put_order_term(core, part, out))
 			return false;
 	}
-	return part.to == c->order.to;
+	return part.to == core->order.to;
 }
 
-static bool put_limit(struct core *c, struct ws_text *out)
+static bool put_limit(struct core *core, struct ws_text *out)
 {
 	ws_text_puts(out, " LIMIT");
-	for (size_t i = c->limit.from; i < c->limit.to; i++) {
-		if (c->t[i].kind != WS_T_INT && !is(c, i, "OFFSET") && !is(c, i, ",") &&
-		    !is(c, i, "-"))
+	for (size_t i = core->limit.from; i < core->limit.to; i++) {
+		if (core->token[i].kind != WS_T_INT && !is(core, i, "OFFSET") &&
+		    !is(core, i, ",") && !is(core, i, "-"))
 			return false;
 		ws_text_puts(out, " ");
-		ws_text_add(out, c->t[i].s, c->t[i].n);
+		ws_text_add(out, core->token[i].text, core->token[i].n);
 	}
 	return true;
 }
 
-static bool put_core(struct core *c, struct ws_text *out)
+static bool put_core(struct core *core, struct ws_text *out)
 {
-	struct put having = {
-		.c = c, .s = c->having, .aggregates = true, .aliases = true, .out = out};
+	struct put having = {.core = core,
+			     .span = core->having,
+			     .aggregates = true,
+			     .aliases = true,
+			     .out = out};
 
-	ws_text_puts(out, c->distinct ? "SELECT DISTINCT " : "SELECT ");
-	if (!put_items(c, out))
+	ws_text_puts(out, core->distinct ? "SELECT DISTINCT " : "SELECT ");
+	if (!put_items(core, out))
 		return false;
-	ws_text_printf(out, " FROM \"ws$%u\"", c->f->number);
-	if (c->has_having) {
+	ws_text_printf(out, " FROM \"ws$%u\"", core->fold->number);
+	if (core->has_having) {
 		ws_text_puts(out, " WHERE ");
 		if (!ws_core_put(&having))
 			return false;
 	}
-	if (c->has_order && !put_order(c, out))
+	if (core->has_order && !put_order(core, out))
 		return false;
-	return !c->has_limit || put_limit(c, out);
+	return !core->has_limit || put_limit(core, out);
 }
 
-static bool read_core(struct core *c, size_t select, struct ws_text *out)
+static bool read_core(struct core *core, size_t select, struct ws_text *out)
 {
-	struct ws_sql_fold *f = c->f;
+	struct ws_sql_fold *fold = core->fold;
 
-	f->upper = UINT64_MAX;
-	if (!ws_core_read(c, select))
+	fold->upper = UINT64_MAX;
+	if (!ws_core_read(core, select))
 		return false;
-	if (f->hard_conditions)
-		ws_text_printf(&f->hard, "%s1 FROM \"ws$%urow\" WHERE %s", f->hard_keys ? ", " : "",
-			       f->number, c->conditions.s);
-	else if (f->hard_keys)
-		ws_text_printf(&f->hard, " FROM \"ws$%urow\"", f->number);
-	return put_core(c, out) && (f->figures || f->bys);
+	if (fold->hard_conditions)
+		ws_text_printf(&fold->hard, "%s1 FROM \"ws$%urow\" WHERE %s",
+			       fold->hard_keys ? ", " : "", fold->number, core->conditions.text);
+	else if (fold->hard_keys)
+		ws_text_printf(&fold->hard, " FROM \"ws$%urow\"", fold->number);
+	return put_core(core, out) && (fold->figures || fold->bys);
 }
 
 /* The SELECT at token `select` as one of a fold, which is added to `folds`. Returns the token after
  * it, or 0. */
-static size_t fold_core(struct ws_sql *s, const struct ws_sql_token *t, size_t count, size_t select,
-			struct ws_sql_folds *folds, struct ws_text *out)
+static size_t fold_core(struct ws_sql *sql, const struct ws_sql_token *token, size_t count,
+			size_t select, struct ws_sql_folds *folds, struct ws_text *out)
 {
-	struct core *c = ws_calloc(1, sizeof(*c));
+	struct core *core = ws_calloc(1, sizeof(*core));
 	size_t end = 0, len = out->len;
 
-	*c = (struct core){.s = s, .t = t, .count = count, .f = ws_calloc(1, sizeof(*c->f))};
-	c->f->number = folds->n;
-	if (read_core(c, select, out) && ws_sql_fold_run(c->f)) {
-		folds->fold[folds->n++] = c->f;
-		s->counts.folded++;
-		end = c->whole.to;
+	*core = (struct core){.sql = sql,
+			      .token = token,
+			      .count = count,
+			      .fold = ws_calloc(1, sizeof(*core->fold))};
+	core->fold->number = folds->n;
+	if (read_core(core, select, out) && ws_sql_fold_run(core->fold)) {
+		folds->fold[folds->n++] = core->fold;
+		sql->counts.folded++;
+		end = core->whole.to;
 	} else {
 		out->len = len;
-		if (c->f->t)
-			ws_sql_fold_free(c->f);
+		if (core->fold->table)
+			ws_sql_fold_free(core->fold);
 		else
-			free(c->f);
+			free(core->fold);
 	}
-	ws_text_free(&c->conditions);
-	free(c);
+	ws_text_free(&core->conditions);
+	free(core);
 	return end;
 }
 
-char *ws_sql_fold_statement(struct ws_sql *s, const char *sql, const char *end,
+char *ws_sql_fold_statement(struct ws_sql *sql_s, const char *sql, const char *end,
 			    struct ws_sql_folds *folds)
 {
 	size_t count, from = 0, next;
-	struct ws_sql_token *t = ws_sql_tokens(sql, (size_t)(end - sql), &count);
+	struct ws_sql_token *token = ws_sql_tokens(sql, (size_t)(end - sql), &count);
 	struct ws_text out = {0};
 	const char *copied = sql;
 
 	folds->n = 0;
-	if (!count || (!ws_sql_token_is(&t[0], "SELECT") && !ws_sql_token_is(&t[0], "WITH"))) {
-		free(t);
+	if (!count ||
+	    (!ws_sql_token_is(&token[0], "SELECT") && !ws_sql_token_is(&token[0], "WITH"))) {
+		free(token);
 		return NULL;
 	}
 	for (; from < count && folds->n < WS_COUNT(folds->fold); from = next) {
 		size_t len = out.len;
 
 		next = from + 1;
-		if (!ws_sql_token_is(&t[from], "SELECT") ||
-		    (from && !ws_sql_token_is(&t[from - 1], "(") &&
-		     !ws_sql_token_is(&t[from - 1], ")")))
+		if (!ws_sql_token_is(&token[from], "SELECT") ||
+		    (from && !ws_sql_token_is(&token[from - 1], "(") &&
+		     !ws_sql_token_is(&token[from - 1], ")")))
 			continue;
-		ws_text_add(&out, copied, (size_t)(t[from].s - copied));
-		next = fold_core(s, t, count, from, folds, &out);
+		ws_text_add(&out, copied, (size_t)(token[from].text - copied));
+		next = fold_core(sql_s, token, count, from, folds, &out);
 		if (next)
-			copied = t[next].s;
+			copied = token[next].text;
 		else
 			out.len = len;
 		next = next ? next : from + 1;
 	}
 	ws_text_add(&out, copied, (size_t)(end - copied));
-	free(t);
+	free(token);
 	if (folds->n)
-		return out.s;
+		return out.text;
 	ws_text_free(&out);
 	return NULL;
 }
 
-void ws_sql_folds_free(struct ws_sql *s, struct ws_sql_folds *folds)
+void ws_sql_folds_free(struct ws_sql *sql, struct ws_sql_folds *folds)
 {
-	(void)s;
+	(void)sql;
 	for (uint32_t i = 0; i < folds->n; i++)
 		ws_sql_fold_free(folds->fold[i]);
 	folds->n = 0;

@@ -22,14 +22,14 @@ struct span {
 };
 
 struct core {
-	struct ws_sql *s;
-	const struct ws_sql_token *t;
+	struct ws_sql *sql;
+	const struct ws_sql_token *token;
 	size_t count;
-	struct ws_sql_fold *f;
+	struct ws_sql_fold *fold;
 	struct span items, from, where, group, having, order, limit, whole;
 	bool distinct, has_where, has_group, has_having, has_order, has_limit;
 	struct item {
-		struct span e;
+		struct span span;
 		size_t alias, name; /* tokens of `AS name`, or of the name alone; 0 for none */
 	} item[MOST_ITEMS];
 	size_t item_count;
@@ -46,60 +46,61 @@ struct core {
 	int depth; /* of expressions within expressions */
 };
 
-static inline bool is(const struct core *c, size_t i, const char *word)
+static inline bool is(const struct core *core, size_t i, const char *word)
 {
-	return i < c->count && ws_sql_token_is(&c->t[i], word);
+	return i < core->count && ws_sql_token_is(&core->token[i], word);
 }
 
-static inline bool is_name(const struct core *c, size_t i)
+static inline bool is_name(const struct core *core, size_t i)
 {
-	return i < c->count && (c->t[i].kind == WS_T_NAME || c->t[i].kind == WS_T_QUOTED);
+	return i < core->count &&
+	       (core->token[i].kind == WS_T_NAME || core->token[i].kind == WS_T_QUOTED);
 }
 
-static inline bool one_of(const struct core *c, size_t i, const char *const *words)
+static inline bool one_of(const struct core *core, size_t i, const char *const *words)
 {
 	for (; *words; words++)
-		if (is(c, i, *words))
+		if (is(core, i, *words))
 			return true;
 	return false;
 }
 
-static inline int depth_change(const struct core *c, size_t i)
+static inline int depth_change(const struct core *core, size_t i)
 {
-	return is(c, i, "(") ? 1 : is(c, i, ")") ? -1 : 0;
+	return is(core, i, "(") ? 1 : is(core, i, ")") ? -1 : 0;
 }
 
 /* ---- core_names.c ---- */
 
 /* Does the token mean what `name`, quoted or not, does? NULL is no name. */
-bool ws_core_same_name(const struct ws_sql_token *name, const struct ws_sql_token *t);
+bool ws_core_same_name(const struct ws_sql_token *name, const struct ws_sql_token *token);
 
 /* The column that tokens from `i` on name; its length in tokens, or 0 when they name none of ours.
  * `joins`: of so many. */
-size_t ws_core_resolve_in(const struct core *c, uint32_t joins, size_t i, size_t to,
-			  struct ws_sql_atom *a);
-size_t ws_core_resolve(const struct core *c, size_t i, size_t to,
-		       struct ws_sql_atom *a); /* of all joins */
+size_t ws_core_resolve_in(const struct core *core, uint32_t joins, size_t i, size_t to,
+			  struct ws_sql_atom *atom);
+size_t ws_core_resolve(const struct core *core, size_t i, size_t to,
+		       struct ws_sql_atom *atom); /* of all joins */
 
 /* Number of the atom among those of the fold, where it is put; -1 when there is no room. */
-int ws_core_atom(struct core *c, const struct ws_sql_atom *a);
+int ws_core_atom(struct core *core, const struct ws_sql_atom *atom);
 
 /* The item whose alias the token is, or NULL. */
-const struct item *ws_core_aliased(const struct core *c, size_t i);
+const struct item *ws_core_aliased(const struct core *core, size_t i);
 
 /* Does the column have one value in each group? */
-bool ws_core_determined(const struct core *c, const struct ws_sql_atom *a);
+bool ws_core_determined(const struct core *core, const struct ws_sql_atom *atom);
 
 /* ---- core_number.c ---- */
 
 /* The node of a whole span, or 0. */
-uint16_t ws_core_number(struct core *c, struct span s);
+uint16_t ws_core_number(struct core *core, struct span span);
 
 /* ---- core_words.c ---- */
 
 struct put {
-	struct core *c;
-	struct span s;
+	struct core *core;
+	struct span span;
 	bool aggregates; /* of groups: columns only as far as they are the same in all rows of a
 			    group */
 	bool aliases;	 /* of items may be named */
@@ -109,20 +110,20 @@ struct put {
 
 /* Write a span as an expression of the table of groups (or, of the combination). False when
  * something is not understood. */
-bool ws_core_put(struct put *p);
+bool ws_core_put(struct put *put);
 
 /* Write one token as it stands; `operand`: one is complete with it. */
-void ws_core_put_token(struct put *p, size_t i, bool operand);
+void ws_core_put_token(struct put *put, size_t i, bool operand);
 
 /* Is it a word behind which an expression goes on? */
-bool ws_core_goes_on(const struct core *c, size_t i);
+bool ws_core_goes_on(const struct core *core, size_t i);
 
 /* ---- core_clauses.c ---- */
 
 /* The next part of a list; false at its end. `part` begins as {0, 0}. */
-bool ws_core_next_part(const struct core *c, struct span list, struct span *part);
+bool ws_core_next_part(const struct core *core, struct span list, struct span *part);
 
 /* Read the SELECT at token `select`. False when something is not understood. */
-bool ws_core_read(struct core *c, size_t select);
+bool ws_core_read(struct core *core, size_t select);
 
 #endif

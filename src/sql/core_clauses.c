@@ -12,71 +12,71 @@
 
 /* ---- clauses ---- */
 
-static bool at_clause(const struct core *c, size_t i)
+static bool at_clause(const struct core *core, size_t i)
 {
 	static const char *const words[] = {"FROM",  "WHERE", "GROUP", "HAVING",
 					    "ORDER", "LIMIT", NULL};
 
-	return one_of(c, i, words);
+	return one_of(core, i, words);
 }
 
 /* Which clause begins at `i`; *i moves behind its words. */
-static struct span *clause(struct core *c, size_t *i)
+static struct span *clause(struct core *core, size_t *i)
 {
-	if (is(c, *i, "GROUP") || is(c, *i, "ORDER")) {
-		bool group = is(c, *i, "GROUP");
+	if (is(core, *i, "GROUP") || is(core, *i, "ORDER")) {
+		bool group = is(core, *i, "GROUP");
 
-		if (!is(c, *i + 1, "BY"))
+		if (!is(core, *i + 1, "BY"))
 			return NULL;
 		*i += 2;
-		*(group ? &c->has_group : &c->has_order) = true;
-		return group ? &c->group : &c->order;
+		*(group ? &core->has_group : &core->has_order) = true;
+		return group ? &core->group : &core->order;
 	}
 	++*i;
-	if (is(c, *i - 1, "FROM"))
-		return &c->from;
-	if (is(c, *i - 1, "WHERE")) {
-		c->has_where = true;
-		return &c->where;
+	if (is(core, *i - 1, "FROM"))
+		return &core->from;
+	if (is(core, *i - 1, "WHERE")) {
+		core->has_where = true;
+		return &core->where;
 	}
-	if (is(c, *i - 1, "HAVING")) {
-		c->has_having = true;
-		return &c->having;
+	if (is(core, *i - 1, "HAVING")) {
+		core->has_having = true;
+		return &core->having;
 	}
-	c->has_limit = true;
-	return &c->limit;
+	core->has_limit = true;
+	return &core->limit;
 }
 
 /* The clauses of the SELECT at token `select`. */
-static bool find_clauses(struct core *c, size_t select)
+static bool find_clauses(struct core *core, size_t select)
 {
 	static const char *const others[] = {"UNION",  "INTERSECT", "EXCEPT", "WINDOW",
 					     "SELECT", "VALUES",    NULL};
 	size_t i = select + 1;
-	struct span *open = &c->items;
+	struct span *open = &core->items;
 	int depth = 0;
 
-	c->whole.from = select;
-	c->distinct = is(c, i, "DISTINCT");
-	i += c->distinct || is(c, i, "ALL");
+	core->whole.from = select;
+	core->distinct = is(core, i, "DISTINCT");
+	i += core->distinct || is(core, i, "ALL");
 	open->from = i;
-	for (; i < c->count && !(is(c, i, ")") && !depth) && !is(c, i, ";"); i++) {
-		depth += depth_change(c, i);
-		if (one_of(c, i, others))
+	for (; i < core->count && !(is(core, i, ")") && !depth) && !is(core, i, ";"); i++) {
+		depth += depth_change(core, i);
+		if (one_of(core, i, others))
 			return false;
-		if (depth || !at_clause(c, i) || (i && is(c, i - 1, ".")))
+		if (depth || !at_clause(core, i) || (i && is(core, i - 1, ".")))
 			continue;
 		open->to = i;
-		if (!(open = clause(c, &i)) || open->to)
+		if (!(open = clause(core, &i)) || open->to)
 			return false;
 		open->from = i--;
 	}
-	open->to = c->whole.to = i;
-	return c->from.to > c->from.from && c->items.to > c->items.from &&
-	       (!c->has_having || c->has_group);
+	open->to = core->whole.to = i;
+	return core->from.to > core->from.from && core->items.to > core->items.from &&
+	       (!core->has_having || core->has_group);
 }
 
-bool ws_core_next_part(const struct core *c, struct span list, struct span *part)
+bool ws_core_next_part(const struct core *core, struct span list, struct span *part)
 {
 	int depth = 0;
 	size_t i;
@@ -84,156 +84,162 @@ bool ws_core_next_part(const struct core *c, struct span list, struct span *part
 	if (part->to >= list.to)
 		return false;
 	part->from = part->to ? part->to + 1 : list.from;
-	for (i = part->from; i < list.to && (depth || !is(c, i, ",")); i++)
-		depth += depth_change(c, i);
+	for (i = part->from; i < list.to && (depth || !is(core, i, ",")); i++)
+		depth += depth_change(core, i);
 	part->to = i;
 	return part->from < i;
 }
 
-static bool ends_operand(const struct core *c, size_t i)
+static bool ends_operand(const struct core *core, size_t i)
 {
-	const struct ws_sql_token *t = &c->t[i];
+	const struct ws_sql_token *token = &core->token[i];
 
-	if (t->kind == WS_T_NAME)
-		return !ws_core_goes_on(c, i) && !is(c, i, "NOT") && !is(c, i, "CASE");
-	return t->kind == WS_T_QUOTED || t->kind == WS_T_INT || t->kind == WS_T_REAL ||
-	       t->kind == WS_T_STRING || is(c, i, ")");
+	if (token->kind == WS_T_NAME)
+		return !ws_core_goes_on(core, i) && !is(core, i, "NOT") && !is(core, i, "CASE");
+	return token->kind == WS_T_QUOTED || token->kind == WS_T_INT || token->kind == WS_T_REAL ||
+	       token->kind == WS_T_STRING || is(core, i, ")");
 }
 
-static bool find_items(struct core *c)
+static bool find_items(struct core *core)
 {
 	static const char *const no_alias[] = {"END", "NULL", "ISNULL", "NOTNULL", NULL};
 	struct span part = {0, 0};
 
-	while (ws_core_next_part(c, c->items, &part)) {
-		struct item *it = &c->item[c->item_count];
+	while (ws_core_next_part(core, core->items, &part)) {
+		struct item *it = &core->item[core->item_count];
 		size_t last = part.to - 1;
 
-		if (c->item_count++ == MOST_ITEMS)
+		if (core->item_count++ == MOST_ITEMS)
 			return false;
-		*it = (struct item){.e = part};
-		if (last < part.from + 1 || (!is_name(c, last) && c->t[last].kind != WS_T_STRING))
+		*it = (struct item){.span = part};
+		if (last < part.from + 1 ||
+		    (!is_name(core, last) && core->token[last].kind != WS_T_STRING))
 			continue;
-		if (is(c, last - 1, "AS")) {
+		if (is(core, last - 1, "AS")) {
 			it->alias = last - 1;
-		} else if (ends_operand(c, last - 1) && !one_of(c, last, no_alias)) {
+		} else if (ends_operand(core, last - 1) && !one_of(core, last, no_alias)) {
 			it->alias = last;
 		}
 		if (!it->alias)
 			continue;
 		it->name = last;
-		it->e.to = it->alias;
-		if (it->e.to <= it->e.from || c->t[last].kind == WS_T_STRING)
+		it->span.to = it->alias;
+		if (it->span.to <= it->span.from || core->token[last].kind == WS_T_STRING)
 			return false;
 	}
-	return part.to == c->items.to && c->item_count;
+	return part.to == core->items.to && core->item_count;
 }
 
 /* ---- FROM ---- */
 
-static struct ws_sql_table *table_of(const struct core *c, size_t i, size_t *next)
+static struct ws_sql_table *table_of(const struct core *core, size_t i, size_t *next)
 {
 	size_t report = 0, name = i;
 	char schema[32];
 
-	if (is(c, i + 1, ".")) {
+	if (is(core, i + 1, ".")) {
 		name = i + 2;
-		if (!ws_sql_token_names(&c->t[i], "main")) {
-			for (report = 0; report < c->s->report_count; report++) {
+		if (!ws_sql_token_names(&core->token[i], "main")) {
+			for (report = 0; report < core->sql->report_count; report++) {
 				snprintf(schema, sizeof(schema), "report%zu", report + 1);
-				if (ws_sql_token_names(&c->t[i], schema))
+				if (ws_sql_token_names(&core->token[i], schema))
 					break;
 			}
-			if (report == c->s->report_count || c->s->report_count < 2)
+			if (report == core->sql->report_count || core->sql->report_count < 2)
 				return NULL;
 		}
 	}
 	*next = name + 1;
-	for (size_t k = 0; is_name(c, name) && k < c->s->reports[report].table_count; k++)
-		if (ws_sql_token_names(&c->t[name], c->s->reports[report].tables[k]->name))
-			return c->s->reports[report].tables[k];
+	for (size_t k = 0; is_name(core, name) && k < core->sql->reports[report].table_count; k++)
+		if (ws_sql_token_names(&core->token[name],
+				       core->sql->reports[report].tables[k]->name))
+			return core->sql->reports[report].tables[k];
 	return NULL;
 }
 
 /* A name that the statement gives to something of its own: WITH name AS (...). */
-static bool defined_here(const struct core *c, const char *name)
+static bool defined_here(const struct core *core, const char *name)
 {
-	for (size_t i = 0; i + 1 < c->count; i++)
-		if (ws_sql_token_names(&c->t[i], name) &&
-		    (is(c, i + 1, "(") || is(c, i + 1, "AS")) && (i == 0 || !is(c, i - 1, ".")) &&
-		    (is(c, i + 1, "(") || is(c, i + 2, "(") || is(c, i + 2, "NOT") ||
-		     is(c, i + 2, "MATERIALIZED")))
+	for (size_t i = 0; i + 1 < core->count; i++)
+		if (ws_sql_token_names(&core->token[i], name) &&
+		    (is(core, i + 1, "(") || is(core, i + 1, "AS")) &&
+		    (i == 0 || !is(core, i - 1, ".")) &&
+		    (is(core, i + 1, "(") || is(core, i + 2, "(") || is(core, i + 2, "NOT") ||
+		     is(core, i + 2, "MATERIALIZED")))
 			return true;
 	return false;
 }
 
-static bool add_terms(struct core *c, struct span s);
+static bool add_terms(struct core *core, struct span span);
 
 struct from_table {
-	struct ws_sql_table *t;
+	struct ws_sql_table *table;
 	const struct ws_sql_token *alias;
 	bool left;
 	struct span on;
 };
 
-static bool read_table(struct core *c, size_t *i, struct from_table *t)
+static bool read_table(struct core *core, size_t *i, struct from_table *table)
 {
 	static const char *const after[] = {"JOIN",  "INNER", "LEFT", "CROSS", "NATURAL",
 					    "RIGHT", "FULL",  "ON",   "USING", "INDEXED",
 					    "NOT",   "OUTER", NULL};
 	size_t at = *i;
 
-	if (!is_name(c, at) || !(t->t = table_of(c, at, i)) || defined_here(c, t->t->name))
+	if (!is_name(core, at) || !(table->table = table_of(core, at, i)) ||
+	    defined_here(core, table->table->name))
 		return false;
-	t->alias = &c->t[*i - 1];
-	if (is(c, *i, "AS"))
+	table->alias = &core->token[*i - 1];
+	if (is(core, *i, "AS"))
 		++*i;
-	else if (*i >= c->from.to || !is_name(c, *i) || one_of(c, *i, after))
+	else if (*i >= core->from.to || !is_name(core, *i) || one_of(core, *i, after))
 		return true;
-	if (*i >= c->from.to || !is_name(c, *i))
+	if (*i >= core->from.to || !is_name(core, *i))
 		return false;
-	t->alias = &c->t[(*i)++];
+	table->alias = &core->token[(*i)++];
 	return true;
 }
 
-static bool read_on(struct core *c, size_t *i, struct from_table *t)
+static bool read_on(struct core *core, size_t *i, struct from_table *table)
 {
 	static const char *const ends[] = {",",	      "JOIN",  "INNER", "LEFT", "CROSS",
 					   "NATURAL", "RIGHT", "FULL",	NULL};
 	int depth = 0;
 
-	if (!is(c, *i, "ON") || *i >= c->from.to)
-		return *i >= c->from.to || one_of(c, *i, ends);
-	t->on.from = ++*i;
-	for (; *i < c->from.to && (depth || !one_of(c, *i, ends)); ++*i)
-		depth += depth_change(c, *i);
-	t->on.to = *i;
+	if (!is(core, *i, "ON") || *i >= core->from.to)
+		return *i >= core->from.to || one_of(core, *i, ends);
+	table->on.from = ++*i;
+	for (; *i < core->from.to && (depth || !one_of(core, *i, ends)); ++*i)
+		depth += depth_change(core, *i);
+	table->on.to = *i;
 	return true;
 }
 
 /* s.id = column, either way round: the column, and the string's number in *which. */
-static bool is_join(struct core *c, struct span s, uint32_t *which, uint8_t *column)
+static bool is_join(struct core *core, struct span span, uint32_t *which, uint8_t *column)
 {
 	for (int turn = 0; turn < 2; turn++)
-		for (uint32_t k = 0; k < c->f->joins; k++) {
-			struct ws_sql_atom a;
-			size_t id = turn ? s.to - 3 : s.from, n;
-			struct span other = turn ? (struct span){s.from, s.to - 4}
-						 : (struct span){s.from + 4, s.to};
+		for (uint32_t k = 0; k < core->fold->joins; k++) {
+			struct ws_sql_atom atom;
+			size_t id = turn ? span.to - 3 : span.from, n;
+			struct span other = turn ? (struct span){span.from, span.to - 4}
+						 : (struct span){span.from + 4, span.to};
 
-			if (s.to < s.from + 5 || c->string[k].joined ||
-			    !ws_core_same_name(c->string[k].alias, &c->t[id]) ||
-			    !is(c, id + 1, ".") || !ws_sql_token_names(&c->t[id + 2], "id") ||
-			    !(is(c, turn ? id - 1 : id + 3, "=") ||
-			      is(c, turn ? id - 1 : id + 3, "==")))
+			if (span.to < span.from + 5 || core->string[k].joined ||
+			    !ws_core_same_name(core->string[k].alias, &core->token[id]) ||
+			    !is(core, id + 1, ".") ||
+			    !ws_sql_token_names(&core->token[id + 2], "id") ||
+			    !(is(core, turn ? id - 1 : id + 3, "=") ||
+			      is(core, turn ? id - 1 : id + 3, "==")))
 				continue;
-			n = ws_core_resolve_in(c, 0, other.from, other.to,
-					       &a); /* of the table, not of another join */
+			n = ws_core_resolve_in(core, 0, other.from, other.to,
+					       &atom); /* of the table, not of another join */
 			if (!n || other.from + n != other.to ||
-			    ws_xcolumn_shape(&c->f->t->columns[a.column]) != WS_SHAPE_STRING)
+			    ws_xcolumn_shape(&core->fold->table->columns[atom.column]) !=
+				    WS_SHAPE_STRING)
 				return false;
 			*which = k;
-			*column = a.column;
+			*column = atom.column;
 			return true;
 		}
 	return false;
@@ -241,80 +247,81 @@ static bool is_join(struct core *c, struct span s, uint32_t *which, uint8_t *col
 
 /* What a table of the list is to the fold: the one whose rows are grouped, or StringIds once more.
  */
-static bool take_table(struct core *c, const struct from_table *t,
+static bool take_table(struct core *core, const struct from_table *table,
 		       const struct from_table **strings)
 {
-	struct ws_sql_fold *f = c->f;
+	struct ws_sql_fold *fold = core->fold;
 
-	if (t->t->kind == WS_SQL_BLOCKS && !f->t && !t->left) {
-		f->t = t->t;
-		f->x.t = t->t;
-		c->alias = t->alias;
+	if (table->table->kind == WS_SQL_BLOCKS && !fold->table && !table->left) {
+		fold->table = table->table;
+		fold->exprs.table = table->table;
+		core->alias = table->alias;
 		return true;
 	}
-	if (t->t->kind != WS_SQL_STRINGS || f->joins == WS_SQL_JOINS)
+	if (table->table->kind != WS_SQL_STRINGS || fold->joins == WS_SQL_JOINS)
 		return false;
-	c->string[f->joins].alias = t->alias;
-	f->join[f->joins].left = t->left;
-	strings[f->joins++] = t;
+	core->string[fold->joins].alias = table->alias;
+	fold->join[fold->joins].left = table->left;
+	strings[fold->joins++] = table;
 	return true;
 }
 
 /* The words between two tables; *left: of a left join. */
-static bool read_joint(const struct core *c, size_t *i, bool *left)
+static bool read_joint(const struct core *core, size_t *i, bool *left)
 {
 	bool word = true;
 
-	if (is(c, *i, "LEFT")) {
+	if (is(core, *i, "LEFT")) {
 		*left = true;
-		*i += is(c, *i + 1, "OUTER") ? 2 : 1;
-	} else if (is(c, *i, "INNER")) {
+		*i += is(core, *i + 1, "OUTER") ? 2 : 1;
+	} else if (is(core, *i, "INNER")) {
 		++*i;
 	} else {
 		word = false;
 	}
-	if (!is(c, *i, "JOIN") && (word || !is(c, *i, ",")))
+	if (!is(core, *i, "JOIN") && (word || !is(core, *i, ",")))
 		return false;
 	++*i;
 	return true;
 }
 
 /* Every StringIds is of the table's report, and a left join's condition is its own. */
-static bool join_strings(struct core *c, const struct from_table *const *strings)
+static bool join_strings(struct core *core, const struct from_table *const *strings)
 {
-	for (uint32_t k = 0; k < c->f->joins; k++)
-		if (strings[k]->t->of != c->f->t->of)
+	for (uint32_t k = 0; k < core->fold->joins; k++)
+		if (strings[k]->table->of != core->fold->table->of)
 			return false;
-	for (uint32_t k = 0; k < c->f->joins; k++) {
+	for (uint32_t k = 0; k < core->fold->joins; k++) {
 		uint32_t which = 0;
 
-		if (!c->f->join[k].left)
+		if (!core->fold->join[k].left)
 			continue;
-		if (!is_join(c, strings[k]->on, &which, &c->f->join[k].column) || which != k)
+		if (!is_join(core, strings[k]->on, &which, &core->fold->join[k].column) ||
+		    which != k)
 			return false;
-		c->string[k].joined = true;
+		core->string[k].joined = true;
 	}
 	return true;
 }
 
 /* One table of the report, and StringIds any number of times. */
-static bool read_from(struct core *c)
+static bool read_from(struct core *core)
 {
-	struct from_table t[WS_SQL_JOINS + 1] = {0};
+	struct from_table tables[WS_SQL_JOINS + 1] = {0};
 	const struct from_table *strings[WS_SQL_JOINS];
-	size_t i = c->from.from, n = 0;
+	size_t i = core->from.from, n = 0;
 
 	do {
-		if (n == WS_COUNT(t) || (n && !read_joint(c, &i, &t[n].left)) ||
-		    !read_table(c, &i, &t[n]) || !read_on(c, &i, &t[n]) ||
-		    !take_table(c, &t[n], strings))
+		if (n == WS_COUNT(tables) || (n && !read_joint(core, &i, &tables[n].left)) ||
+		    !read_table(core, &i, &tables[n]) || !read_on(core, &i, &tables[n]) ||
+		    !take_table(core, &tables[n], strings))
 			return false;
 		n++;
-	} while (i < c->from.to);
-	if (!c->f->t || !join_strings(c, strings))
+	} while (i < core->from.to);
+	if (!core->fold->table || !join_strings(core, strings))
 		return false;
 	for (size_t k = 0; k < n; k++)
-		if (!t[k].left && t[k].on.to && !add_terms(c, t[k].on))
+		if (!tables[k].left && tables[k].on.to && !add_terms(core, tables[k].on))
 			return false;
 	return true;
 }
@@ -322,119 +329,121 @@ static bool read_from(struct core *c)
 /* ---- WHERE ---- */
 
 /* Split at AND; what has an OR or a CASE in it stays together. */
-static bool add_terms(struct core *c, struct span s)
+static bool add_terms(struct core *core, struct span span)
 {
-	size_t from = s.from;
+	size_t from = span.from;
 	bool within = false, whole = false;
 	int depth = 0;
 
-	for (size_t i = s.from; i < s.to; i++) {
-		whole |= (!depth && is(c, i, "OR")) || is(c, i, "CASE");
-		depth += depth_change(c, i);
+	for (size_t i = span.from; i < span.to; i++) {
+		whole |= (!depth && is(core, i, "OR")) || is(core, i, "CASE");
+		depth += depth_change(core, i);
 	}
-	for (size_t i = s.from; i <= s.to; i++) {
-		depth += i < s.to ? depth_change(c, i) : 0;
-		within |= i < s.to && !depth && is(c, i, "BETWEEN");
-		if (i < s.to && (whole || depth || !is(c, i, "AND")))
+	for (size_t i = span.from; i <= span.to; i++) {
+		depth += i < span.to ? depth_change(core, i) : 0;
+		within |= i < span.to && !depth && is(core, i, "BETWEEN");
+		if (i < span.to && (whole || depth || !is(core, i, "AND")))
 			continue;
-		if (i < s.to && within) {
+		if (i < span.to && within) {
 			within = false;
 			continue;
 		}
-		if (c->term_count == MOST_TERMS || i == from)
+		if (core->term_count == MOST_TERMS || i == from)
 			return false;
-		c->term[c->term_count++] = (struct span){from, i};
+		core->term[core->term_count++] = (struct span){from, i};
 		from = i + 1;
 	}
 	return true;
 }
 
-static bool is_time(const struct core *c, const struct ws_sql_node *n)
+static bool is_time(const struct core *core, const struct ws_sql_node *node)
 {
-	const struct ws_xcolumn *d = &c->f->t->columns[n->column];
+	const struct ws_xcolumn *column = &core->fold->table->columns[node->column];
 
-	return n->op == WS_N_COLUMN && (d->from == WS_XF_TIME || d->from == WS_XF_NTIME) &&
-	       (d->source == ws_table_start(c->f->t->view->source) ||
-		d->source == ws_table_end(c->f->t->view->source));
+	return node->op == WS_N_COLUMN &&
+	       (column->from == WS_XF_TIME || column->from == WS_XF_NTIME) &&
+	       (column->source == ws_table_start(core->fold->table->view->source) ||
+		column->source == ws_table_end(core->fold->table->view->source));
 }
 
 /* The time on the session clock that a literal means, widened where it is no whole number. */
-static bool moment(const struct core *c, const struct ws_sql_node *n, bool lower, uint64_t *t)
+static bool moment(const struct core *core, const struct ws_sql_node *node, bool lower, uint64_t *t)
 {
 	__int128 x;
 
-	if (n->op == WS_N_INT)
-		x = n->i;
-	else if (n->op == WS_N_REAL && n->r > -9e18 && n->r < 9e18)
-		x = (__int128)n->r + (lower ? -1 : 1);
+	if (node->op == WS_N_INT)
+		x = node->i;
+	else if (node->op == WS_N_REAL && node->r > -9e18 && node->r < 9e18)
+		x = (__int128)node->r + (lower ? -1 : 1);
 	else
 		return false;
-	x += c->f->t->of->x.base;
+	x += core->fold->table->of->export.base;
 	*t = x < 0 ? 0 : x > (__int128)(UINT64_MAX - 1) ? UINT64_MAX - 1 : (uint64_t)x;
 	return true;
 }
 
 /* What a condition says of times. */
-static void bound(struct core *c, uint16_t number)
+static void bound(struct core *core, uint16_t number)
 {
-	struct ws_sql_fold *f = c->f;
-	const struct ws_sql_node *n = &f->x.node[number], *a = &f->x.node[n->a],
-				 *b = &f->x.node[n->b];
+	struct ws_sql_fold *fold = core->fold;
+	const struct ws_sql_node *node = &fold->exprs.node[number],
+				 *left = &fold->exprs.node[node->a],
+				 *right = &fold->exprs.node[node->b];
 	uint64_t t;
 
-	if (n->op == WS_N_AND) {
-		bound(c, n->a);
-		bound(c, n->b);
+	if (node->op == WS_N_AND) {
+		bound(core, node->a);
+		bound(core, node->b);
 		return;
 	}
-	if (n->op != WS_N_LT && n->op != WS_N_LE && n->op != WS_N_EQ)
+	if (node->op != WS_N_LT && node->op != WS_N_LE && node->op != WS_N_EQ)
 		return;
-	if ((is_time(c, a) && moment(c, b, false, &t)) ||
-	    (n->op == WS_N_EQ && is_time(c, b) && moment(c, a, false, &t)))
-		f->upper = t < f->upper ? t : f->upper;
-	if ((is_time(c, b) && moment(c, a, true, &t)) ||
-	    (n->op == WS_N_EQ && is_time(c, a) && moment(c, b, true, &t)))
-		f->lower = t > f->lower ? t : f->lower;
+	if ((is_time(core, left) && moment(core, right, false, &t)) ||
+	    (node->op == WS_N_EQ && is_time(core, right) && moment(core, left, false, &t)))
+		fold->upper = t < fold->upper ? t : fold->upper;
+	if ((is_time(core, right) && moment(core, left, true, &t)) ||
+	    (node->op == WS_N_EQ && is_time(core, left) && moment(core, right, true, &t)))
+		fold->lower = t > fold->lower ? t : fold->lower;
 }
 
-static bool read_conditions(struct core *c)
+static bool read_conditions(struct core *core)
 {
-	struct ws_sql_fold *f = c->f;
+	struct ws_sql_fold *fold = core->fold;
 
-	for (size_t i = 0; i < c->term_count; i++) {
+	for (size_t i = 0; i < core->term_count; i++) {
 		uint32_t which;
 		uint8_t column;
 
-		if (!is_join(c, c->term[i], &which, &column))
+		if (!is_join(core, core->term[i], &which, &column))
 			continue;
-		f->join[which].column = column;
-		c->string[which].joined = true;
-		c->term[i--] = c->term[--c->term_count];
+		fold->join[which].column = column;
+		core->string[which].joined = true;
+		core->term[i--] = core->term[--core->term_count];
 	}
-	for (uint32_t k = 0; k < f->joins; k++)
-		if (!c->string[k].joined)
+	for (uint32_t k = 0; k < fold->joins; k++)
+		if (!core->string[k].joined)
 			return false;
-	for (size_t i = 0; i < c->term_count; i++) {
-		size_t nodes = f->x.n;
-		uint64_t reads = f->x.reads;
-		uint16_t n = ws_core_number(c, c->term[i]);
-		struct put p = {.c = c, .s = c->term[i], .out = &c->conditions};
+	for (size_t i = 0; i < core->term_count; i++) {
+		size_t nodes = fold->exprs.n;
+		uint64_t reads = fold->exprs.reads;
+		uint16_t n = ws_core_number(core, core->term[i]);
+		struct put put = {.core = core, .span = core->term[i], .out = &core->conditions};
 
-		if (n && f->filters < WS_SQL_FILTERS) {
-			f->filter[f->filters++] = n;
-			bound(c, n);
+		if (n && fold->filters < WS_SQL_FILTERS) {
+			fold->filter[fold->filters++] = n;
+			bound(core, n);
 			continue;
 		}
-		f->x.n = nodes;
-		f->x.reads = reads;
-		for (size_t k = c->term[i].from; k < c->term[i].to; k++)
-			c->unordered |= is(c, k, "OR") || is(c, k, "IN");
-		if (f->hard_conditions++)
-			ws_text_puts(&c->conditions, "AND ");
-		ws_text_puts(&c->conditions, "(");
-		if (!ws_core_put(&p))
+		fold->exprs.n = nodes;
+		fold->exprs.reads = reads;
+		for (size_t k = core->term[i].from; k < core->term[i].to; k++)
+			core->unordered |= is(core, k, "OR") || is(core, k, "IN");
+		if (fold->hard_conditions++)
+			ws_text_puts(&core->conditions, "AND ");
+		ws_text_puts(&core->conditions, "(");
+		if (!ws_core_put(&put))
 			return false;
-		ws_text_puts(&c->conditions, ") ");
+		ws_text_puts(&core->conditions, ") ");
 	}
 	return true;
 }
@@ -442,117 +451,119 @@ static bool read_conditions(struct core *c)
 /* ---- GROUP BY ---- */
 
 /* What a term of GROUP BY is: an item by its number or alias, or itself. */
-static struct span meant(const struct core *c, struct span term)
+static struct span meant(const struct core *core, struct span term)
 {
-	struct ws_sql_atom a;
+	struct ws_sql_atom atom;
 	const struct item *it;
 
 	if (term.to != term.from + 1)
 		return term;
-	if (c->t[term.from].kind == WS_T_INT) {
-		size_t n = strtoul(c->t[term.from].s, NULL, 10);
+	if (core->token[term.from].kind == WS_T_INT) {
+		size_t n = strtoul(core->token[term.from].text, NULL, 10);
 
-		return n >= 1 && n <= c->item_count ? c->item[n - 1].e : (struct span){0, 0};
+		return n >= 1 && n <= core->item_count ? core->item[n - 1].span
+						       : (struct span){0, 0};
 	}
-	if (ws_core_resolve(c, term.from, term.to, &a))
+	if (ws_core_resolve(core, term.from, term.to, &atom))
 		return term;
-	it = ws_core_aliased(c, term.from);
-	return it ? it->e : term;
+	it = ws_core_aliased(core, term.from);
+	return it ? it->span : term;
 }
 
-static bool add_hard(struct core *c, struct span s, struct ws_sql_group_by *by)
+static bool add_hard(struct core *core, struct span span, struct ws_sql_group_by *by)
 {
-	struct put p = {.c = c, .s = s, .out = &c->f->hard};
+	struct put put = {.core = core, .span = span, .out = &core->fold->hard};
 
-	if (is(c, s.from, "CAST")) /* it has the affinity of a column */
+	if (is(core, span.from, "CAST")) /* it has the affinity of a column */
 		return false;
-	if (c->f->hard_keys)
-		ws_text_puts(&c->f->hard, ", ");
+	if (core->fold->hard_keys)
+		ws_text_puts(&core->fold->hard, ", ");
 	by->how = WS_BY_HARD;
-	by->number = (uint16_t)c->f->hard_keys++;
-	return ws_core_put(&p);
+	by->number = (uint16_t)core->fold->hard_keys++;
+	return ws_core_put(&put);
 }
 
-static bool add_by(struct core *c, struct span s)
+static bool add_by(struct core *core, struct span span)
 {
-	struct ws_sql_fold *f = c->f;
-	struct ws_sql_group_by *by = &f->by[f->bys];
-	struct ws_sql_atom a;
-	size_t n, nodes = f->x.n;
-	uint64_t reads = f->x.reads;
+	struct ws_sql_fold *fold = core->fold;
+	struct ws_sql_group_by *by = &fold->by[fold->bys];
+	struct ws_sql_atom atom;
+	size_t n, nodes = fold->exprs.n;
+	uint64_t reads = fold->exprs.reads;
 	int number;
 
-	if (s.to <= s.from || f->bys == WS_SQL_KEYS)
+	if (span.to <= span.from || fold->bys == WS_SQL_KEYS)
 		return false;
-	n = ws_core_resolve(c, s.from, s.to, &a);
-	if (n && s.from + n == s.to) {
-		number = ws_core_atom(c, &a);
+	n = ws_core_resolve(core, span.from, span.to, &atom);
+	if (n && span.from + n == span.to) {
+		number = ws_core_atom(core, &atom);
 		if (number < 0)
 			return false;
 		*by = (struct ws_sql_group_by){.how = WS_BY_ATOM, .number = (uint16_t)number};
-	} else if ((by->number = ws_core_number(c, s))) {
+	} else if ((by->number = ws_core_number(core, span))) {
 		by->how = WS_BY_NODE;
-		if (is(c, s.from, "CAST"))
+		if (is(core, span.from, "CAST"))
 			return false;
 	} else {
-		f->x.n = nodes;
-		f->x.reads = reads;
-		if (!add_hard(c, s, by))
+		fold->exprs.n = nodes;
+		fold->exprs.reads = reads;
+		if (!add_hard(core, span, by))
 			return false;
 	}
-	c->by[f->bys++] = s;
+	core->by[fold->bys++] = span;
 	return true;
 }
 
 /* With as many terms in ORDER BY as in GROUP BY, SQLite goes through groups the way that ORDER BY
  * says, whatever it is of. */
-static void directions(struct core *c)
+static void directions(struct core *core)
 {
 	struct span part = {0, 0};
 	uint32_t n = 0;
 
-	if (!c->has_order || (c->whole.from && !is(c, 0, "WITH") && !c->has_limit))
+	if (!core->has_order || (core->whole.from && !is(core, 0, "WITH") && !core->has_limit))
 		return; /* of a sub-query it is left out, most often */
-	while (ws_core_next_part(c, c->order, &part))
+	while (ws_core_next_part(core, core->order, &part))
 		n++;
-	if (n != c->f->bys)
+	if (n != core->fold->bys)
 		return;
 	part = (struct span){0, 0};
-	for (uint32_t k = 0; k < n && ws_core_next_part(c, c->order, &part); k++)
+	for (uint32_t k = 0; k < n && ws_core_next_part(core, core->order, &part); k++)
 		for (size_t i = part.from; i < part.to; i++)
-			c->f->by[k].descending |= i > part.from && is(c, i, "DESC");
+			core->fold->by[k].descending |= i > part.from && is(core, i, "DESC");
 }
 
-static bool read_group(struct core *c)
+static bool read_group(struct core *core)
 {
 	struct span part = {0, 0};
 
-	while (c->has_group && ws_core_next_part(c, c->group, &part))
-		if (!add_by(c, meant(c, part)))
+	while (core->has_group && ws_core_next_part(core, core->group, &part))
+		if (!add_by(core, meant(core, part)))
 			return false;
-	directions(c);
-	return !c->has_group || (c->f->bys && part.to == c->group.to);
+	directions(core);
+	return !core->has_group || (core->fold->bys && part.to == core->group.to);
 }
 
 /* Where the plan might go through StringIds first, rows of a group come in another order. */
-static bool is_ordered(const struct core *c)
+static bool is_ordered(const struct core *core)
 {
-	if (c->unordered)
+	if (core->unordered)
 		return false;
-	for (uint32_t j = 0; j < c->f->joins; j++) {
-		struct ws_sql_atom id = {c->f->join[j].column, WS_ATOM_COLUMN};
+	for (uint32_t j = 0; j < core->fold->joins; j++) {
+		struct ws_sql_atom id = {core->fold->join[j].column, WS_ATOM_COLUMN};
 
-		if (!c->f->join[j].left && !ws_core_determined(c, &id))
+		if (!core->fold->join[j].left && !ws_core_determined(core, &id))
 			return false;
 	}
 	return true;
 }
 
-bool ws_core_read(struct core *c, size_t select)
+bool ws_core_read(struct core *core, size_t select)
 {
-	if (!find_clauses(c, select) || !find_items(c) || !read_from(c) ||
-	    (c->has_where && !add_terms(c, c->where)) || !read_conditions(c) || !read_group(c))
+	if (!find_clauses(core, select) || !find_items(core) || !read_from(core) ||
+	    (core->has_where && !add_terms(core, core->where)) || !read_conditions(core) ||
+	    !read_group(core))
 		return false;
-	c->f->ordered = is_ordered(c);
+	core->fold->ordered = is_ordered(core);
 	return true;
 }

@@ -7,90 +7,91 @@
  */
 #include "sql/core.h"
 
-bool ws_core_same_name(const struct ws_sql_token *name, const struct ws_sql_token *t)
+bool ws_core_same_name(const struct ws_sql_token *name, const struct ws_sql_token *token)
 {
-	char *s = name ? ws_strndup(name->s + (name->kind == WS_T_QUOTED),
-				    name->n - (name->kind == WS_T_QUOTED ? 2 : 0))
-		       : NULL;
-	bool same = s && ws_sql_token_names(t, s);
+	char *text = name ? ws_strndup(name->text + (name->kind == WS_T_QUOTED),
+				       name->n - (name->kind == WS_T_QUOTED ? 2 : 0))
+			  : NULL;
+	bool same = text && ws_sql_token_names(token, text);
 
-	free(s);
+	free(text);
 	return same;
 }
 
-size_t ws_core_resolve_in(const struct core *c, uint32_t joins, size_t i, size_t to,
-			  struct ws_sql_atom *a)
+size_t ws_core_resolve_in(const struct core *core, uint32_t joins, size_t i, size_t to,
+			  struct ws_sql_atom *atom)
 {
-	bool qualified = i + 2 < to && is_name(c, i) && is(c, i + 1, ".");
+	bool qualified = i + 2 < to && is_name(core, i) && is(core, i + 1, ".");
 	size_t name = qualified ? i + 2 : i, n = qualified ? 3 : 1;
 
-	if (i >= to || !is_name(c, name) ||
-	    (name + 1 < to && (is(c, name + 1, "(") || is(c, name + 1, "."))))
+	if (i >= to || !is_name(core, name) ||
+	    (name + 1 < to && (is(core, name + 1, "(") || is(core, name + 1, "."))))
 		return 0;
-	if (!qualified || ws_core_same_name(c->alias, &c->t[i]))
-		for (size_t k = 0; k < c->f->t->column_count && k <= UINT8_MAX; k++)
-			if (ws_sql_token_names(&c->t[name], c->f->t->columns[k].name)) {
-				*a = (struct ws_sql_atom){(uint8_t)k, WS_ATOM_COLUMN};
+	if (!qualified || ws_core_same_name(core->alias, &core->token[i]))
+		for (size_t k = 0; k < core->fold->table->column_count && k <= UINT8_MAX; k++)
+			if (ws_sql_token_names(&core->token[name],
+					       core->fold->table->columns[k].name)) {
+				*atom = (struct ws_sql_atom){(uint8_t)k, WS_ATOM_COLUMN};
 				return n;
 			}
 	for (uint32_t k = 0; k < joins; k++) {
-		if (qualified && !ws_core_same_name(c->string[k].alias, &c->t[i]))
+		if (qualified && !ws_core_same_name(core->string[k].alias, &core->token[i]))
 			continue;
-		if (!ws_sql_token_names(&c->t[name], "value") &&
-		    !ws_sql_token_names(&c->t[name], "id"))
+		if (!ws_sql_token_names(&core->token[name], "value") &&
+		    !ws_sql_token_names(&core->token[name], "id"))
 			continue;
-		*a = (struct ws_sql_atom){c->f->join[k].column,
-					  ws_sql_token_names(&c->t[name], "id") ? WS_ATOM_ID
-										: WS_ATOM_TEXT};
+		*atom = (struct ws_sql_atom){
+			core->fold->join[k].column,
+			ws_sql_token_names(&core->token[name], "id") ? WS_ATOM_ID : WS_ATOM_TEXT};
 		return n;
 	}
 	return 0;
 }
 
-size_t ws_core_resolve(const struct core *c, size_t i, size_t to, struct ws_sql_atom *a)
+size_t ws_core_resolve(const struct core *core, size_t i, size_t to, struct ws_sql_atom *atom)
 {
-	return ws_core_resolve_in(c, c->f->joins, i, to, a);
+	return ws_core_resolve_in(core, core->fold->joins, i, to, atom);
 }
 
-static bool same_atom(const struct ws_sql_atom *a, const struct ws_sql_atom *b)
+static bool same_atom(const struct ws_sql_atom *left, const struct ws_sql_atom *right)
 {
-	return a->column == b->column && a->what == b->what;
+	return left->column == right->column && left->what == right->what;
 }
 
-int ws_core_atom(struct core *c, const struct ws_sql_atom *a)
+int ws_core_atom(struct core *core, const struct ws_sql_atom *atom)
 {
-	struct ws_sql_fold *f = c->f;
+	struct ws_sql_fold *fold = core->fold;
 
-	for (uint32_t i = 0; i < f->atoms; i++)
-		if (same_atom(&f->atom[i], a))
+	for (uint32_t i = 0; i < fold->atoms; i++)
+		if (same_atom(&fold->atom[i], atom))
 			return (int)i;
-	if (f->atoms == WS_SQL_ATOMS)
+	if (fold->atoms == WS_SQL_ATOMS)
 		return -1;
-	f->atom[f->atoms] = *a;
-	return (int)f->atoms++;
+	fold->atom[fold->atoms] = *atom;
+	return (int)fold->atoms++;
 }
 
-const struct item *ws_core_aliased(const struct core *c, size_t i)
+const struct item *ws_core_aliased(const struct core *core, size_t i)
 {
-	for (size_t k = 0; k < c->item_count; k++)
-		if (c->item[k].alias && is_name(c, i) &&
-		    ws_core_same_name(&c->t[c->item[k].name], &c->t[i]))
-			return &c->item[k];
+	for (size_t k = 0; k < core->item_count; k++)
+		if (core->item[k].alias && is_name(core, i) &&
+		    ws_core_same_name(&core->token[core->item[k].name], &core->token[i]))
+			return &core->item[k];
 	return NULL;
 }
 
-bool ws_core_determined(const struct core *c, const struct ws_sql_atom *a)
+bool ws_core_determined(const struct core *core, const struct ws_sql_atom *left)
 {
-	for (uint32_t k = 0; k < c->f->bys; k++) {
-		const struct ws_sql_group_by *by = &c->f->by[k];
-		const struct ws_sql_atom *b = &c->f->atom[by->number];
+	for (uint32_t k = 0; k < core->fold->bys; k++) {
+		const struct ws_sql_group_by *by = &core->fold->by[k];
+		const struct ws_sql_atom *right = &core->fold->atom[by->number];
 
-		if (by->how != WS_BY_ATOM || b->column != a->column)
+		if (by->how != WS_BY_ATOM || right->column != left->column)
 			continue;
-		if (b->what == WS_ATOM_COLUMN || b->what == a->what)
+		if (right->what == WS_ATOM_COLUMN || right->what == left->what)
 			return true;
-		for (uint32_t j = 0; j < c->f->joins; j++)
-			if (c->f->join[j].column == a->column && !c->f->join[j].left)
+		for (uint32_t j = 0; j < core->fold->joins; j++)
+			if (core->fold->join[j].column == left->column && !core->fold->join[j].left)
 				return true; /* no two rows of StringIds have the same text */
 	}
 	return false;

@@ -11,85 +11,86 @@
 enum { DEEPEST = 24 };
 
 struct parse {
-	struct core *c;
+	struct core *core;
 	size_t at, to;
 };
 
-static uint16_t binary(struct parse *p, int least);
+static uint16_t binary(struct parse *parse, int least);
 
-static uint16_t node(struct parse *p, unsigned op, uint16_t a, uint16_t b)
+static uint16_t node(struct parse *parse, unsigned op, uint16_t a, uint16_t b)
 {
-	return ws_sql_node(&p->c->f->x, (struct ws_sql_node){.op = op, .a = a, .b = b});
+	return ws_sql_node(&parse->core->fold->exprs,
+			   (struct ws_sql_node){.op = op, .a = a, .b = b});
 }
 
-static bool next_is(struct parse *p, const char *word)
+static bool next_is(struct parse *parse, const char *word)
 {
-	if (p->at >= p->to || !is(p->c, p->at, word))
+	if (parse->at >= parse->to || !is(parse->core, parse->at, word))
 		return false;
-	p->at++;
+	parse->at++;
 	return true;
 }
 
 /* The value is SQLite's reading of it. */
-static uint16_t literal(struct parse *p, bool negative)
+static uint16_t literal(struct parse *parse, bool negative)
 {
-	const struct ws_sql_token *t = &p->c->t[p->at++];
-	char *sql = ws_format("SELECT %s%.*s", negative ? "-" : "", (int)t->n, t->s);
-	struct ws_sql_node n = {.op = WS_N_INT};
+	const struct ws_sql_token *token = &parse->core->token[parse->at++];
+	char *sql = ws_format("SELECT %s%.*s", negative ? "-" : "", (int)token->n, token->text);
+	struct ws_sql_node node = {.op = WS_N_INT};
 	sqlite3_stmt *st = NULL;
-	bool ok = sqlite3_prepare_v2(p->c->s->db, sql, -1, &st, NULL) == SQLITE_OK &&
+	bool ok = sqlite3_prepare_v2(parse->core->sql->db, sql, -1, &st, NULL) == SQLITE_OK &&
 		  sqlite3_step(st) == SQLITE_ROW;
 
 	if (ok && sqlite3_column_type(st, 0) == SQLITE_FLOAT) {
-		n.op = WS_N_REAL;
-		n.real = true;
-		n.r = sqlite3_column_double(st, 0);
+		node.op = WS_N_REAL;
+		node.real = true;
+		node.r = sqlite3_column_double(st, 0);
 	} else if (ok) {
-		n.i = sqlite3_column_int64(st, 0);
+		node.i = sqlite3_column_int64(st, 0);
 	}
 	sqlite3_finalize(st);
 	free(sql);
-	return ok ? ws_sql_node(&p->c->f->x, n) : 0;
+	return ok ? ws_sql_node(&parse->core->fold->exprs, node) : 0;
 }
 
-static bool is_number(const struct core *c, size_t i)
+static bool is_number(const struct core *core, size_t i)
 {
-	return c->t[i].kind == WS_T_INT || c->t[i].kind == WS_T_REAL;
+	return core->token[i].kind == WS_T_INT || core->token[i].kind == WS_T_REAL;
 }
 
 /* CASE [x] WHEN a THEN b ... [ELSE c] END */
-static uint16_t cases(struct parse *p)
+static uint16_t cases(struct parse *parse)
 {
 	uint16_t of = 0, when[12], then[12], result = 0;
-	bool simple = !is(p->c, p->at, "WHEN");
+	bool simple = !is(parse->core, parse->at, "WHEN");
 	size_t n = 0;
 
-	if (simple && !(of = binary(p, 0)))
+	if (simple && !(of = binary(parse, 0)))
 		return 0;
-	while (next_is(p, "WHEN")) {
-		if (n == WS_COUNT(when) || !(when[n] = binary(p, 0)) || !next_is(p, "THEN") ||
-		    !(then[n] = binary(p, 0)))
+	while (next_is(parse, "WHEN")) {
+		if (n == WS_COUNT(when) || !(when[n] = binary(parse, 0)) ||
+		    !next_is(parse, "THEN") || !(then[n] = binary(parse, 0)))
 			return 0;
 		if (simple)
-			when[n] = node(p, WS_N_EQ, of, when[n]);
+			when[n] = node(parse, WS_N_EQ, of, when[n]);
 		n++;
 	}
-	if (next_is(p, "ELSE") && !next_is(p, "NULL") && !(result = binary(p, 0)))
+	if (next_is(parse, "ELSE") && !next_is(parse, "NULL") && !(result = binary(parse, 0)))
 		return 0;
-	if (!next_is(p, "END") || !n)
+	if (!next_is(parse, "END") || !n)
 		return 0;
 	while (n--) {
-		result = ws_sql_node(&p->c->f->x, (struct ws_sql_node){.op = WS_N_IF,
-								       .a = when[n],
-								       .b = then[n],
-								       .c = result});
+		result = ws_sql_node(&parse->core->fold->exprs, (struct ws_sql_node){.op = WS_N_IF,
+										     .a = when[n],
+										     .b = then[n],
+										     .c = result});
 		if (!result)
 			return 0;
 	}
 	return result;
 }
 
-static uint16_t cast(struct parse *p)
+static uint16_t cast(struct parse *parse)
 {
 	static const char *const whole[] = {"INT", "INTEGER", "BIGINT", NULL}, *const reals[] = {
 										       "REAL",
@@ -99,73 +100,76 @@ static uint16_t cast(struct parse *p)
 	uint16_t a;
 	bool to_real;
 
-	if (!next_is(p, "(") || !(a = binary(p, 0)) || !next_is(p, "AS"))
+	if (!next_is(parse, "(") || !(a = binary(parse, 0)) || !next_is(parse, "AS"))
 		return 0;
-	to_real = one_of(p->c, p->at, reals);
-	if (!to_real && !one_of(p->c, p->at, whole))
+	to_real = one_of(parse->core, parse->at, reals);
+	if (!to_real && !one_of(parse->core, parse->at, whole))
 		return 0;
-	p->at++;
-	return next_is(p, ")") ? node(p, to_real ? WS_N_TO_REAL : WS_N_TO_INT, a, 0) : 0;
+	parse->at++;
+	return next_is(parse, ")") ? node(parse, to_real ? WS_N_TO_REAL : WS_N_TO_INT, a, 0) : 0;
 }
 
-static uint16_t named(struct parse *p)
+static uint16_t named(struct parse *parse)
 {
-	struct ws_sql_atom a;
-	size_t n = ws_core_resolve(p->c, p->at, p->to, &a);
+	struct ws_sql_atom atom;
+	size_t n = ws_core_resolve(parse->core, parse->at, parse->to, &atom);
 	const struct item *item;
 	struct parse inner;
 	uint16_t result;
 
 	if (n) {
-		p->at += n;
-		if (a.what == WS_ATOM_TEXT)
+		parse->at += n;
+		if (atom.what == WS_ATOM_TEXT)
 			return 0;
-		for (uint32_t k = 0; a.what == WS_ATOM_ID && k < p->c->f->joins; k++)
-			if (p->c->f->join[k].column == a.column && p->c->f->join[k].left)
+		for (uint32_t k = 0; atom.what == WS_ATOM_ID && k < parse->core->fold->joins; k++)
+			if (parse->core->fold->join[k].column == atom.column &&
+			    parse->core->fold->join[k].left)
 				return 0;
-		return ws_sql_node_column(&p->c->f->x, a.column);
+		return ws_sql_node_column(&parse->core->fold->exprs, atom.column);
 	}
-	item = ws_core_aliased(p->c, p->at);
-	if (!item || p->c->depth == DEEPEST)
+	item = ws_core_aliased(parse->core, parse->at);
+	if (!item || parse->core->depth == DEEPEST)
 		return 0;
-	p->at++;
-	p->c->depth++;
-	inner = (struct parse){p->c, item->e.from, item->e.to};
+	parse->at++;
+	parse->core->depth++;
+	inner = (struct parse){parse->core, item->span.from, item->span.to};
 	result = binary(&inner, 0);
-	p->c->depth--;
+	parse->core->depth--;
 	return inner.at == inner.to ? result : 0;
 }
 
-static uint16_t operand(struct parse *p)
+static uint16_t operand(struct parse *parse)
 {
-	struct core *c = p->c;
+	struct core *core = parse->core;
 	uint16_t a;
 
-	if (p->at >= p->to)
+	if (parse->at >= parse->to)
 		return 0;
-	if (is_number(c, p->at))
-		return literal(p, false);
-	if (next_is(p, "(")) {
-		a = binary(p, 0);
-		return a && next_is(p, ")") ? a : 0;
+	if (is_number(core, parse->at))
+		return literal(parse, false);
+	if (next_is(parse, "(")) {
+		a = binary(parse, 0);
+		return a && next_is(parse, ")") ? a : 0;
 	}
-	if (next_is(p, "+"))
-		return operand(p);
-	if (next_is(p, "-")) {
-		if (p->at < p->to && is_number(c, p->at))
-			return literal(p, true);
-		a = operand(p);
-		return a ? node(p, WS_N_SUB,
-				ws_sql_node(&c->f->x, (struct ws_sql_node){.op = WS_N_INT}), a)
+	if (next_is(parse, "+"))
+		return operand(parse);
+	if (next_is(parse, "-")) {
+		if (parse->at < parse->to && is_number(core, parse->at))
+			return literal(parse, true);
+		a = operand(parse);
+		return a ? node(parse, WS_N_SUB,
+				ws_sql_node(&core->fold->exprs,
+					    (struct ws_sql_node){.op = WS_N_INT}),
+				a)
 			 : 0;
 	}
-	if (is(c, p->at, "CASE") && c->t[p->at].kind == WS_T_NAME) {
-		p->at++;
-		return cases(p);
+	if (is(core, parse->at, "CASE") && core->token[parse->at].kind == WS_T_NAME) {
+		parse->at++;
+		return cases(parse);
 	}
-	if (next_is(p, "CAST"))
-		return cast(p);
-	return named(p);
+	if (next_is(parse, "CAST"))
+		return cast(parse);
+	return named(parse);
 }
 
 enum {
@@ -199,61 +203,61 @@ static const struct {
 };
 
 /* x BETWEEN a AND b */
-static uint16_t between(struct parse *p, uint16_t x)
+static uint16_t between(struct parse *parse, uint16_t x)
 {
-	uint16_t a = binary(p, LEVEL_LESS), b;
+	uint16_t a = binary(parse, LEVEL_LESS), b;
 
-	if (!a || !next_is(p, "AND") || !(b = binary(p, LEVEL_LESS)))
+	if (!a || !next_is(parse, "AND") || !(b = binary(parse, LEVEL_LESS)))
 		return 0;
-	return node(p, WS_N_AND, node(p, WS_N_LE, a, x), node(p, WS_N_LE, x, b));
+	return node(parse, WS_N_AND, node(parse, WS_N_LE, a, x), node(parse, WS_N_LE, x, b));
 }
 
 /* x IN (literals) */
-static uint16_t in_list(struct parse *p, uint16_t x)
+static uint16_t in_list(struct parse *parse, uint16_t x)
 {
 	uint16_t any = 0, one;
 
-	p->c->unordered = true; /* SQLite may look for one after the other */
-	if (!next_is(p, "("))
+	parse->core->unordered = true; /* SQLite may look for one after the other */
+	if (!next_is(parse, "("))
 		return 0;
 	do {
-		bool negative = next_is(p, "-");
+		bool negative = next_is(parse, "-");
 
-		if (p->at >= p->to || !is_number(p->c, p->at) ||
-		    !(one = node(p, WS_N_EQ, x, literal(p, negative))))
+		if (parse->at >= parse->to || !is_number(parse->core, parse->at) ||
+		    !(one = node(parse, WS_N_EQ, x, literal(parse, negative))))
 			return 0;
-		any = any ? node(p, WS_N_OR, any, one) : one;
+		any = any ? node(parse, WS_N_OR, any, one) : one;
 		if (!any)
 			return 0;
-	} while (next_is(p, ","));
-	return next_is(p, ")") ? any : 0;
+	} while (next_is(parse, ","));
+	return next_is(parse, ")") ? any : 0;
 }
 
 /* The words after an operand that are no plain operators. *a becomes 0 when they are not
  * understood. False: there are none. */
-static bool predicate(struct parse *p, uint16_t *a)
+static bool predicate(struct parse *parse, uint16_t *a)
 {
 	bool no = false;
 
-	if (next_is(p, "ISNULL")) {
-		*a = node(p, WS_N_IS_NULL, *a, 0);
+	if (next_is(parse, "ISNULL")) {
+		*a = node(parse, WS_N_IS_NULL, *a, 0);
 		return true;
 	}
-	if (next_is(p, "NOTNULL")) {
-		*a = node(p, WS_N_NOT, node(p, WS_N_IS_NULL, *a, 0), 0);
+	if (next_is(parse, "NOTNULL")) {
+		*a = node(parse, WS_N_NOT, node(parse, WS_N_IS_NULL, *a, 0), 0);
 		return true;
 	}
-	if (next_is(p, "IS")) {
-		no = next_is(p, "NOT");
-		*a = next_is(p, "NULL") ? node(p, WS_N_IS_NULL, *a, 0) : 0;
+	if (next_is(parse, "IS")) {
+		no = next_is(parse, "NOT");
+		*a = next_is(parse, "NULL") ? node(parse, WS_N_IS_NULL, *a, 0) : 0;
 	} else {
-		no = next_is(p, "NOT");
-		if (next_is(p, "BETWEEN"))
-			*a = between(p, *a);
-		else if (next_is(p, "IN"))
-			*a = in_list(p, *a);
-		else if (no && next_is(p, "NULL")) {
-			*a = node(p, WS_N_IS_NULL, *a, 0);
+		no = next_is(parse, "NOT");
+		if (next_is(parse, "BETWEEN"))
+			*a = between(parse, *a);
+		else if (next_is(parse, "IN"))
+			*a = in_list(parse, *a);
+		else if (no && next_is(parse, "NULL")) {
+			*a = node(parse, WS_N_IS_NULL, *a, 0);
 		} else {
 			if (no)
 				*a = 0;
@@ -261,47 +265,47 @@ static bool predicate(struct parse *p, uint16_t *a)
 		}
 	}
 	if (no && *a)
-		*a = node(p, WS_N_NOT, *a, 0);
+		*a = node(parse, WS_N_NOT, *a, 0);
 	return true;
 }
 
-static uint16_t binary(struct parse *p, int least)
+static uint16_t binary(struct parse *parse, int least)
 {
 	uint16_t a, b;
 
-	if (p->c->depth == DEEPEST)
+	if (parse->core->depth == DEEPEST)
 		return 0;
-	p->c->depth++;
-	if (least <= LEVEL_NOT && next_is(p, "NOT")) {
-		a = binary(p, LEVEL_NOT);
-		a = a ? node(p, WS_N_NOT, a, 0) : 0;
+	parse->core->depth++;
+	if (least <= LEVEL_NOT && next_is(parse, "NOT")) {
+		a = binary(parse, LEVEL_NOT);
+		a = a ? node(parse, WS_N_NOT, a, 0) : 0;
 	} else {
-		a = operand(p);
+		a = operand(parse);
 	}
-	while (a && p->at < p->to) {
+	while (a && parse->at < parse->to) {
 		size_t k = 0;
 
-		if (least <= LEVEL_EQUAL && predicate(p, &a))
+		if (least <= LEVEL_EQUAL && predicate(parse, &a))
 			continue;
-		while (k < WS_COUNT(operators) && !is(p->c, p->at, operators[k].word))
+		while (k < WS_COUNT(operators) && !is(parse->core, parse->at, operators[k].word))
 			k++;
 		if (k == WS_COUNT(operators) || operators[k].level < least)
 			break;
-		p->at++;
-		b = binary(p, operators[k].level + 1);
-		p->c->unordered |= operators[k].op == WS_N_OR;
+		parse->at++;
+		b = binary(parse, operators[k].level + 1);
+		parse->core->unordered |= operators[k].op == WS_N_OR;
 		a = !b			? 0
-		    : operators[k].swap ? node(p, operators[k].op, b, a)
-					: node(p, operators[k].op, a, b);
+		    : operators[k].swap ? node(parse, operators[k].op, b, a)
+					: node(parse, operators[k].op, a, b);
 	}
-	p->c->depth--;
+	parse->core->depth--;
 	return a;
 }
 
-uint16_t ws_core_number(struct core *c, struct span s)
+uint16_t ws_core_number(struct core *core, struct span span)
 {
-	struct parse p = {c, s.from, s.to};
-	uint16_t a = binary(&p, 0);
+	struct parse parse = {core, span.from, span.to};
+	uint16_t a = binary(&parse, 0);
 
-	return p.at == p.to ? a : 0;
+	return parse.at == parse.to ? a : 0;
 }

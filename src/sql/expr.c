@@ -10,23 +10,24 @@
 
 /* ---- making ---- */
 
-static bool same_node(const struct ws_sql_node *a, const struct ws_sql_node *b)
+static bool same_node(const struct ws_sql_node *left, const struct ws_sql_node *right)
 {
-	return a->op == b->op && a->real == b->real && a->column == b->column && a->a == b->a &&
-	       a->b == b->b && a->c == b->c && a->i == b->i;
+	return left->op == right->op && left->real == right->real &&
+	       left->column == right->column && left->a == right->a && left->b == right->b &&
+	       left->c == right->c && left->i == right->i;
 }
 
 /* What the operands allow; `real` of the result. */
-static bool fits(const struct ws_sql_exprs *x, struct ws_sql_node *n)
+static bool fits(const struct ws_sql_exprs *exprs, struct ws_sql_node *node)
 {
-	bool a = x->node[n->a].real, b = x->node[n->b].real;
+	bool a = exprs->node[node->a].real, b = exprs->node[node->b].real;
 
-	switch (n->op) {
+	switch (node->op) {
 	case WS_N_ADD:
 	case WS_N_SUB:
 	case WS_N_MUL:
 	case WS_N_DIV:
-		n->real = a || b;
+		node->real = a || b;
 		return true;
 	case WS_N_MOD:
 	case WS_N_AND_BITS:
@@ -39,45 +40,47 @@ static bool fits(const struct ws_sql_exprs *x, struct ws_sql_node *n)
 	case WS_N_NOT:
 		return !a && !b;
 	case WS_N_TO_REAL:
-		n->real = true;
+		node->real = true;
 		return true;
 	case WS_N_IF:
-		n->real = b;
-		return !a && (!n->c || x->node[n->c].real == b);
+		node->real = b;
+		return !a && (!node->c || exprs->node[node->c].real == b);
 	default:
 		return true;
 	}
 }
 
-uint16_t ws_sql_node(struct ws_sql_exprs *x, struct ws_sql_node node)
+uint16_t ws_sql_node(struct ws_sql_exprs *exprs, struct ws_sql_node node)
 {
 	bool leaf = node.op <= WS_N_REAL;
 
-	if (!x->n)
-		x->n = 1;
+	if (!exprs->n)
+		exprs->n = 1;
 	if ((!leaf && !node.a) || (node.op >= WS_N_ADD && node.op <= WS_N_OR && !node.b) ||
 	    (node.op == WS_N_IF && !node.b))
 		return 0; /* an operand could not be computed */
-	if (!leaf && !fits(x, &node))
+	if (!leaf && !fits(exprs, &node))
 		return 0;
-	for (size_t i = 1; i < x->n; i++)
-		if (same_node(&x->node[i], &node))
+	for (size_t i = 1; i < exprs->n; i++)
+		if (same_node(&exprs->node[i], &node))
 			return (uint16_t)i;
-	if (x->n == WS_SQL_NODES)
+	if (exprs->n == WS_SQL_NODES)
 		return 0;
-	x->node[x->n] = node;
-	return (uint16_t)x->n++;
+	exprs->node[exprs->n] = node;
+	return (uint16_t)exprs->n++;
 }
 
-uint16_t ws_sql_node_column(struct ws_sql_exprs *x, size_t column)
+uint16_t ws_sql_node_column(struct ws_sql_exprs *exprs, size_t column)
 {
-	const struct ws_xcolumn *c = &x->t->columns[column];
+	const struct ws_xcolumn *xcolumn = &exprs->table->columns[column];
 
-	if (column > UINT8_MAX || (strcmp(c->type, "INTEGER") && strcmp(c->type, "REAL")))
+	if (column > UINT8_MAX ||
+	    (strcmp(xcolumn->type, "INTEGER") && strcmp(xcolumn->type, "REAL")))
 		return 0;
-	switch (c->from) {
+	switch (xcolumn->from) {
 	case WS_XF_CONST:
-		return ws_sql_node(x, (struct ws_sql_node){.op = WS_N_INT, .i = (int64_t)c->value});
+		return ws_sql_node(exprs, (struct ws_sql_node){.op = WS_N_INT,
+							       .i = (int64_t)xcolumn->value});
 	case WS_XF_INT:
 	case WS_XF_UINT:
 	case WS_XF_REAL:
@@ -88,10 +91,11 @@ uint16_t ws_sql_node_column(struct ws_sql_exprs *x, size_t column)
 	case WS_XF_STRING:
 	case WS_XF_THREAD:
 	case WS_XF_PROCESS:
-		x->reads |= UINT64_C(1) << c->source;
-		return ws_sql_node(x, (struct ws_sql_node){.op = WS_N_COLUMN,
-							   .column = (uint8_t)column,
-							   .real = c->from == WS_XF_REAL});
+		exprs->reads |= UINT64_C(1) << xcolumn->source;
+		return ws_sql_node(exprs,
+				   (struct ws_sql_node){.op = WS_N_COLUMN,
+							.column = (uint8_t)column,
+							.real = xcolumn->from == WS_XF_REAL});
 	default:
 		return 0;
 	}
@@ -99,86 +103,87 @@ uint16_t ws_sql_node_column(struct ws_sql_exprs *x, size_t column)
 
 /* ---- columns ---- */
 
-static void put_cells(const struct ws_sql_exprs *x, const struct ws_xcolumn *c, const uint64_t *v,
-		      size_t n, struct ws_sql_vector *o)
+static void put_cells(const struct ws_sql_exprs *exprs, const struct ws_xcolumn *column,
+		      const uint64_t *values, size_t n, struct ws_sql_vector *vector)
 {
-	struct ws_export *e = &x->t->of->x;
+	struct ws_export *export = &exprs->table->of->export;
 	uint64_t last = 0;
 	struct ws_xcell cell = ws_x_null();
 
 	for (size_t i = 0; i < n; i++) {
-		if (!i || v[i] != last) {
-			last = v[i];
-			if (c->from == WS_XF_STRING) { /* its number, as ws_x_string has it */
+		if (!i || values[i] != last) {
+			last = values[i];
+			if (column->from == WS_XF_STRING) { /* its number, as ws_x_string has it */
 				uint32_t id = (uint32_t)last,
-					 key = id && id <= e->string_count
-						       ? ws_report_string_key(e->r, id)
+					 key = id && id <= export->string_count
+						       ? ws_report_string_key(export->report, id)
 						       : 0;
 
 				cell = !key ? ws_x_null()
-					    : ws_x_int(key > e->string_count ? id : key);
+					    : ws_x_int(key > export->string_count ? id : key);
 			} else {
-				cell = c->from == WS_XF_THREAD ? ws_x_thread(e, last)
-							       : ws_x_process(e, last);
+				cell = column->from == WS_XF_THREAD ? ws_x_thread(export, last)
+								    : ws_x_process(export, last);
 			}
 		}
-		o->null[i] = cell.kind == WS_X_NULL;
-		o->i[i] = o->null[i] ? 0 : cell.i;
+		vector->null[i] = cell.kind == WS_X_NULL;
+		vector->i[i] = vector->null[i] ? 0 : cell.i;
 	}
 }
 
-static void put_column(const struct ws_sql_exprs *x, const struct ws_xcolumn *c, const uint64_t *v,
-		       size_t n, struct ws_sql_vector *o)
+static void put_column(const struct ws_sql_exprs *exprs, const struct ws_xcolumn *column,
+		       const uint64_t *values, size_t n, struct ws_sql_vector *vector)
 {
-	uint64_t base = x->t->of->x.base, none = c->from == WS_XF_NTIME ? WS_NO_TIME
-						 : c->from == WS_XF_ID	? 0
-									: c->value;
+	uint64_t base = exprs->table->of->export.base,
+		 none = column->from == WS_XF_NTIME ? WS_NO_TIME
+			: column->from == WS_XF_ID  ? 0
+						    : column->value;
 
-	memset(o->null, 0, n);
-	switch (c->from) {
+	memset(vector->null, 0, n);
+	switch (column->from) {
 	case WS_XF_INT:
 	case WS_XF_UINT:
-		memcpy(o->i, v, n * 8);
+		memcpy(vector->i, values, n * 8);
 		break;
 	case WS_XF_REAL:
-		memcpy(o->r, v, n * 8);
+		memcpy(vector->r, values, n * 8);
 		for (size_t i = 0; i < n; i++)
-			if (isnan(o->r[i])) {
-				o->i[i] = 0;
-				o->null[i] = 1;
+			if (isnan(vector->r[i])) {
+				vector->i[i] = 0;
+				vector->null[i] = 1;
 			}
 		break;
 	case WS_XF_TIME:
 		for (size_t i = 0; i < n; i++)
-			o->i[i] = (int64_t)(v[i] - base);
+			vector->i[i] = (int64_t)(values[i] - base);
 		break;
 	case WS_XF_NTIME:
 	case WS_XF_UNLESS:
 	case WS_XF_ID:
-		base = c->from == WS_XF_NTIME ? base : 0;
+		base = column->from == WS_XF_NTIME ? base : 0;
 		for (size_t i = 0; i < n; i++) {
-			o->null[i] = v[i] == none;
-			o->i[i] = v[i] == none ? 0 : (int64_t)(v[i] - base);
+			vector->null[i] = values[i] == none;
+			vector->i[i] = values[i] == none ? 0 : (int64_t)(values[i] - base);
 		}
 		break;
 	default:
-		put_cells(x, c, v, n, o);
+		put_cells(exprs, column, values, n, vector);
 	}
 }
 
 /* ---- arithmetic ---- */
 
-static void either_null(struct ws_sql_vector *o, const struct ws_sql_vector *a,
-			const struct ws_sql_vector *b, size_t n)
+static void either_null(struct ws_sql_vector *vector, const struct ws_sql_vector *left,
+			const struct ws_sql_vector *right, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		o->null[i] = a->null[i] | b->null[i];
+		vector->null[i] = left->null[i] | right->null[i];
 }
 
-static void clear_nulls(struct ws_sql_vector *o, size_t n)
+static void clear_nulls(struct ws_sql_vector *vector, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		o->i[i] = o->null[i] ? 0 : o->i[i];
+		vector->i[i] = vector->null[i] ? 0 : vector->i[i];
 }
 
 static int64_t shifted(int64_t v, int64_t by, bool left)
@@ -200,60 +205,61 @@ static int64_t shifted(int64_t v, int64_t by, bool left)
 }
 
 /* Returns whether a result is beyond whole numbers. */
-static bool whole_numbers(unsigned op, const struct ws_sql_vector *a, const struct ws_sql_vector *b,
-			  size_t n, struct ws_sql_vector *o)
+static bool whole_numbers(unsigned op, const struct ws_sql_vector *left,
+			  const struct ws_sql_vector *right, size_t n, struct ws_sql_vector *vector)
 {
 	bool over = false;
 
 	switch (op) {
 	case WS_N_ADD:
 		for (size_t i = 0; i < n; i++)
-			over |= __builtin_add_overflow(a->i[i], b->i[i], &o->i[i]);
+			over |= __builtin_add_overflow(left->i[i], right->i[i], &vector->i[i]);
 		break;
 	case WS_N_SUB:
 		for (size_t i = 0; i < n; i++)
-			over |= __builtin_sub_overflow(a->i[i], b->i[i], &o->i[i]);
+			over |= __builtin_sub_overflow(left->i[i], right->i[i], &vector->i[i]);
 		break;
 	case WS_N_MUL:
 		for (size_t i = 0; i < n; i++)
-			over |= __builtin_mul_overflow(a->i[i], b->i[i], &o->i[i]);
+			over |= __builtin_mul_overflow(left->i[i], right->i[i], &vector->i[i]);
 		break;
 	case WS_N_DIV:
 	case WS_N_MOD:
 		for (size_t i = 0; i < n; i++) {
-			int64_t d = b->i[i];
+			int64_t d = right->i[i];
 
-			o->null[i] |= !d;
-			over |= op == WS_N_DIV && d == -1 && a->i[i] == INT64_MIN;
-			d = d == 0 || (d == -1 && a->i[i] == INT64_MIN) ? 1 : d;
-			o->i[i] = op == WS_N_DIV ? a->i[i] / d : a->i[i] % d;
+			vector->null[i] |= !d;
+			over |= op == WS_N_DIV && d == -1 && left->i[i] == INT64_MIN;
+			d = d == 0 || (d == -1 && left->i[i] == INT64_MIN) ? 1 : d;
+			vector->i[i] = op == WS_N_DIV ? left->i[i] / d : left->i[i] % d;
 		}
 		break;
 	case WS_N_AND_BITS:
 		for (size_t i = 0; i < n; i++)
-			o->i[i] = a->i[i] & b->i[i];
+			vector->i[i] = left->i[i] & right->i[i];
 		break;
 	case WS_N_OR_BITS:
 		for (size_t i = 0; i < n; i++)
-			o->i[i] = a->i[i] | b->i[i];
+			vector->i[i] = left->i[i] | right->i[i];
 		break;
 	default:
 		for (size_t i = 0; i < n; i++)
-			o->i[i] = shifted(a->i[i], b->i[i], op == WS_N_SHL);
+			vector->i[i] = shifted(left->i[i], right->i[i], op == WS_N_SHL);
 	}
 	return over;
 }
 
-static double number(const struct ws_sql_vector *v, bool real, size_t i)
+static double number(const struct ws_sql_vector *vector, bool real, size_t i)
 {
-	return real ? v->r[i] : (double)v->i[i];
+	return real ? vector->r[i] : (double)vector->i[i];
 }
 
-static void real_numbers(unsigned op, const struct ws_sql_vector *a, bool ra,
-			 const struct ws_sql_vector *b, bool rb, size_t n, struct ws_sql_vector *o)
+static void real_numbers(unsigned op, const struct ws_sql_vector *left, bool ra,
+			 const struct ws_sql_vector *right, bool rb, size_t n,
+			 struct ws_sql_vector *vector)
 {
 	for (size_t i = 0; i < n; i++) {
-		double x = number(a, ra, i), y = number(b, rb, i), v = 0;
+		double x = number(left, ra, i), y = number(right, rb, i), v = 0;
 
 		switch (op) {
 		case WS_N_ADD:
@@ -266,11 +272,11 @@ static void real_numbers(unsigned op, const struct ws_sql_vector *a, bool ra,
 			v = x * y;
 			break;
 		default:
-			o->null[i] |= y == 0;
+			vector->null[i] |= y == 0;
 			v = y == 0 ? 0 : x / y;
 		}
-		o->null[i] |= isnan(v);
-		o->r[i] = v;
+		vector->null[i] |= isnan(v);
+		vector->r[i] = v;
 	}
 }
 
@@ -292,38 +298,43 @@ static int compare_mixed(int64_t i, double r)
 	return d < r ? -1 : d > r;
 }
 
-static int compare(const struct ws_sql_vector *a, bool ra, const struct ws_sql_vector *b, bool rb,
-		   size_t i)
+static int compare(const struct ws_sql_vector *left, bool ra, const struct ws_sql_vector *right,
+		   bool rb, size_t i)
 {
 	if (!ra && !rb)
-		return a->i[i] < b->i[i] ? -1 : a->i[i] > b->i[i];
+		return left->i[i] < right->i[i] ? -1 : left->i[i] > right->i[i];
 	if (ra && rb)
-		return a->r[i] < b->r[i] ? -1 : a->r[i] > b->r[i];
-	return ra ? -compare_mixed(b->i[i], a->r[i]) : compare_mixed(a->i[i], b->r[i]);
+		return left->r[i] < right->r[i] ? -1 : left->r[i] > right->r[i];
+	return ra ? -compare_mixed(right->i[i], left->r[i])
+		  : compare_mixed(left->i[i], right->r[i]);
 }
 
-static void comparison(unsigned op, const struct ws_sql_vector *a, bool ra,
-		       const struct ws_sql_vector *b, bool rb, size_t n, struct ws_sql_vector *o)
+static void comparison(unsigned op, const struct ws_sql_vector *left, bool ra,
+		       const struct ws_sql_vector *right, bool rb, size_t n,
+		       struct ws_sql_vector *vector)
 {
 	for (size_t i = 0; i < n; i++) {
-		int c = compare(a, ra, b, rb, i);
+		int c = compare(left, ra, right, rb, i);
 
-		o->i[i] = op == WS_N_EQ ? !c : op == WS_N_NE ? !!c : op == WS_N_LT ? c < 0 : c <= 0;
+		vector->i[i] = op == WS_N_EQ   ? !c
+			       : op == WS_N_NE ? !!c
+			       : op == WS_N_LT ? c < 0
+					       : c <= 0;
 	}
 }
 
 /* Of three values: what is decided by one operand is not null because of the other. */
-static void logic(unsigned op, const struct ws_sql_vector *a, const struct ws_sql_vector *b,
-		  size_t n, struct ws_sql_vector *o)
+static void logic(unsigned op, const struct ws_sql_vector *left, const struct ws_sql_vector *right,
+		  size_t n, struct ws_sql_vector *vector)
 {
 	for (size_t i = 0; i < n; i++) {
-		bool at = !a->null[i] && a->i[i], bt = !b->null[i] && b->i[i],
-		     af = !a->null[i] && !a->i[i], bf = !b->null[i] && !b->i[i];
+		bool at = !left->null[i] && left->i[i], bt = !right->null[i] && right->i[i],
+		     af = !left->null[i] && !left->i[i], bf = !right->null[i] && !right->i[i];
 		bool yes = op == WS_N_AND ? at && bt : at || bt,
 		     no = op == WS_N_AND ? af || bf : af && bf;
 
-		o->null[i] = !yes && !no;
-		o->i[i] = yes;
+		vector->null[i] = !yes && !no;
+		vector->i[i] = yes;
 	}
 }
 
@@ -336,91 +347,92 @@ static int64_t to_int(double r)
 					    : (int64_t)r;
 }
 
-static void convert(unsigned op, const struct ws_sql_vector *a, bool real, size_t n,
-		    struct ws_sql_vector *o)
+static void convert(unsigned op, const struct ws_sql_vector *vector, bool real, size_t n,
+		    struct ws_sql_vector *sql_vector)
 {
-	memcpy(o->null, a->null, n);
+	memcpy(sql_vector->null, vector->null, n);
 	for (size_t i = 0; i < n; i++) {
 		if (op == WS_N_NOT)
-			o->i[i] = !a->i[i];
+			sql_vector->i[i] = !vector->i[i];
 		else if (op == WS_N_TO_INT)
-			o->i[i] = real ? to_int(a->r[i]) : a->i[i];
+			sql_vector->i[i] = real ? to_int(vector->r[i]) : vector->i[i];
 		else if (op == WS_N_TO_REAL)
-			o->r[i] = number(a, real, i);
+			sql_vector->r[i] = number(vector, real, i);
 	}
 }
 
-static void choose(const struct ws_sql_values *v, const struct ws_sql_node *d, size_t n,
-		   struct ws_sql_vector *o)
+static void choose(const struct ws_sql_values *values, const struct ws_sql_node *node, size_t n,
+		   struct ws_sql_vector *vector)
 {
-	const struct ws_sql_vector *a = &v->node[d->a];
+	const struct ws_sql_vector *sql_vector = &values->node[node->a];
 
 	for (size_t i = 0; i < n; i++) {
-		uint16_t from = !a->null[i] && a->i[i] ? d->b : d->c;
+		uint16_t from = !sql_vector->null[i] && sql_vector->i[i] ? node->b : node->c;
 
-		o->null[i] = !from || v->node[from].null[i];
-		o->i[i] = from ? v->node[from].i[i] : 0;
+		vector->null[i] = !from || values->node[from].null[i];
+		vector->i[i] = from ? values->node[from].i[i] : 0;
 	}
 }
 
-static void one(const struct ws_sql_exprs *x, const struct ws_sql_node *d, size_t n,
-		struct ws_sql_values *out, struct ws_sql_vector *o)
+static void one(const struct ws_sql_exprs *exprs, const struct ws_sql_node *node, size_t n,
+		struct ws_sql_values *out, struct ws_sql_vector *vector)
 {
-	const struct ws_sql_vector *a = &out->node[d->a], *b = &out->node[d->b];
-	bool ra = x->node[d->a].real, rb = x->node[d->b].real;
+	const struct ws_sql_vector *left = &out->node[node->a], *right = &out->node[node->b];
+	bool ra = exprs->node[node->a].real, rb = exprs->node[node->b].real;
 
-	switch (d->op) {
+	switch (node->op) {
 	case WS_N_COLUMN: /* was put there before */
 		return;
 	case WS_N_INT:
 	case WS_N_REAL:
-		memset(o->null, 0, n);
+		memset(vector->null, 0, n);
 		for (size_t i = 0; i < n; i++)
-			o->i[i] = d->i; /* the bits of either */
+			vector->i[i] = node->i; /* the bits of either */
 		return;
 	case WS_N_AND:
 	case WS_N_OR:
-		logic(d->op, a, b, n, o);
+		logic(node->op, left, right, n, vector);
 		return;
 	case WS_N_IS_NULL:
-		memset(o->null, 0, n);
+		memset(vector->null, 0, n);
 		for (size_t i = 0; i < n; i++)
-			o->i[i] = a->null[i];
+			vector->i[i] = left->null[i];
 		return;
 	case WS_N_NOT:
 	case WS_N_TO_INT:
 	case WS_N_TO_REAL:
-		convert(d->op, a, ra, n, o);
+		convert(node->op, left, ra, n, vector);
 		break;
 	case WS_N_IF:
-		choose(out, d, n, o);
+		choose(out, node, n, vector);
 		return;
 	case WS_N_EQ:
 	case WS_N_NE:
 	case WS_N_LT:
 	case WS_N_LE:
-		either_null(o, a, b, n);
-		comparison(d->op, a, ra, b, rb, n, o);
+		either_null(vector, left, right, n);
+		comparison(node->op, left, ra, right, rb, n, vector);
 		break;
 	default:
-		either_null(o, a, b, n);
-		if (d->real)
-			real_numbers(d->op, a, ra, b, rb, n, o);
+		either_null(vector, left, right, n);
+		if (node->real)
+			real_numbers(node->op, left, ra, right, rb, n, vector);
 		else
-			out->overflow |= whole_numbers(d->op, a, b, n, o);
+			out->overflow |= whole_numbers(node->op, left, right, n, vector);
 	}
-	clear_nulls(o, n);
+	clear_nulls(vector, n);
 }
 
-void ws_sql_compute(const struct ws_sql_exprs *x, const uint64_t *const *col, size_t from, size_t n,
-		    struct ws_sql_values *out)
+void ws_sql_compute(const struct ws_sql_exprs *exprs, const uint64_t *const *col, size_t from,
+		    size_t n, struct ws_sql_values *out)
 {
-	for (size_t k = 1; k < x->n; k++) {
-		const struct ws_sql_node *d = &x->node[k];
+	for (size_t k = 1; k < exprs->n; k++) {
+		const struct ws_sql_node *node = &exprs->node[k];
 
-		if (d->op == WS_N_COLUMN)
-			put_column(x, &x->t->columns[d->column],
-				   col[x->t->columns[d->column].source] + from, n, &out->node[k]);
-		one(x, d, n, out, &out->node[k]);
+		if (node->op == WS_N_COLUMN)
+			put_column(exprs, &exprs->table->columns[node->column],
+				   col[exprs->table->columns[node->column].source] + from, n,
+				   &out->node[k]);
+		one(exprs, node, n, out, &out->node[k]);
 	}
 }

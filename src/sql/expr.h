@@ -50,7 +50,7 @@ struct ws_sql_node {
 };
 
 struct ws_sql_exprs { /* of one table; operands come before what uses them; node 0 is not used */
-	const struct ws_sql_table *t;
+	const struct ws_sql_table *table;
 	struct ws_sql_node node[WS_SQL_NODES];
 	size_t n;
 	uint64_t reads; /* columns of the source */
@@ -70,11 +70,11 @@ struct ws_sql_values {
 
 /* The node of this operation (made unless it is there already), or 0 when it cannot be computed
  * here. */
-uint16_t ws_sql_node(struct ws_sql_exprs *x, struct ws_sql_node node);
+uint16_t ws_sql_node(struct ws_sql_exprs *exprs, struct ws_sql_node node);
 /* That of a column, by number; 0 when it is not one of numbers. */
-uint16_t ws_sql_node_column(struct ws_sql_exprs *x, size_t column);
+uint16_t ws_sql_node_column(struct ws_sql_exprs *exprs, size_t column);
 /* Compute all nodes for rows from..from+n-1 of `col`. */
-void ws_sql_compute(const struct ws_sql_exprs *x, const uint64_t *const *col, size_t from, size_t n,
-		    struct ws_sql_values *out);
+void ws_sql_compute(const struct ws_sql_exprs *exprs, const uint64_t *const *col, size_t from,
+		    size_t n, struct ws_sql_values *out);
 
 #endif

@@ -55,14 +55,14 @@ struct ws_sql_result {
 	size_t text_count, texts_cap;
 	struct ws_xcell current[WS_SQL_ATOMS]; /* what expressions of atoms are computed of */
 	struct side {
-		struct ws_sql_fold *f;
+		struct ws_sql_fold *fold;
 		bool row; /* `current`, not the groups */
 	} side[2];
 };
 
 struct folding {
-	struct ws_sql_fold *f;
-	struct ws_sql_result *r;
+	struct ws_sql_fold *fold;
+	struct ws_sql_result *result;
 	uint8_t source[WS_MAX_COLUMNS]; /* first words of tuples */
 	uint32_t sources;
 	struct worker *workers;
@@ -78,25 +78,25 @@ struct folding {
 
 /* ---- what a combination means ---- */
 
-static struct ws_xcell atom_cell(const struct ws_sql_fold *f, const struct ws_sql_atom *a,
+static struct ws_xcell atom_cell(const struct ws_sql_fold *fold, const struct ws_sql_atom *atom,
 				 uint64_t *const *col)
 {
-	struct ws_xcell cell = ws_sql_cell(f->t, a->column, col, 0);
-	struct ws_export *x = &f->t->of->x;
+	struct ws_xcell cell = ws_sql_cell(fold->table, atom->column, col, 0);
+	struct ws_export *export = &fold->table->of->export;
 
-	if (a->what == WS_ATOM_COLUMN)
+	if (atom->what == WS_ATOM_COLUMN)
 		return cell;
-	if (cell.kind != WS_X_STRING || !ws_sql_string_listed(x, cell.id))
+	if (cell.kind != WS_X_STRING || !ws_sql_string_listed(export, cell.id))
 		return ws_x_null();
-	return a->what == WS_ATOM_TEXT ? ws_sql_string_cell(x, cell.id) : ws_x_int(cell.id);
+	return atom->what == WS_ATOM_TEXT ? ws_sql_string_cell(export, cell.id) : ws_x_int(cell.id);
 }
 
-static bool joins(const struct ws_sql_fold *f, uint64_t *const *col)
+static bool joins(const struct ws_sql_fold *fold, uint64_t *const *col)
 {
-	for (uint32_t i = 0; i < f->joins; i++) {
-		struct ws_sql_atom id = {f->join[i].column, WS_ATOM_ID};
+	for (uint32_t i = 0; i < fold->joins; i++) {
+		struct ws_sql_atom id = {fold->join[i].column, WS_ATOM_ID};
 
-		if (!f->join[i].left && atom_cell(f, &id, col).kind == WS_X_NULL)
+		if (!fold->join[i].left && atom_cell(fold, &id, col).kind == WS_X_NULL)
 			return false;
 	}
 	return true;
@@ -104,24 +104,24 @@ static bool joins(const struct ws_sql_fold *f, uint64_t *const *col)
 
 /* Ask SQLite for what it alone computes. 1, 0 when a condition is not met, -1 when it cannot be
  * used. */
-static int compute_hard(struct folding *m, struct ws_xcell *keys)
+static int compute_hard(struct folding *folding, struct ws_xcell *keys)
 {
-	int rc = sqlite3_step(m->hard);
+	int rc = sqlite3_step(folding->hard);
 
 	if (rc != SQLITE_ROW)
 		return rc == SQLITE_DONE ? 0 : -1;
-	for (int i = 0; i < (int)m->f->hard_keys; i++) {
-		switch (sqlite3_column_type(m->hard, i)) {
+	for (int i = 0; i < (int)folding->fold->hard_keys; i++) {
+		switch (sqlite3_column_type(folding->hard, i)) {
 		case SQLITE_NULL:
 			keys[i] = ws_x_null();
 			break;
 		case SQLITE_INTEGER:
-			keys[i] = ws_x_int(sqlite3_column_int64(m->hard, i));
+			keys[i] = ws_x_int(sqlite3_column_int64(folding->hard, i));
 			break;
 		case SQLITE_TEXT:
 			keys[i] = (struct ws_xcell){.kind = WS_X_TEXT};
-			keys[i].s = (const char *)sqlite3_column_text(m->hard, i);
-			keys[i].n = (size_t)sqlite3_column_bytes(m->hard, i);
+			keys[i].text = (const char *)sqlite3_column_text(folding->hard, i);
+			keys[i].n = (size_t)sqlite3_column_bytes(folding->hard, i);
 			break;
 		default:
 			return -1;
@@ -130,83 +130,86 @@ static int compute_hard(struct folding *m, struct ws_xcell *keys)
 	return 1;
 }
 
-static void keep_text(struct ws_sql_result *r, struct ws_xcell *c)
+static void keep_text(struct ws_sql_result *result, struct ws_xcell *cell)
 {
-	char *s = ws_malloc(c->n + 1);
+	char *text = ws_malloc(cell->n + 1);
 
-	if (c->n)
-		memcpy(s, c->s, c->n);
-	c->s = s;
-	ws_grow(r->texts, r->texts_cap, r->text_count + 1);
-	r->texts[r->text_count++] = s;
+	if (cell->n)
+		memcpy(text, cell->text, cell->n);
+	cell->text = text;
+	ws_grow(result->texts, result->texts_cap, result->text_count + 1);
+	result->texts[result->text_count++] = text;
 }
 
 /* Keep the values of a new group. False when there are too many. */
-static bool new_group(struct folding *m, const struct ws_xcell *keys)
+static bool new_group(struct folding *folding, const struct ws_xcell *keys)
 {
-	struct ws_sql_fold *f = m->f;
-	struct ws_sql_result *r = m->r;
-	size_t g = r->groups++, cells = f->atoms + f->bys;
+	struct ws_sql_fold *fold = folding->fold;
+	struct ws_sql_result *result = folding->result;
+	size_t g = result->groups++, cells = fold->atoms + fold->bys;
 
-	if (r->groups * (cells * sizeof(*r->cells) + f->args * sizeof(*r->sums) + 128) > most_bytes)
+	if (result->groups *
+		    (cells * sizeof(*result->cells) + fold->args * sizeof(*result->sums) + 128) >
+	    most_bytes)
 		return false;
-	ws_grow(r->rows, r->rows_cap, r->groups);
-	ws_grow(r->sums, r->sums_cap, r->groups * f->args);
-	ws_grow(r->cells, r->cells_cap, r->groups * cells);
-	r->rows[g] = 0;
-	if (f->args)
-		memset(r->sums + g * f->args, 0, f->args * sizeof(*r->sums));
-	if (f->atoms)
-		memcpy(r->cells + g * cells, r->current, f->atoms * sizeof(*r->cells));
-	for (uint32_t k = 0; k < f->bys; k++) {
-		r->cells[g * cells + f->atoms + k] = keys[k];
-		if (f->by[k].how == WS_BY_HARD && keys[k].kind == WS_X_TEXT)
-			keep_text(r, &r->cells[g * cells + f->atoms + k]);
+	ws_grow(result->rows, result->rows_cap, result->groups);
+	ws_grow(result->sums, result->sums_cap, result->groups * fold->args);
+	ws_grow(result->cells, result->cells_cap, result->groups * cells);
+	result->rows[g] = 0;
+	if (fold->args)
+		memset(result->sums + g * fold->args, 0, fold->args * sizeof(*result->sums));
+	if (fold->atoms)
+		memcpy(result->cells + g * cells, result->current,
+		       fold->atoms * sizeof(*result->cells));
+	for (uint32_t k = 0; k < fold->bys; k++) {
+		result->cells[g * cells + fold->atoms + k] = keys[k];
+		if (fold->by[k].how == WS_BY_HARD && keys[k].kind == WS_X_TEXT)
+			keep_text(result, &result->cells[g * cells + fold->atoms + k]);
 	}
 	return true;
 }
 
-static uint32_t group_of(struct folding *m, const struct ws_xcell *keys)
+static uint32_t group_of(struct folding *folding, const struct ws_xcell *keys)
 {
 	bool made;
 	uint32_t g;
 
-	m->key.len = 0;
-	for (uint32_t k = 0; k < m->f->bys; k++)
-		ws_sql_key_cell(&m->key, &keys[k]);
-	g = ws_sql_group(&m->groups, &m->key, &made);
-	if (made && !new_group(m, keys))
-		m->abandoned = true;
+	folding->key.len = 0;
+	for (uint32_t k = 0; k < folding->fold->bys; k++)
+		ws_sql_key_cell(&folding->key, &keys[k]);
+	g = ws_sql_group(&folding->groups, &folding->key, &made);
+	if (made && !new_group(folding, keys))
+		folding->abandoned = true;
 	return g;
 }
 
-static uint32_t meaning(struct folding *m, const uint64_t *tuple)
+static uint32_t meaning(struct folding *folding, const uint64_t *tuple)
 {
-	struct ws_sql_fold *f = m->f;
+	struct ws_sql_fold *fold = folding->fold;
 	struct ws_xcell keys[WS_SQL_KEYS], hard[WS_SQL_KEYS];
 	uint64_t *col[WS_MAX_COLUMNS] = {NULL};
-	const uint64_t *word = tuple + m->sources;
+	const uint64_t *word = tuple + folding->sources;
 	uint32_t group;
 	int rc;
 
-	for (uint32_t i = 0; i < m->sources; i++)
-		col[m->source[i]] = (uint64_t *)&tuple[i];
-	if (!joins(f, col))
+	for (uint32_t i = 0; i < folding->sources; i++)
+		col[folding->source[i]] = (uint64_t *)&tuple[i];
+	if (!joins(fold, col))
 		return DROPPED;
-	for (uint32_t i = 0; i < f->atoms; i++)
-		m->r->current[i] = atom_cell(f, &f->atom[i], col);
-	if (m->hard) {
-		rc = ++m->tuples > MOST_HARD ? -1 : compute_hard(m, hard);
-		m->abandoned |= rc < 0;
+	for (uint32_t i = 0; i < fold->atoms; i++)
+		folding->result->current[i] = atom_cell(fold, &fold->atom[i], col);
+	if (folding->hard) {
+		rc = ++folding->tuples > MOST_HARD ? -1 : compute_hard(folding, hard);
+		folding->abandoned |= rc < 0;
 		if (rc <= 0) {
-			sqlite3_reset(m->hard);
+			sqlite3_reset(folding->hard);
 			return DROPPED;
 		}
 	}
-	for (uint32_t k = 0; k < f->bys; k++) {
-		const struct ws_sql_group_by *by = &f->by[k];
+	for (uint32_t k = 0; k < fold->bys; k++) {
+		const struct ws_sql_group_by *by = &fold->by[k];
 
-		keys[k] = by->how == WS_BY_ATOM	  ? m->r->current[by->number]
+		keys[k] = by->how == WS_BY_ATOM	  ? folding->result->current[by->number]
 			  : by->how == WS_BY_HARD ? hard[by->number]
 						  : ws_x_null();
 		if (by->how == WS_BY_NODE) {
@@ -214,243 +217,249 @@ static uint32_t meaning(struct folding *m, const uint64_t *tuple)
 			word += 2;
 		}
 		if (keys[k].kind == WS_X_REAL)
-			m->abandoned = true;
+			folding->abandoned = true;
 	}
-	group = group_of(m, keys);
-	if (m->hard)
-		sqlite3_reset(m->hard);
+	group = group_of(folding, keys);
+	if (folding->hard)
+		sqlite3_reset(folding->hard);
 	return group;
 }
 
 /* ---- rows ---- */
 
-static void make_room(struct folding *m, struct worker *w, size_t rows)
+static void make_room(struct folding *folding, struct worker *worker, size_t rows)
 {
-	if (rows <= w->rows)
+	if (rows <= worker->rows)
 		return;
-	w->rows = rows;
-	free(w->number);
-	w->number = ws_malloc(rows * sizeof(*w->number));
-	for (uint32_t a = 0; a < m->f->args; a++) {
-		free(w->arg[a]);
-		free(w->null[a]);
-		w->arg[a] = ws_malloc(rows * 8);
-		w->null[a] = ws_malloc(rows);
+	worker->rows = rows;
+	free(worker->number);
+	worker->number = ws_malloc(rows * sizeof(*worker->number));
+	for (uint32_t a = 0; a < folding->fold->args; a++) {
+		free(worker->arg[a]);
+		free(worker->null[a]);
+		worker->arg[a] = ws_malloc(rows * 8);
+		worker->null[a] = ws_malloc(rows);
 	}
 }
 
-static void number_rows(struct folding *m, struct worker *w, const uint64_t *const *col,
+static void number_rows(struct folding *folding, struct worker *worker, const uint64_t *const *col,
 			size_t from, size_t n)
 {
-	const struct ws_sql_fold *f = m->f;
+	const struct ws_sql_fold *fold = folding->fold;
 	const struct ws_sql_vector *word[WS_SQL_KEYS];
-	uint32_t *number = w->number + from, words = 0;
+	uint32_t *number = worker->number + from, words = 0;
 	uint64_t v[WS_MAX_COLUMNS + 2 * WS_SQL_KEYS] = {0};
 
-	for (uint32_t k = 0; k < f->bys; k++)
-		if (f->by[k].how == WS_BY_NODE)
-			word[words++] = &w->values.node[f->by[k].number];
+	for (uint32_t k = 0; k < fold->bys; k++)
+		if (fold->by[k].how == WS_BY_NODE)
+			word[words++] = &worker->values.node[fold->by[k].number];
 	for (size_t i = 0; i < n; i++) {
 		if (number[i] == DROPPED)
 			continue;
-		for (uint32_t k = 0; k < m->sources; k++)
-			v[k] = col[m->source[k]][from + i];
+		for (uint32_t k = 0; k < folding->sources; k++)
+			v[k] = col[folding->source[k]][from + i];
 		for (uint32_t k = 0; k < words; k++) {
-			v[m->sources + 2 * k] = (uint64_t)word[k]->i[i];
-			v[m->sources + 2 * k + 1] = word[k]->null[i];
+			v[folding->sources + 2 * k] = (uint64_t)word[k]->i[i];
+			v[folding->sources + 2 * k + 1] = word[k]->null[i];
 		}
-		number[i] = ws_sql_tuple(&w->tuples, v);
+		number[i] = ws_sql_tuple(&worker->tuples, v);
 	}
 }
 
-static void filter_rows(struct folding *m, struct worker *w, const uint64_t *const *col,
+static void filter_rows(struct folding *folding, struct worker *worker, const uint64_t *const *col,
 			size_t from, size_t n)
 {
-	const struct ws_sql_fold *f = m->f;
-	uint32_t *number = w->number + from;
+	const struct ws_sql_fold *fold = folding->fold;
+	uint32_t *number = worker->number + from;
 	uint64_t *at[WS_MAX_COLUMNS];
 
 	memset(number, 0, n * sizeof(*number));
-	for (uint32_t k = 0; k < f->filters; k++) {
-		const struct ws_sql_vector *v = &w->values.node[f->filter[k]];
-		bool real = f->x.node[f->filter[k]].real;
+	for (uint32_t k = 0; k < fold->filters; k++) {
+		const struct ws_sql_vector *vector = &worker->values.node[fold->filter[k]];
+		bool real = fold->exprs.node[fold->filter[k]].real;
 
 		for (size_t i = 0; i < n; i++)
-			if (v->null[i] || (real ? v->r[i] == 0 : !v->i[i]))
+			if (vector->null[i] || (real ? vector->r[i] == 0 : !vector->i[i]))
 				number[i] = DROPPED;
 	}
-	if (!f->t->view->keep)
+	if (!fold->table->view->keep)
 		return;
 	memcpy(at, col, sizeof(at));
 	for (size_t i = 0; i < n; i++)
-		if (!ws_sql_keeps(f->t, at, from + i))
+		if (!ws_sql_keeps(fold->table, at, from + i))
 			number[i] = DROPPED;
 }
 
-static void prepare_block(struct folding *m, struct worker *w, const struct ws_batch *b)
+static void prepare_block(struct folding *folding, struct worker *worker,
+			  const struct ws_batch *batch)
 {
-	const struct ws_sql_fold *f = m->f;
+	const struct ws_sql_fold *fold = folding->fold;
 
-	make_room(m, w, b->rows);
-	for (size_t from = 0, n; from < b->rows; from += n) {
-		n = b->rows - from < WS_SQL_CHUNK ? b->rows - from : WS_SQL_CHUNK;
-		ws_sql_compute(&f->x, b->col, from, n, &w->values);
-		filter_rows(m, w, b->col, from, n);
-		number_rows(m, w, b->col, from, n);
-		for (uint32_t a = 0; a < f->args; a++) {
-			memcpy(w->arg[a] + from, w->values.node[f->arg[a]].i, n * 8);
-			memcpy(w->null[a] + from, w->values.node[f->arg[a]].null, n);
+	make_room(folding, worker, batch->rows);
+	for (size_t from = 0, n; from < batch->rows; from += n) {
+		n = batch->rows - from < WS_SQL_CHUNK ? batch->rows - from : WS_SQL_CHUNK;
+		ws_sql_compute(&fold->exprs, batch->col, from, n, &worker->values);
+		filter_rows(folding, worker, batch->col, from, n);
+		number_rows(folding, worker, batch->col, from, n);
+		for (uint32_t a = 0; a < fold->args; a++) {
+			memcpy(worker->arg[a] + from, worker->values.node[fold->arg[a]].i, n * 8);
+			memcpy(worker->null[a] + from, worker->values.node[fold->arg[a]].null, n);
 		}
 	}
 }
 
 /* ---- adding up, in the order of blocks ---- */
 
-static void add_whole(struct sum *s, int64_t v)
+static void add_whole(struct sum *sum, int64_t v)
 {
 	uint64_t size = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
 
-	s->min.i = !s->n || v < s->min.i ? v : s->min.i;
-	s->max.i = !s->n || v > s->max.i ? v : s->max.i;
-	s->n++;
-	s->whole = (int64_t)((uint64_t)s->whole + (uint64_t)v);
-	s->real += (double)v;
-	s->magnitude = s->magnitude + size < size ? UINT64_MAX : s->magnitude + size;
+	sum->min.i = !sum->n || v < sum->min.i ? v : sum->min.i;
+	sum->max.i = !sum->n || v > sum->max.i ? v : sum->max.i;
+	sum->n++;
+	sum->whole = (int64_t)((uint64_t)sum->whole + (uint64_t)v);
+	sum->real += (double)v;
+	sum->magnitude = sum->magnitude + size < size ? UINT64_MAX : sum->magnitude + size;
 }
 
-static void add_real(struct sum *s, double v)
+static void add_real(struct sum *sum, double v)
 {
-	s->min.r = !s->n || v < s->min.r ? v : s->min.r;
-	s->max.r = !s->n || v > s->max.r ? v : s->max.r;
-	s->n++;
-	s->real += v;
+	sum->min.r = !sum->n || v < sum->min.r ? v : sum->min.r;
+	sum->max.r = !sum->n || v > sum->max.r ? v : sum->max.r;
+	sum->n++;
+	sum->real += v;
 }
 
-static void add_rows(struct folding *m, struct worker *w, size_t rows)
+static void add_rows(struct folding *folding, struct worker *worker, size_t rows)
 {
-	const struct ws_sql_fold *f = m->f;
-	uint32_t *number = w->number;
+	const struct ws_sql_fold *fold = folding->fold;
+	uint32_t *number = worker->number;
 
-	ws_grow(w->group, w->group_cap, w->tuples.n);
-	for (; w->known < w->tuples.n && !m->abandoned; w->known++)
-		w->group[w->known] = meaning(m, w->tuples.v + w->known * w->tuples.words);
-	if (m->abandoned)
+	ws_grow(worker->group, worker->group_cap, worker->tuples.n);
+	for (; worker->known < worker->tuples.n && !folding->abandoned; worker->known++)
+		worker->group[worker->known] = meaning(
+			folding, worker->tuples.values + worker->known * worker->tuples.words);
+	if (folding->abandoned)
 		return;
 	for (size_t i = 0; i < rows; i++) {
-		number[i] = number[i] == DROPPED ? DROPPED : w->group[number[i]];
+		number[i] = number[i] == DROPPED ? DROPPED : worker->group[number[i]];
 		if (number[i] != DROPPED)
-			m->r->rows[number[i]]++;
+			folding->result->rows[number[i]]++;
 	}
-	for (uint32_t a = 0; a < f->args; a++) {
-		struct sum *sums = m->r->sums + a;
-		bool real = f->x.node[f->arg[a]].real;
+	for (uint32_t a = 0; a < fold->args; a++) {
+		struct sum *sums = folding->result->sums + a;
+		bool real = fold->exprs.node[fold->arg[a]].real;
 
 		for (size_t i = 0; i < rows; i++) {
-			struct sum *s = &sums[(size_t)number[i] * f->args];
+			struct sum *sum = &sums[(size_t)number[i] * fold->args];
 			double r;
 
-			if (number[i] == DROPPED || w->null[a][i])
+			if (number[i] == DROPPED || worker->null[a][i])
 				continue;
 			if (real) {
-				memcpy(&r, &w->arg[a][i], 8);
-				add_real(s, r);
+				memcpy(&r, &worker->arg[a][i], 8);
+				add_real(sum, r);
 			} else {
-				add_whole(s, (int64_t)w->arg[a][i]);
+				add_whole(sum, (int64_t)worker->arg[a][i]);
 			}
 		}
 	}
 }
 
-static int take(void *ctx, const struct ws_batch *b)
+static int take(void *ctx, const struct ws_batch *batch)
 {
-	struct folding *m = ctx;
-	struct worker *w = &m->workers[b->worker];
-	size_t blocks = ws_report_blocks(m->f->t->of->x.r, m->f->t->view->source);
+	struct folding *folding = ctx;
+	struct worker *worker = &folding->workers[batch->worker];
+	size_t blocks = ws_report_blocks(folding->fold->table->of->export.report,
+					 folding->fold->table->view->source);
 	bool abandoned;
 
-	if (b->rows)
-		prepare_block(m, w, b);
-	pthread_mutex_lock(&m->lock);
-	while (m->turn != b->block && !m->abandoned)
-		pthread_cond_wait(&m->turned, &m->lock);
-	m->abandoned |= m->f->t->of->sql->stop || w->values.overflow;
-	abandoned = m->abandoned;
-	if (!abandoned && b->rows) /* others compute meanwhile; who is done with that waits for the
-				      turn, not for this */
-		add_rows(m, w, b->rows);
-	abandoned = m->abandoned;
-	for (m->turn++; m->turn < blocks && m->skip[m->turn];)
-		m->turn++;
-	pthread_cond_broadcast(&m->turned);
-	pthread_mutex_unlock(&m->lock);
+	if (batch->rows)
+		prepare_block(folding, worker, batch);
+	pthread_mutex_lock(&folding->lock);
+	while (folding->turn != batch->block && !folding->abandoned)
+		pthread_cond_wait(&folding->turned, &folding->lock);
+	folding->abandoned |= folding->fold->table->of->sql->stop || worker->values.overflow;
+	abandoned = folding->abandoned;
+	if (!abandoned && batch->rows) /* others compute meanwhile; who is done with that waits for
+				      the turn, not for this */
+		add_rows(folding, worker, batch->rows);
+	abandoned = folding->abandoned;
+	for (folding->turn++; folding->turn < blocks && folding->skip[folding->turn];)
+		folding->turn++;
+	pthread_cond_broadcast(&folding->turned);
+	pthread_mutex_unlock(&folding->lock);
 	return abandoned;
 }
 
 /* ---- may the sums be told? ---- */
 
-static bool can_be_told(const struct ws_sql_fold *f, const struct ws_sql_figure *g,
-			const struct sum *s)
+static bool can_be_told(const struct ws_sql_fold *fold, const struct ws_sql_figure *figure,
+			const struct sum *sum)
 {
-	bool as_summed = f->ordered && sqlite3_libversion_number() < kahan;
+	bool as_summed = fold->ordered && sqlite3_libversion_number() < kahan;
 
-	switch (g->what) {
+	switch (figure->what) {
 	case WS_F_SUM:
-		return f->x.node[f->arg[g->arg]].real || s->magnitude <= INT64_MAX;
+		return fold->exprs.node[fold->arg[figure->arg]].real || sum->magnitude <= INT64_MAX;
 	case WS_F_AVG:
 	case WS_F_TOTAL:
-		return f->x.node[f->arg[g->arg]].real || as_summed || s->magnitude <= exact;
+		return fold->exprs.node[fold->arg[figure->arg]].real || as_summed ||
+		       sum->magnitude <= exact;
 	default:
 		return true;
 	}
 }
 
 /* Figures of real numbers depend on the order of rows, and sums on the version of SQLite. */
-static bool may_be_made(const struct ws_sql_fold *f)
+static bool may_be_made(const struct ws_sql_fold *fold)
 {
-	for (uint32_t i = 0; i < f->figures; i++) {
-		const struct ws_sql_figure *g = &f->figure[i];
+	for (uint32_t i = 0; i < fold->figures; i++) {
+		const struct ws_sql_figure *figure = &fold->figure[i];
 
-		if (g->what < WS_F_SUM || !f->x.node[f->arg[g->arg]].real)
+		if (figure->what < WS_F_SUM || !fold->exprs.node[fold->arg[figure->arg]].real)
 			continue;
-		if (!f->ordered || (g->what < WS_F_MIN && sqlite3_libversion_number() >= kahan))
+		if (!fold->ordered ||
+		    (figure->what < WS_F_MIN && sqlite3_libversion_number() >= kahan))
 			return false;
 	}
-	for (uint32_t i = 0; i < f->bys; i++)
-		if (f->by[i].how == WS_BY_NODE && f->x.node[f->by[i].number].real)
+	for (uint32_t i = 0; i < fold->bys; i++)
+		if (fold->by[i].how == WS_BY_NODE && fold->exprs.node[fold->by[i].number].real)
 			return false;
 	return true;
 }
 
-static int by_keys(const void *a, const void *b, void *ctx)
+static int by_keys(const void *first, const void *second, void *ctx)
 {
-	const struct ws_sql_fold *f = ctx;
-	size_t cells = f->atoms + f->bys, x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	const struct ws_sql_fold *fold = ctx;
+	size_t cells = fold->atoms + fold->bys, x = *(const uint32_t *)first,
+	       y = *(const uint32_t *)second;
 
-	for (uint32_t k = 0; k < f->bys; k++) {
-		int c = ws_sql_compare_cells(&f->result->cells[x * cells + f->atoms + k],
-					     &f->result->cells[y * cells + f->atoms + k]);
+	for (uint32_t k = 0; k < fold->bys; k++) {
+		int c = ws_sql_compare_cells(&fold->result->cells[x * cells + fold->atoms + k],
+					     &fold->result->cells[y * cells + fold->atoms + k]);
 
 		if (c)
-			return f->by[k].descending ? -c : c;
+			return fold->by[k].descending ? -c : c;
 	}
 	return 0;
 }
 
-static bool finish(struct ws_sql_fold *f)
+static bool finish(struct ws_sql_fold *fold)
 {
-	struct ws_sql_result *r = f->result;
+	struct ws_sql_result *result = fold->result;
 
-	for (size_t g = 0; g < r->groups; g++)
-		for (uint32_t i = 0; i < f->figures; i++)
-			if (f->figure[i].what != WS_F_ROWS &&
-			    !can_be_told(f, &f->figure[i],
-					 &r->sums[g * f->args + f->figure[i].arg]))
+	for (size_t g = 0; g < result->groups; g++)
+		for (uint32_t i = 0; i < fold->figures; i++)
+			if (fold->figure[i].what != WS_F_ROWS &&
+			    !can_be_told(fold, &fold->figure[i],
+					 &result->sums[g * fold->args + fold->figure[i].arg]))
 				return false;
-	r->order = ws_malloc((r->groups + 1) * sizeof(*r->order));
-	for (size_t g = 0; g < r->groups; g++)
-		r->order[g] = (uint32_t)g;
-	if (r->groups > 1)
-		qsort_r(r->order, r->groups, sizeof(*r->order), by_keys, f);
+	result->order = ws_malloc((result->groups + 1) * sizeof(*result->order));
+	for (size_t g = 0; g < result->groups; g++)
+		result->order[g] = (uint32_t)g;
+	if (result->groups > 1)
+		qsort_r(result->order, result->groups, sizeof(*result->order), by_keys, fold);
 	return true;
 }
 
@@ -463,45 +472,45 @@ struct fold_vtab {
 
 struct fold_cursor {
 	sqlite3_vtab_cursor base;
-	struct ws_sql_fold *f;
+	struct ws_sql_fold *fold;
 	bool row;
 	size_t at;
 };
 
-static const char *atom_type(const struct ws_sql_fold *f, const struct ws_sql_atom *a)
+static const char *atom_type(const struct ws_sql_fold *fold, const struct ws_sql_atom *atom)
 {
-	return a->what == WS_ATOM_COLUMN ? f->t->columns[a->column].type
-	       : a->what == WS_ATOM_TEXT ? "TEXT"
-					 : "INTEGER";
+	return atom->what == WS_ATOM_COLUMN ? fold->table->columns[atom->column].type
+	       : atom->what == WS_ATOM_TEXT ? "TEXT"
+					    : "INTEGER";
 }
 
 static int fold_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
 			sqlite3_vtab **out, char **err)
 {
 	struct side *side = aux;
-	const struct ws_sql_fold *f = side->f;
+	const struct ws_sql_fold *fold = side->fold;
 	struct ws_text sql = {0};
-	struct fold_vtab *v;
+	struct fold_vtab *vtab;
 	int rc;
 
 	(void)argc, (void)argv, (void)err;
 	ws_text_puts(&sql, "CREATE TABLE x(");
-	for (uint32_t i = 0; i < f->atoms; i++)
-		ws_text_printf(&sql, "\"ws$a%u\" %s, ", i, atom_type(f, &f->atom[i]));
-	for (uint32_t i = 0; i < f->bys; i++)
+	for (uint32_t i = 0; i < fold->atoms; i++)
+		ws_text_printf(&sql, "\"ws$a%u\" %s, ", i, atom_type(fold, &fold->atom[i]));
+	for (uint32_t i = 0; i < fold->bys; i++)
 		ws_text_printf(&sql, "\"ws$g%u\", ", i);
-	for (uint32_t i = 0; i < f->figures; i++)
+	for (uint32_t i = 0; i < fold->figures; i++)
 		ws_text_printf(&sql, "\"ws$f%u\", ", i);
 	ws_text_puts(&sql, "\"ws$\")");
-	f->t->of->sql->declaring = true;
-	rc = sqlite3_declare_vtab(db, sql.s);
-	f->t->of->sql->declaring = false;
+	fold->table->of->sql->declaring = true;
+	rc = sqlite3_declare_vtab(db, sql.text);
+	fold->table->of->sql->declaring = false;
 	ws_text_free(&sql);
 	if (rc != SQLITE_OK)
 		return rc;
-	v = ws_calloc(1, sizeof(*v));
-	v->side = side;
-	*out = &v->base;
+	vtab = ws_calloc(1, sizeof(*vtab));
+	vtab->side = side;
+	*out = &vtab->base;
 	return SQLITE_OK;
 }
 
@@ -514,7 +523,7 @@ static int fold_disconnect(sqlite3_vtab *v)
 static int fold_best_index(sqlite3_vtab *v, sqlite3_index_info *info)
 {
 	const struct side *side = ((struct fold_vtab *)v)->side;
-	size_t rows = side->row ? 1 : side->f->result->groups;
+	size_t rows = side->row ? 1 : side->fold->result->groups;
 
 	info->estimatedRows = (sqlite3_int64)rows;
 	info->estimatedCost = (double)rows + 1;
@@ -523,11 +532,11 @@ static int fold_best_index(sqlite3_vtab *v, sqlite3_index_info *info)
 
 static int fold_open(sqlite3_vtab *v, sqlite3_vtab_cursor **out)
 {
-	struct fold_cursor *c = ws_calloc(1, sizeof(*c));
+	struct fold_cursor *cursor = ws_calloc(1, sizeof(*cursor));
 
-	c->f = ((struct fold_vtab *)v)->side->f;
-	c->row = ((struct fold_vtab *)v)->side->row;
-	*out = &c->base;
+	cursor->fold = ((struct fold_vtab *)v)->side->fold;
+	cursor->row = ((struct fold_vtab *)v)->side->row;
+	*out = &cursor->base;
 	return SQLITE_OK;
 }
 
@@ -553,54 +562,56 @@ static int fold_next(sqlite3_vtab_cursor *c)
 
 static int fold_eof(sqlite3_vtab_cursor *base)
 {
-	const struct fold_cursor *c = (const struct fold_cursor *)base;
+	const struct fold_cursor *cursor = (const struct fold_cursor *)base;
 
-	return c->at >= (c->row ? 1 : c->f->result->groups);
+	return cursor->at >= (cursor->row ? 1 : cursor->fold->result->groups);
 }
 
-static void give_figure(const struct ws_sql_fold *f, size_t g, const struct ws_sql_figure *d,
-			sqlite3_context *out)
+static void give_figure(const struct ws_sql_fold *fold, size_t g,
+			const struct ws_sql_figure *figure, sqlite3_context *out)
 {
-	const struct sum *s = d->what == WS_F_ROWS ? NULL : &f->result->sums[g * f->args + d->arg];
-	bool real = d->what != WS_F_ROWS && f->x.node[f->arg[d->arg]].real;
+	const struct sum *sum = figure->what == WS_F_ROWS
+					? NULL
+					: &fold->result->sums[g * fold->args + figure->arg];
+	bool real = figure->what != WS_F_ROWS && fold->exprs.node[fold->arg[figure->arg]].real;
 
-	if (d->what == WS_F_ROWS)
-		sqlite3_result_int64(out, (sqlite3_int64)f->result->rows[g]);
-	else if (d->what == WS_F_COUNT)
-		sqlite3_result_int64(out, (sqlite3_int64)s->n);
-	else if (d->what == WS_F_TOTAL)
-		sqlite3_result_double(out, s->real);
-	else if (!s->n)
+	if (figure->what == WS_F_ROWS)
+		sqlite3_result_int64(out, (sqlite3_int64)fold->result->rows[g]);
+	else if (figure->what == WS_F_COUNT)
+		sqlite3_result_int64(out, (sqlite3_int64)sum->n);
+	else if (figure->what == WS_F_TOTAL)
+		sqlite3_result_double(out, sum->real);
+	else if (!sum->n)
 		sqlite3_result_null(out);
-	else if (d->what == WS_F_AVG)
-		sqlite3_result_double(out, s->real / (double)s->n);
-	else if (d->what == WS_F_SUM && real)
-		sqlite3_result_double(out, s->real);
-	else if (d->what == WS_F_SUM)
-		sqlite3_result_int64(out, s->whole);
+	else if (figure->what == WS_F_AVG)
+		sqlite3_result_double(out, sum->real / (double)sum->n);
+	else if (figure->what == WS_F_SUM && real)
+		sqlite3_result_double(out, sum->real);
+	else if (figure->what == WS_F_SUM)
+		sqlite3_result_int64(out, sum->whole);
 	else if (real)
-		sqlite3_result_double(out, d->what == WS_F_MIN ? s->min.r : s->max.r);
+		sqlite3_result_double(out, figure->what == WS_F_MIN ? sum->min.r : sum->max.r);
 	else
-		sqlite3_result_int64(out, d->what == WS_F_MIN ? s->min.i : s->max.i);
+		sqlite3_result_int64(out, figure->what == WS_F_MIN ? sum->min.i : sum->max.i);
 }
 
 static int fold_column(sqlite3_vtab_cursor *base, sqlite3_context *out, int column)
 {
-	const struct fold_cursor *c = (const struct fold_cursor *)base;
-	const struct ws_sql_fold *f = c->f;
-	const struct ws_sql_result *r = f->result;
+	const struct fold_cursor *cursor = (const struct fold_cursor *)base;
+	const struct ws_sql_fold *fold = cursor->fold;
+	const struct ws_sql_result *result = fold->result;
 	size_t k = (size_t)column, g;
 
-	if (c->row) {
-		if (k < f->atoms)
-			ws_sqlite_give(out, &r->current[k]);
+	if (cursor->row) {
+		if (k < fold->atoms)
+			ws_sqlite_give(out, &result->current[k]);
 		return SQLITE_OK;
 	}
-	g = r->order[c->at];
-	if (k < f->atoms + f->bys)
-		ws_sqlite_give(out, &r->cells[g * (f->atoms + f->bys) + k]);
-	else if (k < f->atoms + f->bys + f->figures)
-		give_figure(f, g, &f->figure[k - f->atoms - f->bys], out);
+	g = result->order[cursor->at];
+	if (k < fold->atoms + fold->bys)
+		ws_sqlite_give(out, &result->cells[g * (fold->atoms + fold->bys) + k]);
+	else if (k < fold->atoms + fold->bys + fold->figures)
+		give_figure(fold, g, &fold->figure[k - fold->atoms - fold->bys], out);
 	return SQLITE_OK;
 }
 
@@ -626,130 +637,133 @@ static const sqlite3_module fold_module = {
 
 /* ---- the interface ---- */
 
-static bool begin(struct folding *m)
+static bool begin(struct folding *folding)
 {
-	struct ws_sql_fold *f = m->f;
-	struct ws_sql_result *r = m->r;
-	sqlite3 *db = f->t->of->sql->db;
+	struct ws_sql_fold *fold = folding->fold;
+	struct ws_sql_result *result = folding->result;
+	sqlite3 *db = fold->table->of->sql->db;
 	char name[2][32], *sql;
 	int rc;
 
-	r->side[0] = (struct side){f, false};
-	r->side[1] = (struct side){f, true};
-	snprintf(name[0], sizeof(name[0]), "ws$%u", f->number);
-	snprintf(name[1], sizeof(name[1]), "ws$%urow", f->number);
+	result->side[0] = (struct side){fold, false};
+	result->side[1] = (struct side){fold, true};
+	snprintf(name[0], sizeof(name[0]), "ws$%u", fold->number);
+	snprintf(name[1], sizeof(name[1]), "ws$%urow", fold->number);
 	for (int i = 0; i < 2; i++)
-		if (sqlite3_create_module(db, name[i], &fold_module, &r->side[i]) != SQLITE_OK)
+		if (sqlite3_create_module(db, name[i], &fold_module, &result->side[i]) != SQLITE_OK)
 			return false;
-	if (!f->bys)
-		group_of(m, NULL);
-	if (!f->hard_keys && !f->hard_conditions)
+	if (!fold->bys)
+		group_of(folding, NULL);
+	if (!fold->hard_keys && !fold->hard_conditions)
 		return true;
-	sql = ws_format("SELECT %s", f->hard.s);
-	rc = sqlite3_prepare_v2(db, sql, -1, &m->hard, NULL);
+	sql = ws_format("SELECT %s", fold->hard.text);
+	rc = sqlite3_prepare_v2(db, sql, -1, &folding->hard, NULL);
 	free(sql);
-	return rc == SQLITE_OK && m->hard;
+	return rc == SQLITE_OK && folding->hard;
 }
 
 /* Blocks whose times no row can have that passes. */
-static void skip_blocks(struct folding *m)
+static void skip_blocks(struct folding *folding)
 {
-	const struct ws_report *r = m->f->t->of->x.r;
-	enum ws_table t = m->f->t->view->source;
-	size_t blocks = ws_report_blocks(r, t);
-	struct ws_sql_counts *counts = &m->f->t->of->sql->counts;
+	const struct ws_report *report = folding->fold->table->of->export.report;
+	enum ws_table table = folding->fold->table->view->source;
+	size_t blocks = ws_report_blocks(report, table);
+	struct ws_sql_counts *counts = &folding->fold->table->of->sql->counts;
 
-	m->skip = ws_calloc(blocks + 1, 1);
+	folding->skip = ws_calloc(blocks + 1, 1);
 	for (size_t i = 0; i < blocks; i++) {
-		struct ws_block_info info = ws_report_block(r, t, i);
+		struct ws_block_info info = ws_report_block(report, table, i);
 
-		m->skip[i] = info.time_min > m->f->upper || info.time_max < m->f->lower;
-		*(m->skip[i] ? &counts->skipped : &counts->blocks) += 1;
+		folding->skip[i] = info.time_min > folding->fold->upper ||
+				   info.time_max < folding->fold->lower;
+		*(folding->skip[i] ? &counts->skipped : &counts->blocks) += 1;
 	}
-	while (m->turn < blocks && m->skip[m->turn])
-		m->turn++;
+	while (folding->turn < blocks && folding->skip[folding->turn])
+		folding->turn++;
 }
 
-static bool scan(struct folding *m)
+static bool scan(struct folding *folding)
 {
-	struct ws_sql_fold *f = m->f;
-	struct ws_scan sc = {.table = f->t->view->source,
-			     .columns = f->x.reads,
+	struct ws_sql_fold *fold = folding->fold;
+	struct ws_scan sc = {.table = fold->table->view->source,
+			     .columns = fold->exprs.reads,
 			     .time_max = UINT64_MAX,
 			     .empty = true};
 	uint32_t workers = ws_scan_workers(&sc), words = 0;
 	uint64_t sources = 0, damaged = 0;
 
-	for (uint32_t i = 0; i < f->atoms; i++)
-		sources |= ws_xcolumn_reads(&f->t->columns[f->atom[i].column]);
-	for (uint32_t i = 0; i < f->joins; i++)
-		sources |= ws_xcolumn_reads(&f->t->columns[f->join[i].column]);
-	for (uint32_t k = 0; k < f->bys; k++)
-		words += f->by[k].how == WS_BY_NODE ? 2 : 0;
-	sc.columns |= sources | (f->t->view->keep ? f->t->view->keep_reads : 0);
+	for (uint32_t i = 0; i < fold->atoms; i++)
+		sources |= ws_xcolumn_reads(&fold->table->columns[fold->atom[i].column]);
+	for (uint32_t i = 0; i < fold->joins; i++)
+		sources |= ws_xcolumn_reads(&fold->table->columns[fold->join[i].column]);
+	for (uint32_t k = 0; k < fold->bys; k++)
+		words += fold->by[k].how == WS_BY_NODE ? 2 : 0;
+	sc.columns |= sources | (fold->table->view->keep ? fold->table->view->keep_reads : 0);
 	for (; sources; sources &= sources - 1)
-		m->source[m->sources++] = (uint8_t)__builtin_ctzll(sources);
-	skip_blocks(m);
-	sc.skip = m->skip;
-	m->workers = aligned_alloc(128, workers * sizeof(*m->workers));
-	memset(m->workers, 0, workers * sizeof(*m->workers));
+		folding->source[folding->sources++] = (uint8_t)__builtin_ctzll(sources);
+	skip_blocks(folding);
+	sc.skip = folding->skip;
+	folding->workers = aligned_alloc(128, workers * sizeof(*folding->workers));
+	memset(folding->workers, 0, workers * sizeof(*folding->workers));
 	for (uint32_t i = 0; i < workers; i++)
-		m->workers[i].tuples.words = m->sources + words ? m->sources + words : 1;
-	ws_scan_run(f->t->of->x.r, &sc, take, m, &damaged);
-	f->t->of->sql->counts.damaged += m->abandoned ? 0 : damaged;
+		folding->workers[i].tuples.words =
+			folding->sources + words ? folding->sources + words : 1;
+	ws_scan_run(fold->table->of->export.report, &sc, take, folding, &damaged);
+	fold->table->of->sql->counts.damaged += folding->abandoned ? 0 : damaged;
 	for (uint32_t i = 0; i < workers; i++) {
-		ws_sql_tuples_free(&m->workers[i].tuples);
-		free(m->workers[i].group);
-		free(m->workers[i].number);
-		for (uint32_t a = 0; a < f->args; a++) {
-			free(m->workers[i].arg[a]);
-			free(m->workers[i].null[a]);
+		ws_sql_tuples_free(&folding->workers[i].tuples);
+		free(folding->workers[i].group);
+		free(folding->workers[i].number);
+		for (uint32_t a = 0; a < fold->args; a++) {
+			free(folding->workers[i].arg[a]);
+			free(folding->workers[i].null[a]);
 		}
 	}
-	free(m->workers);
-	free(m->skip);
-	return !m->abandoned;
+	free(folding->workers);
+	free(folding->skip);
+	return !folding->abandoned;
 }
 
-bool ws_sql_fold_run(struct ws_sql_fold *f)
+bool ws_sql_fold_run(struct ws_sql_fold *fold)
 {
-	struct folding m = {
-		.f = f, .lock = PTHREAD_MUTEX_INITIALIZER, .turned = PTHREAD_COND_INITIALIZER};
-	struct ws_sql_counts before = f->t->of->sql->counts;
+	struct folding folding = {.fold = fold,
+				  .lock = PTHREAD_MUTEX_INITIALIZER,
+				  .turned = PTHREAD_COND_INITIALIZER};
+	struct ws_sql_counts before = fold->table->of->sql->counts;
 	bool ok;
 
-	if (!may_be_made(f))
+	if (!may_be_made(fold))
 		return false;
-	m.r = f->result = ws_calloc(1, sizeof(*f->result));
-	ok = begin(&m) && scan(&m) && finish(f);
-	sqlite3_finalize(m.hard);
-	ws_sql_groups_free(&m.groups);
-	ws_text_free(&m.key);
-	f->t->of->sql->counts.groupings++;
+	folding.result = fold->result = ws_calloc(1, sizeof(*fold->result));
+	ok = begin(&folding) && scan(&folding) && finish(fold);
+	sqlite3_finalize(folding.hard);
+	ws_sql_groups_free(&folding.groups);
+	ws_text_free(&folding.key);
+	fold->table->of->sql->counts.groupings++;
 	if (!ok)
-		f->t->of->sql->counts = before;
+		fold->table->of->sql->counts = before;
 	return ok;
 }
 
-void ws_sql_fold_free(struct ws_sql_fold *f)
+void ws_sql_fold_free(struct ws_sql_fold *fold)
 {
-	struct ws_sql_result *r = f->result;
+	struct ws_sql_result *result = fold->result;
 	char name[32];
 
-	if (r) {
-		snprintf(name, sizeof(name), "ws$%u", f->number);
-		sqlite3_create_module(f->t->of->sql->db, name, NULL, NULL);
-		snprintf(name, sizeof(name), "ws$%urow", f->number);
-		sqlite3_create_module(f->t->of->sql->db, name, NULL, NULL);
-		for (size_t i = 0; i < r->text_count; i++)
-			free(r->texts[i]);
-		free(r->texts);
-		free(r->order);
-		free(r->rows);
-		free(r->sums);
-		free(r->cells);
-		free(r);
+	if (result) {
+		snprintf(name, sizeof(name), "ws$%u", fold->number);
+		sqlite3_create_module(fold->table->of->sql->db, name, NULL, NULL);
+		snprintf(name, sizeof(name), "ws$%urow", fold->number);
+		sqlite3_create_module(fold->table->of->sql->db, name, NULL, NULL);
+		for (size_t i = 0; i < result->text_count; i++)
+			free(result->texts[i]);
+		free(result->texts);
+		free(result->order);
+		free(result->rows);
+		free(result->sums);
+		free(result->cells);
+		free(result);
 	}
-	ws_text_free(&f->hard);
-	free(f);
+	ws_text_free(&fold->hard);
+	free(fold);
 }

@@ -31,8 +31,8 @@ struct ws_sql_atom {
 };
 
 struct ws_sql_fold {
-	struct ws_sql_table *t;
-	struct ws_sql_exprs x;
+	struct ws_sql_table *table;
+	struct ws_sql_exprs exprs;
 	uint16_t filter[WS_SQL_FILTERS]; /* nodes that must be true */
 	uint32_t filters;
 	struct {
@@ -77,8 +77,8 @@ struct ws_sql_fold {
 };
 
 /* Make the groups. False when SQLite has to answer. */
-bool ws_sql_fold_run(struct ws_sql_fold *f);
-void ws_sql_fold_free(struct ws_sql_fold *f);
+bool ws_sql_fold_run(struct ws_sql_fold *fold);
+void ws_sql_fold_free(struct ws_sql_fold *fold);
 
 /* Folds of one statement. */
 struct ws_sql_folds {
@@ -91,8 +91,8 @@ struct ws_sql_folds {
  * NULL when there is none. The caller frees it, and the folds once no statement is open that reads
  * them.
  */
-char *ws_sql_fold_statement(struct ws_sql *s, const char *sql, const char *end,
+char *ws_sql_fold_statement(struct ws_sql *sql_s, const char *sql, const char *end,
 			    struct ws_sql_folds *folds);
-void ws_sql_folds_free(struct ws_sql *s, struct ws_sql_folds *folds);
+void ws_sql_folds_free(struct ws_sql *sql, struct ws_sql_folds *folds);
 
 #endif

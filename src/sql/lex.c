@@ -8,163 +8,165 @@
 
 #include "base/mem.h"
 
-static bool starts_name(char c)
+static bool starts_name(char letter)
 {
-	return isalpha((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
+	return isalpha((unsigned char)letter) || letter == '_' || (unsigned char)letter >= 0x80;
 }
 
-static bool in_name(char c)
+static bool in_name(char letter)
 {
-	return starts_name(c) || isdigit((unsigned char)c) || c == '$';
+	return starts_name(letter) || isdigit((unsigned char)letter) || letter == '$';
 }
 
 /* Length of what is passed over: blanks and comments. */
-static size_t blank(const char *s, const char *end)
+static size_t blank(const char *text, const char *end)
 {
-	const char *p = s;
+	const char *at = text;
 
-	while (p < end) {
-		if (isspace((unsigned char)*p)) {
-			p++;
-		} else if (end - p >= 2 && p[0] == '-' && p[1] == '-') {
-			const char *line = memchr(p, '\n', (size_t)(end - p));
+	while (at < end) {
+		if (isspace((unsigned char)*at)) {
+			at++;
+		} else if (end - at >= 2 && at[0] == '-' && at[1] == '-') {
+			const char *line = memchr(at, '\n', (size_t)(end - at));
 
-			p = line ? line + 1 : end;
-		} else if (end - p >= 2 && p[0] == '/' && p[1] == '*') {
-			for (p += 2; p < end && !(p[0] == '*' && p + 1 < end && p[1] == '/');)
-				p++;
-			p = p < end ? p + 2 : end;
+			at = line ? line + 1 : end;
+		} else if (end - at >= 2 && at[0] == '/' && at[1] == '*') {
+			for (at += 2; at < end && !(at[0] == '*' && at + 1 < end && at[1] == '/');)
+				at++;
+			at = at < end ? at + 2 : end;
 		} else {
 			break;
 		}
 	}
-	return (size_t)(p - s);
+	return (size_t)(at - text);
 }
 
 /* A quoted text; `close` doubled stands for itself, which is for no one here to read. */
-static size_t quoted(const char *s, const char *end, char close, bool *plain)
+static size_t quoted(const char *text, const char *end, char close, bool *plain)
 {
-	const char *p = s + 1;
+	const char *at = text + 1;
 
 	*plain = true;
-	while (p < end && (*p != close || (p + 1 < end && p[1] == close && close != ']'))) {
-		*plain &= *p != close;
-		p += *p == close ? 2 : 1;
+	while (at < end && (*at != close || (at + 1 < end && at[1] == close && close != ']'))) {
+		*plain &= *at != close;
+		at += *at == close ? 2 : 1;
 	}
-	if (p >= end)
+	if (at >= end)
 		*plain = false;
-	return p < end ? (size_t)(p - s) + 1 : (size_t)(end - s);
+	return at < end ? (size_t)(at - text) + 1 : (size_t)(end - text);
 }
 
-static size_t number(const char *s, const char *end, struct ws_sql_token *t)
+static size_t number(const char *text, const char *end, struct ws_sql_token *token)
 {
-	const char *p = s;
+	const char *at = text;
 
-	t->kind = WS_T_INT;
-	if (end - p > 2 && *p == '0' && (p[1] == 'x' || p[1] == 'X')) {
-		for (p += 2; p < end && isxdigit((unsigned char)*p);)
-			p++;
+	token->kind = WS_T_INT;
+	if (end - at > 2 && *at == '0' && (at[1] == 'x' || at[1] == 'X')) {
+		for (at += 2; at < end && isxdigit((unsigned char)*at);)
+			at++;
 	} else {
-		while (p < end && (isdigit((unsigned char)*p) || *p == '.')) {
-			if (*p == '.' && t->kind == WS_T_REAL)
+		while (at < end && (isdigit((unsigned char)*at) || *at == '.')) {
+			if (*at == '.' && token->kind == WS_T_REAL)
 				break;
-			t->kind = *p++ == '.' ? WS_T_REAL : t->kind;
+			token->kind = *at++ == '.' ? WS_T_REAL : token->kind;
 		}
-		if (end - p > 1 && (*p == 'e' || *p == 'E') &&
-		    (isdigit((unsigned char)p[1]) ||
-		     (end - p > 2 && strchr("+-", p[1]) && isdigit((unsigned char)p[2])))) {
-			t->kind = WS_T_REAL;
-			for (p += 2; p < end && isdigit((unsigned char)*p);)
-				p++;
+		if (end - at > 1 && (*at == 'e' || *at == 'E') &&
+		    (isdigit((unsigned char)at[1]) ||
+		     (end - at > 2 && strchr("+-", at[1]) && isdigit((unsigned char)at[2])))) {
+			token->kind = WS_T_REAL;
+			for (at += 2; at < end && isdigit((unsigned char)*at);)
+				at++;
 		}
 	}
-	if (p < end && in_name(*p))
-		t->kind = WS_T_OTHER;
-	while (p < end && in_name(*p))
-		p++;
-	return (size_t)(p - s);
+	if (at < end && in_name(*at))
+		token->kind = WS_T_OTHER;
+	while (at < end && in_name(*at))
+		at++;
+	return (size_t)(at - text);
 }
 
-static size_t operator(const char *s, const char *end)
+static size_t operator(const char *text, const char *end)
 {
 	static const char two[][3] = {"<=", ">=", "==", "!=", "<>", "||", "<<", ">>", "->"};
 
-	for (size_t i = 0; end - s > 1 && i < sizeof(two) / sizeof(*two); i++)
-		if (!memcmp(s, two[i], 2))
+	for (size_t i = 0; end - text > 1 && i < sizeof(two) / sizeof(*two); i++)
+		if (!memcmp(text, two[i], 2))
 			return 2;
 	return 1;
 }
 
-static size_t read_token(const char *s, const char *end, struct ws_sql_token *t)
+static size_t read_token(const char *text, const char *end, struct ws_sql_token *token)
 {
 	bool plain;
 	size_t n = 0;
 
-	if (isdigit((unsigned char)*s) ||
-	    (*s == '.' && end - s > 1 && isdigit((unsigned char)s[1])))
-		return number(s, end, t);
-	if (*s == '\'' || *s == '"' || *s == '`' || *s == '[') {
-		n = quoted(s, end, *s == '[' ? ']' : *s, &plain);
-		t->kind = !plain ? WS_T_OTHER : *s == '\'' ? WS_T_STRING : WS_T_QUOTED;
+	if (isdigit((unsigned char)*text) ||
+	    (*text == '.' && end - text > 1 && isdigit((unsigned char)text[1])))
+		return number(text, end, token);
+	if (*text == '\'' || *text == '"' || *text == '`' || *text == '[') {
+		n = quoted(text, end, *text == '[' ? ']' : *text, &plain);
+		token->kind = !plain ? WS_T_OTHER : *text == '\'' ? WS_T_STRING : WS_T_QUOTED;
 		return n;
 	}
-	if (starts_name(*s)) {
-		while (s + n < end && in_name(s[n]))
+	if (starts_name(*text)) {
+		while (text + n < end && in_name(text[n]))
 			n++;
-		t->kind = n == 1 && (*s == 'x' || *s == 'X') && s + 1 < end && s[1] == '\''
-				  ? WS_T_OTHER
-				  : WS_T_NAME;
+		token->kind = n == 1 && (*text == 'x' || *text == 'X') && text + 1 < end &&
+					      text[1] == '\''
+				      ? WS_T_OTHER
+				      : WS_T_NAME;
 		return n;
 	}
-	t->kind = strchr("+-*/%<>=!|&(),.;", *s) && *s ? WS_T_OP : WS_T_OTHER;
-	return t->kind == WS_T_OP ? operator(s, end) : 1;
+	token->kind = strchr("+-*/%<>=!|&(),.;", *text) && *text ? WS_T_OP : WS_T_OTHER;
+	return token->kind == WS_T_OP ? operator(text, end) : 1;
 }
 
 struct ws_sql_token *ws_sql_tokens(const char *sql, size_t len, size_t *count)
 {
-	struct ws_sql_token *v = NULL;
+	struct ws_sql_token *token = NULL;
 	const char *end = sql + len;
 	size_t n = 0, cap = 0;
 
 	for (;;) {
 		sql += blank(sql, end);
-		ws_grow(v, cap, n + 1);
-		v[n] = (struct ws_sql_token){WS_T_END, sql, 0};
+		ws_grow(token, cap, n + 1);
+		token[n] = (struct ws_sql_token){WS_T_END, sql, 0};
 		if (sql >= end)
 			break;
-		v[n].n = read_token(sql, end, &v[n]);
-		sql += v[n++].n;
+		token[n].n = read_token(sql, end, &token[n]);
+		sql += token[n++].n;
 	}
 	*count = n;
-	return v;
+	return token;
 }
 
-bool ws_sql_token_is(const struct ws_sql_token *t, const char *word)
+bool ws_sql_token_is(const struct ws_sql_token *token, const char *word)
 {
-	return (t->kind == WS_T_NAME || t->kind == WS_T_OP) && strlen(word) == t->n &&
-	       !strncasecmp(t->s, word, t->n);
+	return (token->kind == WS_T_NAME || token->kind == WS_T_OP) && strlen(word) == token->n &&
+	       !strncasecmp(token->text, word, token->n);
 }
 
-static void bare(const struct ws_sql_token *t, const char **s, size_t *n)
+static void bare(const struct ws_sql_token *token, const char **s, size_t *n)
 {
-	*s = t->s + (t->kind == WS_T_QUOTED);
-	*n = t->n - (t->kind == WS_T_QUOTED ? 2 : 0);
+	*s = token->text + (token->kind == WS_T_QUOTED);
+	*n = token->n - (token->kind == WS_T_QUOTED ? 2 : 0);
 }
 
-bool ws_sql_token_same(const struct ws_sql_token *a, const struct ws_sql_token *b)
+bool ws_sql_token_same(const struct ws_sql_token *left, const struct ws_sql_token *right)
 {
-	if (a->kind != b->kind || a->n != b->n)
+	if (left->kind != right->kind || left->n != right->n)
 		return false;
-	return a->kind == WS_T_STRING ? !memcmp(a->s, b->s, a->n) : !strncasecmp(a->s, b->s, a->n);
+	return left->kind == WS_T_STRING ? !memcmp(left->text, right->text, left->n)
+					 : !strncasecmp(left->text, right->text, left->n);
 }
 
-bool ws_sql_token_names(const struct ws_sql_token *t, const char *name)
+bool ws_sql_token_names(const struct ws_sql_token *token, const char *name)
 {
-	const char *s;
+	const char *text;
 	size_t n;
 
-	if (t->kind != WS_T_NAME && t->kind != WS_T_QUOTED)
+	if (token->kind != WS_T_NAME && token->kind != WS_T_QUOTED)
 		return false;
-	bare(t, &s, &n);
-	return strlen(name) == n && !strncasecmp(s, name, n);
+	bare(token, &text, &n);
+	return strlen(name) == n && !strncasecmp(text, name, n);
 }

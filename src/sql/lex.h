@@ -17,17 +17,17 @@ struct ws_sql_token {
 		WS_T_OP,    /* one character, or two that belong together */
 		WS_T_OTHER, /* parameters, blobs, and what cannot be read */
 	} kind;
-	const char *s;
+	const char *text;
 	size_t n;
 };
 
 /* The tokens of `sql`, an END last; *count without it. The caller frees them. */
 struct ws_sql_token *ws_sql_tokens(const char *sql, size_t len, size_t *count);
 /* Is it this word (in capitals), or this operator? */
-bool ws_sql_token_is(const struct ws_sql_token *t, const char *word);
+bool ws_sql_token_is(const struct ws_sql_token *token, const char *word);
 /* Do the two mean the same wherever they stand? Names in any case. */
-bool ws_sql_token_same(const struct ws_sql_token *a, const struct ws_sql_token *b);
+bool ws_sql_token_same(const struct ws_sql_token *left, const struct ws_sql_token *right);
 /* Is the token a name, quoted or not, that is `name` in any case? */
-bool ws_sql_token_names(const struct ws_sql_token *t, const char *name);
+bool ws_sql_token_names(const struct ws_sql_token *token, const char *name);
 
 #endif

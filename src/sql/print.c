@@ -26,72 +26,72 @@ static enum ws_kind kind_of(const char *name, size_t *len)
 	return WS_KIND_VALUE;
 }
 
-static void drop_columns(struct ws_sql_print *p)
+static void drop_columns(struct ws_sql_print *print)
 {
-	for (size_t i = 0; i < p->printer.column_count; i++)
-		free(p->names[i]);
-	free(p->names);
-	free(p->columns);
-	p->names = NULL;
-	p->columns = NULL;
-	p->printer.column_count = 0;
+	for (size_t i = 0; i < print->printer.column_count; i++)
+		free(print->names[i]);
+	free(print->names);
+	free(print->columns);
+	print->names = NULL;
+	print->columns = NULL;
+	print->printer.column_count = 0;
 }
 
-static int write_header(struct ws_sql_print *p, struct ws_err *e)
+static int write_header(struct ws_sql_print *print, struct ws_err *err)
 {
-	if (p->ready && p->ready(p->ready_ctx, e) < 0)
+	if (print->ready && print->ready(print->ready_ctx, err) < 0)
 		return -1;
-	if (p->tables++)
-		fputs("\n", p->printer.f);
-	p->begun = true;
-	ws_print_begin(&p->printer);
+	if (print->tables++)
+		fputs("\n", print->printer.file);
+	print->begun = true;
+	ws_print_begin(&print->printer);
 	return 0;
 }
 
-static int begin(void *ctx, const char *const *names, size_t columns, struct ws_err *e)
+static int begin(void *ctx, const char *const *names, size_t columns, struct ws_err *err)
 {
-	struct ws_sql_print *p = ctx;
+	struct ws_sql_print *print = ctx;
 
-	ws_sql_print_end(p);
-	p->names = ws_calloc(columns + 1, sizeof(*p->names));
-	p->columns = ws_calloc(columns + 1, sizeof(*p->columns));
+	ws_sql_print_end(print);
+	print->names = ws_calloc(columns + 1, sizeof(*print->names));
+	print->columns = ws_calloc(columns + 1, sizeof(*print->columns));
 	for (size_t i = 0; i < columns; i++) {
 		size_t len = strlen(names[i]);
 		enum ws_kind kind = kind_of(names[i], &len);
 
-		p->names[i] = ws_strndup(names[i], len);
-		p->columns[i] = (struct ws_column){p->names[i], kind};
+		print->names[i] = ws_strndup(names[i], len);
+		print->columns[i] = (struct ws_column){print->names[i], kind};
 	}
-	p->printer.columns = p->columns;
-	p->printer.column_count = columns;
-	p->printer.texts = 0;
-	p->open = true;
-	p->begun = false;
-	return p->late ? 0 : write_header(p, e);
+	print->printer.columns = print->columns;
+	print->printer.column_count = columns;
+	print->printer.texts = 0;
+	print->open = true;
+	print->begun = false;
+	return print->late ? 0 : write_header(print, err);
 }
 
-static int row(void *ctx, const struct ws_cell *cells, struct ws_err *e)
+static int row(void *ctx, const struct ws_cell *cells, struct ws_err *err)
 {
-	struct ws_sql_print *p = ctx;
+	struct ws_sql_print *print = ctx;
 
-	if (!p->begun && write_header(p, e) < 0)
+	if (!print->begun && write_header(print, err) < 0)
 		return -1;
-	ws_print_row(&p->printer, cells);
-	return ferror(p->printer.f) ? ws_fail(e, "cannot write the rows of the query") : 0;
+	ws_print_row(&print->printer, cells);
+	return ferror(print->printer.file) ? ws_fail(err, "cannot write the rows of the query") : 0;
 }
 
-struct ws_sql_sink ws_sql_print_sink(struct ws_sql_print *p)
+struct ws_sql_sink ws_sql_print_sink(struct ws_sql_print *print)
 {
-	return (struct ws_sql_sink){begin, row, p};
+	return (struct ws_sql_sink){begin, row, print};
 }
 
-void ws_sql_print_end(struct ws_sql_print *p)
+void ws_sql_print_end(struct ws_sql_print *print)
 {
-	if (p->open && p->begun) {
-		ws_print_end(&p->printer);
-		fflush(p->printer.f); /* before the next statement takes its time, or a message
-					 comes */
+	if (print->open && print->begun) {
+		ws_print_end(&print->printer);
+		fflush(print->printer.file); /* before the next statement takes its time, or a
+					 message comes */
 	}
-	p->open = p->begun = false;
-	drop_columns(p);
+	print->open = print->begun = false;
+	drop_columns(print);
 }

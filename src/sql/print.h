@@ -18,14 +18,14 @@ struct ws_sql_print {
 	bool open;
 	/* Called before the first row or header is written; may set printer.f. NULL when f is there
 	 * already. */
-	int (*ready)(void *ctx, struct ws_err *e);
+	int (*ready)(void *ctx, struct ws_err *err);
 	void *ready_ctx;
 	bool late; /* begin with the first row: a query without rows then writes nothing */
 	bool begun;
 };
 
-struct ws_sql_sink ws_sql_print_sink(struct ws_sql_print *p);
+struct ws_sql_sink ws_sql_print_sink(struct ws_sql_print *print);
 /* End the last table. */
-void ws_sql_print_end(struct ws_sql_print *p);
+void ws_sql_print_end(struct ws_sql_print *print);
 
 #endif

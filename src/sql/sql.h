@@ -20,27 +20,29 @@
 struct ws_sql;
 
 /* Reports stay the caller's and must outlive it. NULL with a message on failure. */
-struct ws_sql *ws_sql_open(const struct ws_report *const *reports, size_t count, struct ws_err *e);
-void ws_sql_close(struct ws_sql *s);
+struct ws_sql *ws_sql_open(const struct ws_report *const *reports, size_t count,
+			   struct ws_err *err);
+void ws_sql_close(struct ws_sql *sql);
 /* Make the query that runs end with an error, soon. */
-void ws_sql_interrupt(struct ws_sql *s);
+void ws_sql_interrupt(struct ws_sql *sql);
 
 /* Leave everything to SQLite, also what is computed without it otherwise (fold.h): answers are the
  * same, later. */
-void ws_sql_plain(struct ws_sql *s, bool plain);
+void ws_sql_plain(struct ws_sql *sql, bool plain);
 
 /* Give the parameter :name of later queries a value: a number where it reads as one, else a text;
  * NULL is null. */
-void ws_sql_bind(struct ws_sql *s, const char *name, const char *value);
+void ws_sql_bind(struct ws_sql *sql, const char *name, const char *value);
 /* Does some statement of `sql` have this parameter? -1 with a message when it cannot be parsed. */
-int ws_sql_has_parameter(struct ws_sql *s, const char *sql, const char *name, struct ws_err *e);
+int ws_sql_has_parameter(struct ws_sql *sql_s, const char *sql, const char *name,
+			 struct ws_err *err);
 
 /* Where the rows of a query go. Functions return 0, or -1 to end the query (with a message of their
  * own). */
 struct ws_sql_sink {
-	int (*begin)(void *ctx, const char *const *names, size_t columns, struct ws_err *e);
+	int (*begin)(void *ctx, const char *const *names, size_t columns, struct ws_err *err);
 	int (*row)(void *ctx, const struct ws_cell *cells,
-		   struct ws_err *e); /* texts are good during the call */
+		   struct ws_err *err); /* texts are good during the call */
 	void *ctx;
 };
 
@@ -48,14 +50,15 @@ struct ws_sql_sink {
  * Run each statement of `sql`; `begin` is called for each that has columns, whether it gives rows
  * or not. Returns 0, or -1 with a message that names what SQLite did not like.
  */
-int ws_sql_run(struct ws_sql *s, const char *sql, const struct ws_sql_sink *sink, struct ws_err *e);
+int ws_sql_run(struct ws_sql *sql_s, const char *sql, const struct ws_sql_sink *sink,
+	       struct ws_err *err);
 /* Whether `sql` ends in a whole statement: what a prompt asks before it runs what was typed. */
 bool ws_sql_complete(const char *sql);
 
 /* Tables, for the prompt. NULL past the last. */
-const char *ws_sql_table_name(const struct ws_sql *s, size_t i, uint64_t *rows);
+const char *ws_sql_table_name(const struct ws_sql *sql, size_t i, uint64_t *rows);
 /* CREATE TABLE with comments; owned by the caller. NULL when there is no such table. */
-char *ws_sql_schema(const struct ws_sql *s, const char *table);
+char *ws_sql_schema(const struct ws_sql *sql, const char *table);
 
 struct ws_sql_counts {
 	uint64_t blocks, skipped; /* decoded; not even touched because of their times */
@@ -65,6 +68,6 @@ struct ws_sql_counts {
 	uint64_t damaged;	  /* blocks that could not be read */
 };
 /* What queries did since the connection was opened. */
-struct ws_sql_counts ws_sql_counts(const struct ws_sql *s);
+struct ws_sql_counts ws_sql_counts(const struct ws_sql *sql);
 
 #endif

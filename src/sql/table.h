@@ -27,7 +27,7 @@ struct ws_sql_table {
 
 struct ws_sql_report {
 	struct ws_sql *sql;
-	struct ws_export x;
+	struct ws_export export;
 	struct ws_xwriter writer; /* of the rows of CELLS */
 	struct ws_sql_table **tables;
 	size_t table_count, table_cap;
@@ -51,31 +51,32 @@ struct ws_sql {
 };
 
 /* Find out which tables a report has and make the small ones. 0, or -1 with a message. */
-int ws_sql_catalog(struct ws_sql_report *r, const struct ws_report *report, struct ws_err *e);
-void ws_sql_catalog_free(struct ws_sql_report *r);
-void ws_sql_create(const struct ws_sql_table *t, bool comments, struct ws_text *sql);
-uint64_t ws_sql_rows(const struct ws_sql_table *t);
+int ws_sql_catalog(struct ws_sql_report *sql_report, const struct ws_report *report,
+		   struct ws_err *err);
+void ws_sql_catalog_free(struct ws_sql_report *report);
+void ws_sql_create(const struct ws_sql_table *table, bool comments, struct ws_text *sql);
+uint64_t ws_sql_rows(const struct ws_sql_table *table);
 
 /* Make the rows of a table of CELLS, the first time. 0, or -1 with a message. */
-int ws_sql_make(struct ws_sql_table *t, struct ws_err *e);
+int ws_sql_make(struct ws_sql_table *table, struct ws_err *err);
 
 /* Cell of column c of row `row` of decoded columns. */
-struct ws_xcell ws_sql_cell(const struct ws_sql_table *t, size_t c, uint64_t *const *col,
+struct ws_xcell ws_sql_cell(const struct ws_sql_table *table, size_t c, uint64_t *const *col,
 			    size_t row);
 /* Is the row one of the table's? */
-bool ws_sql_keeps(const struct ws_sql_table *t, uint64_t *const *col, size_t row);
+bool ws_sql_keeps(const struct ws_sql_table *table, uint64_t *const *col, size_t row);
 /* Columns of the source that columns of t (bits, as SQLite's colUsed) are made of. */
-uint64_t ws_sql_sources(const struct ws_sql_table *t, uint64_t columns);
+uint64_t ws_sql_sources(const struct ws_sql_table *table, uint64_t columns);
 /* Is column c never anything but null? */
-static inline bool ws_sql_is_null(const struct ws_sql_table *t, size_t c)
+static inline bool ws_sql_is_null(const struct ws_sql_table *table, size_t c)
 {
-	return t->columns[c].from == WS_XF_NULL;
+	return table->columns[c].from == WS_XF_NULL;
 }
 
 /* A text of StringIds, and whether it is a row there: of several ids with equal bytes only one is.
  */
-struct ws_xcell ws_sql_string_cell(struct ws_export *x, uint32_t id);
-bool ws_sql_string_listed(const struct ws_export *x, uint32_t id);
+struct ws_xcell ws_sql_string_cell(struct ws_export *export, uint32_t id);
+bool ws_sql_string_listed(const struct ws_export *export, uint32_t id);
 
 extern const sqlite3_module ws_sql_module;
 
@@ -102,11 +103,11 @@ struct ws_sql_part {
  * Group the rows of `t` that touch the window by the values of `keys`, with the source columns
  * `decode`. NULL when interrupted.
  */
-struct ws_sql_part *ws_sql_part_make(struct ws_sql_table *t, const struct ws_sql_keys *keys,
+struct ws_sql_part *ws_sql_part_make(struct ws_sql_table *table, const struct ws_sql_keys *keys,
 				     uint64_t decode, uint64_t time_min, uint64_t time_max);
-void ws_sql_part_free(struct ws_sql_part *p);
+void ws_sql_part_free(struct ws_sql_part *part);
 /* Rows of the group with these bytes: from *from up to *to in `order`; false when there is none. */
-bool ws_sql_part_find(const struct ws_sql_part *p, const struct ws_text *key, size_t *from,
+bool ws_sql_part_find(const struct ws_sql_part *part, const struct ws_text *key, size_t *from,
 		      size_t *to);
 /* Would grouping so many rows with so many columns fit into memory? */
 bool ws_sql_part_fits(uint64_t rows, uint64_t columns);

@@ -22,7 +22,7 @@
 
 struct vtab {
 	sqlite3_vtab base;
-	struct ws_sql_table *t;
+	struct ws_sql_table *table;
 };
 
 struct plan {
@@ -45,7 +45,7 @@ enum { AHEAD = 24, AHEAD_COLUMNS = 8 };
 
 struct cursor {
 	sqlite3_vtab_cursor base;
-	struct ws_sql_table *t;
+	struct ws_sql_table *table;
 	struct plan plan;
 	uint64_t lookups; /* of this plan so far */
 	uint64_t lower, upper;
@@ -78,21 +78,21 @@ struct cursor {
 
 /* ---- planning ---- */
 
-static bool is_time(const struct ws_sql_table *t, int c)
+static bool is_time(const struct ws_sql_table *table, int c)
 {
-	const struct ws_xcolumn *d = &t->columns[c];
+	const struct ws_xcolumn *column = &table->columns[c];
 
-	return (d->from == WS_XF_TIME || d->from == WS_XF_NTIME) &&
-	       (d->source == ws_table_start(t->view->source) ||
-		d->source == ws_table_end(t->view->source));
+	return (column->from == WS_XF_TIME || column->from == WS_XF_NTIME) &&
+	       (column->source == ws_table_start(table->view->source) ||
+		column->source == ws_table_end(table->view->source));
 }
 
 /* How many rows of a table have one value of this column, about: one in... */
-static double spread(const struct ws_xcolumn *c, double rows)
+static double spread(const struct ws_xcolumn *column, double rows)
 {
-	if (strstr(c->name, "orrelation"))
+	if (strstr(column->name, "orrelation"))
 		return rows / 2;
-	switch (c->from) {
+	switch (column->from) {
 	case WS_XF_THREAD:
 	case WS_XF_PROCESS:
 		return 8;
@@ -126,7 +126,7 @@ static char bound(int op)
 }
 
 struct planning {
-	const struct ws_sql_table *t;
+	const struct ws_sql_table *table;
 	sqlite3_index_info *info;
 	struct ws_text text;
 	int args;
@@ -135,158 +135,163 @@ struct planning {
 	bool grouped, joined;
 };
 
-static void use(struct planning *p, int i, char op, int column)
+static void use(struct planning *planning, int i, char op, int column)
 {
-	ws_text_printf(&p->text, "%c%d", op, column);
-	p->info->aConstraintUsage[i].argvIndex = ++p->args;
+	ws_text_printf(&planning->text, "%c%d", op, column);
+	planning->info->aConstraintUsage[i].argvIndex = ++planning->args;
 }
 
-static bool binary(struct planning *p, int i)
+static bool binary(struct planning *planning, int i)
 {
-	return !strcmp(sqlite3_vtab_collation(p->info, i), "BINARY");
+	return !strcmp(sqlite3_vtab_collation(planning->info, i), "BINARY");
 }
 
-static void plan_constraints(struct planning *p)
+static void plan_constraints(struct planning *planning)
 {
-	for (int i = 0; i < p->info->nConstraint && p->args < 12; i++) {
-		int c = p->info->aConstraint[i].iColumn;
-		char op = bound(p->info->aConstraint[i].op);
+	for (int i = 0; i < planning->info->nConstraint && planning->args < 12; i++) {
+		int c = planning->info->aConstraint[i].iColumn;
+		char op = bound(planning->info->aConstraint[i].op);
 
-		if (!p->info->aConstraint[i].usable || c < 0 || !op)
+		if (!planning->info->aConstraint[i].usable || c < 0 || !op)
 			continue;
-		if (is_time(p->t, c)) {
-			use(p, i, op, c);
-			p->rows /= op == 'e' ? 10000 : 4;
-		} else if (op == 'e' && p->keys < WS_SQL_KEYS && !ws_sql_is_null(p->t, (size_t)c) &&
-			   !p->t->view->keep && binary(p, i)) {
+		if (is_time(planning->table, c)) {
+			use(planning, i, op, c);
+			planning->rows /= op == 'e' ? 10000 : 4;
+		} else if (op == 'e' && planning->keys < WS_SQL_KEYS &&
+			   !ws_sql_is_null(planning->table, (size_t)c) &&
+			   !planning->table->view->keep && binary(planning, i)) {
 			sqlite3_value *constant;
 
-			if (sqlite3_vtab_rhs_value(p->info, i, &constant) != SQLITE_OK &&
-			    !p->joined) {
-				ws_text_puts(&p->text, "j");
-				p->joined = true;
+			if (sqlite3_vtab_rhs_value(planning->info, i, &constant) != SQLITE_OK &&
+			    !planning->joined) {
+				ws_text_puts(&planning->text, "j");
+				planning->joined = true;
 			}
-			use(p, i, 'k', c);
-			p->keys++;
-			p->rows /= spread(&p->t->columns[c], (double)ws_sql_rows(p->t));
+			use(planning, i, 'k', c);
+			planning->keys++;
+			planning->rows /= spread(&planning->table->columns[c],
+						 (double)ws_sql_rows(planning->table));
 		}
 	}
 }
 
 /* Values of which there are few, so that putting them in order costs less than SQLite's sorting of
  * all rows. */
-static bool few(const struct ws_xcolumn *c)
+static bool few(const struct ws_xcolumn *column)
 {
-	return c->from != WS_XF_TIME && c->from != WS_XF_NTIME && c->from != WS_XF_REAL &&
-	       c->from != WS_XF_UINT && !strstr(c->name, "orrelation");
+	return column->from != WS_XF_TIME && column->from != WS_XF_NTIME &&
+	       column->from != WS_XF_REAL && column->from != WS_XF_UINT &&
+	       !strstr(column->name, "orrelation");
 }
 
 /*
  * Groups are always put in order too: SQLite says of a GROUP BY that rows need only be grouped, and
  * still takes them to be in order when an ORDER BY names the same columns.
  */
-static void plan_order(struct planning *p)
+static void plan_order(struct planning *planning)
 {
-	const sqlite3_index_info *info = p->info;
-	bool whole = sqlite3_vtab_distinct(p->info) !=
+	const sqlite3_index_info *info = planning->info;
+	bool whole = sqlite3_vtab_distinct(planning->info) !=
 		     0; /* to be grouped or made distinct: a sort of all rows would be next */
 
-	if (!info->nOrderBy || info->nOrderBy > WS_SQL_KEYS || p->keys ||
-	    !ws_sql_part_fits(ws_sql_rows(p->t), ws_sql_sources(p->t, info->colUsed)))
+	if (!info->nOrderBy || info->nOrderBy > WS_SQL_KEYS || planning->keys ||
+	    !ws_sql_part_fits(ws_sql_rows(planning->table),
+			      ws_sql_sources(planning->table, info->colUsed)))
 		return;
 	for (int i = 0; i < info->nOrderBy; i++)
 		if (info->aOrderBy[i].iColumn < 0 ||
-		    (!whole && !few(&p->t->columns[info->aOrderBy[i].iColumn])))
+		    (!whole && !few(&planning->table->columns[info->aOrderBy[i].iColumn])))
 			return;
 	for (int i = 0; i < info->nOrderBy; i++)
-		ws_text_printf(&p->text, "%c%d", info->aOrderBy[i].desc ? 'd' : 'g',
+		ws_text_printf(&planning->text, "%c%d", info->aOrderBy[i].desc ? 'd' : 'g',
 			       info->aOrderBy[i].iColumn);
-	ws_text_puts(&p->text, "s");
-	p->info->orderByConsumed = 1;
-	p->grouped = true;
+	ws_text_puts(&planning->text, "s");
+	planning->info->orderByConsumed = 1;
+	planning->grouped = true;
 }
 
 enum {
 	MOST_SORTED = 1 << 20
 }; /* texts that are put in order, rather than rows that point to them */
 
-static void plan_strings(struct planning *p)
+static void plan_strings(struct planning *planning)
 {
-	sqlite3_index_info *info = p->info;
+	sqlite3_index_info *info = planning->info;
 
 	for (int i = 0; i < info->nConstraint; i++)
 		if (info->aConstraint[i].usable && info->aConstraint[i].iColumn == 0 &&
-		    info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_EQ && !p->args) {
-			use(p, i, 'i', 0);
+		    info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_EQ && !planning->args) {
+			use(planning, i, 'i', 0);
 			info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
-			p->rows = 1;
+			planning->rows = 1;
 		}
 	if (info->nOrderBy != 1 || info->aOrderBy[0].iColumn < 0)
 		return;
 	if (info->aOrderBy[0].iColumn == 0) {
 		info->orderByConsumed = !info->aOrderBy[0].desc; /* numbers rise */
-	} else if (p->rows <= MOST_SORTED) {
-		ws_text_puts(&p->text, info->aOrderBy[0].desc ? "S" : "s");
+	} else if (planning->rows <= MOST_SORTED) {
+		ws_text_puts(&planning->text, info->aOrderBy[0].desc ? "S" : "s");
 		info->orderByConsumed = 1;
 	}
 }
 
 static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
-	struct planning p = {.t = ((struct vtab *)base)->t, .info = info};
+	struct planning planning = {.table = ((struct vtab *)base)->table, .info = info};
 
-	p.rows = (double)ws_sql_rows(p.t);
-	if (p.t->kind == WS_SQL_BLOCKS) {
-		ws_text_printf(&p.text, "m%" PRIx64 ",", ws_sql_sources(p.t, info->colUsed));
-		plan_constraints(&p);
-		if (!p.t->view->keep) /* all rows of the source are the table's */
-			plan_order(&p);
-	} else if (p.t->kind == WS_SQL_STRINGS) {
-		plan_strings(&p);
+	planning.rows = (double)ws_sql_rows(planning.table);
+	if (planning.table->kind == WS_SQL_BLOCKS) {
+		ws_text_printf(&planning.text, "m%" PRIx64 ",",
+			       ws_sql_sources(planning.table, info->colUsed));
+		plan_constraints(&planning);
+		if (!planning.table->view->keep) /* all rows of the source are the table's */
+			plan_order(&planning);
+	} else if (planning.table->kind == WS_SQL_STRINGS) {
+		plan_strings(&planning);
 	}
-	if (p.rows < 1)
-		p.rows = 1;
-	info->estimatedRows = (sqlite3_int64)p.rows;
-	info->estimatedCost = p.rows * (p.grouped ? 1.2 : 1) + 5;
-	if (p.text.s) {
-		info->idxStr = sqlite3_mprintf("%s", p.text.s);
+	if (planning.rows < 1)
+		planning.rows = 1;
+	info->estimatedRows = (sqlite3_int64)planning.rows;
+	info->estimatedCost = planning.rows * (planning.grouped ? 1.2 : 1) + 5;
+	if (planning.text.text) {
+		info->idxStr = sqlite3_mprintf("%s", planning.text.text);
 		info->needToFreeIdxStr = 1;
 		if (!info->idxStr)
 			return SQLITE_NOMEM;
 	}
-	ws_text_free(&p.text);
+	ws_text_free(&planning.text);
 	return SQLITE_OK;
 }
 
-static void read_plan(struct plan *p, const char *s)
+static void read_plan(struct plan *plan, const char *text)
 {
-	memset(p, 0, sizeof(*p));
-	p->text = s;
-	while (s && *s) {
-		char op = *s++, *end;
+	memset(plan, 0, sizeof(*plan));
+	plan->text = text;
+	while (text && *text) {
+		char op = *text++, *end;
 		unsigned long n = 0;
 
 		if (op == 'm') {
-			p->decode = strtoull(s, &end, 16);
-			s = end + 1;
+			plan->decode = strtoull(text, &end, 16);
+			text = end + 1;
 			continue;
 		}
 		if (op == 's' || op == 'S' || op == 'j') {
-			*(op == 'j' ? &p->join : &p->group.sorted) = true;
-			p->falling = op == 'S';
+			*(op == 'j' ? &plan->join : &plan->group.sorted) = true;
+			plan->falling = op == 'S';
 			continue;
 		}
-		n = strtoul(s, &end, 10);
-		s = end;
+		n = strtoul(text, &end, 10);
+		text = end;
 		if (op == 'g' || op == 'd') {
-			p->group.descending[p->group.count] = op == 'd';
-			p->group.column[p->group.count++] = (uint8_t)n;
+			plan->group.descending[plan->group.count] = op == 'd';
+			plan->group.column[plan->group.count++] = (uint8_t)n;
 			continue;
 		}
-		p->arg[p->args].op = op;
-		p->arg[p->args++].column = (uint8_t)n;
+		plan->arg[plan->args].op = op;
+		plan->arg[plan->args++].column = (uint8_t)n;
 		if (op == 'k')
-			p->equal.column[p->equal.count++] = (uint8_t)n;
+			plan->equal.column[plan->equal.count++] = (uint8_t)n;
 	}
 }
 
@@ -295,25 +300,25 @@ static void read_plan(struct plan *p, const char *s)
 static int vtab_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
 			sqlite3_vtab **out, char **err)
 {
-	struct ws_sql *s = aux;
+	struct ws_sql *sql_s = aux;
 	size_t report = argc > 3 ? strtoul(argv[3], NULL, 10) : SIZE_MAX,
 	       table = argc > 4 ? strtoul(argv[4], NULL, 10) : SIZE_MAX;
 	struct ws_text sql = {0};
-	struct vtab *v;
+	struct vtab *vtab;
 	int rc;
 
-	if (report >= s->report_count || table >= s->reports[report].table_count) {
+	if (report >= sql_s->report_count || table >= sql_s->reports[report].table_count) {
 		*err = sqlite3_mprintf("no such table of a report");
 		return SQLITE_ERROR;
 	}
-	ws_sql_create(s->reports[report].tables[table], false, &sql);
-	rc = sqlite3_declare_vtab(db, sql.s);
+	ws_sql_create(sql_s->reports[report].tables[table], false, &sql);
+	rc = sqlite3_declare_vtab(db, sql.text);
 	ws_text_free(&sql);
 	if (rc != SQLITE_OK)
 		return rc;
-	v = ws_calloc(1, sizeof(*v));
-	v->t = s->reports[report].tables[table];
-	*out = &v->base;
+	vtab = ws_calloc(1, sizeof(*vtab));
+	vtab->table = sql_s->reports[report].tables[table];
+	*out = &vtab->base;
 	return SQLITE_OK;
 }
 
@@ -325,210 +330,217 @@ static int vtab_disconnect(sqlite3_vtab *v)
 
 static int cursor_open(sqlite3_vtab *v, sqlite3_vtab_cursor **out)
 {
-	struct cursor *c = ws_calloc(1, sizeof(*c));
+	struct cursor *cursor = ws_calloc(1, sizeof(*cursor));
 
-	c->t = ((struct vtab *)v)->t;
-	*out = &c->base;
+	cursor->table = ((struct vtab *)v)->table;
+	*out = &cursor->base;
 	return SQLITE_OK;
 }
 
-static void drop_part(struct cursor *c)
+static void drop_part(struct cursor *cursor)
 {
-	ws_sql_part_free(c->part);
-	c->part = NULL;
+	ws_sql_part_free(cursor->part);
+	cursor->part = NULL;
 }
 
 static int cursor_close(sqlite3_vtab_cursor *base)
 {
-	struct cursor *c = (struct cursor *)base;
+	struct cursor *cursor = (struct cursor *)base;
 
-	drop_part(c);
+	drop_part(cursor);
 	for (int k = 0; k < WS_MAX_COLUMNS; k++)
-		free(c->buffer[k]);
+		free(cursor->buffer[k]);
 	for (int k = 0; k < WS_SQL_KEYS; k++)
-		ws_text_free(&c->test[k].want);
-	ws_text_free(&c->scratch);
-	free(c);
+		ws_text_free(&cursor->test[k].want);
+	ws_text_free(&cursor->scratch);
+	free(cursor);
 	return SQLITE_OK;
 }
 
 /* ---- reading through blocks ---- */
 
-static bool row_passes(struct cursor *c)
+static bool row_passes(struct cursor *cursor)
 {
-	for (uint32_t i = 0; i < c->tests; i++) {
-		const struct ws_xcolumn *d = &c->t->columns[c->test[i].column];
-		uint64_t raw = c->col[d->source][c->row];
+	for (uint32_t i = 0; i < cursor->tests; i++) {
+		const struct ws_xcolumn *column = &cursor->table->columns[cursor->test[i].column];
+		uint64_t raw = cursor->col[column->source][cursor->row];
 		struct ws_xcell cell;
 
-		if (!c->test[i].known || raw != c->test[i].last) {
-			cell = ws_sql_cell(c->t, c->test[i].column, c->col, c->row);
-			c->scratch.len = 0;
-			ws_sql_key_cell(&c->scratch, &cell);
-			c->test[i].last = raw;
-			c->test[i].known = true;
-			c->test[i].same = c->scratch.len == c->test[i].want.len &&
-					  !memcmp(c->scratch.s, c->test[i].want.s, c->scratch.len);
+		if (!cursor->test[i].known || raw != cursor->test[i].last) {
+			cell = ws_sql_cell(cursor->table, cursor->test[i].column, cursor->col,
+					   cursor->row);
+			cursor->scratch.len = 0;
+			ws_sql_key_cell(&cursor->scratch, &cell);
+			cursor->test[i].last = raw;
+			cursor->test[i].known = true;
+			cursor->test[i].same =
+				cursor->scratch.len == cursor->test[i].want.len &&
+				!memcmp(cursor->scratch.text, cursor->test[i].want.text,
+					cursor->scratch.len);
 		}
-		if (!c->test[i].same)
+		if (!cursor->test[i].same)
 			return false;
 	}
-	return ws_sql_keeps(c->t, c->col, c->row);
+	return ws_sql_keeps(cursor->table, cursor->col, cursor->row);
 }
 
-static void make_room(struct cursor *c, uint32_t rows)
+static void make_room(struct cursor *cursor, uint32_t rows)
 {
-	if (rows <= c->buffer_rows)
+	if (rows <= cursor->buffer_rows)
 		return;
-	for (uint64_t left = c->plan.decode; left; left &= left - 1) {
+	for (uint64_t left = cursor->plan.decode; left; left &= left - 1) {
 		int k = __builtin_ctzll(left);
 
-		free(c->buffer[k]);
-		c->buffer[k] = ws_malloc((size_t)rows * 8);
+		free(cursor->buffer[k]);
+		cursor->buffer[k] = ws_malloc((size_t)rows * 8);
 	}
-	c->buffer_rows = rows;
+	cursor->buffer_rows = rows;
 }
 
 /* The next block that the times allow and that can be read. */
-static bool next_block(struct cursor *c)
+static bool next_block(struct cursor *cursor)
 {
-	const struct ws_report *r = c->t->of->x.r;
-	struct ws_sql_counts *counts = &c->t->of->sql->counts;
-	size_t blocks = ws_report_blocks(r, c->t->view->source);
+	const struct ws_report *report = cursor->table->of->export.report;
+	struct ws_sql_counts *counts = &cursor->table->of->sql->counts;
+	size_t blocks = ws_report_blocks(report, cursor->table->view->source);
 
-	while (c->block < blocks) {
-		size_t i = c->block++;
-		struct ws_block_info info = ws_report_block(r, c->t->view->source, i);
+	while (cursor->block < blocks) {
+		size_t i = cursor->block++;
+		struct ws_block_info info = ws_report_block(report, cursor->table->view->source, i);
 
-		c->block_base = c->next_base;
-		c->next_base += info.rows;
-		if (info.time_min > c->upper || info.time_max < c->lower) {
+		cursor->block_base = cursor->next_base;
+		cursor->next_base += info.rows;
+		if (info.time_min > cursor->upper || info.time_max < cursor->lower) {
 			counts->skipped++;
 			continue;
 		}
-		make_room(c, info.rows);
-		if (c->plan.decode &&
-		    ws_report_decode(r, c->t->view->source, i, c->plan.decode, c->buffer, NULL)) {
+		make_room(cursor, info.rows);
+		if (cursor->plan.decode &&
+		    ws_report_decode(report, cursor->table->view->source, i, cursor->plan.decode,
+				     cursor->buffer, NULL)) {
 			counts->damaged++;
 			continue;
 		}
 		counts->blocks++;
-		c->at = 0;
-		c->end = info.rows;
+		cursor->at = 0;
+		cursor->end = info.rows;
 		return true;
 	}
 	return false;
 }
 
 /* Go to the first row from `at` on that passes, in this block or a later one. */
-static void settle_in_blocks(struct cursor *c)
+static void settle_in_blocks(struct cursor *cursor)
 {
-	for (;; c->at++) {
-		if (c->at >= c->end) {
-			if (!next_block(c)) {
-				c->mode = ENDED;
+	for (;; cursor->at++) {
+		if (cursor->at >= cursor->end) {
+			if (!next_block(cursor)) {
+				cursor->mode = ENDED;
 				return;
 			}
-			c->at--; /* the loop counts on */
+			cursor->at--; /* the loop counts on */
 			continue;
 		}
-		c->row = c->at;
-		if ((!c->tests && !c->t->view->keep) || row_passes(c))
+		cursor->row = cursor->at;
+		if ((!cursor->tests && !cursor->table->view->keep) || row_passes(cursor))
 			return;
 	}
 }
 
-static void begin_blocks(struct cursor *c)
+static void begin_blocks(struct cursor *cursor)
 {
-	c->mode = IN_BLOCKS;
-	c->block = c->at = c->end = 0;
-	c->next_base = 0;
-	c->col = c->buffer;
-	settle_in_blocks(c);
+	cursor->mode = IN_BLOCKS;
+	cursor->block = cursor->at = cursor->end = 0;
+	cursor->next_base = 0;
+	cursor->col = cursor->buffer;
+	settle_in_blocks(cursor);
 }
 
 /* ---- StringIds ---- */
 
 /* The string that comes at place `at`, from 1. */
-static uint32_t string_at(const struct cursor *c)
+static uint32_t string_at(const struct cursor *cursor)
 {
-	if (!c->plan.group.sorted)
-		return (uint32_t)c->at;
-	return c->t->of->sorted[c->plan.falling ? c->t->of->sorted_count - c->at : c->at - 1];
+	if (!cursor->plan.group.sorted)
+		return (uint32_t)cursor->at;
+	return cursor->table->of
+		->sorted[cursor->plan.falling ? cursor->table->of->sorted_count - cursor->at
+					      : cursor->at - 1];
 }
 
-bool ws_sql_string_listed(const struct ws_export *x, uint32_t id)
+bool ws_sql_string_listed(const struct ws_export *export, uint32_t id)
 {
-	return id > x->string_count || ws_report_string_key(x->r, id) == id;
+	return id > export->string_count || ws_report_string_key(export->report, id) == id;
 }
 
-struct ws_xcell ws_sql_string_cell(struct ws_export *x, uint32_t id)
+struct ws_xcell ws_sql_string_cell(struct ws_export *export, uint32_t id)
 {
 	struct ws_xcell cell = {.kind = WS_X_TEXT};
 
-	if (id <= x->string_count)
-		return ws_x_text(x, id);
-	cell.s = x->extra[id - x->string_count - 1].s;
-	cell.n = x->extra[id - x->string_count - 1].len;
+	if (id <= export->string_count)
+		return ws_x_text(export, id);
+	cell.text = export->extra[id - export->string_count - 1].text;
+	cell.n = export->extra[id - export->string_count - 1].len;
 	return cell;
 }
 
-static int by_text(const void *a, const void *b, void *ctx)
+static int by_text(const void *first, const void *second, void *ctx)
 {
-	struct ws_xcell x = ws_sql_string_cell(ctx, *(const uint32_t *)a),
-			y = ws_sql_string_cell(ctx, *(const uint32_t *)b);
-	int c = memcmp(x.s, y.s, x.n < y.n ? x.n : y.n);
+	struct ws_xcell left = ws_sql_string_cell(ctx, *(const uint32_t *)first),
+			right = ws_sql_string_cell(ctx, *(const uint32_t *)second);
+	int c = memcmp(left.text, right.text, left.n < right.n ? left.n : right.n);
 
-	return c ? c : x.n < y.n ? -1 : x.n > y.n;
+	return c ? c : left.n < right.n ? -1 : left.n > right.n;
 }
 
-static void sort_strings(struct ws_sql_report *r, uint64_t most)
+static void sort_strings(struct ws_sql_report *report, uint64_t most)
 {
-	if (r->sorted)
+	if (report->sorted)
 		return;
-	r->sorted = ws_malloc((most + 1) * sizeof(*r->sorted));
+	report->sorted = ws_malloc((most + 1) * sizeof(*report->sorted));
 	for (uint32_t id = 1; id <= most; id++)
-		if (ws_sql_string_listed(&r->x, id))
-			r->sorted[r->sorted_count++] = id;
-	qsort_r(r->sorted, r->sorted_count, sizeof(*r->sorted), by_text, &r->x);
+		if (ws_sql_string_listed(&report->export, id))
+			report->sorted[report->sorted_count++] = id;
+	qsort_r(report->sorted, report->sorted_count, sizeof(*report->sorted), by_text,
+		&report->export);
 }
 
-static void settle_in_strings(struct cursor *c)
+static void settle_in_strings(struct cursor *cursor)
 {
-	while (!c->plan.group.sorted && c->at <= c->end &&
-	       !ws_sql_string_listed(&c->t->of->x, (uint32_t)c->at))
-		c->at++;
-	if (c->at > c->end)
-		c->mode = ENDED;
+	while (!cursor->plan.group.sorted && cursor->at <= cursor->end &&
+	       !ws_sql_string_listed(&cursor->table->of->export, (uint32_t)cursor->at))
+		cursor->at++;
+	if (cursor->at > cursor->end)
+		cursor->mode = ENDED;
 }
 
-static void begin_strings(struct cursor *c, int argc, sqlite3_value **argv)
+static void begin_strings(struct cursor *cursor, int argc, sqlite3_value **argv)
 {
-	uint64_t most = ws_sql_rows(c->t);
+	uint64_t most = ws_sql_rows(cursor->table);
 
-	c->mode = IN_STRINGS;
-	c->at = 1;
-	c->end = most;
-	if (c->plan.args && argc) /* one number: then there is nothing to put in order */
-		c->plan.group.sorted = false;
-	if (argc == 1 && c->plan.args == 1 && sqlite3_value_type(argv[0]) == SQLITE_INTEGER) {
+	cursor->mode = IN_STRINGS;
+	cursor->at = 1;
+	cursor->end = most;
+	if (cursor->plan.args && argc) /* one number: then there is nothing to put in order */
+		cursor->plan.group.sorted = false;
+	if (argc == 1 && cursor->plan.args == 1 && sqlite3_value_type(argv[0]) == SQLITE_INTEGER) {
 		sqlite3_int64 id = sqlite3_value_int64(argv[0]);
 
-		c->at = id > 0 && (uint64_t)id <= most ? (size_t)id : 1;
-		c->end = id > 0 && (uint64_t)id <= most ? (size_t)id : 0;
+		cursor->at = id > 0 && (uint64_t)id <= most ? (size_t)id : 1;
+		cursor->end = id > 0 && (uint64_t)id <= most ? (size_t)id : 0;
 	}
-	if (c->plan.group.sorted) {
-		sort_strings(c->t->of, most);
-		c->end = c->t->of->sorted_count;
+	if (cursor->plan.group.sorted) {
+		sort_strings(cursor->table->of, most);
+		cursor->end = cursor->table->of->sorted_count;
 	}
-	settle_in_strings(c);
+	settle_in_strings(cursor);
 }
 
 /* ---- constraints of one run ---- */
 
 /* The time meant by a value that is compared with a column of times, on the session clock; false
  * when it is no number. */
-static bool time_of(const struct cursor *c, sqlite3_value *v, bool lower, uint64_t *t)
+static bool time_of(const struct cursor *cursor, sqlite3_value *v, bool lower, uint64_t *t)
 {
 	__int128 x;
 
@@ -543,34 +555,36 @@ static bool time_of(const struct cursor *c, sqlite3_value *v, bool lower, uint64
 	} else {
 		return false;
 	}
-	x += c->t->of->x.base;
+	x += cursor->table->of->export.base;
 	*t = x < 0 ? 0 : x > (__int128)(UINT64_MAX - 1) ? UINT64_MAX - 1 : (uint64_t)x;
 	return true;
 }
 
-static void take_bounds(struct cursor *c, sqlite3_value **argv)
+static void take_bounds(struct cursor *cursor, sqlite3_value **argv)
 {
 	uint64_t t;
 
-	c->lower = 0;
-	c->upper = UINT64_MAX;
-	for (uint32_t i = 0; i < c->plan.args; i++) {
-		char op = c->plan.arg[i].op;
+	cursor->lower = 0;
+	cursor->upper = UINT64_MAX;
+	for (uint32_t i = 0; i < cursor->plan.args; i++) {
+		char op = cursor->plan.arg[i].op;
 
-		if ((op == 'l' || op == 'e') && time_of(c, argv[i], true, &t) && t > c->lower)
-			c->lower = t;
-		if ((op == 'u' || op == 'e') && time_of(c, argv[i], false, &t) && t < c->upper)
-			c->upper = t;
+		if ((op == 'l' || op == 'e') && time_of(cursor, argv[i], true, &t) &&
+		    t > cursor->lower)
+			cursor->lower = t;
+		if ((op == 'u' || op == 'e') && time_of(cursor, argv[i], false, &t) &&
+		    t < cursor->upper)
+			cursor->upper = t;
 	}
 }
 
 enum lookup { LOOKUP, NO_ROWS, READ_THROUGH };
 
 /* Append the bytes of a value that is looked up in a column: as those of the column's own are. */
-static enum lookup key_of(const struct ws_xcolumn *d, sqlite3_value *v, struct ws_text *key)
+static enum lookup key_of(const struct ws_xcolumn *column, sqlite3_value *v, struct ws_text *key)
 {
 	struct ws_xcell cell = ws_x_null();
-	bool text = !strcmp(d->type, "TEXT");
+	bool text = !strcmp(column->type, "TEXT");
 
 	switch (sqlite3_value_type(v)) {
 	case SQLITE_NULL:
@@ -590,7 +604,7 @@ static enum lookup key_of(const struct ws_xcolumn *d, sqlite3_value *v, struct w
 		if (!text)
 			return READ_THROUGH;
 		cell.kind = WS_X_TEXT;
-		cell.s = (const char *)sqlite3_value_text(v);
+		cell.text = (const char *)sqlite3_value_text(v);
 		cell.n = (size_t)sqlite3_value_bytes(v);
 		break;
 	default:
@@ -601,95 +615,102 @@ static enum lookup key_of(const struct ws_xcolumn *d, sqlite3_value *v, struct w
 }
 
 /* Look the values up in the rows grouped by them, which are made at the second time. */
-static int begin_lookup(struct cursor *c, sqlite3_value **argv)
+static int begin_lookup(struct cursor *cursor, sqlite3_value **argv)
 {
 	uint32_t k = 0;
 	enum lookup all = LOOKUP;
 
-	c->tests = 0;
-	c->scratch.len = 0;
-	for (uint32_t i = 0; i < c->plan.args && all != NO_ROWS; i++) {
-		const struct ws_xcolumn *d = &c->t->columns[c->plan.arg[i].column];
-		size_t from = c->scratch.len;
+	cursor->tests = 0;
+	cursor->scratch.len = 0;
+	for (uint32_t i = 0; i < cursor->plan.args && all != NO_ROWS; i++) {
+		const struct ws_xcolumn *column =
+			&cursor->table->columns[cursor->plan.arg[i].column];
+		size_t from = cursor->scratch.len;
 		enum lookup one;
 
-		if (c->plan.arg[i].op != 'k')
+		if (cursor->plan.arg[i].op != 'k')
 			continue;
-		one = key_of(d, argv[i], &c->scratch);
+		one = key_of(column, argv[i], &cursor->scratch);
 		all = one > all || one == NO_ROWS ? one : all;
 		if (one != LOOKUP)
 			continue;
 		k++;
-		if (d->from < WS_XF_INT ||
-		    d->from >= WS_XF_CALL) /* not of one column: SQLite tests it */
+		if (column->from < WS_XF_INT ||
+		    column->from >= WS_XF_CALL) /* not of one column: SQLite tests it */
 			continue;
-		c->test[c->tests].column = c->plan.arg[i].column;
-		c->test[c->tests].want.len = 0;
-		c->test[c->tests].known = false;
-		ws_text_add(&c->test[c->tests++].want, c->scratch.s + from, c->scratch.len - from);
+		cursor->test[cursor->tests].column = cursor->plan.arg[i].column;
+		cursor->test[cursor->tests].want.len = 0;
+		cursor->test[cursor->tests].known = false;
+		ws_text_add(&cursor->test[cursor->tests++].want, cursor->scratch.text + from,
+			    cursor->scratch.len - from);
 	}
 	if (all == NO_ROWS) {
-		c->mode = ENDED;
+		cursor->mode = ENDED;
 		return SQLITE_OK;
 	}
-	if (all == READ_THROUGH || k < c->plan.equal.count ||
-	    (!c->part && !c->plan.join && ++c->lookups < 2) ||
-	    !ws_sql_part_fits(ws_sql_rows(c->t), c->plan.decode)) {
-		begin_blocks(c);
+	if (all == READ_THROUGH || k < cursor->plan.equal.count ||
+	    (!cursor->part && !cursor->plan.join && ++cursor->lookups < 2) ||
+	    !ws_sql_part_fits(ws_sql_rows(cursor->table), cursor->plan.decode)) {
+		begin_blocks(cursor);
 		return SQLITE_OK;
 	}
-	if (!c->part)
-		c->part = ws_sql_part_make(c->t, &c->plan.equal, c->plan.decode, 0, UINT64_MAX);
-	if (!c->part)
+	if (!cursor->part)
+		cursor->part = ws_sql_part_make(cursor->table, &cursor->plan.equal,
+						cursor->plan.decode, 0, UINT64_MAX);
+	if (!cursor->part)
 		return SQLITE_INTERRUPT;
-	c->mode = IN_PART;
-	c->col = c->part->col;
-	if (!ws_sql_part_find(c->part, &c->scratch, &c->at, &c->end))
-		c->mode = ENDED;
+	cursor->mode = IN_PART;
+	cursor->col = cursor->part->col;
+	if (!ws_sql_part_find(cursor->part, &cursor->scratch, &cursor->at, &cursor->end))
+		cursor->mode = ENDED;
 	return SQLITE_OK;
 }
 
-static int begin_groups(struct cursor *c)
+static int begin_groups(struct cursor *cursor)
 {
-	drop_part(c);
-	c->part = ws_sql_part_make(c->t, &c->plan.group, c->plan.decode, c->lower, c->upper);
-	if (!c->part)
+	drop_part(cursor);
+	cursor->part = ws_sql_part_make(cursor->table, &cursor->plan.group, cursor->plan.decode,
+					cursor->lower, cursor->upper);
+	if (!cursor->part)
 		return SQLITE_INTERRUPT;
-	c->mode = c->part->rows ? IN_PART : ENDED;
-	c->col = c->part->col;
-	c->at = c->group = c->group_end = 0;
-	c->end = c->part->rows;
-	c->ahead_count = 0;
-	for (uint64_t left = c->plan.decode; left && c->ahead_count < AHEAD_COLUMNS;
+	cursor->mode = cursor->part->rows ? IN_PART : ENDED;
+	cursor->col = cursor->part->col;
+	cursor->at = cursor->group = cursor->group_end = 0;
+	cursor->end = cursor->part->rows;
+	cursor->ahead_count = 0;
+	for (uint64_t left = cursor->plan.decode; left && cursor->ahead_count < AHEAD_COLUMNS;
 	     left &= left - 1)
-		c->ahead[c->ahead_count++] = c->part->col[__builtin_ctzll(left)];
+		cursor->ahead[cursor->ahead_count++] = cursor->part->col[__builtin_ctzll(left)];
 	return SQLITE_OK;
 }
 
-static void enter_row(struct cursor *c)
+static void enter_row(struct cursor *cursor)
 {
-	c->row = c->part->order[c->at];
-	if (c->plan.group.count && c->at + AHEAD < c->end)
-		for (uint32_t i = 0; i < c->ahead_count; i++)
-			__builtin_prefetch(&c->ahead[i][c->part->order[c->at + AHEAD]]);
-	if (c->plan.group.count && c->at >= c->group_end) { /* another group: none is empty */
-		c->group_end = c->part->first[++c->group];
-		c->known = 0;
+	cursor->row = cursor->part->order[cursor->at];
+	if (cursor->plan.group.count && cursor->at + AHEAD < cursor->end)
+		for (uint32_t i = 0; i < cursor->ahead_count; i++)
+			__builtin_prefetch(
+				&cursor->ahead[i][cursor->part->order[cursor->at + AHEAD]]);
+	if (cursor->plan.group.count &&
+	    cursor->at >= cursor->group_end) { /* another group: none is empty */
+		cursor->group_end = cursor->part->first[++cursor->group];
+		cursor->known = 0;
 	}
 }
 
 /* The cell of a column that rows are grouped by, made once for the group; NULL for other columns.
  */
-static const struct ws_xcell *group_cell(struct cursor *c, int column)
+static const struct ws_xcell *group_cell(struct cursor *cursor, int column)
 {
-	for (uint32_t k = 0; k < c->plan.group.count; k++) {
-		if (c->plan.group.column[k] != column)
+	for (uint32_t k = 0; k < cursor->plan.group.count; k++) {
+		if (cursor->plan.group.column[k] != column)
 			continue;
-		if (!(c->known >> k & 1)) {
-			c->group_cell[k] = ws_sql_cell(c->t, (size_t)column, c->col, c->row);
-			c->known |= UINT64_C(1) << k;
+		if (!(cursor->known >> k & 1)) {
+			cursor->group_cell[k] = ws_sql_cell(cursor->table, (size_t)column,
+							    cursor->col, cursor->row);
+			cursor->known |= UINT64_C(1) << k;
 		}
-		return &c->group_cell[k];
+		return &cursor->group_cell[k];
 	}
 	return NULL;
 }
@@ -697,62 +718,62 @@ static const struct ws_xcell *group_cell(struct cursor *c, int column)
 static int cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, int argc,
 			 sqlite3_value **argv)
 {
-	struct cursor *c = (struct cursor *)base;
+	struct cursor *cursor = (struct cursor *)base;
 	int rc = SQLITE_OK;
 
 	(void)number;
-	if (text != c->plan.text) {
-		drop_part(c);
-		c->lookups = 0;
-		c->buffer_rows = 0;
-		read_plan(&c->plan, text);
+	if (text != cursor->plan.text) {
+		drop_part(cursor);
+		cursor->lookups = 0;
+		cursor->buffer_rows = 0;
+		read_plan(&cursor->plan, text);
 	}
-	c->tests = 0;
-	if (c->t->kind == WS_SQL_CELLS) {
-		struct ws_err e;
+	cursor->tests = 0;
+	if (cursor->table->kind == WS_SQL_CELLS) {
+		struct ws_err err;
 
-		if (ws_sql_make(c->t, &e) < 0) {
-			c->base.pVtab->zErrMsg = sqlite3_mprintf("%s", e.msg);
-			return c->t->of->sql->stop ? SQLITE_INTERRUPT : SQLITE_ERROR;
+		if (ws_sql_make(cursor->table, &err) < 0) {
+			cursor->base.pVtab->zErrMsg = sqlite3_mprintf("%s", err.msg);
+			return cursor->table->of->sql->stop ? SQLITE_INTERRUPT : SQLITE_ERROR;
 		}
-		c->mode = c->t->cell_count ? IN_CELLS : ENDED;
-		c->at = 0;
-	} else if (c->t->kind == WS_SQL_STRINGS) {
-		begin_strings(c, argc, argv);
+		cursor->mode = cursor->table->cell_count ? IN_CELLS : ENDED;
+		cursor->at = 0;
+	} else if (cursor->table->kind == WS_SQL_STRINGS) {
+		begin_strings(cursor, argc, argv);
 	} else {
-		take_bounds(c, argv);
-		if (c->plan.equal.count)
-			rc = begin_lookup(c, argv);
-		else if (c->plan.group.count)
-			rc = begin_groups(c);
+		take_bounds(cursor, argv);
+		if (cursor->plan.equal.count)
+			rc = begin_lookup(cursor, argv);
+		else if (cursor->plan.group.count)
+			rc = begin_groups(cursor);
 		else
-			begin_blocks(c);
+			begin_blocks(cursor);
 	}
-	if (c->mode == IN_PART)
-		enter_row(c);
-	c->t->of->sql->counts.rows += c->mode != ENDED;
+	if (cursor->mode == IN_PART)
+		enter_row(cursor);
+	cursor->table->of->sql->counts.rows += cursor->mode != ENDED;
 	return rc;
 }
 
 static int cursor_next(sqlite3_vtab_cursor *base)
 {
-	struct cursor *c = (struct cursor *)base;
+	struct cursor *cursor = (struct cursor *)base;
 
-	c->at++;
-	if (c->mode == IN_PART) {
-		if (c->at < c->end)
-			enter_row(c);
+	cursor->at++;
+	if (cursor->mode == IN_PART) {
+		if (cursor->at < cursor->end)
+			enter_row(cursor);
 		else
-			c->mode = ENDED;
-	} else if (c->mode == IN_BLOCKS) {
-		settle_in_blocks(c);
-	} else if (c->mode == IN_CELLS) {
-		if (c->at * c->t->column_count >= c->t->cell_count)
-			c->mode = ENDED;
-	} else if (c->mode == IN_STRINGS) {
-		settle_in_strings(c);
+			cursor->mode = ENDED;
+	} else if (cursor->mode == IN_BLOCKS) {
+		settle_in_blocks(cursor);
+	} else if (cursor->mode == IN_CELLS) {
+		if (cursor->at * cursor->table->column_count >= cursor->table->cell_count)
+			cursor->mode = ENDED;
+	} else if (cursor->mode == IN_STRINGS) {
+		settle_in_strings(cursor);
 	}
-	c->t->of->sql->counts.rows += c->mode != ENDED;
+	cursor->table->of->sql->counts.rows += cursor->mode != ENDED;
 	return SQLITE_OK;
 }
 
@@ -763,57 +784,60 @@ static int cursor_eof(sqlite3_vtab_cursor *base)
 
 /* ---- values ---- */
 
-static void give_string(struct cursor *c, sqlite3_context *out, int column)
+static void give_string(struct cursor *cursor, sqlite3_context *out, int column)
 {
-	uint32_t id = string_at(c);
+	uint32_t id = string_at(cursor);
 	struct ws_xcell cell;
 
 	if (!column) {
 		sqlite3_result_int64(out, id);
 		return;
 	}
-	cell = ws_sql_string_cell(&c->t->of->x, id);
+	cell = ws_sql_string_cell(&cursor->table->of->export, id);
 	ws_sqlite_give(out, &cell);
 }
 
 static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *out, int column)
 {
-	struct cursor *c = (struct cursor *)base;
-	const struct ws_xcolumn *d = &c->t->columns[column];
+	struct cursor *cursor = (struct cursor *)base;
+	const struct ws_xcolumn *xcolumn = &cursor->table->columns[column];
 	const struct ws_xcell *known;
 	struct ws_xcell cell;
 	uint64_t v;
 
-	if (c->mode == IN_CELLS) {
-		ws_sqlite_give(out, &c->t->cells[c->at * c->t->column_count + (size_t)column]);
+	if (cursor->mode == IN_CELLS) {
+		ws_sqlite_give(out, &cursor->table->cells[cursor->at * cursor->table->column_count +
+							  (size_t)column]);
 		return SQLITE_OK;
 	}
-	if (c->mode == IN_STRINGS) {
-		give_string(c, out, column);
+	if (cursor->mode == IN_STRINGS) {
+		give_string(cursor, out, column);
 		return SQLITE_OK;
 	}
-	if (c->mode == IN_PART && (known = group_cell(c, column))) {
+	if (cursor->mode == IN_PART && (known = group_cell(cursor, column))) {
 		ws_sqlite_give(out, known);
 		return SQLITE_OK;
 	}
-	switch (d->from) { /* what most queries read, at least cost */
+	switch (xcolumn->from) { /* what most queries read, at least cost */
 	case WS_XF_TIME:
 		sqlite3_result_int64(out,
-				     (sqlite3_int64)(c->col[d->source][c->row] - c->t->of->x.base));
+				     (sqlite3_int64)(cursor->col[xcolumn->source][cursor->row] -
+						     cursor->table->of->export.base));
 		return SQLITE_OK;
 	case WS_XF_NTIME:
-		v = c->col[d->source][c->row];
+		v = cursor->col[xcolumn->source][cursor->row];
 		if (v != WS_NO_TIME)
-			sqlite3_result_int64(out, (sqlite3_int64)(v - c->t->of->x.base));
+			sqlite3_result_int64(out,
+					     (sqlite3_int64)(v - cursor->table->of->export.base));
 		return SQLITE_OK;
 	case WS_XF_INT:
 	case WS_XF_UINT:
-		sqlite3_result_int64(out, (sqlite3_int64)c->col[d->source][c->row]);
+		sqlite3_result_int64(out, (sqlite3_int64)cursor->col[xcolumn->source][cursor->row]);
 		return SQLITE_OK;
 	default:
 		break;
 	}
-	cell = ws_sql_cell(c->t, (size_t)column, c->col, c->row);
+	cell = ws_sql_cell(cursor->table, (size_t)column, cursor->col, cursor->row);
 	ws_sqlite_give(out, &cell);
 	return SQLITE_OK;
 }
@@ -824,12 +848,12 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *out, int co
  */
 static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 {
-	const struct cursor *c = (const struct cursor *)base;
+	const struct cursor *cursor = (const struct cursor *)base;
 
-	*out = c->mode == IN_BLOCKS    ? c->block_base + (int64_t)c->row
-	       : c->mode == IN_PART    ? (int64_t)c->row
-	       : c->mode == IN_STRINGS ? (int64_t)string_at(c)
-				       : (int64_t)c->at;
+	*out = cursor->mode == IN_BLOCKS    ? cursor->block_base + (int64_t)cursor->row
+	       : cursor->mode == IN_PART    ? (int64_t)cursor->row
+	       : cursor->mode == IN_STRINGS ? (int64_t)string_at(cursor)
+					    : (int64_t)cursor->at;
 	return SQLITE_OK;
 }
 

@@ -43,36 +43,38 @@ struct sums {
 	size_t groups_cap;
 };
 
-static void load(struct ws_stats *s, struct sums *m)
+static void load(struct ws_stats *stats, struct sums *sums)
 {
-	struct ws_cursor *c = ws_cursor_open(s->r, WS_TABLE_collective, s->time_min, s->time_max);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(stats->report, WS_TABLE_collective,
+						  stats->time_min, stats->time_max);
+	const uint64_t *values;
 
-	while (ws_cursor_next(c, &v)) {
-		uint64_t start = v[ws_collective_start], end = v[ws_collective_end];
+	while (ws_cursor_next(cursor, &values)) {
+		uint64_t start = values[ws_collective_start], end = values[ws_collective_end];
 		uint64_t key[WORDS] = {
-			ws_report_string_key(s->r, (uint32_t)v[ws_collective_group]),
-			ws_report_string_key(s->r, (uint32_t)v[ws_collective_name]),
-			ws_report_string_key(s->r, (uint32_t)v[ws_collective_dtype]),
-			v[ws_collective_process],
-			v[ws_collective_in_elements],
-			v[ws_collective_out_elements],
+			ws_report_string_key(stats->report, (uint32_t)values[ws_collective_group]),
+			ws_report_string_key(stats->report, (uint32_t)values[ws_collective_name]),
+			ws_report_string_key(stats->report, (uint32_t)values[ws_collective_dtype]),
+			values[ws_collective_process],
+			values[ws_collective_in_elements],
+			values[ws_collective_out_elements],
 		};
-		size_t had = m->by.n;
-		struct ws_dist *d;
+		size_t had = sums->by.n;
+		struct ws_dist *dist;
 
 		if (end == WS_NO_TIME || end < start) {
-			*(end == WS_NO_TIME ? &s->unended : &s->backwards) += 1;
+			*(end == WS_NO_TIME ? &stats->unended : &stats->backwards) += 1;
 			continue;
 		}
-		d = ws_keyed_get(&m->by, key);
-		ws_dist_add(d, end - start);
-		ws_grow(m->groups, m->groups_cap, m->by.n);
-		if (m->by.n != had)
-			m->groups[had] = (struct group){v[ws_collective_group_size],
-							(uint32_t)v[ws_collective_description]};
+		dist = ws_keyed_get(&sums->by, key);
+		ws_dist_add(dist, end - start);
+		ws_grow(sums->groups, sums->groups_cap, sums->by.n);
+		if (sums->by.n != had)
+			sums->groups[had] =
+				(struct group){values[ws_collective_group_size],
+					       (uint32_t)values[ws_collective_description]};
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 }
 
 /* Bytes of an element by the framework's name for its type; 0 when it is not known. */
@@ -121,33 +123,34 @@ struct sizes {
 	long double in, out, expected, traffic; /* bytes; negative when not known */
 };
 
-static struct sizes sizes_of(const struct ws_stats *s, const uint64_t *key, uint64_t ranks)
+static struct sizes sizes_of(const struct ws_stats *stats, const uint64_t *key, uint64_t ranks)
 {
 	size_t len;
-	unsigned size = type_size(ws_report_string(s->r, (uint32_t)key[TYPE], &len));
-	enum pattern p = pattern_of(ws_report_string(s->r, (uint32_t)key[NAME], &len));
+	unsigned size = type_size(ws_report_string(stats->report, (uint32_t)key[TYPE], &len));
+	enum pattern pattern_p =
+		pattern_of(ws_report_string(stats->report, (uint32_t)key[NAME], &len));
 	long double n = ranks == WS_NO_U32 ? 0 : ranks, most;
-	struct sizes z = {-1, -1, -1, -1};
+	struct sizes sizes = {-1, -1, -1, -1};
 
 	if (size && key[IN] != WS_NO_U64)
-		z.in = (long double)key[IN] * size;
+		sizes.in = (long double)key[IN] * size;
 	if (size && key[OUT] != WS_NO_U64)
-		z.out = (long double)key[OUT] * size;
-	if (z.in < 0 || p == OTHER)
-		return z;
-	if (p == ALL_GATHER || p == REDUCE_SCATTER) {
+		sizes.out = (long double)key[OUT] * size;
+	if (sizes.in < 0 || pattern_p == OTHER)
+		return sizes;
+	if (pattern_p == ALL_GATHER || pattern_p == REDUCE_SCATTER) {
 		if (n < 1)
-			return z;
-		z.expected = p == ALL_GATHER ? z.in * n : z.in / n;
+			return sizes;
+		sizes.expected = pattern_p == ALL_GATHER ? sizes.in * n : sizes.in / n;
 	} else {
-		z.expected = z.in;
+		sizes.expected = sizes.in;
 	}
-	most = z.expected > z.in ? z.expected : z.in;
-	if (p == SAME)
-		z.traffic = most;
+	most = sizes.expected > sizes.in ? sizes.expected : sizes.in;
+	if (pattern_p == SAME)
+		sizes.traffic = most;
 	else if (n >= 1)
-		z.traffic = most * (n - 1) / n * (p == ALL_REDUCE ? 2 : 1);
-	return z;
+		sizes.traffic = most * (n - 1) / n * (pattern_p == ALL_REDUCE ? 2 : 1);
+	return sizes;
 }
 
 static struct ws_cell bytes(long double v)
@@ -155,85 +158,92 @@ static struct ws_cell bytes(long double v)
 	return v < 0 ? ws_cell_null() : ws_cell_real(v);
 }
 
-static struct ws_cell string(const struct ws_stats *s, uint64_t id)
+static struct ws_cell string(const struct ws_stats *stats, uint64_t id)
 {
 	size_t len;
-	const char *t = ws_report_string(s->r, (uint32_t)id, &len);
+	const char *t = ws_report_string(stats->report, (uint32_t)id, &len);
 
 	return len ? ws_cell_text(t, len) : ws_cell_null();
 }
 
-static void print(const struct ws_gpu_work *w, const struct ws_std8 *v, const uint64_t *key,
-		  const struct group *g, unsigned __int128 sum)
+static void print(const struct ws_gpu_work *work, const struct ws_std8 *summary,
+		  const uint64_t *key, const struct group *group, unsigned __int128 sum)
 {
-	struct ws_stats *s = w->s;
-	struct sizes z = sizes_of(s, key, g->ranks);
-	long double mean = ws_std8_mean(v);
+	struct ws_stats *stats = work->stats;
+	struct sizes sizes = sizes_of(stats, key, group->ranks);
+	long double mean = ws_std8_mean(summary);
 	struct ws_text rank = {0};
 
-	ws_gpu_work_process(w, (uint32_t)key[PROCESS], &rank);
-	s->row(s, (struct ws_cell[]){
-			  ws_cell_real(sum ? (long double)v->total * 100 / (long double)sum : 0),
-			  ws_cell_int((int64_t)v->total),
-			  ws_cell_int((int64_t)v->count),
-			  ws_cell_real(mean),
-			  ws_cell_real(ws_std8_median(v)),
-			  ws_cell_int((int64_t)v->min),
-			  ws_cell_int((int64_t)v->max),
-			  ws_cell_real(v->stddev),
-			  string(s, key[NAME]),
-			  string(s, key[TYPE]),
-			  bytes(z.in),
-			  bytes(z.out),
-			  bytes(z.expected),
-			  bytes(z.traffic),
-			  z.traffic < 0 || mean <= 0 ? ws_cell_null()
-						     : ws_cell_real(z.traffic * 1000000000 / mean),
-			  string(s, ws_report_string_key(s->r, g->description) ? g->description
-									       : key[GROUP]),
-			  g->ranks == WS_NO_U32 ? ws_cell_null() : ws_cell_int((int64_t)g->ranks),
-			  ws_cell_text(rank.s, rank.len),
-		  });
+	ws_gpu_work_process(work, (uint32_t)key[PROCESS], &rank);
+	stats->row(stats,
+		   (struct ws_cell[]){
+			   ws_cell_real(sum ? (long double)summary->total * 100 / (long double)sum
+					    : 0),
+			   ws_cell_int((int64_t)summary->total),
+			   ws_cell_int((int64_t)summary->count),
+			   ws_cell_real(mean),
+			   ws_cell_real(ws_std8_median(summary)),
+			   ws_cell_int((int64_t)summary->min),
+			   ws_cell_int((int64_t)summary->max),
+			   ws_cell_real(summary->stddev),
+			   string(stats, key[NAME]),
+			   string(stats, key[TYPE]),
+			   bytes(sizes.in),
+			   bytes(sizes.out),
+			   bytes(sizes.expected),
+			   bytes(sizes.traffic),
+			   sizes.traffic < 0 || mean <= 0
+				   ? ws_cell_null()
+				   : ws_cell_real(sizes.traffic * 1000000000 / mean),
+			   string(stats, ws_report_string_key(stats->report, group->description)
+						 ? group->description
+						 : key[GROUP]),
+			   group->ranks == WS_NO_U32 ? ws_cell_null()
+						     : ws_cell_int((int64_t)group->ranks),
+			   ws_cell_text(rank.text, rank.len),
+		   });
 	ws_text_free(&rank);
 }
 
-static void print_all(const struct ws_gpu_work *w, const struct sums *m,
+static void print_all(const struct ws_gpu_work *work, const struct sums *sums,
 		      const struct ws_keyed_sums *all)
 {
 	struct ws_std8_line *lines = ws_calloc(all->n, sizeof(*lines));
 	unsigned __int128 sum = 0;
 
 	for (size_t i = 0; i < all->n; i++) {
-		lines[i].s = &all->s[i];
-		lines[i].name = ws_report_string(w->s->r, (uint32_t)all->keys[i * WORDS + NAME],
-						 &lines[i].name_len);
-		sum += all->s[i].total;
+		lines[i].summary = &all->summary[i];
+		lines[i].name =
+			ws_report_string(work->stats->report, (uint32_t)all->keys[i * WORDS + NAME],
+					 &lines[i].name_len);
+		sum += all->summary[i].total;
 	}
 	ws_std8_sort(lines, all->n);
 	for (size_t i = 0; i < all->n; i++) {
-		size_t at = (size_t)(lines[i].s - all->s);
+		size_t at = (size_t)(lines[i].summary - all->summary);
 
-		print(w, lines[i].s, all->keys + at * WORDS, &m->groups[at], sum);
+		print(work, lines[i].summary, all->keys + at * WORDS, &sums->groups[at], sum);
 	}
 	free(lines);
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
-	struct ws_stats unsaid = *s; /* what is wrong with other work on GPUs is not said here */
-	struct sums m = {.by = {.words = WORDS, .per = 1}};
+	struct ws_stats unsaid =
+		*stats; /* what is wrong with other work on GPUs is not said here */
+	struct sums sums = {.by = {.words = WORDS, .per = 1}};
 	struct ws_keyed_sums all;
-	struct ws_gpu_work w;
-	int rc = ws_gpu_work_open(&unsaid, &w, e);
+	struct ws_gpu_work work;
+	int rc = ws_gpu_work_open(&unsaid, &work, err);
 
-	w.s = s;
-	load(s, &m);
-	ws_keyed_merge(&m.by, 1, NULL, NULL, &all);
+	work.stats = stats;
+	load(stats, &sums);
+	ws_keyed_merge(&sums.by, 1, NULL, NULL, &all);
 	if (!rc)
-		print_all(&w, &m, &all);
+		print_all(&work, &sums, &all);
 	ws_keyed_sums_free(&all);
-	free(m.groups);
-	ws_gpu_work_close(&w);
+	free(sums.groups);
+	ws_gpu_work_close(&work);
 	return rc;
 }
 

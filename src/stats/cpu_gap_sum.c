@@ -45,7 +45,7 @@ struct entry {
 
 struct worker {
 	struct ws_keyed keys; /* numbers only */
-	struct entry *v;
+	struct entry *entries;
 	size_t n, cap;
 	size_t *at; /* by resource: where the current thread is in its gaps */
 	uint32_t thread;
@@ -56,7 +56,7 @@ struct worker {
 } __attribute__((aligned(128)));
 
 struct pass {
-	struct ws_stats *s;
+	struct ws_stats *stats;
 	struct ws_gaps gaps;
 	struct ws_stacks *stacks;
 	struct ws_samples samples;
@@ -66,89 +66,90 @@ struct pass {
 
 /* ---- states in gaps ---- */
 
-static void add(struct worker *w, const uint64_t *key, uint64_t time, uint64_t count)
+static void add(struct worker *worker, const uint64_t *key, uint64_t time, uint64_t count)
 {
-	ws_keyed_get(&w->keys, key);
-	if (w->keys.last == w->n) {
-		ws_grow(w->v, w->cap, w->n + 1);
-		memset(&w->v[w->n], 0, sizeof(*w->v));
-		memcpy(w->v[w->n++].key, key, sizeof(w->v->key));
+	ws_keyed_get(&worker->keys, key);
+	if (worker->keys.last == worker->n) {
+		ws_grow(worker->entries, worker->cap, worker->n + 1);
+		memset(&worker->entries[worker->n], 0, sizeof(*worker->entries));
+		memcpy(worker->entries[worker->n++].key, key, sizeof(worker->entries->key));
 	}
-	w->v[w->keys.last].time += time;
-	w->v[w->keys.last].count += count;
+	worker->entries[worker->keys.last].time += time;
+	worker->entries[worker->keys.last].count += count;
 }
 
 static void take(void *ctx, uint32_t worker, const struct ws_state *st)
 {
-	struct pass *p = ctx;
-	struct worker *w = &p->workers[worker];
+	struct pass *pass = ctx;
+	struct worker *worker_w = &pass->workers[worker];
 
-	if (w->thread != st->thread) {
-		w->thread = st->thread;
-		memset(w->at, 0, p->gaps.n * sizeof(*w->at));
+	if (worker_w->thread != st->thread) {
+		worker_w->thread = st->thread;
+		memset(worker_w->at, 0, pass->gaps.n * sizeof(*worker_w->at));
 	}
-	for (size_t i = 0; i < p->gaps.n; i++) {
-		uint64_t pieces = 0, time = ws_gaps_overlap(&p->gaps.v[i], st->start, st->end,
-							    &w->at[i], &pieces);
+	for (size_t i = 0; i < pass->gaps.n; i++) {
+		uint64_t pieces = 0, time = ws_gaps_overlap(&pass->gaps.gap_lists[i], st->start,
+							    st->end, &worker_w->at[i], &pieces);
 		uint64_t key[KEY_WORDS] = {i, st->thread, st->doing, st->wait,
-					   ws_report_string_key(p->s->r, st->function)};
+					   ws_report_string_key(pass->stats->report, st->function)};
 
 		if (time)
-			add(w, key, time, pieces);
+			add(worker_w, key, time, pieces);
 	}
 }
 
 /* ---- samples in gaps ---- */
 
-static bool in_gap(const struct ws_gap_list *l, uint64_t at)
+static bool in_gap(const struct ws_gap_list *gap_list, uint64_t at)
 {
 	/* the first gap that ends after `at` */
-	size_t low = ws_bisect(l->gaps.n, mid, l->gaps.v[mid].end <= at);
+	size_t low = ws_bisect(gap_list->gaps.n, mid, gap_list->gaps.spans[mid].end <= at);
 
-	return low < l->gaps.n && l->gaps.v[low].start <= at;
+	return low < gap_list->gaps.n && gap_list->gaps.spans[low].start <= at;
 }
 
 /* The function to name: Python's innermost, else the innermost of all. */
-static uint32_t doing(const struct ws_stacks *s, uint32_t frame, uint32_t stack)
+static uint32_t doing(const struct ws_stacks *stacks, uint32_t frame, uint32_t stack)
 {
 	uint32_t first = 0;
 
 	for (size_t steps = 0; (frame || stack) && steps < WS_STACKS_DEEPEST; steps++) {
-		const struct ws_frame_info *f;
+		const struct ws_frame_info *frame_info;
 
 		if (!frame)
-			frame = ws_stacks_step(s, stack, &stack);
-		f = ws_stacks_frame(s, frame);
-		if (f->kind == WS_FRAME_PYTHON)
-			return ws_stacks_places(s, f)->function;
+			frame = ws_stacks_step(stacks, stack, &stack);
+		frame_info = ws_stacks_frame(stacks, frame);
+		if (frame_info->kind == WS_FRAME_PYTHON)
+			return ws_stacks_places(stacks, frame_info)->function;
 		if (!first && frame)
-			first = ws_stacks_places(s, f)->function;
+			first = ws_stacks_places(stacks, frame_info)->function;
 		frame = 0;
 	}
 	return first;
 }
 
-static int scan_samples(void *ctx, const struct ws_batch *b)
+static int scan_samples(void *ctx, const struct ws_batch *batch)
 {
-	struct pass *p = ctx;
-	struct worker *w = &p->workers[b->worker];
+	struct pass *pass = ctx;
+	struct worker *worker = &pass->workers[batch->worker];
 
-	for (size_t i = 0; i < b->rows; i++)
-		for (size_t g = 0; g < p->gaps.n; g++) {
-			uint64_t key[3] = {g, b->col[ws_sample_thread][i], 0};
+	for (size_t i = 0; i < batch->rows; i++)
+		for (size_t g = 0; g < pass->gaps.n; g++) {
+			uint64_t key[3] = {g, batch->col[ws_sample_thread][i], 0};
 
-			if (!ws_samples_wanted(&p->samples, b->col[ws_sample_event][i],
-					       b->col[ws_sample_flags][i]) ||
-			    !in_gap(&p->gaps.v[g], b->col[ws_sample_start][i]))
+			if (!ws_samples_wanted(&pass->samples, batch->col[ws_sample_event][i],
+					       batch->col[ws_sample_flags][i]) ||
+			    !in_gap(&pass->gaps.gap_lists[g], batch->col[ws_sample_start][i]))
 				continue;
-			key[2] = doing(p->stacks, (uint32_t)b->col[ws_sample_frame][i],
-				       (uint32_t)b->col[ws_sample_callers][i]);
-			ws_keyed_get(&w->sampled, key);
-			if (w->sampled.last == w->samples_n) {
-				ws_grow(w->samples, w->samples_cap, w->samples_n + 1);
-				w->samples[w->samples_n++] = 0;
+			key[2] = doing(pass->stacks, (uint32_t)batch->col[ws_sample_frame][i],
+				       (uint32_t)batch->col[ws_sample_callers][i]);
+			ws_keyed_get(&worker->sampled, key);
+			if (worker->sampled.last == worker->samples_n) {
+				ws_grow(worker->samples, worker->samples_cap,
+					worker->samples_n + 1);
+				worker->samples[worker->samples_n++] = 0;
 			}
-			w->samples[w->sampled.last]++;
+			worker->samples[worker->sampled.last]++;
 		}
 	return 0;
 }
@@ -159,22 +160,22 @@ struct sampled {
 	uint64_t resource, thread, function, samples;
 };
 
-static int by_samples(const void *a, const void *b)
+static int by_samples(const void *first, const void *second)
 {
-	const struct sampled *x = a, *y = b;
+	const struct sampled *left = first, *right = second;
 
-	if (x->resource != y->resource)
-		return x->resource < y->resource ? -1 : 1;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	if (x->samples != y->samples)
-		return x->samples > y->samples ? -1 : 1;
-	return x->function < y->function ? -1 : x->function > y->function;
+	if (left->resource != right->resource)
+		return left->resource < right->resource ? -1 : 1;
+	if (left->thread != right->thread)
+		return left->thread < right->thread ? -1 : 1;
+	if (left->samples != right->samples)
+		return left->samples > right->samples ? -1 : 1;
+	return left->function < right->function ? -1 : left->function > right->function;
 }
 
 struct output {
-	struct pass *p;
-	struct entry *v;
+	struct pass *pass;
+	struct entry *entries;
 	size_t n;
 	struct sampled *samples;
 	size_t sample_count;
@@ -183,263 +184,273 @@ struct output {
 
 enum { NAMED = 3 }; /* functions in the column of what was sampled */
 
-static void put_sampled(const struct output *o, const uint64_t *key, struct ws_text *t)
+static void put_sampled(const struct output *output, const uint64_t *key, struct ws_text *text)
 {
 	struct sampled want = {key[K_RESOURCE], key[K_THREAD], 0, UINT64_MAX};
 	size_t low, high;
 	uint64_t sum = 0;
 
-	low = ws_bisect(o->sample_count, mid, by_samples(&o->samples[mid], &want) < 0);
-	for (high = low; high < o->sample_count && o->samples[high].resource == want.resource &&
-			 o->samples[high].thread == want.thread;
+	low = ws_bisect(output->sample_count, mid, by_samples(&output->samples[mid], &want) < 0);
+	for (high = low;
+	     high < output->sample_count && output->samples[high].resource == want.resource &&
+	     output->samples[high].thread == want.thread;
 	     high++)
-		sum += o->samples[high].samples;
+		sum += output->samples[high].samples;
 	for (size_t i = low; i < high && i < low + NAMED; i++) {
-		const struct ws_function *f =
-			ws_stacks_function(o->p->stacks, (uint32_t)o->samples[i].function);
+		const struct ws_function *function = ws_stacks_function(
+			output->pass->stacks, (uint32_t)output->samples[i].function);
 
-		ws_text_puts(t, t->len ? ", " : "");
-		ws_text_add(t, f->name, f->len);
-		ws_text_printf(t, " (%" PRIu64 "%%)",
-			       (o->samples[i].samples * 100 + sum / 2) / sum);
+		ws_text_puts(text, text->len ? ", " : "");
+		ws_text_add(text, function->name, function->len);
+		ws_text_printf(text, " (%" PRIu64 "%%)",
+			       (output->samples[i].samples * 100 + sum / 2) / sum);
 	}
 }
 
 /* By resource, then the threads that ran most first, then the states that lasted longest. */
-static int by_importance(const void *a, const void *b, void *ctx)
+static int by_importance(const void *first, const void *second, void *ctx)
 {
-	const struct output *o = ctx;
-	const struct entry *x = a, *y = b;
+	const struct output *output = ctx;
+	const struct entry *left = first, *right = second;
 	uint64_t i, k;
 
-	if (x->key[K_RESOURCE] != y->key[K_RESOURCE])
-		return x->key[K_RESOURCE] < y->key[K_RESOURCE] ? -1 : 1;
-	i = ws_map_get(&o->ran, x->key[K_RESOURCE] << 32 | x->key[K_THREAD], NULL);
-	k = ws_map_get(&o->ran, y->key[K_RESOURCE] << 32 | y->key[K_THREAD], NULL);
+	if (left->key[K_RESOURCE] != right->key[K_RESOURCE])
+		return left->key[K_RESOURCE] < right->key[K_RESOURCE] ? -1 : 1;
+	i = ws_map_get(&output->ran, left->key[K_RESOURCE] << 32 | left->key[K_THREAD], NULL);
+	k = ws_map_get(&output->ran, right->key[K_RESOURCE] << 32 | right->key[K_THREAD], NULL);
 	if (i != k)
 		return i > k ? -1 : 1;
-	if (x->key[K_THREAD] != y->key[K_THREAD])
-		return x->key[K_THREAD] < y->key[K_THREAD] ? -1 : 1;
-	if (x->time != y->time)
-		return x->time > y->time ? -1 : 1;
-	return memcmp(x->key, y->key, sizeof(x->key));
+	if (left->key[K_THREAD] != right->key[K_THREAD])
+		return left->key[K_THREAD] < right->key[K_THREAD] ? -1 : 1;
+	if (left->time != right->time)
+		return left->time > right->time ? -1 : 1;
+	return memcmp(left->key, right->key, sizeof(left->key));
 }
 
-static struct ws_cell text(const char *s)
+static struct ws_cell text(const char *word)
 {
-	return ws_cell_text(s, strlen(s));
+	return ws_cell_text(word, strlen(word));
 }
 
-static void print_entry(const struct output *o, const struct entry *v, struct ws_text *sampled)
+static void print_entry(const struct output *output, const struct entry *entry,
+			struct ws_text *sampled)
 {
 	static const char *const states[WS_DOINGS] = {"not known", "running", "runnable",
 						      "waiting"};
-	const struct ws_gap_list *l = &o->p->gaps.v[v->key[K_RESOURCE]];
-	const struct ws_thread_info *t = ws_who_thread(o->p->s->who, (uint32_t)v->key[K_THREAD]);
-	struct ws_cell c[COLUMNS];
+	const struct ws_gap_list *gap_list = &output->pass->gaps.gap_lists[entry->key[K_RESOURCE]];
+	const struct ws_thread_info *info =
+		ws_who_thread(output->pass->stats->who, (uint32_t)entry->key[K_THREAD]);
+	struct ws_cell cells[COLUMNS];
 	const char *function;
 	size_t len;
 
 	sampled->len = 0;
 	ws_text_puts(sampled, "");
-	if (v->key[K_DOING] == WS_DOING_RUN && !v->key[K_WAIT])
-		put_sampled(o, v->key, sampled);
-	c[RESOURCE] = text(l->name);
-	c[SHARE] = ws_cell_real(l->total ? (long double)v->time * 100 / l->total : 0);
-	c[TIME] = ws_cell_int((int64_t)v->time);
-	c[COUNT] = ws_cell_int((int64_t)v->count);
-	c[PID] = ws_cell_int(t->pid);
-	c[TID] = ws_cell_int(t->tid);
-	c[THREAD] = text(t->name);
-	c[STATE] = text(states[v->key[K_DOING]]);
-	c[REASON] = v->key[K_WAIT] || v->key[K_DOING] == WS_DOING_WAIT
-			    ? text(ws_wait_name((enum ws_wait)v->key[K_WAIT]))
-			    : text("");
-	function = ws_cuda_function(o->p->s->r, (uint32_t)v->key[K_FUNCTION], &len);
-	c[FUNCTION] = ws_cell_text(function, len);
-	c[DOING] = ws_cell_text(sampled->s, sampled->len);
-	o->p->s->row(o->p->s, c);
+	if (entry->key[K_DOING] == WS_DOING_RUN && !entry->key[K_WAIT])
+		put_sampled(output, entry->key, sampled);
+	cells[RESOURCE] = text(gap_list->name);
+	cells[SHARE] = ws_cell_real(
+		gap_list->total ? (long double)entry->time * 100 / gap_list->total : 0);
+	cells[TIME] = ws_cell_int((int64_t)entry->time);
+	cells[COUNT] = ws_cell_int((int64_t)entry->count);
+	cells[PID] = ws_cell_int(info->pid);
+	cells[TID] = ws_cell_int(info->tid);
+	cells[THREAD] = text(info->name);
+	cells[STATE] = text(states[entry->key[K_DOING]]);
+	cells[REASON] = entry->key[K_WAIT] || entry->key[K_DOING] == WS_DOING_WAIT
+				? text(ws_wait_name((enum ws_wait)entry->key[K_WAIT]))
+				: text("");
+	function = ws_cuda_function(output->pass->stats->report, (uint32_t)entry->key[K_FUNCTION],
+				    &len);
+	cells[FUNCTION] = ws_cell_text(function, len);
+	cells[DOING] = ws_cell_text(sampled->text, sampled->len);
+	output->pass->stats->row(output->pass->stats, cells);
 }
 
-static int by_key(const void *a, const void *b)
+static int by_key(const void *first, const void *second)
 {
-	return memcmp(((const struct entry *)a)->key, ((const struct entry *)b)->key,
-		      sizeof(((const struct entry *)a)->key));
+	return memcmp(((const struct entry *)first)->key, ((const struct entry *)second)->key,
+		      sizeof(((const struct entry *)first)->key));
 }
 
 /* All workers' entries and samples, the same keys together. */
-static void collect(struct output *o)
+static void collect(struct output *output)
 {
 	size_t cap = 0, sample_cap = 0;
 
-	for (uint32_t k = 0; k < o->p->count; k++) {
-		struct worker *w = &o->p->workers[k];
+	for (uint32_t k = 0; k < output->pass->count; k++) {
+		struct worker *worker = &output->pass->workers[k];
 
-		ws_grow(o->v, cap, o->n + w->n);
-		if (w->n)
-			memcpy(o->v + o->n, w->v, w->n * sizeof(*w->v));
-		o->n += w->n;
-		for (size_t i = 0; i < w->sampled.n; i++) {
-			const uint64_t *key = w->sampled.keys + i * 3;
+		ws_grow(output->entries, cap, output->n + worker->n);
+		if (worker->n)
+			memcpy(output->entries + output->n, worker->entries,
+			       worker->n * sizeof(*worker->entries));
+		output->n += worker->n;
+		for (size_t i = 0; i < worker->sampled.n; i++) {
+			const uint64_t *key = worker->sampled.keys + i * 3;
 
-			ws_grow(o->samples, sample_cap, o->sample_count + 1);
-			o->samples[o->sample_count++] =
-				(struct sampled){key[0], key[1], key[2], w->samples[i]};
+			ws_grow(output->samples, sample_cap, output->sample_count + 1);
+			output->samples[output->sample_count++] =
+				(struct sampled){key[0], key[1], key[2], worker->samples[i]};
 		}
 	}
-	if (o->n)
-		qsort(o->v, o->n, sizeof(*o->v), by_key);
-	for (size_t i = 0; i < o->n; i++) { /* a thread's states are one worker's: keys differ */
-		uint64_t key = o->v[i].key[K_RESOURCE] << 32 | o->v[i].key[K_THREAD];
+	if (output->n)
+		qsort(output->entries, output->n, sizeof(*output->entries), by_key);
+	for (size_t i = 0; i < output->n;
+	     i++) { /* a thread's states are one worker's: keys differ */
+		uint64_t key =
+			output->entries[i].key[K_RESOURCE] << 32 | output->entries[i].key[K_THREAD];
 
-		if (o->v[i].key[K_DOING] == WS_DOING_RUN)
-			ws_map_set(&o->ran, key, ws_map_get(&o->ran, key, NULL) + o->v[i].time);
+		if (output->entries[i].key[K_DOING] == WS_DOING_RUN)
+			ws_map_set(&output->ran, key,
+				   ws_map_get(&output->ran, key, NULL) + output->entries[i].time);
 	}
 }
 
-static int by_function(const void *a, const void *b)
+static int by_function(const void *first, const void *second)
 {
-	const struct sampled *x = a, *y = b;
+	const struct sampled *left = first, *right = second;
 
-	if (x->resource != y->resource)
-		return x->resource < y->resource ? -1 : 1;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	return x->function < y->function ? -1 : x->function > y->function;
+	if (left->resource != right->resource)
+		return left->resource < right->resource ? -1 : 1;
+	if (left->thread != right->thread)
+		return left->thread < right->thread ? -1 : 1;
+	return left->function < right->function ? -1 : left->function > right->function;
 }
 
-static void merge_samples(struct output *o)
+static void merge_samples(struct output *output)
 {
 	size_t kept = 0;
 
-	if (o->sample_count)
-		qsort(o->samples, o->sample_count, sizeof(*o->samples), by_function);
-	for (size_t i = 0; i < o->sample_count; i++) {
-		if (kept && !by_function(&o->samples[kept - 1], &o->samples[i]))
-			o->samples[kept - 1].samples += o->samples[i].samples;
+	if (output->sample_count)
+		qsort(output->samples, output->sample_count, sizeof(*output->samples), by_function);
+	for (size_t i = 0; i < output->sample_count; i++) {
+		if (kept && !by_function(&output->samples[kept - 1], &output->samples[i]))
+			output->samples[kept - 1].samples += output->samples[i].samples;
 		else
-			o->samples[kept++] = o->samples[i];
+			output->samples[kept++] = output->samples[i];
 	}
-	o->sample_count = kept;
+	output->sample_count = kept;
 	if (kept)
-		qsort(o->samples, kept, sizeof(*o->samples), by_samples);
+		qsort(output->samples, kept, sizeof(*output->samples), by_samples);
 }
 
-static void print(struct pass *p)
+static void print(struct pass *pass)
 {
-	struct output o = {.p = p};
+	struct output output = {.pass = pass};
 	struct ws_text sampled = {0};
 
-	collect(&o);
-	merge_samples(&o);
-	if (o.n)
-		qsort_r(o.v, o.n, sizeof(*o.v), by_importance, &o);
-	for (size_t i = 0; i < o.n; i++)
-		print_entry(&o, &o.v[i], &sampled);
+	collect(&output);
+	merge_samples(&output);
+	if (output.n)
+		qsort_r(output.entries, output.n, sizeof(*output.entries), by_importance, &output);
+	for (size_t i = 0; i < output.n; i++)
+		print_entry(&output, &output.entries[i], &sampled);
 	ws_text_free(&sampled);
-	ws_map_free(&o.ran);
-	free(o.v);
-	free(o.samples);
+	ws_map_free(&output.ran);
+	free(output.entries);
+	free(output.samples);
 }
 
 /* ---- the whole ---- */
 
-static uint32_t number(const struct ws_stats *s, const char *name)
+static uint32_t number(const struct ws_stats *stats, const char *name)
 {
-	const char *arg = ws_stats_arg(s, name);
+	const char *arg = ws_stats_arg(stats, name);
 
 	return arg ? (uint32_t)strtoull(arg, NULL, 10) : WS_NO_U32;
 }
 
-static bool any_gpu(const struct ws_report *r)
+static bool any_gpu(const struct ws_report *report)
 {
 	for (int k = WS_CUDA_KERNEL; k < WS_CUDA_SOURCES; k++)
-		if (ws_report_rows(r, ws_cuda_columns[k].table))
+		if (ws_report_rows(report, ws_cuda_columns[k].table))
 			return true;
 	return false;
 }
 
-static struct ws_gaps_request request(const struct ws_stats *s)
+static struct ws_gaps_request request(const struct ws_stats *stats)
 {
-	const char *shortest = ws_stats_arg(s, "min=");
-	struct ws_gaps_request q = {
-		.gpu = number(s, "gpu="),
-		.stream = number(s, "stream="),
-		.thread = number(s, "thread="),
+	const char *shortest = ws_stats_arg(stats, "min=");
+	struct ws_gaps_request gaps_request = {
+		.gpu = number(stats, "gpu="),
+		.stream = number(stats, "stream="),
+		.thread = number(stats, "thread="),
 		.shortest = shortest ? strtoull(shortest, NULL, 10) : 0,
-		.time_min = s->time_min,
-		.time_max = s->time_max,
+		.time_min = stats->time_min,
+		.time_max = stats->time_max,
 	};
 
-	q.resource = q.thread != WS_NO_U32		   ? WS_RESOURCE_THREAD
-		     : ws_stats_arg(s, "cpu")		   ? WS_RESOURCE_CPU
-		     : q.stream != WS_NO_U32		   ? WS_RESOURCE_STREAM
-		     : q.gpu != WS_NO_U32 || any_gpu(s->r) ? WS_RESOURCE_GPU
-							   : WS_RESOURCE_CPU;
-	return q;
+	gaps_request.resource = gaps_request.thread != WS_NO_U32   ? WS_RESOURCE_THREAD
+				: ws_stats_arg(stats, "cpu")	   ? WS_RESOURCE_CPU
+				: gaps_request.stream != WS_NO_U32 ? WS_RESOURCE_STREAM
+				: gaps_request.gpu != WS_NO_U32 || any_gpu(stats->report)
+					? WS_RESOURCE_GPU
+					: WS_RESOURCE_CPU;
+	return gaps_request;
 }
 
-static int walk(struct pass *p, const struct ws_states *states, struct ws_err *e)
+static int walk(struct pass *pass, const struct ws_states *states, struct ws_err *err)
 {
-	struct ws_stats *s = p->s;
+	struct ws_stats *stats = pass->stats;
 	struct ws_scan sc = {
 		.table = WS_TABLE_sample,
 		.columns = WS_COL(sample, start) | WS_COL(sample, thread) | WS_COL(sample, frame) |
 			   WS_COL(sample, callers) | WS_COL(sample, event) | WS_COL(sample, flags),
-		.time_min = s->time_min,
-		.time_max = s->time_max,
+		.time_min = stats->time_min,
+		.time_max = stats->time_max,
 	};
 	uint64_t damaged = 0;
 
-	p->count = ws_scan_workers(&sc);
-	if (p->count < ws_states_workers(states))
-		p->count = ws_states_workers(states);
-	p->workers = aligned_alloc(128, p->count * sizeof(*p->workers));
-	if (!p->workers)
-		return ws_fail(e, "out of memory");
-	memset(p->workers, 0, p->count * sizeof(*p->workers));
-	for (uint32_t i = 0; i < p->count; i++) {
-		p->workers[i].keys.words = KEY_WORDS;
-		p->workers[i].sampled.words = 3;
-		p->workers[i].at = ws_calloc(p->gaps.n, sizeof(*p->workers[i].at));
+	pass->count = ws_scan_workers(&sc);
+	if (pass->count < ws_states_workers(states))
+		pass->count = ws_states_workers(states);
+	pass->workers = aligned_alloc(128, pass->count * sizeof(*pass->workers));
+	if (!pass->workers)
+		return ws_fail(err, "out of memory");
+	memset(pass->workers, 0, pass->count * sizeof(*pass->workers));
+	for (uint32_t i = 0; i < pass->count; i++) {
+		pass->workers[i].keys.words = KEY_WORDS;
+		pass->workers[i].sampled.words = 3;
+		pass->workers[i].at = ws_calloc(pass->gaps.n, sizeof(*pass->workers[i].at));
 	}
-	ws_states_run(states, s->time_min, s->time_max, take, p);
-	ws_samples_choose(s->r, NULL, &p->samples, e);
-	p->stacks = ws_stacks_open(s->r, &s->damaged);
-	ws_scan_run(s->r, &sc, scan_samples, p, &damaged);
-	s->damaged += damaged;
-	print(p);
-	for (uint32_t i = 0; i < p->count; i++) {
-		ws_keyed_free(&p->workers[i].keys);
-		ws_keyed_free(&p->workers[i].sampled);
-		free(p->workers[i].v);
-		free(p->workers[i].at);
-		free(p->workers[i].samples);
+	ws_states_run(states, stats->time_min, stats->time_max, take, pass);
+	ws_samples_choose(stats->report, NULL, &pass->samples, err);
+	pass->stacks = ws_stacks_open(stats->report, &stats->damaged);
+	ws_scan_run(stats->report, &sc, scan_samples, pass, &damaged);
+	stats->damaged += damaged;
+	print(pass);
+	for (uint32_t i = 0; i < pass->count; i++) {
+		ws_keyed_free(&pass->workers[i].keys);
+		ws_keyed_free(&pass->workers[i].sampled);
+		free(pass->workers[i].entries);
+		free(pass->workers[i].at);
+		free(pass->workers[i].samples);
 	}
-	free(p->workers);
-	ws_stacks_close(p->stacks);
+	free(pass->workers);
+	ws_stacks_close(pass->stacks);
 	return 0;
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
-	struct ws_gaps_request q = request(s);
-	struct pass p = {.s = s};
+	struct ws_gaps_request gaps_request = request(stats);
+	struct pass pass = {.stats = stats};
 	struct ws_states *states;
 	int rc;
 
-	if (q.resource == WS_RESOURCE_CPU && !ws_stats_arg(s, "cpu") &&
-	    !ws_report_rows(s->r, WS_TABLE_sched))
+	if (gaps_request.resource == WS_RESOURCE_CPU && !ws_stats_arg(stats, "cpu") &&
+	    !ws_report_rows(stats->report, WS_TABLE_sched))
 		return 0; /* neither GPUs nor scheduling: nothing to show, and nothing in particular
 			     was asked for */
-	states = ws_states_open_part(s->r, s->who,
+	states = ws_states_open_part(stats->report, stats->who,
 				     &(struct ws_states_part){.to = UINT64_MAX, .brief = true},
-				     &s->damaged);
-	rc = ws_gaps_find(s->r, s->who, states, &q, &p.gaps, e);
-	s->damaged += p.gaps.damaged;
+				     &stats->damaged);
+	rc = ws_gaps_find(stats->report, stats->who, states, &gaps_request, &pass.gaps, err);
+	stats->damaged += pass.gaps.damaged;
 	if (!rc)
-		rc = walk(&p, states, e);
-	ws_gaps_free(&p.gaps);
+		rc = walk(&pass, states, err);
+	ws_gaps_free(&pass.gaps);
 	ws_states_close(states);
 	return rc;
 }

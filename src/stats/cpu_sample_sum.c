@@ -15,51 +15,54 @@ static const struct ws_column columns[] = {
 
 static const char *const args[] = {"line", "module", "python", "native", NULL};
 
-static void print(struct ws_stats *s, const struct ws_profile *p)
+static void print(struct ws_stats *stats, const struct ws_profile *profile)
 {
 	size_t count;
-	struct ws_view_row *rows = ws_view_rows(p, 0, false, &count);
+	struct ws_view_row *rows = ws_view_rows(profile, 0, false, &count);
 
 	for (size_t i = 0; i < count; i++) {
-		const struct ws_cost *self = &rows[i].f->self, *total = &rows[i].f->total;
-		const struct ws_unit_info *u = &p->tree.units[rows[i].f->unit];
-		const char *module = ws_calltree_module(&p->tree, rows[i].f->unit);
+		const struct ws_cost *self = &rows[i].flat->self, *total = &rows[i].flat->total;
+		const struct ws_unit_info *unit_info = &profile->tree.units[rows[i].flat->unit];
+		const char *module = ws_calltree_module(&profile->tree, rows[i].flat->unit);
 
-		if (u->line)
+		if (unit_info->line)
 			ws_text_printf(&rows[i].name, " %s:%u",
-				       ws_report_string(s->r, u->file, NULL), u->line);
-		s->row(s,
-		       (struct ws_cell[]){
-			       ws_view_share(self->weight, p->total.weight),
-			       ws_view_time(p, self->ns), ws_cell_int((int64_t)self->count),
-			       ws_view_share(total->weight, p->total.weight),
-			       ws_view_time(p, total->ns), ws_cell_int((int64_t)total->count),
-			       ws_cell_text(rows[i].name.s ? rows[i].name.s : "", rows[i].name.len),
-			       ws_cell_text(module, strlen(module))});
+				       ws_report_string(stats->report, unit_info->file, NULL),
+				       unit_info->line);
+		stats->row(stats, (struct ws_cell[]){
+					  ws_view_share(self->weight, profile->total.weight),
+					  ws_view_time(profile, self->ns),
+					  ws_cell_int((int64_t)self->count),
+					  ws_view_share(total->weight, profile->total.weight),
+					  ws_view_time(profile, total->ns),
+					  ws_cell_int((int64_t)total->count),
+					  ws_cell_text(rows[i].name.text ? rows[i].name.text : "",
+						       rows[i].name.len),
+					  ws_cell_text(module, strlen(module))});
 	}
 	ws_view_rows_free(rows, count);
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
-	struct ws_profile_request q = {
+	struct ws_profile_request request = {
 		.kind = WS_PROFILE_ON_CPU,
-		.time_min = s->time_min,
-		.time_max = s->time_max,
-		.unit = ws_stats_arg(s, "line")	    ? WS_UNIT_LINE
-			: ws_stats_arg(s, "module") ? WS_UNIT_MODULE
-						    : WS_UNIT_FUNCTION,
-		.frames = ws_stats_arg(s, "python")   ? WS_FRAMES_PYTHON
-			  : ws_stats_arg(s, "native") ? WS_FRAMES_NATIVE
-						      : WS_FRAMES_ALL,
+		.time_min = stats->time_min,
+		.time_max = stats->time_max,
+		.unit = ws_stats_arg(stats, "line")	? WS_UNIT_LINE
+			: ws_stats_arg(stats, "module") ? WS_UNIT_MODULE
+							: WS_UNIT_FUNCTION,
+		.frames = ws_stats_arg(stats, "python")	  ? WS_FRAMES_PYTHON
+			  : ws_stats_arg(stats, "native") ? WS_FRAMES_NATIVE
+							  : WS_FRAMES_ALL,
 	};
-	struct ws_profile p;
-	int rc = ws_profile_make(s->r, s->who, &q, &p, e);
+	struct ws_profile profile;
+	int rc = ws_profile_make(stats->report, stats->who, &request, &profile, err);
 
-	s->damaged += p.damaged;
-	if (!rc && p.total.count)
-		print(s, &p);
-	ws_profile_free(&p);
+	stats->damaged += profile.damaged;
+	if (!rc && profile.total.count)
+		print(stats, &profile);
+	ws_profile_free(&profile);
 	return rc;
 }
 

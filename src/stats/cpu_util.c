@@ -36,7 +36,7 @@ struct cell { /* running time of a core or thread in an interval */
 };
 
 struct cells {
-	struct cell *v;
+	struct cell *cells;
 	size_t n, cap;
 };
 
@@ -47,7 +47,7 @@ struct worker {
 } __attribute__((aligned(128)));
 
 struct util {
-	struct ws_stats *s;
+	struct ws_stats *stats;
 	uint64_t bin, from,
 		to; /* length of an interval; the time covered, from a multiple of it after zero */
 	size_t intervals;
@@ -55,14 +55,14 @@ struct util {
 	struct worker *workers;
 };
 
-static void add_thread(struct worker *w, uint64_t interval, uint32_t thread, uint64_t run)
+static void add_thread(struct worker *worker, uint64_t interval, uint32_t thread, uint64_t run)
 {
-	struct cells *c = &w->threads;
-	struct cell *last = c->n ? &c->v[c->n - 1] : NULL;
+	struct cells *cells = &worker->threads;
+	struct cell *last = cells->n ? &cells->cells[cells->n - 1] : NULL;
 
 	if (!last || last->thread != thread || last->interval != interval) {
-		ws_grow(c->v, c->cap, c->n + 1);
-		last = &c->v[c->n++];
+		ws_grow(cells->cells, cells->cap, cells->n + 1);
+		last = &cells->cells[cells->n++];
 		*last = (struct cell){.interval = interval, .thread = thread, .core = WS_NO_U32};
 	}
 	last->run += run;
@@ -70,36 +70,37 @@ static void add_thread(struct worker *w, uint64_t interval, uint32_t thread, uin
 
 enum { MOST_CORES = 65536 };
 
-static void add_core(struct util *u, struct worker *w, uint64_t interval, uint32_t core,
+static void add_core(struct util *util, struct worker *worker, uint64_t interval, uint32_t core,
 		     uint64_t run)
 {
 	if (core >= MOST_CORES)
 		return;
-	if (core >= w->core_count) {
-		w->cores = ws_realloc(w->cores, (core + 1) * u->intervals * sizeof(*w->cores));
-		memset(w->cores + w->core_count * u->intervals, 0,
-		       (core + 1 - w->core_count) * u->intervals * sizeof(*w->cores));
-		w->core_count = core + (size_t)1;
+	if (core >= worker->core_count) {
+		worker->cores = ws_realloc(worker->cores,
+					   (core + 1) * util->intervals * sizeof(*worker->cores));
+		memset(worker->cores + worker->core_count * util->intervals, 0,
+		       (core + 1 - worker->core_count) * util->intervals * sizeof(*worker->cores));
+		worker->core_count = core + (size_t)1;
 	}
-	w->cores[core * u->intervals + interval].run += run;
+	worker->cores[core * util->intervals + interval].run += run;
 }
 
 static void take(void *ctx, uint32_t worker, const struct ws_state *st)
 {
-	struct util *u = ctx;
-	struct worker *w = &u->workers[worker];
+	struct util *util = ctx;
+	struct worker *worker_w = &util->workers[worker];
 
 	if (st->doing != WS_DOING_RUN)
 		return;
 	for (uint64_t at = st->start; at < st->end;) {
-		uint64_t interval = (at - u->from) / u->bin,
-			 stop = u->from + (interval + 1) * u->bin;
+		uint64_t interval = (at - util->from) / util->bin,
+			 stop = util->from + (interval + 1) * util->bin;
 
 		stop = stop < st->end ? stop : st->end;
-		if (u->threads)
-			add_thread(w, interval, st->thread, stop - at);
-		if (u->cores)
-			add_core(u, w, interval, st->cpu, stop - at);
+		if (util->threads)
+			add_thread(worker_w, interval, st->thread, stop - at);
+		if (util->cores)
+			add_core(util, worker_w, interval, st->cpu, stop - at);
 		at = stop;
 	}
 }
@@ -116,126 +117,131 @@ static uint64_t round_length(uint64_t span)
 		}
 }
 
-static void gather(struct util *u, struct cells *all, uint32_t workers)
+static void gather(struct util *util, struct cells *all, uint32_t workers)
 {
 	for (uint32_t w = 0; w < workers; w++) {
-		const struct worker *k = &u->workers[w];
+		const struct worker *worker = &util->workers[w];
 
-		ws_grow(all->v, all->cap, all->n + k->threads.n);
-		if (k->threads.n)
-			memcpy(all->v + all->n, k->threads.v, k->threads.n * sizeof(*all->v));
-		all->n += k->threads.n;
-		for (size_t i = 0; i < k->core_count * u->intervals; i++) {
-			if (!k->cores[i].run)
+		ws_grow(all->cells, all->cap, all->n + worker->threads.n);
+		if (worker->threads.n)
+			memcpy(all->cells + all->n, worker->threads.cells,
+			       worker->threads.n * sizeof(*all->cells));
+		all->n += worker->threads.n;
+		for (size_t i = 0; i < worker->core_count * util->intervals; i++) {
+			if (!worker->cores[i].run)
 				continue;
-			ws_grow(all->v, all->cap, all->n + 1);
-			all->v[all->n++] = (struct cell){
-				i % u->intervals, 0, (uint32_t)(i / u->intervals), k->cores[i].run};
+			ws_grow(all->cells, all->cap, all->n + 1);
+			all->cells[all->n++] = (struct cell){i % util->intervals, 0,
+							     (uint32_t)(i / util->intervals),
+							     worker->cores[i].run};
 		}
 	}
 }
 
 /* By interval, cores before threads. */
-static int by_place(const void *a, const void *b)
+static int by_place(const void *first, const void *second)
 {
-	const struct cell *x = a, *y = b;
+	const struct cell *left = first, *right = second;
 
-	if (x->interval != y->interval)
-		return x->interval < y->interval ? -1 : 1;
-	if (x->core != y->core)
-		return x->core < y->core ? -1 : 1;
-	return x->thread < y->thread ? -1 : x->thread > y->thread;
+	if (left->interval != right->interval)
+		return left->interval < right->interval ? -1 : 1;
+	if (left->core != right->core)
+		return left->core < right->core ? -1 : 1;
+	return left->thread < right->thread ? -1 : left->thread > right->thread;
 }
 
-static void print_cell(const struct util *u, const struct cell *k)
+static void print_cell(const struct util *util, const struct cell *cell)
 {
-	const struct ws_thread_info *t = ws_who_thread(u->s->who, k->thread);
-	uint64_t start = u->from + k->interval * u->bin,
-		 stop = start + u->bin < u->to ? start + u->bin : u->to, length = stop - start;
-	struct ws_cell c[COLUMNS] = {
-		[START] = ws_cell_int((int64_t)(start - u->s->zero)),
+	const struct ws_thread_info *info = ws_who_thread(util->stats->who, cell->thread);
+	uint64_t start = util->from + cell->interval * util->bin,
+		 stop = start + util->bin < util->to ? start + util->bin : util->to,
+		 length = stop - start;
+	struct ws_cell cells[COLUMNS] = {
+		[START] = ws_cell_int((int64_t)(start - util->stats->zero)),
 		[LENGTH] = ws_cell_int((int64_t)length),
-		[UTIL] = ws_cell_real((long double)k->run * 100 / length),
-		[RUN] = ws_cell_int((int64_t)k->run),
-		[CORE] = k->thread ? ws_cell_null() : ws_cell_int(k->core),
-		[PID] = k->thread ? ws_cell_int(t->pid) : ws_cell_null(),
-		[TID] = k->thread ? ws_cell_int(t->tid) : ws_cell_null(),
-		[NAME] = k->thread ? ws_cell_text(t->name, strlen(t->name)) : ws_cell_null(),
+		[UTIL] = ws_cell_real((long double)cell->run * 100 / length),
+		[RUN] = ws_cell_int((int64_t)cell->run),
+		[CORE] = cell->thread ? ws_cell_null() : ws_cell_int(cell->core),
+		[PID] = cell->thread ? ws_cell_int(info->pid) : ws_cell_null(),
+		[TID] = cell->thread ? ws_cell_int(info->tid) : ws_cell_null(),
+		[NAME] = cell->thread ? ws_cell_text(info->name, strlen(info->name))
+				      : ws_cell_null(),
 	};
 
-	u->s->row(u->s, c);
+	util->stats->row(util->stats, cells);
 }
 
 /* Cells of one core come from several workers: they are added up. */
-static void print(struct util *u, uint32_t workers)
+static void print(struct util *util, uint32_t workers)
 {
 	struct cells all = {0};
 
-	gather(u, &all, workers);
+	gather(util, &all, workers);
 	if (all.n)
-		qsort(all.v, all.n, sizeof(*all.v), by_place);
+		qsort(all.cells, all.n, sizeof(*all.cells), by_place);
 	for (size_t i = 0; i < all.n; i++) {
-		while (i + 1 < all.n && !by_place(&all.v[i], &all.v[i + 1])) {
-			all.v[i + 1].run += all.v[i].run;
+		while (i + 1 < all.n && !by_place(&all.cells[i], &all.cells[i + 1])) {
+			all.cells[i + 1].run += all.cells[i].run;
 			i++;
 		}
-		print_cell(u, &all.v[i]);
+		print_cell(util, &all.cells[i]);
 	}
-	free(all.v);
+	free(all.cells);
 }
 
-static int choose_intervals(struct util *u, struct ws_err *e)
+static int choose_intervals(struct util *util, struct ws_err *err)
 {
-	const char *bin = ws_stats_arg(u->s, "bin=");
-	struct ws_stats *s = u->s;
-	uint64_t last = ws_time_last(s->r);
+	const char *bin = ws_stats_arg(util->stats, "bin=");
+	struct ws_stats *stats = util->stats;
+	uint64_t last = ws_time_last(stats->report);
 
-	u->cores = ws_stats_arg(s, "core") || !ws_stats_arg(s, "thread");
-	u->threads = ws_stats_arg(s, "thread") || !ws_stats_arg(s, "core");
-	u->from = s->time_min > s->zero ? s->time_min : s->zero;
-	u->to = s->time_max < last ? s->time_max : last;
-	if (u->to <= u->from)
+	util->cores = ws_stats_arg(stats, "core") || !ws_stats_arg(stats, "thread");
+	util->threads = ws_stats_arg(stats, "thread") || !ws_stats_arg(stats, "core");
+	util->from = stats->time_min > stats->zero ? stats->time_min : stats->zero;
+	util->to = stats->time_max < last ? stats->time_max : last;
+	if (util->to <= util->from)
 		return 1;
-	u->bin = bin ? strtoull(bin, NULL, 10) : round_length(u->to - u->from);
-	if (!u->bin)
-		return ws_fail(e, "cpu_util: bin=0: an interval has at least one nanosecond");
-	u->from = s->zero + (u->from - s->zero) / u->bin * u->bin;
-	if ((u->to - u->from) / u->bin >= MOST_INTERVALS)
-		return ws_fail(e,
+	util->bin = bin ? strtoull(bin, NULL, 10) : round_length(util->to - util->from);
+	if (!util->bin)
+		return ws_fail(err, "cpu_util: bin=0: an interval has at least one nanosecond");
+	util->from = stats->zero + (util->from - stats->zero) / util->bin * util->bin;
+	if ((util->to - util->from) / util->bin >= MOST_INTERVALS)
+		return ws_fail(err,
 			       "cpu_util: bin=%s makes more than %d intervals; give a longer one "
 			       "or --filter-time",
 			       bin, MOST_INTERVALS);
-	u->intervals = (size_t)((u->to - u->from) / u->bin) + 1;
+	util->intervals = (size_t)((util->to - util->from) / util->bin) + 1;
 	return 0;
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
-	struct util u = {.s = s};
+	struct util util = {.stats = stats};
 	struct ws_states *states;
 	uint32_t count;
 	int rc;
 
-	if (!ws_report_rows(s->r, WS_TABLE_sched))
+	if (!ws_report_rows(stats->report, WS_TABLE_sched))
 		return 0;
-	rc = choose_intervals(&u, e);
+	rc = choose_intervals(&util, err);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	states = ws_states_open(s->r, s->who, &s->damaged);
+	states = ws_states_open(stats->report, stats->who, &stats->damaged);
 	count = ws_states_workers(states);
-	u.workers = aligned_alloc(128, count * sizeof(*u.workers));
-	if (!u.workers) {
+	util.workers = aligned_alloc(128, count * sizeof(*util.workers));
+	if (!util.workers) {
 		ws_states_close(states);
-		return ws_fail(e, "out of memory");
+		return ws_fail(err, "out of memory");
 	}
-	memset(u.workers, 0, count * sizeof(*u.workers));
-	ws_states_run(states, s->time_min > u.from ? s->time_min : u.from, u.to, take, &u);
-	print(&u, count);
+	memset(util.workers, 0, count * sizeof(*util.workers));
+	ws_states_run(states, stats->time_min > util.from ? stats->time_min : util.from, util.to,
+		      take, &util);
+	print(&util, count);
 	for (uint32_t w = 0; w < count; w++) {
-		free(u.workers[w].threads.v);
-		free(u.workers[w].cores);
+		free(util.workers[w].threads.cells);
+		free(util.workers[w].cores);
 	}
-	free(u.workers);
+	free(util.workers);
 	ws_states_close(states);
 	return 0;
 }

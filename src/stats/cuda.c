@@ -9,11 +9,11 @@
 const char *const ws_cuda_args[] = {"base", "mangled", "nvtx-name", NULL};
 const char *const ws_cuda_name_args[] = {"base", "mangled", NULL};
 
-int ws_cuda_name_column(const struct ws_stats *s)
+int ws_cuda_name_column(const struct ws_stats *stats)
 {
-	return ws_stats_arg(s, "base")	    ? ws_cuda_kernel_name
-	       : ws_stats_arg(s, "mangled") ? ws_cuda_kernel_mangled
-					    : ws_cuda_kernel_demangled;
+	return ws_stats_arg(stats, "base")	? ws_cuda_kernel_name
+	       : ws_stats_arg(stats, "mangled") ? ws_cuda_kernel_mangled
+						: ws_cuda_kernel_demangled;
 }
 
 char *ws_cuda_xyz(uint64_t x, uint64_t y, uint64_t z)
@@ -31,53 +31,56 @@ const char *ws_cuda_mem_kind(uint64_t kind)
 }
 
 struct ws_cuda_devices {
-	const struct ws_report *r;
+	const struct ws_report *report;
 	struct device {
 		uint64_t process, id;
 		uint32_t name;
-	} * v;
+	} * devices;
 	size_t n, cap;
 };
 
-static int by_process(const void *a, const void *b)
+static int by_process(const void *first, const void *second)
 {
-	const struct device *x = a, *y = b;
+	const struct device *left = first, *right = second;
 
-	if (x->process != y->process)
-		return x->process < y->process ? -1 : 1;
-	return x->id < y->id ? -1 : x->id > y->id;
+	if (left->process != right->process)
+		return left->process < right->process ? -1 : 1;
+	return left->id < right->id ? -1 : left->id > right->id;
 }
 
-struct ws_cuda_devices *ws_cuda_devices_open(const struct ws_report *r)
+struct ws_cuda_devices *ws_cuda_devices_open(const struct ws_report *report)
 {
-	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_cuda_device, 0, UINT64_MAX);
-	struct ws_cuda_devices *d = ws_calloc(1, sizeof(*d));
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_cuda_device, 0, UINT64_MAX);
+	struct ws_cuda_devices *devices = ws_calloc(1, sizeof(*devices));
+	const uint64_t *values;
 
-	d->r = r;
-	while (ws_cursor_next(c, &v)) {
-		ws_grow(d->v, d->cap, d->n + 1);
-		d->v[d->n++] = (struct device){v[ws_cuda_device_process], v[ws_cuda_device_id],
-					       (uint32_t)v[ws_cuda_device_name]};
+	devices->report = report;
+	while (ws_cursor_next(cursor, &values)) {
+		ws_grow(devices->devices, devices->cap, devices->n + 1);
+		devices->devices[devices->n++] =
+			(struct device){values[ws_cuda_device_process], values[ws_cuda_device_id],
+					(uint32_t)values[ws_cuda_device_name]};
 	}
-	ws_cursor_close(c);
-	if (d->n)
-		qsort(d->v, d->n, sizeof(*d->v), by_process);
-	return d;
+	ws_cursor_close(cursor);
+	if (devices->n)
+		qsort(devices->devices, devices->n, sizeof(*devices->devices), by_process);
+	return devices;
 }
 
-void ws_cuda_device_label(const struct ws_cuda_devices *d, uint64_t process, uint64_t id, char *buf,
-			  size_t size)
+void ws_cuda_device_label(const struct ws_cuda_devices *devices, uint64_t process, uint64_t id,
+			  char *buf, size_t size)
 {
 	struct device key = {process, id, 0},
-		      *found = d->n ? bsearch(&key, d->v, d->n, sizeof(key), by_process) : NULL;
-	const char *name = found ? ws_report_string(d->r, found->name, NULL) : "";
+		      *found = devices->n ? bsearch(&key, devices->devices, devices->n, sizeof(key),
+						    by_process)
+					  : NULL;
+	const char *name = found ? ws_report_string(devices->report, found->name, NULL) : "";
 
 	snprintf(buf, size, "%.90s (%" PRIu64 ")", *name ? name : "GPU", id);
 }
 
-void ws_cuda_devices_close(struct ws_cuda_devices *d)
+void ws_cuda_devices_close(struct ws_cuda_devices *devices)
 {
-	free(d->v);
-	free(d);
+	free(devices->devices);
+	free(devices);
 }

@@ -9,42 +9,46 @@ static const struct ws_column columns[] = {
 	{"Tid", WS_KIND_ID},	 {"T-Pri", WS_KIND_ID},	     {"Thread Name", WS_KIND_TEXT},
 };
 
-static void print(struct ws_stats *s, const uint64_t *v)
+static void print(struct ws_stats *stats, const uint64_t *values)
 {
-	const struct ws_thread_info *t = ws_who_thread(s->who, (uint32_t)v[ws_cuda_api_thread]);
-	uint64_t start = v[ws_cuda_api_start], end = v[ws_cuda_api_end],
-		 correlation = v[ws_cuda_api_correlation];
-	bool named = *t->name;
+	const struct ws_thread_info *info =
+		ws_who_thread(stats->who, (uint32_t)values[ws_cuda_api_thread]);
+	uint64_t start = values[ws_cuda_api_start], end = values[ws_cuda_api_end],
+		 correlation = values[ws_cuda_api_correlation];
+	bool named = *info->name;
 	size_t len;
-	const char *name = ws_cuda_function(s->r, (uint32_t)v[ws_cuda_api_name], &len);
+	const char *name =
+		ws_cuda_function(stats->report, (uint32_t)values[ws_cuda_api_name], &len);
 
 	if (end < start) {
-		s->backwards++;
+		stats->backwards++;
 		return;
 	}
-	s->row(s, (struct ws_cell[]){
-			  ws_cell_int((int64_t)(start - s->zero)),
-			  end == WS_NO_TIME ? ws_cell_null() : ws_cell_int((int64_t)(end - start)),
-			  ws_cell_text(name, len),
-			  ws_cell_int((int64_t)v[ws_cuda_api_result]),
-			  correlation == WS_NO_U32 ? ws_cell_null()
-						   : ws_cell_int((int64_t)correlation),
-			  ws_cell_int(t->pid),
-			  ws_cell_int(t->tid),
-			  named ? ws_cell_int(t->priority) : ws_cell_null(),
-			  named ? ws_cell_text(t->name, strlen(t->name)) : ws_cell_null(),
-		  });
+	stats->row(stats,
+		   (struct ws_cell[]){
+			   ws_cell_int((int64_t)(start - stats->zero)),
+			   end == WS_NO_TIME ? ws_cell_null() : ws_cell_int((int64_t)(end - start)),
+			   ws_cell_text(name, len),
+			   ws_cell_int((int64_t)values[ws_cuda_api_result]),
+			   correlation == WS_NO_U32 ? ws_cell_null()
+						    : ws_cell_int((int64_t)correlation),
+			   ws_cell_int(info->pid),
+			   ws_cell_int(info->tid),
+			   named ? ws_cell_int(info->priority) : ws_cell_null(),
+			   named ? ws_cell_text(info->name, strlen(info->name)) : ws_cell_null(),
+		   });
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
-	struct ws_cursor *c = ws_cursor_open(s->r, WS_TABLE_cuda_api, s->time_min, s->time_max);
-	const uint64_t *v;
+	struct ws_cursor *cursor =
+		ws_cursor_open(stats->report, WS_TABLE_cuda_api, stats->time_min, stats->time_max);
+	const uint64_t *values;
 
-	(void)e;
-	while (ws_cursor_next(c, &v))
-		print(s, v);
-	ws_cursor_close(c);
+	(void)err;
+	while (ws_cursor_next(cursor, &values))
+		print(stats, values);
+	ws_cursor_close(cursor);
 	return 0;
 }
 

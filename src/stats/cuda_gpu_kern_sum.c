@@ -4,9 +4,9 @@
 
 static const struct ws_column columns[] = {WS_STD8("Instances"), {"Name", WS_KIND_TEXT}};
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
-	return ws_cuda_sum(s, WS_SOURCE(KERNEL), 0, e);
+	return ws_cuda_sum(stats, WS_SOURCE(KERNEL), 0, err);
 }
 
 const struct ws_stat ws_stat_cuda_gpu_kern_sum = {

@@ -7,9 +7,9 @@ static const struct ws_column columns[] = {{"Total", WS_KIND_SIZE},  {"Count", W
 					   {"Min", WS_KIND_SIZE},    {"Max", WS_KIND_SIZE},
 					   {"StdDev", WS_KIND_SIZE}, {"Operation", WS_KIND_TEXT}};
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
-	return ws_cuda_sum(s, WS_SOURCE(MEMCPY) | WS_SOURCE(MEMSET), WS_CUDA_SUM_BYTES, e);
+	return ws_cuda_sum(stats, WS_SOURCE(MEMCPY) | WS_SOURCE(MEMSET), WS_CUDA_SUM_BYTES, err);
 }
 
 const struct ws_stat ws_stat_cuda_gpu_mem_size_sum = {

@@ -5,11 +5,11 @@
 static const struct ws_column columns[] = {
 	WS_STD8("Instances"), {"Category", WS_KIND_TEXT}, {"Operation", WS_KIND_TEXT}};
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
 	return ws_cuda_sum(
-		s, WS_SOURCE(KERNEL) | WS_SOURCE(MEMCPY) | WS_SOURCE(MEMSET) | WS_SOURCE(GRAPH),
-		WS_CUDA_SUM_CATEGORY, e);
+		stats, WS_SOURCE(KERNEL) | WS_SOURCE(MEMCPY) | WS_SOURCE(MEMSET) | WS_SOURCE(GRAPH),
+		WS_CUDA_SUM_CATEGORY, err);
 }
 
 const struct ws_stat ws_stat_cuda_gpu_sum = {

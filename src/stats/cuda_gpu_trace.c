@@ -53,7 +53,7 @@ static const struct {
 };
 
 struct trace {
-	struct ws_stats *s;
+	struct ws_stats *stats;
 	struct ws_launches *launches; /* with :nvtx-name */
 	struct ws_cuda_devices *devices;
 	struct ws_cursor *cursor[WS_CUDA_SOURCES];
@@ -72,124 +72,129 @@ static struct ws_cell number_or_null(uint64_t v)
 	return v == WS_NO_U32 ? ws_cell_null() : number(v);
 }
 
-static struct ws_cell word(const char *s)
+static struct ws_cell word(const char *text)
 {
-	return *s ? ws_cell_text(s, strlen(s)) : ws_cell_null();
+	return *text ? ws_cell_text(text, strlen(text)) : ws_cell_null();
 }
 
-static void put_kernel(struct trace *t, const uint64_t *v, struct ws_cell *c)
+static void put_kernel(struct trace *trace, const uint64_t *values, struct ws_cell *cell)
 {
-	uint64_t name = v[ws_cuda_name_column(t->s)];
+	uint64_t name = values[ws_cuda_name_column(trace->stats)];
 	size_t len;
-	const char *text = ws_report_string(
-		t->s->r, (uint32_t)(name ? name : v[ws_cuda_kernel_demangled]), &len);
+	const char *text =
+		ws_report_string(trace->stats->report,
+				 (uint32_t)(name ? name : values[ws_cuda_kernel_demangled]), &len);
 
 	for (int i = 0; i < 6; i++)
-		c[GRID + i] = number(v[ws_cuda_kernel_grid_x + i]);
-	c[REGISTERS] = number(v[ws_cuda_kernel_registers]);
-	c[STATIC] = number(v[ws_cuda_kernel_static_shared]);
-	c[DYNAMIC] = number(v[ws_cuda_kernel_dynamic_shared]);
-	if (t->launches) {
-		uint32_t node = ws_launches_node(t->launches, v[ws_cuda_kernel_process],
-						 v[ws_cuda_kernel_correlation]);
+		cell[GRID + i] = number(values[ws_cuda_kernel_grid_x + i]);
+	cell[REGISTERS] = number(values[ws_cuda_kernel_registers]);
+	cell[STATIC] = number(values[ws_cuda_kernel_static_shared]);
+	cell[DYNAMIC] = number(values[ws_cuda_kernel_dynamic_shared]);
+	if (trace->launches) {
+		uint32_t node = ws_launches_node(trace->launches, values[ws_cuda_kernel_process],
+						 values[ws_cuda_kernel_correlation]);
 
-		text = t->prefixed = ws_launches_prefixed(
-			t->launches, ws_launches_node_key(t->launches, node), text, &len);
+		text = trace->prefixed = ws_launches_prefixed(
+			trace->launches, ws_launches_node_key(trace->launches, node), text, &len);
 	}
-	c[NAME] = ws_cell_text(text, len);
+	cell[NAME] = ws_cell_text(text, len);
 }
 
-static void put_bytes(uint64_t bytes, uint64_t start, uint64_t end, struct ws_cell *c)
+static void put_bytes(uint64_t bytes, uint64_t start, uint64_t end, struct ws_cell *cell)
 {
-	c[BYTES] = ws_cell_real(bytes);
+	cell[BYTES] = ws_cell_real(bytes);
 	if (end != WS_NO_TIME && end > start)
-		c[RATE] = ws_cell_real((long double)bytes * 1000000000 / (end - start));
+		cell[RATE] = ws_cell_real((long double)bytes * 1000000000 / (end - start));
 }
 
-static void put_op(struct trace *t, enum ws_cuda_source source, const uint64_t *v,
-		   struct ws_cell *c)
+static void put_op(struct trace *trace, enum ws_cuda_source source, const uint64_t *values,
+		   struct ws_cell *cell)
 {
-	const struct ws_cuda_columns *k = &ws_cuda_columns[source];
+	const struct ws_cuda_columns *columns = &ws_cuda_columns[source];
 
-	if (k->bytes >= 0)
-		put_bytes(v[k->bytes], v[k->start], v[k->end], c);
+	if (columns->bytes >= 0)
+		put_bytes(values[columns->bytes], values[columns->start], values[columns->end],
+			  cell);
 	if (source == WS_CUDA_MEMCPY) {
-		c[SOURCE] = word(ws_cuda_mem_kind(v[ws_cuda_memcpy_src_kind]));
-		c[TARGET] = word(ws_cuda_mem_kind(v[ws_cuda_memcpy_dst_kind]));
+		cell[SOURCE] = word(ws_cuda_mem_kind(values[ws_cuda_memcpy_src_kind]));
+		cell[TARGET] = word(ws_cuda_mem_kind(values[ws_cuda_memcpy_dst_kind]));
 	} else if (source == WS_CUDA_MEMSET) {
-		c[SOURCE] = word(ws_cuda_mem_kind(v[ws_cuda_memset_mem_kind]));
+		cell[SOURCE] = word(ws_cuda_mem_kind(values[ws_cuda_memset_mem_kind]));
 	}
-	c[NAME] = word(ws_cuda_op_name(source, k->name < 0 ? 0 : v[k->name], t->op, sizeof(t->op)));
+	cell[NAME] = word(ws_cuda_op_name(source, columns->name < 0 ? 0 : values[columns->name],
+					  trace->op, sizeof(trace->op)));
 }
 
-static void print(struct trace *t, enum ws_cuda_source source, const uint64_t *v)
+static void print(struct trace *trace, enum ws_cuda_source source, const uint64_t *values)
 {
-	const struct ws_cuda_columns *k = &ws_cuda_columns[source];
-	struct ws_cell c[COLUMNS] = {{0}};
+	const struct ws_cuda_columns *columns = &ws_cuda_columns[source];
+	struct ws_cell cells[COLUMNS] = {{0}};
 	char device[128];
 
-	if (v[k->end] < v[k->start]) {
-		t->s->backwards++;
+	if (values[columns->end] < values[columns->start]) {
+		trace->stats->backwards++;
 		return;
 	}
-	c[START] = number(v[k->start] - t->s->zero);
-	if (v[k->end] != WS_NO_TIME)
-		c[DURATION] = number(v[k->end] - v[k->start]);
-	c[CORRELATION] = number_or_null(v[k->correlation]);
-	ws_cuda_device_label(t->devices, v[k->process], v[k->device], device, sizeof(device));
-	c[DEVICE] = word(device);
-	c[CONTEXT] = number(v[more[source].context]);
-	c[GREEN] = number_or_null(v[more[source].green]);
-	c[STREAM] = number(v[more[source].stream]);
+	cells[START] = number(values[columns->start] - trace->stats->zero);
+	if (values[columns->end] != WS_NO_TIME)
+		cells[DURATION] = number(values[columns->end] - values[columns->start]);
+	cells[CORRELATION] = number_or_null(values[columns->correlation]);
+	ws_cuda_device_label(trace->devices, values[columns->process], values[columns->device],
+			     device, sizeof(device));
+	cells[DEVICE] = word(device);
+	cells[CONTEXT] = number(values[more[source].context]);
+	cells[GREEN] = number_or_null(values[more[source].green]);
+	cells[STREAM] = number(values[more[source].stream]);
 	if (source == WS_CUDA_KERNEL)
-		put_kernel(t, v, c);
+		put_kernel(trace, values, cells);
 	else
-		put_op(t, source, v, c);
-	t->s->row(t->s, c);
-	free(t->prefixed);
-	t->prefixed = NULL;
+		put_op(trace, source, values, cells);
+	trace->stats->row(trace->stats, cells);
+	free(trace->prefixed);
+	trace->prefixed = NULL;
 }
 
-static void next(struct trace *t, int i)
+static void next(struct trace *trace, int i)
 {
-	if (!ws_cursor_next(t->cursor[i], &t->row[i]))
-		t->row[i] = NULL;
+	if (!ws_cursor_next(trace->cursor[i], &trace->row[i]))
+		trace->row[i] = NULL;
 }
 
-static void merge(struct trace *t)
+static void merge(struct trace *trace)
 {
 	for (;;) {
 		int first = -1;
 
 		for (int i = WS_CUDA_KERNEL; i < WS_CUDA_SOURCES; i++)
-			if (t->row[i] &&
-			    (first < 0 || t->row[i][ws_cuda_columns[i].start] <
-						  t->row[first][ws_cuda_columns[first].start]))
+			if (trace->row[i] &&
+			    (first < 0 || trace->row[i][ws_cuda_columns[i].start] <
+						  trace->row[first][ws_cuda_columns[first].start]))
 				first = i;
 		if (first < 0)
 			return;
-		print(t, (enum ws_cuda_source)first, t->row[first]);
-		next(t, first);
+		print(trace, (enum ws_cuda_source)first, trace->row[first]);
+		next(trace, first);
 	}
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
-	struct trace t = {.s = s};
+	struct trace trace = {.stats = stats};
 
-	if (ws_stats_arg(s, "nvtx-name") && !(t.launches = ws_launches_open(s, true, e)))
+	if (ws_stats_arg(stats, "nvtx-name") &&
+	    !(trace.launches = ws_launches_open(stats, true, err)))
 		return -1;
-	t.devices = ws_cuda_devices_open(s->r);
+	trace.devices = ws_cuda_devices_open(stats->report);
 	for (int i = WS_CUDA_KERNEL; i < WS_CUDA_SOURCES; i++) {
-		t.cursor[i] =
-			ws_cursor_open(s->r, ws_cuda_columns[i].table, s->time_min, s->time_max);
-		next(&t, i);
+		trace.cursor[i] = ws_cursor_open(stats->report, ws_cuda_columns[i].table,
+						 stats->time_min, stats->time_max);
+		next(&trace, i);
 	}
-	merge(&t);
+	merge(&trace);
 	for (int i = WS_CUDA_KERNEL; i < WS_CUDA_SOURCES; i++)
-		ws_cursor_close(t.cursor[i]);
-	ws_cuda_devices_close(t.devices);
-	ws_launches_close(t.launches);
+		ws_cursor_close(trace.cursor[i]);
+	ws_cuda_devices_close(trace.devices);
+	ws_launches_close(trace.launches);
 	return 0;
 }
 

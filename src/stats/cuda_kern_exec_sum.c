@@ -45,36 +45,38 @@ struct worker {
 } __attribute__((aligned(128)));
 
 struct pass {
-	struct ws_stats *s;
-	struct ws_launches *l;
+	struct ws_stats *stats;
+	struct ws_launches *launches;
 	int name;
 	bool ranges;
 	struct worker *workers;
 	struct ws_texts functions;
 };
 
-static void add(struct ws_dist *d, uint64_t call_start, uint64_t call_end, uint64_t start,
+static void add(struct ws_dist *dist, uint64_t call_start, uint64_t call_end, uint64_t start,
 		uint64_t end)
 {
 	uint64_t last = end > call_end ? end : call_end;
 
-	ws_dist_add(&d[TOTAL], last > call_start ? last - call_start : 0);
-	ws_dist_add(&d[CALL], call_end - call_start);
+	ws_dist_add(&dist[TOTAL], last > call_start ? last - call_start : 0);
+	ws_dist_add(&dist[CALL], call_end - call_start);
 	if (start > call_end)
-		ws_dist_add(&d[WAIT], start - call_end);
-	ws_dist_add(&d[KERNEL], end - start);
+		ws_dist_add(&dist[WAIT], start - call_end);
+	ws_dist_add(&dist[KERNEL], end - start);
 }
 
-static int scan(void *ctx, const struct ws_batch *b)
+static int scan(void *ctx, const struct ws_batch *batch)
 {
-	struct pass *p = ctx;
-	struct worker *w = &p->workers[b->worker];
-	uint64_t *const *calls = p->l->calls.rows.col;
-	const uint64_t *start = b->col[ws_cuda_kernel_start], *end = b->col[ws_cuda_kernel_end];
+	struct pass *pass = ctx;
+	struct worker *worker = &pass->workers[batch->worker];
+	uint64_t *const *calls = pass->launches->calls.rows.col;
+	const uint64_t *start = batch->col[ws_cuda_kernel_start],
+		       *end = batch->col[ws_cuda_kernel_end];
 
-	for (size_t i = 0; i < b->rows; i++) {
-		uint32_t call = ws_launches_find(p->l, b->col[ws_cuda_kernel_process][i],
-						 b->col[ws_cuda_kernel_correlation][i]);
+	for (size_t i = 0; i < batch->rows; i++) {
+		uint32_t call =
+			ws_launches_find(pass->launches, batch->col[ws_cuda_kernel_process][i],
+					 batch->col[ws_cuda_kernel_correlation][i]);
 		uint64_t key[KEY_WORDS], call_end;
 
 		if (call == WS_NO_CALL)
@@ -82,17 +84,18 @@ static int scan(void *ctx, const struct ws_batch *b)
 		call_end = calls[ws_cuda_api_end][call];
 		if (ws_unlikely(end[i] == WS_NO_TIME || call_end == WS_NO_TIME ||
 				end[i] < start[i] || call_end < calls[ws_cuda_api_start][call])) {
-			*(end[i] == WS_NO_TIME || call_end == WS_NO_TIME ? &w->unended
-									 : &w->backwards) += 1;
+			*(end[i] == WS_NO_TIME || call_end == WS_NO_TIME ? &worker->unended
+									 : &worker->backwards) += 1;
 			continue;
 		}
 		key[KEY_THREAD] = calls[ws_cuda_api_thread][call];
-		key[KEY_DEVICE] = b->col[ws_cuda_kernel_device][i];
+		key[KEY_DEVICE] = batch->col[ws_cuda_kernel_device][i];
 		key[KEY_FUNCTION] = calls[ws_cuda_api_name][call];
-		key[KEY_NAME] = b->col[p->name][i] ? b->col[p->name][i]
-						   : b->col[ws_cuda_kernel_demangled][i];
-		key[KEY_RANGE] = p->ranges ? p->l->label[p->l->enclose.of[call]] : 0;
-		add(ws_keyed_get(&w->keyed, key), calls[ws_cuda_api_start][call], call_end,
+		key[KEY_NAME] = batch->col[pass->name][i] ? batch->col[pass->name][i]
+							  : batch->col[ws_cuda_kernel_demangled][i];
+		key[KEY_RANGE] =
+			pass->ranges ? pass->launches->label[pass->launches->enclose.of[call]] : 0;
+		add(ws_keyed_get(&worker->keyed, key), calls[ws_cuda_api_start][call], call_end,
 		    start[i], end[i]);
 	}
 	return 0;
@@ -100,57 +103,59 @@ static int scan(void *ctx, const struct ws_batch *b)
 
 static void canonical(void *ctx, size_t worker, uint64_t *key)
 {
-	struct pass *p = ctx;
+	struct pass *pass = ctx;
 	size_t len;
-	const char *function = ws_cuda_function(p->s->r, (uint32_t)key[KEY_FUNCTION], &len);
+	const char *function =
+		ws_cuda_function(pass->stats->report, (uint32_t)key[KEY_FUNCTION], &len);
 
 	(void)worker;
-	key[KEY_THREAD] = ws_who_thread(p->s->who, (uint32_t)key[KEY_THREAD])->global_tid;
-	key[KEY_FUNCTION] = ws_texts_number(&p->functions, function, len);
-	key[KEY_NAME] = ws_report_string_key(p->s->r, (uint32_t)key[KEY_NAME]);
-	key[KEY_RANGE] = p->ranges ? ws_launches_label_key(p->l, key[KEY_RANGE]) : 0;
+	key[KEY_THREAD] = ws_who_thread(pass->stats->who, (uint32_t)key[KEY_THREAD])->global_tid;
+	key[KEY_FUNCTION] = ws_texts_number(&pass->functions, function, len);
+	key[KEY_NAME] = ws_report_string_key(pass->stats->report, (uint32_t)key[KEY_NAME]);
+	key[KEY_RANGE] = pass->ranges ? ws_launches_label_key(pass->launches, key[KEY_RANGE]) : 0;
 }
 
 /* ---- printing ---- */
 
-static void put_five(struct ws_cell *c, const struct ws_std8 *s)
+static void put_five(struct ws_cell *cell, const struct ws_std8 *summary)
 {
-	bool any = s->count;
+	bool any = summary->count;
 
-	c[0] = any ? ws_cell_real(ws_std8_mean(s)) : ws_cell_null();
-	c[1] = any ? ws_cell_real(ws_std8_median(s)) : ws_cell_null();
-	c[2] = any ? ws_cell_int((int64_t)s->min) : ws_cell_null();
-	c[3] = any ? ws_cell_int((int64_t)s->max) : ws_cell_null();
-	c[4] = ws_cell_real(s->stddev);
+	cell[0] = any ? ws_cell_real(ws_std8_mean(summary)) : ws_cell_null();
+	cell[1] = any ? ws_cell_real(ws_std8_median(summary)) : ws_cell_null();
+	cell[2] = any ? ws_cell_int((int64_t)summary->min) : ws_cell_null();
+	cell[3] = any ? ws_cell_int((int64_t)summary->max) : ws_cell_null();
+	cell[4] = ws_cell_real(summary->stddev);
 }
 
-static void print_line(struct pass *p, const uint64_t *key, const struct ws_std8 *s)
+static void print_line(struct pass *pass, const uint64_t *key, const struct ws_std8 *summary)
 {
-	struct ws_cell c[WS_COUNT(columns)];
+	struct ws_cell cells[WS_COUNT(columns)];
 	size_t function_len, len;
 	const char *function =
-		ws_texts_get(&p->functions, (uint32_t)key[KEY_FUNCTION], &function_len);
-	const char *kernel = ws_report_string(p->s->r, (uint32_t)key[KEY_NAME], &len);
-	char *name = ws_launches_prefixed(p->l, key[KEY_RANGE], kernel, &len);
+		ws_texts_get(&pass->functions, (uint32_t)key[KEY_FUNCTION], &function_len);
+	const char *kernel = ws_report_string(pass->stats->report, (uint32_t)key[KEY_NAME], &len);
+	char *name = ws_launches_prefixed(pass->launches, key[KEY_RANGE], kernel, &len);
 
-	c[0] = ws_cell_int((int64_t)(key[KEY_THREAD] >> 24 & 0xffffff));
-	c[1] = ws_cell_int((int64_t)(key[KEY_THREAD] & 0xffffff));
-	c[2] = ws_cell_int((int64_t)key[KEY_DEVICE]);
-	c[3] = ws_cell_int((int64_t)s[TOTAL].count);
-	c[4] = ws_cell_int((int64_t)s[WAIT].count);
+	cells[0] = ws_cell_int((int64_t)(key[KEY_THREAD] >> 24 & 0xffffff));
+	cells[1] = ws_cell_int((int64_t)(key[KEY_THREAD] & 0xffffff));
+	cells[2] = ws_cell_int((int64_t)key[KEY_DEVICE]);
+	cells[3] = ws_cell_int((int64_t)summary[TOTAL].count);
+	cells[4] = ws_cell_int((int64_t)summary[WAIT].count);
 	for (int i = 0; i < DISTS; i++)
-		put_five(c + 5 + i * 5, &s[i]);
-	c[25] = ws_cell_text(function, function_len);
-	c[26] = ws_cell_text(name, len);
-	p->s->row(p->s, c);
+		put_five(cells + 5 + i * 5, &summary[i]);
+	cells[25] = ws_cell_text(function, function_len);
+	cells[26] = ws_cell_text(name, len);
+	pass->stats->row(pass->stats, cells);
 	free(name);
 }
 
-static int by_total(const void *a, const void *b, void *ctx)
+static int by_total(const void *first, const void *second, void *ctx)
 {
 	const struct ws_keyed_sums *sums = ctx;
-	size_t x = *(const size_t *)a, y = *(const size_t *)b;
-	long double m = ws_std8_mean(&sums->s[x * DISTS]), n = ws_std8_mean(&sums->s[y * DISTS]);
+	size_t x = *(const size_t *)first, y = *(const size_t *)second;
+	long double m = ws_std8_mean(&sums->summary[x * DISTS]),
+		    n = ws_std8_mean(&sums->summary[y * DISTS]);
 
 	if (m != n)
 		return m > n ? -1 : 1;
@@ -158,7 +163,7 @@ static int by_total(const void *a, const void *b, void *ctx)
 		      KEY_WORDS * sizeof(*sums->keys));
 }
 
-static void print(struct pass *p, struct ws_keyed_sums *sums)
+static void print(struct pass *pass, struct ws_keyed_sums *sums)
 {
 	size_t *order = ws_malloc(sums->n * sizeof(*order));
 
@@ -167,62 +172,64 @@ static void print(struct pass *p, struct ws_keyed_sums *sums)
 	if (sums->n)
 		qsort_r(order, sums->n, sizeof(*order), by_total, sums);
 	for (size_t i = 0; i < sums->n; i++)
-		print_line(p, sums->keys + order[i] * KEY_WORDS, sums->s + order[i] * DISTS);
+		print_line(pass, sums->keys + order[i] * KEY_WORDS,
+			   sums->summary + order[i] * DISTS);
 	free(order);
 }
 
-static void scan_kernels(struct pass *p)
+static void scan_kernels(struct pass *pass)
 {
 	struct ws_scan sc = {
 		.table = WS_TABLE_cuda_kernel,
 		.columns = WS_COL(cuda_kernel, start) | WS_COL(cuda_kernel, end) |
 			   WS_COL(cuda_kernel, device) | WS_COL(cuda_kernel, process) |
 			   WS_COL(cuda_kernel, correlation) | WS_COL(cuda_kernel, demangled) |
-			   UINT64_C(1) << p->name,
-		.time_min = p->s->time_min,
-		.time_max = p->s->time_max,
+			   UINT64_C(1) << pass->name,
+		.time_min = pass->stats->time_min,
+		.time_max = pass->stats->time_max,
 	};
 	uint32_t workers = ws_scan_workers(&sc);
 	struct ws_keyed *tables = ws_calloc(workers, sizeof(*tables));
 	struct ws_keyed_sums sums;
 	uint64_t damaged = 0;
 
-	memset(p->workers, 0, workers * sizeof(*p->workers));
+	memset(pass->workers, 0, workers * sizeof(*pass->workers));
 	for (uint32_t w = 0; w < workers; w++)
-		p->workers[w].keyed = (struct ws_keyed){.words = KEY_WORDS, .per = DISTS};
-	ws_scan_run(p->s->r, &sc, scan, p, &damaged);
-	p->s->damaged += damaged;
+		pass->workers[w].keyed = (struct ws_keyed){.words = KEY_WORDS, .per = DISTS};
+	ws_scan_run(pass->stats->report, &sc, scan, pass, &damaged);
+	pass->stats->damaged += damaged;
 	for (uint32_t w = 0; w < workers; w++) {
-		tables[w] = p->workers[w].keyed;
-		p->s->unended += p->workers[w].unended;
-		p->s->backwards += p->workers[w].backwards;
+		tables[w] = pass->workers[w].keyed;
+		pass->stats->unended += pass->workers[w].unended;
+		pass->stats->backwards += pass->workers[w].backwards;
 	}
-	ws_keyed_merge(tables, workers, canonical, p, &sums);
-	print(p, &sums);
+	ws_keyed_merge(tables, workers, canonical, pass, &sums);
+	print(pass, &sums);
 	ws_keyed_sums_free(&sums);
 	free(tables);
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
 	struct ws_scan any = {.table = WS_TABLE_cuda_kernel};
-	struct pass p = {
-		.s = s, .name = ws_cuda_name_column(s), .ranges = ws_stats_arg(s, "nvtx-name")};
+	struct pass pass = {.stats = stats,
+			    .name = ws_cuda_name_column(stats),
+			    .ranges = ws_stats_arg(stats, "nvtx-name")};
 
-	p.l = ws_launches_open(s, p.ranges, e);
-	if (!p.l)
+	pass.launches = ws_launches_open(stats, pass.ranges, err);
+	if (!pass.launches)
 		return -1;
-	if (p.ranges)
-		ws_launches_label(p.l);
-	p.workers = aligned_alloc(128, ws_scan_workers(&any) * sizeof(*p.workers));
-	if (!p.workers) {
-		ws_launches_close(p.l);
-		return ws_fail(e, "out of memory");
+	if (pass.ranges)
+		ws_launches_label(pass.launches);
+	pass.workers = aligned_alloc(128, ws_scan_workers(&any) * sizeof(*pass.workers));
+	if (!pass.workers) {
+		ws_launches_close(pass.launches);
+		return ws_fail(err, "out of memory");
 	}
-	scan_kernels(&p);
-	free(p.workers);
-	ws_texts_free(&p.functions);
-	ws_launches_close(p.l);
+	scan_kernels(&pass);
+	free(pass.workers);
+	ws_texts_free(&pass.functions);
+	ws_launches_close(pass.launches);
 	return 0;
 }
 

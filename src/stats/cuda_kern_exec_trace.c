@@ -35,8 +35,8 @@ struct line {
 };
 
 struct trace {
-	struct ws_stats *s;
-	struct ws_launches *l;
+	struct ws_stats *stats;
+	struct ws_launches *launches;
 	bool ranges;
 	int name;
 	struct line *lines;
@@ -44,104 +44,113 @@ struct trace {
 	uint64_t unended, backwards;
 };
 
-static uint64_t call_column(const struct trace *t, uint32_t call, int column)
+static uint64_t call_column(const struct trace *trace, uint32_t call, int column)
 {
-	return t->l->calls.rows.col[column][call];
+	return trace->launches->calls.rows.col[column][call];
 }
 
-static int scan(void *ctx, const struct ws_batch *b)
+static int scan(void *ctx, const struct ws_batch *batch)
 {
-	struct trace *t = ctx;
+	struct trace *trace = ctx;
 
-	for (size_t i = 0; i < b->rows; i++) {
-		uint64_t start = b->col[ws_cuda_kernel_start][i],
-			 end = b->col[ws_cuda_kernel_end][i];
-		uint32_t call = ws_launches_find(t->l, b->col[ws_cuda_kernel_process][i],
-						 b->col[ws_cuda_kernel_correlation][i]);
-		uint64_t name = b->col[t->name][i];
-		struct line *l;
+	for (size_t i = 0; i < batch->rows; i++) {
+		uint64_t start = batch->col[ws_cuda_kernel_start][i],
+			 end = batch->col[ws_cuda_kernel_end][i];
+		uint32_t call =
+			ws_launches_find(trace->launches, batch->col[ws_cuda_kernel_process][i],
+					 batch->col[ws_cuda_kernel_correlation][i]);
+		uint64_t name = batch->col[trace->name][i];
+		struct line *line;
 
 		if (call == WS_NO_CALL)
 			continue;
 		if (end == WS_NO_TIME || end < start) {
-			__atomic_fetch_add(end == WS_NO_TIME ? &t->unended : &t->backwards, 1,
-					   __ATOMIC_RELAXED);
+			__atomic_fetch_add(end == WS_NO_TIME ? &trace->unended : &trace->backwards,
+					   1, __ATOMIC_RELAXED);
 			continue;
 		}
-		l = &t->lines[__atomic_fetch_add(&t->n, 1, __ATOMIC_RELAXED)];
-		*l = (struct line){
-			.call_start = call_column(t, call, ws_cuda_api_start),
+		line = &trace->lines[__atomic_fetch_add(&trace->n, 1, __ATOMIC_RELAXED)];
+		*line = (struct line){
+			.call_start = call_column(trace, call, ws_cuda_api_start),
 			.start = start,
 			.end = end,
 			.call = call,
-			.device = (uint32_t)b->col[ws_cuda_kernel_device][i],
-			.name = (uint32_t)(name ? name : b->col[ws_cuda_kernel_demangled][i]),
+			.device = (uint32_t)batch->col[ws_cuda_kernel_device][i],
+			.name = (uint32_t)(name ? name : batch->col[ws_cuda_kernel_demangled][i]),
 		};
 		for (int k = 0; k < 6; k++)
-			l->xyz[k] = (uint32_t)b->col[ws_cuda_kernel_grid_x + k][i];
+			line->xyz[k] = (uint32_t)batch->col[ws_cuda_kernel_grid_x + k][i];
 	}
 	return 0;
 }
 
-static int by_call(const void *a, const void *b)
+static int by_call(const void *first, const void *second)
 {
-	const struct line *x = a, *y = b;
+	const struct line *left = first, *right = second;
 
-	if (x->call_start != y->call_start)
-		return x->call_start < y->call_start ? -1 : 1;
-	if (x->call != y->call)
-		return x->call < y->call ? -1 : 1;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return x->end < y->end	 ? -1
-	       : x->end > y->end ? 1
-				 : memcmp(&x->device, &y->device, 8 * sizeof(uint32_t));
+	if (left->call_start != right->call_start)
+		return left->call_start < right->call_start ? -1 : 1;
+	if (left->call != right->call)
+		return left->call < right->call ? -1 : 1;
+	if (left->start != right->start)
+		return left->start < right->start ? -1 : 1;
+	return left->end < right->end ? -1
+	       : left->end > right->end
+		       ? 1
+		       : memcmp(&left->device, &right->device, 8 * sizeof(uint32_t));
 }
 
-static void print(struct trace *t, const struct line *l)
+static void print(struct trace *trace, const struct line *line)
 {
-	uint64_t call_end = call_column(t, l->call, ws_cuda_api_end), zero = t->s->zero, last;
-	const struct ws_thread_info *thread =
-		ws_who_thread(t->s->who, (uint32_t)call_column(t, l->call, ws_cuda_api_thread));
-	bool returned = call_end != WS_NO_TIME && call_end >= l->call_start,
-	     waited = returned && l->start > call_end;
+	uint64_t call_end = call_column(trace, line->call, ws_cuda_api_end),
+		 zero = trace->stats->zero, last;
+	const struct ws_thread_info *thread = ws_who_thread(
+		trace->stats->who, (uint32_t)call_column(trace, line->call, ws_cuda_api_thread));
+	bool returned = call_end != WS_NO_TIME && call_end >= line->call_start,
+	     waited = returned && line->start > call_end;
 	size_t len, name_len;
-	const char *function = ws_cuda_function(
-		t->s->r, (uint32_t)call_column(t, l->call, ws_cuda_api_name), &len);
-	const char *kernel = ws_report_string(t->s->r, l->name, &name_len);
-	ws_range_key range = t->ranges ? ws_launches_node_key(t->l, t->l->enclose.of[l->call]) : 0;
-	char *name = ws_launches_prefixed(t->l, range, kernel, &name_len);
-	char *grid = ws_cuda_xyz(l->xyz[0], l->xyz[1], l->xyz[2]),
-	     *block = ws_cuda_xyz(l->xyz[3], l->xyz[4], l->xyz[5]);
+	const char *function =
+		ws_cuda_function(trace->stats->report,
+				 (uint32_t)call_column(trace, line->call, ws_cuda_api_name), &len);
+	const char *kernel = ws_report_string(trace->stats->report, line->name, &name_len);
+	ws_range_key range = trace->ranges
+				     ? ws_launches_node_key(trace->launches,
+							    trace->launches->enclose.of[line->call])
+				     : 0;
+	char *name = ws_launches_prefixed(trace->launches, range, kernel, &name_len);
+	char *grid = ws_cuda_xyz(line->xyz[0], line->xyz[1], line->xyz[2]),
+	     *block = ws_cuda_xyz(line->xyz[3], line->xyz[4], line->xyz[5]);
 
-	last = returned && call_end > l->end ? call_end : l->end;
-	t->s->row(t->s,
-		  (struct ws_cell[]){
-			  ws_cell_int((int64_t)(l->call_start - zero)),
-			  returned ? ws_cell_int((int64_t)(call_end - l->call_start))
-				   : ws_cell_null(),
-			  waited ? ws_cell_int((int64_t)(call_end - zero)) : ws_cell_null(),
-			  waited ? ws_cell_int((int64_t)(l->start - call_end)) : ws_cell_null(),
-			  ws_cell_int((int64_t)(l->start - zero)),
-			  ws_cell_int((int64_t)(l->end - l->start)),
-			  ws_cell_int((int64_t)(last - l->call_start)),
-			  ws_cell_int(thread->pid),
-			  ws_cell_int(thread->tid),
-			  ws_cell_int(l->device),
-			  ws_cell_text(function, len),
-			  ws_cell_text(grid, strlen(grid)),
-			  ws_cell_text(block, strlen(block)),
-			  ws_cell_text(name, name_len),
-		  });
+	last = returned && call_end > line->end ? call_end : line->end;
+	trace->stats->row(trace->stats,
+			  (struct ws_cell[]){
+				  ws_cell_int((int64_t)(line->call_start - zero)),
+				  returned ? ws_cell_int((int64_t)(call_end - line->call_start))
+					   : ws_cell_null(),
+				  waited ? ws_cell_int((int64_t)(call_end - zero)) : ws_cell_null(),
+				  waited ? ws_cell_int((int64_t)(line->start - call_end))
+					 : ws_cell_null(),
+				  ws_cell_int((int64_t)(line->start - zero)),
+				  ws_cell_int((int64_t)(line->end - line->start)),
+				  ws_cell_int((int64_t)(last - line->call_start)),
+				  ws_cell_int(thread->pid),
+				  ws_cell_int(thread->tid),
+				  ws_cell_int(line->device),
+				  ws_cell_text(function, len),
+				  ws_cell_text(grid, strlen(grid)),
+				  ws_cell_text(block, strlen(block)),
+				  ws_cell_text(name, name_len),
+			  });
 	free(name);
 	free(grid);
 	free(block);
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
-	struct trace t = {
-		.s = s, .name = ws_cuda_name_column(s), .ranges = ws_stats_arg(s, "nvtx-name")};
+	struct trace trace = {.stats = stats,
+			      .name = ws_cuda_name_column(stats),
+			      .ranges = ws_stats_arg(stats, "nvtx-name")};
 	struct ws_scan sc = {
 		.table = WS_TABLE_cuda_kernel,
 		.columns = WS_COL(cuda_kernel, start) | WS_COL(cuda_kernel, end) |
@@ -150,26 +159,27 @@ static int run(struct ws_stats *s, struct ws_err *e)
 			   WS_COL(cuda_kernel, grid_x) | WS_COL(cuda_kernel, grid_y) |
 			   WS_COL(cuda_kernel, grid_z) | WS_COL(cuda_kernel, block_x) |
 			   WS_COL(cuda_kernel, block_y) | WS_COL(cuda_kernel, block_z) |
-			   UINT64_C(1) << t.name,
-		.time_min = s->time_min,
-		.time_max = s->time_max,
+			   UINT64_C(1) << trace.name,
+		.time_min = stats->time_min,
+		.time_max = stats->time_max,
 	};
 	uint64_t damaged = 0;
 
-	t.l = ws_launches_open(s, t.ranges, e);
-	if (!t.l)
+	trace.launches = ws_launches_open(stats, trace.ranges, err);
+	if (!trace.launches)
 		return -1;
-	t.lines = ws_malloc(ws_report_rows(s->r, WS_TABLE_cuda_kernel) * sizeof(*t.lines));
-	ws_scan_run(s->r, &sc, scan, &t, &damaged);
-	s->damaged += damaged;
-	s->unended += t.unended;
-	s->backwards += t.backwards;
-	if (t.n)
-		qsort(t.lines, t.n, sizeof(*t.lines), by_call);
-	for (size_t i = 0; i < t.n; i++)
-		print(&t, &t.lines[i]);
-	free(t.lines);
-	ws_launches_close(t.l);
+	trace.lines = ws_malloc(ws_report_rows(stats->report, WS_TABLE_cuda_kernel) *
+				sizeof(*trace.lines));
+	ws_scan_run(stats->report, &sc, scan, &trace, &damaged);
+	stats->damaged += damaged;
+	stats->unended += trace.unended;
+	stats->backwards += trace.backwards;
+	if (trace.n)
+		qsort(trace.lines, trace.n, sizeof(*trace.lines), by_call);
+	for (size_t i = 0; i < trace.n; i++)
+		print(&trace, &trace.lines[i]);
+	free(trace.lines);
+	ws_launches_close(trace.launches);
 	return 0;
 }
 

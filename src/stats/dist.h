@@ -19,7 +19,7 @@
 enum { WS_DIST_COUNTS = 1 << 16, WS_DIST_INLINE = 2 };
 
 struct ws_dist_large { /* values that need 64 bits */
-	uint64_t *v;
+	uint64_t *values;
 	size_t n, cap;
 };
 
@@ -33,16 +33,16 @@ struct ws_dist {
 	struct ws_dist_large *large;
 };
 
-void ws_dist_add_slow(struct ws_dist *d, uint64_t value);
-void ws_dist_free(struct ws_dist *d);
+void ws_dist_add_slow(struct ws_dist *dist, uint64_t value);
+void ws_dist_free(struct ws_dist *dist);
 
 /* Add one value. `d` starts zeroed. */
-static inline void ws_dist_add(struct ws_dist *d, uint64_t value)
+static inline void ws_dist_add(struct ws_dist *dist, uint64_t value)
 {
-	if (ws_likely(d->counts && value < WS_DIST_COUNTS && d->counts[value] != UINT32_MAX))
-		d->counts[value]++;
+	if (ws_likely(dist->counts && value < WS_DIST_COUNTS && dist->counts[value] != UINT32_MAX))
+		dist->counts[value]++;
 	else
-		ws_dist_add_slow(d, value);
+		ws_dist_add_slow(dist, value);
 }
 
 struct ws_std8 { /* compact: there may be one for each of millions of names */
@@ -58,14 +58,14 @@ static inline struct ws_std8 ws_std8_single(uint64_t v)
 	return (struct ws_std8){v, 1, v, v, {v, v}, 0};
 }
 
-static inline long double ws_std8_mean(const struct ws_std8 *s)
+static inline long double ws_std8_mean(const struct ws_std8 *summary)
 {
-	return s->count ? (long double)s->total / s->count : 0;
+	return summary->count ? (long double)summary->total / summary->count : 0;
 }
 
-static inline long double ws_std8_median(const struct ws_std8 *s)
+static inline long double ws_std8_median(const struct ws_std8 *summary)
 {
-	return ((long double)s->middle[0] + (long double)s->middle[1]) / 2;
+	return ((long double)summary->middle[0] + (long double)summary->middle[1]) / 2;
 }
 
 /* Statistics over several distributions taken together (one of each worker). */

@@ -8,70 +8,70 @@
 #include "base/slots.h"
 #include "base/sort.h"
 
-static uint32_t number_of(struct ws_domains *d, uint64_t pair)
+static uint32_t number_of(struct ws_domains *domains, uint64_t pair)
 {
 	uint32_t h = (uint32_t)ws_hash_word(0, pair), i;
 	size_t at;
 
-	if (!d->n) { /* number 0 */
-		ws_grow(d->pairs, d->cap, 1);
-		d->pairs[d->n++] = 0;
+	if (!domains->n) { /* number 0 */
+		ws_grow(domains->pairs, domains->cap, 1);
+		domains->pairs[domains->n++] = 0;
 	}
-	for (at = ws_slots_begin(&d->slots, &d->mask, d->n, 16, h);
-	     (i = ws_slots_next(d->slots, d->mask, h, &at)); at++)
-		if (d->pairs[i] == pair)
+	for (at = ws_slots_begin(&domains->slots, &domains->mask, domains->n, 16, h);
+	     (i = ws_slots_next(domains->slots, domains->mask, h, &at)); at++)
+		if (domains->pairs[i] == pair)
 			return i;
-	ws_grow(d->pairs, d->cap, d->n + 1);
-	d->pairs[d->n] = pair;
-	d->slots[at] = ws_slot(h, (uint32_t)d->n);
-	return (uint32_t)d->n++;
+	ws_grow(domains->pairs, domains->cap, domains->n + 1);
+	domains->pairs[domains->n] = pair;
+	domains->slots[at] = ws_slot(h, (uint32_t)domains->n);
+	return (uint32_t)domains->n++;
 }
 
-static uint64_t pair_of(struct ws_domains *d, const struct ws_who *who, uint32_t thread,
+static uint64_t pair_of(struct ws_domains *domains, const struct ws_who *who, uint32_t thread,
 			uint32_t domain)
 {
-	if (thread != d->last_thread || !d->last_process) {
-		d->last_process = ws_who_thread(who, thread)->process;
-		d->last_thread = thread;
+	if (thread != domains->last_thread || !domains->last_process) {
+		domains->last_process = ws_who_thread(who, thread)->process;
+		domains->last_thread = thread;
 	}
-	return (uint64_t)d->last_process << 32 | domain;
+	return (uint64_t)domains->last_process << 32 | domain;
 }
 
-uint32_t ws_domains_slow(struct ws_domains *d, const struct ws_who *who, uint32_t thread,
+uint32_t ws_domains_slow(struct ws_domains *domains, const struct ws_who *who, uint32_t thread,
 			 uint32_t domain)
 {
-	d->last_number = number_of(d, pair_of(d, who, thread, domain));
-	d->last_domain = domain;
-	return d->last_number;
+	domains->last_number = number_of(domains, pair_of(domains, who, thread, domain));
+	domains->last_domain = domain;
+	return domains->last_number;
 }
 
-void ws_domains_name(struct ws_domains *d, const struct ws_who *who, uint32_t thread,
+void ws_domains_name(struct ws_domains *domains, const struct ws_who *who, uint32_t thread,
 		     uint32_t domain, uint32_t text)
 {
-	uint64_t pair = pair_of(d, who, thread, domain);
+	uint64_t pair = pair_of(domains, who, thread, domain);
 
-	d->last_domain = 0; /* last_number is not of this pair */
-	ws_grow(d->names, d->names_cap, d->name_count + 1);
-	d->names[d->name_count++] = (struct ws_domain_name){pair, text};
+	domains->last_domain = 0; /* last_number is not of this pair */
+	ws_grow(domains->names, domains->names_cap, domains->name_count + 1);
+	domains->names[domains->name_count++] = (struct ws_domain_name){pair, text};
 }
 
-void ws_domains_free(struct ws_domains *d)
+void ws_domains_free(struct ws_domains *domains)
 {
-	free(d->pairs);
-	free(d->slots);
-	free(d->names);
-	memset(d, 0, sizeof(*d));
+	free(domains->pairs);
+	free(domains->slots);
+	free(domains->names);
+	memset(domains, 0, sizeof(*domains));
 }
 
 /* ---- together ---- */
 
-static int by_pair(const void *a, const void *b)
+static int by_pair(const void *first, const void *second)
 {
-	const struct ws_domain_name *x = a, *y = b;
+	const struct ws_domain_name *left = first, *right = second;
 
-	if (x->pair != y->pair)
-		return x->pair < y->pair ? -1 : 1;
-	return x->text < y->text ? -1 : x->text > y->text;
+	if (left->pair != right->pair)
+		return left->pair < right->pair ? -1 : 1;
+	return left->text < right->text ? -1 : left->text > right->text;
 }
 
 static const struct ws_domain_name *all_names(struct ws_domains *workers, size_t worker_count,
@@ -95,67 +95,67 @@ static const struct ws_domain_name *all_names(struct ws_domains *workers, size_t
 	return all;
 }
 
-static void make_prefix(struct ws_text *t, const struct ws_report *r, uint64_t pair,
+static void make_prefix(struct ws_text *text, const struct ws_report *report, uint64_t pair,
 			const struct ws_domain_name *names, size_t count)
 {
 	size_t lo, len;
-	const char *s;
+	const char *word;
 
 	lo = ws_bisect(count, mid, names[mid].pair < pair);
 	if (lo < count && names[lo].pair == pair) {
-		s = ws_report_string(r, names[lo].text, &len);
-		ws_text_add(t, s, len);
-		ws_text_puts(t, ":");
+		word = ws_report_string(report, names[lo].text, &len);
+		ws_text_add(text, word, len);
+		ws_text_puts(text, ":");
 	} else {
-		ws_text_printf(t, "[domain %" PRIu32 "]:", (uint32_t)pair);
+		ws_text_printf(text, "[domain %" PRIu32 "]:", (uint32_t)pair);
 	}
 }
 
 /* Number of a prefix among the distinct ones; there are few, and each pair is looked up once. */
-static uint32_t intern(struct ws_domain_table *t, size_t *cap, struct ws_text *prefix)
+static uint32_t intern(struct ws_domain_table *table, size_t *cap, struct ws_text *prefix)
 {
-	for (size_t i = 0; i < t->prefix_count; i++) {
-		if (t->prefixes[i].len == prefix->len &&
-		    !memcmp(t->prefixes[i].s, prefix->s, prefix->len)) {
+	for (size_t i = 0; i < table->prefix_count; i++) {
+		if (table->prefixes[i].len == prefix->len &&
+		    !memcmp(table->prefixes[i].text, prefix->text, prefix->len)) {
 			ws_text_free(prefix);
 			return (uint32_t)i;
 		}
 	}
-	ws_grow(t->prefixes, *cap, t->prefix_count + 1);
-	t->prefixes[t->prefix_count] = *prefix;
-	return (uint32_t)t->prefix_count++;
+	ws_grow(table->prefixes, *cap, table->prefix_count + 1);
+	table->prefixes[table->prefix_count] = *prefix;
+	return (uint32_t)table->prefix_count++;
 }
 
-void ws_domain_table_make(struct ws_domain_table *t, const struct ws_report *r,
+void ws_domain_table_make(struct ws_domain_table *table, const struct ws_report *report,
 			  struct ws_domains *workers, size_t worker_count)
 {
 	size_t count, cap = 0;
 	const struct ws_domain_name *names = all_names(workers, worker_count, &count);
 	struct ws_text none = {0};
 
-	memset(t, 0, sizeof(*t));
-	t->workers = worker_count;
-	t->canonical = ws_calloc(worker_count, sizeof(*t->canonical));
+	memset(table, 0, sizeof(*table));
+	table->workers = worker_count;
+	table->canonical = ws_calloc(worker_count, sizeof(*table->canonical));
 	ws_text_puts(&none, "");
-	intern(t, &cap, &none);
+	intern(table, &cap, &none);
 	for (size_t w = 0; w < worker_count; w++) {
-		t->canonical[w] = ws_calloc(workers[w].n + 1, sizeof(**t->canonical));
+		table->canonical[w] = ws_calloc(workers[w].n + 1, sizeof(**table->canonical));
 		for (size_t i = 1; i < workers[w].n; i++) {
 			struct ws_text prefix = {0};
 
-			make_prefix(&prefix, r, workers[w].pairs[i], names, count);
-			t->canonical[w][i] = intern(t, &cap, &prefix);
+			make_prefix(&prefix, report, workers[w].pairs[i], names, count);
+			table->canonical[w][i] = intern(table, &cap, &prefix);
 		}
 	}
 	free((void *)names);
 }
 
-void ws_domain_table_free(struct ws_domain_table *t)
+void ws_domain_table_free(struct ws_domain_table *table)
 {
-	for (size_t w = 0; w < t->workers; w++)
-		free(t->canonical[w]);
-	for (size_t i = 0; i < t->prefix_count; i++)
-		ws_text_free(&t->prefixes[i]);
-	free(t->canonical);
-	free(t->prefixes);
+	for (size_t w = 0; w < table->workers; w++)
+		free(table->canonical[w]);
+	for (size_t i = 0; i < table->prefix_count; i++)
+		ws_text_free(&table->prefixes[i]);
+	free(table->canonical);
+	free(table->prefixes);
 }

@@ -28,21 +28,21 @@ struct ws_domains {
 	uint32_t last_process;
 };
 
-uint32_t ws_domains_slow(struct ws_domains *d, const struct ws_who *who, uint32_t thread,
+uint32_t ws_domains_slow(struct ws_domains *domains, const struct ws_who *who, uint32_t thread,
 			 uint32_t domain);
-void ws_domains_name(struct ws_domains *d, const struct ws_who *who, uint32_t thread,
+void ws_domains_name(struct ws_domains *domains, const struct ws_who *who, uint32_t thread,
 		     uint32_t domain, uint32_t text);
-void ws_domains_free(struct ws_domains *d);
+void ws_domains_free(struct ws_domains *domains);
 
 /* Number of the domain that a row is in. */
-static inline uint32_t ws_domains_number(struct ws_domains *d, const struct ws_who *who,
+static inline uint32_t ws_domains_number(struct ws_domains *domains, const struct ws_who *who,
 					 uint32_t thread, uint32_t domain)
 {
 	if (!domain)
 		return 0;
-	if (thread == d->last_thread && domain == d->last_domain)
-		return d->last_number;
-	return ws_domains_slow(d, who, thread, domain);
+	if (thread == domains->last_thread && domain == domains->last_domain)
+		return domains->last_number;
+	return ws_domains_slow(domains, who, thread, domain);
 }
 
 /* All workers' together. */
@@ -53,8 +53,8 @@ struct ws_domain_table {
 	size_t prefix_count;
 	size_t workers;
 };
-void ws_domain_table_make(struct ws_domain_table *t, const struct ws_report *r,
+void ws_domain_table_make(struct ws_domain_table *table, const struct ws_report *report,
 			  struct ws_domains *workers, size_t worker_count);
-void ws_domain_table_free(struct ws_domain_table *t);
+void ws_domain_table_free(struct ws_domain_table *table);
 
 #endif

@@ -12,7 +12,7 @@
 
 /* Digits with an optional fraction and unit; whole nanoseconds, exactly. Returns -1 for anything
  * else. */
-static int read_time(const char *s, size_t n, uint64_t *ns)
+static int read_time(const char *text, size_t n, uint64_t *ns)
 {
 	static const struct {
 		const char *name;
@@ -22,16 +22,16 @@ static int read_time(const char *s, size_t n, uint64_t *ns)
 	unsigned power = 10, decimals = 0;
 	size_t at = 0, digits = 0;
 
-	for (; at < n && isdigit((unsigned char)s[at]) && digits < 24; at++, digits++)
-		v = v * 10 + (unsigned)(s[at] - '0');
-	if (at < n && s[at] == '.')
-		for (at++; at < n && isdigit((unsigned char)s[at]) && digits < 24;
+	for (; at < n && isdigit((unsigned char)text[at]) && digits < 24; at++, digits++)
+		v = v * 10 + (unsigned)(text[at] - '0');
+	if (at < n && text[at] == '.')
+		for (at++; at < n && isdigit((unsigned char)text[at]) && digits < 24;
 		     at++, digits++, decimals++)
-			v = v * 10 + (unsigned)(s[at] - '0');
+			v = v * 10 + (unsigned)(text[at] - '0');
 	if (!digits)
 		return -1;
 	for (size_t i = 0; i < WS_COUNT(units); i++)
-		if (strlen(units[i].name) == n - at && !memcmp(units[i].name, s + at, n - at))
+		if (strlen(units[i].name) == n - at && !memcmp(units[i].name, text + at, n - at))
 			power = units[i].power;
 	if (power > 9)
 		return -1;
@@ -45,7 +45,7 @@ static int read_time(const char *s, size_t n, uint64_t *ns)
 	return 0;
 }
 
-static int parse_time(const char *spec, uint64_t *from, uint64_t *to, struct ws_err *e)
+static int parse_time(const char *spec, uint64_t *from, uint64_t *to, struct ws_err *err)
 {
 	const char *slash = strchr(spec, '/');
 	size_t before = slash ? (size_t)(slash - spec) : 0, after = slash ? strlen(slash + 1) : 0;
@@ -54,42 +54,42 @@ static int parse_time(const char *spec, uint64_t *from, uint64_t *to, struct ws_
 	*to = UINT64_MAX;
 	if (!slash || strchr(slash + 1, '/') || (before && read_time(spec, before, from) < 0) ||
 	    (after && read_time(slash + 1, after, to) < 0))
-		return ws_fail(e,
+		return ws_fail(err,
 			       "--filter-time: '%s' is not start/end; give each in nanoseconds "
 			       "from the start of the collection or "
 			       "with ns, us, "
 			       "ms or s, such as 1.5s/2s, and leave one out for no limit",
 			       spec);
 	if (*from > *to)
-		return ws_fail(e, "--filter-time: '%s' ends before it starts", spec);
+		return ws_fail(err, "--filter-time: '%s' ends before it starts", spec);
 	return 0;
 }
 
-int ws_filter_time_check(const char *spec, struct ws_err *e)
+int ws_filter_time_check(const char *spec, struct ws_err *err)
 {
 	uint64_t from, to;
 
-	return parse_time(spec, &from, &to, e);
+	return parse_time(spec, &from, &to, err);
 }
 
-static void narrow(struct ws_stats *s, uint64_t from, uint64_t to)
+static void narrow(struct ws_stats *stats, uint64_t from, uint64_t to)
 {
-	if (from > s->time_min)
-		s->time_min = from;
-	if (to < s->time_max)
-		s->time_max = to;
-	s->windowed = true;
+	if (from > stats->time_min)
+		stats->time_min = from;
+	if (to < stats->time_max)
+		stats->time_max = to;
+	stats->windowed = true;
 }
 
-int ws_filter_time(struct ws_stats *s, const char *spec, struct ws_err *e)
+int ws_filter_time(struct ws_stats *stats, const char *spec, struct ws_err *err)
 {
 	uint64_t from, to;
 
-	if (parse_time(spec, &from, &to, e) < 0)
+	if (parse_time(spec, &from, &to, err) < 0)
 		return -1;
-	from += s->zero;
-	narrow(s, strncmp(spec, "/", 1) ? from : 0,
-	       to > UINT64_MAX - s->zero ? UINT64_MAX : to + s->zero);
+	from += stats->zero;
+	narrow(stats, strncmp(spec, "/", 1) ? from : 0,
+	       to > UINT64_MAX - stats->zero ? UINT64_MAX : to + stats->zero);
 	return 0;
 }
 
@@ -108,7 +108,7 @@ struct found {
 };
 
 struct search {
-	struct ws_stats *s;
+	struct ws_stats *stats;
 	uint32_t key; /* of the text */
 	struct ws_domains *domains;
 	pthread_mutex_t lock;
@@ -117,37 +117,37 @@ struct search {
 };
 
 /* Split name[@domain][/index]; a backslash takes away the meaning of the character after it. */
-static int parse_nvtx(const char *spec, struct wanted *w, struct ws_err *e)
+static int parse_nvtx(const char *spec, struct wanted *wanted, struct ws_err *err)
 {
 	char *out = ws_malloc(strlen(spec) + 1), *end;
 	const char *index = NULL;
 	size_t n = 0;
 
-	memset(w, 0, sizeof(*w));
-	w->name = out;
-	for (const char *s = spec; *s; s++) {
-		if (*s == '\\' && s[1]) {
-			out[n++] = *++s;
-		} else if (*s == '@' && !w->domain) {
+	memset(wanted, 0, sizeof(*wanted));
+	wanted->name = out;
+	for (const char *text = spec; *text; text++) {
+		if (*text == '\\' && text[1]) {
+			out[n++] = *++text;
+		} else if (*text == '@' && !wanted->domain) {
 			out[n++] = 0;
-			w->domain = out + n;
-		} else if (*s == '/') {
-			index = s + 1;
+			wanted->domain = out + n;
+		} else if (*text == '/') {
+			index = text + 1;
 			break;
 		} else {
-			out[n++] = *s;
+			out[n++] = *text;
 		}
 	}
 	out[n] = 0;
-	w->name_len = strlen(w->name);
+	wanted->name_len = strlen(wanted->name);
 	if (!index)
 		return 0;
 	errno = 0;
-	w->index = strtoull(index, &end, 10);
-	w->index_given = true;
+	wanted->index = strtoull(index, &end, 10);
+	wanted->index_given = true;
 	if (!isdigit((unsigned char)*index) || *end || errno) {
 		free(out);
-		return ws_fail(e,
+		return ws_fail(err,
 			       "--filter-nvtx: '%s' after the slash is not a number; write "
 			       "name[@domain][/index], with a backslash "
 			       "before an @ or / "
@@ -157,107 +157,113 @@ static int parse_nvtx(const char *spec, struct wanted *w, struct ws_err *e)
 	return 0;
 }
 
-static int look(void *ctx, const struct ws_batch *b)
+static int look(void *ctx, const struct ws_batch *batch)
 {
-	struct search *q = ctx;
-	struct ws_domains *domains = &q->domains[b->worker];
-	const uint64_t *type = b->col[ws_nvtx_type], *text = b->col[ws_nvtx_text],
-		       *end = b->col[ws_nvtx_end];
+	struct search *search = ctx;
+	struct ws_domains *domains = &search->domains[batch->worker];
+	const uint64_t *type = batch->col[ws_nvtx_type], *text = batch->col[ws_nvtx_text],
+		       *end = batch->col[ws_nvtx_end];
 
-	for (size_t i = 0; i < b->rows; i++) {
-		uint32_t thread = (uint32_t)b->col[ws_nvtx_thread][i],
-			 domain = (uint32_t)b->col[ws_nvtx_domain][i];
+	for (size_t i = 0; i < batch->rows; i++) {
+		uint32_t thread = (uint32_t)batch->col[ws_nvtx_thread][i],
+			 domain = (uint32_t)batch->col[ws_nvtx_domain][i];
 
 		if (type[i] == WS_NVTX_DOMAIN_CREATE)
-			ws_domains_name(domains, q->s->who, thread, domain, (uint32_t)text[i]);
+			ws_domains_name(domains, search->stats->who, thread, domain,
+					(uint32_t)text[i]);
 		if ((type[i] != WS_NVTX_PUSHPOP && type[i] != WS_NVTX_STARTEND) ||
-		    ws_report_string_key(q->s->r, (uint32_t)text[i]) != q->key)
+		    ws_report_string_key(search->stats->report, (uint32_t)text[i]) != search->key)
 			continue;
-		pthread_mutex_lock(&q->lock);
-		ws_grow(q->found, q->cap, q->count + 1);
-		q->found[q->count++] =
-			(struct found){b->col[ws_nvtx_start][i], end[i], b->worker,
-				       ws_domains_number(domains, q->s->who, thread, domain)};
-		pthread_mutex_unlock(&q->lock);
+		pthread_mutex_lock(&search->lock);
+		ws_grow(search->found, search->cap, search->count + 1);
+		search->found[search->count++] = (struct found){
+			batch->col[ws_nvtx_start][i], end[i], batch->worker,
+			ws_domains_number(domains, search->stats->who, thread, domain)};
+		pthread_mutex_unlock(&search->lock);
 	}
 	return 0;
 }
 
-static uint32_t key_of_text(const struct ws_report *r, const struct wanted *w)
+static uint32_t key_of_text(const struct ws_report *report, const struct wanted *wanted)
 {
-	for (uint32_t id = 1; id <= ws_report_string_count(r); id++) {
+	for (uint32_t id = 1; id <= ws_report_string_count(report); id++) {
 		size_t len;
-		const char *s = ws_report_string(r, id, &len);
+		const char *text = ws_report_string(report, id, &len);
 
-		if (len == w->name_len && !memcmp(s, w->name, len))
-			return ws_report_string_key(r, id);
+		if (len == wanted->name_len && !memcmp(text, wanted->name, len))
+			return ws_report_string_key(report, id);
 	}
 	return 0;
 }
 
-static int by_start(const void *a, const void *b)
+static int by_start(const void *first, const void *second)
 {
-	const struct found *x = a, *y = b;
+	const struct found *left = first, *right = second;
 
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return x->end < y->end ? 1 : x->end > y->end ? -1 : 0;
+	if (left->start != right->start)
+		return left->start < right->start ? -1 : 1;
+	return left->end < right->end ? 1 : left->end > right->end ? -1 : 0;
 }
 
 /* Leave only those in the wanted domain; tells the name of another domain that has some. */
-static const char *keep_domain(struct search *q, const struct ws_domain_table *t,
-			       const struct wanted *w)
+static const char *keep_domain(struct search *search, const struct ws_domain_table *table,
+			       const struct wanted *wanted)
 {
 	const char *other = NULL;
 	size_t kept = 0;
 
-	for (size_t i = 0; i < q->count; i++) {
-		const struct found *f = &q->found[i];
+	for (size_t i = 0; i < search->count; i++) {
+		const struct found *found = &search->found[i];
 		const struct ws_text *prefix =
-			&t->prefixes[f->number ? t->canonical[f->worker][f->number] : 0];
+			&table->prefixes[found->number
+						 ? table->canonical[found->worker][found->number]
+						 : 0];
 		size_t len = prefix->len ? prefix->len - 1 : 0; /* less the colon */
 
-		if (w->domain && strcmp(w->domain, "*") &&
-		    (len != strlen(w->domain) || memcmp(prefix->s, w->domain, len)))
-			other = prefix->s;
-		else if (!w->domain && len)
-			other = prefix->s;
+		if (wanted->domain && strcmp(wanted->domain, "*") &&
+		    (len != strlen(wanted->domain) || memcmp(prefix->text, wanted->domain, len)))
+			other = prefix->text;
+		else if (!wanted->domain && len)
+			other = prefix->text;
 		else
-			q->found[kept++] = *f;
+			search->found[kept++] = *found;
 	}
-	q->count = kept;
+	search->count = kept;
 	return other;
 }
 
-static int choose(struct search *q, const struct wanted *w, const char *other, bool quiet,
-		  struct ws_err *e)
+static int choose(struct search *search, const struct wanted *wanted, const char *other, bool quiet,
+		  struct ws_err *err)
 {
-	const struct found *f;
+	const struct found *found;
 	uint64_t end;
 
-	if (!q->count)
-		return ws_fail(e, "--filter-nvtx: %s has no range '%s' in %s%s%s%s",
-			       ws_report_path(q->s->r), w->name,
-			       w->domain ? "domain " : "the default domain",
-			       w->domain ? w->domain : "",
+	if (!search->count)
+		return ws_fail(err, "--filter-nvtx: %s has no range '%s' in %s%s%s%s",
+			       ws_report_path(search->stats->report), wanted->name,
+			       wanted->domain ? "domain " : "the default domain",
+			       wanted->domain ? wanted->domain : "",
 			       !other	? ""
 			       : *other ? "; there is one in domain "
 					: "; there is one in the default domain",
 			       other ? other : "");
-	if (w->index >= q->count)
-		return ws_fail(e, "--filter-nvtx: %s has %zu ranges '%s', so the last index is %zu",
-			       ws_report_path(q->s->r), q->count, w->name, q->count - 1);
-	qsort(q->found, q->count, sizeof(*q->found), by_start);
-	f = &q->found[w->index];
-	end = f->end == WS_NO_TIME ? ws_time_last(q->s->r) : f->end;
-	if (q->count > 1 && !w->index_given && !quiet)
+	if (wanted->index >= search->count)
+		return ws_fail(err,
+			       "--filter-nvtx: %s has %zu ranges '%s', so the last index is %zu",
+			       ws_report_path(search->stats->report), search->count, wanted->name,
+			       search->count - 1);
+	qsort(search->found, search->count, sizeof(*search->found), by_start);
+	found = &search->found[wanted->index];
+	end = found->end == WS_NO_TIME ? ws_time_last(search->stats->report) : found->end;
+	if (search->count > 1 && !wanted->index_given && !quiet)
 		ws_say("%s has %zu ranges '%s'; the first is used, '%s/1' is the next",
-		       ws_report_path(q->s->r), q->count, w->name, w->name);
-	narrow(q->s, f->start, end);
+		       ws_report_path(search->stats->report), search->count, wanted->name,
+		       wanted->name);
+	narrow(search->stats, found->start, end);
 	return 0;
 }
 
-int ws_filter_nvtx(struct ws_stats *s, const char *spec, bool quiet, struct ws_err *e)
+int ws_filter_nvtx(struct ws_stats *stats, const char *spec, bool quiet, struct ws_err *err)
 {
 	struct ws_scan sc = {
 		.table = WS_TABLE_nvtx,
@@ -266,26 +272,26 @@ int ws_filter_nvtx(struct ws_stats *s, const char *spec, bool quiet, struct ws_e
 		.time_max = UINT64_MAX,
 	};
 	uint32_t workers = ws_scan_workers(&sc);
-	struct search q = {.s = s, .lock = PTHREAD_MUTEX_INITIALIZER};
+	struct search search = {.stats = stats, .lock = PTHREAD_MUTEX_INITIALIZER};
 	struct ws_domain_table table;
-	struct wanted w;
+	struct wanted wanted;
 	const char *other;
 	int rc;
 
-	if (parse_nvtx(spec, &w, e) < 0)
+	if (parse_nvtx(spec, &wanted, err) < 0)
 		return -1;
-	q.key = key_of_text(s->r, &w);
-	q.domains = ws_calloc(workers, sizeof(*q.domains));
-	if (q.key)
-		ws_scan_run(s->r, &sc, look, &q, &s->damaged);
-	ws_domain_table_make(&table, s->r, q.domains, workers);
-	other = keep_domain(&q, &table, &w);
-	rc = choose(&q, &w, other, quiet, e);
+	search.key = key_of_text(stats->report, &wanted);
+	search.domains = ws_calloc(workers, sizeof(*search.domains));
+	if (search.key)
+		ws_scan_run(stats->report, &sc, look, &search, &stats->damaged);
+	ws_domain_table_make(&table, stats->report, search.domains, workers);
+	other = keep_domain(&search, &table, &wanted);
+	rc = choose(&search, &wanted, other, quiet, err);
 	for (uint32_t i = 0; i < workers; i++)
-		ws_domains_free(&q.domains[i]);
+		ws_domains_free(&search.domains[i]);
 	ws_domain_table_free(&table);
-	free(q.domains);
-	free(q.found);
-	free(w.name);
+	free(search.domains);
+	free(search.found);
+	free(wanted.name);
 	return rc;
 }

@@ -12,9 +12,9 @@
 
 /* "[start]/[end]", each nanoseconds from the start of the collection or with ns, us, ms, s; an end
  * that is not given is open. */
-int ws_filter_time(struct ws_stats *s, const char *spec, struct ws_err *e);
+int ws_filter_time(struct ws_stats *stats, const char *spec, struct ws_err *err);
 /* The same without a report, to complain early. */
-int ws_filter_time_check(const char *spec, struct ws_err *e);
-int ws_filter_nvtx(struct ws_stats *s, const char *spec, bool quiet, struct ws_err *e);
+int ws_filter_time_check(const char *spec, struct ws_err *err);
+int ws_filter_nvtx(struct ws_stats *stats, const char *spec, bool quiet, struct ws_err *err);
 
 #endif

@@ -57,7 +57,7 @@ struct line {
 
 struct worker {
 	struct ws_keyed threads; /* numbers only: places in `v` */
-	struct line *v;
+	struct line *lines;
 	size_t n, cap;
 	struct ws_keyed_value *holds; /* when it took the lock, and the line */
 	size_t hold_count, holds_cap;
@@ -66,213 +66,215 @@ struct worker {
 };
 
 struct gil {
-	const struct ws_stats *s;
+	const struct ws_stats *stats;
 	struct worker *workers;
 	uint32_t count;
 	struct worker all;
 };
 
-static void add(struct sum *s, uint64_t length)
+static void add(struct sum *sum, uint64_t length)
 {
-	s->time += length;
-	s->count++;
-	s->longest = length > s->longest ? length : s->longest;
+	sum->time += length;
+	sum->count++;
+	sum->longest = length > sum->longest ? length : sum->longest;
 }
 
-static size_t line_of(struct worker *w, uint64_t thread)
+static size_t line_of(struct worker *worker, uint64_t thread)
 {
-	ws_keyed_get(&w->threads, &thread);
-	if (w->threads.last == w->n) {
-		ws_grow(w->v, w->cap, w->n + 1);
-		w->v[w->n++] = (struct line){.thread = (uint32_t)thread};
+	ws_keyed_get(&worker->threads, &thread);
+	if (worker->threads.last == worker->n) {
+		ws_grow(worker->lines, worker->cap, worker->n + 1);
+		worker->lines[worker->n++] = (struct line){.thread = (uint32_t)thread};
 	}
-	return w->threads.last;
+	return worker->threads.last;
 }
 
-static int scan(void *ctx, const struct ws_batch *b)
+static int scan(void *ctx, const struct ws_batch *batch)
 {
-	struct worker *w = &((struct gil *)ctx)->workers[b->worker];
+	struct worker *worker = &((struct gil *)ctx)->workers[batch->worker];
 
-	ws_grow(w->holds, w->holds_cap, w->hold_count + b->rows);
-	for (size_t i = 0; i < b->rows; i++) {
-		uint64_t start = b->col[ws_gil_start][i], end = b->col[ws_gil_end][i],
-			 state = b->col[ws_gil_state][i];
+	ws_grow(worker->holds, worker->holds_cap, worker->hold_count + batch->rows);
+	for (size_t i = 0; i < batch->rows; i++) {
+		uint64_t start = batch->col[ws_gil_start][i], end = batch->col[ws_gil_end][i],
+			 state = batch->col[ws_gil_state][i];
 		size_t line;
 
 		if (ws_unlikely(end == WS_NO_TIME || end < start)) {
-			*(end == WS_NO_TIME ? &w->unended : &w->backwards) += 1;
+			*(end == WS_NO_TIME ? &worker->unended : &worker->backwards) += 1;
 			continue;
 		}
 		if (state != WS_GIL_WAITS && state != WS_GIL_HOLDS)
 			continue;
-		line = line_of(w, (uint32_t)b->col[ws_gil_thread][i]);
-		add(state == WS_GIL_WAITS ? &w->v[line].wait : &w->v[line].held, end - start);
+		line = line_of(worker, (uint32_t)batch->col[ws_gil_thread][i]);
+		add(state == WS_GIL_WAITS ? &worker->lines[line].wait : &worker->lines[line].held,
+		    end - start);
 		if (state == WS_GIL_HOLDS)
-			w->holds[w->hold_count++] = (struct ws_keyed_value){start, line};
+			worker->holds[worker->hold_count++] = (struct ws_keyed_value){start, line};
 	}
 	return 0;
 }
 
-static void read_spans(struct ws_stats *s, struct gil *g)
+static void read_spans(struct ws_stats *stats, struct gil *gil_g)
 {
 	struct ws_scan sc = {
 		.table = WS_TABLE_gil,
 		.columns = WS_COL(gil, start) | WS_COL(gil, end) | WS_COL(gil, thread) |
 			   WS_COL(gil, state),
-		.time_min = s->time_min,
-		.time_max = s->time_max,
+		.time_min = stats->time_min,
+		.time_max = stats->time_max,
 	};
 	uint64_t damaged = 0;
 
-	g->count = ws_scan_workers(&sc);
-	g->workers = ws_calloc(g->count, sizeof(*g->workers));
-	for (uint32_t w = 0; w < g->count; w++)
-		g->workers[w].threads.words = 1;
-	ws_scan_run(s->r, &sc, scan, g, &damaged);
-	s->damaged += damaged;
+	gil_g->count = ws_scan_workers(&sc);
+	gil_g->workers = ws_calloc(gil_g->count, sizeof(*gil_g->workers));
+	for (uint32_t w = 0; w < gil_g->count; w++)
+		gil_g->workers[w].threads.words = 1;
+	ws_scan_run(stats->report, &sc, scan, gil_g, &damaged);
+	stats->damaged += damaged;
 }
 
-static void add_sums(struct sum *to, const struct sum *s)
+static void add_sums(struct sum *to, const struct sum *sum)
 {
-	to->time += s->time;
-	to->count += s->count;
-	to->longest = s->longest > to->longest ? s->longest : to->longest;
+	to->time += sum->time;
+	to->count += sum->count;
+	to->longest = sum->longest > to->longest ? sum->longest : to->longest;
 }
 
 /* A worker's lines and holds among those of all; frees it. */
-static void take_over(struct gil *g, struct worker *w)
+static void take_over(struct gil *gil, struct worker *worker)
 {
-	size_t *line = ws_malloc((w->n + 1) * sizeof(*line));
+	size_t *line = ws_malloc((worker->n + 1) * sizeof(*line));
 
-	for (size_t i = 0; i < w->n; i++) {
-		line[i] = line_of(&g->all, w->v[i].thread);
-		add_sums(&g->all.v[line[i]].wait, &w->v[i].wait);
-		add_sums(&g->all.v[line[i]].held, &w->v[i].held);
+	for (size_t i = 0; i < worker->n; i++) {
+		line[i] = line_of(&gil->all, worker->lines[i].thread);
+		add_sums(&gil->all.lines[line[i]].wait, &worker->lines[i].wait);
+		add_sums(&gil->all.lines[line[i]].held, &worker->lines[i].held);
 	}
-	for (size_t i = 0; i < w->hold_count; i++)
-		g->all.holds[g->all.hold_count++] =
-			(struct ws_keyed_value){w->holds[i].key, line[w->holds[i].value]};
-	g->all.unended += w->unended;
-	g->all.backwards += w->backwards;
-	ws_keyed_free(&w->threads);
+	for (size_t i = 0; i < worker->hold_count; i++)
+		gil->all.holds[gil->all.hold_count++] =
+			(struct ws_keyed_value){worker->holds[i].key, line[worker->holds[i].value]};
+	gil->all.unended += worker->unended;
+	gil->all.backwards += worker->backwards;
+	ws_keyed_free(&worker->threads);
 	free(line);
-	free(w->v);
-	free(w->holds);
+	free(worker->lines);
+	free(worker->holds);
 }
 
-static void together(struct gil *g)
+static void together(struct gil *gil)
 {
 	size_t holds = 0;
 
-	for (uint32_t w = 0; w < g->count; w++)
-		holds += g->workers[w].hold_count;
-	g->all.threads.words = 1;
-	g->all.holds = ws_malloc((holds + 1) * sizeof(*g->all.holds));
-	for (uint32_t w = 0; w < g->count; w++)
-		take_over(g, &g->workers[w]);
-	free(g->workers);
+	for (uint32_t w = 0; w < gil->count; w++)
+		holds += gil->workers[w].hold_count;
+	gil->all.threads.words = 1;
+	gil->all.holds = ws_malloc((holds + 1) * sizeof(*gil->all.holds));
+	for (uint32_t w = 0; w < gil->count; w++)
+		take_over(gil, &gil->workers[w]);
+	free(gil->workers);
 }
 
-static uint32_t process_of(const struct gil *g, const struct ws_keyed_value *hold)
+static uint32_t process_of(const struct gil *gil, const struct ws_keyed_value *hold)
 {
-	return ws_who_thread(g->s->who, g->all.v[hold->value].thread)->process;
+	return ws_who_thread(gil->stats->who, gil->all.lines[hold->value].thread)->process;
 }
 
 /* Holds of two threads that began at once, by the threads' numbers. */
-static int by_thread(const void *a, const void *b, void *ctx)
+static int by_thread(const void *first, const void *second, void *ctx)
 {
 	const struct line *lines = ctx;
-	uint32_t x = lines[((const struct ws_keyed_value *)a)->value].thread,
-		 y = lines[((const struct ws_keyed_value *)b)->value].thread;
+	uint32_t x = lines[((const struct ws_keyed_value *)first)->value].thread,
+		 y = lines[((const struct ws_keyed_value *)second)->value].thread;
 
 	return x < y ? -1 : x > y;
 }
 
 /* By process, then by time. */
-static void sort_holds(struct gil *g)
+static void sort_holds(struct gil *gil)
 {
-	struct ws_keyed_value *v = g->all.holds = ws_sort_by_key(g->all.holds, g->all.hold_count);
-	size_t n = g->all.hold_count, next;
+	struct ws_keyed_value *keyed = gil->all.holds =
+		ws_sort_by_key(gil->all.holds, gil->all.hold_count);
+	size_t n = gil->all.hold_count, next;
 
 	for (size_t i = 0; i < n; i = next) {
-		for (next = i + 1; next < n && v[next].key == v[i].key;)
+		for (next = i + 1; next < n && keyed[next].key == keyed[i].key;)
 			next++;
 		if (next - i > 1)
-			qsort_r(v + i, next - i, sizeof(*v), by_thread, g->all.v);
+			qsort_r(keyed + i, next - i, sizeof(*keyed), by_thread, gil->all.lines);
 	}
 	for (size_t i = 0; i < n; i++)
-		v[i].key = process_of(g, &v[i]);
-	g->all.holds = ws_sort_by_key(v, n);
+		keyed[i].key = process_of(gil, &keyed[i]);
+	gil->all.holds = ws_sort_by_key(keyed, n);
 }
 
-static void count_handovers(struct gil *g)
+static void count_handovers(struct gil *gil)
 {
-	const struct ws_keyed_value *v;
+	const struct ws_keyed_value *keyed;
 
-	if (!g->all.hold_count)
+	if (!gil->all.hold_count)
 		return;
-	sort_holds(g);
-	v = g->all.holds;
-	for (size_t i = 1; i < g->all.hold_count; i++)
-		if (v[i].key == v[i - 1].key && v[i].value != v[i - 1].value)
-			g->all.v[v[i].value].handed++;
+	sort_holds(gil);
+	keyed = gil->all.holds;
+	for (size_t i = 1; i < gil->all.hold_count; i++)
+		if (keyed[i].key == keyed[i - 1].key && keyed[i].value != keyed[i - 1].value)
+			gil->all.lines[keyed[i].value].handed++;
 }
 
-static int by_wait(const void *a, const void *b)
+static int by_wait(const void *first, const void *second)
 {
-	const struct line *x = a, *y = b;
+	const struct line *left = first, *right = second;
 
-	if (x->wait.time != y->wait.time)
-		return x->wait.time > y->wait.time ? -1 : 1;
-	if (x->held.time != y->held.time)
-		return x->held.time > y->held.time ? -1 : 1;
-	return x->thread < y->thread ? -1 : x->thread > y->thread;
+	if (left->wait.time != right->wait.time)
+		return left->wait.time > right->wait.time ? -1 : 1;
+	if (left->held.time != right->held.time)
+		return left->held.time > right->held.time ? -1 : 1;
+	return left->thread < right->thread ? -1 : left->thread > right->thread;
 }
 
-static struct ws_cell mean(const struct sum *s)
+static struct ws_cell mean(const struct sum *sum)
 {
-	return ws_cell_real(s->count ? (long double)s->time / s->count : 0);
+	return ws_cell_real(sum->count ? (long double)sum->time / sum->count : 0);
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
-	struct gil g = {.s = s};
-	struct worker *all = &g.all;
+	struct gil gil = {.stats = stats};
+	struct worker *all = &gil.all;
 	uint64_t sum = 0;
 
-	(void)e;
-	read_spans(s, &g);
-	together(&g);
-	s->unended += all->unended;
-	s->backwards += all->backwards;
-	count_handovers(&g);
+	(void)err;
+	read_spans(stats, &gil);
+	together(&gil);
+	stats->unended += all->unended;
+	stats->backwards += all->backwards;
+	count_handovers(&gil);
 	if (all->n)
-		qsort(all->v, all->n, sizeof(*all->v), by_wait);
+		qsort(all->lines, all->n, sizeof(*all->lines), by_wait);
 	for (size_t i = 0; i < all->n; i++)
-		sum += all->v[i].wait.time;
+		sum += all->lines[i].wait.time;
 	for (size_t i = 0; i < all->n; i++) {
-		const struct line *l = &all->v[i];
-		const struct ws_thread_info *t = ws_who_thread(s->who, l->thread);
-		struct ws_cell c[COLUMNS] = {
-			[TIME] = ws_cell_real(sum ? (long double)l->wait.time * 100 / sum : 0),
-			[WAIT] = ws_cell_int((int64_t)l->wait.time),
-			[WAITS] = ws_cell_int((int64_t)l->wait.count),
-			[WAIT_AVERAGE] = mean(&l->wait),
-			[WAIT_LONGEST] = ws_cell_int((int64_t)l->wait.longest),
-			[HELD] = ws_cell_int((int64_t)l->held.time),
-			[HOLDS] = ws_cell_int((int64_t)l->held.count),
-			[HELD_AVERAGE] = mean(&l->held),
-			[HELD_LONGEST] = ws_cell_int((int64_t)l->held.longest),
-			[HANDED] = ws_cell_int((int64_t)l->handed),
-			[PID] = ws_cell_int(t->pid),
-			[TID] = ws_cell_int(t->tid),
-			[NAME] = ws_cell_text(t->name, strlen(t->name)),
+		const struct line *line = &all->lines[i];
+		const struct ws_thread_info *info = ws_who_thread(stats->who, line->thread);
+		struct ws_cell cells[COLUMNS] = {
+			[TIME] = ws_cell_real(sum ? (long double)line->wait.time * 100 / sum : 0),
+			[WAIT] = ws_cell_int((int64_t)line->wait.time),
+			[WAITS] = ws_cell_int((int64_t)line->wait.count),
+			[WAIT_AVERAGE] = mean(&line->wait),
+			[WAIT_LONGEST] = ws_cell_int((int64_t)line->wait.longest),
+			[HELD] = ws_cell_int((int64_t)line->held.time),
+			[HOLDS] = ws_cell_int((int64_t)line->held.count),
+			[HELD_AVERAGE] = mean(&line->held),
+			[HELD_LONGEST] = ws_cell_int((int64_t)line->held.longest),
+			[HANDED] = ws_cell_int((int64_t)line->handed),
+			[PID] = ws_cell_int(info->pid),
+			[TID] = ws_cell_int(info->tid),
+			[NAME] = ws_cell_text(info->name, strlen(info->name)),
 		};
 
-		s->row(s, c);
+		stats->row(stats, cells);
 	}
 	ws_keyed_free(&all->threads);
-	free(all->v);
+	free(all->lines);
 	free(all->holds);
 	return 0;
 }

@@ -13,48 +13,50 @@ static const struct ws_column columns[] = {
 	{"Comm Share", WS_KIND_SHARE},	 {"Comm Ops", WS_KIND_COUNT},
 };
 
-static void print(struct ws_gpu_work *w, const struct ws_work_gpu *g)
+static void print(struct ws_gpu_work *work, const struct ws_work_gpu *gpu)
 {
-	struct ws_work_times t = {0};
+	struct ws_work_times times = {0};
 	struct ws_text name = {0};
 	uint64_t start, end, ops = 0, exposed, both;
 
-	for (size_t i = 0; i < g->n; i++)
-		if (ws_gpu_work_cut(w, &g->op[i], &start, &end)) {
-			ws_work_times_add(&t, g->op[i].class, start, end);
-			ops += g->op[i].class == WS_WORK_COMM;
+	for (size_t i = 0; i < gpu->n; i++)
+		if (ws_gpu_work_cut(work, &gpu->op[i], &start, &end)) {
+			ws_work_times_add(&times, gpu->op[i].class, start, end);
+			ops += gpu->op[i].class == WS_WORK_COMM;
 		}
 	if (!ops)
 		return;
-	exposed = ws_work_exposed_comm(&t);
-	both = t.compute.length + t.comm.length;
-	ws_gpu_work_name(w, g, &name);
-	w->s->row(w->s,
-		  (struct ws_cell[]){
-			  ws_cell_text(name.s, name.len),
-			  ws_gpu_work_length(w, t.compute.length),
-			  ws_gpu_work_length(w, t.comm.length),
-			  ws_gpu_work_length(w, t.comm.length - exposed),
-			  ws_cell_real(t.comm.length ? (long double)(t.comm.length - exposed) *
-							       100 / t.comm.length
-						     : 0),
-			  ws_gpu_work_length(w, exposed),
-			  ws_cell_real(both ? (long double)t.comm.length * 100 / both : 0),
-			  ws_cell_int((int64_t)ops),
-		  });
+	exposed = ws_work_exposed_comm(&times);
+	both = times.compute.length + times.comm.length;
+	ws_gpu_work_name(work, gpu, &name);
+	work->stats->row(
+		work->stats,
+		(struct ws_cell[]){
+			ws_cell_text(name.text, name.len),
+			ws_gpu_work_length(work, times.compute.length),
+			ws_gpu_work_length(work, times.comm.length),
+			ws_gpu_work_length(work, times.comm.length - exposed),
+			ws_cell_real(times.comm.length
+					     ? (long double)(times.comm.length - exposed) * 100 /
+						       times.comm.length
+					     : 0),
+			ws_gpu_work_length(work, exposed),
+			ws_cell_real(both ? (long double)times.comm.length * 100 / both : 0),
+			ws_cell_int((int64_t)ops),
+		});
 	ws_text_free(&name);
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
-	struct ws_gpu_work w;
-	int rc = ws_gpu_work_open(s, &w, e);
+	struct ws_gpu_work work;
+	int rc = ws_gpu_work_open(stats, &work, err);
 
-	if (!rc && !ws_stats_arg(s, "exact"))
-		ws_gpu_work_in_doubles(&w);
-	for (size_t i = 0; !rc && i < w.work.gpus; i++)
-		print(&w, &w.work.gpu[i]);
-	ws_gpu_work_close(&w);
+	if (!rc && !ws_stats_arg(stats, "exact"))
+		ws_gpu_work_in_doubles(&work);
+	for (size_t i = 0; !rc && i < work.work.gpus; i++)
+		print(&work, &work.work.gpu[i]);
+	ws_gpu_work_close(&work);
 	return rc;
 }
 

@@ -41,86 +41,86 @@ enum {
 }; /* the part is a stream, a process, a step's place, a range's key */
 
 struct idle {
-	struct ws_stats *s;
-	struct ws_gpu_work w;
-	struct ws_launches *l;
+	struct ws_stats *stats;
+	struct ws_gpu_work work;
+	struct ws_launches *launches;
 	struct ws_gpu_steps steps;
 	enum part_kind kind;
 	uint64_t delay;
 	struct ws_keyed gaps;
 };
 
-static enum cause cause_of(const struct idle *d, const struct ws_work_op *op, uint64_t since,
+static enum cause cause_of(const struct idle *idle, const struct ws_work_op *op, uint64_t since,
 			   uint64_t until)
 {
-	uint32_t call = ws_launches_find(d->l, op->process, op->correlation);
+	uint32_t call = ws_launches_find(idle->launches, op->process, op->correlation);
 
 	if (call == WS_NO_CALL)
 		return UNKNOWN;
-	if (d->l->calls.rows.col[ws_cuda_api_start][call] > since)
+	if (idle->launches->calls.rows.col[ws_cuda_api_start][call] > since)
 		return HOST;
-	return until - since < d->delay ? LAUNCH : WAITING;
+	return until - since < idle->delay ? LAUNCH : WAITING;
 }
 
-static void add(struct idle *d, size_t gpu, uint64_t part, enum cause cause, uint64_t from,
+static void add(struct idle *idle, size_t gpu, uint64_t part, enum cause cause, uint64_t from,
 		uint64_t to)
 {
 	if (to > from)
-		ws_dist_add(ws_keyed_get(&d->gaps, (uint64_t[KEY_WORDS]){gpu, part, cause}),
+		ws_dist_add(ws_keyed_get(&idle->gaps, (uint64_t[KEY_WORDS]){gpu, part, cause}),
 			    to - from);
 }
 
-static void add_to_steps(struct idle *d, size_t gpu, uint32_t process, enum cause cause,
+static void add_to_steps(struct idle *idle, size_t gpu, uint32_t process, enum cause cause,
 			 uint64_t from, uint64_t to)
 {
-	const struct ws_step *v = d->steps.steps.v;
+	const struct ws_step *step = idle->steps.steps.steps;
 	size_t i, last;
 
-	ws_gpu_steps_from(&d->steps, process, from, &i, &last);
-	for (; i < last && v[i].start < to; i++)
-		add(d, gpu, i, cause, from > v[i].start ? from : v[i].start,
-		    to < v[i].end ? to : v[i].end);
+	ws_gpu_steps_from(&idle->steps, process, from, &i, &last);
+	for (; i < last && step[i].start < to; i++)
+		add(idle, gpu, i, cause, from > step[i].start ? from : step[i].start,
+		    to < step[i].end ? to : step[i].end);
 }
 
-static void gap(struct idle *d, size_t gpu, const struct ws_work_op *op, uint64_t since)
+static void gap(struct idle *idle, size_t gpu, const struct ws_work_op *op, uint64_t since)
 {
-	uint64_t from = since > d->s->time_min ? since : d->s->time_min;
-	uint64_t to = op->start < d->s->time_max ? op->start : d->s->time_max;
-	enum cause cause = cause_of(d, op, since, op->start);
+	uint64_t from = since > idle->stats->time_min ? since : idle->stats->time_min;
+	uint64_t to = op->start < idle->stats->time_max ? op->start : idle->stats->time_max;
+	enum cause cause = cause_of(idle, op, since, op->start);
 
-	switch (d->kind) {
+	switch (idle->kind) {
 	case BY_STEP:
-		add_to_steps(d, gpu, op->process, cause, from, to);
+		add_to_steps(idle, gpu, op->process, cause, from, to);
 		return;
 	case BY_RANGE:
-		for (uint32_t n = ws_launches_node(d->l, op->process, op->correlation); n;
-		     n = d->l->enclose.node[n].parent)
-			add(d, gpu, ws_launches_node_key(d->l, n), cause, from, to);
+		for (uint32_t n = ws_launches_node(idle->launches, op->process, op->correlation); n;
+		     n = idle->launches->enclose.node[n].parent)
+			add(idle, gpu, ws_launches_node_key(idle->launches, n), cause, from, to);
 		return;
 	default:
-		add(d, gpu,
-		    d->kind == BY_STREAM ? op->stream
-		    : d->kind == BY_RANK ? op->process
-					 : 0,
+		add(idle, gpu,
+		    idle->kind == BY_STREAM ? op->stream
+		    : idle->kind == BY_RANK ? op->process
+					    : 0,
 		    cause, from, to);
 	}
 }
 
-static void gaps_of(struct idle *d, size_t number)
+static void gaps_of(struct idle *idle, size_t number)
 {
-	const struct ws_work_gpu *g = &d->w.work.gpu[number];
-	bool streams = d->kind == BY_STREAM,
-	     processes = streams || d->kind == BY_RANK || d->kind == BY_STEP;
+	const struct ws_work_gpu *gpu = &idle->work.work.gpu[number];
+	bool streams = idle->kind == BY_STREAM,
+	     processes = streams || idle->kind == BY_RANK || idle->kind == BY_STEP;
 	struct {
 		uint32_t process, stream;
 		uint64_t until;
 	} *last = NULL;
 	size_t n = 0, cap = 0, k = 0;
 
-	if (d->kind == BY_STEP)
-		ws_gpu_steps_begin(&d->steps);
-	for (size_t i = 0; i < g->n; i++) {
-		const struct ws_work_op *op = &g->op[i];
+	if (idle->kind == BY_STEP)
+		ws_gpu_steps_begin(&idle->steps);
+	for (size_t i = 0; i < gpu->n; i++) {
+		const struct ws_work_op *op = &gpu->op[i];
 		uint32_t process = processes ? op->process : 0, stream = streams ? op->stream : 0;
 
 		if (k >= n || last[k].process != process || last[k].stream != stream)
@@ -135,54 +135,54 @@ static void gaps_of(struct idle *d, size_t number)
 			continue;
 		}
 		if (op->start > last[k].until)
-			gap(d, number, op, last[k].until);
+			gap(idle, number, op, last[k].until);
 		last[k].until = op->end > last[k].until ? op->end : last[k].until;
 	}
 	free(last);
 }
 
 /* "NVIDIA H200 (0) stream 7" */
-static void name_part(const struct idle *d, const uint64_t *key, struct ws_text *t)
+static void name_part(const struct idle *idle, const uint64_t *key, struct ws_text *text)
 {
 	size_t len;
 	char *range;
 
-	ws_gpu_work_name(&d->w, &d->w.work.gpu[key[KEY_GPU]], t);
-	if (d->kind == BY_GPU)
+	ws_gpu_work_name(&idle->work, &idle->work.work.gpu[key[KEY_GPU]], text);
+	if (idle->kind == BY_GPU)
 		return;
-	ws_text_puts(t, " ");
-	if (d->kind == BY_STREAM) {
-		ws_text_printf(t, "stream %" PRIu64, key[KEY_PART]);
-	} else if (d->kind == BY_RANK) {
-		ws_gpu_work_process(&d->w, (uint32_t)key[KEY_PART], t);
-	} else if (d->kind == BY_STEP) {
-		ws_gpu_steps_name(&d->w, &d->steps.steps.v[key[KEY_PART]], t);
+	ws_text_puts(text, " ");
+	if (idle->kind == BY_STREAM) {
+		ws_text_printf(text, "stream %" PRIu64, key[KEY_PART]);
+	} else if (idle->kind == BY_RANK) {
+		ws_gpu_work_process(&idle->work, (uint32_t)key[KEY_PART], text);
+	} else if (idle->kind == BY_STEP) {
+		ws_gpu_steps_name(&idle->work, &idle->steps.steps.steps[key[KEY_PART]], text);
 	} else {
-		range = ws_launches_range_name(d->l, key[KEY_PART], &len);
-		ws_text_add(t, range, len);
+		range = ws_launches_range_name(idle->launches, key[KEY_PART], &len);
+		ws_text_add(text, range, len);
 		free(range);
 	}
 }
 
-static void print(struct idle *d)
+static void print(struct idle *idle)
 {
 	struct ws_keyed_sums sums;
 	struct ws_std8_line *lines;
 	struct ws_text *names;
 
-	ws_keyed_merge(&d->gaps, 1, NULL, NULL, &sums);
+	ws_keyed_merge(&idle->gaps, 1, NULL, NULL, &sums);
 	lines = ws_calloc(sums.n + 1, sizeof(*lines));
 	names = ws_calloc(sums.n + 1, sizeof(*names));
 	for (size_t i = 0; i < sums.n; i++) {
 		const uint64_t *key = sums.keys + i * KEY_WORDS;
 
-		name_part(d, key, &names[i]);
-		lines[i] = (struct ws_std8_line){.s = &sums.s[i],
+		name_part(idle, key, &names[i]);
+		lines[i] = (struct ws_std8_line){.summary = &sums.summary[i],
 						 .style = causes[key[KEY_CAUSE]],
-						 .name = names[i].s,
+						 .name = names[i].text,
 						 .name_len = names[i].len};
 	}
-	ws_std8_print(d->s, lines, sums.n);
+	ws_std8_print(idle->stats, lines, sums.n);
 	for (size_t i = 0; i < sums.n; i++)
 		ws_text_free(&names[i]);
 	free(names);
@@ -190,36 +190,37 @@ static void print(struct idle *d)
 	ws_keyed_sums_free(&sums);
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
 	static const char *const words[] = {[BY_STREAM] = "stream",
 					    [BY_RANK] = "rank",
 					    [BY_STEP] = "step",
 					    [BY_RANGE] = "range"};
-	const char *delay = ws_stats_arg(s, "delay=");
-	struct idle d = {.s = s, .gaps = {.words = KEY_WORDS, .per = 1}};
-	int rc = ws_gpu_work_open(s, &d.w, e);
+	const char *delay = ws_stats_arg(stats, "delay=");
+	struct idle idle = {.stats = stats, .gaps = {.words = KEY_WORDS, .per = 1}};
+	int rc = ws_gpu_work_open(stats, &idle.work, err);
 
 	for (int i = BY_STREAM; i <= BY_RANGE; i++)
-		if (ws_stats_arg(s, words[i]))
-			d.kind = (enum part_kind)i;
-	if (ws_stats_arg(s, "step=*"))
-		d.kind = BY_STEP;
-	d.delay = delay ? strtoull(delay, NULL, 10) : DEFAULT_DELAY;
+		if (ws_stats_arg(stats, words[i]))
+			idle.kind = (enum part_kind)i;
+	if (ws_stats_arg(stats, "step=*"))
+		idle.kind = BY_STEP;
+	idle.delay = delay ? strtoull(delay, NULL, 10) : DEFAULT_DELAY;
 	if (!rc)
-		rc = (d.l = ws_launches_open(s, d.kind == BY_RANGE ? WS_ANY_RANGES : false, e))
+		rc = (idle.launches = ws_launches_open(
+			      stats, idle.kind == BY_RANGE ? WS_ANY_RANGES : false, err))
 			     ? 0
 			     : -1;
-	if (!rc && d.kind == BY_STEP)
-		rc = ws_gpu_steps_open(s, ws_stats_arg(s, "step=*"), &d.steps, e);
+	if (!rc && idle.kind == BY_STEP)
+		rc = ws_gpu_steps_open(stats, ws_stats_arg(stats, "step=*"), &idle.steps, err);
 	if (!rc) {
-		for (size_t i = 0; i < d.w.work.gpus; i++)
-			gaps_of(&d, i);
-		print(&d);
+		for (size_t i = 0; i < idle.work.work.gpus; i++)
+			gaps_of(&idle, i);
+		print(&idle);
 	}
-	ws_gpu_steps_close(&d.steps);
-	ws_launches_close(d.l);
-	ws_gpu_work_close(&d.w);
+	ws_gpu_steps_close(&idle.steps);
+	ws_launches_close(idle.launches);
+	ws_gpu_work_close(&idle.work);
 	return rc;
 }
 

@@ -46,45 +46,48 @@ struct line {
 };
 
 struct breakdown {
-	struct ws_stats *s;
-	struct ws_gpu_work w;
+	struct ws_stats *stats;
+	struct ws_gpu_work work;
 	enum part_kind kind;
 	struct ws_launches *launches;
 	struct ws_gpu_steps steps;
 };
 
-static void add_times(struct line *l, const struct ws_work_times *t, uint64_t total)
+static void add_times(struct line *line, const struct ws_work_times *times, uint64_t total)
 {
-	l->total += total;
-	l->busy += t->busy.length;
-	l->compute += t->compute.length;
-	l->comm += t->comm.length;
-	l->exposed_comm += ws_work_exposed_comm(t);
-	l->memory += t->memory.length;
-	l->exposed_memory += ws_work_exposed_memory(t);
-	l->ops += t->ops;
+	line->total += total;
+	line->busy += times->busy.length;
+	line->compute += times->compute.length;
+	line->comm += times->comm.length;
+	line->exposed_comm += ws_work_exposed_comm(times);
+	line->memory += times->memory.length;
+	line->exposed_memory += ws_work_exposed_memory(times);
+	line->ops += times->ops;
 }
 
-static void print(struct breakdown *b, const struct ws_work_gpu *g, const char *part, size_t len,
-		  const struct line *l)
+static void print(struct breakdown *breakdown, const struct ws_work_gpu *gpu, const char *part,
+		  size_t len, const struct line *line)
 {
-	uint64_t idle = l->total > l->busy ? l->total - l->busy : 0;
-	const uint64_t times[] = {l->busy,   l->compute,	l->comm, l->exposed_comm,
-				  l->memory, l->exposed_memory, idle};
+	uint64_t idle = line->total > line->busy ? line->total - line->busy : 0;
+	const uint64_t times[] = {line->busy,	line->compute,
+				  line->comm,	line->exposed_comm,
+				  line->memory, line->exposed_memory,
+				  idle};
 	struct ws_cell cells[WS_COUNT(columns)];
 	struct ws_text name = {0};
 	size_t n = 0;
 
-	ws_gpu_work_name(&b->w, g, &name);
-	cells[n++] = ws_cell_text(name.s, name.len);
+	ws_gpu_work_name(&breakdown->work, gpu, &name);
+	cells[n++] = ws_cell_text(name.text, name.len);
 	cells[n++] = ws_cell_text(part, len);
-	cells[n++] = ws_gpu_work_length(&b->w, l->total);
+	cells[n++] = ws_gpu_work_length(&breakdown->work, line->total);
 	for (size_t i = 0; i < WS_COUNT(times); i++) {
-		cells[n++] = ws_gpu_work_length(&b->w, times[i]);
-		cells[n++] = ws_cell_real(l->total ? (long double)times[i] * 100 / l->total : 0);
+		cells[n++] = ws_gpu_work_length(&breakdown->work, times[i]);
+		cells[n++] =
+			ws_cell_real(line->total ? (long double)times[i] * 100 / line->total : 0);
 	}
-	cells[n] = ws_cell_int((int64_t)l->ops);
-	b->s->row(b->s, cells);
+	cells[n] = ws_cell_int((int64_t)line->ops);
+	breakdown->stats->row(breakdown->stats, cells);
 	ws_text_free(&name);
 }
 
@@ -96,102 +99,105 @@ struct part {
 };
 
 struct parts {
-	struct part *v;
+	struct part *parts;
 	size_t n, cap, last;
 };
 
-static struct ws_work_times *part_of(struct parts *p, uint32_t key)
+static struct ws_work_times *part_of(struct parts *parts, uint32_t key)
 {
-	if (p->last < p->n && p->v[p->last].key == key)
-		return &p->v[p->last].times;
-	for (p->last = 0; p->last < p->n && p->v[p->last].key != key;)
-		p->last++;
-	if (p->last == p->n) {
-		ws_grow(p->v, p->cap, p->n + 1);
-		p->v[p->n++] = (struct part){.key = key};
+	if (parts->last < parts->n && parts->parts[parts->last].key == key)
+		return &parts->parts[parts->last].times;
+	for (parts->last = 0; parts->last < parts->n && parts->parts[parts->last].key != key;)
+		parts->last++;
+	if (parts->last == parts->n) {
+		ws_grow(parts->parts, parts->cap, parts->n + 1);
+		parts->parts[parts->n++] = (struct part){.key = key};
 	}
-	return &p->v[p->last].times;
+	return &parts->parts[parts->last].times;
 }
 
-static int by_key(const void *a, const void *b)
+static int by_key(const void *first, const void *second)
 {
-	const struct part *x = a, *y = b;
+	const struct part *left = first, *right = second;
 
-	return x->key < y->key ? -1 : x->key > y->key;
+	return left->key < right->key ? -1 : left->key > right->key;
 }
 
-static void print_part(struct breakdown *b, const struct ws_work_gpu *g, const struct part *p)
+static void print_part(struct breakdown *breakdown, const struct ws_work_gpu *gpu,
+		       const struct part *part)
 {
 	struct ws_text name = {0};
-	struct line l = {0};
+	struct line line = {0};
 
-	if (b->kind == BY_GPU)
+	if (breakdown->kind == BY_GPU)
 		ws_text_puts(&name, "all");
-	else if (b->kind == BY_STREAM)
-		ws_text_printf(&name, "stream %" PRIu32, p->key);
+	else if (breakdown->kind == BY_STREAM)
+		ws_text_printf(&name, "stream %" PRIu32, part->key);
 	else
-		ws_gpu_work_process(&b->w, p->key, &name);
-	add_times(&l, &p->times, p->times.last - p->times.first);
-	print(b, g, name.s, name.len, &l);
+		ws_gpu_work_process(&breakdown->work, part->key, &name);
+	add_times(&line, &part->times, part->times.last - part->times.first);
+	print(breakdown, gpu, name.text, name.len, &line);
 	ws_text_free(&name);
 }
 
-static void by_place(struct breakdown *b, const struct ws_work_gpu *g)
+static void by_place(struct breakdown *breakdown, const struct ws_work_gpu *gpu)
 {
-	struct parts p = {0};
+	struct parts parts = {0};
 	uint64_t start, end;
 
-	for (size_t i = 0; i < g->n; i++)
-		if (ws_gpu_work_cut(&b->w, &g->op[i], &start, &end))
-			ws_work_times_add(part_of(&p, b->kind == BY_GPU	     ? 0
-						      : b->kind == BY_STREAM ? g->op[i].stream
-									     : g->op[i].process),
-					  g->op[i].class, start, end);
-	if (p.n)
-		qsort(p.v, p.n, sizeof(*p.v), by_key);
-	for (size_t i = 0; i < p.n; i++)
-		print_part(b, g, &p.v[i]);
-	free(p.v);
+	for (size_t i = 0; i < gpu->n; i++)
+		if (ws_gpu_work_cut(&breakdown->work, &gpu->op[i], &start, &end))
+			ws_work_times_add(part_of(&parts, breakdown->kind == BY_GPU ? 0
+							  : breakdown->kind == BY_STREAM
+								  ? gpu->op[i].stream
+								  : gpu->op[i].process),
+					  gpu->op[i].class, start, end);
+	if (parts.n)
+		qsort(parts.parts, parts.n, sizeof(*parts.parts), by_key);
+	for (size_t i = 0; i < parts.n; i++)
+		print_part(breakdown, gpu, &parts.parts[i]);
+	free(parts.parts);
 }
 
 /* ---- steps ---- */
 
-static void add_to_steps(struct breakdown *b, const struct ws_work_op *op,
+static void add_to_steps(struct breakdown *breakdown, const struct ws_work_op *op,
 			 struct ws_work_times *times)
 {
-	const struct ws_step *v = b->steps.steps.v;
+	const struct ws_step *step = breakdown->steps.steps.steps;
 	size_t i, last;
 
-	ws_gpu_steps_from(&b->steps, op->process, op->start, &i, &last);
-	for (; i < last && (v[i].start < op->end || v[i].start == op->start); i++) {
-		uint64_t start = op->start > v[i].start ? op->start : v[i].start,
-			 end = op->end < v[i].end ? op->end : v[i].end;
+	ws_gpu_steps_from(&breakdown->steps, op->process, op->start, &i, &last);
+	for (; i < last && (step[i].start < op->end || step[i].start == op->start); i++) {
+		uint64_t start = op->start > step[i].start ? op->start : step[i].start,
+			 end = op->end < step[i].end ? op->end : step[i].end;
 
 		/* Work without length is work all the same; that at the end of a step belongs to
 		 * what comes next. */
-		if (end > start || (op->start == op->end && start < v[i].end && end == start))
+		if (end > start || (op->start == op->end && start < step[i].end && end == start))
 			ws_work_times_add(&times[i], op->class, start, end);
 	}
 }
 
-static void by_step(struct breakdown *b, const struct ws_work_gpu *g)
+static void by_step(struct breakdown *breakdown, const struct ws_work_gpu *gpu)
 {
-	const struct ws_steps *steps = &b->steps.steps;
+	const struct ws_steps *steps = &breakdown->steps.steps;
 	struct ws_work_times *times = ws_calloc(steps->n + 1, sizeof(*times));
 
-	ws_gpu_steps_begin(&b->steps);
-	for (size_t i = 0; i < g->n; i++)
-		add_to_steps(b, &g->op[i], times);
+	ws_gpu_steps_begin(&breakdown->steps);
+	for (size_t i = 0; i < gpu->n; i++)
+		add_to_steps(breakdown, &gpu->op[i], times);
 	for (size_t i = 0; i < steps->n; i++) {
-		const struct ws_step *s = &steps->v[i];
+		const struct ws_step *step = &steps->steps[i];
 		struct ws_text name = {0};
-		struct line l = {0};
+		struct line line = {0};
 
-		if (!times[i].ops || s->end < b->w.time_min || s->start > b->w.time_max)
+		if (!times[i].ops || step->end < breakdown->work.time_min ||
+		    step->start > breakdown->work.time_max)
 			continue;
-		add_times(&l, &times[i], s->end - s->start);
-		ws_gpu_steps_name(&b->w, s, &name);
-		print(b, g, name.s, name.len, &l);
+		add_times(&line, &times[i], step->end - step->start);
+		ws_gpu_steps_name(&breakdown->work, step, &name);
+		print(breakdown, gpu, name.text, name.len, &line);
 		ws_text_free(&name);
 	}
 	free(times);
@@ -204,39 +210,43 @@ struct named {
 	ws_range_key key;
 };
 
-static int by_total(const void *a, const void *b)
+static int by_total(const void *first, const void *second)
 {
-	const struct named *x = a, *y = b;
+	const struct named *left = first, *right = second;
 
-	if (x->line.total != y->line.total)
-		return x->line.total > y->line.total ? -1 : 1;
-	return x->key < y->key ? -1 : x->key > y->key;
+	if (left->line.total != right->line.total)
+		return left->line.total > right->line.total ? -1 : 1;
+	return left->key < right->key ? -1 : left->key > right->key;
 }
 
-static void by_range(struct breakdown *b, const struct ws_work_gpu *g)
+static void by_range(struct breakdown *breakdown, const struct ws_work_gpu *gpu)
 {
-	const struct ws_enclose_node *node = b->launches->enclose.node;
-	struct ws_work_times *times = ws_calloc((size_t)b->launches->ranges.n + 1, sizeof(*times));
+	const struct ws_enclose_node *node = breakdown->launches->enclose.node;
+	struct ws_work_times *times =
+		ws_calloc((size_t)breakdown->launches->ranges.n + 1, sizeof(*times));
 	struct ws_keyed keys = {.words = 1};
 	struct named *named;
 
-	for (size_t i = 0; i < g->n; i++) {
-		uint32_t n = ws_launches_node(b->launches, g->op[i].process, g->op[i].correlation);
+	for (size_t i = 0; i < gpu->n; i++) {
+		uint32_t n = ws_launches_node(breakdown->launches, gpu->op[i].process,
+					      gpu->op[i].correlation);
 		uint64_t start, end;
 
-		for (; n && ws_gpu_work_cut(&b->w, &g->op[i], &start, &end); n = node[n].parent)
-			ws_work_times_add(&times[node[n].range], g->op[i].class, start, end);
+		for (; n && ws_gpu_work_cut(&breakdown->work, &gpu->op[i], &start, &end);
+		     n = node[n].parent)
+			ws_work_times_add(&times[node[n].range], gpu->op[i].class, start, end);
 	}
-	for (uint32_t i = 0; i < b->launches->ranges.n; i++)
+	for (uint32_t i = 0; i < breakdown->launches->ranges.n; i++)
 		if (times[i].ops)
-			ws_keyed_get(&keys, &(ws_range_key){ws_launches_key(b->launches, i) &
-							    ~WS_RANGE_STARTEND});
+			ws_keyed_get(&keys,
+				     &(ws_range_key){ws_launches_key(breakdown->launches, i) &
+						     ~WS_RANGE_STARTEND});
 	named = ws_calloc(keys.n + 1, sizeof(*named));
-	for (uint32_t i = 0; i < b->launches->ranges.n; i++) {
+	for (uint32_t i = 0; i < breakdown->launches->ranges.n; i++) {
 		if (!times[i].ops)
 			continue;
-		ws_keyed_get(&keys,
-			     &(ws_range_key){ws_launches_key(b->launches, i) & ~WS_RANGE_STARTEND});
+		ws_keyed_get(&keys, &(ws_range_key){ws_launches_key(breakdown->launches, i) &
+						    ~WS_RANGE_STARTEND});
 		named[keys.last].key = keys.keys[keys.last];
 		add_times(&named[keys.last].line, &times[i], times[i].last - times[i].first);
 	}
@@ -244,9 +254,9 @@ static void by_range(struct breakdown *b, const struct ws_work_gpu *g)
 		qsort(named, keys.n, sizeof(*named), by_total);
 	for (size_t i = 0; i < keys.n; i++) {
 		size_t len;
-		char *name = ws_launches_range_name(b->launches, named[i].key, &len);
+		char *name = ws_launches_range_name(breakdown->launches, named[i].key, &len);
 
-		print(b, g, name, len, &named[i].line);
+		print(breakdown, gpu, name, len, &named[i].line);
 		free(name);
 	}
 	ws_keyed_free(&keys);
@@ -257,60 +267,61 @@ static void by_range(struct breakdown *b, const struct ws_work_gpu *g)
 /* ---- the report ---- */
 
 /* Memory sets as computation, memory as copies alone: as other tools have it. */
-static void take_sets(struct breakdown *b)
+static void take_sets(struct breakdown *breakdown)
 {
-	for (size_t g = 0; g < b->w.work.gpus; g++)
-		for (size_t i = 0; i < b->w.work.gpu[g].n; i++)
-			if (b->w.work.gpu[g].op[i].set)
-				b->w.work.gpu[g].op[i].class = WS_WORK_COMPUTE;
+	for (size_t g = 0; g < breakdown->work.work.gpus; g++)
+		for (size_t i = 0; i < breakdown->work.work.gpu[g].n; i++)
+			if (breakdown->work.work.gpu[g].op[i].set)
+				breakdown->work.work.gpu[g].op[i].class = WS_WORK_COMPUTE;
 }
 
-static void in_doubles(struct breakdown *b)
+static void in_doubles(struct breakdown *breakdown)
 {
-	ws_gpu_work_in_doubles(&b->w);
-	for (size_t i = 0; i < b->steps.steps.n && b->w.parts > 1; i++) {
-		struct ws_step *step = &b->steps.steps.v[i];
+	ws_gpu_work_in_doubles(&breakdown->work);
+	for (size_t i = 0; i < breakdown->steps.steps.n && breakdown->work.parts > 1; i++) {
+		struct ws_step *step = &breakdown->steps.steps.steps[i];
 
-		step->start = ws_gpu_work_moment(&b->w, step->start);
-		step->end = ws_gpu_work_moment(&b->w, step->end);
-		b->steps.latest[i] = ws_gpu_work_moment(&b->w, b->steps.latest[i]);
+		step->start = ws_gpu_work_moment(&breakdown->work, step->start);
+		step->end = ws_gpu_work_moment(&breakdown->work, step->end);
+		breakdown->steps.latest[i] =
+			ws_gpu_work_moment(&breakdown->work, breakdown->steps.latest[i]);
 	}
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
 	static const char *const words[] = {[BY_STREAM] = "stream",
 					    [BY_RANK] = "rank",
 					    [BY_STEP] = "step",
 					    [BY_RANGE] = "range"};
-	struct breakdown b = {.s = s};
+	struct breakdown breakdown = {.stats = stats};
 	int rc;
 
 	for (int i = BY_STREAM; i <= BY_RANGE; i++)
-		if (ws_stats_arg(s, words[i]))
-			b.kind = (enum part_kind)i;
-	if (ws_stats_arg(s, "step=*"))
-		b.kind = BY_STEP;
-	rc = ws_gpu_work_open(s, &b.w, e);
-	if (!rc && b.kind == BY_STEP)
-		rc = ws_gpu_steps_open(s, ws_stats_arg(s, "step=*"), &b.steps, e);
-	if (!rc && !ws_stats_arg(s, "exact"))
-		in_doubles(&b);
-	if (!rc && ws_stats_arg(s, "copies"))
-		take_sets(&b);
-	if (!rc && b.kind == BY_RANGE)
-		rc = (b.launches = ws_launches_open(s, WS_ANY_RANGES, e)) ? 0 : -1;
-	for (size_t i = 0; !rc && i < b.w.work.gpus; i++) {
-		if (b.kind == BY_STEP)
-			by_step(&b, &b.w.work.gpu[i]);
-		else if (b.kind == BY_RANGE)
-			by_range(&b, &b.w.work.gpu[i]);
+		if (ws_stats_arg(stats, words[i]))
+			breakdown.kind = (enum part_kind)i;
+	if (ws_stats_arg(stats, "step=*"))
+		breakdown.kind = BY_STEP;
+	rc = ws_gpu_work_open(stats, &breakdown.work, err);
+	if (!rc && breakdown.kind == BY_STEP)
+		rc = ws_gpu_steps_open(stats, ws_stats_arg(stats, "step=*"), &breakdown.steps, err);
+	if (!rc && !ws_stats_arg(stats, "exact"))
+		in_doubles(&breakdown);
+	if (!rc && ws_stats_arg(stats, "copies"))
+		take_sets(&breakdown);
+	if (!rc && breakdown.kind == BY_RANGE)
+		rc = (breakdown.launches = ws_launches_open(stats, WS_ANY_RANGES, err)) ? 0 : -1;
+	for (size_t i = 0; !rc && i < breakdown.work.work.gpus; i++) {
+		if (breakdown.kind == BY_STEP)
+			by_step(&breakdown, &breakdown.work.work.gpu[i]);
+		else if (breakdown.kind == BY_RANGE)
+			by_range(&breakdown, &breakdown.work.work.gpu[i]);
 		else
-			by_place(&b, &b.w.work.gpu[i]);
+			by_place(&breakdown, &breakdown.work.work.gpu[i]);
 	}
-	ws_launches_close(b.launches);
-	ws_gpu_steps_close(&b.steps);
-	ws_gpu_work_close(&b.w);
+	ws_launches_close(breakdown.launches);
+	ws_gpu_steps_close(&breakdown.steps);
+	ws_gpu_work_close(&breakdown.work);
 	return rc;
 }
 

@@ -7,188 +7,198 @@
 
 #include "base/map.h"
 
-static void read_ranks(struct ws_gpu_work *w)
+static void read_ranks(struct ws_gpu_work *work)
 {
-	struct ws_cursor *c = ws_cursor_open(w->s->r, WS_TABLE_rank, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor =
+		ws_cursor_open(work->stats->report, WS_TABLE_rank, 0, UINT64_MAX);
+	const uint64_t *values;
 
-	while (ws_cursor_next(c, &v)) {
-		ws_map_set(&w->ranks, v[ws_rank_process], v[ws_rank_rank] + 1);
-		w->ranked = true;
+	while (ws_cursor_next(cursor, &values)) {
+		ws_map_set(&work->ranks, values[ws_rank_process], values[ws_rank_rank] + 1);
+		work->ranked = true;
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 }
 
-int ws_gpu_work_open(struct ws_stats *s, struct ws_gpu_work *w, struct ws_err *e)
+int ws_gpu_work_open(struct ws_stats *stats, struct ws_gpu_work *work, struct ws_err *err)
 {
 	int rc;
 
-	*w = (struct ws_gpu_work){
-		.s = s, .parts = 1, .time_min = s->time_min, .time_max = s->time_max};
-	rc = ws_work_load(s->r, s->time_min, s->time_max, &w->work, e);
-	w->devices = ws_cuda_devices_open(s->r);
-	read_ranks(w);
-	s->damaged += w->work.damaged;
-	s->unended += w->work.unended;
-	s->backwards += w->work.backwards;
+	*work = (struct ws_gpu_work){.stats = stats,
+				     .parts = 1,
+				     .time_min = stats->time_min,
+				     .time_max = stats->time_max};
+	rc = ws_work_load(stats->report, stats->time_min, stats->time_max, &work->work, err);
+	work->devices = ws_cuda_devices_open(stats->report);
+	read_ranks(work);
+	stats->damaged += work->work.damaged;
+	stats->unended += work->work.unended;
+	stats->backwards += work->work.backwards;
 	return rc;
 }
 
-void ws_gpu_work_close(struct ws_gpu_work *w)
+void ws_gpu_work_close(struct ws_gpu_work *work)
 {
-	ws_work_free(&w->work);
-	ws_cuda_devices_close(w->devices);
-	ws_map_free(&w->ranks);
+	ws_work_free(&work->work);
+	ws_cuda_devices_close(work->devices);
+	ws_map_free(&work->ranks);
 }
 
 /* ---- in doubles ---- */
 
-uint64_t ws_gpu_work_moment(const struct ws_gpu_work *w, uint64_t time)
+uint64_t ws_gpu_work_moment(const struct ws_gpu_work *work, uint64_t time)
 {
-	uint64_t past = time > w->origin ? time - w->origin : 0;
+	uint64_t past = time > work->origin ? time - work->origin : 0;
 
-	return past < UINT64_MAX / w->parts ? past * w->parts : UINT64_MAX;
+	return past < UINT64_MAX / work->parts ? past * work->parts : UINT64_MAX;
 }
 
 /* Where work begins, and whether doubles would move any. */
-static bool moves(struct ws_gpu_work *w, const struct ws_doubles *d)
+static bool moves(struct ws_gpu_work *work, const struct ws_doubles *doubles)
 {
 	uint64_t first = UINT64_MAX;
 	bool any = false;
 
-	for (size_t g = 0; g < w->work.gpus; g++)
-		for (size_t i = 0; i < w->work.gpu[g].n; i++) {
-			const struct ws_work_op *op = &w->work.gpu[g].op[i];
+	for (size_t g = 0; g < work->work.gpus; g++)
+		for (size_t i = 0; i < work->work.gpu[g].n; i++) {
+			const struct ws_work_op *op = &work->work.gpu[g].op[i];
 			struct ws_doubles_shift by =
-				ws_doubles_of(d, op->process, op->start, op->end);
+				ws_doubles_of(doubles, op->process, op->start, op->end);
 
 			any |= by.start || by.end;
 			first = op->start < first ? op->start : first;
 		}
-	w->origin = any && first ? first - 1
-				 : 0; /* a nanosecond before: doubles may be earlier, by less */
+	work->origin = any && first ? first - 1
+				    : 0; /* a nanosecond before: doubles may be earlier, by less */
 	return any;
 }
 
-void ws_gpu_work_in_doubles(struct ws_gpu_work *w)
+void ws_gpu_work_in_doubles(struct ws_gpu_work *work)
 {
-	struct ws_doubles d;
+	struct ws_doubles doubles;
 
-	ws_doubles_open(&d, w->s->r, WS_DOUBLES_AS_TRACED);
-	if (d.clocks.n && moves(w, &d)) {
-		w->parts = WS_DOUBLES_PARTS;
-		w->time_min = ws_gpu_work_moment(w, w->time_min);
-		w->time_max = ws_gpu_work_moment(w, w->time_max);
-		for (size_t g = 0; g < w->work.gpus; g++)
-			for (size_t i = 0; i < w->work.gpu[g].n; i++) {
-				struct ws_work_op *op = &w->work.gpu[g].op[i];
+	ws_doubles_open(&doubles, work->stats->report, WS_DOUBLES_AS_TRACED);
+	if (doubles.clocks.n && moves(work, &doubles)) {
+		work->parts = WS_DOUBLES_PARTS;
+		work->time_min = ws_gpu_work_moment(work, work->time_min);
+		work->time_max = ws_gpu_work_moment(work, work->time_max);
+		for (size_t g = 0; g < work->work.gpus; g++)
+			for (size_t i = 0; i < work->work.gpu[g].n; i++) {
+				struct ws_work_op *op = &work->work.gpu[g].op[i];
 				struct ws_doubles_shift by =
-					ws_doubles_of(&d, op->process, op->start, op->end);
+					ws_doubles_of(&doubles, op->process, op->start, op->end);
 
-				op->start = ws_gpu_work_moment(w, op->start) + (uint64_t)by.start;
-				op->end = ws_gpu_work_moment(w, op->end) + (uint64_t)by.end;
+				op->start =
+					ws_gpu_work_moment(work, op->start) + (uint64_t)by.start;
+				op->end = ws_gpu_work_moment(work, op->end) + (uint64_t)by.end;
 			}
 	}
-	ws_doubles_close(&d);
+	ws_doubles_close(&doubles);
 }
 
-void ws_gpu_work_name(const struct ws_gpu_work *w, const struct ws_work_gpu *g, struct ws_text *t)
+void ws_gpu_work_name(const struct ws_gpu_work *work, const struct ws_work_gpu *gpu,
+		      struct ws_text *text)
 {
 	char label[128];
 
-	ws_cuda_device_label(w->devices, g->process, g->device, label, sizeof(label));
-	ws_text_puts(t, label);
-	for (size_t i = 0; i < w->work.gpus; i++) /* GPUs of several processes may share a number */
-		if (&w->work.gpu[i] != g && w->work.gpu[i].device == g->device) {
-			ws_text_puts(t, " of ");
-			ws_gpu_work_process(w, (uint32_t)g->process, t);
+	ws_cuda_device_label(work->devices, gpu->process, gpu->device, label, sizeof(label));
+	ws_text_puts(text, label);
+	for (size_t i = 0; i < work->work.gpus;
+	     i++) /* GPUs of several processes may share a number */
+		if (&work->work.gpu[i] != gpu && work->work.gpu[i].device == gpu->device) {
+			ws_text_puts(text, " of ");
+			ws_gpu_work_process(work, (uint32_t)gpu->process, text);
 			return;
 		}
 }
 
-void ws_gpu_work_process(const struct ws_gpu_work *w, uint32_t process, struct ws_text *t)
+void ws_gpu_work_process(const struct ws_gpu_work *work, uint32_t process, struct ws_text *text)
 {
-	uint64_t rank = ws_map_get(&w->ranks, process, NULL);
+	uint64_t rank = ws_map_get(&work->ranks, process, NULL);
 
 	if (rank)
-		ws_text_printf(t, "rank %" PRIu64, rank - 1);
+		ws_text_printf(text, "rank %" PRIu64, rank - 1);
 	else
-		ws_text_printf(t, "pid %" PRIu32, ws_who_process(w->s->who, process)->pid);
+		ws_text_printf(text, "pid %" PRIu32,
+			       ws_who_process(work->stats->who, process)->pid);
 }
 
 /* ---- steps ---- */
 
-int ws_gpu_steps_open(struct ws_stats *s, const char *name, struct ws_gpu_steps *g,
-		      struct ws_err *e)
+int ws_gpu_steps_open(struct ws_stats *stats, const char *name, struct ws_gpu_steps *gpu_steps,
+		      struct ws_err *err)
 {
 	char *wanted = name ? ws_strndup(name, strcspn(name, ":")) : NULL;
-	struct ws_steps *steps = &g->steps;
+	struct ws_steps *steps = &gpu_steps->steps;
 	int rc;
 
-	*g = (struct ws_gpu_steps){.processes = ws_who_processes(s->who) + 1};
-	rc = ws_steps_load(s->r, s->who, wanted, steps, e);
+	*gpu_steps = (struct ws_gpu_steps){.processes = ws_who_processes(stats->who) + 1};
+	rc = ws_steps_load(stats->report, stats->who, wanted, steps, err);
 	free(wanted);
 	if (rc < 0)
 		return -1;
-	s->damaged += steps->damaged;
-	if (!steps->n && ws_report_rows(s->r, WS_TABLE_cuda_kernel) +
-				 ws_report_rows(s->r, WS_TABLE_cuda_memcpy) +
-				 ws_report_rows(s->r, WS_TABLE_cuda_memset))
-		s->lacks = name && *name ? "ranges of that name" : "steps";
-	g->places = ws_calloc(g->processes, sizeof(*g->places));
-	g->latest = ws_malloc((steps->n + 1) * sizeof(*g->latest));
+	stats->damaged += steps->damaged;
+	if (!steps->n && ws_report_rows(stats->report, WS_TABLE_cuda_kernel) +
+				 ws_report_rows(stats->report, WS_TABLE_cuda_memcpy) +
+				 ws_report_rows(stats->report, WS_TABLE_cuda_memset))
+		stats->lacks = name && *name ? "ranges of that name" : "steps";
+	gpu_steps->places = ws_calloc(gpu_steps->processes, sizeof(*gpu_steps->places));
+	gpu_steps->latest = ws_malloc((steps->n + 1) * sizeof(*gpu_steps->latest));
 	for (size_t i = 0; i < steps->n; i++) {
-		bool same = i && steps->v[i].process == steps->v[i - 1].process;
+		bool same = i && steps->steps[i].process == steps->steps[i - 1].process;
 
-		g->latest[i] = same && g->latest[i - 1] > steps->v[i].end ? g->latest[i - 1]
-									  : steps->v[i].end;
+		gpu_steps->latest[i] = same && gpu_steps->latest[i - 1] > steps->steps[i].end
+					       ? gpu_steps->latest[i - 1]
+					       : steps->steps[i].end;
 	}
 	return 0;
 }
 
-void ws_gpu_steps_close(struct ws_gpu_steps *g)
+void ws_gpu_steps_close(struct ws_gpu_steps *steps)
 {
-	ws_steps_free(&g->steps);
-	free(g->latest);
-	free(g->places);
-	*g = (struct ws_gpu_steps){0};
+	ws_steps_free(&steps->steps);
+	free(steps->latest);
+	free(steps->places);
+	*steps = (struct ws_gpu_steps){0};
 }
 
-void ws_gpu_steps_begin(struct ws_gpu_steps *g)
+void ws_gpu_steps_begin(struct ws_gpu_steps *steps)
 {
-	memset(g->places, 0, g->processes * sizeof(*g->places));
+	memset(steps->places, 0, steps->processes * sizeof(*steps->places));
 }
 
-void ws_gpu_steps_from(struct ws_gpu_steps *g, uint32_t process, uint64_t start, size_t *first,
+void ws_gpu_steps_from(struct ws_gpu_steps *steps, uint32_t process, uint64_t start, size_t *first,
 		       size_t *last)
 {
-	const struct ws_steps *s = &g->steps;
-	struct ws_gpu_step_place *p = &g->places[process < g->processes ? process : 0];
+	const struct ws_steps *steps_s = &steps->steps;
+	struct ws_gpu_step_place *place = &steps->places[process < steps->processes ? process : 0];
 
-	if (!p->known) {
-		while (p->first < s->n && s->v[p->first].process != process)
-			p->first++;
-		for (p->last = p->first; p->last < s->n && s->v[p->last].process == process;)
-			p->last++;
-		p->known = true;
+	if (!place->known) {
+		while (place->first < steps_s->n && steps_s->steps[place->first].process != process)
+			place->first++;
+		for (place->last = place->first;
+		     place->last < steps_s->n && steps_s->steps[place->last].process == process;)
+			place->last++;
+		place->known = true;
 	}
-	while (p->first < p->last &&
-	       g->latest[p->first] <= start) /* what comes later starts no earlier */
-		p->first++;
-	*first = p->first;
-	*last = p->last;
+	while (place->first < place->last &&
+	       steps->latest[place->first] <= start) /* what comes later starts no earlier */
+		place->first++;
+	*first = place->first;
+	*last = place->last;
 }
 
-void ws_gpu_steps_name(const struct ws_gpu_work *w, const struct ws_step *step, struct ws_text *t)
+void ws_gpu_steps_name(const struct ws_gpu_work *work, const struct ws_step *step,
+		       struct ws_text *out)
 {
 	size_t len;
-	const char *text = ws_report_string(w->s->r, step->text, &len);
+	const char *text = ws_report_string(work->stats->report, step->text, &len);
 
-	if (w->ranked) {
-		ws_gpu_work_process(w, step->process, t);
-		ws_text_puts(t, " ");
+	if (work->ranked) {
+		ws_gpu_work_process(work, step->process, out);
+		ws_text_puts(out, " ");
 	}
-	ws_text_add(t, text, len);
+	ws_text_add(out, text, len);
 	if (!len || text[len - 1] < '0' || text[len - 1] > '9')
-		ws_text_printf(t, " %" PRIu32, step->number);
+		ws_text_printf(out, " %" PRIu32, step->number);
 }

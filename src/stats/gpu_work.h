@@ -13,7 +13,7 @@
 #include "stats/launch.h"
 
 struct ws_gpu_work {
-	struct ws_stats *s;
+	struct ws_stats *stats;
 	struct ws_work work;
 	struct ws_cuda_devices *devices;
 	struct ws_map ranks; /* process: rank + 1 */
@@ -24,26 +24,27 @@ struct ws_gpu_work {
 };
 
 /* 0, or -1 with a message; ws_gpu_work_close in any case. What cannot be counted goes into `s`. */
-int ws_gpu_work_open(struct ws_stats *s, struct ws_gpu_work *w, struct ws_err *e);
-void ws_gpu_work_close(struct ws_gpu_work *w);
+int ws_gpu_work_open(struct ws_stats *stats, struct ws_gpu_work *work, struct ws_err *err);
+void ws_gpu_work_close(struct ws_gpu_work *work);
 /*
  * Put the times of work where tools have them that keep a trace's microseconds in doubles, where
  * that changes any: see query/doubles.h. From then on they are in parts of a nanosecond; what steps
  * say must be put there too.
  */
-void ws_gpu_work_in_doubles(struct ws_gpu_work *w);
-uint64_t ws_gpu_work_moment(const struct ws_gpu_work *w, uint64_t time);
+void ws_gpu_work_in_doubles(struct ws_gpu_work *work);
+uint64_t ws_gpu_work_moment(const struct ws_gpu_work *work, uint64_t time);
 /* A length of such times. */
-static inline struct ws_cell ws_gpu_work_length(const struct ws_gpu_work *w, uint64_t length)
+static inline struct ws_cell ws_gpu_work_length(const struct ws_gpu_work *work, uint64_t length)
 {
-	return w->parts == 1 ? ws_cell_int((int64_t)length)
-			     : ws_cell_real((long double)length / w->parts);
+	return work->parts == 1 ? ws_cell_int((int64_t)length)
+				: ws_cell_real((long double)length / work->parts);
 }
 
 /* "NVIDIA H200 (0)" */
-void ws_gpu_work_name(const struct ws_gpu_work *w, const struct ws_work_gpu *g, struct ws_text *t);
+void ws_gpu_work_name(const struct ws_gpu_work *work, const struct ws_work_gpu *gpu,
+		      struct ws_text *text);
 /* "rank 3", or "pid 4242" of a process without one. */
-void ws_gpu_work_process(const struct ws_gpu_work *w, uint32_t process, struct ws_text *t);
+void ws_gpu_work_process(const struct ws_gpu_work *work, uint32_t process, struct ws_text *text);
 
 /* Steps, as parts of a report. */
 struct ws_gpu_steps {
@@ -58,24 +59,25 @@ struct ws_gpu_steps {
 
 /* `name` up to a colon, or NULL, as for ws_steps_load. 0, or -1 with a message; ws_gpu_steps_close
  * in any case. */
-int ws_gpu_steps_open(struct ws_stats *s, const char *name, struct ws_gpu_steps *g,
-		      struct ws_err *e);
-void ws_gpu_steps_close(struct ws_gpu_steps *g);
+int ws_gpu_steps_open(struct ws_stats *stats, const char *name, struct ws_gpu_steps *steps,
+		      struct ws_err *err);
+void ws_gpu_steps_close(struct ws_gpu_steps *steps);
 /* Begin a walk: starts go up from here on, for each process. */
-void ws_gpu_steps_begin(struct ws_gpu_steps *g);
+void ws_gpu_steps_begin(struct ws_gpu_steps *steps);
 /* Steps *first to *last - 1 of the process may hold time from `start` on; they are in order of
  * start. */
-void ws_gpu_steps_from(struct ws_gpu_steps *g, uint32_t process, uint64_t start, size_t *first,
+void ws_gpu_steps_from(struct ws_gpu_steps *steps, uint32_t process, uint64_t start, size_t *first,
 		       size_t *last);
 /* "step 3", with its rank before it where there are ranks. */
-void ws_gpu_steps_name(const struct ws_gpu_work *w, const struct ws_step *step, struct ws_text *t);
+void ws_gpu_steps_name(const struct ws_gpu_work *work, const struct ws_step *step,
+		       struct ws_text *text);
 
 /* An operation cut to the window that was asked for; false when nothing is left. */
-static inline bool ws_gpu_work_cut(const struct ws_gpu_work *w, const struct ws_work_op *op,
+static inline bool ws_gpu_work_cut(const struct ws_gpu_work *work, const struct ws_work_op *op,
 				   uint64_t *start, uint64_t *end)
 {
-	*start = op->start > w->time_min ? op->start : w->time_min;
-	*end = op->end < w->time_max ? op->end : w->time_max;
+	*start = op->start > work->time_min ? op->start : work->time_min;
+	*end = op->end < work->time_max ? op->end : work->time_max;
 	return *end >= *start;
 }
 

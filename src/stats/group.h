@@ -20,7 +20,7 @@ struct ws_group {
 };
 
 struct ws_groups {
-	struct ws_group *g;
+	struct ws_group *group;
 	size_t n, cap;
 	uint64_t *slots; /* low half of the hash, and number of the group + 1; open addressing */
 	size_t mask;	 /* slots - 1; 0 when there are none */
@@ -49,15 +49,15 @@ struct ws_spill {	/* one worker's; zeroed but for `shift` and `limit` */
 	struct ws_firsts first[WS_FIRSTS];
 	unsigned firsts, last; /* how many there are; the one of the last key */
 	struct {
-		struct ws_keyed_value *v; /* key and value */
+		struct ws_keyed_value *keyeds; /* key and value */
 		size_t n, cap;
 	} part[WS_SPILL_PARTS];
 };
 
-void ws_spill_free(struct ws_spill *s);
+void ws_spill_free(struct ws_spill *spill);
 /* The first values for keys with the upper half of `key`, or NULL where there is no room for one
  * more upper half. */
-struct ws_firsts *ws_spill_firsts(struct ws_spill *s, uint64_t key);
+struct ws_firsts *ws_spill_firsts(struct ws_spill *spill, uint64_t key);
 
 /* The shift for low halves up to `most`; greater ones share the last part. */
 static inline unsigned ws_spill_shift(uint32_t most)
@@ -77,58 +77,58 @@ static inline unsigned ws_spill_part(unsigned shift, uint64_t key)
 }
 
 /* Keep the value if it is the first of its key. */
-static inline bool ws_spill_first(struct ws_spill *s, uint64_t key, uint64_t value)
+static inline bool ws_spill_first(struct ws_spill *spill, uint64_t key, uint64_t value)
 {
-	struct ws_firsts *f = &s->first[s->last];
+	struct ws_firsts *firsts = &spill->first[spill->last];
 	uint32_t low = (uint32_t)key;
 
-	if (low >= s->limit || value >= UINT32_MAX)
+	if (low >= spill->limit || value >= UINT32_MAX)
 		return false;
-	if (ws_unlikely(!s->firsts || f->upper != key - low)) {
-		f = ws_spill_firsts(s, key);
-		if (!f)
+	if (ws_unlikely(!spill->firsts || firsts->upper != key - low)) {
+		firsts = ws_spill_firsts(spill, key);
+		if (!firsts)
 			return false;
 	}
-	if (f->v[low])
+	if (firsts->v[low])
 		return false;
-	f->v[low] = (uint32_t)value + 1;
-	f->used[low / WS_FIRSTS_PAGE] = 1;
+	firsts->v[low] = (uint32_t)value + 1;
+	firsts->used[low / WS_FIRSTS_PAGE] = 1;
 	return true;
 }
 
 /* Ask the memory for what ws_spill_first will look at, where the upper half is that of the last
  * key. */
-static inline void ws_spill_fetch(const struct ws_spill *s, uint32_t low)
+static inline void ws_spill_fetch(const struct ws_spill *spill, uint32_t low)
 {
-	if (s->firsts && low < s->limit)
-		__builtin_prefetch(&s->first[s->last].v[low], 1);
+	if (spill->firsts && low < spill->limit)
+		__builtin_prefetch(&spill->first[spill->last].v[low], 1);
 }
 
-static inline void ws_spill_add(struct ws_spill *s, uint64_t key, uint64_t value)
+static inline void ws_spill_add(struct ws_spill *spill, uint64_t key, uint64_t value)
 {
-	unsigned i = ws_spill_part(s->shift, key);
+	unsigned i = ws_spill_part(spill->shift, key);
 
-	ws_grow(s->part[i].v, s->part[i].cap, s->part[i].n + 1);
-	s->part[i].v[s->part[i].n++] = (struct ws_keyed_value){key, value};
+	ws_grow(spill->part[i].keyeds, spill->part[i].cap, spill->part[i].n + 1);
+	spill->part[i].keyeds[spill->part[i].n++] = (struct ws_keyed_value){key, value};
 }
 
 /* The distribution of `key`, or NULL when it has none. */
-struct ws_dist *ws_groups_find(struct ws_groups *t, uint64_t key);
-struct ws_dist *ws_groups_slow(struct ws_groups *t, uint64_t key);
-void ws_groups_free(struct ws_groups *t);
+struct ws_dist *ws_groups_find(struct ws_groups *groups, uint64_t key);
+struct ws_dist *ws_groups_slow(struct ws_groups *groups, uint64_t key);
+void ws_groups_free(struct ws_groups *groups);
 
 /* The distribution of `key`, new and empty when it has none. Valid until the next call. */
-static inline struct ws_dist *ws_groups_get(struct ws_groups *t, uint64_t key)
+static inline struct ws_dist *ws_groups_get(struct ws_groups *groups, uint64_t key)
 {
-	if (ws_likely(t->n && t->g[t->last].key == key))
-		return &t->g[t->last].dist;
-	return ws_groups_slow(t, key);
+	if (ws_likely(groups->n && groups->group[groups->last].key == key))
+		return &groups->group[groups->last].dist;
+	return ws_groups_slow(groups, key);
 }
 
 /* One line of a summary: the statistics of all groups whose keys `canonical` maps to one. */
 struct ws_group_sum {
 	uint64_t key; /* the canonical one */
-	struct ws_std8 s;
+	struct ws_std8 summary;
 };
 
 /*
@@ -142,7 +142,7 @@ struct ws_group_sum *ws_groups_merge(struct ws_groups *tables, size_t table_coun
 /* Some of the summaries. They stay in the parts in which they were made: to join millions would
  * take as long as to make them. */
 struct ws_group_part {
-	struct ws_group_sum *v;
+	struct ws_group_sum *group_sums;
 	size_t n;
 };
 

@@ -31,7 +31,7 @@ struct source {
 /* Of rows of `slice`: the source of each category, as the last row had it (rows of one table come
  * in runs). */
 struct reader {
-	const struct ws_stats *s;
+	const struct ws_stats *stats;
 	const struct source *sources; /* ended by an empty one */
 	uint64_t category;
 	bool known, taken[8];
@@ -45,29 +45,29 @@ static bool is_table(const char *pattern, const char *name)
 }
 
 /* Which sources a category belongs to, in r->taken: calls with two sizes are in two. */
-static void categorise(struct reader *r, uint64_t category)
+static void categorise(struct reader *reader, uint64_t category)
 {
 	size_t len;
 	const char *name;
 
-	if (r->known && r->category == category)
+	if (reader->known && reader->category == category)
 		return;
-	name = ws_report_string(r->s->r, (uint32_t)category, &len);
-	for (size_t i = 0; r->sources[i].table; i++)
-		r->taken[i] = is_table(r->sources[i].table, name);
-	r->category = category;
-	r->known = true;
+	name = ws_report_string(reader->stats->report, (uint32_t)category, &len);
+	for (size_t i = 0; reader->sources[i].table; i++)
+		reader->taken[i] = is_table(reader->sources[i].table, name);
+	reader->category = category;
+	reader->known = true;
 }
 
 /* One column of the row that a slice was made of; false when it is not there or null. The value
  * points into the report. */
-static bool field(const struct ws_stats *s, uint64_t args, const char *name,
+static bool field(const struct ws_stats *stats, uint64_t args, const char *name,
 		  struct ws_json_value *out)
 {
 	struct ws_json_value whole, key;
 	struct ws_json_walk walk;
 	size_t len;
-	const char *json = ws_report_string(s->r, (uint32_t)args, &len);
+	const char *json = ws_report_string(stats->report, (uint32_t)args, &len);
 	bool more = false;
 
 	if (!len || !ws_json_value(json, json + len, &whole, &more) || whole.type != WS_J_OBJECT)
@@ -79,11 +79,11 @@ static bool field(const struct ws_stats *s, uint64_t args, const char *name,
 	return false;
 }
 
-static struct ws_cell number(const struct ws_stats *s, uint64_t args, const char *name)
+static struct ws_cell number(const struct ws_stats *stats, uint64_t args, const char *name)
 {
-	struct ws_json_value v;
+	struct ws_json_value value;
 	bool ok = false;
-	int64_t i = field(s, args, name, &v) ? ws_json_fixed(&v, 0, &ok) : 0;
+	int64_t i = field(stats, args, name, &value) ? ws_json_fixed(&value, 0, &ok) : 0;
 
 	return ok ? ws_cell_int(i) : ws_cell_null();
 }
@@ -91,95 +91,99 @@ static struct ws_cell number(const struct ws_stats *s, uint64_t args, const char
 /* ---- summaries ---- */
 
 struct sums {
-	struct reader r;
+	struct reader reader;
 	struct ws_texts names;
 	struct ws_keyed by; /* (number of the source, number of the name) */
 	struct ws_text scratch;
 	uint64_t unended, backwards;
 };
 
-static bool name_of(struct sums *m, const struct source *from, const struct ws_batch *b, size_t i,
-		    uint64_t *number_out)
+static bool name_of(struct sums *sums, const struct source *from, const struct ws_batch *batch,
+		    size_t i, uint64_t *number_out)
 {
-	const struct ws_stats *s = m->r.s;
-	struct ws_json_value v;
+	const struct ws_stats *stats = sums->reader.stats;
+	struct ws_json_value value;
 	size_t len;
 	const char *name;
 
-	if (!from->field && from->or_number && !b->col[ws_slice_name][i]) {
-		struct ws_cell id = number(s, b->col[ws_slice_args][i], from->or_number);
+	if (!from->field && from->or_number && !batch->col[ws_slice_name][i]) {
+		struct ws_cell id = number(stats, batch->col[ws_slice_args][i], from->or_number);
 
-		m->scratch.len = 0;
-		ws_text_printf(&m->scratch, "%" PRId64, id.type == WS_CELL_INT ? id.i : 0);
-		name = m->scratch.s, len = m->scratch.len;
+		sums->scratch.len = 0;
+		ws_text_printf(&sums->scratch, "%" PRId64, id.type == WS_CELL_INT ? id.i : 0);
+		name = sums->scratch.text, len = sums->scratch.len;
 	} else if (!from->field) {
-		name = ws_report_string(s->r, (uint32_t)b->col[ws_slice_name][i], &len);
-	} else if (field(s, b->col[ws_slice_args][i], from->field, &v) && v.type == WS_J_STRING) {
-		m->scratch.len = 0;
-		name = ws_json_text(&v, &m->scratch, &len);
+		name = ws_report_string(stats->report, (uint32_t)batch->col[ws_slice_name][i],
+					&len);
+	} else if (field(stats, batch->col[ws_slice_args][i], from->field, &value) &&
+		   value.type == WS_J_STRING) {
+		sums->scratch.len = 0;
+		name = ws_json_text(&value, &sums->scratch, &len);
 	} else {
 		return false;
 	}
-	*number_out = ws_texts_number(&m->names, name, len);
+	*number_out = ws_texts_number(&sums->names, name, len);
 	return true;
 }
 
-static void add(struct sums *m, size_t source, const struct ws_batch *b, size_t i)
+static void add(struct sums *sums, size_t source, const struct ws_batch *batch, size_t i)
 {
-	const struct source *from = &m->r.sources[source];
-	uint64_t start = b->col[ws_slice_start][i], end = b->col[ws_slice_end][i],
+	const struct source *from = &sums->reader.sources[source];
+	uint64_t start = batch->col[ws_slice_start][i], end = batch->col[ws_slice_end][i],
 		 key[2] = {source}, value = end - start;
 
 	if (from->where) {
-		struct ws_cell is = number(m->r.s, b->col[ws_slice_args][i], from->where);
+		struct ws_cell is =
+			number(sums->reader.stats, batch->col[ws_slice_args][i], from->where);
 
 		if (is.type != WS_CELL_INT || is.i != from->is)
 			return;
 	}
-	if (!name_of(m, from, b, i, &key[1]))
+	if (!name_of(sums, from, batch, i, &key[1]))
 		return;
 	if (from->bytes) {
-		struct ws_cell bytes = number(m->r.s, b->col[ws_slice_args][i], from->bytes);
+		struct ws_cell bytes =
+			number(sums->reader.stats, batch->col[ws_slice_args][i], from->bytes);
 
 		if (bytes.type == WS_CELL_NULL || bytes.i < 0)
 			return;
 		value = (uint64_t)bytes.i;
 	} else if (end == WS_NO_TIME || end < start) {
-		*(end == WS_NO_TIME ? &m->unended : &m->backwards) += 1;
+		*(end == WS_NO_TIME ? &sums->unended : &sums->backwards) += 1;
 		return;
 	}
-	ws_dist_add(ws_keyed_get(&m->by, key), value);
+	ws_dist_add(ws_keyed_get(&sums->by, key), value);
 }
 
-static int scan(void *ctx, const struct ws_batch *b)
+static int scan(void *ctx, const struct ws_batch *batch)
 {
-	struct sums *m = ctx;
+	struct sums *sums = ctx;
 
-	for (size_t i = 0; i < b->rows; i++) {
-		categorise(&m->r, b->col[ws_slice_category][i]);
-		for (size_t k = 0; m->r.sources[k].table; k++)
-			if (m->r.taken[k])
-				add(m, k, b, i);
+	for (size_t i = 0; i < batch->rows; i++) {
+		categorise(&sums->reader, batch->col[ws_slice_category][i]);
+		for (size_t k = 0; sums->reader.sources[k].table; k++)
+			if (sums->reader.taken[k])
+				add(sums, k, batch, i);
 	}
 	return 0;
 }
 
-static void print_sizes(struct ws_stats *s, const struct ws_std8_line *lines, size_t n)
+static void print_sizes(struct ws_stats *stats, const struct ws_std8_line *lines, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		const struct ws_std8 *v = lines[i].s;
+		const struct ws_std8 *summary = lines[i].summary;
 
-		s->row(s, (struct ws_cell[]){
-				  ws_cell_real(v->total),
-				  ws_cell_int((int64_t)v->count),
-				  ws_cell_real(ws_std8_mean(v)),
-				  ws_cell_real(ws_std8_median(v)),
-				  ws_cell_real(v->min),
-				  ws_cell_real(v->max),
-				  ws_cell_real(v->stddev),
-				  ws_cell_text(lines[i].style, strlen(lines[i].style)),
-				  ws_cell_text(lines[i].name, lines[i].name_len),
-			  });
+		stats->row(stats, (struct ws_cell[]){
+					  ws_cell_real(summary->total),
+					  ws_cell_int((int64_t)summary->count),
+					  ws_cell_real(ws_std8_mean(summary)),
+					  ws_cell_real(ws_std8_median(summary)),
+					  ws_cell_real(summary->min),
+					  ws_cell_real(summary->max),
+					  ws_cell_real(summary->stddev),
+					  ws_cell_text(lines[i].style, strlen(lines[i].style)),
+					  ws_cell_text(lines[i].name, lines[i].name_len),
+				  });
 	}
 }
 
@@ -197,183 +201,191 @@ static void same_label(void *ctx, size_t table, uint64_t *key)
 			key[0] = i;
 }
 
-static void print(struct ws_stats *s, struct sums *m)
+static void print(struct ws_stats *stats, struct sums *sums)
 {
 	struct ws_keyed_sums all;
 	struct ws_std8_line *lines;
 
-	ws_keyed_merge(&m->by, 1, same_label, (void *)m->r.sources, &all);
+	ws_keyed_merge(&sums->by, 1, same_label, (void *)sums->reader.sources, &all);
 	lines = ws_calloc(all.n, sizeof(*lines));
 	for (size_t i = 0; i < all.n; i++) {
-		lines[i].s = &all.s[i];
-		lines[i].style = m->r.sources[all.keys[2 * i]].label;
-		lines[i].name =
-			ws_texts_get(&m->names, (uint32_t)all.keys[2 * i + 1], &lines[i].name_len);
+		lines[i].summary = &all.summary[i];
+		lines[i].style = sums->reader.sources[all.keys[2 * i]].label;
+		lines[i].name = ws_texts_get(&sums->names, (uint32_t)all.keys[2 * i + 1],
+					     &lines[i].name_len);
 	}
-	if (m->r.sources[0].bytes) {
+	if (sums->reader.sources[0].bytes) {
 		ws_std8_sort(lines, all.n);
-		print_sizes(s, lines, all.n);
+		print_sizes(stats, lines, all.n);
 	} else
-		ws_std8_print(s, lines, all.n);
+		ws_std8_print(stats, lines, all.n);
 	free(lines);
 	ws_keyed_sums_free(&all);
 }
 
 /* Is there any row at all? Most reports have none, and may have many slices. */
-static int seek(void *ctx, const struct ws_batch *b)
+static int seek(void *ctx, const struct ws_batch *batch)
 {
-	struct reader r = *(const struct reader *)ctx; /* one a batch: several threads ask */
+	struct reader reader = *(const struct reader *)ctx; /* one a batch: several threads ask */
 
-	for (size_t i = 0; i < b->rows; i++) {
-		categorise(&r, b->col[ws_slice_category][i]);
-		for (size_t k = 0; r.sources[k].table; k++)
-			if (r.taken[k])
+	for (size_t i = 0; i < batch->rows; i++) {
+		categorise(&reader, batch->col[ws_slice_category][i]);
+		for (size_t k = 0; reader.sources[k].table; k++)
+			if (reader.taken[k])
 				return 1;
 	}
 	return 0;
 }
 
-static int summarise(struct ws_stats *s, const struct source *sources)
+static int summarise(struct ws_stats *stats, const struct source *sources)
 {
 	struct ws_scan sc = {
 		.table = WS_TABLE_slice,
 		.columns = WS_COL(slice, start) | WS_COL(slice, end) | WS_COL(slice, name) |
 			   WS_COL(slice, category) | WS_COL(slice, args),
-		.time_min = s->time_min,
-		.time_max = s->time_max,
+		.time_min = stats->time_min,
+		.time_max = stats->time_max,
 		.workers = 1, /* texts are numbered in one place; these tables are small */
 	};
-	struct sums m = {.r = {.s = s, .sources = sources}, .by = {.words = 2, .per = 1}};
+	struct sums sums = {.reader = {.stats = stats, .sources = sources},
+			    .by = {.words = 2, .per = 1}};
 
 	struct ws_scan first = {.table = WS_TABLE_slice,
 				.columns = WS_COL(slice, category),
-				.time_min = s->time_min,
-				.time_max = s->time_max};
+				.time_min = stats->time_min,
+				.time_max = stats->time_max};
 	uint64_t damaged = 0;
 
-	if (ws_scan_run(s->r, &first, seek, &m.r, &damaged) != 1) {
-		s->damaged += damaged;
+	if (ws_scan_run(stats->report, &first, seek, &sums.reader, &damaged) != 1) {
+		stats->damaged += damaged;
 		return 0;
 	}
-	ws_scan_run(s->r, &sc, scan, &m, &s->damaged);
-	s->unended += m.unended;
-	s->backwards += m.backwards;
-	print(s, &m);
-	ws_texts_free(&m.names);
-	ws_text_free(&m.scratch);
+	ws_scan_run(stats->report, &sc, scan, &sums, &stats->damaged);
+	stats->unended += sums.unended;
+	stats->backwards += sums.backwards;
+	print(stats, &sums);
+	ws_texts_free(&sums.names);
+	ws_text_free(&sums.scratch);
 	return 0;
 }
 
 /* ---- lists ---- */
 
-typedef void trace_row(struct ws_stats *s, const uint64_t *v, const struct ws_map *ranks);
+typedef void trace_row(struct ws_stats *stats, const uint64_t *values, const struct ws_map *ranks);
 
 /* Rank + 1 of processes (global id >> 24), from the rows kept of MPI_RANKS, which has no times. */
-static void load_ranks(const struct ws_stats *s, struct ws_map *ranks)
+static void load_ranks(const struct ws_stats *stats, struct ws_map *ranks)
 {
-	struct ws_cursor *c = ws_cursor_open(s->r, WS_TABLE_foreign, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(stats->report, WS_TABLE_foreign, 0, UINT64_MAX);
+	const uint64_t *values;
 	size_t len;
 
-	while (ws_cursor_next(c, &v)) {
+	while (ws_cursor_next(cursor, &values)) {
 		struct ws_cell who, rank;
 
-		if (strcmp(ws_report_string(s->r, (uint32_t)v[ws_foreign_table], &len),
+		if (strcmp(ws_report_string(stats->report, (uint32_t)values[ws_foreign_table],
+					    &len),
 			   "MPI_RANKS"))
 			continue;
-		who = number(s, v[ws_foreign_row], "globalTid");
-		rank = number(s, v[ws_foreign_row], "rank");
+		who = number(stats, values[ws_foreign_row], "globalTid");
+		rank = number(stats, values[ws_foreign_row], "rank");
 		if (who.type == WS_CELL_INT && rank.type == WS_CELL_INT)
 			ws_map_set(ranks, (uint64_t)who.i >> 24, (uint64_t)rank.i + 1);
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 }
 
-static int trace(struct ws_stats *s, const struct source *sources, trace_row *row)
+static int trace(struct ws_stats *stats, const struct source *sources, trace_row *row)
 {
-	struct ws_cursor *c = ws_cursor_open(s->r, WS_TABLE_slice, s->time_min, s->time_max);
-	struct reader r = {.s = s, .sources = sources};
+	struct ws_cursor *cursor =
+		ws_cursor_open(stats->report, WS_TABLE_slice, stats->time_min, stats->time_max);
+	struct reader reader = {.stats = stats, .sources = sources};
 	struct ws_map ranks = {0};
-	const uint64_t *v;
+	const uint64_t *values;
 
-	load_ranks(s, &ranks);
-	while (ws_cursor_next(c, &v)) {
+	load_ranks(stats, &ranks);
+	while (ws_cursor_next(cursor, &values)) {
 		bool any = false;
 
-		categorise(&r, v[ws_slice_category]);
+		categorise(&reader, values[ws_slice_category]);
 		for (size_t i = 0; sources[i].table; i++)
-			any |= r.taken[i];
-		if (any && v[ws_slice_end] < v[ws_slice_start])
-			s->backwards++;
+			any |= reader.taken[i];
+		if (any && values[ws_slice_end] < values[ws_slice_start])
+			stats->backwards++;
 		else if (any)
-			row(s, v, &ranks);
+			row(stats, values, &ranks);
 	}
 	ws_map_free(&ranks);
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 	return 0;
 }
 
-static struct ws_cell text(const struct ws_stats *s, uint64_t id)
+static struct ws_cell text(const struct ws_stats *stats, uint64_t id)
 {
 	size_t len;
-	const char *t = ws_report_string(s->r, (uint32_t)id, &len);
+	const char *t = ws_report_string(stats->report, (uint32_t)id, &len);
 
 	return ws_cell_text(t, len);
 }
 
-static struct ws_cell length(const uint64_t *v)
+static struct ws_cell length(const uint64_t *values)
 {
-	return v[ws_slice_end] == WS_NO_TIME
+	return values[ws_slice_end] == WS_NO_TIME
 		       ? ws_cell_null()
-		       : ws_cell_int((int64_t)(v[ws_slice_end] - v[ws_slice_start]));
+		       : ws_cell_int((int64_t)(values[ws_slice_end] - values[ws_slice_start]));
 }
 
-static void vulkan_row(struct ws_stats *s, const uint64_t *v, const struct ws_map *ranks)
+static void vulkan_row(struct ws_stats *stats, const uint64_t *values, const struct ws_map *ranks)
 {
-	const struct ws_thread_info *t = ws_who_thread(s->who, (uint32_t)v[ws_slice_thread]);
-	uint64_t args = v[ws_slice_args];
-	bool named = *t->name;
+	const struct ws_thread_info *info =
+		ws_who_thread(stats->who, (uint32_t)values[ws_slice_thread]);
+	uint64_t args = values[ws_slice_args];
+	bool named = *info->name;
 
 	(void)ranks;
-	s->row(s, (struct ws_cell[]){
-			  ws_cell_int((int64_t)(v[ws_slice_start] - s->zero)),
-			  length(v),
-			  text(s, v[ws_slice_name]),
-			  number(s, args, "eventClass"),
-			  number(s, args, "contextId"),
-			  number(s, args, "correlationId"),
-			  ws_cell_int(t->pid),
-			  ws_cell_int(t->tid),
-			  named ? ws_cell_int(t->priority) : ws_cell_null(),
-			  named ? ws_cell_text(t->name, strlen(t->name)) : ws_cell_null(),
-		  });
+	stats->row(stats,
+		   (struct ws_cell[]){
+			   ws_cell_int((int64_t)(values[ws_slice_start] - stats->zero)),
+			   length(values),
+			   text(stats, values[ws_slice_name]),
+			   number(stats, args, "eventClass"),
+			   number(stats, args, "contextId"),
+			   number(stats, args, "correlationId"),
+			   ws_cell_int(info->pid),
+			   ws_cell_int(info->tid),
+			   named ? ws_cell_int(info->priority) : ws_cell_null(),
+			   named ? ws_cell_text(info->name, strlen(info->name)) : ws_cell_null(),
+		   });
 }
 
-static void mpi_row(struct ws_stats *s, const uint64_t *v, const struct ws_map *ranks)
+static void mpi_row(struct ws_stats *stats, const uint64_t *values, const struct ws_map *ranks)
 {
-	const struct ws_thread_info *t = ws_who_thread(s->who, (uint32_t)v[ws_slice_thread]);
-	uint64_t args = v[ws_slice_args], start = v[ws_slice_start], end = v[ws_slice_end];
-	uint64_t rank = ws_map_get(ranks, t->global_tid >> 24, NULL);
+	const struct ws_thread_info *info =
+		ws_who_thread(stats->who, (uint32_t)values[ws_slice_thread]);
+	uint64_t args = values[ws_slice_args], start = values[ws_slice_start],
+		 end = values[ws_slice_end];
+	uint64_t rank = ws_map_get(ranks, info->global_tid >> 24, NULL);
 	size_t len;
-	bool all = !strcmp(ws_report_string(s->r, (uint32_t)v[ws_slice_category], &len),
-			   "MPI_COLLECTIVES_EVENTS");
+	bool all =
+		!strcmp(ws_report_string(stats->report, (uint32_t)values[ws_slice_category], &len),
+			"MPI_COLLECTIVES_EVENTS");
 
-	s->row(s,
-	       (struct ws_cell[]){
-		       ws_cell_int((int64_t)(start - s->zero)),
-		       end == WS_NO_TIME ? ws_cell_null() : ws_cell_int((int64_t)(end - s->zero)),
-		       length(v),
-		       text(s, v[ws_slice_name]),
-		       ws_cell_int(t->pid),
-		       ws_cell_int(t->tid),
-		       number(s, args, "tag"),
-		       rank ? ws_cell_int((int64_t)rank - 1) : ws_cell_null(),
-		       number(s, args, "remoteRank"),
-		       number(s, args, "rootRank"),
-		       all ? ws_cell_null() : number(s, args, "size"),
-		       all ? number(s, args, "size") : ws_cell_null(),
-		       all ? number(s, args, "recvSize") : ws_cell_null(),
-	       });
+	stats->row(stats, (struct ws_cell[]){
+				  ws_cell_int((int64_t)(start - stats->zero)),
+				  end == WS_NO_TIME ? ws_cell_null()
+						    : ws_cell_int((int64_t)(end - stats->zero)),
+				  length(values),
+				  text(stats, values[ws_slice_name]),
+				  ws_cell_int(info->pid),
+				  ws_cell_int(info->tid),
+				  number(stats, args, "tag"),
+				  rank ? ws_cell_int((int64_t)rank - 1) : ws_cell_null(),
+				  number(stats, args, "remoteRank"),
+				  number(stats, args, "rootRank"),
+				  all ? ws_cell_null() : number(stats, args, "size"),
+				  all ? number(stats, args, "size") : ws_cell_null(),
+				  all ? number(stats, args, "recvSize") : ws_cell_null(),
+			  });
 }
 
 /* ---- the reports ---- */

@@ -29,52 +29,53 @@ static bool equal(const uint64_t *a, const uint64_t *b, uint32_t words)
 	return !differ;
 }
 
-static ws_fetching void fetch(const struct ws_keyed *t, const uint64_t *key)
+static ws_fetching void fetch(const struct ws_keyed *keyed, const uint64_t *key)
 {
-	if (t->mask)
-		__builtin_prefetch(&t->slots[(uint32_t)hash(key, t->words) & t->mask], 1);
+	if (keyed->mask)
+		__builtin_prefetch(&keyed->slots[(uint32_t)hash(key, keyed->words) & keyed->mask],
+				   1);
 }
 
-void ws_keyed_prefetch(const struct ws_keyed *t, const uint64_t *key)
+void ws_keyed_prefetch(const struct ws_keyed *keyed, const uint64_t *key)
 {
-	fetch(t, key);
+	fetch(keyed, key);
 }
 
-struct ws_dist *ws_keyed_slow(struct ws_keyed *t, const uint64_t *key)
+struct ws_dist *ws_keyed_slow(struct ws_keyed *keyed, const uint64_t *key)
 {
-	uint64_t h = (uint32_t)hash(key, t->words);
+	uint64_t h = (uint32_t)hash(key, keyed->words);
 	size_t at;
 
-	if (t->n * 2 >= t->mask) /* at most half full */
-		ws_slots_grow(&t->slots, &t->mask, 64);
-	for (at = h & t->mask; t->slots[at]; at = (at + 1) & t->mask) {
-		uint32_t number = (uint32_t)t->slots[at] - 1;
+	if (keyed->n * 2 >= keyed->mask) /* at most half full */
+		ws_slots_grow(&keyed->slots, &keyed->mask, 64);
+	for (at = h & keyed->mask; keyed->slots[at]; at = (at + 1) & keyed->mask) {
+		uint32_t number = (uint32_t)keyed->slots[at] - 1;
 
-		if (t->slots[at] >> 32 != h ||
-		    !equal(t->keys + number * (size_t)t->words, key, t->words))
+		if (keyed->slots[at] >> 32 != h ||
+		    !equal(keyed->keys + number * (size_t)keyed->words, key, keyed->words))
 			continue;
-		t->last = number;
-		return t->per ? t->dists + t->last * t->per : NULL;
+		keyed->last = number;
+		return keyed->per ? keyed->dists + keyed->last * keyed->per : NULL;
 	}
-	ws_grow(t->keys, t->keys_cap, (t->n + 1) * t->words);
-	ws_grow(t->dists, t->dists_cap, (t->n + 1) * t->per);
-	t->last = t->n++;
-	t->slots[at] = h << 32 | (uint32_t)t->n;
-	memcpy(t->keys + t->last * t->words, key, t->words * sizeof(*key));
-	if (!t->per)
+	ws_grow(keyed->keys, keyed->keys_cap, (keyed->n + 1) * keyed->words);
+	ws_grow(keyed->dists, keyed->dists_cap, (keyed->n + 1) * keyed->per);
+	keyed->last = keyed->n++;
+	keyed->slots[at] = h << 32 | (uint32_t)keyed->n;
+	memcpy(keyed->keys + keyed->last * keyed->words, key, keyed->words * sizeof(*key));
+	if (!keyed->per)
 		return NULL;
-	memset(t->dists + t->last * t->per, 0, t->per * sizeof(*t->dists));
-	return t->dists + t->last * t->per;
+	memset(keyed->dists + keyed->last * keyed->per, 0, keyed->per * sizeof(*keyed->dists));
+	return keyed->dists + keyed->last * keyed->per;
 }
 
-void ws_keyed_free(struct ws_keyed *t)
+void ws_keyed_free(struct ws_keyed *keyed)
 {
-	for (size_t i = 0; i < t->n * t->per; i++)
-		ws_dist_free(&t->dists[i]);
-	free(t->keys);
-	free(t->dists);
-	free(t->slots);
-	*t = (struct ws_keyed){.words = t->words, .per = t->per};
+	for (size_t i = 0; i < keyed->n * keyed->per; i++)
+		ws_dist_free(&keyed->dists[i]);
+	free(keyed->keys);
+	free(keyed->dists);
+	free(keyed->slots);
+	*keyed = (struct ws_keyed){.words = keyed->words, .per = keyed->per};
 }
 
 struct part {
@@ -151,17 +152,17 @@ struct summing {
 	size_t next, step; /* of keys: one at a time where each may have many values */
 };
 
-static void sum_key(struct summing *m, size_t i, struct ws_dist **same)
+static void sum_key(struct summing *summing, size_t i, struct ws_dist **same)
 {
-	const struct part *parts = m->parts + m->first[i];
-	size_t n = m->first[i + 1] - m->first[i];
+	const struct part *parts = summing->parts + summing->first[i];
+	size_t n = summing->first[i + 1] - summing->first[i];
 
-	if (i + AHEAD < m->out->n)
-		__builtin_prefetch(m->parts[m->first[i + AHEAD]].dists);
-	for (uint32_t p = 0; p < m->out->per; p++) {
+	if (i + AHEAD < summing->out->n)
+		__builtin_prefetch(summing->parts[summing->first[i + AHEAD]].dists);
+	for (uint32_t p = 0; p < summing->out->per; p++) {
 		for (size_t k = 0; k < n; k++)
 			same[k] = parts[k].dists + p;
-		m->out->s[i * m->out->per + p] = ws_dist_summary(same, n);
+		summing->out->summary[i * summing->out->per + p] = ws_dist_summary(same, n);
 		for (size_t k = 0; k < n; k++) /* at once: memory peaks here */
 			ws_dist_free(same[k]);
 	}
@@ -169,14 +170,15 @@ static void sum_key(struct summing *m, size_t i, struct ws_dist **same)
 
 static void *sum_keys(void *arg)
 {
-	struct summing *m = arg;
+	struct summing *summing = arg;
 	struct ws_dist **same = NULL;
 	size_t cap = 0, from;
 
-	while ((from = __atomic_fetch_add(&m->next, m->step, __ATOMIC_RELAXED)) < m->out->n)
-		for (size_t i = from; i < from + m->step && i < m->out->n; i++) {
-			ws_grow(same, cap, m->first[i + 1] - m->first[i]);
-			sum_key(m, i, same);
+	while ((from = __atomic_fetch_add(&summing->next, summing->step, __ATOMIC_RELAXED)) <
+	       summing->out->n)
+		for (size_t i = from; i < from + summing->step && i < summing->out->n; i++) {
+			ws_grow(same, cap, summing->first[i + 1] - summing->first[i]);
+			sum_key(summing, i, same);
 		}
 	free(same);
 	return NULL;
@@ -186,15 +188,15 @@ static void sum_all(const struct part *parts, const size_t *first, size_t total,
 		    struct ws_keyed_sums *out)
 {
 	struct ws_scan any = {.table = WS_TABLE_cuda_kernel};
-	struct summing m = {
+	struct summing summing = {
 		.parts = parts, .first = first, .out = out, .step = out->n > 1 << 14 ? 1 << 10 : 1};
 	uint32_t workers = total > 16 ? ws_scan_workers(&any) : 1, started = 1;
 	pthread_t *threads = ws_calloc(workers, sizeof(*threads));
 
 	for (; started < workers; started++)
-		if (pthread_create(&threads[started], NULL, sum_keys, &m))
+		if (pthread_create(&threads[started], NULL, sum_keys, &summing))
 			break; /* fewer do it too */
-	sum_keys(&m);
+	sum_keys(&summing);
 	for (uint32_t i = 1; i < started; i++)
 		pthread_join(threads[i], NULL);
 	free(threads);
@@ -211,7 +213,7 @@ void ws_keyed_merge(struct ws_keyed *tables, size_t table_count,
 
 	parts = sort_parts(parts, total, all.n, &first);
 	*out = (struct ws_keyed_sums){.n = all.n, .words = words, .per = per};
-	out->s = ws_calloc(all.n * per, sizeof(*out->s));
+	out->summary = ws_calloc(all.n * per, sizeof(*out->summary));
 	sum_all(parts, first, total, out);
 	out->keys = all.keys;
 	all.keys = NULL;
@@ -222,9 +224,9 @@ void ws_keyed_merge(struct ws_keyed *tables, size_t table_count,
 		ws_keyed_free(&tables[t]);
 }
 
-void ws_keyed_sums_free(struct ws_keyed_sums *s)
+void ws_keyed_sums_free(struct ws_keyed_sums *sums)
 {
-	free(s->keys);
-	free(s->s);
-	*s = (struct ws_keyed_sums){0};
+	free(sums->keys);
+	free(sums->summary);
+	*sums = (struct ws_keyed_sums){0};
 }

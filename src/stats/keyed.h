@@ -26,35 +26,35 @@ struct ws_keyed {
 	size_t last;	 /* the last key: equal ones come in runs */
 };
 
-struct ws_dist *ws_keyed_slow(struct ws_keyed *t, const uint64_t *key);
+struct ws_dist *ws_keyed_slow(struct ws_keyed *keyed, const uint64_t *key);
 /* Fetch what looking `key` up will touch: worth while a few keys ahead, where there are more keys
  * than the cache holds. */
-void ws_keyed_prefetch(const struct ws_keyed *t, const uint64_t *key);
-void ws_keyed_free(struct ws_keyed *t);
+void ws_keyed_prefetch(const struct ws_keyed *keyed, const uint64_t *key);
+void ws_keyed_free(struct ws_keyed *keyed);
 
 /*
  * The distributions of `key` (`per` of them; NULL for 0), new and empty when it has none, and its
  * number in `last`. Valid until the next call.
  */
-static inline struct ws_dist *ws_keyed_get(struct ws_keyed *t, const uint64_t *key)
+static inline struct ws_dist *ws_keyed_get(struct ws_keyed *keyed, const uint64_t *key)
 {
 	uint32_t same = 0;
 
-	if (t->n)
-		for (const uint64_t *k = t->keys + t->last * t->words;
-		     same < t->words && k[same] == key[same];)
+	if (keyed->n)
+		for (const uint64_t *k = keyed->keys + keyed->last * keyed->words;
+		     same < keyed->words && k[same] == key[same];)
 			same++;
-	if (ws_unlikely(same < t->words || !t->n))
-		return ws_keyed_slow(t, key);
-	return t->per ? t->dists + t->last * t->per : NULL;
+	if (ws_unlikely(same < keyed->words || !keyed->n))
+		return ws_keyed_slow(keyed, key);
+	return keyed->per ? keyed->dists + keyed->last * keyed->per : NULL;
 }
 
 /* Statistics of all keys, after the merge. */
 struct ws_keyed_sums {
 	size_t n;
 	uint32_t words, per;
-	uint64_t *keys;	   /* n * words */
-	struct ws_std8 *s; /* n * per */
+	uint64_t *keys;		 /* n * words */
+	struct ws_std8 *summary; /* n * per */
 };
 
 /*
@@ -64,6 +64,6 @@ struct ws_keyed_sums {
 void ws_keyed_merge(struct ws_keyed *tables, size_t table_count,
 		    void (*canonical)(void *ctx, size_t table, uint64_t *key), void *ctx,
 		    struct ws_keyed_sums *out);
-void ws_keyed_sums_free(struct ws_keyed_sums *s);
+void ws_keyed_sums_free(struct ws_keyed_sums *sums);
 
 #endif

@@ -4,142 +4,148 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void number_domains(struct ws_launches *l)
+static void number_domains(struct ws_launches *launches)
 {
-	const uint64_t *const *col = (const uint64_t *const *)l->ranges.rows.col;
+	const uint64_t *const *col = (const uint64_t *const *)launches->ranges.rows.col;
 
-	for (size_t i = 0; i < l->ranges.rows.rows; i++)
+	for (size_t i = 0; i < launches->ranges.rows.rows; i++)
 		if (col[ws_nvtx_type][i] == WS_NVTX_DOMAIN_CREATE)
-			ws_domains_name(&l->domains, l->s->who, (uint32_t)col[ws_nvtx_thread][i],
+			ws_domains_name(&launches->domains, launches->stats->who,
+					(uint32_t)col[ws_nvtx_thread][i],
 					(uint32_t)col[ws_nvtx_domain][i],
 					(uint32_t)col[ws_nvtx_text][i]);
-	l->prefix = ws_malloc(l->ranges.n * sizeof(*l->prefix));
-	for (uint32_t i = 0; i < l->ranges.n; i++)
-		l->prefix[i] =
-			ws_domains_number(&l->domains, l->s->who,
-					  (uint32_t)ws_range_get(&l->ranges, i, ws_nvtx_thread),
-					  (uint32_t)ws_range_get(&l->ranges, i, ws_nvtx_domain));
-	ws_domain_table_make(&l->table, l->s->r, &l->domains, 1);
-	for (uint32_t i = 0; i < l->ranges.n; i++)
-		l->prefix[i] = l->prefix[i] ? l->table.canonical[0][l->prefix[i]] : 0;
+	launches->prefix = ws_malloc(launches->ranges.n * sizeof(*launches->prefix));
+	for (uint32_t i = 0; i < launches->ranges.n; i++)
+		launches->prefix[i] = ws_domains_number(
+			&launches->domains, launches->stats->who,
+			(uint32_t)ws_range_get(&launches->ranges, i, ws_nvtx_thread),
+			(uint32_t)ws_range_get(&launches->ranges, i, ws_nvtx_domain));
+	ws_domain_table_make(&launches->table, launches->stats->report, &launches->domains, 1);
+	for (uint32_t i = 0; i < launches->ranges.n; i++)
+		launches->prefix[i] =
+			launches->prefix[i] ? launches->table.canonical[0][launches->prefix[i]] : 0;
 }
 
-struct ws_launches *ws_launches_open(struct ws_stats *s, int ranges, struct ws_err *e)
+struct ws_launches *ws_launches_open(struct ws_stats *stats, int ranges, struct ws_err *err)
 {
-	struct ws_launches *l = ws_calloc(1, sizeof(*l));
+	struct ws_launches *launches = ws_calloc(1, sizeof(*launches));
 	int rc;
 
-	l->s = s;
-	rc = ws_calls_load(s->r, s->who, &l->calls, e);
-	if (!rc && ranges == WS_ANY_RANGES && !ws_report_rows(s->r, WS_TABLE_nvtx))
-		rc = ws_ranges_load_annotations(s->r, &l->ranges, e);
+	launches->stats = stats;
+	rc = ws_calls_load(stats->report, stats->who, &launches->calls, err);
+	if (!rc && ranges == WS_ANY_RANGES && !ws_report_rows(stats->report, WS_TABLE_nvtx))
+		rc = ws_ranges_load_annotations(stats->report, &launches->ranges, err);
 	else if (!rc && ranges)
-		rc = ws_ranges_load(s->r, &l->ranges, e);
+		rc = ws_ranges_load(stats->report, &launches->ranges, err);
 	if (!rc && ranges) {
-		number_domains(l);
-		rc = ws_enclose_calls(&l->ranges, &l->calls, &l->enclose, e);
+		number_domains(launches);
+		rc = ws_enclose_calls(&launches->ranges, &launches->calls, &launches->enclose, err);
 	}
-	s->damaged += l->calls.rows.damaged + l->ranges.rows.damaged;
-	s->backwards += l->ranges.backwards;
+	stats->damaged += launches->calls.rows.damaged + launches->ranges.rows.damaged;
+	stats->backwards += launches->ranges.backwards;
 	if (!rc)
-		return l;
-	ws_launches_close(l);
+		return launches;
+	ws_launches_close(launches);
 	return NULL;
 }
 
-void ws_launches_close(struct ws_launches *l)
+void ws_launches_close(struct ws_launches *launches)
 {
-	if (!l)
+	if (!launches)
 		return;
-	ws_calls_free(&l->calls);
-	ws_ranges_free(&l->ranges);
-	ws_enclose_free(&l->enclose);
-	ws_domain_table_free(&l->table);
-	ws_domains_free(&l->domains);
-	free(l->prefix);
-	free(l->label);
-	ws_keyed_free(&l->labels);
-	free(l);
+	ws_calls_free(&launches->calls);
+	ws_ranges_free(&launches->ranges);
+	ws_enclose_free(&launches->enclose);
+	ws_domain_table_free(&launches->table);
+	ws_domains_free(&launches->domains);
+	free(launches->prefix);
+	free(launches->label);
+	ws_keyed_free(&launches->labels);
+	free(launches);
 }
 
-ws_range_key ws_launches_key(const struct ws_launches *l, uint32_t range)
+ws_range_key ws_launches_key(const struct ws_launches *launches, uint32_t range)
 {
-	uint64_t style = ws_range_get(&l->ranges, range, ws_nvtx_type) == WS_NVTX_STARTEND
+	uint64_t style = ws_range_get(&launches->ranges, range, ws_nvtx_type) == WS_NVTX_STARTEND
 				 ? WS_RANGE_STARTEND
 				 : 0;
-	uint32_t text = (uint32_t)ws_range_get(&l->ranges, range, ws_nvtx_text);
+	uint32_t text = (uint32_t)ws_range_get(&launches->ranges, range, ws_nvtx_text);
 
-	return style | WS_RANGE_THERE | (uint64_t)(l->prefix[range] & (INT32_MAX >> 1)) << 32 |
-	       ws_report_string_key(l->s->r, text);
+	return style | WS_RANGE_THERE |
+	       (uint64_t)(launches->prefix[range] & (INT32_MAX >> 1)) << 32 |
+	       ws_report_string_key(launches->stats->report, text);
 }
 
-ws_range_key ws_launches_node_key(const struct ws_launches *l, uint32_t node)
+ws_range_key ws_launches_node_key(const struct ws_launches *launches, uint32_t node)
 {
-	return node ? ws_launches_key(l, l->enclose.node[node].range) & ~WS_RANGE_STARTEND : 0;
+	return node ? ws_launches_key(launches, launches->enclose.node[node].range) &
+			       ~WS_RANGE_STARTEND
+		    : 0;
 }
 
 enum { AHEAD = 16 }; /* keys that are made before they are looked up */
 
-void ws_launches_label(struct ws_launches *l)
+void ws_launches_label(struct ws_launches *launches)
 {
-	l->labels = (struct ws_keyed){.words = 1};
-	l->label = ws_calloc(l->enclose.n, sizeof(*l->label));
-	for (uint32_t i = 1, n; i < l->enclose.n; i += n) {
+	launches->labels = (struct ws_keyed){.words = 1};
+	launches->label = ws_calloc(launches->enclose.n, sizeof(*launches->label));
+	for (uint32_t i = 1, n; i < launches->enclose.n; i += n) {
 		uint64_t keys[AHEAD];
 
-		n = l->enclose.n - i < AHEAD ? l->enclose.n - i : AHEAD;
+		n = launches->enclose.n - i < AHEAD ? launches->enclose.n - i : AHEAD;
 		for (uint32_t k = 0; k < n; k++) {
-			keys[k] = ws_launches_node_key(l, i + k);
-			ws_keyed_prefetch(&l->labels, &keys[k]);
+			keys[k] = ws_launches_node_key(launches, i + k);
+			ws_keyed_prefetch(&launches->labels, &keys[k]);
 		}
 		for (uint32_t k = 0; k < n; k++) {
-			ws_keyed_get(&l->labels, &keys[k]);
-			l->label[i + k] = (uint32_t)l->labels.last + 1;
+			ws_keyed_get(&launches->labels, &keys[k]);
+			launches->label[i + k] = (uint32_t)launches->labels.last + 1;
 		}
 	}
 }
 
-ws_range_key ws_launches_label_key(const struct ws_launches *l, uint64_t label)
+ws_range_key ws_launches_label_key(const struct ws_launches *launches, uint64_t label)
 {
-	return label ? l->labels.keys[label - 1] : 0;
+	return label ? launches->labels.keys[label - 1] : 0;
 }
 
-char *ws_launches_range_name(const struct ws_launches *l, ws_range_key key, size_t *len)
+char *ws_launches_range_name(const struct ws_launches *launches, ws_range_key key, size_t *len)
 {
-	const struct ws_text *prefix = &l->table.prefixes[(uint32_t)(key >> 32) & (INT32_MAX >> 1)];
-	const char *text = ws_report_string(l->s->r, (uint32_t)key, len);
-	char *s = ws_malloc(prefix->len + *len + 1);
+	const struct ws_text *prefix =
+		&launches->table.prefixes[(uint32_t)(key >> 32) & (INT32_MAX >> 1)];
+	const char *text = ws_report_string(launches->stats->report, (uint32_t)key, len);
+	char *word = ws_malloc(prefix->len + *len + 1);
 
 	if (prefix->len)
-		memcpy(s, prefix->s, prefix->len);
-	memcpy(s + prefix->len, text, *len);
+		memcpy(word, prefix->text, prefix->len);
+	memcpy(word + prefix->len, text, *len);
 	*len += prefix->len;
-	return s;
+	return word;
 }
 
-char *ws_launches_prefixed(const struct ws_launches *l, ws_range_key key, const char *name,
+char *ws_launches_prefixed(const struct ws_launches *launches, ws_range_key key, const char *name,
 			   size_t *len)
 {
 	size_t name_len = *len, range_len;
-	char *s;
+	char *text;
 
 	if (!key) {
-		s = ws_malloc(name_len + 1);
-		memcpy(s, name, name_len);
-		return s;
+		text = ws_malloc(name_len + 1);
+		memcpy(text, name, name_len);
+		return text;
 	}
-	s = ws_launches_range_name(l, key, &range_len);
-	s = ws_realloc(s, range_len + name_len + 2);
-	s[range_len] = '/';
-	memcpy(s + range_len + 1, name, name_len);
+	text = ws_launches_range_name(launches, key, &range_len);
+	text = ws_realloc(text, range_len + name_len + 2);
+	text[range_len] = '/';
+	memcpy(text + range_len + 1, name, name_len);
 	*len = range_len + 1 + name_len;
-	return s;
+	return text;
 }
 
-const char *ws_launches_range_text(const struct ws_launches *l, ws_range_key key, size_t *len,
-				   char **owned)
+const char *ws_launches_range_text(const struct ws_launches *launches, ws_range_key key,
+				   size_t *len, char **owned)
 {
-	if (!l->table.prefixes[(uint32_t)(key >> 32) & (INT32_MAX >> 1)].len)
-		return ws_report_string(l->s->r, (uint32_t)key, len);
-	return *owned = ws_launches_range_name(l, key, len);
+	if (!launches->table.prefixes[(uint32_t)(key >> 32) & (INT32_MAX >> 1)].len)
+		return ws_report_string(launches->stats->report, (uint32_t)key, len);
+	return *owned = ws_launches_range_name(launches, key, len);
 }

@@ -19,7 +19,7 @@ typedef uint64_t ws_range_key;
 #define WS_RANGE_THERE (UINT64_C(1) << 62)
 
 struct ws_launches {
-	const struct ws_stats *s;
+	const struct ws_stats *stats;
 	struct ws_calls calls;
 	struct ws_ranges ranges;
 	struct ws_enclose enclose;
@@ -32,44 +32,44 @@ struct ws_launches {
 };
 
 /* Number the names of the innermost ranges, so that work can be grouped by them. */
-void ws_launches_label(struct ws_launches *l);
+void ws_launches_label(struct ws_launches *launches);
 /* The key with this number; 0 for 0. Start/end and push/pop are not told apart. */
-ws_range_key ws_launches_label_key(const struct ws_launches *l, uint64_t label);
+ws_range_key ws_launches_label_key(const struct ws_launches *launches, uint64_t label);
 
 /* What may enclose calls: a bool, or more. */
 enum { WS_ANY_RANGES = 2 }; /* NVTX ranges, or without any of those a framework's annotations */
 
 /* Read calls and, with `ranges`, what encloses them; damage is counted in `s`. NULL with a message
  * on failure. */
-struct ws_launches *ws_launches_open(struct ws_stats *s, int ranges, struct ws_err *e);
-void ws_launches_close(struct ws_launches *l); /* NULL is fine */
+struct ws_launches *ws_launches_open(struct ws_stats *stats, int ranges, struct ws_err *err);
+void ws_launches_close(struct ws_launches *launches); /* NULL is fine */
 
-static inline uint32_t ws_launches_find(const struct ws_launches *l, uint64_t process,
+static inline uint32_t ws_launches_find(const struct ws_launches *launches, uint64_t process,
 					uint64_t correlation)
 {
-	return ws_calls_find(&l->calls, process, correlation);
+	return ws_calls_find(&launches->calls, process, correlation);
 }
 
 /* Node of the innermost range around the call that has this correlation, 0 for none. */
-static inline uint32_t ws_launches_node(const struct ws_launches *l, uint64_t process,
+static inline uint32_t ws_launches_node(const struct ws_launches *launches, uint64_t process,
 					uint64_t correlation)
 {
-	uint32_t call = ws_calls_find(&l->calls, process, correlation);
+	uint32_t call = ws_calls_find(&launches->calls, process, correlation);
 
-	return call == WS_NO_CALL ? 0 : l->enclose.of[call];
+	return call == WS_NO_CALL ? 0 : launches->enclose.of[call];
 }
 
-ws_range_key ws_launches_key(const struct ws_launches *l, uint32_t range);
+ws_range_key ws_launches_key(const struct ws_launches *launches, uint32_t range);
 /* Key of the range of a node; 0 for node 0. Start/end and push/pop are not told apart. */
-ws_range_key ws_launches_node_key(const struct ws_launches *l, uint32_t node);
+ws_range_key ws_launches_node_key(const struct ws_launches *launches, uint32_t node);
 /* "domain:text" of a key. Owned by the caller. */
-char *ws_launches_range_name(const struct ws_launches *l, ws_range_key key, size_t *len);
+char *ws_launches_range_name(const struct ws_launches *launches, ws_range_key key, size_t *len);
 /* The same, the report's own text where it can be; else *owned gets what the caller is to free. */
-const char *ws_launches_range_text(const struct ws_launches *l, ws_range_key key, size_t *len,
-				   char **owned);
+const char *ws_launches_range_text(const struct ws_launches *launches, ws_range_key key,
+				   size_t *len, char **owned);
 /* "range/name", or the name alone without a range. Owned by the caller; *len is that of name before
  * and of the result after. */
-char *ws_launches_prefixed(const struct ws_launches *l, ws_range_key key, const char *name,
+char *ws_launches_prefixed(const struct ws_launches *launches, ws_range_key key, const char *name,
 			   size_t *len);
 
 #endif

@@ -28,91 +28,97 @@ struct port {
 };
 
 struct ports {
-	struct port *v;
+	struct port *ports;
 	size_t n, cap;
 	struct ws_map by_id; /* counter -> place in v + 1 */
 };
 
 /* "NIC mlx5_0" is the card mlx5_0; switches have no name. */
-static struct ws_cell device_name(const struct ws_stats *s, uint32_t group)
+static struct ws_cell device_name(const struct ws_stats *stats, uint32_t group)
 {
 	size_t len;
-	const char *name = ws_report_string(s->r, group, &len);
+	const char *name = ws_report_string(stats->report, group, &len);
 
 	return len > 4 && !memcmp(name, "NIC ", 4) ? ws_cell_text(name + 4, len - 4)
 						   : ws_cell_null();
 }
 
-static void load(const struct ws_stats *s, struct ports *p)
+static void load(const struct ws_stats *stats, struct ports *ports)
 {
-	struct ws_cursor *c = ws_cursor_open(s->r, WS_TABLE_counter, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(stats->report, WS_TABLE_counter, 0, UINT64_MAX);
+	const uint64_t *values;
 
-	while (ws_cursor_next(c, &v)) {
-		const char *name = ws_report_string(s->r, (uint32_t)v[ws_counter_name], NULL);
-		const char *unit = ws_report_string(s->r, (uint32_t)v[ws_counter_unit], NULL);
+	while (ws_cursor_next(cursor, &values)) {
+		const char *name =
+			ws_report_string(stats->report, (uint32_t)values[ws_counter_name], NULL);
+		const char *unit =
+			ws_report_string(stats->report, (uint32_t)values[ws_counter_unit], NULL);
 
-		if (!strcasestr(name, "send wait") || !v[ws_counter_identity])
+		if (!strcasestr(name, "send wait") || !values[ws_counter_identity])
 			continue;
-		ws_grow(p->v, p->cap, p->n + 1);
-		p->v[p->n++] = (struct port){.group = (uint32_t)v[ws_counter_group],
-					     .identity = (uint32_t)v[ws_counter_identity],
-					     .per_ms = strstr(unit, "/ms")  ? 1.0L
-						       : strstr(unit, "/s") ? 0.001L
-									    : 0};
-		ws_map_set(&p->by_id, v[ws_counter_id], p->n);
+		ws_grow(ports->ports, ports->cap, ports->n + 1);
+		ports->ports[ports->n++] =
+			(struct port){.group = (uint32_t)values[ws_counter_group],
+				      .identity = (uint32_t)values[ws_counter_identity],
+				      .per_ms = strstr(unit, "/ms")  ? 1.0L
+						: strstr(unit, "/s") ? 0.001L
+								     : 0};
+		ws_map_set(&ports->by_id, values[ws_counter_id], ports->n);
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 }
 
-static void look(struct ws_stats *s, const struct ports *p, const uint64_t *v,
+static void look(struct ws_stats *stats, const struct ports *ports, const uint64_t *values,
 		 long double threshold)
 {
-	uint64_t at = ws_map_get(&p->by_id, v[ws_counter_value_counter], NULL),
-		 start = v[ws_counter_value_start];
-	uint64_t span = v[ws_counter_value_span];
-	const struct port *port = at ? &p->v[at - 1] : NULL;
+	uint64_t at = ws_map_get(&ports->by_id, values[ws_counter_value_counter], NULL),
+		 start = values[ws_counter_value_start];
+	uint64_t span = values[ws_counter_value_span];
+	const struct port *port = at ? &ports->ports[at - 1] : NULL;
 	long double rate;
 	double value;
 
-	if (!port || start + span < s->time_min)
+	if (!port || start + span < stats->time_min)
 		return;
-	memcpy(&value, &v[ws_counter_value_value], sizeof(value));
+	memcpy(&value, &values[ws_counter_value_value], sizeof(value));
 	if (port->per_ms)
 		rate = value * port->per_ms;
 	else
 		rate = span ? (long double)value * 1000000 / span : 0;
 	if (!(rate > threshold))
 		return;
-	s->row(s, (struct ws_cell[]){
-			  ws_cell_int((int64_t)(start - s->zero)),
-			  ws_cell_int((int64_t)(start + span - s->zero)),
-			  ws_cell_int((int64_t)span),
-			  ws_cell_real(rate),
-			  ws_cell_text(ws_report_string(s->r, port->identity, NULL),
-				       strlen(ws_report_string(s->r, port->identity, NULL))),
-			  device_name(s, port->group),
-		  });
+	stats->row(
+		stats,
+		(struct ws_cell[]){
+			ws_cell_int((int64_t)(start - stats->zero)),
+			ws_cell_int((int64_t)(start + span - stats->zero)),
+			ws_cell_int((int64_t)span),
+			ws_cell_real(rate),
+			ws_cell_text(ws_report_string(stats->report, port->identity, NULL),
+				     strlen(ws_report_string(stats->report, port->identity, NULL))),
+			device_name(stats, port->group),
+		});
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
-	const char *least = ws_stats_arg(s, "ticks_threshold=");
+	const char *least = ws_stats_arg(stats, "ticks_threshold=");
 	long double threshold = least ? strtold(least, NULL) : 10000;
-	struct ports p = {0};
-	struct ws_cursor *c;
-	const uint64_t *v;
+	struct ports ports = {0};
+	struct ws_cursor *cursor;
+	const uint64_t *values;
 
-	(void)e;
-	load(s, &p);
-	if (p.n) { /* a span may have begun before the window: where that is, no block tells */
-		c = ws_cursor_open(s->r, WS_TABLE_counter_value, 0, s->time_max);
-		while (ws_cursor_next(c, &v))
-			look(s, &p, v, threshold);
-		ws_cursor_close(c);
+	(void)err;
+	load(stats, &ports);
+	if (ports.n) { /* a span may have begun before the window: where that is, no block tells
+			*/
+		cursor = ws_cursor_open(stats->report, WS_TABLE_counter_value, 0, stats->time_max);
+		while (ws_cursor_next(cursor, &values))
+			look(stats, &ports, values, threshold);
+		ws_cursor_close(cursor);
 	}
-	ws_map_free(&p.by_id);
-	free(p.v);
+	ws_map_free(&ports.by_id);
+	free(ports.ports);
 	return 0;
 }
 

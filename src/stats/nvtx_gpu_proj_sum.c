@@ -30,81 +30,83 @@ struct sums { /* beside the distribution of projected times */
 
 /* Names that never repeat make a million of them: all is in arrays, without an allocation each. */
 struct group {
-	struct ws_std8 s; /* what its line points to */
+	struct ws_std8 summary; /* what its line points to */
 	struct sums more;
 };
 
-static void print_line(struct ws_stats *s, const struct ws_std8_line *line)
+static void print_line(struct ws_stats *stats, const struct ws_std8_line *line)
 {
-	const struct group *l = (const struct group *)line->s;
-	long double n = (long double)l->s.count;
+	const struct group *group = (const struct group *)line->summary;
+	long double n = (long double)group->summary.count;
 
-	s->row(s, (struct ws_cell[]){
-			  ws_cell_text(line->name, line->name_len),
-			  ws_cell_text(line->style, strlen(line->style)),
-			  ws_cell_int((int64_t)l->s.total),
-			  ws_cell_int((int64_t)l->more.range_ns),
-			  ws_cell_int((int64_t)l->s.count),
-			  ws_cell_real(ws_std8_mean(&l->s)),
-			  ws_cell_real(ws_std8_median(&l->s)),
-			  ws_cell_int((int64_t)l->s.min),
-			  ws_cell_int((int64_t)l->s.max),
-			  ws_cell_real(l->s.stddev),
-			  ws_cell_int((int64_t)l->more.ops),
-			  ws_cell_real((long double)l->more.ops / n),
-			  ws_cell_real((long double)l->more.levels / n),
-			  ws_cell_real((long double)l->more.children / n),
-		  });
+	stats->row(stats, (struct ws_cell[]){
+				  ws_cell_text(line->name, line->name_len),
+				  ws_cell_text(line->style, strlen(line->style)),
+				  ws_cell_int((int64_t)group->summary.total),
+				  ws_cell_int((int64_t)group->more.range_ns),
+				  ws_cell_int((int64_t)group->summary.count),
+				  ws_cell_real(ws_std8_mean(&group->summary)),
+				  ws_cell_real(ws_std8_median(&group->summary)),
+				  ws_cell_int((int64_t)group->summary.min),
+				  ws_cell_int((int64_t)group->summary.max),
+				  ws_cell_real(group->summary.stddev),
+				  ws_cell_int((int64_t)group->more.ops),
+				  ws_cell_real((long double)group->more.ops / n),
+				  ws_cell_real((long double)group->more.levels / n),
+				  ws_cell_real((long double)group->more.children / n),
+			  });
 }
 
 enum { AHEAD = 16 };
 
-static void add_range(const struct ws_proj *p, uint32_t i, struct ws_dist *d, struct sums *m)
+static void add_range(const struct ws_proj *proj, uint32_t i, struct ws_dist *dist,
+		      struct sums *sums)
 {
-	uint64_t start = ws_range_get(&p->l->ranges, i, ws_nvtx_start),
-		 end = ws_range_get(&p->l->ranges, i, ws_nvtx_end);
+	uint64_t start = ws_range_get(&proj->launches->ranges, i, ws_nvtx_start),
+		 end = ws_range_get(&proj->launches->ranges, i, ws_nvtx_end);
 
-	ws_dist_add(d, p->span[i].last - p->span[i].first);
-	m->range_ns += end == WS_NO_TIME ? 0 : end - start;
-	m->ops += p->span[i].ops;
-	m->levels += p->level[i];
-	m->children += p->children[i];
+	ws_dist_add(dist, proj->span[i].last - proj->span[i].first);
+	sums->range_ns += end == WS_NO_TIME ? 0 : end - start;
+	sums->ops += proj->span[i].ops;
+	sums->levels += proj->level[i];
+	sums->children += proj->children[i];
 }
 
-static void group(const struct ws_proj *p, struct ws_keyed *groups, struct sums **sums)
+static void group(const struct ws_proj *proj, struct ws_keyed *groups, struct sums **sums)
 {
 	size_t cap = 0;
 
-	for (uint32_t from = 0, n; from < p->l->ranges.n; from += n) {
+	for (uint32_t from = 0, n; from < proj->launches->ranges.n; from += n) {
 		uint64_t key[AHEAD];
 
-		n = p->l->ranges.n - from < AHEAD ? p->l->ranges.n - from : AHEAD;
+		n = proj->launches->ranges.n - from < AHEAD ? proj->launches->ranges.n - from
+							    : AHEAD;
 		for (uint32_t i = 0; i < n; i++) {
-			if (!p->span[from + i].ops)
+			if (!proj->span[from + i].ops)
 				continue;
-			key[i] = ws_launches_key(p->l, from + i);
+			key[i] = ws_launches_key(proj->launches, from + i);
 			ws_keyed_prefetch(groups, &key[i]);
 		}
 		for (uint32_t i = 0; i < n; i++) {
-			struct ws_dist *d;
+			struct ws_dist *dist;
 
-			if (!p->span[from + i].ops)
+			if (!proj->span[from + i].ops)
 				continue;
-			d = ws_keyed_get(groups, &key[i]);
+			dist = ws_keyed_get(groups, &key[i]);
 			if (groups->n > cap) {
 				size_t old = cap;
 
 				ws_grow(*sums, cap, groups->n);
 				memset(*sums + old, 0, (cap - old) * sizeof(**sums));
 			}
-			add_range(p, from + i, d, &(*sums)[groups->last]);
+			add_range(proj, from + i, dist, &(*sums)[groups->last]);
 		}
 	}
 }
 
 /* Returns the names that were made, for the caller to free: *owned_count of them. */
-static char **name_lines(const struct ws_proj *p, const struct ws_keyed *groups,
-			 const struct group *v, struct ws_std8_line *lines, size_t *owned_count)
+static char **name_lines(const struct ws_proj *proj, const struct ws_keyed *groups,
+			 const struct group *group, struct ws_std8_line *lines, size_t *owned_count)
 {
 	char **owned = NULL;
 	size_t n = 0, cap = 0;
@@ -113,10 +115,10 @@ static char **name_lines(const struct ws_proj *p, const struct ws_keyed *groups,
 		char *made = NULL;
 
 		lines[i] = (struct ws_std8_line){
-			.s = &v[i].s,
+			.summary = &group[i].summary,
 			.style = groups->keys[i] & WS_RANGE_STARTEND ? "StartEnd" : "PushPop"};
-		lines[i].name =
-			ws_launches_range_text(p->l, groups->keys[i], &lines[i].name_len, &made);
+		lines[i].name = ws_launches_range_text(proj->launches, groups->keys[i],
+						       &lines[i].name_len, &made);
 		if (!made)
 			continue;
 		ws_grow(owned, cap, n + 1);
@@ -126,50 +128,51 @@ static char **name_lines(const struct ws_proj *p, const struct ws_keyed *groups,
 	return owned;
 }
 
-static void print(struct ws_stats *s, const struct ws_proj *p, struct ws_keyed *groups,
+static void print(struct ws_stats *stats, const struct ws_proj *proj, struct ws_keyed *groups,
 		  const struct sums *sums)
 {
 	struct ws_std8_line *lines = ws_malloc((groups->n + 1) * sizeof(*lines));
-	struct group *v = ws_malloc((groups->n + 1) * sizeof(*v));
+	struct group *group = ws_malloc((groups->n + 1) * sizeof(*group));
 	size_t owned_count;
 	char **owned;
 
 	for (size_t i = 0; i < groups->n; i++) {
-		struct ws_dist *d = &groups->dists[i];
+		struct ws_dist *dist = &groups->dists[i];
 
-		v[i] = (struct group){ws_dist_summary(&d, 1), sums[i]};
+		group[i] = (struct group){ws_dist_summary(&dist, 1), sums[i]};
 	}
-	owned = name_lines(p, groups, v, lines, &owned_count);
+	owned = name_lines(proj, groups, group, lines, &owned_count);
 	ws_std8_sort(lines, groups->n);
 	for (size_t i = 0; i < groups->n; i++) {
 		if (i + AHEAD < groups->n) {
-			__builtin_prefetch(lines[i + AHEAD].s);
-			__builtin_prefetch((const char *)lines[i + AHEAD].s + sizeof(*v) - 1);
+			__builtin_prefetch(lines[i + AHEAD].summary);
+			__builtin_prefetch((const char *)lines[i + AHEAD].summary + sizeof(*group) -
+					   1);
 			__builtin_prefetch(lines[i + AHEAD].name);
 		}
-		print_line(s, &lines[i]);
+		print_line(stats, &lines[i]);
 	}
 	while (owned_count)
 		free(owned[--owned_count]);
 	free(owned);
 	free(lines);
-	free(v);
+	free(group);
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
 	struct ws_keyed groups = {.words = 1, .per = 1};
 	struct sums *sums = NULL;
-	struct ws_proj p;
-	int rc = ws_proj_load(s, &p, e);
+	struct ws_proj proj;
+	int rc = ws_proj_load(stats, &proj, err);
 
 	if (!rc) {
-		group(&p, &groups, &sums);
-		print(s, &p, &groups, sums);
+		group(&proj, &groups, &sums);
+		print(stats, &proj, &groups, sums);
 	}
 	ws_keyed_free(&groups);
 	free(sums);
-	ws_proj_free(&p);
+	ws_proj_free(&proj);
 	return rc;
 }
 

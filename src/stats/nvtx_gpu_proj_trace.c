@@ -27,16 +27,18 @@ static const struct ws_column columns[] = {
 	{"RangeStack", WS_KIND_TEXT},
 };
 
-static int by_start(const void *a, const void *b, void *ctx)
+static int by_start(const void *first, const void *second, void *ctx)
 {
-	const struct ws_ranges *g = ctx;
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	uint64_t sx = ws_range_get(g, x, ws_nvtx_start), sy = ws_range_get(g, y, ws_nvtx_start);
+	const struct ws_ranges *ranges = ctx;
+	uint32_t x = *(const uint32_t *)first, y = *(const uint32_t *)second;
+	uint64_t sx = ws_range_get(ranges, x, ws_nvtx_start),
+		 sy = ws_range_get(ranges, y, ws_nvtx_start);
 
 	if (sx != sy)
 		return sx < sy ? -1 : 1;
-	if (ws_range_get(g, x, ws_nvtx_thread) !=
-	    ws_range_get(g, y, ws_nvtx_thread)) /* the later thread first, as nvtx_pushpop_trace */
+	if (ws_range_get(ranges, x, ws_nvtx_thread) !=
+	    ws_range_get(ranges, y,
+			 ws_nvtx_thread)) /* the later thread first, as nvtx_pushpop_trace */
 		return x < y ? 1 : -1;
 	return x < y ? -1 : x > y; /* longer first */
 }
@@ -45,79 +47,83 @@ static int by_start(const void *a, const void *b, void *ctx)
 enum { DEEPEST = 1000 };
 
 /* ":1:5:6": the ids of the ranges around it and its own; of too deep ones, dots and the nearest. */
-static void put_stack(const struct ws_proj *p, const uint32_t *id, uint32_t i, struct ws_text *out)
+static void put_stack(const struct ws_proj *proj, const uint32_t *id, uint32_t i,
+		      struct ws_text *out)
 {
-	uint32_t ids[DEEPEST], depth = p->level[i] < DEEPEST ? p->level[i] + 1 : DEEPEST;
+	uint32_t ids[DEEPEST], depth = proj->level[i] < DEEPEST ? proj->level[i] + 1 : DEEPEST;
 
 	out->len = 0;
-	if (p->level[i] >= DEEPEST)
+	if (proj->level[i] >= DEEPEST)
 		ws_text_puts(out, ":...");
-	for (uint32_t n = depth; n--; i = p->parent[i])
+	for (uint32_t n = depth; n--; i = proj->parent[i])
 		ids[n] = id[i];
 	for (uint32_t n = 0; n < depth; n++)
 		ws_text_printf(out, ":%u", (unsigned)ids[n]);
 }
 
-static void print_range(struct ws_stats *s, const struct ws_proj *p, const uint32_t *id, uint32_t i,
-			struct ws_text *stack)
+static void print_range(struct ws_stats *stats, const struct ws_proj *proj, const uint32_t *id,
+			uint32_t i, struct ws_text *stack)
 {
-	const struct ws_ranges *g = &p->l->ranges;
-	uint64_t start = ws_range_get(g, i, ws_nvtx_start), end = ws_range_get(g, i, ws_nvtx_end);
+	const struct ws_ranges *ranges = &proj->launches->ranges;
+	uint64_t start = ws_range_get(ranges, i, ws_nvtx_start),
+		 end = ws_range_get(ranges, i, ws_nvtx_end);
 	const struct ws_thread_info *thread =
-		ws_who_thread(s->who, (uint32_t)ws_range_get(g, i, ws_nvtx_thread));
-	const char *style = ws_proj_style(p, i);
+		ws_who_thread(stats->who, (uint32_t)ws_range_get(ranges, i, ws_nvtx_thread));
+	const char *style = ws_proj_style(proj, i);
 	size_t len;
-	char *name = ws_launches_range_name(p->l, ws_launches_key(p->l, i), &len);
+	char *name =
+		ws_launches_range_name(proj->launches, ws_launches_key(proj->launches, i), &len);
 
-	put_stack(p, id, i, stack);
-	s->row(s,
-	       (struct ws_cell[]){
-		       ws_cell_text(name, len),
-		       ws_cell_int((int64_t)(p->span[i].first - s->zero)),
-		       ws_cell_int((int64_t)(p->span[i].last - p->span[i].first)),
-		       ws_cell_int((int64_t)(start - s->zero)),
-		       end == WS_NO_TIME ? ws_cell_null() : ws_cell_int((int64_t)(end - start)),
-		       ws_cell_text(style, strlen(style)),
-		       ws_cell_int(thread->pid),
-		       ws_cell_int(thread->tid),
-		       ws_cell_int((int64_t)p->span[i].ops),
-		       ws_cell_int(p->level[i]),
-		       ws_cell_int(p->children[i]),
-		       ws_cell_int(id[i]),
-		       p->parent[i] == WS_NO_RANGE ? ws_cell_null() : ws_cell_int(id[p->parent[i]]),
-		       ws_cell_text(stack->s, stack->len),
-	       });
+	put_stack(proj, id, i, stack);
+	stats->row(stats,
+		   (struct ws_cell[]){
+			   ws_cell_text(name, len),
+			   ws_cell_int((int64_t)(proj->span[i].first - stats->zero)),
+			   ws_cell_int((int64_t)(proj->span[i].last - proj->span[i].first)),
+			   ws_cell_int((int64_t)(start - stats->zero)),
+			   end == WS_NO_TIME ? ws_cell_null() : ws_cell_int((int64_t)(end - start)),
+			   ws_cell_text(style, strlen(style)),
+			   ws_cell_int(thread->pid),
+			   ws_cell_int(thread->tid),
+			   ws_cell_int((int64_t)proj->span[i].ops),
+			   ws_cell_int(proj->level[i]),
+			   ws_cell_int(proj->children[i]),
+			   ws_cell_int(id[i]),
+			   proj->parent[i] == WS_NO_RANGE ? ws_cell_null()
+							  : ws_cell_int(id[proj->parent[i]]),
+			   ws_cell_text(stack->text, stack->len),
+		   });
 	free(name);
 }
 
-static void print(struct ws_stats *s, const struct ws_proj *p)
+static void print(struct ws_stats *stats, const struct ws_proj *proj)
 {
-	uint32_t n = p->l->ranges.n, *order = ws_malloc(n * sizeof(*order)),
+	uint32_t n = proj->launches->ranges.n, *order = ws_malloc(n * sizeof(*order)),
 		 *id = ws_malloc(n * sizeof(*id));
 	struct ws_text stack = {0};
 
 	for (uint32_t i = 0; i < n; i++)
 		order[i] = i;
 	if (n)
-		qsort_r(order, n, sizeof(*order), by_start, &p->l->ranges);
+		qsort_r(order, n, sizeof(*order), by_start, &proj->launches->ranges);
 	for (uint32_t i = 0; i < n; i++)
 		id[order[i]] = i + 1;
 	for (uint32_t i = 0; i < n; i++)
-		if (p->span[order[i]].ops)
-			print_range(s, p, id, order[i], &stack);
+		if (proj->span[order[i]].ops)
+			print_range(stats, proj, id, order[i], &stack);
 	ws_text_free(&stack);
 	free(order);
 	free(id);
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
-	struct ws_proj p;
-	int rc = ws_proj_load(s, &p, e);
+	struct ws_proj proj;
+	int rc = ws_proj_load(stats, &proj, err);
 
 	if (!rc)
-		print(s, &p);
-	ws_proj_free(&p);
+		print(stats, &proj);
+	ws_proj_free(&proj);
 	return rc;
 }
 

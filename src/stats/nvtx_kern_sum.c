@@ -29,7 +29,7 @@ static const struct ws_column columns[] = {
 enum { RECENT = 1 << 14 };
 
 struct pairs { /* node << 32 | kernel, or range << 32 | kernel */
-	uint64_t *v;
+	uint64_t *values;
 	size_t n, cap;
 	uint64_t *recent; /* pairs that were just added, by their hash: most repeat at once */
 };
@@ -45,8 +45,8 @@ enum { TRAIL_PARENT, TRAIL_RANGE, TRAIL_THREAD, TRAIL_WORDS };
 enum { LABEL_RANGE, LABEL_THREAD, LABEL_WORDS }; /* key of the name, and globalTid */
 
 struct pass {
-	struct ws_stats *s;
-	struct ws_launches *l;
+	struct ws_stats *stats;
+	struct ws_launches *launches;
 	int name;
 	struct worker *workers;
 	uint32_t worker_count;
@@ -67,126 +67,128 @@ struct pass {
 struct group {
 	uint32_t label, kernel; /* their numbers */
 	uint64_t instances;
-	struct ws_std8 s;
+	struct ws_std8 summary;
 };
 
-static void add_pair(struct pairs *p, uint64_t pair)
+static void add_pair(struct pairs *pairs, uint64_t pair)
 {
-	uint64_t *seen = &p->recent[(pair * UINT64_C(0x9e3779b97f4a7c15)) >> 50];
+	uint64_t *seen = &pairs->recent[(pair * UINT64_C(0x9e3779b97f4a7c15)) >> 50];
 
 	if (*seen == pair)
 		return;
 	*seen = pair;
-	ws_grow(p->v, p->cap, p->n + 1);
-	p->v[p->n++] = pair;
+	ws_grow(pairs->values, pairs->cap, pairs->n + 1);
+	pairs->values[pairs->n++] = pair;
 }
 
-static int scan(void *ctx, const struct ws_batch *b)
+static int scan(void *ctx, const struct ws_batch *batch)
 {
-	struct pass *p = ctx;
-	struct worker *w = &p->workers[b->worker];
-	const uint64_t *start = b->col[ws_cuda_kernel_start], *end = b->col[ws_cuda_kernel_end];
+	struct pass *pass = ctx;
+	struct worker *worker = &pass->workers[batch->worker];
+	const uint64_t *start = batch->col[ws_cuda_kernel_start],
+		       *end = batch->col[ws_cuda_kernel_end];
 
-	ws_grow(w->times, w->cap, w->n + b->rows);
-	for (size_t i = 0; i < b->rows; i++) {
-		uint64_t name = b->col[p->name][i];
+	ws_grow(worker->times, worker->cap, worker->n + batch->rows);
+	for (size_t i = 0; i < batch->rows; i++) {
+		uint64_t name = batch->col[pass->name][i];
 		uint32_t node;
 
 		if (ws_unlikely(end[i] == WS_NO_TIME || end[i] < start[i])) {
-			*(end[i] == WS_NO_TIME ? &w->unended : &w->backwards) += 1;
+			*(end[i] == WS_NO_TIME ? &worker->unended : &worker->backwards) += 1;
 			continue;
 		}
-		name = name ? name : b->col[ws_cuda_kernel_demangled][i];
-		node = ws_launches_node(p->l, b->col[ws_cuda_kernel_process][i],
-					b->col[ws_cuda_kernel_correlation][i]);
-		w->times[w->n++] = (struct ws_keyed_value){(uint64_t)p->trail[node] << 32 | name,
-							   end[i] - start[i]};
+		name = name ? name : batch->col[ws_cuda_kernel_demangled][i];
+		node = ws_launches_node(pass->launches, batch->col[ws_cuda_kernel_process][i],
+					batch->col[ws_cuda_kernel_correlation][i]);
+		worker->times[worker->n++] = (struct ws_keyed_value){
+			(uint64_t)pass->trail[node] << 32 | name, end[i] - start[i]};
 		if (node)
-			add_pair(&w->pairs, (uint64_t)node << 32 | name);
+			add_pair(&worker->pairs, (uint64_t)node << 32 | name);
 	}
 	return 0;
 }
 
 /* ---- trails ---- */
 
-static void make_trails(struct pass *p)
+static void make_trails(struct pass *pass)
 {
-	const struct ws_enclose *x = &p->l->enclose;
+	const struct ws_enclose *enclose = &pass->launches->enclose;
 
-	p->trails = (struct ws_keyed){.words = TRAIL_WORDS};
-	p->trail = ws_malloc(x->n * sizeof(*p->trail));
-	p->trail[0] = 0;
-	for (uint32_t i = 1; i < x->n; i++) {
-		uint32_t range = x->node[i].range;
-		uint64_t key[] = {p->trail[x->node[i].parent], ws_launches_key(p->l, range),
-				  ws_range_get(&p->l->ranges, range, ws_nvtx_thread)};
+	pass->trails = (struct ws_keyed){.words = TRAIL_WORDS};
+	pass->trail = ws_malloc(enclose->n * sizeof(*pass->trail));
+	pass->trail[0] = 0;
+	for (uint32_t i = 1; i < enclose->n; i++) {
+		uint32_t range = enclose->node[i].range;
+		uint64_t key[] = {pass->trail[enclose->node[i].parent],
+				  ws_launches_key(pass->launches, range),
+				  ws_range_get(&pass->launches->ranges, range, ws_nvtx_thread)};
 
-		ws_keyed_get(&p->trails, key);
-		p->trail[i] = (uint32_t)p->trails.last + 1;
+		ws_keyed_get(&pass->trails, key);
+		pass->trail[i] = (uint32_t)pass->trails.last + 1;
 	}
 }
 
-static uint32_t label(struct pass *p, ws_range_key range, uint64_t thread)
+static uint32_t label(struct pass *pass, ws_range_key range, uint64_t thread)
 {
-	uint64_t key[] = {range,
-			  range ? ws_who_thread(p->s->who, (uint32_t)thread)->global_tid : 0};
+	uint64_t key[] = {
+		range, range ? ws_who_thread(pass->stats->who, (uint32_t)thread)->global_tid : 0};
 
-	ws_keyed_get(&p->labels, key);
-	return (uint32_t)p->labels.last;
+	ws_keyed_get(&pass->labels, key);
+	return (uint32_t)pass->labels.last;
 }
 
-static void make_labels(struct pass *p)
+static void make_labels(struct pass *pass)
 {
-	p->labels = (struct ws_keyed){.words = LABEL_WORDS};
-	p->trail_label = ws_malloc((p->trails.n + 1) * sizeof(*p->trail_label));
-	p->trail_label[0] = label(p, 0, 0);
-	for (size_t i = 0; i < p->trails.n; i++) {
-		const uint64_t *t = p->trails.keys + i * TRAIL_WORDS;
+	pass->labels = (struct ws_keyed){.words = LABEL_WORDS};
+	pass->trail_label = ws_malloc((pass->trails.n + 1) * sizeof(*pass->trail_label));
+	pass->trail_label[0] = label(pass, 0, 0);
+	for (size_t i = 0; i < pass->trails.n; i++) {
+		const uint64_t *t = pass->trails.keys + i * TRAIL_WORDS;
 
-		p->trail_label[i + 1] = label(p, t[TRAIL_RANGE], t[TRAIL_THREAD]);
+		pass->trail_label[i + 1] = label(pass, t[TRAIL_RANGE], t[TRAIL_THREAD]);
 	}
 }
 
 /* Kernels of equal names have one number, and there are few: so that a label and a kernel fit into
  * few bits. */
-static uint32_t kernel_number(struct pass *p, uint32_t id)
+static uint32_t kernel_number(struct pass *pass, uint32_t id)
 {
-	uint32_t key = ws_report_string_key(p->s->r, id), *number;
+	uint32_t key = ws_report_string_key(pass->stats->report, id), *number;
 
-	if (key > ws_report_string_count(p->s->r))
+	if (key > ws_report_string_count(pass->stats->report))
 		key = 0; /* a number that the report does not have is no name */
-	number = &p->kernel_number[key];
+	number = &pass->kernel_number[key];
 	if (!*number) {
-		ws_grow(p->kernels, p->kernel_cap, p->kernel_count + 1);
-		p->kernels[p->kernel_count++] = key;
-		*number = (uint32_t)p->kernel_count;
+		ws_grow(pass->kernels, pass->kernel_cap, pass->kernel_count + 1);
+		pass->kernels[pass->kernel_count++] = key;
+		*number = (uint32_t)pass->kernel_count;
 	}
 	return *number - 1;
 }
 
 /* ---- instances ---- */
 
-static int ascending(const void *a, const void *b)
+static int ascending(const void *first, const void *second)
 {
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	uint64_t x = *(const uint64_t *)first, y = *(const uint64_t *)second;
 
 	return x < y ? -1 : x > y;
 }
 
 /* By digits of 11 bits from bit `from` on, those in which values differ only; stable. */
-static void sort_numbers(uint64_t *v, size_t n, unsigned from_bit)
+static void sort_numbers(uint64_t *values, size_t n, unsigned from_bit)
 {
-	uint64_t *from = v, *to, differ = 0;
+	uint64_t *from = values, *to, differ = 0;
 	size_t at[2048];
 
 	if (n < 4096 && !from_bit) {
 		if (n)
-			qsort(v, n, sizeof(*v), ascending);
+			qsort(values, n, sizeof(*values), ascending);
 		return;
 	}
 	to = ws_malloc((n + 1) * sizeof(*to));
 	for (size_t i = 0; i < n; i++)
-		differ |= v[i] ^ v[0];
+		differ |= values[i] ^ values[0];
 	for (unsigned shift = from_bit; shift < 64; shift += 11) {
 		size_t sum = 0;
 		uint64_t *t;
@@ -208,34 +210,35 @@ static void sort_numbers(uint64_t *v, size_t n, unsigned from_bit)
 		from = to;
 		to = t;
 	}
-	if (from != v)
-		memcpy(v, from, n * sizeof(*v));
-	free(from != v ? from : to);
+	if (from != values)
+		memcpy(values, from, n * sizeof(*values));
+	free(from != values ? from : to);
 }
 
-static void sort_unique(struct pairs *p)
+static void sort_unique(struct pairs *pairs)
 {
 	size_t kept = 0;
 
-	sort_numbers(p->v, p->n, 0);
-	for (size_t i = 0; i < p->n; i++)
-		if (!i || p->v[i] != p->v[i - 1])
-			p->v[kept++] = p->v[i];
-	p->n = kept;
+	sort_numbers(pairs->values, pairs->n, 0);
+	for (size_t i = 0; i < pairs->n; i++)
+		if (!i || pairs->values[i] != pairs->values[i - 1])
+			pairs->values[kept++] = pairs->values[i];
+	pairs->n = kept;
 }
 
 /* The workers' pairs as one set, with names that are equal under one number. */
-static struct pairs gather(struct pass *p)
+static struct pairs gather(struct pass *pass)
 {
 	struct pairs all = {0};
 
-	for (uint32_t w = 0; w < p->worker_count; w++) {
-		const struct pairs *from = &p->workers[w].pairs;
+	for (uint32_t w = 0; w < pass->worker_count; w++) {
+		const struct pairs *from = &pass->workers[w].pairs;
 
-		ws_grow(all.v, all.cap, all.n + from->n);
+		ws_grow(all.values, all.cap, all.n + from->n);
 		for (size_t i = 0; i < from->n; i++)
-			all.v[all.n++] = from->v[i] >> 32 << 32 |
-					 ws_report_string_key(p->s->r, (uint32_t)from->v[i]);
+			all.values[all.n++] = from->values[i] >> 32 << 32 |
+					      ws_report_string_key(pass->stats->report,
+								   (uint32_t)from->values[i]);
 	}
 	sort_unique(&all);
 	return all;
@@ -247,59 +250,62 @@ static unsigned bits_for(uint64_t n)
 }
 
 /* Label and kernel as one number, in the order of groups. */
-static uint64_t group_key(const struct pass *p, uint32_t label_number, uint32_t kernel)
+static uint64_t group_key(const struct pass *pass, uint32_t label_number, uint32_t kernel)
 {
-	return (uint64_t)label_number << bits_for(p->kernel_count) | kernel;
+	return (uint64_t)label_number << bits_for(pass->kernel_count) | kernel;
 }
 
-static void count_instances(struct pass *p)
+static void count_instances(struct pass *pass)
 {
-	const struct ws_enclose_node *nodes = p->l->enclose.node;
-	struct pairs inner = gather(p),
+	const struct ws_enclose_node *nodes = pass->launches->enclose.node;
+	struct pairs inner = gather(pass),
 		     ranges = {.recent = ws_calloc(RECENT, sizeof(*ranges.recent))};
-	uint32_t *of_range = ws_malloc((p->l->ranges.n + 1) * sizeof(*of_range));
+	uint32_t *of_range = ws_malloc((pass->launches->ranges.n + 1) * sizeof(*of_range));
 
 	for (size_t i = 0; i < inner.n; i++)
-		for (uint32_t node = (uint32_t)(inner.v[i] >> 32); node; node = nodes[node].parent)
-			add_pair(&ranges, (uint64_t)nodes[node].range << 32 | (uint32_t)inner.v[i]);
-	free(inner.v);
+		for (uint32_t node = (uint32_t)(inner.values[i] >> 32); node;
+		     node = nodes[node].parent)
+			add_pair(&ranges,
+				 (uint64_t)nodes[node].range << 32 | (uint32_t)inner.values[i]);
+	free(inner.values);
 	free(ranges.recent);
 	sort_unique(&ranges);
-	for (uint32_t node = 1; node < p->l->enclose.n; node++)
-		of_range[nodes[node].range] = p->trail_label[p->trail[node]];
+	for (uint32_t node = 1; node < pass->launches->enclose.n; node++)
+		of_range[nodes[node].range] = pass->trail_label[pass->trail[node]];
 	for (size_t i = 0; i < ranges.n; i++)
-		ranges.v[i] = group_key(p, of_range[ranges.v[i] >> 32],
-					kernel_number(p, (uint32_t)ranges.v[i]));
+		ranges.values[i] = group_key(pass, of_range[ranges.values[i] >> 32],
+					     kernel_number(pass, (uint32_t)ranges.values[i]));
 	free(of_range);
-	sort_numbers(ranges.v, ranges.n, 0);
-	for (size_t g = 0, i = 0; g < p->group_count && i < ranges.n; g++) {
-		uint64_t key = group_key(p, p->groups[g].label, p->groups[g].kernel);
+	sort_numbers(ranges.values, ranges.n, 0);
+	for (size_t g = 0, i = 0; g < pass->group_count && i < ranges.n; g++) {
+		uint64_t key = group_key(pass, pass->groups[g].label, pass->groups[g].kernel);
 
-		for (; i < ranges.n && ranges.v[i] <= key; i++)
-			p->groups[g].instances += ranges.v[i] == key;
+		for (; i < ranges.n && ranges.values[i] <= key; i++)
+			pass->groups[g].instances += ranges.values[i] == key;
 	}
-	free(ranges.v);
+	free(ranges.values);
 }
 
 /* ---- durations by trail and kernel ---- */
 
 /* All workers' in one array. */
-static void gather_times(struct pass *p)
+static void gather_times(struct pass *pass)
 {
 	size_t at = 0;
 
-	for (uint32_t w = 0; w < p->worker_count; w++)
-		p->time_count += p->workers[w].n;
-	p->times = ws_realloc(p->workers[0].times, (p->time_count + 1) * sizeof(*p->times));
-	for (uint32_t w = 0; w < p->worker_count; at += p->workers[w++].n) {
+	for (uint32_t w = 0; w < pass->worker_count; w++)
+		pass->time_count += pass->workers[w].n;
+	pass->times =
+		ws_realloc(pass->workers[0].times, (pass->time_count + 1) * sizeof(*pass->times));
+	for (uint32_t w = 0; w < pass->worker_count; at += pass->workers[w++].n) {
 		if (!w)
 			continue;
-		if (p->workers[w].n)
-			memcpy(p->times + at, p->workers[w].times,
-			       p->workers[w].n * sizeof(*p->times));
-		free(p->workers[w].times);
+		if (pass->workers[w].n)
+			memcpy(pass->times + at, pass->workers[w].times,
+			       pass->workers[w].n * sizeof(*pass->times));
+		free(pass->workers[w].times);
 	}
-	p->times = ws_sort_by_key(p->times, p->time_count);
+	pass->times = ws_sort_by_key(pass->times, pass->time_count);
 }
 
 /* Runs of equal key: where each begins, and after the last the end. */
@@ -308,96 +314,99 @@ struct runs {
 	size_t n, cap;
 };
 
-static struct runs find_runs(const struct pass *p)
+static struct runs find_runs(const struct pass *pass)
 {
-	struct runs r = {0};
+	struct runs runs = {0};
 
-	for (size_t i = 0; i <= p->time_count; i++) {
-		if (i && i < p->time_count && p->times[i].key == p->times[i - 1].key)
+	for (size_t i = 0; i <= pass->time_count; i++) {
+		if (i && i < pass->time_count && pass->times[i].key == pass->times[i - 1].key)
 			continue;
-		ws_grow(r.first, r.cap, r.n + 1);
-		r.first[r.n++] = i;
+		ws_grow(runs.first, runs.cap, runs.n + 1);
+		runs.first[runs.n++] = i;
 	}
-	r.n--;
-	return r;
+	runs.n--;
+	return runs;
 }
 
 /* ---- groups ---- */
 
 /* What each run gives to every label on its trail: group << run_bits | run. */
-static struct pairs hand_out(struct pass *p, const struct runs *r, unsigned run_bits)
+static struct pairs hand_out(struct pass *pass, const struct runs *runs, unsigned run_bits)
 {
 	struct pairs parts = {0};
 
-	for (size_t i = 0; i < r->n;
+	for (size_t i = 0; i < runs->n;
 	     i++) /* all numbers of kernels are known before keys are made */
-		kernel_number(p, (uint32_t)p->times[r->first[i]].key);
-	for (size_t i = 0; i < r->n; i++) {
-		uint64_t key = p->times[r->first[i]].key;
-		uint32_t trail = (uint32_t)(key >> 32), kernel = kernel_number(p, (uint32_t)key);
+		kernel_number(pass, (uint32_t)pass->times[runs->first[i]].key);
+	for (size_t i = 0; i < runs->n; i++) {
+		uint64_t key = pass->times[runs->first[i]].key;
+		uint32_t trail = (uint32_t)(key >> 32), kernel = kernel_number(pass, (uint32_t)key);
 
 		do {
-			ws_grow(parts.v, parts.cap, parts.n + 1);
-			parts.v[parts.n++] =
-				group_key(p, p->trail_label[trail], kernel) << run_bits | i;
-			trail = trail ? (uint32_t)p->trails.keys[(size_t)(trail - 1) * TRAIL_WORDS +
-								 TRAIL_PARENT]
+			ws_grow(parts.values, parts.cap, parts.n + 1);
+			parts.values[parts.n++] =
+				group_key(pass, pass->trail_label[trail], kernel) << run_bits | i;
+			trail = trail ? (uint32_t)pass->trails
+						.keys[(size_t)(trail - 1) * TRAIL_WORDS +
+						      TRAIL_PARENT]
 				      : 0;
 		} while (trail);
 	}
-	sort_numbers(parts.v, parts.n, run_bits);
+	sort_numbers(parts.values, parts.n, run_bits);
 	return parts;
 }
 
-static struct ws_std8 summary(const struct pass *p, const struct runs *r, const uint64_t *part,
-			      size_t parts, uint64_t run_mask)
+static struct ws_std8 summary(const struct pass *pass, const struct runs *runs,
+			      const uint64_t *part, size_t parts, uint64_t run_mask)
 {
-	struct ws_dist d = {0}, *all[] = {&d};
-	struct ws_std8 s;
+	struct ws_dist dist = {0}, *all[] = {&dist};
+	struct ws_std8 std8;
 
 	for (size_t i = 0; i < parts; i++) {
 		size_t run = part[i] & run_mask;
 
-		for (size_t k = r->first[run]; k < r->first[run + 1]; k++)
-			ws_dist_add(&d, p->times[k].value);
+		for (size_t k = runs->first[run]; k < runs->first[run + 1]; k++)
+			ws_dist_add(&dist, pass->times[k].value);
 	}
-	s = ws_dist_summary(all, 1);
-	ws_dist_free(&d);
-	return s;
+	std8 = ws_dist_summary(all, 1);
+	ws_dist_free(&dist);
+	return std8;
 }
 
-static int make_groups(struct pass *p, struct ws_err *e)
+static int make_groups(struct pass *pass, struct ws_err *err)
 {
-	struct runs r = find_runs(p);
-	unsigned run_bits = bits_for(r.n), kernel_bits;
+	struct runs runs = find_runs(pass);
+	unsigned run_bits = bits_for(runs.n), kernel_bits;
 	size_t cap = 0;
 	struct pairs parts;
 
-	if (run_bits + bits_for(p->labels.n) +
-		    bits_for(r.n < ws_report_string_count(p->s->r)
-				     ? r.n
-				     : ws_report_string_count(p->s->r)) >
+	if (run_bits + bits_for(pass->labels.n) +
+		    bits_for(runs.n < ws_report_string_count(pass->stats->report)
+				     ? runs.n
+				     : ws_report_string_count(pass->stats->report)) >
 	    64) {
-		free(r.first);
-		return ws_fail(e, "there are too many different ranges and kernels for one table");
+		free(runs.first);
+		return ws_fail(err,
+			       "there are too many different ranges and kernels for one table");
 	}
-	parts = hand_out(p, &r, run_bits);
-	kernel_bits = bits_for(p->kernel_count);
+	parts = hand_out(pass, &runs, run_bits);
+	kernel_bits = bits_for(pass->kernel_count);
 	for (size_t i = 0, next; i < parts.n; i = next) {
-		uint64_t key = parts.v[i] >> run_bits;
+		uint64_t key = parts.values[i] >> run_bits;
 
-		for (next = i + 1; next < parts.n && parts.v[next] >> run_bits == key;)
+		for (next = i + 1; next < parts.n && parts.values[next] >> run_bits == key;)
 			next++;
-		ws_grow(p->groups, cap, p->group_count + 1);
-		p->groups[p->group_count++] = (struct group){
+		ws_grow(pass->groups, cap, pass->group_count + 1);
+		pass->groups[pass->group_count++] = (struct group){
 			.label = (uint32_t)(key >> kernel_bits),
 			.kernel = (uint32_t)(key & ((UINT64_C(1) << kernel_bits) - 1)),
-			.s = summary(p, &r, parts.v + i, next - i, (UINT64_C(1) << run_bits) - 1)};
+			.summary = summary(pass, &runs, parts.values + i, next - i,
+					   (UINT64_C(1) << run_bits) - 1)};
 	}
-	free(parts.v);
-	free(r.first);
-	free(p->times);
-	p->times = NULL;
+	free(parts.values);
+	free(runs.first);
+	free(pass->times);
+	pass->times = NULL;
 	return 0;
 }
 
@@ -412,98 +421,101 @@ struct line {
 };
 
 struct output {
-	struct pass *p;
+	struct pass *pass;
 	struct ws_text text;
 	struct line *lines;
 	struct row *rows;
 };
 
-static int by_text(const void *a, const void *b, void *ctx)
+static int by_text(const void *first, const void *second, void *ctx)
 {
-	const struct output *o = ctx;
-	const struct line *x = a, *y = b;
-	size_t n = x->len < y->len ? x->len : y->len;
-	int order = n ? memcmp(o->text.s + x->text, o->text.s + y->text, n) : 0;
-	const uint64_t *k = o->p->labels.keys + (size_t)x->number * LABEL_WORDS,
-		       *l = o->p->labels.keys + (size_t)y->number * LABEL_WORDS;
+	const struct output *output = ctx;
+	const struct line *left = first, *right = second;
+	size_t n = left->len < right->len ? left->len : right->len;
+	int order =
+		n ? memcmp(output->text.text + left->text, output->text.text + right->text, n) : 0;
+	const uint64_t *k = output->pass->labels.keys + (size_t)left->number * LABEL_WORDS,
+		       *l = output->pass->labels.keys + (size_t)right->number * LABEL_WORDS;
 
-	if (order || x->len != y->len)
-		return order ? order : x->len < y->len ? -1 : 1;
-	if (x->startend != y->startend)
-		return x->startend ? 1 : -1;
+	if (order || left->len != right->len)
+		return order ? order : left->len < right->len ? -1 : 1;
+	if (left->startend != right->startend)
+		return left->startend ? 1 : -1;
 	if (k[LABEL_RANGE] != l[LABEL_RANGE])
 		return k[LABEL_RANGE] < l[LABEL_RANGE] ? -1 : 1;
 	return k[LABEL_THREAD] < l[LABEL_THREAD] ? -1 : k[LABEL_THREAD] > l[LABEL_THREAD];
 }
 
-static int by_total(const void *a, const void *b, void *ctx)
+static int by_total(const void *first, const void *second, void *ctx)
 {
-	const struct group *x = a, *y = b;
+	const struct group *left = first, *right = second;
 	const uint32_t *kernels = ctx;
 
-	if (x->s.total != y->s.total)
-		return x->s.total > y->s.total ? -1 : 1;
-	return kernels[x->kernel] < kernels[y->kernel] ? -1
-						       : kernels[x->kernel] > kernels[y->kernel];
+	if (left->summary.total != right->summary.total)
+		return left->summary.total > right->summary.total ? -1 : 1;
+	return kernels[left->kernel] < kernels[right->kernel]
+		       ? -1
+		       : kernels[left->kernel] > kernels[right->kernel];
 }
 
-static size_t name_lines(struct output *o)
+static size_t name_lines(struct output *output)
 {
-	const struct pass *p = o->p;
+	const struct pass *pass = output->pass;
 	size_t n = 0;
 
-	ws_text_puts(&o->text, "");
-	for (size_t g = 0, next; g < p->group_count; g = next, n++) {
-		uint32_t number = p->groups[g].label;
-		ws_range_key range = p->labels.keys[(size_t)number * LABEL_WORDS + LABEL_RANGE];
-		struct line *l = &o->lines[n];
-		char *s;
+	ws_text_puts(&output->text, "");
+	for (size_t g = 0, next; g < pass->group_count; g = next, n++) {
+		uint32_t number = pass->groups[g].label;
+		ws_range_key range = pass->labels.keys[(size_t)number * LABEL_WORDS + LABEL_RANGE];
+		struct line *line = &output->lines[n];
+		char *text;
 
-		for (next = g + 1; next < p->group_count && p->groups[next].label == number;)
+		for (next = g + 1; next < pass->group_count && pass->groups[next].label == number;)
 			next++;
-		*l = (struct line){.text = o->text.len,
-				   .first = g,
-				   .count = next - g,
-				   .number = number,
-				   .startend = range & WS_RANGE_STARTEND};
+		*line = (struct line){.text = output->text.len,
+				      .first = g,
+				      .count = next - g,
+				      .number = number,
+				      .startend = range & WS_RANGE_STARTEND};
 		if (!range)
 			continue;
-		s = ws_launches_range_name(p->l, range, &l->len);
-		ws_text_add(&o->text, s, l->len);
-		free(s);
+		text = ws_launches_range_name(pass->launches, range, &line->len);
+		ws_text_add(&output->text, text, line->len);
+		free(text);
 	}
 	return n;
 }
 
 struct row {
-	const struct line *l;
-	const struct group *g;
+	const struct line *line;
+	const struct group *group;
 };
 
 static size_t make_row(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text)
 {
-	const struct output *o = ctx;
-	const struct line *l = o->rows[i].l;
-	const struct group *g = o->rows[i].g;
-	const uint64_t *key = o->p->labels.keys + (size_t)l->number * LABEL_WORDS;
-	const char *style = l->startend ? "StartEnd" : "PushPop";
+	const struct output *output = ctx;
+	const struct line *line = output->rows[i].line;
+	const struct group *group = output->rows[i].group;
+	const uint64_t *key = output->pass->labels.keys + (size_t)line->number * LABEL_WORDS;
+	const char *style = line->startend ? "StartEnd" : "PushPop";
 	bool in_range = key[LABEL_RANGE];
 	size_t len;
-	const char *kernel = ws_report_string(o->p->s->r, o->p->kernels[g->kernel], &len);
+	const char *kernel = ws_report_string(output->pass->stats->report,
+					      output->pass->kernels[group->kernel], &len);
 	const struct ws_cell row[] = {
-		in_range ? ws_cell_text(o->text.s + l->text, l->len) : ws_cell_null(),
+		in_range ? ws_cell_text(output->text.text + line->text, line->len) : ws_cell_null(),
 		in_range ? ws_cell_text(style, strlen(style)) : ws_cell_null(),
 		in_range ? ws_cell_int((int64_t)(key[LABEL_THREAD] >> 24 & 0xffffff))
 			 : ws_cell_null(),
 		in_range ? ws_cell_int((int64_t)(key[LABEL_THREAD] & 0xffffff)) : ws_cell_null(),
-		ws_cell_int((int64_t)g->instances),
-		ws_cell_int((int64_t)g->s.count),
-		ws_cell_int((int64_t)g->s.total),
-		ws_std8_mean_cell(&g->s),
-		ws_std8_median_cell(&g->s),
-		ws_cell_int((int64_t)g->s.min),
-		ws_cell_int((int64_t)g->s.max),
-		ws_std8_stddev_cell(&g->s),
+		ws_cell_int((int64_t)group->instances),
+		ws_cell_int((int64_t)group->summary.count),
+		ws_cell_int((int64_t)group->summary.total),
+		ws_std8_mean_cell(&group->summary),
+		ws_std8_median_cell(&group->summary),
+		ws_cell_int((int64_t)group->summary.min),
+		ws_cell_int((int64_t)group->summary.max),
+		ws_std8_stddev_cell(&group->summary),
 		ws_cell_text(kernel, len),
 	};
 
@@ -513,104 +525,106 @@ static size_t make_row(const void *ctx, size_t i, struct ws_cell *cells, struct 
 	return 0;
 }
 
-static void print(struct pass *p)
+static void print(struct pass *pass)
 {
-	struct output o = {.p = p, .lines = ws_malloc((p->labels.n + 1) * sizeof(*o.lines))};
-	size_t n = name_lines(&o), rows = 0;
+	struct output output = {.pass = pass,
+				.lines = ws_malloc((pass->labels.n + 1) * sizeof(*output.lines))};
+	size_t n = name_lines(&output), rows = 0;
 
-	o.rows = ws_malloc(p->group_count * sizeof(*o.rows));
+	output.rows = ws_malloc(pass->group_count * sizeof(*output.rows));
 	if (n)
-		qsort_r(o.lines, n, sizeof(*o.lines), by_text, &o);
+		qsort_r(output.lines, n, sizeof(*output.lines), by_text, &output);
 	for (size_t i = 0; i < n; i++) {
-		struct group *g = p->groups + o.lines[i].first;
+		struct group *group = pass->groups + output.lines[i].first;
 
-		if (o.lines[i].count > 1)
-			qsort_r(g, o.lines[i].count, sizeof(*g), by_total, p->kernels);
-		for (size_t k = 0; k < o.lines[i].count; k++)
-			o.rows[rows++] = (struct row){&o.lines[i], &g[k]};
+		if (output.lines[i].count > 1)
+			qsort_r(group, output.lines[i].count, sizeof(*group), by_total,
+				pass->kernels);
+		for (size_t k = 0; k < output.lines[i].count; k++)
+			output.rows[rows++] = (struct row){&output.lines[i], &group[k]};
 	}
-	p->s->rows(p->s, rows, make_row, &o);
-	ws_text_free(&o.text);
-	free(o.lines);
-	free(o.rows);
+	pass->stats->rows(pass->stats, rows, make_row, &output);
+	ws_text_free(&output.text);
+	free(output.lines);
+	free(output.rows);
 }
 
 /* ---- the report ---- */
 
-static int together(struct pass *p, struct ws_err *e)
+static int together(struct pass *pass, struct ws_err *err)
 {
 	int rc;
 
-	ws_calls_free(&p->l->calls); /* memory peaks here: of the launches, ranges and nodes are all
-					that is needed now */
-	p->kernel_number =
-		ws_calloc((size_t)ws_report_string_count(p->s->r) + 1, sizeof(*p->kernel_number));
-	make_labels(p);
-	gather_times(p);
-	rc = make_groups(p, e);
+	ws_calls_free(&pass->launches->calls); /* memory peaks here: of the launches, ranges and
+					nodes are all that is needed now */
+	pass->kernel_number = ws_calloc((size_t)ws_report_string_count(pass->stats->report) + 1,
+					sizeof(*pass->kernel_number));
+	make_labels(pass);
+	gather_times(pass);
+	rc = make_groups(pass, err);
 	if (!rc) {
-		count_instances(p);
-		print(p);
+		count_instances(pass);
+		print(pass);
 	}
-	free(p->times);
-	free(p->groups);
-	free(p->kernels);
-	free(p->kernel_number);
-	free(p->trail_label);
-	ws_keyed_free(&p->labels);
+	free(pass->times);
+	free(pass->groups);
+	free(pass->kernels);
+	free(pass->kernel_number);
+	free(pass->trail_label);
+	ws_keyed_free(&pass->labels);
 	return rc;
 }
 
-static void scan_kernels(struct pass *p)
+static void scan_kernels(struct pass *pass)
 {
 	struct ws_scan sc = {
 		.table = WS_TABLE_cuda_kernel,
 		.columns = WS_COL(cuda_kernel, start) | WS_COL(cuda_kernel, end) |
 			   WS_COL(cuda_kernel, process) | WS_COL(cuda_kernel, correlation) |
-			   WS_COL(cuda_kernel, demangled) | UINT64_C(1) << p->name,
-		.time_min = p->s->time_min,
-		.time_max = p->s->time_max,
+			   WS_COL(cuda_kernel, demangled) | UINT64_C(1) << pass->name,
+		.time_min = pass->stats->time_min,
+		.time_max = pass->stats->time_max,
 	};
 	uint64_t damaged = 0;
 
-	p->worker_count = ws_scan_workers(&sc);
-	memset(p->workers, 0, p->worker_count * sizeof(*p->workers));
-	for (uint32_t w = 0; w < p->worker_count; w++) {
-		p->workers[w].pairs.recent = ws_calloc(RECENT, sizeof(uint64_t));
+	pass->worker_count = ws_scan_workers(&sc);
+	memset(pass->workers, 0, pass->worker_count * sizeof(*pass->workers));
+	for (uint32_t w = 0; w < pass->worker_count; w++) {
+		pass->workers[w].pairs.recent = ws_calloc(RECENT, sizeof(uint64_t));
 	}
-	ws_scan_run(p->s->r, &sc, scan, p, &damaged);
-	p->s->damaged += damaged;
-	for (uint32_t w = 0; w < p->worker_count; w++) {
-		p->s->unended += p->workers[w].unended;
-		p->s->backwards += p->workers[w].backwards;
+	ws_scan_run(pass->stats->report, &sc, scan, pass, &damaged);
+	pass->stats->damaged += damaged;
+	for (uint32_t w = 0; w < pass->worker_count; w++) {
+		pass->stats->unended += pass->workers[w].unended;
+		pass->stats->backwards += pass->workers[w].backwards;
 	}
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
 	struct ws_scan any = {.table = WS_TABLE_cuda_kernel};
-	struct pass p = {.s = s, .name = ws_cuda_name_column(s)};
+	struct pass pass = {.stats = stats, .name = ws_cuda_name_column(stats)};
 	int rc;
 
-	p.l = ws_launches_open(s, true, e);
-	if (!p.l)
+	pass.launches = ws_launches_open(stats, true, err);
+	if (!pass.launches)
 		return -1;
-	p.workers = aligned_alloc(128, ws_scan_workers(&any) * sizeof(*p.workers));
-	if (!p.workers) {
-		ws_launches_close(p.l);
-		return ws_fail(e, "out of memory");
+	pass.workers = aligned_alloc(128, ws_scan_workers(&any) * sizeof(*pass.workers));
+	if (!pass.workers) {
+		ws_launches_close(pass.launches);
+		return ws_fail(err, "out of memory");
 	}
-	make_trails(&p);
-	scan_kernels(&p);
-	rc = together(&p, e);
-	for (uint32_t w = 0; w < p.worker_count; w++) {
-		free(p.workers[w].pairs.v);
-		free(p.workers[w].pairs.recent);
+	make_trails(&pass);
+	scan_kernels(&pass);
+	rc = together(&pass, err);
+	for (uint32_t w = 0; w < pass.worker_count; w++) {
+		free(pass.workers[w].pairs.values);
+		free(pass.workers[w].pairs.recent);
 	}
-	free(p.workers);
-	free(p.trail);
-	ws_keyed_free(&p.trails);
-	ws_launches_close(p.l);
+	free(pass.workers);
+	free(pass.trail);
+	ws_keyed_free(&pass.trails);
+	ws_launches_close(pass.launches);
 	return rc;
 }
 

@@ -24,7 +24,7 @@ static const struct ws_column columns[] = {
 #define NONE UINT32_MAX
 
 struct trace {
-	struct ws_stats *s;
+	struct ws_stats *stats;
 	struct ws_rows rows;
 	struct ws_domains domains;
 	struct ws_domain_table table;
@@ -37,37 +37,39 @@ struct trace {
 	uint32_t *order; /* positions by start */
 };
 
-static uint64_t value(const struct trace *t, uint32_t at, int column)
+static uint64_t value(const struct trace *trace, uint32_t at, int column)
 {
-	return t->rows.col[column][t->range[at]];
+	return trace->rows.col[column][trace->range[at]];
 }
 
-static void pick_ranges(struct trace *t)
+static void pick_ranges(struct trace *trace)
 {
-	const uint64_t *type = t->rows.col[ws_nvtx_type];
+	const uint64_t *type = trace->rows.col[ws_nvtx_type];
 
-	t->range = ws_malloc(t->rows.rows * sizeof(*t->range));
-	t->prefix = ws_malloc(t->rows.rows * sizeof(*t->prefix));
-	for (size_t i = 0; i < t->rows.rows; i++) {
-		uint64_t end = t->rows.col[ws_nvtx_end][i];
-		uint32_t thread = (uint32_t)t->rows.col[ws_nvtx_thread][i],
-			 domain = (uint32_t)t->rows.col[ws_nvtx_domain][i];
+	trace->range = ws_malloc(trace->rows.rows * sizeof(*trace->range));
+	trace->prefix = ws_malloc(trace->rows.rows * sizeof(*trace->prefix));
+	for (size_t i = 0; i < trace->rows.rows; i++) {
+		uint64_t end = trace->rows.col[ws_nvtx_end][i];
+		uint32_t thread = (uint32_t)trace->rows.col[ws_nvtx_thread][i],
+			 domain = (uint32_t)trace->rows.col[ws_nvtx_domain][i];
 
 		if (type[i] == WS_NVTX_DOMAIN_CREATE)
-			ws_domains_name(&t->domains, t->s->who, thread, domain,
-					(uint32_t)t->rows.col[ws_nvtx_text][i]);
+			ws_domains_name(&trace->domains, trace->stats->who, thread, domain,
+					(uint32_t)trace->rows.col[ws_nvtx_text][i]);
 		if (type[i] != WS_NVTX_PUSHPOP)
 			continue;
-		if (end < t->rows.col[ws_nvtx_start][i]) {
-			t->s->backwards++;
+		if (end < trace->rows.col[ws_nvtx_start][i]) {
+			trace->stats->backwards++;
 			continue;
 		}
-		t->prefix[t->count] = ws_domains_number(&t->domains, t->s->who, thread, domain);
-		t->range[t->count++] = (uint32_t)i;
+		trace->prefix[trace->count] =
+			ws_domains_number(&trace->domains, trace->stats->who, thread, domain);
+		trace->range[trace->count++] = (uint32_t)i;
 	}
-	ws_domain_table_make(&t->table, t->s->r, &t->domains, 1);
-	for (uint32_t i = 0; i < t->count; i++)
-		t->prefix[i] = t->prefix[i] ? t->table.canonical[0][t->prefix[i]] : 0;
+	ws_domain_table_make(&trace->table, trace->stats->report, &trace->domains, 1);
+	for (uint32_t i = 0; i < trace->count; i++)
+		trace->prefix[i] =
+			trace->prefix[i] ? trace->table.canonical[0][trace->prefix[i]] : 0;
 }
 
 /*
@@ -76,24 +78,24 @@ static void pick_ranges(struct trace *t)
  * before a range that started inside of it leaves the stack then, since whatever starts later and
  * lies within it lies within the other too, which is nearer.
  */
-static void nest(struct trace *t)
+static void nest(struct trace *trace)
 {
 	uint32_t *stack = NULL;
 	size_t depth = 0, cap = 0;
 
-	for (uint32_t i = 0; i < t->count; i++) {
-		uint64_t start = value(t, i, ws_nvtx_start), end = value(t, i, ws_nvtx_end);
+	for (uint32_t i = 0; i < trace->count; i++) {
+		uint64_t start = value(trace, i, ws_nvtx_start), end = value(trace, i, ws_nvtx_end);
 
-		if (i && value(t, i, ws_nvtx_thread) != value(t, i - 1, ws_nvtx_thread))
+		if (i && value(trace, i, ws_nvtx_thread) != value(trace, i - 1, ws_nvtx_thread))
 			depth = 0;
-		while (depth && (value(t, stack[depth - 1], ws_nvtx_end) <= start ||
-				 value(t, stack[depth - 1], ws_nvtx_end) < end))
+		while (depth && (value(trace, stack[depth - 1], ws_nvtx_end) <= start ||
+				 value(trace, stack[depth - 1], ws_nvtx_end) < end))
 			depth--;
-		t->parent[i] = depth ? stack[depth - 1] : NONE;
-		t->level[i] = depth ? t->level[stack[depth - 1]] + 1 : 0;
+		trace->parent[i] = depth ? stack[depth - 1] : NONE;
+		trace->level[i] = depth ? trace->level[stack[depth - 1]] + 1 : 0;
 		if (depth) {
-			t->children[stack[depth - 1]]++;
-			t->child_ns[stack[depth - 1]] += end == WS_NO_TIME ? 0 : end - start;
+			trace->children[stack[depth - 1]]++;
+			trace->child_ns[stack[depth - 1]] += end == WS_NO_TIME ? 0 : end - start;
 		}
 		ws_grow(stack, cap, depth + 1);
 		stack[depth++] = i;
@@ -101,29 +103,29 @@ static void nest(struct trace *t)
 	free(stack);
 }
 
-static int by_start(const void *a, const void *b, void *ctx)
+static int by_start(const void *first, const void *second, void *ctx)
 {
-	const struct trace *t = ctx;
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	uint64_t sx = value(t, x, ws_nvtx_start), sy = value(t, y, ws_nvtx_start);
+	const struct trace *trace = ctx;
+	uint32_t x = *(const uint32_t *)first, y = *(const uint32_t *)second;
+	uint64_t sx = value(trace, x, ws_nvtx_start), sy = value(trace, y, ws_nvtx_start);
 
 	if (sx != sy)
 		return sx < sy ? -1 : 1;
-	if (value(t, x, ws_nvtx_thread) !=
-	    value(t, y,
+	if (value(trace, x, ws_nvtx_thread) !=
+	    value(trace, y,
 		  ws_nvtx_thread)) /* the later thread first: so the reference tool numbers them */
 		return x < y ? 1 : -1;
 	return x < y ? -1 : x > y; /* longer first */
 }
 
-static void number(struct trace *t)
+static void number(struct trace *trace)
 {
-	for (uint32_t i = 0; i < t->count; i++)
-		t->order[i] = i;
-	if (t->count)
-		qsort_r(t->order, t->count, sizeof(*t->order), by_start, t);
-	for (uint32_t i = 0; i < t->count; i++)
-		t->id[t->order[i]] = i + 1;
+	for (uint32_t i = 0; i < trace->count; i++)
+		trace->order[i] = i;
+	if (trace->count)
+		qsort_r(trace->order, trace->count, sizeof(*trace->order), by_start, trace);
+	for (uint32_t i = 0; i < trace->count; i++)
+		trace->id[trace->order[i]] = i + 1;
 }
 
 /* Levels shown of a nesting; deeper ones, which only a broken program or file has, would fill the
@@ -131,71 +133,75 @@ static void number(struct trace *t)
 enum { DEEPEST = 1000 };
 
 /* ":1:5:6": the ids of the ranges around it and its own; of too deep ones, dots and the nearest. */
-static void put_stack(const struct trace *t, uint32_t i, struct ws_text *out)
+static void put_stack(const struct trace *trace, uint32_t i, struct ws_text *out)
 {
-	uint32_t ids[DEEPEST], depth = t->level[i] < DEEPEST ? t->level[i] + 1 : DEEPEST;
+	uint32_t ids[DEEPEST], depth = trace->level[i] < DEEPEST ? trace->level[i] + 1 : DEEPEST;
 
-	if (t->level[i] >= DEEPEST)
+	if (trace->level[i] >= DEEPEST)
 		ws_text_puts(out, ":...");
-	for (uint32_t n = depth; n--; i = t->parent[i])
-		ids[n] = t->id[i];
+	for (uint32_t n = depth; n--; i = trace->parent[i])
+		ids[n] = trace->id[i];
 	for (uint32_t n = 0; n < depth; n++)
 		ws_text_printf(out, ":%u", (unsigned)ids[n]);
 }
 
-static void print_range(struct trace *t, uint32_t i, struct ws_text *tree, struct ws_text *stack)
+static void print_range(struct trace *trace, uint32_t i, struct ws_text *tree,
+			struct ws_text *stack)
 {
-	uint64_t start = value(t, i, ws_nvtx_start), end = value(t, i, ws_nvtx_end);
+	uint64_t start = value(trace, i, ws_nvtx_start), end = value(trace, i, ws_nvtx_end);
 	const struct ws_thread_info *thread =
-		ws_who_thread(t->s->who, (uint32_t)value(t, i, ws_nvtx_thread));
-	const struct ws_text *prefix = &t->table.prefixes[t->prefix[i]];
-	uint32_t shown = t->level[i] < DEEPEST ? t->level[i] : DEEPEST;
+		ws_who_thread(trace->stats->who, (uint32_t)value(trace, i, ws_nvtx_thread));
+	const struct ws_text *prefix = &trace->table.prefixes[trace->prefix[i]];
+	uint32_t shown = trace->level[i] < DEEPEST ? trace->level[i] : DEEPEST;
 	size_t len, dashes = (size_t)shown * 2;
-	const char *text = ws_report_string(t->s->r, (uint32_t)value(t, i, ws_nvtx_text), &len);
+	const char *text = ws_report_string(trace->stats->report,
+					    (uint32_t)value(trace, i, ws_nvtx_text), &len);
 	bool ended = end != WS_NO_TIME;
 
 	tree->len = stack->len = 0;
 	for (uint32_t n = 0; n < shown; n++)
 		ws_text_add(tree, "--", 2);
-	ws_text_add(tree, prefix->s, prefix->len);
+	ws_text_add(tree, prefix->text, prefix->len);
 	ws_text_add(tree, text, len);
-	put_stack(t, i, stack);
-	t->s->row(t->s,
-		  (struct ws_cell[]){
-			  ws_cell_int((int64_t)(start - t->s->zero)),
-			  ended ? ws_cell_int((int64_t)(end - t->s->zero)) : ws_cell_null(),
-			  ended ? ws_cell_int((int64_t)(end - start)) : ws_cell_null(),
-			  ws_cell_int((int64_t)t->child_ns[i]),
-			  ended ? ws_cell_int((int64_t)(end - start) - (int64_t)t->child_ns[i])
-				: ws_cell_null(),
-			  ws_cell_text(tree->s + dashes, tree->len - dashes),
-			  ws_cell_int(thread->pid),
-			  ws_cell_int(thread->tid),
-			  ws_cell_int(t->level[i]),
-			  ws_cell_int(t->children[i]),
-			  ws_cell_int(t->id[i]),
-			  t->parent[i] == NONE ? ws_cell_null() : ws_cell_int(t->id[t->parent[i]]),
-			  ws_cell_text(stack->s, stack->len),
-			  ws_cell_text(tree->s, tree->len),
-		  });
+	put_stack(trace, i, stack);
+	trace->stats->row(
+		trace->stats,
+		(struct ws_cell[]){
+			ws_cell_int((int64_t)(start - trace->stats->zero)),
+			ended ? ws_cell_int((int64_t)(end - trace->stats->zero)) : ws_cell_null(),
+			ended ? ws_cell_int((int64_t)(end - start)) : ws_cell_null(),
+			ws_cell_int((int64_t)trace->child_ns[i]),
+			ended ? ws_cell_int((int64_t)(end - start) - (int64_t)trace->child_ns[i])
+			      : ws_cell_null(),
+			ws_cell_text(tree->text + dashes, tree->len - dashes),
+			ws_cell_int(thread->pid),
+			ws_cell_int(thread->tid),
+			ws_cell_int(trace->level[i]),
+			ws_cell_int(trace->children[i]),
+			ws_cell_int(trace->id[i]),
+			trace->parent[i] == NONE ? ws_cell_null()
+						 : ws_cell_int(trace->id[trace->parent[i]]),
+			ws_cell_text(stack->text, stack->len),
+			ws_cell_text(tree->text, tree->len),
+		});
 }
 
-static void print(struct trace *t)
+static void print(struct trace *trace)
 {
 	struct ws_text tree = {0}, stack = {0};
 
-	for (uint32_t n = 0; n < t->count; n++) {
-		uint32_t i = t->order[n];
+	for (uint32_t n = 0; n < trace->count; n++) {
+		uint32_t i = trace->order[n];
 
-		if (value(t, i, ws_nvtx_start) <= t->s->time_max &&
-		    value(t, i, ws_nvtx_end) >= t->s->time_min)
-			print_range(t, i, &tree, &stack);
+		if (value(trace, i, ws_nvtx_start) <= trace->stats->time_max &&
+		    value(trace, i, ws_nvtx_end) >= trace->stats->time_min)
+			print_range(trace, i, &tree, &stack);
 	}
 	ws_text_free(&tree);
 	ws_text_free(&stack);
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
 	struct ws_scan sc = {
 		.table = WS_TABLE_nvtx,
@@ -203,35 +209,35 @@ static int run(struct ws_stats *s, struct ws_err *e)
 			   WS_COL(nvtx, text) | WS_COL(nvtx, domain) | WS_COL(nvtx, type),
 		.time_max = UINT64_MAX,
 	};
-	struct trace t = {.s = s};
+	struct trace trace = {.stats = stats};
 
-	if (ws_report_rows(s->r, WS_TABLE_nvtx) >= NONE)
-		return ws_fail(e, "%s has more NVTX ranges than nvtx_pushpop_trace can list",
-			       ws_report_path(s->r));
-	if (ws_rows_load(s->r, &sc, &t.rows, e) < 0)
+	if (ws_report_rows(stats->report, WS_TABLE_nvtx) >= NONE)
+		return ws_fail(err, "%s has more NVTX ranges than nvtx_pushpop_trace can list",
+			       ws_report_path(stats->report));
+	if (ws_rows_load(stats->report, &sc, &trace.rows, err) < 0)
 		return -1;
-	s->damaged += t.rows.damaged;
-	pick_ranges(&t);
-	t.parent = ws_malloc(t.count * sizeof(*t.parent));
-	t.level = ws_calloc(t.count, sizeof(*t.level));
-	t.children = ws_calloc(t.count, sizeof(*t.children));
-	t.child_ns = ws_calloc(t.count, sizeof(*t.child_ns));
-	t.id = ws_malloc(t.count * sizeof(*t.id));
-	t.order = ws_malloc(t.count * sizeof(*t.order));
-	nest(&t);
-	number(&t);
-	print(&t);
-	free(t.order);
-	free(t.id);
-	free(t.child_ns);
-	free(t.children);
-	free(t.level);
-	free(t.parent);
-	free(t.prefix);
-	free(t.range);
-	ws_domain_table_free(&t.table);
-	ws_domains_free(&t.domains);
-	ws_rows_free(&t.rows);
+	stats->damaged += trace.rows.damaged;
+	pick_ranges(&trace);
+	trace.parent = ws_malloc(trace.count * sizeof(*trace.parent));
+	trace.level = ws_calloc(trace.count, sizeof(*trace.level));
+	trace.children = ws_calloc(trace.count, sizeof(*trace.children));
+	trace.child_ns = ws_calloc(trace.count, sizeof(*trace.child_ns));
+	trace.id = ws_malloc(trace.count * sizeof(*trace.id));
+	trace.order = ws_malloc(trace.count * sizeof(*trace.order));
+	nest(&trace);
+	number(&trace);
+	print(&trace);
+	free(trace.order);
+	free(trace.id);
+	free(trace.child_ns);
+	free(trace.children);
+	free(trace.level);
+	free(trace.parent);
+	free(trace.prefix);
+	free(trace.range);
+	ws_domain_table_free(&trace.table);
+	ws_domains_free(&trace.domains);
+	ws_rows_free(&trace.rows);
 	return 0;
 }
 

@@ -5,9 +5,9 @@
 static const struct ws_column columns[] = {
 	WS_STD8("Instances"), {"Style", WS_KIND_TEXT}, {"Range", WS_KIND_TEXT}};
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
-	return ws_ranges_summary(s, WS_RANGES_PUSHPOP | WS_RANGES_STARTEND, true, e);
+	return ws_ranges_summary(stats, WS_RANGES_PUSHPOP | WS_RANGES_STARTEND, true, err);
 }
 
 const struct ws_stat ws_stat_nvtx_sum = {

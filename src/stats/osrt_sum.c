@@ -12,18 +12,18 @@ struct worker {
 	uint64_t unended, backwards;
 } __attribute__((aligned(128)));
 
-static int scan(void *ctx, const struct ws_batch *b)
+static int scan(void *ctx, const struct ws_batch *batch)
 {
-	struct worker *w = (struct worker *)ctx + b->worker;
-	const uint64_t *start = b->col[ws_osrt_start], *end = b->col[ws_osrt_end],
-		       *name = b->col[ws_osrt_name];
+	struct worker *worker = (struct worker *)ctx + batch->worker;
+	const uint64_t *start = batch->col[ws_osrt_start], *end = batch->col[ws_osrt_end],
+		       *name = batch->col[ws_osrt_name];
 
-	for (size_t i = 0; i < b->rows; i++) {
+	for (size_t i = 0; i < batch->rows; i++) {
 		if (ws_unlikely(end[i] == WS_NO_TIME || end[i] < start[i])) {
-			*(end[i] == WS_NO_TIME ? &w->unended : &w->backwards) += 1;
+			*(end[i] == WS_NO_TIME ? &worker->unended : &worker->backwards) += 1;
 			continue;
 		}
-		ws_dist_add(ws_groups_get(&w->groups, name[i]), end[i] - start[i]);
+		ws_dist_add(ws_groups_get(&worker->groups, name[i]), end[i] - start[i]);
 	}
 	return 0;
 }
@@ -34,25 +34,26 @@ static uint64_t canonical(void *ctx, size_t worker, uint64_t key)
 	return ws_report_string_key(ctx, (uint32_t)key);
 }
 
-static void print(struct ws_stats *s, const struct ws_group_sum *sums, size_t count)
+static void print(struct ws_stats *stats, const struct ws_group_sum *sums, size_t count)
 {
 	struct ws_std8_line *lines = ws_calloc(count, sizeof(*lines));
 
 	for (size_t i = 0; i < count; i++) {
-		lines[i].s = &sums[i].s;
-		lines[i].name = ws_report_string(s->r, (uint32_t)sums[i].key, &lines[i].name_len);
+		lines[i].summary = &sums[i].summary;
+		lines[i].name =
+			ws_report_string(stats->report, (uint32_t)sums[i].key, &lines[i].name_len);
 	}
-	ws_std8_print(s, lines, count);
+	ws_std8_print(stats, lines, count);
 	free(lines);
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
 	struct ws_scan sc = {
 		.table = WS_TABLE_osrt,
 		.columns = WS_COL(osrt, start) | WS_COL(osrt, end) | WS_COL(osrt, name),
-		.time_min = s->time_min,
-		.time_max = s->time_max,
+		.time_min = stats->time_min,
+		.time_max = stats->time_max,
 	};
 	uint32_t count = ws_scan_workers(&sc);
 	struct worker *workers = aligned_alloc(128, count * sizeof(*workers));
@@ -62,17 +63,17 @@ static int run(struct ws_stats *s, struct ws_err *e)
 
 	if (!workers) {
 		free(groups);
-		return ws_fail(e, "out of memory");
+		return ws_fail(err, "out of memory");
 	}
 	memset(workers, 0, count * sizeof(*workers));
-	ws_scan_run(s->r, &sc, scan, workers, &s->damaged);
+	ws_scan_run(stats->report, &sc, scan, workers, &stats->damaged);
 	for (uint32_t w = 0; w < count; w++) {
 		groups[w] = workers[w].groups;
-		s->unended += workers[w].unended;
-		s->backwards += workers[w].backwards;
+		stats->unended += workers[w].unended;
+		stats->backwards += workers[w].backwards;
 	}
-	sums = ws_groups_merge(groups, count, canonical, (void *)s->r, &lines);
-	print(s, sums, lines);
+	sums = ws_groups_merge(groups, count, canonical, (void *)stats->report, &lines);
+	print(stats, sums, lines);
 	for (uint32_t w = 0; w < count; w++)
 		ws_groups_free(&groups[w]);
 	free(sums);

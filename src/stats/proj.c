@@ -12,49 +12,51 @@
 #include "stats/cuda.h"
 
 struct pass {
-	struct ws_launches *l;
-	const struct ws_cuda_columns *c;
+	struct ws_launches *launches;
+	const struct ws_cuda_columns *columns;
 	struct ws_proj_span *node;
 	uint64_t unended, backwards;
 };
 
-static void least(uint64_t *v, uint64_t x)
+static void least(uint64_t *values, uint64_t x)
 {
-	uint64_t old = __atomic_load_n(v, __ATOMIC_RELAXED);
+	uint64_t old = __atomic_load_n(values, __ATOMIC_RELAXED);
 
-	while (x < old &&
-	       !__atomic_compare_exchange_n(v, &old, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	while (x < old && !__atomic_compare_exchange_n(values, &old, x, true, __ATOMIC_RELAXED,
+						       __ATOMIC_RELAXED))
 		;
 }
 
-static void most(uint64_t *v, uint64_t x)
+static void most(uint64_t *values, uint64_t x)
 {
-	uint64_t old = __atomic_load_n(v, __ATOMIC_RELAXED);
+	uint64_t old = __atomic_load_n(values, __ATOMIC_RELAXED);
 
-	while (x > old &&
-	       !__atomic_compare_exchange_n(v, &old, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	while (x > old && !__atomic_compare_exchange_n(values, &old, x, true, __ATOMIC_RELAXED,
+						       __ATOMIC_RELAXED))
 		;
 }
 
-static int scan(void *ctx, const struct ws_batch *b)
+static int scan(void *ctx, const struct ws_batch *batch)
 {
-	struct pass *p = ctx;
-	const uint64_t *start = b->col[p->c->start], *end = b->col[p->c->end];
-	const uint64_t *process = b->col[p->c->process], *correlation = b->col[p->c->correlation];
+	struct pass *pass = ctx;
+	const uint64_t *start = batch->col[pass->columns->start],
+		       *end = batch->col[pass->columns->end];
+	const uint64_t *process = batch->col[pass->columns->process],
+		       *correlation = batch->col[pass->columns->correlation];
 
-	for (size_t i = 0; i < b->rows; i++) {
-		uint32_t node = ws_launches_node(p->l, process[i], correlation[i]);
+	for (size_t i = 0; i < batch->rows; i++) {
+		uint32_t node = ws_launches_node(pass->launches, process[i], correlation[i]);
 
 		if (!node)
 			continue;
 		if (ws_unlikely(end[i] == WS_NO_TIME || end[i] < start[i])) {
-			__atomic_fetch_add(end[i] == WS_NO_TIME ? &p->unended : &p->backwards, 1,
-					   __ATOMIC_RELAXED);
+			__atomic_fetch_add(end[i] == WS_NO_TIME ? &pass->unended : &pass->backwards,
+					   1, __ATOMIC_RELAXED);
 			continue;
 		}
-		least(&p->node[node].first, start[i]);
-		most(&p->node[node].last, end[i]);
-		__atomic_fetch_add(&p->node[node].ops, 1, __ATOMIC_RELAXED);
+		least(&pass->node[node].first, start[i]);
+		most(&pass->node[node].last, end[i]);
+		__atomic_fetch_add(&pass->node[node].ops, 1, __ATOMIC_RELAXED);
 	}
 	return 0;
 }
@@ -70,66 +72,67 @@ static void merge(struct ws_proj_span *to, const struct ws_proj_span *from)
 
 static struct ws_proj_span *new_spans(size_t n)
 {
-	struct ws_proj_span *v = ws_malloc(n * sizeof(*v));
+	struct ws_proj_span *span = ws_malloc(n * sizeof(*span));
 
 	for (size_t i = 0; i < n; i++)
-		v[i] = (struct ws_proj_span){.first = UINT64_MAX};
-	return v;
+		span[i] = (struct ws_proj_span){.first = UINT64_MAX};
+	return span;
 }
 
-static void scan_all(struct ws_stats *s, struct pass *p)
+static void scan_all(struct ws_stats *stats, struct pass *pass)
 {
 	for (int i = WS_CUDA_KERNEL; i < WS_CUDA_SOURCES; i++) {
-		const struct ws_cuda_columns *c = p->c = &ws_cuda_columns[i];
+		const struct ws_cuda_columns *columns = pass->columns = &ws_cuda_columns[i];
 		struct ws_scan sc = {
-			.table = c->table,
-			.columns = UINT64_C(1) << c->start | UINT64_C(1) << c->end |
-				   UINT64_C(1) << c->process | UINT64_C(1) << c->correlation,
-			.time_min = s->time_min,
-			.time_max = s->time_max,
+			.table = columns->table,
+			.columns = UINT64_C(1) << columns->start | UINT64_C(1) << columns->end |
+				   UINT64_C(1) << columns->process |
+				   UINT64_C(1) << columns->correlation,
+			.time_min = stats->time_min,
+			.time_max = stats->time_max,
 		};
 		uint64_t damaged = 0;
 
-		ws_scan_run(s->r, &sc, scan, p, &damaged);
-		s->damaged += damaged;
+		ws_scan_run(stats->report, &sc, scan, pass, &damaged);
+		stats->damaged += damaged;
 	}
-	s->unended += p->unended;
-	s->backwards += p->backwards;
+	stats->unended += pass->unended;
+	stats->backwards += pass->backwards;
 }
 
-int ws_proj_load(struct ws_stats *s, struct ws_proj *p, struct ws_err *e)
+int ws_proj_load(struct ws_stats *stats, struct ws_proj *proj, struct ws_err *err)
 {
 	struct pass pass = {0};
-	const struct ws_enclose *x;
+	const struct ws_enclose *enclose;
 
-	memset(p, 0, sizeof(*p));
-	pass.l = p->l = ws_launches_open(s, true, e);
-	if (!p->l)
+	memset(proj, 0, sizeof(*proj));
+	pass.launches = proj->launches = ws_launches_open(stats, true, err);
+	if (!proj->launches)
 		return -1;
-	x = &p->l->enclose;
-	pass.node = new_spans(x->n);
-	scan_all(s, &pass);
-	p->span = new_spans(p->l->ranges.n);
-	for (uint32_t i = x->n; --i;) {
-		merge(&pass.node[x->node[i].parent], &pass.node[i]);
-		merge(&p->span[x->node[i].range], &pass.node[i]);
+	enclose = &proj->launches->enclose;
+	pass.node = new_spans(enclose->n);
+	scan_all(stats, &pass);
+	proj->span = new_spans(proj->launches->ranges.n);
+	for (uint32_t i = enclose->n; --i;) {
+		merge(&pass.node[enclose->node[i].parent], &pass.node[i]);
+		merge(&proj->span[enclose->node[i].range], &pass.node[i]);
 	}
 	free(pass.node);
-	p->parent = ws_malloc(p->l->ranges.n * sizeof(*p->parent));
-	p->level = ws_malloc(p->l->ranges.n * sizeof(*p->level));
-	p->children = ws_calloc(p->l->ranges.n, sizeof(*p->children));
-	ws_ranges_nest(&p->l->ranges, p->parent, p->level);
-	for (uint32_t i = 0; i < p->l->ranges.n; i++)
-		if (p->span[i].ops && p->parent[i] != WS_NO_RANGE)
-			p->children[p->parent[i]]++;
+	proj->parent = ws_malloc(proj->launches->ranges.n * sizeof(*proj->parent));
+	proj->level = ws_malloc(proj->launches->ranges.n * sizeof(*proj->level));
+	proj->children = ws_calloc(proj->launches->ranges.n, sizeof(*proj->children));
+	ws_ranges_nest(&proj->launches->ranges, proj->parent, proj->level);
+	for (uint32_t i = 0; i < proj->launches->ranges.n; i++)
+		if (proj->span[i].ops && proj->parent[i] != WS_NO_RANGE)
+			proj->children[proj->parent[i]]++;
 	return 0;
 }
 
-void ws_proj_free(struct ws_proj *p)
+void ws_proj_free(struct ws_proj *proj)
 {
-	ws_launches_close(p->l);
-	free(p->span);
-	free(p->parent);
-	free(p->level);
-	free(p->children);
+	ws_launches_close(proj->launches);
+	free(proj->span);
+	free(proj->parent);
+	free(proj->level);
+	free(proj->children);
 }

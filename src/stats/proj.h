@@ -8,7 +8,7 @@
 #include "stats/launch.h"
 
 struct ws_proj {
-	struct ws_launches *l;
+	struct ws_launches *launches;
 	struct ws_proj_span {
 		uint64_t first, last;
 		uint64_t ops;	  /* 0: nothing was launched inside */
@@ -18,13 +18,14 @@ struct ws_proj {
 };
 
 /* All work of GPUs in the window. Returns 0, or -1 with a message; ws_proj_free in any case. */
-int ws_proj_load(struct ws_stats *s, struct ws_proj *p, struct ws_err *e);
-void ws_proj_free(struct ws_proj *p);
+int ws_proj_load(struct ws_stats *stats, struct ws_proj *proj, struct ws_err *err);
+void ws_proj_free(struct ws_proj *proj);
 
-static inline const char *ws_proj_style(const struct ws_proj *p, uint32_t range)
+static inline const char *ws_proj_style(const struct ws_proj *proj, uint32_t range)
 {
-	return ws_range_get(&p->l->ranges, range, ws_nvtx_type) == WS_NVTX_STARTEND ? "StartEnd"
-										    : "PushPop";
+	return ws_range_get(&proj->launches->ranges, range, ws_nvtx_type) == WS_NVTX_STARTEND
+		       ? "StartEnd"
+		       : "PushPop";
 }
 
 #endif

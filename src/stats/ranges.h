@@ -10,6 +10,6 @@ enum { WS_RANGES_PUSHPOP = 1, WS_RANGES_STARTEND = 2 };
 
 /* Print the summary of the kinds of ranges in `kinds`; with `styled`, one line for each style and
  * name. */
-int ws_ranges_summary(struct ws_stats *s, unsigned kinds, bool styled, struct ws_err *e);
+int ws_ranges_summary(struct ws_stats *stats, unsigned kinds, bool styled, struct ws_err *err);
 
 #endif

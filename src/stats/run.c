@@ -19,8 +19,8 @@
 #include "stats/user.h"
 
 struct job {
-	struct ws_stats s; /* first: rows come with it */
-	const struct ws_stats_request *q;
+	struct ws_stats stats; /* first: rows come with it */
+	const struct ws_stats_request *request;
 	const struct ws_stat *stat;
 	struct ws_printer printer;
 	struct ws_outfile out;
@@ -29,7 +29,7 @@ struct job {
 	char **skipped; /* names of default reports without data, to be said together; NULL when the
 			   report was asked for */
 	bool begun, failed;
-	struct ws_err e;
+	struct ws_err err;
 };
 
 static const struct ws_timeunit nanoseconds = {"ns", 0};
@@ -40,30 +40,30 @@ static const char *pick(const char *const *list, size_t count, size_t i)
 }
 
 /* -f or, without it, what suits the output: columns to read, csv to keep. */
-static const char *format_spec(const struct ws_stats_request *q, size_t i)
+static const char *format_spec(const struct ws_stats_request *request, size_t i)
 {
-	const char *output = pick(q->outputs, q->output_count, i),
-		   *format = pick(q->formats, q->format_count, i);
+	const char *output = pick(request->outputs, request->output_count, i),
+		   *format = pick(request->formats, request->format_count, i);
 
 	return format && *format && strcmp(format, ".") ? format
 	       : output && strcmp(output, "-")		? "csv"
 							: "column";
 }
 
-static int check_output(const char *output, struct ws_err *e)
+static int check_output(const char *output, struct ws_err *err)
 {
 	if (*output == '@') {
-		char **words = ws_words(output + 1, e);
-		char *why = words ? NULL : ws_strdup(e->msg);
+		char **words = ws_words(output + 1, err);
+		char *why = words ? NULL : ws_strdup(err->msg);
 
 		if (!words)
-			ws_fail(e, "-o %s: %s", output, why);
+			ws_fail(err, "-o %s: %s", output, why);
 		ws_words_free(words);
 		free(why);
 		return words ? 0 : -1;
 	}
 	if (!*output)
-		return ws_fail(e, "-o: the name of the output is empty");
+		return ws_fail(err, "-o: the name of the output is empty");
 	return 0;
 }
 
@@ -107,11 +107,11 @@ static bool same_arg(const char *arg, size_t n, const char *known)
 	       strspn(arg + k, "0123456789") >= n - k;
 }
 
-const char *ws_stats_arg(const struct ws_stats *s, const char *name)
+const char *ws_stats_arg(const struct ws_stats *stats, const char *name)
 {
 	size_t n;
 
-	for (const char *a = s->args; *a; a += n) {
+	for (const char *a = stats->args; *a; a += n) {
 		n = strcspn(++a, ":");
 		if (same_arg(a, n, name))
 			return strchr(name, '=') ? strchr(a, '=') + 1 : "";
@@ -119,7 +119,7 @@ const char *ws_stats_arg(const struct ws_stats *s, const char *name)
 	return NULL;
 }
 
-static int check_args(const struct ws_stat *stat, const char *spec, struct ws_err *e)
+static int check_args(const struct ws_stat *stat, const char *spec, struct ws_err *err)
 {
 	struct ws_text known = {0};
 	bool ok = true;
@@ -138,61 +138,64 @@ static int check_args(const struct ws_stat *stat, const char *spec, struct ws_er
 			ok |= same_arg(a, n, stat->args[i]);
 	}
 	if (!ok && !stat->args)
-		ws_fail(e, "the report %s takes no arguments, but '%s' was given", stat->name,
+		ws_fail(err, "the report %s takes no arguments, but '%s' was given", stat->name,
 			spec);
 	else if (!ok)
-		ws_fail(e, "'%s': the report %s takes %s", spec, stat->name, known.s);
+		ws_fail(err, "'%s': the report %s takes %s", spec, stat->name, known.text);
 	else if (strstr(spec, ":base") && strstr(spec, ":mangled")) {
-		ws_fail(e, "'%s': base and mangled exclude each other", spec);
+		ws_fail(err, "'%s': base and mangled exclude each other", spec);
 		ok = false;
 	}
 	ws_text_free(&known);
 	return ok ? 0 : -1;
 }
 
-int ws_stats_check(const struct ws_stats_request *q, struct ws_err *e)
+int ws_stats_check(const struct ws_stats_request *request, struct ws_err *err)
 {
-	size_t reports = q->report_count;
+	size_t reports = request->report_count;
 	struct ws_format_args args;
 
 	for (size_t i = 0; i < reports; i++) {
-		const struct ws_stat *stat = find(q->reports[i]);
-		const struct ws_user_report *user = ws_user_report_find(q->user, q->reports[i]);
+		const struct ws_stat *stat = find(request->reports[i]);
+		const struct ws_user_report *user =
+			ws_user_report_find(request->user, request->reports[i]);
 
-		if (user && ws_user_report_check(user, q->reports[i], e) < 0)
+		if (user && ws_user_report_check(user, request->reports[i], err) < 0)
 			return -1;
-		if (user || elsewhere(q->reports[i]))
+		if (user || elsewhere(request->reports[i]))
 			continue;
-		if (!stat && ws_user_report_script(q->user, q->reports[i]))
-			return ws_fail(e,
+		if (!stat && ws_user_report_script(request->user, request->reports[i]))
+			return ws_fail(err,
 				       "'%s' is a script, and scripts are not run: write the "
 				       "report as a query, %.*s.sql",
-				       q->reports[i], (int)strcspn(q->reports[i], ":"),
-				       q->reports[i]);
+				       request->reports[i], (int)strcspn(request->reports[i], ":"),
+				       request->reports[i]);
 		if (!stat)
 			return ws_fail(
-				e, "there is no report '%s'; --help-reports lists those there are",
-				q->reports[i]);
-		if (check_args(stat, q->reports[i], e) < 0)
+				err,
+				"there is no report '%s'; --help-reports lists those there are",
+				request->reports[i]);
+		if (check_args(stat, request->reports[i], err) < 0)
 			return -1;
-		if (!q->quiet)
-			tell_new_name(q->reports[i], stat);
+		if (!request->quiet)
+			tell_new_name(request->reports[i], stat);
 	}
-	for (size_t i = 0; !q->report_count && ws_stats_list[i]; i++)
+	for (size_t i = 0; !request->report_count && ws_stats_list[i]; i++)
 		reports += ws_stats_list[i]->by_default;
-	if (q->format_count > reports || q->output_count > reports)
-		return ws_fail(e, "%zu %s are given for %zu %s",
-			       q->format_count > reports ? q->format_count : q->output_count,
-			       q->format_count > reports ? "formats" : "outputs", reports,
+	if (request->format_count > reports || request->output_count > reports)
+		return ws_fail(err, "%zu %s are given for %zu %s",
+			       request->format_count > reports ? request->format_count
+							       : request->output_count,
+			       request->format_count > reports ? "formats" : "outputs", reports,
 			       reports == 1 ? "report" : "reports");
-	for (size_t i = 0; i < q->format_count; i++)
-		if (*q->formats[i] && strcmp(q->formats[i], ".") &&
-		    !ws_format_find(q->formats[i], &args, e))
+	for (size_t i = 0; i < request->format_count; i++)
+		if (*request->formats[i] && strcmp(request->formats[i], ".") &&
+		    !ws_format_find(request->formats[i], &args, err))
 			return -1;
-	for (size_t i = 0; i < q->output_count; i++)
-		if (check_output(q->outputs[i], e) < 0)
+	for (size_t i = 0; i < request->output_count; i++)
+		if (check_output(request->outputs[i], err) < 0)
 			return -1;
-	return q->filter_time ? ws_filter_time_check(q->filter_time, e) : 0;
+	return request->filter_time ? ws_filter_time_check(request->filter_time, err) : 0;
 }
 
 /* Length of a path without what says which kind of file it is. */
@@ -213,24 +216,25 @@ static int without_extension(const char *path)
 
 /* The report's part of a file name: as it was asked for, with its arguments and the range it is
  * about. */
-static char *name_in_file(const struct job *j, size_t i)
+static char *name_in_file(const struct job *job, size_t i)
 {
-	const struct ws_stats_request *q = j->q;
-	char *name =
-		ws_format("%s%s%s", i < q->report_count ? q->reports[i] : j->printer.name,
-			  q->filter_nvtx ? "_nvtx=" : "", q->filter_nvtx ? q->filter_nvtx : "");
+	const struct ws_stats_request *request = job->request;
+	char *name = ws_format("%s%s%s",
+			       i < request->report_count ? request->reports[i] : job->printer.name,
+			       request->filter_nvtx ? "_nvtx=" : "",
+			       request->filter_nvtx ? request->filter_nvtx : "");
 
-	for (char *s = name; *s; s++)
-		*s = *s == ':' ? '_' : *s == '/' ? '-' : *s;
+	for (char *text = name; *text; text++)
+		*text = *text == ':' ? '_' : *text == '/' ? '-' : *text;
 	return name;
 }
 
 /* Where report i goes: "-", or BASE_REPORT.EXT; BASE is the file's own name for ".". */
-static char *output_path(const struct job *j, size_t i)
+static char *output_path(const struct job *job, size_t i)
 {
-	const char *output = pick(j->q->outputs, j->q->output_count, i),
-		   *ext = j->printer.format->extension;
-	const char *path = ws_report_path(j->s.r),
+	const char *output = pick(job->request->outputs, job->request->output_count, i),
+		   *ext = job->printer.format->extension;
+	const char *path = ws_report_path(job->stats.report),
 		   *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
 	char *name, *out;
 
@@ -238,10 +242,10 @@ static char *output_path(const struct job *j, size_t i)
 		return ws_strdup("-");
 	if (*output == '@')
 		return ws_strdup(output);
-	name = name_in_file(j, i);
+	name = name_in_file(job, i);
 	if (!strcmp(output, "."))
 		out = ws_format("%.*s_%s.%s", without_extension(path), path, name, ext);
-	else if (j->q->several)
+	else if (job->request->several)
 		out = ws_format("%s_%.*s_%s.%s", output, without_extension(base), base, name, ext);
 	else
 		out = ws_format("%s_%s.%s", output, name, ext);
@@ -250,221 +254,230 @@ static char *output_path(const struct job *j, size_t i)
 }
 
 /* Open where the table goes, when it has its first row. */
-static int open_output(struct job *j)
+static int open_output(struct job *job)
 {
-	if (*j->path == '@') {
-		if (ws_command_start(&j->command, j->path + 1, &j->e) < 0)
+	if (*job->path == '@') {
+		if (ws_command_start(&job->command, job->path + 1, &job->err) < 0)
 			return -1;
-		j->printer.f = j->command.f;
+		job->printer.file = job->command.file;
 	} else {
-		if (ws_outfile_open(&j->out, j->path, 0666, j->q->overwrite, &j->e) < 0)
+		if (ws_outfile_open(&job->out, job->path, 0666, job->request->overwrite,
+				    &job->err) < 0)
 			return -1;
-		j->printer.f = j->out.f;
+		job->printer.file = job->out.file;
 	}
-	j->begun = true;
+	job->begun = true;
 	return 0;
 }
 
-static int close_output(struct job *j)
+static int close_output(struct job *job)
 {
-	if (*j->path == '@')
-		return ws_command_finish(&j->command, &j->e);
-	if (!strcmp(j->path, "-"))
-		fputs("\n", j->out.f); /* between the tables of one stream */
-	return ws_outfile_commit(&j->out, &j->e);
+	if (*job->path == '@')
+		return ws_command_finish(&job->command, &job->err);
+	if (!strcmp(job->path, "-"))
+		fputs("\n", job->out.file); /* between the tables of one stream */
+	return ws_outfile_commit(&job->out, &job->err);
 }
 
-static void give_up_output(struct job *j)
+static void give_up_output(struct job *job)
 {
 	struct ws_err unsaid;
 
-	if (j->begun && *j->path == '@')
-		ws_command_finish(&j->command, &unsaid);
-	else if (j->begun)
-		ws_outfile_abort(&j->out);
+	if (job->begun && *job->path == '@')
+		ws_command_finish(&job->command, &unsaid);
+	else if (job->begun)
+		ws_outfile_abort(&job->out);
 }
 
 /* Rows come: is there somewhere to put them? */
-static bool ready(struct job *j)
+static bool ready(struct job *job)
 {
-	if (j->begun || j->failed)
-		return !j->failed;
-	j->failed = open_output(j) < 0;
-	if (!j->failed)
-		ws_print_begin(&j->printer);
-	return !j->failed;
+	if (job->begun || job->failed)
+		return !job->failed;
+	job->failed = open_output(job) < 0;
+	if (!job->failed)
+		ws_print_begin(&job->printer);
+	return !job->failed;
 }
 
-static void take_row(struct ws_stats *s, const struct ws_cell *cells)
+static void take_row(struct ws_stats *stats, const struct ws_cell *cells)
 {
-	struct job *j = (struct job *)s;
+	struct job *job = (struct job *)stats;
 
-	if (ready(j))
-		ws_print_row(&j->printer, cells);
+	if (ready(job))
+		ws_print_row(&job->printer, cells);
 }
 
-static void take_rows(struct ws_stats *s, size_t count,
+static void take_rows(struct ws_stats *stats, size_t count,
 		      size_t (*make)(const void *ctx, size_t i, struct ws_cell *cells,
 				     struct ws_text *text),
 		      const void *ctx)
 {
-	struct job *j = (struct job *)s;
+	struct job *job = (struct job *)stats;
 
-	if (count && ready(j))
-		ws_print_rows(&j->printer, count, make, ctx);
+	if (count && ready(job))
+		ws_print_rows(&job->printer, count, make, ctx);
 }
 
-static const char *why_none(const struct ws_stats *s)
+static const char *why_none(const struct ws_stats *stats)
 {
-	if (s->windowed)
+	if (stats->windowed)
 		return "in the time asked for";
-	if (ws_report_rows(s->r, WS_TABLE_nvtx) || ws_report_rows(s->r, WS_TABLE_osrt) ||
-	    ws_report_rows(s->r, WS_TABLE_cuda_api) || ws_report_rows(s->r, WS_TABLE_cuda_kernel))
+	if (ws_report_rows(stats->report, WS_TABLE_nvtx) ||
+	    ws_report_rows(stats->report, WS_TABLE_osrt) ||
+	    ws_report_rows(stats->report, WS_TABLE_cuda_api) ||
+	    ws_report_rows(stats->report, WS_TABLE_cuda_kernel))
 		return "were recorded";
 	return "were recorded, nor anything else";
 }
 
 /* What the table does not show. Damage is said even with -q. */
-static void notes(struct job *j)
+static void notes(struct job *job)
 {
-	const char *file = ws_report_path(j->s.r), *name = j->stat->name;
+	const char *file = ws_report_path(job->stats.report), *name = job->stat->name;
 
-	if (j->s.damaged)
+	if (job->stats.damaged)
 		ws_warn("%s: %s lacks the rows of %" PRIu64
 			" damaged block%s; 'warpsight info --verify' says which",
-			file, name, j->s.damaged, j->s.damaged == 1 ? "" : "s");
-	if (j->s.backwards)
+			file, name, job->stats.damaged, job->stats.damaged == 1 ? "" : "s");
+	if (job->stats.backwards)
 		ws_warn("%s: %s leaves out %" PRIu64 " rows that end before they start", file, name,
-			j->s.backwards);
-	if (j->s.unended && !j->q->quiet)
-		ws_say("%s: %s leaves out %" PRIu64 " of the %s: %s %s", file, name, j->s.unended,
-		       j->stat->what, j->s.unended == 1 ? "it" : "they",
-		       j->stat->unended ? j->stat->unended : "never ended");
-	if (j->begun || j->failed || j->q->quiet)
+			job->stats.backwards);
+	if (job->stats.unended && !job->request->quiet)
+		ws_say("%s: %s leaves out %" PRIu64 " of the %s: %s %s", file, name,
+		       job->stats.unended, job->stat->what, job->stats.unended == 1 ? "it" : "they",
+		       job->stat->unended ? job->stat->unended : "never ended");
+	if (job->begun || job->failed || job->request->quiet)
 		return;
-	if (j->s.lacks) {
-		ws_say("%s: %s skipped: no %s were recorded", file, name, j->s.lacks);
-	} else if (j->skipped && !(j->stat->why && !j->s.windowed)) {
-		char *more = ws_format("%s%s%s", *j->skipped ? *j->skipped : "",
-				       *j->skipped ? ", " : "", name);
+	if (job->stats.lacks) {
+		ws_say("%s: %s skipped: no %s were recorded", file, name, job->stats.lacks);
+	} else if (job->skipped && !(job->stat->why && !job->stats.windowed)) {
+		char *more = ws_format("%s%s%s", *job->skipped ? *job->skipped : "",
+				       *job->skipped ? ", " : "", name);
 
-		free(*j->skipped);
-		*j->skipped = more;
-	} else if (j->stat->why && !j->s.windowed) {
-		ws_say("%s: %s skipped: no %s were recorded: %s", file, name, j->stat->what,
-		       j->stat->why(j->s.r));
+		free(*job->skipped);
+		*job->skipped = more;
+	} else if (job->stat->why && !job->stats.windowed) {
+		ws_say("%s: %s skipped: no %s were recorded: %s", file, name, job->stat->what,
+		       job->stat->why(job->stats.report));
 	} else {
-		ws_say("%s: %s skipped: no %s %s", file, name, j->stat->what, why_none(&j->s));
+		ws_say("%s: %s skipped: no %s %s", file, name, job->stat->what,
+		       why_none(&job->stats));
 	}
 }
 
 /* What was read of the report: blocks outside a filter's time are not even touched. */
-static void tell_reading(const struct job *j, uint64_t before)
+static void tell_reading(const struct job *job, uint64_t before)
 {
 	uint64_t all = 0;
 
 	for (int t = 0; t < WS_TABLE_COUNT; t++)
-		all += ws_report_blocks(j->s.r, (enum ws_table)t);
-	if (j->q->verbose)
+		all += ws_report_blocks(job->stats.report, (enum ws_table)t);
+	if (job->request->verbose)
 		ws_say("%s: %s decoded %" PRIu64 " blocks; the report has %" PRIu64,
-		       ws_report_path(j->s.r), j->printer.name, ws_report_decoded(j->s.r) - before,
-		       all);
+		       ws_report_path(job->stats.report), job->printer.name,
+		       ws_report_decoded(job->stats.report) - before, all);
 }
 
-static int begin(struct job *j, size_t i)
+static int begin(struct job *job, size_t i)
 {
-	j->printer.unit = j->q->unit ? j->q->unit : &nanoseconds;
-	j->printer.format = ws_format_find(format_spec(j->q, i), &j->printer.args, &j->e);
-	if (!j->printer.format) {
-		ws_say("%s", j->e.msg);
+	job->printer.unit = job->request->unit ? job->request->unit : &nanoseconds;
+	job->printer.format =
+		ws_format_find(format_spec(job->request, i), &job->printer.args, &job->err);
+	if (!job->printer.format) {
+		ws_say("%s", job->err.msg);
 		return -1;
 	}
-	j->path = output_path(j, i);
+	job->path = output_path(job, i);
 	return 0;
 }
 
 /* The table is whole, or `rc` says that it is not: what becomes of its output. */
-static int end(struct job *j, int rc)
+static int end(struct job *job, int rc)
 {
-	j->failed |= rc < 0;
-	if (j->failed)
-		give_up_output(j);
-	else if (j->begun && (rc = close_output(j)) < 0)
-		j->failed = true;
-	if (j->failed && rc != WS_OUTFILE_PIPE) {
-		ws_say("%s", j->e.msg);
+	job->failed |= rc < 0;
+	if (job->failed)
+		give_up_output(job);
+	else if (job->begun && (rc = close_output(job)) < 0)
+		job->failed = true;
+	if (job->failed && rc != WS_OUTFILE_PIPE) {
+		ws_say("%s", job->err.msg);
 		rc = -1;
 	}
-	free(j->path);
+	free(job->path);
 	return rc;
 }
 
 /* Make one report; the window is in `base`. */
-static int make(const struct ws_stats *base, const struct ws_stats_request *q,
+static int make(const struct ws_stats *base, const struct ws_stats_request *request,
 		const struct ws_stat *stat, size_t i, char **skipped)
 {
-	struct job j = {.s = *base, .q = q, .stat = stat, .skipped = skipped};
-	uint64_t before = ws_report_decoded(base->r);
+	struct job job = {.stats = *base, .request = request, .stat = stat, .skipped = skipped};
+	uint64_t before = ws_report_decoded(base->report);
 	int rc;
 
-	j.s.args = i < q->report_count ? q->reports[i] + strcspn(q->reports[i], ":") : "";
-	j.s.row = take_row;
-	j.s.rows = take_rows;
-	j.printer = (struct ws_printer){.title = stat->title,
-					.name = stat->name,
-					.columns = stat->columns,
-					.column_count = stat->column_count};
-	if (begin(&j, i) < 0)
+	job.stats.args = i < request->report_count
+				 ? request->reports[i] + strcspn(request->reports[i], ":")
+				 : "";
+	job.stats.row = take_row;
+	job.stats.rows = take_rows;
+	job.printer = (struct ws_printer){.title = stat->title,
+					  .name = stat->name,
+					  .columns = stat->columns,
+					  .column_count = stat->column_count};
+	if (begin(&job, i) < 0)
 		return -1;
-	rc = stat->run(&j.s, &j.e);
-	if (j.begun)
-		ws_print_end(&j.printer);
-	rc = end(&j, rc);
-	notes(&j);
-	tell_reading(&j, before);
+	rc = stat->run(&job.stats, &job.err);
+	if (job.begun)
+		ws_print_end(&job.printer);
+	rc = end(&job, rc);
+	notes(&job);
+	tell_reading(&job, before);
 	return rc;
 }
 
 /* ---- reports written as queries ---- */
 
 struct user_job {
-	struct job j;
+	struct job job;
 	struct ws_sql_print print;
 };
 
-static int user_ready(void *ctx, struct ws_err *e)
+static int user_ready(void *ctx, struct ws_err *err)
 {
-	struct user_job *u = ctx;
+	struct user_job *job = ctx;
 
-	if (u->j.begun)
+	if (job->job.begun)
 		return 0;
-	if (open_output(&u->j) < 0) {
-		*e = u->j.e;
+	if (open_output(&job->job) < 0) {
+		*err = job->job.err;
 		return -1;
 	}
-	u->print.printer.f = u->j.printer.f;
+	job->print.printer.file = job->job.printer.file;
 	return 0;
 }
 
-static int make_user(const struct ws_stats *base, const struct ws_stats_request *q,
-		     const struct ws_user_report *r, size_t i)
+static int make_user(const struct ws_stats *base, const struct ws_stats_request *request,
+		     const struct ws_user_report *report, size_t i)
 {
-	struct user_job u = {.j = {.s = *base, .q = q}};
-	uint64_t before = ws_report_decoded(base->r);
+	struct user_job job = {.job = {.stats = *base, .request = request}};
+	uint64_t before = ws_report_decoded(base->report);
 	int rc;
 
-	u.j.printer.name = r->name;
-	u.j.printer.title = r->title ? r->title : r->name;
-	if (begin(&u.j, i) < 0)
+	job.job.printer.name = report->name;
+	job.job.printer.title = report->title ? report->title : report->name;
+	if (begin(&job.job, i) < 0)
 		return -1;
-	u.print.printer = u.j.printer;
-	u.print.ready = user_ready;
-	u.print.ready_ctx = &u;
-	rc = ws_user_report_run(r, q->reports[i], &u.j.s, &u.print, &u.j.e);
-	if (!rc && !u.j.begun && !q->quiet)
-		ws_say("%s: %s skipped: its query gave no rows", ws_report_path(base->r), r->name);
-	rc = end(&u.j, rc);
-	tell_reading(&u.j, before);
+	job.print.printer = job.job.printer;
+	job.print.ready = user_ready;
+	job.print.ready_ctx = &job;
+	rc = ws_user_report_run(report, request->reports[i], &job.job.stats, &job.print,
+				&job.job.err);
+	if (!rc && !job.job.begun && !request->quiet)
+		ws_say("%s: %s skipped: its query gave no rows", ws_report_path(base->report),
+		       report->name);
+	rc = end(&job.job, rc);
+	tell_reading(&job.job, before);
 	return rc;
 }
 
@@ -474,7 +487,7 @@ static int worse(int a, int b)
 }
 
 /* The default reports. Most programs have data for a few of them only. */
-static int make_defaults(const struct ws_stats *s, const struct ws_stats_request *q)
+static int make_defaults(const struct ws_stats *stats, const struct ws_stats_request *request)
 {
 	char *skipped = NULL;
 	int rc = 0;
@@ -482,54 +495,56 @@ static int make_defaults(const struct ws_stats *s, const struct ws_stats_request
 
 	for (size_t i = 0; ws_stats_list[i] && rc != WS_OUTFILE_PIPE; i++)
 		if (ws_stats_list[i]->by_default)
-			rc = worse(rc, make(s, q, ws_stats_list[i], n++, &skipped));
+			rc = worse(rc, make(stats, request, ws_stats_list[i], n++, &skipped));
 	if (skipped)
-		ws_say("%s: skipped, for nothing that they show %s: %s", ws_report_path(s->r),
-		       s->windowed ? "lies in the time asked for" : "was recorded", skipped);
+		ws_say("%s: skipped, for nothing that they show %s: %s",
+		       ws_report_path(stats->report),
+		       stats->windowed ? "lies in the time asked for" : "was recorded", skipped);
 	free(skipped);
 	return rc;
 }
 
-static int make_all(const struct ws_stats *s, const struct ws_stats_request *q)
+static int make_all(const struct ws_stats *stats, const struct ws_stats_request *request)
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < q->report_count && rc != WS_OUTFILE_PIPE; i++) {
-		const struct ws_user_report *user = ws_user_report_find(q->user, q->reports[i]);
+	for (size_t i = 0; i < request->report_count && rc != WS_OUTFILE_PIPE; i++) {
+		const struct ws_user_report *user =
+			ws_user_report_find(request->user, request->reports[i]);
 
-		if (!user && elsewhere(q->reports[i])) {
-			if (!q->quiet)
-				ws_say("%s: %s skipped: %s", ws_report_path(s->r), q->reports[i],
-				       elsewhere(q->reports[i]));
+		if (!user && elsewhere(request->reports[i])) {
+			if (!request->quiet)
+				ws_say("%s: %s skipped: %s", ws_report_path(stats->report),
+				       request->reports[i], elsewhere(request->reports[i]));
 			continue;
 		}
-		rc = worse(rc, user ? make_user(s, q, user, i)
-				    : make(s, q, find(q->reports[i]), i, NULL));
+		rc = worse(rc, user ? make_user(stats, request, user, i)
+				    : make(stats, request, find(request->reports[i]), i, NULL));
 	}
-	return q->report_count ? rc : make_defaults(s, q);
+	return request->report_count ? rc : make_defaults(stats, request);
 }
 
-int ws_stats_file(const char *path, const struct ws_stats_request *q)
+int ws_stats_file(const char *path, const struct ws_stats_request *request)
 {
-	struct ws_stats s = {.time_max = UINT64_MAX};
-	struct ws_err e;
-	struct ws_report *r = ws_report_of_operand(path);
+	struct ws_stats stats = {.time_max = UINT64_MAX};
+	struct ws_err err;
+	struct ws_report *report = ws_report_of_operand(path);
 	int rc = 0;
 
-	if (!r)
+	if (!report)
 		return -1;
-	s.r = r;
-	s.who = ws_who_open(r);
-	s.zero = ws_time_zero(r);
-	if (q->filter_time)
-		rc = ws_filter_time(&s, q->filter_time, &e);
-	if (!rc && q->filter_nvtx)
-		rc = ws_filter_nvtx(&s, q->filter_nvtx, q->quiet, &e);
+	stats.report = report;
+	stats.who = ws_who_open(report);
+	stats.zero = ws_time_zero(report);
+	if (request->filter_time)
+		rc = ws_filter_time(&stats, request->filter_time, &err);
+	if (!rc && request->filter_nvtx)
+		rc = ws_filter_nvtx(&stats, request->filter_nvtx, request->quiet, &err);
 	if (rc)
-		ws_say("%s", e.msg);
+		ws_say("%s", err.msg);
 	else
-		rc = make_all(&s, q);
-	ws_who_close(s.who);
-	ws_report_close(r);
+		rc = make_all(&stats, request);
+	ws_who_close(stats.who);
+	ws_report_close(report);
 	return rc;
 }

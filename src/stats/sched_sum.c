@@ -58,104 +58,106 @@ struct line {
 };
 
 struct worker {
-	struct line *v;
+	struct line *lines;
 	size_t n, cap;
 	uint64_t run_end; /* end of the last span of running, so that its parts count once */
 	uint64_t span;	  /* its length so far */
 } __attribute__((aligned(128)));
 
-static void ran(struct worker *w, struct line *l, const struct ws_state *st)
+static void ran(struct worker *worker, struct line *line, const struct ws_state *st)
 {
 	uint32_t cpu = st->cpu < MOST_CORES ? st->cpu : MOST_CORES - 1;
 
-	if (!l->spans || w->run_end != st->start || l->cpu != st->cpu) {
-		l->moves += l->spans && l->cpu != st->cpu;
-		l->spans++;
-		w->span = 0;
+	if (!line->spans || worker->run_end != st->start || line->cpu != st->cpu) {
+		line->moves += line->spans && line->cpu != st->cpu;
+		line->spans++;
+		worker->span = 0;
 	}
-	w->span += st->end - st->start;
-	w->run_end = st->end;
-	l->longest = w->span > l->longest ? w->span : l->longest;
-	l->run += st->end - st->start;
-	l->cpu = st->cpu;
-	if (st->cpu != WS_NO_U32 && !(l->seen[cpu / 64] >> cpu % 64 & 1)) {
-		l->seen[cpu / 64] |= UINT64_C(1) << cpu % 64;
-		l->cores++;
+	worker->span += st->end - st->start;
+	worker->run_end = st->end;
+	line->longest = worker->span > line->longest ? worker->span : line->longest;
+	line->run += st->end - st->start;
+	line->cpu = st->cpu;
+	if (st->cpu != WS_NO_U32 && !(line->seen[cpu / 64] >> cpu % 64 & 1)) {
+		line->seen[cpu / 64] |= UINT64_C(1) << cpu % 64;
+		line->cores++;
 	}
 }
 
 static void take(void *ctx, uint32_t worker, const struct ws_state *st)
 {
-	struct worker *w = (struct worker *)ctx + worker;
-	struct line *l;
+	struct worker *worker_w = (struct worker *)ctx + worker;
+	struct line *line;
 	uint64_t length = st->end - st->start;
 
-	if (!w->n || w->v[w->n - 1].thread != st->thread) {
-		ws_grow(w->v, w->cap, w->n + 1);
-		w->v[w->n] = (struct line){.thread = st->thread};
-		w->run_end = WS_NO_TIME;
-		w->n++;
+	if (!worker_w->n || worker_w->lines[worker_w->n - 1].thread != st->thread) {
+		ws_grow(worker_w->lines, worker_w->cap, worker_w->n + 1);
+		worker_w->lines[worker_w->n] = (struct line){.thread = st->thread};
+		worker_w->run_end = WS_NO_TIME;
+		worker_w->n++;
 	}
-	l = &w->v[w->n - 1];
+	line = &worker_w->lines[worker_w->n - 1];
 	switch (st->doing) {
 	case WS_DOING_RUN:
-		ran(w, l, st);
+		ran(worker_w, line, st);
 		break;
 	case WS_DOING_RUNNABLE:
-		l->switches += st->start == w->run_end;
-		l->preempted += st->start == w->run_end && st->after == WS_AFTER_PREEMPTED;
-		l->ready += length;
-		l->ready_longest = length > l->ready_longest ? length : l->ready_longest;
+		line->switches += st->start == worker_w->run_end;
+		line->preempted +=
+			st->start == worker_w->run_end && st->after == WS_AFTER_PREEMPTED;
+		line->ready += length;
+		line->ready_longest = length > line->ready_longest ? length : line->ready_longest;
 		break;
 	case WS_DOING_WAIT:
-		l->switches += st->start == w->run_end;
-		l->wait += length;
+		line->switches += st->start == worker_w->run_end;
+		line->wait += length;
 		break;
 	}
 }
 
-static int by_run(const void *a, const void *b)
+static int by_run(const void *first, const void *second)
 {
-	const struct line *x = a, *y = b;
+	const struct line *left = first, *right = second;
 
-	return x->run != y->run	       ? (x->run > y->run ? -1 : 1)
-	       : x->thread < y->thread ? -1
-				       : x->thread > y->thread;
+	return left->run != right->run	      ? (left->run > right->run ? -1 : 1)
+	       : left->thread < right->thread ? -1
+					      : left->thread > right->thread;
 }
 
-static void print(struct ws_stats *s, const struct line *v, size_t n)
+static void print(struct ws_stats *stats, const struct line *line_v, size_t n)
 {
 	unsigned __int128 sum = 0;
 
 	for (size_t i = 0; i < n; i++)
-		sum += v[i].run;
+		sum += line_v[i].run;
 	for (size_t i = 0; i < n; i++) {
-		const struct line *l = &v[i];
-		const struct ws_thread_info *t = ws_who_thread(s->who, l->thread);
-		struct ws_cell c[COLUMNS] = {
-			[TIME] = ws_cell_real(sum ? (long double)l->run * 100 / (long double)sum
-						  : 0),
-			[RUN] = ws_cell_int((int64_t)l->run),
-			[SPANS] = ws_cell_int((int64_t)l->spans),
-			[AVERAGE] = ws_cell_real(l->spans ? (long double)l->run / l->spans : 0),
-			[LONGEST] = ws_cell_int((int64_t)l->longest),
-			[READY] = ws_cell_int((int64_t)l->ready),
-			[READY_LONGEST] = ws_cell_int((int64_t)l->ready_longest),
-			[WAIT] = ws_cell_int((int64_t)l->wait),
-			[SWITCHES] = ws_cell_int((int64_t)l->switches),
-			[PREEMPTED] = ws_cell_int((int64_t)l->preempted),
-			[MOVES] = ws_cell_int((int64_t)l->moves),
-			[CORES] = ws_cell_int((int64_t)l->cores),
-			[PID] = ws_cell_int(t->pid),
-			[TID] = ws_cell_int(t->tid),
-			[NAME] = ws_cell_text(t->name, strlen(t->name)),
+		const struct line *line_l = &line_v[i];
+		const struct ws_thread_info *info = ws_who_thread(stats->who, line_l->thread);
+		struct ws_cell cells[COLUMNS] = {
+			[TIME] = ws_cell_real(
+				sum ? (long double)line_l->run * 100 / (long double)sum : 0),
+			[RUN] = ws_cell_int((int64_t)line_l->run),
+			[SPANS] = ws_cell_int((int64_t)line_l->spans),
+			[AVERAGE] = ws_cell_real(
+				line_l->spans ? (long double)line_l->run / line_l->spans : 0),
+			[LONGEST] = ws_cell_int((int64_t)line_l->longest),
+			[READY] = ws_cell_int((int64_t)line_l->ready),
+			[READY_LONGEST] = ws_cell_int((int64_t)line_l->ready_longest),
+			[WAIT] = ws_cell_int((int64_t)line_l->wait),
+			[SWITCHES] = ws_cell_int((int64_t)line_l->switches),
+			[PREEMPTED] = ws_cell_int((int64_t)line_l->preempted),
+			[MOVES] = ws_cell_int((int64_t)line_l->moves),
+			[CORES] = ws_cell_int((int64_t)line_l->cores),
+			[PID] = ws_cell_int(info->pid),
+			[TID] = ws_cell_int(info->tid),
+			[NAME] = ws_cell_text(info->name, strlen(info->name)),
 		};
 
-		s->row(s, c);
+		stats->row(stats, cells);
 	}
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
 	struct ws_states *states;
 	struct worker *workers;
@@ -163,30 +165,30 @@ static int run(struct ws_stats *s, struct ws_err *e)
 	size_t n = 0, cap = 0;
 	uint32_t count;
 
-	if (!ws_report_rows(s->r, WS_TABLE_sched))
+	if (!ws_report_rows(stats->report, WS_TABLE_sched))
 		return 0;
-	states = ws_states_open(s->r, s->who, &s->damaged);
+	states = ws_states_open(stats->report, stats->who, &stats->damaged);
 	count = ws_states_workers(states);
 	workers = aligned_alloc(128, count * sizeof(*workers));
 	if (!workers) {
 		ws_states_close(states);
-		return ws_fail(e, "out of memory");
+		return ws_fail(err, "out of memory");
 	}
 	memset(workers, 0, count * sizeof(*workers));
-	ws_states_run(states, s->time_min, s->time_max, take, workers);
+	ws_states_run(states, stats->time_min, stats->time_max, take, workers);
 	for (uint32_t w = 0; w < count; w++)
 		for (size_t i = 0; i < workers[w].n; i++) {
-			if (!workers[w].v[i].spans) /* its scheduling was not recorded, or not in
-						       the window */
+			if (!workers[w].lines[i].spans) /* its scheduling was not recorded, or not
+						       in the window */
 				continue;
 			ws_grow(all, cap, n + 1);
-			all[n++] = workers[w].v[i];
+			all[n++] = workers[w].lines[i];
 		}
 	if (n)
 		qsort(all, n, sizeof(*all), by_run);
-	print(s, all, n);
+	print(stats, all, n);
 	for (uint32_t w = 0; w < count; w++)
-		free(workers[w].v);
+		free(workers[w].lines);
 	free(all);
 	free(workers);
 	ws_states_close(states);

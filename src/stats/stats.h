@@ -13,7 +13,7 @@
 
 /* One report file being summarised. */
 struct ws_stats {
-	const struct ws_report *r;
+	const struct ws_report *report;
 	struct ws_who *who;
 	uint64_t zero;		     /* times shown count from here */
 	uint64_t time_min, time_max; /* the window asked for, on the session clock: rows whose span
@@ -27,9 +27,9 @@ struct ws_stats {
 	const char *lacks;  /* what is missing when an argument needs it ("steps"), instead of
 			       ws_stat.what; or NULL */
 	/* Hand one row of the report being made to the output. */
-	void (*row)(struct ws_stats *s, const struct ws_cell *cells);
+	void (*row)(struct ws_stats *stats, const struct ws_cell *cells);
 	/* Many at once, made on all cores; see ws_print_rows. */
-	void (*rows)(struct ws_stats *s, size_t count,
+	void (*rows)(struct ws_stats *stats, size_t count,
 		     size_t (*make)(const void *ctx, size_t i, struct ws_cell *cells,
 				    struct ws_text *text),
 		     const void *ctx);
@@ -38,16 +38,17 @@ struct ws_stats {
 struct ws_stat {
 	const char *name, *title, *about;
 	const char *what; /* what there is none of when it has no rows: "NVTX ranges" */
-	const char *(*why)(const struct ws_report *r); /* why there is none: see query/absent.h;
-							  NULL when nothing is known */
-	bool by_default;			       /* among those made when none is asked for */
+	const char *(*why)(
+		const struct ws_report *report); /* why there is none: see query/absent.h;
+					       NULL when nothing is known */
+	bool by_default;			 /* among those made when none is asked for */
 	const char *unended; /* what is said of rows without an end, after "of the WHAT: "; NULL for
 				"never ended" */
 	const char *const *args; /* arguments it takes, ended by NULL; one that ends in = takes a
 				    number, in =* a text. NULL for none */
 	const struct ws_column *columns;
 	size_t column_count;
-	int (*run)(struct ws_stats *s, struct ws_err *e);
+	int (*run)(struct ws_stats *stats, struct ws_err *err);
 };
 
 extern const struct ws_stat *const ws_stats_list[]; /* ended by NULL */
@@ -59,7 +60,7 @@ const struct ws_stat *ws_stat_find(const char *name);
 const char *ws_stat_elsewhere(const char *name);
 /* Was the argument given? For one that ends in = or =*, what stands after it, up to a colon or the
  * end; else "". NULL when it was not given. */
-const char *ws_stats_arg(const struct ws_stats *s, const char *name);
+const char *ws_stats_arg(const struct ws_stats *stats, const char *name);
 
 struct ws_user_reports;
 
@@ -80,12 +81,12 @@ struct ws_stats_request {
 
 /* Check what does not depend on a file: names of reports and formats, counts, outputs. Returns 0,
  * or -1 with a message. */
-int ws_stats_check(const struct ws_stats_request *q, struct ws_err *e);
+int ws_stats_check(const struct ws_stats_request *request, struct ws_err *err);
 /*
  * Make the reports of one file; messages go to stderr. Returns 0, -1 when anything asked for could
  * not be made, or WS_OUTFILE_PIPE when the reader of standard output went away (then nothing more
  * should be written).
  */
-int ws_stats_file(const char *path, const struct ws_stats_request *q);
+int ws_stats_file(const char *path, const struct ws_stats_request *request);
 
 #endif

@@ -17,24 +17,25 @@
 	}
 
 /* Averages as cells, whole where they are. */
-static inline struct ws_cell ws_std8_mean_cell(const struct ws_std8 *s)
+static inline struct ws_cell ws_std8_mean_cell(const struct ws_std8 *summary)
 {
-	return s->count == 1 ? ws_cell_whole(s->middle[0]) : ws_cell_real(ws_std8_mean(s));
+	return summary->count == 1 ? ws_cell_whole(summary->middle[0])
+				   : ws_cell_real(ws_std8_mean(summary));
 }
 
-static inline struct ws_cell ws_std8_median_cell(const struct ws_std8 *s)
+static inline struct ws_cell ws_std8_median_cell(const struct ws_std8 *summary)
 {
-	return s->middle[0] == s->middle[1] ? ws_cell_whole(s->middle[0])
-					    : ws_cell_real(ws_std8_median(s));
+	return summary->middle[0] == summary->middle[1] ? ws_cell_whole(summary->middle[0])
+							: ws_cell_real(ws_std8_median(summary));
 }
 
-static inline struct ws_cell ws_std8_stddev_cell(const struct ws_std8 *s)
+static inline struct ws_cell ws_std8_stddev_cell(const struct ws_std8 *summary)
 {
-	return s->stddev != 0 ? ws_cell_real(s->stddev) : ws_cell_whole(0);
+	return summary->stddev != 0 ? ws_cell_real(summary->stddev) : ws_cell_whole(0);
 }
 
 struct ws_std8_line {
-	const struct ws_std8 *s;
+	const struct ws_std8 *summary;
 	const char *style;  /* shown between the figures and the name; NULL for none */
 	const char *style2; /* and another after it */
 	const char *head;   /* what the name begins with, where that is not in `name` */
@@ -49,7 +50,7 @@ struct ws_std8_line {
  * Print every line with its share of the sum, in order of total, largest first, then of name, tail
  * and style. Lines stay where they are.
  */
-void ws_std8_print(struct ws_stats *s, const struct ws_std8_line *lines, size_t count);
+void ws_std8_print(struct ws_stats *stats, const struct ws_std8_line *lines, size_t count);
 /* Bring lines into that order. */
 void ws_std8_sort(struct ws_std8_line *lines, size_t count);
 
@@ -63,17 +64,17 @@ struct ws_std8_lines {
 	size_t chunks;
 	/* The lines of a chunk, WS_STD8_CHUNK at most, each as its ws_std8_key and a number of the
 	 * caller's own; returns how many. Is asked several times. */
-	size_t (*chunk)(const void *ctx, size_t chunk, struct ws_keyed_value *v);
+	size_t (*chunk)(const void *ctx, size_t chunk, struct ws_keyed_value *keyed);
 	/* The line of such a key and number; s may be put into `room`. Where that is NULL, the key
 	 * is another and s not looked at.
 	 */
-	void (*line)(const void *ctx, const struct ws_keyed_value *v, struct ws_std8_line *l,
+	void (*line)(const void *ctx, const struct ws_keyed_value *keyed, struct ws_std8_line *line,
 		     struct ws_std8 *room);
 	/* Ask the memory for what `line` and its caller will touch: with step 0, some lines later
 	 * 1, again later 2. */
 	void (*fetch)(const void *ctx, uint64_t number, unsigned step);
 };
-void ws_std8_print_lines(struct ws_stats *s, const struct ws_std8_lines *lines);
+void ws_std8_print_lines(struct ws_stats *stats, const struct ws_std8_lines *lines);
 
 /* Ascends as totals descend; those beyond 64 bits share one. */
 static inline uint64_t ws_std8_key(unsigned __int128 total)

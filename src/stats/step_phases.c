@@ -18,29 +18,29 @@ static const struct ws_column columns[] = {WS_STD8("Instances"), {"Phase", WS_KI
 static const char rest_name[] = "[rest of the step]";
 
 struct phases {
-	struct ws_stats *s;
+	struct ws_stats *stats;
 	struct ws_steps steps;
 	struct ws_keyed times; /* by string key + 1; 0 is the rest */
 	uint64_t *covered;     /* by step: what its phases took */
 };
 
-static int by_thread(const void *a, const void *b)
+static int by_thread(const void *first, const void *second)
 {
-	const struct ws_step *x = a, *y = b;
+	const struct ws_step *left = first, *right = second;
 
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	return x->start < y->start ? -1 : x->start > y->start;
+	if (left->thread != right->thread)
+		return left->thread < right->thread ? -1 : 1;
+	return left->start < right->start ? -1 : left->start > right->start;
 }
 
-static bool counts(const struct phases *p, const struct ws_step *step)
+static bool counts(const struct phases *phases, const struct ws_step *step)
 {
-	return step->end >= p->s->time_min && step->start <= p->s->time_max;
+	return step->end >= phases->stats->time_min && step->start <= phases->stats->time_max;
 }
 
-static void add(struct phases *p, uint64_t key, uint64_t ns)
+static void add(struct phases *phases, uint64_t key, uint64_t ns)
 {
-	ws_dist_add(ws_keyed_get(&p->times, &key), ns);
+	ws_dist_add(ws_keyed_get(&phases->times, &key), ns);
 }
 
 struct source {
@@ -57,53 +57,60 @@ static const struct source sources[] = {
 };
 
 /* Rows of one table: spans by (thread, start, longer first). Returns how many counted. */
-static size_t walk(struct phases *p, const struct source *k, const struct ws_rows *rows)
+static size_t walk(struct phases *phases, const struct source *source, const struct ws_rows *rows)
 {
 	uint64_t *const *col = rows->col, inside = 0; /* the end of the phase that we are in */
 	size_t step = 0, n = 0;
 
 	for (size_t i = 0; i < rows->rows; i++) {
-		uint64_t thread = col[k->thread][i], start = col[k->start][i], end = col[k->end][i];
-		const struct ws_step *s;
+		uint64_t thread = col[source->thread][i], start = col[source->start][i],
+			 end = col[source->end][i];
+		const struct ws_step *step_s;
 
-		if ((col[k->type][i] != k->type_is && col[k->type][i] != k->or_is) ||
+		if ((col[source->type][i] != source->type_is &&
+		     col[source->type][i] != source->or_is) ||
 		    end == WS_NO_TIME || end < start)
 			continue;
-		while (step < p->steps.n &&
-		       (p->steps.v[step].thread < thread ||
-			(p->steps.v[step].thread == thread && p->steps.v[step].end <= start))) {
+		while (step < phases->steps.n && (phases->steps.steps[step].thread < thread ||
+						  (phases->steps.steps[step].thread == thread &&
+						   phases->steps.steps[step].end <= start))) {
 			step++;
 			inside = 0;
 		}
-		s = &p->steps.v[step];
-		if (step == p->steps.n || s->thread != thread || start < s->start || end > s->end ||
-		    start < inside || !counts(p, s) || (start == s->start && end == s->end))
+		step_s = &phases->steps.steps[step];
+		if (step == phases->steps.n || step_s->thread != thread || start < step_s->start ||
+		    end > step_s->end || start < inside || !counts(phases, step_s) ||
+		    (start == step_s->start && end == step_s->end))
 			continue;
 		inside = end;
-		add(p, (uint64_t)ws_report_string_key(p->s->r, (uint32_t)col[k->name][i]) + 1,
+		add(phases,
+		    (uint64_t)ws_report_string_key(phases->stats->report,
+						   (uint32_t)col[source->name][i]) +
+			    1,
 		    end - start);
-		p->covered[step] += end - start;
+		phases->covered[step] += end - start;
 		n++;
 	}
 	return n;
 }
 
-static int read_phases(struct phases *p, struct ws_err *e)
+static int read_phases(struct phases *phases, struct ws_err *err)
 {
 	for (size_t i = 0; i < WS_COUNT(sources); i++) {
-		const struct source *k = &sources[i];
-		struct ws_scan sc = {.table = k->table,
-				     .columns = UINT64_C(1) << k->start | UINT64_C(1) << k->end |
-						UINT64_C(1) << k->thread | UINT64_C(1) << k->name |
-						UINT64_C(1) << k->type,
-				     .time_max = UINT64_MAX};
+		const struct source *source = &sources[i];
+		struct ws_scan sc = {
+			.table = source->table,
+			.columns = UINT64_C(1) << source->start | UINT64_C(1) << source->end |
+				   UINT64_C(1) << source->thread | UINT64_C(1) << source->name |
+				   UINT64_C(1) << source->type,
+			.time_max = UINT64_MAX};
 		struct ws_rows rows;
 		size_t n;
 
-		if (ws_rows_load(p->s->r, &sc, &rows, e) < 0)
+		if (ws_rows_load(phases->stats->report, &sc, &rows, err) < 0)
 			return -1;
-		p->s->damaged += rows.damaged;
-		n = walk(p, k, &rows);
+		phases->stats->damaged += rows.damaged;
+		n = walk(phases, source, &rows);
 		ws_rows_free(&rows);
 		if (n)
 			break;
@@ -111,50 +118,51 @@ static int read_phases(struct phases *p, struct ws_err *e)
 	return 0;
 }
 
-static void print(struct phases *p)
+static void print(struct phases *phases)
 {
 	struct ws_keyed_sums sums;
 	struct ws_std8_line *lines;
 
-	for (size_t i = 0; i < p->steps.n; i++) {
-		uint64_t took = p->steps.v[i].end - p->steps.v[i].start;
+	for (size_t i = 0; i < phases->steps.n; i++) {
+		uint64_t took = phases->steps.steps[i].end - phases->steps.steps[i].start;
 
-		if (counts(p, &p->steps.v[i]))
-			add(p, 0, took - p->covered[i]);
+		if (counts(phases, &phases->steps.steps[i]))
+			add(phases, 0, took - phases->covered[i]);
 	}
-	ws_keyed_merge(&p->times, 1, NULL, NULL, &sums);
+	ws_keyed_merge(&phases->times, 1, NULL, NULL, &sums);
 	lines = ws_calloc(sums.n + 1, sizeof(*lines));
 	for (size_t i = 0; i < sums.n; i++) {
-		lines[i].s = &sums.s[i];
+		lines[i].summary = &sums.summary[i];
 		lines[i].name = rest_name;
 		lines[i].name_len = strlen(rest_name);
 		if (sums.keys[i])
-			lines[i].name = ws_report_string(p->s->r, (uint32_t)(sums.keys[i] - 1),
-							 &lines[i].name_len);
+			lines[i].name =
+				ws_report_string(phases->stats->report,
+						 (uint32_t)(sums.keys[i] - 1), &lines[i].name_len);
 	}
-	ws_std8_print(p->s, lines, sums.n);
+	ws_std8_print(phases->stats, lines, sums.n);
 	free(lines);
 	ws_keyed_sums_free(&sums);
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
-	const char *name = ws_stats_arg(s, "step=*");
+	const char *name = ws_stats_arg(stats, "step=*");
 	char *wanted = name ? ws_strndup(name, strcspn(name, ":")) : NULL;
-	struct phases p = {.s = s, .times = {.words = 1, .per = 1}};
-	int rc = ws_steps_load(s->r, s->who, wanted, &p.steps, e);
+	struct phases phases = {.stats = stats, .times = {.words = 1, .per = 1}};
+	int rc = ws_steps_load(stats->report, stats->who, wanted, &phases.steps, err);
 
 	free(wanted);
-	s->damaged += p.steps.damaged;
-	if (p.steps.n)
-		qsort(p.steps.v, p.steps.n, sizeof(*p.steps.v), by_thread);
-	p.covered = ws_calloc(p.steps.n + 1, sizeof(*p.covered));
-	if (!rc && p.steps.n)
-		rc = read_phases(&p, e);
-	if (!rc && p.steps.n)
-		print(&p);
-	ws_steps_free(&p.steps);
-	free(p.covered);
+	stats->damaged += phases.steps.damaged;
+	if (phases.steps.n)
+		qsort(phases.steps.steps, phases.steps.n, sizeof(*phases.steps.steps), by_thread);
+	phases.covered = ws_calloc(phases.steps.n + 1, sizeof(*phases.covered));
+	if (!rc && phases.steps.n)
+		rc = read_phases(&phases, err);
+	if (!rc && phases.steps.n)
+		print(&phases);
+	ws_steps_free(&phases.steps);
+	free(phases.covered);
 	return rc;
 }
 

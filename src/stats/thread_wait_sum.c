@@ -29,7 +29,7 @@ static const struct ws_column columns[COLUMNS] = {
 static const char *const args[] = {"reason", "thread", NULL};
 
 struct waits {
-	struct ws_stats *s;
+	struct ws_stats *stats;
 	struct ws_keyed *tables; /* by worker */
 	bool objects, threads;	 /* lines are by these too */
 	struct ws_map by_number; /* process << 32 | the system's number of a thread: its id */
@@ -37,50 +37,52 @@ struct waits {
 
 static void take(void *ctx, uint32_t worker, const struct ws_state *st)
 {
-	struct waits *x = ctx;
+	struct waits *waits = ctx;
 	uint64_t key[KEY_WORDS] = {st->thread, st->wait, 0, 0, 0};
 
 	if (st->doing == WS_DOING_UNKNOWN ||
 	    (st->doing == WS_DOING_RUN && st->wait == WS_WAIT_NONE))
 		return;
-	if (!x->threads)
+	if (!waits->threads)
 		key[K_THREAD] = 0;
-	if (x->objects) {
-		key[K_FUNCTION] = ws_report_string_key(x->s->r, st->function);
+	if (waits->objects) {
+		key[K_FUNCTION] = ws_report_string_key(waits->stats->report, st->function);
 		/* a path says more than its descriptor, which may be another file's later */
 		key[K_OBJECT] =
-			st->path ? UINT64_C(1) << 63 | ws_report_string_key(x->s->r, st->path)
+			st->path ? UINT64_C(1) << 63 |
+					   ws_report_string_key(waits->stats->report, st->path)
 			: st->wait == WS_WAIT_NONE ? st->waker
 						   : st->object & INT64_MAX;
 		if (st->holder)
-			key[K_HOLDER] = (uint64_t)ws_who_thread(x->s->who, st->thread)->process
-						<< 32 |
-					st->holder;
+			key[K_HOLDER] =
+				(uint64_t)ws_who_thread(waits->stats->who, st->thread)->process
+					<< 32 |
+				st->holder;
 	}
-	ws_dist_add(ws_keyed_get(&x->tables[worker], key), st->end - st->start);
+	ws_dist_add(ws_keyed_get(&waits->tables[worker], key), st->end - st->start);
 }
 
 struct line {
 	const uint64_t *key;
-	const struct ws_std8 *s;
+	const struct ws_std8 *summary;
 };
 
-static int by_total(const void *a, const void *b)
+static int by_total(const void *first, const void *second)
 {
-	const struct line *x = a, *y = b;
+	const struct line *left = first, *right = second;
 
-	if (x->s->total != y->s->total)
-		return x->s->total > y->s->total ? -1 : 1;
+	if (left->summary->total != right->summary->total)
+		return left->summary->total > right->summary->total ? -1 : 1;
 	for (int i = 0; i < KEY_WORDS; i++)
-		if (x->key[i] != y->key[i])
-			return x->key[i] < y->key[i] ? -1 : 1;
+		if (left->key[i] != right->key[i])
+			return left->key[i] < right->key[i] ? -1 : 1;
 	return 0;
 }
 
-static void put_object(const struct waits *x, const uint64_t *key, struct ws_text *t)
+static void put_object(const struct waits *waits, const uint64_t *key, struct ws_text *text)
 {
-	const struct ws_thread_info *holder =
-		ws_who_thread(x->s->who, (uint32_t)ws_map_get(&x->by_number, key[K_HOLDER], NULL));
+	const struct ws_thread_info *holder = ws_who_thread(
+		waits->stats->who, (uint32_t)ws_map_get(&waits->by_number, key[K_HOLDER], NULL));
 	uint64_t object = key[K_OBJECT];
 	bool address = key[K_WAIT] == WS_WAIT_LOCK || key[K_WAIT] == WS_WAIT_CONDITION ||
 		       key[K_WAIT] == WS_WAIT_SEMAPHORE || key[K_WAIT] == WS_WAIT_BARRIER ||
@@ -88,106 +90,111 @@ static void put_object(const struct waits *x, const uint64_t *key, struct ws_tex
 
 	if (object >> 63) {
 		size_t len;
-		const char *path = ws_report_string(x->s->r, (uint32_t)object, &len);
+		const char *path = ws_report_string(waits->stats->report, (uint32_t)object, &len);
 
-		ws_text_add(t, path, len);
+		ws_text_add(text, path, len);
 	} else if (object && key[K_WAIT] == WS_WAIT_NONE) {
-		const struct ws_thread_info *waker = ws_who_thread(x->s->who, (uint32_t)object);
+		const struct ws_thread_info *waker =
+			ws_who_thread(waits->stats->who, (uint32_t)object);
 
-		ws_text_printf(t, "woken by %s (%u)", *waker->name ? waker->name : "thread",
+		ws_text_printf(text, "woken by %s (%u)", *waker->name ? waker->name : "thread",
 			       waker->tid);
 	} else if (object) {
-		ws_text_printf(t, address ? "0x%" PRIx64 : "%" PRIu64, object);
+		ws_text_printf(text, address ? "0x%" PRIx64 : "%" PRIu64, object);
 	}
 	if (key[K_HOLDER])
-		ws_text_printf(t, "%sheld by %s (%u)", t->len ? " " : "",
+		ws_text_printf(text, "%sheld by %s (%u)", text->len ? " " : "",
 			       *holder->name ? holder->name : "thread", (uint32_t)key[K_HOLDER]);
 }
 
-static struct ws_cell text(const char *s)
+static struct ws_cell text(const char *word)
 {
-	return ws_cell_text(s, strlen(s));
+	return ws_cell_text(word, strlen(word));
 }
 
 /* Calls of CUDA without their version, as people call them. */
-static struct ws_cell function(const struct waits *x, uint64_t name)
+static struct ws_cell function(const struct waits *waits, uint64_t name)
 {
 	size_t len;
-	const char *s = ws_cuda_function(x->s->r, (uint32_t)name, &len);
+	const char *text = ws_cuda_function(waits->stats->report, (uint32_t)name, &len);
 
-	return ws_cell_text(s, len);
+	return ws_cell_text(text, len);
 }
 
-static void put_figures(struct ws_cell *c, const struct ws_std8 *s, unsigned __int128 sum)
+static void put_figures(struct ws_cell *cell, const struct ws_std8 *summary, unsigned __int128 sum)
 {
-	c[0] = ws_cell_real(sum ? (long double)s->total * 100 / (long double)sum : 0);
-	c[1] = ws_cell_int(s->total > INT64_MAX ? INT64_MAX : (int64_t)s->total);
-	c[2] = ws_cell_int((int64_t)s->count);
-	c[3] = ws_cell_real(ws_std8_mean(s));
-	c[4] = ws_cell_real(ws_std8_median(s));
-	c[5] = ws_cell_int((int64_t)s->min);
-	c[6] = ws_cell_int((int64_t)s->max);
-	c[7] = ws_cell_real(s->stddev);
+	cell[0] = ws_cell_real(sum ? (long double)summary->total * 100 / (long double)sum : 0);
+	cell[1] = ws_cell_int(summary->total > INT64_MAX ? INT64_MAX : (int64_t)summary->total);
+	cell[2] = ws_cell_int((int64_t)summary->count);
+	cell[3] = ws_cell_real(ws_std8_mean(summary));
+	cell[4] = ws_cell_real(ws_std8_median(summary));
+	cell[5] = ws_cell_int((int64_t)summary->min);
+	cell[6] = ws_cell_int((int64_t)summary->max);
+	cell[7] = ws_cell_real(summary->stddev);
 }
 
-static void print(const struct waits *x, const struct ws_keyed_sums *sums)
+static void print(const struct waits *waits, const struct ws_keyed_sums *sums)
 {
 	struct line *lines = ws_calloc(sums->n, sizeof(*lines));
 	unsigned __int128 sum = 0;
 	struct ws_text object = {0};
 
 	for (size_t i = 0; i < sums->n; i++) {
-		lines[i] = (struct line){sums->keys + i * KEY_WORDS, &sums->s[i]};
-		sum += sums->s[i].total;
+		lines[i] = (struct line){sums->keys + i * KEY_WORDS, &sums->summary[i]};
+		sum += sums->summary[i].total;
 	}
 	if (sums->n)
 		qsort(lines, sums->n, sizeof(*lines), by_total);
 	for (size_t i = 0; i < sums->n; i++) {
 		const uint64_t *key = lines[i].key;
-		const struct ws_thread_info *t = ws_who_thread(x->s->who, (uint32_t)key[K_THREAD]);
-		struct ws_cell c[COLUMNS];
+		const struct ws_thread_info *info =
+			ws_who_thread(waits->stats->who, (uint32_t)key[K_THREAD]);
+		struct ws_cell cells[COLUMNS];
 
-		put_figures(c, lines[i].s, sum);
-		c[PID] = x->threads ? ws_cell_int(t->pid) : ws_cell_null();
-		c[TID] = x->threads ? ws_cell_int(t->tid) : ws_cell_null();
-		c[THREAD] = x->threads ? text(t->name) : ws_cell_null();
-		c[REASON] = text(ws_wait_name((enum ws_wait)key[K_WAIT]));
-		c[FUNCTION] = x->objects ? function(x, key[K_FUNCTION]) : ws_cell_null();
+		put_figures(cells, lines[i].summary, sum);
+		cells[PID] = waits->threads ? ws_cell_int(info->pid) : ws_cell_null();
+		cells[TID] = waits->threads ? ws_cell_int(info->tid) : ws_cell_null();
+		cells[THREAD] = waits->threads ? text(info->name) : ws_cell_null();
+		cells[REASON] = text(ws_wait_name((enum ws_wait)key[K_WAIT]));
+		cells[FUNCTION] =
+			waits->objects ? function(waits, key[K_FUNCTION]) : ws_cell_null();
 		object.len = 0;
 		ws_text_puts(&object, "");
-		put_object(x, key, &object);
-		c[OBJECT] = x->objects ? ws_cell_text(object.s, object.len) : ws_cell_null();
-		x->s->row(x->s, c);
+		put_object(waits, key, &object);
+		cells[OBJECT] =
+			waits->objects ? ws_cell_text(object.text, object.len) : ws_cell_null();
+		waits->stats->row(waits->stats, cells);
 	}
 	ws_text_free(&object);
 	free(lines);
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
-	struct waits x = {.s = s,
-			  .objects = !ws_stats_arg(s, "reason"),
-			  .threads = ws_stats_arg(s, "thread") || !ws_stats_arg(s, "reason")};
-	struct ws_states *states = ws_states_open(s->r, s->who, &s->damaged);
+	struct waits waits = {.stats = stats,
+			      .objects = !ws_stats_arg(stats, "reason"),
+			      .threads = ws_stats_arg(stats, "thread") ||
+					 !ws_stats_arg(stats, "reason")};
+	struct ws_states *states = ws_states_open(stats->report, stats->who, &stats->damaged);
 	uint32_t workers = ws_states_workers(states);
 	struct ws_keyed_sums sums;
 
-	(void)e;
-	for (uint32_t i = 1; i <= ws_who_threads(s->who); i++) {
-		const struct ws_thread_info *t = ws_who_thread(s->who, i);
+	(void)err;
+	for (uint32_t i = 1; i <= ws_who_threads(stats->who); i++) {
+		const struct ws_thread_info *info = ws_who_thread(stats->who, i);
 
-		ws_map_set(&x.by_number, (uint64_t)t->process << 32 | t->tid, i);
+		ws_map_set(&waits.by_number, (uint64_t)info->process << 32 | info->tid, i);
 	}
-	x.tables = ws_calloc(workers, sizeof(*x.tables));
+	waits.tables = ws_calloc(workers, sizeof(*waits.tables));
 	for (uint32_t w = 0; w < workers; w++)
-		x.tables[w] = (struct ws_keyed){.words = KEY_WORDS, .per = 1};
-	ws_states_run(states, s->time_min, s->time_max, take, &x);
+		waits.tables[w] = (struct ws_keyed){.words = KEY_WORDS, .per = 1};
+	ws_states_run(states, stats->time_min, stats->time_max, take, &waits);
 	ws_states_close(states);
-	ws_keyed_merge(x.tables, workers, NULL, NULL, &sums);
-	print(&x, &sums);
+	ws_keyed_merge(waits.tables, workers, NULL, NULL, &sums);
+	print(&waits, &sums);
 	ws_keyed_sums_free(&sums);
-	free(x.tables);
-	ws_map_free(&x.by_number);
+	free(waits.tables);
+	ws_map_free(&waits.by_number);
 	return 0;
 }
 

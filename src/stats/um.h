@@ -19,6 +19,6 @@ struct ws_um {
  * Sums by process and address, ordered by these; those of page faults belong to the address that
  * was touched. *count of them, owned by the caller.
  */
-struct ws_um *ws_um_load(struct ws_stats *s, size_t *count);
+struct ws_um *ws_um_load(struct ws_stats *stats, size_t *count);
 
 #endif

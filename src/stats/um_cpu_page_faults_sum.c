@@ -8,10 +8,10 @@
 static const struct ws_column columns[] = {{"CPU Page Faults", WS_KIND_COUNT},
 					   {"CPU Instruction Address", WS_KIND_TEXT}};
 
-static int scan(void *ctx, const struct ws_batch *b)
+static int scan(void *ctx, const struct ws_batch *batch)
 {
-	for (size_t i = 0; i < b->rows; i++)
-		ws_dist_add(ws_keyed_get(ctx, &b->col[ws_cuda_um_cpu_fault_instruction][i]), 1);
+	for (size_t i = 0; i < batch->rows; i++)
+		ws_dist_add(ws_keyed_get(ctx, &batch->col[ws_cuda_um_cpu_fault_instruction][i]), 1);
 	return 0;
 }
 
@@ -21,13 +21,13 @@ static void canonical(void *ctx, size_t table, uint64_t *key)
 	*key = ws_report_string_key(ctx, (uint32_t)*key);
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
 	struct ws_scan sc = {
 		.table = WS_TABLE_cuda_um_cpu_fault,
 		.columns = WS_COL(cuda_um_cpu_fault, instruction),
-		.time_min = s->time_min,
-		.time_max = s->time_max,
+		.time_min = stats->time_min,
+		.time_max = stats->time_max,
 		.workers = 1,
 	};
 	struct ws_keyed faults = {.words = 1, .per = 1};
@@ -35,19 +35,22 @@ static int run(struct ws_stats *s, struct ws_err *e)
 	struct ws_std8_line *lines;
 	uint64_t damaged = 0;
 
-	(void)e;
-	ws_scan_run(s->r, &sc, scan, &faults, &damaged);
-	s->damaged += damaged;
-	ws_keyed_merge(&faults, 1, canonical, (void *)s->r, &sums);
+	(void)err;
+	ws_scan_run(stats->report, &sc, scan, &faults, &damaged);
+	stats->damaged += damaged;
+	ws_keyed_merge(&faults, 1, canonical, (void *)stats->report, &sums);
 	lines = ws_calloc(sums.n, sizeof(*lines));
 	for (size_t i = 0; i < sums.n; i++) {
-		lines[i].s = &sums.s[i]; /* of as many ones: their total is their count */
-		lines[i].name = ws_report_string(s->r, (uint32_t)sums.keys[i], &lines[i].name_len);
+		lines[i].summary =
+			&sums.summary[i]; /* of as many ones: their total is their count */
+		lines[i].name =
+			ws_report_string(stats->report, (uint32_t)sums.keys[i], &lines[i].name_len);
 	}
 	ws_std8_sort(lines, sums.n);
 	for (size_t i = 0; i < sums.n; i++)
-		s->row(s, (struct ws_cell[]){ws_cell_int((int64_t)lines[i].s->count),
-					     ws_cell_text(lines[i].name, lines[i].name_len)});
+		stats->row(stats,
+			   (struct ws_cell[]){ws_cell_int((int64_t)lines[i].summary->count),
+					      ws_cell_text(lines[i].name, lines[i].name_len)});
 	free(lines);
 	ws_keyed_sums_free(&sums);
 	return 0;

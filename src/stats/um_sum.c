@@ -14,85 +14,86 @@ static const struct ws_column columns[] = {
 
 static const char *const args[] = {"rows=", NULL};
 
-static int by_traffic(const void *a, const void *b)
+static int by_traffic(const void *first, const void *second)
 {
-	const struct ws_um *x = a, *y = b;
-	uint64_t m = x->to_device + x->to_host, n = y->to_device + y->to_host;
-	uint64_t f = x->cpu_faults + x->gpu_faults, g = y->cpu_faults + y->gpu_faults;
+	const struct ws_um *left = first, *right = second;
+	uint64_t m = left->to_device + left->to_host, n = right->to_device + right->to_host;
+	uint64_t f = left->cpu_faults + left->gpu_faults, g = right->cpu_faults + right->gpu_faults;
 
 	if (m != n)
 		return m > n ? -1 : 1;
 	if (f != g)
 		return f > g ? -1 : 1;
-	if (x->address != y->address)
-		return x->address < y->address ? -1 : 1;
-	return x->process < y->process ? -1 : x->process > y->process;
+	if (left->address != right->address)
+		return left->address < right->address ? -1 : 1;
+	return left->process < right->process ? -1 : left->process > right->process;
 }
 
 static void sift_down(struct ws_um *heap, size_t n)
 {
-	struct ws_um x = heap[0];
+	struct ws_um um = heap[0];
 	size_t i = 0;
 
 	for (size_t k; (k = 2 * i + 1) < n; i = k) {
 		if (k + 1 < n && by_traffic(&heap[k + 1], &heap[k]) > 0)
 			k++;
-		if (by_traffic(&heap[k], &x) <= 0)
+		if (by_traffic(&heap[k], &um) <= 0)
 			break;
 		heap[i] = heap[k];
 	}
-	heap[i] = x;
+	heap[i] = um;
 }
 
 /* The first `most` in order, at the beginning: few of millions, mostly. Of those so far the last is
  * on top of a heap. */
-static size_t first_of(struct ws_um *v, size_t n, size_t most)
+static size_t first_of(struct ws_um *um, size_t n, size_t most)
 {
 	if (!most || !n)
 		return 0;
 	if (n > most) {
-		qsort(v, most, sizeof(*v), by_traffic);
+		qsort(um, most, sizeof(*um), by_traffic);
 		for (size_t i = 0; i < most / 2; i++) { /* last first: a heap */
-			struct ws_um x = v[i];
+			struct ws_um um_x = um[i];
 
-			v[i] = v[most - 1 - i];
-			v[most - 1 - i] = x;
+			um[i] = um[most - 1 - i];
+			um[most - 1 - i] = um_x;
 		}
 		for (size_t i = most; i < n; i++)
-			if (by_traffic(&v[i], &v[0]) < 0) {
-				v[0] = v[i];
-				sift_down(v, most);
+			if (by_traffic(&um[i], &um[0]) < 0) {
+				um[0] = um[i];
+				sift_down(um, most);
 			}
 		n = most;
 	}
-	qsort(v, n, sizeof(*v), by_traffic);
+	qsort(um, n, sizeof(*um), by_traffic);
 	return n;
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
-	const char *limit = ws_stats_arg(s, "rows=");
+	const char *limit = ws_stats_arg(stats, "rows=");
 	size_t most = limit ? strtoul(limit, NULL, 10) : 10, n;
-	struct ws_um *v = ws_um_load(s, &n);
+	struct ws_um *um = ws_um_load(stats, &n);
 
-	(void)e;
-	n = first_of(v, n, most);
+	(void)err;
+	n = first_of(um, n, most);
 	for (size_t i = 0; i < n; i++) {
 		char address[32];
 
-		snprintf(address, sizeof(address), "0x%" PRIX64, v[i].address);
-		s->row(s, (struct ws_cell[]){
-				  ws_cell_text(address, strlen(address)),
-				  v[i].moved ? ws_cell_real(v[i].to_device) : ws_cell_null(),
-				  v[i].moved ? ws_cell_real(v[i].to_host) : ws_cell_null(),
-				  ws_cell_int((int64_t)v[i].cpu_faults),
-				  ws_cell_int((int64_t)v[i].gpu_faults),
-				  v[i].ns ? ws_cell_real((long double)v[i].bytes * 1000000000 /
-							 v[i].ns)
-					  : ws_cell_null(),
-			  });
+		snprintf(address, sizeof(address), "0x%" PRIX64, um[i].address);
+		stats->row(stats,
+			   (struct ws_cell[]){
+				   ws_cell_text(address, strlen(address)),
+				   um[i].moved ? ws_cell_real(um[i].to_device) : ws_cell_null(),
+				   um[i].moved ? ws_cell_real(um[i].to_host) : ws_cell_null(),
+				   ws_cell_int((int64_t)um[i].cpu_faults),
+				   ws_cell_int((int64_t)um[i].gpu_faults),
+				   um[i].ns ? ws_cell_real((long double)um[i].bytes * 1000000000 /
+							   um[i].ns)
+					    : ws_cell_null(),
+			   });
 	}
-	free(v);
+	free(um);
 	return 0;
 }
 

@@ -18,36 +18,36 @@ static struct ws_cell address(uint64_t v, bool there, char *buf, size_t size)
 	return there ? ws_cell_text(buf, strlen(buf)) : ws_cell_null();
 }
 
-static int run(struct ws_stats *s, struct ws_err *e)
+static int run(struct ws_stats *stats, struct ws_err *err)
 {
 	struct ws_um sum = {0};
 	size_t n;
-	struct ws_um *v = ws_um_load(s, &n);
+	struct ws_um *um = ws_um_load(stats, &n);
 	uint64_t min = UINT64_MAX, max = 0;
 	char first[32], last[32];
 
-	(void)e;
+	(void)err;
 	for (size_t i = 0; i < n; i++) {
-		sum.to_device += v[i].to_device;
-		sum.to_host += v[i].to_host;
-		sum.cpu_faults += v[i].cpu_faults;
-		sum.gpu_faults += v[i].gpu_faults;
-		if (!v[i].moved)
+		sum.to_device += um[i].to_device;
+		sum.to_host += um[i].to_host;
+		sum.cpu_faults += um[i].cpu_faults;
+		sum.gpu_faults += um[i].gpu_faults;
+		if (!um[i].moved)
 			continue;
 		sum.moved = true;
-		min = v[i].address < min ? v[i].address : min;
-		max = v[i].address > max ? v[i].address : max;
+		min = um[i].address < min ? um[i].address : min;
+		max = um[i].address > max ? um[i].address : max;
 	}
-	free(v);
+	free(um);
 	if (n)
-		s->row(s, (struct ws_cell[]){
-				  ws_cell_real(sum.to_device),
-				  ws_cell_real(sum.to_host),
-				  ws_cell_int((int64_t)sum.cpu_faults),
-				  ws_cell_int((int64_t)sum.gpu_faults),
-				  address(min, sum.moved, first, sizeof(first)),
-				  address(max, sum.moved, last, sizeof(last)),
-			  });
+		stats->row(stats, (struct ws_cell[]){
+					  ws_cell_real(sum.to_device),
+					  ws_cell_real(sum.to_host),
+					  ws_cell_int((int64_t)sum.cpu_faults),
+					  ws_cell_int((int64_t)sum.gpu_faults),
+					  address(min, sum.moved, first, sizeof(first)),
+					  address(max, sum.moved, last, sizeof(last)),
+				  });
 	return 0;
 }
 

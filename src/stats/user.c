@@ -13,40 +13,40 @@
 
 enum { MOST_BYTES = 1 << 20 };
 
-static struct ws_user_report *add(struct ws_user_reports *u, const char *name, size_t len)
+static struct ws_user_report *add(struct ws_user_reports *reports, const char *name, size_t len)
 {
-	ws_grow(u->v, u->cap, u->n + 1);
-	u->v[u->n] = (struct ws_user_report){.name = ws_strndup(name, len)};
-	return &u->v[u->n++];
+	ws_grow(reports->reports, reports->cap, reports->n + 1);
+	reports->reports[reports->n] = (struct ws_user_report){.name = ws_strndup(name, len)};
+	return &reports->reports[reports->n++];
 }
 
 /* ---- files ---- */
 
-static char *read_file(const char *path, struct ws_err *e)
+static char *read_file(const char *path, struct ws_err *err)
 {
-	FILE *f = fopen(path, "re");
-	struct ws_text t = {0};
+	FILE *file = fopen(path, "re");
+	struct ws_text text = {0};
 	struct stat st;
 	char buf[4096];
 	size_t n;
 
-	if (!f || fstat(fileno(f), &st) < 0) {
-		ws_fail_errno(e, "cannot read %s", path);
+	if (!file || fstat(fileno(file), &st) < 0) {
+		ws_fail_errno(err, "cannot read %s", path);
 	} else if (!S_ISREG(st.st_mode) || st.st_size > MOST_BYTES) {
-		ws_fail(e, "%s is not a query: it is %s", path,
+		ws_fail(err, "%s is not a query: it is %s", path,
 			S_ISREG(st.st_mode) ? "larger than 1 MiB" : "not a file");
 	} else {
-		ws_text_puts(&t, "");
-		while ((n = fread(buf, 1, sizeof(buf), f)) > 0 && t.len <= MOST_BYTES)
-			ws_text_add(&t, buf, n);
-		if (memchr(t.s, 0, t.len)) {
-			ws_fail(e, "%s is not a query: it has a NUL in it", path);
-			ws_text_free(&t);
+		ws_text_puts(&text, "");
+		while ((n = fread(buf, 1, sizeof(buf), file)) > 0 && text.len <= MOST_BYTES)
+			ws_text_add(&text, buf, n);
+		if (memchr(text.text, 0, text.len)) {
+			ws_fail(err, "%s is not a query: it has a NUL in it", path);
+			ws_text_free(&text);
 		}
 	}
-	if (f)
-		fclose(f);
-	return t.s;
+	if (file)
+		fclose(file);
+	return text.text;
 }
 
 /* Text after "-- KEY:" when a line begins so. */
@@ -66,138 +66,142 @@ static char *said(const char *line, size_t n, const char *key)
 	return ws_strndup(line + at, n - at);
 }
 
-static void keep(char **to, char *s)
+static void keep(char **to, char *text)
 {
-	if (!s)
+	if (!text)
 		return;
 	free(*to);
-	*to = s;
+	*to = text;
 }
 
-static void read_comments(struct ws_user_report *r)
+static void read_comments(struct ws_user_report *report)
 {
-	const char *s = r->sql;
+	const char *text = report->sql;
 
-	for (size_t n; !strncmp(s, "--", 2) || *s == '\n'; s += n + (s[n] == '\n')) {
+	for (size_t n; !strncmp(text, "--", 2) || *text == '\n'; text += n + (text[n] == '\n')) {
 		char *parameter;
 
-		n = strcspn(s, "\n");
-		keep(&r->title, said(s, n, "title"));
-		keep(&r->about, said(s, n, "about"));
-		parameter = said(s, n, "parameter");
+		n = strcspn(text, "\n");
+		keep(&report->title, said(text, n, "title"));
+		keep(&report->about, said(text, n, "about"));
+		parameter = said(text, n, "parameter");
 		if (!parameter)
 			continue;
-		ws_grow(r->parameters, r->parameter_cap, r->parameter_count + 1);
-		r->parameters[r->parameter_count++] = parameter;
+		ws_grow(report->parameters, report->parameter_cap, report->parameter_count + 1);
+		report->parameters[report->parameter_count++] = parameter;
 	}
 }
 
-static bool is_name(const char *s, size_t n)
+static bool is_name(const char *text, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (!isalnum((unsigned char)s[i]) && s[i] != '_' && s[i] != '-')
+		if (!isalnum((unsigned char)text[i]) && text[i] != '_' && text[i] != '-')
 			return false;
 	return n > 0;
 }
 
-static int by_name(const void *a, const void *b)
+static int by_name(const void *first, const void *second)
 {
-	return strcmp(((const struct ws_user_report *)a)->name,
-		      ((const struct ws_user_report *)b)->name);
+	return strcmp(((const struct ws_user_report *)first)->name,
+		      ((const struct ws_user_report *)second)->name);
 }
 
-int ws_user_reports_folder(struct ws_user_reports *u, const char *folder, struct ws_err *e)
+int ws_user_reports_folder(struct ws_user_reports *reports, const char *folder, struct ws_err *err)
 {
-	DIR *d = opendir(folder);
+	DIR *dir = opendir(folder);
 	struct dirent *entry;
-	size_t first = u->n;
+	size_t first = reports->n;
 	int rc = 0;
 
-	if (!d)
-		return ws_fail_errno(e, "--report-dir: cannot read %s", folder);
-	while (!rc && (entry = readdir(d))) {
+	if (!dir)
+		return ws_fail_errno(err, "--report-dir: cannot read %s", folder);
+	while (!rc && (entry = readdir(dir))) {
 		size_t n = strlen(entry->d_name);
-		struct ws_user_report *r;
+		struct ws_user_report *report;
 		char *path;
 
 		if (n > 3 && !strcmp(entry->d_name + n - 3, ".py") &&
 		    is_name(entry->d_name, n - 3)) {
-			ws_grow(u->scripts, u->script_cap, u->script_count + 1);
-			u->scripts[u->script_count++] = ws_strndup(entry->d_name, n - 3);
+			ws_grow(reports->scripts, reports->script_cap, reports->script_count + 1);
+			reports->scripts[reports->script_count++] =
+				ws_strndup(entry->d_name, n - 3);
 		}
 		if (n <= 4 || strcmp(entry->d_name + n - 4, ".sql") ||
 		    !is_name(entry->d_name, n - 4))
 			continue;
-		r = add(u, entry->d_name, n - 4);
+		report = add(reports, entry->d_name, n - 4);
 		path = ws_format("%s/%s", folder, entry->d_name);
-		r->sql = read_file(path, e);
+		report->sql = read_file(path, err);
 		free(path);
-		rc = r->sql ? 0 : -1;
+		rc = report->sql ? 0 : -1;
 		if (!rc)
-			read_comments(r);
+			read_comments(report);
 	}
-	closedir(d);
-	if (u->n > first)
-		qsort(u->v + first, u->n - first, sizeof(*u->v), by_name);
+	closedir(dir);
+	if (reports->n > first)
+		qsort(reports->reports + first, reports->n - first, sizeof(*reports->reports),
+		      by_name);
 	return rc;
 }
 
-const char *ws_user_reports_sql(struct ws_user_reports *u, const char *sql)
+const char *ws_user_reports_sql(struct ws_user_reports *reports, const char *sql)
 {
 	char name[32] = "sql";
-	struct ws_user_report *r;
+	struct ws_user_report *report;
 
-	for (int i = 2; ws_user_report_find(u, name); i++)
+	for (int i = 2; ws_user_report_find(reports, name); i++)
 		snprintf(name, sizeof(name), "sql%d", i);
-	r = add(u, name, strlen(name));
-	r->sql = ws_strdup(sql);
-	read_comments(r);
-	return r->name;
+	report = add(reports, name, strlen(name));
+	report->sql = ws_strdup(sql);
+	read_comments(report);
+	return report->name;
 }
 
-const struct ws_user_report *ws_user_report_find(const struct ws_user_reports *u, const char *spec)
+const struct ws_user_report *ws_user_report_find(const struct ws_user_reports *reports,
+						 const char *spec)
 {
 	size_t n = strcspn(spec, ":");
 
-	for (size_t i = 0; u && i < u->n; i++)
-		if (strlen(u->v[i].name) == n && !memcmp(u->v[i].name, spec, n))
-			return &u->v[i];
+	for (size_t i = 0; reports && i < reports->n; i++)
+		if (strlen(reports->reports[i].name) == n &&
+		    !memcmp(reports->reports[i].name, spec, n))
+			return &reports->reports[i];
 	return NULL;
 }
 
-bool ws_user_report_script(const struct ws_user_reports *u, const char *spec)
+bool ws_user_report_script(const struct ws_user_reports *reports, const char *spec)
 {
 	size_t n = strcspn(spec, ":");
 
-	for (size_t i = 0; u && i < u->script_count; i++)
-		if (strlen(u->scripts[i]) == n && !memcmp(u->scripts[i], spec, n))
+	for (size_t i = 0; reports && i < reports->script_count; i++)
+		if (strlen(reports->scripts[i]) == n && !memcmp(reports->scripts[i], spec, n))
 			return true;
 	return false;
 }
 
-void ws_user_reports_free(struct ws_user_reports *u)
+void ws_user_reports_free(struct ws_user_reports *reports)
 {
-	for (size_t i = 0; i < u->script_count; i++)
-		free(u->scripts[i]);
-	free(u->scripts);
-	for (size_t i = 0; i < u->n; i++) {
-		struct ws_user_report *r = &u->v[i];
+	for (size_t i = 0; i < reports->script_count; i++)
+		free(reports->scripts[i]);
+	free(reports->scripts);
+	for (size_t i = 0; i < reports->n; i++) {
+		struct ws_user_report *report = &reports->reports[i];
 
-		for (size_t k = 0; k < r->parameter_count; k++)
-			free(r->parameters[k]);
-		free(r->parameters);
-		free(r->name);
-		free(r->title);
-		free(r->about);
-		free(r->sql);
+		for (size_t k = 0; k < report->parameter_count; k++)
+			free(report->parameters[k]);
+		free(report->parameters);
+		free(report->name);
+		free(report->title);
+		free(report->about);
+		free(report->sql);
 	}
-	free(u->v);
-	memset(u, 0, sizeof(*u));
+	free(reports->reports);
+	memset(reports, 0, sizeof(*reports));
 }
 
 /* ---- running ---- */
 
-int ws_user_report_check(const struct ws_user_report *r, const char *spec, struct ws_err *e)
+int ws_user_report_check(const struct ws_user_report *report, const char *spec, struct ws_err *err)
 {
 	size_t n;
 
@@ -207,14 +211,14 @@ int ws_user_report_check(const struct ws_user_report *r, const char *spec, struc
 
 		n = strcspn(++a, ":");
 		name = strcspn(a, "=");
-		for (size_t i = 0; i < r->parameter_count && name < n; i++)
-			known |= strcspn(r->parameters[i], "=") == name &&
-				 !memcmp(r->parameters[i], a, name);
+		for (size_t i = 0; i < report->parameter_count && name < n; i++)
+			known |= strcspn(report->parameters[i], "=") == name &&
+				 !memcmp(report->parameters[i], a, name);
 		if (!known)
-			return ws_fail(e,
+			return ws_fail(err,
 				       "'%s': the report %s has no parameter '%.*s'; its file "
 				       "declares one as '-- parameter: name=default'",
-				       spec, r->name, (int)n, a);
+				       spec, report->name, (int)n, a);
 	}
 	return 0;
 }
@@ -244,49 +248,49 @@ static void bind_time(struct ws_sql *sql, const char *name, uint64_t t, uint64_t
 	ws_sql_bind(sql, name, s);
 }
 
-static int bind(struct ws_sql *sql, const struct ws_user_report *r, const char *spec,
-		const struct ws_stats *s, struct ws_err *e)
+static int bind(struct ws_sql *sql, const struct ws_user_report *report, const char *spec,
+		const struct ws_stats *stats, struct ws_err *err)
 {
 	size_t n;
 
-	for (size_t i = 0; i < r->parameter_count; i++)
-		bind_word(sql, r->parameters[i], strlen(r->parameters[i]));
+	for (size_t i = 0; i < report->parameter_count; i++)
+		bind_word(sql, report->parameters[i], strlen(report->parameters[i]));
 	for (const char *a = spec + strcspn(spec, ":"); *a; a += n) {
 		n = strcspn(++a, ":");
 		bind_word(sql, a, n);
 	}
-	bind_time(sql, "start", s->time_min, s->zero);
-	bind_time(sql, "end", s->time_max, s->zero);
-	if (s->windowed) {
-		int uses = ws_sql_has_parameter(sql, r->sql, "start", e);
+	bind_time(sql, "start", stats->time_min, stats->zero);
+	bind_time(sql, "end", stats->time_max, stats->zero);
+	if (stats->windowed) {
+		int uses = ws_sql_has_parameter(sql, report->sql, "start", err);
 
-		uses = uses ? uses : ws_sql_has_parameter(sql, r->sql, "end", e);
+		uses = uses ? uses : ws_sql_has_parameter(sql, report->sql, "end", err);
 		if (uses < 0)
 			return -1;
 		if (!uses)
-			return ws_fail(e,
+			return ws_fail(err,
 				       "the report %s uses neither :start nor :end, so no filter "
 				       "can be applied to it",
-				       r->name);
+				       report->name);
 	}
 	return 0;
 }
 
-int ws_user_report_run(const struct ws_user_report *r, const char *spec, const struct ws_stats *s,
-		       struct ws_sql_print *p, struct ws_err *e)
+int ws_user_report_run(const struct ws_user_report *report, const char *spec,
+		       const struct ws_stats *stats, struct ws_sql_print *print, struct ws_err *err)
 {
-	const struct ws_report *reports[] = {s->r};
-	struct ws_sql *sql = ws_sql_open(reports, 1, e);
-	struct ws_sql_sink sink = ws_sql_print_sink(p);
+	const struct ws_report *reports[] = {stats->report};
+	struct ws_sql *sql = ws_sql_open(reports, 1, err);
+	struct ws_sql_sink sink = ws_sql_print_sink(print);
 	int rc;
 
 	if (!sql)
 		return -1;
-	p->late = true;
-	rc = bind(sql, r, spec, s, e);
+	print->late = true;
+	rc = bind(sql, report, spec, stats, err);
 	if (!rc)
-		rc = ws_sql_run(sql, r->sql, &sink, e);
-	ws_sql_print_end(p);
+		rc = ws_sql_run(sql, report->sql, &sink, err);
+	ws_sql_print_end(print);
 	ws_sql_close(sql);
 	return rc;
 }

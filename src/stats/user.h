@@ -19,31 +19,33 @@ struct ws_user_report {
 };
 
 struct ws_user_reports {
-	struct ws_user_report *v;
+	struct ws_user_report *reports;
 	size_t n, cap;
 	char **scripts; /* NAME of each NAME.py in the folders: known, to say that none is run */
 	size_t script_count, script_cap;
 };
 
 /* Add the reports of a folder. 0, or -1 with a message. */
-int ws_user_reports_folder(struct ws_user_reports *u, const char *folder, struct ws_err *e);
+int ws_user_reports_folder(struct ws_user_reports *reports, const char *folder, struct ws_err *err);
 /* Add a query given as text, called sql, sql2... */
-const char *ws_user_reports_sql(struct ws_user_reports *u, const char *sql);
+const char *ws_user_reports_sql(struct ws_user_reports *reports, const char *sql);
 /* The report that `spec` begins with, up to a colon; NULL when there is none. */
-const struct ws_user_report *ws_user_report_find(const struct ws_user_reports *u, const char *spec);
+const struct ws_user_report *ws_user_report_find(const struct ws_user_reports *reports,
+						 const char *spec);
 /* Does a folder have a script of this name (up to a colon) instead of a query? */
-bool ws_user_report_script(const struct ws_user_reports *u, const char *spec);
-void ws_user_reports_free(struct ws_user_reports *u);
+bool ws_user_report_script(const struct ws_user_reports *reports, const char *spec);
+void ws_user_reports_free(struct ws_user_reports *reports);
 
 /* Check the arguments of `spec`; 0, or -1 with a message. */
-int ws_user_report_check(const struct ws_user_report *r, const char *spec, struct ws_err *e);
+int ws_user_report_check(const struct ws_user_report *report, const char *spec, struct ws_err *err);
 
 /*
  * Run it over the file of `s`. `p` has the format; it gets to know `ready`, which is called before
  * anything is written. Returns 0, or -1 with a message. *rows says whether there were any.
  */
 struct ws_sql_print;
-int ws_user_report_run(const struct ws_user_report *r, const char *spec, const struct ws_stats *s,
-		       struct ws_sql_print *p, struct ws_err *e);
+int ws_user_report_run(const struct ws_user_report *report, const char *spec,
+		       const struct ws_stats *stats, struct ws_sql_print *print,
+		       struct ws_err *err);
 
 #endif

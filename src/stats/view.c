@@ -18,69 +18,72 @@
 
 /* ---- rows of the flat table ---- */
 
-static int compare_text(const struct ws_text *a, const struct ws_text *b)
+static int compare_text(const struct ws_text *left, const struct ws_text *right)
 {
-	size_t n = a->len < b->len ? a->len : b->len;
-	int c = n ? memcmp(a->s, b->s, n) : 0;
+	size_t n = left->len < right->len ? left->len : right->len;
+	int c = n ? memcmp(left->text, right->text, n) : 0;
 
-	return c ? c : a->len < b->len ? -1 : a->len > b->len;
+	return c ? c : left->len < right->len ? -1 : left->len > right->len;
 }
 
 /* Of equal cost and name: by file, then by process and thread. */
-static int by_place(const struct ws_calltree *t, const struct ws_flat *x, const struct ws_flat *y)
+static int by_place(const struct ws_calltree *calltree, const struct ws_flat *left,
+		    const struct ws_flat *right)
 {
 	struct ws_text a = {0}, b = {0};
-	int c = strcmp(ws_calltree_module(t, x->unit), ws_calltree_module(t, y->unit));
+	int c = strcmp(ws_calltree_module(calltree, left->unit),
+		       ws_calltree_module(calltree, right->unit));
 
-	for (uint32_t i = x->root, k = y->root; !c && i && k;
-	     i = t->nodes[i].parent, k = t->nodes[k].parent) {
+	for (uint32_t i = left->root, k = right->root; !c && i && k;
+	     i = calltree->nodes[i].parent, k = calltree->nodes[k].parent) {
 		a.len = b.len = 0;
-		ws_calltree_name(t, t->nodes[i].unit, &a);
-		ws_calltree_name(t, t->nodes[k].unit, &b);
+		ws_calltree_name(calltree, calltree->nodes[i].unit, &a);
+		ws_calltree_name(calltree, calltree->nodes[k].unit, &b);
 		c = compare_text(&a, &b);
 	}
 	ws_text_free(&a);
 	ws_text_free(&b);
 	return c ? c
-	       : t->units[x->unit].line < t->units[y->unit].line
+	       : calltree->units[left->unit].line < calltree->units[right->unit].line
 		       ? -1
-		       : t->units[x->unit].line > t->units[y->unit].line;
+		       : calltree->units[left->unit].line > calltree->units[right->unit].line;
 }
 
 struct order {
-	const struct ws_calltree *t;
+	const struct ws_calltree *calltree;
 	bool by_total;
 };
 
-static int by_cost(const void *a, const void *b, void *ctx)
+static int by_cost(const void *first, const void *second, void *ctx)
 {
-	const struct ws_view_row *x = a, *y = b;
-	const struct order *o = ctx;
-	const struct ws_cost *p = o->by_total ? &x->f->total : &x->f->self,
-			     *q = o->by_total ? &y->f->total : &y->f->self;
+	const struct ws_view_row *left = first, *right = second;
+	const struct order *order = ctx;
+	const struct ws_cost *p = order->by_total ? &left->flat->total : &left->flat->self,
+			     *q = order->by_total ? &right->flat->total : &right->flat->self;
 	int c;
 
 	if (p->weight != q->weight)
 		return p->weight > q->weight ? -1 : 1;
-	if (x->f->total.weight != y->f->total.weight)
-		return x->f->total.weight > y->f->total.weight ? -1 : 1;
-	c = compare_text(&x->name, &y->name);
-	return c ? c : by_place(o->t, x->f, y->f);
+	if (left->flat->total.weight != right->flat->total.weight)
+		return left->flat->total.weight > right->flat->total.weight ? -1 : 1;
+	c = compare_text(&left->name, &right->name);
+	return c ? c : by_place(order->calltree, left->flat, right->flat);
 }
 
-struct ws_view_row *ws_view_rows(const struct ws_profile *p, uint32_t roots, bool by_total,
+struct ws_view_row *ws_view_rows(const struct ws_profile *profile, uint32_t roots, bool by_total,
 				 size_t *count)
 {
-	struct ws_flat *flat = ws_calltree_flat(&p->tree, roots, count);
+	struct ws_flat *flat = ws_calltree_flat(&profile->tree, roots, count);
 	struct ws_view_row *rows = ws_calloc(*count + 1, sizeof(*rows));
 
-	rows[*count].f = flat; /* for freeing */
+	rows[*count].flat = flat; /* for freeing */
 	for (size_t i = 0; i < *count; i++) {
-		rows[i].f = &flat[i];
-		ws_calltree_name(&p->tree, flat[i].unit, &rows[i].name);
+		rows[i].flat = &flat[i];
+		ws_calltree_name(&profile->tree, flat[i].unit, &rows[i].name);
 	}
 	if (*count)
-		qsort_r(rows, *count, sizeof(*rows), by_cost, &(struct order){&p->tree, by_total});
+		qsort_r(rows, *count, sizeof(*rows), by_cost,
+			&(struct order){&profile->tree, by_total});
 	return rows;
 }
 
@@ -88,7 +91,7 @@ void ws_view_rows_free(struct ws_view_row *rows, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		ws_text_free(&rows[i].name);
-	free((void *)rows[count].f);
+	free((void *)rows[count].flat);
 	free(rows);
 }
 
@@ -97,9 +100,9 @@ void ws_view_rows_free(struct ws_view_row *rows, size_t count)
 enum { MOST_COLUMNS = 12 };
 
 struct view {
-	const struct ws_view_request *q;
-	const struct ws_report *r;
-	struct ws_profile p;
+	const struct ws_view_request *request;
+	const struct ws_report *report;
+	struct ws_profile profile;
 	struct ws_printer printer;
 	struct ws_outfile out;
 	struct ws_column columns[MOST_COLUMNS];
@@ -109,9 +112,9 @@ struct view {
 	struct ws_text text[4]; /* of the cells of a row */
 };
 
-static const char *counted(const struct ws_view_request *q)
+static const char *counted(const struct ws_view_request *request)
 {
-	switch (q->profile.kind) {
+	switch (request->profile.kind) {
 	case WS_PROFILE_OFF_CPU:
 		return "Waits";
 	case WS_PROFILE_GPU:
@@ -121,127 +124,130 @@ static const char *counted(const struct ws_view_request *q)
 	}
 }
 
-static void column(struct view *v, const char *name, enum ws_kind kind)
+static void column(struct view *view, const char *name, enum ws_kind kind)
 {
-	v->columns[v->column_count++] = (struct ws_column){name, kind};
+	view->columns[view->column_count++] = (struct ws_column){name, kind};
 }
 
-static void choose_columns(struct view *v)
+static void choose_columns(struct view *view)
 {
-	const struct ws_view_request *q = v->q;
+	const struct ws_view_request *request = view->request;
 
-	column(v, v->tree || !q->units ? "Total" : "Self", WS_KIND_PERCENT);
-	column(v, v->tree || !q->units ? "Total Time" : "Self Time", WS_KIND_TIME);
-	column(v, counted(q), WS_KIND_COUNT);
-	if (q->units) {
-		column(v, v->tree ? "Self" : "Total", WS_KIND_PERCENT);
-		column(v, v->tree ? "Self Time" : "Total Time", WS_KIND_TIME);
+	column(view, view->tree || !request->units ? "Total" : "Self", WS_KIND_PERCENT);
+	column(view, view->tree || !request->units ? "Total Time" : "Self Time", WS_KIND_TIME);
+	column(view, counted(request), WS_KIND_COUNT);
+	if (request->units) {
+		column(view, view->tree ? "Self" : "Total", WS_KIND_PERCENT);
+		column(view, view->tree ? "Self Time" : "Total Time", WS_KIND_TIME);
 	}
-	if (v->tree)
-		column(v, "Lvl", WS_KIND_ID);
-	if (!v->tree && q->profile.by_process)
-		column(v, "Process", WS_KIND_TEXT);
-	if (!v->tree && q->profile.by_thread)
-		column(v, "Thread", WS_KIND_TEXT);
-	if (q->units && q->profile.unit != WS_UNIT_MODULE)
-		column(v, "Function", WS_KIND_TEXT);
-	if (q->units && q->profile.unit == WS_UNIT_LINE)
-		column(v, "Source", WS_KIND_TEXT);
-	if (q->units)
-		column(v, "Module", WS_KIND_TEXT);
+	if (view->tree)
+		column(view, "Lvl", WS_KIND_ID);
+	if (!view->tree && request->profile.by_process)
+		column(view, "Process", WS_KIND_TEXT);
+	if (!view->tree && request->profile.by_thread)
+		column(view, "Thread", WS_KIND_TEXT);
+	if (request->units && request->profile.unit != WS_UNIT_MODULE)
+		column(view, "Function", WS_KIND_TEXT);
+	if (request->units && request->profile.unit == WS_UNIT_LINE)
+		column(view, "Source", WS_KIND_TEXT);
+	if (request->units)
+		column(view, "Module", WS_KIND_TEXT);
 }
 
-static struct ws_cell cell(const struct ws_text *t)
+static struct ws_cell cell(const struct ws_text *text)
 {
-	return ws_cell_text(t->s ? t->s : "", t->len);
+	return ws_cell_text(text->text ? text->text : "", text->len);
 }
 
-static struct ws_cell word(const char *s)
+static struct ws_cell word(const char *text)
 {
-	return ws_cell_text(s, strlen(s));
+	return ws_cell_text(text, strlen(text));
 }
 
 /* "file:line", empty when not known. */
-static void put_source(const struct view *v, uint32_t unit, struct ws_text *t)
+static void put_source(const struct view *view, uint32_t unit, struct ws_text *text)
 {
-	const struct ws_unit_info *u = &v->p.tree.units[unit];
+	const struct ws_unit_info *unit_info = &view->profile.tree.units[unit];
 	size_t len;
-	const char *file = ws_report_string(v->r, u->file, &len);
+	const char *file = ws_report_string(view->report, unit_info->file, &len);
 
-	ws_text_add(t, file, len);
-	if (u->line)
-		ws_text_printf(t, ":%u", u->line);
+	ws_text_add(text, file, len);
+	if (unit_info->line)
+		ws_text_printf(text, ":%u", unit_info->line);
 }
 
 /* Function, source and module of a row, as there are columns for them; `indent` goes before the
  * first. */
-static size_t put_names(struct view *v, struct ws_cell *c, uint32_t unit, size_t indent)
+static size_t put_names(struct view *view, struct ws_cell *cell_c, uint32_t unit, size_t indent)
 {
-	struct ws_text *name = &v->text[0], *source = &v->text[1];
-	bool module = v->q->profile.unit == WS_UNIT_MODULE;
+	struct ws_text *name = &view->text[0], *source = &view->text[1];
+	bool module = view->request->profile.unit == WS_UNIT_MODULE;
 	size_t n = 0;
 
 	name->len = source->len = 0;
 	for (size_t i = 0; i < indent; i++)
 		ws_text_puts(name, "  ");
-	ws_calltree_name(&v->p.tree, unit, name);
-	c[n++] = cell(name);
-	if (v->q->profile.unit == WS_UNIT_LINE) {
-		put_source(v, unit, source);
-		c[n++] = cell(source);
+	ws_calltree_name(&view->profile.tree, unit, name);
+	cell_c[n++] = cell(name);
+	if (view->request->profile.unit == WS_UNIT_LINE) {
+		put_source(view, unit, source);
+		cell_c[n++] = cell(source);
 	}
 	if (!module)
-		c[n++] = word(ws_calltree_module(&v->p.tree, unit));
+		cell_c[n++] = word(ws_calltree_module(&view->profile.tree, unit));
 	return n;
 }
 
-static struct ws_cell share(const struct view *v, const struct ws_cost *c)
+static struct ws_cell share(const struct view *view, const struct ws_cost *cost)
 {
-	return ws_view_share(c->weight, v->p.total.weight);
+	return ws_view_share(cost->weight, view->profile.total.weight);
 }
 
-static bool too_small(const struct view *v, const struct ws_cost *total)
+static bool too_small(const struct view *view, const struct ws_cost *total)
 {
-	return (double)total->weight * 100 < v->q->least * (double)v->p.total.weight;
+	return (double)total->weight * 100 <
+	       view->request->least * (double)view->profile.total.weight;
 }
 
 /* ---- flat ---- */
 
 /* Process and thread of the row below `root`, as there are columns for them. */
-static size_t put_roots(struct view *v, struct ws_cell *c, uint32_t root)
+static size_t put_roots(struct view *view, struct ws_cell *cell_c, uint32_t root)
 {
-	const struct ws_calltree *t = &v->p.tree;
-	size_t n = v->p.roots;
+	const struct ws_calltree *calltree = &view->profile.tree;
+	size_t n = view->profile.roots;
 
-	for (size_t i = n; i-- && root; root = t->nodes[root].parent) {
-		v->text[2 + i].len = 0;
-		ws_calltree_name(t, t->nodes[root].unit, &v->text[2 + i]);
-		c[i] = cell(&v->text[2 + i]);
+	for (size_t i = n; i-- && root; root = calltree->nodes[root].parent) {
+		view->text[2 + i].len = 0;
+		ws_calltree_name(calltree, calltree->nodes[root].unit, &view->text[2 + i]);
+		cell_c[i] = cell(&view->text[2 + i]);
 	}
 	return n;
 }
 
-static void print_flat(struct view *v)
+static void print_flat(struct view *view)
 {
 	size_t count, shown = 0;
-	struct ws_view_row *rows = ws_view_rows(&v->p, v->p.roots, v->q->by_total, &count);
+	struct ws_view_row *rows =
+		ws_view_rows(&view->profile, view->profile.roots, view->request->by_total, &count);
 
 	for (size_t i = 0; i < count; i++) {
-		const struct ws_flat *f = rows[i].f;
-		struct ws_cell c[MOST_COLUMNS] = {share(v, &f->self),
-						  ws_view_time(&v->p, f->self.ns),
-						  ws_cell_int((int64_t)f->self.count),
-						  share(v, &f->total),
-						  ws_view_time(&v->p, f->total.ns)};
+		const struct ws_flat *flat = rows[i].flat;
+		struct ws_cell cells[MOST_COLUMNS] = {share(view, &flat->self),
+						      ws_view_time(&view->profile, flat->self.ns),
+						      ws_cell_int((int64_t)flat->self.count),
+						      share(view, &flat->total),
+						      ws_view_time(&view->profile, flat->total.ns)};
 		size_t n = 5;
 
-		if (too_small(v, &f->total) || (v->q->limit && shown == v->q->limit)) {
-			v->left_out++;
+		if (too_small(view, &flat->total) ||
+		    (view->request->limit && shown == view->request->limit)) {
+			view->left_out++;
 			continue;
 		}
-		n += put_roots(v, c + n, f->root);
-		put_names(v, c + n, f->unit, 0);
-		ws_print_row(&v->printer, c);
+		n += put_roots(view, cells + n, flat->root);
+		put_names(view, cells + n, flat->unit, 0);
+		ws_print_row(&view->printer, cells);
 		shown++;
 	}
 	ws_view_rows_free(rows, count);
@@ -254,287 +260,298 @@ struct step {
 };
 
 struct walk {
-	struct view *v;
-	const struct ws_calltree *t;
+	struct view *views;
+	const struct ws_calltree *calltree;
 	struct ws_cost *total;
 	uint32_t *first, *next;
 	struct step *todo;
 	size_t n, cap;
 };
 
-static int by_total(const void *a, const void *b, void *ctx)
+static int by_total(const void *first, const void *second, void *ctx)
 {
-	const struct walk *w = ctx;
-	uint32_t i = ((const struct step *)a)->node, k = ((const struct step *)b)->node;
-	struct ws_text x = {0}, y = {0};
+	const struct walk *walk = ctx;
+	uint32_t i = ((const struct step *)first)->node, k = ((const struct step *)second)->node;
+	struct ws_text left = {0}, right = {0};
 	int c;
 
-	if (w->total[i].weight !=
-	    w->total[k].weight) /* the largest comes off the stack first: it goes last */
-		return w->total[i].weight < w->total[k].weight ? -1 : 1;
-	ws_calltree_name(w->t, w->t->nodes[i].unit, &x);
-	ws_calltree_name(w->t, w->t->nodes[k].unit, &y);
-	c = compare_text(&y, &x);
+	if (walk->total[i].weight !=
+	    walk->total[k].weight) /* the largest comes off the stack first: it goes last */
+		return walk->total[i].weight < walk->total[k].weight ? -1 : 1;
+	ws_calltree_name(walk->calltree, walk->calltree->nodes[i].unit, &left);
+	ws_calltree_name(walk->calltree, walk->calltree->nodes[k].unit, &right);
+	c = compare_text(&right, &left);
 	if (!c)
-		c = strcmp(ws_calltree_module(w->t, w->t->nodes[k].unit),
-			   ws_calltree_module(w->t, w->t->nodes[i].unit));
-	ws_text_free(&x);
-	ws_text_free(&y);
+		c = strcmp(ws_calltree_module(walk->calltree, walk->calltree->nodes[k].unit),
+			   ws_calltree_module(walk->calltree, walk->calltree->nodes[i].unit));
+	ws_text_free(&left);
+	ws_text_free(&right);
 	return c;
 }
 
 /* Put the children of a node on the stack, those that are to be shown. */
-static void push_children(struct walk *w, uint32_t node, uint32_t level)
+static void push_children(struct walk *walk, uint32_t node, uint32_t level)
 {
-	const struct ws_view_request *q = w->v->q;
-	size_t from = w->n, count;
+	const struct ws_view_request *request = walk->views->request;
+	size_t from = walk->n, count;
 
-	for (uint32_t c = w->first[node]; c; c = w->next[c]) {
-		if (too_small(w->v, &w->total[c]) || (q->depth && level >= q->depth)) {
-			w->v->left_out++;
+	for (uint32_t c = walk->first[node]; c; c = walk->next[c]) {
+		if (too_small(walk->views, &walk->total[c]) ||
+		    (request->depth && level >= request->depth)) {
+			walk->views->left_out++;
 			continue;
 		}
-		ws_grow(w->todo, w->cap, w->n + 1);
-		w->todo[w->n++] = (struct step){c, level};
+		ws_grow(walk->todo, walk->cap, walk->n + 1);
+		walk->todo[walk->n++] = (struct step){c, level};
 	}
-	count = w->n - from;
+	count = walk->n - from;
 	if (count > 1)
-		qsort_r(w->todo + from, count, sizeof(*w->todo), by_total, w);
-	if (q->limit && count > q->limit) {
-		w->v->left_out += count - q->limit;
-		memmove(w->todo + from, w->todo + from + (count - q->limit),
-			q->limit * sizeof(*w->todo));
-		w->n = from + q->limit;
+		qsort_r(walk->todo + from, count, sizeof(*walk->todo), by_total, walk);
+	if (request->limit && count > request->limit) {
+		walk->views->left_out += count - request->limit;
+		memmove(walk->todo + from, walk->todo + from + (count - request->limit),
+			request->limit * sizeof(*walk->todo));
+		walk->n = from + request->limit;
 	}
 }
 
-static void print_node(struct walk *w, const struct step *s)
+static void print_node(struct walk *walk, const struct step *step)
 {
-	struct view *v = w->v;
-	const struct ws_node *node = &w->t->nodes[s->node];
-	const struct ws_cost *total = &w->total[s->node];
-	struct ws_cell c[MOST_COLUMNS] = {share(v, total),
-					  ws_view_time(&v->p, total->ns),
-					  ws_cell_int((int64_t)total->count),
-					  share(v, &node->self),
-					  ws_view_time(&v->p, node->self.ns),
-					  ws_cell_int(s->level)};
+	struct view *view = walk->views;
+	const struct ws_node *node = &walk->calltree->nodes[step->node];
+	const struct ws_cost *total = &walk->total[step->node];
+	struct ws_cell cells[MOST_COLUMNS] = {share(view, total),
+					      ws_view_time(&view->profile, total->ns),
+					      ws_cell_int((int64_t)total->count),
+					      share(view, &node->self),
+					      ws_view_time(&view->profile, node->self.ns),
+					      ws_cell_int(step->level)};
 
-	put_names(v, c + 6, node->unit, v->printer.format->titled ? s->level : 0);
-	ws_print_row(&v->printer, c);
+	put_names(view, cells + 6, node->unit, view->printer.format->titled ? step->level : 0);
+	ws_print_row(&view->printer, cells);
 }
 
-static void print_tree(struct view *v, const struct ws_calltree *t)
+static void print_tree(struct view *view, const struct ws_calltree *calltree)
 {
-	struct walk w = {.v = v, .t = t, .total = ws_calltree_totals(t)};
+	struct walk walk = {
+		.views = view, .calltree = calltree, .total = ws_calltree_totals(calltree)};
 
-	ws_calltree_children(t, &w.first, &w.next);
-	push_children(&w, 0, 0);
-	while (w.n) {
-		struct step s = w.todo[--w.n];
+	ws_calltree_children(calltree, &walk.first, &walk.next);
+	push_children(&walk, 0, 0);
+	while (walk.n) {
+		struct step step = walk.todo[--walk.n];
 
-		print_node(&w, &s);
-		push_children(&w, s.node, s.level + 1);
+		print_node(&walk, &step);
+		push_children(&walk, step.node, step.level + 1);
 	}
-	free(w.total);
-	free(w.first);
-	free(w.next);
-	free(w.todo);
+	free(walk.total);
+	free(walk.first);
+	free(walk.next);
+	free(walk.todo);
 }
 
 /* Only processes or threads: the nodes that stacks stand below, with all they hold. */
 struct roots {
-	const struct ws_calltree *t;
+	const struct ws_calltree *calltree;
 	struct ws_cost *total;
 };
 
-static int by_root(const void *a, const void *b, void *ctx)
+static int by_root(const void *first, const void *second, void *ctx)
 {
-	const struct roots *r = ctx;
-	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b, unit = r->t->nodes[i].unit;
+	const struct roots *roots = ctx;
+	uint32_t i = *(const uint32_t *)first, k = *(const uint32_t *)second,
+		 unit = roots->calltree->nodes[i].unit;
 
-	if (r->total[i].weight != r->total[k].weight)
-		return r->total[i].weight > r->total[k].weight ? -1 : 1;
-	return by_place(r->t, &(struct ws_flat){.root = i, .unit = unit},
+	if (roots->total[i].weight != roots->total[k].weight)
+		return roots->total[i].weight > roots->total[k].weight ? -1 : 1;
+	return by_place(roots->calltree, &(struct ws_flat){.root = i, .unit = unit},
 			&(struct ws_flat){.root = k, .unit = unit});
 }
 
-static void print_roots(struct view *v)
+static void print_roots(struct view *view)
 {
-	const struct ws_calltree *t = &v->p.tree;
-	struct ws_cost *total = ws_calltree_totals(t);
-	uint32_t *roots = ws_malloc(t->n * sizeof(*roots)),
-		 *depth = ws_calloc(t->n, sizeof(*depth));
+	const struct ws_calltree *calltree = &view->profile.tree;
+	struct ws_cost *total = ws_calltree_totals(calltree);
+	uint32_t *roots = ws_malloc(calltree->n * sizeof(*roots)),
+		 *depth = ws_calloc(calltree->n, sizeof(*depth));
 	size_t n = 0;
 
-	for (uint32_t i = 1; i < t->n; i++) {
-		depth[i] = depth[t->nodes[i].parent] + 1;
-		if (depth[i] == v->p.roots)
+	for (uint32_t i = 1; i < calltree->n; i++) {
+		depth[i] = depth[calltree->nodes[i].parent] + 1;
+		if (depth[i] == view->profile.roots)
 			roots[n++] = i;
 	}
 	if (n)
-		qsort_r(roots, n, sizeof(*roots), by_root, &(struct roots){t, total});
+		qsort_r(roots, n, sizeof(*roots), by_root, &(struct roots){calltree, total});
 	for (size_t i = 0; i < n; i++) {
 		const struct ws_cost *cost = &total[roots[i]];
-		struct ws_cell c[MOST_COLUMNS] = {share(v, cost), ws_view_time(&v->p, cost->ns),
-						  ws_cell_int((int64_t)cost->count)};
+		struct ws_cell cells[MOST_COLUMNS] = {share(view, cost),
+						      ws_view_time(&view->profile, cost->ns),
+						      ws_cell_int((int64_t)cost->count)};
 
-		if (too_small(v, cost) || (v->q->limit && i >= v->q->limit)) {
-			v->left_out++;
+		if (too_small(view, cost) || (view->request->limit && i >= view->request->limit)) {
+			view->left_out++;
 			continue;
 		}
-		put_roots(v, c + 3, roots[i]);
-		ws_print_row(&v->printer, c);
+		put_roots(view, cells + 3, roots[i]);
+		ws_print_row(&view->printer, cells);
 	}
 	free(total);
 	free(roots);
 	free(depth);
 }
 
-static void print_rows(struct view *v)
+static void print_rows(struct view *view)
 {
 	struct ws_calltree inverted;
 
-	if (!v->q->units) {
-		print_roots(v);
-	} else if (v->q->view == WS_VIEW_FLAT) {
-		print_flat(v);
-	} else if (v->q->view == WS_VIEW_TOP_DOWN) {
-		print_tree(v, &v->p.tree);
+	if (!view->request->units) {
+		print_roots(view);
+	} else if (view->request->view == WS_VIEW_FLAT) {
+		print_flat(view);
+	} else if (view->request->view == WS_VIEW_TOP_DOWN) {
+		print_tree(view, &view->profile.tree);
 	} else {
-		ws_calltree_invert(&v->p.tree, v->p.roots, &inverted);
-		print_tree(v, &inverted);
+		ws_calltree_invert(&view->profile.tree, view->profile.roots, &inverted);
+		print_tree(view, &inverted);
 		ws_calltree_free(&inverted);
 	}
 }
 
 /* ---- one file ---- */
 
-static const char *title(const struct ws_view_request *q)
+static const char *title(const struct ws_view_request *request)
 {
 	static const char *const titles[] = {[WS_PROFILE_ON_CPU] = "CPU Samples",
 					     [WS_PROFILE_OFF_CPU] = "Time Off CPU",
 					     [WS_PROFILE_PYTHON] = "Python Samples",
 					     [WS_PROFILE_GPU] = "GPU Time"};
 
-	return titles[q->profile.kind];
+	return titles[request->profile.kind];
 }
 
-static const char *view_name(const struct ws_view_request *q)
+static const char *view_name(const struct ws_view_request *request)
 {
 	static const char *const names[] = {"flat", "top-down", "bottom-up"};
 
-	return names[q->view];
+	return names[request->view];
 }
 
 /* There is no row: because of what was asked for, or why else. */
-static void say_nothing(const struct view *v, const char *what)
+static void say_nothing(const struct view *view, const char *what)
 {
-	const struct ws_view_request *q = v->q;
-	enum ws_profile_kind kind = q->profile.kind;
-	const char *file = ws_report_path(v->r);
+	const struct ws_view_request *request = view->request;
+	enum ws_profile_kind kind = request->profile.kind;
+	const char *file = ws_report_path(view->report);
 
-	if (q->filter_time || q->filter_nvtx || q->profile.process || q->profile.thread)
+	if (request->filter_time || request->filter_nvtx || request->profile.process ||
+	    request->profile.thread)
 		ws_say("%s: nothing to show: no %s of those asked for were recorded", file, what);
 	else if (kind == WS_PROFILE_ON_CPU || kind == WS_PROFILE_OFF_CPU)
 		ws_say("%s: nothing to show: no %s were recorded: %s", file, what,
-		       kind == WS_PROFILE_ON_CPU ? ws_why_no_samples(v->r) : ws_why_no_waits(v->r));
+		       kind == WS_PROFILE_ON_CPU ? ws_why_no_samples(view->report)
+						 : ws_why_no_waits(view->report));
 	else
 		ws_say("%s: nothing to show: no %s were recorded", file, what);
 }
 
-static void notes(const struct view *v)
+static void notes(const struct view *view)
 {
 	static const char *const what[] = {[WS_PROFILE_ON_CPU] = "CPU samples",
 					   [WS_PROFILE_OFF_CPU] = "waits of threads",
 					   [WS_PROFILE_PYTHON] = "samples of Python",
 					   [WS_PROFILE_GPU] = "work on GPUs"};
-	const char *file = ws_report_path(v->r);
+	const char *file = ws_report_path(view->report);
 
-	if (v->p.damaged)
+	if (view->profile.damaged)
 		ws_warn("%s: rows of %" PRIu64
 			" damaged block%s are missing; 'warpsight info --verify' says which",
-			file, v->p.damaged, v->p.damaged == 1 ? "" : "s");
-	if (v->q->quiet)
+			file, view->profile.damaged, view->profile.damaged == 1 ? "" : "s");
+	if (view->request->quiet)
 		return;
-	if (!v->p.total.count)
-		say_nothing(v, what[v->q->profile.kind]);
-	if (v->p.truncated)
+	if (!view->profile.total.count)
+		say_nothing(view, what[view->request->profile.kind]);
+	if (view->profile.truncated)
 		ws_say("%s: the stacks of %" PRIu64 " of %" PRIu64 " samples are incomplete", file,
-		       v->p.truncated, v->p.total.count);
-	if (v->left_out)
+		       view->profile.truncated, view->profile.total.count);
+	if (view->left_out)
 		ws_say("%s: %" PRIu64
 		       " rows are below the limits and not shown (--limit, --depth, --min-percent)",
-		       file, v->left_out);
+		       file, view->left_out);
 }
 
-static int write_table(struct view *v, struct ws_err *e)
+static int write_table(struct view *view, struct ws_err *err)
 {
-	const struct ws_view_request *q = v->q;
-	const char *output = q->output ? q->output : "-";
-	char *spec = ws_strdup(q->format ? q->format : strcmp(output, "-") ? "csv" : "column");
+	const struct ws_view_request *request = view->request;
+	const char *output = request->output ? request->output : "-";
+	char *spec = ws_strdup(request->format	     ? request->format
+			       : strcmp(output, "-") ? "csv"
+						     : "column");
 	int rc;
 
-	v->tree = q->units && q->view != WS_VIEW_FLAT;
-	choose_columns(v);
-	v->printer = (struct ws_printer){.unit = q->unit,
-					 .title = title(q),
-					 .name = view_name(q),
-					 .columns = v->columns,
-					 .column_count = v->column_count};
-	v->printer.format = ws_format_find(spec, &v->printer.args, e);
+	view->tree = request->units && request->view != WS_VIEW_FLAT;
+	choose_columns(view);
+	view->printer = (struct ws_printer){.unit = request->unit,
+					    .title = title(request),
+					    .name = view_name(request),
+					    .columns = view->columns,
+					    .column_count = view->column_count};
+	view->printer.format = ws_format_find(spec, &view->printer.args, err);
 	free(spec);
-	if (!v->printer.format || ws_outfile_open(&v->out, output, 0666, q->overwrite, e) < 0)
+	if (!view->printer.format ||
+	    ws_outfile_open(&view->out, output, 0666, request->overwrite, err) < 0)
 		return -1;
-	v->printer.f = v->out.f;
-	ws_print_begin(&v->printer);
-	print_rows(v);
-	ws_print_end(&v->printer);
-	rc = ws_outfile_commit(&v->out, e);
-	for (size_t i = 0; i < WS_COUNT(v->text); i++)
-		ws_text_free(&v->text[i]);
+	view->printer.file = view->out.file;
+	ws_print_begin(&view->printer);
+	print_rows(view);
+	ws_print_end(&view->printer);
+	rc = ws_outfile_commit(&view->out, err);
+	for (size_t i = 0; i < WS_COUNT(view->text); i++)
+		ws_text_free(&view->text[i]);
 	return rc;
 }
 
-static int view_report(struct ws_stats *s, const struct ws_view_request *q, struct ws_err *e)
+static int view_report(struct ws_stats *stats, const struct ws_view_request *request,
+		       struct ws_err *err)
 {
-	struct view v = {.q = q, .r = s->r};
-	struct ws_profile_request p = q->profile;
+	struct view view = {.request = request, .report = stats->report};
+	struct ws_profile_request profile_request = request->profile;
 	int rc = 0;
 
-	if (q->filter_time)
-		rc = ws_filter_time(s, q->filter_time, e);
-	if (!rc && q->filter_nvtx)
-		rc = ws_filter_nvtx(s, q->filter_nvtx, q->quiet, e);
-	p.time_min = s->time_min;
-	p.time_max = s->time_max;
+	if (request->filter_time)
+		rc = ws_filter_time(stats, request->filter_time, err);
+	if (!rc && request->filter_nvtx)
+		rc = ws_filter_nvtx(stats, request->filter_nvtx, request->quiet, err);
+	profile_request.time_min = stats->time_min;
+	profile_request.time_max = stats->time_max;
 	if (!rc)
-		rc = ws_profile_make(s->r, s->who, &p, &v.p, e);
-	if (!rc && v.p.total.count)
-		rc = write_table(&v, e);
+		rc = ws_profile_make(stats->report, stats->who, &profile_request, &view.profile,
+				     err);
+	if (!rc && view.profile.total.count)
+		rc = write_table(&view, err);
 	if (rc != -1)
-		notes(&v);
-	if (v.p.stacks)
-		ws_profile_free(&v.p);
+		notes(&view);
+	if (view.profile.stacks)
+		ws_profile_free(&view.profile);
 	return rc;
 }
 
-int ws_view_file(const char *path, const struct ws_view_request *q)
+int ws_view_file(const char *path, const struct ws_view_request *request)
 {
-	struct ws_stats s = {.time_max = UINT64_MAX};
-	struct ws_err e;
-	struct ws_report *r = ws_report_of_operand(path);
+	struct ws_stats stats = {.time_max = UINT64_MAX};
+	struct ws_err err;
+	struct ws_report *report = ws_report_of_operand(path);
 	int rc;
 
-	if (!r)
+	if (!report)
 		return -1;
-	s.r = r;
-	s.who = ws_who_open(r);
-	s.zero = ws_time_zero(r);
-	rc = view_report(&s, q, &e);
+	stats.report = report;
+	stats.who = ws_who_open(report);
+	stats.zero = ws_time_zero(report);
+	rc = view_report(&stats, request, &err);
 	if (rc == -1)
-		ws_say("%s", e.msg);
-	ws_who_close(s.who);
-	ws_report_close(r);
+		ws_say("%s", err.msg);
+	ws_who_close(stats.who);
+	ws_report_close(report);
 	return rc;
 }

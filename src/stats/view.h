@@ -24,17 +24,17 @@ struct ws_view_request {
 };
 
 /* Write one file's table; messages go to stderr. Returns as ws_stats_file. */
-int ws_view_file(const char *path, const struct ws_view_request *q);
+int ws_view_file(const char *path, const struct ws_view_request *request);
 
 /*
  * The flat table of a profile as rows of `s`, in order of self (or total) weight, then of name.
  * `put` is called for each with its share of the whole.
  */
 struct ws_view_row {
-	const struct ws_flat *f;
+	const struct ws_flat *flat;
 	struct ws_text name;
 };
-struct ws_view_row *ws_view_rows(const struct ws_profile *p, uint32_t roots, bool by_total,
+struct ws_view_row *ws_view_rows(const struct ws_profile *profile, uint32_t roots, bool by_total,
 				 size_t *count);
 void ws_view_rows_free(struct ws_view_row *rows, size_t count);
 
@@ -43,9 +43,9 @@ static inline struct ws_cell ws_view_share(uint64_t part, uint64_t whole)
 	return ws_cell_real(whole ? (long double)part * 100 / whole : 0);
 }
 
-static inline struct ws_cell ws_view_time(const struct ws_profile *p, uint64_t ns)
+static inline struct ws_cell ws_view_time(const struct ws_profile *profile, uint64_t ns)
 {
-	return p->timed ? ws_cell_int((int64_t)ns) : ws_cell_null();
+	return profile->timed ? ws_cell_int((int64_t)ns) : ws_cell_null();
 }
 
 #endif

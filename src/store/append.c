@@ -48,48 +48,48 @@ static int copy_range(int from, int to, uint64_t at, uint64_t end)
 }
 
 /* What is added is described by this build's schema; readers go by the first one in the file. */
-static bool numbered_alike(const struct ws_report *r)
+static bool numbered_alike(const struct ws_report *report)
 {
-	for (uint32_t t = 0; t < WS_TABLE_COUNT && t < r->schema_tables; t++) {
-		const struct ws_file_table *f = &r->schema[t];
+	for (uint32_t t = 0; t < WS_TABLE_COUNT && t < report->schema_tables; t++) {
+		const struct ws_file_table *table = &report->schema[t];
 
-		if (f->table != (int)t || f->columns != ws_tables[t].column_count)
+		if (table->table != (int)t || table->columns != ws_tables[t].column_count)
 			return false;
-		for (uint32_t c = 0; c < f->columns; c++)
-			if (f->column[c] != (int16_t)c)
+		for (uint32_t c = 0; c < table->columns; c++)
+			if (table->column[c] != (int16_t)c)
 				return false;
 	}
-	return r->schema_tables >= WS_TABLE_COUNT;
+	return report->schema_tables >= WS_TABLE_COUNT;
 }
 
-int ws_report_copy_blocks(const struct ws_report *r, const char *path, uint64_t *end,
-			  struct ws_err *e)
+int ws_report_copy_blocks(const struct ws_report *report, const char *path, uint64_t *end,
+			  struct ws_err *err)
 {
-	struct ws_file_header h = r->header;
+	struct ws_file_header header = report->header;
 	int fd;
 
-	if (!ws_report_complete(r))
-		return ws_fail(e,
+	if (!ws_report_complete(report))
+		return ws_fail(err,
 			       "%s was not closed properly or is damaged: 'warpsight recover' "
 			       "mends what can be mended; then add to it",
-			       r->path);
-	if (!numbered_alike(r))
-		return ws_fail(e,
+			       report->path);
+	if (!numbered_alike(report))
+		return ws_fail(err,
 			       "%s was written by another version of warpsight, whose tables are "
 			       "not quite this one's: use that version",
-			       r->path);
-	*end = sizeof(h);
-	if (r->all.n) {
-		const struct ws_block *last = &r->all.v[r->all.n - 1];
+			       report->path);
+	*end = sizeof(header);
+	if (report->all.n) {
+		const struct ws_block *last = &report->all.blocks[report->all.n - 1];
 
 		*end = last->offset + sizeof(struct ws_block_header) +
 		       WS_ALIGN_UP(last->head.body_bytes, WS_BLOCK_ALIGN);
 	}
-	fd = ws_file_create(path, true, &h, sizeof(h), e);
+	fd = ws_file_create(path, true, &header, sizeof(header), err);
 	if (fd < 0)
 		return -1;
-	if (copy_range(r->fd, fd, sizeof(h), *end)) {
-		ws_fail_errno(e, "cannot write %s", path);
+	if (copy_range(report->fd, fd, sizeof(header), *end)) {
+		ws_fail_errno(err, "cannot write %s", path);
 		close(fd);
 		unlink(path);
 		return -1;

@@ -19,60 +19,61 @@
  * coding. */
 enum { ZSTD_LEVEL = 1, ZSTD_MIN_MATCH = 7, MIN_COMPRESS = 64, MOST_SYMBOLS = 16, FEW = 192 };
 
-uint8_t *ws_bytes_room(struct ws_bytes *b, size_t n)
+uint8_t *ws_bytes_room(struct ws_bytes *bytes, size_t n)
 {
-	ws_grow(b->p, b->cap, b->len + n);
-	return b->p + b->len;
+	ws_grow(bytes->bytes, bytes->cap, bytes->len + n);
+	return bytes->bytes + bytes->len;
 }
 
-void ws_bytes_add(struct ws_bytes *b, const void *p, size_t n)
+void ws_bytes_add(struct ws_bytes *bytes, const void *memory, size_t n)
 {
 	if (!n)
 		return;
-	memcpy(ws_bytes_room(b, n), p, n);
-	b->len += n;
+	memcpy(ws_bytes_room(bytes, n), memory, n);
+	bytes->len += n;
 }
 
-void ws_bytes_free(struct ws_bytes *b)
+void ws_bytes_free(struct ws_bytes *bytes)
 {
-	free(b->p);
-	*b = (struct ws_bytes){0};
+	free(bytes->bytes);
+	*bytes = (struct ws_bytes){0};
 }
 
-void ws_packer_init(struct ws_packer *p, uint32_t max_rows)
+void ws_packer_init(struct ws_packer *packer, uint32_t max_rows)
 {
-	*p = (struct ws_packer){.z = ZSTD_createCCtx()};
-	p->plane = ws_malloc(max_rows);
-	p->packed = ws_malloc(max_rows / 2 + 1);
-	p->most = max_rows;
-	if (p->z) {
-		ZSTD_CCtx_setParameter(p->z, ZSTD_c_compressionLevel, ZSTD_LEVEL);
-		ZSTD_CCtx_setParameter(p->z, ZSTD_c_minMatch, ZSTD_MIN_MATCH);
+	*packer = (struct ws_packer){.z = ZSTD_createCCtx()};
+	packer->plane = ws_malloc(max_rows);
+	packer->packed = ws_malloc(max_rows / 2 + 1);
+	packer->most = max_rows;
+	if (packer->z) {
+		ZSTD_CCtx_setParameter(packer->z, ZSTD_c_compressionLevel, ZSTD_LEVEL);
+		ZSTD_CCtx_setParameter(packer->z, ZSTD_c_minMatch, ZSTD_MIN_MATCH);
 	}
 }
 
-void ws_packer_free(struct ws_packer *p)
+void ws_packer_free(struct ws_packer *packer)
 {
-	ZSTD_freeCCtx(p->z);
-	free(p->plane);
-	free(p->packed);
-	ws_bytes_free(&p->patches);
-	*p = (struct ws_packer){0};
+	ZSTD_freeCCtx(packer->z);
+	free(packer->plane);
+	free(packer->packed);
+	ws_bytes_free(&packer->patches);
+	*packer = (struct ws_packer){0};
 }
 
-static bool one_byte_only(const uint8_t *p, size_t n)
+static bool one_byte_only(const uint8_t *bytes, size_t n)
 {
-	return n && (n == 1 || (p[0] == p[n - 1] && !memcmp(p, p + 1, n - 1)));
+	return n && (n == 1 || (bytes[0] == bytes[n - 1] && !memcmp(bytes, bytes + 1, n - 1)));
 }
 
 static void put_word(struct ws_bytes *out, size_t at, size_t length, uint32_t how)
 {
 	uint32_t word = (uint32_t)length | how << 30;
 
-	memcpy(out->p + at, &word, 4);
+	memcpy(out->bytes + at, &word, 4);
 }
 
-static void put_plain(struct ws_packer *p, struct ws_bytes *out, const uint8_t *bytes, size_t n)
+static void put_plain(struct ws_packer *packer, struct ws_bytes *out, const uint8_t *bytes,
+		      size_t n)
 {
 	size_t at = out->len;
 
@@ -83,9 +84,9 @@ static void put_plain(struct ws_packer *p, struct ws_bytes *out, const uint8_t *
 		put_word(out, at, 1, WS_STREAM_RUN);
 		return;
 	}
-	if (n >= MIN_COMPRESS && p->z) {
+	if (n >= MIN_COMPRESS && packer->z) {
 		size_t bound = ZSTD_compressBound(n);
-		size_t got = ZSTD_compress2(p->z, ws_bytes_room(out, bound), bound, bytes, n);
+		size_t got = ZSTD_compress2(packer->z, ws_bytes_room(out, bound), bound, bytes, n);
 
 		if (!ZSTD_isError(got) && got < n - n / 32) {
 			out->len += got;
@@ -140,8 +141,8 @@ static void pack_symbols(uint8_t *to, const uint8_t *bytes, size_t n, const uint
 		*to |= (uint8_t)(number[bytes[i]] << (k * bits));
 }
 
-static void put_packed(struct ws_packer *p, struct ws_bytes *out, const uint8_t *bytes, size_t n,
-		       uint32_t count, const uint8_t *symbol, const uint8_t *number)
+static void put_packed(struct ws_packer *packer, struct ws_bytes *out, const uint8_t *bytes,
+		       size_t n, uint32_t count, const uint8_t *symbol, const uint8_t *number)
 {
 	uint8_t bits = count <= 2 ? 1 : count <= 4 ? 2 : 4;
 	size_t at = out->len, packed = (n * bits + 7) / 8;
@@ -151,25 +152,26 @@ static void put_packed(struct ws_packer *p, struct ws_bytes *out, const uint8_t 
 	ws_bytes_add(out, &bits, 1);
 	ws_bytes_add(out, symbol, 1u << bits);
 	if (bits == 1)
-		pack_symbols(p->packed, bytes, n, number, 1);
+		pack_symbols(packer->packed, bytes, n, number, 1);
 	else if (bits == 2)
-		pack_symbols(p->packed, bytes, n, number, 2);
+		pack_symbols(packer->packed, bytes, n, number, 2);
 	else
-		pack_symbols(p->packed, bytes, n, number, 4);
-	put_plain(p, out, p->packed, packed);
+		pack_symbols(packer->packed, bytes, n, number, 4);
+	put_plain(packer, out, packer->packed, packed);
 	put_word(out, at, out->len - at - 4, WS_STREAM_PACKED);
 }
 
-void ws_stream_put(struct ws_packer *p, struct ws_bytes *out, const uint8_t *bytes, size_t n)
+void ws_stream_put(struct ws_packer *packer, struct ws_bytes *out, const uint8_t *bytes, size_t n)
 {
 	uint8_t symbol[MOST_SYMBOLS] = {0}, number[256];
-	uint32_t count =
-		n >= 2 * MIN_COMPRESS && n <= p->most ? find_symbols(bytes, n, symbol, number) : 0;
+	uint32_t count = n >= 2 * MIN_COMPRESS && n <= packer->most
+				 ? find_symbols(bytes, n, symbol, number)
+				 : 0;
 
 	if (count > 1 && count <= MOST_SYMBOLS)
-		put_packed(p, out, bytes, n, count, symbol, number);
+		put_packed(packer, out, bytes, n, count, symbol, number);
 	else
-		put_plain(p, out, bytes, n);
+		put_plain(packer, out, bytes, n);
 }
 
 /* How many bytes nearly all numbers need; *patches gets how many need more. */
@@ -188,10 +190,10 @@ static uint32_t choose_width(const uint64_t *u, uint32_t n, uint32_t *patches)
 }
 
 /* Room for (row, number) pairs: first all rows, then all numbers. */
-static uint8_t *new_patches(struct ws_packer *p, uint32_t n)
+static uint8_t *new_patches(struct ws_packer *packer, uint32_t n)
 {
-	p->patches.len = 0;
-	return ws_bytes_room(&p->patches, (size_t)n * 12);
+	packer->patches.len = 0;
+	return ws_bytes_room(&packer->patches, (size_t)n * 12);
 }
 
 static void put_patch(uint8_t *list, uint32_t count, uint32_t k, uint32_t row, uint64_t number)
@@ -201,16 +203,16 @@ static void put_patch(uint8_t *list, uint32_t count, uint32_t k, uint32_t row, u
 }
 
 /* Takes the numbers that do not fit out of `u`. */
-static void take_patches(struct ws_packer *p, const struct ws_column_head *h, uint64_t *u,
+static void take_patches(struct ws_packer *packer, const struct ws_column_head *head, uint64_t *u,
 			 uint32_t n)
 {
 	uint64_t over = UINT64_MAX
-			<< (h->width * 8u); /* width is at most 7 where there are patches */
-	uint8_t *list = new_patches(p, h->patches);
+			<< (head->width * 8u); /* width is at most 7 where there are patches */
+	uint8_t *list = new_patches(packer, head->patches);
 
-	for (uint32_t i = 0, k = 0; i < n && k < h->patches; i++)
+	for (uint32_t i = 0, k = 0; i < n && k < head->patches; i++)
 		if (u[i] & over) {
-			put_patch(list, h->patches, k++, i, u[i]);
+			put_patch(list, head->patches, k++, i, u[i]);
 			u[i] = 0;
 		}
 }
@@ -232,106 +234,106 @@ static uint32_t lowest_plane(uint8_t *restrict plane, const uint64_t *restrict u
 }
 
 /* The rows counted by lowest_plane are few: they become patches, and 0 in the plane. */
-static void patch_plane(struct ws_packer *p, uint32_t count, const uint64_t *u, uint32_t n,
+static void patch_plane(struct ws_packer *packer, uint32_t count, const uint64_t *u, uint32_t n,
 			uint64_t low)
 {
-	uint8_t *list = new_patches(p, count);
+	uint8_t *list = new_patches(packer, count);
 
 	for (uint32_t i = 0, k = 0; k < count && i < n; i++)
 		if (ws_unlikely(u[i] - low > 0xff)) {
 			put_patch(list, count, k++, i, u[i] - low);
-			p->plane[i] = 0;
+			packer->plane[i] = 0;
 		}
 }
 
-static void put_planes(struct ws_packer *p, struct ws_bytes *out, struct ws_column_head *h,
+static void put_planes(struct ws_packer *packer, struct ws_bytes *out, struct ws_column_head *head,
 		       uint64_t *u, uint32_t n, uint64_t low)
 {
 	for (uint32_t i = 0; low && i < n; i++)
 		u[i] -= low;
-	h->width = (uint8_t)choose_width(u, n, &h->patches);
-	if (h->patches)
-		take_patches(p, h, u, n);
-	for (uint32_t b = 0; b < h->width; b++) {
-		uint8_t *plane = p->plane;
+	head->width = (uint8_t)choose_width(u, n, &head->patches);
+	if (head->patches)
+		take_patches(packer, head, u, n);
+	for (uint32_t b = 0; b < head->width; b++) {
+		uint8_t *plane = packer->plane;
 
 		for (uint32_t i = 0; i < n; i++)
 			plane[i] = (uint8_t)(u[i] >> (8 * b));
-		ws_stream_put(p, out, plane, n);
+		ws_stream_put(packer, out, plane, n);
 	}
 }
 
-void ws_ints_put(struct ws_packer *p, struct ws_bytes *out, struct ws_column_head *h, uint64_t *u,
-		 uint32_t n, uint64_t low)
+void ws_ints_put(struct ws_packer *packer, struct ws_bytes *out, struct ws_column_head *head,
+		 uint64_t *u, uint32_t n, uint64_t low)
 {
-	uint32_t over = lowest_plane(p->plane, u, n, low);
+	uint32_t over = lowest_plane(packer->plane, u, n, low);
 
 	if (over <= n / FEW) {
-		h->width = 1;
-		h->patches = over;
+		head->width = 1;
+		head->patches = over;
 		if (over)
-			patch_plane(p, over, u, n, low);
-		ws_stream_put(p, out, p->plane, n);
+			patch_plane(packer, over, u, n, low);
+		ws_stream_put(packer, out, packer->plane, n);
 	} else {
-		put_planes(p, out, h, u, n, low);
+		put_planes(packer, out, head, u, n, low);
 	}
-	if (h->patches)
-		ws_stream_put(p, out, p->patches.p, (size_t)h->patches * 12);
+	if (head->patches)
+		ws_stream_put(packer, out, packer->patches.bytes, (size_t)head->patches * 12);
 }
 
-void ws_unpacker_init(struct ws_unpacker *p)
+void ws_unpacker_init(struct ws_unpacker *unpacker)
 {
-	*p = (struct ws_unpacker){.z = ZSTD_createDCtx()};
+	*unpacker = (struct ws_unpacker){.z = ZSTD_createDCtx()};
 }
 
-void ws_unpacker_free(struct ws_unpacker *p)
+void ws_unpacker_free(struct ws_unpacker *unpacker)
 {
-	ZSTD_freeDCtx(p->z);
-	free(p->planes);
-	*p = (struct ws_unpacker){0};
+	ZSTD_freeDCtx(unpacker->z);
+	free(unpacker->planes);
+	*unpacker = (struct ws_unpacker){0};
 }
 
-void ws_unpacker_rows(struct ws_unpacker *p, uint32_t rows)
+void ws_unpacker_rows(struct ws_unpacker *unpacker, uint32_t rows)
 {
-	if (rows <= p->max_rows)
+	if (rows <= unpacker->max_rows)
 		return;
-	p->planes = ws_realloc(p->planes, (size_t)rows * 8);
-	p->max_rows = rows;
+	unpacker->planes = ws_realloc(unpacker->planes, (size_t)rows * 8);
+	unpacker->max_rows = rows;
 }
 
 /* Splits off the next stream; *how gets the way it is stored. */
-static bool next_stream(struct ws_cut *c, struct ws_cut *stream, uint32_t *how)
+static bool next_stream(struct ws_cut *cut, struct ws_cut *stream, uint32_t *how)
 {
 	uint32_t word;
 	size_t length;
 
-	if (c->end - c->p < 4)
+	if (cut->end - cut->bytes < 4)
 		return false;
-	memcpy(&word, c->p, 4);
+	memcpy(&word, cut->bytes, 4);
 	length = word & WS_STREAM_LENGTH;
-	if ((size_t)(c->end - c->p) - 4 < length)
+	if ((size_t)(cut->end - cut->bytes) - 4 < length)
 		return false;
-	*stream = (struct ws_cut){c->p + 4, c->p + 4 + length};
+	*stream = (struct ws_cut){cut->bytes + 4, cut->bytes + 4 + length};
 	*how = word >> 30;
-	c->p = stream->end;
+	cut->bytes = stream->end;
 	return true;
 }
 
-static bool get_plain(ZSTD_DCtx *z, struct ws_cut s, uint32_t how, uint8_t *to, size_t n)
+static bool get_plain(ZSTD_DCtx *z, struct ws_cut cut, uint32_t how, uint8_t *to, size_t n)
 {
-	size_t length = (size_t)(s.end - s.p);
+	size_t length = (size_t)(cut.end - cut.bytes);
 
 	switch (how) {
 	case WS_STREAM_RAW:
 		if (length == n && n)
-			memcpy(to, s.p, n);
+			memcpy(to, cut.bytes, n);
 		return length == n;
 	case WS_STREAM_RUN:
 		if (length == 1)
-			memset(to, *s.p, n);
+			memset(to, *cut.bytes, n);
 		return length == 1;
 	case WS_STREAM_ZSTD:
-		return z && ZSTD_decompressDCtx(z, to, n, s.p, length) == n;
+		return z && ZSTD_decompressDCtx(z, to, n, cut.bytes, length) == n;
 	default:
 		return false;
 	}
@@ -363,23 +365,23 @@ static void unpack_symbols(uint8_t *to, const uint8_t *from, size_t n, const uin
 	}
 }
 
-static bool get_packed(ZSTD_DCtx *z, struct ws_cut s, uint8_t *to, size_t n)
+static bool get_packed(ZSTD_DCtx *z, struct ws_cut cut, uint8_t *to, size_t n)
 {
 	struct ws_cut inner;
 	uint8_t symbol[MOST_SYMBOLS], *packed;
 	uint32_t bits, how;
 	size_t size;
 
-	if (s.end - s.p < 1)
+	if (cut.end - cut.bytes < 1)
 		return false;
-	bits = *s.p++;
-	if ((bits != 1 && bits != 2 && bits != 4) || s.end - s.p < 1 << bits)
+	bits = *cut.bytes++;
+	if ((bits != 1 && bits != 2 && bits != 4) || cut.end - cut.bytes < 1 << bits)
 		return false;
-	memcpy(symbol, s.p, 1u << bits);
-	s.p += 1 << bits;
+	memcpy(symbol, cut.bytes, 1u << bits);
+	cut.bytes += 1 << bits;
 	size = (n * bits + 7) / 8;
 	packed = to + n - size;
-	if (!next_stream(&s, &inner, &how) || s.p != s.end ||
+	if (!next_stream(&cut, &inner, &how) || cut.bytes != cut.end ||
 	    !get_plain(z, inner, how, packed, size))
 		return false;
 	if (bits == 1)
@@ -391,33 +393,33 @@ static bool get_packed(ZSTD_DCtx *z, struct ws_cut s, uint8_t *to, size_t n)
 	return true;
 }
 
-bool ws_stream_get(ZSTD_DCtx *z, struct ws_cut *c, uint8_t *to, size_t n)
+bool ws_stream_get(ZSTD_DCtx *z, struct ws_cut *cut, uint8_t *to, size_t n)
 {
 	struct ws_cut stream;
 	uint32_t how;
 
-	if (!next_stream(c, &stream, &how))
+	if (!next_stream(cut, &stream, &how))
 		return false;
 	return how == WS_STREAM_PACKED ? get_packed(z, stream, to, n)
 				       : get_plain(z, stream, how, to, n);
 }
 
-static bool get_patches(struct ws_unpacker *p, struct ws_cut *c, const struct ws_column_head *h,
-			uint64_t *u, uint32_t n)
+static bool get_patches(struct ws_unpacker *unpacker, struct ws_cut *cut,
+			const struct ws_column_head *head, uint64_t *u, uint32_t n)
 {
 	uint8_t *list;
 	bool ok;
 
-	if (h->patches > n || h->width > 7)
+	if (head->patches > n || head->width > 7)
 		return false;
-	list = ws_malloc((size_t)h->patches * 12);
-	ok = ws_stream_get(p->z, c, list, (size_t)h->patches * 12);
-	for (uint32_t k = 0; ok && k < h->patches; k++) {
+	list = ws_malloc((size_t)head->patches * 12);
+	ok = ws_stream_get(unpacker->z, cut, list, (size_t)head->patches * 12);
+	for (uint32_t k = 0; ok && k < head->patches; k++) {
 		uint64_t number;
 		uint32_t i;
 
 		memcpy(&i, list + (size_t)k * 4, 4);
-		memcpy(&number, list + (size_t)h->patches * 4 + (size_t)k * 8, 8);
+		memcpy(&number, list + (size_t)head->patches * 4 + (size_t)k * 8, 8);
 		ok = i < n;
 		if (ok)
 			u[i] = number;
@@ -451,14 +453,14 @@ static void join_planes(uint64_t *restrict u, const uint8_t *restrict p, uint32_
 	}
 }
 
-bool ws_ints_get(struct ws_unpacker *p, struct ws_cut *c, const struct ws_column_head *h,
-		 uint64_t *u, uint32_t n)
+bool ws_ints_get(struct ws_unpacker *unpacker, struct ws_cut *cut,
+		 const struct ws_column_head *head, uint64_t *u, uint32_t n)
 {
-	if (h->width > 8)
+	if (head->width > 8)
 		return false;
-	for (uint32_t b = 0; b < h->width; b++)
-		if (!ws_stream_get(p->z, c, p->planes + (size_t)b * n, n))
+	for (uint32_t b = 0; b < head->width; b++)
+		if (!ws_stream_get(unpacker->z, cut, unpacker->planes + (size_t)b * n, n))
 			return false;
-	join_planes(u, p->planes, h->width, n, n);
-	return !h->patches || get_patches(p, c, h, u, n);
+	join_planes(u, unpacker->planes, head->width, n, n);
+	return !head->patches || get_patches(unpacker, cut, head, u, n);
 }

@@ -14,53 +14,53 @@
 
 /* ---- workspaces ---- */
 
-struct ws_workspace *ws_workspace_take(const struct ws_report *r)
+struct ws_workspace *ws_workspace_take(const struct ws_report *report)
 {
-	struct ws_report *m =
-		(struct ws_report *)r; /* the pool is no part of what const promises */
-	struct ws_workspace *w;
+	struct ws_report *report_m =
+		(struct ws_report *)report; /* the pool is no part of what const promises */
+	struct ws_workspace *workspace;
 
-	pthread_mutex_lock(&m->lock);
-	w = m->pool;
-	if (w)
-		m->pool = w->next;
-	pthread_mutex_unlock(&m->lock);
-	if (!w) {
-		w = ws_calloc(1, sizeof(*w));
-		ws_unpacker_init(&w->unpacker);
+	pthread_mutex_lock(&report_m->lock);
+	workspace = report_m->pool;
+	if (workspace)
+		report_m->pool = workspace->next;
+	pthread_mutex_unlock(&report_m->lock);
+	if (!workspace) {
+		workspace = ws_calloc(1, sizeof(*workspace));
+		ws_unpacker_init(&workspace->unpacker);
 	}
-	return w;
+	return workspace;
 }
 
-void ws_workspace_give(const struct ws_report *r, struct ws_workspace *w)
+void ws_workspace_give(const struct ws_report *report, struct ws_workspace *workspace)
 {
-	struct ws_report *m = (struct ws_report *)r;
+	struct ws_report *report_m = (struct ws_report *)report;
 
-	pthread_mutex_lock(&m->lock);
-	w->next = m->pool;
-	m->pool = w;
-	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_lock(&report_m->lock);
+	workspace->next = report_m->pool;
+	report_m->pool = workspace;
+	pthread_mutex_unlock(&report_m->lock);
 }
 
-void ws_workspace_free(struct ws_workspace *w)
+void ws_workspace_free(struct ws_workspace *workspace)
 {
-	ws_unpacker_free(&w->unpacker);
-	ws_bytes_free(&w->block);
-	free(w->spare[0]);
-	free(w->spare[1]);
-	free(w->bytes);
-	free(w);
+	ws_unpacker_free(&workspace->unpacker);
+	ws_bytes_free(&workspace->block);
+	free(workspace->spare[0]);
+	free(workspace->spare[1]);
+	free(workspace->bytes);
+	free(workspace);
 }
 
-static void workspace_rows(struct ws_workspace *w, uint32_t rows)
+static void workspace_rows(struct ws_workspace *workspace, uint32_t rows)
 {
-	ws_unpacker_rows(&w->unpacker, rows);
-	if (rows <= w->rows)
+	ws_unpacker_rows(&workspace->unpacker, rows);
+	if (rows <= workspace->rows)
 		return;
 	for (int i = 0; i < 2; i++)
-		w->spare[i] = ws_realloc(w->spare[i], (size_t)rows * 8);
-	w->bytes = ws_realloc(w->bytes, (size_t)rows * 2);
-	w->rows = rows;
+		workspace->spare[i] = ws_realloc(workspace->spare[i], (size_t)rows * 8);
+	workspace->bytes = ws_realloc(workspace->bytes, (size_t)rows * 2);
+	workspace->rows = rows;
 }
 
 const char *ws_block_type_name(uint32_t type)
@@ -71,44 +71,45 @@ const char *ws_block_type_name(uint32_t type)
 	return type < WS_COUNT(names) ? names[type] : "unknown";
 }
 
-const uint8_t *ws_block_body(const struct ws_report *r, const struct ws_block *b,
-			     struct ws_workspace *w, struct ws_err *e)
+const uint8_t *ws_block_body(const struct ws_report *report, const struct ws_block *block,
+			     struct ws_workspace *workspace, struct ws_err *err)
 {
-	size_t n = sizeof(struct ws_block_header) + b->head.body_bytes;
-	struct ws_block_header h;
-	const uint8_t *p = b->memory;
+	size_t n = sizeof(struct ws_block_header) + block->head.body_bytes;
+	struct ws_block_header header;
+	const uint8_t *bytes = block->memory;
 
-	if (!p) {
-		w->block.len = 0;
-		p = ws_bytes_room(&w->block, n);
-		if (ws_pread_all(r->fd, (void *)p, n, b->offset)) {
-			ws_fail_errno(e, "%s: cannot read the block at offset %llu", r->path,
-				      (unsigned long long)b->offset);
+	if (!bytes) {
+		workspace->block.len = 0;
+		bytes = ws_bytes_room(&workspace->block, n);
+		if (ws_pread_all(report->fd, (void *)bytes, n, block->offset)) {
+			ws_fail_errno(err, "%s: cannot read the block at offset %llu", report->path,
+				      (unsigned long long)block->offset);
 			return NULL;
 		}
 	}
-	memcpy(&h, p, sizeof(h));
-	if (memcmp(h.magic, WS_BLOCK_MAGIC, 8) || memcmp(&h.head, &b->head, sizeof(h.head)) ||
-	    XXH3_64bits(p + sizeof(h), b->head.body_bytes) != b->head.body_check) {
-		ws_fail(e, "%s: the %s block at offset %llu is damaged", r->path,
-			ws_block_type_name(b->head.type), (unsigned long long)b->offset);
+	memcpy(&header, bytes, sizeof(header));
+	if (memcmp(header.magic, WS_BLOCK_MAGIC, 8) ||
+	    memcmp(&header.head, &block->head, sizeof(header.head)) ||
+	    XXH3_64bits(bytes + sizeof(header), block->head.body_bytes) != block->head.body_check) {
+		ws_fail(err, "%s: the %s block at offset %llu is damaged", report->path,
+			ws_block_type_name(block->head.type), (unsigned long long)block->offset);
 		return NULL;
 	}
-	return p + sizeof(h);
+	return bytes + sizeof(header);
 }
 
 /* ---- columns ---- */
 
 struct column {
-	struct ws_column_head h;
+	struct ws_column_head head;
 	const uint8_t *at;
 	uint64_t *value; /* where it is decoded to; NULL: not (yet) */
 	bool done;
 };
 
 struct job {
-	struct ws_workspace *w;
-	struct column *c;
+	struct ws_workspace *workspace;
+	struct column *column;
 	uint32_t n, columns;
 	uint32_t spares;
 };
@@ -120,108 +121,111 @@ static uint64_t unzigzag(uint64_t u)
 
 /* The numbers of a column with base and sign put back. `rest`: where the corrections of a SCALED
  * column go; without it, it is no such. */
-static bool numbers(struct job *j, const struct column *c, struct ws_cut *cut, uint64_t *u,
+static bool numbers(struct job *job, const struct column *column, struct ws_cut *cut, uint64_t *u,
 		    uint8_t *rest)
 {
-	uint64_t base = c->h.base;
+	uint64_t base = column->head.base;
 
-	if (!(c->h.flags & WS_CODEC_SCALED) != !rest ||
-	    !ws_ints_get(&j->w->unpacker, cut, &c->h, u, j->n) ||
-	    (rest && !ws_stream_get(j->w->unpacker.z, cut, rest, j->n)))
+	if (!(column->head.flags & WS_CODEC_SCALED) != !rest ||
+	    !ws_ints_get(&job->workspace->unpacker, cut, &column->head, u, job->n) ||
+	    (rest && !ws_stream_get(job->workspace->unpacker.z, cut, rest, job->n)))
 		return false;
-	if (c->h.flags & WS_CODEC_ZIGZAG)
-		for (uint32_t i = 0; i < j->n; i++)
+	if (column->head.flags & WS_CODEC_ZIGZAG)
+		for (uint32_t i = 0; i < job->n; i++)
 			u[i] = unzigzag(u[i] + base);
 	else if (base)
-		for (uint32_t i = 0; i < j->n; i++)
+		for (uint32_t i = 0; i < job->n; i++)
 			u[i] += base;
 	return true;
 }
 
-static bool from_dict(struct job *j, const struct column *c, struct ws_cut *cut, uint64_t *u)
+static bool from_dict(struct job *job, const struct column *column, struct ws_cut *cut, uint64_t *u)
 {
 	uint64_t table[256] = {0}, over = 0;
 
-	if (!c->h.dict || c->h.dict > 256 || c->h.width > 1 || c->h.patches || c->h.flags ||
-	    !ws_stream_get(j->w->unpacker.z, cut, (uint8_t *)table, c->h.dict * 8u) ||
-	    !ws_ints_get(&j->w->unpacker, cut, &c->h, u, j->n))
+	if (!column->head.dict || column->head.dict > 256 || column->head.width > 1 ||
+	    column->head.patches || column->head.flags ||
+	    !ws_stream_get(job->workspace->unpacker.z, cut, (uint8_t *)table,
+			   column->head.dict * 8u) ||
+	    !ws_ints_get(&job->workspace->unpacker, cut, &column->head, u, job->n))
 		return false;
-	for (uint32_t i = 0; i < j->n; i++) {
-		over |= u[i] >= c->h.dict;
+	for (uint32_t i = 0; i < job->n; i++) {
+		over |= u[i] >= column->head.dict;
 		u[i] = table[u[i]];
 	}
 	return !over;
 }
 
-static struct column *find(const struct job *j, uint32_t number)
+static struct column *find(const struct job *job, uint32_t number)
 {
-	for (uint32_t i = 0; i < j->columns; i++)
-		if (j->c[i].h.column == number)
-			return &j->c[i];
+	for (uint32_t i = 0; i < job->columns; i++)
+		if (job->column[i].head.column == number)
+			return &job->column[i];
 	return NULL;
 }
 
-static bool place(struct job *j, struct column *c)
+static bool place(struct job *job, struct column *column)
 {
-	if (c->value)
+	if (column->value)
 		return true;
-	if (j->spares == 2)
+	if (job->spares == 2)
 		return false;
-	c->value = j->w->spare[j->spares++];
+	column->value = job->workspace->spare[job->spares++];
 	return true;
 }
 
-static struct ws_cut cut_of(const struct column *c)
+static struct ws_cut cut_of(const struct column *column)
 {
-	return (struct ws_cut){c->at, c->at + c->h.bytes};
+	return (struct ws_cut){column->at, column->at + column->head.bytes};
 }
 
 /* Starts, and unless it is NULL ends, in steps of the clock. */
-static bool steps(struct job *j, struct column *start, struct column *end)
+static bool steps(struct job *job, struct column *start, struct column *end)
 {
-	struct ws_lattice l = {
-		.scale = start->h.scale, .gaps = start->h.codec == WS_CODEC_GAP, .n = j->n};
-	struct ws_cut a = cut_of(start), b;
+	struct ws_lattice lattice = {
+		.scale = start->head.scale, .gaps = start->head.codec == WS_CODEC_GAP, .n = job->n};
+	struct ws_cut left = cut_of(start), right;
 
-	if ((start->h.codec != WS_CODEC_DELTA && !l.gaps) ||
-	    (l.gaps && (!end || start->h.ref != end->h.column)) || !place(j, start))
+	if ((start->head.codec != WS_CODEC_DELTA && !lattice.gaps) ||
+	    (lattice.gaps && (!end || start->head.ref != end->head.column)) || !place(job, start))
 		return false;
-	l.start_steps = start->value;
-	l.start_rest = j->w->bytes;
-	if (!numbers(j, start, &a, start->value, l.start_rest))
+	lattice.start_steps = start->value;
+	lattice.start_rest = job->workspace->bytes;
+	if (!numbers(job, start, &left, start->value, lattice.start_rest))
 		return false;
 	if (end) {
-		b = cut_of(end);
-		if (end->h.codec != WS_CODEC_SPAN || end->h.ref != start->h.column ||
-		    end->h.scale != l.scale || !place(j, end))
+		right = cut_of(end);
+		if (end->head.codec != WS_CODEC_SPAN || end->head.ref != start->head.column ||
+		    end->head.scale != lattice.scale || !place(job, end))
 			return false;
-		l.span_steps = end->value;
-		l.span_rest = j->w->bytes + j->n;
-		if (!numbers(j, end, &b, end->value, l.span_rest))
+		lattice.span_steps = end->value;
+		lattice.span_rest = job->workspace->bytes + job->n;
+		if (!numbers(job, end, &right, end->value, lattice.span_rest))
 			return false;
 		end->done = true;
 	}
-	ws_lattice_join(&l, start->h.first, start->value, end ? end->value : NULL);
+	ws_lattice_join(&lattice, start->head.first, start->value, end ? end->value : NULL);
 	start->done = true;
 	return true;
 }
 
 /* Starts as gaps since the end before, and ends as spans from the start: one needs the other, row
  * by row. */
-static bool gaps_and_spans(struct job *j, struct column *start, struct column *end)
+static bool gaps_and_spans(struct job *job, struct column *start, struct column *end)
 {
-	struct ws_cut a = cut_of(start), b = cut_of(end);
+	struct ws_cut left = cut_of(start), right = cut_of(end);
 
-	if (start->h.flags & WS_CODEC_SCALED)
-		return steps(j, start, end);
-	if (start->h.codec != WS_CODEC_GAP || start->h.ref != end->h.column ||
-	    end->h.codec != WS_CODEC_SPAN || end->h.ref != start->h.column || !place(j, start) ||
-	    !place(j, end) || !numbers(j, start, &a, start->value, NULL) ||
-	    !numbers(j, end, &b, end->value, NULL))
+	if (start->head.flags & WS_CODEC_SCALED)
+		return steps(job, start, end);
+	if (start->head.codec != WS_CODEC_GAP || start->head.ref != end->head.column ||
+	    end->head.codec != WS_CODEC_SPAN || end->head.ref != start->head.column ||
+	    !place(job, start) || !place(job, end) ||
+	    !numbers(job, start, &left, start->value, NULL) ||
+	    !numbers(job, end, &right, end->value, NULL))
 		return false;
-	uint64_t *s = start->value, *e = end->value, last = start->h.first;
+	uint64_t *s = start->value, *e = end->value, last = start->head.first;
 
-	for (uint32_t i = 0; i < j->n; i++) {
+	for (uint32_t i = 0; i < job->n; i++) {
 		uint64_t now = i ? last + s[i] : last, span = e[i];
 
 		s[i] = now;
@@ -232,104 +236,107 @@ static bool gaps_and_spans(struct job *j, struct column *start, struct column *e
 	return true;
 }
 
-static bool decode_column(struct job *j, struct column *c);
+static bool decode_column(struct job *job, struct column *column);
 
-static bool spans(struct job *j, struct column *c)
+static bool spans(struct job *job, struct column *column)
 {
-	struct column *start = find(j, c->h.ref);
-	struct ws_cut cut = cut_of(c);
+	struct column *start = find(job, column->head.ref);
+	struct ws_cut cut = cut_of(column);
 
-	if (!start || start == c || start->h.codec == WS_CODEC_SPAN)
+	if (!start || start == column || start->head.codec == WS_CODEC_SPAN)
 		return false;
-	if (start->h.codec == WS_CODEC_GAP || start->h.flags & WS_CODEC_SCALED)
-		return gaps_and_spans(j, start, c);
-	if (!place(j, start) || (!start->done && !decode_column(j, start)) ||
-	    !numbers(j, c, &cut, c->value, NULL))
+	if (start->head.codec == WS_CODEC_GAP || start->head.flags & WS_CODEC_SCALED)
+		return gaps_and_spans(job, start, column);
+	if (!place(job, start) || (!start->done && !decode_column(job, start)) ||
+	    !numbers(job, column, &cut, column->value, NULL))
 		return false;
-	for (uint32_t i = 0; i < j->n; i++)
-		c->value[i] = c->value[i] ? start->value[i] + c->value[i] - 1 : WS_NO_TIME;
+	for (uint32_t i = 0; i < job->n; i++)
+		column->value[i] =
+			column->value[i] ? start->value[i] + column->value[i] - 1 : WS_NO_TIME;
 	return true;
 }
 
-static bool deltas(struct job *j, struct column *c)
+static bool deltas(struct job *job, struct column *column)
 {
-	struct ws_cut cut = cut_of(c);
-	uint64_t sum = c->h.first;
+	struct ws_cut cut = cut_of(column);
+	uint64_t sum = column->head.first;
 
-	if (c->h.flags & WS_CODEC_SCALED)
-		return steps(j, c, NULL);
-	if (!numbers(j, c, &cut, c->value, NULL))
+	if (column->head.flags & WS_CODEC_SCALED)
+		return steps(job, column, NULL);
+	if (!numbers(job, column, &cut, column->value, NULL))
 		return false;
-	c->value[0] = sum;
-	for (uint32_t i = 1; i < j->n; i++)
-		c->value[i] = sum += c->value[i];
+	column->value[0] = sum;
+	for (uint32_t i = 1; i < job->n; i++)
+		column->value[i] = sum += column->value[i];
 	return true;
 }
 
-static bool decode_column(struct job *j, struct column *c)
+static bool decode_column(struct job *job, struct column *column)
 {
-	struct ws_cut cut = cut_of(c);
+	struct ws_cut cut = cut_of(column);
 	struct column *end;
 	bool ok = true;
 
-	switch (c->h.codec) {
+	switch (column->head.codec) {
 	case WS_CODEC_CONST:
-		for (uint32_t i = 0; i < j->n; i++)
-			c->value[i] = c->h.base;
+		for (uint32_t i = 0; i < job->n; i++)
+			column->value[i] = column->head.base;
 		break;
 	case WS_CODEC_PLAIN:
-		ok = numbers(j, c, &cut, c->value, NULL);
+		ok = numbers(job, column, &cut, column->value, NULL);
 		break;
 	case WS_CODEC_DELTA:
-		ok = deltas(j, c);
+		ok = deltas(job, column);
 		break;
 	case WS_CODEC_DICT:
-		ok = from_dict(j, c, &cut, c->value);
+		ok = from_dict(job, column, &cut, column->value);
 		break;
 	case WS_CODEC_SPAN:
-		ok = spans(j, c);
+		ok = spans(job, column);
 		break;
 	case WS_CODEC_GAP:
-		end = find(j, c->h.ref);
-		ok = end && end != c && gaps_and_spans(j, c, end);
+		end = find(job, column->head.ref);
+		ok = end && end != column && gaps_and_spans(job, column, end);
 		break;
 	default:
 		ok = false;
 	}
-	c->done = ok;
+	column->done = ok;
 	return ok;
 }
 
 /* Descriptors, and where each column's streams are. */
-static bool cut_columns(struct job *j, const uint8_t *body, uint64_t bytes)
+static bool cut_columns(struct job *job, const uint8_t *body, uint64_t bytes)
 {
-	uint64_t heads = (uint64_t)j->columns * sizeof(struct ws_column_head), at = heads;
+	uint64_t heads = (uint64_t)job->columns * sizeof(struct ws_column_head), at = heads;
 
 	if (heads > bytes)
 		return false;
-	for (uint32_t i = 0; i < j->columns; i++) {
-		struct column *c = &j->c[i];
+	for (uint32_t i = 0; i < job->columns; i++) {
+		struct column *column = &job->column[i];
 
-		*c = (struct column){.at = body + at};
-		memcpy(&c->h, body + (size_t)i * sizeof(c->h), sizeof(c->h));
-		if (c->h.bytes > bytes - at)
+		*column = (struct column){.at = body + at};
+		memcpy(&column->head, body + (size_t)i * sizeof(column->head),
+		       sizeof(column->head));
+		if (column->head.bytes > bytes - at)
 			return false;
-		at += c->h.bytes;
+		at += column->head.bytes;
 	}
 	return true;
 }
 
-static bool decode_body(struct ws_workspace *w, const struct ws_file_table *map,
-			const struct ws_block_head *h, const uint8_t *body, uint64_t columns,
+static bool decode_body(struct ws_workspace *workspace, const struct ws_file_table *map,
+			const struct ws_block_head *head, const uint8_t *body, uint64_t columns,
 			uint64_t *const *out)
 {
 	struct column c[WS_MAX_FILE_COLUMNS];
-	struct job j = {.w = w, .c = c, .n = h->rows, .columns = h->columns};
+	struct job job = {
+		.workspace = workspace, .column = c, .n = head->rows, .columns = head->columns};
 
-	if (!cut_columns(&j, body, h->body_bytes))
+	if (!cut_columns(&job, body, head->body_bytes))
 		return false;
-	for (uint32_t i = 0; i < j.columns; i++) {
-		int ours = c[i].h.column < map->columns ? map->column[c[i].h.column] : -1;
+	for (uint32_t i = 0; i < job.columns; i++) {
+		int ours = c[i].head.column < map->columns ? map->column[c[i].head.column] : -1;
 
 		if (ours >= 0 && columns >> ours & 1) {
 			c[i].value = out[ours];
@@ -338,39 +345,40 @@ static bool decode_body(struct ws_workspace *w, const struct ws_file_table *map,
 	}
 	for (int spans_first = 1; spans_first >= 0;
 	     spans_first--) /* they decode their starts along with them */
-		for (uint32_t i = 0; i < j.columns; i++)
+		for (uint32_t i = 0; i < job.columns; i++)
 			if (c[i].value && !c[i].done &&
-			    (c[i].h.codec == WS_CODEC_SPAN || !spans_first) &&
-			    !decode_column(&j, &c[i]))
+			    (c[i].head.codec == WS_CODEC_SPAN || !spans_first) &&
+			    !decode_column(&job, &c[i]))
 				return false;
 	for (uint32_t k = 0; columns >> k; k++) /* not stored: all zero, or unknown to the file */
 		if (columns >> k & 1)
-			memset(out[k], 0, (size_t)h->rows * 8);
+			memset(out[k], 0, (size_t)head->rows * 8);
 	return true;
 }
 
-int ws_report_decode(const struct ws_report *r, enum ws_table t, size_t i, uint64_t columns,
-		     uint64_t *const *out, struct ws_err *e)
+int ws_report_decode(const struct ws_report *report, enum ws_table table, size_t i,
+		     uint64_t columns, uint64_t *const *out, struct ws_err *err)
 {
-	const struct ws_block *b = &r->table[t].v[i];
-	struct ws_workspace *w = ws_workspace_take(r);
-	uint64_t *decoded = &((struct ws_report *)r)
+	const struct ws_block *block = &report->table[table].blocks[i];
+	struct ws_workspace *workspace = ws_workspace_take(report);
+	uint64_t *decoded = &((struct ws_report *)report)
 				     ->decoded; /* of what was read, the report does not change */
-	const uint8_t *body = ws_block_body(r, b, w, e);
+	const uint8_t *body = ws_block_body(report, block, workspace, err);
 	int rc = body ? 0 : -1;
 
-	if (ws_tables[t].column_count < 64)
-		columns &= (UINT64_C(1) << ws_tables[t].column_count) - 1;
+	if (ws_tables[table].column_count < 64)
+		columns &= (UINT64_C(1) << ws_tables[table].column_count) - 1;
 	__atomic_fetch_add(decoded, 1, __ATOMIC_RELAXED);
-	workspace_rows(w, b->head.rows);
-	if (body && !decode_body(w, &r->schema[b->head.table], &b->head, body, columns, out))
-		rc = ws_fail(e, "%s: the rows block at offset %llu cannot be decoded", r->path,
-			     (unsigned long long)b->offset);
-	ws_workspace_give(r, w);
+	workspace_rows(workspace, block->head.rows);
+	if (body && !decode_body(workspace, &report->schema[block->head.table], &block->head, body,
+				 columns, out))
+		rc = ws_fail(err, "%s: the rows block at offset %llu cannot be decoded",
+			     report->path, (unsigned long long)block->offset);
+	ws_workspace_give(report, workspace);
 	return rc;
 }
 
-uint64_t ws_report_decoded(const struct ws_report *r)
+uint64_t ws_report_decoded(const struct ws_report *report)
 {
-	return __atomic_load_n(&r->decoded, __ATOMIC_RELAXED);
+	return __atomic_load_n(&report->decoded, __ATOMIC_RELAXED);
 }

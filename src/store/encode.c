@@ -29,37 +29,37 @@ enum {
 	DICT_SLOTS = 1024
 };
 
-void ws_encoder_init(struct ws_encoder *e, uint32_t max_rows)
+void ws_encoder_init(struct ws_encoder *encoder, uint32_t max_rows)
 {
-	*e = (struct ws_encoder){.max_rows = max_rows};
-	ws_packer_init(&e->packer, max_rows);
-	e->value = ws_malloc((size_t)max_rows * 8);
-	e->number = ws_malloc((size_t)max_rows * 8);
-	e->track = ws_malloc((size_t)max_rows * 8);
-	e->start = ws_malloc((size_t)max_rows * 8);
-	e->end = ws_malloc((size_t)max_rows * 8);
+	*encoder = (struct ws_encoder){.max_rows = max_rows};
+	ws_packer_init(&encoder->packer, max_rows);
+	encoder->value = ws_malloc((size_t)max_rows * 8);
+	encoder->number = ws_malloc((size_t)max_rows * 8);
+	encoder->track = ws_malloc((size_t)max_rows * 8);
+	encoder->start = ws_malloc((size_t)max_rows * 8);
+	encoder->end = ws_malloc((size_t)max_rows * 8);
 	for (int i = 0; i < 2; i++) {
-		e->steps[i] = ws_malloc((size_t)max_rows * 8);
-		e->rest[i] = ws_malloc(max_rows);
+		encoder->steps[i] = ws_malloc((size_t)max_rows * 8);
+		encoder->rest[i] = ws_malloc(max_rows);
 	}
 }
 
-void ws_encoder_free(struct ws_encoder *e)
+void ws_encoder_free(struct ws_encoder *encoder)
 {
-	ws_packer_free(&e->packer);
-	ws_sorter_free(&e->sorter);
-	ws_bytes_free(&e->out);
-	ws_bytes_free(&e->streams);
-	free(e->value);
-	free(e->number);
-	free(e->track);
-	free(e->start);
-	free(e->end);
+	ws_packer_free(&encoder->packer);
+	ws_sorter_free(&encoder->sorter);
+	ws_bytes_free(&encoder->out);
+	ws_bytes_free(&encoder->streams);
+	free(encoder->value);
+	free(encoder->number);
+	free(encoder->track);
+	free(encoder->start);
+	free(encoder->end);
 	for (int i = 0; i < 2; i++) {
-		free(e->steps[i]);
-		free(e->rest[i]);
+		free(encoder->steps[i]);
+		free(encoder->rest[i]);
 	}
-	*e = (struct ws_encoder){0};
+	*encoder = (struct ws_encoder){0};
 }
 
 /* ---- blocks ---- */
@@ -83,22 +83,22 @@ void ws_block_begin(struct ws_bytes *out)
 void ws_block_end(struct ws_bytes *out, const struct ws_block_head *head)
 {
 	static const uint8_t zeros[WS_BLOCK_ALIGN];
-	struct ws_block_header h = {.head = *head};
-	size_t body = out->len - sizeof(h);
+	struct ws_block_header header = {.head = *head};
+	size_t body = out->len - sizeof(header);
 
-	memcpy(h.magic, WS_BLOCK_MAGIC, 8);
-	h.head.body_bytes = body;
-	h.head.body_check = XXH3_64bits(out->p + sizeof(h), body);
-	h.check = XXH3_64bits(&h.head, sizeof(h.head));
-	memcpy(out->p, &h, sizeof(h));
+	memcpy(header.magic, WS_BLOCK_MAGIC, 8);
+	header.head.body_bytes = body;
+	header.head.body_check = XXH3_64bits(out->bytes + sizeof(header), body);
+	header.check = XXH3_64bits(&header.head, sizeof(header.head));
+	memcpy(out->bytes, &header, sizeof(header));
 	ws_bytes_add(out, zeros, WS_ALIGN_UP(body, WS_BLOCK_ALIGN) - body);
 }
 
 /* ---- rows to columns ---- */
 
 struct job {
-	struct ws_encoder *e;
-	const struct ws_table_desc *t;
+	struct ws_encoder *encoder;
+	const struct ws_table_desc *desc;
 	const char *rows;
 	const uint32_t *order; /* NULL when rows are in order */
 	uint32_t n;
@@ -118,29 +118,29 @@ enum { TILE_ROWS = 256 };
 
 /* The differences of some rows to the first in 48 bytes of the struct; accumulators in registers
  * are what makes it fast. */
-static void vary_48(const char *p, const char *first, uint32_t n, uint32_t size, pair acc[3])
+static void vary_48(const char *at, const char *first, uint32_t n, uint32_t size, pair acc[3])
 {
 	pair a = acc[0], b = acc[1], c = acc[2];
 	pair x = ((const pair *)first)[0], y = ((const pair *)first)[1],
 	     z = ((const pair *)first)[2];
 
-	for (uint32_t i = 0; i < n; i++, p += size) {
-		a |= ((const pair *)p)[0] ^ x;
-		b |= ((const pair *)p)[1] ^ y;
-		c |= ((const pair *)p)[2] ^ z;
+	for (uint32_t i = 0; i < n; i++, at += size) {
+		a |= ((const pair *)at)[0] ^ x;
+		b |= ((const pair *)at)[1] ^ y;
+		c |= ((const pair *)at)[2] ^ z;
 	}
 	acc[0] = a;
 	acc[1] = b;
 	acc[2] = c;
 }
 
-static void vary_8(const char *p, const char *first, uint32_t n, uint32_t size, uint64_t *acc)
+static void vary_8(const char *at, const char *first, uint32_t n, uint32_t size, uint64_t *acc)
 {
 	uint64_t x, y, a = *acc;
 
 	memcpy(&x, first, 8);
-	for (uint32_t i = 0; i < n; i++, p += size) {
-		memcpy(&y, p, 8);
+	for (uint32_t i = 0; i < n; i++, at += size) {
+		memcpy(&y, at, 8);
 		a |= x ^ y;
 	}
 	*acc = a;
@@ -155,16 +155,16 @@ static void find_varying(const char *rows, uint32_t n, uint32_t size, uint8_t *d
 
 	for (uint32_t i = 0; i < n; i += TILE_ROWS) {
 		uint32_t tile = n - i < TILE_ROWS ? n - i : TILE_ROWS, at = 0;
-		const char *p = rows + (size_t)i * size;
+		const char *from = rows + (size_t)i * size;
 
 		for (; at + 48 <= size; at += 48)
-			vary_48(p + at, rows + at, tile, size, acc + at / 16);
+			vary_48(from + at, rows + at, tile, size, acc + at / 16);
 		for (; at + 8 <= size; at += 8)
-			vary_8(p + at, rows + at, tile, size, words + at / 8);
+			vary_8(from + at, rows + at, tile, size, words + at / 8);
 		for (; at < size; at++)
 			for (uint32_t k = 0; k < tile; k++)
 				((uint8_t *)acc)[at] |=
-					(uint8_t)(p[(size_t)k * size + at] ^ rows[at]);
+					(uint8_t)(from[(size_t)k * size + at] ^ rows[at]);
 	}
 	memcpy(diff, acc, size);
 }
@@ -186,15 +186,15 @@ static void find_varying(const char *rows, uint32_t n, uint32_t size, uint8_t *d
 
 static void take_column(const struct job *j, uint32_t c, uint64_t *restrict to)
 {
-	const struct ws_column_desc *d = &j->t->columns[c];
-	const char *p = j->rows + d->offset;
-	size_t size = j->t->row_size;
+	const struct ws_column_desc *desc = &j->desc->columns[c];
+	const char *p = j->rows + desc->offset;
+	size_t size = j->desc->row_size;
 
-	if (d->size == 1)
+	if (desc->size == 1)
 		TAKE(uint8_t, uint8_t);
-	else if (d->size == 8)
+	else if (desc->size == 8)
 		TAKE(uint64_t, uint64_t);
-	else if (ws_types[d->type].is_signed)
+	else if (ws_types[desc->type].is_signed)
 		TAKE(int32_t, int64_t);
 	else
 		TAKE(uint32_t, uint32_t);
@@ -229,21 +229,21 @@ static uint32_t sample_size(uint32_t n)
 
 /* Writes descriptor and streams of numbers of which `low` is the smallest. `rest`: corrections of a
  * SCALED column. */
-static void put_numbers(struct job *j, struct ws_column_head *h, uint64_t *u, uint64_t low,
+static void put_numbers(struct job *job, struct ws_column_head *head, uint64_t *u, uint64_t low,
 			const uint8_t *rest)
 {
-	struct ws_encoder *e = j->e;
-	size_t at = e->streams.len;
+	struct ws_encoder *encoder = job->encoder;
+	size_t at = encoder->streams.len;
 
-	if (h->codec == WS_CODEC_DELTA || h->codec == WS_CODEC_GAP)
+	if (head->codec == WS_CODEC_DELTA || head->codec == WS_CODEC_GAP)
 		u[0] = low; /* which nobody reads */
-	ws_ints_put(&e->packer, &e->streams, h, u, j->n, low);
+	ws_ints_put(&encoder->packer, &encoder->streams, head, u, job->n, low);
 	if (rest)
-		ws_stream_put(&e->packer, &e->streams, rest, j->n);
-	h->base = low;
-	h->bytes += (uint32_t)(e->streams.len - at);
-	ws_bytes_add(&e->out, h, sizeof(*h));
-	j->columns++;
+		ws_stream_put(&encoder->packer, &encoder->streams, rest, job->n);
+	head->base = low;
+	head->bytes += (uint32_t)(encoder->streams.len - at);
+	ws_bytes_add(&encoder->out, head, sizeof(*head));
+	job->columns++;
 }
 
 static uint64_t lowest(const uint64_t *u, uint32_t n, uint32_t from)
@@ -255,13 +255,13 @@ static uint64_t lowest(const uint64_t *u, uint32_t n, uint32_t from)
 	return low;
 }
 
-static void put_const(struct job *j, uint32_t c, uint64_t v)
+static void put_const(struct job *job, uint32_t c, uint64_t v)
 {
-	struct ws_column_head h = {
+	struct ws_column_head head = {
 		.column = (uint16_t)c, .codec = WS_CODEC_CONST, .base = v, .min = v, .max = v};
 
-	ws_bytes_add(&j->e->out, &h, sizeof(h));
-	j->columns++;
+	ws_bytes_add(&job->encoder->out, &head, sizeof(head));
+	job->columns++;
 }
 
 /* ---- columns without times ---- */
@@ -273,46 +273,47 @@ struct dict {
 	int16_t slot[DICT_SLOTS]; /* -1 free */
 };
 
-static int dict_find(struct dict *d, uint64_t v)
+static int dict_find(struct dict *dict, uint64_t v)
 {
 	uint32_t s = (uint32_t)(v * UINT64_C(0x9e3779b97f4a7c15) >> 54);
 
-	while (d->slot[s] >= 0 && d->slot_value[s] != v)
+	while (dict->slot[s] >= 0 && dict->slot_value[s] != v)
 		s = (s + 1) % DICT_SLOTS;
-	if (d->slot[s] >= 0)
-		return d->slot[s];
-	if (d->n == DICT_MAX)
+	if (dict->slot[s] >= 0)
+		return dict->slot[s];
+	if (dict->n == DICT_MAX)
 		return -1;
-	d->slot[s] = (int16_t)d->n;
-	d->slot_value[s] = v;
-	d->value[d->n] = v;
-	return (int)d->n++;
+	dict->slot[s] = (int16_t)dict->n;
+	dict->slot_value[s] = v;
+	dict->value[dict->n] = v;
+	return (int)dict->n++;
 }
 
-static bool put_dict(struct job *j, struct ws_column_head *h, const uint64_t *v)
+static bool put_dict(struct job *job, struct ws_column_head *head, const uint64_t *values)
 {
-	struct ws_encoder *e = j->e;
-	struct dict d = {.n = 0};
+	struct ws_encoder *encoder = job->encoder;
+	struct dict dict = {.n = 0};
 
-	memset(d.slot, 0xff, sizeof(d.slot));
-	for (uint32_t i = 0; i < j->n; i++) {
-		int k = dict_find(&d, v[i]);
+	memset(dict.slot, 0xff, sizeof(dict.slot));
+	for (uint32_t i = 0; i < job->n; i++) {
+		int k = dict_find(&dict, values[i]);
 
 		if (k < 0)
 			return false;
-		e->number[i] = (uint64_t)k;
+		encoder->number[i] = (uint64_t)k;
 	}
-	h->codec = WS_CODEC_DICT;
-	h->dict = d.n;
-	size_t at = e->streams.len;
+	head->codec = WS_CODEC_DICT;
+	head->dict = dict.n;
+	size_t at = encoder->streams.len;
 
-	ws_stream_put(&e->packer, &e->streams, (const uint8_t *)d.value, d.n * 8u);
-	h->bytes = (uint32_t)(e->streams.len - at);
-	put_numbers(j, h, e->number, 0, NULL);
+	ws_stream_put(&encoder->packer, &encoder->streams, (const uint8_t *)dict.value,
+		      dict.n * 8u);
+	head->bytes = (uint32_t)(encoder->streams.len - at);
+	put_numbers(job, head, encoder->number, 0, NULL);
 	return true;
 }
 
-static uint32_t sample_delta_width(const uint64_t *v, uint32_t n)
+static uint32_t sample_delta_width(const uint64_t *values, uint32_t n)
 {
 	uint32_t count[9] = {0}, m = sample_size(n), over = 0, width = 8;
 
@@ -320,7 +321,7 @@ static uint32_t sample_delta_width(const uint64_t *v, uint32_t n)
 		uint32_t r = sample_row(n, i);
 
 		if (r)
-			count[width_of(zigzag(v[r] - v[r - 1]))]++;
+			count[width_of(zigzag(values[r] - values[r - 1]))]++;
 	}
 	while (width > 0 && over + count[width] <= m / 64) {
 		over += count[width];
@@ -330,63 +331,64 @@ static uint32_t sample_delta_width(const uint64_t *v, uint32_t n)
 }
 
 /* Whether a sample has few enough distinct values for a table to be worth trying. */
-static bool sample_few(const uint64_t *v, uint32_t n)
+static bool sample_few(const uint64_t *values, uint32_t n)
 {
-	struct dict d = {.n = 0};
+	struct dict dict = {.n = 0};
 	uint32_t m = sample_size(n);
 
-	memset(d.slot, 0xff, sizeof(d.slot));
+	memset(dict.slot, 0xff, sizeof(dict.slot));
 	for (uint32_t i = 0; i < m; i++)
-		if (dict_find(&d, v[sample_row(n, i)]) < 0)
+		if (dict_find(&dict, values[sample_row(n, i)]) < 0)
 			return false;
-	return d.n <= m / 4 + 1;
+	return dict.n <= m / 4 + 1;
 }
 
 /* The smallest and largest value as the column's type orders them. */
-static void min_max(struct ws_column_head *h, const uint64_t *v, uint32_t n, bool is_signed)
+static void min_max(struct ws_column_head *head, const uint64_t *values, uint32_t n, bool is_signed)
 {
 	uint64_t flip = is_signed ? UINT64_C(1) << 63 : 0, lo = UINT64_MAX, hi = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		uint64_t x = v[i] ^ flip;
+		uint64_t x = values[i] ^ flip;
 
 		lo = x < lo ? x : lo;
 		hi = x > hi ? x : hi;
 	}
-	h->min = lo ^ flip;
-	h->max = hi ^ flip;
+	head->min = lo ^ flip;
+	head->max = hi ^ flip;
 }
 
-static void put_delta(struct job *j, struct ws_column_head *h, const uint64_t *v)
+static void put_delta(struct job *job, struct ws_column_head *head, const uint64_t *values)
 {
-	uint64_t *u = j->e->number, low = UINT64_MAX;
+	uint64_t *u = job->encoder->number, low = UINT64_MAX;
 
-	h->codec = WS_CODEC_DELTA;
-	h->flags = WS_CODEC_ZIGZAG;
-	h->first = v[0];
-	for (uint32_t i = 1; i < j->n; i++) {
-		u[i] = zigzag(v[i] - v[i - 1]);
+	head->codec = WS_CODEC_DELTA;
+	head->flags = WS_CODEC_ZIGZAG;
+	head->first = values[0];
+	for (uint32_t i = 1; i < job->n; i++) {
+		u[i] = zigzag(values[i] - values[i - 1]);
 		low = u[i] < low ? u[i] : low;
 	}
-	put_numbers(j, h, u, low, NULL);
+	put_numbers(job, head, u, low, NULL);
 }
 
-static void put_values(struct job *j, uint32_t c, uint64_t *v)
+static void put_values(struct job *job, uint32_t c, uint64_t *values)
 {
-	struct ws_column_head h = {.column = (uint16_t)c};
+	struct ws_column_head head = {.column = (uint16_t)c};
 	uint32_t plain, delta;
 
-	min_max(&h, v, j->n, ws_types[j->t->columns[c].type].is_signed);
-	plain = width_of(h.max - h.min);
-	delta = sample_delta_width(v, j->n);
-	if (plain > 1 && delta > 0 && j->n >= 32 && sample_few(v, j->n) && put_dict(j, &h, v))
+	min_max(&head, values, job->n, ws_types[job->desc->columns[c].type].is_signed);
+	plain = width_of(head.max - head.min);
+	delta = sample_delta_width(values, job->n);
+	if (plain > 1 && delta > 0 && job->n >= 32 && sample_few(values, job->n) &&
+	    put_dict(job, &head, values))
 		return;
 	if (delta < plain) {
-		put_delta(j, &h, v);
+		put_delta(job, &head, values);
 		return;
 	}
-	h.codec = WS_CODEC_PLAIN;
-	put_numbers(j, &h, v, h.min, NULL);
+	head.codec = WS_CODEC_PLAIN;
+	put_numbers(job, &head, values, head.min, NULL);
 }
 
 /* ---- times ---- */
@@ -435,73 +437,77 @@ static uint32_t count_negative(const uint64_t *u, uint32_t n)
 }
 
 /* More than patches are good for. */
-static bool too_many(const struct job *j, uint32_t patches)
+static bool too_many(const struct job *job, uint32_t patches)
 {
-	return patches > j->n / 192;
+	return patches > job->n / 192;
 }
 
 /* Whether a good part of the differences needs more than a byte: below that, counting in steps
  * gains nothing. */
-static bool large_enough(const struct job *j)
+static bool large_enough(const struct job *job)
 {
-	const uint64_t *start = j->e->start, *end = j->e->end;
-	uint32_t m = sample_size(j->n), large = 0;
+	const uint64_t *start = job->encoder->start, *end = job->encoder->end;
+	uint32_t m = sample_size(job->n), large = 0;
 
 	for (uint32_t i = 0; i < m; i++) {
-		uint32_t r = sample_row(j->n, i);
+		uint32_t r = sample_row(job->n, i);
 
 		large += r &&
-			 start[r] - (j->gaps ? closed(start[r - 1], end[r - 1]) : start[r - 1]) >
+			 start[r] - (job->gaps ? closed(start[r - 1], end[r - 1]) : start[r - 1]) >
 				 255;
-		large += j->spans && end[r] != WS_NO_TIME && end[r] - start[r] > 255;
+		large += job->spans && end[r] != WS_NO_TIME && end[r] - start[r] > 255;
 	}
 	return large > m / 4;
 }
 
 /* The step of the clock for this block, from the last block's or by searching now and then; 0 for
  * none. */
-static uint64_t find_step(struct ws_encoder *e, const uint64_t *end, uint32_t n)
+static uint64_t find_step(struct ws_encoder *encoder, const uint64_t *end, uint32_t n)
 {
-	bool search = !e->scale_wait;
-	uint64_t scale = ws_lattice_find(e->start, end, n, e->scale, search);
+	bool search = !encoder->scale_wait;
+	uint64_t scale = ws_lattice_find(encoder->start, end, n, encoder->scale, search);
 
 	if (scale) {
-		e->scale_wait = e->scale_patience = 0;
+		encoder->scale_wait = encoder->scale_patience = 0;
 	} else if (!search) {
-		e->scale_wait--;
+		encoder->scale_wait--;
 	} else { /* ever more rarely: most clocks have none */
-		e->scale_patience = e->scale_patience ? e->scale_patience * 2 : 16;
-		e->scale_patience = e->scale_patience < 1024 ? e->scale_patience : 1024;
-		e->scale_wait = e->scale_patience;
+		encoder->scale_patience =
+			encoder->scale_patience ? encoder->scale_patience * 2 : 16;
+		encoder->scale_patience =
+			encoder->scale_patience < 1024 ? encoder->scale_patience : 1024;
+		encoder->scale_wait = encoder->scale_patience;
 	}
 	return scale;
 }
 
 /* Fills e->steps and e->rest and sets j->scale if the block's times are those of a clock with
  * steps. */
-static void try_steps(struct job *j)
+static void try_steps(struct job *job)
 {
-	struct ws_encoder *e = j->e;
-	const uint64_t *end = j->spans ? e->end : NULL;
-	struct ws_lattice l = {.gaps = j->gaps,
-			       .n = j->n,
-			       .start_steps = e->steps[0],
-			       .span_steps = e->steps[1],
-			       .start_rest = e->rest[0],
-			       .span_rest = e->rest[1]};
+	struct ws_encoder *encoder = job->encoder;
+	const uint64_t *end = job->spans ? encoder->end : NULL;
+	struct ws_lattice lattice = {.gaps = job->gaps,
+				     .n = job->n,
+				     .start_steps = encoder->steps[0],
+				     .span_steps = encoder->steps[1],
+				     .start_rest = encoder->rest[0],
+				     .span_rest = encoder->rest[1]};
 
-	if (j->n < 256 || !large_enough(j) || !(l.scale = find_step(e, end, j->n)))
+	if (job->n < 256 || !large_enough(job) ||
+	    !(lattice.scale = find_step(encoder, end, job->n)))
 		return;
 	for (int again = 0; again < 2; again++) {
-		j->scale = 0;
-		if (!ws_lattice_split(&l, e->start, end) ||
-		    too_many(j, count_negative(e->steps[0], j->n)))
+		job->scale = 0;
+		if (!ws_lattice_split(&lattice, encoder->start, end) ||
+		    too_many(job, count_negative(encoder->steps[0], job->n)))
 			return;
-		j->scale = l.scale;
-		e->scale = l.better;
-		if (l.corrections < j->n / 32)
+		job->scale = lattice.scale;
+		encoder->scale = lattice.better;
+		if (lattice.corrections < job->n / 32)
 			return;
-		l.scale = l.better; /* worth a second time with what the first has taught */
+		lattice.scale =
+			lattice.better; /* worth a second time with what the first has taught */
 	}
 }
 
@@ -540,251 +546,257 @@ static uint32_t take_gaps(uint64_t *restrict u, const uint64_t *restrict start,
 	return negative;
 }
 
-static void put_start(struct job *j)
+static void put_start(struct job *job)
 {
-	struct ws_encoder *e = j->e;
-	const uint64_t *v = e->start, *end = e->end;
-	struct ws_column_head h = {.column = (uint16_t)j->start,
-				   .codec = WS_CODEC_DELTA,
-				   .first = v[0],
-				   .scale = j->scale};
-	uint64_t *u = j->scale ? e->steps[0] : e->number, low;
+	struct ws_encoder *encoder = job->encoder;
+	const uint64_t *values = encoder->start, *end = encoder->end;
+	struct ws_column_head head = {.column = (uint16_t)job->start,
+				      .codec = WS_CODEC_DELTA,
+				      .first = values[0],
+				      .scale = job->scale};
+	uint64_t *u = job->scale ? encoder->steps[0] : encoder->number, low;
 	uint32_t negative;
 
-	h.min = j->start_min;
-	h.max = j->start_max;
-	if (j->gaps) {
-		h.codec = WS_CODEC_GAP;
-		h.ref = (uint16_t)j->end;
+	head.min = job->start_min;
+	head.max = job->start_max;
+	if (job->gaps) {
+		head.codec = WS_CODEC_GAP;
+		head.ref = (uint16_t)job->end;
 	}
-	if (j->scale) {
-		h.flags = WS_CODEC_SCALED;
-		put_numbers(j, &h, u, lowest(u, j->n, 1), e->rest[0]);
+	if (job->scale) {
+		head.flags = WS_CODEC_SCALED;
+		put_numbers(job, &head, u, lowest(u, job->n, 1), encoder->rest[0]);
 		return;
 	}
-	negative = j->gaps ? take_gaps(u, v, end, j->n, &low) : take_deltas(u, v, j->n, &low);
-	if (too_many(j, negative)) {
-		h.flags |= WS_CODEC_ZIGZAG;
-		for (uint32_t i = 1; i < j->n; i++)
+	negative = job->gaps ? take_gaps(u, values, end, job->n, &low)
+			     : take_deltas(u, values, job->n, &low);
+	if (too_many(job, negative)) {
+		head.flags |= WS_CODEC_ZIGZAG;
+		for (uint32_t i = 1; i < job->n; i++)
 			u[i] = zigzag(u[i]);
-		low = lowest(u, j->n, 1);
+		low = lowest(u, job->n, 1);
 	}
-	put_numbers(j, &h, u, low, NULL);
+	put_numbers(job, &head, u, low, NULL);
 }
 
-static void put_span(struct job *j)
+static void put_span(struct job *job)
 {
-	struct ws_encoder *e = j->e;
-	struct ws_column_head h = {.column = (uint16_t)j->end,
-				   .codec = WS_CODEC_SPAN,
-				   .ref = (uint16_t)j->start,
-				   .scale = j->scale};
-	uint64_t *u = e->number, low = UINT64_MAX;
+	struct ws_encoder *encoder = job->encoder;
+	struct ws_column_head head = {.column = (uint16_t)job->end,
+				      .codec = WS_CODEC_SPAN,
+				      .ref = (uint16_t)job->start,
+				      .scale = job->scale};
+	uint64_t *u = encoder->number, low = UINT64_MAX;
 
-	h.min = j->end_min;
-	h.max = j->end_max;
-	if (j->scale) {
-		h.flags = WS_CODEC_SCALED;
-		put_numbers(j, &h, e->steps[1], lowest(e->steps[1], j->n, 0), e->rest[1]);
+	head.min = job->end_min;
+	head.max = job->end_max;
+	if (job->scale) {
+		head.flags = WS_CODEC_SCALED;
+		put_numbers(job, &head, encoder->steps[1], lowest(encoder->steps[1], job->n, 0),
+			    encoder->rest[1]);
 		return;
 	}
-	for (uint32_t i = 0; i < j->n; i++) {
-		u[i] = e->end[i] == WS_NO_TIME ? 0 : e->end[i] - e->start[i] + 1;
+	for (uint32_t i = 0; i < job->n; i++) {
+		u[i] = encoder->end[i] == WS_NO_TIME ? 0 : encoder->end[i] - encoder->start[i] + 1;
 		low = u[i] < low ? u[i] : low;
 	}
-	put_numbers(j, &h, u, low, NULL);
+	put_numbers(job, &head, u, low, NULL);
 }
 
 /* ---- a block of rows ---- */
 
 /* Smallest and largest end, and the largest that is not null (0: none). */
-static uint64_t end_range(struct job *j)
+static uint64_t end_range(struct job *job)
 {
 	uint64_t lo = UINT64_MAX, hi = 0, last = 0;
 
-	for (uint32_t i = 0; i < j->n; i++) {
-		uint64_t x = j->e->end[i], y = x + 1; /* null becomes 0 */
+	for (uint32_t i = 0; i < job->n; i++) {
+		uint64_t x = job->encoder->end[i], y = x + 1; /* null becomes 0 */
 
 		lo = x < lo ? x : lo;
 		hi = x > hi ? x : hi;
 		last = y > last ? y : last;
 	}
-	j->end_min = lo;
-	j->end_max = hi;
+	job->end_min = lo;
+	job->end_max = hi;
 	return last ? last - 1 : 0;
 }
 
-static void start_range(struct job *j)
+static void start_range(struct job *job)
 {
-	const uint64_t *v = j->e->start;
+	const uint64_t *values = job->encoder->start;
 
-	j->start_min = v[0];
-	j->start_max = v[j->n - 1];
-	if (!j->tracks)
+	job->start_min = values[0];
+	job->start_max = values[job->n - 1];
+	if (!job->tracks)
 		return; /* in order */
-	for (uint32_t i = 0; i < j->n; i++) {
-		j->start_min = v[i] < j->start_min ? v[i] : j->start_min;
-		j->start_max = v[i] > j->start_max ? v[i] : j->start_max;
+	for (uint32_t i = 0; i < job->n; i++) {
+		job->start_min = values[i] < job->start_min ? values[i] : job->start_min;
+		job->start_max = values[i] > job->start_max ? values[i] : job->start_max;
 	}
 }
 
-static void ranges(struct job *j, enum ws_table t, struct ws_block_head *h)
+static void ranges(struct job *job, enum ws_table table, struct ws_block_head *head)
 {
-	if (j->track >= 0) { /* rows are in order of it */
-		h->track_min = (uint32_t)(j->tracks ? j->e->track[0]
-						    : ws_row_get(t, j->rows, (uint32_t)j->track));
-		h->track_max = j->tracks ? (uint32_t)j->e->track[j->n - 1] : h->track_min;
+	if (job->track >= 0) { /* rows are in order of it */
+		head->track_min = (uint32_t)(job->tracks ? job->encoder->track[0]
+							 : ws_row_get(table, job->rows,
+								      (uint32_t)job->track));
+		head->track_max =
+			job->tracks ? (uint32_t)job->encoder->track[job->n - 1] : head->track_min;
 	}
-	if (j->start < 0 && j->end < 0)
+	if (job->start < 0 && job->end < 0)
 		return;
-	h->time_min = UINT64_MAX;
-	h->time_max = 0;
-	if (j->start >= 0) {
-		start_range(j);
-		h->time_min = j->start_min;
-		h->time_max = j->start_max;
+	head->time_min = UINT64_MAX;
+	head->time_max = 0;
+	if (job->start >= 0) {
+		start_range(job);
+		head->time_min = job->start_min;
+		head->time_max = job->start_max;
 	}
-	if (j->end >= 0) {
-		uint64_t last = end_range(j);
+	if (job->end >= 0) {
+		uint64_t last = end_range(job);
 
-		h->time_min = j->end_min < h->time_min ? j->end_min : h->time_min;
-		h->time_max = last > h->time_max ? last : h->time_max;
+		head->time_min = job->end_min < head->time_min ? job->end_min : head->time_min;
+		head->time_max = last > head->time_max ? last : head->time_max;
 	}
 }
 
 /* Puts a column into the order of the rows; `spare` is another array, and the two change places. */
-static void permute(const struct job *j, uint64_t **column, uint64_t **spare)
+static void permute(const struct job *job, uint64_t **column, uint64_t **spare)
 {
 	const uint64_t *from = *column;
 	uint64_t *to = *spare;
 
-	for (uint32_t i = 0; i < j->n; i++)
-		to[i] = from[j->order[i]];
+	for (uint32_t i = 0; i < job->n; i++)
+		to[i] = from[job->order[i]];
 	*spare = *column;
 	*column = to;
 }
 
 /* Fetch the columns that order rows, find the order, and put them into it. */
-static void order_rows(struct job *j)
+static void order_rows(struct job *job)
 {
-	struct ws_encoder *e = j->e;
+	struct ws_encoder *encoder = job->encoder;
 
-	if (j->tracks)
-		take_column(j, (uint32_t)j->track, e->track);
-	if (j->start >= 0)
-		take_column(j, (uint32_t)j->start, e->start);
-	if (j->end >= 0)
-		take_column(j, (uint32_t)j->end, e->end);
-	j->order = ws_sort_rows(&e->sorter, j->tracks ? e->track : NULL,
-				j->start >= 0 ? e->start : NULL, j->end >= 0 ? e->end : NULL, j->n);
-	if (!j->order)
+	if (job->tracks)
+		take_column(job, (uint32_t)job->track, encoder->track);
+	if (job->start >= 0)
+		take_column(job, (uint32_t)job->start, encoder->start);
+	if (job->end >= 0)
+		take_column(job, (uint32_t)job->end, encoder->end);
+	job->order = ws_sort_rows(&encoder->sorter, job->tracks ? encoder->track : NULL,
+				  job->start >= 0 ? encoder->start : NULL,
+				  job->end >= 0 ? encoder->end : NULL, job->n);
+	if (!job->order)
 		return;
-	if (j->tracks)
-		permute(j, &e->track, &e->number);
-	if (j->start >= 0)
-		permute(j, &e->start, &e->number);
-	if (j->end >= 0)
-		permute(j, &e->end, &e->number);
+	if (job->tracks)
+		permute(job, &encoder->track, &encoder->number);
+	if (job->start >= 0)
+		permute(job, &encoder->start, &encoder->number);
+	if (job->end >= 0)
+		permute(job, &encoder->end, &encoder->number);
 }
 
-static bool varies(const struct job *j, const uint8_t *diff, uint32_t c)
+static bool varies(const struct job *job, const uint8_t *diff, uint32_t c)
 {
-	const struct ws_column_desc *d = &j->t->columns[c];
+	const struct ws_column_desc *desc = &job->desc->columns[c];
 
-	for (uint32_t b = 0; b < d->size; b++)
-		if (diff[d->offset + b])
+	for (uint32_t b = 0; b < desc->size; b++)
+		if (diff[desc->offset + b])
 			return true;
 	return false;
 }
 
-static void put_column(struct job *j, enum ws_table t, uint32_t c, const uint8_t *diff)
+static void put_column(struct job *job, enum ws_table table, uint32_t c, const uint8_t *diff)
 {
-	if (!varies(j, diff, c)) {
-		uint64_t v = ws_row_get(t, j->rows, c);
+	if (!varies(job, diff, c)) {
+		uint64_t v = ws_row_get(table, job->rows, c);
 
 		if (v)
-			put_const(j, c, v);
-	} else if ((int)c == j->start) {
-		put_start(j);
-	} else if ((int)c == j->end && j->spans) {
-		put_span(j);
-	} else if ((int)c == j->track) {
-		put_values(j, c, j->e->track); /* nobody needs it after that */
+			put_const(job, c, v);
+	} else if ((int)c == job->start) {
+		put_start(job);
+	} else if ((int)c == job->end && job->spans) {
+		put_span(job);
+	} else if ((int)c == job->track) {
+		put_values(job, c, job->encoder->track); /* nobody needs it after that */
 	} else {
-		take_column(j, c, j->e->value);
-		put_values(j, c, j->e->value);
+		take_column(job, c, job->encoder->value);
+		put_values(job, c, job->encoder->value);
 	}
 }
 
-void ws_encode_rows(struct ws_encoder *e, enum ws_table t, const void *rows, uint32_t n,
+void ws_encode_rows(struct ws_encoder *encoder, enum ws_table table, const void *rows, uint32_t n,
 		    uint64_t first, uint64_t sequence)
 {
-	struct job j = {.e = e,
-			.t = &ws_tables[t],
-			.rows = rows,
-			.n = n,
-			.track = ws_table_track(t),
-			.start = ws_table_start(t),
-			.end = ws_table_end(t)};
+	struct job job = {.encoder = encoder,
+			  .desc = &ws_tables[table],
+			  .rows = rows,
+			  .n = n,
+			  .track = ws_table_track(table),
+			  .start = ws_table_start(table),
+			  .end = ws_table_end(table)};
 	struct ws_block_head head = ws_block_head_new(WS_BLOCK_ROWS, sequence);
 	uint8_t diff[(WS_MAX_COLUMNS + 1) * 8] = {0};
 	bool starts;
 
-	find_varying(rows, n, j.t->row_size, diff);
-	j.tracks = j.track >= 0 && varies(&j, diff, (uint32_t)j.track);
-	order_rows(&j);
-	ranges(&j, t, &head);
-	starts = j.start >= 0 && varies(&j, diff, (uint32_t)j.start);
-	j.spans = starts && j.end >= 0 && varies(&j, diff, (uint32_t)j.end) &&
-		  spans_fit(e->start, e->end, n);
-	j.gaps = j.spans && gaps_are_smaller(e->start, e->end, n);
+	find_varying(rows, n, job.desc->row_size, diff);
+	job.tracks = job.track >= 0 && varies(&job, diff, (uint32_t)job.track);
+	order_rows(&job);
+	ranges(&job, table, &head);
+	starts = job.start >= 0 && varies(&job, diff, (uint32_t)job.start);
+	job.spans = starts && job.end >= 0 && varies(&job, diff, (uint32_t)job.end) &&
+		    spans_fit(encoder->start, encoder->end, n);
+	job.gaps = job.spans && gaps_are_smaller(encoder->start, encoder->end, n);
 	if (starts)
-		try_steps(&j);
+		try_steps(&job);
 
-	e->streams.len = 0;
-	ws_block_begin(&e->out);
-	for (uint32_t c = 0; c < j.t->column_count; c++)
-		put_column(&j, t, c, diff);
-	ws_bytes_add(&e->out, e->streams.p, e->streams.len);
-	head.table = t;
+	encoder->streams.len = 0;
+	ws_block_begin(&encoder->out);
+	for (uint32_t c = 0; c < job.desc->column_count; c++)
+		put_column(&job, table, c, diff);
+	ws_bytes_add(&encoder->out, encoder->streams.bytes, encoder->streams.len);
+	head.table = table;
 	head.rows = n;
-	head.columns = j.columns;
+	head.columns = job.columns;
 	head.first = first;
-	head.raw = (uint64_t)n * j.t->row_size;
-	ws_block_end(&e->out, &head);
+	head.raw = (uint64_t)n * job.desc->row_size;
+	ws_block_end(&encoder->out, &head);
 }
 
 /* ---- strings ---- */
 
-static void put_length(struct ws_bytes *b, uint32_t v)
+static void put_length(struct ws_bytes *bytes, uint32_t v)
 {
-	uint8_t *p = ws_bytes_room(b, 5);
+	uint8_t *data = ws_bytes_room(bytes, 5);
 
-	for (; v > 0x7f; v >>= 7, b->len++)
-		*p++ = (uint8_t)(v | 0x80);
-	*p = (uint8_t)v;
-	b->len++;
+	for (; v > 0x7f; v >>= 7, bytes->len++)
+		*data++ = (uint8_t)(v | 0x80);
+	*data = (uint8_t)v;
+	bytes->len++;
 }
 
-void ws_encode_strings(struct ws_encoder *e, uint64_t first, uint32_t n, const uint32_t *lengths,
-		       const void *text, uint64_t bytes, uint32_t generation, uint64_t sequence)
+void ws_encode_strings(struct ws_encoder *encoder, uint64_t first, uint32_t n,
+		       const uint32_t *lengths, const void *text, uint64_t bytes,
+		       uint32_t generation, uint64_t sequence)
 {
 	struct ws_block_head head = ws_block_head_new(WS_BLOCK_STRINGS, sequence);
 	uint32_t size;
 
-	e->streams.len = 0;
+	encoder->streams.len = 0;
 	for (uint32_t i = 0; i < n; i++)
-		put_length(&e->streams, lengths[i]);
-	size = (uint32_t)e->streams.len;
-	ws_block_begin(&e->out);
-	ws_bytes_add(&e->out, &size, sizeof(size));
-	ws_stream_put(&e->packer, &e->out, e->streams.p, size);
-	ws_stream_put(&e->packer, &e->out, text, bytes);
+		put_length(&encoder->streams, lengths[i]);
+	size = (uint32_t)encoder->streams.len;
+	ws_block_begin(&encoder->out);
+	ws_bytes_add(&encoder->out, &size, sizeof(size));
+	ws_stream_put(&encoder->packer, &encoder->out, encoder->streams.bytes, size);
+	ws_stream_put(&encoder->packer, &encoder->out, text, bytes);
 	head.table = generation;
 	head.rows = n;
 	head.first = first;
 	head.raw = bytes;
-	ws_block_end(&e->out, &head);
+	ws_block_end(&encoder->out, &head);
 }
 
 /* ---- index ---- */
@@ -807,32 +819,32 @@ void ws_encode_index(struct ws_bytes *out, const struct ws_index_entry *index, s
 
 /* ---- schema ---- */
 
-static void put_name(struct ws_bytes *b, const char *s)
+static void put_name(struct ws_bytes *bytes, const char *text)
 {
-	uint16_t n = (uint16_t)strlen(s);
+	uint16_t n = (uint16_t)strlen(text);
 
-	ws_bytes_add(b, &n, 2);
-	ws_bytes_add(b, s, n);
+	ws_bytes_add(bytes, &n, 2);
+	ws_bytes_add(bytes, text, n);
 }
 
-void ws_encode_schema(struct ws_encoder *e, uint64_t sequence)
+void ws_encode_schema(struct ws_encoder *encoder, uint64_t sequence)
 {
 	struct ws_block_head head = ws_block_head_new(WS_BLOCK_SCHEMA, sequence);
 
-	ws_block_begin(&e->out);
+	ws_block_begin(&encoder->out);
 	for (uint16_t t = 0; t < WS_TABLE_COUNT; t++) {
 		uint16_t columns = (uint16_t)ws_tables[t].column_count;
 
-		ws_bytes_add(&e->out, &t, 2);
-		ws_bytes_add(&e->out, &columns, 2);
-		put_name(&e->out, ws_tables[t].name);
+		ws_bytes_add(&encoder->out, &t, 2);
+		ws_bytes_add(&encoder->out, &columns, 2);
+		put_name(&encoder->out, ws_tables[t].name);
 		for (uint32_t c = 0; c < columns; c++) {
-			put_name(&e->out, ws_tables[t].columns[c].name);
-			put_name(&e->out, ws_types[ws_tables[t].columns[c].type].name);
+			put_name(&encoder->out, ws_tables[t].columns[c].name);
+			put_name(&encoder->out, ws_types[ws_tables[t].columns[c].type].name);
 		}
 	}
 	head.rows = WS_TABLE_COUNT;
-	ws_block_end(&e->out, &head);
+	ws_block_end(&encoder->out, &head);
 }
 
 uint64_t ws_schema_fingerprint(void)
@@ -847,12 +859,12 @@ uint64_t ws_schema_fingerprint(void)
 		XXH3_64bits_update(s, ws_tables[t].name, strlen(ws_tables[t].name) + 1);
 		XXH3_64bits_update(s, &ws_tables[t].row_size, sizeof(ws_tables[t].row_size));
 		for (uint32_t c = 0; c < ws_tables[t].column_count; c++) {
-			const struct ws_column_desc *d = &ws_tables[t].columns[c];
+			const struct ws_column_desc *desc = &ws_tables[t].columns[c];
 
-			XXH3_64bits_update(s, d->name, strlen(d->name) + 1);
-			XXH3_64bits_update(s, ws_types[d->type].name,
-					   strlen(ws_types[d->type].name) + 1);
-			XXH3_64bits_update(s, &d->offset, sizeof(d->offset));
+			XXH3_64bits_update(s, desc->name, strlen(desc->name) + 1);
+			XXH3_64bits_update(s, ws_types[desc->type].name,
+					   strlen(ws_types[desc->type].name) + 1);
+			XXH3_64bits_update(s, &desc->offset, sizeof(desc->offset));
 		}
 	}
 	h = XXH3_64bits_digest(s);

@@ -19,8 +19,8 @@ struct ws_encoder {
 	uint32_t scale_wait,
 		scale_patience; /* blocks until the next search for one, and how many after that */
 };
-void ws_encoder_init(struct ws_encoder *e, uint32_t max_rows);
-void ws_encoder_free(struct ws_encoder *e);
+void ws_encoder_init(struct ws_encoder *encoder, uint32_t max_rows);
+void ws_encoder_free(struct ws_encoder *encoder);
 
 /* Begin a block in e->out; write its body after it with ws_bytes_add; then ws_block_end seals it.
  */
@@ -32,20 +32,21 @@ void ws_block_end(
 
 /* Encode rows 0..n-1 (row structs of `t`; not changed) into e->out. `first`: rows of the table
  * written before. n >= 1. */
-void ws_encode_rows(struct ws_encoder *e, enum ws_table t, const void *rows, uint32_t n,
+void ws_encode_rows(struct ws_encoder *encoder, enum ws_table table, const void *rows, uint32_t n,
 		    uint64_t first, uint64_t sequence);
 
 /* A dictionary block: strings `first` to first+n-1, whose bytes stand one after the other in
  * `text`. */
-void ws_encode_strings(struct ws_encoder *e, uint64_t first, uint32_t n, const uint32_t *lengths,
-		       const void *text, uint64_t bytes, uint32_t generation, uint64_t sequence);
+void ws_encode_strings(struct ws_encoder *encoder, uint64_t first, uint32_t n,
+		       const uint32_t *lengths, const void *text, uint64_t bytes,
+		       uint32_t generation, uint64_t sequence);
 
 /* The index block and the trailer, for a file whose blocks end at `at`. */
 void ws_encode_index(struct ws_bytes *out, const struct ws_index_entry *index, size_t n,
 		     uint64_t at, uint64_t total_rows, uint64_t sequence);
 
 /* The description of this build's tables, and a number that changes with it. */
-void ws_encode_schema(struct ws_encoder *e, uint64_t sequence);
+void ws_encode_schema(struct ws_encoder *encoder, uint64_t sequence);
 uint64_t ws_schema_fingerprint(void);
 
 #endif

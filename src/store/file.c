@@ -23,10 +23,10 @@
 
 int ws_pread_all(int fd, void *to, size_t n, uint64_t at)
 {
-	char *p = to;
+	char *from = to;
 
 	while (n) {
-		ssize_t got = pread(fd, p, n, (off_t)at);
+		ssize_t got = pread(fd, from, n, (off_t)at);
 
 		if (got < 0 && errno == EINTR)
 			continue;
@@ -35,7 +35,7 @@ int ws_pread_all(int fd, void *to, size_t n, uint64_t at)
 				errno = EIO;
 			return -1;
 		}
-		p += got;
+		from += got;
 		at += (uint64_t)got;
 		n -= (size_t)got;
 	}
@@ -51,34 +51,34 @@ struct guard {
 	sigset_t set, old;
 };
 
-static void guard_on(struct guard *g)
+static void guard_on(struct guard *guard)
 {
-	sigemptyset(&g->set);
-	sigaddset(&g->set, SIGXFSZ);
-	pthread_sigmask(SIG_BLOCK, &g->set, &g->old);
+	sigemptyset(&guard->set);
+	sigaddset(&guard->set, SIGXFSZ);
+	pthread_sigmask(SIG_BLOCK, &guard->set, &guard->old);
 }
 
-static void guard_off(struct guard *g)
+static void guard_off(struct guard *guard)
 {
 	struct timespec none = {0};
 	int saved = errno;
 
 	if (saved == EFBIG)
-		sigtimedwait(&g->set, NULL, &none);
-	pthread_sigmask(SIG_SETMASK, &g->old, NULL);
+		sigtimedwait(&guard->set, NULL, &none);
+	pthread_sigmask(SIG_SETMASK, &guard->old, NULL);
 	errno = saved;
 }
 
 int ws_pwrite_all(int fd, const void *from, size_t n, uint64_t at)
 {
-	const char *p = from;
-	struct guard g;
+	const char *scan = from;
+	struct guard guard;
 	int rc = 0;
 
 	errno = 0;
-	guard_on(&g);
+	guard_on(&guard);
 	while (n) {
-		ssize_t put = pwrite(fd, p, n, (off_t)at);
+		ssize_t put = pwrite(fd, scan, n, (off_t)at);
 
 		if (put < 0 && errno == EINTR)
 			continue;
@@ -88,25 +88,25 @@ int ws_pwrite_all(int fd, const void *from, size_t n, uint64_t at)
 			rc = -1;
 			break;
 		}
-		p += put;
+		scan += put;
 		at += (uint64_t)put;
 		n -= (size_t)put;
 	}
-	guard_off(&g);
+	guard_off(&guard);
 	return rc;
 }
 
 int ws_guarded_fallocate(int fd, int mode, uint64_t at, uint64_t n)
 {
-	struct guard g;
+	struct guard guard;
 	int rc;
 
 	errno = 0;
-	guard_on(&g);
+	guard_on(&guard);
 	do
 		rc = fallocate(fd, mode, (off_t)at, (off_t)n);
 	while (rc && errno == EINTR);
-	guard_off(&g);
+	guard_off(&guard);
 	return rc;
 }
 
@@ -140,12 +140,12 @@ bool ws_file_is_locked(int fd)
 
 /* ---- making the file ---- */
 
-static int fail_taken(const char *path, struct ws_err *e)
+static int fail_taken(const char *path, struct ws_err *err)
 {
-	return ws_fail(e, "%s is being written by another recorder", path);
+	return ws_fail(err, "%s is being written by another recorder", path);
 }
 
-static int fail_exists(const char *path, int fd, struct ws_err *e)
+static int fail_exists(const char *path, int fd, struct ws_err *err)
 {
 	int old = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	bool locked = old >= 0 && ws_file_is_locked(old);
@@ -154,8 +154,8 @@ static int fail_exists(const char *path, int fd, struct ws_err *e)
 		close(old);
 	close(fd);
 	if (locked)
-		return fail_taken(path, e);
-	return ws_fail(e, "%s exists already; --force-overwrite=true (-f) replaces it", path);
+		return fail_taken(path, err);
+	return ws_fail(err, "%s exists already; --force-overwrite=true (-f) replaces it", path);
 }
 
 /* Give the file at `temp` the name `path` unless that exists: errno EEXIST then. */
@@ -173,32 +173,33 @@ static int name_new(const char *temp, const char *path)
 
 static bool same_file(int fd, const char *path)
 {
-	struct stat a, b;
+	struct stat left, right;
 
-	return !fstat(fd, &a) && !lstat(path, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+	return !fstat(fd, &left) && !lstat(path, &right) && left.st_dev == right.st_dev &&
+	       left.st_ino == right.st_ino;
 }
 
 /* Replace what is at `path`, holding its lock meanwhile so that no running recorder loses its file.
  * 0 done, 1 try again. */
-static int name_over(const char *temp, const char *path, struct ws_err *e)
+static int name_over(const char *temp, const char *path, struct ws_err *err)
 {
 	struct stat st;
 	int old, locked;
 
 	if (lstat(path, &st)) {
 		if (errno != ENOENT)
-			return ws_fail_errno(e, "cannot look at %s", path);
+			return ws_fail_errno(err, "cannot look at %s", path);
 		if (!name_new(temp, path))
 			return 0;
-		return errno == EEXIST ? 1 : ws_fail_errno(e, "cannot create %s", path);
+		return errno == EEXIST ? 1 : ws_fail_errno(err, "cannot create %s", path);
 	}
 	if (!S_ISREG(st.st_mode))
-		return ws_fail(e, "%s is not a regular file and will not be replaced", path);
+		return ws_fail(err, "%s is not a regular file and will not be replaced", path);
 	old = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
 	if (old < 0)
 		return errno == ENOENT
 			       ? 1
-			       : ws_fail_errno(e, "cannot open %s to see whether it is in use",
+			       : ws_fail_errno(err, "cannot open %s to see whether it is in use",
 					       path);
 	locked = ws_file_lock(old);
 	if (locked == 1 && !same_file(old, path)) {
@@ -208,13 +209,13 @@ static int name_over(const char *temp, const char *path, struct ws_err *e)
 	if (locked == 1 && rename(temp, path))
 		locked = -1;
 	if (locked < 0)
-		ws_fail_errno(e, "cannot replace %s", path);
+		ws_fail_errno(err, "cannot replace %s", path);
 	close(old);
-	return locked == 1 ? 0 : locked == 0 ? fail_taken(path, e) : -1;
+	return locked == 1 ? 0 : locked == 0 ? fail_taken(path, err) : -1;
 }
 
 static int put_in_place(const char *temp, const char *path, bool overwrite, int fd,
-			struct ws_err *e)
+			struct ws_err *err)
 {
 	int rc = 1;
 
@@ -222,22 +223,23 @@ static int put_in_place(const char *temp, const char *path, bool overwrite, int 
 		if (!name_new(temp, path))
 			return fd;
 		if (errno == EEXIST)
-			return fail_exists(path, fd, e);
-		ws_fail_errno(e, "cannot create %s", path);
+			return fail_exists(path, fd, err);
+		ws_fail_errno(err, "cannot create %s", path);
 		close(fd);
 		return -1;
 	}
 	for (int i = 0; i < 100 && rc == 1; i++)
-		rc = name_over(temp, path, e);
+		rc = name_over(temp, path, err);
 	if (rc == 1)
-		ws_fail(e, "cannot replace %s: it keeps changing", path);
+		ws_fail(err, "cannot replace %s: it keeps changing", path);
 	if (!rc)
 		return fd;
 	close(fd);
 	return -1;
 }
 
-int ws_file_create(const char *path, bool overwrite, const void *start, size_t n, struct ws_err *e)
+int ws_file_create(const char *path, bool overwrite, const void *start, size_t n,
+		   struct ws_err *err)
 {
 	static unsigned count; /* several writers in one process */
 	char *temp = ws_format("%s.%d-%u.tmp", path, (int)getpid(),
@@ -247,21 +249,21 @@ int ws_file_create(const char *path, bool overwrite, const void *start, size_t n
 
 	if (!overwrite && !lstat(path, &st)) { /* the plain case, without making anything */
 		free(temp);
-		return fail_exists(path, -1, e);
+		return fail_exists(path, -1, err);
 	}
 	unlink(temp);
 	fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0) {
-		ws_fail_errno(e, "cannot create %s", path);
+		ws_fail_errno(err, "cannot create %s", path);
 		free(temp);
 		return -1;
 	}
 	if (fchmod(fd, 0600) || ws_file_lock(fd) < 0 || ws_pwrite_all(fd, start, n, 0)) {
-		ws_fail_errno(e, "cannot write %s", path);
+		ws_fail_errno(err, "cannot write %s", path);
 		close(fd);
 		fd = -1;
 	} else {
-		fd = put_in_place(temp, path, overwrite, fd, e);
+		fd = put_in_place(temp, path, overwrite, fd, err);
 	}
 	if (fd < 0)
 		unlink(temp);

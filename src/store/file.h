@@ -21,7 +21,8 @@ int ws_guarded_fallocate(int fd, int mode, uint64_t at, uint64_t n);
  * Create and lock the file of a report as ws_writer_create promises: it appears under its name only
  * once it is locked and begins with the `n` bytes at `start`. Returns the descriptor.
  */
-int ws_file_create(const char *path, bool overwrite, const void *start, size_t n, struct ws_err *e);
+int ws_file_create(const char *path, bool overwrite, const void *start, size_t n,
+		   struct ws_err *err);
 
 /* Whether a recorder holds the lock of this open file. */
 bool ws_file_is_locked(int fd);

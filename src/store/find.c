@@ -16,122 +16,126 @@
 
 enum { FIRST_SEARCH_BYTES = 1 << 12, SEARCH_BYTES = 1 << 20 };
 
-static bool head_is_sane(const struct ws_block_head *h)
+static bool head_is_sane(const struct ws_block_head *head)
 {
-	if (h->body_bytes > WS_MAX_BODY)
+	if (head->body_bytes > WS_MAX_BODY)
 		return false;
-	switch (h->type) {
+	switch (head->type) {
 	case WS_BLOCK_ROWS:
-		return h->rows >= 1 && h->rows <= WS_MAX_BLOCK_ROWS &&
-		       h->columns <= WS_MAX_FILE_COLUMNS && h->table < WS_MAX_FILE_TABLES;
+		return head->rows >= 1 && head->rows <= WS_MAX_BLOCK_ROWS &&
+		       head->columns <= WS_MAX_FILE_COLUMNS && head->table < WS_MAX_FILE_TABLES;
 	case WS_BLOCK_STRINGS:
-		return h->rows >= 1 && h->rows <= WS_MAX_BLOCK_STRINGS && h->raw <= WS_MAX_TEXT &&
-		       h->first >= 1 && h->first + h->rows <= (UINT64_C(1) << 32);
+		return head->rows >= 1 && head->rows <= WS_MAX_BLOCK_STRINGS &&
+		       head->raw <= WS_MAX_TEXT && head->first >= 1 &&
+		       head->first + head->rows <= (UINT64_C(1) << 32);
 	default:
 		return true;
 	}
 }
 
-static uint64_t block_bytes(const struct ws_block_head *h)
+static uint64_t block_bytes(const struct ws_block_head *head)
 {
-	return sizeof(struct ws_block_header) + WS_ALIGN_UP(h->body_bytes, WS_BLOCK_ALIGN);
+	return sizeof(struct ws_block_header) + WS_ALIGN_UP(head->body_bytes, WS_BLOCK_ALIGN);
 }
 
 /* Whether an intact header stands at `at` and its body ends within the file. */
-static bool header_at(const struct ws_report *r, uint64_t at, struct ws_block *b)
+static bool header_at(const struct ws_report *report, uint64_t at, struct ws_block *block)
 {
-	struct ws_block_header h;
+	struct ws_block_header header;
 
-	if (r->size < sizeof(h) || at > r->size - sizeof(h) ||
-	    ws_pread_all(r->fd, &h, sizeof(h), at))
+	if (report->size < sizeof(header) || at > report->size - sizeof(header) ||
+	    ws_pread_all(report->fd, &header, sizeof(header), at))
 		return false;
-	if (memcmp(h.magic, WS_BLOCK_MAGIC, 8) || h.check != XXH3_64bits(&h.head, sizeof(h.head)) ||
-	    !head_is_sane(&h.head))
+	if (memcmp(header.magic, WS_BLOCK_MAGIC, 8) ||
+	    header.check != XXH3_64bits(&header.head, sizeof(header.head)) ||
+	    !head_is_sane(&header.head))
 		return false;
-	*b = (struct ws_block){.offset = at, .head = h.head};
-	return h.head.body_bytes <= r->size - at - sizeof(h);
+	*block = (struct ws_block){.offset = at, .head = header.head};
+	return header.head.body_bytes <= report->size - at - sizeof(header);
 }
 
-static void add(struct ws_block_list *l, const struct ws_block *b)
+static void add(struct ws_block_list *block_list, const struct ws_block *block)
 {
-	ws_grow(l->v, l->cap, l->n + 1);
-	l->v[l->n++] = *b;
+	ws_grow(block_list->blocks, block_list->cap, block_list->n + 1);
+	block_list->blocks[block_list->n++] = *block;
 }
 
 /* ---- by index ---- */
 
-static bool take_entry(struct ws_report *r, const struct ws_index_entry *x, uint64_t *last_end,
-		       uint64_t limit)
+static bool take_entry(struct ws_report *report, const struct ws_index_entry *entry,
+		       uint64_t *last_end, uint64_t limit)
 {
-	struct ws_block b = {.offset = x->offset, .head = x->head};
+	struct ws_block block = {.offset = entry->offset, .head = entry->head};
 
-	if (!head_is_sane(&x->head) || x->offset % WS_BLOCK_ALIGN || x->offset < *last_end ||
-	    x->offset > limit || block_bytes(&x->head) > limit - x->offset)
+	if (!head_is_sane(&entry->head) || entry->offset % WS_BLOCK_ALIGN ||
+	    entry->offset < *last_end || entry->offset > limit ||
+	    block_bytes(&entry->head) > limit - entry->offset)
 		return false;
-	*last_end = x->offset + block_bytes(&x->head);
-	add(&r->all, &b);
+	*last_end = entry->offset + block_bytes(&entry->head);
+	add(&report->all, &block);
 	return true;
 }
 
-static bool take_index(struct ws_report *r, const uint8_t *body, const struct ws_block *index)
+static bool take_index(struct ws_report *report, const uint8_t *body, const struct ws_block *index)
 {
 	uint64_t last_end = sizeof(struct ws_file_header);
-	struct ws_index_entry x;
+	struct ws_index_entry entry;
 
-	if (index->head.body_bytes != (uint64_t)index->head.rows * sizeof(x))
+	if (index->head.body_bytes != (uint64_t)index->head.rows * sizeof(entry))
 		return false;
 	for (uint32_t i = 0; i < index->head.rows; i++) {
-		memcpy(&x, body + (size_t)i * sizeof(x), sizeof(x));
-		if (!take_entry(r, &x, &last_end, index->offset)) {
-			r->all.n = 0;
+		memcpy(&entry, body + (size_t)i * sizeof(entry), sizeof(entry));
+		if (!take_entry(report, &entry, &last_end, index->offset)) {
+			report->all.n = 0;
 			return false;
 		}
 	}
 	return true;
 }
 
-static bool by_index(struct ws_report *r)
+static bool by_index(struct ws_report *report)
 {
-	struct ws_trailer t;
-	struct ws_workspace *w;
+	struct ws_trailer trailer;
+	struct ws_workspace *workspace;
 	struct ws_block index;
 	const uint8_t *body;
 	bool ok;
 
-	if (r->size < sizeof(t) + sizeof(struct ws_file_header) ||
-	    ws_pread_all(r->fd, &t, sizeof(t), r->size - sizeof(t)))
+	if (report->size < sizeof(trailer) + sizeof(struct ws_file_header) ||
+	    ws_pread_all(report->fd, &trailer, sizeof(trailer), report->size - sizeof(trailer)))
 		return false;
-	if (memcmp(t.magic, WS_TRAILER_MAGIC, 8) ||
-	    t.check != XXH3_64bits(&t, offsetof(struct ws_trailer, check)) ||
-	    t.file_bytes != r->size || !header_at(r, t.index_offset, &index) ||
-	    index.head.type != WS_BLOCK_INDEX)
+	if (memcmp(trailer.magic, WS_TRAILER_MAGIC, 8) ||
+	    trailer.check != XXH3_64bits(&trailer, offsetof(struct ws_trailer, check)) ||
+	    trailer.file_bytes != report->size ||
+	    !header_at(report, trailer.index_offset, &index) || index.head.type != WS_BLOCK_INDEX)
 		return false;
-	w = ws_workspace_take(r);
-	body = ws_block_body(r, &index, w, NULL);
-	ok = body && take_index(r, body, &index);
-	ws_workspace_give(r, w);
+	workspace = ws_workspace_take(report);
+	body = ws_block_body(report, &index, workspace, NULL);
+	ok = body && take_index(report, body, &index);
+	ws_workspace_give(report, workspace);
 	return ok;
 }
 
 /* ---- by walking ---- */
 
 /* The next place from `from` on where an intact header stands, or the size of the file. */
-static uint64_t search(const struct ws_report *r, uint64_t from)
+static uint64_t search(const struct ws_report *report, uint64_t from)
 {
 	uint8_t *buffer = ws_malloc(SEARCH_BYTES);
-	uint64_t magic, word, found = r->size;
+	uint64_t magic, word, found = report->size;
 	size_t step = FIRST_SEARCH_BYTES; /* small at first: a file may be full of small gaps */
-	struct ws_block b;
+	struct ws_block block;
 
 	memcpy(&magic, WS_BLOCK_MAGIC, 8);
-	for (uint64_t at = WS_ALIGN_UP(from, WS_BLOCK_ALIGN); at < r->size && found == r->size;) {
-		size_t n = r->size - at < step ? r->size - at : step;
+	for (uint64_t at = WS_ALIGN_UP(from, WS_BLOCK_ALIGN);
+	     at < report->size && found == report->size;) {
+		size_t n = report->size - at < step ? report->size - at : step;
 
-		if (ws_pread_all(r->fd, buffer, n, at))
+		if (ws_pread_all(report->fd, buffer, n, at))
 			break;
 		for (size_t i = 0; i + 8 <= n; i += 8) {
 			memcpy(&word, buffer + i, 8);
-			if (word == magic && header_at(r, at + i, &b)) {
+			if (word == magic && header_at(report, at + i, &block)) {
 				found = at + i;
 				break;
 			}
@@ -143,32 +147,33 @@ static uint64_t search(const struct ws_report *r, uint64_t from)
 	return found;
 }
 
-static void walk(struct ws_report *r)
+static void walk(struct ws_report *report)
 {
 	uint64_t at = sizeof(struct ws_file_header);
-	struct ws_block b;
+	struct ws_block block;
 
-	while (at < r->size) {
-		if (header_at(r, at, &b)) {
-			add(&r->all, &b);
-			at += block_bytes(&b.head);
+	while (at < report->size) {
+		if (header_at(report, at, &block)) {
+			add(&report->all, &block);
+			at += block_bytes(&block.head);
 			continue;
 		}
-		uint64_t next = search(r, at + WS_BLOCK_ALIGN);
+		uint64_t next = search(report, at + WS_BLOCK_ALIGN);
 
-		if (next >= r->size) {
-			r->rest = r->size - at;
+		if (next >= report->size) {
+			report->rest = report->size - at;
 			return;
 		}
-		ws_report_say(r, "%llu bytes from offset %llu on are damaged and were left out",
+		ws_report_say(report,
+			      "%llu bytes from offset %llu on are damaged and were left out",
 			      (unsigned long long)(next - at), (unsigned long long)at);
 		at = next;
 	}
 }
 
-void ws_report_find_blocks(struct ws_report *r)
+void ws_report_find_blocks(struct ws_report *report)
 {
-	r->indexed = by_index(r);
-	if (!r->indexed)
-		walk(r);
+	report->indexed = by_index(report);
+	if (!report->indexed)
+		walk(report);
 }

@@ -14,11 +14,11 @@ struct ws_intern_slot {
 	uint32_t at, len;
 };
 
-void ws_intern_free(struct ws_intern *n)
+void ws_intern_free(struct ws_intern *intern)
 {
-	free(n->slots);
-	free(n->text);
-	*n = (struct ws_intern){0};
+	free(intern->slots);
+	free(intern->text);
+	*intern = (struct ws_intern){0};
 }
 
 uint64_t ws_intern_hash(const void *bytes, size_t len)
@@ -26,66 +26,69 @@ uint64_t ws_intern_hash(const void *bytes, size_t len)
 	return XXH3_64bits(bytes, len);
 }
 
-uint32_t ws_intern_find(const struct ws_intern *n, uint64_t hash, const void *bytes, size_t len)
+uint32_t ws_intern_find(const struct ws_intern *intern, uint64_t hash, const void *bytes,
+			size_t len)
 {
-	uint32_t mask = n->slot_count - 1, h = (uint32_t)(hash >> 32);
+	uint32_t mask = intern->slot_count - 1, h = (uint32_t)(hash >> 32);
 
-	if (!n->slot_count)
+	if (!intern->slot_count)
 		return 0;
-	for (uint32_t s = (uint32_t)hash & mask; n->slots[s].id; s = (s + 1) & mask) {
-		const struct ws_intern_slot *x = &n->slots[s];
+	for (uint32_t s = (uint32_t)hash & mask; intern->slots[s].id; s = (s + 1) & mask) {
+		const struct ws_intern_slot *slot = &intern->slots[s];
 
-		if (x->hash == h && x->len == len && (!len || !memcmp(n->text + x->at, bytes, len)))
-			return x->id;
+		if (slot->hash == h && slot->len == len &&
+		    (!len || !memcmp(intern->text + slot->at, bytes, len)))
+			return slot->id;
 	}
 	return 0;
 }
 
-bool ws_intern_full(const struct ws_intern *n, size_t len)
+bool ws_intern_full(const struct ws_intern *intern, size_t len)
 {
-	return n->used >= MOST_SLOTS / 2 || n->text_len + len > MOST_TEXT;
+	return intern->used >= MOST_SLOTS / 2 || intern->text_len + len > MOST_TEXT;
 }
 
-void ws_intern_clear(struct ws_intern *n)
+void ws_intern_clear(struct ws_intern *intern)
 {
-	if (n->slots)
-		memset(n->slots, 0, (size_t)n->slot_count * sizeof(*n->slots));
-	n->used = 0;
-	n->text_len = 0;
+	if (intern->slots)
+		memset(intern->slots, 0, (size_t)intern->slot_count * sizeof(*intern->slots));
+	intern->used = 0;
+	intern->text_len = 0;
 }
 
-static void place(struct ws_intern *n, uint64_t hash, struct ws_intern_slot x)
+static void place(struct ws_intern *intern, uint64_t hash, struct ws_intern_slot slot)
 {
-	uint32_t mask = n->slot_count - 1, s = (uint32_t)hash & mask;
+	uint32_t mask = intern->slot_count - 1, s = (uint32_t)hash & mask;
 
-	while (n->slots[s].id)
+	while (intern->slots[s].id)
 		s = (s + 1) & mask;
-	n->slots[s] = x;
+	intern->slots[s] = slot;
 }
 
-static void more_slots(struct ws_intern *n)
+static void more_slots(struct ws_intern *intern)
 {
-	struct ws_intern_slot *old = n->slots;
-	uint32_t count = n->slot_count;
+	struct ws_intern_slot *old = intern->slots;
+	uint32_t count = intern->slot_count;
 
-	n->slot_count = count ? count * 2 : FIRST_SLOTS;
-	n->slots = ws_calloc(n->slot_count, sizeof(*n->slots));
+	intern->slot_count = count ? count * 2 : FIRST_SLOTS;
+	intern->slots = ws_calloc(intern->slot_count, sizeof(*intern->slots));
 	for (uint32_t i = 0; i < count; i++)
 		if (old[i].id)
-			place(n, ws_intern_hash(n->text + old[i].at, old[i].len), old[i]);
+			place(intern, ws_intern_hash(intern->text + old[i].at, old[i].len), old[i]);
 	free(old);
 }
 
-void ws_intern_add(struct ws_intern *n, uint64_t hash, const void *bytes, size_t len, uint32_t id)
+void ws_intern_add(struct ws_intern *intern, uint64_t hash, const void *bytes, size_t len,
+		   uint32_t id)
 {
-	if (n->used * 2 >= n->slot_count)
-		more_slots(n);
-	ws_grow(n->text, n->text_cap, n->text_len + len + 1);
+	if (intern->used * 2 >= intern->slot_count)
+		more_slots(intern);
+	ws_grow(intern->text, intern->text_cap, intern->text_len + len + 1);
 	if (len)
-		memcpy(n->text + n->text_len, bytes, len);
-	place(n, hash,
-	      (struct ws_intern_slot){(uint32_t)(hash >> 32), id, (uint32_t)n->text_len,
+		memcpy(intern->text + intern->text_len, bytes, len);
+	place(intern, hash,
+	      (struct ws_intern_slot){(uint32_t)(hash >> 32), id, (uint32_t)intern->text_len,
 				      (uint32_t)len});
-	n->text_len += len;
-	n->used++;
+	intern->text_len += len;
+	intern->used++;
 }

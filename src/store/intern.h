@@ -20,13 +20,15 @@ struct ws_intern {
 
 enum { WS_INTERN_LONGEST = 1 << 16 }; /* longer strings are not remembered */
 
-void ws_intern_free(struct ws_intern *n);
+void ws_intern_free(struct ws_intern *intern);
 uint64_t ws_intern_hash(const void *bytes, size_t len);
 /* Id of the string, or 0. */
-uint32_t ws_intern_find(const struct ws_intern *n, uint64_t hash, const void *bytes, size_t len);
+uint32_t ws_intern_find(const struct ws_intern *intern, uint64_t hash, const void *bytes,
+			size_t len);
 /* True when there is no room for one more of `len` bytes: then ws_intern_clear first. */
-bool ws_intern_full(const struct ws_intern *n, size_t len);
-void ws_intern_clear(struct ws_intern *n);
-void ws_intern_add(struct ws_intern *n, uint64_t hash, const void *bytes, size_t len, uint32_t id);
+bool ws_intern_full(const struct ws_intern *intern, size_t len);
+void ws_intern_clear(struct ws_intern *intern);
+void ws_intern_add(struct ws_intern *intern, uint64_t hash, const void *bytes, size_t len,
+		   uint32_t id);
 
 #endif

@@ -40,46 +40,46 @@ char *ws_journal_path(const char *report)
 }
 
 /* Over the fields that never change. */
-static uint64_t head_check(const struct ws_journal_head *h)
+static uint64_t head_check(const struct ws_journal_head *head)
 {
 	struct {
 		uint64_t offset, capacity, row_size;
 	} fixed[WS_TABLE_COUNT + 1];
 
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
-		fixed[t].offset = h->table[t].offset;
-		fixed[t].capacity = h->table[t].capacity;
-		fixed[t].row_size = h->table[t].row_size;
+		fixed[t].offset = head->table[t].offset;
+		fixed[t].capacity = head->table[t].capacity;
+		fixed[t].row_size = head->table[t].row_size;
 	}
-	fixed[WS_TABLE_COUNT].offset = XXH3_64bits(h, offsetof(struct ws_journal_head, check));
+	fixed[WS_TABLE_COUNT].offset = XXH3_64bits(head, offsetof(struct ws_journal_head, check));
 	fixed[WS_TABLE_COUNT].capacity = fixed[WS_TABLE_COUNT].row_size = 0;
 	return XXH3_64bits(fixed, sizeof(fixed));
 }
 
-static void lay_out(struct ws_journal_head *h, const uint8_t uuid[16],
+static void lay_out(struct ws_journal_head *head, const uint8_t uuid[16],
 		    const struct ws_journal_sizes *sizes)
 {
-	uint64_t at = WS_ALIGN_UP(sizeof(*h), PAGE);
+	uint64_t at = WS_ALIGN_UP(sizeof(*head), PAGE);
 
-	memcpy(h->magic, WS_JOURNAL_MAGIC, 8);
-	h->version = WS_JOURNAL_VERSION;
-	h->tables = WS_TABLE_COUNT;
-	memcpy(h->uuid, uuid, 16);
-	h->fingerprint = ws_schema_fingerprint();
-	h->lengths_offset = at;
-	h->lengths_capacity = (uint64_t)sizes->strings * 4;
-	at += WS_ALIGN_UP(h->lengths_capacity, PAGE);
-	h->text_offset = at;
-	h->text_capacity = sizes->text;
-	at += WS_ALIGN_UP(h->text_capacity, PAGE);
+	memcpy(head->magic, WS_JOURNAL_MAGIC, 8);
+	head->version = WS_JOURNAL_VERSION;
+	head->tables = WS_TABLE_COUNT;
+	memcpy(head->uuid, uuid, 16);
+	head->fingerprint = ws_schema_fingerprint();
+	head->lengths_offset = at;
+	head->lengths_capacity = (uint64_t)sizes->strings * 4;
+	at += WS_ALIGN_UP(head->lengths_capacity, PAGE);
+	head->text_offset = at;
+	head->text_capacity = sizes->text;
+	at += WS_ALIGN_UP(head->text_capacity, PAGE);
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
-		h->table[t].row_size = ws_tables[t].row_size;
-		h->table[t].offset = at;
-		h->table[t].capacity = (uint64_t)sizes->rows[t] * ws_tables[t].row_size;
-		at += WS_ALIGN_UP(h->table[t].capacity, 64);
+		head->table[t].row_size = ws_tables[t].row_size;
+		head->table[t].offset = at;
+		head->table[t].capacity = (uint64_t)sizes->rows[t] * ws_tables[t].row_size;
+		at += WS_ALIGN_UP(head->table[t].capacity, 64);
 	}
-	h->file_bytes = WS_ALIGN_UP(at, PAGE);
-	h->check = head_check(h);
+	head->file_bytes = WS_ALIGN_UP(at, PAGE);
+	head->check = head_check(head);
 }
 
 static int fill_with_zeros(int fd, uint64_t size)
@@ -113,104 +113,108 @@ static int allocate(int fd, uint64_t size)
 	return rc;
 }
 
-static bool map_file(struct ws_journal *j, const char *path, uint64_t size)
+static bool map_file(struct ws_journal *journal, const char *path, uint64_t size)
 {
 	char *temp = ws_format("%s.%d.tmp", path, (int)getpid());
 	void *map;
 
 	unlink(temp);
-	j->fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (j->fd < 0 || allocate(j->fd, size) ||
-	    (map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, j->fd, 0)) == MAP_FAILED) {
-		if (j->fd >= 0) {
-			close(j->fd);
+	journal->fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (journal->fd < 0 || allocate(journal->fd, size) ||
+	    (map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, journal->fd, 0)) ==
+		    MAP_FAILED) {
+		if (journal->fd >= 0) {
+			close(journal->fd);
 			unlink(temp);
 		}
-		j->fd = -1;
+		journal->fd = -1;
 		free(temp);
 		return false;
 	}
-	j->head = map;
-	j->path = temp;
+	journal->head = map;
+	journal->path = temp;
 	return true;
 }
 
-void ws_journal_create(struct ws_journal *j, const char *path, const uint8_t uuid[16],
+void ws_journal_create(struct ws_journal *journal, const char *path, const uint8_t uuid[16],
 		       const struct ws_journal_sizes *sizes)
 {
 	struct ws_journal_head head = {0};
 
-	*j = (struct ws_journal){.fd = -1};
+	*journal = (struct ws_journal){.fd = -1};
 	lay_out(&head, uuid, sizes);
-	j->size = head.file_bytes;
-	j->is_file = path && map_file(j, path, head.file_bytes);
-	if (j->is_file) {
-		*j->head = head;
+	journal->size = head.file_bytes;
+	journal->is_file = path && map_file(journal, path, head.file_bytes);
+	if (journal->is_file) {
+		*journal->head = head;
 		/* Only now under the name that readers look for: a journal there always has its
 		 * head. */
-		if (rename(j->path, path)) {
-			unlink(j->path);
-			j->is_file = false;
+		if (rename(journal->path, path)) {
+			unlink(journal->path);
+			journal->is_file = false;
 		}
-		free(j->path);
-		j->path = j->is_file ? ws_strdup(path) : NULL;
+		free(journal->path);
+		journal->path = journal->is_file ? ws_strdup(path) : NULL;
 		return;
 	}
-	j->head = mmap(NULL, j->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (j->head == MAP_FAILED) /* like ws_malloc: nothing better to do; ws_calloc says it */
-		j->head = ws_calloc(1, SIZE_MAX / 2);
-	*j->head = head;
+	journal->head = mmap(NULL, journal->size, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (journal->head ==
+	    MAP_FAILED) /* like ws_malloc: nothing better to do; ws_calloc says it */
+		journal->head = ws_calloc(1, SIZE_MAX / 2);
+	*journal->head = head;
 }
 
-void ws_journal_remove(struct ws_journal *j)
+void ws_journal_remove(struct ws_journal *journal)
 {
-	if (j->path)
-		unlink(j->path);
-	if (j->fd >= 0)
-		close(j->fd);
-	if (j->head)
-		munmap(j->head, j->size);
-	free(j->path);
-	*j = (struct ws_journal){.fd = -1};
+	if (journal->path)
+		unlink(journal->path);
+	if (journal->fd >= 0)
+		close(journal->fd);
+	if (journal->head)
+		munmap(journal->head, journal->size);
+	free(journal->path);
+	*journal = (struct ws_journal){.fd = -1};
 }
 
-char *ws_journal_rows(const struct ws_journal *j, enum ws_table t)
+char *ws_journal_rows(const struct ws_journal *journal, enum ws_table table)
 {
-	return (char *)j->head + j->head->table[t].offset;
+	return (char *)journal->head + journal->head->table[table].offset;
 }
 
-uint32_t *ws_journal_lengths(const struct ws_journal *j)
+uint32_t *ws_journal_lengths(const struct ws_journal *journal)
 {
-	return (uint32_t *)((char *)j->head + j->head->lengths_offset);
+	return (uint32_t *)((char *)journal->head + journal->head->lengths_offset);
 }
 
-char *ws_journal_text(const struct ws_journal *j)
+char *ws_journal_text(const struct ws_journal *journal)
 {
-	return (char *)j->head + j->head->text_offset;
+	return (char *)journal->head + journal->head->text_offset;
 }
 
 /* ---- reading ---- */
 
-static bool within(const struct ws_journal_head *h, uint64_t offset, uint64_t capacity)
+static bool within(const struct ws_journal_head *head, uint64_t offset, uint64_t capacity)
 {
-	return offset >= sizeof(*h) && offset <= h->file_bytes &&
-	       capacity <= h->file_bytes - offset;
+	return offset >= sizeof(*head) && offset <= head->file_bytes &&
+	       capacity <= head->file_bytes - offset;
 }
 
-static bool head_fits(const struct ws_journal_head *h)
+static bool head_fits(const struct ws_journal_head *head)
 {
-	if (!within(h, h->lengths_offset, h->lengths_capacity) ||
-	    !within(h, h->text_offset, h->text_capacity))
+	if (!within(head, head->lengths_offset, head->lengths_capacity) ||
+	    !within(head, head->text_offset, head->text_capacity))
 		return false;
-	if (h->strings > h->lengths_capacity / 4 || h->text_bytes > h->text_capacity ||
-	    h->text_capacity > WS_MAX_TEXT || h->lengths_capacity > WS_MAX_TEXT)
+	if (head->strings > head->lengths_capacity / 4 || head->text_bytes > head->text_capacity ||
+	    head->text_capacity > WS_MAX_TEXT || head->lengths_capacity > WS_MAX_TEXT)
 		return false;
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
-		const struct ws_journal_table *j = &h->table[t];
+		const struct ws_journal_table *table = &head->table[t];
 
-		if (!within(h, j->offset, j->capacity) || j->row_size != ws_tables[t].row_size ||
-		    j->bytes > j->capacity || j->bytes % j->row_size ||
-		    j->bytes / j->row_size > WS_MAX_BLOCK_ROWS)
+		if (!within(head, table->offset, table->capacity) ||
+		    table->row_size != ws_tables[t].row_size || table->bytes > table->capacity ||
+		    table->bytes % table->row_size ||
+		    table->bytes / table->row_size > WS_MAX_BLOCK_ROWS)
 			return false;
 	}
 	return true;
@@ -218,111 +222,113 @@ static bool head_fits(const struct ws_journal_head *h)
 
 static void *copy_range(int fd, uint64_t offset, uint64_t n)
 {
-	void *p = ws_malloc(n + 1);
+	void *memory = ws_malloc(n + 1);
 
-	if (ws_pread_all(fd, p, n, offset)) {
-		free(p);
+	if (ws_pread_all(fd, memory, n, offset)) {
+		free(memory);
 		return NULL;
 	}
-	return p;
+	return memory;
 }
 
-void ws_journal_copy_free(struct ws_journal_copy *c)
+void ws_journal_copy_free(struct ws_journal_copy *copy)
 {
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		free(c->table[t].rows);
-	free(c->lengths);
-	free(c->text);
-	memset(c, 0, sizeof(*c));
+		free(copy->table[t].rows);
+	free(copy->lengths);
+	free(copy->text);
+	memset(copy, 0, sizeof(*copy));
 }
 
 /* Rows before strings: the strings of a row are committed before it, and perhaps in the report by
  * the time they are looked for. */
-static bool copy_rows(int fd, const struct ws_journal_head *h, struct ws_journal_copy *c)
+static bool copy_rows(int fd, const struct ws_journal_head *head, struct ws_journal_copy *copy)
 {
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
-		const struct ws_journal_table *j = &h->table[t];
+		const struct ws_journal_table *table = &head->table[t];
 
-		c->table[t].first = j->first;
-		c->table[t].n = (uint32_t)(j->bytes / j->row_size);
-		if (c->table[t].n && !(c->table[t].rows = copy_range(fd, j->offset, j->bytes)))
+		copy->table[t].first = table->first;
+		copy->table[t].n = (uint32_t)(table->bytes / table->row_size);
+		if (copy->table[t].n &&
+		    !(copy->table[t].rows = copy_range(fd, table->offset, table->bytes)))
 			return false;
 	}
 	return true;
 }
 
-static bool copy_strings(int fd, const struct ws_journal_head *h, struct ws_journal_copy *c)
+static bool copy_strings(int fd, const struct ws_journal_head *head, struct ws_journal_copy *copy)
 {
 	uint64_t sum = 0;
 
-	c->string_first = h->string_first;
-	c->strings = (uint32_t)h->strings;
-	c->text_bytes = h->text_bytes;
-	if (!c->strings)
+	copy->string_first = head->string_first;
+	copy->strings = (uint32_t)head->strings;
+	copy->text_bytes = head->text_bytes;
+	if (!copy->strings)
 		return true;
-	c->lengths = copy_range(fd, h->lengths_offset, (uint64_t)c->strings * 4);
-	c->text = copy_range(fd, h->text_offset, c->text_bytes);
-	if (!c->lengths || !c->text)
+	copy->lengths = copy_range(fd, head->lengths_offset, (uint64_t)copy->strings * 4);
+	copy->text = copy_range(fd, head->text_offset, copy->text_bytes);
+	if (!copy->lengths || !copy->text)
 		return false;
-	for (uint32_t i = 0; i < c->strings; i++)
-		sum += c->lengths[i];
-	return sum == c->text_bytes;
+	for (uint32_t i = 0; i < copy->strings; i++)
+		sum += copy->lengths[i];
+	return sum == copy->text_bytes;
 }
 
 /* 1 copied, 0 changed meanwhile (try again), -1 damaged. */
-static int copy_once(int fd, struct ws_journal_copy *c)
+static int copy_once(int fd, struct ws_journal_copy *copy)
 {
-	struct ws_journal_head h, after;
+	struct ws_journal_head head, after;
 	bool ok;
 
-	if (ws_pread_all(fd, &h, sizeof(h), 0) || h.check != head_check(&h) || !head_fits(&h))
+	if (ws_pread_all(fd, &head, sizeof(head), 0) || head.check != head_check(&head) ||
+	    !head_fits(&head))
 		return -1;
-	c->report_bytes = h.report_bytes;
-	ok = copy_rows(fd, &h, c) && copy_strings(fd, &h, c);
+	copy->report_bytes = head.report_bytes;
+	ok = copy_rows(fd, &head, copy) && copy_strings(fd, &head, copy);
 	if (ws_pread_all(fd, &after, sizeof(after), 0))
 		return -1;
-	if (after.change == h.change)
+	if (after.change == head.change)
 		return ok ? 1 : -1;
-	ws_journal_copy_free(c);
+	ws_journal_copy_free(copy);
 	return 0;
 }
 
-static enum ws_journal_state copy_open(int fd, const uint8_t uuid[16], struct ws_journal_copy *c,
+static enum ws_journal_state copy_open(int fd, const uint8_t uuid[16], struct ws_journal_copy *copy,
 				       struct ws_err *why)
 {
-	struct ws_journal_head h;
+	struct ws_journal_head head;
 	int rc = 0;
 
-	if (ws_pread_all(fd, &h, offsetof(struct ws_journal_head, table), 0) ||
-	    memcmp(h.magic, WS_JOURNAL_MAGIC, 8)) {
+	if (ws_pread_all(fd, &head, offsetof(struct ws_journal_head, table), 0) ||
+	    memcmp(head.magic, WS_JOURNAL_MAGIC, 8)) {
 		ws_fail(why, "it is damaged");
 		return WS_JOURNAL_BAD;
 	}
-	if (memcmp(h.uuid, uuid, 16))
+	if (memcmp(head.uuid, uuid, 16))
 		return WS_JOURNAL_OTHER;
-	if (h.version != WS_JOURNAL_VERSION || h.tables != WS_TABLE_COUNT ||
-	    h.fingerprint != ws_schema_fingerprint()) {
+	if (head.version != WS_JOURNAL_VERSION || head.tables != WS_TABLE_COUNT ||
+	    head.fingerprint != ws_schema_fingerprint()) {
 		ws_fail(why,
 			"another version of warpsight wrote it, and only that one can read it");
 		return WS_JOURNAL_BAD;
 	}
-	for (int i = 0; i < LIVE_ATTEMPTS && !(rc = copy_once(fd, c)); i++)
+	for (int i = 0; i < LIVE_ATTEMPTS && !(rc = copy_once(fd, copy)); i++)
 		sched_yield();
 	if (rc == 1)
 		return WS_JOURNAL_COPIED;
-	ws_journal_copy_free(c);
+	ws_journal_copy_free(copy);
 	ws_fail(why, rc ? "it is damaged" : "it changed faster than it could be read");
 	return WS_JOURNAL_BAD;
 }
 
 enum ws_journal_state ws_journal_copy(const char *path, const uint8_t uuid[16],
-				      struct ws_journal_copy *c, struct ws_err *why)
+				      struct ws_journal_copy *copy, struct ws_err *why)
 {
 	enum ws_journal_state state;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
 	struct stat st;
 
-	memset(c, 0, sizeof(*c));
+	memset(copy, 0, sizeof(*copy));
 	if (fd < 0) {
 		if (errno == ENOENT)
 			return WS_JOURNAL_NONE;
@@ -334,7 +340,7 @@ enum ws_journal_state ws_journal_copy(const char *path, const uint8_t uuid[16],
 		ws_fail(why, "it is not a regular file");
 		return WS_JOURNAL_BAD;
 	}
-	state = copy_open(fd, uuid, c, why);
+	state = copy_open(fd, uuid, copy, why);
 	close(fd);
 	return state;
 }

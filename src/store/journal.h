@@ -29,14 +29,14 @@ struct ws_journal_sizes {
  * no permission), or `path` is NULL, plain memory: then nothing survives a kill beyond the blocks
  * written, and is_file says so. Never fails.
  */
-void ws_journal_create(struct ws_journal *j, const char *path, const uint8_t uuid[16],
+void ws_journal_create(struct ws_journal *journal, const char *path, const uint8_t uuid[16],
 		       const struct ws_journal_sizes *sizes);
 /* Unmap, and remove the file. */
-void ws_journal_remove(struct ws_journal *j);
+void ws_journal_remove(struct ws_journal *journal);
 
-char *ws_journal_rows(const struct ws_journal *j, enum ws_table t);
-uint32_t *ws_journal_lengths(const struct ws_journal *j);
-char *ws_journal_text(const struct ws_journal *j);
+char *ws_journal_rows(const struct ws_journal *journal, enum ws_table table);
+uint32_t *ws_journal_lengths(const struct ws_journal *journal);
+char *ws_journal_text(const struct ws_journal *journal);
 
 /* Path of the journal of a report; owned by the caller. */
 char *ws_journal_path(const char *report);
@@ -67,7 +67,7 @@ enum ws_journal_state {
 /* Copy the journal at `path` if it belongs to the report `uuid`. Free with ws_journal_copy_free,
  * whatever the result. */
 enum ws_journal_state ws_journal_copy(const char *path, const uint8_t uuid[16],
-				      struct ws_journal_copy *c, struct ws_err *why);
-void ws_journal_copy_free(struct ws_journal_copy *c);
+				      struct ws_journal_copy *copy, struct ws_err *why);
+void ws_journal_copy_free(struct ws_journal_copy *copy);
 
 #endif

@@ -191,55 +191,59 @@ struct tally {
 
 /* `difference`: to the time before, of `steps` steps; x is there. Moves x to t. */
 static inline void split_one(u128 *x, uint64_t t, uint64_t difference, uint64_t steps,
-			     uint64_t scale, uint8_t *rest, struct tally *y)
+			     uint64_t scale, uint8_t *rest, struct tally *tally)
 {
 	u128 to = moved(*x, steps, scale);
 	int64_t r = (int64_t)(t - (uint64_t)(to >> 32));
 
 	*rest = (uint8_t)((uint64_t)r << 1 ^ (uint64_t)(r >> 63));
 	*x = follow(to, t, r);
-	y->fits &= r >= -100 && r <= 100;
-	y->corrections += r != 0;
+	tally->fits &= r >= -100 && r <= 100;
+	tally->corrections += r != 0;
 	if (steps < LONGEST_COUNTED) { /* so long that the count is in no doubt */
-		y->ns += difference;
-		y->steps += steps;
+		tally->ns += difference;
+		tally->steps += steps;
 	}
 }
 
-bool ws_lattice_split(struct ws_lattice *l, const uint64_t *start, const uint64_t *end)
+bool ws_lattice_split(struct ws_lattice *lattice, const uint64_t *start, const uint64_t *end)
 {
-	double inverse = 4294967296.0 / (double)l->scale;
+	double inverse = 4294967296.0 / (double)lattice->scale;
 	u128 x = whole(start[0]) | UINT32_C(1) << 31;
 	uint64_t last = start[0];
-	struct tally y = {.fits = true};
+	struct tally tally = {.fits = true};
 
-	for (uint32_t i = 0; i < l->n; i++) {
+	for (uint32_t i = 0; i < lattice->n; i++) {
 		uint64_t difference = start[i] - last, steps = nearest(difference, inverse);
 		u128 at_end;
 
-		l->start_steps[i] = steps;
-		split_one(&x, start[i], difference, steps, l->scale, &l->start_rest[i], &y);
+		lattice->start_steps[i] = steps;
+		split_one(&x, start[i], difference, steps, lattice->scale, &lattice->start_rest[i],
+			  &tally);
 		last = start[i];
 		if (!end)
 			continue;
-		l->span_steps[i] = 0;
-		l->span_rest[i] = 0;
+		lattice->span_steps[i] = 0;
+		lattice->span_rest[i] = 0;
 		if (end[i] == WS_NO_TIME)
 			continue;
 		difference = end[i] - start[i];
 		steps = nearest(difference, inverse);
-		l->span_steps[i] = steps + 1;
-		y.fits &= steps != UINT64_MAX;
+		lattice->span_steps[i] = steps + 1;
+		tally.fits &= steps != UINT64_MAX;
 		at_end = x;
-		split_one(&at_end, end[i], difference, steps, l->scale, &l->span_rest[i], &y);
-		if (l->gaps) {
+		split_one(&at_end, end[i], difference, steps, lattice->scale,
+			  &lattice->span_rest[i], &tally);
+		if (lattice->gaps) {
 			x = at_end;
 			last = end[i];
 		}
 	}
-	l->corrections = y.corrections;
-	l->better = y.steps > l->n ? (uint64_t)((u128)y.ns * ((u128)1 << 32) / y.steps) : l->scale;
-	return y.fits;
+	lattice->corrections = tally.corrections;
+	lattice->better = tally.steps > lattice->n
+				  ? (uint64_t)((u128)tally.ns * ((u128)1 << 32) / tally.steps)
+				  : lattice->scale;
+	return tally.fits;
 }
 
 static inline uint64_t join_one(u128 *x, uint64_t steps, uint64_t scale, uint8_t rest)
@@ -252,21 +256,24 @@ static inline uint64_t join_one(u128 *x, uint64_t steps, uint64_t scale, uint8_t
 	return t;
 }
 
-void ws_lattice_join(const struct ws_lattice *l, uint64_t first, uint64_t *start, uint64_t *end)
+void ws_lattice_join(const struct ws_lattice *lattice, uint64_t first, uint64_t *start,
+		     uint64_t *end)
 {
 	u128 x = whole(first) | UINT32_C(1) << 31;
 
-	for (uint32_t i = 0; i < l->n; i++) {
+	for (uint32_t i = 0; i < lattice->n; i++) {
 		u128 y;
 		uint64_t spans;
 
-		start[i] = join_one(&x, i ? l->start_steps[i] : 0, l->scale, l->start_rest[i]);
+		start[i] = join_one(&x, i ? lattice->start_steps[i] : 0, lattice->scale,
+				    lattice->start_rest[i]);
 		if (!end)
 			continue;
-		spans = l->span_steps[i];
+		spans = lattice->span_steps[i];
 		y = x;
-		end[i] = spans ? join_one(&y, spans - 1, l->scale, l->span_rest[i]) : WS_NO_TIME;
-		if (l->gaps && spans)
+		end[i] = spans ? join_one(&y, spans - 1, lattice->scale, lattice->span_rest[i])
+			       : WS_NO_TIME;
+		if (lattice->gaps && spans)
 			x = y;
 	}
 }

@@ -34,8 +34,9 @@ struct ws_lattice {
 
 /* Times to steps. False when a correction does not fit, which means that these times have no such
  * step. */
-bool ws_lattice_split(struct ws_lattice *l, const uint64_t *start, const uint64_t *end);
+bool ws_lattice_split(struct ws_lattice *lattice, const uint64_t *start, const uint64_t *end);
 /* Steps to times: start and end may be the same arrays as the steps. */
-void ws_lattice_join(const struct ws_lattice *l, uint64_t first, uint64_t *start, uint64_t *end);
+void ws_lattice_join(const struct ws_lattice *lattice, uint64_t first, uint64_t *start,
+		     uint64_t *end);
 
 #endif

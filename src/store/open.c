@@ -26,136 +26,137 @@ enum { MOST_DAMAGES = 100 };
 
 typedef unsigned long long ull;
 
-void ws_report_say(struct ws_report *r, const char *fmt, ...)
+void ws_report_say(struct ws_report *report, const char *fmt, ...)
 {
 	struct ws_err text;
 	va_list ap;
 
-	if (r->damages >= MOST_DAMAGES) {
-		r->damages_unsaid++;
+	if (report->damages >= MOST_DAMAGES) {
+		report->damages_unsaid++;
 		return;
 	}
 	va_start(ap, fmt);
 	vsnprintf(text.msg, sizeof(text.msg), fmt, ap);
 	va_end(ap);
-	ws_grow(r->damage, r->damage_cap, r->damages + 2);
-	r->damage[r->damages++] = ws_strdup(text.msg);
+	ws_grow(report->damage, report->damage_cap, report->damages + 2);
+	report->damage[report->damages++] = ws_strdup(text.msg);
 }
 
-static void say_unsaid(struct ws_report *r)
+static void say_unsaid(struct ws_report *report)
 {
-	size_t more = r->damages_unsaid;
+	size_t more = report->damages_unsaid;
 
 	if (!more)
 		return;
-	r->damage[r->damages++] =
+	report->damage[report->damages++] =
 		ws_format("%zu more things are wrong", more); /* there is room for one more */
 }
 
 /* ---- header ---- */
 
-static int open_file(struct ws_report *r, struct ws_err *e)
+static int open_file(struct ws_report *report, struct ws_err *err)
 {
 	struct stat st;
 
-	r->fd = open(r->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (r->fd < 0)
-		return ws_fail_errno(e, "cannot open %s", r->path);
-	if (fstat(r->fd, &st))
-		return ws_fail_errno(e, "cannot look at %s", r->path);
+	report->fd = open(report->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (report->fd < 0)
+		return ws_fail_errno(err, "cannot open %s", report->path);
+	if (fstat(report->fd, &st))
+		return ws_fail_errno(err, "cannot look at %s", report->path);
 	if (!S_ISREG(st.st_mode))
-		return ws_fail(e, "%s is not a regular file", r->path);
-	r->size = (uint64_t)st.st_size;
+		return ws_fail(err, "%s is not a regular file", report->path);
+	report->size = (uint64_t)st.st_size;
 	return 0;
 }
 
 /* A broken header is no reason to give up when blocks follow. */
-static int read_header(struct ws_report *r, struct ws_err *e)
+static int read_header(struct ws_report *report, struct ws_err *err)
 {
-	struct ws_file_header *h = &r->header;
+	struct ws_file_header *header = &report->header;
 	char magic[8] = {0};
 	bool magic_ok, check_ok;
 
-	if (!r->size)
-		return ws_fail(e, "%s is empty", r->path);
-	if (r->size < sizeof(*h) || ws_pread_all(r->fd, h, sizeof(*h), 0))
-		return ws_fail(e, "%s is no warpsight report: it is too short", r->path);
-	magic_ok = !memcmp(h->magic, WS_FILE_MAGIC, 8);
-	check_ok = h->check == XXH3_64bits(h, offsetof(struct ws_file_header, check));
-	if (magic_ok && check_ok && h->major > WS_FORMAT_MAJOR)
-		return ws_fail(e,
+	if (!report->size)
+		return ws_fail(err, "%s is empty", report->path);
+	if (report->size < sizeof(*header) || ws_pread_all(report->fd, header, sizeof(*header), 0))
+		return ws_fail(err, "%s is no warpsight report: it is too short", report->path);
+	magic_ok = !memcmp(header->magic, WS_FILE_MAGIC, 8);
+	check_ok = header->check == XXH3_64bits(header, offsetof(struct ws_file_header, check));
+	if (magic_ok && check_ok && header->major > WS_FORMAT_MAJOR)
+		return ws_fail(err,
 			       "%s has format %u.%u; this warpsight reads up to format %u: use a "
 			       "newer one",
-			       r->path, h->major, h->minor, WS_FORMAT_MAJOR);
+			       report->path, header->major, header->minor, WS_FORMAT_MAJOR);
 	if (magic_ok && check_ok)
 		return 0;
-	if (r->size >= sizeof(*h) + 8)
-		ws_pread_all(r->fd, magic, 8, sizeof(*h));
+	if (report->size >= sizeof(*header) + 8)
+		ws_pread_all(report->fd, magic, 8, sizeof(*header));
 	if (!magic_ok && memcmp(magic, WS_BLOCK_MAGIC, 8))
-		return ws_fail(e, "%s is no warpsight report", r->path);
-	ws_report_say(r, "the file header is damaged");
-	memset(h, 0, sizeof(*h));
+		return ws_fail(err, "%s is no warpsight report", report->path);
+	ws_report_say(report, "the file header is damaged");
+	memset(header, 0, sizeof(*header));
 	return 0;
 }
 
 /* ---- schema ---- */
 
-static bool get_name(struct ws_cut *c, char name[256])
+static bool get_name(struct ws_cut *cut, char name[256])
 {
 	uint16_t n;
 
-	if (c->end - c->p < 2)
+	if (cut->end - cut->bytes < 2)
 		return false;
-	memcpy(&n, c->p, 2);
-	c->p += 2;
-	if (n > 255 || n > c->end - c->p)
+	memcpy(&n, cut->bytes, 2);
+	cut->bytes += 2;
+	if (n > 255 || n > cut->end - cut->bytes)
 		return false;
-	memcpy(name, c->p, n);
+	memcpy(name, cut->bytes, n);
 	name[n] = 0;
-	c->p += n;
+	cut->bytes += n;
 	return true;
 }
 
-static struct ws_file_table *new_table(struct ws_report *r, uint32_t number)
+static struct ws_file_table *new_table(struct ws_report *report, uint32_t number)
 {
-	if (number >= r->schema_tables) {
-		r->schema = ws_realloc(r->schema, (number + 1) * sizeof(*r->schema));
-		for (; r->schema_tables <= number; r->schema_tables++)
-			r->schema[r->schema_tables] = (struct ws_file_table){.table = -1};
+	if (number >= report->schema_tables) {
+		report->schema = ws_realloc(report->schema, (number + 1) * sizeof(*report->schema));
+		for (; report->schema_tables <= number; report->schema_tables++)
+			report->schema[report->schema_tables] = (struct ws_file_table){.table = -1};
 	}
-	return &r->schema[number];
+	return &report->schema[number];
 }
 
-static void map_column(struct ws_report *r, struct ws_file_table *f, uint32_t c, const char *name)
+static void map_column(struct ws_report *report, struct ws_file_table *table, uint32_t c,
+		       const char *name)
 {
-	int ours = f->table >= 0 ? ws_column_find((enum ws_table)f->table, name) : -1;
+	int ours = table->table >= 0 ? ws_column_find((enum ws_table)table->table, name) : -1;
 
-	f->column[c] = (int16_t)ours;
+	table->column[c] = (int16_t)ours;
 	if (ours >= 0)
-		r->columns[f->table] |= UINT64_C(1) << ours;
+		report->columns[table->table] |= UINT64_C(1) << ours;
 }
 
-static bool parse_schema(struct ws_report *r, struct ws_cut c, uint32_t tables)
+static bool parse_schema(struct ws_report *report, struct ws_cut cut, uint32_t tables)
 {
 	char name[256];
 	uint16_t head[2];
 
 	for (uint32_t i = 0; i < tables; i++) {
-		if (c.end - c.p < 4)
+		if (cut.end - cut.bytes < 4)
 			return false;
-		memcpy(head, c.p, 4);
-		c.p += 4;
+		memcpy(head, cut.bytes, 4);
+		cut.bytes += 4;
 		if (head[0] >= WS_MAX_FILE_TABLES || head[1] > WS_MAX_FILE_COLUMNS ||
-		    !get_name(&c, name))
+		    !get_name(&cut, name))
 			return false;
-		struct ws_file_table *f = new_table(r, head[0]);
+		struct ws_file_table *table = new_table(report, head[0]);
 
-		*f = (struct ws_file_table){.table = ws_table_find(name), .columns = head[1]};
+		*table = (struct ws_file_table){.table = ws_table_find(name), .columns = head[1]};
 		for (uint32_t k = 0; k < head[1]; k++) {
-			if (!get_name(&c, name))
+			if (!get_name(&cut, name))
 				return false;
-			map_column(r, f, k, name);
-			if (!get_name(&c,
+			map_column(report, table, k, name);
+			if (!get_name(&cut,
 				      name)) /* its type: for readers that do not know the column */
 				return false;
 		}
@@ -163,134 +164,143 @@ static bool parse_schema(struct ws_report *r, struct ws_cut c, uint32_t tables)
 	return true;
 }
 
-static void own_schema(struct ws_report *r)
+static void own_schema(struct ws_report *report)
 {
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
-		struct ws_file_table *f = new_table(r, t);
+		struct ws_file_table *table = new_table(report, t);
 
-		*f = (struct ws_file_table){.table = (int)t, .columns = ws_tables[t].column_count};
-		for (uint32_t c = 0; c < f->columns; c++)
-			map_column(r, f, c, ws_tables[t].columns[c].name);
+		*table = (struct ws_file_table){.table = (int)t,
+						.columns = ws_tables[t].column_count};
+		for (uint32_t c = 0; c < table->columns; c++)
+			map_column(report, table, c, ws_tables[t].columns[c].name);
 	}
 }
 
-static void forget_schema(struct ws_report *r)
+static void forget_schema(struct ws_report *report)
 {
-	free(r->schema);
-	r->schema = NULL;
-	r->schema_tables = 0;
-	memset(r->columns, 0, sizeof(r->columns));
+	free(report->schema);
+	report->schema = NULL;
+	report->schema_tables = 0;
+	memset(report->columns, 0, sizeof(report->columns));
 }
 
 /* The first intact schema block counts; without one, a file of this very build needs none. */
-static void read_schema(struct ws_report *r)
+static void read_schema(struct ws_report *report)
 {
-	struct ws_workspace *w = ws_workspace_take(r);
+	struct ws_workspace *workspace = ws_workspace_take(report);
 	bool found = false;
 
-	for (size_t i = 0; i < r->all.n && !found; i++) {
-		const struct ws_block *b = &r->all.v[i];
-		const uint8_t *body =
-			b->head.type == WS_BLOCK_SCHEMA ? ws_block_body(r, b, w, NULL) : NULL;
+	for (size_t i = 0; i < report->all.n && !found; i++) {
+		const struct ws_block *block = &report->all.blocks[i];
+		const uint8_t *body = block->head.type == WS_BLOCK_SCHEMA
+					      ? ws_block_body(report, block, workspace, NULL)
+					      : NULL;
 
 		if (!body)
 			continue;
-		found = parse_schema(r, (struct ws_cut){body, body + b->head.body_bytes},
-				     b->head.rows);
+		found = parse_schema(report, (struct ws_cut){body, body + block->head.body_bytes},
+				     block->head.rows);
 		if (!found)
-			forget_schema(r);
+			forget_schema(report);
 	}
-	ws_workspace_give(r, w);
+	ws_workspace_give(report, workspace);
 	if (found)
 		return;
-	if (r->header.fingerprint == ws_schema_fingerprint())
-		own_schema(r);
+	if (report->header.fingerprint == ws_schema_fingerprint())
+		own_schema(report);
 	else
 		ws_report_say(
-			r, "no description of the tables is intact, so that no rows can be read");
+			report,
+			"no description of the tables is intact, so that no rows can be read");
 }
 
 /* ---- blocks by table ---- */
 
-static void add(struct ws_block_list *l, const struct ws_block *b)
+static void add(struct ws_block_list *block_list, const struct ws_block *block)
 {
-	ws_grow(l->v, l->cap, l->n + 1);
-	l->v[l->n++] = *b;
+	ws_grow(block_list->blocks, block_list->cap, block_list->n + 1);
+	block_list->blocks[block_list->n++] = *block;
 }
 
-static uint64_t rows_end(const struct ws_block_list *l)
+static uint64_t rows_end(const struct ws_block_list *block_list)
 {
-	return l->n ? l->v[l->n - 1].head.first + l->v[l->n - 1].head.rows : 0;
+	return block_list->n ? block_list->blocks[block_list->n - 1].head.first +
+				       block_list->blocks[block_list->n - 1].head.rows
+			     : 0;
 }
 
-static void say_gap(struct ws_report *r, const struct ws_block_list *l, const struct ws_block *b,
-		    const char *what, uint64_t from)
+static void say_gap(struct ws_report *report, const struct ws_block_list *block_list,
+		    const struct ws_block *block, const char *what, uint64_t from)
 {
-	uint64_t expected = l->n ? rows_end(l) : from;
+	uint64_t expected = block_list->n ? rows_end(block_list) : from;
 
-	if (b->head.first > expected)
-		ws_report_say(r, "%llu %s are missing", (ull)(b->head.first - expected), what);
+	if (block->head.first > expected)
+		ws_report_say(report, "%llu %s are missing", (ull)(block->head.first - expected),
+			      what);
 }
 
-static void file_rows(struct ws_report *r, const struct ws_block *b)
+static void file_rows(struct ws_report *report, const struct ws_block *block)
 {
-	int t = b->head.table < r->schema_tables ? r->schema[b->head.table].table : -1;
+	int t = block->head.table < report->schema_tables ? report->schema[block->head.table].table
+							  : -1;
 	char what[300];
 
 	if (t < 0)
 		return; /* a table that only another version knows */
-	if (b->head.first < rows_end(&r->table[t])) {
-		ws_report_say(r, "a block at offset %llu repeats rows of table %s and was left out",
-			      (ull)b->offset, ws_tables[t].name);
+	if (block->head.first < rows_end(&report->table[t])) {
+		ws_report_say(report,
+			      "a block at offset %llu repeats rows of table %s and was left out",
+			      (ull)block->offset, ws_tables[t].name);
 		return;
 	}
 	snprintf(what, sizeof(what), "rows of table %s", ws_tables[t].name);
-	say_gap(r, &r->table[t], b, what, 0);
-	add(&r->table[t], b);
+	say_gap(report, &report->table[t], block, what, 0);
+	add(&report->table[t], block);
 }
 
-static void file_strings(struct ws_report *r, const struct ws_block *b)
+static void file_strings(struct ws_report *report, const struct ws_block *block)
 {
-	if (b->head.first < rows_end(&r->strings)) {
-		ws_report_say(r, "a block at offset %llu repeats strings and was left out",
-			      (ull)b->offset);
+	if (block->head.first < rows_end(&report->strings)) {
+		ws_report_say(report, "a block at offset %llu repeats strings and was left out",
+			      (ull)block->offset);
 		return;
 	}
-	say_gap(r, &r->strings, b, "strings", 1);
-	add(&r->strings, b);
+	say_gap(report, &report->strings, block, "strings", 1);
+	add(&report->strings, block);
 }
 
-static void file_block(struct ws_report *r, const struct ws_block *b)
+static void file_block(struct ws_report *report, const struct ws_block *block)
 {
-	if (b->head.type == WS_BLOCK_ROWS)
-		file_rows(r, b);
-	else if (b->head.type == WS_BLOCK_STRINGS)
-		file_strings(r, b);
+	if (block->head.type == WS_BLOCK_ROWS)
+		file_rows(report, block);
+	else if (block->head.type == WS_BLOCK_STRINGS)
+		file_strings(report, block);
 }
 
-static const char *table_name(const struct ws_report *r, const struct ws_block *b)
+static const char *table_name(const struct ws_report *report, const struct ws_block *block)
 {
-	int t = b->head.table < r->schema_tables ? r->schema[b->head.table].table : -1;
+	int t = block->head.table < report->schema_tables ? report->schema[block->head.table].table
+							  : -1;
 
 	return t < 0 ? "unknown to this version" : ws_tables[t].name;
 }
 
-static void say_damaged(struct ws_report *r, const struct ws_block *b)
+static void say_damaged(struct ws_report *report, const struct ws_block *block)
 {
-	ull at = b->offset, n = b->head.rows;
+	ull at = block->offset, n = block->head.rows;
 
-	if (b->head.type == WS_BLOCK_ROWS)
-		ws_report_say(r,
+	if (block->head.type == WS_BLOCK_ROWS)
+		ws_report_say(report,
 			      "the block at offset %llu is damaged: %llu rows of table %s are lost",
-			      at, n, table_name(r, b));
-	else if (b->head.type == WS_BLOCK_STRINGS)
-		ws_report_say(r, "the block at offset %llu is damaged: %llu strings are lost", at,
-			      n);
+			      at, n, table_name(report, block));
+	else if (block->head.type == WS_BLOCK_STRINGS)
+		ws_report_say(report, "the block at offset %llu is damaged: %llu strings are lost",
+			      at, n);
 	else
 		ws_report_say(
-			r,
+			report,
 			"the %s block at offset %llu is damaged; nothing recorded is lost with it",
-			ws_block_type_name(b->head.type), at);
+			ws_block_type_name(block->head.type), at);
 }
 
 /*
@@ -298,232 +308,240 @@ static void say_damaged(struct ws_report *r, const struct ws_block *b)
  * interrupted write can have torn, the rest being checked when it is read. Strings stay: their ids
  * are then known to be lost, not undefined.
  */
-static void check_bodies(struct ws_report *r, struct ws_block_list *l, const bool *keep)
+static void check_bodies(struct ws_report *report, struct ws_block_list *block_list,
+			 const bool *keep)
 {
-	struct ws_workspace *w = ws_workspace_take(r);
+	struct ws_workspace *workspace = ws_workspace_take(report);
 	size_t n = 0;
 
-	for (size_t i = 0; i < l->n; i++) {
-		struct ws_block *b = &l->v[i];
-		bool look = !b->memory &&
-			    (r->size <= WS_CHECK_AT_OPEN || (!r->indexed && i + 1 == l->n));
+	for (size_t i = 0; i < block_list->n; i++) {
+		struct ws_block *block = &block_list->blocks[i];
+		bool look = !block->memory && (report->size <= WS_CHECK_AT_OPEN ||
+					       (!report->indexed && i + 1 == block_list->n));
 
-		if (look && !ws_block_body(r, b, w, NULL)) {
-			say_damaged(r, b);
+		if (look && !ws_block_body(report, block, workspace, NULL)) {
+			say_damaged(report, block);
 			if (!*keep)
 				continue;
 		}
-		l->v[n++] = *b;
+		block_list->blocks[n++] = *block;
 	}
-	l->n = n;
-	ws_workspace_give(r, w);
+	block_list->n = n;
+	ws_workspace_give(report, workspace);
 }
 
-static void check_all(struct ws_report *r)
+static void check_all(struct ws_report *report)
 {
 	static const bool keep = true, drop = false;
 	struct ws_block_list other = {0};
 
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		check_bodies(r, &r->table[t], &drop);
-	check_bodies(r, &r->strings, &keep);
-	for (size_t i = 0; i < r->all.n; i++)
-		if (r->all.v[i].head.type != WS_BLOCK_ROWS &&
-		    r->all.v[i].head.type != WS_BLOCK_STRINGS)
-			add(&other, &r->all.v[i]);
-	check_bodies(r, &other, &drop);
-	free(other.v);
+		check_bodies(report, &report->table[t], &drop);
+	check_bodies(report, &report->strings, &keep);
+	for (size_t i = 0; i < report->all.n; i++)
+		if (report->all.blocks[i].head.type != WS_BLOCK_ROWS &&
+		    report->all.blocks[i].head.type != WS_BLOCK_STRINGS)
+			add(&other, &report->all.blocks[i]);
+	check_bodies(report, &other, &drop);
+	free(other.blocks);
 }
 
-static void count_rows(struct ws_report *r)
+static void count_rows(struct ws_report *report)
 {
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		for (size_t i = 0; i < r->table[t].n; i++) {
-			r->rows[t] += r->table[t].v[i].head.rows;
-			r->bytes[t] +=
-				sizeof(struct ws_block_header) + r->table[t].v[i].head.body_bytes;
+		for (size_t i = 0; i < report->table[t].n; i++) {
+			report->rows[t] += report->table[t].blocks[i].head.rows;
+			report->bytes[t] += sizeof(struct ws_block_header) +
+					    report->table[t].blocks[i].head.body_bytes;
 		}
 }
 
 /* ---- the journal ---- */
 
-static void keep_encoded(struct ws_encoder *enc, struct ws_block *b)
+static void keep_encoded(struct ws_encoder *enc, struct ws_block *block)
 {
-	struct ws_block_header h;
+	struct ws_block_header header;
 
-	memcpy(&h, enc->out.p, sizeof(h));
-	b->offset = 0;
-	b->head = h.head;
-	b->memory = ws_malloc(enc->out.len);
-	memcpy(b->memory, enc->out.p, enc->out.len);
+	memcpy(&header, enc->out.bytes, sizeof(header));
+	block->offset = 0;
+	block->head = header.head;
+	block->memory = ws_malloc(enc->out.len);
+	memcpy(block->memory, enc->out.bytes, enc->out.len);
 }
 
 /* Where the numbering of strings (whatever generation: *number gets the last), or of rows of table
  * *number, stands at the end of the file. */
-static uint64_t in_file(const struct ws_report *r, uint32_t type, uint32_t *number)
+static uint64_t in_file(const struct ws_report *report, uint32_t type, uint32_t *number)
 {
 	uint64_t have = 0;
 
-	for (size_t i = 0; i < r->all.n; i++) {
-		const struct ws_block_head *h = &r->all.v[i].head;
+	for (size_t i = 0; i < report->all.n; i++) {
+		const struct ws_block_head *head = &report->all.blocks[i].head;
 
-		if (h->type != type || (type == WS_BLOCK_ROWS && h->table != *number) ||
-		    h->first + h->rows <= have)
+		if (head->type != type || (type == WS_BLOCK_ROWS && head->table != *number) ||
+		    head->first + head->rows <= have)
 			continue;
-		have = h->first + h->rows;
-		*number = h->table;
+		have = head->first + head->rows;
+		*number = head->table;
 	}
 	return have;
 }
 
-static void add_journal_strings(struct ws_report *r, struct ws_encoder *enc,
-				const struct ws_journal_copy *c)
+static void add_journal_strings(struct ws_report *report, struct ws_encoder *enc,
+				const struct ws_journal_copy *copy)
 {
 	uint32_t skip = 0, generation = 0;
-	uint64_t have = in_file(r, WS_BLOCK_STRINGS, &generation), bytes = 0;
-	struct ws_block b;
+	uint64_t have = in_file(report, WS_BLOCK_STRINGS, &generation), bytes = 0;
+	struct ws_block block;
 
-	while (skip < c->strings && c->string_first + skip < have)
-		bytes += c->lengths[skip++];
-	if (skip == c->strings || c->string_first + c->strings > UINT32_MAX)
+	while (skip < copy->strings && copy->string_first + skip < have)
+		bytes += copy->lengths[skip++];
+	if (skip == copy->strings || copy->string_first + copy->strings > UINT32_MAX)
 		return;
 	/* Another generation than the file's: whether these strings repeat earlier ones is not
 	 * known here. */
-	ws_encode_strings(enc, c->string_first + skip, c->strings - skip, c->lengths + skip,
-			  c->text + bytes, c->text_bytes - bytes, generation + 1, 0);
-	keep_encoded(enc, &b);
-	add(&r->all, &b);
+	ws_encode_strings(enc, copy->string_first + skip, copy->strings - skip,
+			  copy->lengths + skip, copy->text + bytes, copy->text_bytes - bytes,
+			  generation + 1, 0);
+	keep_encoded(enc, &block);
+	add(&report->all, &block);
 }
 
-static void add_journal_rows(struct ws_report *r, struct ws_encoder *enc,
-			     const struct ws_journal_copy *c, enum ws_table t, uint64_t have)
+static void add_journal_rows(struct ws_report *report, struct ws_encoder *enc,
+			     const struct ws_journal_copy *copy, enum ws_table table, uint64_t have)
 {
-	uint64_t first = c->table[t].first;
-	uint32_t n = c->table[t].n, skip;
-	struct ws_block b;
+	uint64_t first = copy->table[table].first;
+	uint32_t n = copy->table[table].n, skip;
+	struct ws_block block;
 
 	skip = have <= first ? 0 : have - first < n ? (uint32_t)(have - first) : n;
 	if (skip == n)
 		return;
-	ws_encode_rows(enc, t, c->table[t].rows + (size_t)skip * ws_tables[t].row_size, n - skip,
+	ws_encode_rows(enc, table,
+		       copy->table[table].rows + (size_t)skip * ws_tables[table].row_size, n - skip,
 		       first + skip, 0);
-	keep_encoded(enc, &b);
-	add(&r->all, &b);
+	keep_encoded(enc, &block);
+	add(&report->all, &block);
 }
 
-static void add_journal(struct ws_report *r, const struct ws_journal_copy *c)
+static void add_journal(struct ws_report *report, const struct ws_journal_copy *copy)
 {
 	struct ws_encoder enc;
 	uint32_t most = 1;
 
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		most = c->table[t].n > most ? c->table[t].n : most;
+		most = copy->table[t].n > most ? copy->table[t].n : most;
 	ws_encoder_init(&enc, most);
-	add_journal_strings(r, &enc, c);
+	add_journal_strings(report, &enc, copy);
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
 		uint32_t number = t;
 
-		if (c->table[t].n)
-			add_journal_rows(r, &enc, c, (enum ws_table)t,
-					 in_file(r, WS_BLOCK_ROWS, &number));
+		if (copy->table[t].n)
+			add_journal_rows(report, &enc, copy, (enum ws_table)t,
+					 in_file(report, WS_BLOCK_ROWS, &number));
 	}
 	ws_encoder_free(&enc);
 }
 
 /* A torn block at the end, which the journal makes up for. */
-static void drop_torn(struct ws_report *r, uint64_t whole)
+static void drop_torn(struct ws_report *report, uint64_t whole)
 {
-	struct ws_workspace *w = ws_workspace_take(r);
+	struct ws_workspace *workspace = ws_workspace_take(report);
 
-	while (r->all.n && r->all.v[r->all.n - 1].offset >= whole &&
-	       !ws_block_body(r, &r->all.v[r->all.n - 1], w, NULL))
-		r->all.n--;
-	ws_workspace_give(r, w);
+	while (report->all.n && report->all.blocks[report->all.n - 1].offset >= whole &&
+	       !ws_block_body(report, &report->all.blocks[report->all.n - 1], workspace, NULL))
+		report->all.n--;
+	ws_workspace_give(report, workspace);
 }
 
-static void say_unfinished(struct ws_report *r, enum ws_journal_state state,
+static void say_unfinished(struct ws_report *report, enum ws_journal_state state,
 			   const struct ws_err *why)
 {
-	if (r->live) {
-		ws_report_say(r, "the recording is still running; this is what there was so far");
+	if (report->live) {
+		ws_report_say(report,
+			      "the recording is still running; this is what there was so far");
 		return;
 	}
 	switch (state) {
 	case WS_JOURNAL_COPIED:
-		ws_report_say(r, "the recorder was killed before it could close the report; what "
-				 "it had written and its journal are read");
+		ws_report_say(report,
+			      "the recorder was killed before it could close the report; what "
+			      "it had written and its journal are read");
 		break;
 	case WS_JOURNAL_BAD:
-		ws_report_say(r,
+		ws_report_say(report,
 			      "no index closes the report and its journal cannot be used (%s): "
 			      "events after the last block are lost",
 			      why->msg);
 		break;
 	default:
-		ws_report_say(r, "no index closes the report and no journal of it is there: events "
-				 "after the last block are lost");
+		ws_report_say(report,
+			      "no index closes the report and no journal of it is there: events "
+			      "after the last block are lost");
 	}
 }
 
 /* An open end: take in the journal. It is copied before the file is walked, so that whatever leaves
  * it meanwhile is found in the file. */
-static void read_open_end(struct ws_report *r, enum ws_journal_state state,
-			  struct ws_journal_copy *c, const struct ws_err *why)
+static void read_open_end(struct ws_report *report, enum ws_journal_state state,
+			  struct ws_journal_copy *copy, const struct ws_err *why)
 {
-	bool closed = r->all.n && r->all.v[r->all.n - 1].head.type == WS_BLOCK_INDEX;
+	bool closed =
+		report->all.n && report->all.blocks[report->all.n - 1].head.type == WS_BLOCK_INDEX;
 
 	if (closed) {
-		ws_report_say(r, "the index of the report is damaged and was rebuilt");
+		ws_report_say(report, "the index of the report is damaged and was rebuilt");
 		return;
 	}
 	if (state == WS_JOURNAL_COPIED) {
-		drop_torn(r, c->report_bytes);
-		if (r->size < c->report_bytes)
-			ws_report_say(r, "the file is %llu bytes shorter than it was",
-				      (ull)(c->report_bytes - r->size));
-		add_journal(r, c);
-	} else if (r->rest) {
-		ws_report_say(r, "%llu bytes at the end are an incomplete block", (ull)r->rest);
+		drop_torn(report, copy->report_bytes);
+		if (report->size < copy->report_bytes)
+			ws_report_say(report, "the file is %llu bytes shorter than it was",
+				      (ull)(copy->report_bytes - report->size));
+		add_journal(report, copy);
+	} else if (report->rest) {
+		ws_report_say(report, "%llu bytes at the end are an incomplete block",
+			      (ull)report->rest);
 	}
-	say_unfinished(r, state, why);
+	say_unfinished(report, state, why);
 }
 
-static void refresh_size(struct ws_report *r)
+static void refresh_size(struct ws_report *report)
 {
 	struct stat st;
 
-	if (!fstat(r->fd, &st))
-		r->size = (uint64_t)st.st_size;
+	if (!fstat(report->fd, &st))
+		report->size = (uint64_t)st.st_size;
 }
 
-static void read_blocks(struct ws_report *r)
+static void read_blocks(struct ws_report *report)
 {
 	struct ws_journal_copy copy;
 	struct ws_err why = {""};
-	char *path = ws_journal_path(r->path);
+	char *path = ws_journal_path(report->path);
 	enum ws_journal_state state;
 
-	r->live = ws_file_is_locked(r->fd);
-	state = ws_journal_copy(path, r->header.uuid, &copy, &why);
+	report->live = ws_file_is_locked(report->fd);
+	state = ws_journal_copy(path, report->header.uuid, &copy, &why);
 	free(path);
-	refresh_size(r);
-	ws_report_find_blocks(r);
-	if (r->indexed)
-		r->live = false;
+	refresh_size(report);
+	ws_report_find_blocks(report);
+	if (report->indexed)
+		report->live = false;
 	else
-		read_open_end(r, state, &copy, &why);
+		read_open_end(report, state, &copy, &why);
 	ws_journal_copy_free(&copy);
-	read_schema(r);
-	for (size_t i = 0; i < r->all.n; i++)
-		file_block(r, &r->all.v[i]);
-	check_all(r);
-	count_rows(r);
-	ws_report_prepare_strings(r);
+	read_schema(report);
+	for (size_t i = 0; i < report->all.n; i++)
+		file_block(report, &report->all.blocks[i]);
+	check_all(report);
+	count_rows(report);
+	ws_report_prepare_strings(report);
 }
 
 /* ---- the interface ---- */
 
-struct ws_report *(*ws_report_foreign)(const char *path, struct ws_err *e);
+struct ws_report *(*ws_report_foreign)(const char *path, struct ws_err *err);
 
 /* A file that can be read and begins otherwise than a report. */
 static bool begins_otherwise(const char *path)
@@ -541,130 +559,130 @@ static bool begins_otherwise(const char *path)
 	return other;
 }
 
-struct ws_report *ws_report_open(const char *path, struct ws_err *e)
+struct ws_report *ws_report_open(const char *path, struct ws_err *err)
 {
 	struct ws_err ignored;
 
 	return ws_report_foreign && begins_otherwise(path)
-		       ? ws_report_foreign(path, e ? e : &ignored)
-		       : ws_report_open_plain(path, e);
+		       ? ws_report_foreign(path, err ? err : &ignored)
+		       : ws_report_open_plain(path, err);
 }
 
-void ws_report_rename(struct ws_report *r, const char *path)
+void ws_report_rename(struct ws_report *report, const char *path)
 {
-	free(r->path);
-	r->path = ws_strdup(path);
+	free(report->path);
+	report->path = ws_strdup(path);
 }
 
-struct ws_report *ws_report_open_plain(const char *path, struct ws_err *e)
+struct ws_report *ws_report_open_plain(const char *path, struct ws_err *err)
 {
-	struct ws_report *r = ws_calloc(1, sizeof(*r));
+	struct ws_report *report = ws_calloc(1, sizeof(*report));
 
-	r->fd = -1;
-	r->path = ws_strdup(path);
-	pthread_mutex_init(&r->lock, NULL);
-	pthread_mutex_init(&r->key_lock, NULL);
-	pthread_mutex_init(&r->text_lock, NULL);
-	pthread_cond_init(&r->text_loaded, NULL);
-	pthread_mutex_init(&r->group_lock, NULL);
-	if (open_file(r, e) || read_header(r, e)) {
-		ws_report_close(r);
+	report->fd = -1;
+	report->path = ws_strdup(path);
+	pthread_mutex_init(&report->lock, NULL);
+	pthread_mutex_init(&report->key_lock, NULL);
+	pthread_mutex_init(&report->text_lock, NULL);
+	pthread_cond_init(&report->text_loaded, NULL);
+	pthread_mutex_init(&report->group_lock, NULL);
+	if (open_file(report, err) || read_header(report, err)) {
+		ws_report_close(report);
 		return NULL;
 	}
-	read_blocks(r);
-	say_unsaid(r);
-	return r;
+	read_blocks(report);
+	say_unsaid(report);
+	return report;
 }
 
-void ws_report_close(struct ws_report *r)
+void ws_report_close(struct ws_report *report)
 {
-	if (!r)
+	if (!report)
 		return;
-	ws_report_free_strings(r);
-	ws_report_free_groups(r);
-	for (size_t i = 0; i < r->all.n; i++)
-		free(r->all.v[i].memory);
-	free(r->all.v);
+	ws_report_free_strings(report);
+	ws_report_free_groups(report);
+	for (size_t i = 0; i < report->all.n; i++)
+		free(report->all.blocks[i].memory);
+	free(report->all.blocks);
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		free(r->table[t].v);
-	free(r->strings.v);
-	for (size_t i = 0; i < r->damages; i++)
-		free(r->damage[i]);
-	free(r->damage);
-	while (r->pool) {
-		struct ws_workspace *next = r->pool->next;
+		free(report->table[t].blocks);
+	free(report->strings.blocks);
+	for (size_t i = 0; i < report->damages; i++)
+		free(report->damage[i]);
+	free(report->damage);
+	while (report->pool) {
+		struct ws_workspace *next = report->pool->next;
 
-		ws_workspace_free(r->pool);
-		r->pool = next;
+		ws_workspace_free(report->pool);
+		report->pool = next;
 	}
-	free(r->schema);
-	if (r->fd >= 0)
-		close(r->fd);
-	pthread_mutex_destroy(&r->lock);
-	pthread_mutex_destroy(&r->key_lock);
-	pthread_mutex_destroy(&r->text_lock);
-	pthread_cond_destroy(&r->text_loaded);
-	pthread_mutex_destroy(&r->group_lock);
-	free(r->path);
-	free(r);
+	free(report->schema);
+	if (report->fd >= 0)
+		close(report->fd);
+	pthread_mutex_destroy(&report->lock);
+	pthread_mutex_destroy(&report->key_lock);
+	pthread_mutex_destroy(&report->text_lock);
+	pthread_cond_destroy(&report->text_loaded);
+	pthread_mutex_destroy(&report->group_lock);
+	free(report->path);
+	free(report);
 }
 
-const char *ws_report_path(const struct ws_report *r)
+const char *ws_report_path(const struct ws_report *report)
 {
-	return r->path;
+	return report->path;
 }
 
-bool ws_report_live(const struct ws_report *r)
+bool ws_report_live(const struct ws_report *report)
 {
-	return r->live;
+	return report->live;
 }
 
-bool ws_report_complete(const struct ws_report *r)
+bool ws_report_complete(const struct ws_report *report)
 {
-	return r->indexed && !r->damages;
+	return report->indexed && !report->damages;
 }
 
-const char *ws_report_damage(const struct ws_report *r, size_t i)
+const char *ws_report_damage(const struct ws_report *report, size_t i)
 {
-	return i < r->damages ? r->damage[i] : NULL;
+	return i < report->damages ? report->damage[i] : NULL;
 }
 
-uint64_t ws_report_file_size(const struct ws_report *r)
+uint64_t ws_report_file_size(const struct ws_report *report)
 {
-	return r->size;
+	return report->size;
 }
 
-uint64_t ws_report_rows(const struct ws_report *r, enum ws_table t)
+uint64_t ws_report_rows(const struct ws_report *report, enum ws_table table)
 {
-	return r->rows[t];
+	return report->rows[table];
 }
 
-uint64_t ws_report_table_bytes(const struct ws_report *r, enum ws_table t)
+uint64_t ws_report_table_bytes(const struct ws_report *report, enum ws_table table)
 {
-	return r->bytes[t];
+	return report->bytes[table];
 }
 
-uint64_t ws_report_columns(const struct ws_report *r, enum ws_table t)
+uint64_t ws_report_columns(const struct ws_report *report, enum ws_table table)
 {
-	return r->columns[t];
+	return report->columns[table];
 }
 
-size_t ws_report_blocks(const struct ws_report *r, enum ws_table t)
+size_t ws_report_blocks(const struct ws_report *report, enum ws_table table)
 {
-	return r->table[t].n;
+	return report->table[table].n;
 }
 
-struct ws_block_info ws_report_block(const struct ws_report *r, enum ws_table t, size_t i)
+struct ws_block_info ws_report_block(const struct ws_report *report, enum ws_table table, size_t i)
 {
-	const struct ws_block *b = &r->table[t].v[i];
+	const struct ws_block *block = &report->table[table].blocks[i];
 
 	return (struct ws_block_info){
-		.offset = b->offset,
-		.bytes = sizeof(struct ws_block_header) + b->head.body_bytes,
-		.rows = b->head.rows,
-		.time_min = b->head.time_min,
-		.time_max = b->head.time_max,
-		.track_min = b->head.track_min,
-		.track_max = b->head.track_max,
+		.offset = block->offset,
+		.bytes = sizeof(struct ws_block_header) + block->head.body_bytes,
+		.rows = block->head.rows,
+		.time_min = block->head.time_min,
+		.time_max = block->head.time_max,
+		.track_min = block->head.track_min,
+		.track_max = block->head.track_max,
 	};
 }

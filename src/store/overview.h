@@ -28,16 +28,17 @@ struct ws_overview {
 	uint32_t summaries;
 };
 
-void ws_overview_free(struct ws_overview *o);
+void ws_overview_free(struct ws_overview *overview);
 /* Sum up a block: rows 0..n-1 of `t`, before which `first` are in the report. Blocks of tables
  * without groups, or with too many, are left out. */
-void ws_overview_add(struct ws_overview *o, enum ws_table t, const void *rows, uint32_t n,
-		     uint64_t first);
+void ws_overview_add(struct ws_overview *overview, enum ws_table table, const void *rows,
+		     uint32_t n, uint64_t first);
 /* Encode what is pending into e->out; false when there is nothing. */
-bool ws_overview_encode(struct ws_overview *o, struct ws_encoder *e, uint64_t sequence);
+bool ws_overview_encode(struct ws_overview *overview, struct ws_encoder *encoder,
+			uint64_t sequence);
 
 /* ---- reading ---- */
 
-void ws_report_free_groups(struct ws_report *r);
+void ws_report_free_groups(struct ws_report *report);
 
 #endif

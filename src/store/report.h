@@ -20,7 +20,7 @@ struct ws_block {
 };
 
 struct ws_block_list {
-	struct ws_block *v;
+	struct ws_block *blocks;
 	size_t n, cap;
 };
 
@@ -89,37 +89,38 @@ struct ws_report {
 	uint64_t decoded; /* blocks; counted by all threads */
 };
 
-void ws_report_say(struct ws_report *r, const char *fmt, ...) WS_PRINTF(2, 3);
+void ws_report_say(struct ws_report *report, const char *fmt, ...) WS_PRINTF(2, 3);
 
-struct ws_workspace *ws_workspace_take(const struct ws_report *r);
-void ws_workspace_give(const struct ws_report *r, struct ws_workspace *w);
-void ws_workspace_free(struct ws_workspace *w);
+struct ws_workspace *ws_workspace_take(const struct ws_report *report);
+void ws_workspace_give(const struct ws_report *report, struct ws_workspace *workspace);
+void ws_workspace_free(struct ws_workspace *workspace);
 
 /*
  * The body of a block, read and checked: in w->block or in memory. NULL with a message when it is
  * damaged.
  */
-const uint8_t *ws_block_body(const struct ws_report *r, const struct ws_block *b,
-			     struct ws_workspace *w, struct ws_err *e);
+const uint8_t *ws_block_body(const struct ws_report *report, const struct ws_block *block,
+			     struct ws_workspace *workspace, struct ws_err *err);
 
 /*
  * append.c: a new file at `path` with the header and the blocks of `r`, byte for byte, without its
  * index; *end gets where they end. A descriptor, or -1 with a message.
  */
-int ws_report_copy_blocks(const struct ws_report *r, const char *path, uint64_t *end,
-			  struct ws_err *e);
+int ws_report_copy_blocks(const struct ws_report *report, const char *path, uint64_t *end,
+			  struct ws_err *err);
 
 /* find.c: fills `all` from the index, or by walking the file. */
-void ws_report_find_blocks(struct ws_report *r);
+void ws_report_find_blocks(struct ws_report *report);
 /* strings.c: to be called when all blocks are known. */
-void ws_report_prepare_strings(struct ws_report *r);
-void ws_report_free_strings(struct ws_report *r);
+void ws_report_prepare_strings(struct ws_report *report);
+void ws_report_free_strings(struct ws_report *report);
 const struct ws_text_block *ws_report_text(
-	const struct ws_report *r, size_t i); /* of strings.v[i], decoded when first asked for */
-ptrdiff_t ws_string_block(const struct ws_report *r,
+	const struct ws_report *report,
+	size_t i); /* of strings.v[i], decoded when first asked for */
+ptrdiff_t ws_string_block(const struct ws_report *report,
 			  uint32_t id); /* index in `strings` of the block that defines id, or -1 */
 /* keys.c */
-void ws_string_keys_free(struct ws_report *r);
+void ws_string_keys_free(struct ws_report *report);
 const char *ws_block_type_name(uint32_t type);
 
 #endif

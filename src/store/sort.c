@@ -27,34 +27,35 @@ struct columns {
 	const uint64_t *track, *start, *end;
 };
 
-void ws_sorter_free(struct ws_sorter *s)
+void ws_sorter_free(struct ws_sorter *sorter)
 {
-	free(s->keys);
-	free(s->spare);
-	free(s->order);
-	*s = (struct ws_sorter){0};
+	free(sorter->keys);
+	free(sorter->spare);
+	free(sorter->order);
+	*sorter = (struct ws_sorter){0};
 }
 
-static bool before(const struct columns *c, uint32_t a, uint32_t b)
+static bool before(const struct columns *columns, uint32_t a, uint32_t b)
 {
-	if (c->track && c->track[a] != c->track[b])
-		return c->track[a] < c->track[b];
-	if (c->start && c->start[a] != c->start[b])
-		return c->start[a] < c->start[b];
-	return c->end && c->start && c->end[a] > c->end[b];
+	if (columns->track && columns->track[a] != columns->track[b])
+		return columns->track[a] < columns->track[b];
+	if (columns->start && columns->start[a] != columns->start[b])
+		return columns->start[a] < columns->start[b];
+	return columns->end && columns->start && columns->end[a] > columns->end[b];
 }
 
-static bool in_order(const struct columns *c, uint32_t n)
+static bool in_order(const struct columns *columns, uint32_t n)
 {
 	for (uint32_t i = 1; i < n; i++)
-		if (before(c, i, i - 1))
+		if (before(columns, i, i - 1))
 			return false;
 	return true;
 }
 
-static int by_columns(const void *a, const void *b, void *ctx)
+static int by_columns(const void *first, const void *second, void *ctx)
 {
-	uint32_t x = ((const struct ws_sort_key *)a)->row, y = ((const struct ws_sort_key *)b)->row;
+	uint32_t x = ((const struct ws_sort_key *)first)->row,
+		 y = ((const struct ws_sort_key *)second)->row;
 
 	if (before(ctx, x, y))
 		return -1;
@@ -63,16 +64,16 @@ static int by_columns(const void *a, const void *b, void *ctx)
 	return x < y ? -1 : 1;
 }
 
-static void bounds(const uint64_t *v, uint32_t n, uint64_t *low, uint64_t *range)
+static void bounds(const uint64_t *values, uint32_t n, uint64_t *low, uint64_t *range)
 {
 	uint64_t lo = UINT64_MAX, hi = 0;
 
-	for (uint32_t i = 0; v && i < n; i++) {
-		lo = v[i] < lo ? v[i] : lo;
-		hi = v[i] > hi ? v[i] : hi;
+	for (uint32_t i = 0; values && i < n; i++) {
+		lo = values[i] < lo ? values[i] : lo;
+		hi = values[i] > hi ? values[i] : hi;
 	}
-	*low = v && n ? lo : 0;
-	*range = v && n ? hi - lo : 0;
+	*low = values && n ? lo : 0;
+	*range = values && n ? hi - lo : 0;
 }
 
 static uint32_t bits(uint64_t v)
@@ -81,45 +82,47 @@ static uint32_t bits(uint64_t v)
 }
 
 /* Track and start in one number; false when they do not fit. *width gets its bits. */
-static bool make_keys(struct ws_sort_key *k, const struct columns *c, uint32_t n, uint32_t *width)
+static bool make_keys(struct ws_sort_key *sort_key, const struct columns *columns, uint32_t n,
+		      uint32_t *width)
 {
 	uint64_t track_low, track_range, start_low, start_range;
 	uint32_t shift;
 
-	bounds(c->track, n, &track_low, &track_range);
-	bounds(c->start, n, &start_low, &start_range);
+	bounds(columns->track, n, &track_low, &track_range);
+	bounds(columns->start, n, &start_low, &start_range);
 	shift = bits(start_range);
 	*width = shift + bits(track_range);
 	for (uint32_t i = 0; i < n; i++)
-		k[i].row = i;
+		sort_key[i].row = i;
 	if (*width > 64)
 		return false;
 	for (uint32_t i = 0; i < n; i++) {
-		uint64_t track = c->track ? c->track[i] - track_low : 0;
+		uint64_t track = columns->track ? columns->track[i] - track_low : 0;
 
-		k[i].key = (c->start ? c->start[i] - start_low : 0) |
-			   (shift < 64 ? track << shift : 0);
+		sort_key[i].key = (columns->start ? columns->start[i] - start_low : 0) |
+				  (shift < 64 ? track << shift : 0);
 	}
 	return true;
 }
 
 /* Gives up when it has moved more than its budget, which grows with what is done: rows far out of
  * place end it early. */
-static bool insertion(struct ws_sort_key *k, uint32_t n)
+static bool insertion(struct ws_sort_key *sort_key, uint32_t n)
 {
 	uint64_t moves = 0;
 
 	for (uint32_t i = 1; i < n; i++) {
-		struct ws_sort_key x = k[i];
+		struct ws_sort_key sort_key_x = sort_key[i];
 		uint32_t j = i, least = i > FARTHEST ? i - FARTHEST : 0;
 
-		while (j > least && k[j - 1].key > x.key) {
-			k[j] = k[j - 1];
+		while (j > least && sort_key[j - 1].key > sort_key_x.key) {
+			sort_key[j] = sort_key[j - 1];
 			j--;
 		}
-		k[j] = x;
+		sort_key[j] = sort_key_x;
 		moves += i - j;
-		if ((j && k[j - 1].key > x.key) || moves > FREE_MOVES + (uint64_t)i * MOVES_PER_ROW)
+		if ((j && sort_key[j - 1].key > sort_key_x.key) ||
+		    moves > FREE_MOVES + (uint64_t)i * MOVES_PER_ROW)
 			return false;
 	}
 	return true;
@@ -146,72 +149,73 @@ static bool radix_pass(const struct ws_sort_key *from, struct ws_sort_key *to, u
 	return true;
 }
 
-static void radix(struct ws_sorter *s, uint32_t n, uint32_t width)
+static void radix(struct ws_sorter *sorter, uint32_t n, uint32_t width)
 {
 	for (uint32_t shift = 0; shift < width; shift += DIGIT_BITS)
-		if (radix_pass(s->keys, s->spare, n, shift)) {
-			struct ws_sort_key *t = s->keys;
+		if (radix_pass(sorter->keys, sorter->spare, n, shift)) {
+			struct ws_sort_key *sort_key = sorter->keys;
 
-			s->keys = s->spare;
-			s->spare = t;
+			sorter->keys = sorter->spare;
+			sorter->spare = sort_key;
 		}
 }
 
-static void order_ties(struct ws_sort_key *k, uint32_t n, const struct columns *c)
+static void order_ties(struct ws_sort_key *sort_key, uint32_t n, const struct columns *columns)
 {
 	if (n > TIES_BY_INSERTION) {
-		qsort_r(k, n, sizeof(*k), by_columns, (void *)c);
+		qsort_r(sort_key, n, sizeof(*sort_key), by_columns, (void *)columns);
 		return;
 	}
 	for (uint32_t i = 1; i < n; i++) {
-		struct ws_sort_key x = k[i];
+		struct ws_sort_key sort_key_x = sort_key[i];
 		uint32_t j = i;
 
-		for (; j > 0 && c->end[k[j - 1].row] < c->end[x.row]; j--)
-			k[j] = k[j - 1];
-		k[j] = x;
+		for (; j > 0 && columns->end[sort_key[j - 1].row] < columns->end[sort_key_x.row];
+		     j--)
+			sort_key[j] = sort_key[j - 1];
+		sort_key[j] = sort_key_x;
 	}
 }
 
-static void settle_ties(struct ws_sort_key *k, uint32_t n, const struct columns *c)
+static void settle_ties(struct ws_sort_key *sort_key, uint32_t n, const struct columns *columns)
 {
 	for (uint32_t i = 0, e; i < n; i = e) {
-		for (e = i + 1; e < n && k[e].key == k[i].key;)
+		for (e = i + 1; e < n && sort_key[e].key == sort_key[i].key;)
 			e++;
 		if (e - i > 1)
-			order_ties(k + i, e - i, c);
+			order_ties(sort_key + i, e - i, columns);
 	}
 }
 
-static void make_room(struct ws_sorter *s, uint32_t n)
+static void make_room(struct ws_sorter *sorter, uint32_t n)
 {
-	if (n <= s->cap)
+	if (n <= sorter->cap)
 		return;
-	ws_sorter_free(s);
-	s->keys = ws_malloc((size_t)n * sizeof(*s->keys));
-	s->spare = ws_malloc((size_t)n * sizeof(*s->spare));
-	s->order = ws_malloc((size_t)n * sizeof(*s->order));
-	s->cap = n;
+	ws_sorter_free(sorter);
+	sorter->keys = ws_malloc((size_t)n * sizeof(*sorter->keys));
+	sorter->spare = ws_malloc((size_t)n * sizeof(*sorter->spare));
+	sorter->order = ws_malloc((size_t)n * sizeof(*sorter->order));
+	sorter->cap = n;
 }
 
-const uint32_t *ws_sort_rows(struct ws_sorter *s, const uint64_t *track, const uint64_t *start,
+const uint32_t *ws_sort_rows(struct ws_sorter *sorter, const uint64_t *track, const uint64_t *start,
 			     const uint64_t *end, uint32_t n)
 {
-	struct columns c = {track, start, end};
+	struct columns columns = {track, start, end};
 	uint32_t width;
 
-	if (in_order(&c, n))
+	if (in_order(&columns, n))
 		return NULL;
-	make_room(s, n);
-	if (make_keys(s->keys, &c, n, &width)) {
-		if (!insertion(s->keys, n))
-			radix(s, n, width);
+	make_room(sorter, n);
+	if (make_keys(sorter->keys, &columns, n, &width)) {
+		if (!insertion(sorter->keys, n))
+			radix(sorter, n, width);
 		if (start && end)
-			settle_ties(s->keys, n, &c);
+			settle_ties(sorter->keys, n, &columns);
 	} else {
-		qsort_r(s->keys, n, sizeof(*s->keys), by_columns, &c);
+		qsort_r(sorter->keys, n, sizeof(*sorter->keys), by_columns, &columns);
 	}
 	for (uint32_t i = 0; i < n; i++)
-		s->order[i] = s->keys[i].row;
-	return s->order;
+		sorter->order[i] = sorter->keys[i].row;
+	return sorter->order;
 }

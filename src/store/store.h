@@ -44,70 +44,71 @@ struct ws_writer_opts {
  * Returns NULL with a message.
  */
 struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts *opts,
-				   struct ws_err *e);
+				   struct ws_err *err);
 
 /*
  * Id of a string in the report's dictionary, from 1; equal bytes usually, but not always, get equal
  * ids (the memory of the dictionary is bounded: readers unify by content). len 0 is the empty
  * string, which has an id of its own. Bytes may hold NULs.
  */
-uint32_t ws_writer_string(struct ws_writer *w, const void *bytes, size_t len);
+uint32_t ws_writer_string(struct ws_writer *writer, const void *bytes, size_t len);
 /* The next new string gets this id, or a higher one where that is taken: ids between are empty
  * strings. For copies of reports. */
-void ws_writer_string_from(struct ws_writer *w, uint32_t id);
+void ws_writer_string_from(struct ws_writer *writer, uint32_t id);
 
 struct ws_stage { /* open rows of one table; private to store/ except for the inline below */
 	char *next, *limit;
 	uint32_t row_size;
 };
-struct ws_stage *ws_writer_stage(struct ws_writer *w, enum ws_table t);
-void *ws_writer_row_slow(struct ws_writer *w, enum ws_table t);
+struct ws_stage *ws_writer_stage(struct ws_writer *writer, enum ws_table table);
+void *ws_writer_row_slow(struct ws_writer *writer, enum ws_table table);
 
 /*
  * A place for one new row of `t`, to be filled by the caller before the next call on this writer.
  * Never NULL: after a write error (full disk), rows go nowhere and are counted as lost.
  */
-static inline void *ws_writer_row(struct ws_writer *w, enum ws_table t, struct ws_stage *s)
+static inline void *ws_writer_row(struct ws_writer *writer, enum ws_table table,
+				  struct ws_stage *stage)
 {
-	char *p = s->next;
+	char *at = stage->next;
 
-	if (ws_unlikely(p == s->limit))
-		return ws_writer_row_slow(w, t);
-	s->next = p + s->row_size;
-	return p;
+	if (ws_unlikely(at == stage->limit))
+		return ws_writer_row_slow(writer, table);
+	stage->next = at + stage->row_size;
+	return at;
 }
 
 /* Copy one row in. The convenient form. */
-void ws_writer_add(struct ws_writer *w, enum ws_table t, const void *row);
+void ws_writer_add(struct ws_writer *writer, enum ws_table table, const void *row);
 
 /*
  * Make everything added so far survive a kill of this process: publishes the counts in the journal.
  * Cheap (a few stores per table that changed); call it after each drain.
  */
-void ws_writer_commit(struct ws_writer *w);
+void ws_writer_commit(struct ws_writer *writer);
 
 /* 0, or -1 with a message once the file could not be written (disk full...): what was written
  * before stays readable. */
-int ws_writer_error(struct ws_writer *w, struct ws_err *e);
+int ws_writer_error(struct ws_writer *writer, struct ws_err *err);
 /* Rows that could not be written, in all tables. */
-uint64_t ws_writer_lost(struct ws_writer *w);
+uint64_t ws_writer_lost(struct ws_writer *writer);
 /* False when no journal could be made (full disk, no permission): a kill of this process then loses
  * what is not in blocks yet. */
-bool ws_writer_journaled(const struct ws_writer *w);
-const char *ws_writer_path(struct ws_writer *w);
+bool ws_writer_journaled(const struct ws_writer *writer);
+const char *ws_writer_path(struct ws_writer *writer);
 
 /* Write everything staged now, in blocks of whatever size: so that ws_writer_lost says all before
  * the writer is closed. */
-void ws_writer_flush(struct ws_writer *w);
+void ws_writer_flush(struct ws_writer *writer);
 
 /*
  * Write the rest and the index, fsync nothing, unlock, remove the journal, free. On error the
  * report holds what fitted, closed by an index if possible; returns -1 with a message.
  */
-int ws_writer_close(struct ws_writer *w, struct ws_err *e);
+int ws_writer_close(struct ws_writer *writer, struct ws_err *err);
 /* Close and delete the report: for a run that never began. Of additions to a report, drop these:
  * the report stays as it was. */
-void ws_writer_discard(struct ws_writer *w);
+void ws_writer_discard(struct ws_writer *writer);
 
 /*
  * Add rows to a closed report. Works on a copy beside it, which takes its place in ws_writer_close,
@@ -116,10 +117,9 @@ void ws_writer_discard(struct ws_writer *w);
  * message, a report that is being written, that was not closed or is damaged (recover it first), or
  * whose tables this version numbers otherwise.
  */
-struct ws_writer *ws_writer_append(const char *path, struct ws_err *e);
+struct ws_writer *ws_writer_append(const char *path, struct ws_err *err);
 
 /* ---- reading ---- */
-
 
 struct ws_report;
 
@@ -129,28 +129,31 @@ struct ws_report;
  * it goes. Anything that does not check out is left out, counted and described in ws_report_damage.
  * Returns NULL only when nothing can be read: not a report, newer format, unreadable.
  */
-struct ws_report *ws_report_open(const char *path, struct ws_err *e);
+struct ws_report *ws_report_open(const char *path, struct ws_err *err);
 /*
  * How a file that does not begin as a report does is opened, when something is set here (main
  * does): that makes other tools' traces open in every command. It returns a report, or NULL with a
  * message.
  */
-extern struct ws_report *(*ws_report_foreign)(const char *path, struct ws_err *e);
+extern struct ws_report *(*ws_report_foreign)(const char *path, struct ws_err *err);
 /* The same as ws_report_open, for reports only. */
-struct ws_report *ws_report_open_plain(const char *path, struct ws_err *e);
+struct ws_report *ws_report_open_plain(const char *path, struct ws_err *err);
 /* What ws_report_path says from now on: the file that the user named. */
-void ws_report_rename(struct ws_report *r, const char *path);
-void ws_report_close(struct ws_report *r);
+void ws_report_rename(struct ws_report *report, const char *path);
+void ws_report_close(struct ws_report *report);
 
-const char *ws_report_path(const struct ws_report *r);
-bool ws_report_live(const struct ws_report *r); /* a recorder was writing it when it was opened */
-bool ws_report_complete(const struct ws_report *r); /* an index closed it and nothing was damaged */
+const char *ws_report_path(const struct ws_report *report);
+bool ws_report_live(
+	const struct ws_report *report); /* a recorder was writing it when it was opened */
+bool ws_report_complete(
+	const struct ws_report *report); /* an index closed it and nothing was damaged */
 /* Sentences on what is missing or damaged, NULL past the last. */
-const char *ws_report_damage(const struct ws_report *r, size_t i);
-uint64_t ws_report_file_size(const struct ws_report *r);
+const char *ws_report_damage(const struct ws_report *report, size_t i);
+uint64_t ws_report_file_size(const struct ws_report *report);
 
-uint64_t ws_report_rows(const struct ws_report *r, enum ws_table t);
-uint64_t ws_report_table_bytes(const struct ws_report *r, enum ws_table t); /* stored bytes */
+uint64_t ws_report_rows(const struct ws_report *report, enum ws_table table);
+uint64_t ws_report_table_bytes(const struct ws_report *report,
+			       enum ws_table table); /* stored bytes */
 
 /*
  * Strings. ws_report_string gives the bytes of an id (never NULL; "" for 0 and for ids the file
@@ -158,14 +161,14 @@ uint64_t ws_report_table_bytes(const struct ws_report *r, enum ws_table t); /* s
  * as long as the report. ws_report_string_key maps ids with equal bytes to one id, so that grouping
  * by key is grouping by text.
  */
-const char *ws_report_string(const struct ws_report *r, uint32_t id, size_t *len);
-uint32_t ws_report_string_key(const struct ws_report *r, uint32_t id);
+const char *ws_report_string(const struct ws_report *report, uint32_t id, size_t *len);
+uint32_t ws_report_string_key(const struct ws_report *report, uint32_t id);
 /* The same for all ids from 0 to ws_report_string_count, at once. */
-void ws_report_string_keys(const struct ws_report *r, uint32_t *key);
+void ws_report_string_keys(const struct ws_report *report, uint32_t *key);
 /* Ask the memory for what ws_report_string will look at; with `text`, which comes some strings
  * later, for the bytes too. */
-void ws_report_string_fetch(const struct ws_report *r, uint32_t id, bool text);
-uint32_t ws_report_string_count(const struct ws_report *r); /* highest id */
+void ws_report_string_fetch(const struct ws_report *report, uint32_t id, bool text);
+uint32_t ws_report_string_count(const struct ws_report *report); /* highest id */
 
 /* Blocks of a table, in file order. */
 struct ws_block_info {
@@ -175,8 +178,8 @@ struct ws_block_info {
 					without times */
 	uint32_t track_min, track_max;
 };
-size_t ws_report_blocks(const struct ws_report *r, enum ws_table t);
-struct ws_block_info ws_report_block(const struct ws_report *r, enum ws_table t, size_t i);
+size_t ws_report_blocks(const struct ws_report *report, enum ws_table table);
+struct ws_block_info ws_report_block(const struct ws_report *report, enum ws_table table, size_t i);
 
 /*
  * What a block holds without reading its rows: those that are equal in the columns of
@@ -193,36 +196,37 @@ struct ws_block_group {
 	const uint8_t *bins;
 };
 struct ws_block_groups {
-	const struct ws_block_group *v;
+	const struct ws_block_group *groups;
 	size_t n;
 };
-struct ws_block_groups ws_report_block_groups(const struct ws_report *r, enum ws_table t, size_t i);
+struct ws_block_groups ws_report_block_groups(const struct ws_report *report, enum ws_table table,
+					      size_t i);
 
 /*
  * Decode the columns whose bits are set in `columns` of block i into out[c][0..rows-1] (out[c] for
  * the others is ignored and may be NULL). The block's checksum is verified on first use.
  * Thread-safe. Returns 0, or -1 when the block is damaged.
  */
-int ws_report_decode(const struct ws_report *r, enum ws_table t, size_t i, uint64_t columns,
-		     uint64_t *const *out, struct ws_err *e);
+int ws_report_decode(const struct ws_report *report, enum ws_table table, size_t i,
+		     uint64_t columns, uint64_t *const *out, struct ws_err *err);
 
 /* How many blocks were decoded since the report was opened: what a filter by time saved can be seen
  * from it. */
-uint64_t ws_report_decoded(const struct ws_report *r);
+uint64_t ws_report_decoded(const struct ws_report *report);
 
 /* Columns a file of an older version does not have decode as 0; this says which are there. */
-uint64_t ws_report_columns(const struct ws_report *r, enum ws_table t);
+uint64_t ws_report_columns(const struct ws_report *report, enum ws_table table);
 
 /* Check every block; calls `fn` (if not NULL) with one sentence for each thing wrong. Returns how
  * many. */
-uint64_t ws_report_verify(const struct ws_report *r, void (*fn)(void *ctx, const char *sentence),
-			  void *ctx);
+uint64_t ws_report_verify(const struct ws_report *report,
+			  void (*fn)(void *ctx, const char *sentence), void *ctx);
 
 /*
  * Write a closed copy of `from` (and its journal) to `to`, or in place when `to` is NULL (through a
  * temporary file and rename). *rows gets the number of rows written. Refuses while a recorder still
  * writes the file.
  */
-int ws_report_recover(const char *from, const char *to, uint64_t *rows, struct ws_err *e);
+int ws_report_recover(const char *from, const char *to, uint64_t *rows, struct ws_err *err);
 
 #endif

@@ -115,47 +115,47 @@ static const uint32_t event_rows[WS_TABLE_COUNT] = {
 	[WS_TABLE_foreign] = 256,
 };
 
-static bool is_wide(enum ws_table t)
+static bool is_wide(enum ws_table table)
 {
-	return event_rows[t] != 0;
+	return event_rows[table] != 0;
 }
 
 /* ---- the file ---- */
 
-static uint64_t index_bytes(const struct ws_writer *w)
+static uint64_t index_bytes(const struct ws_writer *writer)
 {
-	return sizeof(struct ws_block_header) + (w->blocks + 4) * sizeof(struct ws_index_entry) +
-	       sizeof(struct ws_trailer);
+	return sizeof(struct ws_block_header) +
+	       (writer->blocks + 4) * sizeof(struct ws_index_entry) + sizeof(struct ws_trailer);
 }
 
-static int fail(struct ws_writer *w)
+static int fail(struct ws_writer *writer)
 {
-	if (!w->failed)
-		ws_fail_errno(&w->error, "cannot write %s", w->path);
-	w->failed = true;
+	if (!writer->failed)
+		ws_fail_errno(&writer->error, "cannot write %s", writer->path);
+	writer->failed = true;
 	return -1;
 }
 
 /* Space up to `need`, reserve included; grows ahead of it in ever larger steps. */
-static int reserve(struct ws_writer *w, uint64_t need)
+static int reserve(struct ws_writer *writer, uint64_t need)
 {
 	uint64_t step;
 
-	if (need <= w->allocated || !w->ahead)
+	if (need <= writer->allocated || !writer->ahead)
 		return 0;
-	step = need - w->allocated;
-	step = step > w->ahead ? step : w->ahead;
-	if (!ws_guarded_fallocate(w->fd, FALLOC_FL_KEEP_SIZE, w->allocated, step)) {
-		w->ahead = w->ahead * 2 < MOST_AHEAD ? w->ahead * 2 : MOST_AHEAD;
+	step = need - writer->allocated;
+	step = step > writer->ahead ? step : writer->ahead;
+	if (!ws_guarded_fallocate(writer->fd, FALLOC_FL_KEEP_SIZE, writer->allocated, step)) {
+		writer->ahead = writer->ahead * 2 < MOST_AHEAD ? writer->ahead * 2 : MOST_AHEAD;
 	} else if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL) {
-		w->ahead = 0;
+		writer->ahead = 0;
 		return 0;
 	} else {
-		step = need - w->allocated;
-		if (ws_guarded_fallocate(w->fd, FALLOC_FL_KEEP_SIZE, w->allocated, step))
+		step = need - writer->allocated;
+		if (ws_guarded_fallocate(writer->fd, FALLOC_FL_KEEP_SIZE, writer->allocated, step))
 			return -1;
 	}
-	w->allocated += step;
+	writer->allocated += step;
 	return 0;
 }
 
@@ -173,46 +173,47 @@ static int check_limit(uint64_t need)
 
 /* Append encoder.out. `keep`: bytes that must remain free after it. On failure the file still ends
  * with its last whole block. */
-static int append_bytes(struct ws_writer *w, uint64_t keep)
+static int append_bytes(struct ws_writer *writer, uint64_t keep)
 {
-	uint64_t n = w->encoder.out.len;
+	uint64_t n = writer->encoder.out.len;
 
-	if (check_limit(w->end + n + keep) || reserve(w, w->end + n + keep))
+	if (check_limit(writer->end + n + keep) || reserve(writer, writer->end + n + keep))
 		return -1;
-	if (ws_pwrite_all(w->fd, w->encoder.out.p, n, w->end)) {
+	if (ws_pwrite_all(writer->fd, writer->encoder.out.bytes, n, writer->end)) {
 		int saved = errno;
 
-		if (ftruncate(w->fd, (off_t)w->end)) {
+		if (ftruncate(writer->fd, (off_t)writer->end)) {
 			/* the torn block stays, and readers leave it out */
 		}
-		w->allocated = w->end;
+		writer->allocated = writer->end;
 		errno = saved;
 		return -1;
 	}
-	w->end += n;
+	writer->end += n;
 	return 0;
 }
 
 /* -1 with errno when there is no room. */
-static int try_block(struct ws_writer *w, bool wide)
+static int try_block(struct ws_writer *writer, bool wide)
 {
-	uint64_t at = w->end;
+	uint64_t at = writer->end;
 
-	if (append_bytes(w, index_bytes(w) + (wide ? RESERVE : 0)))
+	if (append_bytes(writer, index_bytes(writer) + (wide ? RESERVE : 0)))
 		return -1;
-	w->sequence++;
-	ws_grow(w->index, w->index_cap, w->blocks + 1);
-	w->index[w->blocks].offset = at;
-	memcpy(&w->index[w->blocks].head, w->encoder.out.p + offsetof(struct ws_block_header, head),
+	writer->sequence++;
+	ws_grow(writer->index, writer->index_cap, writer->blocks + 1);
+	writer->index[writer->blocks].offset = at;
+	memcpy(&writer->index[writer->blocks].head,
+	       writer->encoder.out.bytes + offsetof(struct ws_block_header, head),
 	       sizeof(struct ws_block_head));
-	w->blocks++;
-	__atomic_store_n(&w->journal.head->report_bytes, w->end, __ATOMIC_RELEASE);
+	writer->blocks++;
+	__atomic_store_n(&writer->journal.head->report_bytes, writer->end, __ATOMIC_RELEASE);
 	return 0;
 }
 
-static int append_block(struct ws_writer *w, bool wide)
+static int append_block(struct ws_writer *writer, bool wide)
 {
-	return try_block(w, wide) ? fail(w) : 0;
+	return try_block(writer, wide) ? fail(writer) : 0;
 }
 
 static uint64_t realtime_ns(void)
@@ -223,146 +224,149 @@ static uint64_t realtime_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static int open_segment(struct ws_writer *w)
+static int open_segment(struct ws_writer *writer)
 {
-	struct ws_block_head head = ws_block_head_new(WS_BLOCK_SEGMENT, w->sequence);
-	struct ws_segment_body body = {.fingerprint = w->journal.head->fingerprint,
+	struct ws_block_head head = ws_block_head_new(WS_BLOCK_SEGMENT, writer->sequence);
+	struct ws_segment_body body = {.fingerprint = writer->journal.head->fingerprint,
 				       .raw = ws_raw_ns(),
 				       .realtime = realtime_ns()};
 
-	if (w->segment_open)
+	if (writer->segment_open)
 		return 0;
-	w->segment_start = w->end;
-	w->segment_opened = body.raw;
-	memcpy(body.uuid, w->journal.head->uuid, 16);
-	head.first = w->segment;
-	ws_block_begin(&w->encoder.out);
-	ws_bytes_add(&w->encoder.out, &body, sizeof(body));
-	ws_block_end(&w->encoder.out, &head);
-	if (append_block(w, false))
+	writer->segment_start = writer->end;
+	writer->segment_opened = body.raw;
+	memcpy(body.uuid, writer->journal.head->uuid, 16);
+	head.first = writer->segment;
+	ws_block_begin(&writer->encoder.out);
+	ws_bytes_add(&writer->encoder.out, &body, sizeof(body));
+	ws_block_end(&writer->encoder.out, &head);
+	if (append_block(writer, false))
 		return -1;
-	ws_encode_schema(&w->encoder, w->sequence);
-	if (append_block(w, false))
+	ws_encode_schema(&writer->encoder, writer->sequence);
+	if (append_block(writer, false))
 		return -1;
-	w->segment++;
-	w->segment_open = true;
+	writer->segment++;
+	writer->segment_open = true;
 	return 0;
 }
 
 /* ---- stages ---- */
 
 /* Tell readers of the live journal that what it says is about to move. */
-static void change(struct ws_writer *w)
+static void change(struct ws_writer *writer)
 {
-	__atomic_fetch_add(&w->journal.head->change, 1, __ATOMIC_ACQ_REL);
+	__atomic_fetch_add(&writer->journal.head->change, 1, __ATOMIC_ACQ_REL);
 }
 
-static void empty_strings(struct ws_writer *w)
+static void empty_strings(struct ws_writer *writer)
 {
-	struct ws_journal_head *h = w->journal.head;
+	struct ws_journal_head *head = writer->journal.head;
 
-	change(w);
-	__atomic_store_n(&h->strings, 0, __ATOMIC_RELEASE);
-	__atomic_store_n(&h->text_bytes, 0, __ATOMIC_RELEASE);
-	__atomic_store_n(&h->string_first, w->next_string, __ATOMIC_RELEASE);
-	change(w);
-	w->pending = 0;
-	w->pending_text = 0;
+	change(writer);
+	__atomic_store_n(&head->strings, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&head->text_bytes, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&head->string_first, writer->next_string, __ATOMIC_RELEASE);
+	change(writer);
+	writer->pending = 0;
+	writer->pending_text = 0;
 }
 
-static int flush_strings(struct ws_writer *w, bool wide)
+static int flush_strings(struct ws_writer *writer, bool wide)
 {
-	if (!w->pending)
+	if (!writer->pending)
 		return 0;
 	/* Not again for every string of a full disk: compressing what cannot be written takes its
 	 * time. */
-	if ((wide && w->failed) || open_segment(w))
+	if ((wide && writer->failed) || open_segment(writer))
 		return -1;
-	ws_encode_strings(&w->encoder, w->next_string - w->pending, w->pending,
-			  ws_journal_lengths(&w->journal), ws_journal_text(&w->journal),
-			  w->pending_text, w->generation, w->sequence);
-	if (append_block(w, wide))
+	ws_encode_strings(&writer->encoder, writer->next_string - writer->pending, writer->pending,
+			  ws_journal_lengths(&writer->journal), ws_journal_text(&writer->journal),
+			  writer->pending_text, writer->generation, writer->sequence);
+	if (append_block(writer, wide))
 		return -1;
-	empty_strings(w);
+	empty_strings(writer);
 	return 0;
 }
 
-static uint32_t staged(const struct ws_writer *w, enum ws_table t)
+static uint32_t staged(const struct ws_writer *writer, enum ws_table table)
 {
-	return (uint32_t)((size_t)(w->stage[t].next - w->base[t]) / w->stage[t].row_size);
+	return (uint32_t)((size_t)(writer->stage[table].next - writer->base[table]) /
+			  writer->stage[table].row_size);
 }
 
-static void empty_stage(struct ws_writer *w, enum ws_table t)
+static void empty_stage(struct ws_writer *writer, enum ws_table table)
 {
-	struct ws_journal_table *j = &w->journal.head->table[t];
+	struct ws_journal_table *journal_table = &writer->journal.head->table[table];
 
-	change(w);
-	__atomic_store_n(&j->bytes, 0, __ATOMIC_RELEASE);
-	__atomic_store_n(&j->first, w->written[t], __ATOMIC_RELEASE);
-	change(w);
-	w->stage[t].next = w->base[t];
+	change(writer);
+	__atomic_store_n(&journal_table->bytes, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&journal_table->first, writer->written[table], __ATOMIC_RELEASE);
+	change(writer);
+	writer->stage[table].next = writer->base[table];
 }
 
-static int write_stage(struct ws_writer *w, enum ws_table t, uint32_t n)
+static int write_stage(struct ws_writer *writer, enum ws_table table, uint32_t n)
 {
-	bool wide = is_wide(t);
+	bool wide = is_wide(table);
 
-	if ((wide && w->failed) || flush_strings(w, wide) || open_segment(w))
+	if ((wide && writer->failed) || flush_strings(writer, wide) || open_segment(writer))
 		return -1;
-	ws_encode_rows(&w->encoder, t, w->base[t], n, w->written[t], w->sequence);
-	if (append_block(w, wide))
+	ws_encode_rows(&writer->encoder, table, writer->base[table], n, writer->written[table],
+		       writer->sequence);
+	if (append_block(writer, wide))
 		return -1;
-	ws_overview_add(&w->overview, t, w->base[t], n, w->written[t]);
+	ws_overview_add(&writer->overview, table, writer->base[table], n, writer->written[table]);
 	return 0;
 }
 
 /* Sums can be made again from the rows: where there is no room for them, they are left out. */
-static void flush_overview(struct ws_writer *w)
+static void flush_overview(struct ws_writer *writer)
 {
-	if (!w->failed && ws_overview_encode(&w->overview, &w->encoder, w->sequence))
-		try_block(w, true);
+	if (!writer->failed &&
+	    ws_overview_encode(&writer->overview, &writer->encoder, writer->sequence))
+		try_block(writer, true);
 }
 
-static void flush_stage(struct ws_writer *w, enum ws_table t)
+static void flush_stage(struct ws_writer *writer, enum ws_table table)
 {
-	uint32_t n = staged(w, t);
+	uint32_t n = staged(writer, table);
 
 	if (!n)
 		return;
-	if (write_stage(w, t, n))
-		w->lost += n;
+	if (write_stage(writer, table, n))
+		writer->lost += n;
 	else
-		w->written[t] += n;
-	empty_stage(w, t);
-	if (w->overview.pending.len > PENDING_OVERVIEW)
-		flush_overview(w);
+		writer->written[table] += n;
+	empty_stage(writer, table);
+	if (writer->overview.pending.len > PENDING_OVERVIEW)
+		flush_overview(writer);
 }
 
-static void flush_all(struct ws_writer *w)
+static void flush_all(struct ws_writer *writer)
 {
 	/* Small tables last: after a failure of the wide ones they have the reserve. */
 	for (int small = 0; small < 2; small++)
 		for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
 			if (is_wide((enum ws_table)t) != (bool)small)
-				flush_stage(w, (enum ws_table)t);
+				flush_stage(writer, (enum ws_table)t);
 }
 
 /* ---- the interface ---- */
 
-static void choose_sizes(struct ws_journal_sizes *s, const struct ws_writer_opts *o)
+static void choose_sizes(struct ws_journal_sizes *sizes, const struct ws_writer_opts *options)
 {
-	uint32_t rows = o && o->block_rows ? o->block_rows : DEFAULT_BLOCK_ROWS;
-	bool bulk = o && o->no_journal;
+	uint32_t rows = options && options->block_rows ? options->block_rows : DEFAULT_BLOCK_ROWS;
+	bool bulk = options && options->no_journal;
 
 	if (rows > WS_MAX_BLOCK_ROWS)
 		rows = WS_MAX_BLOCK_ROWS;
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
 		uint32_t most = !event_rows[t] ? RARE_BLOCK_ROWS : bulk ? rows : event_rows[t];
 
-		s->rows[t] = rows < most ? rows : most;
+		sizes->rows[t] = rows < most ? rows : most;
 	}
-	s->strings = PENDING_STRINGS;
-	s->text = PENDING_TEXT;
+	sizes->strings = PENDING_STRINGS;
+	sizes->text = PENDING_TEXT;
 }
 
 static void make_uuid(uint8_t uuid[16])
@@ -373,333 +377,340 @@ static void make_uuid(uint8_t uuid[16])
 		memcpy(uuid, fallback, 16);
 }
 
-static void make_header(struct ws_file_header *h)
+static void make_header(struct ws_file_header *header)
 {
-	*h = (struct ws_file_header){.major = WS_FORMAT_MAJOR,
-				     .minor = WS_FORMAT_MINOR,
-				     .bytes = sizeof(*h),
-				     .created = realtime_ns(),
-				     .fingerprint = ws_schema_fingerprint()};
-	memcpy(h->magic, WS_FILE_MAGIC, 8);
-	make_uuid(h->uuid);
-	h->check = XXH3_64bits(h, offsetof(struct ws_file_header, check));
+	*header = (struct ws_file_header){.major = WS_FORMAT_MAJOR,
+					  .minor = WS_FORMAT_MINOR,
+					  .bytes = sizeof(*header),
+					  .created = realtime_ns(),
+					  .fingerprint = ws_schema_fingerprint()};
+	memcpy(header->magic, WS_FILE_MAGIC, 8);
+	make_uuid(header->uuid);
+	header->check = XXH3_64bits(header, offsetof(struct ws_file_header, check));
 }
 
-static void make_stages(struct ws_writer *w, const struct ws_writer_opts *opts,
+static void make_stages(struct ws_writer *writer, const struct ws_writer_opts *opts,
 			const uint8_t uuid[16])
 {
 	struct ws_journal_sizes sizes;
-	char *path = opts && opts->no_journal ? NULL : ws_journal_path(w->path);
+	char *path = opts && opts->no_journal ? NULL : ws_journal_path(writer->path);
 	uint32_t most = 0;
 
 	choose_sizes(&sizes, opts);
-	ws_journal_create(&w->journal, path, uuid, &sizes);
+	ws_journal_create(&writer->journal, path, uuid, &sizes);
 	free(path);
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
-		char *p = ws_journal_rows(&w->journal, (enum ws_table)t);
+		char *at = ws_journal_rows(&writer->journal, (enum ws_table)t);
 
-		w->base[t] = p;
-		w->stage[t] =
-			(struct ws_stage){p, p + (size_t)sizes.rows[t] * ws_tables[t].row_size,
+		writer->base[t] = at;
+		writer->stage[t] =
+			(struct ws_stage){at, at + (size_t)sizes.rows[t] * ws_tables[t].row_size,
 					  ws_tables[t].row_size};
 		most = sizes.rows[t] > most ? sizes.rows[t] : most;
 	}
-	ws_encoder_init(&w->encoder, most);
-	w->next_string = 1;
-	w->journal.head->string_first = 1;
+	ws_encoder_init(&writer->encoder, most);
+	writer->next_string = 1;
+	writer->journal.head->string_first = 1;
 }
 
-static void free_writer(struct ws_writer *w)
+static void free_writer(struct ws_writer *writer)
 {
-	close(w->fd);
-	if (w->replaces)
-		close(w->replaces_fd);
-	free(w->replaces);
-	ws_journal_remove(&w->journal);
-	ws_encoder_free(&w->encoder);
-	ws_overview_free(&w->overview);
-	ws_intern_free(&w->intern);
-	free(w->index);
-	free(w->path);
-	free(w);
+	close(writer->fd);
+	if (writer->replaces)
+		close(writer->replaces_fd);
+	free(writer->replaces);
+	ws_journal_remove(&writer->journal);
+	ws_encoder_free(&writer->encoder);
+	ws_overview_free(&writer->overview);
+	ws_intern_free(&writer->intern);
+	free(writer->index);
+	free(writer->path);
+	free(writer);
 }
 
 struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts *opts,
-				   struct ws_err *e)
+				   struct ws_err *err)
 {
 	struct ws_file_header header;
-	struct ws_writer *w;
+	struct ws_writer *writer;
 	int fd;
 
 	make_header(&header);
-	fd = ws_file_create(path, opts && opts->overwrite, &header, sizeof(header), e);
+	fd = ws_file_create(path, opts && opts->overwrite, &header, sizeof(header), err);
 	if (fd < 0)
 		return NULL;
-	w = ws_calloc(1, sizeof(*w));
-	w->fd = fd;
-	w->path = ws_strdup(path);
-	w->end = w->allocated = sizeof(header);
-	w->ahead = FIRST_AHEAD;
-	w->segment_ns = opts && opts->segment_ns ? opts->segment_ns : DEFAULT_SEGMENT_NS;
-	make_stages(w, opts, header.uuid);
-	w->journal.head->report_bytes = w->end;
-	if (open_segment(w)) {
-		*e = w->error;
-		ws_writer_discard(w);
+	writer = ws_calloc(1, sizeof(*writer));
+	writer->fd = fd;
+	writer->path = ws_strdup(path);
+	writer->end = writer->allocated = sizeof(header);
+	writer->ahead = FIRST_AHEAD;
+	writer->segment_ns = opts && opts->segment_ns ? opts->segment_ns : DEFAULT_SEGMENT_NS;
+	make_stages(writer, opts, header.uuid);
+	writer->journal.head->report_bytes = writer->end;
+	if (open_segment(writer)) {
+		*err = writer->error;
+		ws_writer_discard(writer);
 		return NULL;
 	}
-	return w;
+	return writer;
 }
 
 /* A string too long for the stage: a block of its own. What even a block cannot take is cut off and
  * counted. */
-static uint32_t add_long_string(struct ws_writer *w, const void *bytes, size_t len)
+static uint32_t add_long_string(struct ws_writer *writer, const void *bytes, size_t len)
 {
 	uint32_t length = (uint32_t)(len > WS_MAX_TEXT ? WS_MAX_TEXT : len);
 
-	w->lost += len > WS_MAX_TEXT;
-	if (flush_strings(w, true) || open_segment(w))
+	writer->lost += len > WS_MAX_TEXT;
+	if (flush_strings(writer, true) || open_segment(writer))
 		return 0;
-	ws_encode_strings(&w->encoder, w->next_string, 1, &length, bytes, length, w->generation,
-			  w->sequence);
-	if (append_block(w, false))
+	ws_encode_strings(&writer->encoder, writer->next_string, 1, &length, bytes, length,
+			  writer->generation, writer->sequence);
+	if (append_block(writer, false))
 		return 0;
-	w->next_string++;
-	empty_strings(w);
-	return (uint32_t)(w->next_string - 1);
+	writer->next_string++;
+	empty_strings(writer);
+	return (uint32_t)(writer->next_string - 1);
 }
 
-static uint32_t add_string(struct ws_writer *w, const void *bytes, size_t len)
+static uint32_t add_string(struct ws_writer *writer, const void *bytes, size_t len)
 {
-	if (w->next_string > UINT32_MAX)
+	if (writer->next_string > UINT32_MAX)
 		return 0;
 	if (len > PENDING_TEXT)
-		return add_long_string(w, bytes, len);
-	if ((w->pending == PENDING_STRINGS || w->pending_text + len > PENDING_TEXT) &&
-	    flush_strings(w, true))
+		return add_long_string(writer, bytes, len);
+	if ((writer->pending == PENDING_STRINGS || writer->pending_text + len > PENDING_TEXT) &&
+	    flush_strings(writer, true))
 		return 0;
-	ws_journal_lengths(&w->journal)[w->pending++] = (uint32_t)len;
+	ws_journal_lengths(&writer->journal)[writer->pending++] = (uint32_t)len;
 	if (len)
-		memcpy(ws_journal_text(&w->journal) + w->pending_text, bytes, len);
-	w->pending_text += len;
-	return (uint32_t)w->next_string++;
+		memcpy(ws_journal_text(&writer->journal) + writer->pending_text, bytes, len);
+	writer->pending_text += len;
+	return (uint32_t)writer->next_string++;
 }
 
-uint32_t ws_writer_string(struct ws_writer *w, const void *bytes, size_t len)
+uint32_t ws_writer_string(struct ws_writer *writer, const void *bytes, size_t len)
 {
 	uint64_t hash;
 	uint32_t id;
 
 	if (len > WS_INTERN_LONGEST)
-		return add_string(w, bytes, len);
+		return add_string(writer, bytes, len);
 	hash = ws_intern_hash(bytes, len);
-	id = ws_intern_find(&w->intern, hash, bytes, len);
+	id = ws_intern_find(&writer->intern, hash, bytes, len);
 	if (id)
 		return id;
-	if (ws_intern_full(&w->intern, len)) {
-		if (flush_strings(w, true))
+	if (ws_intern_full(&writer->intern, len)) {
+		if (flush_strings(writer, true))
 			return 0;
-		ws_intern_clear(&w->intern);
-		w->generation++;
+		ws_intern_clear(&writer->intern);
+		writer->generation++;
 	}
-	id = add_string(w, bytes, len);
+	id = add_string(writer, bytes, len);
 	if (id) /* else the disk is full: the row that wanted it is counted when it finds no room
 		   itself */
-		ws_intern_add(&w->intern, hash, bytes, len, id);
+		ws_intern_add(&writer->intern, hash, bytes, len, id);
 	return id;
 }
 
-void ws_writer_string_from(struct ws_writer *w, uint32_t id)
+void ws_writer_string_from(struct ws_writer *writer, uint32_t id)
 {
-	while (w->next_string < id && add_string(w, "", 0))
+	while (writer->next_string < id && add_string(writer, "", 0))
 		;
 }
 
-struct ws_stage *ws_writer_stage(struct ws_writer *w, enum ws_table t)
+struct ws_stage *ws_writer_stage(struct ws_writer *writer, enum ws_table table)
 {
-	return &w->stage[t];
+	return &writer->stage[table];
 }
 
-void *ws_writer_row_slow(struct ws_writer *w, enum ws_table t)
+void *ws_writer_row_slow(struct ws_writer *writer, enum ws_table table)
 {
-	char *p;
+	char *at;
 
-	flush_stage(w, t);
-	p = w->stage[t].next;
-	w->stage[t].next += w->stage[t].row_size;
-	return p;
+	flush_stage(writer, table);
+	at = writer->stage[table].next;
+	writer->stage[table].next += writer->stage[table].row_size;
+	return at;
 }
 
-void ws_writer_add(struct ws_writer *w, enum ws_table t, const void *row)
+void ws_writer_add(struct ws_writer *writer, enum ws_table table, const void *row)
 {
-	memcpy(ws_writer_row(w, t, &w->stage[t]), row, ws_tables[t].row_size);
+	memcpy(ws_writer_row(writer, table, &writer->stage[table]), row, ws_tables[table].row_size);
 }
 
-void ws_writer_commit(struct ws_writer *w)
+void ws_writer_commit(struct ws_writer *writer)
 {
-	struct ws_journal_head *h = w->journal.head;
+	struct ws_journal_head *head = writer->journal.head;
 
-	if (w->end - w->segment_start > SEGMENT_BYTES ||
-	    ws_raw_ns() - w->segment_opened > w->segment_ns) {
-		flush_all(w);
-		flush_overview(w);
-		w->segment_open = false; /* the next block opens one */
-		w->segment_start = w->end;
-		w->segment_opened = ws_raw_ns();
+	if (writer->end - writer->segment_start > SEGMENT_BYTES ||
+	    ws_raw_ns() - writer->segment_opened > writer->segment_ns) {
+		flush_all(writer);
+		flush_overview(writer);
+		writer->segment_open = false; /* the next block opens one */
+		writer->segment_start = writer->end;
+		writer->segment_opened = ws_raw_ns();
 	}
 	/* Strings first: whoever sees a row must find its strings. */
-	__atomic_store_n(&h->text_bytes, w->pending_text, __ATOMIC_RELEASE);
-	__atomic_store_n(&h->strings, w->pending, __ATOMIC_RELEASE);
+	__atomic_store_n(&head->text_bytes, writer->pending_text, __ATOMIC_RELEASE);
+	__atomic_store_n(&head->strings, writer->pending, __ATOMIC_RELEASE);
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
-		uint64_t bytes = (uint64_t)(w->stage[t].next - w->base[t]);
+		uint64_t bytes = (uint64_t)(writer->stage[t].next - writer->base[t]);
 
-		if (h->table[t].bytes != bytes)
-			__atomic_store_n(&h->table[t].bytes, bytes, __ATOMIC_RELEASE);
+		if (head->table[t].bytes != bytes)
+			__atomic_store_n(&head->table[t].bytes, bytes, __ATOMIC_RELEASE);
 	}
 }
 
-int ws_writer_error(struct ws_writer *w, struct ws_err *e)
+int ws_writer_error(struct ws_writer *writer, struct ws_err *err)
 {
-	if (w->failed && e)
-		*e = w->error;
-	return w->failed ? -1 : 0;
+	if (writer->failed && err)
+		*err = writer->error;
+	return writer->failed ? -1 : 0;
 }
 
-bool ws_writer_journaled(const struct ws_writer *w)
+bool ws_writer_journaled(const struct ws_writer *writer)
 {
-	return w->journal.is_file;
+	return writer->journal.is_file;
 }
 
-uint64_t ws_writer_lost(struct ws_writer *w)
+uint64_t ws_writer_lost(struct ws_writer *writer)
 {
-	return w->lost;
+	return writer->lost;
 }
 
-const char *ws_writer_path(struct ws_writer *w)
+const char *ws_writer_path(struct ws_writer *writer)
 {
-	return w->path;
+	return writer->path;
 }
 
-static int write_index(struct ws_writer *w)
+static int write_index(struct ws_writer *writer)
 {
 	uint64_t rows = 0;
 
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		rows += w->written[t];
-	ws_encode_index(&w->encoder.out, w->index, w->blocks, w->end, rows, w->sequence);
-	return append_bytes(w, 0) ? fail(w) : 0;
+		rows += writer->written[t];
+	ws_encode_index(&writer->encoder.out, writer->index, writer->blocks, writer->end, rows,
+			writer->sequence);
+	return append_bytes(writer, 0) ? fail(writer) : 0;
 }
 
-void ws_writer_flush(struct ws_writer *w)
+void ws_writer_flush(struct ws_writer *writer)
 {
-	flush_all(w);
-	flush_strings(w, false);
+	flush_all(writer);
+	flush_strings(writer, false);
 }
 
 /* ---- adding to a report ---- */
 
 /* The numbering of everything goes on where the report ended. */
-static void continue_report(struct ws_writer *w, const struct ws_report *r, uint64_t end)
+static void continue_report(struct ws_writer *writer, const struct ws_report *report, uint64_t end)
 {
-	w->end = w->allocated = end;
-	for (size_t i = 0; i < r->all.n; i++) {
-		const struct ws_block_head *h = &r->all.v[i].head;
+	writer->end = writer->allocated = end;
+	for (size_t i = 0; i < report->all.n; i++) {
+		const struct ws_block_head *head = &report->all.blocks[i].head;
 
-		ws_grow(w->index, w->index_cap, w->blocks + 1);
-		w->index[w->blocks++] =
-			(struct ws_index_entry){.offset = r->all.v[i].offset, .head = *h};
-		w->sequence = h->sequence >= w->sequence ? h->sequence + 1 : w->sequence;
-		if (h->type == WS_BLOCK_SEGMENT && h->first >= w->segment)
-			w->segment = h->first + 1;
-		if (h->type == WS_BLOCK_STRINGS && h->table >= w->generation)
-			w->generation = h->table + 1;
-		if (h->type == WS_BLOCK_STRINGS && h->first + h->rows > w->next_string)
-			w->next_string = h->first + h->rows;
+		ws_grow(writer->index, writer->index_cap, writer->blocks + 1);
+		writer->index[writer->blocks++] = (struct ws_index_entry){
+			.offset = report->all.blocks[i].offset, .head = *head};
+		writer->sequence =
+			head->sequence >= writer->sequence ? head->sequence + 1 : writer->sequence;
+		if (head->type == WS_BLOCK_SEGMENT && head->first >= writer->segment)
+			writer->segment = head->first + 1;
+		if (head->type == WS_BLOCK_STRINGS && head->table >= writer->generation)
+			writer->generation = head->table + 1;
+		if (head->type == WS_BLOCK_STRINGS &&
+		    head->first + head->rows > writer->next_string)
+			writer->next_string = head->first + head->rows;
 	}
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
-		const struct ws_block_list *l = &r->table[t];
+		const struct ws_block_list *block_list = &report->table[t];
 
-		w->written[t] = l->n ? l->v[l->n - 1].head.first + l->v[l->n - 1].head.rows : 0;
-		w->journal.head->table[t].first = w->written[t];
+		writer->written[t] =
+			block_list->n ? block_list->blocks[block_list->n - 1].head.first +
+						block_list->blocks[block_list->n - 1].head.rows
+				      : 0;
+		writer->journal.head->table[t].first = writer->written[t];
 	}
-	w->journal.head->string_first = w->next_string;
+	writer->journal.head->string_first = writer->next_string;
 }
 
-static struct ws_writer *append_to(const struct ws_report *r, const char *path, int lock,
-				   struct ws_err *e)
+static struct ws_writer *append_to(const struct ws_report *report, const char *path, int lock,
+				   struct ws_err *err)
 {
 	struct ws_writer_opts opts = {.no_journal = true};
-	struct ws_writer *w;
+	struct ws_writer *writer;
 	uint64_t end;
 	char *temp = ws_format("%s.%d.added.tmp", path, (int)getpid());
-	int fd = ws_report_copy_blocks(r, temp, &end, e);
+	int fd = ws_report_copy_blocks(report, temp, &end, err);
 
 	if (fd < 0) {
 		free(temp);
 		return NULL;
 	}
-	w = ws_calloc(1, sizeof(*w));
-	w->fd = fd;
-	w->path = temp;
-	w->replaces = ws_strdup(path);
-	w->replaces_fd = lock;
-	w->ahead = FIRST_AHEAD;
-	w->segment_ns = UINT64_MAX;
-	make_stages(w, &opts, r->header.uuid);
-	continue_report(w, r, end);
-	return w;
+	writer = ws_calloc(1, sizeof(*writer));
+	writer->fd = fd;
+	writer->path = temp;
+	writer->replaces = ws_strdup(path);
+	writer->replaces_fd = lock;
+	writer->ahead = FIRST_AHEAD;
+	writer->segment_ns = UINT64_MAX;
+	make_stages(writer, &opts, report->header.uuid);
+	continue_report(writer, report, end);
+	return writer;
 }
 
-struct ws_writer *ws_writer_append(const char *path, struct ws_err *e)
+struct ws_writer *ws_writer_append(const char *path, struct ws_err *err)
 {
-	struct ws_writer *w = NULL;
-	struct ws_report *r = NULL;
+	struct ws_writer *writer = NULL;
+	struct ws_report *report = NULL;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), locked;
 
 	if (fd < 0) {
-		ws_fail_errno(e, "cannot open %s", path);
+		ws_fail_errno(err, "cannot open %s", path);
 		return NULL;
 	}
 	locked = ws_file_lock(fd);
 	if (locked < 0)
-		ws_fail_errno(e, "cannot lock %s", path);
+		ws_fail_errno(err, "cannot lock %s", path);
 	else if (!locked)
-		ws_fail(e, "%s is being written: nothing can be added before that ends", path);
-	else if ((r = ws_report_open(path, e)))
-		w = append_to(r, path, fd, e);
-	ws_report_close(r);
-	if (!w)
+		ws_fail(err, "%s is being written: nothing can be added before that ends", path);
+	else if ((report = ws_report_open(path, err)))
+		writer = append_to(report, path, fd, err);
+	ws_report_close(report);
+	if (!writer)
 		close(fd);
-	return w;
+	return writer;
 }
 
 /* The copy is whole and on the disk before it takes the report's name: whatever happens, one of the
  * two stands there. */
-static int take_place(struct ws_writer *w, struct ws_err *e)
+static int take_place(struct ws_writer *writer, struct ws_err *err)
 {
-	if (fsync(w->fd) || rename(w->path, w->replaces))
-		return ws_fail_errno(e, "cannot replace %s", w->replaces);
+	if (fsync(writer->fd) || rename(writer->path, writer->replaces))
+		return ws_fail_errno(err, "cannot replace %s", writer->replaces);
 	return 0;
 }
 
-int ws_writer_close(struct ws_writer *w, struct ws_err *e)
+int ws_writer_close(struct ws_writer *writer, struct ws_err *err)
 {
 	int rc;
 
-	ws_writer_flush(w);
-	flush_overview(w);
-	write_index(w);
-	if (ftruncate(w->fd, (off_t)w->end) && !w->failed) /* gives back what was allocated ahead */
-		fail(w);
-	rc = ws_writer_error(w, e);
-	if (w->replaces && (rc || (rc = take_place(w, e))))
-		unlink(w->path);
-	free_writer(w);
+	ws_writer_flush(writer);
+	flush_overview(writer);
+	write_index(writer);
+	if (ftruncate(writer->fd, (off_t)writer->end) &&
+	    !writer->failed) /* gives back what was allocated ahead */
+		fail(writer);
+	rc = ws_writer_error(writer, err);
+	if (writer->replaces && (rc || (rc = take_place(writer, err))))
+		unlink(writer->path);
+	free_writer(writer);
 	return rc;
 }
 
-void ws_writer_discard(struct ws_writer *w)
+void ws_writer_discard(struct ws_writer *writer)
 {
-	unlink(w->path);
-	free_writer(w);
+	unlink(writer->path);
+	free_writer(writer);
 }

@@ -9,43 +9,43 @@
 #include <string.h>
 
 struct ws_cursor {
-	const uint8_t *p, *end;
+	const uint8_t *bytes, *end;
 	bool bad;
 };
 
-static inline uint64_t ws_take(struct ws_cursor *c, unsigned n)
+static inline uint64_t ws_take(struct ws_cursor *cursor, unsigned n)
 {
 	uint64_t v = 0;
 
-	if ((uint64_t)(c->end - c->p) < n) {
-		c->bad = true;
-		c->p = c->end;
+	if ((uint64_t)(cursor->end - cursor->bytes) < n) {
+		cursor->bad = true;
+		cursor->bytes = cursor->end;
 		return 0;
 	}
-	memcpy(&v, c->p, n);
-	c->p += n;
+	memcpy(&v, cursor->bytes, n);
+	cursor->bytes += n;
 	return v;
 }
 
-static inline const uint8_t *ws_take_bytes(struct ws_cursor *c, uint64_t n)
+static inline const uint8_t *ws_take_bytes(struct ws_cursor *cursor, uint64_t n)
 {
-	const uint8_t *p = c->p;
+	const uint8_t *bytes = cursor->bytes;
 
-	if ((uint64_t)(c->end - c->p) < n) {
-		c->bad = true;
-		c->p = c->end;
+	if ((uint64_t)(cursor->end - cursor->bytes) < n) {
+		cursor->bad = true;
+		cursor->bytes = cursor->end;
 		return NULL;
 	}
-	c->p += n;
-	return p;
+	cursor->bytes += n;
+	return bytes;
 }
 
-static inline uint64_t ws_take_uleb(struct ws_cursor *c)
+static inline uint64_t ws_take_uleb(struct ws_cursor *cursor)
 {
 	uint64_t v = 0;
 
 	for (unsigned shift = 0;; shift += 7) {
-		uint8_t b = (uint8_t)ws_take(c, 1);
+		uint8_t b = (uint8_t)ws_take(cursor, 1);
 
 		if (shift < 64)
 			v |= (uint64_t)(b & 0x7f) << shift;
@@ -54,12 +54,12 @@ static inline uint64_t ws_take_uleb(struct ws_cursor *c)
 	}
 }
 
-static inline int64_t ws_take_sleb(struct ws_cursor *c)
+static inline int64_t ws_take_sleb(struct ws_cursor *cursor)
 {
 	uint64_t v = 0;
 
 	for (unsigned shift = 0;; shift += 7) {
-		uint8_t b = (uint8_t)ws_take(c, 1);
+		uint8_t b = (uint8_t)ws_take(cursor, 1);
 
 		if (shift < 64)
 			v |= (uint64_t)(b & 0x7f) << shift;
@@ -72,17 +72,18 @@ static inline int64_t ws_take_sleb(struct ws_cursor *c)
 }
 
 /* The text at the cursor, "" when it does not end in the range. */
-static inline const char *ws_take_text(struct ws_cursor *c)
+static inline const char *ws_take_text(struct ws_cursor *cursor)
 {
-	const uint8_t *zero = memchr(c->p, 0, (size_t)(c->end - c->p)), *p = c->p;
+	const uint8_t *zero = memchr(cursor->bytes, 0, (size_t)(cursor->end - cursor->bytes)),
+		      *bytes = cursor->bytes;
 
 	if (!zero) {
-		c->bad = true;
-		c->p = c->end;
+		cursor->bad = true;
+		cursor->bytes = cursor->end;
 		return "";
 	}
-	c->p = zero + 1;
-	return (const char *)p;
+	cursor->bytes = zero + 1;
+	return (const char *)bytes;
 }
 
 #endif

@@ -45,11 +45,11 @@ struct ws_cfi_row {
 /* NULL when the file has none. `elf` must stay open, and may come from a separate debug file for
  * .debug_frame. */
 struct ws_cfi *ws_cfi_new(const struct ws_elf *elf);
-void ws_cfi_free(struct ws_cfi *c);
+void ws_cfi_free(struct ws_cfi *cfi);
 /* The rules at `address`, as the file counts; false when it has none there. */
-bool ws_cfi_find(struct ws_cfi *c, uint64_t address, struct ws_cfi_row *row);
+bool ws_cfi_find(struct ws_cfi *cfi, uint64_t address, struct ws_cfi_row *row);
 /* Do its functions keep frame pointers? Looks at some dozens of them. */
-bool ws_cfi_keeps_fp(struct ws_cfi *c);
+bool ws_cfi_keeps_fp(struct ws_cfi *cfi);
 
 /*
  * Evaluate a DWARF expression: `read` gives the word at an address of the target, false when it is

@@ -10,7 +10,7 @@
 #define SYSTEM_DIR "/usr/lib/debug"
 
 /* The checksum of .gnu_debuglink: CRC-32 as in zlib. */
-static uint32_t crc32_of(const uint8_t *p, size_t n)
+static uint32_t crc32_of(const uint8_t *bytes, size_t n)
 {
 	static uint32_t table[256];
 	uint32_t crc = ~UINT32_C(0);
@@ -23,7 +23,7 @@ static uint32_t crc32_of(const uint8_t *p, size_t n)
 		table[i] = v;
 	}
 	while (n--)
-		crc = table[(crc ^ *p++) & 0xff] ^ crc >> 8;
+		crc = table[(crc ^ *bytes++) & 0xff] ^ crc >> 8;
 	return ~crc;
 }
 
@@ -61,66 +61,73 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-static bool by_link(const struct ws_module *m, const char *const *dirs, size_t n,
+static bool by_link(const struct ws_module *module, const char *const *dirs, size_t n,
 		    struct ws_elf *out)
 {
-	Elf64_Shdr s;
-	const uint8_t *p = m->opened && ws_elf_find(&m->elf, ".gnu_debuglink", &s) >= 0
-				   ? ws_elf_bytes(&m->elf, &s)
-				   : NULL;
-	const char *name = p ? ws_elf_text(&m->elf, s.sh_offset, s.sh_size, 0) : "";
+	Elf64_Shdr section;
+	const uint8_t *bytes =
+		module->opened && ws_elf_find(&module->elf, ".gnu_debuglink", &section) >= 0
+			? ws_elf_bytes(&module->elf, &section)
+			: NULL;
+	const char *name =
+		bytes ? ws_elf_text(&module->elf, section.sh_offset, section.sh_size, 0) : "";
 	uint64_t at = WS_ALIGN_UP(strlen(name) + 1, 4u);
-	int folder = (int)(base_name(m->path) - m->path);
+	int folder = (int)(base_name(module->path) - module->path);
 	uint32_t crc;
 
-	if (!*name || strchr(name, '/') || at > s.sh_size || s.sh_size - at < 4)
+	if (!*name || strchr(name, '/') || at > section.sh_size || section.sh_size - at < 4)
 		return false;
-	memcpy(&crc, p + at, 4);
+	memcpy(&crc, bytes + at, 4);
 	for (size_t i = 0; i < n; i++)
-		if (take(ws_format("%s/%s", dirs[i], name), m->build_id, &crc, out))
+		if (take(ws_format("%s/%s", dirs[i], name), module->build_id, &crc, out))
 			return true;
-	return take(ws_format("%.*s%s", folder, m->path, name), m->build_id, &crc, out) ||
-	       take(ws_format("%.*s.debug/%s", folder, m->path, name), m->build_id, &crc, out) ||
-	       take(ws_format(SYSTEM_DIR "%.*s%s", folder, m->path, name), m->build_id, &crc, out);
+	return take(ws_format("%.*s%s", folder, module->path, name), module->build_id, &crc, out) ||
+	       take(ws_format("%.*s.debug/%s", folder, module->path, name), module->build_id, &crc,
+		    out) ||
+	       take(ws_format(SYSTEM_DIR "%.*s%s", folder, module->path, name), module->build_id,
+		    &crc, out);
 }
 
-bool ws_debugfile_open(const struct ws_module *m, const char *const *dirs, size_t dirs_n,
+bool ws_debugfile_open(const struct ws_module *module, const char *const *dirs, size_t dirs_n,
 		       struct ws_elf *out)
 {
-	const char *id = m->build_id;
+	const char *id = module->build_id;
 
 	for (size_t i = 0; i < dirs_n && *id; i++)
 		if (by_build_id(dirs[i], id, out) ||
-		    take(ws_format("%s/%s.debug", dirs[i], base_name(m->path)), id, NULL, out) ||
-		    take(ws_format("%s/%s", dirs[i], base_name(m->path)), id, NULL, out) ||
-		    take(ws_format("%s/%s", dirs[i], m->path), id, NULL, out))
+		    take(ws_format("%s/%s.debug", dirs[i], base_name(module->path)), id, NULL,
+			 out) ||
+		    take(ws_format("%s/%s", dirs[i], base_name(module->path)), id, NULL, out) ||
+		    take(ws_format("%s/%s", dirs[i], module->path), id, NULL, out))
 			return true;
-	return (*id && by_build_id(SYSTEM_DIR, id, out)) || by_link(m, dirs, dirs_n, out);
+	return (*id && by_build_id(SYSTEM_DIR, id, out)) || by_link(module, dirs, dirs_n, out);
 }
 
-bool ws_debugfile_module(struct ws_module *m, const char *const *dirs, size_t dirs_n)
+bool ws_debugfile_module(struct ws_module *module, const char *const *dirs, size_t dirs_n)
 {
-	for (size_t i = 0; i < dirs_n && !m->opened && m->build_id[0]; i++)
-		m->opened = take(ws_format("%s/%s", dirs[i], base_name(m->path)), m->build_id, NULL,
-				 &m->elf) ||
-			    take(ws_format("%s/%s", dirs[i], m->path), m->build_id, NULL, &m->elf);
-	return m->opened;
+	for (size_t i = 0; i < dirs_n && !module->opened && module->build_id[0]; i++)
+		module->opened = take(ws_format("%s/%s", dirs[i], base_name(module->path)),
+				      module->build_id, NULL, &module->elf) ||
+				 take(ws_format("%s/%s", dirs[i], module->path), module->build_id,
+				      NULL, &module->elf);
+	return module->opened;
 }
 
 bool ws_debugfile_shared(const struct ws_elf *elf, const char *const *dirs, size_t dirs_n,
 			 struct ws_elf *out)
 {
 	char id[WS_BUILD_ID_TEXT] = "";
-	Elf64_Shdr s;
-	const uint8_t *p =
-		ws_elf_find(elf, ".gnu_debugaltlink", &s) >= 0 ? ws_elf_bytes(elf, &s) : NULL;
-	const char *name = p ? ws_elf_text(elf, s.sh_offset, s.sh_size, 0) : "";
+	Elf64_Shdr section;
+	const uint8_t *bytes = ws_elf_find(elf, ".gnu_debugaltlink", &section) >= 0
+				       ? ws_elf_bytes(elf, &section)
+				       : NULL;
+	const char *name = bytes ? ws_elf_text(elf, section.sh_offset, section.sh_size, 0) : "";
 	size_t at = strlen(name) + 1;
 
-	if (!*name || at >= s.sh_size || s.sh_size - at > 64)
+	if (!*name || at >= section.sh_size || section.sh_size - at > 64)
 		return false;
-	for (size_t i = 0; at + i < s.sh_size; i++)
-		snprintf(id + 2 * i, 3, "%02x", p[at + i]);
+	for (size_t i = 0; at + i < section.sh_size; i++)
+		snprintf(id + 2 * i, 3, "%02x", bytes[at + i]);
 	for (size_t i = 0; i < dirs_n; i++)
 		if (by_build_id(dirs[i], id, out) ||
 		    take(ws_format("%s/%s", dirs[i], base_name(name)), id, NULL, out))

@@ -12,10 +12,10 @@
  * it, or the file by name), beside the module and under /usr/lib/debug. True with *out open when
  * one was found.
  */
-bool ws_debugfile_open(const struct ws_module *m, const char *const *dirs, size_t dirs_n,
+bool ws_debugfile_open(const struct ws_module *module, const char *const *dirs, size_t dirs_n,
 		       struct ws_elf *out);
 /* The file itself in `dirs`, when it is not where it was: by build id. */
-bool ws_debugfile_module(struct ws_module *m, const char *const *dirs, size_t dirs_n);
+bool ws_debugfile_module(struct ws_module *module, const char *const *dirs, size_t dirs_n);
 /* The shared part of debugging information that dwz split off (.gnu_debugaltlink of `elf`). */
 bool ws_debugfile_shared(const struct ws_elf *elf, const char *const *dirs, size_t dirs_n,
 			 struct ws_elf *out);

@@ -28,18 +28,18 @@ static char *cplus_demangle_v3(const char *mangled, int options)
 
 static char *demangle(const char *mangled, int options)
 {
-	char *s = NULL;
+	char *text = NULL;
 
 	if (strlen(mangled) <= LONGEST) {
 		/* Old names of Rust are those of C++ with a hash at their end, which is left out.
 		 */
-		s = rust_demangle(mangled, options);
-		if (!s)
-			s = cplus_demangle_v3(mangled, options);
-		if (!s && mangled[0] == '_' && mangled[1] == 'D')
-			s = dlang_demangle(mangled, options);
+		text = rust_demangle(mangled, options);
+		if (!text)
+			text = cplus_demangle_v3(mangled, options);
+		if (!text && mangled[0] == '_' && mangled[1] == 'D')
+			text = dlang_demangle(mangled, options);
 	}
-	return s ? s : ws_strdup(mangled);
+	return text ? text : ws_strdup(mangled);
 }
 
 char *ws_demangle(const char *mangled)
@@ -48,41 +48,41 @@ char *ws_demangle(const char *mangled)
 }
 
 /* Is the character part of an operator's name: operator<<, operator()? */
-static int is_operator(const char *s, const char *at)
+static int is_operator(const char *text, const char *at)
 {
-	while (at > s && (at[-1] == '<' || at[-1] == '>' || at[-1] == '=' || at[-1] == '-'))
+	while (at > text && (at[-1] == '<' || at[-1] == '>' || at[-1] == '=' || at[-1] == '-'))
 		at--;
-	return at - s >= 8 && !memcmp(at - 8, "operator", 8);
+	return at - text >= 8 && !memcmp(at - 8, "operator", 8);
 }
 
 /* Where the last component of a qualified name begins, and where its template arguments do. */
-static void last_component(const char *s, const char **begin, const char **end)
+static void last_component(const char *text, const char **begin, const char **end)
 {
 	int depth = 0;
 
-	*begin = s;
-	*end = s + strlen(s);
-	for (const char *p = s; *p; p++) {
-		if ((*p == '<' || *p == '(') && !is_operator(s, p)) {
-			if (!depth++ && *end > p)
-				*end = p;
-		} else if (depth && (*p == '>' || *p == ')') && p[-1] != '-') {
+	*begin = text;
+	*end = text + strlen(text);
+	for (const char *at = text; *at; at++) {
+		if ((*at == '<' || *at == '(') && !is_operator(text, at)) {
+			if (!depth++ && *end > at)
+				*end = at;
+		} else if (depth && (*at == '>' || *at == ')') && at[-1] != '-') {
 			depth--;
-		} else if (!depth && (p[0] == ' ' || (p[0] == ':' && p[1] == ':')) &&
-			   !(p[0] == ' ' && is_operator(s, p))) {
-			*begin = p + (p[0] == ' ' ? 1 : 2);
-			*end = s + strlen(s);
+		} else if (!depth && (at[0] == ' ' || (at[0] == ':' && at[1] == ':')) &&
+			   !(at[0] == ' ' && is_operator(text, at))) {
+			*begin = at + (at[0] == ' ' ? 1 : 2);
+			*end = text + strlen(text);
 		}
 	}
 }
 
 char *ws_demangle_short(const char *mangled)
 {
-	char *s = demangle(mangled, DMGL_NO_OPTS), *out;
+	char *text = demangle(mangled, DMGL_NO_OPTS), *out;
 	const char *begin, *end;
 
-	last_component(s, &begin, &end);
-	out = end > begin ? ws_strndup(begin, (size_t)(end - begin)) : ws_strdup(s);
-	free(s);
+	last_component(text, &begin, &end);
+	out = end > begin ? ws_strndup(begin, (size_t)(end - begin)) : ws_strdup(text);
+	free(text);
 	return out;
 }

@@ -65,62 +65,63 @@ struct search {
 	void *ctx;
 };
 
-static int by_value(const void *a, const void *b)
+static int by_value(const void *first, const void *second)
 {
-	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+	size_t x = *(const size_t *)first, y = *(const size_t *)second;
 
 	return x < y ? -1 : x > y;
 }
 
 /* Collect the wanted addresses that the unit's ranges cover. */
-static void unit_addresses(struct search *s)
+static void unit_addresses(struct search *search)
 {
 	Dwarf_Addr base, from, to;
 	ptrdiff_t at = 0;
 	size_t n = 0;
 
-	s->index_n = 0;
-	while ((at = dwarf_ranges(&s->skeleton, at, &base, &from, &to)) > 0)
-		for (size_t i = ws_lower_bound(s->address, s->n, from);
-		     i < s->n && s->address[i] < to; i++)
-			if (!s->seen[i]) {
-				ws_grow(s->index, s->index_cap, s->index_n + 1);
-				s->index[s->index_n++] = i;
+	search->index_n = 0;
+	while ((at = dwarf_ranges(&search->skeleton, at, &base, &from, &to)) > 0)
+		for (size_t i = ws_lower_bound(search->address, search->n, from);
+		     i < search->n && search->address[i] < to; i++)
+			if (!search->seen[i]) {
+				ws_grow(search->index, search->index_cap, search->index_n + 1);
+				search->index[search->index_n++] = i;
 			}
-	if (!s->index_n)
+	if (!search->index_n)
 		return;
-	qsort(s->index, s->index_n, sizeof(*s->index), by_value);
-	for (size_t i = 0; i < s->index_n; i++)
-		if (!n || s->index[i] != s->index[n - 1])
-			s->index[n++] = s->index[i];
-	s->index_n = n;
+	qsort(search->index, search->index_n, sizeof(*search->index), by_value);
+	for (size_t i = 0; i < search->index_n; i++)
+		if (!n || search->index[i] != search->index[n - 1])
+			search->index[n++] = search->index[i];
+	search->index_n = n;
 }
 
 /* Put `die` on the chains of the addresses it covers; whether there are any. */
-static bool cover(struct search *s, Dwarf_Die *die, bool keep)
+static bool cover(struct search *search, Dwarf_Die *die, bool keep)
 {
 	Dwarf_Addr base, from, to;
 	bool any = false, inlined = dwarf_tag(die) == DW_TAG_inlined_subroutine;
 	ptrdiff_t at = 0;
 
 	while ((at = dwarf_ranges(die, at, &base, &from, &to)) > 0) {
-		size_t low = ws_bisect(s->index_n, mid, s->address[s->index[mid]] < from);
+		size_t low =
+			ws_bisect(search->index_n, mid, search->address[search->index[mid]] < from);
 
-		for (; low < s->index_n && s->address[s->index[low]] < to; low++) {
-			struct chain *c = &s->chain[low];
+		for (; low < search->index_n && search->address[search->index[low]] < to; low++) {
+			struct chain *chain = &search->chain[low];
 
 			any = true;
 			if (keep && !inlined)
-				c->n = 0; /* other names of the same code, or a function around this
-					     one: which does not call it */
-			if (keep && c->n < DEEPEST)
-				c->die[c->n++] = *die;
+				chain->n = 0; /* other names of the same code, or a function
+					     around this one: which does not call it */
+			if (keep && chain->n < DEEPEST)
+				chain->die[chain->n++] = *die;
 		}
 	}
 	return any;
 }
 
-static void visit(struct search *s, Dwarf_Die *parent, unsigned depth)
+static void visit(struct search *search, Dwarf_Die *parent, unsigned depth)
 {
 	Dwarf_Die die;
 
@@ -130,26 +131,26 @@ static void visit(struct search *s, Dwarf_Die *parent, unsigned depth)
 		switch (dwarf_tag(&die)) {
 		case DW_TAG_subprogram:
 		case DW_TAG_inlined_subroutine:
-			if (cover(s, &die, true))
-				visit(s, &die, depth + 1);
+			if (cover(search, &die, true))
+				visit(search, &die, depth + 1);
 			break;
 		case DW_TAG_lexical_block:
 		case DW_TAG_try_block:
 		case DW_TAG_catch_block:
 		case DW_TAG_entry_point:
-			if (cover(s, &die, false))
-				visit(s, &die, depth + 1);
+			if (cover(search, &die, false))
+				visit(search, &die, depth + 1);
 			break;
 		case DW_TAG_namespace:
 		case DW_TAG_module:
-			visit(s, &die, depth + 1);
+			visit(search, &die, depth + 1);
 			break;
 		case DW_TAG_structure_type:
 		case DW_TAG_class_type:
 		case DW_TAG_union_type:
 		case DW_TAG_enumeration_type:
-			if (s->types)
-				visit(s, &die, depth + 1);
+			if (search->types)
+				visit(search, &die, depth + 1);
 			break;
 		default:
 			break;
@@ -173,36 +174,37 @@ static const char *name_of(Dwarf_Die *die)
 
 /* Of a name and a folder in the line table: relative ones stand in the folder where the compiler
  * ran. */
-static const char *full_path(struct search *s, const struct ws_lines_file *f, struct ws_text *into)
+static const char *full_path(struct search *search, const struct ws_lines_file *file,
+			     struct ws_text *into)
 {
 	Dwarf_Attribute a;
 	const char *ran_in =
-		dwarf_attr(&s->skeleton, DW_AT_comp_dir, &a) ? dwarf_formstring(&a) : NULL;
+		dwarf_attr(&search->skeleton, DW_AT_comp_dir, &a) ? dwarf_formstring(&a) : NULL;
 
-	if (!f || !*f->name)
+	if (!file || !*file->name)
 		return NULL;
 	into->len = 0;
-	if (*f->name != '/' && *f->folder) {
-		if (*f->folder != '/' && ran_in)
+	if (*file->name != '/' && *file->folder) {
+		if (*file->folder != '/' && ran_in)
 			ws_text_printf(into, "%s/", ran_in);
-		ws_text_printf(into, "%s/", f->folder);
-	} else if (*f->name != '/' && ran_in) {
+		ws_text_printf(into, "%s/", file->folder);
+	} else if (*file->name != '/' && ran_in) {
 		ws_text_printf(into, "%s/", ran_in);
 	}
-	ws_text_puts(into, f->name);
-	return into->s;
+	ws_text_puts(into, file->name);
+	return into->text;
 }
 
-static void call_place(struct search *s, Dwarf_Die *die, Dwarf_Files *files,
+static void call_place(struct search *search, Dwarf_Die *die, Dwarf_Files *files,
 		       struct ws_dwarf_call *out, struct ws_text *into)
 {
 	Dwarf_Attribute a;
 	Dwarf_Word v;
 
 	if (dwarf_attr(die, DW_AT_call_file, &a) && !dwarf_formudata(&a, &v)) {
-		if (s->own_lines &&
-		    !s->split) /* split units number their files by a table of their own */
-			out->file = full_path(s, ws_lines_file(&s->lines, v), into);
+		if (search->own_lines &&
+		    !search->split) /* split units number their files by a table of their own */
+			out->file = full_path(search, ws_lines_file(&search->lines, v), into);
 		else if (files)
 			out->file = dwarf_filesrc(files, v, NULL, NULL);
 	}
@@ -211,19 +213,20 @@ static void call_place(struct search *s, Dwarf_Die *die, Dwarf_Files *files,
 }
 
 /* Where the address itself stands. */
-static bool own_place(struct search *s, size_t k, struct ws_dwarf_call *out)
+static bool own_place(struct search *search, size_t k, struct ws_dwarf_call *out)
 {
 	Dwarf_Line *line;
 	int number = 0;
 
-	if (s->own_lines) {
-		if (!s->line[k].found)
+	if (search->own_lines) {
+		if (!search->line[k].found)
 			return false;
-		out->line = s->line[k].line;
-		out->file = full_path(s, ws_lines_file(&s->lines, s->line[k].file), &s->paths[0]);
+		out->line = search->line[k].line;
+		out->file = full_path(search, ws_lines_file(&search->lines, search->line[k].file),
+				      &search->paths[0]);
 		return true;
 	}
-	line = dwarf_getsrc_die(&s->skeleton, s->address[s->index[k]]);
+	line = dwarf_getsrc_die(&search->skeleton, search->address[search->index[k]]);
 	if (!line)
 		return false;
 	out->file = dwarf_linesrc(line, NULL, NULL);
@@ -232,74 +235,78 @@ static bool own_place(struct search *s, size_t k, struct ws_dwarf_call *out)
 	return true;
 }
 
-static void report(struct search *s, size_t k, Dwarf_Files *files)
+static void report(struct search *search, size_t k, Dwarf_Files *files)
 {
-	struct chain *c = &s->chain[k];
+	struct chain *chain = &search->chain[k];
 	struct ws_dwarf_call call[DEEPEST] = {{0}};
 	Dwarf_Addr begin;
 
 	/* Innermost first; the place in each is where the one inside it was called. */
-	for (unsigned i = 0; i < c->n; i++) {
-		Dwarf_Die *die = &c->die[c->n - 1 - i];
+	for (unsigned i = 0; i < chain->n; i++) {
+		Dwarf_Die *die = &chain->die[chain->n - 1 - i];
 
 		call[i].name = name_of(die);
 		call[i].inlined = dwarf_tag(die) == DW_TAG_inlined_subroutine;
 		if (!call[i].inlined && !dwarf_entrypc(die, &begin))
 			call[i].begin = begin;
 		if (i)
-			call_place(s, &c->die[c->n - i], files, &call[i], &s->paths[i]);
+			call_place(search, &chain->die[chain->n - i], files, &call[i],
+				   &search->paths[i]);
 	}
-	if (own_place(s, k, &call[0]) || c->n) {
-		s->seen[s->index[k]] = c->n != 0;
-		s->found(s->ctx, s->index[k], call, c->n ? c->n : 1);
+	if (own_place(search, k, &call[0]) || chain->n) {
+		search->seen[search->index[k]] = chain->n != 0;
+		search->found(search->ctx, search->index[k], call, chain->n ? chain->n : 1);
 	}
 }
 
 /* The unit's line table: read by ourselves where we know its version, else by libdw. */
-static void read_lines(struct search *s)
+static void read_lines(struct search *search)
 {
 	Dwarf_Attribute a;
 	Dwarf_Word offset;
 
-	s->own_lines = dwarf_attr(&s->skeleton, DW_AT_stmt_list, &a) &&
-		       !dwarf_formudata(&a, &offset) &&
-		       ws_lines_open(&s->lines, &s->sections, offset);
-	if (!s->own_lines)
+	search->own_lines = dwarf_attr(&search->skeleton, DW_AT_stmt_list, &a) &&
+			    !dwarf_formudata(&a, &offset) &&
+			    ws_lines_open(&search->lines, &search->sections, offset);
+	if (!search->own_lines)
 		return;
-	ws_grow(s->line, s->line_cap, s->index_n);
-	ws_lines_find(&s->lines, s->address, s->index, s->index_n, s->line);
+	ws_grow(search->line, search->line_cap, search->index_n);
+	ws_lines_find(&search->lines, search->address, search->index, search->index_n,
+		      search->line);
 }
 
-static bool complete(const struct search *s)
+static bool complete(const struct search *search)
 {
-	for (size_t k = 0; k < s->index_n; k++)
-		if (!s->chain[k].n)
+	for (size_t k = 0; k < search->index_n; k++)
+		if (!search->chain[k].n)
 			return false;
 	return true;
 }
 
-static void search_unit(struct search *s)
+static void search_unit(struct search *search)
 {
 	Dwarf_Files *files = NULL;
 	size_t files_n;
 
-	ws_grow(s->chain, s->chain_cap, s->index_n);
-	for (size_t k = 0; k < s->index_n; k++)
-		s->chain[k].n = 0;
-	s->types = false;
-	visit(s, &s->unit, 0);
-	if (!complete(s)) { /* some languages put functions inside types: once more, at more cost */
-		for (size_t k = 0; k < s->index_n; k++)
-			s->chain[k].n = 0;
-		s->types = true;
-		visit(s, &s->unit, 0);
+	ws_grow(search->chain, search->chain_cap, search->index_n);
+	for (size_t k = 0; k < search->index_n; k++)
+		search->chain[k].n = 0;
+	search->types = false;
+	visit(search, &search->unit, 0);
+	if (!complete(search)) { /* some languages put functions inside types: once more, at more
+				      cost */
+		for (size_t k = 0; k < search->index_n; k++)
+			search->chain[k].n = 0;
+		search->types = true;
+		visit(search, &search->unit, 0);
 	}
-	read_lines(s);
-	if ((!s->own_lines || s->split) && dwarf_getsrcfiles(&s->unit, &files, &files_n))
+	read_lines(search);
+	if ((!search->own_lines || search->split) &&
+	    dwarf_getsrcfiles(&search->unit, &files, &files_n))
 		files = NULL;
-	for (size_t k = 0; k < s->index_n; k++)
-		report(s, k, files);
-	ws_lines_free(&s->lines);
+	for (size_t k = 0; k < search->index_n; k++)
+		report(search, k, files);
+	ws_lines_free(&search->lines);
 }
 
 /*
@@ -350,28 +357,29 @@ static const char *split_file(Dwarf_Die *skeleton)
 
 /* Set the unit of the skeleton: its other part, where libdw finds that (it opens the file only
  * now), else itself. */
-static void join_split(struct search *s, bool skeleton)
+static void join_split(struct search *search, bool skeleton)
 {
 	Dwarf_Die other = {0};
 	const char *file;
 
-	s->unit = s->skeleton;
-	s->split = skeleton &&
-		   !dwarf_cu_info(s->skeleton.cu, NULL, NULL, NULL, &other, NULL, NULL, NULL) &&
-		   dwarf_tag(&other) != DW_TAG_invalid;
-	if (s->split)
-		s->unit = other;
-	file = skeleton && !s->split && s->missing ? split_file(&s->skeleton) : NULL;
+	search->unit = search->skeleton;
+	search->split =
+		skeleton &&
+		!dwarf_cu_info(search->skeleton.cu, NULL, NULL, NULL, &other, NULL, NULL, NULL) &&
+		dwarf_tag(&other) != DW_TAG_invalid;
+	if (search->split)
+		search->unit = other;
+	file = skeleton && !search->split && search->missing ? split_file(&search->skeleton) : NULL;
 	if (!file)
 		return;
-	s->missing->units++;
-	if (!s->missing->file)
-		s->missing->file = ws_strdup(file);
+	search->missing->units++;
+	if (!search->missing->file)
+		search->missing->file = ws_strdup(file);
 }
 
 /* Look into units from `*at` on, until the end or until libdw has kept enough of what it read.
  * Whether there is more. */
-static bool search_some(struct search *s, Dwarf *dw, Dwarf_Off *at)
+static bool search_some(struct search *search, Dwarf *dw, Dwarf_Off *at)
 {
 	uint64_t looked_into = 0, passed = 0;
 	Dwarf_Off next;
@@ -385,20 +393,20 @@ static bool search_some(struct search *s, Dwarf *dw, Dwarf_Off *at)
 				    NULL) ||
 		    next <= *at)
 			return false;
-		if (!dwarf_offdie(dw, *at + header, &s->skeleton))
+		if (!dwarf_offdie(dw, *at + header, &search->skeleton))
 			continue;
-		if (dwarf_cu_info(s->skeleton.cu, NULL, &type, NULL, NULL, NULL, NULL, NULL) ||
+		if (dwarf_cu_info(search->skeleton.cu, NULL, &type, NULL, NULL, NULL, NULL, NULL) ||
 		    type == DW_UT_type || type == DW_UT_split_type)
 			continue;
-		unit_addresses(s);
-		if (s->index_n) {
-			join_split(s, type == DW_UT_skeleton);
-			search_unit(s);
-			looked_into += s->split ? SPLIT_KEPT : next - *at;
+		unit_addresses(search);
+		if (search->index_n) {
+			join_split(search, type == DW_UT_skeleton);
+			search_unit(search);
+			looked_into += search->split ? SPLIT_KEPT : next - *at;
 		}
 		passed += next - *at;
-		if (passed > GIVE_BACK || s->index_n) {
-			give_back(s->elf, false);
+		if (passed > GIVE_BACK || search->index_n) {
+			give_back(search->elf, false);
 			passed = 0;
 		}
 	}
@@ -409,23 +417,24 @@ static bool search_some(struct search *s, Dwarf *dw, Dwarf_Off *at)
 static uint64_t unpacked(const struct ws_elf *elf)
 {
 	uint64_t sum = 0;
-	Elf64_Shdr s;
+	Elf64_Shdr section;
 
-	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &s); i++) {
+	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &section); i++) {
 		Elf64_Chdr h;
-		const uint8_t *p =
-			(s.sh_flags & SHF_COMPRESSED) && elf->wide ? ws_elf_bytes(elf, &s) : NULL;
+		const uint8_t *bytes = (section.sh_flags & SHF_COMPRESSED) && elf->wide
+					       ? ws_elf_bytes(elf, &section)
+					       : NULL;
 
-		if (p && s.sh_size >= sizeof(h) &&
-		    !strncmp(ws_elf_section_name(elf, &s), ".debug", 6)) {
-			memcpy(&h, p, sizeof(h));
+		if (bytes && section.sh_size >= sizeof(h) &&
+		    !strncmp(ws_elf_section_name(elf, &section), ".debug", 6)) {
+			memcpy(&h, bytes, sizeof(h));
 			sum = h.ch_size < UINT64_MAX - sum ? sum + h.ch_size : UINT64_MAX;
 		}
 	}
 	return sum;
 }
 
-static Dwarf *begin(const struct ws_elf *elf, Elf **handle, struct ws_err *e)
+static Dwarf *begin(const struct ws_elf *elf, Elf **handle, struct ws_err *err)
 {
 	uintptr_t from, to;
 	Dwarf *dw = NULL;
@@ -435,11 +444,11 @@ static Dwarf *begin(const struct ws_elf *elf, Elf **handle, struct ws_err *e)
 	header_pages(elf, &from, &to);
 	if (!elf->mapped ||
 	    (to > from && mprotect((void *)from, to - from, PROT_READ | PROT_WRITE))) {
-		ws_fail(e, "its debugging information cannot be mapped");
+		ws_fail(err, "its debugging information cannot be mapped");
 		return NULL;
 	}
 	if (unpacked(elf) > MOST_UNPACKED) {
-		ws_fail(e, "its compressed debugging information would take %.1f GiB of memory",
+		ws_fail(err, "its compressed debugging information would take %.1f GiB of memory",
 			(double)unpacked(elf) / (1u << 30));
 		return NULL;
 	}
@@ -447,7 +456,7 @@ static Dwarf *begin(const struct ws_elf *elf, Elf **handle, struct ws_err *e)
 	if (*handle)
 		dw = dwarf_begin_elf(*handle, DWARF_C_READ, NULL);
 	if (!dw)
-		ws_fail(e, "it has no debugging information that can be read");
+		ws_fail(err, "it has no debugging information that can be read");
 	return dw;
 }
 
@@ -461,19 +470,19 @@ static void end(Dwarf *dw, Elf *handle, const struct ws_elf *elf)
 }
 
 /* Sections as libdw has unpacked them. */
-static void find_sections(struct search *s, Elf *handle)
+static void find_sections(struct search *search, Elf *handle)
 {
 	struct {
 		const char *name;
 		const uint8_t **p;
 		uint64_t *n;
-	} wanted[] = {{".debug_line", &s->sections.line, &s->sections.line_n},
-		      {".debug_line_str", &s->sections.line_str, &s->sections.line_str_n},
-		      {".debug_str", &s->sections.str, &s->sections.str_n}};
+	} wanted[] = {{".debug_line", &search->sections.line, &search->sections.line_n},
+		      {".debug_line_str", &search->sections.line_str, &search->sections.line_str_n},
+		      {".debug_str", &search->sections.str, &search->sections.str_n}};
 	Elf_Scn *scn = NULL;
 	size_t names;
 
-	memset(&s->sections, 0, sizeof(s->sections));
+	memset(&search->sections, 0, sizeof(search->sections));
 	if (elf_getshdrstrndx(handle, &names))
 		return;
 	while ((scn = elf_nextscn(handle, scn))) {
@@ -499,39 +508,39 @@ int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const u
 		  size_t n,
 		  void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls,
 				size_t calls_n),
-		  void *ctx, struct ws_dwarf_missing *missing, struct ws_err *e)
+		  void *ctx, struct ws_dwarf_missing *missing, struct ws_err *err)
 {
 	struct ws_text paths[DEEPEST] = {{0}};
-	struct search s = {.elf = elf,
-			   .address = address,
-			   .n = n,
-			   .found = found,
-			   .ctx = ctx,
-			   .paths = paths,
-			   .missing = missing};
+	struct search search = {.elf = elf,
+				.address = address,
+				.n = n,
+				.found = found,
+				.ctx = ctx,
+				.paths = paths,
+				.missing = missing};
 	Dwarf_Off at = 0;
 	bool more = true, any = false;
 
-	s.seen = ws_calloc(n ? n : 1, sizeof(*s.seen));
+	search.seen = ws_calloc(n ? n : 1, sizeof(*search.seen));
 	while (more) {
 		Elf *handle, *alt_handle = NULL;
-		Dwarf *dw = begin(elf, &handle, e),
+		Dwarf *dw = begin(elf, &handle, err),
 		      *alt = dw && shared ? begin(shared, &alt_handle, NULL) : NULL;
 
 		if (alt)
 			dwarf_setalt(dw, alt);
 		if (dw)
-			find_sections(&s, handle);
-		more = dw && search_some(&s, dw, &at);
+			find_sections(&search, handle);
+		more = dw && search_some(&search, dw, &at);
 		any |= dw != NULL;
 		end(dw, handle, elf);
 		if (shared && dw)
 			end(alt, alt_handle, shared);
 	}
-	free(s.seen);
-	free(s.index);
-	free(s.chain);
-	free(s.line);
+	free(search.seen);
+	free(search.index);
+	free(search.chain);
+	free(search.line);
 	for (unsigned i = 0; i < DEEPEST; i++)
 		ws_text_free(&paths[i]);
 	return any ? 0 : -1;

@@ -35,6 +35,6 @@ int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const u
 		  size_t n,
 		  void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls,
 				size_t calls_n),
-		  void *ctx, struct ws_dwarf_missing *missing, struct ws_err *e);
+		  void *ctx, struct ws_dwarf_missing *missing, struct ws_err *err);
 
 #endif

@@ -38,10 +38,10 @@ static void on_bus_error(int sig, siginfo_t *info, void *context)
 
 	for (size_t i = 0; i < GUARDS; i++)
 		if (at >= atomic_load(&guard[i].begin) && at < atomic_load(&guard[i].end)) {
-			void *p = (void *)(at & ~(uintptr_t)(page - 1));
+			void *memory = (void *)(at & ~(uintptr_t)(page - 1));
 
-			if (mmap(p, (size_t)page, PROT_READ,
-				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p) {
+			if (mmap(memory, (size_t)page, PROT_READ,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == memory) {
 				errno = saved;
 				return;
 			}
@@ -93,26 +93,27 @@ static bool inside(const struct ws_elf *elf, uint64_t offset, uint64_t n)
 	return offset <= elf->size && n <= elf->size - offset;
 }
 
-static int read_header(struct ws_elf *elf, struct ws_err *e)
+static int read_header(struct ws_elf *elf, struct ws_err *err)
 {
 	Elf64_Shdr first;
 	uint64_t count;
 
 	if (elf->size < sizeof(Elf64_Ehdr) || memcmp(elf->data, ELFMAG, SELFMAG))
-		return ws_fail(e, "it is no ELF file");
+		return ws_fail(err, "it is no ELF file");
 	if (elf->data[EI_DATA] != ELFDATA2LSB)
-		return ws_fail(e, "it is a big-endian ELF file");
+		return ws_fail(err, "it is a big-endian ELF file");
 	elf->wide = elf->data[EI_CLASS] == ELFCLASS64;
 	if (elf->wide) {
-		Elf64_Ehdr h;
+		Elf64_Ehdr header;
 
-		memcpy(&h, elf->data, sizeof(h));
-		elf->machine = h.e_machine, elf->type = h.e_type, elf->shoff = h.e_shoff,
-		elf->phoff = h.e_phoff;
-		elf->sections = h.e_shnum, elf->segments = h.e_phnum, elf->names = h.e_shstrndx;
-		if (elf->shoff && h.e_shentsize != sizeof(Elf64_Shdr))
+		memcpy(&header, elf->data, sizeof(header));
+		elf->machine = header.e_machine, elf->type = header.e_type,
+		elf->shoff = header.e_shoff, elf->phoff = header.e_phoff;
+		elf->sections = header.e_shnum, elf->segments = header.e_phnum,
+		elf->names = header.e_shstrndx;
+		if (elf->shoff && header.e_shentsize != sizeof(Elf64_Shdr))
 			elf->shoff = 0;
-		if (elf->phoff && h.e_phentsize != sizeof(Elf64_Phdr))
+		if (elf->phoff && header.e_phentsize != sizeof(Elf64_Phdr))
 			elf->phoff = 0;
 	} else {
 		Elf32_Ehdr h;
@@ -153,45 +154,45 @@ static int read_header(struct ws_elf *elf, struct ws_err *e)
 	return 0;
 }
 
-int ws_elf_memory(struct ws_elf *elf, const void *data, size_t size, struct ws_err *e)
+int ws_elf_memory(struct ws_elf *elf, const void *data, size_t size, struct ws_err *err)
 {
 	memset(elf, 0, sizeof(*elf));
 	elf->data = data;
 	elf->size = size;
-	return read_header(elf, e);
+	return read_header(elf, err);
 }
 
-int ws_elf_open_fd(struct ws_elf *elf, int fd, struct ws_err *e)
+int ws_elf_open_fd(struct ws_elf *elf, int fd, struct ws_err *err)
 {
 	struct stat st;
-	void *p;
+	void *memory;
 
 	memset(elf, 0, sizeof(*elf));
 	if (fstat(fd, &st))
-		return ws_fail_errno(e, "it cannot be read");
+		return ws_fail_errno(err, "it cannot be read");
 	if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr))
-		return ws_fail(e, "it is no ELF file");
-	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (p == MAP_FAILED)
-		return ws_fail_errno(e, "it cannot be mapped");
-	watch(p, (size_t)st.st_size);
-	elf->data = p;
+		return ws_fail(err, "it is no ELF file");
+	memory = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (memory == MAP_FAILED)
+		return ws_fail_errno(err, "it cannot be mapped");
+	watch(memory, (size_t)st.st_size);
+	elf->data = memory;
 	elf->size = (size_t)st.st_size;
 	elf->mapped = true;
-	if (!read_header(elf, e))
+	if (!read_header(elf, err))
 		return 0;
 	ws_elf_close(elf);
 	return -1;
 }
 
-int ws_elf_open(struct ws_elf *elf, const char *path, struct ws_err *e)
+int ws_elf_open(struct ws_elf *elf, const char *path, struct ws_err *err)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), r;
 
 	memset(elf, 0, sizeof(*elf));
 	if (fd < 0)
-		return ws_fail_errno(e, "it cannot be opened");
-	r = ws_elf_open_fd(elf, fd, e);
+		return ws_fail_errno(err, "it cannot be opened");
+	r = ws_elf_open_fd(elf, fd, err);
 	close(fd);
 	return r;
 }
@@ -255,18 +256,18 @@ bool ws_elf_segment(const struct ws_elf *elf, uint32_t i, Elf64_Phdr *out)
 	return true;
 }
 
-const uint8_t *ws_elf_unpacked(const struct ws_elf *elf, const Elf64_Shdr *s, uint64_t most,
+const uint8_t *ws_elf_unpacked(const struct ws_elf *elf, const Elf64_Shdr *section, uint64_t most,
 			       uint64_t *size, uint8_t **owned)
 {
-	const uint8_t *packed = ws_elf_bytes(elf, s);
-	uint64_t packed_n = s->sh_size;
+	const uint8_t *packed = ws_elf_bytes(elf, section);
+	uint64_t packed_n = section->sh_size;
 	Elf64_Chdr h;
 	uLongf n;
 	bool ok;
 
 	*owned = NULL;
-	*size = packed ? s->sh_size : 0;
-	if (!packed || !(s->sh_flags & SHF_COMPRESSED))
+	*size = packed ? section->sh_size : 0;
+	if (!packed || !(section->sh_flags & SHF_COMPRESSED))
 		return packed;
 	*size = 0;
 	if (!elf->wide || packed_n < sizeof(h))
@@ -300,13 +301,13 @@ const char *ws_elf_text(const struct ws_elf *elf, uint64_t from, uint64_t size, 
 	return (const char *)elf->data + from + offset;
 }
 
-const char *ws_elf_section_name(const struct ws_elf *elf, const Elf64_Shdr *s)
+const char *ws_elf_section_name(const struct ws_elf *elf, const Elf64_Shdr *section)
 {
 	Elf64_Shdr names;
 
 	if (!ws_elf_section(elf, elf->names, &names) || names.sh_type != SHT_STRTAB)
 		return "";
-	return ws_elf_text(elf, names.sh_offset, names.sh_size, s->sh_name);
+	return ws_elf_text(elf, names.sh_offset, names.sh_size, section->sh_name);
 }
 
 int ws_elf_find(const struct ws_elf *elf, const char *name, Elf64_Shdr *out)
@@ -317,10 +318,11 @@ int ws_elf_find(const struct ws_elf *elf, const char *name, Elf64_Shdr *out)
 	return -1;
 }
 
-const uint8_t *ws_elf_bytes(const struct ws_elf *elf, const Elf64_Shdr *s)
+const uint8_t *ws_elf_bytes(const struct ws_elf *elf, const Elf64_Shdr *section)
 {
-	return s->sh_type != SHT_NOBITS && s->sh_size && inside(elf, s->sh_offset, s->sh_size)
-		       ? elf->data + s->sh_offset
+	return section->sh_type != SHT_NOBITS && section->sh_size &&
+			       inside(elf, section->sh_offset, section->sh_size)
+		       ? elf->data + section->sh_offset
 		       : NULL;
 }
 
@@ -334,17 +336,18 @@ const uint8_t *ws_elf_bytes(const struct ws_elf *elf, const Elf64_Shdr *s)
 bool ws_elf_address(const struct ws_elf *elf, uint64_t offset, uint64_t *address)
 {
 	uint64_t page_size = (uint64_t)sysconf(_SC_PAGESIZE);
-	Elf64_Phdr p;
+	Elf64_Phdr segment;
 
 	for (int code = 1; code >= 0; code--)
-		for (uint32_t i = 0; ws_elf_segment(elf, i, &p); i++) {
-			if (p.p_type != PT_LOAD || !!(p.p_flags & PF_X) != code)
+		for (uint32_t i = 0; ws_elf_segment(elf, i, &segment); i++) {
+			if (segment.p_type != PT_LOAD || !!(segment.p_flags & PF_X) != code)
 				continue;
-			if (offset < (p.p_offset & ~(page_size - 1)) ||
-			    (offset >= p.p_offset && offset - p.p_offset >= p.p_filesz))
+			if (offset < (segment.p_offset & ~(page_size - 1)) ||
+			    (offset >= segment.p_offset &&
+			     offset - segment.p_offset >= segment.p_filesz))
 				continue;
-			*address = p.p_vaddr +
-				   (offset - p.p_offset); /* wraps back when it lies before */
+			*address = segment.p_vaddr +
+				   (offset - segment.p_offset); /* wraps back when it lies before */
 			return true;
 		}
 	return false;
@@ -352,37 +355,38 @@ bool ws_elf_address(const struct ws_elf *elf, uint64_t offset, uint64_t *address
 
 const uint8_t *ws_elf_loaded(const struct ws_elf *elf, uint64_t address, uint64_t *left)
 {
-	Elf64_Phdr p;
+	Elf64_Phdr segment;
 
-	for (uint32_t i = 0; ws_elf_segment(elf, i, &p); i++)
-		if (p.p_type == PT_LOAD && address >= p.p_vaddr &&
-		    address - p.p_vaddr < p.p_filesz && inside(elf, p.p_offset, p.p_filesz)) {
-			*left = p.p_filesz - (address - p.p_vaddr);
-			return elf->data + p.p_offset + (address - p.p_vaddr);
+	for (uint32_t i = 0; ws_elf_segment(elf, i, &segment); i++)
+		if (segment.p_type == PT_LOAD && address >= segment.p_vaddr &&
+		    address - segment.p_vaddr < segment.p_filesz &&
+		    inside(elf, segment.p_offset, segment.p_filesz)) {
+			*left = segment.p_filesz - (address - segment.p_vaddr);
+			return elf->data + segment.p_offset + (address - segment.p_vaddr);
 		}
 	return NULL;
 }
 
 /* ---- build ids ---- */
 
-static bool build_id_in(const uint8_t *p, uint64_t n, char out[WS_BUILD_ID_TEXT])
+static bool build_id_in(const uint8_t *bytes, uint64_t n, char out[WS_BUILD_ID_TEXT])
 {
 	while (n >= sizeof(Elf64_Nhdr)) {
 		Elf64_Nhdr h;
 		uint64_t name, desc;
 
-		memcpy(&h, p, sizeof(h));
+		memcpy(&h, bytes, sizeof(h));
 		name = WS_ALIGN_UP((uint64_t)h.n_namesz, 4u);
 		desc = WS_ALIGN_UP((uint64_t)h.n_descsz, 4u);
 		if (name > n - sizeof(h) || desc > n - sizeof(h) - name)
 			return false;
 		if (h.n_type == NT_GNU_BUILD_ID && h.n_namesz == 4 &&
-		    !memcmp(p + sizeof(h), "GNU", 4) && h.n_descsz && h.n_descsz <= 64) {
+		    !memcmp(bytes + sizeof(h), "GNU", 4) && h.n_descsz && h.n_descsz <= 64) {
 			for (uint32_t i = 0; i < h.n_descsz; i++)
-				snprintf(out + 2 * i, 3, "%02x", p[sizeof(h) + name + i]);
+				snprintf(out + 2 * i, 3, "%02x", bytes[sizeof(h) + name + i]);
 			return true;
 		}
-		p += sizeof(h) + name + desc;
+		bytes += sizeof(h) + name + desc;
 		n -= sizeof(h) + name + desc;
 	}
 	return false;

@@ -30,10 +30,10 @@ struct ws_elf {
 
 /* Map the file behind `fd` (which may be closed afterwards). 0, or -1 with a message that does not
  * name the file. */
-int ws_elf_open_fd(struct ws_elf *elf, int fd, struct ws_err *e);
-int ws_elf_open(struct ws_elf *elf, const char *path, struct ws_err *e);
+int ws_elf_open_fd(struct ws_elf *elf, int fd, struct ws_err *err);
+int ws_elf_open(struct ws_elf *elf, const char *path, struct ws_err *err);
 /* An image in memory, such as the vDSO; not copied. */
-int ws_elf_memory(struct ws_elf *elf, const void *data, size_t size, struct ws_err *e);
+int ws_elf_memory(struct ws_elf *elf, const void *data, size_t size, struct ws_err *err);
 void ws_elf_close(struct ws_elf *elf);
 
 /* Section or program header number i in 64-bit form; false when there is none or it lies outside
@@ -42,16 +42,16 @@ bool ws_elf_section(const struct ws_elf *elf, uint32_t i, Elf64_Shdr *out);
 bool ws_elf_segment(const struct ws_elf *elf, uint32_t i, Elf64_Phdr *out);
 /* The section called `name`: its number, or -1. */
 int ws_elf_find(const struct ws_elf *elf, const char *name, Elf64_Shdr *out);
-const char *ws_elf_section_name(const struct ws_elf *elf, const Elf64_Shdr *s);
+const char *ws_elf_section_name(const struct ws_elf *elf, const Elf64_Shdr *section);
 /* Bytes of a section as they lie in the file (compressed ones stay so); NULL when it has none or
  * they lie outside. */
-const uint8_t *ws_elf_bytes(const struct ws_elf *elf, const Elf64_Shdr *s);
+const uint8_t *ws_elf_bytes(const struct ws_elf *elf, const Elf64_Shdr *section);
 /*
  * Bytes of a section, unpacked where it is compressed (zlib or zstd): then *owned is what the
  * caller frees, else NULL. *size gets their number. NULL when there are none, they cannot be
  * unpacked, or would take more than `most`.
  */
-const uint8_t *ws_elf_unpacked(const struct ws_elf *elf, const Elf64_Shdr *s, uint64_t most,
+const uint8_t *ws_elf_unpacked(const struct ws_elf *elf, const Elf64_Shdr *section, uint64_t most,
 			       uint64_t *size, uint8_t **owned);
 /* NUL-terminated text at `offset` of the file, inside [from, from + size); "" when it is not. */
 const char *ws_elf_text(const struct ws_elf *elf, uint64_t from, uint64_t size, uint64_t offset);

@@ -19,7 +19,7 @@ struct ws_jit_code {
 };
 
 struct ws_jit {
-	struct ws_jit_code *v; /* sorted by begin once read */
+	struct ws_jit_code *codes; /* sorted by begin once read */
 	size_t n, cap;
 	uint64_t widest; /* the largest size: how far back to look */
 	char *text;	 /* NUL-terminated names; offset 0 is the empty one */
@@ -33,17 +33,17 @@ struct ws_jit {
 
 /* Add what the file says; 0, or -1 with a sentence. `since_s`, `until_s`: refuse a file last
  * written outside these CLOCK_REALTIME seconds; 0 for any. */
-int ws_jit_read_file(struct ws_jit *j, const char *path, uint64_t since_s, uint64_t until_s,
-		     struct ws_err *e);
+int ws_jit_read_file(struct ws_jit *jit, const char *path, uint64_t since_s, uint64_t until_s,
+		     struct ws_err *err);
 /* The same from memory: "JiTD" begins a jitdump, anything else is taken for a perf map. What does
  * not parse is left out. */
-void ws_jit_read(struct ws_jit *j, const void *data, size_t n);
+void ws_jit_read(struct ws_jit *jit, const void *data, size_t n);
 /* To be called once after reading. */
-void ws_jit_sort(struct ws_jit *j);
+void ws_jit_sort(struct ws_jit *jit);
 /* The function at `address`; NULL when there is none, or more than one. *file ("" when not known)
  * and *line: of the address. */
-const char *ws_jit_find(const struct ws_jit *j, uint64_t address, uint64_t *begin,
+const char *ws_jit_find(const struct ws_jit *jit, uint64_t address, uint64_t *begin,
 			const char **file, uint32_t *line);
-void ws_jit_free(struct ws_jit *j);
+void ws_jit_free(struct ws_jit *jit);
 
 #endif

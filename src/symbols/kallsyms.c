@@ -9,8 +9,9 @@
 #include "base/mem.h"
 #include "base/sort.h"
 
-#define FARTHEST (UINT64_C(1) << 20) /* beyond the last function of a module lies something else \
-				      */
+#define FARTHEST                                                                        \
+	(UINT64_C(1) << 20) /* beyond the last function of a module lies something else \
+			     */
 
 struct best {
 	uint64_t begin;
@@ -19,29 +20,29 @@ struct best {
 	bool code; /* the closest symbol may be data: then there is no name */
 };
 
-static const char *take_line(const char *p, const char *end, struct best *b)
+static const char *take_line(const char *at, const char *end, struct best *best)
 {
-	const char *stop = memchr(p, '\n', (size_t)(end - p));
+	const char *stop = memchr(at, '\n', (size_t)(end - at));
 	char type;
 
 	stop = stop ? stop : end;
-	b->begin = 0;
-	b->len = 0;
-	for (; p < stop && *p != ' '; p++) {
-		int d = *p >= '0' && *p <= '9'	 ? *p - '0'
-			: *p >= 'a' && *p <= 'f' ? *p - 'a' + 10
-						 : -1;
+	best->begin = 0;
+	best->len = 0;
+	for (; at < stop && *at != ' '; at++) {
+		int d = *at >= '0' && *at <= '9'   ? *at - '0'
+			: *at >= 'a' && *at <= 'f' ? *at - 'a' + 10
+						   : -1;
 
 		if (d < 0)
 			return stop + 1;
-		b->begin = b->begin << 4 | (uint64_t)d;
+		best->begin = best->begin << 4 | (uint64_t)d;
 	}
-	if (stop - p < 4)
+	if (stop - at < 4)
 		return stop + 1;
-	type = p[1];
-	b->code = type == 't' || type == 'T' || type == 'w' || type == 'W';
-	b->name = p + 3;
-	b->len = (size_t)(stop - b->name);
+	type = at[1];
+	best->code = type == 't' || type == 'T' || type == 'w' || type == 'W';
+	best->name = at + 3;
+	best->len = (size_t)(stop - best->name);
 	return stop + 1;
 }
 
@@ -53,10 +54,10 @@ bool ws_kallsyms_find_text(const char *text, size_t size, const uint64_t *addres
 	const char *end = text + size;
 	bool shown = false;
 
-	for (const char *p = text; p < end;) {
+	for (const char *from = text; from < end;) {
 		size_t i;
 
-		p = take_line(p, end, &line);
+		from = take_line(from, end, &line);
 		if (!line.len || !line.begin)
 			continue;
 		shown = true;
@@ -89,19 +90,19 @@ bool ws_kallsyms_find(const uint64_t *address, size_t n,
 		      void (*found)(void *ctx, size_t i, const char *name, uint64_t begin),
 		      void *ctx)
 {
-	FILE *f = fopen("/proc/kallsyms", "re");
+	FILE *file = fopen("/proc/kallsyms", "re");
 	struct ws_text text = {0};
 	char buf[65536];
 	bool shown = false;
 	size_t got;
 
-	if (!f)
+	if (!file)
 		return false;
-	while ((got = fread(buf, 1, sizeof(buf), f)))
+	while ((got = fread(buf, 1, sizeof(buf), file)))
 		ws_text_add(&text, buf, got);
-	fclose(f);
+	fclose(file);
 	if (text.len)
-		shown = ws_kallsyms_find_text(text.s, text.len, address, n, found, ctx);
+		shown = ws_kallsyms_find_text(text.text, text.len, address, n, found, ctx);
 	ws_text_free(&text);
 	return shown;
 }

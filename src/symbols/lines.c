@@ -37,85 +37,86 @@ static const char *text_at(const uint8_t *section, uint64_t n, uint64_t offset)
 
 /* ---- the header ---- */
 
-static void add_file(struct ws_lines *t, const char *name, const char *folder)
+static void add_file(struct ws_lines *lines, const char *name, const char *folder)
 {
-	ws_grow(t->files, t->files_cap, t->files_n + 1);
-	t->files[t->files_n++] = (struct ws_lines_file){name, folder};
+	ws_grow(lines->files, lines->files_cap, lines->files_n + 1);
+	lines->files[lines->files_n++] = (struct ws_lines_file){name, folder};
 }
 
 /* Versions 2 to 4: lists ended by an empty name. Files and folders count from 1; folder 0 is the
  * unit's. */
-static bool old_files(struct ws_lines *t, struct ws_cursor *c)
+static bool old_files(struct ws_lines *lines, struct ws_cursor *cursor)
 {
-	const char **folders = NULL, *s;
+	const char **folders = NULL, *text;
 	size_t n = 0, cap = 0;
 
 	ws_grow(folders, cap, 1);
 	folders[n++] = "";
-	while (*(s = ws_take_text(c)) && !c->bad && n < MOST_FILES) {
+	while (*(text = ws_take_text(cursor)) && !cursor->bad && n < MOST_FILES) {
 		ws_grow(folders, cap, n + 1);
-		folders[n++] = s;
+		folders[n++] = text;
 	}
-	add_file(t, "", "");
-	while (!c->bad && *(s = ws_take_text(c)) && t->files_n < MOST_FILES) {
-		uint64_t folder = ws_take_uleb(c);
+	add_file(lines, "", "");
+	while (!cursor->bad && *(text = ws_take_text(cursor)) && lines->files_n < MOST_FILES) {
+		uint64_t folder = ws_take_uleb(cursor);
 
-		ws_take_uleb(c); /* time */
-		ws_take_uleb(c); /* size */
-		add_file(t, s, folder < n ? folders[folder] : "");
+		ws_take_uleb(cursor); /* time */
+		ws_take_uleb(cursor); /* size */
+		add_file(lines, text, folder < n ? folders[folder] : "");
 	}
 	free(folders);
-	return !c->bad;
+	return !cursor->bad;
 }
 
 /* One field of an entry of version 5: as text or as number. */
-static bool field(struct ws_cursor *c, const struct ws_lines_sections *s, uint64_t form, bool wide,
-		  const char **text, uint64_t *number)
+static bool field(struct ws_cursor *cursor, const struct ws_lines_sections *sections, uint64_t form,
+		  bool wide, const char **text, uint64_t *number)
 {
 	switch (form) {
 	case FORM_STRING:
-		*text = ws_take_text(c);
+		*text = ws_take_text(cursor);
 		break;
 	case FORM_LINE_STRP:
-		*text = text_at(s->line_str, s->line_str_n, ws_take(c, wide ? 8 : 4));
+		*text = text_at(sections->line_str, sections->line_str_n,
+				ws_take(cursor, wide ? 8 : 4));
 		break;
 	case FORM_STRP:
-		*text = text_at(s->str, s->str_n, ws_take(c, wide ? 8 : 4));
+		*text = text_at(sections->str, sections->str_n, ws_take(cursor, wide ? 8 : 4));
 		break;
 	case FORM_DATA1:
-		*number = ws_take(c, 1);
+		*number = ws_take(cursor, 1);
 		break;
 	case FORM_DATA2:
-		*number = ws_take(c, 2);
+		*number = ws_take(cursor, 2);
 		break;
 	case FORM_DATA4:
-		*number = ws_take(c, 4);
+		*number = ws_take(cursor, 4);
 		break;
 	case FORM_DATA8:
-		*number = ws_take(c, 8);
+		*number = ws_take(cursor, 8);
 		break;
 	case FORM_UDATA:
-		*number = ws_take_uleb(c);
+		*number = ws_take_uleb(cursor);
 		break;
 	case FORM_DATA16:
-		ws_take_bytes(c, 16);
+		ws_take_bytes(cursor, 16);
 		break;
 	case FORM_BLOCK:
-		ws_take_bytes(c, ws_take_uleb(c));
+		ws_take_bytes(cursor, ws_take_uleb(cursor));
 		break;
 	case FORM_BLOCK1:
-		ws_take_bytes(c, ws_take(c, 1));
+		ws_take_bytes(cursor, ws_take(cursor, 1));
 		break;
 	case FORM_BLOCK2:
-		ws_take_bytes(c, ws_take(c, 2));
+		ws_take_bytes(cursor, ws_take(cursor, 2));
 		break;
 	case FORM_BLOCK4:
-		ws_take_bytes(c, ws_take(c, 4));
+		ws_take_bytes(cursor, ws_take(cursor, 4));
 		break;
 	default:
 		return false;
 	}
-	return !c->bad;
+	return !cursor->bad;
 }
 
 struct formats {
@@ -123,124 +124,128 @@ struct formats {
 	uint8_t n;
 };
 
-static bool take_formats(struct ws_cursor *c, struct formats *f)
+static bool take_formats(struct ws_cursor *cursor, struct formats *formats)
 {
-	f->n = (uint8_t)ws_take(c, 1);
-	for (unsigned i = 0; i < f->n; i++) {
-		uint64_t content = ws_take_uleb(c), form = ws_take_uleb(c);
+	formats->n = (uint8_t)ws_take(cursor, 1);
+	for (unsigned i = 0; i < formats->n; i++) {
+		uint64_t content = ws_take_uleb(cursor), form = ws_take_uleb(cursor);
 
-		if (i >= WS_COUNT(f->content))
+		if (i >= WS_COUNT(formats->content))
 			return false;
-		f->content[i] = content;
-		f->form[i] = form;
+		formats->content[i] = content;
+		formats->form[i] = form;
 	}
-	return !c->bad;
+	return !cursor->bad;
 }
 
-static bool entry(struct ws_cursor *c, const struct ws_lines_sections *s, const struct formats *f,
-		  bool wide, const char **path, uint64_t *folder)
+static bool entry(struct ws_cursor *cursor, const struct ws_lines_sections *sections,
+		  const struct formats *formats, bool wide, const char **path, uint64_t *folder)
 {
 	*path = "";
 	*folder = 0;
-	for (unsigned i = 0; i < f->n; i++) {
+	for (unsigned i = 0; i < formats->n; i++) {
 		const char *text = "";
 		uint64_t number = 0;
 
-		if (!field(c, s, f->form[i], wide, &text, &number))
+		if (!field(cursor, sections, formats->form[i], wide, &text, &number))
 			return false;
-		if (f->content[i] == CONTENT_PATH)
+		if (formats->content[i] == CONTENT_PATH)
 			*path = text;
-		else if (f->content[i] == CONTENT_FOLDER)
+		else if (formats->content[i] == CONTENT_FOLDER)
 			*folder = number;
 	}
 	return true;
 }
 
 /* Version 5: entries described by formats. Folder 0 is the unit's, file 0 its main file. */
-static bool new_files(struct ws_lines *t, const struct ws_lines_sections *s, struct ws_cursor *c,
-		      bool wide)
+static bool new_files(struct ws_lines *lines, const struct ws_lines_sections *sections,
+		      struct ws_cursor *cursor, bool wide)
 {
 	const char **folders = NULL, *path;
 	size_t n = 0, cap = 0;
 	uint64_t count, folder;
-	struct formats f;
-	bool ok = take_formats(c, &f);
+	struct formats formats;
+	bool ok = take_formats(cursor, &formats);
 
-	count = ok ? ws_take_uleb(c) : 0;
+	count = ok ? ws_take_uleb(cursor) : 0;
 	for (; ok && n < count && n < MOST_FILES; n++) {
-		ok = entry(c, s, &f, wide, &path, &folder) && f.n;
+		ok = entry(cursor, sections, &formats, wide, &path, &folder) && formats.n;
 		ws_grow(folders, cap, n + 1);
 		folders[n] = path;
 	}
-	ok = ok && take_formats(c, &f);
-	count = ok ? ws_take_uleb(c) : 0;
+	ok = ok && take_formats(cursor, &formats);
+	count = ok ? ws_take_uleb(cursor) : 0;
 	for (uint64_t i = 0; ok && i < count && i < MOST_FILES; i++) {
-		ok = entry(c, s, &f, wide, &path, &folder) && f.n;
+		ok = entry(cursor, sections, &formats, wide, &path, &folder) && formats.n;
 		if (ok)
-			add_file(t, path, folder < n ? folders[folder] : "");
+			add_file(lines, path, folder < n ? folders[folder] : "");
 	}
 	free(folders);
-	return ok && !c->bad;
+	return ok && !cursor->bad;
 }
 
-bool ws_lines_open(struct ws_lines *t, const struct ws_lines_sections *s, uint64_t offset)
+bool ws_lines_open(struct ws_lines *lines, const struct ws_lines_sections *sections,
+		   uint64_t offset)
 {
-	struct ws_cursor c, files;
+	struct ws_cursor cursor, files;
 	uint64_t n, header;
 	bool wide;
 
-	memset(t, 0, sizeof(*t));
-	if (!s->line || offset >= s->line_n)
+	memset(lines, 0, sizeof(*lines));
+	if (!sections->line || offset >= sections->line_n)
 		return false;
-	c = (struct ws_cursor){s->line + offset, s->line + s->line_n, false};
-	n = ws_take(&c, 4);
+	cursor = (struct ws_cursor){sections->line + offset, sections->line + sections->line_n,
+				    false};
+	n = ws_take(&cursor, 4);
 	wide = n == 0xffffffff;
 	if (wide)
-		n = ws_take(&c, 8);
-	if (c.bad || n > (uint64_t)(c.end - c.p))
+		n = ws_take(&cursor, 8);
+	if (cursor.bad || n > (uint64_t)(cursor.end - cursor.bytes))
 		return false;
-	c.end = c.p + n;
-	t->end = c.end;
-	t->version = (uint16_t)ws_take(&c, 2);
-	if (t->version < 2 || t->version > 5)
+	cursor.end = cursor.bytes + n;
+	lines->end = cursor.end;
+	lines->version = (uint16_t)ws_take(&cursor, 2);
+	if (lines->version < 2 || lines->version > 5)
 		return false;
-	t->address_size = t->version >= 5 ? (uint8_t)ws_take(&c, 1) : 0;
-	if (t->version >= 5 && ws_take(&c, 1)) /* segment selectors */
+	lines->address_size = lines->version >= 5 ? (uint8_t)ws_take(&cursor, 1) : 0;
+	if (lines->version >= 5 && ws_take(&cursor, 1)) /* segment selectors */
 		return false;
-	header = ws_take(&c, wide ? 8 : 4);
-	if (c.bad || header > (uint64_t)(c.end - c.p))
+	header = ws_take(&cursor, wide ? 8 : 4);
+	if (cursor.bad || header > (uint64_t)(cursor.end - cursor.bytes))
 		return false;
-	t->program = c.p + header;
-	files = (struct ws_cursor){c.p, t->program, false};
-	t->min_length = (uint8_t)ws_take(&files, 1);
-	if (t->version >= 4 && ws_take(&files, 1) > 1) /* several operations in an instruction */
+	lines->program = cursor.bytes + header;
+	files = (struct ws_cursor){cursor.bytes, lines->program, false};
+	lines->min_length = (uint8_t)ws_take(&files, 1);
+	if (lines->version >= 4 &&
+	    ws_take(&files, 1) > 1) /* several operations in an instruction */
 		return false;
 	ws_take(&files, 1); /* whether rows begin statements */
-	t->line_base = (int8_t)ws_take(&files, 1);
-	t->line_range = (uint8_t)ws_take(&files, 1);
-	t->opcode_base = (uint8_t)ws_take(&files, 1);
-	for (unsigned i = 1; i < t->opcode_base; i++)
-		t->operands[i] = (uint8_t)ws_take(&files, 1);
-	if (files.bad || !t->line_range || !t->opcode_base)
+	lines->line_base = (int8_t)ws_take(&files, 1);
+	lines->line_range = (uint8_t)ws_take(&files, 1);
+	lines->opcode_base = (uint8_t)ws_take(&files, 1);
+	for (unsigned i = 1; i < lines->opcode_base; i++)
+		lines->operands[i] = (uint8_t)ws_take(&files, 1);
+	if (files.bad || !lines->line_range || !lines->opcode_base)
 		return false;
-	return t->version >= 5 ? new_files(t, s, &files, wide) : old_files(t, &files);
+	return lines->version >= 5 ? new_files(lines, sections, &files, wide)
+				   : old_files(lines, &files);
 }
 
-void ws_lines_free(struct ws_lines *t)
+void ws_lines_free(struct ws_lines *lines)
 {
-	free(t->files);
-	memset(t, 0, sizeof(*t));
+	free(lines->files);
+	memset(lines, 0, sizeof(*lines));
 }
 
-const struct ws_lines_file *ws_lines_file(const struct ws_lines *t, uint64_t i)
+const struct ws_lines_file *ws_lines_file(const struct ws_lines *lines, uint64_t i)
 {
-	return i < t->files_n && (i || t->version >= 5) ? &t->files[i] : NULL;
+	return i < lines->files_n && (i || lines->version >= 5) ? &lines->files[i] : NULL;
 }
 
 /* ---- the program ---- */
 
 struct run {
-	const struct ws_lines *t;
+	const struct ws_lines *lines;
 	const uint64_t *address;
 	const size_t *index;
 	size_t n;
@@ -250,106 +255,108 @@ struct run {
 	bool open;
 };
 
-static size_t first_at(const struct run *r, uint64_t address)
+static size_t first_at(const struct run *run, uint64_t address)
 {
-	return ws_bisect(r->n, mid, r->address[r->index[mid]] < address);
+	return ws_bisect(run->n, mid, run->address[run->index[mid]] < address);
 }
 
 /* A row ends the one before: that covers the addresses up to here. */
-static void row(struct run *r, bool end)
+static void row(struct run *run, bool end)
 {
-	if (r->open && r->at > r->before)
-		for (size_t i = first_at(r, r->before); i < r->n && r->address[r->index[i]] < r->at;
-		     i++)
-			if (!r->out[i].found || r->before >= r->out[i].start)
-				r->out[i] = (struct ws_line){true,
-							     (uint32_t)(r->before_line <= UINT32_MAX
-										? r->before_line
-										: 0),
-							     r->before_file, r->before};
-	r->open = !end;
-	r->before = r->at;
-	r->before_file = r->file;
-	r->before_line = r->line;
+	if (run->open && run->at > run->before)
+		for (size_t i = first_at(run, run->before);
+		     i < run->n && run->address[run->index[i]] < run->at; i++)
+			if (!run->out[i].found || run->before >= run->out[i].start)
+				run->out[i] = (struct ws_line){
+					true,
+					(uint32_t)(run->before_line <= UINT32_MAX ? run->before_line
+										  : 0),
+					run->before_file, run->before};
+	run->open = !end;
+	run->before = run->at;
+	run->before_file = run->file;
+	run->before_line = run->line;
 }
 
-static void extended(struct run *r, struct ws_cursor *c)
+static void extended(struct run *run, struct ws_cursor *cursor)
 {
-	uint64_t n = ws_take_uleb(c);
-	const uint8_t *p = ws_take_bytes(c, n);
-	struct ws_cursor e = {p, p ? p + n : p, !p};
+	uint64_t n = ws_take_uleb(cursor);
+	const uint8_t *bytes = ws_take_bytes(cursor, n);
+	struct ws_cursor cursor_e = {bytes, bytes ? bytes + n : bytes, !bytes};
 
-	if (!p || !n)
+	if (!bytes || !n)
 		return;
-	switch (ws_take(&e, 1)) {
+	switch (ws_take(&cursor_e, 1)) {
 	case 1: /* end_sequence */
-		row(r, true);
-		r->at = 0;
-		r->file = r->line = 1;
+		row(run, true);
+		run->at = 0;
+		run->file = run->line = 1;
 		break;
 	case 2: /* set_address */
-		r->at = n - 1 <= 8 ? ws_take(&e, (unsigned)(n - 1)) : 0;
+		run->at = n - 1 <= 8 ? ws_take(&cursor_e, (unsigned)(n - 1)) : 0;
 		break;
 	default:
 		break;
 	}
 }
 
-static void standard(struct run *r, struct ws_cursor *c, uint8_t op)
+static void standard(struct run *run, struct ws_cursor *cursor, uint8_t op)
 {
-	const struct ws_lines *t = r->t;
+	const struct ws_lines *lines = run->lines;
 
 	switch (op) {
 	case 1: /* copy */
-		row(r, false);
+		row(run, false);
 		break;
 	case 2: /* advance_pc */
-		r->at += ws_take_uleb(c) * t->min_length;
+		run->at += ws_take_uleb(cursor) * lines->min_length;
 		break;
 	case 3: /* advance_line */
-		r->line += (uint64_t)ws_take_sleb(c);
+		run->line += (uint64_t)ws_take_sleb(cursor);
 		break;
 	case 4: /* set_file */
-		r->file = ws_take_uleb(c);
+		run->file = ws_take_uleb(cursor);
 		break;
 	case 8: /* const_add_pc */
-		r->at += (uint64_t)((255 - t->opcode_base) / t->line_range) * t->min_length;
+		run->at += (uint64_t)((255 - lines->opcode_base) / lines->line_range) *
+			   lines->min_length;
 		break;
 	case 9: /* fixed_advance_pc */
-		r->at += ws_take(c, 2);
+		run->at += ws_take(cursor, 2);
 		break;
 	default: /* column, statement, block, prologue, epilogue, isa, and what is not known */
-		for (unsigned i = 0; i < t->operands[op]; i++)
-			ws_take_uleb(c);
+		for (unsigned i = 0; i < lines->operands[op]; i++)
+			ws_take_uleb(cursor);
 	}
 }
 
-void ws_lines_find(const struct ws_lines *t, const uint64_t *address, const size_t *index, size_t n,
-		   struct ws_line *out)
+void ws_lines_find(const struct ws_lines *lines, const uint64_t *address, const size_t *index,
+		   size_t n, struct ws_line *out)
 {
-	struct run r = {.t = t,
-			.address = address,
-			.index = index,
-			.n = n,
-			.out = out,
-			.file = 1,
-			.line = 1};
-	struct ws_cursor c = {t->program, t->end, false};
+	struct run run = {.lines = lines,
+			  .address = address,
+			  .index = index,
+			  .n = n,
+			  .out = out,
+			  .file = 1,
+			  .line = 1};
+	struct ws_cursor cursor = {lines->program, lines->end, false};
 
 	memset(out, 0, n * sizeof(*out));
-	while (c.p < c.end && !c.bad) {
-		uint8_t op = (uint8_t)ws_take(&c, 1);
+	while (cursor.bytes < cursor.end && !cursor.bad) {
+		uint8_t op = (uint8_t)ws_take(&cursor, 1);
 
-		if (op >= t->opcode_base) {
-			unsigned v = op - t->opcode_base;
+		if (op >= lines->opcode_base) {
+			unsigned v = op - lines->opcode_base;
 
-			r.at += (uint64_t)(v / t->line_range) * t->min_length;
-			r.line += (uint64_t)(int64_t)(t->line_base + (int)(v % t->line_range));
-			row(&r, false);
+			run.at += (uint64_t)(v / lines->line_range) * lines->min_length;
+			run.line += (uint64_t)(int64_t)(lines->line_base +
+							(int)(v % lines->line_range));
+			row(&run, false);
 		} else if (op) {
-			standard(&r, &c, op);
+			standard(&run, &cursor, op);
 		} else {
-			extended(&r, &c);
+			extended(&run, &cursor);
 		}
 	}
 }

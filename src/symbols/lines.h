@@ -42,13 +42,14 @@ struct ws_lines {
 
 /* Read the table's header. False when there is none of a known form there. Free with ws_lines_free
  * in any case. */
-bool ws_lines_open(struct ws_lines *t, const struct ws_lines_sections *s, uint64_t offset);
+bool ws_lines_open(struct ws_lines *lines, const struct ws_lines_sections *sections,
+		   uint64_t offset);
 /* Run the table and fill out[i] for address[i] (n of them, sorted, each through `index`: the
  * address is address[index[i]]). */
-void ws_lines_find(const struct ws_lines *t, const uint64_t *address, const size_t *index, size_t n,
-		   struct ws_line *out);
+void ws_lines_find(const struct ws_lines *lines, const uint64_t *address, const size_t *index,
+		   size_t n, struct ws_line *out);
 /* File number i as rows and DW_AT_call_file give it; NULL when there is none. */
-const struct ws_lines_file *ws_lines_file(const struct ws_lines *t, uint64_t i);
-void ws_lines_free(struct ws_lines *t);
+const struct ws_lines_file *ws_lines_file(const struct ws_lines *lines, uint64_t i);
+void ws_lines_free(struct ws_lines *lines);
 
 #endif

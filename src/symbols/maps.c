@@ -43,119 +43,123 @@ struct ws_maps {
 
 struct ws_maps *ws_maps_new(struct ws_modules *modules)
 {
-	struct ws_maps *m = ws_calloc(1, sizeof(*m));
+	struct ws_maps *maps = ws_calloc(1, sizeof(*maps));
 
-	m->modules = modules;
-	return m;
+	maps->modules = modules;
+	return maps;
 }
 
-static void tell(struct ws_maps_process *p, struct ws_mapping *what)
+static void tell(struct ws_maps_process *process, struct ws_mapping *what)
 {
-	if (what->used && p->ended)
-		p->ended(p->ctx, what);
+	if (what->used && process->ended)
+		process->ended(process->ctx, what);
 	what->used = false;
 }
 
-static void tell_all(struct ws_maps_process *p)
+static void tell_all(struct ws_maps_process *process)
 {
-	for (size_t i = 0; i < p->now_n; i++)
-		tell(p, &p->now[i]);
-	for (size_t i = 0; i < p->past_n; i++)
-		tell(p, &p->past[i]);
+	for (size_t i = 0; i < process->now_n; i++)
+		tell(process, &process->now[i]);
+	for (size_t i = 0; i < process->past_n; i++)
+		tell(process, &process->past[i]);
 }
 
-static void free_process(struct ws_maps_process *p)
+static void free_process(struct ws_maps_process *process)
 {
-	tell_all(p);
-	free(p->now);
-	free(p->past);
-	free(p);
+	tell_all(process);
+	free(process->now);
+	free(process->past);
+	free(process);
 }
 
-void ws_maps_free(struct ws_maps *m)
+void ws_maps_free(struct ws_maps *maps)
 {
-	if (!m)
+	if (!maps)
 		return;
-	for (size_t i = 0; i < m->by_pid.size; i++)
-		if (m->by_pid.used[i])
-			free_process((struct ws_maps_process *)(uintptr_t)m->by_pid.slots[i].value);
-	ws_map_free(&m->by_pid);
-	free(m);
+	for (size_t i = 0; i < maps->by_pid.size; i++)
+		if (maps->by_pid.used[i])
+			free_process(
+				(struct ws_maps_process *)(uintptr_t)maps->by_pid.slots[i].value);
+	ws_map_free(&maps->by_pid);
+	free(maps);
 }
 
-struct ws_maps_process *ws_maps_of(struct ws_maps *m, int pid)
+struct ws_maps_process *ws_maps_of(struct ws_maps *maps, int pid)
 {
-	return (struct ws_maps_process *)(uintptr_t)ws_map_get(&m->by_pid, (uint64_t)pid, NULL);
+	return (struct ws_maps_process *)(uintptr_t)ws_map_get(&maps->by_pid, (uint64_t)pid, NULL);
 }
 
-static void forget(struct ws_maps *m, struct ws_maps_process *p)
+static void forget(struct ws_maps *maps, struct ws_maps_process *process)
 {
 	uint64_t value;
 
 	for (size_t i = 0; i < MOST_GONE; i++)
-		if (m->gone[i] == p)
-			m->gone[i] = NULL;
-	ws_map_take(&m->by_pid, (uint64_t)p->pid, &value);
-	free_process(p);
+		if (maps->gone[i] == process)
+			maps->gone[i] = NULL;
+	ws_map_take(&maps->by_pid, (uint64_t)process->pid, &value);
+	free_process(process);
 }
 
-static struct ws_maps_process *process(struct ws_maps *m, int pid)
+static struct ws_maps_process *process(struct ws_maps *maps, int pid)
 {
-	struct ws_maps_process *p = ws_maps_of(m, pid);
+	struct ws_maps_process *maps_process = ws_maps_of(maps, pid);
 
-	if (p && !p->gone)
-		return p;
-	if (p) /* the pid is in use again */
-		forget(m, p);
-	p = ws_calloc(1, sizeof(*p));
-	p->maps = m;
-	p->pid = pid;
-	p->version = ++m->version;
-	ws_map_set(&m->by_pid, (uint64_t)pid, (uintptr_t)p);
-	return p;
+	if (maps_process && !maps_process->gone)
+		return maps_process;
+	if (maps_process) /* the pid is in use again */
+		forget(maps, maps_process);
+	maps_process = ws_calloc(1, sizeof(*maps_process));
+	maps_process->maps = maps;
+	maps_process->pid = pid;
+	maps_process->version = ++maps->version;
+	ws_map_set(&maps->by_pid, (uint64_t)pid, (uintptr_t)maps_process);
+	return maps_process;
 }
 
 /* ---- changes ---- */
 
-static void remember(struct ws_maps_process *p, const struct ws_mapping *what)
+static void remember(struct ws_maps_process *process, const struct ws_mapping *what)
 {
 	struct ws_mapping *slot;
 
-	if (p->past_n < MOST_PAST) {
-		ws_grow(p->past, p->past_cap, p->past_n + 1);
-		slot = &p->past[p->past_n++];
+	if (process->past_n < MOST_PAST) {
+		ws_grow(process->past, process->past_cap, process->past_n + 1);
+		slot = &process->past[process->past_n++];
 	} else {
-		slot = &p->past[p->past_at++ % MOST_PAST];
-		tell(p, slot);
+		slot = &process->past[process->past_at++ % MOST_PAST];
+		tell(process, slot);
 	}
 	*slot = *what;
 }
 
 /* The first mapping that ends above `address`. */
-static size_t above(const struct ws_maps_process *p, uint64_t address)
+static size_t above(const struct ws_maps_process *process, uint64_t address)
 {
-	return ws_bisect(p->now_n, mid, p->now[mid].base + (p->now[mid].size - 1) < address);
+	return ws_bisect(process->now_n, mid,
+			 process->now[mid].base + (process->now[mid].size - 1) < address);
 }
 
-static void insert(struct ws_maps_process *p, size_t at, const struct ws_mapping *what)
+static void insert(struct ws_maps_process *process, size_t at, const struct ws_mapping *what)
 {
-	ws_grow(p->now, p->now_cap, p->now_n + 1);
-	memmove(&p->now[at + 1], &p->now[at], (p->now_n - at) * sizeof(*p->now));
-	p->now[at] = *what;
-	p->now_n++;
+	ws_grow(process->now, process->now_cap, process->now_n + 1);
+	memmove(&process->now[at + 1], &process->now[at],
+		(process->now_n - at) * sizeof(*process->now));
+	process->now[at] = *what;
+	process->now_n++;
 }
 
-static void drop(struct ws_maps_process *p, size_t at)
+static void drop(struct ws_maps_process *process, size_t at)
 {
-	memmove(&p->now[at], &p->now[at + 1], (p->now_n - at - 1) * sizeof(*p->now));
-	p->now_n--;
+	memmove(&process->now[at], &process->now[at + 1],
+		(process->now_n - at - 1) * sizeof(*process->now));
+	process->now_n--;
 }
 
-static void touch(struct ws_maps_process *p, uint64_t time)
+static void touch(struct ws_maps_process *process, uint64_t time)
 {
-	p->version = ++p->maps->version;
-	if (time > p->changed)
-		p->changed = time;
+	process->version = ++process->maps->version;
+	if (time > process->changed)
+		process->changed = time;
 }
 
 /*
@@ -163,13 +167,13 @@ static void touch(struct ws_maps_process *p, uint64_t time)
  * False when something there was seen after `time`, which then stays: the news are older than what
  * is known.
  */
-static bool clear(struct ws_maps_process *p, uint64_t time, uint64_t base, uint64_t last)
+static bool clear(struct ws_maps_process *process, uint64_t time, uint64_t base, uint64_t last)
 {
-	size_t i = above(p, base);
+	size_t i = above(process, base);
 	bool all = true;
 
-	while (i < p->now_n && p->now[i].base <= last) {
-		struct ws_mapping old = p->now[i], rest = old;
+	while (i < process->now_n && process->now[i].base <= last) {
+		struct ws_mapping old = process->now[i], rest = old;
 		uint64_t old_last = old.base + (old.size - 1);
 
 		if (old.seen > time) {
@@ -177,14 +181,14 @@ static bool clear(struct ws_maps_process *p, uint64_t time, uint64_t base, uint6
 			i++;
 			continue;
 		}
-		touch(p, time);
+		touch(process, time);
 		old.end = time;
-		remember(p, &old);
-		drop(p, i);
+		remember(process, &old);
+		drop(process, i);
 		rest.used = false;
 		if (old.base < base) {
 			rest.size = base - old.base;
-			insert(p, i++, &rest);
+			insert(process, i++, &rest);
 		}
 		if (old_last > last) {
 			rest = old;
@@ -193,7 +197,7 @@ static bool clear(struct ws_maps_process *p, uint64_t time, uint64_t base, uint6
 			rest.base = last + 1;
 			rest.size = old_last - last;
 			rest.offset = old.offset + (rest.base - old.base);
-			insert(p, i++, &rest);
+			insert(process, i++, &rest);
 		}
 	}
 	return all;
@@ -205,7 +209,7 @@ static bool sane(uint64_t base, uint64_t size)
 }
 
 /* `what` has been there since `start`, as was learnt at `time`. */
-static void add(struct ws_maps_process *p, uint64_t start, uint64_t time, uint64_t seen,
+static void add(struct ws_maps_process *process, uint64_t start, uint64_t time, uint64_t seen,
 		const struct ws_mapped *what)
 {
 	struct ws_mapping new = {.start = start,
@@ -217,7 +221,7 @@ static void add(struct ws_maps_process *p, uint64_t start, uint64_t time, uint64
 
 	if (!sane(what->base, what->size))
 		return;
-	new.module = ws_modules_mapped(p->maps->modules, p->pid, what);
+	new.module = ws_modules_mapped(process->maps->modules, process->pid, what);
 	if (new.module->kind == WS_MODULE_JIT)
 		new.shift = 0;
 	else
@@ -225,72 +229,74 @@ static void add(struct ws_maps_process *p, uint64_t start, uint64_t time, uint64
 			what->base -
 			ws_module_address(new.module,
 					  new.module->kind == WS_MODULE_VDSO ? 0 : what->offset);
-	if (!clear(p, time, what->base, what->base + (what->size - 1)))
+	if (!clear(process, time, what->base, what->base + (what->size - 1)))
 		return;
-	insert(p, above(p, what->base), &new);
-	touch(p, start);
+	insert(process, above(process, what->base), &new);
+	touch(process, start);
 }
 
-void ws_maps_add(struct ws_maps *m, int pid, uint64_t time, const struct ws_mapped *what)
+void ws_maps_add(struct ws_maps *maps, int pid, uint64_t time, const struct ws_mapped *what)
 {
-	add(process(m, pid), time, time, 0, what);
+	add(process(maps, pid), time, time, 0, what);
 }
 
-void ws_maps_remove(struct ws_maps *m, int pid, uint64_t time, uint64_t base, uint64_t size)
+void ws_maps_remove(struct ws_maps *maps, int pid, uint64_t time, uint64_t base, uint64_t size)
 {
-	struct ws_maps_process *p = ws_maps_of(m, pid);
+	struct ws_maps_process *process = ws_maps_of(maps, pid);
 
-	if (!p || !sane(base, size))
+	if (!process || !sane(base, size))
 		return;
-	clear(p, time, base, base + (size - 1));
+	clear(process, time, base, base + (size - 1));
 }
 
-void ws_maps_exec(struct ws_maps *m, int pid, uint64_t time)
+void ws_maps_exec(struct ws_maps *maps, int pid, uint64_t time)
 {
-	struct ws_maps_process *p = process(m, pid);
+	struct ws_maps_process *maps_process = process(maps, pid);
 
-	if (!clear(p, time, 0, UINT64_MAX)) /* the new image was looked at before this was told */
+	if (!clear(maps_process, time, 0,
+		   UINT64_MAX)) /* the new image was looked at before this was told */
 		return;
-	tell_all(p);
-	p->ended = NULL;
-	p->ctx = NULL;
-	p->scanned = 0;
+	tell_all(maps_process);
+	maps_process->ended = NULL;
+	maps_process->ctx = NULL;
+	maps_process->scanned = 0;
 }
 
-void ws_maps_fork(struct ws_maps *m, int parent, int child, uint64_t time)
+void ws_maps_fork(struct ws_maps *maps, int parent, int child, uint64_t time)
 {
-	struct ws_maps_process *from = ws_maps_of(m, parent), *p;
+	struct ws_maps_process *from = ws_maps_of(maps, parent), *maps_process;
 
 	if (parent == child || !from)
 		return;
-	p = ws_maps_of(m, child);
-	if (p)
-		forget(m, p);
-	p = process(m, child);
-	from = ws_maps_of(m, parent);
+	maps_process = ws_maps_of(maps, child);
+	if (maps_process)
+		forget(maps, maps_process);
+	maps_process = process(maps, child);
+	from = ws_maps_of(maps, parent);
 	for (size_t i = 0; i < from->now_n; i++) {
 		struct ws_mapping copy = from->now[i];
 
 		copy.used = false;
 		copy.start = time;
-		insert(p, p->now_n, &copy);
+		insert(maps_process, maps_process->now_n, &copy);
 	}
-	p->scanned = from->scanned;
+	maps_process->scanned = from->scanned;
 }
 
-void ws_maps_exit(struct ws_maps *m, int pid, uint64_t time)
+void ws_maps_exit(struct ws_maps *maps, int pid, uint64_t time)
 {
-	struct ws_maps_process *p = ws_maps_of(m, pid), **slot = &m->gone[m->gone_n % MOST_GONE];
+	struct ws_maps_process *process = ws_maps_of(maps, pid),
+			       **slot = &maps->gone[maps->gone_n % MOST_GONE];
 
-	if (!p || p->gone)
+	if (!process || process->gone)
 		return;
-	for (size_t i = 0; i < p->now_n; i++)
-		p->now[i].end = time;
-	p->gone = true;
+	for (size_t i = 0; i < process->now_n; i++)
+		process->now[i].end = time;
+	process->gone = true;
 	if (*slot)
-		forget(m, *slot);
-	*slot = p;
-	m->gone_n++;
+		forget(maps, *slot);
+	*slot = process;
+	maps->gone_n++;
 }
 
 /* ---- /proc/PID/maps ---- */
@@ -301,7 +307,7 @@ struct line {
 	char path[4200];
 };
 
-static bool parse(struct line *l, const char *text, size_t n)
+static bool parse(struct line *line, const char *text, size_t n)
 {
 	unsigned long long from, to, offset, inode;
 	unsigned major, minor;
@@ -316,24 +322,25 @@ static bool parse(struct line *l, const char *text, size_t n)
 		   &minor, &inode, &path) < 7 ||
 	    to <= from)
 		return false;
-	snprintf(l->path, sizeof(l->path), "%s", path >= 0 && buf[path] ? buf + path : "//anon");
-	l->what = (struct ws_mapped){
-		from,  to - from, offset, l->path, inode ? ws_device(major, minor) : 0,
+	snprintf(line->path, sizeof(line->path), "%s",
+		 path >= 0 && buf[path] ? buf + path : "//anon");
+	line->what = (struct ws_mapped){
+		from,  to - from, offset, line->path, inode ? ws_device(major, minor) : 0,
 		inode, NULL,	  0};
-	l->code = strlen(perms) >= 3 && perms[2] == 'x';
+	line->code = strlen(perms) >= 3 && perms[2] == 'x';
 	return true;
 }
 
 /* Is it known as it is? Then it is only noted that it was seen. */
-static bool known(struct ws_maps_process *p, const struct ws_mapped *what, uint64_t time)
+static bool known(struct ws_maps_process *process, const struct ws_mapped *what, uint64_t time)
 {
-	size_t i = above(p, what->base);
-	struct ws_mapping *have = i < p->now_n ? &p->now[i] : NULL;
+	size_t i = above(process, what->base);
+	struct ws_mapping *have = i < process->now_n ? &process->now[i] : NULL;
 
 	if (!have || have->base > what->base || have->base + have->size < what->base + what->size)
 		return false;
 	if (have->module->kind != WS_MODULE_FILE
-		    ? have->module != ws_modules_mapped(p->maps->modules, p->pid, what)
+		    ? have->module != ws_modules_mapped(process->maps->modules, process->pid, what)
 		    : have->module->inode != what->inode ||
 			      have->offset + (what->base - have->base) != what->offset)
 		return false;
@@ -342,11 +349,11 @@ static bool known(struct ws_maps_process *p, const struct ws_mapped *what, uint6
 	return true;
 }
 
-void ws_maps_scan_text(struct ws_maps *m, int pid, uint64_t since, uint64_t time, const char *text,
-		       size_t n)
+void ws_maps_scan_text(struct ws_maps *maps, int pid, uint64_t since, uint64_t time,
+		       const char *text, size_t n)
 {
-	struct ws_maps_process *p = process(m, pid);
-	struct line *l = ws_malloc(sizeof(*l));
+	struct ws_maps_process *maps_process = process(maps, pid);
+	struct line *line = ws_malloc(sizeof(*line));
 	uint64_t reached = 0;
 	bool any = false;
 
@@ -354,70 +361,73 @@ void ws_maps_scan_text(struct ws_maps *m, int pid, uint64_t since, uint64_t time
 		const char *stop = memchr(text, '\n', (size_t)(end - text));
 
 		stop = stop ? stop : end;
-		if (parse(l, text, (size_t)(stop - text)) && l->code && l->what.base >= reached) {
+		if (parse(line, text, (size_t)(stop - text)) && line->code &&
+		    line->what.base >= reached) {
 			any = true;
-			if (l->what.base > reached && p->now_n)
-				ws_maps_remove(m, pid, time, reached, l->what.base - reached);
-			if (!known(p, &l->what, time))
-				add(p, since, time, time, &l->what);
-			reached = l->what.base + l->what.size;
+			if (line->what.base > reached && maps_process->now_n)
+				ws_maps_remove(maps, pid, time, reached, line->what.base - reached);
+			if (!known(maps_process, &line->what, time))
+				add(maps_process, since, time, time, &line->what);
+			reached = line->what.base + line->what.size;
 		}
 		text = stop + 1;
 	}
 	if (any && reached)
-		ws_maps_remove(m, pid, time, reached, UINT64_MAX - reached);
-	p->scanned = time;
-	free(l);
+		ws_maps_remove(maps, pid, time, reached, UINT64_MAX - reached);
+	maps_process->scanned = time;
+	free(line);
 }
 
-int ws_maps_scan(struct ws_maps *m, int pid, uint64_t since, uint64_t time)
+int ws_maps_scan(struct ws_maps *maps, int pid, uint64_t since, uint64_t time)
 {
 	struct ws_text text = {0};
 	char buf[16384], path[64];
 	size_t n;
-	FILE *f;
+	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	f = fopen(path, "re");
-	if (!f)
+	file = fopen(path, "re");
+	if (!file)
 		return -1;
-	while ((n = fread(buf, 1, sizeof(buf), f)))
+	while ((n = fread(buf, 1, sizeof(buf), file)))
 		ws_text_add(&text, buf, n);
-	fclose(f);
+	fclose(file);
 	if (text.len)
-		ws_maps_scan_text(m, pid, since, time, text.s, text.len);
+		ws_maps_scan_text(maps, pid, since, time, text.text, text.len);
 	n = text.len;
 	ws_text_free(&text);
 	return n ? 0 : -1;
 }
 
-bool ws_maps_worth_scanning(struct ws_maps_process *p, uint64_t time)
+bool ws_maps_worth_scanning(struct ws_maps_process *process, uint64_t time)
 {
-	if (p->gone || time < p->scanned + SCAN_NS)
+	if (process->gone || time < process->scanned + SCAN_NS)
 		return false;
-	p->scanned = time;
+	process->scanned = time;
 	return true;
 }
 
 /* ---- lookups ---- */
 
-static bool holds(const struct ws_mapping *m, uint64_t address)
+static bool holds(const struct ws_mapping *mapping, uint64_t address)
 {
-	return address >= m->base && address - m->base < m->size;
+	return address >= mapping->base && address - mapping->base < mapping->size;
 }
 
-struct ws_mapping *ws_maps_find(struct ws_maps_process *p, uint64_t time, uint64_t address)
+struct ws_mapping *ws_maps_find(struct ws_maps_process *process, uint64_t time, uint64_t address)
 {
-	size_t i = above(p, address);
-	struct ws_mapping *now = i < p->now_n && holds(&p->now[i], address) ? &p->now[i] : NULL,
+	size_t i = above(process, address);
+	struct ws_mapping *now = i < process->now_n && holds(&process->now[i], address)
+					 ? &process->now[i]
+					 : NULL,
 			  *best = NULL;
 
 	if (now && now->start <= time) {
 		now->used = true;
 		return now;
 	}
-	for (size_t k = 0; k < p->past_n; k++) {
-		struct ws_mapping *old = &p->past[k];
+	for (size_t k = 0; k < process->past_n; k++) {
+		struct ws_mapping *old = &process->past[k];
 
 		if (holds(old, address) && old->start <= time && time < old->end &&
 		    (!best || old->start > best->start))
@@ -430,20 +440,20 @@ struct ws_mapping *ws_maps_find(struct ws_maps_process *p, uint64_t time, uint64
 	return best;
 }
 
-uint64_t ws_maps_version(const struct ws_maps_process *p, uint64_t time)
+uint64_t ws_maps_version(const struct ws_maps_process *process, uint64_t time)
 {
-	return time >= p->changed ? p->version : 0;
+	return time >= process->changed ? process->version : 0;
 }
 
-void ws_maps_bind(struct ws_maps_process *p,
+void ws_maps_bind(struct ws_maps_process *process,
 		  void (*ended)(void *ctx, const struct ws_mapping *mapping), void *ctx)
 {
-	tell_all(p);
-	p->ended = ended;
-	p->ctx = ctx;
+	tell_all(process);
+	process->ended = ended;
+	process->ctx = ctx;
 }
 
-void *ws_maps_bound(const struct ws_maps_process *p)
+void *ws_maps_bound(const struct ws_maps_process *process)
 {
-	return p->ended ? p->ctx : NULL;
+	return process->ended ? process->ctx : NULL;
 }

@@ -57,24 +57,25 @@ static inline uint64_t ws_device(uint32_t major, uint32_t minor)
 struct ws_modules;
 
 struct ws_modules *ws_modules_new(void);
-void ws_modules_free(struct ws_modules *m);
+void ws_modules_free(struct ws_modules *modules);
 
 /* The module that process `pid` (as seen from here; 0: not a process that can be asked) has mapped
  * so. NULL for what can hold no code of a name: never. */
-struct ws_module *ws_modules_mapped(struct ws_modules *m, int pid, const struct ws_mapped *what);
+struct ws_module *ws_modules_mapped(struct ws_modules *modules, int pid,
+				    const struct ws_mapped *what);
 /* The kernel, [kernel.kallsyms]: its addresses are kept as they are. */
-struct ws_module *ws_modules_kernel(struct ws_modules *m);
+struct ws_module *ws_modules_kernel(struct ws_modules *modules);
 /*
  * A module of a report. A file is opened when the one at `path` is the recorded one by its build
  * id, or by its size where it has none; the vDSO when its build id is that of ours and, as all that
  * is not a file, only with `same_boot`. Always a new one.
  */
-struct ws_module *ws_modules_recorded(struct ws_modules *m, enum ws_module_kind kind,
+struct ws_module *ws_modules_recorded(struct ws_modules *modules, enum ws_module_kind kind,
 				      const char *path, const char *build_id, uint64_t size,
 				      bool same_boot);
 
 /* The address in the module's own counting (ELF) of the byte at file offset `offset`; the offset
  * itself where the file is not known. */
-uint64_t ws_module_address(const struct ws_module *m, uint64_t offset);
+uint64_t ws_module_address(const struct ws_module *module, uint64_t offset);
 
 #endif

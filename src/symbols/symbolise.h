@@ -52,7 +52,7 @@ struct ws_symbol_result {
  * then with frames done. Adds to *result.
  */
 void ws_symbolise(struct ws_wanted *wanted, size_t n, const struct ws_symbol_opts *opts,
-		  void (*emit)(void *ctx, const struct ws_symbol *s),
+		  void (*emit)(void *ctx, const struct ws_symbol *symbol),
 		  void (*progress)(void *ctx, uint64_t done, uint64_t all), void *ctx,
 		  struct ws_symbol_result *result);
 

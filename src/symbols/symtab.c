@@ -21,9 +21,9 @@ struct batch {
 
 /* How good a name is for a place, when several cover it: a later start first, then functions before
  * labels, global before local. */
-static uint8_t rank_of(const Elf64_Sym *s)
+static uint8_t rank_of(const Elf64_Sym *symbol)
 {
-	uint8_t type = ELF64_ST_TYPE(s->st_info), bind = ELF64_ST_BIND(s->st_info);
+	uint8_t type = ELF64_ST_TYPE(symbol->st_info), bind = ELF64_ST_BIND(symbol->st_info);
 
 	return (uint8_t)((type == STT_FUNC || type == STT_GNU_IFUNC ? 4 : 1) +
 			 (bind == STB_GLOBAL ? 2
@@ -37,86 +37,88 @@ static bool better(uint8_t rank, const char *name, const struct ws_symbol_hit *t
 	return rank != than->rank ? rank > than->rank : strspn(name, "_") < strspn(than->name, "_");
 }
 
-static void take_symbol(struct batch *b, const Elf64_Sym *s, const char *name)
+static void take_symbol(struct batch *batch, const Elf64_Sym *symbol, const char *name)
 {
-	size_t i = ws_lower_bound(b->address, b->n, s->st_value);
-	uint8_t rank = rank_of(s);
+	size_t i = ws_lower_bound(batch->address, batch->n, symbol->st_value);
+	uint8_t rank = rank_of(symbol);
 
-	if (i == b->n)
+	if (i == batch->n)
 		return;
-	if (!b->top_there[i] || s->st_value > b->top[i] ||
-	    (s->st_value == b->top[i] && s->st_size)) {
-		b->top_there[i] = true;
-		b->top[i] = s->st_value;
-		b->top_name[i] = name;
-		b->top_sized[i] = s->st_size != 0;
+	if (!batch->top_there[i] || symbol->st_value > batch->top[i] ||
+	    (symbol->st_value == batch->top[i] && symbol->st_size)) {
+		batch->top_there[i] = true;
+		batch->top[i] = symbol->st_value;
+		batch->top_name[i] = name;
+		batch->top_sized[i] = symbol->st_size != 0;
 	}
-	for (; i < b->n && b->address[i] - s->st_value < s->st_size; i++) {
-		struct ws_symbol_hit *h = &b->hit[i];
+	for (; i < batch->n && batch->address[i] - symbol->st_value < symbol->st_size; i++) {
+		struct ws_symbol_hit *hit = &batch->hit[i];
 
-		if (!h->name || s->st_value > h->value ||
-		    (s->st_value == h->value && better(rank, name, h)))
-			*h = (struct ws_symbol_hit){name, s->st_value, false, rank};
+		if (!hit->name || symbol->st_value > hit->value ||
+		    (symbol->st_value == hit->value && better(rank, name, hit)))
+			*hit = (struct ws_symbol_hit){name, symbol->st_value, false, rank};
 	}
 }
 
-static bool get_symbol(const struct ws_elf *elf, const uint8_t *p, uint64_t i, Elf64_Sym *s)
+static bool get_symbol(const struct ws_elf *elf, const uint8_t *bytes, uint64_t i,
+		       Elf64_Sym *symbol)
 {
 	Elf32_Sym narrow;
 
 	if (elf->wide) {
-		memcpy(s, p + i * sizeof(*s), sizeof(*s));
+		memcpy(symbol, bytes + i * sizeof(*symbol), sizeof(*symbol));
 	} else {
-		memcpy(&narrow, p + i * sizeof(narrow), sizeof(narrow));
-		*s = (Elf64_Sym){narrow.st_name,  narrow.st_info,  narrow.st_other,
-				 narrow.st_shndx, narrow.st_value, narrow.st_size};
+		memcpy(&narrow, bytes + i * sizeof(narrow), sizeof(narrow));
+		*symbol = (Elf64_Sym){narrow.st_name,  narrow.st_info,	narrow.st_other,
+				      narrow.st_shndx, narrow.st_value, narrow.st_size};
 	}
-	return s->st_shndx != SHN_UNDEF && s->st_shndx != SHN_ABS && s->st_value;
+	return symbol->st_shndx != SHN_UNDEF && symbol->st_shndx != SHN_ABS && symbol->st_value;
 }
 
-static void scan_table(struct batch *b, const Elf64_Shdr *table)
+static void scan_table(struct batch *batch, const Elf64_Shdr *table)
 {
-	uint64_t each = b->elf->wide ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
-	const uint8_t *p = ws_elf_bytes(b->elf, table);
+	uint64_t each = batch->elf->wide ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
+	const uint8_t *bytes = ws_elf_bytes(batch->elf, table);
 	Elf64_Shdr names;
 
-	if (!p || !ws_elf_section(b->elf, table->sh_link, &names) || !ws_elf_bytes(b->elf, &names))
+	if (!bytes || !ws_elf_section(batch->elf, table->sh_link, &names) ||
+	    !ws_elf_bytes(batch->elf, &names))
 		return;
 	for (uint64_t i = 1; i < table->sh_size / each; i++) {
-		Elf64_Sym s;
+		Elf64_Sym symbol;
 		uint8_t type;
 		const char *name;
 
-		if (!get_symbol(b->elf, p, i, &s) ||
-		    (s.st_shndx < SHN_LORESERVE &&
-		     (s.st_shndx >= b->elf->sections || !b->code[s.st_shndx])))
+		if (!get_symbol(batch->elf, bytes, i, &symbol) ||
+		    (symbol.st_shndx < SHN_LORESERVE &&
+		     (symbol.st_shndx >= batch->elf->sections || !batch->code[symbol.st_shndx])))
 			continue;
-		type = ELF64_ST_TYPE(s.st_info);
+		type = ELF64_ST_TYPE(symbol.st_info);
 		if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
 			continue;
-		name = ws_elf_text(b->elf, names.sh_offset, names.sh_size, s.st_name);
+		name = ws_elf_text(batch->elf, names.sh_offset, names.sh_size, symbol.st_name);
 		if (*name &&
 		    !(*name == '$' && type == STT_NOTYPE)) /* $x and $d of aarch64 mark code and
 							      data, not functions */
-			take_symbol(b, &s, name);
+			take_symbol(batch, &symbol, name);
 	}
 }
 
 /* Symbols without a size, where nothing else covers the address. */
-static void take_sizeless(struct batch *b)
+static void take_sizeless(struct batch *batch)
 {
 	uint64_t top = 0;
 	const char *name = NULL;
 	bool sized = false;
 
-	for (size_t i = 0; i < b->n; i++) {
-		if (b->top_there[i]) {
-			top = b->top[i];
-			name = b->top_name[i];
-			sized = b->top_sized[i];
+	for (size_t i = 0; i < batch->n; i++) {
+		if (batch->top_there[i]) {
+			top = batch->top[i];
+			name = batch->top_name[i];
+			sized = batch->top_sized[i];
 		}
-		if (!b->hit[i].name && name && !sized && b->address[i] - top < 0x10000)
-			b->hit[i] = (struct ws_symbol_hit){name, top, false, 0};
+		if (!batch->hit[i].name && name && !sized && batch->address[i] - top < 0x10000)
+			batch->hit[i] = (struct ws_symbol_hit){name, top, false, 0};
 	}
 }
 
@@ -124,23 +126,23 @@ static void take_sizeless(struct batch *b)
 
 /* The slot of the global offset table that the entry at `p` jumps through; 0 when it is no such
  * entry. */
-static uint64_t jump_slot(const struct ws_elf *elf, const uint8_t *p, uint64_t address)
+static uint64_t jump_slot(const struct ws_elf *elf, const uint8_t *bytes, uint64_t address)
 {
 	if (elf->machine == EM_X86_64) {
 		for (unsigned i = 0; i + 6 <= 16; i++) {
 			int32_t by;
 
-			if (p[i] != 0xff || p[i + 1] != 0x25)
+			if (bytes[i] != 0xff || bytes[i + 1] != 0x25)
 				continue;
-			memcpy(&by, p + i + 2, 4);
+			memcpy(&by, bytes + i + 2, 4);
 			return address + i + 6 + (uint64_t)(int64_t)by;
 		}
 	} else if (elf->machine == EM_AARCH64) {
 		uint32_t adrp, ldr;
 		uint64_t page;
 
-		memcpy(&adrp, p, 4);
-		memcpy(&ldr, p + 4, 4);
+		memcpy(&adrp, bytes, 4);
+		memcpy(&ldr, bytes + 4, 4);
 		if ((adrp & 0x9f00001f) != 0x90000010 || (ldr & 0xffc003ff) != 0xf9400211)
 			return 0;
 		page = (uint64_t)(adrp >> 5 & 0x7ffff) << 14 | (uint64_t)(adrp >> 29 & 3) << 12;
@@ -157,78 +159,83 @@ static const char *relocated(const struct ws_elf *elf, uint64_t slot)
 	Elf64_Shdr rel, syms, names;
 
 	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &rel); i++) {
-		const uint8_t *p = rel.sh_type == SHT_RELA ? ws_elf_bytes(elf, &rel) : NULL;
+		const uint8_t *bytes = rel.sh_type == SHT_RELA ? ws_elf_bytes(elf, &rel) : NULL;
 
-		if (!p || !ws_elf_section(elf, rel.sh_link, &syms) || syms.sh_type != SHT_DYNSYM ||
-		    !ws_elf_bytes(elf, &syms) || !ws_elf_section(elf, syms.sh_link, &names))
+		if (!bytes || !ws_elf_section(elf, rel.sh_link, &syms) ||
+		    syms.sh_type != SHT_DYNSYM || !ws_elf_bytes(elf, &syms) ||
+		    !ws_elf_section(elf, syms.sh_link, &names))
 			continue;
 		for (uint64_t k = 0; k < rel.sh_size / sizeof(Elf64_Rela); k++) {
 			Elf64_Rela r;
-			Elf64_Sym s;
+			Elf64_Sym symbol;
 
-			memcpy(&r, p + k * sizeof(r), sizeof(r));
-			if (r.r_offset != slot || ELF64_R_SYM(r.r_info) >= syms.sh_size / sizeof(s))
+			memcpy(&r, bytes + k * sizeof(r), sizeof(r));
+			if (r.r_offset != slot ||
+			    ELF64_R_SYM(r.r_info) >= syms.sh_size / sizeof(symbol))
 				continue;
-			memcpy(&s, ws_elf_bytes(elf, &syms) + ELF64_R_SYM(r.r_info) * sizeof(s),
-			       sizeof(s));
-			return ws_elf_text(elf, names.sh_offset, names.sh_size, s.st_name);
+			memcpy(&symbol,
+			       ws_elf_bytes(elf, &syms) + ELF64_R_SYM(r.r_info) * sizeof(symbol),
+			       sizeof(symbol));
+			return ws_elf_text(elf, names.sh_offset, names.sh_size, symbol.st_name);
 		}
 	}
 	return "";
 }
 
-static void name_plt(struct batch *b, const Elf64_Shdr *s)
+static void name_plt(struct batch *batch, const Elf64_Shdr *section)
 {
-	const uint8_t *p = ws_elf_bytes(b->elf, s);
+	const uint8_t *bytes = ws_elf_bytes(batch->elf, section);
 
-	for (size_t i = ws_lower_bound(b->address, b->n, s->sh_addr);
-	     p && i < b->n && b->address[i] - s->sh_addr < s->sh_size; i++) {
-		uint64_t at = (b->address[i] - s->sh_addr) & ~UINT64_C(15), slot;
+	for (size_t i = ws_lower_bound(batch->address, batch->n, section->sh_addr);
+	     bytes && i < batch->n && batch->address[i] - section->sh_addr < section->sh_size;
+	     i++) {
+		uint64_t at = (batch->address[i] - section->sh_addr) & ~UINT64_C(15), slot;
 		const char *name;
 
-		if (b->hit[i].name || s->sh_size - at < 16)
+		if (batch->hit[i].name || section->sh_size - at < 16)
 			continue;
-		slot = jump_slot(b->elf, p + at, s->sh_addr + at);
-		name = slot ? relocated(b->elf, slot) : "";
+		slot = jump_slot(batch->elf, bytes + at, section->sh_addr + at);
+		name = slot ? relocated(batch->elf, slot) : "";
 		if (*name)
-			b->hit[i] = (struct ws_symbol_hit){name, s->sh_addr + at, true, 0};
+			batch->hit[i] =
+				(struct ws_symbol_hit){name, section->sh_addr + at, true, 0};
 	}
 }
 
 bool ws_symtab_find(const struct ws_elf *elf, const uint64_t *address, size_t n,
 		    struct ws_symbol_hit *hit)
 {
-	struct batch b = {.elf = elf, .address = address, .n = n, .hit = hit};
+	struct batch batch = {.elf = elf, .address = address, .n = n, .hit = hit};
 	bool full = false;
-	Elf64_Shdr s;
+	Elf64_Shdr section;
 
 	if (!n)
 		return false;
-	b.code = ws_calloc((size_t)elf->sections + 1, 1);
-	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &s); i++)
-		b.code[i] = (s.sh_flags & SHF_EXECINSTR) != 0;
-	b.top = ws_calloc(n, sizeof(*b.top));
-	b.top_name = ws_calloc(n, sizeof(*b.top_name));
-	b.top_sized = ws_calloc(n, sizeof(*b.top_sized));
-	b.top_there = ws_calloc(n, sizeof(*b.top_there));
-	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &s); i++)
-		if (s.sh_type == SHT_SYMTAB) {
-			full = full || ws_elf_bytes(elf, &s);
-			scan_table(&b, &s);
+	batch.code = ws_calloc((size_t)elf->sections + 1, 1);
+	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &section); i++)
+		batch.code[i] = (section.sh_flags & SHF_EXECINSTR) != 0;
+	batch.top = ws_calloc(n, sizeof(*batch.top));
+	batch.top_name = ws_calloc(n, sizeof(*batch.top_name));
+	batch.top_sized = ws_calloc(n, sizeof(*batch.top_sized));
+	batch.top_there = ws_calloc(n, sizeof(*batch.top_there));
+	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &section); i++)
+		if (section.sh_type == SHT_SYMTAB) {
+			full = full || ws_elf_bytes(elf, &section);
+			scan_table(&batch, &section);
 		}
-	for (uint32_t i = 1; !full && i < elf->sections && ws_elf_section(elf, i, &s); i++)
-		if (s.sh_type == SHT_DYNSYM)
-			scan_table(&b, &s);
+	for (uint32_t i = 1; !full && i < elf->sections && ws_elf_section(elf, i, &section); i++)
+		if (section.sh_type == SHT_DYNSYM)
+			scan_table(&batch, &section);
 	if (elf->wide)
-		for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &s); i++)
-			if (!strncmp(ws_elf_section_name(elf, &s), ".plt", 4) &&
-			    s.sh_type == SHT_PROGBITS)
-				name_plt(&b, &s);
-	take_sizeless(&b);
-	free(b.code);
-	free(b.top);
-	free(b.top_name);
-	free(b.top_sized);
-	free(b.top_there);
+		for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &section); i++)
+			if (!strncmp(ws_elf_section_name(elf, &section), ".plt", 4) &&
+			    section.sh_type == SHT_PROGBITS)
+				name_plt(&batch, &section);
+	take_sizeless(&batch);
+	free(batch.code);
+	free(batch.top);
+	free(batch.top_name);
+	free(batch.top_sized);
+	free(batch.top_there);
 	return full;
 }

@@ -46,9 +46,9 @@ struct ws_caller {		  /* one frame */
 #define WS_UNWIND_DEEPEST 1024
 
 struct ws_unwinder *ws_unwinder_new(void);
-void ws_unwinder_free(struct ws_unwinder *u);
+void ws_unwinder_free(struct ws_unwinder *unwinder);
 /* Forget all rules. To be called when modules are freed while the unwinder lives on. */
-void ws_unwinder_forget(struct ws_unwinder *u);
+void ws_unwinder_forget(struct ws_unwinder *unwinder);
 
 /*
  * The frames of `stop` from the innermost outwards, at most `most`, into `out`; returns how many.
@@ -56,16 +56,16 @@ void ws_unwinder_forget(struct ws_unwinder *u);
  * WS_SAMPLE_BROKEN when no caller was found for another reason and the outermost function was not
  * reached, else 0.
  */
-size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwind_mode mode,
+size_t ws_unwind(struct ws_unwinder *unwinder, const struct ws_stop *stop, enum ws_unwind_mode mode,
 		 struct ws_caller *out, size_t most, unsigned *flags);
 /* A chain of addresses that something else has found (frame pointers, LBR): the first is exact, the
  * others are return addresses. */
-size_t ws_unwind_chain(struct ws_unwinder *u, struct ws_maps_process *maps, uint64_t time,
+size_t ws_unwind_chain(struct ws_unwinder *unwinder, struct ws_maps_process *maps, uint64_t time,
 		       const uint64_t *chain, size_t n, enum ws_unwind_method method,
 		       struct ws_caller *out, size_t most);
 /* A kernel address. */
 struct ws_caller ws_unwind_kernel(struct ws_modules *modules, uint64_t ip);
 /* Its call frame information, made when first asked for; NULL when it has none. */
-struct ws_cfi *ws_module_cfi(struct ws_module *m);
+struct ws_cfi *ws_module_cfi(struct ws_module *module);
 
 #endif

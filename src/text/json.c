@@ -12,78 +12,80 @@
 
 enum { WINDOW = 4 << 20 };
 
-static inline const char *skip_blanks(const char *p, const char *end)
+static inline const char *skip_blanks(const char *at, const char *end)
 {
-	while (p < end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r'))
-		p++;
-	return p;
+	while (at < end && (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r'))
+		at++;
+	return at;
 }
 
 /* The first quote or backslash at or after p, or end. Most bytes of a trace are in strings: 16 at a
  * time. */
-static inline const char *find_special(const char *p, const char *end)
+static inline const char *find_special(const char *at, const char *end)
 {
 #ifdef __SSE2__
 	const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\');
 
-	for (; p + 16 <= end; p += 16) {
-		__m128i v = _mm_loadu_si128((const __m128i *)p);
+	for (; at + 16 <= end; at += 16) {
+		__m128i v = _mm_loadu_si128((const __m128i *)at);
 		unsigned hits = (unsigned)_mm_movemask_epi8(
 			_mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, slash)));
 
 		if (hits)
-			return p + __builtin_ctz(hits);
+			return at + __builtin_ctz(hits);
 	}
 #endif
-	while (p < end && *p != '"' && *p != '\\')
-		p++;
-	return p;
+	while (at < end && *at != '"' && *at != '\\')
+		at++;
+	return at;
 }
 
 /* p is behind the opening quote. */
-static inline const char *take_string(const char *p, const char *end, struct ws_json_value *v,
+static inline const char *take_string(const char *at, const char *end, struct ws_json_value *value,
 				      bool *more)
 {
-	const char *s = p;
+	const char *text = at;
 
-	v->type = WS_J_STRING;
-	v->escaped = false;
+	value->type = WS_J_STRING;
+	value->escaped = false;
 	for (;;) {
-		p = find_special(p, end);
-		if (p >= end || (*p == '\\' && p + 1 >= end)) {
+		at = find_special(at, end);
+		if (at >= end || (*at == '\\' && at + 1 >= end)) {
 			*more = true;
 			return NULL;
 		}
-		if (*p == '"')
+		if (*at == '"')
 			break;
-		v->escaped = true;
-		p += 2;
+		value->escaped = true;
+		at += 2;
 	}
-	v->s = s;
-	v->n = (uint32_t)(p - s);
-	return p + 1;
+	value->text = text;
+	value->n = (uint32_t)(at - text);
+	return at + 1;
 }
 
-static inline bool in_number(char c)
+static inline bool in_number(char letter)
 {
-	return (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '+' || c == 'e' || c == 'E';
+	return (letter >= '0' && letter <= '9') || letter == '.' || letter == '-' ||
+	       letter == '+' || letter == 'e' || letter == 'E';
 }
 
-static const char *take_number(const char *p, const char *end, struct ws_json_value *v, bool *more)
+static const char *take_number(const char *at, const char *end, struct ws_json_value *value,
+			       bool *more)
 {
-	v->type = WS_J_NUMBER;
-	v->s = p;
-	if (*p == '-' && p + 1 < end && p[1] == 'I')
-		p++; /* -Infinity */
+	value->type = WS_J_NUMBER;
+	value->text = at;
+	if (*at == '-' && at + 1 < end && at[1] == 'I')
+		at++; /* -Infinity */
 	else
-		while (p < end && in_number(*p))
-			p++;
-	if (p == end) {
+		while (at < end && in_number(*at))
+			at++;
+	if (at == end) {
 		*more = true;
 		return NULL;
 	}
-	v->n = (uint32_t)(p - v->s);
-	return p;
+	value->n = (uint32_t)(at - value->text);
+	return at;
 }
 
 static const struct {
@@ -94,20 +96,21 @@ static const struct {
 	     {"NaN", 3, WS_J_NULL},  {"Infinity", 8, WS_J_NULL}, {"nan", 3, WS_J_NULL},
 	     {"inf", 3, WS_J_NULL}};
 
-static const char *take_word(const char *p, const char *end, struct ws_json_value *v, bool *more)
+static const char *take_word(const char *at, const char *end, struct ws_json_value *value,
+			     bool *more)
 {
-	size_t left = (size_t)(end - p);
+	size_t left = (size_t)(end - at);
 
 	for (size_t i = 0; i < WS_COUNT(words); i++) {
-		if (left < words[i].n && !memcmp(p, words[i].text, left)) {
+		if (left < words[i].n && !memcmp(at, words[i].text, left)) {
 			*more = true;
 			return NULL;
 		}
-		if (left >= words[i].n && !memcmp(p, words[i].text, words[i].n)) {
-			v->type = words[i].type;
-			v->s = p;
-			v->n = words[i].n;
-			return p + words[i].n;
+		if (left >= words[i].n && !memcmp(at, words[i].text, words[i].n)) {
+			value->type = words[i].type;
+			value->text = at;
+			value->n = words[i].n;
+			return at + words[i].n;
 		}
 	}
 	return NULL;
@@ -117,116 +120,117 @@ static const char *take_word(const char *p, const char *end, struct ws_json_valu
  * The end of an object or array: brackets are matched by kind, strings stepped over; what stands
  * between is checked when someone walks it. A bit of `kinds` a level: set for an object.
  */
-static const char *take_nest(const char *p, const char *end, struct ws_json_value *v, bool *more)
+static const char *take_nest(const char *at, const char *end, struct ws_json_value *value,
+			     bool *more)
 {
 	bool object[WS_JSON_DEPTH];
 	struct ws_json_value inner;
 	int depth = 0;
 
-	v->type = *p == '{' ? WS_J_OBJECT : WS_J_ARRAY;
-	v->s = p;
-	while (p < end) {
-		switch (*p) {
+	value->type = *at == '{' ? WS_J_OBJECT : WS_J_ARRAY;
+	value->text = at;
+	while (at < end) {
+		switch (*at) {
 		case '"':
-			p = take_string(p + 1, end, &inner, more);
-			if (!p)
+			at = take_string(at + 1, end, &inner, more);
+			if (!at)
 				return NULL;
 			continue;
 		case '{':
 		case '[':
 			if (depth == WS_JSON_DEPTH)
 				return NULL;
-			object[depth++] = *p == '{';
+			object[depth++] = *at == '{';
 			break;
 		case '}':
 		case ']':
-			if (object[--depth] != (*p == '}'))
+			if (object[--depth] != (*at == '}'))
 				return NULL;
 			if (!depth) {
-				v->n = (uint32_t)(p + 1 - v->s);
-				return p + 1;
+				value->n = (uint32_t)(at + 1 - value->text);
+				return at + 1;
 			}
 			break;
 		}
-		p++;
+		at++;
 	}
 	*more = true;
 	return NULL;
 }
 
-const char *ws_json_value(const char *p, const char *end, struct ws_json_value *v, bool *more)
+const char *ws_json_value(const char *at, const char *end, struct ws_json_value *value, bool *more)
 {
 	*more = false;
-	p = skip_blanks(p, end);
-	if (p == end) {
+	at = skip_blanks(at, end);
+	if (at == end) {
 		*more = true;
 		return NULL;
 	}
-	switch (*p) {
+	switch (*at) {
 	case '"':
-		return take_string(p + 1, end, v, more);
+		return take_string(at + 1, end, value, more);
 	case '{':
 	case '[':
-		return take_nest(p, end, v, more);
+		return take_nest(at, end, value, more);
 	case '-':
 	case '0' ... '9':
-		return take_number(p, end, v, more);
+		return take_number(at, end, value, more);
 	default:
-		return take_word(p, end, v, more);
+		return take_word(at, end, value, more);
 	}
 }
 
-bool ws_json_next(struct ws_json_walk *w, struct ws_json_value *key, struct ws_json_value *value)
+bool ws_json_next(struct ws_json_walk *walk, struct ws_json_value *key, struct ws_json_value *value)
 {
 	bool more;
 
 	for (;;) {
-		w->p = skip_blanks(w->p, w->end);
-		if (w->p >= w->end || *w->p == '}' || *w->p == ']')
+		walk->p = skip_blanks(walk->p, walk->end);
+		if (walk->p >= walk->end || *walk->p == '}' || *walk->p == ']')
 			return false;
-		if (*w->p != ',')
+		if (*walk->p != ',')
 			break;
-		w->p++;
+		walk->p++;
 	}
 	if (key) {
-		if (*w->p != '"')
+		if (*walk->p != '"')
 			return false;
-		w->p = take_string(w->p + 1, w->end, key, &more);
-		if (!w->p)
+		walk->p = take_string(walk->p + 1, walk->end, key, &more);
+		if (!walk->p)
 			goto broken;
-		w->p = skip_blanks(w->p, w->end);
-		if (w->p >= w->end || *w->p != ':')
+		walk->p = skip_blanks(walk->p, walk->end);
+		if (walk->p >= walk->end || *walk->p != ':')
 			goto broken;
-		w->p++;
+		walk->p++;
 	}
-	w->p = ws_json_value(w->p, w->end, value, &more);
-	if (w->p)
+	walk->p = ws_json_value(walk->p, walk->end, value, &more);
+	if (walk->p)
 		return true;
 broken:
-	w->p = w->end;
+	walk->p = walk->end;
 	return false;
 }
 
-bool ws_json_is(const struct ws_json_value *v, const char *text)
+bool ws_json_is(const struct ws_json_value *value, const char *text)
 {
 	size_t n = strlen(text);
 
-	return v->type == WS_J_STRING && v->n == n && !memcmp(v->s, text, n);
+	return value->type == WS_J_STRING && value->n == n && !memcmp(value->text, text, n);
 }
 
 /* ---- strings ---- */
 
-static int hex4(const char *p, const char *end)
+static int hex4(const char *at, const char *end)
 {
 	int v = 0;
 
-	if (end - p < 4)
+	if (end - at < 4)
 		return -1;
 	for (int i = 0; i < 4; i++) {
-		char c = p[i];
-		int d = c >= '0' && c <= '9'		     ? c - '0'
-			: (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
-							     : -1;
+		char letter = at[i];
+		int d = letter >= '0' && letter <= '9'		       ? letter - '0'
+			: (letter | 32) >= 'a' && (letter | 32) <= 'f' ? (letter | 32) - 'a' + 10
+								       : -1;
 
 		if (d < 0)
 			return -1;
@@ -263,96 +267,97 @@ static void put_utf8(struct ws_text *out, uint32_t c)
 }
 
 /* \uXXXX at p (behind the u), with the second half of a surrogate pair. Returns what follows. */
-static const char *take_unicode(const char *p, const char *end, struct ws_text *out)
+static const char *take_unicode(const char *at, const char *end, struct ws_text *out)
 {
-	int c = hex4(p, end), low;
+	int c = hex4(at, end), low;
 
 	if (c < 0) {
 		put_utf8(out, 0xfffd);
-		return p;
+		return at;
 	}
-	p += 4;
+	at += 4;
 	if (c < 0xd800 || c > 0xdfff) {
 		put_utf8(out, (uint32_t)c);
-		return p;
+		return at;
 	}
-	low = c < 0xdc00 && end - p >= 6 && p[0] == '\\' && p[1] == 'u' ? hex4(p + 2, end) : -1;
+	low = c < 0xdc00 && end - at >= 6 && at[0] == '\\' && at[1] == 'u' ? hex4(at + 2, end) : -1;
 	if (low < 0xdc00 || low > 0xdfff) {
 		put_utf8(out, 0xfffd);
-		return p;
+		return at;
 	}
 	put_utf8(out, 0x10000 + ((uint32_t)(c - 0xd800) << 10) + (uint32_t)(low - 0xdc00));
-	return p + 6;
+	return at + 6;
 }
 
-const char *ws_json_text(const struct ws_json_value *v, struct ws_text *scratch, size_t *n)
+const char *ws_json_text(const struct ws_json_value *value, struct ws_text *scratch, size_t *n)
 {
-	const char *p = v->s, *end;
+	const char *at = value->text, *end;
 
-	if (v->type != WS_J_STRING || !v->escaped) { /* only texts know whether they are escaped */
-		*n = v->n;
-		return v->s;
+	if (value->type != WS_J_STRING ||
+	    !value->escaped) { /* only texts know whether they are escaped */
+		*n = value->n;
+		return value->text;
 	}
-	end = p + v->n;
+	end = at + value->n;
 	scratch->len = 0;
 	ws_text_add(scratch, "", 0);
-	while (p < end) {
-		const char *slash = memchr(p, '\\', (size_t)(end - p));
+	while (at < end) {
+		const char *slash = memchr(at, '\\', (size_t)(end - at));
 		static const char from[] = "nrtbf", to[] = "\n\r\t\b\f";
 		const char *which;
 
 		if (!slash || slash + 1 >= end) {
-			ws_text_add(scratch, p, (size_t)(end - p));
+			ws_text_add(scratch, at, (size_t)(end - at));
 			break;
 		}
-		ws_text_add(scratch, p, (size_t)(slash - p));
-		p = slash + 2;
+		ws_text_add(scratch, at, (size_t)(slash - at));
+		at = slash + 2;
 		if (slash[1] == 'u') {
-			p = take_unicode(p, end, scratch);
+			at = take_unicode(at, end, scratch);
 			continue;
 		}
 		which = slash[1] ? strchr(from, slash[1]) : NULL;
 		ws_text_add(scratch, which ? &to[which - from] : &slash[1], 1);
 	}
 	*n = scratch->len;
-	return scratch->s;
+	return scratch->text;
 }
 
-void ws_json_escape(struct ws_text *out, const char *s, size_t n)
+void ws_json_escape(struct ws_text *out, const char *text, size_t n)
 {
 	size_t from = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		unsigned char c = (unsigned char)s[i];
+		unsigned char c = (unsigned char)text[i];
 
 		if (c >= 0x20 && c != '"' && c != '\\')
 			continue;
-		ws_text_add(out, s + from, i - from);
+		ws_text_add(out, text + from, i - from);
 		from = i + 1;
 		if (c == '"' || c == '\\')
 			ws_text_printf(out, "\\%c", c);
 		else
 			ws_text_printf(out, "\\u%04x", c);
 	}
-	ws_text_add(out, s + from, n - from);
+	ws_text_add(out, text + from, n - from);
 }
 
-void ws_json_compact(struct ws_text *out, const struct ws_json_value *v)
+void ws_json_compact(struct ws_text *out, const struct ws_json_value *value)
 {
-	const char *p = v->s, *end = v->s + v->n;
+	const char *at = value->text, *end = value->text + value->n;
 
 	ws_text_add(out, "", 0);
-	while (p < end) {
-		const char *line = memchr(p, '\n', (size_t)(end - p));
+	while (at < end) {
+		const char *line = memchr(at, '\n', (size_t)(end - at));
 		bool comma;
 
 		if (!line) {
-			ws_text_add(out, p, (size_t)(end - p));
+			ws_text_add(out, at, (size_t)(end - at));
 			break;
 		}
-		ws_text_add(out, p, (size_t)(line - p));
-		comma = line > p && line[-1] == ',';
-		p = skip_blanks(line, end);
+		ws_text_add(out, at, (size_t)(line - at));
+		comma = line > at && line[-1] == ',';
+		at = skip_blanks(line, end);
 		if (comma)
 			ws_text_add(out, " ", 1);
 	}
@@ -361,13 +366,13 @@ void ws_json_compact(struct ws_text *out, const struct ws_json_value *v)
 /* ---- numbers ---- */
 
 /* Hexadecimal numbers in strings, infinity, and what is no number. */
-static int64_t by_double(const char *s, size_t n, int digits, bool *ok)
+static int64_t by_double(const char *word, size_t n, int digits, bool *ok)
 {
 	char text[64], *rest;
 	double d;
 
 	n = n < sizeof(text) - 1 ? n : sizeof(text) - 1;
-	memcpy(text, s, n);
+	memcpy(text, word, n);
 	text[n] = 0;
 	d = strtod(text, &rest);
 	if (ok)
@@ -381,14 +386,14 @@ static int64_t by_double(const char *s, size_t n, int digits, bool *ok)
 }
 
 /* What stands after e or E, bounded. */
-static int exponent_of(const char *p, const char *end)
+static int exponent_of(const char *at, const char *end)
 {
-	bool negative = p < end && *p == '-';
+	bool negative = at < end && *at == '-';
 	int e = 0;
 
-	p += p < end && (*p == '-' || *p == '+');
-	for (; p < end && *p >= '0' && *p <= '9' && e < 10000; p++)
-		e = e * 10 + (*p - '0');
+	at += at < end && (*at == '-' || *at == '+');
+	for (; at < end && *at >= '0' && *at <= '9' && e < 10000; at++)
+		e = e * 10 + (*at - '0');
 	return negative ? -e : e;
 }
 
@@ -411,90 +416,91 @@ static uint64_t times_ten(uint64_t u, int e)
 }
 
 /* With an exponent, or many digits: the first 19 that count are taken. */
-static int64_t slow_fixed(const char *s, size_t n, int digits, bool *ok)
+static int64_t slow_fixed(const char *text, size_t n, int digits, bool *ok)
 {
-	const char *p = s, *end = s + n;
-	bool negative = p < end && *p == '-', point = false, any = false;
+	const char *at = text, *end = text + n;
+	bool negative = at < end && *at == '-', point = false, any = false;
 	uint64_t u = 0;
 	int e = 0;
 
-	for (p += negative; p < end && ((*p >= '0' && *p <= '9') || (*p == '.' && !point)); p++) {
+	for (at += negative; at < end && ((*at >= '0' && *at <= '9') || (*at == '.' && !point));
+	     at++) {
 		bool keep = u < UINT64_C(1000000000000000000);
 
-		point |= *p == '.';
-		if (*p == '.')
+		point |= *at == '.';
+		if (*at == '.')
 			continue;
 		any = true;
-		u = keep ? u * 10 + (uint64_t)(*p - '0') : u;
+		u = keep ? u * 10 + (uint64_t)(*at - '0') : u;
 		if (e > -10000 && e < 10000)
 			e += point ? -keep : !keep;
 	}
-	if (!any || (p < end && (*p == 'x' || *p == 'X')))
-		return by_double(s, n, digits, ok);
-	if (p < end && (*p == 'e' || *p == 'E'))
-		e += exponent_of(p + 1, end);
+	if (!any || (at < end && (*at == 'x' || *at == 'X')))
+		return by_double(text, n, digits, ok);
+	if (at < end && (*at == 'e' || *at == 'E'))
+		e += exponent_of(at + 1, end);
 	if (ok)
 		*ok = true;
 	u = times_ten(u, e + digits);
 	return negative ? -(int64_t)u : (int64_t)u;
 }
 
-int64_t ws_json_fixed(const struct ws_json_value *v, int digits, bool *ok)
+int64_t ws_json_fixed(const struct ws_json_value *value, int digits, bool *ok)
 {
-	const char *p, *end, *first;
+	const char *at, *end, *first;
 	bool negative = false;
 	uint64_t u = 0;
 	int after = 0;
 
 	if (ok)
 		*ok = false;
-	if (v->type != WS_J_NUMBER && v->type != WS_J_STRING)
+	if (value->type != WS_J_NUMBER && value->type != WS_J_STRING)
 		return 0;
-	p = v->s;
-	end = p + v->n;
-	if (p < end && *p == '-') {
+	at = value->text;
+	end = at + value->n;
+	if (at < end && *at == '-') {
 		negative = true;
-		p++;
+		at++;
 	}
-	first = p;
-	for (; p < end && *p >= '0' && *p <= '9'; p++)
-		u = u * 10 + (uint64_t)(*p - '0');
-	if (p == first || p - first > 18)
-		return slow_fixed(v->s, v->n, digits, ok);
-	if (p < end && *p == '.') {
-		for (p++; p < end && *p >= '0' && *p <= '9'; p++) {
+	first = at;
+	for (; at < end && *at >= '0' && *at <= '9'; at++)
+		u = u * 10 + (uint64_t)(*at - '0');
+	if (at == first || at - first > 18)
+		return slow_fixed(value->text, value->n, digits, ok);
+	if (at < end && *at == '.') {
+		for (at++; at < end && *at >= '0' && *at <= '9'; at++) {
 			if (after < digits)
-				u = u * 10 + (uint64_t)(*p - '0');
+				u = u * 10 + (uint64_t)(*at - '0');
 			else if (after == digits)
-				u += *p >= '5';
+				u += *at >= '5';
 			after++;
 		}
 		after = after < digits ? after : digits;
 	}
-	if (p < end || p - first > 21)
-		return slow_fixed(v->s, v->n, digits, ok);
+	if (at < end || at - first > 21)
+		return slow_fixed(value->text, value->n, digits, ok);
 	for (; after < digits; after++) {
 		if (u > INT64_MAX / 10)
-			return slow_fixed(v->s, v->n, digits, ok);
+			return slow_fixed(value->text, value->n, digits, ok);
 		u *= 10;
 	}
 	if (u > INT64_MAX)
-		return slow_fixed(v->s, v->n, digits, ok);
+		return slow_fixed(value->text, value->n, digits, ok);
 	if (ok)
 		*ok = true;
 	return negative ? -(int64_t)u : (int64_t)u;
 }
 
-double ws_json_double(const struct ws_json_value *v, bool *ok)
+double ws_json_double(const struct ws_json_value *value, bool *ok)
 {
 	char text[64], *rest;
-	size_t n = v->n < sizeof(text) - 1 ? v->n : sizeof(text) - 1;
+	size_t n = value->n < sizeof(text) - 1 ? value->n : sizeof(text) - 1;
 	double d;
 
 	*ok = false;
-	if (v->type != WS_J_NUMBER && v->type != WS_J_STRING)
+	if (value->type != WS_J_NUMBER && value->type != WS_J_STRING)
 		return 0;
-	memcpy(text, v->s, n);
+	memcpy(text, value->text, n);
 	text[n] = 0;
 	d = strtod(text, &rest);
 	*ok = rest != text && !*rest && isfinite(d);
@@ -503,91 +509,93 @@ double ws_json_double(const struct ws_json_value *v, bool *ok)
 
 /* ---- the window ---- */
 
-void ws_json_open(struct ws_json *j, struct ws_source *s)
+void ws_json_open(struct ws_json *json, struct ws_source *source)
 {
-	*j = (struct ws_json){.source = s, .cap = WINDOW, .buffer = ws_malloc(WINDOW)};
-	if (ws_json_peek(j) == 0xef && j->len >= 3 && !memcmp(j->buffer, "\xef\xbb\xbf", 3))
-		j->at = 3;
+	*json = (struct ws_json){.source = source, .cap = WINDOW, .buffer = ws_malloc(WINDOW)};
+	if (ws_json_peek(json) == 0xef && json->len >= 3 &&
+	    !memcmp(json->buffer, "\xef\xbb\xbf", 3))
+		json->at = 3;
 }
 
-void ws_json_close(struct ws_json *j)
+void ws_json_close(struct ws_json *json)
 {
-	free(j->buffer);
+	free(json->buffer);
 }
 
 /* Move what is left to the front and read on. False when nothing more came. */
-static bool refill(struct ws_json *j)
+static bool refill(struct ws_json *json)
 {
 	size_t got;
 
-	if (j->eof)
+	if (json->eof)
 		return false;
-	if (j->at) {
-		memmove(j->buffer, j->buffer + j->at, j->len - j->at);
-		j->offset += j->at;
-		j->len -= j->at;
-		j->at = 0;
+	if (json->at) {
+		memmove(json->buffer, json->buffer + json->at, json->len - json->at);
+		json->offset += json->at;
+		json->len -= json->at;
+		json->at = 0;
 	}
-	if (j->len == j->cap) {
-		j->cap *= 2;
-		j->buffer = ws_realloc(j->buffer, j->cap);
+	if (json->len == json->cap) {
+		json->cap *= 2;
+		json->buffer = ws_realloc(json->buffer, json->cap);
 	}
-	got = ws_source_read(j->source, j->buffer + j->len, j->cap - j->len);
-	j->len += got;
-	j->eof = !got;
+	got = ws_source_read(json->source, json->buffer + json->len, json->cap - json->len);
+	json->len += got;
+	json->eof = !got;
 	return got > 0;
 }
 
-int ws_json_peek(struct ws_json *j)
+int ws_json_peek(struct ws_json *json)
 {
 	do {
-		j->at = (size_t)(skip_blanks(j->buffer + j->at, j->buffer + j->len) - j->buffer);
-		if (j->at < j->len)
-			return (unsigned char)j->buffer[j->at];
-	} while (refill(j));
+		json->at = (size_t)(skip_blanks(json->buffer + json->at, json->buffer + json->len) -
+				    json->buffer);
+		if (json->at < json->len)
+			return (unsigned char)json->buffer[json->at];
+	} while (refill(json));
 	return -1;
 }
 
-static int stop(struct ws_json *j, const char *why)
+static int stop(struct ws_json *json, const char *why)
 {
-	const char *broken = ws_source_broken(j->source);
+	const char *broken = ws_source_broken(json->source);
 
-	if (broken && j->eof)
-		snprintf(j->problem, sizeof(j->problem), "%s", broken);
+	if (broken && json->eof)
+		snprintf(json->problem, sizeof(json->problem), "%s", broken);
 	else
-		snprintf(j->problem, sizeof(j->problem), "%s at byte %" PRIu64, why,
-			 ws_json_offset(j));
+		snprintf(json->problem, sizeof(json->problem), "%s at byte %" PRIu64, why,
+			 ws_json_offset(json));
 	return -1;
 }
 
-int ws_json_take(struct ws_json *j, struct ws_json_value *v)
+int ws_json_take(struct ws_json *json, struct ws_json_value *value)
 {
-	const char *p;
+	const char *at;
 	bool more;
 
-	if (ws_json_peek(j) < 0)
+	if (ws_json_peek(json) < 0)
 		return 0;
 	for (;;) {
-		p = ws_json_value(j->buffer + j->at, j->buffer + j->len, v, &more);
-		if (p && v->n <= WS_JSON_VALUE) {
-			j->at = (size_t)(p - j->buffer);
+		at = ws_json_value(json->buffer + json->at, json->buffer + json->len, value, &more);
+		if (at && value->n <= WS_JSON_VALUE) {
+			json->at = (size_t)(at - json->buffer);
 			return 1;
 		}
-		if (!more && !p)
-			return stop(j,
+		if (!more && !at)
+			return stop(json,
 				    "there is something that is not JSON, or nested too deeply,");
-		if (p || j->len - j->at > WS_JSON_VALUE)
-			return stop(j, "there is a value of more than 64 MiB");
-		if (!refill(j))
+		if (at || json->len - json->at > WS_JSON_VALUE)
+			return stop(json, "there is a value of more than 64 MiB");
+		if (!refill(json))
 			break;
 	}
 	/* A number at the very end is whole. */
-	if (j->at < j->len && in_number(j->buffer[j->at])) {
-		*v = (struct ws_json_value){.type = WS_J_NUMBER,
-					    .s = j->buffer + j->at,
-					    .n = (uint32_t)(j->len - j->at)};
-		j->at = j->len;
+	if (json->at < json->len && in_number(json->buffer[json->at])) {
+		*value = (struct ws_json_value){.type = WS_J_NUMBER,
+						.text = json->buffer + json->at,
+						.n = (uint32_t)(json->len - json->at)};
+		json->at = json->len;
 		return 1;
 	}
-	return stop(j, "it ends in the middle of a value");
+	return stop(json, "it ends in the middle of a value");
 }

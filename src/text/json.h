@@ -35,7 +35,7 @@ enum ws_json_type {
 struct ws_json_value {
 	enum ws_json_type type;
 	bool escaped; /* of a string: it holds a backslash */
-	const char *s;
+	const char *text;
 	uint32_t n;
 };
 
@@ -44,33 +44,34 @@ struct ws_json_value {
  * inside of it, else it is not JSON. A number that ends at `end` asks for more, as a digit might
  * follow.
  */
-const char *ws_json_value(const char *p, const char *end, struct ws_json_value *v, bool *more);
+const char *ws_json_value(const char *at, const char *end, struct ws_json_value *value, bool *more);
 
 /* Walk an object or array that is whole: {.p = v.s + 1, .end = v.s + v.n}. False at its end. `key`
  * is NULL for an array. */
 struct ws_json_walk {
 	const char *p, *end;
 };
-bool ws_json_next(struct ws_json_walk *w, struct ws_json_value *key, struct ws_json_value *value);
-static inline struct ws_json_walk ws_json_walk(const struct ws_json_value *v)
+bool ws_json_next(struct ws_json_walk *walk, struct ws_json_value *key,
+		  struct ws_json_value *value);
+static inline struct ws_json_walk ws_json_walk(const struct ws_json_value *value)
 {
-	return (struct ws_json_walk){v->s + 1, v->s + v->n};
+	return (struct ws_json_walk){value->text + 1, value->text + value->n};
 }
 
 /* Is it the string `text`? (Without escapes.) */
-bool ws_json_is(const struct ws_json_value *v, const char *text);
+bool ws_json_is(const struct ws_json_value *value, const char *text);
 /* A string's bytes with escapes undone: into `scratch` where there are any, else where they lie. */
-const char *ws_json_text(const struct ws_json_value *v, struct ws_text *scratch, size_t *n);
+const char *ws_json_text(const struct ws_json_value *value, struct ws_text *scratch, size_t *n);
 /*
  * A number, or a string that holds one. The whole of it as a fixed-point number of 10^-`digits`,
  * rounded and clamped to int64_t; *ok (may be NULL) says whether there was one.
  */
-int64_t ws_json_fixed(const struct ws_json_value *v, int digits, bool *ok);
-double ws_json_double(const struct ws_json_value *v, bool *ok);
+int64_t ws_json_fixed(const struct ws_json_value *value, int digits, bool *ok);
+double ws_json_double(const struct ws_json_value *value, bool *ok);
 /* Append the value, which is no string, without line ends and the blanks around them. */
-void ws_json_compact(struct ws_text *out, const struct ws_json_value *v);
+void ws_json_compact(struct ws_text *out, const struct ws_json_value *value);
 /* Append `n` bytes to `out` as they must be written between quotes. */
-void ws_json_escape(struct ws_text *out, const char *s, size_t n);
+void ws_json_escape(struct ws_text *out, const char *text, size_t n);
 
 /* ---- the window ---- */
 
@@ -83,19 +84,19 @@ struct ws_json {
 	char problem[256]; /* why reading stopped, or "" */
 };
 
-void ws_json_open(struct ws_json *j, struct ws_source *s);
-void ws_json_close(struct ws_json *j);
+void ws_json_open(struct ws_json *json, struct ws_source *source);
+void ws_json_close(struct ws_json *json);
 /* The next byte that is not blank, without taking it; -1 at the end. */
-int ws_json_peek(struct ws_json *j);
+int ws_json_peek(struct ws_json *json);
 /*
  * The next value whole, in the window until the next call. Returns 1, 0 at the end of the text
  * (before a value), or -1 when it is no JSON, too deep or too large: `problem` says where.
  */
-int ws_json_take(struct ws_json *j, struct ws_json_value *v);
+int ws_json_take(struct ws_json *json, struct ws_json_value *value);
 /* Where reading stands, in bytes of the text. */
-static inline uint64_t ws_json_offset(const struct ws_json *j)
+static inline uint64_t ws_json_offset(const struct ws_json *json)
 {
-	return j->offset + j->at;
+	return json->offset + json->at;
 }
 
 #endif

@@ -9,173 +9,175 @@
 enum { DEEPEST = 64 };
 
 struct check {
-	const char *s, *end;
+	const char *text, *end;
 	unsigned depth;
 };
 
-static void skip_space(struct check *c)
+static void skip_space(struct check *check)
 {
-	while (c->s < c->end && (*c->s == ' ' || *c->s == '\t' || *c->s == '\n' || *c->s == '\r'))
-		c->s++;
+	while (check->text < check->end && (*check->text == ' ' || *check->text == '\t' ||
+					    *check->text == '\n' || *check->text == '\r'))
+		check->text++;
 }
 
-static bool take(struct check *c, char wanted)
+static bool take(struct check *check, char wanted)
 {
-	if (c->s == c->end || *c->s != wanted)
+	if (check->text == check->end || *check->text != wanted)
 		return false;
-	c->s++;
+	check->text++;
 	return true;
 }
 
-static bool is_hex(char c)
+static bool is_hex(char letter)
 {
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+	return (letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'f') ||
+	       (letter >= 'A' && letter <= 'F');
 }
 
-static bool escape(struct check *c)
+static bool escape(struct check *check)
 {
-	if (c->s == c->end)
+	if (check->text == check->end)
 		return false;
-	if (*c->s != 'u')
-		return *c->s && strchr("\"\\/bfnrt", *c->s++) != NULL;
-	if (c->end - c->s < 5)
+	if (*check->text != 'u')
+		return *check->text && strchr("\"\\/bfnrt", *check->text++) != NULL;
+	if (check->end - check->text < 5)
 		return false;
 	for (int i = 1; i < 5; i++)
-		if (!is_hex(c->s[i]))
+		if (!is_hex(check->text[i]))
 			return false;
-	c->s += 5;
+	check->text += 5;
 	return true;
 }
 
-static bool string(struct check *c)
+static bool string(struct check *check)
 {
-	if (!take(c, '"'))
+	if (!take(check, '"'))
 		return false;
-	while (c->s < c->end && *c->s != '"') {
+	while (check->text < check->end && *check->text != '"') {
 		uint32_t cp;
 		size_t k;
 
-		if (*c->s == '\\') {
-			c->s++;
-			if (!escape(c))
+		if (*check->text == '\\') {
+			check->text++;
+			if (!escape(check))
 				return false;
 			continue;
 		}
-		k = ws_utf8_next(c->s, (size_t)(c->end - c->s), &cp);
+		k = ws_utf8_next(check->text, (size_t)(check->end - check->text), &cp);
 		if (!k || cp < 0x20)
 			return false;
-		c->s += k;
+		check->text += k;
 	}
-	return take(c, '"');
+	return take(check, '"');
 }
 
-static bool digits(struct check *c)
+static bool digits(struct check *check)
 {
-	const char *from = c->s;
+	const char *from = check->text;
 
-	while (c->s < c->end && *c->s >= '0' && *c->s <= '9')
-		c->s++;
-	return c->s > from;
+	while (check->text < check->end && *check->text >= '0' && *check->text <= '9')
+		check->text++;
+	return check->text > from;
 }
 
-static bool number(struct check *c)
+static bool number(struct check *check)
 {
-	take(c, '-');
-	if (!take(c, '0') && !digits(c))
+	take(check, '-');
+	if (!take(check, '0') && !digits(check))
 		return false;
-	if (take(c, '.') && !digits(c))
+	if (take(check, '.') && !digits(check))
 		return false;
-	if (take(c, 'e') || take(c, 'E')) {
-		if (!take(c, '+'))
-			take(c, '-');
-		return digits(c);
+	if (take(check, 'e') || take(check, 'E')) {
+		if (!take(check, '+'))
+			take(check, '-');
+		return digits(check);
 	}
 	return true;
 }
 
-static bool word(struct check *c, const char *w)
+static bool word(struct check *check, const char *w)
 {
 	size_t n = strlen(w);
 
-	if ((size_t)(c->end - c->s) < n || memcmp(c->s, w, n) != 0)
+	if ((size_t)(check->end - check->text) < n || memcmp(check->text, w, n) != 0)
 		return false;
-	c->s += n;
+	check->text += n;
 	return true;
 }
 
-static bool value(struct check *c);
+static bool value(struct check *check);
 
-static bool members(struct check *c, char close)
+static bool members(struct check *check, char close)
 {
-	skip_space(c);
-	if (take(c, close))
+	skip_space(check);
+	if (take(check, close))
 		return true;
 	for (;;) {
-		skip_space(c);
+		skip_space(check);
 		if (close == '}') {
-			if (!string(c))
+			if (!string(check))
 				return false;
-			skip_space(c);
-			if (!take(c, ':'))
+			skip_space(check);
+			if (!take(check, ':'))
 				return false;
 		}
-		if (!value(c))
+		if (!value(check))
 			return false;
-		if (take(c, close))
+		if (take(check, close))
 			return true;
-		if (!take(c, ','))
+		if (!take(check, ','))
 			return false;
 	}
 }
 
-static bool nested(struct check *c, char close)
+static bool nested(struct check *check, char close)
 {
 	bool ok;
 
-	if (++c->depth > DEEPEST)
+	if (++check->depth > DEEPEST)
 		return false;
-	c->s++;
-	ok = members(c, close);
-	c->depth--;
+	check->text++;
+	ok = members(check, close);
+	check->depth--;
 	return ok;
 }
 
-static bool value(struct check *c)
+static bool value(struct check *check)
 {
 	bool ok = false;
 
-	skip_space(c);
-	if (c->s == c->end)
+	skip_space(check);
+	if (check->text == check->end)
 		return false;
-	switch (*c->s) {
+	switch (*check->text) {
 	case '{':
-		ok = nested(c, '}');
+		ok = nested(check, '}');
 		break;
 	case '[':
-		ok = nested(c, ']');
+		ok = nested(check, ']');
 		break;
 	case '"':
-		ok = string(c);
+		ok = string(check);
 		break;
 	case 't':
-		ok = word(c, "true");
+		ok = word(check, "true");
 		break;
 	case 'f':
-		ok = word(c, "false");
+		ok = word(check, "false");
 		break;
 	case 'n':
-		ok = word(c, "null");
+		ok = word(check, "null");
 		break;
 	default:
-		ok = number(c);
+		ok = number(check);
 	}
-	skip_space(c);
+	skip_space(check);
 	return ok;
 }
 
-bool ws_json_valid(const char *s, size_t n)
+bool ws_json_valid(const char *text, size_t n)
 {
-	struct check c = {.s = s, .end = s + n};
+	struct check check = {.text = text, .end = text + n};
 
-	return value(&c) && c.s == c.end;
+	return value(&check) && check.text == check.end;
 }

@@ -6,31 +6,31 @@
 
 #include "text/text.h"
 
-void ws_put_comma(struct ws_text *t)
+void ws_put_comma(struct ws_text *text)
 {
-	if (t->len && !strchr("[{:,", t->s[t->len - 1]))
-		ws_text_puts(t, ",");
+	if (text->len && !strchr("[{:,", text->text[text->len - 1]))
+		ws_text_puts(text, ",");
 }
 
-void ws_put_key(struct ws_text *t, const char *key)
+void ws_put_key(struct ws_text *text, const char *key)
 {
-	ws_put_comma(t);
-	ws_text_printf(t, "\"%s\":", key);
+	ws_put_comma(text);
+	ws_text_printf(text, "\"%s\":", key);
 }
 
-void ws_put_text(struct ws_text *t, const char *key, const char *s, size_t n)
+void ws_put_text(struct ws_text *text, const char *key, const char *word, size_t n)
 {
-	ws_put_key(t, key);
-	ws_text_json(t, s, n);
+	ws_put_key(text, key);
+	ws_text_json(text, word, n);
 }
 
-void ws_put_string(struct ws_text *t, const char *key, const char *s)
+void ws_put_string(struct ws_text *text, const char *key, const char *word)
 {
-	ws_put_text(t, key, s, strlen(s));
+	ws_put_text(text, key, word, strlen(word));
 }
 
-void ws_put_int(struct ws_text *t, const char *key, int64_t v)
+void ws_put_int(struct ws_text *text, const char *key, int64_t v)
 {
-	ws_put_key(t, key);
-	ws_text_printf(t, "%" PRId64, v);
+	ws_put_key(text, key);
+	ws_text_printf(text, "%" PRId64, v);
 }

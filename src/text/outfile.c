@@ -50,16 +50,16 @@ void ws_outfile_end_if_interrupted(void)
 
 /* ---- files ---- */
 
-static void forget(struct ws_outfile *o)
+static void forget(struct ws_outfile *outfile)
 {
-	free(o->path);
-	free(o->temporary);
-	memset(o, 0, sizeof(*o));
+	free(outfile->path);
+	free(outfile->temporary);
+	memset(outfile, 0, sizeof(*outfile));
 }
 
-static int exists(const char *path, struct ws_err *e)
+static int exists(const char *path, struct ws_err *err)
 {
-	return ws_fail(e, "%s exists already; give --force-overwrite to replace it", path);
+	return ws_fail(err, "%s exists already; give --force-overwrite to replace it", path);
 }
 
 /* Is a report there? What is made of reports must not take the place of one: that is a slip of the
@@ -76,59 +76,60 @@ static bool is_report(const char *path)
 	return is;
 }
 
-static int check_target(const char *path, bool overwrite, struct ws_err *e)
+static int check_target(const char *path, bool overwrite, struct ws_err *err)
 {
 	struct stat st;
 
 	if (!*path)
-		return ws_fail(e, "the name of the output file is empty");
+		return ws_fail(err, "the name of the output file is empty");
 	if (lstat(path, &st) < 0)
-		return errno == ENOENT ? 0 : ws_fail_errno(e, "cannot write %s", path);
+		return errno == ENOENT ? 0 : ws_fail_errno(err, "cannot write %s", path);
 	if (S_ISDIR(st.st_mode))
-		return ws_fail(e, "cannot write %s: it is a directory", path);
+		return ws_fail(err, "cannot write %s: it is a directory", path);
 	if (!overwrite)
-		return exists(path, e);
+		return exists(path, err);
 	if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
-		return ws_fail(e, "cannot write %s: it is not a regular file", path);
+		return ws_fail(err, "cannot write %s: it is not a regular file", path);
 	if (is_report(path))
 		return ws_fail(
-			e,
+			err,
 			"cannot write %s: it is a report, which is not replaced by anything else",
 			path);
 	return 0;
 }
 
 /* A new file under the temporary name. */
-static int create(struct ws_outfile *o, const char *path, mode_t mode, bool overwrite,
-		  struct ws_err *e)
+static int create(struct ws_outfile *outfile, const char *path, mode_t mode, bool overwrite,
+		  struct ws_err *err)
 {
 	int fd;
 
 	signal(SIGXFSZ,
 	       SIG_IGN); /* a limit on the size of files (ulimit -f) is an error like any other */
-	o->path = ws_strdup(path);
-	o->overwrite = overwrite;
-	o->temporary = ws_format("%s.%ld.tmp", path, (long)getpid());
-	unlink(o->temporary); /* of an earlier process with our number */
-	fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+	outfile->path = ws_strdup(path);
+	outfile->overwrite = overwrite;
+	outfile->temporary = ws_format("%s.%ld.tmp", path, (long)getpid());
+	unlink(outfile->temporary); /* of an earlier process with our number */
+	fd = open(outfile->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
 	if (fd < 0) {
-		ws_fail_errno(e, "cannot write %s", path);
-		forget(o);
+		ws_fail_errno(err, "cannot write %s", path);
+		forget(outfile);
 		return -1;
 	}
-	o->f = fdopen(fd, "w");
+	outfile->file = fdopen(fd, "w");
 	return 0;
 }
 
-int ws_outfile_open(struct ws_outfile *o, const char *path, mode_t mode, bool overwrite,
-		    struct ws_err *e)
+int ws_outfile_open(struct ws_outfile *outfile, const char *path, mode_t mode, bool overwrite,
+		    struct ws_err *err)
 {
-	memset(o, 0, sizeof(*o));
+	memset(outfile, 0, sizeof(*outfile));
 	if (!strcmp(path, "-")) {
-		o->f = stdout;
+		outfile->file = stdout;
 		return 0;
 	}
-	return check_target(path, overwrite, e) < 0 ? -1 : create(o, path, mode, overwrite, e);
+	return check_target(path, overwrite, err) < 0 ? -1
+						      : create(outfile, path, mode, overwrite, err);
 }
 
 /* ---- going on with what is there ---- */
@@ -144,21 +145,22 @@ static int copy_bytes(FILE *from, FILE *to)
 	return ferror(from) ? -1 : fflush(to);
 }
 
-int ws_outfile_open_copy(struct ws_outfile *o, const char *path, mode_t mode, struct ws_err *e)
+int ws_outfile_open_copy(struct ws_outfile *outfile, const char *path, mode_t mode,
+			 struct ws_err *err)
 {
 	FILE *old = fopen(path, "re");
 
-	memset(o, 0, sizeof(*o));
+	memset(outfile, 0, sizeof(*outfile));
 	if (!old)
-		return errno == ENOENT ? ws_outfile_open(o, path, mode, false, e)
-				       : ws_fail_errno(e, "cannot read %s", path);
-	if (check_target(path, true, e) < 0 || create(o, path, mode, true, e) < 0) {
+		return errno == ENOENT ? ws_outfile_open(outfile, path, mode, false, err)
+				       : ws_fail_errno(err, "cannot read %s", path);
+	if (check_target(path, true, err) < 0 || create(outfile, path, mode, true, err) < 0) {
 		fclose(old);
 		return -1;
 	}
-	if (copy_bytes(old, o->f) < 0) {
-		ws_fail_errno(e, "cannot copy %s", path);
-		ws_outfile_abort(o);
+	if (copy_bytes(old, outfile->file) < 0) {
+		ws_fail_errno(err, "cannot copy %s", path);
+		ws_outfile_abort(outfile);
 		fclose(old);
 		return -1;
 	}
@@ -180,16 +182,17 @@ static int gz_end(void *gz)
 	return gzclose(gz) == Z_OK ? 0 : -1;
 }
 
-int ws_outfile_gzip(struct ws_outfile *o, struct ws_err *e)
+int ws_outfile_gzip(struct ws_outfile *outfile, struct ws_err *err)
 {
-	int fd = dup(fileno(o->f));
+	int fd = dup(fileno(outfile->file));
 	gzFile gz = fd < 0 ? NULL : gzdopen(fd, "wb6");
 
 	if (!gz)
-		return ws_fail_errno(e, "cannot compress %s", o->path);
+		return ws_fail_errno(err, "cannot compress %s", outfile->path);
 	gzbuffer(gz, 1 << 18);
-	fclose(o->f);
-	o->f = fopencookie(gz, "w", (cookie_io_functions_t){.write = gz_put, .close = gz_end});
+	fclose(outfile->file);
+	outfile->file =
+		fopencookie(gz, "w", (cookie_io_functions_t){.write = gz_put, .close = gz_end});
 	return 0;
 }
 
@@ -200,13 +203,13 @@ int ws_outfile_gzip(struct ws_outfile *o, struct ws_err *e)
 static int each_name(const char *folder, int (*fn)(const char *path, const char *name, void *ctx),
 		     void *ctx)
 {
-	DIR *d = opendir(folder);
+	DIR *dir = opendir(folder);
 	struct dirent *entry;
 	int rc = 0;
 
-	if (!d)
+	if (!dir)
 		return -1;
-	while (!rc && (entry = readdir(d))) {
+	while (!rc && (entry = readdir(dir))) {
 		char *path;
 
 		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
@@ -215,7 +218,7 @@ static int each_name(const char *folder, int (*fn)(const char *path, const char 
 		rc = fn(path, entry->d_name, ctx);
 		free(path);
 	}
-	closedir(d);
+	closedir(dir);
 	return rc;
 }
 
@@ -249,67 +252,68 @@ static int link_file(const char *path, const char *name, void *ctx)
 	return rc < 0;
 }
 
-static int check_folder(const char *path, bool overwrite, bool append, struct ws_err *e)
+static int check_folder(const char *path, bool overwrite, bool append, struct ws_err *err)
 {
 	struct stat st;
 
 	if (!*path)
-		return ws_fail(e, "the name of the output folder is empty");
+		return ws_fail(err, "the name of the output folder is empty");
 	if (lstat(path, &st) < 0)
-		return errno == ENOENT ? 0 : ws_fail_errno(e, "cannot write %s", path);
+		return errno == ENOENT ? 0 : ws_fail_errno(err, "cannot write %s", path);
 	if (!S_ISDIR(st.st_mode))
-		return ws_fail(e, "cannot write %s: it is there and no folder", path);
+		return ws_fail(err, "cannot write %s: it is there and no folder", path);
 	if (!overwrite && !append)
-		return ws_fail(e,
+		return ws_fail(err,
 			       "%s exists already; give --force-overwrite to replace it, or "
 			       "--append to add what it lacks",
 			       path);
 	if (each_name(path, is_foreign, NULL))
-		return ws_fail(e, "cannot write %s: it holds other things than files", path);
+		return ws_fail(err, "cannot write %s: it holds other things than files", path);
 	return 0;
 }
 
-int ws_outfile_open_folder(struct ws_outfile *o, const char *path, bool overwrite, bool append,
-			   struct ws_err *e)
+int ws_outfile_open_folder(struct ws_outfile *outfile, const char *path, bool overwrite,
+			   bool append, struct ws_err *err)
 {
 	size_t n = strlen(path);
 
-	memset(o, 0, sizeof(*o));
+	memset(outfile, 0, sizeof(*outfile));
 	while (n > 1 && path[n - 1] == '/')
 		n--;
-	o->path = ws_strndup(path, n);
-	if (check_folder(o->path, overwrite, append, e) < 0) {
-		forget(o);
+	outfile->path = ws_strndup(path, n);
+	if (check_folder(outfile->path, overwrite, append, err) < 0) {
+		forget(outfile);
 		return -1;
 	}
 	signal(SIGXFSZ, SIG_IGN);
-	o->folder = true;
-	o->overwrite = overwrite || append;
-	o->temporary = ws_format("%s.%ld.tmp", o->path, (long)getpid());
-	remove_folder(o->temporary);
-	if (mkdir(o->temporary, 0700) < 0) {
-		ws_fail_errno(e, "cannot write %s", path);
-		forget(o);
+	outfile->folder = true;
+	outfile->overwrite = overwrite || append;
+	outfile->temporary = ws_format("%s.%ld.tmp", outfile->path, (long)getpid());
+	remove_folder(outfile->temporary);
+	if (mkdir(outfile->temporary, 0700) < 0) {
+		ws_fail_errno(err, "cannot write %s", path);
+		forget(outfile);
 		return -1;
 	}
-	if (append && !access(o->path, F_OK) && each_name(o->path, link_file, o->temporary)) {
-		ws_fail(e, "cannot link the files of %s into a new folder beside it", path);
-		ws_outfile_abort(o);
+	if (append && !access(outfile->path, F_OK) &&
+	    each_name(outfile->path, link_file, outfile->temporary)) {
+		ws_fail(err, "cannot link the files of %s into a new folder beside it", path);
+		ws_outfile_abort(outfile);
 		return -1;
 	}
 	return 0;
 }
 
 /* Put the new folder in place of the old one, which goes. */
-static int replace_folder(struct ws_outfile *o)
+static int replace_folder(struct ws_outfile *outfile)
 {
-	if (!renameat2(AT_FDCWD, o->temporary, AT_FDCWD, o->path, RENAME_EXCHANGE)) {
-		remove_folder(o->temporary);
+	if (!renameat2(AT_FDCWD, outfile->temporary, AT_FDCWD, outfile->path, RENAME_EXCHANGE)) {
+		remove_folder(outfile->temporary);
 		return 0;
 	}
 	if (errno == EINVAL || errno == ENOSYS)
-		remove_folder(o->path);
-	return rename(o->temporary, o->path);
+		remove_folder(outfile->path);
+	return rename(outfile->temporary, outfile->path);
 }
 
 /* ---- the end ---- */
@@ -341,10 +345,10 @@ static bool no_reader(int fd)
  * sight, by zlib too): a full disk is still full, and says so again. What this writes goes with the
  * file.
  */
-static int ask_again(const struct ws_outfile *o)
+static int ask_again(const struct ws_outfile *outfile)
 {
 	static const char more[1 << 16];
-	int fd = open(o->temporary, O_WRONLY | O_APPEND | O_CLOEXEC), error = EIO;
+	int fd = open(outfile->temporary, O_WRONLY | O_APPEND | O_CLOEXEC), error = EIO;
 
 	if (fd >= 0 && write(fd, more, sizeof(more)) < 0)
 		error = errno;
@@ -353,59 +357,62 @@ static int ask_again(const struct ws_outfile *o)
 	return error;
 }
 
-static int put_in_place(struct ws_outfile *o)
+static int put_in_place(struct ws_outfile *outfile)
 {
-	if (!o->overwrite)
-		return rename_new(o->temporary, o->path);
-	return o->folder ? replace_folder(o) : rename(o->temporary, o->path);
+	if (!outfile->overwrite)
+		return rename_new(outfile->temporary, outfile->path);
+	return outfile->folder ? replace_folder(outfile)
+			       : rename(outfile->temporary, outfile->path);
 }
 
-int ws_outfile_commit(struct ws_outfile *o, struct ws_err *e)
+int ws_outfile_commit(struct ws_outfile *outfile, struct ws_err *err)
 {
-	const char *name = o->path ? o->path : "standard output";
+	const char *name = outfile->path ? outfile->path : "standard output";
 	bool bad = false;
 
-	if (o->f) {
+	if (outfile->file) {
 		errno = 0;
-		bad = fflush(o->f) != 0;
-		if (ferror(o->f) &&
+		bad = fflush(outfile->file) != 0;
+		if (ferror(outfile->file) &&
 		    !bad) { /* an earlier write failed, and what with is forgotten */
 			bad = true;
-			errno = o->path ? ask_again(o) : no_reader(fileno(o->f)) ? EPIPE : EIO;
+			errno = outfile->path			   ? ask_again(outfile)
+				: no_reader(fileno(outfile->file)) ? EPIPE
+								   : EIO;
 		}
-		if (o->path && fclose(o->f) != 0)
+		if (outfile->path && fclose(outfile->file) != 0)
 			bad = true;
-		o->f = NULL;
+		outfile->file = NULL;
 	}
-	if (bad && !o->path && errno == EPIPE) {
+	if (bad && !outfile->path && errno == EPIPE) {
 		clearerr(stdout);
-		forget(o);
+		forget(outfile);
 		return WS_OUTFILE_PIPE;
 	}
 	if (bad) {
-		ws_fail_errno(e, "cannot write %s", name);
-		ws_outfile_abort(o);
+		ws_fail_errno(err, "cannot write %s", name);
+		ws_outfile_abort(outfile);
 		return -1;
 	}
-	if (o->path && put_in_place(o) < 0) {
+	if (outfile->path && put_in_place(outfile) < 0) {
 		if (errno == EEXIST)
-			exists(name, e);
+			exists(name, err);
 		else
-			ws_fail_errno(e, "cannot write %s", name);
-		ws_outfile_abort(o);
+			ws_fail_errno(err, "cannot write %s", name);
+		ws_outfile_abort(outfile);
 		return -1;
 	}
-	forget(o);
+	forget(outfile);
 	return 0;
 }
 
-void ws_outfile_abort(struct ws_outfile *o)
+void ws_outfile_abort(struct ws_outfile *outfile)
 {
-	if (o->f && o->path)
-		fclose(o->f);
-	if (o->folder)
-		remove_folder(o->temporary);
-	else if (o->temporary)
-		unlink(o->temporary);
-	forget(o);
+	if (outfile->file && outfile->path)
+		fclose(outfile->file);
+	if (outfile->folder)
+		remove_folder(outfile->temporary);
+	else if (outfile->temporary)
+		unlink(outfile->temporary);
+	forget(outfile);
 }

@@ -15,7 +15,7 @@
 #include "base/err.h"
 
 struct ws_outfile {
-	FILE *f;	 /* what to write to; NULL when the caller opens `temporary` by itself */
+	FILE *file;	 /* what to write to; NULL when the caller opens `temporary` by itself */
 	char *path;	 /* final name; NULL for standard output */
 	char *temporary; /* name until then */
 	bool overwrite;
@@ -26,28 +26,29 @@ struct ws_outfile {
  * Begin `path` ("-" is standard output) with permission bits `mode` (less the umask). Returns 0, or
  * -1 with a message that names the file.
  */
-int ws_outfile_open(struct ws_outfile *o, const char *path, mode_t mode, bool overwrite,
-		    struct ws_err *e);
+int ws_outfile_open(struct ws_outfile *outfile, const char *path, mode_t mode, bool overwrite,
+		    struct ws_err *err);
 /* The same for going on with an existing file: `temporary` starts as a copy of it, and replaces it
  * in the end. */
-int ws_outfile_open_copy(struct ws_outfile *o, const char *path, mode_t mode, struct ws_err *e);
+int ws_outfile_open_copy(struct ws_outfile *outfile, const char *path, mode_t mode,
+			 struct ws_err *err);
 /*
  * The same for a folder of files: `temporary` is an empty folder (0700), f is NULL. With
  * `overwrite` a folder is replaced if it holds nothing but files (a mistyped name must not remove a
  * tree); with `append` `temporary` starts with links to its files.
  */
-int ws_outfile_open_folder(struct ws_outfile *o, const char *path, bool overwrite, bool append,
-			   struct ws_err *e);
+int ws_outfile_open_folder(struct ws_outfile *outfile, const char *path, bool overwrite,
+			   bool append, struct ws_err *err);
 /* From here on, what is written to o->f is compressed as gzip on its way. Returns 0, or -1 with a
  * message. */
-int ws_outfile_gzip(struct ws_outfile *o, struct ws_err *e);
+int ws_outfile_gzip(struct ws_outfile *outfile, struct ws_err *err);
 /*
  * Flush, check, rename. Returns -1 with a message, and nothing left behind, when anything could not
  * be written; WS_OUTFILE_PIPE, without one, when standard output is a pipe whose reader went away,
  * which is no failure worth a word.
  */
 enum { WS_OUTFILE_PIPE = -2, WS_EXIT_PIPE = 128 + 13 /* what SIGPIPE would have made of it */ };
-int ws_outfile_commit(struct ws_outfile *o, struct ws_err *e);
+int ws_outfile_commit(struct ws_outfile *outfile, struct ws_err *err);
 /*
  * From here on, the first Ctrl-C (or SIGTERM, SIGHUP) is only noted, so that the temporary file can
  * be removed: who writes for long asks ws_outfile_interrupted now and then and gives up; at the end
@@ -57,6 +58,6 @@ void ws_outfile_watch(void);
 bool ws_outfile_interrupted(void);
 void ws_outfile_end_if_interrupted(void);
 /* Remove what was written. */
-void ws_outfile_abort(struct ws_outfile *o);
+void ws_outfile_abort(struct ws_outfile *outfile);
 
 #endif

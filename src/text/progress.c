@@ -22,57 +22,58 @@ struct ws_progress {
 
 static int64_t now_ms(void)
 {
-	struct timespec t;
+	struct timespec time;
 
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+	return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
 struct ws_progress *ws_progress_begin(const char *what, uint64_t total)
 {
-	struct ws_progress *p;
+	struct ws_progress *progress;
 
 	if (!what || !total || !isatty(STDERR_FILENO))
 		return NULL;
-	p = ws_calloc(1, sizeof(*p));
-	p->what = what;
-	p->total = total;
-	p->next = now_ms() + FIRST_MS;
-	return p;
+	progress = ws_calloc(1, sizeof(*progress));
+	progress->what = what;
+	progress->total = total;
+	progress->next = now_ms() + FIRST_MS;
+	return progress;
 }
 
-static void show(struct ws_progress *p, uint64_t done)
+static void show(struct ws_progress *progress, uint64_t done)
 {
 	int64_t now = now_ms();
-	uint64_t percent =
-		done >= p->total ? 99 : done * 100 / p->total; /* several tables may come from one:
-								  never past the end */
+	uint64_t percent = done >= progress->total
+				   ? 99
+				   : done * 100 / progress->total; /* several tables may come from
+							one: never past the end */
 
-	if (now < p->next)
+	if (now < progress->next)
 		return;
-	p->next = now + BETWEEN_MS;
-	p->shown = 1;
-	fprintf(stderr, "\r%s: %" PRIu64 " %%", p->what, percent);
+	progress->next = now + BETWEEN_MS;
+	progress->shown = 1;
+	fprintf(stderr, "\r%s: %" PRIu64 " %%", progress->what, percent);
 }
 
-void ws_progress_step(struct ws_progress *p, uint64_t steps)
+void ws_progress_step(struct ws_progress *progress, uint64_t steps)
 {
 	uint64_t done;
 
-	if (!p)
+	if (!progress)
 		return;
-	done = __atomic_add_fetch(&p->done, steps, __ATOMIC_RELAXED);
-	if (done - __atomic_load_n(&p->looked, __ATOMIC_RELAXED) < STEPS_A_LOOK ||
-	    __atomic_exchange_n(&p->busy, 1, __ATOMIC_ACQUIRE))
+	done = __atomic_add_fetch(&progress->done, steps, __ATOMIC_RELAXED);
+	if (done - __atomic_load_n(&progress->looked, __ATOMIC_RELAXED) < STEPS_A_LOOK ||
+	    __atomic_exchange_n(&progress->busy, 1, __ATOMIC_ACQUIRE))
 		return;
-	__atomic_store_n(&p->looked, done, __ATOMIC_RELAXED);
-	show(p, done);
-	__atomic_store_n(&p->busy, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&progress->looked, done, __ATOMIC_RELAXED);
+	show(progress, done);
+	__atomic_store_n(&progress->busy, 0, __ATOMIC_RELEASE);
 }
 
-void ws_progress_end(struct ws_progress *p)
+void ws_progress_end(struct ws_progress *progress)
 {
-	if (p && p->shown)
+	if (progress && progress->shown)
 		fputs("\r\x1b[K", stderr);
-	free(p);
+	free(progress);
 }

@@ -12,8 +12,8 @@ struct ws_progress;
  * `total` steps are the whole. */
 struct ws_progress *ws_progress_begin(const char *what, uint64_t total);
 /* So many more are done. From any thread. */
-void ws_progress_step(struct ws_progress *p, uint64_t steps);
+void ws_progress_step(struct ws_progress *progress, uint64_t steps);
 /* Wipe the line and free. */
-void ws_progress_end(struct ws_progress *p);
+void ws_progress_end(struct ws_progress *progress);
 
 #endif

@@ -21,18 +21,18 @@
 struct ws_source;
 
 /* Open a regular file for reading. NULL with a message that names it. */
-struct ws_source *ws_source_open(const char *path, struct ws_err *e);
+struct ws_source *ws_source_open(const char *path, struct ws_err *err);
 /*
  * Up to `n` bytes into `out`; 0 at the end. A compressed file that is cut off or damaged ends where
  * it breaks: ws_source_broken then says why.
  */
-size_t ws_source_read(struct ws_source *s, void *out, size_t n);
+size_t ws_source_read(struct ws_source *source, void *out, size_t n);
 /* Why it ended before its end, or NULL. Lives as long as the source. */
-const char *ws_source_broken(struct ws_source *s);
+const char *ws_source_broken(struct ws_source *source);
 /* How much of the file as it lies on the disk has been read, and how much there is: for showing
  * progress. */
-uint64_t ws_source_done(const struct ws_source *s);
-uint64_t ws_source_size(const struct ws_source *s);
-void ws_source_close(struct ws_source *s);
+uint64_t ws_source_done(const struct ws_source *source);
+uint64_t ws_source_size(const struct ws_source *source);
+void ws_source_close(struct ws_source *source);
 
 #endif

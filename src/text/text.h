@@ -15,28 +15,28 @@
 
 /* Length in bytes of the valid UTF-8 sequence at s (n bytes left), or 0; *cp gets the code point.
  * Surrogates and overlong forms are invalid. */
-size_t ws_utf8_next(const char *s, size_t n, uint32_t *cp);
+size_t ws_utf8_next(const char *text, size_t n, uint32_t *cp);
 /* Is all of it valid UTF-8, without a NUL? */
-bool ws_utf8_valid(const char *s, size_t n);
+bool ws_utf8_valid(const char *text, size_t n);
 /* Append with each invalid byte, and each NUL, replaced by U+FFFD. */
-void ws_text_utf8(struct ws_text *t, const char *s, size_t n);
+void ws_text_utf8(struct ws_text *text, const char *word, size_t n);
 /* Append as a JSON string, quotes included; invalid bytes become U+FFFD. */
-void ws_text_json(struct ws_text *t, const char *s, size_t n);
+void ws_text_json(struct ws_text *text, const char *word, size_t n);
 /* Is it one JSON value, and nothing else? Nesting beyond 64 levels is refused. */
-bool ws_json_valid(const char *s, size_t n);
+bool ws_json_valid(const char *text, size_t n);
 /* Append as HTML text (also right inside double-quoted attributes); controls and bidirectional
  * overrides are made visible. */
-void ws_text_html(struct ws_text *t, const char *s, size_t n);
+void ws_text_html(struct ws_text *text, const char *word, size_t n);
 /*
  * Append for a terminal: control characters and bidirectional overrides appear as escapes (\n,
  * \x1b, \u202e), so that a name can neither move the cursor nor reorder the line. Invalid bytes
  * become U+FFFD.
  */
-void ws_text_terminal(struct ws_text *t, const char *s, size_t n);
+void ws_text_terminal(struct ws_text *text, const char *word, size_t n);
 /* Columns that valid UTF-8 takes on a terminal: 2 for East Asian wide and emoji, 0 for combining
  * marks, else 1 a character. */
-size_t ws_utf8_width(const char *s, size_t n);
+size_t ws_utf8_width(const char *text, size_t n);
 /* Bytes of the longest prefix that takes at most `width` columns. */
-size_t ws_utf8_prefix(const char *s, size_t n, size_t width);
+size_t ws_utf8_prefix(const char *text, size_t n, size_t width);
 
 #endif

@@ -9,38 +9,38 @@
 #include "base/mem.h"
 #include "base/slots.h"
 
-const char *ws_texts_get(const struct ws_texts *t, uint32_t number, size_t *len)
+const char *ws_texts_get(const struct ws_texts *texts, uint32_t number, size_t *len)
 {
-	*len = t->at[number + 1] - t->at[number];
-	return t->s + t->at[number];
+	*len = texts->at[number + 1] - texts->at[number];
+	return texts->text + texts->at[number];
 }
 
-uint32_t ws_texts_number(struct ws_texts *t, const char *s, size_t len)
+uint32_t ws_texts_number(struct ws_texts *texts, const char *text, size_t len)
 {
-	uint32_t h = (uint32_t)XXH3_64bits(s, len), i;
+	uint32_t h = (uint32_t)XXH3_64bits(text, len), i;
 	size_t at, have;
 
-	for (at = ws_slots_begin(&t->slots, &t->mask, t->n, 64, h);
-	     (i = ws_slots_next(t->slots, t->mask, h, &at)); at++) {
-		const char *other = ws_texts_get(t, i - 1, &have);
+	for (at = ws_slots_begin(&texts->slots, &texts->mask, texts->n, 64, h);
+	     (i = ws_slots_next(texts->slots, texts->mask, h, &at)); at++) {
+		const char *other = ws_texts_get(texts, i - 1, &have);
 
-		if (have == len && !memcmp(other, s, len))
+		if (have == len && !memcmp(other, text, len))
 			return i - 1;
 	}
-	ws_grow(t->s, t->cap, t->len + len + 1);
-	ws_grow(t->at, t->at_cap, (size_t)t->n + 2);
-	memcpy(t->s + t->len, s, len);
-	t->at[t->n] = t->len;
-	t->len += len;
-	t->at[t->n + 1] = t->len;
-	t->slots[at] = ws_slot(h, ++t->n);
-	return t->n - 1;
+	ws_grow(texts->text, texts->cap, texts->len + len + 1);
+	ws_grow(texts->at, texts->at_cap, (size_t)texts->n + 2);
+	memcpy(texts->text + texts->len, text, len);
+	texts->at[texts->n] = texts->len;
+	texts->len += len;
+	texts->at[texts->n + 1] = texts->len;
+	texts->slots[at] = ws_slot(h, ++texts->n);
+	return texts->n - 1;
 }
 
-void ws_texts_free(struct ws_texts *t)
+void ws_texts_free(struct ws_texts *texts)
 {
-	free(t->s);
-	free(t->at);
-	free(t->slots);
-	*t = (struct ws_texts){0};
+	free(texts->text);
+	free(texts->at);
+	free(texts->slots);
+	*texts = (struct ws_texts){0};
 }

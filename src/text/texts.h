@@ -10,7 +10,7 @@
 
 /* Zeroed to begin with. Number i has its bytes at s + at[i], at[i + 1] - at[i] of them. */
 struct ws_texts {
-	char *s;
+	char *text;
 	size_t len, cap;
 	size_t *at, at_cap;
 	uint32_t n;
@@ -19,8 +19,8 @@ struct ws_texts {
 };
 
 /* Number of the text, from 0; equal bytes have equal numbers. */
-uint32_t ws_texts_number(struct ws_texts *t, const char *s, size_t len);
-const char *ws_texts_get(const struct ws_texts *t, uint32_t number, size_t *len);
-void ws_texts_free(struct ws_texts *t);
+uint32_t ws_texts_number(struct ws_texts *texts, const char *text, size_t len);
+const char *ws_texts_get(const struct ws_texts *texts, uint32_t number, size_t *len);
+void ws_texts_free(struct ws_texts *texts);
 
 #endif

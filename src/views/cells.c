@@ -14,186 +14,189 @@
 enum { STRING_CLEAN = 1, STRING_BROKEN = 2, STRING_USED = WS_STRING_USED };
 
 /* Beside this thread, those of columns.c note which texts are used. */
-static void note(struct ws_export *x, uint32_t id, uint8_t what)
+static void note(struct ws_export *export, uint32_t id, uint8_t what)
 {
-	if (!(__atomic_load_n(&x->strings[id], __ATOMIC_RELAXED) & what))
-		__atomic_fetch_or(&x->strings[id], what, __ATOMIC_RELAXED);
+	if (!(__atomic_load_n(&export->strings[id], __ATOMIC_RELAXED) & what))
+		__atomic_fetch_or(&export->strings[id], what, __ATOMIC_RELAXED);
 }
 
 /* Valid text of a string id. Ids beyond the dictionary are empty strings. */
-const char *ws_x_bytes(struct ws_export *x, uint32_t id, size_t *len)
+const char *ws_x_bytes(struct ws_export *export, uint32_t id, size_t *len)
 {
-	const char *s = ws_report_string(x->r, id, len);
-	struct ws_text t = {0};
+	const char *text = ws_report_string(export->report, id, len);
+	struct ws_text out = {0};
 
-	if (id > x->string_count || x->strings[id] & STRING_CLEAN)
-		return s;
-	if (!(x->strings[id] & STRING_BROKEN) && ws_utf8_valid(s, *len)) {
-		note(x, id, STRING_CLEAN);
-		return s;
+	if (id > export->string_count || export->strings[id] & STRING_CLEAN)
+		return text;
+	if (!(export->strings[id] & STRING_BROKEN) && ws_utf8_valid(text, *len)) {
+		note(export, id, STRING_CLEAN);
+		return text;
 	}
-	note(x, id, STRING_BROKEN);
-	if (!x->repaired)
-		x->repaired = ws_calloc(x->string_count + 1, sizeof(*x->repaired));
-	if (!x->repaired[id]) {
-		ws_text_utf8(&t, s, *len);
-		x->repaired[id] = t.s; /* holds no NUL */
+	note(export, id, STRING_BROKEN);
+	if (!export->repaired)
+		export->repaired = ws_calloc(export->string_count + 1, sizeof(*export->repaired));
+	if (!export->repaired[id]) {
+		ws_text_utf8(&out, text, *len);
+		export->repaired[id] = out.text; /* holds no NUL */
 	}
-	*len = strlen(x->repaired[id]);
-	return x->repaired[id];
+	*len = strlen(export->repaired[id]);
+	return export->repaired[id];
 }
 
-struct ws_xcell ws_x_text(struct ws_export *x, uint32_t id)
+struct ws_xcell ws_x_text(struct ws_export *export, uint32_t id)
 {
-	struct ws_xcell c = {.kind = id && id <= x->string_count ? WS_X_TEXT : WS_X_NULL, .id = id};
+	struct ws_xcell cell = {.kind = id && id <= export->string_count ? WS_X_TEXT : WS_X_NULL,
+				.id = id};
 
-	if (c.kind == WS_X_TEXT && !x->ids_only)
-		c.s = ws_x_bytes(x, id, &c.n);
-	return c;
+	if (cell.kind == WS_X_TEXT && !export->ids_only)
+		cell.text = ws_x_bytes(export, id, &cell.n);
+	return cell;
 }
 
-struct ws_xcell ws_x_blob(struct ws_export *x, uint32_t id)
+struct ws_xcell ws_x_blob(struct ws_export *export, uint32_t id)
 {
-	struct ws_xcell c = {.kind = id && !x->no_blobs ? WS_X_BLOB : WS_X_NULL, .id = id};
+	struct ws_xcell cell = {.kind = id && !export->no_blobs ? WS_X_BLOB : WS_X_NULL, .id = id};
 
-	if (c.kind == WS_X_BLOB && !x->ids_only)
-		c.s = ws_report_string(x->r, id, &c.n);
-	return c;
+	if (cell.kind == WS_X_BLOB && !export->ids_only)
+		cell.text = ws_report_string(export->report, id, &cell.n);
+	return cell;
 }
 
-struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id)
+struct ws_xcell ws_x_string(struct ws_export *export, uint32_t id)
 {
-	struct ws_xcell c = {.kind = WS_X_NULL};
+	struct ws_xcell cell = {.kind = WS_X_NULL};
 
-	if (!id || id > x->string_count)
-		return c;
-	c.kind = WS_X_STRING;
-	c.id = ws_report_string_key(x->r, id);
-	if (c.id > x->string_count)
-		c.id = id;
-	if (x->ids_only)
-		return c;
-	c.s = ws_x_bytes(x, c.id, &c.n);
-	note(x, c.id, STRING_USED);
-	return c;
+	if (!id || id > export->string_count)
+		return cell;
+	cell.kind = WS_X_STRING;
+	cell.id = ws_report_string_key(export->report, id);
+	if (cell.id > export->string_count)
+		cell.id = id;
+	if (export->ids_only)
+		return cell;
+	cell.text = ws_x_bytes(export, cell.id, &cell.n);
+	note(export, cell.id, STRING_USED);
+	return cell;
 }
 
 /* The report's own number of a text, or 0: so that an export's import, exported again, has the same
  * numbers. */
-static uint32_t text_id(struct ws_export *x, const char *s, size_t n)
+static uint32_t text_id(struct ws_export *export, const char *word, size_t n)
 {
 	const char *none = ws_report_string(
-		x->r, 0, NULL); /* what is read of numbers that the report does not define */
+		export->report, 0,
+		NULL); /* what is read of numbers that the report does not define */
 	uint32_t id;
 	size_t len;
 
-	for (uint32_t i = x->texts.n ? 0 : x->string_count; i;
+	for (uint32_t i = export->texts.n ? 0 : export->string_count; i;
 	     i--) { /* of equal ones the first counts */
-		const char *text = ws_report_string(x->r, i, &len);
+		const char *text = ws_report_string(export->report, i, &len);
 
 		if (text != none)
-			ws_map_set(&x->texts, XXH3_64bits(text, len), i);
+			ws_map_set(&export->texts, XXH3_64bits(text, len), i);
 	}
-	id = (uint32_t)ws_map_get(&x->texts, XXH3_64bits(s, n), NULL);
+	id = (uint32_t)ws_map_get(&export->texts, XXH3_64bits(word, n), NULL);
 	if (!id)
 		return 0;
-	s = memcmp(ws_report_string(x->r, id, &len), s, len < n ? len : n) ? NULL : s;
-	return s && len == n ? id : 0;
+	word = memcmp(ws_report_string(export->report, id, &len), word, len < n ? len : n) ? NULL
+											   : word;
+	return word && len == n ? id : 0;
 }
 
-struct ws_xcell ws_x_extra(struct ws_export *x, const char *s, size_t n)
+struct ws_xcell ws_x_extra(struct ws_export *export, const char *text, size_t n)
 {
-	struct ws_text *t, made = {0};
+	struct ws_text *out, made = {0};
 	size_t i = 0;
-	uint32_t id = text_id(x, s, n);
+	uint32_t id = text_id(export, text, n);
 
 	if (id)
-		return ws_x_string(x, id);
+		return ws_x_string(export, id);
 	ws_text_puts(&made, "");
-	ws_text_utf8(&made, s, n);
-	while (i < x->extra_count &&
-	       (x->extra[i].len != made.len || memcmp(x->extra[i].s, made.s, made.len)))
+	ws_text_utf8(&made, text, n);
+	while (i < export->extra_count && (export->extra[i].len != made.len ||
+					   memcmp(export->extra[i].text, made.text, made.len)))
 		i++; /* there are few */
-	if (i < x->extra_count) {
-		t = &x->extra[i];
+	if (i < export->extra_count) {
+		out = &export->extra[i];
 		ws_text_free(&made);
 		return (struct ws_xcell){.kind = WS_X_STRING,
-					 .id = x->string_count + (uint32_t)i + 1,
-					 .s = t->s,
-					 .n = t->len};
+					 .id = export->string_count + (uint32_t)i + 1,
+					 .text = out->text,
+					 .n = out->len};
 	}
-	ws_grow(x->extra, x->extra_cap, x->extra_count + 1);
-	t = &x->extra[x->extra_count++];
-	*t = made;
+	ws_grow(export->extra, export->extra_cap, export->extra_count + 1);
+	out = &export->extra[export->extra_count++];
+	*out = made;
 	return (struct ws_xcell){.kind = WS_X_STRING,
-				 .id = x->string_count + (uint32_t)x->extra_count,
-				 .s = t->s,
-				 .n = t->len};
+				 .id = export->string_count + (uint32_t) export->extra_count,
+				 .text = out->text,
+				 .n = out->len};
 }
 
-struct ws_xcell ws_x_own(struct ws_export *x, const char *s)
+struct ws_xcell ws_x_own(struct ws_export *export, const char *text)
 {
-	struct ws_text *t;
+	struct ws_text *out;
 
-	ws_grow(x->own, x->own_cap, x->own_count + 1);
-	t = &x->own[x->own_count++];
-	memset(t, 0, sizeof(*t));
-	ws_text_puts(t, "");
-	ws_text_utf8(t, s, strlen(s));
-	return (struct ws_xcell){.kind = WS_X_TEXT, .s = t->s, .n = t->len};
+	ws_grow(export->own, export->own_cap, export->own_count + 1);
+	out = &export->own[export->own_count++];
+	memset(out, 0, sizeof(*out));
+	ws_text_puts(out, "");
+	ws_text_utf8(out, text, strlen(text));
+	return (struct ws_xcell){.kind = WS_X_TEXT, .text = out->text, .n = out->len};
 }
 
-struct ws_xcell ws_x_thread(struct ws_export *x, uint64_t id)
+struct ws_xcell ws_x_thread(struct ws_export *export, uint64_t id)
 {
-	return id ? ws_x_int((int64_t)ws_who_thread(x->who, (uint32_t)id)->global_tid)
+	return id ? ws_x_int((int64_t)ws_who_thread(export->who, (uint32_t)id)->global_tid)
 		  : ws_x_null();
 }
 
-struct ws_xcell ws_x_process(struct ws_export *x, uint64_t id)
+struct ws_xcell ws_x_process(struct ws_export *export, uint64_t id)
 {
-	return id ? ws_x_int((int64_t)ws_who_process(x->who, (uint32_t)id)->global_pid)
+	return id ? ws_x_int((int64_t)ws_who_process(export->who, (uint32_t)id)->global_pid)
 		  : ws_x_null();
 }
 
-struct ws_xcell ws_x_time(struct ws_export *x, uint64_t t)
+struct ws_xcell ws_x_time(struct ws_export *export, uint64_t t)
 {
-	return ws_x_int((int64_t)(t - x->base));
+	return ws_x_int((int64_t)(t - export->base));
 }
 
-struct ws_xcell ws_x_ntime(struct ws_export *x, uint64_t t)
+struct ws_xcell ws_x_ntime(struct ws_export *export, uint64_t t)
 {
-	return t == WS_NO_TIME ? ws_x_null() : ws_x_time(x, t);
+	return t == WS_NO_TIME ? ws_x_null() : ws_x_time(export, t);
 }
 
 /* ---- begin and end ---- */
 
-void ws_export_begin(struct ws_export *x, const struct ws_report *r)
+void ws_export_begin(struct ws_export *export, const struct ws_report *report)
 {
-	memset(x, 0, sizeof(*x));
-	x->r = r;
-	x->input = ws_report_path(r);
-	x->who = ws_who_open(r);
-	x->zero = x->base = ws_time_zero(r);
-	x->last = ws_time_last(r);
-	x->string_count = ws_report_string_count(r);
-	x->strings = ws_calloc((size_t)x->string_count + 1, 1);
+	memset(export, 0, sizeof(*export));
+	export->report = report;
+	export->input = ws_report_path(report);
+	export->who = ws_who_open(report);
+	export->zero = export->base = ws_time_zero(report);
+	export->last = ws_time_last(report);
+	export->string_count = ws_report_string_count(report);
+	export->strings = ws_calloc((size_t) export->string_count + 1, 1);
 }
 
-void ws_export_end(struct ws_export *x)
+void ws_export_end(struct ws_export *export)
 {
-	for (uint32_t i = 0; x->repaired && i <= x->string_count; i++)
-		free(x->repaired[i]);
-	for (size_t i = 0; i < x->extra_count; i++)
-		ws_text_free(&x->extra[i]);
-	free(x->repaired);
-	for (size_t i = 0; i < x->own_count; i++)
-		ws_text_free(&x->own[i]);
-	free(x->own);
-	free(x->extra);
-	ws_export_free_pile(x);
-	free(x->strings);
-	ws_choose_free(x);
-	ws_map_free(&x->texts);
-	ws_export_foreign_free(x);
-	ws_who_close(x->who);
+	for (uint32_t i = 0; export->repaired && i <= export->string_count; i++)
+		free(export->repaired[i]);
+	for (size_t i = 0; i < export->extra_count; i++)
+		ws_text_free(&export->extra[i]);
+	free(export->repaired);
+	for (size_t i = 0; i < export->own_count; i++)
+		ws_text_free(&export->own[i]);
+	free(export->own);
+	free(export->extra);
+	ws_export_free_pile(export);
+	free(export->strings);
+	ws_choose_free(export);
+	ws_map_free(&export->texts);
+	ws_export_foreign_free(export);
+	ws_who_close(export->who);
 }

@@ -28,7 +28,7 @@ struct ws_xcell {
 		int64_t i; /* UINT: the bits */
 		double r;
 		struct { /* valid UTF-8 without NULs, except for a BLOB */
-			const char *s;
+			const char *text;
 			size_t n;
 		};
 	};
@@ -66,7 +66,7 @@ struct ws_xcolumn {
 	enum ws_xfrom from;
 	uint8_t source; /* column of the report's table */
 	uint64_t value;
-	struct ws_xcell (*cell)(struct ws_export *x, const uint64_t *v);
+	struct ws_xcell (*cell)(struct ws_export *export, const uint64_t *values);
 	uint64_t needs;	 /* columns that `cell` reads */
 	enum ws_xshape { /* of a CALL: what `cell` gives when it is not null */
 			 WS_SHAPE_INT,
@@ -87,26 +87,26 @@ struct ws_xtable {
 
 /* What a column holds when it is not null, whatever it comes from. Columns of made tables go by
  * their type. */
-enum ws_xshape ws_xcolumn_shape(const struct ws_xcolumn *c);
+enum ws_xshape ws_xcolumn_shape(const struct ws_xcolumn *column);
 
 /* A format being written. Functions return 0, or -1 with a message. */
 struct ws_xbatch;
 struct ws_xview;
 struct ws_xwriter {
-	int (*table)(struct ws_xwriter *w, const struct ws_xtable *t,
-		     struct ws_err *e); /* rows of t follow */
-	int (*rows)(struct ws_xwriter *w, const struct ws_xcell *cells, size_t rows,
-		    struct ws_err *e); /* one row after the other */
-	int (*close)(struct ws_xwriter *w, bool keep,
-		     struct ws_err *e); /* frees it; `keep` false: give up, no message needed */
+	int (*table)(struct ws_xwriter *xwriter, const struct ws_xtable *table,
+		     struct ws_err *err); /* rows of t follow */
+	int (*rows)(struct ws_xwriter *xwriter, const struct ws_xcell *cells, size_t rows,
+		    struct ws_err *err); /* one row after the other */
+	int (*close)(struct ws_xwriter *xwriter, bool keep,
+		     struct ws_err *err); /* frees it; `keep` false: give up, no message needed */
 	/*
 	 * Optional, for formats that store columns: write a whole view at once (columns.h says
 	 * how). Called instead of table and rows; *rows gets how many.
 	 */
-	int (*view)(struct ws_xwriter *w, struct ws_export *x, const struct ws_xview *v,
-		    uint64_t *rows, struct ws_err *e);
+	int (*view)(struct ws_xwriter *xwriter, struct ws_export *export,
+		    const struct ws_xview *view, uint64_t *rows, struct ws_err *err);
 	/* Optional, for --append: is the table there already? */
-	bool (*has)(struct ws_xwriter *w, const char *table);
+	bool (*has)(struct ws_xwriter *xwriter, const char *table);
 };
 
 /* ---- a running export ---- */
@@ -117,9 +117,9 @@ struct ws_xspan {
 };
 
 struct ws_export {
-	const struct ws_report *r;
+	const struct ws_report *report;
 	struct ws_who *who;
-	struct ws_xwriter *w;
+	struct ws_xwriter *writer;
 	uint64_t zero,
 		last;  /* start of the collection and end of the last event, on the session clock */
 	uint64_t base; /* what times count from: zero less the shift */
@@ -154,27 +154,29 @@ struct ws_export {
 
 enum { WS_STRING_USED = 4 };
 
-struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id); /* STRING, or NULL for 0 */
+struct ws_xcell ws_x_string(struct ws_export *export, uint32_t id); /* STRING, or NULL for 0 */
 struct ws_xcell ws_x_text(
-	struct ws_export *x,
+	struct ws_export *export,
 	uint32_t id); /* TEXT inline, or NULL for 0 and what the report does not define */
-struct ws_xcell ws_x_blob(struct ws_export *x, uint32_t id); /* BLOB, or NULL for 0 */
-struct ws_xcell ws_x_extra(struct ws_export *x, const char *s,
+struct ws_xcell ws_x_blob(struct ws_export *export, uint32_t id); /* BLOB, or NULL for 0 */
+struct ws_xcell ws_x_extra(struct ws_export *export, const char *text,
 			   size_t n); /* STRING of any text, the report's if it is one */
-struct ws_xcell ws_x_own(struct ws_export *x,
-			 const char *s); /* TEXT inline of any bytes; lives as long as the export */
-struct ws_xcell ws_x_thread(struct ws_export *x, uint64_t id);	/* globalTid, or NULL for 0 */
-struct ws_xcell ws_x_process(struct ws_export *x, uint64_t id); /* globalPid, or NULL for 0 */
-struct ws_xcell ws_x_time(struct ws_export *x,
+struct ws_xcell ws_x_own(
+	struct ws_export *export,
+	const char *text); /* TEXT inline of any bytes; lives as long as the export */
+struct ws_xcell ws_x_thread(struct ws_export *export, uint64_t id);  /* globalTid, or NULL for 0 */
+struct ws_xcell ws_x_process(struct ws_export *export, uint64_t id); /* globalPid, or NULL for 0 */
+struct ws_xcell ws_x_time(struct ws_export *export,
 			  uint64_t t); /* from the start of the collection, shifted */
-struct ws_xcell ws_x_ntime(struct ws_export *x, uint64_t t); /* the same, or NULL for WS_NO_TIME */
+struct ws_xcell ws_x_ntime(struct ws_export *export,
+			   uint64_t t); /* the same, or NULL for WS_NO_TIME */
 /* Valid text of a string id, as TEXT cells have it; never NULL. Lives as long as the export. */
-const char *ws_x_bytes(struct ws_export *x, uint32_t id, size_t *len);
+const char *ws_x_bytes(struct ws_export *export, uint32_t id, size_t *len);
 
 /* What the output is called in messages. */
-static inline const char *ws_x_output(const struct ws_export *x)
+static inline const char *ws_x_output(const struct ws_export *export)
 {
-	return x->output[0] == '-' && !x->output[1] ? "standard output" : x->output;
+	return export->output[0] == '-' && !export->output[1] ? "standard output" : export->output;
 }
 
 static inline struct ws_xcell ws_x_int(int64_t v)
@@ -192,33 +194,33 @@ static inline struct ws_xcell ws_x_null(void)
 	return (struct ws_xcell){.kind = WS_X_NULL};
 }
 
-static inline struct ws_xcell ws_x_literal(const char *s)
+static inline struct ws_xcell ws_x_literal(const char *text)
 {
-	return (struct ws_xcell){.kind = WS_X_TEXT, .s = s, .n = __builtin_strlen(s)};
+	return (struct ws_xcell){.kind = WS_X_TEXT, .text = text, .n = __builtin_strlen(text)};
 }
 
 /* Write a view: all its rows that --times lets through, in order of start; formats of columns get
  * them in order of blocks. */
-int ws_export_view(struct ws_export *x, const struct ws_xview *v, struct ws_err *e);
+int ws_export_view(struct ws_export *export, const struct ws_xview *view, struct ws_err *err);
 
 /* Turn one row of a report's table into cells; false leaves it out. Called in a thread of its own.
  */
 typedef bool ws_x_fill(void *ctx, const uint64_t *values, struct ws_xcell *cells);
 /* Write table `t` from the rows of `source`, in order of start, reading ahead in parallel. */
-int ws_export_rows(struct ws_export *x, const struct ws_xtable *t, enum ws_table source,
-		   ws_x_fill *fill, void *ctx, struct ws_err *e);
+int ws_export_rows(struct ws_export *export, const struct ws_xtable *table, enum ws_table source,
+		   ws_x_fill *fill, void *ctx, struct ws_err *err);
 /* Is the table wanted at all? What is not can be passed over. */
-bool ws_export_wants(const struct ws_export *x, const char *table);
+bool ws_export_wants(const struct ws_export *export, const char *table);
 /* Begin a table that is made row by row, and one row of it. Rows of tables that are not wanted go
  * nowhere. */
-int ws_export_table(struct ws_export *x, const struct ws_xtable *t, struct ws_err *e);
-int ws_export_row(struct ws_export *x, const struct ws_xcell *cells, struct ws_err *e);
+int ws_export_table(struct ws_export *export, const struct ws_xtable *table, struct ws_err *err);
+int ws_export_row(struct ws_export *export, const struct ws_xcell *cells, struct ws_err *err);
 /* No more rows; beginning the next table does it too. */
-int ws_export_table_end(struct ws_export *x, struct ws_err *e);
+int ws_export_table_end(struct ws_export *export, struct ws_err *err);
 /* Does --times let an event of this span (session clock; end WS_NO_TIME for none) through? */
-bool ws_export_in_time(const struct ws_export *x, uint64_t start, uint64_t end);
+bool ws_export_in_time(const struct ws_export *export, uint64_t start, uint64_t end);
 
 /* All tables. */
-int ws_export_tables(struct ws_export *x, struct ws_err *e);
+int ws_export_tables(struct ws_export *export, struct ws_err *err);
 
 #endif

@@ -17,13 +17,13 @@
 #include "views/view.h"
 
 struct ws_xpatterns {
-	regex_t *v;
+	regex_t *regexes;
 	size_t n, cap;
 };
 
 /* ---- patterns ---- */
 
-static int add_pattern(struct ws_xpatterns *p, const char *text, struct ws_err *e)
+static int add_pattern(struct ws_xpatterns *patterns, const char *text, struct ws_err *err)
 {
 	char why[128];
 	regex_t re;
@@ -31,20 +31,20 @@ static int add_pattern(struct ws_xpatterns *p, const char *text, struct ws_err *
 
 	if (rc) {
 		regerror(rc, &re, why, sizeof(why));
-		return ws_fail(e, "--tables: '%s' is no pattern (a basic regular expression): %s",
+		return ws_fail(err, "--tables: '%s' is no pattern (a basic regular expression): %s",
 			       text, why);
 	}
-	ws_grow(p->v, p->cap, p->n + 1);
-	p->v[p->n++] = re;
+	ws_grow(patterns->regexes, patterns->cap, patterns->n + 1);
+	patterns->regexes[patterns->n++] = re;
 	return 0;
 }
 
-bool ws_export_wants(const struct ws_export *x, const char *table)
+bool ws_export_wants(const struct ws_export *export, const char *table)
 {
-	if (!x->patterns)
+	if (!export->patterns)
 		return true;
-	for (size_t i = 0; i < x->patterns->n; i++)
-		if (!regexec(&x->patterns->v[i], table, 0, NULL, 0))
+	for (size_t i = 0; i < export->patterns->n; i++)
+		if (!regexec(&export->patterns->regexes[i], table, 0, NULL, 0))
 			return true;
 	return false;
 }
@@ -82,19 +82,19 @@ static int add_number(const char **s, const char *end, long double *ns)
 	return 0;
 }
 
-static int read_time(const char *s, const char *end, int64_t *out)
+static int read_time(const char *text, const char *end, int64_t *out)
 {
 	long double ns = 0;
 
-	while (s < end)
-		if (add_number(&s, end, &ns) < 0)
+	while (text < end)
+		if (add_number(&text, end, &ns) < 0)
 			return -1;
 	ns = roundl(ns);
 	*out = ns >= 0x1p63L ? INT64_MAX : ns <= -0x1p63L ? INT64_MIN : (int64_t)ns;
 	return 0;
 }
 
-static int read_span(const char *text, struct ws_xspan *span, struct ws_err *e)
+static int read_span(const char *text, struct ws_xspan *span, struct ws_err *err)
 {
 	const char *from = text, *slash = strchr(text, '/'), *end = text + strlen(text);
 
@@ -110,30 +110,31 @@ static int read_span(const char *text, struct ws_xspan *span, struct ws_err *e)
 	if (!slash || slash < from || slash + 1 > end || (from == slash && slash + 1 == end) ||
 	    (from < slash && read_time(from, slash, &span->from) < 0) ||
 	    (slash + 1 < end && read_time(slash + 1, end, &span->to) < 0))
-		return ws_fail(e,
+		return ws_fail(err,
 			       "--times: '%s' is not start/end; give times in nanoseconds or with "
 			       "ns, us, ms, s, m, h, such as 1s500ms/2s, "
 			       "leave one out for no limit, and put a colon at an end that events "
 			       "may cross",
 			       text);
 	if (span->from > span->to)
-		return ws_fail(e, "--times: '%s' ends before it starts", text);
+		return ws_fail(err, "--times: '%s' ends before it starts", text);
 	return 0;
 }
 
-bool ws_export_in_time(const struct ws_export *x, uint64_t start, uint64_t end)
+bool ws_export_in_time(const struct ws_export *export, uint64_t start, uint64_t end)
 {
-	int64_t from = (int64_t)(start - x->base),
-		to = end == WS_NO_TIME ? from : (int64_t)(end - x->base);
+	int64_t from = (int64_t)(start - export->base),
+		to = end == WS_NO_TIME ? from : (int64_t)(end - export->base);
 
-	if (!x->span_count)
+	if (!export->span_count)
 		return true;
 	if (to < from)
 		to = from;
-	for (size_t i = 0; i < x->span_count; i++) {
-		const struct ws_xspan *s = &x->spans[i];
+	for (size_t i = 0; i < export->span_count; i++) {
+		const struct ws_xspan *span = &export->spans[i];
 
-		if ((s->open_from ? to : from) >= s->from && (s->open_to ? from : to) <= s->to)
+		if ((span->open_from ? to : from) >= span->from &&
+		    (span->open_to ? from : to) <= span->to)
 			return true;
 	}
 	return false;
@@ -142,76 +143,79 @@ bool ws_export_in_time(const struct ws_export *x, uint64_t start, uint64_t end)
 /* ---- lists ---- */
 
 static int each_word(const char *const *lists, size_t n, const char *option,
-		     int (*add)(struct ws_export *x, const char *word, struct ws_err *e),
-		     struct ws_export *x, struct ws_err *e)
+		     int (*add)(struct ws_export *export, const char *word, struct ws_err *err),
+		     struct ws_export *export, struct ws_err *err)
 {
 	for (size_t i = 0; i < n; i++) {
-		const char *s = lists[i];
+		const char *text = lists[i];
 
 		for (;;) {
-			size_t len = strcspn(s, ",");
-			char *word = ws_strndup(s, len);
-			int rc =
-				len ? add(x, word, e)
-				    : ws_fail(e, "%s: an entry of '%s' is empty", option, lists[i]);
+			size_t len = strcspn(text, ",");
+			char *word = ws_strndup(text, len);
+			int rc = len ? add(export, word, err)
+				     : ws_fail(err, "%s: an entry of '%s' is empty", option,
+					       lists[i]);
 
 			free(word);
 			if (rc < 0)
 				return -1;
-			if (!s[len])
+			if (!text[len])
 				break;
-			s += len + 1;
+			text += len + 1;
 		}
 	}
 	return 0;
 }
 
-static int add_table(struct ws_export *x, const char *word, struct ws_err *e)
+static int add_table(struct ws_export *export, const char *word, struct ws_err *err)
 {
-	if (!x->patterns)
-		x->patterns = ws_calloc(1, sizeof(*x->patterns));
-	return add_pattern(x->patterns, word, e);
+	if (!export->patterns)
+		export->patterns = ws_calloc(1, sizeof(*export->patterns));
+	return add_pattern(export->patterns, word, err);
 }
 
-static int add_span(struct ws_export *x, const char *word, struct ws_err *e)
+static int add_span(struct ws_export *export, const char *word, struct ws_err *err)
 {
-	x->spans = ws_realloc(x->spans, (x->span_count + 1) * sizeof(*x->spans));
-	return read_span(word, &x->spans[x->span_count++], e);
+	export->spans =
+		ws_realloc(export->spans, (export->span_count + 1) * sizeof(*export->spans));
+	return read_span(word, &export->spans[export->span_count++], err);
 }
 
-int ws_choose(struct ws_export *x, const struct ws_choice *q, uint64_t epoch,
-	      struct ws_err *e)
+int ws_choose(struct ws_export *export, const struct ws_choice *choice, uint64_t epoch,
+	      struct ws_err *err)
 {
-	x->base = x->zero - (uint64_t)q->shift;
-	if (q->normalize && !epoch &&
-	    !ws_report_rows(x->r, WS_TABLE_clock)) /* 0: times count from 1970 already */
-		return ws_fail(e, "--ts-normalize: the report has no reading of the real time");
-	if (q->normalize)
-		x->base -= epoch;
-	return each_word(q->tables, q->table_count, "--tables", add_table, x, e) < 0 ||
-			       each_word(q->times, q->time_count, "--times", add_span, x, e) < 0
+	export->base = export->zero - (uint64_t)choice->shift;
+	if (choice->normalize && !epoch &&
+	    !ws_report_rows(export->report, WS_TABLE_clock)) /* 0: times count from 1970 already */
+		return ws_fail(err, "--ts-normalize: the report has no reading of the real time");
+	if (choice->normalize)
+		export->base -= epoch;
+	return each_word(choice->tables, choice->table_count, "--tables", add_table, export, err) <
+				       0 ||
+			       each_word(choice->times, choice->time_count, "--times", add_span,
+					 export, err) < 0
 		       ? -1
 		       : 0;
 }
 
-void ws_choose_free(struct ws_export *x)
+void ws_choose_free(struct ws_export *export)
 {
-	for (size_t i = 0; x->patterns && i < x->patterns->n; i++)
-		regfree(&x->patterns->v[i]);
-	if (x->patterns)
-		free(x->patterns->v);
-	free(x->patterns);
-	free(x->spans);
-	x->patterns = NULL;
-	x->spans = NULL;
-	x->span_count = 0;
+	for (size_t i = 0; export->patterns && i < export->patterns->n; i++)
+		regfree(&export->patterns->regexes[i]);
+	if (export->patterns)
+		free(export->patterns->regexes);
+	free(export->patterns);
+	free(export->spans);
+	export->patterns = NULL;
+	export->spans = NULL;
+	export->span_count = 0;
 }
 
-int ws_choose_check(const struct ws_choice *q, struct ws_err *e)
+int ws_choose_check(const struct ws_choice *choice, struct ws_err *err)
 {
-	struct ws_export x = {0};
-	int rc = ws_choose(&x, q, 1, e);
+	struct ws_export export = {0};
+	int rc = ws_choose(&export, choice, 1, err);
 
-	ws_choose_free(&x);
+	ws_choose_free(&export);
 	return rc;
 }

@@ -19,10 +19,10 @@ struct ws_choice {
  * message that names the option. x->zero is set; `epoch` is the real time at that moment, 0 when
  * the report does not tell.
  */
-int ws_choose(struct ws_export *x, const struct ws_choice *q, uint64_t epoch,
-	      struct ws_err *e);
-void ws_choose_free(struct ws_export *x);
+int ws_choose(struct ws_export *export, const struct ws_choice *choice, uint64_t epoch,
+	      struct ws_err *err);
+void ws_choose_free(struct ws_export *export);
 /* Check the same without a report. */
-int ws_choose_check(const struct ws_choice *q, struct ws_err *e);
+int ws_choose_check(const struct ws_choice *choice, struct ws_err *err);
 
 #endif

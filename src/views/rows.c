@@ -17,19 +17,19 @@
 
 /* ---- tables and rows ---- */
 
-static int write_rows(struct ws_export *x, const struct ws_xcell *cells, size_t rows,
-		      struct ws_err *e)
+static int write_rows(struct ws_export *export, const struct ws_xcell *cells, size_t rows,
+		      struct ws_err *err)
 {
-	if (x->skipped)
+	if (export->skipped)
 		return 0;
 	if (ws_outfile_interrupted())
-		return ws_fail(e, "interrupted");
-	if (!x->created && x->w->table(x->w, x->open, e) < 0)
+		return ws_fail(err, "interrupted");
+	if (!export->created && export->writer->table(export->writer, export->open, err) < 0)
 		return -1;
-	x->created = true;
-	x->rows += rows;
-	ws_progress_step(x->progress, rows);
-	return x->w->rows(x->w, cells, rows, e);
+	export->created = true;
+	export->rows += rows;
+	ws_progress_step(export->progress, rows);
+	return export->writer->rows(export->writer, cells, rows, err);
 }
 
 /*
@@ -45,76 +45,78 @@ struct ws_xpile {
 
 enum { PILE_ROWS = 1024, PILE_BYTES = 1 << 20 };
 
-static int write_pile(struct ws_export *x, struct ws_err *e)
+static int write_pile(struct ws_export *export, struct ws_err *err)
 {
-	struct ws_xpile *p = x->pile;
+	struct ws_xpile *pile = export->pile;
 	size_t n;
 	int rc;
 
-	if (!p || !p->rows)
+	if (!pile || !pile->rows)
 		return 0;
-	n = p->rows * x->open->column_count;
+	n = pile->rows * export->open->column_count;
 	for (size_t i = 0; i < n; i++)
-		if (p->cells[i].kind == WS_X_TEXT || p->cells[i].kind == WS_X_BLOB)
-			p->cells[i].s = p->bytes.s + (uintptr_t)p->cells[i].s;
-	rc = write_rows(x, p->cells, p->rows, e);
-	p->rows = p->bytes.len = 0;
+		if (pile->cells[i].kind == WS_X_TEXT || pile->cells[i].kind == WS_X_BLOB)
+			pile->cells[i].text = pile->bytes.text + (uintptr_t)pile->cells[i].text;
+	rc = write_rows(export, pile->cells, pile->rows, err);
+	pile->rows = pile->bytes.len = 0;
 	return rc;
 }
 
-int ws_export_row(struct ws_export *x, const struct ws_xcell *cells, struct ws_err *e)
+int ws_export_row(struct ws_export *export, const struct ws_xcell *cells, struct ws_err *err)
 {
-	struct ws_xpile *p = x->pile;
+	struct ws_xpile *pile = export->pile;
 	struct ws_xcell *to;
 
-	if (x->skipped)
+	if (export->skipped)
 		return 0;
-	if (!p) {
-		p = x->pile = ws_calloc(1, sizeof(*p));
-		p->cells = ws_malloc(sizeof(*p->cells) * PILE_ROWS * WS_MAX_COLUMNS);
-		ws_text_puts(&p->bytes, "");
+	if (!pile) {
+		pile = export->pile = ws_calloc(1, sizeof(*pile));
+		pile->cells = ws_malloc(sizeof(*pile->cells) * PILE_ROWS * WS_MAX_COLUMNS);
+		ws_text_puts(&pile->bytes, "");
 	}
-	to = p->cells + p->rows++ * x->open->column_count;
-	for (size_t i = 0; i < x->open->column_count; i++) {
+	to = pile->cells + pile->rows++ * export->open->column_count;
+	for (size_t i = 0; i < export->open->column_count; i++) {
 		to[i] = cells[i];
 		if (cells[i].kind != WS_X_TEXT && cells[i].kind != WS_X_BLOB)
 			continue;
-		to[i].s = (const char *)(uintptr_t)p->bytes.len;
-		ws_text_add(&p->bytes, cells[i].s, cells[i].n);
+		to[i].text = (const char *)(uintptr_t)pile->bytes.len;
+		ws_text_add(&pile->bytes, cells[i].text, cells[i].n);
 	}
-	return p->rows == PILE_ROWS || p->bytes.len > PILE_BYTES ? write_pile(x, e) : 0;
+	return pile->rows == PILE_ROWS || pile->bytes.len > PILE_BYTES ? write_pile(export, err)
+								       : 0;
 }
 
-void ws_export_free_pile(struct ws_export *x)
+void ws_export_free_pile(struct ws_export *export)
 {
-	if (!x->pile)
+	if (!export->pile)
 		return;
-	free(x->pile->cells);
-	ws_text_free(&x->pile->bytes);
-	free(x->pile);
+	free(export->pile->cells);
+	ws_text_free(&export->pile->bytes);
+	free(export->pile);
 }
 
-int ws_export_table(struct ws_export *x, const struct ws_xtable *t, struct ws_err *e)
+int ws_export_table(struct ws_export *export, const struct ws_xtable *table, struct ws_err *err)
 {
-	if (ws_export_table_end(x, e) < 0)
+	if (ws_export_table_end(export, err) < 0)
 		return -1;
-	x->table = *t;
-	x->open = &x->table;
-	x->created = false;
-	x->skipped = !ws_export_wants(x, t->name) ||
-		     (x->append && x->w->has && x->w->has(x->w, t->name));
-	if (x->skipped || x->lazy)
+	export->table = *table;
+	export->open = &export->table;
+	export->created = false;
+	export->skipped = !ws_export_wants(export, table->name) ||
+			  (export->append && export->writer->has &&
+			   export->writer->has(export->writer, table->name));
+	if (export->skipped || export->lazy)
 		return 0;
-	x->created = true;
-	return x->w->table(x->w, x->open, e);
+	export->created = true;
+	return export->writer->table(export->writer, export->open, err);
 }
 
-int ws_export_table_end(struct ws_export *x, struct ws_err *e)
+int ws_export_table_end(struct ws_export *export, struct ws_err *err)
 {
-	int rc = write_pile(x, e);
+	int rc = write_pile(export, err);
 
-	x->open = NULL;
-	x->skipped = true;
+	export->open = NULL;
+	export->skipped = true;
 	return rc;
 }
 
@@ -123,8 +125,8 @@ int ws_export_table_end(struct ws_export *x, struct ws_err *e)
 enum { BATCH_ROWS = 1024, BATCHES = 4 };
 
 struct pipe {
-	struct ws_export *x;
-	const struct ws_xtable *t;
+	struct ws_export *export;
+	const struct ws_xtable *table;
 	enum ws_table source;
 	ws_x_fill *fill;
 	void *ctx;
@@ -137,153 +139,159 @@ struct pipe {
 };
 
 /* Hand over a batch and wait for room for the next. Returns false when the reader has given up. */
-static bool pass_on(struct pipe *p, size_t rows, bool last)
+static bool pass_on(struct pipe *pipe, size_t rows, bool last)
 {
 	bool go;
 
-	pthread_mutex_lock(&p->lock);
-	p->rows[p->made % BATCHES] = rows;
-	p->made += rows > 0;
-	p->done = last;
-	pthread_cond_broadcast(&p->changed);
-	while (p->made - p->used == BATCHES && !p->stop)
-		pthread_cond_wait(&p->changed, &p->lock);
-	go = !p->stop;
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_lock(&pipe->lock);
+	pipe->rows[pipe->made % BATCHES] = rows;
+	pipe->made += rows > 0;
+	pipe->done = last;
+	pthread_cond_broadcast(&pipe->changed);
+	while (pipe->made - pipe->used == BATCHES && !pipe->stop)
+		pthread_cond_wait(&pipe->changed, &pipe->lock);
+	go = !pipe->stop;
+	pthread_mutex_unlock(&pipe->lock);
 	return go;
 }
 
 static void *produce(void *arg)
 {
-	struct pipe *p = arg;
-	struct ws_cursor *c = ws_cursor_open(p->x->r, p->source, 0, UINT64_MAX);
+	struct pipe *pipe = arg;
+	struct ws_cursor *cursor =
+		ws_cursor_open(pipe->export->report, pipe->source, 0, UINT64_MAX);
 	const uint64_t *values;
 	size_t rows = 0;
 	bool go = true;
 
-	while (go && ws_cursor_next(c, &values)) {
-		rows += p->fill(p->ctx, values,
-				p->cells[p->made % BATCHES] + rows * p->t->column_count);
+	while (go && ws_cursor_next(cursor, &values)) {
+		rows += pipe->fill(pipe->ctx, values,
+				   pipe->cells[pipe->made % BATCHES] +
+					   rows * pipe->table->column_count);
 		if (rows == BATCH_ROWS) {
-			go = pass_on(p, rows, false);
+			go = pass_on(pipe, rows, false);
 			rows = 0;
 		}
 	}
-	ws_cursor_close(c);
-	pass_on(p, rows, true);
+	ws_cursor_close(cursor);
+	pass_on(pipe, rows, true);
 	return NULL;
 }
 
 /* Rows of the next batch, 0 at the end. */
-static size_t next_batch(struct pipe *p)
+static size_t next_batch(struct pipe *pipe)
 {
 	size_t rows;
 
-	pthread_mutex_lock(&p->lock);
-	while (p->used == p->made && !p->done)
-		pthread_cond_wait(&p->changed, &p->lock);
-	rows = p->used < p->made ? p->rows[p->used % BATCHES] : 0;
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_lock(&pipe->lock);
+	while (pipe->used == pipe->made && !pipe->done)
+		pthread_cond_wait(&pipe->changed, &pipe->lock);
+	rows = pipe->used < pipe->made ? pipe->rows[pipe->used % BATCHES] : 0;
+	pthread_mutex_unlock(&pipe->lock);
 	return rows;
 }
 
-static void batch_used(struct pipe *p, bool stop)
+static void batch_used(struct pipe *pipe, bool stop)
 {
-	pthread_mutex_lock(&p->lock);
-	p->used += !stop;
-	p->stop = stop;
-	pthread_cond_broadcast(&p->changed);
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_lock(&pipe->lock);
+	pipe->used += !stop;
+	pipe->stop = stop;
+	pthread_cond_broadcast(&pipe->changed);
+	pthread_mutex_unlock(&pipe->lock);
 }
 
-static int consume(struct pipe *p, struct ws_err *e)
+static int consume(struct pipe *pipe, struct ws_err *err)
 {
 	size_t rows;
 
-	while ((rows = next_batch(p))) {
-		bool bad = write_rows(p->x, p->cells[p->used % BATCHES], rows, e) < 0;
+	while ((rows = next_batch(pipe))) {
+		bool bad =
+			write_rows(pipe->export, pipe->cells[pipe->used % BATCHES], rows, err) < 0;
 
-		batch_used(p, bad);
+		batch_used(pipe, bad);
 		if (bad)
 			return -1;
 	}
 	return 0;
 }
 
-static int run_pipe(struct pipe *p, struct ws_err *e)
+static int run_pipe(struct pipe *pipe, struct ws_err *err)
 {
 	pthread_t thread;
 	int rc;
 
 	for (int i = 0; i < BATCHES; i++)
-		p->cells[i] = ws_calloc(BATCH_ROWS * p->t->column_count, sizeof(*p->cells[i]));
-	rc = pthread_create(&thread, NULL, produce, p);
+		pipe->cells[i] =
+			ws_calloc(BATCH_ROWS * pipe->table->column_count, sizeof(*pipe->cells[i]));
+	rc = pthread_create(&thread, NULL, produce, pipe);
 	if (rc) {
 		errno = rc;
-		rc = ws_fail_errno(e, "cannot start a thread");
+		rc = ws_fail_errno(err, "cannot start a thread");
 	} else {
-		rc = consume(p, e);
+		rc = consume(pipe, err);
 		pthread_join(thread, NULL);
 	}
 	for (int i = 0; i < BATCHES; i++)
-		free(p->cells[i]);
+		free(pipe->cells[i]);
 	return rc;
 }
 
-int ws_export_rows(struct ws_export *x, const struct ws_xtable *t, enum ws_table source,
-		   ws_x_fill *fill, void *ctx, struct ws_err *e)
+int ws_export_rows(struct ws_export *export, const struct ws_xtable *table, enum ws_table source,
+		   ws_x_fill *fill, void *ctx, struct ws_err *err)
 {
-	struct pipe p = {.x = x,
-			 .t = t,
-			 .source = source,
-			 .fill = fill,
-			 .ctx = ctx,
-			 .lock = PTHREAD_MUTEX_INITIALIZER,
-			 .changed = PTHREAD_COND_INITIALIZER};
+	struct pipe pipe = {.export = export,
+			    .table = table,
+			    .source = source,
+			    .fill = fill,
+			    .ctx = ctx,
+			    .lock = PTHREAD_MUTEX_INITIALIZER,
+			    .changed = PTHREAD_COND_INITIALIZER};
 
-	if (ws_export_table(x, t, e) < 0)
+	if (ws_export_table(export, table, err) < 0)
 		return -1;
-	return x->skipped || !ws_report_rows(x->r, source) ? 0 : run_pipe(&p, e);
+	return export->skipped || !ws_report_rows(export->report, source) ? 0
+									  : run_pipe(&pipe, err);
 }
 
 /* ---- views ---- */
 
 struct viewing {
-	struct ws_export *x;
-	const struct ws_xview *v;
+	struct ws_export *export;
+	const struct ws_xview *views;
 };
 
 static bool fill_view(void *ctx, const uint64_t *values, struct ws_xcell *cells)
 {
-	struct viewing *g = ctx;
+	struct viewing *viewing = ctx;
 
-	return ws_xview_cells(g->x, g->v, values, cells);
+	return ws_xview_cells(viewing->export, viewing->views, values, cells);
 }
 
-int ws_export_view(struct ws_export *x, const struct ws_xview *v, struct ws_err *e)
+int ws_export_view(struct ws_export *export, const struct ws_xview *view, struct ws_err *err)
 {
-	struct viewing g = {x, v};
+	struct viewing viewing = {export, view};
 	uint64_t rows = 0;
 
-	if (!v->t.column_count)
+	if (!view->table.column_count)
 		return 0;
-	if (!x->w->view)
-		return ws_export_rows(x, &v->t, v->source, fill_view, &g, e);
-	if (ws_export_table_end(x, e) < 0)
+	if (!export->writer->view)
+		return ws_export_rows(export, &view->table, view->source, fill_view, &viewing, err);
+	if (ws_export_table_end(export, err) < 0)
 		return -1;
-	if (!ws_export_wants(x, v->t.name) ||
-	    (x->append && x->w->has && x->w->has(x->w, v->t.name)) ||
-	    (x->lazy && !ws_report_rows(x->r, v->source)))
+	if (!ws_export_wants(export, view->table.name) ||
+	    (export->append && export->writer->has &&
+	     export->writer->has(export->writer, view->table.name)) ||
+	    (export->lazy && !ws_report_rows(export->report, view->source)))
 		return 0;
-	if (x->w->view(x->w, x, v, &rows, e) < 0)
+	if (export->writer->view(export->writer, export, view, &rows, err) < 0)
 		return -1;
-	x->rows += rows;
+	export->rows += rows;
 	return 0;
 }
 
 /* ---- StringIds: what the other tables have pointed to ---- */
 
-int ws_export_strings(struct ws_export *x, struct ws_err *e)
+int ws_export_strings(struct ws_export *export, struct ws_err *err)
 {
 	static const struct ws_xcolumn columns[] = {
 		{"id", "INTEGER", true, true, "Number of the text"},
@@ -292,31 +300,34 @@ int ws_export_strings(struct ws_export *x, struct ws_err *e)
 	static const struct ws_xtable table = {"StringIds", "Texts that other tables point to",
 					       columns, WS_COUNT(columns)};
 
-	bool lazy = x->lazy;
+	bool lazy = export->lazy;
 	int rc;
 
-	x->lazy = false; /* everyone's queries join it: it is there even when nothing is named */
-	rc = ws_export_table(x, &table, e);
-	x->lazy = lazy;
+	export->lazy =
+		false; /* everyone's queries join it: it is there even when nothing is named */
+	rc = ws_export_table(export, &table, err);
+	export->lazy = lazy;
 	if (rc < 0)
 		return -1;
-	for (uint64_t id = 1; !x->skipped && id <= x->string_count + x->extra_count; id++) {
+	for (uint64_t id = 1; !export->skipped && id <= export->string_count + export->extra_count;
+	     id++) {
 		struct ws_xcell cells[2] = {ws_x_int((int64_t)id), {.kind = WS_X_TEXT}};
 
-		if (id > x->string_count) {
-			cells[1].s = x->extra[id - x->string_count - 1].s;
-			cells[1].n = x->extra[id - x->string_count - 1].len;
-		} else if (x->strings[id] & WS_STRING_USED ||
-			   (x->all_strings && ws_report_string_key(x->r, (uint32_t)id) == id)) {
-			cells[1].s = ws_x_bytes(x, (uint32_t)id, &cells[1].n);
+		if (id > export->string_count) {
+			cells[1].text = export->extra[id - export->string_count - 1].text;
+			cells[1].n = export->extra[id - export->string_count - 1].len;
+		} else if (export->strings[id] & WS_STRING_USED ||
+			   (export->all_strings &&
+			    ws_report_string_key(export->report, (uint32_t)id) == id)) {
+			cells[1].text = ws_x_bytes(export, (uint32_t)id, &cells[1].n);
 			if (!cells[1].n &&
-			    !(x->strings[id] &
+			    !(export->strings[id] &
 			      WS_STRING_USED)) /* numbers between those of texts stand for none */
 				continue;
 		} else {
 			continue;
 		}
-		if (ws_export_row(x, cells, e) < 0)
+		if (ws_export_row(export, cells, err) < 0)
 			return -1;
 	}
 	return 0;

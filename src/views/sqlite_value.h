@@ -8,24 +8,25 @@
 #include "views/cells.h"
 
 /* The cell's text or bytes must stay until the next row. */
-static inline void ws_sqlite_give(sqlite3_context *out, const struct ws_xcell *c)
+static inline void ws_sqlite_give(sqlite3_context *out, const struct ws_xcell *cell)
 {
-	switch (c->kind) {
+	switch (cell->kind) {
 	case WS_X_INT:
 	case WS_X_UINT:
-		sqlite3_result_int64(out, c->i);
+		sqlite3_result_int64(out, cell->i);
 		break;
 	case WS_X_STRING:
-		sqlite3_result_int64(out, c->id);
+		sqlite3_result_int64(out, cell->id);
 		break;
 	case WS_X_REAL:
-		sqlite3_result_double(out, c->r);
+		sqlite3_result_double(out, cell->r);
 		break;
 	case WS_X_TEXT:
-		sqlite3_result_text64(out, c->s ? c->s : "", c->n, SQLITE_STATIC, SQLITE_UTF8);
+		sqlite3_result_text64(out, cell->text ? cell->text : "", cell->n, SQLITE_STATIC,
+				      SQLITE_UTF8);
 		break;
 	case WS_X_BLOB:
-		sqlite3_result_blob64(out, c->s ? c->s : "", c->n, SQLITE_STATIC);
+		sqlite3_result_blob64(out, cell->text ? cell->text : "", cell->n, SQLITE_STATIC);
 		break;
 	case WS_X_NULL:
 		break; /* what a result is from the start */

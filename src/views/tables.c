@@ -19,41 +19,44 @@
 
 /* ---- NVTX_EVENTS ---- */
 
-static bool is_startend(const uint64_t *v)
+static bool is_startend(const uint64_t *values)
 {
-	return v[ws_nvtx_type] == WS_NVTX_STARTEND;
+	return values[ws_nvtx_type] == WS_NVTX_STARTEND;
 }
 
-static struct ws_xcell nvtx_range(struct ws_export *x, const uint64_t *v)
+static struct ws_xcell nvtx_range(struct ws_export *export, const uint64_t *values)
 {
-	(void)x;
-	return is_startend(v) ? ws_x_uint(v[ws_nvtx_range_id]) : ws_x_null();
+	(void)export;
+	return is_startend(values) ? ws_x_uint(values[ws_nvtx_range_id]) : ws_x_null();
 }
 
-static struct ws_xcell nvtx_color(struct ws_export *x, const uint64_t *v)
+static struct ws_xcell nvtx_color(struct ws_export *export, const uint64_t *values)
 {
-	(void)x;
-	return v[ws_nvtx_flags] & WS_NVTX_HAS_COLOR ? ws_x_int((int64_t)v[ws_nvtx_color])
-						    : ws_x_null();
+	(void)export;
+	return values[ws_nvtx_flags] & WS_NVTX_HAS_COLOR ? ws_x_int((int64_t)values[ws_nvtx_color])
+							 : ws_x_null();
 }
 
-static struct ws_xcell nvtx_text(struct ws_export *x, const uint64_t *v)
+static struct ws_xcell nvtx_text(struct ws_export *export, const uint64_t *values)
 {
-	return v[ws_nvtx_flags] & WS_NVTX_REGISTERED ? ws_x_null()
-						     : ws_x_text(x, (uint32_t)v[ws_nvtx_text]);
+	return values[ws_nvtx_flags] & WS_NVTX_REGISTERED
+		       ? ws_x_null()
+		       : ws_x_text(export, (uint32_t)values[ws_nvtx_text]);
 }
 
-static struct ws_xcell nvtx_text_id(struct ws_export *x, const uint64_t *v)
+static struct ws_xcell nvtx_text_id(struct ws_export *export, const uint64_t *values)
 {
-	return v[ws_nvtx_flags] & WS_NVTX_REGISTERED ? ws_x_string(x, (uint32_t)v[ws_nvtx_text])
-						     : ws_x_null();
+	return values[ws_nvtx_flags] & WS_NVTX_REGISTERED
+		       ? ws_x_string(export, (uint32_t)values[ws_nvtx_text])
+		       : ws_x_null();
 }
 
-static struct ws_xcell nvtx_end_tid(struct ws_export *x, const uint64_t *v)
+static struct ws_xcell nvtx_end_tid(struct ws_export *export, const uint64_t *values)
 {
-	if (!is_startend(v) || v[ws_nvtx_end] == WS_NO_TIME)
+	if (!is_startend(values) || values[ws_nvtx_end] == WS_NO_TIME)
 		return ws_x_null();
-	return ws_x_thread(x, v[ws_nvtx_end_thread] ? v[ws_nvtx_end_thread] : v[ws_nvtx_thread]);
+	return ws_x_thread(export, values[ws_nvtx_end_thread] ? values[ws_nvtx_end_thread]
+							      : values[ws_nvtx_thread]);
 }
 
 /* The payload, in the column of its type. */
@@ -144,15 +147,16 @@ static const struct ws_xcolumn nvtx_columns[] = {
 };
 
 /* Without them, domains and categories of what is in time have no names. */
-static bool is_definition(const uint64_t *v)
+static bool is_definition(const uint64_t *values)
 {
-	return v[ws_nvtx_type] == WS_NVTX_DOMAIN_CREATE || v[ws_nvtx_type] == WS_NVTX_CATEGORY ||
-	       v[ws_nvtx_type] == WS_NVTX_THREAD;
+	return values[ws_nvtx_type] == WS_NVTX_DOMAIN_CREATE ||
+	       values[ws_nvtx_type] == WS_NVTX_CATEGORY || values[ws_nvtx_type] == WS_NVTX_THREAD;
 }
 
 static const struct ws_xview nvtx_view = {
-	.t = {"NVTX_EVENTS", "NVTX ranges and marks, and the definitions of domains and categories",
-	      nvtx_columns, WS_COUNT(nvtx_columns)},
+	.table = {"NVTX_EVENTS",
+		  "NVTX ranges and marks, and the definitions of domains and categories",
+		  nvtx_columns, WS_COUNT(nvtx_columns)},
 	.source = WS_TABLE_nvtx,
 	.timed = true,
 	.fact = is_definition,
@@ -162,10 +166,11 @@ static const struct ws_xview nvtx_view = {
 
 enum { EVENT_CLASS_OSRT = 27 };
 
-static struct ws_xcell osrt_chain(struct ws_export *x, const uint64_t *v)
+static struct ws_xcell osrt_chain(struct ws_export *export, const uint64_t *values)
 {
-	(void)x;
-	return ws_x_int(v[ws_osrt_callchain] == WS_NO_U32 ? 0 : (int64_t)v[ws_osrt_callchain]);
+	(void)export;
+	return ws_x_int(
+		values[ws_osrt_callchain] == WS_NO_U32 ? 0 : (int64_t)values[ws_osrt_callchain]);
 }
 
 static const struct ws_xcolumn osrt_columns[] = {
@@ -186,19 +191,20 @@ static const struct ws_xcolumn osrt_columns[] = {
 };
 
 static const struct ws_xview osrt_view = {
-	.t = {"OSRT_API", "Calls of libc and pthread functions that blocked or lasted",
-	      osrt_columns, WS_COUNT(osrt_columns)},
+	.table = {"OSRT_API", "Calls of libc and pthread functions that blocked or lasted",
+		  osrt_columns, WS_COUNT(osrt_columns)},
 	.source = WS_TABLE_osrt,
 	.timed = true};
 
 /* The report has the system's number of the thread; it is one of the caller's process. */
-static struct ws_xcell lock_holder(struct ws_export *x, const uint64_t *v)
+static struct ws_xcell lock_holder(struct ws_export *export, const uint64_t *values)
 {
-	const struct ws_thread_info *t = ws_who_thread(x->who, (uint32_t)v[ws_osrt_thread]);
+	const struct ws_thread_info *info =
+		ws_who_thread(export->who, (uint32_t)values[ws_osrt_thread]);
 
-	return v[ws_osrt_holder] ? ws_x_int((int64_t)((uint64_t)t->pid << 24 |
-						      (v[ws_osrt_holder] & 0xffffff)))
-				 : ws_x_null();
+	return values[ws_osrt_holder] ? ws_x_int((int64_t)((uint64_t)info->pid << 24 |
+							   (values[ws_osrt_holder] & 0xffffff)))
+				      : ws_x_null();
 }
 
 /* What a call was about has a table of its own: OSRT_API keeps the columns that scripts expect. */
@@ -220,15 +226,15 @@ static const struct ws_xcolumn osrt_detail_columns[] = {
 	 CALLED(lock_holder, WS_SHAPE_INT, BIT(osrt, holder) | BIT(osrt, thread))},
 };
 
-static bool has_detail(const uint64_t *v)
+static bool has_detail(const uint64_t *values)
 {
-	return v[ws_osrt_error] || v[ws_osrt_object] || v[ws_osrt_path];
+	return values[ws_osrt_error] || values[ws_osrt_object] || values[ws_osrt_path];
 }
 
 static const struct ws_xview osrt_detail_view = {
-	.t = {"WARPSIGHT_OSRT_DETAIL",
-	      "What calls in OSRT_API were about: lock, descriptor, path, error",
-	      osrt_detail_columns, WS_COUNT(osrt_detail_columns)},
+	.table = {"WARPSIGHT_OSRT_DETAIL",
+		  "What calls in OSRT_API were about: lock, descriptor, path, error",
+		  osrt_detail_columns, WS_COUNT(osrt_detail_columns)},
 	.source = WS_TABLE_osrt,
 	.timed = true,
 	.keep = has_detail,
@@ -282,40 +288,40 @@ static enum ws_xfrom generic_from(enum ws_type type, bool number)
 	}
 }
 
-static struct ws_xcell end_status(struct ws_export *x, const uint64_t *v)
+static struct ws_xcell end_status(struct ws_export *export, const uint64_t *values)
 {
-	(void)x;
-	return (int32_t)v[ws_process_end_status] == WS_NO_STATUS
+	(void)export;
+	return (int32_t)values[ws_process_end_status] == WS_NO_STATUS
 		       ? ws_x_null()
-		       : ws_x_int((int64_t)v[ws_process_end_status]);
+		       : ws_x_int((int64_t)values[ws_process_end_status]);
 }
 
 static struct ws_xcolumn generic_column(enum ws_table table, uint32_t i)
 {
-	const struct ws_column_desc *d = &ws_tables[table].columns[i];
-	bool number = d->type == WS_T_STR && by_number(d->sqlite);
-	const char *type = d->type == WS_T_STR && !number ? "TEXT"
-			   : d->type == WS_T_F64	  ? "REAL"
-							  : "INTEGER";
-	struct ws_xcolumn c = {d->sqlite,
-			       type,
-			       d->type == WS_T_TIME,
-			       false,
-			       d->doc,
-			       generic_from(d->type, number),
-			       (uint8_t)i,
-			       d->type == WS_T_NU32 ? WS_NO_U32 : WS_NO_U64};
+	const struct ws_column_desc *desc = &ws_tables[table].columns[i];
+	bool number = desc->type == WS_T_STR && by_number(desc->sqlite);
+	const char *type = desc->type == WS_T_STR && !number ? "TEXT"
+			   : desc->type == WS_T_F64	     ? "REAL"
+							     : "INTEGER";
+	struct ws_xcolumn column = {desc->sqlite,
+				    type,
+				    desc->type == WS_T_TIME,
+				    false,
+				    desc->doc,
+				    generic_from(desc->type, number),
+				    (uint8_t)i,
+				    desc->type == WS_T_NU32 ? WS_NO_U32 : WS_NO_U64};
 
 	if (table == WS_TABLE_process_end && i == ws_process_end_status)
-		c = (struct ws_xcolumn){
-			d->sqlite, type,
-			false,	   false,
-			d->doc,	   CALLED(end_status, WS_SHAPE_INT, BIT(process_end, status))};
-	return c;
+		column = (struct ws_xcolumn){
+			desc->sqlite, type,
+			false,	      false,
+			desc->doc,    CALLED(end_status, WS_SHAPE_INT, BIT(process_end, status))};
+	return column;
 }
 
 /* Tables of facts, whose rows stay whatever --times says. All others with a start are events. */
-static bool is_event(enum ws_table t)
+static bool is_event(enum ws_table table)
 {
 	static const enum ws_table facts[] = {
 		WS_TABLE_clock,		WS_TABLE_collection,  WS_TABLE_process,
@@ -326,9 +332,9 @@ static bool is_event(enum ws_table t)
 	};
 
 	for (size_t i = 0; i < WS_COUNT(facts); i++)
-		if (facts[i] == t)
+		if (facts[i] == table)
 			return false;
-	return ws_table_start(t) >= 0;
+	return ws_table_start(table) >= 0;
 }
 
 static bool has_column(const struct ws_xcolumn *columns, size_t n, const char *name)
@@ -341,20 +347,21 @@ static bool has_column(const struct ws_xcolumn *columns, size_t n, const char *n
 
 static struct ws_xview generic_view(enum ws_table table)
 {
-	const struct ws_table_desc *d = &ws_tables[table];
+	const struct ws_table_desc *desc = &ws_tables[table];
 	size_t n = 0, known;
-	const struct ws_xcolumn *more = ws_known_columns(d->sqlite, &known);
-	struct ws_xcolumn *columns = ws_calloc(d->column_count + known, sizeof(*columns));
+	const struct ws_xcolumn *more = ws_known_columns(desc->sqlite, &known);
+	struct ws_xcolumn *columns = ws_calloc(desc->column_count + known, sizeof(*columns));
 
-	for (uint32_t i = 0; i < d->column_count; i++)
-		if (*d->columns[i].sqlite)
+	for (uint32_t i = 0; i < desc->column_count; i++)
+		if (*desc->columns[i].sqlite)
 			columns[n++] = generic_column(table, i);
 	for (size_t i = 0; i < known; i++)
 		if (!has_column(columns, n, more[i].name))
 			columns[n++] = (struct ws_xcolumn){more[i].name, more[i].type, false,
 							   false,	 "Not used",   WS_XF_NULL};
-	return (struct ws_xview){.t = {table == WS_TABLE_sched ? "WARPSIGHT_SCHED" : d->sqlite,
-				       d->doc, columns, n},
+	return (struct ws_xview){.table = {table == WS_TABLE_sched ? "WARPSIGHT_SCHED"
+								   : desc->sqlite,
+					   desc->doc, columns, n},
 				 .source = table,
 				 .timed = is_event(table)};
 }
@@ -367,15 +374,16 @@ static struct ws_xview views[MOST_VIEWS];
 static size_t view_count;
 
 /* Tables that are not views at all, but made row by row. */
-static bool is_made(enum ws_table t)
+static bool is_made(enum ws_table table)
 {
-	return t == WS_TABLE_thread_name || t == WS_TABLE_collection || t == WS_TABLE_output ||
-	       t == WS_TABLE_cuda_device || t == WS_TABLE_sample;
+	return table == WS_TABLE_thread_name || table == WS_TABLE_collection ||
+	       table == WS_TABLE_output || table == WS_TABLE_cuda_device ||
+	       table == WS_TABLE_sample;
 }
 
-static void add_view(enum ws_table t)
+static void add_view(enum ws_table table)
 {
-	switch (t) {
+	switch (table) {
 	case WS_TABLE_nvtx:
 		views[view_count++] = nvtx_view;
 		break;
@@ -399,7 +407,7 @@ static void add_view(enum ws_table t)
 		views[view_count++] = ws_streams_view;
 		break;
 	default:
-		views[view_count++] = generic_view(t);
+		views[view_count++] = generic_view(table);
 	}
 }
 
@@ -422,30 +430,31 @@ const struct ws_xview *ws_xviews(size_t *count)
 const struct ws_xview *ws_xview_find(const char *name)
 {
 	size_t n;
-	const struct ws_xview *v = ws_xviews(&n);
+	const struct ws_xview *view = ws_xviews(&n);
 
 	for (size_t i = 0; i < n; i++)
-		if (!strcasecmp(v[i].t.name, name))
-			return &v[i];
+		if (!strcasecmp(view[i].table.name, name))
+			return &view[i];
 	return NULL;
 }
 
 /* ---- all tables ---- */
 
-int ws_export_tables(struct ws_export *x, struct ws_err *e)
+int ws_export_tables(struct ws_export *export, struct ws_err *err)
 {
 	size_t n;
-	const struct ws_xview *v = ws_xviews(&n);
+	const struct ws_xview *view = ws_xviews(&n);
 
-	if (ws_export_session(x, e) < 0 || ws_export_enums(x, e) < 0 ||
-	    ws_export_processes(x, e) < 0 || ws_export_gpus(x, e) < 0)
+	if (ws_export_session(export, err) < 0 || ws_export_enums(export, err) < 0 ||
+	    ws_export_processes(export, err) < 0 || ws_export_gpus(export, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++)
-		if (ws_export_view(x, &v[i], e) < 0)
+		if (ws_export_view(export, &view[i], err) < 0)
 			return -1;
-	return ws_export_samples(x, e) < 0 || ws_export_callchains(x, e) < 0 ||
-			       ws_export_counts(x, e) < 0 || ws_export_foreign(x, e) < 0 ||
-			       ws_export_known(x, e) < 0
+	return ws_export_samples(export, err) < 0 || ws_export_callchains(export, err) < 0 ||
+			       ws_export_counts(export, err) < 0 ||
+			       ws_export_foreign(export, err) < 0 ||
+			       ws_export_known(export, err) < 0
 		       ? -1
 		       : 0;
 }

@@ -6,32 +6,33 @@
 
 /* Tables made row by row; each function writes those it names. */
 int ws_export_session(
-	struct ws_export *x,
-	struct ws_err *e); /* META_DATA_EXPORT, TARGET_INFO_*, ANALYSIS_DETAILS, ProcessStreams */
-int ws_export_processes(struct ws_export *x, struct ws_err *e); /* PROCESSES, ThreadNames */
-int ws_export_gpus(struct ws_export *x,
-		   struct ws_err *e); /* TARGET_INFO_GPU, TARGET_INFO_CUDA_DEVICE */
-int ws_export_enums(struct ws_export *x, struct ws_err *e);   /* ENUM_* */
-int ws_export_samples(struct ws_export *x, struct ws_err *e); /* COMPOSITE_EVENTS, SCHED_EVENTS */
-int ws_export_callchains(struct ws_export *x, struct ws_err *e); /* *_CALLCHAINS */
-int ws_export_counts(struct ws_export *x, struct ws_err *e);	 /* PERF_EVENT_CPU_RAW_EVENT */
-int ws_export_foreign(struct ws_export *x,
-		      struct ws_err *e); /* those that an import kept, under their names */
+	struct ws_export *export,
+	struct ws_err *err); /* META_DATA_EXPORT, TARGET_INFO_*, ANALYSIS_DETAILS, ProcessStreams */
+int ws_export_processes(struct ws_export *export, struct ws_err *err); /* PROCESSES, ThreadNames */
+int ws_export_gpus(struct ws_export *export,
+		   struct ws_err *err); /* TARGET_INFO_GPU, TARGET_INFO_CUDA_DEVICE */
+int ws_export_enums(struct ws_export *export, struct ws_err *err); /* ENUM_* */
+int ws_export_samples(struct ws_export *export,
+		      struct ws_err *err); /* COMPOSITE_EVENTS, SCHED_EVENTS */
+int ws_export_callchains(struct ws_export *export, struct ws_err *err); /* *_CALLCHAINS */
+int ws_export_counts(struct ws_export *export, struct ws_err *err); /* PERF_EVENT_CPU_RAW_EVENT */
+int ws_export_foreign(struct ws_export *export,
+		      struct ws_err *err); /* those that an import kept, under their names */
 int ws_export_known(
-	struct ws_export *x,
-	struct ws_err *e); /* known tables that nothing fills, empty; after all others */
+	struct ws_export *export,
+	struct ws_err *err); /* known tables that nothing fills, empty; after all others */
 
 /* StringIds: the texts that the tables written before it have pointed to. */
-int ws_export_strings(struct ws_export *x, struct ws_err *e);
+int ws_export_strings(struct ws_export *export, struct ws_err *err);
 /* Rows that were collected and not written. */
-void ws_export_free_pile(struct ws_export *x);
+void ws_export_free_pile(struct ws_export *export);
 
 /* Does a table of this name come from the report's own tables? */
 bool ws_export_is_made(const char *name);
 /* Is it one that ws_export_foreign writes? */
-bool ws_export_is_foreign(const struct ws_export *x, const char *name);
+bool ws_export_is_foreign(const struct ws_export *export, const char *name);
 bool ws_export_is_metrics(const char *name);
-void ws_export_foreign_free(struct ws_export *x);
+void ws_export_foreign_free(struct ws_export *export);
 
 /* Views that are not generic. */
 extern const struct ws_xview ws_images_view, ws_threads_view,
@@ -44,6 +45,6 @@ const struct ws_xcolumn *ws_known_columns(const char *table, size_t *count);
 
 /* Real time (ns since 1970) at the start of the collection, from the clock reading next to it; 0
  * when there is none. */
-uint64_t ws_export_epoch(const struct ws_export *x);
+uint64_t ws_export_epoch(const struct ws_export *export);
 
 #endif

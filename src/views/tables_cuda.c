@@ -83,24 +83,25 @@ static const int8_t gpu_sources[WS_COUNT(gpus_columns)] = {
 	[40] = ws_cuda_device_minor,
 };
 
-static int put_gpu(struct ws_export *x, const uint64_t *v, int64_t number, struct ws_err *e)
+static int put_gpu(struct ws_export *export, const uint64_t *values, int64_t number,
+		   struct ws_err *err)
 {
-	struct ws_xcell c[WS_COUNT(gpus_columns)];
+	struct ws_xcell cells[WS_COUNT(gpus_columns)];
 
-	for (size_t i = 0; i < WS_COUNT(c); i++)
-		c[i] = gpu_sources[i] || i == 14
-			       ? (struct ws_xcell){.kind = WS_X_UINT,
-						   .i = (int64_t)v[gpu_sources[i]]}
-			       : ws_x_null();
-	c[0] = ws_x_int(0);
-	c[1] = ws_x_int(number);
-	c[2] = ws_x_text(x, (uint32_t)v[ws_cuda_device_name]);
-	c[3] = ws_x_text(x, (uint32_t)v[ws_cuda_device_bus]);
-	c[4] = ws_x_int(!v[ws_cuda_device_integrated]);
-	c[11] = ws_x_text(x, (uint32_t)v[ws_cuda_device_uuid]);
-	c[13] = ws_x_text(x, (uint32_t)v[ws_cuda_device_chip]);
-	c[14] = ws_x_int((int64_t)v[ws_cuda_device_id]);
-	return ws_export_row(x, c, e);
+	for (size_t i = 0; i < WS_COUNT(cells); i++)
+		cells[i] = gpu_sources[i] || i == 14
+				   ? (struct ws_xcell){.kind = WS_X_UINT,
+						       .i = (int64_t)values[gpu_sources[i]]}
+				   : ws_x_null();
+	cells[0] = ws_x_int(0);
+	cells[1] = ws_x_int(number);
+	cells[2] = ws_x_text(export, (uint32_t)values[ws_cuda_device_name]);
+	cells[3] = ws_x_text(export, (uint32_t)values[ws_cuda_device_bus]);
+	cells[4] = ws_x_int(!values[ws_cuda_device_integrated]);
+	cells[11] = ws_x_text(export, (uint32_t)values[ws_cuda_device_uuid]);
+	cells[13] = ws_x_text(export, (uint32_t)values[ws_cuda_device_chip]);
+	cells[14] = ws_x_int((int64_t)values[ws_cuda_device_id]);
+	return ws_export_row(export, cells, err);
 }
 
 /* Which process calls which GPU by which number. */
@@ -119,76 +120,80 @@ static size_t place_of(const uint32_t *seen, size_t n, uint32_t key)
 	return i;
 }
 
-static int put_number(struct ws_export *x, const uint64_t *v, size_t gpu, struct ws_err *e)
+static int put_number(struct ws_export *export, const uint64_t *values, size_t gpu,
+		      struct ws_err *err)
 {
-	const struct ws_process_info *p =
-		ws_who_process(x->who, (uint32_t)v[ws_cuda_device_process]);
+	const struct ws_process_info *info =
+		ws_who_process(export->who, (uint32_t)values[ws_cuda_device_process]);
 
-	return ws_export_row(x,
-			     (struct ws_xcell[]){ws_x_int((int64_t)gpu),
-						 ws_x_int((int64_t)v[ws_cuda_device_id]),
-						 ws_x_int(p->pid),
-						 ws_x_text(x, (uint32_t)v[ws_cuda_device_uuid]),
-						 ws_x_int((int64_t)v[ws_cuda_device_sms])},
-			     e);
+	return ws_export_row(
+		export,
+		(struct ws_xcell[]){ws_x_int((int64_t)gpu),
+				    ws_x_int((int64_t)values[ws_cuda_device_id]),
+				    ws_x_int(info->pid),
+				    ws_x_text(export, (uint32_t)values[ws_cuda_device_uuid]),
+				    ws_x_int((int64_t)values[ws_cuda_device_sms])},
+		err);
 }
 
 /* With `numbering`, the second table; else the first. Both number GPUs in the order in which they
  * come. */
-static int export_devices(struct ws_export *x, bool numbering, struct ws_err *e)
+static int export_devices(struct ws_export *export, bool numbering, struct ws_err *err)
 {
-	struct ws_cursor *c = ws_cursor_open(x->r, WS_TABLE_cuda_device, 0, UINT64_MAX);
+	struct ws_cursor *cursor =
+		ws_cursor_open(export->report, WS_TABLE_cuda_device, 0, UINT64_MAX);
 	uint32_t *seen = NULL;
 	size_t n = 0, cap = 0;
-	const uint64_t *v;
-	int rc = ws_export_table(x, numbering ? &numbers : &gpus, e);
+	const uint64_t *values;
+	int rc = ws_export_table(export, numbering ? &numbers : &gpus, err);
 
-	while (!rc && ws_cursor_next(c, &v)) {
+	while (!rc && ws_cursor_next(cursor, &values)) {
 		/* An imported trace may not tell UUIDs: then a device is told by its number. */
-		uint32_t key =
-			v[ws_cuda_device_uuid]
-				? ws_report_string_key(x->r, (uint32_t)v[ws_cuda_device_uuid])
-				: UINT32_MAX - (uint32_t)v[ws_cuda_device_id];
+		uint32_t key = values[ws_cuda_device_uuid]
+				       ? ws_report_string_key(export->report,
+							      (uint32_t)values[ws_cuda_device_uuid])
+				       : UINT32_MAX - (uint32_t)values[ws_cuda_device_id];
 		size_t at = place_of(seen, n, key);
 
 		if (at == n) {
 			ws_grow(seen, cap, n + 1);
 			seen[n++] = key;
 			if (!numbering)
-				rc = put_gpu(x, v, (int64_t)at, e);
+				rc = put_gpu(export, values, (int64_t)at, err);
 		}
 		if (numbering)
-			rc = put_number(x, v, at, e);
+			rc = put_number(export, values, at, err);
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 	free(seen);
 	return rc;
 }
 
-int ws_export_gpus(struct ws_export *x, struct ws_err *e)
+int ws_export_gpus(struct ws_export *export, struct ws_err *err)
 {
-	return export_devices(x, false, e) < 0 ? -1 : export_devices(x, true, e);
+	return export_devices(export, false, err) < 0 ? -1 : export_devices(export, true, err);
 }
 
 #define AT(t, c) ws_##t##_##c
 
-static struct ws_xcell pid_cell(struct ws_export *x, uint64_t process)
+static struct ws_xcell pid_cell(struct ws_export *export, uint64_t process)
 {
-	const struct ws_process_info *p = process && process <= ws_who_processes(x->who)
-						  ? ws_who_process(x->who, (uint32_t)process)
-						  : NULL;
+	const struct ws_process_info *info =
+		process && process <= ws_who_processes(export->who)
+			? ws_who_process(export->who, (uint32_t)process)
+			: NULL;
 
-	return ws_x_int(p ? (int64_t)p->pid : 0);
+	return ws_x_int(info ? (int64_t)info->pid : 0);
 }
 
-static struct ws_xcell context_pid(struct ws_export *x, const uint64_t *v)
+static struct ws_xcell context_pid(struct ws_export *export, const uint64_t *values)
 {
-	return pid_cell(x, v[ws_cuda_context_process]);
+	return pid_cell(export, values[ws_cuda_context_process]);
 }
 
-static struct ws_xcell stream_pid(struct ws_export *x, const uint64_t *v)
+static struct ws_xcell stream_pid(struct ws_export *export, const uint64_t *values)
 {
-	return pid_cell(x, v[ws_cuda_stream_process]);
+	return pid_cell(export, values[ws_cuda_stream_process]);
 }
 
 static const struct ws_xcolumn context_columns[] = {
@@ -207,9 +212,9 @@ static const struct ws_xcolumn context_columns[] = {
 	{"isGreenContext", "INTEGER", false, false, "1 for a green context", WS_XF_INT,
 	 AT(cuda_context, green)},
 };
-const struct ws_xview ws_contexts_view = {.t = {"TARGET_INFO_CUDA_CONTEXT_INFO",
-						"CUDA contexts, green ones too", context_columns,
-						WS_COUNT(context_columns)},
+const struct ws_xview ws_contexts_view = {.table = {"TARGET_INFO_CUDA_CONTEXT_INFO",
+						    "CUDA contexts, green ones too",
+						    context_columns, WS_COUNT(context_columns)},
 					  .source = WS_TABLE_cuda_context};
 
 static const struct ws_xcolumn stream_columns[] = {
@@ -226,6 +231,6 @@ static const struct ws_xcolumn stream_columns[] = {
 	{"flag", "INTEGER", true, false, "ENUM_CUPTI_STREAM_TYPE(id)", WS_XF_INT,
 	 AT(cuda_stream, flag)},
 };
-const struct ws_xview ws_streams_view = {.t = {"TARGET_INFO_CUDA_STREAM", "CUDA streams",
-					       stream_columns, WS_COUNT(stream_columns)},
+const struct ws_xview ws_streams_view = {.table = {"TARGET_INFO_CUDA_STREAM", "CUDA streams",
+						   stream_columns, WS_COUNT(stream_columns)},
 					 .source = WS_TABLE_cuda_stream};

@@ -21,33 +21,33 @@ static const struct {
 
 static struct ws_xtable tables[WS_COUNT(known)];
 
-static struct ws_xcolumn parse_column(const char *s, size_t n)
+static struct ws_xcolumn parse_column(const char *text, size_t n)
 {
 	size_t name = 0;
 
-	while (name < n && !strchr(":!*", s[name]))
+	while (name < n && !strchr(":!*", text[name]))
 		name++;
-	return (struct ws_xcolumn){.name = ws_strndup(s, name),
-				   .type = memmem(s, n, ":T", 2)   ? "TEXT"
-					   : memmem(s, n, ":R", 2) ? "REAL"
-								   : "INTEGER",
-				   .not_null = memchr(s, '!', n) != NULL,
-				   .key = memchr(s, '*', n) != NULL};
+	return (struct ws_xcolumn){.name = ws_strndup(text, name),
+				   .type = memmem(text, n, ":T", 2)   ? "TEXT"
+					   : memmem(text, n, ":R", 2) ? "REAL"
+								      : "INTEGER",
+				   .not_null = memchr(text, '!', n) != NULL,
+				   .key = memchr(text, '*', n) != NULL};
 }
 
 static void parse_known(void)
 {
 	for (size_t i = 0; i < WS_COUNT(known); i++) {
-		const char *s = known[i].columns;
+		const char *text = known[i].columns;
 		struct ws_xcolumn *columns = NULL;
 		size_t n = 0, cap = 0;
 
-		while (*s) {
-			size_t len = strcspn(s, " ");
+		while (*text) {
+			size_t len = strcspn(text, " ");
 
 			ws_grow(columns, cap, n + 1);
-			columns[n++] = parse_column(s, len);
-			s += len + (s[len] == ' ');
+			columns[n++] = parse_column(text, len);
+			text += len + (text[len] == ' ');
 		}
 		tables[i] = (struct ws_xtable){
 			known[i].table, "Known from other exports; nothing fills it", columns, n};
@@ -64,12 +64,12 @@ static const struct ws_xtable *known_tables(void)
 
 const struct ws_xcolumn *ws_known_columns(const char *table, size_t *count)
 {
-	const struct ws_xtable *t = known_tables();
+	const struct ws_xtable *xtable = known_tables();
 
 	for (size_t i = 0; i < WS_COUNT(known); i++)
-		if (!strcmp(t[i].name, table)) {
-			*count = t[i].column_count;
-			return t[i].columns;
+		if (!strcmp(xtable[i].name, table)) {
+			*count = xtable[i].column_count;
+			return xtable[i].columns;
 		}
 	*count = 0;
 	return NULL;
@@ -101,13 +101,14 @@ bool ws_export_is_made(const char *name)
 	       ws_xview_find(name) != NULL;
 }
 
-int ws_export_known(struct ws_export *x, struct ws_err *e)
+int ws_export_known(struct ws_export *export, struct ws_err *err)
 {
-	const struct ws_xtable *t = known_tables();
+	const struct ws_xtable *table = known_tables();
 
 	for (size_t i = 0; i < WS_COUNT(known); i++)
-		if (!ws_export_is_made(t[i].name) && !ws_export_is_foreign(x, t[i].name) &&
-		    ws_export_table(x, &t[i], e) < 0)
+		if (!ws_export_is_made(table[i].name) &&
+		    !ws_export_is_foreign(export, table[i].name) &&
+		    ws_export_table(export, &table[i], err) < 0)
 			return -1;
 	return 0;
 }
@@ -128,40 +129,41 @@ struct meaning {
 
 static const struct {
 	const char *name, *doc;
-	const struct meaning *v;
+	const struct meaning *meanings;
 	size_t n;
 } enums[] = {
 #define WS_ENUM(name, doc) {#name, doc, name##_values, WS_COUNT(name##_values)},
 #include "views/enums.def"
 };
 
-static int export_enum(struct ws_export *x, size_t i, struct ws_err *e)
+static int export_enum(struct ws_export *export, size_t i, struct ws_err *err)
 {
 	static const struct ws_xcolumn columns[] = {
 		{"id", "INTEGER", true, true, "Number"},
 		{"name", "TEXT", false, false, "Name"},
 		{"label", "TEXT", false, false, "Name for people"},
 	};
-	struct ws_xtable t = {enums[i].name, enums[i].doc, columns, WS_COUNT(columns)};
+	struct ws_xtable table = {enums[i].name, enums[i].doc, columns, WS_COUNT(columns)};
 
-	if (ws_export_table(x, &t, e) < 0)
+	if (ws_export_table(export, &table, err) < 0)
 		return -1;
 	for (size_t k = 0; k < enums[i].n; k++) {
-		const struct meaning *m = &enums[i].v[k];
+		const struct meaning *meaning = &enums[i].meanings[k];
 
-		if (ws_export_row(x,
-				  (struct ws_xcell[]){ws_x_int(m->id), ws_x_literal(m->name),
-						      ws_x_literal(m->label)},
-				  e) < 0)
+		if (ws_export_row(export,
+				  (struct ws_xcell[]){ws_x_int(meaning->id),
+						      ws_x_literal(meaning->name),
+						      ws_x_literal(meaning->label)},
+				  err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-int ws_export_enums(struct ws_export *x, struct ws_err *e)
+int ws_export_enums(struct ws_export *export, struct ws_err *err)
 {
 	for (size_t i = 0; i < WS_COUNT(enums); i++)
-		if (export_enum(x, i, e) < 0)
+		if (export_enum(export, i, err) < 0)
 			return -1;
 	return 0;
 }

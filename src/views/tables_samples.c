@@ -9,7 +9,7 @@
 #include "views/tables.h"
 
 struct samples {
-	struct ws_export *x;
+	struct ws_export *export;
 	int64_t number;
 };
 
@@ -41,24 +41,25 @@ static struct ws_xcell id_cell(uint64_t v)
 
 /* Samples are numbered as they are read, in time or not, so that a number means the same in every
  * export of the report. */
-static bool fill_sample(void *ctx, const uint64_t *v, struct ws_xcell *c)
+static bool fill_sample(void *ctx, const uint64_t *values, struct ws_xcell *cell)
 {
-	struct samples *s = ctx;
-	int64_t number = ++s->number;
+	struct samples *samples = ctx;
+	int64_t number = ++samples->number;
 
-	if (!ws_export_in_time(s->x, v[ws_sample_start], WS_NO_TIME))
+	if (!ws_export_in_time(samples->export, values[ws_sample_start], WS_NO_TIME))
 		return false;
-	c[0] = ws_x_int(number);
-	c[1] = ws_x_time(s->x, v[ws_sample_start]);
-	c[2] = v[ws_sample_cpu] == WS_NO_U32 ? ws_x_null() : ws_x_int((int64_t)v[ws_sample_cpu]);
-	c[3] = ws_x_int((int64_t)v[ws_sample_state]);
-	c[4] = ws_x_thread(s->x, v[ws_sample_thread]);
-	c[5] = ws_x_uint(v[ws_sample_weight]);
-	c[6] = id_cell(v[ws_sample_event]);
-	c[7] = id_cell(v[ws_sample_frame]);
-	c[8] = id_cell(v[ws_sample_callers]);
-	c[9] = ws_x_int((int64_t)v[ws_sample_gil]);
-	c[10] = ws_x_int((int64_t)v[ws_sample_flags]);
+	cell[0] = ws_x_int(number);
+	cell[1] = ws_x_time(samples->export, values[ws_sample_start]);
+	cell[2] = values[ws_sample_cpu] == WS_NO_U32 ? ws_x_null()
+						     : ws_x_int((int64_t)values[ws_sample_cpu]);
+	cell[3] = ws_x_int((int64_t)values[ws_sample_state]);
+	cell[4] = ws_x_thread(samples->export, values[ws_sample_thread]);
+	cell[5] = ws_x_uint(values[ws_sample_weight]);
+	cell[6] = id_cell(values[ws_sample_event]);
+	cell[7] = id_cell(values[ws_sample_frame]);
+	cell[8] = id_cell(values[ws_sample_callers]);
+	cell[9] = ws_x_int((int64_t)values[ws_sample_gil]);
+	cell[10] = ws_x_int((int64_t)values[ws_sample_flags]);
 	return true;
 }
 
@@ -84,90 +85,93 @@ struct leaving {
 };
 
 struct switches {
-	struct ws_export *x;
-	struct ws_err *e;
+	struct ws_export *export;
+	struct ws_err *err;
 	struct leaving *heap; /* the earliest first; as many as run at once */
 	size_t n, cap;
 };
 
-static void push(struct switches *s, struct leaving l)
+static void push(struct switches *switches, struct leaving leaving)
 {
 	size_t i;
 
-	ws_grow(s->heap, s->cap, s->n + 1);
-	for (i = s->n++; i && s->heap[(i - 1) / 2].at > l.at; i = (i - 1) / 2)
-		s->heap[i] = s->heap[(i - 1) / 2];
-	s->heap[i] = l;
+	ws_grow(switches->heap, switches->cap, switches->n + 1);
+	for (i = switches->n++; i && switches->heap[(i - 1) / 2].at > leaving.at; i = (i - 1) / 2)
+		switches->heap[i] = switches->heap[(i - 1) / 2];
+	switches->heap[i] = leaving;
 }
 
-static struct leaving pop(struct switches *s)
+static struct leaving pop(struct switches *switches)
 {
-	struct leaving first = s->heap[0], last = s->heap[--s->n];
+	struct leaving first = switches->heap[0], last = switches->heap[--switches->n];
 	size_t i = 0;
 
-	for (size_t k; (k = 2 * i + 1) < s->n; i = k) {
-		k += k + 1 < s->n && s->heap[k + 1].at < s->heap[k].at;
-		if (last.at <= s->heap[k].at)
+	for (size_t k; (k = 2 * i + 1) < switches->n; i = k) {
+		k += k + 1 < switches->n && switches->heap[k + 1].at < switches->heap[k].at;
+		if (last.at <= switches->heap[k].at)
 			break;
-		s->heap[i] = s->heap[k];
+		switches->heap[i] = switches->heap[k];
 	}
-	s->heap[i] = last;
+	switches->heap[i] = last;
 	return first;
 }
 
-static int put_switch(struct switches *s, const struct leaving *l, bool in)
+static int put_switch(struct switches *switches, const struct leaving *leaving, bool in)
 {
-	struct ws_xcell cells[] = {ws_x_time(s->x, l->at),
-				   ws_x_int(l->cpu == WS_NO_U32 ? -1 : (int64_t)l->cpu),
-				   ws_x_int(in), ws_x_thread(s->x, l->thread)};
+	struct ws_xcell cells[] = {ws_x_time(switches->export, leaving->at),
+				   ws_x_int(leaving->cpu == WS_NO_U32 ? -1 : (int64_t)leaving->cpu),
+				   ws_x_int(in), ws_x_thread(switches->export, leaving->thread)};
 
-	return ws_export_in_time(s->x, l->at, WS_NO_TIME) ? ws_export_row(s->x, cells, s->e) : 0;
+	return ws_export_in_time(switches->export, leaving->at, WS_NO_TIME)
+		       ? ws_export_row(switches->export, cells, switches->err)
+		       : 0;
 }
 
 /* Write the rows of threads that left their cores up to `until`. */
-static int put_leaving(struct switches *s, uint64_t until)
+static int put_leaving(struct switches *switches, uint64_t until)
 {
-	while (s->n && s->heap[0].at <= until) {
-		struct leaving l = pop(s);
+	while (switches->n && switches->heap[0].at <= until) {
+		struct leaving leaving = pop(switches);
 
-		if (put_switch(s, &l, false) < 0)
+		if (put_switch(switches, &leaving, false) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int export_switches(struct ws_export *x, struct ws_err *e)
+static int export_switches(struct ws_export *export, struct ws_err *err)
 {
-	struct switches s = {.x = x, .e = e};
-	struct ws_cursor *c;
-	const uint64_t *v;
-	int rc = ws_export_table(x, &sched_table, e);
+	struct switches switches = {.export = export, .err = err};
+	struct ws_cursor *cursor;
+	const uint64_t *values;
+	int rc = ws_export_table(export, &sched_table, err);
 
-	if (rc < 0 || !ws_export_wants(x, sched_table.name))
+	if (rc < 0 || !ws_export_wants(export, sched_table.name))
 		return rc;
-	c = ws_cursor_open(x->r, WS_TABLE_sched, 0, UINT64_MAX);
-	while (!rc && ws_cursor_next(c, &v)) {
-		struct leaving l = {v[ws_sched_start], (uint32_t)v[ws_sched_thread],
-				    (uint32_t)v[ws_sched_cpu]};
+	cursor = ws_cursor_open(export->report, WS_TABLE_sched, 0, UINT64_MAX);
+	while (!rc && ws_cursor_next(cursor, &values)) {
+		struct leaving leaving = {values[ws_sched_start], (uint32_t)values[ws_sched_thread],
+					  (uint32_t)values[ws_sched_cpu]};
 
-		if (put_leaving(&s, l.at) < 0 || put_switch(&s, &l, true) < 0)
+		if (put_leaving(&switches, leaving.at) < 0 ||
+		    put_switch(&switches, &leaving, true) < 0)
 			rc = -1;
-		l.at = v[ws_sched_end];
-		if (l.at != WS_NO_TIME)
-			push(&s, l);
+		leaving.at = values[ws_sched_end];
+		if (leaving.at != WS_NO_TIME)
+			push(&switches, leaving);
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 	if (!rc)
-		rc = put_leaving(&s, UINT64_MAX);
-	free(s.heap);
+		rc = put_leaving(&switches, UINT64_MAX);
+	free(switches.heap);
 	return rc;
 }
 
-int ws_export_samples(struct ws_export *x, struct ws_err *e)
+int ws_export_samples(struct ws_export *export, struct ws_err *err)
 {
-	struct samples s = {.x = x};
+	struct samples samples = {.export = export};
 
-	if (ws_export_rows(x, &samples_table, WS_TABLE_sample, fill_sample, &s, e) < 0)
+	if (ws_export_rows(export, &samples_table, WS_TABLE_sample, fill_sample, &samples, err) < 0)
 		return -1;
-	return export_switches(x, e);
+	return export_switches(export, err);
 }

@@ -27,11 +27,11 @@ TABLE(processes, "PROCESSES", "Processes by pid, with the name of the last progr
 
 #define VIEW_AT(t, c) ws_##t##_##c
 
-static struct ws_xcell pid_of(struct ws_export *x, const uint64_t *v)
+static struct ws_xcell pid_of(struct ws_export *export, const uint64_t *values)
 {
-	struct ws_xcell c = ws_x_process(x, v[ws_process_id]);
+	struct ws_xcell cell = ws_x_process(export, values[ws_process_id]);
 
-	return c.kind == WS_X_NULL ? ws_x_int(0) : c;
+	return cell.kind == WS_X_NULL ? ws_x_int(0) : cell;
 }
 
 static const struct ws_xcolumn image_columns[] = {
@@ -56,16 +56,16 @@ static const struct ws_xcolumn image_columns[] = {
 	 VIEW_AT(process, name)},
 };
 const struct ws_xview ws_images_view = {
-	.t = {"WARPSIGHT_PROCESS",
-	      "Every program image that ran: an exec starts a new one in the same pid",
-	      image_columns, WS_COUNT(image_columns)},
+	.table = {"WARPSIGHT_PROCESS",
+		  "Every program image that ran: an exec starts a new one in the same pid",
+		  image_columns, WS_COUNT(image_columns)},
 	.source = WS_TABLE_process};
 
-static struct ws_xcell own_thread(struct ws_export *x, const uint64_t *v)
+static struct ws_xcell own_thread(struct ws_export *export, const uint64_t *values)
 {
-	struct ws_xcell c = ws_x_thread(x, v[ws_thread_id]);
+	struct ws_xcell cell = ws_x_thread(export, values[ws_thread_id]);
 
-	return c.kind == WS_X_NULL ? ws_x_int(0) : c;
+	return cell.kind == WS_X_NULL ? ws_x_int(0) : cell;
 }
 
 static const struct ws_xcolumn thread_columns[] = {
@@ -78,9 +78,9 @@ static const struct ws_xcolumn thread_columns[] = {
 	{"start", "INTEGER", false, false, "When it first recorded (ns)", WS_XF_TIME,
 	 VIEW_AT(thread, start)},
 };
-const struct ws_xview ws_threads_view = {.t = {"WARPSIGHT_THREAD",
-					       "Every thread that recorded something",
-					       thread_columns, WS_COUNT(thread_columns)},
+const struct ws_xview ws_threads_view = {.table = {"WARPSIGHT_THREAD",
+						   "Every thread that recorded something",
+						   thread_columns, WS_COUNT(thread_columns)},
 					 .source = WS_TABLE_thread};
 
 TABLE(thread_names, "ThreadNames", "The best name of each thread",
@@ -97,100 +97,108 @@ struct winner {
 };
 
 struct winners {
-	struct winner *v;
+	struct winner *winners;
 	size_t n, cap;
 };
 
-static int by_number(const void *a, const void *b)
+static int by_number(const void *first, const void *second)
 {
-	const struct winner *x = a, *y = b;
+	const struct winner *left = first, *right = second;
 
-	if (x->number != y->number)
-		return x->number < y->number ? -1 : 1;
+	if (left->number != right->number)
+		return left->number < right->number ? -1 : 1;
 	for (int i = 0; i < 2; i++)
-		if (x->rank[i] != y->rank[i])
-			return x->rank[i] > y->rank[i] ? -1 : 1;
-	return x->order > y->order ? -1 : 1;
+		if (left->rank[i] != right->rank[i])
+			return left->rank[i] > right->rank[i] ? -1 : 1;
+	return left->order > right->order ? -1 : 1;
 }
 
-static void add_winner(struct winners *w, uint64_t number, int64_t priority, uint64_t time,
+static void add_winner(struct winners *winners, uint64_t number, int64_t priority, uint64_t time,
 		       uint32_t text)
 {
-	ws_grow(w->v, w->cap, w->n + 1);
-	w->v[w->n] = (struct winner){number, {priority, (int64_t)time}, w->n, text};
-	w->n++;
+	ws_grow(winners->winners, winners->cap, winners->n + 1);
+	winners->winners[winners->n] =
+		(struct winner){number, {priority, (int64_t)time}, winners->n, text};
+	winners->n++;
 }
 
-static void sort_winners(struct winners *w)
+static void sort_winners(struct winners *winners)
 {
 	size_t kept = 0;
 
-	if (w->n)
-		qsort(w->v, w->n, sizeof(*w->v), by_number);
-	for (size_t i = 0; i < w->n; i++)
-		if (!i || w->v[i].number != w->v[i - 1].number)
-			w->v[kept++] = w->v[i];
-	w->n = kept;
+	if (winners->n)
+		qsort(winners->winners, winners->n, sizeof(*winners->winners), by_number);
+	for (size_t i = 0; i < winners->n; i++)
+		if (!i || winners->winners[i].number != winners->winners[i - 1].number)
+			winners->winners[kept++] = winners->winners[i];
+	winners->n = kept;
 }
 
-static int export_pids(struct ws_export *x, struct ws_err *e)
+static int export_pids(struct ws_export *export, struct ws_err *err)
 {
-	struct ws_cursor *c = ws_cursor_open(x->r, WS_TABLE_process, 0, UINT64_MAX);
-	struct winners w = {0};
-	const uint64_t *v;
-	int rc = ws_export_table(x, &processes, e);
+	struct ws_cursor *cursor = ws_cursor_open(export->report, WS_TABLE_process, 0, UINT64_MAX);
+	struct winners winners = {0};
+	const uint64_t *values;
+	int rc = ws_export_table(export, &processes, err);
 
-	while (ws_cursor_next(c, &v))
-		add_winner(&w, ws_who_process(x->who, (uint32_t)v[ws_process_id])->global_pid, 0,
-			   v[ws_process_start], (uint32_t)v[ws_process_name]);
-	ws_cursor_close(c);
-	sort_winners(&w);
-	for (size_t i = 0; !rc && i < w.n; i++) {
-		uint64_t pid = w.v[i].number >> 24 & 0xffffff;
+	while (ws_cursor_next(cursor, &values))
+		add_winner(&winners,
+			   ws_who_process(export->who, (uint32_t)values[ws_process_id])->global_pid,
+			   0, values[ws_process_start], (uint32_t)values[ws_process_name]);
+	ws_cursor_close(cursor);
+	sort_winners(&winners);
+	for (size_t i = 0; !rc && i < winners.n; i++) {
+		uint64_t pid = winners.winners[i].number >> 24 & 0xffffff;
 
-		if (pid || w.v[i].text) /* neither: what an imported file says of no process */
-			rc = ws_export_row(x,
-					   (struct ws_xcell[]){ws_x_int((int64_t)w.v[i].number),
-							       ws_x_int((int64_t)pid),
-							       ws_x_text(x, w.v[i].text)},
-					   e);
+		if (pid ||
+		    winners.winners[i].text) /* neither: what an imported file says of no process */
+			rc = ws_export_row(
+				export,
+				(struct ws_xcell[]){ws_x_int((int64_t)winners.winners[i].number),
+						    ws_x_int((int64_t)pid),
+						    ws_x_text(export, winners.winners[i].text)},
+				err);
 	}
-	free(w.v);
+	free(winners.winners);
 	return rc;
 }
 
-static int export_thread_names(struct ws_export *x, struct ws_err *e)
+static int export_thread_names(struct ws_export *export, struct ws_err *err)
 {
-	struct ws_cursor *c = ws_cursor_open(x->r, WS_TABLE_thread_name, 0, UINT64_MAX);
-	struct winners w = {0};
-	const uint64_t *v;
-	int rc = ws_export_table(x, &thread_names, e);
+	struct ws_cursor *cursor =
+		ws_cursor_open(export->report, WS_TABLE_thread_name, 0, UINT64_MAX);
+	struct winners winners = {0};
+	const uint64_t *values;
+	int rc = ws_export_table(export, &thread_names, err);
 
-	while (ws_cursor_next(c, &v))
-		if (v[ws_thread_name_thread] && v[ws_thread_name_name])
-			add_winner(&w,
-				   ws_who_thread(x->who, (uint32_t)v[ws_thread_name_thread])
+	while (ws_cursor_next(cursor, &values))
+		if (values[ws_thread_name_thread] && values[ws_thread_name_name])
+			add_winner(&winners,
+				   ws_who_thread(export->who,
+						 (uint32_t)values[ws_thread_name_thread])
 					   ->global_tid,
-				   (int64_t)v[ws_thread_name_priority], v[ws_thread_name_start],
-				   (uint32_t)v[ws_thread_name_name]);
-	ws_cursor_close(c);
-	sort_winners(&w);
-	for (size_t i = 0; !rc && i < w.n; i++) {
-		struct ws_xcell name = ws_x_string(x, w.v[i].text);
+				   (int64_t)values[ws_thread_name_priority],
+				   values[ws_thread_name_start],
+				   (uint32_t)values[ws_thread_name_name]);
+	ws_cursor_close(cursor);
+	sort_winners(&winners);
+	for (size_t i = 0; !rc && i < winners.n; i++) {
+		struct ws_xcell name = ws_x_string(export, winners.winners[i].text);
 
 		if (name.kind != WS_X_NULL)
-			rc = ws_export_row(x,
-					   (struct ws_xcell[]){name, ws_x_int(w.v[i].rank[0]),
-							       ws_x_int((int64_t)w.v[i].number)},
-					   e);
+			rc = ws_export_row(
+				export,
+				(struct ws_xcell[]){name, ws_x_int(winners.winners[i].rank[0]),
+						    ws_x_int((int64_t)winners.winners[i].number)},
+				err);
 	}
-	free(w.v);
+	free(winners.winners);
 	return rc;
 }
 
-int ws_export_processes(struct ws_export *x, struct ws_err *e)
+int ws_export_processes(struct ws_export *export, struct ws_err *err)
 {
-	return export_pids(x, e) < 0 || export_thread_names(x, e) < 0 ? -1 : 0;
+	return export_pids(export, err) < 0 || export_thread_names(export, err) < 0 ? -1 : 0;
 }
 
 /* ---- the session and the machine ---- */
@@ -221,9 +229,11 @@ TABLE(streams, "ProcessStreams", "What the target wrote to its standard streams"
       {"filenameId", "INTEGER", true, false, "StringIds(id): which stream"},
       {"contentId", "INTEGER", true, false, "StringIds(id): its content"});
 
-static int put_meta(struct ws_export *x, const char *name, const char *value, struct ws_err *e)
+static int put_meta(struct ws_export *export, const char *name, const char *value,
+		    struct ws_err *err)
 {
-	return ws_export_row(x, (struct ws_xcell[]){ws_x_literal(name), ws_x_literal(value)}, e);
+	return ws_export_row(export, (struct ws_xcell[]){ws_x_literal(name), ws_x_literal(value)},
+			     err);
 }
 
 static void put_iso(char *out, size_t size, const char *format, time_t t)
@@ -234,7 +244,7 @@ static void put_iso(char *out, size_t size, const char *format, time_t t)
 		snprintf(out, size, "%lld", (long long)t);
 }
 
-static int export_meta(struct ws_export *x, struct ws_err *e)
+static int export_meta(struct ws_export *export, struct ws_err *err)
 {
 	static const char *const fixed[][2] = {
 		{"EXPORT_PRODUCT_NAME", "warpsight"},  {"EXPORT_PRODUCT_VERSION", WS_VERSION},
@@ -243,54 +253,56 @@ static int export_meta(struct ws_export *x, struct ws_err *e)
 	};
 	char now[64];
 
-	if (ws_export_table(x, &meta_export, e) < 0)
+	if (ws_export_table(export, &meta_export, err) < 0)
 		return -1;
 	for (size_t i = 0; i < WS_COUNT(fixed); i++)
-		if (put_meta(x, fixed[i][0], fixed[i][1], e) < 0)
+		if (put_meta(export, fixed[i][0], fixed[i][1], err) < 0)
 			return -1;
 	put_iso(now, sizeof(now), "%Y-%m-%dT%H:%M:%S", time(NULL));
-	if (put_meta(x, "EXPORT_TIME_UTC", now, e) < 0 ||
-	    put_meta(x, "EXPORT_PARAM_EXPORT_TYPE", x->type, e) < 0 ||
-	    ws_export_row(x,
+	if (put_meta(export, "EXPORT_TIME_UTC", now, err) < 0 ||
+	    put_meta(export, "EXPORT_PARAM_EXPORT_TYPE", export->type, err) < 0 ||
+	    ws_export_row(export,
 			  (struct ws_xcell[]){ws_x_literal("EXPORT_PARAM_INPUT_FILE"),
-					      ws_x_own(x, x->input)},
-			  e) < 0)
+					      ws_x_own(export, export->input)},
+			  err) < 0)
 		return -1;
-	return ws_export_row(x,
+	return ws_export_row(export,
 			     (struct ws_xcell[]){ws_x_literal("EXPORT_PARAM_OUTPUT_FILE"),
-						 ws_x_own(x, x->output)},
-			     e);
+						 ws_x_own(export, export->output)},
+			     err);
 }
 
 /* What an import was told of its machine beyond that: the numbers of those properties are not kept.
  */
-static int export_imported_facts(struct ws_export *x, struct ws_err *e)
+static int export_imported_facts(struct ws_export *export, struct ws_err *err)
 {
-	struct ws_cursor *c = ws_cursor_open(x->r, WS_TABLE_meta, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(export->report, WS_TABLE_meta, 0, UINT64_MAX);
+	const uint64_t *values;
 	int rc = 0;
 
-	while (!rc && ws_cursor_next(c, &v)) {
+	while (!rc && ws_cursor_next(cursor, &values)) {
 		size_t n, len;
-		const char *name = ws_report_string(x->r, (uint32_t)v[ws_meta_name], &n);
-		const char *value = ws_report_string(x->r, (uint32_t)v[ws_meta_value], &len);
+		const char *name =
+			ws_report_string(export->report, (uint32_t)values[ws_meta_name], &n);
+		const char *value =
+			ws_report_string(export->report, (uint32_t)values[ws_meta_value], &len);
 		char *own;
 
 		if (strncmp(name, "machine.", 8))
 			continue;
 		own = ws_strndup(value, len);
-		rc = ws_export_row(x,
+		rc = ws_export_row(export,
 				   (struct ws_xcell[]){ws_x_int(0), ws_x_literal("Local (CLI)"),
-						       ws_x_own(x, name + 8), ws_x_int(0),
-						       ws_x_own(x, own)},
-				   e);
+						       ws_x_own(export, name + 8), ws_x_int(0),
+						       ws_x_own(export, own)},
+				   err);
 		free(own);
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 	return rc;
 }
 
-static int export_system(struct ws_export *x, struct ws_err *e)
+static int export_system(struct ws_export *export, struct ws_err *err)
 {
 	static const struct {
 		const char *fact, *name;
@@ -306,120 +318,123 @@ static int export_system(struct ws_export *x, struct ws_err *e)
 		{"host.name", "Hostname", 619},
 	};
 
-	if (ws_export_table(x, &system_env, e) < 0)
+	if (ws_export_table(export, &system_env, err) < 0)
 		return -1;
 	for (size_t i = 0; i < WS_COUNT(map); i++) {
-		const char *value = ws_meta(x->r, map[i].fact);
+		const char *value = ws_meta(export->report, map[i].fact);
 		struct ws_xcell cells[] = {ws_x_int(0), ws_x_literal("Local (CLI)"),
 					   ws_x_literal(map[i].name), ws_x_int(map[i].number),
 					   ws_x_null()};
 
 		if (!value)
 			continue;
-		cells[4] = ws_x_own(x, value);
-		if (ws_export_row(x, cells, e) < 0)
+		cells[4] = ws_x_own(export, value);
+		if (ws_export_row(export, cells, err) < 0)
 			return -1;
 	}
-	return export_imported_facts(x, e);
+	return export_imported_facts(export, err);
 }
 
 /* Offset of the machine's local time in seconds, from "...+0130" at the end of the session's start;
  * 0 when not known. */
-static long local_offset(struct ws_export *x)
+static long local_offset(struct ws_export *export)
 {
-	const char *s = ws_meta(x->r, "session.start_local");
-	size_t n = s ? strlen(s) : 0;
+	const char *text = ws_meta(export->report, "session.start_local");
+	size_t n = text ? strlen(text) : 0;
 	long hhmm;
 
-	if (n < 5 || (s[n - 5] != '+' && s[n - 5] != '-'))
+	if (n < 5 || (text[n - 5] != '+' && text[n - 5] != '-'))
 		return 0;
-	hhmm = strtol(s + n - 4, NULL, 10);
-	return (s[n - 5] == '-' ? -1 : 1) * (hhmm / 100 * 3600 + hhmm % 100 * 60);
+	hhmm = strtol(text + n - 4, NULL, 10);
+	return (text[n - 5] == '-' ? -1 : 1) * (hhmm / 100 * 3600 + hhmm % 100 * 60);
 }
 
 /* Real time at the start of the collection, from the clock reading next to it; 0 when there is
  * none. */
-uint64_t ws_export_epoch(const struct ws_export *x)
+uint64_t ws_export_epoch(const struct ws_export *export)
 {
-	struct ws_cursor *c = ws_cursor_open(x->r, WS_TABLE_clock, 0, UINT64_MAX);
+	struct ws_cursor *cursor = ws_cursor_open(export->report, WS_TABLE_clock, 0, UINT64_MAX);
 	uint64_t best = UINT64_MAX, epoch = 0;
-	const uint64_t *v;
+	const uint64_t *values;
 
-	while (ws_cursor_next(c, &v)) {
-		uint64_t raw = v[ws_clock_raw], off = raw > x->zero ? raw - x->zero : x->zero - raw;
+	while (ws_cursor_next(cursor, &values)) {
+		uint64_t raw = values[ws_clock_raw],
+			 off = raw > export->zero ? raw - export->zero : export->zero - raw;
 
 		if (off < best) {
 			best = off;
-			epoch = v[ws_clock_realtime] + (x->zero - raw);
+			epoch = values[ws_clock_realtime] + (export->zero - raw);
 		}
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 	return epoch;
 }
 
-static int export_start(struct ws_export *x, struct ws_err *e)
+static int export_start(struct ws_export *export, struct ws_err *err)
 {
-	uint64_t epoch = ws_export_epoch(x);
+	uint64_t epoch = ws_export_epoch(export);
 	char utc[64], local[64];
 
-	if (ws_export_table(x, &start_time, e) < 0)
+	if (ws_export_table(export, &start_time, err) < 0)
 		return -1;
 	if (!epoch)
 		return 0;
 	put_iso(utc, sizeof(utc), "%Y-%m-%dT%H:%M:%S", (time_t)(epoch / 1000000000));
 	put_iso(local, sizeof(local), "%Y-%m-%dT%H:%M:%S",
-		(time_t)(epoch / 1000000000) + local_offset(x));
-	return ws_export_row(x,
+		(time_t)(epoch / 1000000000) + local_offset(export));
+	return ws_export_row(export,
 			     (struct ws_xcell[]){ws_x_int((int64_t)epoch), ws_x_literal(utc),
-						 ws_x_literal(local), ws_x_int((int64_t)x->zero)},
-			     e);
+						 ws_x_literal(local),
+						 ws_x_int((int64_t) export->zero)},
+			     err);
 }
 
-static int put_details(struct ws_export *x, uint64_t start, uint64_t end, struct ws_err *e)
+static int put_details(struct ws_export *export, uint64_t start, uint64_t end, struct ws_err *err)
 {
 	if (end == WS_NO_TIME) /* the recorder died: up to the last event */
-		end = x->last > start ? x->last : start;
-	return ws_export_row(x,
+		end = export->last > start ? export->last : start;
+	return ws_export_row(export,
 			     (struct ws_xcell[]){ws_x_int(0), ws_x_int((int64_t)(end - start)),
-						 ws_x_time(x, start), ws_x_time(x, end)},
-			     e);
+						 ws_x_time(export, start), ws_x_time(export, end)},
+			     err);
 }
 
 /* A recorder writes a span when it begins, and again with its end: of rows with one start, the one
  * with an end counts. */
-static int export_details(struct ws_export *x, struct ws_err *e)
+static int export_details(struct ws_export *export, struct ws_err *err)
 {
-	struct ws_cursor *c = ws_cursor_open(x->r, WS_TABLE_collection, 0, UINT64_MAX);
+	struct ws_cursor *cursor =
+		ws_cursor_open(export->report, WS_TABLE_collection, 0, UINT64_MAX);
 	uint64_t start = 0, end = 0;
-	const uint64_t *v;
+	const uint64_t *values;
 	bool pending = false;
-	int rc = ws_export_table(x, &details, e);
+	int rc = ws_export_table(export, &details, err);
 
-	while (!rc && ws_cursor_next(c, &v)) {
-		uint64_t this_end = v[ws_collection_end];
+	while (!rc && ws_cursor_next(cursor, &values)) {
+		uint64_t this_end = values[ws_collection_end];
 
-		if (pending && v[ws_collection_start] == start) {
+		if (pending && values[ws_collection_start] == start) {
 			end = end == WS_NO_TIME || (this_end != WS_NO_TIME && this_end > end)
 				      ? this_end
 				      : end;
 			continue;
 		}
 		if (pending)
-			rc = put_details(x, start, end, e);
-		start = v[ws_collection_start];
+			rc = put_details(export, start, end, err);
+		start = values[ws_collection_start];
 		end = this_end;
 		pending = true;
 	}
 	if (pending && !rc)
-		rc = put_details(x, start, end, e);
-	ws_cursor_close(c);
+		rc = put_details(export, start, end, err);
+	ws_cursor_close(cursor);
 	return rc;
 }
 
 /* The process that profile started: the first. */
-static uint64_t target_pid(struct ws_export *x)
+static uint64_t target_pid(struct ws_export *export)
 {
-	return ws_who_processes(x->who) ? ws_who_process(x->who, 1)->pid : 0;
+	return ws_who_processes(export->who) ? ws_who_process(export->who, 1)->pid : 0;
 }
 
 /* What one process wrote to one stream. */
@@ -441,67 +456,73 @@ static struct stream *stream_of(struct stream **v, size_t *n, size_t *cap, uint6
 	return &(*v)[(*n)++];
 }
 
-static int by_stream(const void *a, const void *b)
+static int by_stream(const void *first, const void *second)
 {
-	const struct stream *x = a, *y = b;
+	const struct stream *left = first, *right = second;
 
-	return x->process != y->process ? (x->process < y->process ? -1 : 1) : x->err - y->err;
+	return left->process != right->process ? (left->process < right->process ? -1 : 1)
+					       : left->err - right->err;
 }
 
-static int put_stream(struct ws_export *x, const struct stream *s, struct ws_err *e)
+static int put_stream(struct ws_export *export, const struct stream *stream, struct ws_err *err)
 {
-	bool told = s->process && s->process <= ws_who_processes(x->who);
-	uint64_t pid = told ? ws_who_process(x->who, (uint32_t)s->process)->pid : target_pid(x);
-	char *name = ws_format("pid_%" PRIu64 "_%s.log", pid, s->err ? "stderr" : "stdout");
-	struct ws_xcell file = ws_x_extra(x, name, strlen(name));
-	struct ws_xcell content = s->rows == 1 ? ws_x_string(x, s->last) : ws_x_null();
+	bool told = stream->process && stream->process <= ws_who_processes(export->who);
+	uint64_t pid = told ? ws_who_process(export->who, (uint32_t)stream->process)->pid
+			    : target_pid(export);
+	char *name = ws_format("pid_%" PRIu64 "_%s.log", pid, stream->err ? "stderr" : "stdout");
+	struct ws_xcell file = ws_x_extra(export, name, strlen(name));
+	struct ws_xcell content =
+		stream->rows == 1 ? ws_x_string(export, stream->last) : ws_x_null();
 	int rc;
 
 	if (content.kind == WS_X_NULL)
-		content = ws_x_extra(x, s->content.s ? s->content.s : "", s->content.len);
-	rc = ws_export_row(x,
-			   (struct ws_xcell[]){told ? ws_x_process(x, s->process)
+		content = ws_x_extra(export, stream->content.text ? stream->content.text : "",
+				     stream->content.len);
+	rc = ws_export_row(export,
+			   (struct ws_xcell[]){told ? ws_x_process(export, stream->process)
 						    : ws_x_int((int64_t)pid << 24),
 					       file, content},
-			   e);
+			   err);
 
 	free(name);
 	return rc;
 }
 
-static int export_streams(struct ws_export *x, struct ws_err *e)
+static int export_streams(struct ws_export *export, struct ws_err *err)
 {
-	struct ws_cursor *c = ws_cursor_open(x->r, WS_TABLE_output, 0, UINT64_MAX);
-	struct stream *v = NULL;
+	struct ws_cursor *cursor = ws_cursor_open(export->report, WS_TABLE_output, 0, UINT64_MAX);
+	struct stream *stream_v = NULL;
 	size_t n = 0, cap = 0;
 	const uint64_t *row;
-	int rc = ws_export_table(x, &streams, e);
+	int rc = ws_export_table(export, &streams, err);
 
-	while (ws_cursor_next(c, &row)) {
-		struct stream *s =
-			stream_of(&v, &n, &cap, row[ws_output_process], row[ws_output_stream] == 2);
+	while (ws_cursor_next(cursor, &row)) {
+		struct stream *stream_s = stream_of(&stream_v, &n, &cap, row[ws_output_process],
+						    row[ws_output_stream] == 2);
 		size_t len;
-		const char *bytes = ws_report_string(x->r, (uint32_t)row[ws_output_bytes], &len);
+		const char *bytes =
+			ws_report_string(export->report, (uint32_t)row[ws_output_bytes], &len);
 
-		ws_text_add(&s->content, bytes, len);
-		s->rows++;
-		s->last = (uint32_t)row[ws_output_bytes];
+		ws_text_add(&stream_s->content, bytes, len);
+		stream_s->rows++;
+		stream_s->last = (uint32_t)row[ws_output_bytes];
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 	if (n)
-		qsort(v, n, sizeof(*v), by_stream);
+		qsort(stream_v, n, sizeof(*stream_v), by_stream);
 	for (size_t i = 0; i < n; i++) {
-		rc = rc < 0 ? rc : put_stream(x, &v[i], e);
-		ws_text_free(&v[i].content);
+		rc = rc < 0 ? rc : put_stream(export, &stream_v[i], err);
+		ws_text_free(&stream_v[i].content);
 	}
-	free(v);
+	free(stream_v);
 	return rc;
 }
 
-int ws_export_session(struct ws_export *x, struct ws_err *e)
+int ws_export_session(struct ws_export *export, struct ws_err *err)
 {
-	return export_meta(x, e) < 0 || export_system(x, e) < 0 || export_start(x, e) < 0 ||
-			       export_details(x, e) < 0 || export_streams(x, e) < 0
+	return export_meta(export, err) < 0 || export_system(export, err) < 0 ||
+			       export_start(export, err) < 0 || export_details(export, err) < 0 ||
+			       export_streams(export, err) < 0
 		       ? -1
 		       : 0;
 }
@@ -510,9 +531,10 @@ int ws_export_session(struct ws_export *x, struct ws_err *e)
 
 enum { SOURCE_INJECTION = 1, SOURCE_DAEMON = 2, TIMESTAMP_TARGET = 1 };
 
-static struct ws_xcell diagnostic_source(struct ws_export *x, const uint64_t *v)
+static struct ws_xcell diagnostic_source(struct ws_export *export, const uint64_t *values)
 {
-	const char *source = ws_report_string(x->r, (uint32_t)v[ws_diagnostic_source], NULL);
+	const char *source =
+		ws_report_string(export->report, (uint32_t)values[ws_diagnostic_source], NULL);
 
 	return ws_x_int(!strcmp(source, "osrt") || !strcmp(source, "nvtx") ||
 					!strcmp(source, "cuda")
@@ -533,6 +555,6 @@ static const struct ws_xcolumn diagnostic_columns[] = {
 	 VIEW_AT(diagnostic, process)},
 };
 const struct ws_xview ws_diagnostics_view = {
-	.t = {"DIAGNOSTIC_EVENT", "What the user should know about the recording itself",
-	      diagnostic_columns, WS_COUNT(diagnostic_columns)},
+	.table = {"DIAGNOSTIC_EVENT", "What the user should know about the recording itself",
+		  diagnostic_columns, WS_COUNT(diagnostic_columns)},
 	.source = WS_TABLE_diagnostic};

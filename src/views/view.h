@@ -13,13 +13,13 @@
 #include "views/cells.h"
 
 struct ws_xview {
-	struct ws_xtable t;
+	struct ws_xtable table;
 	enum ws_table source;
-	bool timed;			 /* its rows are events, which --times can leave out */
-	bool (*keep)(const uint64_t *v); /* rows for which it is false are no rows of this view;
-					    NULL: all are */
-	bool (*fact)(const uint64_t *v); /* rows that --times never leaves out; NULL: none */
-	uint64_t keep_reads;		 /* source columns that the two look at */
+	bool timed;			      /* its rows are events, which --times can leave out */
+	bool (*keep)(const uint64_t *values); /* rows for which it is false are no rows of this
+					    view; NULL: all are */
+	bool (*fact)(const uint64_t *values); /* rows that --times never leaves out; NULL: none */
+	uint64_t keep_reads;		      /* source columns that the two look at */
 };
 
 /* All views, in order of the report's tables. The array and what it points to live for ever. */
@@ -28,24 +28,25 @@ const struct ws_xview *ws_xviews(size_t *count);
 const struct ws_xview *ws_xview_find(const char *name);
 
 /* Source columns that a column of a view reads, as bits. */
-uint64_t ws_xcolumn_reads(const struct ws_xcolumn *c);
+uint64_t ws_xcolumn_reads(const struct ws_xcolumn *column);
 /* Those of all columns of the view, of its `keep` and its times. */
-uint64_t ws_xview_reads(const struct ws_xview *v);
+uint64_t ws_xview_reads(const struct ws_xview *view);
 /* A cell from a row: `values` by number of the source's columns; only those that the column reads
  * are looked at. */
-struct ws_xcell ws_xcolumn_cell(struct ws_export *x, const struct ws_xcolumn *c,
+struct ws_xcell ws_xcolumn_cell(struct ws_export *export, const struct ws_xcolumn *column,
 				const uint64_t *values);
 /* All cells of a row; false when --times or the view leave it out. */
-bool ws_xview_cells(struct ws_export *x, const struct ws_xview *v, const uint64_t *values,
+bool ws_xview_cells(struct ws_export *export, const struct ws_xview *view, const uint64_t *values,
 		    struct ws_xcell *cells);
 /* Is the row one of the view's, and in the time asked for? */
-bool ws_xview_keeps(const struct ws_export *x, const struct ws_xview *v, const uint64_t *values);
+bool ws_xview_keeps(const struct ws_export *export, const struct ws_xview *view,
+		    const uint64_t *values);
 
 /*
  * What views need of an export, for readers other than the exports (SQL): without a format and
  * options. Free with ws_export_end.
  */
-void ws_export_begin(struct ws_export *x, const struct ws_report *r);
-void ws_export_end(struct ws_export *x);
+void ws_export_begin(struct ws_export *export, const struct ws_report *report);
+void ws_export_end(struct ws_export *export);
 
 #endif

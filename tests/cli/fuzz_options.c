@@ -53,59 +53,59 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	return 0;
 }
 
-static size_t count_options(const struct ws_command *c)
+static size_t count_options(const struct ws_command *command)
 {
 	size_t n = 0;
 
-	while (c->opts && c->opts[n].name)
+	while (command->opts && command->opts[n].name)
 		n++;
 	return n;
 }
 
-static void add_byte(struct ws_text *t, const struct ws_command *c, uint8_t byte)
+static void add_byte(struct ws_text *text, const struct ws_command *command, uint8_t byte)
 {
-	size_t options = count_options(c), at = byte - 128u;
+	size_t options = count_options(command), at = byte - 128u;
 
 	if (byte < 128)
-		ws_text_add(t, &byte, 1);
+		ws_text_add(text, &byte, 1);
 	else if (at < options)
-		ws_text_printf(t, "--%s", c->opts[at].name);
+		ws_text_printf(text, "--%s", command->opts[at].name);
 	else
-		ws_text_puts(t, pieces[(at - options) % WS_COUNT(pieces)]);
+		ws_text_puts(text, pieces[(at - options) % WS_COUNT(pieces)]);
 }
 
 /* The values' own parsers, with each word. */
 static void try_values(const char *const *words, size_t n)
 {
-	struct ws_choice q = {.tables = words, .table_count = n};
+	struct ws_choice choice = {.tables = words, .table_count = n};
 	struct ws_format_args args;
-	struct ws_err e = {""};
+	struct ws_err err = {""};
 
-	if (ws_choose_check(&q, &e) < 0 && !*e.msg)
+	if (ws_choose_check(&choice, &err) < 0 && !*err.msg)
 		abort();
-	q.times = words;
-	q.time_count = n;
-	q.table_count = 0;
-	e.msg[0] = 0;
-	if (ws_choose_check(&q, &e) < 0 && !*e.msg)
+	choice.times = words;
+	choice.time_count = n;
+	choice.table_count = 0;
+	err.msg[0] = 0;
+	if (ws_choose_check(&choice, &err) < 0 && !*err.msg)
 		abort();
 	for (size_t i = 0; i < n; i++) {
-		e.msg[0] = 0;
-		if (ws_filter_time_check(words[i], &e) < 0 && !*e.msg)
+		err.msg[0] = 0;
+		if (ws_filter_time_check(words[i], &err) < 0 && !*err.msg)
 			abort();
-		e.msg[0] = 0;
-		if (!ws_format_find(words[i], &args, &e) && !*e.msg)
+		err.msg[0] = 0;
+		if (!ws_format_find(words[i], &args, &err) && !*err.msg)
 			abort();
 	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	const struct ws_command *c;
+	const struct ws_command *command;
 	struct ws_text word[MOST_WORDS] = {{0}};
 	char *argv[MOST_WORDS + 1] = {NULL};
 	size_t commands = 0, words = 0;
-	struct ws_err e = {""};
+	struct ws_err err = {""};
 	void *values;
 	int operands;
 
@@ -113,22 +113,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		return 0;
 	while (ws_commands[commands])
 		commands++;
-	c = ws_commands[data[0] % commands];
+	command = ws_commands[data[0] % commands];
 	for (size_t i = 1; i < n && words < MOST_WORDS; i++)
 		if (data[i])
-			add_byte(&word[words], c, data[i]);
+			add_byte(&word[words], command, data[i]);
 		else
 			words++;
 	for (size_t i = 0; i < words; i++) {
 		ws_text_add(&word[i], "", 1);
-		argv[i] = word[i].s;
+		argv[i] = word[i].text;
 	}
 	try_values((const char *const *)argv, words);
-	if (c->opts) {
-		values = ws_calloc(1, c->opts_size + 1);
-		if (ws_opts_parse(c, (int)words, argv, values, &operands, &e) < 0 && !*e.msg)
+	if (command->opts) {
+		values = ws_calloc(1, command->opts_size + 1);
+		if (ws_opts_parse(command, (int)words, argv, values, &operands, &err) < 0 &&
+		    !*err.msg)
 			abort();
-		ws_opts_free(c, values);
+		ws_opts_free(command, values);
 		free(values);
 	}
 	for (size_t i = 0; i < MOST_WORDS; i++)

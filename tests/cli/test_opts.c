@@ -48,25 +48,25 @@ static const struct ws_command stopping = {.name = "try",
 enum { MAX_WORDS = 16 };
 static char *words[MAX_WORDS + 1];
 static int n_words, first;
-static struct values v;
+static struct values values;
 static struct ws_err err;
 
 /* Parse the words given, which end with NULL. */
-static int parse(const struct ws_command *c, ...)
+static int parse(const struct ws_command *command, ...)
 {
 	va_list ap;
 	char *word;
 
-	ws_opts_free(&permuting, &v);
-	memset(&v, 0, sizeof(v));
+	ws_opts_free(&permuting, &values);
+	memset(&values, 0, sizeof(values));
 	err.msg[0] = 0;
 	first = -1;
 	n_words = 0;
-	va_start(ap, c);
+	va_start(ap, command);
 	while ((word = va_arg(ap, char *)) && n_words < MAX_WORDS)
 		words[n_words++] = word;
 	va_end(ap);
-	return ws_opts_parse(c, n_words, words, &v, &first, &err);
+	return ws_opts_parse(command, n_words, words, &values, &first, &err);
 }
 
 static void defaults_apply(void **state)
@@ -74,12 +74,12 @@ static void defaults_apply(void **state)
 	(void)state;
 	assert_int_equal(parse(&permuting, NULL), 0);
 	assert_int_equal(first, 0);
-	assert_true(v.stats && !v.force && !v.quiet);
-	assert_string_equal(v.output, "report");
-	assert_string_equal(v.wait, "all");
-	assert_null(v.trace);
-	assert_int_equal(v.count, 3);
-	assert_int_equal(v.env.n, 0);
+	assert_true(values.stats && !values.force && !values.quiet);
+	assert_string_equal(values.output, "report");
+	assert_string_equal(values.wait, "all");
+	assert_null(values.trace);
+	assert_int_equal(values.count, 3);
+	assert_int_equal(values.env.n, 0);
 }
 
 static void values_in_all_spellings(void **state)
@@ -93,33 +93,33 @@ static void values_in_all_spellings(void **state)
 	(void)state;
 	for (size_t i = 0; i < WS_COUNT(spellings); i++) {
 		assert_int_equal(parse(&permuting, spellings[i][0], spellings[i][1], NULL), 0);
-		assert_string_equal(v.output, "x y");
+		assert_string_equal(values.output, "x y");
 		assert_int_equal(first, n_words);
 	}
 	assert_int_equal(parse(&permuting, "--output=", NULL), 0);
-	assert_string_equal(v.output, "");
+	assert_string_equal(values.output, "");
 	assert_int_equal(parse(&permuting, "-o", "-", NULL), 0);
-	assert_string_equal(v.output, "-");
+	assert_string_equal(values.output, "-");
 	assert_int_equal(parse(&permuting, "-qfo", "x", NULL), 0);
-	assert_true(v.quiet && v.force);
-	assert_string_equal(v.output, "x");
+	assert_true(values.quiet && values.force);
+	assert_string_equal(values.output, "x");
 }
 
 static void a_bool_takes_only_true_or_false(void **state)
 {
 	(void)state;
 	assert_int_equal(parse(&permuting, "--stats", "false", "--force", "true", "rest", NULL), 0);
-	assert_true(!v.stats && v.force);
+	assert_true(!values.stats && values.force);
 	assert_string_equal(words[first], "rest");
 	assert_int_equal(parse(&permuting, "--force", "yes", NULL), 0);
-	assert_true(v.force);
+	assert_true(values.force);
 	assert_string_equal(words[first], "yes");
 	assert_int_equal(parse(&permuting, "--stats=no", "--force=1", NULL), 0);
-	assert_true(!v.stats && v.force);
+	assert_true(!values.stats && values.force);
 	assert_int_equal(parse(&permuting, "-ffalse", NULL), 0);
-	assert_true(!v.force);
+	assert_true(!values.force);
 	assert_int_equal(parse(&permuting, "-f", "false", "-f", "./app", NULL), 0);
-	assert_true(v.force);
+	assert_true(values.force);
 	assert_int_equal(parse(&permuting, "--stats=2", NULL), -1);
 	assert_string_equal(err.msg, "--stats: '2' is neither true nor false");
 }
@@ -133,7 +133,7 @@ static void operands_come_last(void **state)
 	assert_string_equal(words[first + 1], "b");
 	assert_string_equal(words[first + 2], "-f");
 	assert_string_equal(words[first + 3], "c");
-	assert_true(v.quiet && !v.force);
+	assert_true(values.quiet && !values.force);
 }
 
 static void the_application_keeps_its_options(void **state)
@@ -144,8 +144,8 @@ static void the_application_keeps_its_options(void **state)
 	assert_int_equal(first, 1);
 	assert_string_equal(words[first], "app");
 	assert_string_equal(words[first + 3], "--");
-	assert_string_equal(v.output, "report");
-	assert_false(v.quiet);
+	assert_string_equal(values.output, "report");
+	assert_false(values.quiet);
 	assert_int_equal(parse(&stopping, "-f", "--", "-app", NULL), 0);
 	assert_int_equal(first, 2);
 	assert_string_equal(words[first], "-app");
@@ -167,13 +167,13 @@ static void numbers_and_times(void **state)
 	(void)state;
 	for (size_t i = 0; i < WS_COUNT(times); i++) {
 		assert_int_equal(parse(&permuting, "--delay", times[i].text, NULL), 0);
-		assert_true(v.delay > times[i].seconds * 0.999999 - 1e-15 &&
-			    v.delay < times[i].seconds * 1.000001 + 1e-15);
+		assert_true(values.delay > times[i].seconds * 0.999999 - 1e-15 &&
+			    values.delay < times[i].seconds * 1.000001 + 1e-15);
 	}
 	for (size_t i = 0; i < WS_COUNT(bad); i++)
 		assert_int_equal(parse(&permuting, "--delay", bad[i], NULL), -1);
 	assert_int_equal(parse(&permuting, "-n-5", NULL), 0);
-	assert_int_equal(v.count, -5);
+	assert_int_equal(values.count, -5);
 	assert_int_equal(parse(&permuting, "--count=99999999999999999999", NULL), -1);
 	assert_string_equal(err.msg, "--count: '99999999999999999999' is out of range");
 	assert_int_equal(parse(&permuting, "--count=12a", NULL), -1);
@@ -186,19 +186,19 @@ static void the_last_one_wins_and_lists_collect(void **state)
 	assert_int_equal(parse(&permuting, "-o", "a", "--output=b", "-e", "A=1", "--env-var", "B=2",
 			       "-eC=3", NULL),
 			 0);
-	assert_string_equal(v.output, "b");
-	assert_int_equal(v.env.n, 3);
-	assert_string_equal(v.env.v[0], "A=1");
-	assert_string_equal(v.env.v[1], "B=2");
-	assert_string_equal(v.env.v[2], "C=3");
+	assert_string_equal(values.output, "b");
+	assert_int_equal(values.env.n, 3);
+	assert_string_equal(values.env.v[0], "A=1");
+	assert_string_equal(values.env.v[1], "B=2");
+	assert_string_equal(values.env.v[2], "C=3");
 }
 
 static void words_of_enums_and_sets(void **state)
 {
 	(void)state;
 	assert_int_equal(parse(&permuting, "--wait=primary", "--trace=nvtx,osrt", NULL), 0);
-	assert_string_equal(v.wait, "primary");
-	assert_string_equal(v.trace, "nvtx,osrt");
+	assert_string_equal(values.wait, "primary");
+	assert_string_equal(values.trace, "nvtx,osrt");
 	assert_int_equal(parse(&permuting, "--wait=primry", NULL), -1);
 	assert_string_equal(err.msg,
 			    "--wait: 'primry' is not one of primary, all; did you mean primary?");
@@ -263,13 +263,14 @@ static void help_shows_every_option(void **state)
 		&(struct ws_command){
 			.name = "try", .summary = "Try.", .usage = "[options]", .opts = options},
 		200);
-	assert_non_null(strstr(out.s, "\n  -f, --force[=true|false]"));
-	assert_non_null(strstr(out.s, "\n      --wait=WHO              Whom to wait for. One of: "
-				      "primary, all. Default: all.\n"));
-	assert_non_null(strstr(out.s, "Any of, with commas between: nvtx, osrt, none."));
-	assert_non_null(strstr(out.s, "May be given several times."));
+	assert_non_null(strstr(out.text, "\n  -f, --force[=true|false]"));
+	assert_non_null(strstr(out.text,
+			       "\n      --wait=WHO              Whom to wait for. One of: "
+			       "primary, all. Default: all.\n"));
+	assert_non_null(strstr(out.text, "Any of, with commas between: nvtx, osrt, none."));
+	assert_non_null(strstr(out.text, "May be given several times."));
 	assert_non_null(strstr(
-		out.s, "Known, and refused with a word on what to use instead:\n  --sample\n"));
+		out.text, "Known, and refused with a word on what to use instead:\n  --sample\n"));
 	ws_text_free(&out);
 }
 
@@ -279,7 +280,7 @@ static void paragraphs_wrap(void **state)
 
 	(void)state;
 	ws_wrap(&out, "one two three\n\n  kept  as it is\nfour", 0, 2, 9);
-	assert_string_equal(out.s, "one two\n  three\n\n    kept  as it is\n  four\n");
+	assert_string_equal(out.text, "one two\n  three\n\n    kept  as it is\n  four\n");
 	ws_text_free(&out);
 }
 

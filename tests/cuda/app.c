@@ -60,12 +60,12 @@ static void *thread(void *arg)
 
 static void threads(int count, int n)
 {
-	pthread_t t[64];
+	pthread_t owner[64];
 
 	for (int i = 0; i < count && i < 64; i++)
-		pthread_create(&t[i], NULL, thread, &n);
+		pthread_create(&owner[i], NULL, thread, &n);
 	for (int i = 0; i < count && i < 64; i++)
-		pthread_join(t[i], NULL);
+		pthread_join(owner[i], NULL);
 }
 
 static void forked(void)
@@ -105,11 +105,12 @@ int cuptiUnsubscribe(void *subscriber);
 
 #ifdef FINDS_CUPTI
 /* As XLA does it: the library opened, each function looked up by name. */
-#define FUNCTIONS(X)                                                                        \
-	X(ActivityRegisterCallbacks)                                                        \
-	X(ActivityRegisterTimestampCallback) X(ActivityEnable) X(ActivityDisable)           \
-		X(ActivityFlushAll) X(ActivityGetNextRecord) X(Subscribe) X(EnableCallback) \
-			X(Unsubscribe)
+#define FUNCTIONS(X)                                                                 \
+	X(ActivityRegisterCallbacks)                                                 \
+	X(ActivityRegisterTimestampCallback)                                         \
+	X(ActivityEnable)                                                            \
+	X(ActivityDisable) X(ActivityFlushAll) X(ActivityGetNextRecord) X(Subscribe) \
+		X(EnableCallback) X(Unsubscribe)
 #define X(name) static __typeof__(cupti##name) *found##name;
 FUNCTIONS(X)
 #undef X
@@ -142,10 +143,10 @@ static uint64_t inner_from;
 
 static uint64_t inner_clock(void) /* microseconds since a day of its own */
 {
-	struct timespec t;
+	struct timespec time;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000 + 5000000000000u;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_nsec / 1000 + 5000000000000u;
 }
 
 static void inner_request(uint8_t **buffer, size_t *size, size_t *most)
@@ -165,19 +166,20 @@ static void inner_complete(void *context, uint32_t stream, uint8_t *buffer, size
 	(void)size;
 	while (!cuptiActivityGetNextRecord(buffer, valid, &r)) {
 		uint32_t kind = ((struct cupti_record *)r)->kind;
-		const struct cupti_kernel *k = r;
-		const struct cupti_api *a = r;
+		const struct cupti_kernel *kernel = r;
+		const struct cupti_api *api = r;
 
 		inner_kernels += kind == CUPTI_KIND_CONCURRENT_KERNEL;
 		inner_copies += kind == CUPTI_KIND_MEMCPY;
 		inner_calls += kind == CUPTI_KIND_RUNTIME;
 		if (kind == CUPTI_KIND_RUNTIME) {
-			inner_queries += a->cbid == RT_QUERY;
-			inner_bad_times += a->start < inner_from - 10 ||
-					   a->end > inner_clock() + 10 || a->end < a->start;
+			inner_queries += api->cbid == RT_QUERY;
+			inner_bad_times += api->start < inner_from - 10 ||
+					   api->end > inner_clock() + 10 || api->end < api->start;
 		}
 		if (kind == CUPTI_KIND_CONCURRENT_KERNEL)
-			inner_bad_names += strcmp(k->name, KERNEL_A) && strcmp(k->name, KERNEL_B);
+			inner_bad_names +=
+				strcmp(kernel->name, KERNEL_A) && strcmp(kernel->name, KERNEL_B);
 	}
 	free(buffer);
 }
@@ -221,15 +223,16 @@ static void inner(void)
 /* Names for the device, a stream that there is and one that there is not. */
 static void name_things(void)
 {
-	static struct loader l;
+	static struct loader loader;
 	const char *hook = getenv("NVTX_INJECTION64_PATH");
 
-	loader_init(&l);
-	if (!hook || !loader_attach(&l, dlopen(hook, RTLD_NOW)))
+	loader_init(&loader);
+	if (!hook || !loader_attach(&loader, dlopen(hook, RTLD_NOW)))
 		return;
-	CALL(&l, NX_CUDART, NX_RT_DEVICE_A, void, (int, const char *), 0, "the device");
-	CALL(&l, NX_CUDART, NX_RT_STREAM_A, void, (void *, const char *), (void *)13, "the copies");
-	CALL(&l, NX_CUDA, NX_CU_STREAM_A, void, (void *, const char *), (void *)14, "nothing");
+	CALL(&loader, NX_CUDART, NX_RT_DEVICE_A, void, (int, const char *), 0, "the device");
+	CALL(&loader, NX_CUDART, NX_RT_STREAM_A, void, (void *, const char *), (void *)13,
+	     "the copies");
+	CALL(&loader, NX_CUDA, NX_CU_STREAM_A, void, (void *, const char *), (void *)14, "nothing");
 }
 
 void called_by_cuda(void *arg);
@@ -256,9 +259,9 @@ static void many_kernels(int n)
 
 static void pause_ms(int ms)
 {
-	struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
+	struct timespec time = {ms / 1000, ms % 1000 * 1000000L};
 
-	nanosleep(&t, NULL);
+	nanosleep(&time, NULL);
 }
 
 static void one(const char *what)

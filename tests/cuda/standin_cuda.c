@@ -31,37 +31,37 @@ static const struct cupti_context context = {
 
 static void describe(void)
 {
-	struct cupti_device d = {.kind = CUPTI_KIND_DEVICE,
-				 .bandwidth = 4800000000,
-				 .memory = UINT64_C(150000000000),
-				 .constant = 65536,
-				 .l2 = 52428800,
-				 .warp = 32,
-				 .clock = 1980000,
-				 .engines = 3,
-				 .sms = 132,
-				 .max_ipc = 4,
-				 .warps_sm = 64,
-				 .blocks_sm = 32,
-				 .shared_sm = 233472,
-				 .regs_sm = 65536,
-				 .regs_block = 65536,
-				 .shared_block = 49152,
-				 .threads_block = 1024,
-				 .block_x = 1024,
-				 .block_y = 1024,
-				 .block_z = 64,
-				 .grid_x = 2147483647,
-				 .grid_y = 65535,
-				 .grid_z = 65535,
-				 .major = 9,
-				 .minor = 0,
-				 .name = "Stand-in H200",
-				 .visible = 1};
+	struct cupti_device device = {.kind = CUPTI_KIND_DEVICE,
+				      .bandwidth = 4800000000,
+				      .memory = UINT64_C(150000000000),
+				      .constant = 65536,
+				      .l2 = 52428800,
+				      .warp = 32,
+				      .clock = 1980000,
+				      .engines = 3,
+				      .sms = 132,
+				      .max_ipc = 4,
+				      .warps_sm = 64,
+				      .blocks_sm = 32,
+				      .shared_sm = 233472,
+				      .regs_sm = 65536,
+				      .regs_block = 65536,
+				      .shared_block = 49152,
+				      .threads_block = 1024,
+				      .block_x = 1024,
+				      .block_y = 1024,
+				      .block_z = 64,
+				      .grid_x = 2147483647,
+				      .grid_y = 65535,
+				      .grid_z = 65535,
+				      .major = 9,
+				      .minor = 0,
+				      .name = "Stand-in H200",
+				      .visible = 1};
 
 	for (int i = 0; i < 16; i++)
-		d.uuid[i] = (uint8_t)(i * 17);
-	standin_hooks.record(&d, sizeof(d));
+		device.uuid[i] = (uint8_t)(i * 17);
+	standin_hooks.record(&device, sizeof(device));
 	standin_hooks.record(&context, sizeof(context));
 }
 
@@ -117,13 +117,13 @@ static uint64_t spend(uint64_t *start)
 
 static void kernel(uint32_t correlation, void *arg)
 {
-	const struct job *j = arg;
+	const struct job *job = arg;
 	struct cupti_kernel k = {.kind = CUPTI_KIND_CONCURRENT_KERNEL,
 				 .cache_config = 0x10,
 				 .registers = 32,
 				 .device = 0,
 				 .context = 1,
-				 .stream = (uint32_t)j->stream,
+				 .stream = (uint32_t)job->stream,
 				 .grid_x = 264,
 				 .grid_y = 2,
 				 .grid_z = 1,
@@ -134,10 +134,10 @@ static void kernel(uint32_t correlation, void *arg)
 				 .dynamic_shared = 0,
 				 .correlation = correlation,
 				 .grid_id = correlation,
-				 .name = j->name,
+				 .name = job->name,
 				 .shared_executed = 32768,
-				 .graph_node = j->graph ? 77 : 0,
-				 .graph = (uint32_t)j->graph,
+				 .graph_node = job->graph ? 77 : 0,
+				 .graph = (uint32_t)job->graph,
 				 .local_total2 = 4096};
 
 	k.end = spend(&k.start);
@@ -146,103 +146,103 @@ static void kernel(uint32_t correlation, void *arg)
 
 static void copy(uint32_t correlation, void *arg)
 {
-	const struct job *j = arg;
-	struct cupti_memcpy m = {.kind = CUPTI_KIND_MEMCPY,
-				 .copy_kind = (uint8_t)j->kind,
-				 .src_kind = j->kind == 1 ? 1 : 3,
-				 .dst_kind = j->kind == 1 ? 3 : 2,
-				 .flags = 1,
-				 .bytes = j->bytes,
-				 .context = 1,
-				 .stream = (uint32_t)j->stream,
-				 .correlation = correlation,
-				 .copies = 1};
+	const struct job *job = arg;
+	struct cupti_memcpy memcpy = {.kind = CUPTI_KIND_MEMCPY,
+				      .copy_kind = (uint8_t)job->kind,
+				      .src_kind = job->kind == 1 ? 1 : 3,
+				      .dst_kind = job->kind == 1 ? 3 : 2,
+				      .flags = 1,
+				      .bytes = job->bytes,
+				      .context = 1,
+				      .stream = (uint32_t)job->stream,
+				      .correlation = correlation,
+				      .copies = 1};
 
-	m.end = spend(&m.start);
-	standin_hooks.record(&m, sizeof(m));
+	memcpy.end = spend(&memcpy.start);
+	standin_hooks.record(&memcpy, sizeof(memcpy));
 }
 
 static void set(uint32_t correlation, void *arg)
 {
-	const struct job *j = arg;
-	struct cupti_memset m = {.kind = CUPTI_KIND_MEMSET,
-				 .bytes = j->bytes,
-				 .context = 1,
-				 .stream = (uint32_t)j->stream,
-				 .correlation = correlation,
-				 .memory_kind = 3};
+	const struct job *job = arg;
+	struct cupti_memset memset = {.kind = CUPTI_KIND_MEMSET,
+				      .bytes = job->bytes,
+				      .context = 1,
+				      .stream = (uint32_t)job->stream,
+				      .correlation = correlation,
+				      .memory_kind = 3};
 
-	m.end = spend(&m.start);
-	standin_hooks.record(&m, sizeof(m));
+	memset.end = spend(&memset.start);
+	standin_hooks.record(&memset, sizeof(memset));
 }
 
 static void wait_for(uint32_t correlation, void *arg)
 {
-	struct timespec t = {0, 20000};
+	struct timespec time = {0, 20000};
 
 	(void)correlation;
 	(void)arg;
-	nanosleep(&t, NULL);
+	nanosleep(&time, NULL);
 }
 
 static void event_recorded(uint32_t correlation, void *arg)
 {
-	const struct job *j = arg;
-	struct cupti_event v = {.kind = CUPTI_KIND_CUDA_EVENT,
-				.correlation = correlation,
-				.context = 1,
-				.stream = (uint32_t)j->stream,
-				.event = (uint32_t)j->address + 1000,
-				.event_sync = j->address + 2000};
+	const struct job *job = arg;
+	struct cupti_event event = {.kind = CUPTI_KIND_CUDA_EVENT,
+				    .correlation = correlation,
+				    .context = 1,
+				    .stream = (uint32_t)job->stream,
+				    .event = (uint32_t)job->address + 1000,
+				    .event_sync = job->address + 2000};
 
-	standin_hooks.record(&v, sizeof(v));
+	standin_hooks.record(&event, sizeof(event));
 }
 
 static void allocate(uint32_t correlation, void *arg)
 {
-	const struct job *j = arg;
-	struct cupti_memory m = {.kind = CUPTI_KIND_MEMORY2,
-				 .operation = j->kind ? 2 : 1,
-				 .memory_kind = 3,
-				 .correlation = correlation,
-				 .address = j->address,
-				 .bytes = j->bytes,
-				 .time = standin_hooks.now(),
-				 .context = 1};
+	const struct job *job = arg;
+	struct cupti_memory memory = {.kind = CUPTI_KIND_MEMORY2,
+				      .operation = job->kind ? 2 : 1,
+				      .memory_kind = 3,
+				      .correlation = correlation,
+				      .address = job->address,
+				      .bytes = job->bytes,
+				      .time = standin_hooks.now(),
+				      .context = 1};
 
-	standin_hooks.record(&m, sizeof(m));
+	standin_hooks.record(&memory, sizeof(memory));
 }
 
 static void graph(uint32_t correlation, void *arg)
 {
 	struct cupti_graph g = {.graph = (void *)0x1000, .node = (void *)0x2000};
-	struct cupti_resource r = {.descriptor = &g};
+	struct cupti_resource resource = {.descriptor = &g};
 
 	(void)correlation;
 	(void)arg;
-	standin_hooks.resource(CUPTI_RESOURCE_GRAPH_CREATED, NULL, &r);
-	standin_hooks.resource(CUPTI_RESOURCE_GRAPHNODE_CREATED, NULL, &r);
+	standin_hooks.resource(CUPTI_RESOURCE_GRAPH_CREATED, NULL, &resource);
+	standin_hooks.resource(CUPTI_RESOURCE_GRAPHNODE_CREATED, NULL, &resource);
 	g.node = (void *)0x2001;
 	g.node_type = 1;
-	standin_hooks.resource(CUPTI_RESOURCE_GRAPHNODE_CREATED, NULL, &r);
+	standin_hooks.resource(CUPTI_RESOURCE_GRAPHNODE_CREATED, NULL, &resource);
 	g.exec = (void *)0x3000;
-	standin_hooks.resource(CUPTI_RESOURCE_GRAPHEXEC_CREATED, NULL, &r);
+	standin_hooks.resource(CUPTI_RESOURCE_GRAPHEXEC_CREATED, NULL, &resource);
 }
 
 static void stream_made(uint32_t correlation, void *arg)
 {
-	const struct job *j = arg;
-	struct cupti_stream v = {.kind = CUPTI_KIND_STREAM,
-				 .context = 1,
-				 .stream = (uint32_t)j->stream,
-				 .priority = (uint32_t)j->kind,
-				 .flag = 2,
-				 .correlation = correlation};
+	const struct job *job = arg;
+	struct cupti_stream stream = {.kind = CUPTI_KIND_STREAM,
+				      .context = 1,
+				      .stream = (uint32_t)job->stream,
+				      .priority = (uint32_t)job->kind,
+				      .flag = 2,
+				      .correlation = correlation};
 
-	standin_hooks.record(&v, sizeof(v));
-	struct cupti_resource r = {(void *)1, (void *)(uintptr_t)j->stream, NULL};
+	standin_hooks.record(&stream, sizeof(stream));
+	struct cupti_resource resource = {(void *)1, (void *)(uintptr_t)job->stream, NULL};
 
-	standin_hooks.resource(CUPTI_RESOURCE_STREAM_CREATED, NULL, &r);
+	standin_hooks.resource(CUPTI_RESOURCE_STREAM_CREATED, NULL, &resource);
 }
 
 #define RUNTIME 2
@@ -268,10 +268,10 @@ int standin_launch_untraced(const char *name, int stream)
 
 static void nodes(uint32_t correlation, void *arg)
 {
-	struct job *j = arg;
+	struct job *job = arg;
 
-	for (int i = 0; i < j->kind; i++)
-		kernel(correlation, j);
+	for (int i = 0; i < job->kind; i++)
+		kernel(correlation, job);
 }
 
 int standin_graph_launch(const char *name, int n)
@@ -424,7 +424,7 @@ int standin_replay(const char *file)
 /* What the hook asks the driver about devices. */
 STANDIN_EXPORT int cuDeviceGetCount(int *n);
 STANDIN_EXPORT int cuDeviceGet(int *d, int i);
-STANDIN_EXPORT int cuDeviceGetPCIBusId(char *s, int n, int d);
+STANDIN_EXPORT int cuDeviceGetPCIBusId(char *text, int n, int d);
 STANDIN_EXPORT int cuDeviceGetAttribute(int *v, int which, int d);
 int cuDeviceGetCount(int *n)
 {
@@ -436,10 +436,10 @@ int cuDeviceGet(int *d, int i)
 	*d = i;
 	return 0;
 }
-int cuDeviceGetPCIBusId(char *s, int n, int d)
+int cuDeviceGetPCIBusId(char *text, int n, int d)
 {
 	(void)d;
-	strncpy(s, "0000:0A:00.0", (size_t)n - 1);
+	strncpy(text, "0000:0A:00.0", (size_t)n - 1);
 	return 0;
 }
 int cuDeviceGetAttribute(int *v, int which, int d)

@@ -40,12 +40,12 @@ static struct buffer {
 
 static uint64_t now(void)
 {
-	struct timespec t;
+	struct timespec time;
 
 	if (clock_fn)
 		return clock_fn();
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	clock_gettime(CLOCK_REALTIME, &time);
+	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
 /* ---- records ---- */
@@ -105,31 +105,31 @@ static uint32_t size_of(uint32_t kind)
 }
 
 /* The records of a buffer, last first. */
-static void reverse(struct buffer *b)
+static void reverse(struct buffer *buffer)
 {
-	uint8_t *copy = malloc(b->size);
-	size_t at = 0, to = b->used;
+	uint8_t *copy = malloc(buffer->size);
+	size_t at = 0, to = buffer->used;
 
-	memcpy(copy, b->at, b->used);
-	while (at < b->used) {
+	memcpy(copy, buffer->at, buffer->used);
+	while (at < buffer->used) {
 		uint32_t bytes = size_of(((struct cupti_record *)(copy + at))->kind & 0xff);
 
 		to -= bytes;
-		memcpy(b->at + to, copy + at, bytes);
+		memcpy(buffer->at + to, copy + at, bytes);
 		at += bytes;
 	}
 	free(copy);
 }
 
-static void hand_over(struct buffer *b)
+static void hand_over(struct buffer *buffer)
 {
 	struct buffer mine;
 
 	if (standin_fault("unordered"))
-		reverse(b);
-	mine = *b;
+		reverse(buffer);
+	mine = *buffer;
 
-	memset(b, 0, sizeof(*b));
+	memset(buffer, 0, sizeof(*buffer));
 	pthread_mutex_unlock(&lock);
 	complete(NULL, 0, mine.at, mine.size, mine.used);
 	pthread_mutex_lock(&lock);
@@ -139,25 +139,25 @@ static void hand_over(struct buffer *b)
 static struct buffer *buffer_for(uint32_t bytes)
 {
 	for (int i = 0; i < BUFFERS; i++) {
-		struct buffer *b = &buffers[i];
+		struct buffer *buffer = &buffers[i];
 
-		if (!b->at || b->full || !pthread_equal(b->owner, pthread_self()))
+		if (!buffer->at || buffer->full || !pthread_equal(buffer->owner, pthread_self()))
 			continue;
-		if (b->size - b->used >= bytes)
-			return b;
-		b->full = true;
-		if (!b->unfinished)
-			hand_over(b);
+		if (buffer->size - buffer->used >= bytes)
+			return buffer;
+		buffer->full = true;
+		if (!buffer->unfinished)
+			hand_over(buffer);
 	}
 	for (int i = 0; i < BUFFERS; i++) {
-		struct buffer *b = &buffers[i];
+		struct buffer *buffer = &buffers[i];
 		size_t most;
 
-		if (b->at)
+		if (buffer->at)
 			continue;
-		b->owner = pthread_self();
-		request(&b->at, &b->size, &most);
-		return b->at && b->size >= bytes ? b : NULL;
+		buffer->owner = pthread_self();
+		request(&buffer->at, &buffer->size, &most);
+		return buffer->at && buffer->size >= bytes ? buffer : NULL;
 	}
 	return NULL;
 }
@@ -165,24 +165,24 @@ static struct buffer *buffer_for(uint32_t bytes)
 static void put(const void *r, uint32_t bytes)
 {
 	uint32_t kind = ((const struct cupti_record *)r)->kind & 0xff, size = size_of(kind);
-	struct buffer *b;
+	struct buffer *buffer;
 	uint8_t *at;
 
 	if (!request)
 		return;
 	pthread_mutex_lock(&lock);
-	b = buffer_for(size);
-	if (b) {
-		at = b->at + b->used;
+	buffer = buffer_for(size);
+	if (buffer) {
+		at = buffer->at + buffer->used;
 		memcpy(at, r, size < bytes ? size : bytes);
 		if (kind == CUPTI_KIND_CONCURRENT_KERNEL && standin_fault("notimes"))
 			((struct cupti_kernel *)at)->start = ((struct cupti_kernel *)at)->end = 0;
 		if (kind == CUPTI_KIND_CONCURRENT_KERNEL && standin_fault("unfinished")) {
 			((struct cupti_record *)at)->kind |= (uint32_t)CUPTI_KIND_INCOMPLETE;
 			((struct cupti_kernel *)at)->start = ((struct cupti_kernel *)at)->end = 0;
-			b->unfinished = true;
+			buffer->unfinished = true;
 		}
-		b->used += size;
+		buffer->used += size;
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -202,9 +202,9 @@ static __thread int deep;	   /* calls that the thread is in */
 static __thread bool outer_traced; /* the outermost of them is */
 static __thread const void *my_params[8];
 
-static void params(const void *p)
+static void params(const void *memory)
 {
-	next_params = p;
+	next_params = memory;
 }
 
 static void call(int domain, uint32_t cbid, const char *name, uint64_t start, uint64_t end,
@@ -260,10 +260,10 @@ static void *run_locked(void *fn)
 
 static void run(void (*fn)(void *))
 {
-	pthread_t t;
+	pthread_t thread;
 
-	if (!pthread_create(&t, NULL, run_locked, (void *)fn))
-		pthread_join(t, NULL);
+	if (!pthread_create(&thread, NULL, run_locked, (void *)fn))
+		pthread_join(thread, NULL);
 }
 
 static void resource(uint32_t cbid, void *context, void *descriptor)
@@ -365,12 +365,12 @@ __attribute__((constructor)) static void announce(void)
 	STANDIN_EXPORT int name(__VA_ARGS__); \
 	STANDIN_EXPORT int name(__VA_ARGS__)
 
-API(cuptiGetVersion, uint32_t *v)
+API(cuptiGetVersion, uint32_t *values)
 {
-	*v = standin_fault("toonew")	  ? 140000
-	     : standin_fault("older")	  ? 17
-	     : standin_fault("version12") ? CUPTI_12_4
-					  : 130001;
+	*values = standin_fault("toonew")      ? 140000
+		  : standin_fault("older")     ? 17
+		  : standin_fault("version12") ? CUPTI_12_4
+					       : 130001;
 	return 0;
 }
 API(cuptiGetResultString, int result, const char **text)
@@ -554,9 +554,9 @@ API(cuptiEnableCallback, uint32_t enable, void *subscriber, uint32_t domain, uin
 		callbacks[domain][cbid] = enable;
 	return 0;
 }
-static int id_of(const void *p, uint32_t *id)
+static int id_of(const void *memory, uint32_t *id)
 {
-	*id = (uint32_t)((uintptr_t)p >> 4);
+	*id = (uint32_t)((uintptr_t)memory >> 4);
 	return 0;
 }
 API(cuptiGetGraphId, void *graph, uint32_t *id)

@@ -24,13 +24,13 @@ static const struct ws_sm h100 = {.major = 9,
 				  .shared = 233472,
 				  .shared_reserved = 1024};
 
-static void expect(struct ws_launch_shape l, uint32_t blocks, uint8_t limit)
+static void expect(struct ws_launch_shape shape, uint32_t blocks, uint8_t limit)
 {
-	struct ws_occupancy o = ws_occupancy(&h100, &l);
+	struct ws_occupancy occupancy = ws_occupancy(&h100, &shape);
 
-	assert_int_equal(o.blocks, blocks);
+	assert_int_equal(occupancy.blocks, blocks);
 	if (blocks)
-		assert_int_equal(o.limit, limit);
+		assert_int_equal(occupancy.limit, limit);
 }
 
 /* Numbers as the vendor's occupancy calculator gives them for compute capability 9.0. */
@@ -285,27 +285,27 @@ static void test_calls(void **state)
 
 static void test_map(void **state)
 {
-	struct ws_map m = {0};
+	struct ws_map map = {0};
 	uint64_t v;
 	bool there;
 
 	(void)state;
-	assert_int_equal(ws_map_get(&m, 5, &there), 0);
+	assert_int_equal(ws_map_get(&map, 5, &there), 0);
 	assert_false(there);
-	assert_false(ws_map_take(&m, 5, &v));
+	assert_false(ws_map_take(&map, 5, &v));
 	for (uint64_t i = 0; i < 10000; i++)
-		ws_map_set(&m, i * 64, i);
+		ws_map_set(&map, i * 64, i);
 	for (uint64_t i = 0; i < 10000; i += 3) {
-		assert_true(ws_map_take(&m, i * 64, &v));
+		assert_true(ws_map_take(&map, i * 64, &v));
 		assert_int_equal(v, i);
 	}
 	for (uint64_t i = 0; i < 10000; i++) {
-		v = ws_map_get(&m, i * 64, &there);
+		v = ws_map_get(&map, i * 64, &there);
 		assert_int_equal(there, i % 3 != 0);
 		if (there)
 			assert_int_equal(v, i);
 	}
-	ws_map_free(&m);
+	ws_map_free(&map);
 }
 
 int main(void)

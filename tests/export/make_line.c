@@ -18,9 +18,9 @@
 
 static struct ws_writer *w;
 
-static uint32_t str(const char *s)
+static uint32_t str(const char *text)
 {
-	return ws_writer_string(w, s, strlen(s));
+	return ws_writer_string(w, text, strlen(text));
 }
 
 static void session(void)
@@ -158,22 +158,22 @@ static void many(void)
 
 int main(int argc, char **argv)
 {
-	struct ws_writer_opts o = {.overwrite = true};
-	struct ws_err e;
+	struct ws_writer_opts options = {.overwrite = true};
+	struct ws_err err;
 
 	if (argc != 3)
 		return 2;
-	w = ws_writer_create(argv[2], &o, &e);
+	w = ws_writer_create(argv[2], &options, &err);
 	if (!w) {
-		ws_say("%s", e.msg);
+		ws_say("%s", err.msg);
 		return 1;
 	}
 	if (!strcmp(argv[1], "long"))
 		many();
 	else
 		line();
-	if (ws_writer_close(w, &e) < 0) {
-		ws_say("%s", e.msg);
+	if (ws_writer_close(w, &err) < 0) {
+		ws_say("%s", err.msg);
 		return 1;
 	}
 	return 0;

@@ -499,7 +499,7 @@ static const uint8_t perfetto[] = {
 };
 
 static struct seed {
-	const uint8_t *p;
+	const uint8_t *bytes;
 	size_t n;
 } seeds[4] = {{(const uint8_t *)json, sizeof(json) - 1},
 	      {(const uint8_t *)perf, sizeof(perf) - 1},
@@ -551,7 +551,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 }
 
 /* Edits of four bytes: two for the place, one says how, one the value. */
-static size_t edit(uint8_t *p, size_t n, const uint8_t *data, size_t left)
+static size_t edit(uint8_t *bytes, size_t n, const uint8_t *data, size_t left)
 {
 	for (; left >= 4 && n; data += 4, left -= 4) {
 		size_t at = (size_t)(data[0] | data[1] << 8) % n;
@@ -561,14 +561,14 @@ static size_t edit(uint8_t *p, size_t n, const uint8_t *data, size_t left)
 			n = at; /* cut */
 			break;
 		case 1:
-			memmove(p + at, p + at + 1, n - at - 1);
+			memmove(bytes + at, bytes + at + 1, n - at - 1);
 			n--;
 			break;
 		case 2:
-			p[at] ^= (uint8_t)(1 << (data[3] & 7));
+			bytes[at] ^= (uint8_t)(1 << (data[3] & 7));
 			break;
 		default:
-			p[at] = data[3];
+			bytes[at] = data[3];
 		}
 	}
 	return n;
@@ -577,9 +577,9 @@ static size_t edit(uint8_t *p, size_t n, const uint8_t *data, size_t left)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	const char *file = input;
-	struct ws_import_request q = {
+	struct ws_import_request request = {
 		.files = &file, .count = 1, .output = output, .overwrite = true, .quiet = true};
-	struct ws_err e = {""};
+	struct ws_err err = {""};
 	uint8_t *copy = NULL;
 	FILE *f;
 	int rc;
@@ -587,11 +587,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	if (n < 2 || n > 1 << 16)
 		return 0;
 	if (!(data[0] & 1)) {
-		const struct seed *s = &seeds[data[0] >> 1 & 3];
+		const struct seed *seed = &seeds[data[0] >> 1 & 3];
 
-		copy = ws_malloc(s->n);
-		memcpy(copy, s->p, s->n);
-		n = edit(copy, s->n, data + 1, n - 1);
+		copy = ws_malloc(seed->n);
+		memcpy(copy, seed->bytes, seed->n);
+		n = edit(copy, seed->n, data + 1, n - 1);
 	} else {
 		data++;
 		n--;
@@ -600,17 +600,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	if (!f || fwrite(copy ? copy : data, 1, n, f) != n || fclose(f))
 		abort();
 	free(copy);
-	rc = ws_import(&q, NULL, &e);
-	if (rc < 0 && !*e.msg)
+	rc = ws_import(&request, NULL, &err);
+	if (rc < 0 && !*err.msg)
 		abort(); /* a failure says why */
 	if (!rc != !access(output, F_OK))
 		abort(); /* and leaves nothing */
 	if (!rc) {
-		struct ws_report *r = ws_report_open_plain(output, &e);
+		struct ws_report *report = ws_report_open_plain(output, &err);
 
-		if (!r || ws_report_verify(r, NULL, NULL))
+		if (!report || ws_report_verify(report, NULL, NULL))
 			abort();
-		ws_report_close(r);
+		ws_report_close(report);
 	}
 	unlink(output);
 	return 0;

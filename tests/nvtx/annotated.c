@@ -15,29 +15,29 @@ void annotated_two(void);
 
 static void basic(void)
 {
-	ws_domain d = ws_domain_create("my domain"), gone = ws_domain_create("gone");
-	ws_string s = ws_string_register(d, "registered");
-	ws_event e = ws_event_text(d, "everything");
+	ws_domain domain = ws_domain_create("my domain"), gone = ws_domain_create("gone");
+	ws_string s = ws_string_register(domain, "registered");
+	ws_event event = ws_event_text(domain, "everything");
 	ws_range_id id;
 
 	ws_name_thread("the main thread");
-	ws_category_name(d, 3, "third");
+	ws_category_name(domain, 3, "third");
 	ws_range_push("outer");
 	ws_range_push("inner");
 	ws_range_pop();
-	ws_range_push_in(d, s);
-	ws_range_pop_in(d);
-	e.color = 0xff8800ff;
-	e.has_color = 1;
-	e.category = 3;
-	ws_event_int(&e, -42);
-	ws_range_push_event(&e);
-	ws_range_pop_in(d);
-	ws_event_double(&e, 2.5);
-	ws_mark_event(&e);
-	ws_event_uint(&e, UINT64_MAX);
-	id = ws_range_start_event(&e);
-	ws_range_end_in(d, id);
+	ws_range_push_in(domain, s);
+	ws_range_pop_in(domain);
+	event.color = 0xff8800ff;
+	event.has_color = 1;
+	event.category = 3;
+	ws_event_int(&event, -42);
+	ws_range_push_event(&event);
+	ws_range_pop_in(domain);
+	ws_event_double(&event, 2.5);
+	ws_mark_event(&event);
+	ws_event_uint(&event, UINT64_MAX);
+	id = ws_range_start_event(&event);
+	ws_range_end_in(domain, id);
 	ws_mark("a mark");
 	ws_range_push(NULL);
 	ws_range_pop();
@@ -72,34 +72,34 @@ static void *eight(void *arg)
 
 static void threads(void)
 {
-	pthread_t t[8];
+	pthread_t thread[8];
 
 	for (int i = 0; i < 100; i++)
 		handed[i] = ws_range_start(i & 1 ? "stays" : "crosses");
-	pthread_create(&t[0], NULL, ends_them, NULL);
-	pthread_join(t[0], NULL);
+	pthread_create(&thread[0], NULL, ends_them, NULL);
+	pthread_join(thread[0], NULL);
 	for (int i = 1; i < 100; i += 2)
 		ws_range_end(handed[i]);
 	for (int i = 0; i < 8; i++)
-		pthread_create(&t[i], NULL, eight, (void *)(intptr_t)i);
+		pthread_create(&thread[i], NULL, eight, (void *)(intptr_t)i);
 	for (int i = 0; i < 8; i++)
-		pthread_join(t[i], NULL);
+		pthread_join(thread[i], NULL);
 }
 
 static void forks(char *self)
 {
-	ws_domain d = ws_domain_create("before the fork");
-	ws_string s = ws_string_register(d, "made before");
+	ws_domain domain = ws_domain_create("before the fork");
+	ws_string s = ws_string_register(domain, "made before");
 	pid_t pid;
 
 	ws_range_push("parent");
-	ws_range_push_in(d, s);
+	ws_range_push_in(domain, s);
 	pid = fork();
 	if (!pid) {
 		ws_range_push("child");
-		ws_range_push_in(d, s);
+		ws_range_push_in(domain, s);
 		ws_mark("in the child");
-		ws_range_pop_in(d);
+		ws_range_pop_in(domain);
 		ws_range_pop();
 		_exit(0);
 	}
@@ -110,7 +110,7 @@ static void forks(char *self)
 		_exit(127);
 	}
 	waitpid(pid, NULL, 0);
-	ws_range_pop_in(d);
+	ws_range_pop_in(domain);
 	ws_range_pop();
 }
 
@@ -126,14 +126,14 @@ static void deep(void)
 
 static void left_open(const char *how)
 {
-	ws_event e = ws_event_text(ws_domain_create("d"), "open with payload");
+	ws_event event = ws_event_text(ws_domain_create("d"), "open with payload");
 
-	ws_event_int(&e, 7);
+	ws_event_int(&event, 7);
 	ws_range_start("started");
 	ws_range_push("closed");
 	ws_range_pop();
 	ws_range_push("open");
-	ws_range_push_event(&e);
+	ws_range_push_event(&event);
 	if (!strcmp(how, "kill"))
 		kill(getpid(), SIGKILL);
 	if (!strcmp(how, "abort"))

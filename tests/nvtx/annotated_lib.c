@@ -18,9 +18,9 @@ void JOIN(annotated_, LIB_NAME)(void)
 
 	ws_range_push("default in " STR(LIB_NAME));
 	ws_range_push_in(own, s);
-	ws_event e = ws_event_text(shared, "shared in " STR(LIB_NAME));
+	ws_event event = ws_event_text(shared, "shared in " STR(LIB_NAME));
 
-	ws_range_push_event(&e);
+	ws_range_push_event(&event);
 	ws_range_pop_in(shared);
 	ws_range_pop_in(own);
 	ws_range_pop();

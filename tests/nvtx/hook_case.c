@@ -9,180 +9,189 @@
 struct loader *loader_now;
 static const char *lib_path;
 
-void env_open(struct env *e, const struct setup *s)
+void env_open(struct env *env, const struct setup *setup)
 {
 	struct ws_err err;
 
-	CHECK(!ws_area_create(&e->area, s->budget ? s->budget : 64u << 20, (uid_t)-1, &err), "%s",
-	      err.msg);
-	e->area.a->features = WS_FEATURE_NVTX | WS_FEATURE_FORK_TRACE;
-	e->area.a->nvtx_filter = s->filter;
-	if (s->domains)
-		e->area.a->text_domains = ws_area_text(&e->area, s->domains, s->domains_len);
-	atomic_store(&e->area.a->collecting, !s->idle);
-	setenv(WS_ENV_SESSION, s->no_session ? "/nonexistent" : e->area.path, 1);
-	e->lib = dlopen(lib_path, RTLD_NOW);
-	CHECK(e->lib, "%s", dlerror());
-	loader_init(&e->l);
-	if (s->no_session)
+	CHECK(!ws_area_create(&env->area, setup->budget ? setup->budget : 64u << 20, (uid_t)-1,
+			      &err),
+	      "%s", err.msg);
+	env->area.arena->features = WS_FEATURE_NVTX | WS_FEATURE_FORK_TRACE;
+	env->area.arena->nvtx_filter = setup->filter;
+	if (setup->domains)
+		env->area.arena->text_domains =
+			ws_area_text(&env->area, setup->domains, setup->domains_len);
+	atomic_store(&env->area.arena->collecting, !setup->idle);
+	setenv(WS_ENV_SESSION, setup->no_session ? "/nonexistent" : env->area.path, 1);
+	env->lib = dlopen(lib_path, RTLD_NOW);
+	CHECK(env->lib, "%s", dlerror());
+	loader_init(&env->loader);
+	if (setup->no_session)
 		return;
-	CHECK(loader_attach(&e->l, e->lib) == 1);
-	CHECK(loader_attach_extension(&e->l, e->lib, NX_EXT_PAYLOAD, 0x0104) == 1);
+	CHECK(loader_attach(&env->loader, env->lib) == 1);
+	CHECK(loader_attach_extension(&env->loader, env->lib, NX_EXT_PAYLOAD, 0x0104) == 1);
 }
 
-void env_collect(struct env *e, bool on)
+void env_collect(struct env *env, bool on)
 {
-	atomic_store(&e->area.a->collecting, on);
+	atomic_store(&env->area.arena->collecting, on);
 }
 
 /* The long form of a short range, so that cases need to know one form only. Kept until the case's
  * process ends. */
-static const struct ws_rec *expand(const struct ws_chunk *c, const struct ws_rec_nvtx_short *x)
+static const struct ws_rec *expand(const struct ws_chunk *chunk,
+				   const struct ws_rec_nvtx_short *record)
 {
-	struct ws_rec_nvtx_range *r = ws_calloc(1, sizeof(*r));
+	struct ws_rec_nvtx_range *rec_nvtx_range = ws_calloc(1, sizeof(*rec_nvtx_range));
 
-	CHECK(x->rec.words == sizeof(*x) / 8);
-	r->rec = (struct ws_rec){.kind = WS_REC_NVTX_RANGE,
-				 .words = sizeof(*r) / 8,
-				 .small = x->rec.small,
-				 .value = x->rec.value};
-	r->end = c->base + (x->times >> WS_SHORT_DURATION_BITS);
-	r->start = r->end - (x->times & ((1u << WS_SHORT_DURATION_BITS) - 1));
-	return &r->rec;
+	CHECK(record->rec.words == sizeof(*record) / 8);
+	rec_nvtx_range->rec = (struct ws_rec){.kind = WS_REC_NVTX_RANGE,
+					      .words = sizeof(*rec_nvtx_range) / 8,
+					      .small = record->rec.small,
+					      .value = record->rec.value};
+	rec_nvtx_range->end = chunk->base + (record->times >> WS_SHORT_DURATION_BITS);
+	rec_nvtx_range->start =
+		rec_nvtx_range->end - (record->times & ((1u << WS_SHORT_DURATION_BITS) - 1));
+	return &rec_nvtx_range->rec;
 }
 
-static void read_chunk(struct env *e, struct ws_ring *ring, struct ws_chunk *c, uint32_t from)
+static void read_chunk(struct env *env, struct ws_ring *ring, struct ws_chunk *chunk, uint32_t from)
 {
-	uint32_t used = atomic_load(&c->used);
+	uint32_t used = atomic_load(&chunk->used);
 
 	for (uint32_t at = from; at < used;) {
-		const struct ws_rec *r = (const void *)((const char *)c + at);
-		uint32_t bytes = ws_rec_bytes(r);
+		const struct ws_rec *record = (const void *)((const char *)chunk + at);
+		uint32_t bytes = ws_rec_bytes(record);
 
-		CHECK(bytes >= 8 && bytes <= used - at && r->kind && r->kind < WS_REC_COUNT,
-		      "kind %d, %u bytes at %u", r->kind, bytes, at);
-		ws_grow(e->v, e->cap, e->n + 1);
-		e->v[e->n++] = (struct got){
-			r->kind == WS_REC_NVTX_SHORT ? expand(c, (const void *)r) : r, ring};
+		CHECK(bytes >= 8 && bytes <= used - at && record->kind &&
+			      record->kind < WS_REC_COUNT,
+		      "kind %d, %u bytes at %u", record->kind, bytes, at);
+		ws_grow(env->gots, env->cap, env->n + 1);
+		env->gots[env->n++] = (struct got){record->kind == WS_REC_NVTX_SHORT
+							   ? expand(chunk, (const void *)record)
+							   : record,
+						   ring};
 		at += bytes;
 	}
 }
 
-void env_read(struct env *e)
+void env_read(struct env *env)
 {
-	struct ws_arena *a = e->area.a;
+	struct ws_arena *arena = env->area.arena;
 
-	e->n = 0;
-	for (uint32_t i = 0; i < atomic_load(&a->dir_used); i++) {
-		uint32_t chunk = atomic_load(&a->directory[i]);
-		struct ws_chunk *c = ws_chunk_at(a, chunk);
+	env->n = 0;
+	for (uint32_t i = 0; i < atomic_load(&arena->dir_used); i++) {
+		uint32_t chunk = atomic_load(&arena->directory[i]);
+		struct ws_chunk *chunk_c = ws_chunk_at(arena, chunk);
 
-		if (!chunk || c->kind != WS_CHUNK_RING)
+		if (!chunk || chunk_c->kind != WS_CHUNK_RING)
 			continue;
-		read_chunk(e, (struct ws_ring *)c, c, WS_RING_DATA);
-		for (struct ws_ring *r = (struct ws_ring *)c; (chunk = atomic_load(&c->next));) {
-			c = ws_chunk_at(a, chunk);
-			read_chunk(e, r, c, sizeof(*c));
+		read_chunk(env, (struct ws_ring *)chunk_c, chunk_c, WS_RING_DATA);
+		for (struct ws_ring *ring = (struct ws_ring *)chunk_c;
+		     (chunk = atomic_load(&chunk_c->next));) {
+			chunk_c = ws_chunk_at(arena, chunk);
+			read_chunk(env, ring, chunk_c, sizeof(*chunk_c));
 		}
 	}
 }
 
-const void *env_find(struct env *e, int kind, int sub, size_t i)
+const void *env_find(struct env *env, int kind, int sub, size_t i)
 {
-	for (size_t k = 0; k < e->n; k++) {
-		const struct ws_rec *r = e->v[k].rec;
-		int have = r->kind == WS_REC_NVTX_EVENT
-				   ? ((const struct ws_rec_nvtx_event *)r)->kind
-			   : r->kind == WS_REC_NVTX_DEFINE
-				   ? ((const struct ws_rec_nvtx_define *)r)->kind
+	for (size_t k = 0; k < env->n; k++) {
+		const struct ws_rec *record = env->gots[k].rec;
+		int have = record->kind == WS_REC_NVTX_EVENT
+				   ? ((const struct ws_rec_nvtx_event *)record)->kind
+			   : record->kind == WS_REC_NVTX_DEFINE
+				   ? ((const struct ws_rec_nvtx_define *)record)->kind
 				   : 0;
 
-		if (r->kind == kind && (!sub || sub == have) && i-- == 0)
-			return r;
+		if (record->kind == kind && (!sub || sub == have) && i-- == 0)
+			return record;
 	}
 	return NULL;
 }
 
-size_t env_count(struct env *e, int kind, int sub)
+size_t env_count(struct env *env, int kind, int sub)
 {
 	size_t n = 0;
 
-	while (env_find(e, kind, sub, n))
+	while (env_find(env, kind, sub, n))
 		n++;
 	return n;
 }
 
-struct ws_ring *env_ring_of(struct env *e, const void *rec)
+struct ws_ring *env_ring_of(struct env *env, const void *rec)
 {
-	for (size_t k = 0; k < e->n; k++)
-		if (e->v[k].rec == rec)
-			return e->v[k].ring;
+	for (size_t k = 0; k < env->n; k++)
+		if (env->gots[k].rec == rec)
+			return env->gots[k].ring;
 	return NULL;
 }
 
-static const char *join(struct env *e, int kind, const void *rec, uint32_t number, size_t *len)
+static const char *join(struct env *env, int kind, const void *rec, uint32_t number, size_t *len)
 {
-	struct ws_ring *ring = env_ring_of(e, rec);
-	struct ws_text t = {0};
+	struct ws_ring *ring = env_ring_of(env, rec);
+	struct ws_text text = {0};
 	bool found = false;
 
-	for (size_t k = 0; k < e->n; k++) {
-		const struct ws_rec_text *p =
-			(const void *)e->v[k].rec; /* blobs are laid out alike */
+	for (size_t k = 0; k < env->n; k++) {
+		const struct ws_rec_text *record =
+			(const void *)env->gots[k].rec; /* blobs are laid out alike */
 
-		if (p->rec.kind != kind || e->v[k].ring != ring || p->number != number)
+		if (record->rec.kind != kind || env->gots[k].ring != ring ||
+		    record->number != number)
 			continue;
-		ws_text_add(&t, p->bytes, p->len);
+		ws_text_add(&text, record->bytes, record->len);
 		found = true;
 	}
-	*len = t.len;
-	return found ? t.s : NULL;
+	*len = text.len;
+	return found ? text.text : NULL;
 }
 
-const char *env_text(struct env *e, const void *rec, size_t *len)
+const char *env_text(struct env *env, const void *rec, size_t *len)
 {
-	const struct ws_rec *r = rec;
-	const struct ws_shared_string *s;
+	const struct ws_rec *record = rec;
+	const struct ws_shared_string *string;
 	size_t unused;
 
 	len = len ? len : &unused;
-	if (r->small & WS_NVTX_SMALL_LOCAL)
-		return join(e, WS_REC_TEXT, rec, r->value, len);
+	if (record->small & WS_NVTX_SMALL_LOCAL)
+		return join(env, WS_REC_TEXT, rec, record->value, len);
 	*len = 0;
-	if (!r->value)
+	if (!record->value)
 		return NULL;
-	s = ws_string_at(e->area.a, r->value);
-	*len = s->len;
-	return s->bytes;
+	string = ws_string_at(env->area.arena, record->value);
+	*len = string->len;
+	return string->bytes;
 }
 
-const char *env_blob(struct env *e, const void *rec, uint32_t number, size_t *len)
+const char *env_blob(struct env *env, const void *rec, uint32_t number, size_t *len)
 {
-	return join(e, WS_REC_NVTX_BLOB, rec, number, len);
+	return join(env, WS_REC_NVTX_BLOB, rec, number, len);
 }
 
-uint64_t env_lost(struct env *e, int kind)
+uint64_t env_lost(struct env *env, int kind)
 {
-	struct ws_arena *a = e->area.a;
+	struct ws_arena *arena = env->area.arena;
 	uint64_t n = 0;
 
-	for (uint32_t i = 0; i < atomic_load(&a->dir_used); i++) {
-		uint32_t chunk = atomic_load(&a->directory[i]);
-		struct ws_ring *r = ws_chunk_at(a, chunk);
+	for (uint32_t i = 0; i < atomic_load(&arena->dir_used); i++) {
+		uint32_t chunk = atomic_load(&arena->directory[i]);
+		struct ws_ring *ring = ws_chunk_at(arena, chunk);
 
-		if (chunk && r->chunk.kind == WS_CHUNK_RING)
-			n += atomic_load(&r->lost[kind]);
+		if (chunk && ring->chunk.kind == WS_CHUNK_RING)
+			n += atomic_load(&ring->lost[kind]);
 	}
 	return n;
 }
 
 static int run_case(const struct test_case *c)
 {
-	static struct env e;
+	static struct env env;
 
-	env_open(&e, &c->setup);
-	c->run(&e);
-	ws_area_destroy(&e.area);
+	env_open(&env, &c->setup);
+	c->run(&env);
+	ws_area_destroy(&env.area);
 	fflush(stdout);
 	return 0;
 }

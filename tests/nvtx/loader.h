@@ -48,31 +48,31 @@ static inline const void *loader_export(uint32_t id)
 }
 
 /* As loaders of version 3 have them; set l->count before attaching for others. */
-static inline void loader_init(struct loader *l)
+static inline void loader_init(struct loader *loader)
 {
 	static const unsigned counts[7] = {0, 16, 9, 15, 7, 16, 7};
 
-	memset(l, 0, sizeof(*l));
-	memcpy(l->count, counts, sizeof(counts));
+	memset(loader, 0, sizeof(*loader));
+	memcpy(loader->count, counts, sizeof(counts));
 	for (int m = 1; m < 7; m++)
 		for (int i = 1; i < LOADER_SLOTS; i++)
-			l->table[m][i] = &l->fn[m][i];
+			loader->table[m][i] = &loader->fn[m][i];
 }
 
 /* What the hook's entry point says. */
-static inline int loader_attach(struct loader *l, void *lib)
+static inline int loader_attach(struct loader *loader, void *lib)
 {
 	int (*init)(nx_export_fn) = (int (*)(nx_export_fn))dlsym(lib, "InitializeInjectionNvtx2");
 
-	loader_now = l;
+	loader_now = loader;
 	return init ? init(loader_export) : -1;
 }
 
-static inline int loader_attach_extension(struct loader *l, void *lib, int module, int compat)
+static inline int loader_attach_extension(struct loader *loader, void *lib, int module, int compat)
 {
 	int (*init)(struct nx_module_info *) =
 		(int (*)(struct nx_module_info *))dlsym(lib, "InitializeInjectionNvtxExtension");
-	struct nx_segment segment = {0, 63, l->payload};
+	struct nx_segment segment = {0, 63, loader->payload};
 	struct nx_module_info info = {
 		3, sizeof(info), (uint16_t)module, (uint16_t)compat, 1, &segment, NULL, NULL};
 
@@ -118,22 +118,22 @@ static inline int loader_attach_extension(struct loader *l, void *lib, int modul
 #define DomainRegisterStringW(l, d, s) \
 	CALL(l, NX_CORE2, NX_D_STRING_W, void *, (void *, const wchar_t *), d, s)
 
-static inline struct nx_event event_text(const char *s)
+static inline struct nx_event event_text(const char *text)
 {
-	struct nx_event e = {
-		.version = 3, .size = sizeof(e), .message_type = s ? NX_MESSAGE_ASCII : 0};
+	struct nx_event event = {
+		.version = 3, .size = sizeof(event), .message_type = text ? NX_MESSAGE_ASCII : 0};
 
-	e.message.ascii = s;
-	return e;
+	event.message.ascii = text;
+	return event;
 }
 
 static inline struct nx_event event_registered(void *h)
 {
-	struct nx_event e = {
-		.version = 3, .size = sizeof(e), .message_type = NX_MESSAGE_REGISTERED};
+	struct nx_event event = {
+		.version = 3, .size = sizeof(event), .message_type = NX_MESSAGE_REGISTERED};
 
-	e.message.registered = h;
-	return e;
+	event.message.registered = h;
+	return event;
 }
 
 #endif

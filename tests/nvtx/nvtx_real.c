@@ -31,8 +31,8 @@ static void payloads(void)
 	nvtxDomainHandle_t d = nvtxDomainCreateA("payloads");
 	nvtxPayloadSchemaAttr_t attr = {0};
 	nvtxEventAttributes_t ev = {0};
-	struct step s = {7, 0.125, {1, 2, 3}};
-	nvtxPayloadData_t data = {0, sizeof(s), &s};
+	struct step step = {7, 0.125, {1, 2, 3}};
+	nvtxPayloadData_t data = {0, sizeof(step), &step};
 
 	attr.fieldMask = NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE |
 			 NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES |
@@ -42,7 +42,7 @@ static void payloads(void)
 	attr.type = NVTX_PAYLOAD_SCHEMA_TYPE_STATIC;
 	attr.entries = entries;
 	attr.numEntries = 3;
-	attr.payloadStaticSize = sizeof(s);
+	attr.payloadStaticSize = sizeof(step);
 	data.schemaId = nvtxPayloadSchemaRegister(d, &attr);
 	ev.version = NVTX_VERSION;
 	ev.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;

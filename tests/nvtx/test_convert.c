@@ -45,35 +45,35 @@ static struct ws_sink *sink_for(void *ctx, int pid, const char *env, size_t env_
 
 static void *take(uint32_t kind, int *slot)
 {
-	uint32_t n = ws_chunk_take(area.a);
-	struct ws_chunk *c = ws_chunk_at(area.a, n);
+	uint32_t n = ws_chunk_take(area.arena);
+	struct ws_chunk *chunk = ws_chunk_at(area.arena, n);
 
-	memset(c + 1, 0, WS_CHUNK_SIZE - sizeof(*c));
-	c->kind = kind;
-	*slot = ws_directory_add(area.a, n);
-	return c;
+	memset(chunk + 1, 0, WS_CHUNK_SIZE - sizeof(*chunk));
+	chunk->kind = kind;
+	*slot = ws_directory_add(area.arena, n);
+	return chunk;
 }
 
 static void begin(void)
 {
 	struct ws_writer_opts opts = {.overwrite = true};
-	struct ws_err e = {""};
-	struct ws_writer *w;
+	struct ws_err err = {""};
+	struct ws_writer *writer;
 	int slot;
 
-	if (ws_area_create(&area, 32u << 20, (uid_t)-1, &e) ||
-	    !(w = ws_writer_create(path, &opts, &e))) {
-		printf("Bail out! %s\n", e.msg);
+	if (ws_area_create(&area, 32u << 20, (uid_t)-1, &err) ||
+	    !(writer = ws_writer_create(path, &opts, &err))) {
+		printf("Bail out! %s\n", err.msg);
 		exit(1);
 	}
 	ws_clock_init(&clk, WS_CLOCK_COUNTER);
 	ticks0 = ws_counter();
-	sink = ws_sink_new(ws_strdup(path), w, &clk);
+	sink = ws_sink_new(ws_strdup(path), writer, &clk);
 	drain = ws_drain_new(&area, &clk,
 			     &(struct ws_drain_ops){.ctx = sink, .sink_for = sink_for});
 	home = take(WS_CHUNK_PROCESS, &slot);
 	home->pid = (uint32_t)getpid();
-	home->pid_ns = area.a->recorder_pid_ns;
+	home->pid_ns = area.arena->recorder_pid_ns;
 	home->slot = (uint32_t)slot;
 	home->start = ticks0;
 	home->origin = 2;
@@ -84,47 +84,47 @@ static void begin(void)
 static struct ws_ring *new_ring(uint32_t tid)
 {
 	int slot;
-	struct ws_ring *r = take(WS_CHUNK_RING, &slot);
+	struct ws_ring *ring = take(WS_CHUNK_RING, &slot);
 
-	r->process_home = home->chunk.self;
-	r->pid = home->pid;
-	r->tid = tid;
-	r->slot = (uint32_t)slot;
-	r->start = ticks0;
-	atomic_store(&r->chunk.used, WS_RING_DATA);
-	return r;
+	ring->process_home = home->chunk.self;
+	ring->pid = home->pid;
+	ring->tid = tid;
+	ring->slot = (uint32_t)slot;
+	ring->start = ticks0;
+	atomic_store(&ring->chunk.used, WS_RING_DATA);
+	return ring;
 }
 
-static void *add(struct ws_ring *r, int kind, size_t bytes)
+static void *add(struct ws_ring *ring, int kind, size_t bytes)
 {
-	uint32_t used = atomic_load(&r->chunk.used);
-	struct ws_rec *rec = (void *)((char *)r + used);
+	uint32_t used = atomic_load(&ring->chunk.used);
+	struct ws_rec *rec = (void *)((char *)ring + used);
 
 	memset(rec, 0, bytes);
 	rec->kind = (uint8_t)kind;
 	rec->words = (uint8_t)(bytes / 8);
-	atomic_store(&r->chunk.used, used + (uint32_t)bytes);
+	atomic_store(&ring->chunk.used, used + (uint32_t)bytes);
 	return rec;
 }
 
-static void add_event(struct ws_ring *r, int kind, uint64_t id, uint64_t time)
+static void add_event(struct ws_ring *ring, int kind, uint64_t id, uint64_t time)
 {
-	struct ws_rec_nvtx_event *e = add(r, WS_REC_NVTX_EVENT, sizeof(*e));
+	struct ws_rec_nvtx_event *record = add(ring, WS_REC_NVTX_EVENT, sizeof(*record));
 
-	e->kind = (uint8_t)kind;
-	e->other = id;
-	e->time = ticks0 + time;
+	record->kind = (uint8_t)kind;
+	record->other = id;
+	record->time = ticks0 + time;
 }
 
-static void add_blob(struct ws_ring *r, uint32_t number, const char *s, bool more)
+static void add_blob(struct ws_ring *ring, uint32_t number, const char *text, bool more)
 {
-	struct ws_rec_nvtx_blob *b =
-		add(r, WS_REC_NVTX_BLOB, WS_ALIGN_UP(sizeof(*b) + strlen(s), 8));
+	struct ws_rec_nvtx_blob *record =
+		add(ring, WS_REC_NVTX_BLOB, WS_ALIGN_UP(sizeof(*record) + strlen(text), 8));
 
-	b->rec.small = more;
-	b->number = number;
-	b->len = (uint32_t)strlen(s);
-	memcpy(b->bytes, s, b->len);
+	record->rec.small = more;
+	record->number = number;
+	record->len = (uint32_t)strlen(text);
+	memcpy(record->bytes, text, record->len);
 }
 
 /* Finish the recording and load its NVTX rows. */
@@ -133,27 +133,27 @@ static struct ws_report *finish(struct ws_rows *rows)
 	struct ws_scan scan = {.table = WS_TABLE_nvtx,
 			       .columns = (UINT64_C(1) << ws_nvtx_COLUMNS) - 1,
 			       .time_max = UINT64_MAX};
-	struct ws_err e = {""};
-	struct ws_report *r;
+	struct ws_err err = {""};
+	struct ws_report *report;
 
 	ws_clock_read(&clk);
 	ws_drain_finish(drain);
-	if (ws_sink_close(sink, &e) || !(r = ws_report_open(path, &e)) ||
-	    ws_rows_load(r, &scan, rows, &e)) {
-		printf("Bail out! %s\n", e.msg);
+	if (ws_sink_close(sink, &err) || !(report = ws_report_open(path, &err)) ||
+	    ws_rows_load(report, &scan, rows, &err)) {
+		printf("Bail out! %s\n", err.msg);
 		exit(1);
 	}
-	if (!ws_report_complete(r) || ws_report_verify(r, NULL, NULL))
+	if (!ws_report_complete(report) || ws_report_verify(report, NULL, NULL))
 		failed = true;
 	ws_clock_free(&clk);
 	ws_area_destroy(&area);
-	return r;
+	return report;
 }
 
-static void done(struct ws_report *r, struct ws_rows *rows)
+static void done(struct ws_report *report, struct ws_rows *rows)
 {
 	ws_rows_free(rows);
-	ws_report_close(r);
+	ws_report_close(report);
 	unlink(path);
 }
 
@@ -178,138 +178,141 @@ static void check_pairs(struct ws_rows *rows)
 static void pairs(void)
 {
 	struct ws_rows rows;
-	struct ws_report *r;
+	struct ws_report *report;
 
 	for (int order = 0; order < 2 && !failed; order++) {
-		struct ws_ring *a, *b;
+		struct ws_ring *left, *right;
 
 		begin();
-		a = new_ring(101);
-		b = new_ring(102);
+		left = new_ring(101);
+		right = new_ring(102);
 		if (order) {
-			struct ws_ring *t = a;
+			struct ws_ring *ring = left;
 
-			a = b;
-			b = t;
+			left = right;
+			right = ring;
 		}
-		add_event(a, WS_NVTX_EV_START, 1, 10);
-		add_event(b, WS_NVTX_EV_END, 1, 20);
-		add_event(b, WS_NVTX_EV_START, 2, 30);
-		add_event(a, WS_NVTX_EV_END, 2, 40);
-		add_event(a, WS_NVTX_EV_START, 3, 50);
-		add_event(a, WS_NVTX_EV_END, 3, 60);
-		add_event(a, WS_NVTX_EV_START, 4, 70);
-		add_event(b, WS_NVTX_EV_END, 5, 80);
-		add_event(b, WS_NVTX_EV_END, 5, 80);
-		add_event(b, WS_NVTX_EV_END, 0, 80);
-		r = finish(&rows);
+		add_event(left, WS_NVTX_EV_START, 1, 10);
+		add_event(right, WS_NVTX_EV_END, 1, 20);
+		add_event(right, WS_NVTX_EV_START, 2, 30);
+		add_event(left, WS_NVTX_EV_END, 2, 40);
+		add_event(left, WS_NVTX_EV_START, 3, 50);
+		add_event(left, WS_NVTX_EV_END, 3, 60);
+		add_event(left, WS_NVTX_EV_START, 4, 70);
+		add_event(right, WS_NVTX_EV_END, 5, 80);
+		add_event(right, WS_NVTX_EV_END, 5, 80);
+		add_event(right, WS_NVTX_EV_END, 0, 80);
+		report = finish(&rows);
 		check_pairs(&rows);
-		if (ws_report_rows(r, WS_TABLE_diagnostic) < 1)
+		if (ws_report_rows(report, WS_TABLE_diagnostic) < 1)
 			failed = true; /* the ends that stayed alone are said */
-		done(r, &rows);
+		done(report, &rows);
 	}
 }
 
-static void check_blobs(const struct ws_report *r, struct ws_rows *rows)
+static void check_blobs(const struct ws_report *report, struct ws_rows *rows)
 {
 	size_t len;
 
 	CHECK(rows->rows == 3, "%zu", rows->rows);
 	for (size_t i = 0; i < rows->rows; i++) {
-		const char *s = ws_report_string(r, (uint32_t)rows->col[ws_nvtx_binary][i], &len);
+		const char *text =
+			ws_report_string(report, (uint32_t)rows->col[ws_nvtx_binary][i], &len);
 
-		CHECK(rows->col[ws_nvtx_type][i] == WS_NVTX_STARTEND ? !strcmp(s, "begin;end")
-								     : !strcmp(s, "one two three"),
-		      "'%s'", s);
+		CHECK(rows->col[ws_nvtx_type][i] == WS_NVTX_STARTEND
+			      ? !strcmp(text, "begin;end")
+			      : !strcmp(text, "one two three"),
+		      "'%s'", text);
 		CHECK(rows->col[ws_nvtx_payload_type][i] == WS_NVTX_PAYLOAD_EXT);
 	}
 }
 
-static void add_full(struct ws_ring *r, int kind, uint64_t id, uint32_t blob, uint32_t blob_end)
+static void add_full(struct ws_ring *ring, int kind, uint64_t id, uint32_t blob, uint32_t blob_end)
 {
-	struct ws_rec_nvtx_event_full *e = add(r, WS_REC_NVTX_EVENT, sizeof(*e));
+	struct ws_rec_nvtx_event_full *record = add(ring, WS_REC_NVTX_EVENT, sizeof(*record));
 
-	e->e.kind = (uint8_t)kind;
-	e->e.other = kind == WS_NVTX_EV_RANGE ? ticks0 + 5 : id;
-	e->e.time = ticks0 + 1;
-	e->e.payload_type = WS_NVTX_PAYLOAD_EXT;
-	e->binary = blob;
-	e->binary_end = blob_end;
+	record->record.kind = (uint8_t)kind;
+	record->record.other = kind == WS_NVTX_EV_RANGE ? ticks0 + 5 : id;
+	record->record.time = ticks0 + 1;
+	record->record.payload_type = WS_NVTX_PAYLOAD_EXT;
+	record->binary = blob;
+	record->binary_end = blob_end;
 }
 
 /* Payloads in pieces, of both ends, in both orders of arrival; and one that nothing asks for. */
 static void blobs(void)
 {
 	struct ws_rows rows;
-	struct ws_report *r;
-	struct ws_ring *a, *b;
+	struct ws_report *report;
+	struct ws_ring *left, *right;
 
 	begin();
-	a = new_ring(101);
-	b = new_ring(102);
-	add_blob(a, 1, "one ", true);
-	add_blob(a, 2, "of an event that never comes", false);
-	add_blob(a, 1, "two ", false);
-	add_blob(a, 3, "three", false);
-	add_full(a, WS_NVTX_EV_RANGE, 0, 1, 3);
-	add_blob(a, 4, "begin;", false);
-	add_full(a, WS_NVTX_EV_START, 7, 4, 0);
-	add_blob(b, 1, "end", false);
-	add_full(b, WS_NVTX_EV_END, 7, 0, 1);
-	add_blob(b, 2, "end", false);
-	add_full(b, WS_NVTX_EV_END, 8, 0, 2);
-	add_blob(a, 5, "begin;", false);
-	add_full(a, WS_NVTX_EV_START, 8, 5, 0);
-	r = finish(&rows);
-	check_blobs(r, &rows);
-	done(r, &rows);
+	left = new_ring(101);
+	right = new_ring(102);
+	add_blob(left, 1, "one ", true);
+	add_blob(left, 2, "of an event that never comes", false);
+	add_blob(left, 1, "two ", false);
+	add_blob(left, 3, "three", false);
+	add_full(left, WS_NVTX_EV_RANGE, 0, 1, 3);
+	add_blob(left, 4, "begin;", false);
+	add_full(left, WS_NVTX_EV_START, 7, 4, 0);
+	add_blob(right, 1, "end", false);
+	add_full(right, WS_NVTX_EV_END, 7, 0, 1);
+	add_blob(right, 2, "end", false);
+	add_full(right, WS_NVTX_EV_END, 8, 0, 2);
+	add_blob(left, 5, "begin;", false);
+	add_full(left, WS_NVTX_EV_START, 8, 5, 0);
+	report = finish(&rows);
+	check_blobs(report, &rows);
+	done(report, &rows);
 }
 
-static void add_text(struct ws_ring *r, uint32_t number, const char *s, bool more)
+static void add_text(struct ws_ring *ring, uint32_t number, const char *text, bool more)
 {
-	add_blob(r, number, s, more);
-	((struct ws_rec *)((char *)r + atomic_load(&r->chunk.used) -
-			   WS_ALIGN_UP(sizeof(struct ws_rec_text) + strlen(s), 8)))
+	add_blob(ring, number, text, more);
+	((struct ws_rec *)((char *)ring + atomic_load(&ring->chunk.used) -
+			   WS_ALIGN_UP(sizeof(struct ws_rec_text) + strlen(text), 8)))
 		->kind = WS_REC_TEXT;
 }
 
-static void check_texts(const struct ws_report *r, struct ws_rows *rows)
+static void check_texts(const struct ws_report *report, struct ws_rows *rows)
 {
 	CHECK(rows->rows == 2, "%zu", rows->rows);
-	CHECK(!strcmp(ws_report_string(r, (uint32_t)rows->col[ws_nvtx_text][0], NULL),
+	CHECK(!strcmp(ws_report_string(report, (uint32_t)rows->col[ws_nvtx_text][0], NULL),
 		      "in pieces"));
-	CHECK(!strcmp(ws_report_string(r, (uint32_t)rows->col[ws_nvtx_text][1], NULL), "whole"));
+	CHECK(!strcmp(ws_report_string(report, (uint32_t)rows->col[ws_nvtx_text][1], NULL),
+		      "whole"));
 }
 
 /* A text whose rest found no memory must not run into the next. */
 static void cut_texts(void)
 {
 	struct ws_rows rows;
-	struct ws_report *r;
-	struct ws_ring *a;
+	struct ws_report *report;
+	struct ws_ring *ring;
 
 	begin();
-	a = new_ring(101);
-	add_text(a, 1, "in ", true);
-	add_text(a, 1, "pieces", false);
-	add_text(a, 2, "never finished ", true);
-	add_text(a, 3, "whole", false);
+	ring = new_ring(101);
+	add_text(ring, 1, "in ", true);
+	add_text(ring, 1, "pieces", false);
+	add_text(ring, 2, "never finished ", true);
+	add_text(ring, 3, "whole", false);
 	for (uint32_t number = 1; number <= 3; number += 2) {
-		struct ws_rec_nvtx_event *e;
+		struct ws_rec_nvtx_event *record;
 
-		add_event(a, WS_NVTX_EV_MARK, 0, number);
-		e = (void *)((char *)a + atomic_load(&a->chunk.used) - sizeof(*e));
-		e->rec.small = WS_NVTX_SMALL_LOCAL;
-		e->rec.value = number;
+		add_event(ring, WS_NVTX_EV_MARK, 0, number);
+		record = (void *)((char *)ring + atomic_load(&ring->chunk.used) - sizeof(*record));
+		record->rec.small = WS_NVTX_SMALL_LOCAL;
+		record->rec.value = number;
 	}
-	r = finish(&rows);
-	check_texts(r, &rows);
-	done(r, &rows);
+	report = finish(&rows);
+	check_texts(report, &rows);
+	done(report, &rows);
 }
 
-static void add_range(struct ws_ring *r, uint64_t start, uint64_t end)
+static void add_range(struct ws_ring *ring, uint64_t start, uint64_t end)
 {
-	struct ws_rec_nvtx_range *rec = add(r, WS_REC_NVTX_RANGE, sizeof(*rec));
+	struct ws_rec_nvtx_range *rec = add(ring, WS_REC_NVTX_RANGE, sizeof(*rec));
 
 	rec->rec.small = 3;
 	rec->start = ticks0 + start;
@@ -332,19 +335,19 @@ static void killed_between(void)
 {
 	for (int closing = 0; closing < 2; closing++) {
 		struct ws_rows rows;
-		struct ws_report *r;
-		struct ws_ring *a;
+		struct ws_report *report;
+		struct ws_ring *ring;
 
 		begin();
-		a = new_ring(101);
-		add_range(a, 5, 9);
-		a->open[0] = (struct ws_open){.start = ticks0 + 5, .domain = 3};
-		a->open[1] = (struct ws_open){
+		ring = new_ring(101);
+		add_range(ring, 5, 9);
+		ring->open[0] = (struct ws_open){.start = ticks0 + 5, .domain = 3};
+		ring->open[1] = (struct ws_open){
 			.start = ticks0 + 5, .domain = 3, .flags = WS_OPEN_CLOSING};
-		atomic_store(&a->open_depth, closing ? 2 : 1);
-		r = finish(&rows);
+		atomic_store(&ring->open_depth, closing ? 2 : 1);
+		report = finish(&rows);
 		check_killed(&rows, 1);
-		done(r, &rows);
+		done(report, &rows);
 	}
 }
 
@@ -359,7 +362,7 @@ static uint64_t rnd(void)
 }
 
 /* Sizes that suit the kind, mostly, and then any bytes. */
-static void nonsense(struct ws_ring *r)
+static void nonsense(struct ws_ring *ring)
 {
 	static const struct {
 		uint8_t kind;
@@ -375,10 +378,10 @@ static void nonsense(struct ws_ring *r)
 		{WS_REC_TEXT, 64},
 	};
 
-	while (atomic_load(&r->chunk.used) < WS_CHUNK_SIZE - 200) {
+	while (atomic_load(&ring->chunk.used) < WS_CHUNK_SIZE - 200) {
 		size_t shape = rnd() % WS_COUNT(shapes),
 		       bytes = rnd() % 8 ? shapes[shape].bytes : 8 + rnd() % 16 * 8;
-		struct ws_rec *rec = add(r, shapes[shape].kind, bytes);
+		struct ws_rec *rec = add(ring, shapes[shape].kind, bytes);
 
 		for (size_t i = 2; i < bytes; i++)
 			if (rnd() % 3)
@@ -387,16 +390,16 @@ static void nonsense(struct ws_ring *r)
 		if (rec->words != bytes / 8)
 			rec->words = (uint8_t)(bytes / 8);
 	}
-	for (size_t i = 0; i < sizeof(r->open); i++)
-		((uint8_t *)r->open)[i] = (uint8_t)(rnd() % 3 ? rnd() % 4 : rnd());
-	atomic_store(&r->open_depth, (uint32_t)(rnd() % 70));
+	for (size_t i = 0; i < sizeof(ring->open); i++)
+		((uint8_t *)ring->open)[i] = (uint8_t)(rnd() % 3 ? rnd() % 4 : rnd());
+	atomic_store(&ring->open_depth, (uint32_t)(rnd() % 70));
 }
 
 static void scribbled(void)
 {
 	for (int i = 0; i < 60 && !failed; i++) {
 		struct ws_rows rows;
-		struct ws_report *r;
+		struct ws_report *report;
 
 		seed = (uint64_t)i * 7919 + 1;
 		begin();
@@ -404,10 +407,10 @@ static void scribbled(void)
 			nonsense(new_ring(100 + k));
 		ws_clock_read(&clk);
 		ws_drain_round(drain);
-		r = finish(&rows);
+		report = finish(&rows);
 		if (!rows.rows)
 			failed = true;
-		done(r, &rows);
+		done(report, &rows);
 	}
 }
 
@@ -416,30 +419,30 @@ static void crowd(void)
 {
 	enum { RANGES = 300000, MOST = 1 << 18 };
 	struct ws_rows rows;
-	struct ws_report *r;
-	struct ws_ring *a;
+	struct ws_report *report;
+	struct ws_ring *ring;
 	size_t open = 0;
 
 	begin();
 	for (int i = 0; i < RANGES * 2;) {
-		a = new_ring(200);
-		while (i < RANGES * 2 && atomic_load(&a->chunk.used) < WS_CHUNK_SIZE - 64) {
-			add_event(a, i < RANGES ? WS_NVTX_EV_START : WS_NVTX_EV_END,
+		ring = new_ring(200);
+		while (i < RANGES * 2 && atomic_load(&ring->chunk.used) < WS_CHUNK_SIZE - 64) {
+			add_event(ring, i < RANGES ? WS_NVTX_EV_START : WS_NVTX_EV_END,
 				  (uint64_t)(i % RANGES) + 1, (uint64_t)i);
 			i++;
 		}
-		atomic_store(&a->closed, 1);
+		atomic_store(&ring->closed, 1);
 		ws_drain_round(drain);
 		ws_area_feed(&area);
 	}
-	r = finish(&rows);
+	report = finish(&rows);
 	for (size_t i = 0; i < rows.rows; i++)
 		open += rows.col[ws_nvtx_end][i] == WS_NO_TIME;
 	if (rows.rows != RANGES || open != RANGES - MOST) {
 		printf("# %zu rows, %zu open\n", rows.rows, open);
 		failed = true;
 	}
-	done(r, &rows);
+	done(report, &rows);
 }
 
 int main(void)

@@ -21,207 +21,211 @@
 
 /* ---- push and pop ---- */
 
-static void plain(struct env *e)
+static void plain(struct env *env)
 {
-	struct loader *l = &e->l;
-	const struct ws_rec_nvtx_range *r;
+	struct loader *loader = &env->loader;
+	const struct ws_rec_nvtx_range *record;
 
-	CHECK(l->tool_version == 3);
-	CHECK(RangePop(l) == -1, "nothing to pop");
-	CHECK(RangePushA(l, "outer") == 0);
-	CHECK(RangePushA(l, "inner") == 1);
-	CHECK(RangePushA(l, NULL) == 2);
-	CHECK(RangePop(l) == 2);
-	CHECK(RangePop(l) == 1);
-	CHECK(RangePop(l) == 0);
-	CHECK(RangePop(l) == -1);
-	env_read(e);
-	CHECK(env_count(e, WS_REC_NVTX_RANGE, 0) == 3);
-	r = env_find(e, WS_REC_NVTX_RANGE, 0, 0);
-	CHECK(ws_rec_bytes(&r->rec) == 24 && r->rec.small == 0 && r->rec.value == 0);
-	r = env_find(e, WS_REC_NVTX_RANGE, 0, 1);
-	TEXT_IS(e, r, "inner");
-	CHECK(r->start && r->start < r->end);
-	r = env_find(e, WS_REC_NVTX_RANGE, 0, 2);
-	TEXT_IS(e, r, "outer");
-	CHECK(r->start <
-	      ((const struct ws_rec_nvtx_range *)env_find(e, WS_REC_NVTX_RANGE, 0, 1))->start);
-	CHECK(env_count(e, WS_REC_NVTX_EVENT, 0) == 0 && env_count(e, WS_REC_NVTX_DEFINE, 0) == 0);
+	CHECK(loader->tool_version == 3);
+	CHECK(RangePop(loader) == -1, "nothing to pop");
+	CHECK(RangePushA(loader, "outer") == 0);
+	CHECK(RangePushA(loader, "inner") == 1);
+	CHECK(RangePushA(loader, NULL) == 2);
+	CHECK(RangePop(loader) == 2);
+	CHECK(RangePop(loader) == 1);
+	CHECK(RangePop(loader) == 0);
+	CHECK(RangePop(loader) == -1);
+	env_read(env);
+	CHECK(env_count(env, WS_REC_NVTX_RANGE, 0) == 3);
+	record = env_find(env, WS_REC_NVTX_RANGE, 0, 0);
+	CHECK(ws_rec_bytes(&record->rec) == 24 && record->rec.small == 0 && record->rec.value == 0);
+	record = env_find(env, WS_REC_NVTX_RANGE, 0, 1);
+	TEXT_IS(env, record, "inner");
+	CHECK(record->start && record->start < record->end);
+	record = env_find(env, WS_REC_NVTX_RANGE, 0, 2);
+	TEXT_IS(env, record, "outer");
+	CHECK(record->start <
+	      ((const struct ws_rec_nvtx_range *)env_find(env, WS_REC_NVTX_RANGE, 0, 1))->start);
+	CHECK(env_count(env, WS_REC_NVTX_EVENT, 0) == 0 &&
+	      env_count(env, WS_REC_NVTX_DEFINE, 0) == 0);
 }
 
-static void registered(struct env *e)
+static void registered(struct env *env)
 {
-	struct loader *l = &e->l;
-	void *d = DomainCreateA(l, "lib"), *s = DomainRegisterStringA(l, d, "work");
+	struct loader *loader = &env->loader;
+	void *d = DomainCreateA(loader, "lib"), *s = DomainRegisterStringA(loader, d, "work");
 	struct nx_event ev = event_registered(s);
-	const struct ws_rec_nvtx_range *r;
+	const struct ws_rec_nvtx_range *record;
 
-	CHECK(d && s && s == DomainRegisterStringA(l, d, "work"));
-	CHECK(DomainRegisterStringA(l, d, NULL) == NULL);
+	CHECK(d && s && s == DomainRegisterStringA(loader, d, "work"));
+	CHECK(DomainRegisterStringA(loader, d, NULL) == NULL);
 	for (int i = 0; i < 3; i++) {
-		CHECK(DomainPushEx(l, d, &ev) == 0);
-		CHECK(RangePop(l) == -1, "the default domain has none open");
-		CHECK(DomainPop(l, d) == 0);
+		CHECK(DomainPushEx(loader, d, &ev) == 0);
+		CHECK(RangePop(loader) == -1, "the default domain has none open");
+		CHECK(DomainPop(loader, d) == 0);
 	}
-	env_read(e);
-	CHECK(env_count(e, WS_REC_NVTX_RANGE, 0) == 3);
-	r = env_find(e, WS_REC_NVTX_RANGE, 0, 2);
-	TEXT_IS(e, r, "work");
-	CHECK((r->rec.small & WS_NVTX_SMALL_REGISTERED) && !(r->rec.small & WS_NVTX_SMALL_LOCAL));
-	CHECK((r->rec.small & WS_NVTX_SMALL_DOMAIN) == 1);
-	CHECK(env_count(e, WS_REC_NVTX_DEFINE, 0) == 1);
-	TEXT_IS(e, env_find(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DOMAIN, 0), "lib");
+	env_read(env);
+	CHECK(env_count(env, WS_REC_NVTX_RANGE, 0) == 3);
+	record = env_find(env, WS_REC_NVTX_RANGE, 0, 2);
+	TEXT_IS(env, record, "work");
+	CHECK((record->rec.small & WS_NVTX_SMALL_REGISTERED) &&
+	      !(record->rec.small & WS_NVTX_SMALL_LOCAL));
+	CHECK((record->rec.small & WS_NVTX_SMALL_DOMAIN) == 1);
+	CHECK(env_count(env, WS_REC_NVTX_DEFINE, 0) == 1);
+	TEXT_IS(env, env_find(env, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DOMAIN, 0), "lib");
 }
 
 /* One buffer, other contents: the text must follow the content. */
-static void reused_buffers(struct env *e)
+static void reused_buffers(struct env *env)
 {
 	char buf[32], want[32];
 
 	for (int i = 0; i < 5000; i++) {
 		snprintf(buf, sizeof(buf), "name %d", i * 7 % 64);
-		RangePushA(&e->l, buf);
-		RangePop(&e->l);
+		RangePushA(&env->loader, buf);
+		RangePop(&env->loader);
 	}
-	env_read(e);
-	CHECK(env_count(e, WS_REC_NVTX_RANGE, 0) == 5000);
-	for (size_t i = 0, k = 0; i < e->n; i++) {
-		if (e->v[i].rec->kind != WS_REC_NVTX_RANGE)
+	env_read(env);
+	CHECK(env_count(env, WS_REC_NVTX_RANGE, 0) == 5000);
+	for (size_t i = 0, k = 0; i < env->n; i++) {
+		if (env->gots[i].rec->kind != WS_REC_NVTX_RANGE)
 			continue;
 		snprintf(want, sizeof(want), "name %d", (int)(k++ * 7 % 64));
-		TEXT_IS(e, e->v[i].rec, want);
+		TEXT_IS(env, env->gots[i].rec, want);
 	}
 }
 
-static void never_repeating(struct env *e)
+static void never_repeating(struct env *env)
 {
 	char buf[32], want[32];
 	size_t k = 0;
 
 	for (int i = 0; i < 2000; i++) {
 		snprintf(buf, sizeof(buf), "unique %d", i);
-		RangePushA(&e->l, buf);
-		RangePop(&e->l);
+		RangePushA(&env->loader, buf);
+		RangePop(&env->loader);
 	}
-	env_read(e);
-	for (size_t i = 0; i < e->n; i++) {
-		if (e->v[i].rec->kind != WS_REC_NVTX_RANGE)
+	env_read(env);
+	for (size_t i = 0; i < env->n; i++) {
+		if (env->gots[i].rec->kind != WS_REC_NVTX_RANGE)
 			continue;
 		snprintf(want, sizeof(want), "unique %zu", k++);
-		TEXT_IS(e, e->v[i].rec, want);
+		TEXT_IS(env, env->gots[i].rec, want);
 	}
 	CHECK(k == 2000);
 }
 
-static void domains_interleave(struct env *e)
+static void domains_interleave(struct env *env)
 {
-	struct loader *l = &e->l;
-	void *a = DomainCreateA(l, "a"), *b = DomainCreateA(l, "b");
+	struct loader *loader = &env->loader;
+	void *first = DomainCreateA(loader, "a"), *second = DomainCreateA(loader, "b");
 	struct nx_event a0 = event_text("a0"), a1 = event_text("a1"), b0 = event_text("b0"),
 			b1 = event_text("b1");
 	static const char *const order[] = {"a1", "b0", "b0", "b1", "a0"};
 	struct ws_ring *ring;
 
-	CHECK(DomainPushEx(l, a, &a0) == 0);
-	CHECK(DomainPushEx(l, b, &b0) == 0);
-	CHECK(DomainPushEx(l, a, &a1) == 1);
-	CHECK(DomainPop(l, a) == 1);
-	CHECK(DomainPop(l, b) == 0);
-	CHECK(DomainPushEx(l, b, &b0) == 0);
-	CHECK(DomainPushEx(l, a, &a1) == 1);
-	CHECK(DomainPushEx(l, b, &b1) == 1);
-	CHECK(DomainPop(l, b) == 1 && DomainPop(l, b) == 0 && DomainPop(l, b) == -1,
+	CHECK(DomainPushEx(loader, first, &a0) == 0);
+	CHECK(DomainPushEx(loader, second, &b0) == 0);
+	CHECK(DomainPushEx(loader, first, &a1) == 1);
+	CHECK(DomainPop(loader, first) == 1);
+	CHECK(DomainPop(loader, second) == 0);
+	CHECK(DomainPushEx(loader, second, &b0) == 0);
+	CHECK(DomainPushEx(loader, first, &a1) == 1);
+	CHECK(DomainPushEx(loader, second, &b1) == 1);
+	CHECK(DomainPop(loader, second) == 1 && DomainPop(loader, second) == 0 &&
+		      DomainPop(loader, second) == -1,
 	      "out of the middle, under a1");
-	CHECK(DomainPushEx(l, b, &b0) == 0, "levels start over");
-	CHECK(DomainPop(l, b) == 0);
-	CHECK(DomainPop(l, a) == 1 && DomainPop(l, a) == 0 && DomainPop(l, a) == -1);
-	env_read(e);
-	CHECK(env_count(e, WS_REC_NVTX_RANGE, 0) +
-		      env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_RANGE) ==
+	CHECK(DomainPushEx(loader, second, &b0) == 0, "levels start over");
+	CHECK(DomainPop(loader, second) == 0);
+	CHECK(DomainPop(loader, first) == 1 && DomainPop(loader, first) == 0 &&
+	      DomainPop(loader, first) == -1);
+	env_read(env);
+	CHECK(env_count(env, WS_REC_NVTX_RANGE, 0) +
+		      env_count(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_RANGE) ==
 	      7);
-	ring = env_ring_of(e, env_find(e, WS_REC_NVTX_RANGE, 0, 0));
+	ring = env_ring_of(env, env_find(env, WS_REC_NVTX_RANGE, 0, 0));
 	CHECK(atomic_load(&ring->open_depth) == 0, "holes went with what was above them");
 	(void)order;
 }
 
-static void levels_to(struct env *e, int from, int to)
+static void levels_to(struct env *env, int from, int to)
 {
 	for (int i = from; i < to; i++)
-		CHECK(RangePushA(&e->l, "deep") == i, "level %d", i);
+		CHECK(RangePushA(&env->loader, "deep") == i, "level %d", i);
 }
 
-static void deep(struct env *e)
+static void deep(struct env *env)
 {
-	void *d = DomainCreateA(&e->l, "other");
+	void *d = DomainCreateA(&env->loader, "other");
 	struct nx_event ev = event_text("in other");
 
-	levels_to(e, 0, 4096);
-	CHECK(DomainPushEx(&e->l, d, &ev) == 0, "no place, still level 0 of its domain");
-	levels_to(e, 4096, 5000);
-	CHECK(DomainPop(&e->l, d) == 0 && DomainPop(&e->l, d) == -1);
+	levels_to(env, 0, 4096);
+	CHECK(DomainPushEx(&env->loader, d, &ev) == 0, "no place, still level 0 of its domain");
+	levels_to(env, 4096, 5000);
+	CHECK(DomainPop(&env->loader, d) == 0 && DomainPop(&env->loader, d) == -1);
 	for (int i = 5000; i-- > 0;)
-		CHECK(RangePop(&e->l) == i, "pop at %d", i);
-	CHECK(RangePop(&e->l) == -1);
-	env_read(e);
-	CHECK(env_count(e, WS_REC_NVTX_RANGE, 0) +
-		      env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_RANGE) ==
+		CHECK(RangePop(&env->loader) == i, "pop at %d", i);
+	CHECK(RangePop(&env->loader) == -1);
+	env_read(env);
+	CHECK(env_count(env, WS_REC_NVTX_RANGE, 0) +
+		      env_count(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_RANGE) ==
 	      4096);
-	CHECK(env_lost(e, WS_LOSS_DEPTH) == 905 && env_lost(e, WS_LOSS_NVTX) == 0);
+	CHECK(env_lost(env, WS_LOSS_DEPTH) == 905 && env_lost(env, WS_LOSS_NVTX) == 0);
 }
 
 /* ---- texts ---- */
 
-static void wide(struct env *e)
+static void wide(struct env *env)
 {
 	static const wchar_t odd[] = {L'a', 0xe9, 0x20ac, 0x1d11e, 0xd800, 0x110000, 0};
 	static wchar_t big[100001];
 	size_t len;
 
-	MarkW(&e->l, odd);
-	RangePushW(&e->l, L"push");
-	RangePop(&e->l);
-	RangeEnd(&e->l, RangeStartW(&e->l, L"start"));
-	MarkW(&e->l, NULL);
+	MarkW(&env->loader, odd);
+	RangePushW(&env->loader, L"push");
+	RangePop(&env->loader);
+	RangeEnd(&env->loader, RangeStartW(&env->loader, L"start"));
+	MarkW(&env->loader, NULL);
 	for (int i = 0; i < 100000; i++)
 		big[i] = 0x20ac;
-	MarkW(&e->l, big);
-	env_read(e);
-	TEXT_IS(e, env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 0),
+	MarkW(&env->loader, big);
+	env_read(env);
+	TEXT_IS(env, env_find(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 0),
 		"a\xc3\xa9\xe2\x82\xac\xf0\x9d\x84\x9e\xef\xbf\xbd\xef\xbf\xbd");
-	TEXT_IS(e, env_find(e, WS_REC_NVTX_RANGE, 0, 0), "push");
-	TEXT_IS(e, env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_START, 0), "start");
-	CHECK(!env_text(e, env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 1), NULL));
-	CHECK(env_text(e, env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 2), &len) &&
+	TEXT_IS(env, env_find(env, WS_REC_NVTX_RANGE, 0, 0), "push");
+	TEXT_IS(env, env_find(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_START, 0), "start");
+	CHECK(!env_text(env, env_find(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 1), NULL));
+	CHECK(env_text(env, env_find(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 2), &len) &&
 		      len == 300000,
 	      "%zu", len);
 }
 
-static void long_texts(struct env *e)
+static void long_texts(struct env *env)
 {
 	static const size_t sizes[] = {999,  1000,  1001,  7999,   8000,   8001,
 				       9000, 12000, 24000, 100000, 2 << 20};
-	char *s = malloc((2 << 20) + 1);
+	char *text = malloc((2 << 20) + 1);
 	size_t len;
 
 	for (size_t i = 0; i < WS_COUNT(sizes); i++) {
 		struct nx_event ev;
 
-		memset(s, 'A' + (int)i, sizes[i]);
-		s[sizes[i]] = 0;
-		RangePushA(&e->l, s);
-		RangePop(&e->l);
-		ev = event_registered(DomainRegisterStringA(&e->l, NULL, s));
+		memset(text, 'A' + (int)i, sizes[i]);
+		text[sizes[i]] = 0;
+		RangePushA(&env->loader, text);
+		RangePop(&env->loader);
+		ev = event_registered(DomainRegisterStringA(&env->loader, NULL, text));
 		for (int twice = 0; twice < 2; twice++)
-			MarkEx(&e->l, &ev);
+			MarkEx(&env->loader, &ev);
 	}
-	env_read(e);
+	env_read(env);
 	for (size_t i = 0; i < WS_COUNT(sizes); i++) {
-		const void *r[3] = {env_find(e, WS_REC_NVTX_RANGE, 0, i),
-				    env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 2 * i),
-				    env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 2 * i + 1)};
+		const void *r[3] = {env_find(env, WS_REC_NVTX_RANGE, 0, i),
+				    env_find(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 2 * i),
+				    env_find(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 2 * i + 1)};
 
 		for (int k = 0; k < 3; k++) {
-			const char *t = env_text(e, r[k], &len);
+			const char *t = env_text(env, r[k], &len);
 
 			CHECK(t && len == sizes[i], "%zu, not %zu", len, sizes[i]);
 			for (size_t j = 0; j < len; j++)
@@ -233,7 +237,7 @@ static void long_texts(struct env *e)
 
 /* ---- attributes ---- */
 
-static void payloads(struct env *e)
+static void payloads(struct env *env)
 {
 	static const uint64_t bits[] = {0,
 					UINT64_MAX,
@@ -247,97 +251,100 @@ static void payloads(struct env *e)
 	for (int type = 1; type <= 6; type++) {
 		ev.payload_type = type;
 		ev.payload = bits[type];
-		MarkEx(&e->l, &ev);
-		CHECK(RangePushEx(&e->l, &ev) == 0 && RangePop(&e->l) == 0);
+		MarkEx(&env->loader, &ev);
+		CHECK(RangePushEx(&env->loader, &ev) == 0 && RangePop(&env->loader) == 0);
 	}
 	ev.payload_type = 77; /* no such */
-	MarkEx(&e->l, &ev);
-	env_read(e);
+	MarkEx(&env->loader, &ev);
+	env_read(env);
 	for (int type = 1; type <= 6; type++)
 		for (int range = 0; range < 2; range++) {
-			const struct ws_rec_nvtx_event_full *r =
-				env_find(e, WS_REC_NVTX_EVENT,
+			const struct ws_rec_nvtx_event_full *record =
+				env_find(env, WS_REC_NVTX_EVENT,
 					 range ? WS_NVTX_EV_RANGE : WS_NVTX_EV_MARK,
 					 (size_t)type - 1);
 
-			CHECK(r && ws_rec_bytes(&r->e.rec) == sizeof(*r) &&
-			      r->e.payload_type == type);
-			CHECK(r->payload == (type >= 4 ? (uint32_t)bits[type] : bits[type]));
-			CHECK(!r->e.has_color && !r->e.category && !r->binary);
+			CHECK(record && ws_rec_bytes(&record->record.rec) == sizeof(*record) &&
+			      record->record.payload_type == type);
+			CHECK(record->payload == (type >= 4 ? (uint32_t)bits[type] : bits[type]));
+			CHECK(!record->record.has_color && !record->record.category &&
+			      !record->binary);
 		}
-	CHECK(ws_rec_bytes(env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 6)) ==
+	CHECK(ws_rec_bytes(env_find(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 6)) ==
 	      sizeof(struct ws_rec_nvtx_event));
 }
 
-static void colours(struct env *e)
+static void colours(struct env *env)
 {
 	struct nx_event ev = event_text("red");
-	const struct ws_rec_nvtx_event_full *r;
+	const struct ws_rec_nvtx_event_full *record;
 
 	ev.color_type = NX_COLOR_ARGB;
 	ev.color = 0xffff0000;
 	ev.category = 7;
-	CHECK(RangePushEx(&e->l, &ev) == 0);
-	CHECK(RangePushA(&e->l, "plain above") == 1 && RangePop(&e->l) == 1 &&
-	      RangePop(&e->l) == 0);
+	CHECK(RangePushEx(&env->loader, &ev) == 0);
+	CHECK(RangePushA(&env->loader, "plain above") == 1 && RangePop(&env->loader) == 1 &&
+	      RangePop(&env->loader) == 0);
 	ev.color_type = 0;
-	MarkEx(&e->l, &ev);
-	RangeEnd(&e->l, RangeStartEx(&e->l, &ev));
-	MarkEx(&e->l, NULL);
-	NameCategoryA(&e->l, 7, "seven");
-	NameCategoryA(&e->l, 7, "seven");
-	NameCategoryA(&e->l, 7, "siete");
-	env_read(e);
-	r = env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_RANGE, 0);
-	CHECK(r->e.has_color && r->color == 0xffff0000 && r->e.category == 7 &&
-	      r->e.other > r->e.time);
-	TEXT_IS(e, r, "red");
-	TEXT_IS(e, env_find(e, WS_REC_NVTX_RANGE, 0, 0), "plain above");
-	r = env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 0);
-	CHECK(!r->e.has_color && r->e.category == 7 && ws_rec_bytes(&r->e.rec) == sizeof(r->e));
-	CHECK(((const struct ws_rec_nvtx_event *)env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_START,
+	MarkEx(&env->loader, &ev);
+	RangeEnd(&env->loader, RangeStartEx(&env->loader, &ev));
+	MarkEx(&env->loader, NULL);
+	NameCategoryA(&env->loader, 7, "seven");
+	NameCategoryA(&env->loader, 7, "seven");
+	NameCategoryA(&env->loader, 7, "siete");
+	env_read(env);
+	record = env_find(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_RANGE, 0);
+	CHECK(record->record.has_color && record->color == 0xffff0000 &&
+	      record->record.category == 7 && record->record.other > record->record.time);
+	TEXT_IS(env, record, "red");
+	TEXT_IS(env, env_find(env, WS_REC_NVTX_RANGE, 0, 0), "plain above");
+	record = env_find(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 0);
+	CHECK(!record->record.has_color && record->record.category == 7 &&
+	      ws_rec_bytes(&record->record.rec) == sizeof(record->record));
+	CHECK(((const struct ws_rec_nvtx_event *)env_find(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_START,
 							  0))
 		      ->category == 7);
-	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_CATEGORY) == 2,
+	CHECK(env_count(env, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_CATEGORY) == 2,
 	      "said again only when it changes");
-	TEXT_IS(e, env_find(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_CATEGORY, 1), "siete");
+	TEXT_IS(env, env_find(env, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_CATEGORY, 1), "siete");
 }
 
 /* Attributes of a shorter version end at their size: the next page cannot be read. */
-static void short_attributes(struct env *e)
+static void short_attributes(struct env *env)
 {
 	long page = sysconf(_SC_PAGESIZE);
-	char *p = mmap(NULL, 2 * (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		       -1, 0);
+	char *at = mmap(NULL, 2 * (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			-1, 0);
 	struct nx_event full = event_text("text");
-	const struct ws_rec_nvtx_event_full *r;
+	const struct ws_rec_nvtx_event_full *record;
 
-	CHECK(p != MAP_FAILED && !mprotect(p + page, (size_t)page, PROT_NONE));
+	CHECK(at != MAP_FAILED && !mprotect(at + page, (size_t)page, PROT_NONE));
 	full.category = 3;
 	full.payload_type = 1;
 	full.payload = 99;
 	for (uint16_t size = 4; size < sizeof(full); size = (uint16_t)(size + 4)) {
 		full.size = size;
-		memcpy(p + page - size, &full, size);
-		DomainMarkEx(&e->l, NULL, (const struct nx_event *)(p + page - size));
-		CHECK(RangePushEx(&e->l, (const struct nx_event *)(p + page - size)) == 0 &&
-		      RangePop(&e->l) == 0);
+		memcpy(at + page - size, &full, size);
+		DomainMarkEx(&env->loader, NULL, (const struct nx_event *)(at + page - size));
+		CHECK(RangePushEx(&env->loader, (const struct nx_event *)(at + page - size)) == 0 &&
+		      RangePop(&env->loader) == 0);
 	}
 	full.size = 64; /* a later version, longer than we know */
-	MarkEx(&e->l, &full);
+	MarkEx(&env->loader, &full);
 	full.size = 0; /* forgotten */
-	MarkEx(&e->l, &full);
-	env_read(e);
-	r = env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 0); /* size 4 */
-	CHECK(r->e.category == 0);
-	r = env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 1); /* size 8 */
-	CHECK(r->e.category == 3 && ws_rec_bytes(&r->e.rec) == sizeof(r->e));
-	r = env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 7); /* size 32 */
-	CHECK(r->payload == 99 && !env_text(e, r, NULL));
+	MarkEx(&env->loader, &full);
+	env_read(env);
+	record = env_find(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 0); /* size 4 */
+	CHECK(record->record.category == 0);
+	record = env_find(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 1); /* size 8 */
+	CHECK(record->record.category == 3 &&
+	      ws_rec_bytes(&record->record.rec) == sizeof(record->record));
+	record = env_find(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 7); /* size 32 */
+	CHECK(record->payload == 99 && !env_text(env, record, NULL));
 	for (size_t i = 11; i < 13; i++) {
-		r = env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, i);
-		CHECK(r && r->payload == 99);
-		TEXT_IS(e, r, "text");
+		record = env_find(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, i);
+		CHECK(record && record->payload == 99);
+		TEXT_IS(env, record, "text");
 	}
 }
 
@@ -353,180 +360,183 @@ static void *end_there(void *arg)
 	return NULL;
 }
 
-static void start_end(struct env *e)
+static void start_end(struct env *env)
 {
 	static uint64_t ids[1000];
-	const struct ws_rec_nvtx_event *r;
-	pthread_t t;
+	const struct ws_rec_nvtx_event *record;
+	pthread_t thread;
 
 	for (int i = 0; i < 1000; i++) {
-		ids[i] = RangeStartA(&e->l, "ours");
+		ids[i] = RangeStartA(&env->loader, "ours");
 		CHECK(ids[i] && (!i || ids[i] != ids[i - 1]));
 	}
-	pthread_create(&t, NULL, end_there, ids);
-	pthread_join(t, NULL);
+	pthread_create(&thread, NULL, end_there, ids);
+	pthread_join(thread, NULL);
 	for (int i = 1; i < 1000; i++)
 		CHECK(ids[0] != ids[i], "ids are unique in the process");
-	RangeEnd(&e->l, 0);
-	env_read(e);
-	CHECK(env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_START) == 1001 &&
-	      env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_END) == 1000);
-	r = env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_START, 0);
-	TEXT_IS(e, r, "ours");
-	CHECK(r->other ==
-	      ((const struct ws_rec_nvtx_event *)env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_END, 0))
-		      ->other);
-	CHECK(env_ring_of(e, r) !=
-	      env_ring_of(e, env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_END, 0)));
+	RangeEnd(&env->loader, 0);
+	env_read(env);
+	CHECK(env_count(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_START) == 1001 &&
+	      env_count(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_END) == 1000);
+	record = env_find(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_START, 0);
+	TEXT_IS(env, record, "ours");
+	CHECK(record->other == ((const struct ws_rec_nvtx_event *)env_find(env, WS_REC_NVTX_EVENT,
+									   WS_NVTX_EV_END, 0))
+				       ->other);
+	CHECK(env_ring_of(env, record) !=
+	      env_ring_of(env, env_find(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_END, 0)));
 }
 
 /* ---- collecting or not ---- */
 
-static void delayed(struct env *e)
+static void delayed(struct env *env)
 {
-	struct loader *l = &e->l;
+	struct loader *loader = &env->loader;
 	uint64_t before, inside;
 	char buf[32];
 
-	MarkA(l, "too early");
-	before = RangeStartA(l, "too early");
-	CHECK(RangePushA(l, "across") == 0);
-	CHECK(RangePushA(l, "too early") == 1 && RangePop(l) == 1);
-	env_read(e);
-	CHECK(env_count(e, WS_REC_NVTX_RANGE, 0) + env_count(e, WS_REC_NVTX_EVENT, 0) == 0);
-	env_collect(e, true);
-	RangeEnd(l, before);
-	CHECK(RangePop(l) == 0);
-	MarkA(l, "inside");
-	inside = RangeStartA(l, "inside");
-	CHECK(RangePushA(l, "cut off") == 0);
-	env_collect(e, false);
-	CHECK(RangePop(l) == 0);
+	MarkA(loader, "too early");
+	before = RangeStartA(loader, "too early");
+	CHECK(RangePushA(loader, "across") == 0);
+	CHECK(RangePushA(loader, "too early") == 1 && RangePop(loader) == 1);
+	env_read(env);
+	CHECK(env_count(env, WS_REC_NVTX_RANGE, 0) + env_count(env, WS_REC_NVTX_EVENT, 0) == 0);
+	env_collect(env, true);
+	RangeEnd(loader, before);
+	CHECK(RangePop(loader) == 0);
+	MarkA(loader, "inside");
+	inside = RangeStartA(loader, "inside");
+	CHECK(RangePushA(loader, "cut off") == 0);
+	env_collect(env, false);
+	CHECK(RangePop(loader) == 0);
 	for (int i = 0; i < 1000; i++) { /* texts that go unused must not stay with the recorder */
 		snprintf(buf, sizeof(buf), "unused %d", i);
-		RangePushA(l, buf);
-		RangePop(l);
+		RangePushA(loader, buf);
+		RangePop(loader);
 	}
-	RangeEnd(l, inside);
-	MarkA(l, "too late");
-	env_read(e);
-	CHECK(env_count(e, WS_REC_NVTX_RANGE, 0) == 1);
-	TEXT_IS(e, env_find(e, WS_REC_NVTX_RANGE, 0, 0), "across");
-	CHECK(env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK) == 1 &&
-	      env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_START) == 1 &&
-	      env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_END) == 1);
-	CHECK(env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_FORGET) == env_count(e, WS_REC_TEXT, 0));
+	RangeEnd(loader, inside);
+	MarkA(loader, "too late");
+	env_read(env);
+	CHECK(env_count(env, WS_REC_NVTX_RANGE, 0) == 1);
+	TEXT_IS(env, env_find(env, WS_REC_NVTX_RANGE, 0, 0), "across");
+	CHECK(env_count(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK) == 1 &&
+	      env_count(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_START) == 1 &&
+	      env_count(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_END) == 1);
+	CHECK(env_count(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_FORGET) ==
+	      env_count(env, WS_REC_TEXT, 0));
 }
 
-static void try_domains(struct env *e, bool want_default, bool want_keep, bool want_drop)
+static void try_domains(struct env *env, bool want_default, bool want_keep, bool want_drop)
 {
-	struct loader *l = &e->l;
-	void *keep = DomainCreateA(l, "keep"), *drop = DomainCreateA(l, "drop");
+	struct loader *loader = &env->loader;
+	void *keep = DomainCreateA(loader, "keep"), *drop = DomainCreateA(loader, "drop");
 	struct nx_event ev = event_text("x");
 	uint8_t enabled;
 
 	CHECK(keep && drop);
-	CHECK(RangePushA(l, "x") == (want_default ? 0 : -2) &&
-	      RangePop(l) == (want_default ? 0 : -2));
-	CHECK(DomainPushEx(l, keep, &ev) == (want_keep ? 0 : -2) &&
-	      DomainPop(l, keep) == (want_keep ? 0 : -2));
-	CHECK(DomainPushEx(l, drop, &ev) == (want_drop ? 0 : -2) &&
-	      DomainPop(l, drop) == (want_drop ? 0 : -2));
-	DomainMarkEx(l, drop, &ev);
-	DomainEnd(l, drop, DomainStartEx(l, drop, &ev));
-	DomainNameCategoryA(l, drop, 1, "category");
-	NameOsThreadA(l, (uint32_t)syscall(SYS_gettid), "names pass every filter");
-	enabled = EXT(l, NX_P_DOMAIN_ENABLED, uint8_t, (void *), drop);
+	CHECK(RangePushA(loader, "x") == (want_default ? 0 : -2) &&
+	      RangePop(loader) == (want_default ? 0 : -2));
+	CHECK(DomainPushEx(loader, keep, &ev) == (want_keep ? 0 : -2) &&
+	      DomainPop(loader, keep) == (want_keep ? 0 : -2));
+	CHECK(DomainPushEx(loader, drop, &ev) == (want_drop ? 0 : -2) &&
+	      DomainPop(loader, drop) == (want_drop ? 0 : -2));
+	DomainMarkEx(loader, drop, &ev);
+	DomainEnd(loader, drop, DomainStartEx(loader, drop, &ev));
+	DomainNameCategoryA(loader, drop, 1, "category");
+	NameOsThreadA(loader, (uint32_t)syscall(SYS_gettid), "names pass every filter");
+	enabled = EXT(loader, NX_P_DOMAIN_ENABLED, uint8_t, (void *), drop);
 	CHECK(enabled == want_drop);
-	env_read(e);
-	CHECK(env_count(e, WS_REC_NVTX_RANGE, 0) == (size_t)(want_default + want_keep + want_drop));
-	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DOMAIN) ==
+	env_read(env);
+	CHECK(env_count(env, WS_REC_NVTX_RANGE, 0) ==
+	      (size_t)(want_default + want_keep + want_drop));
+	CHECK(env_count(env, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DOMAIN) ==
 	      (size_t)(want_keep + want_drop));
-	CHECK(env_count(e, WS_REC_NVTX_EVENT, 0) == (want_drop ? 3u : 0u));
-	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_CATEGORY) == (size_t)want_drop);
-	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_THREAD) == 1);
+	CHECK(env_count(env, WS_REC_NVTX_EVENT, 0) == (want_drop ? 3u : 0u));
+	CHECK(env_count(env, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_CATEGORY) == (size_t)want_drop);
+	CHECK(env_count(env, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_THREAD) == 1);
 }
 
-static void filter_include(struct env *e)
+static void filter_include(struct env *env)
 {
-	try_domains(e, false, true, false);
+	try_domains(env, false, true, false);
 }
 
-static void filter_include_default(struct env *e)
+static void filter_include_default(struct env *env)
 {
-	try_domains(e, true, true, false);
+	try_domains(env, true, true, false);
 }
 
-static void filter_exclude(struct env *e)
+static void filter_exclude(struct env *env)
 {
-	try_domains(e, true, true, false);
+	try_domains(env, true, true, false);
 }
 
-static void filter_exclude_default(struct env *e)
+static void filter_exclude_default(struct env *env)
 {
-	try_domains(e, false, true, true);
+	try_domains(env, false, true, true);
 }
 
 /* The recorder has finished while the program goes on: nothing is written, levels stay right. */
-static void after_the_end(struct env *e)
+static void after_the_end(struct env *env)
 {
-	struct loader *l = &e->l;
+	struct loader *loader = &env->loader;
 	char buf[32];
 	size_t before;
 
-	CHECK(RangePushA(l, "open at the end") == 0);
-	env_collect(e, false);
-	atomic_store(&e->area.a->closed, 1);
-	env_read(e);
-	before = e->n;
+	CHECK(RangePushA(loader, "open at the end") == 0);
+	env_collect(env, false);
+	atomic_store(&env->area.arena->closed, 1);
+	env_read(env);
+	before = env->n;
 	for (int i = 0; i < 1000; i++) {
 		snprintf(buf, sizeof(buf), "late %d", i);
-		CHECK(RangePushA(l, buf) == 1);
-		MarkA(l, buf);
-		RangeEnd(l, RangeStartA(l, buf));
-		CHECK(RangePop(l) == 1);
+		CHECK(RangePushA(loader, buf) == 1);
+		MarkA(loader, buf);
+		RangeEnd(loader, RangeStartA(loader, buf));
+		CHECK(RangePop(loader) == 1);
 	}
-	CHECK(RangePop(l) == 0 && RangePop(l) == -1);
-	env_read(e);
-	CHECK(e->n == before, "%zu more", e->n - before);
+	CHECK(RangePop(loader) == 0 && RangePop(loader) == -1);
+	env_read(env);
+	CHECK(env->n == before, "%zu more", env->n - before);
 }
 
 /* ---- several loaders, forks, signals, memory ---- */
 
-static void several_libraries(struct env *e)
+static void several_libraries(struct env *env)
 {
 	static struct loader other;
-	void *a, *b;
+	void *first, *second;
 	struct nx_event ev = event_text("shared");
 
 	loader_init(&other);
-	CHECK(loader_attach(&other, e->lib) == 1 && loader_attach(&other, e->lib) == 1,
+	CHECK(loader_attach(&other, env->lib) == 1 && loader_attach(&other, env->lib) == 1,
 	      "again is no harm");
-	a = DomainCreateA(&e->l, "common");
-	b = DomainCreateA(&other, "common");
-	CHECK(a == b);
-	CHECK(DomainPushEx(&e->l, a, &ev) == 0 && DomainPushEx(&other, b, &ev) == 1);
-	CHECK(DomainPop(&e->l, a) == 1 && DomainPop(&other, b) == 0);
-	CHECK(DomainCreateW(&e->l, L"common") == a);
-	DomainDestroy(&e->l, a);
-	DomainDestroy(&e->l, a);
-	env_read(e);
-	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DESTROY) == 0);
-	DomainDestroy(&other, b);
-	DomainDestroy(&other, b);
+	first = DomainCreateA(&env->loader, "common");
+	second = DomainCreateA(&other, "common");
+	CHECK(first == second);
+	CHECK(DomainPushEx(&env->loader, first, &ev) == 0 &&
+	      DomainPushEx(&other, second, &ev) == 1);
+	CHECK(DomainPop(&env->loader, first) == 1 && DomainPop(&other, second) == 0);
+	CHECK(DomainCreateW(&env->loader, L"common") == first);
+	DomainDestroy(&env->loader, first);
+	DomainDestroy(&env->loader, first);
+	env_read(env);
+	CHECK(env_count(env, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DESTROY) == 0);
+	DomainDestroy(&other, second);
+	DomainDestroy(&other, second);
 	DomainDestroy(&other, NULL);
-	CHECK(DomainPushEx(&e->l, a, &ev) == 0 && DomainPop(&e->l, a) == 0,
+	CHECK(DomainPushEx(&env->loader, first, &ev) == 0 && DomainPop(&env->loader, first) == 0,
 	      "a late use is no harm");
-	CHECK(DomainCreateA(&e->l, "common") == a);
-	env_read(e);
-	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DESTROY) == 1 &&
-	      env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DOMAIN) == 2);
-	CHECK(env_count(e, WS_REC_NVTX_RANGE, 0) == 3);
+	CHECK(DomainCreateA(&env->loader, "common") == first);
+	env_read(env);
+	CHECK(env_count(env, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DESTROY) == 1 &&
+	      env_count(env, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DOMAIN) == 2);
+	CHECK(env_count(env, WS_REC_NVTX_RANGE, 0) == 3);
 }
 
 /* A loader of another version has fewer slots, and others that we do not know: what is beyond must
  * stay as it was. */
-static void other_table_sizes(struct env *e)
+static void other_table_sizes(struct env *env)
 {
 	static struct loader odd;
 	const nx_fn guard = (nx_fn)(uintptr_t)0x1234;
@@ -539,7 +549,7 @@ static void other_table_sizes(struct env *e)
 		for (int i = 0; i < LOADER_SLOTS; i++)
 			odd.fn[m][i] = guard;
 	odd.table[NX_CORE][NX_MARK_A] = NULL;
-	CHECK(loader_attach(&odd, e->lib) == 1);
+	CHECK(loader_attach(&odd, env->lib) == 1);
 	CHECK(odd.fn[NX_CORE][NX_POP] != guard && odd.fn[NX_CORE][NX_CATEGORY_A] == guard &&
 	      odd.fn[NX_CORE][NX_MARK_A] == guard);
 	CHECK(odd.fn[NX_CORE2][NX_D_PUSH_EX] != guard && odd.fn[NX_CORE2][NX_D_POP] == guard);
@@ -547,64 +557,65 @@ static void other_table_sizes(struct env *e)
 	      odd.fn[NX_CORE][18] == guard);
 }
 
-static void no_session(struct env *e)
+static void no_session(struct env *env)
 {
 	int (*init)(nx_export_fn) =
-		(int (*)(nx_export_fn))dlsym(e->lib, "InitializeInjectionNvtx2");
+		(int (*)(nx_export_fn))dlsym(env->lib, "InitializeInjectionNvtx2");
 
-	CHECK(loader_attach(&e->l, e->lib) == 0, "declines, so that NVTX turns itself off");
-	CHECK(loader_attach_extension(&e->l, e->lib, NX_EXT_PAYLOAD, 0x0104) == 0);
+	CHECK(loader_attach(&env->loader, env->lib) == 0,
+	      "declines, so that NVTX turns itself off");
+	CHECK(loader_attach_extension(&env->loader, env->lib, NX_EXT_PAYLOAD, 0x0104) == 0);
 	CHECK(init(NULL) == 0);
-	CHECK(!e->l.fn[NX_CORE][NX_PUSH_A]);
+	CHECK(!env->loader.fn[NX_CORE][NX_PUSH_A]);
 }
 
-static void in_child(struct env *e, void *d, struct nx_event *ev)
+static void in_child(struct env *env, void *d, struct nx_event *ev)
 {
-	CHECK(DomainPop(&e->l, d) == -1, "the parent's open range is not the child's");
-	CHECK(DomainPushEx(&e->l, d, ev) == 0 && DomainPop(&e->l, d) == 0);
-	CHECK(RangePushA(&e->l, "child") == 0 && RangePop(&e->l) == 0);
+	CHECK(DomainPop(&env->loader, d) == -1, "the parent's open range is not the child's");
+	CHECK(DomainPushEx(&env->loader, d, ev) == 0 && DomainPop(&env->loader, d) == 0);
+	CHECK(RangePushA(&env->loader, "child") == 0 && RangePop(&env->loader) == 0);
 	_exit(0);
 }
 
-static void forked(struct env *e)
+static void forked(struct env *env)
 {
-	struct loader *l = &e->l;
-	void *d = DomainCreateA(l, "dom"), *s = DomainRegisterStringA(l, d, "text");
+	struct loader *loader = &env->loader;
+	void *d = DomainCreateA(loader, "dom"), *s = DomainRegisterStringA(loader, d, "text");
 	struct nx_event ev = event_registered(s);
 	uint32_t home = 0, n = 0;
 	int status;
 	pid_t pid;
 
-	DomainNameCategoryA(l, d, 5, "five");
-	DomainNameCategoryA(l, d, 5, "cinco");
-	CHECK(DomainPushEx(l, d, &ev) == 0);
+	DomainNameCategoryA(loader, d, 5, "five");
+	DomainNameCategoryA(loader, d, 5, "cinco");
+	CHECK(DomainPushEx(loader, d, &ev) == 0);
 	pid = fork();
 	if (!pid)
-		in_child(e, d, &ev);
+		in_child(env, d, &ev);
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
-	CHECK(DomainPop(l, d) == 0);
-	env_read(e);
-	for (size_t i = 0; i < e->n; i++) {
-		if ((pid_t)e->v[i].ring->pid != pid)
+	CHECK(DomainPop(loader, d) == 0);
+	env_read(env);
+	for (size_t i = 0; i < env->n; i++) {
+		if ((pid_t)env->gots[i].ring->pid != pid)
 			continue;
-		if (e->v[i].rec->kind == WS_REC_NVTX_RANGE && e->v[i].rec->small) {
+		if (env->gots[i].rec->kind == WS_REC_NVTX_RANGE && env->gots[i].rec->small) {
 			const struct ws_shared_string *str =
-				ws_string_at(e->area.a, e->v[i].rec->value);
-			const struct ws_process_home *h =
-				ws_chunk_at(e->area.a, e->v[i].ring->process_home);
+				ws_string_at(env->area.arena, env->gots[i].rec->value);
+			const struct ws_process_home *process_home =
+				ws_chunk_at(env->area.arena, env->gots[i].ring->process_home);
 
-			home = e->v[i].ring->process_home;
-			CHECK(!strcmp(str->bytes, "text") && h->pid == (uint32_t)pid);
-			CHECK((uint64_t)e->v[i].rec->value * 8 / WS_CHUNK_SIZE == home,
+			home = env->gots[i].ring->process_home;
+			CHECK(!strcmp(str->bytes, "text") && process_home->pid == (uint32_t)pid);
+			CHECK((uint64_t)env->gots[i].rec->value * 8 / WS_CHUNK_SIZE == home,
 			      "the string lies with the child");
 		}
-		if (e->v[i].rec->kind == WS_REC_NVTX_DEFINE) {
+		if (env->gots[i].rec->kind == WS_REC_NVTX_DEFINE) {
 			n++;
-			TEXT_IS(e, e->v[i].rec, n == 1 ? "dom" : "cinco");
+			TEXT_IS(env, env->gots[i].rec, n == 1 ? "dom" : "cinco");
 		}
 	}
 	CHECK(home && n == 2, "domain and category are defined again: %u", n);
-	CHECK(env_count(e, WS_REC_NVTX_RANGE, 0) == 3);
+	CHECK(env_count(env, WS_REC_NVTX_RANGE, 0) == 3);
 }
 
 static struct loader *in_handler;
@@ -617,93 +628,93 @@ static void on_alarm(int sig)
 	RangePop(in_handler);
 }
 
-static void signals(struct env *e)
+static void signals(struct env *env)
 {
 	struct itimerval every = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
 	size_t marks, texts = 0;
 	char buf[32];
 
-	in_handler = &e->l;
+	in_handler = &env->loader;
 	signal(SIGALRM, on_alarm);
 	setitimer(ITIMER_REAL, &every, NULL);
 	for (int i = 0; i < 300000; i++) {
 		snprintf(buf, sizeof(buf), "%d", i);
-		CHECK(RangePushA(&e->l, buf) == 0 && RangePop(&e->l) == 0);
+		CHECK(RangePushA(&env->loader, buf) == 0 && RangePop(&env->loader) == 0);
 	}
 	setitimer(ITIMER_REAL, &never, NULL);
-	env_read(e);
-	marks = env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK);
+	env_read(env);
+	marks = env_count(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK);
 	CHECK(marks > 0);
-	for (size_t i = 0; i < e->n; i++)
-		texts += e->v[i].rec->kind == WS_REC_NVTX_RANGE;
-	CHECK(texts + env_lost(e, WS_LOSS_NVTX) == 300000 + marks, "%zu ranges, %zu marks", texts,
+	for (size_t i = 0; i < env->n; i++)
+		texts += env->gots[i].rec->kind == WS_REC_NVTX_RANGE;
+	CHECK(texts + env_lost(env, WS_LOSS_NVTX) == 300000 + marks, "%zu ranges, %zu marks", texts,
 	      marks);
 }
 
 /* When memory is full, every range is either there or counted. */
-static void full(struct env *e)
+static void full(struct env *env)
 {
 	size_t n = 0;
 	char buf[32];
 
 	for (int i = 0; i < 200000; i++) {
 		snprintf(buf, sizeof(buf), "%d", i);
-		RangePushA(&e->l, i & 1 ? buf : "same");
-		RangePop(&e->l);
+		RangePushA(&env->loader, i & 1 ? buf : "same");
+		RangePop(&env->loader);
 	}
-	env_read(e);
-	for (size_t i = 0; i < e->n; i++)
-		n += e->v[i].rec->kind == WS_REC_NVTX_RANGE;
-	CHECK(n > 100 && n < 200000 && n + env_lost(e, WS_LOSS_NVTX) == 200000,
-	      "%zu there, %llu lost", n, (unsigned long long)env_lost(e, WS_LOSS_NVTX));
+	env_read(env);
+	for (size_t i = 0; i < env->n; i++)
+		n += env->gots[i].rec->kind == WS_REC_NVTX_RANGE;
+	CHECK(n > 100 && n < 200000 && n + env_lost(env, WS_LOSS_NVTX) == 200000,
+	      "%zu there, %llu lost", n, (unsigned long long)env_lost(env, WS_LOSS_NVTX));
 }
 
 static void *many_strings(void *arg)
 {
-	struct loader *l = loader_now;
+	struct loader *loader = loader_now;
 	char buf[32];
 
 	for (int i = 0; i < 3000; i++) {
 		snprintf(buf, sizeof(buf), "string %d", i);
-		struct nx_event ev = event_registered(DomainRegisterStringA(l, NULL, buf));
+		struct nx_event ev = event_registered(DomainRegisterStringA(loader, NULL, buf));
 
 		snprintf(buf, sizeof(buf), "domain %d", i % 50);
-		void *d = DomainCreateA(l, buf);
+		void *d = DomainCreateA(loader, buf);
 
-		CHECK(DomainPushEx(l, d, &ev) == 0 && DomainPop(l, d) == 0);
+		CHECK(DomainPushEx(loader, d, &ev) == 0 && DomainPop(loader, d) == 0);
 	}
 	return arg;
 }
 
-static void threads_register(struct env *e)
+static void threads_register(struct env *env)
 {
-	pthread_t t[4];
+	pthread_t thread[4];
 
 	for (int i = 0; i < 4; i++)
-		CHECK(!pthread_create(&t[i], NULL, many_strings, NULL));
+		CHECK(!pthread_create(&thread[i], NULL, many_strings, NULL));
 	for (int i = 0; i < 4; i++)
-		pthread_join(t[i], NULL);
-	env_read(e);
-	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DOMAIN) == 50, "each once: %zu",
-	      env_count(e, WS_REC_NVTX_DEFINE, 1));
-	for (size_t i = 0, n = 0; i < e->n; i++)
-		if (e->v[i].rec->kind == WS_REC_NVTX_RANGE)
-			CHECK(++n <= 12000 && e->v[i].rec->value);
+		pthread_join(thread[i], NULL);
+	env_read(env);
+	CHECK(env_count(env, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DOMAIN) == 50, "each once: %zu",
+	      env_count(env, WS_REC_NVTX_DEFINE, 1));
+	for (size_t i = 0, n = 0; i < env->n; i++)
+		if (env->gots[i].rec->kind == WS_REC_NVTX_RANGE)
+			CHECK(++n <= 12000 && env->gots[i].rec->value);
 }
 
-static void keeps_errno(struct env *e)
+static void keeps_errno(struct env *env)
 {
 	static char big[20000];
 	struct nx_event ev = event_text("x");
 
 	memset(big, 'x', sizeof(big) - 1);
 	errno = 4711;
-	RangePushA(&e->l, "first use on this thread");
-	RangePushW(&e->l, L"wide");
-	RangePushA(&e->l, big);
-	DomainPushEx(&e->l, DomainCreateA(&e->l, big), &ev);
-	DomainRegisterStringA(&e->l, NULL, big);
-	NameOsThreadA(&e->l, 999999, "nobody");
+	RangePushA(&env->loader, "first use on this thread");
+	RangePushW(&env->loader, L"wide");
+	RangePushA(&env->loader, big);
+	DomainPushEx(&env->loader, DomainCreateA(&env->loader, big), &ev);
+	DomainRegisterStringA(&env->loader, NULL, big);
+	NameOsThreadA(&env->loader, 999999, "nobody");
 	CHECK(errno == 4711);
 }
 

@@ -41,20 +41,20 @@ static char why_buf[512];
 /* ---- the report ---- */
 
 struct rep {
-	struct ws_report *r;
+	struct ws_report *report;
 	struct ws_who *who;
 	struct ws_rows nvtx;
 	int status;
 };
 
-static void load(const struct rep *rep, enum ws_table t, struct ws_rows *rows)
+static void load(const struct rep *rep, enum ws_table table, struct ws_rows *rows)
 {
-	struct ws_scan scan = {.table = t,
-			       .columns = (UINT64_C(1) << ws_tables[t].column_count) - 1,
+	struct ws_scan scan = {.table = table,
+			       .columns = (UINT64_C(1) << ws_tables[table].column_count) - 1,
 			       .time_max = UINT64_MAX};
 
 	memset(rows, 0, sizeof(*rows));
-	if (ws_rows_load(rep->r, &scan, rows, NULL))
+	if (ws_rows_load(rep->report, &scan, rows, NULL))
 		why = "rows cannot be read";
 }
 
@@ -64,7 +64,7 @@ static void profile(struct rep *rep, const char *options, const char *program, c
 {
 	char opts[256], *argv[24], *save;
 	posix_spawn_file_actions_t fa;
-	struct ws_err e = {"the target did not run"};
+	struct ws_err err = {"the target did not run"};
 	pid_t pid;
 	int n = 0;
 
@@ -87,27 +87,27 @@ static void profile(struct rep *rep, const char *options, const char *program, c
 	posix_spawn_file_actions_addopen(&fa, 1, "/dev/null", O_WRONLY, 0);
 	if (!posix_spawn(&pid, warpsight, &fa, NULL, argv, environ)) {
 		waitpid(pid, &rep->status, 0);
-		rep->r = ws_report_open(path, &e);
+		rep->report = ws_report_open(path, &err);
 	}
 	posix_spawn_file_actions_destroy(&fa);
-	if (!rep->r) {
-		snprintf(why_buf, sizeof(why_buf), "%.500s", e.msg);
+	if (!rep->report) {
+		snprintf(why_buf, sizeof(why_buf), "%.500s", err.msg);
 		why = why_buf;
 		return;
 	}
-	if (!ws_report_complete(rep->r))
+	if (!ws_report_complete(rep->report))
 		why = "the report is not complete";
-	rep->who = ws_who_open(rep->r);
+	rep->who = ws_who_open(rep->report);
 	load(rep, WS_TABLE_nvtx, &rep->nvtx);
 }
 
 static void close_rep(struct rep *rep)
 {
-	if (!rep->r)
+	if (!rep->report)
 		return;
 	ws_rows_free(&rep->nvtx);
 	ws_who_close(rep->who);
-	ws_report_close(rep->r);
+	ws_report_close(rep->report);
 }
 
 static uint64_t get(const struct rep *rep, size_t row, int column)
@@ -117,7 +117,7 @@ static uint64_t get(const struct rep *rep, size_t row, int column)
 
 static const char *str(const struct rep *rep, uint64_t id)
 {
-	return ws_report_string(rep->r, (uint32_t)id, NULL);
+	return ws_report_string(rep->report, (uint32_t)id, NULL);
 }
 
 static const char *text(const struct rep *rep, size_t row)
@@ -447,7 +447,7 @@ static void check_texts(struct rep *rep)
 
 	CHECK(marks == 4, "%zu", marks);
 	for (size_t i = 0; i < marks; i++) {
-		ws_report_string(rep->r,
+		ws_report_string(rep->report,
 				 (uint32_t)get(rep, find(rep, WS_NVTX_MARK, NULL, i), ws_nvtx_text),
 				 &len);
 		big += len == (1 << 20) + 12345;
@@ -491,7 +491,7 @@ static void check_across(struct rep *rep)
 	CHECK(count(rep, WS_NVTX_MARK, NULL) == 1 && count(rep, WS_NVTX_MARK, "in time") == 1);
 	CHECK(early != SIZE_MAX && get(rep, early, ws_nvtx_end) != WS_NO_TIME &&
 	      count(rep, 0, "begins early") == 1);
-	CHECK(get(rep, early, ws_nvtx_start) < ws_time_zero(rep->r),
+	CHECK(get(rep, early, ws_nvtx_start) < ws_time_zero(rep->report),
 	      "it began before the collection");
 	CHECK(never != SIZE_MAX && get(rep, never, ws_nvtx_end) == WS_NO_TIME &&
 	      get(rep, never, ws_nvtx_flags) == WS_NVTX_LEFT_OPEN);
@@ -536,14 +536,15 @@ static void cxx(void)
 static size_t blobs(const struct rep *rep, size_t row, size_t i, const char **bytes, size_t *size)
 {
 	size_t len, n = 0;
-	const char *p = ws_report_string(rep->r, (uint32_t)get(rep, row, ws_nvtx_binary), &len);
+	const char *from =
+		ws_report_string(rep->report, (uint32_t)get(rep, row, ws_nvtx_binary), &len);
 	struct ws_nvtx_blob head;
 
 	for (size_t at = 0; at + sizeof(head) <= len;
 	     at += sizeof(head) + WS_ALIGN_UP(head.size, 8)) {
-		memcpy(&head, p + at, sizeof(head));
+		memcpy(&head, from + at, sizeof(head));
 		if (n++ == i) {
-			*bytes = p + at + sizeof(head);
+			*bytes = from + at + sizeof(head);
 			*size = head.size;
 		}
 	}

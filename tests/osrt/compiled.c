@@ -30,7 +30,7 @@ static void fortified(void)
 	char buf[64];
 	int p[2], s[2];
 	pthread_t t;
-	FILE *f;
+	FILE *file;
 
 	CHECK(!pipe(p) && !socketpair(AF_UNIX, SOCK_STREAM, 0, s));
 #define LATE(fd, call)                                        \
@@ -46,11 +46,11 @@ static void fortified(void)
 	fds[0] = (struct pollfd){p[0], POLLIN, 0};
 	LATE(p, poll(fds, (nfds_t)one, 1000) == 1);
 	want("name=poll n=1 result=1 min_us=1000");
-	f = fdopen(p[0], "r");
-	CHECK(f && fgets(buf, (int)size + 1, f) && !strcmp(buf, "xyz\n"));
-	LATE(p, fgets(buf, (int)size + 1, f) && !strcmp(buf, "xyz\n"));
+	file = fdopen(p[0], "r");
+	CHECK(file && fgets(buf, (int)size + 1, file) && !strcmp(buf, "xyz\n"));
+	LATE(p, fgets(buf, (int)size + 1, file) && !strcmp(buf, "xyz\n"));
 	want("name=fgets n=1 object=%d path=pipe:* min_us=1000", p[0]);
-	LATE(p, fread(buf, 1, size, f) == 4);
+	LATE(p, fread(buf, 1, size, file) == 4);
 	want("name=fread n=1 object=%d result=4 min_us=1000", p[0]);
 	CHECK(open("/nonexistent/fortified", flags) == -1 && errno == ENOENT);
 	want0("name=open64 n=1 path=/nonexistent/fortified error=%d", ENOENT);
@@ -60,14 +60,14 @@ static void big_offsets(void)
 {
 	static char data[1 << 18];
 	int fd = open("big", O_CREAT | O_RDWR, 0600);
-	FILE *f;
+	FILE *file;
 
 	CHECK(fd >= 0);
 	CHECK(pwrite(fd, data, sizeof(data), 0x300000000) == sizeof(data));
 	CHECK(pread(fd, data, size << 16, 0x300000000) == (ssize_t)sizeof(data));
 	CHECK(lseek(fd, 0, SEEK_END) == 0x300000000 + (off_t)sizeof(data));
-	f = fopen("big", "r");
-	CHECK(f && !fclose(f) && !unlink("big"));
+	file = fopen("big", "r");
+	CHECK(file && !fclose(file) && !unlink("big"));
 	want("name=pwrite64 n=1 result=%zu object=%d", sizeof(data), fd);
 	want("name=pread64 n=1 result=%zu object=%d", sizeof(data), fd);
 	want0("name=fopen64 n=1 path=big");
@@ -105,14 +105,14 @@ static void *signals_late(void *unused)
  * follows it. */
 static void old_conditions(void)
 {
-	struct timespec t;
+	struct timespec time;
 	pthread_t thread;
 
 	CHECK(!old_init(&old.cond, NULL));
 	memset((char *)&old.cond + sizeof(void *), 0x5a, sizeof(old.cond) - sizeof(void *));
 	CHECK(!pthread_mutex_lock(&old.mutex));
-	clock_gettime(CLOCK_REALTIME, &t);
-	CHECK(old_timedwait(&old.cond, &old.mutex, &t) == ETIMEDOUT);
+	clock_gettime(CLOCK_REALTIME, &time);
+	CHECK(old_timedwait(&old.cond, &old.mutex, &time) == ETIMEDOUT);
 	CHECK(!pthread_create(&thread, NULL, signals_late, NULL));
 	while (!old.set)
 		CHECK(!old_wait(&old.cond, &old.mutex));

@@ -16,74 +16,76 @@ static struct ids {
 } * threads, *processes;
 
 /* ids[n] of a table that is numbered from 1 without gaps. */
-static struct ids *load(const struct ws_report *r, enum ws_table t)
+static struct ids *load(const struct ws_report *report, enum ws_table table)
 {
-	struct ids *ids = ws_calloc(ws_report_rows(r, t) + 2, sizeof(*ids));
-	struct ws_cursor *c = ws_cursor_open(r, t, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ids *ids = ws_calloc(ws_report_rows(report, table) + 2, sizeof(*ids));
+	struct ws_cursor *cursor = ws_cursor_open(report, table, 0, UINT64_MAX);
+	const uint64_t *values;
 
-	while (ws_cursor_next(c, &v)) {
-		if (t == WS_TABLE_process)
-			ids[v[ws_process_id]].pid = v[ws_process_pid];
+	while (ws_cursor_next(cursor, &values)) {
+		if (table == WS_TABLE_process)
+			ids[values[ws_process_id]].pid = values[ws_process_pid];
 		else
-			ids[v[ws_thread_id]] =
-				(struct ids){processes[v[ws_thread_process]].pid, v[ws_thread_tid]};
+			ids[values[ws_thread_id]] = (struct ids){
+				processes[values[ws_thread_process]].pid, values[ws_thread_tid]};
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 	return ids;
 }
 
-static void calls(const struct ws_report *r)
+static void calls(const struct ws_report *report)
 {
-	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_osrt, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_osrt, 0, UINT64_MAX);
+	const uint64_t *values;
 
-	while (ws_cursor_next(c, &v)) {
-		struct ids t = threads[v[ws_osrt_thread]];
+	while (ws_cursor_next(cursor, &values)) {
+		struct ids ids = threads[values[ws_osrt_thread]];
 
-		printf("call\t%" PRIu64 "\t%" PRIu64 "\t%s\t%" PRIu64 "\t", t.pid, t.tid,
-		       ws_report_string(r, (uint32_t)v[ws_osrt_name], NULL), v[ws_osrt_start]);
-		if (v[ws_osrt_end] == WS_NO_TIME)
+		printf("call\t%" PRIu64 "\t%" PRIu64 "\t%s\t%" PRIu64 "\t", ids.pid, ids.tid,
+		       ws_report_string(report, (uint32_t)values[ws_osrt_name], NULL),
+		       values[ws_osrt_start]);
+		if (values[ws_osrt_end] == WS_NO_TIME)
 			printf("-");
 		else
-			printf("%" PRIu64, v[ws_osrt_end]);
+			printf("%" PRIu64, values[ws_osrt_end]);
 		printf("\t%" PRId64 "\t%" PRId64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\n",
-		       (int64_t)v[ws_osrt_result], (int64_t)v[ws_osrt_error], v[ws_osrt_nesting],
-		       v[ws_osrt_object], ws_report_string(r, (uint32_t)v[ws_osrt_path], NULL));
+		       (int64_t)values[ws_osrt_result], (int64_t)values[ws_osrt_error],
+		       values[ws_osrt_nesting], values[ws_osrt_object],
+		       ws_report_string(report, (uint32_t)values[ws_osrt_path], NULL));
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 }
 
-static void names(const struct ws_report *r)
+static void names(const struct ws_report *report)
 {
-	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_thread_name, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_thread_name, 0, UINT64_MAX);
+	const uint64_t *values;
 
-	while (ws_cursor_next(c, &v)) {
-		struct ids t = threads[v[ws_thread_name_thread]];
+	while (ws_cursor_next(cursor, &values)) {
+		struct ids ids = threads[values[ws_thread_name_thread]];
 
-		printf("name\t%" PRIu64 "\t%" PRIu64 "\t%" PRId64 "\t%s\n", t.pid, t.tid,
-		       (int64_t)v[ws_thread_name_priority],
-		       ws_report_string(r, (uint32_t)v[ws_thread_name_name], NULL));
+		printf("name\t%" PRIu64 "\t%" PRIu64 "\t%" PRId64 "\t%s\n", ids.pid, ids.tid,
+		       (int64_t)values[ws_thread_name_priority],
+		       ws_report_string(report, (uint32_t)values[ws_thread_name_name], NULL));
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 }
 
 int main(int argc, char **argv)
 {
-	struct ws_err e;
-	struct ws_report *r = argc == 2 ? ws_report_open(argv[1], &e) : NULL;
+	struct ws_err err;
+	struct ws_report *report = argc == 2 ? ws_report_open(argv[1], &err) : NULL;
 
-	if (!r) {
-		fprintf(stderr, "dump: %s\n", argc == 2 ? e.msg : "give one report");
+	if (!report) {
+		fprintf(stderr, "dump: %s\n", argc == 2 ? err.msg : "give one report");
 		return 1;
 	}
-	processes = load(r, WS_TABLE_process);
-	threads = load(r, WS_TABLE_thread);
-	calls(r);
-	names(r);
+	processes = load(report, WS_TABLE_process);
+	threads = load(report, WS_TABLE_thread);
+	calls(report);
+	names(report);
 	free(processes);
 	free(threads);
-	ws_report_close(r);
+	ws_report_close(report);
 	return 0;
 }

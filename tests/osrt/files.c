@@ -39,12 +39,12 @@ static const char *in_folder(const char *name)
 {
 	static char path[4][8300];
 	static int next;
-	char *p = path[next++ & 3];
+	char *at = path[next++ & 3];
 
 	if (!*folder)
 		CHECK(getcwd(folder, sizeof(folder)));
-	snprintf(p, sizeof(path[0]), "%s/%s", folder, name);
-	return p;
+	snprintf(at, sizeof(path[0]), "%s/%s", folder, name);
+	return at;
 }
 
 /*
@@ -119,9 +119,9 @@ static void *add_late(void *fd)
 	return NULL;
 }
 
-static void write_soon(pthread_t *t, int *fd)
+static void write_soon(pthread_t *thread, int *fd)
 {
-	CHECK(!pthread_create(t, NULL, write_late, fd));
+	CHECK(!pthread_create(thread, NULL, write_late, fd));
 }
 
 /* Every function that waits for a descriptor, waiting. */
@@ -131,14 +131,14 @@ static void waiting(void)
 	struct epoll_event ev = {.events = EPOLLIN};
 	struct pollfd pfd;
 	int p[2], s[2], ep;
-	struct iovec v;
-	struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
+	struct iovec part;
+	struct msghdr msghdr = {.msg_iov = &part, .msg_iovlen = 1};
 	pthread_t t;
 	fd_set set;
 	char c;
 
 	CHECK(!pipe(p) && !socketpair(AF_UNIX, SOCK_STREAM, 0, s));
-	v = (struct iovec){&c, 1};
+	part = (struct iovec){&c, 1};
 	pfd = (struct pollfd){p[0], POLLIN, 0};
 	ep = epoll_create1(0);
 	CHECK(!epoll_ctl(ep, EPOLL_CTL_ADD, p[0], &ev));
@@ -150,7 +150,7 @@ static void waiting(void)
 	CHECK(!pthread_join(t, NULL));            \
 	want("name=%s n=1+ min_us=1000 result=1 error=0 object=%d", name, object)
 	WAIT(p, "read", p[0], read(p[0], &c, 1) == 1, 0);
-	WAIT(p, "readv", p[0], readv(p[0], &v, 1) == 1, 0);
+	WAIT(p, "readv", p[0], readv(p[0], &part, 1) == 1, 0);
 	WAIT(p, "poll", 0, poll(&pfd, 1, 1000) == 1, 1);
 	WAIT(p, "ppoll", 0, ppoll(&pfd, 1, &second, NULL) == 1, 1);
 	FD_ZERO(&set);
@@ -165,7 +165,7 @@ static void waiting(void)
 	}
 	WAIT(s, "recv", s[0], recv(s[0], &c, 1, 0) == 1, 0);
 	WAIT(s, "recvfrom", s[0], recvfrom(s[0], &c, 1, 0, NULL, NULL) == 1, 0);
-	WAIT(s, "recvmsg", s[0], recvmsg(s[0], &m, 0) == 1, 0);
+	WAIT(s, "recvmsg", s[0], recvmsg(s[0], &msghdr, 0) == 1, 0);
 	want("name=read n=1+ object=%d path=pipe:[*", p[0]);
 	want("name=recv n=1 object=%d path=socket:[*", s[0]);
 	want("name=epoll_wait n=1 path=anon_inode:*");
@@ -231,7 +231,7 @@ static void error_numbers(void)
 	void *volatile nowhere = (void *)8;
 	char buf[4096];
 	int fd, p[2];
-	FILE *f;
+	FILE *file;
 
 	errno = 1234;
 	CHECK(!nanosleep(&ms, NULL) && errno == 1234);
@@ -239,13 +239,13 @@ static void error_numbers(void)
 	fd = open("/etc/passwd", O_RDONLY);
 	CHECK(fd >= 0 && errno == 1234);
 	CHECK(read(fd, buf, sizeof(buf)) > 0 && errno == 1234);
-	f = fopen("/etc/passwd", "r");
-	CHECK(f && errno == 1234 && fgets(buf, sizeof(buf), f) &&
-	      fread(buf, 1, sizeof(buf), f) > 0);
-	while (fgets(buf, sizeof(buf), f))
+	file = fopen("/etc/passwd", "r");
+	CHECK(file && errno == 1234 && fgets(buf, sizeof(buf), file) &&
+	      fread(buf, 1, sizeof(buf), file) > 0);
+	while (fgets(buf, sizeof(buf), file))
 		;
-	CHECK(fgetc(f) == EOF && errno == 1234 && !ferror(f)); /* end of file is no error */
-	CHECK(!fclose(f) && errno == 1234);
+	CHECK(fgetc(file) == EOF && errno == 1234 && !ferror(file)); /* end of file is no error */
+	CHECK(!fclose(file) && errno == 1234);
 	CHECK(open("/nonexistent/file", O_RDONLY) == -1 && errno == ENOENT);
 	CHECK(!fopen("/nonexistent/stream", "r") && errno == ENOENT);
 	CHECK(open(nowhere, O_RDONLY) == -1 && errno == EFAULT);
@@ -258,8 +258,8 @@ static void error_numbers(void)
 	CHECK(read(p[0], buf, 1) == -1 && errno == EAGAIN);
 	errno = 1234;
 	CHECK(clock_nanosleep(CLOCK_MONOTONIC, 77, nowhere, NULL) == EFAULT && errno == 1234);
-	f = fdopen(p[0], "w"); /* not open for writing at the other end's price: writes fail */
-	CHECK(!f && errno == EINVAL);
+	file = fdopen(p[0], "w"); /* not open for writing at the other end's price: writes fail */
+	CHECK(!file && errno == EINVAL);
 	want("name=nanosleep n=1 result=0 error=0");
 	want0("name=open path=/nonexistent/file n=1 result=-1 error=%d", ENOENT);
 	want0("name=fopen path=/nonexistent/stream n=1 result=0 error=%d", ENOENT);
@@ -273,55 +273,55 @@ static void streams(void)
 	char line[64], *grown = NULL;
 	size_t room = 0, sum = 0;
 	wchar_t wide[32];
-	FILE *f;
+	FILE *file;
 	int c;
 
-	f = fopen(path, "w+");
-	CHECK(f);
+	file = fopen(path, "w+");
+	CHECK(file);
 	for (int i = 0; i < 5000; i++) {
-		CHECK(fputc('a' + i % 26, f) == 'a' + i % 26);
-		CHECK(putc('\n', f) == '\n');
-		CHECK(fputs("line\n", f) >= 0);
-		CHECK(fwrite("block\n", 2, 3, f) == 3);
-		CHECK(putc_unlocked('u', f) == 'u' && fputc_unlocked('\n', f) == '\n');
+		CHECK(fputc('a' + i % 26, file) == 'a' + i % 26);
+		CHECK(putc('\n', file) == '\n');
+		CHECK(fputs("line\n", file) >= 0);
+		CHECK(fwrite("block\n", 2, 3, file) == 3);
+		CHECK(putc_unlocked('u', file) == 'u' && fputc_unlocked('\n', file) == '\n');
 	}
-	CHECK(!fflush(f) && !fsync(fileno(f)));
-	CHECK(ftell(f) == 5000L * (2 + 5 + 6 + 2));
-	rewind(f);
+	CHECK(!fflush(file) && !fsync(fileno(file)));
+	CHECK(ftell(file) == 5000L * (2 + 5 + 6 + 2));
+	rewind(file);
 	for (int i = 0; i < 5000; i++) {
-		CHECK(fgetc(f) == 'a' + i % 26 && getc(f) == '\n');
-		CHECK(fgets(line, sizeof(line), f) && !strcmp(line, "line\n"));
-		CHECK(fread(line, 1, 6, f) == 6 && !memcmp(line, "block\n", 6));
-		CHECK(getline(&grown, &room, f) == 2 && !strcmp(grown, "u\n"));
+		CHECK(fgetc(file) == 'a' + i % 26 && getc(file) == '\n');
+		CHECK(fgets(line, sizeof(line), file) && !strcmp(line, "line\n"));
+		CHECK(fread(line, 1, 6, file) == 6 && !memcmp(line, "block\n", 6));
+		CHECK(getline(&grown, &room, file) == 2 && !strcmp(grown, "u\n"));
 	}
-	CHECK(fgetc(f) == EOF && feof(f));
-	rewind(f);
-	CHECK(ungetc('!', f) == '!' && getc(f) == '!');
-	while ((c = getc_unlocked(f)) != EOF)
+	CHECK(fgetc(file) == EOF && feof(file));
+	rewind(file);
+	CHECK(ungetc('!', file) == '!' && getc(file) == '!');
+	while ((c = getc_unlocked(file)) != EOF)
 		sum += (size_t)c;
 	CHECK(sum > 1000000);
-	flockfile(f);
-	CHECK(!ftrylockfile(f));
-	funlockfile(f);
-	funlockfile(f);
-	CHECK(freopen(path, "w+", f));
-	CHECK(fputwc(L'w', f) == L'w' && fputws(L"ide\n", f) >= 0);
-	rewind(f);
-	CHECK(fgetws(wide, 32, f) && !wcscmp(wide, L"wide\n") && fgetwc(f) == WEOF);
-	want0("name=fopen n=1 path=%s object=%d", path, fileno(f));
-	want0("name=fsync n=1 path=%s object=%d", path, fileno(f));
-	want0("name=fflush n=1 path=%s object=%d error=0", path, fileno(f));
+	flockfile(file);
+	CHECK(!ftrylockfile(file));
+	funlockfile(file);
+	funlockfile(file);
+	CHECK(freopen(path, "w+", file));
+	CHECK(fputwc(L'w', file) == L'w' && fputws(L"ide\n", file) >= 0);
+	rewind(file);
+	CHECK(fgetws(wide, 32, file) && !wcscmp(wide, L"wide\n") && fgetwc(file) == WEOF);
+	want0("name=fopen n=1 path=%s object=%d", path, fileno(file));
+	want0("name=fsync n=1 path=%s object=%d", path, fileno(file));
+	want0("name=fflush n=1 path=%s object=%d error=0", path, fileno(file));
 	want0("name=freopen n=1 path=%s", path);
 	want0("name=fgetc n=0 error=2");
-	CHECK(fputc('x', f) == 'x' && !fclose(f)); /* closing writes */
+	CHECK(fputc('x', file) == 'x' && !fclose(file)); /* closing writes */
 	want0("name=fclose n=1 path=%s", path);
-	f = open_memstream(&grown, &room);
-	CHECK(f && fputs("memory", f) >= 0 && !fclose(f) && !strcmp(grown, "memory"));
-	f = fmemopen(line, sizeof(line), "r");
-	CHECK(f && fgetc(f) != EOF && !fclose(f));
-	f = fopen("/dev/full", "w");
-	CHECK(f && fputs("x", f) >= 0 && fflush(f) == EOF && errno == ENOSPC);
-	CHECK(fclose(f) == 0 || errno == ENOSPC);
+	file = open_memstream(&grown, &room);
+	CHECK(file && fputs("memory", file) >= 0 && !fclose(file) && !strcmp(grown, "memory"));
+	file = fmemopen(line, sizeof(line), "r");
+	CHECK(file && fgetc(file) != EOF && !fclose(file));
+	file = fopen("/dev/full", "w");
+	CHECK(file && fputs("x", file) >= 0 && fflush(file) == EOF && errno == ENOSPC);
+	CHECK(fclose(file) == 0 || errno == ENOSPC);
 	CHECK(!fflush(NULL));
 	CHECK(!unlink(path));
 }
@@ -341,16 +341,16 @@ static void *interrupt(void *thread)
 /* A stream that fails, after waiting. */
 static void stream_errors(void)
 {
-	struct sigaction a = {.sa_handler = interrupted};
-	pthread_t t, self = pthread_self();
-	FILE *f;
+	struct sigaction action = {.sa_handler = interrupted};
+	pthread_t thread, self = pthread_self();
+	FILE *file;
 	int p[2];
 
-	CHECK(!pipe(p) && !sigaction(SIGUSR1, &a, NULL));
-	f = fdopen(p[0], "r");
-	CHECK(f && !pthread_create(&t, NULL, interrupt, &self));
-	CHECK(fgetc(f) == EOF && errno == EINTR && ferror(f));
-	CHECK(!pthread_join(t, NULL));
+	CHECK(!pipe(p) && !sigaction(SIGUSR1, &action, NULL));
+	file = fdopen(p[0], "r");
+	CHECK(file && !pthread_create(&thread, NULL, interrupt, &self));
+	CHECK(fgetc(file) == EOF && errno == EINTR && ferror(file));
+	CHECK(!pthread_join(thread, NULL));
 	want("name=fgetc n=1 error=%d result=-1 path=pipe:* object=%d", EINTR, p[0]);
 }
 
@@ -361,13 +361,13 @@ static void anonymous(void)
 	uint64_t n = 1;
 
 	for (int i = 0; i < 3; i++) {
-		pthread_t t;
+		pthread_t thread;
 		int fds[2];
 
 		fds[0] = fds[1] = eventfd(0, 0);
-		CHECK(!pthread_create(&t, NULL, add_late, fds));
+		CHECK(!pthread_create(&thread, NULL, add_late, fds));
 		CHECK(read(fds[0], &n, 8) == 8);
-		CHECK(!pthread_join(t, NULL));
+		CHECK(!pthread_join(thread, NULL));
 		close(fds[0]);
 		CHECK(timerfd_create(CLOCK_MONOTONIC, 0) == fds[0]);
 		CHECK(!timerfd_settime(fds[0], 0, &it, NULL));
@@ -448,9 +448,9 @@ static void sandbox(void)
 	struct sock_fprog program = {sizeof(rules) / sizeof(rules[0]), rules};
 	int fd = open("/dev/zero", O_RDONLY), p[2];
 	char *data = malloc(1 << 20);
-	FILE *f = fopen("/dev/zero", "r");
-	pthread_t t;
-	char c;
+	FILE *file = fopen("/dev/zero", "r");
+	pthread_t thread;
+	char letter;
 
 	CHECK(!pipe(p));
 	CHECK(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
@@ -459,10 +459,10 @@ static void sandbox(void)
 		return;
 	}
 	CHECK(read(fd, data, 1 << 20) == 1 << 20);
-	CHECK(!pthread_create(&t, NULL, write_in_sandbox, &p[1]));
-	CHECK(read(p[0], &c, 1) == 1);
-	CHECK(!pthread_join(t, NULL));
-	CHECK(fread(data, 1, 1 << 16, f) == 1 << 16 && !fclose(f));
+	CHECK(!pthread_create(&thread, NULL, write_in_sandbox, &p[1]));
+	CHECK(read(p[0], &letter, 1) == 1);
+	CHECK(!pthread_join(thread, NULL));
+	CHECK(fread(data, 1, 1 << 16, file) == 1 << 16 && !fclose(file));
 	want("name=read object=%d result=%d n=1", fd, 1 << 20);
 	want("name=read object=%d result=1 n=1", p[0]);
 }

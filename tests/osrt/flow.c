@@ -17,16 +17,16 @@ extern char **environ;
 
 static void handle(int sig, void (*fn)(int), int flags)
 {
-	struct sigaction a = {.sa_handler = fn, .sa_flags = flags};
+	struct sigaction action = {.sa_handler = fn, .sa_flags = flags};
 
-	CHECK(!sigaction(sig, &a, NULL));
+	CHECK(!sigaction(sig, &action, NULL));
 }
 
 static void alarm_in(long us)
 {
-	struct itimerval t = {.it_value = {us / 1000000, us % 1000000}};
+	struct itimerval itimerval = {.it_value = {us / 1000000, us % 1000000}};
 
-	CHECK(!setitimer(ITIMER_REAL, &t, NULL));
+	CHECK(!setitimer(ITIMER_REAL, &itimerval, NULL));
 }
 
 /* One as soon as this thread sleeps: a timer may be faster than a busy machine lets us get to the
@@ -69,14 +69,14 @@ static void __attribute__((noinline)) deeper(int n)
 static void jump_out(void)
 {
 	int fds[2];
-	char c;
+	char letter;
 
 	CHECK(!pipe(fds));
 	handle(SIGALRM, jump, 0);
 	for (int i = 0; i < 20; i++) {
 		if (!sigsetjmp(back, 1)) {
 			alarm_in(2000);
-			CHECK(read(fds[0], &c, 1) == 12345);
+			CHECK(read(fds[0], &letter, 1) == 12345);
 		}
 		deeper(i);
 	}
@@ -132,7 +132,7 @@ static void nested(const char *what, void *stack, size_t size)
 	stack_t s = {.ss_sp = stack, .ss_size = size}, none = {.ss_flags = SS_DISABLE};
 	int fds[2];
 	pid_t pid;
-	char c;
+	char letter;
 
 	(void)what;
 	CHECK(!pipe(fds));
@@ -140,7 +140,7 @@ static void nested(const char *what, void *stack, size_t size)
 		CHECK(!sigaltstack(&s, NULL));
 	handle(SIGALRM, sleep_in_handler, stack ? SA_ONSTACK : 0);
 	pid = alarm_when_asleep();
-	CHECK(read(fds[0], &c, 1) == -1 && errno == EINTR);
+	CHECK(read(fds[0], &letter, 1) == -1 && errno == EINTR);
 	CHECK(waitpid(pid, NULL, 0) == pid);
 	usleep(1500);
 	if (stack)
@@ -168,14 +168,14 @@ static void jump_off_alternate(void)
 	size_t size = 65536;
 	stack_t s = {.ss_sp = malloc(size), .ss_size = size};
 	int fds[2];
-	char c;
+	char letter;
 
 	CHECK(!pipe(fds) && !sigaltstack(&s, NULL));
 	handle(SIGALRM, jump, SA_ONSTACK);
 	for (int i = 0; i < 5; i++) {
 		if (!sigsetjmp(back, 1)) {
 			alarm_in(2000);
-			CHECK(read(fds[0], &c, 1) == 12345);
+			CHECK(read(fds[0], &letter, 1) == 12345);
 		}
 		usleep(1500);
 	}
@@ -255,9 +255,9 @@ static void forks(void)
 	want("name=usleep pid=%d n=1 nesting=0", pid);
 	CHECK(system("exit 5") == 5 << 8);
 	want("name=system n=1 result=%d", 5 << 8);
-	FILE *f = popen("echo hello", "r");
+	FILE *file = popen("echo hello", "r");
 	char line[16];
-	CHECK(f && fgets(line, sizeof(line), f) && !strcmp(line, "hello\n") && !pclose(f));
+	CHECK(file && fgets(line, sizeof(line), file) && !strcmp(line, "hello\n") && !pclose(file));
 	want("name=popen n=1 error=0");
 	char *argv[] = {"true", NULL};
 	CHECK(!posix_spawnp(&pid, "true", NULL, NULL, argv, environ) &&
@@ -282,12 +282,12 @@ static void fork_inside(void)
 {
 	int fds[2], status;
 	pid_t pid;
-	char c;
+	char letter;
 
 	CHECK(!pipe(fds));
 	handle(SIGALRM, fork_in_handler, 0);
 	pid = alarm_when_asleep();
-	CHECK(read(fds[0], &c, 1) == -1 && errno == EINTR);
+	CHECK(read(fds[0], &letter, 1) == -1 && errno == EINTR);
 	usleep(2500);
 	if (!forked)
 		_exit(4);
@@ -310,12 +310,12 @@ static void *locks_for_ever(void *mutex)
 /* Children of a process whose other threads are at work in the hook. */
 static void forks_of_a_crowd(void)
 {
-	static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
-	pthread_t t;
+	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	pthread_t thread;
 	int status;
 
 	for (int i = 0; i < 3; i++)
-		CHECK(!pthread_create(&t, NULL, locks_for_ever, &m));
+		CHECK(!pthread_create(&thread, NULL, locks_for_ever, &mutex));
 	for (int i = 0; i < 100; i++) {
 		pid_t pid = fork();
 
@@ -331,7 +331,7 @@ static void forks_of_a_crowd(void)
 static void vforks(void)
 {
 	int fds[2], status;
-	char c;
+	char letter;
 	pid_t pid;
 
 	CHECK(!pipe(fds));
@@ -343,7 +343,7 @@ static void vforks(void)
 		_exit(6);
 	}
 	CHECK(waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 6);
-	CHECK(read(fds[0], &c, 1) == 1 && c == 'v');
+	CHECK(read(fds[0], &letter, 1) == 1 && letter == 'v');
 	usleep(2500);
 	want("name=usleep n=1 nesting=0 pid=%d", getpid()); /* the child's is nobody's */
 	want("name=vfork n=1 result=%d", pid);
@@ -363,15 +363,15 @@ static void *early_thread(void *unused)
 
 __attribute__((constructor(101))) static void before_main(void)
 {
-	pthread_t t;
+	pthread_t thread;
 
 	if (!getenv("WS_TEST_EARLY"))
 		return;
 	pthread_mutex_lock(&early_mutex);
 	early_fd = open("/etc/passwd", O_RDONLY);
 	usleep(1200);
-	pthread_create(&t, NULL, early_thread, NULL);
-	pthread_join(t, NULL);
+	pthread_create(&thread, NULL, early_thread, NULL);
+	pthread_join(thread, NULL);
 	pthread_mutex_unlock(&early_mutex);
 }
 
@@ -414,12 +414,12 @@ static void *use_key(void *arg)
 
 static void thread_ends(void)
 {
-	pthread_t t;
+	pthread_t thread;
 
 	CHECK(!pthread_key_create(&key, key_gone));
 	for (int i = 0; i < 10; i++) {
-		CHECK(!pthread_create(&t, NULL, use_key, NULL));
-		CHECK(!pthread_join(t, NULL));
+		CHECK(!pthread_create(&thread, NULL, use_key, NULL));
+		CHECK(!pthread_join(thread, NULL));
 	}
 	want("name=usleep n=10 nesting=0");
 }

@@ -12,7 +12,7 @@
 static void counted(void)
 {
 	int *counts = dlsym(RTLD_DEFAULT, "interposer_counts");
-	pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 	pthread_cond_t c = PTHREAD_COND_INITIALIZER;
 	int fds[2];
 	char byte;
@@ -26,8 +26,8 @@ static void counted(void)
 	counts[0] = counts[1] = counts[2] = 0;
 	for (int i = 0; i < 100; i++) {
 		CHECK(write(fds[1], "x", 1) == 1 && read(fds[0], &byte, 1) == 1);
-		CHECK(!pthread_mutex_lock(&m) && !pthread_cond_signal(&c) &&
-		      !pthread_mutex_unlock(&m));
+		CHECK(!pthread_mutex_lock(&mutex) && !pthread_cond_signal(&c) &&
+		      !pthread_mutex_unlock(&mutex));
 	}
 	CHECK(counts[0] == 100 && counts[1] == 100 && counts[2] == 100);
 	usleep(1500);

@@ -17,14 +17,14 @@ __attribute__((visibility("default"))) ssize_t read(int fd, void *buf, size_t n)
 }
 
 /* The lock without the try: ours must not pass it by. */
-__attribute__((visibility("default"))) int pthread_mutex_lock(pthread_mutex_t *m)
+__attribute__((visibility("default"))) int pthread_mutex_lock(pthread_mutex_t *mutex)
 {
 	static int (*next)(pthread_mutex_t *);
 
 	if (!next)
 		next = (int (*)(pthread_mutex_t *))dlsym(RTLD_NEXT, "pthread_mutex_lock");
 	interposer_counts[1]++;
-	return next(m);
+	return next(mutex);
 }
 
 __attribute__((visibility("default"))) int pthread_cond_signal(pthread_cond_t *c)

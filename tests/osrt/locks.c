@@ -14,21 +14,21 @@
 
 static struct timespec soon(clockid_t clock, long ms)
 {
-	struct timespec t;
+	struct timespec time;
 
-	clock_gettime(clock, &t);
-	t.tv_nsec += ms * 1000000;
-	t.tv_sec += t.tv_nsec / 1000000000;
-	t.tv_nsec %= 1000000000;
-	return t;
+	clock_gettime(clock, &time);
+	time.tv_nsec += ms * 1000000;
+	time.tv_sec += time.tv_nsec / 1000000000;
+	time.tv_nsec %= 1000000000;
+	return time;
 }
 
 static pthread_t start(void *(*fn)(void *), void *arg)
 {
-	pthread_t t;
+	pthread_t thread;
 
-	CHECK(!pthread_create(&t, NULL, fn, arg));
-	return t;
+	CHECK(!pthread_create(&thread, NULL, fn, arg));
+	return thread;
 }
 
 /* ---- a lock held by another thread until somebody waits for it ---- */
@@ -38,16 +38,16 @@ static volatile int held, waiting_tid;
 /* Is thread `tid` asleep in the kernel? (S in its stat.) */
 static int asleep(int tid)
 {
-	char path[64], buf[512], *p;
-	FILE *f;
+	char path[64], buf[512], *at;
+	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-	f = fopen(path, "r");
-	CHECK(f);
-	CHECK(fgets(buf, sizeof(buf), f));
-	fclose(f);
-	p = strrchr(buf, ')');
-	return p && p[2] == 'S';
+	file = fopen(path, "r");
+	CHECK(file);
+	CHECK(fgets(buf, sizeof(buf), file));
+	fclose(file);
+	at = strrchr(buf, ')');
+	return at && at[2] == 'S';
 }
 
 static void hold_until_wanted(void)
@@ -93,14 +93,14 @@ static void *post_late(void *unused)
  * contended. */
 static pthread_t contend(void *(*holder)(void *), void *arg)
 {
-	pthread_t t;
+	pthread_t thread;
 
 	held = waiting_tid = 0;
-	t = start(holder, arg);
+	thread = start(holder, arg);
 	while (!held)
 		sched_yield();
 	waiting_tid = (int)syscall(SYS_gettid);
-	return t;
+	return thread;
 }
 
 #define CONTENDED(holder, arg, name, object, call)                                          \
@@ -166,14 +166,14 @@ static void *hold_spin(void *unused)
 
 static void spinning(void)
 {
-	pthread_t t;
+	pthread_t thread;
 
 	CHECK(!pthread_spin_init(&spin, 0));
-	t = contend(hold_spin, NULL);
+	thread = contend(hold_spin, NULL);
 	CHECK(!pthread_spin_lock(&spin));
 	CHECK(pthread_spin_trylock(&spin) == EBUSY);
 	CHECK(!pthread_spin_unlock(&spin));
-	CHECK(!pthread_join(t, NULL));
+	CHECK(!pthread_join(thread, NULL));
 	want("name=pthread_spin_lock n=1 object=%lu", (unsigned long)&spin);
 }
 
@@ -186,7 +186,7 @@ static void *nothing(void *arg)
 static void uncontended(void)
 {
 	struct timespec past = {1, 0}, wrong = {1, 2000000000}, late = soon(CLOCK_REALTIME, 20000);
-	pthread_t t;
+	pthread_t thread;
 
 	CHECK(!sem_init(&sem, 0, 1000000));
 	for (int round = 0; round < 2; round++) {
@@ -208,10 +208,10 @@ static void uncontended(void)
 		CHECK(sem_timedwait(&sem, &wrong) == -1 && errno == EINVAL);
 		CHECK(pthread_mutex_clocklock(&mutex, CLOCK_PROCESS_CPUTIME_ID, &late) == EINVAL);
 		CHECK(pthread_rwlock_timedrdlock(&rwlock, &wrong) == EINVAL);
-		t = start(nothing, NULL);
-		CHECK(!pthread_join(t, NULL));
-		t = start(nothing, NULL); /* from here on the process has had threads */
-		CHECK(!pthread_join(t, NULL));
+		thread = start(nothing, NULL);
+		CHECK(!pthread_join(thread, NULL));
+		thread = start(nothing, NULL); /* from here on the process has had threads */
+		CHECK(!pthread_join(thread, NULL));
 	}
 	want("name=pthread_mutex_lock n=0");
 	want("name=pthread_mutex_timedlock n=0");
@@ -240,7 +240,7 @@ static void *use_shared(void *m)
 
 static void kinds(void)
 {
-	pthread_mutex_t *m =
+	pthread_mutex_t *mutex =
 		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pthread_mutexattr_t a;
 	int status, ceiling;
@@ -257,61 +257,61 @@ static void kinds(void)
 					CHECK(!pthread_mutexattr_setrobust(&a, robust));
 					CHECK(!pthread_mutexattr_setprotocol(&a, protocol));
 					CHECK(!pthread_mutexattr_settype(&a, type));
-					CHECK(!pthread_mutex_init(m, &a));
-					CHECK(!pthread_mutex_lock(m));
+					CHECK(!pthread_mutex_init(mutex, &a));
+					CHECK(!pthread_mutex_lock(mutex));
 					if (type == PTHREAD_MUTEX_RECURSIVE) {
-						CHECK(!pthread_mutex_lock(m));
-						CHECK(!pthread_mutex_unlock(m));
+						CHECK(!pthread_mutex_lock(mutex));
+						CHECK(!pthread_mutex_unlock(mutex));
 					} else if (type == PTHREAD_MUTEX_ERRORCHECK) {
-						CHECK(pthread_mutex_lock(m) == EDEADLK);
+						CHECK(pthread_mutex_lock(mutex) == EDEADLK);
 					} else {
-						CHECK(pthread_mutex_trylock(m) == EBUSY);
+						CHECK(pthread_mutex_trylock(mutex) == EBUSY);
 					}
-					CHECK(!pthread_mutex_unlock(m));
+					CHECK(!pthread_mutex_unlock(mutex));
 					if (type == PTHREAD_MUTEX_ERRORCHECK)
-						CHECK(pthread_mutex_unlock(m) == EPERM);
+						CHECK(pthread_mutex_unlock(mutex) == EPERM);
 					if (robust) {
-						CHECK(!pthread_join(start(die_with, m), NULL));
-						CHECK(pthread_mutex_lock(m) == EOWNERDEAD);
-						CHECK(!pthread_mutex_consistent(m));
-						CHECK(!pthread_mutex_unlock(m));
-						CHECK(!pthread_join(start(die_with, m), NULL));
-						CHECK(pthread_mutex_lock(m) == EOWNERDEAD);
-						CHECK(!pthread_mutex_unlock(m));
-						CHECK(pthread_mutex_lock(m) == ENOTRECOVERABLE);
+						CHECK(!pthread_join(start(die_with, mutex), NULL));
+						CHECK(pthread_mutex_lock(mutex) == EOWNERDEAD);
+						CHECK(!pthread_mutex_consistent(mutex));
+						CHECK(!pthread_mutex_unlock(mutex));
+						CHECK(!pthread_join(start(die_with, mutex), NULL));
+						CHECK(pthread_mutex_lock(mutex) == EOWNERDEAD);
+						CHECK(!pthread_mutex_unlock(mutex));
+						CHECK(pthread_mutex_lock(mutex) == ENOTRECOVERABLE);
 					} else {
-						pthread_t t = start(use_shared, m);
+						pthread_t thread = start(use_shared, mutex);
 
-						use_shared(m);
-						CHECK(!pthread_join(t, NULL));
+						use_shared(mutex);
+						CHECK(!pthread_join(thread, NULL));
 					}
-					CHECK(!pthread_mutex_destroy(m));
+					CHECK(!pthread_mutex_destroy(mutex));
 				}
 	CHECK(!pthread_mutexattr_init(&a));
 	CHECK(!pthread_mutexattr_setprotocol(&a, PTHREAD_PRIO_PROTECT));
 	CHECK(!pthread_mutexattr_setprioceiling(&a, sched_get_priority_min(SCHED_FIFO)));
-	CHECK(!pthread_mutex_init(m, &a));
-	status = pthread_mutex_lock(m); /* refused where real-time priorities are */
+	CHECK(!pthread_mutex_init(mutex, &a));
+	status = pthread_mutex_lock(mutex); /* refused where real-time priorities are */
 	CHECK(!status || status == EPERM || status == EINVAL);
 	if (!status) {
-		CHECK(!pthread_mutex_getprioceiling(m, &ceiling));
-		CHECK(!pthread_mutex_unlock(m));
+		CHECK(!pthread_mutex_getprioceiling(mutex, &ceiling));
+		CHECK(!pthread_mutex_unlock(mutex));
 	}
 	/* Between processes: contention by a process that has but one thread. */
 	CHECK(!pthread_mutexattr_init(&a));
 	CHECK(!pthread_mutexattr_setpshared(&a, 1));
-	CHECK(!pthread_mutex_init(m, &a));
-	CHECK(!pthread_mutex_lock(m));
+	CHECK(!pthread_mutex_init(mutex, &a));
+	CHECK(!pthread_mutex_lock(mutex));
 	pid = fork();
 	if (!pid) {
-		CHECK(!pthread_mutex_lock(m));
-		CHECK(!pthread_mutex_unlock(m));
+		CHECK(!pthread_mutex_lock(mutex));
+		CHECK(!pthread_mutex_unlock(mutex));
 		_exit(7);
 	}
 	until_asleep(pid, pid);
-	CHECK(!pthread_mutex_unlock(m));
+	CHECK(!pthread_mutex_unlock(mutex));
 	CHECK(waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 7);
-	want("name=pthread_mutex_lock pid=%d n=1 object=%lu", pid, (unsigned long)m);
+	want("name=pthread_mutex_lock pid=%d n=1 object=%lu", pid, (unsigned long)mutex);
 }
 
 /* ---- condition variables ---- */
@@ -335,7 +335,7 @@ static void *pong(void *unused)
 
 static void ping_pong(void)
 {
-	pthread_t t = start(pong, NULL);
+	pthread_t thread = start(pong, NULL);
 
 	for (int i = 0; i < 100; i++) {
 		CHECK(!pthread_mutex_lock(&mutex));
@@ -345,9 +345,9 @@ static void ping_pong(void)
 		CHECK(!pthread_cond_broadcast(&cond));
 		CHECK(!pthread_mutex_unlock(&mutex));
 	}
-	CHECK(!pthread_join(t, NULL));
+	CHECK(!pthread_join(thread, NULL));
 	want("name=pthread_cond_wait n=50+ object=%lu error=0", (unsigned long)&cond);
-	want("name=pthread_create n=1 object=%lu error=0", (unsigned long)t);
+	want("name=pthread_create n=1 object=%lu error=0", (unsigned long)thread);
 }
 
 /*
@@ -364,17 +364,19 @@ static void ping_pong(void)
 
 static void deadlines(void)
 {
-	struct timespec t, begin, now;
+	struct timespec time, begin, now;
 
 	CHECK(!pthread_mutex_lock(&mutex));
-	UNTIL_DEADLINE(CLOCK_REALTIME, t, pthread_cond_timedwait(&cond, &mutex, &t) == ETIMEDOUT);
-	UNTIL_DEADLINE(CLOCK_MONOTONIC, t,
-		       pthread_cond_clockwait(&cond, &mutex, CLOCK_MONOTONIC, &t) == ETIMEDOUT);
+	UNTIL_DEADLINE(CLOCK_REALTIME, time,
+		       pthread_cond_timedwait(&cond, &mutex, &time) == ETIMEDOUT);
+	UNTIL_DEADLINE(CLOCK_MONOTONIC, time,
+		       pthread_cond_clockwait(&cond, &mutex, CLOCK_MONOTONIC, &time) == ETIMEDOUT);
 	CHECK(!pthread_mutex_unlock(&mutex));
 	CHECK(!sem_init(&sem, 0, 0));
-	UNTIL_DEADLINE(CLOCK_REALTIME, t, sem_timedwait(&sem, &t) == -1 && errno == ETIMEDOUT);
-	UNTIL_DEADLINE(CLOCK_MONOTONIC, t,
-		       sem_clockwait(&sem, CLOCK_MONOTONIC, &t) == -1 && errno == ETIMEDOUT);
+	UNTIL_DEADLINE(CLOCK_REALTIME, time,
+		       sem_timedwait(&sem, &time) == -1 && errno == ETIMEDOUT);
+	UNTIL_DEADLINE(CLOCK_MONOTONIC, time,
+		       sem_clockwait(&sem, CLOCK_MONOTONIC, &time) == -1 && errno == ETIMEDOUT);
 	CHECK(sem_trywait(&sem) == -1 && errno == EAGAIN);
 	want("name=pthread_cond_timedwait n=1+ result=%d error=%d object=%lu min_us=1000",
 	     ETIMEDOUT, ETIMEDOUT, (unsigned long)&cond);
@@ -401,7 +403,7 @@ static pthread_mutex_t checking = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 
 static void *wait_to_be_cancelled(void *how)
 {
-	char c;
+	char letter;
 
 	waiting_tid = (int)syscall(SYS_gettid);
 	pthread_cleanup_push(clean_up, how ? &checking : NULL);
@@ -410,7 +412,7 @@ static void *wait_to_be_cancelled(void *how)
 		for (;;)
 			pthread_cond_wait(&cond, &checking);
 	} else {
-		CHECK(read(pipe_fds[0], &c, 1) == 1);
+		CHECK(read(pipe_fds[0], &letter, 1) == 1);
 	}
 	pthread_cleanup_pop(0);
 	return NULL;
@@ -419,12 +421,12 @@ static void *wait_to_be_cancelled(void *how)
 static void cancellation(void)
 {
 	void *result;
-	pthread_t t;
+	pthread_t thread;
 
 	CHECK(!pipe(pipe_fds));
 	for (int how = 0; how < 2; how++) {
 		waiting_tid = 0;
-		t = start(wait_to_be_cancelled, how ? "cond" : NULL);
+		thread = start(wait_to_be_cancelled, how ? "cond" : NULL);
 		while (!waiting_tid)
 			sched_yield();
 		want("name=%s tid=%d n=1 error=%d result=-1 nesting=0 min_us=1000",
@@ -433,8 +435,8 @@ static void cancellation(void)
 		while (!asleep(waiting_tid))
 			usleep(500);
 		usleep(2000);
-		CHECK(!pthread_cancel(t));
-		CHECK(!pthread_join(t, &result));
+		CHECK(!pthread_cancel(thread));
+		CHECK(!pthread_join(thread, &result));
 		CHECK(result == PTHREAD_CANCELED && cleaned == how + 1);
 	}
 }
@@ -453,13 +455,13 @@ static volatile int spun;
 
 static void *cancel_anywhere(void *unused)
 {
-	char c;
+	char letter;
 
 	(void)unused;
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
 	spun = 1;
 	for (;;)
-		if (pread(0, &c, 0, 0) > 0)
+		if (pread(0, &letter, 0, 0) > 0)
 			return NULL;
 }
 
@@ -471,15 +473,15 @@ static void cancel_points(void)
 	CHECK(!pthread_join(start(take_cancelled, NULL), &result));
 	CHECK(result == PTHREAD_CANCELED);
 	for (int i = 0; i < 50; i++) { /* asynchronous: wherever it happens to be in the wrapper */
-		pthread_t t;
+		pthread_t thread;
 
 		spun = 0;
-		t = start(cancel_anywhere, NULL);
+		thread = start(cancel_anywhere, NULL);
 		while (!spun)
 			sched_yield();
 		usleep(rand() % 200);
-		CHECK(!pthread_cancel(t));
-		CHECK(!pthread_join(t, &result));
+		CHECK(!pthread_cancel(thread));
+		CHECK(!pthread_join(thread, &result));
 		CHECK(result == PTHREAD_CANCELED);
 	}
 	usleep(1000);
@@ -494,28 +496,28 @@ static void leave(int sig)
 
 static void *read_for_ever(void *unused)
 {
-	char c;
+	char letter;
 
 	(void)unused;
 	waiting_tid = (int)syscall(SYS_gettid);
-	CHECK(read(pipe_fds[0], &c, 1) == 1);
+	CHECK(read(pipe_fds[0], &letter, 1) == 1);
 	return NULL;
 }
 
 static void exit_in_handler(void)
 {
 	void *result;
-	pthread_t t;
+	pthread_t thread;
 
 	signal(SIGUSR1, leave);
 	CHECK(!pipe(pipe_fds));
 	waiting_tid = 0;
-	t = start(read_for_ever, NULL);
+	thread = start(read_for_ever, NULL);
 	while (!waiting_tid || !asleep(waiting_tid))
 		usleep(500);
 	usleep(2000);
-	CHECK(!pthread_kill(t, SIGUSR1));
-	CHECK(!pthread_join(t, &result));
+	CHECK(!pthread_kill(thread, SIGUSR1));
+	CHECK(!pthread_join(thread, &result));
 	CHECK(!strcmp(result, "left"));
 	want("name=read tid=%d n=1 error=%d", waiting_tid, ECANCELED);
 }
@@ -530,15 +532,15 @@ static void *sleep_a_little(void *arg)
 
 static void many_threads(void)
 {
-	static pthread_t t[500];
+	static pthread_t thread[500];
 
 	for (int wave = 0; wave < 10; wave++) {
 		for (int i = 0; i < 500; i++)
-			t[i] = start(sleep_a_little, &t[i]);
+			thread[i] = start(sleep_a_little, &thread[i]);
 		for (int i = 0; i < 500; i++) {
 			void *result;
 
-			CHECK(!pthread_join(t[i], &result) && result == &t[i]);
+			CHECK(!pthread_join(thread[i], &result) && result == &thread[i]);
 		}
 	}
 	want("name=pthread_create n=5000 error=0");
@@ -548,12 +550,12 @@ static void many_threads(void)
 static void *use_small_stack(void *unused)
 {
 	char buf[16];
-	FILE *f;
+	FILE *file;
 
 	(void)unused;
-	CHECK((f = fopen("/proc/self/comm", "r")));
-	CHECK(fgets(buf, sizeof(buf), f));
-	CHECK(!fclose(f));
+	CHECK((file = fopen("/proc/self/comm", "r")));
+	CHECK(fgets(buf, sizeof(buf), file));
+	CHECK(!fclose(file));
 	usleep(1000);
 	CHECK(write(pipe_fds[1], "x", 1) == 1 && read(pipe_fds[0], buf, 1) == 1);
 	return NULL;
@@ -562,14 +564,14 @@ static void *use_small_stack(void *unused)
 static void small_stacks(void)
 {
 	pthread_attr_t a;
-	pthread_t t;
+	pthread_t thread;
 
 	CHECK(!pipe(pipe_fds));
 	CHECK(!pthread_attr_init(&a));
 	CHECK(!pthread_attr_setstacksize(&a, 16384));
 	for (int i = 0; i < 20; i++) {
-		CHECK(!pthread_create(&t, &a, use_small_stack, NULL));
-		CHECK(!pthread_join(t, NULL));
+		CHECK(!pthread_create(&thread, &a, use_small_stack, NULL));
+		CHECK(!pthread_join(thread, NULL));
 	}
 	want("name=usleep n=20");
 	want0("name=fopen n=20 path=/proc/self/comm");
@@ -592,18 +594,18 @@ static void *be_named(void *unused)
 static void thread_names(void)
 {
 	char name[16];
-	pthread_t t;
+	pthread_t thread;
 
 	waiting_tid = 0;
-	t = start(be_named, NULL);
+	thread = start(be_named, NULL);
 	while (!waiting_tid)
 		sched_yield();
 	usleep(3000);
-	CHECK(!pthread_setname_np(t, "from-outside"));
-	CHECK(pthread_setname_np(t, "sixteen-letters-") == ERANGE);
-	CHECK(!pthread_getname_np(t, name, sizeof(name)) && !strcmp(name, "from-outside"));
+	CHECK(!pthread_setname_np(thread, "from-outside"));
+	CHECK(pthread_setname_np(thread, "sixteen-letters-") == ERANGE);
+	CHECK(!pthread_getname_np(thread, name, sizeof(name)) && !strcmp(name, "from-outside"));
 	waiting_tid = 0;
-	CHECK(!pthread_join(t, NULL));
+	CHECK(!pthread_join(thread, NULL));
 }
 
 static void *meet(void *barrier)
@@ -623,26 +625,27 @@ static void joins(void)
 	struct timespec deadline, begin, now;
 	pthread_barrier_t b;
 	void *result;
-	pthread_t t;
+	pthread_t thread;
 
 	CHECK(!pthread_barrier_init(&b, NULL, 2));
 	waiting_tid = 0;
-	t = start(meet, &b);
+	thread = start(meet, &b);
 	while (!waiting_tid)
 		sched_yield();
 	until_asleep(getpid(), waiting_tid);
-	CHECK(pthread_tryjoin_np(t, &result) == EBUSY);
+	CHECK(pthread_tryjoin_np(thread, &result) == EBUSY);
 	UNTIL_DEADLINE(CLOCK_REALTIME, deadline,
-		       pthread_timedjoin_np(t, &result, &deadline) == ETIMEDOUT);
+		       pthread_timedjoin_np(thread, &result, &deadline) == ETIMEDOUT);
 	UNTIL_DEADLINE(CLOCK_MONOTONIC, deadline,
-		       pthread_clockjoin_np(t, &result, CLOCK_MONOTONIC, &deadline) == ETIMEDOUT);
+		       pthread_clockjoin_np(thread, &result, CLOCK_MONOTONIC, &deadline) ==
+			       ETIMEDOUT);
 	meet(&b);
-	CHECK(!pthread_join(t, &result) && !result);
+	CHECK(!pthread_join(thread, &result) && !result);
 	want("name=pthread_barrier_wait n=1+ object=%lu error=0 min_us=1000", (unsigned long)&b);
-	want("name=pthread_timedjoin_np n=1+ object=%lu error=%d min_us=1000", (unsigned long)t,
-	     ETIMEDOUT);
-	want("name=pthread_clockjoin_np n=1+ object=%lu error=%d min_us=1000", (unsigned long)t,
-	     ETIMEDOUT);
+	want("name=pthread_timedjoin_np n=1+ object=%lu error=%d min_us=1000",
+	     (unsigned long)thread, ETIMEDOUT);
+	want("name=pthread_clockjoin_np n=1+ object=%lu error=%d min_us=1000",
+	     (unsigned long)thread, ETIMEDOUT);
 }
 
 /* What hangs is told, too: a worker in a wait when the program ends, and when it is killed. */
@@ -668,7 +671,7 @@ static void hang_at_exit(void)
 static void hang_and_be_killed(void)
 {
 	int fds[2];
-	char c;
+	char letter;
 
 	start(hang, NULL);
 	while (!waiting_tid || !asleep(waiting_tid))
@@ -684,7 +687,7 @@ static void hang_and_be_killed(void)
 		kill(getppid(), SIGKILL);
 		_exit(0);
 	}
-	CHECK(read(fds[0], &c, 1) < 0);
+	CHECK(read(fds[0], &letter, 1) < 0);
 }
 
 static const struct scenario scenarios[] = {

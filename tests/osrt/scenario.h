@@ -72,11 +72,11 @@ struct scenario {
 	void (*run)(void);
 };
 
-static inline int run_scenario(const struct scenario *s, const char *name)
+static inline int run_scenario(const struct scenario *scenario, const char *name)
 {
-	for (; s->name; s++)
-		if (!strcmp(s->name, name)) {
-			s->run();
+	for (; scenario->name; scenario++)
+		if (!strcmp(scenario->name, name)) {
+			scenario->run();
 			fflush(stdout);
 			return 0;
 		}
@@ -84,10 +84,10 @@ static inline int run_scenario(const struct scenario *s, const char *name)
 	return 98;
 }
 
-static inline int list_scenarios(const struct scenario *s)
+static inline int list_scenarios(const struct scenario *scenario)
 {
-	for (; s->name; s++)
-		puts(s->name);
+	for (; scenario->name; scenario++)
+		puts(scenario->name);
 	return 0;
 }
 

@@ -27,9 +27,9 @@ static uint64_t argument(int i)
 	       (i & 1 ? 0 : UINT64_C(0x80000000));
 }
 
-static int try_one(const struct forward *f, uint64_t result, int error)
+static int try_one(const struct forward *forward, uint64_t result, int error)
 {
-	void *real = ws_osrt_real_of(f->function);
+	void *real = ws_osrt_real_of(forward->function);
 	uint64_t back;
 	int error_back;
 
@@ -38,17 +38,18 @@ static int try_one(const struct forward *f, uint64_t result, int error)
 	give = result;
 	give_errno = error;
 	errno = 4321;
-	ws_osrt_real[f->function] = f->stand_in;
-	back = f->call(argument(0), argument(1), argument(2), argument(3), argument(4),
-		       argument(5));
+	ws_osrt_real[forward->function] = forward->stand_in;
+	back = forward->call(argument(0), argument(1), argument(2), argument(3), argument(4),
+			     argument(5));
 	error_back = errno;
-	ws_osrt_real[f->function] = real;
-	if (memcmp(sent, got, sizeof(got)) || back != f->cast(result) || error_back != error) {
+	ws_osrt_real[forward->function] = real;
+	if (memcmp(sent, got, sizeof(got)) || back != forward->cast(result) ||
+	    error_back != error) {
 		printf("# %s: sent %lx %lx %lx %lx %lx %lx, got %lx %lx %lx %lx %lx %lx; gave %lx, "
 		       "back %lx; errno %d, back %d\n",
-		       f->symbol, sent[0], sent[1], sent[2], sent[3], sent[4], sent[5], got[0],
-		       got[1], got[2], got[3], got[4], got[5], f->cast(result), back, error,
-		       error_back);
+		       forward->symbol, sent[0], sent[1], sent[2], sent[3], sent[4], sent[5],
+		       got[0], got[1], got[2], got[3], got[4], got[5], forward->cast(result), back,
+		       error, error_back);
 		return 1;
 	}
 	return 0;
@@ -71,17 +72,17 @@ static int try_all(const char *title, int number)
 static int start_again(char **argv)
 {
 	struct ws_area area;
-	struct ws_err e;
+	struct ws_err err;
 
-	if (ws_area_create(&area, 16u << 20, (uid_t)-1, &e)) {
-		printf("Bail out! %s\n", e.msg);
+	if (ws_area_create(&area, 16u << 20, (uid_t)-1, &err)) {
+		printf("Bail out! %s\n", err.msg);
 		return 1;
 	}
-	area.a->features = WS_FEATURE_OSRT;
-	area.a->osrt_threshold =
+	area.arena->features = WS_FEATURE_OSRT;
+	area.arena->osrt_threshold =
 		UINT64_MAX; /* paths given here are no paths: timed, but never written */
-	area.a->clock_mode = WS_CLOCK_COUNTER;
-	atomic_store(&area.a->collecting, 1);
+	area.arena->clock_mode = WS_CLOCK_COUNTER;
+	atomic_store(&area.arena->collecting, 1);
 	setenv(WS_ENV_SESSION, area.path, 1);
 	execv("/proc/self/exe", argv);
 	printf("Bail out! cannot start again\n");

@@ -22,25 +22,25 @@ static uint64_t bits_of(uint8_t choice)
 
 static void format(const uint8_t *data, size_t n)
 {
-	struct ws_trace_format *f = ws_trace_parse((const char *)data, n);
-	struct ws_text t = {0};
+	struct ws_trace_format *trace_format = ws_trace_parse((const char *)data, n);
+	struct ws_text text = {0};
 
-	if (f)
-		ws_trace_text(f, data, n, &t);
-	ws_text_free(&t);
-	ws_trace_free(f);
+	if (trace_format)
+		ws_trace_text(trace_format, data, n, &text);
+	ws_text_free(&text);
+	ws_trace_free(trace_format);
 }
 
 static void known_format(const uint8_t *data, size_t n)
 {
-	struct ws_trace_format *f = ws_trace_parse(format_text, sizeof(format_text) - 1);
-	struct ws_text t = {0};
+	struct ws_trace_format *format = ws_trace_parse(format_text, sizeof(format_text) - 1);
+	struct ws_text text = {0};
 	int64_t v;
 
-	ws_trace_text(f, data, n, &t);
-	ws_trace_number(f, "pid", data, n, &v);
-	ws_text_free(&t);
-	ws_trace_free(f);
+	ws_trace_text(format, data, n, &text);
+	ws_trace_number(format, "pid", data, n, &v);
+	ws_text_free(&text);
+	ws_trace_free(format);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

@@ -17,89 +17,89 @@ struct bytes { /* a record being made */
 	size_t n;
 };
 
-static inline void put(struct bytes *r, const void *p, size_t n)
+static inline void put(struct bytes *bytes, const void *memory, size_t n)
 {
-	memcpy(r->b + r->n, p, n);
-	r->n += n;
+	memcpy(bytes->b + bytes->n, memory, n);
+	bytes->n += n;
 }
 
-static inline void put64(struct bytes *r, uint64_t v)
+static inline void put64(struct bytes *bytes, uint64_t v)
 {
-	put(r, &v, 8);
+	put(bytes, &v, 8);
 }
 
-static inline void put32(struct bytes *r, uint32_t a, uint32_t b)
+static inline void put32(struct bytes *bytes, uint32_t a, uint32_t b)
 {
-	put(r, &a, 4);
-	put(r, &b, 4);
+	put(bytes, &a, 4);
+	put(bytes, &b, 4);
 }
 
-static inline void begin(struct bytes *r, uint32_t type, uint16_t misc)
+static inline void begin(struct bytes *bytes, uint32_t type, uint16_t misc)
 {
-	struct perf_event_header h = {.type = type, .misc = misc};
+	struct perf_event_header header = {.type = type, .misc = misc};
 
-	r->n = 0;
-	put(r, &h, sizeof(h));
+	bytes->n = 0;
+	put(bytes, &header, sizeof(header));
 }
 
-static inline void finish(struct bytes *r)
+static inline void finish(struct bytes *bytes)
 {
-	struct perf_event_header h;
+	struct perf_event_header header;
 
-	memcpy(&h, r->b, sizeof(h));
-	h.size = (uint16_t)r->n;
-	memcpy(r->b, &h, sizeof(h));
+	memcpy(&header, bytes->b, sizeof(header));
+	header.size = (uint16_t)bytes->n;
+	memcpy(bytes->b, &header, sizeof(header));
 }
 
 /* What ends every record that is no sample. */
-static inline void sample_id(struct bytes *r, uint32_t pid, uint32_t tid, uint64_t time,
+static inline void sample_id(struct bytes *bytes, uint32_t pid, uint32_t tid, uint64_t time,
 			     uint32_t cpu, uint64_t id)
 {
-	put32(r, pid, tid);
-	put64(r, time);
-	put32(r, cpu, 0);
-	put64(r, id);
-	finish(r);
+	put32(bytes, pid, tid);
+	put64(bytes, time);
+	put32(bytes, cpu, 0);
+	put64(bytes, id);
+	finish(bytes);
 }
 
 /* A sample with everything that `type` asks for. */
-static inline void make_sample(struct bytes *r, uint64_t type, uint64_t id, uint64_t time)
+static inline void make_sample(struct bytes *bytes, uint64_t type, uint64_t id, uint64_t time)
 {
-	begin(r, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER);
-	put64(r, id);
-	put64(r, 0x401000); /* ip */
-	put32(r, 100, 101);
-	put64(r, time);
-	put32(r, 3, 0);
-	put64(r, 1000000); /* period */
+	begin(bytes, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER);
+	put64(bytes, id);
+	put64(bytes, 0x401000); /* ip */
+	put32(bytes, 100, 101);
+	put64(bytes, time);
+	put32(bytes, 3, 0);
+	put64(bytes, 1000000); /* period */
 	if (type & PERF_SAMPLE_CALLCHAIN) {
-		put64(r, 3);
-		put64(r, (uint64_t)PERF_CONTEXT_USER);
-		put64(r, 0x401000);
-		put64(r, 0x402000);
+		put64(bytes, 3);
+		put64(bytes, (uint64_t)PERF_CONTEXT_USER);
+		put64(bytes, 0x401000);
+		put64(bytes, 0x402000);
 	}
 	if (type & PERF_SAMPLE_RAW) {
-		put32(r, 12, 0x64636261);
-		put64(r, 0x6867666564636261);
+		put32(bytes, 12, 0x64636261);
+		put64(bytes, 0x6867666564636261);
 	}
 	if (type & PERF_SAMPLE_BRANCH_STACK) {
-		struct perf_branch_entry e = {.from = 0x1000, .to = 0x2000};
+		struct perf_branch_entry entry = {.from = 0x1000, .to = 0x2000};
 
-		put64(r, 1);
-		put(r, &e, sizeof(e));
+		put64(bytes, 1);
+		put(bytes, &entry, sizeof(entry));
 	}
 	if (type & PERF_SAMPLE_REGS_USER) {
-		put64(r, PERF_SAMPLE_REGS_ABI_64);
+		put64(bytes, PERF_SAMPLE_REGS_ABI_64);
 		for (unsigned i = 0; i < REGS; i++)
-			put64(r, 0x700 + i);
+			put64(bytes, 0x700 + i);
 	}
 	if (type & PERF_SAMPLE_STACK_USER) {
-		put64(r, 64);
+		put64(bytes, 64);
 		for (int i = 0; i < 8; i++)
-			put64(r, (uint64_t)i);
-		put64(r, 40); /* as much of it was there */
+			put64(bytes, (uint64_t)i);
+		put64(bytes, 40); /* as much of it was there */
 	}
-	finish(r);
+	finish(bytes);
 }
 
 /* Take a record apart and look at all that came of it, so that a sanitizer sees every pointer. */
@@ -112,18 +112,18 @@ static inline unsigned long look(const void *rec, size_t n, uint64_t type)
 		return 0;
 	sum = out.pid + out.tid + out.cpu + out.time + out.id;
 	if (out.type == PERF_RECORD_SAMPLE) {
-		const struct ws_perf_sample *s = &out.sample;
+		const struct ws_perf_sample *sample = &out.sample;
 
-		for (uint64_t i = 0; i < s->chain_n; i++)
-			sum += s->chain[i];
-		for (uint32_t i = 0; i < s->raw_size; i++)
-			sum += ((const uint8_t *)s->raw)[i];
-		for (uint64_t i = 0; i < s->branch_n; i++)
-			sum += s->branches[i].from;
-		for (unsigned i = 0; s->regs && i < REGS; i++)
-			sum += s->regs[i];
-		for (uint64_t i = 0; i < s->stack_size; i++)
-			sum += s->stack[i];
+		for (uint64_t i = 0; i < sample->chain_n; i++)
+			sum += sample->chain[i];
+		for (uint32_t i = 0; i < sample->raw_size; i++)
+			sum += ((const uint8_t *)sample->raw)[i];
+		for (uint64_t i = 0; i < sample->branch_n; i++)
+			sum += sample->branches[i].from;
+		for (unsigned i = 0; sample->regs && i < REGS; i++)
+			sum += sample->regs[i];
+		for (uint64_t i = 0; i < sample->stack_size; i++)
+			sum += sample->stack[i];
 	}
 	if (out.type == PERF_RECORD_MMAP2) {
 		sum += strlen(out.mmap.path);

@@ -17,12 +17,12 @@ static int number, failed;
 static bool samples_whole(void)
 {
 	struct ws_perf_rec out;
-	struct bytes r;
+	struct bytes bytes;
 	bool ok = true;
 
-	make_sample(&r, ALL_BITS, 77, 123456);
-	CHECK(ws_perf_time(r.b, r.n) == 123456 && ws_perf_id(r.b, r.n) == 77);
-	CHECK(ws_perf_parse(r.b, r.n, ALL_BITS, REGS, &out));
+	make_sample(&bytes, ALL_BITS, 77, 123456);
+	CHECK(ws_perf_time(bytes.b, bytes.n) == 123456 && ws_perf_id(bytes.b, bytes.n) == 77);
+	CHECK(ws_perf_parse(bytes.b, bytes.n, ALL_BITS, REGS, &out));
 	CHECK(out.pid == 100 && out.tid == 101 && out.cpu == 3 && out.sample.ip == 0x401000 &&
 	      out.sample.period == 1000000);
 	CHECK(out.sample.chain_n == 3 && out.sample.chain[2] == 0x402000);
@@ -30,10 +30,10 @@ static bool samples_whole(void)
 	CHECK(out.sample.branch_n == 1 && out.sample.branches[0].from == 0x1000);
 	CHECK(out.sample.regs && out.sample.regs[REGS - 1] == 0x700 + REGS - 1);
 	CHECK(out.sample.stack && out.sample.stack_size == 40 && out.sample.stack[8] == 1);
-	make_sample(&r, WS_PERF_SAMPLE_BASE, 78, 5);
-	CHECK(ws_perf_parse(r.b, r.n, WS_PERF_SAMPLE_BASE, REGS, &out) && !out.sample.stack &&
-	      !out.sample.regs && !out.sample.chain);
-	CHECK(!ws_perf_parse(r.b, r.n, WS_PERF_SAMPLE_BASE | PERF_SAMPLE_ADDR, REGS,
+	make_sample(&bytes, WS_PERF_SAMPLE_BASE, 78, 5);
+	CHECK(ws_perf_parse(bytes.b, bytes.n, WS_PERF_SAMPLE_BASE, REGS, &out) &&
+	      !out.sample.stack && !out.sample.regs && !out.sample.chain);
+	CHECK(!ws_perf_parse(bytes.b, bytes.n, WS_PERF_SAMPLE_BASE | PERF_SAMPLE_ADDR, REGS,
 			     &out)); /* a bit that is not understood */
 	return ok;
 }
@@ -41,45 +41,46 @@ static bool samples_whole(void)
 static bool others_whole(void)
 {
 	struct ws_perf_rec out;
-	struct bytes r;
+	struct bytes bytes;
 	bool ok = true;
 
-	begin(&r, PERF_RECORD_MMAP2, PERF_RECORD_MISC_USER);
-	put32(&r, 10, 11);
-	put64(&r, 0x7f0000000000);
-	put64(&r, 0x1000);
-	put64(&r, 0x2000);
-	put32(&r, 8, 1);
-	put64(&r, 4711);
-	put64(&r, 0);
-	put32(&r, 5, 2);
-	put(&r, "/lib/x.so\0\0\0\0\0\0", 16);
-	sample_id(&r, 10, 11, 99, 1, 7);
-	CHECK(ws_perf_time(r.b, r.n) == 99);
-	CHECK(ws_perf_parse(r.b, r.n, 0, 0, &out) && !strcmp(out.mmap.path, "/lib/x.so") &&
+	begin(&bytes, PERF_RECORD_MMAP2, PERF_RECORD_MISC_USER);
+	put32(&bytes, 10, 11);
+	put64(&bytes, 0x7f0000000000);
+	put64(&bytes, 0x1000);
+	put64(&bytes, 0x2000);
+	put32(&bytes, 8, 1);
+	put64(&bytes, 4711);
+	put64(&bytes, 0);
+	put32(&bytes, 5, 2);
+	put(&bytes, "/lib/x.so\0\0\0\0\0\0", 16);
+	sample_id(&bytes, 10, 11, 99, 1, 7);
+	CHECK(ws_perf_time(bytes.b, bytes.n) == 99);
+	CHECK(ws_perf_parse(bytes.b, bytes.n, 0, 0, &out) && !strcmp(out.mmap.path, "/lib/x.so") &&
 	      out.mmap.inode == 4711 && out.mmap.prot == 5);
-	begin(&r, PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC);
-	put32(&r, 20, 21);
-	put(&r, "name\0\0\0\0", 8);
-	sample_id(&r, 20, 21, 100, 1, 7);
-	CHECK(ws_perf_parse(r.b, r.n, 0, 0, &out) && !strcmp(out.comm, "name") && out.tid == 21);
-	begin(&r, PERF_RECORD_FORK, 0);
-	put32(&r, 31, 30);
-	put32(&r, 33, 32);
-	put64(&r, 55);
-	sample_id(&r, 1, 1, 101, 1, 7);
-	CHECK(ws_perf_parse(r.b, r.n, 0, 0, &out) && out.pid == 31 && out.task.ppid == 30 &&
+	begin(&bytes, PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC);
+	put32(&bytes, 20, 21);
+	put(&bytes, "name\0\0\0\0", 8);
+	sample_id(&bytes, 20, 21, 100, 1, 7);
+	CHECK(ws_perf_parse(bytes.b, bytes.n, 0, 0, &out) && !strcmp(out.comm, "name") &&
+	      out.tid == 21);
+	begin(&bytes, PERF_RECORD_FORK, 0);
+	put32(&bytes, 31, 30);
+	put32(&bytes, 33, 32);
+	put64(&bytes, 55);
+	sample_id(&bytes, 1, 1, 101, 1, 7);
+	CHECK(ws_perf_parse(bytes.b, bytes.n, 0, 0, &out) && out.pid == 31 && out.task.ppid == 30 &&
 	      out.tid == 33 && out.task.ptid == 32 && out.time == 101);
-	begin(&r, PERF_RECORD_SWITCH_CPU_WIDE, PERF_RECORD_MISC_SWITCH_OUT);
-	put32(&r, 41, 42);
-	sample_id(&r, 40, 40, 102, 2, 7);
-	CHECK(ws_perf_parse(r.b, r.n, 0, 0, &out) && out.other.tid == 42 && out.tid == 40 &&
+	begin(&bytes, PERF_RECORD_SWITCH_CPU_WIDE, PERF_RECORD_MISC_SWITCH_OUT);
+	put32(&bytes, 41, 42);
+	sample_id(&bytes, 40, 40, 102, 2, 7);
+	CHECK(ws_perf_parse(bytes.b, bytes.n, 0, 0, &out) && out.other.tid == 42 && out.tid == 40 &&
 	      out.cpu == 2);
-	begin(&r, PERF_RECORD_LOST, 0);
-	put64(&r, 7);
-	put64(&r, 1234);
-	sample_id(&r, 0, 0, 103, 2, 7);
-	CHECK(ws_perf_parse(r.b, r.n, 0, 0, &out) && out.lost == 1234);
+	begin(&bytes, PERF_RECORD_LOST, 0);
+	put64(&bytes, 7);
+	put64(&bytes, 1234);
+	sample_id(&bytes, 0, 0, 103, 2, 7);
+	CHECK(ws_perf_parse(bytes.b, bytes.n, 0, 0, &out) && out.lost == 1234);
 	return ok;
 }
 
@@ -88,34 +89,34 @@ static bool others_whole(void)
  */
 static bool damaged(void)
 {
-	struct bytes r;
+	struct bytes bytes;
 	uint64_t seed = 1;
 	bool ok = true;
 
-	make_sample(&r, ALL_BITS, 77, 123456);
-	for (size_t n = 0; n < r.n; n++) {
+	make_sample(&bytes, ALL_BITS, 77, 123456);
+	for (size_t n = 0; n < bytes.n; n++) {
 		char *cut = malloc(n ? n : 1);
 
-		memcpy(cut, r.b, n);
+		memcpy(cut, bytes.b, n);
 		if (n >= 8) {
-			struct perf_event_header h = {.type = PERF_RECORD_SAMPLE,
-						      .size = (uint16_t)n};
+			struct perf_event_header header = {.type = PERF_RECORD_SAMPLE,
+							   .size = (uint16_t)n};
 
-			memcpy(cut, &h, sizeof(h));
+			memcpy(cut, &header, sizeof(header));
 			CHECK(!look(cut, n, ALL_BITS)); /* everything in it was asked for */
 			ws_perf_time(cut, n);
 		}
 		free(cut);
 	}
 	for (int round = 0; round < 20000; round++) {
-		char *copy = malloc(r.n);
+		char *copy = malloc(bytes.n);
 
-		memcpy(copy, r.b, r.n);
+		memcpy(copy, bytes.b, bytes.n);
 		for (int i = 0; i < 4; i++) {
 			seed = seed * 6364136223846793005u + 1442695040888963407u;
-			copy[8 + (seed >> 33) % (r.n - 8)] = (char)(seed >> 17);
+			copy[8 + (seed >> 33) % (bytes.n - 8)] = (char)(seed >> 17);
 		}
-		look(copy, r.n, ALL_BITS);
+		look(copy, bytes.n, ALL_BITS);
 		free(copy);
 	}
 	return ok;
@@ -123,11 +124,12 @@ static bool damaged(void)
 
 /* ---- rings ---- */
 
-static void ring_put(struct ws_perf_ring *r, const struct bytes *rec)
+static void ring_put(struct ws_perf_ring *ring, const struct bytes *rec)
 {
 	for (size_t i = 0; i < rec->n; i++)
-		((char *)(uintptr_t)r->data)[(r->page->data_head + i) & (r->bytes - 1)] = rec->b[i];
-	r->page->data_head += rec->n;
+		((char *)(uintptr_t)ring->data)[(ring->page->data_head + i) & (ring->bytes - 1)] =
+			rec->b[i];
+	ring->page->data_head += rec->n;
 }
 
 static uint64_t last_time, taken, out_of_order;
@@ -148,12 +150,12 @@ static bool rings_merge(void)
 	enum { RINGS = 5, ROUNDS = 400 };
 	struct ws_perf_ring rings[RINGS] = {0};
 	struct ws_perf_ring *heap[RINGS];
-	struct ws_perf_set s = {.rings = rings,
-				.rings_n = RINGS,
-				.heap = heap,
-				.scratch = malloc(WS_PERF_MOST + 1)};
+	struct ws_perf_set set = {.rings = rings,
+				  .rings_n = RINGS,
+				  .heap = heap,
+				  .scratch = malloc(WS_PERF_MOST + 1)};
 	uint64_t put_n = 0, time = 1000;
-	struct bytes r;
+	struct bytes bytes;
 	bool ok = true;
 
 	for (int i = 0; i < RINGS; i++) {
@@ -163,26 +165,26 @@ static bool rings_merge(void)
 	}
 	for (int round = 0; round < ROUNDS; round++) {
 		for (int i = 0; i < 6; i++) {
-			make_sample(&r, i % 2 ? WS_PERF_SAMPLE_BASE : ALL_BITS, 1, time++);
-			ring_put(&rings[(size_t)(i * 7 + round) % RINGS], &r);
+			make_sample(&bytes, i % 2 ? WS_PERF_SAMPLE_BASE : ALL_BITS, 1, time++);
+			ring_put(&rings[(size_t)(i * 7 + round) % RINGS], &bytes);
 			put_n++;
 		}
-		ws_perf_take(&s, time - 3, note, NULL); /* all but the last three */
+		ws_perf_take(&set, time - 3, note, NULL); /* all but the last three */
 		CHECK(taken == put_n - 3);
-		CHECK(ws_perf_fullness(&s) < 256);
+		CHECK(ws_perf_fullness(&set) < 256);
 	}
-	ws_perf_take(&s, UINT64_MAX, note, NULL);
-	CHECK(taken == put_n && !out_of_order && !s.bad);
-	make_sample(&r, ALL_BITS, 1, time);
-	((struct perf_event_header *)r.b)->size = 4; /* no record is so short */
-	ring_put(&rings[2], &r);
-	ws_perf_take(&s, UINT64_MAX, note, NULL);
-	CHECK(s.bad == 1 && taken == put_n && rings[2].tail == rings[2].page->data_head);
+	ws_perf_take(&set, UINT64_MAX, note, NULL);
+	CHECK(taken == put_n && !out_of_order && !set.bad);
+	make_sample(&bytes, ALL_BITS, 1, time);
+	((struct perf_event_header *)bytes.b)->size = 4; /* no record is so short */
+	ring_put(&rings[2], &bytes);
+	ws_perf_take(&set, UINT64_MAX, note, NULL);
+	CHECK(set.bad == 1 && taken == put_n && rings[2].tail == rings[2].page->data_head);
 	for (int i = 0; i < RINGS; i++) {
 		free((void *)(uintptr_t)rings[i].data);
 		free(rings[i].page);
 	}
-	free(s.scratch);
+	free(set.scratch);
 	return ok;
 }
 
@@ -190,15 +192,15 @@ static bool rings_merge(void)
 
 static bool formats(void)
 {
-	struct ws_trace_format *f = ws_trace_parse(format_text, sizeof(format_text) - 1);
+	struct ws_trace_format *format = ws_trace_parse(format_text, sizeof(format_text) - 1);
 	_Alignas(8) char raw[72] = {0};
-	struct ws_text t = {0};
+	struct ws_text text = {0};
 	int64_t v = 0;
 	uint32_t where = 5u << 16 | 64;
 	bool ok = true;
 
-	CHECK(f && ws_trace_id(f) == 375);
-	if (!f)
+	CHECK(format && ws_trace_id(format) == 375);
+	if (!format)
 		return false;
 	raw[2] = 0x10;
 	strcpy(raw + 8, "busy");
@@ -206,41 +208,41 @@ static bool formats(void)
 	memcpy(raw + 32, &(uint64_t){0xffff8000}, 8);
 	memcpy(raw + 40, &where, 4);
 	memcpy(raw + 64, "file", 5);
-	CHECK(ws_trace_number(f, "pid", raw, sizeof(raw), &v) && v == -7);
-	CHECK(ws_trace_number(f, "common_flags", raw, sizeof(raw), &v) && v == 0x10);
-	CHECK(!ws_trace_number(f, "pid", raw, 26, &v) &&
-	      !ws_trace_number(f, "comm", raw, sizeof(raw), &v));
-	ws_trace_text(f, raw, sizeof(raw), &t);
-	CHECK(t.s && !strcmp(t.s, "comm=busy pid=-7 where=0xffff8000 name=file "
-				  "args=00000000000000000000000000000000"));
+	CHECK(ws_trace_number(format, "pid", raw, sizeof(raw), &v) && v == -7);
+	CHECK(ws_trace_number(format, "common_flags", raw, sizeof(raw), &v) && v == 0x10);
+	CHECK(!ws_trace_number(format, "pid", raw, 26, &v) &&
+	      !ws_trace_number(format, "comm", raw, sizeof(raw), &v));
+	ws_trace_text(format, raw, sizeof(raw), &text);
+	CHECK(text.text && !strcmp(text.text, "comm=busy pid=-7 where=0xffff8000 name=file "
+					      "args=00000000000000000000000000000000"));
 	if (!ok)
-		printf("# it was: %s\n", t.s);
-	ws_text_free(&t);
+		printf("# it was: %s\n", text.text);
+	ws_text_free(&text);
 	for (size_t n = 0; n < sizeof(raw); n++) {
 		char *cut = malloc(n ? n : 1);
 
 		memcpy(cut, raw, n);
-		memset(&t, 0, sizeof(t));
-		ws_trace_text(f, cut, n, &t);
-		ws_text_free(&t);
+		memset(&text, 0, sizeof(text));
+		ws_trace_text(format, cut, n, &text);
+		ws_text_free(&text);
 		free(cut);
 	}
-	ws_trace_free(f);
+	ws_trace_free(format);
 	CHECK(!ws_trace_parse("nothing", 7) && !ws_trace_parse("ID: 5\n", 6));
 	return ok;
 }
 
 static bool names(void)
 {
-	struct ws_err e;
+	struct ws_err err;
 	bool ok = true;
 
-	CHECK(!ws_perf_check_events("page-faults,3", false, "os-events", &e));
-	CHECK(!ws_perf_check_events(NULL, false, "os-events", &e));
-	CHECK(ws_perf_check_events("page-fault", false, "os-events", &e) &&
-	      strstr(e.msg, "'page-fault'"));
-	CHECK(ws_perf_check_events("99", true, "cpu-core-events", &e));
-	CHECK(ws_perf_check_events("", true, "cpu-core-events", &e));
+	CHECK(!ws_perf_check_events("page-faults,3", false, "os-events", &err));
+	CHECK(!ws_perf_check_events(NULL, false, "os-events", &err));
+	CHECK(ws_perf_check_events("page-fault", false, "os-events", &err) &&
+	      strstr(err.msg, "'page-fault'"));
+	CHECK(ws_perf_check_events("99", true, "cpu-core-events", &err));
+	CHECK(ws_perf_check_events("", true, "cpu-core-events", &err));
 	CHECK(ws_perf_find_event("1", 1, true) == ws_perf_find_event("instructions", 12, true));
 	return ok;
 }

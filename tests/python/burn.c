@@ -9,10 +9,10 @@
 
 static int64_t cpu_ns(void)
 {
-	struct timespec t;
+	struct timespec time;
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+	return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
 }
 
 static volatile uint64_t sink;
@@ -60,11 +60,11 @@ static __attribute__((noinline)) int64_t burn_alone(int64_t ns)
 
 static void *foreign_thread(void *arg)
 {
-	struct foreign *f = arg;
+	struct foreign *foreign = arg;
 
-	for (int i = 0; i < f->n; i++) {
-		f->fn();
-		f->burnt += burn_alone(f->ns);
+	for (int i = 0; i < foreign->n; i++) {
+		foreign->fn();
+		foreign->burnt += burn_alone(foreign->ns);
 	}
 	return NULL;
 }
@@ -72,13 +72,13 @@ static void *foreign_thread(void *arg)
 EXPORT int64_t native_foreign(callback_fn *fn, int n, int64_t ns);
 EXPORT int64_t native_foreign(callback_fn *fn, int n, int64_t ns)
 {
-	struct foreign f = {fn, n, ns, 0};
-	pthread_t t;
+	struct foreign foreign = {fn, n, ns, 0};
+	pthread_t thread;
 
-	if (pthread_create(&t, NULL, foreign_thread, &f))
+	if (pthread_create(&thread, NULL, foreign_thread, &foreign))
 		return -1;
-	pthread_join(t, NULL);
-	return f.burnt;
+	pthread_join(thread, NULL);
+	return foreign.burnt;
 }
 
 /* How many of `n` short waits a signal interrupted. */

@@ -27,50 +27,57 @@ static struct stack {
 	uint32_t parent, frame;
 } * stacks;
 
-static const char *text(const struct ws_report *r, uint64_t id)
+static const char *text(const struct ws_report *report, uint64_t id)
 {
-	return ws_report_string(r, (uint32_t)id, NULL);
+	return ws_report_string(report, (uint32_t)id, NULL);
 }
 
-static void load(const struct ws_report *r)
+static void load(const struct ws_report *report)
 {
-	struct ws_cursor *c;
-	const uint64_t *v;
+	struct ws_cursor *cursor;
+	const uint64_t *values;
 
-	frame_n = ws_report_rows(r, WS_TABLE_frame) + 1;
-	stack_n = ws_report_rows(r, WS_TABLE_stack) + 1;
+	frame_n = ws_report_rows(report, WS_TABLE_frame) + 1;
+	stack_n = ws_report_rows(report, WS_TABLE_stack) + 1;
 	frames = ws_calloc(frame_n, sizeof(*frames));
 	stacks = ws_calloc(stack_n, sizeof(*stacks));
-	modules = ws_calloc(ws_report_rows(r, WS_TABLE_module) + 1, sizeof(*modules));
-	for (c = ws_cursor_open(r, WS_TABLE_module, 0, UINT64_MAX); ws_cursor_next(c, &v);)
-		modules[v[ws_module_id]] = text(r, v[ws_module_path]);
-	ws_cursor_close(c);
-	for (c = ws_cursor_open(r, WS_TABLE_frame, 0, UINT64_MAX); ws_cursor_next(c, &v);)
-		frames[v[ws_frame_id]] =
-			(struct frame){(uint32_t)v[ws_frame_kind], (uint32_t)v[ws_frame_module],
-				       v[ws_frame_address],	   text(r, v[ws_frame_name]),
-				       text(r, v[ws_frame_file]),  ""};
-	ws_cursor_close(c);
-	for (c = ws_cursor_open(r, WS_TABLE_symbol, 0, UINT64_MAX); ws_cursor_next(c, &v);)
-		if (v[ws_symbol_frame] < frame_n)
-			frames[v[ws_symbol_frame]].symbol = text(r, v[ws_symbol_name]);
-	ws_cursor_close(c);
-	for (c = ws_cursor_open(r, WS_TABLE_stack, 0, UINT64_MAX); ws_cursor_next(c, &v);)
-		stacks[v[ws_stack_id]] =
-			(struct stack){(uint32_t)v[ws_stack_parent], (uint32_t)v[ws_stack_frame]};
-	ws_cursor_close(c);
+	modules = ws_calloc(ws_report_rows(report, WS_TABLE_module) + 1, sizeof(*modules));
+	for (cursor = ws_cursor_open(report, WS_TABLE_module, 0, UINT64_MAX);
+	     ws_cursor_next(cursor, &values);)
+		modules[values[ws_module_id]] = text(report, values[ws_module_path]);
+	ws_cursor_close(cursor);
+	for (cursor = ws_cursor_open(report, WS_TABLE_frame, 0, UINT64_MAX);
+	     ws_cursor_next(cursor, &values);)
+		frames[values[ws_frame_id]] = (struct frame){(uint32_t)values[ws_frame_kind],
+							     (uint32_t)values[ws_frame_module],
+							     values[ws_frame_address],
+							     text(report, values[ws_frame_name]),
+							     text(report, values[ws_frame_file]),
+							     ""};
+	ws_cursor_close(cursor);
+	for (cursor = ws_cursor_open(report, WS_TABLE_symbol, 0, UINT64_MAX);
+	     ws_cursor_next(cursor, &values);)
+		if (values[ws_symbol_frame] < frame_n)
+			frames[values[ws_symbol_frame]].symbol =
+				text(report, values[ws_symbol_name]);
+	ws_cursor_close(cursor);
+	for (cursor = ws_cursor_open(report, WS_TABLE_stack, 0, UINT64_MAX);
+	     ws_cursor_next(cursor, &values);)
+		stacks[values[ws_stack_id]] = (struct stack){(uint32_t)values[ws_stack_parent],
+							     (uint32_t)values[ws_stack_frame]};
+	ws_cursor_close(cursor);
 }
 
 static void print_frame(uint32_t id)
 {
-	const struct frame *f = &frames[id];
+	const struct frame *frame = &frames[id];
 
-	if (f->kind == WS_FRAME_PYTHON)
-		printf("py:%s:%s:%" PRIu64, f->name, f->file, f->address);
-	else if (f->symbol && *f->symbol)
-		printf("%s", f->symbol);
+	if (frame->kind == WS_FRAME_PYTHON)
+		printf("py:%s:%s:%" PRIu64, frame->name, frame->file, frame->address);
+	else if (frame->symbol && *frame->symbol)
+		printf("%s", frame->symbol);
 	else
-		printf("%s+%" PRIx64, f->module ? modules[f->module] : "?", f->address);
+		printf("%s+%" PRIx64, frame->module ? modules[frame->module] : "?", frame->address);
 }
 
 static void print_stack(uint32_t stack, uint32_t leaf)
@@ -94,48 +101,51 @@ static struct ws_who *who;
 
 static void print_thread(const char *what, uint64_t thread, uint64_t start)
 {
-	const struct ws_thread_info *t = ws_who_thread(who, (uint32_t)thread);
+	const struct ws_thread_info *info = ws_who_thread(who, (uint32_t)thread);
 
-	printf("%s\t%u\t%u\t%" PRIu64 "\t", what, t->pid, t->tid, start);
+	printf("%s\t%u\t%u\t%" PRIu64 "\t", what, info->pid, info->tid, start);
 }
 
-static void print_row(const struct ws_report *r, enum ws_table t, const uint64_t *v)
+static void print_row(const struct ws_report *report, enum ws_table table, const uint64_t *values)
 {
-	switch (t) {
+	switch (table) {
 	case WS_TABLE_sample:
-		print_thread("sample", v[ws_sample_thread], v[ws_sample_start]);
-		printf("%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t", v[ws_sample_weight],
-		       v[ws_sample_gil], v[ws_sample_flags]);
-		print_stack((uint32_t)v[ws_sample_callers], (uint32_t)v[ws_sample_frame]);
+		print_thread("sample", values[ws_sample_thread], values[ws_sample_start]);
+		printf("%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t", values[ws_sample_weight],
+		       values[ws_sample_gil], values[ws_sample_flags]);
+		print_stack((uint32_t)values[ws_sample_callers], (uint32_t)values[ws_sample_frame]);
 		break;
 	case WS_TABLE_python_sample:
-		print_thread("outside", v[ws_python_sample_thread], v[ws_python_sample_start]);
-		printf("%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t", v[ws_python_sample_weight],
-		       v[ws_python_sample_gil], v[ws_python_sample_flags]);
-		print_stack((uint32_t)v[ws_python_sample_stack], 0);
+		print_thread("outside", values[ws_python_sample_thread],
+			     values[ws_python_sample_start]);
+		printf("%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t", values[ws_python_sample_weight],
+		       values[ws_python_sample_gil], values[ws_python_sample_flags]);
+		print_stack((uint32_t)values[ws_python_sample_stack], 0);
 		break;
 	case WS_TABLE_gil:
-		print_thread("gil", v[ws_gil_thread], v[ws_gil_start]);
-		printf("%" PRIu64 "\t%" PRIu64 "\n", v[ws_gil_end], v[ws_gil_state]);
+		print_thread("gil", values[ws_gil_thread], values[ws_gil_start]);
+		printf("%" PRIu64 "\t%" PRIu64 "\n", values[ws_gil_end], values[ws_gil_state]);
 		break;
 	case WS_TABLE_cuda_api:
-		print_thread("call", v[ws_cuda_api_thread], v[ws_cuda_api_start]);
-		printf("%s\t", text(r, v[ws_cuda_api_name]));
-		print_stack(v[ws_cuda_api_callchain] == WS_NO_U32
+		print_thread("call", values[ws_cuda_api_thread], values[ws_cuda_api_start]);
+		printf("%s\t", text(report, values[ws_cuda_api_name]));
+		print_stack(values[ws_cuda_api_callchain] == WS_NO_U32
 				    ? 0
-				    : (uint32_t)v[ws_cuda_api_callchain],
+				    : (uint32_t)values[ws_cuda_api_callchain],
 			    0);
 		break;
 	case WS_TABLE_slice:
-		print_thread("slice", v[ws_slice_thread], v[ws_slice_start]);
-		printf("%" PRIu64 "\t%s\t%s\t%s\n", v[ws_slice_end], text(r, v[ws_slice_name]),
-		       text(r, v[ws_slice_category]), text(r, v[ws_slice_args]));
+		print_thread("slice", values[ws_slice_thread], values[ws_slice_start]);
+		printf("%" PRIu64 "\t%s\t%s\t%s\n", values[ws_slice_end],
+		       text(report, values[ws_slice_name]), text(report, values[ws_slice_category]),
+		       text(report, values[ws_slice_args]));
 		break;
 	case WS_TABLE_diagnostic:
-		printf("diag\t%s\n", text(r, v[ws_diagnostic_text]));
+		printf("diag\t%s\n", text(report, values[ws_diagnostic_text]));
 		break;
 	default:
-		printf("lost\t%s\t%" PRIu64 "\n", text(r, v[ws_loss_kind]), v[ws_loss_events]);
+		printf("lost\t%s\t%" PRIu64 "\n", text(report, values[ws_loss_kind]),
+		       values[ws_loss_events]);
 	}
 }
 
@@ -145,27 +155,27 @@ int main(int argc, char **argv)
 					       WS_TABLE_gil,	WS_TABLE_cuda_api,
 					       WS_TABLE_slice,	WS_TABLE_diagnostic,
 					       WS_TABLE_loss};
-	struct ws_err e;
-	struct ws_report *r = argc == 2 ? ws_report_open(argv[1], &e) : NULL;
-	const uint64_t *v;
+	struct ws_err err;
+	struct ws_report *report = argc == 2 ? ws_report_open(argv[1], &err) : NULL;
+	const uint64_t *values;
 
-	if (!r) {
-		fprintf(stderr, "dump: %s\n", argc == 2 ? e.msg : "give one report");
+	if (!report) {
+		fprintf(stderr, "dump: %s\n", argc == 2 ? err.msg : "give one report");
 		return 1;
 	}
-	load(r);
-	who = ws_who_open(r);
+	load(report);
+	who = ws_who_open(report);
 	for (size_t i = 0; i < WS_COUNT(tables); i++) {
-		struct ws_cursor *c = ws_cursor_open(r, tables[i], 0, UINT64_MAX);
+		struct ws_cursor *cursor = ws_cursor_open(report, tables[i], 0, UINT64_MAX);
 
-		while (ws_cursor_next(c, &v))
-			print_row(r, tables[i], v);
-		ws_cursor_close(c);
+		while (ws_cursor_next(cursor, &values))
+			print_row(report, tables[i], values);
+		ws_cursor_close(cursor);
 	}
 	ws_who_close(who);
 	free(frames);
 	free(stacks);
 	free(modules);
-	ws_report_close(r);
+	ws_report_close(report);
 	return 0;
 }

@@ -19,44 +19,47 @@ static const uint8_t *input;
 static size_t input_n;
 
 /* Memory that is there everywhere. */
-static size_t read_input(void *ctx, const struct ws_py_piece *p, size_t n)
+static size_t read_input(void *ctx, const struct ws_py_piece *piece, size_t n)
 {
 	(void)ctx;
 	for (size_t i = 0; i < n; i++)
-		for (size_t k = 0; k < p[i].bytes; k++)
-			((uint8_t *)p[i].to)[k] = input[(p[i].from * 7 + k) % input_n];
+		for (size_t k = 0; k < piece[i].bytes; k++)
+			((uint8_t *)piece[i].to)[k] = input[(piece[i].from * 7 + k) % input_n];
 	return n;
 }
 
-static void explore(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t runtime)
+static void explore(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+		    uint64_t runtime)
 {
-	static struct ws_py_thread t[16];
-	static struct ws_py_frame f[300];
+	static struct ws_py_thread thread[16];
+	static struct ws_py_frame py_frames[300];
 	static struct ws_py_walk walk;
-	static struct ws_py_code c;
-	size_t n = ws_py_threads(l, m, runtime, t, WS_COUNT(t));
+	static struct ws_py_code code;
+	size_t n = ws_py_threads(layout, memory, runtime, thread, WS_COUNT(thread));
 
 	memset(&walk, 0, sizeof(walk));
-	ws_py_gil_holder(l, m, runtime);
+	ws_py_gil_holder(layout, memory, runtime);
 	for (size_t i = 0; i < n; i++) {
 		bool truncated;
-		size_t frames = ws_py_walk(l, m, t[i].state, &walk, f, WS_COUNT(f), &truncated);
+		size_t frames = ws_py_walk(layout, memory, thread[i].state, &walk, py_frames,
+					   WS_COUNT(py_frames), &truncated);
 
-		if (frames > WS_COUNT(f))
+		if (frames > WS_COUNT(py_frames))
 			abort();
 		for (size_t k = 0; k < frames && k < 20; k++) {
 			uint8_t table[4096];
 
-			if (!ws_py_code_read(l, m, f[k].code, &c))
+			if (!ws_py_code_read(layout, memory, py_frames[k].code, &code))
 				continue;
-			if (c.name_len > sizeof(c.name) || c.file_len > sizeof(c.file) ||
-			    c.table_bytes > WS_PY_TABLE_MOST)
+			if (code.name_len > sizeof(code.name) ||
+			    code.file_len > sizeof(code.file) ||
+			    code.table_bytes > WS_PY_TABLE_MOST)
 				abort();
-			if (c.table_bytes < sizeof(table) &&
-			    ws_py_read(m, c.table, table, c.table_bytes) &&
-			    ws_py_line(l->version, c.first_line, table, c.table_bytes, f[k].at) <
-				    0 &&
-			    f[k].at >= 0)
+			if (code.table_bytes < sizeof(table) &&
+			    ws_py_read(memory, code.table, table, code.table_bytes) &&
+			    ws_py_line(layout->version, code.first_line, table, code.table_bytes,
+				       py_frames[k].at) < 0 &&
+			    py_frames[k].at >= 0)
 				abort();
 		}
 	}
@@ -65,16 +68,16 @@ static void explore(const struct ws_py_layout *l, const struct ws_py_memory *m, 
 static void edit(const struct image *im, const uint8_t *e)
 {
 	uint32_t place;
-	struct piece *p;
+	struct piece *piece;
 	uint64_t value = 0;
 
 	memcpy(&place, e, 4);
-	p = &im->piece[place % im->n];
+	piece = &im->piece[place % im->n];
 	memcpy(&value, e + 5, 5);
-	place = p->bytes > 8 ? (place / (uint32_t)im->n) % (uint32_t)(p->bytes - 8) : 0;
+	place = piece->bytes > 8 ? (place / (uint32_t)im->n) % (uint32_t)(piece->bytes - 8) : 0;
 	if (e[4] & 1) /* a pointer into something that is there */
 		value = im->piece[value % im->n].at + (e[4] >> 1 & 0x78);
-	memcpy(p->p + place, &value, p->bytes < 8 ? p->bytes : e[4] & 2 ? 4 : 8);
+	memcpy(piece->data + place, &value, piece->bytes < 8 ? piece->bytes : e[4] & 2 ? 4 : 8);
 }
 
 static struct image copy(const struct image *from)
@@ -82,14 +85,14 @@ static struct image copy(const struct image *from)
 	struct image im = {from->version, from->runtime, 0, NULL};
 
 	for (uint64_t i = 0; i < from->n; i++)
-		memcpy(image_put(&im, from->piece[i].at, from->piece[i].bytes)->p, from->piece[i].p,
-		       from->piece[i].bytes);
+		memcpy(image_put(&im, from->piece[i].at, from->piece[i].bytes)->data,
+		       from->piece[i].data, from->piece[i].bytes);
 	return im;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct ws_py_layout l;
+	struct ws_py_layout layout;
 	size_t at = 1;
 
 	if (!images[0].n) {
@@ -107,23 +110,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	if (data[0] % 8 < WS_COUNT(versions)) {
 		struct image im = copy(&images[data[0] % 8]);
-		struct ws_py_memory m = {image_read, &im};
+		struct ws_py_memory memory = {image_read, &im};
 
 		for (; at + 10 <= size && at < 200; at += 10)
 			edit(&im, data + at);
-		if (image_layout(&im, &m, &l))
-			explore(&l, &m, im.runtime);
+		if (image_layout(&im, &memory, &layout))
+			explore(&layout, &memory, im.runtime);
 		image_free(&im);
 	} else {
-		struct ws_py_memory m = {read_input, NULL};
+		struct ws_py_memory memory = {read_input, NULL};
 
 		input = data + 1;
 		input_n = size - 1;
 		for (uint16_t v = 0x0308; v <= 0x030c; v++)
-			if (ws_py_layout_of(v, &l))
-				explore(&l, &m, 0x10000);
-		if (ws_py_layout_read(&m, 0x10000, &l))
-			explore(&l, &m, 0x10000);
+			if (ws_py_layout_of(v, &layout))
+				explore(&layout, &memory, 0x10000);
+		if (ws_py_layout_read(&memory, 0x10000, &layout))
+			explore(&layout, &memory, 0x10000);
 	}
 	for (uint16_t v = 0x0308; v <= 0x030e; v++)
 		for (int32_t i = -1; i < 64; i += 5)

@@ -23,12 +23,12 @@ static struct ws_clock session_clock;
 static char report[64];
 
 struct record {
-	uint8_t *p;
+	uint8_t *bytes;
 	size_t n;
 };
 
 struct made { /* of one thread of an image */
-	struct ws_py_layout l;
+	struct ws_py_layout layout;
 	struct record code[MOST], frames;
 	struct ws_py_frame frame[MOST];
 	int32_t line[MOST];
@@ -45,110 +45,123 @@ static void grab(struct image *im, uint64_t at, uint8_t *to, size_t n)
 			to[i] = 0;
 }
 
-static uint64_t pointer_at(const uint8_t *p)
+static uint64_t pointer_at(const uint8_t *bytes)
 {
 	uint64_t v;
 
-	memcpy(&v, p, 8);
+	memcpy(&v, bytes, 8);
 	return v;
 }
 
-static struct record code_record(struct image *im, const struct ws_py_layout *l, uint64_t id,
+static struct record code_record(struct image *im, const struct ws_py_layout *layout, uint64_t id,
 				 uint64_t code)
 {
-	struct record r = {calloc(1, sizeof(struct ws_py_told_code) + WS_PY_TOLD_TABLE),
-			   sizeof(struct ws_py_told_code)};
-	struct ws_py_told_code *c = (void *)r.p;
-	uint32_t before = l->bytes_data - l->bytes_size;
+	struct record record = {calloc(1, sizeof(struct ws_py_told_code) + WS_PY_TOLD_TABLE),
+				sizeof(struct ws_py_told_code)};
+	struct ws_py_told_code *py_told_code = (void *)record.bytes;
+	uint32_t before = layout->bytes_data - layout->bytes_size;
 	uint64_t size;
 
-	*c = (struct ws_py_told_code){.kind = WS_PY_TOLD_CODE,
-				      .cookie = COOKIE,
-				      .id = id,
-				      .code = code,
-				      .head_bytes = WS_PY_TOLD_HEAD};
-	grab(im, code, c->head, WS_PY_TOLD_HEAD);
-	c->name = pointer_at(c->head + (l->code_qualname ? l->code_qualname : l->code_name));
-	c->file = pointer_at(c->head + l->code_file);
-	c->key_name = pointer_at(c->head + l->code_name) + l->text_length;
-	c->table = pointer_at(c->head + l->code_table) + l->bytes_size;
-	grab(im, c->key_name, (uint8_t *)c->key_text, 16);
-	grab(im, c->name, c->name_piece, WS_PY_TOLD_NAME);
-	grab(im, c->file, c->file_piece, WS_PY_TOLD_FILE);
-	c->name_bytes = WS_PY_TOLD_NAME;
-	c->file_bytes = WS_PY_TOLD_FILE;
-	grab(im, c->table, (uint8_t *)&size, 8);
-	c->table_bytes = before + (size < WS_PY_TOLD_TABLE - before ? (uint32_t)size : 0);
-	grab(im, c->table, c->table_piece, c->table_bytes);
-	r.n += c->table_bytes;
-	return r;
+	*py_told_code = (struct ws_py_told_code){.kind = WS_PY_TOLD_CODE,
+						 .cookie = COOKIE,
+						 .id = id,
+						 .code = code,
+						 .head_bytes = WS_PY_TOLD_HEAD};
+	grab(im, code, py_told_code->head, WS_PY_TOLD_HEAD);
+	py_told_code->name =
+		pointer_at(py_told_code->head +
+			   (layout->code_qualname ? layout->code_qualname : layout->code_name));
+	py_told_code->file = pointer_at(py_told_code->head + layout->code_file);
+	py_told_code->key_name =
+		pointer_at(py_told_code->head + layout->code_name) + layout->text_length;
+	py_told_code->table =
+		pointer_at(py_told_code->head + layout->code_table) + layout->bytes_size;
+	grab(im, py_told_code->key_name, (uint8_t *)py_told_code->key_text, 16);
+	grab(im, py_told_code->name, py_told_code->name_piece, WS_PY_TOLD_NAME);
+	grab(im, py_told_code->file, py_told_code->file_piece, WS_PY_TOLD_FILE);
+	py_told_code->name_bytes = WS_PY_TOLD_NAME;
+	py_told_code->file_bytes = WS_PY_TOLD_FILE;
+	grab(im, py_told_code->table, (uint8_t *)&size, 8);
+	py_told_code->table_bytes =
+		before + (size < WS_PY_TOLD_TABLE - before ? (uint32_t)size : 0);
+	grab(im, py_told_code->table, py_told_code->table_piece, py_told_code->table_bytes);
+	record.n += py_told_code->table_bytes;
+	return record;
 }
 
-static void add_step(struct made *m, uint64_t id, int32_t at, uint32_t owner)
+static void add_step(struct made *made, uint64_t id, int32_t at, uint32_t owner)
 {
-	struct ws_py_told_frames *f = (void *)m->frames.p;
-	struct ws_py_step s = {id, at, owner};
+	struct ws_py_told_frames *frames = (void *)made->frames.bytes;
+	struct ws_py_step step = {id, at, owner};
 
-	memcpy(m->frames.p + sizeof(*f) + f->count++ * sizeof(s), &s, sizeof(s));
-	m->frames.n += sizeof(s);
+	memcpy(made->frames.bytes + sizeof(*frames) + frames->count++ * sizeof(step), &step,
+	       sizeof(step));
+	made->frames.n += sizeof(step);
 }
 
 /* The steps of which ws_py_walk has made the frame. */
-static void add_frame(struct made *m, const struct ws_py_frame *f, uint64_t id)
+static void add_frame(struct made *made, const struct ws_py_frame *frame, uint64_t id)
 {
-	bool entry = f->flags & WS_PY_ENTRY;
+	bool entry = frame->flags & WS_PY_ENTRY;
 
-	if (m->l.chain == WS_PY_OBJECTS)
-		add_step(m, id, m->l.version >= 0x030a && f->at > 0 ? f->at / 2 : f->at, 0);
+	if (made->layout.chain == WS_PY_OBJECTS)
+		add_step(made, id,
+			 made->layout.version >= 0x030a && frame->at > 0 ? frame->at / 2
+									 : frame->at,
+			 0);
 	else
-		add_step(m, id, f->at, m->l.version == 0x030b && entry);
-	if (m->l.version >= 0x030c && entry)
-		add_step(m, 0, 0, WS_PY_OWNER_INTERPRETER);
+		add_step(made, id, frame->at, made->layout.version == 0x030b && entry);
+	if (made->layout.version >= 0x030c && entry)
+		add_step(made, 0, 0, WS_PY_OWNER_INTERPRETER);
 }
 
-static int32_t line_of(const struct ws_py_layout *l, struct ws_py_memory *m,
-		       const struct ws_py_frame *f)
+static int32_t line_of(const struct ws_py_layout *layout, struct ws_py_memory *memory,
+		       const struct ws_py_frame *frame)
 {
-	static struct ws_py_code c;
+	static struct ws_py_code code;
 	static uint8_t table[8192];
 
-	if (!ws_py_code_read(l, m, f->code, &c) || c.table_bytes > sizeof(table) ||
-	    !ws_py_read(m, c.table, table, c.table_bytes))
+	if (!ws_py_code_read(layout, memory, frame->code, &code) ||
+	    code.table_bytes > sizeof(table) ||
+	    !ws_py_read(memory, code.table, table, code.table_bytes))
 		abort();
-	return ws_py_line(l->version, c.first_line, table, c.table_bytes, f->at);
+	return ws_py_line(layout->version, code.first_line, table, code.table_bytes, frame->at);
 }
 
 static struct made make(struct image *im, size_t thread)
 {
 	static struct ws_py_walk walk;
-	struct ws_py_memory m = {image_read, im};
-	struct ws_py_thread t[8];
-	struct made d = {.n = 0};
+	struct ws_py_memory memory = {image_read, im};
+	struct ws_py_thread py_thread[8];
+	struct made made = {.n = 0};
 	bool truncated;
 
 	memset(&walk, 0, sizeof(walk));
-	if (!image_layout(im, &m, &d.l) ||
-	    ws_py_threads(&d.l, &m, im->runtime, t, WS_COUNT(t)) <= thread)
+	if (!image_layout(im, &memory, &made.layout) ||
+	    ws_py_threads(&made.layout, &memory, im->runtime, py_thread, WS_COUNT(py_thread)) <=
+		    thread)
 		abort();
-	d.n = ws_py_walk(&d.l, &m, t[thread].state, &walk, d.frame, MOST, &truncated);
-	d.frames = (struct record){
+	made.n = ws_py_walk(&made.layout, &memory, py_thread[thread].state, &walk, made.frame, MOST,
+			    &truncated);
+	made.frames = (struct record){
 		calloc(1, sizeof(struct ws_py_told_frames) + 2 * MOST * sizeof(struct ws_py_step)),
 		sizeof(struct ws_py_told_frames)};
-	*(struct ws_py_told_frames *)(void *)d.frames.p =
+	*(struct ws_py_told_frames *)(void *)made.frames.bytes =
 		(struct ws_py_told_frames){.kind = WS_PY_TOLD_FRAMES, .cookie = COOKIE, .hold = 1};
-	for (size_t i = 0; i < d.n; i++) {
-		d.line[i] = line_of(&d.l, &m, &d.frame[i]);
-		d.code[d.codes++] = code_record(im, &d.l, 100 + i, d.frame[i].code);
-		add_frame(&d, &d.frame[i], 100 + i);
+	for (size_t i = 0; i < made.n; i++) {
+		made.line[i] = line_of(&made.layout, &memory, &made.frame[i]);
+		made.code[made.codes++] =
+			code_record(im, &made.layout, 100 + i, made.frame[i].code);
+		add_frame(&made, &made.frame[i], 100 + i);
 	}
-	return d;
+	return made;
 }
 
-static void free_made(struct made *d)
+static void free_made(struct made *made)
 {
-	for (size_t i = 0; i < d->codes; i++)
-		free(d->code[i].p);
-	free(d->frames.p);
+	for (size_t i = 0; i < made->codes; i++)
+		free(made->code[i].bytes);
+	free(made->frames.bytes);
 }
 
 /* ---- a session around them ---- */
@@ -159,49 +172,50 @@ struct session {
 	struct ws_sink *sink;
 };
 
-static struct session *begin(const struct ws_py_layout *l)
+static struct session *begin(const struct ws_py_layout *layout)
 {
-	struct session *s = calloc(1, sizeof(*s));
-	struct ws_err e;
+	struct session *session = calloc(1, sizeof(*session));
+	struct ws_err err;
 
 	if (!session_clock.n)
 		ws_clock_init(&session_clock, ws_clock_choose());
 	snprintf(report, sizeof(report), "fuzz_told.%d.wsrep", (int)getpid());
-	s->sink = ws_sink_new(ws_strdup(report),
-			      ws_writer_create(report, &(struct ws_writer_opts){.overwrite = true},
-					       &e),
-			      &session_clock);
-	s->py.bpf = (void *)&s->proc; /* only whether it is there matters here */
-	s->proc.layout = *l;
-	ws_py_told_begin(&s->py, &s->proc, COOKIE);
-	return s;
+	session->sink = ws_sink_new(
+		ws_strdup(report),
+		ws_writer_create(report, &(struct ws_writer_opts){.overwrite = true}, &err),
+		&session_clock);
+	session->py.bpf = (void *)&session->proc; /* only whether it is there matters here */
+	session->proc.layout = *layout;
+	ws_py_told_begin(&session->py, &session->proc, COOKIE);
+	return session;
 }
 
-static void end(struct session *s)
+static void end(struct session *session)
 {
-	ws_py_told_end(&s->py, &s->proc);
-	ws_py_told_free(&s->py);
-	ws_map_free(&s->proc.counts);
-	free(s->py.told_stack.frame);
-	free(s->py.told_stack.entry);
-	free(s->py.told_stack.code);
-	ws_writer_discard(s->sink->writer);
-	ws_sink_free(s->sink);
-	free(s);
+	ws_py_told_end(&session->py, &session->proc);
+	ws_py_told_free(&session->py);
+	ws_map_free(&session->proc.counts);
+	free(session->py.told_stack.frame);
+	free(session->py.told_stack.entry);
+	free(session->py.told_stack.code);
+	ws_writer_discard(session->sink->writer);
+	ws_sink_free(session->sink);
+	free(session);
 }
 
 /* As the kernel has it: 4 bytes beside where numbers of 8 should be. */
-static const struct ws_py_stack *feed(struct session *s, const struct record *r)
+static const struct ws_py_stack *feed(struct session *session, const struct record *record)
 {
-	uint8_t *copy = malloc(r->n + 4);
+	uint8_t *copy = malloc(record->n + 4);
 	const struct ws_py_stack *st = NULL;
 	uint8_t gil = 0;
 
-	memcpy(copy + 4, r->p, r->n);
-	if (ws_python_told_frames(copy + 4, r->n))
-		st = ws_python_told_stack(&s->py, s->sink, 5, copy + 4, r->n, &gil);
+	memcpy(copy + 4, record->bytes, record->n);
+	if (ws_python_told_frames(copy + 4, record->n))
+		st = ws_python_told_stack(&session->py, session->sink, 5, copy + 4, record->n,
+					  &gil);
 	else
-		ws_python_told(&s->py, copy + 4, r->n);
+		ws_python_told(&session->py, copy + 4, record->n);
 	free(copy);
 	if (st && (st->n > WS_PY_TOLD_STEPS || gil > WS_GIL_WAITS))
 		abort();
@@ -223,56 +237,57 @@ static void load(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct session *s;
-	struct made d;
+	struct session *session;
+	struct made made;
 
 	load();
 	if (size < 7)
 		return 0;
-	d = make(&images[data[0] % WS_COUNT(versions)], data[0] >> 7);
-	s = begin(&d.l);
+	made = make(&images[data[0] % WS_COUNT(versions)], data[0] >> 7);
+	session = begin(&made.layout);
 	for (size_t at = 1; at + 6 <= size && at < 200; at += 6) {
 		const uint8_t *e = data + at;
-		struct record *r =
-			e[0] % (d.codes + 1) < d.codes ? &d.code[e[0] % (d.codes + 1)] : &d.frames;
-		size_t where = (size_t)(e[1] << 8 | e[2]) % r->n;
+		struct record *record = e[0] % (made.codes + 1) < made.codes
+						? &made.code[e[0] % (made.codes + 1)]
+						: &made.frames;
+		size_t where = (size_t)(e[1] << 8 | e[2]) % record->n;
 
-		memcpy(r->p + where, e + 3, where + 2 <= r->n ? 2 : 1);
+		memcpy(record->bytes + where, e + 3, where + 2 <= record->n ? 2 : 1);
 		if (e[5] & 1)
-			r->n -= e[5] < r->n ? e[5] : 0;
+			record->n -= e[5] < record->n ? e[5] : 0;
 	}
-	for (size_t i = 0; i < d.codes; i++)
-		feed(s, &d.code[i]);
-	feed(s, &d.frames);
-	end(s);
-	free_made(&d);
+	for (size_t i = 0; i < made.codes; i++)
+		feed(session, &made.code[i]);
+	feed(session, &made.frames);
+	end(session);
+	free_made(&made);
 	return 0;
 }
 
 #ifdef FUZZ_REPLAY
 static bool check(struct image *im, size_t thread)
 {
-	struct made d = make(im, thread);
-	struct session *s = begin(&d.l);
+	struct made made = make(im, thread);
+	struct session *session = begin(&made.layout);
 	const struct ws_py_stack *st;
 	bool ok;
 
 	/* Before its codes are told, a stack has its frames all the same. */
-	st = feed(s, &d.frames);
-	ok = st && st->n == d.n;
-	for (size_t i = 0; i < d.codes; i++)
-		feed(s, &d.code[i]);
-	st = feed(s, &d.frames);
-	ok = ok && st && st->n == d.n && !st->truncated;
-	for (size_t i = 0; ok && i < d.n; i++) {
-		const struct ws_stackset_frame *f =
-			ws_stackset_frame_at(ws_stackset_of(s->sink), st->frame[i]);
+	st = feed(session, &made.frames);
+	ok = st && st->n == made.n;
+	for (size_t i = 0; i < made.codes; i++)
+		feed(session, &made.code[i]);
+	st = feed(session, &made.frames);
+	ok = ok && st && st->n == made.n && !st->truncated;
+	for (size_t i = 0; ok && i < made.n; i++) {
+		const struct ws_stackset_frame *frame =
+			ws_stackset_frame_at(ws_stackset_of(session->sink), st->frame[i]);
 
-		ok = f->address == (uint64_t)d.line[i] &&
-		     st->entry[i] == (bool)(d.frame[i].flags & WS_PY_ENTRY);
+		ok = frame->address == (uint64_t)made.line[i] &&
+		     st->entry[i] == (bool)(made.frame[i].flags & WS_PY_ENTRY);
 	}
-	end(s);
-	free_made(&d);
+	end(session);
+	free_made(&made);
 	return ok;
 }
 

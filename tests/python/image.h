@@ -16,7 +16,7 @@
 
 struct piece {
 	uint64_t at, bytes;
-	uint8_t *p;
+	uint8_t *data;
 };
 
 struct image {
@@ -26,12 +26,12 @@ struct image {
 
 static inline struct piece *image_put(struct image *im, uint64_t at, uint64_t bytes)
 {
-	struct piece *p;
+	struct piece *piece;
 
 	im->piece = realloc(im->piece, (im->n + 1) * sizeof(*im->piece));
-	p = &im->piece[im->n++];
-	*p = (struct piece){at, bytes, calloc(1, bytes + 1)};
-	return p;
+	piece = &im->piece[im->n++];
+	*piece = (struct piece){at, bytes, calloc(1, bytes + 1)};
+	return piece;
 }
 
 /* Bytes that lie in several pieces that touch or overlap are found too, newest first. */
@@ -48,7 +48,7 @@ static inline bool image_bytes(const struct image *im, uint64_t at, uint8_t *to,
 			return false;
 		from = at - im->piece[i].at;
 		take = im->piece[i].bytes - from < bytes ? im->piece[i].bytes - from : bytes;
-		memcpy(to, im->piece[i].p + from, take);
+		memcpy(to, im->piece[i].data + from, take);
 		at += take;
 		to += take;
 		bytes -= take;
@@ -56,24 +56,24 @@ static inline bool image_bytes(const struct image *im, uint64_t at, uint8_t *to,
 	return true;
 }
 
-static inline size_t image_read(void *ctx, const struct ws_py_piece *p, size_t n)
+static inline size_t image_read(void *ctx, const struct ws_py_piece *piece, size_t n)
 {
 	size_t done = 0;
 
 	if (n > WS_PY_PIECES)
 		abort();
-	while (done < n && image_bytes(ctx, p[done].from, p[done].to, p[done].bytes))
+	while (done < n && image_bytes(ctx, piece[done].from, piece[done].to, piece[done].bytes))
 		done++;
 	return done;
 }
 
 static inline bool image_load(const char *path, struct image *im)
 {
-	FILE *f = fopen(path, "rb");
+	FILE *file = fopen(path, "rb");
 	uint64_t head[3], one[2];
 	char word[8];
-	bool ok = f && fread(word, 8, 1, f) == 1 && !memcmp(word, "WSPYIMG1", 8) &&
-		  fread(head, sizeof(head), 1, f) == 1;
+	bool ok = file && fread(word, 8, 1, file) == 1 && !memcmp(word, "WSPYIMG1", 8) &&
+		  fread(head, sizeof(head), 1, file) == 1;
 
 	memset(im, 0, sizeof(*im));
 	if (ok) {
@@ -81,26 +81,26 @@ static inline bool image_load(const char *path, struct image *im)
 		im->runtime = head[1];
 	}
 	for (uint64_t i = 0; ok && i < head[2]; i++) {
-		ok = fread(one, sizeof(one), 1, f) == 1 && one[1] < 1 << 20;
-		ok = ok && fread(image_put(im, one[0], one[1])->p, 1, one[1], f) == one[1];
+		ok = fread(one, sizeof(one), 1, file) == 1 && one[1] < 1 << 20;
+		ok = ok && fread(image_put(im, one[0], one[1])->data, 1, one[1], file) == one[1];
 	}
-	if (f)
-		fclose(f);
+	if (file)
+		fclose(file);
 	return ok;
 }
 
 static inline void image_free(struct image *im)
 {
 	for (uint64_t i = 0; i < im->n; i++)
-		free(im->piece[i].p);
+		free(im->piece[i].data);
 	free(im->piece);
 }
 
-static inline bool image_layout(const struct image *im, const struct ws_py_memory *m,
-				struct ws_py_layout *l)
+static inline bool image_layout(const struct image *im, const struct ws_py_memory *memory,
+				struct ws_py_layout *layout)
 {
-	return im->version >= 0x030d ? ws_py_layout_read(m, im->runtime, l)
-				     : ws_py_layout_of((uint16_t)im->version, l);
+	return im->version >= 0x030d ? ws_py_layout_read(memory, im->runtime, layout)
+				     : ws_py_layout_of((uint16_t)im->version, layout);
 }
 
 #endif

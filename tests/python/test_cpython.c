@@ -37,49 +37,53 @@ static const struct expected main_frames[] = {
 	{"<module>", "<module>", 1, true, true},
 };
 
-static int32_t line_of(const struct ws_py_layout *l, const struct ws_py_memory *m,
-		       const struct ws_py_code *c, int32_t at)
+static int32_t line_of(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+		       const struct ws_py_code *code, int32_t at)
 {
-	uint8_t *table = malloc(c->table_bytes + 1);
+	uint8_t *table = malloc(code->table_bytes + 1);
 	int32_t line;
 
-	assert_true(ws_py_read(m, c->table, table, c->table_bytes));
-	line = ws_py_line(l->version, c->first_line, table, c->table_bytes, at);
+	assert_true(ws_py_read(memory, code->table, table, code->table_bytes));
+	line = ws_py_line(layout->version, code->first_line, table, code->table_bytes, at);
 	free(table);
 	return line;
 }
 
-static void check_frames(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state,
-			 const struct expected *want, size_t n)
+static void check_frames(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+			 uint64_t state, const struct expected *want, size_t n)
 {
 	static struct ws_py_walk walk;
-	static struct ws_py_code c;
-	struct ws_py_frame f[32];
+	static struct ws_py_code code;
+	struct ws_py_frame frames[32];
 	bool truncated;
 
 	/* Twice: the second walk uses what the first has remembered. */
 	for (int again = 0; again < 2; again++) {
-		assert_int_equal(ws_py_walk(l, m, state, &walk, f, WS_COUNT(f), &truncated), n);
+		assert_int_equal(ws_py_walk(layout, memory, state, &walk, frames, WS_COUNT(frames),
+					    &truncated),
+				 n);
 		assert_false(truncated);
 		for (size_t i = 0; i < n; i++) {
-			bool entry = l->version < 0x030b ||
-				     (l->version == 0x030b ? want[i].entry_311 : want[i].entry_312);
+			bool entry =
+				layout->version < 0x030b ||
+				(layout->version == 0x030b ? want[i].entry_311 : want[i].entry_312);
 
-			assert_true(ws_py_code_read(l, m, f[i].code, &c));
-			c.name[c.name_len] = c.file[c.file_len] = 0;
-			assert_string_equal(c.name,
-					    l->version < 0x030b ? want[i].name : want[i].qualname);
-			assert_string_equal(c.file, i == n - 1 && n == WS_COUNT(main_frames)
-							    ? "<string>"
-							    : "app.py");
-			assert_int_equal(line_of(l, m, &c, f[i].at), want[i].line);
-			assert_int_equal(f[i].flags & WS_PY_ENTRY, entry);
-			assert_false(c.shim);
+			assert_true(ws_py_code_read(layout, memory, frames[i].code, &code));
+			code.name[code.name_len] = code.file[code.file_len] = 0;
+			assert_string_equal(code.name, layout->version < 0x030b ? want[i].name
+										: want[i].qualname);
+			assert_string_equal(code.file, i == n - 1 && n == WS_COUNT(main_frames)
+							       ? "<string>"
+							       : "app.py");
+			assert_int_equal(line_of(layout, memory, &code, frames[i].at),
+					 want[i].line);
+			assert_int_equal(frames[i].flags & WS_PY_ENTRY, entry);
+			assert_false(code.shim);
 		}
 	}
 	memset(&walk, 0, sizeof(walk));
 	/* With less room: the innermost ones, and it is said. */
-	assert_int_equal(ws_py_walk(l, m, state, &walk, f, 3, &truncated), 3);
+	assert_int_equal(ws_py_walk(layout, memory, state, &walk, frames, 3, &truncated), 3);
 	assert_true(truncated);
 }
 
@@ -87,24 +91,25 @@ static void test_image(const char *version, bool has_tid)
 {
 	char path[1024];
 	struct image im;
-	struct ws_py_memory m = {image_read, &im};
-	struct ws_py_layout l;
-	struct ws_py_thread t[8];
+	struct ws_py_memory memory = {image_read, &im};
+	struct ws_py_layout layout;
+	struct ws_py_thread thread[8];
 
 	snprintf(path, sizeof(path), "%s/cpython-%s.img", folder, version);
 	assert_true(image_load(path, &im));
-	assert_true(image_layout(&im, &m, &l));
-	assert_int_equal(l.self_described, l.version >= 0x030d);
-	assert_false(l.free_threaded);
-	assert_true(ws_py_check(&l, &m, im.runtime));
-	assert_int_equal(ws_py_threads(&l, &m, im.runtime, t, WS_COUNT(t)), 2);
-	assert_int_equal(ws_py_threads(&l, &m, im.runtime, t, 1), 1);
-	assert_int_equal(ws_py_threads(&l, &m, im.runtime, t, WS_COUNT(t)), 2);
-	assert_int_equal(t[0].tid != 0, has_tid);
-	assert_true(t[0].pthread && t[1].pthread && t[0].pthread != t[1].pthread);
-	assert_int_equal(ws_py_gil_holder(&l, &m, im.runtime), 0); /* both sleep */
-	check_frames(&l, &m, t[0].state, thread_frames, WS_COUNT(thread_frames));
-	check_frames(&l, &m, t[1].state, main_frames, WS_COUNT(main_frames));
+	assert_true(image_layout(&im, &memory, &layout));
+	assert_int_equal(layout.self_described, layout.version >= 0x030d);
+	assert_false(layout.free_threaded);
+	assert_true(ws_py_check(&layout, &memory, im.runtime));
+	assert_int_equal(ws_py_threads(&layout, &memory, im.runtime, thread, WS_COUNT(thread)), 2);
+	assert_int_equal(ws_py_threads(&layout, &memory, im.runtime, thread, 1), 1);
+	assert_int_equal(ws_py_threads(&layout, &memory, im.runtime, thread, WS_COUNT(thread)), 2);
+	assert_int_equal(thread[0].tid != 0, has_tid);
+	assert_true(thread[0].pthread && thread[1].pthread &&
+		    thread[0].pthread != thread[1].pthread);
+	assert_int_equal(ws_py_gil_holder(&layout, &memory, im.runtime), 0); /* both sleep */
+	check_frames(&layout, &memory, thread[0].state, thread_frames, WS_COUNT(thread_frames));
+	check_frames(&layout, &memory, thread[1].state, main_frames, WS_COUNT(main_frames));
 	image_free(&im);
 }
 
@@ -136,7 +141,7 @@ static void start(void)
 
 static void put(uint64_t at, uint64_t value, size_t bytes)
 {
-	memcpy(made.piece[0].p + (at - BASE), &value, bytes);
+	memcpy(made.piece[0].data + (at - BASE), &value, bytes);
 }
 
 /* A description as 3.14 has it, with offsets that no release has. */
@@ -225,7 +230,7 @@ static void describe_314(uint32_t version)
 		40,
 	};
 
-	memcpy(made.piece[0].p, "xdebugpy", 8);
+	memcpy(made.piece[0].data, "xdebugpy", 8);
 	for (size_t i = 0; i < WS_COUNT(v); i++)
 		put(BASE + 8 + 8 * i, v[i], 8);
 }
@@ -234,7 +239,7 @@ static uint64_t make_text(uint64_t at, const char *ascii)
 {
 	put(at + 16, strlen(ascii), 8);
 	put(at + 32, 1u << 2 | 1u << 5 | 1u << 6, 4); /* one byte a character, compact, ASCII */
-	memcpy(made.piece[0].p + (at + 40 - BASE), ascii, strlen(ascii));
+	memcpy(made.piece[0].data + (at + 40 - BASE), ascii, strlen(ascii));
 	return at;
 }
 
@@ -258,7 +263,7 @@ static void make_code(int i, const char *name, const char *file)
 	put(CODE(i) + 120, TABLE, 8);
 	put(CODE(i) + 80, 100, 4);
 	put(TABLE + 16, sizeof(table), 8);
-	memcpy(made.piece[0].p + (TABLE + 32 - BASE), table, sizeof(table));
+	memcpy(made.piece[0].data + (TABLE + 32 - BASE), table, sizeof(table));
 }
 
 static void make_frame(int i, uint64_t previous, uint64_t code, uint32_t at, uint8_t owner)
@@ -294,39 +299,39 @@ static void make_314(void)
 
 static void test_3_14(void **state)
 {
-	static struct ws_py_walk w;
-	static struct ws_py_code c;
-	struct ws_py_layout l;
-	struct ws_py_thread t[4];
-	struct ws_py_frame f[8];
+	static struct ws_py_walk walk;
+	static struct ws_py_code code;
+	struct ws_py_layout layout;
+	struct ws_py_thread thread[4];
+	struct ws_py_frame frames[8];
 	bool truncated;
 
 	(void)state;
 	make_314();
-	assert_true(ws_py_layout_read(&memory, RUNTIME, &l));
-	assert_int_equal(l.version, 0x030e);
-	assert_int_equal(ws_py_threads(&l, &memory, RUNTIME, t, 4), 1);
-	assert_int_equal(t[0].tid, 4711);
-	assert_int_equal(ws_py_gil_holder(&l, &memory, RUNTIME), THREAD);
+	assert_true(ws_py_layout_read(&memory, RUNTIME, &layout));
+	assert_int_equal(layout.version, 0x030e);
+	assert_int_equal(ws_py_threads(&layout, &memory, RUNTIME, thread, 4), 1);
+	assert_int_equal(thread[0].tid, 4711);
+	assert_int_equal(ws_py_gil_holder(&layout, &memory, RUNTIME), THREAD);
 	put(INTERP + 216, 0, 4);
-	assert_int_equal(ws_py_gil_holder(&l, &memory, RUNTIME), 0);
-	assert_int_equal(ws_py_walk(&l, &memory, THREAD, &w, f, 8, &truncated), 3);
+	assert_int_equal(ws_py_gil_holder(&layout, &memory, RUNTIME), 0);
+	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 8, &truncated), 3);
 	assert_false(truncated);
-	assert_int_equal(f[0].code, CODE(1));
-	assert_int_equal(f[0].flags, WS_PY_ENTRY);
-	assert_int_equal(f[1].flags, 0);
-	assert_int_equal(f[2].code, CODE(0));
-	assert_int_equal(f[2].flags, WS_PY_ENTRY);
-	assert_true(ws_py_code_read(&l, &memory, f[0].code, &c));
-	assert_memory_equal(c.name, "inner", 5);
-	assert_memory_equal(c.file, "b.py", 4);
-	assert_int_equal(line_of(&l, &memory, &c, f[0].at), 100);
-	assert_int_equal(line_of(&l, &memory, &c, f[1].at), 102);
+	assert_int_equal(frames[0].code, CODE(1));
+	assert_int_equal(frames[0].flags, WS_PY_ENTRY);
+	assert_int_equal(frames[1].flags, 0);
+	assert_int_equal(frames[2].code, CODE(0));
+	assert_int_equal(frames[2].flags, WS_PY_ENTRY);
+	assert_true(ws_py_code_read(&layout, &memory, frames[0].code, &code));
+	assert_memory_equal(code.name, "inner", 5);
+	assert_memory_equal(code.file, "b.py", 4);
+	assert_int_equal(line_of(&layout, &memory, &code, frames[0].at), 100);
+	assert_int_equal(line_of(&layout, &memory, &code, frames[1].at), 102);
 	/* An evaluator that runs nothing yet has a place of its own. */
 	put(THREAD + 40, FRAME(3), 8);
-	assert_int_equal(ws_py_walk(&l, &memory, THREAD, &w, f, 8, &truncated), 3);
-	assert_int_equal(f[0].flags, WS_PY_ENTRY | WS_PY_NONE);
-	assert_int_equal(f[0].code, 0);
+	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 8, &truncated), 3);
+	assert_int_equal(frames[0].flags, WS_PY_ENTRY | WS_PY_NONE);
+	assert_int_equal(frames[0].code, 0);
 }
 
 static void test_refused(void **state)
@@ -359,59 +364,59 @@ static void test_refused(void **state)
 /* Chains that run in circles, into nothing, or across. */
 static void test_broken_chains(void **state)
 {
-	static struct ws_py_walk w;
-	struct ws_py_layout l;
-	struct ws_py_thread t[8];
-	struct ws_py_frame f[64];
+	static struct ws_py_walk walk;
+	struct ws_py_layout layout;
+	struct ws_py_thread thread[8];
+	struct ws_py_frame frames[64];
 	bool truncated;
 
 	(void)state;
 	make_314();
-	assert_true(ws_py_layout_read(&memory, RUNTIME, &l));
+	assert_true(ws_py_layout_read(&memory, RUNTIME, &layout));
 	make_frame(1, FRAME(4), CODE(0), 4, 0);
-	assert_int_equal(ws_py_walk(&l, &memory, THREAD, &w, f, 64, &truncated), 64);
+	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 64, &truncated), 64);
 	assert_true(truncated);
 	make_frame(0, FRAME(3), 0, 0, 3);
 	make_frame(3, FRAME(0), 0, 0, 3); /* a circle of the evaluator's own frames */
-	assert_true(ws_py_walk(&l, &memory, THREAD, &w, f, 64, &truncated) <= 64);
+	assert_true(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 64, &truncated) <= 64);
 	assert_true(truncated);
 	make_frame(4, 0xdeadbeef00, CODE(1), 0, 0);
-	assert_int_equal(ws_py_walk(&l, &memory, THREAD, &w, f, 64, &truncated), 1);
+	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 64, &truncated), 1);
 	assert_true(truncated);
 	put(THREAD + 40, 0x1001, 8);
-	assert_int_equal(ws_py_walk(&l, &memory, THREAD, &w, f, 64, &truncated), 0);
+	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 64, &truncated), 0);
 	assert_true(truncated);
 	put(THREAD + 16, THREAD, 8); /* its own successor */
-	assert_int_equal(ws_py_threads(&l, &memory, RUNTIME, t, 8), 8);
+	assert_int_equal(ws_py_threads(&layout, &memory, RUNTIME, thread, 8), 8);
 	put(THREAD + 24, INTERP + 8, 8); /* not of this interpreter */
-	assert_int_equal(ws_py_threads(&l, &memory, RUNTIME, t, 8), 0);
+	assert_int_equal(ws_py_threads(&layout, &memory, RUNTIME, thread, 8), 0);
 }
 
 static void test_keys(void **state)
 {
 	uint8_t raw[3 * WS_PY_KEY_BYTES];
-	struct ws_py_code_key k[3], again;
-	struct ws_py_layout l;
+	struct ws_py_code_key code_keys[3], again;
+	struct ws_py_layout layout;
 	const uint64_t code[] = {CODE(0), CODE(1), 0x1000};
 
 	(void)state;
 	make_314();
-	assert_true(ws_py_layout_read(&memory, RUNTIME, &l));
-	assert_int_equal(ws_py_code_keys(&l, &memory, code, 3, k, raw),
+	assert_true(ws_py_layout_read(&memory, RUNTIME, &layout));
+	assert_int_equal(ws_py_code_keys(&layout, &memory, code, 3, code_keys, raw),
 			 2); /* the third is not there */
-	assert_memory_not_equal(&k[0], &k[1], sizeof(k[0]));
-	assert_int_equal(ws_py_code_keys(&l, &memory, &code[1], 1, &again, raw), 1);
-	assert_memory_equal(&k[1], &again, sizeof(again));
+	assert_memory_not_equal(&code_keys[0], &code_keys[1], sizeof(code_keys[0]));
+	assert_int_equal(ws_py_code_keys(&layout, &memory, &code[1], 1, &again, raw), 1);
+	assert_memory_equal(&code_keys[1], &again, sizeof(again));
 	put(CODE(1) + 80, 101, 4); /* another function lies there now */
-	assert_int_equal(ws_py_code_keys(&l, &memory, &code[1], 1, &again, raw), 1);
-	assert_memory_not_equal(&k[1], &again, sizeof(again));
+	assert_int_equal(ws_py_code_keys(&layout, &memory, &code[1], 1, &again, raw), 1);
+	assert_memory_not_equal(&code_keys[1], &again, sizeof(again));
 	make_code(0, "x", "x");
 	put(CODE(0) + 96, TEXT(1), 8); /* name and file are one object: the interpreter's own */
 	{
-		static struct ws_py_code c;
+		static struct ws_py_code py_code;
 
-		assert_true(ws_py_code_read(&l, &memory, CODE(0), &c));
-		assert_true(c.shim);
+		assert_true(ws_py_code_read(&layout, &memory, CODE(0), &py_code));
+		assert_true(py_code.shim);
 	}
 }
 
@@ -420,14 +425,14 @@ static void test_keys(void **state)
 static int read_text(uint32_t state, const void *bytes, size_t size, uint64_t length, char *out,
 		     size_t room)
 {
-	struct ws_py_layout l;
+	struct ws_py_layout layout;
 
 	make_314();
-	assert_true(ws_py_layout_read(&memory, RUNTIME, &l));
+	assert_true(ws_py_layout_read(&memory, RUNTIME, &layout));
 	put(TEXT(0) + 16, length, 8);
 	put(TEXT(0) + 32, state, 4);
-	memcpy(made.piece[0].p + (TEXT(0) + (state >> 6 & 1 ? 40 : 56) - BASE), bytes, size);
-	return ws_py_text(&l, &memory, TEXT(0), out, room);
+	memcpy(made.piece[0].data + (TEXT(0) + (state >> 6 & 1 ? 40 : 56) - BASE), bytes, size);
+	return ws_py_text(&layout, &memory, TEXT(0), out, room);
 }
 
 static void test_texts(void **state)

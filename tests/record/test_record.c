@@ -39,16 +39,16 @@ static const char *variable(void *ctx, const char *name)
 
 static void expect_name(const char *template, const char *want)
 {
-	struct ws_name_context c = {.pid = 42, .number = 7, .variable = variable};
-	struct ws_err e = {""};
-	char *got = ws_report_name(template, &c, &e);
+	struct ws_name_context context = {.pid = 42, .number = 7, .variable = variable};
+	struct ws_err err = {""};
+	char *got = ws_report_name(template, &context, &err);
 
 	if (want) {
 		assert_non_null(got);
 		assert_string_equal(got, want);
 	} else {
 		assert_null(got);
-		assert_true(strlen(e.msg) > 10);
+		assert_true(strlen(err.msg) > 10);
 	}
 	free(got);
 }
@@ -80,47 +80,48 @@ static void test_names(void **state)
 
 static void test_clock(void **state)
 {
-	struct ws_clock c;
+	struct ws_clock clock;
 	uint64_t ticks[50], raw_before[50], raw_after[50];
 
 	(void)state;
-	ws_clock_init(&c, ws_clock_choose());
+	ws_clock_init(&clock, ws_clock_choose());
 	for (int i = 0; i < 50; i++) {
 		usleep(1000);
 		raw_before[i] = ws_raw_ns();
-		ticks[i] = c.mode == WS_CLOCK_COUNTER ? ws_counter() : ws_raw_ns();
+		ticks[i] = clock.mode == WS_CLOCK_COUNTER ? ws_counter() : ws_raw_ns();
 		raw_after[i] = ws_raw_ns();
 		if (i % 5 == 4)
-			ws_clock_read(&c);
+			ws_clock_read(&clock);
 	}
-	ws_clock_read(&c);
+	ws_clock_read(&clock);
 	for (int i = 49; i >= 0; i--) {
-		uint64_t ns = ws_clock_ns(&c, ticks[i]);
+		uint64_t ns = ws_clock_ns(&clock, ticks[i]);
 
 		/* between the clock reads around it, give or take what a reading itself may be off
 		 */
 		assert_true(ns + 2000 >= raw_before[i] && ns <= raw_after[i] + 2000);
-		assert_true(!i || ws_clock_ns(&c, ticks[i - 1]) <= ns);
+		assert_true(!i || ws_clock_ns(&clock, ticks[i - 1]) <= ns);
 	}
 	/* Nothing outside the readings is extrapolated. */
-	assert_true(ws_clock_ns(&c, UINT64_MAX) == c.v[c.n - 1].raw);
-	assert_true(ws_clock_ns(&c, 0) == c.v[0].raw);
-	ws_clock_free(&c);
+	assert_true(ws_clock_ns(&clock, UINT64_MAX) == clock.readings[clock.n - 1].raw);
+	assert_true(ws_clock_ns(&clock, 0) == clock.readings[0].raw);
+	ws_clock_free(&clock);
 }
 
 /* Thinning after many readings must leave them in order and around everything. */
 static void test_clock_many(void **state)
 {
-	struct ws_clock c;
+	struct ws_clock clock;
 
 	(void)state;
-	ws_clock_init(&c, WS_CLOCK_RAW);
+	ws_clock_init(&clock, WS_CLOCK_RAW);
 	for (int i = 0; i < 200000; i++)
-		ws_clock_read(&c);
-	assert_true(c.n <= 65536);
-	for (size_t i = 1; i < c.n; i++)
-		assert_true(c.v[i - 1].ticks < c.v[i].ticks && c.v[i - 1].raw < c.v[i].raw);
-	ws_clock_free(&c);
+		ws_clock_read(&clock);
+	assert_true(clock.n <= 65536);
+	for (size_t i = 1; i < clock.n; i++)
+		assert_true(clock.readings[i - 1].ticks < clock.readings[i].ticks &&
+			    clock.readings[i - 1].raw < clock.readings[i].raw);
+	ws_clock_free(&clock);
 }
 
 /* ---- rings ---- */
@@ -141,23 +142,23 @@ static void *write_records(void *arg)
 					    "a name that is somewhat longer than the others", ""};
 
 	for (uint32_t i = 0; i < load.each; i++) {
-		struct ws_thread *t;
-		struct ws_rec_nvtx_range *r;
+		struct ws_thread *thread;
+		struct ws_rec_nvtx_range *record;
 		uint64_t start = ws_rt_ticks();
 		const char *name = names[(i + (uint32_t)(uintptr_t)arg) % 4];
 
-		while (!(t = ws_rt_enter())) /* no memory for the thread itself yet */
+		while (!(thread = ws_rt_enter())) /* no memory for the thread itself yet */
 			usleep(100);
-		uint32_t handle = ws_rt_string(t, name, strlen(name));
+		uint32_t handle = ws_rt_string(thread, name, strlen(name));
 
-		r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_NVTX);
-		if (r) {
-			r->rec = ws_rec_head(WS_REC_NVTX_RANGE, sizeof(*r), 0, handle);
-			r->start = start;
-			r->end = ws_rt_ticks();
-			ws_rt_commit(t, r, sizeof(*r));
+		record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_NVTX);
+		if (record) {
+			record->rec = ws_rec_head(WS_REC_NVTX_RANGE, sizeof(*record), 0, handle);
+			record->start = start;
+			record->end = ws_rt_ticks();
+			ws_rt_commit(thread, record, sizeof(*record));
 		}
-		ws_rt_leave(t);
+		ws_rt_leave(thread);
 	}
 	atomic_fetch_sub(&running, 1);
 	return NULL;
@@ -174,19 +175,19 @@ static struct ws_sink *sink_for(void *ctx, int pid, const char *env, size_t n,
 
 static uint64_t lost_in(const char *path)
 {
-	struct ws_err e;
-	struct ws_report *r = ws_report_open(path, &e);
-	struct ws_cursor *c;
-	const uint64_t *v;
+	struct ws_err err;
+	struct ws_report *report = ws_report_open(path, &err);
+	struct ws_cursor *cursor;
+	const uint64_t *values;
 	uint64_t lost = 0;
 
-	assert_non_null(r);
-	c = ws_cursor_open(r, WS_TABLE_loss, 0, UINT64_MAX);
-	while (ws_cursor_next(c, &v))
-		if (!strcmp(ws_report_string(r, (uint32_t)v[ws_loss_kind], NULL), "nvtx"))
-			lost += v[ws_loss_events];
-	ws_cursor_close(c);
-	ws_report_close(r);
+	assert_non_null(report);
+	cursor = ws_cursor_open(report, WS_TABLE_loss, 0, UINT64_MAX);
+	while (ws_cursor_next(cursor, &values))
+		if (!strcmp(ws_report_string(report, (uint32_t)values[ws_loss_kind], NULL), "nvtx"))
+			lost += values[ws_loss_events];
+	ws_cursor_close(cursor);
+	ws_report_close(report);
 	return lost;
 }
 
@@ -196,45 +197,45 @@ static uint64_t lost_in(const char *path)
  */
 static int one_load(const char *path)
 {
-	struct ws_area area = {.a = ws_rt->arena};
+	struct ws_area area = {.arena = ws_rt->arena};
 	struct ws_clock clock;
-	struct ws_err e = {""};
-	struct ws_writer *w;
-	struct ws_drain *d;
+	struct ws_err err = {""};
+	struct ws_writer *writer;
+	struct ws_drain *drain;
 	struct ws_drain_ops ops = {.sink_for = sink_for};
 	pthread_t threads[64];
 	uint64_t rows, lost;
-	struct ws_report *r;
+	struct ws_report *report;
 
 	area.fd = open(getenv(WS_ENV_SESSION), O_RDWR | O_CLOEXEC);
-	if (!area.a || area.fd < 0)
+	if (!area.arena || area.fd < 0)
 		return 10;
-	ws_clock_init(&clock, area.a->clock_mode);
-	w = ws_writer_create(path, &(struct ws_writer_opts){.overwrite = true}, &e);
-	if (!w)
+	ws_clock_init(&clock, area.arena->clock_mode);
+	writer = ws_writer_create(path, &(struct ws_writer_opts){.overwrite = true}, &err);
+	if (!writer)
 		return 11;
-	the_sink = ws_sink_new(ws_strdup(path), w, &clock);
-	d = ws_drain_new(&area, &clock, &ops);
+	the_sink = ws_sink_new(ws_strdup(path), writer, &clock);
+	drain = ws_drain_new(&area, &clock, &ops);
 	running = load.threads;
 	for (int i = 0; i < load.threads; i++)
 		pthread_create(&threads[i], NULL, write_records, (void *)(uintptr_t)i);
 	while (atomic_load(&running)) {
-		ws_drain_round(d);
+		ws_drain_round(drain);
 		ws_area_feed(&area);
 		usleep(load.lossless ? 100 : 2000);
 	}
 	for (int i = 0; i < load.threads; i++)
 		pthread_join(threads[i], NULL);
-	ws_drain_round(d);
-	ws_drain_finish(d);
+	ws_drain_round(drain);
+	ws_drain_finish(drain);
 	ws_clock_free(&clock);
-	if (ws_sink_close(the_sink, &e))
+	if (ws_sink_close(the_sink, &err))
 		return 12;
-	r = ws_report_open(path, &e);
-	if (!r)
+	report = ws_report_open(path, &err);
+	if (!report)
 		return 13;
-	rows = ws_report_rows(r, WS_TABLE_nvtx);
-	ws_report_close(r);
+	rows = ws_report_rows(report, WS_TABLE_nvtx);
+	ws_report_close(report);
 	lost = lost_in(path);
 	printf("# %d threads: %llu recorded, %llu lost\n", load.threads, (unsigned long long)rows,
 	       (unsigned long long)lost);
@@ -245,28 +246,28 @@ static int one_load(const char *path)
 
 static const char *self;
 
-static void run_load(struct load l)
+static void run_load(struct load load)
 {
 	char path[] = "/tmp/ws-ring-XXXXXX", threads[16], each[16];
 	int fd = mkstemp(path), status;
 	struct ws_area area;
-	struct ws_err e = {""};
+	struct ws_err err = {""};
 	pid_t pid;
 
 	assert_true(fd >= 0);
 	close(fd);
-	assert_int_equal(ws_area_create(&area, l.budget, (uid_t)-1, &e), 0);
-	area.a->lossless = l.lossless;
-	area.a->ticks_per_second = 1000000000;
-	area.a->features = WS_FEATURE_NVTX;
-	area.a->clock_mode = ws_clock_choose();
-	atomic_store(&area.a->collecting, 1);
-	snprintf(threads, sizeof(threads), "%d", l.threads);
-	snprintf(each, sizeof(each), "%u", l.each);
+	assert_int_equal(ws_area_create(&area, load.budget, (uid_t)-1, &err), 0);
+	area.arena->lossless = load.lossless;
+	area.arena->ticks_per_second = 1000000000;
+	area.arena->features = WS_FEATURE_NVTX;
+	area.arena->clock_mode = ws_clock_choose();
+	atomic_store(&area.arena->collecting, 1);
+	snprintf(threads, sizeof(threads), "%d", load.threads);
+	snprintf(each, sizeof(each), "%u", load.each);
 	pid = fork();
 	if (!pid) {
 		setenv(WS_ENV_SESSION, area.path, 1);
-		execl(self, self, "load", path, threads, each, l.lossless ? "1" : "0",
+		execl(self, self, "load", path, threads, each, load.lossless ? "1" : "0",
 		      (char *)NULL);
 		_exit(99);
 	}
@@ -316,23 +317,23 @@ static void end_process(uint32_t pid)
 }
 
 /* What a hook does to make its process known. */
-static void register_home(struct ws_arena *a, uint32_t chunk, uint32_t pid, uint32_t parent,
+static void register_home(struct ws_arena *arena, uint32_t chunk, uint32_t pid, uint32_t parent,
 			  uint64_t parent_start)
 {
-	struct ws_process_home *h = ws_chunk_at(a, chunk);
+	struct ws_process_home *home = ws_chunk_at(arena, chunk);
 
-	memset((char *)h + sizeof(h->chunk), 0, sizeof(*h) - sizeof(h->chunk));
-	h->chunk.kind = WS_CHUNK_PROCESS;
-	h->pid = pid;
-	h->ppid = (uint32_t)getpid();
-	h->origin = parent ? WS_ORIGIN_FORK : WS_ORIGIN_EXEC;
-	h->parent_home = parent;
-	h->parent_start = parent_start;
-	h->pid_ns = a->recorder_pid_ns;
-	h->start = a->clock_mode == WS_CLOCK_COUNTER ? ws_counter() : ws_raw_ns();
-	atomic_store(&h->string_pos, (uint64_t)chunk << 32 | sizeof(*h));
-	atomic_store(&h->ready, 1);
-	h->slot = (uint32_t)ws_directory_add(a, chunk);
+	memset((char *)home + sizeof(home->chunk), 0, sizeof(*home) - sizeof(home->chunk));
+	home->chunk.kind = WS_CHUNK_PROCESS;
+	home->pid = pid;
+	home->ppid = (uint32_t)getpid();
+	home->origin = parent ? WS_ORIGIN_FORK : WS_ORIGIN_EXEC;
+	home->parent_home = parent;
+	home->parent_start = parent_start;
+	home->pid_ns = arena->recorder_pid_ns;
+	home->start = arena->clock_mode == WS_CLOCK_COUNTER ? ws_counter() : ws_raw_ns();
+	atomic_store(&home->string_pos, (uint64_t)chunk << 32 | sizeof(*home));
+	atomic_store(&home->ready, 1);
+	home->slot = (uint32_t)ws_directory_add(arena, chunk);
 }
 
 /*
@@ -345,46 +346,45 @@ static void test_child_of_a_settled_parent(void **state)
 	int fd = mkstemp(path);
 	struct ws_area area;
 	struct ws_clock clock;
-	struct ws_err e = {""};
+	struct ws_err err = {""};
 	struct ws_drain_ops ops = {.sink_for = sink_for};
-	struct ws_drain *d;
+	struct ws_drain *drain;
 	uint32_t parent = some_process(), child = some_process(), homes[2], taken[3];
 	uint64_t start;
 
 	(void)state;
 	assert_true(fd >= 0);
 	close(fd);
-	assert_int_equal(ws_area_create(&area, 8 << 20, (uid_t)-1, &e), 0);
-	area.a->clock_mode = ws_clock_choose();
-	ws_clock_init(&clock, area.a->clock_mode);
-	the_sink =
-		ws_sink_new(ws_strdup(path),
-			    ws_writer_create(path, &(struct ws_writer_opts){.overwrite = true}, &e),
-			    &clock);
-	d = ws_drain_new(&area, &clock, &ops);
-	homes[0] = ws_chunk_take(area.a);
-	homes[1] = ws_chunk_take(area.a); /* before the parent's is given back */
-	register_home(area.a, homes[0], parent, 0, 0);
-	start = ((struct ws_process_home *)ws_chunk_at(area.a, homes[0]))->start;
-	ws_drain_round(d);
-	assert_int_equal(ws_drain_registered(d), 1);
+	assert_int_equal(ws_area_create(&area, 8 << 20, (uid_t)-1, &err), 0);
+	area.arena->clock_mode = ws_clock_choose();
+	ws_clock_init(&clock, area.arena->clock_mode);
+	the_sink = ws_sink_new(
+		ws_strdup(path),
+		ws_writer_create(path, &(struct ws_writer_opts){.overwrite = true}, &err), &clock);
+	drain = ws_drain_new(&area, &clock, &ops);
+	homes[0] = ws_chunk_take(area.arena);
+	homes[1] = ws_chunk_take(area.arena); /* before the parent's is given back */
+	register_home(area.arena, homes[0], parent, 0, 0);
+	start = ((struct ws_process_home *)ws_chunk_at(area.arena, homes[0]))->start;
+	ws_drain_round(drain);
+	assert_int_equal(ws_drain_registered(drain), 1);
 	end_process(parent);
-	ws_drain_round(d);
-	assert_int_equal(ws_drain_alive(d), 0);
-	register_home(area.a, homes[1], child, homes[0], start);
-	ws_drain_round(d);
-	ws_drain_round(d);
-	assert_int_equal(ws_drain_registered(d), 2);
-	assert_int_equal(ws_drain_alive(d), 1);
+	ws_drain_round(drain);
+	assert_int_equal(ws_drain_alive(drain), 0);
+	register_home(area.arena, homes[1], child, homes[0], start);
+	ws_drain_round(drain);
+	ws_drain_round(drain);
+	assert_int_equal(ws_drain_registered(drain), 2);
+	assert_int_equal(ws_drain_alive(drain), 1);
 	for (int i = 0; i < 3; i++) {
-		taken[i] = ws_chunk_take(area.a);
-		assert_true(taken[i] >= area.a->chunk_first && taken[i] != homes[1]);
+		taken[i] = ws_chunk_take(area.arena);
+		assert_true(taken[i] >= area.arena->chunk_first && taken[i] != homes[1]);
 		for (int k = 0; k < i; k++)
 			assert_true(taken[i] != taken[k]);
 	}
 	end_process(child);
-	ws_drain_finish(d);
-	assert_int_equal(ws_sink_close(the_sink, &e), 0);
+	ws_drain_finish(drain);
+	assert_int_equal(ws_sink_close(the_sink, &err), 0);
 	ws_clock_free(&clock);
 	ws_area_destroy(&area);
 	unlink(path);

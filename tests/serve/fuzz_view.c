@@ -56,11 +56,11 @@ static const char *get(void *ctx, const char *name)
 
 static void ask(struct ws_view *view, const char *what, const char *const *pairs)
 {
-	struct ws_params p = {get, (void *)pairs};
-	struct ws_answer a = {0};
+	struct ws_params params = {get, (void *)pairs};
+	struct ws_answer answer = {0};
 
-	ws_api(view, what, &p, &a);
-	ws_text_free(&a.body);
+	ws_api(view, what, &params, &answer);
+	ws_text_free(&answer.body);
 }
 
 static void ask_all(struct ws_view *view)
@@ -71,7 +71,7 @@ static void ask_all(struct ws_view *view)
 	static const char *const plain[] = {"session", "tree",	   "sum",   "events",
 					    "search",  "step",	   "flame", "names",
 					    "sql",     "progress", "state", "diff"};
-	struct ws_lanes *l = view->v[0].lanes;
+	struct ws_lanes *lanes_l = view->reports[0].lanes;
 
 	for (size_t i = 0; i < WS_COUNT(plain); i++) {
 		ask(view, plain[i], none);
@@ -82,7 +82,7 @@ static void ask_all(struct ws_view *view)
 	ask(view, "step",
 	    (const char *const[]){"back", "1", "t", "2000000", "lane", "3", "level", "1", "q", "e",
 				  NULL});
-	for (size_t i = 0; i < l->n && i < 64; i++) {
+	for (size_t i = 0; i < lanes_l->n && i < 64; i++) {
 		char lane[16], lanes[24];
 
 		snprintf(lane, sizeof(lane), "%zu", i);
@@ -101,52 +101,52 @@ static void ask_all(struct ws_view *view)
 	}
 }
 
-static bool small_enough(const struct ws_report *r)
+static bool small_enough(const struct ws_report *report)
 {
 	uint64_t rows = 0;
 
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		rows += ws_report_rows(r, (enum ws_table)t);
+		rows += ws_report_rows(report, (enum ws_table)t);
 	return rows < MOST_ROWS;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct ws_view view;
-	struct ws_report *r;
-	uint8_t *p;
+	struct ws_report *report;
+	uint8_t *bytes;
 	int fd;
 
 	if (!base)
 		load_base();
-	p = malloc(base_n + 1);
-	memcpy(p, base, base_n);
+	bytes = malloc(base_n + 1);
+	memcpy(bytes, base, base_n);
 	for (; size >= 6; data += 6, size -= 6) {
 		size_t at = (data[0] | data[1] << 8 | (size_t)data[2] << 16) % base_n;
 		uint8_t how = data[3] % 4;
 
-		p[at] = how == 0   ? data[4]
-			: how == 1 ? p[at] ^ data[4]
-			: how == 2 ? (uint8_t)(p[at] + data[4])
-				   : 0xff;
+		bytes[at] = how == 0   ? data[4]
+			    : how == 1 ? bytes[at] ^ data[4]
+			    : how == 2 ? (uint8_t)(bytes[at] + data[4])
+				       : 0xff;
 		if (how == 3 && at + 1 < base_n)
-			p[at + 1] = data[5];
+			bytes[at + 1] = data[5];
 	}
-	reseal(p, base_n);
+	reseal(bytes, base_n);
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (fd < 0 || write(fd, p, base_n) != (ssize_t)base_n)
+	if (fd < 0 || write(fd, bytes, base_n) != (ssize_t)base_n)
 		abort();
 	close(fd);
-	free(p);
-	r = ws_report_open(path, NULL);
-	if (!r || !small_enough(r)) {
-		if (r)
-			ws_report_close(r);
+	free(bytes);
+	report = ws_report_open(path, NULL);
+	if (!report || !small_enough(report)) {
+		if (report)
+			ws_report_close(report);
 		return 0;
 	}
-	ws_report_close(r);
+	ws_report_close(report);
 	if (!ws_view_open(&view, (const char *const[]){path}, 1, NULL, NULL)) {
-		ws_lanes_wait(view.v[0].lanes);
+		ws_lanes_wait(view.reports[0].lanes);
 		ask_all(&view);
 		ws_view_close(&view);
 	}

@@ -22,9 +22,9 @@ static uint32_t correlation[2];
 
 #define ADD(table, ...) ws_writer_add(w, WS_TABLE_##table, &(struct ws_row_##table){__VA_ARGS__})
 
-static uint32_t text(const char *s)
+static uint32_t text(const char *word)
 {
-	return ws_writer_string(w, s, strlen(s));
+	return ws_writer_string(w, word, strlen(word));
 }
 
 static uint64_t random_number(void)
@@ -344,13 +344,13 @@ static void hostile(void)
 
 int main(int argc, char **argv)
 {
-	struct ws_writer_opts o = {.overwrite = true, .no_journal = true, .block_rows = 512};
+	struct ws_writer_opts options = {.overwrite = true, .no_journal = true, .block_rows = 512};
 	uint32_t steps = argc > 2 ? (uint32_t)atoi(argv[2]) : 12;
-	struct ws_err e;
+	struct ws_err err;
 
-	w = argc > 1 ? ws_writer_create(argv[1], &o, &e) : NULL;
+	w = argc > 1 ? ws_writer_create(argv[1], &options, &err) : NULL;
 	if (!w) {
-		fprintf(stderr, "make_report: %s\n", argc > 1 ? e.msg : "no file");
+		fprintf(stderr, "make_report: %s\n", argc > 1 ? err.msg : "no file");
 		return 1;
 	}
 	begin();
@@ -364,8 +364,8 @@ int main(int argc, char **argv)
 	waits();
 	rarer();
 	hostile();
-	if (ws_writer_close(w, &e) < 0) {
-		fprintf(stderr, "make_report: %s\n", e.msg);
+	if (ws_writer_close(w, &err) < 0) {
+		fprintf(stderr, "make_report: %s\n", err.msg);
 		return 1;
 	}
 	return 0;

@@ -36,48 +36,50 @@ static char path[64];
 
 enum { ZERO = 1000000, SPAN = 5000000, THREADS = 3 };
 
-static void add(struct ws_writer *w, uint64_t start, uint64_t end, uint32_t thread, bool moment)
+static void add(struct ws_writer *writer, uint64_t start, uint64_t end, uint32_t thread,
+		bool moment)
 {
 	rows[row_n++] = (struct truth){start, end, thread, 0, moment};
-	ws_writer_add(w, WS_TABLE_nvtx,
+	ws_writer_add(writer, WS_TABLE_nvtx,
 		      &(struct ws_row_nvtx){.start = start,
 					    .end = moment ? WS_NO_TIME : end,
 					    .thread = thread,
-					    .text = ws_writer_string(w, "x", 1),
+					    .text = ws_writer_string(writer, "x", 1),
 					    .type = moment ? WS_NVTX_MARK : WS_NVTX_PUSHPOP});
 }
 
 /* Nested ranges as programs make them: written when they end, so parents come after their children,
  * often blocks later. */
-static uint64_t nest(struct ws_writer *w, uint64_t t, uint32_t thread, int depth, size_t most)
+static uint64_t nest(struct ws_writer *writer, uint64_t t, uint32_t thread, int depth, size_t most)
 {
 	uint64_t start = t;
 
 	t += next() % 50;
 	while (depth && row_n < most && next() % 4)
-		t = nest(w, t, thread, depth - 1, most) + next() % 30;
+		t = nest(writer, t, thread, depth - 1, most) + next() % 30;
 	t += next() % 200 == 0 ? next() % 100000 : next() % 60;
-	add(w, start, t, thread, false);
+	add(writer, start, t, thread, false);
 	return t;
 }
 
-static void fill_nested(struct ws_writer *w, size_t n)
+static void fill_nested(struct ws_writer *writer, size_t n)
 {
 	uint64_t t = ZERO;
 
 	while (row_n < n)
-		t = nest(w, t, 1, 6, n) + next() % 100;
+		t = nest(writer, t, 1, 6, n) + next() % 100;
 }
 
 /* Anything: overlapping, of no length, moments, very long. */
-static void fill_wild(struct ws_writer *w, size_t n)
+static void fill_wild(struct ws_writer *writer, size_t n)
 {
 	while (row_n < n) {
 		uint64_t start = ZERO + next() % SPAN, length = next() % 10 == 0   ? 0
 								: next() % 50 == 0 ? next() % SPAN
 										   : next() % 300;
 
-		add(w, start, start + length, (uint32_t)(1 + next() % THREADS), next() % 20 == 0);
+		add(writer, start, start + length, (uint32_t)(1 + next() % THREADS),
+		    next() % 20 == 0);
 		if (rows[row_n - 1].moment)
 			rows[row_n - 1].end = start;
 	}
@@ -85,45 +87,46 @@ static void fill_wild(struct ws_writer *w, size_t n)
 
 static struct ws_report *report(void (*fill)(struct ws_writer *, size_t), size_t n)
 {
-	struct ws_writer_opts o = {.overwrite = true, .no_journal = true, .block_rows = 257};
-	struct ws_err e;
-	struct ws_writer *w;
-	struct ws_report *r;
+	struct ws_writer_opts options = {.overwrite = true, .no_journal = true, .block_rows = 257};
+	struct ws_err err;
+	struct ws_writer *writer;
+	struct ws_report *report_r;
 
 	snprintf(path, sizeof(path), "/tmp/test_lanes.%d.wsrep", getpid());
-	w = ws_writer_create(path, &o, &e);
-	assert_non_null(w);
+	writer = ws_writer_create(path, &options, &err);
+	assert_non_null(writer);
 	row_n = 0;
 	rows = realloc(rows, (n + 64) * sizeof(*rows));
-	ws_writer_add(w, WS_TABLE_collection,
+	ws_writer_add(writer, WS_TABLE_collection,
 		      &(struct ws_row_collection){.start = ZERO, .end = WS_NO_TIME});
 	for (uint32_t i = 1; i <= THREADS; i++)
 		ws_writer_add(
-			w, WS_TABLE_thread,
+			writer, WS_TABLE_thread,
 			&(struct ws_row_thread){.id = i, .process = 1, .tid = i, .start = ZERO});
-	fill(w, n);
-	assert_int_equal(ws_writer_close(w, &e), 0);
-	r = ws_report_open(path, &e);
-	assert_non_null(r);
-	return r;
+	fill(writer, n);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+	report_r = ws_report_open(path, &err);
+	assert_non_null(report_r);
+	return report_r;
 }
 
-static bool touches(const struct truth *x, int64_t t0, int64_t t1)
+static bool touches(const struct truth *truth, int64_t t0, int64_t t1)
 {
-	return (int64_t)x->start < t1 &&
-	       ((int64_t)x->end > t0 || (x->start == x->end && (int64_t)x->start >= t0));
+	return (int64_t)truth->start < t1 &&
+	       ((int64_t)truth->end > t0 ||
+		(truth->start == truth->end && (int64_t)truth->start >= t0));
 }
 
 /* Rows by (thread, start, end), to compare sets that may hold equal rows. */
-static int by_row(const void *a, const void *b)
+static int by_row(const void *first, const void *second)
 {
-	const struct truth *x = a, *y = b;
+	const struct truth *left = first, *right = second;
 
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return x->end < y->end ? -1 : x->end > y->end;
+	if (left->thread != right->thread)
+		return left->thread < right->thread ? -1 : 1;
+	if (left->start != right->start)
+		return left->start < right->start ? -1 : 1;
+	return left->end < right->end ? -1 : left->end > right->end;
 }
 
 static size_t brute(uint32_t thread, int64_t t0, int64_t t1, struct truth *out)
@@ -154,31 +157,31 @@ static size_t by_levels(const struct ws_lane *lane, int64_t t0, int64_t t1, stru
 	return n;
 }
 
-static void same(const struct truth *a, size_t n, const struct truth *b, size_t m)
+static void same(const struct truth *left, size_t n, const struct truth *right, size_t m)
 {
 	assert_int_equal(n, m);
 	for (size_t i = 0; i < n; i++)
-		assert_int_equal(by_row(&a[i], &b[i]), 0);
+		assert_int_equal(by_row(&left[i], &right[i]), 0);
 }
 
 /* On a level starts ascend and nothing overlaps; sums and the longest are right. */
-static void check_level(const struct ws_level *v)
+static void check_level(const struct ws_level *level)
 {
-	for (uint32_t i = 1; i < v->n; i++)
-		assert_true(ws_level_end(v, i - 1) <= v->start[i]);
-	for (int turn = 0; turn < 50 && v->n; turn++) {
-		uint32_t from = (uint32_t)(next() % v->n),
-			 to = from + 1 + (uint32_t)(next() % (v->n - from)),
-			 longest = ws_level_longest(v, from, to);
+	for (uint32_t i = 1; i < level->n; i++)
+		assert_true(ws_level_end(level, i - 1) <= level->start[i]);
+	for (int turn = 0; turn < 50 && level->n; turn++) {
+		uint32_t from = (uint32_t)(next() % level->n),
+			 to = from + 1 + (uint32_t)(next() % (level->n - from)),
+			 longest = ws_level_longest(level, from, to);
 		uint64_t sum = 0, most = 0;
 
 		for (uint32_t i = from; i < to; i++) {
-			sum += ws_level_dur(v, i);
-			most = ws_level_dur(v, i) > most ? ws_level_dur(v, i) : most;
+			sum += ws_level_dur(level, i);
+			most = ws_level_dur(level, i) > most ? ws_level_dur(level, i) : most;
 		}
-		assert_int_equal(ws_level_busy(v, from, to), sum);
+		assert_int_equal(ws_level_busy(level, from, to), sum);
 		assert_true(longest >= from && longest < to);
-		assert_int_equal(ws_level_dur(v, longest), most);
+		assert_int_equal(ws_level_dur(level, longest), most);
 	}
 }
 
@@ -186,36 +189,37 @@ static void check_level(const struct ws_level *v)
  * Which pixels of a tile are painted by rectangles, and how many events they say there are; against
  * the events of the level, one by one.
  */
-static void check_tile(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k,
-		       int64_t index)
+static void check_tile(const struct ws_lanes *lanes, const struct ws_lane *lane, uint32_t level,
+		       int k, int64_t index)
 {
-	const struct ws_level *v = &lane->level[level];
-	int64_t t0 = ws_tile_start(l, k, index), px = INT64_C(1) << k,
+	const struct ws_level *level_v = &lane->level[level];
+	int64_t t0 = ws_tile_start(lanes, k, index), px = INT64_C(1) << k,
 		t1 = t0 + WS_TILE_PIXELS * px;
 	bool painted[WS_TILE_PIXELS] = {false}, truly[WS_TILE_PIXELS] = {false};
 	struct ws_rects out = {0};
 	uint64_t said = 0, there = 0;
 
-	ws_tile_draw(l, lane, level, k, index, &out);
+	ws_tile_draw(lanes, lane, level, k, index, &out);
 	for (size_t i = 0; i < out.n; i++) {
-		int64_t a = (int64_t)(out.v[i].x0 < 0 ? 0 : out.v[i].x0), b = (int64_t)out.v[i].x1;
+		int64_t a = (int64_t)(out.rects[i].x0 < 0 ? 0 : out.rects[i].x0),
+			b = (int64_t)out.rects[i].x1;
 
-		if ((float)b == out.v[i].x1 && out.v[i].x1 > out.v[i].x0)
+		if ((float)b == out.rects[i].x1 && out.rects[i].x1 > out.rects[i].x0)
 			b--;
 		for (int64_t p = a; p <= b && p < WS_TILE_PIXELS; p++)
 			painted[p] = true;
-		said += out.v[i].count;
-		assert_true(out.v[i].event < v->n);
+		said += out.rects[i].count;
+		assert_true(out.rects[i].event < level_v->n);
 	}
-	for (uint32_t i = 0; i < v->n; i++) {
-		struct truth x = {.start = v->start[i], .end = ws_level_end(v, i)};
-		int64_t a = (int64_t)x.start - t0, b = (int64_t)x.end - t0;
+	for (uint32_t i = 0; i < level_v->n; i++) {
+		struct truth truth = {.start = level_v->start[i], .end = ws_level_end(level_v, i)};
+		int64_t a = (int64_t)truth.start - t0, b = (int64_t)truth.end - t0;
 
-		if (!touches(&x, t0, t1))
+		if (!touches(&truth, t0, t1))
 			continue;
 		there++;
 		a = a < 0 ? 0 : a / px;
-		b = b > 0 && x.end > x.start ? (b - 1) / px : b / px;
+		b = b > 0 && truth.end > truth.start ? (b - 1) / px : b / px;
 		for (int64_t p = a; p <= b && p < WS_TILE_PIXELS; p++)
 			truly[p] = true;
 	}
@@ -226,48 +230,49 @@ static void check_tile(const struct ws_lanes *l, const struct ws_lane *lane, uin
 		if (painted[p] != truly[p])
 			fail_msg("scale %d, tile %lld, pixel %d: painted %d, events %d", k,
 				 (long long)index, p, painted[p], truly[p]);
-	free(out.v);
+	free(out.rects);
 }
 
-static int by_start(const void *a, const void *b)
+static int by_start(const void *first, const void *second)
 {
-	const struct truth *x = a, *y = b;
+	const struct truth *left = first, *right = second;
 
-	return x->start < y->start ? -1 : x->start > y->start;
+	return left->start < right->start ? -1 : left->start > right->start;
 }
 
 /* How busy a lane is said to be, against the union of its rows. */
 static void check_cover(const struct ws_lane *lane)
 {
-	struct truth *v = malloc((row_n + 1) * sizeof(*v));
+	struct truth *truth = malloc((row_n + 1) * sizeof(*truth));
 	uint64_t sum = 0, end = 0;
 	size_t n = 0;
 
 	for (size_t i = 0; i < row_n; i++)
 		if (rows[i].thread == lane->key[0])
-			v[n++] = rows[i];
-	qsort(v, n, sizeof(*v), by_start);
+			truth[n++] = rows[i];
+	qsort(truth, n, sizeof(*truth), by_start);
 	for (size_t i = 0; i < n; i++) {
-		uint64_t from = v[i].start > end ? v[i].start : end;
+		uint64_t from = truth[i].start > end ? truth[i].start : end;
 
-		sum += v[i].end > from ? v[i].end - from : 0;
-		end = v[i].end > end ? v[i].end : end;
+		sum += truth[i].end > from ? truth[i].end - from : 0;
+		end = truth[i].end > end ? truth[i].end : end;
 	}
 	assert_int_equal(ws_level_busy(ws_lane_cover(lane), 0, ws_lane_cover(lane)->n), sum);
 	check_level(ws_lane_cover(lane));
-	free(v);
+	free(truth);
 }
 
 static void check_report(void (*fill)(struct ws_writer *, size_t), size_t n)
 {
-	struct ws_report *r = report(fill, n);
-	struct ws_lanes *l = ws_lanes_open(r, NULL);
-	struct truth *a = malloc((n + 64) * sizeof(*a)), *b = malloc((n + 64) * sizeof(*b));
+	struct ws_report *report_r = report(fill, n);
+	struct ws_lanes *lanes = ws_lanes_open(report_r, NULL);
+	struct truth *left = malloc((n + 64) * sizeof(*left)),
+		     *right = malloc((n + 64) * sizeof(*right));
 	uint64_t seen = 0;
 
-	ws_lanes_wait(l);
-	for (size_t i = 0; i < l->n; i++) {
-		const struct ws_lane *lane = l->lane[i];
+	ws_lanes_wait(lanes);
+	for (size_t i = 0; i < lanes->n; i++) {
+		const struct ws_lane *lane = lanes->lane[i];
 		uint64_t all = 0;
 
 		for (uint32_t k = 0; k < lane->levels; k++) {
@@ -282,21 +287,22 @@ static void check_report(void (*fill)(struct ws_writer *, size_t), size_t n)
 			int64_t t0 = ZERO + (int64_t)(next() % SPAN) - 1000,
 				t1 = t0 + 1 + (int64_t)(next() % (turn % 3 ? 500 : SPAN));
 
-			same(a, by_levels(lane, t0, t1, a), b, brute(lane->key[0], t0, t1, b));
+			same(left, by_levels(lane, t0, t1, left), right,
+			     brute(lane->key[0], t0, t1, right));
 		}
 		for (int turn = 0; turn < 60; turn++) {
 			int k = (int)(next() % 15);
 			int64_t tiles = ((int64_t)SPAN >> k) / WS_TILE_PIXELS + 3;
 
-			check_tile(l, lane, (uint32_t)(next() % lane->levels), k,
+			check_tile(lanes, lane, (uint32_t)(next() % lane->levels), k,
 				   (int64_t)(next() % (uint64_t)tiles) - 1);
 		}
 	}
 	assert_int_equal(seen, row_n);
-	free(a);
-	free(b);
-	ws_lanes_close(l);
-	ws_report_close(r);
+	free(left);
+	free(right);
+	ws_lanes_close(lanes);
+	ws_report_close(report_r);
 	unlink(path);
 }
 
@@ -316,38 +322,39 @@ static void wild_ranges(void **unused)
 
 /* What a report sums up of its blocks: nothing is left out, and no part of a lane with an event is
  * empty. */
-static void check_groups(const struct ws_report *r)
+static void check_groups(const struct ws_report *report)
 {
-	for (size_t i = 0; i < ws_report_blocks(r, WS_TABLE_nvtx); i++) {
-		struct ws_block_groups g = ws_report_block_groups(r, WS_TABLE_nvtx, i);
+	for (size_t i = 0; i < ws_report_blocks(report, WS_TABLE_nvtx); i++) {
+		struct ws_block_groups groups = ws_report_block_groups(report, WS_TABLE_nvtx, i);
 		uint32_t rows_n = 0;
 
-		assert_non_null(g.v);
-		for (size_t k = 0; k < g.n; k++) {
+		assert_non_null(groups.groups);
+		for (size_t k = 0; k < groups.n; k++) {
 			uint64_t busy = 0;
 
 			for (size_t n = 0; n < WS_GROUP_BINS; n++)
-				busy += g.v[k].bins[n];
+				busy += groups.groups[k].bins[n];
 			assert_true(busy > 0);
-			assert_true(g.v[k].key[0] >= 1 && g.v[k].key[0] <= THREADS);
-			rows_n += g.v[k].rows;
+			assert_true(groups.groups[k].key[0] >= 1 &&
+				    groups.groups[k].key[0] <= THREADS);
+			rows_n += groups.groups[k].rows;
 		}
-		assert_int_equal(rows_n, ws_report_block(r, WS_TABLE_nvtx, i).rows);
+		assert_int_equal(rows_n, ws_report_block(report, WS_TABLE_nvtx, i).rows);
 	}
 }
 
-static void check_preview(const struct ws_lanes *l, const struct ws_lane *lane, int k,
+static void check_preview(const struct ws_lanes *lanes, const struct ws_lane *lane, int k,
 			  int64_t index)
 {
-	int64_t t0 = ws_tile_start(l, k, index), px = INT64_C(1) << k,
+	int64_t t0 = ws_tile_start(lanes, k, index), px = INT64_C(1) << k,
 		t1 = t0 + WS_TILE_PIXELS * px;
 	bool painted[WS_TILE_PIXELS] = {false};
 	struct ws_rects out = {0};
 
-	ws_tile_draw(l, lane, 0, k, index, &out);
+	ws_tile_draw(lanes, lane, 0, k, index, &out);
 	for (size_t i = 0; i < out.n; i++) {
-		assert_true(out.v[i].flags & WS_RECT_PREVIEW && out.v[i].fill);
-		for (int p = (int)out.v[i].x0; p < (int)out.v[i].x1; p++)
+		assert_true(out.rects[i].flags & WS_RECT_PREVIEW && out.rects[i].fill);
+		for (int p = (int)out.rects[i].x0; p < (int)out.rects[i].x1; p++)
 			painted[p] = true;
 	}
 	for (size_t i = 0; i < row_n; i++) {
@@ -360,51 +367,51 @@ static void check_preview(const struct ws_lanes *l, const struct ws_lane *lane, 
 		for (int64_t p = a; p <= b && p < WS_TILE_PIXELS; p++)
 			assert_true(painted[p]);
 	}
-	free(out.v);
+	free(out.rects);
 }
 
-static void wait_until_read(struct ws_lanes *l, uint32_t lane)
+static void wait_until_read(struct ws_lanes *lanes, uint32_t lane)
 {
-	pthread_mutex_lock(&l->lock);
-	while (ws_lane_reading(l->lane[lane]))
-		pthread_cond_wait(&l->changed, &l->lock);
-	pthread_mutex_unlock(&l->lock);
+	pthread_mutex_lock(&lanes->lock);
+	while (ws_lane_reading(lanes->lane[lane]))
+		pthread_cond_wait(&lanes->changed, &lanes->lock);
+	pthread_mutex_unlock(&lanes->lock);
 }
 
 static void check_unread(void (*fill)(struct ws_writer *, size_t), size_t n)
 {
-	struct ws_report *r = report(fill, n);
-	struct ws_lanes *l =
-		ws_lanes_open(r, &(struct ws_lanes_opts){.room = UINT64_MAX, .to = UINT64_MAX});
+	struct ws_report *report_r = report(fill, n);
+	struct ws_lanes *lanes = ws_lanes_open(report_r, &(struct ws_lanes_opts){.room = UINT64_MAX,
+										 .to = UINT64_MAX});
 	uint64_t seen = 0;
 	uint32_t reading;
 
-	check_groups(r);
-	ws_lanes_wait(l);
-	assert_int_equal(ws_lanes_unread(l, &reading), l->n);
+	check_groups(report_r);
+	ws_lanes_wait(lanes);
+	assert_int_equal(ws_lanes_unread(lanes, &reading), lanes->n);
 	assert_int_equal(reading, 0);
-	for (uint32_t i = 0; i < l->n; i++) {
-		seen += l->lane[i]->count;
+	for (uint32_t i = 0; i < lanes->n; i++) {
+		seen += lanes->lane[i]->count;
 		for (int turn = 0; turn < 40; turn++) {
 			int k = (int)(next() % 15);
 
 			check_preview(
-				l, l->lane[i], k,
+				lanes, lanes->lane[i], k,
 				(int64_t)(next() %
 					  (uint64_t)(((int64_t)SPAN >> k) / WS_TILE_PIXELS + 3)) -
 					1);
 		}
 	}
 	assert_int_equal(seen, row_n);
-	for (uint32_t i = 0; i < l->n; i++) {
-		ws_lanes_want(l, i);
-		wait_until_read(l, i);
-		assert_true(ws_lane_ready(l->lane[i]));
-		check_cover(l->lane[i]);
-		assert_int_equal(ws_lanes_unread(l, &reading), l->n - i - 1);
+	for (uint32_t i = 0; i < lanes->n; i++) {
+		ws_lanes_want(lanes, i);
+		wait_until_read(lanes, i);
+		assert_true(ws_lane_ready(lanes->lane[i]));
+		check_cover(lanes->lane[i]);
+		assert_int_equal(ws_lanes_unread(lanes, &reading), lanes->n - i - 1);
 	}
-	ws_lanes_close(l);
-	ws_report_close(r);
+	ws_lanes_close(lanes);
+	ws_report_close(report_r);
 	unlink(path);
 }
 
@@ -419,34 +426,35 @@ static void rows_that_no_one_asked_for(void **unused)
 static void closeups(void **unused)
 {
 	enum { N = 1500 };
-	struct ws_report *r = report(fill_wild, N);
-	struct ws_lanes *l =
-		ws_lanes_open(r, &(struct ws_lanes_opts){.room = UINT64_MAX, .to = UINT64_MAX});
-	struct truth *a = malloc((N + 64) * sizeof(*a)), *b = malloc((N + 64) * sizeof(*b));
+	struct ws_report *report_r = report(fill_wild, N);
+	struct ws_lanes *lanes_l = ws_lanes_open(
+		report_r, &(struct ws_lanes_opts){.room = UINT64_MAX, .to = UINT64_MAX});
+	struct truth *left = malloc((N + 64) * sizeof(*left)),
+		     *right = malloc((N + 64) * sizeof(*right));
 	const uint32_t lanes[] = {0, 2, 1, 2};
 
 	(void)unused;
-	ws_lanes_wait(l);
+	ws_lanes_wait(lanes_l);
 	for (int turn = 0; turn < 200; turn++) {
 		int64_t t0 = ZERO + (int64_t)(next() % SPAN) - 1000,
 			t1 = t0 + 1 + (int64_t)(next() % (turn % 3 ? 500 : SPAN));
-		struct ws_lane **close = ws_closeup_new(l, lanes, WS_COUNT(lanes), t0, t1);
+		struct ws_lane **close = ws_closeup_new(lanes_l, lanes, WS_COUNT(lanes), t0, t1);
 
-		for (size_t i = 0; i < l->n; i++) {
+		for (size_t i = 0; i < lanes_l->n; i++) {
 			assert_non_null(close[i]);
-			close[i]->key[0] = l->lane[i]->key[0];
-			same(a, by_levels(close[i], t0, t1, a), b,
-			     brute(l->lane[i]->key[0], t0, t1, b));
+			close[i]->key[0] = lanes_l->lane[i]->key[0];
+			same(left, by_levels(close[i], t0, t1, left), right,
+			     brute(lanes_l->lane[i]->key[0], t0, t1, right));
 			for (uint32_t k = 0; k < close[i]->levels; k++)
 				check_level(&close[i]->level[k]);
-			assert_false(ws_lane_ready(l->lane[i]));
+			assert_false(ws_lane_ready(lanes_l->lane[i]));
 		}
-		ws_closeup_free(l, close);
+		ws_closeup_free(lanes_l, close);
 	}
-	free(a);
-	free(b);
-	ws_lanes_close(l);
-	ws_report_close(r);
+	free(left);
+	free(right);
+	ws_lanes_close(lanes_l);
+	ws_report_close(report_r);
 	unlink(path);
 }
 
@@ -454,37 +462,38 @@ static void closeups(void **unused)
  * all is not read. */
 static void little_room(void **unused)
 {
-	struct ws_report *r = report(fill_wild, 3000);
-	struct ws_lanes *l =
-		ws_lanes_open(r, &(struct ws_lanes_opts){.room = 90000, .to = UINT64_MAX});
+	struct ws_report *report_r = report(fill_wild, 3000);
+	struct ws_lanes *lanes =
+		ws_lanes_open(report_r, &(struct ws_lanes_opts){.room = 90000, .to = UINT64_MAX});
 	uint32_t reading;
 
 	(void)unused;
-	ws_lanes_wait(l);
-	assert_int_equal(l->n, THREADS);
+	ws_lanes_wait(lanes);
+	assert_int_equal(lanes->n, THREADS);
 	for (int turn = 0; turn < 20; turn++)
-		for (uint32_t i = 0; i < l->n; i++) {
+		for (uint32_t i = 0; i < lanes->n; i++) {
 			uint32_t old = (i + 1) % THREADS;
 
-			ws_lanes_want(l, i);
-			wait_until_read(l, i);
-			assert_true(ws_lane_ready(l->lane[i]));
-			check_cover(l->lane[i]);
+			ws_lanes_want(lanes, i);
+			wait_until_read(lanes, i);
+			assert_true(ws_lane_ready(lanes->lane[i]));
+			check_cover(lanes->lane[i]);
 			if (turn)
-				assert_false(ws_lane_ready(l->lane[old]));
-			assert_true(l->used <= 90000);
+				assert_false(ws_lane_ready(lanes->lane[old]));
+			assert_true(lanes->used <= 90000);
 		}
-	ws_lanes_close(l);
-	l = ws_lanes_open(
-		r, &(struct ws_lanes_opts){.room = 1000, .unasked = UINT64_MAX, .to = UINT64_MAX});
-	ws_lanes_wait(l);
-	ws_lanes_want(l, 0);
-	wait_until_read(l, 0);
-	assert_false(ws_lane_ready(l->lane[0]));
-	assert_int_equal(ws_lanes_unread(l, &reading), THREADS);
+	ws_lanes_close(lanes);
+	lanes = ws_lanes_open(report_r, &(struct ws_lanes_opts){.room = 1000,
+								.unasked = UINT64_MAX,
+								.to = UINT64_MAX});
+	ws_lanes_wait(lanes);
+	ws_lanes_want(lanes, 0);
+	wait_until_read(lanes, 0);
+	assert_false(ws_lane_ready(lanes->lane[0]));
+	assert_int_equal(ws_lanes_unread(lanes, &reading), THREADS);
 	assert_int_equal(reading, 0);
-	ws_lanes_close(l);
-	ws_report_close(r);
+	ws_lanes_close(lanes);
+	ws_report_close(report_r);
 	unlink(path);
 }
 
@@ -499,29 +508,29 @@ static void few_rows(void **unused)
 static void counters(void **unused)
 {
 	enum { N = 5000 };
-	struct ws_writer_opts o = {.overwrite = true, .no_journal = true, .block_rows = 300};
-	struct ws_writer *w;
-	struct ws_report *r;
-	struct ws_lanes *l;
-	struct ws_err e;
+	struct ws_writer_opts options = {.overwrite = true, .no_journal = true, .block_rows = 300};
+	struct ws_writer *writer;
+	struct ws_report *report;
+	struct ws_lanes *lanes;
+	struct ws_err err;
 	double *v = malloc(N * sizeof(*v));
 
 	(void)unused;
 	snprintf(path, sizeof(path), "/tmp/test_lanes.%d.wsrep", getpid());
-	w = ws_writer_create(path, &o, &e);
-	assert_non_null(w);
+	writer = ws_writer_create(path, &options, &err);
+	assert_non_null(writer);
 	for (uint32_t i = 0; i < N; i++) {
 		v[i] = (double)(next() % 100000) / 7;
-		ws_writer_add(w, WS_TABLE_counter_value,
+		ws_writer_add(writer, WS_TABLE_counter_value,
 			      &(struct ws_row_counter_value){
 				      .start = ZERO + i * 10, .counter = 1, .value = v[i]});
 	}
-	assert_int_equal(ws_writer_close(w, &e), 0);
-	r = ws_report_open(path, &e);
-	assert_non_null(r);
-	l = ws_lanes_open(r, NULL);
-	ws_lanes_wait(l);
-	assert_int_equal(l->n, 1);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+	report = ws_report_open(path, &err);
+	assert_non_null(report);
+	lanes = ws_lanes_open(report, NULL);
+	ws_lanes_wait(lanes);
+	assert_int_equal(lanes->n, 1);
 	for (int turn = 0; turn < 300; turn++) {
 		uint32_t from = (uint32_t)(next() % N),
 			 to = from + 1 + (uint32_t)(next() % (N - from));
@@ -531,11 +540,11 @@ static void counters(void **unused)
 			least = v[i] < least ? v[i] : least;
 			most = v[i] > most ? v[i] : most;
 		}
-		ws_level_extremes(&l->lane[0]->level[0], from, to, &low, &high);
+		ws_level_extremes(&lanes->lane[0]->level[0], from, to, &low, &high);
 		assert_true(low == least && high == most);
 	}
-	ws_lanes_close(l);
-	ws_report_close(r);
+	ws_lanes_close(lanes);
+	ws_report_close(report);
 	unlink(path);
 	free(v);
 }
@@ -548,24 +557,24 @@ struct given {
 
 static const char *get(void *ctx, const char *name)
 {
-	const struct given *g = ctx;
+	const struct given *given = ctx;
 
-	for (int i = 0; g->pairs[i]; i += 2)
-		if (!strcmp(g->pairs[i], name))
-			return g->pairs[i + 1];
+	for (int i = 0; given->pairs[i]; i += 2)
+		if (!strcmp(given->pairs[i], name))
+			return given->pairs[i + 1];
 	return NULL;
 }
 
-static int ask(struct ws_view *view, const char *what, struct ws_text *body, struct given g)
+static int ask(struct ws_view *view, const char *what, struct ws_text *body, struct given given)
 {
-	struct ws_params p = {get, &g};
-	struct ws_answer a = {0};
-	int status = ws_api(view, what, &p, &a);
+	struct ws_params params = {get, &given};
+	struct ws_answer answer = {0};
+	int status = ws_api(view, what, &params, &answer);
 
 	if (body)
-		*body = a.body;
+		*body = answer.body;
 	else
-		ws_text_free(&a.body);
+		ws_text_free(&answer.body);
 	return status;
 }
 
@@ -594,30 +603,30 @@ static void odd_parameters(void **unused)
 	static const char *const paths[] = {"session",	"tree",	  "tiles",  "at",   "event",
 					    "sum",	"events", "search", "step", "flame",
 					    "progress", "names",  "sql",    "../x", ""};
-	struct ws_report *r = report(fill_wild, 300);
+	struct ws_report *report_r = report(fill_wild, 300);
 	struct ws_view view;
-	struct ws_text t;
-	struct ws_err e;
+	struct ws_text text;
+	struct ws_err err;
 
 	(void)unused;
-	ws_report_close(r);
-	assert_int_equal(ws_view_open(&view, (const char *const[]){path}, 1, NULL, &e), 0);
-	ws_lanes_wait(view.v[0].lanes);
+	ws_report_close(report_r);
+	assert_int_equal(ws_view_open(&view, (const char *const[]){path}, 1, NULL, &err), 0);
+	ws_lanes_wait(view.reports[0].lanes);
 	for (size_t i = 0; i < WS_COUNT(paths); i++)
 		for (int turn = 0; turn < 400; turn++) {
-			struct given g = {
+			struct given given = {
 				{names[next() % WS_COUNT(names)], odd[next() % WS_COUNT(odd)],
 				 names[next() % WS_COUNT(names)], odd[next() % WS_COUNT(odd)],
 				 names[next() % WS_COUNT(names)], odd[next() % WS_COUNT(odd)]}};
-			int status = ask(&view, paths[i], NULL, g);
+			int status = ask(&view, paths[i], NULL, given);
 
 			assert_true(status == 200 || status == 400 || status == 404);
 		}
 	assert_int_equal(ask(&view, "tree", NULL, (struct given){{"r", "1"}}), 400);
 	assert_int_equal(ask(&view, "nothing", NULL, (struct given){{NULL}}), 404);
-	assert_int_equal(ask(&view, "search", &t, (struct given){{"q", "(", "re", "1"}}), 200);
-	assert_non_null(strstr(t.s, "{\"error\":\"the regular expression"));
-	ws_text_free(&t);
+	assert_int_equal(ask(&view, "search", &text, (struct given){{"q", "(", "re", "1"}}), 200);
+	assert_non_null(strstr(text.text, "{\"error\":\"the regular expression"));
+	ws_text_free(&text);
 	ws_view_close(&view);
 	unlink(path);
 }
@@ -627,18 +636,19 @@ static void odd_parameters(void **unused)
  */
 static void asking_while_reading(void **unused)
 {
-	struct ws_report *r = report(fill_nested, 20000);
-	struct ws_err e;
+	struct ws_report *report_r = report(fill_nested, 20000);
+	struct ws_err err;
 
 	(void)unused;
-	ws_report_close(r);
+	ws_report_close(report_r);
 	for (int turn = 0; turn < 10; turn++) {
 		struct ws_view view;
 		int done = 0;
 
-		assert_int_equal(ws_view_open(&view, (const char *const[]){path}, 1, NULL, &e), 0);
+		assert_int_equal(ws_view_open(&view, (const char *const[]){path}, 1, NULL, &err),
+				 0);
 		while (!done) {
-			done = __atomic_load_n(&view.v[0].lanes->built, __ATOMIC_ACQUIRE);
+			done = __atomic_load_n(&view.reports[0].lanes->built, __ATOMIC_ACQUIRE);
 			assert_int_equal(ask(&view, "tree", NULL, (struct given){{NULL}}), 200);
 			assert_int_equal(ask(&view, "tiles", NULL,
 					     (struct given){{"lanes", "0.9", "k", "8"}}),
@@ -653,53 +663,53 @@ static void asking_while_reading(void **unused)
 
 static void searching(void **unused)
 {
-	struct ws_report *r = report(fill_wild, 500);
+	struct ws_report *report_r = report(fill_wild, 500);
 	struct ws_view view;
-	struct ws_text t;
-	struct ws_err e;
+	struct ws_text text;
+	struct ws_err err;
 	char want[64];
 
 	(void)unused;
-	ws_report_close(r);
-	assert_int_equal(ws_view_open(&view, (const char *const[]){path}, 1, NULL, &e), 0);
-	ws_lanes_wait(view.v[0].lanes);
-	assert_int_equal(ask(&view, "search", &t, (struct given){{"q", "X"}}), 200);
+	ws_report_close(report_r);
+	assert_int_equal(ws_view_open(&view, (const char *const[]){path}, 1, NULL, &err), 0);
+	ws_lanes_wait(view.reports[0].lanes);
+	assert_int_equal(ask(&view, "search", &text, (struct given){{"q", "X"}}), 200);
 	snprintf(want, sizeof(want), "\"count\":%zu,", row_n);
-	assert_non_null(strstr(t.s, want));
-	ws_text_free(&t);
-	assert_int_equal(ask(&view, "search", &t, (struct given){{"q", "X", "case", "1"}}), 200);
-	assert_non_null(strstr(t.s, "\"count\":0,"));
-	ws_text_free(&t);
-	assert_int_equal(ask(&view, "search", &t, (struct given){{"q", "^[w-z]$", "re", "1"}}),
+	assert_non_null(strstr(text.text, want));
+	ws_text_free(&text);
+	assert_int_equal(ask(&view, "search", &text, (struct given){{"q", "X", "case", "1"}}), 200);
+	assert_non_null(strstr(text.text, "\"count\":0,"));
+	ws_text_free(&text);
+	assert_int_equal(ask(&view, "search", &text, (struct given){{"q", "^[w-z]$", "re", "1"}}),
 			 200);
-	assert_non_null(strstr(t.s, want));
-	ws_text_free(&t);
+	assert_non_null(strstr(text.text, want));
+	ws_text_free(&text);
 	ws_view_close(&view);
 	unlink(path);
 }
 
 static void open_view(struct ws_view *view)
 {
-	struct ws_err e;
+	struct ws_err err;
 
-	assert_int_equal(ws_view_open(view, (const char *const[]){path}, 1, NULL, &e), 0);
-	ws_lanes_wait(view->v[0].lanes);
+	assert_int_equal(ws_view_open(view, (const char *const[]){path}, 1, NULL, &err), 0);
+	ws_lanes_wait(view->reports[0].lanes);
 }
 
 enum { SPANS = 3 };
 
 /* A span, an instant, and one that never ended, of a thread and of a track; the last is behind all
  * else. */
-static void fill_slices(struct ws_writer *w, size_t n)
+static void fill_slices(struct ws_writer *writer, size_t n)
 {
 	static const uint8_t flags[SPANS] = {0, WS_SLICE_INSTANT, WS_SLICE_LEFT_OPEN};
-	uint32_t name = ws_writer_string(w, "x", 1);
+	uint32_t name = ws_writer_string(writer, "x", 1);
 
 	(void)n;
-	ws_writer_add(w, WS_TABLE_track, &(struct ws_row_track){.id = 1, .name = name});
+	ws_writer_add(writer, WS_TABLE_track, &(struct ws_row_track){.id = 1, .name = name});
 	for (uint32_t i = 0; i < SPANS; i++)
 		for (uint32_t track = 0; track < 2; track++)
-			ws_writer_add(w, WS_TABLE_slice,
+			ws_writer_add(writer, WS_TABLE_slice,
 				      &(struct ws_row_slice){.start = ZERO + i * 100,
 							     .end = flags[i] ? WS_NO_TIME
 									     : ZERO + 90,
@@ -707,7 +717,7 @@ static void fill_slices(struct ws_writer *w, size_t n)
 							     .track = track,
 							     .name = name,
 							     .flags = flags[i]});
-	ws_writer_add(w, WS_TABLE_slice,
+	ws_writer_add(writer, WS_TABLE_slice,
 		      &(struct ws_row_slice){.start = ZERO + 5000,
 					     .end = WS_NO_TIME,
 					     .track = 1,
@@ -717,35 +727,35 @@ static void fill_slices(struct ws_writer *w, size_t n)
 
 static void instants(void **unused)
 {
-	struct ws_report *r = report(fill_slices, 0);
+	struct ws_report *report_r = report(fill_slices, 0);
 	struct ws_view view;
-	struct ws_text t;
+	struct ws_text text;
 
 	(void)unused;
-	ws_report_close(r);
+	ws_report_close(report_r);
 	open_view(&view);
-	assert_int_equal(view.v[0].lanes->last, ZERO + 5000);
-	for (uint32_t i = 0, seen = 0; i < view.v[0].lanes->n; i++, seen++) {
+	assert_int_equal(view.reports[0].lanes->last, ZERO + 5000);
+	for (uint32_t i = 0, seen = 0; i < view.reports[0].lanes->n; i++, seen++) {
 		char lane[8];
 
 		snprintf(lane, sizeof(lane), "%" PRIu32, i);
 		assert_int_equal(
-			ask(&view, "at", &t,
+			ask(&view, "at", &text,
 			    (struct given){{"lane", lane, "level", "0", "t0", "100", "t1", "101"}}),
 			200);
-		assert_non_null(strstr(t.s, "\"start\":100,\"end\":100,\"flags\":128"));
-		ws_text_free(&t);
+		assert_non_null(strstr(text.text, "\"start\":100,\"end\":100,\"flags\":128"));
+		ws_text_free(&text);
 		assert_int_equal(
-			ask(&view, "at", &t,
+			ask(&view, "at", &text,
 			    (struct given){{"lane", lane, "level", "0", "t0", "200", "t1", "201"}}),
 			200);
-		assert_non_null(strstr(t.s, "\"start\":200,\"end\":5000,\"flags\":64"));
-		ws_text_free(&t);
+		assert_non_null(strstr(text.text, "\"start\":200,\"end\":5000,\"flags\":64"));
+		ws_text_free(&text);
 		assert_true(seen < 2);
 	}
-	assert_int_equal(ask(&view, "sum", &t, (struct given){{NULL}}), 200);
-	assert_non_null(strstr(t.s, "\"kind\":\"track\""));
-	ws_text_free(&t);
+	assert_int_equal(ask(&view, "sum", &text, (struct given){{NULL}}), 200);
+	assert_non_null(strstr(text.text, "\"kind\":\"track\""));
+	ws_text_free(&text);
 	ws_view_close(&view);
 	unlink(path);
 }
@@ -754,28 +764,28 @@ static void instants(void **unused)
  * has a GPU. */
 static const int calls_of[] = {1, 2, 0, 900, 3, 60, 1, 1};
 
-static void fill_processes(struct ws_writer *w, size_t n)
+static void fill_processes(struct ws_writer *writer, size_t n)
 {
-	uint32_t name = ws_writer_string(w, "read", 4);
+	uint32_t name = ws_writer_string(writer, "read", 4);
 
 	(void)n;
 	for (uint32_t i = 0; i < WS_COUNT(calls_of); i++) {
-		ws_writer_add(w, WS_TABLE_process,
+		ws_writer_add(writer, WS_TABLE_process,
 			      &(struct ws_row_process){.id = i + 1, .pid = i + 1, .start = ZERO});
 		ws_writer_add(
-			w, WS_TABLE_thread,
+			writer, WS_TABLE_thread,
 			&(struct ws_row_thread){
 				.id = 10 + i, .process = i + 1, .tid = 10 + i, .start = ZERO});
 		for (int k = 0; k < calls_of[i]; k++)
-			ws_writer_add(w, WS_TABLE_osrt,
+			ws_writer_add(writer, WS_TABLE_osrt,
 				      &(struct ws_row_osrt){.start = ZERO + (uint64_t)k * 10,
 							    .end = ZERO + (uint64_t)k * 10 + 5,
 							    .thread = 10 + i,
 							    .name = name,
 							    .callchain = WS_NO_U32});
 	}
-	add(w, ZERO, ZERO + 50, 16, false);
-	ws_writer_add(w, WS_TABLE_cuda_kernel,
+	add(writer, ZERO, ZERO + 50, 16, false);
+	ws_writer_add(writer, WS_TABLE_cuda_kernel,
 		      &(struct ws_row_cuda_kernel){
 			      .start = ZERO, .end = ZERO + 9, .process = 8, .name = name});
 }
@@ -789,22 +799,22 @@ static void processes_that_matter(void **unused)
 		"\"id\":\"p4\",\"parent\":\"\"",	  "\"id\":\"p6\",\"parent\":\"\"",
 		"\"id\":\"processes\",\"parent\":\"\"",	  "\"id\":\"p1\",\"parent\":\"processes\"",
 		"\"id\":\"p2\",\"parent\":\"processes\"", "\"id\":\"p5\",\"parent\":\"processes\""};
-	struct ws_report *r = report(fill_processes, 0);
+	struct ws_report *report_r = report(fill_processes, 0);
 	struct ws_view view;
-	struct ws_text t;
+	struct ws_text text;
 	const char *at;
 
 	(void)unused;
-	ws_report_close(r);
+	ws_report_close(report_r);
 	open_view(&view);
-	assert_int_equal(ask(&view, "tree", &t, (struct given){{NULL}}), 200);
-	at = t.s;
+	assert_int_equal(ask(&view, "tree", &text, (struct given){{NULL}}), 200);
+	at = text.text;
 	for (size_t i = 0; i < WS_COUNT(order); i++) {
 		at = strstr(at, order[i]);
 		assert_non_null(at);
 	}
-	assert_null(strstr(t.s, "\"id\":\"p3\"")); /* has nothing to show */
-	ws_text_free(&t);
+	assert_null(strstr(text.text, "\"id\":\"p3\"")); /* has nothing to show */
+	ws_text_free(&text);
 	ws_view_close(&view);
 	unlink(path);
 }

@@ -165,14 +165,14 @@ static void on_alarm(int sig)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	static const char *const kinds[2] = {"wild", "cuda"};
-	struct ws_err e;
+	struct ws_err err;
 
 	(void)argc, (void)argv;
 	for (int i = 0; i < 2; i++) {
 		char *args[] = {"make_report", (char *)kinds[i], path[i], NULL};
 
 		snprintf(path[i], sizeof(path[i]), "/tmp/fuzz_query.%d.%d.wsrep", getpid(), i);
-		if (make_report_main(3, args) || !(report[i] = ws_report_open_plain(path[i], &e)))
+		if (make_report_main(3, args) || !(report[i] = ws_report_open_plain(path[i], &err)))
 			abort();
 		unlink(path[i]);
 	}
@@ -180,11 +180,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	return 0;
 }
 
-static int begin(void *ctx, const char *const *names, size_t columns, struct ws_err *e)
+static int begin(void *ctx, const char *const *names, size_t columns, struct ws_err *err)
 {
 	size_t *sum = ctx;
 
-	(void)e;
+	(void)err;
 	for (size_t i = 0; i < columns; i++)
 		*sum += strlen(names[i]);
 	sum[1] = columns;
@@ -192,15 +192,15 @@ static int begin(void *ctx, const char *const *names, size_t columns, struct ws_
 }
 
 /* Every byte that a row has is looked at. */
-static int row(void *ctx, const struct ws_cell *cells, struct ws_err *e)
+static int row(void *ctx, const struct ws_cell *cells, struct ws_err *err)
 {
 	size_t *sum = ctx;
 
 	for (size_t i = 0; i < sum[1]; i++)
 		if (cells[i].type == WS_CELL_TEXT)
 			for (size_t k = 0; k < cells[i].t.n; k++)
-				sum[0] += (unsigned char)cells[i].t.s[k];
-	return ++sum[2] > 2000 ? ws_fail(e, "that is enough") : 0;
+				sum[0] += (unsigned char)cells[i].t.text[k];
+	return ++sum[2] > 2000 ? ws_fail(err, "that is enough") : 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
@@ -208,68 +208,68 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	size_t sum[3] = {0};
 	const struct ws_sql_sink sink = {begin, row, sum};
 	struct itimerval soon = {.it_value = {.tv_sec = 1}}, never = {0};
-	struct ws_text t = {0};
-	struct ws_err e = {""};
+	struct ws_text text = {0};
+	struct ws_err err = {""};
 
 	if (n > 400)
 		return 0;
 	for (size_t i = 0; i < n; i++)
 		if (data[i] >= 128)
-			ws_text_puts(&t, words[data[i] - 128] ? words[data[i] - 128] : " ");
+			ws_text_puts(&text, words[data[i] - 128] ? words[data[i] - 128] : " ");
 		else
-			ws_text_add(&t, data[i] ? (const char *)&data[i] : " ", 1);
-	ws_text_add(&t, "", 1);
+			ws_text_add(&text, data[i] ? (const char *)&data[i] : " ", 1);
+	ws_text_add(&text, "", 1);
 	if (inputs++ % 64 == 0) { /* opening takes longer than most queries */
 		ws_sql_close(sql);
-		sql = ws_sql_open((const struct ws_report *const *)report, 2, &e);
+		sql = ws_sql_open((const struct ws_report *const *)report, 2, &err);
 		if (!sql)
 			abort();
 	}
 	running = sql;
 	setitimer(ITIMER_REAL, &soon, NULL);
-	e.msg[0] = 0;
-	if (ws_sql_run(sql, t.s, &sink, &e) < 0 && !*e.msg)
+	err.msg[0] = 0;
+	if (ws_sql_run(sql, text.text, &sink, &err) < 0 && !*err.msg)
 		abort(); /* a failure says why */
-	ws_sql_complete(t.s);
+	ws_sql_complete(text.text);
 	setitimer(ITIMER_REAL, &never, NULL);
 	running = NULL;
-	ws_text_free(&t);
+	ws_text_free(&text);
 	return 0;
 }
 
 #ifdef FUZZ_REPLAY
-static uint8_t word(const char *s)
+static uint8_t word(const char *text)
 {
 	for (int i = 0; i < 128; i++)
-		if (words[i] && !strcmp(words[i], s))
+		if (words[i] && !strcmp(words[i], text))
 			return (uint8_t)(128 + i);
 	abort();
 }
 
 /* SELECT a, b FROM t WHERE ... GROUP BY ..., each of them any word. */
-static size_t nearly_a_query(uint8_t *p)
+static size_t nearly_a_query(uint8_t *bytes)
 {
 	size_t n = 0;
 
-	p[n++] = word("SELECT ");
+	bytes[n++] = word("SELECT ");
 	for (int i = (int)(replay_draw() % 3); i >= 0; i--) {
-		p[n++] = (uint8_t)(128 + 76 + replay_draw() % 30);
-		p[n++] = word(", ");
+		bytes[n++] = (uint8_t)(128 + 76 + replay_draw() % 30);
+		bytes[n++] = word(", ");
 	}
-	p[n++] = word("count(*) ");
-	p[n++] = word(" FROM ");
-	p[n++] = (uint8_t)(128 + 60 + replay_draw() % 14);
+	bytes[n++] = word("count(*) ");
+	bytes[n++] = word(" FROM ");
+	bytes[n++] = (uint8_t)(128 + 60 + replay_draw() % 14);
 	if (replay_draw() & 1) {
-		p[n++] = word(" WHERE ");
+		bytes[n++] = word(" WHERE ");
 		for (int i = (int)(replay_draw() % 5); i >= 0; i--)
-			p[n++] = (uint8_t)(128 + (replay_draw() & 1 ? 20 + replay_draw() % 14
-								    : 76 + replay_draw() % 30));
+			bytes[n++] = (uint8_t)(128 + (replay_draw() & 1 ? 20 + replay_draw() % 14
+									: 76 + replay_draw() % 30));
 	}
 	if (replay_draw() & 1) {
-		p[n++] = word(" GROUP BY ");
-		p[n++] = (uint8_t)(128 + 76 + replay_draw() % 30);
+		bytes[n++] = word(" GROUP BY ");
+		bytes[n++] = (uint8_t)(128 + 76 + replay_draw() % 30);
 	}
-	p[n++] = replay_draw() & 1 ? word(" LIMIT 5 ") : (uint8_t)(128 + replay_draw() % 120);
+	bytes[n++] = replay_draw() & 1 ? word(" LIMIT 5 ") : (uint8_t)(128 + replay_draw() % 120);
 	return n;
 }
 

@@ -42,71 +42,71 @@ static uint64_t some_time(uint64_t from)
 	return from + (one_in(3) ? next() % 3000000000 : next() % 5000);
 }
 
-static void add_nvtx(struct ws_writer *w, uint64_t at)
+static void add_nvtx(struct ws_writer *writer, uint64_t at)
 {
-	struct ws_row_nvtx r = {.start = at,
-				.end = one_in(12) ? WS_NO_TIME : some_time(at),
-				.thread = (uint32_t)(next() % 6),
-				.text = texts[next() % 24],
-				.range_id = next(),
-				.payload = next(),
-				.category = (uint32_t)(next() % 3),
-				.color = (uint32_t)(next() % 4),
-				.domain = (uint32_t)(next() % 3),
-				.type = one_in(4) ? WS_NVTX_STARTEND : WS_NVTX_PUSHPOP,
-				.flags = (uint8_t)(next() % 8),
-				.payload_type = (uint8_t)(next() % 7)};
+	struct ws_row_nvtx row = {.start = at,
+				  .end = one_in(12) ? WS_NO_TIME : some_time(at),
+				  .thread = (uint32_t)(next() % 6),
+				  .text = texts[next() % 24],
+				  .range_id = next(),
+				  .payload = next(),
+				  .category = (uint32_t)(next() % 3),
+				  .color = (uint32_t)(next() % 4),
+				  .domain = (uint32_t)(next() % 3),
+				  .type = one_in(4) ? WS_NVTX_STARTEND : WS_NVTX_PUSHPOP,
+				  .flags = (uint8_t)(next() % 8),
+				  .payload_type = (uint8_t)(next() % 7)};
 
-	ws_writer_add(w, WS_TABLE_nvtx, &r);
+	ws_writer_add(writer, WS_TABLE_nvtx, &row);
 }
 
-static void add_osrt(struct ws_writer *w, uint64_t at)
+static void add_osrt(struct ws_writer *writer, uint64_t at)
 {
 	static const int64_t results[] = {0,	     1,		 -1,	      INT64_MAX,
 					  INT64_MIN, 3037000500, -3037000500, 1 << 20};
-	struct ws_row_osrt r = {.start = at,
-				.end = one_in(9) ? WS_NO_TIME : some_time(at),
-				.thread = (uint32_t)(1 + next() % 5),
-				.name = texts[next() % 24],
-				.result = one_in(200) ? results[next() % 8]
-						      : (int64_t)(next() % 100000) - 50000,
-				.error = (int32_t)(next() % 3),
-				.nesting = (uint32_t)(next() % 2),
-				.object = one_in(2) ? 0 : next() % 5,
-				.callchain = one_in(2) ? WS_NO_U32 : (uint32_t)(next() % 7)};
+	struct ws_row_osrt row = {.start = at,
+				  .end = one_in(9) ? WS_NO_TIME : some_time(at),
+				  .thread = (uint32_t)(1 + next() % 5),
+				  .name = texts[next() % 24],
+				  .result = one_in(200) ? results[next() % 8]
+							: (int64_t)(next() % 100000) - 50000,
+				  .error = (int32_t)(next() % 3),
+				  .nesting = (uint32_t)(next() % 2),
+				  .object = one_in(2) ? 0 : next() % 5,
+				  .callchain = one_in(2) ? WS_NO_U32 : (uint32_t)(next() % 7)};
 
-	ws_writer_add(w, WS_TABLE_osrt, &r);
+	ws_writer_add(writer, WS_TABLE_osrt, &row);
 }
 
-static void add_kernel(struct ws_writer *w, uint64_t at)
+static void add_kernel(struct ws_writer *writer, uint64_t at)
 {
-	struct ws_row_cuda_kernel r = {.start = at,
-				       .end = one_in(20) ? WS_NO_TIME : some_time(at),
-				       .device = (uint32_t)(next() % 3),
-				       .stream = (uint32_t)(7 + next() % 3),
-				       .process = 1,
-				       .correlation = (uint32_t)next(),
-				       .demangled = texts[next() % 24],
-				       .name = texts[next() % 4],
-				       .registers = (uint16_t)(next() % 64),
-				       .grid_x = (uint32_t)(next() % 5),
-				       .occupancy = one_in(9)	? __builtin_nan("")
-						    : one_in(9) ? -0.0
-								: (double)(next() % 1000) / 999,
-				       .waves = one_in(50) ? 1e300 : (double)(next() % 1000) / 7};
+	struct ws_row_cuda_kernel row = {.start = at,
+					 .end = one_in(20) ? WS_NO_TIME : some_time(at),
+					 .device = (uint32_t)(next() % 3),
+					 .stream = (uint32_t)(7 + next() % 3),
+					 .process = 1,
+					 .correlation = (uint32_t)next(),
+					 .demangled = texts[next() % 24],
+					 .name = texts[next() % 4],
+					 .registers = (uint16_t)(next() % 64),
+					 .grid_x = (uint32_t)(next() % 5),
+					 .occupancy = one_in(9)	  ? __builtin_nan("")
+						      : one_in(9) ? -0.0
+								  : (double)(next() % 1000) / 999,
+					 .waves = one_in(50) ? 1e300 : (double)(next() % 1000) / 7};
 
-	ws_writer_add(w, WS_TABLE_cuda_kernel, &r);
+	ws_writer_add(writer, WS_TABLE_cuda_kernel, &row);
 }
 
 static struct ws_report *make_report(const char *path)
 {
-	struct ws_writer_opts o = {.overwrite = true, .block_rows = 256, .no_journal = true};
-	struct ws_row_collection c = {.start = 1000000, .end = WS_NO_TIME};
-	struct ws_row_process p = {.id = 1, .pid = 4242, .start = 1000000};
-	struct ws_err e;
-	struct ws_writer *w = ws_writer_create(path, &o, &e);
+	struct ws_writer_opts options = {.overwrite = true, .block_rows = 256, .no_journal = true};
+	struct ws_row_collection row = {.start = 1000000, .end = WS_NO_TIME};
+	struct ws_row_process row_process = {.id = 1, .pid = 4242, .start = 1000000};
+	struct ws_err err;
+	struct ws_writer *writer = ws_writer_create(path, &options, &err);
 
-	assert_non_null(w);
+	assert_non_null(writer);
 	for (unsigned i = 1; i < 24; i++) { /* texts[0] is none */
 		char name[32];
 		int n = snprintf(name, sizeof(name),
@@ -115,22 +115,22 @@ static struct ws_report *make_report(const char *path)
 					 : "",
 				 i / 2);
 
-		texts[i] = ws_writer_string(w, name, (size_t)n);
+		texts[i] = ws_writer_string(writer, name, (size_t)n);
 	}
-	ws_writer_add(w, WS_TABLE_collection, &c);
-	ws_writer_add(w, WS_TABLE_process, &p);
+	ws_writer_add(writer, WS_TABLE_collection, &row);
+	ws_writer_add(writer, WS_TABLE_process, &row_process);
 	for (uint32_t i = 1; i < 5; i++) {
-		struct ws_row_thread t = {.id = i, .process = 1, .tid = 4241 + i};
+		struct ws_row_thread row_thread = {.id = i, .process = 1, .tid = 4241 + i};
 
-		ws_writer_add(w, WS_TABLE_thread, &t);
+		ws_writer_add(writer, WS_TABLE_thread, &row_thread);
 	}
 	for (uint64_t i = 0; i < ROWS; i++) {
-		add_nvtx(w, 1000000 + i * 10000);
-		add_osrt(w, 1000000 + i * 7000);
-		add_kernel(w, 1000000 + i * 5000);
+		add_nvtx(writer, 1000000 + i * 10000);
+		add_osrt(writer, 1000000 + i * 7000);
+		add_kernel(writer, 1000000 + i * 5000);
 	}
-	assert_int_equal(ws_writer_close(w, &e), 0);
-	return ws_report_open_plain(path, &e);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+	return ws_report_open_plain(path, &err);
 }
 
 /* ---- random queries ---- */
@@ -198,89 +198,90 @@ static const char *pick(const char *const *list, size_t most)
 	return list[next() % n];
 }
 
-static void put_figure(struct ws_text *q, const struct table *t)
+static void put_figure(struct ws_text *text, const struct table *table)
 {
 	static const char *const names[] = {"sum", "avg", "min", "max", "count", "total"};
-	const char *arg = one_in(3) ? pick(t->reals, 4) : pick(t->numbers, 16),
+	const char *arg = one_in(3) ? pick(table->reals, 4) : pick(table->numbers, 16),
 		   *name = names[next() % 6];
 
 	if (one_in(5))
-		ws_text_puts(q, "count(*)");
+		ws_text_puts(text, "count(*)");
 	else if (one_in(8))
-		ws_text_printf(q, "round(%s(%s) / 1e3, 1)", name, arg);
+		ws_text_printf(text, "round(%s(%s) / 1e3, 1)", name, arg);
 	else if (one_in(8))
-		ws_text_printf(q, "coalesce(%s(%s), 'none')", name, arg);
+		ws_text_printf(text, "coalesce(%s(%s), 'none')", name, arg);
 	else
-		ws_text_printf(q, "%s(%s)", name, arg);
+		ws_text_printf(text, "%s(%s)", name, arg);
 }
 
-static void put_conditions(struct ws_text *q, const struct table *t, bool joined)
+static void put_conditions(struct ws_text *text, const struct table *table, bool joined)
 {
 	unsigned n = (unsigned)(next() % 3);
 
 	if (joined)
-		ws_text_puts(q, " WHERE t.demangledName = s.id");
+		ws_text_puts(text, " WHERE t.demangledName = s.id");
 	for (unsigned i = 0; i < n; i++)
-		ws_text_printf(q, "%s%s", i || joined ? " AND " : " WHERE ",
-			       pick(t->conditions, 16));
+		ws_text_printf(text, "%s%s", i || joined ? " AND " : " WHERE ",
+			       pick(table->conditions, 16));
 }
 
-static void put_core(struct ws_text *q, const struct table *t)
+static void put_core(struct ws_text *text, const struct table *table)
 {
 	unsigned groups = one_in(9) ? 0 : 1 + (unsigned)(next() % 2),
 		 figures = 1 + (unsigned)(next() % 5);
-	const char *by[2] = {pick(t->groups, 12), pick(t->groups, 12)};
+	const char *by[2] = {pick(table->groups, 12), pick(table->groups, 12)};
 
-	ws_text_puts(q, "SELECT ");
+	ws_text_puts(text, "SELECT ");
 	for (unsigned i = 0; i < groups; i++)
-		ws_text_printf(q, "%s AS g%u, ", by[i], i);
+		ws_text_printf(text, "%s AS g%u, ", by[i], i);
 	for (unsigned i = 0; i < figures; i++) {
-		put_figure(q, t);
-		ws_text_printf(q, " AS f%u%s", i, i + 1 < figures ? ", " : "");
+		put_figure(text, table);
+		ws_text_printf(text, " AS f%u%s", i, i + 1 < figures ? ", " : "");
 	}
-	ws_text_printf(q, " FROM %s", t->from);
-	put_conditions(q, t, strchr(t->from, ',') != NULL);
+	ws_text_printf(text, " FROM %s", table->from);
+	put_conditions(text, table, strchr(table->from, ',') != NULL);
 	for (unsigned i = 0; i < groups; i++) {
-		ws_text_puts(q, i ? ", " : " GROUP BY ");
+		ws_text_puts(text, i ? ", " : " GROUP BY ");
 		if (one_in(3))
-			ws_text_printf(q, "%u", i + 1);
+			ws_text_printf(text, "%u", i + 1);
 		else
-			ws_text_puts(q, by[i]);
+			ws_text_puts(text, by[i]);
 	}
 	if (groups && one_in(4))
-		ws_text_puts(
-			q, one_in(2) ? " HAVING count(*) > 20"
+		ws_text_puts(text,
+			     one_in(2)
+				     ? " HAVING count(*) > 20"
 				     : " HAVING f0 IS NOT NULL AND max(start) - min(start) > 100");
 	if (groups && one_in(3))
-		ws_text_printf(q, " ORDER BY %s%s", one_in(2) ? "f0" : "count(*) / 10",
+		ws_text_printf(text, " ORDER BY %s%s", one_in(2) ? "f0" : "count(*) / 10",
 			       one_in(2) ? " DESC" : "");
 	else if (groups && one_in(4))
-		ws_text_printf(q, " ORDER BY g0%s, f0", one_in(2) ? " DESC" : "");
+		ws_text_printf(text, " ORDER BY g0%s, f0", one_in(2) ? " DESC" : "");
 	if (one_in(4))
-		ws_text_printf(q, " LIMIT %u", 1 + (unsigned)(next() % 9));
+		ws_text_printf(text, " LIMIT %u", 1 + (unsigned)(next() % 9));
 }
 
-static void put_query(struct ws_text *q)
+static void put_query(struct ws_text *text)
 {
-	const struct table *t = &tables[next() % WS_COUNT(tables)];
+	const struct table *table = &tables[next() % WS_COUNT(tables)];
 	unsigned how = (unsigned)(next() % 8);
 
-	ws_text_puts(q, how == 0   ? "WITH c AS ("
-			: how == 1 ? "SELECT sum(f0), count(*), max(f0) FROM ("
-				   : "");
-	put_core(q, t);
-	ws_text_puts(q, how == 0   ? ") SELECT c.*, typeof(f0) FROM c ORDER BY 1, 2"
-			: how == 1 ? ")"
-				   : "");
+	ws_text_puts(text, how == 0   ? "WITH c AS ("
+			   : how == 1 ? "SELECT sum(f0), count(*), max(f0) FROM ("
+				      : "");
+	put_core(text, table);
+	ws_text_puts(text, how == 0   ? ") SELECT c.*, typeof(f0) FROM c ORDER BY 1, 2"
+			   : how == 1 ? ")"
+				      : "");
 }
 
 /* ---- both answers ---- */
 
-static int take_names(void *ctx, const char *const *names, size_t columns, struct ws_err *e)
+static int take_names(void *ctx, const char *const *names, size_t columns, struct ws_err *err)
 {
 	struct ws_text *out = ctx;
 
-	(void)e;
+	(void)err;
 	for (size_t i = 0; i < columns; i++)
 		ws_text_printf(out, "%s;", names[i]);
 	ws_text_printf(out, "%zu\n", columns);
@@ -289,24 +290,24 @@ static int take_names(void *ctx, const char *const *names, size_t columns, struc
 
 static size_t column_count; /* of the query that runs */
 
-static int begin(void *ctx, const char *const *names, size_t columns, struct ws_err *e)
+static int begin(void *ctx, const char *const *names, size_t columns, struct ws_err *err)
 {
 	column_count = columns;
-	return take_names(ctx, names, columns, e);
+	return take_names(ctx, names, columns, err);
 }
 
-static int row(void *ctx, const struct ws_cell *cells, struct ws_err *e)
+static int row(void *ctx, const struct ws_cell *cells, struct ws_err *err)
 {
 	struct ws_text *out = ctx;
 
-	(void)e;
+	(void)err;
 	for (size_t i = 0; i < column_count; i++) {
 		if (cells[i].type == WS_CELL_INT)
 			ws_text_printf(out, "%lld;", (long long)cells[i].i);
 		else if (cells[i].type == WS_CELL_REAL)
 			ws_text_printf(out, "%a;", (double)cells[i].r);
 		else if (cells[i].type == WS_CELL_TEXT)
-			ws_text_printf(out, "'%.*s';", (int)cells[i].t.n, cells[i].t.s);
+			ws_text_printf(out, "'%.*s';", (int)cells[i].t.n, cells[i].t.text);
 		else
 			ws_text_puts(out, "NULL;");
 	}
@@ -314,71 +315,71 @@ static int row(void *ctx, const struct ws_cell *cells, struct ws_err *e)
 	return 0;
 }
 
-static struct ws_text answer(struct ws_sql *s, const char *sql, bool plain)
+static struct ws_text answer(struct ws_sql *sql_s, const char *sql, bool plain)
 {
 	struct ws_text out = {0};
 	struct ws_sql_sink sink = {begin, row, &out};
-	struct ws_err e;
+	struct ws_err err;
 
-	ws_sql_plain(s, plain);
-	if (ws_sql_run(s, sql, &sink, &e) < 0)
-		ws_text_printf(&out, "failed: %s\n", e.msg);
+	ws_sql_plain(sql_s, plain);
+	if (ws_sql_run(sql_s, sql, &sink, &err) < 0)
+		ws_text_printf(&out, "failed: %s\n", err.msg);
 	return out;
 }
 
-static void compare(struct ws_sql *s, const char *sql)
+static void compare(struct ws_sql *sql_s, const char *sql)
 {
-	struct ws_text fast = answer(s, sql, false), plain = answer(s, sql, true);
+	struct ws_text fast = answer(sql_s, sql, false), plain = answer(sql_s, sql, true);
 
-	if (strcmp(fast.s, plain.s))
-		print_error("%s\n--- without SQLite\n%s--- SQLite\n%s", sql, fast.s, plain.s);
-	assert_string_equal(fast.s, plain.s);
+	if (strcmp(fast.text, plain.text))
+		print_error("%s\n--- without SQLite\n%s--- SQLite\n%s", sql, fast.text, plain.text);
+	assert_string_equal(fast.text, plain.text);
 	ws_text_free(&fast);
 	ws_text_free(&plain);
 }
 
 struct fixture {
-	struct ws_report *r;
-	struct ws_sql *s;
+	struct ws_report *report;
+	struct ws_sql *sql;
 	char path[64];
 };
 
 static int setup(void **ctx)
 {
-	struct fixture *x = calloc(1, sizeof(*x));
-	const struct ws_report *r;
-	struct ws_err e;
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	const struct ws_report *report;
+	struct ws_err err;
 
-	snprintf(x->path, sizeof(x->path), "/tmp/test_fold.%d.wsrep", getpid());
-	r = x->r = make_report(x->path);
-	unlink(x->path);
-	x->s = r ? ws_sql_open(&r, 1, &e) : NULL;
-	*ctx = x;
-	return x->s ? 0 : -1;
+	snprintf(fixture->path, sizeof(fixture->path), "/tmp/test_fold.%d.wsrep", getpid());
+	report = fixture->report = make_report(fixture->path);
+	unlink(fixture->path);
+	fixture->sql = report ? ws_sql_open(&report, 1, &err) : NULL;
+	*ctx = fixture;
+	return fixture->sql ? 0 : -1;
 }
 
 static int teardown(void **ctx)
 {
-	struct fixture *x = *ctx;
+	struct fixture *fixture = *ctx;
 
-	ws_sql_close(x->s);
-	ws_report_close(x->r);
-	free(x);
+	ws_sql_close(fixture->sql);
+	ws_report_close(fixture->report);
+	free(fixture);
 	return 0;
 }
 
 static void test_random(void **ctx)
 {
-	struct fixture *x = *ctx;
+	struct fixture *fixture = *ctx;
 
 	for (unsigned i = 0; i < QUERIES; i++) {
-		struct ws_text q = {0};
+		struct ws_text text = {0};
 
-		put_query(&q);
-		compare(x->s, q.s);
-		ws_text_free(&q);
+		put_query(&text);
+		compare(fixture->sql, text.text);
+		ws_text_free(&text);
 	}
-	assert_true(ws_sql_counts(x->s).folded >
+	assert_true(ws_sql_counts(fixture->sql).folded >
 		    QUERIES / 2); /* else this compared SQLite with itself */
 }
 
@@ -423,15 +424,15 @@ static void test_which(void **ctx)
 		{false, "SELECT count(*), random() > 0 OR 1 FROM NVTX_EVENTS"},
 		{false, "SELECT count(*) FROM NVTX_EVENTS WHERE start > no_such_column"},
 	};
-	struct fixture *x = *ctx;
+	struct fixture *fixture = *ctx;
 
 	for (size_t i = 0; i < WS_COUNT(cases); i++) {
-		uint64_t before = ws_sql_counts(x->s).folded;
+		uint64_t before = ws_sql_counts(fixture->sql).folded;
 
-		compare(x->s, cases[i].sql);
-		if ((ws_sql_counts(x->s).folded > before) != cases[i].folded)
+		compare(fixture->sql, cases[i].sql);
+		if ((ws_sql_counts(fixture->sql).folded > before) != cases[i].folded)
 			print_error("%s\n", cases[i].sql);
-		assert_int_equal(ws_sql_counts(x->s).folded > before, cases[i].folded);
+		assert_int_equal(ws_sql_counts(fixture->sql).folded > before, cases[i].folded);
 	}
 }
 

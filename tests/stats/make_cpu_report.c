@@ -22,9 +22,9 @@
 
 static struct ws_writer *w;
 
-static uint32_t str(const char *s)
+static uint32_t str(const char *text)
 {
-	return s ? ws_writer_string(w, s, strlen(s)) : 0;
+	return text ? ws_writer_string(w, text, strlen(text)) : 0;
 }
 
 #define ADD(table, ...) ws_writer_add(w, WS_TABLE_##table, &(struct ws_row_##table){__VA_ARGS__})
@@ -170,7 +170,7 @@ static struct code code(void)
 		 lib = module("/usr/lib/libstripped.so.1", WS_MODULE_FILE);
 	uint32_t k = module("[kernel.kallsyms]", WS_MODULE_KERNEL),
 		 jit = module("[jit]", WS_MODULE_JIT);
-	struct code c = {
+	struct code code_c = {
 		.main = named(app, 0x1000, "main", "/src/app.c", 10),
 		.work = named(app, 0x2000, "work<int>(int)", "/src/work.h", 20),
 		.again = named(app, 0x2010, "work<int>(int)", "/src/work.h",
@@ -185,38 +185,39 @@ static struct code code(void)
 		.jit = frame(jit, 0x9000, WS_FRAME_JIT),
 	};
 
-	symbol(c.inlined, 0, 1, "old name", NULL,
+	symbol(code_c.inlined, 0, 1, "old name", NULL,
 	       1); /* of an earlier run of the symboliser: does not count */
-	symbol(c.inlined, 1, 2, "outer", "/src/app.c",
+	symbol(code_c.inlined, 1, 2, "outer", "/src/app.c",
 	       50); /* out of order, as a file may have them */
-	symbol(c.inlined, 0, 2, "tiny", "/src/tiny.h", 5);
-	symbol(c.kernel, 0, 1, "do_syscall_64", NULL, 0);
-	symbol(c.jit, 0, 1, "jitted$1", NULL, 0);
-	return c;
+	symbol(code_c.inlined, 0, 2, "tiny", "/src/tiny.h", 5);
+	symbol(code_c.kernel, 0, 1, "do_syscall_64", NULL, 0);
+	symbol(code_c.jit, 0, 1, "jitted$1", NULL, 0);
+	return code_c;
 }
 
-static void small_samples(const struct code *c)
+static void small_samples(const struct code *code)
 {
-	uint32_t main = push(0, c->main), work = push(main, c->work), again = push(work, c->again);
-	uint32_t script = push(push(main, c->py_main), c->py_step);
+	uint32_t main = push(0, code->main), work = push(main, code->work),
+		 again = push(work, code->again);
+	uint32_t script = push(push(main, code->py_main), code->py_step);
 
 	ADD(perf_event, .id = 1, .type = 1, .config = 0, .frequency = 1000,
 	    .name = str("cpu-clock"));
 	ADD(perf_event, .id = 2, .type = 0, .config = 3, .period = 10000,
 	    .name = str("cache-misses"));
-	sample(1, 1000, c->main, 0, 100);
-	sample(1, 1100, c->leaf, work, 200);
-	sample(1, 1200, c->leaf, again, 300); /* work is twice in the stack */
-	sample(1, 1300, c->inlined, main, 400);
-	sample(1, 1400, c->kernel, work, 500);
-	sample(2, 1500, c->stripped, main, 600);
-	sample(2, 1600, c->unknown, 0, 700);
-	sample(2, 1700, c->leaf, script, 800);
-	sample(3, 1800, c->py_step, 0, 900);
-	sample(3, 1900, c->jit, main, 1000);
+	sample(1, 1000, code->main, 0, 100);
+	sample(1, 1100, code->leaf, work, 200);
+	sample(1, 1200, code->leaf, again, 300); /* work is twice in the stack */
+	sample(1, 1300, code->inlined, main, 400);
+	sample(1, 1400, code->kernel, work, 500);
+	sample(2, 1500, code->stripped, main, 600);
+	sample(2, 1600, code->unknown, 0, 700);
+	sample(2, 1700, code->leaf, script, 800);
+	sample(3, 1800, code->py_step, 0, 900);
+	sample(3, 1900, code->jit, main, 1000);
 	sample(3, 2000, 0, 0, 50); /* nothing but the moment */
 	ADD(sample, .start = ZERO + 2100, .thread = 1, .cpu = WS_NO_U32, .weight = 12345,
-	    .frame = c->leaf, .event = 2, .flags = WS_SAMPLE_BROKEN);
+	    .frame = code->leaf, .event = 2, .flags = WS_SAMPLE_BROKEN);
 	ADD(python_sample, .start = ZERO + 1150, .thread = 1, .stack = script, .gil = WS_GIL_HOLDS,
 	    .weight = 10000);
 	ADD(python_sample, .start = ZERO + 1250, .thread = 2, .stack = 0, .gil = WS_GIL_WAITS,
@@ -225,9 +226,9 @@ static void small_samples(const struct code *c)
 
 /* Thread 1 runs and waits for each reason in turn; thread 2 is preempted and moved; thread 3 is of
  * another process. */
-static void small_sched(const struct code *c)
+static void small_sched(const struct code *code)
 {
-	uint32_t chain = push(push(0, c->main), c->work);
+	uint32_t chain = push(push(0, code->main), code->work);
 
 	ran(1, 1000, 2000, 0, 0, WS_AFTER_SLEEPING);
 	call(1, "pthread_mutex_lock", 1900, 3050, 0xbeef, NULL, 101,
@@ -289,7 +290,7 @@ static void small_counters(void)
 
 static void small(void)
 {
-	struct code c;
+	struct code code_c;
 
 	session(20000);
 	process(1, 100, "app");
@@ -299,22 +300,22 @@ static void small(void)
 	thread(3, 2, 200, NULL);
 	ADD(process_end, .process = 1, .end = ZERO + 18000, .reason = WS_END_EXIT);
 	ADD(process_end, .process = 2, .end = ZERO + 19000, .reason = WS_END_EXIT);
-	c = code();
-	small_samples(&c);
-	small_sched(&c);
+	code_c = code();
+	small_samples(&code_c);
+	small_sched(&code_c);
 	small_gpu();
 	small_counters();
 }
 
 static void cycles(void)
 {
-	struct code c;
+	struct code code_c;
 
 	session(5000000);
 	process(1, 100, "app");
 	thread(1, 1, 100, "main");
 	thread(2, 1, 101, "python");
-	c = code();
+	code_c = code();
 	ADD(perf_event, .id = 1, .type = 0, .config = 0, .frequency = 1000,
 	    .name = str("cpu-cycles"));
 	ADD(perf_event, .id = 2, .type = 0, .config = 3, .frequency = 100,
@@ -323,12 +324,12 @@ static void cycles(void)
 	    .name = str("task-clock (Python)"));
 	for (uint64_t i = 0; i < 4; i++)
 		ADD(sample, .start = ZERO + 1000 * i, .thread = 1, .cpu = 0, .weight = 3000000,
-		    .frame = c.leaf, .event = 1);
+		    .frame = code_c.leaf, .event = 1);
 	for (uint64_t i = 0; i < 3; i++)
 		ADD(sample, .start = ZERO + 1500 * i, .thread = 2, .cpu = WS_NO_U32,
-		    .weight = 2000000, .frame = c.py_step, .event = 7,
+		    .weight = 2000000, .frame = code_c.py_step, .event = 7,
 		    .flags = WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL);
-	ADD(sample, .start = ZERO + 5, .thread = 1, .cpu = 0, .weight = 99, .frame = c.main,
+	ADD(sample, .start = ZERO + 5, .thread = 1, .cpu = 0, .weight = 99, .frame = code_c.main,
 	    .event = 2);
 }
 
@@ -533,8 +534,8 @@ int main(int argc, char **argv)
 		void (*fill)(void);
 	} kinds[] = {{"small", small},	      {"cycles", cycles}, {"calls", calls},
 		     {"random", random_rows}, {"big", big_rows},  {"hostile", hostile}};
-	struct ws_writer_opts o = {.overwrite = true};
-	struct ws_err e;
+	struct ws_writer_opts options = {.overwrite = true};
+	struct ws_err err;
 	size_t k = 0;
 
 	while (argc >= 3 && k < WS_COUNT(kinds) && strcmp(kinds[k].name, argv[1]))
@@ -542,15 +543,15 @@ int main(int argc, char **argv)
 	if (argc < 3 || k == WS_COUNT(kinds))
 		return 2;
 	count = argc > 3 ? strtoull(argv[3], NULL, 10) : 1000000;
-	o.block_rows = k < 4 ? 4096 : 0; /* several blocks */
-	w = ws_writer_create(argv[2], &o, &e);
+	options.block_rows = k < 4 ? 4096 : 0; /* several blocks */
+	w = ws_writer_create(argv[2], &options, &err);
 	if (!w) {
-		ws_say("%s", e.msg);
+		ws_say("%s", err.msg);
 		return 1;
 	}
 	kinds[k].fill();
-	if (ws_writer_close(w, &e) < 0) {
-		ws_say("%s", e.msg);
+	if (ws_writer_close(w, &err) < 0) {
+		ws_say("%s", err.msg);
 		return 1;
 	}
 	return 0;

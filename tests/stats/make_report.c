@@ -26,9 +26,9 @@
 
 static struct ws_writer *w;
 
-static uint32_t str(const char *s)
+static uint32_t str(const char *text)
 {
-	return s ? ws_writer_string(w, s, strlen(s)) : 0;
+	return text ? ws_writer_string(w, text, strlen(text)) : 0;
 }
 
 #define ADD(table, ...) ws_writer_add(w, WS_TABLE_##table, &(struct ws_row_##table){__VA_ARGS__})
@@ -562,25 +562,25 @@ int main(int argc, char **argv)
 	} kinds[] = {{"basic", basic},	     {"hostile", hostile}, {"cuda", cuda},
 		     {"launches", launches}, {"gpus", gpus},	   {"many", many},
 		     {"deep", deep},	     {"wild", wild},	   {"empty", NULL}};
-	struct ws_writer_opts o = {.overwrite = true, .block_rows = 16384};
-	struct ws_err e;
+	struct ws_writer_opts options = {.overwrite = true, .block_rows = 16384};
+	struct ws_err err;
 	size_t k = 0;
 
 	while (argc == 3 && k < WS_COUNT(kinds) && strcmp(kinds[k].name, argv[1]))
 		k++;
 	if (argc != 3 || k == WS_COUNT(kinds))
 		return 2;
-	w = ws_writer_create(argv[2], &o, &e);
+	w = ws_writer_create(argv[2], &options, &err);
 	if (!w) {
-		ws_say("%s", e.msg);
+		ws_say("%s", err.msg);
 		return 1;
 	}
 	if (kinds[k].fill)
 		kinds[k].fill();
 	else
 		session(5);
-	if (ws_writer_close(w, &e) < 0) {
-		ws_say("%s", e.msg);
+	if (ws_writer_close(w, &err) < 0) {
+		ws_say("%s", err.msg);
 		return 1;
 	}
 	return 0;

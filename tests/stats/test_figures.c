@@ -27,49 +27,49 @@ static uint64_t next_random(void)
 	return random_next(&random_state);
 }
 
-static int ascending(const void *a, const void *b)
+static int ascending(const void *first, const void *second)
 {
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	uint64_t x = *(const uint64_t *)first, y = *(const uint64_t *)second;
 
 	return x < y ? -1 : x > y;
 }
 
 /* Spread `n` values over `parts` distributions and compare the summary with one computed from the
  * sorted values. */
-static void check_values(uint64_t *v, size_t n, size_t parts)
+static void check_values(uint64_t *values, size_t n, size_t parts)
 {
-	struct ws_dist *d = calloc(parts, sizeof(*d));
+	struct ws_dist *dist = calloc(parts, sizeof(*dist));
 	struct ws_dist **p = calloc(parts, sizeof(*p));
 	unsigned __int128 total = 0;
 	long double squares = 0, mean, median;
-	struct ws_std8 s;
+	struct ws_std8 summary;
 
 	for (size_t i = 0; i < n; i++) {
-		ws_dist_add(&d[(next_random() >> 33) % parts], v[i]);
-		total += v[i];
+		ws_dist_add(&dist[(next_random() >> 33) % parts], values[i]);
+		total += values[i];
 	}
 	for (size_t i = 0; i < parts; i++)
-		p[i] = &d[i];
-	s = ws_dist_summary(p, parts);
-	qsort(v, n, sizeof(*v), ascending);
+		p[i] = &dist[i];
+	summary = ws_dist_summary(p, parts);
+	qsort(values, n, sizeof(*values), ascending);
 	mean = (long double)total / n;
 	for (size_t i = 0; i < n; i++)
-		squares += (v[i] - mean) * (v[i] - mean);
-	median = n % 2 ? v[n / 2] : ((long double)v[n / 2 - 1] + v[n / 2]) / 2;
-	assert_int_equal(s.count, n);
-	assert_true(s.total == total);
-	assert_int_equal(s.min, v[0]);
-	assert_int_equal(s.max, v[n - 1]);
-	assert_true(ws_std8_median(&s) == median);
-	assert_true(fabsl(ws_std8_mean(&s) - mean) <= mean * 1e-15L);
+		squares += (values[i] - mean) * (values[i] - mean);
+	median = n % 2 ? values[n / 2] : ((long double)values[n / 2 - 1] + values[n / 2]) / 2;
+	assert_int_equal(summary.count, n);
+	assert_true(summary.total == total);
+	assert_int_equal(summary.min, values[0]);
+	assert_int_equal(summary.max, values[n - 1]);
+	assert_true(ws_std8_median(&summary) == median);
+	assert_true(fabsl(ws_std8_mean(&summary) - mean) <= mean * 1e-15L);
 	if (n == 1)
-		assert_true(s.stddev == 0);
+		assert_true(summary.stddev == 0);
 	else
-		assert_true(fabsl(s.stddev - sqrtl(squares / (n - 1))) <=
+		assert_true(fabsl(summary.stddev - sqrtl(squares / (n - 1))) <=
 			    1e-9L * (1 + sqrtl(squares / (n - 1))));
 	for (size_t i = 0; i < parts; i++)
-		ws_dist_free(&d[i]);
-	free(d);
+		ws_dist_free(&dist[i]);
+	free(dist);
 	free(p);
 }
 
@@ -119,14 +119,14 @@ static void test_distributions(void **state)
 	(void)state;
 	for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
 		for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
-			uint64_t *v = malloc(counts[c] * sizeof(*v));
+			uint64_t *values = malloc(counts[c] * sizeof(*values));
 
 			for (size_t i = 0; i < counts[c]; i++)
-				v[i] = kinds[k](i);
-			check_values(v, counts[c], 1);
-			check_values(v, counts[c], 2);
-			check_values(v, counts[c], 5);
-			free(v);
+				values[i] = kinds[k](i);
+			check_values(values, counts[c], 1);
+			check_values(values, counts[c], 2);
+			check_values(values, counts[c], 5);
+			free(values);
 		}
 	}
 }
@@ -143,35 +143,35 @@ static void test_extremes(void **state)
 /* A distribution that became a table of counts together with one that did not. */
 static void test_counted_and_not(void **state)
 {
-	struct ws_dist a = {0}, b = {0}, *both[] = {&a, &b};
-	struct ws_std8 s;
+	struct ws_dist left = {0}, right = {0}, *both[] = {&left, &right};
+	struct ws_std8 summary;
 
 	(void)state;
 	for (int i = 0; i < 200000; i++)
-		ws_dist_add(&a, 10);
-	assert_non_null(a.counts);
-	ws_dist_add(&b, 9);
-	ws_dist_add(&b, 70000);
-	assert_null(b.counts);
-	s = ws_dist_summary(both, 2);
-	assert_int_equal(s.count, 200002);
-	assert_int_equal(s.min, 9);
-	assert_int_equal(s.max, 70000);
-	assert_true(ws_std8_median(&s) == 10);
-	ws_dist_free(&a);
-	ws_dist_free(&b);
+		ws_dist_add(&left, 10);
+	assert_non_null(left.counts);
+	ws_dist_add(&right, 9);
+	ws_dist_add(&right, 70000);
+	assert_null(right.counts);
+	summary = ws_dist_summary(both, 2);
+	assert_int_equal(summary.count, 200002);
+	assert_int_equal(summary.min, 9);
+	assert_int_equal(summary.max, 70000);
+	assert_true(ws_std8_median(&summary) == 10);
+	ws_dist_free(&left);
+	ws_dist_free(&right);
 }
 
 /* Values of which few are small stay an array: a table of counts would only cost. */
 static void test_no_useless_counts(void **state)
 {
-	struct ws_dist a = {0};
+	struct ws_dist dist = {0};
 
 	(void)state;
 	for (int i = 0; i < 300000; i++)
-		ws_dist_add(&a, 1000000 + (uint64_t)i);
-	assert_null(a.counts);
-	ws_dist_free(&a);
+		ws_dist_add(&dist, 1000000 + (uint64_t)i);
+	assert_null(dist.counts);
+	ws_dist_free(&dist);
 }
 
 static uint64_t halve(void *ctx, size_t table, uint64_t key)
@@ -182,44 +182,44 @@ static uint64_t halve(void *ctx, size_t table, uint64_t key)
 
 static void test_groups(void **state)
 {
-	struct ws_groups t[2] = {{0}};
+	struct ws_groups groups[2] = {{0}};
 	struct ws_group_sum *sums;
 	size_t count, seen = 0;
 
 	(void)state;
 	for (uint64_t i = 0; i < 30000; i++)
 		for (int w = 0; w < 2; w++)
-			ws_dist_add(ws_groups_get(&t[w], i % 500 + (uint64_t)w * 1000),
+			ws_dist_add(ws_groups_get(&groups[w], i % 500 + (uint64_t)w * 1000),
 				    i % 500 / 2);
-	sums = ws_groups_merge(t, 2, halve, &random_state, &count);
+	sums = ws_groups_merge(groups, 2, halve, &random_state, &count);
 	assert_int_equal(count, 250);
 	for (size_t i = 0; i < count; i++) {
-		assert_int_equal(sums[i].s.count, 240);
-		assert_int_equal(sums[i].s.min, sums[i].key);
-		assert_int_equal(sums[i].s.max, sums[i].key);
-		seen += sums[i].s.count;
+		assert_int_equal(sums[i].summary.count, 240);
+		assert_int_equal(sums[i].summary.min, sums[i].key);
+		assert_int_equal(sums[i].summary.max, sums[i].key);
+		seen += sums[i].summary.count;
 	}
 	assert_int_equal(seen, 60000);
 	free(sums);
-	ws_groups_free(&t[0]);
-	ws_groups_free(&t[1]);
-	sums = ws_groups_merge(t, 2, halve, &random_state, &count);
+	ws_groups_free(&groups[0]);
+	ws_groups_free(&groups[1]);
+	sums = ws_groups_merge(groups, 2, halve, &random_state, &count);
 	assert_int_equal(count, 0);
 	free(sums);
 }
 
 /* ---- texts ---- */
 
-typedef void text_fn(struct ws_text *t, const char *s, size_t n);
+typedef void text_fn(struct ws_text *text, const char *word, size_t n);
 
 static void check_text(text_fn *fn, const char *in, size_t n, const char *want)
 {
-	struct ws_text t = {0};
+	struct ws_text text = {0};
 
-	fn(&t, in, n);
-	if (t.len != strlen(want) || memcmp(t.s, want, t.len))
-		fail_msg("got '%s', wanted '%s'", t.s, want);
-	ws_text_free(&t);
+	fn(&text, in, n);
+	if (text.len != strlen(want) || memcmp(text.text, want, text.len))
+		fail_msg("got '%s', wanted '%s'", text.text, want);
+	ws_text_free(&text);
 }
 
 #define CHECK_TEXT(fn, in, want) check_text(fn, in, sizeof(in) - 1, want)
@@ -308,22 +308,22 @@ static const struct ws_column columns[] = {
 static char *print(const char *format, const char *unit, const struct ws_cell (*rows)[6],
 		   size_t count)
 {
-	struct ws_printer p = {
+	struct ws_printer printer = {
 		.title = "Title & co", .name = "some_sum", .columns = columns, .column_count = 6};
-	struct ws_err e = {""};
+	struct ws_err err = {""};
 	char *out = NULL;
 	size_t len;
 
-	p.format = ws_format_find(format, &p.args, &e);
-	if (!p.format)
-		fail_msg("%s", e.msg);
-	p.unit = ws_timeunit_find(unit);
-	p.f = open_memstream(&out, &len);
-	ws_print_begin(&p);
+	printer.format = ws_format_find(format, &printer.args, &err);
+	if (!printer.format)
+		fail_msg("%s", err.msg);
+	printer.unit = ws_timeunit_find(unit);
+	printer.file = open_memstream(&out, &len);
+	ws_print_begin(&printer);
 	for (size_t i = 0; i < count; i++)
-		ws_print_row(&p, rows[i]);
-	ws_print_end(&p);
-	fclose(p.f);
+		ws_print_row(&printer, rows[i]);
+	ws_print_end(&printer);
+	fclose(printer.file);
 	return out;
 }
 
@@ -346,7 +346,7 @@ static size_t long_row(const void *ctx, size_t i, struct ws_cell *cells, struct 
 	cells[3] = figure % 4 ? ws_cell_real((long double)figure / 3)
 			      : ws_cell_whole((uint64_t)figure);
 	cells[4] = ws_cell_int(figure % 100);
-	cells[5] = ws_cell_text(text->s, text->len);
+	cells[5] = ws_cell_text(text->text, text->len);
 	return same ? 5 : 0;
 }
 
@@ -366,29 +366,29 @@ static void test_many_rows(void **state)
 		char *out[2] = {NULL};
 
 		for (int many = 0; many < 2; many++) {
-			struct ws_printer p = {.title = "Title",
-					       .name = "some_sum",
-					       .columns = columns,
-					       .column_count = 6};
+			struct ws_printer printer = {.title = "Title",
+						     .name = "some_sum",
+						     .columns = columns,
+						     .column_count = 6};
 			size_t len, none = 0, first = ONE_BY_ONE,
 				    alone = many ? ONE_BY_ONE : ONE_BY_ONE + MANY;
 			struct ws_text text = {0};
 			struct ws_cell cells[6] = {0};
-			struct ws_err e;
+			struct ws_err err;
 
-			p.format = ws_format_find(formats[f], &p.args, &e);
-			p.unit = ws_timeunit_find("ns");
-			p.f = open_memstream(&out[many], &len);
-			ws_print_begin(&p);
+			printer.format = ws_format_find(formats[f], &printer.args, &err);
+			printer.unit = ws_timeunit_find("ns");
+			printer.file = open_memstream(&out[many], &len);
+			ws_print_begin(&printer);
 			for (size_t i = 0; i < alone; i++, text.len = 0) {
 				long_row(&none, i, cells, &text);
-				ws_print_row(&p, cells);
+				ws_print_row(&printer, cells);
 			}
 			if (many)
-				ws_print_rows(&p, MANY, long_row, &first);
-			assert_int_equal(p.rows, ONE_BY_ONE + MANY);
-			ws_print_end(&p);
-			fclose(p.f);
+				ws_print_rows(&printer, MANY, long_row, &first);
+			assert_int_equal(printer.rows, ONE_BY_ONE + MANY);
+			ws_print_end(&printer);
+			fclose(printer.file);
 			ws_text_free(&text);
 		}
 		assert_string_equal(out[1], out[0]);
@@ -537,16 +537,16 @@ static void test_long_names(void **state)
 static void test_format_names(void **state)
 {
 	struct ws_format_args args;
-	struct ws_err e;
+	struct ws_err err;
 
 	(void)state;
-	assert_null(ws_format_find("xml", &args, &e));
-	assert_non_null(strstr(e.msg, "xml"));
-	assert_null(ws_format_find("csv:nolimit", &args, &e));
-	assert_null(ws_format_find("", &args, &e));
-	assert_null(ws_format_find(":", &args, &e));
-	assert_string_equal(ws_format_find("hdoc", &args, &e)->name, "html");
-	assert_string_equal(ws_format_find("md:nohdr", &args, &e)->name, "markdown");
+	assert_null(ws_format_find("xml", &args, &err));
+	assert_non_null(strstr(err.msg, "xml"));
+	assert_null(ws_format_find("csv:nolimit", &args, &err));
+	assert_null(ws_format_find("", &args, &err));
+	assert_null(ws_format_find(":", &args, &err));
+	assert_string_equal(ws_format_find("hdoc", &args, &err)->name, "html");
+	assert_string_equal(ws_format_find("md:nohdr", &args, &err)->name, "markdown");
 	assert_true(args.nohdr);
 }
 
@@ -569,16 +569,16 @@ static void test_time_units(void **state)
 
 enum { LINES = 3000 };
 
-static int plain_order(const struct ws_std8_line *x, const struct ws_std8_line *y)
+static int plain_order(const struct ws_std8_line *left, const struct ws_std8_line *right)
 {
-	size_t n = x->name_len < y->name_len ? x->name_len : y->name_len;
-	int order = memcmp(x->name, y->name, n);
+	size_t n = left->name_len < right->name_len ? left->name_len : right->name_len;
+	int order = memcmp(left->name, right->name, n);
 
-	if (x->s->total != y->s->total)
-		return x->s->total > y->s->total ? -1 : 1;
-	if (order || x->name_len != y->name_len)
-		return order ? order : x->name_len < y->name_len ? -1 : 1;
-	return strcmp(x->style, y->style);
+	if (left->summary->total != right->summary->total)
+		return left->summary->total > right->summary->total ? -1 : 1;
+	if (order || left->name_len != right->name_len)
+		return order ? order : left->name_len < right->name_len ? -1 : 1;
+	return strcmp(left->style, right->style);
 }
 
 /* Few totals and names that share much of their beginnings, end inside of one another, have zeros
@@ -589,11 +589,11 @@ static uint64_t lower_half(void *ctx, size_t table, uint64_t key)
 	return key & ~(UINT64_C(1) << 40); /* what a domain would be */
 }
 
-static int by_group_key(const void *a, const void *b)
+static int by_group_key(const void *first, const void *second)
 {
-	const struct ws_group_sum *x = a, *y = b;
+	const struct ws_group_sum *left = first, *right = second;
 
-	return x->key < y->key ? -1 : x->key > y->key;
+	return left->key < right->key ? -1 : left->key > right->key;
 }
 
 /* Keys that are only written down, in tables that are crowded: the same sums as those of tables
@@ -615,7 +615,7 @@ static void test_spilled_groups(void **ctx)
 	for (unsigned i = 0; i < VALUES; i++) {
 		uint64_t key = next_random() >> 20, value = next_random() >> 30,
 			 t = next_random() >> 40;
-		struct ws_dist *d;
+		struct ws_dist *dist;
 
 		key = key % KEYS * 3 | key % 7 / 3 << 33 | key % 2 << 40;
 		if (i % 16 == 0)
@@ -626,9 +626,10 @@ static void test_spilled_groups(void **ctx)
 		if (some[t].n >= HELD &&
 		    ws_spill_first(&spills[t], lower_half(NULL, t, key), value))
 			continue;
-		d = some[t].n < HELD ? ws_groups_get(&some[t], key) : ws_groups_find(&some[t], key);
-		if (d)
-			ws_dist_add(d, value);
+		dist = some[t].n < HELD ? ws_groups_get(&some[t], key)
+					: ws_groups_find(&some[t], key);
+		if (dist)
+			ws_dist_add(dist, value);
 		else
 			ws_spill_add(&spills[t], key, value);
 	}
@@ -637,9 +638,9 @@ static void test_spilled_groups(void **ctx)
 	ws_groups_merge_spilled(some, spills, TABLES, lower_half, lower_half, NULL, parts);
 	for (unsigned p = 0; p < WS_SPILL_PARTS; p++) {
 		assert_true(count + parts[p].n <= wanted);
-		memcpy(got + count, parts[p].v, parts[p].n * sizeof(*got));
+		memcpy(got + count, parts[p].group_sums, parts[p].n * sizeof(*got));
 		count += parts[p].n;
-		free(parts[p].v);
+		free(parts[p].group_sums);
 	}
 	for (unsigned t = 0; t < TABLES; t++)
 		for (unsigned f = 0; f < spills[t].firsts; f++)
@@ -649,7 +650,7 @@ static void test_spilled_groups(void **ctx)
 				assert_true(spills[t].first[f].used[i / WS_FIRSTS_PAGE] &&
 					    count < wanted);
 				got[count].key = spills[t].first[f].upper | i;
-				got[count++].s = ws_std8_single(spills[t].first[f].v[i] - 1);
+				got[count++].summary = ws_std8_single(spills[t].first[f].v[i] - 1);
 				singles++;
 			}
 	assert_int_equal(count, wanted);
@@ -658,11 +659,13 @@ static void test_spilled_groups(void **ctx)
 	qsort(got, count, sizeof(*got), by_group_key);
 	for (size_t i = 0; i < count; i++) {
 		assert_true(got[i].key == want[i].key);
-		assert_true(got[i].s.total == want[i].s.total && got[i].s.count == want[i].s.count);
-		assert_true(got[i].s.min == want[i].s.min && got[i].s.max == want[i].s.max);
-		assert_true(ws_std8_median(&got[i].s) == ws_std8_median(&want[i].s));
-		assert_true(fabs(got[i].s.stddev - want[i].s.stddev) <=
-			    1e-9 * (1 + want[i].s.stddev));
+		assert_true(got[i].summary.total == want[i].summary.total &&
+			    got[i].summary.count == want[i].summary.count);
+		assert_true(got[i].summary.min == want[i].summary.min &&
+			    got[i].summary.max == want[i].summary.max);
+		assert_true(ws_std8_median(&got[i].summary) == ws_std8_median(&want[i].summary));
+		assert_true(fabs(got[i].summary.stddev - want[i].summary.stddev) <=
+			    1e-9 * (1 + want[i].summary.stddev));
 	}
 	for (unsigned t = 0; t < TABLES; t++) {
 		ws_groups_free(&all[t]);
@@ -697,14 +700,14 @@ static void test_order(void **state)
 			if (round == 39)
 				sums[i].total |= (unsigned __int128)(next_random() % 3) << 64;
 			snprintf(styles[i], sizeof(styles[i]), "%zu", i);
-			lines[i] = (struct ws_std8_line){.s = &sums[i],
+			lines[i] = (struct ws_std8_line){.summary = &sums[i],
 							 .name = names[i],
 							 .name_len = len,
 							 .style = styles[i]};
 		}
 		ws_std8_sort(lines, n);
 		for (size_t i = 0; i < n; i++) {
-			seen[lines[i].s - sums] = true;
+			seen[lines[i].summary - sums] = true;
 			if (i)
 				assert_true(plain_order(&lines[i - 1], &lines[i]) < 0);
 		}
@@ -727,15 +730,15 @@ static void test_order_of_many(void **state)
 		sums[i].total = next_random() % 3
 					? next_random() % 70
 					: (unsigned __int128)next_random() << next_random() % 8;
-		lines[i].s = &sums[i];
+		lines[i].summary = &sums[i];
 		lines[i].name = names[i];
 		lines[i].name_len = (size_t)snprintf(names[i], sizeof(names[i]), "name %u %zu",
 						     (unsigned)(next_random() % 1000), i);
 	}
 	ws_std8_sort(lines, MANY);
 	for (size_t i = 0; i < MANY; i++) {
-		assert_false(seen[lines[i].s - sums]);
-		seen[lines[i].s - sums] = true;
+		assert_false(seen[lines[i].summary - sums]);
+		seen[lines[i].summary - sums] = true;
 		if (i)
 			assert_true(plain_order(&lines[i - 1], &lines[i]) < 0);
 	}

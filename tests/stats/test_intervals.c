@@ -26,7 +26,7 @@ static unsigned draw(unsigned n)
 }
 
 /* Some random intervals, as a set and as bits; `sorted` by start. */
-static void make(struct ws_spans *s, bool *bit, unsigned n, bool sorted)
+static void make(struct ws_spans *spans, bool *bit, unsigned n, bool sorted)
 {
 	uint64_t last = 0;
 
@@ -39,20 +39,21 @@ static void make(struct ws_spans *s, bool *bit, unsigned n, bool sorted)
 		if (start > end)
 			start = end;
 		last = start;
-		ws_spans_add(s, start, end);
+		ws_spans_add(spans, start, end);
 		for (uint64_t t = start; t < end; t++)
 			bit[t] = true;
 	}
 }
 
-static void check_set(const struct ws_spans *s, const bool *want)
+static void check_set(const struct ws_spans *spans, const bool *want)
 {
 	bool got[LENGTH] = {false};
 
-	for (size_t i = 0; i < s->n; i++) {
-		assert_true(s->v[i].start < s->v[i].end && s->v[i].end <= LENGTH);
-		assert_true(!i || s->v[i - 1].end < s->v[i].start);
-		for (uint64_t t = s->v[i].start; t < s->v[i].end; t++)
+	for (size_t i = 0; i < spans->n; i++) {
+		assert_true(spans->spans[i].start < spans->spans[i].end &&
+			    spans->spans[i].end <= LENGTH);
+		assert_true(!i || spans->spans[i - 1].end < spans->spans[i].start);
+		for (uint64_t t = spans->spans[i].start; t < spans->spans[i].end; t++)
 			got[t] = true;
 	}
 	assert_memory_equal(got, want, LENGTH);
@@ -62,24 +63,24 @@ static void test_sets(void **state)
 {
 	(void)state;
 	for (int round = 0; round < 3000; round++) {
-		struct ws_spans a = {0}, b = {0}, either = {0}, only = {0};
+		struct ws_spans left = {0}, right = {0}, either = {0}, only = {0};
 		bool in_a[LENGTH], in_b[LENGTH], want[LENGTH];
 
-		make(&a, in_a, draw(20), round % 2);
-		make(&b, in_b, draw(20), round % 3 == 0);
-		ws_spans_merge(&a);
-		ws_spans_merge(&b);
-		check_set(&a, in_a);
-		ws_spans_union(&a, &b, &either);
-		ws_spans_subtract(&a, &b, &only);
+		make(&left, in_a, draw(20), round % 2);
+		make(&right, in_b, draw(20), round % 3 == 0);
+		ws_spans_merge(&left);
+		ws_spans_merge(&right);
+		check_set(&left, in_a);
+		ws_spans_union(&left, &right, &either);
+		ws_spans_subtract(&left, &right, &only);
 		for (int t = 0; t < LENGTH; t++)
 			want[t] = in_a[t] || in_b[t];
 		check_set(&either, want);
 		for (int t = 0; t < LENGTH; t++)
 			want[t] = in_a[t] && !in_b[t];
 		check_set(&only, want);
-		ws_spans_free(&a);
-		ws_spans_free(&b);
+		ws_spans_free(&left);
+		ws_spans_free(&right);
 		ws_spans_free(&either);
 		ws_spans_free(&only);
 	}
@@ -91,7 +92,7 @@ static void test_times(void **state)
 	(void)state;
 	for (int round = 0; round < 3000; round++) {
 		bool in[3][LENGTH] = {{false}};
-		struct ws_work_times t = {0};
+		struct ws_work_times times = {0};
 		uint64_t start = 0, want[6] = {0};
 
 		for (unsigned i = 0, n = draw(40); i < n; i++) {
@@ -103,7 +104,7 @@ static void test_times(void **state)
 			if (start >= LENGTH || end < start)
 				break;
 			end = end > LENGTH ? LENGTH : end;
-			ws_work_times_add(&t, class, start, end);
+			ws_work_times_add(&times, class, start, end);
 			for (uint64_t k = start; k < end; k++)
 				in[class][k] = true;
 		}
@@ -117,12 +118,12 @@ static void test_times(void **state)
 			want[5] += in[WS_WORK_MEMORY][k] || in[WS_WORK_COMPUTE][k] ||
 				   in[WS_WORK_COMM][k];
 		}
-		assert_int_equal(t.compute.length, want[0]);
-		assert_int_equal(t.comm.length, want[1]);
-		assert_int_equal(t.memory.length, want[2]);
-		assert_int_equal(ws_work_exposed_comm(&t), want[3]);
-		assert_int_equal(ws_work_exposed_memory(&t), want[4]);
-		assert_int_equal(t.busy.length, want[5]);
+		assert_int_equal(times.compute.length, want[0]);
+		assert_int_equal(times.comm.length, want[1]);
+		assert_int_equal(times.memory.length, want[2]);
+		assert_int_equal(ws_work_exposed_comm(&times), want[3]);
+		assert_int_equal(ws_work_exposed_memory(&times), want[4]);
+		assert_int_equal(times.busy.length, want[5]);
 	}
 }
 

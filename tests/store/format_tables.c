@@ -15,27 +15,28 @@
 static const char begin_mark[] = "<!-- from tables.def; `format_tables --update` writes it -->\n";
 static const char end_mark[] = "<!-- end of what comes from tables.def -->\n";
 
-static const char *role(enum ws_table t, uint32_t c)
+static const char *role(enum ws_table table, uint32_t c)
 {
-	return (int)c == ws_table_track(t) ? " Rows are sorted by it first."
-	       : (int)c == ws_table_start(t) && ws_table_track(t) >= 0
+	return (int)c == ws_table_track(table) ? " Rows are sorted by it first."
+	       : (int)c == ws_table_start(table) && ws_table_track(table) >= 0
 		       ? " Rows are sorted by it next."
-	       : (int)c == ws_table_start(t) ? " Rows are sorted by it."
-					     : "";
+	       : (int)c == ws_table_start(table) ? " Rows are sorted by it."
+						 : "";
 }
 
-static void put_table(struct ws_text *out, enum ws_table t)
+static void put_table(struct ws_text *out, enum ws_table table)
 {
-	const struct ws_table_desc *d = &ws_tables[t];
+	const struct ws_table_desc *desc = &ws_tables[table];
 
-	ws_text_printf(out, "\n### %u: %s\n\n%s. In the SQLite export: `%s`.\n\n", t, d->name,
-		       d->doc, d->sqlite);
+	ws_text_printf(out, "\n### %u: %s\n\n%s. In the SQLite export: `%s`.\n\n", table,
+		       desc->name, desc->doc, desc->sqlite);
 	ws_text_puts(out, "| Column | Name | Type | SQLite | Meaning |\n|---|---|---|---|---|\n");
-	for (uint32_t c = 0; c < d->column_count; c++) {
-		const struct ws_column_desc *x = &d->columns[c];
+	for (uint32_t c = 0; c < desc->column_count; c++) {
+		const struct ws_column_desc *column_desc = &desc->columns[c];
 
-		ws_text_printf(out, "| %u | %s | %s | %s | %s.%s |\n", c, x->name,
-			       ws_types[x->type].name, x->sqlite, x->doc, role(t, c));
+		ws_text_printf(out, "| %u | %s | %s | %s | %s.%s |\n", c, column_desc->name,
+			       ws_types[column_desc->type].name, column_desc->sqlite,
+			       column_desc->doc, role(table, c));
 	}
 }
 
@@ -56,35 +57,35 @@ static void put_all(struct ws_text *out)
 	ws_text_puts(out, end_mark);
 }
 
-static void read_all(const char *path, struct ws_text *t)
+static void read_all(const char *path, struct ws_text *text)
 {
-	FILE *f = fopen(path, "rb");
+	FILE *file = fopen(path, "rb");
 	char buffer[4096];
 	size_t n;
 
-	if (!f) {
+	if (!file) {
 		perror(path);
 		exit(2);
 	}
-	while ((n = fread(buffer, 1, sizeof(buffer), f)) > 0)
-		ws_text_add(t, buffer, n);
-	fclose(f);
+	while ((n = fread(buffer, 1, sizeof(buffer), file)) > 0)
+		ws_text_add(text, buffer, n);
+	fclose(file);
 }
 
 static int update(const char *path, const struct ws_text *doc, const char *from, const char *to,
 		  const struct ws_text *tables)
 {
-	FILE *f = fopen(path, "wb");
+	FILE *file = fopen(path, "wb");
 	int bad;
 
-	if (!f) {
+	if (!file) {
 		perror(path);
 		return 2;
 	}
-	bad = fwrite(doc->s, 1, (size_t)(from - doc->s), f) != (size_t)(from - doc->s);
-	bad |= fwrite(tables->s, 1, tables->len, f) != tables->len;
-	bad |= fputs(to, f) < 0;
-	bad |= fclose(f) != 0;
+	bad = fwrite(doc->text, 1, (size_t)(from - doc->text), file) != (size_t)(from - doc->text);
+	bad |= fwrite(tables->text, 1, tables->len, file) != tables->len;
+	bad |= fputs(to, file) < 0;
+	bad |= fclose(file) != 0;
 	return bad ? 2 : 0;
 }
 
@@ -100,7 +101,7 @@ int main(int argc, char **argv)
 	}
 	read_all(path, &doc);
 	put_all(&tables);
-	from = doc.s ? strstr(doc.s, begin_mark) : NULL;
+	from = doc.text ? strstr(doc.text, begin_mark) : NULL;
 	to = from ? strstr(from, end_mark) : NULL;
 	if (!to) {
 		fprintf(stderr, "format_tables: the marks are not in %s\n", path);
@@ -111,7 +112,7 @@ int main(int argc, char **argv)
 		rc = update(path, &doc, from, to, &tables);
 	} else {
 		bool same =
-			(size_t)(to - from) == tables.len && !memcmp(from, tables.s, tables.len);
+			(size_t)(to - from) == tables.len && !memcmp(from, tables.text, tables.len);
 
 		printf("1..1\n%sok 1 - the tables in the document are those of tables.def\n",
 		       same ? "" : "not ");

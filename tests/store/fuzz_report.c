@@ -28,7 +28,7 @@ enum { BASES = 4, MOST_ROWS = 4 << 20, MOST_INPUT = 1 << 16 };
 enum { KEEP_CHECKS = 0x10, CUT = 0x20, RAW = 0x40, EDIT_JOURNAL = 0x80 };
 
 struct file {
-	uint8_t *p;
+	uint8_t *bytes;
 	size_t n;
 };
 
@@ -45,23 +45,23 @@ static uint64_t draw(void)
 
 static struct file take_file(const char *name)
 {
-	struct file f = {NULL, 0};
+	struct file file = {NULL, 0};
 	FILE *s = fopen(name, "rb");
 
 	if (!s)
-		return f;
-	f.p = ws_malloc(1 << 26);
-	f.n = fread(f.p, 1, 1 << 26, s);
+		return file;
+	file.bytes = ws_malloc(1 << 26);
+	file.n = fread(file.bytes, 1, 1 << 26, s);
 	fclose(s);
-	f.p = ws_realloc(f.p, f.n + 1);
-	return f;
+	file.bytes = ws_realloc(file.bytes, file.n + 1);
+	return file;
 }
 
-static void put_file(const char *name, const uint8_t *p, size_t n)
+static void put_file(const char *name, const uint8_t *bytes, size_t n)
 {
 	int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
-	if (fd < 0 || pwrite(fd, p, n, 0) != (ssize_t)n || ftruncate(fd, (off_t)n))
+	if (fd < 0 || pwrite(fd, bytes, n, 0) != (ssize_t)n || ftruncate(fd, (off_t)n))
 		abort();
 	close(fd);
 }
@@ -73,46 +73,48 @@ static uint64_t stepped(uint64_t steps)
 	return 1000000 + steps * 10 + steps / 67; /* a clock whose steps are no whole nanoseconds */
 }
 
-static void add_ranges(struct ws_writer *w, int kind, uint32_t n)
+static void add_ranges(struct ws_writer *writer, int kind, uint32_t n)
 {
 	uint64_t t = 1000000, steps = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct ws_row_nvtx r = {.thread = 1 + (kind == 2 ? i % 5 : 0),
-					.text = 1 + i % 4,
-					.type = WS_NVTX_PUSHPOP};
+		struct ws_row_nvtx row = {.thread = 1 + (kind == 2 ? i % 5 : 0),
+					  .text = 1 + i % 4,
+					  .type = WS_NVTX_PUSHPOP};
 		char text[32];
 
-		r.start = t += 20 + draw() % 4 * 10;
-		r.end = kind == 2 && !(i % 9) ? WS_NO_TIME : (t += 30);
+		row.start = t += 20 + draw() % 4 * 10;
+		row.end = kind == 2 && !(i % 9) ? WS_NO_TIME : (t += 30);
 		if (kind == 1) {
-			r.start = stepped(steps += 30 + draw() % 300 + (i % 300 == 299) * 1000000);
-			r.end = stepped(steps += 30 + draw() % 500);
+			row.start =
+				stepped(steps += 30 + draw() % 300 + (i % 300 == 299) * 1000000);
+			row.end = stepped(steps += 30 + draw() % 500);
 		}
 		if (kind == 2) {
-			r.payload = draw();
-			r.range_id = (uint64_t[]){5, 1ull << 40, 77, 1ull << 50}[draw() % 4];
+			row.payload = draw();
+			row.range_id = (uint64_t[]){5, 1ull << 40, 77, 1ull << 50}[draw() % 4];
 		}
 		if (kind == 3)
-			r.text = ws_writer_string(
-				w, text, (size_t)snprintf(text, sizeof(text), "%u", i * 7919));
-		ws_writer_add(w, WS_TABLE_nvtx, &r);
+			row.text = ws_writer_string(
+				writer, text, (size_t)snprintf(text, sizeof(text), "%u", i * 7919));
+		ws_writer_add(writer, WS_TABLE_nvtx, &row);
 	}
 }
 
-static void add_small_tables(struct ws_writer *w)
+static void add_small_tables(struct ws_writer *writer)
 {
-	uint32_t s = ws_writer_string(w, "a name", 6);
+	uint32_t s = ws_writer_string(writer, "a name", 6);
 
-	ws_writer_add(w, WS_TABLE_meta, &(struct ws_row_meta){s, s});
-	ws_writer_add(w, WS_TABLE_collection, &(struct ws_row_collection){1000, 2000});
+	ws_writer_add(writer, WS_TABLE_meta, &(struct ws_row_meta){s, s});
+	ws_writer_add(writer, WS_TABLE_collection, &(struct ws_row_collection){1000, 2000});
 	for (uint32_t i = 1; i < 4; i++) {
 		ws_writer_add(
-			w, WS_TABLE_process,
+			writer, WS_TABLE_process,
 			&(struct ws_row_process){.id = i, .pid = 10 + i, .start = i, .name = s});
-		ws_writer_add(w, WS_TABLE_thread, &(struct ws_row_thread){i, i, 10 + i, i});
-		ws_writer_add(w, WS_TABLE_thread_name, &(struct ws_row_thread_name){i, i, s, 20});
-		ws_writer_add(w, WS_TABLE_osrt,
+		ws_writer_add(writer, WS_TABLE_thread, &(struct ws_row_thread){i, i, 10 + i, i});
+		ws_writer_add(writer, WS_TABLE_thread_name,
+			      &(struct ws_row_thread_name){i, i, s, 20});
+		ws_writer_add(writer, WS_TABLE_osrt,
 			      &(struct ws_row_osrt){.start = i,
 						    .end = i + 5,
 						    .thread = i,
@@ -125,19 +127,19 @@ static void add_small_tables(struct ws_writer *w)
 static void write_base(int kind, bool crash)
 {
 	struct ws_writer_opts opts = {.overwrite = true, .block_rows = kind == 1 ? 400 : 150};
-	struct ws_writer *w = ws_writer_create(path, &opts, NULL);
+	struct ws_writer *writer = ws_writer_create(path, &opts, NULL);
 
-	if (!w)
+	if (!writer)
 		abort();
 	for (int i = 0; i < 4; i++)
-		ws_writer_string(w, &"wxyz"[i], 1);
-	add_ranges(w, kind, 500);
-	add_small_tables(w);
+		ws_writer_string(writer, &"wxyz"[i], 1);
+	add_ranges(writer, kind, 500);
+	add_small_tables(writer);
 	if (crash) {
-		ws_writer_commit(w);
+		ws_writer_commit(writer);
 		raise(SIGKILL);
 	}
-	if (ws_writer_close(w, NULL))
+	if (ws_writer_close(writer, NULL))
 		abort();
 }
 
@@ -163,7 +165,7 @@ static void make_bases(void)
 		if (!pid)
 			write_base(k, true);
 		waitpid(pid, NULL, 0);
-		free(base[k].p);
+		free(base[k].bytes);
 		base[k] = take_file(path);
 		base_journal[k] = take_file(journal);
 		unlink(journal);
@@ -189,119 +191,119 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 /* ---- reading everything ---- */
 
-static int touch(void *ctx, const struct ws_batch *b)
+static int touch(void *ctx, const struct ws_batch *batch)
 {
 	uint64_t sum = 0;
 
 	for (uint32_t c = 0; c < WS_MAX_COLUMNS; c++)
-		for (size_t i = 0; b->col[c] && i < b->rows; i += 97)
-			sum += b->col[c][i];
+		for (size_t i = 0; batch->col[c] && i < batch->rows; i += 97)
+			sum += batch->col[c][i];
 	__atomic_fetch_add((uint64_t *)ctx, sum, __ATOMIC_RELAXED);
 	return 0;
 }
 
-static void read_table(const struct ws_report *r, enum ws_table t, uint64_t *sum)
+static void read_table(const struct ws_report *report, enum ws_table table, uint64_t *sum)
 {
-	struct ws_scan s = {
-		.table = t, .columns = UINT64_MAX, .time_max = UINT64_MAX, .workers = 1};
+	struct ws_scan scan = {
+		.table = table, .columns = UINT64_MAX, .time_max = UINT64_MAX, .workers = 1};
 	struct ws_rows rows;
-	struct ws_cursor *c;
-	const uint64_t *v;
+	struct ws_cursor *cursor;
+	const uint64_t *values;
 
-	for (size_t i = 0; i < ws_report_blocks(r, t); i++) {
-		struct ws_block_groups g = ws_report_block_groups(r, t, i);
+	for (size_t i = 0; i < ws_report_blocks(report, table); i++) {
+		struct ws_block_groups groups = ws_report_block_groups(report, table, i);
 
-		for (size_t k = 0; k < g.n; k++)
-			*sum += g.v[k].rows + g.v[k].key[WS_GROUP_KEYS - 1] + g.v[k].bins[0] +
-				g.v[k].bins[WS_GROUP_BINS - 1];
+		for (size_t k = 0; k < groups.n; k++)
+			*sum += groups.groups[k].rows + groups.groups[k].key[WS_GROUP_KEYS - 1] +
+				groups.groups[k].bins[0] + groups.groups[k].bins[WS_GROUP_BINS - 1];
 	}
-	if (ws_report_rows(r, t) > MOST_ROWS)
+	if (ws_report_rows(report, table) > MOST_ROWS)
 		return; /* a few bytes may stand for a million rows; reading them all is right and
 			   slow */
-	ws_scan_run(r, &s, touch, sum, NULL);
-	s.time_min = 1000500;
-	s.columns = 1;
-	ws_scan_run(r, &s, touch, sum, NULL);
-	s.time_min = 0;
-	ws_rows_load(r, &s, &rows, NULL);
+	ws_scan_run(report, &scan, touch, sum, NULL);
+	scan.time_min = 1000500;
+	scan.columns = 1;
+	ws_scan_run(report, &scan, touch, sum, NULL);
+	scan.time_min = 0;
+	ws_rows_load(report, &scan, &rows, NULL);
 	ws_rows_free(&rows);
-	c = ws_cursor_open(r, t, 0, UINT64_MAX);
-	for (int i = 0; i < 2000 && ws_cursor_next(c, &v); i++)
-		*sum += v[0];
-	ws_cursor_close(c);
+	cursor = ws_cursor_open(report, table, 0, UINT64_MAX);
+	for (int i = 0; i < 2000 && ws_cursor_next(cursor, &values); i++)
+		*sum += values[0];
+	ws_cursor_close(cursor);
 }
 
-static void read_report(const struct ws_report *r)
+static void read_report(const struct ws_report *report)
 {
 	uint64_t sum = 0;
 	size_t len;
 
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		read_table(r, (enum ws_table)t, &sum);
+		read_table(report, (enum ws_table)t, &sum);
 	for (uint32_t i = 0; i < 200; i++) {
-		uint32_t id = i < 100 ? i : ws_report_string_count(r) - (i - 100);
-		const char *s = ws_report_string(r, id, &len);
+		uint32_t id = i < 100 ? i : ws_report_string_count(report) - (i - 100);
+		const char *text = ws_report_string(report, id, &len);
 
-		if (s[len])
+		if (text[len])
 			abort();
-		sum += ws_report_string_key(r, id);
+		sum += ws_report_string_key(report, id);
 	}
-	ws_report_verify(r, NULL, NULL);
-	struct ws_who *who = ws_who_open(r);
+	ws_report_verify(report, NULL, NULL);
+	struct ws_who *who = ws_who_open(report);
 
 	sum += ws_who_thread(who, 2)->global_tid + (uint64_t)strlen(ws_who_process(who, 1)->name);
 	ws_who_close(who);
-	ws_meta(r, "x");
-	sum += ws_time_zero(r) + ws_time_last(r);
+	ws_meta(report, "x");
+	sum += ws_time_zero(report) + ws_time_last(report);
 	if (sum == 1)
 		puts("");
 }
 
 /* ---- one input ---- */
 
-static void edit(struct file *f, const uint8_t *data, size_t n)
+static void edit(struct file *file, const uint8_t *data, size_t n)
 {
-	for (; n >= 5 && f->n; data += 5, n -= 5) {
+	for (; n >= 5 && file->n; data += 5, n -= 5) {
 		uint32_t value = (uint32_t)(data[3] | data[4] << 8);
-		size_t at = (size_t)(data[0] | data[1] << 8 | (data[2] & 0x1f) << 16) % f->n;
+		size_t at = (size_t)(data[0] | data[1] << 8 | (data[2] & 0x1f) << 16) % file->n;
 
 		switch (data[2] >> 5) {
 		case 0:
-			f->p[at] = (uint8_t)value;
+			file->bytes[at] = (uint8_t)value;
 			break;
 		case 1:
-			f->p[at] ^= (uint8_t)(1 << (value & 7));
+			file->bytes[at] ^= (uint8_t)(1 << (value & 7));
 			break;
 		case 2: /* a 32-bit number, small */
-			if (at + 4 <= f->n)
-				memcpy(f->p + at, &value, 4);
+			if (at + 4 <= file->n)
+				memcpy(file->bytes + at, &value, 4);
 			break;
 		case 3: /* all ones */
-			memset(f->p + at, 0xff,
-			       f->n - at < (value & 15) ? f->n - at : (value & 15));
+			memset(file->bytes + at, 0xff,
+			       file->n - at < (value & 15) ? file->n - at : (value & 15));
 			break;
 		case 4: /* as is elsewhere */
-			memmove(f->p + at, f->p + value % f->n,
-				(f->n - (at > value % f->n ? at : value % f->n)) % 200);
+			memmove(file->bytes + at, file->bytes + value % file->n,
+				(file->n - (at > value % file->n ? at : value % file->n)) % 200);
 			break;
 		default:
-			f->p[at] += (uint8_t)value;
+			file->bytes[at] += (uint8_t)value;
 		}
 	}
 }
 
-static struct file copy_of(const struct file *f)
+static struct file copy_of(const struct file *file_f)
 {
-	struct file c = {ws_malloc(f->n + 1), f->n};
+	struct file file_c = {ws_malloc(file_f->n + 1), file_f->n};
 
-	memcpy(c.p, f->p, f->n);
-	return c;
+	memcpy(file_c.bytes, file_f->bytes, file_f->n);
+	return file_c;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	struct ws_report *r;
-	struct file f, j = {NULL, 0};
+	struct ws_report *report;
+	struct file file_f, file_j = {NULL, 0};
 	uint8_t how;
 
 	if (n < 1 || n > MOST_INPUT)
@@ -311,46 +313,47 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	if (how & RAW) {
 		put_file(path, data, n);
 	} else {
-		f = copy_of(&base[how % BASES]);
+		file_f = copy_of(&base[how % BASES]);
 		if (how & EDIT_JOURNAL && base_journal[how % BASES].n)
-			j = copy_of(&base_journal[how % BASES]);
-		edit(j.p ? &j : &f, data, n);
-		if (!(how & KEEP_CHECKS) && !j.p)
-			reseal(f.p, f.n);
+			file_j = copy_of(&base_journal[how % BASES]);
+		edit(file_j.bytes ? &file_j : &file_f, data, n);
+		if (!(how & KEEP_CHECKS) && !file_j.bytes)
+			reseal(file_f.bytes, file_f.n);
 		if (how & CUT && n >= 3)
-			f.n = (size_t)(data[0] | data[1] << 8 | data[2] << 16) % (f.n + 1);
-		put_file(path, f.p, f.n);
-		if (j.p)
-			put_file(journal, j.p, j.n);
-		free(f.p);
-		free(j.p);
+			file_f.n =
+				(size_t)(data[0] | data[1] << 8 | data[2] << 16) % (file_f.n + 1);
+		put_file(path, file_f.bytes, file_f.n);
+		if (file_j.bytes)
+			put_file(journal, file_j.bytes, file_j.n);
+		free(file_f.bytes);
+		free(file_j.bytes);
 	}
-	r = ws_report_open(path, NULL);
-	if (r)
-		read_report(r);
-	ws_report_close(r);
+	report = ws_report_open(path, NULL);
+	if (report)
+		read_report(report);
+	ws_report_close(report);
 	unlink(journal);
 	return 0;
 }
 
 #ifdef FUZZ_REPLAY
 /* Edits near what stands at the beginning of things: there are the heads. */
-static size_t make_input(uint8_t *p, int round)
+static size_t make_input(uint8_t *bytes, int round)
 {
 	size_t edits = 1 + draw() % 4;
-	const struct file *f;
+	const struct file *file;
 
 	(void)round;
-	p[0] = (uint8_t)(draw() & (draw() % 8 ? 0x03 : 0xbf));
-	f = &base[p[0] % BASES];
+	bytes[0] = (uint8_t)(draw() & (draw() % 8 ? 0x03 : 0xbf));
+	file = &base[bytes[0] % BASES];
 	for (size_t i = 0; i < edits; i++) {
-		size_t at = draw() % (draw() % 2 ? f->n : 6000);
+		size_t at = draw() % (draw() % 2 ? file->n : 6000);
 
-		p[1 + i * 5] = (uint8_t)at;
-		p[2 + i * 5] = (uint8_t)(at >> 8);
-		p[3 + i * 5] = (uint8_t)((at >> 16 & 0x1f) | (draw() & 0xe0));
-		p[4 + i * 5] = (uint8_t)draw();
-		p[5 + i * 5] = (uint8_t)(draw() % 4 ? 0 : draw());
+		bytes[1 + i * 5] = (uint8_t)at;
+		bytes[2 + i * 5] = (uint8_t)(at >> 8);
+		bytes[3 + i * 5] = (uint8_t)((at >> 16 & 0x1f) | (draw() & 0xe0));
+		bytes[4 + i * 5] = (uint8_t)draw();
+		bytes[5 + i * 5] = (uint8_t)(draw() % 4 ? 0 : draw());
 	}
 	return 1 + edits * 5;
 }

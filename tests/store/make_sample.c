@@ -41,14 +41,14 @@ static uint64_t any(uint32_t t, uint32_t c, uint32_t i)
 	}
 }
 
-static void add_any(struct ws_writer *w, uint32_t t, uint32_t n)
+static void add_any(struct ws_writer *writer, uint32_t t, uint32_t n)
 {
 	char *row = ws_calloc(1, ws_tables[t].row_size);
 
 	for (uint32_t i = 0; i < n; i++) {
 		for (uint32_t c = 0; c < ws_tables[t].column_count; c++)
 			ws_row_set((enum ws_table)t, row, c, any(t, c, i));
-		ws_writer_add(w, (enum ws_table)t, row);
+		ws_writer_add(writer, (enum ws_table)t, row);
 	}
 	free(row);
 }
@@ -58,36 +58,36 @@ static uint64_t stepped(uint64_t steps)
 	return 5000000 + steps * 10 + steps * 15 / 1000;
 }
 
-static void add_ranges(struct ws_writer *w, bool steps, bool nested, uint32_t n)
+static void add_ranges(struct ws_writer *writer, bool steps, bool nested, uint32_t n)
 {
 	uint64_t at = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct ws_row_nvtx r = {.thread = 1 + i * 3 / n,
-					.text = 1 + (uint32_t)(draw() % 9),
-					.type = WS_NVTX_PUSHPOP};
+		struct ws_row_nvtx row = {.thread = 1 + i * 3 / n,
+					  .text = 1 + (uint32_t)(draw() % 9),
+					  .type = WS_NVTX_PUSHPOP};
 
 		at += 20 + draw() % (steps ? 500 : 4);
-		r.start = steps ? stepped(at) : at * 10;
+		row.start = steps ? stepped(at) : at * 10;
 		at += nested && i % 4 ? 0 : 30 + draw() % (steps ? 700 : 5);
-		r.end = steps ? stepped(at + (nested ? 3000 : 0)) : at * 10;
+		row.end = steps ? stepped(at + (nested ? 3000 : 0)) : at * 10;
 		if (!(draw() % 100))
-			r.end = WS_NO_TIME;
-		ws_writer_add(w, WS_TABLE_nvtx, &r);
+			row.end = WS_NO_TIME;
+		ws_writer_add(writer, WS_TABLE_nvtx, &row);
 	}
 }
 
-static void print_columns(const struct ws_report *r, enum ws_table t)
+static void print_columns(const struct ws_report *report, enum ws_table table)
 {
-	uint32_t columns = ws_tables[t].column_count;
+	uint32_t columns = ws_tables[table].column_count;
 	uint64_t sum[WS_MAX_COLUMNS] = {0}, *out[WS_MAX_COLUMNS], k = 0;
 
-	for (size_t b = 0; b < ws_report_blocks(r, t); b++) {
-		uint32_t n = ws_report_block(r, t, b).rows;
+	for (size_t b = 0; b < ws_report_blocks(report, table); b++) {
+		uint32_t n = ws_report_block(report, table, b).rows;
 
 		for (uint32_t c = 0; c < columns; c++)
 			out[c] = ws_malloc((size_t)n * 8);
-		if (ws_report_decode(r, t, b, UINT64_MAX, out, NULL))
+		if (ws_report_decode(report, table, b, UINT64_MAX, out, NULL))
 			exit(1);
 		for (uint32_t i = 0; i < n; i++, k++)
 			for (uint32_t c = 0; c < columns; c++)
@@ -96,19 +96,19 @@ static void print_columns(const struct ws_report *r, enum ws_table t)
 			free(out[c]);
 	}
 	for (uint32_t c = 0; c < columns; c++)
-		printf("%s.%s %llu %llu\n", ws_tables[t].name, ws_tables[t].columns[c].name,
+		printf("%s.%s %llu %llu\n", ws_tables[table].name, ws_tables[table].columns[c].name,
 		       (unsigned long long)k, (unsigned long long)sum[c]);
 }
 
-static void print_strings(const struct ws_report *r)
+static void print_strings(const struct ws_report *report)
 {
-	for (uint32_t id = 1; id <= ws_report_string_count(r); id++) {
+	for (uint32_t id = 1; id <= ws_report_string_count(report); id++) {
 		uint64_t sum = 0;
 		size_t len;
-		const char *s = ws_report_string(r, id, &len);
+		const char *text = ws_report_string(report, id, &len);
 
 		for (size_t i = 0; i < len; i++)
-			sum += (i + 1) * (uint8_t)s[i];
+			sum += (i + 1) * (uint8_t)text[i];
 		printf("string %u %zu %llu\n", id, len, (unsigned long long)sum);
 	}
 }
@@ -116,28 +116,28 @@ static void print_strings(const struct ws_report *r)
 int main(int argc, char **argv)
 {
 	struct ws_writer_opts opts = {.overwrite = true, .block_rows = 1500};
-	struct ws_writer *w;
-	struct ws_report *r;
-	struct ws_err e;
+	struct ws_writer *writer;
+	struct ws_report *report;
+	struct ws_err err;
 	char text[64];
 
-	if (argc != 2 || !(w = ws_writer_create(argv[1], &opts, &e)))
+	if (argc != 2 || !(writer = ws_writer_create(argv[1], &opts, &err)))
 		return 2;
-	ws_writer_string(w, "", 0);
-	ws_writer_string(w, "n\0ul", 4);
+	ws_writer_string(writer, "", 0);
+	ws_writer_string(writer, "n\0ul", 4);
 	for (int i = 0; i < 600; i++)
-		ws_writer_string(w, text,
+		ws_writer_string(writer, text,
 				 (size_t)snprintf(text, sizeof(text), "%*d of the strings", i % 40,
 						  i));
 	for (int i = 0; i < 4; i++)
-		add_ranges(w, i & 1, i & 2, 3000);
+		add_ranges(writer, i & 1, i & 2, 3000);
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		add_any(w, t, 700);
-	if (ws_writer_close(w, &e) || !(r = ws_report_open(argv[1], &e)))
+		add_any(writer, t, 700);
+	if (ws_writer_close(writer, &err) || !(report = ws_report_open(argv[1], &err)))
 		return 2;
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		print_columns(r, (enum ws_table)t);
-	print_strings(r);
-	ws_report_close(r);
+		print_columns(report, (enum ws_table)t);
+	print_strings(report);
+	ws_report_close(report);
 	return 0;
 }

@@ -9,68 +9,74 @@
 
 #include "store/format.h"
 
-static void seal_index(uint8_t *p, struct ws_block_header *h, const uint8_t *body, size_t blocks,
-		       const uint64_t *at)
+static void seal_index(uint8_t *bytes, struct ws_block_header *header, const uint8_t *body,
+		       size_t blocks, const uint64_t *at)
 {
-	size_t fit = h->head.body_bytes / sizeof(struct ws_index_entry);
+	size_t fit = header->head.body_bytes / sizeof(struct ws_index_entry);
 
 	for (size_t i = 0; i < blocks && i < fit; i++) {
-		struct ws_index_entry x = {.offset = at[i]};
+		struct ws_index_entry entry = {.offset = at[i]};
 
-		memcpy(&x.head, p + at[i] + offsetof(struct ws_block_header, head), sizeof(x.head));
-		memcpy((uint8_t *)body + i * sizeof(x), &x, sizeof(x));
+		memcpy(&entry.head, bytes + at[i] + offsetof(struct ws_block_header, head),
+		       sizeof(entry.head));
+		memcpy((uint8_t *)body + i * sizeof(entry), &entry, sizeof(entry));
 	}
 }
 
-static void seal_trailer(uint8_t *p, size_t n, uint64_t index)
+static void seal_trailer(uint8_t *bytes, size_t n, uint64_t index)
 {
-	struct ws_trailer t;
+	struct ws_trailer trailer;
 
-	memcpy(&t, p + n - sizeof(t), sizeof(t));
+	memcpy(&trailer, bytes + n - sizeof(trailer), sizeof(trailer));
 	if (index)
-		t.index_offset = index;
-	t.file_bytes = n;
-	t.check = XXH3_64bits(&t, offsetof(struct ws_trailer, check));
-	memcpy(t.magic, WS_TRAILER_MAGIC, 8);
-	memcpy(p + n - sizeof(t), &t, sizeof(t));
+		trailer.index_offset = index;
+	trailer.file_bytes = n;
+	trailer.check = XXH3_64bits(&trailer, offsetof(struct ws_trailer, check));
+	memcpy(trailer.magic, WS_TRAILER_MAGIC, 8);
+	memcpy(bytes + n - sizeof(trailer), &trailer, sizeof(trailer));
 }
 
-void reseal(uint8_t *p, size_t n)
+void reseal(uint8_t *bytes, size_t n)
 {
 	enum { MOST = 1000 };
 	uint64_t at[MOST], index = 0;
 	size_t blocks = 0, pos = sizeof(struct ws_file_header);
-	struct ws_file_header f;
-	struct ws_block_header h;
+	struct ws_file_header header;
+	struct ws_block_header block_header;
 
-	if (n < sizeof(f) + sizeof(struct ws_trailer))
+	if (n < sizeof(header) + sizeof(struct ws_trailer))
 		return;
-	memcpy(&f, p, sizeof(f));
-	memcpy(f.magic, WS_FILE_MAGIC, 8);
-	f.check = XXH3_64bits(&f, offsetof(struct ws_file_header, check));
-	memcpy(p, &f, sizeof(f));
-	while (blocks < MOST && !index && pos + sizeof(h) <= n) {
-		memcpy(&h, p + pos, sizeof(h));
-		if (h.head.body_bytes > n - pos - sizeof(h))
+	memcpy(&header, bytes, sizeof(header));
+	memcpy(header.magic, WS_FILE_MAGIC, 8);
+	header.check = XXH3_64bits(&header, offsetof(struct ws_file_header, check));
+	memcpy(bytes, &header, sizeof(header));
+	while (blocks < MOST && !index && pos + sizeof(block_header) <= n) {
+		memcpy(&block_header, bytes + pos, sizeof(block_header));
+		if (block_header.head.body_bytes > n - pos - sizeof(block_header))
 			break;
-		if (h.head.type == WS_BLOCK_INDEX) {
-			seal_index(p, &h, p + pos + sizeof(h), blocks, at);
+		if (block_header.head.type == WS_BLOCK_INDEX) {
+			seal_index(bytes, &block_header, bytes + pos + sizeof(block_header), blocks,
+				   at);
 			index = pos;
 		}
-		memcpy(h.magic, WS_BLOCK_MAGIC, 8);
-		h.head.body_check = XXH3_64bits(p + pos + sizeof(h), h.head.body_bytes);
-		h.check = XXH3_64bits(&h.head, sizeof(h.head));
-		memcpy(p + pos, &h, sizeof(h));
+		memcpy(block_header.magic, WS_BLOCK_MAGIC, 8);
+		block_header.head.body_check = XXH3_64bits(bytes + pos + sizeof(block_header),
+							   block_header.head.body_bytes);
+		block_header.check = XXH3_64bits(&block_header.head, sizeof(block_header.head));
+		memcpy(bytes + pos, &block_header, sizeof(block_header));
 		at[blocks++] = pos;
-		pos += sizeof(h) + WS_ALIGN_UP(h.head.body_bytes, WS_BLOCK_ALIGN);
+		pos += sizeof(block_header) +
+		       WS_ALIGN_UP(block_header.head.body_bytes, WS_BLOCK_ALIGN);
 	}
-	seal_trailer(p, n, index);
+	seal_trailer(bytes, n, index);
 	if (index) { /* the index was sealed before its own header: once more, now that all headers
 			are final */
-		memcpy(&h, p + index, sizeof(h));
-		seal_index(p, &h, p + index + sizeof(h), blocks - 1, at);
-		h.head.body_check = XXH3_64bits(p + index + sizeof(h), h.head.body_bytes);
-		h.check = XXH3_64bits(&h.head, sizeof(h.head));
-		memcpy(p + index, &h, sizeof(h));
+		memcpy(&block_header, bytes + index, sizeof(block_header));
+		seal_index(bytes, &block_header, bytes + index + sizeof(block_header), blocks - 1,
+			   at);
+		block_header.head.body_check = XXH3_64bits(bytes + index + sizeof(block_header),
+							   block_header.head.body_bytes);
+		block_header.check = XXH3_64bits(&block_header.head, sizeof(block_header.head));
+		memcpy(bytes + index, &block_header, sizeof(block_header));
 	}
 }

@@ -8,6 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-void reseal(uint8_t *p, size_t n);
+void reseal(uint8_t *bytes, size_t n);
 
 #endif

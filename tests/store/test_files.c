@@ -21,10 +21,10 @@
 
 static const struct ws_writer_opts force = {.overwrite = true};
 
-static void add_ranges(struct ws_writer *w, uint64_t n)
+static void add_ranges(struct ws_writer *writer, uint64_t n)
 {
 	for (uint64_t i = 0; i < n; i++)
-		ws_writer_add(w, WS_TABLE_nvtx,
+		ws_writer_add(writer, WS_TABLE_nvtx,
 			      &(struct ws_row_nvtx){.start = 100 + i * 10,
 						    .end = 105 + i * 10,
 						    .thread = 1,
@@ -33,20 +33,20 @@ static void add_ranges(struct ws_writer *w, uint64_t n)
 
 static struct ws_writer *create(const char *path, const struct ws_writer_opts *opts)
 {
-	struct ws_err e;
-	struct ws_writer *w = ws_writer_create(path, opts, &e);
+	struct ws_err err;
+	struct ws_writer *writer = ws_writer_create(path, opts, &err);
 
-	if (!w)
-		fail_msg("%s", e.msg);
-	return w;
+	if (!writer)
+		fail_msg("%s", err.msg);
+	return writer;
 }
 
 static uint64_t rows_in(const char *path)
 {
-	struct ws_report *r = open_or_fail(path);
-	uint64_t n = ws_report_rows(r, WS_TABLE_nvtx);
+	struct ws_report *report = open_or_fail(path);
+	uint64_t n = ws_report_rows(report, WS_TABLE_nvtx);
 
-	ws_report_close(r);
+	ws_report_close(report);
 	return n;
 }
 
@@ -56,7 +56,7 @@ static void private_and_tidy(void **state)
 {
 	char *path = in_folder("private.wsrep"), *journal = ws_journal_path(path);
 	mode_t old = umask(0);
-	struct ws_writer *w = create(path, NULL);
+	struct ws_writer *writer = create(path, NULL);
 	struct stat st;
 
 	(void)state;
@@ -66,18 +66,18 @@ static void private_and_tidy(void **state)
 	assert_int_equal(stat(journal, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
 	assert_true((uint64_t)st.st_blocks * 512 >= (uint64_t)st.st_size); /* allocated in full */
-	assert_true(ws_writer_journaled(w));
-	assert_string_equal(ws_writer_path(w), path);
-	add_ranges(w, 5);
-	assert_int_equal(ws_writer_close(w, NULL), 0);
+	assert_true(ws_writer_journaled(writer));
+	assert_string_equal(ws_writer_path(writer), path);
+	add_ranges(writer, 5);
+	assert_int_equal(ws_writer_close(writer, NULL), 0);
 	assert_int_not_equal(access(journal, F_OK), 0);
 	assert_int_equal(stat(path, &st), 0);
 	assert_true(st.st_size < 20000 &&
 		    st.st_blocks * 512 < 40000); /* nothing allocated ahead is left */
 	free(path);
 	path = in_folder("gone.wsrep");
-	w = create(path, NULL);
-	ws_writer_discard(w);
+	writer = create(path, NULL);
+	ws_writer_discard(writer);
 	assert_int_not_equal(access(path, F_OK), 0);
 	free(path);
 	free(journal);
@@ -86,23 +86,23 @@ static void private_and_tidy(void **state)
 static void existing_file_stays(void **state)
 {
 	char *path = in_folder("there.wsrep");
-	struct ws_err e;
+	struct ws_err err;
 	size_t n;
 
 	(void)state;
 	write_file(path, "precious", 8);
-	assert_null(ws_writer_create(path, NULL, &e));
-	assert_non_null(strstr(e.msg, "exists already"));
-	assert_non_null(strstr(e.msg, path));
-	char *p = read_file(path, &n);
+	assert_null(ws_writer_create(path, NULL, &err));
+	assert_non_null(strstr(err.msg, "exists already"));
+	assert_non_null(strstr(err.msg, path));
+	char *at = read_file(path, &n);
 
 	assert_int_equal(n, 8);
-	assert_memory_equal(p, "precious", 8);
-	free(p);
-	struct ws_writer *w = create(path, &force);
+	assert_memory_equal(at, "precious", 8);
+	free(at);
+	struct ws_writer *writer = create(path, &force);
 
-	add_ranges(w, 3);
-	assert_int_equal(ws_writer_close(w, NULL), 0);
+	add_ranges(writer, 3);
+	assert_int_equal(ws_writer_close(writer, NULL), 0);
 	assert_int_equal(rows_in(path), 3);
 	free(path);
 }
@@ -110,16 +110,16 @@ static void existing_file_stays(void **state)
 static void two_recorders(void **state)
 {
 	char *path = in_folder("two.wsrep");
-	struct ws_writer *w = create(path, NULL);
-	struct ws_err e;
+	struct ws_writer *writer = create(path, NULL);
+	struct ws_err err;
 
 	(void)state;
-	assert_null(ws_writer_create(path, NULL, &e));
-	assert_non_null(strstr(e.msg, "being written by another recorder"));
-	assert_null(ws_writer_create(path, &force, &e));
-	assert_non_null(strstr(e.msg, "being written by another recorder"));
-	add_ranges(w, 77);
-	assert_int_equal(ws_writer_close(w, NULL), 0);
+	assert_null(ws_writer_create(path, NULL, &err));
+	assert_non_null(strstr(err.msg, "being written by another recorder"));
+	assert_null(ws_writer_create(path, &force, &err));
+	assert_non_null(strstr(err.msg, "being written by another recorder"));
+	add_ranges(writer, 77);
+	assert_int_equal(ws_writer_close(writer, NULL), 0);
 	assert_int_equal(rows_in(path), 77);
 	free(path);
 }
@@ -136,12 +136,12 @@ static void race_for_a_name(void **state)
 	for (int k = 0; k < 12; k++) {
 		pid[k] = fork();
 		if (!pid[k]) {
-			struct ws_writer *w = ws_writer_create(path, NULL, NULL);
+			struct ws_writer *writer = ws_writer_create(path, NULL, NULL);
 
-			if (!w)
+			if (!writer)
 				_exit(1);
-			add_ranges(w, 1000 + (uint64_t)k);
-			_exit(ws_writer_close(w, NULL) ? 2 : 0);
+			add_ranges(writer, 1000 + (uint64_t)k);
+			_exit(ws_writer_close(writer, NULL) ? 2 : 0);
 		}
 	}
 	for (int k = 0; k < 12; k++) {
@@ -161,21 +161,21 @@ static void race_for_a_name(void **state)
 static void bad_places(void **state)
 {
 	char *dir = in_folder("dir"), *fifo = in_folder("fifo"), *link = in_folder("link.wsrep");
-	struct ws_err e;
+	struct ws_err err;
 
 	(void)state;
-	assert_null(ws_writer_create("/nonexistent/folder/x.wsrep", NULL, &e));
-	assert_non_null(strstr(e.msg, "/nonexistent/folder/x.wsrep"));
+	assert_null(ws_writer_create("/nonexistent/folder/x.wsrep", NULL, &err));
+	assert_non_null(strstr(err.msg, "/nonexistent/folder/x.wsrep"));
 	assert_int_equal(mkdir(dir, 0700), 0);
-	assert_null(ws_writer_create(dir, &force, &e));
-	assert_non_null(strstr(e.msg, "not a regular file"));
+	assert_null(ws_writer_create(dir, &force, &err));
+	assert_non_null(strstr(err.msg, "not a regular file"));
 	rmdir(dir);
 	assert_int_equal(mkfifo(fifo, 0600), 0);
-	assert_null(ws_writer_create(fifo, &force, &e));
-	assert_non_null(strstr(e.msg, "not a regular file"));
-	assert_null(ws_report_open(fifo, &e));
+	assert_null(ws_writer_create(fifo, &force, &err));
+	assert_non_null(strstr(err.msg, "not a regular file"));
+	assert_null(ws_report_open(fifo, &err));
 	assert_int_equal(symlink("/etc/passwd", link), 0);
-	assert_null(ws_writer_create(link, &force, &e));
+	assert_null(ws_writer_create(link, &force, &err));
 	assert_int_equal(access("/etc/passwd", R_OK), 0);
 	free(dir);
 	free(fifo);
@@ -188,28 +188,28 @@ static void overwrite_after_a_crash(void **state)
 {
 	char *path = in_folder("crash.wsrep");
 	pid_t pid = fork();
-	struct ws_err e;
+	struct ws_err err;
 
 	(void)state;
 	if (!pid) {
-		struct ws_writer *w = ws_writer_create(path, NULL, NULL);
+		struct ws_writer *writer = ws_writer_create(path, NULL, NULL);
 
-		if (!w)
+		if (!writer)
 			_exit(1);
-		add_ranges(w, 10);
-		ws_writer_commit(w);
+		add_ranges(writer, 10);
+		ws_writer_commit(writer);
 		raise(SIGKILL);
 	}
 	waitpid(pid, NULL, 0);
 	assert_int_equal(rows_in(path), 10);
-	assert_null(ws_writer_create(path, NULL, &e));
-	assert_non_null(strstr(e.msg, "exists already"));
-	struct ws_writer *w = create(path, &force);
+	assert_null(ws_writer_create(path, NULL, &err));
+	assert_non_null(strstr(err.msg, "exists already"));
+	struct ws_writer *writer = create(path, &force);
 
-	add_ranges(w, 4);
-	ws_writer_commit(w);
+	add_ranges(writer, 4);
+	ws_writer_commit(writer);
 	assert_int_equal(rows_in(path), 4); /* not the old journal's */
-	assert_int_equal(ws_writer_close(w, NULL), 0);
+	assert_int_equal(ws_writer_close(writer, NULL), 0);
 	assert_int_equal(rows_in(path), 4);
 	free(path);
 }
@@ -225,38 +225,38 @@ static int overfill(const char *path, bool journaled, uint32_t block_rows)
 {
 	enum { ROWS = 4500000 };
 	struct ws_writer_opts opts = {.block_rows = block_rows};
-	struct ws_err e = {""};
-	struct ws_writer *w = ws_writer_create(path, &opts, &e);
+	struct ws_err err = {""};
+	struct ws_writer *writer = ws_writer_create(path, &opts, &err);
 	uint64_t lost;
 	int rc = 0;
 
-	if (!w || ws_writer_journaled(w) != journaled)
+	if (!writer || ws_writer_journaled(writer) != journaled)
 		return 10;
-	add_ranges(w, ROWS);
-	ws_writer_commit(w);
-	if (!ws_writer_error(w, &e) || !strstr(e.msg, path))
+	add_ranges(writer, ROWS);
+	ws_writer_commit(writer);
+	if (!ws_writer_error(writer, &err) || !strstr(err.msg, path))
 		return 11;
-	ws_writer_add(w, WS_TABLE_loss,
-		      &(struct ws_row_loss){.kind = ws_writer_string(w, "nvtx", 4),
-					    .events = ws_writer_lost(w)});
-	ws_writer_add(w, WS_TABLE_nvtx,
+	ws_writer_add(writer, WS_TABLE_loss,
+		      &(struct ws_row_loss){.kind = ws_writer_string(writer, "nvtx", 4),
+					    .events = ws_writer_lost(writer)});
+	ws_writer_add(writer, WS_TABLE_nvtx,
 		      &(struct ws_row_nvtx){.start = 1}); /* goes nowhere, and does no harm */
-	lost = ws_writer_lost(w);
-	if (!lost || ws_writer_close(w, &e) != -1)
+	lost = ws_writer_lost(writer);
+	if (!lost || ws_writer_close(writer, &err) != -1)
 		return 12;
-	struct ws_report *r = ws_report_open(path, &e);
+	struct ws_report *report = ws_report_open(path, &err);
 
-	if (!r)
+	if (!report)
 		return 13;
-	if (!ws_report_complete(r) || ws_report_verify(r, NULL, NULL))
+	if (!ws_report_complete(report) || ws_report_verify(report, NULL, NULL))
 		rc = 14;
-	else if (ws_report_rows(r, WS_TABLE_loss) != 1)
+	else if (ws_report_rows(report, WS_TABLE_loss) != 1)
 		rc = 15;
-	else if (!ws_report_rows(r, WS_TABLE_nvtx) ||
-		 ws_report_rows(r, WS_TABLE_nvtx) + lost > ROWS ||
-		 ws_report_rows(r, WS_TABLE_nvtx) + lost + 65536 < ROWS)
+	else if (!ws_report_rows(report, WS_TABLE_nvtx) ||
+		 ws_report_rows(report, WS_TABLE_nvtx) + lost > ROWS ||
+		 ws_report_rows(report, WS_TABLE_nvtx) + lost + 65536 < ROWS)
 		rc = 16;
-	ws_report_close(r);
+	ws_report_close(report);
 	return rc;
 }
 
@@ -348,9 +348,9 @@ struct filling {
 
 static int fill(const char *at, const void *ctx)
 {
-	const struct filling *f = ctx;
+	const struct filling *filling = ctx;
 
-	return overfill(ws_format("%s/full.wsrep", at), f->journaled, f->block_rows);
+	return overfill(ws_format("%s/full.wsrep", at), filling->journaled, filling->block_rows);
 }
 
 static void disk(const char *options, bool journaled, uint32_t block_rows)
@@ -380,12 +380,12 @@ static void full_disk_small_blocks(void **state)
 static int create_without_space(const char *at, const void *ctx)
 {
 	char *path = ws_format("%s/x.wsrep", at);
-	struct ws_err e = {""};
+	struct ws_err err = {""};
 
 	(void)ctx;
 	write_file(ws_format("%s/filler", at), calloc(1, 64 << 10), 64 << 10);
-	if (ws_writer_create(path, NULL, &e) || !strstr(e.msg, path) ||
-	    !strstr(e.msg, strerror(ENOSPC)))
+	if (ws_writer_create(path, NULL, &err) || !strstr(err.msg, path) ||
+	    !strstr(err.msg, strerror(ENOSPC)))
 		return 20;
 	return access(path, F_OK) ? 0 : 21;
 }
@@ -400,17 +400,20 @@ static void no_space_at_all(void **state)
 static int write_all(const char *at, const void *ctx)
 {
 	char *path = ws_format("%s/x.wsrep", at);
-	struct ws_writer *w = ws_writer_create(path, NULL, NULL);
-	struct ws_report *r;
+	struct ws_writer *writer = ws_writer_create(path, NULL, NULL);
+	struct ws_report *report;
 
 	(void)ctx;
-	if (!w || !ws_writer_journaled(w))
+	if (!writer || !ws_writer_journaled(writer))
 		return 20;
-	add_ranges(w, 200000);
-	if (ws_writer_close(w, NULL))
+	add_ranges(writer, 200000);
+	if (ws_writer_close(writer, NULL))
 		return 21;
-	r = ws_report_open(path, NULL);
-	return r && ws_report_complete(r) && ws_report_rows(r, WS_TABLE_nvtx) == 200000 ? 0 : 22;
+	report = ws_report_open(path, NULL);
+	return report && ws_report_complete(report) &&
+			       ws_report_rows(report, WS_TABLE_nvtx) == 200000
+		       ? 0
+		       : 22;
 }
 
 /* ramfs cannot allocate ahead: the journal is filled with zeros instead, and the report does
@@ -424,18 +427,18 @@ static void no_allocation_ahead(void **state)
 static void recover_to_full_place(void **state)
 {
 	char *path = in_folder("from.wsrep");
-	struct ws_err e;
-	struct ws_writer *w = create(path, NULL);
+	struct ws_err err;
+	struct ws_writer *writer = create(path, NULL);
 
 	(void)state;
-	add_ranges(w, 5);
-	assert_int_equal(ws_writer_close(w, NULL), 0);
-	assert_int_equal(ws_report_recover(path, "/nonexistent/y.wsrep", NULL, &e), -1);
-	assert_non_null(strstr(e.msg, "/nonexistent/y.wsrep"));
-	assert_int_equal(ws_report_recover("/nonexistent/x", NULL, NULL, &e), -1);
+	add_ranges(writer, 5);
+	assert_int_equal(ws_writer_close(writer, NULL), 0);
+	assert_int_equal(ws_report_recover(path, "/nonexistent/y.wsrep", NULL, &err), -1);
+	assert_non_null(strstr(err.msg, "/nonexistent/y.wsrep"));
+	assert_int_equal(ws_report_recover("/nonexistent/x", NULL, NULL, &err), -1);
 	uint64_t rows = 0;
 
-	assert_int_equal(ws_report_recover(path, NULL, &rows, &e),
+	assert_int_equal(ws_report_recover(path, NULL, &rows, &err),
 			 0); /* a complete one stays as it is */
 	assert_int_equal(rows, 5);
 	assert_int_equal(rows_in(path), 5);

@@ -28,7 +28,7 @@ struct progress {
 
 static struct progress *shared;
 
-static uint32_t text_of(struct ws_writer *w, uint64_t i)
+static uint32_t text_of(struct ws_writer *writer, uint64_t i)
 {
 	char text[80];
 	/* Some repeat, some never do, some are long: the dictionary is flushed on its own account
@@ -37,10 +37,10 @@ static uint32_t text_of(struct ws_writer *w, uint64_t i)
 		      : snprintf(text, sizeof(text), "number %llu with a tail to fill the stage",
 				 (unsigned long long)i);
 
-	return ws_writer_string(w, text, (size_t)n);
+	return ws_writer_string(writer, text, (size_t)n);
 }
 
-static bool text_is_right(const char *s, uint64_t i)
+static bool text_is_right(const char *word, uint64_t i)
 {
 	char text[80];
 
@@ -49,26 +49,26 @@ static bool text_is_right(const char *s, uint64_t i)
 	else
 		snprintf(text, sizeof(text), "number %llu with a tail to fill the stage",
 			 (unsigned long long)i);
-	return !strcmp(s, text);
+	return !strcmp(word, text);
 }
 
 static void write_until_killed(const char *path, uint32_t block_rows)
 {
 	struct ws_writer_opts opts = {
 		.block_rows = block_rows, .overwrite = true, .segment_ns = 3000000};
-	struct ws_writer *w = ws_writer_create(path, &opts, NULL);
+	struct ws_writer *writer = ws_writer_create(path, &opts, NULL);
 	uint64_t n[2] = {0};
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (!w)
+	if (!writer)
 		_exit(1);
 	__atomic_store_n(&shared->ready, 1, __ATOMIC_SEQ_CST);
 	while (n[0] < MOST_ROWS) {
 		for (uint64_t k = below(200); k; k--) {
-			uint32_t text = text_of(w, n[0]);
+			uint32_t text = text_of(writer, n[0]);
 
 			__atomic_store_n(&shared->begun[0], n[0] + 1, __ATOMIC_SEQ_CST);
-			ws_writer_add(w, WS_TABLE_nvtx,
+			ws_writer_add(writer, WS_TABLE_nvtx,
 				      &(struct ws_row_nvtx){.start = 5000 - n[0] % 7 + n[0] * 10,
 							    .end = 6000 + n[0] * 10,
 							    .thread = 1 + n[0] % 3,
@@ -77,14 +77,14 @@ static void write_until_killed(const char *path, uint32_t block_rows)
 			n[0]++;
 			if (!below(10)) {
 				__atomic_store_n(&shared->begun[1], n[1] + 1, __ATOMIC_SEQ_CST);
-				ws_writer_add(w, WS_TABLE_osrt,
+				ws_writer_add(writer, WS_TABLE_osrt,
 					      &(struct ws_row_osrt){.start = n[1],
 								    .end = n[1] + 1,
 								    .result = (int64_t)n[1]});
 				n[1]++;
 			}
 		}
-		ws_writer_commit(w);
+		ws_writer_commit(writer);
 		__atomic_store_n(&shared->committed[0], n[0], __ATOMIC_SEQ_CST);
 		__atomic_store_n(&shared->committed[1], n[1], __ATOMIC_SEQ_CST);
 	}
@@ -95,69 +95,70 @@ static void write_until_killed(const char *path, uint32_t block_rows)
 /* ---- looking at what is left ---- */
 
 struct seen {
-	const struct ws_report *r;
+	const struct ws_report *report;
 	uint8_t *seen;
 	uint64_t limit, rows;
 	int number; /* column that numbers the rows */
 	bool texts, wrong;
 };
 
-static int see(void *ctx, const struct ws_batch *b)
+static int see(void *ctx, const struct ws_batch *batch)
 {
-	struct seen *s = ctx;
+	struct seen *seen = ctx;
 
-	for (size_t i = 0; i < b->rows; i++) {
-		uint64_t k = b->col[s->number][i];
+	for (size_t i = 0; i < batch->rows; i++) {
+		uint64_t k = batch->col[seen->number][i];
 
-		if (k >= s->limit || s->seen[k]++ ||
-		    (s->texts &&
-		     !text_is_right(ws_report_string(s->r, (uint32_t)b->col[ws_nvtx_text][i], NULL),
+		if (k >= seen->limit || seen->seen[k]++ ||
+		    (seen->texts &&
+		     !text_is_right(ws_report_string(seen->report,
+						     (uint32_t)batch->col[ws_nvtx_text][i], NULL),
 				    k)))
-			s->wrong = true;
+			seen->wrong = true;
 	}
-	s->rows += b->rows;
-	return s->wrong;
+	seen->rows += batch->rows;
+	return seen->wrong;
 }
 
-static uint64_t expect_prefix(const struct ws_report *r, enum ws_table t, int number,
+static uint64_t expect_prefix(const struct ws_report *report, enum ws_table table, int number,
 			      uint64_t begun, uint64_t committed)
 {
-	struct seen s = {.r = r,
-			 .seen = ws_calloc(begun + 1, 1),
-			 .limit = begun,
-			 .number = number,
-			 .texts = t == WS_TABLE_nvtx};
+	struct seen seen = {.report = report,
+			    .seen = ws_calloc(begun + 1, 1),
+			    .limit = begun,
+			    .number = number,
+			    .texts = table == WS_TABLE_nvtx};
 	struct ws_scan scan = {
-		.table = t, .columns = UINT64_MAX, .time_max = UINT64_MAX, .workers = 1};
+		.table = table, .columns = UINT64_MAX, .time_max = UINT64_MAX, .workers = 1};
 	uint64_t damaged;
 
-	ws_scan_run(r, &scan, see, &s, &damaged);
-	if (s.wrong)
-		fail_msg("%s: a row is wrong or there twice", ws_tables[t].name);
-	for (uint64_t i = 0; i < s.rows; i++)
-		if (!s.seen[i])
-			fail_msg("%s: row %llu of %llu is missing", ws_tables[t].name,
-				 (unsigned long long)i, (unsigned long long)s.rows);
+	ws_scan_run(report, &scan, see, &seen, &damaged);
+	if (seen.wrong)
+		fail_msg("%s: a row is wrong or there twice", ws_tables[table].name);
+	for (uint64_t i = 0; i < seen.rows; i++)
+		if (!seen.seen[i])
+			fail_msg("%s: row %llu of %llu is missing", ws_tables[table].name,
+				 (unsigned long long)i, (unsigned long long)seen.rows);
 	assert_int_equal(damaged, 0);
-	assert_true(s.rows >= committed);
-	free(s.seen);
-	return s.rows;
+	assert_true(seen.rows >= committed);
+	free(seen.seen);
+	return seen.rows;
 }
 
 static uint64_t expect_report(const char *path)
 {
-	struct ws_report *r = open_or_fail(path);
+	struct ws_report *report = open_or_fail(path);
 	uint64_t rows;
 
-	if (!ws_report_complete(r))
-		for (size_t i = 0; ws_report_damage(r, i); i++)
-			if (!strstr(ws_report_damage(r, i), "the recorder was killed"))
-				fail_msg("%s", ws_report_damage(r, i));
-	rows = expect_prefix(r, WS_TABLE_nvtx, ws_nvtx_payload, shared->begun[0],
+	if (!ws_report_complete(report))
+		for (size_t i = 0; ws_report_damage(report, i); i++)
+			if (!strstr(ws_report_damage(report, i), "the recorder was killed"))
+				fail_msg("%s", ws_report_damage(report, i));
+	rows = expect_prefix(report, WS_TABLE_nvtx, ws_nvtx_payload, shared->begun[0],
 			     shared->committed[0]);
-	rows += expect_prefix(r, WS_TABLE_osrt, ws_osrt_result, shared->begun[1],
+	rows += expect_prefix(report, WS_TABLE_osrt, ws_osrt_result, shared->begun[1],
 			      shared->committed[1]);
-	ws_report_close(r);
+	ws_report_close(report);
 	return rows;
 }
 
@@ -165,16 +166,16 @@ static void expect_recovered(const char *path, uint64_t rows)
 {
 	char *journal = ws_journal_path(path);
 	uint64_t recovered = 0;
-	struct ws_err e;
+	struct ws_err err;
 
-	if (ws_report_recover(path, NULL, &recovered, &e))
-		fail_msg("%s", e.msg);
+	if (ws_report_recover(path, NULL, &recovered, &err))
+		fail_msg("%s", err.msg);
 	assert_int_equal(recovered, rows);
 	assert_int_not_equal(access(journal, F_OK), 0);
-	struct ws_report *r = open_or_fail(path);
+	struct ws_report *report = open_or_fail(path);
 
-	assert_true(ws_report_complete(r));
-	ws_report_close(r);
+	assert_true(ws_report_complete(report));
+	ws_report_close(report);
 	assert_int_equal(expect_report(path), rows);
 	free(journal);
 }
@@ -198,9 +199,9 @@ static pid_t start_writer(const char *path, uint32_t block_rows)
 
 static void nap(uint64_t us)
 {
-	struct timespec t = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
+	struct timespec time = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
 
-	nanosleep(&t, NULL);
+	nanosleep(&time, NULL);
 }
 
 static void kill_writer(pid_t pid)
@@ -239,25 +240,25 @@ static void read_alive(void **state)
 	char *path = in_folder("alive.wsrep");
 	pid_t pid = start_writer(path, 500);
 	uint64_t last = 0;
-	struct ws_err e;
+	struct ws_err err;
 
 	(void)state;
 	for (int i = 0; i < 60; i++) {
 		uint64_t committed = __atomic_load_n(&shared->committed[0], __ATOMIC_SEQ_CST), rows;
-		struct ws_report *r = open_or_fail(path);
+		struct ws_report *report = open_or_fail(path);
 
-		assert_non_null(strstr(ws_report_damage(r, 0), "still running"));
-		assert_null(ws_report_damage(r, 1));
-		rows = expect_prefix(r, WS_TABLE_nvtx, ws_nvtx_payload,
+		assert_non_null(strstr(ws_report_damage(report, 0), "still running"));
+		assert_null(ws_report_damage(report, 1));
+		rows = expect_prefix(report, WS_TABLE_nvtx, ws_nvtx_payload,
 				     __atomic_load_n(&shared->begun[0], __ATOMIC_SEQ_CST),
 				     committed);
 		assert_true(rows >= last);
 		last = rows;
-		ws_report_close(r);
+		ws_report_close(report);
 		nap(1000);
 	}
-	assert_int_equal(ws_report_recover(path, NULL, NULL, &e), -1);
-	assert_non_null(strstr(e.msg, "still being recorded"));
+	assert_int_equal(ws_report_recover(path, NULL, NULL, &err), -1);
+	assert_non_null(strstr(err.msg, "still being recorded"));
 	kill_writer(pid);
 	free(path);
 }
@@ -269,26 +270,26 @@ static void journal_gone(void **state)
 	char *path = in_folder("gone.wsrep"), *journal = ws_journal_path(path),
 	     *to = in_folder("to.wsrep");
 	pid_t pid = start_writer(path, 100);
-	struct ws_err e;
+	struct ws_err err;
 	uint64_t rows;
 
 	(void)state;
 	nap(20000);
 	kill_writer(pid);
 	unlink(journal);
-	struct ws_report *r = open_or_fail(path);
+	struct ws_report *report = open_or_fail(path);
 
-	assert_false(ws_report_complete(r));
-	assert_non_null(strstr(ws_report_damage(r, 0), "lost"));
-	rows = expect_prefix(r, WS_TABLE_nvtx, ws_nvtx_payload, shared->begun[0], 0);
-	ws_report_close(r);
+	assert_false(ws_report_complete(report));
+	assert_non_null(strstr(ws_report_damage(report, 0), "lost"));
+	rows = expect_prefix(report, WS_TABLE_nvtx, ws_nvtx_payload, shared->begun[0], 0);
+	ws_report_close(report);
 	assert_true(rows > 0);
-	assert_int_equal(ws_report_recover(path, to, NULL, &e), 0);
-	r = open_or_fail(to);
-	assert_true(ws_report_complete(r));
-	assert_int_equal(ws_report_rows(r, WS_TABLE_nvtx), rows);
-	ws_report_close(r);
-	assert_int_equal(ws_report_recover(path, to, NULL, &e), -1); /* does not replace */
+	assert_int_equal(ws_report_recover(path, to, NULL, &err), 0);
+	report = open_or_fail(to);
+	assert_true(ws_report_complete(report));
+	assert_int_equal(ws_report_rows(report, WS_TABLE_nvtx), rows);
+	ws_report_close(report);
+	assert_int_equal(ws_report_recover(path, to, NULL, &err), -1); /* does not replace */
 	free(path);
 	free(journal);
 	free(to);
@@ -297,7 +298,7 @@ static void journal_gone(void **state)
 /* A journal with any byte wrong: never a wrong row. */
 static void journal_damaged(void **state)
 {
-	char *path = in_folder("jd.wsrep"), *journal = ws_journal_path(path), *good, *p;
+	char *path = in_folder("jd.wsrep"), *journal = ws_journal_path(path), *good, *from;
 	pid_t pid = start_writer(path, 50);
 	size_t n;
 
@@ -306,20 +307,20 @@ static void journal_damaged(void **state)
 		nap(100);
 	kill_writer(pid);
 	good = read_file(journal, &n);
-	p = ws_malloc(n);
+	from = ws_malloc(n);
 	for (int i = 0; i < 200; i++) {
 		size_t at = i < 150 ? below(sizeof(struct ws_journal_head)) : below(n),
 		       cut = i % 10 ? n : below(n);
-		struct ws_report *r;
+		struct ws_report *report;
 
-		memcpy(p, good, n);
-		p[at] ^= (char)(1 << below(8));
-		write_file(journal, p, cut);
-		r = open_or_fail(path);
-		assert_non_null(ws_report_damage(r, 0));
-		ws_report_close(r);
+		memcpy(from, good, n);
+		from[at] ^= (char)(1 << below(8));
+		write_file(journal, from, cut);
+		report = open_or_fail(path);
+		assert_non_null(ws_report_damage(report, 0));
+		ws_report_close(report);
 	}
-	free(p);
+	free(from);
 	free(good);
 	free(journal);
 	free(path);

@@ -47,20 +47,20 @@ static void make_rows(void)
 static int setup(void **state)
 {
 	struct ws_writer_opts opts = {.block_rows = BLOCK, .overwrite = true};
-	struct ws_err e;
-	struct ws_writer *w;
+	struct ws_err err;
+	struct ws_writer *writer;
 
 	(void)state;
 	path = in_folder("query.wsrep");
-	w = ws_writer_create(path, &opts, &e);
-	assert_non_null(w);
+	writer = ws_writer_create(path, &opts, &err);
+	assert_non_null(writer);
 	make_rows();
-	ws_writer_string(w, "one", 3);
-	ws_writer_string(w, "two", 3);
-	ws_writer_string(w, "three", 5);
+	ws_writer_string(writer, "one", 3);
+	ws_writer_string(writer, "two", 3);
+	ws_writer_string(writer, "three", 5);
 	for (uint32_t i = 0; i < ROWS; i++)
-		ws_writer_add(w, WS_TABLE_nvtx, &rows[i]);
-	assert_int_equal(ws_writer_close(w, &e), 0);
+		ws_writer_add(writer, WS_TABLE_nvtx, &rows[i]);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
 	report = open_or_fail(path);
 	return 0;
 }
@@ -74,14 +74,14 @@ static int teardown(void **state)
 	return 0;
 }
 
-static uint64_t span_end(const struct ws_row_nvtx *r)
+static uint64_t span_end(const struct ws_row_nvtx *row)
 {
-	return r->end == WS_NO_TIME ? r->start : r->end;
+	return row->end == WS_NO_TIME ? row->start : row->end;
 }
 
-static bool in_window(const struct ws_row_nvtx *r, uint64_t min, uint64_t max)
+static bool in_window(const struct ws_row_nvtx *row, uint64_t min, uint64_t max)
 {
-	return r->start <= max && span_end(r) >= min;
+	return row->start <= max && span_end(row) >= min;
 }
 
 /* ---- scans ---- */
@@ -92,47 +92,48 @@ struct tally {
 	uint64_t min, max;
 };
 
-static int tally(void *ctx, const struct ws_batch *b)
+static int tally(void *ctx, const struct ws_batch *batch)
 {
-	struct tally *t = ctx;
+	struct tally *tally_t = ctx;
 	uint64_t sum = 0, text = 0;
 
-	for (size_t i = 0; i < b->rows; i++) {
-		const struct ws_row_nvtx *r = &rows[b->col[ws_nvtx_payload][i]];
+	for (size_t i = 0; i < batch->rows; i++) {
+		const struct ws_row_nvtx *row = &rows[batch->col[ws_nvtx_payload][i]];
 
-		sum += b->col[ws_nvtx_payload][i];
-		text += b->col[ws_nvtx_text][i];
-		if (r->text != b->col[ws_nvtx_text][i] || !in_window(r, t->min, t->max))
-			__atomic_fetch_add(&t->wrong, 1, __ATOMIC_RELAXED);
+		sum += batch->col[ws_nvtx_payload][i];
+		text += batch->col[ws_nvtx_text][i];
+		if (row->text != batch->col[ws_nvtx_text][i] ||
+		    !in_window(row, tally_t->min, tally_t->max))
+			__atomic_fetch_add(&tally_t->wrong, 1, __ATOMIC_RELAXED);
 	}
-	if (b->col[ws_nvtx_start])
-		__atomic_fetch_add(&t->wrong, 1, __ATOMIC_RELAXED); /* not asked for */
-	__atomic_fetch_add(&t->rows, b->rows, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&t->payload, sum, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&t->text, text, __ATOMIC_RELAXED);
+	if (batch->col[ws_nvtx_start])
+		__atomic_fetch_add(&tally_t->wrong, 1, __ATOMIC_RELAXED); /* not asked for */
+	__atomic_fetch_add(&tally_t->rows, batch->rows, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&tally_t->payload, sum, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&tally_t->text, text, __ATOMIC_RELAXED);
 	return 0;
 }
 
 static void scan_window(uint64_t min, uint64_t max, uint32_t workers)
 {
-	struct ws_scan s = {.table = WS_TABLE_nvtx,
-			    .columns = WS_COL(nvtx, payload) | WS_COL(nvtx, text),
-			    .time_min = min,
-			    .time_max = max,
-			    .workers = workers};
-	struct tally t = {.min = min, .max = max};
+	struct ws_scan scan = {.table = WS_TABLE_nvtx,
+			       .columns = WS_COL(nvtx, payload) | WS_COL(nvtx, text),
+			       .time_min = min,
+			       .time_max = max,
+			       .workers = workers};
+	struct tally tally_t = {.min = min, .max = max};
 	uint64_t n = 0, payload = 0, damaged = 9;
 
-	assert_int_equal(ws_scan_run(report, &s, tally, &t, &damaged), 0);
+	assert_int_equal(ws_scan_run(report, &scan, tally, &tally_t, &damaged), 0);
 	for (uint32_t i = 0; i < ROWS; i++)
 		if (in_window(&rows[i], min, max)) {
 			n++;
 			payload += i;
 		}
 	assert_int_equal(damaged, 0);
-	assert_int_equal(t.rows, n);
-	assert_int_equal(t.payload, payload);
-	assert_int_equal(t.wrong, 0);
+	assert_int_equal(tally_t.rows, n);
+	assert_int_equal(tally_t.payload, payload);
+	assert_int_equal(tally_t.wrong, 0);
 }
 
 static void scans(void **state)
@@ -148,33 +149,33 @@ static void scans(void **state)
 	scan_window(UINT64_C(1) << 60, UINT64_C(1) << 61, 0);
 }
 
-static int stop_at_once(void *ctx, const struct ws_batch *b)
+static int stop_at_once(void *ctx, const struct ws_batch *batch)
 {
-	(void)b;
+	(void)batch;
 	__atomic_fetch_add((uint32_t *)ctx, 1, __ATOMIC_RELAXED);
 	return 42;
 }
 
 static void scan_stops(void **state)
 {
-	struct ws_scan s = {
+	struct ws_scan scan = {
 		.table = WS_TABLE_nvtx, .columns = WS_COL(nvtx, text), .time_max = UINT64_MAX};
 	uint32_t calls = 0;
 
 	(void)state;
-	assert_int_equal(ws_scan_run(report, &s, stop_at_once, &calls, NULL), 42);
-	assert_true(calls <= ws_scan_workers(&s));
+	assert_int_equal(ws_scan_run(report, &scan, stop_at_once, &calls, NULL), 42);
+	assert_true(calls <= ws_scan_workers(&scan));
 }
 
 /* ---- ordered ---- */
 
 static void load_window(uint64_t min, uint64_t max)
 {
-	struct ws_scan s = {.table = WS_TABLE_nvtx,
-			    .columns = WS_COL(nvtx, payload) | WS_COL(nvtx, end) |
-				       WS_COL(nvtx, thread),
-			    .time_min = min,
-			    .time_max = max};
+	struct ws_scan scan = {.table = WS_TABLE_nvtx,
+			       .columns = WS_COL(nvtx, payload) | WS_COL(nvtx, end) |
+					  WS_COL(nvtx, thread),
+			       .time_min = min,
+			       .time_max = max};
 	struct ws_rows got;
 	size_t n = 0;
 	struct ws_row_nvtx *want = ws_malloc(ROWS * sizeof(*want));
@@ -183,18 +184,18 @@ static void load_window(uint64_t min, uint64_t max)
 		if (in_window(&rows[i], min, max))
 			want[n++] = rows[i];
 	sort_as_promised(WS_TABLE_nvtx, (char *)want, (uint32_t)n);
-	assert_int_equal(ws_rows_load(report, &s, &got, NULL), 0);
+	assert_int_equal(ws_rows_load(report, &scan, &got, NULL), 0);
 	assert_int_equal(got.rows, n);
 	assert_int_equal(got.damaged, 0);
 	assert_null(got.col[ws_nvtx_start]);
 	for (size_t i = 0; i < n; i++) {
-		const struct ws_row_nvtx *r = &rows[got.col[ws_nvtx_payload][i]];
+		const struct ws_row_nvtx *row = &rows[got.col[ws_nvtx_payload][i]];
 
-		assert_int_equal(r->start, want[i].start);
-		assert_int_equal(r->thread, want[i].thread);
+		assert_int_equal(row->start, want[i].start);
+		assert_int_equal(row->thread, want[i].thread);
 		assert_int_equal(got.col[ws_nvtx_thread][i], want[i].thread);
 		assert_int_equal(got.col[ws_nvtx_end][i], want[i].end);
-		assert_int_equal(r->end, want[i].end);
+		assert_int_equal(row->end, want[i].end);
 	}
 	ws_rows_free(&got);
 	free(want);
@@ -213,29 +214,29 @@ static void loads(void **state)
 static void loads_in_order(void **state)
 {
 	struct ws_writer_opts opts = {.block_rows = 100, .overwrite = true};
-	char *p = in_folder("order.wsrep");
-	struct ws_scan s = {
+	char *at = in_folder("order.wsrep");
+	struct ws_scan scan = {
 		.table = WS_TABLE_nvtx, .columns = WS_COL(nvtx, payload), .time_max = UINT64_MAX};
 	struct ws_rows got;
-	struct ws_err e;
+	struct ws_err err;
 
 	(void)state;
 	for (int threads = 1; threads < 4; threads++)
 		for (uint64_t step = 0; step < 2;
 		     step++) { /* step 0: all at the same time, longer first */
-			struct ws_writer *w = ws_writer_create(p, &opts, &e);
+			struct ws_writer *writer = ws_writer_create(at, &opts, &err);
 
 			for (uint32_t i = 0; i < 900; i++)
-				ws_writer_add(w, WS_TABLE_nvtx,
+				ws_writer_add(writer, WS_TABLE_nvtx,
 					      &(struct ws_row_nvtx){
 						      .start = 100 + i * step,
 						      .end = step ? 101 + i : 100 + i,
 						      .thread = 1 + i * (uint32_t)threads / 900,
 						      .payload = i});
-			assert_int_equal(ws_writer_close(w, &e), 0);
-			struct ws_report *r = open_or_fail(p);
+			assert_int_equal(ws_writer_close(writer, &err), 0);
+			struct ws_report *report = open_or_fail(at);
 
-			assert_int_equal(ws_rows_load(r, &s, &got, NULL), 0);
+			assert_int_equal(ws_rows_load(report, &scan, &got, NULL), 0);
 			assert_int_equal(got.rows, 900);
 			assert_null(got.col[ws_nvtx_start]);
 			for (uint32_t i = 0; i < 900; i++) {
@@ -245,34 +246,34 @@ static void loads_in_order(void **state)
 						 step ? i : i / per * per + (per - 1 - i % per));
 			}
 			ws_rows_free(&got);
-			ws_report_close(r);
+			ws_report_close(report);
 		}
-	free(p);
+	free(at);
 }
 
 static void cursor_window(uint64_t min, uint64_t max)
 {
-	struct ws_cursor *c = ws_cursor_open(report, WS_TABLE_nvtx, min, max);
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_nvtx, min, max);
 	char *seen = ws_calloc(ROWS, 1);
-	const uint64_t *v;
+	const uint64_t *values;
 	uint64_t last = 0;
 	size_t n = 0, want = 0;
 
-	while (ws_cursor_next(c, &v)) {
-		const struct ws_row_nvtx *r = &rows[v[ws_nvtx_payload]];
+	while (ws_cursor_next(cursor, &values)) {
+		const struct ws_row_nvtx *row = &rows[values[ws_nvtx_payload]];
 
-		assert_true(v[ws_nvtx_start] >= last);
-		last = v[ws_nvtx_start];
+		assert_true(values[ws_nvtx_start] >= last);
+		last = values[ws_nvtx_start];
 		for (uint32_t k = 0; k < ws_nvtx_COLUMNS; k++)
-			assert_int_equal(v[k], ws_row_get(WS_TABLE_nvtx, r, k));
-		assert_int_equal(seen[v[ws_nvtx_payload]]++, 0);
-		assert_true(in_window(r, min, max));
+			assert_int_equal(values[k], ws_row_get(WS_TABLE_nvtx, row, k));
+		assert_int_equal(seen[values[ws_nvtx_payload]]++, 0);
+		assert_true(in_window(row, min, max));
 		n++;
 	}
 	for (uint32_t i = 0; i < ROWS; i++)
 		want += in_window(&rows[i], min, max);
 	assert_int_equal(n, want);
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 	free(seen);
 }
 
@@ -288,59 +289,60 @@ static void cursors(void **state)
 	ws_cursor_most_bytes = (size_t)256 << 20;
 	ws_cursor_close(
 		ws_cursor_open(report, WS_TABLE_nvtx, 0, UINT64_MAX)); /* closed before the end */
-	struct ws_cursor *c = ws_cursor_open(report, WS_TABLE_osrt, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_osrt, 0, UINT64_MAX);
+	const uint64_t *values;
 
-	assert_false(ws_cursor_next(c, &v));
-	assert_false(ws_cursor_next(c, &v));
-	ws_cursor_close(c);
+	assert_false(ws_cursor_next(cursor, &values));
+	assert_false(ws_cursor_next(cursor, &values));
+	ws_cursor_close(cursor);
 }
 
 /* ---- who and what ---- */
 
-static uint32_t text(struct ws_writer *w, const char *s)
+static uint32_t text(struct ws_writer *writer, const char *word)
 {
-	return ws_writer_string(w, s, strlen(s));
+	return ws_writer_string(writer, word, strlen(word));
 }
 
-static void write_who(struct ws_writer *w)
+static void write_who(struct ws_writer *writer)
 {
-	struct ws_row_process p = {.id = 1,
-				   .pid = 100,
-				   .start = 5,
-				   .name = text(w, "app"),
-				   .exe = text(w, "/bin/app")};
-	struct ws_row_process q = {
-		.id = 2, .pid = 200, .start = 9, .parent = 1, .name = text(w, "child")};
+	struct ws_row_process left = {.id = 1,
+				      .pid = 100,
+				      .start = 5,
+				      .name = text(writer, "app"),
+				      .exe = text(writer, "/bin/app")};
+	struct ws_row_process right = {
+		.id = 2, .pid = 200, .start = 9, .parent = 1, .name = text(writer, "child")};
 	struct ws_row_process_end end = {.process = 2, .end = 77, .status = -9};
-	struct ws_row_thread t[] = {{1, 1, 100, 5}, {2, 1, 101, 6}, {3, 2, 200, 9}};
-	struct ws_row_thread_name n[] = {
-		{1, 5, text(w, "kernel's"), 10},  {1, 6, text(w, "set by nvtx"), 30},
-		{1, 7, text(w, "set later"), 20}, {2, 8, text(w, "old"), 20},
-		{2, 9, text(w, "new"), 20},
+	struct ws_row_thread rows[] = {{1, 1, 100, 5}, {2, 1, 101, 6}, {3, 2, 200, 9}};
+	struct ws_row_thread_name row_thread_names[] = {
+		{1, 5, text(writer, "kernel's"), 10},  {1, 6, text(writer, "set by nvtx"), 30},
+		{1, 7, text(writer, "set later"), 20}, {2, 8, text(writer, "old"), 20},
+		{2, 9, text(writer, "new"), 20},
 	};
 
-	ws_writer_add(w, WS_TABLE_process, &q);
-	ws_writer_add(w, WS_TABLE_process, &p);
-	ws_writer_add(w, WS_TABLE_process_end, &end);
-	for (size_t i = 0; i < WS_COUNT(t); i++)
-		ws_writer_add(w, WS_TABLE_thread, &t[i]);
-	for (size_t i = 0; i < WS_COUNT(n); i++)
-		ws_writer_add(w, WS_TABLE_thread_name, &n[i]);
-	ws_writer_add(w, WS_TABLE_meta,
-		      &(struct ws_row_meta){text(w, "host.name"), text(w, "here")});
-	ws_writer_add(w, WS_TABLE_meta, &(struct ws_row_meta){text(w, "env.RANK"), text(w, "")});
-	ws_writer_add(w, WS_TABLE_collection, &(struct ws_row_collection){900, WS_NO_TIME});
-	ws_writer_add(w, WS_TABLE_collection, &(struct ws_row_collection){400, 800});
-	ws_writer_add(w, WS_TABLE_nvtx,
+	ws_writer_add(writer, WS_TABLE_process, &right);
+	ws_writer_add(writer, WS_TABLE_process, &left);
+	ws_writer_add(writer, WS_TABLE_process_end, &end);
+	for (size_t i = 0; i < WS_COUNT(rows); i++)
+		ws_writer_add(writer, WS_TABLE_thread, &rows[i]);
+	for (size_t i = 0; i < WS_COUNT(row_thread_names); i++)
+		ws_writer_add(writer, WS_TABLE_thread_name, &row_thread_names[i]);
+	ws_writer_add(writer, WS_TABLE_meta,
+		      &(struct ws_row_meta){text(writer, "host.name"), text(writer, "here")});
+	ws_writer_add(writer, WS_TABLE_meta,
+		      &(struct ws_row_meta){text(writer, "env.RANK"), text(writer, "")});
+	ws_writer_add(writer, WS_TABLE_collection, &(struct ws_row_collection){900, WS_NO_TIME});
+	ws_writer_add(writer, WS_TABLE_collection, &(struct ws_row_collection){400, 800});
+	ws_writer_add(writer, WS_TABLE_nvtx,
 		      &(struct ws_row_nvtx){.start = 450, .end = 950, .thread = 1});
-	ws_writer_add(w, WS_TABLE_osrt,
+	ws_writer_add(writer, WS_TABLE_osrt,
 		      &(struct ws_row_osrt){.start = 970, .end = WS_NO_TIME, .thread = 1});
 }
 
-static void check_who(const struct ws_report *r)
+static void check_who(const struct ws_report *report)
 {
-	struct ws_who *who = ws_who_open(r);
+	struct ws_who *who = ws_who_open(report);
 
 	assert_int_equal(ws_who_threads(who), 3);
 	assert_int_equal(ws_who_processes(who), 2);
@@ -360,47 +362,48 @@ static void check_who(const struct ws_report *r)
 
 static void who_and_meta(void **state)
 {
-	char *p = in_folder("who.wsrep");
-	struct ws_err e;
-	struct ws_writer *w = ws_writer_create(p, NULL, &e);
+	char *at = in_folder("who.wsrep");
+	struct ws_err err;
+	struct ws_writer *writer = ws_writer_create(at, NULL, &err);
 
 	(void)state;
-	assert_non_null(w);
-	write_who(w);
-	assert_int_equal(ws_writer_close(w, &e), 0);
-	struct ws_report *r = open_or_fail(p);
+	assert_non_null(writer);
+	write_who(writer);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+	struct ws_report *report = open_or_fail(at);
 
-	check_who(r);
-	assert_string_equal(ws_meta(r, "host.name"), "here");
-	assert_string_equal(ws_meta(r, "env.RANK"), "");
-	assert_null(ws_meta(r, "nothing"));
-	assert_int_equal(ws_time_zero(r), 400);
-	assert_int_equal(ws_time_last(r), 970);
-	ws_report_close(r);
-	free(p);
+	check_who(report);
+	assert_string_equal(ws_meta(report, "host.name"), "here");
+	assert_string_equal(ws_meta(report, "env.RANK"), "");
+	assert_null(ws_meta(report, "nothing"));
+	assert_int_equal(ws_time_zero(report), 400);
+	assert_int_equal(ws_time_last(report), 970);
+	ws_report_close(report);
+	free(at);
 }
 
 static void empty_report(void **state)
 {
-	char *p = in_folder("empty.wsrep");
-	struct ws_err e;
-	struct ws_writer *w = ws_writer_create(p, NULL, &e);
+	char *at = in_folder("empty.wsrep");
+	struct ws_err err;
+	struct ws_writer *writer = ws_writer_create(at, NULL, &err);
 	struct ws_rows got;
-	struct ws_scan s = {.table = WS_TABLE_nvtx, .columns = UINT64_MAX, .time_max = UINT64_MAX};
+	struct ws_scan scan = {
+		.table = WS_TABLE_nvtx, .columns = UINT64_MAX, .time_max = UINT64_MAX};
 
 	(void)state;
-	assert_int_equal(ws_writer_close(w, &e), 0);
-	struct ws_report *r = open_or_fail(p);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+	struct ws_report *report = open_or_fail(at);
 
-	assert_true(ws_report_complete(r));
-	assert_int_equal(ws_rows_load(r, &s, &got, &e), 0);
+	assert_true(ws_report_complete(report));
+	assert_int_equal(ws_rows_load(report, &scan, &got, &err), 0);
 	assert_int_equal(got.rows, 0);
 	ws_rows_free(&got);
-	assert_int_equal(ws_time_zero(r), 0);
-	assert_int_equal(ws_time_last(r), 0);
-	assert_null(ws_meta(r, "x"));
-	ws_report_close(r);
-	free(p);
+	assert_int_equal(ws_time_zero(report), 0);
+	assert_int_equal(ws_time_last(report), 0);
+	assert_null(ws_meta(report, "x"));
+	ws_report_close(report);
+	free(at);
 }
 
 int main(void)

@@ -13,38 +13,39 @@
 #include "store/sort.h"
 #include "util.h"
 
-static void round_trip(enum ws_table t, uint32_t n, int profile, uint32_t block_rows)
+static void round_trip(enum ws_table table, uint32_t n, int profile, uint32_t block_rows)
 {
 	struct ws_writer_opts opts = {.overwrite = true, .block_rows = block_rows};
-	char *path = in_folder("round.wsrep"), *rows = random_rows(t, n, profile);
-	size_t size = ws_tables[t].row_size;
-	struct ws_err e;
-	struct ws_writer *w = ws_writer_create(path, &opts, &e);
+	char *path = in_folder("round.wsrep"), *rows = random_rows(table, n, profile);
+	size_t size = ws_tables[table].row_size;
+	struct ws_err err;
+	struct ws_writer *writer = ws_writer_create(path, &opts, &err);
 	uint32_t at = 0;
 
-	if (!w)
-		fail_msg("%s", e.msg);
+	if (!writer)
+		fail_msg("%s", err.msg);
 	for (uint32_t i = 0; i < n; i++)
-		ws_writer_add(w, t, rows + i * size);
-	assert_int_equal(ws_writer_close(w, &e), 0);
+		ws_writer_add(writer, table, rows + i * size);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
 
-	struct ws_report *r = open_or_fail(path);
+	struct ws_report *report = open_or_fail(path);
 
-	assert_true(ws_report_complete(r));
-	assert_null(ws_report_damage(r, 0));
-	assert_int_equal(ws_report_rows(r, t), n);
-	assert_int_equal(ws_report_columns(r, t), (UINT64_C(1) << ws_tables[t].column_count) - 1);
-	for (size_t b = 0; b < ws_report_blocks(r, t); b++) {
-		uint32_t k = ws_report_block(r, t, b).rows;
+	assert_true(ws_report_complete(report));
+	assert_null(ws_report_damage(report, 0));
+	assert_int_equal(ws_report_rows(report, table), n);
+	assert_int_equal(ws_report_columns(report, table),
+			 (UINT64_C(1) << ws_tables[table].column_count) - 1);
+	for (size_t b = 0; b < ws_report_blocks(report, table); b++) {
+		uint32_t k = ws_report_block(report, table, b).rows;
 
 		assert_true(k <= n - at);
-		sort_as_promised(t, rows + at * size, k);
-		expect_block(r, t, b, rows + at * size, k);
+		sort_as_promised(table, rows + at * size, k);
+		expect_block(report, table, b, rows + at * size, k);
 		at += k;
 	}
 	assert_int_equal(at, n);
-	assert_int_equal(ws_report_verify(r, NULL, NULL), 0);
-	ws_report_close(r);
+	assert_int_equal(ws_report_verify(report, NULL, NULL), 0);
+	ws_report_close(report);
 	free(rows);
 	free(path);
 }
@@ -125,18 +126,18 @@ static void nested_threads(void **state)
 	struct ws_row_nvtx *rows = ws_calloc(N, sizeof(*rows));
 	char *path = in_folder("nested.wsrep");
 	uint32_t n = make_nested(rows, N), at = 0;
-	struct ws_err e;
-	struct ws_writer *w = ws_writer_create(path, NULL, &e);
+	struct ws_err err;
+	struct ws_writer *writer = ws_writer_create(path, NULL, &err);
 
 	(void)state;
-	assert_non_null(w);
+	assert_non_null(writer);
 	for (uint32_t i = 0; i < n; i++)
-		ws_writer_add(w, WS_TABLE_nvtx, &rows[i]);
-	assert_int_equal(ws_writer_close(w, &e), 0);
-	struct ws_report *r = open_or_fail(path);
+		ws_writer_add(writer, WS_TABLE_nvtx, &rows[i]);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+	struct ws_report *report = open_or_fail(path);
 
-	for (size_t b = 0; b < ws_report_blocks(r, WS_TABLE_nvtx); b++) {
-		struct ws_block_info info = ws_report_block(r, WS_TABLE_nvtx, b);
+	for (size_t b = 0; b < ws_report_blocks(report, WS_TABLE_nvtx); b++) {
+		struct ws_block_info info = ws_report_block(report, WS_TABLE_nvtx, b);
 		uint64_t first = UINT64_MAX, last = 0;
 
 		for (uint32_t i = at; i < at + info.rows; i++) {
@@ -150,11 +151,11 @@ static void nested_threads(void **state)
 		assert_int_equal(info.track_min, 1);
 		assert_int_equal(info.track_max, 4);
 		sort_as_promised(WS_TABLE_nvtx, (char *)(rows + at), info.rows);
-		expect_block(r, WS_TABLE_nvtx, b, (char *)(rows + at), info.rows);
+		expect_block(report, WS_TABLE_nvtx, b, (char *)(rows + at), info.rows);
 		at += info.rows;
 	}
 	assert_int_equal(at, n);
-	ws_report_close(r);
+	ws_report_close(report);
 	free(rows);
 	free(path);
 }
@@ -164,9 +165,9 @@ static void storm_is_small(void **state)
 {
 	enum { N = 400000 };
 	char *path = in_folder("storm.wsrep");
-	struct ws_err e;
-	struct ws_writer *w = ws_writer_create(path, NULL, &e);
-	uint32_t a = ws_writer_string(w, "a", 1), b = ws_writer_string(w, "b", 1);
+	struct ws_err err;
+	struct ws_writer *writer = ws_writer_create(path, NULL, &err);
+	uint32_t a = ws_writer_string(writer, "a", 1), b = ws_writer_string(writer, "b", 1);
 	uint64_t t = 5000000;
 
 	(void)state;
@@ -176,13 +177,13 @@ static void storm_is_small(void **state)
 
 		row.start = t += 20 + below(4) * 10;
 		row.end = t += 20 + below(3) * 10;
-		ws_writer_add(w, WS_TABLE_nvtx, &row);
+		ws_writer_add(writer, WS_TABLE_nvtx, &row);
 	}
-	assert_int_equal(ws_writer_close(w, &e), 0);
-	struct ws_report *r = open_or_fail(path);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+	struct ws_report *report = open_or_fail(path);
 
-	assert_true(ws_report_file_size(r) <= N);
-	ws_report_close(r);
+	assert_true(ws_report_file_size(report) <= N);
+	ws_report_close(report);
 	free(path);
 }
 
@@ -198,8 +199,8 @@ static void jitter_is_small(void **state)
 	enum { N = 300000 };
 	struct ws_row_nvtx *rows = ws_calloc(N, sizeof(*rows));
 	char *path = in_folder("jitter.wsrep");
-	struct ws_err e;
-	struct ws_writer *w = ws_writer_create(path, NULL, &e);
+	struct ws_err err;
+	struct ws_writer *writer = ws_writer_create(path, NULL, &err);
 	uint64_t at = 0;
 
 	(void)state;
@@ -208,20 +209,20 @@ static void jitter_is_small(void **state)
 			.thread = 1, .type = WS_NVTX_PUSHPOP, .text = 1 + (uint32_t)below(64)};
 		rows[i].start = stepped(at += 20 + below(200));
 		rows[i].end = stepped(at += 30 + below(400));
-		ws_writer_add(w, WS_TABLE_nvtx, &rows[i]);
+		ws_writer_add(writer, WS_TABLE_nvtx, &rows[i]);
 	}
-	assert_int_equal(ws_writer_close(w, &e), 0);
-	struct ws_report *r = open_or_fail(path);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+	struct ws_report *report = open_or_fail(path);
 	uint32_t done = 0;
 
-	assert_true(ws_report_file_size(r) <= 3 * N);
-	for (size_t b = 0; b < ws_report_blocks(r, WS_TABLE_nvtx); b++) {
-		uint32_t n = ws_report_block(r, WS_TABLE_nvtx, b).rows;
+	assert_true(ws_report_file_size(report) <= 3 * N);
+	for (size_t b = 0; b < ws_report_blocks(report, WS_TABLE_nvtx); b++) {
+		uint32_t n = ws_report_block(report, WS_TABLE_nvtx, b).rows;
 
-		expect_block(r, WS_TABLE_nvtx, b, (char *)(rows + done), n);
+		expect_block(report, WS_TABLE_nvtx, b, (char *)(rows + done), n);
 		done += n;
 	}
-	ws_report_close(r);
+	ws_report_close(report);
 	free(rows);
 	free(path);
 }
@@ -233,8 +234,8 @@ static void step_block(uint64_t num, uint64_t den, uint32_t n, int trouble)
 	struct ws_row_nvtx *rows = ws_calloc(n, sizeof(*rows));
 	char *path = in_folder("steps.wsrep");
 	struct ws_writer_opts opts = {.overwrite = true};
-	struct ws_err e;
-	struct ws_writer *w = ws_writer_create(path, &opts, &e);
+	struct ws_err err;
+	struct ws_writer *writer = ws_writer_create(path, &opts, &err);
 	uint64_t at = 1000000000;
 	bool close = trouble & 64; /* every step fits such times about as well, and the search must
 				      end all the same */
@@ -257,12 +258,12 @@ static void step_block(uint64_t num, uint64_t den, uint32_t n, int trouble)
 	}
 	sort_as_promised(WS_TABLE_nvtx, (char *)rows, n);
 	for (uint32_t i = 0; i < n; i++)
-		ws_writer_add(w, WS_TABLE_nvtx, &rows[i]);
-	assert_int_equal(ws_writer_close(w, &e), 0);
-	struct ws_report *r = open_or_fail(path);
+		ws_writer_add(writer, WS_TABLE_nvtx, &rows[i]);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+	struct ws_report *report = open_or_fail(path);
 
-	expect_block(r, WS_TABLE_nvtx, 0, (char *)rows, n);
-	ws_report_close(r);
+	expect_block(report, WS_TABLE_nvtx, 0, (char *)rows, n);
+	ws_report_close(report);
 	free(rows);
 	free(path);
 }
@@ -287,8 +288,8 @@ static void stepped_clocks(void **state)
 static void strings_come_back(void **state)
 {
 	char *path = in_folder("strings.wsrep"), *big = ws_malloc(9 << 20);
-	struct ws_err e;
-	struct ws_writer *w = ws_writer_create(path, NULL, &e);
+	struct ws_err err;
+	struct ws_writer *writer = ws_writer_create(path, NULL, &err);
 	uint32_t empty, nuls, long_id, id[3000];
 	char text[64];
 	size_t len;
@@ -296,40 +297,40 @@ static void strings_come_back(void **state)
 	(void)state;
 	for (size_t i = 0; i < 9 << 20; i++)
 		big[i] = (char)draw();
-	empty = ws_writer_string(w, "", 0);
-	nuls = ws_writer_string(w, "a\0b", 3);
+	empty = ws_writer_string(writer, "", 0);
+	nuls = ws_writer_string(writer, "a\0b", 3);
 	for (int i = 0; i < 3000; i++)
-		id[i] = ws_writer_string(w, text,
+		id[i] = ws_writer_string(writer, text,
 					 (size_t)snprintf(text, sizeof(text), "name %d", i));
-	long_id = ws_writer_string(w, big, 9 << 20);
+	long_id = ws_writer_string(writer, big, 9 << 20);
 	for (int i = 0; i < 3000; i++)
-		assert_int_equal(id[i], ws_writer_string(w, text,
+		assert_int_equal(id[i], ws_writer_string(writer, text,
 							 (size_t)snprintf(text, sizeof(text),
 									  "name %d", i)));
 	assert_int_equal(empty, 1);
-	assert_int_equal(ws_writer_string(w, "", 0), empty);
-	assert_int_equal(ws_writer_string(w, "a\0b", 3), nuls);
-	assert_int_not_equal(ws_writer_string(w, "a\0c", 3), nuls);
-	assert_int_equal(ws_writer_close(w, &e), 0);
+	assert_int_equal(ws_writer_string(writer, "", 0), empty);
+	assert_int_equal(ws_writer_string(writer, "a\0b", 3), nuls);
+	assert_int_not_equal(ws_writer_string(writer, "a\0c", 3), nuls);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
 
-	struct ws_report *r = open_or_fail(path);
+	struct ws_report *report = open_or_fail(path);
 
 	for (int i = 0; i < 3000; i++) {
 		snprintf(text, sizeof(text), "name %d", i);
-		assert_string_equal(ws_report_string(r, id[i], &len), text);
+		assert_string_equal(ws_report_string(report, id[i], &len), text);
 		assert_int_equal(len, strlen(text));
-		assert_int_equal(ws_report_string_key(r, id[i]), id[i]);
+		assert_int_equal(ws_report_string_key(report, id[i]), id[i]);
 	}
-	assert_memory_equal(ws_report_string(r, long_id, &len), big, 9 << 20);
+	assert_memory_equal(ws_report_string(report, long_id, &len), big, 9 << 20);
 	assert_int_equal(len, 9 << 20);
-	assert_memory_equal(ws_report_string(r, nuls, &len), "a\0b", 4);
+	assert_memory_equal(ws_report_string(report, nuls, &len), "a\0b", 4);
 	assert_int_equal(len, 3);
-	assert_string_equal(ws_report_string(r, empty, &len), "");
+	assert_string_equal(ws_report_string(report, empty, &len), "");
 	assert_int_equal(len, 0);
-	assert_string_equal(ws_report_string(r, 0, &len), "");
-	assert_string_equal(ws_report_string(r, 4000000000u, NULL), "");
-	assert_int_equal(ws_report_string_count(r), 3004);
-	ws_report_close(r);
+	assert_string_equal(ws_report_string(report, 0, &len), "");
+	assert_string_equal(ws_report_string(report, 4000000000u, NULL), "");
+	assert_int_equal(ws_report_string_count(report), 3004);
+	ws_report_close(report);
 	free(big);
 	free(path);
 }
@@ -341,23 +342,23 @@ static void *ask(void *r)
 
 	for (uint32_t i = 0; i < 3000; i++) {
 		uint32_t id = 1 + i * 199 % ws_report_string_count(r);
-		const char *s = ws_report_string(r, id, NULL),
+		const char *text = ws_report_string(r, id, NULL),
 			   *t = ws_report_string(r, ws_report_string_key(r, id), NULL);
 
-		wrong += *s != 's' || strcmp(s, t);
+		wrong += *text != 's' || strcmp(text, t);
 	}
 	return (void *)wrong;
 }
 
-static void read_together(struct ws_report *r)
+static void read_together(struct ws_report *report)
 {
-	pthread_t t[6];
+	pthread_t thread[6];
 	void *wrong;
 
 	for (int i = 0; i < 6; i++)
-		assert_int_equal(pthread_create(&t[i], NULL, ask, r), 0);
+		assert_int_equal(pthread_create(&thread[i], NULL, ask, report), 0);
 	for (int i = 0; i < 6; i++) {
-		pthread_join(t[i], &wrong);
+		pthread_join(thread[i], &wrong);
 		assert_null(wrong);
 	}
 }
@@ -368,39 +369,39 @@ static void dictionary_starts_over(void **state)
 {
 	enum { MANY = 600000 };
 	char *path = in_folder("over.wsrep"), text[32];
-	struct ws_err e;
-	struct ws_writer *w = ws_writer_create(path, NULL, &e);
+	struct ws_err err;
+	struct ws_writer *writer = ws_writer_create(path, NULL, &err);
 	uint32_t first[100], second[100];
 
 	(void)state;
 	for (int i = 0; i < MANY; i++) {
-		uint32_t id =
-			ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "s%d", i));
+		uint32_t id = ws_writer_string(writer, text,
+					       (size_t)snprintf(text, sizeof(text), "s%d", i));
 
 		if (i < 100)
 			first[i] = id;
 	}
 	for (int i = 0; i < 100; i++)
-		second[i] =
-			ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "s%d", i));
-	assert_int_equal(ws_writer_close(w, &e), 0);
+		second[i] = ws_writer_string(writer, text,
+					     (size_t)snprintf(text, sizeof(text), "s%d", i));
+	assert_int_equal(ws_writer_close(writer, &err), 0);
 	assert_int_not_equal(first[7], second[7]);
 
-	struct ws_report *r = open_or_fail(path);
+	struct ws_report *report = open_or_fail(path);
 
-	read_together(r);
+	read_together(report);
 
 	for (int i = 0; i < 100; i++) {
 		snprintf(text, sizeof(text), "s%d", i);
-		assert_string_equal(ws_report_string(r, first[i], NULL), text);
-		assert_string_equal(ws_report_string(r, second[i], NULL), text);
-		assert_int_equal(ws_report_string_key(r, first[i]),
-				 ws_report_string_key(r, second[i]));
-		assert_int_equal(ws_report_string_key(r, first[i]) ==
-					 ws_report_string_key(r, first[(i + 1) % 100]),
+		assert_string_equal(ws_report_string(report, first[i], NULL), text);
+		assert_string_equal(ws_report_string(report, second[i], NULL), text);
+		assert_int_equal(ws_report_string_key(report, first[i]),
+				 ws_report_string_key(report, second[i]));
+		assert_int_equal(ws_report_string_key(report, first[i]) ==
+					 ws_report_string_key(report, first[(i + 1) % 100]),
 				 0);
 	}
-	ws_report_close(r);
+	ws_report_close(report);
 	free(path);
 }
 
@@ -410,25 +411,25 @@ static void segments_roll(void **state)
 {
 	struct ws_writer_opts opts = {.overwrite = true, .segment_ns = 2000000};
 	char *path = in_folder("segments.wsrep");
-	struct ws_err e;
-	struct ws_writer *w = ws_writer_create(path, &opts, &e);
+	struct ws_err err;
+	struct ws_writer *writer = ws_writer_create(path, &opts, &err);
 	struct timespec pause = {0, 3000000};
 
 	(void)state;
 	for (uint64_t i = 0; i < 20; i++) {
 		struct ws_row_nvtx row = {.start = 100 + i, .end = 105 + i, .thread = 1};
 
-		ws_writer_add(w, WS_TABLE_nvtx, &row);
+		ws_writer_add(writer, WS_TABLE_nvtx, &row);
 		nanosleep(&pause, NULL);
-		ws_writer_commit(w);
+		ws_writer_commit(writer);
 	}
-	assert_int_equal(ws_writer_close(w, &e), 0);
-	struct ws_report *r = open_or_fail(path);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+	struct ws_report *report = open_or_fail(path);
 
-	assert_int_equal(ws_report_rows(r, WS_TABLE_nvtx), 20);
-	assert_true(ws_report_blocks(r, WS_TABLE_nvtx) >= 10);
-	assert_true(ws_report_complete(r));
-	ws_report_close(r);
+	assert_int_equal(ws_report_rows(report, WS_TABLE_nvtx), 20);
+	assert_true(ws_report_blocks(report, WS_TABLE_nvtx) >= 10);
+	assert_true(ws_report_complete(report));
+	ws_report_close(report);
 	free(path);
 }
 
@@ -436,43 +437,43 @@ static void segments_roll(void **state)
 
 static void ints_come_back(void **state)
 {
-	struct ws_packer p;
-	struct ws_unpacker u;
+	struct ws_packer packer;
+	struct ws_unpacker unpacker;
 	static uint64_t in[5000], out[5000], scratch[5000];
 
 	(void)state;
-	ws_packer_init(&p, 5000);
-	ws_unpacker_init(&u);
-	ws_unpacker_rows(&u, 5000);
+	ws_packer_init(&packer, 5000);
+	ws_unpacker_init(&unpacker);
+	ws_unpacker_rows(&unpacker, 5000);
 	for (int round = 0; round < 600; round++) {
 		uint32_t n = 1 + (uint32_t)below(5000), shift = (uint32_t)below(64),
 			 rare = 1 + (uint32_t)below(400);
-		struct ws_column_head h = {0};
-		struct ws_bytes b = {0};
+		struct ws_column_head head = {0};
+		struct ws_bytes bytes = {0};
 
 		for (uint32_t i = 0; i < n; i++)
 			in[i] = below(rare) ? draw() >> shift : draw() >> below(64);
 		memcpy(scratch, in, n * 8);
-		ws_ints_put(&p, &b, &h, scratch, n, 0);
-		struct ws_cut cut = {b.p, b.p + b.len};
+		ws_ints_put(&packer, &bytes, &head, scratch, n, 0);
+		struct ws_cut cut = {bytes.bytes, bytes.bytes + bytes.len};
 
-		assert_true(ws_ints_get(&u, &cut, &h, out, n));
-		assert_ptr_equal(cut.p, cut.end);
+		assert_true(ws_ints_get(&unpacker, &cut, &head, out, n));
+		assert_ptr_equal(cut.bytes, cut.end);
 		assert_memory_equal(in, out, n * 8);
-		for (size_t k = 0; k < b.len && k < 40;
+		for (size_t k = 0; k < bytes.len && k < 40;
 		     k++) { /* cut short: refused, and nothing beyond the end is touched */
-			cut = (struct ws_cut){b.p, b.p + k};
-			assert_false(ws_ints_get(&u, &cut, &h, out, n));
+			cut = (struct ws_cut){bytes.bytes, bytes.bytes + k};
+			assert_false(ws_ints_get(&unpacker, &cut, &head, out, n));
 		}
-		ws_bytes_free(&b);
+		ws_bytes_free(&bytes);
 	}
-	ws_packer_free(&p);
-	ws_unpacker_free(&u);
+	ws_packer_free(&packer);
+	ws_unpacker_free(&unpacker);
 }
 
 static void sorting(void **state)
 {
-	struct ws_sorter s = {0};
+	struct ws_sorter sorter = {0};
 	uint64_t track[3000], start[3000], end[3000];
 
 	(void)state;
@@ -486,7 +487,7 @@ static void sorting(void **state)
 			start[i] = wild ? draw() : nearly ? i * 3 + below(8) : below(spread);
 			end[i] = below(5) ? start[i] + below(4) : WS_NO_TIME;
 		}
-		const uint32_t *o = ws_sort_rows(&s, track, start, end, n);
+		const uint32_t *o = ws_sort_rows(&sorter, track, start, end, n);
 
 		for (uint32_t i = 1; i < n; i++) {
 			uint32_t a = o ? o[i - 1] : i - 1, b = o ? o[i] : i;
@@ -498,7 +499,7 @@ static void sorting(void **state)
 				       (end[a] > end[b] || (end[a] == end[b] && a < b))))));
 		}
 	}
-	ws_sorter_free(&s);
+	ws_sorter_free(&sorter);
 }
 
 int main(void)

@@ -43,17 +43,17 @@ void make_folder(void)
 
 void end_folder(void)
 {
-	DIR *d = opendir(folder);
-	struct dirent *x;
+	DIR *dir = opendir(folder);
+	struct dirent *entry;
 
-	while (d && (x = readdir(d))) {
-		char *path = in_folder(x->d_name);
+	while (dir && (entry = readdir(dir))) {
+		char *path = in_folder(entry->d_name);
 
 		unlink(path);
 		free(path);
 	}
-	if (d)
-		closedir(d);
+	if (dir)
+		closedir(dir);
 	rmdir(folder);
 }
 
@@ -66,9 +66,9 @@ char *in_folder(const char *name)
 
 static uint64_t few[8];
 
-static uint64_t profile_value(enum profile p, uint32_t i, uint64_t a, uint64_t b)
+static uint64_t profile_value(enum profile profile_p, uint32_t i, uint64_t a, uint64_t b)
 {
-	switch (p) {
+	switch (profile_p) {
 	case P_ZERO:
 		return 0;
 	case P_SAME:
@@ -94,35 +94,37 @@ static uint64_t profile_value(enum profile p, uint32_t i, uint64_t a, uint64_t b
 	}
 }
 
-char *random_rows(enum ws_table t, uint32_t n, int all)
+char *random_rows(enum ws_table table, uint32_t n, int all)
 {
-	const struct ws_table_desc *d = &ws_tables[t];
-	char *rows = ws_malloc((size_t)n * d->row_size);
+	const struct ws_table_desc *desc = &ws_tables[table];
+	char *rows = ws_malloc((size_t)n * desc->row_size);
 
-	for (size_t i = 0; i < (size_t)n * d->row_size; i++)
+	for (size_t i = 0; i < (size_t)n * desc->row_size; i++)
 		rows[i] = (char)draw();
 	for (int i = 0; i < 8; i++)
 		few[i] = draw();
-	for (uint32_t c = 0; c < d->column_count; c++) {
-		enum profile p = all >= 0 ? (enum profile)all : (enum profile)below(PROFILES);
+	for (uint32_t c = 0; c < desc->column_count; c++) {
+		enum profile profile_p =
+			all >= 0 ? (enum profile)all : (enum profile)below(PROFILES);
 		uint64_t a = draw(), b = draw();
 
-		if (all < 0 && (int)c == ws_table_start(t) && below(4))
-			p = P_TIMES;
-		if (all < 0 && (int)c == ws_table_end(t) && below(4))
-			p = P_NULLS;
+		if (all < 0 && (int)c == ws_table_start(table) && below(4))
+			profile_p = P_TIMES;
+		if (all < 0 && (int)c == ws_table_end(table) && below(4))
+			profile_p = P_NULLS;
 		for (uint32_t i = 0; i < n; i++)
-			ws_row_set(t, rows + (size_t)i * d->row_size, c, profile_value(p, i, a, b));
+			ws_row_set(table, rows + (size_t)i * desc->row_size, c,
+				   profile_value(profile_p, i, a, b));
 	}
 	return rows;
 }
 
 static enum ws_table sorting;
 
-static int promised(const void *a, const void *b)
+static int promised(const void *first, const void *second)
 {
 	int key[3] = {ws_table_track(sorting), ws_table_start(sorting), ws_table_end(sorting)};
-	const char *x = *(char *const *)a, *y = *(char *const *)b;
+	const char *x = *(char *const *)first, *y = *(char *const *)second;
 
 	for (int i = 0; i < 3; i++) {
 		if (key[i] < 0 || (i == 2 && key[1] < 0))
@@ -136,14 +138,14 @@ static int promised(const void *a, const void *b)
 	return x < y ? -1 : 1;
 }
 
-void sort_as_promised(enum ws_table t, char *rows, uint32_t n)
+void sort_as_promised(enum ws_table table, char *rows, uint32_t n)
 {
-	size_t size = ws_tables[t].row_size;
+	size_t size = ws_tables[table].row_size;
 	char **p = ws_malloc(n * sizeof(*p)), *sorted = ws_malloc(n * size);
 
 	for (uint32_t i = 0; i < n; i++)
 		p[i] = rows + i * size;
-	sorting = t;
+	sorting = table;
 	qsort(p, n, sizeof(*p), promised);
 	for (uint32_t i = 0; i < n; i++)
 		memcpy(sorted + i * size, p[i], size);
@@ -152,33 +154,36 @@ void sort_as_promised(enum ws_table t, char *rows, uint32_t n)
 	free(p);
 }
 
-void expect_block(const struct ws_report *r, enum ws_table t, size_t block, const char *rows,
-		  uint32_t n)
+void expect_block(const struct ws_report *report, enum ws_table table, size_t block,
+		  const char *rows, uint32_t n)
 {
-	uint32_t columns = ws_tables[t].column_count;
+	uint32_t columns = ws_tables[table].column_count;
 	uint64_t *out[WS_MAX_COLUMNS], *values = ws_malloc((size_t)n * 8 * columns);
-	struct ws_err e;
+	struct ws_err err;
 
-	assert_int_equal(ws_report_block(r, t, block).rows, n);
+	assert_int_equal(ws_report_block(report, table, block).rows, n);
 	for (uint32_t c = 0; c < columns; c++)
 		out[c] = values + (size_t)n * c;
-	if (ws_report_decode(r, t, block, UINT64_MAX, out, &e))
-		fail_msg("%s", e.msg);
+	if (ws_report_decode(report, table, block, UINT64_MAX, out, &err))
+		fail_msg("%s", err.msg);
 	for (uint32_t c = 0; c < columns; c++)
 		for (uint32_t i = 0; i < n; i++) {
-			uint64_t want = ws_row_get(t, rows + (size_t)i * ws_tables[t].row_size, c);
+			uint64_t want =
+				ws_row_get(table, rows + (size_t)i * ws_tables[table].row_size, c);
 
 			if (out[c][i] != want)
-				fail_msg("%s.%s row %u of %u: %llx, not %llx", ws_tables[t].name,
-					 ws_tables[t].columns[c].name, i, n,
-					 (unsigned long long)out[c][i], (unsigned long long)want);
+				fail_msg("%s.%s row %u of %u: %llx, not %llx",
+					 ws_tables[table].name, ws_tables[table].columns[c].name, i,
+					 n, (unsigned long long)out[c][i],
+					 (unsigned long long)want);
 		}
 	/* Each column alone: what another needs must be found without being asked for. */
 	for (uint32_t c = 0; c < columns; c++) {
 		uint64_t *one[WS_MAX_COLUMNS] = {NULL}, *alone = ws_malloc((size_t)n * 8);
 
 		one[c] = alone;
-		assert_int_equal(ws_report_decode(r, t, block, UINT64_C(1) << c, one, NULL), 0);
+		assert_int_equal(
+			ws_report_decode(report, table, block, UINT64_C(1) << c, one, NULL), 0);
 		assert_memory_equal(alone, out[c], (size_t)n * 8);
 		free(alone);
 	}
@@ -189,36 +194,36 @@ void expect_block(const struct ws_report *r, enum ws_table t, size_t block, cons
 
 struct ws_report *open_or_fail(const char *path)
 {
-	struct ws_err e;
-	struct ws_report *r = ws_report_open(path, &e);
+	struct ws_err err;
+	struct ws_report *report = ws_report_open(path, &err);
 
-	if (!r)
-		fail_msg("%s", e.msg);
-	return r;
+	if (!report)
+		fail_msg("%s", err.msg);
+	return report;
 }
 
 char *read_file(const char *path, size_t *n)
 {
-	FILE *f = fopen(path, "rb");
-	char *p;
+	FILE *file = fopen(path, "rb");
+	char *at;
 
-	assert_non_null(f);
-	fseek(f, 0, SEEK_END);
-	*n = (size_t)ftell(f);
-	rewind(f);
-	p = ws_malloc(*n + 1);
-	assert_int_equal(fread(p, 1, *n, f), *n);
-	fclose(f);
-	return p;
+	assert_non_null(file);
+	fseek(file, 0, SEEK_END);
+	*n = (size_t)ftell(file);
+	rewind(file);
+	at = ws_malloc(*n + 1);
+	assert_int_equal(fread(at, 1, *n, file), *n);
+	fclose(file);
+	return at;
 }
 
 /* In place: making files anew is what thousands of small ones would mostly cost. */
-void write_file(const char *path, const void *p, size_t n)
+void write_file(const char *path, const void *memory, size_t n)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
 	assert_true(fd >= 0);
-	assert_int_equal(pwrite(fd, p, n, 0), n);
+	assert_int_equal(pwrite(fd, memory, n, 0), n);
 	assert_int_equal(ftruncate(fd, (off_t)n), 0);
 	close(fd);
 }

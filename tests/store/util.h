@@ -39,16 +39,16 @@ enum profile {
 
 /* Fill `n` row structs, each column by a random profile, or by `all` unless it is negative. Padding
  * gets random bytes. */
-char *random_rows(enum ws_table t, uint32_t n, int all);
+char *random_rows(enum ws_table table, uint32_t n, int all);
 /* The order that a block promises: stable by (track, start, longer first). */
-void sort_as_promised(enum ws_table t, char *rows, uint32_t n);
+void sort_as_promised(enum ws_table table, char *rows, uint32_t n);
 
 /* Every column of a block against rows; fails the test on a difference. */
-void expect_block(const struct ws_report *r, enum ws_table t, size_t block, const char *rows,
-		  uint32_t n);
+void expect_block(const struct ws_report *report, enum ws_table table, size_t block,
+		  const char *rows, uint32_t n);
 
 struct ws_report *open_or_fail(const char *path);
 char *read_file(const char *path, size_t *n);
-void write_file(const char *path, const void *p, size_t n);
+void write_file(const char *path, const void *memory, size_t n);
 
 #endif

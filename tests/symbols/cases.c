@@ -261,12 +261,12 @@ static const uint8_t call_code[] = {0xfd, 0x7b, 0xbf, 0xa9, 0xfd, 0x03, 0x00, 0x
 
 static void *make_code(void)
 {
-	char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	memcpy(p + 64, call_code, sizeof(call_code));
-	mprotect(p, 4096, PROT_READ | PROT_EXEC);
-	__builtin___clear_cache(p, p + 4096);
-	return p + 64;
+	memcpy(at + 64, call_code, sizeof(call_code));
+	mprotect(at, 4096, PROT_READ | PROT_EXEC);
+	__builtin___clear_cache(at, at + 4096);
+	return at + 64;
 }
 
 static NOINLINE void calls_generated(void *code)
@@ -279,20 +279,20 @@ static void perf_map(void)
 {
 	void *code = make_code();
 	char path[64];
-	FILE *f;
+	FILE *file;
 
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
-	f = fopen(path, "w");
-	fprintf(f, "%llx %zx generated_function\n", (unsigned long long)(uintptr_t)code,
+	file = fopen(path, "w");
+	fprintf(file, "%llx %zx generated_function\n", (unsigned long long)(uintptr_t)code,
 		sizeof(call_code));
-	fclose(f);
+	fclose(file);
 	printf("%s\n", path);
 	calls_generated(code);
 }
 
-static void put(FILE *f, const void *p, size_t n)
+static void put(FILE *file, const void *memory, size_t n)
 {
-	if (fwrite(p, 1, n, f) != n)
+	if (fwrite(memory, 1, n, file) != n)
 		exit(4);
 }
 
@@ -372,16 +372,16 @@ static void *holds(void *arg)
 
 static void holder(void)
 {
-	pthread_t t;
+	pthread_t thread;
 
 	pthread_barrier_init(&both, NULL, 2);
-	pthread_create(&t, NULL, holds, NULL);
+	pthread_create(&thread, NULL, holds, NULL);
 	pthread_barrier_wait(&both);
 	pthread_mutex_lock(&mutex);
 	pthread_mutex_unlock(&mutex);
 	pthread_rwlock_rdlock(&rwlock);
 	pthread_rwlock_unlock(&rwlock);
-	pthread_join(t, NULL);
+	pthread_join(thread, NULL);
 }
 
 /* ---- processes that are gone before anyone looks ---- */

@@ -24,7 +24,7 @@ struct frame {
 	uint64_t address;
 	uint32_t module;
 	const char *name;
-	struct symbol *s;
+	struct symbol *symbol;
 	size_t n, cap;
 };
 
@@ -34,88 +34,88 @@ static const char **modules;
 static uint32_t modules_n;
 static bool lines, addresses;
 
-static const char *text(const struct ws_report *r, uint64_t id)
+static const char *text(const struct ws_report *report, uint64_t id)
 {
-	return ws_report_string(r, (uint32_t)id, NULL);
+	return ws_report_string(report, (uint32_t)id, NULL);
 }
 
-static void load_frames(const struct ws_report *r)
+static void load_frames(const struct ws_report *report)
 {
-	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_frame, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_frame, 0, UINT64_MAX);
+	const uint64_t *values;
 
-	frames_n = (uint32_t)ws_report_rows(r, WS_TABLE_frame);
+	frames_n = (uint32_t)ws_report_rows(report, WS_TABLE_frame);
 	frames = ws_calloc(frames_n + 1, sizeof(*frames));
-	while (ws_cursor_next(c, &v)) {
-		struct frame *f = &frames[v[ws_frame_id]];
+	while (ws_cursor_next(cursor, &values)) {
+		struct frame *frame = &frames[values[ws_frame_id]];
 
-		f->address = v[ws_frame_address];
-		f->module = (uint32_t)v[ws_frame_module];
-		f->name = text(r, v[ws_frame_name]);
+		frame->address = values[ws_frame_address];
+		frame->module = (uint32_t)values[ws_frame_module];
+		frame->name = text(report, values[ws_frame_name]);
 	}
-	ws_cursor_close(c);
-	c = ws_cursor_open(r, WS_TABLE_symbol, 0, UINT64_MAX);
-	while (ws_cursor_next(c, &v)) {
-		struct frame *f = &frames[v[ws_symbol_frame]];
-		uint32_t set = (uint32_t)v[ws_symbol_set];
+	ws_cursor_close(cursor);
+	cursor = ws_cursor_open(report, WS_TABLE_symbol, 0, UINT64_MAX);
+	while (ws_cursor_next(cursor, &values)) {
+		struct frame *frame = &frames[values[ws_symbol_frame]];
+		uint32_t set = (uint32_t)values[ws_symbol_set];
 
-		if (f->n && f->s[0].set > set)
+		if (frame->n && frame->symbol[0].set > set)
 			continue;
-		if (f->n && f->s[0].set < set)
-			f->n = 0;
-		ws_grow(f->s, f->cap, f->n + 1);
-		f->s[f->n++] =
-			(struct symbol){set, (uint32_t)v[ws_symbol_depth],
-					(uint32_t)v[ws_symbol_line], text(r, v[ws_symbol_name]),
-					text(r, v[ws_symbol_file])};
+		if (frame->n && frame->symbol[0].set < set)
+			frame->n = 0;
+		ws_grow(frame->symbol, frame->cap, frame->n + 1);
+		frame->symbol[frame->n++] = (struct symbol){set, (uint32_t)values[ws_symbol_depth],
+							    (uint32_t)values[ws_symbol_line],
+							    text(report, values[ws_symbol_name]),
+							    text(report, values[ws_symbol_file])};
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 }
 
-static void load_stacks(const struct ws_report *r)
+static void load_stacks(const struct ws_report *report)
 {
-	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_stack, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_stack, 0, UINT64_MAX);
+	const uint64_t *values;
 
-	stacks_n = (uint32_t)ws_report_rows(r, WS_TABLE_stack);
+	stacks_n = (uint32_t)ws_report_rows(report, WS_TABLE_stack);
 	parent = ws_calloc(stacks_n + 1, sizeof(*parent));
 	frame_of = ws_calloc(stacks_n + 1, sizeof(*frame_of));
-	while (ws_cursor_next(c, &v)) {
-		parent[v[ws_stack_id]] = (uint32_t)v[ws_stack_parent];
-		frame_of[v[ws_stack_id]] = (uint32_t)v[ws_stack_frame];
+	while (ws_cursor_next(cursor, &values)) {
+		parent[values[ws_stack_id]] = (uint32_t)values[ws_stack_parent];
+		frame_of[values[ws_stack_id]] = (uint32_t)values[ws_stack_frame];
 	}
-	ws_cursor_close(c);
-	c = ws_cursor_open(r, WS_TABLE_module, 0, UINT64_MAX);
-	modules_n = (uint32_t)ws_report_rows(r, WS_TABLE_module);
+	ws_cursor_close(cursor);
+	cursor = ws_cursor_open(report, WS_TABLE_module, 0, UINT64_MAX);
+	modules_n = (uint32_t)ws_report_rows(report, WS_TABLE_module);
 	modules = ws_calloc(modules_n + 1, sizeof(*modules));
 	modules[0] = "";
-	while (ws_cursor_next(c, &v))
-		modules[v[ws_module_id]] = text(r, v[ws_module_path]);
-	ws_cursor_close(c);
+	while (ws_cursor_next(cursor, &values))
+		modules[values[ws_module_id]] = text(report, values[ws_module_path]);
+	ws_cursor_close(cursor);
 }
 
 static void put_frame(uint32_t id)
 {
-	struct frame *f = &frames[id];
+	struct frame *frame = &frames[id];
 
-	if (*f->name)
-		printf("%s", f->name);
-	for (uint32_t depth = 0; depth < f->n; depth++)
-		for (size_t i = 0; i < f->n; i++) {
-			struct symbol *s = &f->s[i];
-			const char *base = strrchr(s->file, '/');
+	if (*frame->name)
+		printf("%s", frame->name);
+	for (uint32_t depth = 0; depth < frame->n; depth++)
+		for (size_t i = 0; i < frame->n; i++) {
+			struct symbol *symbol = &frame->symbol[i];
+			const char *base = strrchr(symbol->file, '/');
 
-			if (s->depth != depth)
+			if (symbol->depth != depth)
 				continue;
-			printf("%s%s", depth ? "<" : "", *s->name ? s->name : "?");
-			if (lines && s->line)
-				printf("@%s:%u", base ? base + 1 : s->file, s->line);
+			printf("%s%s", depth ? "<" : "", *symbol->name ? symbol->name : "?");
+			if (lines && symbol->line)
+				printf("@%s:%u", base ? base + 1 : symbol->file, symbol->line);
 		}
-	if (!f->n && !*f->name)
+	if (!frame->n && !*frame->name)
 		putchar('?');
-	if (addresses && (!f->n || !*f->s[0].name))
-		printf("[%s+%#" PRIx64 "]", f->module <= modules_n ? modules[f->module] : "",
-		       f->address);
+	if (addresses && (!frame->n || !*frame->symbol[0].name))
+		printf("[%s+%#" PRIx64 "]",
+		       frame->module <= modules_n ? modules[frame->module] : "", frame->address);
 }
 
 static void put_stack(uint64_t stack)
@@ -128,57 +128,57 @@ static void put_stack(uint64_t stack)
 	putchar('\n');
 }
 
-static void put_rows(const struct ws_report *r, struct ws_who *who)
+static void put_rows(const struct ws_report *report, struct ws_who *who)
 {
-	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_osrt, 0, UINT64_MAX);
-	const uint64_t *v;
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_osrt, 0, UINT64_MAX);
+	const uint64_t *values;
 
-	while (ws_cursor_next(c, &v)) {
-		if (v[ws_osrt_callchain] == WS_NO_U32 && !v[ws_osrt_holder])
+	while (ws_cursor_next(cursor, &values)) {
+		if (values[ws_osrt_callchain] == WS_NO_U32 && !values[ws_osrt_holder])
 			continue;
-		printf("osrt|%s|%u|%u|", text(r, v[ws_osrt_name]),
-		       ws_who_thread(who, (uint32_t)v[ws_osrt_thread])->tid,
-		       (uint32_t)v[ws_osrt_holder]);
-		put_stack(v[ws_osrt_callchain] == WS_NO_U32 ? 0 : v[ws_osrt_callchain]);
+		printf("osrt|%s|%u|%u|", text(report, values[ws_osrt_name]),
+		       ws_who_thread(who, (uint32_t)values[ws_osrt_thread])->tid,
+		       (uint32_t)values[ws_osrt_holder]);
+		put_stack(values[ws_osrt_callchain] == WS_NO_U32 ? 0 : values[ws_osrt_callchain]);
 	}
-	ws_cursor_close(c);
-	c = ws_cursor_open(r, WS_TABLE_cuda_api, 0, UINT64_MAX);
-	while (ws_cursor_next(c, &v)) {
-		if (v[ws_cuda_api_callchain] == WS_NO_U32)
+	ws_cursor_close(cursor);
+	cursor = ws_cursor_open(report, WS_TABLE_cuda_api, 0, UINT64_MAX);
+	while (ws_cursor_next(cursor, &values)) {
+		if (values[ws_cuda_api_callchain] == WS_NO_U32)
 			continue;
-		printf("cuda|%s|%u|0|", text(r, v[ws_cuda_api_name]),
-		       ws_who_thread(who, (uint32_t)v[ws_cuda_api_thread])->tid);
-		put_stack(v[ws_cuda_api_callchain]);
+		printf("cuda|%s|%u|0|", text(report, values[ws_cuda_api_name]),
+		       ws_who_thread(who, (uint32_t)values[ws_cuda_api_thread])->tid);
+		put_stack(values[ws_cuda_api_callchain]);
 	}
-	ws_cursor_close(c);
+	ws_cursor_close(cursor);
 }
 
 int main(int argc, char **argv)
 {
-	struct ws_err e;
-	struct ws_report *r;
+	struct ws_err err;
+	struct ws_report *report;
 	struct ws_who *who;
-	struct ws_cursor *c;
-	const uint64_t *v;
+	struct ws_cursor *cursor;
+	const uint64_t *values;
 	int i = 1;
 
 	for (; i < argc && argv[i][0] == '-'; i++) {
 		lines |= !strcmp(argv[i], "-l");
 		addresses |= !strcmp(argv[i], "-a");
 	}
-	r = i < argc ? ws_report_open(argv[i], &e) : NULL;
-	if (!r)
+	report = i < argc ? ws_report_open(argv[i], &err) : NULL;
+	if (!report)
 		return 2;
-	who = ws_who_open(r);
-	load_frames(r);
-	load_stacks(r);
-	put_rows(r, who);
-	c = ws_cursor_open(r, WS_TABLE_module, 0, UINT64_MAX);
-	while (ws_cursor_next(c, &v))
-		printf("module|%s|%u|%u\n", text(r, v[ws_module_path]), (unsigned)v[ws_module_kind],
-		       (unsigned)v[ws_module_flags]);
-	ws_cursor_close(c);
+	who = ws_who_open(report);
+	load_frames(report);
+	load_stacks(report);
+	put_rows(report, who);
+	cursor = ws_cursor_open(report, WS_TABLE_module, 0, UINT64_MAX);
+	while (ws_cursor_next(cursor, &values))
+		printf("module|%s|%u|%u\n", text(report, values[ws_module_path]),
+		       (unsigned)values[ws_module_kind], (unsigned)values[ws_module_flags]);
+	ws_cursor_close(cursor);
 	ws_who_close(who);
-	ws_report_close(r);
+	ws_report_close(report);
 	return 0;
 }

@@ -32,14 +32,14 @@ static size_t base_n;
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	FILE *f = fopen("/proc/self/exe", "rb");
+	FILE *file = fopen("/proc/self/exe", "rb");
 
 	(void)argc;
 	(void)argv;
 	base = ws_malloc(MOST_FILE);
-	if (!f || !(base_n = fread(base, 1, MOST_FILE, f)))
+	if (!file || !(base_n = fread(base, 1, MOST_FILE, file)))
 		abort();
-	fclose(f);
+	fclose(file);
 	return 0;
 }
 
@@ -68,7 +68,7 @@ static void on_dwarf(void *ctx, size_t i, const struct ws_dwarf_call *calls, siz
 static void read_elf(const struct ws_elf *elf, uint64_t seed, bool dwarf)
 {
 	struct ws_symbol_hit hit[16] = {{0}};
-	struct ws_cfi *c = ws_cfi_new(elf);
+	struct ws_cfi *cfi = ws_cfi_new(elf);
 	char id[WS_BUILD_ID_TEXT];
 	struct ws_cfi_row row;
 	uint64_t address[16], sum = 0;
@@ -78,16 +78,16 @@ static void read_elf(const struct ws_elf *elf, uint64_t seed, bool dwarf)
 		text = (Elf64_Shdr){.sh_addr = seed, .sh_size = 1 << 20};
 	for (uint64_t i = 0; i < 16; i++)
 		address[i] = text.sh_addr + (text.sh_size / 16) * i;
-	for (int i = 0; c && i < 16; i++)
-		if (ws_cfi_find(c, address[i], &row) && row.cfa_kind == WS_CFI_VALUE_EXPRESSION) {
+	for (int i = 0; cfi && i < 16; i++)
+		if (ws_cfi_find(cfi, address[i], &row) && row.cfa_kind == WS_CFI_VALUE_EXPRESSION) {
 			struct ws_regs regs = {.known = UINT64_MAX};
 
 			ws_cfi_evaluate(row.cfa.code, row.cfa.size, &regs, false, 0, read_any, NULL,
 					&sum);
 		}
-	if (c)
-		ws_cfi_keeps_fp(c);
-	ws_cfi_free(c);
+	if (cfi)
+		ws_cfi_keeps_fp(cfi);
+	ws_cfi_free(cfi);
 	ws_elf_build_id(elf, id);
 	for (int i = 1; i < 16; i++)
 		if (address[i] <
@@ -104,14 +104,14 @@ static void edited_elf(const uint8_t *data, size_t n, bool dwarf)
 {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
 	struct ws_elf elf;
-	uint8_t *p;
+	uint8_t *bytes;
 
 	if (fd < 0 || ftruncate(fd, (off_t)base_n))
 		abort();
-	p = mmap(NULL, base_n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED)
+	bytes = mmap(NULL, base_n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (bytes == MAP_FAILED)
 		abort();
-	memcpy(p, base, base_n);
+	memcpy(bytes, base, base_n);
 	for (; n >= 5; data += 5, n -= 5) {
 		uint32_t at;
 
@@ -120,10 +120,11 @@ static void edited_elf(const uint8_t *data, size_t n, bool dwarf)
 		 * last bytes of the file. */
 		if (data[4] & 1)
 			at = at & 2 ? at / 4 % 1024 : (uint32_t)base_n - 1 - at / 4 % 4096;
-		p[at % base_n] =
-			(uint8_t)(data[4] & 2 ? p[at % base_n] ^ 1u << (data[4] >> 5) : data[4]);
+		bytes[at % base_n] =
+			(uint8_t)(data[4] & 2 ? bytes[at % base_n] ^ 1u << (data[4] >> 5)
+					      : data[4]);
 	}
-	munmap(p, base_n);
+	munmap(bytes, base_n);
 	if (!ws_elf_open_fd(&elf, fd, NULL)) {
 		read_elf(&elf, 4096, dwarf);
 		ws_elf_close(&elf);
@@ -145,18 +146,19 @@ static void raw_elf(const uint8_t *data, size_t n)
 static void jit(const uint8_t *data, size_t n)
 {
 	uint8_t *copy = ws_malloc(n + 1);
-	struct ws_jit j = {0};
+	struct ws_jit jit_j = {0};
 	uint64_t begin;
 	const char *file;
 	uint32_t line;
 
 	memcpy(copy, data, n);
-	ws_jit_read(&j, copy, n);
+	ws_jit_read(&jit_j, copy, n);
 	free(copy);
-	ws_jit_sort(&j);
-	for (size_t i = 0; i < j.n && i < 64; i++)
-		ws_jit_find(&j, j.v[i].begin + j.v[i].size / 2, &begin, &file, &line);
-	ws_jit_free(&j);
+	ws_jit_sort(&jit_j);
+	for (size_t i = 0; i < jit_j.n && i < 64; i++)
+		ws_jit_find(&jit_j, jit_j.codes[i].begin + jit_j.codes[i].size / 2, &begin, &file,
+			    &line);
+	ws_jit_free(&jit_j);
 }
 
 static void line_table(const uint8_t *data, size_t n)
@@ -164,18 +166,18 @@ static void line_table(const uint8_t *data, size_t n)
 	static const uint64_t address[4] = {0, 0x1000, 0x10000, UINT64_MAX};
 	static const size_t index[4] = {0, 1, 2, 3};
 	uint8_t *copy = ws_malloc(n + 1);
-	struct ws_lines_sections s = {copy, copy, copy, n, n, n};
+	struct ws_lines_sections sections = {copy, copy, copy, n, n, n};
 	struct ws_line out[4];
-	struct ws_lines t;
+	struct ws_lines lines;
 
 	memcpy(copy, data, n);
-	if (ws_lines_open(&t, &s, 0)) {
-		ws_lines_find(&t, address, index, 4, out);
+	if (ws_lines_open(&lines, &sections, 0)) {
+		ws_lines_find(&lines, address, index, 4, out);
 		for (uint64_t i = 0; i < 4; i++)
-			if (ws_lines_file(&t, out[i].file))
-				copy[n] = (uint8_t)strlen(ws_lines_file(&t, out[i].file)->name);
+			if (ws_lines_file(&lines, out[i].file))
+				copy[n] = (uint8_t)strlen(ws_lines_file(&lines, out[i].file)->name);
 	}
-	ws_lines_free(&t);
+	ws_lines_free(&lines);
 	free(copy);
 }
 
@@ -183,15 +185,15 @@ static void address_map(const uint8_t *data, size_t n)
 {
 	struct ws_modules *modules = ws_modules_new();
 	struct ws_maps *maps = ws_maps_new(modules);
-	struct ws_maps_process *p;
+	struct ws_maps_process *process;
 	size_t half = n / 2;
 
 	ws_maps_scan_text(maps, -1, 0, 10, (const char *)data, half);
 	ws_maps_scan_text(maps, -1, 20, 20, (const char *)data + half, n - half);
 	ws_maps_fork(maps, -1, -2, 30);
-	p = ws_maps_of(maps, -1);
-	for (uint64_t i = 0; p && i < 64; i++)
-		ws_maps_find(p, i, i << 58 | i << 12);
+	process = ws_maps_of(maps, -1);
+	for (uint64_t i = 0; process && i < 64; i++)
+		ws_maps_find(process, i, i << 58 | i << 12);
 	ws_maps_free(maps);
 	ws_modules_free(modules);
 }

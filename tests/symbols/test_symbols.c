@@ -54,12 +54,12 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static struct ws_mapping *where(const void *p)
+static struct ws_mapping *where(const void *memory)
 {
-	struct ws_mapping *m = ws_maps_find(self, 20, (uint64_t)(uintptr_t)p);
+	struct ws_mapping *mapping = ws_maps_find(self, 20, (uint64_t)(uintptr_t)memory);
 
-	assert_non_null(m);
-	return m;
+	assert_non_null(mapping);
+	return mapping;
 }
 
 /* ---- reading ---- */
@@ -67,18 +67,18 @@ static struct ws_mapping *where(const void *p)
 static void cursors_stop_at_the_end(void **state)
 {
 	static const uint8_t bytes[] = {0xe5, 0x8e, 0x26, 0x7f, 0x80, 0x7f, 0xff, 0xff};
-	struct ws_cursor c = {bytes, bytes + sizeof(bytes), false};
+	struct ws_cursor cursor = {bytes, bytes + sizeof(bytes), false};
 
 	(void)state;
-	assert_int_equal(ws_take_uleb(&c), 624485);
-	assert_int_equal(ws_take_sleb(&c), -1);
-	assert_int_equal(ws_take_sleb(&c), -128);
-	assert_false(c.bad);
-	ws_take_uleb(&c);
-	assert_true(c.bad);
-	assert_int_equal(ws_take(&c, 8), 0);
-	assert_null(ws_take_bytes(&c, 1));
-	assert_string_equal(ws_take_text(&c), "");
+	assert_int_equal(ws_take_uleb(&cursor), 624485);
+	assert_int_equal(ws_take_sleb(&cursor), -1);
+	assert_int_equal(ws_take_sleb(&cursor), -128);
+	assert_false(cursor.bad);
+	ws_take_uleb(&cursor);
+	assert_true(cursor.bad);
+	assert_int_equal(ws_take(&cursor, 8), 0);
+	assert_null(ws_take_bytes(&cursor, 1));
+	assert_string_equal(ws_take_text(&cursor), "");
 }
 
 static bool read_word(void *ctx, uint64_t address, unsigned bytes, uint64_t *value)
@@ -139,11 +139,11 @@ static void expressions(void **state)
 
 /* ---- call frame information ---- */
 
-static struct ws_symbol_hit name_of(const struct ws_module *m, uint64_t address)
+static struct ws_symbol_hit name_of(const struct ws_module *module, uint64_t address)
 {
 	struct ws_symbol_hit hit = {0};
 
-	ws_symtab_find(&m->elf, &address, 1, &hit);
+	ws_symtab_find(&module->elf, &address, 1, &hit);
 	return hit;
 }
 
@@ -184,57 +184,57 @@ extern const char cfi_sample[], cfi_1[], cfi_2[], cfi_3[], cfi_4[], cfi_5[], cfi
 
 static struct ws_cfi_row row_at(const char *label)
 {
-	struct ws_mapping *m = where(label);
+	struct ws_mapping *mapping = where(label);
 	struct ws_cfi_row row;
 
-	assert_true(
-		ws_cfi_find(ws_module_cfi(m->module), (uint64_t)(uintptr_t)label - m->shift, &row));
+	assert_true(ws_cfi_find(ws_module_cfi(mapping->module),
+				(uint64_t)(uintptr_t)label - mapping->shift, &row));
 	return row;
 }
 
 static void frame_rules(void **state)
 {
-	struct ws_cfi_row r = row_at(cfi_sample);
+	struct ws_cfi_row row = row_at(cfi_sample);
 
 	(void)state;
-	assert_int_equal(r.cfa_kind, WS_CFI_VALUE);
-	assert_int_equal(r.cfa_register, 7);
-	assert_int_equal(r.cfa.offset, 8);
-	assert_int_equal(r.reg[16].kind, WS_CFI_OFFSET);
-	assert_int_equal(r.reg[16].offset, -8);
-	r = row_at(cfi_1);
-	assert_int_equal(r.cfa.offset, 16);
-	assert_int_equal(r.reg[6].offset, -16);
-	r = row_at(cfi_2);
-	assert_int_equal(r.cfa_register, 6);
-	assert_int_equal(r.reg[3].kind, WS_CFI_OFFSET);
-	assert_int_equal(r.reg[3].offset, -24);
-	r = row_at(cfi_3);
-	assert_int_equal(r.reg[3].kind, WS_CFI_SAME);
-	assert_int_equal(r.reg[12].kind, WS_CFI_REGISTER);
-	assert_int_equal(r.reg[12].offset, 13);
-	assert_int_equal(r.reg[14].kind, WS_CFI_UNDEFINED);
-	assert_int_equal(r.reg[15].kind, WS_CFI_VALUE_EXPRESSION);
-	assert_int_equal(r.reg[15].size, 2);
-	r = row_at(cfi_4);
-	assert_int_equal(r.cfa.offset, 48);
-	assert_int_equal(r.reg[3].kind, WS_CFI_OFFSET);
-	assert_int_equal(r.reg[12].kind, WS_CFI_SAME);
-	r = row_at(cfi_5);
-	assert_int_equal(r.cfa_kind, WS_CFI_VALUE_EXPRESSION);
-	assert_false(r.signal);
-	assert_true(r.begin == (uint64_t)(uintptr_t)cfi_sample - where(cfi_sample)->shift);
-	r = row_at(cfi_trampoline);
-	assert_true(r.signal);
-	assert_int_equal(r.reg[16].kind, WS_CFI_UNDEFINED);
+	assert_int_equal(row.cfa_kind, WS_CFI_VALUE);
+	assert_int_equal(row.cfa_register, 7);
+	assert_int_equal(row.cfa.offset, 8);
+	assert_int_equal(row.reg[16].kind, WS_CFI_OFFSET);
+	assert_int_equal(row.reg[16].offset, -8);
+	row = row_at(cfi_1);
+	assert_int_equal(row.cfa.offset, 16);
+	assert_int_equal(row.reg[6].offset, -16);
+	row = row_at(cfi_2);
+	assert_int_equal(row.cfa_register, 6);
+	assert_int_equal(row.reg[3].kind, WS_CFI_OFFSET);
+	assert_int_equal(row.reg[3].offset, -24);
+	row = row_at(cfi_3);
+	assert_int_equal(row.reg[3].kind, WS_CFI_SAME);
+	assert_int_equal(row.reg[12].kind, WS_CFI_REGISTER);
+	assert_int_equal(row.reg[12].offset, 13);
+	assert_int_equal(row.reg[14].kind, WS_CFI_UNDEFINED);
+	assert_int_equal(row.reg[15].kind, WS_CFI_VALUE_EXPRESSION);
+	assert_int_equal(row.reg[15].size, 2);
+	row = row_at(cfi_4);
+	assert_int_equal(row.cfa.offset, 48);
+	assert_int_equal(row.reg[3].kind, WS_CFI_OFFSET);
+	assert_int_equal(row.reg[12].kind, WS_CFI_SAME);
+	row = row_at(cfi_5);
+	assert_int_equal(row.cfa_kind, WS_CFI_VALUE_EXPRESSION);
+	assert_false(row.signal);
+	assert_true(row.begin == (uint64_t)(uintptr_t)cfi_sample - where(cfi_sample)->shift);
+	row = row_at(cfi_trampoline);
+	assert_true(row.signal);
+	assert_int_equal(row.reg[16].kind, WS_CFI_UNDEFINED);
 }
 
 /* ---- unwinding from made-up states ---- */
 
 static size_t unwind_at(const void *ip, const uint64_t *stack, size_t words, uint64_t fp,
-			struct ws_caller *p, size_t most, unsigned *flags)
+			struct ws_caller *caller, size_t most, unsigned *flags)
 {
-	struct ws_unwinder *u = ws_unwinder_new();
+	struct ws_unwinder *unwinder = ws_unwinder_new();
 	struct ws_stop stop = {.maps = self,
 			       .time = 20,
 			       .stack = (const uint8_t *)stack,
@@ -246,15 +246,15 @@ static size_t unwind_at(const void *ip, const uint64_t *stack, size_t words, uin
 	stop.regs.r[WS_REG_SP] = stop.stack_at;
 	stop.regs.r[WS_REG_FP] = fp;
 	stop.regs.known = (UINT64_C(1) << WS_REGS) - 1;
-	n = ws_unwind(u, &stop, WS_MODE_AUTO, p, most, flags);
-	ws_unwinder_free(u);
+	n = ws_unwind(unwinder, &stop, WS_MODE_AUTO, caller, most, flags);
+	ws_unwinder_free(unwinder);
 	return n;
 }
 
 static void unwinds_plain_and_expression_rules(void **state)
 {
 	uint64_t stack[64] = {0}, base = 0x700000001000;
-	struct ws_caller p[8];
+	struct ws_caller callers[8];
 	unsigned flags;
 
 	(void)state;
@@ -264,24 +264,24 @@ static void unwinds_plain_and_expression_rules(void **state)
 	stack[1] = (uint64_t)(uintptr_t)cfi_2 + 1;
 	stack[10] = 7;
 	stack[11] = 0;
-	assert_int_equal(unwind_at(cfi_1, stack, 64, 0, p, 8, &flags), 2);
+	assert_int_equal(unwind_at(cfi_1, stack, 64, 0, callers, 8, &flags), 2);
 	assert_int_equal(flags, 0);
-	assert_true(p[1].ip == (uint64_t)(uintptr_t)cfi_2 + 1);
-	assert_true(p[1].address + where(cfi_2)->shift == (uint64_t)(uintptr_t)cfi_2);
-	assert_int_equal(p[0].method, WS_UNWIND_UNKNOWN);
-	assert_int_equal(p[1].method, WS_UNWIND_EH);
+	assert_true(callers[1].ip == (uint64_t)(uintptr_t)cfi_2 + 1);
+	assert_true(callers[1].address + where(cfi_2)->shift == (uint64_t)(uintptr_t)cfi_2);
+	assert_int_equal(callers[0].method, WS_UNWIND_UNKNOWN);
+	assert_int_equal(callers[1].method, WS_UNWIND_EH);
 	/* cfi_5: the CFA is what lies at sp + 8, and the return address lies below it. */
 	memset(stack, 0, sizeof(stack));
 	stack[1] = base + 160;
 	stack[19] = (uint64_t)(uintptr_t)cfi_1 + 1;
 	stack[20] = 1;
-	assert_int_equal(unwind_at(cfi_5, stack, 64, 0, p, 8, &flags), 2);
-	assert_true(p[1].ip == (uint64_t)(uintptr_t)cfi_1 + 1);
+	assert_int_equal(unwind_at(cfi_5, stack, 64, 0, callers, 8, &flags), 2);
+	assert_true(callers[1].ip == (uint64_t)(uintptr_t)cfi_1 + 1);
 	/* What returns to a trampoline begins there: its name is that of the address itself. */
 	memset(stack, 0, sizeof(stack));
 	stack[1] = (uint64_t)(uintptr_t)cfi_trampoline;
-	assert_int_equal(unwind_at(cfi_1, stack, 64, 0, p, 8, &flags), 2);
-	assert_true(p[1].address + where(cfi_trampoline)->shift ==
+	assert_int_equal(unwind_at(cfi_1, stack, 64, 0, callers, 8, &flags), 2);
+	assert_true(callers[1].address + where(cfi_trampoline)->shift ==
 		    (uint64_t)(uintptr_t)cfi_trampoline);
 	assert_int_equal(flags, 0);
 }
@@ -289,29 +289,29 @@ static void unwinds_plain_and_expression_rules(void **state)
 static void says_why_it_stopped(void **state)
 {
 	uint64_t stack[64] = {0}, base = 0x700000001000;
-	struct ws_caller p[8];
+	struct ws_caller callers[8];
 	unsigned flags;
 
 	(void)state;
 	/* The return address lies beyond what was copied. */
-	assert_int_equal(unwind_at(cfi_1, stack, 1, 0, p, 8, &flags), 1);
+	assert_int_equal(unwind_at(cfi_1, stack, 1, 0, callers, 8, &flags), 1);
 	assert_int_equal(flags, WS_SAMPLE_TRUNCATED);
 	/* It is no address of code. */
 	stack[1] = 12345;
-	assert_int_equal(unwind_at(cfi_1, stack, 64, 0, p, 8, &flags), 1);
+	assert_int_equal(unwind_at(cfi_1, stack, 64, 0, callers, 8, &flags), 1);
 	assert_int_equal(flags, WS_SAMPLE_BROKEN);
 	/* Frames that do not move upwards: cfi_2 is called by cfi_2, whose frame pointer is the
 	 * same. */
 	stack[2] = base + 16;
 	stack[3] = (uint64_t)(uintptr_t)cfi_2 + 1;
-	assert_int_equal(unwind_at(cfi_2, stack, 64, base + 16, p, 8, &flags), 2);
+	assert_int_equal(unwind_at(cfi_2, stack, 64, base + 16, callers, 8, &flags), 2);
 	assert_int_equal(flags, WS_SAMPLE_BROKEN);
 	/* More frames than wanted. */
 	for (int i = 1; i < 32; i++) {
 		stack[2 * i] = base + 16 * (uint64_t)(i + 1);
 		stack[2 * i + 1] = (uint64_t)(uintptr_t)cfi_2 + 1;
 	}
-	assert_int_equal(unwind_at(cfi_2, stack, 64, base + 16, p, 8, &flags), 8);
+	assert_int_equal(unwind_at(cfi_2, stack, 64, base + 16, callers, 8, &flags), 8);
 	assert_int_equal(flags, WS_SAMPLE_TRUNCATED);
 }
 
@@ -320,7 +320,7 @@ static void goes_on_with_the_kernels_chain(void **state)
 	uint64_t stack[4] = {0x700000001080, (uint64_t)(uintptr_t)cfi_2 + 1};
 	uint64_t chain[4] = {(uint64_t)(uintptr_t)cfi_1, (uint64_t)(uintptr_t)cfi_2 + 1,
 			     (uint64_t)(uintptr_t)cfi_3 + 1, (uint64_t)(uintptr_t)cfi_4 + 1};
-	struct ws_unwinder *u = ws_unwinder_new();
+	struct ws_unwinder *unwinder = ws_unwinder_new();
 	struct ws_stop stop = {.maps = self,
 			       .time = 20,
 			       .stack = (const uint8_t *)stack,
@@ -328,76 +328,76 @@ static void goes_on_with_the_kernels_chain(void **state)
 			       .stack_size = 32,
 			       .chain = chain,
 			       .chain_n = 4};
-	struct ws_module *m = where(cfi_1)->module;
-	bool known = m->fp_known, has = m->has_fp;
-	struct ws_caller p[8];
+	struct ws_module *module = where(cfi_1)->module;
+	bool known = module->fp_known, has = module->has_fp;
+	struct ws_caller callers[8];
 	unsigned flags;
 
 	(void)state;
 	stop.regs.r[WS_REG_IP] = chain[0];
 	stop.regs.r[WS_REG_SP] = stop.stack_at;
 	stop.regs.known = (UINT64_C(1) << WS_REGS) - 1;
-	m->fp_known = true;
-	m->has_fp = true;
-	assert_int_equal(ws_unwind(u, &stop, WS_MODE_AUTO, p, 8, &flags), 4);
+	module->fp_known = true;
+	module->has_fp = true;
+	assert_int_equal(ws_unwind(unwinder, &stop, WS_MODE_AUTO, callers, 8, &flags), 4);
 	assert_int_equal(flags, 0);
-	assert_int_equal(p[3].method, WS_UNWIND_FP);
-	assert_true(p[3].ip == chain[3]);
-	m->has_fp = false; /* then the chain is not to be trusted */
-	assert_int_equal(ws_unwind(u, &stop, WS_MODE_AUTO, p, 8, &flags), 2);
+	assert_int_equal(callers[3].method, WS_UNWIND_FP);
+	assert_true(callers[3].ip == chain[3]);
+	module->has_fp = false; /* then the chain is not to be trusted */
+	assert_int_equal(ws_unwind(unwinder, &stop, WS_MODE_AUTO, callers, 8, &flags), 2);
 	assert_int_equal(flags, WS_SAMPLE_TRUNCATED);
-	m->fp_known = known;
-	m->has_fp = has;
-	ws_unwinder_free(u);
+	module->fp_known = known;
+	module->has_fp = has;
+	ws_unwinder_free(unwinder);
 }
 
 static void from_a_plt_entry(void **state)
 {
-	struct ws_mapping *m = where(cfi_1);
+	struct ws_mapping *mapping = where(cfi_1);
 	uint64_t stack[64] = {(uint64_t)(uintptr_t)cfi_1 + 1};
-	struct ws_caller p[8];
+	struct ws_caller callers[8];
 	Elf64_Shdr plt;
 	unsigned flags, found = 0;
 
 	(void)state;
-	if (ws_elf_find(&m->module->elf, ".plt.sec", &plt) < 0 &&
-	    ws_elf_find(&m->module->elf, ".plt", &plt) < 0)
+	if (ws_elf_find(&mapping->module->elf, ".plt.sec", &plt) < 0 &&
+	    ws_elf_find(&mapping->module->elf, ".plt", &plt) < 0)
 		skip();
 	for (uint64_t at = plt.sh_addr; at + 16 <= plt.sh_addr + plt.sh_size; at += 16) {
-		struct ws_symbol_hit h = name_of(m->module, at + 4);
+		struct ws_symbol_hit hit = name_of(mapping->module, at + 4);
 
-		if (!h.name || !h.plt)
+		if (!hit.name || !hit.plt)
 			continue;
 		found++;
-		assert_true(h.value == at);
-		assert_int_equal(unwind_at((const void *)(uintptr_t)(at + m->shift), stack, 64, 0,
-					   p, 8, &flags) >= 2,
+		assert_true(hit.value == at);
+		assert_int_equal(unwind_at((const void *)(uintptr_t)(at + mapping->shift), stack,
+					   64, 0, callers, 8, &flags) >= 2,
 				 1);
-		assert_true(p[1].ip == stack[0]);
+		assert_true(callers[1].ip == stack[0]);
 	}
 	assert_true(found > 10);
 }
 
 static void from_the_vdso(void **state)
 {
-	struct ws_mapping *m = NULL;
+	struct ws_mapping *mapping = NULL;
 	uint64_t stack[64] = {(uint64_t)(uintptr_t)cfi_1 + 1}, begin = getauxval(AT_SYSINFO_EHDR);
-	struct ws_caller p[8];
+	struct ws_caller callers[8];
 	unsigned flags;
 
 	(void)state;
-	if (!begin || !(m = ws_maps_find(self, 20, begin)))
+	if (!begin || !(mapping = ws_maps_find(self, 20, begin)))
 		skip();
-	assert_int_equal(m->module->kind, WS_MODULE_VDSO);
-	assert_true(m->module->opened);
-	for (uint64_t at = begin; at < begin + m->size; at++) {
-		struct ws_symbol_hit h = name_of(m->module, at - m->shift);
+	assert_int_equal(mapping->module->kind, WS_MODULE_VDSO);
+	assert_true(mapping->module->opened);
+	for (uint64_t at = begin; at < begin + mapping->size; at++) {
+		struct ws_symbol_hit hit = name_of(mapping->module, at - mapping->shift);
 
-		if (!h.name || !strstr(h.name, "clock_gettime"))
+		if (!hit.name || !strstr(hit.name, "clock_gettime"))
 			continue;
-		assert_true(unwind_at((const void *)(uintptr_t)at, stack, 64, 0, p, 8, &flags) >=
-			    2);
-		assert_true(p[1].ip == stack[0]);
+		assert_true(unwind_at((const void *)(uintptr_t)at, stack, 64, 0, callers, 8,
+				      &flags) >= 2);
+		assert_true(callers[1].ip == stack[0]);
 		return;
 	}
 	fail_msg("the vDSO has no clock_gettime");
@@ -416,7 +416,7 @@ static void garbage_is_survived(void **state)
 {
 	struct ws_mapping *text = where((const void *)garbage_is_survived),
 			  *libc = where((const void *)qsort);
-	struct ws_unwinder *u = ws_unwinder_new();
+	struct ws_unwinder *unwinder = ws_unwinder_new();
 	uint64_t stack[256];
 	size_t deepest = 0;
 
@@ -427,14 +427,14 @@ static void garbage_is_survived(void **state)
 				       .stack = (const uint8_t *)stack,
 				       .stack_at = 0x700000001000,
 				       .stack_size = draw() % sizeof(stack)};
-		struct ws_caller p[64];
+		struct ws_caller callers[64];
 		unsigned flags;
 		size_t n;
 
 		for (size_t i = 0; i < WS_COUNT(stack); i++) {
-			struct ws_mapping *m = draw() & 1 ? text : libc;
+			struct ws_mapping *mapping = draw() & 1 ? text : libc;
 
-			stack[i] = draw() % 3	? m->base + draw() % m->size
+			stack[i] = draw() % 3	? mapping->base + draw() % mapping->size
 				   : draw() & 1 ? stop.stack_at + draw() % 4096
 						: draw();
 		}
@@ -442,12 +442,13 @@ static void garbage_is_survived(void **state)
 			stop.regs.r[i] = draw() & 1 ? stop.stack_at + draw() % 2048 : draw();
 		stop.regs.r[WS_REG_IP] = libc->base + draw() % libc->size;
 		stop.regs.known = draw() % 8 ? (UINT64_C(1) << WS_REGS) - 1 : draw();
-		n = ws_unwind(u, &stop, (enum ws_unwind_mode)(draw() % 3), p, WS_COUNT(p), &flags);
-		assert_true(n <= WS_COUNT(p));
+		n = ws_unwind(unwinder, &stop, (enum ws_unwind_mode)(draw() % 3), callers,
+			      WS_COUNT(callers), &flags);
+		assert_true(n <= WS_COUNT(callers));
 		deepest = n > deepest ? n : deepest;
 	}
 	assert_true(deepest > 3); /* it did go somewhere */
-	ws_unwinder_free(u);
+	ws_unwinder_free(unwinder);
 }
 
 /* ---- maps ---- */
@@ -457,86 +458,86 @@ static struct ws_mapped file_at(uint64_t base, uint64_t size, const char *path, 
 	return (struct ws_mapped){.base = base, .size = size, .path = path, .inode = inode};
 }
 
-static const char *path_at(struct ws_maps_process *p, uint64_t time, uint64_t address)
+static const char *path_at(struct ws_maps_process *process, uint64_t time, uint64_t address)
 {
-	struct ws_mapping *m = ws_maps_find(p, time, address);
+	struct ws_mapping *mapping = ws_maps_find(process, time, address);
 
-	return m ? m->module->path : "";
+	return mapping ? mapping->module->path : "";
 }
 
 static int ended_n;
 static uint64_t ended_at[16];
 
-static void on_end(void *ctx, const struct ws_mapping *m)
+static void on_end(void *ctx, const struct ws_mapping *mapping)
 {
 	assert_ptr_equal(ctx, &ended_n);
 	if (ended_n < 16)
-		ended_at[ended_n] = m->end;
+		ended_at[ended_n] = mapping->end;
 	ended_n++;
 }
 
 static void maps_over_time(void **state)
 {
 	struct ws_modules *mods = ws_modules_new();
-	struct ws_maps *m = ws_maps_new(mods);
-	struct ws_mapped a = file_at(0x1000, 0x4000, "/no/a", 11),
-			 b = file_at(0x2000, 0x1000, "/no/b", 12),
-			 c = file_at(0x1000, 0x4000, "/no/c", 13);
-	struct ws_maps_process *p;
+	struct ws_maps *maps = ws_maps_new(mods);
+	struct ws_mapped left = file_at(0x1000, 0x4000, "/no/a", 11),
+			 right = file_at(0x2000, 0x1000, "/no/b", 12),
+			 mapped = file_at(0x1000, 0x4000, "/no/c", 13);
+	struct ws_maps_process *process;
 	uint64_t version;
 
 	(void)state;
 	ended_n = 0;
-	ws_maps_add(m, 7, 100, &a);
-	p = ws_maps_of(m, 7);
-	version = ws_maps_version(p, 100);
+	ws_maps_add(maps, 7, 100, &left);
+	process = ws_maps_of(maps, 7);
+	version = ws_maps_version(process, 100);
 	assert_true(version != 0);
-	assert_int_equal(ws_maps_version(p, 99),
+	assert_int_equal(ws_maps_version(process, 99),
 			 0); /* before the latest change nothing may be cached */
-	assert_string_equal(path_at(p, 100, 0x1000), "/no/a");
-	assert_string_equal(path_at(p, 100, 0x4fff), "/no/a");
-	assert_string_equal(path_at(p, 100, 0x5000), "");
+	assert_string_equal(path_at(process, 100, 0x1000), "/no/a");
+	assert_string_equal(path_at(process, 100, 0x4fff), "/no/a");
+	assert_string_equal(path_at(process, 100, 0x5000), "");
 	/* b takes the middle of a; the rest of a stays, and counts its offsets from where it did.
 	 */
-	ws_maps_bind(p, on_end, &ended_n);
-	ws_maps_find(p, 150, 0x1000);
-	ws_maps_add(m, 7, 200, &b);
+	ws_maps_bind(process, on_end, &ended_n);
+	ws_maps_find(process, 150, 0x1000);
+	ws_maps_add(maps, 7, 200, &right);
 	assert_int_equal(ended_n, 0); /* it is told when it is forgotten */
-	assert_true(ws_maps_version(p, 200) != version);
-	assert_string_equal(path_at(p, 250, 0x1fff), "/no/a");
-	assert_string_equal(path_at(p, 250, 0x2000), "/no/b");
-	assert_string_equal(path_at(p, 250, 0x3000), "/no/a");
-	assert_string_equal(path_at(p, 150, 0x2000), "/no/a");
-	assert_int_equal(ws_maps_find(p, 250, 0x3000)->offset, 0x2000);
-	assert_true(0x3000 - ws_maps_find(p, 250, 0x3000)->shift == 0x2000);
+	assert_true(ws_maps_version(process, 200) != version);
+	assert_string_equal(path_at(process, 250, 0x1fff), "/no/a");
+	assert_string_equal(path_at(process, 250, 0x2000), "/no/b");
+	assert_string_equal(path_at(process, 250, 0x3000), "/no/a");
+	assert_string_equal(path_at(process, 150, 0x2000), "/no/a");
+	assert_int_equal(ws_maps_find(process, 250, 0x3000)->offset, 0x2000);
+	assert_true(0x3000 - ws_maps_find(process, 250, 0x3000)->shift == 0x2000);
 	/* A moment early is forgiven where nothing was before. */
-	assert_string_equal(path_at(p, 99, 0x1000), "/no/a");
+	assert_string_equal(path_at(process, 99, 0x1000), "/no/a");
 	/* A fork has it all, and goes its own way. */
-	ws_maps_fork(m, 7, 8, 300);
-	ws_maps_remove(m, 7, 310, 0x2000, 0x1000);
-	assert_string_equal(path_at(ws_maps_of(m, 8), 320, 0x2000), "/no/b");
-	assert_string_equal(path_at(p, 320, 0x2000), "");
-	assert_string_equal(path_at(p, 305, 0x2000), "/no/b");
-	assert_true(ws_maps_version(p, 320) != ws_maps_version(ws_maps_of(m, 8), 320));
+	ws_maps_fork(maps, 7, 8, 300);
+	ws_maps_remove(maps, 7, 310, 0x2000, 0x1000);
+	assert_string_equal(path_at(ws_maps_of(maps, 8), 320, 0x2000), "/no/b");
+	assert_string_equal(path_at(process, 320, 0x2000), "");
+	assert_string_equal(path_at(process, 305, 0x2000), "/no/b");
+	assert_true(ws_maps_version(process, 320) != ws_maps_version(ws_maps_of(maps, 8), 320));
 	/* Another image: what was is told and stays known for its time. */
-	ws_maps_exec(m, 7, 400);
+	ws_maps_exec(maps, 7, 400);
 	assert_true(ended_n >= 1);
-	ws_maps_add(m, 7, 410, &c);
-	assert_string_equal(path_at(p, 350, 0x1000), "/no/a");
-	assert_string_equal(path_at(p, 420, 0x1000), "/no/c");
+	ws_maps_add(maps, 7, 410, &mapped);
+	assert_string_equal(path_at(process, 350, 0x1000), "/no/a");
+	assert_string_equal(path_at(process, 420, 0x1000), "/no/c");
 	/* An end, and the pid again. */
-	ws_maps_exit(m, 7, 500);
-	assert_string_equal(path_at(p, 450, 0x1000), "/no/c");
-	ws_maps_add(m, 7, 600, &b);
-	p = ws_maps_of(m, 7);
-	assert_string_equal(path_at(p, 650, 0x1000), "");
-	assert_string_equal(path_at(p, 650, 0x2000), "/no/b");
+	ws_maps_exit(maps, 7, 500);
+	assert_string_equal(path_at(process, 450, 0x1000), "/no/c");
+	ws_maps_add(maps, 7, 600, &right);
+	process = ws_maps_of(maps, 7);
+	assert_string_equal(path_at(process, 650, 0x1000), "");
+	assert_string_equal(path_at(process, 650, 0x2000), "/no/b");
 	/* What cannot be is left out. */
-	ws_maps_add(m, 7, 700, &(struct ws_mapped){.base = 0x9000, .size = 0, .path = "/no/d"});
-	ws_maps_add(m, 7, 700,
+	ws_maps_add(maps, 7, 700, &(struct ws_mapped){.base = 0x9000, .size = 0, .path = "/no/d"});
+	ws_maps_add(maps, 7, 700,
 		    &(struct ws_mapped){.base = UINT64_MAX - 10, .size = 100, .path = "/no/d"});
-	assert_string_equal(path_at(p, 750, 0x9000), "");
-	ws_maps_free(m);
+	assert_string_equal(path_at(process, 750, 0x9000), "");
+	ws_maps_free(maps);
 	ws_modules_free(mods);
 }
 
@@ -549,35 +550,35 @@ static void maps_from_text(void **state)
 	static const char second[] =
 		"1000-3000 r-xp 00000000 08:01 13 /no/b\n8000-9000 rwxp 00000000 00:00 0\n";
 	struct ws_modules *mods = ws_modules_new();
-	struct ws_maps *m = ws_maps_new(mods);
-	struct ws_maps_process *p;
+	struct ws_maps *maps = ws_maps_new(mods);
+	struct ws_maps_process *process;
 
 	(void)state;
-	ws_maps_scan_text(m, 5, 0, 100, first, strlen(first));
-	p = ws_maps_of(m, 5);
-	assert_string_equal(path_at(p, 100, 0x2000), "/no/a");
-	assert_string_equal(path_at(p, 100, 0x3000), "");
-	assert_string_equal(path_at(p, 100, 0x6000), "/no/with blank");
-	assert_int_equal(ws_maps_find(p, 100, 0x6000)->module->flags & WS_MODULE_DELETED,
+	ws_maps_scan_text(maps, 5, 0, 100, first, strlen(first));
+	process = ws_maps_of(maps, 5);
+	assert_string_equal(path_at(process, 100, 0x2000), "/no/a");
+	assert_string_equal(path_at(process, 100, 0x3000), "");
+	assert_string_equal(path_at(process, 100, 0x6000), "/no/with blank");
+	assert_int_equal(ws_maps_find(process, 100, 0x6000)->module->flags & WS_MODULE_DELETED,
 			 WS_MODULE_DELETED);
-	assert_int_equal(ws_maps_find(p, 100, 0x8000)->module->kind, WS_MODULE_JIT);
-	ws_maps_scan_text(m, 5, 150, 150, second, strlen(second));
-	assert_string_equal(path_at(p, 120, 0x2000), "/no/a");
-	assert_string_equal(path_at(p, 160, 0x2000), "/no/b");
-	assert_string_equal(path_at(p, 160, 0x6000), "");
-	assert_int_equal(ws_maps_find(p, 160, 0x8000)->end, WS_NO_TIME);
+	assert_int_equal(ws_maps_find(process, 100, 0x8000)->module->kind, WS_MODULE_JIT);
+	ws_maps_scan_text(maps, 5, 150, 150, second, strlen(second));
+	assert_string_equal(path_at(process, 120, 0x2000), "/no/a");
+	assert_string_equal(path_at(process, 160, 0x2000), "/no/b");
+	assert_string_equal(path_at(process, 160, 0x6000), "");
+	assert_int_equal(ws_maps_find(process, 160, 0x8000)->end, WS_NO_TIME);
 	/* News from before what was seen are stale: of an exec, of a mapping. */
-	ws_maps_exec(m, 5, 140);
-	ws_maps_add(m, 5, 145,
+	ws_maps_exec(maps, 5, 140);
+	ws_maps_add(maps, 5, 145,
 		    &(struct ws_mapped){
 			    .base = 0x1000, .size = 0x1000, .path = "/no/old", .inode = 20});
-	assert_string_equal(path_at(p, 160, 0x2000), "/no/b");
-	assert_string_equal(path_at(p, 160, 0x1000), "/no/b");
-	ws_maps_exec(m, 5, 200);
-	assert_string_equal(path_at(p, 210, 0x2000), "");
-	assert_string_equal(path_at(p, 160, 0x2000), "/no/b");
-	ws_maps_scan_text(m, 6, 0, 1, "", 0);
-	ws_maps_free(m);
+	assert_string_equal(path_at(process, 160, 0x2000), "/no/b");
+	assert_string_equal(path_at(process, 160, 0x1000), "/no/b");
+	ws_maps_exec(maps, 5, 200);
+	assert_string_equal(path_at(process, 210, 0x2000), "");
+	assert_string_equal(path_at(process, 160, 0x2000), "/no/b");
+	ws_maps_scan_text(maps, 6, 0, 1, "", 0);
+	ws_maps_free(maps);
 	ws_modules_free(mods);
 }
 
@@ -585,30 +586,32 @@ static void maps_from_text(void **state)
 
 static void own_functions_have_names(void **state)
 {
-	struct ws_mapping *m = where((const void *)own_functions_have_names);
-	uint64_t at = (uint64_t)(uintptr_t)own_functions_have_names - m->shift;
-	struct ws_symbol_hit h = name_of(m->module, at + 3);
+	struct ws_mapping *mapping = where((const void *)own_functions_have_names);
+	uint64_t at = (uint64_t)(uintptr_t)own_functions_have_names - mapping->shift;
+	struct ws_symbol_hit hit = name_of(mapping->module, at + 3);
 
 	(void)state;
-	assert_string_equal(h.name, "own_functions_have_names");
-	assert_true(h.value == at);
-	assert_null(name_of(m->module, 1).name);
-	assert_null(name_of(m->module, UINT64_MAX).name);
-	assert_true(m->module->build_id[0] == 0 || strlen(m->module->build_id) >= 16);
+	assert_string_equal(hit.name, "own_functions_have_names");
+	assert_true(hit.value == at);
+	assert_null(name_of(mapping->module, 1).name);
+	assert_null(name_of(mapping->module, UINT64_MAX).name);
+	assert_true(mapping->module->build_id[0] == 0 || strlen(mapping->module->build_id) >= 16);
 }
 
 /* Laid out as lld does: the first page of the code's mapping is also the last of the one before. */
 static void segments_that_share_a_page(void **state)
 {
 	struct {
-		Elf64_Ehdr h;
-		Elf64_Phdr p[3];
-	} file = {.h = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-			.e_type = ET_DYN,
-			.e_phoff = sizeof(Elf64_Ehdr),
-			.e_phentsize = sizeof(Elf64_Phdr),
-			.e_phnum = 3},
-		  .p = {{.p_type = PT_LOAD, .p_flags = PF_R, .p_filesz = 0x5540, .p_memsz = 0x5540},
+		Elf64_Ehdr header;
+		Elf64_Phdr segments[3];
+	} file = {
+		.header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+			   .e_type = ET_DYN,
+			   .e_phoff = sizeof(Elf64_Ehdr),
+			   .e_phentsize = sizeof(Elf64_Phdr),
+			   .e_phnum = 3},
+		.segments = {
+			{.p_type = PT_LOAD, .p_flags = PF_R, .p_filesz = 0x5540, .p_memsz = 0x5540},
 			{.p_type = PT_LOAD,
 			 .p_flags = PF_R | PF_X,
 			 .p_offset = 0x5540,
@@ -663,19 +666,19 @@ static void names_of_languages(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < WS_COUNT(names); i++) {
-		char *s = ws_demangle(names[i][0]);
+		char *text = ws_demangle(names[i][0]);
 
-		assert_string_equal(s, names[i][1]);
-		free(s);
+		assert_string_equal(text, names[i][1]);
+		free(text);
 	}
 }
 
-static const char *jit_name(struct ws_jit *j, uint64_t address)
+static const char *jit_name(struct ws_jit *jit, uint64_t address)
 {
 	uint64_t begin;
 	const char *file;
 	uint32_t line;
-	const char *name = ws_jit_find(j, address, &begin, &file, &line);
+	const char *name = ws_jit_find(jit, address, &begin, &file, &line);
 
 	return name ? name : "";
 }
@@ -686,74 +689,74 @@ static void perf_maps(void **state)
 		"1000 10 first\n0x2000 0x20 second with blanks\r\n3000 10\nxyz 10 no\n4000 zz "
 		"no\n5000 0 no\n6000 10 \n"
 		"ffffffffffffffff 10 no\n123456789012345678901 10 no\n7000 10 last";
-	struct ws_jit j = {0};
+	struct ws_jit jit = {0};
 
 	(void)state;
-	ws_jit_read(&j, text, strlen(text));
-	ws_jit_sort(&j);
-	assert_string_equal(jit_name(&j, 0x1000), "first");
-	assert_string_equal(jit_name(&j, 0x100f), "first");
-	assert_string_equal(jit_name(&j, 0x1010), "");
-	assert_string_equal(jit_name(&j, 0x201f), "second with blanks");
-	assert_string_equal(jit_name(&j, 0x7001), "last");
-	assert_int_equal(j.n, 3);
-	ws_jit_free(&j);
+	ws_jit_read(&jit, text, strlen(text));
+	ws_jit_sort(&jit);
+	assert_string_equal(jit_name(&jit, 0x1000), "first");
+	assert_string_equal(jit_name(&jit, 0x100f), "first");
+	assert_string_equal(jit_name(&jit, 0x1010), "");
+	assert_string_equal(jit_name(&jit, 0x201f), "second with blanks");
+	assert_string_equal(jit_name(&jit, 0x7001), "last");
+	assert_int_equal(jit.n, 3);
+	ws_jit_free(&jit);
 	/* An address that two functions have had: a name only when both agree. */
-	ws_jit_read(&j, "1000 100 one\n1080 10 other\n2000 10 same\n2000 20 same\n", 54);
-	ws_jit_sort(&j);
-	assert_string_equal(jit_name(&j, 0x1000), "one");
-	assert_string_equal(jit_name(&j, 0x1085), "");
-	assert_string_equal(jit_name(&j, 0x2001), "same");
-	ws_jit_free(&j);
-	assert_string_equal(jit_name(&j, 0x1000), "");
+	ws_jit_read(&jit, "1000 100 one\n1080 10 other\n2000 10 same\n2000 20 same\n", 54);
+	ws_jit_sort(&jit);
+	assert_string_equal(jit_name(&jit, 0x1000), "one");
+	assert_string_equal(jit_name(&jit, 0x1085), "");
+	assert_string_equal(jit_name(&jit, 0x2001), "same");
+	ws_jit_free(&jit);
+	assert_string_equal(jit_name(&jit, 0x1000), "");
 }
 
-static void put32(struct ws_text *t, uint32_t v)
+static void put32(struct ws_text *text, uint32_t v)
 {
-	ws_text_add(t, &v, 4);
+	ws_text_add(text, &v, 4);
 }
 
-static void put64(struct ws_text *t, uint64_t v)
+static void put64(struct ws_text *text, uint64_t v)
 {
-	ws_text_add(t, &v, 8);
+	ws_text_add(text, &v, 8);
 }
 
 static void jitdump_records(void **state)
 {
-	struct ws_text t = {0};
-	struct ws_jit j = {0};
+	struct ws_text text = {0};
+	struct ws_jit jit = {0};
 	const char *file;
 	uint64_t begin;
 	uint32_t line;
 
 	(void)state;
-	put32(&t, 0x4A695444), put32(&t, 1), put32(&t, 40), put32(&t, 62), put64(&t, 0),
-		put64(&t, 0), put64(&t, 0);
-	put32(&t, 2), put32(&t, 32 + 16 + 4 + 16 + 2), put64(&t, 0), put64(&t, 0x1000),
-		put64(&t, 2); /* lines */
-	put64(&t, 0x1000), put32(&t, 5), put32(&t, 0), ws_text_add(&t, "a.x", 4);
-	put64(&t, 0x1008), put32(&t, 6), put32(&t, 0), ws_text_add(&t, "\xff", 2);
-	put32(&t, 0), put32(&t, 56 + 5 + 3), put64(&t, 0), put64(&t, 0), put64(&t, 0),
-		put64(&t, 0x1000), put64(&t, 16), put64(&t, 1);
-	ws_text_add(&t, "code", 5), ws_text_add(&t, "abc", 3);
-	put32(&t, 1), put32(&t, 64), put64(&t, 0), put64(&t, 0), put64(&t, 0), put64(&t, 0x1000),
-		put64(&t, 0x3000), put64(&t, 16), put64(&t, 1);
-	put32(&t, 0), put32(&t, 5000), put64(&t, 0); /* torn */
-	ws_jit_read(&j, t.s, t.len);
-	ws_jit_sort(&j);
-	assert_string_equal(ws_jit_find(&j, 0x100a, &begin, &file, &line), "code");
+	put32(&text, 0x4A695444), put32(&text, 1), put32(&text, 40), put32(&text, 62),
+		put64(&text, 0), put64(&text, 0), put64(&text, 0);
+	put32(&text, 2), put32(&text, 32 + 16 + 4 + 16 + 2), put64(&text, 0), put64(&text, 0x1000),
+		put64(&text, 2); /* lines */
+	put64(&text, 0x1000), put32(&text, 5), put32(&text, 0), ws_text_add(&text, "a.x", 4);
+	put64(&text, 0x1008), put32(&text, 6), put32(&text, 0), ws_text_add(&text, "\xff", 2);
+	put32(&text, 0), put32(&text, 56 + 5 + 3), put64(&text, 0), put64(&text, 0),
+		put64(&text, 0), put64(&text, 0x1000), put64(&text, 16), put64(&text, 1);
+	ws_text_add(&text, "code", 5), ws_text_add(&text, "abc", 3);
+	put32(&text, 1), put32(&text, 64), put64(&text, 0), put64(&text, 0), put64(&text, 0),
+		put64(&text, 0x1000), put64(&text, 0x3000), put64(&text, 16), put64(&text, 1);
+	put32(&text, 0), put32(&text, 5000), put64(&text, 0); /* torn */
+	ws_jit_read(&jit, text.text, text.len);
+	ws_jit_sort(&jit);
+	assert_string_equal(ws_jit_find(&jit, 0x100a, &begin, &file, &line), "code");
 	assert_int_equal(begin, 0x1000);
 	assert_string_equal(file, "a.x");
 	assert_int_equal(line, 6);
-	assert_string_equal(jit_name(&j, 0x300f), "code");
-	for (size_t n = 0; n < t.len; n++) { /* cut off anywhere */
+	assert_string_equal(jit_name(&jit, 0x300f), "code");
+	for (size_t n = 0; n < text.len; n++) { /* cut off anywhere */
 		struct ws_jit cut = {0};
 
-		ws_jit_read(&cut, t.s, n);
+		ws_jit_read(&cut, text.text, n);
 		ws_jit_free(&cut);
 	}
-	ws_jit_free(&j);
-	ws_text_free(&t);
+	ws_jit_free(&jit);
+	ws_text_free(&text);
 }
 
 static char kernel_names[4][64];
@@ -788,24 +791,24 @@ static void kernel_symbols(void **state)
 static void registers_of_perf(void **state)
 {
 	uint64_t values[17];
-	struct ws_regs r;
+	struct ws_regs regs;
 
 	(void)state;
 	for (int i = 0; i < 17; i++)
 		values[i] = 100 + (uint64_t)i;
-	ws_regs_from_perf(&r, WS_PERF_REGS, values, 17);
-	assert_int_equal(r.known, (1u << 17) - 1);
-	assert_int_equal(r.r[0], 100); /* ax */
-	assert_int_equal(r.r[3], 101); /* bx */
-	assert_int_equal(r.r[WS_REG_FP], 106);
-	assert_int_equal(r.r[WS_REG_SP], 107);
-	assert_int_equal(r.r[WS_REG_IP], 108);
-	assert_int_equal(r.r[8], 109);
-	assert_int_equal(r.r[15], 116);
-	ws_regs_from_perf(&r, 1u << 8 | 1u << 7, values, 2);
-	assert_int_equal(r.r[WS_REG_SP], 100);
-	assert_int_equal(r.r[WS_REG_IP], 101);
-	assert_int_equal(r.known, 1u << WS_REG_SP | 1u << WS_REG_IP);
+	ws_regs_from_perf(&regs, WS_PERF_REGS, values, 17);
+	assert_int_equal(regs.known, (1u << 17) - 1);
+	assert_int_equal(regs.r[0], 100); /* ax */
+	assert_int_equal(regs.r[3], 101); /* bx */
+	assert_int_equal(regs.r[WS_REG_FP], 106);
+	assert_int_equal(regs.r[WS_REG_SP], 107);
+	assert_int_equal(regs.r[WS_REG_IP], 108);
+	assert_int_equal(regs.r[8], 109);
+	assert_int_equal(regs.r[15], 116);
+	ws_regs_from_perf(&regs, 1u << 8 | 1u << 7, values, 2);
+	assert_int_equal(regs.r[WS_REG_SP], 100);
+	assert_int_equal(regs.r[WS_REG_IP], 101);
+	assert_int_equal(regs.known, 1u << WS_REG_SP | 1u << WS_REG_IP);
 }
 #endif
 
@@ -818,17 +821,17 @@ static void shrink(void)
 	char path[] = "/tmp/ws-elf-XXXXXX";
 	int fd = mkstemp(path);
 	static char bytes[65536];
-	FILE *f = fopen("/proc/self/exe", "rb");
+	FILE *file = fopen("/proc/self/exe", "rb");
 	struct ws_elf elf;
 
-	if (f && fread(bytes, 1, sizeof(bytes), f) > 20000 &&
+	if (file && fread(bytes, 1, sizeof(bytes), file) > 20000 &&
 	    write(fd, bytes, sizeof(bytes)) == sizeof(bytes) && !ws_elf_open_fd(&elf, fd, NULL) &&
 	    !ftruncate(fd, 4096)) {
 		shrunk_reads_zero = !elf.data[40000] && elf.data[0] == 0x7f;
 		ws_elf_close(&elf);
 	}
-	if (f)
-		fclose(f);
+	if (file)
+		fclose(file);
 	close(fd);
 	unlink(path);
 }
@@ -844,47 +847,47 @@ static void files_may_shrink(void **state)
 static void rows_are_added_to_a_report(void **state)
 {
 	char path[64];
-	struct ws_err e = {""};
-	struct ws_row_symbol s = {.frame = 1, .set = 1};
+	struct ws_err err = {""};
+	struct ws_row_symbol row = {.frame = 1, .set = 1};
 	struct ws_writer_opts opts = {.overwrite = true};
-	struct ws_writer *w;
-	struct ws_report *r;
+	struct ws_writer *writer;
+	struct ws_report *report;
 
 	(void)state;
 	snprintf(path, sizeof(path), "/tmp/ws-append-%d.wsrep", (int)getpid());
-	w = ws_writer_create(path, &opts, &e);
-	assert_non_null(w);
-	s.name = ws_writer_string(w, "first", 5);
-	ws_writer_add(w, WS_TABLE_symbol, &s);
-	assert_null(ws_writer_append(path, &e)); /* while it is written */
-	assert_int_equal(ws_writer_close(w, &e), 0);
+	writer = ws_writer_create(path, &opts, &err);
+	assert_non_null(writer);
+	row.name = ws_writer_string(writer, "first", 5);
+	ws_writer_add(writer, WS_TABLE_symbol, &row);
+	assert_null(ws_writer_append(path, &err)); /* while it is written */
+	assert_int_equal(ws_writer_close(writer, &err), 0);
 	for (int i = 0; i < 3; i++) {
 		char name[16];
 
-		w = ws_writer_append(path, &e);
-		assert_non_null(w);
+		writer = ws_writer_append(path, &err);
+		assert_non_null(writer);
 		if (i == 1) {
-			ws_writer_discard(w);
+			ws_writer_discard(writer);
 			continue;
 		}
-		s.set++;
-		s.name = ws_writer_string(w, name,
-					  (size_t)snprintf(name, sizeof(name), "more %d", i));
-		ws_writer_add(w, WS_TABLE_symbol, &s);
-		assert_int_equal(ws_writer_close(w, &e), 0);
+		row.set++;
+		row.name = ws_writer_string(writer, name,
+					    (size_t)snprintf(name, sizeof(name), "more %d", i));
+		ws_writer_add(writer, WS_TABLE_symbol, &row);
+		assert_int_equal(ws_writer_close(writer, &err), 0);
 	}
-	r = ws_report_open(path, &e);
-	assert_non_null(r);
-	assert_true(ws_report_complete(r));
-	assert_int_equal(ws_report_verify(r, NULL, NULL), 0);
-	assert_int_equal(ws_report_rows(r, WS_TABLE_symbol), 3);
-	assert_string_equal(ws_report_string(r, 1, NULL), "first");
-	assert_string_equal(ws_report_string(r, 2, NULL), "more 0");
-	assert_string_equal(ws_report_string(r, 3, NULL), "more 2");
-	ws_report_close(r);
+	report = ws_report_open(path, &err);
+	assert_non_null(report);
+	assert_true(ws_report_complete(report));
+	assert_int_equal(ws_report_verify(report, NULL, NULL), 0);
+	assert_int_equal(ws_report_rows(report, WS_TABLE_symbol), 3);
+	assert_string_equal(ws_report_string(report, 1, NULL), "first");
+	assert_string_equal(ws_report_string(report, 2, NULL), "more 0");
+	assert_string_equal(ws_report_string(report, 3, NULL), "more 2");
+	ws_report_close(report);
 	unlink(path);
-	assert_null(ws_writer_append(path, &e));
-	assert_non_null(strstr(e.msg, path));
+	assert_null(ws_writer_append(path, &err));
+	assert_non_null(strstr(err.msg, path));
 }
 
 int main(void)

@@ -41,10 +41,10 @@ static volatile unsigned long sink;
 
 static double cpu_seconds(void)
 {
-	struct timespec t;
+	struct timespec time;
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
 __attribute__((noinline)) static void burn(double seconds)
@@ -88,10 +88,10 @@ static void *burn_one(void *us)
 static int threads(char **a)
 {
 	double us = atof(a[1]);
-	pthread_t t;
+	pthread_t thread;
 
 	for (int i = 0; i < atoi(a[0]); i++)
-		if (pthread_create(&t, NULL, burn_one, &us) || pthread_join(t, NULL))
+		if (pthread_create(&thread, NULL, burn_one, &us) || pthread_join(thread, NULL))
 			return 1;
 	return 0;
 }
@@ -150,7 +150,7 @@ __attribute__((noinline)) static void between(unsigned step)
 
 static int brief(char **a)
 {
-	pthread_t t;
+	pthread_t owner;
 
 	for (int i = 0; i < atoi(a[0]); i++) {
 		pid_t pid;
@@ -161,7 +161,7 @@ static int brief(char **a)
 		if (!pid)
 			child();
 		if (pid < 0 || waitpid(pid, NULL, 0) < 0 ||
-		    pthread_create(&t, NULL, thread, NULL) || pthread_join(t, NULL))
+		    pthread_create(&owner, NULL, thread, NULL) || pthread_join(owner, NULL))
 			return 1;
 	}
 	return 0;
@@ -171,17 +171,17 @@ static int together(char **a)
 {
 	int n = atoi(a[0]), made = 0;
 	double us = atof(a[1]);
-	pthread_t *t = calloc((size_t)n, sizeof(*t));
+	pthread_t *thread = calloc((size_t)n, sizeof(*thread));
 	pthread_attr_t attr;
 
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 65536);
-	while (made < n && !pthread_create(&t[made], &attr, burn_one, &us))
+	while (made < n && !pthread_create(&thread[made], &attr, burn_one, &us))
 		made++;
 	for (int i = 0; i < made; i++)
-		pthread_join(t[i], NULL);
+		pthread_join(thread[i], NULL);
 	printf("%s threads\n", made == n ? "all" : "not all");
-	free(t);
+	free(thread);
 	return 0;
 }
 
@@ -224,10 +224,10 @@ static void *name_oneself(void *arg)
 
 static int named(char **a)
 {
-	pthread_t t;
+	pthread_t thread;
 
 	(void)a;
-	return pthread_create(&t, NULL, name_oneself, NULL) || pthread_join(t, NULL);
+	return pthread_create(&thread, NULL, name_oneself, NULL) || pthread_join(thread, NULL);
 }
 
 static int execs(char **a)
@@ -262,15 +262,15 @@ static void *burn_and_exec(void *arg)
 
 static int threadexecs(char **a)
 {
-	pthread_t t, other;
+	pthread_t thread, other;
 
 	burn(atof(a[1]) / 1000);
 	if (!atoi(a[0]))
 		return 0;
 	if (pthread_create(&other, NULL, burn_on, NULL) ||
-	    pthread_create(&t, NULL, burn_and_exec, a))
+	    pthread_create(&thread, NULL, burn_and_exec, a))
 		return 1;
-	return pthread_join(t, NULL);
+	return pthread_join(thread, NULL);
 }
 
 static int forks(char **a)
@@ -289,10 +289,10 @@ static int forks(char **a)
 
 static int sleeps(char **a)
 {
-	struct timespec t = {0, 1000000};
+	struct timespec time = {0, 1000000};
 
 	for (int i = 0; i < atoi(a[0]); i++)
-		nanosleep(&t, NULL);
+		nanosleep(&time, NULL);
 	return 0;
 }
 
@@ -300,36 +300,36 @@ static int ping[2], pong[2], rounds;
 
 static void *answer(void *arg)
 {
-	char c;
+	char letter;
 
 	for (int i = 0; i < rounds; i++)
-		if (read(ping[0], &c, 1) != 1 || write(pong[1], &c, 1) != 1)
+		if (read(ping[0], &letter, 1) != 1 || write(pong[1], &letter, 1) != 1)
 			abort();
 	return arg;
 }
 
 static int pingpong(char **a)
 {
-	pthread_t t;
-	char c = 'x';
+	pthread_t thread;
+	char letter = 'x';
 
 	rounds = atoi(a[0]);
-	if (pipe(ping) || pipe(pong) || pthread_create(&t, NULL, answer, NULL))
+	if (pipe(ping) || pipe(pong) || pthread_create(&thread, NULL, answer, NULL))
 		return 1;
 	for (int i = 0; i < rounds; i++)
-		if (write(ping[1], &c, 1) != 1 || read(pong[0], &c, 1) != 1)
+		if (write(ping[1], &letter, 1) != 1 || read(pong[0], &letter, 1) != 1)
 			return 1;
-	return pthread_join(t, NULL);
+	return pthread_join(thread, NULL);
 }
 
 static int touch(char **a)
 {
 	size_t n = (size_t)atoi(a[0]);
-	char *p = mmap(NULL, n * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *at = mmap(NULL, n * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	madvise(p, n * 4096, MADV_NOHUGEPAGE);
+	madvise(at, n * 4096, MADV_NOHUGEPAGE);
 	for (size_t i = 0; i < n; i++)
-		p[i * 4096] = 1;
+		at[i * 4096] = 1;
 	return 0;
 }
 

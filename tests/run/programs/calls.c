@@ -39,13 +39,13 @@ static const char *arg;
 
 static struct timespec after_ms(clockid_t clock, long ms)
 {
-	struct timespec t;
+	struct timespec time;
 
-	clock_gettime(clock, &t);
-	t.tv_nsec += ms * 1000000;
-	t.tv_sec += t.tv_nsec / 1000000000;
-	t.tv_nsec %= 1000000000;
-	return t;
+	clock_gettime(clock, &time);
+	time.tv_nsec += ms * 1000000;
+	time.tv_sec += time.tv_nsec / 1000000000;
+	time.tv_nsec %= 1000000000;
+	return time;
 }
 
 /* Wait until thread `tid` of this process sleeps, by raw system calls only (nothing a profiler
@@ -54,7 +54,7 @@ static void until_asleep(_Atomic int *tid)
 {
 	for (;;) {
 		char path[64], buf[512];
-		const char *p;
+		const char *at;
 		long fd, n;
 
 		if (*tid) {
@@ -63,8 +63,8 @@ static void until_asleep(_Atomic int *tid)
 			n = syscall(SYS_read, fd, buf, sizeof(buf) - 1);
 			syscall(SYS_close, fd);
 			buf[n > 0 ? n : 0] = 0;
-			p = strrchr(buf, ')');
-			if (p && p[2] == 'S')
+			at = strrchr(buf, ')');
+			if (at && at[2] == 'S')
 				return;
 		}
 		syscall(SYS_sched_yield);
@@ -99,7 +99,7 @@ static int c_files(void)
 {
 	char buf[4096];
 	int fd = open("data.bin", O_RDWR | O_CREAT | O_TRUNC, 0600);
-	FILE *f;
+	FILE *file;
 
 	CHECK(fd >= 0);
 	memset(buf, 'a', sizeof(buf));
@@ -112,17 +112,17 @@ static int c_files(void)
 	CHECK(!fsync(fd) && !fdatasync(fd));
 	CHECK(!ftruncate(fd, 10));
 	close(fd);
-	f = fopen("text.txt", "w");
-	CHECK(f);
+	file = fopen("text.txt", "w");
+	CHECK(file);
 	for (int i = 0; i < 20; i++)
-		fputs("line\n", f);
-	CHECK(!fflush(f));
-	fclose(f);
-	f = fopen("text.txt", "r");
+		fputs("line\n", file);
+	CHECK(!fflush(file));
+	fclose(file);
+	file = fopen("text.txt", "r");
 	int lines = 0;
-	while (fgets(buf, sizeof(buf), f))
+	while (fgets(buf, sizeof(buf), file))
 		lines++;
-	fclose(f);
+	fclose(file);
 	errno = 0;
 	CHECK(open("no/such/file", O_RDONLY) < 0 && errno == ENOENT);
 	printf("%d lines\n", lines);
@@ -135,24 +135,24 @@ static int pipes[2][2];
 
 static void *echo(void *n)
 {
-	char c;
+	char letter;
 
 	for (long i = 0; i < (long)n; i++)
-		CHECK(read(pipes[0][0], &c, 1) == 1 && write(pipes[1][1], &c, 1) == 1);
+		CHECK(read(pipes[0][0], &letter, 1) == 1 && write(pipes[1][1], &letter, 1) == 1);
 	return NULL;
 }
 
 static int c_pipes(void)
 {
 	long n = arg ? atol(arg) : 200;
-	pthread_t t;
-	char c = 'x';
+	pthread_t thread;
+	char letter = 'x';
 
 	CHECK(!pipe(pipes[0]) && !pipe(pipes[1]));
-	CHECK(!pthread_create(&t, NULL, echo, (void *)n));
+	CHECK(!pthread_create(&thread, NULL, echo, (void *)n));
 	for (long i = 0; i < n; i++)
-		CHECK(write(pipes[0][1], &c, 1) == 1 && read(pipes[1][0], &c, 1) == 1);
-	pthread_join(t, NULL);
+		CHECK(write(pipes[0][1], &letter, 1) == 1 && read(pipes[1][0], &letter, 1) == 1);
+	pthread_join(thread, NULL);
 	printf("%ld turns\n", n);
 	return 0;
 }
@@ -195,32 +195,32 @@ static void *waits_sem(void *unused)
 
 static int c_locks(void) /* each kind of lock contended 10 times, and taken 100,000 times without */
 {
-	pthread_t t;
+	pthread_t thread;
 
 	pthread_spin_init(&spin, 0);
 	sem_init(&sem, 0, 0);
 	for (int i = 0; i < 10; i++) {
 		tid = 0;
 		pthread_mutex_lock(&mutex);
-		CHECK(!pthread_create(&t, NULL, waits_mutex, NULL));
+		CHECK(!pthread_create(&thread, NULL, waits_mutex, NULL));
 		until_asleep(&tid);
 		pthread_mutex_unlock(&mutex);
-		pthread_join(t, NULL);
+		pthread_join(thread, NULL);
 	}
 	for (long i = 0; i < 20; i++) {
 		tid = 0;
 		pthread_rwlock_wrlock(&rwlock);
-		CHECK(!pthread_create(&t, NULL, waits_rwlock, (void *)(i % 2)));
+		CHECK(!pthread_create(&thread, NULL, waits_rwlock, (void *)(i % 2)));
 		until_asleep(&tid);
 		pthread_rwlock_unlock(&rwlock);
-		pthread_join(t, NULL);
+		pthread_join(thread, NULL);
 	}
 	for (int i = 0; i < 10; i++) {
 		tid = 0;
-		CHECK(!pthread_create(&t, NULL, waits_sem, NULL));
+		CHECK(!pthread_create(&thread, NULL, waits_sem, NULL));
 		until_asleep(&tid);
 		sem_post(&sem);
-		pthread_join(t, NULL);
+		pthread_join(thread, NULL);
 	}
 	for (int i = 0; i < 100000; i++) {
 		pthread_mutex_lock(&mutex);
@@ -239,19 +239,19 @@ static int c_locks(void) /* each kind of lock contended 10 times, and taken 100,
 static int c_waits(
 	void) /* timed waits that all run out, among them those that newer programs import */
 {
-	struct timespec t;
+	struct timespec time;
 
 	CHECK(!sem_init(&sem, 0, 0));
 	pthread_mutex_lock(&mutex);
 	for (int i = 0; i < 3; i++) {
-		t = after_ms(CLOCK_REALTIME, 2);
-		CHECK(pthread_cond_timedwait(&cond, &mutex, &t) == ETIMEDOUT);
-		t = after_ms(CLOCK_MONOTONIC, 2);
-		CHECK(pthread_cond_clockwait(&cond, &mutex, CLOCK_MONOTONIC, &t) == ETIMEDOUT);
-		t = after_ms(CLOCK_REALTIME, 2);
-		CHECK(sem_timedwait(&sem, &t) && errno == ETIMEDOUT);
-		t = after_ms(CLOCK_MONOTONIC, 2);
-		CHECK(sem_clockwait(&sem, CLOCK_MONOTONIC, &t) && errno == ETIMEDOUT);
+		time = after_ms(CLOCK_REALTIME, 2);
+		CHECK(pthread_cond_timedwait(&cond, &mutex, &time) == ETIMEDOUT);
+		time = after_ms(CLOCK_MONOTONIC, 2);
+		CHECK(pthread_cond_clockwait(&cond, &mutex, CLOCK_MONOTONIC, &time) == ETIMEDOUT);
+		time = after_ms(CLOCK_REALTIME, 2);
+		CHECK(sem_timedwait(&sem, &time) && errno == ETIMEDOUT);
+		time = after_ms(CLOCK_MONOTONIC, 2);
+		CHECK(sem_clockwait(&sem, CLOCK_MONOTONIC, &time) && errno == ETIMEDOUT);
 	}
 	pthread_mutex_unlock(&mutex);
 	puts("waited");
@@ -266,7 +266,7 @@ extern int __open64_2(const char *path, int flags);
 
 static int c_fortified(void)
 {
-	struct pollfd p = {.fd = 0};
+	struct pollfd poll = {.fd = 0};
 	char buf[16];
 	int fd;
 
@@ -278,7 +278,7 @@ static int c_fortified(void)
 		fd = __open64_2("/dev/zero", O_RDONLY);
 		CHECK(fd >= 0);
 		close(fd);
-		CHECK(__poll_chk(&p, 0, 2, sizeof(p)) == 0);
+		CHECK(__poll_chk(&poll, 0, 2, sizeof(poll)) == 0);
 	}
 	puts("fortified");
 	return 0;
@@ -298,14 +298,14 @@ static int c_longjmp(
 	int fds[2];
 	volatile int n = arg ? atoi(arg) : 100;
 	struct itimerval it = {.it_value = {0, 2000}};
-	char c;
+	char letter;
 
 	CHECK(!pipe(fds));
 	signal(SIGALRM, jump);
 	for (volatile int i = 0; i < n; i++) {
 		if (sigsetjmp(back, 1) == 0) {
 			setitimer(ITIMER_REAL, &it, NULL);
-			CHECK(read(fds[0], &c, 1) == 12345);
+			CHECK(read(fds[0], &letter, 1) == 12345);
 		}
 	}
 	for (int i = 0; i < 3; i++)
@@ -317,13 +317,13 @@ static int c_longjmp(
 static void *cancelled(void *how)
 {
 	int fds[2];
-	char c;
+	char letter;
 
 	CHECK(!pipe(fds));
 	ready = 1;
 	switch ((long)how) {
 	case 0:
-		CHECK(read(fds[0], &c, 1) == 12345);
+		CHECK(read(fds[0], &letter, 1) == 12345);
 		break;
 	case 1:
 		sem_wait(&sem);
@@ -344,14 +344,14 @@ static int c_cancel(void) /* threads cancelled in calls that are cancellation po
 
 	sem_init(&sem, 0, 0);
 	for (long i = 0; i < 40; i++) {
-		pthread_t t;
+		pthread_t thread;
 
 		ready = 0;
-		CHECK(!pthread_create(&t, NULL, cancelled, (void *)(i % 4)));
+		CHECK(!pthread_create(&thread, NULL, cancelled, (void *)(i % 4)));
 		while (!ready)
 			usleep(1000);
-		pthread_cancel(t);
-		CHECK(!pthread_join(t, &got));
+		pthread_cancel(thread);
+		CHECK(!pthread_join(thread, &got));
 		n += got == PTHREAD_CANCELED;
 	}
 	printf("%d cancelled\n", n);
@@ -438,12 +438,12 @@ static void *named(void *n)
 
 static int c_names(void)
 {
-	pthread_t t[4];
+	pthread_t thread[4];
 
 	for (long i = 0; i < 4; i++)
-		CHECK(!pthread_create(&t[i], NULL, named, (void *)i));
+		CHECK(!pthread_create(&thread[i], NULL, named, (void *)i));
 	for (int i = 0; i < 4; i++)
-		pthread_join(t[i], NULL);
+		pthread_join(thread[i], NULL);
 	return 0;
 }
 
@@ -457,16 +457,16 @@ static void *sleeper(void *unused)
 static int c_threads(void) /* ARG threads, 50 at a time, one sleep each */
 {
 	int n = arg ? atoi(arg) : 1000;
-	pthread_t t[50];
+	pthread_t thread[50];
 	pthread_attr_t a;
 
 	pthread_attr_init(&a);
 	pthread_attr_setstacksize(&a, 65536);
 	for (int i = 0; i < n; i += 50) {
 		for (int k = 0; k < 50; k++)
-			CHECK(!pthread_create(&t[k], &a, sleeper, NULL));
+			CHECK(!pthread_create(&thread[k], &a, sleeper, NULL));
 		for (int k = 0; k < 50; k++)
-			pthread_join(t[k], NULL);
+			pthread_join(thread[k], NULL);
 	}
 	printf("%d threads\n", n);
 	return 0;
@@ -475,12 +475,12 @@ static int c_threads(void) /* ARG threads, 50 at a time, one sleep each */
 static int c_minstack(void) /* a thread on the smallest stack there is */
 {
 	pthread_attr_t a;
-	pthread_t t;
+	pthread_t thread;
 
 	pthread_attr_init(&a);
 	CHECK(!pthread_attr_setstacksize(&a, 16384));
-	CHECK(!pthread_create(&t, &a, sleeper, NULL));
-	pthread_join(t, NULL);
+	CHECK(!pthread_create(&thread, &a, sleeper, NULL));
+	pthread_join(thread, NULL);
 	puts("small");
 	return 0;
 }
@@ -488,16 +488,16 @@ static int c_minstack(void) /* a thread on the smallest stack there is */
 static int c_sockets(void)
 {
 	int sv[2];
-	char c = 'x';
+	char letter = 'x';
 	struct epoll_event ev = {.events = EPOLLIN};
 	int ep = epoll_create1(0);
 
 	CHECK(ep >= 0 && !socketpair(AF_UNIX, SOCK_STREAM, 0, sv));
 	CHECK(!epoll_ctl(ep, EPOLL_CTL_ADD, sv[1], &ev));
 	for (int i = 0; i < 30; i++) {
-		CHECK(send(sv[0], &c, 1, 0) == 1);
+		CHECK(send(sv[0], &letter, 1, 0) == 1);
 		CHECK(epoll_wait(ep, &ev, 1, -1) == 1);
-		CHECK(recv(sv[1], &c, 1, 0) == 1);
+		CHECK(recv(sv[1], &letter, 1, 0) == 1);
 	}
 	puts("30 messages");
 	return 0;

@@ -13,18 +13,18 @@
 
 static long long now(void)
 {
-	struct timespec t;
+	struct timespec time;
 
-	clock_gettime(CLOCK_MONOTONIC_RAW, &t);
-	return (long long)t.tv_sec * 1000000000 + t.tv_nsec;
+	clock_gettime(CLOCK_MONOTONIC_RAW, &time);
+	return (long long)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
 int main(int argc, char **argv)
 {
 	int n = argc > 1 ? atoi(argv[1]) : 0;
-	FILE *f = argc > 2 ? fopen(argv[2], "w") : NULL;
+	FILE *file = argc > 2 ? fopen(argv[2], "w") : NULL;
 
-	if (!f)
+	if (!file)
 		return 98;
 	for (int i = 0; i < n; i++) {
 		long long a, b, c, d;
@@ -36,8 +36,8 @@ int main(int argc, char **argv)
 		c = now();
 		ws_range_pop();
 		d = now();
-		fprintf(f, "%lld %lld %lld %lld\n", a, b, c, d);
+		fprintf(file, "%lld %lld %lld %lld\n", a, b, c, d);
 		usleep(800);
 	}
-	return fclose(f) ? 99 : 0;
+	return fclose(file) ? 99 : 0;
 }

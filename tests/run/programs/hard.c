@@ -126,11 +126,11 @@ static NOINLINE void calls_plt(void)
 static NOINLINE void calls_vdso(void)
 {
 	clock_t end = from_now(ms);
-	struct timespec t;
+	struct timespec time;
 
 	while (clock() < end)
 		for (int i = 0; i < 20000; i++)
-			clock_gettime(CLOCK_MONOTONIC, &t);
+			clock_gettime(CLOCK_MONOTONIC, &time);
 }
 
 static NOINLINE void tail_callee(long milliseconds)
@@ -169,16 +169,16 @@ static NOINLINE void calls_generated(void)
 	clock_t end = from_now(ms);
 	char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
 	     path[64];
-	FILE *f;
+	FILE *file;
 
 	memcpy(page + 64, spin_code, sizeof(spin_code));
 	mprotect(page, 4096, PROT_READ | PROT_EXEC);
 	__builtin___clear_cache(page, page + 4096);
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
-	f = fopen(path, "w");
-	fprintf(f, "%llx %zx generated_spin\n", (unsigned long long)(uintptr_t)page + 64,
+	file = fopen(path, "w");
+	fprintf(file, "%llx %zx generated_spin\n", (unsigned long long)(uintptr_t)page + 64,
 		sizeof(spin_code));
-	fclose(f);
+	fclose(file);
 	while (clock() < end)
 		((void (*)(void))(uintptr_t)(page + 64))();
 }

@@ -16,11 +16,11 @@
 
 static int n = 10, threads = 4;
 
-static void push_in(ws_domain d, const char *text)
+static void push_in(ws_domain domain, const char *text)
 {
-	ws_event e = ws_event_text(d, text);
+	ws_event event = ws_event_text(domain, text);
 
-	ws_range_push_event(&e);
+	ws_range_push_event(&event);
 }
 
 static int c_nested(void) /* n of outer, 2n of middle, 6n of leaf */
@@ -43,13 +43,13 @@ static int c_nested(void) /* n of outer, 2n of middle, 6n of leaf */
 
 static int c_domains(void) /* two domains, whose ranges interleave without nesting */
 {
-	ws_domain a = ws_domain_create("alpha"), b = ws_domain_create("beta");
+	ws_domain left = ws_domain_create("alpha"), right = ws_domain_create("beta");
 
 	for (int i = 0; i < n; i++) {
-		push_in(a, "in alpha");
-		push_in(b, "in beta");
-		ws_range_pop_in(a);
-		ws_range_pop_in(b);
+		push_in(left, "in alpha");
+		push_in(right, "in beta");
+		ws_range_pop_in(left);
+		ws_range_pop_in(right);
 		ws_range_push("in neither");
 		ws_range_pop();
 	}
@@ -69,12 +69,12 @@ static void *ends(void *unused)
 
 static int c_startend(void) /* started on one thread, ended on another */
 {
-	pthread_t t;
+	pthread_t thread;
 
 	for (int i = 0; i < n; i++)
 		handed[i] = ws_range_start(i % 2 ? "odd" : "even");
-	pthread_create(&t, NULL, ends, NULL);
-	pthread_join(t, NULL);
+	pthread_create(&thread, NULL, ends, NULL);
+	pthread_join(thread, NULL);
 	puts("started and ended");
 	return 0;
 }
@@ -90,15 +90,15 @@ static void *pushes(void *name)
 
 static int c_threads(void)
 {
-	pthread_t t[64];
+	pthread_t thread[64];
 	char names[64][24];
 
 	for (int i = 0; i < threads; i++) {
 		snprintf(names[i], sizeof(names[i]), "thread %d", i);
-		pthread_create(&t[i], NULL, pushes, names[i]);
+		pthread_create(&thread[i], NULL, pushes, names[i]);
 	}
 	for (int i = 0; i < threads; i++)
-		pthread_join(t[i], NULL);
+		pthread_join(thread[i], NULL);
 	puts("threads");
 	return 0;
 }

@@ -56,43 +56,45 @@ static void work(unsigned steps)
 		__asm__ volatile("" ::: "memory");
 }
 
-static void begin(struct counter *c)
+static void begin(struct counter *counter)
 {
-	atomic_store_explicit(&c->begun, atomic_load_explicit(&c->begun, memory_order_relaxed) + 1,
+	atomic_store_explicit(&counter->begun,
+			      atomic_load_explicit(&counter->begun, memory_order_relaxed) + 1,
 			      memory_order_release);
 }
 
-static void done(struct counter *c)
+static void done(struct counter *counter)
 {
-	atomic_store_explicit(&c->done, atomic_load_explicit(&c->done, memory_order_relaxed) + 1,
+	atomic_store_explicit(&counter->done,
+			      atomic_load_explicit(&counter->done, memory_order_relaxed) + 1,
 			      memory_order_release);
 }
 
-static void pair(struct counter *c, const char *name)
+static void pair(struct counter *counter, const char *name)
 {
-	begin(c);
+	begin(counter);
 	ws_range_push(name);
 	ws_range_pop();
-	done(c);
+	done(counter);
 }
 
-static void run_plain(struct counter *c)
+static void run_plain(struct counter *counter)
 {
 	for (uint64_t i = 0; i < n; i++)
-		pair(c, "storm");
+		pair(counter, "storm");
 }
 
-static void run_registered(struct counter *c)
+static void run_registered(struct counter *counter)
 {
 	for (uint64_t i = 0; i < n; i++) {
-		begin(c);
+		begin(counter);
 		ws_range_push_in(NULL, registered);
 		ws_range_pop();
-		done(c);
+		done(counter);
 	}
 }
 
-static void run_names(struct counter *c)
+static void run_names(struct counter *counter)
 {
 	char buf[32];
 
@@ -100,26 +102,26 @@ static void run_names(struct counter *c)
 		memcpy(buf, "name 00", 8);
 		buf[5] += (char)(i % 64 / 10);
 		buf[6] += (char)(i % 64 % 10);
-		pair(c, buf);
+		pair(counter, buf);
 	}
 }
 
-static void run_random(struct counter *c)
+static void run_random(struct counter *counter)
 {
-	uint64_t seed = 88172645463325252u + (uint64_t)(c - counters);
+	uint64_t seed = 88172645463325252u + (uint64_t)(counter - counters);
 	char buf[64];
 
 	for (uint64_t i = 0; i < n; i++) {
 		snprintf(buf, sizeof(buf), "%llx", (unsigned long long)next_random(&seed));
-		begin(c);
+		begin(counter);
 		ws_range_push(buf);
 		work((unsigned)(next_random(&seed) % 500));
 		ws_range_pop();
-		done(c);
+		done(counter);
 	}
 }
 
-static void run_paced(struct counter *c)
+static void run_paced(struct counter *counter)
 {
 	static const char *const names[8] = {"a", "b", "c", "d", "e", "f", "g", "h"};
 
@@ -127,11 +129,11 @@ static void run_paced(struct counter *c)
 	     n ? i < n
 	       : !atomic_load_explicit(&counters[MAX_THREADS - 1].begun, memory_order_relaxed);
 	     i++) {
-		begin(c);
+		begin(counter);
 		ws_range_push(names[i % 8]);
 		work(3000);
 		ws_range_pop();
-		done(c);
+		done(counter);
 	}
 }
 
@@ -141,7 +143,7 @@ static void on_timer(int sig)
 	pair(&counters[MAX_THREADS - 1], "handler");
 }
 
-static void run_signals(struct counter *c)
+static void run_signals(struct counter *counter)
 {
 	struct sigaction sa = {.sa_handler = on_timer, .sa_flags = SA_RESTART};
 	struct itimerval it = {{0, 50}, {0, 50}};
@@ -149,12 +151,12 @@ static void run_signals(struct counter *c)
 	sigaction(SIGALRM, &sa, NULL);
 	setitimer(ITIMER_REAL, &it, NULL);
 	for (uint64_t i = 0; i < n; i++)
-		pair(c, "main");
+		pair(counter, "main");
 	memset(&it, 0, sizeof(it));
 	setitimer(ITIMER_REAL, &it, NULL);
 }
 
-static void run_calls(struct counter *c)
+static void run_calls(struct counter *counter)
 {
 	int fds[2];
 	char b = 'x';
@@ -162,10 +164,10 @@ static void run_calls(struct counter *c)
 	if (pipe(fds))
 		exit(99);
 	for (uint64_t i = 0; i < n; i++) {
-		begin(c);
+		begin(counter);
 		if (write(fds[1], &b, 1) != 1 || read(fds[0], &b, 1) != 1)
 			exit(99);
-		done(c);
+		done(counter);
 	}
 	close(fds[0]);
 	close(fds[1]);
@@ -173,7 +175,7 @@ static void run_calls(struct counter *c)
 
 static const struct {
 	const char *name;
-	void (*run)(struct counter *c);
+	void (*run)(struct counter *counter);
 } modes[] = {{"plain", run_plain},   {"registered", run_registered}, {"names", run_names},
 	     {"random", run_random}, {"paced", run_paced},	     {"signals", run_signals},
 	     {"calls", run_calls}};
@@ -206,18 +208,18 @@ static void map_counters(const char *path)
 
 static void run_threads(int threads)
 {
-	pthread_t *t = calloc((size_t)threads, sizeof(*t));
+	pthread_t *thread = calloc((size_t)threads, sizeof(*thread));
 	pthread_attr_t a;
 
 	pthread_attr_init(&a);
 	pthread_attr_setstacksize(&a, 65536);
 	for (int i = 1; i < threads; i++)
-		if (pthread_create(&t[i], &a, run, &counters[i]))
+		if (pthread_create(&thread[i], &a, run, &counters[i]))
 			exit(97);
 	run(&counters[0]);
 	for (int i = 1; i < threads; i++)
-		pthread_join(t[i], NULL);
-	free(t);
+		pthread_join(thread[i], NULL);
+	free(thread);
 }
 
 int main(int argc, char **argv)

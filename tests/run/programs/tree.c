@@ -23,9 +23,9 @@ extern char **environ;
 static const char *self;
 static const char *arg;
 
-static void say(const char *s)
+static void say(const char *text)
 {
-	if (write(1, s, strlen(s)) < 0)
+	if (write(1, text, strlen(text)) < 0)
 		_exit(99);
 }
 
@@ -208,12 +208,12 @@ static int c_spawn_clean(void) /* posix_spawn with an environment of its own */
 static long pages(void)
 {
 	long n = 0;
-	FILE *f = fopen("/proc/self/statm", "re");
+	FILE *file = fopen("/proc/self/statm", "re");
 
-	if (!f || fscanf(f, "%ld", &n) != 1)
+	if (!file || fscanf(file, "%ld", &n) != 1)
 		n = 0;
-	if (f)
-		fclose(f);
+	if (file)
+		fclose(file);
 	return n;
 }
 
@@ -255,14 +255,14 @@ static int c_system(void)
 static int c_popen(void)
 {
 	char line[4096], got[64] = "";
-	FILE *f;
+	FILE *file;
 
 	snprintf(line, sizeof(line), "'%s' work 0", self);
-	f = popen(line, "r");
-	if (!f || !fgets(got, sizeof(got), f))
+	file = popen(line, "r");
+	if (!file || !fgets(got, sizeof(got), file))
 		return die("popen");
 	fputs(got, stdout);
-	return WEXITSTATUS(pclose(f));
+	return WEXITSTATUS(pclose(file));
 }
 
 /* Sleeps of 10 ms until there is a file of this name; returns how many. */
@@ -292,11 +292,11 @@ static int c_daemon(void) /* double fork and setsid; it works on after its paren
 			sleep_until_there(arg);
 		else
 			usleep(arg ? (useconds_t)atoi(arg) * 1000 : 300000);
-		FILE *f = fopen("daemon.done", "w");
+		FILE *file = fopen("daemon.done", "w");
 
-		if (!f)
+		if (!file)
 			_exit(1);
-		fclose(f);
+		fclose(file);
 		exit(0);
 	}
 	return child_status(pid);
@@ -306,7 +306,7 @@ static int c_reparent(void) /* the middle process goes; the grandchild is anothe
 {
 	int fds[2];
 	pid_t pid;
-	char c;
+	char letter;
 
 	if (pipe(fds))
 		return 99;
@@ -320,7 +320,7 @@ static int c_reparent(void) /* the middle process goes; the grandchild is anothe
 		_exit(15);
 	}
 	close(fds[1]);
-	if (read(fds[0], &c, 1) < 0)
+	if (read(fds[0], &letter, 1) < 0)
 		return 99;
 	return child_status(pid);
 }
@@ -394,26 +394,26 @@ static pthread_mutex_t locks[4] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INIT
 				   PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
 static volatile int stop;
 
-static void *lock_user(void *p)
+static void *lock_user(void *memory)
 {
-	pthread_mutex_t *m = p;
+	pthread_mutex_t *mutex = memory;
 
 	while (!stop) {
-		pthread_mutex_lock(m);
+		pthread_mutex_lock(mutex);
 		free(malloc(100));
 		usleep(50);
-		pthread_mutex_unlock(m);
+		pthread_mutex_unlock(mutex);
 	}
 	return NULL;
 }
 
 static int c_fork_locks(void) /* forks while other threads hold locks, the allocator's among them */
 {
-	pthread_t t[8];
+	pthread_t thread[8];
 	int good = 0;
 
 	for (int i = 0; i < 8; i++)
-		pthread_create(&t[i], NULL, lock_user, &locks[i / 2]);
+		pthread_create(&thread[i], NULL, lock_user, &locks[i / 2]);
 	for (int i = 0; i < 200; i++) {
 		pid_t pid = fork();
 
@@ -426,17 +426,17 @@ static int c_fork_locks(void) /* forks while other threads hold locks, the alloc
 	}
 	stop = 1;
 	for (int i = 0; i < 8; i++)
-		pthread_join(t[i], NULL);
+		pthread_join(thread[i], NULL);
 	printf("%d children\n", good);
 	return 0;
 }
 
 static int c_threads_exec(void) /* exec while other threads are in calls */
 {
-	pthread_t t;
+	pthread_t thread;
 
 	for (int i = 0; i < 4; i++)
-		pthread_create(&t, NULL, lock_user, &locks[i]);
+		pthread_create(&thread, NULL, lock_user, &locks[i]);
 	usleep(20000);
 	execl(self, self, "work", "18", (char *)NULL);
 	return 99;
@@ -660,11 +660,11 @@ static int c_tree(void) /* a binary tree of processes ARG levels deep */
 	int depth = arg ? atoi(arg) : 4;
 
 	for (; depth > 0; depth--) {
-		pid_t a = fork(), b = a ? fork() : 1;
+		pid_t left = fork(), right = left ? fork() : 1;
 
-		if (a && b) {
-			child_status(a);
-			child_status(b);
+		if (left && right) {
+			child_status(left);
+			child_status(right);
 			break;
 		}
 	}

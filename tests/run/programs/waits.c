@@ -28,9 +28,9 @@ static const char *fifo;
 /* Told before each step that the other is about to wait; then it waits in the step itself. */
 static void next(void)
 {
-	char c = 0;
+	char letter = 0;
 
-	if (write(turn[1], &c, 1) != 1)
+	if (write(turn[1], &letter, 1) != 1)
 		_exit(1);
 }
 
@@ -60,9 +60,9 @@ static void pause_while_it_waits(void)
 
 static void await_turn(void)
 {
-	char c;
+	char letter;
 
-	if (read(turn[0], &c, 1) != 1)
+	if (read(turn[0], &letter, 1) != 1)
 		_exit(1);
 	pause_while_it_waits();
 }
@@ -87,7 +87,7 @@ static void *waiter(void *arg)
 {
 	struct pollfd p = {.fd = data[0], .events = POLLIN};
 	FILE *stream = fdopen(data[0], "r");
-	char c, path[64];
+	char letter, path[64];
 	int fd;
 
 	prctl(PR_SET_NAME, "waiter");
@@ -99,7 +99,7 @@ static void *waiter(void *arg)
 	sem_wait(&wanted);
 	usleep(PAUSE_US);
 	next();
-	if (poll(&p, 1, -1) != 1 || read(data[0], &c, 1) != 1)
+	if (poll(&p, 1, -1) != 1 || read(data[0], &letter, 1) != 1)
 		_exit(1);
 	next();
 	if (!stream ||
@@ -109,7 +109,7 @@ static void *waiter(void *arg)
 	if (fifo) {
 		next();
 		fd = open(fifo, O_RDONLY);
-		if (read(fd, &c, 1) != 1)
+		if (read(fd, &letter, 1) != 1)
 			_exit(1);
 		close(fd);
 	}
@@ -152,19 +152,19 @@ static void *holder(void *arg)
 
 int main(int argc, char **argv)
 {
-	pthread_t a, b;
+	pthread_t left, right;
 
 	fifo = argc > 1 ? argv[1] : NULL;
 	sem_init(&held, 0, 0);
 	sem_init(&wanted, 0, 0);
 	if (pipe(turn) || pipe(data))
 		return 1;
-	pthread_create(&b, NULL, holder, NULL);
+	pthread_create(&right, NULL, holder, NULL);
 	sem_wait(&held); /* here, not in the waiter: on a busy machine this may be a long wait, too
 			  */
-	pthread_create(&a, NULL, waiter, NULL);
-	pthread_join(a, NULL);
-	pthread_join(b, NULL);
+	pthread_create(&left, NULL, waiter, NULL);
+	pthread_join(left, NULL);
+	pthread_join(right, NULL);
 	puts("done");
 	return 0;
 }
