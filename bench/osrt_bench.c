@@ -21,6 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/choose.h"
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
@@ -182,7 +184,7 @@ static double best_of(const struct mode *mode, uint64_t n)
 		for (uint64_t i = 0; i < n / 5; i++)
 			mode->one();
 		took = (now() - begin) / (double)(n / 5);
-		best = took < best ? took : best;
+		best = ws_min(took, best);
 	}
 	return best;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/text.h"
+#include "base/choose.h"
 
 enum {
 	INDENT = 2,
@@ -25,9 +26,7 @@ int ws_output_width(void)
 
 	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &winsize) || !winsize.ws_col)
 		return WIDTH_UNKNOWN;
-	return winsize.ws_col < WIDTH_LEAST  ? WIDTH_LEAST
-	       : winsize.ws_col > WIDTH_MOST ? WIDTH_MOST
-					     : winsize.ws_col;
+	return winsize.ws_col < WIDTH_LEAST ? WIDTH_LEAST : ws_min(winsize.ws_col, WIDTH_MOST);
 }
 
 static void pad(struct ws_text *out, int columns)
@@ -103,9 +102,9 @@ void ws_opt_spelling(struct ws_text *out, const struct ws_opt *option)
 	if (option->kind == WS_OPT_BOOL)
 		ws_text_puts(out, "[=true|false]");
 	else if (option->kind == WS_OPT_MAYBE)
-		ws_text_printf(out, "[=%s]", option->arg ? option->arg : "VALUE");
+		ws_text_printf(out, "[=%s]", ws_text_or(option->arg, "VALUE"));
 	else if (option->kind != WS_OPT_FLAG && option->kind != WS_OPT_LATER)
-		ws_text_printf(out, "=%s", option->arg ? option->arg : "VALUE");
+		ws_text_printf(out, "=%s", ws_text_or(option->arg, "VALUE"));
 }
 
 /* "One of a, b, c." for an ENUM, the like for a SET. */
@@ -129,7 +128,7 @@ static void add_values(struct ws_text *out, const struct ws_opt *option)
 
 void ws_opt_explanation(struct ws_text *out, const struct ws_opt *option)
 {
-	ws_text_puts(out, option->help ? option->help : "");
+	ws_text_puts(out, ws_text_or(option->help, ""));
 	add_values(out, option);
 	if (option->fallback && option->kind != WS_OPT_FLAG)
 		ws_text_printf(out, " Default: %s.", option->fallback);
@@ -215,8 +214,7 @@ void ws_help_command(struct ws_text *out, const struct ws_command *command, int 
 {
 	struct ws_text usage = {0};
 
-	ws_text_printf(&usage, "warpsight %s %s", command->name,
-		       command->usage ? command->usage : "");
+	ws_text_printf(&usage, "warpsight %s %s", command->name, ws_text_or(command->usage, ""));
 	ws_text_puts(out, "Usage: ");
 	ws_wrap(out, usage.text, 7, 7 + INDENT, width);
 	ws_text_free(&usage);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "query/operand.h"
 #include "cli/cli.h"
 #include "text/text.h"
@@ -87,7 +88,7 @@ static void put(const char *text, size_t n)
 	struct ws_text out = {0};
 
 	ws_text_terminal(&out, text, n);
-	fwrite(out.text ? out.text : "", 1, out.len, stdout);
+	fwrite(ws_text_or(out.text, ""), 1, out.len, stdout);
 	ws_text_free(&out);
 }
 
@@ -150,7 +151,7 @@ static void print_processes(const struct summary *summary)
 
 		printf("  %7" PRIu32 "  ", info->pid);
 		put(info->name, strlen(info->name));
-		printf(", %" PRIu64 " thread%s, from ", threads, threads == 1 ? "" : "s");
+		printf(", %" PRIu64 " thread%s, from ", threads, ws_plural(threads));
 		put_seconds(info->start > summary->zero ? info->start - summary->zero : 0);
 		if (info->end != WS_NO_TIME) {
 			printf(" to ");

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/text.h"
+#include "base/choose.h"
 
 /* Text as roff takes it: a backslash, a minus and a line that begins with a control character must
  * not be taken for markup. */
@@ -75,7 +76,7 @@ static void add_command(struct ws_text *out, const struct ws_command *command)
 	ws_text_puts(out, ".SS \"warpsight ");
 	add_plain(out, command->name);
 	ws_text_puts(out, " ");
-	add_plain(out, command->usage ? command->usage : "");
+	add_plain(out, ws_text_or(command->usage, ""));
 	ws_text_puts(out, "\"\n");
 	add_paragraphs(out, command->summary);
 	if (command->details) {

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "cli/cli.h"
 #include "cli/text.h"
 
@@ -206,7 +207,7 @@ static int set_value(const struct ws_opt *option, const char *text, char *values
 		*(bool *)at = true;
 		return 0;
 	case WS_OPT_MAYBE:
-		text = text ? text : "";
+		text = ws_text_or(text, "");
 		break;
 	case WS_OPT_INT:
 		return read_int(option, text, (int64_t *)at, err);
@@ -258,14 +259,14 @@ static int value_from_next(struct parse *parse, const struct ws_opt *option, con
 
 	if (!text)
 		return ws_fail(parse->err, "--%s needs a value (%s)", option->name,
-			       option->arg ? option->arg : "VALUE");
+			       ws_text_or(option->arg, "VALUE"));
 	if (!strncmp(text, "--", 2) &&
 	    (!text[2] || find_long(parse->command, text + 2, strcspn(text + 2, "="))))
 		return ws_fail(parse->err,
 			       "--%s needs a value (%s), but %s follows; if that is the value, "
 			       "write --%s=%s",
-			       option->name, option->arg ? option->arg : "VALUE", text,
-			       option->name, text);
+			       option->name, ws_text_or(option->arg, "VALUE"), text, option->name,
+			       text);
 	parse->at++;
 	*value = text;
 	return 0;

@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "cli/cli.h"
 #include "cli/python_functions.h"
 #include "cli/symbol_dirs.h"
@@ -472,7 +473,7 @@ static int read_command_file(const char *file, struct ws_list *words, struct ws_
 	if (!rc && text.text && strlen(text.text) != text.len)
 		rc = ws_fail(err, "--command-file: %s is not text", file);
 	if (!rc)
-		rc = split_words(text.text ? text.text : "", file, words, err);
+		rc = split_words(ws_text_or(text.text, ""), file, words, err);
 	ws_text_free(&text);
 	return rc;
 }

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 
 #define MOST_BYTES (1u << 20)
 #define DEEPEST 32
@@ -326,7 +327,7 @@ int ws_python_functions_read(const char *file, struct ws_python_opts *out, struc
 	fclose(f);
 	if (!rc && (text.len > MOST_BYTES || (text.text && strlen(text.text) != text.len)))
 		rc = ws_fail(err, "--python-functions-trace: %s is not a list of functions", file);
-	reader.start = reader.p = text.text ? text.text : "";
+	reader.start = reader.p = ws_text_or(text.text, "");
 	if (!rc)
 		rc = parse(&reader, out);
 	ws_text_free(&text);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "query/operand.h"
 #include "cli/cli.h"
 #include "export/export.h"
@@ -132,8 +133,8 @@ static void explain_report(const struct ws_stat *stat)
 
 static void explain_user_report(const struct ws_user_report *report)
 {
-	printf("%s\n    %s. %s\n", report->name, report->title ? report->title : "A query of yours",
-	       report->about ? report->about : "");
+	printf("%s\n    %s. %s\n", report->name, ws_text_or(report->title, "A query of yours"),
+	       ws_text_or(report->about, ""));
 	for (size_t k = 0; k < report->parameter_count; k++)
 		printf("    Parameter: %s\n", report->parameters[k]);
 }
@@ -155,8 +156,7 @@ static int help_reports(const char *list, const struct ws_user_reports *user)
 	for (size_t i = 0; i < user->n; i++) {
 		if (!*list)
 			printf("%-26s %s\n", user->reports[i].name,
-			       user->reports[i].title ? user->reports[i].title
-						      : "A query of yours");
+			       ws_text_or(user->reports[i].title, "A query of yours"));
 		else if (named(list, user->reports[i].name))
 			explain_user_report(&user->reports[i]), told++;
 	}
@@ -180,8 +180,8 @@ static int help_formats(const char *list)
 		for (const char *const *a = format->args; *a; a++)
 			printf("[:%s]%s", *a, **a == '<' ? "..." : "");
 		printf("\n    %s%s%s%s (.%s)\n", format->about,
-		       format->alias ? "; also called " : "", format->alias ? format->alias : "",
-		       "", format->extension);
+		       format->alias ? "; also called " : "", ws_text_or(format->alias, ""), "",
+		       format->extension);
 		if (*list)
 			printf("    %s\n", format->details);
 		told = true;
@@ -389,8 +389,7 @@ static int reports_of(const struct options *options, int argc, char **argv,
 	split_outputs(&options->outputs, &outputs, &request.output_count);
 	add_queries(options, user, &reports, &request.report_count);
 	repeat_last(&reports, &request.report_count,
-		    request.format_count > request.output_count ? request.format_count
-								: request.output_count);
+		    ws_max(request.format_count, request.output_count));
 	request.reports = reports;
 	request.formats = formats;
 	request.outputs = outputs;

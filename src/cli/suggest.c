@@ -8,12 +8,13 @@
 #include <string.h>
 
 #include "cli/text.h"
+#include "base/choose.h"
 
 enum { LONGEST = 63, FAR = 1000 };
 
 static int least(int a, int b)
 {
-	return a < b ? a : b;
+	return ws_min(a, b);
 }
 
 static int edit_distance(const char *a, size_t an, const char *b, size_t bn)
@@ -62,6 +63,6 @@ bool ws_nearest_found(const struct ws_nearest *nearest)
 {
 	int allowed = (int)strlen(nearest->word) / 3;
 
-	return nearest->best && nearest->distance <= (allowed < 1 ? 1 : allowed) &&
+	return nearest->best && nearest->distance <= (ws_max(allowed, 1)) &&
 	       nearest->distance < (int)nearest->best_len;
 }

@@ -1,5 +1,6 @@
 /* code.c - code objects and texts; see cpython.h. */
 #include "cpython/cpython.h"
+#include "base/choose.h"
 
 #include <string.h>
 
@@ -100,12 +101,12 @@ int ws_py_text(const struct ws_py_layout *layout, const struct ws_py_memory *mem
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
-	return a < b ? a : b;
+	return ws_min(a, b);
 }
 
 static uint32_t most(uint32_t a, uint32_t b)
 {
-	return a > b ? a : b;
+	return ws_max(a, b);
 }
 
 /* The fields that make a key lie close together: [from, from + bytes). */

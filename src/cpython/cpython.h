@@ -59,9 +59,10 @@ enum ws_py_chain {
 	X(interp_next)                                                                           \
 	X(interp_threads)                                                                        \
 	X(interp_gil)                                                                            \
-	X(gil_holder) X(gil_locked) X(thread_next) X(thread_interp) X(thread_frame)              \
-		X(thread_pthread) X(thread_tid) X(cframe_frame) X(frame_previous) X(frame_code)  \
-			X(frame_at) X(frame_owner) X(code_name) X(code_qualname) X(code_file)    \
+	X(gil_holder)                                                                            \
+	X(gil_locked) X(thread_next) X(thread_interp) X(thread_frame) X(thread_pthread)          \
+		X(thread_tid) X(cframe_frame) X(frame_previous) X(frame_code) X(frame_at)        \
+			X(frame_owner) X(code_name) X(code_qualname) X(code_file)                \
 				X(code_first_line) X(code_table) X(code_start) X(bytes_size)     \
 					X(bytes_data) X(text_length) X(text_state) X(text_ascii) \
 						X(text_compact)

@@ -8,6 +8,7 @@
  * the heap and take a window of their own.
  */
 #include "cpython/cpython.h"
+#include "base/choose.h"
 
 #include <string.h>
 
@@ -209,7 +210,7 @@ static size_t walk_objects(const struct ws_py_layout *layout, const struct ws_py
 		met[met_n++ % WS_PY_PIECES] = at;
 		at = load64(bytes + layout->frame_previous);
 	}
-	walk->seen_n = met_n < WS_PY_PIECES ? met_n : WS_PY_PIECES;
+	walk->seen_n = ws_min(met_n, WS_PY_PIECES);
 	for (uint32_t i = 0; i < walk->seen_n; i++)
 		walk->seen[i] = met[(met_n - walk->seen_n + i) % WS_PY_PIECES];
 	return n;

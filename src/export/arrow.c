@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "export/arrow_ipc.h"
+#include "base/choose.h"
 #include "export/formats.h"
 
 enum { MADE_ROWS = 65536, MADE_BYTES = 32 << 20, DICTIONARY_BYTES = 64 << 20 };
@@ -312,7 +313,7 @@ static int rows(struct ws_xwriter *writer, const struct ws_xcell *cells, size_t 
 
 		for (size_t i = 0; i < arrow->field_count; i++) {
 			add_made(&arrow->made[i], &arrow->fields[i], &cells[i], arrow->made_rows);
-			most = arrow->made[i].data.len > most ? arrow->made[i].data.len : most;
+			most = ws_max(arrow->made[i].data.len, most);
 		}
 		arrow->made_rows++;
 		if ((arrow->made_rows == MADE_ROWS || most > MADE_BYTES) &&

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "export/chrome_samples.h"
+#include "base/choose.h"
 #include "export/formats.h"
 #include "text/outfile.h"
 #include "text/progress.h"
@@ -551,7 +552,7 @@ static void put_async(struct chrome *chrome, const struct ws_event *event, const
 		put_string(chrome, &chrome->text, name);
 		ws_text_printf(&chrome->text, ",\"id\":%" PRIu64, id);
 		put_place(chrome, row.pid, row.tid,
-			  half ? (end > event->start ? end : event->start) : event->start);
+			  half ? (ws_max(end, event->start)) : event->start);
 		ws_text_puts(&chrome->text, ",\"args\":{");
 		if (!half) {
 			if (event->end == WS_NO_TIME)

@@ -1,5 +1,6 @@
 /* export.c - one export: options, opening, and the file's way to its name. */
 #include "export/export.h"
+#include "base/choose.h"
 #include "query/operand.h"
 
 #include <errno.h>
@@ -130,7 +131,7 @@ static int export_report(const struct ws_report *report, const struct ws_xformat
 							     whether the reader went away */
 		int end = ws_outfile_commit(&out, first);
 
-		rc = end < rc ? end : rc;
+		rc = ws_min(end, rc);
 	}
 	if (export.damaged)
 		ws_warn("%s: %" PRIu64 " blocks could not be read; their rows are missing",

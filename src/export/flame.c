@@ -1,5 +1,6 @@
 /* flame.c - see flame.h. */
 #include "export/flame.h"
+#include "base/choose.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -80,7 +81,7 @@ static int make(struct ws_export *export, const struct ws_profile_request *reque
 int ws_flames_make(struct ws_export *export, const struct ws_profile_request *request,
 		   struct ws_flames *flames, struct ws_err *err)
 {
-	const char *show = export->show ? export->show : "on-cpu";
+	const char *show = ws_text_or(export->show, "on-cpu");
 	struct ws_profile_request one = *request;
 
 	*flames = (struct ws_flames){.timed = true};

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "export/columns.h"
+#include "base/choose.h"
 #include "export/formats.h"
 #include "export/hdf5_abi.h"
 
@@ -349,7 +350,7 @@ static int begin_view(struct hdf *hdf, const struct ws_xview *view, struct ws_er
 {
 	uint64_t all = ws_report_rows(hdf->export->report, view->source);
 
-	hdf->chunk = all < LEAST_CHUNK ? LEAST_CHUNK : all > MOST_CHUNK ? MOST_CHUNK : all;
+	hdf->chunk = all < LEAST_CHUNK ? LEAST_CHUNK : ws_min(all, MOST_CHUNK);
 	if (begin_table(hdf, &view->table, err) < 0)
 		return -1;
 	for (size_t i = 0; i < view->table.column_count; i++)

@@ -14,6 +14,7 @@
 #include <xxhash.h>
 
 #include "export/export.h"
+#include "base/choose.h"
 #include "text/text.h"
 #include "export/html_detail.h"
 #include "lanes/row_tree.h"
@@ -188,7 +189,7 @@ static void put_names(struct page *page, struct ws_text *text)
 		word = ws_lane_name(page->lanes_l, (uint32_t)page->names.slots[i].key, &n);
 		ws_put_comma(text);
 		ws_text_printf(text, "[%" PRIu64 ",", page->names.slots[i].key);
-		ws_text_json(text, word, n < MOST_NAME ? n : MOST_NAME);
+		ws_text_json(text, word, ws_min(n, MOST_NAME));
 		ws_text_puts(text, "]");
 	}
 	ws_text_puts(text, "]");
@@ -296,11 +297,11 @@ static int set_window(struct page *page, const struct ws_export *export, struct 
 		return ws_fail(err, "--times: the type %s takes one range, but %zu are given",
 			       export->type, export->span_count);
 	if (export->span_count) {
-		from = export->spans[0].from > from ? export->spans[0].from : from;
-		to = export->spans[0].to < to ? export->spans[0].to : to;
+		from = ws_max(export->spans[0].from, from);
+		to = ws_min(export->spans[0].to, to);
 	}
 	page->t0 = zero + from;
-	page->t1 = zero + (to > from ? to : from);
+	page->t1 = zero + (ws_max(to, from));
 	return 0;
 }
 
@@ -321,7 +322,7 @@ int ws_xformat_write_html(struct ws_export *export, FILE *file, struct ws_err *e
 		all.from = export->spans[0].from > 0 || zero > (uint64_t) - export->spans[0].from
 				   ? zero + (uint64_t) export->spans[0].from
 				   : 0;
-		all.to = zero + (uint64_t)(export->spans[0].to > 0 ? export->spans[0].to : 0);
+		all.to = zero + (uint64_t)(ws_max(export->spans[0].to, 0));
 	}
 	report = ws_report_open(path, err); /* its own, which reads only what the stretch needs */
 	if (!report)

@@ -6,6 +6,7 @@
  * event, where each event's own answer from the server would be thousands.
  */
 #include "export/html_detail.h"
+#include "base/choose.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static int by_number(const void *first, const void *second)
 {
 	uint32_t x = *(const uint32_t *)first, y = *(const uint32_t *)second;
 
-	return x < y ? -1 : x > y;
+	return ws_compare(x, y);
 }
 
 size_t ws_page_rows_unify(struct ws_page_rows rows[WS_PAGE_SOURCES])
@@ -216,9 +217,8 @@ static void put_frame(struct details *details, uint32_t frame)
 
 		ws_put_comma(details->text);
 		ws_text_puts(details->text, "{");
-		ws_put_text(details->text, "name", fn->name,
-			    fn->len < MOST_TEXT ? fn->len : MOST_TEXT);
-		ws_put_text(details->text, "file", file, n < MOST_TEXT ? n : MOST_TEXT);
+		ws_put_text(details->text, "name", fn->name, ws_min(fn->len, MOST_TEXT));
+		ws_put_text(details->text, "file", file, ws_min(n, MOST_TEXT));
 		ws_put_int(details->text, "line", place[i].line);
 		ws_put_text(details->text, "module", module, strnlen(module, MOST_TEXT));
 		ws_put_int(details->text, "kind", frame_info->kind);
@@ -312,7 +312,7 @@ static void put_texts(struct details *details)
 					(uint32_t)details->texts.slots[i].key, &n);
 		ws_put_comma(details->text);
 		ws_text_printf(details->text, "[%" PRIu64 ",", details->texts.slots[i].key);
-		ws_text_json(details->text, text, n < MOST_TEXT ? n : MOST_TEXT);
+		ws_text_json(details->text, text, ws_min(n, MOST_TEXT));
 		ws_text_puts(details->text, "]");
 	}
 	ws_text_puts(details->text, "]");
@@ -327,7 +327,7 @@ static int by_thread_and_time(const void *first, const void *second)
 
 	if (left->thread != right->thread)
 		return left->thread < right->thread ? -1 : 1;
-	return left->start < right->start ? -1 : left->start > right->start;
+	return ws_compare(left->start, right->start);
 }
 
 struct sorted_states {
@@ -369,8 +369,8 @@ static void read_states(const struct ws_lanes *lanes, struct ws_page_states *sta
 					  .after = (uint8_t)(page_state->ref >> 8)};
 		sorted.v[i] = page_state;
 		threads[page_state->thread] = 1;
-		part.from = page_state->start < part.from ? page_state->start : part.from;
-		part.to = page_state->end > part.to ? page_state->end : part.to;
+		part.from = ws_min(page_state->start, part.from);
+		part.to = ws_max(page_state->end, part.to);
 	}
 	part.threads = threads;
 	part.from -= part.from != 0;

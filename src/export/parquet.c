@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "export/columns.h"
+#include "base/choose.h"
 #include "export/duckdb_abi.h"
 #include "export/formats.h"
 
@@ -94,7 +95,7 @@ static int run_sql(struct parquet *parquet, const char *sql, struct ws_err *err)
 	const char *why = rc ? parquet->duckdb.duckdb_result_error(&result) : NULL;
 
 	if (rc)
-		ws_fail(err, "DuckDB: %s", why ? why : "it does not say why");
+		ws_fail(err, "DuckDB: %s", ws_text_or(why, "it does not say why"));
 	parquet->duckdb.duckdb_destroy_result(&result);
 	return rc ? -1 : 0;
 }

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "export/formats.h"
+#include "base/choose.h"
 #include "text/outfile.h"
 #include "text/progress.h"
 #include "export/proto.h"
@@ -343,7 +344,7 @@ static void describe(struct perfetto *perfetto, uint64_t uuid, uint64_t parent, 
 
 	ws_text_utf8(&clean, name, strlen(name));
 	ws_proto_number(&perfetto->part, TRACK_UUID, uuid);
-	ws_proto_bytes(&perfetto->part, TRACK_NAME, clean.text ? clean.text : "", clean.len);
+	ws_proto_bytes(&perfetto->part, TRACK_NAME, ws_text_or(clean.text, ""), clean.len);
 	if (parent)
 		ws_proto_number(&perfetto->part, TRACK_PARENT, parent);
 	ws_text_free(&clean);
@@ -573,9 +574,7 @@ static size_t find_lane(struct perfetto *perfetto, struct row *row, uint64_t end
 static void begin_slice(struct perfetto *perfetto, struct row *row, const struct ws_event *event,
 			enum cat cat_c)
 {
-	uint64_t end = event->end == WS_NO_TIME	   ? UINT64_MAX
-		       : event->end > event->start ? event->end
-						   : event->start;
+	uint64_t end = event->end == WS_NO_TIME ? UINT64_MAX : ws_max(event->end, event->start);
 	size_t at = find_lane(perfetto, row, end);
 	struct lane *lane = &row->lanes[at];
 
@@ -608,8 +607,7 @@ static void put_call(struct perfetto *perfetto, const struct ws_event *event)
 	begin_slice(perfetto, thread_row(perfetto, values[ws_cuda_api_thread]), event,
 		    values[ws_cuda_api_class] == WS_CUDA_RUNTIME ? CAT_RUNTIME : CAT_DRIVER);
 	ws_text_utf8(&clean, name, n);
-	ws_proto_bytes(&perfetto->event, EVENT_INLINE_NAME, clean.text ? clean.text : "",
-		       clean.len);
+	ws_proto_bytes(&perfetto->event, EVENT_INLINE_NAME, ws_text_or(clean.text, ""), clean.len);
 	ws_text_free(&clean);
 	arg_u32(perfetto, ARG_CORRELATION, values[ws_cuda_api_correlation]);
 	if (values[ws_cuda_api_result])
@@ -914,7 +912,7 @@ static void intern_mapping(struct perfetto *perfetto, uint32_t module)
 	if (module <= perfetto->mapping_most)
 		perfetto->mappings_said[module] = 1;
 	ws_text_utf8(&path, module_info->path, strlen(module_info->path));
-	intern(perfetto, INTERNED_PATH, module + 1u, path.text ? path.text : "", path.len);
+	intern(perfetto, INTERNED_PATH, module + 1u, ws_text_or(path.text, ""), path.len);
 	ws_proto_number(&perfetto->entry, 1, module + 1u);
 	ws_proto_number(&perfetto->entry, 7, module + 1u);
 	ws_proto_message(&perfetto->interned, INTERNED_MAPPING, &perfetto->entry);
@@ -932,7 +930,7 @@ static uint32_t intern_function(struct perfetto *perfetto, uint32_t number, uint
 		perfetto->frames_said[number] = 1;
 	intern_mapping(perfetto, fn->module);
 	ws_text_utf8(&name, fn->name, fn->len);
-	intern(perfetto, INTERNED_FUNCTION, number + 1u, name.text ? name.text : "", name.len);
+	intern(perfetto, INTERNED_FUNCTION, number + 1u, ws_text_or(name.text, ""), name.len);
 	ws_proto_number(&perfetto->entry, 1, number + 1u);
 	ws_proto_number(&perfetto->entry, 2, number + 1u);
 	ws_proto_number(&perfetto->entry, 3, fn->module + 1u);

@@ -12,6 +12,7 @@
 #include <zlib.h>
 
 #include "base/map.h"
+#include "base/choose.h"
 #include "export/flame.h"
 #include "export/formats.h"
 #include "export/proto.h"
@@ -262,7 +263,7 @@ static void put_label(struct output *output, const struct ws_calltree *calltree,
 
 	ws_calltree_name(calltree, unit, &name);
 	put_number(&output->part, 1, word(output, key));
-	put_number(&output->part, 2, string(output, name.text ? name.text : "", name.len));
+	put_number(&output->part, 2, string(output, ws_text_or(name.text, ""), name.len));
 	ws_proto_message(&output->message, 3, &output->part);
 	ws_text_free(&name);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "export/flame.h"
+#include "base/choose.h"
 #include "export/formats.h"
 #include "text/text.h"
 
@@ -124,8 +125,7 @@ static int by_root(const void *first, const void *second)
 	const struct ws_profile_step *left = first, *right = second;
 
 	return left->thread != right->thread ? (left->thread < right->thread ? -1 : 1)
-	       : left->node < right->node    ? -1
-					     : left->node > right->node;
+					     : ws_compare(left->node, right->node);
 }
 
 /* What is not in order of time: a step for each node, by its root, which stands in for the thread.

@@ -1,5 +1,6 @@
 /* timeline.c - see timeline.h. */
 #include "export/timeline.h"
+#include "base/choose.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -126,7 +127,7 @@ static bool fill(struct ws_timeline *timeline)
 	for (unsigned i = 0; i < SOURCES; i++)
 		if (timeline->head[i].values) {
 			any = true;
-			first = timeline->head[i].start < first ? timeline->head[i].start : first;
+			first = ws_min(timeline->head[i].start, first);
 		}
 	if (!any)
 		return false;

@@ -11,6 +11,7 @@
  * joined.
  */
 #include "import/trace.h"
+#include "base/choose.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -154,7 +155,7 @@ static struct ws_open_slice new_slice(struct ws_trace *trace, const struct ws_ev
 		else if (slice.own)
 			ws_into_note(trace->into,
 				     "The argument \"%.*s\" of %.*s events was left out.",
-				     (int)(key.n < 100 ? key.n : 100), key.text, (int)ev->cat.n,
+				     (int)(ws_min(key.n, 100)), key.text, (int)ev->cat.n,
 				     ev->cat.text);
 	}
 	if (slice.own == WS_OWN_NVTX)
@@ -271,7 +272,7 @@ static void join(struct ws_trace *trace, uint64_t key, uint64_t at, uint32_t arg
 	if (slice.start > at + BACKWARDS)
 		disorder(trace);
 	add_args(trace, &slice, args);
-	put_slice(trace, &slice, at > slice.start ? at : slice.start, flags);
+	put_slice(trace, &slice, ws_max(at, slice.start), flags);
 }
 
 static void begin_slice(struct ws_trace *trace, const struct ws_event *ev, uint64_t key,
@@ -411,8 +412,7 @@ static void counter_event(struct ws_trace *trace, struct ws_event *ev)
 	text = ws_json_text(&ev->name, &trace->scratch, &n);
 	ws_text_add(&group, text, n);
 	if (ev->id.type != WS_J_NONE)
-		ws_text_printf(&group, "[%.*s]", (int)(ev->id.n < 200 ? ev->id.n : 200),
-			       ev->id.text);
+		ws_text_printf(&group, "[%.*s]", (int)(ws_min(ev->id.n, 200)), ev->id.text);
 	/* A name and a value: as our own export has it, and many others. */
 	single = is_single(&ev->args);
 	walk = ws_json_walk(&ev->args);

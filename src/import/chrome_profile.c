@@ -12,12 +12,13 @@
 #include <xxhash.h>
 
 #include "import/trace.h"
+#include "base/choose.h"
 
 /* ---- profiles ---- */
 
 static struct ws_trace_profile *profile_of(struct ws_trace *trace, const struct ws_event *ev)
 {
-	uint64_t key = XXH3_64bits_withSeed(ev->id.text ? ev->id.text : "", ev->id.n,
+	uint64_t key = XXH3_64bits_withSeed(ws_text_or(ev->id.text, ""), ev->id.n,
 					    ws_trace_process(trace, ev)),
 		 at;
 

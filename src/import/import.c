@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/choose.h"
 #include "base/mem.h"
 #include "import/formats.h"
 #include "import/trace.h"
@@ -88,9 +89,9 @@ static bool is_perf_script(const char *at, const char *end)
 static bool is_nsys_rep(const char *at, size_t n)
 {
 	return at && n > 64 &&
-	       (memmem(at, n < 4096 ? n : 4096, "QuadD", 5) ||
-		memmem(at, n < 4096 ? n : 4096, "NVIDIA Tegra Profiler", 21) ||
-		memmem(at, n < 4096 ? n : 4096, "Nsight Systems", 14));
+	       (memmem(at, ws_min(n, 4096), "QuadD", 5) ||
+		memmem(at, ws_min(n, 4096), "NVIDIA Tegra Profiler", 21) ||
+		memmem(at, ws_min(n, 4096), "Nsight Systems", 14));
 }
 
 static enum ws_import_format tell(const char *buffer, size_t n)

@@ -9,6 +9,7 @@
  * dropped; what links work to an operator is its "External id".
  */
 #include "import/trace.h"
+#include "base/choose.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +24,8 @@ static void note_others(struct ws_trace *trace, const char *kind)
 {
 	for (int i = 0; i < trace->others; i++)
 		ws_into_note(trace->into, "The argument \"%.*s\" of %s was left out.",
-			     (int)(trace->other[i].key.n < 100 ? trace->other[i].key.n : 100),
-			     trace->other[i].key.text, kind);
+			     (int)(ws_min(trace->other[i].key.n, 100)), trace->other[i].key.text,
+			     kind);
 }
 
 /* ---- GPU work ---- */
@@ -197,7 +198,7 @@ static int by_number(const void *first, const void *second)
 {
 	int64_t x = *(const int64_t *)first, y = *(const int64_t *)second;
 
-	return x < y ? -1 : x > y;
+	return ws_compare(x, y);
 }
 
 /* Nanoseconds to add to this file's times to align them with the first file's: the median; 0 when

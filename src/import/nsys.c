@@ -17,6 +17,7 @@
  * coming: what a view computes is the file's to say.
  */
 #include "import/nsys.h"
+#include "base/choose.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -173,7 +174,7 @@ uint32_t ws_nsys_text(struct ws_nsys *nsys, sqlite3_stmt *statement, int column)
 	default: {
 		const void *bytes = sqlite3_column_blob(statement, column);
 
-		return ws_writer_string(nsys->into->writer, bytes ? bytes : "",
+		return ws_writer_string(nsys->into->writer, ws_text_or(bytes, ""),
 					(size_t)sqlite3_column_bytes(statement, column));
 	}
 	}
@@ -343,7 +344,7 @@ static const struct {
 static void add_name(struct ws_text *list, const char *name, size_t n)
 {
 	ws_text_puts(list, list->len ? ", " : "");
-	ws_text_add(list, name, n < 100 ? n : 100);
+	ws_text_add(list, name, ws_min(n, 100));
 }
 
 void ws_nsys_say_missing(struct ws_nsys *nsys, sqlite3_stmt *statement, const char *table)
@@ -575,7 +576,7 @@ static void read_strings(struct ws_nsys *nsys)
 		if (nsys->own && theirs > 0 && theirs < MOST_NUMBERED)
 			ws_writer_string_from(nsys->into->writer, (uint32_t)theirs);
 		ws_map_set(&nsys->strings, (uint64_t)theirs,
-			   ws_writer_string(nsys->into->writer, text ? text : "",
+			   ws_writer_string(nsys->into->writer, ws_text_or(text, ""),
 					    (size_t)sqlite3_column_bytes(statement, 1)));
 	}
 	sqlite3_finalize(statement);

@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "text/json.h"
+#include "base/choose.h"
 #include "schema/foreign.h"
 #include "import/nsys.h"
 
@@ -242,7 +243,7 @@ static void read_gpu_metrics(struct ws_nsys *nsys)
 
 			gpu_counter(nsys, &counters, (uint64_t)sqlite3_column_int64(statement, 0),
 				    (uint64_t)sqlite3_column_int64(statement, 1),
-				    group ? group : "", name ? name : "");
+				    ws_text_or(group, ""), ws_text_or(name, ""));
 		}
 		sqlite3_finalize(statement);
 	}
@@ -499,9 +500,7 @@ static void plan_unknown(struct unknown *unknown, sqlite3_stmt *statement, const
 	static const char *const labels[] = {"nameId", "textId", "name", "text"};
 
 	unknown->count = sqlite3_column_count(statement);
-	unknown->count = unknown->count < (int)WS_COUNT(unknown->pointer)
-				 ? unknown->count
-				 : (int)WS_COUNT(unknown->pointer);
+	unknown->count = ws_min(unknown->count, (int)WS_COUNT(unknown->pointer));
 	for (int c = 0; c < unknown->count; c++)
 		unknown->pointer[c] = points_to_strings(sql, sqlite3_column_name(statement, c));
 	unknown->start = ws_nsys_column(statement, "start");

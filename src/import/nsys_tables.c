@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "import/nsys.h"
+#include "base/choose.h"
 #include "schema/foreign.h"
 
 /* ---- processes and threads ---- */
@@ -248,7 +249,7 @@ static void read_facts(struct ws_nsys *nsys, const char *table, bool machine)
 		for (size_t i = 0; machine && i < WS_COUNT(facts); i++)
 			if (!strcmp(key, facts[i].theirs))
 				snprintf(own, sizeof(own), "%s", facts[i].ours);
-		ws_into_meta(nsys->into, own, text ? text : "", text ? (size_t)len : 0);
+		ws_into_meta(nsys->into, own, ws_text_or(text, ""), text ? (size_t)len : 0);
 	}
 	sqlite3_finalize(statement);
 	ws_nsys_done(nsys, table);

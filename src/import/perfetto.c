@@ -16,6 +16,7 @@
 #include <zlib.h>
 
 #include "import/formats.h"
+#include "base/choose.h"
 #include "text/json.h"
 #include "import/perfetto.h"
 
@@ -498,7 +499,7 @@ static void pop(struct perfetto *perfetto, uint64_t track, uint64_t end, uint32_
 	perfetto->free_slice = at;
 	if (!slice.args)
 		slice.args = args;
-	put_slice(perfetto, &slice, end > slice.start ? end : slice.start, 0);
+	put_slice(perfetto, &slice, ws_max(end, slice.start), 0);
 }
 
 /* A flow goes from each event that names it to the next one that does. */

@@ -17,6 +17,7 @@
 #include <xxhash.h>
 
 #include "base/compiler.h"
+#include "base/choose.h"
 
 /* Microseconds: more than this since 1970 (September 2001) is real time, less counts from something
  * else. */
@@ -116,7 +117,7 @@ static bool set_times(struct ws_trace *trace, struct ws_event *ev)
 	}
 	if (!trace->first_seen)
 		choose_base(trace, ts);
-	trace->least = ts < trace->least ? ts : trace->least;
+	trace->least = ws_min(ts, trace->least);
 	if (ts < 0 && (uint64_t)-ts > trace->base) {
 		trace->bad_time++;
 		return false;
@@ -294,7 +295,7 @@ static int take_members(struct ws_trace *trace)
 		rc = ws_json_take(&trace->json, &key);
 		if (rc <= 0)
 			return rc;
-		snprintf(name, sizeof(name), "%.*s", (int)(key.n < 255 ? key.n : 255), key.text);
+		snprintf(name, sizeof(name), "%.*s", (int)(ws_min(key.n, 255)), key.text);
 		if (key.type != WS_J_STRING || ws_json_peek(&trace->json) != ':') {
 			snprintf(trace->json.problem, sizeof(trace->json.problem),
 				 "a name and a colon should stand at byte %" PRIu64,

@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 
 #include "inject/cuda.h"
+#include "base/choose.h"
 #include "ring/cuda_record.h"
 #include "inject/stack.h"
 
@@ -166,7 +167,7 @@ static void tell_pointer(struct ws_thread *thread, const char *text, uint32_t ha
 static uint32_t define(struct ws_thread *thread, const char *text)
 {
 	size_t n = strlen(text);
-	uint32_t handle = ws_rt_string(thread, text, n < WS_STRING_MAX ? n : WS_STRING_MAX);
+	uint32_t handle = ws_rt_string(thread, text, ws_min(n, WS_STRING_MAX));
 
 	if (handle)
 		tell_pointer(thread, text, handle);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "inject/bind.h"
+#include "base/choose.h"
 #include "inject/cuda.h"
 #include "schema/schema.h"
 
@@ -88,7 +89,7 @@ static bool try_folder(struct search *search, const char *folder, size_t len, co
 
 	if (!len || len + sub_len + 24 > sizeof(path))
 		return false;
-	for (uint32_t major = most < NEWEST ? most : NEWEST; major >= OLDEST; major--) {
+	for (uint32_t major = ws_min(most, NEWEST); major >= OLDEST; major--) {
 		memcpy(path, folder, len);
 		memcpy(path + len, sub, sub_len);
 		strcpy(path + len + sub_len, "/libcupti.so.XX");

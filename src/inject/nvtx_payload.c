@@ -13,6 +13,7 @@
  * are said in a diagnostic when a program wants them.
  */
 #include "inject/nvtx_state.h"
+#include "base/choose.h"
 #include "schema/schema.h"
 
 enum { POINTER_SIZE = sizeof(void *), ENTRY_MESSAGE = 1 << 10 };
@@ -123,7 +124,7 @@ static void lay_out(struct nvtx_domain *domain, const struct nx_schema_entry *en
 		if (schema->align && schema->align < align)
 			align = schema->align;
 		align = align ? align : 1;
-		most = align > most ? align : most;
+		most = ws_max(align, most);
 		at = entry->offset ? entry->offset : (at + align - 1) / align * align;
 		if (entry->flags & ENTRY_MESSAGE && !schema->message.type) {
 			schema->message.offset = at;
@@ -274,7 +275,7 @@ static bool blob_put(struct blob_out *out, const char *at, size_t n)
 	const size_t most = WS_REC_MAX_BYTES - sizeof(*out->record);
 
 	while (n) {
-		size_t piece = out->left > most ? most : out->left,
+		size_t piece = ws_min(out->left, most),
 		       bytes = WS_ALIGN_UP(sizeof(*out->record) + piece, (size_t)8), k;
 
 		if (!out->record) {

@@ -4,6 +4,7 @@
  * osrt_functions.def), osrt_lock.c, osrt_stream.c and osrt_thread.c.
  */
 #include "inject/osrt.h"
+#include "base/choose.h"
 
 #include <linux/futex.h>
 #include <signal.h>
@@ -68,7 +69,7 @@ uint32_t ws_osrt_still_open(struct ws_ring *ring, uint32_t depth, uintptr_t stac
 	on_alt = stack >= from && stack < to;
 	if (depth > WS_OPEN_CALLS && mark_stands(&ring->calls[WS_OPEN_CALLS - 1]))
 		return depth;
-	depth = depth < WS_OPEN_CALLS ? depth : WS_OPEN_CALLS;
+	depth = ws_min(depth, WS_OPEN_CALLS);
 	for (; depth; depth--) {
 		const struct ws_open_call *call = &ring->calls[depth - 1];
 		bool note_on_alt = call->stack >= from && call->stack < to;

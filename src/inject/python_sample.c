@@ -18,6 +18,7 @@
 #include <ucontext.h>
 
 #include "inject/python.h"
+#include "base/choose.h"
 #include "inject/stack.h"
 #include "inject/unseen.h"
 #include "schema/schema.h"
@@ -76,7 +77,7 @@ static bool tell_code(struct ws_thread *thread, struct ws_python_thread *python_
 		return false;
 	if (py_code->table_bytes > TABLE_MOST)
 		py_code->table_bytes = 0;
-	here = py_code->table_bytes < 8000 ? py_code->table_bytes : 8000;
+	here = ws_min(py_code->table_bytes, 8000);
 	texts = py_code->name_len + py_code->file_len;
 	bytes = WS_ALIGN_UP(sizeof(*record) + texts + here, 8u);
 	record = ws_rt_reserve(thread, bytes, WS_LOSS_PYTHON);

@@ -23,6 +23,7 @@
 #include <ucontext.h>
 
 #include "inject/bind.h"
+#include "base/choose.h"
 #include "inject/place.h"
 #include "ring/sample_record.h"
 #include "inject/stack.h"
@@ -88,8 +89,7 @@ static void sample(const siginfo_t *info, const ucontext_t *context)
 {
 	const struct ws_sample_settings *settings = &ws_rt->arena->sample;
 	uint64_t regs[WS_STACK_REGS], time = ws_rt_ticks();
-	uint64_t weight =
-		settings->period_ns * (1 + (uint64_t)(info->si_overrun > 0 ? info->si_overrun : 0));
+	uint64_t weight = settings->period_ns * (1 + (uint64_t)(ws_max(info->si_overrun, 0)));
 	struct ws_rec_sample *record;
 	struct ws_thread *thread;
 

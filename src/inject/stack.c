@@ -1,5 +1,6 @@
 /* stack.c - see stack.h. */
 #include "inject/stack.h"
+#include "base/choose.h"
 
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -61,7 +62,7 @@ static uint32_t copy(char *to, uint64_t from, uint32_t n)
 	for (uint64_t at = from; left && pieces < PIECES; pieces++) {
 		uint32_t part = (uint32_t)(PAGE - at % PAGE);
 
-		part = part < left ? part : left;
+		part = ws_min(part, left);
 		remote[pieces] = (struct iovec){(void *)(uintptr_t)at, part};
 		at += part;
 		left -= part;
@@ -73,7 +74,7 @@ static uint32_t copy(char *to, uint64_t from, uint32_t n)
 	if (got > 0)
 		return (uint32_t)got;
 	got = (long)(PAGE - from % PAGE);
-	got = got < (long)n ? got : (long)n;
+	got = ws_min(got, (long)n);
 	memcpy(to, (const void *)(uintptr_t)from, (size_t)got);
 	return (uint32_t)got;
 }
@@ -205,7 +206,7 @@ bool ws_rt_stack_of(struct ws_thread *thread, enum ws_stack_of of, uint64_t key,
 	bool any = false;
 
 	ws_rt_maps(thread);
-	bytes = bytes < WS_STACK_MOST ? bytes : WS_STACK_MOST;
+	bytes = ws_min(bytes, WS_STACK_MOST);
 	for (uint32_t at = 0; at < bytes;) {
 		uint32_t want = bytes - at < WS_STACK_PIECE ? bytes - at : WS_STACK_PIECE, got;
 		struct ws_rec_stack *record = ws_rt_reserve(

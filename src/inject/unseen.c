@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "inject/bind.h"
+#include "base/choose.h"
 #include "inject/unseen.h"
 
 static int (*next_timed)(const sigset_t *, siginfo_t *, const struct timespec *);
@@ -57,7 +58,7 @@ int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info,
 	while ((r = next_timed(set, &got, limit)) == SIGURG && ws_unseen(&got))
 		if (until) {
 			ns = until - now_ns();
-			ns = ns > 0 ? ns : 0;
+			ns = ws_max(ns, 0);
 			left = (struct timespec){ns / 1000000000, ns % 1000000000};
 			limit = &left;
 		}

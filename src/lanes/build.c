@@ -15,6 +15,7 @@
 
 #include "lanes/build.h"
 #include "base/sort.h"
+#include "base/choose.h"
 #include "lanes/names.h"
 
 /* An event on its way, and once it is there (with its share of sums). */
@@ -132,7 +133,7 @@ void ws_lane_raw_of_row(const struct ws_lane_pass *pass, const struct ws_batch *
 		raw->end = raw->start;
 		raw->src |= WS_EVENT_MOMENT;
 	} else if (raw->end == WS_NO_TIME || raw->end < raw->start) {
-		raw->end = raw->start > pass->lanes->last ? raw->start : pass->lanes->last;
+		raw->end = ws_max(raw->start, pass->lanes->last);
 		raw->src |= WS_EVENT_OPEN;
 	}
 	if (pass->nvtx && batch->col[ws_nvtx_flags][i] & WS_NVTX_HAS_COLOR)
@@ -441,7 +442,7 @@ static int by_size(const void *first, const void *second)
 
 	if (left->count != right->count)
 		return left->count < right->count ? -1 : 1;
-	return left->lane < right->lane ? -1 : left->lane > right->lane;
+	return ws_compare(left->lane, right->lane);
 }
 
 /* The names of samples are functions. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/slots.h"
+#include "base/choose.h"
 #include "lanes/build.h"
 
 /* ---- lanes by kind and key ---- */
@@ -359,7 +360,7 @@ static int by_lane(const void *first, const void *second)
 
 	if (left->lane != right->lane)
 		return left->lane < right->lane ? -1 : 1;
-	return left->first < right->first ? -1 : left->first > right->first;
+	return ws_compare(left->first, right->first);
 }
 
 static uint64_t grain(const struct ws_lanes *lanes, const struct ws_lane *lane)
@@ -399,7 +400,7 @@ static int by_place(const void *first, const void *second)
 		return left->source < right->source ? -1 : 1;
 	if (left->block != right->block)
 		return left->block < right->block ? -1 : 1;
-	return left->lane < right->lane ? -1 : left->lane > right->lane;
+	return ws_compare(left->lane, right->lane);
 }
 
 static void join_entries(struct ws_lanes *lanes, const struct ws_lane_worker *workers,

@@ -1,5 +1,6 @@
 /* lane_json.c - see lane_json.h. */
 #include "lanes/lane_json.h"
+#include "base/choose.h"
 
 #include <string.h>
 
@@ -15,7 +16,7 @@ void ws_put_name(struct ws_text *text, const char *key, const struct ws_lanes *l
 	size_t n;
 	const char *word = ws_lane_name(lanes, name, &n);
 
-	ws_put_text(text, key, word, n < MOST_NAME ? n : MOST_NAME);
+	ws_put_text(text, key, word, ws_min(n, MOST_NAME));
 }
 
 /* ---- finding events ---- */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "lanes/lane.h"
+#include "base/choose.h"
 
 /* ---- order ---- */
 
@@ -149,7 +150,7 @@ static uint32_t most_of(const uint32_t *values)
 	uint32_t m = values[0];
 
 	for (uint32_t i = 1; i < WS_LEVEL_FAN; i++)
-		m = values[i] > m ? values[i] : m;
+		m = ws_max(values[i], m);
 	return m;
 }
 
@@ -216,7 +217,7 @@ static uint32_t covered(const struct ws_lane *lane, struct ws_level *level)
 		if (lane->kind == WS_LANE_STATE && !ws_state_runs(raw->ref))
 			continue;
 		if (n && raw->start <= now.end && lane->kind != WS_LANE_STATE) {
-			now.end = raw->end > now.end ? raw->end : now.end;
+			now.end = ws_max(raw->end, now.end);
 			continue;
 		}
 		if (n && level)
@@ -306,8 +307,8 @@ static void lane_extent(struct ws_lane *lane)
 		if (!level->n)
 			continue;
 		end = level->value ? level->start[level->n - 1] : ws_level_end(level, level->n - 1);
-		lane->first = level->start[0] < lane->first ? level->start[0] : lane->first;
-		lane->last = end > lane->last ? end : lane->last;
+		lane->first = ws_min(level->start[0], lane->first);
+		lane->last = ws_max(end, lane->last);
 		if (!level->value)
 			lane->busy = ws_level_busy(ws_lane_cover(lane), 0, ws_lane_cover(lane)->n);
 	}

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "lanes/lane.h"
+#include "base/choose.h"
 #include "query/gpu.h"
 
 struct call {
@@ -155,7 +156,7 @@ static void widen(struct project *project, struct target *target, const struct c
 		if (!span)
 			continue;
 		span->first = !span->last || start < span->first ? start : span->first;
-		span->last = end > span->last ? end : span->last;
+		span->last = ws_max(end, span->last);
 	}
 }
 
@@ -210,9 +211,8 @@ static int by_thread(const void *first, const void *second)
 {
 	const struct target *left = first, *right = second;
 
-	return left->thread != right->thread	    ? (left->thread < right->thread ? -1 : 1)
-	       : left->projected < right->projected ? -1
-						    : left->projected > right->projected;
+	return left->thread != right->thread ? (left->thread < right->thread ? -1 : 1)
+					     : ws_compare(left->projected, right->projected);
 }
 
 static void find_targets(struct project *project)

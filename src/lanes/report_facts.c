@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lanes/row_tree.h"
+#include "base/choose.h"
 #include "text/text.h"
 
 int64_t ws_lanes_realtime(const struct ws_report *report, uint64_t zero)
@@ -40,7 +41,7 @@ static struct bytes bytes_of(const struct ws_report *report, uint64_t id)
 	struct bytes bytes;
 
 	bytes.text = ws_report_string(report, (uint32_t)id, &bytes.n);
-	bytes.n = bytes.n < 16384 ? bytes.n : 16384;
+	bytes.n = ws_min(bytes.n, 16384);
 	return bytes;
 }
 
@@ -201,7 +202,7 @@ static uint64_t first_event(const struct ws_shown_report *rep)
 		     k++) {
 			uint64_t min = ws_report_block(rep->lanes->report, table, k).time_min;
 
-			first = min < first ? min : first;
+			first = ws_min(min, first);
 		}
 	}
 	return first != UINT64_MAX ? first : rep->lanes->zero;

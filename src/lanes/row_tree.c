@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/choose.h"
 #include "text/text.h"
 #include "lanes/row_tree.h"
 
@@ -260,7 +261,7 @@ static int by_process(const void *first, const void *second, void *ctx)
 		return left < right ? -1 : 1;
 	if (left == TIER_WORKS && m != n)
 		return m > n ? -1 : 1;
-	return p < q ? -1 : p > q;
+	return ws_compare(p, q);
 }
 
 static int by_owner(const void *first, const void *second, void *ctx)
@@ -456,9 +457,8 @@ static int by_device(const void *first, const void *second, void *ctx)
 						      : 1;
 	if (left->kind != right->kind)
 		return left->kind < right->kind ? -1 : 1;
-	return left->key[2] != right->key[2]  ? (left->key[2] < right->key[2] ? -1 : 1)
-	       : left->key[3] < right->key[3] ? -1
-					      : left->key[3] > right->key[3];
+	return left->key[2] != right->key[2] ? (left->key[2] < right->key[2] ? -1 : 1)
+					     : ws_compare(left->key[3], right->key[3]);
 }
 
 static size_t select_lanes(const struct tree *tree, bool (*which)(uint8_t kind), uint32_t *out)
@@ -633,8 +633,7 @@ static int by_number(const void *first, const void *second, void *ctx)
 			     *right = tree->lanes->lane[*(const uint32_t *)second];
 
 	return left->key[0] != right->key[0] ? (left->key[0] < right->key[0] ? -1 : 1)
-	       : left->kind < right->kind    ? -1
-					     : left->kind > right->kind;
+					     : ws_compare(left->kind, right->kind);
 }
 
 static bool is_core(uint8_t kind)

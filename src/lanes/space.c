@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "lanes/lane.h"
+#include "base/choose.h"
 
 enum { SMALL = 1 << 20 };
 
@@ -44,9 +45,9 @@ uint64_t ws_space_room(void)
 				? (uint64_t)statvfs_v.f_bavail * statvfs_v.f_frsize / FREE_SHARE
 				: 0;
 
-		room = some > room ? some : room;
+		room = ws_max(some, room);
 	}
-	return room < MOST_ROOM ? room : MOST_ROOM;
+	return ws_min(room, MOST_ROOM);
 }
 
 void *ws_space_new(size_t bytes)

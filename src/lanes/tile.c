@@ -1,6 +1,7 @@
 /* tile.c - see tile.h. A pixel costs two searches that start from the pixel before, whatever is in
  * it. */
 #include "lanes/tile.h"
+#include "base/choose.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +23,7 @@ static float pixel(const struct drawing *drawing, uint64_t t)
 {
 	double x = (double)((int64_t)t - drawing->t0) / (double)drawing->px;
 
-	return (float)(x < -WS_TILE_BEYOND  ? -WS_TILE_BEYOND
-		       : x > WS_TILE_BEYOND ? WS_TILE_BEYOND
-					    : x);
+	return (float)(x < -WS_TILE_BEYOND ? -WS_TILE_BEYOND : ws_min(x, WS_TILE_BEYOND));
 }
 
 static struct ws_rect *new_rect(struct ws_rects *out)
@@ -41,7 +40,7 @@ static uint8_t hash_name(const struct ws_lanes *lanes, uint32_t name, bool range
 
 	while (range && n > 1 && text[n - 1] >= '0' && text[n - 1] <= '9')
 		n--;
-	return (uint8_t)(XXH3_64bits(text, n < 256 ? n : 256) >> 17);
+	return (uint8_t)(XXH3_64bits(text, ws_min(n, 256)) >> 17);
 }
 
 uint8_t ws_tile_color(const struct ws_lanes *lanes, const struct ws_level *level, uint32_t i)
@@ -124,9 +123,9 @@ static void draw_level(const struct drawing *drawing)
 
 		if (level->dur[i] < (uint64_t)drawing->px) {
 			int64_t edge =
-				drawing->t0 + (((x < 0 ? 0 : x) >> drawing->k) + 1) * drawing->px;
+				drawing->t0 + (((ws_max(x, 0)) >> drawing->k) + 1) * drawing->px;
 
-			to = ws_level_seek(level, i, end, (uint64_t)(edge < 0 ? 0 : edge));
+			to = ws_level_seek(level, i, end, (uint64_t)(ws_max(edge, 0)));
 			if (to > i + 1 && level->dur[to - 1] >= (uint64_t)drawing->px)
 				to--;
 		}
@@ -215,8 +214,8 @@ static void draw_counter(const struct drawing *drawing)
 	ws_level_range(level, drawing->t0, drawing->t1, &i, &end);
 	while (i < end) {
 		int64_t x = (int64_t)level->start[i] - drawing->t0;
-		int64_t edge = drawing->t0 + (((x < 0 ? 0 : x) >> drawing->k) + 1) * drawing->px;
-		uint32_t to = ws_level_seek(level, i, end, (uint64_t)(edge < 0 ? 0 : edge));
+		int64_t edge = drawing->t0 + (((ws_max(x, 0)) >> drawing->k) + 1) * drawing->px;
+		uint32_t to = ws_level_seek(level, i, end, (uint64_t)(ws_max(edge, 0)));
 		struct ws_rect *rect = new_rect(drawing->out);
 		double low, high;
 
@@ -245,12 +244,12 @@ static void shade(const struct drawing *drawing, float *busy, int64_t from, int6
 
 	if (y < 0 || x >= WS_TILE_PIXELS)
 		return;
-	x = x < 0 ? 0 : x;
-	y = y > WS_TILE_PIXELS ? WS_TILE_PIXELS : y;
+	x = ws_max(x, 0);
+	y = ws_min(y, WS_TILE_PIXELS);
 	i = (int)x;
 	k = (int)y < WS_TILE_PIXELS ? (int)y : WS_TILE_PIXELS - 1;
 	for (int p = i; p <= k; p++) {
-		double a = p > x ? p : x, b = p + 1 < y ? p + 1 : y;
+		double a = ws_max(p, x), b = p + 1 < y ? p + 1 : y;
 
 		busy[p] += (float)(b > a ? b - a : 0) * share + 1e-6f;
 	}
@@ -261,7 +260,7 @@ static void shade_glimpse(const struct drawing *drawing, float *busy,
 {
 	double width = (double)(glimpse->last - glimpse->first) / WS_GROUP_BINS;
 	double a = ((double)drawing->t0 - (double)glimpse->first) / (width > 0 ? width : 1);
-	int from = a > 0 ? (int)(a < WS_GROUP_BINS ? a : WS_GROUP_BINS) : 0;
+	int from = a > 0 ? (int)(ws_min(a, WS_GROUP_BINS)) : 0;
 
 	if (!glimpse->bins) {
 		shade(drawing, busy, (int64_t)glimpse->first, (int64_t)glimpse->last, 0.35f);

@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "base/map.h"
+#include "base/choose.h"
 #include "base/mem.h"
 #include "query/gpu.h"
 #include "ops/ops.h"
@@ -110,17 +111,18 @@ static void add_event(const struct ws_ops *ops, struct groups *groups,
 
 /* ---- order ---- */
 
-#define SORTS(X)                                                                            \
-	X("self_cpu_time_total", self_cpu)                                                  \
-	X("cpu_time_total", cpu)                                                            \
-	X("self_cuda_time_total", self_gpu)                                                 \
-	X("self_device_time_total", self_gpu)                                               \
-	X("cuda_time_total", gpu)                                                           \
-	X("device_time_total", gpu)                                                         \
-	X("self_cpu_memory_usage", self_cpu_mem)                                            \
-	X("cpu_memory_usage", cpu_mem) X("self_cuda_memory_usage", self_gpu_mem)            \
-		X("self_device_memory_usage", self_gpu_mem) X("cuda_memory_usage", gpu_mem) \
-			X("device_memory_usage", gpu_mem) X("count", count) X("flops", flops)
+#define SORTS(X)                                                                              \
+	X("self_cpu_time_total", self_cpu)                                                    \
+	X("cpu_time_total", cpu)                                                              \
+	X("self_cuda_time_total", self_gpu)                                                   \
+	X("self_device_time_total", self_gpu)                                                 \
+	X("cuda_time_total", gpu)                                                             \
+	X("device_time_total", gpu)                                                           \
+	X("self_cpu_memory_usage", self_cpu_mem)                                              \
+	X("cpu_memory_usage", cpu_mem)                                                        \
+	X("self_cuda_memory_usage", self_gpu_mem) X("self_device_memory_usage", self_gpu_mem) \
+		X("cuda_memory_usage", gpu_mem) X("device_memory_usage", gpu_mem)             \
+			X("count", count) X("flops", flops)
 
 static double sort_value(const struct group *g, const char *sort)
 {
@@ -142,9 +144,8 @@ static int by_value(const void *first, const void *second, void *sort)
 		return u > v ? -1 : 1;
 	if (left->device != right->device)
 		return left->device ? 1 : -1;
-	return left->name != right->name      ? (left->name < right->name ? -1 : 1)
-	       : left->shapes < right->shapes ? -1
-					      : left->shapes > right->shapes;
+	return left->name != right->name ? (left->name < right->name ? -1 : 1)
+					 : ws_compare(left->shapes, right->shapes);
 }
 
 /* ---- the table ---- */

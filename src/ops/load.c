@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/choose.h"
 #include "base/mem.h"
 #include "ops/ops.h"
 
@@ -435,7 +436,7 @@ static int by_time(const void *first, const void *second)
 
 	if (left->process != right->process)
 		return left->process < right->process ? -1 : 1;
-	return left->time < right->time ? -1 : left->time > right->time;
+	return ws_compare(left->time, right->time);
 }
 
 static void load_memory(struct ws_ops *ops)

@@ -13,6 +13,7 @@
 #define WS_OPS_OPS_H
 
 #include "base/map.h"
+#include "base/choose.h"
 #include "query/doubles.h"
 #include "query/query.h"
 #include "print/table.h"
@@ -158,8 +159,8 @@ enum {
 static inline uint32_t ws_ops_made_name(uint64_t kind, uint64_t from, uint64_t to)
 {
 	kind = kind <= WS_OPS_SET ? kind : 0;
-	from = from < WS_OPS_NO_MEMORY ? from : WS_OPS_NO_MEMORY;
-	to = to < WS_OPS_NO_MEMORY ? to : WS_OPS_NO_MEMORY;
+	from = ws_min(from, WS_OPS_NO_MEMORY);
+	to = ws_min(to, WS_OPS_NO_MEMORY);
 	return UINT32_MAX - 1 - (uint32_t)(kind << 8 | from << 4 | to);
 }
 

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "base/map.h"
+#include "base/choose.h"
 #include "base/mem.h"
 #include "base/sort.h"
 #include "ops/ops.h"
@@ -216,10 +217,8 @@ int ws_ops_memory_devices(struct ws_ops *ops, struct ws_printer *printer, struct
 		device_d->taken_bytes += memory->bytes > 0 ? (uint64_t)memory->bytes : 0;
 		device_d->given_bytes += memory->bytes < 0 ? (uint64_t)-memory->bytes : 0;
 		device_d->now += memory->bytes;
-		device_d->peak =
-			memory->allocated > device_d->peak ? memory->allocated : device_d->peak;
-		device_d->reserved = memory->reserved > device_d->reserved ? memory->reserved
-									   : device_d->reserved;
+		device_d->peak = ws_max(memory->allocated, device_d->peak);
+		device_d->reserved = ws_max(memory->reserved, device_d->reserved);
 	}
 	printer->columns = memory_columns;
 	printer->column_count = WS_COUNT(memory_columns);

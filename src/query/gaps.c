@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/choose.h"
 #include "base/mem.h"
 #include "query/work.h"
 
@@ -32,13 +33,9 @@ static void add_list(struct ws_gaps *gaps, size_t *cap, const struct ws_gaps_req
 	for (size_t i = 0; i < busy->n && !gap_list->from;
 	     i++) /* the first that reaches into the window */
 		if (busy->spans[i].end > request->time_min)
-			gap_list->from = busy->spans[i].start > request->time_min
-						 ? busy->spans[i].start
-						 : request->time_min;
+			gap_list->from = ws_max(busy->spans[i].start, request->time_min);
 	if (busy->n && gap_list->from) {
-		gap_list->to = busy->spans[busy->n - 1].end < request->time_max
-				       ? busy->spans[busy->n - 1].end
-				       : request->time_max;
+		gap_list->to = ws_min(busy->spans[busy->n - 1].end, request->time_max);
 		ws_spans_add(&all, gap_list->from, gap_list->to);
 		ws_spans_subtract(&all, busy, &gap_list->gaps);
 	}
@@ -77,7 +74,7 @@ static int by_number(const void *first, const void *second)
 
 	if (left->process != right->process)
 		return left->process < right->process ? -1 : 1;
-	return left->stream < right->stream ? -1 : left->stream > right->stream;
+	return ws_compare(left->stream, right->stream);
 }
 
 /* A list for each of its streams that is wanted. Streams of several processes are told apart by
@@ -206,9 +203,7 @@ static void take_run(void *ctx, uint32_t worker, const struct ws_state *st)
 	lists->thread = st->thread;
 	spans = &lists->spans[lists->n - 1];
 	if (spans->n && st->start <= spans->spans[spans->n - 1].end)
-		spans->spans[spans->n - 1].end = st->end > spans->spans[spans->n - 1].end
-							 ? st->end
-							 : spans->spans[spans->n - 1].end;
+		spans->spans[spans->n - 1].end = ws_max(st->end, spans->spans[spans->n - 1].end);
 	else
 		ws_spans_add(spans, st->start, st->end);
 }
@@ -299,8 +294,7 @@ uint64_t ws_gaps_overlap(const struct ws_gap_list *gap_list, uint64_t start, uin
 	while (*at < gap_list->gaps.n && span[*at].end <= start)
 		++*at;
 	for (size_t i = *at; i < gap_list->gaps.n && span[i].start < end; i++) {
-		uint64_t from = span[i].start > start ? span[i].start : start,
-			 to = span[i].end < end ? span[i].end : end;
+		uint64_t from = ws_max(span[i].start, start), to = ws_min(span[i].end, end);
 
 		if (from >= to)
 			continue;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 
 void ws_spans_add(struct ws_spans *spans, uint64_t start, uint64_t end)
 {
@@ -24,8 +25,7 @@ static int by_start(const void *first, const void *second)
 	const struct ws_span *left = first, *right = second;
 
 	return left->start != right->start ? (left->start < right->start ? -1 : 1)
-	       : left->end < right->end	   ? -1
-					   : left->end > right->end;
+					   : ws_compare(left->end, right->end);
 }
 
 void ws_spans_merge(struct ws_spans *spans)
@@ -39,9 +39,8 @@ void ws_spans_merge(struct ws_spans *spans)
 		qsort(spans->spans, spans->n, sizeof(*spans->spans), by_start);
 	for (size_t i = 0; i < spans->n; i++) {
 		if (n && spans->spans[i].start <= spans->spans[n - 1].end)
-			spans->spans[n - 1].end = spans->spans[i].end > spans->spans[n - 1].end
-							  ? spans->spans[i].end
-							  : spans->spans[n - 1].end;
+			spans->spans[n - 1].end =
+				ws_max(spans->spans[i].end, spans->spans[n - 1].end);
 		else
 			spans->spans[n++] = spans->spans[i];
 	}
@@ -65,7 +64,7 @@ static void combine(const struct ws_spans *left, const struct ws_spans *right,
 	bool on = false;
 
 	while (i < left->n * 2 || k < right->n * 2) {
-		uint64_t x = edge(left, i), y = edge(right, k), now = x < y ? x : y;
+		uint64_t x = edge(left, i), y = edge(right, k), now = ws_min(x, y);
 
 		i += x == now && i < left->n * 2;
 		k += y == now && k < right->n * 2;

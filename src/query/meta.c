@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "query/query.h"
+#include "base/choose.h"
 
 const char *ws_meta(const struct ws_report *report, const char *name)
 {
@@ -33,7 +34,7 @@ static uint64_t earliest_event(const struct ws_report *report)
 		     i++) {
 			uint64_t min = ws_report_block(report, (enum ws_table)t, i).time_min;
 
-			first = min < first ? min : first;
+			first = ws_min(min, first);
 		}
 	return first == UINT64_MAX ? 0 : first;
 }

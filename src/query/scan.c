@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "query/query.h"
 #include "query/window.h"
 
@@ -121,7 +122,7 @@ int ws_scan_run(const struct ws_report *report, const struct ws_scan *scan,
 					? 0
 					: ws_report_block(report, scan->table, i).rows;
 
-		run.most_rows = rows > run.most_rows ? rows : run.most_rows;
+		run.most_rows = ws_max(rows, run.most_rows);
 	}
 	run_workers(&run);
 	if (damaged)

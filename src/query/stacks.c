@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "base/slots.h"
 
 struct key { /* of a function */
@@ -225,7 +226,7 @@ static int by_depth(const void *first, const void *second, void *ctx)
 
 	if (set[i] != set[k])
 		return set[i] > set[k] ? -1 : 1;
-	return depth[i] < depth[k] ? -1 : depth[i] > depth[k] ? 1 : i < k ? -1 : i > k;
+	return depth[i] < depth[k] ? -1 : depth[i] > depth[k] ? 1 : ws_compare(i, k);
 }
 
 static void read_symbols(struct ws_stacks *stacks, struct symbols *symbols, uint64_t *damaged)

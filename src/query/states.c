@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "base/sort.h"
 
 /* BLOCKED rows are moments, not calls with a beginning and an end: they are looked at only where
@@ -237,8 +238,7 @@ static int by_process(const void *first, const void *second)
 	if (left->process != right->process)
 		return left->process < right->process ? -1 : 1;
 	return left->start != right->start ? (left->start < right->start ? -1 : 1)
-	       : left->tid < right->tid	   ? -1
-					   : left->tid > right->tid;
+					   : ws_compare(left->tid, right->tid);
 }
 
 static void add_hold(struct ws_states *states, size_t i)
@@ -296,8 +296,7 @@ static uint32_t gil_holder(const struct ws_states *states, uint32_t process, uin
 	for (size_t i = low;
 	     i-- && states->holds[i].process == process && states->holds[i].latest > start;) {
 		const struct hold *hold = &states->holds[i];
-		uint64_t from = hold->start > start ? hold->start : start,
-			 to = hold->end < end ? hold->end : end;
+		uint64_t from = ws_max(hold->start, start), to = ws_min(hold->end, end);
 
 		if (to > from && to - from >= most) { /* of equals the earliest */
 			most = to - from;
@@ -446,8 +445,8 @@ static uint64_t end_of(const struct walk *walk, enum source source_k, size_t i)
 
 static void emit(const struct walk *walk, struct ws_state *st, uint64_t start, uint64_t end)
 {
-	st->start = start > walk->from ? start : walk->from;
-	st->end = end < walk->to ? end : walk->to;
+	st->start = ws_max(start, walk->from);
+	st->end = ws_min(end, walk->to);
 	st->thread = walk->slice->thread;
 	if (st->start < st->end)
 		walk->fn(walk->ctx, walk->worker, st);
@@ -576,10 +575,10 @@ static size_t busy_part(struct walk *walk, uint64_t *at, uint64_t end)
 		    class_of(walk->states, CUDA, walk->busy) != WS_WAIT_GPU)
 			continue;
 		if (starts > from) {
-			*at = starts < end ? starts : end;
+			*at = ws_min(starts, end);
 			return SIZE_MAX;
 		}
-		*at = ends < end ? ends : end;
+		*at = ws_min(ends, end);
 		return walk->busy;
 	}
 	*at = end;
@@ -610,10 +609,10 @@ static void walk_scheduled(struct walk *walk)
 
 	for (size_t i = walk->slice->from[SCHED], to = walk->slice->to[SCHED]; i < to; i++) {
 		bool last = i + 1 == to;
-		uint64_t next = last ? walk->limit : start[i + 1],
-			 from = start[i] > off ? start[i] : off, till = end[i];
+		uint64_t next = last ? walk->limit : start[i + 1], from = ws_max(start[i], off),
+			 till = end[i];
 
-		till = till > next ? next : till; /* an end that was not seen too */
+		till = ws_min(till, next); /* an end that was not seen too */
 		if (till < from)
 			till = from;
 		if (i > walk->slice->from[SCHED] && off < from)
@@ -655,7 +654,7 @@ static void walk_calls(struct walk *walk)
 		size_t i = at[source_k]++;
 		uint64_t start = start_of(walk, source_k, i), end = end_of(walk, source_k, i);
 
-		end = end > walk->limit ? walk->limit : end;
+		end = ws_min(end, walk->limit);
 		if (end <= start || (begun && end <= done) ||
 		    (source_k == CUDA && class_of(walk->states, CUDA, i) == WS_WAIT_CUDA))
 			continue;
@@ -682,7 +681,7 @@ static uint64_t limit_of(const struct ws_states *states, uint32_t thread)
 	const struct ws_process_info *info =
 		ws_who_process(states->who, ws_who_thread(states->who, thread)->process);
 
-	return info->end < states->last ? info->end : states->last;
+	return ws_min(info->end, states->last);
 }
 
 static void walk_thread(struct walk *walk, const struct slice *slice)

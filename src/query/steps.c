@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 
 /* Without a number at the end and what joins it to the name. */
 static size_t stem(const char *text, size_t len)
@@ -141,7 +142,7 @@ static int by_process(const void *first, const void *second)
 		return left->process < right->process ? -1 : 1;
 	if (left->start != right->start)
 		return left->start < right->start ? -1 : 1;
-	return left->thread < right->thread ? -1 : left->thread > right->thread;
+	return ws_compare(left->thread, right->thread);
 }
 
 int ws_steps_load(const struct ws_report *report, const struct ws_who *who, const char *name,

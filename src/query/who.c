@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "query/query.h"
 
 #define MOST_IDS (UINT32_C(1) << 26) /* no recording has more */
@@ -64,7 +65,7 @@ static void read_processes(struct ws_who *who, const struct ws_report *report)
 		if (!id || id > most)
 			continue;
 		grow_processes(who, id);
-		who->process_count = id > who->process_count ? id : who->process_count;
+		who->process_count = ws_max(id, who->process_count);
 		who->processes[id] = (struct ws_process_info){
 			.id = id,
 			.pid = (uint32_t)values[ws_process_pid],
@@ -108,7 +109,7 @@ static void read_threads(struct ws_who *who, const struct ws_report *report)
 		if (!id || id > most)
 			continue;
 		grow_threads(who, id);
-		who->thread_count = id > who->thread_count ? id : who->thread_count;
+		who->thread_count = ws_max(id, who->thread_count);
 		who->threads[id] = (struct ws_thread_info){
 			.id = id,
 			.tid = (uint32_t)values[ws_thread_tid],

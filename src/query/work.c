@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/choose.h"
 #include "base/mem.h"
 
 struct source {
@@ -186,7 +187,7 @@ static size_t run_end(const struct ws_work_op *op, size_t from, size_t n)
 {
 	for (from++; from < n && ordered(&op[from - 1], &op[from]);)
 		from++;
-	return from < n ? from : n;
+	return ws_min(from, n);
 }
 
 static void sort_ops(struct ws_work_gpu *gpu)
@@ -220,7 +221,7 @@ static int by_number(const void *first, const void *second)
 
 	if (left->device != right->device)
 		return left->device < right->device ? -1 : 1;
-	return left->process < right->process ? -1 : left->process > right->process;
+	return ws_compare(left->process, right->process);
 }
 
 int ws_work_load(const struct ws_report *report, uint64_t time_min, uint64_t time_max,

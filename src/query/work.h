@@ -10,6 +10,7 @@
 #ifndef WS_QUERY_WORK_H
 #define WS_QUERY_WORK_H
 
+#include "base/choose.h"
 #include "query/intervals.h"
 #include "query/query.h"
 
@@ -56,7 +57,7 @@ static inline void ws_work_times_add(struct ws_work_times *times, unsigned class
 {
 	if (!times->ops++ || start < times->first)
 		times->first = start;
-	times->last = end > times->last ? end : times->last;
+	times->last = ws_max(end, times->last);
 	ws_cover_add(class == WS_WORK_COMPUTE ? &times->compute
 		     : class == WS_WORK_COMM  ? &times->comm
 					      : &times->memory,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "record/proc.h"
 #include "record/python.h"
 
@@ -129,7 +130,7 @@ static void snapshot(struct ws_drain *drain, struct ws_ring_state *ring_state)
 		chunk = next;
 	}
 	ring_state->snap_chunk = chunk;
-	ring_state->snap_used = used <= WS_CHUNK_SIZE ? used : WS_CHUNK_SIZE;
+	ring_state->snap_used = ws_min(used, WS_CHUNK_SIZE);
 }
 
 /* ---- converting ---- */
@@ -190,8 +191,7 @@ static uint64_t convert_ring(struct ws_drain *drain, struct ws_ring_state *ring_
 		uint32_t used = atomic_load_explicit(&chunk->used, memory_order_acquire),
 			 done = ring_state->chunk;
 
-		bytes += convert_chunk(drain, ring_state,
-				       used <= WS_CHUNK_SIZE ? used : WS_CHUNK_SIZE);
+		bytes += convert_chunk(drain, ring_state, ws_min(used, WS_CHUNK_SIZE));
 		ring_state->chunk = atomic_load_explicit(&chunk->next, memory_order_acquire);
 		ring_state->offset = sizeof(struct ws_chunk);
 		if (done != ring_state->home)
@@ -243,7 +243,7 @@ static void write_losses(struct ws_ring_state *ring_state)
 
 		if (lost)
 			ws_sink_loss(ring_state->stream.sink, ring_state->stream.thread,
-				     loss_names[k] ? loss_names[k] : "other events", lost,
+				     ws_text_or(loss_names[k], "other events"), lost,
 				     k == WS_LOSS_DEPTH	  ? "ranges nested too deep"
 				     : ring_state->broken ? "shared memory was overwritten or full"
 							  : "the memory for recording was full");

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 
 const char ws_launcher_variables[] = "RANK\0"
 				     "LOCAL_RANK\0"
@@ -103,7 +104,7 @@ static void command(struct ws_sink *sink, const char *name, char **argv)
 
 	for (; *argv; argv++)
 		ws_text_printf(&text, "%s%s", text.len ? " " : "", *argv);
-	ws_sink_meta(sink, name, "%s", text.text ? text.text : "");
+	ws_sink_meta(sink, name, "%s", ws_text_or(text.text, ""));
 	ws_text_free(&text);
 }
 

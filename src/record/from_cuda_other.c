@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "record/from_cuda.h"
 #include "record/from_stack.h"
 #include "record/proc.h"
@@ -322,7 +323,7 @@ static int by_time(const void *first, const void *second)
 
 	if (left->start != right->start)
 		return left->start < right->start ? -1 : 1;
-	return left->correlation < right->correlation ? -1 : left->correlation > right->correlation;
+	return ws_compare(left->correlation, right->correlation);
 }
 
 void ws_cuda_settle_memory(struct ws_stream *stream, struct ws_cuda_proc *process, uint64_t until)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "record/from_cuda.h"
 #include "record/from_stack.h"
 #include "symbols/demangle.h"
@@ -105,7 +106,7 @@ static bool fill_times(struct ws_stream *stream, const struct ws_cuda_record *re
 	}
 	*row_start = start;
 	*row_end = end >= start ? end : WS_NO_TIME;
-	return ws_cuda_wanted(stream, start, end >= start ? end : start);
+	return ws_cuda_wanted(stream, start, ws_max(end, start));
 }
 
 /* Where a piece of work ran and which call caused it: fields that every kind of record and of row

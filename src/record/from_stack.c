@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/choose.h"
 #include "base/mem.h"
 #include "ring/sample_record.h"
 #include "ring/stack_record.h"
@@ -178,7 +179,7 @@ static uint32_t stack_id(struct ws_stream *stream, const struct ws_rec_stack *re
 	unsigned flags;
 	size_t got;
 
-	depth = depth < WS_STACK_DEEPEST ? depth : WS_STACK_DEEPEST;
+	depth = ws_min(depth, WS_STACK_DEEPEST);
 	if (!depth)
 		return WS_NO_U32;
 	got = unwind(stream, record, bytes, n, places, depth + HOOK_FRAMES, &flags);
@@ -188,7 +189,7 @@ static uint32_t stack_id(struct ws_stream *stream, const struct ws_rec_stack *re
 	if (skip >= got)
 		return WS_NO_U32;
 	got -= skip;
-	got = got < depth ? got : depth;
+	got = ws_min(got, depth);
 	if (python) {
 		uint32_t leaf, below = ws_python_merge(ws_stackset_of(stream->sink), places + skip,
 						       got, python, flags || got == depth, &leaf);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "record/proc.h"
+#include "base/choose.h"
 
 #if defined(__x86_64__)
 #define OWN_MACHINE EM_X86_64
@@ -38,7 +39,7 @@ static const char *elf_problem(int fd, const Elf64_Ehdr *header)
 		if (ph.p_type != PT_INTERP)
 			continue;
 		n = pread(fd, interp, sizeof(interp) - 1, (off_t)ph.p_offset);
-		interp[n > 0 ? n : 0] = 0;
+		interp[ws_max(n, 0)] = 0;
 		return strstr(interp, "musl") ? "linked to the musl C library" : NULL;
 	}
 	return "statically linked";

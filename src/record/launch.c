@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/gpu_tools.h"
+#include "base/choose.h"
 #include "base/mem.h"
 #include "record/signals.h"
 #include "ring/ring.h"
@@ -187,7 +188,8 @@ char *ws_launch_find(const char *name, char **envp)
 	for (char **e = envp; *e; e++)
 		if (!strncmp(*e, "PATH=", 5))
 			path = *e + 5;
-	for (const char *at = path ? path : "/usr/local/bin:/usr/bin:/bin", *end;; at = end + 1) {
+	for (const char *at = ws_text_or(path, "/usr/local/bin:/usr/bin:/bin"), *end;;
+	     at = end + 1) {
 		char *file;
 		struct stat st;
 

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "record/perf.h"
 
 #define FORK_NOTE_NS 1000000000u
@@ -265,7 +266,7 @@ static void take_texts(struct ws_proc *process, const struct ws_process_home *ho
 		       const struct ws_proc *parent)
 {
 	const size_t room = WS_CHUNK_SIZE - sizeof(*home);
-	size_t exe = home->exe_len < room ? home->exe_len : room;
+	size_t exe = ws_min(home->exe_len, room);
 	size_t args = home->cmdline_len < room - exe ? home->cmdline_len : room - exe;
 
 	if (home->origin == WS_ORIGIN_FORK && parent) {
@@ -727,7 +728,7 @@ static void say_unseen(const struct ws_drain *drain, const struct ws_started *st
 		 ws_perf_active(drain->perf)
 			 ? "Only what the kernel tells (samples, context switches) was recorded of"
 			 : "Nothing was recorded inside",
-		 started->path, problem ? problem : "it was started but its hooks never answered");
+		 started->path, ws_text_or(problem, "it was started but its hooks never answered"));
 	ws_sink_diagnostic(started->sink, WS_WARNING, "process", started->by, started->time, text);
 }
 

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/gpu_tools.h"
+#include "base/choose.h"
 #include "base/mem.h"
 #include "base/paths.h"
 #include "record/code.h"
@@ -192,13 +193,13 @@ static struct ws_sink *sink_for(void *ctx, int pid, const char *env, size_t env_
 	if (!session->options->output || !strstr(session->options->output, "%q{") ||
 	    ws_name_counts(session->options->output))
 		return session->main;
-	path = expand(session, 1, env ? env : "", env_len, &err);
+	path = expand(session, 1, ws_text_or(env, ""), env_len, &err);
 	for (sink = session->sinks; path && sink; sink = sink->next)
 		if (!strcmp(sink->path, path))
 			break;
 	free(path);
 	if (!sink && path && session->sink_count < MOST_SINKS) {
-		sink = create_report(session, env ? env : "", env_len, &err);
+		sink = create_report(session, ws_text_or(env, ""), env_len, &err);
 		if (!sink)
 			ws_warn("%s: the events of process %d go to %s", err.msg, pid,
 				session->main->path);
@@ -505,7 +506,7 @@ static void rest(struct session *session, uint64_t bytes)
 		nanosleep(&time, NULL);
 		return;
 	}
-	time.tv_nsec = (long)(patience < IDLE_NS ? patience : IDLE_NS);
+	time.tv_nsec = (long)(ws_min(patience, IDLE_NS));
 	atomic_store_explicit(&arena->sleeping, 1, memory_order_seq_cst);
 	syscall(SYS_futex, &arena->sleeping, FUTEX_WAIT, 1, &time, NULL, 0);
 	atomic_store_explicit(&arena->sleeping, 0, memory_order_relaxed);

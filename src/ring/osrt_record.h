@@ -6,6 +6,7 @@
 #ifndef WS_RING_OSRT_RECORD_H
 #define WS_RING_OSRT_RECORD_H
 
+#include "base/choose.h"
 #include "ring/record.h"
 
 /* Numbers of functions, in the order of osrt_functions.def. */
@@ -47,7 +48,7 @@ struct ws_rec_osrt_more {
 
 static inline uint32_t ws_osrt_value(unsigned flags, unsigned nesting, int error)
 {
-	return flags | (nesting < 255 ? nesting : 255) << 8 | (uint32_t)(error & 0xffff) << 16;
+	return flags | (ws_min(nesting, 255)) << 8 | (uint32_t)(error & 0xffff) << 16;
 }
 
 #endif

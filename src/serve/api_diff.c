@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "text/text.h"
+#include "base/choose.h"
 #include "serve/api.h"
 
 enum { SIDES = 2, MOST_PAIRS = 2000 };
@@ -65,7 +66,7 @@ static int by_difference(const void *first, const void *second)
 {
 	const struct pair *left = first, *right = second;
 
-	return left->differs > right->differs ? -1 : left->differs < right->differs;
+	return ws_compare(right->differs, left->differs);
 }
 
 /* Threads of one name are several groups of a report. */
@@ -77,8 +78,8 @@ static void add_to(struct ws_sum_group *group, const struct ws_sum_group *sum_gr
 	}
 	group->count += sum_group->count;
 	group->total += sum_group->total;
-	group->min = sum_group->min < group->min ? sum_group->min : group->min;
-	group->max = sum_group->max > group->max ? sum_group->max : group->max;
+	group->min = ws_min(sum_group->min, group->min);
+	group->max = ws_max(sum_group->max, group->max);
 }
 
 static void match(struct pairs *pairs, const struct side *sides)

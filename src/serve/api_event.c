@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/choose.h"
 #include "text/text.h"
 #include "serve/api.h"
 #include "lanes/names.h"
@@ -77,7 +78,7 @@ static void put_value(struct ws_text *text, const struct ws_call *call,
 		return;
 	if (desc->type == WS_T_STR) {
 		word = ws_report_string(call->rep->report, (uint32_t)v, &n);
-		ws_put_text(text, "text", word, n < 65536 ? n : 65536);
+		ws_put_text(text, "text", word, ws_min(n, 65536));
 		return;
 	}
 	if (desc->type == WS_T_THREAD || desc->type == WS_T_NTHREAD) {
@@ -224,9 +225,8 @@ static int by_away(const void *first, const void *second)
 {
 	const struct near *left = first, *right = second;
 
-	return left->away != right->away    ? (left->away < right->away ? -1 : 1)
-	       : left->block < right->block ? -1
-					    : left->block > right->block;
+	return left->away != right->away ? (left->away < right->away ? -1 : 1)
+					 : ws_compare(left->block, right->block);
 }
 
 static struct near *nearest_blocks(const struct ws_report *report, enum ws_table table, uint64_t t,
@@ -348,8 +348,8 @@ static void put_frame(const struct event *event, uint32_t frame)
 
 		ws_put_comma(text);
 		ws_text_puts(text, "{");
-		ws_put_text(text, "name", fn->name, fn->len < 16384 ? fn->len : 16384);
-		ws_put_text(text, "file", file, n < 4096 ? n : 4096);
+		ws_put_text(text, "name", fn->name, ws_min(fn->len, 16384));
+		ws_put_text(text, "file", file, ws_min(n, 4096));
 		ws_put_int(text, "line", place[i].line);
 		ws_put_text(text, "module", module, strnlen(module, 4096));
 		ws_put_int(text, "kind", frame_info->kind);
@@ -509,7 +509,7 @@ static int by_hit_start(const void *first, const void *second)
 {
 	const struct hit *left = first, *right = second;
 
-	return left->start < right->start ? -1 : left->start > right->start;
+	return ws_compare(left->start, right->start);
 }
 
 enum { WORK_SHOWN = 64, WORK_MOST = 4096 };

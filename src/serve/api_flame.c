@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "text/text.h"
+#include "base/choose.h"
 #include "query/profile.h"
 #include "serve/flame.h"
 
@@ -38,7 +39,7 @@ static int by_size(const void *first, const void *second, void *ctx)
 	uint64_t m = value(flame, &flame->total[*(const uint32_t *)first]),
 		 n = value(flame, &flame->total[*(const uint32_t *)second]);
 
-	return m > n ? -1 : m < n;
+	return ws_compare(n, m);
 }
 
 static void put_unit(const struct flame *flame, uint32_t unit)
@@ -47,7 +48,7 @@ static void put_unit(const struct flame *flame, uint32_t unit)
 
 	ws_text_puts(&name, "");
 	ws_calltree_name(flame->tree, unit, &name);
-	ws_put_text(flame->call->out, "name", name.text, name.len < 16384 ? name.len : 16384);
+	ws_put_text(flame->call->out, "name", name.text, ws_min(name.len, 16384));
 	ws_text_free(&name);
 }
 
@@ -105,7 +106,7 @@ static int by_self(const void *first, const void *second, void *ctx)
 		m = value(flame, &left->total);
 		n = value(flame, &right->total);
 	}
-	return m > n ? -1 : m < n;
+	return ws_compare(n, m);
 }
 
 static int by_all(const void *first, const void *second, void *ctx)
@@ -114,7 +115,7 @@ static int by_all(const void *first, const void *second, void *ctx)
 	const struct ws_flat *left = first, *right = second;
 	uint64_t m = value(flame, &left->total), n = value(flame, &right->total);
 
-	return m > n ? -1 : m < n;
+	return ws_compare(n, m);
 }
 
 /* Of very many the first by what they did themselves, and then, of the others, by all that they

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "text/text.h"
+#include "base/choose.h"
 #include "serve/api.h"
 
 struct query {
@@ -217,10 +218,10 @@ static void put_filter(struct query *query, const char *text, int64_t exact)
 	if (exact) {
 		ws_text_puts(query->text, exact == 2 ? " AND substr(ifnull(name, ''), 1, length("
 						     : " AND ifnull(name, '') = ");
-		put_text(query->text, text ? text : "");
+		put_text(query->text, ws_text_or(text, ""));
 		if (exact == 2) {
 			ws_text_puts(query->text, ")) = ");
-			put_text(query->text, text ? text : "");
+			put_text(query->text, ws_text_or(text, ""));
 		}
 		return;
 	}

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/choose.h"
 #include "serve/api.h"
 
 /* A walk over the events of lanes that touch a window. */
@@ -55,8 +56,8 @@ static uint64_t clipped(const struct walk *walk, const struct ws_level *level, u
 {
 	int64_t a = (int64_t)level->start[i], b = (int64_t)ws_level_end(level, i);
 
-	a = a < walk->t0 ? walk->t0 : a;
-	b = b > walk->t1 ? walk->t1 : b;
+	a = ws_max(a, walk->t0);
+	b = ws_min(b, walk->t1);
 	return b > a ? (uint64_t)(b - a) : 0;
 }
 
@@ -99,7 +100,7 @@ static void sum_level(const struct walk *walk, struct groups *groups, uint32_t l
 			last = group_of(groups, kind, level_v->name[i]);
 		last->count++;
 		last->total += d;
-		last->min = d < last->min ? d : last->min;
+		last->min = ws_min(d, last->min);
 		if (d >= last->max) {
 			last->max = d;
 			last->longest = (struct ws_spot){lane, level, i};
@@ -119,7 +120,7 @@ static void unify(const struct ws_lanes *lanes, struct groups *groups)
 
 		right->count += left->count;
 		right->total += left->total;
-		right->min = left->min < right->min ? left->min : right->min;
+		right->min = ws_min(left->min, right->min);
 		if (left->max >= right->max) {
 			right->max = left->max;
 			right->longest = left->longest;
@@ -166,7 +167,7 @@ static int by_total(const void *first, const void *second)
 		return left->kind < right->kind ? -1 : 1;
 	if (left->total != right->total)
 		return left->total > right->total ? -1 : 1;
-	return left->count > right->count ? -1 : left->count < right->count;
+	return ws_compare(right->count, left->count);
 }
 
 static void put_group(struct ws_call *call, const struct ws_sum_group *group)
@@ -282,9 +283,9 @@ static int compare_names(const struct ws_lanes *lanes, uint32_t a, uint32_t b)
 {
 	size_t m, n;
 	const char *text = ws_lane_name(lanes, a, &m), *t = ws_lane_name(lanes, b, &n);
-	int order = memcmp(text, t, m < n ? m : n);
+	int order = memcmp(text, t, ws_min(m, n));
 
-	return order ? order : m < n ? -1 : m > n;
+	return order ? order : ws_compare(m, n);
 }
 
 /* What is equal in the column that is sorted by stands in order of time, whichever way that column
@@ -306,7 +307,7 @@ static int compare_picks(const void *x, const void *y, void *ctx)
 		return left->spot.lane < right->spot.lane ? -1 : 1;
 	if (left->spot.level != right->spot.level)
 		return left->spot.level < right->spot.level ? -1 : 1;
-	return left->spot.event < right->spot.event ? -1 : left->spot.event > right->spot.event;
+	return ws_compare(left->spot.event, right->spot.event);
 }
 
 static bool pick_less(struct picks *picks, const struct pick *left, const struct pick *right)

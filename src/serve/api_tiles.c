@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/choose.h"
 #include "text/text.h"
 #include "serve/api.h"
 #include "lanes/tile.h"
@@ -59,10 +60,10 @@ static void add_name(const struct ws_lanes *lanes, struct tiles *tiles, uint32_t
 		return;
 	ws_map_set(&tiles->named, name, 1);
 	word = ws_lane_name(lanes, name, &n);
-	ws_text_utf8(&text, word, n < LABEL_BYTES ? n : LABEL_BYTES);
+	ws_text_utf8(&text, word, ws_min(n, LABEL_BYTES));
 	put_u32(&tiles->names, name);
 	put_u32(&tiles->names, (uint32_t)text.len);
-	ws_text_add(&tiles->names, text.text ? text.text : "", text.len);
+	ws_text_add(&tiles->names, ws_text_or(text.text, ""), text.len);
 	ws_text_add(&tiles->names, "\0\0\0", (4 - text.len % 4) % 4);
 	ws_text_free(&text);
 	tiles->name_n++;
@@ -95,8 +96,8 @@ static uint32_t shown_levels(const struct asked *asked, const struct ws_lane *la
 	if (!ready && !close)
 		return !asked->only_n;
 	if (!ready)
-		return close->levels < CLOSE_LEVELS ? close->levels : CLOSE_LEVELS;
-	return asked->levels < lane->levels ? asked->levels : lane->levels;
+		return ws_min(close->levels, CLOSE_LEVELS);
+	return ws_min(asked->levels, lane->levels);
 }
 
 static void add_tile(const struct ws_lanes *lanes, struct tiles *tiles, const struct asked *asked,
@@ -197,10 +198,10 @@ static void write_answer(const struct ws_call *call, const struct tiles *tiles)
 	put_u32(call->out, (uint32_t)tiles->names.len);
 	put_u32(call->out, colours);
 	ws_text_add(call->out, call->lanes->palette, (size_t)colours * 4);
-	ws_text_add(call->out, tiles->heads.text ? tiles->heads.text : "", tiles->heads.len);
+	ws_text_add(call->out, ws_text_or(tiles->heads.text, ""), tiles->heads.len);
 	ws_text_add(call->out, tiles->rects.rects ? (const void *)tiles->rects.rects : "",
 		    tiles->rects.n * sizeof(*tiles->rects.rects));
-	ws_text_add(call->out, tiles->names.text ? tiles->names.text : "", tiles->names.len);
+	ws_text_add(call->out, ws_text_or(tiles->names.text, ""), tiles->names.len);
 }
 
 int ws_api_tiles(struct ws_call *call, struct ws_err *err)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/choose.h"
 #include "text/text.h"
 #include "serve/api.h"
 
@@ -99,7 +100,7 @@ static bool is_found(const struct ws_matcher *matcher, uint32_t name)
 	size_t n;
 	const char *word = ws_lane_name(matcher->lanes, name, &n);
 
-	n = n < MOST_TEXT ? n : MOST_TEXT;
+	n = ws_min(n, MOST_TEXT);
 	memcpy(text, word, n);
 	text[n] = 0;
 	for (size_t i = 0; i < n; i++)
@@ -172,7 +173,7 @@ static void take_name(struct ids *ids, uint32_t name)
 int ws_api_names(struct ws_call *call, struct ws_err *err)
 {
 	const char *q = ws_param(call, "q");
-	struct ids ids = {.call = call, .q = q ? q : "", .len = q ? strlen(q) : 0};
+	struct ids ids = {.call = call, .q = ws_text_or(q, ""), .len = q ? strlen(q) : 0};
 	int64_t cut;
 
 	if (!ws_param_int(call, "cut", 0, 1, 0, &cut, err))

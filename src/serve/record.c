@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "text/text.h"
 #include "serve/child.h"
 #include "serve/live.h"
@@ -356,7 +357,7 @@ int ws_api_record(struct ws_call *call, struct ws_err *err)
 		   WIFEXITED(recorder->status) ? WEXITSTATUS(recorder->status)
 					       : 128 + WTERMSIG(recorder->status));
 	ws_put_int(call->out, "report", recorder->report);
-	ws_put_string(call->out, "file", recorder->file ? recorder->file : "");
+	ws_put_string(call->out, "file", ws_text_or(recorder->file, ""));
 	ws_put_string(call->out, "problem", recorder->problem.msg);
 	ws_put_text(call->out, "output", recorder->output.text ? recorder->output.text + from : "",
 		    recorder->output.len - from);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "sql/table.h"
+#include "base/choose.h"
 
 static struct ws_sql_table *add_table(struct ws_sql_report *report, const struct ws_xtable *table)
 {
@@ -17,7 +18,7 @@ static struct ws_sql_table *add_table(struct ws_sql_report *report, const struct
 
 	sql_table->of = report;
 	sql_table->name = table->name;
-	sql_table->doc = table->doc ? table->doc : "";
+	sql_table->doc = ws_text_or(table->doc, "");
 	sql_table->columns = table->columns;
 	sql_table->column_count = table->column_count;
 	ws_grow(report->tables, report->table_cap, report->table_count + 1);
@@ -241,7 +242,7 @@ uint64_t ws_sql_sources(const struct ws_sql_table *table, uint64_t columns)
 	uint64_t sources = table->view->keep ? table->view->keep_reads : 0;
 
 	for (size_t i = 0; i < table->column_count; i++)
-		if (columns >> (i < 63 ? i : 63) &
+		if (columns >> (ws_min(i, 63)) &
 		    1) /* as SQLite's colUsed: the last bit stands for all beyond */
 			sources |= ws_xcolumn_reads(&table->columns[i]);
 	return sources;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "sql/core.h"
+#include "base/choose.h"
 
 /* ---- clauses ---- */
 
@@ -400,10 +401,10 @@ static void bound(struct core *core, uint16_t number)
 		return;
 	if ((is_time(core, left) && moment(core, right, false, &t)) ||
 	    (node->op == WS_N_EQ && is_time(core, right) && moment(core, left, false, &t)))
-		fold->upper = t < fold->upper ? t : fold->upper;
+		fold->upper = ws_min(t, fold->upper);
 	if ((is_time(core, right) && moment(core, left, true, &t)) ||
 	    (node->op == WS_N_EQ && is_time(core, left) && moment(core, right, true, &t)))
-		fold->lower = t > fold->lower ? t : fold->lower;
+		fold->lower = ws_max(t, fold->lower);
 }
 
 static bool read_conditions(struct core *core)

@@ -4,6 +4,7 @@
  * keeps them from overflowing.
  */
 #include "sql/expr.h"
+#include "base/choose.h"
 
 #include <math.h>
 #include <string.h>
@@ -295,16 +296,16 @@ static int compare_mixed(int64_t i, double r)
 	whole = (int64_t)r;
 	if (i != whole)
 		return i < whole ? -1 : 1;
-	return d < r ? -1 : d > r;
+	return ws_compare(d, r);
 }
 
 static int compare(const struct ws_sql_vector *left, bool ra, const struct ws_sql_vector *right,
 		   bool rb, size_t i)
 {
 	if (!ra && !rb)
-		return left->i[i] < right->i[i] ? -1 : left->i[i] > right->i[i];
+		return ws_compare(left->i[i], right->i[i]);
 	if (ra && rb)
-		return left->r[i] < right->r[i] ? -1 : left->r[i] > right->r[i];
+		return ws_compare(left->r[i], right->r[i]);
 	return ra ? -compare_mixed(right->i[i], left->r[i])
 		  : compare_mixed(left->i[i], right->r[i]);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "base/slots.h"
 
 /* ---- tuples ---- */
@@ -162,12 +163,12 @@ int ws_sql_compare_cells(const struct ws_xcell *left, const struct ws_xcell *rig
 	if (c || left->kind == WS_X_NULL)
 		return c;
 	if (rank(left) >= 2) {
-		c = memcmp(left->text, right->text, left->n < right->n ? left->n : right->n);
-		return c ? c : left->n < right->n ? -1 : left->n > right->n;
+		c = memcmp(left->text, right->text, ws_min(left->n, right->n));
+		return c ? c : ws_compare(left->n, right->n);
 	}
 	if (left->kind == WS_X_REAL) /* a column holds one kind of number */
-		return left->r < right->r ? -1 : left->r > right->r;
+		return ws_compare(left->r, right->r);
 	if (left->kind == WS_X_STRING)
-		return left->id < right->id ? -1 : left->id > right->id;
-	return left->i < right->i ? -1 : left->i > right->i;
+		return ws_compare(left->id, right->id);
+	return ws_compare(left->i, right->i);
 }

@@ -6,6 +6,7 @@
  * in any way, whatever a query says.
  */
 #include "sql/sql.h"
+#include "base/choose.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -183,7 +184,7 @@ static struct ws_cell cell_of(sqlite3_stmt *st, int i, struct ws_text *hex)
 	case SQLITE_TEXT: {
 		const char *text = (const char *)sqlite3_column_text(st, i);
 
-		return ws_cell_text(text ? text : "", (size_t)sqlite3_column_bytes(st, i));
+		return ws_cell_text(ws_text_or(text, ""), (size_t)sqlite3_column_bytes(st, i));
 	}
 	case SQLITE_BLOB:
 		return blob_cell(st, i, hex);
@@ -265,7 +266,7 @@ static int bind_all(struct ws_sql *sql, sqlite3_stmt *st, struct ws_err *err)
 
 		if (!sql_parameter)
 			return ws_fail(err, "SQL: the parameter %s has no value",
-				       name ? name : "?");
+				       ws_text_or(name, "?"));
 		if (!sql_parameter->value)
 			continue;
 		n = strtoll(sql_parameter->value, &end, 10);

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "views/sqlite_value.h"
+#include "base/choose.h"
 #include "sql/table.h"
 
 struct vtab {
@@ -488,9 +489,9 @@ static int by_text(const void *first, const void *second, void *ctx)
 {
 	struct ws_xcell left = ws_sql_string_cell(ctx, *(const uint32_t *)first),
 			right = ws_sql_string_cell(ctx, *(const uint32_t *)second);
-	int c = memcmp(left.text, right.text, left.n < right.n ? left.n : right.n);
+	int c = memcmp(left.text, right.text, ws_min(left.n, right.n));
 
-	return c ? c : left.n < right.n ? -1 : left.n > right.n;
+	return c ? c : ws_compare(left.n, right.n);
 }
 
 static void sort_strings(struct ws_sql_report *report, uint64_t most)

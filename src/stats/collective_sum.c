@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "stats/gpu_work.h"
+#include "base/choose.h"
 #include "stats/keyed.h"
 #include "stats/std8.h"
 
@@ -145,7 +146,7 @@ static struct sizes sizes_of(const struct ws_stats *stats, const uint64_t *key, 
 	} else {
 		sizes.expected = sizes.in;
 	}
-	most = sizes.expected > sizes.in ? sizes.expected : sizes.in;
+	most = ws_max(sizes.expected, sizes.in);
 	if (pattern_p == SAME)
 		sizes.traffic = most;
 	else if (n >= 1)

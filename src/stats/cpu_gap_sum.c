@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/choose.h"
 #include "base/sort.h"
 #include "query/gaps.h"
 #include "query/profile.h"
@@ -170,7 +171,7 @@ static int by_samples(const void *first, const void *second)
 		return left->thread < right->thread ? -1 : 1;
 	if (left->samples != right->samples)
 		return left->samples > right->samples ? -1 : 1;
-	return left->function < right->function ? -1 : left->function > right->function;
+	return ws_compare(left->function, right->function);
 }
 
 struct output {
@@ -315,7 +316,7 @@ static int by_function(const void *first, const void *second)
 		return left->resource < right->resource ? -1 : 1;
 	if (left->thread != right->thread)
 		return left->thread < right->thread ? -1 : 1;
-	return left->function < right->function ? -1 : left->function > right->function;
+	return ws_compare(left->function, right->function);
 }
 
 static void merge_samples(struct output *output)

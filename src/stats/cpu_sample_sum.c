@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "query/absent.h"
+#include "base/choose.h"
 #include "stats/stats.h"
 #include "stats/view.h"
 
@@ -29,16 +30,16 @@ static void print(struct ws_stats *stats, const struct ws_profile *profile)
 			ws_text_printf(&rows[i].name, " %s:%u",
 				       ws_report_string(stats->report, unit_info->file, NULL),
 				       unit_info->line);
-		stats->row(stats, (struct ws_cell[]){
-					  ws_view_share(self->weight, profile->total.weight),
-					  ws_view_time(profile, self->ns),
-					  ws_cell_int((int64_t)self->count),
-					  ws_view_share(total->weight, profile->total.weight),
-					  ws_view_time(profile, total->ns),
-					  ws_cell_int((int64_t)total->count),
-					  ws_cell_text(rows[i].name.text ? rows[i].name.text : "",
-						       rows[i].name.len),
-					  ws_cell_text(module, strlen(module))});
+		stats->row(stats,
+			   (struct ws_cell[]){ws_view_share(self->weight, profile->total.weight),
+					      ws_view_time(profile, self->ns),
+					      ws_cell_int((int64_t)self->count),
+					      ws_view_share(total->weight, profile->total.weight),
+					      ws_view_time(profile, total->ns),
+					      ws_cell_int((int64_t)total->count),
+					      ws_cell_text(ws_text_or(rows[i].name.text, ""),
+							   rows[i].name.len),
+					      ws_cell_text(module, strlen(module))});
 	}
 	ws_view_rows_free(rows, count);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "query/states.h"
+#include "base/choose.h"
 #include "query/absent.h"
 #include "stats/stats.h"
 
@@ -96,7 +97,7 @@ static void take(void *ctx, uint32_t worker, const struct ws_state *st)
 		uint64_t interval = (at - util->from) / util->bin,
 			 stop = util->from + (interval + 1) * util->bin;
 
-		stop = stop < st->end ? stop : st->end;
+		stop = ws_min(stop, st->end);
 		if (util->threads)
 			add_thread(worker_w, interval, st->thread, stop - at);
 		if (util->cores)
@@ -147,7 +148,7 @@ static int by_place(const void *first, const void *second)
 		return left->interval < right->interval ? -1 : 1;
 	if (left->core != right->core)
 		return left->core < right->core ? -1 : 1;
-	return left->thread < right->thread ? -1 : left->thread > right->thread;
+	return ws_compare(left->thread, right->thread);
 }
 
 static void print_cell(const struct util *util, const struct cell *cell)
@@ -197,8 +198,8 @@ static int choose_intervals(struct util *util, struct ws_err *err)
 
 	util->cores = ws_stats_arg(stats, "core") || !ws_stats_arg(stats, "thread");
 	util->threads = ws_stats_arg(stats, "thread") || !ws_stats_arg(stats, "core");
-	util->from = stats->time_min > stats->zero ? stats->time_min : stats->zero;
-	util->to = stats->time_max < last ? stats->time_max : last;
+	util->from = ws_max(stats->time_min, stats->zero);
+	util->to = ws_min(stats->time_max, last);
 	if (util->to <= util->from)
 		return 1;
 	util->bin = bin ? strtoull(bin, NULL, 10) : round_length(util->to - util->from);
@@ -234,8 +235,7 @@ static int run(struct ws_stats *stats, struct ws_err *err)
 		return ws_fail(err, "out of memory");
 	}
 	memset(util.workers, 0, count * sizeof(*util.workers));
-	ws_states_run(states, stats->time_min > util.from ? stats->time_min : util.from, util.to,
-		      take, &util);
+	ws_states_run(states, ws_max(stats->time_min, util.from), util.to, take, &util);
 	print(&util, count);
 	for (uint32_t w = 0; w < count; w++) {
 		free(util.workers[w].threads.cells);

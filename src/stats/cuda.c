@@ -1,5 +1,6 @@
 /* cuda.c - names of CUDA operations; see cuda.h. */
 #include "stats/cuda.h"
+#include "base/choose.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,7 +46,7 @@ static int by_process(const void *first, const void *second)
 
 	if (left->process != right->process)
 		return left->process < right->process ? -1 : 1;
-	return left->id < right->id ? -1 : left->id > right->id;
+	return ws_compare(left->id, right->id);
 }
 
 struct ws_cuda_devices *ws_cuda_devices_open(const struct ws_report *report)

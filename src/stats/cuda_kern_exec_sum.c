@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "stats/cuda.h"
+#include "base/choose.h"
 #include "stats/keyed.h"
 #include "stats/launch.h"
 #include "text/texts.h"
@@ -56,7 +57,7 @@ struct pass {
 static void add(struct ws_dist *dist, uint64_t call_start, uint64_t call_end, uint64_t start,
 		uint64_t end)
 {
-	uint64_t last = end > call_end ? end : call_end;
+	uint64_t last = ws_max(end, call_end);
 
 	ws_dist_add(&dist[TOTAL], last > call_start ? last - call_start : 0);
 	ws_dist_add(&dist[CALL], call_end - call_start);

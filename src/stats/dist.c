@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 
 /* From here on a table of counts takes no more memory than the array. */
 enum { UPGRADE_AT = WS_DIST_COUNTS };
@@ -140,7 +141,7 @@ static int compare_u64(const void *first, const void *second)
 {
 	uint64_t x = *(const uint64_t *)first, y = *(const uint64_t *)second;
 
-	return x < y ? -1 : x > y;
+	return ws_compare(x, y);
 }
 
 static void gather_large(struct summary *summary)
@@ -210,7 +211,7 @@ static int compare_u32(const void *first, const void *second)
 {
 	uint32_t x = *(const uint32_t *)first, y = *(const uint32_t *)second;
 
-	return x < y ? -1 : x > y;
+	return ws_compare(x, y);
 }
 
 /* Sorted copy of few narrow values. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/slots.h"
+#include "base/choose.h"
 #include "base/sort.h"
 
 static uint32_t number_of(struct ws_domains *domains, uint64_t pair)
@@ -71,7 +72,7 @@ static int by_pair(const void *first, const void *second)
 
 	if (left->pair != right->pair)
 		return left->pair < right->pair ? -1 : 1;
-	return left->text < right->text ? -1 : left->text > right->text;
+	return ws_compare(left->text, right->text);
 }
 
 static const struct ws_domain_name *all_names(struct ws_domains *workers, size_t worker_count,

@@ -1,5 +1,6 @@
 /* filter.c - see filter.h. */
 #include "stats/filter.h"
+#include "base/choose.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -202,7 +203,7 @@ static int by_start(const void *first, const void *second)
 
 	if (left->start != right->start)
 		return left->start < right->start ? -1 : 1;
-	return left->end < right->end ? 1 : left->end > right->end ? -1 : 0;
+	return ws_compare(right->end, left->end);
 }
 
 /* Leave only those in the wanted domain; tells the name of another domain that has some. */
@@ -242,11 +243,11 @@ static int choose(struct search *search, const struct wanted *wanted, const char
 		return ws_fail(err, "--filter-nvtx: %s has no range '%s' in %s%s%s%s",
 			       ws_report_path(search->stats->report), wanted->name,
 			       wanted->domain ? "domain " : "the default domain",
-			       wanted->domain ? wanted->domain : "",
+			       ws_text_or(wanted->domain, ""),
 			       !other	? ""
 			       : *other ? "; there is one in domain "
 					: "; there is one in the default domain",
-			       other ? other : "");
+			       ws_text_or(other, ""));
 	if (wanted->index >= search->count)
 		return ws_fail(err,
 			       "--filter-nvtx: %s has %zu ranges '%s', so the last index is %zu",

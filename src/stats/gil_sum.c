@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/sort.h"
+#include "base/choose.h"
 #include "stats/keyed.h"
 #include "stats/stats.h"
 
@@ -76,7 +77,7 @@ static void add(struct sum *sum, uint64_t length)
 {
 	sum->time += length;
 	sum->count++;
-	sum->longest = length > sum->longest ? length : sum->longest;
+	sum->longest = ws_max(length, sum->longest);
 }
 
 static size_t line_of(struct worker *worker, uint64_t thread)
@@ -137,7 +138,7 @@ static void add_sums(struct sum *to, const struct sum *sum)
 {
 	to->time += sum->time;
 	to->count += sum->count;
-	to->longest = sum->longest > to->longest ? sum->longest : to->longest;
+	to->longest = ws_max(sum->longest, to->longest);
 }
 
 /* A worker's lines and holds among those of all; frees it. */
@@ -186,7 +187,7 @@ static int by_thread(const void *first, const void *second, void *ctx)
 	uint32_t x = lines[((const struct ws_keyed_value *)first)->value].thread,
 		 y = lines[((const struct ws_keyed_value *)second)->value].thread;
 
-	return x < y ? -1 : x > y;
+	return ws_compare(x, y);
 }
 
 /* By process, then by time. */
@@ -228,7 +229,7 @@ static int by_wait(const void *first, const void *second)
 		return left->wait.time > right->wait.time ? -1 : 1;
 	if (left->held.time != right->held.time)
 		return left->held.time > right->held.time ? -1 : 1;
-	return left->thread < right->thread ? -1 : left->thread > right->thread;
+	return ws_compare(left->thread, right->thread);
 }
 
 static struct ws_cell mean(const struct sum *sum)

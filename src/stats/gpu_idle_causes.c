@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "stats/gpu_work.h"
+#include "base/choose.h"
 #include "stats/std8.h"
 
 enum { DEFAULT_DELAY = 30000 /* ns */ };
@@ -78,14 +79,13 @@ static void add_to_steps(struct idle *idle, size_t gpu, uint32_t process, enum c
 
 	ws_gpu_steps_from(&idle->steps, process, from, &i, &last);
 	for (; i < last && step[i].start < to; i++)
-		add(idle, gpu, i, cause, from > step[i].start ? from : step[i].start,
-		    to < step[i].end ? to : step[i].end);
+		add(idle, gpu, i, cause, ws_max(from, step[i].start), ws_min(to, step[i].end));
 }
 
 static void gap(struct idle *idle, size_t gpu, const struct ws_work_op *op, uint64_t since)
 {
-	uint64_t from = since > idle->stats->time_min ? since : idle->stats->time_min;
-	uint64_t to = op->start < idle->stats->time_max ? op->start : idle->stats->time_max;
+	uint64_t from = ws_max(since, idle->stats->time_min);
+	uint64_t to = ws_min(op->start, idle->stats->time_max);
 	enum cause cause = cause_of(idle, op, since, op->start);
 
 	switch (idle->kind) {
@@ -136,7 +136,7 @@ static void gaps_of(struct idle *idle, size_t number)
 		}
 		if (op->start > last[k].until)
 			gap(idle, number, op, last[k].until);
-		last[k].until = op->end > last[k].until ? op->end : last[k].until;
+		last[k].until = ws_max(op->end, last[k].until);
 	}
 	free(last);
 }

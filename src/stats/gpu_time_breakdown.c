@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "stats/gpu_work.h"
+#include "base/choose.h"
 #include "text/texts.h"
 
 static const struct ws_column columns[] = {
@@ -120,7 +121,7 @@ static int by_key(const void *first, const void *second)
 {
 	const struct part *left = first, *right = second;
 
-	return left->key < right->key ? -1 : left->key > right->key;
+	return ws_compare(left->key, right->key);
 }
 
 static void print_part(struct breakdown *breakdown, const struct ws_work_gpu *gpu,
@@ -169,8 +170,8 @@ static void add_to_steps(struct breakdown *breakdown, const struct ws_work_op *o
 
 	ws_gpu_steps_from(&breakdown->steps, op->process, op->start, &i, &last);
 	for (; i < last && (step[i].start < op->end || step[i].start == op->start); i++) {
-		uint64_t start = op->start > step[i].start ? op->start : step[i].start,
-			 end = op->end < step[i].end ? op->end : step[i].end;
+		uint64_t start = ws_max(op->start, step[i].start),
+			 end = ws_min(op->end, step[i].end);
 
 		/* Work without length is work all the same; that at the end of a step belongs to
 		 * what comes next. */
@@ -216,7 +217,7 @@ static int by_total(const void *first, const void *second)
 
 	if (left->line.total != right->line.total)
 		return left->line.total > right->line.total ? -1 : 1;
-	return left->key < right->key ? -1 : left->key > right->key;
+	return ws_compare(left->key, right->key);
 }
 
 static void by_range(struct breakdown *breakdown, const struct ws_work_gpu *gpu)

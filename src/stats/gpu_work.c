@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/choose.h"
 
 static void read_ranks(struct ws_gpu_work *work)
 {
@@ -66,7 +67,7 @@ static bool moves(struct ws_gpu_work *work, const struct ws_doubles *doubles)
 				ws_doubles_of(doubles, op->process, op->start, op->end);
 
 			any |= by.start || by.end;
-			first = op->start < first ? op->start : first;
+			first = ws_min(op->start, first);
 		}
 	work->origin = any && first ? first - 1
 				    : 0; /* a nanosecond before: doubles may be earlier, by less */

@@ -6,6 +6,7 @@
 #define WS_STATS_GPU_WORK_H
 
 #include "base/map.h"
+#include "base/choose.h"
 #include "query/doubles.h"
 #include "query/steps.h"
 #include "query/work.h"
@@ -76,8 +77,8 @@ void ws_gpu_steps_name(const struct ws_gpu_work *work, const struct ws_step *ste
 static inline bool ws_gpu_work_cut(const struct ws_gpu_work *work, const struct ws_work_op *op,
 				   uint64_t *start, uint64_t *end)
 {
-	*start = op->start > work->time_min ? op->start : work->time_min;
-	*end = op->end < work->time_max ? op->end : work->time_max;
+	*start = ws_max(op->start, work->time_min);
+	*end = ws_min(op->end, work->time_max);
 	return *end >= *start;
 }
 

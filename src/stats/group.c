@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/parallel.h"
+#include "base/choose.h"
 #include "base/slots.h"
 
 enum { AHEAD = 16 };
@@ -191,7 +192,7 @@ static int by_upper(const void *first, const void *second)
 	uint64_t x = (*(struct ws_firsts *const *)first)->upper,
 		 y = (*(struct ws_firsts *const *)second)->upper;
 
-	return x < y ? -1 : x > y;
+	return ws_compare(x, y);
 }
 
 static void gather_firsts(struct merging *merging)

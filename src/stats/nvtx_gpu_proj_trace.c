@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "stats/proj.h"
+#include "base/choose.h"
 
 static const struct ws_column columns[] = {
 	{"Name", WS_KIND_TEXT},
@@ -40,7 +41,7 @@ static int by_start(const void *first, const void *second, void *ctx)
 	    ws_range_get(ranges, y,
 			 ws_nvtx_thread)) /* the later thread first, as nvtx_pushpop_trace */
 		return x < y ? 1 : -1;
-	return x < y ? -1 : x > y; /* longer first */
+	return ws_compare(x, y); /* longer first */
 }
 
 /* Levels shown of a nesting; deeper ones only a broken program or file has. */

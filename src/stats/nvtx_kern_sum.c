@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/sort.h"
+#include "base/choose.h"
 #include "stats/cuda.h"
 #include "stats/keyed.h"
 #include "stats/launch.h"
@@ -172,7 +173,7 @@ static int ascending(const void *first, const void *second)
 {
 	uint64_t x = *(const uint64_t *)first, y = *(const uint64_t *)second;
 
-	return x < y ? -1 : x > y;
+	return ws_compare(x, y);
 }
 
 /* By digits of 11 bits from bit `from` on, those in which values differ only; stable. */
@@ -381,9 +382,7 @@ static int make_groups(struct pass *pass, struct ws_err *err)
 	struct pairs parts;
 
 	if (run_bits + bits_for(pass->labels.n) +
-		    bits_for(runs.n < ws_report_string_count(pass->stats->report)
-				     ? runs.n
-				     : ws_report_string_count(pass->stats->report)) >
+		    bits_for(ws_min(runs.n, ws_report_string_count(pass->stats->report))) >
 	    64) {
 		free(runs.first);
 		return ws_fail(err,
@@ -431,7 +430,7 @@ static int by_text(const void *first, const void *second, void *ctx)
 {
 	const struct output *output = ctx;
 	const struct line *left = first, *right = second;
-	size_t n = left->len < right->len ? left->len : right->len;
+	size_t n = ws_min(left->len, right->len);
 	int order =
 		n ? memcmp(output->text.text + left->text, output->text.text + right->text, n) : 0;
 	const uint64_t *k = output->pass->labels.keys + (size_t)left->number * LABEL_WORDS,
@@ -443,7 +442,7 @@ static int by_text(const void *first, const void *second, void *ctx)
 		return left->startend ? 1 : -1;
 	if (k[LABEL_RANGE] != l[LABEL_RANGE])
 		return k[LABEL_RANGE] < l[LABEL_RANGE] ? -1 : 1;
-	return k[LABEL_THREAD] < l[LABEL_THREAD] ? -1 : k[LABEL_THREAD] > l[LABEL_THREAD];
+	return ws_compare(k[LABEL_THREAD], l[LABEL_THREAD]);
 }
 
 static int by_total(const void *first, const void *second, void *ctx)
@@ -453,9 +452,7 @@ static int by_total(const void *first, const void *second, void *ctx)
 
 	if (left->summary.total != right->summary.total)
 		return left->summary.total > right->summary.total ? -1 : 1;
-	return kernels[left->kernel] < kernels[right->kernel]
-		       ? -1
-		       : kernels[left->kernel] > kernels[right->kernel];
+	return ws_compare(kernels[left->kernel], kernels[right->kernel]);
 }
 
 static size_t name_lines(struct output *output)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "stats/domains.h"
+#include "base/choose.h"
 #include "stats/stats.h"
 
 static const struct ws_column columns[] = {
@@ -115,7 +116,7 @@ static int by_start(const void *first, const void *second, void *ctx)
 	    value(trace, y,
 		  ws_nvtx_thread)) /* the later thread first: so the reference tool numbers them */
 		return x < y ? 1 : -1;
-	return x < y ? -1 : x > y; /* longer first */
+	return ws_compare(x, y); /* longer first */
 }
 
 static void number(struct trace *trace)
@@ -152,7 +153,7 @@ static void print_range(struct trace *trace, uint32_t i, struct ws_text *tree,
 	const struct ws_thread_info *thread =
 		ws_who_thread(trace->stats->who, (uint32_t)value(trace, i, ws_nvtx_thread));
 	const struct ws_text *prefix = &trace->table.prefixes[trace->prefix[i]];
-	uint32_t shown = trace->level[i] < DEEPEST ? trace->level[i] : DEEPEST;
+	uint32_t shown = ws_min(trace->level[i], DEEPEST);
 	size_t len, dashes = (size_t)shown * 2;
 	const char *text = ws_report_string(trace->stats->report,
 					    (uint32_t)value(trace, i, ws_nvtx_text), &len);

@@ -5,6 +5,7 @@
  * the inside out: a node's parent has a lower number.
  */
 #include "stats/proj.h"
+#include "base/choose.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,8 +66,8 @@ static void merge(struct ws_proj_span *to, const struct ws_proj_span *from)
 {
 	if (!from->ops)
 		return;
-	to->first = from->first < to->first ? from->first : to->first;
-	to->last = from->last > to->last ? from->last : to->last;
+	to->first = ws_min(from->first, to->first);
+	to->last = ws_max(from->last, to->last);
 	to->ops += from->ops;
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "text/outfile.h"
+#include "base/choose.h"
 #include "sql/print.h"
 #include "print/command.h"
 #include "query/operand.h"
@@ -222,7 +223,7 @@ static char *name_in_file(const struct job *job, size_t i)
 	char *name = ws_format("%s%s%s",
 			       i < request->report_count ? request->reports[i] : job->printer.name,
 			       request->filter_nvtx ? "_nvtx=" : "",
-			       request->filter_nvtx ? request->filter_nvtx : "");
+			       ws_text_or(request->filter_nvtx, ""));
 
 	for (char *text = name; *text; text++)
 		*text = *text == ':' ? '_' : *text == '/' ? '-' : *text;
@@ -339,14 +340,14 @@ static void notes(struct job *job)
 	if (job->stats.damaged)
 		ws_warn("%s: %s lacks the rows of %" PRIu64
 			" damaged block%s; 'warpsight info --verify' says which",
-			file, name, job->stats.damaged, job->stats.damaged == 1 ? "" : "s");
+			file, name, job->stats.damaged, ws_plural(job->stats.damaged));
 	if (job->stats.backwards)
 		ws_warn("%s: %s leaves out %" PRIu64 " rows that end before they start", file, name,
 			job->stats.backwards);
 	if (job->stats.unended && !job->request->quiet)
 		ws_say("%s: %s leaves out %" PRIu64 " of the %s: %s %s", file, name,
 		       job->stats.unended, job->stat->what, job->stats.unended == 1 ? "it" : "they",
-		       job->stat->unended ? job->stat->unended : "never ended");
+		       ws_text_or(job->stat->unended, "never ended"));
 	if (job->begun || job->failed || job->request->quiet)
 		return;
 	if (job->stats.lacks) {
@@ -483,7 +484,7 @@ static int make_user(const struct ws_stats *base, const struct ws_stats_request 
 
 static int worse(int a, int b)
 {
-	return a < b ? a : b;
+	return ws_min(a, b);
 }
 
 /* The default reports. Most programs have data for a few of them only. */

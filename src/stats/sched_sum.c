@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "query/states.h"
+#include "base/choose.h"
 #include "query/absent.h"
 #include "stats/stats.h"
 
@@ -75,7 +76,7 @@ static void ran(struct worker *worker, struct line *line, const struct ws_state 
 	}
 	worker->span += st->end - st->start;
 	worker->run_end = st->end;
-	line->longest = worker->span > line->longest ? worker->span : line->longest;
+	line->longest = ws_max(worker->span, line->longest);
 	line->run += st->end - st->start;
 	line->cpu = st->cpu;
 	if (st->cpu != WS_NO_U32 && !(line->seen[cpu / 64] >> cpu % 64 & 1)) {
@@ -106,7 +107,7 @@ static void take(void *ctx, uint32_t worker, const struct ws_state *st)
 		line->preempted +=
 			st->start == worker_w->run_end && st->after == WS_AFTER_PREEMPTED;
 		line->ready += length;
-		line->ready_longest = length > line->ready_longest ? length : line->ready_longest;
+		line->ready_longest = ws_max(length, line->ready_longest);
 		break;
 	case WS_DOING_WAIT:
 		line->switches += st->start == worker_w->run_end;
@@ -119,9 +120,8 @@ static int by_run(const void *first, const void *second)
 {
 	const struct line *left = first, *right = second;
 
-	return left->run != right->run	      ? (left->run > right->run ? -1 : 1)
-	       : left->thread < right->thread ? -1
-					      : left->thread > right->thread;
+	return left->run != right->run ? (left->run > right->run ? -1 : 1)
+				       : ws_compare(left->thread, right->thread);
 }
 
 static void print(struct ws_stats *stats, const struct line *line_v, size_t n)

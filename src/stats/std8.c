@@ -14,23 +14,24 @@
 #include <string.h>
 
 #include "base/parallel.h"
+#include "base/choose.h"
 #include "base/sort.h"
 
 enum { FEW = 16, AHEAD = 12 };
 
 static int compare_text(const char *a, size_t m, const char *b, size_t n)
 {
-	size_t least = m < n ? m : n;
+	size_t least = ws_min(m, n);
 	int order = least ? memcmp(a, b, least) : 0;
 
-	return order ? order : m < n ? -1 : m > n;
+	return order ? order : ws_compare(m, n);
 }
 
 /* Both with what they begin with. */
 static int compare_names(const struct ws_std8_line *left, const struct ws_std8_line *right)
 {
 	size_t m = left->head_len + left->name_len, n = right->head_len + right->name_len,
-	       least = m < n ? m : n;
+	       least = ws_min(m, n);
 
 	if (left->head_len == right->head_len &&
 	    (left->head == right->head || !memcmp(left->head, right->head, left->head_len)))
@@ -46,7 +47,7 @@ static int compare_names(const struct ws_std8_line *left, const struct ws_std8_l
 		if (a != b)
 			return a < b ? -1 : 1;
 	}
-	return m < n ? -1 : m > n;
+	return ws_compare(m, n);
 }
 
 static int compare(const struct ws_std8_line *left, const struct ws_std8_line *right)
@@ -92,7 +93,7 @@ static int by_key(const void *first, const void *second)
 {
 	const struct ws_keyed_value *left = first, *right = second;
 
-	return left->key < right->key ? -1 : left->key > right->key;
+	return ws_compare(left->key, right->key);
 }
 
 static void fetch(const struct ws_std8_lines *lines, const struct ws_keyed_value *keyed, size_t n,
@@ -109,7 +110,7 @@ static void bytes_at(const struct ws_std8_line *line, size_t at, char *to, size_
 	size_t head = line->head_len > at ? line->head_len - at : 0, rest, from;
 
 	memset(to, 0, n);
-	head = head < n ? head : n;
+	head = ws_min(head, n);
 	if (head)
 		memcpy(to, line->head + at, head);
 	from = at + head - line->head_len;
@@ -138,8 +139,8 @@ static size_t in_common(const struct ws_std8_line *left, const struct ws_std8_li
 	size_t m = left->head_len + left->name_len - from,
 	       n = right->head_len + right->name_len - from, k = 0;
 
-	most = m < most ? m : most;
-	most = n < most ? n : most;
+	most = ws_min(m, most);
+	most = ws_min(n, most);
 	while (k + 8 <= most && eight(left, from + k) == eight(right, from + k))
 		k += 8;
 	for (char a, b; k < most; k++) {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "query/steps.h"
+#include "base/choose.h"
 #include "stats/keyed.h"
 #include "stats/std8.h"
 
@@ -30,7 +31,7 @@ static int by_thread(const void *first, const void *second)
 
 	if (left->thread != right->thread)
 		return left->thread < right->thread ? -1 : 1;
-	return left->start < right->start ? -1 : left->start > right->start;
+	return ws_compare(left->start, right->start);
 }
 
 static bool counts(const struct phases *phases, const struct ws_step *step)

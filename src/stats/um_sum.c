@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "stats/um.h"
+#include "base/choose.h"
 
 static const struct ws_column columns[] = {
 	{"Virtual Address", WS_KIND_TEXT},     {"HtoD Migration Size", WS_KIND_SIZE},
@@ -26,7 +27,7 @@ static int by_traffic(const void *first, const void *second)
 		return f > g ? -1 : 1;
 	if (left->address != right->address)
 		return left->address < right->address ? -1 : 1;
-	return left->process < right->process ? -1 : left->process > right->process;
+	return ws_compare(left->process, right->process);
 }
 
 static void sift_down(struct ws_um *heap, size_t n)

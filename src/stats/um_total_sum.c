@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "stats/um.h"
+#include "base/choose.h"
 
 static const struct ws_column columns[] = {
 	{"Total HtoD Migration Size", WS_KIND_SIZE}, {"Total DtoH Migration Size", WS_KIND_SIZE},
@@ -35,8 +36,8 @@ static int run(struct ws_stats *stats, struct ws_err *err)
 		if (!um[i].moved)
 			continue;
 		sum.moved = true;
-		min = um[i].address < min ? um[i].address : min;
-		max = um[i].address > max ? um[i].address : max;
+		min = ws_min(um[i].address, min);
+		max = ws_max(um[i].address, max);
 	}
 	free(um);
 	if (n)

@@ -6,6 +6,7 @@
  * stderr.
  */
 #include "stats/view.h"
+#include "base/choose.h"
 #include "query/operand.h"
 
 #include <inttypes.h>
@@ -20,10 +21,10 @@
 
 static int compare_text(const struct ws_text *left, const struct ws_text *right)
 {
-	size_t n = left->len < right->len ? left->len : right->len;
+	size_t n = ws_min(left->len, right->len);
 	int c = n ? memcmp(left->text, right->text, n) : 0;
 
-	return c ? c : left->len < right->len ? -1 : left->len > right->len;
+	return c ? c : ws_compare(left->len, right->len);
 }
 
 /* Of equal cost and name: by file, then by process and thread. */
@@ -44,9 +45,7 @@ static int by_place(const struct ws_calltree *calltree, const struct ws_flat *le
 	ws_text_free(&a);
 	ws_text_free(&b);
 	return c ? c
-	       : calltree->units[left->unit].line < calltree->units[right->unit].line
-		       ? -1
-		       : calltree->units[left->unit].line > calltree->units[right->unit].line;
+		 : ws_compare(calltree->units[left->unit].line, calltree->units[right->unit].line);
 }
 
 struct order {
@@ -156,7 +155,7 @@ static void choose_columns(struct view *view)
 
 static struct ws_cell cell(const struct ws_text *text)
 {
-	return ws_cell_text(text->text ? text->text : "", text->len);
+	return ws_cell_text(ws_text_or(text->text, ""), text->len);
 }
 
 static struct ws_cell word(const char *text)
@@ -466,7 +465,7 @@ static void notes(const struct view *view)
 	if (view->profile.damaged)
 		ws_warn("%s: rows of %" PRIu64
 			" damaged block%s are missing; 'warpsight info --verify' says which",
-			file, view->profile.damaged, view->profile.damaged == 1 ? "" : "s");
+			file, view->profile.damaged, ws_plural(view->profile.damaged));
 	if (view->request->quiet)
 		return;
 	if (!view->profile.total.count)
@@ -483,7 +482,7 @@ static void notes(const struct view *view)
 static int write_table(struct view *view, struct ws_err *err)
 {
 	const struct ws_view_request *request = view->request;
-	const char *output = request->output ? request->output : "-";
+	const char *output = ws_text_or(request->output, "-");
 	char *spec = ws_strdup(request->format	     ? request->format
 			       : strcmp(output, "-") ? "csv"
 						     : "column");

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/choose.h"
 #include "base/mem.h"
 
 /* Level 1 with matches of 7 bytes or more: shorter ones cost time and gain nothing over Huffman
@@ -108,7 +109,7 @@ static uint32_t find_symbols(const uint8_t *bytes, size_t n, uint8_t symbol[MOST
 
 	for (size_t at = 0, end = 256; at < n;
 	     at = end, end *= 4) { /* look early whether there are too many */
-		end = end < n ? end : n;
+		end = ws_min(end, n);
 		for (size_t i = at; i < end; i++)
 			seen[bytes[i]] = 1;
 		count = 0;

@@ -19,6 +19,7 @@
 #include <xxhash.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "store/lattice.h"
 
 enum {
@@ -224,7 +225,7 @@ static uint32_t sample_row(uint32_t n, uint32_t i)
 
 static uint32_t sample_size(uint32_t n)
 {
-	return n < SAMPLE ? n : SAMPLE;
+	return ws_min(n, SAMPLE);
 }
 
 /* Writes descriptor and streams of numbers of which `low` is the smallest. `rest`: corrections of a
@@ -251,7 +252,7 @@ static uint64_t lowest(const uint64_t *u, uint32_t n, uint32_t from)
 	uint64_t low = UINT64_MAX;
 
 	for (uint32_t i = from; i < n; i++)
-		low = u[i] < low ? u[i] : low;
+		low = ws_min(u[i], low);
 	return low;
 }
 
@@ -351,8 +352,8 @@ static void min_max(struct ws_column_head *head, const uint64_t *values, uint32_
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t x = values[i] ^ flip;
 
-		lo = x < lo ? x : lo;
-		hi = x > hi ? x : hi;
+		lo = ws_min(x, lo);
+		hi = ws_max(x, hi);
 	}
 	head->min = lo ^ flip;
 	head->max = hi ^ flip;
@@ -367,7 +368,7 @@ static void put_delta(struct job *job, struct ws_column_head *head, const uint64
 	head->first = values[0];
 	for (uint32_t i = 1; i < job->n; i++) {
 		u[i] = zigzag(values[i] - values[i - 1]);
-		low = u[i] < low ? u[i] : low;
+		low = ws_min(u[i], low);
 	}
 	put_numbers(job, head, u, low, NULL);
 }
@@ -474,8 +475,7 @@ static uint64_t find_step(struct ws_encoder *encoder, const uint64_t *end, uint3
 	} else { /* ever more rarely: most clocks have none */
 		encoder->scale_patience =
 			encoder->scale_patience ? encoder->scale_patience * 2 : 16;
-		encoder->scale_patience =
-			encoder->scale_patience < 1024 ? encoder->scale_patience : 1024;
+		encoder->scale_patience = ws_min(encoder->scale_patience, 1024);
 		encoder->scale_wait = encoder->scale_patience;
 	}
 	return scale;
@@ -523,7 +523,7 @@ static uint32_t take_deltas(uint64_t *restrict u, const uint64_t *restrict start
 
 		u[i] = x;
 		negative += x >> 63;
-		least = x < least ? x : least;
+		least = ws_min(x, least);
 	}
 	*low = least;
 	return negative;
@@ -540,7 +540,7 @@ static uint32_t take_gaps(uint64_t *restrict u, const uint64_t *restrict start,
 
 		u[i] = x;
 		negative += x >> 63;
-		least = x < least ? x : least;
+		least = ws_min(x, least);
 	}
 	*low = least;
 	return negative;
@@ -598,7 +598,7 @@ static void put_span(struct job *job)
 	}
 	for (uint32_t i = 0; i < job->n; i++) {
 		u[i] = encoder->end[i] == WS_NO_TIME ? 0 : encoder->end[i] - encoder->start[i] + 1;
-		low = u[i] < low ? u[i] : low;
+		low = ws_min(u[i], low);
 	}
 	put_numbers(job, &head, u, low, NULL);
 }
@@ -613,9 +613,9 @@ static uint64_t end_range(struct job *job)
 	for (uint32_t i = 0; i < job->n; i++) {
 		uint64_t x = job->encoder->end[i], y = x + 1; /* null becomes 0 */
 
-		lo = x < lo ? x : lo;
-		hi = x > hi ? x : hi;
-		last = y > last ? y : last;
+		lo = ws_min(x, lo);
+		hi = ws_max(x, hi);
+		last = ws_max(y, last);
 	}
 	job->end_min = lo;
 	job->end_max = hi;
@@ -631,8 +631,8 @@ static void start_range(struct job *job)
 	if (!job->tracks)
 		return; /* in order */
 	for (uint32_t i = 0; i < job->n; i++) {
-		job->start_min = values[i] < job->start_min ? values[i] : job->start_min;
-		job->start_max = values[i] > job->start_max ? values[i] : job->start_max;
+		job->start_min = ws_min(values[i], job->start_min);
+		job->start_max = ws_max(values[i], job->start_max);
 	}
 }
 
@@ -657,8 +657,8 @@ static void ranges(struct job *job, enum ws_table table, struct ws_block_head *h
 	if (job->end >= 0) {
 		uint64_t last = end_range(job);
 
-		head->time_min = job->end_min < head->time_min ? job->end_min : head->time_min;
-		head->time_max = last > head->time_max ? last : head->time_max;
+		head->time_min = ws_min(job->end_min, head->time_min);
+		head->time_max = ws_max(last, head->time_max);
 	}
 }
 

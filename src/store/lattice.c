@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/choose.h"
 #include "schema/schema.h"
 
 typedef unsigned __int128 u128;
@@ -71,7 +72,7 @@ static double largest(const double *d, uint32_t n)
 	double most = 1;
 
 	for (uint32_t i = 0; i < n; i++)
-		most = d[i] > most ? d[i] : most;
+		most = ws_max(d[i], most);
 	return most;
 }
 

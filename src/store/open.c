@@ -16,6 +16,7 @@
 #include <xxhash.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "store/encode.h"
 #include "store/file.h"
 #include "store/journal.h"
@@ -430,7 +431,7 @@ static void add_journal(struct ws_report *report, const struct ws_journal_copy *
 	uint32_t most = 1;
 
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		most = copy->table[t].n > most ? copy->table[t].n : most;
+		most = ws_max(copy->table[t].n, most);
 	ws_encoder_init(&enc, most);
 	add_journal_strings(report, &enc, copy);
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {

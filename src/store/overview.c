@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "base/slots.h"
 #include "base/sort.h"
 
@@ -129,8 +130,8 @@ static bool find_groups(struct sum *sum)
 		sum->overview->of[n] = (uint16_t)i;
 		group = &sum->overview->group[i];
 		group->rows++;
-		group->first = start < group->first ? start : group->first;
-		group->last = end > group->last ? end : group->last;
+		group->first = ws_min(start, group->first);
+		group->last = ws_max(end, group->last);
 		group->busy += end - start;
 	}
 	return true;
@@ -244,7 +245,7 @@ static bool sum_begin(struct sum *sum, struct ws_overview *overview, enum ws_tab
 	sum->rows = rows;
 	sum->n = n;
 	sum->size = ws_tables[table].row_size;
-	sum->most = allowed < MOST_GROUPS ? allowed : MOST_GROUPS;
+	sum->most = ws_min(allowed, MOST_GROUPS);
 	sum->start = ws_tables[table].columns[start].offset;
 	sum->end = end >= 0 ? ws_tables[table].columns[end].offset : -1;
 	for (uint32_t k = 0; k < sum->keys; k++) {

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 
 enum {
 	MOVES_PER_ROW = 6,
@@ -69,8 +70,8 @@ static void bounds(const uint64_t *values, uint32_t n, uint64_t *low, uint64_t *
 	uint64_t lo = UINT64_MAX, hi = 0;
 
 	for (uint32_t i = 0; values && i < n; i++) {
-		lo = values[i] < lo ? values[i] : lo;
-		hi = values[i] > hi ? values[i] : hi;
+		lo = ws_min(values[i], lo);
+		hi = ws_max(values[i], hi);
 	}
 	*low = values && n ? lo : 0;
 	*range = values && n ? hi - lo : 0;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "store/report.h"
 
 enum { ROOM = 32 << 20, SLACK = 16 };
@@ -38,7 +39,7 @@ static void *room(const struct ws_report *report, size_t n)
 		     i++) /* a small report takes little */
 			need += report->strings.blocks[i].head.raw +
 				(size_t)report->strings.blocks[i].head.rows * 5 + 4 * SLACK;
-		need = need < n ? n : need < ROOM ? need : n < ROOM ? ROOM : n;
+		need = need < n ? n : need < ROOM ? need : ws_max(n, ROOM);
 		last = (need < ROOM ? ws_malloc : ws_malloc_huge)(sizeof(*last) + need);
 		*last = (struct ws_text_room){report->room, 0, need};
 		report_m->room = last;

@@ -25,6 +25,7 @@
 #include <xxhash.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "base/ticks.h"
 #include "store/encode.h"
 #include "store/file.h"
@@ -144,7 +145,7 @@ static int reserve(struct ws_writer *writer, uint64_t need)
 	if (need <= writer->allocated || !writer->ahead)
 		return 0;
 	step = need - writer->allocated;
-	step = step > writer->ahead ? step : writer->ahead;
+	step = ws_max(step, writer->ahead);
 	if (!ws_guarded_fallocate(writer->fd, FALLOC_FL_KEEP_SIZE, writer->allocated, step)) {
 		writer->ahead = writer->ahead * 2 < MOST_AHEAD ? writer->ahead * 2 : MOST_AHEAD;
 	} else if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL) {
@@ -363,7 +364,7 @@ static void choose_sizes(struct ws_journal_sizes *sizes, const struct ws_writer_
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
 		uint32_t most = !event_rows[t] ? RARE_BLOCK_ROWS : bulk ? rows : event_rows[t];
 
-		sizes->rows[t] = rows < most ? rows : most;
+		sizes->rows[t] = ws_min(rows, most);
 	}
 	sizes->strings = PENDING_STRINGS;
 	sizes->text = PENDING_TEXT;
@@ -406,7 +407,7 @@ static void make_stages(struct ws_writer *writer, const struct ws_writer_opts *o
 		writer->stage[t] =
 			(struct ws_stage){at, at + (size_t)sizes.rows[t] * ws_tables[t].row_size,
 					  ws_tables[t].row_size};
-		most = sizes.rows[t] > most ? sizes.rows[t] : most;
+		most = ws_max(sizes.rows[t], most);
 	}
 	ws_encoder_init(&writer->encoder, most);
 	writer->next_string = 1;
@@ -459,7 +460,7 @@ struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts
  * counted. */
 static uint32_t add_long_string(struct ws_writer *writer, const void *bytes, size_t len)
 {
-	uint32_t length = (uint32_t)(len > WS_MAX_TEXT ? WS_MAX_TEXT : len);
+	uint32_t length = (uint32_t)(ws_min(len, WS_MAX_TEXT));
 
 	writer->lost += len > WS_MAX_TEXT;
 	if (flush_strings(writer, true) || open_segment(writer))

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "base/sort.h"
 #include "symbols/bytes.h"
 
@@ -216,7 +217,7 @@ static int by_begin(const void *first, const void *second)
 {
 	const struct entry *left = first, *right = second;
 
-	return left->begin < right->begin ? -1 : left->begin > right->begin;
+	return ws_compare(left->begin, right->begin);
 }
 
 static void make_index(struct section *section)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "base/sort.h"
 #include "symbols/lines.h"
 
@@ -69,7 +70,7 @@ static int by_value(const void *first, const void *second)
 {
 	size_t x = *(const size_t *)first, y = *(const size_t *)second;
 
-	return x < y ? -1 : x > y;
+	return ws_compare(x, y);
 }
 
 /* Collect the wanted addresses that the unit's ranges cover. */

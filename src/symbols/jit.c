@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "base/sort.h"
 #include "symbols/bytes.h"
 
@@ -23,7 +24,7 @@ static uint32_t add_text(struct ws_jit *jit, const char *text, size_t n)
 {
 	uint32_t at;
 
-	n = n < LONGEST_NAME ? n : LONGEST_NAME;
+	n = ws_min(n, LONGEST_NAME);
 	if (!n || jit->text_len + n + 2 > MOST_TEXT)
 		return 0;
 	ws_grow(jit->text, jit->text_cap, jit->text_len + n + 2);
@@ -47,7 +48,7 @@ static void add_code(struct ws_jit *jit, uint64_t begin, uint64_t size, const ch
 		return;
 	ws_grow(jit->codes, jit->cap, jit->n + 1);
 	jit->codes[jit->n++] = (struct ws_jit_code){.begin = begin, .size = size, .name = at};
-	jit->widest = size > jit->widest ? size : jit->widest;
+	jit->widest = ws_max(size, jit->widest);
 }
 
 /* ---- perf maps: "begin size name" in hexadecimal, a line a function ---- */
@@ -133,7 +134,7 @@ static void read_move(struct ws_jit *jit, struct ws_cursor cursor)
 				return;
 			ws_grow(jit->codes, jit->cap, jit->n + 1);
 			jit->codes[jit->n++] = moved;
-			jit->widest = moved.size > jit->widest ? moved.size : jit->widest;
+			jit->widest = ws_max(moved.size, jit->widest);
 			return;
 		}
 }
@@ -261,14 +262,14 @@ static int by_begin(const void *first, const void *second)
 {
 	const struct ws_jit_code *left = first, *right = second;
 
-	return left->begin < right->begin ? -1 : left->begin > right->begin;
+	return ws_compare(left->begin, right->begin);
 }
 
 static int by_address(const void *first, const void *second)
 {
 	const struct ws_jit_line *left = first, *right = second;
 
-	return left->address < right->address ? -1 : left->address > right->address;
+	return ws_compare(left->address, right->address);
 }
 
 void ws_jit_sort(struct ws_jit *jit)

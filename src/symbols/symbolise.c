@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "symbols/debugfile.h"
 #include "symbols/demangle.h"
 #include "symbols/dwarf.h"
@@ -37,8 +38,7 @@ static int by_module(const void *first, const void *second)
 		return xm < ym ? -1 : 1;
 	return left->address < right->address	? -1
 	       : left->address > right->address ? 1
-	       : left->frame < right->frame	? -1
-						: left->frame > right->frame;
+						: ws_compare(left->frame, right->frame);
 }
 
 static void emit_one(struct batch *batch, size_t i, uint32_t depth, const char *name,

@@ -1,5 +1,6 @@
 /* json.c - see json.h. */
 #include "text/json.h"
+#include "base/choose.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -412,7 +413,7 @@ static uint64_t times_ten(uint64_t u, int e)
 	for (; e < 0; e++)
 		by *= 10;
 	u = u / by + (u % by >= by - by / 2 && by > 1);
-	return u < INT64_MAX ? u : INT64_MAX;
+	return ws_min(u, INT64_MAX);
 }
 
 /* With an exponent, or many digits: the first 19 that count are taken. */
@@ -475,7 +476,7 @@ int64_t ws_json_fixed(const struct ws_json_value *value, int digits, bool *ok)
 				u += *at >= '5';
 			after++;
 		}
-		after = after < digits ? after : digits;
+		after = ws_min(after, digits);
 	}
 	if (at < end || at - first > 21)
 		return slow_fixed(value->text, value->n, digits, ok);

@@ -13,6 +13,7 @@
 #include <zlib.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "schema/schema.h"
 
 /* ---- interrupts ---- */
@@ -367,7 +368,7 @@ static int put_in_place(struct ws_outfile *outfile)
 
 int ws_outfile_commit(struct ws_outfile *outfile, struct ws_err *err)
 {
-	const char *name = outfile->path ? outfile->path : "standard output";
+	const char *name = ws_text_or(outfile->path, "standard output");
 	bool bad = false;
 
 	if (outfile->file) {

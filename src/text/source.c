@@ -12,6 +12,7 @@
 #include <zlib.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 
 enum { BLOCKS = 4, BLOCK_BYTES = 1 << 20, INPUT_BYTES = 256 << 10 };
 
@@ -175,7 +176,7 @@ static size_t read_blocks(struct ws_source *source, void *out, size_t n)
 		}
 	}
 	pthread_mutex_unlock(&source->lock);
-	n = n < have ? n : have;
+	n = ws_min(n, have);
 	if (n) /* the block is ours until `used` moves on */
 		memcpy(out, source->block[source->used % BLOCKS] + source->at, n);
 	source->at += n;

@@ -1,5 +1,6 @@
 /* cells.c - cells of texts, threads and times, and the state that making them needs. */
 #include "views/cells.h"
+#include "base/choose.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -99,8 +100,8 @@ static uint32_t text_id(struct ws_export *export, const char *word, size_t n)
 	id = (uint32_t)ws_map_get(&export->texts, XXH3_64bits(word, n), NULL);
 	if (!id)
 		return 0;
-	word = memcmp(ws_report_string(export->report, id, &len), word, len < n ? len : n) ? NULL
-											   : word;
+	word = memcmp(ws_report_string(export->report, id, &len), word, ws_min(len, n)) ? NULL
+											: word;
 	return word && len == n ? id : 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include <sqlite3.h>
 
+#include "base/choose.h"
 #include "views/cells.h"
 
 /* The cell's text or bytes must stay until the next row. */
@@ -22,11 +23,11 @@ static inline void ws_sqlite_give(sqlite3_context *out, const struct ws_xcell *c
 		sqlite3_result_double(out, cell->r);
 		break;
 	case WS_X_TEXT:
-		sqlite3_result_text64(out, cell->text ? cell->text : "", cell->n, SQLITE_STATIC,
+		sqlite3_result_text64(out, ws_text_or(cell->text, ""), cell->n, SQLITE_STATIC,
 				      SQLITE_UTF8);
 		break;
 	case WS_X_BLOB:
-		sqlite3_result_blob64(out, cell->text ? cell->text : "", cell->n, SQLITE_STATIC);
+		sqlite3_result_blob64(out, ws_text_or(cell->text, ""), cell->n, SQLITE_STATIC);
 		break;
 	case WS_X_NULL:
 		break; /* what a result is from the start */

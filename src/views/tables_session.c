@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "views/tables.h"
+#include "base/choose.h"
 
 #define TABLE(var, name, doc, ...)                                      \
 	static const struct ws_xcolumn var##_columns[] = {__VA_ARGS__}; \
@@ -392,7 +393,7 @@ static int export_start(struct ws_export *export, struct ws_err *err)
 static int put_details(struct ws_export *export, uint64_t start, uint64_t end, struct ws_err *err)
 {
 	if (end == WS_NO_TIME) /* the recorder died: up to the last event */
-		end = export->last > start ? export->last : start;
+		end = ws_max(export->last, start);
 	return ws_export_row(export,
 			     (struct ws_xcell[]){ws_x_int(0), ws_x_int((int64_t)(end - start)),
 						 ws_x_time(export, start), ws_x_time(export, end)},
@@ -476,7 +477,7 @@ static int put_stream(struct ws_export *export, const struct stream *stream, str
 	int rc;
 
 	if (content.kind == WS_X_NULL)
-		content = ws_x_extra(export, stream->content.text ? stream->content.text : "",
+		content = ws_x_extra(export, ws_text_or(stream->content.text, ""),
 				     stream->content.len);
 	rc = ws_export_row(export,
 			   (struct ws_xcell[]){told ? ws_x_process(export, stream->process)

@@ -105,12 +105,12 @@ int cuptiUnsubscribe(void *subscriber);
 
 #ifdef FINDS_CUPTI
 /* As XLA does it: the library opened, each function looked up by name. */
-#define FUNCTIONS(X)                                                                 \
-	X(ActivityRegisterCallbacks)                                                 \
-	X(ActivityRegisterTimestampCallback)                                         \
-	X(ActivityEnable)                                                            \
-	X(ActivityDisable) X(ActivityFlushAll) X(ActivityGetNextRecord) X(Subscribe) \
-		X(EnableCallback) X(Unsubscribe)
+#define FUNCTIONS(X)                         \
+	X(ActivityRegisterCallbacks)         \
+	X(ActivityRegisterTimestampCallback) \
+	X(ActivityEnable)                    \
+	X(ActivityDisable)                   \
+	X(ActivityFlushAll) X(ActivityGetNextRecord) X(Subscribe) X(EnableCallback) X(Unsubscribe)
 #define X(name) static __typeof__(cupti##name) *found##name;
 FUNCTIONS(X)
 #undef X

@@ -7,6 +7,7 @@
  * what the record's pointer to a name pointed to.
  */
 #include "standin.h"
+#include "base/choose.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -174,7 +175,7 @@ static void put(const void *r, uint32_t bytes)
 	buffer = buffer_for(size);
 	if (buffer) {
 		at = buffer->at + buffer->used;
-		memcpy(at, r, size < bytes ? size : bytes);
+		memcpy(at, r, ws_min(size, bytes));
 		if (kind == CUPTI_KIND_CONCURRENT_KERNEL && standin_fault("notimes"))
 			((struct cupti_kernel *)at)->start = ((struct cupti_kernel *)at)->end = 0;
 		if (kind == CUPTI_KIND_CONCURRENT_KERNEL && standin_fault("unfinished")) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/choose.h"
 #include "image.h"
 #include "../replay.h"
 
@@ -101,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		for (size_t i = 0; i < WS_COUNT(versions); i++) {
 			snprintf(path, sizeof(path), "%s/cpython-%s.img",
-				 folder ? folder : "tests/python/images", versions[i]);
+				 ws_text_or(folder, "tests/python/images"), versions[i]);
 			if (!image_load(path, &images[i]))
 				abort();
 		}

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/choose.h"
 #include "base/mem.h"
 #include "image.h"
 #include "record/python_bpf.h"
@@ -229,7 +230,7 @@ static void load(void)
 
 	for (size_t i = 0; i < WS_COUNT(versions) && !images[i].n; i++) {
 		snprintf(path, sizeof(path), "%s/cpython-%s.img",
-			 folder ? folder : "tests/python/images", versions[i]);
+			 ws_text_or(folder, "tests/python/images"), versions[i]);
 		if (!image_load(path, &images[i]))
 			abort();
 	}

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "store/store.h"
+#include "base/choose.h"
 #include "../random.h"
 
 static struct ws_writer *w;
@@ -99,7 +100,7 @@ static void copy(uint32_t side, uint8_t kind, uint64_t bytes)
 	    .correlation = correlation[side], .name = text("cudaMemcpyAsync_v3020"),
 	    .callchain = WS_NO_U32);
 	now[side] += 6 * US;
-	gpu[side] = gpu[side] < now[side] ? now[side] : gpu[side];
+	gpu[side] = ws_max(gpu[side], now[side]);
 	ADD(cuda_memcpy, .start = gpu[side], .end = gpu[side] + bytes / 20, .device = 0,
 	    .context = 1, .stream = 7, .correlation = correlation[side], .process = side + 1,
 	    .bytes = bytes, .kind = kind);
@@ -360,7 +361,7 @@ int main(int argc, char **argv)
 		now[1] += 30 * US;
 	}
 	code();
-	machine(now[0] > now[1] ? now[0] : now[1]);
+	machine(ws_max(now[0], now[1]));
 	waits();
 	rarer();
 	hostile();

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "serve/api.h"
+#include "base/choose.h"
 #include "lanes/tile.h"
 #include "../random.h"
 
@@ -126,7 +127,7 @@ static int by_row(const void *first, const void *second)
 		return left->thread < right->thread ? -1 : 1;
 	if (left->start != right->start)
 		return left->start < right->start ? -1 : 1;
-	return left->end < right->end ? -1 : left->end > right->end;
+	return ws_compare(left->end, right->end);
 }
 
 static size_t brute(uint32_t thread, int64_t t0, int64_t t1, struct truth *out)
@@ -201,8 +202,7 @@ static void check_tile(const struct ws_lanes *lanes, const struct ws_lane *lane,
 
 	ws_tile_draw(lanes, lane, level, k, index, &out);
 	for (size_t i = 0; i < out.n; i++) {
-		int64_t a = (int64_t)(out.rects[i].x0 < 0 ? 0 : out.rects[i].x0),
-			b = (int64_t)out.rects[i].x1;
+		int64_t a = (int64_t)(ws_max(out.rects[i].x0, 0)), b = (int64_t)out.rects[i].x1;
 
 		if ((float)b == out.rects[i].x1 && out.rects[i].x1 > out.rects[i].x0)
 			b--;
@@ -237,7 +237,7 @@ static int by_start(const void *first, const void *second)
 {
 	const struct truth *left = first, *right = second;
 
-	return left->start < right->start ? -1 : left->start > right->start;
+	return ws_compare(left->start, right->start);
 }
 
 /* How busy a lane is said to be, against the union of its rows. */
@@ -252,10 +252,10 @@ static void check_cover(const struct ws_lane *lane)
 			truth[n++] = rows[i];
 	qsort(truth, n, sizeof(*truth), by_start);
 	for (size_t i = 0; i < n; i++) {
-		uint64_t from = truth[i].start > end ? truth[i].start : end;
+		uint64_t from = ws_max(truth[i].start, end);
 
 		sum += truth[i].end > from ? truth[i].end - from : 0;
-		end = truth[i].end > end ? truth[i].end : end;
+		end = ws_max(truth[i].end, end);
 	}
 	assert_int_equal(ws_level_busy(ws_lane_cover(lane), 0, ws_lane_cover(lane)->n), sum);
 	check_level(ws_lane_cover(lane));
@@ -537,8 +537,8 @@ static void counters(void **unused)
 		double low, high, least = v[from], most = v[from];
 
 		for (uint32_t i = from; i < to; i++) {
-			least = v[i] < least ? v[i] : least;
-			most = v[i] > most ? v[i] : most;
+			least = ws_min(v[i], least);
+			most = ws_max(v[i], most);
 		}
 		ws_level_extremes(&lanes->lane[0]->level[0], from, to, &low, &high);
 		assert_true(low == least && high == most);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "store/store.h"
+#include "base/choose.h"
 #include "../random.h"
 
 #define ZERO UINT64_C(1000000000000)
@@ -374,9 +375,9 @@ static void random_code(uint32_t *chain, uint32_t count)
 		python(name, i % 2 ? "x.py" : "y.py", i);
 	}
 	for (uint32_t i = 0; i < count; i++)
-		chain[i] = push(
-			i && below(12) ? chain[below(i < 40 ? i : 40) + (i < 40 ? 0 : i - 40)] : 0,
-			(uint32_t)below(70) + 1);
+		chain[i] = push(i && below(12) ? chain[below(ws_min(i, 40)) + (i < 40 ? 0 : i - 40)]
+					       : 0,
+				(uint32_t)below(70) + 1);
 }
 
 static void random_thread(uint32_t of, uint32_t in, const uint32_t *chain, uint32_t chains)

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "text/text.h"
+#include "base/choose.h"
 #include "stats/group.h"
 #include "stats/std8.h"
 #include "print/table.h"
@@ -31,7 +32,7 @@ static int ascending(const void *first, const void *second)
 {
 	uint64_t x = *(const uint64_t *)first, y = *(const uint64_t *)second;
 
-	return x < y ? -1 : x > y;
+	return ws_compare(x, y);
 }
 
 /* Spread `n` values over `parts` distributions and compare the summary with one computed from the
@@ -571,7 +572,7 @@ enum { LINES = 3000 };
 
 static int plain_order(const struct ws_std8_line *left, const struct ws_std8_line *right)
 {
-	size_t n = left->name_len < right->name_len ? left->name_len : right->name_len;
+	size_t n = ws_min(left->name_len, right->name_len);
 	int order = memcmp(left->name, right->name, n);
 
 	if (left->summary->total != right->summary->total)
@@ -593,7 +594,7 @@ static int by_group_key(const void *first, const void *second)
 {
 	const struct ws_group_sum *left = first, *right = second;
 
-	return left->key < right->key ? -1 : left->key > right->key;
+	return ws_compare(left->key, right->key);
 }
 
 /* Keys that are only written down, in tables that are crowded: the same sums as those of tables

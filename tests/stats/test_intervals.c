@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "query/intervals.h"
+#include "base/choose.h"
 #include "query/steps.h"
 #include "query/work.h"
 #include "../random.h"
@@ -103,7 +104,7 @@ static void test_times(void **state)
 			end = start + draw(30) < LENGTH ? start + draw(30) : LENGTH;
 			if (start >= LENGTH || end < start)
 				break;
-			end = end > LENGTH ? LENGTH : end;
+			end = ws_min(end, LENGTH);
 			ws_work_times_add(&times, class, start, end);
 			for (uint64_t k = start; k < end; k++)
 				in[class][k] = true;

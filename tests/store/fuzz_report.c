@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "query/query.h"
 #include "reseal.h"
 #include "store/format.h"
@@ -179,7 +180,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	(void)argc;
 	(void)argv;
 	snprintf(folder, sizeof(folder), "%s/ws-fuzz-XXXXXX",
-		 access("/dev/shm", W_OK) ? (tmp ? tmp : "/tmp") : "/dev/shm");
+		 access("/dev/shm", W_OK) ? (ws_text_or(tmp, "/tmp")) : "/dev/shm");
 	if (!mkdtemp(folder))
 		abort();
 	path = ws_format("%s/f.wsrep", folder);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "reseal.h"
 #include "util.h"
 
@@ -209,8 +210,8 @@ static void garbage(void **state)
 			break;
 		default: /* a piece that stands twice */
 			n = n * 20 > size - at ? size - at : n * 20;
-			memcpy(from + size, from + at, n > 5000 ? 5000 : n);
-			try_bytes(from, size + (n > 5000 ? 5000 : n), "repeat", at);
+			memcpy(from + size, from + at, ws_min(n, 5000));
+			try_bytes(from, size + (ws_min(n, 5000)), "repeat", at);
 		}
 	}
 	free(from);

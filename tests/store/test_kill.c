@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "base/ticks.h"
 #include "store/journal.h"
 #include "util.h"
@@ -225,7 +226,7 @@ static void killed_at_random(void **state)
 		nap(below(i % 8 ? 4000 : 20000));
 		kill_writer(pid);
 		rows = expect_report(path);
-		most = rows > most ? rows : most;
+		most = ws_max(rows, most);
 		if (i % 3 == 0)
 			expect_recovered(path, rows);
 	}

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "store/codec.h"
 #include "store/sort.h"
 #include "util.h"
@@ -143,8 +144,8 @@ static void nested_threads(void **state)
 		for (uint32_t i = at; i < at + info.rows; i++) {
 			uint64_t end = rows[i].end == WS_NO_TIME ? rows[i].start : rows[i].end;
 
-			first = rows[i].start < first ? rows[i].start : first;
-			last = end > last ? end : last;
+			first = ws_min(rows[i].start, first);
+			last = ws_max(end, last);
 		}
 		assert_int_equal(info.time_min, first);
 		assert_int_equal(info.time_max, last);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "../random.h"
 
 static uint64_t state = RANDOM_SEED;
@@ -34,7 +35,7 @@ void make_folder(void)
 {
 	const char *base = getenv("TMPDIR");
 
-	snprintf(folder, sizeof(folder), "%s/ws-store-XXXXXX", base ? base : "/tmp");
+	snprintf(folder, sizeof(folder), "%s/ws-store-XXXXXX", ws_text_or(base, "/tmp"));
 	if (!mkdtemp(folder)) {
 		perror(folder);
 		exit(1);

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "store/store.h"
 #include "symbols/bytes.h"
 #include "symbols/cfi.h"
@@ -445,7 +446,7 @@ static void garbage_is_survived(void **state)
 		n = ws_unwind(unwinder, &stop, (enum ws_unwind_mode)(draw() % 3), callers,
 			      WS_COUNT(callers), &flags);
 		assert_true(n <= WS_COUNT(callers));
-		deepest = n > deepest ? n : deepest;
+		deepest = ws_max(n, deepest);
 	}
 	assert_true(deepest > 3); /* it did go somewhere */
 	ws_unwinder_free(unwinder);
@@ -680,7 +681,7 @@ static const char *jit_name(struct ws_jit *jit, uint64_t address)
 	uint32_t line;
 	const char *name = ws_jit_find(jit, address, &begin, &file, &line);
 
-	return name ? name : "";
+	return ws_text_or(name, "");
 }
 
 static void perf_maps(void **state)

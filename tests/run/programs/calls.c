@@ -27,6 +27,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/choose.h"
+
 static const char *arg;
 
 #define CHECK(x)                                                               \
@@ -62,7 +64,7 @@ static void until_asleep(_Atomic int *tid)
 			fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY);
 			n = syscall(SYS_read, fd, buf, sizeof(buf) - 1);
 			syscall(SYS_close, fd);
-			buf[n > 0 ? n : 0] = 0;
+			buf[ws_max(n, 0)] = 0;
 			at = strrchr(buf, ')');
 			if (at && at[2] == 'S')
 				return;

@@ -19,6 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/choose.h"
+
 extern char **environ;
 static const char *self;
 static const char *arg;
@@ -561,7 +563,7 @@ static int c_env(void) /* prints variable ARG */
 {
 	const char *v = getenv(arg);
 
-	printf("%s=%s\n", arg, v ? v : "(unset)");
+	printf("%s=%s\n", arg, ws_text_or(v, "(unset)"));
 	return 0;
 }
 

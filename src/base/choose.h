@@ -1,0 +1,35 @@
+/*
+ * choose.h - the smaller or larger of two values, the order of two, a text or its stand-in: what
+ * would else be spelt with conditional operators at every use.
+ */
+#ifndef WS_BASE_CHOOSE_H
+#define WS_BASE_CHOOSE_H
+
+/* Arguments are evaluated once; the result has the type that the operator ?: gives the two. */
+#define ws_min(a, b) WS_PICK_NUMBERED(<, a, b, __COUNTER__)
+#define ws_max(a, b) WS_PICK_NUMBERED(>, a, b, __COUNTER__)
+
+/* -1, 0 or 1, as qsort and its kin want it. Arguments are evaluated twice. */
+#define ws_compare(a, b) (((a) > (b)) - ((a) < (b)))
+
+/* The number picks names of its own for each use, so that uses may stand inside each other. */
+#define WS_PICK_NUMBERED(op, a, b, number) WS_PICK(op, a, b, number)
+#define WS_PICK(op, a, b, number)                                                    \
+	__extension__({                                                              \
+		__typeof__(1 ? (a) : (b)) first##number = (a), second##number = (b); \
+		first##number op second##number ? first##number : second##number;    \
+	})
+
+/* "s" unless there is exactly one. */
+static inline const char *ws_plural(unsigned long long count)
+{
+	return count == 1 ? "" : "s";
+}
+
+/* `text`, or `fallback` when it is NULL. */
+static inline const char *ws_text_or(const char *text, const char *fallback)
+{
+	return text ? text : fallback;
+}
+
+#endif
