@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static double now(void)
+static double read_clock(void)
 {
 	struct timespec time;
 
@@ -21,7 +21,7 @@ static double now(void)
 	return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-static void mutex(uint64_t n)
+static void lock_mutexes(uint64_t n)
 {
 	static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
 
@@ -43,7 +43,7 @@ static void through_pipe(uint64_t n)
 			exit(1);
 }
 
-static void untraced(uint64_t n)
+static void call_untraced(uint64_t n)
 {
 	for (uint64_t i = 0; i < n; i++)
 		getppid();
@@ -53,17 +53,17 @@ int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
 	uint64_t n = argc > 2 ? strtoull(argv[2], NULL, 10) : 1000000;
-	void (*fn)(uint64_t) = !strcmp(mode, "mutex")	   ? mutex
+	void (*fn)(uint64_t) = !strcmp(mode, "mutex")	   ? lock_mutexes
 			       : !strcmp(mode, "pipe")	   ? through_pipe
-			       : !strcmp(mode, "untraced") ? untraced
+			       : !strcmp(mode, "untraced") ? call_untraced
 							   : NULL;
 	double begin;
 
 	if (!fn || !n)
 		return 2;
 	fn(1000);
-	begin = now();
+	begin = read_clock();
 	fn(n);
-	printf("%.2f\n", (now() - begin) / (double)n);
+	printf("%.2f\n", (read_clock() - begin) / (double)n);
 	return 0;
 }

@@ -20,7 +20,7 @@ enum { PROCESSES = 25, LAYERS = 12, OPS = 3, KERNELS = 4, NAMES = 40 };
 
 static uint64_t state = 88172645463325252u;
 
-static inline uint64_t next(void)
+static inline uint64_t next_random(void)
 {
 	state ^= state << 13;
 	state ^= state >> 7;
@@ -46,14 +46,14 @@ static uint64_t rows;
 #define ADD(table, ...) \
 	(rows++, ws_writer_add(w, WS_TABLE_##table, &(struct ws_row_##table){__VA_ARGS__}))
 
-static uint32_t text(const char *format, unsigned long long n)
+static uint32_t put_text(const char *format, unsigned long long n)
 {
 	char s[256];
 
 	return ws_writer_string(w, s, (size_t)snprintf(s, sizeof(s), format, n));
 }
 
-static void begin(void)
+static void begin_report(void)
 {
 	static const char *const functions[] = {"cudaLaunchKernel_v7000", "cudaMemcpyAsync_v3020",
 						"cudaMemsetAsync_v3020",
@@ -64,34 +64,34 @@ static void begin(void)
 	for (uint32_t i = 0; i < processes; i++) {
 		sides[i] = (struct side){i + 1, 1000000, 1000000, 1000 * i};
 		ADD(process, .id = i + 1, .pid = 4242 + i, .start = 1000000,
-		    .origin = WS_ORIGIN_TARGET, .name = text("bench", 0));
+		    .origin = WS_ORIGIN_TARGET, .name = put_text("bench", 0));
 		ADD(thread, .id = i + 1, .process = i + 1, .tid = 4242 + i, .start = 1000000);
 	}
 	for (int i = 0; i < 5; i++)
-		calls[i] = text(functions[i], 0);
+		calls[i] = put_text(functions[i], 0);
 	for (unsigned i = 0; i < NAMES; i++) {
-		kernels[i] = text("void some::library::elementwise_kernel<(int)%llu, "
-				  "some::Functor<float, float>>(int, float *)",
-				  i);
-		bases[i] = text("elementwise_kernel_%llu", i / 2);
+		kernels[i] = put_text("void some::library::elementwise_kernel<(int)%llu, "
+				      "some::Functor<float, float>>(int, float *)",
+				      i);
+		bases[i] = put_text("elementwise_kernel_%llu", i / 2);
 	}
-	step_text = text("train step", 0);
+	step_text = put_text("train step", 0);
 	for (unsigned i = 0; i < LAYERS; i++)
-		layer_texts[i] = text("layer %llu", i);
+		layer_texts[i] = put_text("layer %llu", i);
 	for (unsigned i = 0; i < OPS; i++)
-		op_texts[i] = text("operation %llu", i);
+		op_texts[i] = put_text("operation %llu", i);
 }
 
-static uint32_t call(struct side *side, uint32_t function, uint64_t ns)
+static uint32_t put_call(struct side *side, uint32_t function, uint64_t ns)
 {
 	side->correlation += apart;
 	ADD(cuda_api, .start = side->cpu, .end = side->cpu + ns, .thread = side->id,
 	    .correlation = side->correlation, .name = calls[function], .callchain = WS_NO_U32);
-	side->cpu += ns + 400 + next() % 300;
+	side->cpu += ns + 400 + next_random() % 300;
 	return side->correlation;
 }
 
-static uint64_t run(struct side *side, uint64_t ns)
+static uint64_t put_runtime_call(struct side *side, uint64_t ns)
 {
 	uint64_t start = side->gpu > side->cpu ? side->gpu : side->cpu + 1500;
 
@@ -99,11 +99,12 @@ static uint64_t run(struct side *side, uint64_t ns)
 	return start;
 }
 
-static void kernel(struct side *side, unsigned name)
+static void put_kernel(struct side *side, unsigned name)
 {
-	uint32_t correlation = call(side, name & 1 ? 4 : 0, 3000 + next() % 2000);
-	uint64_t ns = 1500 + name * 700 + next() % 512 + (next() % 100 ? 0 : next() % 5000000),
-		 start = run(side, ns);
+	uint32_t correlation = put_call(side, name & 1 ? 4 : 0, 3000 + next_random() % 2000);
+	uint64_t ns = 1500 + name * 700 + next_random() % 512 +
+		      (next_random() % 100 ? 0 : next_random() % 5000000),
+		 start = put_runtime_call(side, ns);
 
 	ADD(cuda_kernel, .start = start, .end = start + ns, .device = 0, .context = 1,
 	    .green_context = WS_NO_U32, .stream = 7, .correlation = correlation,
@@ -116,19 +117,19 @@ static void kernel(struct side *side, unsigned name)
 	    .waves = 1.25, .blocks_per_sm = 8, .limiter = WS_OCCUPANCY_WARPS);
 }
 
-static void range(struct side *side, uint32_t name, uint64_t start)
+static void put_range(struct side *side, uint32_t name, uint64_t start)
 {
 	ADD(nvtx, .start = start, .end = side->cpu, .thread = side->id, .text = name,
 	    .type = WS_NVTX_PUSHPOP);
 	side->cpu += 60;
 }
 
-static void copy(struct side *side, int kind)
+static void put_copy(struct side *side, int kind)
 {
-	uint64_t bytes = 1000000 + next() % 4096, ns = bytes / 25, start;
-	uint32_t correlation = call(side, 1, 2500 + next() % 1000);
+	uint64_t bytes = 1000000 + next_random() % 4096, ns = bytes / 25, start;
+	uint32_t correlation = put_call(side, 1, 2500 + next_random() % 1000);
 
-	start = run(side, ns);
+	start = put_runtime_call(side, ns);
 	ADD(cuda_memcpy, .start = start, .end = start + ns, .context = 1,
 	    .green_context = WS_NO_U32, .stream = 7, .correlation = correlation,
 	    .process = side->id, .bytes = bytes, .kind = (uint8_t)kind, .src_kind = 1,
@@ -137,7 +138,7 @@ static void copy(struct side *side, int kind)
 	    .graph_node = WS_NO_U64, .address = WS_NO_U64, .copies = 1, .graph = WS_NO_U32);
 }
 
-static void step(struct side *side)
+static void put_step(struct side *side)
 {
 	uint64_t started = side->cpu, start;
 	uint32_t correlation;
@@ -149,23 +150,24 @@ static void step(struct side *side)
 			uint64_t op = side->cpu;
 
 			for (unsigned k = 0; k < KERNELS; k++)
-				kernel(side, (l * 5 + o * KERNELS + k) % NAMES);
-			range(side,
-			      unique ? text("aten::operation, op_id = %llu", rows) : op_texts[o],
-			      op);
+				put_kernel(side, (l * 5 + o * KERNELS + k) % NAMES);
+			put_range(side,
+				  unique ? put_text("aten::operation, op_id = %llu", rows)
+					 : op_texts[o],
+				  op);
 		}
-		range(side, layer_texts[l], layer);
+		put_range(side, layer_texts[l], layer);
 	}
-	copy(side, WS_COPY_HTOD);
-	copy(side, WS_COPY_DTOH);
-	correlation = call(side, 2, 2000);
-	start = run(side, 1300);
+	put_copy(side, WS_COPY_HTOD);
+	put_copy(side, WS_COPY_DTOH);
+	correlation = put_call(side, 2, 2000);
+	start = put_runtime_call(side, 1300);
 	ADD(cuda_memset, .start = start, .end = start + 1300, .context = 1,
 	    .green_context = WS_NO_U32, .stream = 7, .correlation = correlation,
 	    .process = side->id, .bytes = 4096, .graph_node = WS_NO_U64, .mem_kind = 2,
 	    .graph = WS_NO_U32);
-	call(side, 3, side->gpu > side->cpu ? side->gpu - side->cpu : 1000);
-	range(side, step_text, started);
+	put_call(side, 3, side->gpu > side->cpu ? side->gpu - side->cpu : 1000);
+	put_range(side, step_text, started);
 }
 
 int main(int argc, char **argv)
@@ -187,10 +189,10 @@ int main(int argc, char **argv)
 		ws_say("%s", err.msg);
 		return 1;
 	}
-	begin();
+	begin_report();
 	while (rows < want) {
 		for (uint32_t i = 0; i < processes; i++)
-			step(&sides[i]);
+			put_step(&sides[i]);
 		ws_writer_commit(w);
 	}
 	if (ws_writer_close(w, &err) < 0) {

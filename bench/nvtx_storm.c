@@ -30,7 +30,7 @@ static ws_domain domain;
 static ws_string registered;
 static volatile unsigned sink;
 
-static double now(clockid_t clock)
+static double read_clock(clockid_t clock)
 {
 	struct timespec ts;
 
@@ -62,7 +62,7 @@ static void make_name(char *buf, uint64_t n)
 	buf[k] = 0;
 }
 
-static void work(uint64_t random)
+static void do_work(uint64_t random)
 {
 	for (unsigned i = 0; i < random % 400; i++)
 		sink += i;
@@ -86,7 +86,7 @@ static void loop_registered(long n, int on)
 		}
 }
 
-static void named(long n, int on, uint64_t names)
+static void push_named(long n, int on, uint64_t names)
 {
 	char buf[4][32];
 
@@ -104,12 +104,12 @@ static void named(long n, int on, uint64_t names)
 
 static void loop_buffers(long n, int on)
 {
-	named(n, on, 64);
+	push_named(n, on, 64);
 }
 
 static void loop_unique(long n, int on)
 {
-	named(n, on, 0);
+	push_named(n, on, 0);
 }
 
 static void loop_jitter(long n, int on)
@@ -124,7 +124,7 @@ static void loop_jitter(long n, int on)
 		__asm__ volatile("" ::"r"(buf) : "memory");
 		if (on)
 			ws_range_push(buf);
-		work(r >> 32);
+		do_work(r >> 32);
 		if (on)
 			ws_range_pop();
 	}
@@ -163,11 +163,11 @@ struct task {
 /* Elapsed and processor time of a loop. */
 static void time_loop(struct task *task, int on, double *wall, double *cpu)
 {
-	double w = now(CLOCK_MONOTONIC), c = now(CLOCK_THREAD_CPUTIME_ID);
+	double w = read_clock(CLOCK_MONOTONIC), c = read_clock(CLOCK_THREAD_CPUTIME_ID);
 
 	task->kind->loop(task->pairs, on);
-	*cpu = now(CLOCK_THREAD_CPUTIME_ID) - c;
-	*wall = now(CLOCK_MONOTONIC) - w;
+	*cpu = read_clock(CLOCK_THREAD_CPUTIME_ID) - c;
+	*wall = read_clock(CLOCK_MONOTONIC) - w;
 }
 
 static void *run_task(void *arg)

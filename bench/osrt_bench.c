@@ -32,7 +32,7 @@ static int fds[2], file, turn;
 static char block[4096];
 static FILE *stream;
 
-static double now(void)
+static double read_clock(void)
 {
 	struct timespec time;
 
@@ -40,7 +40,7 @@ static double now(void)
 	return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-static void must(int ok)
+static void require_ok(int ok)
 {
 	if (!ok) {
 		perror("osrt_bench");
@@ -48,7 +48,7 @@ static void must(int ok)
 	}
 }
 
-static void *sleeper(void *unused)
+static void *sleep_thread(void *unused)
 {
 	for (;;)
 		pause();
@@ -65,7 +65,7 @@ static void wait_turn(int mine)
 	pthread_mutex_unlock(&mutex);
 }
 
-static void *partner(void *unused)
+static void *answer_pipe(void *unused)
 {
 	for (;;)
 		wait_turn(1);
@@ -111,7 +111,7 @@ static void one_pipe(void)
 {
 	char letter = 'x';
 
-	must(write(fds[1], &letter, 1) == 1 && read(fds[0], &letter, 1) == 1);
+	require_ok(write(fds[1], &letter, 1) == 1 && read(fds[0], &letter, 1) == 1);
 }
 
 static void one_round(void)
@@ -133,7 +133,7 @@ static void one_putc(void)
 
 static void one_fwrite(void)
 {
-	must(fwrite(block, 16, 1, stream) == 1);
+	require_ok(fwrite(block, 16, 1, stream) == 1);
 }
 
 static void one_getpid(void)
@@ -143,7 +143,7 @@ static void one_getpid(void)
 
 static void one_file_write(void)
 {
-	must(pwrite(file, block, sizeof(block), 0) == (ssize_t)sizeof(block));
+	require_ok(pwrite(file, block, sizeof(block), 0) == (ssize_t)sizeof(block));
 }
 
 static void one_yield(void)
@@ -158,14 +158,14 @@ static const struct mode {
 	const char *stream, *how;
 } modes[] = {
 	{"mutex", one_mutex},
-	{"mutex-mt", one_mutex, sleeper},
-	{"rwlock", one_rwlock, sleeper},
-	{"sem", one_sem, sleeper},
-	{"spin", one_spin, sleeper},
-	{"trylock", one_trylock, sleeper},
-	{"cond-signal", one_signal, sleeper},
+	{"mutex-mt", one_mutex, sleep_thread},
+	{"rwlock", one_rwlock, sleep_thread},
+	{"sem", one_sem, sleep_thread},
+	{"spin", one_spin, sleep_thread},
+	{"trylock", one_trylock, sleep_thread},
+	{"cond-signal", one_signal, sleep_thread},
 	{"pipe", one_pipe},
-	{"ping-pong", one_round, partner},
+	{"ping-pong", one_round, answer_pipe},
 	{"getc", one_getc, NULL, "/proc/self/exe", "r"},
 	{"putc", one_putc, NULL, "/dev/null", "w"},
 	{"fwrite", one_fwrite, NULL, "/dev/null", "w"},
@@ -179,11 +179,11 @@ static double best_of(const struct mode *mode, uint64_t n)
 	double best = 1e18;
 
 	for (int part = 0; part < 5; part++) {
-		double begin = now(), took;
+		double begin = read_clock(), took;
 
 		for (uint64_t i = 0; i < n / 5; i++)
 			mode->one();
-		took = (now() - begin) / (double)(n / 5);
+		took = (read_clock() - begin) / (double)(n / 5);
 		best = ws_min(took, best);
 	}
 	return best;
@@ -200,10 +200,10 @@ int main(int argc, char **argv)
 
 		if (strcmp(argv[1], mode->name))
 			continue;
-		must(!pipe(fds) && !sem_init(&sem, 0, 1) && !pthread_spin_init(&spin, 0) &&
-		     (file = mkstemp(name)) >= 0 && !unlink(name));
-		must(!mode->stream || (stream = fopen(mode->stream, mode->how)));
-		must(!mode->thread || !pthread_create(&thread, NULL, mode->thread, NULL));
+		require_ok(!pipe(fds) && !sem_init(&sem, 0, 1) && !pthread_spin_init(&spin, 0) &&
+			   (file = mkstemp(name)) >= 0 && !unlink(name));
+		require_ok(!mode->stream || (stream = fopen(mode->stream, mode->how)));
+		require_ok(!mode->thread || !pthread_create(&thread, NULL, mode->thread, NULL));
 		best_of(mode, 5000);
 		printf("%.2f\n", best_of(mode, n));
 		return 0;

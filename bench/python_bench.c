@@ -40,7 +40,7 @@ static size_t read_process(void *ctx, const struct ws_py_piece *piece, size_t n)
 }
 
 /* Its address of _PyRuntime and version. */
-static FILE *start(const char *python)
+static FILE *start_python(const char *python)
 {
 	int fds[2];
 
@@ -55,7 +55,7 @@ static FILE *start(const char *python)
 	return fdopen(fds[0], "r");
 }
 
-static double cpu(void)
+static double cpu_seconds(void)
 {
 	struct timespec time;
 
@@ -81,7 +81,7 @@ int main(int argc, char **argv)
 
 	if (argc != 3)
 		return 2;
-	file = start(argv[1]);
+	file = start_python(argv[1]);
 	if (fscanf(file, "%lu %u", &runtime, &version) != 2)
 		return 1;
 	usleep(100000);
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
 				: ws_py_layout_of((uint16_t)version, &layout)) ||
 	    !ws_py_threads(&layout, &memory, runtime, &thread, 1))
 		return 1;
-	from = cpu();
+	from = cpu_seconds();
 	for (int i = 0, reads = atoi(argv[2]); i < reads; i++) {
 		uint64_t code[64];
 
@@ -100,7 +100,7 @@ int main(int argc, char **argv)
 			code[k] = frame[k].code;
 		ws_py_code_keys(&layout, &memory, code, 3, key, raw);
 	}
-	from = (cpu() - from) / atoi(argv[2]);
+	from = (cpu_seconds() - from) / atoi(argv[2]);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	printf("%.2f\n", n == 30 ? from : -1.0);

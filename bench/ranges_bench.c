@@ -24,7 +24,7 @@
 static ws_domain domain;
 static ws_string registered;
 
-static double now(clockid_t clock)
+static double read_clock(clockid_t clock)
 {
 	struct timespec time;
 
@@ -47,7 +47,7 @@ static uint64_t next_random(uint64_t *s)
 		}                                    \
 	} while (0)
 
-static void plain(uint64_t n)
+static void push_plain(uint64_t n)
 {
 	TIMES(n, ws_range_push("plain range"); ws_range_pop());
 }
@@ -76,7 +76,7 @@ static void name_new(char *buf, uint64_t i)
 	__asm__ volatile("" : : "r"(buf) : "memory");
 }
 
-static void names(uint64_t n, int with_ranges)
+static void push_names(uint64_t n, int with_ranges)
 {
 	char buf[32];
 
@@ -96,7 +96,7 @@ static void new_names(uint64_t n, int with_ranges)
 		TIMES(n, name_new(buf, i));
 }
 
-static void jitter(uint64_t n)
+static void push_jittered(uint64_t n)
 {
 	uint64_t seed = 88172645463325252u;
 	char buf[32];
@@ -111,22 +111,22 @@ static void jitter(uint64_t n)
 static uint64_t pairs;
 static int clocks_only;
 
-static void clocks(uint64_t n)
+static void read_clocks(uint64_t n)
 {
 	TIMES(n, ws_counter(); ws_counter());
 }
 
-static void *thread(void *cost)
+static void *run_thread(void *cost)
 {
 	double begin;
 
-	plain(1000);
-	begin = now(CLOCK_THREAD_CPUTIME_ID);
+	push_plain(1000);
+	begin = read_clock(CLOCK_THREAD_CPUTIME_ID);
 	if (clocks_only)
-		clocks(pairs);
+		read_clocks(pairs);
 	else
-		plain(pairs);
-	*(double *)cost = (now(CLOCK_THREAD_CPUTIME_ID) - begin) / (double)pairs;
+		push_plain(pairs);
+	*(double *)cost = (read_clock(CLOCK_THREAD_CPUTIME_ID) - begin) / (double)pairs;
 	return NULL;
 }
 
@@ -137,7 +137,7 @@ static double in_threads(int n)
 
 	pairs /= (uint64_t)n;
 	for (int i = 0; i < n; i++)
-		if (pthread_create(&owner[i], NULL, thread, &cost[i]))
+		if (pthread_create(&owner[i], NULL, run_thread, &cost[i]))
 			exit(1);
 	for (int i = 0; i < n; i++) {
 		pthread_join(owner[i], NULL);
@@ -148,27 +148,27 @@ static double in_threads(int n)
 
 static double timed_names(void (*fn)(uint64_t, int), uint64_t n)
 {
-	double a = now(CLOCK_MONOTONIC), b, c;
+	double a = read_clock(CLOCK_MONOTONIC), b, c;
 
 	fn(n, 0);
-	b = now(CLOCK_MONOTONIC);
+	b = read_clock(CLOCK_MONOTONIC);
 	fn(n, 1);
-	c = now(CLOCK_MONOTONIC);
+	c = read_clock(CLOCK_MONOTONIC);
 	return (c - b - (b - a)) / (double)n;
 }
 
-static double timed(void (*fn)(uint64_t), uint64_t n)
+static double time_calls(void (*fn)(uint64_t), uint64_t n)
 {
-	double a = now(CLOCK_MONOTONIC);
+	double a = read_clock(CLOCK_MONOTONIC);
 
 	fn(n);
-	return (now(CLOCK_MONOTONIC) - a) / (double)n;
+	return (read_clock(CLOCK_MONOTONIC) - a) / (double)n;
 }
 
-static void eighteen(uint64_t n)
+static void push_eighteen_millions(uint64_t n)
 {
 	for (int i = 0; i < 3; i++) {
-		plain(n / 6);
+		push_plain(n / 6);
 		with_registered(n / 6);
 	}
 }
@@ -184,19 +184,19 @@ int main(int argc, char **argv)
 		return 2;
 	domain = ws_domain_create("bench");
 	registered = ws_string_register(domain, "registered range");
-	plain(1); /* NVTX finds its tool at the first call */
+	push_plain(1); /* NVTX finds its tool at the first call */
 	if (!strcmp(mode, "plain"))
-		ns = timed(plain, pairs);
+		ns = time_calls(push_plain, pairs);
 	else if (!strcmp(mode, "registered"))
-		ns = timed(with_registered, pairs);
+		ns = time_calls(with_registered, pairs);
 	else if (!strcmp(mode, "names"))
-		ns = timed_names(names, pairs);
+		ns = timed_names(push_names, pairs);
 	else if (!strcmp(mode, "random"))
 		ns = timed_names(new_names, pairs);
 	else if (!strcmp(mode, "eighteen"))
-		ns = timed(eighteen, 18000000);
+		ns = time_calls(push_eighteen_millions, 18000000);
 	else if (!strcmp(mode, "jitter"))
-		ns = timed(jitter, pairs);
+		ns = time_calls(push_jittered, pairs);
 	else if (!strcmp(mode, "threads") || (clocks_only = !strcmp(mode, "clocks")))
 		ns = in_threads(threads);
 	else

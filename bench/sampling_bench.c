@@ -21,14 +21,14 @@ static double cpu_seconds(clockid_t clock)
 	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-static unsigned long mix(unsigned long x, unsigned long rounds)
+static unsigned long mix_bits(unsigned long x, unsigned long rounds)
 {
 	while (rounds--)
 		x = x * 6364136223846793005ul + 1442695040888963407ul;
 	return x;
 }
 
-static double work(double ms)
+static double spin_for(double ms)
 {
 	const unsigned long piece =
 		200000; /* the same number of steps in each run: 4 cycles each */
@@ -36,13 +36,13 @@ static double work(double ms)
 	volatile unsigned long x = 1;
 
 	for (unsigned long i = 0; i < (unsigned long)(ms * 3); i++)
-		x = mix(x, piece);
+		x = mix_bits(x, piece);
 	return (cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - begin) * 1e3;
 }
 
 static int ping[2], pong[2], rounds;
 
-static void *answer(void *arg)
+static void *answer_pings(void *arg)
 {
 	char letter;
 
@@ -52,14 +52,14 @@ static void *answer(void *arg)
 	return arg;
 }
 
-static double switches(int n)
+static double time_switches(int n)
 {
 	double begin = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
 	pthread_t thread;
 	char letter = 0;
 
 	rounds = n / 2;
-	if (pipe(ping) || pipe(pong) || pthread_create(&thread, NULL, answer, NULL))
+	if (pipe(ping) || pipe(pong) || pthread_create(&thread, NULL, answer_pings, NULL))
 		exit(1);
 	for (int i = 0; i < rounds; i++)
 		if (write(ping[1], &letter, 1) != 1 || read(pong[0], &letter, 1) != 1)
@@ -68,18 +68,18 @@ static double switches(int n)
 	return (cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - begin) * 1e9 / n;
 }
 
-static void *nothing(void *arg)
+static void *do_nothing(void *arg)
 {
 	return arg;
 }
 
-static double threads(int n)
+static double time_threads(int n)
 {
 	double begin = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
 	pthread_t thread;
 
 	for (int i = 0; i < n; i++)
-		if (pthread_create(&thread, NULL, nothing, NULL) || pthread_join(thread, NULL))
+		if (pthread_create(&thread, NULL, do_nothing, NULL) || pthread_join(thread, NULL))
 			exit(1);
 	return (cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - begin) * 1e6 / n;
 }
@@ -89,11 +89,11 @@ int main(int argc, char **argv)
 	double n = argc > 2 ? atof(argv[2]) : 0;
 
 	if (n > 0 && !strcmp(argv[1], "work"))
-		printf("%.3f\n", work(n));
+		printf("%.3f\n", spin_for(n));
 	else if (n > 0 && !strcmp(argv[1], "switches"))
-		printf("%.1f\n", switches((int)n));
+		printf("%.1f\n", time_switches((int)n));
 	else if (n > 0 && !strcmp(argv[1], "threads"))
-		printf("%.2f\n", threads((int)n));
+		printf("%.2f\n", time_threads((int)n));
 	else
 		return 2;
 	return 0;

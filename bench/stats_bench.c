@@ -19,7 +19,7 @@
 
 static uint64_t state = 88172645463325252u;
 
-static inline uint64_t next(void)
+static inline uint64_t next_random(void)
 {
 	state ^= state << 13;
 	state ^= state >> 7;
@@ -45,14 +45,15 @@ static const struct kind kinds[] = {
 	{"gil", 0, 16, false, fill_gil},      {"um", 0, 1, false, fill_um},
 };
 
-static uint64_t duration(const struct kind *kind)
+static uint64_t draw_duration(const struct kind *kind)
 {
 	if (kind->names <= 2)
-		return 10 + (next() & 15) + (next() % 1000 == 0 ? 20000 : 0);
-	return 1000 + (next() & 0xfff) + (next() % 100 == 0 ? next() % 20000000 : 0);
+		return 10 + (next_random() & 15) + (next_random() % 1000 == 0 ? 20000 : 0);
+	return 1000 + (next_random() & 0xfff) +
+	       (next_random() % 100 == 0 ? next_random() % 20000000 : 0);
 }
 
-static void begin(struct ws_writer *writer, const struct kind *kind)
+static void begin_kind(struct ws_writer *writer, const struct kind *kind)
 {
 	struct ws_row_collection row = {.start = 1000000, .end = WS_NO_TIME};
 	struct ws_row_process row_process = {.id = 1,
@@ -71,19 +72,20 @@ static void begin(struct ws_writer *writer, const struct kind *kind)
 	}
 }
 
-static uint32_t text(struct ws_writer *writer, const struct kind *kind, const uint32_t *ids,
-		     uint64_t i)
+static uint32_t put_text(struct ws_writer *writer, const struct kind *kind, const uint32_t *ids,
+			 uint64_t i)
 {
 	char name[48];
 
 	if (kind->names)
-		return ids[kind->names <= 2 ? i / 64 % kind->names : (next() >> 40) % kind->names];
+		return ids[kind->names <= 2 ? i / 64 % kind->names
+					    : (next_random() >> 40) % kind->names];
 	return ws_writer_string(writer, name,
 				(size_t)snprintf(name, sizeof(name), "request %llu",
 						 (unsigned long long)(i * 2654435761u)));
 }
 
-static void fill(struct ws_writer *writer, const struct kind *kind, uint64_t count)
+static void fill_report(struct ws_writer *writer, const struct kind *kind, uint64_t count)
 {
 	uint64_t now[64], d;
 	uint32_t *ids = ws_calloc(kind->names + 1, sizeof(*ids));
@@ -101,9 +103,9 @@ static void fill(struct ws_writer *writer, const struct kind *kind, uint64_t cou
 		now[i] = 1000000 + i;
 	for (uint64_t i = 0; i < count; i++) {
 		unsigned t = (unsigned)(i / 512 % kind->threads);
-		uint32_t id = text(writer, kind, ids, i);
+		uint32_t id = put_text(writer, kind, ids, i);
 
-		d = duration(kind);
+		d = draw_duration(kind);
 		if (kind->calls)
 			*(struct ws_row_osrt *)ws_writer_row(writer, WS_TABLE_osrt, osrt) =
 				(struct ws_row_osrt){.start = now[t],
@@ -134,8 +136,8 @@ static void fill_gil(struct ws_writer *writer, uint64_t count)
 	for (unsigned i = 0; i < 16; i++)
 		asked[i] = now;
 	for (uint64_t i = 0; i < count; i += 2) {
-		unsigned t = (unsigned)(next() >> 40) % 16;
-		uint64_t held = 500 + (next() & 0xfff);
+		unsigned t = (unsigned)(next_random() >> 40) % 16;
+		uint64_t held = 500 + (next_random() & 0xfff);
 
 		*(struct ws_row_gil *)ws_writer_row(writer, WS_TABLE_gil,
 						    gil) = (struct ws_row_gil){
@@ -162,25 +164,25 @@ static void fill_um(struct ws_writer *writer, uint64_t count)
 		uint64_t address;
 
 		if (i % 64 == 0)
-			page = (next() >> 30) % PAGES;
+			page = (next_random() >> 30) % PAGES;
 		address = UINT64_C(0x7f0000000000) + page % PAGES * PAGE;
 		if (i % 8 == 6)
 			ws_writer_add(writer, WS_TABLE_cuda_um_cpu_fault,
 				      &(struct ws_row_cuda_um_cpu_fault){
 					      .start = now, .process = 1, .address = address});
 		else if (i % 8 == 7)
-			ws_writer_add(
-				writer, WS_TABLE_cuda_um_gpu_fault,
-				&(struct ws_row_cuda_um_gpu_fault){.start = now,
-								   .end = now + 300,
-								   .process = 1,
-								   .address = address,
-								   .faults = 1 + (next() & 15)});
+			ws_writer_add(writer, WS_TABLE_cuda_um_gpu_fault,
+				      &(struct ws_row_cuda_um_gpu_fault){
+					      .start = now,
+					      .end = now + 300,
+					      .process = 1,
+					      .address = address,
+					      .faults = 1 + (next_random() & 15)});
 		else
 			ws_writer_add(writer, WS_TABLE_cuda_memcpy,
 				      &(struct ws_row_cuda_memcpy){
 					      .start = now,
-					      .end = now + 400 + (next() & 255),
+					      .end = now + 400 + (next_random() & 255),
 					      .process = 1,
 					      .bytes = PAGE,
 					      .kind = i & 1 ? WS_COPY_UM_HTOD : WS_COPY_UM_DTOH,
@@ -211,11 +213,11 @@ int main(int argc, char **argv)
 		ws_say("%s", err.msg);
 		return 1;
 	}
-	begin(writer, kind);
+	begin_kind(writer, kind);
 	if (kind->fill)
 		kind->fill(writer, count);
 	else
-		fill(writer, kind, count);
+		fill_report(writer, kind, count);
 	if (ws_writer_close(writer, &err) < 0) {
 		ws_say("%s", err.msg);
 		return 1;

@@ -19,7 +19,7 @@
 
 static uint64_t state = 88172645463325252u;
 
-static uint64_t draw(void)
+static uint64_t draw_random(void)
 {
 	state ^= state << 13;
 	state ^= state >> 7;
@@ -27,7 +27,7 @@ static uint64_t draw(void)
 	return state;
 }
 
-static double now(clockid_t id)
+static double read_clock(clockid_t id)
 {
 	struct timespec time;
 
@@ -51,46 +51,48 @@ struct pattern {
 	int nested, threads;
 };
 
-static void storm(uint64_t i, uint32_t *gap, uint32_t *length, uint32_t *name)
+static void make_storm(uint64_t i, uint32_t *gap, uint32_t *length, uint32_t *name)
 {
-	uint64_t r = draw();
+	uint64_t r = draw_random();
 
 	*gap = 2 + ((r & 15) == 0) - ((r >> 4 & 15) == 0) + (r % 4001 == 0 ? 300 : 0);
 	*length = 2 + ((r >> 8 & 7) == 0);
 	*name = (uint32_t)i & 1;
 }
 
-static void names64(uint64_t i, uint32_t *gap, uint32_t *length, uint32_t *name)
+static void make_64_names(uint64_t i, uint32_t *gap, uint32_t *length, uint32_t *name)
 {
-	storm(i, gap, length, name);
-	*name = (uint32_t)(draw() >> 20) % 64;
+	make_storm(i, gap, length, name);
+	*name = (uint32_t)(draw_random() >> 20) % 64;
 }
 
-static void jitter(uint64_t i, uint32_t *gap, uint32_t *length, uint32_t *name)
+static void make_jittered(uint64_t i, uint32_t *gap, uint32_t *length, uint32_t *name)
 {
 	(void)i;
-	*gap = 20 + (uint32_t)(draw() >> 20) % 200;
-	*length = 30 + (uint32_t)(draw() >> 20) % 400;
-	*name = (uint32_t)(draw() >> 20) % 64;
+	*gap = 20 + (uint32_t)(draw_random() >> 20) % 200;
+	*length = 30 + (uint32_t)(draw_random() >> 20) % 400;
+	*name = (uint32_t)(draw_random() >> 20) % 64;
 }
 
-static void unique(uint64_t i, uint32_t *gap, uint32_t *length, uint32_t *name)
+static void make_unique_names(uint64_t i, uint32_t *gap, uint32_t *length, uint32_t *name)
 {
-	storm(i, gap, length, name);
+	make_storm(i, gap, length, name);
 	*name = (uint32_t)i;
 }
 
 static const struct pattern patterns[] = {
-	{"storm", "one thread, two names in turn, 20-60 ns", storm, 2, 0, 1},
-	{"names", "the same with 64 names at random", names64, 64, 0, 1},
-	{"jitter", "64 names at random, gaps 0.2-2.2 us, lengths 0.3-4.3 us", jitter, 64, 0, 1},
-	{"nested", "the storm as pairs of a parent and three children", storm, 2, 1, 1},
-	{"unique", "the storm with names that never repeat", unique, 0, 0, 1},
-	{"threads", "the storm of eight threads, drained in turns of 680 rows", storm, 2, 0, 8},
+	{"storm", "one thread, two names in turn, 20-60 ns", make_storm, 2, 0, 1},
+	{"names", "the same with 64 names at random", make_64_names, 64, 0, 1},
+	{"jitter", "64 names at random, gaps 0.2-2.2 us, lengths 0.3-4.3 us", make_jittered, 64, 0,
+	 1},
+	{"nested", "the storm as pairs of a parent and three children", make_storm, 2, 1, 1},
+	{"unique", "the storm with names that never repeat", make_unique_names, 0, 0, 1},
+	{"threads", "the storm of eight threads, drained in turns of 680 rows", make_storm, 2, 0,
+	 8},
 };
 
 /* Parents are written after their three children, as a recording does. */
-static void nest(struct ws_row_nvtx *rows, size_t n)
+static void put_nested(struct ws_row_nvtx *rows, size_t n)
 {
 	for (size_t i = 3; i < n; i += 4) {
 		rows[i].start = rows[i - 3].start - 30;
@@ -124,11 +126,11 @@ static struct ws_row_nvtx *make_rows(const struct pattern *pattern, size_t n, co
 		rows[i].end -= back;
 	}
 	if (pattern->nested)
-		nest(rows, n);
+		put_nested(rows, n);
 	return rows;
 }
 
-static void die(const struct ws_err *err)
+static void die_of(const struct ws_err *err)
 {
 	fprintf(stderr, "store_bench: %s\n", err->msg);
 	exit(1);
@@ -146,7 +148,7 @@ static double write_rows(const struct pattern *pattern, size_t n, size_t part, c
 	struct ws_writer *writer = ws_writer_create(path, &opts, &err);
 
 	if (!writer)
-		die(&err);
+		die_of(&err);
 	for (uint32_t i = 0; i < pattern->names; i++)
 		ids[i] = ws_writer_string(
 			writer, text, (size_t)snprintf(text, sizeof(text), "range number %u", i));
@@ -155,7 +157,7 @@ static double write_rows(const struct pattern *pattern, size_t n, size_t part, c
 	uint64_t shift = rows[part - 1].end - rows[0].start + 20;
 
 	for (size_t done = 0; done < n; done += part) {
-		double t = now(CLOCK_PROCESS_CPUTIME_ID);
+		double t = read_clock(CLOCK_PROCESS_CPUTIME_ID);
 
 		for (size_t i = 0; i < part; i++) {
 			struct ws_row_nvtx *row = ws_writer_row(writer, WS_TABLE_nvtx, stage);
@@ -167,17 +169,17 @@ static double write_rows(const struct pattern *pattern, size_t n, size_t part, c
 					(size_t)snprintf(text, sizeof(text), "step %zu", done + i));
 		}
 		ws_writer_commit(writer);
-		cpu += now(CLOCK_PROCESS_CPUTIME_ID) - t;
+		cpu += read_clock(CLOCK_PROCESS_CPUTIME_ID) - t;
 		for (size_t i = 0; i < part; i++) {
 			rows[i].start += shift;
 			rows[i].end += shift;
 		}
 	}
-	double t = now(CLOCK_PROCESS_CPUTIME_ID);
+	double t = read_clock(CLOCK_PROCESS_CPUTIME_ID);
 
 	if (ws_writer_close(writer, &err))
-		die(&err);
-	cpu += now(CLOCK_PROCESS_CPUTIME_ID) - t;
+		die_of(&err);
+	cpu += read_clock(CLOCK_PROCESS_CPUTIME_ID) - t;
 	free(rows);
 	return cpu;
 }
@@ -198,20 +200,20 @@ static void read_rows(size_t n, const char *path)
 	struct ws_rows rows;
 	struct ws_err err;
 	uint64_t sum = 0, damaged;
-	double t = now(CLOCK_MONOTONIC);
+	double t = read_clock(CLOCK_MONOTONIC);
 	struct ws_report *report = ws_report_open(path, &err);
 
 	if (!report)
-		die(&err);
-	double opened = now(CLOCK_MONOTONIC);
+		die_of(&err);
+	double opened = read_clock(CLOCK_MONOTONIC);
 
 	ws_scan_run(report, &scan, sum_batch, &sum, &damaged);
-	double scanned = now(CLOCK_MONOTONIC);
+	double scanned = read_clock(CLOCK_MONOTONIC);
 
 	scan.workers = 0;
 	if (ws_rows_load(report, &scan, &rows, &err))
-		die(&err);
-	double loaded = now(CLOCK_MONOTONIC);
+		die_of(&err);
+	double loaded = read_clock(CLOCK_MONOTONIC);
 
 	if (damaged || rows.rows != n || ws_report_rows(report, WS_TABLE_nvtx) != n) {
 		fprintf(stderr, "store_bench: rows went missing\n");

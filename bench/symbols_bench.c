@@ -20,7 +20,7 @@
 #include "symbols/symbolise.h"
 #include "symbols/unwind.h"
 
-static double processor(void)
+static double processor_seconds(void)
 {
 	struct timespec time;
 
@@ -33,7 +33,7 @@ static double processor(void)
 static struct ws_stop stop;
 static uint8_t copy[8192];
 
-static void __attribute__((noinline)) take(void)
+static void __attribute__((noinline)) take_stack(void)
 {
 	ucontext_t context;
 
@@ -61,25 +61,25 @@ static void __attribute__((noinline)) take(void)
 	stop.stack = copy;
 }
 
-static int compare(const void *first, const void *second)
+static int compare_numbers(const void *first, const void *second)
 {
 	if (!stop.stack)
-		take();
+		take_stack();
 	return *(const int *)first - *(const int *)second;
 }
 
-static int __attribute__((noinline)) nested(int n)
+static int __attribute__((noinline)) call_nested(int n)
 {
 	volatile int keep = n;
 	int v[4] = {4, 2, 3, 1};
 
 	if (n)
-		return nested(n - 1) + keep;
-	qsort(v, 4, sizeof(*v), compare);
+		return call_nested(n - 1) + keep;
+	qsort(v, 4, sizeof(*v), compare_numbers);
 	return v[0];
 }
 
-static int unwind(double seconds)
+static int time_unwinding(double seconds)
 {
 	struct ws_modules *modules = ws_modules_new();
 	struct ws_maps *maps = ws_maps_new(modules);
@@ -90,17 +90,18 @@ static int unwind(double seconds)
 	unsigned flags;
 	size_t n = 0;
 
-	nested(10);
+	call_nested(10);
 	ws_maps_scan(maps, (int)getpid(), 0, 1);
 	stop.maps = ws_maps_of(maps, (int)getpid());
 	stop.time = 2;
-	for (began = processor(); (took = processor() - began) < seconds; stacks += 1000)
+	for (began = processor_seconds(); (took = processor_seconds() - began) < seconds;
+	     stacks += 1000)
 		for (int i = 0; i < 1000; i++)
 			n = ws_unwind(unwinder, &stop, WS_MODE_AUTO, places, WS_COUNT(places),
 				      &flags);
 	printf("%.3f\n%.2f\n%zu\n", (double)stacks / took / 1e6,
 	       took * 1e9 / (double)stacks / (double)n, n);
-	for (began = processor(); (took = processor() - began) < seconds; cold++) {
+	for (began = processor_seconds(); (took = processor_seconds() - began) < seconds; cold++) {
 		ws_unwinder_forget(unwinder);
 		ws_unwind(unwinder, &stop, WS_MODE_AUTO, places, WS_COUNT(places), &flags);
 	}
@@ -115,14 +116,14 @@ static int unwind(double seconds)
 
 static uint64_t named, rows;
 
-static void emit(void *ctx, const struct ws_symbol *symbol)
+static void count_symbol(void *ctx, const struct ws_symbol *symbol)
 {
 	(void)ctx;
 	rows++;
 	named += !symbol->depth && symbol->name;
 }
 
-static int symbolise(const char *path, size_t n)
+static int time_symbolising(const char *path, size_t n)
 {
 	struct ws_modules *modules = ws_modules_new();
 	struct ws_module *module = ws_modules_recorded(modules, WS_MODULE_FILE, path, "", 0, false);
@@ -149,10 +150,10 @@ static int symbolise(const char *path, size_t n)
 					   text.sh_addr + (uint64_t)((double)text.sh_size *
 								     ((double)i + 0.5) / (double)n),
 					   (uint32_t)i + 1, WS_FRAME_USER};
-	began = processor();
-	ws_symbolise(wanted, n, &opts, emit, NULL, NULL, &result);
+	began = processor_seconds();
+	ws_symbolise(wanted, n, &opts, count_symbol, NULL, NULL, &result);
 	getrusage(RUSAGE_SELF, &self);
-	printf("%.3f\n%.1f\n%" PRIu64 "\n%" PRIu64 "\n", processor() - began,
+	printf("%.3f\n%.1f\n%" PRIu64 "\n%" PRIu64 "\n", processor_seconds() - began,
 	       (double)self.ru_maxrss / 1024, result.named, rows);
 	ws_modules_free(modules);
 	free(wanted);
@@ -162,9 +163,9 @@ static int symbolise(const char *path, size_t n)
 int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "unwind"))
-		return unwind(atof(argv[2]));
+		return time_unwinding(atof(argv[2]));
 	if (argc == 4 && !strcmp(argv[1], "symbolise") && atoi(argv[3]) > 0)
-		return symbolise(argv[2], (size_t)atoi(argv[3]));
+		return time_symbolising(argv[2], (size_t)atoi(argv[3]));
 	fprintf(stderr, "usage: symbols_bench unwind SECONDS | symbolise FILE N\n");
 	return 2;
 }

@@ -40,7 +40,7 @@ enum {
 static ws_domain storage;
 static ws_string compute_name;
 
-static void fail(const char *what)
+static void fail_for(const char *what)
 {
 	fprintf(stderr, "demo: %s: %s\n", what, strerror(errno));
 	exit(1);
@@ -65,7 +65,7 @@ static void storage_push(const char *text)
 }
 
 /* Keep the processor busy for about `us` microseconds of its time. */
-static void compute(unsigned us)
+static void compute_for(unsigned us)
 {
 	struct timespec time;
 	unsigned long begin, now;
@@ -99,10 +99,10 @@ static void run_job(const struct job *job)
 {
 	push_numbered("job", job->number);
 	ws_range_push("parse");
-	compute(300);
+	compute_for(300);
 	ws_range_pop();
 	ws_range_push_in(NULL, compute_name);
-	compute(700 + (unsigned)(job->number % 7) * 200);
+	compute_for(700 + (unsigned)(job->number % 7) * 200);
 	ws_range_pop();
 	ws_range_pop();
 	ws_range_end(job->on_its_way);
@@ -137,7 +137,7 @@ static void run_queue(void)
 	ws_range_push("phase: queue");
 	for (long i = 0; i < QUEUE_WORKERS; i++)
 		if (pthread_create(&thread[i], NULL, queue_worker, (void *)i))
-			fail("pthread_create");
+			fail_for("pthread_create");
 	for (int i = 0; i < JOBS; i++) {
 		pthread_mutex_lock(&queue.lock);
 		queue.jobs[queue.tail++] =
@@ -173,7 +173,7 @@ static void *convoy_thread(void *number)
 		usleep(1500); /* too long for a lock that everyone wants */
 		ws_range_pop();
 		pthread_mutex_unlock(&convoy_lock);
-		compute(200);
+		compute_for(200);
 		ws_range_pop();
 	}
 	return NULL;
@@ -186,7 +186,7 @@ static void run_convoy(void)
 	ws_range_push("phase: convoy");
 	for (long i = 0; i < CONVOY_THREADS; i++)
 		if (pthread_create(&thread[i], NULL, convoy_thread, (void *)i))
-			fail("pthread_create");
+			fail_for("pthread_create");
 	for (int i = 0; i < CONVOY_THREADS; i++)
 		pthread_join(thread[i], NULL);
 	ws_range_pop();
@@ -204,25 +204,25 @@ static void run_files(void)
 		 folder && *folder ? folder : "/tmp");
 	fd = mkstemp(path);
 	if (!block || fd < 0)
-		fail(path);
+		fail_for(path);
 	unlink(path);
 	ws_range_push("phase: files");
 	storage_push("write");
 	for (int i = 0; i < FILE_BLOCKS; i++) {
 		storage_push("write block");
 		if (write(fd, block, BLOCK_BYTES) != BLOCK_BYTES)
-			fail("write");
+			fail_for("write");
 		ws_range_pop_in(storage);
 	}
 	storage_push("sync");
 	if (fdatasync(fd))
-		fail("fdatasync");
+		fail_for("fdatasync");
 	ws_range_pop_in(storage);
 	ws_range_pop_in(storage);
 	storage_push("read back");
 	for (int i = 0; i < FILE_BLOCKS; i++)
 		if (pread(fd, block, BLOCK_BYTES, (off_t)i * BLOCK_BYTES) != BLOCK_BYTES)
-			fail("pread");
+			fail_for("pread");
 	ws_range_pop_in(storage);
 	ws_range_pop();
 	close(fd);
@@ -236,10 +236,10 @@ static void wait_child(void)
 	int status;
 
 	if (wait(&status) < 0 || !WIFEXITED(status) || WEXITSTATUS(status))
-		fail("a child");
+		fail_for("a child");
 }
 
-static void answer(int in, int out)
+static void answer_request(int in, int out)
 {
 	char letter;
 
@@ -256,33 +256,33 @@ static void run_pipes(void)
 	pid_t pid;
 
 	if (pipe(to) || pipe(from))
-		fail("pipe");
+		fail_for("pipe");
 	pid = fork();
 	if (pid < 0)
-		fail("fork");
+		fail_for("fork");
 	if (pid == 0) {
 		close(to[1]);
 		close(from[0]);
-		answer(to[0], from[1]);
+		answer_request(to[0], from[1]);
 	}
 	close(to[0]);
 	close(from[1]);
 	ws_range_push("phase: pipes");
 	for (int i = 0; i < MESSAGES; i++)
 		if (write(to[1], &letter, 1) != 1 || read(from[0], &letter, 1) != 1)
-			fail("pipe");
+			fail_for("pipe");
 	ws_range_pop();
 	close(to[1]);
 	close(from[0]);
 	wait_child();
 }
 
-static void shard(int number)
+static void run_shard(int number)
 {
 	push_numbered("shard", number);
 	for (int i = 0; i < SHARD_ITEMS; i++) {
 		ws_range_push("item");
-		compute(1500);
+		compute_for(1500);
 		if (i % 10 == 9)
 			usleep(5000);
 		ws_range_pop();
@@ -298,9 +298,9 @@ static void run_workers(void)
 		pid_t pid = fork();
 
 		if (pid < 0)
-			fail("fork");
+			fail_for("fork");
 		if (pid == 0)
-			shard(i);
+			run_shard(i);
 	}
 	for (int i = 0; i < SHARDS; i++)
 		wait_child();

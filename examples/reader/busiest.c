@@ -26,7 +26,7 @@ static int by_time(const void *first, const void *second)
 	return left->ns < right->ns ? 1 : left->ns > right->ns ? -1 : 0;
 }
 
-static void add(struct sum *sums, uint32_t most, const struct ArrowArray *batch)
+static void add_batch(struct sum *sums, uint32_t most, const struct ArrowArray *batch)
 {
 	const uint64_t *start = batch->children[0]->buffers[1],
 		       *end = batch->children[1]->buffers[1],
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
 	for (uint32_t i = 0; sums && i <= most; i++)
 		sums[i].name = i;
 	while (sums && !(rc = stream.get_next(&stream, &batch)) && batch.release) {
-		add(sums, most, &batch);
+		add_batch(sums, most, &batch);
 		batch.release(&batch);
 	}
 	if (!sums || rc)

@@ -52,7 +52,7 @@ static struct values values;
 static struct ws_err err;
 
 /* Parse the words given, which end with NULL. */
-static int parse(const struct ws_command *command, ...)
+static int parse_options(const struct ws_command *command, ...)
 {
 	va_list ap;
 	char *word;
@@ -72,7 +72,7 @@ static int parse(const struct ws_command *command, ...)
 static void defaults_apply(void **state)
 {
 	(void)state;
-	assert_int_equal(parse(&permuting, NULL), 0);
+	assert_int_equal(parse_options(&permuting, NULL), 0);
 	assert_int_equal(first, 0);
 	assert_true(values.stats && !values.force && !values.quiet);
 	assert_string_equal(values.output, "report");
@@ -92,15 +92,16 @@ static void values_in_all_spellings(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < WS_COUNT(spellings); i++) {
-		assert_int_equal(parse(&permuting, spellings[i][0], spellings[i][1], NULL), 0);
+		assert_int_equal(parse_options(&permuting, spellings[i][0], spellings[i][1], NULL),
+				 0);
 		assert_string_equal(values.output, "x y");
 		assert_int_equal(first, n_words);
 	}
-	assert_int_equal(parse(&permuting, "--output=", NULL), 0);
+	assert_int_equal(parse_options(&permuting, "--output=", NULL), 0);
 	assert_string_equal(values.output, "");
-	assert_int_equal(parse(&permuting, "-o", "-", NULL), 0);
+	assert_int_equal(parse_options(&permuting, "-o", "-", NULL), 0);
 	assert_string_equal(values.output, "-");
-	assert_int_equal(parse(&permuting, "-qfo", "x", NULL), 0);
+	assert_int_equal(parse_options(&permuting, "-qfo", "x", NULL), 0);
 	assert_true(values.quiet && values.force);
 	assert_string_equal(values.output, "x");
 }
@@ -108,26 +109,28 @@ static void values_in_all_spellings(void **state)
 static void a_bool_takes_only_true_or_false(void **state)
 {
 	(void)state;
-	assert_int_equal(parse(&permuting, "--stats", "false", "--force", "true", "rest", NULL), 0);
+	assert_int_equal(
+		parse_options(&permuting, "--stats", "false", "--force", "true", "rest", NULL), 0);
 	assert_true(!values.stats && values.force);
 	assert_string_equal(words[first], "rest");
-	assert_int_equal(parse(&permuting, "--force", "yes", NULL), 0);
+	assert_int_equal(parse_options(&permuting, "--force", "yes", NULL), 0);
 	assert_true(values.force);
 	assert_string_equal(words[first], "yes");
-	assert_int_equal(parse(&permuting, "--stats=no", "--force=1", NULL), 0);
+	assert_int_equal(parse_options(&permuting, "--stats=no", "--force=1", NULL), 0);
 	assert_true(!values.stats && values.force);
-	assert_int_equal(parse(&permuting, "-ffalse", NULL), 0);
+	assert_int_equal(parse_options(&permuting, "-ffalse", NULL), 0);
 	assert_true(!values.force);
-	assert_int_equal(parse(&permuting, "-f", "false", "-f", "./app", NULL), 0);
+	assert_int_equal(parse_options(&permuting, "-f", "false", "-f", "./app", NULL), 0);
 	assert_true(values.force);
-	assert_int_equal(parse(&permuting, "--stats=2", NULL), -1);
+	assert_int_equal(parse_options(&permuting, "--stats=2", NULL), -1);
 	assert_string_equal(err.msg, "--stats: '2' is neither true nor false");
 }
 
 static void operands_come_last(void **state)
 {
 	(void)state;
-	assert_int_equal(parse(&permuting, "a", "-q", "b", "-o", "x", "--", "-f", "c", NULL), 0);
+	assert_int_equal(
+		parse_options(&permuting, "a", "-q", "b", "-o", "x", "--", "-f", "c", NULL), 0);
 	assert_int_equal(n_words - first, 4);
 	assert_string_equal(words[first], "a");
 	assert_string_equal(words[first + 1], "b");
@@ -139,17 +142,18 @@ static void operands_come_last(void **state)
 static void the_application_keeps_its_options(void **state)
 {
 	(void)state;
-	assert_int_equal(
-		parse(&stopping, "-f", "app", "--output=theirs", "-q", "--", "--help", NULL), 0);
+	assert_int_equal(parse_options(&stopping, "-f", "app", "--output=theirs", "-q", "--",
+				       "--help", NULL),
+			 0);
 	assert_int_equal(first, 1);
 	assert_string_equal(words[first], "app");
 	assert_string_equal(words[first + 3], "--");
 	assert_string_equal(values.output, "report");
 	assert_false(values.quiet);
-	assert_int_equal(parse(&stopping, "-f", "--", "-app", NULL), 0);
+	assert_int_equal(parse_options(&stopping, "-f", "--", "-app", NULL), 0);
 	assert_int_equal(first, 2);
 	assert_string_equal(words[first], "-app");
-	assert_int_equal(parse(&stopping, "-f", "true", "true", NULL), 0);
+	assert_int_equal(parse_options(&stopping, "-f", "true", "true", NULL), 0);
 	assert_string_equal(words[first], "true");
 	assert_int_equal(first, 2);
 }
@@ -166,25 +170,25 @@ static void numbers_and_times(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < WS_COUNT(times); i++) {
-		assert_int_equal(parse(&permuting, "--delay", times[i].text, NULL), 0);
+		assert_int_equal(parse_options(&permuting, "--delay", times[i].text, NULL), 0);
 		assert_true(values.delay > times[i].seconds * 0.999999 - 1e-15 &&
 			    values.delay < times[i].seconds * 1.000001 + 1e-15);
 	}
 	for (size_t i = 0; i < WS_COUNT(bad); i++)
-		assert_int_equal(parse(&permuting, "--delay", bad[i], NULL), -1);
-	assert_int_equal(parse(&permuting, "-n-5", NULL), 0);
+		assert_int_equal(parse_options(&permuting, "--delay", bad[i], NULL), -1);
+	assert_int_equal(parse_options(&permuting, "-n-5", NULL), 0);
 	assert_int_equal(values.count, -5);
-	assert_int_equal(parse(&permuting, "--count=99999999999999999999", NULL), -1);
+	assert_int_equal(parse_options(&permuting, "--count=99999999999999999999", NULL), -1);
 	assert_string_equal(err.msg, "--count: '99999999999999999999' is out of range");
-	assert_int_equal(parse(&permuting, "--count=12a", NULL), -1);
+	assert_int_equal(parse_options(&permuting, "--count=12a", NULL), -1);
 	assert_string_equal(err.msg, "--count: '12a' is not a whole number");
 }
 
 static void the_last_one_wins_and_lists_collect(void **state)
 {
 	(void)state;
-	assert_int_equal(parse(&permuting, "-o", "a", "--output=b", "-e", "A=1", "--env-var", "B=2",
-			       "-eC=3", NULL),
+	assert_int_equal(parse_options(&permuting, "-o", "a", "--output=b", "-e", "A=1",
+				       "--env-var", "B=2", "-eC=3", NULL),
 			 0);
 	assert_string_equal(values.output, "b");
 	assert_int_equal(values.env.n, 3);
@@ -196,48 +200,48 @@ static void the_last_one_wins_and_lists_collect(void **state)
 static void words_of_enums_and_sets(void **state)
 {
 	(void)state;
-	assert_int_equal(parse(&permuting, "--wait=primary", "--trace=nvtx,osrt", NULL), 0);
+	assert_int_equal(parse_options(&permuting, "--wait=primary", "--trace=nvtx,osrt", NULL), 0);
 	assert_string_equal(values.wait, "primary");
 	assert_string_equal(values.trace, "nvtx,osrt");
-	assert_int_equal(parse(&permuting, "--wait=primry", NULL), -1);
+	assert_int_equal(parse_options(&permuting, "--wait=primry", NULL), -1);
 	assert_string_equal(err.msg,
 			    "--wait: 'primry' is not one of primary, all; did you mean primary?");
-	assert_int_equal(parse(&permuting, "--trace=nvtx,cuda", NULL), -1);
+	assert_int_equal(parse_options(&permuting, "--trace=nvtx,cuda", NULL), -1);
 	assert_string_equal(err.msg,
 			    "--trace: 'cuda' is not built yet; choose from nvtx, osrt, none");
-	assert_int_equal(parse(&permuting, "--trace=nvtx,", NULL), -1);
+	assert_int_equal(parse_options(&permuting, "--trace=nvtx,", NULL), -1);
 	assert_string_equal(err.msg, "--trace: '' is not one of nvtx, osrt, none");
-	assert_int_equal(parse(&permuting, "--trace=vulkan", NULL), -1);
+	assert_int_equal(parse_options(&permuting, "--trace=vulkan", NULL), -1);
 	assert_string_equal(err.msg, "--trace: 'vulkan' is not one of nvtx, osrt, none");
 }
 
 static void mistakes_are_named(void **state)
 {
 	(void)state;
-	assert_int_equal(parse(&permuting, "--outptu=x", NULL), -1);
+	assert_int_equal(parse_options(&permuting, "--outptu=x", NULL), -1);
 	assert_string_equal(err.msg, "unknown option --outptu; did you mean --output?");
-	assert_int_equal(parse(&permuting, "--output", NULL), -1);
+	assert_int_equal(parse_options(&permuting, "--output", NULL), -1);
 	assert_string_equal(err.msg, "--output needs a value (FILE)");
-	assert_int_equal(parse(&permuting, "-o", "--quiet", NULL), -1);
+	assert_int_equal(parse_options(&permuting, "-o", "--quiet", NULL), -1);
 	assert_string_equal(err.msg, "--output needs a value (FILE), but --quiet follows; if that "
 				     "is the value, write --output=--quiet");
-	assert_int_equal(parse(&permuting, "-q=1", NULL), -1);
+	assert_int_equal(parse_options(&permuting, "-q=1", NULL), -1);
 	assert_string_equal(err.msg, "--quiet takes no value");
-	assert_int_equal(parse(&permuting, "--sample=cpu", NULL), -1);
+	assert_int_equal(parse_options(&permuting, "--sample=cpu", NULL), -1);
 	assert_string_equal(err.msg, "--sample: sampling comes later");
-	assert_int_equal(parse(&permuting, "-s", "cpu", NULL), -1);
-	assert_int_equal(parse(&permuting, "-s", "nonet", NULL), -1);
-	assert_int_equal(parse(&permuting, "--sample=fals", NULL), -1);
-	assert_int_equal(parse(&permuting, "--sample", NULL), -1);
-	assert_int_equal(parse(&permuting, "-qz", NULL), -1);
+	assert_int_equal(parse_options(&permuting, "-s", "cpu", NULL), -1);
+	assert_int_equal(parse_options(&permuting, "-s", "nonet", NULL), -1);
+	assert_int_equal(parse_options(&permuting, "--sample=fals", NULL), -1);
+	assert_int_equal(parse_options(&permuting, "--sample", NULL), -1);
+	assert_int_equal(parse_options(&permuting, "-qz", NULL), -1);
 	assert_string_equal(err.msg, "unknown option -z; 'warpsight try --help' lists them");
 }
 
 static void what_is_not_there_may_be_declined(void **state)
 {
 	(void)state;
-	assert_int_equal(parse(&permuting, "--sample=none", "-s", "false", "-s=none", "--sample",
-			       "none", "a", NULL),
+	assert_int_equal(parse_options(&permuting, "--sample=none", "-s", "false", "-s=none",
+				       "--sample", "none", "a", NULL),
 			 0);
 	assert_int_equal(n_words - first, 1);
 	assert_string_equal(words[first], "a");
@@ -246,11 +250,11 @@ static void what_is_not_there_may_be_declined(void **state)
 static void help_is_recognised(void **state)
 {
 	(void)state;
-	assert_int_equal(parse(&permuting, "--help", NULL), 1);
-	assert_int_equal(parse(&permuting, "-qh", NULL), 1);
-	assert_int_equal(parse(&permuting, "a", "-h", NULL), 1);
-	assert_int_equal(parse(&stopping, "app", "-h", NULL), 0);
-	assert_int_equal(parse(&permuting, "--", "-h", NULL), 0);
+	assert_int_equal(parse_options(&permuting, "--help", NULL), 1);
+	assert_int_equal(parse_options(&permuting, "-qh", NULL), 1);
+	assert_int_equal(parse_options(&permuting, "a", "-h", NULL), 1);
+	assert_int_equal(parse_options(&stopping, "app", "-h", NULL), 0);
+	assert_int_equal(parse_options(&permuting, "--", "-h", NULL), 0);
 }
 
 static void help_shows_every_option(void **state)

@@ -29,7 +29,7 @@ int cuDriverGetVersion(int *version)
 static const struct cupti_context context = {
 	.kind = CUPTI_KIND_CONTEXT, .context = 1, .device = 0, .api = 1, .null_stream = 7};
 
-static void describe(void)
+static void describe_device(void)
 {
 	struct cupti_device device = {.kind = CUPTI_KIND_DEVICE,
 				      .bandwidth = 4800000000,
@@ -77,15 +77,15 @@ int cuInit(unsigned flags)
 	if (start && start() != 1)
 		return 3;
 	if (standin_hooks.record)
-		describe();
+		describe_device();
 	return 0;
 }
 
 /* A call around `work`, as CUPTI sees it. */
 static __thread uint32_t inside; /* of this call: what it does inside has its correlation */
 
-static int call(int domain, uint32_t cbid, const char *name, int result,
-		void (*work)(uint32_t correlation, void *arg), void *arg)
+static int make_call(int domain, uint32_t cbid, const char *name, int result,
+		     void (*work)(uint32_t correlation, void *arg), void *arg)
 {
 	uint32_t outer = inside,
 		 correlation = outer ? outer : atomic_fetch_add(&correlations, 1) + 1;
@@ -109,13 +109,13 @@ struct job {
 	uint64_t bytes, address;
 };
 
-static uint64_t spend(uint64_t *start)
+static uint64_t spend_time(uint64_t *start)
 {
 	*start = standin_hooks.now() + 2000;
 	return *start + 1500;
 }
 
-static void kernel(uint32_t correlation, void *arg)
+static void run_kernel(uint32_t correlation, void *arg)
 {
 	const struct job *job = arg;
 	struct cupti_kernel k = {.kind = CUPTI_KIND_CONCURRENT_KERNEL,
@@ -140,11 +140,11 @@ static void kernel(uint32_t correlation, void *arg)
 				 .graph = (uint32_t)job->graph,
 				 .local_total2 = 4096};
 
-	k.end = spend(&k.start);
+	k.end = spend_time(&k.start);
 	standin_hooks.record(&k, sizeof(k));
 }
 
-static void copy(uint32_t correlation, void *arg)
+static void run_copy(uint32_t correlation, void *arg)
 {
 	const struct job *job = arg;
 	struct cupti_memcpy memcpy = {.kind = CUPTI_KIND_MEMCPY,
@@ -158,11 +158,11 @@ static void copy(uint32_t correlation, void *arg)
 				      .correlation = correlation,
 				      .copies = 1};
 
-	memcpy.end = spend(&memcpy.start);
+	memcpy.end = spend_time(&memcpy.start);
 	standin_hooks.record(&memcpy, sizeof(memcpy));
 }
 
-static void set(uint32_t correlation, void *arg)
+static void set_memory(uint32_t correlation, void *arg)
 {
 	const struct job *job = arg;
 	struct cupti_memset memset = {.kind = CUPTI_KIND_MEMSET,
@@ -172,7 +172,7 @@ static void set(uint32_t correlation, void *arg)
 				      .correlation = correlation,
 				      .memory_kind = 3};
 
-	memset.end = spend(&memset.start);
+	memset.end = spend_time(&memset.start);
 	standin_hooks.record(&memset, sizeof(memset));
 }
 
@@ -198,7 +198,7 @@ static void event_recorded(uint32_t correlation, void *arg)
 	standin_hooks.record(&event, sizeof(event));
 }
 
-static void allocate(uint32_t correlation, void *arg)
+static void allocate_memory(uint32_t correlation, void *arg)
 {
 	const struct job *job = arg;
 	struct cupti_memory memory = {.kind = CUPTI_KIND_MEMORY2,
@@ -213,7 +213,7 @@ static void allocate(uint32_t correlation, void *arg)
 	standin_hooks.record(&memory, sizeof(memory));
 }
 
-static void graph(uint32_t correlation, void *arg)
+static void launch_graph(uint32_t correlation, void *arg)
 {
 	struct cupti_graph g = {.graph = (void *)0x1000, .node = (void *)0x2000};
 	struct cupti_resource resource = {.descriptor = &g};
@@ -252,7 +252,7 @@ static void stream_made(uint32_t correlation, void *arg)
 static void kernel_inside(uint32_t correlation, void *arg)
 {
 	(void)correlation;
-	call(DRIVER, DR_LAUNCH, "cuLaunchKernel", 0, kernel, arg);
+	make_call(DRIVER, DR_LAUNCH, "cuLaunchKernel", 0, run_kernel, arg);
 }
 
 void standin_correlation(uint32_t next)
@@ -262,22 +262,22 @@ void standin_correlation(uint32_t next)
 
 int standin_launch_untraced(const char *name, int stream)
 {
-	return call(RUNTIME, RT_FUNC_ATTRIBUTES, "cudaFuncGetAttributes", 0, kernel_inside,
-		    &(struct job){.name = name, .stream = stream});
+	return make_call(RUNTIME, RT_FUNC_ATTRIBUTES, "cudaFuncGetAttributes", 0, kernel_inside,
+			 &(struct job){.name = name, .stream = stream});
 }
 
-static void nodes(uint32_t correlation, void *arg)
+static void launch_nodes(uint32_t correlation, void *arg)
 {
 	struct job *job = arg;
 
 	for (int i = 0; i < job->kind; i++)
-		kernel(correlation, job);
+		run_kernel(correlation, job);
 }
 
 int standin_graph_launch(const char *name, int n)
 {
-	return call(RUNTIME, RT_GRAPH_LAUNCH, "cudaGraphLaunch", 0, nodes,
-		    &(struct job){.name = name, .stream = 7, .kind = n, .graph = 5});
+	return make_call(RUNTIME, RT_GRAPH_LAUNCH, "cudaGraphLaunch", 0, launch_nodes,
+			 &(struct job){.name = name, .stream = 7, .kind = n, .graph = 5});
 }
 
 static void host_inside(uint32_t correlation, void *arg)
@@ -287,7 +287,7 @@ static void host_inside(uint32_t correlation, void *arg)
 
 	(void)correlation;
 	standin_hooks.params(params);
-	call(DRIVER, DR_HOST, "cuLaunchHostFunc", 0, NULL, NULL);
+	make_call(DRIVER, DR_HOST, "cuLaunchHostFunc", 0, NULL, NULL);
 }
 
 int standin_host(void (*fn)(void *), int stream)
@@ -296,7 +296,7 @@ int standin_host(void (*fn)(void *), int stream)
 
 	if (standin_hooks.params)
 		standin_hooks.params(params);
-	return call(RUNTIME, RT_HOST, "cudaLaunchHostFunc", 0, host_inside, params);
+	return make_call(RUNTIME, RT_HOST, "cudaLaunchHostFunc", 0, host_inside, params);
 }
 
 int standin_host_node(void (*fn)(void *))
@@ -307,7 +307,7 @@ int standin_host_node(void (*fn)(void *))
 
 	if (standin_hooks.params)
 		standin_hooks.params(params);
-	return call(DRIVER, DR_HOST_NODE, "cuGraphAddHostNode", 0, NULL, NULL);
+	return make_call(DRIVER, DR_HOST_NODE, "cuGraphAddHostNode", 0, NULL, NULL);
 }
 
 void standin_run(void (*fn)(void *))
@@ -336,8 +336,8 @@ int standin_unified(uint64_t pc)
 	if (!standin_hooks.record)
 		return 1;
 	fault.start = standin_hooks.now();
-	group.end = spend(&group.start);
-	copy_in.end = spend(&copy_in.start);
+	group.end = spend_time(&group.start);
+	copy_in.end = spend_time(&copy_in.start);
 	standin_hooks.record(&fault, sizeof(fault));
 	standin_hooks.record(&group, sizeof(group));
 	standin_hooks.record(&copy_in, sizeof(copy_in));
@@ -346,28 +346,28 @@ int standin_unified(uint64_t pc)
 
 int standin_launch(const char *name, int stream, int graph_id)
 {
-	return call(RUNTIME, RT_LAUNCH, "cudaLaunchKernel", 0, kernel_inside,
-		    &(struct job){.name = name, .stream = stream, .graph = graph_id});
+	return make_call(RUNTIME, RT_LAUNCH, "cudaLaunchKernel", 0, kernel_inside,
+			 &(struct job){.name = name, .stream = stream, .graph = graph_id});
 }
 int standin_launch_driver(const char *name, int stream)
 {
-	return call(DRIVER, DR_LAUNCH, "cuLaunchKernel", 0, kernel,
-		    &(struct job){.name = name, .stream = stream});
+	return make_call(DRIVER, DR_LAUNCH, "cuLaunchKernel", 0, run_kernel,
+			 &(struct job){.name = name, .stream = stream});
 }
 int standin_copy(int kind, uint64_t bytes, int stream)
 {
-	return call(RUNTIME, RT_MEMCPY_ASYNC, "cudaMemcpyAsync", 0, copy,
-		    &(struct job){.kind = kind, .bytes = bytes, .stream = stream});
+	return make_call(RUNTIME, RT_MEMCPY_ASYNC, "cudaMemcpyAsync", 0, run_copy,
+			 &(struct job){.kind = kind, .bytes = bytes, .stream = stream});
 }
 int standin_set(uint64_t bytes, int stream)
 {
-	return call(RUNTIME, RT_MEMSET_ASYNC, "cudaMemsetAsync", 0, set,
-		    &(struct job){.bytes = bytes, .stream = stream});
+	return make_call(RUNTIME, RT_MEMSET_ASYNC, "cudaMemsetAsync", 0, set_memory,
+			 &(struct job){.bytes = bytes, .stream = stream});
 }
 int standin_query(int stream)
 {
 	(void)stream;
-	return call(RUNTIME, RT_QUERY, "cudaStreamQuery", 0, NULL, NULL);
+	return make_call(RUNTIME, RT_QUERY, "cudaStreamQuery", 0, NULL, NULL);
 }
 int standin_wait(int stream)
 {
@@ -375,7 +375,7 @@ int standin_wait(int stream)
 
 	if (standin_hooks.params)
 		standin_hooks.params(params);
-	return call(RUNTIME, RT_SYNC, "cudaStreamSynchronize", 0, wait_for, NULL);
+	return make_call(RUNTIME, RT_SYNC, "cudaStreamSynchronize", 0, wait_for, NULL);
 }
 int standin_event(uint64_t event, int stream)
 {
@@ -383,8 +383,8 @@ int standin_event(uint64_t event, int stream)
 
 	if (standin_hooks.params)
 		standin_hooks.params(params);
-	return call(RUNTIME, RT_EVENT, "cudaEventRecord", 0, event_recorded,
-		    &(struct job){.address = event, .stream = stream});
+	return make_call(RUNTIME, RT_EVENT, "cudaEventRecord", 0, event_recorded,
+			 &(struct job){.address = event, .stream = stream});
 }
 int standin_wait_event(uint64_t event, int stream)
 {
@@ -392,29 +392,30 @@ int standin_wait_event(uint64_t event, int stream)
 
 	if (standin_hooks.params)
 		standin_hooks.params(params);
-	return call(RUNTIME, RT_WAIT_EVENT, "cudaStreamWaitEvent", 0, NULL, NULL);
+	return make_call(RUNTIME, RT_WAIT_EVENT, "cudaStreamWaitEvent", 0, NULL, NULL);
 }
 int standin_allocate(uint64_t address, uint64_t bytes, int freed)
 {
-	return call(RUNTIME, freed ? RT_FREE : RT_MALLOC, freed ? "cudaFree" : "cudaMalloc", 0,
-		    allocate, &(struct job){.address = address, .bytes = bytes, .kind = freed});
+	return make_call(RUNTIME, freed ? RT_FREE : RT_MALLOC, freed ? "cudaFree" : "cudaMalloc", 0,
+			 allocate_memory,
+			 &(struct job){.address = address, .bytes = bytes, .kind = freed});
 }
 int standin_fail(void)
 {
-	return call(RUNTIME, RT_MALLOC, "cudaMalloc", 2, NULL, NULL);
+	return make_call(RUNTIME, RT_MALLOC, "cudaMalloc", 2, NULL, NULL);
 }
 int standin_reset(void)
 {
-	return call(RUNTIME, RT_RESET, "cudaDeviceReset", 0, NULL, NULL);
+	return make_call(RUNTIME, RT_RESET, "cudaDeviceReset", 0, NULL, NULL);
 }
 int standin_graph(void)
 {
-	return call(RUNTIME, RT_INSTANTIATE, "cudaGraphInstantiate", 0, graph, NULL);
+	return make_call(RUNTIME, RT_INSTANTIATE, "cudaGraphInstantiate", 0, launch_graph, NULL);
 }
 int standin_stream(int stream, int priority)
 {
-	return call(RUNTIME, RT_STREAM, "cudaStreamCreateWithPriority", 0, stream_made,
-		    &(struct job){.stream = stream, .kind = priority});
+	return make_call(RUNTIME, RT_STREAM, "cudaStreamCreateWithPriority", 0, stream_made,
+			 &(struct job){.stream = stream, .kind = priority});
 }
 int standin_replay(const char *file)
 {

@@ -39,7 +39,7 @@ static struct buffer {
 	bool full, unfinished;
 } buffers[BUFFERS];
 
-static uint64_t now(void)
+static uint64_t read_clock(void)
 {
 	struct timespec time;
 
@@ -106,7 +106,7 @@ static uint32_t size_of(uint32_t kind)
 }
 
 /* The records of a buffer, last first. */
-static void reverse(struct buffer *buffer)
+static void reverse_records(struct buffer *buffer)
 {
 	uint8_t *copy = malloc(buffer->size);
 	size_t at = 0, to = buffer->used;
@@ -127,7 +127,7 @@ static void hand_over(struct buffer *buffer)
 	struct buffer mine;
 
 	if (standin_fault("unordered"))
-		reverse(buffer);
+		reverse_records(buffer);
 	mine = *buffer;
 
 	memset(buffer, 0, sizeof(*buffer));
@@ -163,7 +163,7 @@ static struct buffer *buffer_for(uint32_t bytes)
 	return NULL;
 }
 
-static void put(const void *r, uint32_t bytes)
+static void put_record(const void *r, uint32_t bytes)
 {
 	uint32_t kind = ((const struct cupti_record *)r)->kind & 0xff, size = size_of(kind);
 	struct buffer *buffer;
@@ -188,14 +188,14 @@ static void put(const void *r, uint32_t bytes)
 	pthread_mutex_unlock(&lock);
 }
 
-static void record(const void *r, uint32_t bytes)
+static void emit_record(const void *r, uint32_t bytes)
 {
 	static const uint64_t unknown[9] = {KIND_NEW, 1, 2, 3, 4, 5, 6, 7, 8};
 
 	if (standin_fault("future"))
-		put(unknown, sizeof(unknown));
+		put_record(unknown, sizeof(unknown));
 	if (kinds >> (((const struct cupti_record *)r)->kind & 0xff) & 1)
-		put(r, bytes);
+		put_record(r, bytes);
 }
 
 static __thread const void *next_params;
@@ -203,13 +203,13 @@ static __thread int deep;	   /* calls that the thread is in */
 static __thread bool outer_traced; /* the outermost of them is */
 static __thread const void *my_params[8];
 
-static void params(const void *memory)
+static void fill_params(const void *memory)
 {
 	next_params = memory;
 }
 
-static void call(int domain, uint32_t cbid, const char *name, uint64_t start, uint64_t end,
-		 uint32_t correlation, int result)
+static void emit_call(int domain, uint32_t cbid, const char *name, uint64_t start, uint64_t end,
+		      uint32_t correlation, int result)
 {
 	int driver = domain == CUPTI_DOMAIN_DRIVER;
 	struct cupti_api a = {.kind = driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME,
@@ -233,10 +233,10 @@ static void call(int domain, uint32_t cbid, const char *name, uint64_t start, ui
 	/* A call inside of one that is traced is recorded when all calls are. */
 	if (!api[driver][cbid] || (deep && outer_traced && !(kinds >> a.kind & 1)))
 		return;
-	put(&a, sizeof(a));
+	put_record(&a, sizeof(a));
 }
 
-static void enter(int domain, uint32_t cbid, const char *name, uint32_t correlation)
+static void enter_call(int domain, uint32_t cbid, const char *name, uint32_t correlation)
 {
 	struct cupti_callback c = {.site = CUPTI_SITE_ENTER,
 				   .function = name,
@@ -259,7 +259,7 @@ static void *run_locked(void *fn)
 	return NULL;
 }
 
-static void run(void (*fn)(void *))
+static void run_callback(void (*fn)(void *))
 {
 	pthread_t thread;
 
@@ -267,7 +267,7 @@ static void run(void (*fn)(void *))
 		pthread_join(thread, NULL);
 }
 
-static void resource(uint32_t cbid, void *context, void *descriptor)
+static void tell_resource(uint32_t cbid, void *context, void *descriptor)
 {
 	(void)context;
 	if (callback && callbacks[CUPTI_DOMAIN_RESOURCE][cbid])
@@ -308,7 +308,7 @@ static size_t start_field(uint32_t kind)
 }
 
 /* Times in the file are moved so that the first is now. */
-static int replay(const char *file)
+static int replay_file(const char *file)
 {
 	FILE *f = fopen(file, "rb");
 	uint32_t head[2];
@@ -342,22 +342,23 @@ static int replay(const char *file)
 				(uint64_t *)((char *)buf + start_field(kind)); /* start, then end */
 
 			if (!shift)
-				shift = now() - times[0] + 20000000; /* what comes first in the file
-									may not have begun first */
+				shift = read_clock() - times[0] +
+					20000000; /* what comes first in the file
+					      may not have begun first */
 			times[0] += shift;
 			times[1] += shift;
 		}
 		if (wanted)
-			put(buf, head[0]);
+			put_record(buf, head[0]);
 	}
 	fclose(f);
 	return 0;
 }
 
-__attribute__((constructor)) static void announce(void)
+__attribute__((constructor)) static void announce_library(void)
 {
-	standin_hooks =
-		(struct standin_hooks){call, enter, record, resource, params, now, replay, run};
+	standin_hooks = (struct standin_hooks){emit_call,   enter_call, emit_record, tell_resource,
+					       fill_params, read_clock, replay_file, run_callback};
 }
 
 /* ---- the interface ---- */
@@ -477,7 +478,7 @@ API(cuptiActivityFlushAll, uint32_t flags)
 	if (standin_fault("contextgone")) {
 		struct cupti_resource r = {(void *)1, NULL, NULL};
 
-		resource(CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING, NULL, &r);
+		tell_resource(CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING, NULL, &r);
 	}
 	pthread_mutex_lock(&lock);
 	for (int i = 0; i < BUFFERS; i++)

@@ -24,7 +24,7 @@ static const struct ws_sm h100 = {.major = 9,
 				  .shared = 233472,
 				  .shared_reserved = 1024};
 
-static void expect(struct ws_launch_shape shape, uint32_t blocks, uint8_t limit)
+static void expect_occupancy(struct ws_launch_shape shape, uint32_t blocks, uint8_t limit)
 {
 	struct ws_occupancy occupancy = ws_occupancy(&h100, &shape);
 
@@ -37,23 +37,23 @@ static void expect(struct ws_launch_shape shape, uint32_t blocks, uint8_t limit)
 static void test_occupancy(void **state)
 {
 	(void)state;
-	expect((struct ws_launch_shape){256, 32, 0, 0}, 8, WS_OCCUPANCY_WARPS);
-	expect((struct ws_launch_shape){32, 16, 0, 0}, 32, WS_OCCUPANCY_BLOCKS);
-	expect((struct ws_launch_shape){256, 64, 0, 0}, 4, WS_OCCUPANCY_REGISTERS);
-	expect((struct ws_launch_shape){256, 65, 0, 0}, 3,
-	       WS_OCCUPANCY_REGISTERS); /* 72 a thread are given */
-	expect((struct ws_launch_shape){128, 32, 49152, 0}, 4, WS_OCCUPANCY_SHARED);
-	expect((struct ws_launch_shape){128, 32, 49152, 102400}, 2,
-	       WS_OCCUPANCY_SHARED);				 /* a smaller share was asked for */
-	expect((struct ws_launch_shape){1024, 255, 0, 0}, 0, 0); /* cannot run */
-	expect((struct ws_launch_shape){0, 32, 0, 0}, 0, 0);
+	expect_occupancy((struct ws_launch_shape){256, 32, 0, 0}, 8, WS_OCCUPANCY_WARPS);
+	expect_occupancy((struct ws_launch_shape){32, 16, 0, 0}, 32, WS_OCCUPANCY_BLOCKS);
+	expect_occupancy((struct ws_launch_shape){256, 64, 0, 0}, 4, WS_OCCUPANCY_REGISTERS);
+	expect_occupancy((struct ws_launch_shape){256, 65, 0, 0}, 3,
+			 WS_OCCUPANCY_REGISTERS); /* 72 a thread are given */
+	expect_occupancy((struct ws_launch_shape){128, 32, 49152, 0}, 4, WS_OCCUPANCY_SHARED);
+	expect_occupancy((struct ws_launch_shape){128, 32, 49152, 102400}, 2,
+			 WS_OCCUPANCY_SHARED); /* a smaller share was asked for */
+	expect_occupancy((struct ws_launch_shape){1024, 255, 0, 0}, 0, 0); /* cannot run */
+	expect_occupancy((struct ws_launch_shape){0, 32, 0, 0}, 0, 0);
 	assert_true(ws_occupancy(&h100, &(struct ws_launch_shape){256, 64, 0, 0}).share == 0.5);
 	assert_int_equal(
 		ws_occupancy(&(struct ws_sm){0}, &(struct ws_launch_shape){256, 64, 0, 0}).blocks,
 		0);
 }
 
-static void name(const char *mangled, const char *full, const char *own)
+static void expect_name(const char *mangled, const char *full, const char *own)
 {
 	char *a = ws_demangle(mangled), *b = ws_demangle_short(mangled);
 
@@ -66,23 +66,23 @@ static void name(const char *mangled, const char *full, const char *own)
 static void test_names(void **state)
 {
 	(void)state;
-	name("triton_poi_fused_add_0", "triton_poi_fused_add_0", "triton_poi_fused_add_0");
-	name("_Z5emptyv", "empty()", "empty");
-	name("_ZN5outer5scaleIfEEvPT_iS1_", "void outer::scale<float>(float*, int, float)",
-	     "scale");
-	name("_ZN12_GLOBAL__N_14copyIiEEvPT_", "void (anonymous namespace)::copy<int>(int*)",
-	     "copy");
-	name("_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_21CUDAFunctorOnSelf_"
-	     "addIfEESt5arrayIPcLm2EEEEviT0_T1_",
-	     "void at::native::vectorized_elementwise_kernel<4, "
-	     "at::native::CUDAFunctorOnSelf_add<float>, std::array<char*, 2ul> "
-	     ">(int, "
-	     "at::native::CUDAFunctorOnSelf_add<float>, std::array<char*, 2ul>)",
-	     "vectorized_elementwise_kernel");
-	name("_ZN1AclEi", "A::operator()(int)", "operator()");
-	name("_ZN1AlsEi", "A::operator<<(int)", "operator<<");
-	name("_Zbroken", "_Zbroken", "_Zbroken");
-	name("", "", "");
+	expect_name("triton_poi_fused_add_0", "triton_poi_fused_add_0", "triton_poi_fused_add_0");
+	expect_name("_Z5emptyv", "empty()", "empty");
+	expect_name("_ZN5outer5scaleIfEEvPT_iS1_", "void outer::scale<float>(float*, int, float)",
+		    "scale");
+	expect_name("_ZN12_GLOBAL__N_14copyIiEEvPT_", "void (anonymous namespace)::copy<int>(int*)",
+		    "copy");
+	expect_name("_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_21CUDAFunctorOnSelf_"
+		    "addIfEESt5arrayIPcLm2EEEEviT0_T1_",
+		    "void at::native::vectorized_elementwise_kernel<4, "
+		    "at::native::CUDAFunctorOnSelf_add<float>, std::array<char*, 2ul> "
+		    ">(int, "
+		    "at::native::CUDAFunctorOnSelf_add<float>, std::array<char*, 2ul>)",
+		    "vectorized_elementwise_kernel");
+	expect_name("_ZN1AclEi", "A::operator()(int)", "operator()");
+	expect_name("_ZN1AlsEi", "A::operator<<(int)", "operator<<");
+	expect_name("_Zbroken", "_Zbroken", "_Zbroken");
+	expect_name("", "", "");
 }
 
 /* Callback names of CUDA 12 and 13, in turn for each thing that a program may do; the last two

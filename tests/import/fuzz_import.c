@@ -551,7 +551,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 }
 
 /* Edits of four bytes: two for the place, one says how, one the value. */
-static size_t edit(uint8_t *bytes, size_t n, const uint8_t *data, size_t left)
+static size_t edit_bytes(uint8_t *bytes, size_t n, const uint8_t *data, size_t left)
 {
 	for (; left >= 4 && n; data += 4, left -= 4) {
 		size_t at = (size_t)(data[0] | data[1] << 8) % n;
@@ -591,7 +591,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 
 		copy = ws_malloc(seed->n);
 		memcpy(copy, seed->bytes, seed->n);
-		n = edit(copy, seed->n, data + 1, n - 1);
+		n = edit_bytes(copy, seed->n, data + 1, n - 1);
 	} else {
 		data++;
 		n--;

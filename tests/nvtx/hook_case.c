@@ -39,8 +39,8 @@ void env_collect(struct env *env, bool on)
 
 /* The long form of a short range, so that cases need to know one form only. Kept until the case's
  * process ends. */
-static const struct ws_rec *expand(const struct ws_chunk *chunk,
-				   const struct ws_rec_nvtx_short *record)
+static const struct ws_rec *expand_short(const struct ws_chunk *chunk,
+					 const struct ws_rec_nvtx_short *record)
 {
 	struct ws_rec_nvtx_range *rec_nvtx_range = ws_calloc(1, sizeof(*rec_nvtx_range));
 
@@ -67,10 +67,11 @@ static void read_chunk(struct env *env, struct ws_ring *ring, struct ws_chunk *c
 			      record->kind < WS_REC_COUNT,
 		      "kind %d, %u bytes at %u", record->kind, bytes, at);
 		ws_grow(env->gots, env->cap, env->n + 1);
-		env->gots[env->n++] = (struct got){record->kind == WS_REC_NVTX_SHORT
-							   ? expand(chunk, (const void *)record)
-							   : record,
-						   ring};
+		env->gots[env->n++] =
+			(struct got){record->kind == WS_REC_NVTX_SHORT
+					     ? expand_short(chunk, (const void *)record)
+					     : record,
+				     ring};
 		at += bytes;
 	}
 }
@@ -128,7 +129,8 @@ struct ws_ring *env_ring_of(struct env *env, const void *rec)
 	return NULL;
 }
 
-static const char *join(struct env *env, int kind, const void *rec, uint32_t number, size_t *len)
+static const char *join_texts(struct env *env, int kind, const void *rec, uint32_t number,
+			      size_t *len)
 {
 	struct ws_ring *ring = env_ring_of(env, rec);
 	struct ws_text text = {0};
@@ -156,7 +158,7 @@ const char *env_text(struct env *env, const void *rec, size_t *len)
 
 	len = len ? len : &unused;
 	if (record->small & WS_NVTX_SMALL_LOCAL)
-		return join(env, WS_REC_TEXT, rec, record->value, len);
+		return join_texts(env, WS_REC_TEXT, rec, record->value, len);
 	*len = 0;
 	if (!record->value)
 		return NULL;
@@ -167,7 +169,7 @@ const char *env_text(struct env *env, const void *rec, size_t *len)
 
 const char *env_blob(struct env *env, const void *rec, uint32_t number, size_t *len)
 {
-	return join(env, WS_REC_NVTX_BLOB, rec, number, len);
+	return join_texts(env, WS_REC_NVTX_BLOB, rec, number, len);
 }
 
 uint64_t env_lost(struct env *env, int kind)

@@ -18,7 +18,7 @@ struct step {
 	uint16_t dims[3];
 };
 
-static void payloads(void)
+static void push_payloads(void)
 {
 	static const nvtxPayloadSchemaEntry_t entries[] = {
 		{0, NVTX_PAYLOAD_ENTRY_TYPE_INT32, "epoch", "which pass", 0,
@@ -82,7 +82,7 @@ static void python_like(void)
 	nvtxDomainRangePop(d);
 }
 
-static void names(void)
+static void name_things(void)
 {
 	nvtxResourceAttributes_t r = {0};
 	nvtxSyncUserAttributes_t sync = {0};
@@ -117,7 +117,7 @@ int main(void)
 	nvtxMarkA("mark");
 	nvtxRangeEnd(nvtxRangeStartA("start/end"));
 	python_like();
-	payloads();
-	names();
+	push_payloads();
+	name_things();
 	return 0;
 }

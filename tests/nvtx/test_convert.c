@@ -43,7 +43,7 @@ static struct ws_sink *sink_for(void *ctx, int pid, const char *env, size_t env_
 	return ctx;
 }
 
-static void *take(uint32_t kind, int *slot)
+static void *take_record(uint32_t kind, int *slot)
 {
 	uint32_t n = ws_chunk_take(area.arena);
 	struct ws_chunk *chunk = ws_chunk_at(area.arena, n);
@@ -54,7 +54,7 @@ static void *take(uint32_t kind, int *slot)
 	return chunk;
 }
 
-static void begin(void)
+static void begin_rows(void)
 {
 	struct ws_writer_opts opts = {.overwrite = true};
 	struct ws_err err = {""};
@@ -71,7 +71,7 @@ static void begin(void)
 	sink = ws_sink_new(ws_strdup(path), writer, &clk);
 	drain = ws_drain_new(&area, &clk,
 			     &(struct ws_drain_ops){.ctx = sink, .sink_for = sink_for});
-	home = take(WS_CHUNK_PROCESS, &slot);
+	home = take_record(WS_CHUNK_PROCESS, &slot);
 	home->pid = (uint32_t)getpid();
 	home->pid_ns = area.arena->recorder_pid_ns;
 	home->slot = (uint32_t)slot;
@@ -84,7 +84,7 @@ static void begin(void)
 static struct ws_ring *new_ring(uint32_t tid)
 {
 	int slot;
-	struct ws_ring *ring = take(WS_CHUNK_RING, &slot);
+	struct ws_ring *ring = take_record(WS_CHUNK_RING, &slot);
 
 	ring->process_home = home->chunk.self;
 	ring->pid = home->pid;
@@ -95,7 +95,7 @@ static struct ws_ring *new_ring(uint32_t tid)
 	return ring;
 }
 
-static void *add(struct ws_ring *ring, int kind, size_t bytes)
+static void *add_record(struct ws_ring *ring, int kind, size_t bytes)
 {
 	uint32_t used = atomic_load(&ring->chunk.used);
 	struct ws_rec *rec = (void *)((char *)ring + used);
@@ -109,7 +109,7 @@ static void *add(struct ws_ring *ring, int kind, size_t bytes)
 
 static void add_event(struct ws_ring *ring, int kind, uint64_t id, uint64_t time)
 {
-	struct ws_rec_nvtx_event *record = add(ring, WS_REC_NVTX_EVENT, sizeof(*record));
+	struct ws_rec_nvtx_event *record = add_record(ring, WS_REC_NVTX_EVENT, sizeof(*record));
 
 	record->kind = (uint8_t)kind;
 	record->other = id;
@@ -119,7 +119,7 @@ static void add_event(struct ws_ring *ring, int kind, uint64_t id, uint64_t time
 static void add_blob(struct ws_ring *ring, uint32_t number, const char *text, bool more)
 {
 	struct ws_rec_nvtx_blob *record =
-		add(ring, WS_REC_NVTX_BLOB, WS_ALIGN_UP(sizeof(*record) + strlen(text), 8));
+		add_record(ring, WS_REC_NVTX_BLOB, WS_ALIGN_UP(sizeof(*record) + strlen(text), 8));
 
 	record->rec.small = more;
 	record->number = number;
@@ -128,7 +128,7 @@ static void add_blob(struct ws_ring *ring, uint32_t number, const char *text, bo
 }
 
 /* Finish the recording and load its NVTX rows. */
-static struct ws_report *finish(struct ws_rows *rows)
+static struct ws_report *finish_rows(struct ws_rows *rows)
 {
 	struct ws_scan scan = {.table = WS_TABLE_nvtx,
 			       .columns = (UINT64_C(1) << ws_nvtx_COLUMNS) - 1,
@@ -150,7 +150,7 @@ static struct ws_report *finish(struct ws_rows *rows)
 	return report;
 }
 
-static void done(struct ws_report *report, struct ws_rows *rows)
+static void free_rows(struct ws_report *report, struct ws_rows *rows)
 {
 	ws_rows_free(rows);
 	ws_report_close(report);
@@ -175,7 +175,7 @@ static void check_pairs(struct ws_rows *rows)
 }
 
 /* Starts and ends in two rings: whichever is drained first, they meet. */
-static void pairs(void)
+static void run_pairs(void)
 {
 	struct ws_rows rows;
 	struct ws_report *report;
@@ -183,7 +183,7 @@ static void pairs(void)
 	for (int order = 0; order < 2 && !failed; order++) {
 		struct ws_ring *left, *right;
 
-		begin();
+		begin_rows();
 		left = new_ring(101);
 		right = new_ring(102);
 		if (order) {
@@ -202,11 +202,11 @@ static void pairs(void)
 		add_event(right, WS_NVTX_EV_END, 5, 80);
 		add_event(right, WS_NVTX_EV_END, 5, 80);
 		add_event(right, WS_NVTX_EV_END, 0, 80);
-		report = finish(&rows);
+		report = finish_rows(&rows);
 		check_pairs(&rows);
 		if (ws_report_rows(report, WS_TABLE_diagnostic) < 1)
 			failed = true; /* the ends that stayed alone are said */
-		done(report, &rows);
+		free_rows(report, &rows);
 	}
 }
 
@@ -229,7 +229,8 @@ static void check_blobs(const struct ws_report *report, struct ws_rows *rows)
 
 static void add_full(struct ws_ring *ring, int kind, uint64_t id, uint32_t blob, uint32_t blob_end)
 {
-	struct ws_rec_nvtx_event_full *record = add(ring, WS_REC_NVTX_EVENT, sizeof(*record));
+	struct ws_rec_nvtx_event_full *record =
+		add_record(ring, WS_REC_NVTX_EVENT, sizeof(*record));
 
 	record->record.kind = (uint8_t)kind;
 	record->record.other = kind == WS_NVTX_EV_RANGE ? ticks0 + 5 : id;
@@ -240,13 +241,13 @@ static void add_full(struct ws_ring *ring, int kind, uint64_t id, uint32_t blob,
 }
 
 /* Payloads in pieces, of both ends, in both orders of arrival; and one that nothing asks for. */
-static void blobs(void)
+static void run_blobs(void)
 {
 	struct ws_rows rows;
 	struct ws_report *report;
 	struct ws_ring *left, *right;
 
-	begin();
+	begin_rows();
 	left = new_ring(101);
 	right = new_ring(102);
 	add_blob(left, 1, "one ", true);
@@ -262,9 +263,9 @@ static void blobs(void)
 	add_full(right, WS_NVTX_EV_END, 8, 0, 2);
 	add_blob(left, 5, "begin;", false);
 	add_full(left, WS_NVTX_EV_START, 8, 5, 0);
-	report = finish(&rows);
+	report = finish_rows(&rows);
 	check_blobs(report, &rows);
-	done(report, &rows);
+	free_rows(report, &rows);
 }
 
 static void add_text(struct ws_ring *ring, uint32_t number, const char *text, bool more)
@@ -291,7 +292,7 @@ static void cut_texts(void)
 	struct ws_report *report;
 	struct ws_ring *ring;
 
-	begin();
+	begin_rows();
 	ring = new_ring(101);
 	add_text(ring, 1, "in ", true);
 	add_text(ring, 1, "pieces", false);
@@ -305,14 +306,14 @@ static void cut_texts(void)
 		record->rec.small = WS_NVTX_SMALL_LOCAL;
 		record->rec.value = number;
 	}
-	report = finish(&rows);
+	report = finish_rows(&rows);
 	check_texts(report, &rows);
-	done(report, &rows);
+	free_rows(report, &rows);
 }
 
 static void add_range(struct ws_ring *ring, uint64_t start, uint64_t end)
 {
-	struct ws_rec_nvtx_range *rec = add(ring, WS_REC_NVTX_RANGE, sizeof(*rec));
+	struct ws_rec_nvtx_range *rec = add_record(ring, WS_REC_NVTX_RANGE, sizeof(*rec));
 
 	rec->rec.small = 3;
 	rec->start = ticks0 + start;
@@ -338,22 +339,22 @@ static void killed_between(void)
 		struct ws_report *report;
 		struct ws_ring *ring;
 
-		begin();
+		begin_rows();
 		ring = new_ring(101);
 		add_range(ring, 5, 9);
 		ring->open[0] = (struct ws_open){.start = ticks0 + 5, .domain = 3};
 		ring->open[1] = (struct ws_open){
 			.start = ticks0 + 5, .domain = 3, .flags = WS_OPEN_CLOSING};
 		atomic_store(&ring->open_depth, closing ? 2 : 1);
-		report = finish(&rows);
+		report = finish_rows(&rows);
 		check_killed(&rows, 1);
-		done(report, &rows);
+		free_rows(report, &rows);
 	}
 }
 
 static uint64_t seed;
 
-static uint64_t rnd(void)
+static uint64_t draw_random(void)
 {
 	seed ^= seed << 13;
 	seed ^= seed >> 7;
@@ -362,7 +363,7 @@ static uint64_t rnd(void)
 }
 
 /* Sizes that suit the kind, mostly, and then any bytes. */
-static void nonsense(struct ws_ring *ring)
+static void write_nonsense(struct ws_ring *ring)
 {
 	static const struct {
 		uint8_t kind;
@@ -379,43 +380,45 @@ static void nonsense(struct ws_ring *ring)
 	};
 
 	while (atomic_load(&ring->chunk.used) < WS_CHUNK_SIZE - 200) {
-		size_t shape = rnd() % WS_COUNT(shapes),
-		       bytes = rnd() % 8 ? shapes[shape].bytes : 8 + rnd() % 16 * 8;
-		struct ws_rec *rec = add(ring, shapes[shape].kind, bytes);
+		size_t shape = draw_random() % WS_COUNT(shapes),
+		       bytes = draw_random() % 8 ? shapes[shape].bytes : 8 + draw_random() % 16 * 8;
+		struct ws_rec *rec = add_record(ring, shapes[shape].kind, bytes);
 
 		for (size_t i = 2; i < bytes; i++)
-			if (rnd() % 3)
-				((uint8_t *)rec)[i] =
-					rnd() % 4 ? (uint8_t)(rnd() % 8) : (uint8_t)rnd();
+			if (draw_random() % 3)
+				((uint8_t *)rec)[i] = draw_random() % 4
+							      ? (uint8_t)(draw_random() % 8)
+							      : (uint8_t)draw_random();
 		if (rec->words != bytes / 8)
 			rec->words = (uint8_t)(bytes / 8);
 	}
 	for (size_t i = 0; i < sizeof(ring->open); i++)
-		((uint8_t *)ring->open)[i] = (uint8_t)(rnd() % 3 ? rnd() % 4 : rnd());
-	atomic_store(&ring->open_depth, (uint32_t)(rnd() % 70));
+		((uint8_t *)ring->open)[i] =
+			(uint8_t)(draw_random() % 3 ? draw_random() % 4 : draw_random());
+	atomic_store(&ring->open_depth, (uint32_t)(draw_random() % 70));
 }
 
-static void scribbled(void)
+static void run_scribbled(void)
 {
 	for (int i = 0; i < 60 && !failed; i++) {
 		struct ws_rows rows;
 		struct ws_report *report;
 
 		seed = (uint64_t)i * 7919 + 1;
-		begin();
+		begin_rows();
 		for (uint32_t k = 0; k < 4; k++)
-			nonsense(new_ring(100 + k));
+			write_nonsense(new_ring(100 + k));
 		ws_clock_read(&clk);
 		ws_drain_round(drain);
-		report = finish(&rows);
+		report = finish_rows(&rows);
 		if (!rows.rows)
 			failed = true;
-		done(report, &rows);
+		free_rows(report, &rows);
 	}
 }
 
 /* More ranges open at once than are kept waiting: the rest show no end, all show. */
-static void crowd(void)
+static void run_crowd(void)
 {
 	enum { RANGES = 300000, MOST = 1 << 18 };
 	struct ws_rows rows;
@@ -423,7 +426,7 @@ static void crowd(void)
 	struct ws_ring *ring;
 	size_t open = 0;
 
-	begin();
+	begin_rows();
 	for (int i = 0; i < RANGES * 2;) {
 		ring = new_ring(200);
 		while (i < RANGES * 2 && atomic_load(&ring->chunk.used) < WS_CHUNK_SIZE - 64) {
@@ -435,14 +438,14 @@ static void crowd(void)
 		ws_drain_round(drain);
 		ws_area_feed(&area);
 	}
-	report = finish(&rows);
+	report = finish_rows(&rows);
 	for (size_t i = 0; i < rows.rows; i++)
 		open += rows.col[ws_nvtx_end][i] == WS_NO_TIME;
 	if (rows.rows != RANGES || open != RANGES - MOST) {
 		printf("# %zu rows, %zu open\n", rows.rows, open);
 		failed = true;
 	}
-	done(report, &rows);
+	free_rows(report, &rows);
 }
 
 int main(void)
@@ -450,12 +453,12 @@ int main(void)
 	static const struct {
 		const char *name;
 		void (*fn)(void);
-	} cases[] = {{"start/end pairs in any order", pairs},
-		     {"payloads", blobs},
+	} cases[] = {{"start/end pairs in any order", run_pairs},
+		     {"payloads", run_blobs},
 		     {"texts cut off", cut_texts},
 		     {"killed between record and stack", killed_between},
-		     {"scribbled rings", scribbled},
-		     {"a crowd of open ranges", crowd}};
+		     {"scribbled rings", run_scribbled},
+		     {"a crowd of open ranges", run_crowd}};
 	const char *tmp = getenv("TMPDIR");
 	int bad = 0;
 

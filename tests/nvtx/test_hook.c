@@ -21,7 +21,7 @@
 
 /* ---- push and pop ---- */
 
-static void plain(struct env *env)
+static void check_plain(struct env *env)
 {
 	struct loader *loader = &env->loader;
 	const struct ws_rec_nvtx_range *record;
@@ -154,7 +154,7 @@ static void levels_to(struct env *env, int from, int to)
 		CHECK(RangePushA(&env->loader, "deep") == i, "level %d", i);
 }
 
-static void deep(struct env *env)
+static void check_deep(struct env *env)
 {
 	void *d = DomainCreateA(&env->loader, "other");
 	struct nx_event ev = event_text("in other");
@@ -175,7 +175,7 @@ static void deep(struct env *env)
 
 /* ---- texts ---- */
 
-static void wide(struct env *env)
+static void check_wide(struct env *env)
 {
 	static const wchar_t odd[] = {L'a', 0xe9, 0x20ac, 0x1d11e, 0xd800, 0x110000, 0};
 	static wchar_t big[100001];
@@ -237,7 +237,7 @@ static void long_texts(struct env *env)
 
 /* ---- attributes ---- */
 
-static void payloads(struct env *env)
+static void check_payloads(struct env *env)
 {
 	static const uint64_t bits[] = {0,
 					UINT64_MAX,
@@ -274,7 +274,7 @@ static void payloads(struct env *env)
 	      sizeof(struct ws_rec_nvtx_event));
 }
 
-static void colours(struct env *env)
+static void check_colours(struct env *env)
 {
 	struct nx_event ev = event_text("red");
 	const struct ws_rec_nvtx_event_full *record;
@@ -389,7 +389,7 @@ static void start_end(struct env *env)
 
 /* ---- collecting or not ---- */
 
-static void delayed(struct env *env)
+static void check_delayed(struct env *env)
 {
 	struct loader *loader = &env->loader;
 	uint64_t before, inside;
@@ -577,7 +577,7 @@ static void in_child(struct env *env, void *d, struct nx_event *ev)
 	_exit(0);
 }
 
-static void forked(struct env *env)
+static void check_forked(struct env *env)
 {
 	struct loader *loader = &env->loader;
 	void *d = DomainCreateA(loader, "dom"), *s = DomainRegisterStringA(loader, d, "text");
@@ -628,7 +628,7 @@ static void on_alarm(int sig)
 	RangePop(in_handler);
 }
 
-static void signals(struct env *env)
+static void check_signals(struct env *env)
 {
 	struct itimerval every = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
 	size_t marks, texts = 0;
@@ -652,7 +652,7 @@ static void signals(struct env *env)
 }
 
 /* When memory is full, every range is either there or counted. */
-static void full(struct env *env)
+static void check_full(struct env *env)
 {
 	size_t n = 0;
 	char buf[32];
@@ -719,19 +719,19 @@ static void keeps_errno(struct env *env)
 }
 
 static const struct test_case cases[] = {
-	{"plain", {0}, plain},
+	{"plain", {0}, check_plain},
 	{"registered", {0}, registered},
 	{"reused buffers", {0}, reused_buffers},
 	{"never repeating", {0}, never_repeating},
 	{"domains interleave", {0}, domains_interleave},
-	{"deep", {0}, deep},
-	{"wide", {0}, wide},
+	{"deep", {0}, check_deep},
+	{"wide", {0}, check_wide},
 	{"long texts", {0}, long_texts},
-	{"payloads", {0}, payloads},
-	{"colours", {0}, colours},
+	{"payloads", {0}, check_payloads},
+	{"colours", {0}, check_colours},
 	{"short attributes", {0}, short_attributes},
 	{"start and end", {0}, start_end},
-	{"delayed", {.idle = true}, delayed},
+	{"delayed", {.idle = true}, check_delayed},
 	{"filter include",
 	 {.filter = 1, .domains = "keep\0other\0", .domains_len = 11},
 	 filter_include},
@@ -746,9 +746,9 @@ static const struct test_case cases[] = {
 	{"several libraries", {0}, several_libraries},
 	{"other table sizes", {0}, other_table_sizes},
 	{"no session", {.no_session = true}, no_session},
-	{"forked", {0}, forked},
-	{"signals", {.budget = 128u << 20}, signals},
-	{"full", {.budget = 1u << 20}, full},
+	{"forked", {0}, check_forked},
+	{"signals", {.budget = 128u << 20}, check_signals},
+	{"full", {.budget = 1u << 20}, check_full},
 	{"threads register", {0}, threads_register},
 	{"errno", {0}, keeps_errno},
 };

@@ -76,7 +76,7 @@ static void one_payload(struct env *env, const void *rec, uint32_t number, uint6
 	CHECK(head.schema == schema && head.size == size && !memcmp(b + sizeof(head), bytes, size));
 }
 
-static void schemas(struct env *env)
+static void check_schemas(struct env *env)
 {
 	void *d = DomainCreateA(&env->loader, "d");
 	struct nx_schema_entry nested[] = {
@@ -125,7 +125,7 @@ static void schemas(struct env *env)
 	CHECK(!strcmp(ws_string_at(env->area.arena, en->description)->bytes, "one letter"));
 }
 
-static void events(struct env *env)
+static void check_events(struct env *env)
 {
 	struct loader *loader = &env->loader;
 	void *d = DomainCreateA(loader, "d");
@@ -172,7 +172,7 @@ static void events(struct env *env)
 
 /* Payloads given with an ordinary event: several at once, big ones, dynamic ones whose size the
  * tool cannot know. */
-static void attached(struct env *env)
+static void check_attached(struct env *env)
 {
 	static char big[100000];
 	struct nx_schema_entry dyn[] = {
@@ -218,7 +218,7 @@ static void attached(struct env *env)
 }
 
 /* The message may be a pointer, or a registered string. */
-static void messages(struct env *env)
+static void check_messages(struct env *env)
 {
 	struct record {
 		int32_t n;
@@ -297,7 +297,7 @@ static void other_extensions(struct env *env)
 }
 
 /* A forked child has its schemas again, and in it ids go on. */
-static void forked(struct env *env)
+static void check_forked(struct env *env)
 {
 	void *d = DomainCreateA(&env->loader, "d");
 	uint64_t id = register_sample(&env->loader, d), range = RangeStartA(&env->loader, "before");
@@ -344,7 +344,7 @@ typedef void (*name_a)(void *, const char *);
 typedef void (*name_w)(void *, const wchar_t *);
 typedef void (*device_a)(int, const char *);
 
-static void objects(struct env *env)
+static void check_objects(struct env *env)
 {
 	struct loader *loader = &env->loader;
 	void *memory = (void *)(uintptr_t)0xabcdef123456;
@@ -447,14 +447,14 @@ static void synchronisation(struct env *env)
 }
 
 static const struct test_case cases[] = {
-	{"schemas", {0}, schemas},
-	{"payload events", {0}, events},
-	{"attached payloads", {0}, attached},
-	{"messages in payloads", {0}, messages},
+	{"schemas", {0}, check_schemas},
+	{"payload events", {0}, check_events},
+	{"attached payloads", {0}, check_attached},
+	{"messages in payloads", {0}, check_messages},
 	{"enums and scopes", {0}, enums_and_scopes},
 	{"other extensions", {0}, other_extensions},
-	{"schemas in a forked child", {0}, forked},
-	{"CUDA and OpenCL objects", {0}, objects},
+	{"schemas in a forked child", {0}, check_forked},
+	{"CUDA and OpenCL objects", {0}, check_objects},
 	{"threads and resources", {0}, threads_and_resources},
 	{"synchronisation objects", {0}, synchronisation},
 };

@@ -16,7 +16,7 @@ static struct ids {
 } * threads, *processes;
 
 /* ids[n] of a table that is numbered from 1 without gaps. */
-static struct ids *load(const struct ws_report *report, enum ws_table table)
+static struct ids *load_ids(const struct ws_report *report, enum ws_table table)
 {
 	struct ids *ids = ws_calloc(ws_report_rows(report, table) + 2, sizeof(*ids));
 	struct ws_cursor *cursor = ws_cursor_open(report, table, 0, UINT64_MAX);
@@ -33,7 +33,7 @@ static struct ids *load(const struct ws_report *report, enum ws_table table)
 	return ids;
 }
 
-static void calls(const struct ws_report *report)
+static void print_calls(const struct ws_report *report)
 {
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_osrt, 0, UINT64_MAX);
 	const uint64_t *values;
@@ -56,7 +56,7 @@ static void calls(const struct ws_report *report)
 	ws_cursor_close(cursor);
 }
 
-static void names(const struct ws_report *report)
+static void print_names(const struct ws_report *report)
 {
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_thread_name, 0, UINT64_MAX);
 	const uint64_t *values;
@@ -80,10 +80,10 @@ int main(int argc, char **argv)
 		fprintf(stderr, "dump: %s\n", argc == 2 ? err.msg : "give one report");
 		return 1;
 	}
-	processes = load(report, WS_TABLE_process);
-	threads = load(report, WS_TABLE_thread);
-	calls(report);
-	names(report);
+	processes = load_ids(report, WS_TABLE_process);
+	threads = load_ids(report, WS_TABLE_thread);
+	print_calls(report);
+	print_names(report);
 	free(processes);
 	free(threads);
 	ws_report_close(report);

@@ -21,7 +21,7 @@ ws_traced_fn *ws_traced_hook; /* follow.c's, which would follow the test's own p
  * Different in each byte and each argument; the sign bit of 32 set and clear by turns. Never a
  * descriptor or an address that is one.
  */
-static uint64_t argument(int i)
+static uint64_t make_argument(int i)
 {
 	return UINT64_C(0x1122334455667708) * (uint64_t)(i + 3) ^
 	       (i & 1 ? 0 : UINT64_C(0x80000000));
@@ -39,8 +39,8 @@ static int try_one(const struct forward *forward, uint64_t result, int error)
 	give_errno = error;
 	errno = 4321;
 	ws_osrt_real[forward->function] = forward->stand_in;
-	back = forward->call(argument(0), argument(1), argument(2), argument(3), argument(4),
-			     argument(5));
+	back = forward->call(make_argument(0), make_argument(1), make_argument(2), make_argument(3),
+			     make_argument(4), make_argument(5));
 	error_back = errno;
 	ws_osrt_real[forward->function] = real;
 	if (memcmp(sent, got, sizeof(got)) || back != forward->cast(result) ||

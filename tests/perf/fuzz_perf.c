@@ -20,7 +20,7 @@ static uint64_t bits_of(uint8_t choice)
 	return type;
 }
 
-static void format(const uint8_t *data, size_t n)
+static void try_format(const uint8_t *data, size_t n)
 {
 	struct ws_trace_format *trace_format = ws_trace_parse((const char *)data, n);
 	struct ws_text text = {0};
@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	copy = malloc(n - 1); /* aligned, and no byte longer */
 	memcpy(copy, data + 1, n - 1);
 	if (choice & 0x80)
-		choice & 0x40 ? known_format(copy, n - 1) : format(copy, n - 1);
+		choice & 0x40 ? known_format(copy, n - 1) : try_format(copy, n - 1);
 	else {
 		if (n - 1 >= sizeof(struct perf_event_header))
 			((struct perf_event_header *)copy)->size = (uint16_t)(n - 1);

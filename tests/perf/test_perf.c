@@ -87,7 +87,7 @@ static bool others_whole(void)
 /* Cut short anywhere, with bytes changed anywhere: refused or harmless. In memory of exactly the
  * record's size, for the sanitizer.
  */
-static bool damaged(void)
+static bool check_damaged(void)
 {
 	struct bytes bytes;
 	uint64_t seed = 1;
@@ -134,7 +134,7 @@ static void ring_put(struct ws_perf_ring *ring, const struct bytes *rec)
 
 static uint64_t last_time, taken, out_of_order;
 
-static void note(void *ctx, struct ws_perf_ring *ring, const void *rec, size_t size)
+static void note_record(void *ctx, struct ws_perf_ring *ring, const void *rec, size_t size)
 {
 	uint64_t time = ws_perf_time(rec, size);
 
@@ -169,16 +169,16 @@ static bool rings_merge(void)
 			ring_put(&rings[(size_t)(i * 7 + round) % RINGS], &bytes);
 			put_n++;
 		}
-		ws_perf_take(&set, time - 3, note, NULL); /* all but the last three */
+		ws_perf_take(&set, time - 3, note_record, NULL); /* all but the last three */
 		CHECK(taken == put_n - 3);
 		CHECK(ws_perf_fullness(&set) < 256);
 	}
-	ws_perf_take(&set, UINT64_MAX, note, NULL);
+	ws_perf_take(&set, UINT64_MAX, note_record, NULL);
 	CHECK(taken == put_n && !out_of_order && !set.bad);
 	make_sample(&bytes, ALL_BITS, 1, time);
 	((struct perf_event_header *)bytes.b)->size = 4; /* no record is so short */
 	ring_put(&rings[2], &bytes);
-	ws_perf_take(&set, UINT64_MAX, note, NULL);
+	ws_perf_take(&set, UINT64_MAX, note_record, NULL);
 	CHECK(set.bad == 1 && taken == put_n && rings[2].tail == rings[2].page->data_head);
 	for (int i = 0; i < RINGS; i++) {
 		free((void *)(uintptr_t)rings[i].data);
@@ -190,7 +190,7 @@ static bool rings_merge(void)
 
 /* ---- tracepoints ---- */
 
-static bool formats(void)
+static bool check_formats(void)
 {
 	struct ws_trace_format *format = ws_trace_parse(format_text, sizeof(format_text) - 1);
 	_Alignas(8) char raw[72] = {0};
@@ -232,7 +232,7 @@ static bool formats(void)
 	return ok;
 }
 
-static bool names(void)
+static bool check_names(void)
 {
 	struct ws_err err;
 	bool ok = true;
@@ -254,10 +254,10 @@ int main(void)
 		bool (*run)(void);
 	} tests[] = {{"samples with everything in them", samples_whole},
 		     {"the other records", others_whole},
-		     {"damaged records", damaged},
+		     {"damaged records", check_damaged},
 		     {"rings are merged in the order of time", rings_merge},
-		     {"formats of tracepoints", formats},
-		     {"names of events", names}};
+		     {"formats of tracepoints", check_formats},
+		     {"names of events", check_names}};
 
 	printf("1..%zu\n", WS_COUNT(tests));
 	for (size_t i = 0; i < WS_COUNT(tests); i++) {

@@ -27,12 +27,12 @@ static struct stack {
 	uint32_t parent, frame;
 } * stacks;
 
-static const char *text(const struct ws_report *report, uint64_t id)
+static const char *text_of(const struct ws_report *report, uint64_t id)
 {
 	return ws_report_string(report, (uint32_t)id, NULL);
 }
 
-static void load(const struct ws_report *report)
+static void load_frames(const struct ws_report *report)
 {
 	struct ws_cursor *cursor;
 	const uint64_t *values;
@@ -44,22 +44,22 @@ static void load(const struct ws_report *report)
 	modules = ws_calloc(ws_report_rows(report, WS_TABLE_module) + 1, sizeof(*modules));
 	for (cursor = ws_cursor_open(report, WS_TABLE_module, 0, UINT64_MAX);
 	     ws_cursor_next(cursor, &values);)
-		modules[values[ws_module_id]] = text(report, values[ws_module_path]);
+		modules[values[ws_module_id]] = text_of(report, values[ws_module_path]);
 	ws_cursor_close(cursor);
 	for (cursor = ws_cursor_open(report, WS_TABLE_frame, 0, UINT64_MAX);
 	     ws_cursor_next(cursor, &values);)
 		frames[values[ws_frame_id]] = (struct frame){(uint32_t)values[ws_frame_kind],
 							     (uint32_t)values[ws_frame_module],
 							     values[ws_frame_address],
-							     text(report, values[ws_frame_name]),
-							     text(report, values[ws_frame_file]),
+							     text_of(report, values[ws_frame_name]),
+							     text_of(report, values[ws_frame_file]),
 							     ""};
 	ws_cursor_close(cursor);
 	for (cursor = ws_cursor_open(report, WS_TABLE_symbol, 0, UINT64_MAX);
 	     ws_cursor_next(cursor, &values);)
 		if (values[ws_symbol_frame] < frame_n)
 			frames[values[ws_symbol_frame]].symbol =
-				text(report, values[ws_symbol_name]);
+				text_of(report, values[ws_symbol_name]);
 	ws_cursor_close(cursor);
 	for (cursor = ws_cursor_open(report, WS_TABLE_stack, 0, UINT64_MAX);
 	     ws_cursor_next(cursor, &values);)
@@ -128,7 +128,7 @@ static void print_row(const struct ws_report *report, enum ws_table table, const
 		break;
 	case WS_TABLE_cuda_api:
 		print_thread("call", values[ws_cuda_api_thread], values[ws_cuda_api_start]);
-		printf("%s\t", text(report, values[ws_cuda_api_name]));
+		printf("%s\t", text_of(report, values[ws_cuda_api_name]));
 		print_stack(values[ws_cuda_api_callchain] == WS_NO_U32
 				    ? 0
 				    : (uint32_t)values[ws_cuda_api_callchain],
@@ -137,14 +137,15 @@ static void print_row(const struct ws_report *report, enum ws_table table, const
 	case WS_TABLE_slice:
 		print_thread("slice", values[ws_slice_thread], values[ws_slice_start]);
 		printf("%" PRIu64 "\t%s\t%s\t%s\n", values[ws_slice_end],
-		       text(report, values[ws_slice_name]), text(report, values[ws_slice_category]),
-		       text(report, values[ws_slice_args]));
+		       text_of(report, values[ws_slice_name]),
+		       text_of(report, values[ws_slice_category]),
+		       text_of(report, values[ws_slice_args]));
 		break;
 	case WS_TABLE_diagnostic:
-		printf("diag\t%s\n", text(report, values[ws_diagnostic_text]));
+		printf("diag\t%s\n", text_of(report, values[ws_diagnostic_text]));
 		break;
 	default:
-		printf("lost\t%s\t%" PRIu64 "\n", text(report, values[ws_loss_kind]),
+		printf("lost\t%s\t%" PRIu64 "\n", text_of(report, values[ws_loss_kind]),
 		       values[ws_loss_events]);
 	}
 }
@@ -163,7 +164,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "dump: %s\n", argc == 2 ? err.msg : "give one report");
 		return 1;
 	}
-	load(report);
+	load_frames(report);
 	who = ws_who_open(report);
 	for (size_t i = 0; i < WS_COUNT(tables); i++) {
 		struct ws_cursor *cursor = ws_cursor_open(report, tables[i], 0, UINT64_MAX);

@@ -29,8 +29,8 @@ static size_t read_input(void *ctx, const struct ws_py_piece *piece, size_t n)
 	return n;
 }
 
-static void explore(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
-		    uint64_t runtime)
+static void explore_process(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+			    uint64_t runtime)
 {
 	static struct ws_py_thread thread[16];
 	static struct ws_py_frame py_frames[300];
@@ -66,7 +66,7 @@ static void explore(const struct ws_py_layout *layout, const struct ws_py_memory
 	}
 }
 
-static void edit(const struct image *im, const uint8_t *e)
+static void edit_bytes(const struct image *im, const uint8_t *e)
 {
 	uint32_t place;
 	struct piece *piece;
@@ -81,7 +81,7 @@ static void edit(const struct image *im, const uint8_t *e)
 	memcpy(piece->data + place, &value, piece->bytes < 8 ? piece->bytes : e[4] & 2 ? 4 : 8);
 }
 
-static struct image copy(const struct image *from)
+static struct image copy_image(const struct image *from)
 {
 	struct image im = {from->version, from->runtime, 0, NULL};
 
@@ -110,13 +110,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 2)
 		return 0;
 	if (data[0] % 8 < WS_COUNT(versions)) {
-		struct image im = copy(&images[data[0] % 8]);
+		struct image im = copy_image(&images[data[0] % 8]);
 		struct ws_py_memory memory = {image_read, &im};
 
 		for (; at + 10 <= size && at < 200; at += 10)
-			edit(&im, data + at);
+			edit_bytes(&im, data + at);
 		if (image_layout(&im, &memory, &layout))
-			explore(&layout, &memory, im.runtime);
+			explore_process(&layout, &memory, im.runtime);
 		image_free(&im);
 	} else {
 		struct ws_py_memory memory = {read_input, NULL};
@@ -125,9 +125,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		input_n = size - 1;
 		for (uint16_t v = 0x0308; v <= 0x030c; v++)
 			if (ws_py_layout_of(v, &layout))
-				explore(&layout, &memory, 0x10000);
+				explore_process(&layout, &memory, 0x10000);
 		if (ws_py_layout_read(&memory, 0x10000, &layout))
-			explore(&layout, &memory, 0x10000);
+			explore_process(&layout, &memory, 0x10000);
 	}
 	for (uint16_t v = 0x0308; v <= 0x030e; v++)
 		for (int32_t i = -1; i < 64; i += 5)

@@ -39,7 +39,7 @@ struct made { /* of one thread of an image */
 /* ---- records of an image ---- */
 
 /* Bytes that the image does not hold are 0: nobody has read them. */
-static void grab(struct image *im, uint64_t at, uint8_t *to, size_t n)
+static void grab_bytes(struct image *im, uint64_t at, uint8_t *to, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!image_bytes(im, at + i, to + i, 1))
@@ -68,7 +68,7 @@ static struct record code_record(struct image *im, const struct ws_py_layout *la
 						 .id = id,
 						 .code = code,
 						 .head_bytes = WS_PY_TOLD_HEAD};
-	grab(im, code, py_told_code->head, WS_PY_TOLD_HEAD);
+	grab_bytes(im, code, py_told_code->head, WS_PY_TOLD_HEAD);
 	py_told_code->name =
 		pointer_at(py_told_code->head +
 			   (layout->code_qualname ? layout->code_qualname : layout->code_name));
@@ -77,15 +77,15 @@ static struct record code_record(struct image *im, const struct ws_py_layout *la
 		pointer_at(py_told_code->head + layout->code_name) + layout->text_length;
 	py_told_code->table =
 		pointer_at(py_told_code->head + layout->code_table) + layout->bytes_size;
-	grab(im, py_told_code->key_name, (uint8_t *)py_told_code->key_text, 16);
-	grab(im, py_told_code->name, py_told_code->name_piece, WS_PY_TOLD_NAME);
-	grab(im, py_told_code->file, py_told_code->file_piece, WS_PY_TOLD_FILE);
+	grab_bytes(im, py_told_code->key_name, (uint8_t *)py_told_code->key_text, 16);
+	grab_bytes(im, py_told_code->name, py_told_code->name_piece, WS_PY_TOLD_NAME);
+	grab_bytes(im, py_told_code->file, py_told_code->file_piece, WS_PY_TOLD_FILE);
 	py_told_code->name_bytes = WS_PY_TOLD_NAME;
 	py_told_code->file_bytes = WS_PY_TOLD_FILE;
-	grab(im, py_told_code->table, (uint8_t *)&size, 8);
+	grab_bytes(im, py_told_code->table, (uint8_t *)&size, 8);
 	py_told_code->table_bytes =
 		before + (size < WS_PY_TOLD_TABLE - before ? (uint32_t)size : 0);
-	grab(im, py_told_code->table, py_told_code->table_piece, py_told_code->table_bytes);
+	grab_bytes(im, py_told_code->table, py_told_code->table_piece, py_told_code->table_bytes);
 	record.n += py_told_code->table_bytes;
 	return record;
 }
@@ -129,7 +129,7 @@ static int32_t line_of(const struct ws_py_layout *layout, struct ws_py_memory *m
 	return ws_py_line(layout->version, code.first_line, table, code.table_bytes, frame->at);
 }
 
-static struct made make(struct image *im, size_t thread)
+static struct made make_sample(struct image *im, size_t thread)
 {
 	static struct ws_py_walk walk;
 	struct ws_py_memory memory = {image_read, im};
@@ -173,7 +173,7 @@ struct session {
 	struct ws_sink *sink;
 };
 
-static struct session *begin(const struct ws_py_layout *layout)
+static struct session *begin_session(const struct ws_py_layout *layout)
 {
 	struct session *session = calloc(1, sizeof(*session));
 	struct ws_err err;
@@ -191,7 +191,7 @@ static struct session *begin(const struct ws_py_layout *layout)
 	return session;
 }
 
-static void end(struct session *session)
+static void end_session(struct session *session)
 {
 	ws_py_told_end(&session->py, &session->proc);
 	ws_py_told_free(&session->py);
@@ -205,7 +205,7 @@ static void end(struct session *session)
 }
 
 /* As the kernel has it: 4 bytes beside where numbers of 8 should be. */
-static const struct ws_py_stack *feed(struct session *session, const struct record *record)
+static const struct ws_py_stack *feed_record(struct session *session, const struct record *record)
 {
 	uint8_t *copy = malloc(record->n + 4);
 	const struct ws_py_stack *st = NULL;
@@ -223,7 +223,7 @@ static const struct ws_py_stack *feed(struct session *session, const struct reco
 	return st;
 }
 
-static void load(void)
+static void load_images(void)
 {
 	const char *folder = getenv("FUZZ_IMAGES");
 	char path[1024];
@@ -241,11 +241,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct session *session;
 	struct made made;
 
-	load();
+	load_images();
 	if (size < 7)
 		return 0;
-	made = make(&images[data[0] % WS_COUNT(versions)], data[0] >> 7);
-	session = begin(&made.layout);
+	made = make_sample(&images[data[0] % WS_COUNT(versions)], data[0] >> 7);
+	session = begin_session(&made.layout);
 	for (size_t at = 1; at + 6 <= size && at < 200; at += 6) {
 		const uint8_t *e = data + at;
 		struct record *record = e[0] % (made.codes + 1) < made.codes
@@ -258,27 +258,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			record->n -= e[5] < record->n ? e[5] : 0;
 	}
 	for (size_t i = 0; i < made.codes; i++)
-		feed(session, &made.code[i]);
-	feed(session, &made.frames);
-	end(session);
+		feed_record(session, &made.code[i]);
+	feed_record(session, &made.frames);
+	end_session(session);
 	free_made(&made);
 	return 0;
 }
 
 #ifdef FUZZ_REPLAY
-static bool check(struct image *im, size_t thread)
+static bool check_image(struct image *im, size_t thread)
 {
-	struct made made = make(im, thread);
-	struct session *session = begin(&made.layout);
+	struct made made = make_sample(im, thread);
+	struct session *session = begin_session(&made.layout);
 	const struct ws_py_stack *st;
 	bool ok;
 
 	/* Before its codes are told, a stack has its frames all the same. */
-	st = feed(session, &made.frames);
+	st = feed_record(session, &made.frames);
 	ok = st && st->n == made.n;
 	for (size_t i = 0; i < made.codes; i++)
-		feed(session, &made.code[i]);
-	st = feed(session, &made.frames);
+		feed_record(session, &made.code[i]);
+	st = feed_record(session, &made.frames);
 	ok = ok && st && st->n == made.n && !st->truncated;
 	for (size_t i = 0; ok && i < made.n; i++) {
 		const struct ws_stackset_frame *frame =
@@ -287,7 +287,7 @@ static bool check(struct image *im, size_t thread)
 		ok = frame->address == (uint64_t)made.line[i] &&
 		     st->entry[i] == (bool)(made.frame[i].flags & WS_PY_ENTRY);
 	}
-	end(session);
+	end_session(session);
 	free_made(&made);
 	return ok;
 }
@@ -299,12 +299,12 @@ static size_t make_input(uint8_t *bytes, int round)
 
 int main(int argc, char **argv)
 {
-	load();
+	load_images();
 	printf("1..%zu\n", WS_COUNT(versions) + 1);
 	for (size_t i = 0; i < WS_COUNT(versions); i++)
 		printf("%sok %zu - frames and lines of CPython %s\n",
-		       check(&images[i], 0) && check(&images[i], 1) ? "" : "not ", i + 1,
-		       versions[i]);
+		       check_image(&images[i], 0) && check_image(&images[i], 1) ? "" : "not ",
+		       i + 1, versions[i]);
 	printf("ok %zu - %d spoilt records\n", WS_COUNT(versions) + 1,
 	       replay(argc, argv, 300, make_input));
 	ws_clock_free(&session_clock);

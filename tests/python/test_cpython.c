@@ -132,14 +132,14 @@ IMAGE(3_13, "3.13", true)
 static struct image made;
 static struct ws_py_memory memory = {image_read, &made};
 
-static void start(void)
+static void start_image(void)
 {
 	image_free(&made);
 	memset(&made, 0, sizeof(made));
 	image_put(&made, BASE, 1 << 16);
 }
 
-static void put(uint64_t at, uint64_t value, size_t bytes)
+static void put_value(uint64_t at, uint64_t value, size_t bytes)
 {
 	memcpy(made.piece[0].data + (at - BASE), &value, bytes);
 }
@@ -232,13 +232,14 @@ static void describe_314(uint32_t version)
 
 	memcpy(made.piece[0].data, "xdebugpy", 8);
 	for (size_t i = 0; i < WS_COUNT(v); i++)
-		put(BASE + 8 + 8 * i, v[i], 8);
+		put_value(BASE + 8 + 8 * i, v[i], 8);
 }
 
 static uint64_t make_text(uint64_t at, const char *ascii)
 {
-	put(at + 16, strlen(ascii), 8);
-	put(at + 32, 1u << 2 | 1u << 5 | 1u << 6, 4); /* one byte a character, compact, ASCII */
+	put_value(at + 16, strlen(ascii), 8);
+	put_value(at + 32, 1u << 2 | 1u << 5 | 1u << 6,
+		  4); /* one byte a character, compact, ASCII */
 	memcpy(made.piece[0].data + (at + 40 - BASE), ascii, strlen(ascii));
 	return at;
 }
@@ -257,36 +258,36 @@ static void make_code(int i, const char *name, const char *file)
 		0x80 | 10 << 3 | 3, 0, 0,
 		0x80 | 12 << 3 | 7, 0, 0}; /* 8 bytes of line 0, 16 of line 2 */
 
-	put(CODE(i) + 96, make_text(TEXT(2 * i), file), 8);
-	put(CODE(i) + 104, make_text(TEXT(2 * i + 1), name), 8);
-	put(CODE(i) + 112, TEXT(2 * i + 1), 8);
-	put(CODE(i) + 120, TABLE, 8);
-	put(CODE(i) + 80, 100, 4);
-	put(TABLE + 16, sizeof(table), 8);
+	put_value(CODE(i) + 96, make_text(TEXT(2 * i), file), 8);
+	put_value(CODE(i) + 104, make_text(TEXT(2 * i + 1), name), 8);
+	put_value(CODE(i) + 112, TEXT(2 * i + 1), 8);
+	put_value(CODE(i) + 120, TABLE, 8);
+	put_value(CODE(i) + 80, 100, 4);
+	put_value(TABLE + 16, sizeof(table), 8);
 	memcpy(made.piece[0].data + (TABLE + 32 - BASE), table, sizeof(table));
 }
 
 static void make_frame(int i, uint64_t previous, uint64_t code, uint32_t at, uint8_t owner)
 {
-	put(FRAME(i), code ? code | 1 : 0, 8); /* references are tagged */
-	put(FRAME(i) + 8, previous, 8);
-	put(FRAME(i) + 48, code + 208 + at, 8);
-	put(FRAME(i) + 72, owner, 1);
+	put_value(FRAME(i), code ? code | 1 : 0, 8); /* references are tagged */
+	put_value(FRAME(i) + 8, previous, 8);
+	put_value(FRAME(i) + 48, code + 208 + at, 8);
+	put_value(FRAME(i) + 72, owner, 1);
 }
 
 static void make_314(void)
 {
-	start();
+	start_image();
 	describe_314(0x030e01f0);
-	put(RUNTIME + 904, INTERP, 8);
-	put(INTERP + 24, THREAD, 8);
-	put(INTERP + 72, INTERP + 200, 8);
-	put(INTERP + 216, 1, 4);
-	put(INTERP + 208, THREAD, 8);
-	put(THREAD + 24, INTERP, 8);
-	put(THREAD + 40, FRAME(4), 8);
-	put(THREAD + 48, 0x1234000, 8);
-	put(THREAD + 56, 4711, 8);
+	put_value(RUNTIME + 904, INTERP, 8);
+	put_value(INTERP + 24, THREAD, 8);
+	put_value(INTERP + 72, INTERP + 200, 8);
+	put_value(INTERP + 216, 1, 4);
+	put_value(INTERP + 208, THREAD, 8);
+	put_value(THREAD + 24, INTERP, 8);
+	put_value(THREAD + 40, FRAME(4), 8);
+	put_value(THREAD + 48, 0x1234000, 8);
+	put_value(THREAD + 56, 4711, 8);
 	make_code(0, "outer", "a.py");
 	make_code(1, "inner", "b.py");
 	/* Two calls of the evaluator; the inner one has just begun a frame of its own. */
@@ -313,7 +314,7 @@ static void test_3_14(void **state)
 	assert_int_equal(ws_py_threads(&layout, &memory, RUNTIME, thread, 4), 1);
 	assert_int_equal(thread[0].tid, 4711);
 	assert_int_equal(ws_py_gil_holder(&layout, &memory, RUNTIME), THREAD);
-	put(INTERP + 216, 0, 4);
+	put_value(INTERP + 216, 0, 4);
 	assert_int_equal(ws_py_gil_holder(&layout, &memory, RUNTIME), 0);
 	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 8, &truncated), 3);
 	assert_false(truncated);
@@ -328,7 +329,7 @@ static void test_3_14(void **state)
 	assert_int_equal(line_of(&layout, &memory, &code, frames[0].at), 100);
 	assert_int_equal(line_of(&layout, &memory, &code, frames[1].at), 102);
 	/* An evaluator that runs nothing yet has a place of its own. */
-	put(THREAD + 40, FRAME(3), 8);
+	put_value(THREAD + 40, FRAME(3), 8);
 	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 8, &truncated), 3);
 	assert_int_equal(frames[0].flags, WS_PY_ENTRY | WS_PY_NONE);
 	assert_int_equal(frames[0].code, 0);
@@ -347,12 +348,12 @@ static void test_refused(void **state)
 	describe_314(0x030c00f0);
 	assert_false(ws_py_layout_read(&memory, RUNTIME, &l));
 	make_314();
-	put(RUNTIME, 0, 1);
+	put_value(RUNTIME, 0, 1);
 	assert_false(ws_py_layout_read(&memory, RUNTIME, &l)); /* no description */
 	for (int i = 5; i < 50; i++) {			       /* offsets that cannot be */
 		make_314();
 		for (int k = 5; k < 50; k++)
-			put(RUNTIME + 8 * (uint64_t)i, UINT64_MAX / 2, 8);
+			put_value(RUNTIME + 8 * (uint64_t)i, UINT64_MAX / 2, 8);
 		if (ws_py_layout_read(&memory, RUNTIME, &l)) {
 #define X(field) assert_true(l.field < 1u << 20);
 			WS_PY_FIELDS(X)
@@ -383,12 +384,12 @@ static void test_broken_chains(void **state)
 	make_frame(4, 0xdeadbeef00, CODE(1), 0, 0);
 	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 64, &truncated), 1);
 	assert_true(truncated);
-	put(THREAD + 40, 0x1001, 8);
+	put_value(THREAD + 40, 0x1001, 8);
 	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 64, &truncated), 0);
 	assert_true(truncated);
-	put(THREAD + 16, THREAD, 8); /* its own successor */
+	put_value(THREAD + 16, THREAD, 8); /* its own successor */
 	assert_int_equal(ws_py_threads(&layout, &memory, RUNTIME, thread, 8), 8);
-	put(THREAD + 24, INTERP + 8, 8); /* not of this interpreter */
+	put_value(THREAD + 24, INTERP + 8, 8); /* not of this interpreter */
 	assert_int_equal(ws_py_threads(&layout, &memory, RUNTIME, thread, 8), 0);
 }
 
@@ -407,11 +408,12 @@ static void test_keys(void **state)
 	assert_memory_not_equal(&code_keys[0], &code_keys[1], sizeof(code_keys[0]));
 	assert_int_equal(ws_py_code_keys(&layout, &memory, &code[1], 1, &again, raw), 1);
 	assert_memory_equal(&code_keys[1], &again, sizeof(again));
-	put(CODE(1) + 80, 101, 4); /* another function lies there now */
+	put_value(CODE(1) + 80, 101, 4); /* another function lies there now */
 	assert_int_equal(ws_py_code_keys(&layout, &memory, &code[1], 1, &again, raw), 1);
 	assert_memory_not_equal(&code_keys[1], &again, sizeof(again));
 	make_code(0, "x", "x");
-	put(CODE(0) + 96, TEXT(1), 8); /* name and file are one object: the interpreter's own */
+	put_value(CODE(0) + 96, TEXT(1),
+		  8); /* name and file are one object: the interpreter's own */
 	{
 		static struct ws_py_code py_code;
 
@@ -429,8 +431,8 @@ static int read_text(uint32_t state, const void *bytes, size_t size, uint64_t le
 
 	make_314();
 	assert_true(ws_py_layout_read(&memory, RUNTIME, &layout));
-	put(TEXT(0) + 16, length, 8);
-	put(TEXT(0) + 32, state, 4);
+	put_value(TEXT(0) + 16, length, 8);
+	put_value(TEXT(0) + 32, state, 4);
 	memcpy(made.piece[0].data + (TEXT(0) + (state >> 6 & 1 ? 40 : 56) - BASE), bytes, size);
 	return ws_py_text(&layout, &memory, TEXT(0), out, room);
 }

@@ -31,7 +31,7 @@
 
 /* ---- names ---- */
 
-static const char *variable(void *ctx, const char *name)
+static const char *look_up_variable(void *ctx, const char *name)
 {
 	(void)ctx;
 	return !strcmp(name, "RANK") ? "3" : !strcmp(name, "PATHY") ? "a/../b" : NULL;
@@ -39,7 +39,7 @@ static const char *variable(void *ctx, const char *name)
 
 static void expect_name(const char *template, const char *want)
 {
-	struct ws_name_context context = {.pid = 42, .number = 7, .variable = variable};
+	struct ws_name_context context = {.pid = 42, .number = 7, .variable = look_up_variable};
 	struct ws_err err = {""};
 	char *got = ws_report_name(template, &context, &err);
 

@@ -44,7 +44,7 @@ static void load_base(void)
 	close(fd);
 }
 
-static const char *get(void *ctx, const char *name)
+static const char *get_parameter(void *ctx, const char *name)
 {
 	const char *const *pairs = ctx;
 
@@ -54,9 +54,9 @@ static const char *get(void *ctx, const char *name)
 	return NULL;
 }
 
-static void ask(struct ws_view *view, const char *what, const char *const *pairs)
+static void ask_view(struct ws_view *view, const char *what, const char *const *pairs)
 {
-	struct ws_params params = {get, (void *)pairs};
+	struct ws_params params = {get_parameter, (void *)pairs};
 	struct ws_answer answer = {0};
 
 	ws_api(view, what, &params, &answer);
@@ -74,30 +74,34 @@ static void ask_all(struct ws_view *view)
 	struct ws_lanes *lanes_l = view->reports[0].lanes;
 
 	for (size_t i = 0; i < WS_COUNT(plain); i++) {
-		ask(view, plain[i], none);
-		ask(view, plain[i], window);
+		ask_view(view, plain[i], none);
+		ask_view(view, plain[i], window);
 	}
-	ask(view, "events", (const char *const[]){"sort", "name", "down", "1", "limit", "3", NULL});
-	ask(view, "events", (const char *const[]){"sort", "row", "exact", "2", "q", "s", NULL});
-	ask(view, "step",
-	    (const char *const[]){"back", "1", "t", "2000000", "lane", "3", "level", "1", "q", "e",
-				  NULL});
+	ask_view(view, "events",
+		 (const char *const[]){"sort", "name", "down", "1", "limit", "3", NULL});
+	ask_view(view, "events",
+		 (const char *const[]){"sort", "row", "exact", "2", "q", "s", NULL});
+	ask_view(view, "step",
+		 (const char *const[]){"back", "1", "t", "2000000", "lane", "3", "level", "1", "q",
+				       "e", NULL});
 	for (size_t i = 0; i < lanes_l->n && i < 64; i++) {
 		char lane[16], lanes[24];
 
 		snprintf(lane, sizeof(lane), "%zu", i);
 		snprintf(lanes, sizeof(lanes), "%zu.9", i);
-		ask(view, "event", (const char *const[]){"lane", lane, "event", "1", NULL});
-		ask(view, "at",
-		    (const char *const[]){"lane", lane, "t0", "0", "t1", "2000000", NULL});
-		ask(view, "tiles",
-		    (const char *const[]){"lanes", lanes, "k", "10", "i", "0", "n", "4", NULL});
-		ask(view, "sql", (const char *const[]){"lane", lane, "event", "0", NULL});
-		ask(view, "sql",
-		    (const char *const[]){"lanes", lane, "q", "%'_\\", "t0", "0", "t1", "1000",
-					  NULL});
-		ask(view, "tiles",
-		    (const char *const[]){"lanes", lanes, "k", "47", "i", "-1", "n", "2", NULL});
+		ask_view(view, "event", (const char *const[]){"lane", lane, "event", "1", NULL});
+		ask_view(view, "at",
+			 (const char *const[]){"lane", lane, "t0", "0", "t1", "2000000", NULL});
+		ask_view(view, "tiles",
+			 (const char *const[]){"lanes", lanes, "k", "10", "i", "0", "n", "4",
+					       NULL});
+		ask_view(view, "sql", (const char *const[]){"lane", lane, "event", "0", NULL});
+		ask_view(view, "sql",
+			 (const char *const[]){"lanes", lane, "q", "%'_\\", "t0", "0", "t1", "1000",
+					       NULL});
+		ask_view(view, "tiles",
+			 (const char *const[]){"lanes", lanes, "k", "47", "i", "-1", "n", "2",
+					       NULL});
 	}
 }
 

@@ -20,7 +20,7 @@
 
 static uint64_t state = RANDOM_SEED;
 
-static uint64_t next(void)
+static uint64_t next_random(void)
 {
 	return random_next(&state);
 }
@@ -37,8 +37,8 @@ static char path[64];
 
 enum { ZERO = 1000000, SPAN = 5000000, THREADS = 3 };
 
-static void add(struct ws_writer *writer, uint64_t start, uint64_t end, uint32_t thread,
-		bool moment)
+static void add_range(struct ws_writer *writer, uint64_t start, uint64_t end, uint32_t thread,
+		      bool moment)
 {
 	rows[row_n++] = (struct truth){start, end, thread, 0, moment};
 	ws_writer_add(writer, WS_TABLE_nvtx,
@@ -51,15 +51,16 @@ static void add(struct ws_writer *writer, uint64_t start, uint64_t end, uint32_t
 
 /* Nested ranges as programs make them: written when they end, so parents come after their children,
  * often blocks later. */
-static uint64_t nest(struct ws_writer *writer, uint64_t t, uint32_t thread, int depth, size_t most)
+static uint64_t put_nested(struct ws_writer *writer, uint64_t t, uint32_t thread, int depth,
+			   size_t most)
 {
 	uint64_t start = t;
 
-	t += next() % 50;
-	while (depth && row_n < most && next() % 4)
-		t = nest(writer, t, thread, depth - 1, most) + next() % 30;
-	t += next() % 200 == 0 ? next() % 100000 : next() % 60;
-	add(writer, start, t, thread, false);
+	t += next_random() % 50;
+	while (depth && row_n < most && next_random() % 4)
+		t = put_nested(writer, t, thread, depth - 1, most) + next_random() % 30;
+	t += next_random() % 200 == 0 ? next_random() % 100000 : next_random() % 60;
+	add_range(writer, start, t, thread, false);
 	return t;
 }
 
@@ -68,25 +69,26 @@ static void fill_nested(struct ws_writer *writer, size_t n)
 	uint64_t t = ZERO;
 
 	while (row_n < n)
-		t = nest(writer, t, 1, 6, n) + next() % 100;
+		t = put_nested(writer, t, 1, 6, n) + next_random() % 100;
 }
 
 /* Anything: overlapping, of no length, moments, very long. */
 static void fill_wild(struct ws_writer *writer, size_t n)
 {
 	while (row_n < n) {
-		uint64_t start = ZERO + next() % SPAN, length = next() % 10 == 0   ? 0
-								: next() % 50 == 0 ? next() % SPAN
-										   : next() % 300;
+		uint64_t start = ZERO + next_random() % SPAN,
+			 length = next_random() % 10 == 0   ? 0
+				  : next_random() % 50 == 0 ? next_random() % SPAN
+							    : next_random() % 300;
 
-		add(writer, start, start + length, (uint32_t)(1 + next() % THREADS),
-		    next() % 20 == 0);
+		add_range(writer, start, start + length, (uint32_t)(1 + next_random() % THREADS),
+			  next_random() % 20 == 0);
 		if (rows[row_n - 1].moment)
 			rows[row_n - 1].end = start;
 	}
 }
 
-static struct ws_report *report(void (*fill)(struct ws_writer *, size_t), size_t n)
+static struct ws_report *make_report(void (*fill)(struct ws_writer *, size_t), size_t n)
 {
 	struct ws_writer_opts options = {.overwrite = true, .no_journal = true, .block_rows = 257};
 	struct ws_err err;
@@ -111,7 +113,7 @@ static struct ws_report *report(void (*fill)(struct ws_writer *, size_t), size_t
 	return report_r;
 }
 
-static bool touches(const struct truth *truth, int64_t t0, int64_t t1)
+static bool touches_window(const struct truth *truth, int64_t t0, int64_t t1)
 {
 	return (int64_t)truth->start < t1 &&
 	       ((int64_t)truth->end > t0 ||
@@ -130,12 +132,12 @@ static int by_row(const void *first, const void *second)
 	return ws_compare(left->end, right->end);
 }
 
-static size_t brute(uint32_t thread, int64_t t0, int64_t t1, struct truth *out)
+static size_t scan_brute_force(uint32_t thread, int64_t t0, int64_t t1, struct truth *out)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < row_n; i++)
-		if (rows[i].thread == thread && touches(&rows[i], t0, t1))
+		if (rows[i].thread == thread && touches_window(&rows[i], t0, t1))
 			out[n++] = rows[i];
 	qsort(out, n, sizeof(*out), by_row);
 	return n;
@@ -158,7 +160,7 @@ static size_t by_levels(const struct ws_lane *lane, int64_t t0, int64_t t1, stru
 	return n;
 }
 
-static void same(const struct truth *left, size_t n, const struct truth *right, size_t m)
+static void assert_same(const struct truth *left, size_t n, const struct truth *right, size_t m)
 {
 	assert_int_equal(n, m);
 	for (size_t i = 0; i < n; i++)
@@ -171,8 +173,8 @@ static void check_level(const struct ws_level *level)
 	for (uint32_t i = 1; i < level->n; i++)
 		assert_true(ws_level_end(level, i - 1) <= level->start[i]);
 	for (int turn = 0; turn < 50 && level->n; turn++) {
-		uint32_t from = (uint32_t)(next() % level->n),
-			 to = from + 1 + (uint32_t)(next() % (level->n - from)),
+		uint32_t from = (uint32_t)(next_random() % level->n),
+			 to = from + 1 + (uint32_t)(next_random() % (level->n - from)),
 			 longest = ws_level_longest(level, from, to);
 		uint64_t sum = 0, most = 0;
 
@@ -215,7 +217,7 @@ static void check_tile(const struct ws_lanes *lanes, const struct ws_lane *lane,
 		struct truth truth = {.start = level_v->start[i], .end = ws_level_end(level_v, i)};
 		int64_t a = (int64_t)truth.start - t0, b = (int64_t)truth.end - t0;
 
-		if (!touches(&truth, t0, t1))
+		if (!touches_window(&truth, t0, t1))
 			continue;
 		there++;
 		a = a < 0 ? 0 : a / px;
@@ -264,7 +266,7 @@ static void check_cover(const struct ws_lane *lane)
 
 static void check_report(void (*fill)(struct ws_writer *, size_t), size_t n)
 {
-	struct ws_report *report_r = report(fill, n);
+	struct ws_report *report_r = make_report(fill, n);
 	struct ws_lanes *lanes = ws_lanes_open(report_r, NULL);
 	struct truth *left = malloc((n + 64) * sizeof(*left)),
 		     *right = malloc((n + 64) * sizeof(*right));
@@ -284,18 +286,18 @@ static void check_report(void (*fill)(struct ws_writer *, size_t), size_t n)
 		assert_int_equal(lane->hidden, 0);
 		seen += all;
 		for (int turn = 0; turn < 150; turn++) {
-			int64_t t0 = ZERO + (int64_t)(next() % SPAN) - 1000,
-				t1 = t0 + 1 + (int64_t)(next() % (turn % 3 ? 500 : SPAN));
+			int64_t t0 = ZERO + (int64_t)(next_random() % SPAN) - 1000,
+				t1 = t0 + 1 + (int64_t)(next_random() % (turn % 3 ? 500 : SPAN));
 
-			same(left, by_levels(lane, t0, t1, left), right,
-			     brute(lane->key[0], t0, t1, right));
+			assert_same(left, by_levels(lane, t0, t1, left), right,
+				    scan_brute_force(lane->key[0], t0, t1, right));
 		}
 		for (int turn = 0; turn < 60; turn++) {
-			int k = (int)(next() % 15);
+			int k = (int)(next_random() % 15);
 			int64_t tiles = ((int64_t)SPAN >> k) / WS_TILE_PIXELS + 3;
 
-			check_tile(lanes, lane, (uint32_t)(next() % lane->levels), k,
-				   (int64_t)(next() % (uint64_t)tiles) - 1);
+			check_tile(lanes, lane, (uint32_t)(next_random() % lane->levels), k,
+				   (int64_t)(next_random() % (uint64_t)tiles) - 1);
 		}
 	}
 	assert_int_equal(seen, row_n);
@@ -360,7 +362,7 @@ static void check_preview(const struct ws_lanes *lanes, const struct ws_lane *la
 	for (size_t i = 0; i < row_n; i++) {
 		int64_t a = (int64_t)rows[i].start - t0, b = (int64_t)rows[i].end - t0;
 
-		if (rows[i].thread != lane->key[0] || !touches(&rows[i], t0, t1))
+		if (rows[i].thread != lane->key[0] || !touches_window(&rows[i], t0, t1))
 			continue;
 		a = a < 0 ? 0 : a / px;
 		b = b > 0 && rows[i].end > rows[i].start ? (b - 1) / px : b / px;
@@ -380,7 +382,7 @@ static void wait_until_read(struct ws_lanes *lanes, uint32_t lane)
 
 static void check_unread(void (*fill)(struct ws_writer *, size_t), size_t n)
 {
-	struct ws_report *report_r = report(fill, n);
+	struct ws_report *report_r = make_report(fill, n);
 	struct ws_lanes *lanes = ws_lanes_open(report_r, &(struct ws_lanes_opts){.room = UINT64_MAX,
 										 .to = UINT64_MAX});
 	uint64_t seen = 0;
@@ -393,11 +395,11 @@ static void check_unread(void (*fill)(struct ws_writer *, size_t), size_t n)
 	for (uint32_t i = 0; i < lanes->n; i++) {
 		seen += lanes->lane[i]->count;
 		for (int turn = 0; turn < 40; turn++) {
-			int k = (int)(next() % 15);
+			int k = (int)(next_random() % 15);
 
 			check_preview(
 				lanes, lanes->lane[i], k,
-				(int64_t)(next() %
+				(int64_t)(next_random() %
 					  (uint64_t)(((int64_t)SPAN >> k) / WS_TILE_PIXELS + 3)) -
 					1);
 		}
@@ -423,10 +425,10 @@ static void rows_that_no_one_asked_for(void **unused)
 }
 
 /* A short stretch is exact though no row is read. */
-static void closeups(void **unused)
+static void test_closeups(void **unused)
 {
 	enum { N = 1500 };
-	struct ws_report *report_r = report(fill_wild, N);
+	struct ws_report *report_r = make_report(fill_wild, N);
 	struct ws_lanes *lanes_l = ws_lanes_open(
 		report_r, &(struct ws_lanes_opts){.room = UINT64_MAX, .to = UINT64_MAX});
 	struct truth *left = malloc((N + 64) * sizeof(*left)),
@@ -436,15 +438,15 @@ static void closeups(void **unused)
 	(void)unused;
 	ws_lanes_wait(lanes_l);
 	for (int turn = 0; turn < 200; turn++) {
-		int64_t t0 = ZERO + (int64_t)(next() % SPAN) - 1000,
-			t1 = t0 + 1 + (int64_t)(next() % (turn % 3 ? 500 : SPAN));
+		int64_t t0 = ZERO + (int64_t)(next_random() % SPAN) - 1000,
+			t1 = t0 + 1 + (int64_t)(next_random() % (turn % 3 ? 500 : SPAN));
 		struct ws_lane **close = ws_closeup_new(lanes_l, lanes, WS_COUNT(lanes), t0, t1);
 
 		for (size_t i = 0; i < lanes_l->n; i++) {
 			assert_non_null(close[i]);
 			close[i]->key[0] = lanes_l->lane[i]->key[0];
-			same(left, by_levels(close[i], t0, t1, left), right,
-			     brute(lanes_l->lane[i]->key[0], t0, t1, right));
+			assert_same(left, by_levels(close[i], t0, t1, left), right,
+				    scan_brute_force(lanes_l->lane[i]->key[0], t0, t1, right));
 			for (uint32_t k = 0; k < close[i]->levels; k++)
 				check_level(&close[i]->level[k]);
 			assert_false(ws_lane_ready(lanes_l->lane[i]));
@@ -462,7 +464,7 @@ static void closeups(void **unused)
  * all is not read. */
 static void little_room(void **unused)
 {
-	struct ws_report *report_r = report(fill_wild, 3000);
+	struct ws_report *report_r = make_report(fill_wild, 3000);
 	struct ws_lanes *lanes =
 		ws_lanes_open(report_r, &(struct ws_lanes_opts){.room = 90000, .to = UINT64_MAX});
 	uint32_t reading;
@@ -505,7 +507,7 @@ static void few_rows(void **unused)
 }
 
 /* A counter's pixels have the least and the most of its values in them. */
-static void counters(void **unused)
+static void test_counters(void **unused)
 {
 	enum { N = 5000 };
 	struct ws_writer_opts options = {.overwrite = true, .no_journal = true, .block_rows = 300};
@@ -520,7 +522,7 @@ static void counters(void **unused)
 	writer = ws_writer_create(path, &options, &err);
 	assert_non_null(writer);
 	for (uint32_t i = 0; i < N; i++) {
-		v[i] = (double)(next() % 100000) / 7;
+		v[i] = (double)(next_random() % 100000) / 7;
 		ws_writer_add(writer, WS_TABLE_counter_value,
 			      &(struct ws_row_counter_value){
 				      .start = ZERO + i * 10, .counter = 1, .value = v[i]});
@@ -532,8 +534,8 @@ static void counters(void **unused)
 	ws_lanes_wait(lanes);
 	assert_int_equal(lanes->n, 1);
 	for (int turn = 0; turn < 300; turn++) {
-		uint32_t from = (uint32_t)(next() % N),
-			 to = from + 1 + (uint32_t)(next() % (N - from));
+		uint32_t from = (uint32_t)(next_random() % N),
+			 to = from + 1 + (uint32_t)(next_random() % (N - from));
 		double low, high, least = v[from], most = v[from];
 
 		for (uint32_t i = from; i < to; i++) {
@@ -555,7 +557,7 @@ struct given {
 	const char *pairs[16];
 };
 
-static const char *get(void *ctx, const char *name)
+static const char *get_parameter(void *ctx, const char *name)
 {
 	const struct given *given = ctx;
 
@@ -565,9 +567,10 @@ static const char *get(void *ctx, const char *name)
 	return NULL;
 }
 
-static int ask(struct ws_view *view, const char *what, struct ws_text *body, struct given given)
+static int ask_view(struct ws_view *view, const char *what, struct ws_text *body,
+		    struct given given)
 {
-	struct ws_params params = {get, &given};
+	struct ws_params params = {get_parameter, &given};
 	struct ws_answer answer = {0};
 	int status = ws_api(view, what, &params, &answer);
 
@@ -603,7 +606,7 @@ static void odd_parameters(void **unused)
 	static const char *const paths[] = {"session",	"tree",	  "tiles",  "at",   "event",
 					    "sum",	"events", "search", "step", "flame",
 					    "progress", "names",  "sql",    "../x", ""};
-	struct ws_report *report_r = report(fill_wild, 300);
+	struct ws_report *report_r = make_report(fill_wild, 300);
 	struct ws_view view;
 	struct ws_text text;
 	struct ws_err err;
@@ -614,17 +617,20 @@ static void odd_parameters(void **unused)
 	ws_lanes_wait(view.reports[0].lanes);
 	for (size_t i = 0; i < WS_COUNT(paths); i++)
 		for (int turn = 0; turn < 400; turn++) {
-			struct given given = {
-				{names[next() % WS_COUNT(names)], odd[next() % WS_COUNT(odd)],
-				 names[next() % WS_COUNT(names)], odd[next() % WS_COUNT(odd)],
-				 names[next() % WS_COUNT(names)], odd[next() % WS_COUNT(odd)]}};
-			int status = ask(&view, paths[i], NULL, given);
+			struct given given = {{names[next_random() % WS_COUNT(names)],
+					       odd[next_random() % WS_COUNT(odd)],
+					       names[next_random() % WS_COUNT(names)],
+					       odd[next_random() % WS_COUNT(odd)],
+					       names[next_random() % WS_COUNT(names)],
+					       odd[next_random() % WS_COUNT(odd)]}};
+			int status = ask_view(&view, paths[i], NULL, given);
 
 			assert_true(status == 200 || status == 400 || status == 404);
 		}
-	assert_int_equal(ask(&view, "tree", NULL, (struct given){{"r", "1"}}), 400);
-	assert_int_equal(ask(&view, "nothing", NULL, (struct given){{NULL}}), 404);
-	assert_int_equal(ask(&view, "search", &text, (struct given){{"q", "(", "re", "1"}}), 200);
+	assert_int_equal(ask_view(&view, "tree", NULL, (struct given){{"r", "1"}}), 400);
+	assert_int_equal(ask_view(&view, "nothing", NULL, (struct given){{NULL}}), 404);
+	assert_int_equal(ask_view(&view, "search", &text, (struct given){{"q", "(", "re", "1"}}),
+			 200);
 	assert_non_null(strstr(text.text, "{\"error\":\"the regular expression"));
 	ws_text_free(&text);
 	ws_view_close(&view);
@@ -636,7 +642,7 @@ static void odd_parameters(void **unused)
  */
 static void asking_while_reading(void **unused)
 {
-	struct ws_report *report_r = report(fill_nested, 20000);
+	struct ws_report *report_r = make_report(fill_nested, 20000);
 	struct ws_err err;
 
 	(void)unused;
@@ -649,21 +655,23 @@ static void asking_while_reading(void **unused)
 				 0);
 		while (!done) {
 			done = __atomic_load_n(&view.reports[0].lanes->built, __ATOMIC_ACQUIRE);
-			assert_int_equal(ask(&view, "tree", NULL, (struct given){{NULL}}), 200);
-			assert_int_equal(ask(&view, "tiles", NULL,
-					     (struct given){{"lanes", "0.9", "k", "8"}}),
+			assert_int_equal(ask_view(&view, "tree", NULL, (struct given){{NULL}}),
 					 200);
-			assert_int_equal(ask(&view, "sum", NULL, (struct given){{NULL}}), 200);
-			assert_int_equal(ask(&view, "progress", NULL, (struct given){{NULL}}), 200);
+			assert_int_equal(ask_view(&view, "tiles", NULL,
+						  (struct given){{"lanes", "0.9", "k", "8"}}),
+					 200);
+			assert_int_equal(ask_view(&view, "sum", NULL, (struct given){{NULL}}), 200);
+			assert_int_equal(ask_view(&view, "progress", NULL, (struct given){{NULL}}),
+					 200);
 		}
 		ws_view_close(&view);
 	}
 	unlink(path);
 }
 
-static void searching(void **unused)
+static void test_searching(void **unused)
 {
-	struct ws_report *report_r = report(fill_wild, 500);
+	struct ws_report *report_r = make_report(fill_wild, 500);
 	struct ws_view view;
 	struct ws_text text;
 	struct ws_err err;
@@ -673,15 +681,16 @@ static void searching(void **unused)
 	ws_report_close(report_r);
 	assert_int_equal(ws_view_open(&view, (const char *const[]){path}, 1, NULL, &err), 0);
 	ws_lanes_wait(view.reports[0].lanes);
-	assert_int_equal(ask(&view, "search", &text, (struct given){{"q", "X"}}), 200);
+	assert_int_equal(ask_view(&view, "search", &text, (struct given){{"q", "X"}}), 200);
 	snprintf(want, sizeof(want), "\"count\":%zu,", row_n);
 	assert_non_null(strstr(text.text, want));
 	ws_text_free(&text);
-	assert_int_equal(ask(&view, "search", &text, (struct given){{"q", "X", "case", "1"}}), 200);
+	assert_int_equal(ask_view(&view, "search", &text, (struct given){{"q", "X", "case", "1"}}),
+			 200);
 	assert_non_null(strstr(text.text, "\"count\":0,"));
 	ws_text_free(&text);
-	assert_int_equal(ask(&view, "search", &text, (struct given){{"q", "^[w-z]$", "re", "1"}}),
-			 200);
+	assert_int_equal(
+		ask_view(&view, "search", &text, (struct given){{"q", "^[w-z]$", "re", "1"}}), 200);
 	assert_non_null(strstr(text.text, want));
 	ws_text_free(&text);
 	ws_view_close(&view);
@@ -725,9 +734,9 @@ static void fill_slices(struct ws_writer *writer, size_t n)
 					     .flags = WS_SLICE_INSTANT});
 }
 
-static void instants(void **unused)
+static void test_instants(void **unused)
 {
-	struct ws_report *report_r = report(fill_slices, 0);
+	struct ws_report *report_r = make_report(fill_slices, 0);
 	struct ws_view view;
 	struct ws_text text;
 
@@ -739,21 +748,21 @@ static void instants(void **unused)
 		char lane[8];
 
 		snprintf(lane, sizeof(lane), "%" PRIu32, i);
-		assert_int_equal(
-			ask(&view, "at", &text,
-			    (struct given){{"lane", lane, "level", "0", "t0", "100", "t1", "101"}}),
-			200);
+		assert_int_equal(ask_view(&view, "at", &text,
+					  (struct given){{"lane", lane, "level", "0", "t0", "100",
+							  "t1", "101"}}),
+				 200);
 		assert_non_null(strstr(text.text, "\"start\":100,\"end\":100,\"flags\":128"));
 		ws_text_free(&text);
-		assert_int_equal(
-			ask(&view, "at", &text,
-			    (struct given){{"lane", lane, "level", "0", "t0", "200", "t1", "201"}}),
-			200);
+		assert_int_equal(ask_view(&view, "at", &text,
+					  (struct given){{"lane", lane, "level", "0", "t0", "200",
+							  "t1", "201"}}),
+				 200);
 		assert_non_null(strstr(text.text, "\"start\":200,\"end\":5000,\"flags\":64"));
 		ws_text_free(&text);
 		assert_true(seen < 2);
 	}
-	assert_int_equal(ask(&view, "sum", &text, (struct given){{NULL}}), 200);
+	assert_int_equal(ask_view(&view, "sum", &text, (struct given){{NULL}}), 200);
 	assert_non_null(strstr(text.text, "\"kind\":\"track\""));
 	ws_text_free(&text);
 	ws_view_close(&view);
@@ -784,7 +793,7 @@ static void fill_processes(struct ws_writer *writer, size_t n)
 							    .name = name,
 							    .callchain = WS_NO_U32});
 	}
-	add(writer, ZERO, ZERO + 50, 16, false);
+	add_range(writer, ZERO, ZERO + 50, 16, false);
 	ws_writer_add(writer, WS_TABLE_cuda_kernel,
 		      &(struct ws_row_cuda_kernel){
 			      .start = ZERO, .end = ZERO + 9, .process = 8, .name = name});
@@ -799,7 +808,7 @@ static void processes_that_matter(void **unused)
 		"\"id\":\"p4\",\"parent\":\"\"",	  "\"id\":\"p6\",\"parent\":\"\"",
 		"\"id\":\"processes\",\"parent\":\"\"",	  "\"id\":\"p1\",\"parent\":\"processes\"",
 		"\"id\":\"p2\",\"parent\":\"processes\"", "\"id\":\"p5\",\"parent\":\"processes\""};
-	struct ws_report *report_r = report(fill_processes, 0);
+	struct ws_report *report_r = make_report(fill_processes, 0);
 	struct ws_view view;
 	struct ws_text text;
 	const char *at;
@@ -807,7 +816,7 @@ static void processes_that_matter(void **unused)
 	(void)unused;
 	ws_report_close(report_r);
 	open_view(&view);
-	assert_int_equal(ask(&view, "tree", &text, (struct given){{NULL}}), 200);
+	assert_int_equal(ask_view(&view, "tree", &text, (struct given){{NULL}}), 200);
 	at = text.text;
 	for (size_t i = 0; i < WS_COUNT(order); i++) {
 		at = strstr(at, order[i]);
@@ -822,12 +831,12 @@ static void processes_that_matter(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nested_ranges), cmocka_unit_test(wild_ranges),
-		cmocka_unit_test(few_rows),	 cmocka_unit_test(rows_that_no_one_asked_for),
-		cmocka_unit_test(closeups),	 cmocka_unit_test(little_room),
-		cmocka_unit_test(counters),	 cmocka_unit_test(odd_parameters),
-		cmocka_unit_test(searching),	 cmocka_unit_test(asking_while_reading),
-		cmocka_unit_test(instants),	 cmocka_unit_test(processes_that_matter),
+		cmocka_unit_test(nested_ranges),  cmocka_unit_test(wild_ranges),
+		cmocka_unit_test(few_rows),	  cmocka_unit_test(rows_that_no_one_asked_for),
+		cmocka_unit_test(test_closeups),  cmocka_unit_test(little_room),
+		cmocka_unit_test(test_counters),  cmocka_unit_test(odd_parameters),
+		cmocka_unit_test(test_searching), cmocka_unit_test(asking_while_reading),
+		cmocka_unit_test(test_instants),  cmocka_unit_test(processes_that_matter),
 	};
 	int rc = cmocka_run_group_tests(tests, NULL, NULL);
 

@@ -180,7 +180,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	return 0;
 }
 
-static int begin(void *ctx, const char *const *names, size_t columns, struct ws_err *err)
+static int take_names(void *ctx, const char *const *names, size_t columns, struct ws_err *err)
 {
 	size_t *sum = ctx;
 
@@ -192,7 +192,7 @@ static int begin(void *ctx, const char *const *names, size_t columns, struct ws_
 }
 
 /* Every byte that a row has is looked at. */
-static int row(void *ctx, const struct ws_cell *cells, struct ws_err *err)
+static int take_row(void *ctx, const struct ws_cell *cells, struct ws_err *err)
 {
 	size_t *sum = ctx;
 
@@ -206,7 +206,7 @@ static int row(void *ctx, const struct ws_cell *cells, struct ws_err *err)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	size_t sum[3] = {0};
-	const struct ws_sql_sink sink = {begin, row, sum};
+	const struct ws_sql_sink sink = {take_names, take_row, sum};
 	struct itimerval soon = {.it_value = {.tv_sec = 1}}, never = {0};
 	struct ws_text text = {0};
 	struct ws_err err = {""};
@@ -238,7 +238,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 }
 
 #ifdef FUZZ_REPLAY
-static uint8_t word(const char *text)
+static uint8_t pick_word(const char *text)
 {
 	for (int i = 0; i < 128; i++)
 		if (words[i] && !strcmp(words[i], text))
@@ -251,25 +251,26 @@ static size_t nearly_a_query(uint8_t *bytes)
 {
 	size_t n = 0;
 
-	bytes[n++] = word("SELECT ");
+	bytes[n++] = pick_word("SELECT ");
 	for (int i = (int)(replay_draw() % 3); i >= 0; i--) {
 		bytes[n++] = (uint8_t)(128 + 76 + replay_draw() % 30);
-		bytes[n++] = word(", ");
+		bytes[n++] = pick_word(", ");
 	}
-	bytes[n++] = word("count(*) ");
-	bytes[n++] = word(" FROM ");
+	bytes[n++] = pick_word("count(*) ");
+	bytes[n++] = pick_word(" FROM ");
 	bytes[n++] = (uint8_t)(128 + 60 + replay_draw() % 14);
 	if (replay_draw() & 1) {
-		bytes[n++] = word(" WHERE ");
+		bytes[n++] = pick_word(" WHERE ");
 		for (int i = (int)(replay_draw() % 5); i >= 0; i--)
 			bytes[n++] = (uint8_t)(128 + (replay_draw() & 1 ? 20 + replay_draw() % 14
 									: 76 + replay_draw() % 30));
 	}
 	if (replay_draw() & 1) {
-		bytes[n++] = word(" GROUP BY ");
+		bytes[n++] = pick_word(" GROUP BY ");
 		bytes[n++] = (uint8_t)(128 + 76 + replay_draw() % 30);
 	}
-	bytes[n++] = replay_draw() & 1 ? word(" LIMIT 5 ") : (uint8_t)(128 + replay_draw() % 120);
+	bytes[n++] =
+		replay_draw() & 1 ? pick_word(" LIMIT 5 ") : (uint8_t)(128 + replay_draw() % 120);
 	return n;
 }
 

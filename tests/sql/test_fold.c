@@ -20,7 +20,7 @@ enum { ROWS = 3000, QUERIES = 2500 };
 
 static uint64_t state = 88172645463325252u;
 
-static uint64_t next(void)
+static uint64_t next_random(void)
 {
 	state ^= state << 13;
 	state ^= state >> 7;
@@ -30,7 +30,7 @@ static uint64_t next(void)
 
 static bool one_in(unsigned n)
 {
-	return next() % n == 0;
+	return next_random() % n == 0;
 }
 
 /* ---- a report of arbitrary rows, in many small blocks ---- */
@@ -39,23 +39,23 @@ static uint32_t texts[24];
 
 static uint64_t some_time(uint64_t from)
 {
-	return from + (one_in(3) ? next() % 3000000000 : next() % 5000);
+	return from + (one_in(3) ? next_random() % 3000000000 : next_random() % 5000);
 }
 
 static void add_nvtx(struct ws_writer *writer, uint64_t at)
 {
 	struct ws_row_nvtx row = {.start = at,
 				  .end = one_in(12) ? WS_NO_TIME : some_time(at),
-				  .thread = (uint32_t)(next() % 6),
-				  .text = texts[next() % 24],
-				  .range_id = next(),
-				  .payload = next(),
-				  .category = (uint32_t)(next() % 3),
-				  .color = (uint32_t)(next() % 4),
-				  .domain = (uint32_t)(next() % 3),
+				  .thread = (uint32_t)(next_random() % 6),
+				  .text = texts[next_random() % 24],
+				  .range_id = next_random(),
+				  .payload = next_random(),
+				  .category = (uint32_t)(next_random() % 3),
+				  .color = (uint32_t)(next_random() % 4),
+				  .domain = (uint32_t)(next_random() % 3),
 				  .type = one_in(4) ? WS_NVTX_STARTEND : WS_NVTX_PUSHPOP,
-				  .flags = (uint8_t)(next() % 8),
-				  .payload_type = (uint8_t)(next() % 7)};
+				  .flags = (uint8_t)(next_random() % 8),
+				  .payload_type = (uint8_t)(next_random() % 7)};
 
 	ws_writer_add(writer, WS_TABLE_nvtx, &row);
 }
@@ -66,34 +66,36 @@ static void add_osrt(struct ws_writer *writer, uint64_t at)
 					  INT64_MIN, 3037000500, -3037000500, 1 << 20};
 	struct ws_row_osrt row = {.start = at,
 				  .end = one_in(9) ? WS_NO_TIME : some_time(at),
-				  .thread = (uint32_t)(1 + next() % 5),
-				  .name = texts[next() % 24],
-				  .result = one_in(200) ? results[next() % 8]
-							: (int64_t)(next() % 100000) - 50000,
-				  .error = (int32_t)(next() % 3),
-				  .nesting = (uint32_t)(next() % 2),
-				  .object = one_in(2) ? 0 : next() % 5,
-				  .callchain = one_in(2) ? WS_NO_U32 : (uint32_t)(next() % 7)};
+				  .thread = (uint32_t)(1 + next_random() % 5),
+				  .name = texts[next_random() % 24],
+				  .result = one_in(200) ? results[next_random() % 8]
+							: (int64_t)(next_random() % 100000) - 50000,
+				  .error = (int32_t)(next_random() % 3),
+				  .nesting = (uint32_t)(next_random() % 2),
+				  .object = one_in(2) ? 0 : next_random() % 5,
+				  .callchain =
+					  one_in(2) ? WS_NO_U32 : (uint32_t)(next_random() % 7)};
 
 	ws_writer_add(writer, WS_TABLE_osrt, &row);
 }
 
 static void add_kernel(struct ws_writer *writer, uint64_t at)
 {
-	struct ws_row_cuda_kernel row = {.start = at,
-					 .end = one_in(20) ? WS_NO_TIME : some_time(at),
-					 .device = (uint32_t)(next() % 3),
-					 .stream = (uint32_t)(7 + next() % 3),
-					 .process = 1,
-					 .correlation = (uint32_t)next(),
-					 .demangled = texts[next() % 24],
-					 .name = texts[next() % 4],
-					 .registers = (uint16_t)(next() % 64),
-					 .grid_x = (uint32_t)(next() % 5),
-					 .occupancy = one_in(9)	  ? __builtin_nan("")
-						      : one_in(9) ? -0.0
-								  : (double)(next() % 1000) / 999,
-					 .waves = one_in(50) ? 1e300 : (double)(next() % 1000) / 7};
+	struct ws_row_cuda_kernel row = {
+		.start = at,
+		.end = one_in(20) ? WS_NO_TIME : some_time(at),
+		.device = (uint32_t)(next_random() % 3),
+		.stream = (uint32_t)(7 + next_random() % 3),
+		.process = 1,
+		.correlation = (uint32_t)next_random(),
+		.demangled = texts[next_random() % 24],
+		.name = texts[next_random() % 4],
+		.registers = (uint16_t)(next_random() % 64),
+		.grid_x = (uint32_t)(next_random() % 5),
+		.occupancy = one_in(9)	 ? __builtin_nan("")
+			     : one_in(9) ? -0.0
+					 : (double)(next_random() % 1000) / 999,
+		.waves = one_in(50) ? 1e300 : (double)(next_random() % 1000) / 7};
 
 	ws_writer_add(writer, WS_TABLE_cuda_kernel, &row);
 }
@@ -189,20 +191,20 @@ static const struct table tables[] = {
 	 {"object > 1", "start < 12000000"}},
 };
 
-static const char *pick(const char *const *list, size_t most)
+static const char *pick_from(const char *const *list, size_t most)
 {
 	size_t n = 0;
 
 	while (n < most && list[n])
 		n++;
-	return list[next() % n];
+	return list[next_random() % n];
 }
 
 static void put_figure(struct ws_text *text, const struct table *table)
 {
 	static const char *const names[] = {"sum", "avg", "min", "max", "count", "total"};
-	const char *arg = one_in(3) ? pick(table->reals, 4) : pick(table->numbers, 16),
-		   *name = names[next() % 6];
+	const char *arg = one_in(3) ? pick_from(table->reals, 4) : pick_from(table->numbers, 16),
+		   *name = names[next_random() % 6];
 
 	if (one_in(5))
 		ws_text_puts(text, "count(*)");
@@ -216,20 +218,20 @@ static void put_figure(struct ws_text *text, const struct table *table)
 
 static void put_conditions(struct ws_text *text, const struct table *table, bool joined)
 {
-	unsigned n = (unsigned)(next() % 3);
+	unsigned n = (unsigned)(next_random() % 3);
 
 	if (joined)
 		ws_text_puts(text, " WHERE t.demangledName = s.id");
 	for (unsigned i = 0; i < n; i++)
 		ws_text_printf(text, "%s%s", i || joined ? " AND " : " WHERE ",
-			       pick(table->conditions, 16));
+			       pick_from(table->conditions, 16));
 }
 
 static void put_core(struct ws_text *text, const struct table *table)
 {
-	unsigned groups = one_in(9) ? 0 : 1 + (unsigned)(next() % 2),
-		 figures = 1 + (unsigned)(next() % 5);
-	const char *by[2] = {pick(table->groups, 12), pick(table->groups, 12)};
+	unsigned groups = one_in(9) ? 0 : 1 + (unsigned)(next_random() % 2),
+		 figures = 1 + (unsigned)(next_random() % 5);
+	const char *by[2] = {pick_from(table->groups, 12), pick_from(table->groups, 12)};
 
 	ws_text_puts(text, "SELECT ");
 	for (unsigned i = 0; i < groups; i++)
@@ -258,13 +260,13 @@ static void put_core(struct ws_text *text, const struct table *table)
 	else if (groups && one_in(4))
 		ws_text_printf(text, " ORDER BY g0%s, f0", one_in(2) ? " DESC" : "");
 	if (one_in(4))
-		ws_text_printf(text, " LIMIT %u", 1 + (unsigned)(next() % 9));
+		ws_text_printf(text, " LIMIT %u", 1 + (unsigned)(next_random() % 9));
 }
 
 static void put_query(struct ws_text *text)
 {
-	const struct table *table = &tables[next() % WS_COUNT(tables)];
-	unsigned how = (unsigned)(next() % 8);
+	const struct table *table = &tables[next_random() % WS_COUNT(tables)];
+	unsigned how = (unsigned)(next_random() % 8);
 
 	ws_text_puts(text, how == 0   ? "WITH c AS ("
 			   : how == 1 ? "SELECT sum(f0), count(*), max(f0) FROM ("
@@ -277,7 +279,7 @@ static void put_query(struct ws_text *text)
 
 /* ---- both answers ---- */
 
-static int take_names(void *ctx, const char *const *names, size_t columns, struct ws_err *err)
+static int print_names(void *ctx, const char *const *names, size_t columns, struct ws_err *err)
 {
 	struct ws_text *out = ctx;
 
@@ -290,13 +292,13 @@ static int take_names(void *ctx, const char *const *names, size_t columns, struc
 
 static size_t column_count; /* of the query that runs */
 
-static int begin(void *ctx, const char *const *names, size_t columns, struct ws_err *err)
+static int take_names(void *ctx, const char *const *names, size_t columns, struct ws_err *err)
 {
 	column_count = columns;
-	return take_names(ctx, names, columns, err);
+	return print_names(ctx, names, columns, err);
 }
 
-static int row(void *ctx, const struct ws_cell *cells, struct ws_err *err)
+static int take_row(void *ctx, const struct ws_cell *cells, struct ws_err *err)
 {
 	struct ws_text *out = ctx;
 
@@ -315,10 +317,10 @@ static int row(void *ctx, const struct ws_cell *cells, struct ws_err *err)
 	return 0;
 }
 
-static struct ws_text answer(struct ws_sql *sql_s, const char *sql, bool plain)
+static struct ws_text run_query(struct ws_sql *sql_s, const char *sql, bool plain)
 {
 	struct ws_text out = {0};
-	struct ws_sql_sink sink = {begin, row, &out};
+	struct ws_sql_sink sink = {take_names, take_row, &out};
 	struct ws_err err;
 
 	ws_sql_plain(sql_s, plain);
@@ -327,9 +329,9 @@ static struct ws_text answer(struct ws_sql *sql_s, const char *sql, bool plain)
 	return out;
 }
 
-static void compare(struct ws_sql *sql_s, const char *sql)
+static void compare_answers(struct ws_sql *sql_s, const char *sql)
 {
-	struct ws_text fast = answer(sql_s, sql, false), plain = answer(sql_s, sql, true);
+	struct ws_text fast = run_query(sql_s, sql, false), plain = run_query(sql_s, sql, true);
 
 	if (strcmp(fast.text, plain.text))
 		print_error("%s\n--- without SQLite\n%s--- SQLite\n%s", sql, fast.text, plain.text);
@@ -344,7 +346,7 @@ struct fixture {
 	char path[64];
 };
 
-static int setup(void **ctx)
+static int set_up(void **ctx)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
 	const struct ws_report *report;
@@ -358,7 +360,7 @@ static int setup(void **ctx)
 	return fixture->sql ? 0 : -1;
 }
 
-static int teardown(void **ctx)
+static int tear_down(void **ctx)
 {
 	struct fixture *fixture = *ctx;
 
@@ -376,7 +378,7 @@ static void test_random(void **ctx)
 		struct ws_text text = {0};
 
 		put_query(&text);
-		compare(fixture->sql, text.text);
+		compare_answers(fixture->sql, text.text);
 		ws_text_free(&text);
 	}
 	assert_true(ws_sql_counts(fixture->sql).folded >
@@ -429,7 +431,7 @@ static void test_which(void **ctx)
 	for (size_t i = 0; i < WS_COUNT(cases); i++) {
 		uint64_t before = ws_sql_counts(fixture->sql).folded;
 
-		compare(fixture->sql, cases[i].sql);
+		compare_answers(fixture->sql, cases[i].sql);
 		if ((ws_sql_counts(fixture->sql).folded > before) != cases[i].folded)
 			print_error("%s\n", cases[i].sql);
 		assert_int_equal(ws_sql_counts(fixture->sql).folded > before, cases[i].folded);
@@ -443,5 +445,5 @@ int main(void)
 		cmocka_unit_test(test_random),
 	};
 
-	return cmocka_run_group_tests_name("sql-fold", tests, setup, teardown);
+	return cmocka_run_group_tests_name("sql-fold", tests, set_up, tear_down);
 }

@@ -28,7 +28,7 @@ static uint64_t next_random(void)
 	return random_next(&random_state);
 }
 
-static int ascending(const void *first, const void *second)
+static int compare_ascending(const void *first, const void *second)
 {
 	uint64_t x = *(const uint64_t *)first, y = *(const uint64_t *)second;
 
@@ -52,7 +52,7 @@ static void check_values(uint64_t *values, size_t n, size_t parts)
 	for (size_t i = 0; i < parts; i++)
 		p[i] = &dist[i];
 	summary = ws_dist_summary(p, parts);
-	qsort(values, n, sizeof(*values), ascending);
+	qsort(values, n, sizeof(*values), compare_ascending);
 	mean = (long double)total / n;
 	for (size_t i = 0; i < n; i++)
 		squares += (values[i] - mean) * (values[i] - mean);
@@ -76,44 +76,45 @@ static void check_values(uint64_t *values, size_t n, size_t parts)
 
 typedef uint64_t value_fn(size_t i);
 
-static uint64_t same(size_t i)
+static uint64_t same_value(size_t i)
 {
 	(void)i;
 	return 42;
 }
-static uint64_t small(size_t i)
+static uint64_t small_value(size_t i)
 {
 	(void)i;
 	return next_random() % 300;
 }
-static uint64_t edge(size_t i)
+static uint64_t edge_value(size_t i)
 {
 	return 65530 + next_random() % 12 + (i % 1000 == 0) * 100000;
 }
-static uint64_t narrow(size_t i)
+static uint64_t narrow_value(size_t i)
 {
 	(void)i;
 	return next_random() >> 32;
 }
-static uint64_t wide(size_t i)
+static uint64_t wide_value(size_t i)
 {
 	(void)i;
 	return next_random() >> 4;
 }
-static uint64_t mixed(size_t i)
+static uint64_t mixed_value(size_t i)
 {
 	return i % 3 == 0   ? next_random() % 1000
 	       : i % 3 == 1 ? next_random() >> 32
 			    : next_random() >> 8;
 }
-static uint64_t tail(size_t i) /* a storm with a few long ones, as real durations are */
+static uint64_t tail_value(size_t i) /* a storm with a few long ones, as real durations are */
 {
 	return i % 997 ? 20 + next_random() % 15 : 5000000 + next_random() % 100000;
 }
 
 static void test_distributions(void **state)
 {
-	static value_fn *const kinds[] = {same, small, edge, narrow, wide, mixed, tail};
+	static value_fn *const kinds[] = {same_value, small_value, edge_value, narrow_value,
+					  wide_value, mixed_value, tail_value};
 	static const size_t counts[] = {1,    2,    3,	   4,	  5,	 17,	 4096,
 					4097, 8193, 65536, 65537, 65538, 200001, 300000};
 
@@ -175,7 +176,7 @@ static void test_no_useless_counts(void **state)
 	ws_dist_free(&dist);
 }
 
-static uint64_t halve(void *ctx, size_t table, uint64_t key)
+static uint64_t halve_key(void *ctx, size_t table, uint64_t key)
 {
 	assert_ptr_equal(ctx, &random_state);
 	return (key - table * 1000) / 2;
@@ -192,7 +193,7 @@ static void test_groups(void **state)
 		for (int w = 0; w < 2; w++)
 			ws_dist_add(ws_groups_get(&groups[w], i % 500 + (uint64_t)w * 1000),
 				    i % 500 / 2);
-	sums = ws_groups_merge(groups, 2, halve, &random_state, &count);
+	sums = ws_groups_merge(groups, 2, halve_key, &random_state, &count);
 	assert_int_equal(count, 250);
 	for (size_t i = 0; i < count; i++) {
 		assert_int_equal(sums[i].summary.count, 240);
@@ -204,7 +205,7 @@ static void test_groups(void **state)
 	free(sums);
 	ws_groups_free(&groups[0]);
 	ws_groups_free(&groups[1]);
-	sums = ws_groups_merge(groups, 2, halve, &random_state, &count);
+	sums = ws_groups_merge(groups, 2, halve_key, &random_state, &count);
 	assert_int_equal(count, 0);
 	free(sums);
 }
@@ -306,8 +307,8 @@ static const struct ws_column columns[] = {
 	{"Avg", WS_KIND_MEAN},	   {"PID", WS_KIND_ID},	    {"Name", WS_KIND_TEXT},
 };
 
-static char *print(const char *format, const char *unit, const struct ws_cell (*rows)[6],
-		   size_t count)
+static char *print_rows(const char *format, const char *unit, const struct ws_cell (*rows)[6],
+			size_t count)
 {
 	struct ws_printer printer = {
 		.title = "Title & co", .name = "some_sum", .columns = columns, .column_count = 6};
@@ -408,7 +409,7 @@ static void check_print(const char *format, const char *unit, const char *want)
 		{ws_cell_null(), ws_cell_int(-5), ws_cell_null(), ws_cell_null(), ws_cell_null(),
 		 ws_cell_text("", 0)},
 	};
-	char *got = print(format, unit, rows, 3);
+	char *got = print_rows(format, unit, rows, 3);
 
 	assert_string_equal(got, want);
 	free(got);
@@ -526,11 +527,11 @@ static void test_long_names(void **state)
 
 	(void)state;
 	memset(name, 'n', sizeof(name));
-	out = print("column:nohdr", "ns", rows, 1);
+	out = print_rows("column:nohdr", "ns", rows, 1);
 	assert_non_null(strstr(out, "nnn\xe2\x80\xa6\n"));
 	assert_true(strlen(out) < 200);
 	free(out);
-	out = print("column:nohdr:nolimit", "ns", rows, 1);
+	out = print_rows("column:nohdr:nolimit", "ns", rows, 1);
 	assert_true(strlen(out) > 10000);
 	free(out);
 }

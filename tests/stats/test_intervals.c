@@ -21,19 +21,20 @@ enum { LENGTH = 300 };
 
 static uint64_t random_state = RANDOM_SEED;
 
-static unsigned draw(unsigned n)
+static unsigned draw_random(unsigned n)
 {
 	return (unsigned)((random_next(&random_state) >> 20) % n);
 }
 
 /* Some random intervals, as a set and as bits; `sorted` by start. */
-static void make(struct ws_spans *spans, bool *bit, unsigned n, bool sorted)
+static void make_spans(struct ws_spans *spans, bool *bit, unsigned n, bool sorted)
 {
 	uint64_t last = 0;
 
 	memset(bit, 0, LENGTH);
 	for (unsigned i = 0; i < n; i++) {
-		uint64_t start = sorted ? last + draw(12) : draw(LENGTH), end = start + draw(25);
+		uint64_t start = sorted ? last + draw_random(12) : draw_random(LENGTH),
+			 end = start + draw_random(25);
 
 		if (end > LENGTH)
 			end = LENGTH;
@@ -67,8 +68,8 @@ static void test_sets(void **state)
 		struct ws_spans left = {0}, right = {0}, either = {0}, only = {0};
 		bool in_a[LENGTH], in_b[LENGTH], want[LENGTH];
 
-		make(&left, in_a, draw(20), round % 2);
-		make(&right, in_b, draw(20), round % 3 == 0);
+		make_spans(&left, in_a, draw_random(20), round % 2);
+		make_spans(&right, in_b, draw_random(20), round % 3 == 0);
 		ws_spans_merge(&left);
 		ws_spans_merge(&right);
 		check_set(&left, in_a);
@@ -96,12 +97,12 @@ static void test_times(void **state)
 		struct ws_work_times times = {0};
 		uint64_t start = 0, want[6] = {0};
 
-		for (unsigned i = 0, n = draw(40); i < n; i++) {
-			unsigned class = draw(3);
+		for (unsigned i = 0, n = draw_random(40); i < n; i++) {
+			unsigned class = draw_random(3);
 			uint64_t end;
 
-			start += draw(9);
-			end = start + draw(30) < LENGTH ? start + draw(30) : LENGTH;
+			start += draw_random(9);
+			end = start + draw_random(30) < LENGTH ? start + draw_random(30) : LENGTH;
 			if (start >= LENGTH || end < start)
 				break;
 			end = ws_min(end, LENGTH);

@@ -15,7 +15,7 @@
 static const char begin_mark[] = "<!-- from tables.def; `format_tables --update` writes it -->\n";
 static const char end_mark[] = "<!-- end of what comes from tables.def -->\n";
 
-static const char *role(enum ws_table table, uint32_t c)
+static const char *role_of_column(enum ws_table table, uint32_t c)
 {
 	return (int)c == ws_table_track(table) ? " Rows are sorted by it first."
 	       : (int)c == ws_table_start(table) && ws_table_track(table) >= 0
@@ -36,7 +36,7 @@ static void put_table(struct ws_text *out, enum ws_table table)
 
 		ws_text_printf(out, "| %u | %s | %s | %s | %s.%s |\n", c, column_desc->name,
 			       ws_types[column_desc->type].name, column_desc->sqlite,
-			       column_desc->doc, role(table, c));
+			       column_desc->doc, role_of_column(table, c));
 	}
 }
 
@@ -72,8 +72,8 @@ static void read_all(const char *path, struct ws_text *text)
 	fclose(file);
 }
 
-static int update(const char *path, const struct ws_text *doc, const char *from, const char *to,
-		  const struct ws_text *tables)
+static int update_section(const char *path, const struct ws_text *doc, const char *from,
+			  const char *to, const struct ws_text *tables)
 {
 	FILE *file = fopen(path, "wb");
 	int bad;
@@ -109,7 +109,7 @@ int main(int argc, char **argv)
 	}
 	to += strlen(end_mark);
 	if (argc == 3) {
-		rc = update(path, &doc, from, to, &tables);
+		rc = update_section(path, &doc, from, to, &tables);
 	} else {
 		bool same =
 			(size_t)(to - from) == tables.len && !memcmp(from, tables.text, tables.len);

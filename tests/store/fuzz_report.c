@@ -37,7 +37,7 @@ static struct file base[BASES], base_journal[BASES];
 static char folder[256], *path, *journal;
 static uint64_t state = RANDOM_SEED;
 
-static uint64_t draw(void)
+static uint64_t draw_random(void)
 {
 	return random_star(&state);
 }
@@ -69,7 +69,7 @@ static void put_file(const char *name, const uint8_t *bytes, size_t n)
 
 /* Different codecs in each: gaps and spans; steps; zigzag, dictionaries and wide numbers; many
  * strings. */
-static uint64_t stepped(uint64_t steps)
+static uint64_t step_value(uint64_t steps)
 {
 	return 1000000 + steps * 10 + steps / 67; /* a clock whose steps are no whole nanoseconds */
 }
@@ -84,16 +84,17 @@ static void add_ranges(struct ws_writer *writer, int kind, uint32_t n)
 					  .type = WS_NVTX_PUSHPOP};
 		char text[32];
 
-		row.start = t += 20 + draw() % 4 * 10;
+		row.start = t += 20 + draw_random() % 4 * 10;
 		row.end = kind == 2 && !(i % 9) ? WS_NO_TIME : (t += 30);
 		if (kind == 1) {
-			row.start =
-				stepped(steps += 30 + draw() % 300 + (i % 300 == 299) * 1000000);
-			row.end = stepped(steps += 30 + draw() % 500);
+			row.start = step_value(steps += 30 + draw_random() % 300 +
+							(i % 300 == 299) * 1000000);
+			row.end = step_value(steps += 30 + draw_random() % 500);
 		}
 		if (kind == 2) {
-			row.payload = draw();
-			row.range_id = (uint64_t[]){5, 1ull << 40, 77, 1ull << 50}[draw() % 4];
+			row.payload = draw_random();
+			row.range_id =
+				(uint64_t[]){5, 1ull << 40, 77, 1ull << 50}[draw_random() % 4];
 		}
 		if (kind == 3)
 			row.text = ws_writer_string(
@@ -192,7 +193,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 /* ---- reading everything ---- */
 
-static int touch(void *ctx, const struct ws_batch *batch)
+static int touch_batch(void *ctx, const struct ws_batch *batch)
 {
 	uint64_t sum = 0;
 
@@ -221,10 +222,10 @@ static void read_table(const struct ws_report *report, enum ws_table table, uint
 	if (ws_report_rows(report, table) > MOST_ROWS)
 		return; /* a few bytes may stand for a million rows; reading them all is right and
 			   slow */
-	ws_scan_run(report, &scan, touch, sum, NULL);
+	ws_scan_run(report, &scan, touch_batch, sum, NULL);
 	scan.time_min = 1000500;
 	scan.columns = 1;
-	ws_scan_run(report, &scan, touch, sum, NULL);
+	ws_scan_run(report, &scan, touch_batch, sum, NULL);
 	scan.time_min = 0;
 	ws_rows_load(report, &scan, &rows, NULL);
 	ws_rows_free(&rows);
@@ -262,7 +263,7 @@ static void read_report(const struct ws_report *report)
 
 /* ---- one input ---- */
 
-static void edit(struct file *file, const uint8_t *data, size_t n)
+static void edit_file(struct file *file, const uint8_t *data, size_t n)
 {
 	for (; n >= 5 && file->n; data += 5, n -= 5) {
 		uint32_t value = (uint32_t)(data[3] | data[4] << 8);
@@ -317,7 +318,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		file_f = copy_of(&base[how % BASES]);
 		if (how & EDIT_JOURNAL && base_journal[how % BASES].n)
 			file_j = copy_of(&base_journal[how % BASES]);
-		edit(file_j.bytes ? &file_j : &file_f, data, n);
+		edit_file(file_j.bytes ? &file_j : &file_f, data, n);
 		if (!(how & KEEP_CHECKS) && !file_j.bytes)
 			reseal(file_f.bytes, file_f.n);
 		if (how & CUT && n >= 3)
@@ -341,20 +342,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 /* Edits near what stands at the beginning of things: there are the heads. */
 static size_t make_input(uint8_t *bytes, int round)
 {
-	size_t edits = 1 + draw() % 4;
+	size_t edits = 1 + draw_random() % 4;
 	const struct file *file;
 
 	(void)round;
-	bytes[0] = (uint8_t)(draw() & (draw() % 8 ? 0x03 : 0xbf));
+	bytes[0] = (uint8_t)(draw_random() & (draw_random() % 8 ? 0x03 : 0xbf));
 	file = &base[bytes[0] % BASES];
 	for (size_t i = 0; i < edits; i++) {
-		size_t at = draw() % (draw() % 2 ? file->n : 6000);
+		size_t at = draw_random() % (draw_random() % 2 ? file->n : 6000);
 
 		bytes[1 + i * 5] = (uint8_t)at;
 		bytes[2 + i * 5] = (uint8_t)(at >> 8);
-		bytes[3 + i * 5] = (uint8_t)((at >> 16 & 0x1f) | (draw() & 0xe0));
-		bytes[4 + i * 5] = (uint8_t)draw();
-		bytes[5 + i * 5] = (uint8_t)(draw() % 4 ? 0 : draw());
+		bytes[3 + i * 5] = (uint8_t)((at >> 16 & 0x1f) | (draw_random() & 0xe0));
+		bytes[4 + i * 5] = (uint8_t)draw_random();
+		bytes[5 + i * 5] = (uint8_t)(draw_random() % 4 ? 0 : draw_random());
 	}
 	return 1 + edits * 5;
 }

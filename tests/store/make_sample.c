@@ -14,30 +14,30 @@
 
 static uint64_t state = RANDOM_SEED;
 
-static uint64_t draw(void)
+static uint64_t draw_random(void)
 {
 	return random_star(&state);
 }
 
 /* By table and column, so that plain, delta, dictionary, constant, wide and patched columns all
  * occur. */
-static uint64_t any(uint32_t t, uint32_t c, uint32_t i)
+static uint64_t any_value(uint32_t t, uint32_t c, uint32_t i)
 {
 	switch ((t + c) % 7) {
 	case 0:
 		return 7;
 	case 1:
-		return draw();
+		return draw_random();
 	case 2:
 		return 1000000 + i;
 	case 3:
-		return (const uint64_t[]){5, 1ull << 30, 77, UINT64_MAX}[draw() % 4];
+		return (const uint64_t[]){5, 1ull << 30, 77, UINT64_MAX}[draw_random() % 4];
 	case 4:
-		return draw() % 300 + (i == 55 ? 1ull << 31 : 0);
+		return draw_random() % 300 + (i == 55 ? 1ull << 31 : 0);
 	case 5:
 		return 0;
 	default:
-		return 0 - draw() % 50;
+		return 0 - draw_random() % 50;
 	}
 }
 
@@ -47,13 +47,13 @@ static void add_any(struct ws_writer *writer, uint32_t t, uint32_t n)
 
 	for (uint32_t i = 0; i < n; i++) {
 		for (uint32_t c = 0; c < ws_tables[t].column_count; c++)
-			ws_row_set((enum ws_table)t, row, c, any(t, c, i));
+			ws_row_set((enum ws_table)t, row, c, any_value(t, c, i));
 		ws_writer_add(writer, (enum ws_table)t, row);
 	}
 	free(row);
 }
 
-static uint64_t stepped(uint64_t steps)
+static uint64_t step_value(uint64_t steps)
 {
 	return 5000000 + steps * 10 + steps * 15 / 1000;
 }
@@ -64,14 +64,14 @@ static void add_ranges(struct ws_writer *writer, bool steps, bool nested, uint32
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct ws_row_nvtx row = {.thread = 1 + i * 3 / n,
-					  .text = 1 + (uint32_t)(draw() % 9),
+					  .text = 1 + (uint32_t)(draw_random() % 9),
 					  .type = WS_NVTX_PUSHPOP};
 
-		at += 20 + draw() % (steps ? 500 : 4);
-		row.start = steps ? stepped(at) : at * 10;
-		at += nested && i % 4 ? 0 : 30 + draw() % (steps ? 700 : 5);
-		row.end = steps ? stepped(at + (nested ? 3000 : 0)) : at * 10;
-		if (!(draw() % 100))
+		at += 20 + draw_random() % (steps ? 500 : 4);
+		row.start = steps ? step_value(at) : at * 10;
+		at += nested && i % 4 ? 0 : 30 + draw_random() % (steps ? 700 : 5);
+		row.end = steps ? step_value(at + (nested ? 3000 : 0)) : at * 10;
+		if (!(draw_random() % 100))
 			row.end = WS_NO_TIME;
 		ws_writer_add(writer, WS_TABLE_nvtx, &row);
 	}

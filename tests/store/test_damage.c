@@ -97,7 +97,7 @@ static int check_osrt(void *ctx, const struct ws_batch *batch)
 }
 
 /* Returns the rows delivered; *stated gets whether the report says that something is missing. */
-static uint64_t check(const struct ws_report *report, bool *stated)
+static uint64_t check_damage(const struct ws_report *report, bool *stated)
 {
 	struct check check_c = {.report = report};
 	struct ws_scan scan = {.table = WS_TABLE_nvtx,
@@ -127,14 +127,14 @@ static void try_bytes(const char *from, size_t n, const char *what, size_t at)
 		assert_true(strlen(err.msg) > 10);
 		return;
 	}
-	if (check(report, &stated) != NVTX + OSRT && !stated)
+	if (check_damage(report, &stated) != NVTX + OSRT && !stated)
 		fail_msg("%s at %zu: rows are missing and nobody says so", what, at);
 	if (!stated && ws_report_verify(report, NULL, NULL))
 		fail_msg("%s at %zu: verify finds what reading did not", what, at);
 	ws_report_close(report);
 }
 
-static int setup(void **state)
+static int set_up(void **state)
 {
 	(void)state;
 	path = in_folder("damage.wsrep");
@@ -142,7 +142,7 @@ static int setup(void **state)
 	return 0;
 }
 
-static int teardown(void **state)
+static int tear_down(void **state)
 {
 	(void)state;
 	free(good);
@@ -164,7 +164,7 @@ static void every_length(void **state)
 			assert_null(report);
 		if (!report)
 			continue;
-		check(report, &stated);
+		check_damage(report, &stated);
 		assert_true(stated); /* no shorter file is complete */
 		ws_report_close(report);
 	}
@@ -184,7 +184,7 @@ static void every_bit(void **state)
 	free(at);
 }
 
-static void garbage(void **state)
+static void test_garbage(void **state)
 {
 	char *from = ws_malloc(size + 5000);
 
@@ -262,7 +262,7 @@ static void not_reports(void **state)
 }
 
 /* A file of a later minor version opens; of a later major one it is refused by name. */
-static void versions(void **state)
+static void test_versions(void **state)
 {
 	uint8_t *bytes = ws_malloc(size);
 	struct ws_report *report;
@@ -275,7 +275,7 @@ static void versions(void **state)
 	reseal(bytes, size);
 	write_file(path, bytes, size);
 	report = open_or_fail(path);
-	assert_int_equal(check(report, &stated), NVTX + OSRT);
+	assert_int_equal(check_damage(report, &stated), NVTX + OSRT);
 	assert_false(stated);
 	ws_report_close(report);
 	bytes[8]++; /* major */
@@ -319,7 +319,7 @@ static void other_schemas(void **state)
 	reseal(bytes, size);
 	write_file(path, bytes, size);
 	report = open_or_fail(path);
-	assert_int_equal(check(report, &stated), NVTX);
+	assert_int_equal(check_damage(report, &stated), NVTX);
 	assert_false(stated);
 	assert_int_equal(ws_report_columns(report, WS_TABLE_osrt), 0);
 	ws_report_close(report);
@@ -352,14 +352,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_length),	 cmocka_unit_test(every_bit),
-		cmocka_unit_test(garbage),	 cmocka_unit_test(versions),
+		cmocka_unit_test(test_garbage),	 cmocka_unit_test(test_versions),
 		cmocka_unit_test(other_schemas), cmocka_unit_test(shrinks_while_open),
 		cmocka_unit_test(not_reports),
 	};
 	int rc;
 
 	make_folder();
-	rc = cmocka_run_group_tests_name("store-damage", tests, setup, teardown);
+	rc = cmocka_run_group_tests_name("store-damage", tests, set_up, tear_down);
 	end_folder();
 	return rc;
 }

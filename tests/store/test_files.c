@@ -31,7 +31,7 @@ static void add_ranges(struct ws_writer *writer, uint64_t n)
 						    .payload = draw()});
 }
 
-static struct ws_writer *create(const char *path, const struct ws_writer_opts *opts)
+static struct ws_writer *create_report(const char *path, const struct ws_writer_opts *opts)
 {
 	struct ws_err err;
 	struct ws_writer *writer = ws_writer_create(path, opts, &err);
@@ -56,7 +56,7 @@ static void private_and_tidy(void **state)
 {
 	char *path = in_folder("private.wsrep"), *journal = ws_journal_path(path);
 	mode_t old = umask(0);
-	struct ws_writer *writer = create(path, NULL);
+	struct ws_writer *writer = create_report(path, NULL);
 	struct stat st;
 
 	(void)state;
@@ -76,7 +76,7 @@ static void private_and_tidy(void **state)
 		    st.st_blocks * 512 < 40000); /* nothing allocated ahead is left */
 	free(path);
 	path = in_folder("gone.wsrep");
-	writer = create(path, NULL);
+	writer = create_report(path, NULL);
 	ws_writer_discard(writer);
 	assert_int_not_equal(access(path, F_OK), 0);
 	free(path);
@@ -99,7 +99,7 @@ static void existing_file_stays(void **state)
 	assert_int_equal(n, 8);
 	assert_memory_equal(at, "precious", 8);
 	free(at);
-	struct ws_writer *writer = create(path, &force);
+	struct ws_writer *writer = create_report(path, &force);
 
 	add_ranges(writer, 3);
 	assert_int_equal(ws_writer_close(writer, NULL), 0);
@@ -110,7 +110,7 @@ static void existing_file_stays(void **state)
 static void two_recorders(void **state)
 {
 	char *path = in_folder("two.wsrep");
-	struct ws_writer *writer = create(path, NULL);
+	struct ws_writer *writer = create_report(path, NULL);
 	struct ws_err err;
 
 	(void)state;
@@ -204,7 +204,7 @@ static void overwrite_after_a_crash(void **state)
 	assert_int_equal(rows_in(path), 10);
 	assert_null(ws_writer_create(path, NULL, &err));
 	assert_non_null(strstr(err.msg, "exists already"));
-	struct ws_writer *writer = create(path, &force);
+	struct ws_writer *writer = create_report(path, &force);
 
 	add_ranges(writer, 4);
 	ws_writer_commit(writer);
@@ -221,7 +221,7 @@ static void overwrite_after_a_crash(void **state)
  * there is readable, closed, and together with what is reported lost makes up everything. Exit
  * status 0 when all is well.
  */
-static int overfill(const char *path, bool journaled, uint32_t block_rows)
+static int overfill_disk(const char *path, bool journaled, uint32_t block_rows)
 {
 	enum { ROWS = 4500000 };
 	struct ws_writer_opts opts = {.block_rows = block_rows};
@@ -278,7 +278,7 @@ static void size_limit(void **state)
 		struct rlimit limit = {27 << 20, 27 << 20};
 
 		setrlimit(RLIMIT_FSIZE, &limit);
-		_exit(overfill(path, true, 0));
+		_exit(overfill_disk(path, true, 0));
 	}
 	assert_int_equal(child_status(pid), 0);
 	pid = fork();
@@ -286,7 +286,7 @@ static void size_limit(void **state)
 		struct rlimit limit = {3 << 20, 3 << 20};
 
 		setrlimit(RLIMIT_FSIZE, &limit);
-		_exit(overfill(small, false, 0));
+		_exit(overfill_disk(small, false, 0));
 	}
 	assert_int_equal(child_status(pid), 0);
 	free(path);
@@ -346,35 +346,36 @@ struct filling {
 	uint32_t block_rows;
 };
 
-static int fill(const char *at, const void *ctx)
+static int fill_disk(const char *at, const void *ctx)
 {
 	const struct filling *filling = ctx;
 
-	return overfill(ws_format("%s/full.wsrep", at), filling->journaled, filling->block_rows);
+	return overfill_disk(ws_format("%s/full.wsrep", at), filling->journaled,
+			     filling->block_rows);
 }
 
-static void disk(const char *options, bool journaled, uint32_t block_rows)
+static void test_disk(const char *options, bool journaled, uint32_t block_rows)
 {
-	on_own_disk("tmpfs", options, fill, &(struct filling){journaled, block_rows});
+	on_own_disk("tmpfs", options, fill_disk, &(struct filling){journaled, block_rows});
 }
 
 static void full_disk(void **state)
 {
 	(void)state;
-	disk("size=36m", true, 0);
+	test_disk("size=36m", true, 0);
 }
 
 static void full_disk_without_journal(void **state)
 {
 	(void)state;
-	disk("size=6m", false, 0);
+	test_disk("size=6m", false, 0);
 }
 
 /* Thousands of small blocks: hardly anything is left over by chance, and the index needs a lot. */
 static void full_disk_small_blocks(void **state)
 {
 	(void)state;
-	disk("size=36m", true, 400);
+	test_disk("size=36m", true, 400);
 }
 
 static int create_without_space(const char *at, const void *ctx)
@@ -428,7 +429,7 @@ static void recover_to_full_place(void **state)
 {
 	char *path = in_folder("from.wsrep");
 	struct ws_err err;
-	struct ws_writer *writer = create(path, NULL);
+	struct ws_writer *writer = create_report(path, NULL);
 
 	(void)state;
 	add_ranges(writer, 5);

@@ -103,7 +103,7 @@ struct seen {
 	bool texts, wrong;
 };
 
-static int see(void *ctx, const struct ws_batch *batch)
+static int see_batch(void *ctx, const struct ws_batch *batch)
 {
 	struct seen *seen = ctx;
 
@@ -133,7 +133,7 @@ static uint64_t expect_prefix(const struct ws_report *report, enum ws_table tabl
 		.table = table, .columns = UINT64_MAX, .time_max = UINT64_MAX, .workers = 1};
 	uint64_t damaged;
 
-	ws_scan_run(report, &scan, see, &seen, &damaged);
+	ws_scan_run(report, &scan, see_batch, &seen, &damaged);
 	if (seen.wrong)
 		fail_msg("%s: a row is wrong or there twice", ws_tables[table].name);
 	for (uint64_t i = 0; i < seen.rows; i++)
@@ -198,7 +198,7 @@ static pid_t start_writer(const char *path, uint32_t block_rows)
 	return pid;
 }
 
-static void nap(uint64_t us)
+static void nap_us(uint64_t us)
 {
 	struct timespec time = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
 
@@ -223,7 +223,7 @@ static void killed_at_random(void **state)
 		pid_t pid = start_writer(path, blocks[i % 4]);
 		uint64_t rows;
 
-		nap(below(i % 8 ? 4000 : 20000));
+		nap_us(below(i % 8 ? 4000 : 20000));
 		kill_writer(pid);
 		rows = expect_report(path);
 		most = ws_max(rows, most);
@@ -256,7 +256,7 @@ static void read_alive(void **state)
 		assert_true(rows >= last);
 		last = rows;
 		ws_report_close(report);
-		nap(1000);
+		nap_us(1000);
 	}
 	assert_int_equal(ws_report_recover(path, NULL, NULL, &err), -1);
 	assert_non_null(strstr(err.msg, "still being recorded"));
@@ -275,7 +275,7 @@ static void journal_gone(void **state)
 	uint64_t rows;
 
 	(void)state;
-	nap(20000);
+	nap_us(20000);
 	kill_writer(pid);
 	unlink(journal);
 	struct ws_report *report = open_or_fail(path);
@@ -305,7 +305,7 @@ static void journal_damaged(void **state)
 
 	(void)state;
 	while (__atomic_load_n(&shared->committed[0], __ATOMIC_SEQ_CST) < 2000)
-		nap(100);
+		nap_us(100);
 	kill_writer(pid);
 	good = read_file(journal, &n);
 	from = ws_malloc(n);

@@ -44,7 +44,7 @@ static void make_rows(void)
 	}
 }
 
-static int setup(void **state)
+static int set_up(void **state)
 {
 	struct ws_writer_opts opts = {.block_rows = BLOCK, .overwrite = true};
 	struct ws_err err;
@@ -65,7 +65,7 @@ static int setup(void **state)
 	return 0;
 }
 
-static int teardown(void **state)
+static int tear_down(void **state)
 {
 	(void)state;
 	ws_report_close(report);
@@ -92,7 +92,7 @@ struct tally {
 	uint64_t min, max;
 };
 
-static int tally(void *ctx, const struct ws_batch *batch)
+static int tally_batch(void *ctx, const struct ws_batch *batch)
 {
 	struct tally *tally_t = ctx;
 	uint64_t sum = 0, text = 0;
@@ -124,7 +124,7 @@ static void scan_window(uint64_t min, uint64_t max, uint32_t workers)
 	struct tally tally_t = {.min = min, .max = max};
 	uint64_t n = 0, payload = 0, damaged = 9;
 
-	assert_int_equal(ws_scan_run(report, &scan, tally, &tally_t, &damaged), 0);
+	assert_int_equal(ws_scan_run(report, &scan, tally_batch, &tally_t, &damaged), 0);
 	for (uint32_t i = 0; i < ROWS; i++)
 		if (in_window(&rows[i], min, max)) {
 			n++;
@@ -136,7 +136,7 @@ static void scan_window(uint64_t min, uint64_t max, uint32_t workers)
 	assert_int_equal(tally_t.wrong, 0);
 }
 
-static void scans(void **state)
+static void test_scans(void **state)
 {
 	(void)state;
 	scan_window(0, UINT64_MAX, 0);
@@ -201,7 +201,7 @@ static void load_window(uint64_t min, uint64_t max)
 	free(want);
 }
 
-static void loads(void **state)
+static void test_loads(void **state)
 {
 	(void)state;
 	load_window(0, UINT64_MAX);
@@ -277,7 +277,7 @@ static void cursor_window(uint64_t min, uint64_t max)
 	free(seen);
 }
 
-static void cursors(void **state)
+static void test_cursors(void **state)
 {
 	(void)state;
 	cursor_window(0, UINT64_MAX);
@@ -299,7 +299,7 @@ static void cursors(void **state)
 
 /* ---- who and what ---- */
 
-static uint32_t text(struct ws_writer *writer, const char *word)
+static uint32_t string_of(struct ws_writer *writer, const char *word)
 {
 	return ws_writer_string(writer, word, strlen(word));
 }
@@ -309,16 +309,18 @@ static void write_who(struct ws_writer *writer)
 	struct ws_row_process left = {.id = 1,
 				      .pid = 100,
 				      .start = 5,
-				      .name = text(writer, "app"),
-				      .exe = text(writer, "/bin/app")};
+				      .name = string_of(writer, "app"),
+				      .exe = string_of(writer, "/bin/app")};
 	struct ws_row_process right = {
-		.id = 2, .pid = 200, .start = 9, .parent = 1, .name = text(writer, "child")};
+		.id = 2, .pid = 200, .start = 9, .parent = 1, .name = string_of(writer, "child")};
 	struct ws_row_process_end end = {.process = 2, .end = 77, .status = -9};
 	struct ws_row_thread rows[] = {{1, 1, 100, 5}, {2, 1, 101, 6}, {3, 2, 200, 9}};
 	struct ws_row_thread_name row_thread_names[] = {
-		{1, 5, text(writer, "kernel's"), 10},  {1, 6, text(writer, "set by nvtx"), 30},
-		{1, 7, text(writer, "set later"), 20}, {2, 8, text(writer, "old"), 20},
-		{2, 9, text(writer, "new"), 20},
+		{1, 5, string_of(writer, "kernel's"), 10},
+		{1, 6, string_of(writer, "set by nvtx"), 30},
+		{1, 7, string_of(writer, "set later"), 20},
+		{2, 8, string_of(writer, "old"), 20},
+		{2, 9, string_of(writer, "new"), 20},
 	};
 
 	ws_writer_add(writer, WS_TABLE_process, &right);
@@ -329,9 +331,10 @@ static void write_who(struct ws_writer *writer)
 	for (size_t i = 0; i < WS_COUNT(row_thread_names); i++)
 		ws_writer_add(writer, WS_TABLE_thread_name, &row_thread_names[i]);
 	ws_writer_add(writer, WS_TABLE_meta,
-		      &(struct ws_row_meta){text(writer, "host.name"), text(writer, "here")});
+		      &(struct ws_row_meta){string_of(writer, "host.name"),
+					    string_of(writer, "here")});
 	ws_writer_add(writer, WS_TABLE_meta,
-		      &(struct ws_row_meta){text(writer, "env.RANK"), text(writer, "")});
+		      &(struct ws_row_meta){string_of(writer, "env.RANK"), string_of(writer, "")});
 	ws_writer_add(writer, WS_TABLE_collection, &(struct ws_row_collection){900, WS_NO_TIME});
 	ws_writer_add(writer, WS_TABLE_collection, &(struct ws_row_collection){400, 800});
 	ws_writer_add(writer, WS_TABLE_nvtx,
@@ -409,15 +412,15 @@ static void empty_report(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(scans),	cmocka_unit_test(scan_stops),
-		cmocka_unit_test(loads),	cmocka_unit_test(loads_in_order),
-		cmocka_unit_test(cursors),	cmocka_unit_test(who_and_meta),
+		cmocka_unit_test(test_scans),	cmocka_unit_test(scan_stops),
+		cmocka_unit_test(test_loads),	cmocka_unit_test(loads_in_order),
+		cmocka_unit_test(test_cursors), cmocka_unit_test(who_and_meta),
 		cmocka_unit_test(empty_report),
 	};
 	int rc;
 
 	make_folder();
-	rc = cmocka_run_group_tests_name("query", tests, setup, teardown);
+	rc = cmocka_run_group_tests_name("query", tests, set_up, tear_down);
 	end_folder();
 	return rc;
 }

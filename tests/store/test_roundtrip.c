@@ -189,7 +189,7 @@ static void storm_is_small(void **state)
 }
 
 /* A clock whose steps are no whole nanoseconds. */
-static uint64_t stepped(uint64_t steps)
+static uint64_t step_value(uint64_t steps)
 {
 	return 77000000000u + steps * 10 + steps * 15 / 1000;
 }
@@ -208,8 +208,8 @@ static void jitter_is_small(void **state)
 	for (uint32_t i = 0; i < N; i++) {
 		rows[i] = (struct ws_row_nvtx){
 			.thread = 1, .type = WS_NVTX_PUSHPOP, .text = 1 + (uint32_t)below(64)};
-		rows[i].start = stepped(at += 20 + below(200));
-		rows[i].end = stepped(at += 30 + below(400));
+		rows[i].start = step_value(at += 20 + below(200));
+		rows[i].end = step_value(at += 30 + below(400));
 		ws_writer_add(writer, WS_TABLE_nvtx, &rows[i]);
 	}
 	assert_int_equal(ws_writer_close(writer, &err), 0);
@@ -337,7 +337,7 @@ static void strings_come_back(void **state)
 }
 
 /* Strings and keys asked for by several threads at once, none of which are there yet. */
-static void *ask(void *r)
+static void *ask_report(void *r)
 {
 	uintptr_t wrong = 0;
 
@@ -357,7 +357,7 @@ static void read_together(struct ws_report *report)
 	void *wrong;
 
 	for (int i = 0; i < 6; i++)
-		assert_int_equal(pthread_create(&thread[i], NULL, ask, report), 0);
+		assert_int_equal(pthread_create(&thread[i], NULL, ask_report, report), 0);
 	for (int i = 0; i < 6; i++) {
 		pthread_join(thread[i], &wrong);
 		assert_null(wrong);
@@ -472,7 +472,7 @@ static void ints_come_back(void **state)
 	ws_unpacker_free(&unpacker);
 }
 
-static void sorting(void **state)
+static void test_sorting(void **state)
 {
 	struct ws_sorter sorter = {0};
 	uint64_t track[3000], start[3000], end[3000];
@@ -506,7 +506,7 @@ static void sorting(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ints_come_back),	  cmocka_unit_test(sorting),
+		cmocka_unit_test(ints_come_back),	  cmocka_unit_test(test_sorting),
 		cmocka_unit_test(tables_by_profile),	  cmocka_unit_test(tables_at_random),
 		cmocka_unit_test(small_blocks),		  cmocka_unit_test(big_blocks),
 		cmocka_unit_test(nested_threads),	  cmocka_unit_test(storm_is_small),

@@ -122,7 +122,7 @@ char *random_rows(enum ws_table table, uint32_t n, int all)
 
 static enum ws_table sorting;
 
-static int promised(const void *first, const void *second)
+static int compare_promised(const void *first, const void *second)
 {
 	int key[3] = {ws_table_track(sorting), ws_table_start(sorting), ws_table_end(sorting)};
 	const char *x = *(char *const *)first, *y = *(char *const *)second;
@@ -147,7 +147,7 @@ void sort_as_promised(enum ws_table table, char *rows, uint32_t n)
 	for (uint32_t i = 0; i < n; i++)
 		p[i] = rows + i * size;
 	sorting = table;
-	qsort(p, n, sizeof(*p), promised);
+	qsort(p, n, sizeof(*p), compare_promised);
 	for (uint32_t i = 0; i < n; i++)
 		memcpy(sorted + i * size, p[i], size);
 	memcpy(rows, sorted, n * size);

@@ -34,7 +34,7 @@ static const char **modules;
 static uint32_t modules_n;
 static bool lines, addresses;
 
-static const char *text(const struct ws_report *report, uint64_t id)
+static const char *text_of(const struct ws_report *report, uint64_t id)
 {
 	return ws_report_string(report, (uint32_t)id, NULL);
 }
@@ -51,7 +51,7 @@ static void load_frames(const struct ws_report *report)
 
 		frame->address = values[ws_frame_address];
 		frame->module = (uint32_t)values[ws_frame_module];
-		frame->name = text(report, values[ws_frame_name]);
+		frame->name = text_of(report, values[ws_frame_name]);
 	}
 	ws_cursor_close(cursor);
 	cursor = ws_cursor_open(report, WS_TABLE_symbol, 0, UINT64_MAX);
@@ -64,10 +64,11 @@ static void load_frames(const struct ws_report *report)
 		if (frame->n && frame->symbol[0].set < set)
 			frame->n = 0;
 		ws_grow(frame->symbol, frame->cap, frame->n + 1);
-		frame->symbol[frame->n++] = (struct symbol){set, (uint32_t)values[ws_symbol_depth],
-							    (uint32_t)values[ws_symbol_line],
-							    text(report, values[ws_symbol_name]),
-							    text(report, values[ws_symbol_file])};
+		frame->symbol[frame->n++] =
+			(struct symbol){set, (uint32_t)values[ws_symbol_depth],
+					(uint32_t)values[ws_symbol_line],
+					text_of(report, values[ws_symbol_name]),
+					text_of(report, values[ws_symbol_file])};
 	}
 	ws_cursor_close(cursor);
 }
@@ -90,7 +91,7 @@ static void load_stacks(const struct ws_report *report)
 	modules = ws_calloc(modules_n + 1, sizeof(*modules));
 	modules[0] = "";
 	while (ws_cursor_next(cursor, &values))
-		modules[values[ws_module_id]] = text(report, values[ws_module_path]);
+		modules[values[ws_module_id]] = text_of(report, values[ws_module_path]);
 	ws_cursor_close(cursor);
 }
 
@@ -136,7 +137,7 @@ static void put_rows(const struct ws_report *report, struct ws_who *who)
 	while (ws_cursor_next(cursor, &values)) {
 		if (values[ws_osrt_callchain] == WS_NO_U32 && !values[ws_osrt_holder])
 			continue;
-		printf("osrt|%s|%u|%u|", text(report, values[ws_osrt_name]),
+		printf("osrt|%s|%u|%u|", text_of(report, values[ws_osrt_name]),
 		       ws_who_thread(who, (uint32_t)values[ws_osrt_thread])->tid,
 		       (uint32_t)values[ws_osrt_holder]);
 		put_stack(values[ws_osrt_callchain] == WS_NO_U32 ? 0 : values[ws_osrt_callchain]);
@@ -146,7 +147,7 @@ static void put_rows(const struct ws_report *report, struct ws_who *who)
 	while (ws_cursor_next(cursor, &values)) {
 		if (values[ws_cuda_api_callchain] == WS_NO_U32)
 			continue;
-		printf("cuda|%s|%u|0|", text(report, values[ws_cuda_api_name]),
+		printf("cuda|%s|%u|0|", text_of(report, values[ws_cuda_api_name]),
 		       ws_who_thread(who, (uint32_t)values[ws_cuda_api_thread])->tid);
 		put_stack(values[ws_cuda_api_callchain]);
 	}
@@ -175,7 +176,7 @@ int main(int argc, char **argv)
 	put_rows(report, who);
 	cursor = ws_cursor_open(report, WS_TABLE_module, 0, UINT64_MAX);
 	while (ws_cursor_next(cursor, &values))
-		printf("module|%s|%u|%u\n", text(report, values[ws_module_path]),
+		printf("module|%s|%u|%u\n", text_of(report, values[ws_module_path]),
 		       (unsigned)values[ws_module_kind], (unsigned)values[ws_module_flags]);
 	ws_cursor_close(cursor);
 	ws_who_close(who);

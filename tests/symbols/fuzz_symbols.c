@@ -143,7 +143,7 @@ static void raw_elf(const uint8_t *data, size_t n)
 	free(copy);
 }
 
-static void jit(const uint8_t *data, size_t n)
+static void try_jitdump(const uint8_t *data, size_t n)
 {
 	uint8_t *copy = ws_malloc(n + 1);
 	struct ws_jit jit_j = {0};
@@ -219,7 +219,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		line_table(data + 1, n - 1);
 		break;
 	case 3:
-		jit(data + 1, n - 1);
+		try_jitdump(data + 1, n - 1);
 		break;
 	case 4:
 		address_map(data + 1, n - 1);

@@ -55,7 +55,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static struct ws_mapping *where(const void *memory)
+static struct ws_mapping *mapping_of(const void *memory)
 {
 	struct ws_mapping *mapping = ws_maps_find(self, 20, (uint64_t)(uintptr_t)memory);
 
@@ -185,7 +185,7 @@ extern const char cfi_sample[], cfi_1[], cfi_2[], cfi_3[], cfi_4[], cfi_5[], cfi
 
 static struct ws_cfi_row row_at(const char *label)
 {
-	struct ws_mapping *mapping = where(label);
+	struct ws_mapping *mapping = mapping_of(label);
 	struct ws_cfi_row row;
 
 	assert_true(ws_cfi_find(ws_module_cfi(mapping->module),
@@ -224,7 +224,7 @@ static void frame_rules(void **state)
 	row = row_at(cfi_5);
 	assert_int_equal(row.cfa_kind, WS_CFI_VALUE_EXPRESSION);
 	assert_false(row.signal);
-	assert_true(row.begin == (uint64_t)(uintptr_t)cfi_sample - where(cfi_sample)->shift);
+	assert_true(row.begin == (uint64_t)(uintptr_t)cfi_sample - mapping_of(cfi_sample)->shift);
 	row = row_at(cfi_trampoline);
 	assert_true(row.signal);
 	assert_int_equal(row.reg[16].kind, WS_CFI_UNDEFINED);
@@ -268,7 +268,7 @@ static void unwinds_plain_and_expression_rules(void **state)
 	assert_int_equal(unwind_at(cfi_1, stack, 64, 0, callers, 8, &flags), 2);
 	assert_int_equal(flags, 0);
 	assert_true(callers[1].ip == (uint64_t)(uintptr_t)cfi_2 + 1);
-	assert_true(callers[1].address + where(cfi_2)->shift == (uint64_t)(uintptr_t)cfi_2);
+	assert_true(callers[1].address + mapping_of(cfi_2)->shift == (uint64_t)(uintptr_t)cfi_2);
 	assert_int_equal(callers[0].method, WS_UNWIND_UNKNOWN);
 	assert_int_equal(callers[1].method, WS_UNWIND_EH);
 	/* cfi_5: the CFA is what lies at sp + 8, and the return address lies below it. */
@@ -282,7 +282,7 @@ static void unwinds_plain_and_expression_rules(void **state)
 	memset(stack, 0, sizeof(stack));
 	stack[1] = (uint64_t)(uintptr_t)cfi_trampoline;
 	assert_int_equal(unwind_at(cfi_1, stack, 64, 0, callers, 8, &flags), 2);
-	assert_true(callers[1].address + where(cfi_trampoline)->shift ==
+	assert_true(callers[1].address + mapping_of(cfi_trampoline)->shift ==
 		    (uint64_t)(uintptr_t)cfi_trampoline);
 	assert_int_equal(flags, 0);
 }
@@ -329,7 +329,7 @@ static void goes_on_with_the_kernels_chain(void **state)
 			       .stack_size = 32,
 			       .chain = chain,
 			       .chain_n = 4};
-	struct ws_module *module = where(cfi_1)->module;
+	struct ws_module *module = mapping_of(cfi_1)->module;
 	bool known = module->fp_known, has = module->has_fp;
 	struct ws_caller callers[8];
 	unsigned flags;
@@ -354,7 +354,7 @@ static void goes_on_with_the_kernels_chain(void **state)
 
 static void from_a_plt_entry(void **state)
 {
-	struct ws_mapping *mapping = where(cfi_1);
+	struct ws_mapping *mapping = mapping_of(cfi_1);
 	uint64_t stack[64] = {(uint64_t)(uintptr_t)cfi_1 + 1};
 	struct ws_caller callers[8];
 	Elf64_Shdr plt;
@@ -407,7 +407,7 @@ static void from_the_vdso(void **state)
 
 static uint64_t random_state = RANDOM_SEED;
 
-static uint64_t draw(void)
+static uint64_t draw_random(void)
 {
 	return random_star(&random_state);
 }
@@ -415,8 +415,8 @@ static uint64_t draw(void)
 /* Registers and stacks that are garbage, with addresses of real code among them. */
 static void garbage_is_survived(void **state)
 {
-	struct ws_mapping *text = where((const void *)garbage_is_survived),
-			  *libc = where((const void *)qsort);
+	struct ws_mapping *text = mapping_of((const void *)garbage_is_survived),
+			  *libc = mapping_of((const void *)qsort);
 	struct ws_unwinder *unwinder = ws_unwinder_new();
 	uint64_t stack[256];
 	size_t deepest = 0;
@@ -427,23 +427,24 @@ static void garbage_is_survived(void **state)
 				       .time = 20,
 				       .stack = (const uint8_t *)stack,
 				       .stack_at = 0x700000001000,
-				       .stack_size = draw() % sizeof(stack)};
+				       .stack_size = draw_random() % sizeof(stack)};
 		struct ws_caller callers[64];
 		unsigned flags;
 		size_t n;
 
 		for (size_t i = 0; i < WS_COUNT(stack); i++) {
-			struct ws_mapping *mapping = draw() & 1 ? text : libc;
+			struct ws_mapping *mapping = draw_random() & 1 ? text : libc;
 
-			stack[i] = draw() % 3	? mapping->base + draw() % mapping->size
-				   : draw() & 1 ? stop.stack_at + draw() % 4096
-						: draw();
+			stack[i] = draw_random() % 3 ? mapping->base + draw_random() % mapping->size
+				   : draw_random() & 1 ? stop.stack_at + draw_random() % 4096
+						       : draw_random();
 		}
 		for (unsigned i = 0; i < WS_REGS; i++)
-			stop.regs.r[i] = draw() & 1 ? stop.stack_at + draw() % 2048 : draw();
-		stop.regs.r[WS_REG_IP] = libc->base + draw() % libc->size;
-		stop.regs.known = draw() % 8 ? (UINT64_C(1) << WS_REGS) - 1 : draw();
-		n = ws_unwind(unwinder, &stop, (enum ws_unwind_mode)(draw() % 3), callers,
+			stop.regs.r[i] = draw_random() & 1 ? stop.stack_at + draw_random() % 2048
+							   : draw_random();
+		stop.regs.r[WS_REG_IP] = libc->base + draw_random() % libc->size;
+		stop.regs.known = draw_random() % 8 ? (UINT64_C(1) << WS_REGS) - 1 : draw_random();
+		n = ws_unwind(unwinder, &stop, (enum ws_unwind_mode)(draw_random() % 3), callers,
 			      WS_COUNT(callers), &flags);
 		assert_true(n <= WS_COUNT(callers));
 		deepest = ws_max(n, deepest);
@@ -587,7 +588,7 @@ static void maps_from_text(void **state)
 
 static void own_functions_have_names(void **state)
 {
-	struct ws_mapping *mapping = where((const void *)own_functions_have_names);
+	struct ws_mapping *mapping = mapping_of((const void *)own_functions_have_names);
 	uint64_t at = (uint64_t)(uintptr_t)own_functions_have_names - mapping->shift;
 	struct ws_symbol_hit hit = name_of(mapping->module, at + 3);
 
@@ -712,12 +713,12 @@ static void perf_maps(void **state)
 	assert_string_equal(jit_name(&jit, 0x1000), "");
 }
 
-static void put32(struct ws_text *text, uint32_t v)
+static void put_u32(struct ws_text *text, uint32_t v)
 {
 	ws_text_add(text, &v, 4);
 }
 
-static void put64(struct ws_text *text, uint64_t v)
+static void put_u64(struct ws_text *text, uint64_t v)
 {
 	ws_text_add(text, &v, 8);
 }
@@ -731,18 +732,19 @@ static void jitdump_records(void **state)
 	uint32_t line;
 
 	(void)state;
-	put32(&text, 0x4A695444), put32(&text, 1), put32(&text, 40), put32(&text, 62),
-		put64(&text, 0), put64(&text, 0), put64(&text, 0);
-	put32(&text, 2), put32(&text, 32 + 16 + 4 + 16 + 2), put64(&text, 0), put64(&text, 0x1000),
-		put64(&text, 2); /* lines */
-	put64(&text, 0x1000), put32(&text, 5), put32(&text, 0), ws_text_add(&text, "a.x", 4);
-	put64(&text, 0x1008), put32(&text, 6), put32(&text, 0), ws_text_add(&text, "\xff", 2);
-	put32(&text, 0), put32(&text, 56 + 5 + 3), put64(&text, 0), put64(&text, 0),
-		put64(&text, 0), put64(&text, 0x1000), put64(&text, 16), put64(&text, 1);
+	put_u32(&text, 0x4A695444), put_u32(&text, 1), put_u32(&text, 40), put_u32(&text, 62),
+		put_u64(&text, 0), put_u64(&text, 0), put_u64(&text, 0);
+	put_u32(&text, 2), put_u32(&text, 32 + 16 + 4 + 16 + 2), put_u64(&text, 0),
+		put_u64(&text, 0x1000), put_u64(&text, 2); /* lines */
+	put_u64(&text, 0x1000), put_u32(&text, 5), put_u32(&text, 0), ws_text_add(&text, "a.x", 4);
+	put_u64(&text, 0x1008), put_u32(&text, 6), put_u32(&text, 0), ws_text_add(&text, "\xff", 2);
+	put_u32(&text, 0), put_u32(&text, 56 + 5 + 3), put_u64(&text, 0), put_u64(&text, 0),
+		put_u64(&text, 0), put_u64(&text, 0x1000), put_u64(&text, 16), put_u64(&text, 1);
 	ws_text_add(&text, "code", 5), ws_text_add(&text, "abc", 3);
-	put32(&text, 1), put32(&text, 64), put64(&text, 0), put64(&text, 0), put64(&text, 0),
-		put64(&text, 0x1000), put64(&text, 0x3000), put64(&text, 16), put64(&text, 1);
-	put32(&text, 0), put32(&text, 5000), put64(&text, 0); /* torn */
+	put_u32(&text, 1), put_u32(&text, 64), put_u64(&text, 0), put_u64(&text, 0),
+		put_u64(&text, 0), put_u64(&text, 0x1000), put_u64(&text, 0x3000),
+		put_u64(&text, 16), put_u64(&text, 1);
+	put_u32(&text, 0), put_u32(&text, 5000), put_u64(&text, 0); /* torn */
 	ws_jit_read(&jit, text.text, text.len);
 	ws_jit_sort(&jit);
 	assert_string_equal(ws_jit_find(&jit, 0x100a, &begin, &file, &line), "code");
@@ -817,7 +819,7 @@ static void registers_of_perf(void **state)
  * handlers of its own. */
 static bool shrunk_reads_zero;
 
-static void shrink(void)
+static void test_shrinking(void)
 {
 	char path[] = "/tmp/ws-elf-XXXXXX";
 	int fd = mkstemp(path);
@@ -918,6 +920,6 @@ int main(void)
 		cmocka_unit_test(rows_are_added_to_a_report),
 	};
 
-	shrink();
+	test_shrinking();
 	return cmocka_run_group_tests_name("symbols", tests, set_up, tear_down);
 }
