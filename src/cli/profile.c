@@ -84,7 +84,7 @@ static const struct ws_opt opts[] = {
 	{"sampling-frequency", 0, WS_OPT_STRING, AT(frequency_given), "HZ", NULL,
 	 "Samples a second of each running thread, 1 to 100000; 1000 unless given.", NULL},
 	{"sampling-period", 0, WS_OPT_STRING, AT(period_given), "EVENTS", NULL,
-	 "Take a sample each so many cycles, or nanoseconds where cycles cannot be counted, "
+	 "Take a sample each so many nanoseconds of CPU time (cycles with --backtrace=lbr), "
 	 "instead of by frequency; at least 10000.",
 	 NULL},
 	{"backtrace", 'b', WS_OPT_ENUM, AT(backtrace), "HOW", "auto,fp,dwarf,lbr,none",
@@ -267,7 +267,7 @@ static const struct ws_opt opts[] = {
 	 "those that the target leaves behind",
 	 NULL},
 	{"sampling-trigger", 0, WS_OPT_LATER, 0, NULL, NULL,
-	 "samples are taken by one trigger, the cycle counter or the CPU clock, and context "
+	 "samples are taken by one trigger, the CPU clock, and context "
 	 "switches are recorded beside them: use --sampling-frequency or --sampling-period",
 	 NULL},
 	{"gpu-metrics-device", 0, WS_OPT_LATER, 0, NULL, "none", GPU_METRICS_LATER, NULL},
@@ -651,8 +651,8 @@ static int fill_sampling(const struct options *options, struct ws_perf_opts *per
 {
 	int64_t frequency, period, interval;
 
-	if (number("sampling-frequency", options->frequency_given, 1, 100000, 1000, &frequency,
-		   err) ||
+	if (number("sampling-frequency", options->frequency_given, 1, 100000, WS_PERF_FREQUENCY,
+		   &frequency, err) ||
 	    number("sampling-period", options->period_given, 10000, INT64_C(1000000000000000), 0,
 		   &period, err) ||
 	    number("event-sampling-interval", options->event_interval, 1, 1000, 20, &interval, err))

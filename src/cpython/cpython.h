@@ -53,19 +53,19 @@ enum ws_py_chain {
 };
 
 /* Offsets in bytes; those that a version does not have are 0. layout.def says what each is. */
-#define WS_PY_FIELDS(X)                                                                          \
-	X(runtime_interpreters)                                                                  \
-	X(runtime_gil)                                                                           \
-	X(interp_next)                                                                           \
-	X(interp_threads)                                                                        \
-	X(interp_gil)                                                                            \
-	X(gil_holder)                                                                            \
-	X(gil_locked) X(thread_next) X(thread_interp) X(thread_frame) X(thread_pthread)          \
-		X(thread_tid) X(cframe_frame) X(frame_previous) X(frame_code) X(frame_at)        \
-			X(frame_owner) X(code_name) X(code_qualname) X(code_file)                \
-				X(code_first_line) X(code_table) X(code_start) X(bytes_size)     \
-					X(bytes_data) X(text_length) X(text_state) X(text_ascii) \
-						X(text_compact)
+#define WS_PY_FIELDS(X)                                                                    \
+	X(runtime_interpreters)                                                            \
+	X(runtime_gil)                                                                     \
+	X(interp_next)                                                                     \
+	X(interp_threads)                                                                  \
+	X(interp_gil)                                                                      \
+	X(gil_holder)                                                                      \
+	X(gil_locked)                                                                      \
+	X(thread_next) X(thread_interp) X(thread_frame) X(thread_pthread) X(thread_tid)    \
+		X(cframe_frame) X(frame_previous) X(frame_code) X(frame_at) X(frame_owner) \
+			X(code_name) X(code_qualname) X(code_file) X(code_first_line)      \
+				X(code_table) X(code_start) X(bytes_size) X(bytes_data)    \
+					X(text_length) X(text_state) X(text_ascii) X(text_compact)
 
 struct ws_py_layout {
 	uint16_t version; /* 0x030b for 3.11 */

@@ -16,6 +16,7 @@
 
 #include "base/tracefs.h"
 #include "doctor/doctor.h"
+#include "record/perf.h"
 
 void ws_look_kernel(struct ws_finding *finding)
 {
@@ -96,6 +97,28 @@ static void explain_perf(struct ws_finding *finding, int error, const char *para
 		       "perf_event_open");
 }
 
+static void look_at_rate(struct ws_finding *finding)
+{
+	uint32_t limit = ws_perf_limit();
+
+	if (!limit)
+		return;
+	if (limit >= WS_PERF_FREQUENCY) {
+		ws_found(finding, WS_HEALTH_OK,
+			 "the kernel allows %u samples a second (perf_event_max_sample_rate), %u "
+			 "are taken unless another number is asked for",
+			 limit, WS_PERF_FREQUENCY);
+		return;
+	}
+	ws_found(finding, WS_HEALTH_DEGRADED,
+		 "the kernel allows %u samples a second (perf_event_max_sample_rate), fewer than "
+		 "the %u that are taken otherwise: it lowers this when its interrupts take long. "
+		 "Times stay right, for they come from context switches; shares rest on fewer "
+		 "samples",
+		 limit, WS_PERF_FREQUENCY);
+	ws_fix(finding, "as root: sysctl kernel.perf_event_max_sample_rate=100000");
+}
+
 void ws_look_perf(struct ws_finding *finding)
 {
 	char paranoid[32] = "";
@@ -120,7 +143,8 @@ void ws_look_perf(struct ws_finding *finding)
 	if (hardware) {
 		ws_found(finding, WS_HEALTH_DEGRADED,
 			 "software events only, no hardware events (%s): samples are taken by the "
-			 "CPU clock",
+			 "CPU clock as everywhere, but cycles, instructions and other events of "
+			 "the processor cannot be had",
 			 strerror(hardware));
 		if (hardware == ENOENT || hardware == EOPNOTSUPP || hardware == ENODEV)
 			ws_fix(finding, "on a virtual machine, let the host pass its performance "
@@ -130,6 +154,7 @@ void ws_look_perf(struct ws_finding *finding)
 	} else {
 		ws_found(finding, WS_HEALTH_OK, "hardware and software events open");
 	}
+	look_at_rate(finding);
 	if (whole) {
 		ws_found(finding, WS_HEALTH_DEGRADED,
 			 "whole CPUs cannot be watched (%s): the program's threads inherit the "

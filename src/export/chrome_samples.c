@@ -201,6 +201,10 @@ static void put_facts(struct ws_chrome_samples *samples, struct ws_text *out,
 		       values[ws_sample_weight],
 		       values[ws_sample_flags] & WS_SAMPLE_CLOCK ? "true" : "false",
 		       values[ws_sample_flags] & WS_SAMPLE_KERNEL ? "true" : "false");
+	if (values[ws_sample_flags] & WS_SAMPLE_REST)
+		ws_text_puts(out, "\"rest\":true,");
+	if (values[ws_sample_time])
+		ws_text_printf(out, "\"cpuTime\":%" PRIu64 ",", values[ws_sample_time]);
 }
 
 void ws_chrome_samples_put(struct ws_chrome_samples *samples, struct ws_text *text,

@@ -66,7 +66,7 @@ static int make(struct ws_export *export, const struct ws_profile_request *reque
 		return -1;
 	}
 	export->damaged += flame->profile.damaged;
-	if (!flame->profile.total.count) {
+	if (ws_profile_empty(&flame->profile)) {
 		ws_profile_free(&flame->profile);
 		return 0;
 	}

@@ -975,8 +975,11 @@ static void put_sample(struct perfetto *perfetto, const struct ws_event *event)
 	const uint64_t *values = event->values;
 	const struct ws_thread_info *info =
 		ws_who_thread(perfetto->export->who, (uint32_t)values[ws_sample_thread]);
-	uint64_t stack = intern_stack(perfetto, values[ws_sample_frame], values[ws_sample_callers]);
+	uint64_t stack;
 
+	if (values[ws_sample_flags] & WS_SAMPLE_REST) /* the format counts samples; this is none */
+		return;
+	stack = intern_stack(perfetto, values[ws_sample_frame], values[ws_sample_callers]);
 	if (values[ws_sample_cpu] != WS_NO_U32)
 		ws_proto_number(&perfetto->event, 1, values[ws_sample_cpu]);
 	ws_proto_number(&perfetto->event, 2, info->pid);

@@ -119,7 +119,8 @@ static void put_sample(struct ws_trace *trace, const struct ws_event *ev, uint32
 {
 	struct ws_json_value cpu = member(&ev->args, "cpu"), weight = member(&ev->args, "weight");
 	struct ws_json_value event = member(&ev->args, "event"), clock = member(&ev->args, "clock");
-	struct ws_json_value kernel = member(&ev->args, "kernel");
+	struct ws_json_value kernel = member(&ev->args, "kernel"), rest = member(&ev->args, "rest"),
+			     time = member(&ev->args, "cpuTime");
 	struct ws_row_sample *row;
 	bool ok;
 	int64_t n = ws_json_fixed(&cpu, 0, &ok);
@@ -135,9 +136,12 @@ static void put_sample(struct ws_trace *trace, const struct ws_event *ev, uint32
 		.state = WS_STATE_RUNNING,
 		.event = number,
 		.flags = (uint8_t)((clock.type == WS_J_TRUE ? WS_SAMPLE_CLOCK : 0) |
-				   (kernel.type == WS_J_TRUE ? WS_SAMPLE_KERNEL : 0))};
+				   (kernel.type == WS_J_TRUE ? WS_SAMPLE_KERNEL : 0) |
+				   (rest.type == WS_J_TRUE ? WS_SAMPLE_REST : 0))};
 	n = ws_json_fixed(&weight, 0, &ok);
 	row->weight = ok && n >= 0 ? (uint64_t)n : 1;
+	n = ws_json_fixed(&time, 0, &ok);
+	row->time = ok && n >= 0 ? (uint64_t)n : 0;
 	if (stack && stack <= trace->into->stack_count) {
 		row->frame = trace->into->stack[stack - 1].frame;
 		row->callers = trace->into->stack[stack - 1].parent;

@@ -9,7 +9,8 @@
  * wrapped, ours stays in place and passes on what is not ours.
  *
  * The timer runs only while the thread uses the CPU, and the kernel looks at it in its tick: at
- * most some hundred samples a second, each weighing as many periods as have passed. Current kernels
+ * most some hundred samples a second. Each stands for the CPU time of its thread since the one
+ * before, and what is left at the thread's end, or at exit, is told too. Current kernels
  * send the signal on the way back to user space, so that no system call is interrupted that would
  * not have been; SA_RESTART covers most of the others.
  */
@@ -41,6 +42,8 @@ static struct sigaction theirs = {.sa_handler = SIG_DFL}; /* the program's own *
 static pthread_key_t key;
 static int key_ok;
 static bool said;
+/* The thread's CPU time, ns, that samples have told. */
+static __thread uint64_t told __attribute__((tls_model("initial-exec")));
 
 /* Set aside in the thread by its key: timer + 1. A forked child has its parent's value, but not the
  * timer: the process is in it. */
@@ -85,12 +88,48 @@ static uint32_t core(void)
 	return ws_rt_is_sandboxed() || (cpu = (unsigned)sched_getcpu()) > 65535 ? WS_NO_U32 : cpu;
 }
 
+/* The thread's CPU time, ns; 0 when it cannot be had. */
+static uint64_t cpu_time(void)
+{
+	struct timespec time;
+
+	if (ws_rt_is_sandboxed() ||
+	    ws_sys(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (long)&time, 0, 0, 0, 0))
+		return 0;
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* CPU time since it was asked last; `otherwise` when that is not known. */
+static uint64_t time_since(uint64_t otherwise)
+{
+	uint64_t now = cpu_time(), since = now - told;
+
+	if (!now || now < told)
+		return otherwise;
+	told = now;
+	return since;
+}
+
+static void write_sample(struct ws_thread *thread, uint16_t left, uint64_t time, uint64_t weight,
+			 uint64_t ip)
+{
+	struct ws_rec_sample *record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_SAMPLE);
+
+	if (!record)
+		return;
+	record->rec = ws_rec_head(WS_REC_SAMPLE, sizeof(*record), left, core());
+	record->time = time;
+	record->weight = weight;
+	record->ip = ip;
+	ws_rt_commit(thread, record, sizeof(*record));
+}
+
 static void sample(const siginfo_t *info, const ucontext_t *context)
 {
 	const struct ws_sample_settings *settings = &ws_rt->arena->sample;
 	uint64_t regs[WS_STACK_REGS], time = ws_rt_ticks();
-	uint64_t weight = settings->period_ns * (1 + (uint64_t)(ws_max(info->si_overrun, 0)));
-	struct ws_rec_sample *record;
+	uint64_t weight =
+		time_since(settings->period_ns * (1 + (uint64_t)(ws_max(info->si_overrun, 0))));
 	struct ws_thread *thread;
 
 	if (ws_sample_hook && ws_sample_hook(time, weight, context)) /* with Python's frames */
@@ -100,14 +139,19 @@ static void sample(const siginfo_t *info, const ucontext_t *context)
 		return;
 	registers(context, regs);
 	ws_rt_stack_of(thread, WS_STACK_OF_SAMPLE, time, settings->stack_bytes, regs);
-	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_SAMPLE);
-	if (record) {
-		record->rec = ws_rec_head(WS_REC_SAMPLE, sizeof(*record), 0, core());
-		record->time = time;
-		record->weight = weight;
-		record->ip = regs[0];
-		ws_rt_commit(thread, record, sizeof(*record));
-	}
+	write_sample(thread, 0, time, weight, regs[0]);
+	ws_rt_leave(thread);
+}
+
+/* What the calling thread has used since its last sample; it takes none any more. */
+static void tell_rest(void)
+{
+	uint64_t rest = time_since(0);
+	struct ws_thread *thread;
+
+	if (!rest || !ws_rt->arena || !ws_rt_collecting() || !(thread = ws_rt_enter()))
+		return;
+	write_sample(thread, WS_SAMPLE_LEFT, ws_rt_ticks(), rest, 0);
 	ws_rt_leave(thread);
 }
 
@@ -134,6 +178,8 @@ static void handler(int sig, siginfo_t *info, void *context)
 		pass_on(sig, info, context);
 	else if (ws_rt_collecting() && !(ws_self && ws_self->muted))
 		sample(info, context);
+	else
+		time_since(0);
 	errno = error;
 }
 
@@ -144,8 +190,10 @@ static void stop_timer(void *value)
 	struct own own;
 
 	memcpy(&own, &value, sizeof(own));
-	if (own.pid == self_pid())
-		ws_sys(SYS_timer_delete, (long)(own.timer - 1), 0, 0, 0, 0, 0);
+	if (own.pid != self_pid())
+		return;
+	ws_sys(SYS_timer_delete, (long)(own.timer - 1), 0, 0, 0, 0, 0);
+	tell_rest();
 }
 
 /* On the calling thread. */
@@ -215,6 +263,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
  * one thread without a timer. */
 static void in_child(void)
 {
+	told = 0; /* its clock begins anew */
 	if (on && ws_rt->arena)
 		start_timer();
 }
@@ -268,4 +317,11 @@ __attribute__((constructor(102))) static void begin(void)
 	on = true;
 	ws_bind_atfork(in_child);
 	start_timer();
+}
+
+/* The main thread's, and that of any other that calls exit(); others' last moments are theirs. */
+__attribute__((destructor)) static void end(void)
+{
+	if (on)
+		tell_rest();
 }

@@ -111,18 +111,18 @@ static void add_event(const struct ws_ops *ops, struct groups *groups,
 
 /* ---- order ---- */
 
-#define SORTS(X)                                                                              \
-	X("self_cpu_time_total", self_cpu)                                                    \
-	X("cpu_time_total", cpu)                                                              \
-	X("self_cuda_time_total", self_gpu)                                                   \
-	X("self_device_time_total", self_gpu)                                                 \
-	X("cuda_time_total", gpu)                                                             \
-	X("device_time_total", gpu)                                                           \
-	X("self_cpu_memory_usage", self_cpu_mem)                                              \
-	X("cpu_memory_usage", cpu_mem)                                                        \
-	X("self_cuda_memory_usage", self_gpu_mem) X("self_device_memory_usage", self_gpu_mem) \
-		X("cuda_memory_usage", gpu_mem) X("device_memory_usage", gpu_mem)             \
-			X("count", count) X("flops", flops)
+#define SORTS(X)                                                                    \
+	X("self_cpu_time_total", self_cpu)                                          \
+	X("cpu_time_total", cpu)                                                    \
+	X("self_cuda_time_total", self_gpu)                                         \
+	X("self_device_time_total", self_gpu)                                       \
+	X("cuda_time_total", gpu)                                                   \
+	X("device_time_total", gpu)                                                 \
+	X("self_cpu_memory_usage", self_cpu_mem)                                    \
+	X("cpu_memory_usage", cpu_mem)                                              \
+	X("self_cuda_memory_usage", self_gpu_mem)                                   \
+	X("self_device_memory_usage", self_gpu_mem) X("cuda_memory_usage", gpu_mem) \
+		X("device_memory_usage", gpu_mem) X("count", count) X("flops", flops)
 
 static double sort_value(const struct group *g, const char *sort)
 {

@@ -266,8 +266,8 @@ void ws_print_header(const struct ws_printer *printer, size_t column, struct ws_
 	ws_text_puts(text, column_c->name);
 	if (column_c->kind == WS_KIND_PERCENT || column_c->kind == WS_KIND_SHARE)
 		ws_text_puts(text, " (%)");
-	else if (column_c->kind == WS_KIND_TIME || column_c->kind == WS_KIND_MEAN ||
-		 column_c->kind == WS_KIND_AVERAGE)
+	else if (column_c->kind == WS_KIND_TIME || column_c->kind == WS_KIND_SAMPLED ||
+		 column_c->kind == WS_KIND_MEAN || column_c->kind == WS_KIND_AVERAGE)
 		ws_text_printf(text, " (%s)", printer->unit->name);
 	else if (column_c->kind == WS_KIND_SIZE || column_c->kind == WS_KIND_RATE)
 		ws_text_puts(text, column_c->kind == WS_KIND_SIZE ? " (MB)" : " (MB/s)");
@@ -366,6 +366,34 @@ static void put_share(struct ws_text *text, long double v, unsigned decimals, bo
 	put_fixed(text, magnitude, v < 0 && magnitude, decimals, grouped);
 }
 
+/* Programs get microseconds; for people, digits that samples do not tell are no decimals, and zeros
+ * before the point. */
+static void put_sampled(const struct ws_printer *printer, uint64_t ns, bool grouped,
+			struct ws_text *text)
+{
+	unsigned digits = printer->unit->power ? 3 : 0;
+	uint64_t step = 1, v;
+
+	if (printer->format->titled)
+		digits = printer->sampled_digits;
+	for (unsigned i = 0; i < digits; i++)
+		step *= 10;
+	v = ns / step + (ns % step >= step - step / 2);
+	for (unsigned i = printer->unit->power; i < digits; i++)
+		v *= 10;
+	put_fixed(text, v, false, printer->unit->power > digits ? printer->unit->power - digits : 0,
+		  grouped);
+}
+
+unsigned ws_print_sampled_digits(uint64_t total)
+{
+	unsigned digits = 0;
+
+	for (total /= 1000; total >= 10 && digits < 15; total /= 10)
+		digits++;
+	return digits;
+}
+
 void ws_print_number(const struct ws_printer *printer, size_t column, const struct ws_cell *cell,
 		     bool grouped, struct ws_text *text)
 {
@@ -381,7 +409,9 @@ void ws_print_number(const struct ws_printer *printer, size_t column, const stru
 		put_real(text, (double)real_of(cell));
 		return;
 	}
-	if (kind == WS_KIND_SIZE || kind == WS_KIND_RATE)
+	if (kind == WS_KIND_SAMPLED)
+		put_sampled(printer, magnitude, grouped, text);
+	else if (kind == WS_KIND_SIZE || kind == WS_KIND_RATE)
 		put_fixed(text,
 			  rounded((cell->type == WS_CELL_INT ? (long double)magnitude
 							     : real_of(cell)) /

@@ -22,6 +22,8 @@ enum ws_kind {
 	WS_KIND_PERCENT, /* of a hundred; one decimal */
 	WS_KIND_TIME,	 /* whole nanoseconds; a real number is one with a fraction, shown as an
 			    average */
+	WS_KIND_SAMPLED, /* whole nanoseconds that samples stand for: as many digits as a percentage
+			    of all of them has, for people; microseconds for programs */
 	WS_KIND_MEAN,	 /* nanoseconds with a fraction; one decimal */
 	WS_KIND_RATIO,	 /* how many on average; one decimal */
 	WS_KIND_SHARE,	 /* a percentage of a table of our own: one decimal for people, nine for
@@ -138,7 +140,8 @@ struct ws_printer {
 	const struct ws_column *columns;
 	size_t column_count;
 	uint64_t rows;
-	struct ws_text line; /* scratch of the formats */
+	unsigned sampled_digits; /* of WS_KIND_SAMPLED, how many of nanoseconds say nothing */
+	struct ws_text line;	 /* scratch of the formats */
 	size_t same; /* how many of the row's first cells are those of the row before, which is
 			still in `line` */
 	struct {
@@ -153,6 +156,9 @@ struct ws_printer {
 	uint64_t texts; /* columns of WS_KIND_VALUE that held a text: aligned as texts are */
 	uint64_t doubled; /* json: columns, of the first 64, whose header an earlier one has */
 };
+
+/* sampled_digits of a table whose samples stand for `total` nanoseconds. */
+unsigned ws_print_sampled_digits(uint64_t total);
 
 void ws_print_begin(struct ws_printer *printer);
 void ws_print_row(struct ws_printer *printer, const struct ws_cell *cells);

@@ -39,6 +39,11 @@ static const char *why(const struct ws_report *report, const char *fact, const c
 
 const char *ws_why_no_samples(const struct ws_report *report)
 {
+	const char *scope = ws_meta(report, "perf.scope");
+
+	if (scope && *scope && strcmp(scope, "refused") && !is(report, "session.sample", "none"))
+		return "no thread ran until one was due; a higher --sampling-frequency takes them "
+		       "earlier";
 	return why(report, "session.sample", "sampling was off (--sample=none)",
 		   is(report, "session.sample", "none")
 			   ? "sampling was off (--sample=none)"

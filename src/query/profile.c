@@ -298,11 +298,27 @@ static bool is_clock(const uint64_t *event)
 							 event[ws_perf_event_config] == TASK_CLOCK);
 }
 
+/* Has the recorder told what time samples of this event stand for? */
+static bool has_times(const struct ws_report *report, uint32_t event)
+{
+	struct ws_cursor *cursor;
+	const uint64_t *values;
+	bool found = false;
+
+	if (!(ws_report_columns(report, WS_TABLE_sample) & WS_COL(sample, time)))
+		return false;
+	cursor = ws_cursor_open(report, WS_TABLE_sample, 0, UINT64_MAX);
+	for (size_t i = 0; !found && i < 1000 && ws_cursor_next(cursor, &values); i++)
+		found = values[ws_sample_event] == event && values[ws_sample_time];
+	ws_cursor_close(cursor);
+	return found;
+}
+
 int ws_samples_choose(const struct ws_report *report, const char *name, struct ws_samples *samples,
 		      struct ws_err *err)
 {
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_perf_event, 0, UINT64_MAX);
-	bool clock = true, other_clock = false;
+	bool clock = true;
 	const uint64_t *values;
 
 	*samples = (struct ws_samples){.weight = "nanoseconds"};
@@ -311,15 +327,11 @@ int ws_samples_choose(const struct ws_report *report, const char *name, struct w
 		const char *called =
 			ws_report_string(report, (uint32_t)values[ws_perf_event_name], NULL);
 
-		other_clock |= is_clock(values);
 		if (!id || (name ? samples->event || strcmp(name, called) != 0
 				 : samples->event && id > samples->event))
 			continue;
 		samples->event = id;
 		samples->weight = *called ? called : "events";
-		samples->ns = values[ws_perf_event_frequency]
-				      ? 1000000000 / values[ws_perf_event_frequency]
-				      : 0;
 		clock = is_clock(values);
 	}
 	ws_cursor_close(cursor);
@@ -328,30 +340,39 @@ int ws_samples_choose(const struct ws_report *report, const char *name, struct w
 			       "%s has no samples of an event '%s'; 'warpsight info' names those "
 			       "there are",
 			       ws_report_path(report), name);
-	samples->clocks = !name && (clock || samples->ns);
-	samples->by_time = samples->clocks && !clock && other_clock;
+	samples->counted = name && !clock;
+	samples->by_time = !name && samples->event && (clock || has_times(report, samples->event));
+	samples->clocks = !name && (samples->by_time || !samples->event);
 	return 0;
 }
 
 /* ---- the sources ---- */
+
+/* What a sample stands for. Reports of others, and old ones, tell it of clocks only. */
+static uint64_t time_of(uint64_t weight, uint64_t time, uint64_t flags)
+{
+	return !time && flags & WS_SAMPLE_CLOCK ? weight : time;
+}
 
 /* Row i of `sample` as an item; false when it is not wanted. */
 static bool sample_item(const struct making *making, const uint64_t *const *col, size_t i,
 			struct item *item)
 {
 	uint64_t thread = col[ws_sample_thread][i], event = col[ws_sample_event][i],
-		 weight = col[ws_sample_weight][i];
+		 weight = col[ws_sample_weight][i], flags = col[ws_sample_flags][i];
 
-	if (!ws_samples_wanted(&making->samples, event, col[ws_sample_flags][i]) ||
-	    out(making, thread))
+	if (!ws_samples_wanted(&making->samples, event, flags) || out(making, thread))
 		return false;
 	*item = (struct item){(uint32_t)thread,
 			      (uint32_t)col[ws_sample_frame][i],
 			      (uint32_t)col[ws_sample_callers][i],
 			      0,
 			      {1, weight, 0}};
-	item->cost.ns = col[ws_sample_flags][i] & WS_SAMPLE_CLOCK ? weight : making->samples.ns;
-	if (making->samples.by_time)
+	if (flags & WS_SAMPLE_REST)
+		item->cost.count = 0;
+	if (!making->samples.counted)
+		item->cost.ns = time_of(weight, col[ws_sample_time][i], flags);
+	if (making->samples.by_time && item->cost.ns)
 		item->cost.weight = item->cost.ns;
 	return true;
 }
@@ -431,7 +452,7 @@ static const struct kind samples = {WS_TABLE_sample,
 				    WS_COL(sample, start) | WS_COL(sample, thread) |
 					    WS_COL(sample, weight) | WS_COL(sample, frame) |
 					    WS_COL(sample, callers) | WS_COL(sample, event) |
-					    WS_COL(sample, flags),
+					    WS_COL(sample, flags) | WS_COL(sample, time),
 				    scan_samples, sample_item, ws_sample_flags};
 static const struct kind python_samples = {
 	WS_TABLE_python_sample,
@@ -702,7 +723,8 @@ static int gather(struct making *making, struct ws_err *err)
 		if (ws_samples_choose(making->report, making->request->event, &making->samples,
 				      err) < 0)
 			return -1;
-		making->profile->weight = making->samples.weight;
+		making->profile->weight =
+			making->samples.by_time ? "nanoseconds" : making->samples.weight;
 		from_rows(making, &samples);
 		break;
 	case WS_PROFILE_PYTHON:
@@ -752,7 +774,7 @@ int ws_profile_make(const struct ws_report *report, const struct ws_who *who,
 	memset(making.counts, 0, making.workers * sizeof(*making.counts));
 	if (!choose_threads(&making, err))
 		rc = gather(&making, err);
-	if (!rc && request->module && !profile->total.count)
+	if (!rc && request->module && ws_profile_empty(profile))
 		rc = ws_fail(err, "%s has no stack whose innermost function is in module '%s'",
 			     ws_report_path(report), request->module);
 	profile->timed = !making.untimed && all_timed(&making);

@@ -6,9 +6,9 @@
  * count (samples, waits, kernels), a weight that shares are computed from, and nanoseconds where
  * these are known:
  *
- *   on-cpu   CPU samples (struct ws_samples says which). Weight: what the event counted, cycles
- * mostly. Time: a sample of the CPU clock stands for its weight, one of a counter that was asked
- * for F times a second for 1/F s, one of a counter with a period for none that is known off-cpu
+ *   on-cpu   CPU samples (struct ws_samples says which). Weight: the time that a sample stands for,
+ * or, of a counter that is named, what it has counted. Time: as the recorder found it by context
+ * switches (record/perf_time.c), never a number of samples; none where a counter is named off-cpu
  * waits (query/states.h), by the call stack recorded with the call, if any, then "[reason: function
  * path]". Runnable time counts as the reason "run queue" python   Python stacks that were read from
  * outside of the process, whatever the thread did then gpu kernels, copies, sets and graphs, below
@@ -21,16 +21,16 @@
 #include "query/states.h"
 
 /*
- * Which CPU samples count. Without a name, those of the first event that was recorded, and with
- * them all that a clock took: threads of Python are sampled by clocks of their own, others by the
- * event. Where the first event is a counter and clocks took samples too, all are weighed by the
- * time they stand for.
+ * Which CPU samples count. Without a name, those of the first event that was recorded, which paces
+ * the samples, and with them all that a clock took: threads of Python are sampled by clocks of
+ * their own, others by the event. They are weighed by the time they stand for, where that is known;
+ * those of a counter that is named by what it has counted.
  */
 struct ws_samples {
 	uint32_t event;	    /* 0: there is none, all count */
-	uint64_t ns;	    /* what a sample of a counter stands for; 0 when not known */
 	bool clocks;	    /* samples of clocks count whatever their event */
 	bool by_time;	    /* weights are nanoseconds */
+	bool counted;	    /* a counter was named: what it counted is shown, and no time */
 	const char *weight; /* the event's name */
 };
 /* Returns 0, or -1 with a message when there is no event called `name` (NULL: the usual ones). */
@@ -89,5 +89,11 @@ int ws_profile_make(const struct ws_report *report, const struct ws_who *who,
 		    const struct ws_profile_request *request, struct ws_profile *profile,
 		    struct ws_err *err);
 void ws_profile_free(struct ws_profile *profile);
+
+/* Is there nothing in it? Time of which no sample was taken counts none. */
+static inline bool ws_profile_empty(const struct ws_profile *profile)
+{
+	return !profile->total.count && !profile->total.weight;
+}
 
 #endif

@@ -3,8 +3,8 @@
  * spans of the GIL.
  *
  * Samples are rows of `sample` like those of perf events: the copied stack is unwound and Python's
- * frames are put in place of the interpreter's. They carry the flags SIGNAL and CLOCK; their weight
- * is the period of the thread's clock.
+ * frames are put in place of the interpreter's. They carry the flags SIGNAL and CLOCK. What they
+ * stand for is told by perf's context switches (perf_time.c), else by the period of their clock.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +85,7 @@ static void free_proc(void *slot)
 		if (process->codes.used[i])
 			ws_py_known_free(
 				(struct ws_py_known *)(uintptr_t)process->codes.slots[i].value);
+	ws_map_free(&process->outer);
 	ws_map_free(&process->codes);
 	ws_map_free(&process->frames);
 	ws_map_free(&process->counts);
@@ -335,6 +336,7 @@ void ws_convert_python_sample(struct ws_stream *stream, const struct ws_rec *rec
 	struct ws_maps_process *maps;
 	unsigned flags = 0;
 	size_t frames = 0;
+	uint32_t outer;
 
 	if (ws_rec_bytes(rec) < sizeof(*record) ||
 	    record->stack_bytes > ws_rec_bytes(rec) - sizeof(*record) || !st || !st->fresh || !py ||
@@ -345,7 +347,7 @@ void ws_convert_python_sample(struct ws_stream *stream, const struct ws_rec *rec
 	if (maps)
 		frames = unwind(stream, maps, record, row.start, places, WS_COUNT(places), &flags);
 	row.thread = stream->thread;
-	row.weight = record->weight ? record->weight : 1000000000u / py->o.frequency;
+	row.weight = row.time = record->weight ? record->weight : 1000000000u / py->o.frequency;
 	row.callers = ws_python_merge(ws_stackset_of(stream->sink), places, frames, &st->stack,
 				      flags != 0, &row.frame);
 	row.gil = (uint8_t)(record->gil <= WS_GIL_WAITS ? record->gil : WS_GIL_UNKNOWN);
@@ -359,7 +361,9 @@ void ws_convert_python_sample(struct ws_stream *stream, const struct ws_rec *rec
 			   &st->stack);
 	st->fresh = false;
 	describe(stream);
-	ws_writer_add(stream->writer, WS_TABLE_sample, &row);
+	outer = (uint32_t)ws_map_get(&process->outer, stream->ring->tid, NULL);
+	if (!outer || !ws_perf_hold_sample(stream->proc->drain->perf, outer, stream->sink, &row))
+		ws_writer_add(stream->writer, WS_TABLE_sample, &row);
 	ws_map_set(&process->counts, stream->ring->tid,
 		   ws_map_get(&process->counts, stream->ring->tid, NULL) + 1);
 }

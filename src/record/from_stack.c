@@ -42,7 +42,9 @@ struct stack_stream { /* of a ring */
 	uint32_t leaf;	  /* of a sample: the innermost frame */
 	uint8_t flags;	  /* of a sample: enum ws_sample_flags */
 	uint32_t samples; /* so far */
-	uint32_t have;	  /* bytes of a stack whose pieces still come */
+	bool sampled;
+	uint32_t last_frame, last_callers; /* of its last sample */
+	uint32_t have;			   /* bytes of a stack whose pieces still come */
 	char *bytes;
 };
 
@@ -211,6 +213,16 @@ static uint32_t sample_stack(struct ws_stream *stream, const struct ws_rec_stack
 	return ws_stackset_places(ws_stackset_of(stream->sink), places, got, &t->leaf);
 }
 
+/* What a thread ran after its last sample counts to that one's stack. */
+static void take_last_stack(struct ws_stream *stream, const struct stack_stream *t,
+			    struct ws_row_sample *row)
+{
+	row->flags |= WS_SAMPLE_REST;
+	row->frame = t && t->sampled ? t->last_frame
+				     : ws_stackset_unsampled(ws_stackset_of(stream->sink));
+	row->callers = t && t->sampled ? t->last_callers : 0;
+}
+
 void ws_convert_sample(struct ws_stream *stream, const struct ws_rec *rec)
 {
 	const struct ws_rec_sample *record = (const void *)rec;
@@ -224,13 +236,18 @@ void ws_convert_sample(struct ws_stream *stream, const struct ws_rec *rec)
 		return;
 	row.start = ws_stream_time(stream, record->time);
 	row.thread = stream->thread;
-	row.weight = record->weight;
-	if (t && t->key == record->time) {
+	row.weight = row.time = record->weight;
+	if (rec->small & WS_SAMPLE_LEFT) {
+		take_last_stack(stream, t, &row);
+	} else if (t && t->key == record->time) {
 		row.frame = t->leaf;
 		row.callers =
 			ws_perf_wants_stack(stream->proc->drain->perf, t->samples++) ? t->stack : 0;
 		row.flags |= t->flags;
 		t->key = 0;
+		t->sampled = true;
+		t->last_frame = row.frame;
+		t->last_callers = row.callers;
 	}
 	ws_perf_describe(stream->proc->drain->perf, stream->sink);
 	*(struct ws_row_sample *)ws_writer_row(stream->writer, WS_TABLE_sample,

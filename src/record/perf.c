@@ -43,7 +43,8 @@ static struct ws_perf_event *add_event(struct ws_perf *p, enum ws_perf_role role
 static void track(struct ws_perf *p, struct ws_perf_event *ev)
 {
 	ev->attr.mmap = ev->attr.mmap2 = ev->attr.comm = ev->attr.comm_exec = ev->attr.task = 1;
-	ev->attr.context_switch = p->o.switches != WS_SCOPE_NONE;
+	/* Without them nobody knows what a sample stands for: perf_time.c. */
+	ev->attr.context_switch = p->o.switches || p->o.sample;
 	ev->attr.enable_on_exec = !p->set.wide;
 }
 
@@ -122,33 +123,42 @@ static int find_scope(struct ws_perf *p)
 	return error;
 }
 
-static void choose_clock(struct ws_perf *p)
+/* Add the event that paces the samples; false when the machine does not offer it. */
+static bool add_pacer(struct ws_perf *p, uint32_t type, uint64_t config, const char *name)
 {
-	struct ws_perf_event *ev = add_event(p, WS_PERF_SAMPLE, PERF_TYPE_HARDWARE,
-					     PERF_COUNT_HW_CPU_CYCLES, "cpu-cycles");
+	struct ws_perf_event *ev = add_event(p, WS_PERF_SAMPLE, type, config, name);
 
 	ev->time = true;
+	ev->clock = type == PERF_TYPE_SOFTWARE;
 	pace(p, ev);
 	want_stacks(p, ev);
-	if (try_attr(p, &ev->attr) && p->o.backtrace == WS_BACKTRACE_LBR) {
+	if (ev->clock || !try_attr(p, &ev->attr))
+		return true; /* why a clock is refused is told where all are opened */
+	p->set.events_n--;
+	return false;
+}
+
+/*
+ * The clock of the CPU, on machines that count cycles too. Its samples come as the time does that
+ * they stand for, whatever the processor's rate is, and each new event of it is right from its
+ * first sample. Only records of branches come with a counter alone.
+ */
+static void choose_pacer(struct ws_perf *p)
+{
+	const char *test = getenv("WARPSIGHT_PERF_PACER"); /* for tests: cycles */
+	bool lbr = p->o.backtrace == WS_BACKTRACE_LBR;
+
+	if ((lbr || (test && !strcmp(test, "cycles"))) &&
+	    add_pacer(p, PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, "cpu-cycles"))
+		return;
+	if (lbr) {
 		say(p, WS_WARNING,
 		    "--backtrace=lbr: this machine does not offer the processor's records of "
 		    "branches; backtraces are made as with "
 		    "--backtrace=auto.");
 		p->o.backtrace = WS_BACKTRACE_AUTO;
-		p->set.events_n--;
-		choose_clock(p);
-		return;
 	}
-	if (!try_attr(p, &ev->attr))
-		return;
-	ev->attr.type = PERF_TYPE_SOFTWARE;
-	ev->attr.config = PERF_COUNT_SW_CPU_CLOCK;
-	ev->clock = true;
-	snprintf(ev->name, sizeof(ev->name), "cpu-clock");
-	say(p, WS_INFO,
-	    "The processor's cycle counter is not available (as on most virtual machines): samples "
-	    "are taken by the CPU clock.");
+	add_pacer(p, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, "cpu-clock");
 }
 
 static void choose_named(struct ws_perf *p, const char *list, bool core)
@@ -374,6 +384,35 @@ static bool samples_by_thread(const struct ws_perf *p)
 	return p->o.sample == WS_SCOPE_TREE && n <= MANY_CPUS;
 }
 
+/* Their ids in the table perf_event. */
+static void number_events(struct ws_perf *p)
+{
+	uint32_t row = 0;
+
+	for (size_t i = 0; i < p->set.events_n; i++) {
+		struct ws_perf_event *ev = &p->set.events[i];
+
+		if (ev->role == WS_PERF_SAMPLE)
+			ev->row = ++row;
+		else if (ev->role == WS_PERF_SPARE) /* the event before it, in another way */
+			ev->row = row;
+		if (ev->role != WS_PERF_SAMPLE || !ev->time)
+			continue;
+		p->timer_row = ev->row;
+		p->timer_is_clock = ev->clock;
+		p->timer_ns = ev->attr.freq ? 1000000000u / ev->attr.sample_freq
+			      : ev->clock   ? ev->attr.sample_period
+					    : 0;
+	}
+}
+
+static void forget_events(struct ws_perf *p)
+{
+	for (size_t i = 0; i < p->set.events_n; i++)
+		ws_trace_free(p->set.events[i].format);
+	p->set.events_n = 0;
+}
+
 static void choose_events(struct ws_perf *p)
 {
 	p->by_thread = samples_by_thread(p);
@@ -388,7 +427,7 @@ static void choose_events(struct ws_perf *p)
 		track(p, ev);
 	}
 	if (p->o.sample) {
-		choose_clock(p);
+		choose_pacer(p);
 		choose_spare(p);
 		if (p->combined)
 			track(p, &p->set.events[0]);
@@ -400,12 +439,7 @@ static void choose_events(struct ws_perf *p)
 	}
 	if (p->o.ftrace || p->o.switches)
 		choose_tracepoints(p);
-	for (size_t i = 0, row = 0; i < p->set.events_n; i++)
-		if (p->set.events[i].role == WS_PERF_SAMPLE)
-			p->set.events[i].row = (uint32_t)++row;
-		else if (p->set.events[i].role ==
-			 WS_PERF_SPARE) /* the event before it, taken in another way */
-			p->set.events[i].row = (uint32_t)row;
+	number_events(p);
 }
 
 /* ---- what is said ---- */
@@ -571,35 +605,26 @@ static void choose_idle(struct ws_perf *p)
 	p->idle_ns = rate > IDLE_NS ? IDLE_NS : rate < 500000 ? 500000 : (uint64_t)rate;
 }
 
-/* The kernel refuses more samples a second than it has found bearable. */
-static void limit_frequency(struct ws_perf *p)
+/* The limit may fall between the look at it and the opening, which then fails. */
+static void choose_and_open(struct ws_perf *p)
 {
-	FILE *f = fopen("/proc/sys/kernel/perf_event_max_sample_rate", "re");
-	unsigned most = 0;
-	char text[200];
-
-	if (f && fscanf(f, "%u", &most) != 1)
-		most = 0;
-	if (f)
-		fclose(f);
-	if (!most || p->o.frequency <= most)
-		return;
-	snprintf(text, sizeof(text),
-		 "The kernel allows %u samples a second (perf_event_max_sample_rate), not %u: so "
-		 "many are taken.",
-		 most, p->o.frequency);
-	say(p, WS_WARNING, text);
-	p->o.frequency = most;
+	for (int tries = 0; tries < 3; tries++) {
+		p->limit = ws_perf_limit();
+		ws_perf_limit_frequency(p);
+		forget_events(p);
+		ws_python_bpf_close(p->drain->python);
+		choose_events(p);
+		p->refused = ws_perf_open_set(&p->set, p->target);
+		if (p->refused != EINVAL || ws_perf_limit() >= p->limit)
+			return;
+	}
 }
 
 static void open_all(struct ws_perf *p)
 {
 	p->refused = find_scope(p);
-	if (!p->refused) {
-		limit_frequency(p);
-		choose_events(p);
-		p->refused = ws_perf_open_set(&p->set, p->target);
-	}
+	if (!p->refused)
+		choose_and_open(p);
 	if (p->refused) {
 		p->set.events_n = 0;
 		ws_python_bpf_close(p->drain->python);
@@ -641,6 +666,7 @@ struct ws_perf *ws_perf_open(const struct ws_perf_opts *o, pid_t target, struct 
 	p->main = main;
 	p->target = target;
 	p->idle_ns = IDLE_NS;
+	p->wanted_frequency = o->frequency;
 	if (!p->o.samples_per_backtrace)
 		p->o.samples_per_backtrace = 1;
 	if (o->count_events) {
@@ -719,6 +745,8 @@ static void take_one(void *ctx, struct ws_perf_ring *ring, const void *rec, size
 {
 	struct ws_perf *p = ctx;
 
+	if (p->held_n)
+		ws_perf_put_held(p, ws_perf_time(rec, size));
 	p->ring = ring;
 	ws_perf_record(p, rec, size, false);
 	p->ring = NULL;
@@ -728,9 +756,11 @@ static void take(struct ws_perf *p, uint64_t horizon, bool all)
 {
 	if (!p->active || p->over)
 		return;
+	ws_perf_expect_held(p, horizon);
 	ws_perf_take(&p->set, all ? UINT64_MAX : horizon, take_one, p);
 	if (p->waiting)
 		ws_perf_settle_waiting(p, horizon, all);
+	ws_perf_put_held(p, all ? UINT64_MAX : horizon);
 	p->drain->keep_from = horizon; /* threads that ended before are asked for no more */
 }
 
@@ -751,11 +781,15 @@ void ws_perf_begin(struct ws_perf *p, uint64_t time)
 
 static void close_spans(struct ws_perf *p, uint64_t time)
 {
-	for (size_t i = 0; i < p->threads.size; i++)
-		if (p->threads.used[i])
-			ws_perf_off(p,
-				    (struct ws_perf_thread *)(uintptr_t)p->threads.slots[i].value,
-				    time, WS_AFTER_UNKNOWN);
+	for (size_t i = 0; i < p->threads.size; i++) {
+		struct ws_perf_thread *t =
+			p->threads.used[i] ? (void *)(uintptr_t)p->threads.slots[i].value : NULL;
+
+		if (!t)
+			continue;
+		ws_perf_off(p, t, time, WS_AFTER_UNKNOWN);
+		ws_perf_settle_time(p, t);
+	}
 }
 
 void ws_perf_end(struct ws_perf *p, uint64_t time)
@@ -794,10 +828,6 @@ static void say_losses(struct ws_perf *p)
 			     "perf's buffers were full: the recorder did not come round in time");
 	if (p->set.bad)
 		ws_sink_loss(p->main, 0, "records of perf", p->set.bad, "they could not be read");
-	if (p->throttled)
-		say(p, WS_INFO,
-		    "The kernel slowed the sampling down for moments (perf_event_max_sample_rate, "
-		    "perf_cpu_time_max_percent).");
 }
 
 void ws_perf_finish(struct ws_perf *p, uint64_t now)
@@ -806,6 +836,7 @@ void ws_perf_finish(struct ws_perf *p, uint64_t now)
 		return;
 	ws_perf_end(p, p->to ? p->to : now);
 	say_losses(p);
+	ws_perf_say_rate(p);
 }
 
 void ws_perf_free(struct ws_perf *p)
@@ -814,11 +845,11 @@ void ws_perf_free(struct ws_perf *p)
 		return;
 	ws_perf_tree_free(p);
 	ws_perf_close_set(&p->set);
-	for (size_t i = 0; i < p->set.events_n; i++)
-		ws_trace_free(p->set.events[i].format);
+	forget_events(p);
 	free(p->set.events);
 	for (size_t i = 0; i < p->counters_n; i++)
 		close(p->counters[i].fd);
 	free(p->counters);
+	free(p->held);
 	free(p);
 }

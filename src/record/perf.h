@@ -30,12 +30,14 @@ enum ws_backtrace {
 	WS_BACKTRACE_NONE
 };
 
+#define WS_PERF_FREQUENCY 1000u /* samples a second, unless another number is asked for */
+
 struct ws_perf_opts {
 	enum ws_perf_scope sample, switches;
 	enum ws_backtrace backtrace;
 	uint32_t frequency; /* samples a second of a running thread; 0 when a period is given */
-	uint64_t period; /* cycles (or ns of the CPU clock) between samples; 0 when a frequency is
-			    given */
+	uint64_t period;    /* ns of the CPU clock (cycles with LBR) between samples; 0 when a
+			       frequency is    given */
 	uint32_t samples_per_backtrace; /* each how manieth sample of a thread has a call stack */
 	const char *core_events, *os_events; /* names, comma-separated; NULL for none */
 	bool count_events;  /* count those events on every CPU over time instead of sampling on them
@@ -50,6 +52,7 @@ struct ws_perf;
 struct ws_drain;
 struct ws_sink;
 struct ws_proc;
+struct ws_row_sample;
 
 /*
  * Open what `o` asks for, for the process tree that begins with `target`, a child of this process
@@ -66,6 +69,9 @@ bool ws_perf_active(const struct ws_perf *p);
  * for tests.
  */
 bool ws_perf_refused(void);
+/* Samples a second that the kernel allows now (perf_event_max_sample_rate); 0 when it does not say.
+ */
+uint32_t ws_perf_limit(void);
 /* Is a call stack wanted with the nth sample of a thread, from 0? */
 bool ws_perf_wants_stack(const struct ws_perf *p, uint32_t nth);
 /* Write what was asked for and what became of it into a report, once. `p` may be NULL. */
@@ -86,6 +92,14 @@ uint64_t ws_perf_patience(const struct ws_perf *p);
  * drain's last round. */
 void ws_perf_finish(struct ws_perf *p, uint64_t now);
 void ws_perf_free(struct ws_perf *p);
+
+/*
+ * Take over a sample that a thread took of itself, until its time is known: `row` is complete but
+ * for `time`, its weight is what it stands for when nothing better gets known. `tid` as seen from
+ * here. False when the caller is to write it.
+ */
+bool ws_perf_hold_sample(struct ws_perf *p, uint32_t tid, struct ws_sink *sink,
+			 const struct ws_row_sample *row);
 
 /* A process image has registered: the id in `sink` that its rows have already because perf saw it
  * before, or 0. */

@@ -42,7 +42,7 @@ struct ws_perf_event { /* one thing that is opened on each CPU */
 	unsigned regs; /* how many registers a sample has */
 	uint32_t row;  /* id in the table perf_event; 0 when it makes no samples */
 	bool clock;    /* weight is nanoseconds */
-	bool time;     /* it stands for time that the thread ran: cycles or the clock */
+	bool time;     /* its samples stand for the time that the thread ran */
 	char name[64];
 	struct ws_trace_format *format;
 };
@@ -173,7 +173,20 @@ struct ws_perf_thread {
 	uint64_t woken; /* made runnable; 0 not known */
 	uint32_t waker; /* thread id */
 	uint32_t samples;
+	/* Time that no sample has been given: perf_time.c. */
+	uint64_t ran;	/* ns before `since` */
+	uint64_t since; /* the present span is counted up to here */
+	uint64_t slack; /* ns that a sample may leave for the next; 0: a part of its period */
+	bool strayed;	/* records were lost in which it may have been switched in */
+	bool sampled;
+	uint32_t last_frame, last_callers; /* of its last sample */
 	char comm[16];
+};
+
+struct ws_perf_held { /* a sample that the thread took of itself, until perf's records reach it */
+	uint32_t tid; /* as seen from here */
+	struct ws_sink *sink;
+	struct ws_row_sample row;
 };
 
 struct ws_perf {
@@ -204,6 +217,17 @@ struct ws_perf {
 	size_t counters_n, counters_cap;
 	uint64_t last_count;
 	uint64_t lost, throttled, dropped;
+	uint32_t wanted_frequency; /* as asked for; o.frequency is what the kernel allowed */
+	uint32_t limit;		   /* perf_event_max_sample_rate at the start; 0: not known */
+	uint32_t timer_row;	   /* of the event that paces samples, in the table perf_event */
+	bool timer_is_clock;
+	uint64_t timer_ns;	 /* its period, when it is a clock */
+	uint64_t ran, unsampled; /* ns: of all samples' threads; of threads without a sample */
+	uint64_t guessed;	 /* ns of samples whose thread's time was not known */
+	uint64_t known_cycles, known_ns; /* what samples of a counter stood for */
+	struct ws_perf_held *held;
+	size_t held_n, held_cap, held_done; /* held_done: so many are written already */
+	bool held_mixed;		    /* not in the order of time */
 	uint64_t samples, switches;
 	size_t look_next; /* where to go on among threads that wait */
 	uint64_t idle_ns; /* how long the recorder may sleep */
@@ -264,6 +288,35 @@ void ws_perf_record(struct ws_perf *p, const void *rec, size_t size, bool again)
 /* The thread no longer runs from `time` on (WS_NO_TIME: not seen): a row of `sched`. */
 void ws_perf_off(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time,
 		 enum ws_sched_after after);
+
+/* ---- how many samples a second the kernel allows (perf_rate.c) ---- */
+
+/* Make o.frequency one that the kernel takes, and say so. */
+void ws_perf_limit_frequency(struct ws_perf *p);
+/* At the end: say what became of it, and of threads of which no sample was taken. */
+void ws_perf_say_rate(struct ws_perf *p);
+
+/* ---- how much time a sample stands for (perf_time.c) ---- */
+
+/* The thread, if it runs, did so until then: for sums of time only. */
+void ws_perf_ran(const struct ws_perf *p, struct ws_perf_thread *t, uint64_t until);
+/* Something that only a running thread can do is seen of one of which no switch was seen yet: it
+ * has run since the collection began. */
+void ws_perf_must_run(const struct ws_perf *p, struct ws_perf_thread *t, uint32_t cpu);
+/*
+ * Nanoseconds that a sample at `time` stands for: what the thread has run since the one before.
+ * `period_ns`: what the event alone would say; 0 when it says nothing.
+ */
+uint64_t ws_perf_time_of(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time, uint32_t cpu,
+			 uint64_t period_ns);
+void ws_perf_note_sample(struct ws_perf_thread *t, const struct ws_row_sample *row);
+/* The thread ends, or the collection: a row for what it ran since its last sample. */
+void ws_perf_settle_time(struct ws_perf *p, struct ws_perf_thread *t);
+/* Before a round takes records up to `horizon`: whoever has samples of its own has hooks, and what
+ * perf's records told of it so far is to wait no more. */
+void ws_perf_expect_held(struct ws_perf *p, uint64_t horizon);
+/* Write the samples of ws_perf_hold_sample up to that time. */
+void ws_perf_put_held(struct ws_perf *p, uint64_t until);
 
 /* ---- what threads wait in (perf_waits.c) ---- */
 

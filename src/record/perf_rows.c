@@ -18,7 +18,11 @@ void ws_perf_off(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time,
 
 	if (!t->on)
 		return;
+	if (time != WS_NO_TIME)
+		ws_perf_ran(p, t, time);
 	t->on = 0;
+	if (!p->o.switches)
+		return;
 	if (!sink || !p->from || time <= start || (p->to && start >= p->to))
 		return;
 	if (p->to && time > p->to && time != WS_NO_TIME) {
@@ -42,8 +46,9 @@ void ws_perf_off(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time,
 static void switched_in(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_rec *r)
 {
 	ws_perf_off(p, t, WS_NO_TIME, WS_AFTER_UNKNOWN); /* that it was switched out got lost */
-	t->on = r->time;
+	t->on = t->since = r->time;
 	t->off = 0;
+	t->strayed = false;
 	t->looked = false;
 	t->cpu = r->cpu;
 	t->seen = true;
@@ -53,19 +58,16 @@ static void switched_out(struct ws_perf *p, struct ws_perf_thread *t, const stru
 {
 	bool preempted = r->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
 
-	if (!t->on && !t->seen &&
-	    t->start < p->from) { /* it ran already when the collection began */
-		t->on = p->from;
-		t->cpu = r->cpu;
-	}
+	ws_perf_must_run(p, t, r->cpu);
 	t->seen = true;
+	t->strayed = false;
 	ws_perf_off(p, t, r->time, preempted ? WS_AFTER_PREEMPTED : WS_AFTER_BLOCKED);
 	t->off = preempted ? 0 : r->time;
 	t->woken = preempted ? r->time : 0; /* it wants to go on at once */
 	t->waker = 0;
 }
 
-/* Records of a CPU were lost: who ran there may have left, and others come. */
+/* Records of a CPU were lost: who ran there may have left, and any other may have come. */
 static void forget_running(struct ws_perf *p, uint32_t cpu)
 {
 	for (size_t i = 0; i < p->threads.size; i++) {
@@ -74,6 +76,8 @@ static void forget_running(struct ws_perf *p, uint32_t cpu)
 
 		if (t && t->on && t->cpu == cpu)
 			ws_perf_off(p, t, WS_NO_TIME, WS_AFTER_UNKNOWN);
+		if (t && !t->on)
+			t->strayed = true;
 	}
 }
 
@@ -118,6 +122,33 @@ static void told(struct ws_perf *p, const struct ws_perf_rec *r)
 	}
 }
 
+/* What the event itself says that the sample stands for; a counter says it by what it has counted
+ * a nanosecond so far. */
+static uint64_t period_ns(const struct ws_perf *p, const struct ws_perf_event *ev, uint64_t period)
+{
+	if (ev->clock)
+		return period;
+	return p->known_cycles
+		       ? (uint64_t)((double)period * (double)p->known_ns / (double)p->known_cycles)
+		       : 0;
+}
+
+/* Weight and time of a sample by the event that paces them. */
+static void set_time(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev,
+		     const struct ws_perf_rec *r, struct ws_row_sample *row)
+{
+	uint64_t guessed = p->guessed;
+
+	row->time = ws_perf_time_of(p, t, r->time, r->cpu, period_ns(p, ev, row->weight));
+	p->ran += row->time;
+	if (ev->clock) {
+		row->weight = row->time;
+	} else if (guessed == p->guessed) {
+		p->known_cycles += row->weight;
+		p->known_ns += row->time;
+	}
+}
+
 static void sampled(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev,
 		    const struct ws_perf_rec *r)
 {
@@ -139,7 +170,11 @@ static void sampled(struct ws_perf *p, struct ws_perf_thread *t, const struct ws
 	python = python_of(p, sink, ev, r, &row.gil);
 	if (python)
 		row.weight *= ws_python_bpf_every(p->drain->python);
+	if (ev->time)
+		set_time(p, t, ev, r, &row);
 	ws_perf_stack(p, t, ev, r, python, &row);
+	if (ev->time)
+		ws_perf_note_sample(t, &row);
 	ws_perf_describe(p, sink);
 	*(struct ws_row_sample *)ws_writer_row(sink->writer, WS_TABLE_sample,
 					       sink->stage[WS_TABLE_sample]) = row;
@@ -217,8 +252,6 @@ static struct ws_perf_thread *subject(struct ws_perf *p, const struct ws_perf_ev
 			return NULL;
 	} else {
 		any = p->o.switches == WS_SCOPE_SYSTEM;
-		if (p->o.switches == WS_SCOPE_NONE)
-			return NULL;
 	}
 	return ws_perf_thread(p, r->pid, r->tid, r->time, any);
 }
@@ -273,6 +306,7 @@ static void exited(struct ws_perf *p, const struct ws_perf_rec *r, const void *r
 	}
 	if (!again && !t->image->id && (t->on || t->image->waiting_n))
 		ws_perf_resolve(p, t->image, true);
+	ws_perf_must_run(p, t, r->cpu);
 	ws_perf_off(p, t, r->time, WS_AFTER_DEAD);
 	ws_perf_gone(p, t, r->time);
 }

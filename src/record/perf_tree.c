@@ -229,6 +229,7 @@ void ws_perf_gone(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time)
 						 whose end waits: then it is gone */
 	if (thread_of(p, tid) != t)
 		return;
+	ws_perf_settle_time(p, t);
 	ws_map_take(&p->threads, t->tid, NULL);
 	if (im->proc && t->id)
 		ws_proc_thread_ended(im->proc, t->id);
@@ -262,6 +263,7 @@ static void drop_thread(struct ws_perf *p, struct ws_perf_thread *t, uint64_t ti
 {
 
 	ws_perf_off(p, t, time, WS_AFTER_DEAD);
+	ws_perf_settle_time(p, t);
 	ws_map_take(&p->threads, t->tid, NULL);
 	if (t->image->proc && t->id)
 		ws_proc_thread_ended(t->image->proc, t->id);
@@ -325,8 +327,9 @@ void ws_perf_exec(struct ws_perf *p, const struct ws_perf_rec *r)
 		set_comm(t->comm, r->comm);
 	else
 		t = new_thread(p, im, r->pid, r->time, r->comm);
-	if (p->o.switches && !t->on && t->image->parent) { /* whoever calls exec runs */
-		t->on = r->time;
+	if (p->o.switches && !t->on) { /* whoever calls exec runs */
+		t->on = t->since = r->time;
+		t->seen = true;
 		t->cpu = r->cpu;
 	}
 }

@@ -89,6 +89,15 @@ bool ws_python_covers(const struct ws_python *py, uint32_t tid, uint64_t time)
 	return since && time >= since;
 }
 
+uint32_t ws_python_frequency(struct ws_python *py, uint32_t most)
+{
+	if (!py || !py->o.sampling || py->o.timers)
+		return 0;
+	if (most && py->o.frequency > most)
+		py->o.frequency = most;
+	return py->o.frequency;
+}
+
 uint64_t ws_python_patience(const struct ws_python *py)
 {
 	return py ? py->patience : UINT64_MAX;
@@ -318,6 +327,7 @@ void ws_python_thread(struct ws_python *py, struct ws_py_proc *p, uint32_t tid,
 	}
 	add_event(py, p, outer, fd);
 	atomic_fetch_add(&p->proc->home->python_events, 1);
+	ws_map_set(&p->outer, tid, outer);
 	ws_map_set(&py->by_tid, outer, py->events[py->events_n - 1].since);
 	ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
 }

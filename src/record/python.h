@@ -74,6 +74,10 @@ uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t t
 uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_caller *places, size_t n,
 			 const struct ws_py_stack *py, bool cut, uint32_t *leaf);
 
+/* Samples a second of Python's threads, from now on at most `most` (0: as asked for). 0 when none
+ * are taken by events. `py` may be NULL. */
+uint32_t ws_python_frequency(struct ws_python *py, uint32_t most);
+
 /* ---- a program in the kernel, on the event that samples everything (python_bpf.c) ---- */
 
 /*

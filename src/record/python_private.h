@@ -29,6 +29,7 @@ struct ws_py_proc { /* an interpreter: the slot WS_SLOT_PYTHON of a process */
 	size_t last_n;
 	uint64_t last_code[WS_PY_LAST];
 	uint32_t turn;		      /* whose turn it is when there are many threads */
+	struct ws_map outer;	      /* its threads with events: tid -> tid as seen from here */
 	struct ws_map codes;	      /* read from outside: address -> struct ws_py_known * */
 	struct ws_map frames;	      /* outside: hash of code and offset -> frame id */
 	struct ws_map counts, looked; /* tid -> samples with its frames, in all and at the last look

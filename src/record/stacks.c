@@ -102,6 +102,12 @@ uint32_t ws_stackset_frame(struct ws_stackset *st, enum ws_frame_kind kind,
 	return row.id;
 }
 
+uint32_t ws_stackset_unsampled(struct ws_stackset *st)
+{
+	return ws_stackset_frame(st, WS_FRAME_USER, WS_UNWIND_UNKNOWN, NULL, 0, "[not sampled]",
+				 NULL);
+}
+
 uint32_t ws_stackset_push(struct ws_stackset *st, uint32_t parent, uint32_t frame)
 {
 	uint64_t key = (uint64_t)parent << 32 | frame;

@@ -25,6 +25,8 @@ void ws_stackset_free(struct ws_stackset *st);
 uint32_t ws_stackset_frame(struct ws_stackset *st, enum ws_frame_kind kind,
 			   enum ws_unwind_method method, struct ws_module *module, uint64_t address,
 			   const char *name, const char *file);
+/* The frame of time of which no sample was taken. */
+uint32_t ws_stackset_unsampled(struct ws_stackset *st);
 /* Number of the stack that calls `frame` from stack `parent`; 0 for none. */
 uint32_t ws_stackset_push(struct ws_stackset *st, uint32_t parent, uint32_t frame);
 /*

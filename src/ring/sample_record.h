@@ -5,6 +5,8 @@
 
 #include "ring/record.h"
 
+#define WS_SAMPLE_LEFT 1u /* in rec.small: no sample, but what was left at the thread's end */
+
 struct ws_rec_sample {
 	struct ws_rec rec; /* value: core, or WS_NO_U32 */
 	uint64_t time;	   /* ticks */

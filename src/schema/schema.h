@@ -245,8 +245,7 @@ enum ws_unwind_method {
 enum ws_gil_state { WS_GIL_UNKNOWN = 0, WS_GIL_NONE = 1, WS_GIL_HOLDS = 2, WS_GIL_WAITS = 3 };
 
 enum ws_sample_flags {
-	WS_SAMPLE_CLOCK =
-		1, /* the CPU clock fired, not a counter of cycles: weight is nanoseconds */
+	WS_SAMPLE_CLOCK = 1,  /* taken by the CPU clock, not by a counter: weight is nanoseconds */
 	WS_SAMPLE_SIGNAL = 2, /* taken by a timer signal in the target, not by perf */
 	WS_SAMPLE_TRUNCATED =
 		4, /* the stack is incomplete: too deep, or more bytes than were copied */
@@ -254,6 +253,7 @@ enum ws_sample_flags {
 	WS_SAMPLE_KERNEL = 16, /* it ran in the kernel */
 	WS_SAMPLE_SEPARATE =
 		32, /* Python frames read later than the native ones: possibly another stack */
+	WS_SAMPLE_REST = 64, /* no sample: what the thread ran after its last one, to its end */
 };
 
 /* Numbered as ENUM_SAMPLING_THREAD_STATE of the SQLite export. */

@@ -138,7 +138,8 @@ static int scan_samples(void *ctx, const struct ws_batch *batch)
 		for (size_t g = 0; g < pass->gaps.n; g++) {
 			uint64_t key[3] = {g, batch->col[ws_sample_thread][i], 0};
 
-			if (!ws_samples_wanted(&pass->samples, batch->col[ws_sample_event][i],
+			if (batch->col[ws_sample_flags][i] & WS_SAMPLE_REST ||
+			    !ws_samples_wanted(&pass->samples, batch->col[ws_sample_event][i],
 					       batch->col[ws_sample_flags][i]) ||
 			    !in_gap(&pass->gaps.gap_lists[g], batch->col[ws_sample_start][i]))
 				continue;

@@ -61,7 +61,7 @@ static int run(struct ws_stats *stats, struct ws_err *err)
 	int rc = ws_profile_make(stats->report, stats->who, &request, &profile, err);
 
 	stats->damaged += profile.damaged;
-	if (!rc && profile.total.count)
+	if (!rc && !ws_profile_empty(&profile))
 		print(stats, &profile);
 	ws_profile_free(&profile);
 	return rc;

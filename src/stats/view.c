@@ -128,16 +128,24 @@ static void column(struct view *view, const char *name, enum ws_kind kind)
 	view->columns[view->column_count++] = (struct ws_column){name, kind};
 }
 
+/* Are times found by samples? Those of waits and of work on GPUs were measured. */
+static bool sampled(const struct ws_view_request *request)
+{
+	return request->profile.kind == WS_PROFILE_ON_CPU ||
+	       request->profile.kind == WS_PROFILE_PYTHON;
+}
+
 static void choose_columns(struct view *view)
 {
 	const struct ws_view_request *request = view->request;
+	enum ws_kind time = sampled(request) ? WS_KIND_SAMPLED : WS_KIND_TIME;
 
 	column(view, view->tree || !request->units ? "Total" : "Self", WS_KIND_PERCENT);
-	column(view, view->tree || !request->units ? "Total Time" : "Self Time", WS_KIND_TIME);
+	column(view, view->tree || !request->units ? "Total Time" : "Self Time", time);
 	column(view, counted(request), WS_KIND_COUNT);
 	if (request->units) {
 		column(view, view->tree ? "Self" : "Total", WS_KIND_PERCENT);
-		column(view, view->tree ? "Self Time" : "Total Time", WS_KIND_TIME);
+		column(view, view->tree ? "Self Time" : "Total Time", time);
 	}
 	if (view->tree)
 		column(view, "Lvl", WS_KIND_ID);
@@ -468,8 +476,11 @@ static void notes(const struct view *view)
 			file, view->profile.damaged, ws_plural(view->profile.damaged));
 	if (view->request->quiet)
 		return;
-	if (!view->profile.total.count)
+	if (ws_profile_empty(&view->profile))
 		say_nothing(view, what[view->request->profile.kind]);
+	else if (!view->profile.total.count && view->request->profile.kind == WS_PROFILE_ON_CPU)
+		ws_say("%s: no CPU samples were recorded, only how long threads ran: %s", file,
+		       ws_why_no_samples(view->report));
 	if (view->profile.truncated)
 		ws_say("%s: the stacks of %" PRIu64 " of %" PRIu64 " samples are incomplete", file,
 		       view->profile.truncated, view->profile.total.count);
@@ -493,6 +504,8 @@ static int write_table(struct view *view, struct ws_err *err)
 	view->printer = (struct ws_printer){.unit = request->unit,
 					    .title = title(request),
 					    .name = view_name(request),
+					    .sampled_digits =
+						    ws_print_sampled_digits(view->profile.total.ns),
 					    .columns = view->columns,
 					    .column_count = view->column_count};
 	view->printer.format = ws_format_find(spec, &view->printer.args, err);
@@ -526,7 +539,7 @@ static int view_report(struct ws_stats *stats, const struct ws_view_request *req
 	if (!rc)
 		rc = ws_profile_make(stats->report, stats->who, &profile_request, &view.profile,
 				     err);
-	if (!rc && view.profile.total.count)
+	if (!rc && !ws_profile_empty(&view.profile))
 		rc = write_table(&view, err);
 	if (rc != -1)
 		notes(&view);

@@ -28,6 +28,8 @@ static const struct ws_xcolumn sample_columns[] = {
 	{"callersId", "INTEGER", false, false, "WARPSIGHT_STACK(id): the stack below"},
 	{"gilState", "INTEGER", false, false, "ENUM_WARPSIGHT_GIL_STATE(id)"},
 	{"flags", "INTEGER", false, false, "ENUM_WARPSIGHT_SAMPLE_FLAGS(id)"},
+	{"cpuTime", "INTEGER", false, false,
+	 "Nanoseconds that the thread ran, for which the sample stands"},
 };
 
 static const struct ws_xtable samples_table = {"COMPOSITE_EVENTS",
@@ -60,6 +62,9 @@ static bool fill_sample(void *ctx, const uint64_t *values, struct ws_xcell *cell
 	cell[8] = id_cell(values[ws_sample_callers]);
 	cell[9] = ws_x_int((int64_t)values[ws_sample_gil]);
 	cell[10] = ws_x_int((int64_t)values[ws_sample_flags]);
+	cell[11] = id_cell(values[ws_sample_time]		       ? values[ws_sample_time]
+			   : values[ws_sample_flags] & WS_SAMPLE_CLOCK ? values[ws_sample_weight]
+								       : 0);
 	return true;
 }
 

@@ -12,7 +12,7 @@ read_report = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(read_report)
 
 NO_TIME = 2**64 - 1
-CLOCK, SIGNAL, TRUNCATED, BROKEN, KERNEL = 1, 2, 4, 8, 16
+CLOCK, SIGNAL, TRUNCATED, BROKEN, KERNEL, REST = 1, 2, 4, 8, 16, 64
 UNKNOWN, PREEMPTED, DEAD, BLOCKED = 0, 1, 5, 6
 
 
@@ -55,9 +55,11 @@ class Rows:
             at = parent
         return found
 
-    def samples(self, process=None):
-        """Samples, of the processes of a name when one is given."""
+    def samples(self, process=None, rest=False):
+        """Samples, of the processes of a name when one is given; with `rest` also what was left over at the ends of threads."""
         for s in self.table("sample"):
+            if s["flags"] & REST and not rest:
+                continue
             if process is None or self.process_of(s["thread"]) == process:
                 yield s
 
@@ -74,6 +76,16 @@ class Rows:
             for name in set(self.stack(s)) if inclusive else [self.stack(s)[0]]:
                 of[name] = of.get(name, 0) + s["weight"]
         return {name: weight / total for name, weight in of.items()} if total else {}
+
+    def times(self):
+        """{thread: [ns on cores, ns that its rows of samples stand for]}, of the event that paces them."""
+        found = {}
+        for s in self.table("sched"):
+            if s["end"] != NO_TIME:
+                found.setdefault(s["thread"], [0, 0])[0] += s["end"] - s["start"]
+        for s in self.samples(rest=True):
+            found.setdefault(s["thread"], [0, 0])[1] += s["time"]
+        return found
 
     def spans(self, thread=None):
         """Rows of sched in the order of time."""

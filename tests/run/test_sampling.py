@@ -3,11 +3,12 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import golden
 from harness import Skip, descendants_of, test, wait_until
-from rows import BLOCKED, BROKEN, CLOCK, DEAD, KERNEL, NO_TIME, PREEMPTED, SIGNAL, TRUNCATED, Rows
+from rows import BLOCKED, BROKEN, CLOCK, DEAD, KERNEL, NO_TIME, PREEMPTED, REST, SIGNAL, TRUNCATED, Rows
 
 ENOSYS, EPERM = 38, 1
 
@@ -43,6 +44,15 @@ def check_spans(t, rows):
                 last[s[key]] = s["end"]
 
 
+def check_times(t, rows, what=""):
+    """Samples of each thread stand for all that it has run, whatever took them."""
+    times = rows.times()
+    for thread, (ran, told) in times.items():
+        t.ok(abs(told - ran) <= 0.02 * ran, "%s thread %d ran for %.3f ms, its samples stand for %.3f" % (what, thread, ran / 1e6, told / 1e6))
+    ran = sum(v[0] for v in times.values())
+    t.ok(abs(sum(v[1] for v in times.values()) - ran) <= 0.02 * ran, "%s the sum of all" % what)
+
+
 def check_split(t, rows, process=None, burn=0.97):
     shares = rows.shares(process=process)
     t.ge(sum(1 for _ in rows.samples(process)), 600, "samples of 0.8 s of CPU time")
@@ -62,7 +72,8 @@ def functions_have_their_shares(t):
     check_spans(t, rows)
     t.eq(rows.lost(), 0, "events lost")
     t.eq({s["event"] for s in rows.samples()}, {1}, "events of samples")
-    t.eq([rows.strings[e["name"]] in ("cpu-cycles", "cpu-clock") for e in rows.table("perf_event")], [True], "events")
+    t.eq([rows.strings[e["name"]] for e in rows.table("perf_event")], ["cpu-clock"], "events, on machines that count cycles too")
+    check_times(t, rows)
 
 
 @test("sampling")
@@ -284,7 +295,7 @@ def hard_stripped_program(t):
 def fewer_backtraces(t):
     rows = record(t, busy(t, "split", 400), "--samples-per-backtrace=4")
     with_stack = sum(1 for s in rows.samples() if s["callers"])
-    near(t, with_stack / len(rows.table("sample")), 0.25, 0.02, "samples with callers")
+    near(t, with_stack / len(list(rows.samples())), 0.25, 0.02, "samples with callers")
     rows = record(t, busy(t, "split", 200), "--backtrace=none", output="n")
     t.eq(sum(1 for s in rows.samples() if s["callers"]), 0, "samples with callers")
     t.ge(rows.shares().get("burn", 0), 0.7, "share of burn itself")
@@ -295,12 +306,14 @@ def frequency_and_period(t):
     n = {}
     for name, options in (("slow", ["--sampling-frequency=200"]), ("fast", ["--sampling-frequency", "2000"])):
         rows = record(t, busy(t, "split", 500), *options, output=name)
-        n[name] = len(rows.table("sample"))
+        n[name] = len(list(rows.samples()))
         t.eq(rows.table("perf_event")[0]["frequency"], 200 if name == "slow" else 2000, "frequency")
     t.ok(6 < n["fast"] / max(n["slow"], 1) < 14, "ten times the frequency gives ten times the samples: %s" % n)
     rows = record(t, busy(t, "split", 300), "--sampling-period=2000000", output="p")
     t.eq((rows.table("perf_event")[0]["period"], rows.table("perf_event")[0]["frequency"]), (2000000, 0), "period and frequency")
-    t.eq({s["weight"] for s in rows.samples()}, {2000000}, "weights")
+    weights = sorted(s["weight"] for s in rows.samples())
+    near(t, weights[len(weights) // 2] / 1e6, 2, 0.1, "milliseconds that most samples stand for")
+    check_times(t, rows)
 
 
 # ---- who
@@ -315,8 +328,7 @@ def every_thread_has_a_row(t):
         t.eq(sum(1 for s in rows.spans() if s["after"] == DEAD), 201, "threads whose end was seen (%s)" % way)
         ran = sum(s["end"] - s["start"] for s in rows.spans() if s["thread"] != 1 and s["end"] != NO_TIME) / 1e9
         t.ge(ran, 0.2, "seconds that threads of 1 ms ran (%s)" % way)
-        near(t, sum(s["weight"] for s in rows.samples() if s["thread"] != 1 and s["flags"] & CLOCK) / 1e9 / ran, 1, 0.3,
-             "what their samples stand for, by how long they ran (%s)" % way)
+        check_times(t, rows, way)
         check_spans(t, rows)
 
 
@@ -471,7 +483,7 @@ def a_process_tree_holds_no_other_programs(t):
     t.eq({s["thread"] for s in rows.samples()} - known, set(), "threads of samples that are not the target's")
     t.eq({s["thread"] for s in rows.spans()} - known, set(), "threads of spans that are not the target's")
     t.eq([f for s in rows.samples() for f in rows.stack(s) if "/busyfp]" in f], [], "code of others")
-    near(t, sum(s["weight"] for s in rows.samples() if s["flags"] & CLOCK) / 1e9, 0.4, 0.1, "seconds of CPU time")
+    near(t, sum(s["time"] for s in rows.samples(rest=True)) / 1e9, 0.4, 0.1, "seconds of CPU time")
 
 
 # ---- context switches
@@ -550,17 +562,16 @@ def events_have_lists(t):
         t.eq(r.status, 2, "status of %s (%s)" % (bad, r.said()))
 
 
-def with_cycles(t, argv, *options, output="r"):
-    """A recording on a machine that counts cycles, or is made to look like one: programs/fakecycles.c."""
+def with_cycles(t, argv, *options, output="r", pacer="cycles"):
+    """A recording on a machine that counts cycles, or is made to look like one: programs/fakecycles.c. Cycles pace the samples, or the clock."""
     fake = os.path.join(os.path.dirname(t.program("busy")), "libfakecycles.so")
     if not os.path.exists(fake):
         raise Skip("libfakecycles.so was not built")
-    r = t.run(["env", "LD_PRELOAD=" + fake, *t.profile_argv(argv, ["--trace=none", *options], output=output)])
+    r = t.run(["env", "LD_PRELOAD=" + fake, "WARPSIGHT_PERF_PACER=" + pacer, *t.profile_argv(argv, ["--trace=none", *options], output=output)])
     t.eq(r.status, 0, "exit status (%s)" % r.said())
     rows = Rows(t.path(output))
     if rows.meta().get("perf.scope") == "refused":
         raise Skip("perf events are not permitted here")
-    t.ok(not any("cycle counter is not available" in d for d in rows.diagnostics()), "cycles are counted: %s" % rows.diagnostics())
     return rows
 
 
@@ -579,8 +590,10 @@ def cycles_pace_samples_where_they_are_counted(t):
     t.eq([(e["type"], e["config"], e["frequency"], rows.strings[e["name"]]) for e in rows.table("perf_event")], [(0, 0, 1000, "cpu-cycles")], "events")
     t.eq({s["flags"] & CLOCK for s in rows.samples()}, {0}, "their weights are not time")
     shown = reported(t, "r")
-    near(t, float(shown["three_quarters"]["Total Time"]), 600, 60, "milliseconds in three_quarters, from the frequency")
-    near(t, float(shown["three_quarters"]["Total"]), 75, 3, "its share of the cycles")
+    near(t, float(shown["three_quarters"]["Total Time"]), 600, 60, "milliseconds in three_quarters")
+    near(t, float(shown["three_quarters"]["Total"]), 75, 3, "its share of the time")
+    near(t, float(reported(t, "r", "--event=cpu-cycles")["three_quarters"]["Total"]), 75, 3, "its share of the cycles")
+    check_times(t, rows)
 
 
 @test("sampling")
@@ -591,7 +604,108 @@ def a_period_counts_cycles(t):
     near(t, len(list(rows.samples())), 200, 30, "samples of 0.4 s, each of 2 ms")
     shown = reported(t, "r")
     near(t, float(shown["three_quarters"]["Total"]), 75, 6, "share of three_quarters")
-    t.eq(shown["three_quarters"]["Total Time"], "", "how long that was is not known")
+    near(t, float(shown["three_quarters"]["Total Time"]), 300, 40, "milliseconds in it")
+    t.eq(reported(t, "r", "--event=cpu-cycles")["three_quarters"]["Total Time"], "", "cycles that are asked for are no time")
+    check_times(t, rows)
+
+
+@test("sampling")
+def cycles_come_beside_the_clock(t):
+    """Where they are asked for they are an event of their own, and time is the clock's."""
+    rows = with_cycles(t, busy(t, "split", 400), "--cpu-core-events=cpu-cycles", pacer="")
+    t.eq([rows.strings[e["name"]] for e in rows.table("perf_event")], ["cpu-clock", "cpu-cycles"], "events")
+    t.eq({bool(s["flags"] & CLOCK) for s in rows.samples() if s["event"] == 2}, {False}, "cycles are no nanoseconds")
+    t.eq({s["time"] for s in rows.samples() if s["event"] == 2}, {0}, "nor time, which the clock tells")
+    check_times(t, rows)
+
+
+@test("sampling")
+def time_is_what_threads_ran(t):
+    """At every way of sampling, of threads and children, brief ones too; what paces the samples may be a clock or a counter."""
+    cases = (busy(t, "split", 150), busy(t, "together", 2, 100000), busy(t, "together", 50, 8000), busy(t, "forks", 10, 3))
+    for way in ("wide", "inherit"):
+        for frequency in (100, 1000, 5000):
+            for n, argv in enumerate(cases):
+                rows = record(t, argv, "--sampling-frequency=%d" % frequency, output="r%s%d%d" % (way, frequency, n), env={"WARPSIGHT_PERF": way})
+                check_times(t, rows, "%s, %d Hz, %s:" % (way, frequency, argv[1:]))
+    for n, argv in enumerate(cases):
+        check_times(t, with_cycles(t, argv, output="c%d" % n), "cycles, %s:" % argv[1:])
+
+
+BURN = """
+import sys, threading, time
+def burn(ms):
+    end = time.thread_time() + ms / 1e3
+    while time.thread_time() < end:
+        sum(range(50))
+threads = [threading.Thread(target=burn, args=(float(sys.argv[2]),)) for i in range(int(sys.argv[1]))]
+[t.start() for t in threads]
+[t.join() for t in threads]
+"""
+
+
+@test("sampling")
+def time_of_python_is_what_threads_ran(t):
+    """Its samples by the program in the kernel, or by signals to its threads, whose clocks are their own."""
+    for python in ("kernel", "signals"):
+        for frequency in (100, 1000, 5000):
+            for n, ms in ((1, 150), (2, 100), (50, 6)):
+                env = {"WARPSIGHT_PYTHON": "signals"} if python == "signals" else {}
+                rows = record(t, [sys.executable, "-S", "-c", BURN, str(n), str(ms)], "--sampling-frequency=%d" % frequency, env=env,
+                              output="p%s%d-%d" % (python, frequency, n))
+                check_times(t, rows, "Python by %s, %d Hz, %d threads:" % (python, frequency, n))
+
+
+@test("sampling")
+def time_by_signals_is_what_threads_used(t):
+    """There are no context switches to compare with: what the program says that it has burnt is less than what it used."""
+    rows = record(t, busy(t, "together", 10, 40000), env={"WARPSIGHT_PERF": "none"})
+    of = {}
+    for s in rows.samples(rest=True):
+        of[s["thread"]] = of.get(s["thread"], 0) + s["time"]
+    t.eq(len(of), 11, "threads with time")
+    for ns in sorted(of.values())[1:]:  # but for the one that started them
+        near(t, ns / 1e6, 40, 4, "milliseconds of a thread")
+
+
+def limited(t, to, during, *options):
+    """A recording while the kernel's limit of samples a second is `to`, from the start or from a moment `during` the run on."""
+    path = "/proc/sys/kernel/perf_event_max_sample_rate"
+    with open(path) as f:
+        before = f.read()
+
+    def limit(text):
+        try:
+            with open(path, "w") as f:
+                f.write(text)
+        except OSError as e:
+            raise Skip("the limit cannot be set: %s" % e)
+
+    if int(before) < 2000:
+        raise Skip("the kernel's limit is %s already" % before.strip())
+    try:
+        if not during:
+            limit(to)
+        p = t.start(t.profile_argv(busy(t, "together", 4, 300000), ["--trace=none", *options], output="r"), stderr=subprocess.PIPE)
+        if during:
+            time.sleep(0.4)
+            limit(to)
+        said = p.communicate()[1].decode()
+    finally:
+        limit(before)
+    t.eq(p.returncode, 0, "exit status (%s)" % said)
+    return Rows(t.path("r")), said
+
+
+@test("sampling", ("root",))
+def a_lower_limit_is_said_and_costs_no_time(t):
+    for during in (False, True):
+        rows, said = limited(t, "500", during, "--force-overwrite=true")
+        if rows.meta().get("perf.scope") == "refused":
+            raise Skip("perf events are not permitted here")
+        check_times(t, rows, "limited %s:" % ("during the run" if during else "before"))
+        t.contains(said, "lowered its limit during the run, from .* to 500" if during else "allows 500 samples a second.*not 1000", "what is said")
+        t.contains(said, "Times are right", "what that means")
 
 
 @test("sampling")

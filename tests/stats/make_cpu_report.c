@@ -328,13 +328,30 @@ static void make_cycles(void)
 	    .name = put_string("task-clock (Python)"));
 	for (uint64_t i = 0; i < 4; i++)
 		ADD(sample, .start = ZERO + 1000 * i, .thread = 1, .cpu = 0, .weight = 3000000,
-		    .frame = code_c.leaf, .event = 1);
+		    .frame = code_c.leaf, .event = 1, .time = 1000000);
 	for (uint64_t i = 0; i < 3; i++)
 		ADD(sample, .start = ZERO + 1500 * i, .thread = 2, .cpu = WS_NO_U32,
 		    .weight = 2000000, .frame = code_c.py_step, .event = 7,
 		    .flags = WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL);
 	ADD(sample, .start = ZERO + 5, .thread = 1, .cpu = 0, .weight = 99, .frame = code_c.main,
 	    .event = 2);
+}
+
+/* Cycles alone, as other tools' reports have them: how long that was is not told. */
+static void make_untimed(void)
+{
+	struct code lines;
+
+	put_session(5000000);
+	put_process(1, 100, "app");
+	put_thread(1, 1, 100, "main");
+	lines = make_code();
+	ADD(perf_event, .id = 1, .type = 0, .config = 0, .frequency = 1000,
+	    .name = put_string("cpu-cycles"));
+	for (uint64_t i = 0; i < 10; i++)
+		ADD(sample, .start = ZERO + 1000 * i, .thread = 1, .cpu = 0,
+		    .weight = i < 8 ? UINT64_C(1) << i : 700, .event = 1,
+		    .frame = i < 8 ? lines.leaf : lines.main);
 }
 
 static void make_calls(void)
@@ -544,8 +561,9 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*fill)(void);
-	} kinds[] = {{"small", make_small},   {"cycles", make_cycles}, {"calls", make_calls},
-		     {"random", random_rows}, {"big", big_rows},       {"hostile", make_hostile}};
+	} kinds[] = {{"small", make_small},    {"cycles", make_cycles}, {"untimed", make_untimed},
+		     {"calls", make_calls},    {"random", random_rows}, {"big", big_rows},
+		     {"hostile", make_hostile}};
 	struct ws_writer_opts options = {.overwrite = true};
 	struct ws_err err;
 	size_t k = 0;

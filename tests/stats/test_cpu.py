@@ -259,9 +259,16 @@ def events_together():
         return [(r["Function"], r["Self"], r["Self Time"], r["Samples"]) for r in table("report", *args, report("cycles"))]
 
     same(shares(), [("step", 60.0, 6.0, 3), ("leaf", 40.0, 4.0, 4)], "usual samples")
-    same(shares("--event=cpu-cycles"), [("leaf", 100.0, 4.0, 4)], "cycles")
-    same(shares("--event=cache-misses"), [("main", 100.0, 10.0, 1)], "misses")
+    same(shares("--event=cpu-cycles"), [("leaf", 100.0, "", 4)], "cycles that are asked for are no time")
+    same(shares("--event=cache-misses"), [("main", 100.0, "", 1)], "misses")
     same(shares("--event=task-clock (Python)"), [("step", 100.0, 6.0, 3)], "clock")
+
+
+@test
+def cycles_are_no_time():
+    """Eight samples of a counter that finds its way up, then two of 700 each: shares are of cycles, and times are not known."""
+    found = [(r["Function"], r["Self"], r["Self Time"], r["Samples"]) for r in table("report", report("untimed"))]
+    same(found, [("main", 84.6, "", 2), ("leaf", 15.4, "", 8)], "what was counted")
 
 
 @test
