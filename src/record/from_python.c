@@ -114,7 +114,7 @@ static void say_seen(struct ws_stream *stream, uint16_t version, uint32_t how)
 {
 	const struct ws_python *py = stream->proc->drain->python;
 
-	if (!py->o.sampling)
+	if (!py->options.sampling)
 		return;
 	if (how == WS_PYTHON_LOOKED_INTO)
 		ws_stream_diagnostic(stream, WS_INFO, "python",
@@ -315,7 +315,7 @@ static void describe(struct ws_stream *stream)
 	struct ws_row_perf_event row = {.id = EVENT_ROW,
 					.type = 1 /* software */,
 					.config = 1 /* task clock */,
-					.frequency = py->o.frequency};
+					.frequency = py->options.frequency};
 
 	if (stream->sink->python_described)
 		return;
@@ -347,7 +347,8 @@ void ws_convert_python_sample(struct ws_stream *stream, const struct ws_rec *rec
 	if (maps)
 		frames = unwind(stream, maps, record, row.start, places, WS_COUNT(places), &flags);
 	row.thread = stream->thread;
-	row.weight = row.time = record->weight ? record->weight : 1000000000u / py->o.frequency;
+	row.weight = row.time =
+		record->weight ? record->weight : 1000000000u / py->options.frequency;
 	row.callers = ws_python_merge(ws_stackset_of(stream->sink), places, frames, &st->stack,
 				      flags != 0, &row.frame);
 	row.gil = (uint8_t)(record->gil <= WS_GIL_WAITS ? record->gil : WS_GIL_UNKNOWN);
@@ -401,9 +402,9 @@ void ws_convert_python_range(struct ws_stream *stream, const struct ws_rec *rec)
 	struct ws_python_function *function;
 
 	if (ws_rec_bytes(rec) < sizeof(*record) || record->end < record->start || !py ||
-	    rec->value >= py->o.function_n)
+	    rec->value >= py->options.function_n)
 		return;
-	function = &py->o.functions[rec->value];
+	function = &py->options.functions[rec->value];
 	function->seen = true;
 	row.start = ws_stream_time(stream, record->start);
 	row.end = ws_stream_time(stream, record->end);

@@ -59,10 +59,10 @@ struct ws_row_sample;
  * that has not called exec yet. What cannot be had is said in the report of `main`; never fails.
  * NULL when nothing was asked for. `drain` and `main` must outlive it.
  */
-struct ws_perf *ws_perf_open(const struct ws_perf_opts *o, pid_t target, struct ws_drain *drain,
-			     struct ws_sink *main);
+struct ws_perf *ws_perf_open(const struct ws_perf_opts *options, pid_t target,
+			     struct ws_drain *drain, struct ws_sink *main);
 /* Is something sampled or followed? False when all was refused. */
-bool ws_perf_active(const struct ws_perf *p);
+bool ws_perf_active(const struct ws_perf *perf);
 /*
  * Does the kernel refuse events that this process asks for on itself? Then what ws_perf_open could
  * give is known before there is a target: nothing. WARPSIGHT_PERF=none in the environment says so
@@ -73,46 +73,46 @@ bool ws_perf_refused(void);
  */
 uint32_t ws_perf_limit(void);
 /* Is a call stack wanted with the nth sample of a thread, from 0? */
-bool ws_perf_wants_stack(const struct ws_perf *p, uint32_t nth);
+bool ws_perf_wants_stack(const struct ws_perf *perf, uint32_t nth);
 /* Write what was asked for and what became of it into a report, once. `p` may be NULL. */
-void ws_perf_describe(struct ws_perf *p, struct ws_sink *sink);
+void ws_perf_describe(struct ws_perf *perf, struct ws_sink *sink);
 
 /* The collection begins and ends at these moments (session ns): what lies outside makes no rows. */
-void ws_perf_begin(struct ws_perf *p, uint64_t time);
-void ws_perf_end(struct ws_perf *p, uint64_t time);
+void ws_perf_begin(struct ws_perf *perf, uint64_t time);
+void ws_perf_end(struct ws_perf *perf, uint64_t time);
 
 /* Take what has arrived; call it after the drain's round, which began at `since` (session ns): who
  * had registered by then is known.
  */
-void ws_perf_round(struct ws_perf *p, uint64_t since);
+void ws_perf_round(struct ws_perf *perf, uint64_t since);
 /* How long the recorder may sleep so that no buffer gets too full, in nanoseconds; 0: go on at
  * once. */
-uint64_t ws_perf_patience(const struct ws_perf *p);
+uint64_t ws_perf_patience(const struct ws_perf *perf);
 /* The last round: takes everything, writes what is open, says what was lost. Call it before the
  * drain's last round. */
-void ws_perf_finish(struct ws_perf *p, uint64_t now);
-void ws_perf_free(struct ws_perf *p);
+void ws_perf_finish(struct ws_perf *perf, uint64_t now);
+void ws_perf_free(struct ws_perf *perf);
 
 /*
  * Take over a sample that a thread took of itself, until its time is known: `row` is complete but
  * for `time`, its weight is what it stands for when nothing better gets known. `tid` as seen from
  * here. False when the caller is to write it.
  */
-bool ws_perf_hold_sample(struct ws_perf *p, uint32_t tid, struct ws_sink *sink,
+bool ws_perf_hold_sample(struct ws_perf *perf, uint32_t tid, struct ws_sink *sink,
 			 const struct ws_row_sample *row);
 
 /* A process image has registered: the id in `sink` that its rows have already because perf saw it
  * before, or 0. */
-uint32_t ws_perf_adopt(struct ws_perf *p, struct ws_proc *proc);
+uint32_t ws_perf_adopt(struct ws_perf *perf, struct ws_proc *proc);
 
 /* The list behind --cpu-core-events=help and --os-events=help, with a word on those that this
  * machine refuses. */
-void ws_perf_list_events(struct ws_text *t, bool core);
+void ws_perf_list_events(struct ws_text *text, bool core);
 /* The list behind --ftrace=help: one tracepoint a line. 0, or -1 with a sentence when they cannot
  * be read. */
-int ws_trace_list(struct ws_text *out, struct ws_err *e);
+int ws_trace_list(struct ws_text *out, struct ws_err *err);
 /* Check a list of event names or numbers of that list. 0, or -1 with a message that names `option`.
  */
-int ws_perf_check_events(const char *list, bool core, const char *option, struct ws_err *e);
+int ws_perf_check_events(const char *list, bool core, const char *option, struct ws_err *err);
 
 #endif

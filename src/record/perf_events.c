@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "record/perf_private.h"
+#include "base/choose.h"
 
 static const struct ws_perf_name core_events[] = {
 	{"cpu-cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, "Cycles of the core", true},
@@ -55,63 +56,63 @@ static const struct ws_perf_name *list_of(bool core, size_t *n)
 /* Why this process cannot have the event on itself, or NULL. */
 static const char *refused(const struct ws_perf_name *name)
 {
-	struct perf_event_attr a;
+	struct perf_event_attr attr;
 	int error;
 
-	ws_perf_attr(&a, name->type, name->config, true);
-	error = ws_perf_try(&a, 0, -1);
+	ws_perf_attr(&attr, name->type, name->config, true);
+	error = ws_perf_try(&attr, 0, -1);
 	return !error ? NULL
 	       : error == ENOENT || error == ENODEV || error == EOPNOTSUPP
 		       ? "this machine does not have it"
 		       : strerror(error);
 }
 
-void ws_perf_list_events(struct ws_text *t, bool core)
+void ws_perf_list_events(struct ws_text *text, bool core)
 {
 	size_t n;
-	const struct ws_perf_name *v = list_of(core, &n);
+	const struct ws_perf_name *name = list_of(core, &n);
 
-	ws_text_printf(t, "%s",
+	ws_text_printf(text, "%s",
 		       core ? "Events of the processor, by number or name.\n"
 			    : "Events of the kernel, by number or name.\n");
 	for (size_t i = 0; i < n; i++) {
-		const char *why = refused(&v[i]);
+		const char *why = refused(&name[i]);
 
-		ws_text_printf(t, "  %2zu  %-24s %s%s%s%s\n", i, v[i].name, v[i].doc,
-			       why ? " (" : "", why ? why : "", why ? ")" : "");
+		ws_text_printf(text, "  %2zu  %-24s %s%s%s%s\n", i, name[i].name, name[i].doc,
+			       why ? " (" : "", ws_text_or(why, ""), why ? ")" : "");
 	}
 }
 
 const struct ws_perf_name *ws_perf_find_event(const char *word, size_t len, bool core)
 {
 	size_t n;
-	const struct ws_perf_name *v = list_of(core, &n);
+	const struct ws_perf_name *name = list_of(core, &n);
 	char *end;
 	unsigned long number = strtoul(word, &end, 10);
 
 	if (len && end == word + len && *word >= '0' && *word <= '9')
-		return number < n ? &v[number] : NULL;
+		return number < n ? &name[number] : NULL;
 	for (size_t i = 0; i < n; i++)
-		if (strlen(v[i].name) == len && !memcmp(v[i].name, word, len))
-			return &v[i];
+		if (strlen(name[i].name) == len && !memcmp(name[i].name, word, len))
+			return &name[i];
 	return NULL;
 }
 
-int ws_perf_check_events(const char *list, bool core, const char *option, struct ws_err *e)
+int ws_perf_check_events(const char *list, bool core, const char *option, struct ws_err *err)
 {
 	size_t count = 0;
 
-	for (const char *p = list; p && *p;) {
-		size_t n = strcspn(p, ",");
+	for (const char *at = list; at && *at;) {
+		size_t n = strcspn(at, ",");
 
-		if (!ws_perf_find_event(p, n, core))
-			return ws_fail(e, "--%s: '%.*s' is no event; --%s=help lists them", option,
-				       (int)n, p, option);
+		if (!ws_perf_find_event(at, n, core))
+			return ws_fail(err, "--%s: '%.*s' is no event; --%s=help lists them",
+				       option, (int)n, at, option);
 		if (++count > WS_PERF_MORE_EVENTS)
-			return ws_fail(e, "--%s: at most %d events", option, WS_PERF_MORE_EVENTS);
-		p += n + (p[n] == ',');
+			return ws_fail(err, "--%s: at most %d events", option, WS_PERF_MORE_EVENTS);
+		at += n + (at[n] == ',');
 	}
-	return list && !count
-		       ? ws_fail(e, "--%s: no event is named; --%s=help lists them", option, option)
-		       : 0;
+	return list && !count ? ws_fail(err, "--%s: no event is named; --%s=help lists them",
+					option, option)
+			      : 0;
 }

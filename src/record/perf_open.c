@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "record/perf_private.h"
+#include "base/choose.h"
 
 #define RING_MOST (8u << 20)
 #define RING_LEAST (64u << 10)
@@ -35,11 +36,11 @@ int ws_perf_try(const struct perf_event_attr *attr, pid_t pid, int cpu)
 	return 0;
 }
 
-void ws_perf_attr(struct perf_event_attr *a, uint32_t type, uint64_t config, bool no_kernel)
+void ws_perf_attr(struct perf_event_attr *attr, uint32_t type, uint64_t config, bool no_kernel)
 {
-	*a = (struct perf_event_attr){
+	*attr = (struct perf_event_attr){
 		.type = type,
-		.size = sizeof(*a),
+		.size = sizeof(*attr),
 		.config = config,
 		.sample_type = WS_PERF_SAMPLE_BASE,
 		.disabled = 1,
@@ -58,47 +59,47 @@ void ws_perf_attr(struct perf_event_attr *a, uint32_t type, uint64_t config, boo
 
 uint32_t *ws_perf_cpus(size_t *n)
 {
-	FILE *f = fopen("/sys/devices/system/cpu/online", "re");
-	uint32_t *v = NULL;
+	FILE *file = fopen("/sys/devices/system/cpu/online", "re");
+	uint32_t *values = NULL;
 	size_t cap = 0;
 	unsigned first, last;
 
 	*n = 0;
-	while (f && fscanf(f, "%u", &first) == 1 && first < 65536) {
-		int c = fgetc(f);
+	while (file && fscanf(file, "%u", &first) == 1 && first < 65536) {
+		int c = fgetc(file);
 
 		last = first;
 		if (c == '-') {
-			if (fscanf(f, "%u", &last) != 1 || last >= 65536)
+			if (fscanf(file, "%u", &last) != 1 || last >= 65536)
 				break;
-			c = fgetc(f);
+			c = fgetc(file);
 		}
 		for (; first <= last; first++) {
-			ws_grow(v, cap, *n + 1);
-			v[(*n)++] = first;
+			ws_grow(values, cap, *n + 1);
+			values[(*n)++] = first;
 		}
 		if (c != ',')
 			break;
 	}
-	if (f)
-		fclose(f);
+	if (file)
+		fclose(file);
 	if (!*n)
 		for (long i = 0, count = sysconf(_SC_NPROCESSORS_ONLN); i < count; i++) {
-			ws_grow(v, cap, *n + 1);
-			v[(*n)++] = (uint32_t)i;
+			ws_grow(values, cap, *n + 1);
+			values[(*n)++] = (uint32_t)i;
 		}
-	return v;
+	return values;
 }
 
 /* Descriptors: some for each CPU. The target was forked before and keeps its own limit. */
 static void allow_descriptors(void)
 {
-	struct rlimit r;
+	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur == r.rlim_max)
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max)
 		return;
-	r.rlim_cur = r.rlim_max < 65536 ? r.rlim_max : 65536;
-	setrlimit(RLIMIT_NOFILE, &r);
+	limit.rlim_cur = ws_min(limit.rlim_max, 65536);
+	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 /* How large a ring to try first: a power of two. */
@@ -112,7 +113,7 @@ static size_t first_size(size_t cpus)
 }
 
 /* Map the ring of the events of a CPU; without the right to lock as much memory, a smaller one. */
-static bool map_ring(struct ws_perf_ring *r, int fd, size_t bytes)
+static bool map_ring(struct ws_perf_ring *ring, int fd, size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	void *m;
@@ -124,17 +125,17 @@ static bool map_ring(struct ws_perf_ring *r, int fd, size_t bytes)
 		if (bytes <= RING_LEAST || (errno != EPERM && errno != ENOMEM))
 			return false;
 	}
-	r->page = m;
-	r->data = (const char *)m + page;
-	r->bytes = bytes;
+	ring->page = m;
+	ring->data = (const char *)m + page;
+	ring->bytes = bytes;
 	return true;
 }
 
-static bool open_on(struct ws_perf_set *s, struct ws_perf_ring *r, pid_t pid, size_t bytes)
+static bool open_on(struct ws_perf_set *set, struct ws_perf_ring *ring, pid_t pid, size_t bytes)
 {
-	for (size_t i = 0; i < s->events_n; i++) {
-		int fd = open_event(&s->events[i].attr, s->events[i].attr.inherit ? pid : -1,
-				    (int)r->cpu);
+	for (size_t i = 0; i < set->events_n; i++) {
+		int fd = open_event(&set->events[i].attr, set->events[i].attr.inherit ? pid : -1,
+				    (int)ring->cpu);
 		uint64_t id;
 		int error;
 
@@ -142,22 +143,22 @@ static bool open_on(struct ws_perf_set *s, struct ws_perf_ring *r, pid_t pid, si
 			return true;
 		if (fd < 0)
 			return false;
-		if (!r->page ? !map_ring(r, fd, bytes)
-			     : ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, r->fds[0]) != 0) {
+		if (!ring->page ? !map_ring(ring, fd, bytes)
+				: ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fds[0]) != 0) {
 			error = errno;
 			close(fd);
 			errno = error;
 			return false;
 		}
-		ws_grow(r->fds, r->fds_cap, r->fds_n + 1);
-		r->fds[r->fds_n++] = fd;
+		ws_grow(ring->fds, ring->fds_cap, ring->fds_n + 1);
+		ring->fds[ring->fds_n++] = fd;
 		if (!ioctl(fd, PERF_EVENT_IOC_ID, &id))
-			ws_map_set(&s->by_id, id, i + 1);
+			ws_map_set(&set->by_id, id, i + 1);
 	}
 	return true;
 }
 
-int ws_perf_open_set(struct ws_perf_set *s, pid_t pid)
+int ws_perf_open_set(struct ws_perf_set *set, pid_t pid)
 {
 	size_t n, bytes;
 	uint32_t *cpus = ws_perf_cpus(&n);
@@ -165,66 +166,66 @@ int ws_perf_open_set(struct ws_perf_set *s, pid_t pid)
 
 	allow_descriptors();
 	bytes = first_size(n);
-	s->rings = ws_calloc(n, sizeof(*s->rings));
+	set->rings = ws_calloc(n, sizeof(*set->rings));
 	for (size_t i = 0; i < n && !error; i++) {
-		struct ws_perf_ring *r = &s->rings[s->rings_n++];
+		struct ws_perf_ring *ring = &set->rings[set->rings_n++];
 
-		r->cpu = cpus[i];
-		if (!open_on(s, r, pid, bytes))
+		ring->cpu = cpus[i];
+		if (!open_on(set, ring, pid, bytes))
 			error = errno ? errno : EINVAL;
-		else if (!r->page) /* off line */
-			s->rings_n--;
+		else if (!ring->page) /* off line */
+			set->rings_n--;
 		else
-			bytes = r->bytes;
+			bytes = ring->bytes;
 	}
 	free(cpus);
-	if (error || !s->rings_n) {
-		ws_perf_close_set(s);
+	if (error || !set->rings_n) {
+		ws_perf_close_set(set);
 		return error ? error : ENODEV;
 	}
-	s->ring_bytes = bytes;
-	s->heap = ws_calloc(s->rings_n, sizeof(*s->heap));
-	s->scratch = ws_malloc(WS_PERF_MOST + 1);
+	set->ring_bytes = bytes;
+	set->heap = ws_calloc(set->rings_n, sizeof(*set->heap));
+	set->scratch = ws_malloc(WS_PERF_MOST + 1);
 	return 0;
 }
 
-void ws_perf_close_set(struct ws_perf_set *s)
+void ws_perf_close_set(struct ws_perf_set *set)
 {
-	for (size_t i = 0; i < s->rings_n; i++) {
-		struct ws_perf_ring *r = &s->rings[i];
+	for (size_t i = 0; i < set->rings_n; i++) {
+		struct ws_perf_ring *ring = &set->rings[i];
 
-		if (r->page)
-			munmap(r->page, (size_t)sysconf(_SC_PAGESIZE) + r->bytes);
-		for (size_t k = r->fds_n; k--;)
-			if (r->fds[k] >= 0)
-				close(r->fds[k]);
-		free(r->fds);
-		free(r->python);
+		if (ring->page)
+			munmap(ring->page, (size_t)sysconf(_SC_PAGESIZE) + ring->bytes);
+		for (size_t k = ring->fds_n; k--;)
+			if (ring->fds[k] >= 0)
+				close(ring->fds[k]);
+		free(ring->fds);
+		free(ring->python);
 	}
-	free(s->rings);
-	free(s->heap);
-	free(s->scratch);
-	ws_map_free(&s->by_id);
-	s->rings = NULL;
-	s->heap = NULL;
-	s->scratch = NULL;
-	s->rings_n = s->heap_n = 0;
+	free(set->rings);
+	free(set->heap);
+	free(set->scratch);
+	ws_map_free(&set->by_id);
+	set->rings = NULL;
+	set->heap = NULL;
+	set->scratch = NULL;
+	set->rings_n = set->heap_n = 0;
 }
 
-void ws_perf_switch(struct ws_perf_set *s, enum ws_perf_role role, bool on)
+void ws_perf_switch(struct ws_perf_set *set, enum ws_perf_role role, bool on)
 {
-	for (size_t i = 0; i < s->rings_n; i++)
-		for (size_t k = 0; k < s->rings[i].fds_n; k++)
-			if (s->events[k].role == role && s->rings[i].fds[k] >= 0)
-				ioctl(s->rings[i].fds[k],
+	for (size_t i = 0; i < set->rings_n; i++)
+		for (size_t k = 0; k < set->rings[i].fds_n; k++)
+			if (set->events[k].role == role && set->rings[i].fds[k] >= 0)
+				ioctl(set->rings[i].fds[k],
 				      on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
 }
 
-void ws_perf_close_event(struct ws_perf_set *s, size_t event)
+void ws_perf_close_event(struct ws_perf_set *set, size_t event)
 {
-	for (size_t i = 0; i < s->rings_n; i++)
-		if (event && event < s->rings[i].fds_n && s->rings[i].fds[event] >= 0) {
-			close(s->rings[i].fds[event]);
-			s->rings[i].fds[event] = -1;
+	for (size_t i = 0; i < set->rings_n; i++)
+		if (event && event < set->rings[i].fds_n && set->rings[i].fds[event] >= 0) {
+			close(set->rings[i].fds[event]);
+			set->rings[i].fds[event] = -1;
 		}
 }

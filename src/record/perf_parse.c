@@ -3,6 +3,7 @@
  * checked against the record's size, because the same code reads what a damaged ring holds.
  */
 #include "record/perf_parse.h"
+#include "base/choose.h"
 
 #include <string.h>
 
@@ -26,16 +27,16 @@ struct head { /* what every sample begins with: WS_PERF_SAMPLE_BASE */
 
 uint64_t ws_perf_time(const void *rec, size_t size)
 {
-	const struct perf_event_header *h = rec;
-	const char *p = rec;
-	struct tail t;
+	const struct perf_event_header *header = rec;
+	const char *at = rec;
+	struct tail tail;
 
-	if (h->type == PERF_RECORD_SAMPLE)
+	if (header->type == PERF_RECORD_SAMPLE)
 		return size >= sizeof(struct head) ? ((const struct head *)rec)->time : 0;
-	if (size < sizeof(*h) + sizeof(t))
+	if (size < sizeof(*header) + sizeof(tail))
 		return 0;
-	memcpy(&t, p + size - sizeof(t), sizeof(t));
-	return t.time;
+	memcpy(&tail, at + size - sizeof(tail), sizeof(tail));
+	return tail.time;
 }
 
 uint64_t ws_perf_id(const void *rec, size_t size)
@@ -50,60 +51,61 @@ struct in { /* what is left of a sample */
 
 static const void *take(struct in *in, uint64_t bytes)
 {
-	const char *p = in->p;
+	const char *at = in->p;
 
 	if (bytes > in->left)
 		return NULL;
 	in->p += bytes;
 	in->left -= bytes;
-	return p;
+	return at;
 }
 
-static bool take_u64(struct in *in, uint64_t *v)
+static bool take_u64(struct in *in, uint64_t *values)
 {
-	const void *p = take(in, sizeof(*v));
+	const void *memory = take(in, sizeof(*values));
 
-	if (p)
-		memcpy(v, p, sizeof(*v));
-	return p;
+	if (memory)
+		memcpy(values, memory, sizeof(*values));
+	return memory;
 }
 
-static bool take_raw(struct in *in, struct ws_perf_sample *s)
+static bool take_raw(struct in *in, struct ws_perf_sample *sample)
 {
-	const void *p = take(in, sizeof(uint32_t));
+	const void *memory = take(in, sizeof(uint32_t));
 
-	if (!p)
+	if (!memory)
 		return false;
-	memcpy(&s->raw_size, p, sizeof(s->raw_size));
-	if ((s->raw_size + 4ull) % 8) /* what follows is aligned */
+	memcpy(&sample->raw_size, memory, sizeof(sample->raw_size));
+	if ((sample->raw_size + 4ull) % 8) /* what follows is aligned */
 		return false;
-	s->raw = take(in, s->raw_size);
-	return s->raw;
+	sample->raw = take(in, sample->raw_size);
+	return sample->raw;
 }
 
-static bool take_branches(struct in *in, struct ws_perf_sample *s)
+static bool take_branches(struct in *in, struct ws_perf_sample *sample)
 {
-	if (!take_u64(in, &s->branch_n) || s->branch_n > MOST_CHAIN)
+	if (!take_u64(in, &sample->branch_n) || sample->branch_n > MOST_CHAIN)
 		return false;
-	s->branches = take(in, s->branch_n * sizeof(*s->branches));
-	return s->branches;
+	sample->branches = take(in, sample->branch_n * sizeof(*sample->branches));
+	return sample->branches;
 }
 
-static bool take_regs(struct in *in, unsigned regs, struct ws_perf_sample *s)
+static bool take_regs(struct in *in, unsigned regs, struct ws_perf_sample *sample)
 {
-	const void *p;
+	const void *memory;
 	uint64_t abi;
 
 	if (!take_u64(in, &abi))
 		return false;
 	if (abi == PERF_SAMPLE_REGS_ABI_NONE)
 		return true;
-	p = take(in, 8ull * regs);
-	s->regs = abi == PERF_SAMPLE_REGS_ABI_64 ? p : NULL; /* a 32-bit program is not unwound */
-	return p;
+	memory = take(in, 8ull * regs);
+	sample->regs = abi == PERF_SAMPLE_REGS_ABI_64 ? memory
+						      : NULL; /* a 32-bit program is not unwound */
+	return memory;
 }
 
-static bool take_stack(struct in *in, struct ws_perf_sample *s)
+static bool take_stack(struct in *in, struct ws_perf_sample *sample)
 {
 	uint64_t size, filled;
 
@@ -113,50 +115,50 @@ static bool take_stack(struct in *in, struct ws_perf_sample *s)
 		return true;
 	if (size % 8)
 		return false;
-	s->stack = take(in, size);
-	if (!s->stack || !take_u64(in, &filled))
+	sample->stack = take(in, size);
+	if (!sample->stack || !take_u64(in, &filled))
 		return false;
-	s->stack_size = filled < size ? filled : size;
+	sample->stack_size = ws_min(filled, size);
 	return true;
 }
 
 static bool parse_sample(const void *rec, size_t size, uint64_t type, unsigned regs,
 			 struct ws_perf_rec *out)
 {
-	const struct head *h = rec;
-	struct in in = {(const char *)rec + sizeof(*h), size - sizeof(*h)};
-	struct ws_perf_sample *s = &out->sample;
+	const struct head *head = rec;
+	struct in in = {(const char *)rec + sizeof(*head), size - sizeof(*head)};
+	struct ws_perf_sample *sample = &out->sample;
 
-	if (size < sizeof(*h) || (type & WS_PERF_SAMPLE_BASE) != WS_PERF_SAMPLE_BASE ||
+	if (size < sizeof(*head) || (type & WS_PERF_SAMPLE_BASE) != WS_PERF_SAMPLE_BASE ||
 	    type & ~(uint64_t)(WS_PERF_SAMPLE_BASE | WS_PERF_SAMPLE_MORE))
 		return false;
-	out->pid = h->pid;
-	out->tid = h->tid;
-	out->time = h->time;
-	out->cpu = h->cpu;
-	out->id = h->id;
-	s->ip = h->ip;
-	s->period = h->period;
+	out->pid = head->pid;
+	out->tid = head->tid;
+	out->time = head->time;
+	out->cpu = head->cpu;
+	out->id = head->id;
+	sample->ip = head->ip;
+	sample->period = head->period;
 	if (type & PERF_SAMPLE_CALLCHAIN) {
-		if (!take_u64(&in, &s->chain_n) || s->chain_n > MOST_CHAIN)
+		if (!take_u64(&in, &sample->chain_n) || sample->chain_n > MOST_CHAIN)
 			return false;
-		s->chain = take(&in, s->chain_n * sizeof(*s->chain));
-		if (!s->chain)
+		sample->chain = take(&in, sample->chain_n * sizeof(*sample->chain));
+		if (!sample->chain)
 			return false;
 	}
-	if (type & PERF_SAMPLE_RAW && !take_raw(&in, s))
+	if (type & PERF_SAMPLE_RAW && !take_raw(&in, sample))
 		return false;
-	if (type & PERF_SAMPLE_BRANCH_STACK && !take_branches(&in, s))
+	if (type & PERF_SAMPLE_BRANCH_STACK && !take_branches(&in, sample))
 		return false;
-	if (type & PERF_SAMPLE_REGS_USER && !take_regs(&in, regs, s))
+	if (type & PERF_SAMPLE_REGS_USER && !take_regs(&in, regs, sample))
 		return false;
-	return !(type & PERF_SAMPLE_STACK_USER) || take_stack(&in, s);
+	return !(type & PERF_SAMPLE_STACK_USER) || take_stack(&in, sample);
 }
 
 /* A text of a record: NUL-terminated within it, or the record does not check out. */
-static const char *text(const char *p, const char *end)
+static const char *text(const char *at, const char *end)
 {
-	return p < end && memchr(p, 0, (size_t)(end - p)) ? p : NULL;
+	return at < end && memchr(at, 0, (size_t)(end - at)) ? at : NULL;
 }
 
 struct mmap2 {
@@ -179,80 +181,81 @@ struct mmap2 {
 
 static bool parse_mmap(const void *rec, const char *end, struct ws_perf_rec *out)
 {
-	const struct mmap2 *m = rec;
-	struct ws_perf_mmap *o = &out->mmap;
+	const struct mmap2 *mmap2 = rec;
+	struct ws_perf_mmap *mmap = &out->mmap;
 
-	if ((size_t)(end - (const char *)rec) < sizeof(*m) || !(o->path = text(m->path, end)))
+	if ((size_t)(end - (const char *)rec) < sizeof(*mmap2) ||
+	    !(mmap->path = text(mmap2->path, end)))
 		return false;
-	out->pid = m->pid;
-	out->tid = m->tid;
-	o->addr = m->addr;
-	o->len = m->len;
-	o->offset = m->offset;
-	o->prot = m->prot;
+	out->pid = mmap2->pid;
+	out->tid = mmap2->tid;
+	mmap->addr = mmap2->addr;
+	mmap->len = mmap2->len;
+	mmap->offset = mmap2->offset;
+	mmap->prot = mmap2->prot;
 	if (!(out->misc & PERF_RECORD_MISC_MMAP_BUILD_ID)) {
-		o->major = m->major;
-		o->minor = m->minor;
-		o->inode = m->inode;
-	} else if (m->build_id_size && m->build_id_size <= sizeof(m->build_id)) {
-		o->build_id = m->build_id;
-		o->build_id_size = m->build_id_size;
+		mmap->major = mmap2->major;
+		mmap->minor = mmap2->minor;
+		mmap->inode = mmap2->inode;
+	} else if (mmap2->build_id_size && mmap2->build_id_size <= sizeof(mmap2->build_id)) {
+		mmap->build_id = mmap2->build_id;
+		mmap->build_id_size = mmap2->build_id_size;
 	}
 	return true;
 }
 
-static bool parse_task(const uint32_t *v, const char *end, struct ws_perf_rec *out)
+static bool parse_task(const uint32_t *values, const char *end, struct ws_perf_rec *out)
 {
-	if ((size_t)(end - (const char *)v) < 16)
+	if ((size_t)(end - (const char *)values) < 16)
 		return false;
-	out->pid = v[0];
-	out->task.ppid = v[1];
-	out->tid = v[2];
-	out->task.ptid = v[3];
+	out->pid = values[0];
+	out->task.ppid = values[1];
+	out->tid = values[2];
+	out->task.ptid = values[3];
 	return true;
 }
 
-static bool parse_switch(const uint32_t *v, const char *end, struct ws_perf_rec *out)
+static bool parse_switch(const uint32_t *values, const char *end, struct ws_perf_rec *out)
 {
 	if (out->type == PERF_RECORD_SWITCH)
 		return true;
-	if ((size_t)(end - (const char *)v) < 8)
+	if ((size_t)(end - (const char *)values) < 8)
 		return false;
-	out->other.pid = v[0];
-	out->other.tid = v[1];
+	out->other.pid = values[0];
+	out->other.tid = values[1];
 	return true;
 }
 
 static bool parse_body(const void *rec, const char *end, struct ws_perf_rec *out)
 {
-	const struct perf_event_header *h = rec;
-	const uint32_t *v = (const uint32_t *)(h + 1);
-	size_t room = (size_t)(end - (const char *)v);
+	const struct perf_event_header *header = rec;
+	const uint32_t *values = (const uint32_t *)(header + 1);
+	size_t room = (size_t)(end - (const char *)values);
 
-	switch (h->type) {
+	switch (header->type) {
 	case PERF_RECORD_MMAP2:
 		return parse_mmap(rec, end, out);
 	case PERF_RECORD_COMM:
 		if (room < 9)
 			return false;
-		out->pid = v[0];
-		out->tid = v[1];
-		return (out->comm = text((const char *)(v + 2), end));
+		out->pid = values[0];
+		out->tid = values[1];
+		return (out->comm = text((const char *)(values + 2), end));
 	case PERF_RECORD_FORK:
 	case PERF_RECORD_EXIT:
-		return parse_task(v, end, out);
+		return parse_task(values, end, out);
 	case PERF_RECORD_SWITCH:
 	case PERF_RECORD_SWITCH_CPU_WIDE:
-		return parse_switch(v, end, out);
+		return parse_switch(values, end, out);
 	case PERF_RECORD_LOST:
 		if (room < 16)
 			return false;
-		memcpy(&out->lost, v + 2, sizeof(out->lost));
+		memcpy(&out->lost, values + 2, sizeof(out->lost));
 		return true;
 	case PERF_RECORD_LOST_SAMPLES:
 		if (room < 8)
 			return false;
-		memcpy(&out->lost, v, sizeof(out->lost));
+		memcpy(&out->lost, values, sizeof(out->lost));
 		return true;
 	case PERF_RECORD_THROTTLE:
 		return true;
@@ -264,24 +267,24 @@ static bool parse_body(const void *rec, const char *end, struct ws_perf_rec *out
 bool ws_perf_parse(const void *rec, size_t size, uint64_t type, unsigned regs,
 		   struct ws_perf_rec *out)
 {
-	const struct perf_event_header *h = rec;
+	const struct perf_event_header *header = rec;
 	const char *end = (const char *)rec + size;
-	struct tail t;
+	struct tail tail;
 
 	memset(out, 0, sizeof(*out));
-	if (size < sizeof(*h) || h->size != size)
+	if (size < sizeof(*header) || header->size != size)
 		return false;
-	out->type = h->type;
-	out->misc = h->misc;
-	if (h->type == PERF_RECORD_SAMPLE)
+	out->type = header->type;
+	out->misc = header->misc;
+	if (header->type == PERF_RECORD_SAMPLE)
 		return parse_sample(rec, size, type, regs, out);
-	if (size < sizeof(*h) + sizeof(t))
+	if (size < sizeof(*header) + sizeof(tail))
 		return false;
-	memcpy(&t, end - sizeof(t), sizeof(t));
-	out->pid = t.pid;
-	out->tid = t.tid;
-	out->time = t.time;
-	out->cpu = t.cpu;
-	out->id = t.id;
-	return parse_body(rec, end - sizeof(t), out);
+	memcpy(&tail, end - sizeof(tail), sizeof(tail));
+	out->pid = tail.pid;
+	out->tid = tail.tid;
+	out->time = tail.time;
+	out->cpu = tail.cpu;
+	out->id = tail.id;
+	return parse_body(rec, end - sizeof(tail), out);
 }

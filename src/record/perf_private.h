@@ -88,27 +88,27 @@ struct ws_perf_set { /* what is open */
 
 /* Errno of opening `attr`, closed again. */
 int ws_perf_try(const struct perf_event_attr *attr, pid_t pid, int cpu);
-void ws_perf_attr(struct perf_event_attr *a, uint32_t type, uint64_t config, bool no_kernel);
+void ws_perf_attr(struct perf_event_attr *attr, uint32_t type, uint64_t config, bool no_kernel);
 /*
  * Open all of set->events on each CPU, those that are inherited for `pid`, others for all that runs
  * there, and map the buffers. 0, or the errno of the first failure that leaves nothing: what single
  * events met on the way is not told.
  */
-int ws_perf_open_set(struct ws_perf_set *s, pid_t pid);
-void ws_perf_close_set(struct ws_perf_set *s);
+int ws_perf_open_set(struct ws_perf_set *set, pid_t pid);
+void ws_perf_close_set(struct ws_perf_set *set);
 /* Enable or disable all events of a role. */
-void ws_perf_switch(struct ws_perf_set *s, enum ws_perf_role role, bool on);
+void ws_perf_switch(struct ws_perf_set *set, enum ws_perf_role role, bool on);
 /* Close one of the events on all CPUs; it must not be the first, which owns the buffers. What it
  * has written is still read. */
-void ws_perf_close_event(struct ws_perf_set *s, size_t event);
+void ws_perf_close_event(struct ws_perf_set *set, size_t event);
 /* Call `fn` with each record that is older than `until`, in the order of time. Pointers are good
  * during the call. Returns bytes taken. */
-uint64_t ws_perf_take(struct ws_perf_set *s, uint64_t until,
+uint64_t ws_perf_take(struct ws_perf_set *set, uint64_t until,
 		      void (*fn)(void *ctx, struct ws_perf_ring *ring, const void *rec,
 				 size_t size),
 		      void *ctx);
 /* The fullest buffer, in 1/256 of its size. */
-unsigned ws_perf_fullness(const struct ws_perf_set *s);
+unsigned ws_perf_fullness(const struct ws_perf_set *set);
 /* CPUs that are online; owned by the caller. */
 uint32_t *ws_perf_cpus(size_t *n);
 
@@ -116,17 +116,17 @@ uint32_t *ws_perf_cpus(size_t *n);
 
 /* The kernel's number and format of subsystem/event, from the folder of ws_tracefs_open; NULL with
  * a sentence when it cannot be had. */
-struct ws_trace_format *ws_trace_open(int folder, const char *name, struct ws_err *e);
-uint64_t ws_trace_id(const struct ws_trace_format *f);
+struct ws_trace_format *ws_trace_open(int folder, const char *name, struct ws_err *err);
+uint64_t ws_trace_id(const struct ws_trace_format *format);
 /* Value of a field of whole numbers of a raw record; false when it has none of this name. */
-bool ws_trace_number(const struct ws_trace_format *f, const char *field, const void *raw,
+bool ws_trace_number(const struct ws_trace_format *format, const char *field, const void *raw,
 		     size_t size, int64_t *value);
 /* All fields as text: name=value, separated by blanks. */
-void ws_trace_text(const struct ws_trace_format *f, const void *raw, size_t size,
+void ws_trace_text(const struct ws_trace_format *format, const void *raw, size_t size,
 		   struct ws_text *out);
 /* For tests: the format from the text of its file. */
 struct ws_trace_format *ws_trace_parse(const char *text, size_t n);
-void ws_trace_free(struct ws_trace_format *f);
+void ws_trace_free(struct ws_trace_format *format);
 /* The names that `list` (subsystem/event,...; an event may be *) stands for, one a call of `fn`. */
 void ws_trace_expand(int folder, const char *list, void (*fn)(void *ctx, const char *name),
 		     void *ctx);
@@ -190,7 +190,7 @@ struct ws_perf_held { /* a sample that the thread took of itself, until perf's r
 };
 
 struct ws_perf {
-	struct ws_perf_opts o;
+	struct ws_perf_opts options;
 	struct ws_drain *drain;
 	struct ws_sink *main;
 	pid_t target;
@@ -233,94 +233,94 @@ struct ws_perf {
 	uint64_t idle_ns; /* how long the recorder may sleep */
 };
 
-void ws_perf_tree_init(struct ws_perf *p);
-void ws_perf_tree_free(struct ws_perf *p);
+void ws_perf_tree_init(struct ws_perf *perf);
+void ws_perf_tree_free(struct ws_perf *perf);
 /* The thread that a record is about, of the recorded tree, or with `any` any one; NULL when it is
  * not to be recorded. */
-struct ws_perf_thread *ws_perf_thread(struct ws_perf *p, uint32_t pid, uint32_t tid, uint64_t time,
-				      bool any);
-void ws_perf_fork(struct ws_perf *p, const struct ws_perf_rec *r);
-void ws_perf_exec(struct ws_perf *p, const struct ws_perf_rec *r);
-void ws_perf_rename(struct ws_perf *p, const struct ws_perf_rec *r);
+struct ws_perf_thread *ws_perf_thread(struct ws_perf *perf, uint32_t pid, uint32_t tid,
+				      uint64_t time, bool any);
+void ws_perf_fork(struct ws_perf *perf, const struct ws_perf_rec *record);
+void ws_perf_exec(struct ws_perf *perf, const struct ws_perf_rec *record);
+void ws_perf_rename(struct ws_perf *perf, const struct ws_perf_rec *record);
 /*
  * Is a record of the thread's end at `time` none? The kernel writes one when a process gains rights
  * by an exec (set-user-ID) and takes the inherited events from it.
  */
-bool ws_perf_false_end(const struct ws_perf_thread *t, uint64_t time);
+bool ws_perf_false_end(const struct ws_perf_thread *thread, uint64_t time);
 /* The thread has ended and its rows are written. */
-void ws_perf_gone(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time);
+void ws_perf_gone(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time);
 /* Find out the image's id, at the latest (`force`) by making a row for it. */
-bool ws_perf_resolve(struct ws_perf *p, struct ws_perf_image *im, bool force);
+bool ws_perf_resolve(struct ws_perf *perf, struct ws_perf_image *im, bool force);
 /* Keep a record until the image's id is known. */
-void ws_perf_wait(struct ws_perf *p, struct ws_perf_image *im, const void *rec, size_t size,
+void ws_perf_wait(struct ws_perf *perf, struct ws_perf_image *im, const void *rec, size_t size,
 		  uint64_t time);
 /* Id of the thread, making its row. Its image is resolved. */
-uint32_t ws_perf_thread_id(struct ws_perf *p, struct ws_perf_thread *t);
+uint32_t ws_perf_thread_id(struct ws_perf *perf, struct ws_perf_thread *thread);
 /* Images that have waited for long get rows; with `all`, every one. */
-void ws_perf_settle_waiting(struct ws_perf *p, uint64_t horizon, bool all);
+void ws_perf_settle_waiting(struct ws_perf *perf, uint64_t horizon, bool all);
 
 /* ---- where code lies, and call stacks (perf_stack.c) ---- */
 
-void ws_perf_found_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time);
-void ws_perf_fork_maps(struct ws_perf *p, struct ws_perf_image *parent, struct ws_perf_image *im,
+void ws_perf_found_maps(struct ws_perf *perf, struct ws_perf_image *im, uint64_t time);
+void ws_perf_fork_maps(struct ws_perf *perf, struct ws_perf_image *parent, struct ws_perf_image *im,
 		       uint64_t time);
-void ws_perf_exec_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time);
-void ws_perf_end_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time);
-void ws_perf_mapped(struct ws_perf *p, const struct ws_perf_rec *r);
+void ws_perf_exec_maps(struct ws_perf *perf, struct ws_perf_image *im, uint64_t time);
+void ws_perf_end_maps(struct ws_perf *perf, struct ws_perf_image *im, uint64_t time);
+void ws_perf_mapped(struct ws_perf *perf, const struct ws_perf_rec *record);
 /* Fill frame, callers and flags of the row from a sample of thread `t`, whose image is resolved.
  * `python`: its frames; may be NULL. */
 struct ws_py_stack;
-void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev,
-		   const struct ws_perf_rec *r, const struct ws_py_stack *python,
-		   struct ws_row_sample *row);
+void ws_perf_stack(struct ws_perf *perf, struct ws_perf_thread *thread,
+		   const struct ws_perf_event *ev, const struct ws_perf_rec *record,
+		   const struct ws_py_stack *python, struct ws_row_sample *row);
 
 /* ---- samples by CPU instead of by thread (perf.c) ---- */
 
 /* Have samples taken on CPUs from now on, whoever runs there; false where they cannot be. */
-bool ws_perf_shift(struct ws_perf *p);
+bool ws_perf_shift(struct ws_perf *perf);
 /* A thread of the tree that started at `start` has ended. */
-void ws_perf_lived(struct ws_perf *p, uint64_t start, uint64_t end);
+void ws_perf_lived(struct ws_perf *perf, uint64_t start, uint64_t end);
 
 /* ---- records to rows (perf_rows.c) ---- */
 
 /* Handle one record; `again` when it comes from an image's waiting ones. */
-void ws_perf_record(struct ws_perf *p, const void *rec, size_t size, bool again);
+void ws_perf_record(struct ws_perf *perf, const void *rec, size_t size, bool again);
 /* The thread no longer runs from `time` on (WS_NO_TIME: not seen): a row of `sched`. */
-void ws_perf_off(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time,
+void ws_perf_off(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time,
 		 enum ws_sched_after after);
 
 /* ---- how many samples a second the kernel allows (perf_rate.c) ---- */
 
 /* Make o.frequency one that the kernel takes, and say so. */
-void ws_perf_limit_frequency(struct ws_perf *p);
+void ws_perf_limit_frequency(struct ws_perf *perf);
 /* At the end: say what became of it, and of threads of which no sample was taken. */
-void ws_perf_say_rate(struct ws_perf *p);
+void ws_perf_say_rate(struct ws_perf *perf);
 
 /* ---- how much time a sample stands for (perf_time.c) ---- */
 
 /* The thread, if it runs, did so until then: for sums of time only. */
-void ws_perf_ran(const struct ws_perf *p, struct ws_perf_thread *t, uint64_t until);
+void ws_perf_ran(const struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t until);
 /* Something that only a running thread can do is seen of one of which no switch was seen yet: it
  * has run since the collection began. */
-void ws_perf_must_run(const struct ws_perf *p, struct ws_perf_thread *t, uint32_t cpu);
+void ws_perf_must_run(const struct ws_perf *perf, struct ws_perf_thread *thread, uint32_t cpu);
 /*
  * Nanoseconds that a sample at `time` stands for: what the thread has run since the one before.
  * `period_ns`: what the event alone would say; 0 when it says nothing.
  */
-uint64_t ws_perf_time_of(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time, uint32_t cpu,
-			 uint64_t period_ns);
-void ws_perf_note_sample(struct ws_perf_thread *t, const struct ws_row_sample *row);
+uint64_t ws_perf_time_of(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time,
+			 uint32_t cpu, uint64_t period_ns);
+void ws_perf_note_sample(struct ws_perf_thread *thread, const struct ws_row_sample *row);
 /* The thread ends, or the collection: a row for what it ran since its last sample. */
-void ws_perf_settle_time(struct ws_perf *p, struct ws_perf_thread *t);
+void ws_perf_settle_time(struct ws_perf *perf, struct ws_perf_thread *thread);
 /* Before a round takes records up to `horizon`: whoever has samples of its own has hooks, and what
  * perf's records told of it so far is to wait no more. */
-void ws_perf_expect_held(struct ws_perf *p, uint64_t horizon);
+void ws_perf_expect_held(struct ws_perf *perf, uint64_t horizon);
 /* Write the samples of ws_perf_hold_sample up to that time. */
-void ws_perf_put_held(struct ws_perf *p, uint64_t until);
+void ws_perf_put_held(struct ws_perf *perf, uint64_t until);
 
 /* ---- what threads wait in (perf_waits.c) ---- */
 
 /* Ask the kernel of some threads that have waited for long, once for each wait. */
-void ws_perf_look_at_waits(struct ws_perf *p, uint64_t now);
+void ws_perf_look_at_waits(struct ws_perf *perf, uint64_t now);
 
 #endif

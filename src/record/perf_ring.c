@@ -8,121 +8,125 @@
 #include <string.h>
 
 #include "record/perf_private.h"
+#include "base/choose.h"
 
-static const struct perf_event_header *at(const struct ws_perf_ring *r, uint64_t where)
+static const struct perf_event_header *at(const struct ws_perf_ring *ring, uint64_t where)
 {
-	return (const void *)(r->data +
+	return (const void *)(ring->data +
 			      (where &
-			       (r->bytes -
+			       (ring->bytes -
 				1))); /* records are multiples of 8 bytes: a header never wraps */
 }
 
 /* The record at hand in one piece; NULL when its size cannot be. */
-static const void *whole(struct ws_perf_set *s, const struct ws_perf_ring *r, size_t *size)
+static const void *whole(struct ws_perf_set *set, const struct ws_perf_ring *ring, size_t *size)
 {
-	const struct perf_event_header *h = at(r, r->tail);
-	size_t offset = (size_t)(r->tail & (r->bytes - 1)), first = r->bytes - offset;
+	const struct perf_event_header *header = at(ring, ring->tail);
+	size_t offset = (size_t)(ring->tail & (ring->bytes - 1)), first = ring->bytes - offset;
 
-	*size = h->size;
-	if (*size < WS_PERF_LEAST || *size > r->head - r->tail || *size % 8)
+	*size = header->size;
+	if (*size < WS_PERF_LEAST || *size > ring->head - ring->tail || *size % 8)
 		return NULL;
 	if (*size <= first)
-		return h;
-	memcpy(s->scratch, h, first);
-	memcpy(s->scratch + first, r->data, *size - first);
-	return s->scratch;
+		return header;
+	memcpy(set->scratch, header, first);
+	memcpy(set->scratch + first, ring->data, *size - first);
+	return set->scratch;
 }
 
 /* Make the next record with a time the one at hand; false when there is none. What does not check
  * out is left out. */
-static bool next_record(struct ws_perf_set *s, struct ws_perf_ring *r)
+static bool next_record(struct ws_perf_set *set, struct ws_perf_ring *ring)
 {
-	while (r->tail < r->head) {
+	while (ring->tail < ring->head) {
 		size_t size;
-		const void *rec = whole(s, r, &size);
+		const void *rec = whole(set, ring, &size);
 
 		if (!rec) { /* the kernel wrote what it never does: everything up to here is
 			       unreadable */
-			s->bad++;
-			r->tail = r->head;
+			set->bad++;
+			ring->tail = ring->head;
 			break;
 		}
-		r->time = ws_perf_time(rec, size);
-		if (r->time)
+		ring->time = ws_perf_time(rec, size);
+		if (ring->time)
 			return true;
-		s->bad++;
-		r->tail += size;
+		set->bad++;
+		ring->tail += size;
 	}
 	return false;
 }
 
-static void sift_down(struct ws_perf_set *s, size_t i)
+static void sift_down(struct ws_perf_set *set, size_t i)
 {
-	for (size_t child; (child = 2 * i + 1) < s->heap_n; i = child) {
-		struct ws_perf_ring *t;
+	for (size_t child; (child = 2 * i + 1) < set->heap_n; i = child) {
+		struct ws_perf_ring *ring;
 
-		if (child + 1 < s->heap_n && s->heap[child + 1]->time < s->heap[child]->time)
+		if (child + 1 < set->heap_n && set->heap[child + 1]->time < set->heap[child]->time)
 			child++;
-		if (s->heap[i]->time <= s->heap[child]->time)
+		if (set->heap[i]->time <= set->heap[child]->time)
 			return;
-		t = s->heap[i];
-		s->heap[i] = s->heap[child];
-		s->heap[child] = t;
+		ring = set->heap[i];
+		set->heap[i] = set->heap[child];
+		set->heap[child] = ring;
 	}
 }
 
-static void look_at_heads(struct ws_perf_set *s)
+static void look_at_heads(struct ws_perf_set *set)
 {
-	s->heap_n = 0;
-	for (size_t i = 0; i < s->rings_n; i++) {
-		struct ws_perf_ring *r = &s->rings[i];
+	set->heap_n = 0;
+	for (size_t i = 0; i < set->rings_n; i++) {
+		struct ws_perf_ring *ring = &set->rings[i];
 
-		r->head = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE);
-		if (next_record(s, r))
-			s->heap[s->heap_n++] = r;
+		ring->head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+		if (next_record(set, ring))
+			set->heap[set->heap_n++] = ring;
 	}
-	for (size_t i = s->heap_n; i--;)
-		sift_down(s, i);
+	for (size_t i = set->heap_n; i--;)
+		sift_down(set, i);
 }
 
-uint64_t ws_perf_take(struct ws_perf_set *s, uint64_t until,
+uint64_t ws_perf_take(struct ws_perf_set *set, uint64_t until,
 		      void (*fn)(void *ctx, struct ws_perf_ring *ring, const void *rec,
 				 size_t size),
 		      void *ctx)
 {
 	uint64_t bytes = 0;
 
-	look_at_heads(s);
-	while (s->heap_n && s->heap[0]->time < until) {
-		struct ws_perf_ring *r = s->heap[0];
+	look_at_heads(set);
+	while (set->heap_n && set->heap[0]->time < until) {
+		struct ws_perf_ring *perf_ring = set->heap[0];
 		size_t size;
-		const void *rec = whole(s, r, &size);
+		const void *rec = whole(set, perf_ring, &size);
 
-		fn(ctx, r, rec, size);
-		r->tail += size;
+		fn(ctx, perf_ring, rec, size);
+		perf_ring->tail += size;
 		bytes += size;
-		if (r->tail - r->page->data_tail >
-		    r->bytes / 4) /* room for the writer while this goes on */
-			__atomic_store_n(&r->page->data_tail, r->tail, __ATOMIC_RELEASE);
-		if (!next_record(s, r))
-			s->heap[0] = s->heap[--s->heap_n];
-		sift_down(s, 0);
+		if (perf_ring->tail - perf_ring->page->data_tail >
+		    perf_ring->bytes / 4) /* room for the writer while this goes on */
+			__atomic_store_n(&perf_ring->page->data_tail, perf_ring->tail,
+					 __ATOMIC_RELEASE);
+		if (!next_record(set, perf_ring))
+			set->heap[0] = set->heap[--set->heap_n];
+		sift_down(set, 0);
 	}
-	for (size_t i = 0; i < s->rings_n; i++)
-		__atomic_store_n(&s->rings[i].page->data_tail, s->rings[i].tail, __ATOMIC_RELEASE);
+	for (size_t i = 0; i < set->rings_n; i++)
+		__atomic_store_n(&set->rings[i].page->data_tail, set->rings[i].tail,
+				 __ATOMIC_RELEASE);
 	return bytes;
 }
 
-unsigned ws_perf_fullness(const struct ws_perf_set *s)
+unsigned ws_perf_fullness(const struct ws_perf_set *set)
 {
 	unsigned most = 0;
 
-	for (size_t i = 0; i < s->rings_n; i++) {
-		const struct ws_perf_ring *r = &s->rings[i];
-		uint64_t used = __atomic_load_n(&r->page->data_head, __ATOMIC_RELAXED) - r->tail;
-		unsigned full = (unsigned)(used * 256 / r->bytes);
+	for (size_t i = 0; i < set->rings_n; i++) {
+		const struct ws_perf_ring *ring = &set->rings[i];
+		uint64_t used =
+			__atomic_load_n(&ring->page->data_head, __ATOMIC_RELAXED) - ring->tail;
+		unsigned full = (unsigned)(used * 256 / ring->bytes);
 
-		most = full > most ? full : most;
+		most = ws_max(full, most);
 	}
 	return most;
 }

@@ -5,79 +5,85 @@
 #include <string.h>
 
 #include "record/perf_private.h"
+#include "base/choose.h"
 #include "record/python.h"
 
 /* ---- context switches ---- */
 
-void ws_perf_off(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time,
+void ws_perf_off(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time,
 		 enum ws_sched_after after)
 {
-	struct ws_sink *sink = t->image->sink;
-	uint64_t start = t->on < p->from ? p->from : t->on;
+	struct ws_sink *sink = thread->image->sink;
+	uint64_t start = ws_max(thread->on, perf->from);
 	struct ws_row_sched *row;
 
-	if (!t->on)
+	if (!thread->on)
 		return;
 	if (time != WS_NO_TIME)
-		ws_perf_ran(p, t, time);
-	t->on = 0;
-	if (!p->o.switches)
+		ws_perf_ran(perf, thread, time);
+	thread->on = 0;
+	if (!perf->options.switches)
 		return;
-	if (!sink || !p->from || time <= start || (p->to && start >= p->to))
+	if (!sink || !perf->from || time <= start || (perf->to && start >= perf->to))
 		return;
-	if (p->to && time > p->to && time != WS_NO_TIME) {
-		time = p->to;
+	if (perf->to && time > perf->to && time != WS_NO_TIME) {
+		time = perf->to;
 		after = WS_AFTER_UNKNOWN;
 	}
 	row = ws_writer_row(sink->writer, WS_TABLE_sched, sink->stage[WS_TABLE_sched]);
-	*row = (struct ws_row_sched){.start = start,
-				     .end = time,
-				     .thread = ws_perf_thread_id(p, t),
-				     .cpu = t->cpu,
-				     .after = (uint8_t)after,
-				     .woken = t->woken && t->woken <= start ? t->woken : WS_NO_TIME,
-				     .waker = t->woken ? t->waker : 0};
-	t->woken = 0;
-	t->waker = 0;
+	*row = (struct ws_row_sched){
+		.start = start,
+		.end = time,
+		.thread = ws_perf_thread_id(perf, thread),
+		.cpu = thread->cpu,
+		.after = (uint8_t)after,
+		.woken = thread->woken && thread->woken <= start ? thread->woken : WS_NO_TIME,
+		.waker = thread->woken ? thread->waker : 0};
+	thread->woken = 0;
+	thread->waker = 0;
 	sink->events++;
-	p->switches++;
+	perf->switches++;
 }
 
-static void switched_in(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_rec *r)
+static void switched_in(struct ws_perf *perf, struct ws_perf_thread *thread,
+			const struct ws_perf_rec *record)
 {
-	ws_perf_off(p, t, WS_NO_TIME, WS_AFTER_UNKNOWN); /* that it was switched out got lost */
-	t->on = t->since = r->time;
-	t->off = 0;
-	t->strayed = false;
-	t->looked = false;
-	t->cpu = r->cpu;
-	t->seen = true;
+	ws_perf_off(perf, thread, WS_NO_TIME,
+		    WS_AFTER_UNKNOWN); /* that it was switched out got lost */
+	thread->on = thread->since = record->time;
+	thread->off = 0;
+	thread->strayed = false;
+	thread->looked = false;
+	thread->cpu = record->cpu;
+	thread->seen = true;
 }
 
-static void switched_out(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_rec *r)
+static void switched_out(struct ws_perf *perf, struct ws_perf_thread *thread,
+			 const struct ws_perf_rec *record)
 {
-	bool preempted = r->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
+	bool preempted = record->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
 
-	ws_perf_must_run(p, t, r->cpu);
-	t->seen = true;
-	t->strayed = false;
-	ws_perf_off(p, t, r->time, preempted ? WS_AFTER_PREEMPTED : WS_AFTER_BLOCKED);
-	t->off = preempted ? 0 : r->time;
-	t->woken = preempted ? r->time : 0; /* it wants to go on at once */
-	t->waker = 0;
+	ws_perf_must_run(perf, thread, record->cpu);
+	thread->seen = true;
+	thread->strayed = false;
+	ws_perf_off(perf, thread, record->time, preempted ? WS_AFTER_PREEMPTED : WS_AFTER_BLOCKED);
+	thread->off = preempted ? 0 : record->time;
+	thread->woken = preempted ? record->time : 0; /* it wants to go on at once */
+	thread->waker = 0;
 }
 
 /* Records of a CPU were lost: who ran there may have left, and any other may have come. */
-static void forget_running(struct ws_perf *p, uint32_t cpu)
+static void forget_running(struct ws_perf *perf, uint32_t cpu)
 {
-	for (size_t i = 0; i < p->threads.size; i++) {
-		struct ws_perf_thread *t =
-			p->threads.used[i] ? (void *)(uintptr_t)p->threads.slots[i].value : NULL;
+	for (size_t i = 0; i < perf->threads.size; i++) {
+		struct ws_perf_thread *thread =
+			perf->threads.used[i] ? (void *)(uintptr_t)perf->threads.slots[i].value
+					      : NULL;
 
-		if (t && t->on && t->cpu == cpu)
-			ws_perf_off(p, t, WS_NO_TIME, WS_AFTER_UNKNOWN);
-		if (t && !t->on)
-			t->strayed = true;
+		if (thread && thread->on && thread->cpu == cpu)
+			ws_perf_off(perf, thread, WS_NO_TIME, WS_AFTER_UNKNOWN);
+		if (thread && !thread->on)
+			thread->strayed = true;
 	}
 }
 
@@ -86,144 +92,150 @@ static void forget_running(struct ws_perf *p, uint32_t cpu)
 #define TOGETHER_NS 1000000u /* between the two records of one sample */
 
 /* The Python frames that stood before the sample in its buffer; NULL when there are none. */
-static const struct ws_py_stack *python_of(struct ws_perf *p, struct ws_sink *sink,
+static const struct ws_py_stack *python_of(struct ws_perf *perf, struct ws_sink *sink,
 					   const struct ws_perf_event *ev,
-					   const struct ws_perf_rec *r, uint8_t *gil)
+					   const struct ws_perf_rec *record, uint8_t *gil)
 {
-	struct ws_perf_ring *ring = p->ring;
+	struct ws_perf_ring *ring = perf->ring;
 	uint64_t apart;
 
 	if (!ring || !ring->python_tid || !ev->time)
 		return NULL;
-	apart = r->time > ring->python_time ? r->time - ring->python_time
-					    : ring->python_time - r->time;
-	if (ring->python_tid != r->tid || apart > TOGETHER_NS) /* its sample got lost */
+	apart = record->time > ring->python_time ? record->time - ring->python_time
+						 : ring->python_time - record->time;
+	if (ring->python_tid != record->tid || apart > TOGETHER_NS) /* its sample got lost */
 		return NULL;
-	return ws_python_told_stack(p->drain->python, sink, r->tid, ring->python, ring->python_n,
-				    gil);
+	return ws_python_told_stack(perf->drain->python, sink, record->tid, ring->python,
+				    ring->python_n, gil);
 }
 
 /* What Python's program in the kernel wrote. */
-static void told(struct ws_perf *p, const struct ws_perf_rec *r)
+static void told(struct ws_perf *perf, const struct ws_perf_rec *record)
 {
-	struct ws_perf_ring *ring = p->ring;
+	struct ws_perf_ring *ring = perf->ring;
 
-	if (!ws_python_told_frames(r->sample.raw, r->sample.raw_size)) {
-		ws_python_told(p->drain->python, r->sample.raw, r->sample.raw_size);
+	if (!ws_python_told_frames(record->sample.raw, record->sample.raw_size)) {
+		ws_python_told(perf->drain->python, record->sample.raw, record->sample.raw_size);
 	} else if (ring) {
-		if (ring->python_cap < r->sample.raw_size) {
-			ring->python_cap = r->sample.raw_size;
+		if (ring->python_cap < record->sample.raw_size) {
+			ring->python_cap = record->sample.raw_size;
 			ring->python = ws_realloc(ring->python, ring->python_cap);
 		}
-		memcpy(ring->python, r->sample.raw, r->sample.raw_size);
-		ring->python_n = r->sample.raw_size;
-		ring->python_tid = r->tid;
-		ring->python_time = r->time;
+		memcpy(ring->python, record->sample.raw, record->sample.raw_size);
+		ring->python_n = record->sample.raw_size;
+		ring->python_tid = record->tid;
+		ring->python_time = record->time;
 	}
 }
 
 /* What the event itself says that the sample stands for; a counter says it by what it has counted
  * a nanosecond so far. */
-static uint64_t period_ns(const struct ws_perf *p, const struct ws_perf_event *ev, uint64_t period)
+static uint64_t period_ns(const struct ws_perf *perf, const struct ws_perf_event *ev,
+			  uint64_t period)
 {
 	if (ev->clock)
 		return period;
-	return p->known_cycles
-		       ? (uint64_t)((double)period * (double)p->known_ns / (double)p->known_cycles)
-		       : 0;
+	return perf->known_cycles ? (uint64_t)((double)period * (double)perf->known_ns /
+					       (double)perf->known_cycles)
+				  : 0;
 }
 
 /* Weight and time of a sample by the event that paces them. */
-static void set_time(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev,
-		     const struct ws_perf_rec *r, struct ws_row_sample *row)
+static void set_time(struct ws_perf *perf, struct ws_perf_thread *thread,
+		     const struct ws_perf_event *ev, const struct ws_perf_rec *record,
+		     struct ws_row_sample *row)
 {
-	uint64_t guessed = p->guessed;
+	uint64_t guessed = perf->guessed;
 
-	row->time = ws_perf_time_of(p, t, r->time, r->cpu, period_ns(p, ev, row->weight));
-	p->ran += row->time;
+	row->time = ws_perf_time_of(perf, thread, record->time, record->cpu,
+				    period_ns(perf, ev, row->weight));
+	perf->ran += row->time;
 	if (ev->clock) {
 		row->weight = row->time;
-	} else if (guessed == p->guessed) {
-		p->known_cycles += row->weight;
-		p->known_ns += row->time;
+	} else if (guessed == perf->guessed) {
+		perf->known_cycles += row->weight;
+		perf->known_ns += row->time;
 	}
 }
 
-static void sampled(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev,
-		    const struct ws_perf_rec *r)
+static void sampled(struct ws_perf *perf, struct ws_perf_thread *thread,
+		    const struct ws_perf_event *ev, const struct ws_perf_rec *record)
 {
-	struct ws_sink *sink = t->image->sink;
-	struct ws_row_sample row = {.start = r->time,
-				    .cpu = r->cpu,
+	struct ws_sink *sink = thread->image->sink;
+	struct ws_row_sample row = {.start = record->time,
+				    .cpu = record->cpu,
 				    .state = WS_STATE_RUNNING,
-				    .weight = r->sample.period,
+				    .weight = record->sample.period,
 				    .event = ev->row,
 				    .flags = ev->clock ? WS_SAMPLE_CLOCK : 0};
 	const struct ws_py_stack *python;
 
 	/* Threads that run Python are sampled in user space by a clock and a signal of their own:
 	 * see python.h. */
-	if (ev->time && (r->misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_KERNEL &&
-	    ws_python_covers(p->drain->python, t->tid, r->time))
+	if (ev->time && (record->misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_KERNEL &&
+	    ws_python_covers(perf->drain->python, thread->tid, record->time))
 		return;
-	row.thread = ws_perf_thread_id(p, t);
-	python = python_of(p, sink, ev, r, &row.gil);
+	row.thread = ws_perf_thread_id(perf, thread);
+	python = python_of(perf, sink, ev, record, &row.gil);
 	if (python)
-		row.weight *= ws_python_bpf_every(p->drain->python);
+		row.weight *= ws_python_bpf_every(perf->drain->python);
 	if (ev->time)
-		set_time(p, t, ev, r, &row);
-	ws_perf_stack(p, t, ev, r, python, &row);
+		set_time(perf, thread, ev, record, &row);
+	ws_perf_stack(perf, thread, ev, record, python, &row);
 	if (ev->time)
-		ws_perf_note_sample(t, &row);
-	ws_perf_describe(p, sink);
+		ws_perf_note_sample(thread, &row);
+	ws_perf_describe(perf, sink);
 	*(struct ws_row_sample *)ws_writer_row(sink->writer, WS_TABLE_sample,
 					       sink->stage[WS_TABLE_sample]) = row;
 	sink->events++;
-	p->samples++;
+	perf->samples++;
 }
 
 /* sched_waking: `pid` becomes runnable, by the thread in whose context that happens unless an
  * interrupt does it. */
-static void waking(struct ws_perf *p, const struct ws_perf_event *ev, const struct ws_perf_rec *r,
-		   struct ws_perf_thread *t)
+static void waking(struct ws_perf *perf, const struct ws_perf_event *ev,
+		   const struct ws_perf_rec *record, struct ws_perf_thread *thread)
 {
 	enum { IN_INTERRUPT = 0x08 | 0x10 }; /* of common_flags: hard and soft */
 	struct ws_perf_thread *by;
 	int64_t flags = 0;
 
-	if (t->on || t->woken) /* it runs, or was woken already */
+	if (thread->on || thread->woken) /* it runs, or was woken already */
 		return;
-	t->woken = r->time;
-	t->waker = 0;
-	ws_trace_number(ev->format, "common_flags", r->sample.raw, r->sample.raw_size, &flags);
-	by = flags & IN_INTERRUPT
-		     ? NULL
-		     : ws_perf_thread(p, r->pid, r->tid, r->time, p->o.switches == WS_SCOPE_SYSTEM);
-	if (by && by->image->id && by->image->sink == t->image->sink)
-		t->waker = ws_perf_thread_id(p, by);
+	thread->woken = record->time;
+	thread->waker = 0;
+	ws_trace_number(ev->format, "common_flags", record->sample.raw, record->sample.raw_size,
+			&flags);
+	by = flags & IN_INTERRUPT ? NULL
+				  : ws_perf_thread(perf, record->pid, record->tid, record->time,
+						   perf->options.switches == WS_SCOPE_SYSTEM);
+	if (by && by->image->id && by->image->sink == thread->image->sink)
+		thread->waker = ws_perf_thread_id(perf, by);
 }
 
 /* The thread that a wake-up is about; NULL when it is none of ours. */
-static struct ws_perf_thread *wakee(struct ws_perf *p, const struct ws_perf_event *ev,
-				    const struct ws_perf_rec *r)
+static struct ws_perf_thread *wakee(struct ws_perf *perf, const struct ws_perf_event *ev,
+				    const struct ws_perf_rec *record)
 {
 	int64_t tid;
 
-	if (!ws_trace_number(ev->format, "pid", r->sample.raw, r->sample.raw_size, &tid) ||
+	if (!ws_trace_number(ev->format, "pid", record->sample.raw, record->sample.raw_size,
+			     &tid) ||
 	    tid <= 0)
 		return NULL;
-	return (struct ws_perf_thread *)(uintptr_t)ws_map_get(&p->threads, (uint64_t)tid, NULL);
+	return (struct ws_perf_thread *)(uintptr_t)ws_map_get(&perf->threads, (uint64_t)tid, NULL);
 }
 
-static void traced(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev,
-		   const struct ws_perf_rec *r)
+static void traced(struct ws_perf *perf, struct ws_perf_thread *thread,
+		   const struct ws_perf_event *ev, const struct ws_perf_rec *record)
 {
-	struct ws_sink *sink = t ? t->image->sink : p->main;
-	struct ws_row_ftrace row = {
-		.start = r->time, .thread = t ? ws_perf_thread_id(p, t) : 0, .cpu = r->cpu};
+	struct ws_sink *sink = thread ? thread->image->sink : perf->main;
+	struct ws_row_ftrace row = {.start = record->time,
+				    .thread = thread ? ws_perf_thread_id(perf, thread) : 0,
+				    .cpu = record->cpu};
 	struct ws_text text = {0};
 
-	ws_trace_text(ev->format, r->sample.raw, r->sample.raw_size, &text);
+	ws_trace_text(ev->format, record->sample.raw, record->sample.raw_size, &text);
 	row.name = ws_sink_string(sink, ev->name);
 	row.text = ws_writer_string(sink->writer, text.text, text.len);
 	ws_text_free(&text);
@@ -233,136 +245,139 @@ static void traced(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_
 
 /* ---- one record ---- */
 
-static bool in_collection(const struct ws_perf *p, uint64_t time)
+static bool in_collection(const struct ws_perf *perf, uint64_t time)
 {
-	return p->from && time >= p->from && (!p->to || time <= p->to);
+	return perf->from && time >= perf->from && (!perf->to || time <= perf->to);
 }
 
 /* The thread that a record makes a row for; NULL when it makes none. */
-static struct ws_perf_thread *subject(struct ws_perf *p, const struct ws_perf_event *ev,
-				      const struct ws_perf_rec *r)
+static struct ws_perf_thread *subject(struct ws_perf *perf, const struct ws_perf_event *ev,
+				      const struct ws_perf_rec *record)
 {
 	bool any = false;
 
-	if (r->type == PERF_RECORD_SAMPLE && ev->role == WS_PERF_WAKE)
-		return wakee(p, ev, r);
-	if (r->type == PERF_RECORD_SAMPLE) {
-		any = p->o.sample == WS_SCOPE_SYSTEM && ev->role == WS_PERF_SAMPLE;
-		if (!in_collection(p, r->time))
+	if (record->type == PERF_RECORD_SAMPLE && ev->role == WS_PERF_WAKE)
+		return wakee(perf, ev, record);
+	if (record->type == PERF_RECORD_SAMPLE) {
+		any = perf->options.sample == WS_SCOPE_SYSTEM && ev->role == WS_PERF_SAMPLE;
+		if (!in_collection(perf, record->time))
 			return NULL;
 	} else {
-		any = p->o.switches == WS_SCOPE_SYSTEM;
+		any = perf->options.switches == WS_SCOPE_SYSTEM;
 	}
-	return ws_perf_thread(p, r->pid, r->tid, r->time, any);
+	return ws_perf_thread(perf, record->pid, record->tid, record->time, any);
 }
 
-static void about_thread(struct ws_perf *p, const struct ws_perf_event *ev,
-			 const struct ws_perf_rec *r, const void *rec, size_t size)
+static void about_thread(struct ws_perf *perf, const struct ws_perf_event *ev,
+			 const struct ws_perf_rec *record, const void *rec, size_t size)
 {
-	struct ws_perf_thread *t = subject(p, ev, r);
+	struct ws_perf_thread *thread = subject(perf, ev, record);
 
-	if (!t) {
-		if (r->type == PERF_RECORD_SAMPLE && ev->role == WS_PERF_FTRACE &&
-		    in_collection(p, r->time))
-			traced(p, NULL, ev, r);
+	if (!thread) {
+		if (record->type == PERF_RECORD_SAMPLE && ev->role == WS_PERF_FTRACE &&
+		    in_collection(perf, record->time))
+			traced(perf, NULL, ev, record);
 		return;
 	}
-	if (t->image->target &&
-	    !t->image->exec) /* the recorder's own code, before the target begins */
+	if (thread->image->target &&
+	    !thread->image->exec) /* the recorder's own code, before the target begins */
 		return;
-	if (!t->image->id && (t->image->waiting_n || !ws_perf_resolve(p, t->image, false))) {
-		ws_perf_wait(p, t->image, rec, size, r->time);
+	if (!thread->image->id &&
+	    (thread->image->waiting_n || !ws_perf_resolve(perf, thread->image, false))) {
+		ws_perf_wait(perf, thread->image, rec, size, record->time);
 		return;
 	}
-	if (r->type != PERF_RECORD_SAMPLE)
-		r->misc &PERF_RECORD_MISC_SWITCH_OUT ? switched_out(p, t, r) : switched_in(p, t, r);
+	if (record->type != PERF_RECORD_SAMPLE)
+		record->misc &PERF_RECORD_MISC_SWITCH_OUT ? switched_out(perf, thread, record)
+							  : switched_in(perf, thread, record);
 	else if (ev->role == WS_PERF_WAKE)
-		waking(p, ev, r, t);
+		waking(perf, ev, record, thread);
 	else if (ev->role == WS_PERF_FTRACE)
-		traced(p, t, ev, r);
+		traced(perf, thread, ev, record);
 	else
-		sampled(p, t, ev, r);
+		sampled(perf, thread, ev, record);
 }
 
-static void exited(struct ws_perf *p, const struct ws_perf_rec *r, const void *rec, size_t size,
-		   bool again)
+static void exited(struct ws_perf *perf, const struct ws_perf_rec *record, const void *rec,
+		   size_t size, bool again)
 {
-	struct ws_perf_thread *t =
-		(struct ws_perf_thread *)(uintptr_t)ws_map_get(&p->threads, r->tid, NULL);
+	struct ws_perf_thread *thread =
+		(struct ws_perf_thread *)(uintptr_t)ws_map_get(&perf->threads, record->tid, NULL);
 
-	if (!t || t->image->pid != r->pid)
+	if (!thread || thread->image->pid != record->pid)
 		return;
-	if (!again && ws_perf_false_end(t, r->time)) {
-		if (!t->image->outside)
-			ws_perf_shift(p);
-		return;
-	}
-	if (!again && !t->image->outside)
-		ws_perf_lived(p, t->start, r->time);
-	if (!again && t->image->waiting_n &&
-	    t->image->threads > 1) { /* in the order of what waits */
-		ws_perf_wait(p, t->image, rec, size, r->time);
+	if (!again && ws_perf_false_end(thread, record->time)) {
+		if (!thread->image->outside)
+			ws_perf_shift(perf);
 		return;
 	}
-	if (!again && !t->image->id && (t->on || t->image->waiting_n))
-		ws_perf_resolve(p, t->image, true);
-	ws_perf_must_run(p, t, r->cpu);
-	ws_perf_off(p, t, r->time, WS_AFTER_DEAD);
-	ws_perf_gone(p, t, r->time);
+	if (!again && !thread->image->outside)
+		ws_perf_lived(perf, thread->start, record->time);
+	if (!again && thread->image->waiting_n &&
+	    thread->image->threads > 1) { /* in the order of what waits */
+		ws_perf_wait(perf, thread->image, rec, size, record->time);
+		return;
+	}
+	if (!again && !thread->image->id && (thread->on || thread->image->waiting_n))
+		ws_perf_resolve(perf, thread->image, true);
+	ws_perf_must_run(perf, thread, record->cpu);
+	ws_perf_off(perf, thread, record->time, WS_AFTER_DEAD);
+	ws_perf_gone(perf, thread, record->time);
 }
 
-static void lost(struct ws_perf *p, const struct ws_perf_rec *r)
+static void lost(struct ws_perf *perf, const struct ws_perf_rec *record)
 {
-	p->lost += r->lost;
-	forget_running(p, r->cpu);
+	perf->lost += record->lost;
+	forget_running(perf, record->cpu);
 }
 
-void ws_perf_record(struct ws_perf *p, const void *rec, size_t size, bool again)
+void ws_perf_record(struct ws_perf *perf, const void *rec, size_t size, bool again)
 {
-	const struct perf_event_header *h = rec;
+	const struct perf_event_header *header = rec;
 	const struct ws_perf_event *ev = NULL;
-	struct ws_perf_rec r;
+	struct ws_perf_rec record;
 
-	if (h->type == PERF_RECORD_SAMPLE) {
-		uint64_t i = ws_map_get(&p->set.by_id, ws_perf_id(rec, size), NULL);
+	if (header->type == PERF_RECORD_SAMPLE) {
+		uint64_t i = ws_map_get(&perf->set.by_id, ws_perf_id(rec, size), NULL);
 
 		if (!i)
 			return;
-		ev = &p->set.events[i - 1];
+		ev = &perf->set.events[i - 1];
 	}
-	if (!ws_perf_parse(rec, size, ev ? ev->attr.sample_type : 0, ev ? ev->regs : 0, &r))
+	if (!ws_perf_parse(rec, size, ev ? ev->attr.sample_type : 0, ev ? ev->regs : 0, &record))
 		return;
 	if (ev && ev->role == WS_PERF_PYTHON) {
-		told(p, &r);
+		told(perf, &record);
 		return;
 	}
-	p->now = r.time;
-	switch (r.type) {
+	perf->now = record.time;
+	switch (record.type) {
 	case PERF_RECORD_SAMPLE:
 	case PERF_RECORD_SWITCH:
 	case PERF_RECORD_SWITCH_CPU_WIDE:
-		about_thread(p, ev, &r, rec, size);
-		if (p->ring && ev && ev->time)
-			p->ring->python_tid = 0;
+		about_thread(perf, ev, &record, rec, size);
+		if (perf->ring && ev && ev->time)
+			perf->ring->python_tid = 0;
 		break;
 	case PERF_RECORD_MMAP2:
-		ws_perf_mapped(p, &r);
+		ws_perf_mapped(perf, &record);
 		break;
 	case PERF_RECORD_COMM:
-		r.misc &PERF_RECORD_MISC_COMM_EXEC ? ws_perf_exec(p, &r) : ws_perf_rename(p, &r);
+		record.misc &PERF_RECORD_MISC_COMM_EXEC ? ws_perf_exec(perf, &record)
+							: ws_perf_rename(perf, &record);
 		break;
 	case PERF_RECORD_FORK:
-		ws_perf_fork(p, &r);
+		ws_perf_fork(perf, &record);
 		break;
 	case PERF_RECORD_EXIT:
-		exited(p, &r, rec, size, again);
+		exited(perf, &record, rec, size, again);
 		break;
 	case PERF_RECORD_LOST:
 	case PERF_RECORD_LOST_SAMPLES:
-		lost(p, &r);
+		lost(perf, &record);
 		break;
 	case PERF_RECORD_THROTTLE:
-		p->throttled++;
+		perf->throttled++;
 		break;
 	default:
 		break;

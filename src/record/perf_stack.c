@@ -13,143 +13,146 @@
 #include "record/perf_private.h"
 #include "record/python.h"
 
-void ws_perf_found_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time)
+void ws_perf_found_maps(struct ws_perf *perf, struct ws_perf_image *im, uint64_t time)
 {
-	ws_maps_scan(p->drain->ops.code->maps, (int)im->pid, 0, time);
+	ws_maps_scan(perf->drain->ops.code->maps, (int)im->pid, 0, time);
 }
 
-void ws_perf_fork_maps(struct ws_perf *p, struct ws_perf_image *parent, struct ws_perf_image *im,
+void ws_perf_fork_maps(struct ws_perf *perf, struct ws_perf_image *parent, struct ws_perf_image *im,
 		       uint64_t time)
 {
-	ws_maps_fork(p->drain->ops.code->maps, (int)parent->pid, (int)im->pid, time);
+	ws_maps_fork(perf->drain->ops.code->maps, (int)parent->pid, (int)im->pid, time);
 }
 
-void ws_perf_exec_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time)
+void ws_perf_exec_maps(struct ws_perf *perf, struct ws_perf_image *im, uint64_t time)
 {
-	ws_maps_exec(p->drain->ops.code->maps, (int)im->pid, time);
+	ws_maps_exec(perf->drain->ops.code->maps, (int)im->pid, time);
 	im->bound = NULL;
 }
 
-void ws_perf_end_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time)
+void ws_perf_end_maps(struct ws_perf *perf, struct ws_perf_image *im, uint64_t time)
 {
-	ws_maps_exit(p->drain->ops.code->maps, (int)im->pid, time);
+	ws_maps_exit(perf->drain->ops.code->maps, (int)im->pid, time);
 }
 
-void ws_perf_mapped(struct ws_perf *p, const struct ws_perf_rec *r)
+void ws_perf_mapped(struct ws_perf *perf, const struct ws_perf_rec *record)
 {
 	struct ws_perf_image *im =
-		(struct ws_perf_image *)(uintptr_t)ws_map_get(&p->images, r->pid, NULL);
-	const struct ws_perf_mmap *m = &r->mmap;
-	struct ws_mapped what = {.base = m->addr,
-				 .size = m->len,
-				 .offset = m->offset,
-				 .path = m->path,
-				 .inode = m->inode,
-				 .device = m->inode ? ws_device(m->major, m->minor) : 0,
-				 .build_id = m->build_id,
-				 .build_id_size = m->build_id_size};
+		(struct ws_perf_image *)(uintptr_t)ws_map_get(&perf->images, record->pid, NULL);
+	const struct ws_perf_mmap *mmap = &record->mmap;
+	struct ws_mapped what = {.base = mmap->addr,
+				 .size = mmap->len,
+				 .offset = mmap->offset,
+				 .path = mmap->path,
+				 .inode = mmap->inode,
+				 .device = mmap->inode ? ws_device(mmap->major, mmap->minor) : 0,
+				 .build_id = mmap->build_id,
+				 .build_id_size = mmap->build_id_size};
 
-	if (!im || !(m->prot & PROT_EXEC))
+	if (!im || !(mmap->prot & PROT_EXEC))
 		return;
-	if (im->exec && !im->exe && m->path[0] == '/' &&
-	    m->path[1] != '/') /* the program is mapped first */
-		im->exe = ws_strdup(m->path);
-	ws_maps_add(p->drain->ops.code->maps, (int)r->pid, r->time, &what);
+	if (im->exec && !im->exe && mmap->path[0] == '/' &&
+	    mmap->path[1] != '/') /* the program is mapped first */
+		im->exe = ws_strdup(mmap->path);
+	ws_maps_add(perf->drain->ops.code->maps, (int)record->pid, record->time, &what);
 }
 
 /* Addresses of the chain between the kernel's marker `context` and the next. */
-static const uint64_t *part(const struct ws_perf_sample *s, uint64_t context, size_t *n)
+static const uint64_t *part(const struct ws_perf_sample *sample, uint64_t context, size_t *n)
 {
-	const uint64_t *v = NULL;
+	const uint64_t *values = NULL;
 
 	*n = 0;
-	for (uint64_t i = 0; i < s->chain_n; i++)
-		if (s->chain[i] >= (uint64_t)PERF_CONTEXT_MAX) {
-			if (v)
+	for (uint64_t i = 0; i < sample->chain_n; i++)
+		if (sample->chain[i] >= (uint64_t)PERF_CONTEXT_MAX) {
+			if (values)
 				break;
-			if (s->chain[i] == context)
-				v = s->chain + i + 1;
-		} else if (v) {
+			if (sample->chain[i] == context)
+				values = sample->chain + i + 1;
+		} else if (values) {
 			++*n;
 		}
-	return *n ? v : NULL;
+	return *n ? values : NULL;
 }
 
-static size_t kernel_frames(struct ws_perf *p, const struct ws_perf_rec *r, bool in_kernel,
+static size_t kernel_frames(struct ws_perf *perf, const struct ws_perf_rec *record, bool in_kernel,
 			    bool deep, struct ws_caller *out)
 {
 	size_t n = 0;
-	const uint64_t *v = deep ? part(&r->sample, (uint64_t)PERF_CONTEXT_KERNEL, &n) : NULL;
+	const uint64_t *values =
+		deep ? part(&record->sample, (uint64_t)PERF_CONTEXT_KERNEL, &n) : NULL;
 
 	if (!in_kernel)
 		return 0;
-	if (!v) {
-		out[0] = ws_unwind_kernel(p->drain->ops.code->modules, r->sample.ip);
+	if (!values) {
+		out[0] = ws_unwind_kernel(perf->drain->ops.code->modules, record->sample.ip);
 		return 1;
 	}
 	for (size_t i = 0; i < n; i++)
 		out[i] = ws_unwind_kernel(
-			p->drain->ops.code->modules,
-			v[i] - (i > 0)); /* a caller's address is that behind its call */
+			perf->drain->ops.code->modules,
+			values[i] - (i > 0)); /* a caller's address is that behind its call */
 	return n;
 }
 
 /* What the processor remembers of calls that have not returned: the first entry is the innermost
  * call. */
-static size_t from_branches(struct ws_perf *p, struct ws_maps_process *maps,
-			    const struct ws_perf_rec *r, uint64_t ip, struct ws_caller *out,
+static size_t from_branches(struct ws_perf *perf, struct ws_maps_process *maps,
+			    const struct ws_perf_rec *record, uint64_t ip, struct ws_caller *out,
 			    size_t most)
 {
 	uint64_t chain[64];
 	size_t n = 0;
 
 	chain[n++] = ip;
-	for (uint64_t i = 0; i < r->sample.branch_n && n < WS_COUNT(chain); i++)
-		if (r->sample.branches[i].from)
-			chain[n++] =
-				r->sample.branches[i].from + 1; /* as if it were a return address */
-	return ws_unwind_chain(p->drain->ops.code->unwinder, maps, r->time, chain, n, WS_UNWIND_LBR,
-			       out, most);
+	for (uint64_t i = 0; i < record->sample.branch_n && n < WS_COUNT(chain); i++)
+		if (record->sample.branches[i].from)
+			chain[n++] = record->sample.branches[i].from +
+				     1; /* as if it were a return address */
+	return ws_unwind_chain(perf->drain->ops.code->unwinder, maps, record->time, chain, n,
+			       WS_UNWIND_LBR, out, most);
 }
 
-static size_t user_frames(struct ws_perf *p, struct ws_maps_process *maps,
-			  const struct ws_perf_event *ev, const struct ws_perf_rec *r,
+static size_t user_frames(struct ws_perf *perf, struct ws_maps_process *maps,
+			  const struct ws_perf_event *ev, const struct ws_perf_rec *record,
 			  bool in_kernel, bool deep, struct ws_caller *out, size_t most,
 			  unsigned *flags)
 {
-	const struct ws_perf_sample *s = &r->sample;
-	struct ws_stop stop = {
-		.maps = maps, .time = r->time, .stack = s->stack, .stack_size = s->stack_size};
+	const struct ws_perf_sample *sample = &record->sample;
+	struct ws_stop stop = {.maps = maps,
+			       .time = record->time,
+			       .stack = sample->stack,
+			       .stack_size = sample->stack_size};
 
-	stop.chain = part(s, (uint64_t)PERF_CONTEXT_USER, &stop.chain_n);
-	if (deep && s->regs && p->o.backtrace != WS_BACKTRACE_FP) {
-		ws_regs_from_perf(&stop.regs, ev->attr.sample_regs_user, s->regs, ev->regs);
+	stop.chain = part(sample, (uint64_t)PERF_CONTEXT_USER, &stop.chain_n);
+	if (deep && sample->regs && perf->options.backtrace != WS_BACKTRACE_FP) {
+		ws_regs_from_perf(&stop.regs, ev->attr.sample_regs_user, sample->regs, ev->regs);
 		stop.stack_at = stop.regs.r[WS_REG_SP];
-		if (s->branch_n)
-			return from_branches(p, maps, r, stop.regs.r[WS_REG_IP], out, most);
-		return ws_unwind(p->drain->ops.code->unwinder, &stop,
-				 p->o.backtrace == WS_BACKTRACE_DWARF ? WS_MODE_DWARF
-								      : WS_MODE_AUTO,
+		if (sample->branch_n)
+			return from_branches(perf, maps, record, stop.regs.r[WS_REG_IP], out, most);
+		return ws_unwind(perf->drain->ops.code->unwinder, &stop,
+				 perf->options.backtrace == WS_BACKTRACE_DWARF ? WS_MODE_DWARF
+									       : WS_MODE_AUTO,
 				 out, most, flags);
 	}
 	if (deep && stop.chain)
-		return ws_unwind_chain(p->drain->ops.code->unwinder, maps, r->time, stop.chain,
-				       stop.chain_n, WS_UNWIND_FP, out, most);
+		return ws_unwind_chain(perf->drain->ops.code->unwinder, maps, record->time,
+				       stop.chain, stop.chain_n, WS_UNWIND_FP, out, most);
 	return in_kernel ? 0
-			 : ws_unwind_chain(p->drain->ops.code->unwinder, maps, r->time, &s->ip, 1,
-					   WS_UNWIND_UNKNOWN, out, most);
+			 : ws_unwind_chain(perf->drain->ops.code->unwinder, maps, record->time,
+					   &sample->ip, 1, WS_UNWIND_UNKNOWN, out, most);
 }
 
-void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev,
-		   const struct ws_perf_rec *r, const struct ws_py_stack *python,
-		   struct ws_row_sample *row)
+void ws_perf_stack(struct ws_perf *perf, struct ws_perf_thread *thread,
+		   const struct ws_perf_event *ev, const struct ws_perf_rec *record,
+		   const struct ws_py_stack *python, struct ws_row_sample *row)
 {
 	static struct ws_caller places[WS_UNWIND_DEEPEST + 256];
-	struct ws_perf_image *im = t->image;
-	struct ws_maps_process *maps = ws_maps_of(p->drain->ops.code->maps, (int)im->pid);
+	struct ws_perf_image *im = thread->image;
+	struct ws_maps_process *maps = ws_maps_of(perf->drain->ops.code->maps, (int)im->pid);
 	struct ws_stackset *st = ws_stackset_of(im->sink);
-	bool in_kernel = (r->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
-	bool deep = ws_perf_wants_stack(p, t->samples++);
+	bool in_kernel = (record->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
+	bool deep = ws_perf_wants_stack(perf, thread->samples++);
 	unsigned flags = 0;
 	size_t n;
 
@@ -157,16 +160,16 @@ void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_
 		ws_stackset_bind(st, maps, im->id);
 		im->bound = maps;
 	}
-	if (r->sample.chain_n > 256)
+	if (record->sample.chain_n > 256)
 		deep = false; /* no kernel walks so far */
-	n = kernel_frames(p, r, in_kernel, deep, places);
+	n = kernel_frames(perf, record, in_kernel, deep, places);
 	if (maps)
-		n += user_frames(p, maps, ev, r, in_kernel, deep, places + n, WS_UNWIND_DEEPEST,
-				 &flags);
+		n += user_frames(perf, maps, ev, record, in_kernel, deep, places + n,
+				 WS_UNWIND_DEEPEST, &flags);
 	row->flags |= in_kernel ? WS_SAMPLE_KERNEL : 0;
-	if (python && (deep || p->o.backtrace == WS_BACKTRACE_NONE)) {
-		bool cut = flags != 0 || !deep || p->o.backtrace == WS_BACKTRACE_FP ||
-			   p->o.backtrace == WS_BACKTRACE_LBR;
+	if (python && (deep || perf->options.backtrace == WS_BACKTRACE_NONE)) {
+		bool cut = flags != 0 || !deep || perf->options.backtrace == WS_BACKTRACE_FP ||
+			   perf->options.backtrace == WS_BACKTRACE_LBR;
 
 		row->callers = ws_python_merge(st, places, n, python, cut, &row->frame);
 		/* A native stack that was cut short is whole again when Python's is. */
@@ -174,9 +177,9 @@ void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_
 					(ws_python_is_truncated(python) ? WS_SAMPLE_TRUNCATED : 0));
 		return;
 	}
-	row->callers = in_kernel && deep
-			       ? ws_python_attach(p->drain->python, im->sink, row->thread, r->time,
-						  places, n, flags != 0, &row->frame, &row->flags)
-			       : ws_stackset_places(st, places, n, &row->frame);
+	row->callers = in_kernel && deep ? ws_python_attach(perf->drain->python, im->sink,
+							    row->thread, record->time, places, n,
+							    flags != 0, &row->frame, &row->flags)
+					 : ws_stackset_places(st, places, n, &row->frame);
 	row->flags |= (uint8_t)flags;
 }

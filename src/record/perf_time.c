@@ -20,176 +20,180 @@
 #include <string.h>
 
 #include "record/perf_private.h"
+#include "base/choose.h"
 
 /* ---- what a thread has run ---- */
 
 /* From when on the present span counts: neither before the collection nor before the last sample.
  */
-static uint64_t counts_from(const struct ws_perf *p, const struct ws_perf_thread *t)
+static uint64_t counts_from(const struct ws_perf *perf, const struct ws_perf_thread *thread)
 {
-	uint64_t from = t->since > t->on ? t->since : t->on;
+	uint64_t from = ws_max(thread->since, thread->on);
 
-	return from > p->from ? from : p->from;
+	return ws_max(from, perf->from);
 }
 
-void ws_perf_ran(const struct ws_perf *p, struct ws_perf_thread *t, uint64_t until)
+void ws_perf_ran(const struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t until)
 {
-	uint64_t from = counts_from(p, t);
+	uint64_t from = counts_from(perf, thread);
 
-	if (!p->from || !t->on)
+	if (!perf->from || !thread->on)
 		return;
-	if (p->to && until > p->to)
-		until = p->to;
+	if (perf->to && until > perf->to)
+		until = perf->to;
 	if (until > from) {
-		t->ran += until - from;
-		t->since = until;
+		thread->ran += until - from;
+		thread->since = until;
 	}
 }
 
-void ws_perf_must_run(const struct ws_perf *p, struct ws_perf_thread *t, uint32_t cpu)
+void ws_perf_must_run(const struct ws_perf *perf, struct ws_perf_thread *thread, uint32_t cpu)
 {
-	if (t->on || t->seen || t->start >= p->from)
+	if (thread->on || thread->seen || thread->start >= perf->from)
 		return;
-	t->on = p->from;
-	t->cpu = cpu;
+	thread->on = perf->from;
+	thread->cpu = cpu;
 }
 
 /* Records were lost, and this sample shows where the thread is: it runs from now on. What it ran
  * since its last record is known to nobody; the event's own period is the best there is.
  */
-static uint64_t found_again(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time,
+static uint64_t found_again(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time,
 			    uint32_t cpu, uint64_t period_ns)
 {
-	uint64_t all = t->ran + period_ns;
+	uint64_t all = thread->ran + period_ns;
 
-	t->strayed = false;
-	t->on = t->since = time;
-	t->cpu = cpu;
-	t->ran = 0;
-	p->guessed += period_ns;
+	thread->strayed = false;
+	thread->on = thread->since = time;
+	thread->cpu = cpu;
+	thread->ran = 0;
+	perf->guessed += period_ns;
 	return all;
 }
 
-uint64_t ws_perf_time_of(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time, uint32_t cpu,
-			 uint64_t period_ns)
+uint64_t ws_perf_time_of(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time,
+			 uint32_t cpu, uint64_t period_ns)
 {
-	uint64_t slack = t->slack, paid;
+	uint64_t slack = thread->slack, paid;
 
-	ws_perf_must_run(p, t, cpu);
-	if (t->strayed && !t->on)
-		return found_again(p, t, time, cpu, period_ns);
-	ws_perf_ran(p, t, time);
+	ws_perf_must_run(perf, thread, cpu);
+	if (thread->strayed && !thread->on)
+		return found_again(perf, thread, time, cpu, period_ns);
+	ws_perf_ran(perf, thread, time);
 	if (slack < period_ns / 4)
 		slack = period_ns / 4;
-	paid = t->ran;
+	paid = thread->ran;
 	if (period_ns && paid >= period_ns)
 		paid = paid - period_ns < slack ? period_ns : paid - slack;
-	t->ran -= paid;
+	thread->ran -= paid;
 	return paid;
 }
 
 /* ---- what is left at a thread's end ---- */
 
-void ws_perf_note_sample(struct ws_perf_thread *t, const struct ws_row_sample *row)
+void ws_perf_note_sample(struct ws_perf_thread *thread, const struct ws_row_sample *row)
 {
-	t->last_frame = row->frame;
-	t->last_callers = row->callers;
-	t->sampled = true;
+	thread->last_frame = row->frame;
+	thread->last_callers = row->callers;
+	thread->sampled = true;
 }
 
-void ws_perf_settle_time(struct ws_perf *p, struct ws_perf_thread *t)
+void ws_perf_settle_time(struct ws_perf *perf, struct ws_perf_thread *thread)
 {
-	struct ws_sink *sink = t->image->sink;
-	struct ws_row_sample row = {.start = t->since,
-				    .cpu = t->cpu,
+	struct ws_sink *sink = thread->image->sink;
+	struct ws_row_sample row = {.start = thread->since,
+				    .cpu = thread->cpu,
 				    .state = WS_STATE_RUNNING,
-				    .time = t->ran,
-				    .event = p->timer_row,
+				    .time = thread->ran,
+				    .event = perf->timer_row,
 				    .flags = WS_SAMPLE_REST};
-	bool wanted = p->o.sample == WS_SCOPE_SYSTEM || !t->image->outside;
+	bool wanted = perf->options.sample == WS_SCOPE_SYSTEM || !thread->image->outside;
 
-	t->ran = 0;
-	if (!row.time || !sink || !p->o.sample || !wanted)
+	thread->ran = 0;
+	if (!row.time || !sink || !perf->options.sample || !wanted)
 		return;
-	row.thread = ws_perf_thread_id(p, t);
-	if (p->timer_is_clock) {
+	row.thread = ws_perf_thread_id(perf, thread);
+	if (perf->timer_is_clock) {
 		row.weight = row.time;
 		row.flags |= WS_SAMPLE_CLOCK;
 	}
-	row.frame = t->sampled ? t->last_frame : ws_stackset_unsampled(ws_stackset_of(sink));
-	row.callers = t->sampled ? t->last_callers : 0;
-	p->unsampled += t->sampled ? 0 : row.time;
-	p->ran += row.time;
-	ws_perf_describe(p, sink);
+	row.frame =
+		thread->sampled ? thread->last_frame : ws_stackset_unsampled(ws_stackset_of(sink));
+	row.callers = thread->sampled ? thread->last_callers : 0;
+	perf->unsampled += thread->sampled ? 0 : row.time;
+	perf->ran += row.time;
+	ws_perf_describe(perf, sink);
 	ws_writer_add(sink->writer, WS_TABLE_sample, &row);
 }
 
 /* ---- samples that come by another way ---- */
 
-bool ws_perf_hold_sample(struct ws_perf *p, uint32_t tid, struct ws_sink *sink,
+bool ws_perf_hold_sample(struct ws_perf *perf, uint32_t tid, struct ws_sink *sink,
 			 const struct ws_row_sample *row)
 {
-	if (!p || !p->active || p->over || !p->o.sample)
+	if (!perf || !perf->active || perf->over || !perf->options.sample)
 		return false;
-	ws_grow(p->held, p->held_cap, p->held_n + 1);
-	p->held[p->held_n++] = (struct ws_perf_held){tid, sink, *row};
-	p->held_mixed = true;
+	ws_grow(perf->held, perf->held_cap, perf->held_n + 1);
+	perf->held[perf->held_n++] = (struct ws_perf_held){tid, sink, *row};
+	perf->held_mixed = true;
 	return true;
 }
 
-void ws_perf_expect_held(struct ws_perf *p, uint64_t horizon)
+void ws_perf_expect_held(struct ws_perf *perf, uint64_t horizon)
 {
-	if (p->held_n && p->waiting)
-		p->now = horizon;
-	for (size_t i = p->held_done; i < p->held_n && p->waiting; i++) {
-		struct ws_perf_thread *t =
-			(void *)(uintptr_t)ws_map_get(&p->threads, p->held[i].tid, NULL);
+	if (perf->held_n && perf->waiting)
+		perf->now = horizon;
+	for (size_t i = perf->held_done; i < perf->held_n && perf->waiting; i++) {
+		struct ws_perf_thread *thread =
+			(void *)(uintptr_t)ws_map_get(&perf->threads, perf->held[i].tid, NULL);
 
-		if (t && t->image->waiting_n)
-			ws_perf_resolve(p, t->image, false);
+		if (thread && thread->image->waiting_n)
+			ws_perf_resolve(perf, thread->image, false);
 	}
 }
 
-static int by_start(const void *a, const void *b)
+static int by_start(const void *first, const void *second)
 {
-	uint64_t x = ((const struct ws_perf_held *)a)->row.start,
-		 y = ((const struct ws_perf_held *)b)->row.start;
+	uint64_t x = ((const struct ws_perf_held *)first)->row.start,
+		 y = ((const struct ws_perf_held *)second)->row.start;
 
-	return x < y ? -1 : x > y;
+	return ws_compare(x, y);
 }
 
 /* They come from one thread's ring after the other's. */
-static void sort_held(struct ws_perf *p)
+static void sort_held(struct ws_perf *perf)
 {
-	p->held_n -= p->held_done;
-	memmove(p->held, p->held + p->held_done, p->held_n * sizeof(*p->held));
-	p->held_done = 0;
-	if (p->held_mixed)
-		qsort(p->held, p->held_n, sizeof(*p->held), by_start);
-	p->held_mixed = false;
+	perf->held_n -= perf->held_done;
+	memmove(perf->held, perf->held + perf->held_done, perf->held_n * sizeof(*perf->held));
+	perf->held_done = 0;
+	if (perf->held_mixed)
+		qsort(perf->held, perf->held_n, sizeof(*perf->held), by_start);
+	perf->held_mixed = false;
 }
 
-static void put_held(struct ws_perf *p, struct ws_perf_held *h)
+static void put_held(struct ws_perf *perf, struct ws_perf_held *held)
 {
-	struct ws_perf_thread *t =
-		(struct ws_perf_thread *)(uintptr_t)ws_map_get(&p->threads, h->tid, NULL);
+	struct ws_perf_thread *thread =
+		(struct ws_perf_thread *)(uintptr_t)ws_map_get(&perf->threads, held->tid, NULL);
 
-	if (t && p->from && h->row.start >= p->from && (t->on || t->seen || t->start < p->from)) {
-		t->slack = h->row.weight > p->timer_ns ? h->row.weight : p->timer_ns;
-		h->row.time = ws_perf_time_of(p, t, h->row.start, h->row.cpu, h->row.weight);
-		h->row.weight = h->row.time;
-		p->ran += h->row.time;
-		ws_perf_note_sample(t, &h->row);
+	if (thread && perf->from && held->row.start >= perf->from &&
+	    (thread->on || thread->seen || thread->start < perf->from)) {
+		thread->slack = ws_max(held->row.weight, perf->timer_ns);
+		held->row.time = ws_perf_time_of(perf, thread, held->row.start, held->row.cpu,
+						 held->row.weight);
+		held->row.weight = held->row.time;
+		perf->ran += held->row.time;
+		ws_perf_note_sample(thread, &held->row);
 	}
-	ws_writer_add(h->sink->writer, WS_TABLE_sample, &h->row);
+	ws_writer_add(held->sink->writer, WS_TABLE_sample, &held->row);
 }
 
-void ws_perf_put_held(struct ws_perf *p, uint64_t until)
+void ws_perf_put_held(struct ws_perf *perf, uint64_t until)
 {
-	if (p->held_mixed)
-		sort_held(p);
-	while (p->held_done < p->held_n && p->held[p->held_done].row.start <= until)
-		put_held(p, &p->held[p->held_done++]);
-	if (p->held_done == p->held_n)
-		p->held_done = p->held_n = 0;
+	if (perf->held_mixed)
+		sort_held(perf);
+	while (perf->held_done < perf->held_n && perf->held[perf->held_done].row.start <= until)
+		put_held(perf, &perf->held[perf->held_done++]);
+	if (perf->held_done == perf->held_n)
+		perf->held_done = perf->held_n = 0;
 }

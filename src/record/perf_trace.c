@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/tracefs.h"
+#include "base/choose.h"
 #include "record/perf_private.h"
 
 enum kind { NUMBER, TEXT, DYNAMIC_TEXT, RELATIVE_TEXT, POINTER, BYTES };
@@ -39,19 +40,19 @@ static enum kind kind_of(const char *declaration, size_t n, uint32_t size)
 {
 	char *d = ws_strndup(declaration, n);
 	bool text = strstr(d, "char") && !strstr(d, "unsigned char") && strchr(d, '[');
-	enum kind k = strstr(d, "__data_loc")  ? text ? DYNAMIC_TEXT : BYTES
-		      : strstr(d, "__rel_loc") ? text ? RELATIVE_TEXT : BYTES
-		      : text		       ? TEXT
-		      : strchr(d, '*')	       ? POINTER
-		      : strchr(d, '[') || size > 8 || (size & (size - 1)) ? BYTES
-									  : NUMBER;
+	enum kind kind_k = strstr(d, "__data_loc")  ? text ? DYNAMIC_TEXT : BYTES
+			   : strstr(d, "__rel_loc") ? text ? RELATIVE_TEXT : BYTES
+			   : text		    ? TEXT
+			   : strchr(d, '*')	    ? POINTER
+			   : strchr(d, '[') || size > 8 || (size & (size - 1)) ? BYTES
+									       : NUMBER;
 
 	free(d);
-	return k;
+	return kind_k;
 }
 
 /* "field:char comm[16];	offset:8;	size:16;	signed:1;" */
-static void parse_field(struct ws_trace_format *f, const char *line)
+static void parse_field(struct ws_trace_format *format, const char *line)
 {
 	const char *end = strchr(line, ';'), *from;
 	unsigned offset, size, is_signed = 0;
@@ -60,7 +61,7 @@ static void parse_field(struct ws_trace_format *f, const char *line)
 
 	if (!end ||
 	    sscanf(end, "; offset:%u; size:%u; signed:%u", &offset, &size, &is_signed) < 2 ||
-	    offset > 65535 || size > 65535 || f->n >= 256)
+	    offset > 65535 || size > 65535 || format->n >= 256)
 		return;
 	n = (size_t)(end - line);
 	while (n && line[n - 1] != ' ' &&
@@ -70,8 +71,8 @@ static void parse_field(struct ws_trace_format *f, const char *line)
 	n = strcspn(from, "[;");
 	if (!n || n >= sizeof(field->name))
 		return;
-	ws_grow(f->fields, f->cap, f->n + 1);
-	field = &f->fields[f->n++];
+	ws_grow(format->fields, format->cap, format->n + 1);
+	field = &format->fields[format->n++];
 	*field = (struct field){.offset = offset,
 				.size = size,
 				.is_signed = is_signed,
@@ -81,26 +82,26 @@ static void parse_field(struct ws_trace_format *f, const char *line)
 
 struct ws_trace_format *ws_trace_parse(const char *text, size_t n)
 {
-	struct ws_trace_format *f = ws_calloc(1, sizeof(*f));
+	struct ws_trace_format *format = ws_calloc(1, sizeof(*format));
 	char *copy = ws_strndup(text, n), *rest = copy;
 
 	for (char *line; (line = strsep(&rest, "\n"));) {
 		if (!strncmp(line, "ID:", 3))
-			f->id = strtoull(line + 3, NULL, 10);
+			format->id = strtoull(line + 3, NULL, 10);
 		line += strspn(line, " \t");
 		if (!strncmp(line, "field:", 6))
-			parse_field(f, line + 6);
+			parse_field(format, line + 6);
 	}
 	free(copy);
-	if (!f->id || !f->n) {
-		ws_trace_free(f);
+	if (!format->id || !format->n) {
+		ws_trace_free(format);
 		return NULL;
 	}
-	return f;
+	return format;
 }
 
 /* The text of the event's description, up to 64 KiB of it; freed by the caller. */
-static char *read_format(int folder, const char *name, size_t *n, struct ws_err *e)
+static char *read_format(int folder, const char *name, size_t *n, struct ws_err *err)
 {
 	char path[512], *text = ws_malloc(65536);
 	ssize_t got = 0;
@@ -112,69 +113,69 @@ static char *read_format(int folder, const char *name, size_t *n, struct ws_err 
 	while (fd >= 0 && *n < 65536 && (got = read(fd, text + *n, 65536 - *n)) > 0)
 		*n += (size_t)got;
 	if (fd < 0 && errno == ENOENT)
-		ws_fail(e, "the kernel has no tracepoint %s", name);
+		ws_fail(err, "the kernel has no tracepoint %s", name);
 	else if (fd < 0 || got < 0)
-		ws_fail_errno(e, "tracepoint %s cannot be read", name);
+		ws_fail_errno(err, "tracepoint %s cannot be read", name);
 	if (fd >= 0)
 		close(fd);
 	return text;
 }
 
-struct ws_trace_format *ws_trace_open(int folder, const char *name, struct ws_err *e)
+struct ws_trace_format *ws_trace_open(int folder, const char *name, struct ws_err *err)
 {
-	struct ws_trace_format *f = NULL;
+	struct ws_trace_format *format = NULL;
 	char *text;
 	size_t n;
 
 	if (strstr(name, "..") ||
 	    strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/-") !=
 		    strlen(name)) {
-		ws_fail(e, "'%s' is no tracepoint: give subsystem/event", name);
+		ws_fail(err, "'%s' is no tracepoint: give subsystem/event", name);
 		return NULL;
 	}
-	text = read_format(folder, name, &n, e);
-	if (n && !(f = ws_trace_parse(text, n)))
-		ws_fail(e, "the description of tracepoint %s cannot be understood", name);
+	text = read_format(folder, name, &n, err);
+	if (n && !(format = ws_trace_parse(text, n)))
+		ws_fail(err, "the description of tracepoint %s cannot be understood", name);
 	free(text);
-	return f;
+	return format;
 }
 
-void ws_trace_free(struct ws_trace_format *f)
+void ws_trace_free(struct ws_trace_format *format)
 {
-	if (f)
-		free(f->fields);
-	free(f);
+	if (format)
+		free(format->fields);
+	free(format);
 }
 
-uint64_t ws_trace_id(const struct ws_trace_format *f)
+uint64_t ws_trace_id(const struct ws_trace_format *format)
 {
-	return f->id;
+	return format->id;
 }
 
 /* ---- records ---- */
 
-static int64_t number(const struct field *f, const void *raw)
+static int64_t number(const struct field *field, const void *raw)
 {
-	const char *at = (const char *)raw + f->offset;
+	const char *at = (const char *)raw + field->offset;
 	uint64_t v = 0;
-	unsigned shift = 64 - 8 * f->size;
+	unsigned shift = 64 - 8 * field->size;
 
-	memcpy(&v, at, f->size); /* little-endian, as all machines that this is built for */
-	return f->is_signed ? (int64_t)(v << shift) >> shift : (int64_t)v;
+	memcpy(&v, at, field->size); /* little-endian, as all machines that this is built for */
+	return field->is_signed ? (int64_t)(v << shift) >> shift : (int64_t)v;
 }
 
-static bool inside(const struct field *f, size_t size)
+static bool inside(const struct field *field, size_t size)
 {
-	return (size_t)f->offset + f->size <= size;
+	return (size_t)field->offset + field->size <= size;
 }
 
-bool ws_trace_number(const struct ws_trace_format *f, const char *name, const void *raw,
+bool ws_trace_number(const struct ws_trace_format *format, const char *name, const void *raw,
 		     size_t size, int64_t *value)
 {
-	for (size_t i = 0; i < f->n; i++)
-		if (f->fields[i].kind == NUMBER && !strcmp(f->fields[i].name, name) &&
-		    inside(&f->fields[i], size)) {
-			*value = number(&f->fields[i], raw);
+	for (size_t i = 0; i < format->n; i++)
+		if (format->fields[i].kind == NUMBER && !strcmp(format->fields[i].name, name) &&
+		    inside(&format->fields[i], size)) {
+			*value = number(&format->fields[i], raw);
 			return true;
 		}
 	return false;
@@ -191,41 +192,43 @@ static void print_text(const char *raw, size_t size, size_t offset, size_t n, st
 			       isprint((unsigned char)raw[offset + i]) ? raw[offset + i] : '?');
 }
 
-static void print_field(const struct field *f, const char *raw, size_t size, struct ws_text *out)
+static void print_field(const struct field *field, const char *raw, size_t size,
+			struct ws_text *out)
 {
 	uint32_t where;
 
-	switch (f->kind) {
+	switch (field->kind) {
 	case NUMBER:
-		ws_text_printf(out, "%lld", (long long)number(f, raw));
+		ws_text_printf(out, "%lld", (long long)number(field, raw));
 		break;
 	case POINTER:
 		ws_text_printf(out, "0x%llx",
-			       f->size <= 8 ? (unsigned long long)number(f, raw) : 0ull);
+			       field->size <= 8 ? (unsigned long long)number(field, raw) : 0ull);
 		break;
 	case TEXT:
-		print_text(raw, size, f->offset, f->size, out);
+		print_text(raw, size, field->offset, field->size, out);
 		break;
 	case DYNAMIC_TEXT:
 	case RELATIVE_TEXT: /* the upper half says how long, the lower where */
-		memcpy(&where, raw + f->offset, f->size < 4 ? f->size : 4);
+		memcpy(&where, raw + field->offset, ws_min(field->size, 4));
 		print_text(raw, size,
-			   (where & 0xffff) + (f->kind == RELATIVE_TEXT ? f->offset + 4 : 0),
+			   (where & 0xffff) +
+				   (field->kind == RELATIVE_TEXT ? field->offset + 4 : 0),
 			   where >> 16, out);
 		break;
 	case BYTES:
-		for (uint32_t i = 0; i < f->size && i < 64; i++)
-			ws_text_printf(out, "%02x", (unsigned char)raw[f->offset + i]);
+		for (uint32_t i = 0; i < field->size && i < 64; i++)
+			ws_text_printf(out, "%02x", (unsigned char)raw[field->offset + i]);
 		break;
 	}
 }
 
-void ws_trace_text(const struct ws_trace_format *f, const void *raw, size_t size,
+void ws_trace_text(const struct ws_trace_format *format, const void *raw, size_t size,
 		   struct ws_text *out)
 {
 	ws_text_add(out, "", 0);
-	for (size_t i = 0; i < f->n; i++) {
-		const struct field *field = &f->fields[i];
+	for (size_t i = 0; i < format->n; i++) {
+		const struct field *field = &format->fields[i];
 
 		if (!strncmp(field->name, "common_", 7) || !inside(field, size) ||
 		    (field->kind >= DYNAMIC_TEXT && field->kind <= RELATIVE_TEXT &&
@@ -247,12 +250,12 @@ static void expand_subsystem(int folder, const char *subsystem,
 	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
 	bool any = false;
 
-	for (struct dirent *e; dir && (e = readdir(dir));) {
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
 		char *name;
 
-		if (e->d_name[0] == '.' || e->d_type != DT_DIR)
+		if (entry->d_name[0] == '.' || entry->d_type != DT_DIR)
 			continue;
-		name = ws_format("%s/%s", subsystem, e->d_name);
+		name = ws_format("%s/%s", subsystem, entry->d_name);
 		fn(ctx, name);
 		free(name);
 		any = true;
@@ -293,37 +296,37 @@ struct listing {
 
 static void list_one(void *ctx, const char *name)
 {
-	struct listing *l = ctx;
+	struct listing *listing = ctx;
 
-	ws_grow(l->v, l->cap, l->n + 1);
-	l->v[l->n++] = ws_strdup(name);
+	ws_grow(listing->v, listing->cap, listing->n + 1);
+	listing->v[listing->n++] = ws_strdup(name);
 }
 
-static int by_name(const void *a, const void *b)
+static int by_name(const void *first, const void *second)
 {
-	return strcmp(*(char *const *)a, *(char *const *)b);
+	return strcmp(*(char *const *)first, *(char *const *)second);
 }
 
-int ws_trace_list(struct ws_text *out, struct ws_err *e)
+int ws_trace_list(struct ws_text *out, struct ws_err *err)
 {
-	int folder = ws_tracefs_open(NULL, e);
+	int folder = ws_tracefs_open(NULL, err);
 	DIR *dir = folder >= 0 ? fdopendir(folder) : NULL;
-	struct listing l = {0};
+	struct listing listing = {0};
 
 	if (folder < 0)
 		return -1;
-	for (struct dirent *d; dir && (d = readdir(dir));)
-		if (d->d_name[0] != '.' && d->d_type == DT_DIR)
-			expand_subsystem(dirfd(dir), d->d_name, list_one, &l);
+	for (struct dirent *entry; dir && (entry = readdir(dir));)
+		if (entry->d_name[0] != '.' && entry->d_type == DT_DIR)
+			expand_subsystem(dirfd(dir), entry->d_name, list_one, &listing);
 	if (dir)
 		closedir(dir);
-	if (l.n)
-		qsort(l.v, l.n, sizeof(*l.v), by_name);
-	for (size_t i = 0; i < l.n; i++) {
-		if (strchr(l.v[i], '/')) /* a subsystem without events stands for itself */
-			ws_text_printf(out, "%s\n", l.v[i]);
-		free(l.v[i]);
+	if (listing.n)
+		qsort(listing.v, listing.n, sizeof(*listing.v), by_name);
+	for (size_t i = 0; i < listing.n; i++) {
+		if (strchr(listing.v[i], '/')) /* a subsystem without events stands for itself */
+			ws_text_printf(out, "%s\n", listing.v[i]);
+		free(listing.v[i]);
 	}
-	free(l.v);
+	free(listing.v);
 	return 0;
 }

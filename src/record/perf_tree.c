@@ -20,61 +20,62 @@
 #include <unistd.h>
 
 #include "record/perf_private.h"
+#include "base/choose.h"
 
 #define WAIT_NS 100000000u
 #define EXEC_NS 20000000u     /* an exec takes less */
 #define WAIT_BYTES (1u << 20) /* of records of one image */
 
-static struct ws_perf_thread *thread_of(const struct ws_perf *p, uint32_t tid)
+static struct ws_perf_thread *thread_of(const struct ws_perf *perf, uint32_t tid)
 {
-	return (struct ws_perf_thread *)(uintptr_t)ws_map_get(&p->threads, tid, NULL);
+	return (struct ws_perf_thread *)(uintptr_t)ws_map_get(&perf->threads, tid, NULL);
 }
 
-static struct ws_perf_image *image_of(const struct ws_perf *p, uint32_t pid)
+static struct ws_perf_image *image_of(const struct ws_perf *perf, uint32_t pid)
 {
-	return (struct ws_perf_image *)(uintptr_t)ws_map_get(&p->images, pid, NULL);
+	return (struct ws_perf_image *)(uintptr_t)ws_map_get(&perf->images, pid, NULL);
 }
 
 /* ---- making them ---- */
 
-static struct ws_perf_image *new_image(struct ws_perf *p, uint32_t pid, uint64_t start)
+static struct ws_perf_image *new_image(struct ws_perf *perf, uint32_t pid, uint64_t start)
 {
 	struct ws_perf_image *im = ws_calloc(1, sizeof(*im));
 
 	im->pid = pid;
 	im->start = start;
-	ws_map_set(&p->images, pid, (uintptr_t)im);
+	ws_map_set(&perf->images, pid, (uintptr_t)im);
 	return im;
 }
 
-static struct ws_perf_thread *new_thread(struct ws_perf *p, struct ws_perf_image *im, uint32_t tid,
-					 uint64_t start, const char *comm)
+static struct ws_perf_thread *new_thread(struct ws_perf *perf, struct ws_perf_image *im,
+					 uint32_t tid, uint64_t start, const char *comm)
 {
-	struct ws_perf_thread *t = thread_of(p, tid);
+	struct ws_perf_thread *thread = thread_of(perf, tid);
 
-	if (t) /* its end was lost */
-		ws_perf_gone(p, t, start);
-	t = ws_calloc(1, sizeof(*t));
-	t->image = im;
-	t->tid = tid;
-	t->start = start;
-	snprintf(t->comm, sizeof(t->comm), "%s", comm);
+	if (thread) /* its end was lost */
+		ws_perf_gone(perf, thread, start);
+	thread = ws_calloc(1, sizeof(*thread));
+	thread->image = im;
+	thread->tid = tid;
+	thread->start = start;
+	snprintf(thread->comm, sizeof(thread->comm), "%s", comm);
 	im->threads++;
-	ws_map_set(&p->threads, tid, (uintptr_t)t);
-	return t;
+	ws_map_set(&perf->threads, tid, (uintptr_t)thread);
+	return thread;
 }
 
 static void read_comm(uint32_t pid, uint32_t tid, char *out, size_t size)
 {
 	char path[64];
-	FILE *f;
+	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", pid, tid);
-	f = fopen(path, "re");
-	if (!f || !fgets(out, (int)size, f))
+	file = fopen(path, "re");
+	if (!file || !fgets(out, (int)size, file))
 		out[0] = 0;
-	if (f)
-		fclose(f);
+	if (file)
+		fclose(file);
 	out[strcspn(out, "\n")] = 0;
 }
 
@@ -98,94 +99,95 @@ static char *read_proc(uint32_t pid, const char *file, size_t *n)
 }
 
 /* A process that ran before we looked, or whose fork was lost. */
-static struct ws_perf_image *found_image(struct ws_perf *p, uint32_t pid, uint64_t time)
+static struct ws_perf_image *found_image(struct ws_perf *perf, uint32_t pid, uint64_t time)
 {
-	struct ws_perf_image *im = new_image(p, pid, p->set.wide ? 0 : time);
+	struct ws_perf_image *im = new_image(perf, pid, perf->set.wide ? 0 : time);
 
 	im->exec = true;
-	im->outside = p->set.wide;
+	im->outside = perf->set.wide;
 	read_comm(pid, pid, im->comm, sizeof(im->comm));
-	ws_perf_found_maps(p, im, time);
+	ws_perf_found_maps(perf, im, time);
 	return im;
 }
 
-struct ws_perf_thread *ws_perf_thread(struct ws_perf *p, uint32_t pid, uint32_t tid, uint64_t time,
-				      bool any)
+struct ws_perf_thread *ws_perf_thread(struct ws_perf *perf, uint32_t pid, uint32_t tid,
+				      uint64_t time, bool any)
 {
-	struct ws_perf_thread *t;
+	struct ws_perf_thread *thread;
 	struct ws_perf_image *im;
 	char comm[16];
 
 	if (!tid || !pid || pid > INT_MAX ||
 	    tid > INT_MAX) /* the idle thread; one that is being released */
 		return NULL;
-	t = thread_of(p, tid);
-	if (t && t->image->pid == pid)
-		return any || !t->image->outside ? t : NULL;
-	im = image_of(p, pid);
-	if (!im && (any || !p->set.wide))
-		im = found_image(p, pid, time);
+	thread = thread_of(perf, tid);
+	if (thread && thread->image->pid == pid)
+		return any || !thread->image->outside ? thread : NULL;
+	im = image_of(perf, pid);
+	if (!im && (any || !perf->set.wide))
+		im = found_image(perf, pid, time);
 	if (!im || (im->outside && !any))
 		return NULL;
 	if (!im->outside &&
-	    !p->lost) /* its beginning was seen: it is in the last steps of its end */
+	    !perf->lost) /* its beginning was seen: it is in the last steps of its end */
 		return NULL;
 	read_comm(pid, tid, comm, sizeof(comm));
 	if (im->outside && !*comm)
 		return NULL;
-	return new_thread(p, im, tid, im->outside ? 0 : time, *comm ? comm : im->comm);
+	return new_thread(perf, im, tid, im->outside ? 0 : time, *comm ? comm : im->comm);
 }
 
 /* The image's end was lost: its number is another process's now, of the tree or not, which must not
  * be taken for it. */
-static void drop_image(struct ws_perf *p, struct ws_perf_image *im, uint64_t time)
+static void drop_image(struct ws_perf *perf, struct ws_perf_image *im, uint64_t time)
 {
 	uint32_t pid = im->pid, *tids = NULL;
 	size_t n = 0, cap = 0;
 
-	for (size_t i = 0; i < p->threads.size; i++) {
-		const struct ws_perf_thread *t =
-			p->threads.used[i] ? (const void *)(uintptr_t)p->threads.slots[i].value
-					   : NULL;
+	for (size_t i = 0; i < perf->threads.size; i++) {
+		const struct ws_perf_thread *thread =
+			perf->threads.used[i]
+				? (const void *)(uintptr_t)perf->threads.slots[i].value
+				: NULL;
 
-		if (!t || t->image != im)
+		if (!thread || thread->image != im)
 			continue;
 		ws_grow(tids, cap, n + 1);
-		tids[n++] = t->tid;
+		tids[n++] = thread->tid;
 	}
-	for (size_t i = 0; i < n && image_of(p, pid) == im;
+	for (size_t i = 0; i < n && image_of(perf, pid) == im;
 	     i++) /* with the last thread goes the image */
-		if (thread_of(p, tids[i]) && thread_of(p, tids[i])->image == im)
-			ws_perf_gone(p, thread_of(p, tids[i]), time);
+		if (thread_of(perf, tids[i]) && thread_of(perf, tids[i])->image == im)
+			ws_perf_gone(perf, thread_of(perf, tids[i]), time);
 	free(tids);
 }
 
-void ws_perf_fork(struct ws_perf *p, const struct ws_perf_rec *r)
+void ws_perf_fork(struct ws_perf *perf, const struct ws_perf_rec *record)
 {
-	const struct ws_perf_thread *by = thread_of(p, r->task.ptid);
-	struct ws_perf_image *parent = image_of(p, r->task.ppid), *im = parent;
+	const struct ws_perf_thread *by = thread_of(perf, record->task.ptid);
+	struct ws_perf_image *parent = image_of(perf, record->task.ppid), *im = parent;
 
-	if (r->pid != r->task.ppid && image_of(p, r->pid))
-		drop_image(p, image_of(p, r->pid), r->time);
+	if (record->pid != record->task.ppid && image_of(perf, record->pid))
+		drop_image(perf, image_of(perf, record->pid), record->time);
 	if (!parent)
 		return; /* not of the tree */
-	if (r->pid != r->task.ppid) {
-		im = new_image(p, r->pid, r->time);
+	if (record->pid != record->task.ppid) {
+		im = new_image(perf, record->pid, record->time);
 		im->parent_pid = parent->pid;
 		im->outside = parent->outside;
 		snprintf(im->comm, sizeof(im->comm), "%s", parent->comm);
 		im->exe = parent->exe ? ws_strdup(parent->exe) : NULL;
 	}
-	new_thread(p, im, r->tid, r->time, by ? by->comm : parent->comm);
+	new_thread(perf, im, record->tid, record->time, by ? by->comm : parent->comm);
 	if (im != parent)
-		ws_perf_fork_maps(p, parent, im, r->time);
+		ws_perf_fork_maps(perf, parent, im, record->time);
 }
 
 /* ---- ends ---- */
 
-static void forget_waiting(struct ws_perf *p, struct ws_perf_image *im)
+static void forget_waiting(struct ws_perf *perf, struct ws_perf_image *im)
 {
-	for (struct ws_perf_image **at = &p->waiting; *at; at = &(*at)->next_waiting)
+	for (struct ws_perf_image **at = &perf->waiting; *at; at = &(*at)->next_waiting)
 		if (*at == im) {
 			*at = im->next_waiting;
 			break;
@@ -193,7 +195,7 @@ static void forget_waiting(struct ws_perf *p, struct ws_perf_image *im)
 	im->waiting_since = 0;
 }
 
-static void end_image(struct ws_perf *p, struct ws_perf_image *im, uint64_t time,
+static void end_image(struct ws_perf *perf, struct ws_perf_image *im, uint64_t time,
 		      enum ws_process_end_reason reason)
 {
 
@@ -210,47 +212,47 @@ static void end_image(struct ws_perf *p, struct ws_perf_image *im, uint64_t time
 			ws_proc_ended(im->proc, time, reason);
 		ws_proc_release(im->proc);
 	}
-	if (image_of(p, im->pid) == im)
-		ws_map_take(&p->images, im->pid, NULL);
-	forget_waiting(p, im);
+	if (image_of(perf, im->pid) == im)
+		ws_map_take(&perf->images, im->pid, NULL);
+	forget_waiting(perf, im);
 	free(im->waiting);
 	free(im->exe);
 	free(im->args);
 	free(im);
 }
 
-void ws_perf_gone(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time)
+void ws_perf_gone(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time)
 {
-	struct ws_perf_image *im = t->image;
-	uint32_t tid = t->tid;
+	struct ws_perf_image *im = thread->image;
+	uint32_t tid = thread->tid;
 
 	if (im->waiting_n)
-		ws_perf_resolve(p, im, true); /* writes what waits; may come back here for a thread
-						 whose end waits: then it is gone */
-	if (thread_of(p, tid) != t)
+		ws_perf_resolve(perf, im, true); /* writes what waits; may come back here for a
+						 thread whose end waits: then it is gone */
+	if (thread_of(perf, tid) != thread)
 		return;
-	ws_perf_settle_time(p, t);
-	ws_map_take(&p->threads, t->tid, NULL);
-	if (im->proc && t->id)
-		ws_proc_thread_ended(im->proc, t->id);
-	free(t);
+	ws_perf_settle_time(perf, thread);
+	ws_map_take(&perf->threads, thread->tid, NULL);
+	if (im->proc && thread->id)
+		ws_proc_thread_ended(im->proc, thread->id);
+	free(thread);
 	if (!--im->threads) {
-		ws_perf_end_maps(p, im, time);
-		end_image(p, im, time, WS_END_EXIT);
+		ws_perf_end_maps(perf, im, time);
+		end_image(perf, im, time, WS_END_EXIT);
 	}
 }
 
 /* ---- exec and names ---- */
 
 /* What a map from numbers to pointers holds; owned by the caller. */
-static void **values(const struct ws_map *m, size_t *n)
+static void **values(const struct ws_map *map, size_t *n)
 {
-	void **v = ws_malloc((m->n + 1) * sizeof(*v));
+	void **v = ws_malloc((map->n + 1) * sizeof(*v));
 
 	*n = 0;
-	for (size_t i = 0; i < m->size; i++)
-		if (m->used[i])
-			v[(*n)++] = (void *)(uintptr_t)m->slots[i].value;
+	for (size_t i = 0; i < map->size; i++)
+		if (map->used[i])
+			v[(*n)++] = (void *)(uintptr_t)map->slots[i].value;
 	return v;
 }
 
@@ -259,89 +261,90 @@ static void set_comm(char *to, const char *comm)
 	snprintf(to, 16, "%s", comm);
 }
 
-static void drop_thread(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time)
+static void drop_thread(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time)
 {
 
-	ws_perf_off(p, t, time, WS_AFTER_DEAD);
-	ws_perf_settle_time(p, t);
-	ws_map_take(&p->threads, t->tid, NULL);
-	if (t->image->proc && t->id)
-		ws_proc_thread_ended(t->image->proc, t->id);
-	t->image->threads--;
-	free(t);
+	ws_perf_off(perf, thread, time, WS_AFTER_DEAD);
+	ws_perf_settle_time(perf, thread);
+	ws_map_take(&perf->threads, thread->tid, NULL);
+	if (thread->image->proc && thread->id)
+		ws_proc_thread_ended(thread->image->proc, thread->id);
+	thread->image->threads--;
+	free(thread);
 }
 
 /* An exec leaves one thread, under the process's number, whichever called it. */
-static void drop_threads(struct ws_perf *p, struct ws_perf_image *im, uint64_t time)
+static void drop_threads(struct ws_perf *perf, struct ws_perf_image *im, uint64_t time)
 {
 	size_t n;
 	void **v;
 
-	if (im->threads && thread_of(p, im->pid) && thread_of(p, im->pid)->image == im)
-		drop_thread(p, thread_of(p, im->pid), time);
+	if (im->threads && thread_of(perf, im->pid) && thread_of(perf, im->pid)->image == im)
+		drop_thread(perf, thread_of(perf, im->pid), time);
 	if (!im->threads)
 		return;
-	v = values(&p->threads, &n);
+	v = values(&perf->threads, &n);
 	for (size_t i = 0; i < n; i++)
 		if (((struct ws_perf_thread *)v[i])->image == im)
-			drop_thread(p, v[i], time);
+			drop_thread(perf, v[i], time);
 	free(v);
 }
 
 /* The image has a row already: another begins in the same process. */
-static struct ws_perf_image *next_image(struct ws_perf *p, struct ws_perf_image *old, uint64_t time)
+static struct ws_perf_image *next_image(struct ws_perf *perf, struct ws_perf_image *old,
+					uint64_t time)
 {
 	struct ws_perf_image *im;
 
-	drop_threads(p, old, time);
-	ws_map_take(&p->images, old->pid, NULL);
-	im = new_image(p, old->pid, time);
+	drop_threads(perf, old, time);
+	ws_map_take(&perf->images, old->pid, NULL);
+	im = new_image(perf, old->pid, time);
 	im->parent_pid = old->pid;
 	im->parent = old->id;
 	im->parent_sink = old->sink;
 	im->outside = old->outside;
-	end_image(p, old, time, WS_END_EXEC);
+	end_image(perf, old, time, WS_END_EXEC);
 	return im;
 }
 
-void ws_perf_exec(struct ws_perf *p, const struct ws_perf_rec *r)
+void ws_perf_exec(struct ws_perf *perf, const struct ws_perf_rec *record)
 {
-	struct ws_perf_image *im = image_of(p, r->pid);
-	struct ws_perf_thread *t;
+	struct ws_perf_image *im = image_of(perf, record->pid);
+	struct ws_perf_thread *thread;
 
 	if (!im)
 		return;
-	ws_perf_resolve(p, im, im->exec);
-	ws_perf_exec_maps(p, im, r->time);
+	ws_perf_resolve(perf, im, im->exec);
+	ws_perf_exec_maps(perf, im, record->time);
 	if (im->id)
-		im = next_image(p, im, r->time);
+		im = next_image(perf, im, record->time);
 	im->exec = true;
-	im->exec_time = r->time;
+	im->exec_time = record->time;
 	free(im->exe);
 	im->exe = NULL;
 	free(im->args);
 	im->args = read_proc(im->pid, "cmdline", &im->args_n);
-	set_comm(im->comm, r->comm);
-	t = thread_of(p, r->pid);
-	if (t && t->image == im)
-		set_comm(t->comm, r->comm);
+	set_comm(im->comm, record->comm);
+	thread = thread_of(perf, record->pid);
+	if (thread && thread->image == im)
+		set_comm(thread->comm, record->comm);
 	else
-		t = new_thread(p, im, r->pid, r->time, r->comm);
-	if (p->o.switches && !t->on) { /* whoever calls exec runs */
-		t->on = t->since = r->time;
-		t->seen = true;
-		t->cpu = r->cpu;
+		thread = new_thread(perf, im, record->pid, record->time, record->comm);
+	if (perf->options.switches && !thread->on) { /* whoever calls exec runs */
+		thread->on = thread->since = record->time;
+		thread->seen = true;
+		thread->cpu = record->cpu;
 	}
 }
 
-bool ws_perf_false_end(const struct ws_perf_thread *t, uint64_t time)
+bool ws_perf_false_end(const struct ws_perf_thread *thread, uint64_t time)
 {
-	const struct ws_perf_image *im = t->image;
+	const struct ws_perf_image *im = thread->image;
 	size_t n;
 	char *stat, *state;
 	bool runs;
 
-	if (t->tid != im->pid || !im->exec_time || time - im->exec_time > EXEC_NS)
+	if (thread->tid != im->pid || !im->exec_time || time - im->exec_time > EXEC_NS)
 		return false;
 	stat = read_proc(im->pid, "stat", &n);
 	state = strrchr(stat, ')');
@@ -350,76 +353,76 @@ bool ws_perf_false_end(const struct ws_perf_thread *t, uint64_t time)
 	return runs;
 }
 
-static void write_name(const struct ws_perf_thread *t, uint64_t time)
+static void write_name(const struct ws_perf_thread *thread, uint64_t time)
 {
-	struct ws_row_thread_name row = {.thread = t->id, .start = time, .priority = 10};
+	struct ws_row_thread_name row = {.thread = thread->id, .start = time, .priority = 10};
 
-	row.name = ws_sink_string(t->image->sink, t->comm);
-	ws_writer_add(t->image->sink->writer, WS_TABLE_thread_name, &row);
+	row.name = ws_sink_string(thread->image->sink, thread->comm);
+	ws_writer_add(thread->image->sink->writer, WS_TABLE_thread_name, &row);
 }
 
-void ws_perf_rename(struct ws_perf *p, const struct ws_perf_rec *r)
+void ws_perf_rename(struct ws_perf *perf, const struct ws_perf_rec *record)
 {
-	struct ws_perf_thread *t = thread_of(p, r->tid);
+	struct ws_perf_thread *thread = thread_of(perf, record->tid);
 
-	if (!t || !strcmp(t->comm, r->comm))
+	if (!thread || !strcmp(thread->comm, record->comm))
 		return;
-	set_comm(t->comm, r->comm);
-	t->renamed = true;
-	if (r->tid == r->pid)
-		set_comm(t->image->comm, r->comm);
-	if (t->id)
-		write_name(t, r->time);
+	set_comm(thread->comm, record->comm);
+	thread->renamed = true;
+	if (record->tid == record->pid)
+		set_comm(thread->image->comm, record->comm);
+	if (thread->id)
+		write_name(thread, record->time);
 }
 
 /* ---- rows ---- */
 
 /* Number of a thread in the pid namespace of its process, which its own rows have. */
-static uint32_t own_tid(const struct ws_perf *p, const struct ws_perf_thread *t)
+static uint32_t own_tid(const struct ws_perf *perf, const struct ws_perf_thread *thread)
 {
 	char path[80], line[512], *last = NULL;
-	uint32_t tid = t->tid;
-	FILE *f;
+	uint32_t tid = thread->tid;
+	FILE *file;
 
-	if (t->image->proc->pid_ns == p->drain->arena->recorder_pid_ns)
+	if (thread->image->proc->pid_ns == perf->drain->arena->recorder_pid_ns)
 		return tid;
-	if (t->tid == t->image->pid)
-		return t->image->proc->pid;
-	snprintf(path, sizeof(path), "/proc/%u/task/%u/status", t->image->pid, t->tid);
-	f = fopen(path, "re");
-	while (f && !last && fgets(line, sizeof(line), f))
+	if (thread->tid == thread->image->pid)
+		return thread->image->proc->pid;
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/status", thread->image->pid, thread->tid);
+	file = fopen(path, "re");
+	while (file && !last && fgets(line, sizeof(line), file))
 		if (!strncmp(line, "NSpid:", 6))
 			last = strrchr(line, '\t');
 	if (last)
 		tid = (uint32_t)strtoul(last, NULL, 10);
-	if (f)
-		fclose(f);
+	if (file)
+		fclose(file);
 	return tid;
 }
 
-uint32_t ws_perf_thread_id(struct ws_perf *p, struct ws_perf_thread *t)
+uint32_t ws_perf_thread_id(struct ws_perf *perf, struct ws_perf_thread *thread)
 {
-	struct ws_perf_image *im = t->image;
+	struct ws_perf_image *im = thread->image;
 	uint32_t before = im->sink->threads;
 
-	if (t->id)
-		return t->id;
+	if (thread->id)
+		return thread->id;
 	if (im->proc) {
-		t->id = ws_proc_thread_at(im->proc, own_tid(p, t),
-					  t->start > im->start ? t->start : im->start);
+		thread->id = ws_proc_thread_at(im->proc, own_tid(perf, thread),
+					       ws_max(thread->start, im->start));
 	} else {
 		struct ws_row_thread row = {.id = ++im->sink->threads,
 					    .process = im->id,
-					    .tid = t->tid,
-					    .start = t->start};
+					    .tid = thread->tid,
+					    .start = thread->start};
 
-		t->id = row.id;
+		thread->id = row.id;
 		ws_writer_add(im->sink->writer, WS_TABLE_thread, &row);
 	}
-	if (t->comm[0] &&
-	    (t->renamed || im->sink->threads != before)) /* else its hooks have told it */
-		write_name(t, t->start);
-	return t->id;
+	if (thread->comm[0] &&
+	    (thread->renamed || im->sink->threads != before)) /* else its hooks have told it */
+		write_name(thread, thread->start);
+	return thread->id;
 }
 
 /* An image that no hook announced: what /proc and perf tell of it. */
@@ -457,85 +460,85 @@ static void write_process(struct ws_perf_image *im, const struct ws_perf_image *
 	free(args);
 }
 
-static void make_row(struct ws_perf *p, struct ws_perf_image *im)
+static void make_row(struct ws_perf *perf, struct ws_perf_image *im)
 {
 	struct ws_perf_image *parent =
-		im->parent_pid != im->pid ? image_of(p, im->parent_pid) : NULL;
+		im->parent_pid != im->pid ? image_of(perf, im->parent_pid) : NULL;
 
 	if (parent && !parent->id && parent->exec)
-		ws_perf_resolve(p, parent, true); /* had it hooks, so would its child */
+		ws_perf_resolve(perf, parent, true); /* had it hooks, so would its child */
 	im->sink = im->parent_sink	    ? im->parent_sink
 		   : parent && parent->sink ? parent->sink
-					    : p->main;
+					    : perf->main;
 	im->id = ++im->sink->processes;
 	im->own_row = true;
 	write_process(im, parent);
 }
 
 /* Write what has waited, in its order. */
-static void replay(struct ws_perf *p, struct ws_perf_image *im)
+static void replay(struct ws_perf *perf, struct ws_perf_image *im)
 {
 	char *waiting = im->waiting;
 	size_t n = im->waiting_n;
-	uint64_t now = p->now;
+	uint64_t now = perf->now;
 
-	forget_waiting(p, im);
+	forget_waiting(perf, im);
 	im->waiting = NULL;
 	im->waiting_n = im->waiting_cap = 0;
 	for (size_t at = 0; at < n;) {
-		const struct perf_event_header *h = (const void *)(waiting + at);
-		size_t size = h->size;
+		const struct perf_event_header *header = (const void *)(waiting + at);
+		size_t size = header->size;
 
-		ws_perf_record(p, h, size, true); /* the last may free the image */
+		ws_perf_record(perf, header, size, true); /* the last may free the image */
 		at += size;
 	}
-	p->now = now;
+	perf->now = now;
 	free(waiting);
 }
 
-bool ws_perf_resolve(struct ws_perf *p, struct ws_perf_image *im, bool force)
+bool ws_perf_resolve(struct ws_perf *perf, struct ws_perf_image *im, bool force)
 {
 	if (im->id)
 		return true;
 	if (!im->outside && (im->exec || !im->target))
-		im->proc = ws_drain_find(p->drain, (int)im->pid, im->start, p->now);
+		im->proc = ws_drain_find(perf->drain, (int)im->pid, im->start, perf->now);
 	if (im->proc) {
 		im->proc->held = true;
 		im->id = im->proc->id;
 		im->sink = im->proc->sink;
 	} else if (force || im->outside) {
-		make_row(p, im);
+		make_row(perf, im);
 	} else {
 		return false;
 	}
 	if (im->waiting_n)
-		replay(p, im);
+		replay(perf, im);
 	return true;
 }
 
-void ws_perf_wait(struct ws_perf *p, struct ws_perf_image *im, const void *rec, size_t size,
+void ws_perf_wait(struct ws_perf *perf, struct ws_perf_image *im, const void *rec, size_t size,
 		  uint64_t time)
 {
 	if (!im->waiting_since) {
 		im->waiting_since = time;
-		im->next_waiting = p->waiting;
-		p->waiting = im;
+		im->next_waiting = perf->waiting;
+		perf->waiting = im;
 	}
 	ws_grow(im->waiting, im->waiting_cap, im->waiting_n + size);
 	memcpy(im->waiting + im->waiting_n, rec, size);
 	im->waiting_n += size;
 	if (im->waiting_n > WAIT_BYTES)
-		ws_perf_resolve(p, im, true);
+		ws_perf_resolve(perf, im, true);
 }
 
 /*
  * Is the image's file one that no hook will ever speak for? Then there is nothing to wait for, but
  * for its parent, which may have hooks that are about to register.
  */
-static bool without_hooks(struct ws_perf *p, struct ws_perf_image *im)
+static bool without_hooks(struct ws_perf *perf, struct ws_perf_image *im)
 {
 	const struct ws_perf_image *parent =
-		im->parent_pid != im->pid ? image_of(p, im->parent_pid) : NULL;
+		im->parent_pid != im->pid ? image_of(perf, im->parent_pid) : NULL;
 	char why[4200];
 
 	if (!im->asked && im->exec && im->exe) {
@@ -546,32 +549,33 @@ static bool without_hooks(struct ws_perf *p, struct ws_perf_image *im)
 	return im->no_hooks && (!parent || parent->id);
 }
 
-void ws_perf_settle_waiting(struct ws_perf *p, uint64_t horizon, bool all)
+void ws_perf_settle_waiting(struct ws_perf *perf, uint64_t horizon, bool all)
 {
 	uint32_t *pids = NULL;
 	size_t n = 0, cap = 0;
 
-	for (const struct ws_perf_image *im = p->waiting; im;
+	for (const struct ws_perf_image *im = perf->waiting; im;
 	     im = im->next_waiting) { /* resolving takes them out, or frees them */
 		ws_grow(pids, cap, n + 1);
 		pids[n++] = im->pid;
 	}
-	p->now = horizon;
+	perf->now = horizon;
 	for (size_t i = 0; i < n; i++) {
-		struct ws_perf_image *im = image_of(p, pids[i]);
+		struct ws_perf_image *im = image_of(perf, pids[i]);
 
 		if (im && im->waiting_since)
-			ws_perf_resolve(p, im,
+			ws_perf_resolve(perf, im,
 					all || horizon - im->waiting_since > WAIT_NS ||
-						without_hooks(p, im));
+						without_hooks(perf, im));
 	}
 	free(pids);
 }
 
-uint32_t ws_perf_adopt(struct ws_perf *p, struct ws_proc *proc)
+uint32_t ws_perf_adopt(struct ws_perf *perf, struct ws_proc *proc)
 {
-	struct ws_perf_image *im =
-		p->active && proc->host_pid > 0 ? image_of(p, (uint32_t)proc->host_pid) : NULL;
+	struct ws_perf_image *im = perf->active && proc->host_pid > 0
+					   ? image_of(perf, (uint32_t)proc->host_pid)
+					   : NULL;
 
 	if (!im || !im->own_row || im->proc || im->sink != proc->sink || !im->exe ||
 	    strcmp(im->exe, proc->exe) != 0)
@@ -579,44 +583,47 @@ uint32_t ws_perf_adopt(struct ws_perf *p, struct ws_proc *proc)
 	im->proc = proc;
 	im->own_row = false;
 	proc->held = true;
-	for (size_t i = 0; i < p->threads.size; i++) {
-		const struct ws_perf_thread *t =
-			p->threads.used[i] ? (const void *)(uintptr_t)p->threads.slots[i].value
-					   : NULL;
+	for (size_t i = 0; i < perf->threads.size; i++) {
+		const struct ws_perf_thread *thread =
+			perf->threads.used[i]
+				? (const void *)(uintptr_t)perf->threads.slots[i].value
+				: NULL;
 
-		if (t && t->image == im && t->id)
-			ws_proc_thread_known(proc, own_tid(p, t), t->id, t->start);
+		if (thread && thread->image == im && thread->id)
+			ws_proc_thread_known(proc, own_tid(perf, thread), thread->id,
+					     thread->start);
 	}
 	return im->id;
 }
 
 /* ---- beginning and end ---- */
 
-void ws_perf_tree_init(struct ws_perf *p)
+void ws_perf_tree_init(struct ws_perf *perf)
 {
-	struct ws_perf_image *im = new_image(p, (uint32_t)p->target, ws_raw_ns());
+	struct ws_perf_image *im = new_image(perf, (uint32_t)perf->target, ws_raw_ns());
 
 	im->target = true;
-	new_thread(p, im, im->pid, im->start, "");
+	new_thread(perf, im, im->pid, im->start, "");
 }
 
-void ws_perf_tree_free(struct ws_perf *p)
+void ws_perf_tree_free(struct ws_perf *perf)
 {
 	size_t n;
-	void **v = values(&p->threads, &n);
+	void **v = values(&perf->threads, &n);
 
 	for (size_t i = 0; i < n; i++) {
-		struct ws_perf_thread *t = v[i];
+		struct ws_perf_thread *thread = v[i];
 
-		if (!--t->image->threads && image_of(p, t->image->pid) != t->image)
-			end_image(p, t->image, p->now, WS_END_RUNNING);
-		free(t);
+		if (!--thread->image->threads &&
+		    image_of(perf, thread->image->pid) != thread->image)
+			end_image(perf, thread->image, perf->now, WS_END_RUNNING);
+		free(thread);
 	}
 	free(v);
-	v = values(&p->images, &n);
+	v = values(&perf->images, &n);
 	for (size_t i = 0; i < n; i++)
-		end_image(p, v[i], p->now, WS_END_RUNNING);
+		end_image(perf, v[i], perf->now, WS_END_RUNNING);
 	free(v);
-	ws_map_free(&p->threads);
-	ws_map_free(&p->images);
+	ws_map_free(&perf->threads);
+	ws_map_free(&perf->images);
 }

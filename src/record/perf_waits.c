@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "record/perf_private.h"
+#include "base/choose.h"
 
 #define LOOK_AFTER 4000000u /* ns off its core */
 #define LOOKS 16	    /* in a round: some 10 us each */
@@ -133,36 +134,36 @@ static const struct call *find_call(long number)
 
 /* "NUMBER 0xARGUMENT ..." of a call; false when the thread runs, is in none, or may not be asked.
  */
-static bool read_call(const struct ws_perf_thread *t, long *number, unsigned long *first)
+static bool read_call(const struct ws_perf_thread *thread, long *number, unsigned long *first)
 {
 	char path[64], text[256];
 	ssize_t n = -1;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%u/task/%u/syscall", t->image->pid, t->tid);
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/syscall", thread->image->pid, thread->tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
 		n = read(fd, text, sizeof(text) - 1);
 		close(fd);
 	}
-	text[n > 0 ? n : 0] = 0;
+	text[ws_max(n, 0)] = 0;
 	return sscanf(text, "%ld %lx", number, first) == 2 && *number >= 0;
 }
 
-static uint32_t path_of(const struct ws_perf_thread *t, unsigned long fd)
+static uint32_t path_of(const struct ws_perf_thread *thread, unsigned long fd)
 {
 	char path[64], text[1024];
 	ssize_t n;
 
-	snprintf(path, sizeof(path), "/proc/%u/fd/%lu", t->image->pid, fd);
+	snprintf(path, sizeof(path), "/proc/%u/fd/%lu", thread->image->pid, fd);
 	n = readlink(path, text, sizeof(text) - 1);
 	if (n <= 0)
 		return 0;
 	text[n] = 0;
-	return ws_sink_string(t->image->sink, text);
+	return ws_sink_string(thread->image->sink, text);
 }
 
-static void look(struct ws_perf *p, struct ws_perf_thread *t)
+static void look(struct ws_perf *perf, struct ws_perf_thread *thread)
 {
 	struct ws_row_blocked row = {.start = ws_raw_ns()};
 	const struct call *call;
@@ -170,34 +171,35 @@ static void look(struct ws_perf *p, struct ws_perf_thread *t)
 	char other[32];
 	long number;
 
-	t->looked = true;
-	if (!read_call(t, &number, &first))
+	thread->looked = true;
+	if (!read_call(thread, &number, &first))
 		return;
 	call = find_call(number);
 	if (!call)
 		snprintf(other, sizeof(other), "syscall %ld", number);
-	row.path = call && call->fd ? path_of(t, first) : 0;
+	row.path = call && call->fd ? path_of(thread, first) : 0;
 	row.end = ws_raw_ns();
-	row.thread = ws_perf_thread_id(p, t);
-	row.name = ws_sink_string(t->image->sink, call ? call->name : other);
-	ws_writer_add(t->image->sink->writer, WS_TABLE_blocked, &row);
+	row.thread = ws_perf_thread_id(perf, thread);
+	row.name = ws_sink_string(thread->image->sink, call ? call->name : other);
+	ws_writer_add(thread->image->sink->writer, WS_TABLE_blocked, &row);
 }
 
-void ws_perf_look_at_waits(struct ws_perf *p, uint64_t now)
+void ws_perf_look_at_waits(struct ws_perf *perf, uint64_t now)
 {
 	size_t looks = 0;
 
-	if (!p->o.switches || !p->from || p->to)
+	if (!perf->options.switches || !perf->from || perf->to)
 		return;
-	for (size_t n = 0; n < p->threads.size && looks < LOOKS; n++) {
-		size_t i = p->look_next++ % p->threads.size;
-		struct ws_perf_thread *t =
-			p->threads.used[i] ? (void *)(uintptr_t)p->threads.slots[i].value : NULL;
+	for (size_t n = 0; n < perf->threads.size && looks < LOOKS; n++) {
+		size_t i = perf->look_next++ % perf->threads.size;
+		struct ws_perf_thread *thread =
+			perf->threads.used[i] ? (void *)(uintptr_t)perf->threads.slots[i].value
+					      : NULL;
 
-		if (!t || !t->off || t->looked || t->on || now - t->off < LOOK_AFTER ||
-		    now < t->off || !t->image->id)
+		if (!thread || !thread->off || thread->looked || thread->on ||
+		    now - thread->off < LOOK_AFTER || now < thread->off || !thread->image->id)
 			continue;
-		look(p, t);
+		look(perf, thread);
 		looks++;
 	}
 }

@@ -29,14 +29,14 @@
 #define SWEEP_NS 500000000u
 #define OWN_DESCRIPTORS 64 /* kept free for everything else */
 
-struct ws_python *ws_python_new(struct ws_drain *d, const struct ws_python_opts *o)
+struct ws_python *ws_python_new(struct ws_drain *drain, const struct ws_python_opts *options)
 {
 	struct ws_python *py = ws_calloc(1, sizeof(*py));
 
-	py->drain = d;
-	py->o = *o;
+	py->drain = drain;
+	py->options = *options;
 	py->patience = UINT64_MAX;
-	d->python = py;
+	drain->python = py;
 	return py;
 }
 
@@ -61,25 +61,26 @@ void ws_python_free(struct ws_python *py)
 
 void ws_python_say_unseen(struct ws_python *py, struct ws_sink *sink)
 {
-	struct ws_text t = {0};
+	struct ws_text out = {0};
 	size_t unseen = 0;
 
-	for (size_t i = 0; py && i < py->o.function_n; i++)
-		if (!py->o.functions[i].seen && ++unseen <= 5)
-			ws_text_printf(&t, "%s%s.%s", unseen > 1 ? ", " : "",
-				       py->o.functions[i].module, py->o.functions[i].name);
+	for (size_t i = 0; py && i < py->options.function_n; i++)
+		if (!py->options.functions[i].seen && ++unseen <= 5)
+			ws_text_printf(&out, "%s%s.%s", unseen > 1 ? ", " : "",
+				       py->options.functions[i].module,
+				       py->options.functions[i].name);
 	if (unseen > 5)
-		ws_text_printf(&t, " and %zu more", unseen - 5);
+		ws_text_printf(&out, " and %zu more", unseen - 5);
 	if (unseen) {
 		char *text = ws_format("--python-functions-trace: never called: %s. (Modules are "
 				       "named as in __module__, functions "
 				       "as in __qualname__.)",
-				       t.text);
+				       out.text);
 
 		ws_sink_diagnostic(sink, WS_WARNING, "python", 0, ws_raw_ns(), text);
 		free(text);
 	}
-	ws_text_free(&t);
+	ws_text_free(&out);
 }
 
 bool ws_python_covers(const struct ws_python *py, uint32_t tid, uint64_t time)
@@ -91,11 +92,11 @@ bool ws_python_covers(const struct ws_python *py, uint32_t tid, uint64_t time)
 
 uint32_t ws_python_frequency(struct ws_python *py, uint32_t most)
 {
-	if (!py || !py->o.sampling || py->o.timers)
+	if (!py || !py->options.sampling || py->options.timers)
 		return 0;
-	if (most && py->o.frequency > most)
-		py->o.frequency = most;
-	return py->o.frequency;
+	if (most && py->options.frequency > most)
+		py->options.frequency = most;
+	return py->options.frequency;
 }
 
 uint64_t ws_python_patience(const struct ws_python *py)
@@ -110,40 +111,40 @@ static uint32_t inner_tid(int pid, uint32_t tid)
 {
 	char path[64], line[512];
 	uint32_t inner = 0;
-	FILE *f;
+	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%u/status", pid, tid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
 		if (!strncmp(line, "NSpid:", 6)) {
 			char *last = strrchr(line, '\t');
 
 			inner = last ? (uint32_t)strtoul(last + 1, NULL, 10) : 0;
 			break;
 		}
-	if (f)
-		fclose(f);
+	if (file)
+		fclose(file);
 	return inner;
 }
 
 /* The thread's number here; 0 when it cannot be told. */
-static uint32_t outer_tid(const struct ws_proc *p, uint32_t tid)
+static uint32_t outer_tid(const struct ws_proc *process, uint32_t tid)
 {
 	char path[64];
-	struct dirent *e;
+	struct dirent *entry;
 	uint32_t found = 0;
 	DIR *dir;
 
-	if (p->host_pid <= 0)
+	if (process->host_pid <= 0)
 		return 0;
-	if (p->pid_ns == p->drain->arena->recorder_pid_ns)
+	if (process->pid_ns == process->drain->arena->recorder_pid_ns)
 		return tid;
-	snprintf(path, sizeof(path), "/proc/%d/task", p->host_pid);
+	snprintf(path, sizeof(path), "/proc/%d/task", process->host_pid);
 	dir = opendir(path);
-	while (dir && !found && (e = readdir(dir))) {
-		uint32_t outer = (uint32_t)strtoul(e->d_name, NULL, 10);
+	while (dir && !found && (entry = readdir(dir))) {
+		uint32_t outer = (uint32_t)strtoul(entry->d_name, NULL, 10);
 
-		if (outer && inner_tid(p->host_pid, outer) == tid)
+		if (outer && inner_tid(process->host_pid, outer) == tid)
 			found = outer;
 	}
 	if (dir)
@@ -156,21 +157,21 @@ static uint32_t outer_tid(const struct ws_proc *p, uint32_t tid)
 static int open_event(const struct ws_python *py, uint32_t tid)
 {
 	struct f_owner_ex owner = {F_OWNER_TID, (pid_t)tid};
-	struct perf_event_attr a = {.type = PERF_TYPE_SOFTWARE,
-				    .size = sizeof(a),
-				    .config = PERF_COUNT_SW_TASK_CLOCK,
-				    .disabled = 1,
-				    .exclude_kernel = 1,
-				    .exclude_hv = 1,
-				    .wakeup_events = 1,
-				    .remove_on_exec = 1};
+	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+				       .size = sizeof(attr),
+				       .config = PERF_COUNT_SW_TASK_CLOCK,
+				       .disabled = 1,
+				       .exclude_kernel = 1,
+				       .exclude_hv = 1,
+				       .wakeup_events = 1,
+				       .remove_on_exec = 1};
 	int fd, error;
 
-	a.sample_period = 1000000000u / py->o.frequency;
-	fd = (int)syscall(SYS_perf_event_open, &a, (pid_t)tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	attr.sample_period = 1000000000u / py->options.frequency;
+	fd = (int)syscall(SYS_perf_event_open, &attr, (pid_t)tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0 && errno == EINVAL) { /* before Linux 5.13 */
-		a.remove_on_exec = 0;
-		fd = (int)syscall(SYS_perf_event_open, &a, (pid_t)tid, -1, -1,
+		attr.remove_on_exec = 0;
+		fd = (int)syscall(SYS_perf_event_open, &attr, (pid_t)tid, -1, -1,
 				  PERF_FLAG_FD_CLOEXEC);
 	}
 	if (fd < 0)
@@ -186,13 +187,13 @@ static int open_event(const struct ws_python *py, uint32_t tid)
 
 static void more_descriptors(size_t wanted)
 {
-	struct rlimit l;
+	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_NOFILE, &l) || wanted + OWN_DESCRIPTORS < l.rlim_cur ||
-	    l.rlim_cur == l.rlim_max)
+	if (getrlimit(RLIMIT_NOFILE, &limit) || wanted + OWN_DESCRIPTORS < limit.rlim_cur ||
+	    limit.rlim_cur == limit.rlim_max)
 		return;
-	l.rlim_cur = l.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &l); /* ours alone: the target runs already */
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit); /* ours alone: the target runs already */
 }
 
 /*
@@ -204,27 +205,27 @@ static bool blocks_signal(int pid, uint32_t tid)
 {
 	char path[64], line[256];
 	bool blocked = true;
-	FILE *f;
+	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%u/status", pid, tid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
 		if (!strncmp(line, "SigBlk:", 7)) {
 			blocked = strtoull(line + 7, NULL, 16) >> (SIGURG - 1) & 1;
 			break;
 		}
-	if (f)
-		fclose(f);
+	if (file)
+		fclose(file);
 	return blocked;
 }
 
-static void refused(struct ws_python *py, struct ws_py_proc *p, int error, uint64_t now)
+static void refused(struct ws_python *py, struct ws_py_proc *process, int error, uint64_t now)
 {
 	char text[512];
 
 	if (error == -ESRCH)
 		return; /* it has ended */
-	p->signals_failed = true;
+	process->signals_failed = true;
 	snprintf(text, sizeof(text),
 		 "Python frames cannot be recorded at the moment of a sample: no perf event for "
 		 "its threads (%s%s). They are read "
@@ -234,33 +235,33 @@ static void refused(struct ws_python *py, struct ws_py_proc *p, int error, uint6
 		 error == -EACCES || error == -EPERM
 			 ? "; set /proc/sys/kernel/perf_event_paranoid to 2 or less"
 			 : "");
-	ws_sink_diagnostic(p->proc->sink, WS_INFO, "python", p->proc->id, now, text);
+	ws_sink_diagnostic(process->proc->sink, WS_INFO, "python", process->proc->id, now, text);
 	(void)py;
 }
 
 static void close_event(struct ws_python *py, size_t i)
 {
-	struct ws_py_event *e = &py->events[i];
+	struct ws_py_event *event = &py->events[i];
 
-	if (e->fd < 0) {
-		ws_py_bpf_leave(py->bpf, e->tid);
-		ws_map_take(&py->inner, e->tid, NULL);
+	if (event->fd < 0) {
+		ws_py_bpf_leave(py->bpf, event->tid);
+		ws_map_take(&py->inner, event->tid, NULL);
 	} else {
-		close(e->fd);
-		if (e->proc->proc->home)
-			atomic_fetch_sub(&e->proc->proc->home->python_events, 1);
-		ws_map_take(&py->by_tid, e->tid, NULL);
+		close(event->fd);
+		if (event->proc->proc->home)
+			atomic_fetch_sub(&event->proc->proc->home->python_events, 1);
+		ws_map_take(&py->by_tid, event->tid, NULL);
 	}
 	py->events[i] = py->events[--py->events_n];
 }
 
 /* Has it an event? One of an image that was replaced by an exec is closed: the kernel has taken it
  * from the thread. */
-static bool has_event(struct ws_python *py, const struct ws_py_proc *p, uint32_t tid)
+static bool has_event(struct ws_python *py, const struct ws_py_proc *process, uint32_t tid)
 {
 	for (size_t i = 0; i < py->events_n; i++)
 		if (py->events[i].tid == tid) {
-			if (py->events[i].proc == p)
+			if (py->events[i].proc == process)
 				return true;
 			close_event(py, i);
 			return false;
@@ -268,74 +269,75 @@ static bool has_event(struct ws_python *py, const struct ws_py_proc *p, uint32_t
 	return false;
 }
 
-static void add_event(struct ws_python *py, struct ws_py_proc *p, uint32_t tid, int fd)
+static void add_event(struct ws_python *py, struct ws_py_proc *process, uint32_t tid, int fd)
 {
 	ws_grow(py->events, py->events_cap, py->events_n + 1);
-	py->events[py->events_n++] = (struct ws_py_event){tid, fd, ws_raw_ns(), p};
+	py->events[py->events_n++] = (struct ws_py_event){tid, fd, ws_raw_ns(), process};
 }
 
 /* Have the program in the kernel read the thread's frames. */
-static void look_into(struct ws_python *py, struct ws_py_proc *p, uint32_t outer, uint32_t inner,
-		      const struct ws_rec_python_thread *r, uint64_t now)
+static void look_into(struct ws_python *py, struct ws_py_proc *process, uint32_t outer,
+		      uint32_t inner, const struct ws_rec_python_thread *record, uint64_t now)
 {
 	char text[256];
 	bool had;
 	int error;
 
-	if (!py->bpf || (!p->laid_out && !ws_py_lay_out(p)))
+	if (!py->bpf || (!process->laid_out && !ws_py_lay_out(process)))
 		return;
 	/* One that is there: a thread before it had its number, and its end was not seen yet. Of
 	 * another image it is closed by this. */
-	had = has_event(py, p, outer);
-	ws_py_told_begin(py, p, r->cookie);
-	error = ws_py_bpf_watch(py->bpf, outer, inner, &p->layout, r->cookie, r->beacon);
+	had = has_event(py, process, outer);
+	ws_py_told_begin(py, process, record->cookie);
+	error = ws_py_bpf_watch(py->bpf, outer, inner, &process->layout, record->cookie,
+				record->beacon);
 	if (!error) {
 		ws_map_set(&py->inner, outer, inner);
 		if (!had)
-			add_event(py, p, outer, -1);
+			add_event(py, process, outer, -1);
 		return;
 	}
-	p->looked_into = false;
+	process->looked_into = false;
 	snprintf(text, sizeof(text),
 		 "Python frames cannot be read by the program in the kernel (%s): they are read "
 		 "from outside, as samples of their own "
 		 "(python_sample).",
 		 strerror(-error));
-	ws_sink_diagnostic(p->proc->sink, WS_INFO, "python", p->proc->id, now, text);
+	ws_sink_diagnostic(process->proc->sink, WS_INFO, "python", process->proc->id, now, text);
 }
 
-void ws_python_thread(struct ws_python *py, struct ws_py_proc *p, uint32_t tid,
-		      const struct ws_rec_python_thread *r, uint64_t now)
+void ws_python_thread(struct ws_python *py, struct ws_py_proc *process, uint32_t tid,
+		      const struct ws_rec_python_thread *record, uint64_t now)
 {
-	uint32_t outer = outer_tid(p->proc, tid);
+	uint32_t outer = outer_tid(process->proc, tid);
 	int fd;
 
-	if (!py->o.sampling || py->o.timers || p->signals_failed || !outer)
+	if (!py->options.sampling || py->options.timers || process->signals_failed || !outer)
 		return;
-	if (p->looked_into) {
-		look_into(py, p, outer, tid, r, now);
+	if (process->looked_into) {
+		look_into(py, process, outer, tid, record, now);
 		return;
 	}
-	if (has_event(py, p, outer) || atomic_load(&p->proc->home->python_refused) ||
-	    blocks_signal(p->proc->host_pid, outer))
+	if (has_event(py, process, outer) || atomic_load(&process->proc->home->python_refused) ||
+	    blocks_signal(process->proc->host_pid, outer))
 		return;
 	more_descriptors(py->events_n);
 	fd = open_event(py, outer);
 	if (fd < 0) {
-		refused(py, p, fd, now);
+		refused(py, process, fd, now);
 		return;
 	}
-	add_event(py, p, outer, fd);
-	atomic_fetch_add(&p->proc->home->python_events, 1);
-	ws_map_set(&p->outer, tid, outer);
+	add_event(py, process, outer, fd);
+	atomic_fetch_add(&process->proc->home->python_events, 1);
+	ws_map_set(&process->outer, tid, outer);
 	ws_map_set(&py->by_tid, outer, py->events[py->events_n - 1].since);
 	ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
 }
 
-void ws_python_close_of(struct ws_python *py, const struct ws_py_proc *p)
+void ws_python_close_of(struct ws_python *py, const struct ws_py_proc *process)
 {
 	for (size_t i = py->events_n; i-- > 0;)
-		if (py->events[i].proc == p)
+		if (py->events[i].proc == process)
 			close_event(py, i);
 }
 
@@ -351,11 +353,12 @@ void ws_python_round(struct ws_python *py, uint64_t now)
 {
 	if (!py)
 		return;
-	for (struct ws_py_proc *p = py->procs; p; p = p->next)
-		if (p->signals && p->proc->home && atomic_load(&p->proc->home->python_refused)) {
-			p->signals = false;
-			p->signals_failed = true;
-			ws_python_close_of(py, p);
+	for (struct ws_py_proc *process = py->procs; process; process = process->next)
+		if (process->signals && process->proc->home &&
+		    atomic_load(&process->proc->home->python_refused)) {
+			process->signals = false;
+			process->signals_failed = true;
+			ws_python_close_of(py, process);
 		}
 	if (now >= py->next_sweep) {
 		sweep(py);

@@ -41,7 +41,7 @@ struct ws_drain;
 struct ws_sink;
 
 /* Begin; `d` must outlive it. */
-struct ws_python *ws_python_new(struct ws_drain *d, const struct ws_python_opts *o);
+struct ws_python *ws_python_new(struct ws_drain *drain, const struct ws_python_opts *options);
 /* Say in the report which named functions never ran. Before the report is closed. */
 void ws_python_say_unseen(struct ws_python *py, struct ws_sink *sink);
 /* After the drain has finished: whatever is open is closed. */

@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "record/bpf.h"
 
 #define THREADS 16384u
@@ -101,75 +102,75 @@ enum { R0, R1, R2, R3, R4, R5, CTX, MEM, STEP, AT, END };
 /* ---- pieces of programs ---- */
 
 /* r0 = the value of the key at `base` + `key` */
-static void look_up(struct ws_bpf *b, int map, int base, int key)
+static void look_up(struct ws_bpf *bpf, int map, int base, int key)
 {
-	ws_bpf_map(b, R1, map);
-	ws_bpf_address(b, R2, base, key);
-	ws_bpf_call(b, BPF_FUNC_map_lookup_elem);
+	ws_bpf_map(bpf, R1, map);
+	ws_bpf_address(bpf, R2, base, key);
+	ws_bpf_call(bpf, BPF_FUNC_map_lookup_elem);
 }
 
 /* r0 = the calling thread's entry; the program is left with 1 when it has none */
-static void find_thread(struct ws_bpf *b, const struct ws_py_bpf *k, uint64_t ns_device,
+static void find_thread(struct ws_bpf *bpf, const struct ws_py_bpf *py_bpf, uint64_t ns_device,
 			uint64_t ns_inode)
 {
 	int found;
 
 	if (ns_inode) {
-		ws_bpf_set(b, R1, ns_device);
-		ws_bpf_set(b, R2, ns_inode);
-		ws_bpf_address(b, R3, END, AT_IDS);
-		ws_bpf_op(b, BPF_MOV, R4, 8);
-		ws_bpf_call(b, BPF_FUNC_get_ns_current_pid_tgid);
-		found = ws_bpf_jump(b, BPF_JEQ, R0, 0);
-		ws_bpf_return(b, 1);
-		ws_bpf_land(b, found);
-		ws_bpf_load(b, WS_BPF_32, R0, END, AT_IDS);
+		ws_bpf_set(bpf, R1, ns_device);
+		ws_bpf_set(bpf, R2, ns_inode);
+		ws_bpf_address(bpf, R3, END, AT_IDS);
+		ws_bpf_op(bpf, BPF_MOV, R4, 8);
+		ws_bpf_call(bpf, BPF_FUNC_get_ns_current_pid_tgid);
+		found = ws_bpf_jump(bpf, BPF_JEQ, R0, 0);
+		ws_bpf_return(bpf, 1);
+		ws_bpf_land(bpf, found);
+		ws_bpf_load(bpf, WS_BPF_32, R0, END, AT_IDS);
 	} else {
-		ws_bpf_call(b, BPF_FUNC_get_current_pid_tgid);
+		ws_bpf_call(bpf, BPF_FUNC_get_current_pid_tgid);
 	}
-	ws_bpf_store(b, WS_BPF_32, END, AT_KEY, R0);
-	look_up(b, k->threads, END, AT_KEY);
-	found = ws_bpf_jump(b, BPF_JNE, R0, 0);
-	ws_bpf_return(b, 1);
-	ws_bpf_land(b, found);
+	ws_bpf_store(bpf, WS_BPF_32, END, AT_KEY, R0);
+	look_up(bpf, py_bpf->threads, END, AT_KEY);
+	found = ws_bpf_jump(bpf, BPF_JNE, R0, 0);
+	ws_bpf_return(bpf, 1);
+	ws_bpf_land(bpf, found);
 }
 
 /* reg = this CPU's part of `map` */
-static void this_cpu(struct ws_bpf *b, int map, int reg)
+static void this_cpu(struct ws_bpf *bpf, int map, int reg)
 {
 	int found;
 
-	ws_bpf_store_value(b, WS_BPF_32, END, AT_KEY, 0);
-	look_up(b, map, END, AT_KEY);
-	found = ws_bpf_jump(b, BPF_JNE, R0, 0);
-	ws_bpf_return(b, 1);
-	ws_bpf_land(b, found);
-	ws_bpf_op_reg(b, BPF_MOV, reg, R0);
+	ws_bpf_store_value(bpf, WS_BPF_32, END, AT_KEY, 0);
+	look_up(bpf, map, END, AT_KEY);
+	found = ws_bpf_jump(bpf, BPF_JNE, R0, 0);
+	ws_bpf_return(bpf, 1);
+	ws_bpf_land(bpf, found);
+	ws_bpf_op_reg(bpf, BPF_MOV, reg, R0);
 }
 
 /* r0 = 0 when `bytes` of what r3 points at in the target were read to the place `to` of the stack
  */
-static void read_to_stack(struct ws_bpf *b, int to, uint32_t bytes)
+static void read_to_stack(struct ws_bpf *bpf, int to, uint32_t bytes)
 {
-	ws_bpf_address(b, R1, END, to);
-	ws_bpf_op(b, BPF_MOV, R2, (int32_t)bytes);
-	ws_bpf_call(b, BPF_FUNC_probe_read_user);
+	ws_bpf_address(bpf, R1, END, to);
+	ws_bpf_op(bpf, BPF_MOV, R2, (int32_t)bytes);
+	ws_bpf_call(bpf, BPF_FUNC_probe_read_user);
 }
 
-static void tail_call(struct ws_bpf *b, int programs)
+static void tail_call(struct ws_bpf *bpf, int programs)
 {
-	ws_bpf_op_reg(b, BPF_MOV, R1, CTX);
-	ws_bpf_map(b, R2, programs);
-	ws_bpf_call(b, BPF_FUNC_tail_call); /* comes back only when there is no such program */
+	ws_bpf_op_reg(bpf, BPF_MOV, R1, CTX);
+	ws_bpf_map(bpf, R2, programs);
+	ws_bpf_call(bpf, BPF_FUNC_tail_call); /* comes back only when there is no such program */
 }
 
 /* Write r5 bytes at r4 into the buffer of this CPU. */
-static void write_out(struct ws_bpf *b, const struct ws_py_bpf *k)
+static void write_out(struct ws_bpf *bpf, const struct ws_py_bpf *py_bpf)
 {
-	ws_bpf_op_reg(b, BPF_MOV, R1, CTX);
-	ws_bpf_map(b, R2, k->output);
-	ws_bpf_set(b, R3, BPF_F_CURRENT_CPU);
-	ws_bpf_call(b, BPF_FUNC_perf_event_output);
+	ws_bpf_op_reg(bpf, BPF_MOV, R1, CTX);
+	ws_bpf_map(bpf, R2, py_bpf->output);
+	ws_bpf_set(bpf, R3, BPF_F_CURRENT_CPU);
+	ws_bpf_call(bpf, BPF_FUNC_perf_event_output);
 }
 
 /* ---- the program on the event ---- */
@@ -184,65 +185,65 @@ static uint64_t pid_namespace(uint64_t *device)
 	return st.st_ino;
 }
 
-static void make_entry(struct ws_bpf *b, const struct ws_py_bpf *k)
+static void make_entry(struct ws_bpf *bpf, const struct ws_py_bpf *py_bpf)
 {
 	uint64_t device = 0, inode = pid_namespace(&device);
 	int now;
 
-	ws_bpf_op_reg(b, BPF_MOV, CTX, R1);
-	find_thread(b, k, device, inode);
-	if (k->every > 1) { /* r0 points at the thread's entry */
-		ws_bpf_load(b, WS_BPF_32, R1, R0, offsetof(struct watched, skip));
-		now = ws_bpf_jump(b, BPF_JEQ, R1, 0);
-		ws_bpf_op(b, BPF_SUB, R1, 1);
-		ws_bpf_store(b, WS_BPF_32, R0, offsetof(struct watched, skip), R1);
-		ws_bpf_return(b, 0);
-		ws_bpf_land(b, now);
-		ws_bpf_store_value(b, WS_BPF_32, R0, offsetof(struct watched, skip),
-				   (int32_t)k->every - 1);
+	ws_bpf_op_reg(bpf, BPF_MOV, CTX, R1);
+	find_thread(bpf, py_bpf, device, inode);
+	if (py_bpf->every > 1) { /* r0 points at the thread's entry */
+		ws_bpf_load(bpf, WS_BPF_32, R1, R0, offsetof(struct watched, skip));
+		now = ws_bpf_jump(bpf, BPF_JEQ, R1, 0);
+		ws_bpf_op(bpf, BPF_SUB, R1, 1);
+		ws_bpf_store(bpf, WS_BPF_32, R0, offsetof(struct watched, skip), R1);
+		ws_bpf_return(bpf, 0);
+		ws_bpf_land(bpf, now);
+		ws_bpf_store_value(bpf, WS_BPF_32, R0, offsetof(struct watched, skip),
+				   (int32_t)py_bpf->every - 1);
 	}
 	/* What the walk needs of it goes by the scratch memory: a tail call keeps no registers. */
-	ws_bpf_op_reg(b, BPF_MOV, STEP, R0);
-	this_cpu(b, k->scratch, MEM);
-	ws_bpf_load(b, WS_BPF_64, R1, STEP, offsetof(struct watched, cookie));
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, out.cookie), R1);
-	ws_bpf_load(b, WS_BPF_64, R1, STEP, offsetof(struct watched, mark));
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, mark), R1);
-	ws_bpf_load(b, WS_BPF_64, R1, STEP, offsetof(struct watched, beacon));
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, beacon), R1);
-	ws_bpf_op(b, BPF_MOV, R1, 0);
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, at), R1);
-	ws_bpf_load(b, WS_BPF_32, R3, STEP, offsetof(struct watched, walk));
-	tail_call(b, k->programs);
-	ws_bpf_return(b, 1);
+	ws_bpf_op_reg(bpf, BPF_MOV, STEP, R0);
+	this_cpu(bpf, py_bpf->scratch, MEM);
+	ws_bpf_load(bpf, WS_BPF_64, R1, STEP, offsetof(struct watched, cookie));
+	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, out.cookie), R1);
+	ws_bpf_load(bpf, WS_BPF_64, R1, STEP, offsetof(struct watched, mark));
+	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, mark), R1);
+	ws_bpf_load(bpf, WS_BPF_64, R1, STEP, offsetof(struct watched, beacon));
+	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, beacon), R1);
+	ws_bpf_op(bpf, BPF_MOV, R1, 0);
+	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, at), R1);
+	ws_bpf_load(bpf, WS_BPF_32, R3, STEP, offsetof(struct watched, walk));
+	tail_call(bpf, py_bpf->programs);
+	ws_bpf_return(bpf, 1);
 }
 
 /* ---- walking the frames ---- */
 
 /* The beacon to AT_BEACON; the program is left with 1 when it is not there, or another's. AT = the
  * thread state. */
-static void read_beacon(struct ws_bpf *b)
+static void read_beacon(struct ws_bpf *bpf)
 {
 	int good, same;
 
-	ws_bpf_load(b, WS_BPF_64, R3, MEM, offsetof(struct scratch, beacon));
-	read_to_stack(b, AT_BEACON, sizeof(struct ws_python_beacon));
-	good = ws_bpf_jump(b, BPF_JEQ, R0, 0);
-	ws_bpf_return(b, 1);
-	ws_bpf_land(b, good);
-	ws_bpf_load(b, WS_BPF_64, R1, END,
+	ws_bpf_load(bpf, WS_BPF_64, R3, MEM, offsetof(struct scratch, beacon));
+	read_to_stack(bpf, AT_BEACON, sizeof(struct ws_python_beacon));
+	good = ws_bpf_jump(bpf, BPF_JEQ, R0, 0);
+	ws_bpf_return(bpf, 1);
+	ws_bpf_land(bpf, good);
+	ws_bpf_load(bpf, WS_BPF_64, R1, END,
 		    AT_BEACON + (int)offsetof(struct ws_python_beacon, cookie));
-	ws_bpf_load(b, WS_BPF_64, R2, MEM, offsetof(struct scratch, mark));
-	same = ws_bpf_jump_reg(b, BPF_JEQ, R1, R2);
-	ws_bpf_return(b, 1);
-	ws_bpf_land(b, same);
-	ws_bpf_load(b, WS_BPF_64, R1, END,
+	ws_bpf_load(bpf, WS_BPF_64, R2, MEM, offsetof(struct scratch, mark));
+	same = ws_bpf_jump_reg(bpf, BPF_JEQ, R1, R2);
+	ws_bpf_return(bpf, 1);
+	ws_bpf_land(bpf, same);
+	ws_bpf_load(bpf, WS_BPF_64, R1, END,
 		    AT_BEACON + (int)offsetof(struct ws_python_beacon, hold_start));
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, out.hold), R1);
-	ws_bpf_load(b, WS_BPF_64, R1, END,
+	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, out.hold), R1);
+	ws_bpf_load(bpf, WS_BPF_64, R1, END,
 		    AT_BEACON + (int)offsetof(struct ws_python_beacon, wait_start));
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, out.wait), R1);
-	ws_bpf_load(b, WS_BPF_64, AT, END,
+	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, out.wait), R1);
+	ws_bpf_load(bpf, WS_BPF_64, AT, END,
 		    AT_BEACON + (int)offsetof(struct ws_python_beacon, state));
 }
 
@@ -252,377 +253,382 @@ struct leaves { /* jumps out of the walk */
 };
 
 /* AT = the first frame, from the thread state in AT. */
-static void first_frame(struct ws_bpf *b, const struct ws_py_layout *l, struct leaves *x)
+static void first_frame(struct ws_bpf *bpf, const struct ws_py_layout *layout,
+			struct leaves *leaves)
 {
-	x->done[x->done_n++] = ws_bpf_jump(b, BPF_JEQ, AT, 0);
-	ws_bpf_address(b, R3, AT, (int)l->thread_frame);
-	read_to_stack(b, AT_POINTER, 8);
-	x->cut[x->cut_n++] = ws_bpf_jump(b, BPF_JNE, R0, 0);
-	ws_bpf_load(b, WS_BPF_64, AT, END, AT_POINTER);
-	x->done[x->done_n++] = ws_bpf_jump(b, BPF_JEQ, AT, 0);
-	if (l->chain != WS_PY_CFRAMES)
+	leaves->done[leaves->done_n++] = ws_bpf_jump(bpf, BPF_JEQ, AT, 0);
+	ws_bpf_address(bpf, R3, AT, (int)layout->thread_frame);
+	read_to_stack(bpf, AT_POINTER, 8);
+	leaves->cut[leaves->cut_n++] = ws_bpf_jump(bpf, BPF_JNE, R0, 0);
+	ws_bpf_load(bpf, WS_BPF_64, AT, END, AT_POINTER);
+	leaves->done[leaves->done_n++] = ws_bpf_jump(bpf, BPF_JEQ, AT, 0);
+	if (layout->chain != WS_PY_CFRAMES)
 		return;
-	ws_bpf_address(b, R3, AT, (int)l->cframe_frame);
-	read_to_stack(b, AT_POINTER, 8);
-	x->cut[x->cut_n++] = ws_bpf_jump(b, BPF_JNE, R0, 0);
-	ws_bpf_load(b, WS_BPF_64, AT, END, AT_POINTER);
-	x->done[x->done_n++] = ws_bpf_jump(b, BPF_JEQ, AT, 0);
+	ws_bpf_address(bpf, R3, AT, (int)layout->cframe_frame);
+	read_to_stack(bpf, AT_POINTER, 8);
+	leaves->cut[leaves->cut_n++] = ws_bpf_jump(bpf, BPF_JNE, R0, 0);
+	ws_bpf_load(bpf, WS_BPF_64, AT, END, AT_POINTER);
+	leaves->done[leaves->done_n++] = ws_bpf_jump(bpf, BPF_JEQ, AT, 0);
 }
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
-	return a < b ? a : b;
+	return ws_min(a, b);
 }
 
 static uint32_t most(uint32_t a, uint32_t b)
 {
-	return a > b ? a : b;
+	return ws_max(a, b);
 }
 
 struct span { /* bytes of an object that are read at once */
 	uint32_t from, bytes;
 };
 
-static struct span frame_span(const struct ws_py_layout *l)
+static struct span frame_span(const struct ws_py_layout *layout)
 {
-	uint32_t at = l->chain == WS_PY_OBJECTS ? 4 : 8;
-	uint32_t from = least(least(l->frame_previous, l->frame_code), l->frame_at);
-	uint32_t to = most(most(l->frame_previous + 8, l->frame_code + 8), l->frame_at + at);
+	uint32_t at = layout->chain == WS_PY_OBJECTS ? 4 : 8;
+	uint32_t from = least(least(layout->frame_previous, layout->frame_code), layout->frame_at);
+	uint32_t to = most(most(layout->frame_previous + 8, layout->frame_code + 8),
+			   layout->frame_at + at);
 
-	if (l->chain != WS_PY_OBJECTS) {
-		from = least(from, l->frame_owner);
-		to = most(to, l->frame_owner + 1);
+	if (layout->chain != WS_PY_OBJECTS) {
+		from = least(from, layout->frame_owner);
+		to = most(to, layout->frame_owner + 1);
 	}
 	return (struct span){from & ~7u, WS_ALIGN_UP(to, 8u) - (from & ~7u)};
 }
 
-static struct span code_span(const struct ws_py_layout *l)
+static struct span code_span(const struct ws_py_layout *layout)
 {
-	uint32_t from =
-		least(least(l->code_first_line, l->code_name), least(l->code_file, l->code_table));
-	uint32_t to = most(most(l->code_first_line + 4, l->code_name + 8),
-			   most(l->code_file + 8, l->code_table + 8));
+	uint32_t from = least(least(layout->code_first_line, layout->code_name),
+			      least(layout->code_file, layout->code_table));
+	uint32_t to = most(most(layout->code_first_line + 4, layout->code_name + 8),
+			   most(layout->code_file + 8, layout->code_table + 8));
 
 	return (struct span){from & ~7u, to - (from & ~7u)};
 }
 
 /* Where `field` of an object is, of which `s` was read to `at`. */
-static int plus(int at, struct span s, uint32_t field)
+static int plus(int at, struct span span, uint32_t field)
 {
-	return at + (int)field - (int)s.from;
+	return at + (int)field - (int)span.from;
 }
 
 /* r0 = (r0 ^ r1) mixed; r2 is a large odd number */
-static void mix(struct ws_bpf *b)
+static void mix(struct ws_bpf *bpf)
 {
-	ws_bpf_op_reg(b, BPF_XOR, R0, R1);
-	ws_bpf_op_reg(b, BPF_MUL, R0, R2);
-	ws_bpf_op_reg(b, BPF_MOV, R1, R0);
-	ws_bpf_op(b, BPF_RSH, R1, 29);
-	ws_bpf_op_reg(b, BPF_XOR, R0, R1);
+	ws_bpf_op_reg(bpf, BPF_XOR, R0, R1);
+	ws_bpf_op_reg(bpf, BPF_MUL, R0, R2);
+	ws_bpf_op_reg(bpf, BPF_MOV, R1, R0);
+	ws_bpf_op(bpf, BPF_RSH, R1, 29);
+	ws_bpf_op_reg(bpf, BPF_XOR, R0, R1);
 }
 
 /* r0 = the number of the code object at AT_POINTER, whose key is at AT_CODE and the beginning of
  * whose name at AT_TEXT. */
-static void number_of(struct ws_bpf *b, const struct ws_py_layout *l, struct span s)
+static void number_of(struct ws_bpf *bpf, const struct ws_py_layout *layout, struct span span)
 {
 	int fields[] = {AT_POINTER,
-			plus(AT_CODE, s, l->code_name),
-			plus(AT_CODE, s, l->code_file),
-			plus(AT_CODE, s, l->code_table),
+			plus(AT_CODE, span, layout->code_name),
+			plus(AT_CODE, span, layout->code_file),
+			plus(AT_CODE, span, layout->code_table),
 			AT_TEXT,
 			AT_TEXT + 8};
 
-	ws_bpf_load(b, WS_BPF_64, R0, MEM, offsetof(struct scratch, out.cookie));
-	ws_bpf_set(b, R2, 0x9e3779b97f4a7c15u);
-	ws_bpf_load(b, WS_BPF_32, R1, END, plus(AT_CODE, s, l->code_first_line));
-	mix(b);
+	ws_bpf_load(bpf, WS_BPF_64, R0, MEM, offsetof(struct scratch, out.cookie));
+	ws_bpf_set(bpf, R2, 0x9e3779b97f4a7c15u);
+	ws_bpf_load(bpf, WS_BPF_32, R1, END, plus(AT_CODE, span, layout->code_first_line));
+	mix(bpf);
 	for (size_t i = 0; i < WS_COUNT(fields); i++) {
-		ws_bpf_load(b, WS_BPF_64, R1, END, fields[i]);
-		mix(b);
+		ws_bpf_load(bpf, WS_BPF_64, R1, END, fields[i]);
+		mix(bpf);
 	}
-	ws_bpf_op(b, BPF_OR, R0, 2); /* 0 and 1 mean something else */
+	ws_bpf_op(bpf, BPF_OR, R0, 2); /* 0 and 1 mean something else */
 }
 
 /* Put the code {id, AT_POINTER} on the list of those to be told, when it is not known and there is
  * room. */
-static void note_unknown(struct ws_bpf *b, const struct ws_py_bpf *k)
+static void note_unknown(struct ws_bpf *bpf, const struct ws_py_bpf *py_bpf)
 {
 	int seen, known, noted, full;
 
 	/* A table of our own spares the lookup nearly always. R0 is the number. */
-	ws_bpf_op_reg(b, BPF_MOV, R2, R0);
-	ws_bpf_op(b, BPF_AND, R2, KNOWN - 1);
-	ws_bpf_op(b, BPF_LSH, R2, 3);
-	ws_bpf_op_reg(b, BPF_ADD, R2, MEM);
-	ws_bpf_load(b, WS_BPF_64, R1, R2, offsetof(struct scratch, known));
-	seen = ws_bpf_jump_reg(b, BPF_JEQ, R1, R0);
-	ws_bpf_store(b, WS_BPF_64, END, AT_KEY, R2);
-	look_up(b, k->codes, MEM, offsetof(struct scratch, id));
-	full = ws_bpf_jump(b, BPF_JEQ, R0, 0);
-	ws_bpf_load(b, WS_BPF_64, R2, END, AT_KEY);
-	ws_bpf_load(b, WS_BPF_64, R1, MEM, offsetof(struct scratch, id));
-	ws_bpf_store(b, WS_BPF_64, R2, offsetof(struct scratch, known), R1);
-	known = ws_bpf_jump(b, BPF_JA, 0, 0);
-	ws_bpf_land(b, full);
-	ws_bpf_load(b, WS_BPF_64, R3, END, AT_KEY);
-	ws_bpf_load(b, WS_BPF_64, R1, MEM, offsetof(struct scratch, id));
-	ws_bpf_load(b, WS_BPF_64, R2, MEM, offsetof(struct scratch, sample));
-	ws_bpf_op_reg(b, BPF_ADD, R1, R2);
-	ws_bpf_load(b, WS_BPF_64, R2, R3, offsetof(struct scratch, noted));
-	noted = ws_bpf_jump_reg(b, BPF_JEQ, R1, R2);
-	ws_bpf_store(b, WS_BPF_64, R3, offsetof(struct scratch, noted), R1);
-	ws_bpf_load(b, WS_BPF_32, R1, MEM, offsetof(struct scratch, unknown_n));
-	full = ws_bpf_jump(b, BPF_JGE, R1, UNKNOWN);
-	ws_bpf_op_reg(b, BPF_MOV, R2, R1);
-	ws_bpf_op(b, BPF_LSH, R2, 4);
-	ws_bpf_op_reg(b, BPF_ADD, R2, MEM);
-	ws_bpf_load(b, WS_BPF_64, R3, MEM, offsetof(struct scratch, id));
-	ws_bpf_store(b, WS_BPF_64, R2,
+	ws_bpf_op_reg(bpf, BPF_MOV, R2, R0);
+	ws_bpf_op(bpf, BPF_AND, R2, KNOWN - 1);
+	ws_bpf_op(bpf, BPF_LSH, R2, 3);
+	ws_bpf_op_reg(bpf, BPF_ADD, R2, MEM);
+	ws_bpf_load(bpf, WS_BPF_64, R1, R2, offsetof(struct scratch, known));
+	seen = ws_bpf_jump_reg(bpf, BPF_JEQ, R1, R0);
+	ws_bpf_store(bpf, WS_BPF_64, END, AT_KEY, R2);
+	look_up(bpf, py_bpf->codes, MEM, offsetof(struct scratch, id));
+	full = ws_bpf_jump(bpf, BPF_JEQ, R0, 0);
+	ws_bpf_load(bpf, WS_BPF_64, R2, END, AT_KEY);
+	ws_bpf_load(bpf, WS_BPF_64, R1, MEM, offsetof(struct scratch, id));
+	ws_bpf_store(bpf, WS_BPF_64, R2, offsetof(struct scratch, known), R1);
+	known = ws_bpf_jump(bpf, BPF_JA, 0, 0);
+	ws_bpf_land(bpf, full);
+	ws_bpf_load(bpf, WS_BPF_64, R3, END, AT_KEY);
+	ws_bpf_load(bpf, WS_BPF_64, R1, MEM, offsetof(struct scratch, id));
+	ws_bpf_load(bpf, WS_BPF_64, R2, MEM, offsetof(struct scratch, sample));
+	ws_bpf_op_reg(bpf, BPF_ADD, R1, R2);
+	ws_bpf_load(bpf, WS_BPF_64, R2, R3, offsetof(struct scratch, noted));
+	noted = ws_bpf_jump_reg(bpf, BPF_JEQ, R1, R2);
+	ws_bpf_store(bpf, WS_BPF_64, R3, offsetof(struct scratch, noted), R1);
+	ws_bpf_load(bpf, WS_BPF_32, R1, MEM, offsetof(struct scratch, unknown_n));
+	full = ws_bpf_jump(bpf, BPF_JGE, R1, UNKNOWN);
+	ws_bpf_op_reg(bpf, BPF_MOV, R2, R1);
+	ws_bpf_op(bpf, BPF_LSH, R2, 4);
+	ws_bpf_op_reg(bpf, BPF_ADD, R2, MEM);
+	ws_bpf_load(bpf, WS_BPF_64, R3, MEM, offsetof(struct scratch, id));
+	ws_bpf_store(bpf, WS_BPF_64, R2,
 		     offsetof(struct scratch, unknown) + offsetof(struct unknown, id), R3);
-	ws_bpf_load(b, WS_BPF_64, R3, END, AT_POINTER);
-	ws_bpf_store(b, WS_BPF_64, R2,
+	ws_bpf_load(bpf, WS_BPF_64, R3, END, AT_POINTER);
+	ws_bpf_store(bpf, WS_BPF_64, R2,
 		     offsetof(struct scratch, unknown) + offsetof(struct unknown, code), R3);
-	ws_bpf_op(b, BPF_ADD, R1, 1);
-	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, unknown_n), R1);
-	ws_bpf_land(b, seen);
-	ws_bpf_land(b, noted);
-	ws_bpf_land(b, known);
-	ws_bpf_land(b, full);
+	ws_bpf_op(bpf, BPF_ADD, R1, 1);
+	ws_bpf_store(bpf, WS_BPF_32, MEM, offsetof(struct scratch, unknown_n), R1);
+	ws_bpf_land(bpf, seen);
+	ws_bpf_land(bpf, noted);
+	ws_bpf_land(bpf, known);
+	ws_bpf_land(bpf, full);
 }
 
 /* id = the number of the code at AT_POINTER. */
-static void identify(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_py_layout *l)
+static void identify(struct ws_bpf *bpf, const struct ws_py_bpf *py_bpf,
+		     const struct ws_py_layout *layout)
 {
-	struct span s = code_span(l);
+	struct span span = code_span(layout);
 	int other, bad, named, end;
 
-	ws_bpf_load(b, WS_BPF_64, R3, END, AT_POINTER);
-	ws_bpf_load(b, WS_BPF_64, R1, MEM, offsetof(struct scratch, last_code));
-	other = ws_bpf_jump_reg(b, BPF_JNE, R1, R3);
-	ws_bpf_load(b, WS_BPF_64, R1, MEM, offsetof(struct scratch, last_id)); /* it calls itself */
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, id), R1);
-	end = ws_bpf_jump(b, BPF_JA, 0, 0);
-	ws_bpf_land(b, other);
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, last_code), R3);
-	ws_bpf_op(b, BPF_ADD, R3, (int32_t)s.from);
-	read_to_stack(b, AT_CODE, s.bytes);
-	ws_bpf_op(b, BPF_MOV, R1, 1);
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, id), R1);
-	bad = ws_bpf_jump(b, BPF_JNE, R0, 0);
-	ws_bpf_load(b, WS_BPF_64, R3, END, plus(AT_CODE, s, l->code_name));
-	ws_bpf_op(b, BPF_ADD, R3, (int32_t)l->text_length);
-	read_to_stack(b, AT_TEXT, 16);
-	named = ws_bpf_jump(b, BPF_JEQ, R0, 0);
-	ws_bpf_op(b, BPF_MOV, R1, 0); /* its page is not there: the name's address has to do */
-	ws_bpf_store(b, WS_BPF_64, END, AT_TEXT, R1);
-	ws_bpf_store(b, WS_BPF_64, END, AT_TEXT + 8, R1);
-	ws_bpf_land(b, named);
-	number_of(b, l, s);
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, id), R0);
-	note_unknown(b, k);
-	ws_bpf_land(b, bad);
-	ws_bpf_load(b, WS_BPF_64, R1, MEM, offsetof(struct scratch, id));
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, last_id), R1);
-	ws_bpf_land(b, end);
+	ws_bpf_load(bpf, WS_BPF_64, R3, END, AT_POINTER);
+	ws_bpf_load(bpf, WS_BPF_64, R1, MEM, offsetof(struct scratch, last_code));
+	other = ws_bpf_jump_reg(bpf, BPF_JNE, R1, R3);
+	ws_bpf_load(bpf, WS_BPF_64, R1, MEM,
+		    offsetof(struct scratch, last_id)); /* it calls itself */
+	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, id), R1);
+	end = ws_bpf_jump(bpf, BPF_JA, 0, 0);
+	ws_bpf_land(bpf, other);
+	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, last_code), R3);
+	ws_bpf_op(bpf, BPF_ADD, R3, (int32_t)span.from);
+	read_to_stack(bpf, AT_CODE, span.bytes);
+	ws_bpf_op(bpf, BPF_MOV, R1, 1);
+	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, id), R1);
+	bad = ws_bpf_jump(bpf, BPF_JNE, R0, 0);
+	ws_bpf_load(bpf, WS_BPF_64, R3, END, plus(AT_CODE, span, layout->code_name));
+	ws_bpf_op(bpf, BPF_ADD, R3, (int32_t)layout->text_length);
+	read_to_stack(bpf, AT_TEXT, 16);
+	named = ws_bpf_jump(bpf, BPF_JEQ, R0, 0);
+	ws_bpf_op(bpf, BPF_MOV, R1, 0); /* its page is not there: the name's address has to do */
+	ws_bpf_store(bpf, WS_BPF_64, END, AT_TEXT, R1);
+	ws_bpf_store(bpf, WS_BPF_64, END, AT_TEXT + 8, R1);
+	ws_bpf_land(bpf, named);
+	number_of(bpf, layout, span);
+	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, id), R0);
+	note_unknown(bpf, py_bpf);
+	ws_bpf_land(bpf, bad);
+	ws_bpf_load(bpf, WS_BPF_64, R1, MEM, offsetof(struct scratch, id));
+	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, last_id), R1);
+	ws_bpf_land(bpf, end);
 }
 
 /* r1 = the instruction as the record has it. */
-static void instruction(struct ws_bpf *b, const struct ws_py_layout *l, struct span f)
+static void instruction(struct ws_bpf *bpf, const struct ws_py_layout *layout, struct span span)
 {
 	int good;
 
-	if (l->chain == WS_PY_OBJECTS) {
-		ws_bpf_load(b, WS_BPF_32, R1, END, plus(AT_FRAME, f, l->frame_at));
+	if (layout->chain == WS_PY_OBJECTS) {
+		ws_bpf_load(bpf, WS_BPF_32, R1, END, plus(AT_FRAME, span, layout->frame_at));
 		return;
 	}
-	ws_bpf_load(b, WS_BPF_64, R1, END, plus(AT_FRAME, f, l->frame_at));
-	ws_bpf_load(b, WS_BPF_64, R2, END, AT_POINTER);
-	ws_bpf_op_reg(b, BPF_SUB, R1, R2);
-	ws_bpf_op(b, BPF_SUB, R1, (int32_t)l->code_start);
-	good = ws_bpf_jump(b, BPF_JLT, R1, INT32_MAX);
-	ws_bpf_op(b, BPF_MOV, R1, -1);
-	ws_bpf_land(b, good);
+	ws_bpf_load(bpf, WS_BPF_64, R1, END, plus(AT_FRAME, span, layout->frame_at));
+	ws_bpf_load(bpf, WS_BPF_64, R2, END, AT_POINTER);
+	ws_bpf_op_reg(bpf, BPF_SUB, R1, R2);
+	ws_bpf_op(bpf, BPF_SUB, R1, (int32_t)layout->code_start);
+	good = ws_bpf_jump(bpf, BPF_JLT, R1, INT32_MAX);
+	ws_bpf_op(bpf, BPF_MOV, R1, -1);
+	ws_bpf_land(bpf, good);
 }
 
 /* No frame begins where the kernel has its addresses. */
-static void empty_window(struct ws_bpf *b)
+static void empty_window(struct ws_bpf *bpf)
 {
-	ws_bpf_set(b, R2, UINT64_C(1) << 63);
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, window_at), R2);
+	ws_bpf_set(bpf, R2, UINT64_C(1) << 63);
+	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, window_at), R2);
 }
 
 /*
  * From 3.11 on frames lie one behind the other, callers below: part of the page that a frame is in
  * is read with it. `f` of the frame at AT goes to AT_FRAME.
  */
-static void from_window(struct ws_bpf *b, struct span f, struct leaves *x)
+static void from_window(struct ws_bpf *bpf, struct span span, struct leaves *leaves)
 {
 	int there, beyond, whole, back, room;
 
-	ws_bpf_load(b, WS_BPF_64, R2, MEM, offsetof(struct scratch, window_at));
-	ws_bpf_op_reg(b, BPF_MOV, R1, AT);
-	ws_bpf_op_reg(b, BPF_SUB, R1, R2);
-	ws_bpf_load(b, WS_BPF_64, R2, MEM, offsetof(struct scratch, window_last));
-	beyond = ws_bpf_jump_reg(b, BPF_JGT, R1, R2);
-	there = ws_bpf_jump(b, BPF_JLE, R1, (int32_t)(WINDOW - f.from - f.bytes));
-	ws_bpf_land(b, beyond);
+	ws_bpf_load(bpf, WS_BPF_64, R2, MEM, offsetof(struct scratch, window_at));
+	ws_bpf_op_reg(bpf, BPF_MOV, R1, AT);
+	ws_bpf_op_reg(bpf, BPF_SUB, R1, R2);
+	ws_bpf_load(bpf, WS_BPF_64, R2, MEM, offsetof(struct scratch, window_last));
+	beyond = ws_bpf_jump_reg(bpf, BPF_JGT, R1, R2);
+	there = ws_bpf_jump(bpf, BPF_JLE, R1, (int32_t)(WINDOW - span.from - span.bytes));
+	ws_bpf_land(bpf, beyond);
 	/* R3: where it is to begin, so that it ends with the frame, and not before the frame's
 	 * page. */
-	ws_bpf_address(b, R3, AT, (int)(f.from + f.bytes) - (int)WINDOW);
-	ws_bpf_op_reg(b, BPF_MOV, R1, AT);
-	ws_bpf_op(b, BPF_AND, R1, ~4095);
-	whole = ws_bpf_jump_reg(b, BPF_JGE, R3, R1);
-	ws_bpf_op_reg(b, BPF_MOV, R3, R1);
-	ws_bpf_land(b, whole);
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, window_at), R3);
-	ws_bpf_address(b, R2, AT, (int)(f.from + f.bytes));
-	ws_bpf_op_reg(b, BPF_SUB, R2, R3);
-	room = ws_bpf_jump(b, BPF_JLE, R2, WINDOW);
-	ws_bpf_op(b, BPF_MOV, R2, WINDOW); /* never: for the verifier */
-	ws_bpf_land(b, room);
-	ws_bpf_address(b, R1, MEM, offsetof(struct scratch, window));
-	ws_bpf_call(b, BPF_FUNC_probe_read_user);
-	ws_bpf_load(b, WS_BPF_64, R2, MEM, offsetof(struct scratch, window_at));
-	ws_bpf_op_reg(b, BPF_MOV, R1, AT);
-	ws_bpf_op_reg(b, BPF_SUB, R1, R2);
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, window_last), R1);
-	back = ws_bpf_jump(b, BPF_JEQ, R0, 0);
-	empty_window(b);
-	x->cut[x->cut_n++] = ws_bpf_jump(b, BPF_JA, 0, 0);
-	ws_bpf_land(b, back);
-	x->cut[x->cut_n++] = ws_bpf_jump(b, BPF_JGT, R1, (int32_t)(WINDOW - f.from - f.bytes));
-	ws_bpf_land(b, there);
-	ws_bpf_op_reg(b, BPF_ADD, R1, MEM);
-	for (uint32_t i = 0; i < f.bytes; i += 8) {
-		ws_bpf_load(b, WS_BPF_64, R2, R1,
-			    (int)(offsetof(struct scratch, window) + f.from + i));
-		ws_bpf_store(b, WS_BPF_64, END, AT_FRAME + (int)i, R2);
+	ws_bpf_address(bpf, R3, AT, (int)(span.from + span.bytes) - (int)WINDOW);
+	ws_bpf_op_reg(bpf, BPF_MOV, R1, AT);
+	ws_bpf_op(bpf, BPF_AND, R1, ~4095);
+	whole = ws_bpf_jump_reg(bpf, BPF_JGE, R3, R1);
+	ws_bpf_op_reg(bpf, BPF_MOV, R3, R1);
+	ws_bpf_land(bpf, whole);
+	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, window_at), R3);
+	ws_bpf_address(bpf, R2, AT, (int)(span.from + span.bytes));
+	ws_bpf_op_reg(bpf, BPF_SUB, R2, R3);
+	room = ws_bpf_jump(bpf, BPF_JLE, R2, WINDOW);
+	ws_bpf_op(bpf, BPF_MOV, R2, WINDOW); /* never: for the verifier */
+	ws_bpf_land(bpf, room);
+	ws_bpf_address(bpf, R1, MEM, offsetof(struct scratch, window));
+	ws_bpf_call(bpf, BPF_FUNC_probe_read_user);
+	ws_bpf_load(bpf, WS_BPF_64, R2, MEM, offsetof(struct scratch, window_at));
+	ws_bpf_op_reg(bpf, BPF_MOV, R1, AT);
+	ws_bpf_op_reg(bpf, BPF_SUB, R1, R2);
+	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, window_last), R1);
+	back = ws_bpf_jump(bpf, BPF_JEQ, R0, 0);
+	empty_window(bpf);
+	leaves->cut[leaves->cut_n++] = ws_bpf_jump(bpf, BPF_JA, 0, 0);
+	ws_bpf_land(bpf, back);
+	leaves->cut[leaves->cut_n++] =
+		ws_bpf_jump(bpf, BPF_JGT, R1, (int32_t)(WINDOW - span.from - span.bytes));
+	ws_bpf_land(bpf, there);
+	ws_bpf_op_reg(bpf, BPF_ADD, R1, MEM);
+	for (uint32_t i = 0; i < span.bytes; i += 8) {
+		ws_bpf_load(bpf, WS_BPF_64, R2, R1,
+			    (int)(offsetof(struct scratch, window) + span.from + i));
+		ws_bpf_store(bpf, WS_BPF_64, END, AT_FRAME + (int)i, R2);
 	}
 }
 
 /* One step: the frame at AT into the record, AT becomes its caller. */
-static void one_step(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_py_layout *l,
-		     struct leaves *x)
+static void one_step(struct ws_bpf *bpf, const struct ws_py_bpf *py_bpf,
+		     const struct ws_py_layout *layout, struct leaves *leaves)
 {
-	struct span f = frame_span(l);
+	struct span span = frame_span(layout);
 	size_t out = offsetof(struct scratch, step);
 	int shim = -1, none;
 
-	if (l->chain == WS_PY_OBJECTS) {
-		ws_bpf_address(b, R3, AT, (int)f.from);
-		read_to_stack(b, AT_FRAME, f.bytes);
-		x->cut[x->cut_n++] = ws_bpf_jump(b, BPF_JNE, R0, 0);
+	if (layout->chain == WS_PY_OBJECTS) {
+		ws_bpf_address(bpf, R3, AT, (int)span.from);
+		read_to_stack(bpf, AT_FRAME, span.bytes);
+		leaves->cut[leaves->cut_n++] = ws_bpf_jump(bpf, BPF_JNE, R0, 0);
 	} else {
-		from_window(b, f, x);
+		from_window(bpf, span, leaves);
 	}
-	ws_bpf_load(b, WS_BPF_64, R1, END, plus(AT_FRAME, f, l->frame_code));
-	ws_bpf_op(b, BPF_AND, R1, ~7); /* the low bits are tags, from 3.14 on */
-	ws_bpf_store(b, WS_BPF_64, END, AT_POINTER, R1);
-	ws_bpf_op(b, BPF_MOV, R2, 0);
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, id), R2);
-	none = ws_bpf_jump(b, BPF_JEQ, R1, 0);
-	if (l->version >= 0x030c) {
-		ws_bpf_load(b, WS_BPF_8, R2, END, plus(AT_FRAME, f, l->frame_owner));
-		shim = ws_bpf_jump(b, BPF_JGE, R2, WS_PY_OWNER_INTERPRETER);
+	ws_bpf_load(bpf, WS_BPF_64, R1, END, plus(AT_FRAME, span, layout->frame_code));
+	ws_bpf_op(bpf, BPF_AND, R1, ~7); /* the low bits are tags, from 3.14 on */
+	ws_bpf_store(bpf, WS_BPF_64, END, AT_POINTER, R1);
+	ws_bpf_op(bpf, BPF_MOV, R2, 0);
+	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, id), R2);
+	none = ws_bpf_jump(bpf, BPF_JEQ, R1, 0);
+	if (layout->version >= 0x030c) {
+		ws_bpf_load(bpf, WS_BPF_8, R2, END, plus(AT_FRAME, span, layout->frame_owner));
+		shim = ws_bpf_jump(bpf, BPF_JGE, R2, WS_PY_OWNER_INTERPRETER);
 	}
-	identify(b, k, l);
-	ws_bpf_land(b, none);
+	identify(bpf, py_bpf, layout);
+	ws_bpf_land(bpf, none);
 	if (shim >= 0)
-		ws_bpf_land(b, shim);
-	ws_bpf_op_reg(b, BPF_MOV, R3, STEP);
-	ws_bpf_op(b, BPF_LSH, R3, 4);
-	ws_bpf_op_reg(b, BPF_ADD, R3, MEM);
-	ws_bpf_load(b, WS_BPF_64, R1, MEM, offsetof(struct scratch, id));
-	ws_bpf_store(b, WS_BPF_64, R3, (int)(out + offsetof(struct ws_py_step, id)), R1);
-	instruction(b, l, f);
-	ws_bpf_store(b, WS_BPF_32, R3, (int)(out + offsetof(struct ws_py_step, at)), R1);
-	if (l->chain == WS_PY_OBJECTS)
-		ws_bpf_op(b, BPF_MOV, R1, 0);
+		ws_bpf_land(bpf, shim);
+	ws_bpf_op_reg(bpf, BPF_MOV, R3, STEP);
+	ws_bpf_op(bpf, BPF_LSH, R3, 4);
+	ws_bpf_op_reg(bpf, BPF_ADD, R3, MEM);
+	ws_bpf_load(bpf, WS_BPF_64, R1, MEM, offsetof(struct scratch, id));
+	ws_bpf_store(bpf, WS_BPF_64, R3, (int)(out + offsetof(struct ws_py_step, id)), R1);
+	instruction(bpf, layout, span);
+	ws_bpf_store(bpf, WS_BPF_32, R3, (int)(out + offsetof(struct ws_py_step, at)), R1);
+	if (layout->chain == WS_PY_OBJECTS)
+		ws_bpf_op(bpf, BPF_MOV, R1, 0);
 	else
-		ws_bpf_load(b, WS_BPF_8, R1, END, plus(AT_FRAME, f, l->frame_owner));
-	ws_bpf_store(b, WS_BPF_32, R3, (int)(out + offsetof(struct ws_py_step, owner)), R1);
-	ws_bpf_load(b, WS_BPF_64, AT, END, plus(AT_FRAME, f, l->frame_previous));
+		ws_bpf_load(bpf, WS_BPF_8, R1, END, plus(AT_FRAME, span, layout->frame_owner));
+	ws_bpf_store(bpf, WS_BPF_32, R3, (int)(out + offsetof(struct ws_py_step, owner)), R1);
+	ws_bpf_load(bpf, WS_BPF_64, AT, END, plus(AT_FRAME, span, layout->frame_previous));
 }
 
 /* The first call for a sample: everything as it is before the first frame. */
-static void begin_walk(struct ws_bpf *b, const struct ws_py_layout *l, struct leaves *x)
+static void begin_walk(struct ws_bpf *bpf, const struct ws_py_layout *layout, struct leaves *leaves)
 {
-	read_beacon(b);
-	ws_bpf_op(b, BPF_MOV, R1, 0);
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, last_code), R1);
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, last_id), R1);
-	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, unknown_n), R1);
-	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, told), R1);
-	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, out.truncated), R1);
-	empty_window(b);
-	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, out.count), R1);
-	ws_bpf_store_value(b, WS_BPF_32, MEM, offsetof(struct scratch, out.kind),
+	read_beacon(bpf);
+	ws_bpf_op(bpf, BPF_MOV, R1, 0);
+	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, last_code), R1);
+	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, last_id), R1);
+	ws_bpf_store(bpf, WS_BPF_32, MEM, offsetof(struct scratch, unknown_n), R1);
+	ws_bpf_store(bpf, WS_BPF_32, MEM, offsetof(struct scratch, told), R1);
+	ws_bpf_store(bpf, WS_BPF_32, MEM, offsetof(struct scratch, out.truncated), R1);
+	empty_window(bpf);
+	ws_bpf_store(bpf, WS_BPF_32, MEM, offsetof(struct scratch, out.count), R1);
+	ws_bpf_store_value(bpf, WS_BPF_32, MEM, offsetof(struct scratch, out.kind),
 			   WS_PY_TOLD_FRAMES);
-	ws_bpf_load(b, WS_BPF_64, R1, MEM, offsetof(struct scratch, sample));
-	ws_bpf_op(b, BPF_ADD, R1, 1);
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, sample), R1);
-	first_frame(b, l, x);
+	ws_bpf_load(bpf, WS_BPF_64, R1, MEM, offsetof(struct scratch, sample));
+	ws_bpf_op(bpf, BPF_ADD, R1, 1);
+	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, sample), R1);
+	first_frame(bpf, layout, leaves);
 }
 
 /* STEPS_A_CALL more frames, then the program calls itself. STEP is the number of frames. */
-static void go_on(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_py_layout *l,
-		  uint32_t self, struct leaves *x)
+static void go_on(struct ws_bpf *bpf, const struct ws_py_bpf *py_bpf,
+		  const struct ws_py_layout *layout, uint32_t self, struct leaves *leaves)
 {
 	int loop, again;
 
-	ws_bpf_store_value(b, WS_BPF_64, END, AT_COUNT, 0);
-	loop = b->n;
-	ws_bpf_load(b, WS_BPF_32, STEP, MEM, offsetof(struct scratch, out.count));
-	x->cut[x->cut_n++] = ws_bpf_jump(b, BPF_JGE, STEP, WS_PY_TOLD_STEPS);
-	one_step(b, k, l, x);
-	ws_bpf_op(b, BPF_ADD, STEP, 1);
+	ws_bpf_store_value(bpf, WS_BPF_64, END, AT_COUNT, 0);
+	loop = bpf->n;
+	ws_bpf_load(bpf, WS_BPF_32, STEP, MEM, offsetof(struct scratch, out.count));
+	leaves->cut[leaves->cut_n++] = ws_bpf_jump(bpf, BPF_JGE, STEP, WS_PY_TOLD_STEPS);
+	one_step(bpf, py_bpf, layout, leaves);
+	ws_bpf_op(bpf, BPF_ADD, STEP, 1);
 	/* Through memory, so that it is any number for the verifier, which would else try each. */
-	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, out.count), STEP);
-	x->done[x->done_n++] = ws_bpf_jump(b, BPF_JEQ, AT, 0);
-	ws_bpf_load(b, WS_BPF_64, R1, END, AT_COUNT);
-	ws_bpf_op(b, BPF_ADD, R1, 1);
-	ws_bpf_store(b, WS_BPF_64, END, AT_COUNT, R1);
-	again = ws_bpf_jump(b, BPF_JGE, R1, STEPS_A_CALL);
-	ws_bpf_back(b, loop);
-	ws_bpf_land(b, again);
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, at), AT);
-	ws_bpf_op(b, BPF_MOV, R3, (int32_t)self);
-	tail_call(b, k->programs);
+	ws_bpf_store(bpf, WS_BPF_32, MEM, offsetof(struct scratch, out.count), STEP);
+	leaves->done[leaves->done_n++] = ws_bpf_jump(bpf, BPF_JEQ, AT, 0);
+	ws_bpf_load(bpf, WS_BPF_64, R1, END, AT_COUNT);
+	ws_bpf_op(bpf, BPF_ADD, R1, 1);
+	ws_bpf_store(bpf, WS_BPF_64, END, AT_COUNT, R1);
+	again = ws_bpf_jump(bpf, BPF_JGE, R1, STEPS_A_CALL);
+	ws_bpf_back(bpf, loop);
+	ws_bpf_land(bpf, again);
+	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, at), AT);
+	ws_bpf_op(bpf, BPF_MOV, R3, (int32_t)self);
+	tail_call(bpf, py_bpf->programs);
 }
 
-static void make_walk(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_py_layout *l,
-		      uint32_t self)
+static void make_walk(struct ws_bpf *bpf, const struct ws_py_bpf *py_bpf,
+		      const struct ws_py_layout *layout, uint32_t self)
 {
-	struct leaves x = {.done_n = 0};
+	struct leaves leaves = {.done_n = 0};
 	int begun, fits, all_told;
 
-	ws_bpf_op_reg(b, BPF_MOV, CTX, R1);
-	this_cpu(b, k->scratch, MEM);
-	ws_bpf_load(b, WS_BPF_64, AT, MEM, offsetof(struct scratch, at));
-	begun = ws_bpf_jump(b, BPF_JNE, AT, 0);
-	begin_walk(b, l, &x);
-	ws_bpf_land(b, begun);
-	go_on(b, k, l, self, &x);
-	for (int i = 0; i < x.cut_n; i++)
-		ws_bpf_land(b, x.cut[i]);
-	ws_bpf_store_value(b, WS_BPF_32, MEM, offsetof(struct scratch, out.truncated), 1);
-	for (int i = 0; i < x.done_n; i++)
-		ws_bpf_land(b, x.done[i]);
-	ws_bpf_load(b, WS_BPF_32, R5, MEM, offsetof(struct scratch, out.count));
-	fits = ws_bpf_jump(b, BPF_JLE, R5, WS_PY_TOLD_STEPS);
-	ws_bpf_return(b, 1);
-	ws_bpf_land(b, fits);
-	ws_bpf_op(b, BPF_LSH, R5, 4);
-	ws_bpf_op(b, BPF_ADD, R5, sizeof(struct ws_py_told_frames));
-	ws_bpf_address(b, R4, MEM, offsetof(struct scratch, out));
-	write_out(b, k);
-	ws_bpf_load(b, WS_BPF_32, R1, MEM, offsetof(struct scratch, unknown_n));
-	all_told = ws_bpf_jump(b, BPF_JEQ, R1, 0);
-	ws_bpf_op(b, BPF_MOV, R3, (int32_t)self + 1);
-	tail_call(b, k->programs);
-	ws_bpf_land(b, all_told);
-	ws_bpf_return(b, 1);
+	ws_bpf_op_reg(bpf, BPF_MOV, CTX, R1);
+	this_cpu(bpf, py_bpf->scratch, MEM);
+	ws_bpf_load(bpf, WS_BPF_64, AT, MEM, offsetof(struct scratch, at));
+	begun = ws_bpf_jump(bpf, BPF_JNE, AT, 0);
+	begin_walk(bpf, layout, &leaves);
+	ws_bpf_land(bpf, begun);
+	go_on(bpf, py_bpf, layout, self, &leaves);
+	for (int i = 0; i < leaves.cut_n; i++)
+		ws_bpf_land(bpf, leaves.cut[i]);
+	ws_bpf_store_value(bpf, WS_BPF_32, MEM, offsetof(struct scratch, out.truncated), 1);
+	for (int i = 0; i < leaves.done_n; i++)
+		ws_bpf_land(bpf, leaves.done[i]);
+	ws_bpf_load(bpf, WS_BPF_32, R5, MEM, offsetof(struct scratch, out.count));
+	fits = ws_bpf_jump(bpf, BPF_JLE, R5, WS_PY_TOLD_STEPS);
+	ws_bpf_return(bpf, 1);
+	ws_bpf_land(bpf, fits);
+	ws_bpf_op(bpf, BPF_LSH, R5, 4);
+	ws_bpf_op(bpf, BPF_ADD, R5, sizeof(struct ws_py_told_frames));
+	ws_bpf_address(bpf, R4, MEM, offsetof(struct scratch, out));
+	write_out(bpf, py_bpf);
+	ws_bpf_load(bpf, WS_BPF_32, R1, MEM, offsetof(struct scratch, unknown_n));
+	all_told = ws_bpf_jump(bpf, BPF_JEQ, R1, 0);
+	ws_bpf_op(bpf, BPF_MOV, R3, (int32_t)self + 1);
+	tail_call(bpf, py_bpf->programs);
+	ws_bpf_land(bpf, all_told);
+	ws_bpf_return(bpf, 1);
 }
 
 /* ---- telling code objects ---- */
@@ -631,166 +637,167 @@ static void make_walk(struct ws_bpf *b, const struct ws_py_bpf *k, const struct 
  * `room` bytes at the address in the record's field `where` into its `piece`; fewer when they would
  * reach into a page that is not there. The field `bytes` gets how many.
  */
-static void read_text(struct ws_bpf *b, size_t where, size_t piece, size_t bytes, uint32_t room)
+static void read_text(struct ws_bpf *bpf, size_t where, size_t piece, size_t bytes, uint32_t room)
 {
 	int got, fits, got_less;
 
-	ws_bpf_store_value(b, WS_BPF_32, AT, (int)bytes, (int32_t)room);
-	ws_bpf_address(b, R1, AT, (int)piece);
-	ws_bpf_op(b, BPF_MOV, R2, (int32_t)room);
-	ws_bpf_load(b, WS_BPF_64, R3, AT, (int)where);
-	ws_bpf_call(b, BPF_FUNC_probe_read_user);
-	got = ws_bpf_jump(b, BPF_JEQ, R0, 0);
-	ws_bpf_load(b, WS_BPF_64, R3, AT, (int)where);
-	ws_bpf_op(b, BPF_MOV, R2, 4096);
-	ws_bpf_op_reg(b, BPF_MOV, R1, R3);
-	ws_bpf_op(b, BPF_AND, R1, 4095);
-	ws_bpf_op_reg(b, BPF_SUB, R2, R1);
-	fits = ws_bpf_jump(b, BPF_JLE, R2, (int32_t)room);
-	ws_bpf_op(b, BPF_MOV, R2, (int32_t)room);
-	ws_bpf_land(b, fits);
-	ws_bpf_store(b, WS_BPF_32, AT, (int)bytes, R2);
-	ws_bpf_address(b, R1, AT, (int)piece);
-	ws_bpf_call(b, BPF_FUNC_probe_read_user);
-	got_less = ws_bpf_jump(b, BPF_JEQ, R0, 0);
-	ws_bpf_store_value(b, WS_BPF_32, AT, (int)bytes, 0);
-	ws_bpf_land(b, got_less);
-	ws_bpf_land(b, got);
+	ws_bpf_store_value(bpf, WS_BPF_32, AT, (int)bytes, (int32_t)room);
+	ws_bpf_address(bpf, R1, AT, (int)piece);
+	ws_bpf_op(bpf, BPF_MOV, R2, (int32_t)room);
+	ws_bpf_load(bpf, WS_BPF_64, R3, AT, (int)where);
+	ws_bpf_call(bpf, BPF_FUNC_probe_read_user);
+	got = ws_bpf_jump(bpf, BPF_JEQ, R0, 0);
+	ws_bpf_load(bpf, WS_BPF_64, R3, AT, (int)where);
+	ws_bpf_op(bpf, BPF_MOV, R2, 4096);
+	ws_bpf_op_reg(bpf, BPF_MOV, R1, R3);
+	ws_bpf_op(bpf, BPF_AND, R1, 4095);
+	ws_bpf_op_reg(bpf, BPF_SUB, R2, R1);
+	fits = ws_bpf_jump(bpf, BPF_JLE, R2, (int32_t)room);
+	ws_bpf_op(bpf, BPF_MOV, R2, (int32_t)room);
+	ws_bpf_land(bpf, fits);
+	ws_bpf_store(bpf, WS_BPF_32, AT, (int)bytes, R2);
+	ws_bpf_address(bpf, R1, AT, (int)piece);
+	ws_bpf_call(bpf, BPF_FUNC_probe_read_user);
+	got_less = ws_bpf_jump(bpf, BPF_JEQ, R0, 0);
+	ws_bpf_store_value(bpf, WS_BPF_32, AT, (int)bytes, 0);
+	ws_bpf_land(bpf, got_less);
+	ws_bpf_land(bpf, got);
 }
 
 #define CODE(field) offsetof(struct ws_py_told_code, field)
 
 /* The line table, from its length on. */
-static void read_table(struct ws_bpf *b, const struct ws_py_layout *l)
+static void read_table(struct ws_bpf *bpf, const struct ws_py_layout *layout)
 {
 	int none, fits, got;
-	int32_t before = (int32_t)(l->bytes_data - l->bytes_size);
+	int32_t before = (int32_t)(layout->bytes_data - layout->bytes_size);
 
-	ws_bpf_load(b, WS_BPF_64, R3, AT, CODE(head) + (int)l->code_table);
-	ws_bpf_op(b, BPF_ADD, R3, (int32_t)l->bytes_size);
-	ws_bpf_store(b, WS_BPF_64, AT, CODE(table), R3);
-	ws_bpf_store_value(b, WS_BPF_32, AT, CODE(table_bytes), 0);
-	read_to_stack(b, AT_POINTER, 8);
-	none = ws_bpf_jump(b, BPF_JNE, R0, 0);
-	ws_bpf_load(b, WS_BPF_64, R2, END, AT_POINTER);
-	fits = ws_bpf_jump(b, BPF_JLE, R2, (int32_t)WS_PY_TOLD_TABLE - before);
-	ws_bpf_op(b, BPF_MOV, R2, (int32_t)WS_PY_TOLD_TABLE - before);
-	ws_bpf_land(b, fits);
-	ws_bpf_op(b, BPF_ADD, R2, before);
-	ws_bpf_store(b, WS_BPF_32, AT, CODE(table_bytes), R2);
-	ws_bpf_address(b, R1, AT, CODE(table_piece));
-	ws_bpf_load(b, WS_BPF_64, R3, AT, CODE(table));
-	ws_bpf_call(b, BPF_FUNC_probe_read_user);
-	got = ws_bpf_jump(b, BPF_JEQ, R0, 0);
-	ws_bpf_store_value(b, WS_BPF_32, AT, CODE(table_bytes), 0);
-	ws_bpf_land(b, got);
-	ws_bpf_land(b, none);
+	ws_bpf_load(bpf, WS_BPF_64, R3, AT, CODE(head) + (int)layout->code_table);
+	ws_bpf_op(bpf, BPF_ADD, R3, (int32_t)layout->bytes_size);
+	ws_bpf_store(bpf, WS_BPF_64, AT, CODE(table), R3);
+	ws_bpf_store_value(bpf, WS_BPF_32, AT, CODE(table_bytes), 0);
+	read_to_stack(bpf, AT_POINTER, 8);
+	none = ws_bpf_jump(bpf, BPF_JNE, R0, 0);
+	ws_bpf_load(bpf, WS_BPF_64, R2, END, AT_POINTER);
+	fits = ws_bpf_jump(bpf, BPF_JLE, R2, (int32_t)WS_PY_TOLD_TABLE - before);
+	ws_bpf_op(bpf, BPF_MOV, R2, (int32_t)WS_PY_TOLD_TABLE - before);
+	ws_bpf_land(bpf, fits);
+	ws_bpf_op(bpf, BPF_ADD, R2, before);
+	ws_bpf_store(bpf, WS_BPF_32, AT, CODE(table_bytes), R2);
+	ws_bpf_address(bpf, R1, AT, CODE(table_piece));
+	ws_bpf_load(bpf, WS_BPF_64, R3, AT, CODE(table));
+	ws_bpf_call(bpf, BPF_FUNC_probe_read_user);
+	got = ws_bpf_jump(bpf, BPF_JEQ, R0, 0);
+	ws_bpf_store_value(bpf, WS_BPF_32, AT, CODE(table_bytes), 0);
+	ws_bpf_land(bpf, got);
+	ws_bpf_land(bpf, none);
 }
 
 /* All of the code object at `code` of the record that AT points at. */
-static void read_code(struct ws_bpf *b, const struct ws_py_layout *l)
+static void read_code(struct ws_bpf *bpf, const struct ws_py_layout *layout)
 {
 	int got;
 
-	read_text(b, CODE(code), CODE(head), CODE(head_bytes), WS_PY_TOLD_HEAD);
-	ws_bpf_load(b, WS_BPF_64, R1, AT,
-		    CODE(head) + (int)(l->code_qualname ? l->code_qualname : l->code_name));
-	ws_bpf_store(b, WS_BPF_64, AT, CODE(name), R1);
-	ws_bpf_load(b, WS_BPF_64, R1, AT, CODE(head) + (int)l->code_file);
-	ws_bpf_store(b, WS_BPF_64, AT, CODE(file), R1);
-	ws_bpf_load(b, WS_BPF_64, R3, AT, CODE(head) + (int)l->code_name);
-	ws_bpf_op(b, BPF_ADD, R3, (int32_t)l->text_length);
-	ws_bpf_store(b, WS_BPF_64, AT, CODE(key_name), R3);
-	ws_bpf_address(b, R1, AT, CODE(key_text));
-	ws_bpf_op(b, BPF_MOV, R2, 16);
-	ws_bpf_call(b, BPF_FUNC_probe_read_user);
-	got = ws_bpf_jump(b, BPF_JEQ, R0, 0);
-	ws_bpf_op(b, BPF_MOV, R1, 0);
-	ws_bpf_store(b, WS_BPF_64, AT, CODE(key_name), R1);
-	ws_bpf_land(b, got);
-	read_text(b, CODE(name), CODE(name_piece), CODE(name_bytes), WS_PY_TOLD_NAME);
-	read_text(b, CODE(file), CODE(file_piece), CODE(file_bytes), WS_PY_TOLD_FILE);
-	read_table(b, l);
+	read_text(bpf, CODE(code), CODE(head), CODE(head_bytes), WS_PY_TOLD_HEAD);
+	ws_bpf_load(bpf, WS_BPF_64, R1, AT,
+		    CODE(head) + (int)(layout->code_qualname ? layout->code_qualname
+							     : layout->code_name));
+	ws_bpf_store(bpf, WS_BPF_64, AT, CODE(name), R1);
+	ws_bpf_load(bpf, WS_BPF_64, R1, AT, CODE(head) + (int)layout->code_file);
+	ws_bpf_store(bpf, WS_BPF_64, AT, CODE(file), R1);
+	ws_bpf_load(bpf, WS_BPF_64, R3, AT, CODE(head) + (int)layout->code_name);
+	ws_bpf_op(bpf, BPF_ADD, R3, (int32_t)layout->text_length);
+	ws_bpf_store(bpf, WS_BPF_64, AT, CODE(key_name), R3);
+	ws_bpf_address(bpf, R1, AT, CODE(key_text));
+	ws_bpf_op(bpf, BPF_MOV, R2, 16);
+	ws_bpf_call(bpf, BPF_FUNC_probe_read_user);
+	got = ws_bpf_jump(bpf, BPF_JEQ, R0, 0);
+	ws_bpf_op(bpf, BPF_MOV, R1, 0);
+	ws_bpf_store(bpf, WS_BPF_64, AT, CODE(key_name), R1);
+	ws_bpf_land(bpf, got);
+	read_text(bpf, CODE(name), CODE(name_piece), CODE(name_bytes), WS_PY_TOLD_NAME);
+	read_text(bpf, CODE(file), CODE(file_piece), CODE(file_bytes), WS_PY_TOLD_FILE);
+	read_table(bpf, layout);
 }
 
 /* The record at AT into the buffer; when that was possible, its code is known from now on. */
-static void write_code(struct ws_bpf *b, const struct ws_py_bpf *k)
+static void write_code(struct ws_bpf *bpf, const struct ws_py_bpf *py_bpf)
 {
 	int fits, lost;
 
-	ws_bpf_load(b, WS_BPF_32, R5, AT, CODE(table_bytes));
-	fits = ws_bpf_jump(b, BPF_JLE, R5, WS_PY_TOLD_TABLE);
-	ws_bpf_op(b, BPF_MOV, R5, 0);
-	ws_bpf_land(b, fits);
-	ws_bpf_op(b, BPF_ADD, R5, sizeof(struct ws_py_told_code));
-	ws_bpf_op_reg(b, BPF_MOV, R4, AT);
-	write_out(b, k);
-	lost = ws_bpf_jump(b, BPF_JNE, R0, 0);
-	ws_bpf_map(b, R1, k->codes);
-	ws_bpf_address(b, R2, MEM, offsetof(struct scratch, id));
-	ws_bpf_store_value(b, WS_BPF_32, END, AT_KEY, 1);
-	ws_bpf_address(b, R3, END, AT_KEY);
-	ws_bpf_op(b, BPF_MOV, R4, BPF_ANY);
-	ws_bpf_call(b, BPF_FUNC_map_update_elem);
-	ws_bpf_land(b, lost);
+	ws_bpf_load(bpf, WS_BPF_32, R5, AT, CODE(table_bytes));
+	fits = ws_bpf_jump(bpf, BPF_JLE, R5, WS_PY_TOLD_TABLE);
+	ws_bpf_op(bpf, BPF_MOV, R5, 0);
+	ws_bpf_land(bpf, fits);
+	ws_bpf_op(bpf, BPF_ADD, R5, sizeof(struct ws_py_told_code));
+	ws_bpf_op_reg(bpf, BPF_MOV, R4, AT);
+	write_out(bpf, py_bpf);
+	lost = ws_bpf_jump(bpf, BPF_JNE, R0, 0);
+	ws_bpf_map(bpf, R1, py_bpf->codes);
+	ws_bpf_address(bpf, R2, MEM, offsetof(struct scratch, id));
+	ws_bpf_store_value(bpf, WS_BPF_32, END, AT_KEY, 1);
+	ws_bpf_address(bpf, R3, END, AT_KEY);
+	ws_bpf_op(bpf, BPF_MOV, R4, BPF_ANY);
+	ws_bpf_call(bpf, BPF_FUNC_map_update_elem);
+	ws_bpf_land(bpf, lost);
 }
 
 /* STEP is the number of the code on the list. */
-static void make_tell(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_py_layout *l,
-		      uint32_t self)
+static void make_tell(struct ws_bpf *bpf, const struct ws_py_bpf *py_bpf,
+		      const struct ws_py_layout *layout, uint32_t self)
 {
 	int loop, end, past, known, again;
 
-	ws_bpf_op_reg(b, BPF_MOV, CTX, R1);
-	this_cpu(b, k->scratch, MEM);
-	this_cpu(b, k->text, AT);
-	ws_bpf_store_value(b, WS_BPF_64, END, AT_COUNT, 0);
-	loop = b->n;
-	ws_bpf_load(b, WS_BPF_32, STEP, MEM, offsetof(struct scratch, told));
-	ws_bpf_load(b, WS_BPF_32, R1, MEM, offsetof(struct scratch, unknown_n));
-	end = ws_bpf_jump_reg(b, BPF_JGE, STEP, R1);
-	past = ws_bpf_jump(b, BPF_JGE, STEP, UNKNOWN);
-	ws_bpf_op_reg(b, BPF_MOV, R2, STEP);
-	ws_bpf_op(b, BPF_LSH, R2, 4);
-	ws_bpf_op_reg(b, BPF_ADD, R2, MEM);
-	ws_bpf_op(b, BPF_ADD, STEP, 1);
-	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, told), STEP);
-	ws_bpf_load(b, WS_BPF_64, R1, R2,
+	ws_bpf_op_reg(bpf, BPF_MOV, CTX, R1);
+	this_cpu(bpf, py_bpf->scratch, MEM);
+	this_cpu(bpf, py_bpf->text, AT);
+	ws_bpf_store_value(bpf, WS_BPF_64, END, AT_COUNT, 0);
+	loop = bpf->n;
+	ws_bpf_load(bpf, WS_BPF_32, STEP, MEM, offsetof(struct scratch, told));
+	ws_bpf_load(bpf, WS_BPF_32, R1, MEM, offsetof(struct scratch, unknown_n));
+	end = ws_bpf_jump_reg(bpf, BPF_JGE, STEP, R1);
+	past = ws_bpf_jump(bpf, BPF_JGE, STEP, UNKNOWN);
+	ws_bpf_op_reg(bpf, BPF_MOV, R2, STEP);
+	ws_bpf_op(bpf, BPF_LSH, R2, 4);
+	ws_bpf_op_reg(bpf, BPF_ADD, R2, MEM);
+	ws_bpf_op(bpf, BPF_ADD, STEP, 1);
+	ws_bpf_store(bpf, WS_BPF_32, MEM, offsetof(struct scratch, told), STEP);
+	ws_bpf_load(bpf, WS_BPF_64, R1, R2,
 		    offsetof(struct scratch, unknown) + offsetof(struct unknown, id));
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, id), R1);
-	ws_bpf_store(b, WS_BPF_64, AT, CODE(id), R1);
-	ws_bpf_load(b, WS_BPF_64, R1, R2,
+	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, id), R1);
+	ws_bpf_store(bpf, WS_BPF_64, AT, CODE(id), R1);
+	ws_bpf_load(bpf, WS_BPF_64, R1, R2,
 		    offsetof(struct scratch, unknown) + offsetof(struct unknown, code));
-	ws_bpf_store(b, WS_BPF_64, AT, CODE(code), R1);
-	ws_bpf_load(b, WS_BPF_64, R1, MEM, offsetof(struct scratch, out.cookie));
-	ws_bpf_store(b, WS_BPF_64, AT, CODE(cookie), R1);
-	ws_bpf_store_value(b, WS_BPF_32, AT, CODE(kind), WS_PY_TOLD_CODE);
-	look_up(b, k->codes, MEM, offsetof(struct scratch, id));
-	known = ws_bpf_jump(b, BPF_JNE, R0,
+	ws_bpf_store(bpf, WS_BPF_64, AT, CODE(code), R1);
+	ws_bpf_load(bpf, WS_BPF_64, R1, MEM, offsetof(struct scratch, out.cookie));
+	ws_bpf_store(bpf, WS_BPF_64, AT, CODE(cookie), R1);
+	ws_bpf_store_value(bpf, WS_BPF_32, AT, CODE(kind), WS_PY_TOLD_CODE);
+	look_up(bpf, py_bpf->codes, MEM, offsetof(struct scratch, id));
+	known = ws_bpf_jump(bpf, BPF_JNE, R0,
 			    0); /* another CPU has told it by now, or it is on the list twice */
-	read_code(b, l);
-	write_code(b, k);
-	ws_bpf_land(b, known);
-	ws_bpf_load(b, WS_BPF_64, R1, END, AT_COUNT);
-	ws_bpf_op(b, BPF_ADD, R1, 1);
-	ws_bpf_store(b, WS_BPF_64, END, AT_COUNT, R1);
-	again = ws_bpf_jump(b, BPF_JGE, R1, CODES_A_CALL);
-	ws_bpf_back(b, loop);
-	ws_bpf_land(b, again);
-	ws_bpf_op(b, BPF_MOV, R3, (int32_t)self);
-	tail_call(b, k->programs);
-	ws_bpf_land(b, end);
-	ws_bpf_land(b, past);
-	ws_bpf_return(b, 1);
+	read_code(bpf, layout);
+	write_code(bpf, py_bpf);
+	ws_bpf_land(bpf, known);
+	ws_bpf_load(bpf, WS_BPF_64, R1, END, AT_COUNT);
+	ws_bpf_op(bpf, BPF_ADD, R1, 1);
+	ws_bpf_store(bpf, WS_BPF_64, END, AT_COUNT, R1);
+	again = ws_bpf_jump(bpf, BPF_JGE, R1, CODES_A_CALL);
+	ws_bpf_back(bpf, loop);
+	ws_bpf_land(bpf, again);
+	ws_bpf_op(bpf, BPF_MOV, R3, (int32_t)self);
+	tail_call(bpf, py_bpf->programs);
+	ws_bpf_land(bpf, end);
+	ws_bpf_land(bpf, past);
+	ws_bpf_return(bpf, 1);
 }
 
 /* ---- loading ---- */
 
-static int load(const struct ws_bpf *b)
+static int load(const struct ws_bpf *bpf)
 {
 	char *log = getenv("WARPSIGHT_BPF_LOG") ? ws_malloc(16u << 20)
 						: NULL; /* for whoever changes the programs */
-	int fd = ws_bpf_program(b, log, 16u << 20);
+	int fd = ws_bpf_program(bpf, log, 16u << 20);
 
 	if (fd < 0 && log)
 		fprintf(stderr, "%s\n", log);
@@ -799,26 +806,29 @@ static int load(const struct ws_bpf *b)
 }
 
 /* Offsets that the programs have room for; those of 3.13 and later come from the target. */
-static bool fits(const struct ws_py_layout *l)
+static bool fits(const struct ws_py_layout *layout)
 {
-	struct span f = frame_span(l), c = code_span(l);
+	struct span span_f = frame_span(layout), span_c = code_span(layout);
 
-	return f.bytes <= FRAME_BYTES && c.bytes <= WS_PY_KEY_BYTES &&
-	       l->code_table + 8 <= WS_PY_TOLD_HEAD && l->code_qualname + 8 <= WS_PY_TOLD_HEAD &&
-	       l->code_name + 8 <= WS_PY_TOLD_HEAD && l->code_file + 8 <= WS_PY_TOLD_HEAD &&
-	       l->bytes_data > l->bytes_size && l->bytes_data - l->bytes_size <= 64 &&
-	       !(l->frame_code & 7) && !(l->frame_previous & 7) && !(l->frame_at & 3) &&
-	       !(l->code_name & 7) && !(l->code_file & 7) && !(l->code_table & 7) &&
-	       !(l->code_qualname & 7) && !(l->code_first_line & 3);
+	return span_f.bytes <= FRAME_BYTES && span_c.bytes <= WS_PY_KEY_BYTES &&
+	       layout->code_table + 8 <= WS_PY_TOLD_HEAD &&
+	       layout->code_qualname + 8 <= WS_PY_TOLD_HEAD &&
+	       layout->code_name + 8 <= WS_PY_TOLD_HEAD &&
+	       layout->code_file + 8 <= WS_PY_TOLD_HEAD &&
+	       layout->bytes_data > layout->bytes_size &&
+	       layout->bytes_data - layout->bytes_size <= 64 && !(layout->frame_code & 7) &&
+	       !(layout->frame_previous & 7) && !(layout->frame_at & 3) &&
+	       !(layout->code_name & 7) && !(layout->code_file & 7) && !(layout->code_table & 7) &&
+	       !(layout->code_qualname & 7) && !(layout->code_first_line & 3);
 }
 
-static int put_program(const struct ws_py_bpf *k, uint32_t index, const struct ws_bpf *b)
+static int put_program(const struct ws_py_bpf *bpf, uint32_t index, const struct ws_bpf *bpf_b)
 {
-	int fd = load(b), error;
+	int fd = load(bpf_b), error;
 
 	if (fd < 0)
 		return fd;
-	error = ws_bpf_map_set(k->programs, &index, &fd); /* the table keeps it */
+	error = ws_bpf_map_set(bpf->programs, &index, &fd); /* the table keeps it */
 	close(fd);
 	return error;
 }
@@ -834,127 +844,131 @@ static bool same_layout(const struct ws_py_layout *a, const struct ws_py_layout 
 }
 
 /* Index of the programs of a layout, loaded when it is new; or -errno. */
-static int programs_of(struct ws_py_bpf *k, const struct ws_py_layout *l)
+static int programs_of(struct ws_py_bpf *bpf, const struct ws_py_layout *layout)
 {
 	uint32_t i = 0;
-	struct ws_bpf *b;
+	struct ws_bpf *bpf_b;
 	int error;
 
-	while (i < k->layouts && !same_layout(&k->layout[i], l))
+	while (i < bpf->layouts && !same_layout(&bpf->layout[i], layout))
 		i++;
-	if (i < k->layouts)
+	if (i < bpf->layouts)
 		return (int)(2 * i);
-	if (i == LAYOUTS || !fits(l))
+	if (i == LAYOUTS || !fits(layout))
 		return -EINVAL;
-	b = ws_calloc(1, sizeof(*b));
-	make_tell(b, k, l, 2 * i + 1);
-	error = put_program(k, 2 * i + 1, b);
-	b->n = 0;
-	make_walk(b, k, l, 2 * i);
+	bpf_b = ws_calloc(1, sizeof(*bpf_b));
+	make_tell(bpf_b, bpf, layout, 2 * i + 1);
+	error = put_program(bpf, 2 * i + 1, bpf_b);
+	bpf_b->n = 0;
+	make_walk(bpf_b, bpf, layout, 2 * i);
 	if (error >= 0)
-		error = put_program(k, 2 * i, b);
-	free(b);
+		error = put_program(bpf, 2 * i, bpf_b);
+	free(bpf_b);
 	if (error < 0)
 		return error;
-	k->layout[k->layouts++] = *l;
+	bpf->layout[bpf->layouts++] = *layout;
 	return (int)(2 * i);
 }
 
 /* Maps counted as locked memory once. The target was forked before and keeps its own limit. */
 static bool allow_memory(void)
 {
-	struct rlimit l = {RLIM_INFINITY, RLIM_INFINITY};
+	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
 
-	return !setrlimit(RLIMIT_MEMLOCK, &l);
+	return !setrlimit(RLIMIT_MEMLOCK, &limit);
 }
 
-static int make_maps(struct ws_py_bpf *k)
+static int make_maps(struct ws_py_bpf *bpf)
 {
 	size_t text = WS_ALIGN_UP(sizeof(struct ws_py_told_code) + WS_PY_TOLD_TABLE, 8u);
-	int *all[] = {&k->threads, &k->codes, &k->scratch, &k->text, &k->output, &k->programs};
+	int *all[] = {&bpf->threads, &bpf->codes,  &bpf->scratch,
+		      &bpf->text,    &bpf->output, &bpf->programs};
 
-	k->threads = ws_bpf_map_new(BPF_MAP_TYPE_HASH, 4, sizeof(struct watched), THREADS);
-	if (k->threads == -EPERM && allow_memory()) /* before Linux 5.11 */
-		k->threads = ws_bpf_map_new(BPF_MAP_TYPE_HASH, 4, sizeof(struct watched), THREADS);
-	if (k->threads < 0)
-		return k->threads;
-	k->codes = ws_bpf_map_new(BPF_MAP_TYPE_LRU_HASH, 8, 4, CODES);
-	k->scratch = ws_bpf_map_new(BPF_MAP_TYPE_PERCPU_ARRAY, 4, sizeof(struct scratch), 1);
-	k->text = ws_bpf_map_new(BPF_MAP_TYPE_PERCPU_ARRAY, 4, (uint32_t)text, 1);
-	k->output = ws_bpf_map_new(BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4,
-				   (uint32_t)sysconf(_SC_NPROCESSORS_CONF));
-	k->programs = ws_bpf_map_new(BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 2 * LAYOUTS);
+	bpf->threads = ws_bpf_map_new(BPF_MAP_TYPE_HASH, 4, sizeof(struct watched), THREADS);
+	if (bpf->threads == -EPERM && allow_memory()) /* before Linux 5.11 */
+		bpf->threads =
+			ws_bpf_map_new(BPF_MAP_TYPE_HASH, 4, sizeof(struct watched), THREADS);
+	if (bpf->threads < 0)
+		return bpf->threads;
+	bpf->codes = ws_bpf_map_new(BPF_MAP_TYPE_LRU_HASH, 8, 4, CODES);
+	bpf->scratch = ws_bpf_map_new(BPF_MAP_TYPE_PERCPU_ARRAY, 4, sizeof(struct scratch), 1);
+	bpf->text = ws_bpf_map_new(BPF_MAP_TYPE_PERCPU_ARRAY, 4, (uint32_t)text, 1);
+	bpf->output = ws_bpf_map_new(BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4,
+				     (uint32_t)sysconf(_SC_NPROCESSORS_CONF));
+	bpf->programs = ws_bpf_map_new(BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 2 * LAYOUTS);
 	for (size_t i = 0; i < WS_COUNT(all); i++)
 		if (*all[i] < 0)
 			return *all[i];
 	return 0;
 }
 
-static int make_all(struct ws_py_bpf *k)
+static int make_all(struct ws_py_bpf *bpf)
 {
-	struct ws_py_layout l;
-	struct ws_bpf *b;
-	int error = make_maps(k);
+	struct ws_py_layout layout;
+	struct ws_bpf *bpf_b;
+	int error = make_maps(bpf);
 
 	if (error)
 		return error;
-	b = ws_calloc(1, sizeof(*b));
-	make_entry(b, k);
-	k->entry = load(b);
-	if (k->entry < 0) {
-		free(b);
-		return k->entry;
+	bpf_b = ws_calloc(1, sizeof(*bpf_b));
+	make_entry(bpf_b, bpf);
+	bpf->entry = load(bpf_b);
+	if (bpf->entry < 0) {
+		free(bpf_b);
+		return bpf->entry;
 	}
 	/* Hooks are told before any interpreter is met, so it must be certain by now that the
 	 * kernel takes such programs. */
-	ws_py_layout_of(0x030c, &l);
-	b->n = 0;
-	make_tell(b, k, &l, 0);
-	error = load(b);
-	free(b);
+	ws_py_layout_of(0x030c, &layout);
+	bpf_b->n = 0;
+	make_tell(bpf_b, bpf, &layout, 0);
+	error = load(bpf_b);
+	free(bpf_b);
 	if (error < 0)
 		return error;
 	close(error);
 	return 0;
 }
 
-void ws_py_bpf_free(struct ws_py_bpf *k)
+void ws_py_bpf_free(struct ws_py_bpf *bpf)
 {
-	int fds[] = {k->threads, k->codes, k->scratch, k->text, k->output, k->programs, k->entry};
+	int fds[] = {bpf->threads, bpf->codes,	  bpf->scratch, bpf->text,
+		     bpf->output,  bpf->programs, bpf->entry};
 
 	for (size_t i = 0; i < WS_COUNT(fds); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
-	free(k);
+	free(bpf);
 }
 
 int ws_python_bpf_open(struct ws_python *py, uint32_t frequency)
 {
 	const char *test = getenv("WARPSIGHT_PYTHON");
-	struct ws_py_bpf *k;
+	struct ws_py_bpf *bpf;
 	int error;
 
-	if (!py || !py->o.sampling || py->o.timers || (test && !strcmp(test, "signals")))
+	if (!py || !py->options.sampling || py->options.timers ||
+	    (test && !strcmp(test, "signals")))
 		return -ENOTSUP;
-	if (!frequency || py->o.frequency > frequency || frequency % py->o.frequency)
+	if (!frequency || py->options.frequency > frequency || frequency % py->options.frequency)
 		return -ERANGE;
-	k = ws_malloc(sizeof(*k));
-	*k = (struct ws_py_bpf){-1,
-				-1,
-				-1,
-				-1,
-				-1,
-				-1,
-				-1,
-				.frequency = frequency,
-				.every = frequency / py->o.frequency};
-	error = make_all(k);
+	bpf = ws_malloc(sizeof(*bpf));
+	*bpf = (struct ws_py_bpf){-1,
+				  -1,
+				  -1,
+				  -1,
+				  -1,
+				  -1,
+				  -1,
+				  .frequency = frequency,
+				  .every = frequency / py->options.frequency};
+	error = make_all(bpf);
 	if (error) {
-		ws_py_bpf_free(k);
+		ws_py_bpf_free(bpf);
 		py->bpf_error = -error;
 		return error;
 	}
-	py->bpf = k;
+	py->bpf = bpf;
 	return 0;
 }
 
@@ -994,20 +1008,20 @@ void ws_python_bpf_close(struct ws_python *py)
 
 /* ---- threads and codes ---- */
 
-int ws_py_bpf_watch(struct ws_py_bpf *k, uint32_t tid, uint32_t inner, const struct ws_py_layout *l,
-		    uint64_t cookie, uint64_t beacon)
+int ws_py_bpf_watch(struct ws_py_bpf *bpf, uint32_t tid, uint32_t inner,
+		    const struct ws_py_layout *layout, uint64_t cookie, uint64_t beacon)
 {
-	struct watched w = {
+	struct watched watched = {
 		.cookie = cookie, .mark = ws_python_cookie(cookie, inner), .beacon = beacon};
-	int program = programs_of(k, l);
+	int program = programs_of(bpf, layout);
 
 	if (program < 0)
 		return program;
-	w.walk = (uint32_t)program;
-	return ws_bpf_map_set(k->threads, &tid, &w);
+	watched.walk = (uint32_t)program;
+	return ws_bpf_map_set(bpf->threads, &tid, &watched);
 }
 
-void ws_py_bpf_leave(struct ws_py_bpf *k, uint32_t tid)
+void ws_py_bpf_leave(struct ws_py_bpf *bpf, uint32_t tid)
 {
-	ws_bpf_map_take(k->threads, &tid);
+	ws_bpf_map_take(bpf->threads, &tid);
 }

@@ -48,17 +48,17 @@ struct ws_py_told_code {
 struct ws_py_bpf;
 /* Frames of this thread, `tid` as seen from here and `inner` as it calls itself, from now on; 0 or
  * -errno. */
-int ws_py_bpf_watch(struct ws_py_bpf *b, uint32_t tid, uint32_t inner, const struct ws_py_layout *l,
-		    uint64_t cookie, uint64_t beacon);
-void ws_py_bpf_leave(struct ws_py_bpf *b, uint32_t tid);
-void ws_py_bpf_free(struct ws_py_bpf *b);
+int ws_py_bpf_watch(struct ws_py_bpf *bpf, uint32_t tid, uint32_t inner,
+		    const struct ws_py_layout *layout, uint64_t cookie, uint64_t beacon);
+void ws_py_bpf_leave(struct ws_py_bpf *bpf, uint32_t tid);
+void ws_py_bpf_free(struct ws_py_bpf *bpf);
 
 /* ---- what it wrote (python_told.c) ---- */
 
 /* The process `p`, whose records have this cookie, is there. */
-void ws_py_told_begin(struct ws_python *py, struct ws_py_proc *p, uint64_t cookie);
+void ws_py_told_begin(struct ws_python *py, struct ws_py_proc *process, uint64_t cookie);
 /* It has ended: what is known of it is needed for a while yet. */
-void ws_py_told_end(struct ws_python *py, const struct ws_py_proc *p);
+void ws_py_told_end(struct ws_python *py, const struct ws_py_proc *process);
 void ws_py_told_sweep(struct ws_python *py, uint64_t now);
 void ws_py_told_free(struct ws_python *py);
 

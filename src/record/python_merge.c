@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "base/sort.h"
 #include "record/python_private.h"
 
@@ -68,7 +69,7 @@ struct range {
 };
 
 struct parts { /* of one module */
-	struct range *v;
+	struct range *ranges;
 	size_t n, cap;
 };
 
@@ -89,7 +90,7 @@ static uint8_t part_of_name(const char *name)
 	return WS_PY_OTHER;
 }
 
-static void add_symbols(struct parts *p, const struct ws_elf *elf, uint32_t section)
+static void add_symbols(struct parts *parts, const struct ws_elf *elf, uint32_t section)
 {
 	Elf64_Shdr s, names;
 	const Elf64_Sym *sym;
@@ -109,59 +110,62 @@ static void add_symbols(struct parts *p, const struct ws_elf *elf, uint32_t sect
 		part = part_of_name(ws_elf_text(elf, names.sh_offset, names.sh_size, one.st_name));
 		if (part == WS_PY_OTHER)
 			continue;
-		ws_grow(p->v, p->cap, p->n + 1);
-		p->v[p->n++] = (struct range){one.st_value, one.st_value + one.st_size, part};
+		ws_grow(parts->ranges, parts->cap, parts->n + 1);
+		parts->ranges[parts->n++] =
+			(struct range){one.st_value, one.st_value + one.st_size, part};
 	}
 }
 
-static int by_start(const void *a, const void *b)
+static int by_start(const void *first, const void *second)
 {
-	const struct range *x = a, *y = b;
+	const struct range *left = first, *right = second;
 
-	return x->start < y->start ? -1 : x->start > y->start;
+	return ws_compare(left->start, right->start);
 }
 
-static bool may_be_interpreter(const struct ws_module *m)
+static bool may_be_interpreter(const struct ws_module *module)
 {
 	const char *base;
 
-	if (!m || m->kind != WS_MODULE_FILE || !m->opened || !m->elf.wide)
+	if (!module || module->kind != WS_MODULE_FILE || !module->opened || !module->elf.wide)
 		return false;
-	base = m->path ? strrchr(m->path, '/') : NULL;
-	base = base ? base + 1 : m->path;
+	base = module->path ? strrchr(module->path, '/') : NULL;
+	base = base ? base + 1 : module->path;
 	return base && strstr(base, "python");
 }
 
 /* What is known of modules, by their address: they live as long as the recorder. */
 static struct ws_map known_modules;
 
-static const struct parts *parts_of(const struct ws_module *m)
+static const struct parts *parts_of(const struct ws_module *module)
 {
 	bool found;
-	struct parts *p =
-		(struct parts *)(uintptr_t)ws_map_get(&known_modules, (uintptr_t)m, &found);
+	struct parts *parts =
+		(struct parts *)(uintptr_t)ws_map_get(&known_modules, (uintptr_t)module, &found);
 
 	if (found)
-		return p;
-	if (may_be_interpreter(m)) {
-		p = ws_calloc(1, sizeof(*p));
-		for (uint32_t i = 0; i < m->elf.sections; i++)
-			add_symbols(p, &m->elf, i);
-		if (p->n)
-			qsort(p->v, p->n, sizeof(*p->v), by_start);
+		return parts;
+	if (may_be_interpreter(module)) {
+		parts = ws_calloc(1, sizeof(*parts));
+		for (uint32_t i = 0; i < module->elf.sections; i++)
+			add_symbols(parts, &module->elf, i);
+		if (parts->n)
+			qsort(parts->ranges, parts->n, sizeof(*parts->ranges), by_start);
 	}
-	ws_map_set(&known_modules, (uintptr_t)m, (uintptr_t)p);
-	return p;
+	ws_map_set(&known_modules, (uintptr_t)module, (uintptr_t)parts);
+	return parts;
 }
 
 enum ws_py_part ws_python_part(const struct ws_caller *place)
 {
-	const struct parts *p = place->module ? parts_of(place->module) : NULL;
-	size_t lo = ws_bisect(p ? p->n : 0, mid, p->v[mid].start <= place->address);
+	const struct parts *parts = place->module ? parts_of(place->module) : NULL;
+	size_t lo =
+		ws_bisect(parts ? parts->n : 0, mid, parts->ranges[mid].start <= place->address);
 
 	/* The same function may be in both tables, under several names. */
-	return lo && place->address < p->v[lo - 1].end ? (enum ws_py_part)p->v[lo - 1].part
-						       : WS_PY_OTHER;
+	return lo && place->address < parts->ranges[lo - 1].end
+		       ? (enum ws_py_part)parts->ranges[lo - 1].part
+		       : WS_PY_OTHER;
 }
 
 /* ---- merging ---- */
@@ -171,23 +175,23 @@ struct merge {
 	uint32_t stack, leaf; /* the innermost frame so far is kept apart */
 };
 
-static void put(struct merge *m, uint32_t frame)
+static void put(struct merge *merge, uint32_t frame)
 {
-	if (m->leaf)
-		m->stack = ws_stackset_push(m->st, m->stack, m->leaf);
-	m->leaf = frame;
+	if (merge->leaf)
+		merge->stack = ws_stackset_push(merge->st, merge->stack, merge->leaf);
+	merge->leaf = frame;
 }
 
 /* The run that ends before `*end` (counted from the innermost), outermost frame first; *end becomes
  * where it begins. */
-static void put_run(struct merge *m, const struct ws_py_stack *py, size_t *end)
+static void put_run(struct merge *merge, const struct ws_py_stack *py, size_t *end)
 {
 	size_t i = *end;
 
 	while (i > 0) {
 		i--;
 		if (py->frame[i])
-			put(m, py->frame[i]);
+			put(merge, py->frame[i]);
 		if (!i || py->entry[i - 1])
 			break;
 	}
@@ -217,7 +221,7 @@ uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_caller *places,
 	uint8_t part[WS_UNWIND_DEEPEST + 256];
 	size_t evaluators = 0, runs = count_runs(py), end = py->n, pairs, first, seen = 0;
 	bool from_inside = cut || py->truncated;
-	struct merge m = {.st = st};
+	struct merge merge = {.st = st};
 
 	if (n > WS_COUNT(part))
 		n = WS_COUNT(part);
@@ -225,10 +229,10 @@ uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_caller *places,
 		part[i] = (uint8_t)ws_python_part(&places[i]);
 		evaluators += part[i] == WS_PY_EVALUATOR;
 	}
-	pairs = evaluators < runs ? evaluators : runs;
+	pairs = ws_min(evaluators, runs);
 	first = from_inside ? evaluators - pairs : 0; /* the outermost evaluator that is replaced */
 	for (; runs > pairs && (from_inside || !pairs); runs--)
-		put_run(&m, py, &end);
+		put_run(&merge, py, &end);
 	for (size_t i = n; i-- > 0;) {
 		bool replaced = seen >= first && seen < first + pairs;
 
@@ -236,18 +240,19 @@ uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_caller *places,
 			continue;
 		seen += part[i] == WS_PY_EVALUATOR;
 		if (!replaced || part[i] != WS_PY_EVALUATOR) {
-			put(&m, ws_stackset_frame(st, (enum ws_frame_kind)places[i].kind,
-						  (enum ws_unwind_method)places[i].method,
-						  places[i].module, places[i].address, NULL, NULL));
+			put(&merge,
+			    ws_stackset_frame(st, (enum ws_frame_kind)places[i].kind,
+					      (enum ws_unwind_method)places[i].method,
+					      places[i].module, places[i].address, NULL, NULL));
 			continue;
 		}
-		put_run(&m, py, &end);
+		put_run(&merge, py, &end);
 		if (seen == first + pairs)
 			for (; runs > pairs; runs--) /* those whose evaluator is not known as one */
-				put_run(&m, py, &end);
+				put_run(&merge, py, &end);
 	}
-	*leaf = m.leaf;
-	return m.stack;
+	*leaf = merge.leaf;
+	return merge.stack;
 }
 
 bool ws_python_is_truncated(const struct ws_py_stack *st)
@@ -286,33 +291,33 @@ void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32
 			const struct ws_py_stack *st)
 {
 	uint64_t key = history_key(sink, thread);
-	struct ws_py_history *h =
+	struct ws_py_history *history =
 		(struct ws_py_history *)(uintptr_t)ws_map_get(&py->history, key, NULL);
 	size_t runs = count_runs(st);
-	struct ws_py_moment *m;
+	struct ws_py_moment *moment;
 	int k;
 
 	if (!st->n || st->n > WS_PY_MOMENT_FRAMES || st->truncated)
 		return;
-	if (!h) {
-		h = ws_calloc(1, sizeof(*h));
-		ws_map_set(&py->history, key, (uintptr_t)h);
+	if (!history) {
+		history = ws_calloc(1, sizeof(*history));
+		ws_map_set(&py->history, key, (uintptr_t)history);
 	}
-	m = &h->moment[h->next];
-	m->time = 0;
-	k = evaluators_of(places, n, m->sp, WS_PY_MOMENT_EVALUATORS);
+	moment = &history->moment[history->next];
+	moment->time = 0;
+	k = evaluators_of(places, n, moment->sp, WS_PY_MOMENT_EVALUATORS);
 	if (k <= 0 ||
 	    (cut ? runs < (size_t)k : runs != (size_t)k)) /* one is being entered or left: which
 							     frames are whose is not certain */
 		return;
-	m->evaluators = (size_t)k;
-	m->cut = cut;
-	m->time = time;
-	m->n = st->n;
-	memcpy(m->frame, st->frame, st->n * sizeof(*st->frame));
-	memcpy(m->entry, st->entry, st->n * sizeof(*st->entry));
-	memcpy(m->code, st->code, st->n * sizeof(*st->code));
-	h->next = (h->next + 1) % WS_PY_MOMENTS;
+	moment->evaluators = (size_t)k;
+	moment->cut = cut;
+	moment->time = time;
+	moment->n = st->n;
+	memcpy(moment->frame, st->frame, st->n * sizeof(*st->frame));
+	memcpy(moment->entry, st->entry, st->n * sizeof(*st->entry));
+	memcpy(moment->code, st->code, st->n * sizeof(*st->code));
+	history->next = (history->next + 1) % WS_PY_MOMENTS;
 }
 
 /* The sample without frames. */
@@ -327,15 +332,16 @@ struct bare {
  * many innermost ones of `m` are not in the sample; those of the sample that are not in `m` stay as
  * they are, which needs the outer end of the stack to count from.
  */
-static bool same_places(const struct ws_py_moment *m, const struct bare *b, size_t *skip)
+static bool same_places(const struct ws_py_moment *moment, const struct bare *bare, size_t *skip)
 {
-	for (size_t k = 0; k < (b->cut ? 1 : b->evaluators); k++)
-		for (size_t d = 0; d < m->evaluators; d++) {
-			size_t left = m->evaluators - d, have = b->evaluators - k, i = 0;
+	for (size_t k = 0; k < (bare->cut ? 1 : bare->evaluators); k++)
+		for (size_t d = 0; d < moment->evaluators; d++) {
+			size_t left = moment->evaluators - d, have = bare->evaluators - k, i = 0;
 
-			if (!m->cut && !b->cut && left != have)
+			if (!moment->cut && !bare->cut && left != have)
 				continue;
-			while (i < left && i < have && b->sp[k + i] && m->sp[d + i] == b->sp[k + i])
+			while (i < left && i < have && bare->sp[k + i] &&
+			       moment->sp[d + i] == bare->sp[k + i])
 				i++;
 			if (i == left || i == have) {
 				*skip = d;
@@ -351,38 +357,38 @@ static uint64_t apart(uint64_t a, uint64_t b)
 }
 
 /* The samples around `time`: the last before it and the first after it. */
-static void neighbours(struct ws_py_history *h, uint64_t time, struct ws_py_moment **before,
+static void neighbours(struct ws_py_history *history, uint64_t time, struct ws_py_moment **before,
 		       struct ws_py_moment **after)
 {
 	*before = *after = NULL;
 	for (size_t i = 0; i < WS_PY_MOMENTS; i++) {
-		struct ws_py_moment *m = &h->moment[i];
+		struct ws_py_moment *moment = &history->moment[i];
 
-		if (!m->time || apart(m->time, time) > WS_PY_MOMENT_NS)
+		if (!moment->time || apart(moment->time, time) > WS_PY_MOMENT_NS)
 			continue;
-		if (m->time <= time && (!*before || m->time > (*before)->time))
-			*before = m;
-		if (m->time > time && (!*after || m->time < (*after)->time))
-			*after = m;
+		if (moment->time <= time && (!*before || moment->time > (*before)->time))
+			*before = moment;
+		if (moment->time > time && (!*after || moment->time < (*after)->time))
+			*after = moment;
 	}
 }
 
 /* Frame behind the `runs` innermost runs. */
-static size_t behind_runs(const struct ws_py_moment *m, size_t runs)
+static size_t behind_runs(const struct ws_py_moment *moment, size_t runs)
 {
 	size_t i = 0;
 
-	for (; runs && i < m->n; i++)
-		runs -= m->entry[i];
+	for (; runs && i < moment->n; i++)
+		runs -= moment->entry[i];
 	return i;
 }
 
-static struct ws_py_stack part_of_moment(struct ws_py_moment *m, size_t first)
+static struct ws_py_stack part_of_moment(struct ws_py_moment *moment, size_t first)
 {
-	return (struct ws_py_stack){.frame = m->frame + first,
-				    .entry = m->entry + first,
-				    .code = m->code + first,
-				    .n = m->n - first};
+	return (struct ws_py_stack){.frame = moment->frame + first,
+				    .entry = moment->entry + first,
+				    .code = moment->code + first,
+				    .n = moment->n - first};
 }
 
 /*
@@ -390,31 +396,33 @@ static struct ws_py_stack part_of_moment(struct ws_py_moment *m, size_t first)
  * has hardly been in user space since the one before, whose frames are then taken if that is not
  * long ago.
  */
-static struct ws_py_stack agreed(struct ws_py_history *h, uint64_t time, const struct bare *b)
+static struct ws_py_stack agreed(struct ws_py_history *history, uint64_t time,
+				 const struct bare *bare)
 {
 	struct ws_py_moment *before, *after;
-	struct ws_py_stack x, y, none = {0};
+	struct ws_py_stack left, right, none = {0};
 	size_t skip, have = 0;
 
-	neighbours(h, time, &before, &after);
-	if (!before || !same_places(before, b, &skip) ||
+	neighbours(history, time, &before, &after);
+	if (!before || !same_places(before, bare, &skip) ||
 	    (!after && apart(before->time, time) > WS_PY_MOMENT_ALONE_NS))
 		return none;
-	x = part_of_moment(before, behind_runs(before, skip));
+	left = part_of_moment(before, behind_runs(before, skip));
 	if (!after)
-		return x;
-	if (!same_places(after, b, &skip))
+		return left;
+	if (!same_places(after, bare, &skip))
 		return none;
-	y = part_of_moment(after, behind_runs(after, skip));
-	while (have < x.n && have < y.n && x.code[x.n - 1 - have] == y.code[y.n - 1 - have] &&
-	       x.entry[x.n - 1 - have] == y.entry[y.n - 1 - have])
+	right = part_of_moment(after, behind_runs(after, skip));
+	while (have < left.n && have < right.n &&
+	       left.code[left.n - 1 - have] == right.code[right.n - 1 - have] &&
+	       left.entry[left.n - 1 - have] == right.entry[right.n - 1 - have])
 		have++;
-	if (b->cut &&
-	    have < x.n) /* inner ones are counted from inside then, and they do not agree */
+	if (bare->cut &&
+	    have < left.n) /* inner ones are counted from inside then, and they do not agree */
 		return none;
 	if (apart(after->time, time) < apart(before->time, time)) { /* its lines are more likely */
 		before = after;
-		x = y;
+		left = right;
 	}
 	return part_of_moment(before, before->n - have);
 }
@@ -423,16 +431,16 @@ uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t t
 			  uint64_t time, const struct ws_caller *places, size_t n, bool cut,
 			  uint32_t *leaf, uint8_t *flags)
 {
-	struct ws_py_history *h = py ? (struct ws_py_history *)(uintptr_t)ws_map_get(
-					       &py->history, history_key(sink, thread), NULL)
-				     : NULL;
+	struct ws_py_history *history = py ? (struct ws_py_history *)(uintptr_t)ws_map_get(
+						     &py->history, history_key(sink, thread), NULL)
+					   : NULL;
 	struct ws_py_stack st = {0};
-	struct bare b = {.cut = cut};
-	int k = h ? evaluators_of(places, n, b.sp, WS_PY_MOMENT_EVALUATORS) : 0;
+	struct bare bare = {.cut = cut};
+	int k = history ? evaluators_of(places, n, bare.sp, WS_PY_MOMENT_EVALUATORS) : 0;
 
 	if (k > 0) {
-		b.evaluators = (size_t)k;
-		st = agreed(h, time, &b);
+		bare.evaluators = (size_t)k;
+		st = agreed(history, time, &bare);
 	}
 	if (!st.n)
 		return ws_stackset_places(ws_stackset_of(sink), places, n, leaf);
@@ -448,10 +456,11 @@ void ws_python_forget(struct ws_python *py)
 	ws_map_free(&py->history);
 	for (size_t i = 0; i < known_modules.size; i++)
 		if (known_modules.used[i] && known_modules.slots[i].value) {
-			struct parts *p = (struct parts *)(uintptr_t)known_modules.slots[i].value;
+			struct parts *parts =
+				(struct parts *)(uintptr_t)known_modules.slots[i].value;
 
-			free(p->v);
-			free(p);
+			free(parts->ranges);
+			free(parts);
 		}
 	ws_map_free(&known_modules);
 }

@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "record/python_private.h"
 
 #define SLOW_NS 50000000u
@@ -24,7 +25,7 @@
 #define MOST_FRAMES 512u
 #define MOST_CODES 200000u
 
-size_t ws_py_read_process(void *ctx, const struct ws_py_piece *p, size_t n)
+size_t ws_py_read_process(void *ctx, const struct ws_py_piece *piece, size_t n)
 {
 	const struct ws_proc *proc = ctx;
 	struct iovec local[WS_PY_PIECES], remote[WS_PY_PIECES];
@@ -34,97 +35,103 @@ size_t ws_py_read_process(void *ctx, const struct ws_py_piece *p, size_t n)
 	if (!n || n > WS_PY_PIECES)
 		return 0;
 	do {
-		local[i] = (struct iovec){p[i].to, p[i].bytes};
-		remote[i] = (struct iovec){(void *)(uintptr_t)p[i].from, p[i].bytes};
+		local[i] = (struct iovec){piece[i].to, piece[i].bytes};
+		remote[i] = (struct iovec){(void *)(uintptr_t)piece[i].from, piece[i].bytes};
 	} while (++i < n);
 	got = process_vm_readv(proc->host_pid, local, n, remote, n, 0);
-	while (got > 0 && done < n && (size_t)got >= p[done].bytes)
-		got -= (ssize_t)p[done++].bytes;
+	while (got > 0 && done < n && (size_t)got >= piece[done].bytes)
+		got -= (ssize_t)piece[done++].bytes;
 	return done;
 }
 
 /* ---- code ---- */
 
-struct ws_py_known *ws_py_known_read(const struct ws_py_layout *l, const struct ws_py_memory *m,
-				     uint64_t code, const struct ws_py_code_key *key)
+struct ws_py_known *ws_py_known_read(const struct ws_py_layout *layout,
+				     const struct ws_py_memory *memory, uint64_t code,
+				     const struct ws_py_code_key *key)
 {
-	static struct ws_py_code c;
-	struct ws_py_known *k = ws_calloc(1, sizeof(*k));
+	static struct ws_py_code py_code;
+	struct ws_py_known *known = ws_calloc(1, sizeof(*known));
 
-	k->key = *key;
-	k->version = l->version;
-	if (!ws_py_code_read(l, m, code, &c)) {
-		k->shim = true; /* changed under our hands: shown nowhere */
-		return k;
+	known->key = *key;
+	known->version = layout->version;
+	if (!ws_py_code_read(layout, memory, code, &py_code)) {
+		known->shim = true; /* changed under our hands: shown nowhere */
+		return known;
 	}
-	k->name = ws_strndup(c.name, c.name_len);
-	k->file = ws_strndup(c.file, c.file_len);
-	k->first_line = c.first_line;
-	k->shim = c.shim;
-	k->table = ws_malloc(c.table_bytes + 1);
-	k->table_bytes = c.table_bytes;
-	k->table_have = c.table_bytes && ws_py_read(m, c.table, k->table, c.table_bytes)
-				? c.table_bytes
-				: 0;
-	return k;
+	known->name = ws_strndup(py_code.name, py_code.name_len);
+	known->file = ws_strndup(py_code.file, py_code.file_len);
+	known->first_line = py_code.first_line;
+	known->shim = py_code.shim;
+	known->table = ws_malloc(py_code.table_bytes + 1);
+	known->table_bytes = py_code.table_bytes;
+	known->table_have = py_code.table_bytes && ws_py_read(memory, py_code.table, known->table,
+							      py_code.table_bytes)
+				    ? py_code.table_bytes
+				    : 0;
+	return known;
 }
 
-static void forget_codes(struct ws_py_proc *p)
+static void forget_codes(struct ws_py_proc *process)
 {
-	for (size_t i = 0; i < p->codes.size; i++)
-		if (p->codes.used[i])
-			ws_py_known_free((struct ws_py_known *)(uintptr_t)p->codes.slots[i].value);
-	ws_map_free(&p->codes);
-	ws_map_free(&p->frames);
-	p->last_state = 0;
+	for (size_t i = 0; i < process->codes.size; i++)
+		if (process->codes.used[i])
+			ws_py_known_free(
+				(struct ws_py_known *)(uintptr_t)process->codes.slots[i].value);
+	ws_map_free(&process->codes);
+	ws_map_free(&process->frames);
+	process->last_state = 0;
 }
 
-static struct ws_py_known *known_of(struct ws_py_proc *p, const struct ws_py_memory *m,
+static struct ws_py_known *known_of(struct ws_py_proc *process, const struct ws_py_memory *memory,
 				    uint64_t code, const struct ws_py_code_key *key)
 {
-	struct ws_py_known *k = (struct ws_py_known *)(uintptr_t)ws_map_get(&p->codes, code, NULL);
+	struct ws_py_known *known =
+		(struct ws_py_known *)(uintptr_t)ws_map_get(&process->codes, code, NULL);
 
-	if (k && !memcmp(&k->key, key, sizeof(*key)))
-		return k;
-	if (k || p->codes.n >= MOST_CODES)
-		forget_codes(p); /* another object lies there now: frames that were made of the old
-				    one must not be found */
-	k = ws_py_known_read(&p->layout, m, code, key);
-	ws_map_set(&p->codes, code, (uintptr_t)k);
-	return k;
+	if (known && !memcmp(&known->key, key, sizeof(*key)))
+		return known;
+	if (known || process->codes.n >= MOST_CODES)
+		forget_codes(process); /* another object lies there now: frames that were made of
+				    the old one must not be found */
+	known = ws_py_known_read(&process->layout, memory, code, key);
+	ws_map_set(&process->codes, code, (uintptr_t)known);
+	return known;
 }
 
 /* ---- a stack ---- */
 
-static uint32_t frame_of(struct ws_py_proc *p, struct ws_stackset *st, const struct ws_py_frame *f)
+static uint32_t frame_of(struct ws_py_proc *process, struct ws_stackset *st,
+			 const struct ws_py_frame *frame)
 {
-	const struct ws_py_known *k =
-		(const struct ws_py_known *)(uintptr_t)ws_map_get(&p->codes, f->code, NULL);
-	uint64_t hash = (f->code << 20 ^ f->code >> 44) +
-			(uint32_t)f->at; /* 44 bits of address, 20 of offset: longer functions may
-					    share a line */
+	const struct ws_py_known *known = (const struct ws_py_known *)(uintptr_t)ws_map_get(
+		&process->codes, frame->code, NULL);
+	uint64_t hash = (frame->code << 20 ^ frame->code >> 44) +
+			(uint32_t)frame->at; /* 44 bits of address, 20 of offset: longer functions
+					    may share a line */
 	uint32_t id;
 
-	if (!k || k->shim)
+	if (!known || known->shim)
 		return 0;
-	id = (uint32_t)ws_map_get(&p->frames, hash, NULL);
+	id = (uint32_t)ws_map_get(&process->frames, hash, NULL);
 	if (!id) {
-		id = ws_py_known_frame(st, k, f->at);
-		ws_map_set(&p->frames, hash, id);
+		id = ws_py_known_frame(st, known, frame->at);
+		ws_map_set(&process->frames, hash, id);
 	}
 	return id;
 }
 
 /* Keys of the `n` codes at `code`; those that cannot be read are marked by an address of 0. */
-static void read_keys(const struct ws_py_proc *p, const struct ws_py_memory *m, uint64_t *code,
-		      size_t n, struct ws_py_code_key *key)
+static void read_keys(const struct ws_py_proc *process, const struct ws_py_memory *memory,
+		      uint64_t *code, size_t n, struct ws_py_code_key *key)
 {
 	static uint8_t raw[WS_PY_PIECES * WS_PY_KEY_BYTES];
 
 	for (size_t from = 0; from < n;) {
 		size_t most = n - from < WS_PY_PIECES ? n - from : WS_PY_PIECES;
 
-		size_t got = ws_py_code_keys(&p->layout, m, code + from, most, key + from, raw);
+		size_t got = ws_py_code_keys(&process->layout, memory, code + from, most,
+					     key + from, raw);
 
 		from += got;
 		if (got < most)
@@ -134,38 +141,40 @@ static void read_keys(const struct ws_py_proc *p, const struct ws_py_memory *m, 
 
 /* The frames that differ from the thread's stack at its last look are asked what code lies there;
  * the others hold their code ever since. */
-static uint32_t stack_of(struct ws_py_proc *p, struct ws_stackset *st, const struct ws_py_memory *m,
-			 uint64_t state, const struct ws_py_frame *f, size_t n)
+static uint32_t stack_of(struct ws_py_proc *process, struct ws_stackset *st,
+			 const struct ws_py_memory *memory, uint64_t state,
+			 const struct ws_py_frame *frame, size_t n)
 {
 	static struct ws_py_code_key key[MOST_FRAMES];
 	static uint64_t code[MOST_FRAMES];
 	uint32_t stack = 0;
 	size_t same = 0, k = 0;
 
-	if (p->last_state == state)
-		while (same < n && same < p->last_n && f[n - 1 - same].code == p->last_code[same])
+	if (process->last_state == state)
+		while (same < n && same < process->last_n &&
+		       frame[n - 1 - same].code == process->last_code[same])
 			same++;
 	for (size_t i = 0; i < n - same; i++) /* innermost first */
-		if (f[i].code)
-			code[k++] = f[i].code;
-	read_keys(p, m, code, k, key);
+		if (frame[i].code)
+			code[k++] = frame[i].code;
+	read_keys(process, memory, code, k, key);
 	k = 0;
 	for (size_t i = 0; i < n - same; i++)
-		if (f[i].code && code[k++])
-			known_of(p, m, f[i].code, &key[k - 1]);
-	if (same &&
-	    !p->last_state) /* all was forgotten on the way: those that are the same as well */
-		return stack_of(p, st, m, state, f, n);
+		if (frame[i].code && code[k++])
+			known_of(process, memory, frame[i].code, &key[k - 1]);
+	if (same && !process->last_state) /* all was forgotten on the way: those that are the same
+					     as well */
+		return stack_of(process, st, memory, state, frame, n);
 	for (size_t i = n; i-- > 0;) {
-		uint32_t id = f[i].code ? frame_of(p, st, &f[i]) : 0;
+		uint32_t id = frame[i].code ? frame_of(process, st, &frame[i]) : 0;
 
 		if (id)
 			stack = ws_stackset_push(st, stack, id);
 	}
-	p->last_state = state;
-	p->last_n = n < WS_PY_LAST ? n : WS_PY_LAST;
-	for (size_t i = 0; i < p->last_n; i++)
-		p->last_code[i] = f[n - 1 - i].code;
+	process->last_state = state;
+	process->last_n = ws_min(n, WS_PY_LAST);
+	for (size_t i = 0; i < process->last_n; i++)
+		process->last_code[i] = frame[n - 1 - i].code;
 	return stack;
 }
 
@@ -176,90 +185,92 @@ static uint32_t stack_of(struct ws_py_proc *p, struct ws_stackset *st, const str
 #define TID_IN_PTHREAD 208
 #endif
 
-static uint32_t tid_of(const struct ws_py_memory *m, const struct ws_py_thread *t)
+static uint32_t tid_of(const struct ws_py_memory *memory, const struct ws_py_thread *thread)
 {
-	uint32_t tid = t->tid;
+	uint32_t tid = thread->tid;
 
-	if (!tid && !ws_py_read(m, t->pthread + TID_IN_PTHREAD, &tid, sizeof(tid)))
+	if (!tid && !ws_py_read(memory, thread->pthread + TID_IN_PTHREAD, &tid, sizeof(tid)))
 		return 0;
 	return tid <= 1u << 22 ? tid : 0;
 }
 
-static void look(struct ws_py_proc *p, const struct ws_py_memory *m, const struct ws_py_thread *t,
-		 bool holds, uint64_t weight)
+static void look(struct ws_py_proc *process, const struct ws_py_memory *memory,
+		 const struct ws_py_thread *thread, bool holds, uint64_t weight)
 {
 	static struct ws_py_frame frame[MOST_FRAMES];
-	struct ws_sink *sink = p->proc->sink;
+	struct ws_sink *sink = process->proc->sink;
 	struct ws_row_python_sample row = {.weight = weight,
 					   .gil = holds ? WS_GIL_HOLDS : WS_GIL_UNKNOWN,
 					   .flags = WS_SAMPLE_SEPARATE | WS_SAMPLE_CLOCK};
-	uint32_t tid = tid_of(m, t);
+	uint32_t tid = tid_of(memory, thread);
 	bool truncated;
 	size_t n;
 
 	if (!tid)
 		return;
 	row.start = ws_raw_ns();
-	p->py->walk.seen_n = 0;
-	n = ws_py_walk(&p->layout, m, t->state, &p->py->walk, frame, MOST_FRAMES, &truncated);
-	row.stack = stack_of(p, ws_stackset_of(sink), m, t->state, frame, n);
-	row.thread = ws_proc_thread(p->proc, tid, row.start);
+	process->py->walk.seen_n = 0;
+	n = ws_py_walk(&process->layout, memory, thread->state, &process->py->walk, frame,
+		       MOST_FRAMES, &truncated);
+	row.stack = stack_of(process, ws_stackset_of(sink), memory, thread->state, frame, n);
+	row.thread = ws_proc_thread(process->proc, tid, row.start);
 	row.flags |= truncated ? WS_SAMPLE_TRUNCATED : 0;
 	ws_writer_add(sink->writer, WS_TABLE_python_sample, &row);
 }
 
 /* Has the thread had no sample of its own since the last look? */
-static bool waited(struct ws_py_proc *p, uint32_t tid)
+static bool waited(struct ws_py_proc *process, uint32_t tid)
 {
-	uint64_t now = ws_map_get(&p->counts, tid, NULL) + 1,
-		 before = ws_map_get(&p->looked, tid, NULL);
+	uint64_t now = ws_map_get(&process->counts, tid, NULL) + 1,
+		 before = ws_map_get(&process->looked, tid, NULL);
 
-	ws_map_set(&p->looked, tid, now);
+	ws_map_set(&process->looked, tid, now);
 	return before == now;
 }
 
-static void look_at(struct ws_py_proc *p, bool slow, uint64_t weight)
+static void look_at(struct ws_py_proc *process, bool slow, uint64_t weight)
 {
 	static struct ws_py_thread thread[MOST_THREADS];
-	struct ws_py_memory m = {ws_py_read_process, p->proc};
-	size_t n = ws_py_threads(&p->layout, &m, p->runtime, thread, MOST_THREADS);
-	uint64_t holder = ws_py_gil_holder(&p->layout, &m, p->runtime);
+	struct ws_py_memory memory = {ws_py_read_process, process->proc};
+	size_t n = ws_py_threads(&process->layout, &memory, process->runtime, thread, MOST_THREADS);
+	uint64_t holder = ws_py_gil_holder(&process->layout, &memory, process->runtime);
 	uint32_t looks = 0;
 
 	for (size_t k = 0; k < n && looks < MOST_LOOKS; k++) {
-		const struct ws_py_thread *t = &thread[slow ? (p->turn + k) % n : k];
-		bool holds = t->state == holder;
+		const struct ws_py_thread *py_thread = &thread[slow ? (process->turn + k) % n : k];
+		bool holds = py_thread->state == holder;
 
-		if (slow ? holds && !ws_py_is_exact(p) : !holds)
+		if (slow ? holds && !ws_py_is_exact(process) : !holds)
 			continue;
-		if (slow && ws_py_is_exact(p) && !waited(p, tid_of(&m, t)))
+		if (slow && ws_py_is_exact(process) && !waited(process, tid_of(&memory, py_thread)))
 			continue;
-		look(p, &m, t, holds, weight);
+		look(process, &memory, py_thread, holds, weight);
 		looks++;
 	}
-	p->turn += slow ? looks : 0;
+	process->turn += slow ? looks : 0;
 }
 
-bool ws_py_lay_out(struct ws_py_proc *p)
+bool ws_py_lay_out(struct ws_py_proc *process)
 {
-	struct ws_py_memory m = {ws_py_read_process, p->proc};
-	struct ws_py_layout l;
+	struct ws_py_memory memory = {ws_py_read_process, process->proc};
+	struct ws_py_layout layout;
 
-	if (!(p->layout.version >= 0x030d ? ws_py_layout_read(&m, p->runtime, &l)
-					  : ws_py_layout_of(p->layout.version, &l)) ||
-	    !ws_py_check(&l, &m, p->runtime))
+	if (!(process->layout.version >= 0x030d
+		      ? ws_py_layout_read(&memory, process->runtime, &layout)
+		      : ws_py_layout_of(process->layout.version, &layout)) ||
+	    !ws_py_check(&layout, &memory, process->runtime))
 		return false;
-	p->layout = l;
-	p->laid_out = true;
+	process->layout = layout;
+	process->laid_out = true;
 	return true;
 }
 
-static bool may_read(struct ws_py_proc *p, uint64_t now)
+static bool may_read(struct ws_py_proc *process, uint64_t now)
 {
-	if (!p->runtime || p->proc->host_pid <= 0 || p->proc->ending)
+	if (!process->runtime || process->proc->host_pid <= 0 || process->proc->ending)
 		return false;
-	if (!p->laid_out && !ws_py_lay_out(p)) {
-		p->next_fast = p->next_slow =
+	if (!process->laid_out && !ws_py_lay_out(process)) {
+		process->next_fast = process->next_slow =
 			now + SLOW_NS; /* it is being made, or must not be read */
 		return false;
 	}
@@ -268,35 +279,36 @@ static bool may_read(struct ws_py_proc *p, uint64_t now)
 
 void ws_python_outside(struct ws_python *py, uint64_t now)
 {
-	uint64_t period = 1000000000u / py->o.frequency;
+	uint64_t period = 1000000000u / py->options.frequency;
 
 	py->patience = UINT64_MAX;
-	if (!py->o.sampling || !atomic_load(&py->drain->arena->collecting))
+	if (!py->options.sampling || !atomic_load(&py->drain->arena->collecting))
 		return;
-	for (struct ws_py_proc *p = py->procs; p; p = p->next) {
-		bool fast = !ws_py_is_exact(p) && now >= p->next_fast, slow = now >= p->next_slow;
+	for (struct ws_py_proc *process = py->procs; process; process = process->next) {
+		bool fast = !ws_py_is_exact(process) && now >= process->next_fast,
+		     slow = now >= process->next_slow;
 
-		if ((fast || slow) && may_read(p, now)) {
+		if ((fast || slow) && may_read(process, now)) {
 			if (fast)
-				look_at(p, false,
-					p->last_fast && now - p->last_fast < SLOW_NS
-						? now - p->last_fast
+				look_at(process, false,
+					process->last_fast && now - process->last_fast < SLOW_NS
+						? now - process->last_fast
 						: period);
 			if (slow)
-				look_at(p, true,
-					p->last_slow && now - p->last_slow < 4 * SLOW_NS
-						? now - p->last_slow
+				look_at(process, true,
+					process->last_slow && now - process->last_slow < 4 * SLOW_NS
+						? now - process->last_slow
 						: SLOW_NS);
 			if (fast) {
-				p->last_fast = now;
-				p->next_fast = now + period;
+				process->last_fast = now;
+				process->next_fast = now + period;
 			}
 			if (slow) {
-				p->last_slow = now;
-				p->next_slow = now + SLOW_NS;
+				process->last_slow = now;
+				process->next_slow = now + SLOW_NS;
 			}
 		}
-		if (!ws_py_is_exact(p) && period < py->patience)
+		if (!ws_py_is_exact(process) && period < py->patience)
 			py->patience = period;
 	}
 }

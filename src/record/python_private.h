@@ -37,9 +37,9 @@ struct ws_py_proc { /* an interpreter: the slot WS_SLOT_PYTHON of a process */
 };
 
 /* Have its threads samples that are exact? */
-static inline bool ws_py_is_exact(const struct ws_py_proc *p)
+static inline bool ws_py_is_exact(const struct ws_py_proc *process)
 {
-	return p->signals || p->looked_into;
+	return process->signals || process->looked_into;
 }
 
 struct ws_py_known { /* a code object */
@@ -51,15 +51,16 @@ struct ws_py_known { /* a code object */
 	uint8_t *table;
 	struct ws_py_code_key key; /* outside only */
 };
-void ws_py_known_free(struct ws_py_known *k);
+void ws_py_known_free(struct ws_py_known *known);
 /* The code object at `code`, whose key is `key`; never NULL: one that cannot be read is a shim,
  * which is shown nowhere. */
-struct ws_py_known *ws_py_known_read(const struct ws_py_layout *l, const struct ws_py_memory *m,
-				     uint64_t code, const struct ws_py_code_key *key);
+struct ws_py_known *ws_py_known_read(const struct ws_py_layout *layout,
+				     const struct ws_py_memory *memory, uint64_t code,
+				     const struct ws_py_code_key *key);
 /* Reads the memory of a struct ws_proc, as struct ws_py_memory has it. */
-size_t ws_py_read_process(void *proc, const struct ws_py_piece *p, size_t n);
+size_t ws_py_read_process(void *proc, const struct ws_py_piece *piece, size_t n);
 /* Id of the frame for the instruction at byte offset `at`. */
-uint32_t ws_py_known_frame(struct ws_stackset *st, const struct ws_py_known *k, int32_t at);
+uint32_t ws_py_known_frame(struct ws_stackset *st, const struct ws_py_known *known, int32_t at);
 
 struct ws_py_event {
 	uint32_t tid;
@@ -100,7 +101,7 @@ struct ws_py_stack {
 struct ws_python {
 	struct ws_map history; /* sink and thread id -> struct ws_py_history * */
 	struct ws_drain *drain;
-	struct ws_python_opts o;
+	struct ws_python_opts options;
 	struct ws_py_proc *procs;
 	struct ws_py_event *events;
 	size_t events_n, events_cap;
@@ -119,16 +120,16 @@ struct ws_python {
 /* The thread of `p` that its own namespace calls `tid` may be signalled from now on, or looked
  * into. */
 struct ws_rec_python_thread;
-void ws_python_thread(struct ws_python *py, struct ws_py_proc *p, uint32_t tid,
-		      const struct ws_rec_python_thread *r, uint64_t now);
-void ws_python_close_of(struct ws_python *py, const struct ws_py_proc *p);
+void ws_python_thread(struct ws_python *py, struct ws_py_proc *process, uint32_t tid,
+		      const struct ws_rec_python_thread *record, uint64_t now);
+void ws_python_close_of(struct ws_python *py, const struct ws_py_proc *process);
 /* Read what is due. */
 void ws_python_outside(struct ws_python *py, uint64_t now);
 /* Complete the layout of `p`; false while its interpreter is being made, or cannot be read. */
-bool ws_py_lay_out(struct ws_py_proc *p);
+bool ws_py_lay_out(struct ws_py_proc *process);
 
 /* Frames that were told in this ring for the record in hand; NULL for none. */
-const struct ws_py_stack *ws_python_take_frames(struct ws_stream *s);
+const struct ws_py_stack *ws_python_take_frames(struct ws_stream *stream);
 /* Keep a complete sample for those of the kernel. */
 void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread,
 			uint64_t time, const struct ws_caller *places, size_t n, bool cut,

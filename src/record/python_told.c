@@ -17,7 +17,7 @@
 
 struct ws_py_told_image { /* what one cookie stands for */
 	struct ws_py_told_image *next;
-	struct ws_py_proc *p; /* NULL: it has ended */
+	struct ws_py_proc *process; /* NULL: it has ended */
 	uint64_t cookie, ended;
 	struct ws_py_layout layout;
 	struct ws_map codes;  /* id -> struct ws_py_known * */
@@ -34,7 +34,7 @@ static struct ws_py_told_image *image_of(const struct ws_python *py, uint64_t co
 	return im;
 }
 
-void ws_py_told_begin(struct ws_python *py, struct ws_py_proc *p, uint64_t cookie)
+void ws_py_told_begin(struct ws_python *py, struct ws_py_proc *process, uint64_t cookie)
 {
 	struct ws_py_told_image *im = image_of(py, cookie);
 
@@ -43,17 +43,18 @@ void ws_py_told_begin(struct ws_python *py, struct ws_py_proc *p, uint64_t cooki
 		im->cookie = cookie;
 		im->next = py->told;
 		py->told = im;
-		im->p = p;
+		im->process = process;
 	}
-	if (im->p == p) /* else another process says the same number: it is the first one's */
-		im->layout = p->layout;
+	if (im->process ==
+	    process) /* else another process says the same number: it is the first one's */
+		im->layout = process->layout;
 }
 
-void ws_py_told_end(struct ws_python *py, const struct ws_py_proc *p)
+void ws_py_told_end(struct ws_python *py, const struct ws_py_proc *process)
 {
 	for (struct ws_py_told_image *im = py->told; im; im = im->next)
-		if (im->p == p) {
-			im->p = NULL;
+		if (im->process == process) {
+			im->process = NULL;
 			im->ended = ws_raw_ns();
 		}
 }
@@ -102,102 +103,103 @@ struct memory { /* pieces, and the process they came from */
 	bool outside;	      /* something was read there */
 };
 
-static bool from_piece(const struct memory *m, const struct ws_py_piece *want)
+static bool from_piece(const struct memory *memory, const struct ws_py_piece *want)
 {
-	for (size_t i = 0; i < m->n; i++) {
-		const struct piece *p = &m->piece[i];
+	for (size_t i = 0; i < memory->n; i++) {
+		const struct piece *piece = &memory->piece[i];
 
-		if (want->from >= p->from && want->from - p->from <= p->n &&
-		    want->bytes <= p->n - (want->from - p->from)) {
-			memcpy(want->to, p->bytes + (want->from - p->from), want->bytes);
+		if (want->from >= piece->from && want->from - piece->from <= piece->n &&
+		    want->bytes <= piece->n - (want->from - piece->from)) {
+			memcpy(want->to, piece->bytes + (want->from - piece->from), want->bytes);
 			return true;
 		}
 	}
 	return false;
 }
 
-static size_t read_pieces(void *ctx, const struct ws_py_piece *p, size_t n)
+static size_t read_pieces(void *ctx, const struct ws_py_piece *piece, size_t n)
 {
-	struct memory *m = ctx;
+	struct memory *memory = ctx;
 	size_t done = 0;
 
 	for (; done < n; done++) {
-		if (from_piece(m, &p[done]))
+		if (from_piece(memory, &piece[done]))
 			continue;
-		if (!m->proc || ws_py_read_process(m->proc, &p[done], 1) != 1)
+		if (!memory->proc || ws_py_read_process(memory->proc, &piece[done], 1) != 1)
 			break;
-		m->outside = true;
+		memory->outside = true;
 	}
 	return done;
 }
 
-static void add_piece(struct memory *m, uint64_t from, const void *bytes, size_t n)
+static void add_piece(struct memory *memory, uint64_t from, const void *bytes, size_t n)
 {
 	if (from && n && from + n > from)
-		m->piece[m->n++] = (struct piece){from, bytes, n};
+		memory->piece[memory->n++] = (struct piece){from, bytes, n};
 }
 
 /* Is the object still the one that was there at the sample? */
 static bool still_there(const struct ws_py_told_image *im, struct ws_proc *proc, uint64_t code,
 			const struct ws_py_code_key *key)
 {
-	struct ws_py_memory m = {ws_py_read_process, proc};
+	struct ws_py_memory memory = {ws_py_read_process, proc};
 	uint8_t raw[WS_PY_KEY_BYTES];
 	struct ws_py_code_key now;
 
-	return ws_py_code_keys(&im->layout, &m, &code, 1, &now, raw) == 1 &&
+	return ws_py_code_keys(&im->layout, &memory, &code, 1, &now, raw) == 1 &&
 	       !memcmp(&now, key, sizeof(now));
 }
 
 static struct ws_py_known *read_code(const struct ws_py_told_image *im,
-				     const struct ws_py_told_code *c)
+				     const struct ws_py_told_code *code)
 {
-	struct memory pieces = {.proc = im->p ? im->p->proc : NULL};
-	struct ws_py_memory m = {read_pieces, &pieces};
+	struct memory pieces = {.proc = im->process ? im->process->proc : NULL};
+	struct ws_py_memory py_memory = {read_pieces, &pieces};
 	uint8_t raw[WS_PY_KEY_BYTES];
 	struct ws_py_code_key key;
-	struct ws_py_known *k;
+	struct ws_py_known *known;
 
-	add_piece(&pieces, c->code, c->head, c->head_bytes);
-	add_piece(&pieces, c->key_name, c->key_text, sizeof(c->key_text));
-	add_piece(&pieces, c->name, c->name_piece, c->name_bytes);
-	add_piece(&pieces, c->file, c->file_piece, c->file_bytes);
-	add_piece(&pieces, c->table, c->table_piece, c->table_bytes);
-	if (ws_py_code_keys(&im->layout, &m, &c->code, 1, &key, raw) != 1)
+	add_piece(&pieces, code->code, code->head, code->head_bytes);
+	add_piece(&pieces, code->key_name, code->key_text, sizeof(code->key_text));
+	add_piece(&pieces, code->name, code->name_piece, code->name_bytes);
+	add_piece(&pieces, code->file, code->file_piece, code->file_bytes);
+	add_piece(&pieces, code->table, code->table_piece, code->table_bytes);
+	if (ws_py_code_keys(&im->layout, &py_memory, &code->code, 1, &key, raw) != 1)
 		return NULL;
-	k = ws_py_known_read(&im->layout, &m, c->code, &key);
-	if (pieces.outside && !still_there(im, pieces.proc, c->code, &key)) {
-		ws_py_known_free(k);
+	known = ws_py_known_read(&im->layout, &py_memory, code->code, &key);
+	if (pieces.outside && !still_there(im, pieces.proc, code->code, &key)) {
+		ws_py_known_free(known);
 		pieces.proc = NULL;
-		k = ws_py_known_read(&im->layout, &m, c->code, &key);
+		known = ws_py_known_read(&im->layout, &py_memory, code->code, &key);
 	}
-	return k;
+	return known;
 }
 
 static void told_code(struct ws_python *py, const void *raw, size_t size)
 {
-	struct ws_py_told_code *c;
+	struct ws_py_told_code *code;
 	struct ws_py_told_image *im;
-	struct ws_py_known *k;
+	struct ws_py_known *known;
 
-	if (size < sizeof(*c))
+	if (size < sizeof(*code))
 		return;
-	c = ws_malloc(size); /* a raw record lies 4 bytes beside where it should */
-	memcpy(c, raw, size);
-	im = image_of(py, c->cookie);
-	if (!im || c->head_bytes > sizeof(c->head) || c->name_bytes > sizeof(c->name_piece) ||
-	    c->file_bytes > sizeof(c->file_piece) || c->table_bytes > size - sizeof(*c) ||
-	    im->codes.n >= CODES_MOST) {
-		free(c);
+	code = ws_malloc(size); /* a raw record lies 4 bytes beside where it should */
+	memcpy(code, raw, size);
+	im = image_of(py, code->cookie);
+	if (!im || code->head_bytes > sizeof(code->head) ||
+	    code->name_bytes > sizeof(code->name_piece) ||
+	    code->file_bytes > sizeof(code->file_piece) ||
+	    code->table_bytes > size - sizeof(*code) || im->codes.n >= CODES_MOST) {
+		free(code);
 		return;
 	}
-	k = read_code(im, c);
-	if (k) {
+	known = read_code(im, code);
+	if (known) {
 		ws_py_known_free(
-			(struct ws_py_known *)(uintptr_t)ws_map_get(&im->codes, c->id, NULL));
-		ws_map_set(&im->codes, c->id, (uintptr_t)k);
+			(struct ws_py_known *)(uintptr_t)ws_map_get(&im->codes, code->id, NULL));
+		ws_map_set(&im->codes, code->id, (uintptr_t)known);
 	}
-	free(c);
+	free(code);
 }
 
 void ws_python_told(struct ws_python *py, const void *raw, size_t size)
@@ -227,43 +229,45 @@ static uint32_t frame_id(struct ws_py_told_image *im, struct ws_stackset *st, ui
 	uint64_t hash = id * UINT64_C(0x9e3779b97f4a7c15) + (uint32_t)at;
 	bool found;
 	uint32_t frame = (uint32_t)ws_map_get(&im->frames, hash, &found);
-	const struct ws_py_known *k;
+	const struct ws_py_known *known;
 
 	if (found)
 		return frame;
-	k = (const struct ws_py_known *)(uintptr_t)ws_map_get(&im->codes, id, NULL);
-	if (!k) /* it may be told at the next sample */
+	known = (const struct ws_py_known *)(uintptr_t)ws_map_get(&im->codes, id, NULL);
+	if (!known) /* it may be told at the next sample */
 		return ws_stackset_frame(st, WS_FRAME_PYTHON, WS_UNWIND_UNKNOWN, NULL, 0,
 					 "[code not read]", "");
-	frame = k->shim ? 0 : ws_py_known_frame(st, k, at);
+	frame = known->shim ? 0 : ws_py_known_frame(st, known, at);
 	ws_map_set(&im->frames, hash, frame);
 	return frame;
 }
 
-static void make_room(struct ws_py_stack *s, size_t n)
+static void make_room(struct ws_py_stack *stack, size_t n)
 {
-	size_t had = s->cap;
+	size_t had = stack->cap;
 
-	ws_grow(s->frame, s->cap, n + 1);
-	if (s->cap != had) {
-		s->entry = ws_realloc(s->entry, s->cap * sizeof(*s->entry));
-		s->code = ws_realloc(s->code, s->cap * sizeof(*s->code));
+	ws_grow(stack->frame, stack->cap, n + 1);
+	if (stack->cap != had) {
+		stack->entry = ws_realloc(stack->entry, stack->cap * sizeof(*stack->entry));
+		stack->code = ws_realloc(stack->code, stack->cap * sizeof(*stack->code));
 	}
 }
 
-static size_t take_steps(const struct ws_py_layout *l, const uint8_t *steps, size_t n,
+static size_t take_steps(const struct ws_py_layout *layout, const uint8_t *steps, size_t n,
 			 struct ws_py_frame *out)
 {
-	struct ws_py_taken t = {.out = out};
+	struct ws_py_taken taken = {.out = out};
 
 	for (size_t i = 0; i < n; i++) {
-		struct ws_py_step s;
+		struct ws_py_step step;
 
-		memcpy(&s, steps + i * sizeof(s), sizeof(s));
-		ws_py_take(l, &t, s.id, l->chain == WS_PY_OBJECTS ? ws_py_object_at(l, s.at) : s.at,
-			   s.owner);
+		memcpy(&step, steps + i * sizeof(step), sizeof(step));
+		ws_py_take(layout, &taken, step.id,
+			   layout->chain == WS_PY_OBJECTS ? ws_py_object_at(layout, step.at)
+							  : step.at,
+			   step.owner);
 	}
-	return t.n;
+	return taken.n;
 }
 
 const struct ws_py_stack *ws_python_told_stack(struct ws_python *py, struct ws_sink *sink,
@@ -271,39 +275,40 @@ const struct ws_py_stack *ws_python_told_stack(struct ws_python *py, struct ws_s
 					       uint8_t *gil)
 {
 	static struct ws_py_frame frame[WS_PY_TOLD_STEPS];
-	struct ws_py_told_frames f;
+	struct ws_py_told_frames frames;
 	struct ws_py_told_image *im;
-	struct ws_py_stack *s;
+	struct ws_py_stack *stack;
 	size_t n;
 
-	if (!py || !py->bpf || size < sizeof(f))
+	if (!py || !py->bpf || size < sizeof(frames))
 		return NULL;
-	s = &py->told_stack;
-	memcpy(&f, raw, sizeof(f));
-	im = image_of(py, f.cookie);
-	if (!im || f.count > WS_PY_TOLD_STEPS ||
-	    f.count > (size - sizeof(f)) / sizeof(struct ws_py_step))
+	stack = &py->told_stack;
+	memcpy(&frames, raw, sizeof(frames));
+	im = image_of(py, frames.cookie);
+	if (!im || frames.count > WS_PY_TOLD_STEPS ||
+	    frames.count > (size - sizeof(frames)) / sizeof(struct ws_py_step))
 		return NULL;
 	if (im->sink != sink) { /* frames have numbers in one report */
 		ws_map_free(&im->frames);
 		im->sink = sink;
 	}
-	*gil = f.wait ? WS_GIL_WAITS : f.hold ? WS_GIL_HOLDS : WS_GIL_NONE;
-	if (im->p) {
+	*gil = frames.wait ? WS_GIL_WAITS : frames.hold ? WS_GIL_HOLDS : WS_GIL_NONE;
+	if (im->process) {
 		uint32_t inner = (uint32_t)ws_map_get(&py->inner, tid, NULL);
 
-		ws_map_set(&im->p->counts, inner, ws_map_get(&im->p->counts, inner, NULL) + 1);
+		ws_map_set(&im->process->counts, inner,
+			   ws_map_get(&im->process->counts, inner, NULL) + 1);
 	}
-	n = take_steps(&im->layout, (const uint8_t *)raw + sizeof(f), f.count, frame);
-	make_room(s, n);
+	n = take_steps(&im->layout, (const uint8_t *)raw + sizeof(frames), frames.count, frame);
+	make_room(stack, n);
 	for (size_t i = 0; i < n; i++) {
-		s->frame[i] = frame[i].code > 1 ? frame_id(im, ws_stackset_of(sink), frame[i].code,
-							   frame[i].at)
-						: 0;
-		s->entry[i] = frame[i].flags & WS_PY_ENTRY;
-		s->code[i] = 0; /* nobody is to remember these */
+		stack->frame[i] = frame[i].code > 1 ? frame_id(im, ws_stackset_of(sink),
+							       frame[i].code, frame[i].at)
+						    : 0;
+		stack->entry[i] = frame[i].flags & WS_PY_ENTRY;
+		stack->code[i] = 0; /* nobody is to remember these */
 	}
-	s->n = n;
-	s->truncated = f.truncated != 0;
-	return s;
+	stack->n = n;
+	stack->truncated = frames.truncated != 0;
+	return stack;
 }

@@ -228,7 +228,7 @@ static void replay_event(const char *a)
 	ws_perf_attr(&ev->attr, ev->clock ? PERF_TYPE_SOFTWARE : PERF_TYPE_HARDWARE,
 		     PERF_COUNT_SW_CPU_CLOCK, false);
 	ev->attr.freq = 1;
-	ev->attr.sample_freq = perf.o.frequency = perf.wanted_frequency = frequency;
+	ev->attr.sample_freq = perf.options.frequency = perf.wanted_frequency = frequency;
 	strcpy(ev->name, ev->clock ? "cpu-clock" : "cpu-cycles");
 	perf.timer_row = 1;
 	perf.timer_is_clock = ev->clock;
@@ -319,8 +319,8 @@ int main(int argc, char **argv)
 	drain.ops.code = ws_code_new();
 	drain.clock = &clock;
 	perf.drain = &drain;
-	perf.o.sample = perf.o.switches = WS_SCOPE_TREE;
-	perf.o.samples_per_backtrace = 1;
+	perf.options.sample = perf.options.switches = WS_SCOPE_TREE;
+	perf.options.samples_per_backtrace = 1;
 	perf.active = true;
 	perf.target = 4190000; /* beyond what a kernel gives, so that nobody is asked about it */
 	make_rings();

@@ -93,7 +93,7 @@ static struct ws_report *make_report(void (*fill)(struct ws_writer *, size_t), s
 	struct ws_writer_opts options = {.overwrite = true, .no_journal = true, .block_rows = 257};
 	struct ws_err err;
 	struct ws_writer *writer;
-	struct ws_report *report_r;
+	struct ws_report *report;
 
 	snprintf(path, sizeof(path), "/tmp/test_lanes.%d.wsrep", getpid());
 	writer = ws_writer_create(path, &options, &err);
@@ -108,9 +108,9 @@ static struct ws_report *make_report(void (*fill)(struct ws_writer *, size_t), s
 			&(struct ws_row_thread){.id = i, .process = 1, .tid = i, .start = ZERO});
 	fill(writer, n);
 	assert_int_equal(ws_writer_close(writer, &err), 0);
-	report_r = ws_report_open(path, &err);
-	assert_non_null(report_r);
-	return report_r;
+	report = ws_report_open(path, &err);
+	assert_non_null(report);
+	return report;
 }
 
 static bool touches_window(const struct truth *truth, int64_t t0, int64_t t1)
@@ -266,8 +266,8 @@ static void check_cover(const struct ws_lane *lane)
 
 static void check_report(void (*fill)(struct ws_writer *, size_t), size_t n)
 {
-	struct ws_report *report_r = make_report(fill, n);
-	struct ws_lanes *lanes = ws_lanes_open(report_r, NULL);
+	struct ws_report *report = make_report(fill, n);
+	struct ws_lanes *lanes = ws_lanes_open(report, NULL);
 	struct truth *left = malloc((n + 64) * sizeof(*left)),
 		     *right = malloc((n + 64) * sizeof(*right));
 	uint64_t seen = 0;
@@ -304,7 +304,7 @@ static void check_report(void (*fill)(struct ws_writer *, size_t), size_t n)
 	free(left);
 	free(right);
 	ws_lanes_close(lanes);
-	ws_report_close(report_r);
+	ws_report_close(report);
 	unlink(path);
 }
 
@@ -382,13 +382,13 @@ static void wait_until_read(struct ws_lanes *lanes, uint32_t lane)
 
 static void check_unread(void (*fill)(struct ws_writer *, size_t), size_t n)
 {
-	struct ws_report *report_r = make_report(fill, n);
-	struct ws_lanes *lanes = ws_lanes_open(report_r, &(struct ws_lanes_opts){.room = UINT64_MAX,
+	struct ws_report *report = make_report(fill, n);
+	struct ws_lanes *lanes = ws_lanes_open(report, &(struct ws_lanes_opts){.room = UINT64_MAX,
 										 .to = UINT64_MAX});
 	uint64_t seen = 0;
 	uint32_t reading;
 
-	check_groups(report_r);
+	check_groups(report);
 	ws_lanes_wait(lanes);
 	assert_int_equal(ws_lanes_unread(lanes, &reading), lanes->n);
 	assert_int_equal(reading, 0);
@@ -413,7 +413,7 @@ static void check_unread(void (*fill)(struct ws_writer *, size_t), size_t n)
 		assert_int_equal(ws_lanes_unread(lanes, &reading), lanes->n - i - 1);
 	}
 	ws_lanes_close(lanes);
-	ws_report_close(report_r);
+	ws_report_close(report);
 	unlink(path);
 }
 
@@ -428,9 +428,9 @@ static void rows_that_no_one_asked_for(void **unused)
 static void test_closeups(void **unused)
 {
 	enum { N = 1500 };
-	struct ws_report *report_r = make_report(fill_wild, N);
+	struct ws_report *report = make_report(fill_wild, N);
 	struct ws_lanes *lanes_l = ws_lanes_open(
-		report_r, &(struct ws_lanes_opts){.room = UINT64_MAX, .to = UINT64_MAX});
+		report, &(struct ws_lanes_opts){.room = UINT64_MAX, .to = UINT64_MAX});
 	struct truth *left = malloc((N + 64) * sizeof(*left)),
 		     *right = malloc((N + 64) * sizeof(*right));
 	const uint32_t lanes[] = {0, 2, 1, 2};
@@ -456,7 +456,7 @@ static void test_closeups(void **unused)
 	free(left);
 	free(right);
 	ws_lanes_close(lanes_l);
-	ws_report_close(report_r);
+	ws_report_close(report);
 	unlink(path);
 }
 
@@ -464,9 +464,9 @@ static void test_closeups(void **unused)
  * all is not read. */
 static void little_room(void **unused)
 {
-	struct ws_report *report_r = make_report(fill_wild, 3000);
+	struct ws_report *report = make_report(fill_wild, 3000);
 	struct ws_lanes *lanes =
-		ws_lanes_open(report_r, &(struct ws_lanes_opts){.room = 90000, .to = UINT64_MAX});
+		ws_lanes_open(report, &(struct ws_lanes_opts){.room = 90000, .to = UINT64_MAX});
 	uint32_t reading;
 
 	(void)unused;
@@ -485,7 +485,7 @@ static void little_room(void **unused)
 			assert_true(lanes->used <= 90000);
 		}
 	ws_lanes_close(lanes);
-	lanes = ws_lanes_open(report_r, &(struct ws_lanes_opts){.room = 1000,
+	lanes = ws_lanes_open(report, &(struct ws_lanes_opts){.room = 1000,
 								.unasked = UINT64_MAX,
 								.to = UINT64_MAX});
 	ws_lanes_wait(lanes);
@@ -495,7 +495,7 @@ static void little_room(void **unused)
 	assert_int_equal(ws_lanes_unread(lanes, &reading), THREADS);
 	assert_int_equal(reading, 0);
 	ws_lanes_close(lanes);
-	ws_report_close(report_r);
+	ws_report_close(report);
 	unlink(path);
 }
 
@@ -606,13 +606,13 @@ static void odd_parameters(void **unused)
 	static const char *const paths[] = {"session",	"tree",	  "tiles",  "at",   "event",
 					    "sum",	"events", "search", "step", "flame",
 					    "progress", "names",  "sql",    "../x", ""};
-	struct ws_report *report_r = make_report(fill_wild, 300);
+	struct ws_report *report = make_report(fill_wild, 300);
 	struct ws_view view;
 	struct ws_text text;
 	struct ws_err err;
 
 	(void)unused;
-	ws_report_close(report_r);
+	ws_report_close(report);
 	assert_int_equal(ws_view_open(&view, (const char *const[]){path}, 1, NULL, &err), 0);
 	ws_lanes_wait(view.reports[0].lanes);
 	for (size_t i = 0; i < WS_COUNT(paths); i++)
@@ -642,11 +642,11 @@ static void odd_parameters(void **unused)
  */
 static void asking_while_reading(void **unused)
 {
-	struct ws_report *report_r = make_report(fill_nested, 20000);
+	struct ws_report *report = make_report(fill_nested, 20000);
 	struct ws_err err;
 
 	(void)unused;
-	ws_report_close(report_r);
+	ws_report_close(report);
 	for (int turn = 0; turn < 10; turn++) {
 		struct ws_view view;
 		int done = 0;
@@ -671,14 +671,14 @@ static void asking_while_reading(void **unused)
 
 static void test_searching(void **unused)
 {
-	struct ws_report *report_r = make_report(fill_wild, 500);
+	struct ws_report *report = make_report(fill_wild, 500);
 	struct ws_view view;
 	struct ws_text text;
 	struct ws_err err;
 	char want[64];
 
 	(void)unused;
-	ws_report_close(report_r);
+	ws_report_close(report);
 	assert_int_equal(ws_view_open(&view, (const char *const[]){path}, 1, NULL, &err), 0);
 	ws_lanes_wait(view.reports[0].lanes);
 	assert_int_equal(ask_view(&view, "search", &text, (struct given){{"q", "X"}}), 200);
@@ -736,12 +736,12 @@ static void fill_slices(struct ws_writer *writer, size_t n)
 
 static void test_instants(void **unused)
 {
-	struct ws_report *report_r = make_report(fill_slices, 0);
+	struct ws_report *report = make_report(fill_slices, 0);
 	struct ws_view view;
 	struct ws_text text;
 
 	(void)unused;
-	ws_report_close(report_r);
+	ws_report_close(report);
 	open_view(&view);
 	assert_int_equal(view.reports[0].lanes->last, ZERO + 5000);
 	for (uint32_t i = 0, seen = 0; i < view.reports[0].lanes->n; i++, seen++) {
@@ -808,13 +808,13 @@ static void processes_that_matter(void **unused)
 		"\"id\":\"p4\",\"parent\":\"\"",	  "\"id\":\"p6\",\"parent\":\"\"",
 		"\"id\":\"processes\",\"parent\":\"\"",	  "\"id\":\"p1\",\"parent\":\"processes\"",
 		"\"id\":\"p2\",\"parent\":\"processes\"", "\"id\":\"p5\",\"parent\":\"processes\""};
-	struct ws_report *report_r = make_report(fill_processes, 0);
+	struct ws_report *report = make_report(fill_processes, 0);
 	struct ws_view view;
 	struct ws_text text;
 	const char *at;
 
 	(void)unused;
-	ws_report_close(report_r);
+	ws_report_close(report);
 	open_view(&view);
 	assert_int_equal(ask_view(&view, "tree", &text, (struct given){{NULL}}), 200);
 	at = text.text;

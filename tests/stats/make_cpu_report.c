@@ -174,7 +174,7 @@ static struct code make_code(void)
 		 lib = put_module("/usr/lib/libstripped.so.1", WS_MODULE_FILE);
 	uint32_t k = put_module("[kernel.kallsyms]", WS_MODULE_KERNEL),
 		 jit = put_module("[jit]", WS_MODULE_JIT);
-	struct code code_c = {
+	struct code code = {
 		.main = put_named_frame(app, 0x1000, "main", "/src/app.c", 10),
 		.work = put_named_frame(app, 0x2000, "work<int>(int)", "/src/work.h", 20),
 		.again = put_named_frame(app, 0x2010, "work<int>(int)", "/src/work.h",
@@ -189,14 +189,14 @@ static struct code make_code(void)
 		.jit = put_frame(jit, 0x9000, WS_FRAME_JIT),
 	};
 
-	put_symbol(code_c.inlined, 0, 1, "old name", NULL,
+	put_symbol(code.inlined, 0, 1, "old name", NULL,
 		   1); /* of an earlier run of the symboliser: does not count */
-	put_symbol(code_c.inlined, 1, 2, "outer", "/src/app.c",
+	put_symbol(code.inlined, 1, 2, "outer", "/src/app.c",
 		   50); /* out of order, as a file may have them */
-	put_symbol(code_c.inlined, 0, 2, "tiny", "/src/tiny.h", 5);
-	put_symbol(code_c.kernel, 0, 1, "do_syscall_64", NULL, 0);
-	put_symbol(code_c.jit, 0, 1, "jitted$1", NULL, 0);
-	return code_c;
+	put_symbol(code.inlined, 0, 2, "tiny", "/src/tiny.h", 5);
+	put_symbol(code.kernel, 0, 1, "do_syscall_64", NULL, 0);
+	put_symbol(code.jit, 0, 1, "jitted$1", NULL, 0);
+	return code;
 }
 
 static void small_samples(const struct code *code)
@@ -294,7 +294,7 @@ static void small_counters(void)
 
 static void make_small(void)
 {
-	struct code code_c;
+	struct code code;
 
 	put_session(20000);
 	put_process(1, 100, "app");
@@ -304,22 +304,22 @@ static void make_small(void)
 	put_thread(3, 2, 200, NULL);
 	ADD(process_end, .process = 1, .end = ZERO + 18000, .reason = WS_END_EXIT);
 	ADD(process_end, .process = 2, .end = ZERO + 19000, .reason = WS_END_EXIT);
-	code_c = make_code();
-	small_samples(&code_c);
-	small_sched(&code_c);
+	code = make_code();
+	small_samples(&code);
+	small_sched(&code);
 	small_gpu();
 	small_counters();
 }
 
 static void make_cycles(void)
 {
-	struct code code_c;
+	struct code code;
 
 	put_session(5000000);
 	put_process(1, 100, "app");
 	put_thread(1, 1, 100, "main");
 	put_thread(2, 1, 101, "python");
-	code_c = make_code();
+	code = make_code();
 	ADD(perf_event, .id = 1, .type = 0, .config = 0, .frequency = 1000,
 	    .name = put_string("cpu-cycles"));
 	ADD(perf_event, .id = 2, .type = 0, .config = 3, .frequency = 100,
@@ -328,12 +328,12 @@ static void make_cycles(void)
 	    .name = put_string("task-clock (Python)"));
 	for (uint64_t i = 0; i < 4; i++)
 		ADD(sample, .start = ZERO + 1000 * i, .thread = 1, .cpu = 0, .weight = 3000000,
-		    .frame = code_c.leaf, .event = 1, .time = 1000000);
+		    .frame = code.leaf, .event = 1, .time = 1000000);
 	for (uint64_t i = 0; i < 3; i++)
 		ADD(sample, .start = ZERO + 1500 * i, .thread = 2, .cpu = WS_NO_U32,
-		    .weight = 2000000, .frame = code_c.py_step, .event = 7,
+		    .weight = 2000000, .frame = code.py_step, .event = 7,
 		    .flags = WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL);
-	ADD(sample, .start = ZERO + 5, .thread = 1, .cpu = 0, .weight = 99, .frame = code_c.main,
+	ADD(sample, .start = ZERO + 5, .thread = 1, .cpu = 0, .weight = 99, .frame = code.main,
 	    .event = 2);
 }
 

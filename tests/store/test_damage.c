@@ -99,20 +99,20 @@ static int check_osrt(void *ctx, const struct ws_batch *batch)
 /* Returns the rows delivered; *stated gets whether the report says that something is missing. */
 static uint64_t check_damage(const struct ws_report *report, bool *stated)
 {
-	struct check check_c = {.report = report};
+	struct check check = {.report = report};
 	struct ws_scan scan = {.table = WS_TABLE_nvtx,
 			       .columns = UINT64_MAX,
 			       .time_max = UINT64_MAX,
 			       .workers = 1};
 	uint64_t damaged = 0, more = 0;
 
-	ws_scan_run(report, &scan, check_nvtx, &check_c, &damaged);
+	ws_scan_run(report, &scan, check_nvtx, &check, &damaged);
 	scan.table = WS_TABLE_osrt;
-	ws_scan_run(report, &scan, check_osrt, &check_c, &more);
-	assert_false(check_c.wrong);
+	ws_scan_run(report, &scan, check_osrt, &check, &more);
+	assert_false(check.wrong);
 	*stated = ws_report_damage(report, 0) || damaged || more;
 	assert_int_equal(ws_report_complete(report), !ws_report_damage(report, 0));
-	return check_c.rows;
+	return check.rows;
 }
 
 static void try_bytes(const char *from, size_t n, const char *what, size_t at)

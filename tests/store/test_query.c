@@ -94,7 +94,7 @@ struct tally {
 
 static int tally_batch(void *ctx, const struct ws_batch *batch)
 {
-	struct tally *tally_t = ctx;
+	struct tally *tally = ctx;
 	uint64_t sum = 0, text = 0;
 
 	for (size_t i = 0; i < batch->rows; i++) {
@@ -103,14 +103,14 @@ static int tally_batch(void *ctx, const struct ws_batch *batch)
 		sum += batch->col[ws_nvtx_payload][i];
 		text += batch->col[ws_nvtx_text][i];
 		if (row->text != batch->col[ws_nvtx_text][i] ||
-		    !in_window(row, tally_t->min, tally_t->max))
-			__atomic_fetch_add(&tally_t->wrong, 1, __ATOMIC_RELAXED);
+		    !in_window(row, tally->min, tally->max))
+			__atomic_fetch_add(&tally->wrong, 1, __ATOMIC_RELAXED);
 	}
 	if (batch->col[ws_nvtx_start])
-		__atomic_fetch_add(&tally_t->wrong, 1, __ATOMIC_RELAXED); /* not asked for */
-	__atomic_fetch_add(&tally_t->rows, batch->rows, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&tally_t->payload, sum, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&tally_t->text, text, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&tally->wrong, 1, __ATOMIC_RELAXED); /* not asked for */
+	__atomic_fetch_add(&tally->rows, batch->rows, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&tally->payload, sum, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&tally->text, text, __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -121,19 +121,19 @@ static void scan_window(uint64_t min, uint64_t max, uint32_t workers)
 			       .time_min = min,
 			       .time_max = max,
 			       .workers = workers};
-	struct tally tally_t = {.min = min, .max = max};
+	struct tally tally = {.min = min, .max = max};
 	uint64_t n = 0, payload = 0, damaged = 9;
 
-	assert_int_equal(ws_scan_run(report, &scan, tally_batch, &tally_t, &damaged), 0);
+	assert_int_equal(ws_scan_run(report, &scan, tally_batch, &tally, &damaged), 0);
 	for (uint32_t i = 0; i < ROWS; i++)
 		if (in_window(&rows[i], min, max)) {
 			n++;
 			payload += i;
 		}
 	assert_int_equal(damaged, 0);
-	assert_int_equal(tally_t.rows, n);
-	assert_int_equal(tally_t.payload, payload);
-	assert_int_equal(tally_t.wrong, 0);
+	assert_int_equal(tally.rows, n);
+	assert_int_equal(tally.payload, payload);
+	assert_int_equal(tally.wrong, 0);
 }
 
 static void test_scans(void **state)

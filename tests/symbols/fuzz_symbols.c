@@ -146,19 +146,19 @@ static void raw_elf(const uint8_t *data, size_t n)
 static void try_jitdump(const uint8_t *data, size_t n)
 {
 	uint8_t *copy = ws_malloc(n + 1);
-	struct ws_jit jit_j = {0};
+	struct ws_jit jit = {0};
 	uint64_t begin;
 	const char *file;
 	uint32_t line;
 
 	memcpy(copy, data, n);
-	ws_jit_read(&jit_j, copy, n);
+	ws_jit_read(&jit, copy, n);
 	free(copy);
-	ws_jit_sort(&jit_j);
-	for (size_t i = 0; i < jit_j.n && i < 64; i++)
-		ws_jit_find(&jit_j, jit_j.codes[i].begin + jit_j.codes[i].size / 2, &begin, &file,
+	ws_jit_sort(&jit);
+	for (size_t i = 0; i < jit.n && i < 64; i++)
+		ws_jit_find(&jit, jit.codes[i].begin + jit.codes[i].size / 2, &begin, &file,
 			    &line);
-	ws_jit_free(&jit_j);
+	ws_jit_free(&jit);
 }
 
 static void line_table(const uint8_t *data, size_t n)
