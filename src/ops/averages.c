@@ -16,7 +16,7 @@
 #include "query/gpu.h"
 #include "ops/ops.h"
 
-struct group {
+struct op_group {
 	uint32_t name, shapes, stack;
 	uint8_t device, annotation;
 	bool async;
@@ -25,127 +25,134 @@ struct group {
 	int64_t cpu_mem, self_cpu_mem, gpu_mem, self_gpu_mem;
 };
 
-struct groups {
+struct op_groups {
 	struct ws_map index; /* hash of the key -> group + 1 */
-	struct group *groups;
-	size_t n, cap;
+	struct op_group *groups;
+	size_t count, capacity;
 };
 
 /* ---- grouping ---- */
 
-/* The innermost `frames` frames of a stack: frames are told apart by semicolons or line ends. */
-static size_t stack_part(const char *text, int64_t frames)
+/* The length of the innermost `frames` frames of a stack, which semicolons or line ends separate.
+ */
+static size_t get_frames_length(const char *text, int64_t frames)
 {
-	size_t n = 0;
+	size_t length = 0;
 
-	while (text[n]) {
-		n += strcspn(text + n, ";\n");
-		if (!--frames || !text[n])
+	while (text[length]) {
+		length += strcspn(text + length, ";\n");
+		if (!--frames || !text[length])
 			break;
-		n++;
+		length++;
 	}
-	return n;
+	return length;
 }
 
-static uint64_t key_of(const struct ws_ops *ops, const struct ws_ops_event *ev, bool device,
-		       bool annotation)
+/* The hash of what an event is grouped by. */
+static uint64_t hash_group_key(const struct ws_ops *ops, const struct ws_ops_event *event,
+			       bool device, bool annotation)
 {
-	uint64_t facts[] = {ev->name, (uint64_t)device << 1 | annotation, 0, 0};
+	uint64_t facts[] = {event->name, (uint64_t)device << 1 | annotation, 0, 0};
 
 	if (ops->request->by_shape) {
-		const char *text = ws_ops_text(ops, ev->shapes);
+		const char *text = ws_ops_text(ops, event->shapes);
 
 		facts[2] = XXH3_64bits(text, strlen(text));
 	}
 	if (ops->request->by_stack) {
-		const char *text = ws_report_string(ops->report, ev->stack, NULL);
+		const char *text = ws_report_string(ops->report, event->stack, NULL);
 
-		facts[3] = XXH3_64bits(text, stack_part(text, ops->request->by_stack));
+		facts[3] = XXH3_64bits(text, get_frames_length(text, ops->request->by_stack));
 	}
 	return XXH3_64bits(facts, sizeof(facts));
 }
 
-static struct group *group_of(const struct ws_ops *ops, struct groups *groups,
-			      const struct ws_ops_event *ev)
+static struct op_group *find_group(const struct ws_ops *ops, struct op_groups *groups,
+				   const struct ws_ops_event *event)
 {
-	bool device = ev->kind == WS_OPS_GPU || ev->kind == WS_OPS_GPU_ANNOTATION;
-	bool annotation = ev->kind == WS_OPS_ANNOTATION || ev->kind == WS_OPS_GPU_ANNOTATION;
-	uint64_t key = key_of(ops, ev, device, annotation),
+	bool device = event->kind == WS_OPS_GPU || event->kind == WS_OPS_GPU_ANNOTATION;
+	bool annotation = event->kind == WS_OPS_ANNOTATION || event->kind == WS_OPS_GPU_ANNOTATION;
+	uint64_t key = hash_group_key(ops, event, device, annotation),
 		 at = ws_map_get(&groups->index, key, NULL);
 
 	if (at)
 		return &groups->groups[at - 1];
-	ws_grow(groups->groups, groups->cap, groups->n + 1);
-	groups->groups[groups->n++] = (struct group){.name = ev->name,
-						     .shapes = ev->shapes,
-						     .stack = ev->stack,
-						     .device = device,
-						     .annotation = annotation,
-						     .async = ev->async};
-	ws_map_set(&groups->index, key, groups->n);
-	return &groups->groups[groups->n - 1];
+	ws_grow(groups->groups, groups->capacity, groups->count + 1);
+	groups->groups[groups->count++] = (struct op_group){.name = event->name,
+							    .shapes = event->shapes,
+							    .stack = event->stack,
+							    .device = device,
+							    .annotation = annotation,
+							    .async = event->async};
+	ws_map_set(&groups->index, key, groups->count);
+	return &groups->groups[groups->count - 1];
 }
 
-static void add_event(const struct ws_ops *ops, struct groups *groups,
-		      const struct ws_ops_event *ev)
+static void add_event_to_group(const struct ws_ops *ops, struct op_groups *groups,
+			       const struct ws_ops_event *event)
 {
-	struct group *group = group_of(ops, groups, ev);
-	uint64_t time = ev->end - ev->start;
+	struct op_group *group = find_group(ops, groups, event);
+	uint64_t time = event->end - event->start;
 
 	group->count++;
-	group->flops += ev->flops;
+	group->flops += event->flops;
 	if (group->device) {
 		group->gpu += time * WS_DOUBLES_PARTS;
 		group->self_gpu += time * WS_DOUBLES_PARTS;
 		return;
 	}
 	group->cpu += time;
-	group->self_cpu += (int64_t)(time - ev->children_cpu);
-	group->gpu += ev->device_total;
-	group->self_gpu += ev->device_total - ev->children_device;
-	group->cpu_mem += ev->cpu_mem;
-	group->gpu_mem += ev->device_mem;
-	group->self_cpu_mem += ev->cpu_mem - ev->children_cpu_mem;
-	group->self_gpu_mem += ev->device_mem - ev->children_device_mem;
+	group->self_cpu += (int64_t)(time - event->children_cpu);
+	group->gpu += event->device_total;
+	group->self_gpu += event->device_total - event->children_device;
+	group->cpu_mem += event->cpu_mem;
+	group->gpu_mem += event->device_mem;
+	group->self_cpu_mem += event->cpu_mem - event->children_cpu_mem;
+	group->self_gpu_mem += event->device_mem - event->children_device_mem;
 }
 
 /* ---- order ---- */
 
-#define SORTS(X)                                                                    \
-	X("self_cpu_time_total", self_cpu)                                          \
-	X("cpu_time_total", cpu)                                                    \
-	X("self_cuda_time_total", self_gpu)                                         \
-	X("self_device_time_total", self_gpu)                                       \
-	X("cuda_time_total", gpu)                                                   \
-	X("device_time_total", gpu)                                                 \
-	X("self_cpu_memory_usage", self_cpu_mem)                                    \
-	X("cpu_memory_usage", cpu_mem)                                              \
-	X("self_cuda_memory_usage", self_gpu_mem)                                   \
-	X("self_device_memory_usage", self_gpu_mem) X("cuda_memory_usage", gpu_mem) \
-		X("device_memory_usage", gpu_mem) X("count", count) X("flops", flops)
+#define SORTS(X)                                    \
+	X("self_cpu_time_total", self_cpu)          \
+	X("cpu_time_total", cpu)                    \
+	X("self_cuda_time_total", self_gpu)         \
+	X("self_device_time_total", self_gpu)       \
+	X("cuda_time_total", gpu)                   \
+	X("device_time_total", gpu)                 \
+	X("self_cpu_memory_usage", self_cpu_mem)    \
+	X("cpu_memory_usage", cpu_mem)              \
+	X("self_cuda_memory_usage", self_gpu_mem)   \
+	X("self_device_memory_usage", self_gpu_mem) \
+	X("cuda_memory_usage", gpu_mem)             \
+	X("device_memory_usage", gpu_mem) X("count", count) X("flops", flops)
 
-static double sort_value(const struct group *g, const char *sort)
+static double get_sort_value(const struct op_group *group, const char *sort)
 {
 #define X(name, field)           \
 	if (!strcmp(sort, name)) \
-		return (double)g->field;
+		return (double)group->field;
 	SORTS(X)
 #undef X
-	return (double)(strcmp(sort, "cpu_time") ? g->gpu : g->cpu) / (double)g->count;
+	if (!strcmp(sort, "cpu_time"))
+		return (double)group->cpu / (double)group->count;
+	return (double)group->gpu / (double)group->count;
 }
 
-static int by_value(const void *first, const void *second, void *sort)
+static int compare_groups(const void *first, const void *second, void *sort)
 {
-	const struct group *left = first, *right = second;
+	const struct op_group *left = first, *right = second;
 	const char *sorting = sort;
-	double u = sort_value(left, sorting), v = sort_value(right, sorting);
+	double left_value = get_sort_value(left, sorting),
+	       right_value = get_sort_value(right, sorting);
 
-	if (u != v)
-		return u > v ? -1 : 1;
+	if (left_value != right_value)
+		return ws_compare(right_value, left_value);
 	if (left->device != right->device)
-		return left->device ? 1 : -1;
-	return left->name != right->name ? (left->name < right->name ? -1 : 1)
-					 : ws_compare(left->shapes, right->shapes);
+		return ws_compare(left->device, right->device);
+	if (left->name != right->name)
+		return ws_compare(left->name, right->name);
+	return ws_compare(left->shapes, right->shapes);
 }
 
 /* ---- the table ---- */
@@ -195,12 +202,15 @@ static const struct ws_column columns[COLUMNS] = {
 	[STACK] = {"Source Location", WS_KIND_TEXT},
 };
 
-/* As PyTorch calls them: "Memcpy HtoD (Pageable -> Device)", "Memset (Device)". */
-static void made_label(uint32_t made, char *buffer, size_t size)
+/* The name of a copy or set as PyTorch writes it: "Memcpy HtoD (Pageable -> Device)", "Memset
+ * (Device)". */
+static void make_copy_label(uint32_t made, char *buffer, size_t size)
 {
 	uint32_t kind = made >> 8, from = made >> 4 & 15, to = made & 15;
-	const char *name = kind == WS_OPS_SET ? "Memset" : ws_copy_name(kind);
+	const char *name = "Memset";
 
+	if (kind != WS_OPS_SET)
+		name = ws_copy_name(kind);
 	if (to == WS_OPS_NO_MEMORY)
 		snprintf(buffer, size, "%s", name);
 	else if (from == WS_OPS_NO_MEMORY)
@@ -210,7 +220,7 @@ static void made_label(uint32_t made, char *buffer, size_t size)
 			 ws_memory_name(to));
 }
 
-static const char *label(const struct ws_ops *ops, uint32_t name, char *buffer, size_t size)
+static const char *get_label(const struct ws_ops *ops, uint32_t name, char *buffer, size_t size)
 {
 	uint32_t made = UINT32_MAX - 1 - name;
 
@@ -218,85 +228,101 @@ static const char *label(const struct ws_ops *ops, uint32_t name, char *buffer, 
 		return ws_ops_name(ops, name);
 	if (made == WS_OPS_MEMORY_NAME)
 		return "[memory]";
-	made_label(made, buffer, size);
+	make_copy_label(made, buffer, size);
 	return buffer;
 }
 
-/* Columns that say nothing are left out: memory, FLOPs, GPU time where there is none. */
-struct shown {
-	int of[COLUMNS];
+/* The columns that are shown: those of memory, FLOPs or GPU time only where there is any. */
+struct shown_columns {
+	int numbers[COLUMNS]; /* number of the column at each position */
 	struct ws_column columns[COLUMNS];
-	size_t n;
+	size_t count;
 };
 
-static void choose(const struct ws_ops *ops, const struct groups *groups, struct shown *shown)
+static void choose_columns(const struct ws_ops *ops, const struct op_groups *groups,
+			   struct shown_columns *shown)
 {
 	bool gpu = false, memory = ops->memory_count > 0, flops = false;
 
-	for (size_t i = 0; i < groups->n; i++) {
+	for (size_t i = 0; i < groups->count; i++) {
 		gpu |= groups->groups[i].gpu != 0;
 		flops |= groups->groups[i].flops != 0;
 	}
-	for (int c = 0; c < COLUMNS; c++) {
-		bool skip = (c >= SELF_GPU && c <= GPU_MEAN && !gpu) ||
-			    (c >= CPU_MEM && c <= SELF_GPU_MEM && !memory) ||
-			    (c == FLOPS && !flops) || (c == SHAPES && !ops->request->by_shape) ||
-			    (c == STACK && !ops->request->by_stack) || (c == DEVICE && !gpu);
+	for (int column = 0; column < COLUMNS; column++) {
+		bool skip = (column >= SELF_GPU && column <= GPU_MEAN && !gpu) ||
+			    (column >= CPU_MEM && column <= SELF_GPU_MEM && !memory) ||
+			    (column == FLOPS && !flops) ||
+			    (column == SHAPES && !ops->request->by_shape) ||
+			    (column == STACK && !ops->request->by_stack) ||
+			    (column == DEVICE && !gpu);
 
 		if (skip)
 			continue;
-		shown->of[shown->n] = c;
-		shown->columns[shown->n++] = columns[c];
+		shown->numbers[shown->count] = column;
+		shown->columns[shown->count++] = columns[column];
 	}
 }
 
-static long double share(long double part, long double whole)
+static long double compute_share(long double part, long double whole)
 {
-	return whole > 0 ? 100 * part / whole : 0;
+	if (whole <= 0)
+		return 0;
+	return 100 * part / whole;
 }
 
-struct totals {
+struct op_totals {
 	int64_t self_cpu;
 	uint64_t gpu;
 };
 
-static struct ws_cell gpu_time(const struct ws_ops *ops, uint64_t v)
+static struct ws_cell make_gpu_time_cell(const struct ws_ops *ops, uint64_t parts)
 {
-	return ops->fraction ? ws_cell_real((long double)v / WS_DOUBLES_PARTS)
-			     : ws_cell_int((int64_t)(v / WS_DOUBLES_PARTS));
+	if (ops->fraction)
+		return ws_cell_real((long double)parts / WS_DOUBLES_PARTS);
+	return ws_cell_int((int64_t)(parts / WS_DOUBLES_PARTS));
 }
 
-static void fill(const struct ws_ops *ops, const struct group *group, const struct totals *totals,
-		 struct ws_cell *cell, char *buffer, size_t size)
+static void fill_cells(const struct ws_ops *ops, const struct op_group *group,
+		       const struct op_totals *totals, struct ws_cell *cell, char *buffer,
+		       size_t size)
 {
-	const char *text = label(ops, group->name, buffer, size);
+	const char *text = get_label(ops, group->name, buffer, size), *device = "CPU";
+	long double cpu_share = 0;
+	uint64_t all_gpu = ops->gpu_own;
+	size_t frames_len = 0;
 
+	if (group->device) {
+		device = "CUDA";
+		all_gpu = totals->gpu;
+	}
+	if (!group->async)
+		cpu_share = compute_share(group->cpu, totals->self_cpu);
 	cell[NAME] = ws_cell_text(text, strlen(text));
-	cell[SELF_CPU_SHARE] = ws_cell_real(share(group->self_cpu, totals->self_cpu));
+	cell[SELF_CPU_SHARE] = ws_cell_real(compute_share(group->self_cpu, totals->self_cpu));
 	cell[SELF_CPU] = ws_cell_int(group->self_cpu);
-	cell[CPU_SHARE] = ws_cell_real(group->async ? 0 : share(group->cpu, totals->self_cpu));
+	cell[CPU_SHARE] = ws_cell_real(cpu_share);
 	cell[CPU] = ws_cell_int((int64_t)group->cpu);
 	cell[CPU_MEAN] = ws_cell_real((long double)group->cpu / group->count);
-	cell[SELF_GPU] = gpu_time(ops, group->self_gpu);
-	cell[SELF_GPU_SHARE] =
-		ws_cell_real(share(group->self_gpu, group->device ? totals->gpu : ops->gpu_own));
-	cell[GPU] = gpu_time(ops, group->gpu);
+	cell[SELF_GPU] = make_gpu_time_cell(ops, group->self_gpu);
+	cell[SELF_GPU_SHARE] = ws_cell_real(compute_share(group->self_gpu, all_gpu));
+	cell[GPU] = make_gpu_time_cell(ops, group->gpu);
 	cell[GPU_MEAN] = ws_cell_real((long double)group->gpu / WS_DOUBLES_PARTS / group->count);
 	cell[CPU_MEM] = ws_cell_int(group->cpu_mem);
 	cell[SELF_CPU_MEM] = ws_cell_int(group->self_cpu_mem);
 	cell[GPU_MEM] = ws_cell_int(group->gpu_mem);
 	cell[SELF_GPU_MEM] = ws_cell_int(group->self_gpu_mem);
 	cell[CALLS] = ws_cell_int((int64_t)group->count);
-	cell[DEVICE] = group->device ? ws_cell_text("CUDA", 4) : ws_cell_text("CPU", 3);
-	cell[FLOPS] = group->flops ? ws_cell_int((int64_t)group->flops) : ws_cell_null();
+	cell[DEVICE] = ws_cell_text(device, strlen(device));
+	cell[FLOPS] = ws_cell_int_if(group->flops, (int64_t)group->flops);
 	text = ws_ops_text(ops, group->shapes);
 	cell[SHAPES] = ws_cell_text(text, strlen(text));
 	text = ws_report_string(ops->report, group->stack, NULL);
-	cell[STACK] = ws_cell_text(
-		text, ops->request->by_stack ? stack_part(text, ops->request->by_stack) : 0);
+	if (ops->request->by_stack)
+		frames_len = get_frames_length(text, ops->request->by_stack);
+	cell[STACK] = ws_cell_text(text, frames_len);
 }
 
-static void put_time(struct ws_text *out, const char *what, uint64_t ns)
+static void put_total_time(struct ws_text *out, const char *what, uint64_t ns)
 {
 	if (ns >= 1000000000)
 		ws_text_printf(out, "%s: %.3f s\n", what, (double)ns / 1e9);
@@ -306,11 +332,11 @@ static void put_time(struct ws_text *out, const char *what, uint64_t ns)
 		ws_text_printf(out, "%s: %.3f us\n", what, (double)ns / 1e3);
 }
 
-static struct totals add_up(const struct groups *groups)
+static struct op_totals add_up_groups(const struct op_groups *groups)
 {
-	struct totals totals = {0};
+	struct op_totals totals = {0};
 
-	for (size_t i = 0; i < groups->n; i++) {
+	for (size_t i = 0; i < groups->count; i++) {
 		totals.self_cpu += groups->groups[i].self_cpu;
 		if (groups->groups[i].device && !groups->groups[i].annotation)
 			totals.gpu += groups->groups[i].self_gpu;
@@ -318,14 +344,14 @@ static struct totals add_up(const struct groups *groups)
 	return totals;
 }
 
-static void write_rows(const struct ws_ops *ops, struct groups *groups, const struct shown *shown,
-		       const struct totals *totals, struct ws_printer *printer,
-		       struct ws_text *footer)
+static void write_group_rows(const struct ws_ops *ops, struct op_groups *groups,
+			     const struct shown_columns *shown, const struct op_totals *totals,
+			     struct ws_printer *printer, struct ws_text *footer)
 {
 	uint64_t least = (uint64_t)(ops->request->min_time_s * 1e9), left = 0;
 	int64_t written = 0;
 
-	for (size_t i = 0; i < groups->n; i++) {
+	for (size_t i = 0; i < groups->count; i++) {
 		struct ws_cell all[COLUMNS], cells[COLUMNS];
 		char buffer[64];
 
@@ -335,9 +361,9 @@ static void write_rows(const struct ws_ops *ops, struct groups *groups, const st
 			left++;
 			continue;
 		}
-		fill(ops, &groups->groups[i], totals, all, buffer, sizeof(buffer));
-		for (size_t c = 0; c < shown->n; c++)
-			cells[c] = all[shown->of[c]];
+		fill_cells(ops, &groups->groups[i], totals, all, buffer, sizeof(buffer));
+		for (size_t column = 0; column < shown->count; column++)
+			cells[column] = all[shown->numbers[column]];
 		ws_print_row(printer, cells);
 		written++;
 	}
@@ -348,31 +374,33 @@ static void write_rows(const struct ws_ops *ops, struct groups *groups, const st
 int ws_ops_averages(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
 		    struct ws_err *err)
 {
-	struct groups groups = {0};
-	struct shown shown = {0};
-	struct totals totals;
+	struct op_groups groups = {0};
+	struct shown_columns shown = {0};
+	const char *sort = ops->request->sort;
+	struct op_totals totals;
 
 	for (size_t i = 0; i < ops->count; i++)
 		if (!ops->events[i].merged)
-			add_event(ops, &groups, &ops->events[i]);
-	if (!groups.n)
+			add_event_to_group(ops, &groups, &ops->events[i]);
+	if (!groups.count)
 		return ws_fail(err, "%s holds no operators or calls of CUDA",
 			       ws_report_path(ops->report));
-	totals = add_up(&groups);
-	qsort_r(groups.groups, groups.n, sizeof(*groups.groups), by_value,
-		(void *)(ops->request->sort ? ops->request->sort
-			 : totals.gpu	    ? "self_cuda_time_total"
-					    : "self_cpu_time_total"));
-	choose(ops, &groups, &shown);
+	totals = add_up_groups(&groups);
+	if (!sort)
+		sort = "self_cpu_time_total";
+	if (!ops->request->sort && totals.gpu)
+		sort = "self_cuda_time_total";
+	qsort_r(groups.groups, groups.count, sizeof(*groups.groups), compare_groups, (void *)sort);
+	choose_columns(ops, &groups, &shown);
 	printer->columns = shown.columns;
-	printer->column_count = shown.n;
+	printer->column_count = shown.count;
 	ws_print_begin(printer);
-	write_rows(ops, &groups, &shown, &totals, printer, footer);
+	write_group_rows(ops, &groups, &shown, &totals, printer, footer);
 	ws_print_end(printer);
-	put_time(footer, "Self CPU time total",
-		 totals.self_cpu > 0 ? (uint64_t)totals.self_cpu : 0);
+	put_total_time(footer, "Self CPU time total",
+		       (uint64_t)ws_max(totals.self_cpu, (int64_t)0));
 	if (totals.gpu)
-		put_time(footer, "Self CUDA time total", totals.gpu / WS_DOUBLES_PARTS);
+		put_total_time(footer, "Self CUDA time total", totals.gpu / WS_DOUBLES_PARTS);
 	free(groups.groups);
 	ws_map_free(&groups.index);
 	return 0;

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "ops/ops.h"
 
-/* What the profiler itself does, and names that PyTorch leaves out. */
+/* PyTorch's tables have neither the events of the profiler itself nor some operators. */
 bool ws_ops_is_hidden(const char *name)
 {
 	static const char *const hidden[] = {"[memory]",
@@ -40,11 +40,11 @@ uint64_t ws_ops_owner_key(uint64_t process, uint64_t external)
 
 /* ---- steps ---- */
 
-static bool step_wanted(const char *steps, uint64_t number)
+static bool is_step_wanted(const char *steps, uint64_t number)
 {
 	char *end;
 
-	for (const char *at = steps; at && *at; at = *end == ',' ? end + 1 : end) {
+	for (const char *at = steps; at && *at; at = end + (*end == ',')) {
 		uint64_t from = strtoull(at, &end, 10), to = from;
 
 		if (*end == '-')
@@ -55,7 +55,7 @@ static bool step_wanted(const char *steps, uint64_t number)
 	return false;
 }
 
-static int check_steps(const char *steps, struct ws_err *err)
+static int check_step_list(const char *steps, struct ws_err *err)
 {
 	const char *at = steps;
 
@@ -71,7 +71,6 @@ static int check_steps(const char *steps, struct ws_err *err)
 	return ws_fail(err, "--step: '%s' is no list of steps such as 3, 2-4 or 1,5", steps);
 }
 
-/* Is the moment in one of the steps asked for? All are, when none was asked for. */
 bool ws_ops_in_steps(const struct ws_ops *ops, uint32_t process, uint64_t at)
 {
 	if (!ops->request->steps)
@@ -79,7 +78,7 @@ bool ws_ops_in_steps(const struct ws_ops *ops, uint32_t process, uint64_t at)
 	for (size_t i = 0; i < ops->step_count; i++)
 		if (ops->steps[i].process == process && at >= ops->steps[i].start &&
 		    at < ops->steps[i].end &&
-		    step_wanted(ops->request->steps, ops->steps[i].number))
+		    is_step_wanted(ops->request->steps, ops->steps[i].number))
 			return true;
 	return false;
 }
@@ -120,12 +119,16 @@ static int load_op_steps(struct ws_ops *ops, struct ws_err *err)
 static int load_steps(struct ws_ops *ops, struct ws_err *err)
 {
 	bool found = false;
+	int status;
 
-	if ((ws_ops_from_ranges(ops) ? ws_ops_load_range_steps(ops, err)
-				     : load_op_steps(ops, err)) < 0)
+	if (ws_ops_from_ranges(ops))
+		status = ws_ops_load_range_steps(ops, err);
+	else
+		status = load_op_steps(ops, err);
+	if (status < 0)
 		return -1;
 	for (size_t i = 0; i < ops->step_count && ops->request->steps; i++)
-		found |= step_wanted(ops->request->steps, ops->steps[i].number);
+		found |= is_step_wanted(ops->request->steps, ops->steps[i].number);
 	if (!ops->request->steps || found)
 		return 0;
 	if (!ops->step_count)
@@ -139,26 +142,28 @@ static int load_steps(struct ws_ops *ops, struct ws_err *err)
 
 uint32_t ws_ops_name_key(const struct ws_ops *ops, const char *name, uint32_t id)
 {
-	return strncmp(name, step_prefix, sizeof(step_prefix) - 1)
-		       ? ws_report_string_key(ops->report, id)
-		       : (uint32_t)WS_OPS_STEP_NAME;
+	if (!strncmp(name, step_prefix, sizeof(step_prefix) - 1))
+		return WS_OPS_STEP_NAME;
+	return ws_report_string_key(ops->report, id);
 }
 
 const char *ws_ops_name(const struct ws_ops *ops, uint32_t name)
 {
-	return name == WS_OPS_STEP_NAME ? "ProfilerStep*" : ws_ops_text(ops, name);
+	if (name == WS_OPS_STEP_NAME)
+		return "ProfilerStep*";
+	return ws_ops_text(ops, name);
 }
 
 /*
- * PyTorch's tables leave out what a trace says of the tensors in a list of them: "[[[8, 8], [8]],
- * [2]]" reads "[[], [2]]" there. So a part of the outermost list that holds lists itself is left
- * empty.
+ * PyTorch's tables leave out the shapes of tensors in a list, which a trace has: "[[[8, 8], [8]],
+ * [2]]" is "[[], [2]]" there. So an element of the outermost list that has lists itself is made
+ * empty. Returns the number of such a text.
  */
-static uint32_t shapes_without_lists(struct ws_ops *ops, struct ws_map *known, uint32_t id)
+static uint32_t remove_nested_shapes(struct ws_ops *ops, struct ws_map *known, uint32_t id)
 {
 	const char *text = ws_report_string(ops->report, id, NULL);
 	struct ws_text out = {0};
-	size_t part = 0; /* where the text of a part begins */
+	size_t part = 0; /* where the last element of the outermost list begins */
 	int depth = 0;
 	bool found, lists = false, nested = false;
 	uint32_t made = (uint32_t)ws_map_get(known, id, &found);
@@ -177,13 +182,25 @@ static uint32_t shapes_without_lists(struct ws_ops *ops, struct ws_map *known, u
 		nested |= depth > 2;
 		depth -= *text == ']';
 	}
-	made = nested ? ws_ops_made_text(ops, out.text, out.len) : id;
+	made = id;
+	if (nested)
+		made = ws_ops_made_text(ops, out.text, out.len);
 	ws_text_free(&out);
 	ws_map_set(known, id, made);
 	return made;
 }
 
-static int load_ops(struct ws_ops *ops, struct ws_err *err)
+/* The kind of an event by that of its row in the table of operators. */
+static uint8_t get_event_kind(uint64_t op_kind)
+{
+	if (op_kind == WS_OP_PYTHON)
+		return WS_OPS_PYTHON;
+	if (op_kind == WS_OP_ANNOTATION)
+		return WS_OPS_ANNOTATION;
+	return WS_OPS_CPU;
+}
+
+static int load_op_events(struct ws_ops *ops, struct ws_err *err)
 {
 	struct ws_map shapes = {0};
 	bool modules = !strcmp(ops->request->view, "modules"), python = ops->request->python;
@@ -203,7 +220,7 @@ static int load_ops(struct ws_ops *ops, struct ws_err *err)
 			 process = ws_who_thread(ops->who, thread)->process;
 		uint32_t id = (uint32_t)rows.col[ws_op_name][i];
 		const char *name = ws_report_string(ops->report, id, NULL);
-		struct ws_ops_event *ev;
+		struct ws_ops_event *event;
 
 		if (rows.col[ws_op_end][i] == WS_NO_TIME || ws_ops_is_hidden(name) ||
 		    !ws_ops_in_steps(ops, process, rows.col[ws_op_start][i]))
@@ -211,54 +228,53 @@ static int load_ops(struct ws_ops *ops, struct ws_err *err)
 		if (rows.col[ws_op_kind][i] == WS_OP_PYTHON && !python &&
 		    !(modules && !strncmp(name, "nn.Module: ", 11)))
 			continue;
-		ev = ws_ops_add(ops);
-		ev->start = rows.col[ws_op_start][i];
-		ev->end = rows.col[ws_op_end][i];
-		ev->thread = thread;
-		ev->process = process;
-		ev->name = ws_ops_name_key(ops, name, id);
-		ev->shapes = (uint32_t)rows.col[ws_op_shapes][i];
+		event = ws_ops_add(ops);
+		event->start = rows.col[ws_op_start][i];
+		event->end = rows.col[ws_op_end][i];
+		event->thread = thread;
+		event->process = process;
+		event->name = ws_ops_name_key(ops, name, id);
+		event->shapes = (uint32_t)rows.col[ws_op_shapes][i];
 		if (ops->request->by_shape)
-			ev->shapes = shapes_without_lists(ops, &shapes, ev->shapes);
-		ev->stack = (uint32_t)rows.col[ws_op_stack][i];
-		ev->flops = rows.col[ws_op_flops][i];
-		ev->kind = rows.col[ws_op_kind][i] == WS_OP_PYTHON	 ? WS_OPS_PYTHON
-			   : rows.col[ws_op_kind][i] == WS_OP_ANNOTATION ? WS_OPS_ANNOTATION
-									 : WS_OPS_CPU;
-		/* By which GPU events find it, once events are in order: kept in device_own until
-		 * then. */
-		ev->device_own =
-			ev->kind == WS_OPS_PYTHON ? WS_NO_U64 : rows.col[ws_op_external][i];
+			event->shapes = remove_nested_shapes(ops, &shapes, event->shapes);
+		event->stack = (uint32_t)rows.col[ws_op_stack][i];
+		event->flops = rows.col[ws_op_flops][i];
+		event->kind = get_event_kind(rows.col[ws_op_kind][i]);
+		/* device_own holds the number that GPU events are linked to until find_owners, when
+		 * events are in order. */
+		event->device_own = WS_NO_U64;
+		if (event->kind != WS_OPS_PYTHON)
+			event->device_own = rows.col[ws_op_external][i];
 	}
 	ws_rows_free(&rows);
 	ws_map_free(&shapes);
 	return 0;
 }
 
-/* "cudaLaunchKernel_v7000" of a recording is "cudaLaunchKernel" of a trace: the version is no part
- * of the name here. */
-static uint32_t call_name(struct ws_ops *ops, struct ws_map *names, uint32_t id)
+/* The number of a call's name without its version: "cudaLaunchKernel_v7000" of a recording is
+ * "cudaLaunchKernel" in a trace. */
+static uint32_t get_call_name(struct ws_ops *ops, struct ws_map *names, uint32_t id)
 {
 	bool found;
 	uint32_t number = (uint32_t)ws_map_get(names, id, &found);
-	size_t len, n;
+	size_t len, length;
 	const char *text;
 
 	if (found)
 		return number;
 	text = ws_report_string(ops->report, id, &len);
-	for (n = len; n && isdigit((unsigned char)text[n - 1]);)
-		n--;
-	if (n > 2 && len - n >= 4 && text[n - 1] == 'v' &&
-	    text[n - 2] == '_') /* "_v2" is part of the name */
-		len = n - 2;
+	for (length = len; length && isdigit((unsigned char)text[length - 1]);)
+		length--;
+	if (length > 2 && len - length >= 4 && text[length - 1] == 'v' &&
+	    text[length - 2] == '_') /* "_v2" is part of the name */
+		len = length - 2;
 	number = ws_ops_made_text(ops, text, len);
 	ws_map_set(names, id, number);
 	return number;
 }
 
-static int load_calls(struct ws_ops *ops, const struct ws_map *links, struct ws_map *starts,
-		      struct ws_err *err)
+static int load_call_events(struct ws_ops *ops, const struct ws_map *links, struct ws_map *starts,
+			    struct ws_err *err)
 {
 	struct ws_scan scan = {.table = WS_TABLE_cuda_api,
 			       .columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) |
@@ -276,7 +292,7 @@ static int load_calls(struct ws_ops *ops, const struct ws_map *links, struct ws_
 			 process = ws_who_thread(ops->who, thread)->process;
 		uint64_t start = rows.col[ws_cuda_api_start][i];
 		uint64_t key = ws_ops_owner_key(process, rows.col[ws_cuda_api_correlation][i]);
-		struct ws_ops_event *ev;
+		struct ws_ops_event *event;
 		bool linked;
 
 		if (ops->request->steps)
@@ -284,39 +300,39 @@ static int load_calls(struct ws_ops *ops, const struct ws_map *links, struct ws_
 		if (rows.col[ws_cuda_api_end][i] == WS_NO_TIME ||
 		    !ws_ops_in_steps(ops, process, start))
 			continue;
-		ev = ws_ops_add(ops);
-		ev->start = start;
-		ev->end = rows.col[ws_cuda_api_end][i];
-		ev->thread = thread;
-		ev->process = process;
-		ev->name = call_name(ops, &names, (uint32_t)rows.col[ws_cuda_api_name][i]);
-		ev->kind = WS_OPS_CALL;
-		ev->device_own = WS_NO_U64;
+		event = ws_ops_add(ops);
+		event->start = start;
+		event->end = rows.col[ws_cuda_api_end][i];
+		event->thread = thread;
+		event->process = process;
+		event->name = get_call_name(ops, &names, (uint32_t)rows.col[ws_cuda_api_name][i]);
+		event->kind = WS_OPS_CALL;
+		event->device_own = WS_NO_U64;
 		ws_map_get(links, key, &linked);
-		ev->loose = !linked;
+		event->loose = !linked;
 	}
 	ws_map_free(&names);
 	ws_rows_free(&rows);
 	return 0;
 }
 
-static int by_thread(const void *first, const void *second)
+static int compare_events(const void *first, const void *second)
 {
 	const struct ws_ops_event *left = first, *right = second;
 
 	if (left->thread != right->thread)
-		return left->thread < right->thread ? -1 : 1;
+		return ws_compare(left->thread, right->thread);
 	if (left->start != right->start)
-		return left->start < right->start ? -1 : 1;
+		return ws_compare(left->start, right->start);
 	if (left->end != right->end)
-		return left->end > right->end ? -1 : 1;
+		return ws_compare(right->end, left->end);
 	return (int)left->kind - (int)right->kind;
 }
 
 /* ---- GPU events ---- */
 
 /* The links of (process, correlation) to operators. */
-static int load_links(struct ws_ops *ops, struct ws_map *links, struct ws_err *err)
+static int load_op_links(struct ws_ops *ops, struct ws_map *links, struct ws_err *err)
 {
 	struct ws_scan scan = {.table = WS_TABLE_op_link,
 			       .columns = WS_COL(op_link, process) | WS_COL(op_link, correlation) |
@@ -335,10 +351,13 @@ static int load_links(struct ws_ops *ops, struct ws_map *links, struct ws_err *e
 	return 0;
 }
 
+/* The columns of a table of GPU work. */
 struct gpu_table {
 	enum ws_table table;
-	int start, end, process, correlation, name; /* columns; name -1: it is made of the kinds */
-	int kind, from, to; /* of a copy, of the memory copied from and to, or set; -1 for none */
+	int start, end, process, correlation;
+	int name;	    /* -1 where the name is made of the kinds */
+	int kind, from, to; /* kinds of the copy, of its source, of the memory written; -1 for
+			       none */
 };
 
 static const struct gpu_table gpu_tables[] = {
@@ -351,40 +370,47 @@ static const struct gpu_table gpu_tables[] = {
 	 ws_cuda_memset_correlation, -1, -1, -1, ws_cuda_memset_mem_kind},
 };
 
-static uint64_t bit(int column)
+static uint64_t make_column_bit(int column)
 {
-	return column < 0 ? 0 : UINT64_C(1) << column;
+	if (column < 0)
+		return 0;
+	return UINT64_C(1) << column;
 }
 
-/* Copies and sets have no name in a report: theirs says which kind of memory. */
-static uint32_t made_name(const struct gpu_table *table, const struct ws_rows *rows, size_t i)
+/* The name of a copy or set, made of the kinds of memory: the report has none. */
+static uint32_t make_copy_name(const struct gpu_table *table, const struct ws_rows *rows, size_t i)
 {
-	uint64_t kind = table->kind < 0 ? WS_OPS_SET : rows->col[table->kind][i];
-	uint64_t from = table->from < 0 ? WS_OPS_NO_MEMORY : rows->col[table->from][i],
-		 to = rows->col[table->to][i];
+	uint64_t kind = WS_OPS_SET, from = WS_OPS_NO_MEMORY;
 
-	return ws_ops_made_name(kind, from, to);
+	if (table->kind >= 0)
+		kind = rows->col[table->kind][i];
+	if (table->from >= 0)
+		from = rows->col[table->from][i];
+	return ws_ops_made_name(kind, from, rows->col[table->to][i]);
 }
 
-/* The length of GPU work that an operator gets, in parts of a nanosecond: see query/doubles.h. */
-static uint64_t own_length(struct ws_ops *ops, uint32_t process, uint64_t start, uint64_t end)
+/* The length of GPU work that counts for its operator, in parts of a nanosecond: see
+ * query/doubles.h. */
+static uint64_t compute_own_length(struct ws_ops *ops, uint32_t process, uint64_t start,
+				   uint64_t end)
 {
-	struct ws_doubles_shift by = ws_doubles_of(&ops->doubles, process, start, end);
+	struct ws_doubles_shift shift = ws_doubles_of(&ops->doubles, process, start, end);
 
-	ops->fraction |= by.start || by.end;
-	return (end - start) * WS_DOUBLES_PARTS + (uint64_t)(by.end - by.start);
+	ops->fraction |= shift.start || shift.end;
+	return (end - start) * WS_DOUBLES_PARTS + (uint64_t)(shift.end - shift.start);
 }
 
-static int load_gpu_table(struct ws_ops *ops, const struct gpu_table *table,
-			  const struct ws_map *links, const struct ws_map *starts,
-			  struct ws_err *err)
+static int load_gpu_events(struct ws_ops *ops, const struct gpu_table *table,
+			   const struct ws_map *links, const struct ws_map *starts,
+			   struct ws_err *err)
 {
 	struct ws_scan scan = {.table = table->table, .time_max = UINT64_MAX};
 	struct ws_rows rows;
 
-	scan.columns = bit(table->start) | bit(table->end) | bit(table->process) |
-		       bit(table->correlation) | bit(table->name) | bit(table->kind) |
-		       bit(table->from) | bit(table->to);
+	scan.columns = make_column_bit(table->start) | make_column_bit(table->end) |
+		       make_column_bit(table->process) | make_column_bit(table->correlation) |
+		       make_column_bit(table->name) | make_column_bit(table->kind) |
+		       make_column_bit(table->from) | make_column_bit(table->to);
 	if (ws_rows_load(ops->report, &scan, &rows, err) < 0)
 		return -1;
 	ops->damaged += rows.damaged;
@@ -394,7 +420,7 @@ static int load_gpu_table(struct ws_ops *ops, const struct gpu_table *table,
 		uint64_t key = ws_ops_owner_key(rows.col[table->process][i],
 						rows.col[table->correlation][i]);
 		uint32_t process = (uint32_t)rows.col[table->process][i];
-		struct ws_ops_event *ev;
+		struct ws_ops_event *event;
 		bool found;
 		uint64_t value, length;
 
@@ -403,21 +429,22 @@ static int load_gpu_table(struct ws_ops *ops, const struct gpu_table *table,
 		if (ops->edges.n)
 			ws_ops_gpu_edges(ops, start, end);
 		value = ws_map_get(starts, key, &found);
-		if (found) /* work belongs to the step that called it */
+		if (found) /* work belongs to the step in which it was launched */
 			at = value;
 		if (!ws_ops_in_steps(ops, process, at))
 			continue;
-		ev = ws_ops_add(ops);
-		ev->start = start;
-		ev->end = end;
-		ev->process = process;
-		ev->kind = WS_OPS_GPU;
-		ev->device_own = ev->device_total = (end - start) * WS_DOUBLES_PARTS;
-		ev->name = table->name < 0
-				   ? made_name(table, &rows, i)
-				   : ws_report_string_key(ops->report,
-							  (uint32_t)rows.col[table->name][i]);
-		length = own_length(ops, process, start, end);
+		event = ws_ops_add(ops);
+		event->start = start;
+		event->end = end;
+		event->process = process;
+		event->kind = WS_OPS_GPU;
+		event->device_own = event->device_total = (end - start) * WS_DOUBLES_PARTS;
+		if (table->name < 0)
+			event->name = make_copy_name(table, &rows, i);
+		else
+			event->name = ws_report_string_key(ops->report,
+							   (uint32_t)rows.col[table->name][i]);
+		length = compute_own_length(ops, process, start, end);
 		ops->gpu_own += length;
 		value = ws_map_get(links, key, &found);
 		if (found &&
@@ -430,16 +457,16 @@ static int load_gpu_table(struct ws_ops *ops, const struct gpu_table *table,
 
 /* ---- memory ---- */
 
-static int by_time(const void *first, const void *second)
+static int compare_memory_times(const void *first, const void *second)
 {
 	const struct ws_ops_memory *left = first, *right = second;
 
 	if (left->process != right->process)
-		return left->process < right->process ? -1 : 1;
+		return ws_compare(left->process, right->process);
 	return ws_compare(left->time, right->time);
 }
 
-static void load_memory(struct ws_ops *ops)
+static void load_memory_records(struct ws_ops *ops)
 {
 	struct ws_cursor *cursor = ws_cursor_open(ops->report, WS_TABLE_op_memory, 0, UINT64_MAX);
 	const uint64_t *values;
@@ -465,11 +492,12 @@ static void load_memory(struct ws_ops *ops)
 	}
 	ws_cursor_close(cursor);
 	if (ops->memory_count)
-		qsort(ops->memory, ops->memory_count, sizeof(*ops->memory), by_time);
+		qsort(ops->memory, ops->memory_count, sizeof(*ops->memory), compare_memory_times);
 }
 
 /* ---- all of it ---- */
 
+/* Fill `owner` with the events of the CPU by the number that GPU work is linked to. */
 static void find_owners(struct ws_ops *ops)
 {
 	for (size_t i = 0; i < ops->cpu_count; i++) {
@@ -482,39 +510,49 @@ static void find_owners(struct ws_ops *ops)
 	}
 }
 
+/* Read the events of the CPU. Returns 0, or -1 with a message. */
+static int load_cpu_events(struct ws_ops *ops, struct ws_map *links, struct ws_map *starts,
+			   struct ws_err *err)
+{
+	if (ws_ops_from_ranges(ops)) {
+		if (ws_ops_load_ranges(ops, links, err) < 0)
+			return -1;
+		return load_call_events(ops, links, starts, err);
+	}
+	if (load_op_events(ops, err) < 0 || load_op_links(ops, links, err) < 0 ||
+	    load_call_events(ops, links, starts, err) < 0)
+		return -1;
+	return ws_ops_load_traced(ops, err);
+}
+
 int ws_ops_load(struct ws_ops *ops, struct ws_err *err)
 {
 	struct ws_map links = {0}, starts = {0};
-	int rc;
+	int status;
 
-	if (ops->request->steps && check_steps(ops->request->steps, err) < 0)
+	if (ops->request->steps && check_step_list(ops->request->steps, err) < 0)
 		return -1;
-	rc = load_steps(ops, err);
-	if (!rc && !strcmp(ops->request->view, "steps"))
+	status = load_steps(ops, err);
+	if (!status && !strcmp(ops->request->view, "steps"))
 		return 0;
-	if (!rc && ws_ops_from_ranges(ops))
-		rc = ws_ops_load_ranges(ops, &links, err);
-	else if (!rc)
-		rc = load_ops(ops, err) < 0 || load_links(ops, &links, err) < 0 ? -1 : 0;
-	rc = rc < 0 || load_calls(ops, &links, &starts, err) < 0 ? -1 : 0;
-	if (!rc && !ws_ops_from_ranges(ops))
-		rc = ws_ops_load_traced(ops, err);
-	if (!rc) {
+	if (!status)
+		status = load_cpu_events(ops, &links, &starts, err);
+	if (!status) {
 		ops->cpu_count = ops->count;
 		if (ops->count)
-			qsort(ops->events, ops->count, sizeof(*ops->events), by_thread);
+			qsort(ops->events, ops->count, sizeof(*ops->events), compare_events);
 		find_owners(ops);
-		rc = ws_ops_load_gpu_annotations(ops, err);
-		for (size_t i = 0; i < WS_COUNT(gpu_tables) && !rc; i++)
-			rc = load_gpu_table(ops, &gpu_tables[i], &links, &starts, err);
+		status = ws_ops_load_gpu_annotations(ops, err);
+		for (size_t i = 0; i < WS_COUNT(gpu_tables) && !status; i++)
+			status = load_gpu_events(ops, &gpu_tables[i], &links, &starts, err);
 		ws_ops_trim_gpu_annotations(ops);
-		load_memory(ops);
+		load_memory_records(ops);
 	}
 	ws_map_free(&links);
 	ws_map_free(&starts);
-	if (!rc)
+	if (!status)
 		ws_ops_nest(ops);
-	return rc;
+	return status;
 }
 
 void ws_ops_free(struct ws_ops *ops)

@@ -1,5 +1,6 @@
 /* ops.c - one file's operators: open, choose the view, write it. */
 #include "ops/ops.h"
+#include "base/choose.h"
 #include "query/operand.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 #include "text/outfile.h"
 
-static const struct view {
+static const struct ops_view {
 	const char *name, *title;
 	int (*make)(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
 		    struct ws_err *err);
@@ -19,7 +20,7 @@ static const struct view {
 	{"steps", "Steps", ws_ops_steps},
 };
 
-static const struct view *find_view(const char *name)
+static const struct ops_view *find_view(const char *name)
 {
 	for (size_t i = 0; i < WS_COUNT(views); i++)
 		if (!strcmp(views[i].name, name))
@@ -27,43 +28,43 @@ static const struct view *find_view(const char *name)
 	return NULL;
 }
 
-/* Totals stand below a table for people; programs that read csv or json get the table alone. */
+/* Write totals below a table for people; programs that read csv or json get only the table. */
 static void write_footer(const struct ws_printer *printer, const struct ws_text *footer)
 {
 	if (footer->len && printer->format->titled && !strcmp(printer->format->extension, "txt"))
 		fprintf(printer->file, "\n%s", footer->text);
 }
 
-static int make(struct ws_ops *ops, const struct ws_ops_request *request, struct ws_err *err)
+static int write_view(struct ws_ops *ops, const struct ws_ops_request *request, struct ws_err *err)
 {
-	const struct view *view = find_view(request->view);
+	const struct ops_view *view = find_view(request->view);
 	struct ws_printer printer = {
 		.unit = ws_timeunit_find(request->unit), .title = view->title, .name = view->name};
+	const char *format = request->format;
 	struct ws_text footer = {0};
 	struct ws_outfile out;
-	int rc;
+	int status;
 
-	printer.format = ws_format_find(request->format			? request->format
-					: !strcmp(request->output, "-") ? "column"
-									: "csv",
-					&printer.args, err);
+	if (!format && !strcmp(request->output, "-"))
+		format = "column";
+	printer.format = ws_format_find(ws_text_or(format, "csv"), &printer.args, err);
 	if (!printer.format || ws_ops_load(ops, err) < 0 ||
 	    ws_outfile_open(&out, request->output, 0600, request->overwrite, err) < 0)
 		return -1;
 	printer.file = out.file;
-	rc = view->make(ops, &printer, &footer, err);
-	if (rc < 0) {
+	status = view->make(ops, &printer, &footer, err);
+	if (status < 0) {
 		ws_outfile_abort(&out);
 	} else {
 		write_footer(&printer, &footer);
-		rc = ws_outfile_commit(&out, err);
+		status = ws_outfile_commit(&out, err);
 	}
 	ws_text_free(&footer);
 	if (ops->damaged)
 		ws_warn("%s: damaged blocks could not be read; 'warpsight info --verify' says "
 			"which",
 			ws_report_path(ops->report));
-	return rc;
+	return status;
 }
 
 int ws_ops_file(const char *path, const struct ws_ops_request *request)
@@ -71,7 +72,7 @@ int ws_ops_file(const char *path, const struct ws_ops_request *request)
 	struct ws_ops ops = {.request = request};
 	struct ws_err err = {""};
 	struct ws_report *report = ws_report_of_operand(path);
-	int rc;
+	int status;
 
 	if (!report)
 		return -1;
@@ -79,12 +80,12 @@ int ws_ops_file(const char *path, const struct ws_ops_request *request)
 	ops.who = ws_who_open(report);
 	ops.zero = ws_time_zero(report);
 	ws_doubles_open(&ops.doubles, report, request->doubles);
-	rc = make(&ops, request, &err);
-	if (rc == -1)
+	status = write_view(&ops, request, &err);
+	if (status == -1)
 		ws_say("%s", err.msg);
 	ws_ops_free(&ops);
 	ws_doubles_close(&ops.doubles);
 	ws_who_close(ops.who);
 	ws_report_close(report);
-	return rc;
+	return status;
 }

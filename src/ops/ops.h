@@ -2,11 +2,11 @@
  * ops.h - the PyTorch profiler's statistics of operators (key_averages), from what was imported or
  * recorded.
  *
- * Events and their definitions are PyTorch's (torch/autograd/profiler_util.py): operators,
- * annotations and calls of CUDA nest by thread and time; self CPU time is the time less that of the
- * direct children; a GPU event belongs to the operator whose number it is linked to; device time of
- * an operator is that of its own GPU events and its children's; a parent and its only child of the
- * same name are one; memory of an operator is what the allocator handed out less what it took back
+ * Events are defined as PyTorch defines them (torch/autograd/profiler_util.py). Operators,
+ * annotations and calls of CUDA nest by thread and time. Self CPU time is the time less that of the
+ * direct children. A GPU event belongs to the operator whose number it is linked to. Device time of
+ * an operator is that of its own GPU events and those of its children. A parent and its only child
+ * of the same name are one event. Memory of an operator is what was allocated less what was freed
  * while it ran, on any thread of the process.
  */
 #ifndef WS_OPS_OPS_H
@@ -33,17 +33,17 @@ enum ws_ops_kind {
 
 struct ws_ops_event {
 	uint64_t start, end;
-	uint64_t device_own, device_total; /* parts of a nanosecond; of GPU events, device_total is
-					      their length */
-	uint64_t children_cpu, children_device; /* the latter in parts */
+	uint64_t device_own, device_total;	/* in parts of a nanosecond (WS_DOUBLES_PARTS);
+					   device_total of a GPU event is its length */
+	uint64_t children_cpu, children_device; /* ns; parts of a nanosecond */
 	int64_t cpu_mem, device_mem, children_cpu_mem, children_device_mem;
 	uint64_t flops;
 	uint32_t process, thread, name; /* name: key of a string */
 	uint32_t parent, children;	/* parent: index or WS_OPS_NONE; children: how many */
 	uint32_t shapes, stack;		/* strings */
 	uint8_t kind;
-	bool merged; /* into its parent, of the same name */
-	bool async;  /* its parent holds it, but neither's times or memory are told apart by that */
+	bool merged; /* it is part of its parent, which has the same name */
+	bool async;  /* it has a parent, whose self time and memory it does not reduce */
 	bool loose;  /* a call that is linked to no operator */
 };
 
@@ -53,7 +53,7 @@ struct ws_ops_memory {
 	uint32_t process, thread;
 	int32_t device;
 	uint8_t type; /* 0 CPU, 1 CUDA */
-	bool inside;  /* of some event */
+	bool inside;  /* it happened during an event */
 };
 
 struct ws_ops_step {
@@ -65,9 +65,9 @@ struct ws_ops_request {
 	bool by_shape, python;
 	enum ws_doubles_use doubles; /* for lengths of GPU work below operators */
 	int64_t by_stack;	     /* frames, 0 for none */
-	const char *sort;	     /* PyTorch's word for it, or NULL */
+	const char *sort;	     /* what to sort by, as PyTorch calls it, or NULL */
 	int64_t limit;		     /* rows, 0 for all */
-	double min_time_s; /* rows whose CPU and device totals are both less are left out */
+	double min_time_s; /* leave out rows whose CPU and device totals are both less; seconds */
 	const char *steps; /* "3", "2-4", "1,5", or NULL */
 	const char *view;  /* ops, modules, memory, memory-events, steps */
 	const char *format, *unit, *output;
@@ -78,7 +78,7 @@ struct ws_ops {
 	const struct ws_report *report;
 	struct ws_who *who;
 	const struct ws_ops_request *request;
-	uint64_t zero;
+	uint64_t zero;		     /* session time in ns that is shown as 0 */
 	struct ws_ops_event *events; /* by (thread, start, longer first); GPU events at the end */
 	size_t count, cap, cpu_count;
 	struct ws_ops_memory *memory; /* by (process, time) */
@@ -89,51 +89,57 @@ struct ws_ops {
 	struct ws_ops_main *mains; /* of each process, the thread that stopped the profiler */
 	size_t main_count, main_cap;
 	struct ws_map main_index; /* process -> main + 1 */
-	struct ws_map edges; /* where GPU work would begin and end if annotations are written longer
-				than they are */
-	struct ws_texts
-		texts; /* names and shapes that are no strings of the report, each with its NUL */
+	struct ws_map edges;   /* where GPU work begins and ends if annotations were written longer
+			  than they are */
+	struct ws_texts texts; /* names and shapes that are no strings of the report, each with its
+				  NUL */
 	struct ws_text scratch;
 	struct ws_doubles doubles;
-	bool fraction;	  /* GPU times of operators are not those of the work, but of doubles */
-	uint64_t gpu_own; /* all GPU work, with the times that operators get of it; parts */
+	bool fraction;	  /* GPU times of operators were changed to those that doubles give */
+	uint64_t gpu_own; /* time of all GPU work as operators get it; parts of a nanosecond */
 	uint64_t damaged; /* blocks */
 };
 
-/* load.c: all events of the report, or of the steps asked for, nested and linked. Returns 0, or -1
- * with a message. */
+/* load.c: read all events of the report, or of the steps asked for, nest and link them. Returns 0,
+ * or -1 with a message. */
 int ws_ops_load(struct ws_ops *ops, struct ws_err *err);
 void ws_ops_free(struct ws_ops *ops);
-/* For ranges.c: a new event; the key of `owner`; is the moment in a step asked for; names that are
- * not shown; the key of a name. */
+/* A new, empty event; valid until the next one. */
 struct ws_ops_event *ws_ops_add(struct ws_ops *ops);
+/* The key in `owner` of an operator's number in a process. */
 uint64_t ws_ops_owner_key(uint64_t process, uint64_t external);
+/* Whether the moment is in one of the steps asked for; always true when none was asked for. */
 bool ws_ops_in_steps(const struct ws_ops *ops, uint32_t process, uint64_t at);
+/* Whether PyTorch leaves events of this name out. */
 bool ws_ops_is_hidden(const char *name);
+/* The key of the name with this string id: one for all steps, else that of the text. */
 uint32_t ws_ops_name_key(const struct ws_ops *ops, const char *name, uint32_t id);
-/* ranges.c: are NVTX ranges to stand for operators? The steps, events and links (call -> event)
- * that they make. 0, or -1 with a message. */
+/* ranges.c: whether NVTX ranges stand for operators, since the report has none. */
 bool ws_ops_from_ranges(const struct ws_ops *ops);
+/* ranges.c: read the steps, or the events and links (call -> event), that ranges stand for. Return
+ * 0, or -1 with a message. */
 int ws_ops_load_range_steps(struct ws_ops *ops, struct ws_err *err);
 int ws_ops_load_ranges(struct ws_ops *ops, struct ws_map *links, struct ws_err *err);
-/* A number for a text that is no string of the report, beyond those of all strings. */
-uint32_t ws_ops_made_text(struct ws_ops *ops, const char *text, size_t len);
-/* Text of a string id, or of a number so made. */
+/* The number of a text that is no string of the report; it is above the ids of all strings. */
+uint32_t ws_ops_made_text(struct ws_ops *ops, const char *text, size_t length);
+/* The text of a string id, or of a number from ws_ops_made_text. */
 const char *ws_ops_text(const struct ws_ops *ops, uint32_t id);
 /*
- * traced.c, for processes that PyTorch recorded: put calls that are linked to no operator on their
- * thread, add overheads. 0, or -1 with a message.
+ * traced.c, for processes that PyTorch recorded: move calls that are linked to no operator to the
+ * thread that PyTorch counts them on, and add overheads. Returns 0, or -1 with a message.
  */
 int ws_ops_load_traced(struct ws_ops *ops, struct ws_err *err);
-/* Annotations as the GPU saw them; then each piece of GPU work there is; then make them as long as
- * they were. */
+/* Read annotations as the GPU saw them. Returns 0, or -1 with a message. */
 int ws_ops_load_gpu_annotations(struct ws_ops *ops, struct ws_err *err);
+/* Note the start and end of a piece of GPU work, after the annotations have been read. */
 void ws_ops_gpu_edges(struct ws_ops *ops, uint64_t start, uint64_t end);
+/* Give annotations that were written longer than they are their own length back. */
 void ws_ops_trim_gpu_annotations(struct ws_ops *ops);
-/* tree.c: parents, merged duplicates, memory, sums. */
+/* tree.c: find parents, merge duplicates, attribute memory, sum up. */
 void ws_ops_nest(struct ws_ops *ops);
 
-/* A view writes its table. Returns 0, or -1 with a message. */
+/* The views: each writes its table, and into `footer` what stands below it. Return 0, or -1 with a
+ * message. */
 int ws_ops_averages(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
 		    struct ws_err *err);
 int ws_ops_modules(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
@@ -145,10 +151,10 @@ int ws_ops_memory_events(struct ws_ops *ops, struct ws_printer *printer, struct 
 int ws_ops_steps(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
 		 struct ws_err *err);
 
-/* Text of a string key: ProfilerStep#N all read ProfilerStep*. */
+/* The text of a key from ws_ops_name_key: "ProfilerStep*" for all steps. */
 const char *ws_ops_name(const struct ws_ops *ops, uint32_t name);
-/* Names that no string of the report has, beyond all of those: of copies and sets, by the kinds of
- * memory. */
+/* Keys of names that are no strings of the report, above all others: those of copies and sets, by
+ * the kinds of memory. */
 enum {
 	WS_OPS_SET = 15,
 	WS_OPS_NO_MEMORY = 15,
@@ -158,7 +164,8 @@ enum {
 
 static inline uint32_t ws_ops_made_name(uint64_t kind, uint64_t from, uint64_t to)
 {
-	kind = kind <= WS_OPS_SET ? kind : 0;
+	if (kind > WS_OPS_SET)
+		kind = 0;
 	from = ws_min(from, WS_OPS_NO_MEMORY);
 	to = ws_min(to, WS_OPS_NO_MEMORY);
 	return UINT32_MAX - 1 - (uint32_t)(kind << 8 | from << 4 | to);
@@ -166,8 +173,8 @@ static inline uint32_t ws_ops_made_name(uint64_t kind, uint64_t from, uint64_t t
 
 #define WS_OPS_STEP_NAME UINT32_MAX /* the name of all steps */
 
-/* Make the view of one file. Messages go to stderr. Returns 0, -1 on failure, or WS_OUTFILE_PIPE.
- */
+/* Write the view of one file; messages go to stderr. Returns 0, -1 on failure, or WS_OUTFILE_PIPE
+ * when the reader of standard output went away. */
 int ws_ops_file(const char *path, const struct ws_ops_request *request);
 
 #endif

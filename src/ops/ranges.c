@@ -21,27 +21,27 @@ bool ws_ops_from_ranges(const struct ws_ops *ops)
 	       ws_report_rows(ops->report, WS_TABLE_nvtx);
 }
 
-uint32_t ws_ops_made_text(struct ws_ops *ops, const char *text, size_t len)
+uint32_t ws_ops_made_text(struct ws_ops *ops, const char *text, size_t length)
 {
 	ops->scratch.len = 0;
-	ws_text_add(&ops->scratch, text, len);
+	ws_text_add(&ops->scratch, text, length);
 	ws_text_add(&ops->scratch, "", 1); /* texts end with a NUL, as the report's do */
 	return ws_report_string_count(ops->report) + 1 +
-	       ws_texts_number(&ops->texts, ops->scratch.text, len + 1);
+	       ws_texts_number(&ops->texts, ops->scratch.text, length + 1);
 }
 
 const char *ws_ops_text(const struct ws_ops *ops, uint32_t id)
 {
 	uint32_t strings = ws_report_string_count(ops->report);
-	size_t len;
+	size_t length;
 
 	if (id > strings && id - strings <= ops->texts.n)
-		return ws_texts_get(&ops->texts, id - strings - 1, &len);
+		return ws_texts_get(&ops->texts, id - strings - 1, &length);
 	return ws_report_string(ops->report, id, NULL);
 }
 
-/* Where the facts about an operator begin in the text of its range; NULL when there are none. */
-static const char *facts_of(const char *text)
+/* Where the facts about an operator begin in the text of its range; NULL when it has none. */
+static const char *find_facts(const char *text)
 {
 	static const char *const facts[] = {
 		", seq = ", ", stashed seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = "};
@@ -56,52 +56,59 @@ static const char *facts_of(const char *text)
 	return first;
 }
 
-/* "[[2, 3], [3, 4]]" of the facts: up to the bracket that closes the first. */
-static uint32_t shapes_of(struct ws_ops *ops, const char *facts)
+/* The number of the text "[[2, 3], [3, 4]]" in the facts, up to the bracket that closes the first;
+ * 0 when there is none. */
+static uint32_t find_shapes(struct ws_ops *ops, const char *facts)
 {
 	const char *from = strstr(facts, ", sizes = ");
-	size_t n = 0;
+	size_t length = 0;
 	int depth = 0;
 
 	if (!from || *(from += strlen(", sizes = ")) != '[')
 		return 0;
 	do
-		depth += from[n] == '[' ? 1 : from[n] == ']' ? -1 : 0;
-	while (from[n++] && depth);
-	return depth ? 0 : ws_ops_made_text(ops, from, n);
+		depth += (from[length] == '[') - (from[length] == ']');
+	while (from[length++] && depth);
+	if (depth)
+		return 0;
+	return ws_ops_made_text(ops, from, length);
 }
 
-static void add_range(struct ws_ops *ops, const struct ws_ranges *ranges, uint32_t i)
+static void add_range_event(struct ws_ops *ops, const struct ws_ranges *ranges, uint32_t i)
 {
 	uint32_t thread = (uint32_t)ws_range_get(ranges, i, ws_nvtx_thread),
 		 id = (uint32_t)ws_range_get(ranges, i, ws_nvtx_text);
 	uint32_t process = ws_who_thread(ops->who, thread)->process;
-	const char *text = ws_report_string(ops->report, id, NULL), *facts = facts_of(text);
+	const char *text = ws_report_string(ops->report, id, NULL), *facts = find_facts(text);
 	uint64_t start = ws_range_get(ranges, i, ws_nvtx_start),
 		 end = ws_range_get(ranges, i, ws_nvtx_end);
-	struct ws_ops_event *ev;
+	struct ws_ops_event *event;
 
 	if (ws_range_get(ranges, i, ws_nvtx_type) != WS_NVTX_PUSHPOP || end == WS_NO_TIME ||
 	    !ws_ops_in_steps(ops, process, start))
 		return;
-	ev = ws_ops_add(ops);
-	ev->start = start;
-	ev->end = end;
-	ev->thread = thread;
-	ev->process = process;
-	ev->kind = facts ? WS_OPS_CPU : WS_OPS_ANNOTATION;
-	ev->name = facts ? ws_ops_made_text(ops, text, (size_t)(facts - text))
-			 : ws_ops_name_key(ops, text, id);
-	ev->shapes = facts ? shapes_of(ops, facts) : 0;
-	ev->device_own = i + 1; /* by which GPU work finds it, see load.c */
-	if (ws_ops_is_hidden(ws_ops_name(ops, ev->name)))
+	event = ws_ops_add(ops);
+	event->start = start;
+	event->end = end;
+	event->thread = thread;
+	event->process = process;
+	if (facts) {
+		event->kind = WS_OPS_CPU;
+		event->name = ws_ops_made_text(ops, text, (size_t)(facts - text));
+		event->shapes = find_shapes(ops, facts);
+	} else {
+		event->kind = WS_OPS_ANNOTATION;
+		event->name = ws_ops_name_key(ops, text, id);
+	}
+	event->device_own = i + 1; /* the number that GPU work is linked to, see load.c */
+	if (ws_ops_is_hidden(ws_ops_name(ops, event->name)))
 		ops->count--;
 }
 
-/* Of each call: the number of the innermost push/pop range around it. */
-static void link_calls(struct ws_ops *ops, const struct ws_ranges *ranges,
-		       const struct ws_calls *calls, const struct ws_enclose *enclose,
-		       struct ws_map *links)
+/* Link each call to the number of the innermost push/pop range around it. */
+static void link_calls_to_ranges(struct ws_ops *ops, const struct ws_ranges *ranges,
+				 const struct ws_calls *calls, const struct ws_enclose *enclose,
+				 struct ws_map *links)
 {
 	for (size_t i = 0; i < calls->rows.rows; i++) {
 		uint32_t node = enclose->of[i],
@@ -124,48 +131,51 @@ int ws_ops_load_ranges(struct ws_ops *ops, struct ws_map *links, struct ws_err *
 	struct ws_ranges ranges = {0};
 	struct ws_calls calls = {0};
 	struct ws_enclose enclose = {0};
-	int rc = ws_ranges_load(ops->report, &ranges, err);
+	int status = ws_ranges_load(ops->report, &ranges, err);
 
-	if (!rc)
-		rc = ws_calls_load(ops->report, ops->who, &calls, err);
-	if (!rc)
-		rc = ws_enclose_calls(&ranges, &calls, &enclose, err);
-	for (uint32_t i = 0; !rc && i < ranges.n; i++)
-		add_range(ops, &ranges, i);
-	if (!rc)
-		link_calls(ops, &ranges, &calls, &enclose, links);
+	if (!status)
+		status = ws_calls_load(ops->report, ops->who, &calls, err);
+	if (!status)
+		status = ws_enclose_calls(&ranges, &calls, &enclose, err);
+	for (uint32_t i = 0; !status && i < ranges.n; i++)
+		add_range_event(ops, &ranges, i);
+	if (!status)
+		link_calls_to_ranges(ops, &ranges, &calls, &enclose, links);
 	ops->damaged += ranges.rows.damaged + calls.rows.damaged;
 	ws_enclose_free(&enclose);
 	ws_calls_free(&calls);
 	ws_ranges_free(&ranges);
-	return rc;
+	return status;
 }
 
-/* The number at the end of a step's name, or which step of its process it is. */
-static uint64_t number_of(const struct ws_ops *ops, const struct ws_step *step)
+/* The number at the end of a step's name; without one, that of the step in its process. */
+static uint64_t get_step_number(const struct ws_ops *ops, const struct ws_step *step)
 {
-	size_t len, n;
-	const char *text = ws_report_string(ops->report, step->text, &len);
+	size_t text_length, length;
+	const char *text = ws_report_string(ops->report, step->text, &text_length);
 
-	for (n = len; n && text[n - 1] >= '0' && text[n - 1] <= '9';)
-		n--;
-	return n < len ? strtoull(text + n, NULL, 10) : step->number;
+	for (length = text_length; length && text[length - 1] >= '0' && text[length - 1] <= '9';)
+		length--;
+	if (length == text_length)
+		return step->number;
+	return strtoull(text + length, NULL, 10);
 }
 
 int ws_ops_load_range_steps(struct ws_ops *ops, struct ws_err *err)
 {
 	struct ws_steps steps = {0};
-	int rc = ws_steps_load(ops->report, ops->who, NULL, &steps, err);
+	int status = ws_steps_load(ops->report, ops->who, NULL, &steps, err);
 
-	for (size_t i = 0; !rc && i < steps.n; i++) {
+	for (size_t i = 0; !status && i < steps.n; i++) {
 		const struct ws_step *step = &steps.steps[i];
 
 		ws_grow(ops->steps, ops->step_cap, ops->step_count + 1);
-		ops->steps[ops->step_count++] = (struct ws_ops_step){.start = step->start,
-								     .end = step->end,
-								     .number = number_of(ops, step),
-								     .process = step->process};
+		ops->steps[ops->step_count++] =
+			(struct ws_ops_step){.start = step->start,
+					     .end = step->end,
+					     .number = get_step_number(ops, step),
+					     .process = step->process};
 	}
 	ws_steps_free(&steps);
-	return rc;
+	return status;
 }

@@ -1,19 +1,19 @@
 /*
- * traced.c - what PyTorch's profiler knows of its events and its trace does not say, so that
- * figures are those that it shows.
+ * traced.c - what PyTorch's profiler knows of its events but does not write into traces, so that
+ * figures here equal those that PyTorch shows.
  *
- * The trace is written from the same events as PyTorch's own table (torch/autograd/profiler.py),
- * but not from all of what is known of them. What follows from the trace is put back here, for
- * processes whose operators PyTorch recorded:
+ * A trace is written from the same events as PyTorch's own table (torch/autograd/profiler.py), but
+ * does not have everything that is known of them. For processes whose operators PyTorch recorded,
+ * what follows from the trace is restored here:
  *
- * - Calls of CUDA that are linked to no operator, and overheads of the profiling, count as events
- * of the thread that stopped the profiler. That is the thread of the steps, or else the process's
- * first.
- * - Annotations as the GPU saw them are written a nanosecond longer at both ends, so that a viewer
- * nests them around their work. Where work of the GPU begins and ends just inside, they are taken
- * back; traces of other versions are as they are.
+ * - Calls of CUDA that are linked to no operator, and overheads of profiling, count as events of
+ * the thread that stopped the profiler. That is the thread of the steps or, without steps, the
+ * first of the process.
+ * - Annotations as the GPU saw them are written a nanosecond longer at both ends, so that viewers
+ *   nest them around their work. Where GPU work begins and ends just inside, they are made shorter
+ *   again; traces of other versions are left as they are.
  *
- * That c10d's works are asynchronous is found where events are nested: see tree.c.
+ * That work of c10d is asynchronous is found where events are nested: see tree.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,24 +26,27 @@
 struct ws_ops_main {
 	uint64_t start;
 	uint32_t thread;
-	int rank; /* how sure it is */
-	bool traced;
+	int rank;    /* how likely it is this thread, see below */
+	bool traced; /* PyTorch recorded operators of the process */
 };
 
 enum { ANY_CALL = 1, ANY_OP, FIRST_THREAD, OF_STEPS };
 
-static int rank_of(const struct ws_ops *ops, const struct ws_ops_event *ev)
+/* How likely the thread of an event is the one that stopped the profiler. */
+static int rate_thread(const struct ws_ops *ops, const struct ws_ops_event *event)
 {
-	const struct ws_thread_info *info = ws_who_thread(ops->who, ev->thread);
+	const struct ws_thread_info *info = ws_who_thread(ops->who, event->thread);
 
-	if (ev->kind == WS_OPS_ANNOTATION && ev->name == WS_OPS_STEP_NAME)
+	if (event->kind == WS_OPS_ANNOTATION && event->name == WS_OPS_STEP_NAME)
 		return OF_STEPS;
 	if (info->tid == info->pid)
 		return FIRST_THREAD;
-	return ev->kind == WS_OPS_CPU || ev->kind == WS_OPS_ANNOTATION ? ANY_OP : ANY_CALL;
+	if (event->kind == WS_OPS_CPU || event->kind == WS_OPS_ANNOTATION)
+		return ANY_OP;
+	return ANY_CALL;
 }
 
-static struct ws_ops_main *main_of(struct ws_ops *ops, uint32_t process)
+static struct ws_ops_main *find_main(struct ws_ops *ops, uint32_t process)
 {
 	uint64_t at = ws_map_get(&ops->main_index, process, NULL);
 
@@ -55,26 +58,26 @@ static struct ws_ops_main *main_of(struct ws_ops *ops, uint32_t process)
 	return &ops->mains[ops->main_count - 1];
 }
 
-static void find_mains(struct ws_ops *ops)
+static void find_main_threads(struct ws_ops *ops)
 {
 	for (size_t i = 0; i < ops->count; i++) {
-		const struct ws_ops_event *ev = &ops->events[i];
-		struct ws_ops_main *main = main_of(ops, ev->process);
-		int rank = rank_of(ops, ev);
+		const struct ws_ops_event *event = &ops->events[i];
+		struct ws_ops_main *main = find_main(ops, event->process);
+		int rank = rate_thread(ops, event);
 
-		if (ev->kind != WS_OPS_CALL)
+		if (event->kind != WS_OPS_CALL)
 			main->traced = true;
 		else if (!main->traced)
-			ws_map_get(&ops->doubles.clocks, ev->process, &main->traced);
-		if (rank < main->rank || (rank == main->rank && ev->start >= main->start))
+			ws_map_get(&ops->doubles.clocks, event->process, &main->traced);
+		if (rank < main->rank || (rank == main->rank && event->start >= main->start))
 			continue;
 		main->rank = rank;
-		main->start = ev->start;
-		main->thread = ev->thread;
+		main->start = event->start;
+		main->thread = event->thread;
 	}
 }
 
-/* A trace writes overheads without a thread. */
+/* Add overheads of profiling, which a trace has without a thread. */
 static int load_overheads(struct ws_ops *ops, struct ws_err *err)
 {
 	struct ws_scan scan = {.table = WS_TABLE_cuda_overhead,
@@ -90,23 +93,23 @@ static int load_overheads(struct ws_ops *ops, struct ws_err *err)
 	for (size_t i = 0; i < rows.rows; i++) {
 		const struct ws_thread_info *info =
 			ws_who_thread(ops->who, (uint32_t)rows.col[ws_cuda_overhead_thread][i]);
-		const struct ws_ops_main *main = main_of(ops, info->process);
+		const struct ws_ops_main *main = find_main(ops, info->process);
 		uint64_t start = rows.col[ws_cuda_overhead_start][i],
 			 end = rows.col[ws_cuda_overhead_end][i];
-		struct ws_ops_event *ev;
+		struct ws_ops_event *event;
 
 		if (!main->traced || info->tid || end == WS_NO_TIME || end < start ||
 		    !ws_ops_in_steps(ops, info->process, start))
 			continue;
-		ev = ws_ops_add(ops);
-		ev->start = start;
-		ev->end = end;
-		ev->thread = main->thread;
-		ev->process = info->process;
-		ev->name = ws_report_string_key(ops->report,
-						(uint32_t)rows.col[ws_cuda_overhead_name][i]);
-		ev->kind = WS_OPS_CALL;
-		ev->device_own = WS_NO_U64;
+		event = ws_ops_add(ops);
+		event->start = start;
+		event->end = end;
+		event->thread = main->thread;
+		event->process = info->process;
+		event->name = ws_report_string_key(ops->report,
+						   (uint32_t)rows.col[ws_cuda_overhead_name][i]);
+		event->kind = WS_OPS_CALL;
+		event->device_own = WS_NO_U64;
 	}
 	ws_rows_free(&rows);
 	return 0;
@@ -114,13 +117,16 @@ static int load_overheads(struct ws_ops *ops, struct ws_err *err)
 
 int ws_ops_load_traced(struct ws_ops *ops, struct ws_err *err)
 {
-	find_mains(ops);
+	find_main_threads(ops);
 	for (size_t i = 0; i < ops->count; i++) {
-		struct ws_ops_event *ev = &ops->events[i];
-		const struct ws_ops_main *main = ev->loose ? main_of(ops, ev->process) : NULL;
+		struct ws_ops_event *event = &ops->events[i];
+		const struct ws_ops_main *main;
 
-		if (main && main->traced)
-			ev->thread = main->thread;
+		if (!event->loose)
+			continue;
+		main = find_main(ops, event->process);
+		if (main->traced)
+			event->thread = main->thread;
 	}
 	return load_overheads(ops, err);
 }
@@ -129,24 +135,25 @@ int ws_ops_load_traced(struct ws_ops *ops, struct ws_err *err)
 
 enum edge { NO_EDGE, WANTED, FOUND };
 
-/* Nanoseconds tell processes and streams apart well enough: both ends must fit. */
-static uint64_t edge_key(uint64_t at, bool end)
+/* The key of a start or end of GPU work. It needs no process or stream: that both ends of other
+ * work fit to the nanosecond is unlikely. */
+static uint64_t make_edge_key(uint64_t at, bool end)
 {
 	return at << 1 | end;
 }
 
-static void add_annotation(struct ws_ops *ops, uint32_t process, uint64_t start, uint64_t end,
-			   uint32_t id)
+static void add_gpu_annotation(struct ws_ops *ops, uint32_t process, uint64_t start, uint64_t end,
+			       uint32_t id)
 {
-	struct ws_ops_event *ev = ws_ops_add(ops);
+	struct ws_ops_event *event = ws_ops_add(ops);
 
-	ev->start = start;
-	ev->end = end;
-	ev->process = process;
-	ev->kind = WS_OPS_GPU_ANNOTATION;
-	ev->name = ws_ops_name_key(ops, ws_report_string(ops->report, id, NULL), id);
-	ws_map_set(&ops->edges, edge_key(start + 1, false), WANTED);
-	ws_map_set(&ops->edges, edge_key(end - 1, true), WANTED);
+	event->start = start;
+	event->end = end;
+	event->process = process;
+	event->kind = WS_OPS_GPU_ANNOTATION;
+	event->name = ws_ops_name_key(ops, ws_report_string(ops->report, id, NULL), id);
+	ws_map_set(&ops->edges, make_edge_key(start + 1, false), WANTED);
+	ws_map_set(&ops->edges, make_edge_key(end - 1, true), WANTED);
 }
 
 int ws_ops_load_gpu_annotations(struct ws_ops *ops, struct ws_err *err)
@@ -177,8 +184,8 @@ int ws_ops_load_gpu_annotations(struct ws_ops *ops, struct ws_err *err)
 
 		if (!strcmp(category, "gpu_user_annotation") && end != WS_NO_TIME && end >= start &&
 		    ws_ops_in_steps(ops, process, start))
-			add_annotation(ops, process, start, end,
-				       (uint32_t)rows.col[ws_slice_name][i]);
+			add_gpu_annotation(ops, process, start, end,
+					   (uint32_t)rows.col[ws_slice_name][i]);
 	}
 	ws_rows_free(&rows);
 	ws_map_free(&tracks);
@@ -187,7 +194,7 @@ int ws_ops_load_gpu_annotations(struct ws_ops *ops, struct ws_err *err)
 
 void ws_ops_gpu_edges(struct ws_ops *ops, uint64_t start, uint64_t end)
 {
-	uint64_t keys[] = {edge_key(start, false), edge_key(end, true)};
+	uint64_t keys[] = {make_edge_key(start, false), make_edge_key(end, true)};
 
 	for (size_t i = 0; i < WS_COUNT(keys); i++)
 		if (ws_map_get(&ops->edges, keys[i], NULL) == WANTED)
@@ -197,16 +204,18 @@ void ws_ops_gpu_edges(struct ws_ops *ops, uint64_t start, uint64_t end)
 void ws_ops_trim_gpu_annotations(struct ws_ops *ops)
 {
 	for (size_t i = ops->cpu_count; i < ops->count; i++) {
-		struct ws_ops_event *ev = &ops->events[i];
+		struct ws_ops_event *event = &ops->events[i];
 
-		if (ev->kind != WS_OPS_GPU_ANNOTATION)
+		if (event->kind != WS_OPS_GPU_ANNOTATION)
 			continue;
-		if (ev->end - ev->start >= 2 &&
-		    ws_map_get(&ops->edges, edge_key(ev->start + 1, false), NULL) == FOUND &&
-		    ws_map_get(&ops->edges, edge_key(ev->end - 1, true), NULL) == FOUND) {
-			ev->start++;
-			ev->end--;
+		if (event->end - event->start >= 2 &&
+		    ws_map_get(&ops->edges, make_edge_key(event->start + 1, false), NULL) ==
+			    FOUND &&
+		    ws_map_get(&ops->edges, make_edge_key(event->end - 1, true), NULL) == FOUND) {
+			event->start++;
+			event->end--;
 		}
-		ev->device_own = ev->device_total = (ev->end - ev->start) * WS_DOUBLES_PARTS;
+		event->device_own = event->device_total =
+			(event->end - event->start) * WS_DOUBLES_PARTS;
 	}
 }

@@ -1,5 +1,5 @@
-/* tree.c - which event is inside of which, and what follows from that: merged duplicates, memory,
- * sums of children. */
+/* tree.c - which event is inside which, and what follows from that: merged duplicates, memory, sums
+ * of children. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,27 +9,28 @@
 #include "ops/ops.h"
 
 /*
- * c10d's works are ranges that begin inside of the collective's call and end when it is done, on
- * whatever thread. They are asynchronous for PyTorch: they hold nothing, and take nothing from what
- * is around them. Nothing else in a trace tells them from annotations of the program.
+ * Whether an event is work of c10d: a range that begins inside the call of a collective and ends
+ * when the collective is done, on any thread. PyTorch treats it as asynchronous: it has no children
+ * and does not reduce the self time of its parent. Only its name and the call around it distinguish
+ * it from annotations of the program.
  */
-static bool is_work(const struct ws_ops *ops, const struct ws_ops_event *ev, const uint32_t *stack,
-		    size_t depth)
+static bool is_c10d_work(const struct ws_ops *ops, const struct ws_ops_event *event,
+			 const uint32_t *stack, size_t depth)
 {
 	static const char *const backends[] = {"nccl:", "gloo:", "mpi:", "ucc:", "xccl:"};
 	const char *name;
 	bool titled = false;
 
-	if (ev->kind != WS_OPS_ANNOTATION)
+	if (event->kind != WS_OPS_ANNOTATION)
 		return false;
-	name = ws_ops_name(ops, ev->name);
+	name = ws_ops_name(ops, event->name);
 	for (size_t i = 0; i < WS_COUNT(backends); i++)
 		titled |= !strncmp(name, backends[i], strlen(backends[i]));
 	while (titled && depth--) {
-		const struct ws_ops_event *event = &ops->events[stack[depth]];
+		const struct ws_ops_event *outer = &ops->events[stack[depth]];
 
-		name = ws_ops_name(ops, event->name);
-		if (ev->start < event->end &&
+		name = ws_ops_name(ops, outer->name);
+		if (event->start < outer->end &&
 		    (!strcmp(name, "record_param_comms") || !strncmp(name, "c10d::", 6)))
 			return true;
 	}
@@ -37,102 +38,114 @@ static bool is_work(const struct ws_ops *ops, const struct ws_ops_event *ev, con
 }
 
 /*
- * Events of a thread come by start, longer first. The stack holds those around the one in hand:
- * whatever does not hold the whole of it is taken off, as PyTorch does, also when the two only
+ * Events of a thread are in order of start, longer first. The stack has the events around the
+ * current one: those that do not contain all of it are removed, as PyTorch does, even if the two
  * overlap.
  */
 static void find_parents(struct ws_ops *ops)
 {
 	bool traced = !ws_ops_from_ranges(ops);
 	uint32_t *stack = NULL;
-	size_t depth = 0, cap = 0;
+	size_t depth = 0, capacity = 0;
 
 	for (size_t i = 0; i < ops->cpu_count; i++) {
-		struct ws_ops_event *ev = &ops->events[i];
+		struct ws_ops_event *event = &ops->events[i];
 
-		if (i && ops->events[i - 1].thread != ev->thread)
+		if (i && ops->events[i - 1].thread != event->thread)
 			depth = 0;
-		if (traced && is_work(ops, ev, stack, depth)) {
-			ev->async = true;
-			ev->parent = stack[depth - 1];
+		if (traced && is_c10d_work(ops, event, stack, depth)) {
+			event->async = true;
+			event->parent = stack[depth - 1];
 			continue;
 		}
 		while (depth) {
-			struct ws_ops_event *event = &ops->events[stack[depth - 1]];
+			struct ws_ops_event *outer = &ops->events[stack[depth - 1]];
 
-			if (ev->start < event->end && ev->end <= event->end) {
-				ev->parent = stack[depth - 1];
-				event->children++;
+			if (event->start < outer->end && event->end <= outer->end) {
+				event->parent = stack[depth - 1];
+				outer->children++;
 				break;
 			}
 			depth--;
 		}
-		ws_grow(stack, cap, depth + 1);
+		ws_grow(stack, capacity, depth + 1);
 		stack[depth++] = (uint32_t)i;
 	}
 	free(stack);
 }
 
 /*
- * An only child of the same name is one with its parent, which takes over its children and its GPU
- * events. Parents come before their children, so a chain collapses in one pass.
+ * Merge an only child into its parent of the same name, which takes over its children and its GPU
+ * events. Parents come before their children, so that one pass merges a chain.
  */
 static void merge_duplicates(struct ws_ops *ops)
 {
 	for (size_t i = 0; i < ops->cpu_count; i++) {
-		struct ws_ops_event *ev = &ops->events[i], *event;
+		struct ws_ops_event *event = &ops->events[i], *parent;
 
-		if (ev->parent == WS_OPS_NONE)
+		if (event->parent == WS_OPS_NONE)
 			continue;
-		while (ops->events[ev->parent].merged)
-			ev->parent = ops->events[ev->parent].parent;
-		if (ev->async)
+		while (ops->events[event->parent].merged)
+			event->parent = ops->events[event->parent].parent;
+		if (event->async)
 			continue;
-		event = &ops->events[ev->parent];
-		if (event->name != ev->name || event->children != 1)
+		parent = &ops->events[event->parent];
+		if (parent->name != event->name || parent->children != 1)
 			continue;
-		ev->merged = true;
-		event->children = ev->children;
-		event->device_own = ev->device_own;
+		event->merged = true;
+		parent->children = event->children;
+		parent->device_own = event->device_own;
 	}
 }
 
 /* ---- memory ---- */
 
-/* Sums of the records of one process up to each, so that a span's is a difference. */
-struct sums {
-	int64_t *cpu, *device; /* [n + 1] */
+/* Sums of bytes of all records of a process before each, so that the sum over a span is a
+ * difference. */
+struct memory_sums {
+	int64_t *cpu, *device; /* [count + 1] */
 };
 
-static size_t first_at(const struct ws_ops_memory *memory, size_t n, uint64_t t)
+static void add_memory_to_sums(struct memory_sums *sums, size_t i,
+			       const struct ws_ops_memory *memory)
 {
-	return ws_bisect(n, mid, memory[mid].time < t);
+	sums->cpu[i + 1] = sums->cpu[i];
+	sums->device[i + 1] = sums->device[i];
+	if (memory->type == 0)
+		sums->cpu[i + 1] += memory->bytes;
+	else
+		sums->device[i + 1] += memory->bytes;
 }
 
-static void memory_of_process(struct ws_ops *ops, struct ws_ops_memory *memory, size_t n)
+static size_t find_first_record(const struct ws_ops_memory *memory, size_t count, uint64_t time)
 {
-	struct sums sums = {ws_calloc(n + 1, sizeof(int64_t)), ws_calloc(n + 1, sizeof(int64_t))};
-	int32_t *covered = ws_calloc(n + 1, sizeof(*covered));
+	return ws_bisect(count, mid, memory[mid].time < time);
+}
+
+/* Attribute the records of a process to its events, and set which were inside any. */
+static void attribute_process_memory(struct ws_ops *ops, struct ws_ops_memory *memory, size_t count)
+{
+	struct memory_sums sums = {ws_calloc(count + 1, sizeof(int64_t)),
+				   ws_calloc(count + 1, sizeof(int64_t))};
+	int32_t *covered = ws_calloc(count + 1, sizeof(*covered));
 	int32_t open = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		sums.cpu[i + 1] = sums.cpu[i] + (memory[i].type == 0 ? memory[i].bytes : 0);
-		sums.device[i + 1] = sums.device[i] + (memory[i].type != 0 ? memory[i].bytes : 0);
-	}
+	for (size_t i = 0; i < count; i++)
+		add_memory_to_sums(&sums, i, &memory[i]);
 	for (size_t i = 0; i < ops->cpu_count; i++) {
-		struct ws_ops_event *ev = &ops->events[i];
+		struct ws_ops_event *event = &ops->events[i];
 		size_t from, to;
 
-		if (ev->process != memory->process)
+		if (event->process != memory->process)
 			continue;
-		from = first_at(memory, n, ev->start);
-		to = first_at(memory, n, ev->end + 1); /* both ends count */
-		ev->cpu_mem = sums.cpu[to] - sums.cpu[from];
-		ev->device_mem = sums.device[to] - sums.device[from];
+		from = find_first_record(memory, count, event->start);
+		to = find_first_record(memory, count, event->end + 1); /* both ends count */
+		event->cpu_mem = sums.cpu[to] - sums.cpu[from];
+		event->device_mem = sums.device[to] - sums.device[from];
 		covered[from]++;
 		covered[to]--;
 	}
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < count; i++) {
 		open += covered[i];
 		memory[i].inside = open > 0;
 	}
@@ -141,66 +154,66 @@ static void memory_of_process(struct ws_ops *ops, struct ws_ops_memory *memory, 
 	free(covered);
 }
 
-/* Records that happened in no event are events of their own, as PyTorch lists them. */
+/* Add an event for each record that happened during none: PyTorch lists these too. */
 static void add_loose_memory(struct ws_ops *ops, uint32_t name)
 {
 	for (size_t i = 0; i < ops->memory_count; i++) {
 		const struct ws_ops_memory *memory = &ops->memory[i];
+		struct ws_ops_event *event;
 
 		if (memory->inside)
 			continue;
-		ws_grow(ops->events, ops->cap, ops->count + 1);
-		ops->events[ops->count++] =
-			(struct ws_ops_event){.start = memory->time,
-					      .end = memory->time,
-					      .parent = WS_OPS_NONE,
-					      .process = memory->process,
-					      .thread = memory->thread,
-					      .kind = WS_OPS_MEMORY,
-					      .name = name,
-					      .cpu_mem = memory->type == 0 ? memory->bytes : 0,
-					      .device_mem = memory->type != 0 ? memory->bytes : 0};
+		event = ws_ops_add(ops);
+		event->start = event->end = memory->time;
+		event->process = memory->process;
+		event->thread = memory->thread;
+		event->kind = WS_OPS_MEMORY;
+		event->name = name;
+		if (memory->type == 0)
+			event->cpu_mem = memory->bytes;
+		else
+			event->device_mem = memory->bytes;
 	}
 }
 
-static void find_memory(struct ws_ops *ops)
+static void attribute_memory(struct ws_ops *ops)
 {
 	for (size_t i = 0; i < ops->memory_count;) {
-		size_t n = 1;
+		size_t count = 1;
 
-		while (i + n < ops->memory_count &&
-		       ops->memory[i + n].process == ops->memory[i].process)
-			n++;
-		memory_of_process(ops, ops->memory + i, n);
-		i += n;
+		while (i + count < ops->memory_count &&
+		       ops->memory[i + count].process == ops->memory[i].process)
+			count++;
+		attribute_process_memory(ops, ops->memory + i, count);
+		i += count;
 	}
 	add_loose_memory(ops, UINT32_MAX - 1 - WS_OPS_MEMORY_NAME);
 }
 
 /* ---- sums, from the innermost outwards ---- */
 
-static void sum_up(struct ws_ops *ops)
+static void sum_up_children(struct ws_ops *ops)
 {
 	for (size_t i = ops->cpu_count; i--;) {
-		struct ws_ops_event *ev = &ops->events[i], *event;
+		struct ws_ops_event *event = &ops->events[i], *parent;
 
-		if (ev->merged)
+		if (event->merged)
 			continue;
-		if (ev->async) {
-			ev->device_own = 0;
-			ev->children_cpu = ev->end - ev->start;
-			ev->children_cpu_mem = ev->cpu_mem;
-			ev->children_device_mem = ev->device_mem;
+		if (event->async) {
+			event->device_own = 0;
+			event->children_cpu = event->end - event->start;
+			event->children_cpu_mem = event->cpu_mem;
+			event->children_device_mem = event->device_mem;
 			continue;
 		}
-		ev->device_total = ev->device_own + ev->children_device;
-		if (ev->parent == WS_OPS_NONE)
+		event->device_total = event->device_own + event->children_device;
+		if (event->parent == WS_OPS_NONE)
 			continue;
-		event = &ops->events[ev->parent];
-		event->children_cpu += ev->end - ev->start;
-		event->children_device += ev->device_total;
-		event->children_cpu_mem += ev->cpu_mem;
-		event->children_device_mem += ev->device_mem;
+		parent = &ops->events[event->parent];
+		parent->children_cpu += event->end - event->start;
+		parent->children_device += event->device_total;
+		parent->children_cpu_mem += event->cpu_mem;
+		parent->children_device_mem += event->device_mem;
 	}
 }
 
@@ -208,6 +221,6 @@ void ws_ops_nest(struct ws_ops *ops)
 {
 	find_parents(ops);
 	merge_duplicates(ops);
-	find_memory(ops);
-	sum_up(ops);
+	attribute_memory(ops);
+	sum_up_children(ops);
 }

@@ -1,4 +1,4 @@
-/* views.c - the views of `ops` beside the averages: by module, memory by device and by record,
+/* views.c - the views of `ops` other than the averages: modules, memory by device and by record,
  * steps. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,81 +14,96 @@
 
 /* ---- modules ----
  *
- * Calls of nn.Module are Python calls named "nn.Module: Class_instance"; a module's path is that of
+ * Calls of nn.Module are Python calls named "nn.Module: Class_instance"; the path of a module has
  * the modules around it. Its times are those of its calls; its device time is that of all operators
- * inside; "self" leaves out the modules inside of it.
+ * inside; "self" leaves out the modules inside it.
  */
 
-struct module {
+struct nn_module {
 	char *path;
 	uint64_t calls, ops, cpu, children_cpu, gpu, children_gpu;
 	uint32_t depth;
 };
 
-struct modules {
+struct nn_modules {
 	struct ws_map index; /* hash of parent's path and name -> module + 1 */
-	struct module *modules;
-	size_t n, cap;
+	struct nn_module *modules;
+	size_t count, capacity;
 };
 
 static const char module_prefix[] = "nn.Module: ";
 
-static const char *module_name(const struct ws_ops *ops, const struct ws_ops_event *ev)
+/* The name of the module that an event is a call of, or NULL. */
+static const char *get_module_name(const struct ws_ops *ops, const struct ws_ops_event *event)
 {
-	const char *name = ev->kind == WS_OPS_PYTHON ? ws_ops_name(ops, ev->name) : "";
+	const char *name;
 
-	return strncmp(name, module_prefix, sizeof(module_prefix) - 1)
-		       ? NULL
-		       : name + sizeof(module_prefix) - 1;
+	if (event->kind != WS_OPS_PYTHON)
+		return NULL;
+	name = ws_ops_name(ops, event->name);
+	if (strncmp(name, module_prefix, sizeof(module_prefix) - 1))
+		return NULL;
+	return name + sizeof(module_prefix) - 1;
 }
 
-static uint32_t module_of(struct modules *modules, uint32_t parent, const char *name)
+/* The index + 1 of the module `name` inside the module with index + 1 `parent`, 0 for none; it is
+ * added if it is new. */
+static uint32_t find_module(struct nn_modules *modules, uint32_t parent, const char *name)
 {
 	uint64_t key = XXH3_64bits_withSeed(name, strlen(name), parent),
 		 at = ws_map_get(&modules->index, key, NULL);
+	struct nn_module *module;
 
 	if (at)
 		return (uint32_t)at;
-	ws_grow(modules->modules, modules->cap, modules->n + 1);
-	modules->modules[modules->n++] = (struct module){
-		.path = parent ? ws_format("%s/%s", modules->modules[parent - 1].path, name)
-			       : ws_strdup(name),
-		.depth = parent ? modules->modules[parent - 1].depth + 1 : 0};
-	ws_map_set(&modules->index, key, modules->n);
-	return (uint32_t)modules->n;
+	ws_grow(modules->modules, modules->capacity, modules->count + 1);
+	module = &modules->modules[modules->count++];
+	*module = (struct nn_module){0};
+	if (parent) {
+		module->path = ws_format("%s/%s", modules->modules[parent - 1].path, name);
+		module->depth = modules->modules[parent - 1].depth + 1;
+	} else {
+		module->path = ws_strdup(name);
+	}
+	ws_map_set(&modules->index, key, modules->count);
+	return (uint32_t)modules->count;
 }
 
-static int by_path(const void *first, const void *second)
+static int compare_paths(const void *first, const void *second)
 {
-	return strcmp(((const struct module *)first)->path, ((const struct module *)second)->path);
+	return strcmp(((const struct nn_module *)first)->path,
+		      ((const struct nn_module *)second)->path);
 }
 
-/* The innermost module around each event, by index + 1. */
-static void gather(const struct ws_ops *ops, struct modules *modules, uint32_t *inside)
+/* Find modules and add up their calls; inside[i] gets the index + 1 of the innermost module around
+ * event i, 0 for none. */
+static void gather_modules(const struct ws_ops *ops, struct nn_modules *modules, uint32_t *inside)
 {
 	enum { DEEPEST = 256 };
 
 	for (size_t i = 0; i < ops->cpu_count; i++) {
-		const struct ws_ops_event *ev = &ops->events[i];
-		uint32_t outer = ev->parent == WS_OPS_NONE ? 0 : inside[ev->parent];
-		const char *name = module_name(ops, ev);
+		const struct ws_ops_event *event = &ops->events[i];
+		const char *name = get_module_name(ops, event);
+		uint32_t outer = 0;
 
+		if (event->parent != WS_OPS_NONE)
+			outer = inside[event->parent];
 		inside[i] = outer;
 		if (!name) {
-			if (outer && ev->kind == WS_OPS_CPU)
+			if (outer && event->kind == WS_OPS_CPU)
 				modules->modules[outer - 1].ops++;
 			continue;
 		}
 		if (outer && modules->modules[outer - 1].depth == DEEPEST)
-			continue; /* recursion without end: one module */
-		inside[i] = module_of(modules, outer, name);
+			continue; /* endless recursion: the calls below are one module */
+		inside[i] = find_module(modules, outer, name);
 		modules->modules[inside[i] - 1].calls++;
-		modules->modules[inside[i] - 1].cpu += ev->end - ev->start;
-		modules->modules[inside[i] - 1].gpu += ev->device_total / WS_DOUBLES_PARTS;
+		modules->modules[inside[i] - 1].cpu += event->end - event->start;
+		modules->modules[inside[i] - 1].gpu += event->device_total / WS_DOUBLES_PARTS;
 		if (outer) {
-			modules->modules[outer - 1].children_cpu += ev->end - ev->start;
+			modules->modules[outer - 1].children_cpu += event->end - event->start;
 			modules->modules[outer - 1].children_gpu +=
-				ev->device_total / WS_DOUBLES_PARTS;
+				event->device_total / WS_DOUBLES_PARTS;
 		}
 	}
 }
@@ -105,22 +120,22 @@ int ws_ops_modules(struct ws_ops *ops, struct ws_printer *printer, struct ws_tex
 		   struct ws_err *err)
 {
 	uint32_t *inside = ws_calloc(ops->cpu_count + 1, sizeof(*inside));
-	struct modules modules = {0};
+	struct nn_modules modules = {0};
 	int64_t rows = 0;
 
-	gather(ops, &modules, inside);
+	gather_modules(ops, &modules, inside);
 	free(inside);
-	if (!modules.n)
+	if (!modules.count)
 		return ws_fail(err,
 			       "%s holds no calls of nn.Module; torch.profiler writes them with "
 			       "with_stack=True",
 			       ws_report_path(ops->report));
-	qsort(modules.modules, modules.n, sizeof(*modules.modules), by_path);
+	qsort(modules.modules, modules.count, sizeof(*modules.modules), compare_paths);
 	printer->columns = module_columns;
 	printer->column_count = WS_COUNT(module_columns);
 	ws_print_begin(printer);
-	for (size_t i = 0; i < modules.n; i++) {
-		const struct module *module = &modules.modules[i];
+	for (size_t i = 0; i < modules.count; i++) {
+		const struct nn_module *module = &modules.modules[i];
 		struct ws_cell cells[] = {
 			ws_cell_text(module->path, strlen(module->path)),
 			ws_cell_int((int64_t)module->calls),
@@ -134,13 +149,13 @@ int ws_ops_modules(struct ws_ops *ops, struct ws_printer *printer, struct ws_tex
 		};
 
 		if (ops->request->limit && rows++ == ops->request->limit) {
-			ws_text_printf(footer, "%zu rows more\n", modules.n - i);
+			ws_text_printf(footer, "%zu rows more\n", modules.count - i);
 			break;
 		}
 		ws_print_row(printer, cells);
 	}
 	ws_print_end(printer);
-	for (size_t i = 0; i < modules.n; i++)
+	for (size_t i = 0; i < modules.count; i++)
 		free(modules.modules[i].path);
 	free(modules.modules);
 	ws_map_free(&modules.index);
@@ -149,7 +164,7 @@ int ws_ops_modules(struct ws_ops *ops, struct ws_printer *printer, struct ws_tex
 
 /* ---- memory by device ---- */
 
-struct device {
+struct memory_device {
 	uint32_t process;
 	uint8_t type;
 	int32_t id;
@@ -170,15 +185,18 @@ static const struct ws_column memory_columns[] = {
 	{"Peak reserved (B)", WS_KIND_COUNT},
 };
 
-static const char *device_name(uint8_t type, int32_t id, char *buffer, size_t size)
+static const char *get_device_name(uint8_t type, int32_t id, char *buffer, size_t size)
 {
 	if (type == 0)
 		return "CPU";
-	snprintf(buffer, size, type == 1 ? "CUDA %d" : "device type %d", type == 1 ? id : type);
+	if (type == 1)
+		snprintf(buffer, size, "CUDA %d", id);
+	else
+		snprintf(buffer, size, "device type %d", type);
 	return buffer;
 }
 
-static int no_memory(const struct ws_ops *ops, struct ws_err *err)
+static int fail_no_memory(const struct ws_ops *ops, struct ws_err *err)
 {
 	return ws_fail(
 		err,
@@ -186,63 +204,67 @@ static int no_memory(const struct ws_ops *ops, struct ws_err *err)
 		ws_report_path(ops->report));
 }
 
-static struct device *find_device(struct device **v, size_t *n, size_t *cap,
-				  const struct ws_ops_memory *memory)
+static struct memory_device *find_memory_device(struct memory_device **devices, size_t *count,
+						size_t *capacity,
+						const struct ws_ops_memory *memory)
 {
-	for (size_t i = 0; i < *n; i++)
-		if ((*v)[i].process == memory->process && (*v)[i].type == memory->type &&
-		    (*v)[i].id == memory->device)
-			return &(*v)[i];
-	ws_grow(*v, *cap, *n + 1);
-	(*v)[*n] = (struct device){
+	for (size_t i = 0; i < *count; i++)
+		if ((*devices)[i].process == memory->process &&
+		    (*devices)[i].type == memory->type && (*devices)[i].id == memory->device)
+			return &(*devices)[i];
+	ws_grow(*devices, *capacity, *count + 1);
+	(*devices)[*count] = (struct memory_device){
 		.process = memory->process, .type = memory->type, .id = memory->device};
-	return &(*v)[(*n)++];
+	return &(*devices)[(*count)++];
 }
 
 int ws_ops_memory_devices(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
 			  struct ws_err *err)
 {
-	struct device *device_v = NULL;
-	size_t n = 0, cap = 0;
+	struct memory_device *devices = NULL;
+	size_t count = 0, capacity = 0;
 
 	(void)footer;
 	if (!ops->memory_count)
-		return no_memory(ops, err);
+		return fail_no_memory(ops, err);
 	for (size_t i = 0; i < ops->memory_count; i++) {
 		const struct ws_ops_memory *memory = &ops->memory[i];
-		struct device *device_d = find_device(&device_v, &n, &cap, memory);
+		struct memory_device *device =
+			find_memory_device(&devices, &count, &capacity, memory);
 
-		device_d->taken += memory->bytes > 0;
-		device_d->given += memory->bytes < 0;
-		device_d->taken_bytes += memory->bytes > 0 ? (uint64_t)memory->bytes : 0;
-		device_d->given_bytes += memory->bytes < 0 ? (uint64_t)-memory->bytes : 0;
-		device_d->now += memory->bytes;
-		device_d->peak = ws_max(memory->allocated, device_d->peak);
-		device_d->reserved = ws_max(memory->reserved, device_d->reserved);
+		device->taken += memory->bytes > 0;
+		device->given += memory->bytes < 0;
+		if (memory->bytes > 0)
+			device->taken_bytes += (uint64_t)memory->bytes;
+		else
+			device->given_bytes += (uint64_t)-memory->bytes;
+		device->now += memory->bytes;
+		device->peak = ws_max(memory->allocated, device->peak);
+		device->reserved = ws_max(memory->reserved, device->reserved);
 	}
 	printer->columns = memory_columns;
 	printer->column_count = WS_COUNT(memory_columns);
 	ws_print_begin(printer);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < count; i++) {
 		char buffer[40];
 		const char *name =
-			device_name(device_v[i].type, device_v[i].id, buffer, sizeof(buffer));
+			get_device_name(devices[i].type, devices[i].id, buffer, sizeof(buffer));
 		struct ws_cell cells[] = {
-			ws_cell_int((int64_t)ws_who_process(ops->who, device_v[i].process)->pid),
+			ws_cell_int((int64_t)ws_who_process(ops->who, devices[i].process)->pid),
 			ws_cell_text(name, strlen(name)),
-			ws_cell_int((int64_t)device_v[i].taken),
-			ws_cell_int((int64_t)device_v[i].given),
-			ws_cell_int((int64_t)device_v[i].taken_bytes),
-			ws_cell_int((int64_t)device_v[i].given_bytes),
-			ws_cell_int(device_v[i].now),
-			ws_cell_int((int64_t)device_v[i].peak),
-			ws_cell_int((int64_t)device_v[i].reserved),
+			ws_cell_int((int64_t)devices[i].taken),
+			ws_cell_int((int64_t)devices[i].given),
+			ws_cell_int((int64_t)devices[i].taken_bytes),
+			ws_cell_int((int64_t)devices[i].given_bytes),
+			ws_cell_int(devices[i].now),
+			ws_cell_int((int64_t)devices[i].peak),
+			ws_cell_int((int64_t)devices[i].reserved),
 		};
 
 		ws_print_row(printer, cells);
 	}
 	ws_print_end(printer);
-	free(device_v);
+	free(devices);
 	return 0;
 }
 
@@ -260,18 +282,19 @@ static const struct ws_column event_columns[] = {
 	{"Operator", WS_KIND_TEXT},
 };
 
-/* The innermost operator around a moment on a thread: events before it by start, then outwards. */
-static const char *op_around(const struct ws_ops *ops, uint32_t thread, uint64_t at)
+/* The innermost operator around a moment on a thread: the last event that began before it, or the
+ * nearest of its parents. */
+static const char *find_operator_around(const struct ws_ops *ops, uint32_t thread, uint64_t at)
 {
-	size_t lo;
+	size_t low;
 	uint32_t i;
 
-	lo = ws_bisect(ops->cpu_count, mid,
-		       ops->events[mid].thread < thread ||
-			       (ops->events[mid].thread == thread && ops->events[mid].start <= at));
-	if (!lo || ops->events[lo - 1].thread != thread)
+	low = ws_bisect(ops->cpu_count, mid,
+			ops->events[mid].thread < thread || (ops->events[mid].thread == thread &&
+							     ops->events[mid].start <= at));
+	if (!low || ops->events[low - 1].thread != thread)
 		return "";
-	for (i = (uint32_t)(lo - 1); i != WS_OPS_NONE; i = ops->events[i].parent)
+	for (i = (uint32_t)(low - 1); i != WS_OPS_NONE; i = ops->events[i].parent)
 		if (ops->events[i].end >= at &&
 		    (ops->events[i].kind == WS_OPS_CPU || ops->events[i].kind == WS_OPS_ANNOTATION))
 			return ws_ops_name(ops, ops->events[i].name);
@@ -284,7 +307,7 @@ int ws_ops_memory_events(struct ws_ops *ops, struct ws_printer *printer, struct 
 	int64_t rows = 0;
 
 	if (!ops->memory_count)
-		return no_memory(ops, err);
+		return fail_no_memory(ops, err);
 	printer->columns = event_columns;
 	printer->column_count = WS_COUNT(event_columns);
 	ws_print_begin(printer);
@@ -292,16 +315,16 @@ int ws_ops_memory_events(struct ws_ops *ops, struct ws_printer *printer, struct 
 		const struct ws_ops_memory *memory = &ops->memory[i];
 		const struct ws_thread_info *info = ws_who_thread(ops->who, memory->thread);
 		char buffer[40], address[24];
-		const char *device = device_name(memory->type, memory->device, buffer,
-						 sizeof(buffer)),
-			   *op = op_around(ops, memory->thread, memory->time);
-		int n = snprintf(address, sizeof(address), "0x%" PRIx64, memory->address);
+		const char *device = get_device_name(memory->type, memory->device, buffer,
+						     sizeof(buffer)),
+			   *op = find_operator_around(ops, memory->thread, memory->time);
+		int length = snprintf(address, sizeof(address), "0x%" PRIx64, memory->address);
 		struct ws_cell cells[] = {
 			ws_cell_int((int64_t)(memory->time - ops->zero)),
 			ws_cell_int((int64_t)info->pid),
 			ws_cell_int((int64_t)info->tid),
 			ws_cell_text(device, strlen(device)),
-			ws_cell_text(address, (size_t)n),
+			ws_cell_text(address, (size_t)length),
 			ws_cell_int(memory->bytes),
 			ws_cell_int((int64_t)memory->allocated),
 			ws_cell_int((int64_t)memory->reserved),

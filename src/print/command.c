@@ -21,18 +21,21 @@ void ws_words_free(char **words)
 	free(words);
 }
 
-/* One word from *s on; false when a quote is not closed. */
-static bool next_word(const char **s, struct ws_text *word)
+/* Read one word from *at on, and move *at behind it; false when a quote is not closed. */
+static bool read_word(const char **at, struct ws_text *word)
 {
 	char quote = 0;
 
-	for (; **s && (quote || !strchr(" \t\n", **s)); ++*s) {
-		char letter = **s;
+	for (; **at && (quote || !strchr(" \t\n", **at)); ++*at) {
+		char letter = **at;
 
-		if (letter == '\\' && quote != '\'' && (*s)[1])
-			letter = *++*s;
-		else if (quote ? letter == quote : letter == '"' || letter == '\'') {
-			quote = quote ? 0 : letter;
+		if (letter == '\\' && quote != '\'' && (*at)[1]) {
+			letter = *++*at;
+		} else if (quote && letter == quote) {
+			quote = 0;
+			continue;
+		} else if (!quote && (letter == '"' || letter == '\'')) {
+			quote = letter;
 			continue;
 		}
 		ws_text_add(word, &letter, 1);
@@ -43,57 +46,57 @@ static bool next_word(const char **s, struct ws_text *word)
 char **ws_words(const char *text, struct ws_err *err)
 {
 	char **words = NULL;
-	size_t n = 0, cap = 0;
+	size_t count = 0, capacity = 0;
 
-	ws_grow(words, cap, 1);
+	ws_grow(words, capacity, 1);
 	words[0] = NULL;
 	for (text += strspn(text, " \t\n"); *text; text += strspn(text, " \t\n")) {
 		struct ws_text word = {0};
 
 		ws_text_puts(&word, "");
-		if (!next_word(&text, &word)) {
+		if (!read_word(&text, &word)) {
 			ws_text_free(&word);
 			ws_words_free(words);
 			ws_fail(err, "a quote is not closed");
 			return NULL;
 		}
-		ws_grow(words, cap, n + 2);
-		words[n++] = word.text;
-		words[n] = NULL;
+		ws_grow(words, capacity, count + 2);
+		words[count++] = word.text;
+		words[count] = NULL;
 	}
-	if (n)
+	if (count)
 		return words;
 	ws_words_free(words);
 	ws_fail(err, "there is no command");
 	return NULL;
 }
 
-static int spawn(struct ws_command_out *out, char **words, int in)
+static int spawn_command(struct ws_command_out *out, char **words, int in)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
 	sigset_t none, normal;
-	int rc;
+	int status;
 
 	sigemptyset(&none);
 	sigemptyset(&normal);
-	sigaddset(&normal, SIGPIPE); /* which we ignore, and a child would with us */
+	sigaddset(&normal, SIGPIPE); /* we ignore it, which a child would inherit */
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
 	posix_spawnattr_init(&attr);
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setsigdefault(&attr, &normal);
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	rc = posix_spawnp(&out->pid, words[0], &actions, &attr, words, environ);
+	status = posix_spawnp(&out->pid, words[0], &actions, &attr, words, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	posix_spawnattr_destroy(&attr);
-	return rc;
+	return status;
 }
 
 int ws_command_start(struct ws_command_out *out, const char *command, struct ws_err *err)
 {
 	char **words = ws_words(command, err);
-	int fd[2], rc;
+	int fd[2], status;
 
 	memset(out, 0, sizeof(*out));
 	if (!words)
@@ -102,23 +105,22 @@ int ws_command_start(struct ws_command_out *out, const char *command, struct ws_
 		ws_words_free(words);
 		return ws_fail_errno(err, "cannot start %s", command);
 	}
-	out->pipe_signal = signal(
-		SIGPIPE,
-		SIG_IGN); /* one that ends early must not end us: finishing says how it ended */
-	fflush(stdout);	  /* what was printed before stands before what the command prints */
-	rc = spawn(out, words, fd[0]);
+	/* A command that ends early must not end us: its status is checked when it has ended. */
+	out->pipe_signal = signal(SIGPIPE, SIG_IGN);
+	fflush(stdout); /* what was printed so far comes before what the command prints */
+	status = spawn_command(out, words, fd[0]);
 	close(fd[0]);
-	if (rc) {
+	if (status) {
 		close(fd[1]);
 		signal(SIGPIPE, out->pipe_signal);
-		errno = rc;
+		errno = status;
 		ws_fail_errno(err, "cannot start %s", words[0]);
 	} else {
 		out->file = fdopen(fd[1], "w");
 		out->name = ws_strdup(words[0]);
 	}
 	ws_words_free(words);
-	return rc ? -1 : 0;
+	return -(status != 0);
 }
 
 int ws_command_finish(struct ws_command_out *out, struct ws_err *err)
@@ -127,7 +129,7 @@ int ws_command_finish(struct ws_command_out *out, struct ws_err *err)
 
 	if (!out->file)
 		return 0;
-	fclose(out->file); /* it may have read no more than it wanted: that is its business */
+	fclose(out->file); /* errors do not matter: the command need not read everything */
 	signal(SIGPIPE, out->pipe_signal);
 	while (waitpid(out->pid, &status, 0) < 0 && errno == EINTR)
 		;

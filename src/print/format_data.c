@@ -1,10 +1,10 @@
 /*
  * format_data.c - formats that programs read: csv, tsv, json.
  *
- * CSV quotes a field only when it must (comma, quote, line break), doubling quotes inside, as the
- * scripts of the reference tool and everybody's readers do. Numbers are the same text in all three.
- * Broken UTF-8 and NULs, which readers choke on, become U+FFFD. What is empty is an empty text in
- * the JSON of reports, as those scripts expect; a NULL of a query is null.
+ * CSV quotes a field only when it must (comma, quote, line break) and doubles quotes inside, as the
+ * scripts of the reference tool and all common readers do. Numbers are the same text in all three
+ * formats. Invalid UTF-8 and NULs, which many readers refuse, become U+FFFD. In JSON, an empty cell
+ * of a report is an empty text, as those scripts expect; a NULL of a query is null.
  */
 #include <string.h>
 
@@ -12,52 +12,57 @@
 #include "text/text.h"
 #include "print/formats.h"
 
-enum { GATHERED = 1 << 16 }; /* bytes of lines that are written together */
+enum { GATHERED = 1 << 16 }; /* how many bytes of lines are written at once */
 
-static void end_line(struct ws_printer *printer)
+static void flush_if_full(struct ws_printer *printer)
 {
 	if (printer->line.len >= GATHERED)
 		ws_print_flush(printer);
 }
 
-/* Bytes of `v` that are `c`, each as a high bit; those after the lowest may be wrong. */
-static inline uint64_t has_byte(uint64_t v, uint8_t c)
+/* The `bytes` that equal `wanted`, each as its high bit; bits above the lowest may be wrong. */
+static inline uint64_t find_byte(uint64_t bytes, uint8_t wanted)
 {
-	v ^= c * UINT64_C(0x0101010101010101);
-	return (v - UINT64_C(0x0101010101010101)) & ~v & UINT64_C(0x8080808080808080);
+	bytes ^= wanted * UINT64_C(0x0101010101010101);
+	return (bytes - UINT64_C(0x0101010101010101)) & ~bytes & UINT64_C(0x8080808080808080);
 }
 
-/* ASCII without NULs, and without what CSV (or with `tsv`, TSV) must mark: almost every name,
- * looked at eight bytes at a time. */
-static bool is_plain(const char *text, size_t n, bool tsv)
+/* The `bytes` that are not plain: NULs, line breaks, beyond ASCII, or one of `special`. */
+static inline uint64_t find_special_bytes(uint64_t bytes, const char special[2])
 {
-	uint8_t a = tsv ? '\t' : '"', b = tsv ? '\\' : ',';
-	uint64_t v, found = 0;
+	return (bytes & UINT64_C(0x8080808080808080)) | find_byte(bytes, 0) |
+	       find_byte(bytes, (uint8_t)special[0]) | find_byte(bytes, (uint8_t)special[1]) |
+	       find_byte(bytes, '\n') | find_byte(bytes, '\r');
+}
 
-	for (; n >= 8; text += 8, n -= 8) {
-		memcpy(&v, text, 8);
-		found |= (v & UINT64_C(0x8080808080808080)) | has_byte(v, 0) | has_byte(v, a) |
-			 has_byte(v, b) | has_byte(v, '\n') | has_byte(v, '\r');
+/* Whether a text can be written as it is: ASCII without NULs, line breaks and the two letters in
+ * `special`. Almost every name is; eight bytes are examined at a time. */
+static inline bool is_plain(const char *text, size_t length, const char special[2])
+{
+	uint64_t bytes, found = 0;
+
+	for (; length >= 8; text += 8, length -= 8) {
+		memcpy(&bytes, text, 8);
+		found |= find_special_bytes(bytes, special);
 	}
-	if (n) {
-		v = UINT64_C(0x2020202020202020);
-		memcpy(&v, text, n);
-		found |= (v & UINT64_C(0x8080808080808080)) | has_byte(v, 0) | has_byte(v, a) |
-			 has_byte(v, b) | has_byte(v, '\n') | has_byte(v, '\r');
+	if (length) {
+		bytes = UINT64_C(0x2020202020202020);
+		memcpy(&bytes, text, length);
+		found |= find_special_bytes(bytes, special);
 	}
 	return !found;
 }
 
-/* ASCII without NULs. */
-static bool is_ascii(const char *text, size_t n)
+/* Whether a text is ASCII without NULs. */
+static bool is_ascii(const char *text, size_t length)
 {
-	uint64_t v, found = 0;
+	uint64_t bytes, found = 0;
 
-	for (; n >= 8; text += 8, n -= 8) {
-		memcpy(&v, text, 8);
-		found |= (v & UINT64_C(0x8080808080808080)) | has_byte(v, 0);
+	for (; length >= 8; text += 8, length -= 8) {
+		memcpy(&bytes, text, 8);
+		found |= (bytes & UINT64_C(0x8080808080808080)) | find_byte(bytes, 0);
 	}
-	for (; n; text++, n--)
+	for (; length; text++, length--)
 		found |= *text <= 0;
 	return !found;
 }
@@ -72,54 +77,58 @@ static void put_char(struct ws_text *text, char letter)
 	text->text[text->len] = 0;
 }
 
-/* In quotes, with those inside doubled. */
-static void put_quoted(struct ws_text *text, const char *word, size_t n)
+/* Append a text in quotes, with quotes inside doubled. */
+static void put_quoted(struct ws_text *text, const char *word, size_t word_length)
 {
 	put_char(text, '"');
-	for (size_t at = 0; at < n;) {
-		const char *quote = memchr(word + at, '"', n - at);
-		size_t k = quote ? (size_t)(quote - word) - at + 1 : n - at;
+	for (size_t at = 0; at < word_length;) {
+		const char *quote = memchr(word + at, '"', word_length - at);
+		size_t length = word_length - at;
 
-		ws_text_add(text, word + at, k);
+		if (quote)
+			length = (size_t)(quote - word) - at + 1;
+		ws_text_add(text, word + at, length);
 		if (quote)
 			put_char(text, '"');
-		at += k;
+		at += length;
 	}
 	put_char(text, '"');
 }
 
-static void csv_text(struct ws_text *text, const char *word, size_t n)
+static void put_csv_text(struct ws_text *text, const char *word, size_t length)
 {
 	struct ws_text clean = {0};
 
-	if (is_plain(word, n, false)) {
-		ws_text_add(text, word, n);
+	if (is_plain(word, length, "\",")) {
+		ws_text_add(text, word, length);
 		return;
 	}
-	if (is_ascii(word, n)) {
-		put_quoted(text, word, n);
+	if (is_ascii(word, length)) {
+		put_quoted(text, word, length);
 		return;
 	}
-	if (!memchr(word, '"', n) && !memchr(word, ',', n) && !memchr(word, '\n', n) &&
-	    !memchr(word, '\r', n)) {
-		ws_text_utf8(text, word, n);
+	if (!memchr(word, '"', length) && !memchr(word, ',', length) &&
+	    !memchr(word, '\n', length) && !memchr(word, '\r', length)) {
+		ws_text_utf8(text, word, length);
 		return;
 	}
-	ws_text_utf8(&clean, word, n);
+	ws_text_utf8(&clean, word, length);
 	put_quoted(text, clean.text, clean.len);
 	ws_text_free(&clean);
 }
 
-/* Between the pieces of a name that TSV would break at, `marks` stands for a tab, a line feed, a
- * carriage return, a backslash. */
-static void tsv_pieces(struct ws_text *text, const char *word, size_t n, const char *const marks[4])
+/* Append a text with `marks` in place of tabs, line feeds, carriage returns and backslashes. */
+static void put_tsv_pieces(struct ws_text *text, const char *word, size_t length,
+			   const char *const marks[4])
 {
 	static const char special[] = "\t\n\r\\";
 
-	for (size_t i = 0, run = 0; i <= n; i++) {
-		const char *at = i < n ? memchr(special, word[i], 4) : NULL;
+	for (size_t i = 0, run = 0; i <= length; i++) {
+		const char *at = NULL;
 
-		if (i < n && !at)
+		if (i < length)
+			at = memchr(special, word[i], 4);
+		if (i < length && !at)
 			continue;
 		ws_text_utf8(text, word + run, i - run);
 		run = i + 1;
@@ -128,27 +137,27 @@ static void tsv_pieces(struct ws_text *text, const char *word, size_t n, const c
 	}
 }
 
-static void tsv_text(struct ws_text *text, const char *word, size_t n)
+static void put_tsv_text(struct ws_text *text, const char *word, size_t length)
 {
 	static const char *const blanks[] = {" ", " ", " ", "\\"};
 
-	if (is_plain(word, n, true))
-		ws_text_add(text, word, n);
+	if (is_plain(word, length, "\t\\"))
+		ws_text_add(text, word, length);
 	else
-		tsv_pieces(text, word, n, blanks);
+		put_tsv_pieces(text, word, length, blanks);
 }
 
-static void tsv_escaped(struct ws_text *text, const char *word, size_t n)
+static void put_tsv_escaped(struct ws_text *text, const char *word, size_t length)
 {
 	static const char *const escapes[] = {"\\t", "\\n", "\\r", "\\\\"};
 
-	if (is_plain(word, n, true))
-		ws_text_add(text, word, n);
+	if (is_plain(word, length, "\t\\"))
+		ws_text_add(text, word, length);
 	else
-		tsv_pieces(text, word, n, escapes);
+		put_tsv_pieces(text, word, length, escapes);
 }
 
-static void header(struct ws_printer *printer, char separator)
+static void put_header(struct ws_printer *printer, char separator)
 {
 	if (printer->args.nohdr)
 		return;
@@ -158,24 +167,25 @@ static void header(struct ws_printer *printer, char separator)
 		ws_print_header(printer, i, &printer->line);
 	}
 	ws_text_add(&printer->line, "\n", 1);
-	end_line(printer);
+	flush_if_full(printer);
 }
 
-static size_t leading(const struct ws_printer *printer, const struct ws_cell *cells)
+/* How many cells come before the first text. */
+static size_t count_leading_numbers(const struct ws_printer *printer, const struct ws_cell *cells)
 {
-	size_t n = 0;
+	size_t count = 0;
 
-	while (n < printer->column_count && cells[n].type != WS_CELL_TEXT)
-		n++;
-	return n;
+	while (count < printer->column_count && cells[count].type != WS_CELL_TEXT)
+		count++;
+	return count;
 }
 
-/* Figures of the row before are copied, not made again: ranges without repetition take the same few
- * times over and over. */
-static void row(struct ws_printer *printer, const struct ws_cell *cells, char separator,
-		void (*text)(struct ws_text *, const char *, size_t))
+/* Leading figures that equal those of the row before are copied, not converted again: in tables of
+ * names that never repeat, the same few figures come again and again. */
+static void put_row(struct ws_printer *printer, const struct ws_cell *cells, char separator,
+		    void (*text)(struct ws_text *, const char *, size_t))
 {
-	size_t lead = leading(printer, cells), at = printer->line.len, i = 0;
+	size_t lead = count_leading_numbers(printer, cells), at = printer->line.len, i = 0;
 
 	if (printer->same >= lead && printer->lead.cells == lead && lead) {
 		ws_grow(printer->line.text, printer->line.cap, at + printer->lead.len + 1);
@@ -195,29 +205,34 @@ static void row(struct ws_printer *printer, const struct ws_cell *cells, char se
 			ws_print_number(printer, i, &cells[i], false, &printer->line);
 	}
 	printer->lead.at = at;
-	printer->lead.cells = lead < printer->column_count ? lead : 0;
+	printer->lead.cells = 0;
+	if (lead < printer->column_count)
+		printer->lead.cells = lead;
 	put_char(&printer->line, '\n');
-	end_line(printer);
+	flush_if_full(printer);
 }
 
 void ws_csv_begin(struct ws_printer *printer)
 {
-	header(printer, ',');
+	put_header(printer, ',');
 }
 
 void ws_csv_row(struct ws_printer *printer, const struct ws_cell *cells)
 {
-	row(printer, cells, ',', csv_text);
+	put_row(printer, cells, ',', put_csv_text);
 }
 
 void ws_tsv_begin(struct ws_printer *printer)
 {
-	header(printer, '\t');
+	put_header(printer, '\t');
 }
 
 void ws_tsv_row(struct ws_printer *printer, const struct ws_cell *cells)
 {
-	row(printer, cells, '\t', printer->args.escape ? tsv_escaped : tsv_text);
+	if (printer->args.escape)
+		put_row(printer, cells, '\t', put_tsv_escaped);
+	else
+		put_row(printer, cells, '\t', put_tsv_text);
 }
 
 void ws_lines_end(struct ws_printer *printer)
@@ -225,8 +240,8 @@ void ws_lines_end(struct ws_printer *printer)
 	ws_print_flush(printer);
 }
 
-/* Columns before this one with its header. */
-static size_t same_before(const struct ws_printer *printer, size_t column)
+/* How many columns before this one have its header. */
+static size_t count_same_headers(const struct ws_printer *printer, size_t column)
 {
 	size_t same = 0;
 
@@ -240,7 +255,7 @@ void ws_json_begin(struct ws_printer *printer)
 {
 	printer->doubled = 0;
 	for (size_t i = 0; i < printer->column_count && i < 64; i++)
-		printer->doubled |= (uint64_t)(same_before(printer, i) > 0) << i;
+		printer->doubled |= (uint64_t)(count_same_headers(printer, i) > 0) << i;
 	fputs("[", printer->file);
 }
 
@@ -248,28 +263,29 @@ void ws_json_row(struct ws_printer *printer, const struct ws_cell *cells)
 {
 	struct ws_text name = {0};
 
-	ws_text_puts(&printer->line, printer->rows > 1 ? ",\n{" : "\n{");
+	if (printer->rows > 1)
+		ws_text_add(&printer->line, ",", 1);
+	ws_text_add(&printer->line, "\n{", 2);
 	for (size_t i = 0; i < printer->column_count; i++) {
 		name.len = 0;
 		ws_print_header(printer, i, &name);
-		if (i < 64 &&
-		    printer->doubled >> i &
-			    1) /* members of one name would hide one another from who reads them */
-			ws_text_printf(&name, ":%zu", same_before(printer, i));
+		if (i < 64 && printer->doubled >> i & 1) /* readers keep one member of a name */
+			ws_text_printf(&name, ":%zu", count_same_headers(printer, i));
 		if (i)
 			ws_text_add(&printer->line, ", ", 2);
 		ws_text_json(&printer->line, name.text, name.len);
 		ws_text_add(&printer->line, ": ", 2);
 		if (cells[i].type == WS_CELL_TEXT)
 			ws_text_json(&printer->line, cells[i].t.text, cells[i].t.n);
-		else if (cells[i].type == WS_CELL_NULL)
-			ws_text_puts(&printer->line,
-				     printer->columns[i].kind == WS_KIND_VALUE ? "null" : "\"\"");
-		else
+		else if (cells[i].type != WS_CELL_NULL)
 			ws_print_number(printer, i, &cells[i], false, &printer->line);
+		else if (printer->columns[i].kind == WS_KIND_VALUE)
+			ws_text_puts(&printer->line, "null");
+		else
+			ws_text_puts(&printer->line, "\"\"");
 	}
 	ws_text_add(&printer->line, "}", 1);
-	end_line(printer);
+	flush_if_full(printer);
 	ws_text_free(&name);
 }
 

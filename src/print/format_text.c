@@ -1,27 +1,28 @@
 /*
  * format_text.c - formats that people read: column, table, html, markdown.
  *
- * column and table need the widths of all rows first: cells are kept as text in one buffer (`kept`,
- * with their ends in `ends`) and laid out at the end. Names are cut at 100 columns, with an
- * ellipsis, unless the format has :nolimit or a width for the column. Lines are filled up with
- * blanks to the width of the last column, as the reference tool's are.
+ * The formats column and table need the widths of all rows first: cells are kept as text in one
+ * buffer (`kept`, with their ends in `ends`) and laid out at the end. Names longer than 100 columns
+ * are cut and end in an ellipsis, unless the format has :nolimit or a width for the column. Lines
+ * are padded with blanks to the width of the last column, as those of the reference tool are.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/choose.h"
 #include "text/text.h"
 #include "print/formats.h"
 
 enum { NAME_LIMIT = 100 };
 
-static bool left_aligned(const struct ws_printer *printer, size_t column)
+static bool is_left_aligned(const struct ws_printer *printer, size_t column)
 {
 	return printer->columns[column].kind == WS_KIND_TEXT ||
 	       (column < 64 && printer->texts >> column & 1);
 }
 
-/* What `kept` got since the last cell is one, which takes so many columns. */
-static void keep(struct ws_printer *printer, size_t width)
+/* End a cell: it is what `kept` got since the last one, and as wide as `width`. */
+static void end_cell(struct ws_printer *printer, size_t width)
 {
 	size_t column = printer->ends_count % printer->column_count;
 
@@ -33,40 +34,49 @@ static void keep(struct ws_printer *printer, size_t width)
 		printer->widths[column] = width;
 }
 
-/* What the user wants the column to be wide; WS_WIDTH_AUTO for as wide as need be. */
-static size_t asked_width(const struct ws_printer *printer, size_t column)
+/* The width that the user gave for a column; WS_WIDTH_AUTO for that of its widest cell. */
+static size_t get_asked_width(const struct ws_printer *printer, size_t column)
 {
-	return column < printer->args.width_count ? printer->args.widths[column] : WS_WIDTH_AUTO;
+	if (column >= printer->args.width_count)
+		return WS_WIDTH_AUTO;
+	return printer->args.widths[column];
 }
 
-static void keep_name(struct ws_printer *printer, size_t column, const char *text, size_t n)
+/* The width of what `kept` has from `from` on. */
+static size_t get_kept_width(const struct ws_printer *printer, size_t from)
+{
+	if (printer->kept.len == from)
+		return 0;
+	return ws_utf8_width(printer->kept.text + from, printer->kept.len - from);
+}
+
+static void keep_text_cell(struct ws_printer *printer, size_t column, const char *text,
+			   size_t length)
 {
 	size_t from = printer->kept.len, cut, width;
 
-	ws_text_terminal(&printer->kept, text, n);
-	width = printer->kept.len > from
-			? ws_utf8_width(printer->kept.text + from, printer->kept.len - from)
-			: 0;
-	if (!printer->args.nolimit && asked_width(printer, column) == WS_WIDTH_AUTO &&
+	ws_text_terminal(&printer->kept, text, length);
+	width = get_kept_width(printer, from);
+	if (!printer->args.nolimit && get_asked_width(printer, column) == WS_WIDTH_AUTO &&
 	    width > NAME_LIMIT) {
 		cut = ws_utf8_prefix(printer->kept.text + from, printer->kept.len - from,
 				     NAME_LIMIT - 1);
 		printer->kept.len = from + cut;
 		ws_text_puts(&printer->kept, "\xe2\x80\xa6");
-		width = ws_utf8_width(printer->kept.text + from, printer->kept.len - from);
+		width = get_kept_width(printer, from);
 	}
-	keep(printer, width);
+	end_cell(printer, width);
 }
 
 void ws_kept_begin(struct ws_printer *printer)
 {
 	for (size_t i = 0; i < printer->column_count; i++) {
-		size_t from = printer->kept.len;
+		size_t from = printer->kept.len, width = 0;
 
 		ws_print_header(printer, i, &printer->kept);
-		keep(printer, printer->args.nohdr ? 0
-						  : ws_utf8_width(printer->kept.text + from,
-								  printer->kept.len - from));
+		if (!printer->args.nohdr)
+			width = get_kept_width(printer, from);
+		end_cell(printer, width);
 	}
 }
 
@@ -76,14 +86,15 @@ void ws_kept_row(struct ws_printer *printer, const struct ws_cell *cells)
 		size_t from = printer->kept.len;
 
 		if (cells[i].type == WS_CELL_TEXT) {
-			keep_name(printer, i, cells[i].t.text, cells[i].t.n);
-			printer->texts |= i < 64 ? UINT64_C(1) << i : 0;
+			keep_text_cell(printer, i, cells[i].t.text, cells[i].t.n);
+			if (i < 64)
+				printer->texts |= UINT64_C(1) << i;
 			continue;
 		}
 		if (cells[i].type != WS_CELL_NULL)
 			ws_print_number(printer, i, &cells[i], !printer->args.nofmt,
 					&printer->kept);
-		keep(printer, printer->kept.len - from);
+		end_cell(printer, printer->kept.len - from);
 	}
 }
 
@@ -101,87 +112,95 @@ void ws_kept_take(struct ws_printer *printer, struct ws_printer *one)
 	printer->texts |= one->texts;
 }
 
-/* Text of kept cell i; the header's cells come first. */
-static const char *kept(const struct ws_printer *printer, size_t i, size_t *len)
+/* The text of kept cell i; the cells of the header come first. */
+static const char *get_kept_cell(const struct ws_printer *printer, size_t i, size_t *length)
 {
-	size_t from = i ? printer->ends[i - 1] : 0;
+	size_t from = 0;
 
-	*len = printer->ends[i] - from;
-	return printer->kept.text ? printer->kept.text + from : "";
+	if (i)
+		from = printer->ends[i - 1];
+	*length = printer->ends[i] - from;
+	if (!printer->kept.text)
+		return "";
+	return printer->kept.text + from;
 }
 
-/* All cells are kept: columns get the widths that the user wants. */
+/* Now that all cells are kept, give columns the widths that the user asked for. */
 static void settle_widths(struct ws_printer *printer)
 {
 	for (size_t i = 0; i < printer->column_count; i++)
-		if (asked_width(printer, i) != WS_WIDTH_AUTO)
-			printer->widths[i] = asked_width(printer, i);
+		if (get_asked_width(printer, i) != WS_WIDTH_AUTO)
+			printer->widths[i] = get_asked_width(printer, i);
 }
 
-static void pad(struct ws_text *text, size_t n, char letter)
+static void put_padding(struct ws_text *text, size_t count, char letter)
 {
-	ws_grow(text->text, text->cap, text->len + n + 1);
-	memset(text->text + text->len, letter, n);
-	text->len += n;
+	ws_grow(text->text, text->cap, text->len + count + 1);
+	memset(text->text + text->len, letter, count);
+	text->len += count;
 	text->text[text->len] = 0;
 }
 
-/* A cell in its column: the header centred, numbers on the right, texts on the left, what is too
- * long cut. */
-static void put_cell(const struct ws_printer *printer, struct ws_text *line, size_t first,
-		     size_t column)
+/* Append a cell as wide as its column: headers centred, numbers on the right, texts on the left;
+ * cut what is too long. */
+static void put_padded_cell(const struct ws_printer *printer, struct ws_text *line, size_t first,
+			    size_t column)
 {
-	size_t len, space, before, wide, width = printer->widths[column];
-	const char *text = kept(printer, first + column, &len);
+	size_t length, space, before, wide, width = printer->widths[column];
+	const char *text = get_kept_cell(printer, first + column, &length);
 
-	wide = ws_utf8_width(text, len);
+	wide = ws_utf8_width(text, length);
 	if (wide > width) {
-		size_t cut = ws_utf8_prefix(text, len, width - 1);
+		size_t cut = ws_utf8_prefix(text, length, width - 1);
 
 		ws_text_add(line, text, cut);
 		ws_text_puts(line, "\xe2\x80\xa6");
-		pad(line, width - 1 - ws_utf8_width(text, cut),
-		    ' '); /* where half of a wide character would be */
+		put_padding(line, width - 1 - ws_utf8_width(text, cut),
+			    ' '); /* half a wide character */
 		return;
 	}
 	space = width - wide;
-	before = !first ? space / 2 : left_aligned(printer, column) ? 0 : space;
-	pad(line, before, ' ');
-	ws_text_add(line, text, len);
-	pad(line, space - before, ' ');
+	before = space;
+	if (!first)
+		before = space / 2;
+	else if (is_left_aligned(printer, column))
+		before = 0;
+	put_padding(line, before, ' ');
+	ws_text_add(line, text, length);
+	put_padding(line, space - before, ' ');
 }
 
-struct lines { /* how those of a table look */
+struct line_frame { /* what begins, separates and ends the cells of a line */
 	const struct ws_printer *printer;
 	const char *start, *gap, *end;
 };
 
-/* One line of kept cells from `first`. Columns whose width was given as 0 are not there. */
-static void put_kept(const struct lines *lines, struct ws_text *line, size_t first)
+/* Append a line of the kept cells from `first` on. Columns with a width of 0 are left out. */
+static void put_kept_line(const struct line_frame *frame, struct ws_text *line, size_t first)
 {
 	bool any = false;
 
-	ws_text_puts(line, lines->start);
-	for (size_t i = 0; i < lines->printer->column_count; i++) {
-		if (!asked_width(lines->printer, i))
+	ws_text_puts(line, frame->start);
+	for (size_t i = 0; i < frame->printer->column_count; i++) {
+		if (!get_asked_width(frame->printer, i))
 			continue;
 		if (any)
-			ws_text_puts(line, lines->gap);
-		put_cell(lines->printer, line, first, i);
+			ws_text_puts(line, frame->gap);
+		put_padded_cell(frame->printer, line, first, i);
 		any = true;
 	}
-	ws_text_puts(line, lines->end);
+	ws_text_puts(line, frame->end);
 }
 
-static void put_rows(struct ws_printer *one, size_t from, size_t to, const void *ctx)
+static void put_kept_rows(struct ws_printer *one, size_t from, size_t to, const void *context)
 {
-	const struct lines *lines = ctx;
+	const struct line_frame *frame = context;
 
-	for (size_t i = from; i < to; i++) /* the header is before the first */
-		put_kept(lines, &one->line, (i + 1) * lines->printer->column_count);
+	for (size_t i = from; i < to; i++) /* cells of the header come before row 0 */
+		put_kept_line(frame, &one->line, (i + 1) * frame->printer->column_count);
 }
 
-static void title(struct ws_printer *printer)
+static void write_title(struct ws_printer *printer)
 {
 	if (printer->title)
 		fprintf(printer->file, " ** %s (%s):\n\n", printer->title, printer->name);
@@ -192,60 +211,71 @@ void ws_column_begin(struct ws_printer *printer)
 	ws_kept_begin(printer);
 }
 
-static void rule(struct ws_printer *printer, const char *start, const char *gap, const char *end)
+static void put_rule(struct ws_printer *printer, const char *start, const char *gap,
+		     const char *end)
 {
 	bool any = false;
 
 	ws_text_puts(&printer->line, start);
 	for (size_t i = 0; i < printer->column_count; i++) {
-		if (!asked_width(printer, i))
+		if (!get_asked_width(printer, i))
 			continue;
 		if (any)
 			ws_text_puts(&printer->line, gap);
-		pad(&printer->line, printer->widths[i], '-');
+		put_padding(&printer->line, printer->widths[i], '-');
 		any = true;
 	}
 	ws_text_puts(&printer->line, end);
 }
 
-static void put_all(struct ws_printer *printer, const struct lines *lines)
+static void put_all_rows(struct ws_printer *printer, const struct line_frame *frame)
 {
-	ws_print_slices(printer, printer->ends_count / printer->column_count - 1, put_rows,
-			ws_lines_take, lines);
+	ws_print_slices(printer, printer->ends_count / printer->column_count - 1, put_kept_rows,
+			ws_lines_take, frame);
 }
 
 void ws_column_end(struct ws_printer *printer)
 {
-	const struct lines lines = {printer, " ", "  ", "\n"};
+	const struct line_frame frame = {printer, " ", "  ", "\n"};
 
 	settle_widths(printer);
-	title(printer);
+	write_title(printer);
 	if (!printer->args.nohdr) {
-		put_kept(&lines, &printer->line, 0);
-		rule(printer, " ", "  ", "\n");
+		put_kept_line(&frame, &printer->line, 0);
+		put_rule(printer, " ", "  ", "\n");
 	}
-	put_all(printer, &lines);
+	put_all_rows(printer, &frame);
 	ws_print_flush(printer);
 }
 
 void ws_box_end(struct ws_printer *printer)
 {
-	const struct lines lines = {printer, "| ", " | ", " |\n"};
+	const struct line_frame frame = {printer, "| ", " | ", " |\n"};
 
 	settle_widths(printer);
-	title(printer);
-	rule(printer, "+-", "-+-", "-+\n");
+	write_title(printer);
+	put_rule(printer, "+-", "-+-", "-+\n");
 	if (!printer->args.nohdr) {
-		put_kept(&lines, &printer->line, 0);
-		rule(printer, "+-", "-+-", "-+\n");
+		put_kept_line(&frame, &printer->line, 0);
+		put_rule(printer, "+-", "-+-", "-+\n");
 	}
-	put_all(printer, &lines);
+	put_all_rows(printer, &frame);
 	if (printer->rows)
-		rule(printer, "+-", "-+-", "-+\n");
+		put_rule(printer, "+-", "-+-", "-+\n");
 	ws_print_flush(printer);
 }
 
 /* ---- HTML ---- */
+
+/* Append the start tag of a cell. */
+static void put_cell_tag(struct ws_text *line, const char *tag, bool left)
+{
+	ws_text_puts(line, "<");
+	ws_text_puts(line, tag);
+	if (left)
+		ws_text_puts(line, " class=\"t\"");
+	ws_text_puts(line, ">");
+}
 
 void ws_htable_begin(struct ws_printer *printer)
 {
@@ -253,8 +283,7 @@ void ws_htable_begin(struct ws_printer *printer)
 	if (!printer->args.nohdr) {
 		ws_text_puts(&printer->line, "<thead><tr>");
 		for (size_t i = 0; i < printer->column_count; i++) {
-			ws_text_puts(&printer->line,
-				     left_aligned(printer, i) ? "<th class=\"t\">" : "<th>");
+			put_cell_tag(&printer->line, "th", is_left_aligned(printer, i));
 			ws_print_header(printer, i, &printer->line);
 			ws_text_puts(&printer->line, "</th>");
 		}
@@ -264,23 +293,26 @@ void ws_htable_begin(struct ws_printer *printer)
 	ws_print_flush(printer);
 }
 
-static void put_html(struct ws_printer *printer, const char *before, const char *text, size_t n,
-		     const char *after)
+static void put_html(struct ws_printer *printer, const char *before, const char *text,
+		     size_t length, const char *after)
 {
 	ws_text_puts(&printer->line, before);
-	ws_text_html(&printer->line, text, n);
+	ws_text_html(&printer->line, text, length);
 	ws_text_puts(&printer->line, after);
 }
 
 void ws_html_begin(struct ws_printer *printer)
 {
-	const char *name = printer->title ? printer->title : printer->name;
-	bool asked = printer->args.title.text;
+	const char *title = ws_text_or(printer->title, printer->name);
+	size_t title_len = strlen(title);
 
+	if (printer->args.title.text) {
+		title = printer->args.title.text;
+		title_len = printer->args.title.n;
+	}
 	ws_text_puts(&printer->line,
 		     "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-	put_html(printer, "<title>", asked ? printer->args.title.text : name,
-		 asked ? printer->args.title.n : strlen(name), "</title>\n");
+	put_html(printer, "<title>", title, title_len, "</title>\n");
 	ws_text_puts(
 		&printer->line,
 		"<style>\nbody { font-family: sans-serif; }\ntable { border-collapse: collapse; }\n"
@@ -304,10 +336,8 @@ void ws_html_row(struct ws_printer *printer, const struct ws_cell *cells)
 {
 	ws_text_puts(&printer->line, "<tr>");
 	for (size_t i = 0; i < printer->column_count; i++) {
-		ws_text_puts(&printer->line,
-			     cells[i].type == WS_CELL_TEXT || left_aligned(printer, i)
-				     ? "<td class=\"t\">"
-				     : "<td>");
+		put_cell_tag(&printer->line, "td",
+			     cells[i].type == WS_CELL_TEXT || is_left_aligned(printer, i));
 		if (cells[i].type == WS_CELL_TEXT)
 			ws_text_html(&printer->line, cells[i].t.text, cells[i].t.n);
 		else if (cells[i].type != WS_CELL_NULL)
@@ -332,31 +362,47 @@ void ws_html_end(struct ws_printer *printer)
 
 /* ---- Markdown ---- */
 
+/* What stands below the header of a column: texts are on the left, values of queries anywhere. */
+static const char *get_alignment(const struct ws_printer *printer, size_t column)
+{
+	if (is_left_aligned(printer, column))
+		return "|:---";
+	if (printer->columns[column].kind == WS_KIND_VALUE)
+		return "|---";
+	return "|---:";
+}
+
+/* Append what stands before the cell of a column. */
+static void put_separator(struct ws_printer *printer, size_t column)
+{
+	if (column)
+		ws_text_puts(&printer->line, " ");
+	ws_text_puts(&printer->line, "| ");
+}
+
 void ws_markdown_begin(struct ws_printer *printer)
 {
 	if (printer->title)
 		fprintf(printer->file, "## %s (%s)\n\n", printer->title, printer->name);
-	if (printer->args.nohdr) /* a table without its header line is not a table to Markdown */
+	if (printer->args.nohdr) /* to Markdown, this is no table without a header */
 		return;
 	for (size_t i = 0; i < printer->column_count; i++) {
-		ws_text_puts(&printer->line, i ? " | " : "| ");
+		put_separator(printer, i);
 		ws_print_header(printer, i, &printer->line);
 	}
 	ws_text_puts(&printer->line, " |\n");
 	for (size_t i = 0; i < printer->column_count; i++)
-		ws_text_puts(&printer->line, left_aligned(printer, i)			 ? "|:---"
-					     : printer->columns[i].kind == WS_KIND_VALUE ? "|---"
-											 : "|---:");
+		ws_text_puts(&printer->line, get_alignment(printer, i));
 	ws_text_puts(&printer->line, "|\n");
 	ws_print_flush(printer);
 }
 
-/* Punctuation that Markdown or the HTML in it would take for its own. */
-static void markdown_text(struct ws_text *text, const char *word, size_t n)
+/* Append a text with escapes for the punctuation that Markdown or HTML would interpret. */
+static void put_markdown_text(struct ws_text *text, const char *word, size_t length)
 {
 	struct ws_text shown = {0};
 
-	ws_text_terminal(&shown, word, n);
+	ws_text_terminal(&shown, word, length);
 	for (size_t i = 0; i < shown.len; i++) {
 		char letter = shown.text[i];
 
@@ -375,9 +421,9 @@ static void markdown_text(struct ws_text *text, const char *word, size_t n)
 void ws_markdown_row(struct ws_printer *printer, const struct ws_cell *cells)
 {
 	for (size_t i = 0; i < printer->column_count; i++) {
-		ws_text_puts(&printer->line, i ? " | " : "| ");
+		put_separator(printer, i);
 		if (cells[i].type == WS_CELL_TEXT)
-			markdown_text(&printer->line, cells[i].t.text, cells[i].t.n);
+			put_markdown_text(&printer->line, cells[i].t.text, cells[i].t.n);
 		else if (cells[i].type != WS_CELL_NULL)
 			ws_print_number(printer, i, &cells[i], !printer->args.nofmt,
 					&printer->line);

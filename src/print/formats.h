@@ -1,27 +1,28 @@
-/* formats.h - the writers behind ws_formats; private to stats/. */
+/* formats.h - the writers behind ws_formats; private to print/. */
 #ifndef WS_PRINT_FORMATS_H
 #define WS_PRINT_FORMATS_H
 
 #include "print/table.h"
 
 /*
- * Rows 0 to rows - 1 in slices, on all cores: `make` puts those from `from` to `to` into `one`, a
- * printer of the worker's own that has no file and is empty but for its count of rows, which is
- * that of `o`; `take` hands it over to `o`, slices in their order and never two at once.
+ * Print rows 0 to rows - 1 in slices, on all cores. `make` puts the rows from `from` up to, not
+ * including, `to` into `one`, an empty printer without a file whose count of rows is that of
+ * `printer`. `take` moves what `one` holds to `printer`: one slice at a time, in their order.
  */
 void ws_print_slices(struct ws_printer *printer, size_t rows,
-		     void (*make)(struct ws_printer *one, size_t from, size_t to, const void *ctx),
+		     void (*make)(struct ws_printer *one, size_t from, size_t to,
+				  const void *context),
 		     void (*take)(struct ws_printer *printer, struct ws_printer *one),
-		     const void *ctx);
-/* Write what is in `line`; a printer of a slice keeps it. */
+		     const void *context);
+/* Write what is in `line`; the printer of a slice, which has no file, keeps it. */
 void ws_print_flush(struct ws_printer *printer);
-/* For ws_print_slices: write the lines of a slice. */
+/* The `take` of ws_print_slices for formats that write at once: write the lines of a slice. */
 void ws_lines_take(struct ws_printer *printer, struct ws_printer *one);
 
 void ws_kept_begin(struct ws_printer *printer);
 void ws_kept_row(struct ws_printer *printer, const struct ws_cell *cells);
-void ws_kept_take(struct ws_printer *printer,
-		  struct ws_printer *one); /* the kept cells of a slice, behind those of `o` */
+/* The `take` for formats that keep cells: append the cells of a slice. */
+void ws_kept_take(struct ws_printer *printer, struct ws_printer *one);
 void ws_column_begin(struct ws_printer *printer);
 void ws_column_end(struct ws_printer *printer);
 void ws_box_end(struct ws_printer *printer);

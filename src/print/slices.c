@@ -1,23 +1,24 @@
 /*
  * slices.c - the rows of a long table made by all cores; see ws_print_slices in formats.h.
  *
- * Each slice is made in a printer of its own, which has no file, and handed over in its order by
- * whoever finds it due. Who has finished one that is not due yet leaves it there and goes on,
- * unless it is far ahead: there are a few printers a worker.
+ * Each slice is made in a printer of its own, which has no file. Slices are handed over in their
+ * order by whichever worker finds the next one complete. A worker whose slice is not due yet leaves
+ * it and goes on, unless it is far ahead: there are only a few printers for each worker.
  */
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/choose.h"
 #include "base/parallel.h"
 #include "print/formats.h"
 
 enum { SLICE = 1024 }; /* rows */
 
 struct slices {
-	struct ws_printer *printer, *one; /* slice i is made in one[i % ones] */
-	bool *made;			  /* likewise: it waits to be handed over */
-	size_t ones, rows, due;
-	bool taking; /* by some worker */
+	struct ws_printer *target, *printers; /* slice i is made in one[i % ones] */
+	bool *made; /* made[i % ones]: slice i is complete and has not been handed over */
+	size_t printer_count, rows, due; /* due: the next slice to hand over */
+	bool is_taking;			 /* a worker is handing over slices */
 	void (*make)(struct ws_printer *one, size_t from, size_t to, const void *ctx);
 	void (*take)(struct ws_printer *printer, struct ws_printer *one);
 	const void *ctx;
@@ -25,75 +26,79 @@ struct slices {
 	pthread_cond_t turn;
 };
 
-/* Hand over what is due, under the lock but while `take` works. */
-static void take_due(struct slices *slices)
+/* Hand over the slices that are complete and due. The lock is held, except during `take`. */
+static void take_due_slices(struct slices *slices)
 {
-	slices->taking = true;
-	while (slices->made[slices->due % slices->ones]) {
-		struct ws_printer *one = &slices->one[slices->due % slices->ones];
+	slices->is_taking = true;
+	while (slices->made[slices->due % slices->printer_count]) {
+		struct ws_printer *one = &slices->printers[slices->due % slices->printer_count];
 
 		pthread_mutex_unlock(&slices->lock);
-		slices->take(slices->printer, one);
+		slices->take(slices->target, one);
 		one->line.len = one->kept.len = one->ends_count = 0;
 		pthread_mutex_lock(&slices->lock);
-		slices->made[slices->due++ % slices->ones] = false;
+		slices->made[slices->due++ % slices->printer_count] = false;
 		pthread_cond_broadcast(&slices->turn);
 	}
-	slices->taking = false;
+	slices->is_taking = false;
 }
 
-static void one_slice(void *ctx, unsigned worker, size_t i)
+static void make_slice(void *context, unsigned worker, size_t i)
 {
-	struct slices *slices = ctx;
-	size_t from = i * SLICE, to = slices->rows - from < SLICE ? slices->rows : from + SLICE;
+	struct slices *slices = context;
+	size_t from = i * SLICE, to = ws_min(slices->rows, from + SLICE);
 
 	(void)worker;
 	pthread_mutex_lock(&slices->lock);
-	while (i >= slices->due + slices->ones) /* which the due one never is */
+	while (i >= slices->due + slices->printer_count) /* never true for the slice that is due */
 		pthread_cond_wait(&slices->turn, &slices->lock);
 	pthread_mutex_unlock(&slices->lock);
-	slices->make(&slices->one[i % slices->ones], from, to, slices->ctx);
+	slices->make(&slices->printers[i % slices->printer_count], from, to, slices->ctx);
 	pthread_mutex_lock(&slices->lock);
-	slices->made[i % slices->ones] = true;
-	if (!slices->taking)
-		take_due(slices);
+	slices->made[i % slices->printer_count] = true;
+	if (!slices->is_taking)
+		take_due_slices(slices);
 	pthread_mutex_unlock(&slices->lock);
 }
 
 void ws_print_slices(struct ws_printer *printer, size_t rows,
-		     void (*make)(struct ws_printer *one, size_t from, size_t to, const void *ctx),
+		     void (*make)(struct ws_printer *one, size_t from, size_t to,
+				  const void *context),
 		     void (*take)(struct ws_printer *printer, struct ws_printer *one),
-		     const void *ctx)
+		     const void *context)
 {
-	unsigned workers = rows > SLICE ? ws_parallel_workers() : 1;
-	size_t ones = workers > 1 ? 4 * (size_t)workers : 1;
-	struct slices slices = {.printer = printer,
-				.one = ws_calloc(ones, sizeof(*slices.one)),
-				.made = ws_calloc(ones, sizeof(*slices.made)),
-				.ones = ones,
+	struct slices slices = {.target = printer,
+				.printer_count = 1,
 				.rows = rows,
 				.make = make,
 				.take = take,
-				.ctx = ctx,
+				.ctx = context,
 				.lock = PTHREAD_MUTEX_INITIALIZER,
 				.turn = PTHREAD_COND_INITIALIZER};
+	unsigned workers = 1;
 
-	for (size_t i = 0; i < ones; i++)
-		slices.one[i] = (struct ws_printer){.format = printer->format,
-						    .args = printer->args,
-						    .unit = printer->unit,
-						    .title = printer->title,
-						    .name = printer->name,
-						    .columns = printer->columns,
-						    .column_count = printer->column_count,
-						    .rows = printer->rows};
-	ws_parallel(workers, rows / SLICE + (rows % SLICE != 0), one_slice, &slices);
-	for (size_t i = 0; i < ones; i++) {
-		ws_text_free(&slices.one[i].line);
-		ws_text_free(&slices.one[i].kept);
-		free(slices.one[i].ends);
-		free(slices.one[i].widths);
+	if (rows > SLICE)
+		workers = ws_parallel_workers();
+	if (workers > 1)
+		slices.printer_count = 4 * (size_t)workers;
+	slices.printers = ws_calloc(slices.printer_count, sizeof(*slices.printers));
+	slices.made = ws_calloc(slices.printer_count, sizeof(*slices.made));
+	for (size_t i = 0; i < slices.printer_count; i++)
+		slices.printers[i] = (struct ws_printer){.format = printer->format,
+							 .args = printer->args,
+							 .unit = printer->unit,
+							 .title = printer->title,
+							 .name = printer->name,
+							 .columns = printer->columns,
+							 .column_count = printer->column_count,
+							 .rows = printer->rows};
+	ws_parallel(workers, rows / SLICE + (rows % SLICE != 0), make_slice, &slices);
+	for (size_t i = 0; i < slices.printer_count; i++) {
+		ws_text_free(&slices.printers[i].line);
+		ws_text_free(&slices.printers[i].kept);
+		free(slices.printers[i].ends);
+		free(slices.printers[i].widths);
 	}
-	free(slices.one);
+	free(slices.printers);
 	free(slices.made);
 }

@@ -1,15 +1,17 @@
 /*
  * table.c - headers, numbers and the list of formats; see table.h.
  *
- * Rounding is half away from zero on the exact value, as SQLite's round() does, which the scripts
- * of the reference tool use: printf's would turn 0.25 into 0.2. Times of other units than ns keep
- * every nanosecond (3, 6, 9 decimals), so that nothing turns into 0.
+ * Numbers are rounded half away from zero on the exact value, as SQLite's round() does, which the
+ * scripts of the reference tool use: printf would turn 0.25 into 0.2. Times in units other than ns
+ * keep every nanosecond (3, 6 or 9 decimals), so that no time turns into 0.
  */
 #include "print/table.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/choose.h"
 #include "print/formats.h"
 
 static const char *const no_args[] = {NULL};
@@ -55,46 +57,49 @@ const struct ws_format ws_formats[] = {
 	{NULL},
 };
 
-static bool takes(const struct ws_format *format, const char *known)
+static bool has_arg(const struct ws_format *format, const char *known)
 {
-	for (const char *const *a = format->args; *a; a++)
-		if (!strcmp(*a, known))
+	for (const char *const *arg = format->args; *arg; arg++)
+		if (!strcmp(*arg, known))
 			return true;
 	return false;
 }
 
-/* A width: digits, or a dot for one that is found. */
-static bool read_width(const struct ws_format *format, const char *text, size_t n,
+/* Read a width: digits, or a dot for WS_WIDTH_AUTO. False when it is none, or none is expected. */
+static bool read_width(const struct ws_format *format, const char *text, size_t length,
 		       struct ws_format_args *args)
 {
-	unsigned v = 0;
+	unsigned value = 0;
 
-	if (!takes(format, "<width>") || !n || n > 4 || args->width_count == WS_WIDTHS)
+	if (!has_arg(format, "<width>") || !length || length > 4 || args->width_count == WS_WIDTHS)
 		return false;
-	for (size_t i = 0; i < n && *text != '.'; i++) {
+	for (size_t i = 0; i < length && *text != '.'; i++) {
 		if (text[i] < '0' || text[i] > '9')
 			return false;
-		v = v * 10 + (unsigned)(text[i] - '0');
+		value = value * 10 + (unsigned)(text[i] - '0');
 	}
-	if (*text == '.' && n > 1)
+	if (*text == '.' && length > 1)
 		return false;
-	args->widths[args->width_count++] = (uint16_t)(*text == '.' ? WS_WIDTH_AUTO : v);
+	if (*text == '.')
+		value = WS_WIDTH_AUTO;
+	args->widths[args->width_count++] = (uint16_t)value;
 	return true;
 }
 
-/* An address has colons of its own: those before a slash or a digit. */
-static size_t arg_length(const char *text)
+/* The length of an argument, which ends at a colon. An address has colons of its own: those before
+ * a slash or a digit. */
+static size_t get_arg_length(const char *text)
 {
-	size_t n = strcspn(text, ":");
+	size_t length = strcspn(text, ":");
 
-	while (!strncmp(text, "css=", 4) && text[n] == ':' && strchr("/0123456789", text[n + 1]) &&
-	       text[n + 1])
-		n += 1 + strcspn(text + n + 1, ":");
-	return n;
+	while (!strncmp(text, "css=", 4) && text[length] == ':' &&
+	       strchr("/0123456789", text[length + 1]) && text[length + 1])
+		length += 1 + strcspn(text + length + 1, ":");
+	return length;
 }
 
-static int format_arg(const struct ws_format *format, const char *text, size_t n,
-		      struct ws_format_args *args, struct ws_err *err)
+static int parse_format_arg(const struct ws_format *format, const char *text, size_t length,
+			    struct ws_format_args *args, struct ws_err *err)
 {
 	struct ws_text known = {0};
 	const struct {
@@ -106,37 +111,40 @@ static int format_arg(const struct ws_format *format, const char *text, size_t n
 		     {"esc", &args->escape}};
 
 	for (size_t i = 0; i < WS_COUNT(flags); i++)
-		if (strlen(flags[i].name) == n && !memcmp(flags[i].name, text, n) &&
-		    takes(format, flags[i].name)) {
+		if (strlen(flags[i].name) == length && !memcmp(flags[i].name, text, length) &&
+		    has_arg(format, flags[i].name)) {
 			*flags[i].flag = true;
 			return 0;
 		}
-	if (n >= 6 && !memcmp(text, "title=", 6) && takes(format, "title=<title>")) {
+	if (length >= 6 && !memcmp(text, "title=", 6) && has_arg(format, "title=<title>")) {
 		args->title.text = text + 6;
-		args->title.n = n - 6;
+		args->title.n = length - 6;
 		return 0;
 	}
-	if (n >= 4 && !memcmp(text, "css=", 4) && takes(format, "css=<address>")) {
+	if (length >= 4 && !memcmp(text, "css=", 4) && has_arg(format, "css=<address>")) {
 		args->css.text = text + 4;
-		args->css.n = n - 4;
+		args->css.n = length - 4;
 		return 0;
 	}
-	if (read_width(format, text, n, args))
+	if (read_width(format, text, length, args))
 		return 0;
-	for (const char *const *a = format->args; *a; a++)
-		ws_text_printf(&known, "%s%s", a == format->args ? "" : ", ", *a);
-	ws_fail(err, "the format %s has no argument '%.*s'; it has %s", format->name, (int)n, text,
-		known.len ? known.text : "none");
+	for (const char *const *arg = format->args; *arg; arg++) {
+		if (arg != format->args)
+			ws_text_puts(&known, ", ");
+		ws_text_puts(&known, *arg);
+	}
+	ws_fail(err, "the format %s has no argument '%.*s'; it has %s", format->name, (int)length,
+		text, ws_text_or(known.text, "none"));
 	ws_text_free(&known);
 	return -1;
 }
 
-static const struct ws_format *format_named(const char *name, size_t n)
+static const struct ws_format *find_format_by_name(const char *name, size_t length)
 {
 	for (const struct ws_format *format = ws_formats; format->name; format++)
-		if ((strlen(format->name) == n && !memcmp(format->name, name, n)) ||
-		    (format->alias && strlen(format->alias) == n &&
-		     !memcmp(format->alias, name, n)))
+		if ((strlen(format->name) == length && !memcmp(format->name, name, length)) ||
+		    (format->alias && strlen(format->alias) == length &&
+		     !memcmp(format->alias, name, length)))
 			return format;
 	return NULL;
 }
@@ -144,8 +152,8 @@ static const struct ws_format *format_named(const char *name, size_t n)
 const struct ws_format *ws_format_find(const char *spec, struct ws_format_args *args,
 				       struct ws_err *err)
 {
-	size_t n = strcspn(spec, ":");
-	const struct ws_format *format = format_named(spec, n);
+	size_t length = strcspn(spec, ":");
+	const struct ws_format *format = find_format_by_name(spec, length);
 
 	memset(args, 0, sizeof(*args));
 	if (!format) {
@@ -155,9 +163,9 @@ const struct ws_format *ws_format_find(const char *spec, struct ws_format_args *
 			spec);
 		return NULL;
 	}
-	for (const char *text = spec + n; *text; text += n) {
-		n = arg_length(++text);
-		if (n && format_arg(format, text, n, args, err) < 0)
+	for (const char *text = spec + length; *text; text += length) {
+		length = get_arg_length(++text);
+		if (length && parse_format_arg(format, text, length, args, err) < 0)
 			return NULL;
 	}
 	return format;
@@ -176,10 +184,10 @@ const struct ws_timeunit *ws_timeunit_find(const char *name)
 	};
 
 	for (size_t i = 0; i < WS_COUNT(units); i++) {
-		size_t n = strlen(name);
+		size_t length = strlen(name);
 
 		if (!strcmp(name, units[i].name) || !strcmp(name, units[i].sec) ||
-		    (n >= 3 && !strncmp(name, units[i].word, n)))
+		    (length >= 3 && !strncmp(name, units[i].word, length)))
 			return &units[i].unit;
 	}
 	return NULL;
@@ -213,15 +221,15 @@ void ws_lines_take(struct ws_printer *printer, struct ws_printer *one)
 		fwrite(one->line.text, 1, one->line.len, printer->file);
 }
 
-struct maker {
+struct row_maker {
 	size_t (*make)(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text);
 	const void *ctx;
-	uint64_t before; /* rows that the table has already */
+	uint64_t before; /* how many rows the table had before */
 };
 
-static void make_rows(struct ws_printer *one, size_t from, size_t to, const void *ctx)
+static void make_row_slice(struct ws_printer *one, size_t from, size_t to, const void *context)
 {
-	const struct maker *maker = ctx;
+	const struct row_maker *maker = context;
 	struct ws_cell *cells = ws_calloc(one->column_count, sizeof(*cells));
 	struct ws_text text = {0};
 
@@ -236,14 +244,16 @@ static void make_rows(struct ws_printer *one, size_t from, size_t to, const void
 }
 
 void ws_print_rows(struct ws_printer *printer, size_t count,
-		   size_t (*make)(const void *ctx, size_t i, struct ws_cell *cells,
+		   size_t (*make)(const void *context, size_t i, struct ws_cell *cells,
 				  struct ws_text *text),
-		   const void *ctx)
+		   const void *context)
 {
-	struct maker maker = {make, ctx, printer->rows};
+	struct row_maker maker = {make, context, printer->rows};
 
-	ws_print_slices(printer, count, make_rows,
-			printer->format->row == ws_kept_row ? ws_kept_take : ws_lines_take, &maker);
+	if (printer->format->row == ws_kept_row)
+		ws_print_slices(printer, count, make_row_slice, ws_kept_take, &maker);
+	else
+		ws_print_slices(printer, count, make_row_slice, ws_lines_take, &maker);
 	printer->rows += count;
 }
 
@@ -261,20 +271,31 @@ void ws_print_end(struct ws_printer *printer)
 
 void ws_print_header(const struct ws_printer *printer, size_t column, struct ws_text *text)
 {
-	const struct ws_column *column_c = &printer->columns[column];
-
-	ws_text_puts(text, column_c->name);
-	if (column_c->kind == WS_KIND_PERCENT || column_c->kind == WS_KIND_SHARE)
+	ws_text_puts(text, printer->columns[column].name);
+	switch (printer->columns[column].kind) {
+	case WS_KIND_PERCENT:
+	case WS_KIND_SHARE:
 		ws_text_puts(text, " (%)");
-	else if (column_c->kind == WS_KIND_TIME || column_c->kind == WS_KIND_SAMPLED ||
-		 column_c->kind == WS_KIND_MEAN || column_c->kind == WS_KIND_AVERAGE)
+		break;
+	case WS_KIND_TIME:
+	case WS_KIND_SAMPLED:
+	case WS_KIND_MEAN:
+	case WS_KIND_AVERAGE:
 		ws_text_printf(text, " (%s)", printer->unit->name);
-	else if (column_c->kind == WS_KIND_SIZE || column_c->kind == WS_KIND_RATE)
-		ws_text_puts(text, column_c->kind == WS_KIND_SIZE ? " (MB)" : " (MB/s)");
+		break;
+	case WS_KIND_SIZE:
+		ws_text_puts(text, " (MB)");
+		break;
+	case WS_KIND_RATE:
+		ws_text_puts(text, " (MB/s)");
+		break;
+	default:
+		break;
+	}
 }
 
-/* Digits of v before `p`; returns where they begin. */
-static inline char *digits_before(char *at, uint64_t v)
+/* Write the digits of a value before `at`; returns where they begin. */
+static inline char *put_digits_before(char *at, uint64_t value)
 {
 	static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930"
 				    "313233343536373839404142434445464748"
@@ -282,88 +303,116 @@ static inline char *digits_before(char *at, uint64_t v)
 				    "80818283848586878889909192939495969798"
 				    "99";
 
-	for (; v >= 100; v /= 100)
-		memcpy(at -= 2, pairs + v % 100 * 2, 2);
-	if (v >= 10)
-		memcpy(at -= 2, pairs + v * 2, 2);
+	for (; value >= 100; value /= 100)
+		memcpy(at -= 2, pairs + value % 100 * 2, 2);
+	if (value >= 10)
+		memcpy(at -= 2, pairs + value * 2, 2);
 	else
-		*--at = (char)('0' + v);
+		*--at = (char)('0' + value);
 	return at;
 }
 
-static char *grouped_before(char *at, uint64_t v)
+/* The same with thousands separators. */
+static char *put_grouped_before(char *at, uint64_t value)
 {
 	unsigned digits = 0;
 
 	do {
 		if (digits && digits % 3 == 0)
 			*--at = ',';
-		*--at = (char)('0' + (unsigned)(v % 10));
-		v /= 10;
+		*--at = (char)('0' + (unsigned)(value % 10));
+		value /= 10;
 		digits++;
-	} while (v);
+	} while (value);
 	return at;
 }
 
-/* `v` is the value times ten to the power of `decimals`. */
-static void put_fixed(struct ws_text *text, uint64_t v, bool negative, unsigned decimals,
+/* Append a number with a fixed number of decimals; `value` is its magnitude times ten to the power
+ * of `decimals`. */
+static void put_fixed(struct ws_text *text, uint64_t value, bool negative, unsigned decimals,
 		      bool grouped)
 {
 	enum { MOST = 48 }; /* with separators, a sign and a point */
-	char buf[2 * MOST], *end = buf + MOST, *at = end;
+	char buffer[2 * MOST], *end = buffer + MOST, *at = end;
 
-	for (unsigned i = 0; i < decimals; i++, v /= 10)
-		*--at = (char)('0' + (unsigned)(v % 10));
+	for (unsigned i = 0; i < decimals; i++, value /= 10)
+		*--at = (char)('0' + (unsigned)(value % 10));
 	if (decimals)
 		*--at = '.';
-	at = grouped ? grouped_before(at, v) : digits_before(at, v);
+	if (grouped)
+		at = put_grouped_before(at, value);
+	else
+		at = put_digits_before(at, value);
 	if (negative)
 		*--at = '-';
 	ws_grow(text->text, text->cap, text->len + MOST + 1);
-	memcpy(text->text + text->len, at,
-	       MOST); /* more than there is: of a size that is known, it is no call */
+	/* A copy of constant size, which is longer than needed, is not a call. */
+	memcpy(text->text + text->len, at, MOST);
 	text->len += (size_t)(end - at);
 	text->text[text->len] = 0;
 }
 
-/* Rounded half up; values are not negative, and none goes beyond 64 bits but by damage: it prints
- * as the largest. */
-static uint64_t rounded(long double v)
+/* A value rounded half up. Values are not negative, and only damaged files have some beyond 64
+ * bits: these become the largest number. */
+static uint64_t round_half_up(long double value)
 {
-	return v >= 0 && v < 1.8e19L ? (uint64_t)(v + 0.5L) : v > 0 ? UINT64_MAX : 0;
+	if (value >= 0 && value < 1.8e19L)
+		return (uint64_t)(value + 0.5L);
+	if (value > 0)
+		return UINT64_MAX;
+	return 0;
 }
 
-static long double real_of(const struct ws_cell *cell)
+static long double get_real(const struct ws_cell *cell)
 {
-	return cell->type == WS_CELL_WHOLE ? (long double)cell->i : cell->r;
+	if (cell->type == WS_CELL_WHOLE)
+		return (long double)cell->i;
+	return cell->r;
 }
 
-/* A real number times `by`, at most 1000. */
-static uint64_t scaled(const struct ws_cell *cell, unsigned by)
+/* A real number times `by`, which is at most 1000, rounded. */
+static uint64_t scale_and_round(const struct ws_cell *cell, unsigned by)
 {
-	return cell->type == WS_CELL_WHOLE ? (uint64_t)cell->i * by : rounded(cell->r * by);
+	if (cell->type == WS_CELL_WHOLE)
+		return (uint64_t)cell->i * by;
+	return round_half_up(cell->r * by);
 }
 
-/* The shortest decimal that reads as the same double, with a point or exponent that says it is one.
- */
-static void put_real(struct ws_text *text, double v)
+/* Append the shortest decimal that reads as the same double, with a point or an exponent, so that
+ * it reads as a real number. */
+static void put_real(struct ws_text *text, double value)
 {
-	char s[40];
+	char number[40];
 
-	snprintf(s, sizeof(s), "%.15g", v);
-	if (strtod(s, NULL) != v)
-		snprintf(s, sizeof(s), "%.17g", v);
-	ws_text_puts(text, s);
-	if (!strpbrk(s, ".eEn"))
+	snprintf(number, sizeof(number), "%.15g", value);
+	if (strtod(number, NULL) != value)
+		snprintf(number, sizeof(number), "%.17g", value);
+	ws_text_puts(text, number);
+	if (!strpbrk(number, ".eEn"))
 		ws_text_puts(text, ".0");
 }
 
-/* A share of a sum is below 0 where a part of it is: self time of what others' calls overlap in. */
-static void put_share(struct ws_text *text, long double v, unsigned decimals, bool grouped)
+/* Append a percentage. It is negative where self time is: calls of other threads count in it. */
+static void put_share(struct ws_text *text, long double value, unsigned decimals, bool grouped)
 {
-	uint64_t magnitude = rounded((v < 0 ? -v : v) * (decimals == 9 ? 1e9L : 10));
+	long double factor = 10;
+	uint64_t magnitude;
 
-	put_fixed(text, magnitude, v < 0 && magnitude, decimals, grouped);
+	if (decimals == 9)
+		factor = 1e9L;
+	magnitude = round_half_up(fabsl(value) * factor);
+	put_fixed(text, magnitude, value < 0 && magnitude, decimals, grouped);
+}
+
+/* Append bytes in MB; those of an integer cell are given as `magnitude` and sign. */
+static void put_megabytes(struct ws_text *text, const struct ws_cell *cell, uint64_t magnitude,
+			  bool negative, bool grouped)
+{
+	long double bytes = (long double)magnitude;
+
+	if (cell->type != WS_CELL_INT)
+		bytes = get_real(cell);
+	put_fixed(text, round_half_up(bytes / 1000), negative, 3, grouped);
 }
 
 /* Programs get microseconds; for people, digits that samples do not tell are no decimals, and zeros
@@ -399,33 +448,36 @@ void ws_print_number(const struct ws_printer *printer, size_t column, const stru
 {
 	enum ws_kind kind = printer->columns[column].kind;
 	bool negative = cell->type == WS_CELL_INT && cell->i < 0;
-	uint64_t magnitude = negative ? 0 - (uint64_t)cell->i : (uint64_t)cell->i;
+	uint64_t magnitude = (uint64_t)cell->i;
+	unsigned time_power = 0;
 
+	if (negative)
+		magnitude = 0 - magnitude;
+	if (kind == WS_KIND_TIME)
+		time_power = printer->unit->power;
 	if (kind == WS_KIND_TIME && cell->type != WS_CELL_INT)
 		kind = WS_KIND_AVERAGE;
 	if (kind == WS_KIND_ID || kind == WS_KIND_VALUE)
 		grouped = false;
 	if (kind == WS_KIND_VALUE && cell->type != WS_CELL_INT) {
-		put_real(text, (double)real_of(cell));
+		put_real(text, (double)get_real(cell));
 		return;
 	}
 	if (kind == WS_KIND_SAMPLED)
 		put_sampled(printer, magnitude, grouped, text);
 	else if (kind == WS_KIND_SIZE || kind == WS_KIND_RATE)
-		put_fixed(text,
-			  rounded((cell->type == WS_CELL_INT ? (long double)magnitude
-							     : real_of(cell)) /
-				  1000),
-			  negative, 3, grouped);
+		put_megabytes(text, cell, magnitude, negative, grouped);
 	else if (cell->type == WS_CELL_INT)
-		put_fixed(text, magnitude, negative,
-			  kind == WS_KIND_TIME ? printer->unit->power : 0, grouped);
+		put_fixed(text, magnitude, negative, time_power, grouped);
+	else if (kind == WS_KIND_SHARE && printer->format->exact)
+		put_share(text, get_real(cell), 9, grouped);
 	else if (kind == WS_KIND_SHARE)
-		put_share(text, real_of(cell), printer->format->exact ? 9 : 1, grouped);
+		put_share(text, get_real(cell), 1, grouped);
 	else if (kind == WS_KIND_AVERAGE && printer->format->exact)
-		put_fixed(text, scaled(cell, 1000), false, printer->unit->power + 3, grouped);
+		put_fixed(text, scale_and_round(cell, 1000), false, printer->unit->power + 3,
+			  grouped);
 	else if ((kind == WS_KIND_MEAN || kind == WS_KIND_AVERAGE) && printer->unit->power)
-		put_fixed(text, scaled(cell, 1), false, printer->unit->power, grouped);
+		put_fixed(text, scale_and_round(cell, 1), false, printer->unit->power, grouped);
 	else
-		put_fixed(text, scaled(cell, 10), false, 1, grouped);
+		put_fixed(text, scale_and_round(cell, 10), false, 1, grouped);
 }

@@ -2,12 +2,12 @@
  * collective_sum.c - collectives by communicator, operation, size, type of elements and rank, with
  * the bytes they should move.
  *
- * A trace says how many elements went in and came out on each rank. What comes out follows from
- * what went in, the operation and the number of ranks; where the two differ, ranks disagree about
- * the message, or pieces are of unequal size. Traffic is what a rank sends at least when the ranks
- * form a ring, as NCCL's documentation of its tests reckons bus bandwidth: 2(n-1)/n of the data for
- * an all-reduce, (n-1)/n of the larger side for all-gather, reduce-scatter and all-to-all, all of
- * it otherwise.
+ * A trace has the numbers of elements that went in and came out on each rank. The number that
+ * should come out follows from what went in, the operation and the number of ranks; if the two
+ * differ, ranks disagree about the message, or pieces are of unequal size. Expected traffic is the
+ * least that a rank sends when the ranks form a ring, as the documentation of NCCL's tests computes
+ * bus bandwidth: 2(n-1)/n of the data for an all-reduce, (n-1)/n of the larger side for all-gather,
+ * reduce-scatter and all-to-all, and all of it otherwise.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,18 +33,18 @@ static const struct ws_column columns[] = {
 
 enum word { GROUP, NAME, TYPE, PROCESS, IN, OUT, WORDS };
 
-struct group {
+struct communicator {
 	uint64_t ranks; /* WS_NO_U32 when not known */
 	uint32_t description;
 };
 
-struct sums {
-	struct ws_keyed by;
-	struct group *groups; /* of each key */
-	size_t groups_cap;
+struct collective_sums {
+	struct ws_keyed durations;
+	struct communicator *communicators; /* of each key */
+	size_t communicator_capacity;
 };
 
-static void load(struct ws_stats *stats, struct sums *sums)
+static void read_collectives(struct ws_stats *stats, struct collective_sums *sums)
 {
 	struct ws_cursor *cursor = ws_cursor_open(stats->report, WS_TABLE_collective,
 						  stats->time_min, stats->time_max);
@@ -60,26 +60,26 @@ static void load(struct ws_stats *stats, struct sums *sums)
 			values[ws_collective_in_elements],
 			values[ws_collective_out_elements],
 		};
-		size_t had = sums->by.n;
+		size_t known_count = sums->durations.n;
 		struct ws_dist *dist;
 
 		if (end == WS_NO_TIME || end < start) {
-			*(end == WS_NO_TIME ? &stats->unended : &stats->backwards) += 1;
+			ws_count_left_out(end, &stats->unended, &stats->backwards);
 			continue;
 		}
-		dist = ws_keyed_get(&sums->by, key);
+		dist = ws_keyed_get(&sums->durations, key);
 		ws_dist_add(dist, end - start);
-		ws_grow(sums->groups, sums->groups_cap, sums->by.n);
-		if (sums->by.n != had)
-			sums->groups[had] =
-				(struct group){values[ws_collective_group_size],
-					       (uint32_t)values[ws_collective_description]};
+		ws_grow(sums->communicators, sums->communicator_capacity, sums->durations.n);
+		if (sums->durations.n != known_count)
+			sums->communicators[known_count] =
+				(struct communicator){values[ws_collective_group_size],
+						      (uint32_t)values[ws_collective_description]};
 	}
 	ws_cursor_close(cursor);
 }
 
 /* Bytes of an element by the framework's name for its type; 0 when it is not known. */
-static unsigned type_size(const char *name)
+static unsigned get_type_size(const char *name)
 {
 	static const struct {
 		const char *name;
@@ -91,13 +91,21 @@ static unsigned type_size(const char *name)
 	for (size_t i = 0; i < WS_COUNT(types); i++)
 		if (!strcmp(name, types[i].name))
 			return types[i].size;
-	return strncmp(name, "Float8", 6) ? 0 : 1;
+	return !strncmp(name, "Float8", 6);
 }
 
-enum pattern { OTHER, SAME /* out as in */, ALL_REDUCE, ALL_TO_ALL, ALL_GATHER, REDUCE_SCATTER };
+enum pattern {
+	OTHER,
+	SAME, /* as much comes out as went in */
+	ALL_REDUCE,
+	ALL_TO_ALL,
+	ALL_GATHER,
+	REDUCE_SCATTER
+};
 
-/* allreduce, all_reduce, _allgather_base: frameworks write them in several ways. */
-static enum pattern pattern_of(const char *name)
+/* The pattern of an operation; frameworks write names in several ways: allreduce, all_reduce,
+ * _allgather_base. */
+static enum pattern find_pattern(const char *name)
 {
 	static const struct {
 		const char *word;
@@ -108,106 +116,121 @@ static enum pattern pattern_of(const char *name)
 		     {"alltoall", ALL_TO_ALL},
 		     {"broadcast", SAME}};
 	char plain[64];
-	size_t n = 0;
+	size_t length = 0;
 
-	for (; *name && n + 1 < sizeof(plain); name++)
-		if (*name != '_')
-			plain[n++] = *name >= 'A' && *name <= 'Z' ? (char)(*name + 32) : *name;
-	plain[n] = 0;
+	for (; *name && length + 1 < sizeof(plain); name++) {
+		if (*name == '_')
+			continue;
+		plain[length] = *name;
+		if (plain[length] >= 'A' && plain[length] <= 'Z')
+			plain[length] = (char)(plain[length] + 'a' - 'A');
+		length++;
+	}
+	plain[length] = 0;
 	for (size_t i = 0; i < WS_COUNT(known); i++)
 		if (strstr(plain, known[i].word))
 			return known[i].pattern;
 	return OTHER;
 }
 
-struct sizes {
+struct collective_sizes {
 	long double in, out, expected, traffic; /* bytes; negative when not known */
 };
 
-static struct sizes sizes_of(const struct ws_stats *stats, const uint64_t *key, uint64_t ranks)
+static struct collective_sizes compute_sizes(const struct ws_stats *stats, const uint64_t *key,
+					     uint64_t ranks)
 {
-	size_t len;
-	unsigned size = type_size(ws_report_string(stats->report, (uint32_t)key[TYPE], &len));
-	enum pattern pattern_p =
-		pattern_of(ws_report_string(stats->report, (uint32_t)key[NAME], &len));
-	long double n = ranks == WS_NO_U32 ? 0 : ranks, most;
-	struct sizes sizes = {-1, -1, -1, -1};
+	size_t length;
+	unsigned size =
+		get_type_size(ws_report_string(stats->report, (uint32_t)key[TYPE], &length));
+	enum pattern pattern =
+		find_pattern(ws_report_string(stats->report, (uint32_t)key[NAME], &length));
+	struct collective_sizes sizes = {-1, -1, -1, -1};
+	long double rank_count = 0, larger;
+
+	if (ranks != WS_NO_U32)
+		rank_count = ranks;
 
 	if (size && key[IN] != WS_NO_U64)
 		sizes.in = (long double)key[IN] * size;
 	if (size && key[OUT] != WS_NO_U64)
 		sizes.out = (long double)key[OUT] * size;
-	if (sizes.in < 0 || pattern_p == OTHER)
+	if (sizes.in < 0 || pattern == OTHER)
 		return sizes;
-	if (pattern_p == ALL_GATHER || pattern_p == REDUCE_SCATTER) {
-		if (n < 1)
-			return sizes;
-		sizes.expected = pattern_p == ALL_GATHER ? sizes.in * n : sizes.in / n;
-	} else {
-		sizes.expected = sizes.in;
-	}
-	most = ws_max(sizes.expected, sizes.in);
-	if (pattern_p == SAME)
-		sizes.traffic = most;
-	else if (n >= 1)
-		sizes.traffic = most * (n - 1) / n * (pattern_p == ALL_REDUCE ? 2 : 1);
+	if (rank_count < 1 && (pattern == ALL_GATHER || pattern == REDUCE_SCATTER))
+		return sizes;
+	sizes.expected = sizes.in;
+	if (pattern == ALL_GATHER)
+		sizes.expected *= rank_count;
+	else if (pattern == REDUCE_SCATTER)
+		sizes.expected /= rank_count;
+	larger = ws_max(sizes.expected, sizes.in);
+	if (pattern == SAME)
+		sizes.traffic = larger;
+	else if (rank_count >= 1)
+		sizes.traffic = larger * (rank_count - 1) / rank_count;
+	if (pattern == ALL_REDUCE && rank_count >= 1)
+		sizes.traffic *=
+			2; /* each piece goes around once to be reduced, once to be spread */
 	return sizes;
 }
 
-static struct ws_cell bytes(long double v)
+static struct ws_cell make_size_cell(long double size)
 {
-	return v < 0 ? ws_cell_null() : ws_cell_real(v);
+	return ws_cell_real_if(size >= 0, size);
 }
 
-static struct ws_cell string(const struct ws_stats *stats, uint64_t id)
+static struct ws_cell make_string_cell(const struct ws_stats *stats, uint64_t id)
 {
-	size_t len;
-	const char *t = ws_report_string(stats->report, (uint32_t)id, &len);
+	size_t length;
+	const char *text = ws_report_string(stats->report, (uint32_t)id, &length);
 
-	return len ? ws_cell_text(t, len) : ws_cell_null();
+	return ws_cell_text_if(length, text, length);
 }
 
-static void print(const struct ws_gpu_work *work, const struct ws_std8 *summary,
-		  const uint64_t *key, const struct group *group, unsigned __int128 sum)
+static void print_collective(const struct ws_gpu_work *work, const struct ws_std8 *summary,
+			     const uint64_t *key, const struct communicator *communicator,
+			     unsigned __int128 sum)
 {
 	struct ws_stats *stats = work->stats;
-	struct sizes sizes = sizes_of(stats, key, group->ranks);
-	long double mean = ws_std8_mean(summary);
+	struct collective_sizes sizes = compute_sizes(stats, key, communicator->ranks);
+	long double mean = ws_std8_mean(summary), bandwidth = -1;
+	uint64_t communicator_name = communicator->description;
 	struct ws_text rank = {0};
 
+	if (!ws_report_string_key(stats->report, communicator->description))
+		communicator_name = key[GROUP];
+	if (sizes.traffic >= 0 && mean > 0)
+		bandwidth = sizes.traffic * 1000000000 / mean;
+
 	ws_gpu_work_process(work, (uint32_t)key[PROCESS], &rank);
-	stats->row(stats,
-		   (struct ws_cell[]){
-			   ws_cell_real(sum ? (long double)summary->total * 100 / (long double)sum
-					    : 0),
-			   ws_cell_int((int64_t)summary->total),
-			   ws_cell_int((int64_t)summary->count),
-			   ws_cell_real(mean),
-			   ws_cell_real(ws_std8_median(summary)),
-			   ws_cell_int((int64_t)summary->min),
-			   ws_cell_int((int64_t)summary->max),
-			   ws_cell_real(summary->stddev),
-			   string(stats, key[NAME]),
-			   string(stats, key[TYPE]),
-			   bytes(sizes.in),
-			   bytes(sizes.out),
-			   bytes(sizes.expected),
-			   bytes(sizes.traffic),
-			   sizes.traffic < 0 || mean <= 0
-				   ? ws_cell_null()
-				   : ws_cell_real(sizes.traffic * 1000000000 / mean),
-			   string(stats, ws_report_string_key(stats->report, group->description)
-						 ? group->description
-						 : key[GROUP]),
-			   group->ranks == WS_NO_U32 ? ws_cell_null()
-						     : ws_cell_int((int64_t)group->ranks),
-			   ws_cell_text(rank.text, rank.len),
-		   });
+	stats->row(stats, (struct ws_cell[]){
+				  ws_cell_real(ws_compute_percent((long double)summary->total,
+								  (long double)sum)),
+				  ws_cell_int((int64_t)summary->total),
+				  ws_cell_int((int64_t)summary->count),
+				  ws_cell_real(mean),
+				  ws_cell_real(ws_std8_median(summary)),
+				  ws_cell_int((int64_t)summary->min),
+				  ws_cell_int((int64_t)summary->max),
+				  ws_cell_real(summary->stddev),
+				  make_string_cell(stats, key[NAME]),
+				  make_string_cell(stats, key[TYPE]),
+				  make_size_cell(sizes.in),
+				  make_size_cell(sizes.out),
+				  make_size_cell(sizes.expected),
+				  make_size_cell(sizes.traffic),
+				  make_size_cell(bandwidth),
+				  make_string_cell(stats, communicator_name),
+				  ws_cell_int_if(communicator->ranks != WS_NO_U32,
+						 (int64_t)communicator->ranks),
+				  ws_cell_text(rank.text, rank.len),
+			  });
 	ws_text_free(&rank);
 }
 
-static void print_all(const struct ws_gpu_work *work, const struct sums *sums,
-		      const struct ws_keyed_sums *all)
+static void print_collectives(const struct ws_gpu_work *work, const struct collective_sums *sums,
+			      const struct ws_keyed_sums *all)
 {
 	struct ws_std8_line *lines = ws_calloc(all->n, sizeof(*lines));
 	unsigned __int128 sum = 0;
@@ -221,31 +244,32 @@ static void print_all(const struct ws_gpu_work *work, const struct sums *sums,
 	}
 	ws_std8_sort(lines, all->n);
 	for (size_t i = 0; i < all->n; i++) {
-		size_t at = (size_t)(lines[i].summary - all->summary);
+		size_t index = (size_t)(lines[i].summary - all->summary);
 
-		print(work, lines[i].summary, all->keys + at * WORDS, &sums->groups[at], sum);
+		print_collective(work, lines[i].summary, all->keys + index * WORDS,
+				 &sums->communicators[index], sum);
 	}
 	free(lines);
 }
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_collective_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	struct ws_stats unsaid =
-		*stats; /* what is wrong with other work on GPUs is not said here */
-	struct sums sums = {.by = {.words = WORDS, .per = 1}};
+		*stats; /* rows of other GPU work that are left out do not matter */
+	struct collective_sums sums = {.durations = {.words = WORDS, .per = 1}};
 	struct ws_keyed_sums all;
 	struct ws_gpu_work work;
-	int rc = ws_gpu_work_open(&unsaid, &work, err);
+	int status = ws_gpu_work_open(&unsaid, &work, err);
 
 	work.stats = stats;
-	load(stats, &sums);
-	ws_keyed_merge(&sums.by, 1, NULL, NULL, &all);
-	if (!rc)
-		print_all(&work, &sums, &all);
+	read_collectives(stats, &sums);
+	ws_keyed_merge(&sums.durations, 1, NULL, NULL, &all);
+	if (!status)
+		print_collectives(&work, &sums, &all);
 	ws_keyed_sums_free(&all);
-	free(sums.groups);
+	free(sums.communicators);
 	ws_gpu_work_close(&work);
-	return rc;
+	return status;
 }
 
 const struct ws_stat ws_stat_collective_sum = {
@@ -257,5 +281,5 @@ const struct ws_stat ws_stat_collective_sum = {
 	.what = "collectives",
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
-	.run = run,
+	.run = make_collective_sum_rows,
 };

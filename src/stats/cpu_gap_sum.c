@@ -2,9 +2,9 @@
  * cpu_gap_sum.c - what each thread did while a resource was idle: the time of its states that lies
  * in the gaps of a GPU, a stream, a thread or all cores.
  *
- * States of a thread and gaps both come in order, so each resource is walked along with each
- * thread. What a running thread did comes from its samples in gaps: the innermost function of
- * Python of each, or the innermost function where there is none.
+ * Both the states of a thread and the gaps of a resource are in order of time, so that one pass
+ * over both is enough. What a running thread did is taken from its samples in gaps: of each the
+ * innermost Python function or, where there is none, the innermost function.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -39,69 +39,73 @@ static const char *const args[] = {"gpu=", "stream=", "thread=", "cpu", "min=", 
 
 enum { K_RESOURCE, K_THREAD, K_DOING, K_WAIT, K_FUNCTION, KEY_WORDS };
 
-struct entry {
+struct gap_entry {
 	uint64_t key[KEY_WORDS];
 	uint64_t time, count;
 };
 
-struct worker {
+struct gap_worker {
 	struct ws_keyed keys; /* numbers only */
-	struct entry *entries;
-	size_t n, cap;
-	size_t *at; /* by resource: where the current thread is in its gaps */
+	struct gap_entry *entries;
+	size_t entry_count, entry_capacity;
+	size_t *gap_index; /* by resource: the gap that the thread has reached */
 	uint32_t thread;
-	/* samples in gaps: number of (resource, thread, function) */
-	struct ws_keyed sampled;
-	uint64_t *samples;
-	size_t samples_n, samples_cap;
+	struct ws_keyed sampled; /* numbers of (resource, thread, function) */
+	uint64_t *sample_counts; /* by these numbers: how many samples were taken in gaps */
+	size_t sampled_count, sampled_capacity;
 } __attribute__((aligned(128)));
 
-struct pass {
+struct gap_sums {
 	struct ws_stats *stats;
 	struct ws_gaps gaps;
 	struct ws_stacks *stacks;
 	struct ws_samples samples;
-	struct worker *workers;
-	uint32_t count;
+	struct gap_worker *workers;
+	uint32_t worker_count;
 };
 
 /* ---- states in gaps ---- */
 
-static void add(struct worker *worker, const uint64_t *key, uint64_t time, uint64_t count)
+static void add_gap_time(struct gap_worker *worker, const uint64_t *key, uint64_t time,
+			 uint64_t count)
 {
 	ws_keyed_get(&worker->keys, key);
-	if (worker->keys.last == worker->n) {
-		ws_grow(worker->entries, worker->cap, worker->n + 1);
-		memset(&worker->entries[worker->n], 0, sizeof(*worker->entries));
-		memcpy(worker->entries[worker->n++].key, key, sizeof(worker->entries->key));
+	if (worker->keys.last == worker->entry_count) {
+		ws_grow(worker->entries, worker->entry_capacity, worker->entry_count + 1);
+		memset(&worker->entries[worker->entry_count], 0, sizeof(*worker->entries));
+		memcpy(worker->entries[worker->entry_count++].key, key,
+		       sizeof(worker->entries->key));
 	}
 	worker->entries[worker->keys.last].time += time;
 	worker->entries[worker->keys.last].count += count;
 }
 
-static void take(void *ctx, uint32_t worker, const struct ws_state *st)
+static void add_state_in_gaps(void *context, uint32_t worker, const struct ws_state *state)
 {
-	struct pass *pass = ctx;
-	struct worker *worker_w = &pass->workers[worker];
+	struct gap_sums *gap_sums = context;
+	struct gap_worker *gap_worker = &gap_sums->workers[worker];
 
-	if (worker_w->thread != st->thread) {
-		worker_w->thread = st->thread;
-		memset(worker_w->at, 0, pass->gaps.n * sizeof(*worker_w->at));
+	if (gap_worker->thread != state->thread) {
+		gap_worker->thread = state->thread;
+		memset(gap_worker->gap_index, 0, gap_sums->gaps.n * sizeof(*gap_worker->gap_index));
 	}
-	for (size_t i = 0; i < pass->gaps.n; i++) {
-		uint64_t pieces = 0, time = ws_gaps_overlap(&pass->gaps.gap_lists[i], st->start,
-							    st->end, &worker_w->at[i], &pieces);
-		uint64_t key[KEY_WORDS] = {i, st->thread, st->doing, st->wait,
-					   ws_report_string_key(pass->stats->report, st->function)};
+	for (size_t resource = 0; resource < gap_sums->gaps.n; resource++) {
+		uint64_t pieces = 0,
+			 time = ws_gaps_overlap(&gap_sums->gaps.gap_lists[resource], state->start,
+						state->end, &gap_worker->gap_index[resource],
+						&pieces);
+		uint64_t key[KEY_WORDS] = {resource, state->thread, state->doing, state->wait,
+					   ws_report_string_key(gap_sums->stats->report,
+								state->function)};
 
 		if (time)
-			add(worker_w, key, time, pieces);
+			add_gap_time(gap_worker, key, time, pieces);
 	}
 }
 
 /* ---- samples in gaps ---- */
 
-static bool in_gap(const struct ws_gap_list *gap_list, uint64_t at)
+static bool is_in_gap(const struct ws_gap_list *gap_list, uint64_t at)
 {
 	/* the first gap that ends after `at` */
 	size_t low = ws_bisect(gap_list->gaps.n, mid, gap_list->gaps.spans[mid].end <= at);
@@ -109,8 +113,9 @@ static bool in_gap(const struct ws_gap_list *gap_list, uint64_t at)
 	return low < gap_list->gaps.n && gap_list->gaps.spans[low].start <= at;
 }
 
-/* The function to name: Python's innermost, else the innermost of all. */
-static uint32_t doing(const struct ws_stacks *stacks, uint32_t frame, uint32_t stack)
+/* The function that a sample counts for: the innermost one of Python, else the innermost of all. */
+static uint32_t find_sampled_function(const struct ws_stacks *stacks, uint32_t frame,
+				      uint32_t stack)
 {
 	uint32_t first = 0;
 
@@ -129,113 +134,120 @@ static uint32_t doing(const struct ws_stacks *stacks, uint32_t frame, uint32_t s
 	return first;
 }
 
-static int scan_samples(void *ctx, const struct ws_batch *batch)
+static int scan_samples_in_gaps(void *context, const struct ws_batch *batch)
 {
-	struct pass *pass = ctx;
-	struct worker *worker = &pass->workers[batch->worker];
+	struct gap_sums *gap_sums = context;
+	struct gap_worker *worker = &gap_sums->workers[batch->worker];
 
 	for (size_t i = 0; i < batch->rows; i++)
-		for (size_t g = 0; g < pass->gaps.n; g++) {
-			uint64_t key[3] = {g, batch->col[ws_sample_thread][i], 0};
+		for (size_t resource = 0; resource < gap_sums->gaps.n; resource++) {
+			uint64_t key[3] = {resource, batch->col[ws_sample_thread][i], 0};
 
 			if (batch->col[ws_sample_flags][i] & WS_SAMPLE_REST ||
-			    !ws_samples_wanted(&pass->samples, batch->col[ws_sample_event][i],
+			    !ws_samples_wanted(&gap_sums->samples, batch->col[ws_sample_event][i],
 					       batch->col[ws_sample_flags][i]) ||
-			    !in_gap(&pass->gaps.gap_lists[g], batch->col[ws_sample_start][i]))
+			    !is_in_gap(&gap_sums->gaps.gap_lists[resource],
+				       batch->col[ws_sample_start][i]))
 				continue;
-			key[2] = doing(pass->stacks, (uint32_t)batch->col[ws_sample_frame][i],
-				       (uint32_t)batch->col[ws_sample_callers][i]);
+			key[2] = find_sampled_function(gap_sums->stacks,
+						       (uint32_t)batch->col[ws_sample_frame][i],
+						       (uint32_t)batch->col[ws_sample_callers][i]);
 			ws_keyed_get(&worker->sampled, key);
-			if (worker->sampled.last == worker->samples_n) {
-				ws_grow(worker->samples, worker->samples_cap,
-					worker->samples_n + 1);
-				worker->samples[worker->samples_n++] = 0;
+			if (worker->sampled.last == worker->sampled_count) {
+				ws_grow(worker->sample_counts, worker->sampled_capacity,
+					worker->sampled_count + 1);
+				worker->sample_counts[worker->sampled_count++] = 0;
 			}
-			worker->samples[worker->sampled.last]++;
+			worker->sample_counts[worker->sampled.last]++;
 		}
 	return 0;
 }
 
 /* ---- printing ---- */
 
-struct sampled {
+struct sampled_function {
 	uint64_t resource, thread, function, samples;
 };
 
-static int by_samples(const void *first, const void *second)
+static int compare_sample_counts(const void *first, const void *second)
 {
-	const struct sampled *left = first, *right = second;
+	const struct sampled_function *left = first, *right = second;
 
 	if (left->resource != right->resource)
-		return left->resource < right->resource ? -1 : 1;
+		return ws_compare(left->resource, right->resource);
 	if (left->thread != right->thread)
-		return left->thread < right->thread ? -1 : 1;
+		return ws_compare(left->thread, right->thread);
 	if (left->samples != right->samples)
-		return left->samples > right->samples ? -1 : 1;
+		return ws_compare(right->samples, left->samples);
 	return ws_compare(left->function, right->function);
 }
 
-struct output {
-	struct pass *pass;
-	struct entry *entries;
-	size_t n;
-	struct sampled *samples;
+struct gap_output {
+	struct gap_sums *pass;
+	struct gap_entry *entries;
+	size_t entry_count;
+	struct sampled_function *samples;
 	size_t sample_count;
 	struct ws_map ran; /* resource << 32 | thread: time that it ran in gaps */
 };
 
-enum { NAMED = 3 }; /* functions in the column of what was sampled */
+enum { NAMED = 3 }; /* how many functions are shown in the column of what was sampled */
 
-static void put_sampled(const struct output *output, const uint64_t *key, struct ws_text *text)
+static void put_sampled_functions(const struct gap_output *output, const uint64_t *key,
+				  struct ws_text *text)
 {
-	struct sampled want = {key[K_RESOURCE], key[K_THREAD], 0, UINT64_MAX};
+	struct sampled_function wanted = {key[K_RESOURCE], key[K_THREAD], 0, UINT64_MAX};
 	size_t low, high;
 	uint64_t sum = 0;
 
-	low = ws_bisect(output->sample_count, mid, by_samples(&output->samples[mid], &want) < 0);
+	low = ws_bisect(output->sample_count, mid,
+			compare_sample_counts(&output->samples[mid], &wanted) < 0);
 	for (high = low;
-	     high < output->sample_count && output->samples[high].resource == want.resource &&
-	     output->samples[high].thread == want.thread;
+	     high < output->sample_count && output->samples[high].resource == wanted.resource &&
+	     output->samples[high].thread == wanted.thread;
 	     high++)
 		sum += output->samples[high].samples;
 	for (size_t i = low; i < high && i < low + NAMED; i++) {
 		const struct ws_function *function = ws_stacks_function(
 			output->pass->stacks, (uint32_t)output->samples[i].function);
 
-		ws_text_puts(text, text->len ? ", " : "");
+		if (text->len)
+			ws_text_puts(text, ", ");
 		ws_text_add(text, function->name, function->len);
 		ws_text_printf(text, " (%" PRIu64 "%%)",
 			       (output->samples[i].samples * 100 + sum / 2) / sum);
 	}
 }
 
-/* By resource, then the threads that ran most first, then the states that lasted longest. */
-static int by_importance(const void *first, const void *second, void *ctx)
+/* By resource, then threads that ran longer first, then states that lasted longer first. */
+static int compare_entries(const void *first, const void *second, void *context)
 {
-	const struct output *output = ctx;
-	const struct entry *left = first, *right = second;
-	uint64_t i, k;
+	const struct gap_output *output = context;
+	const struct gap_entry *left = first, *right = second;
+	uint64_t left_ran, right_ran;
 
 	if (left->key[K_RESOURCE] != right->key[K_RESOURCE])
-		return left->key[K_RESOURCE] < right->key[K_RESOURCE] ? -1 : 1;
-	i = ws_map_get(&output->ran, left->key[K_RESOURCE] << 32 | left->key[K_THREAD], NULL);
-	k = ws_map_get(&output->ran, right->key[K_RESOURCE] << 32 | right->key[K_THREAD], NULL);
-	if (i != k)
-		return i > k ? -1 : 1;
+		return ws_compare(left->key[K_RESOURCE], right->key[K_RESOURCE]);
+	left_ran =
+		ws_map_get(&output->ran, left->key[K_RESOURCE] << 32 | left->key[K_THREAD], NULL);
+	right_ran =
+		ws_map_get(&output->ran, right->key[K_RESOURCE] << 32 | right->key[K_THREAD], NULL);
+	if (left_ran != right_ran)
+		return ws_compare(right_ran, left_ran);
 	if (left->key[K_THREAD] != right->key[K_THREAD])
-		return left->key[K_THREAD] < right->key[K_THREAD] ? -1 : 1;
+		return ws_compare(left->key[K_THREAD], right->key[K_THREAD]);
 	if (left->time != right->time)
-		return left->time > right->time ? -1 : 1;
+		return ws_compare(right->time, left->time);
 	return memcmp(left->key, right->key, sizeof(left->key));
 }
 
-static struct ws_cell text(const char *word)
+static struct ws_cell make_gap_text_cell(const char *word)
 {
 	return ws_cell_text(word, strlen(word));
 }
 
-static void print_entry(const struct output *output, const struct entry *entry,
-			struct ws_text *sampled)
+static void print_gap_entry(const struct gap_output *output, const struct gap_entry *entry,
+			    struct ws_text *sampled)
 {
 	static const char *const states[WS_DOINGS] = {"not known", "running", "runnable",
 						      "waiting"};
@@ -243,63 +255,64 @@ static void print_entry(const struct output *output, const struct entry *entry,
 	const struct ws_thread_info *info =
 		ws_who_thread(output->pass->stats->who, (uint32_t)entry->key[K_THREAD]);
 	struct ws_cell cells[COLUMNS];
-	const char *function;
-	size_t len;
+	const char *function, *reason = "";
+	size_t length;
 
 	sampled->len = 0;
 	ws_text_puts(sampled, "");
 	if (entry->key[K_DOING] == WS_DOING_RUN && !entry->key[K_WAIT])
-		put_sampled(output, entry->key, sampled);
-	cells[RESOURCE] = text(gap_list->name);
-	cells[SHARE] = ws_cell_real(
-		gap_list->total ? (long double)entry->time * 100 / gap_list->total : 0);
+		put_sampled_functions(output, entry->key, sampled);
+	if (entry->key[K_WAIT] || entry->key[K_DOING] == WS_DOING_WAIT)
+		reason = ws_wait_name((enum ws_wait)entry->key[K_WAIT]);
+	cells[RESOURCE] = make_gap_text_cell(gap_list->name);
+	cells[SHARE] = ws_cell_real(ws_compute_percent(entry->time, gap_list->total));
 	cells[TIME] = ws_cell_int((int64_t)entry->time);
 	cells[COUNT] = ws_cell_int((int64_t)entry->count);
 	cells[PID] = ws_cell_int(info->pid);
 	cells[TID] = ws_cell_int(info->tid);
-	cells[THREAD] = text(info->name);
-	cells[STATE] = text(states[entry->key[K_DOING]]);
-	cells[REASON] = entry->key[K_WAIT] || entry->key[K_DOING] == WS_DOING_WAIT
-				? text(ws_wait_name((enum ws_wait)entry->key[K_WAIT]))
-				: text("");
+	cells[THREAD] = make_gap_text_cell(info->name);
+	cells[STATE] = make_gap_text_cell(states[entry->key[K_DOING]]);
+	cells[REASON] = make_gap_text_cell(reason);
 	function = ws_cuda_function(output->pass->stats->report, (uint32_t)entry->key[K_FUNCTION],
-				    &len);
-	cells[FUNCTION] = ws_cell_text(function, len);
+				    &length);
+	cells[FUNCTION] = ws_cell_text(function, length);
 	cells[DOING] = ws_cell_text(sampled->text, sampled->len);
 	output->pass->stats->row(output->pass->stats, cells);
 }
 
-static int by_key(const void *first, const void *second)
+static int compare_entry_keys(const void *first, const void *second)
 {
-	return memcmp(((const struct entry *)first)->key, ((const struct entry *)second)->key,
-		      sizeof(((const struct entry *)first)->key));
+	return memcmp(((const struct gap_entry *)first)->key,
+		      ((const struct gap_entry *)second)->key,
+		      sizeof(((const struct gap_entry *)first)->key));
 }
 
-/* All workers' entries and samples, the same keys together. */
-static void collect(struct output *output)
+/* Put the entries and samples of all workers together, sort the entries by key, and sum up how long
+ * threads ran in gaps. Entries have distinct keys, since one worker has all states of a thread. */
+static void collect_worker_entries(struct gap_output *output)
 {
-	size_t cap = 0, sample_cap = 0;
+	size_t capacity = 0, sample_cap = 0;
 
-	for (uint32_t k = 0; k < output->pass->count; k++) {
-		struct worker *worker = &output->pass->workers[k];
+	for (uint32_t worker_index = 0; worker_index < output->pass->worker_count; worker_index++) {
+		struct gap_worker *worker = &output->pass->workers[worker_index];
 
-		ws_grow(output->entries, cap, output->n + worker->n);
-		if (worker->n)
-			memcpy(output->entries + output->n, worker->entries,
-			       worker->n * sizeof(*worker->entries));
-		output->n += worker->n;
+		ws_grow(output->entries, capacity, output->entry_count + worker->entry_count);
+		if (worker->entry_count)
+			memcpy(output->entries + output->entry_count, worker->entries,
+			       worker->entry_count * sizeof(*worker->entries));
+		output->entry_count += worker->entry_count;
 		for (size_t i = 0; i < worker->sampled.n; i++) {
 			const uint64_t *key = worker->sampled.keys + i * 3;
 
 			ws_grow(output->samples, sample_cap, output->sample_count + 1);
-			output->samples[output->sample_count++] =
-				(struct sampled){key[0], key[1], key[2], worker->samples[i]};
+			output->samples[output->sample_count++] = (struct sampled_function){
+				key[0], key[1], key[2], worker->sample_counts[i]};
 		}
 	}
-	if (output->n)
-		qsort(output->entries, output->n, sizeof(*output->entries), by_key);
-	for (size_t i = 0; i < output->n;
-	     i++) { /* a thread's states are one worker's: keys differ */
+	if (output->entry_count)
+		qsort(output->entries, output->entry_count, sizeof(*output->entries),
+		      compare_entry_keys);
+	for (size_t i = 0; i < output->entry_count; i++) {
 		uint64_t key =
 			output->entries[i].key[K_RESOURCE] << 32 | output->entries[i].key[K_THREAD];
 
@@ -309,61 +322,63 @@ static void collect(struct output *output)
 	}
 }
 
-static int by_function(const void *first, const void *second)
+static int compare_sampled_functions(const void *first, const void *second)
 {
-	const struct sampled *left = first, *right = second;
+	const struct sampled_function *left = first, *right = second;
 
 	if (left->resource != right->resource)
-		return left->resource < right->resource ? -1 : 1;
+		return ws_compare(left->resource, right->resource);
 	if (left->thread != right->thread)
-		return left->thread < right->thread ? -1 : 1;
+		return ws_compare(left->thread, right->thread);
 	return ws_compare(left->function, right->function);
 }
 
-static void merge_samples(struct output *output)
+/* Add up the samples that several workers have of one function. */
+static void merge_sample_counts(struct gap_output *output)
 {
 	size_t kept = 0;
 
 	if (output->sample_count)
-		qsort(output->samples, output->sample_count, sizeof(*output->samples), by_function);
+		qsort(output->samples, output->sample_count, sizeof(*output->samples),
+		      compare_sampled_functions);
 	for (size_t i = 0; i < output->sample_count; i++) {
-		if (kept && !by_function(&output->samples[kept - 1], &output->samples[i]))
+		if (kept &&
+		    !compare_sampled_functions(&output->samples[kept - 1], &output->samples[i]))
 			output->samples[kept - 1].samples += output->samples[i].samples;
 		else
 			output->samples[kept++] = output->samples[i];
 	}
 	output->sample_count = kept;
 	if (kept)
-		qsort(output->samples, kept, sizeof(*output->samples), by_samples);
+		qsort(output->samples, kept, sizeof(*output->samples), compare_sample_counts);
 }
 
-static void print(struct pass *pass)
+static void print_gap_entries(struct gap_sums *gap_sums)
 {
-	struct output output = {.pass = pass};
+	struct gap_output output = {.pass = gap_sums};
 	struct ws_text sampled = {0};
 
-	collect(&output);
-	merge_samples(&output);
-	if (output.n)
-		qsort_r(output.entries, output.n, sizeof(*output.entries), by_importance, &output);
-	for (size_t i = 0; i < output.n; i++)
-		print_entry(&output, &output.entries[i], &sampled);
+	collect_worker_entries(&output);
+	merge_sample_counts(&output);
+	if (output.entry_count)
+		qsort_r(output.entries, output.entry_count, sizeof(*output.entries),
+			compare_entries, &output);
+	for (size_t i = 0; i < output.entry_count; i++)
+		print_gap_entry(&output, &output.entries[i], &sampled);
 	ws_text_free(&sampled);
 	ws_map_free(&output.ran);
 	free(output.entries);
 	free(output.samples);
 }
 
-/* ---- the whole ---- */
+/* ---- the report ---- */
 
-static uint32_t number(const struct ws_stats *stats, const char *name)
+static uint32_t get_number_arg(const struct ws_stats *stats, const char *name)
 {
-	const char *arg = ws_stats_arg(stats, name);
-
-	return arg ? (uint32_t)strtoull(arg, NULL, 10) : WS_NO_U32;
+	return (uint32_t)ws_stats_arg_number(stats, name, WS_NO_U32);
 }
 
-static bool any_gpu(const struct ws_report *report)
+static bool has_gpu_work(const struct ws_report *report)
 {
 	for (int k = WS_CUDA_KERNEL; k < WS_CUDA_SOURCES; k++)
 		if (ws_report_rows(report, ws_cuda_columns[k].table))
@@ -371,31 +386,34 @@ static bool any_gpu(const struct ws_report *report)
 	return false;
 }
 
-static struct ws_gaps_request request(const struct ws_stats *stats)
+static struct ws_gaps_request make_gaps_request(const struct ws_stats *stats)
 {
-	const char *shortest = ws_stats_arg(stats, "min=");
-	struct ws_gaps_request gaps_request = {
-		.gpu = number(stats, "gpu="),
-		.stream = number(stats, "stream="),
-		.thread = number(stats, "thread="),
-		.shortest = shortest ? strtoull(shortest, NULL, 10) : 0,
+	struct ws_gaps_request request = {
+		.gpu = get_number_arg(stats, "gpu="),
+		.stream = get_number_arg(stats, "stream="),
+		.thread = get_number_arg(stats, "thread="),
+		.shortest = ws_stats_arg_number(stats, "min=", 0),
 		.time_min = stats->time_min,
 		.time_max = stats->time_max,
 	};
 
-	gaps_request.resource = gaps_request.thread != WS_NO_U32   ? WS_RESOURCE_THREAD
-				: ws_stats_arg(stats, "cpu")	   ? WS_RESOURCE_CPU
-				: gaps_request.stream != WS_NO_U32 ? WS_RESOURCE_STREAM
-				: gaps_request.gpu != WS_NO_U32 || any_gpu(stats->report)
-					? WS_RESOURCE_GPU
-					: WS_RESOURCE_CPU;
-	return gaps_request;
+	if (request.thread != WS_NO_U32)
+		request.resource = WS_RESOURCE_THREAD;
+	else if (ws_stats_arg(stats, "cpu"))
+		request.resource = WS_RESOURCE_CPU;
+	else if (request.stream != WS_NO_U32)
+		request.resource = WS_RESOURCE_STREAM;
+	else if (request.gpu != WS_NO_U32 || has_gpu_work(stats->report))
+		request.resource = WS_RESOURCE_GPU;
+	else
+		request.resource = WS_RESOURCE_CPU;
+	return request;
 }
 
-static int walk(struct pass *pass, const struct ws_states *states, struct ws_err *err)
+static int sum_gaps(struct gap_sums *gap_sums, const struct ws_states *states, struct ws_err *err)
 {
-	struct ws_stats *stats = pass->stats;
-	struct ws_scan sc = {
+	struct ws_stats *stats = gap_sums->stats;
+	struct ws_scan scan = {
 		.table = WS_TABLE_sample,
 		.columns = WS_COL(sample, start) | WS_COL(sample, thread) | WS_COL(sample, frame) |
 			   WS_COL(sample, callers) | WS_COL(sample, event) | WS_COL(sample, flags),
@@ -404,57 +422,57 @@ static int walk(struct pass *pass, const struct ws_states *states, struct ws_err
 	};
 	uint64_t damaged = 0;
 
-	pass->count = ws_scan_workers(&sc);
-	if (pass->count < ws_states_workers(states))
-		pass->count = ws_states_workers(states);
-	pass->workers = aligned_alloc(128, pass->count * sizeof(*pass->workers));
-	if (!pass->workers)
+	gap_sums->worker_count = ws_scan_workers(&scan);
+	if (gap_sums->worker_count < ws_states_workers(states))
+		gap_sums->worker_count = ws_states_workers(states);
+	gap_sums->workers = aligned_alloc(128, gap_sums->worker_count * sizeof(*gap_sums->workers));
+	if (!gap_sums->workers)
 		return ws_fail(err, "out of memory");
-	memset(pass->workers, 0, pass->count * sizeof(*pass->workers));
-	for (uint32_t i = 0; i < pass->count; i++) {
-		pass->workers[i].keys.words = KEY_WORDS;
-		pass->workers[i].sampled.words = 3;
-		pass->workers[i].at = ws_calloc(pass->gaps.n, sizeof(*pass->workers[i].at));
+	memset(gap_sums->workers, 0, gap_sums->worker_count * sizeof(*gap_sums->workers));
+	for (uint32_t i = 0; i < gap_sums->worker_count; i++) {
+		gap_sums->workers[i].keys.words = KEY_WORDS;
+		gap_sums->workers[i].sampled.words = 3;
+		gap_sums->workers[i].gap_index =
+			ws_calloc(gap_sums->gaps.n, sizeof(*gap_sums->workers[i].gap_index));
 	}
-	ws_states_run(states, stats->time_min, stats->time_max, take, pass);
-	ws_samples_choose(stats->report, NULL, &pass->samples, err);
-	pass->stacks = ws_stacks_open(stats->report, &stats->damaged);
-	ws_scan_run(stats->report, &sc, scan_samples, pass, &damaged);
+	ws_states_run(states, stats->time_min, stats->time_max, add_state_in_gaps, gap_sums);
+	ws_samples_choose(stats->report, NULL, &gap_sums->samples, err);
+	gap_sums->stacks = ws_stacks_open(stats->report, &stats->damaged);
+	ws_scan_run(stats->report, &scan, scan_samples_in_gaps, gap_sums, &damaged);
 	stats->damaged += damaged;
-	print(pass);
-	for (uint32_t i = 0; i < pass->count; i++) {
-		ws_keyed_free(&pass->workers[i].keys);
-		ws_keyed_free(&pass->workers[i].sampled);
-		free(pass->workers[i].entries);
-		free(pass->workers[i].at);
-		free(pass->workers[i].samples);
+	print_gap_entries(gap_sums);
+	for (uint32_t i = 0; i < gap_sums->worker_count; i++) {
+		ws_keyed_free(&gap_sums->workers[i].keys);
+		ws_keyed_free(&gap_sums->workers[i].sampled);
+		free(gap_sums->workers[i].entries);
+		free(gap_sums->workers[i].gap_index);
+		free(gap_sums->workers[i].sample_counts);
 	}
-	free(pass->workers);
-	ws_stacks_close(pass->stacks);
+	free(gap_sums->workers);
+	ws_stacks_close(gap_sums->stacks);
 	return 0;
 }
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_cpu_gap_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	struct ws_gaps_request gaps_request = request(stats);
-	struct pass pass = {.stats = stats};
+	struct ws_gaps_request request = make_gaps_request(stats);
+	struct gap_sums gap_sums = {.stats = stats};
 	struct ws_states *states;
-	int rc;
+	int status;
 
-	if (gaps_request.resource == WS_RESOURCE_CPU && !ws_stats_arg(stats, "cpu") &&
+	if (request.resource == WS_RESOURCE_CPU && !ws_stats_arg(stats, "cpu") &&
 	    !ws_report_rows(stats->report, WS_TABLE_sched))
-		return 0; /* neither GPUs nor scheduling: nothing to show, and nothing in particular
-			     was asked for */
+		return 0; /* no GPU and no scheduling was recorded, and no resource was asked for */
 	states = ws_states_open_part(stats->report, stats->who,
 				     &(struct ws_states_part){.to = UINT64_MAX, .brief = true},
 				     &stats->damaged);
-	rc = ws_gaps_find(stats->report, stats->who, states, &gaps_request, &pass.gaps, err);
-	stats->damaged += pass.gaps.damaged;
-	if (!rc)
-		rc = walk(&pass, states, err);
-	ws_gaps_free(&pass.gaps);
+	status = ws_gaps_find(stats->report, stats->who, states, &request, &gap_sums.gaps, err);
+	stats->damaged += gap_sums.gaps.damaged;
+	if (!status)
+		status = sum_gaps(&gap_sums, states, err);
+	ws_gaps_free(&gap_sums.gaps);
 	ws_states_close(states);
-	return rc;
+	return status;
 }
 
 const struct ws_stat ws_stat_cpu_gap_sum = {
@@ -472,5 +490,5 @@ const struct ws_stat ws_stat_cpu_gap_sum = {
 	.args = args,
 	.columns = columns,
 	.column_count = COLUMNS,
-	.run = run,
+	.run = make_cpu_gap_sum_rows,
 };

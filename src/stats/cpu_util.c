@@ -1,8 +1,8 @@
 /*
  * cpu_util.c - how busy each core and each thread was over time.
  *
- * Time is divided into intervals of a round length that begin at the start of the collection. A
- * span on a core adds what it has in each.
+ * Time since the start of the collection is divided into intervals of a round length. A span on a
+ * core is added to each interval with the part that lies in it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,50 +29,54 @@ static const char *const args[] = {"core", "thread", "bin=", NULL};
 
 enum { INTERVALS = 50, MOST_INTERVALS = 1000000 };
 
-struct cell { /* running time of a core or thread in an interval */
+struct util_cell { /* running time of a core or thread in an interval */
 	uint64_t interval;
 	uint32_t thread; /* 0 for a core */
 	uint32_t core;	 /* WS_NO_U32 for a thread */
 	uint64_t run;
 };
 
-struct cells {
-	struct cell *cells;
-	size_t n, cap;
+struct util_cells {
+	struct util_cell *cells;
+	size_t count, capacity;
 };
 
-struct worker {
-	struct cells threads; /* in order */
-	struct cell *cores;   /* by core * intervals + interval */
+struct util_worker {
+	struct util_cells threads; /* in order */
+	struct util_cell *cores;   /* by core * intervals + interval */
 	size_t core_count;
 } __attribute__((aligned(128)));
 
-struct util {
+struct cpu_util {
 	struct ws_stats *stats;
-	uint64_t bin, from,
-		to; /* length of an interval; the time covered, from a multiple of it after zero */
+	uint64_t interval_length; /* length of an interval, ns */
+	uint64_t from, to;	  /* the time covered; `from` is a multiple of `bin` after zero */
 	size_t intervals;
 	bool cores, threads;
-	struct worker *workers;
+	struct util_worker *workers;
 };
 
-static void add_thread(struct worker *worker, uint64_t interval, uint32_t thread, uint64_t run)
+static void add_thread_time(struct util_worker *worker, uint64_t interval, uint32_t thread,
+			    uint64_t run)
 {
-	struct cells *cells = &worker->threads;
-	struct cell *last = cells->n ? &cells->cells[cells->n - 1] : NULL;
+	struct util_cells *cells = &worker->threads;
+	struct util_cell *last = NULL;
 
+	if (cells->count)
+		last = &cells->cells[cells->count - 1];
 	if (!last || last->thread != thread || last->interval != interval) {
-		ws_grow(cells->cells, cells->cap, cells->n + 1);
-		last = &cells->cells[cells->n++];
-		*last = (struct cell){.interval = interval, .thread = thread, .core = WS_NO_U32};
+		ws_grow(cells->cells, cells->capacity, cells->count + 1);
+		last = &cells->cells[cells->count++];
+		*last = (struct util_cell){
+			.interval = interval, .thread = thread, .core = WS_NO_U32};
 	}
 	last->run += run;
 }
 
 enum { MOST_CORES = 65536 };
 
-static void add_core(struct util *util, struct worker *worker, uint64_t interval, uint32_t core,
-		     uint64_t run)
+static void add_core_time(struct cpu_util *util, struct util_worker *worker, uint64_t interval,
+			  uint32_t core, uint64_t run)
 {
 	if (core >= MOST_CORES)
 		return;
@@ -86,111 +90,114 @@ static void add_core(struct util *util, struct worker *worker, uint64_t interval
 	worker->cores[core * util->intervals + interval].run += run;
 }
 
-static void take(void *ctx, uint32_t worker, const struct ws_state *st)
+static void add_running_state(void *context, uint32_t worker, const struct ws_state *state)
 {
-	struct util *util = ctx;
-	struct worker *worker_w = &util->workers[worker];
+	struct cpu_util *util = context;
+	struct util_worker *util_worker = &util->workers[worker];
 
-	if (st->doing != WS_DOING_RUN)
+	if (state->doing != WS_DOING_RUN)
 		return;
-	for (uint64_t at = st->start; at < st->end;) {
-		uint64_t interval = (at - util->from) / util->bin,
-			 stop = util->from + (interval + 1) * util->bin;
+	for (uint64_t at = state->start; at < state->end;) {
+		uint64_t interval = (at - util->from) / util->interval_length,
+			 stop = util->from + (interval + 1) * util->interval_length;
 
-		stop = ws_min(stop, st->end);
+		stop = ws_min(stop, state->end);
 		if (util->threads)
-			add_thread(worker_w, interval, st->thread, stop - at);
+			add_thread_time(util_worker, interval, state->thread, stop - at);
 		if (util->cores)
-			add_core(util, worker_w, interval, st->cpu, stop - at);
+			add_core_time(util, util_worker, interval, state->cpu, stop - at);
 		at = stop;
 	}
 }
 
 /* A length of 1, 2 or 5 times a power of ten that makes at most INTERVALS intervals. */
-static uint64_t round_length(uint64_t span)
+static uint64_t find_round_length(uint64_t span)
 {
+	static const uint64_t factors[] = {1, 2, 5};
+
 	for (uint64_t power = 1;; power *= 10)
-		for (int i = 0; i < 3; i++) {
-			uint64_t length = power * (i == 0 ? 1 : i == 1 ? 2 : 5);
+		for (size_t i = 0; i < WS_COUNT(factors); i++) {
+			uint64_t length = power * factors[i];
 
 			if (span / length < INTERVALS || power > UINT64_MAX / 100)
 				return length;
 		}
 }
 
-static void gather(struct util *util, struct cells *all, uint32_t workers)
+/* Append the cells of all workers to `all`. */
+static void gather_cells(struct cpu_util *util, struct util_cells *all, uint32_t workers)
 {
-	for (uint32_t w = 0; w < workers; w++) {
-		const struct worker *worker = &util->workers[w];
+	for (uint32_t worker_index = 0; worker_index < workers; worker_index++) {
+		const struct util_worker *worker = &util->workers[worker_index];
 
-		ws_grow(all->cells, all->cap, all->n + worker->threads.n);
-		if (worker->threads.n)
-			memcpy(all->cells + all->n, worker->threads.cells,
-			       worker->threads.n * sizeof(*all->cells));
-		all->n += worker->threads.n;
+		ws_grow(all->cells, all->capacity, all->count + worker->threads.count);
+		if (worker->threads.count)
+			memcpy(all->cells + all->count, worker->threads.cells,
+			       worker->threads.count * sizeof(*all->cells));
+		all->count += worker->threads.count;
 		for (size_t i = 0; i < worker->core_count * util->intervals; i++) {
 			if (!worker->cores[i].run)
 				continue;
-			ws_grow(all->cells, all->cap, all->n + 1);
-			all->cells[all->n++] = (struct cell){i % util->intervals, 0,
-							     (uint32_t)(i / util->intervals),
-							     worker->cores[i].run};
+			ws_grow(all->cells, all->capacity, all->count + 1);
+			all->cells[all->count++] =
+				(struct util_cell){i % util->intervals, 0,
+						   (uint32_t)(i / util->intervals),
+						   worker->cores[i].run};
 		}
 	}
 }
 
 /* By interval, cores before threads. */
-static int by_place(const void *first, const void *second)
+static int compare_cells(const void *first, const void *second)
 {
-	const struct cell *left = first, *right = second;
+	const struct util_cell *left = first, *right = second;
 
 	if (left->interval != right->interval)
-		return left->interval < right->interval ? -1 : 1;
+		return ws_compare(left->interval, right->interval);
 	if (left->core != right->core)
-		return left->core < right->core ? -1 : 1;
+		return ws_compare(left->core, right->core);
 	return ws_compare(left->thread, right->thread);
 }
 
-static void print_cell(const struct util *util, const struct cell *cell)
+static void print_util_cell(const struct cpu_util *util, const struct util_cell *cell)
 {
 	const struct ws_thread_info *info = ws_who_thread(util->stats->who, cell->thread);
-	uint64_t start = util->from + cell->interval * util->bin,
-		 stop = start + util->bin < util->to ? start + util->bin : util->to,
-		 length = stop - start;
+	uint64_t start = util->from + cell->interval * util->interval_length,
+		 stop = ws_min(start + util->interval_length, util->to), length = stop - start;
 	struct ws_cell cells[COLUMNS] = {
 		[START] = ws_cell_int((int64_t)(start - util->stats->zero)),
 		[LENGTH] = ws_cell_int((int64_t)length),
 		[UTIL] = ws_cell_real((long double)cell->run * 100 / length),
 		[RUN] = ws_cell_int((int64_t)cell->run),
-		[CORE] = cell->thread ? ws_cell_null() : ws_cell_int(cell->core),
-		[PID] = cell->thread ? ws_cell_int(info->pid) : ws_cell_null(),
-		[TID] = cell->thread ? ws_cell_int(info->tid) : ws_cell_null(),
-		[NAME] = cell->thread ? ws_cell_text(info->name, strlen(info->name))
-				      : ws_cell_null(),
+		[CORE] = ws_cell_int_if(!cell->thread, cell->core),
+		[PID] = ws_cell_int_if(cell->thread, info->pid),
+		[TID] = ws_cell_int_if(cell->thread, info->tid),
+		[NAME] = ws_cell_text_if(cell->thread, info->name, strlen(info->name)),
 	};
 
 	util->stats->row(util->stats, cells);
 }
 
-/* Cells of one core come from several workers: they are added up. */
-static void print(struct util *util, uint32_t workers)
+/* Print the cells of all workers; those of one core and interval are added up. */
+static void print_util_cells(struct cpu_util *util, uint32_t workers)
 {
-	struct cells all = {0};
+	struct util_cells all = {0};
 
-	gather(util, &all, workers);
-	if (all.n)
-		qsort(all.cells, all.n, sizeof(*all.cells), by_place);
-	for (size_t i = 0; i < all.n; i++) {
-		while (i + 1 < all.n && !by_place(&all.cells[i], &all.cells[i + 1])) {
+	gather_cells(util, &all, workers);
+	if (all.count)
+		qsort(all.cells, all.count, sizeof(*all.cells), compare_cells);
+	for (size_t i = 0; i < all.count; i++) {
+		while (i + 1 < all.count && !compare_cells(&all.cells[i], &all.cells[i + 1])) {
 			all.cells[i + 1].run += all.cells[i].run;
 			i++;
 		}
-		print_cell(util, &all.cells[i]);
+		print_util_cell(util, &all.cells[i]);
 	}
 	free(all.cells);
 }
 
-static int choose_intervals(struct util *util, struct ws_err *err)
+/* Returns 0, 1 when there is no time to show, or -1 with a message. */
+static int choose_intervals(struct cpu_util *util, struct ws_err *err)
 {
 	const char *bin = ws_stats_arg(util->stats, "bin=");
 	struct ws_stats *stats = util->stats;
@@ -202,31 +209,33 @@ static int choose_intervals(struct util *util, struct ws_err *err)
 	util->to = ws_min(stats->time_max, last);
 	if (util->to <= util->from)
 		return 1;
-	util->bin = bin ? strtoull(bin, NULL, 10) : round_length(util->to - util->from);
-	if (!util->bin)
+	util->interval_length =
+		ws_stats_arg_number(stats, "bin=", find_round_length(util->to - util->from));
+	if (!util->interval_length)
 		return ws_fail(err, "cpu_util: bin=0: an interval has at least one nanosecond");
-	util->from = stats->zero + (util->from - stats->zero) / util->bin * util->bin;
-	if ((util->to - util->from) / util->bin >= MOST_INTERVALS)
+	util->from = stats->zero +
+		     (util->from - stats->zero) / util->interval_length * util->interval_length;
+	if ((util->to - util->from) / util->interval_length >= MOST_INTERVALS)
 		return ws_fail(err,
 			       "cpu_util: bin=%s makes more than %d intervals; give a longer one "
 			       "or --filter-time",
 			       bin, MOST_INTERVALS);
-	util->intervals = (size_t)((util->to - util->from) / util->bin) + 1;
+	util->intervals = (size_t)((util->to - util->from) / util->interval_length) + 1;
 	return 0;
 }
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_cpu_util_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	struct util util = {.stats = stats};
+	struct cpu_util util = {.stats = stats};
 	struct ws_states *states;
 	uint32_t count;
-	int rc;
+	int status;
 
 	if (!ws_report_rows(stats->report, WS_TABLE_sched))
 		return 0;
-	rc = choose_intervals(&util, err);
-	if (rc)
-		return rc < 0 ? -1 : 0;
+	status = choose_intervals(&util, err);
+	if (status)
+		return ws_min(status, 0); /* without time to show, there are no rows */
 	states = ws_states_open(stats->report, stats->who, &stats->damaged);
 	count = ws_states_workers(states);
 	util.workers = aligned_alloc(128, count * sizeof(*util.workers));
@@ -235,11 +244,12 @@ static int run(struct ws_stats *stats, struct ws_err *err)
 		return ws_fail(err, "out of memory");
 	}
 	memset(util.workers, 0, count * sizeof(*util.workers));
-	ws_states_run(states, ws_max(stats->time_min, util.from), util.to, take, &util);
-	print(&util, count);
-	for (uint32_t w = 0; w < count; w++) {
-		free(util.workers[w].threads.cells);
-		free(util.workers[w].cores);
+	ws_states_run(states, ws_max(stats->time_min, util.from), util.to, add_running_state,
+		      &util);
+	print_util_cells(&util, count);
+	for (uint32_t i = 0; i < count; i++) {
+		free(util.workers[i].threads.cells);
+		free(util.workers[i].cores);
 	}
 	free(util.workers);
 	ws_states_close(states);
@@ -261,5 +271,5 @@ const struct ws_stat ws_stat_cpu_util = {
 	.args = args,
 	.columns = columns,
 	.column_count = COLUMNS,
-	.run = run,
+	.run = make_cpu_util_rows,
 };

@@ -12,9 +12,11 @@ const char *const ws_cuda_name_args[] = {"base", "mangled", NULL};
 
 int ws_cuda_name_column(const struct ws_stats *stats)
 {
-	return ws_stats_arg(stats, "base")	? ws_cuda_kernel_name
-	       : ws_stats_arg(stats, "mangled") ? ws_cuda_kernel_mangled
-						: ws_cuda_kernel_demangled;
+	if (ws_stats_arg(stats, "base"))
+		return ws_cuda_kernel_name;
+	if (ws_stats_arg(stats, "mangled"))
+		return ws_cuda_kernel_mangled;
+	return ws_cuda_kernel_demangled;
 }
 
 char *ws_cuda_xyz(uint64_t x, uint64_t y, uint64_t z)
@@ -28,24 +30,26 @@ const char *ws_cuda_mem_kind(uint64_t kind)
 					    "Array",	      "Managed", "Device Static",
 					    "Managed Static", "Unknown"};
 
-	return kind < WS_COUNT(kinds) ? kinds[kind] : "";
+	if (kind >= WS_COUNT(kinds))
+		return "";
+	return kinds[kind];
 }
 
 struct ws_cuda_devices {
 	const struct ws_report *report;
-	struct device {
+	struct cuda_device {
 		uint64_t process, id;
 		uint32_t name;
 	} * devices;
-	size_t n, cap;
+	size_t count, capacity;
 };
 
-static int by_process(const void *first, const void *second)
+static int compare_devices(const void *first, const void *second)
 {
-	const struct device *left = first, *right = second;
+	const struct cuda_device *left = first, *right = second;
 
 	if (left->process != right->process)
-		return left->process < right->process ? -1 : 1;
+		return ws_compare(left->process, right->process);
 	return ws_compare(left->id, right->id);
 }
 
@@ -57,27 +61,32 @@ struct ws_cuda_devices *ws_cuda_devices_open(const struct ws_report *report)
 
 	devices->report = report;
 	while (ws_cursor_next(cursor, &values)) {
-		ws_grow(devices->devices, devices->cap, devices->n + 1);
-		devices->devices[devices->n++] =
-			(struct device){values[ws_cuda_device_process], values[ws_cuda_device_id],
-					(uint32_t)values[ws_cuda_device_name]};
+		ws_grow(devices->devices, devices->capacity, devices->count + 1);
+		devices->devices[devices->count++] =
+			(struct cuda_device){values[ws_cuda_device_process],
+					     values[ws_cuda_device_id],
+					     (uint32_t)values[ws_cuda_device_name]};
 	}
 	ws_cursor_close(cursor);
-	if (devices->n)
-		qsort(devices->devices, devices->n, sizeof(*devices->devices), by_process);
+	if (devices->count)
+		qsort(devices->devices, devices->count, sizeof(*devices->devices), compare_devices);
 	return devices;
 }
 
 void ws_cuda_device_label(const struct ws_cuda_devices *devices, uint64_t process, uint64_t id,
-			  char *buf, size_t size)
+			  char *buffer, size_t size)
 {
-	struct device key = {process, id, 0},
-		      *found = devices->n ? bsearch(&key, devices->devices, devices->n, sizeof(key),
-						    by_process)
-					  : NULL;
-	const char *name = found ? ws_report_string(devices->report, found->name, NULL) : "";
+	struct cuda_device key = {process, id, 0}, *found = NULL;
+	const char *name = "";
 
-	snprintf(buf, size, "%.90s (%" PRIu64 ")", *name ? name : "GPU", id);
+	if (devices->count)
+		found = bsearch(&key, devices->devices, devices->count, sizeof(key),
+				compare_devices);
+	if (found)
+		name = ws_report_string(devices->report, found->name, NULL);
+	if (!*name)
+		name = "GPU";
+	snprintf(buffer, size, "%.90s (%" PRIu64 ")", name, id);
 }
 
 void ws_cuda_devices_close(struct ws_cuda_devices *devices)

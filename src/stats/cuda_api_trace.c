@@ -9,37 +9,35 @@ static const struct ws_column columns[] = {
 	{"Tid", WS_KIND_ID},	 {"T-Pri", WS_KIND_ID},	     {"Thread Name", WS_KIND_TEXT},
 };
 
-static void print(struct ws_stats *stats, const uint64_t *values)
+static void print_api_call(struct ws_stats *stats, const uint64_t *values)
 {
 	const struct ws_thread_info *info =
 		ws_who_thread(stats->who, (uint32_t)values[ws_cuda_api_thread]);
 	uint64_t start = values[ws_cuda_api_start], end = values[ws_cuda_api_end],
 		 correlation = values[ws_cuda_api_correlation];
 	bool named = *info->name;
-	size_t len;
+	size_t length;
 	const char *name =
-		ws_cuda_function(stats->report, (uint32_t)values[ws_cuda_api_name], &len);
+		ws_cuda_function(stats->report, (uint32_t)values[ws_cuda_api_name], &length);
 
 	if (end < start) {
 		stats->backwards++;
 		return;
 	}
-	stats->row(stats,
-		   (struct ws_cell[]){
-			   ws_cell_int((int64_t)(start - stats->zero)),
-			   end == WS_NO_TIME ? ws_cell_null() : ws_cell_int((int64_t)(end - start)),
-			   ws_cell_text(name, len),
-			   ws_cell_int((int64_t)values[ws_cuda_api_result]),
-			   correlation == WS_NO_U32 ? ws_cell_null()
-						    : ws_cell_int((int64_t)correlation),
-			   ws_cell_int(info->pid),
-			   ws_cell_int(info->tid),
-			   named ? ws_cell_int(info->priority) : ws_cell_null(),
-			   named ? ws_cell_text(info->name, strlen(info->name)) : ws_cell_null(),
-		   });
+	stats->row(stats, (struct ws_cell[]){
+				  ws_cell_int((int64_t)(start - stats->zero)),
+				  ws_cell_int_if(end != WS_NO_TIME, (int64_t)(end - start)),
+				  ws_cell_text(name, length),
+				  ws_cell_int((int64_t)values[ws_cuda_api_result]),
+				  ws_cell_int_if(correlation != WS_NO_U32, (int64_t)correlation),
+				  ws_cell_int(info->pid),
+				  ws_cell_int(info->tid),
+				  ws_cell_int_if(named, info->priority),
+				  ws_cell_text_if(named, info->name, strlen(info->name)),
+			  });
 }
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_cuda_api_trace_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	struct ws_cursor *cursor =
 		ws_cursor_open(stats->report, WS_TABLE_cuda_api, stats->time_min, stats->time_max);
@@ -47,7 +45,7 @@ static int run(struct ws_stats *stats, struct ws_err *err)
 
 	(void)err;
 	while (ws_cursor_next(cursor, &values))
-		print(stats, values);
+		print_api_call(stats, values);
 	ws_cursor_close(cursor);
 	return 0;
 }
@@ -61,5 +59,5 @@ const struct ws_stat ws_stat_cuda_api_trace = {
 	.what = "CUDA API calls",
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
-	.run = run,
+	.run = make_cuda_api_trace_rows,
 };

@@ -4,7 +4,7 @@
 
 static const struct ws_column columns[] = {WS_STD8("Instances"), {"Name", WS_KIND_TEXT}};
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_cuda_gpu_kern_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	return ws_cuda_sum(stats, WS_SOURCE(KERNEL), 0, err);
 }
@@ -21,5 +21,5 @@ const struct ws_stat ws_stat_cuda_gpu_kern_sum = {
 	.args = ws_cuda_args,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
-	.run = run,
+	.run = make_cuda_gpu_kern_sum_rows,
 };

@@ -7,7 +7,7 @@ static const struct ws_column columns[] = {{"Total", WS_KIND_SIZE},  {"Count", W
 					   {"Min", WS_KIND_SIZE},    {"Max", WS_KIND_SIZE},
 					   {"StdDev", WS_KIND_SIZE}, {"Operation", WS_KIND_TEXT}};
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_cuda_gpu_mem_size_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	return ws_cuda_sum(stats, WS_SOURCE(MEMCPY) | WS_SOURCE(MEMSET), WS_CUDA_SUM_BYTES, err);
 }
@@ -20,5 +20,5 @@ const struct ws_stat ws_stat_cuda_gpu_mem_size_sum = {
 	.by_default = true,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
-	.run = run,
+	.run = make_cuda_gpu_mem_size_sum_rows,
 };

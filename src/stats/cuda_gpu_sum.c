@@ -5,7 +5,7 @@
 static const struct ws_column columns[] = {
 	WS_STD8("Instances"), {"Category", WS_KIND_TEXT}, {"Operation", WS_KIND_TEXT}};
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_cuda_gpu_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	return ws_cuda_sum(
 		stats, WS_SOURCE(KERNEL) | WS_SOURCE(MEMCPY) | WS_SOURCE(MEMSET) | WS_SOURCE(GRAPH),
@@ -22,5 +22,5 @@ const struct ws_stat ws_stat_cuda_gpu_sum = {
 	.args = ws_cuda_args,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
-	.run = run,
+	.run = make_cuda_gpu_sum_rows,
 };

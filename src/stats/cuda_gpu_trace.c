@@ -1,6 +1,6 @@
 /*
- * cuda_gpu_trace.c - every kernel, copy, memset and whole graph in order of start: four tables,
- * each read in order, merged.
+ * cuda_gpu_trace.c - every kernel, copy, memset and whole graph in order of start: a merge of four
+ * tables, each of which is read in order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,10 +38,10 @@ enum {
 	COLUMNS
 };
 
-/* Columns that the four tables hold under numbers of their own. */
+/* Columns that have different numbers in the four tables. */
 static const struct {
 	int context, green, stream;
-} more[WS_CUDA_SOURCES] = {
+} stream_columns[WS_CUDA_SOURCES] = {
 	[WS_CUDA_KERNEL] = {ws_cuda_kernel_context, ws_cuda_kernel_green_context,
 			    ws_cuda_kernel_stream},
 	[WS_CUDA_MEMCPY] = {ws_cuda_memcpy_context, ws_cuda_memcpy_green_context,
@@ -52,149 +52,161 @@ static const struct {
 			   ws_cuda_graph_trace_stream},
 };
 
-struct trace {
+struct gpu_trace {
 	struct ws_stats *stats;
 	struct ws_launches *launches; /* with :nvtx-name */
 	struct ws_cuda_devices *devices;
 	struct ws_cursor *cursor[WS_CUDA_SOURCES];
-	const uint64_t *row[WS_CUDA_SOURCES]; /* NULL: no more */
-	char op[64];
-	char *prefixed;
+	const uint64_t *current_row[WS_CUDA_SOURCES]; /* the next row of each; NULL at the end */
+	char operation_name[64];		      /* name of the operation of the current row */
+	char *prefixed; /* name of the kernel of the current row, after its range; or NULL */
 };
 
-static struct ws_cell number(uint64_t v)
+static struct ws_cell make_number_cell(uint64_t value)
 {
-	return ws_cell_int((int64_t)v);
+	return ws_cell_int((int64_t)value);
 }
 
-static struct ws_cell number_or_null(uint64_t v)
+static struct ws_cell make_optional_number_cell(uint64_t value)
 {
-	return v == WS_NO_U32 ? ws_cell_null() : number(v);
+	return ws_cell_int_if(value != WS_NO_U32, (int64_t)value);
 }
 
-static struct ws_cell word(const char *text)
+static struct ws_cell make_trace_text_cell(const char *text)
 {
-	return *text ? ws_cell_text(text, strlen(text)) : ws_cell_null();
+	return ws_cell_text_if(*text, text, strlen(text));
 }
 
-static void put_kernel(struct trace *trace, const uint64_t *values, struct ws_cell *cell)
+static void put_kernel_cells(struct gpu_trace *gpu_trace, const uint64_t *values,
+			     struct ws_cell *cell)
 {
-	uint64_t name = values[ws_cuda_name_column(trace->stats)];
-	size_t len;
-	const char *text =
-		ws_report_string(trace->stats->report,
-				 (uint32_t)(name ? name : values[ws_cuda_kernel_demangled]), &len);
+	uint64_t name = ws_choose_kernel_name(values[ws_cuda_name_column(gpu_trace->stats)],
+					      values[ws_cuda_kernel_demangled]);
+	size_t length;
+	const char *text = ws_report_string(gpu_trace->stats->report, (uint32_t)name, &length);
 
 	for (int i = 0; i < 6; i++)
-		cell[GRID + i] = number(values[ws_cuda_kernel_grid_x + i]);
-	cell[REGISTERS] = number(values[ws_cuda_kernel_registers]);
-	cell[STATIC] = number(values[ws_cuda_kernel_static_shared]);
-	cell[DYNAMIC] = number(values[ws_cuda_kernel_dynamic_shared]);
-	if (trace->launches) {
-		uint32_t node = ws_launches_node(trace->launches, values[ws_cuda_kernel_process],
-						 values[ws_cuda_kernel_correlation]);
+		cell[GRID + i] = make_number_cell(values[ws_cuda_kernel_grid_x + i]);
+	cell[REGISTERS] = make_number_cell(values[ws_cuda_kernel_registers]);
+	cell[STATIC] = make_number_cell(values[ws_cuda_kernel_static_shared]);
+	cell[DYNAMIC] = make_number_cell(values[ws_cuda_kernel_dynamic_shared]);
+	if (gpu_trace->launches) {
+		uint32_t node =
+			ws_launches_node(gpu_trace->launches, values[ws_cuda_kernel_process],
+					 values[ws_cuda_kernel_correlation]);
 
-		text = trace->prefixed = ws_launches_prefixed(
-			trace->launches, ws_launches_node_key(trace->launches, node), text, &len);
+		text = gpu_trace->prefixed =
+			ws_launches_prefixed(gpu_trace->launches,
+					     ws_launches_node_key(gpu_trace->launches, node), text,
+					     &length);
 	}
-	cell[NAME] = ws_cell_text(text, len);
+	cell[NAME] = ws_cell_text(text, length);
 }
 
-static void put_bytes(uint64_t bytes, uint64_t start, uint64_t end, struct ws_cell *cell)
+static void put_transfer_cells(uint64_t bytes, uint64_t start, uint64_t end, struct ws_cell *cell)
 {
 	cell[BYTES] = ws_cell_real(bytes);
 	if (end != WS_NO_TIME && end > start)
 		cell[RATE] = ws_cell_real((long double)bytes * 1000000000 / (end - start));
 }
 
-static void put_op(struct trace *trace, enum ws_cuda_source source, const uint64_t *values,
-		   struct ws_cell *cell)
+static void put_operation_cells(struct gpu_trace *gpu_trace, enum ws_cuda_source source,
+				const uint64_t *values, struct ws_cell *cell)
 {
 	const struct ws_cuda_columns *columns = &ws_cuda_columns[source];
+	uint64_t name = 0;
 
+	if (columns->name >= 0)
+		name = values[columns->name];
 	if (columns->bytes >= 0)
-		put_bytes(values[columns->bytes], values[columns->start], values[columns->end],
-			  cell);
+		put_transfer_cells(values[columns->bytes], values[columns->start],
+				   values[columns->end], cell);
 	if (source == WS_CUDA_MEMCPY) {
-		cell[SOURCE] = word(ws_cuda_mem_kind(values[ws_cuda_memcpy_src_kind]));
-		cell[TARGET] = word(ws_cuda_mem_kind(values[ws_cuda_memcpy_dst_kind]));
+		cell[SOURCE] =
+			make_trace_text_cell(ws_cuda_mem_kind(values[ws_cuda_memcpy_src_kind]));
+		cell[TARGET] =
+			make_trace_text_cell(ws_cuda_mem_kind(values[ws_cuda_memcpy_dst_kind]));
 	} else if (source == WS_CUDA_MEMSET) {
-		cell[SOURCE] = word(ws_cuda_mem_kind(values[ws_cuda_memset_mem_kind]));
+		cell[SOURCE] =
+			make_trace_text_cell(ws_cuda_mem_kind(values[ws_cuda_memset_mem_kind]));
 	}
-	cell[NAME] = word(ws_cuda_op_name(source, columns->name < 0 ? 0 : values[columns->name],
-					  trace->op, sizeof(trace->op)));
+	cell[NAME] = make_trace_text_cell(ws_cuda_op_name(source, name, gpu_trace->operation_name,
+							  sizeof(gpu_trace->operation_name)));
 }
 
-static void print(struct trace *trace, enum ws_cuda_source source, const uint64_t *values)
+static void print_gpu_work(struct gpu_trace *gpu_trace, enum ws_cuda_source source,
+			   const uint64_t *values)
 {
 	const struct ws_cuda_columns *columns = &ws_cuda_columns[source];
 	struct ws_cell cells[COLUMNS] = {{0}};
 	char device[128];
 
 	if (values[columns->end] < values[columns->start]) {
-		trace->stats->backwards++;
+		gpu_trace->stats->backwards++;
 		return;
 	}
-	cells[START] = number(values[columns->start] - trace->stats->zero);
+	cells[START] = make_number_cell(values[columns->start] - gpu_trace->stats->zero);
 	if (values[columns->end] != WS_NO_TIME)
-		cells[DURATION] = number(values[columns->end] - values[columns->start]);
-	cells[CORRELATION] = number_or_null(values[columns->correlation]);
-	ws_cuda_device_label(trace->devices, values[columns->process], values[columns->device],
+		cells[DURATION] = make_number_cell(values[columns->end] - values[columns->start]);
+	cells[CORRELATION] = make_optional_number_cell(values[columns->correlation]);
+	ws_cuda_device_label(gpu_trace->devices, values[columns->process], values[columns->device],
 			     device, sizeof(device));
-	cells[DEVICE] = word(device);
-	cells[CONTEXT] = number(values[more[source].context]);
-	cells[GREEN] = number_or_null(values[more[source].green]);
-	cells[STREAM] = number(values[more[source].stream]);
+	cells[DEVICE] = make_trace_text_cell(device);
+	cells[CONTEXT] = make_number_cell(values[stream_columns[source].context]);
+	cells[GREEN] = make_optional_number_cell(values[stream_columns[source].green]);
+	cells[STREAM] = make_number_cell(values[stream_columns[source].stream]);
 	if (source == WS_CUDA_KERNEL)
-		put_kernel(trace, values, cells);
+		put_kernel_cells(gpu_trace, values, cells);
 	else
-		put_op(trace, source, values, cells);
-	trace->stats->row(trace->stats, cells);
-	free(trace->prefixed);
-	trace->prefixed = NULL;
+		put_operation_cells(gpu_trace, source, values, cells);
+	gpu_trace->stats->row(gpu_trace->stats, cells);
+	free(gpu_trace->prefixed);
+	gpu_trace->prefixed = NULL;
 }
 
-static void next(struct trace *trace, int i)
+static void read_next_row(struct gpu_trace *gpu_trace, int source)
 {
-	if (!ws_cursor_next(trace->cursor[i], &trace->row[i]))
-		trace->row[i] = NULL;
+	if (!ws_cursor_next(gpu_trace->cursor[source], &gpu_trace->current_row[source]))
+		gpu_trace->current_row[source] = NULL;
 }
 
-static void merge(struct trace *trace)
+static void print_merged_rows(struct gpu_trace *gpu_trace)
 {
 	for (;;) {
 		int first = -1;
 
-		for (int i = WS_CUDA_KERNEL; i < WS_CUDA_SOURCES; i++)
-			if (trace->row[i] &&
-			    (first < 0 || trace->row[i][ws_cuda_columns[i].start] <
-						  trace->row[first][ws_cuda_columns[first].start]))
-				first = i;
+		for (int source = WS_CUDA_KERNEL; source < WS_CUDA_SOURCES; source++)
+			if (gpu_trace->current_row[source] &&
+			    (first < 0 ||
+			     gpu_trace->current_row[source][ws_cuda_columns[source].start] <
+				     gpu_trace->current_row[first][ws_cuda_columns[first].start]))
+				first = source;
 		if (first < 0)
 			return;
-		print(trace, (enum ws_cuda_source)first, trace->row[first]);
-		next(trace, first);
+		print_gpu_work(gpu_trace, (enum ws_cuda_source)first,
+			       gpu_trace->current_row[first]);
+		read_next_row(gpu_trace, first);
 	}
 }
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_cuda_gpu_trace_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	struct trace trace = {.stats = stats};
+	struct gpu_trace gpu_trace = {.stats = stats};
 
 	if (ws_stats_arg(stats, "nvtx-name") &&
-	    !(trace.launches = ws_launches_open(stats, true, err)))
+	    !(gpu_trace.launches = ws_launches_open(stats, true, err)))
 		return -1;
-	trace.devices = ws_cuda_devices_open(stats->report);
+	gpu_trace.devices = ws_cuda_devices_open(stats->report);
 	for (int i = WS_CUDA_KERNEL; i < WS_CUDA_SOURCES; i++) {
-		trace.cursor[i] = ws_cursor_open(stats->report, ws_cuda_columns[i].table,
-						 stats->time_min, stats->time_max);
-		next(&trace, i);
+		gpu_trace.cursor[i] = ws_cursor_open(stats->report, ws_cuda_columns[i].table,
+						     stats->time_min, stats->time_max);
+		read_next_row(&gpu_trace, i);
 	}
-	merge(&trace);
+	print_merged_rows(&gpu_trace);
 	for (int i = WS_CUDA_KERNEL; i < WS_CUDA_SOURCES; i++)
-		ws_cursor_close(trace.cursor[i]);
-	ws_cuda_devices_close(trace.devices);
-	ws_launches_close(trace.launches);
+		ws_cursor_close(gpu_trace.cursor[i]);
+	ws_cuda_devices_close(gpu_trace.devices);
+	ws_launches_close(gpu_trace.launches);
 	return 0;
 }
 
@@ -208,5 +220,5 @@ const struct ws_stat ws_stat_cuda_gpu_trace = {
 	.args = ws_cuda_args,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
-	.run = run,
+	.run = make_cuda_gpu_trace_rows,
 };

@@ -1,14 +1,15 @@
 /*
- * cuda_kern_exec_trace.c - every kernel with its call, in order of the calls: when each was made,
+ * cuda_kern_exec_trace.c - every kernel with its call, in order of the calls: when it was launched,
  * waited and ran.
  *
- * Kernels are read in one pass into what a line needs, and ordered by their calls afterwards. Those
- * whose call was not recorded are not here; cuda_gpu_trace has them.
+ * One pass over the kernels stores what each line needs; lines are sorted by call afterwards.
+ * Kernels whose call was not recorded are left out; cuda_gpu_trace has them.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "stats/cuda.h"
+#include "base/choose.h"
 #include "stats/launch.h"
 
 static const struct ws_column columns[] = {
@@ -28,55 +29,57 @@ static const struct ws_column columns[] = {
 	{"Kernel Name", WS_KIND_TEXT},
 };
 
-struct line {
+struct kernel_launch {
 	uint64_t call_start, start, end;
 	uint32_t call, device, name;
 	uint32_t xyz[6]; /* grid, block */
 };
 
-struct trace {
+struct launch_trace {
 	struct ws_stats *stats;
 	struct ws_launches *launches;
-	bool ranges;
-	int name;
-	struct line *lines;
-	size_t n; /* taken by workers one after the other */
+	bool with_ranges;
+	int name_column;
+	struct kernel_launch *lines;
+	size_t line_count; /* several threads add lines */
 	uint64_t unended, backwards;
 };
 
-static uint64_t call_column(const struct trace *trace, uint32_t call, int column)
+static uint64_t get_call_value(const struct launch_trace *launch_trace, uint32_t call, int column)
 {
-	return trace->launches->calls.rows.col[column][call];
+	return launch_trace->launches->calls.rows.col[column][call];
 }
 
-static int scan(void *ctx, const struct ws_batch *batch)
+static int collect_launches(void *context, const struct ws_batch *batch)
 {
-	struct trace *trace = ctx;
+	struct launch_trace *launch_trace = context;
 
 	for (size_t i = 0; i < batch->rows; i++) {
 		uint64_t start = batch->col[ws_cuda_kernel_start][i],
 			 end = batch->col[ws_cuda_kernel_end][i];
-		uint32_t call =
-			ws_launches_find(trace->launches, batch->col[ws_cuda_kernel_process][i],
-					 batch->col[ws_cuda_kernel_correlation][i]);
-		uint64_t name = batch->col[trace->name][i];
-		struct line *line;
+		uint32_t call = ws_launches_find(launch_trace->launches,
+						 batch->col[ws_cuda_kernel_process][i],
+						 batch->col[ws_cuda_kernel_correlation][i]);
+		uint64_t name = ws_choose_kernel_name(batch->col[launch_trace->name_column][i],
+						      batch->col[ws_cuda_kernel_demangled][i]);
+		struct kernel_launch *line;
 
 		if (call == WS_NO_CALL)
 			continue;
 		if (end == WS_NO_TIME || end < start) {
-			__atomic_fetch_add(end == WS_NO_TIME ? &trace->unended : &trace->backwards,
-					   1, __ATOMIC_RELAXED);
+			ws_count_left_out_shared(end, &launch_trace->unended,
+						 &launch_trace->backwards);
 			continue;
 		}
-		line = &trace->lines[__atomic_fetch_add(&trace->n, 1, __ATOMIC_RELAXED)];
-		*line = (struct line){
-			.call_start = call_column(trace, call, ws_cuda_api_start),
+		line = &launch_trace->lines[__atomic_fetch_add(&launch_trace->line_count, 1,
+							       __ATOMIC_RELAXED)];
+		*line = (struct kernel_launch){
+			.call_start = get_call_value(launch_trace, call, ws_cuda_api_start),
 			.start = start,
 			.end = end,
 			.call = call,
 			.device = (uint32_t)batch->col[ws_cuda_kernel_device][i],
-			.name = (uint32_t)(name ? name : batch->col[ws_cuda_kernel_demangled][i]),
+			.name = (uint32_t)name,
 		};
 		for (int k = 0; k < 6; k++)
 			line->xyz[k] = (uint32_t)batch->col[ws_cuda_kernel_grid_x + k][i];
@@ -84,74 +87,75 @@ static int scan(void *ctx, const struct ws_batch *batch)
 	return 0;
 }
 
-static int by_call(const void *first, const void *second)
+static int compare_launches(const void *first, const void *second)
 {
-	const struct line *left = first, *right = second;
+	const struct kernel_launch *left = first, *right = second;
 
 	if (left->call_start != right->call_start)
-		return left->call_start < right->call_start ? -1 : 1;
+		return ws_compare(left->call_start, right->call_start);
 	if (left->call != right->call)
-		return left->call < right->call ? -1 : 1;
+		return ws_compare(left->call, right->call);
 	if (left->start != right->start)
-		return left->start < right->start ? -1 : 1;
-	return left->end < right->end ? -1
-	       : left->end > right->end
-		       ? 1
-		       : memcmp(&left->device, &right->device, 8 * sizeof(uint32_t));
+		return ws_compare(left->start, right->start);
+	if (left->end != right->end)
+		return ws_compare(left->end, right->end);
+	return memcmp(&left->device, &right->device, 8 * sizeof(uint32_t));
 }
 
-static void print(struct trace *trace, const struct line *line)
+static void print_launch(struct launch_trace *launch_trace, const struct kernel_launch *line)
 {
-	uint64_t call_end = call_column(trace, line->call, ws_cuda_api_end),
-		 zero = trace->stats->zero, last;
+	uint64_t call_end = get_call_value(launch_trace, line->call, ws_cuda_api_end),
+		 zero = launch_trace->stats->zero, last = line->end;
 	const struct ws_thread_info *thread = ws_who_thread(
-		trace->stats->who, (uint32_t)call_column(trace, line->call, ws_cuda_api_thread));
+		launch_trace->stats->who,
+		(uint32_t)get_call_value(launch_trace, line->call, ws_cuda_api_thread));
 	bool returned = call_end != WS_NO_TIME && call_end >= line->call_start,
 	     waited = returned && line->start > call_end;
-	size_t len, name_len;
-	const char *function =
-		ws_cuda_function(trace->stats->report,
-				 (uint32_t)call_column(trace, line->call, ws_cuda_api_name), &len);
-	const char *kernel = ws_report_string(trace->stats->report, line->name, &name_len);
-	ws_range_key range = trace->ranges
-				     ? ws_launches_node_key(trace->launches,
-							    trace->launches->enclose.of[line->call])
-				     : 0;
-	char *name = ws_launches_prefixed(trace->launches, range, kernel, &name_len);
-	char *grid = ws_cuda_xyz(line->xyz[0], line->xyz[1], line->xyz[2]),
-	     *block = ws_cuda_xyz(line->xyz[3], line->xyz[4], line->xyz[5]);
+	size_t length, name_length;
+	const char *function = ws_cuda_function(
+		launch_trace->stats->report,
+		(uint32_t)get_call_value(launch_trace, line->call, ws_cuda_api_name), &length);
+	const char *kernel =
+		ws_report_string(launch_trace->stats->report, line->name, &name_length);
+	ws_range_key range = 0;
+	char *name, *grid = ws_cuda_xyz(line->xyz[0], line->xyz[1], line->xyz[2]),
+		    *block = ws_cuda_xyz(line->xyz[3], line->xyz[4], line->xyz[5]);
 
-	last = returned && call_end > line->end ? call_end : line->end;
-	trace->stats->row(trace->stats,
-			  (struct ws_cell[]){
-				  ws_cell_int((int64_t)(line->call_start - zero)),
-				  returned ? ws_cell_int((int64_t)(call_end - line->call_start))
-					   : ws_cell_null(),
-				  waited ? ws_cell_int((int64_t)(call_end - zero)) : ws_cell_null(),
-				  waited ? ws_cell_int((int64_t)(line->start - call_end))
-					 : ws_cell_null(),
-				  ws_cell_int((int64_t)(line->start - zero)),
-				  ws_cell_int((int64_t)(line->end - line->start)),
-				  ws_cell_int((int64_t)(last - line->call_start)),
-				  ws_cell_int(thread->pid),
-				  ws_cell_int(thread->tid),
-				  ws_cell_int(line->device),
-				  ws_cell_text(function, len),
-				  ws_cell_text(grid, strlen(grid)),
-				  ws_cell_text(block, strlen(block)),
-				  ws_cell_text(name, name_len),
-			  });
+	if (launch_trace->with_ranges)
+		range = ws_launches_node_key(launch_trace->launches,
+					     launch_trace->launches->enclose.of[line->call]);
+	name = ws_launches_prefixed(launch_trace->launches, range, kernel, &name_length);
+	if (returned)
+		last = ws_max(call_end, last);
+	launch_trace->stats->row(
+		launch_trace->stats,
+		(struct ws_cell[]){
+			ws_cell_int((int64_t)(line->call_start - zero)),
+			ws_cell_int_if(returned, (int64_t)(call_end - line->call_start)),
+			ws_cell_int_if(waited, (int64_t)(call_end - zero)),
+			ws_cell_int_if(waited, (int64_t)(line->start - call_end)),
+			ws_cell_int((int64_t)(line->start - zero)),
+			ws_cell_int((int64_t)(line->end - line->start)),
+			ws_cell_int((int64_t)(last - line->call_start)),
+			ws_cell_int(thread->pid),
+			ws_cell_int(thread->tid),
+			ws_cell_int(line->device),
+			ws_cell_text(function, length),
+			ws_cell_text(grid, strlen(grid)),
+			ws_cell_text(block, strlen(block)),
+			ws_cell_text(name, name_length),
+		});
 	free(name);
 	free(grid);
 	free(block);
 }
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_cuda_kern_exec_trace_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	struct trace trace = {.stats = stats,
-			      .name = ws_cuda_name_column(stats),
-			      .ranges = ws_stats_arg(stats, "nvtx-name")};
-	struct ws_scan sc = {
+	struct launch_trace launch_trace = {.stats = stats,
+					    .name_column = ws_cuda_name_column(stats),
+					    .with_ranges = ws_stats_arg(stats, "nvtx-name")};
+	struct ws_scan scan = {
 		.table = WS_TABLE_cuda_kernel,
 		.columns = WS_COL(cuda_kernel, start) | WS_COL(cuda_kernel, end) |
 			   WS_COL(cuda_kernel, device) | WS_COL(cuda_kernel, process) |
@@ -159,27 +163,28 @@ static int run(struct ws_stats *stats, struct ws_err *err)
 			   WS_COL(cuda_kernel, grid_x) | WS_COL(cuda_kernel, grid_y) |
 			   WS_COL(cuda_kernel, grid_z) | WS_COL(cuda_kernel, block_x) |
 			   WS_COL(cuda_kernel, block_y) | WS_COL(cuda_kernel, block_z) |
-			   UINT64_C(1) << trace.name,
+			   UINT64_C(1) << launch_trace.name_column,
 		.time_min = stats->time_min,
 		.time_max = stats->time_max,
 	};
 	uint64_t damaged = 0;
 
-	trace.launches = ws_launches_open(stats, trace.ranges, err);
-	if (!trace.launches)
+	launch_trace.launches = ws_launches_open(stats, launch_trace.with_ranges, err);
+	if (!launch_trace.launches)
 		return -1;
-	trace.lines = ws_malloc(ws_report_rows(stats->report, WS_TABLE_cuda_kernel) *
-				sizeof(*trace.lines));
-	ws_scan_run(stats->report, &sc, scan, &trace, &damaged);
+	launch_trace.lines = ws_malloc(ws_report_rows(stats->report, WS_TABLE_cuda_kernel) *
+				       sizeof(*launch_trace.lines));
+	ws_scan_run(stats->report, &scan, collect_launches, &launch_trace, &damaged);
 	stats->damaged += damaged;
-	stats->unended += trace.unended;
-	stats->backwards += trace.backwards;
-	if (trace.n)
-		qsort(trace.lines, trace.n, sizeof(*trace.lines), by_call);
-	for (size_t i = 0; i < trace.n; i++)
-		print(&trace, &trace.lines[i]);
-	free(trace.lines);
-	ws_launches_close(trace.launches);
+	stats->unended += launch_trace.unended;
+	stats->backwards += launch_trace.backwards;
+	if (launch_trace.line_count)
+		qsort(launch_trace.lines, launch_trace.line_count, sizeof(*launch_trace.lines),
+		      compare_launches);
+	for (size_t i = 0; i < launch_trace.line_count; i++)
+		print_launch(&launch_trace, &launch_trace.lines[i]);
+	free(launch_trace.lines);
+	ws_launches_close(launch_trace.launches);
 	return 0;
 }
 
@@ -195,5 +200,5 @@ const struct ws_stat ws_stat_cuda_kern_exec_trace = {
 	.args = ws_cuda_args,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
-	.run = run,
+	.run = make_cuda_kern_exec_trace_rows,
 };

@@ -1,49 +1,52 @@
 /*
  * cuda_sum.c - summaries of CUDA calls and of work on GPUs; see cuda.h.
  *
- * One pass over each table on all cores. A worker's keys are what is stored (ids of strings, kinds,
- * sizes of grids); only afterwards, once per distinct key and not per row, are they mapped to what
- * the user sees.
+ * One pass over each table on all cores. The workers' keys are what is stored (ids of strings,
+ * kinds, sizes of grids); only afterwards are they mapped to what the user sees: once for each
+ * distinct key, not for each row.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/choose.h"
 #include "stats/cuda.h"
 #include "stats/keyed.h"
 #include "stats/launch.h"
 #include "stats/std8.h"
 #include "text/texts.h"
 
-/* Words of a key. The grid is there with WS_CUDA_SUM_GRID, the label of the innermost range with
- * :nvtx-name. */
+/* Words of a key. Only WS_CUDA_SUM_GRID needs the grid, only :nvtx-name the label of the innermost
+ * range. */
 enum { KEY_NAME, KEY_RANGE, KEY_GRID, KEY_WORDS = KEY_GRID + 3 };
 enum { SOURCE_SHIFT = 56, AHEAD = 16 };
 
-struct worker {
+struct cuda_worker {
 	struct ws_keyed keyed;
 	uint64_t unended, backwards;
 } __attribute__((aligned(128)));
 
-struct pass {
+struct cuda_sums {
 	struct ws_stats *stats;
 	unsigned how;
 	enum ws_cuda_source source; /* being scanned */
 	const struct ws_cuda_columns *columns;
-	int name;
-	struct worker *workers;
-	struct ws_launches *launches; /* with :nvtx-name */
-	struct ws_texts texts;	      /* names of calls */
+	int name_column;
+	struct cuda_worker *workers;
+	struct ws_launches *launches;	/* with :nvtx-name */
+	struct ws_texts function_names; /* names of calls */
 };
 
-static uint32_t key_words(const struct pass *pass)
+static uint32_t count_key_words(const struct cuda_sums *cuda_sums)
 {
-	return pass->how & WS_CUDA_SUM_GRID ? KEY_WORDS
-	       : pass->launches		    ? KEY_RANGE + 1
-					    : KEY_NAME + 1;
+	if (cuda_sums->how & WS_CUDA_SUM_GRID)
+		return KEY_WORDS;
+	if (cuda_sums->launches)
+		return KEY_RANGE + 1;
+	return KEY_NAME + 1;
 }
 
-static void grid_key(const struct ws_batch *batch, size_t i, uint64_t *key)
+static void set_grid_key(const struct ws_batch *batch, size_t i, uint64_t *key)
 {
 	key[KEY_GRID] = batch->col[ws_cuda_kernel_grid_x][i] | batch->col[ws_cuda_kernel_grid_y][i]
 								       << 32;
@@ -53,52 +56,57 @@ static void grid_key(const struct ws_batch *batch, size_t i, uint64_t *key)
 		batch->col[ws_cuda_kernel_block_y][i] | batch->col[ws_cuda_kernel_block_z][i] << 32;
 }
 
-static uint64_t name_key(const struct pass *pass, const struct ws_batch *batch, size_t i)
+static uint64_t make_name_key(const struct cuda_sums *cuda_sums, const struct ws_batch *batch,
+			      size_t i)
 {
-	uint64_t name = pass->name < 0 ? 0 : batch->col[pass->name][i];
+	uint64_t name = 0;
 
-	if (pass->source == WS_CUDA_KERNEL && !name)
+	if (cuda_sums->name_column >= 0)
+		name = batch->col[cuda_sums->name_column][i];
+
+	if (cuda_sums->source == WS_CUDA_KERNEL && !name)
 		name = batch->col[ws_cuda_kernel_demangled][i];
-	return (uint64_t)pass->source << SOURCE_SHIFT | name;
+	return (uint64_t)cuda_sums->source << SOURCE_SHIFT | name;
 }
 
-/* The key of row i, and what looking it up will touch fetched. */
-static void make_key(const struct pass *pass, const struct worker *worker,
-		     const struct ws_batch *batch, size_t i, uint64_t *key)
+/* Make the key of row i and, where there may be millions of keys, prefetch what looking it up will
+ * read. */
+static void make_row_key(const struct cuda_sums *cuda_sums, const struct cuda_worker *worker,
+			 const struct ws_batch *batch, size_t i, uint64_t *key)
 {
 	memset(key, 0, KEY_WORDS * sizeof(*key));
-	key[KEY_NAME] = name_key(pass, batch, i);
-	if (pass->how & WS_CUDA_SUM_GRID)
-		grid_key(batch, i, key);
-	if (!pass->launches || pass->source != WS_CUDA_KERNEL)
+	key[KEY_NAME] = make_name_key(cuda_sums, batch, i);
+	if (cuda_sums->how & WS_CUDA_SUM_GRID)
+		set_grid_key(batch, i, key);
+	if (!cuda_sums->launches || cuda_sums->source != WS_CUDA_KERNEL)
 		return;
-	key[KEY_RANGE] =
-		pass->launches->label[ws_launches_node(pass->launches,
-						       batch->col[pass->columns->process][i],
-						       batch->col[pass->columns->correlation][i])];
+	key[KEY_RANGE] = cuda_sums->launches->label[ws_launches_node(
+		cuda_sums->launches, batch->col[cuda_sums->columns->process][i],
+		batch->col[cuda_sums->columns->correlation][i])];
 	ws_keyed_prefetch(&worker->keyed, key);
 }
 
-/* Rows go by some at a time: with names that never repeat, each key is a miss of the cache. */
-static int scan(void *ctx, const struct ws_batch *batch)
+/* Keys are made some rows at a time, to prefetch them: with names that never repeat, each key is a
+ * cache miss. */
+static int scan_source_rows(void *context, const struct ws_batch *batch)
 {
-	struct pass *pass = ctx;
-	struct worker *worker = &pass->workers[batch->worker];
-	const uint64_t *start = batch->col[pass->columns->start],
-		       *end = batch->col[pass->columns->end];
-	const uint64_t *bytes =
-		pass->how & WS_CUDA_SUM_BYTES ? batch->col[pass->columns->bytes] : NULL;
+	struct cuda_sums *cuda_sums = context;
+	struct cuda_worker *worker = &cuda_sums->workers[batch->worker];
+	const uint64_t *start = batch->col[cuda_sums->columns->start],
+		       *end = batch->col[cuda_sums->columns->end];
+	const uint64_t *bytes = NULL;
 
-	for (size_t from = 0, n; from < batch->rows; from += n) {
+	if (cuda_sums->how & WS_CUDA_SUM_BYTES)
+		bytes = batch->col[cuda_sums->columns->bytes];
+	for (size_t from = 0, count; from < batch->rows; from += count) {
 		uint64_t keys[AHEAD][KEY_WORDS];
 
-		n = batch->rows - from < AHEAD ? batch->rows - from : AHEAD;
-		for (size_t i = 0; i < n; i++)
-			make_key(pass, worker, batch, from + i, keys[i]);
-		for (size_t i = from; i < from + n; i++) {
+		count = ws_min(batch->rows - from, AHEAD);
+		for (size_t i = 0; i < count; i++)
+			make_row_key(cuda_sums, worker, batch, from + i, keys[i]);
+		for (size_t i = from; i < from + count; i++) {
 			if (ws_unlikely(end[i] == WS_NO_TIME || end[i] < start[i]) && !bytes)
-				*(end[i] == WS_NO_TIME ? &worker->unended : &worker->backwards) +=
-					1;
+				ws_count_left_out(end[i], &worker->unended, &worker->backwards);
 			else
 				ws_dist_add(ws_keyed_get(&worker->keyed, keys[i - from]),
 					    bytes ? bytes[i] : end[i] - start[i]);
@@ -107,56 +115,62 @@ static int scan(void *ctx, const struct ws_batch *batch)
 	return 0;
 }
 
-static uint64_t bit(int column)
+static uint64_t get_column_bit(int column)
 {
-	return column < 0 ? 0 : UINT64_C(1) << column;
+	if (column < 0)
+		return 0;
+	return UINT64_C(1) << column;
 }
 
-static void scan_source(struct pass *pass, enum ws_cuda_source source)
+static void scan_source(struct cuda_sums *cuda_sums, enum ws_cuda_source source)
 {
 	const struct ws_cuda_columns *columns = &ws_cuda_columns[source];
-	struct ws_scan sc = {
+	struct ws_scan scan = {
 		.table = columns->table,
-		.columns = bit(columns->start) | bit(columns->end) | bit(columns->name),
-		.time_min = pass->stats->time_min,
-		.time_max = pass->stats->time_max,
+		.columns = get_column_bit(columns->start) | get_column_bit(columns->end) |
+			   get_column_bit(columns->name),
+		.time_min = cuda_sums->stats->time_min,
+		.time_max = cuda_sums->stats->time_max,
 	};
 	uint64_t damaged = 0;
 
-	pass->source = source;
-	pass->columns = columns;
-	pass->name = source == WS_CUDA_KERNEL ? ws_cuda_name_column(pass->stats) : columns->name;
-	sc.columns |= bit(pass->name);
-	if (pass->how & WS_CUDA_SUM_BYTES)
-		sc.columns |= bit(columns->bytes);
-	if (pass->how & WS_CUDA_SUM_GRID)
-		sc.columns |= WS_COL(cuda_kernel, grid_x) | WS_COL(cuda_kernel, grid_y) |
-			      WS_COL(cuda_kernel, grid_z) | WS_COL(cuda_kernel, block_x) |
-			      WS_COL(cuda_kernel, block_y) | WS_COL(cuda_kernel, block_z);
-	if (pass->launches && source == WS_CUDA_KERNEL)
-		sc.columns |= bit(columns->process) | bit(columns->correlation);
-	ws_scan_run(pass->stats->report, &sc, scan, pass, &damaged);
-	pass->stats->damaged += damaged;
+	cuda_sums->source = source;
+	cuda_sums->columns = columns;
+	cuda_sums->name_column = columns->name;
+	if (source == WS_CUDA_KERNEL)
+		cuda_sums->name_column = ws_cuda_name_column(cuda_sums->stats);
+	scan.columns |= get_column_bit(cuda_sums->name_column);
+	if (cuda_sums->how & WS_CUDA_SUM_BYTES)
+		scan.columns |= get_column_bit(columns->bytes);
+	if (cuda_sums->how & WS_CUDA_SUM_GRID)
+		scan.columns |= WS_COL(cuda_kernel, grid_x) | WS_COL(cuda_kernel, grid_y) |
+				WS_COL(cuda_kernel, grid_z) | WS_COL(cuda_kernel, block_x) |
+				WS_COL(cuda_kernel, block_y) | WS_COL(cuda_kernel, block_z);
+	if (cuda_sums->launches && source == WS_CUDA_KERNEL)
+		scan.columns |=
+			get_column_bit(columns->process) | get_column_bit(columns->correlation);
+	ws_scan_run(cuda_sums->stats->report, &scan, scan_source_rows, cuda_sums, &damaged);
+	cuda_sums->stats->damaged += damaged;
 }
 
-static void canonical(void *ctx, size_t worker, uint64_t *key)
+static void make_canonical_name_key(void *context, size_t worker, uint64_t *key)
 {
-	struct pass *pass = ctx;
+	struct cuda_sums *cuda_sums = context;
 	uint32_t id = (uint32_t)key[KEY_NAME];
-	size_t len;
+	size_t length;
 
 	(void)worker;
 	switch (key[KEY_NAME] >> SOURCE_SHIFT) {
 	case WS_CUDA_API: {
-		const char *name = ws_cuda_function(pass->stats->report, id, &len);
+		const char *name = ws_cuda_function(cuda_sums->stats->report, id, &length);
 
-		id = ws_texts_number(&pass->texts, name, len);
+		id = ws_texts_number(&cuda_sums->function_names, name, length);
 		break;
 	}
 	case WS_CUDA_KERNEL:
-		id = ws_report_string_key(pass->stats->report, id);
-		if (pass->launches)
-			key[KEY_RANGE] = ws_launches_label_key(pass->launches, key[KEY_RANGE]);
+		id = ws_report_string_key(cuda_sums->stats->report, id);
+		if (cuda_sums->launches)
+			key[KEY_RANGE] = ws_launches_label_key(cuda_sums->launches, key[KEY_RANGE]);
 		break;
 	}
 	key[KEY_NAME] = key[KEY_NAME] >> SOURCE_SHIFT << SOURCE_SHIFT | id;
@@ -164,59 +178,62 @@ static void canonical(void *ctx, size_t worker, uint64_t *key)
 
 /* ---- printing ---- */
 
-/* Texts made for lines; freed when all is printed. Most lines need none. */
-struct owned {
-	char **v;
-	size_t n, cap;
+/* Texts made for lines, to be freed after printing. Most lines need none. */
+struct owned_texts {
+	char **texts;
+	size_t count, capacity;
 };
 
-static char *own(struct owned *owned, char *text)
+static char *keep_owned_text(struct owned_texts *owned, char *text)
 {
-	ws_grow(owned->v, owned->cap, owned->n + 1);
-	return owned->v[owned->n++] = text;
+	ws_grow(owned->texts, owned->capacity, owned->count + 1);
+	return owned->texts[owned->count++] = text;
 }
 
-/* "range/kernel": in two parts, since there may be millions. */
-static void name_range(const struct pass *pass, ws_range_key range, struct ws_std8_line *line,
-		       struct owned *owned)
+/* Name a line "range/kernel", in two parts: to join millions of them would cost memory. */
+static void name_range_line(const struct cuda_sums *cuda_sums, ws_range_key range,
+			    struct ws_std8_line *line, struct owned_texts *owned)
 {
 	char *made = NULL;
 
 	line->tail = line->name;
 	line->tail_len = line->name_len;
-	line->name = ws_launches_range_text(pass->launches, range, &line->name_len, &made);
+	line->name = ws_launches_range_text(cuda_sums->launches, range, &line->name_len, &made);
 	if (made)
-		own(owned, made);
+		keep_owned_text(owned, made);
 }
 
-static void name_line(const struct pass *pass, const uint64_t *key, struct ws_std8_line *line,
-		      struct owned *owned)
+static void name_summary_line(const struct cuda_sums *cuda_sums, const uint64_t *key,
+			      struct ws_std8_line *line, struct owned_texts *owned)
 {
 	enum ws_cuda_source source = (enum ws_cuda_source)(key[KEY_NAME] >> SOURCE_SHIFT);
 	uint32_t id = (uint32_t)key[KEY_NAME];
-	char buf[64];
+	char buffer[64];
 
 	if (source == WS_CUDA_API) {
-		line->name = ws_texts_get(&pass->texts, id, &line->name_len);
+		line->name = ws_texts_get(&cuda_sums->function_names, id, &line->name_len);
 	} else if (source == WS_CUDA_KERNEL) {
-		line->name = ws_report_string(pass->stats->report, id, &line->name_len);
-		if (pass->launches && key[KEY_RANGE])
-			name_range(pass, key[KEY_RANGE], line, owned);
+		line->name = ws_report_string(cuda_sums->stats->report, id, &line->name_len);
+		if (cuda_sums->launches && key[KEY_RANGE])
+			name_range_line(cuda_sums, key[KEY_RANGE], line, owned);
 	} else {
-		line->name = own(owned, ws_strdup(ws_cuda_op_name(source, id, buf, sizeof(buf))));
+		line->name = keep_owned_text(
+			owned, ws_strdup(ws_cuda_op_name(source, id, buffer, sizeof(buffer))));
 		line->name_len = strlen(line->name);
 	}
-	if (pass->how & WS_CUDA_SUM_CATEGORY)
+	if (cuda_sums->how & WS_CUDA_SUM_CATEGORY)
 		line->style = ws_cuda_columns[source].category;
-	if (!(pass->how & WS_CUDA_SUM_GRID))
+	if (!(cuda_sums->how & WS_CUDA_SUM_GRID))
 		return;
-	line->style = own(owned, ws_cuda_xyz((uint32_t)key[KEY_GRID], key[KEY_GRID] >> 32,
-					     (uint32_t)key[KEY_GRID + 1]));
-	line->style2 = own(owned, ws_cuda_xyz(key[KEY_GRID + 1] >> 32, (uint32_t)key[KEY_GRID + 2],
-					      key[KEY_GRID + 2] >> 32));
+	line->style =
+		keep_owned_text(owned, ws_cuda_xyz((uint32_t)key[KEY_GRID], key[KEY_GRID] >> 32,
+						   (uint32_t)key[KEY_GRID + 1]));
+	line->style2 = keep_owned_text(owned, ws_cuda_xyz(key[KEY_GRID + 1] >> 32,
+							  (uint32_t)key[KEY_GRID + 2],
+							  key[KEY_GRID + 2] >> 32));
 }
 
-static void print_sizes(struct ws_stats *stats, const struct ws_std8_line *lines, size_t count)
+static void print_size_rows(struct ws_stats *stats, const struct ws_std8_line *lines, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		const struct ws_std8 *summary = lines[i].summary;
@@ -234,23 +251,23 @@ static void print_sizes(struct ws_stats *stats, const struct ws_std8_line *lines
 	}
 }
 
-static void print(struct pass *pass, const struct ws_keyed_sums *sums)
+static void print_cuda_sums(struct cuda_sums *cuda_sums, const struct ws_keyed_sums *sums)
 {
 	struct ws_std8_line *lines = ws_calloc(sums->n, sizeof(*lines));
-	struct owned owned = {0};
+	struct owned_texts owned = {0};
 
 	for (size_t i = 0; i < sums->n; i++) {
 		lines[i].summary = &sums->summary[i];
-		name_line(pass, sums->keys + i * sums->words, &lines[i], &owned);
+		name_summary_line(cuda_sums, sums->keys + i * sums->words, &lines[i], &owned);
 	}
-	if (pass->how & WS_CUDA_SUM_BYTES) {
+	if (cuda_sums->how & WS_CUDA_SUM_BYTES) {
 		ws_std8_sort(lines, sums->n);
-		print_sizes(pass->stats, lines, sums->n);
+		print_size_rows(cuda_sums->stats, lines, sums->n);
 	} else
-		ws_std8_print(pass->stats, lines, sums->n);
-	for (size_t i = 0; i < owned.n; i++)
-		free(owned.v[i]);
-	free(owned.v);
+		ws_std8_print(cuda_sums->stats, lines, sums->n);
+	for (size_t i = 0; i < owned.count; i++)
+		free(owned.texts[i]);
+	free(owned.texts);
 	free(lines);
 }
 
@@ -258,37 +275,38 @@ int ws_cuda_sum(struct ws_stats *stats, unsigned sources, unsigned how, struct w
 {
 	struct ws_scan any = {.table = WS_TABLE_cuda_kernel};
 	uint32_t workers = ws_scan_workers(&any);
-	struct pass pass = {.stats = stats, .how = how};
+	struct cuda_sums cuda_sums = {.stats = stats, .how = how};
 	struct ws_keyed_sums sums;
 	struct ws_keyed *tables;
 
 	if (ws_stats_arg(stats, "nvtx-name")) {
-		pass.launches = ws_launches_open(stats, true, err);
-		if (!pass.launches)
+		cuda_sums.launches = ws_launches_open(stats, true, err);
+		if (!cuda_sums.launches)
 			return -1;
-		ws_launches_label(pass.launches);
+		ws_launches_label(cuda_sums.launches);
 	}
-	pass.workers = aligned_alloc(128, workers * sizeof(*pass.workers));
-	if (!pass.workers)
+	cuda_sums.workers = aligned_alloc(128, workers * sizeof(*cuda_sums.workers));
+	if (!cuda_sums.workers)
 		return ws_fail(err, "out of memory");
-	memset(pass.workers, 0, workers * sizeof(*pass.workers));
+	memset(cuda_sums.workers, 0, workers * sizeof(*cuda_sums.workers));
 	tables = ws_calloc(workers, sizeof(*tables));
-	for (uint32_t w = 0; w < workers; w++)
-		pass.workers[w].keyed = (struct ws_keyed){.words = key_words(&pass), .per = 1};
+	for (uint32_t worker = 0; worker < workers; worker++)
+		cuda_sums.workers[worker].keyed =
+			(struct ws_keyed){.words = count_key_words(&cuda_sums), .per = 1};
 	for (int i = 0; i < WS_CUDA_SOURCES; i++)
 		if (sources >> i & 1)
-			scan_source(&pass, (enum ws_cuda_source)i);
-	for (uint32_t w = 0; w < workers; w++) {
-		tables[w] = pass.workers[w].keyed;
-		stats->unended += pass.workers[w].unended;
-		stats->backwards += pass.workers[w].backwards;
+			scan_source(&cuda_sums, (enum ws_cuda_source)i);
+	for (uint32_t i = 0; i < workers; i++) {
+		tables[i] = cuda_sums.workers[i].keyed;
+		stats->unended += cuda_sums.workers[i].unended;
+		stats->backwards += cuda_sums.workers[i].backwards;
 	}
-	ws_keyed_merge(tables, workers, canonical, &pass, &sums);
-	print(&pass, &sums);
+	ws_keyed_merge(tables, workers, make_canonical_name_key, &cuda_sums, &sums);
+	print_cuda_sums(&cuda_sums, &sums);
 	ws_keyed_sums_free(&sums);
-	ws_texts_free(&pass.texts);
-	ws_launches_close(pass.launches);
+	ws_texts_free(&cuda_sums.function_names);
+	ws_launches_close(cuda_sums.launches);
 	free(tables);
-	free(pass.workers);
+	free(cuda_sums.workers);
 	return 0;
 }

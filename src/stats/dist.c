@@ -1,11 +1,12 @@
 /*
  * dist.c - see dist.h.
  *
- * The values of the parts form three classes, each wholly below the next once a table of counts has
- * taken the small ones: counted, 32-bit, large. The two middle values are found by rank: by walking
- * the counts, or by a histogram of the high halves followed by one of the low halves, which reads
- * the array twice and writes nothing; a sort of 18 M values would take longer than decoding them.
- * Squares are summed around the rounded mean, so that nothing cancels.
+ * The values of the parts form three classes: counted, other 32-bit values (called narrow), and
+ * large ones (called wide). Once there is a table of counts it takes all small values, so that each
+ * class is wholly below the next. The two middle values are found by rank: by adding up the counts,
+ * or by a histogram of the high halves followed by one of the low halves. That reads the array
+ * twice and writes nothing; to sort 18 million values would take longer than to decode them.
+ * Squares are summed around the rounded mean, so that no digits cancel.
  */
 #include "stats/dist.h"
 
@@ -20,13 +21,21 @@
 /* From here on a table of counts takes no more memory than the array. */
 enum { UPGRADE_AT = WS_DIST_COUNTS };
 
-static const uint32_t *values(const struct ws_dist *dist)
+static const uint32_t *get_array(const struct ws_dist *dist)
 {
-	return dist->cap ? dist->v : dist->here;
+	if (dist->cap)
+		return dist->v;
+	return dist->here;
+}
+
+/* How many values the distribution can hold before it grows. */
+static inline uint32_t get_capacity(const struct ws_dist *dist)
+{
+	return dist->cap ? dist->cap : WS_DIST_INLINE;
 }
 
 /* Turn the array into a table of counts if most of it would fit. */
-static void try_upgrade(struct ws_dist *dist)
+static void turn_into_counts(struct ws_dist *dist)
 {
 	uint32_t small = 0, left = 0;
 
@@ -42,24 +51,29 @@ static void try_upgrade(struct ws_dist *dist)
 			dist->v[left++] = dist->v[i];
 	}
 	dist->n = left;
-	dist->cap = left ? left : 1;
+	dist->cap = ws_max(left, 1u);
 	dist->v = ws_realloc(dist->v, dist->cap * sizeof(*dist->v));
 }
 
-static void grow(struct ws_dist *dist)
+static void grow_array(struct ws_dist *dist)
 {
-	uint32_t cap = dist->cap ? dist->cap : WS_DIST_INLINE;
-	uint32_t *values;
+	uint32_t capacity = get_capacity(dist);
+	uint32_t *values = NULL;
 
-	cap = cap > UINT32_MAX / 2 ? UINT32_MAX : cap * 2;
-	values = ws_realloc(dist->cap ? dist->v : NULL, cap * sizeof(*values));
+	if (capacity > UINT32_MAX / 2)
+		capacity = UINT32_MAX;
+	else
+		capacity *= 2;
+	if (dist->cap)
+		values = dist->v;
+	values = ws_realloc(values, capacity * sizeof(*values));
 	if (!dist->cap)
 		memcpy(values, dist->here, sizeof(dist->here));
 	dist->v = values;
-	dist->cap = cap;
+	dist->cap = capacity;
 }
 
-static void add_large(struct ws_dist *dist, uint64_t value)
+static void add_large_value(struct ws_dist *dist, uint64_t value)
 {
 	if (!dist->large)
 		dist->large = ws_calloc(1, sizeof(*dist->large));
@@ -70,18 +84,18 @@ static void add_large(struct ws_dist *dist, uint64_t value)
 void ws_dist_add_slow(struct ws_dist *dist, uint64_t value)
 {
 	if (value > UINT32_MAX || dist->n == UINT32_MAX) {
-		add_large(dist, value);
+		add_large_value(dist, value);
 		return;
 	}
-	if (dist->n == (dist->cap ? dist->cap : WS_DIST_INLINE)) {
+	if (dist->n == get_capacity(dist)) {
 		if (!dist->counts && dist->n >= UPGRADE_AT)
-			try_upgrade(dist);
+			turn_into_counts(dist);
 		if (dist->counts && value < WS_DIST_COUNTS && dist->counts[value] != UINT32_MAX) {
 			dist->counts[value]++;
 			return;
 		}
-		if (dist->n == (dist->cap ? dist->cap : WS_DIST_INLINE))
-			grow(dist);
+		if (dist->n == get_capacity(dist))
+			grow_array(dist);
 	}
 	if (dist->cap)
 		dist->v[dist->n++] = (uint32_t)value;
@@ -102,280 +116,289 @@ void ws_dist_free(struct ws_dist *dist)
 
 /* ---- the summary ---- */
 
-struct summary {
+struct summary_builder {
 	struct ws_dist *const *parts;
 	size_t part_count;
-	uint64_t
-		*counts; /* of values below WS_DIST_COUNTS in all parts; NULL when no part counts */
-	uint64_t counted, narrow, wide; /* values in counts, other 32-bit ones, large ones */
-	uint64_t *sorted;		/* the large ones */
+	uint64_t *counts; /* by value below WS_DIST_COUNTS; NULL when no part has counts */
+	uint64_t counted, narrow, wide; /* how many values there are of each class */
+	uint64_t *sorted;		/* the wide values */
 	long double mean;
-	struct ws_std8 summary;
+	struct ws_std8 result;
 };
 
-static void merge_counts(struct summary *summary)
+static void merge_counts(struct summary_builder *builder)
 {
-	for (size_t p = 0; p < summary->part_count; p++) {
-		const uint32_t *c = summary->parts[p]->counts;
+	for (size_t part = 0; part < builder->part_count; part++) {
+		const uint32_t *counts = builder->parts[part]->counts;
 
-		if (!c)
+		if (!counts)
 			continue;
-		if (!summary->counts)
-			summary->counts = ws_calloc(WS_DIST_COUNTS, sizeof(*summary->counts));
+		if (!builder->counts)
+			builder->counts = ws_calloc(WS_DIST_COUNTS, sizeof(*builder->counts));
 		for (uint32_t i = 0; i < WS_DIST_COUNTS; i++)
-			summary->counts[i] += c[i];
+			builder->counts[i] += counts[i];
 	}
-	for (size_t p = 0; summary->counts && p < summary->part_count; p++)
-		for (uint32_t i = 0; i < summary->parts[p]->n; i++)
-			if (values(summary->parts[p])[i] < WS_DIST_COUNTS)
-				summary->counts[values(summary->parts[p])[i]]++;
+	for (size_t part = 0; builder->counts && part < builder->part_count; part++)
+		for (uint32_t i = 0; i < builder->parts[part]->n; i++)
+			if (get_array(builder->parts[part])[i] < WS_DIST_COUNTS)
+				builder->counts[get_array(builder->parts[part])[i]]++;
 }
 
-/* Is v among the narrow values: not already counted? */
-static inline int narrow(const struct summary *summary, uint32_t v)
+/* Whether a value of an array counts as narrow, because it is not in the counts already. */
+static inline int is_narrow(const struct summary_builder *builder, uint32_t value)
 {
-	return !summary->counts || v >= WS_DIST_COUNTS;
+	return !builder->counts || value >= WS_DIST_COUNTS;
 }
 
 static int compare_u64(const void *first, const void *second)
 {
-	uint64_t x = *(const uint64_t *)first, y = *(const uint64_t *)second;
+	uint64_t left = *(const uint64_t *)first, right = *(const uint64_t *)second;
 
-	return ws_compare(x, y);
+	return ws_compare(left, right);
 }
 
-static void gather_large(struct summary *summary)
+static void gather_wide_values(struct summary_builder *builder)
 {
-	for (size_t p = 0; p < summary->part_count; p++)
-		summary->wide += summary->parts[p]->large ? summary->parts[p]->large->n : 0;
-	if (!summary->wide)
+	for (size_t part = 0; part < builder->part_count; part++)
+		if (builder->parts[part]->large)
+			builder->wide += builder->parts[part]->large->n;
+	if (!builder->wide)
 		return;
-	summary->sorted = ws_malloc(summary->wide * sizeof(*summary->sorted));
-	for (size_t p = 0, at = 0; p < summary->part_count; p++) {
-		const struct ws_dist_large *large = summary->parts[p]->large;
+	builder->sorted = ws_malloc(builder->wide * sizeof(*builder->sorted));
+	for (size_t part = 0, at = 0; part < builder->part_count; part++) {
+		const struct ws_dist_large *large = builder->parts[part]->large;
 
-		if (large)
-			memcpy(summary->sorted + at, large->values,
-			       large->n * sizeof(*large->values));
-		at += large ? large->n : 0;
+		if (!large)
+			continue;
+		memcpy(builder->sorted + at, large->values, large->n * sizeof(*large->values));
+		at += large->n;
 	}
-	qsort(summary->sorted, summary->wide, sizeof(*summary->sorted), compare_u64);
+	qsort(builder->sorted, builder->wide, sizeof(*builder->sorted), compare_u64);
 }
 
-static void extend(struct ws_std8 *summary, uint64_t v, uint64_t times)
+static void extend_summary(struct ws_std8 *summary, uint64_t value, uint64_t times)
 {
-	if (v < summary->min)
-		summary->min = v;
-	if (v > summary->max)
-		summary->max = v;
-	summary->total += (unsigned __int128)v * times;
+	if (value < summary->min)
+		summary->min = value;
+	if (value > summary->max)
+		summary->max = value;
+	summary->total += (unsigned __int128)value * times;
 }
 
-/* Count, total, minimum, maximum and mean. */
-static void first_pass(struct summary *summary)
+/* Compute count, total, minimum, maximum and mean. */
+static void compute_totals(struct summary_builder *builder)
 {
-	summary->summary.min = UINT64_MAX;
-	for (uint32_t i = 0; summary->counts && i < WS_DIST_COUNTS; i++) {
-		if (summary->counts[i])
-			extend(&summary->summary, i, summary->counts[i]);
-		summary->counted += summary->counts[i];
+	builder->result.min = UINT64_MAX;
+	for (uint32_t i = 0; builder->counts && i < WS_DIST_COUNTS; i++) {
+		if (builder->counts[i])
+			extend_summary(&builder->result, i, builder->counts[i]);
+		builder->counted += builder->counts[i];
 	}
-	for (size_t p = 0; p < summary->part_count; p++) {
-		const uint32_t *cells = values(summary->parts[p]);
+	for (size_t part = 0; part < builder->part_count; part++) {
+		const uint32_t *values = get_array(builder->parts[part]);
 
-		for (uint32_t i = 0; i < summary->parts[p]->n; i++) {
-			if (!narrow(summary, cells[i]))
+		for (uint32_t i = 0; i < builder->parts[part]->n; i++) {
+			if (!is_narrow(builder, values[i]))
 				continue;
-			extend(&summary->summary, cells[i], 1);
-			summary->narrow++;
+			extend_summary(&builder->result, values[i], 1);
+			builder->narrow++;
 		}
 	}
-	for (uint64_t i = 0; i < summary->wide; i++)
-		extend(&summary->summary, summary->sorted[i], 1);
-	summary->summary.count = summary->counted + summary->narrow + summary->wide;
-	summary->mean = ws_std8_mean(&summary->summary);
-	if (!summary->summary.count)
-		summary->summary.min = 0;
+	for (uint64_t i = 0; i < builder->wide; i++)
+		extend_summary(&builder->result, builder->sorted[i], 1);
+	builder->result.count = builder->counted + builder->narrow + builder->wide;
+	builder->mean = ws_std8_mean(&builder->result);
+	if (!builder->result.count)
+		builder->result.min = 0;
 }
 
-static uint64_t counted_rank(const struct summary *summary, uint64_t rank)
+static uint64_t find_counted_rank(const struct summary_builder *builder, uint64_t rank)
 {
-	uint32_t v = 0;
+	uint32_t value = 0;
 
-	while (rank >= summary->counts[v])
-		rank -= summary->counts[v++];
-	return v;
+	while (rank >= builder->counts[value])
+		rank -= builder->counts[value++];
+	return value;
 }
 
 static int compare_u32(const void *first, const void *second)
 {
-	uint32_t x = *(const uint32_t *)first, y = *(const uint32_t *)second;
+	uint32_t left = *(const uint32_t *)first, right = *(const uint32_t *)second;
 
-	return ws_compare(x, y);
+	return ws_compare(left, right);
 }
 
-/* Sorted copy of few narrow values. */
-static void few_ranks(const struct summary *summary, uint64_t rank, int two, uint64_t *out)
+/* The narrow values of `rank` and, if `two`, of rank + 1, by sorting a copy: there are few. */
+static void find_few_ranks(const struct summary_builder *builder, uint64_t rank, int two,
+			   uint64_t *out)
 {
-	uint32_t stack[64], *cells = summary->narrow <= WS_COUNT(stack)
-					     ? stack
-					     : ws_malloc(summary->narrow * sizeof(*cells));
-	size_t n = 0;
+	uint32_t few[64], *values = few;
+	size_t count = 0;
 
-	for (size_t p = 0; p < summary->part_count; p++)
-		for (uint32_t i = 0; i < summary->parts[p]->n; i++)
-			if (narrow(summary, values(summary->parts[p])[i]))
-				cells[n++] = values(summary->parts[p])[i];
-	if (n > 1)
-		qsort(cells, n, sizeof(*cells), compare_u32);
-	out[0] = cells[rank];
+	if (builder->narrow > WS_COUNT(few))
+		values = ws_malloc(builder->narrow * sizeof(*values));
+
+	for (size_t part = 0; part < builder->part_count; part++)
+		for (uint32_t i = 0; i < builder->parts[part]->n; i++)
+			if (is_narrow(builder, get_array(builder->parts[part])[i]))
+				values[count++] = get_array(builder->parts[part])[i];
+	if (count > 1)
+		qsort(values, count, sizeof(*values), compare_u32);
+	out[0] = values[rank];
 	if (two)
-		out[1] = cells[rank + 1];
-	if (cells != stack)
-		free(cells);
+		out[1] = values[rank + 1];
+	if (values != few)
+		free(values);
 }
 
-/* Histogram of one half of those narrow values whose other half is `high`, or of the high halves of
- * all. */
-static void histogram(const struct summary *summary, uint64_t *h, int64_t high)
+/* Count the low halves of the narrow values that have this high half; if it is negative, the high
+ * halves of all narrow values. */
+static void count_halves(const struct summary_builder *builder, uint64_t *histogram,
+			 int64_t high_half)
 {
-	memset(h, 0, sizeof(*h) << 16);
-	for (size_t p = 0; p < summary->part_count; p++) {
-		const uint32_t *cells = values(summary->parts[p]);
+	memset(histogram, 0, sizeof(*histogram) << 16);
+	for (size_t part = 0; part < builder->part_count; part++) {
+		const uint32_t *values = get_array(builder->parts[part]);
 
-		for (uint32_t i = 0; i < summary->parts[p]->n; i++) {
-			if (!narrow(summary, cells[i]))
+		for (uint32_t i = 0; i < builder->parts[part]->n; i++) {
+			if (!is_narrow(builder, values[i]))
 				continue;
-			if (high < 0)
-				h[cells[i] >> 16]++;
-			else if (cells[i] >> 16 == (uint32_t)high)
-				h[cells[i] & 0xffff]++;
+			if (high_half < 0)
+				histogram[values[i] >> 16]++;
+			else if (values[i] >> 16 == (uint32_t)high_half)
+				histogram[values[i] & 0xffff]++;
 		}
 	}
 }
 
-static uint32_t bucket_of(const uint64_t *h, uint64_t *rank)
+/* The value at a rank of a histogram; *rank becomes the rank among equal values. */
+static uint32_t find_bucket(const uint64_t *histogram, uint64_t *rank)
 {
-	uint32_t b = 0;
+	uint32_t bucket = 0;
 
-	while (*rank >= h[b])
-		*rank -= h[b++];
-	return b;
+	while (*rank >= histogram[bucket])
+		*rank -= histogram[bucket++];
+	return bucket;
 }
 
 /* The narrow values of `rank` and, if `two`, of rank + 1. */
-static void narrow_ranks(const struct summary *summary, uint64_t rank, int two, uint64_t *out)
+static void find_narrow_ranks(const struct summary_builder *builder, uint64_t rank, int two,
+			      uint64_t *out)
 {
-	uint64_t *high, *low, r;
+	uint64_t *high, *low, remaining;
 	int64_t in_low = -1;
 
-	if (summary->narrow <= 4096) {
-		few_ranks(summary, rank, two, out);
+	if (builder->narrow <= 4096) {
+		find_few_ranks(builder, rank, two, out);
 		return;
 	}
 	high = ws_malloc(sizeof(*high) << 16);
 	low = ws_malloc(sizeof(*low) << 16);
-	histogram(summary, high, -1);
+	count_halves(builder, high, -1);
 	for (int i = 0; i <= two; i++) {
-		uint32_t b;
+		uint32_t bucket;
 
-		r = rank + (uint64_t)i;
-		b = bucket_of(high, &r);
-		if (in_low != b)
-			histogram(summary, low, in_low = b);
-		out[i] = (uint64_t)b << 16 | bucket_of(low, &r);
+		remaining = rank + (uint64_t)i;
+		bucket = find_bucket(high, &remaining);
+		if (in_low != bucket)
+			count_halves(builder, low, in_low = bucket);
+		out[i] = (uint64_t)bucket << 16 | find_bucket(low, &remaining);
 	}
 	free(high);
 	free(low);
 }
 
-/* Value of one rank among all; pairs inside the narrow class are looked up together. */
-static void median(struct summary *summary)
+/* Find the two middle values. If both are narrow, they are looked up together. */
+static void find_median(struct summary_builder *builder)
 {
-	uint64_t lo = (summary->summary.count - 1) / 2, hi = summary->summary.count / 2,
-		 *values = summary->summary.middle, below = summary->counted,
-		 inner = summary->counted + summary->narrow;
+	const uint64_t ranks[] = {(builder->result.count - 1) / 2, builder->result.count / 2};
+	uint64_t *middle = builder->result.middle, first_narrow = builder->counted,
+		 first_wide = builder->counted + builder->narrow;
 
-	if (lo >= below && hi < inner) {
-		narrow_ranks(summary, lo - below, hi != lo, values);
-		if (hi == lo)
-			values[1] = values[0];
-	} else {
-		for (int i = 0; i < 2; i++) {
-			uint64_t rank = i ? hi : lo;
-
-			if (rank < below)
-				values[i] = counted_rank(summary, rank);
-			else if (rank < inner)
-				narrow_ranks(summary, rank - below, 0, &values[i]);
-			else
-				values[i] = summary->sorted[rank - inner];
-		}
+	if (ranks[0] >= first_narrow && ranks[1] < first_wide) {
+		find_narrow_ranks(builder, ranks[0] - first_narrow, ranks[1] != ranks[0], middle);
+		if (ranks[1] == ranks[0])
+			middle[1] = middle[0];
+		return;
+	}
+	for (int i = 0; i < 2; i++) {
+		if (ranks[i] < first_narrow)
+			middle[i] = find_counted_rank(builder, ranks[i]);
+		else if (ranks[i] < first_wide)
+			find_narrow_ranks(builder, ranks[i] - first_narrow, 0, &middle[i]);
+		else
+			middle[i] = builder->sorted[ranks[i] - first_wide];
 	}
 }
 
-static void stddev(struct summary *summary)
+static void compute_stddev(struct summary_builder *builder)
 {
-	/* m stands for the mean in whole nanoseconds; 0 when large values have pushed it out of
-	 * reach of the narrow ones */
-	int64_t m = summary->mean < 1e10L ? (int64_t)summary->mean : 0;
-	long double off = summary->mean - m, sum = 0;
+	/* The mean in whole nanoseconds; 0 when wide values have moved it far from the narrow
+	 * ones. */
+	int64_t centre = 0;
+	long double offset, sum = 0;
 
-	if (summary->summary.count < 2)
+	if (builder->result.count < 2)
 		return;
-	for (uint32_t i = 0; summary->counts && i < WS_DIST_COUNTS; i++)
-		if (summary->counts[i])
-			sum += ((long double)i - summary->mean) * ((long double)i - summary->mean) *
-			       summary->counts[i];
-	for (size_t p = 0; p < summary->part_count; p++) {
-		const uint32_t *cells = values(summary->parts[p]);
+	if (builder->mean < 1e10L)
+		centre = (int64_t)builder->mean;
+	offset = builder->mean - centre;
+	for (uint32_t i = 0; builder->counts && i < WS_DIST_COUNTS; i++)
+		if (builder->counts[i])
+			sum += ((long double)i - builder->mean) * ((long double)i - builder->mean) *
+			       builder->counts[i];
+	for (size_t part = 0; part < builder->part_count; part++) {
+		const uint32_t *values = get_array(builder->parts[part]);
 		unsigned __int128 squares = 0;
 		__int128 linear = 0;
-		uint64_t n = 0;
+		uint64_t narrow_count = 0;
 
-		for (uint32_t i = 0; i < summary->parts[p]->n; i++) {
-			__int128 d = (__int128)cells[i] - m;
+		for (uint32_t i = 0; i < builder->parts[part]->n; i++) {
+			__int128 difference = (__int128)values[i] - centre;
 
-			if (!narrow(summary, cells[i]))
+			if (!is_narrow(builder, values[i]))
 				continue;
-			squares += (unsigned __int128)(d * d);
-			linear += d;
-			n++;
+			squares += (unsigned __int128)(difference * difference);
+			linear += difference;
+			narrow_count++;
 		}
-		/* the sum of (d - off)^2 */
-		sum += (long double)squares - 2 * off * (long double)linear +
-		       (long double)n * off * off;
+		/* the sum of (difference - offset)^2 */
+		sum += (long double)squares - 2 * offset * (long double)linear +
+		       (long double)narrow_count * offset * offset;
 	}
-	for (uint64_t i = 0; i < summary->wide; i++)
-		sum += ((long double)summary->sorted[i] - summary->mean) *
-		       ((long double)summary->sorted[i] - summary->mean);
-	summary->summary.stddev = sum > 0 ? (double)sqrtl(sum / (summary->summary.count - 1)) : 0;
+	for (uint64_t i = 0; i < builder->wide; i++)
+		sum += ((long double)builder->sorted[i] - builder->mean) *
+		       ((long double)builder->sorted[i] - builder->mean);
+	if (sum > 0)
+		builder->result.stddev = (double)sqrtl(sum / (builder->result.count - 1));
 }
 
-static bool single(struct ws_dist *const *parts, size_t part_count, struct ws_std8 *summary)
+/* The statistics of one value, by far the most frequent case; false when there are others. */
+static bool summarise_single(struct ws_dist *const *parts, size_t part_count,
+			     struct ws_std8 *summary)
 {
 	const struct ws_dist *dist = parts[0];
 
 	if (part_count != 1 || dist->counts || dist->large || dist->n != 1)
 		return false;
-	*summary = ws_std8_single(values(dist)[0]);
+	*summary = ws_std8_single(get_array(dist)[0]);
 	return true;
 }
 
 struct ws_std8 ws_dist_summary(struct ws_dist *const *parts, size_t part_count)
 {
-	struct summary summary = {.parts = parts, .part_count = part_count};
+	struct summary_builder builder = {.parts = parts, .part_count = part_count};
 
-	if (part_count && single(parts, part_count, &summary.summary))
-		return summary.summary;
-	merge_counts(&summary);
-	gather_large(&summary);
-	first_pass(&summary);
-	if (summary.summary.count) {
-		median(&summary);
-		stddev(&summary);
+	if (part_count && summarise_single(parts, part_count, &builder.result))
+		return builder.result;
+	merge_counts(&builder);
+	gather_wide_values(&builder);
+	compute_totals(&builder);
+	if (builder.result.count) {
+		find_median(&builder);
+		compute_stddev(&builder);
 	}
-	free(summary.counts);
-	free(summary.sorted);
-	return summary.summary;
+	free(builder.counts);
+	free(builder.sorted);
+	return builder.result;
 }

@@ -2,11 +2,11 @@
  * dist.h - a distribution of durations: exact total, minimum, maximum, median and standard
  * deviation of any number of values.
  *
- * A median needs all values, so they are kept, as compactly as they allow: two fit into the struct
- * itself (most names of a report with names that never repeat), then 32-bit values in an array;
- * when an array has grown to the size of a table of counts and most of its values are below 65,536,
- * it becomes one: a storm of short ranges then costs one increment each and no more memory. Values
- * of 4.3 s and more go in an array of their own.
+ * A median needs all values, so they are kept, as compactly as possible: two fit into the struct
+ * itself, which is enough for most names where names never repeat; more go into an array of 32-bit
+ * values. When an array has grown to the size of a table of counts and most of its values are below
+ * 65,536, it becomes such a table: each of a flood of short ranges then costs one increment and no
+ * more memory. Values of 4.3 s and more go into an array of their own.
  */
 #ifndef WS_STATS_DIST_H
 #define WS_STATS_DIST_H
@@ -29,14 +29,15 @@ struct ws_dist {
 		uint32_t here[WS_DIST_INLINE];
 		uint32_t *v;
 	};
-	uint32_t n, cap; /* values in `here` (cap 0) or v */
+	uint32_t n, cap; /* how many values are in `here` (when cap is 0) or in the array */
 	struct ws_dist_large *large;
 };
 
+/* ws_dist_add for a value that no table of counts takes. */
 void ws_dist_add_slow(struct ws_dist *dist, uint64_t value);
 void ws_dist_free(struct ws_dist *dist);
 
-/* Add one value. `d` starts zeroed. */
+/* Add one value. `dist` starts zeroed. */
 static inline void ws_dist_add(struct ws_dist *dist, uint64_t value)
 {
 	if (ws_likely(dist->counts && value < WS_DIST_COUNTS && dist->counts[value] != UINT32_MAX))
@@ -52,15 +53,17 @@ struct ws_std8 { /* compact: there may be one for each of millions of names */
 	double stddev;	    /* of a sample (n-1); 0 for one value */
 };
 
-/* Of one value: what most names of a report have whose names never repeat. */
-static inline struct ws_std8 ws_std8_single(uint64_t v)
+/* The statistics of one value: most names have only one where names never repeat. */
+static inline struct ws_std8 ws_std8_single(uint64_t value)
 {
-	return (struct ws_std8){v, 1, v, v, {v, v}, 0};
+	return (struct ws_std8){value, 1, value, value, {value, value}, 0};
 }
 
 static inline long double ws_std8_mean(const struct ws_std8 *summary)
 {
-	return summary->count ? (long double)summary->total / summary->count : 0;
+	if (!summary->count)
+		return 0;
+	return (long double)summary->total / summary->count;
 }
 
 static inline long double ws_std8_median(const struct ws_std8 *summary)
@@ -68,7 +71,8 @@ static inline long double ws_std8_median(const struct ws_std8 *summary)
 	return ((long double)summary->middle[0] + (long double)summary->middle[1]) / 2;
 }
 
-/* Statistics over several distributions taken together (one of each worker). */
+/* Statistics over several distributions taken together (one of each worker), which stay as they
+ * are. */
 struct ws_std8 ws_dist_summary(struct ws_dist *const *parts, size_t part_count);
 
 #endif

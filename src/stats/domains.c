@@ -9,27 +9,27 @@
 #include "base/choose.h"
 #include "base/sort.h"
 
-static uint32_t number_of(struct ws_domains *domains, uint64_t pair)
+static uint32_t number_pair(struct ws_domains *domains, uint64_t pair)
 {
-	uint32_t h = (uint32_t)ws_hash_word(0, pair), i;
+	uint32_t hash = (uint32_t)ws_hash_word(0, pair), number;
 	size_t at;
 
-	if (!domains->n) { /* number 0 */
+	if (!domains->n) { /* number 0 is the default domain */
 		ws_grow(domains->pairs, domains->cap, 1);
 		domains->pairs[domains->n++] = 0;
 	}
-	for (at = ws_slots_begin(&domains->slots, &domains->mask, domains->n, 16, h);
-	     (i = ws_slots_next(domains->slots, domains->mask, h, &at)); at++)
-		if (domains->pairs[i] == pair)
-			return i;
+	for (at = ws_slots_begin(&domains->slots, &domains->mask, domains->n, 16, hash);
+	     (number = ws_slots_next(domains->slots, domains->mask, hash, &at)); at++)
+		if (domains->pairs[number] == pair)
+			return number;
 	ws_grow(domains->pairs, domains->cap, domains->n + 1);
 	domains->pairs[domains->n] = pair;
-	domains->slots[at] = ws_slot(h, (uint32_t)domains->n);
+	domains->slots[at] = ws_slot(hash, (uint32_t)domains->n);
 	return (uint32_t)domains->n++;
 }
 
-static uint64_t pair_of(struct ws_domains *domains, const struct ws_who *who, uint32_t thread,
-			uint32_t domain)
+static uint64_t make_pair(struct ws_domains *domains, const struct ws_who *who, uint32_t thread,
+			  uint32_t domain)
 {
 	if (thread != domains->last_thread || !domains->last_process) {
 		domains->last_process = ws_who_thread(who, thread)->process;
@@ -41,7 +41,7 @@ static uint64_t pair_of(struct ws_domains *domains, const struct ws_who *who, ui
 uint32_t ws_domains_slow(struct ws_domains *domains, const struct ws_who *who, uint32_t thread,
 			 uint32_t domain)
 {
-	domains->last_number = number_of(domains, pair_of(domains, who, thread, domain));
+	domains->last_number = number_pair(domains, make_pair(domains, who, thread, domain));
 	domains->last_domain = domain;
 	return domains->last_number;
 }
@@ -49,7 +49,7 @@ uint32_t ws_domains_slow(struct ws_domains *domains, const struct ws_who *who, u
 void ws_domains_name(struct ws_domains *domains, const struct ws_who *who, uint32_t thread,
 		     uint32_t domain, uint32_t text)
 {
-	uint64_t pair = pair_of(domains, who, thread, domain);
+	uint64_t pair = make_pair(domains, who, thread, domain);
 
 	domains->last_domain = 0; /* last_number is not of this pair */
 	ws_grow(domains->names, domains->names_cap, domains->name_count + 1);
@@ -64,56 +64,60 @@ void ws_domains_free(struct ws_domains *domains)
 	memset(domains, 0, sizeof(*domains));
 }
 
-/* ---- together ---- */
+/* ---- all workers together ---- */
 
-static int by_pair(const void *first, const void *second)
+static int compare_pairs(const void *first, const void *second)
 {
 	const struct ws_domain_name *left = first, *right = second;
 
 	if (left->pair != right->pair)
-		return left->pair < right->pair ? -1 : 1;
+		return ws_compare(left->pair, right->pair);
 	return ws_compare(left->text, right->text);
 }
 
-static const struct ws_domain_name *all_names(struct ws_domains *workers, size_t worker_count,
-					      size_t *count)
+static const struct ws_domain_name *gather_names(struct ws_domains *workers, size_t worker_count,
+						 size_t *count)
 {
 	struct ws_domain_name *all;
-	size_t n = 0;
+	size_t all_count = 0;
 
-	for (size_t w = 0; w < worker_count; w++)
-		n += workers[w].name_count;
-	all = ws_malloc(n * sizeof(*all));
-	*count = n;
-	n = 0;
-	for (size_t w = 0; w < worker_count; w++) {
-		if (workers[w].name_count)
-			memcpy(all + n, workers[w].names, workers[w].name_count * sizeof(*all));
-		n += workers[w].name_count;
+	for (size_t worker = 0; worker < worker_count; worker++)
+		all_count += workers[worker].name_count;
+	all = ws_malloc(all_count * sizeof(*all));
+	*count = all_count;
+	all_count = 0;
+	for (size_t worker = 0; worker < worker_count; worker++) {
+		if (workers[worker].name_count)
+			memcpy(all + all_count, workers[worker].names,
+			       workers[worker].name_count * sizeof(*all));
+		all_count += workers[worker].name_count;
 	}
-	if (n)
-		qsort(all, n, sizeof(*all), by_pair);
+	if (all_count)
+		qsort(all, all_count, sizeof(*all), compare_pairs);
 	return all;
 }
 
-static void make_prefix(struct ws_text *text, const struct ws_report *report, uint64_t pair,
-			const struct ws_domain_name *names, size_t count)
+/* Append "name:" of the domain `pair`; `names` are sorted. */
+static void put_prefix(struct ws_text *text, const struct ws_report *report, uint64_t pair,
+		       const struct ws_domain_name *names, size_t count)
 {
-	size_t lo, len;
+	size_t low, length;
 	const char *word;
 
-	lo = ws_bisect(count, mid, names[mid].pair < pair);
-	if (lo < count && names[lo].pair == pair) {
-		word = ws_report_string(report, names[lo].text, &len);
-		ws_text_add(text, word, len);
+	low = ws_bisect(count, mid, names[mid].pair < pair);
+	if (low < count && names[low].pair == pair) {
+		word = ws_report_string(report, names[low].text, &length);
+		ws_text_add(text, word, length);
 		ws_text_puts(text, ":");
 	} else {
 		ws_text_printf(text, "[domain %" PRIu32 "]:", (uint32_t)pair);
 	}
 }
 
-/* Number of a prefix among the distinct ones; there are few, and each pair is looked up once. */
-static uint32_t intern(struct ws_domain_table *table, size_t *cap, struct ws_text *prefix)
+/* The index of a prefix, which is added if it is new and else freed. A linear search will do: there
+ * are few prefixes, and each pair is looked up once. */
+static uint32_t intern_prefix(struct ws_domain_table *table, size_t *capacity,
+			      struct ws_text *prefix)
 {
 	for (size_t i = 0; i < table->prefix_count; i++) {
 		if (table->prefixes[i].len == prefix->len &&
@@ -122,7 +126,7 @@ static uint32_t intern(struct ws_domain_table *table, size_t *cap, struct ws_tex
 			return (uint32_t)i;
 		}
 	}
-	ws_grow(table->prefixes, *cap, table->prefix_count + 1);
+	ws_grow(table->prefixes, *capacity, table->prefix_count + 1);
 	table->prefixes[table->prefix_count] = *prefix;
 	return (uint32_t)table->prefix_count++;
 }
@@ -130,22 +134,23 @@ static uint32_t intern(struct ws_domain_table *table, size_t *cap, struct ws_tex
 void ws_domain_table_make(struct ws_domain_table *table, const struct ws_report *report,
 			  struct ws_domains *workers, size_t worker_count)
 {
-	size_t count, cap = 0;
-	const struct ws_domain_name *names = all_names(workers, worker_count, &count);
+	size_t count, capacity = 0;
+	const struct ws_domain_name *names = gather_names(workers, worker_count, &count);
 	struct ws_text none = {0};
 
 	memset(table, 0, sizeof(*table));
 	table->workers = worker_count;
 	table->canonical = ws_calloc(worker_count, sizeof(*table->canonical));
 	ws_text_puts(&none, "");
-	intern(table, &cap, &none);
-	for (size_t w = 0; w < worker_count; w++) {
-		table->canonical[w] = ws_calloc(workers[w].n + 1, sizeof(**table->canonical));
-		for (size_t i = 1; i < workers[w].n; i++) {
+	intern_prefix(table, &capacity, &none);
+	for (size_t worker = 0; worker < worker_count; worker++) {
+		table->canonical[worker] =
+			ws_calloc(workers[worker].n + 1, sizeof(**table->canonical));
+		for (size_t i = 1; i < workers[worker].n; i++) {
 			struct ws_text prefix = {0};
 
-			make_prefix(&prefix, report, workers[w].pairs[i], names, count);
-			table->canonical[w][i] = intern(table, &cap, &prefix);
+			put_prefix(&prefix, report, workers[worker].pairs[i], names, count);
+			table->canonical[worker][i] = intern_prefix(table, &capacity, &prefix);
 		}
 	}
 	free((void *)names);
@@ -153,8 +158,8 @@ void ws_domain_table_make(struct ws_domain_table *table, const struct ws_report 
 
 void ws_domain_table_free(struct ws_domain_table *table)
 {
-	for (size_t w = 0; w < table->workers; w++)
-		free(table->canonical[w]);
+	for (size_t worker = 0; worker < table->workers; worker++)
+		free(table->canonical[worker]);
 	for (size_t i = 0; i < table->prefix_count; i++)
 		ws_text_free(&table->prefixes[i]);
 	free(table->canonical);

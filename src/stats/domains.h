@@ -2,9 +2,9 @@
  * domains.h - names of NVTX domains: (process, domain number) to name, gathered while ranges are
  * scanned.
  *
- * Domain numbers are each process's own, and the row that names one may lie in any block, so a
- * worker numbers the pairs it meets and gathers the names it meets; both come together when all has
- * been read.
+ * Each process numbers its own domains, and the row that names one may lie in any block. So a
+ * worker numbers the pairs that it finds and gathers the names that it finds; the two are brought
+ * together when everything has been read.
  */
 #ifndef WS_STATS_DOMAINS_H
 #define WS_STATS_DOMAINS_H
@@ -12,10 +12,10 @@
 #include "base/mem.h"
 #include "query/query.h"
 
-/* One worker's. Starts zeroed. */
+/* The domains that one worker found. Starts zeroed. */
 struct ws_domains {
-	uint64_t *pairs; /* process << 32 | domain, by the number given to the pair, from 1; 0 is
-			    the default domain of any process */
+	uint64_t *pairs; /* process << 32 | domain by the number given to the pair, from 1; number 0
+		    is the default domain of any process */
 	size_t n, cap;
 	uint64_t *slots; /* base/slots.h */
 	size_t mask;
@@ -28,13 +28,15 @@ struct ws_domains {
 	uint32_t last_process;
 };
 
+/* ws_domains_number for a domain that is not that of the last row. */
 uint32_t ws_domains_slow(struct ws_domains *domains, const struct ws_who *who, uint32_t thread,
 			 uint32_t domain);
+/* A row of this thread says that the text with the id `text` is the name of the domain. */
 void ws_domains_name(struct ws_domains *domains, const struct ws_who *who, uint32_t thread,
 		     uint32_t domain, uint32_t text);
 void ws_domains_free(struct ws_domains *domains);
 
-/* Number of the domain that a row is in. */
+/* The number of the domain of a row of this thread. */
 static inline uint32_t ws_domains_number(struct ws_domains *domains, const struct ws_who *who,
 					 uint32_t thread, uint32_t domain)
 {
@@ -45,10 +47,10 @@ static inline uint32_t ws_domains_number(struct ws_domains *domains, const struc
 	return ws_domains_slow(domains, who, thread, domain);
 }
 
-/* All workers' together. */
+/* The domains of all workers together. */
 struct ws_domain_table {
-	uint32_t **canonical;	  /* by worker and number: number in `prefixes` */
-	struct ws_text *prefixes; /* "name:" of each distinct name; the first, of the default
+	uint32_t **canonical;	  /* by worker and number of the domain: index in `prefixes` */
+	struct ws_text *prefixes; /* "name:" of each distinct name; the first, that of the default
 				     domain, is empty */
 	size_t prefix_count;
 	size_t workers;
@@ -56,5 +58,11 @@ struct ws_domain_table {
 void ws_domain_table_make(struct ws_domain_table *table, const struct ws_report *report,
 			  struct ws_domains *workers, size_t worker_count);
 void ws_domain_table_free(struct ws_domain_table *table);
+
+/* What reports call the two styles of ranges. */
+static inline const char *ws_range_style_name(bool startend)
+{
+	return startend ? "StartEnd" : "PushPop";
+}
 
 #endif

@@ -11,50 +11,55 @@
 
 #include "stats/domains.h"
 
-/* Digits with an optional fraction and unit; whole nanoseconds, exactly. Returns -1 for anything
- * else. */
-static int read_time(const char *text, size_t n, uint64_t *ns)
+/* Read digits with an optional fraction and unit as exact nanoseconds; a fraction of a nanosecond
+ * is cut off. Returns -1 for anything else. */
+static int read_time(const char *text, size_t length, uint64_t *ns)
 {
 	static const struct {
 		const char *name;
 		unsigned power;
 	} units[] = {{"", 0}, {"ns", 0}, {"us", 3}, {"ms", 6}, {"s", 9}};
-	unsigned __int128 v = 0;
+	unsigned __int128 value = 0;
 	unsigned power = 10, decimals = 0;
-	size_t at = 0, digits = 0;
+	size_t position = 0, digits = 0;
 
-	for (; at < n && isdigit((unsigned char)text[at]) && digits < 24; at++, digits++)
-		v = v * 10 + (unsigned)(text[at] - '0');
-	if (at < n && text[at] == '.')
-		for (at++; at < n && isdigit((unsigned char)text[at]) && digits < 24;
-		     at++, digits++, decimals++)
-			v = v * 10 + (unsigned)(text[at] - '0');
+	for (; position < length && isdigit((unsigned char)text[position]) && digits < 24;
+	     position++, digits++)
+		value = value * 10 + (unsigned)(text[position] - '0');
+	if (position < length && text[position] == '.')
+		for (position++;
+		     position < length && isdigit((unsigned char)text[position]) && digits < 24;
+		     position++, digits++, decimals++)
+			value = value * 10 + (unsigned)(text[position] - '0');
 	if (!digits)
 		return -1;
 	for (size_t i = 0; i < WS_COUNT(units); i++)
-		if (strlen(units[i].name) == n - at && !memcmp(units[i].name, text + at, n - at))
+		if (strlen(units[i].name) == length - position &&
+		    !memcmp(units[i].name, text + position, length - position))
 			power = units[i].power;
 	if (power > 9)
 		return -1;
 	for (; power > decimals; power--)
-		v *= 10;
+		value *= 10;
 	for (; decimals > power; decimals--)
-		v /= 10;
-	if (v > INT64_MAX)
+		value /= 10;
+	if (value > INT64_MAX)
 		return -1;
-	*ns = (uint64_t)v;
+	*ns = (uint64_t)value;
 	return 0;
 }
 
 static int parse_time(const char *spec, uint64_t *from, uint64_t *to, struct ws_err *err)
 {
-	const char *slash = strchr(spec, '/');
-	size_t before = slash ? (size_t)(slash - spec) : 0, after = slash ? strlen(slash + 1) : 0;
+	size_t before = strcspn(spec, "/"), after = 0;
+	bool valid = spec[before] == '/' && !strchr(spec + before + 1, '/');
 
 	*from = 0;
 	*to = UINT64_MAX;
-	if (!slash || strchr(slash + 1, '/') || (before && read_time(spec, before, from) < 0) ||
-	    (after && read_time(slash + 1, after, to) < 0))
+	if (valid)
+		after = strlen(spec + before + 1);
+	if (!valid || (before && read_time(spec, before, from) < 0) ||
+	    (after && read_time(spec + before + 1, after, to) < 0))
 		return ws_fail(err,
 			       "--filter-time: '%s' is not start/end; give each in nanoseconds "
 			       "from the start of the collection or "
@@ -73,7 +78,7 @@ int ws_filter_time_check(const char *spec, struct ws_err *err)
 	return parse_time(spec, &from, &to, err);
 }
 
-static void narrow(struct ws_stats *stats, uint64_t from, uint64_t to)
+static void narrow_window(struct ws_stats *stats, uint64_t from, uint64_t to)
 {
 	if (from > stats->time_min)
 		stats->time_min = from;
@@ -89,57 +94,58 @@ int ws_filter_time(struct ws_stats *stats, const char *spec, struct ws_err *err)
 	if (parse_time(spec, &from, &to, err) < 0)
 		return -1;
 	from += stats->zero;
-	narrow(stats, strncmp(spec, "/", 1) ? from : 0,
-	       to > UINT64_MAX - stats->zero ? UINT64_MAX : to + stats->zero);
+	if (*spec == '/') /* what began before the collection counts too */
+		from = 0;
+	narrow_window(stats, from, ws_min(to, UINT64_MAX - stats->zero) + stats->zero);
 	return 0;
 }
 
-/* ---- the range meant by --filter-nvtx ---- */
+/* ---- the range that --filter-nvtx names ---- */
 
-struct wanted {
+struct wanted_range {
 	char *name, *domain; /* domain NULL for the default one; "*" for any */
 	size_t name_len;
 	uint64_t index;
 	bool index_given;
 };
 
-struct found {
+struct found_range {
 	uint64_t start, end;
 	uint32_t worker, number; /* of the domain */
 };
 
-struct search {
+struct range_search {
 	struct ws_stats *stats;
 	uint32_t key; /* of the text */
 	struct ws_domains *domains;
 	pthread_mutex_t lock;
-	struct found *found;
-	size_t count, cap;
+	struct found_range *found;
+	size_t count, capacity;
 };
 
-/* Split name[@domain][/index]; a backslash takes away the meaning of the character after it. */
-static int parse_nvtx(const char *spec, struct wanted *wanted, struct ws_err *err)
+/* Split name[@domain][/index]; a backslash makes the character after it part of the name. */
+static int parse_range_spec(const char *spec, struct wanted_range *wanted, struct ws_err *err)
 {
-	char *out = ws_malloc(strlen(spec) + 1), *end;
+	char *unescaped = ws_malloc(strlen(spec) + 1), *end;
 	const char *index = NULL;
-	size_t n = 0;
+	size_t length = 0;
 
 	memset(wanted, 0, sizeof(*wanted));
-	wanted->name = out;
-	for (const char *text = spec; *text; text++) {
-		if (*text == '\\' && text[1]) {
-			out[n++] = *++text;
-		} else if (*text == '@' && !wanted->domain) {
-			out[n++] = 0;
-			wanted->domain = out + n;
-		} else if (*text == '/') {
-			index = text + 1;
+	wanted->name = unescaped;
+	for (const char *letter = spec; *letter; letter++) {
+		if (*letter == '\\' && letter[1]) {
+			unescaped[length++] = *++letter;
+		} else if (*letter == '@' && !wanted->domain) {
+			unescaped[length++] = 0;
+			wanted->domain = unescaped + length;
+		} else if (*letter == '/') {
+			index = letter + 1;
 			break;
 		} else {
-			out[n++] = *text;
+			unescaped[length++] = *letter;
 		}
 	}
-	out[n] = 0;
+	unescaped[length] = 0;
 	wanted->name_len = strlen(wanted->name);
 	if (!index)
 		return 0;
@@ -147,7 +153,7 @@ static int parse_nvtx(const char *spec, struct wanted *wanted, struct ws_err *er
 	wanted->index = strtoull(index, &end, 10);
 	wanted->index_given = true;
 	if (!isdigit((unsigned char)*index) || *end || errno) {
-		free(out);
+		free(unescaped);
 		return ws_fail(err,
 			       "--filter-nvtx: '%s' after the slash is not a number; write "
 			       "name[@domain][/index], with a backslash "
@@ -158,9 +164,9 @@ static int parse_nvtx(const char *spec, struct wanted *wanted, struct ws_err *er
 	return 0;
 }
 
-static int look(void *ctx, const struct ws_batch *batch)
+static int find_matching_ranges(void *context, const struct ws_batch *batch)
 {
-	struct search *search = ctx;
+	struct range_search *search = context;
 	struct ws_domains *domains = &search->domains[batch->worker];
 	const uint64_t *type = batch->col[ws_nvtx_type], *text = batch->col[ws_nvtx_text],
 		       *end = batch->col[ws_nvtx_end];
@@ -176,8 +182,8 @@ static int look(void *ctx, const struct ws_batch *batch)
 		    ws_report_string_key(search->stats->report, (uint32_t)text[i]) != search->key)
 			continue;
 		pthread_mutex_lock(&search->lock);
-		ws_grow(search->found, search->cap, search->count + 1);
-		search->found[search->count++] = (struct found){
+		ws_grow(search->found, search->capacity, search->count + 1);
+		search->found[search->count++] = (struct found_range){
 			batch->col[ws_nvtx_start][i], end[i], batch->worker,
 			ws_domains_number(domains, search->stats->who, thread, domain)};
 		pthread_mutex_unlock(&search->lock);
@@ -185,46 +191,47 @@ static int look(void *ctx, const struct ws_batch *batch)
 	return 0;
 }
 
-static uint32_t key_of_text(const struct ws_report *report, const struct wanted *wanted)
+static uint32_t find_text_key(const struct ws_report *report, const struct wanted_range *wanted)
 {
 	for (uint32_t id = 1; id <= ws_report_string_count(report); id++) {
-		size_t len;
-		const char *text = ws_report_string(report, id, &len);
+		size_t length;
+		const char *text = ws_report_string(report, id, &length);
 
-		if (len == wanted->name_len && !memcmp(text, wanted->name, len))
+		if (length == wanted->name_len && !memcmp(text, wanted->name, length))
 			return ws_report_string_key(report, id);
 	}
 	return 0;
 }
 
-static int by_start(const void *first, const void *second)
+static int compare_starts(const void *first, const void *second)
 {
-	const struct found *left = first, *right = second;
+	const struct found_range *left = first, *right = second;
 
 	if (left->start != right->start)
-		return left->start < right->start ? -1 : 1;
+		return ws_compare(left->start, right->start);
 	return ws_compare(right->end, left->end);
 }
 
-/* Leave only those in the wanted domain; tells the name of another domain that has some. */
-static const char *keep_domain(struct search *search, const struct ws_domain_table *table,
-			       const struct wanted *wanted)
+/* Keep only the ranges in the wanted domain. Returns the prefix of another domain that has such
+ * ranges, or NULL. */
+static const char *keep_wanted_domain(struct range_search *search,
+				      const struct ws_domain_table *table,
+				      const struct wanted_range *wanted)
 {
 	const char *other = NULL;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < search->count; i++) {
-		const struct found *found = &search->found[i];
+		const struct found_range *found = &search->found[i];
 		const struct ws_text *prefix =
-			&table->prefixes[found->number
-						 ? table->canonical[found->worker][found->number]
-						 : 0];
-		size_t len = prefix->len ? prefix->len - 1 : 0; /* less the colon */
+			&table->prefixes[table->canonical[found->worker][found->number]];
+		size_t length = prefix->len - (prefix->len > 0); /* without the colon */
 
 		if (wanted->domain && strcmp(wanted->domain, "*") &&
-		    (len != strlen(wanted->domain) || memcmp(prefix->text, wanted->domain, len)))
+		    (length != strlen(wanted->domain) ||
+		     memcmp(prefix->text, wanted->domain, length)))
 			other = prefix->text;
-		else if (!wanted->domain && len)
+		else if (!wanted->domain && length)
 			other = prefix->text;
 		else
 			search->found[kept++] = *found;
@@ -233,66 +240,78 @@ static const char *keep_domain(struct search *search, const struct ws_domain_tab
 	return other;
 }
 
-static int choose(struct search *search, const struct wanted *wanted, const char *other, bool quiet,
-		  struct ws_err *err)
+static int fail_not_found(const struct range_search *search, const struct wanted_range *wanted,
+			  const char *other, struct ws_err *err)
 {
-	const struct found *found;
+	const char *place = "domain ", *hint = "";
+
+	if (!wanted->domain)
+		place = "the default domain";
+	if (other && *other)
+		hint = "; there is one in domain ";
+	else if (other)
+		hint = "; there is one in the default domain";
+	return ws_fail(err, "--filter-nvtx: %s has no range '%s' in %s%s%s%s",
+		       ws_report_path(search->stats->report), wanted->name, place,
+		       ws_text_or(wanted->domain, ""), hint, ws_text_or(other, ""));
+}
+
+/* Set the window to the range with the index asked for, by start. */
+static int choose_range(struct range_search *search, const struct wanted_range *wanted,
+			const char *other, bool quiet, struct ws_err *err)
+{
+	const struct found_range *found;
 	uint64_t end;
 
 	if (!search->count)
-		return ws_fail(err, "--filter-nvtx: %s has no range '%s' in %s%s%s%s",
-			       ws_report_path(search->stats->report), wanted->name,
-			       wanted->domain ? "domain " : "the default domain",
-			       ws_text_or(wanted->domain, ""),
-			       !other	? ""
-			       : *other ? "; there is one in domain "
-					: "; there is one in the default domain",
-			       ws_text_or(other, ""));
+		return fail_not_found(search, wanted, other, err);
 	if (wanted->index >= search->count)
 		return ws_fail(err,
 			       "--filter-nvtx: %s has %zu ranges '%s', so the last index is %zu",
 			       ws_report_path(search->stats->report), search->count, wanted->name,
 			       search->count - 1);
-	qsort(search->found, search->count, sizeof(*search->found), by_start);
+	qsort(search->found, search->count, sizeof(*search->found), compare_starts);
 	found = &search->found[wanted->index];
-	end = found->end == WS_NO_TIME ? ws_time_last(search->stats->report) : found->end;
+	end = found->end;
+	if (end == WS_NO_TIME)
+		end = ws_time_last(search->stats->report);
 	if (search->count > 1 && !wanted->index_given && !quiet)
 		ws_say("%s has %zu ranges '%s'; the first is used, '%s/1' is the next",
 		       ws_report_path(search->stats->report), search->count, wanted->name,
 		       wanted->name);
-	narrow(search->stats, found->start, end);
+	narrow_window(search->stats, found->start, end);
 	return 0;
 }
 
 int ws_filter_nvtx(struct ws_stats *stats, const char *spec, bool quiet, struct ws_err *err)
 {
-	struct ws_scan sc = {
+	struct ws_scan scan = {
 		.table = WS_TABLE_nvtx,
 		.columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) |
 			   WS_COL(nvtx, text) | WS_COL(nvtx, domain) | WS_COL(nvtx, type),
 		.time_max = UINT64_MAX,
 	};
-	uint32_t workers = ws_scan_workers(&sc);
-	struct search search = {.stats = stats, .lock = PTHREAD_MUTEX_INITIALIZER};
+	uint32_t workers = ws_scan_workers(&scan);
+	struct range_search search = {.stats = stats, .lock = PTHREAD_MUTEX_INITIALIZER};
 	struct ws_domain_table table;
-	struct wanted wanted;
+	struct wanted_range wanted;
 	const char *other;
-	int rc;
+	int status;
 
-	if (parse_nvtx(spec, &wanted, err) < 0)
+	if (parse_range_spec(spec, &wanted, err) < 0)
 		return -1;
-	search.key = key_of_text(stats->report, &wanted);
+	search.key = find_text_key(stats->report, &wanted);
 	search.domains = ws_calloc(workers, sizeof(*search.domains));
 	if (search.key)
-		ws_scan_run(stats->report, &sc, look, &search, &stats->damaged);
+		ws_scan_run(stats->report, &scan, find_matching_ranges, &search, &stats->damaged);
 	ws_domain_table_make(&table, stats->report, search.domains, workers);
-	other = keep_domain(&search, &table, &wanted);
-	rc = choose(&search, &wanted, other, quiet, err);
+	other = keep_wanted_domain(&search, &table, &wanted);
+	status = choose_range(&search, &wanted, other, quiet, err);
 	for (uint32_t i = 0; i < workers; i++)
 		ws_domains_free(&search.domains[i]);
 	ws_domain_table_free(&table);
 	free(search.domains);
 	free(search.found);
 	free(wanted.name);
-	return rc;
+	return status;
 }

@@ -1,8 +1,8 @@
 /*
  * filter.h - the window of a report: --filter-time and --filter-nvtx.
  *
- * Both end up as one span of time; an event counts when its own span touches it, on whatever
- * thread. --filter-nvtx takes the span of one range: name[@domain][/index], index counting the
+ * Both give one span of time; an event counts when its own span touches it, on whatever thread.
+ * --filter-nvtx takes the span of one range: name[@domain][/index], where the index counts the
  * ranges of that name in that domain by start, from 0.
  */
 #ifndef WS_STATS_FILTER_H
@@ -10,11 +10,13 @@
 
 #include "stats/stats.h"
 
-/* "[start]/[end]", each nanoseconds from the start of the collection or with ns, us, ms, s; an end
- * that is not given is open. */
+/* Set the window to "[start]/[end]", each in nanoseconds from the start of the collection or with
+ * ns, us, ms or s; there is no limit where one is not given. Returns 0, or -1 with a message. */
 int ws_filter_time(struct ws_stats *stats, const char *spec, struct ws_err *err);
-/* The same without a report, to complain early. */
+/* The same without a report, to find mistakes early. */
 int ws_filter_time_check(const char *spec, struct ws_err *err);
+/* Set the window to the span of a range. Returns 0, or -1 with a message when there is none;
+ * `quiet`: do not say which of several was chosen. */
 int ws_filter_nvtx(struct ws_stats *stats, const char *spec, bool quiet, struct ws_err *err);
 
 #endif

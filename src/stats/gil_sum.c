@@ -2,8 +2,8 @@
  * gil_sum.c - Python's global interpreter lock by thread: how long each waited for it and held it,
  * and how often it came from another thread.
  *
- * Workers sum up by thread as rows come, in any order. Only the moments at which the lock was taken
- * are kept, to be sorted by their digits.
+ * Workers sum up by thread while they read rows, in any order. Only the moments at which a thread
+ * got the lock are kept, to be sorted by time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,78 +46,80 @@ static const struct ws_column columns[COLUMNS] = {
 	[NAME] = {"Thread", WS_KIND_TEXT},
 };
 
-struct sum {
+struct span_sum {
 	uint64_t time, count, longest;
 };
 
-struct line {
+struct gil_line {
 	uint32_t thread;
-	struct sum wait, held;
-	uint64_t handed; /* times that it took the lock after another thread of its process */
+	struct span_sum wait, held;
+	uint64_t handed; /* how often it got the lock after another thread of its process */
 };
 
-struct worker {
-	struct ws_keyed threads; /* numbers only: places in `v` */
-	struct line *lines;
-	size_t n, cap;
-	struct ws_keyed_value *holds; /* when it took the lock, and the line */
-	size_t hold_count, holds_cap;
+struct gil_worker {
+	struct ws_keyed threads; /* numbers only: indices in `lines` */
+	struct gil_line *lines;
+	size_t line_count, line_capacity;
+	struct ws_keyed_value *holds; /* (time in ns, index in `lines`): a thread got the lock */
+	size_t hold_count, hold_capacity;
 	uint64_t unended, backwards;
-	char apart[128]; /* from the next worker's */
+	char padding[128]; /* keeps workers in different cache lines */
 };
 
-struct gil {
+struct gil_sums {
 	const struct ws_stats *stats;
-	struct worker *workers;
-	uint32_t count;
-	struct worker all;
+	struct gil_worker *workers;
+	uint32_t worker_count;
+	struct gil_worker all;
 };
 
-static void add(struct sum *sum, uint64_t length)
+static void add_span(struct span_sum *sum, uint64_t length)
 {
 	sum->time += length;
 	sum->count++;
 	sum->longest = ws_max(length, sum->longest);
 }
 
-static size_t line_of(struct worker *worker, uint64_t thread)
+static size_t find_line(struct gil_worker *worker, uint64_t thread)
 {
 	ws_keyed_get(&worker->threads, &thread);
-	if (worker->threads.last == worker->n) {
-		ws_grow(worker->lines, worker->cap, worker->n + 1);
-		worker->lines[worker->n++] = (struct line){.thread = (uint32_t)thread};
+	if (worker->threads.last == worker->line_count) {
+		ws_grow(worker->lines, worker->line_capacity, worker->line_count + 1);
+		worker->lines[worker->line_count++] = (struct gil_line){.thread = (uint32_t)thread};
 	}
 	return worker->threads.last;
 }
 
-static int scan(void *ctx, const struct ws_batch *batch)
+static int scan_gil_spans(void *context, const struct ws_batch *batch)
 {
-	struct worker *worker = &((struct gil *)ctx)->workers[batch->worker];
+	struct gil_worker *worker = &((struct gil_sums *)context)->workers[batch->worker];
 
-	ws_grow(worker->holds, worker->holds_cap, worker->hold_count + batch->rows);
+	ws_grow(worker->holds, worker->hold_capacity, worker->hold_count + batch->rows);
 	for (size_t i = 0; i < batch->rows; i++) {
 		uint64_t start = batch->col[ws_gil_start][i], end = batch->col[ws_gil_end][i],
 			 state = batch->col[ws_gil_state][i];
 		size_t line;
 
 		if (ws_unlikely(end == WS_NO_TIME || end < start)) {
-			*(end == WS_NO_TIME ? &worker->unended : &worker->backwards) += 1;
+			ws_count_left_out(end, &worker->unended, &worker->backwards);
 			continue;
 		}
 		if (state != WS_GIL_WAITS && state != WS_GIL_HOLDS)
 			continue;
-		line = line_of(worker, (uint32_t)batch->col[ws_gil_thread][i]);
-		add(state == WS_GIL_WAITS ? &worker->lines[line].wait : &worker->lines[line].held,
-		    end - start);
-		if (state == WS_GIL_HOLDS)
-			worker->holds[worker->hold_count++] = (struct ws_keyed_value){start, line};
+		line = find_line(worker, (uint32_t)batch->col[ws_gil_thread][i]);
+		if (state == WS_GIL_WAITS) {
+			add_span(&worker->lines[line].wait, end - start);
+			continue;
+		}
+		add_span(&worker->lines[line].held, end - start);
+		worker->holds[worker->hold_count++] = (struct ws_keyed_value){start, line};
 	}
 	return 0;
 }
 
-static void read_spans(struct ws_stats *stats, struct gil *gil_g)
+static void read_gil_spans(struct ws_stats *stats, struct gil_sums *gil)
 {
-	struct ws_scan sc = {
+	struct ws_scan scan = {
 		.table = WS_TABLE_gil,
 		.columns = WS_COL(gil, start) | WS_COL(gil, end) | WS_COL(gil, thread) |
 			   WS_COL(gil, state),
@@ -126,28 +128,28 @@ static void read_spans(struct ws_stats *stats, struct gil *gil_g)
 	};
 	uint64_t damaged = 0;
 
-	gil_g->count = ws_scan_workers(&sc);
-	gil_g->workers = ws_calloc(gil_g->count, sizeof(*gil_g->workers));
-	for (uint32_t w = 0; w < gil_g->count; w++)
-		gil_g->workers[w].threads.words = 1;
-	ws_scan_run(stats->report, &sc, scan, gil_g, &damaged);
+	gil->worker_count = ws_scan_workers(&scan);
+	gil->workers = ws_calloc(gil->worker_count, sizeof(*gil->workers));
+	for (uint32_t i = 0; i < gil->worker_count; i++)
+		gil->workers[i].threads.words = 1;
+	ws_scan_run(stats->report, &scan, scan_gil_spans, gil, &damaged);
 	stats->damaged += damaged;
 }
 
-static void add_sums(struct sum *to, const struct sum *sum)
+static void add_sums(struct span_sum *to, const struct span_sum *sum)
 {
 	to->time += sum->time;
 	to->count += sum->count;
 	to->longest = ws_max(sum->longest, to->longest);
 }
 
-/* A worker's lines and holds among those of all; frees it. */
-static void take_over(struct gil *gil, struct worker *worker)
+/* Add the lines and holds of a worker to those of all, and free the worker. */
+static void take_over_worker(struct gil_sums *gil, struct gil_worker *worker)
 {
-	size_t *line = ws_malloc((worker->n + 1) * sizeof(*line));
+	size_t *line = ws_malloc((worker->line_count + 1) * sizeof(*line));
 
-	for (size_t i = 0; i < worker->n; i++) {
-		line[i] = line_of(&gil->all, worker->lines[i].thread);
+	for (size_t i = 0; i < worker->line_count; i++) {
+		line[i] = find_line(&gil->all, worker->lines[i].thread);
 		add_sums(&gil->all.lines[line[i]].wait, &worker->lines[i].wait);
 		add_sums(&gil->all.lines[line[i]].held, &worker->lines[i].held);
 	}
@@ -162,53 +164,54 @@ static void take_over(struct gil *gil, struct worker *worker)
 	free(worker->holds);
 }
 
-static void together(struct gil *gil)
+static void merge_gil_workers(struct gil_sums *gil)
 {
 	size_t holds = 0;
 
-	for (uint32_t w = 0; w < gil->count; w++)
-		holds += gil->workers[w].hold_count;
+	for (uint32_t i = 0; i < gil->worker_count; i++)
+		holds += gil->workers[i].hold_count;
 	gil->all.threads.words = 1;
 	gil->all.holds = ws_malloc((holds + 1) * sizeof(*gil->all.holds));
-	for (uint32_t w = 0; w < gil->count; w++)
-		take_over(gil, &gil->workers[w]);
+	for (uint32_t worker = 0; worker < gil->worker_count; worker++)
+		take_over_worker(gil, &gil->workers[worker]);
 	free(gil->workers);
 }
 
-static uint32_t process_of(const struct gil *gil, const struct ws_keyed_value *hold)
+static uint32_t get_process(const struct gil_sums *gil, const struct ws_keyed_value *hold)
 {
 	return ws_who_thread(gil->stats->who, gil->all.lines[hold->value].thread)->process;
 }
 
-/* Holds of two threads that began at once, by the threads' numbers. */
-static int by_thread(const void *first, const void *second, void *ctx)
+/* The order of holds that began at the same time. */
+static int compare_hold_threads(const void *first, const void *second, void *context)
 {
-	const struct line *lines = ctx;
-	uint32_t x = lines[((const struct ws_keyed_value *)first)->value].thread,
-		 y = lines[((const struct ws_keyed_value *)second)->value].thread;
+	const struct gil_line *lines = context;
+	uint32_t left = lines[((const struct ws_keyed_value *)first)->value].thread,
+		 right = lines[((const struct ws_keyed_value *)second)->value].thread;
 
-	return ws_compare(x, y);
+	return ws_compare(left, right);
 }
 
-/* By process, then by time. */
-static void sort_holds(struct gil *gil)
+/* Sort holds by process, then by time. */
+static void sort_holds(struct gil_sums *gil)
 {
 	struct ws_keyed_value *keyed = gil->all.holds =
 		ws_sort_by_key(gil->all.holds, gil->all.hold_count);
-	size_t n = gil->all.hold_count, next;
+	size_t count = gil->all.hold_count, next;
 
-	for (size_t i = 0; i < n; i = next) {
-		for (next = i + 1; next < n && keyed[next].key == keyed[i].key;)
+	for (size_t i = 0; i < count; i = next) {
+		for (next = i + 1; next < count && keyed[next].key == keyed[i].key;)
 			next++;
 		if (next - i > 1)
-			qsort_r(keyed + i, next - i, sizeof(*keyed), by_thread, gil->all.lines);
+			qsort_r(keyed + i, next - i, sizeof(*keyed), compare_hold_threads,
+				gil->all.lines);
 	}
-	for (size_t i = 0; i < n; i++)
-		keyed[i].key = process_of(gil, &keyed[i]);
-	gil->all.holds = ws_sort_by_key(keyed, n);
+	for (size_t i = 0; i < count; i++)
+		keyed[i].key = get_process(gil, &keyed[i]);
+	gil->all.holds = ws_sort_by_key(keyed, count);
 }
 
-static void count_handovers(struct gil *gil)
+static void count_handovers(struct gil_sums *gil)
 {
 	const struct ws_keyed_value *keyed;
 
@@ -221,50 +224,52 @@ static void count_handovers(struct gil *gil)
 			gil->all.lines[keyed[i].value].handed++;
 }
 
-static int by_wait(const void *first, const void *second)
+static int compare_waits(const void *first, const void *second)
 {
-	const struct line *left = first, *right = second;
+	const struct gil_line *left = first, *right = second;
 
 	if (left->wait.time != right->wait.time)
-		return left->wait.time > right->wait.time ? -1 : 1;
+		return ws_compare(right->wait.time, left->wait.time);
 	if (left->held.time != right->held.time)
-		return left->held.time > right->held.time ? -1 : 1;
+		return ws_compare(right->held.time, left->held.time);
 	return ws_compare(left->thread, right->thread);
 }
 
-static struct ws_cell mean(const struct sum *sum)
+static struct ws_cell make_mean_cell(const struct span_sum *sum)
 {
-	return ws_cell_real(sum->count ? (long double)sum->time / sum->count : 0);
+	if (!sum->count)
+		return ws_cell_real(0);
+	return ws_cell_real((long double)sum->time / sum->count);
 }
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_gil_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	struct gil gil = {.stats = stats};
-	struct worker *all = &gil.all;
+	struct gil_sums gil = {.stats = stats};
+	struct gil_worker *all = &gil.all;
 	uint64_t sum = 0;
 
 	(void)err;
-	read_spans(stats, &gil);
-	together(&gil);
+	read_gil_spans(stats, &gil);
+	merge_gil_workers(&gil);
 	stats->unended += all->unended;
 	stats->backwards += all->backwards;
 	count_handovers(&gil);
-	if (all->n)
-		qsort(all->lines, all->n, sizeof(*all->lines), by_wait);
-	for (size_t i = 0; i < all->n; i++)
+	if (all->line_count)
+		qsort(all->lines, all->line_count, sizeof(*all->lines), compare_waits);
+	for (size_t i = 0; i < all->line_count; i++)
 		sum += all->lines[i].wait.time;
-	for (size_t i = 0; i < all->n; i++) {
-		const struct line *line = &all->lines[i];
+	for (size_t i = 0; i < all->line_count; i++) {
+		const struct gil_line *line = &all->lines[i];
 		const struct ws_thread_info *info = ws_who_thread(stats->who, line->thread);
 		struct ws_cell cells[COLUMNS] = {
-			[TIME] = ws_cell_real(sum ? (long double)line->wait.time * 100 / sum : 0),
+			[TIME] = ws_cell_real(ws_compute_percent(line->wait.time, sum)),
 			[WAIT] = ws_cell_int((int64_t)line->wait.time),
 			[WAITS] = ws_cell_int((int64_t)line->wait.count),
-			[WAIT_AVERAGE] = mean(&line->wait),
+			[WAIT_AVERAGE] = make_mean_cell(&line->wait),
 			[WAIT_LONGEST] = ws_cell_int((int64_t)line->wait.longest),
 			[HELD] = ws_cell_int((int64_t)line->held.time),
 			[HOLDS] = ws_cell_int((int64_t)line->held.count),
-			[HELD_AVERAGE] = mean(&line->held),
+			[HELD_AVERAGE] = make_mean_cell(&line->held),
 			[HELD_LONGEST] = ws_cell_int((int64_t)line->held.longest),
 			[HANDED] = ws_cell_int((int64_t)line->handed),
 			[PID] = ws_cell_int(info->pid),
@@ -290,5 +295,5 @@ const struct ws_stat ws_stat_gil_sum = {
 	.what = "waits for Python's interpreter lock",
 	.columns = columns,
 	.column_count = COLUMNS,
-	.run = run,
+	.run = make_gil_sum_rows,
 };

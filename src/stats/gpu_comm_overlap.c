@@ -1,5 +1,5 @@
-/* gpu_comm_overlap.c - how much of communication computation hides, by GPU or step; the lengths
- * come from unions (query/work.h). */
+/* gpu_comm_overlap.c - how much of the communication of each GPU overlaps with computation; lengths
+ * are those of unions of spans (query/work.h). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static const struct ws_column columns[] = {
 	{"Comm Share", WS_KIND_SHARE},	 {"Comm Ops", WS_KIND_COUNT},
 };
 
-static void print(struct ws_gpu_work *work, const struct ws_work_gpu *gpu)
+static void print_gpu_overlap(struct ws_gpu_work *work, const struct ws_work_gpu *gpu)
 {
 	struct ws_work_times times = {0};
 	struct ws_text name = {0};
@@ -29,35 +29,32 @@ static void print(struct ws_gpu_work *work, const struct ws_work_gpu *gpu)
 	exposed = ws_work_exposed_comm(&times);
 	both = times.compute.length + times.comm.length;
 	ws_gpu_work_name(work, gpu, &name);
-	work->stats->row(
-		work->stats,
-		(struct ws_cell[]){
-			ws_cell_text(name.text, name.len),
-			ws_gpu_work_length(work, times.compute.length),
-			ws_gpu_work_length(work, times.comm.length),
-			ws_gpu_work_length(work, times.comm.length - exposed),
-			ws_cell_real(times.comm.length
-					     ? (long double)(times.comm.length - exposed) * 100 /
-						       times.comm.length
-					     : 0),
-			ws_gpu_work_length(work, exposed),
-			ws_cell_real(both ? (long double)times.comm.length * 100 / both : 0),
-			ws_cell_int((int64_t)ops),
-		});
+	work->stats->row(work->stats,
+			 (struct ws_cell[]){
+				 ws_cell_text(name.text, name.len),
+				 ws_gpu_work_length(work, times.compute.length),
+				 ws_gpu_work_length(work, times.comm.length),
+				 ws_gpu_work_length(work, times.comm.length - exposed),
+				 ws_cell_real(ws_compute_percent(times.comm.length - exposed,
+								 times.comm.length)),
+				 ws_gpu_work_length(work, exposed),
+				 ws_cell_real(ws_compute_percent(times.comm.length, both)),
+				 ws_cell_int((int64_t)ops),
+			 });
 	ws_text_free(&name);
 }
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_gpu_comm_overlap_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	struct ws_gpu_work work;
-	int rc = ws_gpu_work_open(stats, &work, err);
+	int status = ws_gpu_work_open(stats, &work, err);
 
-	if (!rc && !ws_stats_arg(stats, "exact"))
+	if (!status && !ws_stats_arg(stats, "exact"))
 		ws_gpu_work_in_doubles(&work);
-	for (size_t i = 0; !rc && i < work.work.gpus; i++)
-		print(&work, &work.work.gpu[i]);
+	for (size_t i = 0; !status && i < work.work.gpus; i++)
+		print_gpu_overlap(&work, &work.work.gpu[i]);
 	ws_gpu_work_close(&work);
-	return rc;
+	return status;
 }
 
 static const char *const args[] = {"exact", NULL};
@@ -74,5 +71,5 @@ const struct ws_stat ws_stat_gpu_comm_overlap = {
 	.args = args,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
-	.run = run,
+	.run = make_gpu_comm_overlap_rows,
 };

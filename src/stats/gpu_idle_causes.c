@@ -1,17 +1,19 @@
 /*
  * gpu_idle_causes.c - the gaps between work on a GPU, or in parts of it, by what ended them.
  *
- * A gap is from the latest end so far to the start of the next work, and its cause is read from
- * that work's launch:
+ * A gap lasts from the latest end so far to the start of the next work. Its cause follows from the
+ * call that launched that work:
  *
- *   host      its call began after the gap did: the GPU had nothing to do
- *   launch    its call had begun before, and the gap is shorter than `delay`: what going from one
- * to the next takes waiting   its call had begun before, and the gap is longer: it waited for an
- * event, another stream, or room unknown   its call was not recorded
+ * - host: the call began after the gap did, so the GPU had nothing to do.
+ * - launch: the call began before the gap, which is shorter than `delay`: the time that a GPU needs
+ *   from one piece of work to the next.
+ * - waiting: the call began before the gap, which is longer: the work waited for an event, for
+ *   another stream or for free resources of the GPU.
+ * - unknown: the call was not recorded.
  *
- * By stream or rank, gaps are those between the work there. By step, they are a rank's, cut to its
- * steps. By range, a gap on the GPU belongs to the ranges in which the work that ended it was
- * launched: what the GPU waited for.
+ * By stream or rank, gaps are those between the work of each. By step, they are those of the rank,
+ * cut to its steps. By range, a gap of the GPU belongs to all ranges in which the work that ended
+ * it was launched: these are what the GPU waited for.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -31,7 +33,7 @@ static const struct ws_column columns[] = {
 };
 
 enum cause { HOST, LAUNCH, WAITING, UNKNOWN };
-static const char *const causes[] = {"host", "launch", "waiting", "unknown"};
+static const char *const cause_names[] = {"host", "launch", "waiting", "unknown"};
 
 enum part_kind { BY_GPU, BY_STREAM, BY_RANK, BY_STEP, BY_RANGE };
 enum {
@@ -39,9 +41,9 @@ enum {
 	KEY_PART,
 	KEY_CAUSE,
 	KEY_WORDS
-}; /* the part is a stream, a process, a step's place, a range's key */
+}; /* the part is a stream, a process, the index of a step, or the key of a range */
 
-struct idle {
+struct idle_causes {
 	struct ws_stats *stats;
 	struct ws_gpu_work work;
 	struct ws_launches *launches;
@@ -51,8 +53,8 @@ struct idle {
 	struct ws_keyed gaps;
 };
 
-static enum cause cause_of(const struct idle *idle, const struct ws_work_op *op, uint64_t since,
-			   uint64_t until)
+static enum cause find_cause(const struct idle_causes *idle, const struct ws_work_op *op,
+			     uint64_t since, uint64_t until)
 {
 	uint32_t call = ws_launches_find(idle->launches, op->process, op->correlation);
 
@@ -60,91 +62,99 @@ static enum cause cause_of(const struct idle *idle, const struct ws_work_op *op,
 		return UNKNOWN;
 	if (idle->launches->calls.rows.col[ws_cuda_api_start][call] > since)
 		return HOST;
-	return until - since < idle->delay ? LAUNCH : WAITING;
+	if (until - since < idle->delay)
+		return LAUNCH;
+	return WAITING;
 }
 
-static void add(struct idle *idle, size_t gpu, uint64_t part, enum cause cause, uint64_t from,
-		uint64_t to)
+static void add_gap(struct idle_causes *idle, size_t gpu, uint64_t part, enum cause cause,
+		    uint64_t from, uint64_t to)
 {
 	if (to > from)
 		ws_dist_add(ws_keyed_get(&idle->gaps, (uint64_t[KEY_WORDS]){gpu, part, cause}),
 			    to - from);
 }
 
-static void add_to_steps(struct idle *idle, size_t gpu, uint32_t process, enum cause cause,
-			 uint64_t from, uint64_t to)
+static void add_gap_to_steps(struct idle_causes *idle, size_t gpu, uint32_t process,
+			     enum cause cause, uint64_t from, uint64_t to)
 {
 	const struct ws_step *step = idle->steps.steps.steps;
 	size_t i, last;
 
 	ws_gpu_steps_from(&idle->steps, process, from, &i, &last);
 	for (; i < last && step[i].start < to; i++)
-		add(idle, gpu, i, cause, ws_max(from, step[i].start), ws_min(to, step[i].end));
+		add_gap(idle, gpu, i, cause, ws_max(from, step[i].start), ws_min(to, step[i].end));
 }
 
-static void gap(struct idle *idle, size_t gpu, const struct ws_work_op *op, uint64_t since)
+static void attribute_gap(struct idle_causes *idle, size_t gpu, const struct ws_work_op *op,
+			  uint64_t since)
 {
 	uint64_t from = ws_max(since, idle->stats->time_min);
 	uint64_t to = ws_min(op->start, idle->stats->time_max);
-	enum cause cause = cause_of(idle, op, since, op->start);
+	enum cause cause = find_cause(idle, op, since, op->start);
 
 	switch (idle->kind) {
 	case BY_STEP:
-		add_to_steps(idle, gpu, op->process, cause, from, to);
+		add_gap_to_steps(idle, gpu, op->process, cause, from, to);
 		return;
 	case BY_RANGE:
-		for (uint32_t n = ws_launches_node(idle->launches, op->process, op->correlation); n;
-		     n = idle->launches->enclose.node[n].parent)
-			add(idle, gpu, ws_launches_node_key(idle->launches, n), cause, from, to);
+		for (uint32_t node = ws_launches_node(idle->launches, op->process, op->correlation);
+		     node; node = idle->launches->enclose.node[node].parent)
+			add_gap(idle, gpu, ws_launches_node_key(idle->launches, node), cause, from,
+				to);
 		return;
-	default:
-		add(idle, gpu,
-		    idle->kind == BY_STREAM ? op->stream
-		    : idle->kind == BY_RANK ? op->process
-					    : 0,
-		    cause, from, to);
+	case BY_STREAM:
+		add_gap(idle, gpu, op->stream, cause, from, to);
+		return;
+	case BY_RANK:
+		add_gap(idle, gpu, op->process, cause, from, to);
+		return;
+	case BY_GPU:
+		add_gap(idle, gpu, 0, cause, from, to);
+		return;
 	}
 }
 
-static void gaps_of(struct idle *idle, size_t number)
+static void find_gaps(struct idle_causes *idle, size_t gpu_index)
 {
-	const struct ws_work_gpu *gpu = &idle->work.work.gpu[number];
+	const struct ws_work_gpu *gpu = &idle->work.work.gpu[gpu_index];
 	bool streams = idle->kind == BY_STREAM,
 	     processes = streams || idle->kind == BY_RANK || idle->kind == BY_STEP;
 	struct {
 		uint32_t process, stream;
 		uint64_t until;
-	} *last = NULL;
-	size_t n = 0, cap = 0, k = 0;
+	} *last = NULL; /* until when there has been work, by process and stream */
+	size_t part_count = 0, capacity = 0, part = 0;
 
 	if (idle->kind == BY_STEP)
 		ws_gpu_steps_begin(&idle->steps);
 	for (size_t i = 0; i < gpu->n; i++) {
 		const struct ws_work_op *op = &gpu->op[i];
-		uint32_t process = processes ? op->process : 0, stream = streams ? op->stream : 0;
+		uint32_t process = op->process * processes, stream = op->stream * streams;
 
-		if (k >= n || last[k].process != process || last[k].stream != stream)
-			for (k = 0;
-			     k < n && (last[k].process != process || last[k].stream != stream);)
-				k++;
-		if (k == n) {
-			ws_grow(last, cap, n + 1);
-			last[n].process = process;
-			last[n].stream = stream;
-			last[n++].until = op->end;
+		if (part >= part_count || last[part].process != process ||
+		    last[part].stream != stream)
+			for (part = 0; part < part_count && (last[part].process != process ||
+							     last[part].stream != stream);)
+				part++;
+		if (part == part_count) {
+			ws_grow(last, capacity, part_count + 1);
+			last[part_count].process = process;
+			last[part_count].stream = stream;
+			last[part_count++].until = op->end;
 			continue;
 		}
-		if (op->start > last[k].until)
-			gap(idle, number, op, last[k].until);
-		last[k].until = ws_max(op->end, last[k].until);
+		if (op->start > last[part].until)
+			attribute_gap(idle, gpu_index, op, last[part].until);
+		last[part].until = ws_max(op->end, last[part].until);
 	}
 	free(last);
 }
 
 /* "NVIDIA H200 (0) stream 7" */
-static void name_part(const struct idle *idle, const uint64_t *key, struct ws_text *text)
+static void name_part(const struct idle_causes *idle, const uint64_t *key, struct ws_text *text)
 {
-	size_t len;
+	size_t length;
 	char *range;
 
 	ws_gpu_work_name(&idle->work, &idle->work.work.gpu[key[KEY_GPU]], text);
@@ -158,13 +168,13 @@ static void name_part(const struct idle *idle, const uint64_t *key, struct ws_te
 	} else if (idle->kind == BY_STEP) {
 		ws_gpu_steps_name(&idle->work, &idle->steps.steps.steps[key[KEY_PART]], text);
 	} else {
-		range = ws_launches_range_name(idle->launches, key[KEY_PART], &len);
-		ws_text_add(text, range, len);
+		range = ws_launches_range_name(idle->launches, key[KEY_PART], &length);
+		ws_text_add(text, range, length);
 		free(range);
 	}
 }
 
-static void print(struct idle *idle)
+static void print_idle_causes(struct idle_causes *idle)
 {
 	struct ws_keyed_sums sums;
 	struct ws_std8_line *lines;
@@ -178,7 +188,7 @@ static void print(struct idle *idle)
 
 		name_part(idle, key, &names[i]);
 		lines[i] = (struct ws_std8_line){.summary = &sums.summary[i],
-						 .style = causes[key[KEY_CAUSE]],
+						 .style = cause_names[key[KEY_CAUSE]],
 						 .name = names[i].text,
 						 .name_len = names[i].len};
 	}
@@ -190,38 +200,37 @@ static void print(struct idle *idle)
 	ws_keyed_sums_free(&sums);
 }
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_gpu_idle_causes_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	static const char *const words[] = {[BY_STREAM] = "stream",
 					    [BY_RANK] = "rank",
 					    [BY_STEP] = "step",
 					    [BY_RANGE] = "range"};
-	const char *delay = ws_stats_arg(stats, "delay=");
-	struct idle idle = {.stats = stats, .gaps = {.words = KEY_WORDS, .per = 1}};
-	int rc = ws_gpu_work_open(stats, &idle.work, err);
+	struct idle_causes idle = {.stats = stats,
+				   .gaps = {.words = KEY_WORDS, .per = 1},
+				   .delay = ws_stats_arg_number(stats, "delay=", DEFAULT_DELAY)};
+	int ranges = false, status = ws_gpu_work_open(stats, &idle.work, err);
 
 	for (int i = BY_STREAM; i <= BY_RANGE; i++)
 		if (ws_stats_arg(stats, words[i]))
 			idle.kind = (enum part_kind)i;
 	if (ws_stats_arg(stats, "step=*"))
 		idle.kind = BY_STEP;
-	idle.delay = delay ? strtoull(delay, NULL, 10) : DEFAULT_DELAY;
-	if (!rc)
-		rc = (idle.launches = ws_launches_open(
-			      stats, idle.kind == BY_RANGE ? WS_ANY_RANGES : false, err))
-			     ? 0
-			     : -1;
-	if (!rc && idle.kind == BY_STEP)
-		rc = ws_gpu_steps_open(stats, ws_stats_arg(stats, "step=*"), &idle.steps, err);
-	if (!rc) {
+	if (idle.kind == BY_RANGE)
+		ranges = WS_ANY_RANGES;
+	if (!status && !(idle.launches = ws_launches_open(stats, ranges, err)))
+		status = -1;
+	if (!status && idle.kind == BY_STEP)
+		status = ws_gpu_steps_open(stats, ws_stats_arg(stats, "step=*"), &idle.steps, err);
+	if (!status) {
 		for (size_t i = 0; i < idle.work.work.gpus; i++)
-			gaps_of(&idle, i);
-		print(&idle);
+			find_gaps(&idle, i);
+		print_idle_causes(&idle);
 	}
 	ws_gpu_steps_close(&idle.steps);
 	ws_launches_close(idle.launches);
 	ws_gpu_work_close(&idle.work);
-	return rc;
+	return status;
 }
 
 static const char *const args[] = {"stream", "rank", "step", "step=*", "range", "delay=", NULL};
@@ -240,5 +249,5 @@ const struct ws_stat ws_stat_gpu_idle_causes = {
 	.args = args,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
-	.run = run,
+	.run = make_gpu_idle_causes_rows,
 };

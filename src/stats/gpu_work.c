@@ -23,19 +23,19 @@ static void read_ranks(struct ws_gpu_work *work)
 
 int ws_gpu_work_open(struct ws_stats *stats, struct ws_gpu_work *work, struct ws_err *err)
 {
-	int rc;
+	int status;
 
 	*work = (struct ws_gpu_work){.stats = stats,
 				     .parts = 1,
 				     .time_min = stats->time_min,
 				     .time_max = stats->time_max};
-	rc = ws_work_load(stats->report, stats->time_min, stats->time_max, &work->work, err);
+	status = ws_work_load(stats->report, stats->time_min, stats->time_max, &work->work, err);
 	work->devices = ws_cuda_devices_open(stats->report);
 	read_ranks(work);
 	stats->damaged += work->work.damaged;
 	stats->unended += work->work.unended;
 	stats->backwards += work->work.backwards;
-	return rc;
+	return status;
 }
 
 void ws_gpu_work_close(struct ws_gpu_work *work)
@@ -49,28 +49,31 @@ void ws_gpu_work_close(struct ws_gpu_work *work)
 
 uint64_t ws_gpu_work_moment(const struct ws_gpu_work *work, uint64_t time)
 {
-	uint64_t past = time > work->origin ? time - work->origin : 0;
+	uint64_t past = time - ws_min(time, work->origin);
 
-	return past < UINT64_MAX / work->parts ? past * work->parts : UINT64_MAX;
+	if (past >= UINT64_MAX / work->parts)
+		return UINT64_MAX;
+	return past * work->parts;
 }
 
-/* Where work begins, and whether doubles would move any. */
-static bool moves(struct ws_gpu_work *work, const struct ws_doubles *doubles)
+/* Whether doubles would move any work; if so, sets the origin of times. */
+static bool is_moved_by_doubles(struct ws_gpu_work *work, const struct ws_doubles *doubles)
 {
 	uint64_t first = UINT64_MAX;
 	bool any = false;
 
-	for (size_t g = 0; g < work->work.gpus; g++)
-		for (size_t i = 0; i < work->work.gpu[g].n; i++) {
-			const struct ws_work_op *op = &work->work.gpu[g].op[i];
-			struct ws_doubles_shift by =
+	for (size_t gpu = 0; gpu < work->work.gpus; gpu++)
+		for (size_t i = 0; i < work->work.gpu[gpu].n; i++) {
+			const struct ws_work_op *op = &work->work.gpu[gpu].op[i];
+			struct ws_doubles_shift shift =
 				ws_doubles_of(doubles, op->process, op->start, op->end);
 
-			any |= by.start || by.end;
+			any |= shift.start || shift.end;
 			first = ws_min(op->start, first);
 		}
-	work->origin = any && first ? first - 1
-				    : 0; /* a nanosecond before: doubles may be earlier, by less */
+	work->origin = 0;
+	if (any && first)
+		work->origin = first - 1; /* doubles move work by less than a nanosecond */
 	return any;
 }
 
@@ -79,19 +82,19 @@ void ws_gpu_work_in_doubles(struct ws_gpu_work *work)
 	struct ws_doubles doubles;
 
 	ws_doubles_open(&doubles, work->stats->report, WS_DOUBLES_AS_TRACED);
-	if (doubles.clocks.n && moves(work, &doubles)) {
+	if (doubles.clocks.n && is_moved_by_doubles(work, &doubles)) {
 		work->parts = WS_DOUBLES_PARTS;
 		work->time_min = ws_gpu_work_moment(work, work->time_min);
 		work->time_max = ws_gpu_work_moment(work, work->time_max);
-		for (size_t g = 0; g < work->work.gpus; g++)
-			for (size_t i = 0; i < work->work.gpu[g].n; i++) {
-				struct ws_work_op *op = &work->work.gpu[g].op[i];
-				struct ws_doubles_shift by =
+		for (size_t gpu = 0; gpu < work->work.gpus; gpu++)
+			for (size_t i = 0; i < work->work.gpu[gpu].n; i++) {
+				struct ws_work_op *op = &work->work.gpu[gpu].op[i];
+				struct ws_doubles_shift shift =
 					ws_doubles_of(&doubles, op->process, op->start, op->end);
 
 				op->start =
-					ws_gpu_work_moment(work, op->start) + (uint64_t)by.start;
-				op->end = ws_gpu_work_moment(work, op->end) + (uint64_t)by.end;
+					ws_gpu_work_moment(work, op->start) + (uint64_t)shift.start;
+				op->end = ws_gpu_work_moment(work, op->end) + (uint64_t)shift.end;
 			}
 	}
 	ws_doubles_close(&doubles);
@@ -104,8 +107,8 @@ void ws_gpu_work_name(const struct ws_gpu_work *work, const struct ws_work_gpu *
 
 	ws_cuda_device_label(work->devices, gpu->process, gpu->device, label, sizeof(label));
 	ws_text_puts(text, label);
-	for (size_t i = 0; i < work->work.gpus;
-	     i++) /* GPUs of several processes may share a number */
+	/* GPUs of several processes may have the same number. */
+	for (size_t i = 0; i < work->work.gpus; i++)
 		if (&work->work.gpu[i] != gpu && work->work.gpu[i].device == gpu->device) {
 			ws_text_puts(text, " of ");
 			ws_gpu_work_process(work, (uint32_t)gpu->process, text);
@@ -129,28 +132,32 @@ void ws_gpu_work_process(const struct ws_gpu_work *work, uint32_t process, struc
 int ws_gpu_steps_open(struct ws_stats *stats, const char *name, struct ws_gpu_steps *gpu_steps,
 		      struct ws_err *err)
 {
-	char *wanted = name ? ws_strndup(name, strcspn(name, ":")) : NULL;
 	struct ws_steps *steps = &gpu_steps->steps;
-	int rc;
+	char *wanted = NULL;
+	int status;
 
+	if (name)
+		wanted = ws_strndup(name, strcspn(name, ":"));
 	*gpu_steps = (struct ws_gpu_steps){.processes = ws_who_processes(stats->who) + 1};
-	rc = ws_steps_load(stats->report, stats->who, wanted, steps, err);
+	status = ws_steps_load(stats->report, stats->who, wanted, steps, err);
 	free(wanted);
-	if (rc < 0)
+	if (status < 0)
 		return -1;
 	stats->damaged += steps->damaged;
 	if (!steps->n && ws_report_rows(stats->report, WS_TABLE_cuda_kernel) +
 				 ws_report_rows(stats->report, WS_TABLE_cuda_memcpy) +
-				 ws_report_rows(stats->report, WS_TABLE_cuda_memset))
-		stats->lacks = name && *name ? "ranges of that name" : "steps";
+				 ws_report_rows(stats->report, WS_TABLE_cuda_memset)) {
+		stats->lacks = "steps";
+		if (name && *name)
+			stats->lacks = "ranges of that name";
+	}
 	gpu_steps->places = ws_calloc(gpu_steps->processes, sizeof(*gpu_steps->places));
 	gpu_steps->latest = ws_malloc((steps->n + 1) * sizeof(*gpu_steps->latest));
 	for (size_t i = 0; i < steps->n; i++) {
-		bool same = i && steps->steps[i].process == steps->steps[i - 1].process;
-
-		gpu_steps->latest[i] = same && gpu_steps->latest[i - 1] > steps->steps[i].end
-					       ? gpu_steps->latest[i - 1]
-					       : steps->steps[i].end;
+		gpu_steps->latest[i] = steps->steps[i].end;
+		if (i && steps->steps[i].process == steps->steps[i - 1].process)
+			gpu_steps->latest[i] =
+				ws_max(gpu_steps->latest[i - 1], steps->steps[i].end);
 	}
 	return 0;
 }
@@ -171,19 +178,19 @@ void ws_gpu_steps_begin(struct ws_gpu_steps *steps)
 void ws_gpu_steps_from(struct ws_gpu_steps *steps, uint32_t process, uint64_t start, size_t *first,
 		       size_t *last)
 {
-	const struct ws_steps *steps_s = &steps->steps;
-	struct ws_gpu_step_place *place = &steps->places[process < steps->processes ? process : 0];
+	const struct ws_steps *loaded = &steps->steps;
+	struct ws_gpu_step_place *place = &steps->places[process * (process < steps->processes)];
 
 	if (!place->known) {
-		while (place->first < steps_s->n && steps_s->steps[place->first].process != process)
+		while (place->first < loaded->n && loaded->steps[place->first].process != process)
 			place->first++;
 		for (place->last = place->first;
-		     place->last < steps_s->n && steps_s->steps[place->last].process == process;)
+		     place->last < loaded->n && loaded->steps[place->last].process == process;)
 			place->last++;
 		place->known = true;
 	}
-	while (place->first < place->last &&
-	       steps->latest[place->first] <= start) /* what comes later starts no earlier */
+	/* What comes later starts no earlier, so that these steps are done. */
+	while (place->first < place->last && steps->latest[place->first] <= start)
 		place->first++;
 	*first = place->first;
 	*last = place->last;
@@ -192,14 +199,14 @@ void ws_gpu_steps_from(struct ws_gpu_steps *steps, uint32_t process, uint64_t st
 void ws_gpu_steps_name(const struct ws_gpu_work *work, const struct ws_step *step,
 		       struct ws_text *out)
 {
-	size_t len;
-	const char *text = ws_report_string(work->stats->report, step->text, &len);
+	size_t length;
+	const char *text = ws_report_string(work->stats->report, step->text, &length);
 
 	if (work->ranked) {
 		ws_gpu_work_process(work, step->process, out);
 		ws_text_puts(out, " ");
 	}
-	ws_text_add(out, text, len);
-	if (!len || text[len - 1] < '0' || text[len - 1] > '9')
+	ws_text_add(out, text, length);
+	if (!length || text[length - 1] < '0' || text[length - 1] > '9')
 		ws_text_printf(out, " %" PRIu32, step->number);
 }

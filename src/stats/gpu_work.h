@@ -1,6 +1,6 @@
 /*
- * gpu_work.h - what the reports about time on GPUs share: work with the launches behind it, and
- * what to call the parts of it.
+ * gpu_work.h - what the reports about time on GPUs share: the work with the calls that launched it,
+ * and the names of GPUs, ranks and steps.
  */
 #ifndef WS_STATS_GPU_WORK_H
 #define WS_STATS_GPU_WORK_H
@@ -19,61 +19,63 @@ struct ws_gpu_work {
 	struct ws_cuda_devices *devices;
 	struct ws_map ranks; /* process: rank + 1 */
 	bool ranked;
-	/* Times of work are ns on the session clock, or parts of a nanosecond from `origin` on; the
-	 * window is likewise. */
+	/* Times of work are in units of 1/parts ns since `origin` on the session clock; so is the
+	 * window. At first `parts` is 1 and `origin` 0. */
 	uint64_t parts, origin, time_min, time_max;
 };
 
-/* 0, or -1 with a message; ws_gpu_work_close in any case. What cannot be counted goes into `s`. */
+/* Returns 0, or -1 with a message; call ws_gpu_work_close in either case. Rows that are left out
+ * are counted in `stats`. */
 int ws_gpu_work_open(struct ws_stats *stats, struct ws_gpu_work *work, struct ws_err *err);
 void ws_gpu_work_close(struct ws_gpu_work *work);
 /*
- * Put the times of work where tools have them that keep a trace's microseconds in doubles, where
- * that changes any: see query/doubles.h. From then on they are in parts of a nanosecond; what steps
- * say must be put there too.
+ * Move the times of work to where tools have them that keep a trace's microseconds in doubles, if
+ * that changes any: see query/doubles.h. From then on times are in parts of a nanosecond; the
+ * caller converts those of steps with ws_gpu_work_moment.
  */
 void ws_gpu_work_in_doubles(struct ws_gpu_work *work);
 uint64_t ws_gpu_work_moment(const struct ws_gpu_work *work, uint64_t time);
-/* A length of such times. */
+/* The cell of a difference of such times. */
 static inline struct ws_cell ws_gpu_work_length(const struct ws_gpu_work *work, uint64_t length)
 {
-	return work->parts == 1 ? ws_cell_int((int64_t)length)
-				: ws_cell_real((long double)length / work->parts);
+	if (work->parts == 1)
+		return ws_cell_int((int64_t)length);
+	return ws_cell_real((long double)length / work->parts);
 }
 
 /* "NVIDIA H200 (0)" */
 void ws_gpu_work_name(const struct ws_gpu_work *work, const struct ws_work_gpu *gpu,
 		      struct ws_text *text);
-/* "rank 3", or "pid 4242" of a process without one. */
+/* "rank 3", or "pid 4242" for a process without a rank. */
 void ws_gpu_work_process(const struct ws_gpu_work *work, uint32_t process, struct ws_text *text);
 
 /* Steps, as parts of a report. */
 struct ws_gpu_steps {
 	struct ws_steps steps;
-	uint64_t *latest; /* by step: the latest end of it and those before it in its process */
+	uint64_t *latest; /* by step: the latest end among it and the steps of its process before */
 	struct ws_gpu_step_place {
 		size_t first, last;
 		bool known;
-	} * places; /* of each process: where in its steps the walk is */
+	} * places; /* by process: which of its steps may hold what comes next */
 	uint32_t processes;
 };
 
-/* `name` up to a colon, or NULL, as for ws_steps_load. 0, or -1 with a message; ws_gpu_steps_close
- * in any case. */
+/* `name` is that of the ranges to take as steps, which ends at a colon, or NULL, as for
+ * ws_steps_load. Returns 0, or -1 with a message; call ws_gpu_steps_close in either case. */
 int ws_gpu_steps_open(struct ws_stats *stats, const char *name, struct ws_gpu_steps *steps,
 		      struct ws_err *err);
 void ws_gpu_steps_close(struct ws_gpu_steps *steps);
-/* Begin a walk: starts go up from here on, for each process. */
+/* Start over: from here on, starts given to ws_gpu_steps_from ascend in each process. */
 void ws_gpu_steps_begin(struct ws_gpu_steps *steps);
-/* Steps *first to *last - 1 of the process may hold time from `start` on; they are in order of
- * start. */
+/* Sets the range *first to *last - 1 of steps of the process that may hold time from `start` on, in
+ * order of start. */
 void ws_gpu_steps_from(struct ws_gpu_steps *steps, uint32_t process, uint64_t start, size_t *first,
 		       size_t *last);
-/* "step 3", with its rank before it where there are ranks. */
+/* Append "step 3", after the rank where there are ranks. */
 void ws_gpu_steps_name(const struct ws_gpu_work *work, const struct ws_step *step,
 		       struct ws_text *text);
 
-/* An operation cut to the window that was asked for; false when nothing is left. */
+/* Cut an operation to the window that was asked for; false when nothing is left. */
 static inline bool ws_gpu_work_cut(const struct ws_gpu_work *work, const struct ws_work_op *op,
 				   uint64_t *start, uint64_t *end)
 {

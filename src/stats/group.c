@@ -8,19 +8,19 @@
 #include "base/choose.h"
 #include "base/slots.h"
 
-enum { AHEAD = 16 };
+enum { AHEAD = 16 }; /* groups that are prefetched */
 
 struct ws_dist *ws_groups_find(struct ws_groups *groups, uint64_t key)
 {
-	uint64_t h = (uint32_t)ws_hash_word(0, key);
+	uint64_t hash = (uint32_t)ws_hash_word(0, key);
 
 	if (groups->n && groups->group[groups->last].key == key)
 		return &groups->group[groups->last].dist;
-	for (size_t at = h & groups->mask; groups->mask && groups->slots[at];
-	     at = (at + 1) & groups->mask) {
-		size_t number = (uint32_t)groups->slots[at] - 1;
+	for (size_t slot = hash & groups->mask; groups->mask && groups->slots[slot];
+	     slot = (slot + 1) & groups->mask) {
+		size_t number = (uint32_t)groups->slots[slot] - 1;
 
-		if (groups->slots[at] >> 32 != h || groups->group[number].key != key)
+		if (groups->slots[slot] >> 32 != hash || groups->group[number].key != key)
 			continue;
 		groups->last = number;
 		return &groups->group[number].dist;
@@ -30,22 +30,22 @@ struct ws_dist *ws_groups_find(struct ws_groups *groups, uint64_t key)
 
 struct ws_dist *ws_groups_slow(struct ws_groups *groups, uint64_t key)
 {
-	uint64_t h = (uint32_t)ws_hash_word(0, key);
-	size_t at;
+	uint64_t hash = (uint32_t)ws_hash_word(0, key);
+	size_t slot;
 
 	if (groups->n * 2 >= groups->mask) /* at most half full */
 		ws_slots_grow(&groups->slots, &groups->mask, 64);
-	for (at = h & groups->mask; groups->slots[at]; at = (at + 1) & groups->mask) {
-		size_t number = (uint32_t)groups->slots[at] - 1;
+	for (slot = hash & groups->mask; groups->slots[slot]; slot = (slot + 1) & groups->mask) {
+		size_t number = (uint32_t)groups->slots[slot] - 1;
 
-		if (groups->slots[at] >> 32 != h || groups->group[number].key != key)
+		if (groups->slots[slot] >> 32 != hash || groups->group[number].key != key)
 			continue;
 		groups->last = number;
 		return &groups->group[groups->last].dist;
 	}
 	ws_grow(groups->group, groups->cap, groups->n + 1);
 	groups->last = groups->n++;
-	groups->slots[at] = h << 32 | (uint32_t)groups->n;
+	groups->slots[slot] = hash << 32 | (uint32_t)groups->n;
 	memset(&groups->group[groups->last], 0, sizeof(*groups->group));
 	groups->group[groups->last].key = key;
 	return &groups->group[groups->last].dist;
@@ -60,52 +60,60 @@ void ws_groups_free(struct ws_groups *groups)
 	memset(groups, 0, sizeof(*groups));
 }
 
-/* The groups of all tables under their canonical keys, as (key, table << 32 | number). */
-static struct ws_keyed_value *gather(const struct ws_groups *tables, size_t table_count,
-				     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key),
-				     void *ctx, size_t *total)
+/* The groups of all tables as (canonical key, table << 32 | number), sorted by key. *total gets how
+ * many there are. */
+static struct ws_keyed_value *gather_groups(const struct ws_groups *tables, size_t table_count,
+					    uint64_t (*canonical)(void *context, size_t table,
+								  uint64_t key),
+					    void *context, size_t *total)
 {
 	struct ws_keyed_value *keyed;
-	size_t n = 0;
+	size_t count = 0;
 
-	for (size_t t = 0; t < table_count; t++)
-		n += tables[t].n;
-	*total = n;
-	keyed = ws_malloc(n * sizeof(*keyed));
-	n = 0;
-	for (size_t t = 0; t < table_count; t++)
-		for (size_t i = 0; i < tables[t].n; i++) {
-			uint64_t key = tables[t].group[i].key;
+	for (size_t table = 0; table < table_count; table++)
+		count += tables[table].n;
+	*total = count;
+	keyed = ws_malloc(count * sizeof(*keyed));
+	count = 0;
+	for (size_t table = 0; table < table_count; table++)
+		for (size_t i = 0; i < tables[table].n; i++) {
+			uint64_t key = tables[table].group[i].key;
 
-			keyed[n++] = (struct ws_keyed_value){
-				canonical ? canonical(ctx, t, key) : key, t << 32 | i};
+			if (canonical)
+				key = canonical(context, table, key);
+			keyed[count++] = (struct ws_keyed_value){key, table << 32 | i};
 		}
-	return ws_sort_by_key(keyed, n);
+	return ws_sort_by_key(keyed, count);
 }
 
-static struct ws_dist *dist_of(struct ws_groups *tables, const struct ws_keyed_value *keyed)
+static struct ws_dist *get_group_dist(struct ws_groups *tables, const struct ws_keyed_value *keyed)
 {
 	return &tables[keyed->value >> 32].group[(uint32_t)keyed->value].dist;
 }
 
 struct ws_group_sum *ws_groups_merge(struct ws_groups *tables, size_t table_count,
-				     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key),
-				     void *ctx, size_t *count)
+				     uint64_t (*canonical)(void *context, size_t table,
+							   uint64_t key),
+				     void *context, size_t *count)
 {
-	size_t total, n, out = 0, cap = 0;
-	struct ws_keyed_value *parts = gather(tables, table_count, canonical, ctx, &total);
+	size_t total, same_count, out = 0, capacity = 0;
+	struct ws_keyed_value *parts =
+		gather_groups(tables, table_count, canonical, context, &total);
 	struct ws_group_sum *sums = ws_malloc(total * sizeof(*sums));
 	struct ws_dist **same = NULL;
 
-	for (size_t i = 0; i < total; i += n) {
+	for (size_t i = 0; i < total; i += same_count) {
 		if (i + AHEAD < total)
-			__builtin_prefetch(dist_of(tables, &parts[i + AHEAD]));
-		for (n = 0; i + n < total && parts[i + n].key == parts[i].key; n++) {
-			ws_grow(same, cap, n + 1);
-			same[n] = dist_of(tables, &parts[i + n]);
+			__builtin_prefetch(get_group_dist(tables, &parts[i + AHEAD]));
+		for (same_count = 0;
+		     i + same_count < total && parts[i + same_count].key == parts[i].key;
+		     same_count++) {
+			ws_grow(same, capacity, same_count + 1);
+			same[same_count] = get_group_dist(tables, &parts[i + same_count]);
 		}
-		sums[out++] = (struct ws_group_sum){parts[i].key, ws_dist_summary(same, n)};
-		for (size_t k = 0; k < n; k++) /* at once: memory peaks here */
+		sums[out++] =
+			(struct ws_group_sum){parts[i].key, ws_dist_summary(same, same_count)};
+		for (size_t k = 0; k < same_count; k++) /* freed early: memory peaks here */
 			ws_dist_free(same[k]);
 	}
 	free(parts);
@@ -114,7 +122,7 @@ struct ws_group_sum *ws_groups_merge(struct ws_groups *tables, size_t table_coun
 	return sums;
 }
 
-/* ---- with values that were only written down ---- */
+/* ---- spilled values ---- */
 
 void ws_spill_free(struct ws_spill *spill)
 {
@@ -140,8 +148,8 @@ struct ws_firsts *ws_spill_firsts(struct ws_spill *spill, uint64_t key)
 		return NULL;
 	firsts = &spill->first[spill->firsts];
 	firsts->upper = upper;
-	firsts->v = calloc(spill->limit, sizeof(*firsts->v)); /* of which only what is used is
-						   touched; without it values are written down */
+	/* Only the pages in use take memory. Without the array, values are appended to lists. */
+	firsts->v = calloc(spill->limit, sizeof(*firsts->v));
 	firsts->used = ws_calloc(spill->limit / WS_FIRSTS_PAGE + 1, 1);
 	if (!firsts->v) {
 		free(firsts->used);
@@ -152,7 +160,7 @@ struct ws_firsts *ws_spill_firsts(struct ws_spill *spill, uint64_t key)
 	return firsts;
 }
 
-struct merging {
+struct spill_merge {
 	struct ws_groups *tables;
 	struct ws_spill *spills; /* freed on the way */
 	size_t table_count;
@@ -160,207 +168,218 @@ struct merging {
 	uint64_t (*spilled)(void *ctx, size_t table, uint64_t key);
 	void *ctx;
 	struct ws_keyed_value
-		*groups; /* of the tables, by part of their canonical keys: as gather gives them */
-	size_t first[WS_SPILL_PARTS + 1];
+		*groups; /* (canonical key, table << 32 | number), by part, then key */
+	size_t first[WS_SPILL_PARTS + 1]; /* where the groups of each part begin */
 	struct ws_group_part *parts;
-	struct ws_firsts **firsts; /* of all workers, those of one upper half together */
+	struct ws_firsts **firsts; /* those of all workers, sorted by upper half */
 	size_t first_count;
 };
 
-/* The groups of the tables, part after part, in order of key within each. */
-static void part_groups(struct merging *merging)
+/* Collect the groups of the tables, part after part, in order of key within each. */
+static void sort_groups_by_part(struct spill_merge *merge)
 {
-	size_t total, at[WS_SPILL_PARTS] = {0};
-	struct ws_keyed_value *keyed = gather(merging->tables, merging->table_count,
-					      merging->canonical, merging->ctx, &total);
+	size_t total, next[WS_SPILL_PARTS] = {0};
+	struct ws_keyed_value *keyed = gather_groups(merge->tables, merge->table_count,
+						     merge->canonical, merge->ctx, &total);
 
 	for (size_t i = 0; i < total; i++)
-		merging->first[ws_spill_part(merging->spills->shift, keyed[i].key) + 1]++;
+		merge->first[ws_spill_part(merge->spills->shift, keyed[i].key) + 1]++;
 	for (size_t i = 0; i < WS_SPILL_PARTS; i++) {
-		merging->first[i + 1] += merging->first[i];
-		at[i] = merging->first[i];
+		merge->first[i + 1] += merge->first[i];
+		next[i] = merge->first[i];
 	}
-	merging->groups = ws_malloc((total + 1) * sizeof(*merging->groups));
+	merge->groups = ws_malloc((total + 1) * sizeof(*merge->groups));
 	for (size_t i = 0; i < total; i++)
-		merging->groups[at[ws_spill_part(merging->spills->shift, keyed[i].key)]++] =
-			keyed[i];
+		merge->groups[next[ws_spill_part(merge->spills->shift, keyed[i].key)]++] = keyed[i];
 	free(keyed);
 }
 
-static int by_upper(const void *first, const void *second)
+static int compare_upper_halves(const void *first, const void *second)
 {
-	uint64_t x = (*(struct ws_firsts *const *)first)->upper,
-		 y = (*(struct ws_firsts *const *)second)->upper;
+	uint64_t left = (*(struct ws_firsts *const *)first)->upper,
+		 right = (*(struct ws_firsts *const *)second)->upper;
 
-	return ws_compare(x, y);
+	return ws_compare(left, right);
 }
 
-static void gather_firsts(struct merging *merging)
+static void gather_firsts(struct spill_merge *merge)
 {
-	merging->firsts = ws_malloc(merging->table_count * WS_FIRSTS * sizeof(*merging->firsts));
-	for (size_t t = 0; t < merging->table_count; t++)
-		for (unsigned i = 0; i < merging->spills[t].firsts; i++) {
-			struct ws_firsts *firsts = &merging->spills[t].first[i];
+	merge->firsts = ws_malloc(merge->table_count * WS_FIRSTS * sizeof(*merge->firsts));
+	for (size_t table = 0; table < merge->table_count; table++)
+		for (unsigned i = 0; i < merge->spills[table].firsts; i++) {
+			struct ws_firsts *firsts = &merge->spills[table].first[i];
 
-			firsts->upper = merging->spilled ? merging->spilled(merging->ctx, t,
-									    firsts->upper) >>
-								   32 << 32
-							 : firsts->upper;
-			merging->firsts[merging->first_count++] = firsts;
+			if (merge->spilled)
+				firsts->upper = merge->spilled(merge->ctx, table, firsts->upper) >>
+						32 << 32;
+			merge->firsts[merge->first_count++] = firsts;
 		}
-	if (merging->first_count)
-		qsort(merging->firsts, merging->first_count, sizeof(*merging->firsts), by_upper);
+	if (merge->first_count)
+		qsort(merge->firsts, merge->first_count, sizeof(*merge->firsts),
+		      compare_upper_halves);
 }
 
-struct values {
+struct value_list {
 	struct ws_keyed_value *keyeds;
-	size_t n, cap;
+	size_t count, capacity;
 };
 
-static void add_value(struct values *values, uint64_t key, uint64_t value)
+static void append_spilled_value(struct value_list *values, uint64_t key, uint64_t value)
 {
-	ws_grow(values->keyeds, values->cap, values->n + 1);
-	values->keyeds[values->n++] = (struct ws_keyed_value){key, value};
+	ws_grow(values->keyeds, values->capacity, values->count + 1);
+	values->keyeds[values->count++] = (struct ws_keyed_value){key, value};
 }
 
-/* First values of one key that several workers have, and those of keys with other values: they are
- * no longer alone. */
-static void take_first(struct ws_firsts *firsts, uint32_t low, struct values *to)
+/* Move the first value of a key, if there is one, to the other values of the key. */
+static void move_first_value(struct ws_firsts *firsts, uint32_t low, struct value_list *to)
 {
 	if (!firsts->used[low / WS_FIRSTS_PAGE] || !firsts->v[low])
 		return;
-	add_value(to, firsts->upper | low, firsts->v[low] - 1);
+	append_spilled_value(to, firsts->upper | low, firsts->v[low] - 1);
 	firsts->v[low] = 0;
 }
 
-/* Of low halves from `low` to `end`; f[0] to f[n - 1] are of one upper half. */
-static void take_common(struct ws_firsts *const *f, size_t n, uint32_t low, uint32_t end,
-			struct values *to)
+/* Move first values of keys that several workers have, with low halves from `low` up to `end`. All
+ * of `firsts` have one upper half. */
+static void move_common_firsts(struct ws_firsts *const *firsts, size_t count, uint32_t low,
+			       uint32_t end, struct value_list *to)
 {
 	while (low < end) {
 		size_t page = low / WS_FIRSTS_PAGE, used = 0;
-		uint32_t stop = (page + 1) * WS_FIRSTS_PAGE < end
-					? (uint32_t)((page + 1) * WS_FIRSTS_PAGE)
-					: end;
+		uint32_t stop = (uint32_t)ws_min((page + 1) * WS_FIRSTS_PAGE, end);
 
-		for (size_t i = 0; i < n; i++)
-			used += f[i]->used[page];
+		for (size_t i = 0; i < count; i++)
+			used += firsts[i]->used[page];
 		for (; used > 1 && low < stop; low++) {
 			size_t have = 0;
 
-			for (size_t i = 0; i < n; i++)
-				have += f[i]->used[page] && f[i]->v[low];
-			for (size_t i = 0; have > 1 && i < n; i++)
-				take_first(f[i], low, to);
+			for (size_t i = 0; i < count; i++)
+				have += firsts[i]->used[page] && firsts[i]->v[low];
+			for (size_t i = 0; have > 1 && i < count; i++)
+				move_first_value(firsts[i], low, to);
 		}
 		low = stop;
 	}
 }
 
-/* First values that go into the part's summaries. `to` has what was written down, m->groups what
- * the tables have. */
-static void take_firsts(const struct merging *merging, size_t part, struct values *to)
+/* Append to `to`, the other spilled values of the part, the first values of keys that have more
+ * values: another worker's first one, one in `to`, or a group of the tables. */
+static void move_firsts_of_part(const struct spill_merge *merge, size_t part, struct value_list *to)
 {
-	uint64_t limit = merging->spills->limit, shift = merging->spills->shift,
-		 low = part << shift, end = (part + 1) << shift;
-	size_t n, written = to->n;
+	uint64_t limit = merge->spills->limit, shift = merge->spills->shift, low = part << shift,
+		 end = (part + 1) << shift;
+	size_t count, written = to->count;
 
-	end = end < limit && part + 1 < WS_SPILL_PARTS ? end : limit;
-	for (size_t i = 0; i < merging->first_count; i += n) {
-		struct ws_firsts *const *f = &merging->firsts[i];
+	if (end > limit || part + 1 == WS_SPILL_PARTS)
+		end = limit;
+	for (size_t i = 0; i < merge->first_count; i += count) {
+		struct ws_firsts *const *firsts = &merge->firsts[i];
 
-		for (n = 1; i + n < merging->first_count && f[n]->upper == f[0]->upper;)
-			n++;
-		if (n > 1 && low < end)
-			take_common(f, n, (uint32_t)low, (uint32_t)end, to);
+		for (count = 1;
+		     i + count < merge->first_count && firsts[count]->upper == firsts[0]->upper;)
+			count++;
+		if (count > 1 && low < end)
+			move_common_firsts(firsts, count, (uint32_t)low, (uint32_t)end, to);
 		for (size_t k = 0; k < written; k++)
-			for (size_t j = 0; j < n && to->keyeds[k].key >> 32 == f[0]->upper >> 32 &&
-					   (uint32_t)to->keyeds[k].key < limit;
-			     j++)
-				take_first(f[j], (uint32_t)to->keyeds[k].key, to);
-		for (size_t g = merging->first[part]; g < merging->first[part + 1]; g++)
 			for (size_t j = 0;
-			     j < n && merging->groups[g].key >> 32 == f[0]->upper >> 32 &&
-			     (uint32_t)merging->groups[g].key < limit;
+			     j < count && to->keyeds[k].key >> 32 == firsts[0]->upper >> 32 &&
+			     (uint32_t)to->keyeds[k].key < limit;
 			     j++)
-				take_first(f[j], (uint32_t)merging->groups[g].key, to);
+				move_first_value(firsts[j], (uint32_t)to->keyeds[k].key, to);
+		for (size_t group = merge->first[part]; group < merge->first[part + 1]; group++)
+			for (size_t j = 0;
+			     j < count &&
+			     merge->groups[group].key >> 32 == firsts[0]->upper >> 32 &&
+			     (uint32_t)merge->groups[group].key < limit;
+			     j++)
+				move_first_value(firsts[j], (uint32_t)merge->groups[group].key, to);
 	}
 }
 
-/* All workers' values of one part, sorted by canonical key. */
-static struct ws_keyed_value *part_values(const struct merging *merging, size_t part, size_t *count)
+/* The spilled values of all workers in one part, sorted by canonical key. */
+static struct ws_keyed_value *gather_part_values(const struct spill_merge *merge, size_t part,
+						 size_t *count)
 {
-	struct values all = {0};
+	struct value_list all = {0};
 
-	for (size_t t = 0; t < merging->table_count; t++) {
-		ws_grow(all.keyeds, all.cap, all.n + merging->spills[t].part[part].n + 1);
-		for (size_t i = 0; i < merging->spills[t].part[part].n; i++) {
-			struct ws_keyed_value one = merging->spills[t].part[part].keyeds[i];
+	for (size_t table = 0; table < merge->table_count; table++) {
+		ws_grow(all.keyeds, all.capacity,
+			all.count + merge->spills[table].part[part].n + 1);
+		for (size_t i = 0; i < merge->spills[table].part[part].n; i++) {
+			struct ws_keyed_value one = merge->spills[table].part[part].keyeds[i];
 
-			add_value(&all,
-				  merging->spilled ? merging->spilled(merging->ctx, t, one.key)
-						   : one.key,
-				  one.value);
+			if (merge->spilled)
+				one.key = merge->spilled(merge->ctx, table, one.key);
+			append_spilled_value(&all, one.key, one.value);
 		}
-		free(merging->spills[t].part[part].keyeds);
-		merging->spills[t].part[part].keyeds = NULL;
+		free(merge->spills[table].part[part].keyeds);
+		merge->spills[table].part[part].keyeds = NULL;
 	}
-	take_firsts(merging, part, &all);
-	*count = all.n;
-	return all.n ? ws_sort_by_key(all.keyeds, all.n) : all.keyeds;
+	move_firsts_of_part(merge, part, &all);
+	*count = all.count;
+	if (!all.count)
+		return all.keyeds;
+	return ws_sort_by_key(all.keyeds, all.count);
 }
 
-/* A run of values as a distribution in `small` and `large`, which have room for them. */
-static struct ws_dist written_down(const struct ws_keyed_value *keyed, size_t n, uint32_t *small,
-				   struct ws_dist_large *large)
+/* A distribution of the values, stored in `small` and `large`, which have space for all of them. */
+static struct ws_dist make_spilled_dist(const struct ws_keyed_value *keyed, size_t count,
+					uint32_t *small, struct ws_dist_large *large)
 {
 	struct ws_dist dist = {.v = small};
 
 	large->n = 0;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < count; i++)
 		if (keyed[i].value > UINT32_MAX)
 			large->values[large->n++] = keyed[i].value;
 		else
 			small[dist.n++] = (uint32_t)keyed[i].value;
-	dist.cap = (uint32_t)(n ? n : 1);
-	dist.large = large->n ? large : NULL;
+	dist.cap = (uint32_t)ws_max(count, 1u);
+	if (large->n)
+		dist.large = large;
 	return dist;
 }
 
-static void merge_part(void *ctx, unsigned worker, size_t part)
+static void merge_spilled_part(void *context, unsigned worker, size_t part)
 {
-	struct merging *merging = ctx;
-	size_t n, g = merging->first[part], end = merging->first[part + 1], from = 0, to, out = 0;
-	struct ws_keyed_value *keyed = part_values(merging, part, &n);
-	uint32_t *small = ws_malloc((n + 1) * sizeof(*small));
-	struct ws_dist_large large = {.values = ws_malloc((n + 1) * sizeof(*large.values))};
-	struct ws_dist **same = ws_malloc((merging->table_count + 1) * sizeof(*same));
-	size_t same_cap = merging->table_count + 1;
-	struct ws_group_sum *sums =
-		ws_malloc((n + end - g + 1) * sizeof(*sums)); /* what is not used is not touched */
+	struct spill_merge *merge = context;
+	size_t value_count, group = merge->first[part], end = merge->first[part + 1], from = 0, to,
+			    out = 0;
+	struct ws_keyed_value *keyed = gather_part_values(merge, part, &value_count);
+	uint32_t *small = ws_malloc((value_count + 1) * sizeof(*small));
+	struct ws_dist_large large = {.values =
+					      ws_malloc((value_count + 1) * sizeof(*large.values))};
+	struct ws_dist **same = ws_malloc((merge->table_count + 1) * sizeof(*same));
+	size_t same_cap = merge->table_count + 1;
+	struct ws_group_sum *sums = ws_malloc((value_count + end - group + 1) *
+					      sizeof(*sums)); /* pages not used take no memory */
 
 	(void)worker;
-	while (from < n || g < end) {
-		uint64_t key = from < n && (g == end || keyed[from].key <= merging->groups[g].key)
-				       ? keyed[from].key
-				       : merging->groups[g].key;
+	while (from < value_count || group < end) {
 		struct ws_dist dist;
+		uint64_t key;
 		size_t parts = 0;
 
-		for (to = from; to < n && keyed[to].key == key;)
+		if (from < value_count &&
+		    (group == end || keyed[from].key <= merge->groups[group].key))
+			key = keyed[from].key;
+		else
+			key = merge->groups[group].key;
+
+		for (to = from; to < value_count && keyed[to].key == key;)
 			to++;
-		for (; g < end && merging->groups[g].key == key; g++) {
+		for (; group < end && merge->groups[group].key == key; group++) {
 			ws_grow(same, same_cap, parts + 2);
-			same[parts++] = dist_of(merging->tables, &merging->groups[g]);
+			same[parts++] = get_group_dist(merge->tables, &merge->groups[group]);
 		}
 		if (to > from) {
-			dist = written_down(keyed + from, to - from, small, &large);
+			dist = make_spilled_dist(keyed + from, to - from, small, &large);
 			same[parts++] = &dist;
 		}
 		sums[out++] = (struct ws_group_sum){key, ws_dist_summary(same, parts)};
 		from = to;
 	}
-	merging->parts[part] =
+	merge->parts[part] =
 		(struct ws_group_part){ws_realloc(sums, (out + 1) * sizeof(*sums)), out};
 	free(same);
 	free(large.values);
@@ -369,21 +388,21 @@ static void merge_part(void *ctx, unsigned worker, size_t part)
 }
 
 void ws_groups_merge_spilled(struct ws_groups *tables, struct ws_spill *spills, size_t table_count,
-			     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key),
-			     uint64_t (*spilled)(void *ctx, size_t table, uint64_t key), void *ctx,
-			     struct ws_group_part *parts)
+			     uint64_t (*canonical)(void *context, size_t table, uint64_t key),
+			     uint64_t (*spilled)(void *context, size_t table, uint64_t key),
+			     void *context, struct ws_group_part *parts)
 {
-	struct merging merging = {.tables = tables,
-				  .spills = spills,
-				  .table_count = table_count,
-				  .canonical = canonical,
-				  .spilled = spilled,
-				  .ctx = ctx,
-				  .parts = parts};
+	struct spill_merge merge = {.tables = tables,
+				    .spills = spills,
+				    .table_count = table_count,
+				    .canonical = canonical,
+				    .spilled = spilled,
+				    .ctx = context,
+				    .parts = parts};
 
-	part_groups(&merging);
-	gather_firsts(&merging);
-	ws_parallel(ws_parallel_workers(), WS_SPILL_PARTS, merge_part, &merging);
-	free(merging.groups);
-	free(merging.firsts);
+	sort_groups_by_part(&merge);
+	gather_firsts(&merge);
+	ws_parallel(ws_parallel_workers(), WS_SPILL_PARTS, merge_spilled_part, &merge);
+	free(merge.groups);
+	free(merge.firsts);
 }

@@ -5,67 +5,68 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/choose.h"
 #include "base/mem.h"
 #include "base/slots.h"
 #include "query/query.h"
 
-static uint64_t hash(const uint64_t *key, uint32_t words)
+static uint64_t hash_key(const uint64_t *key, uint32_t words)
 {
-	uint64_t h = 0;
+	uint64_t hash = 0;
 
 	for (uint32_t i = 0; i < words; i++) {
-		h = (h ^ key[i]) * UINT64_C(0x9e3779b97f4a7c15);
-		h ^= h >> 32;
+		hash = (hash ^ key[i]) * UINT64_C(0x9e3779b97f4a7c15);
+		hash ^= hash >> 32;
 	}
-	return h;
+	return hash;
 }
 
-static bool equal(const uint64_t *a, const uint64_t *b, uint32_t words)
+static bool are_keys_equal(const uint64_t *left, const uint64_t *right, uint32_t words)
 {
 	uint64_t differ = 0;
 
 	for (uint32_t i = 0; i < words; i++)
-		differ |= a[i] ^ b[i];
+		differ |= left[i] ^ right[i];
 	return !differ;
 }
 
-static ws_fetching void fetch(const struct ws_keyed *keyed, const uint64_t *key)
+static ws_fetching void prefetch_slot(const struct ws_keyed *keyed, const uint64_t *key)
 {
 	if (keyed->mask)
-		__builtin_prefetch(&keyed->slots[(uint32_t)hash(key, keyed->words) & keyed->mask],
-				   1);
+		__builtin_prefetch(
+			&keyed->slots[(uint32_t)hash_key(key, keyed->words) & keyed->mask], 1);
 }
 
 void ws_keyed_prefetch(const struct ws_keyed *keyed, const uint64_t *key)
 {
-	fetch(keyed, key);
+	prefetch_slot(keyed, key);
 }
 
 struct ws_dist *ws_keyed_slow(struct ws_keyed *keyed, const uint64_t *key)
 {
-	uint64_t h = (uint32_t)hash(key, keyed->words);
+	uint64_t hash = (uint32_t)hash_key(key, keyed->words);
 	size_t at;
 
 	if (keyed->n * 2 >= keyed->mask) /* at most half full */
 		ws_slots_grow(&keyed->slots, &keyed->mask, 64);
-	for (at = h & keyed->mask; keyed->slots[at]; at = (at + 1) & keyed->mask) {
+	for (at = hash & keyed->mask; keyed->slots[at]; at = (at + 1) & keyed->mask) {
 		uint32_t number = (uint32_t)keyed->slots[at] - 1;
 
-		if (keyed->slots[at] >> 32 != h ||
-		    !equal(keyed->keys + number * (size_t)keyed->words, key, keyed->words))
+		if (keyed->slots[at] >> 32 != hash ||
+		    !are_keys_equal(keyed->keys + number * (size_t)keyed->words, key, keyed->words))
 			continue;
 		keyed->last = number;
-		return keyed->per ? keyed->dists + keyed->last * keyed->per : NULL;
+		return ws_keyed_last(keyed);
 	}
 	ws_grow(keyed->keys, keyed->keys_cap, (keyed->n + 1) * keyed->words);
 	ws_grow(keyed->dists, keyed->dists_cap, (keyed->n + 1) * keyed->per);
 	keyed->last = keyed->n++;
-	keyed->slots[at] = h << 32 | (uint32_t)keyed->n;
+	keyed->slots[at] = hash << 32 | (uint32_t)keyed->n;
 	memcpy(keyed->keys + keyed->last * keyed->words, key, keyed->words * sizeof(*key));
 	if (!keyed->per)
 		return NULL;
-	memset(keyed->dists + keyed->last * keyed->per, 0, keyed->per * sizeof(*keyed->dists));
-	return keyed->dists + keyed->last * keyed->per;
+	memset(ws_keyed_last(keyed), 0, keyed->per * sizeof(*keyed->dists));
+	return ws_keyed_last(keyed);
 }
 
 void ws_keyed_free(struct ws_keyed *keyed)
@@ -78,150 +79,165 @@ void ws_keyed_free(struct ws_keyed *keyed)
 	*keyed = (struct ws_keyed){.words = keyed->words, .per = keyed->per};
 }
 
-struct part {
+/* A key of one table. */
+struct key_part {
 	struct ws_dist *dists;
 	uint32_t number; /* of the canonical key */
 };
 
-enum { AHEAD = 16 }; /* keys that are made before they are looked up */
+enum { AHEAD = 16 }; /* keys that are prefetched before they are looked up */
 
-/* The keys of all tables as numbers in `all`, whose own distributions stay empty. */
-static struct part *number_parts(struct ws_keyed *tables, size_t table_count, struct ws_keyed *all,
-				 void (*canonical)(void *ctx, size_t table, uint64_t *key),
-				 void *ctx, size_t *count)
+/* Number the canonical keys of all tables in `all`, whose own distributions stay empty. */
+static struct key_part *number_parts(struct ws_keyed *tables, size_t table_count,
+				     struct ws_keyed *all,
+				     void (*canonical)(void *context, size_t table, uint64_t *key),
+				     void *context, size_t *count)
 {
-	struct part *parts;
-	size_t total = 0, n = 0;
+	struct key_part *parts;
+	size_t total = 0, part_count = 0;
 
-	for (size_t t = 0; t < table_count; t++)
-		total += tables[t].n;
+	for (size_t table = 0; table < table_count; table++)
+		total += tables[table].n;
 	parts = ws_malloc(total * sizeof(*parts));
-	for (size_t t = 0; t < table_count; t++)
-		for (size_t from = 0, m; from < tables[t].n; from += m) {
+	for (size_t table = 0; table < table_count; table++)
+		for (size_t from = 0, step; from < tables[table].n; from += step) {
 			uint64_t keys[AHEAD][WS_KEYED_WORDS];
 
-			m = tables[t].n - from < AHEAD ? tables[t].n - from : AHEAD;
-			for (size_t i = 0; i < m; i++) {
-				memcpy(keys[i], tables[t].keys + (from + i) * tables[t].words,
-				       tables[t].words * sizeof(*keys[i]));
+			step = ws_min(tables[table].n - from, AHEAD);
+			for (size_t i = 0; i < step; i++) {
+				memcpy(keys[i],
+				       tables[table].keys + (from + i) * tables[table].words,
+				       tables[table].words * sizeof(*keys[i]));
 				if (canonical)
-					canonical(ctx, t, keys[i]);
-				fetch(all, keys[i]);
+					canonical(context, table, keys[i]);
+				prefetch_slot(all, keys[i]);
 			}
-			for (size_t i = 0; i < m; i++) {
+			for (size_t i = 0; i < step; i++) {
 				ws_keyed_get(all, keys[i]);
-				parts[n++] =
-					(struct part){tables[t].dists + (from + i) * tables[t].per,
-						      (uint32_t)all->last};
+				parts[part_count++] = (struct key_part){
+					tables[table].dists + (from + i) * tables[table].per,
+					(uint32_t)all->last};
 			}
 		}
 	*count = total;
 	return parts;
 }
 
-/* Put the parts of each number together, in their order; *first gets where each number's begin, and
- * the end after the last. */
-static struct part *sort_parts(struct part *parts, size_t total, size_t numbers, size_t **first)
+/* Sort the parts by number, keeping the order of equal ones; (*first)[i] gets where those of number
+ * i begin, and (*first)[numbers] the end. */
+static struct key_part *sort_parts(struct key_part *parts, size_t total, size_t numbers,
+				   size_t **first)
 {
 	size_t *at = ws_calloc(numbers + 1, sizeof(*at));
-	struct part *to = ws_malloc((total + 1) * sizeof(*to));
+	struct key_part *sorted = ws_malloc((total + 1) * sizeof(*sorted));
 
 	for (size_t i = 0; i < total; i++)
 		at[parts[i].number]++;
 	for (size_t i = 0, sum = 0; i <= numbers; i++) {
-		size_t n = at[i];
+		size_t count = at[i];
 
 		at[i] = sum;
-		sum += n;
+		sum += count;
 	}
 	for (size_t i = 0; i < total; i++)
-		to[at[parts[i].number]++] = parts[i];
-	memmove(at + 1, at, numbers * sizeof(*at)); /* each stands at the end of its own now: where
-						       the next begins */
+		sorted[at[parts[i].number]++] = parts[i];
+	memmove(at + 1, at,
+		numbers * sizeof(*at)); /* at[i] is now the end of i, where i + 1 begins */
 	at[0] = 0;
 	free(parts);
 	*first = at;
-	return to;
+	return sorted;
 }
 
-/* The statistics of each canonical key: several threads, which take some keys after the other. */
-struct summing {
-	const struct part *parts;
-	const size_t *first; /* of each key, and one past the last */
+/* The statistics of each canonical key, computed by several threads. */
+struct key_summing {
+	const struct key_part *parts;
+	const size_t *first; /* by key: the first of its parts; one more for the end */
 	struct ws_keyed_sums *out;
-	size_t next, step; /* of keys: one at a time where each may have many values */
+	size_t next, step; /* the next key that no thread has taken; how many to take at once */
 };
 
-static void sum_key(struct summing *summing, size_t i, struct ws_dist **same)
+static void sum_one_key(struct key_summing *summing, size_t key, struct ws_dist **same)
 {
-	const struct part *parts = summing->parts + summing->first[i];
-	size_t n = summing->first[i + 1] - summing->first[i];
+	const struct key_part *parts = summing->parts + summing->first[key];
+	size_t count = summing->first[key + 1] - summing->first[key];
 
-	if (i + AHEAD < summing->out->n)
-		__builtin_prefetch(summing->parts[summing->first[i + AHEAD]].dists);
-	for (uint32_t p = 0; p < summing->out->per; p++) {
-		for (size_t k = 0; k < n; k++)
-			same[k] = parts[k].dists + p;
-		summing->out->summary[i * summing->out->per + p] = ws_dist_summary(same, n);
-		for (size_t k = 0; k < n; k++) /* at once: memory peaks here */
+	if (key + AHEAD < summing->out->n)
+		__builtin_prefetch(summing->parts[summing->first[key + AHEAD]].dists);
+	for (uint32_t dist = 0; dist < summing->out->per; dist++) {
+		for (size_t k = 0; k < count; k++)
+			same[k] = parts[k].dists + dist;
+		summing->out->summary[key * summing->out->per + dist] =
+			ws_dist_summary(same, count);
+		for (size_t k = 0; k < count; k++) /* freed early: memory peaks here */
 			ws_dist_free(same[k]);
 	}
 }
 
-static void *sum_keys(void *arg)
+static void *sum_next_keys(void *arg)
 {
-	struct summing *summing = arg;
+	struct key_summing *summing = arg;
 	struct ws_dist **same = NULL;
-	size_t cap = 0, from;
+	size_t capacity = 0, from;
 
 	while ((from = __atomic_fetch_add(&summing->next, summing->step, __ATOMIC_RELAXED)) <
 	       summing->out->n)
 		for (size_t i = from; i < from + summing->step && i < summing->out->n; i++) {
-			ws_grow(same, cap, summing->first[i + 1] - summing->first[i]);
-			sum_key(summing, i, same);
+			ws_grow(same, capacity, summing->first[i + 1] - summing->first[i]);
+			sum_one_key(summing, i, same);
 		}
 	free(same);
 	return NULL;
 }
 
-static void sum_all(const struct part *parts, const size_t *first, size_t total,
-		    struct ws_keyed_sums *out)
+static void sum_all_keys(const struct key_part *parts, const size_t *first, size_t total,
+			 struct ws_keyed_sums *out)
 {
 	struct ws_scan any = {.table = WS_TABLE_cuda_kernel};
-	struct summing summing = {
-		.parts = parts, .first = first, .out = out, .step = out->n > 1 << 14 ? 1 << 10 : 1};
-	uint32_t workers = total > 16 ? ws_scan_workers(&any) : 1, started = 1;
-	pthread_t *threads = ws_calloc(workers, sizeof(*threads));
+	struct key_summing summing = {.parts = parts, .first = first, .out = out, .step = 1};
+	uint32_t workers = 1, started = 1;
+	pthread_t *threads;
 
+	if (out->n > 1 << 14) /* few keys may have many values each: one at a time */
+		summing.step = 1 << 10;
+	if (total > 16)
+		workers = ws_scan_workers(&any);
+	threads = ws_calloc(workers, sizeof(*threads));
 	for (; started < workers; started++)
-		if (pthread_create(&threads[started], NULL, sum_keys, &summing))
-			break; /* fewer do it too */
-	sum_keys(&summing);
+		if (pthread_create(&threads[started], NULL, sum_next_keys, &summing))
+			break; /* those that run will do */
+	sum_next_keys(&summing);
 	for (uint32_t i = 1; i < started; i++)
 		pthread_join(threads[i], NULL);
 	free(threads);
 }
 
 void ws_keyed_merge(struct ws_keyed *tables, size_t table_count,
-		    void (*canonical)(void *ctx, size_t table, uint64_t *key), void *ctx,
+		    void (*canonical)(void *context, size_t table, uint64_t *key), void *context,
 		    struct ws_keyed_sums *out)
 {
-	uint32_t words = table_count ? tables[0].words : 1, per = table_count ? tables[0].per : 1;
-	struct ws_keyed all = {.words = words};
+	struct ws_keyed all = {.words = 1};
+	uint32_t words = 1, per = 1;
 	size_t total, *first;
-	struct part *parts = number_parts(tables, table_count, &all, canonical, ctx, &total);
+	struct key_part *parts;
 
+	if (table_count) {
+		words = all.words = tables[0].words;
+		per = tables[0].per;
+	}
+	parts = number_parts(tables, table_count, &all, canonical, context, &total);
 	parts = sort_parts(parts, total, all.n, &first);
 	*out = (struct ws_keyed_sums){.n = all.n, .words = words, .per = per};
 	out->summary = ws_calloc(all.n * per, sizeof(*out->summary));
-	sum_all(parts, first, total, out);
+	sum_all_keys(parts, first, total, out);
 	out->keys = all.keys;
 	all.keys = NULL;
 	ws_keyed_free(&all);
 	free(parts);
 	free(first);
-	for (size_t t = 0; t < table_count; t++) /* whose distributions are free already */
-		ws_keyed_free(&tables[t]);
+	for (size_t table = 0; table < table_count;
+	     table++) /* their distributions are empty by now */
+		ws_keyed_free(&tables[table]);
 }
 
 void ws_keyed_sums_free(struct ws_keyed_sums *sums)

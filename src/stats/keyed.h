@@ -2,9 +2,10 @@
  * keyed.h - distributions by a key of several words: what "per name, grid and block" means in the
  * summaries of CUDA.
  *
- * One table a worker, so that nothing is shared while scanning; ws_keyed_merge brings the same key
- * of all workers together. A key may carry several distributions side by side (a launch, its wait
- * and its run). Keys that are one number and come in runs are better served by group.h.
+ * Each worker has a table of its own, so that nothing is shared while scanning; ws_keyed_merge
+ * brings equal keys of all workers together. A key may have several distributions (the times of a
+ * launch, of the wait after it and of the kernel). group.h is faster for keys that are one number
+ * and often repeat at once.
  */
 #ifndef WS_STATS_KEYED_H
 #define WS_STATS_KEYED_H
@@ -17,24 +18,33 @@ enum { WS_KEYED_WORDS = 6 }; /* most words of a key */
 
 /* Zeroed but for `words` and `per`. Number i has keys + i * words and dists + i * per. */
 struct ws_keyed {
-	uint32_t words, per; /* words of a key; distributions of a key, 0 to number keys only */
+	uint32_t words, per; /* words of a key; distributions per key, 0 to only number keys */
 	uint64_t *keys;
 	struct ws_dist *dists;
 	size_t n, keys_cap, dists_cap;
-	uint64_t *slots; /* low half of the hash, and number of the key + 1; open addressing */
+	uint64_t *slots; /* open addressing: low half of the hash, number of the key + 1 */
 	size_t mask;	 /* slots - 1; 0 when there are none */
-	size_t last;	 /* the last key: equal ones come in runs */
+	size_t last;	 /* number of the last key: equal keys often follow each other */
 };
 
+/* ws_keyed_get for a key that is not the last one. */
 struct ws_dist *ws_keyed_slow(struct ws_keyed *keyed, const uint64_t *key);
-/* Fetch what looking `key` up will touch: worth while a few keys ahead, where there are more keys
+/* Prefetch what looking `key` up will read: worthwhile a few keys ahead, where there are more keys
  * than the cache holds. */
 void ws_keyed_prefetch(const struct ws_keyed *keyed, const uint64_t *key);
 void ws_keyed_free(struct ws_keyed *keyed);
 
+/* The distributions of the last key; NULL for keys that are only numbered. */
+static inline struct ws_dist *ws_keyed_last(const struct ws_keyed *keyed)
+{
+	if (!keyed->per)
+		return NULL;
+	return keyed->dists + keyed->last * keyed->per;
+}
+
 /*
- * The distributions of `key` (`per` of them; NULL for 0), new and empty when it has none, and its
- * number in `last`. Valid until the next call.
+ * The distributions of `key` (`per` of them; NULL for 0), new and empty when it has none; sets
+ * `last` to its number. Valid until the next call.
  */
 static inline struct ws_dist *ws_keyed_get(struct ws_keyed *keyed, const uint64_t *key)
 {
@@ -46,7 +56,7 @@ static inline struct ws_dist *ws_keyed_get(struct ws_keyed *keyed, const uint64_
 			same++;
 	if (ws_unlikely(same < keyed->words || !keyed->n))
 		return ws_keyed_slow(keyed, key);
-	return keyed->per ? keyed->dists + keyed->last * keyed->per : NULL;
+	return ws_keyed_last(keyed);
 }
 
 /* Statistics of all keys, after the merge. */
@@ -58,11 +68,12 @@ struct ws_keyed_sums {
 };
 
 /*
- * Statistics of all keys over `tables`, in order of first appearance. `canonical` turns a key into
- * the one that means the same everywhere (NULL: it does already). Frees the tables.
+ * Statistics of all keys of `tables`, in order of first appearance; ws_keyed_sums_free frees them.
+ * `canonical` turns a worker's key into the one that is valid for all (NULL: it is already). Frees
+ * the tables.
  */
 void ws_keyed_merge(struct ws_keyed *tables, size_t table_count,
-		    void (*canonical)(void *ctx, size_t table, uint64_t *key), void *ctx,
+		    void (*canonical)(void *context, size_t table, uint64_t *key), void *context,
 		    struct ws_keyed_sums *out);
 void ws_keyed_sums_free(struct ws_keyed_sums *sums);
 

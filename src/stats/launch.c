@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/choose.h"
+
+/* Set `prefix` of all ranges. */
 static void number_domains(struct ws_launches *launches)
 {
 	const uint64_t *const *col = (const uint64_t *const *)launches->ranges.rows.col;
@@ -22,28 +25,28 @@ static void number_domains(struct ws_launches *launches)
 			(uint32_t)ws_range_get(&launches->ranges, i, ws_nvtx_domain));
 	ws_domain_table_make(&launches->table, launches->stats->report, &launches->domains, 1);
 	for (uint32_t i = 0; i < launches->ranges.n; i++)
-		launches->prefix[i] =
-			launches->prefix[i] ? launches->table.canonical[0][launches->prefix[i]] : 0;
+		launches->prefix[i] = launches->table.canonical[0][launches->prefix[i]];
 }
 
 struct ws_launches *ws_launches_open(struct ws_stats *stats, int ranges, struct ws_err *err)
 {
 	struct ws_launches *launches = ws_calloc(1, sizeof(*launches));
-	int rc;
+	int status;
 
 	launches->stats = stats;
-	rc = ws_calls_load(stats->report, stats->who, &launches->calls, err);
-	if (!rc && ranges == WS_ANY_RANGES && !ws_report_rows(stats->report, WS_TABLE_nvtx))
-		rc = ws_ranges_load_annotations(stats->report, &launches->ranges, err);
-	else if (!rc && ranges)
-		rc = ws_ranges_load(stats->report, &launches->ranges, err);
-	if (!rc && ranges) {
+	status = ws_calls_load(stats->report, stats->who, &launches->calls, err);
+	if (!status && ranges == WS_ANY_RANGES && !ws_report_rows(stats->report, WS_TABLE_nvtx))
+		status = ws_ranges_load_annotations(stats->report, &launches->ranges, err);
+	else if (!status && ranges)
+		status = ws_ranges_load(stats->report, &launches->ranges, err);
+	if (!status && ranges) {
 		number_domains(launches);
-		rc = ws_enclose_calls(&launches->ranges, &launches->calls, &launches->enclose, err);
+		status = ws_enclose_calls(&launches->ranges, &launches->calls, &launches->enclose,
+					  err);
 	}
 	stats->damaged += launches->calls.rows.damaged + launches->ranges.rows.damaged;
 	stats->backwards += launches->ranges.backwards;
-	if (!rc)
+	if (!status)
 		return launches;
 	ws_launches_close(launches);
 	return NULL;
@@ -66,38 +69,38 @@ void ws_launches_close(struct ws_launches *launches)
 
 ws_range_key ws_launches_key(const struct ws_launches *launches, uint32_t range)
 {
-	uint64_t style = ws_range_get(&launches->ranges, range, ws_nvtx_type) == WS_NVTX_STARTEND
-				 ? WS_RANGE_STARTEND
-				 : 0;
 	uint32_t text = (uint32_t)ws_range_get(&launches->ranges, range, ws_nvtx_text);
+	ws_range_key key = WS_RANGE_THERE |
+			   (uint64_t)(launches->prefix[range] & (INT32_MAX >> 1)) << 32 |
+			   ws_report_string_key(launches->stats->report, text);
 
-	return style | WS_RANGE_THERE |
-	       (uint64_t)(launches->prefix[range] & (INT32_MAX >> 1)) << 32 |
-	       ws_report_string_key(launches->stats->report, text);
+	if (ws_range_get(&launches->ranges, range, ws_nvtx_type) == WS_NVTX_STARTEND)
+		key |= WS_RANGE_STARTEND;
+	return key;
 }
 
 ws_range_key ws_launches_node_key(const struct ws_launches *launches, uint32_t node)
 {
-	return node ? ws_launches_key(launches, launches->enclose.node[node].range) &
-			       ~WS_RANGE_STARTEND
-		    : 0;
+	if (!node)
+		return 0;
+	return ws_launches_key(launches, launches->enclose.node[node].range) & ~WS_RANGE_STARTEND;
 }
 
-enum { AHEAD = 16 }; /* keys that are made before they are looked up */
+enum { AHEAD = 16 }; /* keys that are prefetched before they are looked up */
 
 void ws_launches_label(struct ws_launches *launches)
 {
 	launches->labels = (struct ws_keyed){.words = 1};
 	launches->label = ws_calloc(launches->enclose.n, sizeof(*launches->label));
-	for (uint32_t i = 1, n; i < launches->enclose.n; i += n) {
+	for (uint32_t i = 1, count; i < launches->enclose.n; i += count) {
 		uint64_t keys[AHEAD];
 
-		n = launches->enclose.n - i < AHEAD ? launches->enclose.n - i : AHEAD;
-		for (uint32_t k = 0; k < n; k++) {
+		count = ws_min(launches->enclose.n - i, AHEAD);
+		for (uint32_t k = 0; k < count; k++) {
 			keys[k] = ws_launches_node_key(launches, i + k);
 			ws_keyed_prefetch(&launches->labels, &keys[k]);
 		}
-		for (uint32_t k = 0; k < n; k++) {
+		for (uint32_t k = 0; k < count; k++) {
 			ws_keyed_get(&launches->labels, &keys[k]);
 			launches->label[i + k] = (uint32_t)launches->labels.last + 1;
 		}
@@ -106,46 +109,48 @@ void ws_launches_label(struct ws_launches *launches)
 
 ws_range_key ws_launches_label_key(const struct ws_launches *launches, uint64_t label)
 {
-	return label ? launches->labels.keys[label - 1] : 0;
+	if (!label)
+		return 0;
+	return launches->labels.keys[label - 1];
 }
 
-char *ws_launches_range_name(const struct ws_launches *launches, ws_range_key key, size_t *len)
+char *ws_launches_range_name(const struct ws_launches *launches, ws_range_key key, size_t *length)
 {
 	const struct ws_text *prefix =
 		&launches->table.prefixes[(uint32_t)(key >> 32) & (INT32_MAX >> 1)];
-	const char *text = ws_report_string(launches->stats->report, (uint32_t)key, len);
-	char *word = ws_malloc(prefix->len + *len + 1);
+	const char *text = ws_report_string(launches->stats->report, (uint32_t)key, length);
+	char *word = ws_malloc(prefix->len + *length + 1);
 
 	if (prefix->len)
 		memcpy(word, prefix->text, prefix->len);
-	memcpy(word + prefix->len, text, *len);
-	*len += prefix->len;
+	memcpy(word + prefix->len, text, *length);
+	*length += prefix->len;
 	return word;
 }
 
 char *ws_launches_prefixed(const struct ws_launches *launches, ws_range_key key, const char *name,
-			   size_t *len)
+			   size_t *length)
 {
-	size_t name_len = *len, range_len;
+	size_t name_length = *length, range_len;
 	char *text;
 
 	if (!key) {
-		text = ws_malloc(name_len + 1);
-		memcpy(text, name, name_len);
+		text = ws_malloc(name_length + 1);
+		memcpy(text, name, name_length);
 		return text;
 	}
 	text = ws_launches_range_name(launches, key, &range_len);
-	text = ws_realloc(text, range_len + name_len + 2);
+	text = ws_realloc(text, range_len + name_length + 2);
 	text[range_len] = '/';
-	memcpy(text + range_len + 1, name, name_len);
-	*len = range_len + 1 + name_len;
+	memcpy(text + range_len + 1, name, name_length);
+	*length = range_len + 1 + name_length;
 	return text;
 }
 
 const char *ws_launches_range_text(const struct ws_launches *launches, ws_range_key key,
-				   size_t *len, char **owned)
+				   size_t *length, char **owned)
 {
 	if (!launches->table.prefixes[(uint32_t)(key >> 32) & (INT32_MAX >> 1)].len)
-		return ws_report_string(launches->stats->report, (uint32_t)key, len);
-	return *owned = ws_launches_range_name(launches, key, len);
+		return ws_report_string(launches->stats->report, (uint32_t)key, length);
+	return *owned = ws_launches_range_name(launches, key, length);
 }

@@ -11,8 +11,8 @@
 #include "stats/stats.h"
 
 /*
- * What the name of a range is grouped by: bit 63 for start/end, bit 62 always, then the number of
- * its domain's prefix and the key of its text. 0 stands for no range.
+ * What ranges are grouped by: bit 63 for start/end ranges, bit 62 always, then the index of the
+ * domain's prefix and the key of the text. 0 stands for no range.
  */
 typedef uint64_t ws_range_key;
 #define WS_RANGE_STARTEND (UINT64_C(1) << 63)
@@ -25,22 +25,24 @@ struct ws_launches {
 	struct ws_enclose enclose;
 	struct ws_domains domains;
 	struct ws_domain_table table;
-	uint32_t *prefix; /* by range: number of its domain */
-	uint32_t *label;  /* by node: number of the name of its range, 0 for none; made by
+	uint32_t *prefix; /* by range: index of its domain's prefix */
+	uint32_t *label;  /* by node: number of the name of its range, 0 for none; set by
 			     ws_launches_label */
 	struct ws_keyed labels;
 };
 
 /* Number the names of the innermost ranges, so that work can be grouped by them. */
 void ws_launches_label(struct ws_launches *launches);
-/* The key with this number; 0 for 0. Start/end and push/pop are not told apart. */
+/* The key of the range with this number; 0 for 0. Keys of start/end and of push/pop ranges are the
+ * same. */
 ws_range_key ws_launches_label_key(const struct ws_launches *launches, uint64_t label);
 
-/* What may enclose calls: a bool, or more. */
-enum { WS_ANY_RANGES = 2 }; /* NVTX ranges, or without any of those a framework's annotations */
+/* Which ranges to read: none (false), NVTX ranges (true), or NVTX ranges and, in a report without
+ * any, a framework's annotations. */
+enum { WS_ANY_RANGES = 2 };
 
-/* Read calls and, with `ranges`, what encloses them; damage is counted in `s`. NULL with a message
- * on failure. */
+/* Read calls and, with `ranges`, the ranges around them; damage is counted in `stats`. Returns NULL
+ * with a message on failure. */
 struct ws_launches *ws_launches_open(struct ws_stats *stats, int ranges, struct ws_err *err);
 void ws_launches_close(struct ws_launches *launches); /* NULL is fine */
 
@@ -56,20 +58,24 @@ static inline uint32_t ws_launches_node(const struct ws_launches *launches, uint
 {
 	uint32_t call = ws_calls_find(&launches->calls, process, correlation);
 
-	return call == WS_NO_CALL ? 0 : launches->enclose.of[call];
+	if (call == WS_NO_CALL)
+		return 0;
+	return launches->enclose.of[call];
 }
 
 ws_range_key ws_launches_key(const struct ws_launches *launches, uint32_t range);
-/* Key of the range of a node; 0 for node 0. Start/end and push/pop are not told apart. */
+/* Key of the range of a node; 0 for node 0. Keys of start/end and of push/pop ranges are the
+ * same. */
 ws_range_key ws_launches_node_key(const struct ws_launches *launches, uint32_t node);
 /* "domain:text" of a key. Owned by the caller. */
-char *ws_launches_range_name(const struct ws_launches *launches, ws_range_key key, size_t *len);
-/* The same, the report's own text where it can be; else *owned gets what the caller is to free. */
+char *ws_launches_range_name(const struct ws_launches *launches, ws_range_key key, size_t *length);
+/* The same without a copy where the domain has no prefix; otherwise the caller must free *owned,
+ * which is left as it is where there is no copy. */
 const char *ws_launches_range_text(const struct ws_launches *launches, ws_range_key key,
-				   size_t *len, char **owned);
-/* "range/name", or the name alone without a range. Owned by the caller; *len is that of name before
- * and of the result after. */
+				   size_t *length, char **owned);
+/* "range/name", or the name alone without a range. Owned by the caller; *length is the length of
+ * the name on entry and of the result on return. */
 char *ws_launches_prefixed(const struct ws_launches *launches, ws_range_key key, const char *name,
-			   size_t *len);
+			   size_t *length);
 
 #endif

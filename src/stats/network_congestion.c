@@ -2,10 +2,10 @@
  * network_congestion.c - times in which a network port had something to send and could not, as
  * network cards and switches count it.
  *
- * The counters come from imported exports (NET_NIC_METRIC, NET_IB_SWITCH_METRIC): those whose name
- * has "send wait" in it. A value is the number of ticks that the port waited in its span; where the
- * counter's unit is per time already, it is taken as it is. Ticks are the device's own, about a
- * nanosecond each.
+ * The counters come from imported exports (NET_NIC_METRIC, NET_IB_SWITCH_METRIC): those with "send
+ * wait" in their names. A value is the number of ticks that the port waited during its span, unless
+ * the counter's unit says that it is a rate already. A tick is defined by the device and lasts
+ * about a nanosecond.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,29 +21,40 @@ static const struct ws_column columns[] = {
 
 static const char *const args[] = {"ticks_threshold=", NULL};
 
-/* A counter of waits: who counts, and how its values are meant. */
-struct port {
+/* A counter of waits: whose it is, and how its values give rates. */
+struct counted_port {
 	uint32_t group, identity;
 	long double per_ms; /* a value times this is the rate; 0 for ticks in a span */
 };
 
-struct ports {
-	struct port *ports;
-	size_t n, cap;
-	struct ws_map by_id; /* counter -> place in v + 1 */
+struct counted_ports {
+	struct counted_port *ports;
+	size_t count, capacity;
+	struct ws_map by_id; /* id of the counter -> index in `ports` + 1 */
 };
 
 /* "NIC mlx5_0" is the card mlx5_0; switches have no name. */
-static struct ws_cell device_name(const struct ws_stats *stats, uint32_t group)
+static struct ws_cell make_device_cell(const struct ws_stats *stats, uint32_t group)
 {
-	size_t len;
-	const char *name = ws_report_string(stats->report, group, &len);
+	size_t length;
+	const char *name = ws_report_string(stats->report, group, &length);
 
-	return len > 4 && !memcmp(name, "NIC ", 4) ? ws_cell_text(name + 4, len - 4)
-						   : ws_cell_null();
+	if (length <= 4 || memcmp(name, "NIC ", 4))
+		return ws_cell_null();
+	return ws_cell_text(name + 4, length - 4);
 }
 
-static void load(const struct ws_stats *stats, struct ports *ports)
+/* What a value times it is the rate in ticks per ms; 0 when values are ticks. */
+static long double get_rate_factor(const char *unit)
+{
+	if (strstr(unit, "/ms"))
+		return 1.0L;
+	if (strstr(unit, "/s"))
+		return 0.001L;
+	return 0;
+}
+
+static void read_wait_counters(const struct ws_stats *stats, struct counted_ports *ports)
 {
 	struct ws_cursor *cursor = ws_cursor_open(stats->report, WS_TABLE_counter, 0, UINT64_MAX);
 	const uint64_t *values;
@@ -56,35 +67,34 @@ static void load(const struct ws_stats *stats, struct ports *ports)
 
 		if (!strcasestr(name, "send wait") || !values[ws_counter_identity])
 			continue;
-		ws_grow(ports->ports, ports->cap, ports->n + 1);
-		ports->ports[ports->n++] =
-			(struct port){.group = (uint32_t)values[ws_counter_group],
-				      .identity = (uint32_t)values[ws_counter_identity],
-				      .per_ms = strstr(unit, "/ms")  ? 1.0L
-						: strstr(unit, "/s") ? 0.001L
-								     : 0};
-		ws_map_set(&ports->by_id, values[ws_counter_id], ports->n);
+		ws_grow(ports->ports, ports->capacity, ports->count + 1);
+		ports->ports[ports->count++] =
+			(struct counted_port){.group = (uint32_t)values[ws_counter_group],
+					      .identity = (uint32_t)values[ws_counter_identity],
+					      .per_ms = get_rate_factor(unit)};
+		ws_map_set(&ports->by_id, values[ws_counter_id], ports->count);
 	}
 	ws_cursor_close(cursor);
 }
 
-static void look(struct ws_stats *stats, const struct ports *ports, const uint64_t *values,
-		 long double threshold)
+static void print_congestion(struct ws_stats *stats, const struct counted_ports *ports,
+			     const uint64_t *values, long double threshold)
 {
 	uint64_t at = ws_map_get(&ports->by_id, values[ws_counter_value_counter], NULL),
 		 start = values[ws_counter_value_start];
 	uint64_t span = values[ws_counter_value_span];
-	const struct port *port = at ? &ports->ports[at - 1] : NULL;
-	long double rate;
+	const struct counted_port *port;
+	long double rate = 0;
 	double value;
 
-	if (!port || start + span < stats->time_min)
+	if (!at || start + span < stats->time_min)
 		return;
+	port = &ports->ports[at - 1];
 	memcpy(&value, &values[ws_counter_value_value], sizeof(value));
 	if (port->per_ms)
 		rate = value * port->per_ms;
-	else
-		rate = span ? (long double)value * 1000000 / span : 0;
+	else if (span)
+		rate = (long double)value * 1000000 / span;
 	if (!(rate > threshold))
 		return;
 	stats->row(
@@ -96,25 +106,26 @@ static void look(struct ws_stats *stats, const struct ports *ports, const uint64
 			ws_cell_real(rate),
 			ws_cell_text(ws_report_string(stats->report, port->identity, NULL),
 				     strlen(ws_report_string(stats->report, port->identity, NULL))),
-			device_name(stats, port->group),
+			make_device_cell(stats, port->group),
 		});
 }
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_network_congestion_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	const char *least = ws_stats_arg(stats, "ticks_threshold=");
-	long double threshold = least ? strtold(least, NULL) : 10000;
-	struct ports ports = {0};
+	long double threshold = 10000; /* ticks per ms */
+	struct counted_ports ports = {0};
 	struct ws_cursor *cursor;
 	const uint64_t *values;
 
 	(void)err;
-	load(stats, &ports);
-	if (ports.n) { /* a span may have begun before the window: where that is, no block tells
-			*/
+	if (least)
+		threshold = strtold(least, NULL);
+	read_wait_counters(stats, &ports);
+	if (ports.count) { /* a span that touches the window may be in any block before it */
 		cursor = ws_cursor_open(stats->report, WS_TABLE_counter_value, 0, stats->time_max);
 		while (ws_cursor_next(cursor, &values))
-			look(stats, &ports, values, threshold);
+			print_congestion(stats, &ports, values, threshold);
 		ws_cursor_close(cursor);
 	}
 	ws_map_free(&ports.by_id);
@@ -132,5 +143,5 @@ const struct ws_stat ws_stat_network_congestion = {
 	.args = args,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
-	.run = run,
+	.run = make_network_congestion_rows,
 };

@@ -1,8 +1,9 @@
-/* nvtx_gpu_proj_sum.c - NVTX ranges by name with the time that the GPU spent on what was launched
+/* nvtx_gpu_proj_sum.c - NVTX ranges by name, with the time that the GPU spent on the work launched
  * inside (proj.c). */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/choose.h"
 #include "stats/keyed.h"
 #include "stats/proj.h"
 #include "stats/std8.h"
@@ -24,20 +25,20 @@ static const struct ws_column columns[] = {
 	{"Avg Num Child", WS_KIND_RATIO},
 };
 
-struct sums { /* beside the distribution of projected times */
+struct range_sums { /* in addition to the distribution of projected times */
 	uint64_t range_ns, ops, levels, children;
 };
 
-/* Names that never repeat make a million of them: all is in arrays, without an allocation each. */
-struct group {
-	struct ws_std8 summary; /* what its line points to */
-	struct sums more;
+/* Names that never repeat make a million groups: they are in arrays, not allocated one by one. */
+struct projection_group {
+	struct ws_std8 summary; /* first: the group's line points to it */
+	struct range_sums more;
 };
 
-static void print_line(struct ws_stats *stats, const struct ws_std8_line *line)
+static void print_projection_sum(struct ws_stats *stats, const struct ws_std8_line *line)
 {
-	const struct group *group = (const struct group *)line->summary;
-	long double n = (long double)group->summary.count;
+	const struct projection_group *group = (const struct projection_group *)line->summary;
+	long double instances = (long double)group->summary.count;
 
 	stats->row(stats, (struct ws_cell[]){
 				  ws_cell_text(line->name, line->name_len),
@@ -51,97 +52,101 @@ static void print_line(struct ws_stats *stats, const struct ws_std8_line *line)
 				  ws_cell_int((int64_t)group->summary.max),
 				  ws_cell_real(group->summary.stddev),
 				  ws_cell_int((int64_t)group->more.ops),
-				  ws_cell_real((long double)group->more.ops / n),
-				  ws_cell_real((long double)group->more.levels / n),
-				  ws_cell_real((long double)group->more.children / n),
+				  ws_cell_real((long double)group->more.ops / instances),
+				  ws_cell_real((long double)group->more.levels / instances),
+				  ws_cell_real((long double)group->more.children / instances),
 			  });
 }
 
-enum { AHEAD = 16 };
+enum { AHEAD = 16 }; /* keys or lines that are prefetched */
 
-static void add_range(const struct ws_proj *proj, uint32_t i, struct ws_dist *dist,
-		      struct sums *sums)
+static void add_projected_range(const struct ws_proj *proj, uint32_t range, struct ws_dist *dist,
+				struct range_sums *sums)
 {
-	uint64_t start = ws_range_get(&proj->launches->ranges, i, ws_nvtx_start),
-		 end = ws_range_get(&proj->launches->ranges, i, ws_nvtx_end);
+	uint64_t start = ws_range_get(&proj->launches->ranges, range, ws_nvtx_start),
+		 end = ws_range_get(&proj->launches->ranges, range, ws_nvtx_end);
 
-	ws_dist_add(dist, proj->span[i].last - proj->span[i].first);
-	sums->range_ns += end == WS_NO_TIME ? 0 : end - start;
-	sums->ops += proj->span[i].ops;
-	sums->levels += proj->level[i];
-	sums->children += proj->children[i];
+	ws_dist_add(dist, proj->span[range].last - proj->span[range].first);
+	if (end != WS_NO_TIME)
+		sums->range_ns += end - start;
+	sums->ops += proj->span[range].ops;
+	sums->levels += proj->level[range];
+	sums->children += proj->children[range];
 }
 
-static void group(const struct ws_proj *proj, struct ws_keyed *groups, struct sums **sums)
+/* Group the ranges that have work by name; (*sums)[i] gets the sums of group i. */
+static void group_ranges(const struct ws_proj *proj, struct ws_keyed *groups,
+			 struct range_sums **sums)
 {
-	size_t cap = 0;
+	size_t capacity = 0;
 
-	for (uint32_t from = 0, n; from < proj->launches->ranges.n; from += n) {
+	for (uint32_t from = 0, count; from < proj->launches->ranges.n; from += count) {
 		uint64_t key[AHEAD];
 
-		n = proj->launches->ranges.n - from < AHEAD ? proj->launches->ranges.n - from
-							    : AHEAD;
-		for (uint32_t i = 0; i < n; i++) {
+		count = ws_min(proj->launches->ranges.n - from, AHEAD);
+		for (uint32_t i = 0; i < count; i++) {
 			if (!proj->span[from + i].ops)
 				continue;
 			key[i] = ws_launches_key(proj->launches, from + i);
 			ws_keyed_prefetch(groups, &key[i]);
 		}
-		for (uint32_t i = 0; i < n; i++) {
+		for (uint32_t i = 0; i < count; i++) {
 			struct ws_dist *dist;
 
 			if (!proj->span[from + i].ops)
 				continue;
 			dist = ws_keyed_get(groups, &key[i]);
-			if (groups->n > cap) {
-				size_t old = cap;
+			if (groups->n > capacity) {
+				size_t old = capacity;
 
-				ws_grow(*sums, cap, groups->n);
-				memset(*sums + old, 0, (cap - old) * sizeof(**sums));
+				ws_grow(*sums, capacity, groups->n);
+				memset(*sums + old, 0, (capacity - old) * sizeof(**sums));
 			}
-			add_range(proj, from + i, dist, &(*sums)[groups->last]);
+			add_projected_range(proj, from + i, dist, &(*sums)[groups->last]);
 		}
 	}
 }
 
-/* Returns the names that were made, for the caller to free: *owned_count of them. */
-static char **name_lines(const struct ws_proj *proj, const struct ws_keyed *groups,
-			 const struct group *group, struct ws_std8_line *lines, size_t *owned_count)
+/* Set the lines of all groups. Returns the *owned_count names that were allocated; the caller frees
+ * them and the array. */
+static char **name_projection_lines(const struct ws_proj *proj, const struct ws_keyed *groups,
+				    const struct projection_group *group,
+				    struct ws_std8_line *lines, size_t *owned_count)
 {
 	char **owned = NULL;
-	size_t n = 0, cap = 0;
+	size_t count = 0, capacity = 0;
 
 	for (size_t i = 0; i < groups->n; i++) {
 		char *made = NULL;
 
-		lines[i] = (struct ws_std8_line){
-			.summary = &group[i].summary,
-			.style = groups->keys[i] & WS_RANGE_STARTEND ? "StartEnd" : "PushPop"};
+		lines[i] = (struct ws_std8_line){.summary = &group[i].summary,
+						 .style = ws_range_style_name(groups->keys[i] &
+									      WS_RANGE_STARTEND)};
 		lines[i].name = ws_launches_range_text(proj->launches, groups->keys[i],
 						       &lines[i].name_len, &made);
 		if (!made)
 			continue;
-		ws_grow(owned, cap, n + 1);
-		owned[n++] = made;
+		ws_grow(owned, capacity, count + 1);
+		owned[count++] = made;
 	}
-	*owned_count = n;
+	*owned_count = count;
 	return owned;
 }
 
-static void print(struct ws_stats *stats, const struct ws_proj *proj, struct ws_keyed *groups,
-		  const struct sums *sums)
+static void print_projection_sums(struct ws_stats *stats, const struct ws_proj *proj,
+				  struct ws_keyed *groups, const struct range_sums *sums)
 {
 	struct ws_std8_line *lines = ws_malloc((groups->n + 1) * sizeof(*lines));
-	struct group *group = ws_malloc((groups->n + 1) * sizeof(*group));
+	struct projection_group *group = ws_malloc((groups->n + 1) * sizeof(*group));
 	size_t owned_count;
 	char **owned;
 
 	for (size_t i = 0; i < groups->n; i++) {
 		struct ws_dist *dist = &groups->dists[i];
 
-		group[i] = (struct group){ws_dist_summary(&dist, 1), sums[i]};
+		group[i] = (struct projection_group){ws_dist_summary(&dist, 1), sums[i]};
 	}
-	owned = name_lines(proj, groups, group, lines, &owned_count);
+	owned = name_projection_lines(proj, groups, group, lines, &owned_count);
 	ws_std8_sort(lines, groups->n);
 	for (size_t i = 0; i < groups->n; i++) {
 		if (i + AHEAD < groups->n) {
@@ -150,7 +155,7 @@ static void print(struct ws_stats *stats, const struct ws_proj *proj, struct ws_
 					   1);
 			__builtin_prefetch(lines[i + AHEAD].name);
 		}
-		print_line(stats, &lines[i]);
+		print_projection_sum(stats, &lines[i]);
 	}
 	while (owned_count)
 		free(owned[--owned_count]);
@@ -159,21 +164,21 @@ static void print(struct ws_stats *stats, const struct ws_proj *proj, struct ws_
 	free(group);
 }
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_nvtx_gpu_proj_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	struct ws_keyed groups = {.words = 1, .per = 1};
-	struct sums *sums = NULL;
+	struct range_sums *sums = NULL;
 	struct ws_proj proj;
-	int rc = ws_proj_load(stats, &proj, err);
+	int status = ws_proj_load(stats, &proj, err);
 
-	if (!rc) {
-		group(&proj, &groups, &sums);
-		print(stats, &proj, &groups, sums);
+	if (!status) {
+		group_ranges(&proj, &groups, &sums);
+		print_projection_sums(stats, &proj, &groups, sums);
 	}
 	ws_keyed_free(&groups);
 	free(sums);
 	ws_proj_free(&proj);
-	return rc;
+	return status;
 }
 
 const struct ws_stat ws_stat_nvtx_gpu_proj_sum = {
@@ -187,5 +192,5 @@ const struct ws_stat ws_stat_nvtx_gpu_proj_sum = {
 	.unended = "held work without times",
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
-	.run = run,
+	.run = make_nvtx_gpu_proj_sum_rows,
 };

@@ -2,8 +2,8 @@
  * nvtx_gpu_proj_trace.c - every NVTX range in which work was launched, in order of start, with its
  * projection to the GPU (proj.c).
  *
- * RangeId numbers all ranges of the report, those without work too, so it does not depend on
- * filters.
+ * RangeId numbers all ranges of the report, including those without work, so that it does not
+ * depend on filters.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,104 +28,109 @@ static const struct ws_column columns[] = {
 	{"RangeStack", WS_KIND_TEXT},
 };
 
-static int by_start(const void *first, const void *second, void *ctx)
+static int compare_range_starts(const void *first, const void *second, void *context)
 {
-	const struct ws_ranges *ranges = ctx;
-	uint32_t x = *(const uint32_t *)first, y = *(const uint32_t *)second;
-	uint64_t sx = ws_range_get(ranges, x, ws_nvtx_start),
-		 sy = ws_range_get(ranges, y, ws_nvtx_start);
+	const struct ws_ranges *ranges = context;
+	uint32_t left = *(const uint32_t *)first, right = *(const uint32_t *)second;
+	uint64_t left_start = ws_range_get(ranges, left, ws_nvtx_start),
+		 right_start = ws_range_get(ranges, right, ws_nvtx_start);
 
-	if (sx != sy)
-		return sx < sy ? -1 : 1;
-	if (ws_range_get(ranges, x, ws_nvtx_thread) !=
-	    ws_range_get(ranges, y,
-			 ws_nvtx_thread)) /* the later thread first, as nvtx_pushpop_trace */
-		return x < y ? 1 : -1;
-	return ws_compare(x, y); /* longer first */
+	if (left_start != right_start)
+		return ws_compare(left_start, right_start);
+	/* Ranges of the later thread first, as in nvtx_pushpop_trace; of one thread, longer first.
+	 */
+	if (ws_range_get(ranges, left, ws_nvtx_thread) !=
+	    ws_range_get(ranges, right, ws_nvtx_thread))
+		return ws_compare(right, left);
+	return ws_compare(left, right);
 }
 
-/* Levels shown of a nesting; deeper ones only a broken program or file has. */
+/* How many levels of a nesting are shown; only broken programs or files have more. */
 enum { DEEPEST = 1000 };
 
-/* ":1:5:6": the ids of the ranges around it and its own; of too deep ones, dots and the nearest. */
-static void put_stack(const struct ws_proj *proj, const uint32_t *id, uint32_t i,
-		      struct ws_text *out)
+/* ":1:5:6": the ids of the ranges around range i and its own; if there are too many, "..." and the
+ * innermost ones. */
+static void put_range_stack(const struct ws_proj *proj, const uint32_t *id, uint32_t range,
+			    struct ws_text *out)
 {
-	uint32_t ids[DEEPEST], depth = proj->level[i] < DEEPEST ? proj->level[i] + 1 : DEEPEST;
+	uint32_t ids[DEEPEST], depth = ws_min(proj->level[range], DEEPEST - 1u) + 1;
 
 	out->len = 0;
-	if (proj->level[i] >= DEEPEST)
+	if (proj->level[range] >= DEEPEST)
 		ws_text_puts(out, ":...");
-	for (uint32_t n = depth; n--; i = proj->parent[i])
-		ids[n] = id[i];
-	for (uint32_t n = 0; n < depth; n++)
-		ws_text_printf(out, ":%u", (unsigned)ids[n]);
+	for (uint32_t level = depth; level--; range = proj->parent[range])
+		ids[level] = id[range];
+	for (uint32_t level = 0; level < depth; level++)
+		ws_text_printf(out, ":%u", (unsigned)ids[level]);
 }
 
-static void print_range(struct ws_stats *stats, const struct ws_proj *proj, const uint32_t *id,
-			uint32_t i, struct ws_text *stack)
+static void print_projected_range(struct ws_stats *stats, const struct ws_proj *proj,
+				  const uint32_t *id, uint32_t range, struct ws_text *stack)
 {
 	const struct ws_ranges *ranges = &proj->launches->ranges;
-	uint64_t start = ws_range_get(ranges, i, ws_nvtx_start),
-		 end = ws_range_get(ranges, i, ws_nvtx_end);
+	uint64_t start = ws_range_get(ranges, range, ws_nvtx_start),
+		 end = ws_range_get(ranges, range, ws_nvtx_end);
 	const struct ws_thread_info *thread =
-		ws_who_thread(stats->who, (uint32_t)ws_range_get(ranges, i, ws_nvtx_thread));
-	const char *style = ws_proj_style(proj, i);
-	size_t len;
-	char *name =
-		ws_launches_range_name(proj->launches, ws_launches_key(proj->launches, i), &len);
+		ws_who_thread(stats->who, (uint32_t)ws_range_get(ranges, range, ws_nvtx_thread));
+	const char *style = ws_proj_style(proj, range);
+	struct ws_cell parent = ws_cell_null();
+	size_t length;
+	char *name = ws_launches_range_name(proj->launches, ws_launches_key(proj->launches, range),
+					    &length);
 
-	put_stack(proj, id, i, stack);
+	if (proj->parent[range] != WS_NO_RANGE)
+		parent = ws_cell_int(id[proj->parent[range]]);
+	put_range_stack(proj, id, range, stack);
 	stats->row(stats,
 		   (struct ws_cell[]){
-			   ws_cell_text(name, len),
-			   ws_cell_int((int64_t)(proj->span[i].first - stats->zero)),
-			   ws_cell_int((int64_t)(proj->span[i].last - proj->span[i].first)),
+			   ws_cell_text(name, length),
+			   ws_cell_int((int64_t)(proj->span[range].first - stats->zero)),
+			   ws_cell_int((int64_t)(proj->span[range].last - proj->span[range].first)),
 			   ws_cell_int((int64_t)(start - stats->zero)),
-			   end == WS_NO_TIME ? ws_cell_null() : ws_cell_int((int64_t)(end - start)),
+			   ws_cell_int_if(end != WS_NO_TIME, (int64_t)(end - start)),
 			   ws_cell_text(style, strlen(style)),
 			   ws_cell_int(thread->pid),
 			   ws_cell_int(thread->tid),
-			   ws_cell_int((int64_t)proj->span[i].ops),
-			   ws_cell_int(proj->level[i]),
-			   ws_cell_int(proj->children[i]),
-			   ws_cell_int(id[i]),
-			   proj->parent[i] == WS_NO_RANGE ? ws_cell_null()
-							  : ws_cell_int(id[proj->parent[i]]),
+			   ws_cell_int((int64_t)proj->span[range].ops),
+			   ws_cell_int(proj->level[range]),
+			   ws_cell_int(proj->children[range]),
+			   ws_cell_int(id[range]),
+			   parent,
 			   ws_cell_text(stack->text, stack->len),
 		   });
 	free(name);
 }
 
-static void print(struct ws_stats *stats, const struct ws_proj *proj)
+static void print_projected_ranges(struct ws_stats *stats, const struct ws_proj *proj)
 {
-	uint32_t n = proj->launches->ranges.n, *order = ws_malloc(n * sizeof(*order)),
-		 *id = ws_malloc(n * sizeof(*id));
+	uint32_t count = proj->launches->ranges.n, *order = ws_malloc(count * sizeof(*order)),
+		 *id = ws_malloc(count * sizeof(*id));
 	struct ws_text stack = {0};
 
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < count; i++)
 		order[i] = i;
-	if (n)
-		qsort_r(order, n, sizeof(*order), by_start, &proj->launches->ranges);
-	for (uint32_t i = 0; i < n; i++)
+	if (count)
+		qsort_r(order, count, sizeof(*order), compare_range_starts,
+			&proj->launches->ranges);
+	for (uint32_t i = 0; i < count; i++)
 		id[order[i]] = i + 1;
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < count; i++)
 		if (proj->span[order[i]].ops)
-			print_range(stats, proj, id, order[i], &stack);
+			print_projected_range(stats, proj, id, order[i], &stack);
 	ws_text_free(&stack);
 	free(order);
 	free(id);
 }
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_nvtx_gpu_proj_trace_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	struct ws_proj proj;
-	int rc = ws_proj_load(stats, &proj, err);
+	int status = ws_proj_load(stats, &proj, err);
 
-	if (!rc)
-		print(stats, &proj);
+	if (!status)
+		print_projected_ranges(stats, &proj);
 	ws_proj_free(&proj);
-	return rc;
+	return status;
 }
 
 const struct ws_stat ws_stat_nvtx_gpu_proj_trace = {
@@ -139,5 +144,5 @@ const struct ws_stat ws_stat_nvtx_gpu_proj_trace = {
 	.unended = "held work without times",
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
-	.run = run,
+	.run = make_nvtx_gpu_proj_trace_rows,
 };

@@ -2,12 +2,12 @@
  * nvtx_kern_sum.c - kernels by the NVTX ranges around their launch; a kernel counts for every range
  * that encloses it.
  *
- * To touch a kernel once and not once for each range around it, paths of ranges that look alike
- * (same names on the same thread) are one "trail". Durations are sorted by trail and kernel, so
- * that each such pair is a run in one array; in the end a run is handed to each "label" (name and
- * thread) on its trail. How many instances of a range a kernel ran in comes from the distinct pairs
- * of (innermost range, kernel), carried outwards. All grouping is by sorting numbers: where names
- * never repeat there are millions of groups, and a hash table would miss the cache at each.
+ * To read each kernel once, not once for each range around it, paths of ranges with the same names
+ * on the same thread are one "trail". Durations are sorted by trail and kernel, so that each such
+ * pair is a run in one array; in the end a run is added to each "label" (name and thread) on its
+ * trail. To count the instances of a range that a kernel ran in, the distinct pairs of (innermost
+ * range, kernel) are extended to the ranges around. All grouping is done by sorting numbers: where
+ * names never repeat there are millions of groups, and a hash table would miss the cache at each.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,80 +29,80 @@ static const struct ws_column columns[] = {
 
 enum { RECENT = 1 << 14 };
 
-struct pairs { /* node << 32 | kernel, or range << 32 | kernel */
+struct number_pairs { /* node << 32 | kernel, or range << 32 | kernel */
 	uint64_t *values;
-	size_t n, cap;
-	uint64_t *recent; /* pairs that were just added, by their hash: most repeat at once */
+	size_t count, capacity;
+	uint64_t *recent; /* pairs that were added recently, by hash: most are repeated soon */
 };
 
-struct worker {
+struct kern_worker {
 	struct ws_keyed_value *times; /* trail << 32 | kernel, and nanoseconds */
-	size_t n, cap;
-	struct pairs pairs;
+	size_t time_count, time_capacity;
+	struct number_pairs pairs;
 	uint64_t unended, backwards;
 } __attribute__((aligned(128)));
 
 enum { TRAIL_PARENT, TRAIL_RANGE, TRAIL_THREAD, TRAIL_WORDS };
 enum { LABEL_RANGE, LABEL_THREAD, LABEL_WORDS }; /* key of the name, and globalTid */
 
-struct pass {
+struct kern_sum {
 	struct ws_stats *stats;
 	struct ws_launches *launches;
-	int name;
-	struct worker *workers;
+	int name_column;
+	struct kern_worker *workers;
 	uint32_t worker_count;
-	struct ws_keyed trails; /* number i is trail i + 1; trail 0 is that of kernels outside of
-				   all ranges */
+	struct ws_keyed trails; /* number i is trail i + 1; trail 0 is that of kernels outside all
+			   ranges */
 	uint32_t *trail;	/* by node */
-	struct ws_keyed labels; /* number 0 is that of no range */
+	struct ws_keyed labels; /* number 0 stands for no range */
 	uint32_t *trail_label;	/* by trail */
 	struct ws_keyed_value *times; /* all, by key: trail << 32 | kernel, and nanoseconds */
 	size_t time_count;
-	uint32_t *kernel_number; /* by string id: place in `kernels` plus 1 */
-	uint32_t *kernels;	 /* string keys, as they came */
-	size_t kernel_count, kernel_cap;
-	struct group *groups; /* by label and kernel */
+	uint32_t *number_of_kernel; /* by string id: place in `kernels` plus 1 */
+	uint32_t *kernels;	    /* string keys, as they came */
+	size_t kernel_count, kernel_capacity;
+	struct kernel_group *groups; /* by label and kernel */
 	size_t group_count;
 };
 
-struct group {
+struct kernel_group {
 	uint32_t label, kernel; /* their numbers */
 	uint64_t instances;
 	struct ws_std8 summary;
 };
 
-static void add_pair(struct pairs *pairs, uint64_t pair)
+static void add_pair(struct number_pairs *pairs, uint64_t pair)
 {
 	uint64_t *seen = &pairs->recent[(pair * UINT64_C(0x9e3779b97f4a7c15)) >> 50];
 
 	if (*seen == pair)
 		return;
 	*seen = pair;
-	ws_grow(pairs->values, pairs->cap, pairs->n + 1);
-	pairs->values[pairs->n++] = pair;
+	ws_grow(pairs->values, pairs->capacity, pairs->count + 1);
+	pairs->values[pairs->count++] = pair;
 }
 
-static int scan(void *ctx, const struct ws_batch *batch)
+static int scan_kernel_times(void *context, const struct ws_batch *batch)
 {
-	struct pass *pass = ctx;
-	struct worker *worker = &pass->workers[batch->worker];
+	struct kern_sum *kern_sum = context;
+	struct kern_worker *worker = &kern_sum->workers[batch->worker];
 	const uint64_t *start = batch->col[ws_cuda_kernel_start],
 		       *end = batch->col[ws_cuda_kernel_end];
 
-	ws_grow(worker->times, worker->cap, worker->n + batch->rows);
+	ws_grow(worker->times, worker->time_capacity, worker->time_count + batch->rows);
 	for (size_t i = 0; i < batch->rows; i++) {
-		uint64_t name = batch->col[pass->name][i];
+		uint64_t name = batch->col[kern_sum->name_column][i];
 		uint32_t node;
 
 		if (ws_unlikely(end[i] == WS_NO_TIME || end[i] < start[i])) {
-			*(end[i] == WS_NO_TIME ? &worker->unended : &worker->backwards) += 1;
+			ws_count_left_out(end[i], &worker->unended, &worker->backwards);
 			continue;
 		}
-		name = name ? name : batch->col[ws_cuda_kernel_demangled][i];
-		node = ws_launches_node(pass->launches, batch->col[ws_cuda_kernel_process][i],
+		name = ws_choose_kernel_name(name, batch->col[ws_cuda_kernel_demangled][i]);
+		node = ws_launches_node(kern_sum->launches, batch->col[ws_cuda_kernel_process][i],
 					batch->col[ws_cuda_kernel_correlation][i]);
-		worker->times[worker->n++] = (struct ws_keyed_value){
-			(uint64_t)pass->trail[node] << 32 | name, end[i] - start[i]};
+		worker->times[worker->time_count++] = (struct ws_keyed_value){
+			(uint64_t)kern_sum->trail[node] << 32 | name, end[i] - start[i]};
 		if (node)
 			add_pair(&worker->pairs, (uint64_t)node << 32 | name);
 	}
@@ -111,400 +111,424 @@ static int scan(void *ctx, const struct ws_batch *batch)
 
 /* ---- trails ---- */
 
-static void make_trails(struct pass *pass)
+static void make_trails(struct kern_sum *kern_sum)
 {
-	const struct ws_enclose *enclose = &pass->launches->enclose;
+	const struct ws_enclose *enclose = &kern_sum->launches->enclose;
 
-	pass->trails = (struct ws_keyed){.words = TRAIL_WORDS};
-	pass->trail = ws_malloc(enclose->n * sizeof(*pass->trail));
-	pass->trail[0] = 0;
+	kern_sum->trails = (struct ws_keyed){.words = TRAIL_WORDS};
+	kern_sum->trail = ws_malloc(enclose->n * sizeof(*kern_sum->trail));
+	kern_sum->trail[0] = 0;
 	for (uint32_t i = 1; i < enclose->n; i++) {
 		uint32_t range = enclose->node[i].range;
-		uint64_t key[] = {pass->trail[enclose->node[i].parent],
-				  ws_launches_key(pass->launches, range),
-				  ws_range_get(&pass->launches->ranges, range, ws_nvtx_thread)};
+		uint64_t key[] = {kern_sum->trail[enclose->node[i].parent],
+				  ws_launches_key(kern_sum->launches, range),
+				  ws_range_get(&kern_sum->launches->ranges, range, ws_nvtx_thread)};
 
-		ws_keyed_get(&pass->trails, key);
-		pass->trail[i] = (uint32_t)pass->trails.last + 1;
+		ws_keyed_get(&kern_sum->trails, key);
+		kern_sum->trail[i] = (uint32_t)kern_sum->trails.last + 1;
 	}
 }
 
-static uint32_t label(struct pass *pass, ws_range_key range, uint64_t thread)
+static uint32_t number_label(struct kern_sum *kern_sum, ws_range_key range, uint64_t thread)
 {
-	uint64_t key[] = {
-		range, range ? ws_who_thread(pass->stats->who, (uint32_t)thread)->global_tid : 0};
+	uint64_t key[] = {range, 0};
 
-	ws_keyed_get(&pass->labels, key);
-	return (uint32_t)pass->labels.last;
+	if (range)
+		key[LABEL_THREAD] =
+			ws_who_thread(kern_sum->stats->who, (uint32_t)thread)->global_tid;
+	ws_keyed_get(&kern_sum->labels, key);
+	return (uint32_t)kern_sum->labels.last;
 }
 
-static void make_labels(struct pass *pass)
+static void make_labels(struct kern_sum *kern_sum)
 {
-	pass->labels = (struct ws_keyed){.words = LABEL_WORDS};
-	pass->trail_label = ws_malloc((pass->trails.n + 1) * sizeof(*pass->trail_label));
-	pass->trail_label[0] = label(pass, 0, 0);
-	for (size_t i = 0; i < pass->trails.n; i++) {
-		const uint64_t *t = pass->trails.keys + i * TRAIL_WORDS;
+	kern_sum->labels = (struct ws_keyed){.words = LABEL_WORDS};
+	kern_sum->trail_label =
+		ws_malloc((kern_sum->trails.n + 1) * sizeof(*kern_sum->trail_label));
+	kern_sum->trail_label[0] = number_label(kern_sum, 0, 0);
+	for (size_t i = 0; i < kern_sum->trails.n; i++) {
+		const uint64_t *trail = kern_sum->trails.keys + i * TRAIL_WORDS;
 
-		pass->trail_label[i + 1] = label(pass, t[TRAIL_RANGE], t[TRAIL_THREAD]);
+		kern_sum->trail_label[i + 1] =
+			number_label(kern_sum, trail[TRAIL_RANGE], trail[TRAIL_THREAD]);
 	}
 }
 
-/* Kernels of equal names have one number, and there are few: so that a label and a kernel fit into
- * few bits. */
-static uint32_t kernel_number(struct pass *pass, uint32_t id)
+/* The number of a kernel's name. Equal names have one number, and numbers are small, so that a
+ * label and a kernel fit into few bits. */
+static uint32_t number_kernel(struct kern_sum *kern_sum, uint32_t id)
 {
-	uint32_t key = ws_report_string_key(pass->stats->report, id), *number;
+	uint32_t key = ws_report_string_key(kern_sum->stats->report, id), *number;
 
-	if (key > ws_report_string_count(pass->stats->report))
-		key = 0; /* a number that the report does not have is no name */
-	number = &pass->kernel_number[key];
+	if (key > ws_report_string_count(kern_sum->stats->report))
+		key = 0; /* the report has no such string: a kernel without a name */
+	number = &kern_sum->number_of_kernel[key];
 	if (!*number) {
-		ws_grow(pass->kernels, pass->kernel_cap, pass->kernel_count + 1);
-		pass->kernels[pass->kernel_count++] = key;
-		*number = (uint32_t)pass->kernel_count;
+		ws_grow(kern_sum->kernels, kern_sum->kernel_capacity, kern_sum->kernel_count + 1);
+		kern_sum->kernels[kern_sum->kernel_count++] = key;
+		*number = (uint32_t)kern_sum->kernel_count;
 	}
 	return *number - 1;
 }
 
 /* ---- instances ---- */
 
-static int ascending(const void *first, const void *second)
+static int compare_numbers(const void *first, const void *second)
 {
-	uint64_t x = *(const uint64_t *)first, y = *(const uint64_t *)second;
+	uint64_t left = *(const uint64_t *)first, right = *(const uint64_t *)second;
 
-	return ws_compare(x, y);
+	return ws_compare(left, right);
 }
 
-/* By digits of 11 bits from bit `from` on, those in which values differ only; stable. */
-static void sort_numbers(uint64_t *values, size_t n, unsigned from_bit)
+/* Sort by the bits from `from_bit` on; values that are equal in these keep their order. A radix
+ * sort with 11 bits in each pass, which skips passes over bits in which no values differ. */
+static void sort_numbers(uint64_t *values, size_t length, unsigned from_bit)
 {
 	uint64_t *from = values, *to, differ = 0;
 	size_t at[2048];
 
-	if (n < 4096 && !from_bit) {
-		if (n)
-			qsort(values, n, sizeof(*values), ascending);
+	if (length < 4096 && !from_bit) {
+		if (length)
+			qsort(values, length, sizeof(*values), compare_numbers);
 		return;
 	}
-	to = ws_malloc((n + 1) * sizeof(*to));
-	for (size_t i = 0; i < n; i++)
+	to = ws_malloc((length + 1) * sizeof(*to));
+	for (size_t i = 0; i < length; i++)
 		differ |= values[i] ^ values[0];
 	for (unsigned shift = from_bit; shift < 64; shift += 11) {
 		size_t sum = 0;
-		uint64_t *t;
+		uint64_t *swapped;
 
 		if (!(differ >> shift & 2047))
 			continue;
 		memset(at, 0, sizeof(at));
-		for (size_t i = 0; i < n; i++)
+		for (size_t i = 0; i < length; i++)
 			at[from[i] >> shift & 2047]++;
-		for (size_t d = 0; d < 2048; d++) {
-			size_t count = at[d];
+		for (size_t digit = 0; digit < 2048; digit++) {
+			size_t count = at[digit];
 
-			at[d] = sum;
+			at[digit] = sum;
 			sum += count;
 		}
-		for (size_t i = 0; i < n; i++)
+		for (size_t i = 0; i < length; i++)
 			to[at[from[i] >> shift & 2047]++] = from[i];
-		t = from;
+		swapped = from;
 		from = to;
-		to = t;
+		to = swapped;
 	}
 	if (from != values)
-		memcpy(values, from, n * sizeof(*values));
-	free(from != values ? from : to);
+		memcpy(values, from, length * sizeof(*values));
+	if (from != values)
+		free(from);
+	else
+		free(to);
 }
 
-static void sort_unique(struct pairs *pairs)
+static void sort_unique_pairs(struct number_pairs *pairs)
 {
 	size_t kept = 0;
 
-	sort_numbers(pairs->values, pairs->n, 0);
-	for (size_t i = 0; i < pairs->n; i++)
+	sort_numbers(pairs->values, pairs->count, 0);
+	for (size_t i = 0; i < pairs->count; i++)
 		if (!i || pairs->values[i] != pairs->values[i - 1])
 			pairs->values[kept++] = pairs->values[i];
-	pairs->n = kept;
+	pairs->count = kept;
 }
 
-/* The workers' pairs as one set, with names that are equal under one number. */
-static struct pairs gather(struct pass *pass)
+/* The pairs of all workers as one set; equal names become one. */
+static struct number_pairs gather_pairs(struct kern_sum *kern_sum)
 {
-	struct pairs all = {0};
+	struct number_pairs all = {0};
 
-	for (uint32_t w = 0; w < pass->worker_count; w++) {
-		const struct pairs *from = &pass->workers[w].pairs;
+	for (uint32_t worker = 0; worker < kern_sum->worker_count; worker++) {
+		const struct number_pairs *from = &kern_sum->workers[worker].pairs;
 
-		ws_grow(all.values, all.cap, all.n + from->n);
-		for (size_t i = 0; i < from->n; i++)
-			all.values[all.n++] = from->values[i] >> 32 << 32 |
-					      ws_report_string_key(pass->stats->report,
-								   (uint32_t)from->values[i]);
+		ws_grow(all.values, all.capacity, all.count + from->count);
+		for (size_t i = 0; i < from->count; i++)
+			all.values[all.count++] = from->values[i] >> 32 << 32 |
+						  ws_report_string_key(kern_sum->stats->report,
+								       (uint32_t)from->values[i]);
 	}
-	sort_unique(&all);
+	sort_unique_pairs(&all);
 	return all;
 }
 
-static unsigned bits_for(uint64_t n)
+static unsigned count_bits(uint64_t value)
 {
-	return n > 1 ? 64 - (unsigned)__builtin_clzll(n - 1) : 0;
+	if (value <= 1)
+		return 0;
+	return 64 - (unsigned)__builtin_clzll(value - 1);
 }
 
-/* Label and kernel as one number, in the order of groups. */
-static uint64_t group_key(const struct pass *pass, uint32_t label_number, uint32_t kernel)
+/* Label and kernel as one number; groups are in the order of these. */
+static uint64_t make_group_key(const struct kern_sum *kern_sum, uint32_t label_number,
+			       uint32_t kernel)
 {
-	return (uint64_t)label_number << bits_for(pass->kernel_count) | kernel;
+	return (uint64_t)label_number << count_bits(kern_sum->kernel_count) | kernel;
 }
 
-static void count_instances(struct pass *pass)
+static void count_instances(struct kern_sum *kern_sum)
 {
-	const struct ws_enclose_node *nodes = pass->launches->enclose.node;
-	struct pairs inner = gather(pass),
-		     ranges = {.recent = ws_calloc(RECENT, sizeof(*ranges.recent))};
-	uint32_t *of_range = ws_malloc((pass->launches->ranges.n + 1) * sizeof(*of_range));
+	const struct ws_enclose_node *nodes = kern_sum->launches->enclose.node;
+	struct number_pairs inner = gather_pairs(kern_sum),
+			    ranges = {.recent = ws_calloc(RECENT, sizeof(*ranges.recent))};
+	uint32_t *of_range = ws_malloc((kern_sum->launches->ranges.n + 1) * sizeof(*of_range));
 
-	for (size_t i = 0; i < inner.n; i++)
+	for (size_t i = 0; i < inner.count; i++)
 		for (uint32_t node = (uint32_t)(inner.values[i] >> 32); node;
 		     node = nodes[node].parent)
 			add_pair(&ranges,
 				 (uint64_t)nodes[node].range << 32 | (uint32_t)inner.values[i]);
 	free(inner.values);
 	free(ranges.recent);
-	sort_unique(&ranges);
-	for (uint32_t node = 1; node < pass->launches->enclose.n; node++)
-		of_range[nodes[node].range] = pass->trail_label[pass->trail[node]];
-	for (size_t i = 0; i < ranges.n; i++)
-		ranges.values[i] = group_key(pass, of_range[ranges.values[i] >> 32],
-					     kernel_number(pass, (uint32_t)ranges.values[i]));
+	sort_unique_pairs(&ranges);
+	for (uint32_t node = 1; node < kern_sum->launches->enclose.n; node++)
+		of_range[nodes[node].range] = kern_sum->trail_label[kern_sum->trail[node]];
+	for (size_t i = 0; i < ranges.count; i++)
+		ranges.values[i] =
+			make_group_key(kern_sum, of_range[ranges.values[i] >> 32],
+				       number_kernel(kern_sum, (uint32_t)ranges.values[i]));
 	free(of_range);
-	sort_numbers(ranges.values, ranges.n, 0);
-	for (size_t g = 0, i = 0; g < pass->group_count && i < ranges.n; g++) {
-		uint64_t key = group_key(pass, pass->groups[g].label, pass->groups[g].kernel);
+	sort_numbers(ranges.values, ranges.count, 0);
+	for (size_t group = 0, i = 0; group < kern_sum->group_count && i < ranges.count; group++) {
+		uint64_t key = make_group_key(kern_sum, kern_sum->groups[group].label,
+					      kern_sum->groups[group].kernel);
 
-		for (; i < ranges.n && ranges.values[i] <= key; i++)
-			pass->groups[g].instances += ranges.values[i] == key;
+		for (; i < ranges.count && ranges.values[i] <= key; i++)
+			kern_sum->groups[group].instances += ranges.values[i] == key;
 	}
 	free(ranges.values);
 }
 
 /* ---- durations by trail and kernel ---- */
 
-/* All workers' in one array. */
-static void gather_times(struct pass *pass)
+/* Put the durations of all workers into one array, sorted by key. */
+static void gather_times(struct kern_sum *kern_sum)
 {
 	size_t at = 0;
 
-	for (uint32_t w = 0; w < pass->worker_count; w++)
-		pass->time_count += pass->workers[w].n;
-	pass->times =
-		ws_realloc(pass->workers[0].times, (pass->time_count + 1) * sizeof(*pass->times));
-	for (uint32_t w = 0; w < pass->worker_count; at += pass->workers[w++].n) {
-		if (!w)
+	for (uint32_t worker = 0; worker < kern_sum->worker_count; worker++)
+		kern_sum->time_count += kern_sum->workers[worker].time_count;
+	kern_sum->times = ws_realloc(kern_sum->workers[0].times,
+				     (kern_sum->time_count + 1) * sizeof(*kern_sum->times));
+	for (uint32_t worker = 0; worker < kern_sum->worker_count;
+	     at += kern_sum->workers[worker++].time_count) {
+		if (!worker)
 			continue;
-		if (pass->workers[w].n)
-			memcpy(pass->times + at, pass->workers[w].times,
-			       pass->workers[w].n * sizeof(*pass->times));
-		free(pass->workers[w].times);
+		if (kern_sum->workers[worker].time_count)
+			memcpy(kern_sum->times + at, kern_sum->workers[worker].times,
+			       kern_sum->workers[worker].time_count * sizeof(*kern_sum->times));
+		free(kern_sum->workers[worker].times);
 	}
-	pass->times = ws_sort_by_key(pass->times, pass->time_count);
+	kern_sum->times = ws_sort_by_key(kern_sum->times, kern_sum->time_count);
 }
 
-/* Runs of equal key: where each begins, and after the last the end. */
-struct runs {
+/* Runs of equal keys: where each begins; one more for the end. */
+struct key_runs {
 	size_t *first;
-	size_t n, cap;
+	size_t count, capacity;
 };
 
-static struct runs find_runs(const struct pass *pass)
+static struct key_runs find_runs(const struct kern_sum *kern_sum)
 {
-	struct runs runs = {0};
+	struct key_runs runs = {0};
 
-	for (size_t i = 0; i <= pass->time_count; i++) {
-		if (i && i < pass->time_count && pass->times[i].key == pass->times[i - 1].key)
+	for (size_t i = 0; i <= kern_sum->time_count; i++) {
+		if (i && i < kern_sum->time_count &&
+		    kern_sum->times[i].key == kern_sum->times[i - 1].key)
 			continue;
-		ws_grow(runs.first, runs.cap, runs.n + 1);
-		runs.first[runs.n++] = i;
+		ws_grow(runs.first, runs.capacity, runs.count + 1);
+		runs.first[runs.count++] = i;
 	}
-	runs.n--;
+	runs.count--;
 	return runs;
 }
 
 /* ---- groups ---- */
 
-/* What each run gives to every label on its trail: group << run_bits | run. */
-static struct pairs hand_out(struct pass *pass, const struct runs *runs, unsigned run_bits)
+/* Which runs each group consists of, as group << run_bits | run: a run belongs to every label on
+ * its trail. */
+static struct number_pairs distribute_runs(struct kern_sum *kern_sum, const struct key_runs *runs,
+					   unsigned run_bits)
 {
-	struct pairs parts = {0};
+	struct number_pairs parts = {0};
 
-	for (size_t i = 0; i < runs->n;
-	     i++) /* all numbers of kernels are known before keys are made */
-		kernel_number(pass, (uint32_t)pass->times[runs->first[i]].key);
-	for (size_t i = 0; i < runs->n; i++) {
-		uint64_t key = pass->times[runs->first[i]].key;
-		uint32_t trail = (uint32_t)(key >> 32), kernel = kernel_number(pass, (uint32_t)key);
+	/* Keys of groups depend on how many kernels there are, so these are numbered first. */
+	for (size_t i = 0; i < runs->count; i++)
+		number_kernel(kern_sum, (uint32_t)kern_sum->times[runs->first[i]].key);
+	for (size_t i = 0; i < runs->count; i++) {
+		uint64_t key = kern_sum->times[runs->first[i]].key;
+		uint32_t trail = (uint32_t)(key >> 32),
+			 kernel = number_kernel(kern_sum, (uint32_t)key);
 
 		do {
-			ws_grow(parts.values, parts.cap, parts.n + 1);
-			parts.values[parts.n++] =
-				group_key(pass, pass->trail_label[trail], kernel) << run_bits | i;
-			trail = trail ? (uint32_t)pass->trails
-						.keys[(size_t)(trail - 1) * TRAIL_WORDS +
-						      TRAIL_PARENT]
-				      : 0;
+			ws_grow(parts.values, parts.capacity, parts.count + 1);
+			parts.values[parts.count++] =
+				make_group_key(kern_sum, kern_sum->trail_label[trail], kernel)
+					<< run_bits |
+				i;
+			if (!trail)
+				break;
+			trail = (uint32_t)kern_sum->trails
+					.keys[(size_t)(trail - 1) * TRAIL_WORDS + TRAIL_PARENT];
 		} while (trail);
 	}
-	sort_numbers(parts.values, parts.n, run_bits);
+	sort_numbers(parts.values, parts.count, run_bits);
 	return parts;
 }
 
-static struct ws_std8 summary(const struct pass *pass, const struct runs *runs,
-			      const uint64_t *part, size_t parts, uint64_t run_mask)
+static struct ws_std8 summarise_runs(const struct kern_sum *kern_sum, const struct key_runs *runs,
+				     const uint64_t *part, size_t parts, uint64_t run_mask)
 {
 	struct ws_dist dist = {0}, *all[] = {&dist};
-	struct ws_std8 std8;
+	struct ws_std8 result;
 
 	for (size_t i = 0; i < parts; i++) {
 		size_t run = part[i] & run_mask;
 
 		for (size_t k = runs->first[run]; k < runs->first[run + 1]; k++)
-			ws_dist_add(&dist, pass->times[k].value);
+			ws_dist_add(&dist, kern_sum->times[k].value);
 	}
-	std8 = ws_dist_summary(all, 1);
+	result = ws_dist_summary(all, 1);
 	ws_dist_free(&dist);
-	return std8;
+	return result;
 }
 
-static int make_groups(struct pass *pass, struct ws_err *err)
+static int make_kernel_groups(struct kern_sum *kern_sum, struct ws_err *err)
 {
-	struct runs runs = find_runs(pass);
-	unsigned run_bits = bits_for(runs.n), kernel_bits;
-	size_t cap = 0;
-	struct pairs parts;
+	struct key_runs runs = find_runs(kern_sum);
+	unsigned run_bits = count_bits(runs.count), kernel_bits;
+	size_t capacity = 0;
+	struct number_pairs parts;
 
-	if (run_bits + bits_for(pass->labels.n) +
-		    bits_for(ws_min(runs.n, ws_report_string_count(pass->stats->report))) >
+	if (run_bits + count_bits(kern_sum->labels.n) +
+		    count_bits(
+			    ws_min(runs.count, ws_report_string_count(kern_sum->stats->report))) >
 	    64) {
 		free(runs.first);
 		return ws_fail(err,
 			       "there are too many different ranges and kernels for one table");
 	}
-	parts = hand_out(pass, &runs, run_bits);
-	kernel_bits = bits_for(pass->kernel_count);
-	for (size_t i = 0, next; i < parts.n; i = next) {
+	parts = distribute_runs(kern_sum, &runs, run_bits);
+	kernel_bits = count_bits(kern_sum->kernel_count);
+	for (size_t i = 0, next; i < parts.count; i = next) {
 		uint64_t key = parts.values[i] >> run_bits;
 
-		for (next = i + 1; next < parts.n && parts.values[next] >> run_bits == key;)
+		for (next = i + 1; next < parts.count && parts.values[next] >> run_bits == key;)
 			next++;
-		ws_grow(pass->groups, cap, pass->group_count + 1);
-		pass->groups[pass->group_count++] = (struct group){
+		ws_grow(kern_sum->groups, capacity, kern_sum->group_count + 1);
+		kern_sum->groups[kern_sum->group_count++] = (struct kernel_group){
 			.label = (uint32_t)(key >> kernel_bits),
 			.kernel = (uint32_t)(key & ((UINT64_C(1) << kernel_bits) - 1)),
-			.summary = summary(pass, &runs, parts.values + i, next - i,
-					   (UINT64_C(1) << run_bits) - 1)};
+			.summary = summarise_runs(kern_sum, &runs, parts.values + i, next - i,
+						  (UINT64_C(1) << run_bits) - 1)};
 	}
 	free(parts.values);
 	free(runs.first);
-	free(pass->times);
-	pass->times = NULL;
+	free(kern_sum->times);
+	kern_sum->times = NULL;
 	return 0;
 }
 
 /* ---- printing ---- */
 
-/* A label with its groups. Names are made one after the other in `text`. */
-struct line {
-	size_t text, len;
-	size_t first, count; /* groups */
+/* A label with its groups. */
+struct label_line {
+	size_t text, len;    /* its name in the text that has all names */
+	size_t first, count; /* its groups */
 	uint32_t number;
 	bool startend;
 };
 
-struct output {
-	struct pass *pass;
+struct kern_output {
+	struct kern_sum *pass;
 	struct ws_text text;
-	struct line *lines;
-	struct row *rows;
+	struct label_line *lines;
+	struct kernel_row *rows;
 };
 
-static int by_text(const void *first, const void *second, void *ctx)
+static int compare_labels(const void *first, const void *second, void *context)
 {
-	const struct output *output = ctx;
-	const struct line *left = first, *right = second;
-	size_t n = ws_min(left->len, right->len);
-	int order =
-		n ? memcmp(output->text.text + left->text, output->text.text + right->text, n) : 0;
-	const uint64_t *k = output->pass->labels.keys + (size_t)left->number * LABEL_WORDS,
-		       *l = output->pass->labels.keys + (size_t)right->number * LABEL_WORDS;
+	const struct kern_output *output = context;
+	const struct label_line *left = first, *right = second;
+	int order = ws_compare_texts(output->text.text + left->text, left->len,
+				     output->text.text + right->text, right->len);
+	const uint64_t *left_key = output->pass->labels.keys + (size_t)left->number * LABEL_WORDS,
+		       *right_key = output->pass->labels.keys + (size_t)right->number * LABEL_WORDS;
 
-	if (order || left->len != right->len)
-		return order ? order : left->len < right->len ? -1 : 1;
+	if (order)
+		return order;
 	if (left->startend != right->startend)
-		return left->startend ? 1 : -1;
-	if (k[LABEL_RANGE] != l[LABEL_RANGE])
-		return k[LABEL_RANGE] < l[LABEL_RANGE] ? -1 : 1;
-	return ws_compare(k[LABEL_THREAD], l[LABEL_THREAD]);
+		return ws_compare(left->startend, right->startend);
+	if (left_key[LABEL_RANGE] != right_key[LABEL_RANGE])
+		return ws_compare(left_key[LABEL_RANGE], right_key[LABEL_RANGE]);
+	return ws_compare(left_key[LABEL_THREAD], right_key[LABEL_THREAD]);
 }
 
-static int by_total(const void *first, const void *second, void *ctx)
+static int compare_group_totals(const void *first, const void *second, void *context)
 {
-	const struct group *left = first, *right = second;
-	const uint32_t *kernels = ctx;
+	const struct kernel_group *left = first, *right = second;
+	const uint32_t *kernels = context;
 
 	if (left->summary.total != right->summary.total)
-		return left->summary.total > right->summary.total ? -1 : 1;
+		return ws_compare(right->summary.total, left->summary.total);
 	return ws_compare(kernels[left->kernel], kernels[right->kernel]);
 }
 
-static size_t name_lines(struct output *output)
+/* Set the lines, one for each label that has groups, and their names. Returns how many there are.
+ */
+static size_t name_label_lines(struct kern_output *output)
 {
-	const struct pass *pass = output->pass;
-	size_t n = 0;
+	const struct kern_sum *kern_sum = output->pass;
+	size_t count = 0;
 
 	ws_text_puts(&output->text, "");
-	for (size_t g = 0, next; g < pass->group_count; g = next, n++) {
-		uint32_t number = pass->groups[g].label;
-		ws_range_key range = pass->labels.keys[(size_t)number * LABEL_WORDS + LABEL_RANGE];
-		struct line *line = &output->lines[n];
+	for (size_t group = 0, next; group < kern_sum->group_count; group = next, count++) {
+		uint32_t number = kern_sum->groups[group].label;
+		ws_range_key range =
+			kern_sum->labels.keys[(size_t)number * LABEL_WORDS + LABEL_RANGE];
+		struct label_line *line = &output->lines[count];
 		char *text;
 
-		for (next = g + 1; next < pass->group_count && pass->groups[next].label == number;)
+		for (next = group + 1;
+		     next < kern_sum->group_count && kern_sum->groups[next].label == number;)
 			next++;
-		*line = (struct line){.text = output->text.len,
-				      .first = g,
-				      .count = next - g,
-				      .number = number,
-				      .startend = range & WS_RANGE_STARTEND};
+		*line = (struct label_line){.text = output->text.len,
+					    .first = group,
+					    .count = next - group,
+					    .number = number,
+					    .startend = range & WS_RANGE_STARTEND};
 		if (!range)
 			continue;
-		text = ws_launches_range_name(pass->launches, range, &line->len);
+		text = ws_launches_range_name(kern_sum->launches, range, &line->len);
 		ws_text_add(&output->text, text, line->len);
 		free(text);
 	}
-	return n;
+	return count;
 }
 
-struct row {
-	const struct line *line;
-	const struct group *group;
+struct kernel_row {
+	const struct label_line *line;
+	const struct kernel_group *group;
 };
 
-static size_t make_row(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text)
+static size_t make_kernel_row(const void *context, size_t i, struct ws_cell *cells,
+			      struct ws_text *text)
 {
-	const struct output *output = ctx;
-	const struct line *line = output->rows[i].line;
-	const struct group *group = output->rows[i].group;
+	const struct kern_output *output = context;
+	const struct label_line *line = output->rows[i].line;
+	const struct kernel_group *group = output->rows[i].group;
 	const uint64_t *key = output->pass->labels.keys + (size_t)line->number * LABEL_WORDS;
-	const char *style = line->startend ? "StartEnd" : "PushPop";
+	const char *style = ws_range_style_name(line->startend);
 	bool in_range = key[LABEL_RANGE];
-	size_t len;
+	size_t length;
 	const char *kernel = ws_report_string(output->pass->stats->report,
-					      output->pass->kernels[group->kernel], &len);
+					      output->pass->kernels[group->kernel], &length);
 	const struct ws_cell row[] = {
-		in_range ? ws_cell_text(output->text.text + line->text, line->len) : ws_cell_null(),
-		in_range ? ws_cell_text(style, strlen(style)) : ws_cell_null(),
-		in_range ? ws_cell_int((int64_t)(key[LABEL_THREAD] >> 24 & 0xffffff))
-			 : ws_cell_null(),
-		in_range ? ws_cell_int((int64_t)(key[LABEL_THREAD] & 0xffffff)) : ws_cell_null(),
+		ws_cell_text_if(in_range, output->text.text + line->text, line->len),
+		ws_cell_text_if(in_range, style, strlen(style)),
+		ws_cell_int_if(in_range, (int64_t)(key[LABEL_THREAD] >> 24 & 0xffffff)),
+		ws_cell_int_if(in_range, (int64_t)(key[LABEL_THREAD] & 0xffffff)),
 		ws_cell_int((int64_t)group->instances),
 		ws_cell_int((int64_t)group->summary.count),
 		ws_cell_int((int64_t)group->summary.total),
@@ -513,7 +537,7 @@ static size_t make_row(const void *ctx, size_t i, struct ws_cell *cells, struct 
 		ws_cell_int((int64_t)group->summary.min),
 		ws_cell_int((int64_t)group->summary.max),
 		ws_std8_stddev_cell(&group->summary),
-		ws_cell_text(kernel, len),
+		ws_cell_text(kernel, length),
 	};
 
 	(void)text;
@@ -522,25 +546,26 @@ static size_t make_row(const void *ctx, size_t i, struct ws_cell *cells, struct 
 	return 0;
 }
 
-static void print(struct pass *pass)
+static void print_kernel_rows(struct kern_sum *kern_sum)
 {
-	struct output output = {.pass = pass,
-				.lines = ws_malloc((pass->labels.n + 1) * sizeof(*output.lines))};
-	size_t n = name_lines(&output), rows = 0;
+	struct kern_output output = {
+		.pass = kern_sum,
+		.lines = ws_malloc((kern_sum->labels.n + 1) * sizeof(*output.lines))};
+	size_t count = name_label_lines(&output), rows = 0;
 
-	output.rows = ws_malloc(pass->group_count * sizeof(*output.rows));
-	if (n)
-		qsort_r(output.lines, n, sizeof(*output.lines), by_text, &output);
-	for (size_t i = 0; i < n; i++) {
-		struct group *group = pass->groups + output.lines[i].first;
+	output.rows = ws_malloc(kern_sum->group_count * sizeof(*output.rows));
+	if (count)
+		qsort_r(output.lines, count, sizeof(*output.lines), compare_labels, &output);
+	for (size_t i = 0; i < count; i++) {
+		struct kernel_group *group = kern_sum->groups + output.lines[i].first;
 
 		if (output.lines[i].count > 1)
-			qsort_r(group, output.lines[i].count, sizeof(*group), by_total,
-				pass->kernels);
+			qsort_r(group, output.lines[i].count, sizeof(*group), compare_group_totals,
+				kern_sum->kernels);
 		for (size_t k = 0; k < output.lines[i].count; k++)
-			output.rows[rows++] = (struct row){&output.lines[i], &group[k]};
+			output.rows[rows++] = (struct kernel_row){&output.lines[i], &group[k]};
 	}
-	pass->stats->rows(pass->stats, rows, make_row, &output);
+	kern_sum->stats->rows(kern_sum->stats, rows, make_kernel_row, &output);
 	ws_text_free(&output.text);
 	free(output.lines);
 	free(output.rows);
@@ -548,81 +573,81 @@ static void print(struct pass *pass)
 
 /* ---- the report ---- */
 
-static int together(struct pass *pass, struct ws_err *err)
+static int combine_workers(struct kern_sum *kern_sum, struct ws_err *err)
 {
-	int rc;
+	int status;
 
-	ws_calls_free(&pass->launches->calls); /* memory peaks here: of the launches, ranges and
-					nodes are all that is needed now */
-	pass->kernel_number = ws_calloc((size_t)ws_report_string_count(pass->stats->report) + 1,
-					sizeof(*pass->kernel_number));
-	make_labels(pass);
-	gather_times(pass);
-	rc = make_groups(pass, err);
-	if (!rc) {
-		count_instances(pass);
-		print(pass);
+	ws_calls_free(&kern_sum->launches->calls); /* no longer needed, and memory peaks here */
+	kern_sum->number_of_kernel =
+		ws_calloc((size_t)ws_report_string_count(kern_sum->stats->report) + 1,
+			  sizeof(*kern_sum->number_of_kernel));
+	make_labels(kern_sum);
+	gather_times(kern_sum);
+	status = make_kernel_groups(kern_sum, err);
+	if (!status) {
+		count_instances(kern_sum);
+		print_kernel_rows(kern_sum);
 	}
-	free(pass->times);
-	free(pass->groups);
-	free(pass->kernels);
-	free(pass->kernel_number);
-	free(pass->trail_label);
-	ws_keyed_free(&pass->labels);
-	return rc;
+	free(kern_sum->times);
+	free(kern_sum->groups);
+	free(kern_sum->kernels);
+	free(kern_sum->number_of_kernel);
+	free(kern_sum->trail_label);
+	ws_keyed_free(&kern_sum->labels);
+	return status;
 }
 
-static void scan_kernels(struct pass *pass)
+static void scan_kernels_by_trail(struct kern_sum *kern_sum)
 {
-	struct ws_scan sc = {
+	struct ws_scan scan = {
 		.table = WS_TABLE_cuda_kernel,
 		.columns = WS_COL(cuda_kernel, start) | WS_COL(cuda_kernel, end) |
 			   WS_COL(cuda_kernel, process) | WS_COL(cuda_kernel, correlation) |
-			   WS_COL(cuda_kernel, demangled) | UINT64_C(1) << pass->name,
-		.time_min = pass->stats->time_min,
-		.time_max = pass->stats->time_max,
+			   WS_COL(cuda_kernel, demangled) | UINT64_C(1) << kern_sum->name_column,
+		.time_min = kern_sum->stats->time_min,
+		.time_max = kern_sum->stats->time_max,
 	};
 	uint64_t damaged = 0;
 
-	pass->worker_count = ws_scan_workers(&sc);
-	memset(pass->workers, 0, pass->worker_count * sizeof(*pass->workers));
-	for (uint32_t w = 0; w < pass->worker_count; w++) {
-		pass->workers[w].pairs.recent = ws_calloc(RECENT, sizeof(uint64_t));
+	kern_sum->worker_count = ws_scan_workers(&scan);
+	memset(kern_sum->workers, 0, kern_sum->worker_count * sizeof(*kern_sum->workers));
+	for (uint32_t i = 0; i < kern_sum->worker_count; i++) {
+		kern_sum->workers[i].pairs.recent = ws_calloc(RECENT, sizeof(uint64_t));
 	}
-	ws_scan_run(pass->stats->report, &sc, scan, pass, &damaged);
-	pass->stats->damaged += damaged;
-	for (uint32_t w = 0; w < pass->worker_count; w++) {
-		pass->stats->unended += pass->workers[w].unended;
-		pass->stats->backwards += pass->workers[w].backwards;
+	ws_scan_run(kern_sum->stats->report, &scan, scan_kernel_times, kern_sum, &damaged);
+	kern_sum->stats->damaged += damaged;
+	for (uint32_t worker = 0; worker < kern_sum->worker_count; worker++) {
+		kern_sum->stats->unended += kern_sum->workers[worker].unended;
+		kern_sum->stats->backwards += kern_sum->workers[worker].backwards;
 	}
 }
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_nvtx_kern_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	struct ws_scan any = {.table = WS_TABLE_cuda_kernel};
-	struct pass pass = {.stats = stats, .name = ws_cuda_name_column(stats)};
-	int rc;
+	struct kern_sum kern_sum = {.stats = stats, .name_column = ws_cuda_name_column(stats)};
+	int status;
 
-	pass.launches = ws_launches_open(stats, true, err);
-	if (!pass.launches)
+	kern_sum.launches = ws_launches_open(stats, true, err);
+	if (!kern_sum.launches)
 		return -1;
-	pass.workers = aligned_alloc(128, ws_scan_workers(&any) * sizeof(*pass.workers));
-	if (!pass.workers) {
-		ws_launches_close(pass.launches);
+	kern_sum.workers = aligned_alloc(128, ws_scan_workers(&any) * sizeof(*kern_sum.workers));
+	if (!kern_sum.workers) {
+		ws_launches_close(kern_sum.launches);
 		return ws_fail(err, "out of memory");
 	}
-	make_trails(&pass);
-	scan_kernels(&pass);
-	rc = together(&pass, err);
-	for (uint32_t w = 0; w < pass.worker_count; w++) {
-		free(pass.workers[w].pairs.values);
-		free(pass.workers[w].pairs.recent);
+	make_trails(&kern_sum);
+	scan_kernels_by_trail(&kern_sum);
+	status = combine_workers(&kern_sum, err);
+	for (uint32_t i = 0; i < kern_sum.worker_count; i++) {
+		free(kern_sum.workers[i].pairs.values);
+		free(kern_sum.workers[i].pairs.recent);
 	}
-	free(pass.workers);
-	free(pass.trail);
-	ws_keyed_free(&pass.trails);
-	ws_launches_close(pass.launches);
-	return rc;
+	free(kern_sum.workers);
+	free(kern_sum.trail);
+	ws_keyed_free(&kern_sum.trails);
+	ws_launches_close(kern_sum.launches);
+	return status;
 }
 
 const struct ws_stat ws_stat_nvtx_kern_sum = {
@@ -637,5 +662,5 @@ const struct ws_stat ws_stat_nvtx_kern_sum = {
 	.args = ws_cuda_name_args,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
-	.run = run,
+	.run = make_nvtx_kern_sum_rows,
 };

@@ -4,7 +4,7 @@
 
 static const struct ws_column columns[] = {WS_STD8("Instances"), {"Range", WS_KIND_TEXT}};
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_nvtx_pushpop_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	return ws_ranges_summary(stats, WS_RANGES_PUSHPOP, false, err);
 }
@@ -18,5 +18,5 @@ const struct ws_stat ws_stat_nvtx_pushpop_sum = {
 	.by_default = false,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
-	.run = run,
+	.run = make_nvtx_pushpop_sum_rows,
 };

@@ -5,7 +5,7 @@
 static const struct ws_column columns[] = {
 	WS_STD8("Instances"), {"Style", WS_KIND_TEXT}, {"Range", WS_KIND_TEXT}};
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_nvtx_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	return ws_ranges_summary(stats, WS_RANGES_PUSHPOP | WS_RANGES_STARTEND, true, err);
 }
@@ -19,5 +19,5 @@ const struct ws_stat ws_stat_nvtx_sum = {
 	.by_default = true,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
-	.run = run,
+	.run = make_nvtx_sum_rows,
 };

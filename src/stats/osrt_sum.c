@@ -7,20 +7,20 @@
 
 static const struct ws_column columns[] = {WS_STD8("Num Calls"), {"Name", WS_KIND_TEXT}};
 
-struct worker {
+struct osrt_worker {
 	struct ws_groups groups;
 	uint64_t unended, backwards;
 } __attribute__((aligned(128)));
 
-static int scan(void *ctx, const struct ws_batch *batch)
+static int scan_osrt_calls(void *context, const struct ws_batch *batch)
 {
-	struct worker *worker = (struct worker *)ctx + batch->worker;
+	struct osrt_worker *worker = (struct osrt_worker *)context + batch->worker;
 	const uint64_t *start = batch->col[ws_osrt_start], *end = batch->col[ws_osrt_end],
 		       *name = batch->col[ws_osrt_name];
 
 	for (size_t i = 0; i < batch->rows; i++) {
 		if (ws_unlikely(end[i] == WS_NO_TIME || end[i] < start[i])) {
-			*(end[i] == WS_NO_TIME ? &worker->unended : &worker->backwards) += 1;
+			ws_count_left_out(end[i], &worker->unended, &worker->backwards);
 			continue;
 		}
 		ws_dist_add(ws_groups_get(&worker->groups, name[i]), end[i] - start[i]);
@@ -28,13 +28,13 @@ static int scan(void *ctx, const struct ws_batch *batch)
 	return 0;
 }
 
-static uint64_t canonical(void *ctx, size_t worker, uint64_t key)
+static uint64_t get_canonical_function(void *context, size_t worker, uint64_t key)
 {
 	(void)worker;
-	return ws_report_string_key(ctx, (uint32_t)key);
+	return ws_report_string_key(context, (uint32_t)key);
 }
 
-static void print(struct ws_stats *stats, const struct ws_group_sum *sums, size_t count)
+static void print_osrt_sums(struct ws_stats *stats, const struct ws_group_sum *sums, size_t count)
 {
 	struct ws_std8_line *lines = ws_calloc(count, sizeof(*lines));
 
@@ -47,16 +47,16 @@ static void print(struct ws_stats *stats, const struct ws_group_sum *sums, size_
 	free(lines);
 }
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_osrt_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	struct ws_scan sc = {
+	struct ws_scan scan = {
 		.table = WS_TABLE_osrt,
 		.columns = WS_COL(osrt, start) | WS_COL(osrt, end) | WS_COL(osrt, name),
 		.time_min = stats->time_min,
 		.time_max = stats->time_max,
 	};
-	uint32_t count = ws_scan_workers(&sc);
-	struct worker *workers = aligned_alloc(128, count * sizeof(*workers));
+	uint32_t count = ws_scan_workers(&scan);
+	struct osrt_worker *workers = aligned_alloc(128, count * sizeof(*workers));
 	struct ws_groups *groups = ws_calloc(count, sizeof(*groups));
 	struct ws_group_sum *sums;
 	size_t lines;
@@ -66,16 +66,17 @@ static int run(struct ws_stats *stats, struct ws_err *err)
 		return ws_fail(err, "out of memory");
 	}
 	memset(workers, 0, count * sizeof(*workers));
-	ws_scan_run(stats->report, &sc, scan, workers, &stats->damaged);
-	for (uint32_t w = 0; w < count; w++) {
-		groups[w] = workers[w].groups;
-		stats->unended += workers[w].unended;
-		stats->backwards += workers[w].backwards;
+	ws_scan_run(stats->report, &scan, scan_osrt_calls, workers, &stats->damaged);
+	for (uint32_t i = 0; i < count; i++) {
+		groups[i] = workers[i].groups;
+		stats->unended += workers[i].unended;
+		stats->backwards += workers[i].backwards;
 	}
-	sums = ws_groups_merge(groups, count, canonical, (void *)stats->report, &lines);
-	print(stats, sums, lines);
-	for (uint32_t w = 0; w < count; w++)
-		ws_groups_free(&groups[w]);
+	sums = ws_groups_merge(groups, count, get_canonical_function, (void *)stats->report,
+			       &lines);
+	print_osrt_sums(stats, sums, lines);
+	for (uint32_t worker = 0; worker < count; worker++)
+		ws_groups_free(&groups[worker]);
 	free(sums);
 	free(groups);
 	free(workers);
@@ -93,5 +94,5 @@ const struct ws_stat ws_stat_osrt_sum = {
 	.by_default = true,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
-	.run = run,
+	.run = make_osrt_sum_rows,
 };

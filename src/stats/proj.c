@@ -1,8 +1,8 @@
 /*
  * proj.c - see proj.h.
  *
- * Work is added to the node of its launch (enclose.h), then each node to the one around it, from
- * the inside out: a node's parent has a lower number.
+ * Work is added to the node of its launch (query/enclose.h), then each node to the one around it,
+ * from the inside out: a node's parent has a lower number.
  */
 #include "stats/proj.h"
 #include "base/choose.h"
@@ -12,57 +12,58 @@
 
 #include "stats/cuda.h"
 
-struct pass {
+struct projection {
 	struct ws_launches *launches;
 	const struct ws_cuda_columns *columns;
 	struct ws_proj_span *node;
 	uint64_t unended, backwards;
 };
 
-static void least(uint64_t *values, uint64_t x)
+/* Lower *minimum to `value`, if that is less; several threads do so. */
+static void lower_minimum(uint64_t *minimum, uint64_t value)
 {
-	uint64_t old = __atomic_load_n(values, __ATOMIC_RELAXED);
+	uint64_t old = __atomic_load_n(minimum, __ATOMIC_RELAXED);
 
-	while (x < old && !__atomic_compare_exchange_n(values, &old, x, true, __ATOMIC_RELAXED,
-						       __ATOMIC_RELAXED))
+	while (value < old && !__atomic_compare_exchange_n(minimum, &old, value, true,
+							   __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 }
 
-static void most(uint64_t *values, uint64_t x)
+static void raise_maximum(uint64_t *maximum, uint64_t value)
 {
-	uint64_t old = __atomic_load_n(values, __ATOMIC_RELAXED);
+	uint64_t old = __atomic_load_n(maximum, __ATOMIC_RELAXED);
 
-	while (x > old && !__atomic_compare_exchange_n(values, &old, x, true, __ATOMIC_RELAXED,
-						       __ATOMIC_RELAXED))
+	while (value > old && !__atomic_compare_exchange_n(maximum, &old, value, true,
+							   __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 }
 
-static int scan(void *ctx, const struct ws_batch *batch)
+static int scan_projected_work(void *context, const struct ws_batch *batch)
 {
-	struct pass *pass = ctx;
-	const uint64_t *start = batch->col[pass->columns->start],
-		       *end = batch->col[pass->columns->end];
-	const uint64_t *process = batch->col[pass->columns->process],
-		       *correlation = batch->col[pass->columns->correlation];
+	struct projection *projection = context;
+	const uint64_t *start = batch->col[projection->columns->start],
+		       *end = batch->col[projection->columns->end];
+	const uint64_t *process = batch->col[projection->columns->process],
+		       *correlation = batch->col[projection->columns->correlation];
 
 	for (size_t i = 0; i < batch->rows; i++) {
-		uint32_t node = ws_launches_node(pass->launches, process[i], correlation[i]);
+		uint32_t node = ws_launches_node(projection->launches, process[i], correlation[i]);
 
 		if (!node)
 			continue;
 		if (ws_unlikely(end[i] == WS_NO_TIME || end[i] < start[i])) {
-			__atomic_fetch_add(end[i] == WS_NO_TIME ? &pass->unended : &pass->backwards,
-					   1, __ATOMIC_RELAXED);
+			ws_count_left_out_shared(end[i], &projection->unended,
+						 &projection->backwards);
 			continue;
 		}
-		least(&pass->node[node].first, start[i]);
-		most(&pass->node[node].last, end[i]);
-		__atomic_fetch_add(&pass->node[node].ops, 1, __ATOMIC_RELAXED);
+		lower_minimum(&projection->node[node].first, start[i]);
+		raise_maximum(&projection->node[node].last, end[i]);
+		__atomic_fetch_add(&projection->node[node].ops, 1, __ATOMIC_RELAXED);
 	}
 	return 0;
 }
 
-static void merge(struct ws_proj_span *to, const struct ws_proj_span *from)
+static void merge_span(struct ws_proj_span *to, const struct ws_proj_span *from)
 {
 	if (!from->ops)
 		return;
@@ -71,20 +72,20 @@ static void merge(struct ws_proj_span *to, const struct ws_proj_span *from)
 	to->ops += from->ops;
 }
 
-static struct ws_proj_span *new_spans(size_t n)
+static struct ws_proj_span *make_empty_spans(size_t count)
 {
-	struct ws_proj_span *span = ws_malloc(n * sizeof(*span));
+	struct ws_proj_span *span = ws_malloc(count * sizeof(*span));
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < count; i++)
 		span[i] = (struct ws_proj_span){.first = UINT64_MAX};
 	return span;
 }
 
-static void scan_all(struct ws_stats *stats, struct pass *pass)
+static void scan_all_work(struct ws_stats *stats, struct projection *projection)
 {
 	for (int i = WS_CUDA_KERNEL; i < WS_CUDA_SOURCES; i++) {
-		const struct ws_cuda_columns *columns = pass->columns = &ws_cuda_columns[i];
-		struct ws_scan sc = {
+		const struct ws_cuda_columns *columns = projection->columns = &ws_cuda_columns[i];
+		struct ws_scan scan = {
 			.table = columns->table,
 			.columns = UINT64_C(1) << columns->start | UINT64_C(1) << columns->end |
 				   UINT64_C(1) << columns->process |
@@ -94,31 +95,31 @@ static void scan_all(struct ws_stats *stats, struct pass *pass)
 		};
 		uint64_t damaged = 0;
 
-		ws_scan_run(stats->report, &sc, scan, pass, &damaged);
+		ws_scan_run(stats->report, &scan, scan_projected_work, projection, &damaged);
 		stats->damaged += damaged;
 	}
-	stats->unended += pass->unended;
-	stats->backwards += pass->backwards;
+	stats->unended += projection->unended;
+	stats->backwards += projection->backwards;
 }
 
 int ws_proj_load(struct ws_stats *stats, struct ws_proj *proj, struct ws_err *err)
 {
-	struct pass pass = {0};
+	struct projection projection = {0};
 	const struct ws_enclose *enclose;
 
 	memset(proj, 0, sizeof(*proj));
-	pass.launches = proj->launches = ws_launches_open(stats, true, err);
+	projection.launches = proj->launches = ws_launches_open(stats, true, err);
 	if (!proj->launches)
 		return -1;
 	enclose = &proj->launches->enclose;
-	pass.node = new_spans(enclose->n);
-	scan_all(stats, &pass);
-	proj->span = new_spans(proj->launches->ranges.n);
+	projection.node = make_empty_spans(enclose->n);
+	scan_all_work(stats, &projection);
+	proj->span = make_empty_spans(proj->launches->ranges.n);
 	for (uint32_t i = enclose->n; --i;) {
-		merge(&pass.node[enclose->node[i].parent], &pass.node[i]);
-		merge(&proj->span[enclose->node[i].range], &pass.node[i]);
+		merge_span(&projection.node[enclose->node[i].parent], &projection.node[i]);
+		merge_span(&proj->span[enclose->node[i].range], &projection.node[i]);
 	}
-	free(pass.node);
+	free(projection.node);
 	proj->parent = ws_malloc(proj->launches->ranges.n * sizeof(*proj->parent));
 	proj->level = ws_malloc(proj->launches->ranges.n * sizeof(*proj->level));
 	proj->children = ws_calloc(proj->launches->ranges.n, sizeof(*proj->children));

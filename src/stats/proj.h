@@ -14,18 +14,18 @@ struct ws_proj {
 		uint64_t ops;	  /* 0: nothing was launched inside */
 	} * span;		  /* by range */
 	uint32_t *parent, *level; /* by range: ws_ranges_nest */
-	uint32_t *children;	  /* by range: those that have work themselves */
+	uint32_t *children;	  /* by range: how many ranges directly inside have work */
 };
 
-/* All work of GPUs in the window. Returns 0, or -1 with a message; ws_proj_free in any case. */
+/* Project the ranges to all work of GPUs in the window. Returns 0, or -1 with a message; call
+ * ws_proj_free in either case. */
 int ws_proj_load(struct ws_stats *stats, struct ws_proj *proj, struct ws_err *err);
 void ws_proj_free(struct ws_proj *proj);
 
 static inline const char *ws_proj_style(const struct ws_proj *proj, uint32_t range)
 {
-	return ws_range_get(&proj->launches->ranges, range, ws_nvtx_type) == WS_NVTX_STARTEND
-		       ? "StartEnd"
-		       : "PushPop";
+	return ws_range_style_name(ws_range_get(&proj->launches->ranges, range, ws_nvtx_type) ==
+				   WS_NVTX_STARTEND);
 }
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * ranges.c - see ranges.h.
  *
- * One pass over the ranges on all cores. A worker's key is style, its own number of the domain, and
- * the text's id as stored; only afterwards, once per distinct key and not per row, are these mapped
- * to what the user sees: domains by name, texts by content.
+ * One pass over the ranges on all cores. A worker's key is the style, the worker's own number of
+ * the domain, and the stored id of the text. Only afterwards are keys mapped to what the user sees
+ * (domains by name, texts by content): once for each distinct key, not for each row.
  */
 #include "stats/ranges.h"
 
@@ -11,80 +11,83 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/choose.h"
 #include "stats/domains.h"
 #include "stats/group.h"
 #include "stats/std8.h"
 
-struct worker {
+struct range_worker {
 	struct ws_groups groups;
-	struct ws_spill *spill; /* of names that came when there were many already */
-	const uint32_t *keys;	/* the pass's, then */
+	struct ws_spill *spill; /* values of names that came after many others; else NULL */
+	const uint32_t *keys;	/* where there is a spill: `keys` of the pass */
 	struct ws_domains domains;
 	uint64_t unended, backwards;
 } __attribute__((aligned(128)));
 
-struct pass {
+struct range_sums {
 	struct ws_stats *stats;
-	struct worker *workers;
+	struct range_worker *workers;
 	unsigned kinds;
 	bool styled;
 	struct ws_domain_table domains;
-	uint32_t *keys; /* by string id: that of its text; made when there are many names */
-	pthread_mutex_t lock;
+	uint32_t *keys;	      /* by string id: key of its text; made when there are many names */
+	pthread_mutex_t lock; /* of `keys` */
 };
 
 enum { STYLE_SHIFT = 63, DOMAIN_SHIFT = 32 };
 
-/*
- * Values of names are kept by the number of the name as far as numbers are not much more than there
- * are ranges, which only a damaged report has.
- */
-static struct ws_spill *new_spill(const struct ws_report *report)
+/* First values are kept in an array by string id, unless there are far more strings than ranges,
+ * which only a damaged report has. */
+static struct ws_spill *make_spill(const struct ws_report *report)
 {
 	struct ws_spill *spill = ws_calloc(1, sizeof(*spill));
 	uint32_t strings = ws_report_string_count(report);
 
 	spill->shift = ws_spill_shift(strings);
-	spill->limit =
-		strings / 16 <= ws_report_rows(report, WS_TABLE_nvtx) ? (size_t)strings + 1 : 0;
+	if (strings / 16 <= ws_report_rows(report, WS_TABLE_nvtx))
+		spill->limit = (size_t)strings + 1;
 	return spill;
 }
 
-/* Texts are looked up for each row then: in one array, which can be asked for ahead. */
-static const uint32_t *make_keys(struct pass *pass)
+/* The keys of all texts in one array, which can be prefetched: where there are many names, the text
+ * of each row is looked up. */
+static const uint32_t *get_text_keys(struct range_sums *range_sums)
 {
 	const uint32_t *keys;
 
-	pthread_mutex_lock(&pass->lock);
-	if (!pass->keys) {
-		pass->keys = ws_malloc(((size_t)ws_report_string_count(pass->stats->report) + 1) *
-				       sizeof(*pass->keys));
-		ws_report_string_keys(pass->stats->report, pass->keys);
+	pthread_mutex_lock(&range_sums->lock);
+	if (!range_sums->keys) {
+		range_sums->keys =
+			ws_malloc(((size_t)ws_report_string_count(range_sums->stats->report) + 1) *
+				  sizeof(*range_sums->keys));
+		ws_report_string_keys(range_sums->stats->report, range_sums->keys);
 	}
-	keys = pass->keys;
-	pthread_mutex_unlock(&pass->lock);
+	keys = range_sums->keys;
+	pthread_mutex_unlock(&range_sums->lock);
 	return keys;
 }
 
-enum { AHEAD = 24 }; /* rows */
+enum { AHEAD = 24 }; /* rows between two steps of prefetching */
 
-/* Where there are many names already; `text` has `left` rows yet, this one the first. */
-static void add_crowded(struct pass *pass, struct worker *worker, const uint64_t *text, size_t left,
-			uint64_t key, uint64_t value)
+/* Add a value where there are many names already. `text` has the texts of the `left` rows from this
+ * one on. */
+static void add_spilled_value(struct range_sums *range_sums, struct range_worker *worker,
+			      const uint64_t *text, size_t left, uint64_t key, uint64_t value)
 {
-	uint32_t strings = ws_report_string_count(pass->stats->report), id = (uint32_t)key;
+	uint32_t strings = ws_report_string_count(range_sums->stats->report), id = (uint32_t)key;
 	uint64_t upper = key - id;
 	struct ws_dist *dist;
 
 	if (!worker->spill) {
-		worker->spill = new_spill(pass->stats->report);
-		worker->keys = make_keys(pass);
+		worker->spill = make_spill(range_sums->stats->report);
+		worker->keys = get_text_keys(range_sums);
 	}
 	if (left > 2 * AHEAD && text[2 * AHEAD] <= strings)
 		__builtin_prefetch(&worker->keys[text[2 * AHEAD]]);
 	if (left > AHEAD && text[AHEAD] <= strings)
 		ws_spill_fetch(worker->spill, worker->keys[text[AHEAD]]);
-	id = id <= strings ? worker->keys[id] : id;
+	if (id <= strings)
+		id = worker->keys[id];
 	if (ws_spill_first(worker->spill, upper | id, value))
 		return;
 	dist = ws_groups_find(&worker->groups, key);
@@ -94,10 +97,10 @@ static void add_crowded(struct pass *pass, struct worker *worker, const uint64_t
 		ws_spill_add(worker->spill, upper | id, value);
 }
 
-static int scan(void *ctx, const struct ws_batch *batch)
+static int scan_ranges(void *context, const struct ws_batch *batch)
 {
-	struct pass *pass = ctx;
-	struct worker *worker = &pass->workers[batch->worker];
+	struct range_sums *range_sums = context;
+	struct range_worker *worker = &range_sums->workers[batch->worker];
 	const uint64_t *start = batch->col[ws_nvtx_start], *end = batch->col[ws_nvtx_end],
 		       *type = batch->col[ws_nvtx_type];
 	const uint64_t *text = batch->col[ws_nvtx_text], *domain = batch->col[ws_nvtx_domain],
@@ -108,169 +111,184 @@ static int scan(void *ctx, const struct ws_batch *batch)
 
 		if (ws_unlikely(type[i] != WS_NVTX_PUSHPOP && !style)) {
 			if (type[i] == WS_NVTX_DOMAIN_CREATE)
-				ws_domains_name(&worker->domains, pass->stats->who,
+				ws_domains_name(&worker->domains, range_sums->stats->who,
 						(uint32_t)thread[i], (uint32_t)domain[i],
 						(uint32_t)text[i]);
 			continue;
 		}
-		if (!(pass->kinds & (style ? WS_RANGES_STARTEND : WS_RANGES_PUSHPOP)))
+		if (!(range_sums->kinds & (style ? WS_RANGES_STARTEND : WS_RANGES_PUSHPOP)))
 			continue;
 		if (ws_unlikely(end[i] == WS_NO_TIME || end[i] < start[i])) {
-			*(end[i] == WS_NO_TIME ? &worker->unended : &worker->backwards) += 1;
+			ws_count_left_out(end[i], &worker->unended, &worker->backwards);
 			continue;
 		}
 		key = style << STYLE_SHIFT | text[i] |
-		      (uint64_t)ws_domains_number(&worker->domains, pass->stats->who,
+		      (uint64_t)ws_domains_number(&worker->domains, range_sums->stats->who,
 						  (uint32_t)thread[i], (uint32_t)domain[i])
 			      << DOMAIN_SHIFT;
 		if (ws_likely(worker->groups.n < WS_GROUPS_CROWDED))
 			ws_dist_add(ws_groups_get(&worker->groups, key), end[i] - start[i]);
 		else
-			add_crowded(pass, worker, text + i, batch->rows - i, key,
-				    end[i] - start[i]);
+			add_spilled_value(range_sums, worker, text + i, batch->rows - i, key,
+					  end[i] - start[i]);
 	}
 	return 0;
 }
 
-/* Of a key whose text is the canonical one. */
-static uint64_t canonical_domain(void *ctx, size_t worker, uint64_t key)
+/* The canonical key of one whose text is canonical already. */
+static uint64_t make_canonical_domain_key(void *context, size_t worker, uint64_t key)
 {
-	struct pass *pass = ctx;
+	struct range_sums *range_sums = context;
 	uint32_t number = (uint32_t)(key >> DOMAIN_SHIFT) & INT32_MAX;
-	uint64_t domain = number ? pass->domains.canonical[worker][number] : 0;
+	uint64_t domain = range_sums->domains.canonical[worker][number];
 
 	return (key & UINT64_C(1) << STYLE_SHIFT) | domain << DOMAIN_SHIFT | (uint32_t)key;
 }
 
-static uint64_t canonical(void *ctx, size_t worker, uint64_t key)
+static uint64_t make_canonical_range_key(void *context, size_t worker, uint64_t key)
 {
-	const struct pass *pass = ctx;
+	const struct range_sums *range_sums = context;
 
-	return canonical_domain(ctx, worker,
-				(key & ~(uint64_t)UINT32_MAX) |
-					ws_report_string_key(pass->stats->report, (uint32_t)key));
+	return make_canonical_domain_key(context, worker,
+					 (key & ~(uint64_t)UINT32_MAX) |
+						 ws_report_string_key(range_sums->stats->report,
+								      (uint32_t)key));
 }
 
-static const struct ws_text *prefix_of(const struct pass *pass, uint64_t key)
+static const struct ws_text *get_prefix(const struct range_sums *range_sums, uint64_t key)
 {
-	return &pass->domains.prefixes[(uint32_t)(key >> DOMAIN_SHIFT) & INT32_MAX];
+	return &range_sums->domains.prefixes[(uint32_t)(key >> DOMAIN_SHIFT) & INT32_MAX];
 }
 
 /*
  * ---- lines ----
  *
- * What stands for a line is its key, where it has a single value, which is the total that
- * ws_std8_lines asks for beside it; or the part and place of its summary. Numbers of canonical
- * domains are below 2^30: there is memory behind each.
+ * The number of a line is the canonical key of its name where the name has one value, which follows
+ * from the line's sort key; otherwise it is SUMMED with the part and the index of its summary.
+ * Indices of domains are below 2^30, since memory was allocated for each, so that keys leave that
+ * bit clear.
  */
 
 #define SUMMED (UINT64_C(1) << 62)
 
-struct chunk {
-	const struct ws_firsts *firsts; /* NULL: summaries of the part */
-	size_t part, from, n;
+struct line_chunk {
+	const struct ws_firsts *firsts; /* NULL for summaries of the part */
+	size_t part, from, count;	/* how many, from index `from` on */
 };
 
-struct lines {
-	const struct pass *pass;
+struct range_lines {
+	const struct range_sums *sums;
 	const struct ws_group_part *parts;
-	struct chunk *chunks;
-	size_t n, cap;
+	struct line_chunk *chunks;
+	size_t count, capacity;
 };
 
-static const struct ws_group_sum *sum_of(const struct lines *lines, uint64_t number)
+static const struct ws_group_sum *get_group_sum(const struct range_lines *lines, uint64_t number)
 {
 	return &lines->parts[number >> 32 & (WS_SPILL_PARTS - 1)].group_sums[(uint32_t)number];
 }
 
-static size_t make_chunk(const void *ctx, size_t chunk, struct ws_keyed_value *keyed)
+static size_t make_line_chunk(const void *context, size_t chunk, struct ws_keyed_value *keyed)
 {
-	const struct lines *lines = ctx;
-	const struct chunk *chunk_c = &lines->chunks[chunk];
-	size_t n = 0;
+	const struct range_lines *lines = context;
+	const struct line_chunk *line_chunk = &lines->chunks[chunk];
+	size_t count = 0;
 
-	for (size_t i = chunk_c->from; i < chunk_c->from + chunk_c->n; i++)
-		if (!chunk_c->firsts)
-			keyed[n++] = (struct ws_keyed_value){
+	for (size_t i = line_chunk->from; i < line_chunk->from + line_chunk->count; i++)
+		if (!line_chunk->firsts)
+			keyed[count++] = (struct ws_keyed_value){
 				ws_std8_key(
-					lines->parts[chunk_c->part].group_sums[i].summary.total),
-				SUMMED | chunk_c->part << 32 | i};
-		else if (chunk_c->firsts->v[i])
-			keyed[n++] = (struct ws_keyed_value){ws_std8_key(chunk_c->firsts->v[i] - 1),
-							     chunk_c->firsts->upper | i};
-	return n;
+					lines->parts[line_chunk->part].group_sums[i].summary.total),
+				SUMMED | line_chunk->part << 32 | i};
+		else if (line_chunk->firsts->v[i])
+			keyed[count++] =
+				(struct ws_keyed_value){ws_std8_key(line_chunk->firsts->v[i] - 1),
+							line_chunk->firsts->upper | i};
+	return count;
 }
 
-/* The name shown: the domain's before the text's, unless it is the default domain. */
-static void make_line(const void *ctx, const struct ws_keyed_value *keyed,
-		      struct ws_std8_line *line, struct ws_std8 *room)
+/* Make a line, whose name is that of the domain, unless it is the default one, and the text. */
+static void make_range_line(const void *context, const struct ws_keyed_value *keyed,
+			    struct ws_std8_line *line, struct ws_std8 *storage)
 {
-	const struct lines *lines = ctx;
-	const struct ws_group_sum *sum = keyed->value & SUMMED ? sum_of(lines, keyed->value) : NULL;
-	uint64_t key = sum ? sum->key : keyed->value;
-	const struct ws_text *prefix = prefix_of(lines->pass, key);
+	const struct range_lines *lines = context;
+	uint64_t key = keyed->value;
+	const struct ws_text *prefix;
 
-	*line = (struct ws_std8_line){.summary = sum ? &sum->summary : room,
-				      .head = prefix->text,
-				      .head_len = prefix->len};
-	line->style = lines->pass->styled ? key >> STYLE_SHIFT ? "StartEnd" : "PushPop" : NULL;
-	line->name = ws_report_string(lines->pass->stats->report, (uint32_t)key, &line->name_len);
-	if (!sum && room)
-		*room = ws_std8_single(~keyed->key);
+	*line = (struct ws_std8_line){.summary = storage};
+	if (keyed->value & SUMMED) {
+		const struct ws_group_sum *sum = get_group_sum(lines, keyed->value);
+
+		key = sum->key;
+		line->summary = &sum->summary;
+	} else if (storage) {
+		*storage = ws_std8_single(~keyed->key);
+	}
+	prefix = get_prefix(lines->sums, key);
+	line->head = prefix->text;
+	line->head_len = prefix->len;
+	if (lines->sums->styled)
+		line->style = ws_range_style_name(key >> STYLE_SHIFT);
+	line->name = ws_report_string(lines->sums->stats->report, (uint32_t)key, &line->name_len);
 }
 
-static void fetch_line(const void *ctx, uint64_t number, unsigned step)
+static void prefetch_range_line(const void *context, uint64_t number, unsigned step)
 {
-	const struct lines *lines = ctx;
-	const struct ws_group_sum *sum = number & SUMMED ? sum_of(lines, number) : NULL;
+	const struct range_lines *lines = context;
+	const struct ws_group_sum *sum;
 
+	if (number & SUMMED) {
+		sum = get_group_sum(lines, number);
+		if (!step) {
+			__builtin_prefetch(sum);
+			__builtin_prefetch((const char *)(sum + 1) - 1);
+			return;
+		}
+		number = sum->key;
+	}
 	if (step)
-		ws_report_string_fetch(lines->pass->stats->report,
-				       (uint32_t)(sum ? sum->key : number), step == 2);
-	else if (sum) {
-		__builtin_prefetch(sum);
-		__builtin_prefetch((const char *)(sum + 1) - 1);
-	}
+		ws_report_string_fetch(lines->sums->stats->report, (uint32_t)number, step == 2);
 }
 
-static void add_chunks(struct lines *lines, struct chunk chunk, size_t end)
+/* Add `chunk`, from its index `from` up to `end`, in pieces that are small enough. */
+static void add_line_chunks(struct range_lines *lines, struct line_chunk chunk, size_t end)
 {
-	for (; chunk.from < end; chunk.from += chunk.n) {
-		chunk.n = end - chunk.from < WS_STD8_CHUNK ? end - chunk.from : WS_STD8_CHUNK;
-		ws_grow(lines->chunks, lines->cap, lines->n + 1);
-		lines->chunks[lines->n++] = chunk;
+	for (; chunk.from < end; chunk.from += chunk.count) {
+		chunk.count = ws_min(end - chunk.from, WS_STD8_CHUNK);
+		ws_grow(lines->chunks, lines->capacity, lines->count + 1);
+		lines->chunks[lines->count++] = chunk;
 	}
 }
 
-/* First values page by page: most of a worker's may be untouched. */
-static void add_firsts(struct lines *lines, const struct ws_spill *spill)
+/* Add first values page by page: most pages of a worker may be empty. */
+static void add_first_values(struct range_lines *lines, const struct ws_spill *spill)
 {
 	for (unsigned i = 0; i < spill->firsts; i++)
 		for (size_t from = 0; from < spill->limit; from += WS_FIRSTS_PAGE)
 			if (spill->first[i].used[from / WS_FIRSTS_PAGE])
-				add_chunks(lines,
-					   (struct chunk){.firsts = &spill->first[i], .from = from},
-					   spill->limit - from < WS_FIRSTS_PAGE
-						   ? spill->limit
-						   : from + WS_FIRSTS_PAGE);
+				add_line_chunks(lines,
+						(struct line_chunk){.firsts = &spill->first[i],
+								    .from = from},
+						ws_min(spill->limit, from + WS_FIRSTS_PAGE));
 }
 
-static void print(struct pass *pass, const struct ws_group_part *parts,
-		  const struct ws_spill *spills, uint32_t workers)
+static void print_range_sums(struct range_sums *range_sums, const struct ws_group_part *parts,
+			     const struct ws_spill *spills, uint32_t workers)
 {
-	struct lines lines_m = {.pass = pass, .parts = parts};
-	struct ws_std8_lines lines = {&lines_m, 0, make_chunk, make_line, fetch_line};
+	struct range_lines range_lines = {.sums = range_sums, .parts = parts};
+	struct ws_std8_lines lines = {&range_lines, 0, make_line_chunk, make_range_line,
+				      prefetch_range_line};
 
-	for (uint32_t w = 0; w < workers; w++)
-		add_firsts(&lines_m, &spills[w]);
+	for (uint32_t worker = 0; worker < workers; worker++)
+		add_first_values(&range_lines, &spills[worker]);
 	for (size_t i = 0; i < WS_SPILL_PARTS; i++)
-		add_chunks(&lines_m, (struct chunk){.part = i}, parts[i].n);
-	lines.chunks = lines_m.n;
-	ws_std8_print_lines(pass->stats, &lines);
-	free(lines_m.chunks);
+		add_line_chunks(&range_lines, (struct line_chunk){.part = i}, parts[i].n);
+	lines.chunks = range_lines.count;
+	ws_std8_print_lines(range_sums->stats, &lines);
+	free(range_lines.chunks);
 }
 
-static void together(struct pass *pass, uint32_t workers)
+static void merge_range_workers(struct range_sums *range_sums, uint32_t workers)
 {
 	struct ws_groups *groups = ws_calloc(workers, sizeof(*groups));
 	struct ws_domains *domains = ws_calloc(workers, sizeof(*domains));
@@ -278,33 +296,34 @@ static void together(struct pass *pass, uint32_t workers)
 	struct ws_group_part parts[WS_SPILL_PARTS] = {{0}};
 	bool spilled = false;
 
-	for (uint32_t w = 0; w < workers; w++) {
-		struct ws_spill *spill = pass->workers[w].spill ? pass->workers[w].spill
-								: new_spill(pass->stats->report);
+	for (uint32_t worker = 0; worker < workers; worker++) {
+		struct ws_spill *spill = range_sums->workers[worker].spill;
 
-		spilled |= pass->workers[w].spill != NULL;
-		spills[w] = *spill;
+		spilled |= spill != NULL;
+		if (!spill)
+			spill = make_spill(range_sums->stats->report);
+		spills[worker] = *spill;
 		free(spill);
-		groups[w] = pass->workers[w].groups;
-		domains[w] = pass->workers[w].domains;
-		pass->stats->unended += pass->workers[w].unended;
-		pass->stats->backwards += pass->workers[w].backwards;
+		groups[worker] = range_sums->workers[worker].groups;
+		domains[worker] = range_sums->workers[worker].domains;
+		range_sums->stats->unended += range_sums->workers[worker].unended;
+		range_sums->stats->backwards += range_sums->workers[worker].backwards;
 	}
-	ws_domain_table_make(&pass->domains, pass->stats->report, domains, workers);
+	ws_domain_table_make(&range_sums->domains, range_sums->stats->report, domains, workers);
 	if (spilled)
-		ws_groups_merge_spilled(groups, spills, workers, canonical, canonical_domain, pass,
-					parts);
+		ws_groups_merge_spilled(groups, spills, workers, make_canonical_range_key,
+					make_canonical_domain_key, range_sums, parts);
 	else
-		parts[0].group_sums =
-			ws_groups_merge(groups, workers, canonical, pass, &parts[0].n);
-	print(pass, parts, spills, workers);
+		parts[0].group_sums = ws_groups_merge(groups, workers, make_canonical_range_key,
+						      range_sums, &parts[0].n);
+	print_range_sums(range_sums, parts, spills, workers);
 	for (size_t i = 0; i < WS_SPILL_PARTS; i++)
 		free(parts[i].group_sums);
-	ws_domain_table_free(&pass->domains);
-	for (uint32_t w = 0; w < workers; w++) {
-		ws_groups_free(&groups[w]);
-		ws_spill_free(&spills[w]);
-		ws_domains_free(&domains[w]);
+	ws_domain_table_free(&range_sums->domains);
+	for (uint32_t i = 0; i < workers; i++) {
+		ws_groups_free(&groups[i]);
+		ws_spill_free(&spills[i]);
+		ws_domains_free(&domains[i]);
 	}
 	free(groups);
 	free(spills);
@@ -313,26 +332,26 @@ static void together(struct pass *pass, uint32_t workers)
 
 int ws_ranges_summary(struct ws_stats *stats, unsigned kinds, bool styled, struct ws_err *err)
 {
-	struct ws_scan sc = {
+	struct ws_scan scan = {
 		.table = WS_TABLE_nvtx,
 		.columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) |
 			   WS_COL(nvtx, text) | WS_COL(nvtx, domain) | WS_COL(nvtx, type),
 		.time_min = stats->time_min,
 		.time_max = stats->time_max,
 	};
-	uint32_t workers = ws_scan_workers(&sc);
-	struct pass pass = {.stats = stats,
-			    .kinds = kinds,
-			    .styled = styled,
-			    .lock = PTHREAD_MUTEX_INITIALIZER};
+	uint32_t workers = ws_scan_workers(&scan);
+	struct range_sums range_sums = {.stats = stats,
+					.kinds = kinds,
+					.styled = styled,
+					.lock = PTHREAD_MUTEX_INITIALIZER};
 
-	pass.workers = aligned_alloc(128, workers * sizeof(*pass.workers));
-	if (!pass.workers)
+	range_sums.workers = aligned_alloc(128, workers * sizeof(*range_sums.workers));
+	if (!range_sums.workers)
 		return ws_fail(err, "out of memory");
-	memset(pass.workers, 0, workers * sizeof(*pass.workers));
-	ws_scan_run(stats->report, &sc, scan, &pass, &stats->damaged);
-	together(&pass, workers);
-	free(pass.keys);
-	free(pass.workers);
+	memset(range_sums.workers, 0, workers * sizeof(*range_sums.workers));
+	ws_scan_run(stats->report, &scan, scan_ranges, &range_sums, &stats->damaged);
+	merge_range_workers(&range_sums, workers);
+	free(range_sums.keys);
+	free(range_sums.workers);
 	return 0;
 }

@@ -4,54 +4,54 @@
 
 #include "stats/stats.h"
 
-#define REPORTS(R)                  \
-	R(nvtx_sum)                 \
-	R(nvtx_pushpop_sum)         \
-	R(nvtx_pushpop_trace)       \
-	R(nvtx_startend_sum)        \
-	R(osrt_sum)                 \
-	R(cuda_api_sum)             \
-	R(cuda_gpu_kern_sum)        \
-	R(cuda_gpu_mem_time_sum)    \
-	R(cuda_gpu_mem_size_sum)    \
-	R(openmp_sum)               \
-	R(opengl_khr_range_sum)     \
-	R(opengl_khr_gpu_range_sum) \
-	R(vulkan_marker_sum)        \
-	R(vulkan_gpu_marker_sum)    \
-	R(um_sum)                   \
-	R(um_total_sum)             \
-	R(um_cpu_page_faults_sum)   \
-	R(openacc_sum)              \
-	R(cuda_api_gpu_sum)         \
-	R(cuda_api_trace)           \
-	R(cuda_gpu_sum)             \
-	R(cuda_gpu_kern_gb_sum)     \
-	R(cuda_gpu_trace)           \
-	R(cuda_kern_exec_sum)       \
-	R(cuda_kern_exec_trace)     \
-	R(nvtx_gpu_proj_sum)        \
-	R(nvtx_gpu_proj_trace)      \
-	R(nvtx_kern_sum)            \
-	R(gpu_time_breakdown)       \
-	R(gpu_idle_causes)          \
-	R(gpu_comm_overlap)         \
-	R(collective_sum)           \
-	R(step_phases)              \
-	R(cpu_sample_sum)           \
-	R(sched_sum)                \
-	R(cpu_util)                 \
-	R(thread_wait_sum)          \
-	R(gil_sum)                  \
-	R(cpu_gap_sum)              \
-	R(mpi_event_sum)            \
-	R(mpi_msg_size_sum)         \
-	R(mpi_event_trace)          \
-	R(network_congestion)       \
-	R(nvvideo_api_sum)          \
-	R(syscall_sum)              \
-	R(vulkan_api_sum)           \
-	R(vulkan_api_trace)
+#define REPORTS(ITEM)                  \
+	ITEM(nvtx_sum)                 \
+	ITEM(nvtx_pushpop_sum)         \
+	ITEM(nvtx_pushpop_trace)       \
+	ITEM(nvtx_startend_sum)        \
+	ITEM(osrt_sum)                 \
+	ITEM(cuda_api_sum)             \
+	ITEM(cuda_gpu_kern_sum)        \
+	ITEM(cuda_gpu_mem_time_sum)    \
+	ITEM(cuda_gpu_mem_size_sum)    \
+	ITEM(openmp_sum)               \
+	ITEM(opengl_khr_range_sum)     \
+	ITEM(opengl_khr_gpu_range_sum) \
+	ITEM(vulkan_marker_sum)        \
+	ITEM(vulkan_gpu_marker_sum)    \
+	ITEM(um_sum)                   \
+	ITEM(um_total_sum)             \
+	ITEM(um_cpu_page_faults_sum)   \
+	ITEM(openacc_sum)              \
+	ITEM(cuda_api_gpu_sum)         \
+	ITEM(cuda_api_trace)           \
+	ITEM(cuda_gpu_sum)             \
+	ITEM(cuda_gpu_kern_gb_sum)     \
+	ITEM(cuda_gpu_trace)           \
+	ITEM(cuda_kern_exec_sum)       \
+	ITEM(cuda_kern_exec_trace)     \
+	ITEM(nvtx_gpu_proj_sum)        \
+	ITEM(nvtx_gpu_proj_trace)      \
+	ITEM(nvtx_kern_sum)            \
+	ITEM(gpu_time_breakdown)       \
+	ITEM(gpu_idle_causes)          \
+	ITEM(gpu_comm_overlap)         \
+	ITEM(collective_sum)           \
+	ITEM(step_phases)              \
+	ITEM(cpu_sample_sum)           \
+	ITEM(sched_sum)                \
+	ITEM(cpu_util)                 \
+	ITEM(thread_wait_sum)          \
+	ITEM(gil_sum)                  \
+	ITEM(cpu_gap_sum)              \
+	ITEM(mpi_event_sum)            \
+	ITEM(mpi_msg_size_sum)         \
+	ITEM(mpi_event_trace)          \
+	ITEM(network_congestion)       \
+	ITEM(nvvideo_api_sum)          \
+	ITEM(syscall_sum)              \
+	ITEM(vulkan_api_sum)           \
+	ITEM(vulkan_api_trace)
 
 #define DECLARE(name) extern const struct ws_stat ws_stat_##name;
 REPORTS(DECLARE)
@@ -59,7 +59,7 @@ REPORTS(DECLARE)
 #define LIST(name) &ws_stat_##name,
 const struct ws_stat *const ws_stats_list[] = {REPORTS(LIST) NULL};
 
-/* What the reference tool called its reports until 2022, and calls them now: scripts still have
+/* What the reference tool called its reports until 2022, and what it calls them now: scripts use
  * both. */
 static const struct {
 	const char *old, *name;
@@ -94,8 +94,7 @@ static const struct {
 	{"vulkanmarkerssum", "vulkan_marker_sum"},
 };
 
-/* Reports that lists of reports name out of habit, though what they are about exists on Windows
- * alone. */
+/* Reports that many scripts ask for although what they show exists only on Windows. */
 static const char *const of_windows[] = {
 	"dx11_pix_sum",	    "dx12_gpu_marker_sum", "dx12_pix_sum", "wddm_queue_sum",   "dx11pixsum",
 	"dx12gpumarkersum", "dx12pixsum",	   "pixsum",	   "wddmqueuesdetails"};

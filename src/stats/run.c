@@ -2,9 +2,9 @@
  * run.c - make the reports asked for of one file, each into its output.
  *
  * An output is opened when a report hands over its first row, so that a report without data leaves
- * no file behind, only a line that says why it was skipped; of the default reports, one line for
- * all of them. What a table leaves out (unended ranges, unreadable blocks) is said too: on stderr,
- * never in the table.
+ * no file behind, only a message that says why it was skipped; one message names all default
+ * reports that were. What a table leaves out (ranges that never ended, unreadable blocks) is said
+ * on stderr, never in the table.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,57 +19,64 @@
 #include "stats/filter.h"
 #include "stats/user.h"
 
-struct job {
-	struct ws_stats stats; /* first: rows come with it */
+struct report_job {
+	struct ws_stats stats; /* first: reports hand over rows with a pointer to it */
 	const struct ws_stats_request *request;
 	const struct ws_stat *stat;
 	struct ws_printer printer;
 	struct ws_outfile out;
-	struct ws_command_out command; /* instead of it, with -o @command */
+	struct ws_command_out command; /* used instead of `out` with -o @command */
 	char *path;
-	char **skipped; /* names of default reports without data, to be said together; NULL when the
-			   report was asked for */
-	bool begun, failed;
-	struct ws_err err;
+	char **skipped; /* names of default reports without data, to be said in one message; NULL
+			   when the report was asked for */
+	bool begun, failed; /* the output is open; it could not be opened or written */
+	struct ws_err error;
 };
 
 static const struct ws_timeunit nanoseconds = {"ns", 0};
 
-static const char *pick(const char *const *list, size_t count, size_t i)
+static const char *get_paired(const char *const *list, size_t count, size_t i)
 {
-	return !count ? NULL : list[i < count ? i : count - 1];
+	if (!count)
+		return NULL;
+	return list[ws_min(i, count - 1)];
 }
 
-/* -f or, without it, what suits the output: columns to read, csv to keep. */
-static const char *format_spec(const struct ws_stats_request *request, size_t i)
+/* The format of report i. Without -f, columns for people to read on standard output, csv in files.
+ */
+static const char *choose_format(const struct ws_stats_request *request, size_t i)
 {
-	const char *output = pick(request->outputs, request->output_count, i),
-		   *format = pick(request->formats, request->format_count, i);
+	const char *output = get_paired(request->outputs, request->output_count, i),
+		   *format = get_paired(request->formats, request->format_count, i);
 
-	return format && *format && strcmp(format, ".") ? format
-	       : output && strcmp(output, "-")		? "csv"
-							: "column";
+	if (format && *format && strcmp(format, "."))
+		return format;
+	if (output && strcmp(output, "-"))
+		return "csv";
+	return "column";
 }
 
 static int check_output(const char *output, struct ws_err *err)
 {
-	if (*output == '@') {
-		char **words = ws_words(output + 1, err);
-		char *why = words ? NULL : ws_strdup(err->msg);
+	char **words, *why;
 
-		if (!words)
-			ws_fail(err, "-o %s: %s", output, why);
-		ws_words_free(words);
-		free(why);
-		return words ? 0 : -1;
-	}
 	if (!*output)
 		return ws_fail(err, "-o: the name of the output is empty");
-	return 0;
+	if (*output != '@')
+		return 0;
+	words = ws_words(output + 1, err);
+	if (words) {
+		ws_words_free(words);
+		return 0;
+	}
+	why = ws_strdup(err->msg);
+	ws_fail(err, "-o %s: %s", output, why);
+	free(why);
+	return -1;
 }
 
 /* The report that `spec` begins with, up to a colon. */
-static const struct ws_stat *find(const char *spec)
+static const struct ws_stat *find_report(const char *spec)
 {
 	char *name = ws_strndup(spec, strcspn(spec, ":"));
 	const struct ws_stat *stat = ws_stat_find(name);
@@ -78,7 +85,8 @@ static const struct ws_stat *find(const char *spec)
 	return stat;
 }
 
-static const char *elsewhere(const char *spec)
+/* Why the report that `spec` begins with is not made here; NULL for other reports. */
+static const char *get_elsewhere_reason(const char *spec)
 {
 	char *name = ws_strndup(spec, strcspn(spec, ":"));
 	const char *why = ws_stat_elsewhere(name);
@@ -87,56 +95,81 @@ static const char *elsewhere(const char *spec)
 	return why;
 }
 
-/* The report goes by another name today. */
-static void tell_new_name(const char *spec, const struct ws_stat *stat)
+/* Say so when the report has another name today. */
+static void say_new_name(const char *spec, const struct ws_stat *stat)
 {
-	size_t n = strcspn(spec, ":");
+	size_t length = strcspn(spec, ":");
 
-	if (strlen(stat->name) != n || memcmp(stat->name, spec, n))
-		ws_say("the report %.*s is called %s now", (int)n, spec, stat->name);
+	if (strlen(stat->name) != length || memcmp(stat->name, spec, length))
+		ws_say("the report %.*s is called %s now", (int)length, spec, stat->name);
 }
 
-static bool same_arg(const char *arg, size_t n, const char *known)
+/* Whether the letters are the argument that a report declares as `known`. */
+static bool is_same_arg(const char *arg, size_t length, const char *known)
 {
-	size_t k = strlen(known);
+	size_t known_length = strlen(known);
 
-	if (known[k - 1] == '*')
-		return n >= k && !memcmp(arg, known, k - 1);
-	if (known[k - 1] != '=')
-		return n == k && !memcmp(arg, known, n);
-	return n > k && n < k + 10 && !memcmp(arg, known, k) &&
-	       strspn(arg + k, "0123456789") >= n - k;
+	if (known[known_length - 1] == '*')
+		return length >= known_length && !memcmp(arg, known, known_length - 1);
+	if (known[known_length - 1] != '=')
+		return length == known_length && !memcmp(arg, known, length);
+	return length > known_length && length < known_length + 10 &&
+	       !memcmp(arg, known, known_length) &&
+	       strspn(arg + known_length, "0123456789") >= length - known_length;
 }
 
 const char *ws_stats_arg(const struct ws_stats *stats, const char *name)
 {
-	size_t n;
+	size_t length;
 
-	for (const char *a = stats->args; *a; a += n) {
-		n = strcspn(++a, ":");
-		if (same_arg(a, n, name))
-			return strchr(name, '=') ? strchr(a, '=') + 1 : "";
+	for (const char *arg = stats->args; *arg; arg += length) {
+		length = strcspn(++arg, ":");
+		if (!is_same_arg(arg, length, name))
+			continue;
+		if (!strchr(name, '='))
+			return "";
+		return strchr(arg, '=') + 1;
 	}
 	return NULL;
+}
+
+uint64_t ws_stats_arg_number(const struct ws_stats *stats, const char *name, uint64_t fallback)
+{
+	const char *arg = ws_stats_arg(stats, name);
+
+	if (!arg)
+		return fallback;
+	return strtoull(arg, NULL, 10);
+}
+
+/* "base, rows=<number>, step=<name>" */
+static void list_known_args(const struct ws_stat *stat, struct ws_text *known)
+{
+	for (size_t i = 0; stat->args && stat->args[i]; i++) {
+		const char *arg = stat->args[i];
+
+		if (i)
+			ws_text_puts(known, ", ");
+		ws_text_add(known, arg, strcspn(arg, "*"));
+		if (strchr(arg, '*'))
+			ws_text_puts(known, "<name>");
+		else if (strchr(arg, '='))
+			ws_text_puts(known, "<number>");
+	}
 }
 
 static int check_args(const struct ws_stat *stat, const char *spec, struct ws_err *err)
 {
 	struct ws_text known = {0};
 	bool ok = true;
-	size_t n;
+	size_t length;
 
-	for (size_t i = 0; stat->args && stat->args[i]; i++)
-		ws_text_printf(&known, "%s%.*s%s", i ? ", " : "", (int)strcspn(stat->args[i], "*"),
-			       stat->args[i],
-			       strchr(stat->args[i], '*')   ? "<name>"
-			       : strchr(stat->args[i], '=') ? "<number>"
-							    : "");
-	for (const char *a = spec + strcspn(spec, ":"); *a && ok; a += n) {
-		n = strcspn(++a, ":");
+	list_known_args(stat, &known);
+	for (const char *arg = spec + strcspn(spec, ":"); *arg && ok; arg += length) {
+		length = strcspn(++arg, ":");
 		ok = false;
 		for (size_t i = 0; stat->args && stat->args[i]; i++)
-			ok |= same_arg(a, n, stat->args[i]);
+			ok |= is_same_arg(arg, length, stat->args[i]);
 	}
 	if (!ok && !stat->args)
 		ws_fail(err, "the report %s takes no arguments, but '%s' was given", stat->name,
@@ -148,47 +181,61 @@ static int check_args(const struct ws_stat *stat, const char *spec, struct ws_er
 		ok = false;
 	}
 	ws_text_free(&known);
-	return ok ? 0 : -1;
+	return -!ok;
+}
+
+static int check_report(const struct ws_stats_request *request, const char *spec,
+			struct ws_err *err)
+{
+	const struct ws_stat *stat = find_report(spec);
+	const struct ws_user_report *user = ws_user_report_find(request->user, spec);
+
+	if (user)
+		return ws_user_report_check(user, spec, err);
+	if (get_elsewhere_reason(spec))
+		return 0;
+	if (!stat && ws_user_report_script(request->user, spec))
+		return ws_fail(err,
+			       "'%s' is a script, and scripts are not run: write the report as a "
+			       "query, %.*s.sql",
+			       spec, (int)strcspn(spec, ":"), spec);
+	if (!stat)
+		return ws_fail(err, "there is no report '%s'; --help-reports lists those there are",
+			       spec);
+	if (check_args(stat, spec, err) < 0)
+		return -1;
+	if (!request->quiet)
+		say_new_name(spec, stat);
+	return 0;
+}
+
+/* Neither formats nor outputs may be more than the reports that they belong to. */
+static int check_counts(const struct ws_stats_request *request, struct ws_err *err)
+{
+	size_t reports = request->report_count, given = request->output_count;
+	const char *what = "outputs";
+
+	for (size_t i = 0; !request->report_count && ws_stats_list[i]; i++)
+		reports += ws_stats_list[i]->by_default;
+	if (request->format_count > reports) {
+		given = request->format_count;
+		what = "formats";
+	}
+	if (given <= reports)
+		return 0;
+	return ws_fail(err, "%zu %s are given for %zu report%s", given, what, reports,
+		       ws_plural(reports));
 }
 
 int ws_stats_check(const struct ws_stats_request *request, struct ws_err *err)
 {
-	size_t reports = request->report_count;
 	struct ws_format_args args;
 
-	for (size_t i = 0; i < reports; i++) {
-		const struct ws_stat *stat = find(request->reports[i]);
-		const struct ws_user_report *user =
-			ws_user_report_find(request->user, request->reports[i]);
-
-		if (user && ws_user_report_check(user, request->reports[i], err) < 0)
+	for (size_t i = 0; i < request->report_count; i++)
+		if (check_report(request, request->reports[i], err) < 0)
 			return -1;
-		if (user || elsewhere(request->reports[i]))
-			continue;
-		if (!stat && ws_user_report_script(request->user, request->reports[i]))
-			return ws_fail(err,
-				       "'%s' is a script, and scripts are not run: write the "
-				       "report as a query, %.*s.sql",
-				       request->reports[i], (int)strcspn(request->reports[i], ":"),
-				       request->reports[i]);
-		if (!stat)
-			return ws_fail(
-				err,
-				"there is no report '%s'; --help-reports lists those there are",
-				request->reports[i]);
-		if (check_args(stat, request->reports[i], err) < 0)
-			return -1;
-		if (!request->quiet)
-			tell_new_name(request->reports[i], stat);
-	}
-	for (size_t i = 0; !request->report_count && ws_stats_list[i]; i++)
-		reports += ws_stats_list[i]->by_default;
-	if (request->format_count > reports || request->output_count > reports)
-		return ws_fail(err, "%zu %s are given for %zu %s",
-			       request->format_count > reports ? request->format_count
-							       : request->output_count,
-			       request->format_count > reports ? "formats" : "outputs", reports,
-			       reports == 1 ? "report" : "reports");
+	if (check_counts(request, err) < 0)
+		return -1;
 	for (size_t i = 0; i < request->format_count; i++)
 		if (*request->formats[i] && strcmp(request->formats[i], ".") &&
 		    !ws_format_find(request->formats[i], &args, err))
@@ -196,131 +243,145 @@ int ws_stats_check(const struct ws_stats_request *request, struct ws_err *err)
 	for (size_t i = 0; i < request->output_count; i++)
 		if (check_output(request->outputs[i], err) < 0)
 			return -1;
-	return request->filter_time ? ws_filter_time_check(request->filter_time, err) : 0;
+	if (!request->filter_time)
+		return 0;
+	return ws_filter_time_check(request->filter_time, err);
 }
 
-/* Length of a path without what says which kind of file it is. */
-static int without_extension(const char *path)
+/* The length of a path without the extension of a report file. */
+static int get_stem_length(const char *path)
 {
 	static const char *const extensions[] = {".wsrep",   ".sqlite", ".nsys-rep",
 						 ".json.gz", ".json",	".pftrace"};
-	size_t n = strlen(path);
+	size_t length = strlen(path);
 
 	for (size_t i = 0; i < WS_COUNT(extensions); i++) {
-		size_t k = strlen(extensions[i]);
+		size_t extension_length = strlen(extensions[i]);
 
-		if (n > k && !strcmp(path + n - k, extensions[i]))
-			return (int)(n - k);
+		if (length > extension_length &&
+		    !strcmp(path + length - extension_length, extensions[i]))
+			return (int)(length - extension_length);
 	}
-	return (int)n;
+	return (int)length;
 }
 
-/* The report's part of a file name: as it was asked for, with its arguments and the range it is
- * about. */
-static char *name_in_file(const struct job *job, size_t i)
+/* What the name of an output file says of report i: its name as it was asked for, with arguments,
+ * and the range that it is about. */
+static char *make_file_name_part(const struct report_job *report_job, size_t i)
 {
-	const struct ws_stats_request *request = job->request;
-	char *name = ws_format("%s%s%s",
-			       i < request->report_count ? request->reports[i] : job->printer.name,
-			       request->filter_nvtx ? "_nvtx=" : "",
-			       ws_text_or(request->filter_nvtx, ""));
+	const struct ws_stats_request *request = report_job->request;
+	const char *spec = report_job->printer.name;
+	char *name;
 
-	for (char *text = name; *text; text++)
-		*text = *text == ':' ? '_' : *text == '/' ? '-' : *text;
+	if (i < request->report_count)
+		spec = request->reports[i];
+	if (request->filter_nvtx)
+		name = ws_format("%s_nvtx=%s", spec, request->filter_nvtx);
+	else
+		name = ws_strdup(spec);
+	for (char *letter = name; *letter; letter++) {
+		if (*letter == ':')
+			*letter = '_';
+		else if (*letter == '/')
+			*letter = '-';
+	}
 	return name;
 }
 
-/* Where report i goes: "-", or BASE_REPORT.EXT; BASE is the file's own name for ".". */
-static char *output_path(const struct job *job, size_t i)
+/* Where report i goes: "-", "@command", or BASE_REPORT.EXT, where "." stands for the path of the
+ * file itself as BASE. */
+static char *make_output_path(const struct report_job *report_job, size_t i)
 {
-	const char *output = pick(job->request->outputs, job->request->output_count, i),
-		   *ext = job->printer.format->extension;
-	const char *path = ws_report_path(job->stats.report),
-		   *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	const char *output = get_paired(report_job->request->outputs,
+					report_job->request->output_count, i),
+		   *ext = report_job->printer.format->extension;
+	const char *path = ws_report_path(report_job->stats.report), *base = basename(path);
 	char *name, *out;
 
 	if (!output || !strcmp(output, "-"))
 		return ws_strdup("-");
 	if (*output == '@')
 		return ws_strdup(output);
-	name = name_in_file(job, i);
+	name = make_file_name_part(report_job, i);
 	if (!strcmp(output, "."))
-		out = ws_format("%.*s_%s.%s", without_extension(path), path, name, ext);
-	else if (job->request->several)
-		out = ws_format("%s_%.*s_%s.%s", output, without_extension(base), base, name, ext);
+		out = ws_format("%.*s_%s.%s", get_stem_length(path), path, name, ext);
+	else if (report_job->request->several)
+		out = ws_format("%s_%.*s_%s.%s", output, get_stem_length(base), base, name, ext);
 	else
 		out = ws_format("%s_%s.%s", output, name, ext);
 	free(name);
 	return out;
 }
 
-/* Open where the table goes, when it has its first row. */
-static int open_output(struct job *job)
+/* Open the output when the table has its first row. */
+static int open_output(struct report_job *report_job)
 {
-	if (*job->path == '@') {
-		if (ws_command_start(&job->command, job->path + 1, &job->err) < 0)
+	if (*report_job->path == '@') {
+		if (ws_command_start(&report_job->command, report_job->path + 1,
+				     &report_job->error) < 0)
 			return -1;
-		job->printer.file = job->command.file;
+		report_job->printer.file = report_job->command.file;
 	} else {
-		if (ws_outfile_open(&job->out, job->path, 0666, job->request->overwrite,
-				    &job->err) < 0)
+		if (ws_outfile_open(&report_job->out, report_job->path, 0666,
+				    report_job->request->overwrite, &report_job->error) < 0)
 			return -1;
-		job->printer.file = job->out.file;
+		report_job->printer.file = report_job->out.file;
 	}
-	job->begun = true;
+	report_job->begun = true;
 	return 0;
 }
 
-static int close_output(struct job *job)
+static int close_output(struct report_job *report_job)
 {
-	if (*job->path == '@')
-		return ws_command_finish(&job->command, &job->err);
-	if (!strcmp(job->path, "-"))
-		fputs("\n", job->out.file); /* between the tables of one stream */
-	return ws_outfile_commit(&job->out, &job->err);
+	if (*report_job->path == '@')
+		return ws_command_finish(&report_job->command, &report_job->error);
+	if (!strcmp(report_job->path, "-"))
+		fputs("\n", report_job->out.file); /* between the tables of one stream */
+	return ws_outfile_commit(&report_job->out, &report_job->error);
 }
 
-static void give_up_output(struct job *job)
+static void abort_output(struct report_job *report_job)
 {
 	struct ws_err unsaid;
 
-	if (job->begun && *job->path == '@')
-		ws_command_finish(&job->command, &unsaid);
-	else if (job->begun)
-		ws_outfile_abort(&job->out);
+	if (report_job->begun && *report_job->path == '@')
+		ws_command_finish(&report_job->command, &unsaid);
+	else if (report_job->begun)
+		ws_outfile_abort(&report_job->out);
 }
 
-/* Rows come: is there somewhere to put them? */
-static bool ready(struct job *job)
+/* A report hands over rows: open the output if this has not been done. False when that failed. */
+static bool open_on_first_row(struct report_job *report_job)
 {
-	if (job->begun || job->failed)
-		return !job->failed;
-	job->failed = open_output(job) < 0;
-	if (!job->failed)
-		ws_print_begin(&job->printer);
-	return !job->failed;
+	if (report_job->begun || report_job->failed)
+		return !report_job->failed;
+	report_job->failed = open_output(report_job) < 0;
+	if (!report_job->failed)
+		ws_print_begin(&report_job->printer);
+	return !report_job->failed;
 }
 
-static void take_row(struct ws_stats *stats, const struct ws_cell *cells)
+static void print_stats_row(struct ws_stats *stats, const struct ws_cell *cells)
 {
-	struct job *job = (struct job *)stats;
+	struct report_job *report_job = (struct report_job *)stats;
 
-	if (ready(job))
-		ws_print_row(&job->printer, cells);
+	if (open_on_first_row(report_job))
+		ws_print_row(&report_job->printer, cells);
 }
 
-static void take_rows(struct ws_stats *stats, size_t count,
-		      size_t (*make)(const void *ctx, size_t i, struct ws_cell *cells,
-				     struct ws_text *text),
-		      const void *ctx)
+static void print_stats_rows(struct ws_stats *stats, size_t count,
+			     size_t (*make)(const void *context, size_t i, struct ws_cell *cells,
+					    struct ws_text *text),
+			     const void *context)
 {
-	struct job *job = (struct job *)stats;
+	struct report_job *report_job = (struct report_job *)stats;
 
-	if (count && ready(job))
-		ws_print_rows(&job->printer, count, make, ctx);
+	if (count && open_on_first_row(report_job))
+		ws_print_rows(&report_job->printer, count, make, context);
 }
 
-static const char *why_none(const struct ws_stats *stats)
+/* What a message says after "skipped: no WHAT". */
+static const char *get_absence_reason(const struct ws_stats *stats)
 {
 	if (stats->windowed)
 		return "in the time asked for";
@@ -332,197 +393,222 @@ static const char *why_none(const struct ws_stats *stats)
 	return "were recorded, nor anything else";
 }
 
-/* What the table does not show. Damage is said even with -q. */
-static void notes(struct job *job)
+static void say_skipped(struct report_job *report_job)
 {
-	const char *file = ws_report_path(job->stats.report), *name = job->stat->name;
+	const char *file = ws_report_path(report_job->stats.report), *name = report_job->stat->name;
 
-	if (job->stats.damaged)
+	if (report_job->stats.lacks) {
+		ws_say("%s: %s skipped: no %s were recorded", file, name, report_job->stats.lacks);
+	} else if (report_job->stat->why && !report_job->stats.windowed) {
+		ws_say("%s: %s skipped: no %s were recorded: %s", file, name,
+		       report_job->stat->what, report_job->stat->why(report_job->stats.report));
+	} else if (!report_job->skipped) {
+		ws_say("%s: %s skipped: no %s %s", file, name, report_job->stat->what,
+		       get_absence_reason(&report_job->stats));
+	} else if (!*report_job->skipped) {
+		*report_job->skipped = ws_strdup(name);
+	} else {
+		char *more = ws_format("%s, %s", *report_job->skipped, name);
+
+		free(*report_job->skipped);
+		*report_job->skipped = more;
+	}
+}
+
+/* Say what the table does not show. Damage is reported even with -q. */
+static void say_left_out(struct report_job *report_job)
+{
+	const char *file = ws_report_path(report_job->stats.report), *name = report_job->stat->name,
+		   *they = "they";
+
+	if (report_job->stats.unended == 1)
+		they = "it";
+
+	if (report_job->stats.damaged)
 		ws_warn("%s: %s lacks the rows of %" PRIu64
 			" damaged block%s; 'warpsight info --verify' says which",
-			file, name, job->stats.damaged, ws_plural(job->stats.damaged));
-	if (job->stats.backwards)
+			file, name, report_job->stats.damaged,
+			ws_plural(report_job->stats.damaged));
+	if (report_job->stats.backwards)
 		ws_warn("%s: %s leaves out %" PRIu64 " rows that end before they start", file, name,
-			job->stats.backwards);
-	if (job->stats.unended && !job->request->quiet)
+			report_job->stats.backwards);
+	if (report_job->stats.unended && !report_job->request->quiet)
 		ws_say("%s: %s leaves out %" PRIu64 " of the %s: %s %s", file, name,
-		       job->stats.unended, job->stat->what, job->stats.unended == 1 ? "it" : "they",
-		       ws_text_or(job->stat->unended, "never ended"));
-	if (job->begun || job->failed || job->request->quiet)
-		return;
-	if (job->stats.lacks) {
-		ws_say("%s: %s skipped: no %s were recorded", file, name, job->stats.lacks);
-	} else if (job->skipped && !(job->stat->why && !job->stats.windowed)) {
-		char *more = ws_format("%s%s%s", *job->skipped ? *job->skipped : "",
-				       *job->skipped ? ", " : "", name);
-
-		free(*job->skipped);
-		*job->skipped = more;
-	} else if (job->stat->why && !job->stats.windowed) {
-		ws_say("%s: %s skipped: no %s were recorded: %s", file, name, job->stat->what,
-		       job->stat->why(job->stats.report));
-	} else {
-		ws_say("%s: %s skipped: no %s %s", file, name, job->stat->what,
-		       why_none(&job->stats));
-	}
+		       report_job->stats.unended, report_job->stat->what, they,
+		       ws_text_or(report_job->stat->unended, "never ended"));
+	if (!report_job->begun && !report_job->failed && !report_job->request->quiet)
+		say_skipped(report_job);
 }
 
-/* What was read of the report: blocks outside a filter's time are not even touched. */
-static void tell_reading(const struct job *job, uint64_t before)
+/* With --verbose, say how much of the file was read: blocks outside the window are not. */
+static void say_blocks_read(const struct report_job *report_job, uint64_t before)
 {
-	uint64_t all = 0;
+	uint64_t block_count = 0;
 
-	for (int t = 0; t < WS_TABLE_COUNT; t++)
-		all += ws_report_blocks(job->stats.report, (enum ws_table)t);
-	if (job->request->verbose)
+	for (int table = 0; table < WS_TABLE_COUNT; table++)
+		block_count += ws_report_blocks(report_job->stats.report, (enum ws_table)table);
+	if (report_job->request->verbose)
 		ws_say("%s: %s decoded %" PRIu64 " blocks; the report has %" PRIu64,
-		       ws_report_path(job->stats.report), job->printer.name,
-		       ws_report_decoded(job->stats.report) - before, all);
+		       ws_report_path(report_job->stats.report), report_job->printer.name,
+		       ws_report_decoded(report_job->stats.report) - before, block_count);
 }
 
-static int begin(struct job *job, size_t i)
+/* Choose unit, format and output of report i. Returns -1 after a message on failure. */
+static int prepare_report(struct report_job *report_job, size_t i)
 {
-	job->printer.unit = job->request->unit ? job->request->unit : &nanoseconds;
-	job->printer.format =
-		ws_format_find(format_spec(job->request, i), &job->printer.args, &job->err);
-	if (!job->printer.format) {
-		ws_say("%s", job->err.msg);
+	report_job->printer.unit = &nanoseconds;
+	if (report_job->request->unit)
+		report_job->printer.unit = report_job->request->unit;
+	report_job->printer.format = ws_format_find(choose_format(report_job->request, i),
+						    &report_job->printer.args, &report_job->error);
+	if (!report_job->printer.format) {
+		ws_say("%s", report_job->error.msg);
 		return -1;
 	}
-	job->path = output_path(job, i);
+	report_job->path = make_output_path(report_job, i);
 	return 0;
 }
 
-/* The table is whole, or `rc` says that it is not: what becomes of its output. */
-static int end(struct job *job, int rc)
+/* Keep the output of a table that is complete; remove it when `status` or writing it says that the
+ * table is not. Returns what making the report returns. */
+static int finish_report(struct report_job *report_job, int status)
 {
-	job->failed |= rc < 0;
-	if (job->failed)
-		give_up_output(job);
-	else if (job->begun && (rc = close_output(job)) < 0)
-		job->failed = true;
-	if (job->failed && rc != WS_OUTFILE_PIPE) {
-		ws_say("%s", job->err.msg);
-		rc = -1;
+	report_job->failed |= status < 0;
+	if (report_job->failed)
+		abort_output(report_job);
+	else if (report_job->begun && (status = close_output(report_job)) < 0)
+		report_job->failed = true;
+	if (report_job->failed && status != WS_OUTFILE_PIPE) {
+		ws_say("%s", report_job->error.msg);
+		status = -1;
 	}
-	free(job->path);
-	return rc;
+	free(report_job->path);
+	return status;
 }
 
-/* Make one report; the window is in `base`. */
-static int make(const struct ws_stats *base, const struct ws_stats_request *request,
-		const struct ws_stat *stat, size_t i, char **skipped)
+/* Make report i, with file and window of `base`. Returns 0, -1 after a message, or
+ * WS_OUTFILE_PIPE. */
+static int make_report(const struct ws_stats *base, const struct ws_stats_request *request,
+		       const struct ws_stat *stat, size_t i, char **skipped)
 {
-	struct job job = {.stats = *base, .request = request, .stat = stat, .skipped = skipped};
+	struct report_job report_job = {
+		.stats = *base, .request = request, .stat = stat, .skipped = skipped};
 	uint64_t before = ws_report_decoded(base->report);
-	int rc;
+	int status;
 
-	job.stats.args = i < request->report_count
-				 ? request->reports[i] + strcspn(request->reports[i], ":")
-				 : "";
-	job.stats.row = take_row;
-	job.stats.rows = take_rows;
-	job.printer = (struct ws_printer){.title = stat->title,
-					  .name = stat->name,
-					  .columns = stat->columns,
-					  .column_count = stat->column_count};
-	if (begin(&job, i) < 0)
+	report_job.stats.args = "";
+	if (i < request->report_count)
+		report_job.stats.args = request->reports[i] + strcspn(request->reports[i], ":");
+	report_job.stats.row = print_stats_row;
+	report_job.stats.rows = print_stats_rows;
+	report_job.printer = (struct ws_printer){.title = stat->title,
+						 .name = stat->name,
+						 .columns = stat->columns,
+						 .column_count = stat->column_count};
+	if (prepare_report(&report_job, i) < 0)
 		return -1;
-	rc = stat->run(&job.stats, &job.err);
-	if (job.begun)
-		ws_print_end(&job.printer);
-	rc = end(&job, rc);
-	notes(&job);
-	tell_reading(&job, before);
-	return rc;
+	status = stat->run(&report_job.stats, &report_job.error);
+	if (report_job.begun)
+		ws_print_end(&report_job.printer);
+	status = finish_report(&report_job, status);
+	say_left_out(&report_job);
+	say_blocks_read(&report_job, before);
+	return status;
 }
 
 /* ---- reports written as queries ---- */
 
-struct user_job {
-	struct job job;
+struct user_report_job {
+	struct report_job base;
 	struct ws_sql_print print;
 };
 
-static int user_ready(void *ctx, struct ws_err *err)
+static int open_user_output(void *context, struct ws_err *err)
 {
-	struct user_job *job = ctx;
+	struct user_report_job *report_job = context;
 
-	if (job->job.begun)
+	if (report_job->base.begun)
 		return 0;
-	if (open_output(&job->job) < 0) {
-		*err = job->job.err;
+	if (open_output(&report_job->base) < 0) {
+		*err = report_job->base.error;
 		return -1;
 	}
-	job->print.printer.file = job->job.printer.file;
+	report_job->print.printer.file = report_job->base.printer.file;
 	return 0;
 }
 
-static int make_user(const struct ws_stats *base, const struct ws_stats_request *request,
-		     const struct ws_user_report *report, size_t i)
+static int make_user_report(const struct ws_stats *base, const struct ws_stats_request *request,
+			    const struct ws_user_report *report, size_t i)
 {
-	struct user_job job = {.job = {.stats = *base, .request = request}};
+	struct user_report_job report_job = {.base = {.stats = *base, .request = request}};
 	uint64_t before = ws_report_decoded(base->report);
-	int rc;
+	int status;
 
-	job.job.printer.name = report->name;
-	job.job.printer.title = report->title ? report->title : report->name;
-	if (begin(&job.job, i) < 0)
+	report_job.base.printer.name = report->name;
+	report_job.base.printer.title = ws_text_or(report->title, report->name);
+	if (prepare_report(&report_job.base, i) < 0)
 		return -1;
-	job.print.printer = job.job.printer;
-	job.print.ready = user_ready;
-	job.print.ready_ctx = &job;
-	rc = ws_user_report_run(report, request->reports[i], &job.job.stats, &job.print,
-				&job.job.err);
-	if (!rc && !job.job.begun && !request->quiet)
+	report_job.print.printer = report_job.base.printer;
+	report_job.print.ready = open_user_output;
+	report_job.print.ready_ctx = &report_job;
+	status = ws_user_report_run(report, request->reports[i], &report_job.base.stats,
+				    &report_job.print, &report_job.base.error);
+	if (!status && !report_job.base.begun && !request->quiet)
 		ws_say("%s: %s skipped: its query gave no rows", ws_report_path(base->report),
 		       report->name);
-	rc = end(&job.job, rc);
-	tell_reading(&job.job, before);
-	return rc;
+	status = finish_report(&report_job.base, status);
+	say_blocks_read(&report_job.base, before);
+	return status;
 }
 
-static int worse(int a, int b)
+/* Make the default reports. Most programs have data for only a few of them. */
+static int make_default_reports(const struct ws_stats *stats,
+				const struct ws_stats_request *request)
 {
-	return ws_min(a, b);
-}
-
-/* The default reports. Most programs have data for a few of them only. */
-static int make_defaults(const struct ws_stats *stats, const struct ws_stats_request *request)
-{
+	const char *what_happened = "was recorded";
 	char *skipped = NULL;
-	int rc = 0;
-	size_t n = 0;
+	int status = 0;
+	size_t count = 0;
 
-	for (size_t i = 0; ws_stats_list[i] && rc != WS_OUTFILE_PIPE; i++)
+	if (stats->windowed)
+		what_happened = "lies in the time asked for";
+
+	for (size_t i = 0; ws_stats_list[i] && status != WS_OUTFILE_PIPE; i++)
 		if (ws_stats_list[i]->by_default)
-			rc = worse(rc, make(stats, request, ws_stats_list[i], n++, &skipped));
+			status = ws_min(status, make_report(stats, request, ws_stats_list[i],
+							    count++, &skipped));
 	if (skipped)
 		ws_say("%s: skipped, for nothing that they show %s: %s",
-		       ws_report_path(stats->report),
-		       stats->windowed ? "lies in the time asked for" : "was recorded", skipped);
+		       ws_report_path(stats->report), what_happened, skipped);
 	free(skipped);
-	return rc;
+	return status;
 }
 
-static int make_all(const struct ws_stats *stats, const struct ws_stats_request *request)
+/* Make report i of those asked for. */
+static int make_requested_report(const struct ws_stats *stats,
+				 const struct ws_stats_request *request, size_t i)
 {
-	int rc = 0;
+	const char *spec = request->reports[i], *why = get_elsewhere_reason(spec);
+	const struct ws_user_report *user = ws_user_report_find(request->user, spec);
 
-	for (size_t i = 0; i < request->report_count && rc != WS_OUTFILE_PIPE; i++) {
-		const struct ws_user_report *user =
-			ws_user_report_find(request->user, request->reports[i]);
+	if (user)
+		return make_user_report(stats, request, user, i);
+	if (!why)
+		return make_report(stats, request, find_report(spec), i, NULL);
+	if (!request->quiet)
+		ws_say("%s: %s skipped: %s", ws_report_path(stats->report), spec, why);
+	return 0;
+}
 
-		if (!user && elsewhere(request->reports[i])) {
-			if (!request->quiet)
-				ws_say("%s: %s skipped: %s", ws_report_path(stats->report),
-				       request->reports[i], elsewhere(request->reports[i]));
-			continue;
-		}
-		rc = worse(rc, user ? make_user(stats, request, user, i)
-				    : make(stats, request, find(request->reports[i]), i, NULL));
-	}
-	return request->report_count ? rc : make_defaults(stats, request);
+static int make_reports(const struct ws_stats *stats, const struct ws_stats_request *request)
+{
+	int status = 0;
+
+	if (!request->report_count)
+		return make_default_reports(stats, request);
+	for (size_t i = 0; i < request->report_count && status != WS_OUTFILE_PIPE; i++)
+		status = ws_min(status, make_requested_report(stats, request, i));
+	return status;
 }
 
 int ws_stats_file(const char *path, const struct ws_stats_request *request)
@@ -530,7 +616,7 @@ int ws_stats_file(const char *path, const struct ws_stats_request *request)
 	struct ws_stats stats = {.time_max = UINT64_MAX};
 	struct ws_err err;
 	struct ws_report *report = ws_report_of_operand(path);
-	int rc = 0;
+	int status = 0;
 
 	if (!report)
 		return -1;
@@ -538,14 +624,14 @@ int ws_stats_file(const char *path, const struct ws_stats_request *request)
 	stats.who = ws_who_open(report);
 	stats.zero = ws_time_zero(report);
 	if (request->filter_time)
-		rc = ws_filter_time(&stats, request->filter_time, &err);
-	if (!rc && request->filter_nvtx)
-		rc = ws_filter_nvtx(&stats, request->filter_nvtx, request->quiet, &err);
-	if (rc)
+		status = ws_filter_time(&stats, request->filter_time, &err);
+	if (!status && request->filter_nvtx)
+		status = ws_filter_nvtx(&stats, request->filter_nvtx, request->quiet, &err);
+	if (status)
 		ws_say("%s", err.msg);
 	else
-		rc = make_all(&stats, request);
+		status = make_reports(&stats, request);
 	ws_who_close(stats.who);
 	ws_report_close(report);
-	return rc;
+	return status;
 }

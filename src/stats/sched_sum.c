@@ -2,8 +2,8 @@
  * sched_sum.c - scheduling by thread: how long it ran, waited for a core and waited for something
  * else, how often it was switched and moved.
  *
- * A worker sees whole threads in order of time (query/states.c), so a move to another core is told
- * from the span before.
+ * A worker gets all states of a thread in order of time (query/states.c), so that a move to another
+ * core follows from the span before.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -50,104 +50,107 @@ static const struct ws_column columns[COLUMNS] = {
 	[NAME] = {"Thread", WS_KIND_TEXT},
 };
 
-enum { MOST_CORES = 4096 }; /* those above count as one */
+enum { MOST_CORES = 4096 }; /* cores with higher numbers count as one */
 
-struct line {
+struct sched_line {
 	uint32_t thread, cpu; /* cpu: of the last span */
 	uint64_t run, spans, longest, ready, ready_longest, wait, switches, preempted, moves, cores;
 	uint64_t seen[MOST_CORES / 64];
 };
 
-struct worker {
-	struct line *lines;
-	size_t n, cap;
-	uint64_t run_end; /* end of the last span of running, so that its parts count once */
-	uint64_t span;	  /* its length so far */
+struct sched_worker {
+	struct sched_line *lines;
+	size_t line_count, line_capacity;
+	uint64_t run_end; /* end of the last span of running; spans that touch count as one */
+	uint64_t span;	  /* length of that span so far */
 } __attribute__((aligned(128)));
 
-static void ran(struct worker *worker, struct line *line, const struct ws_state *st)
+static void add_run(struct sched_worker *worker, struct sched_line *line,
+		    const struct ws_state *state)
 {
-	uint32_t cpu = st->cpu < MOST_CORES ? st->cpu : MOST_CORES - 1;
+	uint32_t cpu = ws_min(state->cpu, MOST_CORES - 1u);
 
-	if (!line->spans || worker->run_end != st->start || line->cpu != st->cpu) {
-		line->moves += line->spans && line->cpu != st->cpu;
+	if (!line->spans || worker->run_end != state->start || line->cpu != state->cpu) {
+		line->moves += line->spans && line->cpu != state->cpu;
 		line->spans++;
 		worker->span = 0;
 	}
-	worker->span += st->end - st->start;
-	worker->run_end = st->end;
+	worker->span += state->end - state->start;
+	worker->run_end = state->end;
 	line->longest = ws_max(worker->span, line->longest);
-	line->run += st->end - st->start;
-	line->cpu = st->cpu;
-	if (st->cpu != WS_NO_U32 && !(line->seen[cpu / 64] >> cpu % 64 & 1)) {
+	line->run += state->end - state->start;
+	line->cpu = state->cpu;
+	if (state->cpu != WS_NO_U32 && !(line->seen[cpu / 64] >> cpu % 64 & 1)) {
 		line->seen[cpu / 64] |= UINT64_C(1) << cpu % 64;
 		line->cores++;
 	}
 }
 
-static void take(void *ctx, uint32_t worker, const struct ws_state *st)
+static void add_thread_state(void *context, uint32_t worker, const struct ws_state *state)
 {
-	struct worker *worker_w = (struct worker *)ctx + worker;
-	struct line *line;
-	uint64_t length = st->end - st->start;
+	struct sched_worker *sched_worker = (struct sched_worker *)context + worker;
+	struct sched_line *line;
+	uint64_t length = state->end - state->start;
 
-	if (!worker_w->n || worker_w->lines[worker_w->n - 1].thread != st->thread) {
-		ws_grow(worker_w->lines, worker_w->cap, worker_w->n + 1);
-		worker_w->lines[worker_w->n] = (struct line){.thread = st->thread};
-		worker_w->run_end = WS_NO_TIME;
-		worker_w->n++;
+	if (!sched_worker->line_count ||
+	    sched_worker->lines[sched_worker->line_count - 1].thread != state->thread) {
+		ws_grow(sched_worker->lines, sched_worker->line_capacity,
+			sched_worker->line_count + 1);
+		sched_worker->lines[sched_worker->line_count] =
+			(struct sched_line){.thread = state->thread};
+		sched_worker->run_end = WS_NO_TIME;
+		sched_worker->line_count++;
 	}
-	line = &worker_w->lines[worker_w->n - 1];
-	switch (st->doing) {
+	line = &sched_worker->lines[sched_worker->line_count - 1];
+	switch (state->doing) {
 	case WS_DOING_RUN:
-		ran(worker_w, line, st);
+		add_run(sched_worker, line, state);
 		break;
 	case WS_DOING_RUNNABLE:
-		line->switches += st->start == worker_w->run_end;
+		line->switches += state->start == sched_worker->run_end;
 		line->preempted +=
-			st->start == worker_w->run_end && st->after == WS_AFTER_PREEMPTED;
+			state->start == sched_worker->run_end && state->after == WS_AFTER_PREEMPTED;
 		line->ready += length;
 		line->ready_longest = ws_max(length, line->ready_longest);
 		break;
 	case WS_DOING_WAIT:
-		line->switches += st->start == worker_w->run_end;
+		line->switches += state->start == sched_worker->run_end;
 		line->wait += length;
 		break;
 	}
 }
 
-static int by_run(const void *first, const void *second)
+static int compare_run_times(const void *first, const void *second)
 {
-	const struct line *left = first, *right = second;
+	const struct sched_line *left = first, *right = second;
 
-	return left->run != right->run ? (left->run > right->run ? -1 : 1)
-				       : ws_compare(left->thread, right->thread);
+	if (left->run != right->run)
+		return ws_compare(right->run, left->run);
+	return ws_compare(left->thread, right->thread);
 }
 
-static void print(struct ws_stats *stats, const struct line *line_v, size_t n)
+static void print_sched_lines(struct ws_stats *stats, const struct sched_line *lines, size_t count)
 {
 	unsigned __int128 sum = 0;
 
-	for (size_t i = 0; i < n; i++)
-		sum += line_v[i].run;
-	for (size_t i = 0; i < n; i++) {
-		const struct line *line_l = &line_v[i];
-		const struct ws_thread_info *info = ws_who_thread(stats->who, line_l->thread);
+	for (size_t i = 0; i < count; i++)
+		sum += lines[i].run;
+	for (size_t i = 0; i < count; i++) {
+		const struct sched_line *line = &lines[i];
+		const struct ws_thread_info *info = ws_who_thread(stats->who, line->thread);
 		struct ws_cell cells[COLUMNS] = {
-			[TIME] = ws_cell_real(
-				sum ? (long double)line_l->run * 100 / (long double)sum : 0),
-			[RUN] = ws_cell_int((int64_t)line_l->run),
-			[SPANS] = ws_cell_int((int64_t)line_l->spans),
-			[AVERAGE] = ws_cell_real(
-				line_l->spans ? (long double)line_l->run / line_l->spans : 0),
-			[LONGEST] = ws_cell_int((int64_t)line_l->longest),
-			[READY] = ws_cell_int((int64_t)line_l->ready),
-			[READY_LONGEST] = ws_cell_int((int64_t)line_l->ready_longest),
-			[WAIT] = ws_cell_int((int64_t)line_l->wait),
-			[SWITCHES] = ws_cell_int((int64_t)line_l->switches),
-			[PREEMPTED] = ws_cell_int((int64_t)line_l->preempted),
-			[MOVES] = ws_cell_int((int64_t)line_l->moves),
-			[CORES] = ws_cell_int((int64_t)line_l->cores),
+			[TIME] = ws_cell_real(ws_compute_percent(line->run, (long double)sum)),
+			[RUN] = ws_cell_int((int64_t)line->run),
+			[SPANS] = ws_cell_int((int64_t)line->spans),
+			[AVERAGE] = ws_cell_real((long double)line->run / line->spans),
+			[LONGEST] = ws_cell_int((int64_t)line->longest),
+			[READY] = ws_cell_int((int64_t)line->ready),
+			[READY_LONGEST] = ws_cell_int((int64_t)line->ready_longest),
+			[WAIT] = ws_cell_int((int64_t)line->wait),
+			[SWITCHES] = ws_cell_int((int64_t)line->switches),
+			[PREEMPTED] = ws_cell_int((int64_t)line->preempted),
+			[MOVES] = ws_cell_int((int64_t)line->moves),
+			[CORES] = ws_cell_int((int64_t)line->cores),
 			[PID] = ws_cell_int(info->pid),
 			[TID] = ws_cell_int(info->tid),
 			[NAME] = ws_cell_text(info->name, strlen(info->name)),
@@ -157,12 +160,12 @@ static void print(struct ws_stats *stats, const struct line *line_v, size_t n)
 	}
 }
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_sched_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	struct ws_states *states;
-	struct worker *workers;
-	struct line *all = NULL;
-	size_t n = 0, cap = 0;
+	struct sched_worker *workers;
+	struct sched_line *lines = NULL;
+	size_t line_count = 0, capacity = 0;
 	uint32_t count;
 
 	if (!ws_report_rows(stats->report, WS_TABLE_sched))
@@ -175,21 +178,20 @@ static int run(struct ws_stats *stats, struct ws_err *err)
 		return ws_fail(err, "out of memory");
 	}
 	memset(workers, 0, count * sizeof(*workers));
-	ws_states_run(states, stats->time_min, stats->time_max, take, workers);
-	for (uint32_t w = 0; w < count; w++)
-		for (size_t i = 0; i < workers[w].n; i++) {
-			if (!workers[w].lines[i].spans) /* its scheduling was not recorded, or not
-						       in the window */
-				continue;
-			ws_grow(all, cap, n + 1);
-			all[n++] = workers[w].lines[i];
+	ws_states_run(states, stats->time_min, stats->time_max, add_thread_state, workers);
+	for (uint32_t worker = 0; worker < count; worker++)
+		for (size_t i = 0; i < workers[worker].line_count; i++) {
+			if (!workers[worker].lines[i].spans)
+				continue; /* it did not run in the window, or was not recorded */
+			ws_grow(lines, capacity, line_count + 1);
+			lines[line_count++] = workers[worker].lines[i];
 		}
-	if (n)
-		qsort(all, n, sizeof(*all), by_run);
-	print(stats, all, n);
-	for (uint32_t w = 0; w < count; w++)
-		free(workers[w].lines);
-	free(all);
+	if (line_count)
+		qsort(lines, line_count, sizeof(*lines), compare_run_times);
+	print_sched_lines(stats, lines, line_count);
+	for (uint32_t worker = 0; worker < count; worker++)
+		free(workers[worker].lines);
+	free(lines);
 	free(workers);
 	ws_states_close(states);
 	return 0;
@@ -206,5 +208,5 @@ const struct ws_stat ws_stat_sched_sum = {
 	.why = ws_why_no_switches,
 	.columns = columns,
 	.column_count = COLUMNS,
-	.run = run,
+	.run = make_sched_sum_rows,
 };

@@ -1,12 +1,12 @@
 /*
  * std8.c - see std8.h.
  *
- * A report whose names never repeat has millions of lines, and each is a miss of the cache or
- * several. So the order is found on small records, of a key made of the total and a number that
- * stands for the line: first by their digits, then names of equal total by the eight bytes after
- * those that all of them share. Many are first dealt out by total to 256 parts of about one size,
- * which all cores sort. Whatever goes from line to line asks the memory for what lines further on
- * need.
+ * A report whose names never repeat has millions of lines, and to read one costs at least one cache
+ * miss. So small records are sorted: a key made of the total, and a number that stands for the
+ * line. A radix sort orders them by key; names of lines with equal totals are then ordered by the
+ * eight bytes after those that all of them share. Long tables are first distributed by total over
+ * 256 parts of about the same size, which all cores sort. Every loop over lines prefetches what
+ * lines further on need.
  */
 #include "stats/std8.h"
 
@@ -17,173 +17,186 @@
 #include "base/choose.h"
 #include "base/sort.h"
 
-enum { FEW = 16, AHEAD = 12 };
+enum {
+	FEW = 16,  /* lines that are sorted by comparing them */
+	AHEAD = 12 /* lines between two steps of prefetching */
+};
 
-static int compare_text(const char *a, size_t m, const char *b, size_t n)
+int ws_compare_texts(const char *left, size_t left_len, const char *right, size_t right_len)
 {
-	size_t least = ws_min(m, n);
-	int order = least ? memcmp(a, b, least) : 0;
+	size_t common = ws_min(left_len, right_len);
+	int order = 0;
 
-	return order ? order : ws_compare(m, n);
+	if (common)
+		order = memcmp(left, right, common);
+	if (order)
+		return order;
+	return ws_compare(left_len, right_len);
 }
 
-/* Both with what they begin with. */
+/* The byte of a name at `at`, which is below its length. */
+static inline unsigned char get_name_byte(const struct ws_std8_line *line, size_t at)
+{
+	if (at < line->head_len)
+		return (unsigned char)line->head[at];
+	return (unsigned char)line->name[at - line->head_len];
+}
+
+/* Compare names, each including its head. */
 static int compare_names(const struct ws_std8_line *left, const struct ws_std8_line *right)
 {
-	size_t m = left->head_len + left->name_len, n = right->head_len + right->name_len,
-	       least = ws_min(m, n);
+	size_t left_length = left->head_len + left->name_len,
+	       right_length = right->head_len + right->name_len,
+	       least = ws_min(left_length, right_length);
 
 	if (left->head_len == right->head_len &&
 	    (left->head == right->head || !memcmp(left->head, right->head, left->head_len)))
-		return compare_text(left->name, left->name_len, right->name, right->name_len);
+		return ws_compare_texts(left->name, left->name_len, right->name, right->name_len);
 	for (size_t i = 0; i < least; i++) {
-		unsigned char a = (unsigned char)(i < left->head_len
-							  ? left->head[i]
-							  : left->name[i - left->head_len]),
-			      b = (unsigned char)(i < right->head_len
-							  ? right->head[i]
-							  : right->name[i - right->head_len]);
+		unsigned char left_byte = get_name_byte(left, i),
+			      right_byte = get_name_byte(right, i);
 
-		if (a != b)
-			return a < b ? -1 : 1;
+		if (left_byte != right_byte)
+			return ws_compare(left_byte, right_byte);
 	}
-	return ws_compare(m, n);
+	return ws_compare(left_length, right_length);
 }
 
-static int compare(const struct ws_std8_line *left, const struct ws_std8_line *right)
+static int compare_lines(const struct ws_std8_line *left, const struct ws_std8_line *right)
 {
 	int order = compare_names(left, right);
 
 	if (!order && left->tail && right->tail)
-		order = compare_text(left->tail, left->tail_len, right->tail, right->tail_len);
+		order = ws_compare_texts(left->tail, left->tail_len, right->tail, right->tail_len);
 	if (!order)
 		order = (left->tail != NULL) - (right->tail != NULL);
 	if (!order && left->style && right->style)
 		order = strcmp(left->style, right->style);
-	return order || !left->style2 || !right->style2 ? order
-							: strcmp(left->style2, right->style2);
+	if (!order && left->style2 && right->style2)
+		order = strcmp(left->style2, right->style2);
+	return order;
 }
 
-/* Of lines of equal total. */
-static int by_line(const void *first, const void *second, void *ctx)
+/* The order of lines of equal total. */
+static int compare_equal_totals(const void *first, const void *second, void *context)
 {
-	const struct ws_std8_lines *lines = ctx;
+	const struct ws_std8_lines *lines = context;
 	struct ws_std8_line left, right;
 
 	lines->line(lines->ctx, first, &left, NULL);
 	lines->line(lines->ctx, second, &right, NULL);
-	return compare(&left, &right);
+	return compare_lines(&left, &right);
 }
 
-/* Of lines of equal key, whose totals may differ beyond 64 bits. */
-static int by_total(const void *first, const void *second, void *ctx)
+/* The order of lines of equal key, whose totals may differ beyond 64 bits. */
+static int compare_equal_keys(const void *first, const void *second, void *context)
 {
-	const struct ws_std8_lines *lines = ctx;
+	const struct ws_std8_lines *lines = context;
 	struct ws_std8_line left, right;
-	struct ws_std8 summary, std8;
+	struct ws_std8 summary, other;
 
 	lines->line(lines->ctx, first, &left, &summary);
-	lines->line(lines->ctx, second, &right, &std8);
-	return left.summary->total < right.summary->total   ? 1
-	       : left.summary->total > right.summary->total ? -1
-							    : compare(&left, &right);
+	lines->line(lines->ctx, second, &right, &other);
+	if (left.summary->total != right.summary->total)
+		return ws_compare(right.summary->total, left.summary->total);
+	return compare_lines(&left, &right);
 }
 
-static int by_key(const void *first, const void *second)
+static int compare_keys(const void *first, const void *second)
 {
 	const struct ws_keyed_value *left = first, *right = second;
 
 	return ws_compare(left->key, right->key);
 }
 
-static void fetch(const struct ws_std8_lines *lines, const struct ws_keyed_value *keyed, size_t n,
-		  size_t i)
+/* Prefetch lines after line i, each in three steps. */
+static void prefetch_lines(const struct ws_std8_lines *lines, const struct ws_keyed_value *keyed,
+			   size_t count, size_t i)
 {
 	for (unsigned step = 0; step < 3; step++)
-		if (i + (3 - step) * AHEAD < n)
+		if (i + (3 - step) * AHEAD < count)
 			lines->fetch(lines->ctx, keyed[i + (3 - step) * AHEAD].value, step);
 }
 
-/* Bytes of a name from `at` on; where it ends, zeros. */
-static void bytes_at(const struct ws_std8_line *line, size_t at, char *to, size_t n)
+/* Copy `count` bytes of a name from `at` on; after its end, zeros. */
+static void copy_name_bytes(const struct ws_std8_line *line, size_t at, char *to, size_t count)
 {
-	size_t head = line->head_len > at ? line->head_len - at : 0, rest, from;
+	size_t head = line->head_len - ws_min(line->head_len, at), from;
 
-	memset(to, 0, n);
-	head = ws_min(head, n);
+	memset(to, 0, count);
+	head = ws_min(head, count);
 	if (head)
 		memcpy(to, line->head + at, head);
 	from = at + head - line->head_len;
-	rest = head < n && line->name_len > from ? line->name_len - from : 0;
-	if (rest)
-		memcpy(to + head, line->name + from, rest < n - head ? rest : n - head);
+	if (head < count && line->name_len > from)
+		memcpy(to + head, line->name + from, ws_min(line->name_len - from, count - head));
 }
 
-/* Those from `at` on, so that they compare as numbers. */
-static uint64_t eight(const struct ws_std8_line *line, size_t at)
+/* Eight bytes of a name from `at` on as a number, so that numbers compare as the names do. */
+static uint64_t get_name_word(const struct ws_std8_line *line, size_t at)
 {
-	uint64_t v;
+	uint64_t word;
 
 	if (ws_likely(at >= line->head_len && at - line->head_len + 8 <= line->name_len))
-		memcpy(&v, line->name + (at - line->head_len), 8);
+		memcpy(&word, line->name + (at - line->head_len), 8);
 	else
-		bytes_at(line, at, (char *)&v, 8);
-	return __builtin_bswap64(v);
+		copy_name_bytes(line, at, (char *)&word, 8);
+	return __builtin_bswap64(word);
 }
 
-/* How many bytes from `from` on, `most` at most, two names have in common; a name that ends has no
- * more. */
-static size_t in_common(const struct ws_std8_line *left, const struct ws_std8_line *right,
-			size_t from, size_t most)
+/* How many bytes from `from` on two names have in common, `most` at most. */
+static size_t count_common_bytes(const struct ws_std8_line *left, const struct ws_std8_line *right,
+				 size_t from, size_t most)
 {
-	size_t m = left->head_len + left->name_len - from,
-	       n = right->head_len + right->name_len - from, k = 0;
+	size_t left_length = left->head_len + left->name_len - from,
+	       right_length = right->head_len + right->name_len - from, common = 0;
 
-	most = ws_min(m, most);
-	most = ws_min(n, most);
-	while (k + 8 <= most && eight(left, from + k) == eight(right, from + k))
-		k += 8;
-	for (char a, b; k < most; k++) {
-		bytes_at(left, from + k, &a, 1);
-		bytes_at(right, from + k, &b, 1);
-		if (a != b)
+	most = ws_min(left_length, most);
+	most = ws_min(right_length, most);
+	while (common + 8 <= most &&
+	       get_name_word(left, from + common) == get_name_word(right, from + common))
+		common += 8;
+	for (char left_byte, right_byte; common < most; common++) {
+		copy_name_bytes(left, from + common, &left_byte, 1);
+		copy_name_bytes(right, from + common, &right_byte, 1);
+		if (left_byte != right_byte)
 			break;
 	}
-	return k;
+	return common;
 }
 
-/* By digits where these are fewer steps than comparing takes. */
-static void sort_keys(struct ws_keyed_value *keyed, size_t n, struct ws_keyed_value *room)
+/* Sort by key; a radix sort pays off from some hundred records on. */
+static void sort_by_key(struct ws_keyed_value *keyed, size_t count, struct ws_keyed_value *scratch)
 {
-	if (n < 512)
-		qsort(keyed, n, sizeof(*keyed), by_key);
+	if (count < 512)
+		qsort(keyed, count, sizeof(*keyed), compare_keys);
 	else
-		ws_sort_in_room(keyed, n, room);
+		ws_sort_in_room(keyed, count, scratch);
 }
 
 /*
- * Keys of lines whose names share the first `skip` bytes: the eight bytes after those that all
- * share. How many these are is guessed from some of the lines; where one has fewer in common, all
- * are looked at once more.
+ * Set the keys of lines whose names share the first `skip` bytes to the eight bytes after those
+ * that all of them share. How many they share is guessed from a sample of the lines; if one turns
+ * out to share fewer, all keys are made again. Returns how many bytes all of them share.
  */
-static size_t name_keys(struct ws_keyed_value *keyed, size_t n, const struct ws_std8_lines *lines,
-			size_t skip)
+static size_t make_name_keys(struct ws_keyed_value *keyed, size_t count,
+			     const struct ws_std8_lines *lines, size_t skip)
 {
 	struct ws_std8_line first, line;
-	size_t same = SIZE_MAX, step = n / 64 + 1;
+	size_t same = SIZE_MAX, step = count / 64 + 1;
 
 	lines->line(lines->ctx, &keyed[0], &first, NULL);
-	for (size_t i = 0; i < n && n >= 1024;
-	     i += step) { /* fewer stay in the cache from the first look to the second */
+	for (size_t i = 0; i < count && count >= 1024;
+	     i += step) { /* fewer lines stay in the cache: no sample needed */
 		lines->line(lines->ctx, &keyed[i], &line, NULL);
-		same = in_common(&first, &line, skip, same);
+		same = count_common_bytes(&first, &line, skip, same);
 	}
 	for (size_t least = same;; same = least) {
-		for (size_t i = 0; i < n; i++) {
-			fetch(lines, keyed, n, i);
+		for (size_t i = 0; i < count; i++) {
+			prefetch_lines(lines, keyed, count, i);
 			lines->line(lines->ctx, &keyed[i], &line, NULL);
-			least = in_common(&first, &line, skip, least);
-			keyed[i].key = eight(&line, skip + least);
+			least = count_common_bytes(&first, &line, skip, least);
+			keyed[i].key = get_name_word(&line, skip + least);
 		}
 		if (least == same)
 			break;
@@ -191,142 +204,152 @@ static size_t name_keys(struct ws_keyed_value *keyed, size_t n, const struct ws_
 	return skip + same;
 }
 
-/* Keys without the bits in which none of them differs: in digits of decimal numbers that is every
- * other four. */
-static void squeeze(struct ws_keyed_value *keyed, size_t n)
+/* How many of the lowest bits are 1 up to the first that is 0. */
+static unsigned count_low_ones(uint64_t bits)
+{
+	if (bits == UINT64_MAX)
+		return 64;
+	return (unsigned)__builtin_ctzll(~bits);
+}
+
+/* Remove the bits in which the keys do not differ, which are half of all in decimal digits: shorter
+ * keys are sorted in fewer passes. */
+static void compress_keys(struct ws_keyed_value *keyed, size_t count)
 {
 	struct {
 		uint64_t mask;
 		unsigned shift;
-	} run[12];
+	} run[12]; /* of neighbouring bits in which keys differ */
 	uint64_t differ = 0;
 	unsigned runs = 0, kept = 0;
 
-	for (size_t i = 1; i < n; i++)
+	for (size_t i = 1; i < count; i++)
 		differ |= keyed[i].key ^ keyed[0].key;
 	while (differ && runs < WS_COUNT(run)) {
 		unsigned from = (unsigned)__builtin_ctzll(differ),
-			 bits = ~(differ >> from) ? (unsigned)__builtin_ctzll(~(differ >> from))
-						  : 64;
+			 bits = count_low_ones(differ >> from);
 
-		run[runs].mask = (bits < 64 ? (UINT64_C(1) << bits) - 1 : UINT64_MAX) << from;
+		run[runs].mask = UINT64_MAX >> (64 - bits) << from;
 		run[runs++].shift = from - kept;
 		differ &= ~run[runs - 1].mask;
 		kept += bits;
 	}
 	if (differ)
 		return;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < count; i++) {
 		uint64_t key = 0;
 
-		for (unsigned r = 0; r < runs; r++)
-			key |= (keyed[i].key & run[r].mask) >> run[r].shift;
+		for (unsigned k = 0; k < runs; k++)
+			key |= (keyed[i].key & run[k].mask) >> run[k].shift;
 		keyed[i].key = key;
 	}
 }
 
-/* Lines of equal total, whose names share the first `skip` bytes. Each step goes on with names that
- * share eight more. */
-static void sort_names(struct ws_keyed_value *keyed, size_t n, const struct ws_std8_lines *lines,
-		       size_t skip, struct ws_keyed_value *room)
+/* Sort lines of equal total, whose names share the first `skip` bytes, by name. Names that share
+ * eight bytes more are sorted by a recursive call. */
+static void sort_by_name(struct ws_keyed_value *keyed, size_t count,
+			 const struct ws_std8_lines *lines, size_t skip,
+			 struct ws_keyed_value *scratch)
 {
 	size_t same, next;
 
-	if (n < 2)
+	if (count < 2)
 		return;
-	if (n <= FEW) {
-		qsort_r(keyed, n, sizeof(*keyed), by_line, (void *)lines);
+	if (count <= FEW) {
+		qsort_r(keyed, count, sizeof(*keyed), compare_equal_totals, (void *)lines);
 		return;
 	}
-	same = name_keys(keyed, n, lines, skip);
-	squeeze(keyed, n);
-	sort_keys(keyed, n, room);
-	for (size_t i = 0; i < n; i = next) {
-		for (next = i + 1; next < n && keyed[next].key == keyed[i].key;)
+	same = make_name_keys(keyed, count, lines, skip);
+	compress_keys(keyed, count);
+	sort_by_key(keyed, count, scratch);
+	for (size_t i = 0; i < count; i = next) {
+		for (next = i + 1; next < count && keyed[next].key == keyed[i].key;)
 			next++;
-		if (next - i ==
-		    n) /* zeros are of the names, or of their ends: no way to tell apart */
-			qsort_r(keyed, n, sizeof(*keyed), by_line, (void *)lines);
+		if (next - i == count) /* the zeros in all keys may be of a name or after its end */
+			qsort_r(keyed, count, sizeof(*keyed), compare_equal_totals, (void *)lines);
 		else
-			sort_names(keyed + i, next - i, lines, same, room);
+			sort_by_name(keyed + i, next - i, lines, same, scratch);
 	}
 }
 
-static int64_t whole(unsigned __int128 v)
+static int64_t clamp_to_int64(unsigned __int128 value)
 {
-	return v > INT64_MAX ? INT64_MAX : (int64_t)v;
+	if (value > INT64_MAX)
+		return INT64_MAX;
+	return (int64_t)value;
 }
 
-/* Sort lines by key, then by what else tells them apart; with `room` for as many. */
-static void sort_part(const struct ws_std8_lines *lines, struct ws_keyed_value *keyed, size_t n,
-		      struct ws_keyed_value *room)
+/* Sort lines by key, then by total and name; `scratch` has space for as many records. */
+static void sort_lines(const struct ws_std8_lines *lines, struct ws_keyed_value *keyed,
+		       size_t count, struct ws_keyed_value *scratch)
 {
-	sort_keys(keyed, n, room);
-	for (size_t i = 0, next; i < n; i = next) {
+	sort_by_key(keyed, count, scratch);
+	for (size_t i = 0, next; i < count; i = next) {
 		uint64_t key = keyed[i].key;
 
-		for (next = i + 1; next < n && keyed[next].key == key;)
+		for (next = i + 1; next < count && keyed[next].key == key;)
 			next++;
 		if (!key)
-			qsort_r(keyed + i, next - i, sizeof(*keyed), by_total, (void *)lines);
+			qsort_r(keyed + i, next - i, sizeof(*keyed), compare_equal_keys,
+				(void *)lines);
 		else if (next - i > 1)
-			sort_names(keyed + i, next - i, lines, 0, room);
-		for (size_t k = i; k < next; k++) /* which names had taken */
+			sort_by_name(keyed + i, next - i, lines, 0, scratch);
+		for (size_t k = i; k < next; k++) /* sorting names has overwritten it */
 			keyed[k].key = key;
 	}
 }
 
 enum { PARTS = 256, SAMPLES = 64 * PARTS };
 
-struct ordering {
+struct line_order {
 	const struct ws_std8_lines *lines;
 	struct order_worker {
-		struct ws_keyed_value *room; /* for a chunk, then for a part */
-		size_t cap;
-		unsigned __int128 sum; /* of totals */
+		struct ws_keyed_value *scratch; /* scratch space for a chunk, then for a part */
+		size_t capacity;
+		unsigned __int128 sum; /* of the totals of its chunks */
 	} * workers;
 	size_t count;
-	struct ws_keyed_value *to; /* dealt out */
-	uint64_t least[PARTS];	   /* key of each part; the first takes all that is less */
-	size_t (*at)[PARTS]; /* by chunk: how many are of each part; then where its next one goes */
-	size_t first[PARTS + 1];
+	struct ws_keyed_value *sorted; /* all lines, part after part */
+	uint64_t least[PARTS];	       /* least key of each part; lesser keys are in the first */
+	size_t (*next_index)[PARTS]; /* by chunk and part: how many lines the part gets; later, the
+				index of the next of them */
+	size_t first[PARTS + 1];     /* where each part begins */
 };
 
-/* Limits of the parts, from lines taken here and there. */
-static void choose_limits(struct ordering *ordering)
+/* Choose the limits of the parts from a sample of the lines. */
+static void choose_part_limits(struct line_order *line_order)
 {
 	struct ws_keyed_value *keyed = ws_malloc((SAMPLES + WS_STD8_CHUNK) * sizeof(*keyed));
-	size_t chunks = ordering->lines->chunks,
-	       taken = chunks < SAMPLES / 256 ? chunks : SAMPLES / 256, n = 0;
+	size_t chunks = line_order->lines->chunks, taken = ws_min(chunks, SAMPLES / 256), count = 0;
 
 	for (size_t i = 0; i < taken; i++) {
-		size_t have = ordering->lines->chunk(ordering->lines->ctx, i * chunks / taken,
-						     keyed + n),
+		size_t have = line_order->lines->chunk(line_order->lines->ctx, i * chunks / taken,
+						       keyed + count),
 		       step = have * taken / SAMPLES + 1;
 
 		for (size_t k = 0; k * step < have; k++)
-			keyed[n + k] = keyed[n + k * step];
-		n += (have + step - 1) / step;
+			keyed[count + k] = keyed[count + k * step];
+		count += (have + step - 1) / step;
 	}
-	if (n)
-		keyed = ws_sort_by_key(keyed, n);
-	for (size_t i = 0; i < PARTS; i++)
-		ordering->least[i] = n ? keyed[i * n / PARTS].key : 0;
+	if (count)
+		keyed = ws_sort_by_key(keyed, count);
+	for (size_t i = 0; count && i < PARTS; i++)
+		line_order->least[i] = keyed[i * count / PARTS].key;
 	free(keyed);
 }
 
-/* The last part that begins at or before `key`: eight steps without a branch. */
-static uint8_t part_of(const struct ordering *ordering, uint64_t key)
+/* The last part that begins at or before `key`, in eight steps without a branch. */
+static uint8_t find_part(const struct line_order *line_order, uint64_t key)
 {
 	size_t at = 0;
 
 	for (size_t step = PARTS / 2; step; step /= 2)
-		at += ordering->least[at + step] <= key ? step : 0;
+		at += line_order->least[at + step] <= key ? step : 0;
 	return (uint8_t)at;
 }
 
-static unsigned __int128 total_of(const struct ws_std8_lines *lines,
-				  const struct ws_keyed_value *keyed)
+static unsigned __int128 get_total(const struct ws_std8_lines *lines,
+				   const struct ws_keyed_value *keyed)
 {
 	struct ws_std8_line line;
 	struct ws_std8 summary;
@@ -337,149 +360,159 @@ static unsigned __int128 total_of(const struct ws_std8_lines *lines,
 	return line.summary->total;
 }
 
-static void count_chunk(void *ctx, unsigned worker, size_t chunk)
+static void count_chunk_lines(void *context, unsigned worker, size_t chunk)
 {
-	struct ordering *ordering = ctx;
-	struct ws_keyed_value *keyed = ordering->workers[worker].room;
-	size_t n = ordering->lines->chunk(ordering->lines->ctx, chunk, keyed);
+	struct line_order *line_order = context;
+	struct ws_keyed_value *keyed = line_order->workers[worker].scratch;
+	size_t count = line_order->lines->chunk(line_order->lines->ctx, chunk, keyed);
 	unsigned __int128 sum = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		ordering->at[chunk][part_of(ordering, keyed[i].key)]++;
-		sum += total_of(ordering->lines, &keyed[i]);
+	for (size_t i = 0; i < count; i++) {
+		line_order->next_index[chunk][find_part(line_order, keyed[i].key)]++;
+		sum += get_total(line_order->lines, &keyed[i]);
 	}
-	ordering->workers[worker].sum += sum;
+	line_order->workers[worker].sum += sum;
 }
 
-static void deal_chunk(void *ctx, unsigned worker, size_t chunk)
+static void distribute_chunk(void *context, unsigned worker, size_t chunk)
 {
-	struct ordering *ordering = ctx;
-	struct ws_keyed_value *keyed = ordering->workers[worker].room;
-	size_t n = ordering->lines->chunk(ordering->lines->ctx, chunk, keyed);
+	struct line_order *line_order = context;
+	struct ws_keyed_value *keyed = line_order->workers[worker].scratch;
+	size_t count = line_order->lines->chunk(line_order->lines->ctx, chunk, keyed);
 
-	for (size_t i = 0; i < n; i++)
-		ordering->to[ordering->at[chunk][part_of(ordering, keyed[i].key)]++] = keyed[i];
+	for (size_t i = 0; i < count; i++)
+		line_order->sorted[line_order->next_index[chunk]
+							 [find_part(line_order, keyed[i].key)]++] =
+			keyed[i];
 }
 
-static void order_part(void *ctx, unsigned worker, size_t part)
+static void sort_one_part(void *context, unsigned worker, size_t part)
 {
-	struct ordering *ordering = ctx;
-	struct order_worker *w = &ordering->workers[worker];
-	size_t n = ordering->first[part + 1] - ordering->first[part];
+	struct line_order *line_order = context;
+	struct order_worker *self = &line_order->workers[worker];
+	size_t count = line_order->first[part + 1] - line_order->first[part];
 
-	if (n < 2)
+	if (count < 2)
 		return;
-	ws_grow(w->room, w->cap, n);
-	sort_part(ordering->lines, ordering->to + ordering->first[part], n, w->room);
+	ws_grow(self->scratch, self->capacity, count);
+	sort_lines(line_order->lines, line_order->sorted + line_order->first[part], count,
+		   self->scratch);
 }
 
-static void place_parts(struct ordering *ordering)
+static void place_parts(struct line_order *line_order)
 {
-	for (size_t p = 0; p < PARTS; p++) {
-		ordering->first[p] = ordering->count;
-		for (size_t c = 0; c < ordering->lines->chunks; c++) {
-			size_t n = ordering->at[c][p];
+	for (size_t part = 0; part < PARTS; part++) {
+		line_order->first[part] = line_order->count;
+		for (size_t chunk = 0; chunk < line_order->lines->chunks; chunk++) {
+			size_t count = line_order->next_index[chunk][part];
 
-			ordering->at[c][p] = ordering->count;
-			ordering->count += n;
+			line_order->next_index[chunk][part] = line_order->count;
+			line_order->count += count;
 		}
 	}
-	ordering->first[PARTS] = ordering->count;
+	line_order->first[PARTS] = line_order->count;
 }
 
-/* All lines in order, as `value`s; *sum gets that of their totals. */
-static struct ws_keyed_value *order(const struct ws_std8_lines *lines, size_t *count,
-				    unsigned __int128 *sum)
+/* The numbers of all lines in order, as values; *sum gets the sum of their totals. */
+static struct ws_keyed_value *order_lines(const struct ws_std8_lines *lines, size_t *count,
+					  unsigned __int128 *sum)
 {
-	unsigned workers = lines->chunks > 4 ? ws_parallel_workers() : 1;
-	struct ordering ordering = {.lines = lines};
+	struct line_order line_order = {.lines = lines};
+	unsigned workers = 1;
 
-	ordering.workers = ws_calloc(workers, sizeof(*ordering.workers));
-	for (unsigned w = 0; w < workers; w++)
-		ws_grow(ordering.workers[w].room, ordering.workers[w].cap, WS_STD8_CHUNK);
-	ordering.at = ws_calloc(lines->chunks, sizeof(*ordering.at));
-	if (workers > 1) /* else all are of the first part */
-		choose_limits(&ordering);
+	if (lines->chunks > 4)
+		workers = ws_parallel_workers();
+
+	line_order.workers = ws_calloc(workers, sizeof(*line_order.workers));
+	for (unsigned i = 0; i < workers; i++)
+		ws_grow(line_order.workers[i].scratch, line_order.workers[i].capacity,
+			WS_STD8_CHUNK);
+	line_order.next_index = ws_calloc(lines->chunks, sizeof(*line_order.next_index));
+	if (workers > 1) /* otherwise all lines are in the first part */
+		choose_part_limits(&line_order);
 	else
-		memset(ordering.least, 0xff, sizeof(ordering.least));
-	ws_parallel(workers, lines->chunks, count_chunk, &ordering);
-	place_parts(&ordering);
-	ordering.to = ws_malloc(ordering.count * sizeof(*ordering.to));
-	ws_parallel(workers, lines->chunks, deal_chunk, &ordering);
-	ws_parallel(workers, PARTS, order_part, &ordering);
+		memset(line_order.least, 0xff, sizeof(line_order.least));
+	ws_parallel(workers, lines->chunks, count_chunk_lines, &line_order);
+	place_parts(&line_order);
+	line_order.sorted = ws_malloc(line_order.count * sizeof(*line_order.sorted));
+	ws_parallel(workers, lines->chunks, distribute_chunk, &line_order);
+	ws_parallel(workers, PARTS, sort_one_part, &line_order);
 	*sum = 0;
-	for (unsigned w = 0; w < workers; w++) {
-		*sum += ordering.workers[w].sum;
-		free(ordering.workers[w].room);
+	for (unsigned worker = 0; worker < workers; worker++) {
+		*sum += line_order.workers[worker].sum;
+		free(line_order.workers[worker].scratch);
 	}
-	*count = ordering.count;
-	free(ordering.workers);
-	free(ordering.at);
-	return ordering.to;
+	*count = line_order.count;
+	free(line_order.workers);
+	free(line_order.next_index);
+	return line_order.sorted;
 }
 
-/* ---- lines that are there ---- */
+/* ---- lines in an array ---- */
 
-struct there {
+struct line_array {
 	const struct ws_std8_line *lines;
-	size_t n;
+	size_t count;
 };
 
-static size_t there_chunk(const void *ctx, size_t chunk, struct ws_keyed_value *keyed)
+static size_t get_array_chunk(const void *context, size_t chunk, struct ws_keyed_value *keyed)
 {
-	const struct there *there = ctx;
+	const struct line_array *line_array = context;
 	size_t from = chunk * WS_STD8_CHUNK,
-	       n = there->n - from < WS_STD8_CHUNK ? there->n - from : WS_STD8_CHUNK;
+	       count = ws_min(line_array->count - from, WS_STD8_CHUNK);
 
-	for (size_t i = 0; i < n; i++) {
-		if (i + AHEAD < n)
-			__builtin_prefetch(there->lines[from + i + AHEAD].summary);
+	for (size_t i = 0; i < count; i++) {
+		if (i + AHEAD < count)
+			__builtin_prefetch(line_array->lines[from + i + AHEAD].summary);
 		keyed[i] = (struct ws_keyed_value){
-			ws_std8_key(there->lines[from + i].summary->total), from + i};
+			ws_std8_key(line_array->lines[from + i].summary->total), from + i};
 	}
-	return n;
+	return count;
 }
 
-static void there_line(const void *ctx, const struct ws_keyed_value *keyed,
-		       struct ws_std8_line *line, struct ws_std8 *room)
+static void get_array_line(const void *context, const struct ws_keyed_value *keyed,
+			   struct ws_std8_line *line, struct ws_std8 *storage)
 {
-	const struct there *there = ctx;
+	const struct line_array *line_array = context;
 
-	(void)room;
-	*line = there->lines[keyed->value];
+	(void)storage;
+	*line = line_array->lines[keyed->value];
 }
 
-static ws_fetching void there_fetch(const void *ctx, uint64_t number, unsigned step)
+static ws_fetching void prefetch_array_line(const void *context, uint64_t number, unsigned step)
 {
-	const struct ws_std8_line *line = &((const struct there *)ctx)->lines[number];
+	const struct ws_std8_line *line = &((const struct line_array *)context)->lines[number];
 
-	if (step < 2) {
-		__builtin_prefetch(step ? (const char *)(line + 1) - 1 : (const char *)line);
-		return;
+	if (step == 0) {
+		__builtin_prefetch(line);
+	} else if (step == 1) {
+		__builtin_prefetch((const char *)(line + 1) - 1);
+	} else {
+		__builtin_prefetch(line->summary);
+		__builtin_prefetch((const char *)(line->summary + 1) - 1);
+		__builtin_prefetch(line->name);
+		__builtin_prefetch(line->name + 64);
 	}
-	__builtin_prefetch(line->summary);
-	__builtin_prefetch((const char *)(line->summary + 1) - 1);
-	__builtin_prefetch(line->name);
-	__builtin_prefetch(line->name + 64);
 }
 
-static struct ws_std8_lines lines_there(const struct there *there)
+static struct ws_std8_lines make_array_lines(const struct line_array *line_array)
 {
-	return (struct ws_std8_lines){there, (there->n + WS_STD8_CHUNK - 1) / WS_STD8_CHUNK,
-				      there_chunk, there_line, there_fetch};
+	return (struct ws_std8_lines){line_array,
+				      (line_array->count + WS_STD8_CHUNK - 1) / WS_STD8_CHUNK,
+				      get_array_chunk, get_array_line, prefetch_array_line};
 }
 
 void ws_std8_sort(struct ws_std8_line *lines, size_t count)
 {
-	struct there there = {lines, count};
-	struct ws_std8_lines from = lines_there(&there);
+	struct line_array line_array = {lines, count};
+	struct ws_std8_lines from = make_array_lines(&line_array);
 	unsigned __int128 sum;
-	struct ws_keyed_value *keyed = order(&from, &count, &sum);
+	struct ws_keyed_value *keyed = order_lines(&from, &count, &sum);
 	struct ws_std8_line *sorted = ws_malloc(count * sizeof(*sorted));
 
 	for (size_t i = 0; i < count; i++) {
 		for (unsigned step = 0; step < 2 && i + AHEAD < count; step++)
-			there_fetch(&there, keyed[i + AHEAD].value, step);
+			prefetch_array_line(&line_array, keyed[i + AHEAD].value, step);
 		sorted[i] = lines[keyed[i].value];
 	}
 	if (count)
@@ -490,14 +523,15 @@ void ws_std8_sort(struct ws_std8_line *lines, size_t count)
 
 /* ---- printing ---- */
 
-struct printing {
+struct line_printing {
 	const struct ws_std8_lines *lines;
 	const struct ws_keyed_value *order;
 	size_t count;
 	long double sum; /* of all totals */
 };
 
-static struct ws_cell whole_name(const struct ws_std8_line *line, struct ws_text *text)
+/* The name with its head and tail, built in `text` where it has any. */
+static struct ws_cell make_name_cell(const struct ws_std8_line *line, struct ws_text *text)
 {
 	if (!line->tail && !line->head_len)
 		return ws_cell_text(line->name, line->name_len);
@@ -510,60 +544,64 @@ static struct ws_cell whole_name(const struct ws_std8_line *line, struct ws_text
 	return ws_cell_text(text->text, text->len);
 }
 
-/* Cells 0 to 7. Returns how many were that already. */
-static size_t figures(const struct printing *printing, const struct ws_std8 *summary,
-		      struct ws_cell *cells)
+/* Set cells 0 to 7. Returns how many of them it left as they were, since they had these values. */
+static size_t make_figure_cells(const struct line_printing *printing, const struct ws_std8 *summary,
+				struct ws_cell *cells)
 {
-	long double total = summary->total >> 63 ? (long double)summary->total
-						 : (long double)(int64_t)summary->total;
+	long double total;
 
 	if (summary->count == 1 && cells[2].type == WS_CELL_INT && cells[2].i == 1 &&
 	    !(summary->total >> 63) && cells[1].i == (int64_t)summary->total)
 		return 8;
-	cells[0] = ws_cell_real(printing->sum ? total * 100 / printing->sum : 0);
-	cells[1] = ws_cell_int(whole(summary->total));
-	cells[2] = ws_cell_int(whole(summary->count));
+	if (summary->total >> 63)
+		total = (long double)summary->total;
+	else
+		total = (long double)(int64_t)summary->total; /* one instruction */
+	cells[0] = ws_cell_real(ws_compute_percent(total, printing->sum));
+	cells[1] = ws_cell_int(clamp_to_int64(summary->total));
+	cells[2] = ws_cell_int(clamp_to_int64(summary->count));
 	cells[3] = ws_std8_mean_cell(summary);
 	cells[4] = ws_std8_median_cell(summary);
-	cells[5] = ws_cell_int(whole(summary->min));
-	cells[6] = ws_cell_int(whole(summary->max));
+	cells[5] = ws_cell_int(clamp_to_int64(summary->min));
+	cells[6] = ws_cell_int(clamp_to_int64(summary->max));
 	cells[7] = ws_std8_stddev_cell(summary);
 	return 0;
 }
 
-static size_t make_row(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text)
+static size_t make_summary_row(const void *context, size_t i, struct ws_cell *cells,
+			       struct ws_text *text)
 {
-	const struct printing *printing = ctx;
+	const struct line_printing *printing = context;
 	struct ws_std8_line line;
-	struct ws_std8 room;
-	size_t n = 8, same;
+	struct ws_std8 storage;
+	size_t cell_count = 8, same;
 
-	fetch(printing->lines, printing->order, printing->count, i);
-	printing->lines->line(printing->lines->ctx, &printing->order[i], &line, &room);
-	same = figures(printing, line.summary, cells);
+	prefetch_lines(printing->lines, printing->order, printing->count, i);
+	printing->lines->line(printing->lines->ctx, &printing->order[i], &line, &storage);
+	same = make_figure_cells(printing, line.summary, cells);
 	if (line.style)
-		cells[n++] = ws_cell_text(line.style, strlen(line.style));
+		cells[cell_count++] = ws_cell_text(line.style, strlen(line.style));
 	if (line.style2)
-		cells[n++] = ws_cell_text(line.style2, strlen(line.style2));
-	cells[n] = whole_name(&line, text);
+		cells[cell_count++] = ws_cell_text(line.style2, strlen(line.style2));
+	cells[cell_count] = make_name_cell(&line, text);
 	return same;
 }
 
 void ws_std8_print_lines(struct ws_stats *stats, const struct ws_std8_lines *lines)
 {
-	struct printing printing = {.lines = lines};
-	unsigned __int128 sum;
+	struct line_printing printing = {.lines = lines};
+	unsigned __int128 total;
 
-	printing.order = order(lines, &printing.count, &sum);
-	printing.sum = (long double)sum;
-	stats->rows(stats, printing.count, make_row, &printing);
+	printing.order = order_lines(lines, &printing.count, &total);
+	printing.sum = (long double)total;
+	stats->rows(stats, printing.count, make_summary_row, &printing);
 	free((void *)printing.order);
 }
 
 void ws_std8_print(struct ws_stats *stats, const struct ws_std8_line *lines, size_t count)
 {
-	struct there there = {lines, count};
-	struct ws_std8_lines from = lines_there(&there);
+	struct line_array line_array = {lines, count};
+	struct ws_std8_lines from = make_array_lines(&line_array);
 
 	ws_std8_print_lines(stats, &from);
 }

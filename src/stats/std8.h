@@ -1,5 +1,6 @@
 /*
- * std8.h - the eight columns that every summary begins with, and its order of rows.
+ * std8.h - rows of summaries: the eight columns that every summary begins with, and the order of
+ * its rows.
  */
 #ifndef WS_STATS_STD8_H
 #define WS_STATS_STD8_H
@@ -16,70 +17,80 @@
 		"StdDev", WS_KIND_MEAN                                                   \
 	}
 
-/* Averages as cells, whole where they are. */
+/* Averages as cells, as whole numbers where they are: those are printed faster. */
 static inline struct ws_cell ws_std8_mean_cell(const struct ws_std8 *summary)
 {
-	return summary->count == 1 ? ws_cell_whole(summary->middle[0])
-				   : ws_cell_real(ws_std8_mean(summary));
+	if (summary->count == 1)
+		return ws_cell_whole(summary->middle[0]);
+	return ws_cell_real(ws_std8_mean(summary));
 }
 
 static inline struct ws_cell ws_std8_median_cell(const struct ws_std8 *summary)
 {
-	return summary->middle[0] == summary->middle[1] ? ws_cell_whole(summary->middle[0])
-							: ws_cell_real(ws_std8_median(summary));
+	if (summary->middle[0] == summary->middle[1])
+		return ws_cell_whole(summary->middle[0]);
+	return ws_cell_real(ws_std8_median(summary));
 }
 
 static inline struct ws_cell ws_std8_stddev_cell(const struct ws_std8 *summary)
 {
-	return summary->stddev != 0 ? ws_cell_real(summary->stddev) : ws_cell_whole(0);
+	if (summary->stddev != 0)
+		return ws_cell_real(summary->stddev);
+	return ws_cell_whole(0);
 }
 
 struct ws_std8_line {
 	const struct ws_std8 *summary;
 	const char *style;  /* shown between the figures and the name; NULL for none */
-	const char *style2; /* and another after it */
+	const char *style2; /* shown after `style`; NULL for none */
 	const char *head;   /* what the name begins with, where that is not in `name` */
 	size_t head_len;
 	const char *name;
 	size_t name_len;
-	const char *tail; /* shown behind the name and a slash; NULL for none */
+	const char *tail; /* shown after the name and a slash; NULL for none */
 	size_t tail_len;
 };
 
+/* The order of two texts by bytes; of texts where one begins with the other, the shorter first. */
+int ws_compare_texts(const char *left, size_t left_len, const char *right, size_t right_len);
+
 /*
  * Print every line with its share of the sum, in order of total, largest first, then of name, tail
- * and style. Lines stay where they are.
+ * and style. The array is not changed.
  */
 void ws_std8_print(struct ws_stats *stats, const struct ws_std8_line *lines, size_t count);
-/* Bring lines into that order. */
+/* Sort lines into that order. */
 void ws_std8_sort(struct ws_std8_line *lines, size_t count);
 
 /*
- * Lines that are made when they are wanted: where there are millions, they would take several times
- * the memory of what they are made from. All functions are called from several threads.
+ * Lines that are made on demand: millions of them would take several times the memory of what they
+ * are made from. All functions are called from several threads.
  */
 enum { WS_STD8_CHUNK = 1 << 14 };
 struct ws_std8_lines {
 	const void *ctx;
 	size_t chunks;
-	/* The lines of a chunk, WS_STD8_CHUNK at most, each as its ws_std8_key and a number of the
-	 * caller's own; returns how many. Is asked several times. */
-	size_t (*chunk)(const void *ctx, size_t chunk, struct ws_keyed_value *keyed);
-	/* The line of such a key and number; s may be put into `room`. Where that is NULL, the key
-	 * is another and s not looked at.
-	 */
-	void (*line)(const void *ctx, const struct ws_keyed_value *keyed, struct ws_std8_line *line,
-		     struct ws_std8 *room);
-	/* Ask the memory for what `line` and its caller will touch: with step 0, some lines later
-	 * 1, again later 2. */
-	void (*fetch)(const void *ctx, uint64_t number, unsigned step);
+	/* Set `keyed` to the lines of a chunk, WS_STD8_CHUNK at most: the ws_std8_key of each and a
+	 * number by which `line` finds it. Returns how many there are. Called several times for
+	 * each chunk. */
+	size_t (*chunk)(const void *context, size_t chunk, struct ws_keyed_value *keyed);
+	/* Set *line to the line of such a key and number; its summary may be stored in `storage`.
+	 * Where `storage` is NULL, the key is not the line's and the summary is not read. */
+	void (*line)(const void *context, const struct ws_keyed_value *keyed,
+		     struct ws_std8_line *line, struct ws_std8 *storage);
+	/* Prefetch what `line` and its caller will read. It is called with step 0, some lines later
+	 * with step 1, and again some lines later with step 2. */
+	void (*fetch)(const void *context, uint64_t number, unsigned step);
 };
+/* ws_std8_print for lines that are made on demand. */
 void ws_std8_print_lines(struct ws_stats *stats, const struct ws_std8_lines *lines);
 
-/* Ascends as totals descend; those beyond 64 bits share one. */
+/* A key that ascends as totals descend; totals beyond 64 bits share the key 0. */
 static inline uint64_t ws_std8_key(unsigned __int128 total)
 {
-	return ~(total > UINT64_MAX ? UINT64_MAX : (uint64_t)total);
+	if (total > UINT64_MAX)
+		return 0;
+	return ~(uint64_t)total;
 }
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * step_phases.c - what the steps of a training loop consist of: the ranges directly inside of them,
- * and what none of these covers.
+ * step_phases.c - what the steps of a training loop consist of: the ranges directly inside them,
+ * and the time that none of these covers.
  *
- * Ranges and steps of a thread are walked together in order of start (outer first); a range counts
+ * One pass over a thread's ranges and steps, both in order of start (outer first): a range counts
  * when it lies in a step and in no other range within that step. Where steps are a framework's
  * annotations, so are the phases.
  */
@@ -21,55 +21,58 @@ static const char rest_name[] = "[rest of the step]";
 struct phases {
 	struct ws_stats *stats;
 	struct ws_steps steps;
-	struct ws_keyed times; /* by string key + 1; 0 is the rest */
-	uint64_t *covered;     /* by step: what its phases took */
+	struct ws_keyed times; /* by string key + 1; 0 for the rest of steps */
+	uint64_t *covered;     /* by step: time of its phases, ns */
 };
 
-static int by_thread(const void *first, const void *second)
+static int compare_steps(const void *first, const void *second)
 {
 	const struct ws_step *left = first, *right = second;
 
 	if (left->thread != right->thread)
-		return left->thread < right->thread ? -1 : 1;
+		return ws_compare(left->thread, right->thread);
 	return ws_compare(left->start, right->start);
 }
 
-static bool counts(const struct phases *phases, const struct ws_step *step)
+static bool is_in_window(const struct phases *phases, const struct ws_step *step)
 {
 	return step->end >= phases->stats->time_min && step->start <= phases->stats->time_max;
 }
 
-static void add(struct phases *phases, uint64_t key, uint64_t ns)
+static void add_phase(struct phases *phases, uint64_t key, uint64_t ns)
 {
 	ws_dist_add(ws_keyed_get(&phases->times, &key), ns);
 }
 
-struct source {
+/* A table with ranges: its columns, and the two types of rows that may be phases. */
+struct phase_source {
 	enum ws_table table;
 	int start, end, thread, name, type;
-	uint64_t type_is, or_is;
+	uint64_t first_type, second_type;
 };
 
-static const struct source sources[] = {
+static const struct phase_source phase_sources[] = {
 	{WS_TABLE_op, ws_op_start, ws_op_end, ws_op_thread, ws_op_name, ws_op_kind,
 	 WS_OP_ANNOTATION, WS_OP_ANNOTATION},
 	{WS_TABLE_nvtx, ws_nvtx_start, ws_nvtx_end, ws_nvtx_thread, ws_nvtx_text, ws_nvtx_type,
 	 WS_NVTX_PUSHPOP, WS_NVTX_STARTEND},
 };
 
-/* Rows of one table: spans by (thread, start, longer first). Returns how many counted. */
-static size_t walk(struct phases *phases, const struct source *source, const struct ws_rows *rows)
+/* Find phases among the rows of one table, which are by (thread, start, longer first). Returns how
+ * many there were. */
+static size_t find_phases(struct phases *phases, const struct phase_source *source,
+			  const struct ws_rows *rows)
 {
-	uint64_t *const *col = rows->col, inside = 0; /* the end of the phase that we are in */
-	size_t step = 0, n = 0;
+	uint64_t *const *col = rows->col, inside = 0; /* inside: end of the last phase */
+	size_t step = 0, count = 0;
 
 	for (size_t i = 0; i < rows->rows; i++) {
 		uint64_t thread = col[source->thread][i], start = col[source->start][i],
 			 end = col[source->end][i];
-		const struct ws_step *step_s;
+		const struct ws_step *current;
 
-		if ((col[source->type][i] != source->type_is &&
-		     col[source->type][i] != source->or_is) ||
+		if ((col[source->type][i] != source->first_type &&
+		     col[source->type][i] != source->second_type) ||
 		    end == WS_NO_TIME || end < start)
 			continue;
 		while (step < phases->steps.n && (phases->steps.steps[step].thread < thread ||
@@ -78,48 +81,49 @@ static size_t walk(struct phases *phases, const struct source *source, const str
 			step++;
 			inside = 0;
 		}
-		step_s = &phases->steps.steps[step];
-		if (step == phases->steps.n || step_s->thread != thread || start < step_s->start ||
-		    end > step_s->end || start < inside || !counts(phases, step_s) ||
-		    (start == step_s->start && end == step_s->end))
+		current = &phases->steps.steps[step];
+		if (step == phases->steps.n || current->thread != thread ||
+		    start < current->start || end > current->end || start < inside ||
+		    !is_in_window(phases, current) ||
+		    (start == current->start && end == current->end))
 			continue;
 		inside = end;
-		add(phases,
-		    (uint64_t)ws_report_string_key(phases->stats->report,
-						   (uint32_t)col[source->name][i]) +
-			    1,
-		    end - start);
+		add_phase(phases,
+			  (uint64_t)ws_report_string_key(phases->stats->report,
+							 (uint32_t)col[source->name][i]) +
+				  1,
+			  end - start);
 		phases->covered[step] += end - start;
-		n++;
+		count++;
 	}
-	return n;
+	return count;
 }
 
 static int read_phases(struct phases *phases, struct ws_err *err)
 {
-	for (size_t i = 0; i < WS_COUNT(sources); i++) {
-		const struct source *source = &sources[i];
-		struct ws_scan sc = {
+	for (size_t i = 0; i < WS_COUNT(phase_sources); i++) {
+		const struct phase_source *source = &phase_sources[i];
+		struct ws_scan scan = {
 			.table = source->table,
 			.columns = UINT64_C(1) << source->start | UINT64_C(1) << source->end |
 				   UINT64_C(1) << source->thread | UINT64_C(1) << source->name |
 				   UINT64_C(1) << source->type,
 			.time_max = UINT64_MAX};
 		struct ws_rows rows;
-		size_t n;
+		size_t count;
 
-		if (ws_rows_load(phases->stats->report, &sc, &rows, err) < 0)
+		if (ws_rows_load(phases->stats->report, &scan, &rows, err) < 0)
 			return -1;
 		phases->stats->damaged += rows.damaged;
-		n = walk(phases, source, &rows);
+		count = find_phases(phases, source, &rows);
 		ws_rows_free(&rows);
-		if (n)
+		if (count)
 			break;
 	}
 	return 0;
 }
 
-static void print(struct phases *phases)
+static void print_phases(struct phases *phases)
 {
 	struct ws_keyed_sums sums;
 	struct ws_std8_line *lines;
@@ -127,8 +131,8 @@ static void print(struct phases *phases)
 	for (size_t i = 0; i < phases->steps.n; i++) {
 		uint64_t took = phases->steps.steps[i].end - phases->steps.steps[i].start;
 
-		if (counts(phases, &phases->steps.steps[i]))
-			add(phases, 0, took - phases->covered[i]);
+		if (is_in_window(phases, &phases->steps.steps[i]))
+			add_phase(phases, 0, took - phases->covered[i]);
 	}
 	ws_keyed_merge(&phases->times, 1, NULL, NULL, &sums);
 	lines = ws_calloc(sums.n + 1, sizeof(*lines));
@@ -146,25 +150,29 @@ static void print(struct phases *phases)
 	ws_keyed_sums_free(&sums);
 }
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_step_phases_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	const char *name = ws_stats_arg(stats, "step=*");
-	char *wanted = name ? ws_strndup(name, strcspn(name, ":")) : NULL;
 	struct phases phases = {.stats = stats, .times = {.words = 1, .per = 1}};
-	int rc = ws_steps_load(stats->report, stats->who, wanted, &phases.steps, err);
+	char *wanted = NULL;
+	int status;
 
+	if (name)
+		wanted = ws_strndup(name, strcspn(name, ":"));
+	status = ws_steps_load(stats->report, stats->who, wanted, &phases.steps, err);
 	free(wanted);
 	stats->damaged += phases.steps.damaged;
 	if (phases.steps.n)
-		qsort(phases.steps.steps, phases.steps.n, sizeof(*phases.steps.steps), by_thread);
+		qsort(phases.steps.steps, phases.steps.n, sizeof(*phases.steps.steps),
+		      compare_steps);
 	phases.covered = ws_calloc(phases.steps.n + 1, sizeof(*phases.covered));
-	if (!rc && phases.steps.n)
-		rc = read_phases(&phases, err);
-	if (!rc && phases.steps.n)
-		print(&phases);
+	if (!status && phases.steps.n)
+		status = read_phases(&phases, err);
+	if (!status && phases.steps.n)
+		print_phases(&phases);
 	ws_steps_free(&phases.steps);
 	free(phases.covered);
-	return rc;
+	return status;
 }
 
 static const char *const args[] = {"step=*", NULL};
@@ -181,5 +189,5 @@ const struct ws_stat ws_stat_step_phases = {
 	.args = args,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
-	.run = run,
+	.run = make_step_phases_rows,
 };

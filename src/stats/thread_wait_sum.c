@@ -1,15 +1,16 @@
 /*
- * thread_wait_sum.c - what each thread waited for: by reason, call and what the call was about.
+ * thread_wait_sum.c - what each thread waited for: by reason, call and object of the call.
  *
  * A wait is a state of query/states.c: off the core for one reason, or polling in a CUDA call that
  * waits for the GPU. Its object is the lock with the thread that held it, the path of a file, or
- * the address of what was waited on; where nothing is known, the thread that woke it.
+ * the address that the call was given; where nothing is known, the thread that woke this one.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"
+#include "base/choose.h"
 #include "query/states.h"
 #include "stats/cuda.h"
 #include "stats/keyed.h"
@@ -31,55 +32,65 @@ static const char *const args[] = {"reason", "thread", NULL};
 struct waits {
 	struct ws_stats *stats;
 	struct ws_keyed *tables; /* by worker */
-	bool objects, threads;	 /* lines are by these too */
+	bool objects, threads;	 /* group by these too */
 	struct ws_map by_number; /* process << 32 | the system's number of a thread: its id */
 };
 
-static void take(void *ctx, uint32_t worker, const struct ws_state *st)
+static void add_wait(void *context, uint32_t worker, const struct ws_state *state)
 {
-	struct waits *waits = ctx;
-	uint64_t key[KEY_WORDS] = {st->thread, st->wait, 0, 0, 0};
+	struct waits *waits = context;
+	uint64_t key[KEY_WORDS] = {state->thread, state->wait, 0, 0, 0};
 
-	if (st->doing == WS_DOING_UNKNOWN ||
-	    (st->doing == WS_DOING_RUN && st->wait == WS_WAIT_NONE))
+	if (state->doing == WS_DOING_UNKNOWN ||
+	    (state->doing == WS_DOING_RUN && state->wait == WS_WAIT_NONE))
 		return;
 	if (!waits->threads)
 		key[K_THREAD] = 0;
 	if (waits->objects) {
-		key[K_FUNCTION] = ws_report_string_key(waits->stats->report, st->function);
-		/* a path says more than its descriptor, which may be another file's later */
-		key[K_OBJECT] =
-			st->path ? UINT64_C(1) << 63 |
-					   ws_report_string_key(waits->stats->report, st->path)
-			: st->wait == WS_WAIT_NONE ? st->waker
-						   : st->object & INT64_MAX;
-		if (st->holder)
+		key[K_FUNCTION] = ws_report_string_key(waits->stats->report, state->function);
+		/* A path says more than a descriptor, which may be that of another file later. */
+		if (state->path)
+			key[K_OBJECT] = UINT64_C(1) << 63 |
+					ws_report_string_key(waits->stats->report, state->path);
+		else if (state->wait == WS_WAIT_NONE)
+			key[K_OBJECT] = state->waker;
+		else
+			key[K_OBJECT] = state->object & INT64_MAX;
+		if (state->holder)
 			key[K_HOLDER] =
-				(uint64_t)ws_who_thread(waits->stats->who, st->thread)->process
+				(uint64_t)ws_who_thread(waits->stats->who, state->thread)->process
 					<< 32 |
-				st->holder;
+				state->holder;
 	}
-	ws_dist_add(ws_keyed_get(&waits->tables[worker], key), st->end - st->start);
+	ws_dist_add(ws_keyed_get(&waits->tables[worker], key), state->end - state->start);
 }
 
-struct line {
+struct wait_line {
 	const uint64_t *key;
 	const struct ws_std8 *summary;
 };
 
-static int by_total(const void *first, const void *second)
+static int compare_wait_lines(const void *first, const void *second)
 {
-	const struct line *left = first, *right = second;
+	const struct wait_line *left = first, *right = second;
 
 	if (left->summary->total != right->summary->total)
-		return left->summary->total > right->summary->total ? -1 : 1;
+		return ws_compare(right->summary->total, left->summary->total);
 	for (int i = 0; i < KEY_WORDS; i++)
 		if (left->key[i] != right->key[i])
-			return left->key[i] < right->key[i] ? -1 : 1;
+			return ws_compare(left->key[i], right->key[i]);
 	return 0;
 }
 
-static void put_object(const struct waits *waits, const uint64_t *key, struct ws_text *text)
+/* "ACTION by NAME (number)"; threads without a name are called "thread". */
+static void put_thread(struct ws_text *text, const char *action, const char *name, uint32_t number)
+{
+	if (!*name)
+		name = "thread";
+	ws_text_printf(text, "%s by %s (%u)", action, name, number);
+}
+
+static void put_wait_object(const struct waits *waits, const uint64_t *key, struct ws_text *text)
 {
 	const struct ws_thread_info *holder = ws_who_thread(
 		waits->stats->who, (uint32_t)ws_map_get(&waits->by_number, key[K_HOLDER], NULL));
@@ -89,42 +100,47 @@ static void put_object(const struct waits *waits, const uint64_t *key, struct ws
 		       key[K_WAIT] == WS_WAIT_JOIN;
 
 	if (object >> 63) {
-		size_t len;
-		const char *path = ws_report_string(waits->stats->report, (uint32_t)object, &len);
+		size_t length;
+		const char *path =
+			ws_report_string(waits->stats->report, (uint32_t)object, &length);
 
-		ws_text_add(text, path, len);
+		ws_text_add(text, path, length);
 	} else if (object && key[K_WAIT] == WS_WAIT_NONE) {
 		const struct ws_thread_info *waker =
 			ws_who_thread(waits->stats->who, (uint32_t)object);
 
-		ws_text_printf(text, "woken by %s (%u)", *waker->name ? waker->name : "thread",
-			       waker->tid);
+		put_thread(text, "woken", waker->name, (uint32_t)waker->tid);
+	} else if (object && address) {
+		ws_text_printf(text, "0x%" PRIx64, object);
 	} else if (object) {
-		ws_text_printf(text, address ? "0x%" PRIx64 : "%" PRIu64, object);
+		ws_text_printf(text, "%" PRIu64, object);
 	}
-	if (key[K_HOLDER])
-		ws_text_printf(text, "%sheld by %s (%u)", text->len ? " " : "",
-			       *holder->name ? holder->name : "thread", (uint32_t)key[K_HOLDER]);
+	if (!key[K_HOLDER])
+		return;
+	if (text->len)
+		ws_text_puts(text, " ");
+	put_thread(text, "held", holder->name, (uint32_t)key[K_HOLDER]);
 }
 
-static struct ws_cell text(const char *word)
+static struct ws_cell make_wait_text_cell(const char *word)
 {
 	return ws_cell_text(word, strlen(word));
 }
 
-/* Calls of CUDA without their version, as people call them. */
-static struct ws_cell function(const struct waits *waits, uint64_t name)
+/* The name of a function; calls of CUDA without their version, as people know them. */
+static struct ws_cell make_function_cell(const struct waits *waits, uint64_t name)
 {
-	size_t len;
-	const char *text = ws_cuda_function(waits->stats->report, (uint32_t)name, &len);
+	size_t length;
+	const char *text = ws_cuda_function(waits->stats->report, (uint32_t)name, &length);
 
-	return ws_cell_text(text, len);
+	return ws_cell_text(text, length);
 }
 
-static void put_figures(struct ws_cell *cell, const struct ws_std8 *summary, unsigned __int128 sum)
+static void put_figure_cells(struct ws_cell *cell, const struct ws_std8 *summary,
+			     unsigned __int128 sum)
 {
-	cell[0] = ws_cell_real(sum ? (long double)summary->total * 100 / (long double)sum : 0);
-	cell[1] = ws_cell_int(summary->total > INT64_MAX ? INT64_MAX : (int64_t)summary->total);
+	cell[0] = ws_cell_real(ws_compute_percent((long double)summary->total, (long double)sum));
+	cell[1] = ws_cell_int((int64_t)ws_min(summary->total, (unsigned __int128)INT64_MAX));
 	cell[2] = ws_cell_int((int64_t)summary->count);
 	cell[3] = ws_cell_real(ws_std8_mean(summary));
 	cell[4] = ws_cell_real(ws_std8_median(summary));
@@ -133,43 +149,43 @@ static void put_figures(struct ws_cell *cell, const struct ws_std8 *summary, uns
 	cell[7] = ws_cell_real(summary->stddev);
 }
 
-static void print(const struct waits *waits, const struct ws_keyed_sums *sums)
+static void print_waits(const struct waits *waits, const struct ws_keyed_sums *sums)
 {
-	struct line *lines = ws_calloc(sums->n, sizeof(*lines));
+	struct wait_line *lines = ws_calloc(sums->n, sizeof(*lines));
 	unsigned __int128 sum = 0;
 	struct ws_text object = {0};
 
 	for (size_t i = 0; i < sums->n; i++) {
-		lines[i] = (struct line){sums->keys + i * KEY_WORDS, &sums->summary[i]};
+		lines[i] = (struct wait_line){sums->keys + i * KEY_WORDS, &sums->summary[i]};
 		sum += sums->summary[i].total;
 	}
 	if (sums->n)
-		qsort(lines, sums->n, sizeof(*lines), by_total);
+		qsort(lines, sums->n, sizeof(*lines), compare_wait_lines);
 	for (size_t i = 0; i < sums->n; i++) {
 		const uint64_t *key = lines[i].key;
 		const struct ws_thread_info *info =
 			ws_who_thread(waits->stats->who, (uint32_t)key[K_THREAD]);
 		struct ws_cell cells[COLUMNS];
 
-		put_figures(cells, lines[i].summary, sum);
-		cells[PID] = waits->threads ? ws_cell_int(info->pid) : ws_cell_null();
-		cells[TID] = waits->threads ? ws_cell_int(info->tid) : ws_cell_null();
-		cells[THREAD] = waits->threads ? text(info->name) : ws_cell_null();
-		cells[REASON] = text(ws_wait_name((enum ws_wait)key[K_WAIT]));
-		cells[FUNCTION] =
-			waits->objects ? function(waits, key[K_FUNCTION]) : ws_cell_null();
+		put_figure_cells(cells, lines[i].summary, sum);
+		cells[PID] = ws_cell_int_if(waits->threads, info->pid);
+		cells[TID] = ws_cell_int_if(waits->threads, info->tid);
+		cells[THREAD] = ws_cell_text_if(waits->threads, info->name, strlen(info->name));
+		cells[REASON] = make_wait_text_cell(ws_wait_name((enum ws_wait)key[K_WAIT]));
+		cells[FUNCTION] = ws_cell_null();
+		if (waits->objects)
+			cells[FUNCTION] = make_function_cell(waits, key[K_FUNCTION]);
 		object.len = 0;
 		ws_text_puts(&object, "");
-		put_object(waits, key, &object);
-		cells[OBJECT] =
-			waits->objects ? ws_cell_text(object.text, object.len) : ws_cell_null();
+		put_wait_object(waits, key, &object);
+		cells[OBJECT] = ws_cell_text_if(waits->objects, object.text, object.len);
 		waits->stats->row(waits->stats, cells);
 	}
 	ws_text_free(&object);
 	free(lines);
 }
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_thread_wait_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	struct waits waits = {.stats = stats,
 			      .objects = !ws_stats_arg(stats, "reason"),
@@ -186,12 +202,12 @@ static int run(struct ws_stats *stats, struct ws_err *err)
 		ws_map_set(&waits.by_number, (uint64_t)info->process << 32 | info->tid, i);
 	}
 	waits.tables = ws_calloc(workers, sizeof(*waits.tables));
-	for (uint32_t w = 0; w < workers; w++)
-		waits.tables[w] = (struct ws_keyed){.words = KEY_WORDS, .per = 1};
-	ws_states_run(states, stats->time_min, stats->time_max, take, &waits);
+	for (uint32_t worker = 0; worker < workers; worker++)
+		waits.tables[worker] = (struct ws_keyed){.words = KEY_WORDS, .per = 1};
+	ws_states_run(states, stats->time_min, stats->time_max, add_wait, &waits);
 	ws_states_close(states);
 	ws_keyed_merge(waits.tables, workers, NULL, NULL, &sums);
-	print(&waits, &sums);
+	print_waits(&waits, &sums);
 	ws_keyed_sums_free(&sums);
 	free(waits.tables);
 	ws_map_free(&waits.by_number);
@@ -215,5 +231,5 @@ const struct ws_stat ws_stat_thread_wait_sum = {
 	.args = args,
 	.columns = columns,
 	.column_count = COLUMNS,
-	.run = run,
+	.run = make_thread_wait_sum_rows,
 };

@@ -1,9 +1,9 @@
 /*
  * um.c - see um.h.
  *
- * Each worker sums up by address as rows come; pages are few compared to what happens to them, but
- * more than a cache holds, so look-ups are made in groups and asked for ahead. In the end the
- * workers' sums are sorted and those of one address added up.
+ * Each worker sums up by address while it reads rows. There are few pages compared to the rows
+ * about them, but more than a cache holds, so that look-ups are made in groups and prefetched. In
+ * the end the sums of all workers are sorted, and those of one address added up.
  */
 #include "stats/um.h"
 
@@ -15,19 +15,19 @@
 enum { ADDRESS, PROCESS, KEY_WORDS };
 enum { AHEAD = 16 };
 
-struct worker {
+struct um_worker {
 	struct ws_keyed keys; /* numbers only */
 	struct ws_um *ums;
-	size_t n, cap;
-	char apart[128]; /* from the next worker's */
+	size_t count, capacity;
+	char padding[128]; /* keeps workers in different cache lines */
 };
 
-struct pass {
-	struct worker *workers;
-	uint32_t count;
+struct um_pass {
+	struct um_worker *workers;
+	uint32_t worker_count;
 };
 
-static void add_up(struct ws_um *to, const struct ws_um *um)
+static void add_um_sums(struct ws_um *to, const struct ws_um *um)
 {
 	to->to_device += um->to_device;
 	to->to_host += um->to_host;
@@ -38,30 +38,30 @@ static void add_up(struct ws_um *to, const struct ws_um *um)
 	to->moved |= um->moved;
 }
 
-static void add_group(struct worker *worker, const struct ws_um *um, size_t n)
+static void add_row_group(struct um_worker *worker, const struct ws_um *um, size_t count)
 {
 	uint64_t key[AHEAD][KEY_WORDS];
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < count; i++) {
 		key[i][ADDRESS] = um[i].address;
 		key[i][PROCESS] = um[i].process;
 		ws_keyed_prefetch(&worker->keys, key[i]);
 	}
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < count; i++) {
 		ws_keyed_get(&worker->keys, key[i]);
-		if (worker->keys.last < worker->n) {
-			add_up(&worker->ums[worker->keys.last], &um[i]);
+		if (worker->keys.last < worker->count) {
+			add_um_sums(&worker->ums[worker->keys.last], &um[i]);
 			continue;
 		}
-		ws_grow(worker->ums, worker->cap, worker->n + 1);
-		worker->ums[worker->n++] = um[i];
+		ws_grow(worker->ums, worker->capacity, worker->count + 1);
+		worker->ums[worker->count++] = um[i];
 	}
 }
 
-/* What a row tells; false for nothing. */
+/* Set *um to what a row adds to the sums of its address; false for nothing. */
 typedef bool row_fn(const struct ws_batch *batch, size_t i, struct ws_um *um);
 
-static bool traffic(const struct ws_batch *batch, size_t i, struct ws_um *um)
+static bool read_traffic_row(const struct ws_batch *batch, size_t i, struct ws_um *um)
 {
 	uint64_t kind = batch->col[ws_cuda_memcpy_kind][i],
 		 bytes = batch->col[ws_cuda_memcpy_bytes][i];
@@ -71,11 +71,15 @@ static bool traffic(const struct ws_batch *batch, size_t i, struct ws_um *um)
 
 	if (kind < WS_COPY_UM_HTOD || kind > WS_COPY_UM_DTOD)
 		return false;
+	if (address == WS_NO_U64)
+		address = 0;
 	*um = (struct ws_um){.process = batch->col[ws_cuda_memcpy_process][i],
-			     .address = address == WS_NO_U64 ? 0 : address};
-	um->moved = true;
-	um->to_device = kind == WS_COPY_UM_HTOD ? bytes : 0;
-	um->to_host = kind == WS_COPY_UM_DTOH ? bytes : 0;
+			     .address = address,
+			     .moved = true};
+	if (kind == WS_COPY_UM_HTOD)
+		um->to_device = bytes;
+	else if (kind == WS_COPY_UM_DTOH)
+		um->to_host = bytes;
 	if (end != WS_NO_TIME && end > start) {
 		um->bytes = bytes;
 		um->ns = end - start;
@@ -83,7 +87,7 @@ static bool traffic(const struct ws_batch *batch, size_t i, struct ws_um *um)
 	return true;
 }
 
-static bool cpu_fault(const struct ws_batch *batch, size_t i, struct ws_um *um)
+static bool read_cpu_fault_row(const struct ws_batch *batch, size_t i, struct ws_um *um)
 {
 	*um = (struct ws_um){.process = batch->col[ws_cuda_um_cpu_fault_process][i],
 			     .address = batch->col[ws_cuda_um_cpu_fault_address][i],
@@ -91,7 +95,7 @@ static bool cpu_fault(const struct ws_batch *batch, size_t i, struct ws_um *um)
 	return true;
 }
 
-static bool gpu_faults(const struct ws_batch *batch, size_t i, struct ws_um *um)
+static bool read_gpu_fault_row(const struct ws_batch *batch, size_t i, struct ws_um *um)
 {
 	*um = (struct ws_um){.process = batch->col[ws_cuda_um_gpu_fault_process][i],
 			     .address = batch->col[ws_cuda_um_gpu_fault_address][i],
@@ -99,122 +103,124 @@ static bool gpu_faults(const struct ws_batch *batch, size_t i, struct ws_um *um)
 	return true;
 }
 
-static inline int scan_rows(struct pass *pass, const struct ws_batch *batch, row_fn *fn)
+static inline int scan_um_rows(struct um_pass *um_pass, const struct ws_batch *batch, row_fn *fn)
 {
-	struct worker *worker = &pass->workers[batch->worker];
+	struct um_worker *worker = &um_pass->workers[batch->worker];
 	struct ws_um group[AHEAD];
-	size_t n = 0;
+	size_t count = 0;
 
 	for (size_t i = 0; i < batch->rows; i++) {
-		n += fn(batch, i, &group[n]);
-		if (n == AHEAD) {
-			add_group(worker, group, n);
-			n = 0;
+		count += fn(batch, i, &group[count]);
+		if (count == AHEAD) {
+			add_row_group(worker, group, count);
+			count = 0;
 		}
 	}
-	add_group(worker, group, n);
+	add_row_group(worker, group, count);
 	return 0;
 }
 
-static int scan_traffic(void *ctx, const struct ws_batch *batch)
+static int scan_traffic(void *context, const struct ws_batch *batch)
 {
-	return scan_rows(ctx, batch, traffic);
+	return scan_um_rows(context, batch, read_traffic_row);
 }
 
-static int scan_cpu_faults(void *ctx, const struct ws_batch *batch)
+static int scan_cpu_faults(void *context, const struct ws_batch *batch)
 {
-	return scan_rows(ctx, batch, cpu_fault);
+	return scan_um_rows(context, batch, read_cpu_fault_row);
 }
 
-static int scan_gpu_faults(void *ctx, const struct ws_batch *batch)
+static int scan_gpu_faults(void *context, const struct ws_batch *batch)
 {
-	return scan_rows(ctx, batch, gpu_faults);
+	return scan_um_rows(context, batch, read_gpu_fault_row);
 }
 
-static void scan(struct ws_stats *stats, enum ws_table table, uint64_t columns,
-		 int (*fn)(void *ctx, const struct ws_batch *batch), struct pass *pass)
+static void scan_um_table(struct ws_stats *stats, enum ws_table table, uint64_t columns,
+			  int (*fn)(void *context, const struct ws_batch *batch),
+			  struct um_pass *um_pass)
 {
-	struct ws_scan sc = {.table = table,
-			     .columns = columns,
-			     .time_min = stats->time_min,
-			     .time_max = stats->time_max};
+	struct ws_scan scan = {.table = table,
+			       .columns = columns,
+			       .time_min = stats->time_min,
+			       .time_max = stats->time_max};
 	uint64_t damaged = 0;
 
-	ws_scan_run(stats->report, &sc, fn, pass, &damaged);
+	ws_scan_run(stats->report, &scan, fn, um_pass, &damaged);
 	stats->damaged += damaged;
 }
 
-/* The workers' sums by process and address: key is the one that was sorted by last, value is worker
- * << 32 | number. */
-static struct ws_keyed_value *sort_sums(const struct pass *pass, size_t *count)
+/* The sums of all workers in order of process, then address, as (process, worker << 32 | index). */
+static struct ws_keyed_value *sort_worker_sums(const struct um_pass *um_pass, size_t *count)
 {
 	struct ws_keyed_value *keyed;
-	size_t n = 0, at = 0;
+	size_t sum_count = 0, at = 0;
 
-	for (uint32_t w = 0; w < pass->count; w++)
-		n += pass->workers[w].n;
-	keyed = ws_malloc((n + 1) * sizeof(*keyed));
-	for (uint32_t w = 0; w < pass->count; w++)
-		for (size_t i = 0; i < pass->workers[w].n; i++)
-			keyed[at++] = (struct ws_keyed_value){pass->workers[w].ums[i].address,
-							      (uint64_t)w << 32 | i};
-	*count = n;
-	if (!n)
+	for (uint32_t worker = 0; worker < um_pass->worker_count; worker++)
+		sum_count += um_pass->workers[worker].count;
+	keyed = ws_malloc((sum_count + 1) * sizeof(*keyed));
+	for (uint32_t worker = 0; worker < um_pass->worker_count; worker++)
+		for (size_t i = 0; i < um_pass->workers[worker].count; i++)
+			keyed[at++] =
+				(struct ws_keyed_value){um_pass->workers[worker].ums[i].address,
+							(uint64_t)worker << 32 | i};
+	*count = sum_count;
+	if (!sum_count)
 		return keyed;
-	keyed = ws_sort_by_key(keyed, n);
-	for (size_t i = 0; i < n; i++)
-		keyed[i].key =
-			pass->workers[keyed[i].value >> 32].ums[(uint32_t)keyed[i].value].process;
-	return ws_sort_by_key(keyed, n);
+	keyed = ws_sort_by_key(keyed, sum_count);
+	for (size_t i = 0; i < sum_count; i++)
+		keyed[i].key = um_pass->workers[keyed[i].value >> 32]
+				       .ums[(uint32_t)keyed[i].value]
+				       .process;
+	return ws_sort_by_key(keyed, sum_count);
 }
 
-static struct ws_um *merge(const struct pass *pass, size_t *count)
+static struct ws_um *merge_worker_sums(const struct um_pass *um_pass, size_t *count)
 {
-	size_t n, kept = 0;
-	struct ws_keyed_value *sorted = sort_sums(pass, &n);
-	struct ws_um *um = ws_malloc((n + 1) * sizeof(*um));
+	size_t sum_count, kept = 0;
+	struct ws_keyed_value *sorted = sort_worker_sums(um_pass, &sum_count);
+	struct ws_um *merged = ws_malloc((sum_count + 1) * sizeof(*merged));
 
-	for (size_t i = 0; i < n; i++) {
-		const struct ws_um *um_u =
-			&pass->workers[sorted[i].value >> 32].ums[(uint32_t)sorted[i].value];
+	for (size_t i = 0; i < sum_count; i++) {
+		const struct ws_um *sum =
+			&um_pass->workers[sorted[i].value >> 32].ums[(uint32_t)sorted[i].value];
 
-		if (kept && um[kept - 1].process == um_u->process &&
-		    um[kept - 1].address == um_u->address)
-			add_up(&um[kept - 1], um_u);
+		if (kept && merged[kept - 1].process == sum->process &&
+		    merged[kept - 1].address == sum->address)
+			add_um_sums(&merged[kept - 1], sum);
 		else
-			um[kept++] = *um_u;
+			merged[kept++] = *sum;
 	}
 	free(sorted);
 	*count = kept;
-	return um;
+	return merged;
 }
 
 struct ws_um *ws_um_load(struct ws_stats *stats, size_t *count)
 {
-	struct pass pass = {
-		.count = ws_scan_workers(&(struct ws_scan){.table = WS_TABLE_cuda_memcpy})};
+	struct um_pass um_pass = {
+		.worker_count = ws_scan_workers(&(struct ws_scan){.table = WS_TABLE_cuda_memcpy})};
 	struct ws_um *um;
 
-	pass.workers = ws_calloc(pass.count, sizeof(*pass.workers));
-	for (uint32_t w = 0; w < pass.count; w++)
-		pass.workers[w].keys.words = KEY_WORDS;
-	scan(stats, WS_TABLE_cuda_memcpy,
-	     WS_COL(cuda_memcpy, start) | WS_COL(cuda_memcpy, end) | WS_COL(cuda_memcpy, process) |
-		     WS_COL(cuda_memcpy, bytes) | WS_COL(cuda_memcpy, kind) |
-		     WS_COL(cuda_memcpy, address),
-	     scan_traffic, &pass);
-	scan(stats, WS_TABLE_cuda_um_cpu_fault,
-	     WS_COL(cuda_um_cpu_fault, process) | WS_COL(cuda_um_cpu_fault, address),
-	     scan_cpu_faults, &pass);
-	scan(stats, WS_TABLE_cuda_um_gpu_fault,
-	     WS_COL(cuda_um_gpu_fault, process) | WS_COL(cuda_um_gpu_fault, address) |
-		     WS_COL(cuda_um_gpu_fault, faults),
-	     scan_gpu_faults, &pass);
-	um = merge(&pass, count);
-	for (uint32_t w = 0; w < pass.count; w++) {
-		ws_keyed_free(&pass.workers[w].keys);
-		free(pass.workers[w].ums);
+	um_pass.workers = ws_calloc(um_pass.worker_count, sizeof(*um_pass.workers));
+	for (uint32_t worker = 0; worker < um_pass.worker_count; worker++)
+		um_pass.workers[worker].keys.words = KEY_WORDS;
+	scan_um_table(stats, WS_TABLE_cuda_memcpy,
+		      WS_COL(cuda_memcpy, start) | WS_COL(cuda_memcpy, end) |
+			      WS_COL(cuda_memcpy, process) | WS_COL(cuda_memcpy, bytes) |
+			      WS_COL(cuda_memcpy, kind) | WS_COL(cuda_memcpy, address),
+		      scan_traffic, &um_pass);
+	scan_um_table(stats, WS_TABLE_cuda_um_cpu_fault,
+		      WS_COL(cuda_um_cpu_fault, process) | WS_COL(cuda_um_cpu_fault, address),
+		      scan_cpu_faults, &um_pass);
+	scan_um_table(stats, WS_TABLE_cuda_um_gpu_fault,
+		      WS_COL(cuda_um_gpu_fault, process) | WS_COL(cuda_um_gpu_fault, address) |
+			      WS_COL(cuda_um_gpu_fault, faults),
+		      scan_gpu_faults, &um_pass);
+	um = merge_worker_sums(&um_pass, count);
+	for (uint32_t worker = 0; worker < um_pass.worker_count; worker++) {
+		ws_keyed_free(&um_pass.workers[worker].keys);
+		free(um_pass.workers[worker].ums);
 	}
-	free(pass.workers);
+	free(um_pass.workers);
 	return um;
 }

@@ -10,14 +10,14 @@
 struct ws_um {
 	uint64_t process, address;
 	uint64_t to_device, to_host; /* bytes */
-	uint64_t bytes, ns;	     /* of all traffic that has times, between devices too */
+	uint64_t bytes, ns; /* of all traffic that has times, including that between devices */
 	uint64_t cpu_faults, gpu_faults;
-	bool moved; /* there was traffic, so that the address is one of pages that moved */
+	bool moved; /* there was traffic: the address is one of pages that moved */
 };
 
 /*
- * Sums by process and address, ordered by these; those of page faults belong to the address that
- * was touched. *count of them, owned by the caller.
+ * Sums by process and address, in that order; page faults belong to the address that was accessed.
+ * *count gets their number. Owned by the caller.
  */
 struct ws_um *ws_um_load(struct ws_stats *stats, size_t *count);
 

@@ -8,22 +8,23 @@
 static const struct ws_column columns[] = {{"CPU Page Faults", WS_KIND_COUNT},
 					   {"CPU Instruction Address", WS_KIND_TEXT}};
 
-static int scan(void *ctx, const struct ws_batch *batch)
+static int scan_page_faults(void *context, const struct ws_batch *batch)
 {
 	for (size_t i = 0; i < batch->rows; i++)
-		ws_dist_add(ws_keyed_get(ctx, &batch->col[ws_cuda_um_cpu_fault_instruction][i]), 1);
+		ws_dist_add(ws_keyed_get(context, &batch->col[ws_cuda_um_cpu_fault_instruction][i]),
+			    1);
 	return 0;
 }
 
-static void canonical(void *ctx, size_t table, uint64_t *key)
+static void get_canonical_instruction(void *context, size_t table, uint64_t *key)
 {
 	(void)table;
-	*key = ws_report_string_key(ctx, (uint32_t)*key);
+	*key = ws_report_string_key(context, (uint32_t)*key);
 }
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_um_cpu_page_faults_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	struct ws_scan sc = {
+	struct ws_scan scan = {
 		.table = WS_TABLE_cuda_um_cpu_fault,
 		.columns = WS_COL(cuda_um_cpu_fault, instruction),
 		.time_min = stats->time_min,
@@ -36,13 +37,12 @@ static int run(struct ws_stats *stats, struct ws_err *err)
 	uint64_t damaged = 0;
 
 	(void)err;
-	ws_scan_run(stats->report, &sc, scan, &faults, &damaged);
+	ws_scan_run(stats->report, &scan, scan_page_faults, &faults, &damaged);
 	stats->damaged += damaged;
-	ws_keyed_merge(&faults, 1, canonical, (void *)stats->report, &sums);
+	ws_keyed_merge(&faults, 1, get_canonical_instruction, (void *)stats->report, &sums);
 	lines = ws_calloc(sums.n, sizeof(*lines));
 	for (size_t i = 0; i < sums.n; i++) {
-		lines[i].summary =
-			&sums.summary[i]; /* of as many ones: their total is their count */
+		lines[i].summary = &sums.summary[i]; /* all values are 1: the total is the count */
 		lines[i].name =
 			ws_report_string(stats->report, (uint32_t)sums.keys[i], &lines[i].name_len);
 	}
@@ -65,5 +65,5 @@ const struct ws_stat ws_stat_um_cpu_page_faults_sum = {
 	.by_default = true,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
-	.run = run,
+	.run = make_um_cpu_page_faults_sum_rows,
 };

@@ -15,84 +15,83 @@ static const struct ws_column columns[] = {
 
 static const char *const args[] = {"rows=", NULL};
 
-static int by_traffic(const void *first, const void *second)
+static int compare_traffic(const void *first, const void *second)
 {
 	const struct ws_um *left = first, *right = second;
-	uint64_t m = left->to_device + left->to_host, n = right->to_device + right->to_host;
-	uint64_t f = left->cpu_faults + left->gpu_faults, g = right->cpu_faults + right->gpu_faults;
+	uint64_t left_bytes = left->to_device + left->to_host,
+		 right_bytes = right->to_device + right->to_host;
+	uint64_t left_faults = left->cpu_faults + left->gpu_faults,
+		 right_faults = right->cpu_faults + right->gpu_faults;
 
-	if (m != n)
-		return m > n ? -1 : 1;
-	if (f != g)
-		return f > g ? -1 : 1;
+	if (left_bytes != right_bytes)
+		return ws_compare(right_bytes, left_bytes);
+	if (left_faults != right_faults)
+		return ws_compare(right_faults, left_faults);
 	if (left->address != right->address)
-		return left->address < right->address ? -1 : 1;
+		return ws_compare(left->address, right->address);
 	return ws_compare(left->process, right->process);
 }
 
-static void sift_down(struct ws_um *heap, size_t n)
+static void sift_heap_down(struct ws_um *heap, size_t count)
 {
 	struct ws_um um = heap[0];
 	size_t i = 0;
 
-	for (size_t k; (k = 2 * i + 1) < n; i = k) {
-		if (k + 1 < n && by_traffic(&heap[k + 1], &heap[k]) > 0)
+	for (size_t k; (k = 2 * i + 1) < count; i = k) {
+		if (k + 1 < count && compare_traffic(&heap[k + 1], &heap[k]) > 0)
 			k++;
-		if (by_traffic(&heap[k], &um) <= 0)
+		if (compare_traffic(&heap[k], &um) <= 0)
 			break;
 		heap[i] = heap[k];
 	}
 	heap[i] = um;
 }
 
-/* The first `most` in order, at the beginning: few of millions, mostly. Of those so far the last is
- * on top of a heap. */
-static size_t first_of(struct ws_um *um, size_t n, size_t most)
+/* Sort the first `most` in order to the beginning, usually few of millions: a heap holds the best
+ * so far, with the last of them on top. Returns how many there are. */
+static size_t select_first(struct ws_um *um, size_t count, size_t most)
 {
-	if (!most || !n)
+	if (!most || !count)
 		return 0;
-	if (n > most) {
-		qsort(um, most, sizeof(*um), by_traffic);
-		for (size_t i = 0; i < most / 2; i++) { /* last first: a heap */
-			struct ws_um um_x = um[i];
+	if (count > most) {
+		qsort(um, most, sizeof(*um), compare_traffic);
+		for (size_t i = 0; i < most / 2; i++) { /* in reverse order they are a heap */
+			struct ws_um swapped = um[i];
 
 			um[i] = um[most - 1 - i];
-			um[most - 1 - i] = um_x;
+			um[most - 1 - i] = swapped;
 		}
-		for (size_t i = most; i < n; i++)
-			if (by_traffic(&um[i], &um[0]) < 0) {
+		for (size_t i = most; i < count; i++)
+			if (compare_traffic(&um[i], &um[0]) < 0) {
 				um[0] = um[i];
-				sift_down(um, most);
+				sift_heap_down(um, most);
 			}
-		n = most;
+		count = most;
 	}
-	qsort(um, n, sizeof(*um), by_traffic);
-	return n;
+	qsort(um, count, sizeof(*um), compare_traffic);
+	return count;
 }
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_um_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	const char *limit = ws_stats_arg(stats, "rows=");
-	size_t most = limit ? strtoul(limit, NULL, 10) : 10, n;
-	struct ws_um *um = ws_um_load(stats, &n);
+	size_t most = ws_stats_arg_number(stats, "rows=", 10), count;
+	struct ws_um *um = ws_um_load(stats, &count);
 
 	(void)err;
-	n = first_of(um, n, most);
-	for (size_t i = 0; i < n; i++) {
+	count = select_first(um, count, most);
+	for (size_t i = 0; i < count; i++) {
 		char address[32];
 
 		snprintf(address, sizeof(address), "0x%" PRIX64, um[i].address);
-		stats->row(stats,
-			   (struct ws_cell[]){
-				   ws_cell_text(address, strlen(address)),
-				   um[i].moved ? ws_cell_real(um[i].to_device) : ws_cell_null(),
-				   um[i].moved ? ws_cell_real(um[i].to_host) : ws_cell_null(),
-				   ws_cell_int((int64_t)um[i].cpu_faults),
-				   ws_cell_int((int64_t)um[i].gpu_faults),
-				   um[i].ns ? ws_cell_real((long double)um[i].bytes * 1000000000 /
-							   um[i].ns)
-					    : ws_cell_null(),
-			   });
+		stats->row(stats, (struct ws_cell[]){
+					  ws_cell_text(address, strlen(address)),
+					  ws_cell_real_if(um[i].moved, um[i].to_device),
+					  ws_cell_real_if(um[i].moved, um[i].to_host),
+					  ws_cell_int((int64_t)um[i].cpu_faults),
+					  ws_cell_int((int64_t)um[i].gpu_faults),
+					  ws_cell_real_if(um[i].ns, (long double)um[i].bytes *
+									    1000000000 / um[i].ns),
+				  });
 	}
 	free(um);
 	return 0;
@@ -110,5 +109,5 @@ const struct ws_stat ws_stat_um_sum = {
 	.args = args,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
-	.run = run,
+	.run = make_um_sum_rows,
 };

@@ -13,22 +13,22 @@ static const struct ws_column columns[] = {
 	{"Minimum Virtual Address", WS_KIND_TEXT},   {"Maximum Virtual Address", WS_KIND_TEXT},
 };
 
-static struct ws_cell address(uint64_t v, bool there, char *buf, size_t size)
+static struct ws_cell make_address_cell(uint64_t value, bool there, char *buffer, size_t size)
 {
-	snprintf(buf, size, "0x%" PRIX64, v);
-	return there ? ws_cell_text(buf, strlen(buf)) : ws_cell_null();
+	snprintf(buffer, size, "0x%" PRIX64, value);
+	return ws_cell_text_if(there, buffer, strlen(buffer));
 }
 
-static int run(struct ws_stats *stats, struct ws_err *err)
+static int make_um_total_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	struct ws_um sum = {0};
-	size_t n;
-	struct ws_um *um = ws_um_load(stats, &n);
+	size_t count;
+	struct ws_um *um = ws_um_load(stats, &count);
 	uint64_t min = UINT64_MAX, max = 0;
 	char first[32], last[32];
 
 	(void)err;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < count; i++) {
 		sum.to_device += um[i].to_device;
 		sum.to_host += um[i].to_host;
 		sum.cpu_faults += um[i].cpu_faults;
@@ -40,14 +40,14 @@ static int run(struct ws_stats *stats, struct ws_err *err)
 		max = ws_max(um[i].address, max);
 	}
 	free(um);
-	if (n)
+	if (count)
 		stats->row(stats, (struct ws_cell[]){
 					  ws_cell_real(sum.to_device),
 					  ws_cell_real(sum.to_host),
 					  ws_cell_int((int64_t)sum.cpu_faults),
 					  ws_cell_int((int64_t)sum.gpu_faults),
-					  address(min, sum.moved, first, sizeof(first)),
-					  address(max, sum.moved, last, sizeof(last)),
+					  make_address_cell(min, sum.moved, first, sizeof(first)),
+					  make_address_cell(max, sum.moved, last, sizeof(last)),
 				  });
 	return 0;
 }
@@ -61,5 +61,5 @@ const struct ws_stat ws_stat_um_total_sum = {
 	.by_default = true,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
-	.run = run,
+	.run = make_um_total_sum_rows,
 };

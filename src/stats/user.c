@@ -13,32 +13,35 @@
 
 enum { MOST_BYTES = 1 << 20 };
 
-static struct ws_user_report *add(struct ws_user_reports *reports, const char *name, size_t len)
+static struct ws_user_report *add_user_report(struct ws_user_reports *reports, const char *name,
+					      size_t length)
 {
 	ws_grow(reports->reports, reports->cap, reports->n + 1);
-	reports->reports[reports->n] = (struct ws_user_report){.name = ws_strndup(name, len)};
+	reports->reports[reports->n] = (struct ws_user_report){.name = ws_strndup(name, length)};
 	return &reports->reports[reports->n++];
 }
 
 /* ---- files ---- */
 
-static char *read_file(const char *path, struct ws_err *err)
+static char *read_query_file(const char *path, struct ws_err *err)
 {
 	FILE *file = fopen(path, "re");
 	struct ws_text text = {0};
-	struct stat st;
-	char buf[4096];
-	size_t n;
+	struct stat state;
+	char buffer[4096];
+	size_t count;
 
-	if (!file || fstat(fileno(file), &st) < 0) {
+	if (!file || fstat(fileno(file), &state) < 0) {
 		ws_fail_errno(err, "cannot read %s", path);
-	} else if (!S_ISREG(st.st_mode) || st.st_size > MOST_BYTES) {
-		ws_fail(err, "%s is not a query: it is %s", path,
-			S_ISREG(st.st_mode) ? "larger than 1 MiB" : "not a file");
+	} else if (!S_ISREG(state.st_mode)) {
+		ws_fail(err, "%s is not a query: it is not a file", path);
+	} else if (state.st_size > MOST_BYTES) {
+		ws_fail(err, "%s is not a query: it is larger than 1 MiB", path);
 	} else {
 		ws_text_puts(&text, "");
-		while ((n = fread(buf, 1, sizeof(buf), file)) > 0 && text.len <= MOST_BYTES)
-			ws_text_add(&text, buf, n);
+		while ((count = fread(buffer, 1, sizeof(buffer), file)) > 0 &&
+		       text.len <= MOST_BYTES)
+			ws_text_add(&text, buffer, count);
 		if (memchr(text.text, 0, text.len)) {
 			ws_fail(err, "%s is not a query: it has a NUL in it", path);
 			ws_text_free(&text);
@@ -49,24 +52,25 @@ static char *read_file(const char *path, struct ws_err *err)
 	return text.text;
 }
 
-/* Text after "-- KEY:" when a line begins so. */
-static char *said(const char *line, size_t n, const char *key)
+/* A copy of the text after "-- KEY:" of a line that begins so; else NULL. */
+static char *copy_comment_value(const char *line, size_t length, const char *key)
 {
-	size_t k = strlen(key), at = 2;
+	size_t key_length = strlen(key), position = 2;
 
-	while (at < n && line[at] == ' ')
-		at++;
-	if (n < 2 || memcmp(line, "--", 2) || n - at < k + 1 || memcmp(line + at, key, k) ||
-	    line[at + k] != ':')
+	while (position < length && line[position] == ' ')
+		position++;
+	if (length < 2 || memcmp(line, "--", 2) || length - position < key_length + 1 ||
+	    memcmp(line + position, key, key_length) || line[position + key_length] != ':')
 		return NULL;
-	for (at += k + 1; at < n && line[at] == ' ';)
-		at++;
-	while (n > at && (line[n - 1] == ' ' || line[n - 1] == '\r'))
-		n--;
-	return ws_strndup(line + at, n - at);
+	for (position += key_length + 1; position < length && line[position] == ' ';)
+		position++;
+	while (length > position && (line[length - 1] == ' ' || line[length - 1] == '\r'))
+		length--;
+	return ws_strndup(line + position, length - position);
 }
 
-static void keep(char **to, char *text)
+/* Replace *to by `text`, unless that is NULL. */
+static void replace_text(char **to, char *text)
 {
 	if (!text)
 		return;
@@ -78,13 +82,14 @@ static void read_comments(struct ws_user_report *report)
 {
 	const char *text = report->sql;
 
-	for (size_t n; !strncmp(text, "--", 2) || *text == '\n'; text += n + (text[n] == '\n')) {
+	for (size_t length; !strncmp(text, "--", 2) || *text == '\n';
+	     text += length + (text[length] == '\n')) {
 		char *parameter;
 
-		n = strcspn(text, "\n");
-		keep(&report->title, said(text, n, "title"));
-		keep(&report->about, said(text, n, "about"));
-		parameter = said(text, n, "parameter");
+		length = strcspn(text, "\n");
+		replace_text(&report->title, copy_comment_value(text, length, "title"));
+		replace_text(&report->about, copy_comment_value(text, length, "about"));
+		parameter = copy_comment_value(text, length, "parameter");
 		if (!parameter)
 			continue;
 		ws_grow(report->parameters, report->parameter_cap, report->parameter_count + 1);
@@ -92,15 +97,15 @@ static void read_comments(struct ws_user_report *report)
 	}
 }
 
-static bool is_name(const char *text, size_t n)
+static bool is_report_name(const char *text, size_t length)
 {
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < length; i++)
 		if (!isalnum((unsigned char)text[i]) && text[i] != '_' && text[i] != '-')
 			return false;
-	return n > 0;
+	return length > 0;
 }
 
-static int by_name(const void *first, const void *second)
+static int compare_report_names(const void *first, const void *second)
 {
 	return strcmp(((const struct ws_user_report *)first)->name,
 		      ((const struct ws_user_report *)second)->name);
@@ -111,37 +116,38 @@ int ws_user_reports_folder(struct ws_user_reports *reports, const char *folder, 
 	DIR *dir = opendir(folder);
 	struct dirent *entry;
 	size_t first = reports->n;
-	int rc = 0;
+	int status = 0;
 
 	if (!dir)
 		return ws_fail_errno(err, "--report-dir: cannot read %s", folder);
-	while (!rc && (entry = readdir(dir))) {
-		size_t n = strlen(entry->d_name);
+	while (!status && (entry = readdir(dir))) {
+		size_t length = strlen(entry->d_name);
 		struct ws_user_report *report;
 		char *path;
 
-		if (n > 3 && !strcmp(entry->d_name + n - 3, ".py") &&
-		    is_name(entry->d_name, n - 3)) {
+		if (length > 3 && !strcmp(entry->d_name + length - 3, ".py") &&
+		    is_report_name(entry->d_name, length - 3)) {
 			ws_grow(reports->scripts, reports->script_cap, reports->script_count + 1);
 			reports->scripts[reports->script_count++] =
-				ws_strndup(entry->d_name, n - 3);
+				ws_strndup(entry->d_name, length - 3);
 		}
-		if (n <= 4 || strcmp(entry->d_name + n - 4, ".sql") ||
-		    !is_name(entry->d_name, n - 4))
+		if (length <= 4 || strcmp(entry->d_name + length - 4, ".sql") ||
+		    !is_report_name(entry->d_name, length - 4))
 			continue;
-		report = add(reports, entry->d_name, n - 4);
+		report = add_user_report(reports, entry->d_name, length - 4);
 		path = ws_format("%s/%s", folder, entry->d_name);
-		report->sql = read_file(path, err);
+		report->sql = read_query_file(path, err);
 		free(path);
-		rc = report->sql ? 0 : -1;
-		if (!rc)
+		if (report->sql)
 			read_comments(report);
+		else
+			status = -1;
 	}
 	closedir(dir);
 	if (reports->n > first)
 		qsort(reports->reports + first, reports->n - first, sizeof(*reports->reports),
-		      by_name);
-	return rc;
+		      compare_report_names);
+	return status;
 }
 
 const char *ws_user_reports_sql(struct ws_user_reports *reports, const char *sql)
@@ -151,7 +157,7 @@ const char *ws_user_reports_sql(struct ws_user_reports *reports, const char *sql
 
 	for (int i = 2; ws_user_report_find(reports, name); i++)
 		snprintf(name, sizeof(name), "sql%d", i);
-	report = add(reports, name, strlen(name));
+	report = add_user_report(reports, name, strlen(name));
 	report->sql = ws_strdup(sql);
 	read_comments(report);
 	return report->name;
@@ -160,21 +166,22 @@ const char *ws_user_reports_sql(struct ws_user_reports *reports, const char *sql
 const struct ws_user_report *ws_user_report_find(const struct ws_user_reports *reports,
 						 const char *spec)
 {
-	size_t n = strcspn(spec, ":");
+	size_t length = strcspn(spec, ":");
 
 	for (size_t i = 0; reports && i < reports->n; i++)
-		if (strlen(reports->reports[i].name) == n &&
-		    !memcmp(reports->reports[i].name, spec, n))
+		if (strlen(reports->reports[i].name) == length &&
+		    !memcmp(reports->reports[i].name, spec, length))
 			return &reports->reports[i];
 	return NULL;
 }
 
 bool ws_user_report_script(const struct ws_user_reports *reports, const char *spec)
 {
-	size_t n = strcspn(spec, ":");
+	size_t length = strcspn(spec, ":");
 
 	for (size_t i = 0; reports && i < reports->script_count; i++)
-		if (strlen(reports->scripts[i]) == n && !memcmp(reports->scripts[i], spec, n))
+		if (strlen(reports->scripts[i]) == length &&
+		    !memcmp(reports->scripts[i], spec, length))
 			return true;
 	return false;
 }
@@ -203,68 +210,73 @@ void ws_user_reports_free(struct ws_user_reports *reports)
 
 int ws_user_report_check(const struct ws_user_report *report, const char *spec, struct ws_err *err)
 {
-	size_t n;
+	size_t length;
 
-	for (const char *a = spec + strcspn(spec, ":"); *a; a += n) {
+	for (const char *arg = spec + strcspn(spec, ":"); *arg; arg += length) {
 		size_t name;
 		bool known = false;
 
-		n = strcspn(++a, ":");
-		name = strcspn(a, "=");
-		for (size_t i = 0; i < report->parameter_count && name < n; i++)
+		length = strcspn(++arg, ":");
+		name = strcspn(arg, "=");
+		for (size_t i = 0; i < report->parameter_count && name < length; i++)
 			known |= strcspn(report->parameters[i], "=") == name &&
-				 !memcmp(report->parameters[i], a, name);
+				 !memcmp(report->parameters[i], arg, name);
 		if (!known)
 			return ws_fail(err,
 				       "'%s': the report %s has no parameter '%.*s'; its file "
 				       "declares one as '-- parameter: name=default'",
-				       spec, report->name, (int)n, a);
+				       spec, report->name, (int)length, arg);
 	}
 	return 0;
 }
 
-static void bind_word(struct ws_sql *sql, const char *word, size_t n)
+/* Set a parameter from the letters "name=value"; without a value, it keeps its default. */
+static void bind_parameter(struct ws_sql *sql, const char *word, size_t length)
 {
 	size_t name = strcspn(word, "=");
 	char *key, *value;
 
-	if (name >= n)
+	if (name >= length)
 		return;
 	key = ws_strndup(word, name);
-	value = ws_strndup(word + name + 1, n - name - 1);
+	value = ws_strndup(word + name + 1, length - name - 1);
 	ws_sql_bind(sql, key, value);
 	free(key);
 	free(value);
 }
 
-static void bind_time(struct ws_sql *sql, const char *name, uint64_t t, uint64_t zero)
+/* Set a parameter to a limit of the window; open limits become the extreme integers. */
+static void bind_time_limit(struct ws_sql *sql, const char *name, uint64_t time, uint64_t zero)
 {
-	char s[32];
+	int64_t ns = (int64_t)(time - zero);
+	char number[32];
 
-	snprintf(s, sizeof(s), "%" PRId64,
-		 t == UINT64_MAX ? INT64_MAX
-		 : t		 ? (int64_t)(t - zero)
-				 : INT64_MIN);
-	ws_sql_bind(sql, name, s);
+	if (time == UINT64_MAX)
+		ns = INT64_MAX;
+	else if (!time)
+		ns = INT64_MIN;
+	snprintf(number, sizeof(number), "%" PRId64, ns);
+	ws_sql_bind(sql, name, number);
 }
 
-static int bind(struct ws_sql *sql, const struct ws_user_report *report, const char *spec,
-		const struct ws_stats *stats, struct ws_err *err)
+static int bind_arguments(struct ws_sql *sql, const struct ws_user_report *report, const char *spec,
+			  const struct ws_stats *stats, struct ws_err *err)
 {
-	size_t n;
+	size_t length;
 
 	for (size_t i = 0; i < report->parameter_count; i++)
-		bind_word(sql, report->parameters[i], strlen(report->parameters[i]));
-	for (const char *a = spec + strcspn(spec, ":"); *a; a += n) {
-		n = strcspn(++a, ":");
-		bind_word(sql, a, n);
+		bind_parameter(sql, report->parameters[i], strlen(report->parameters[i]));
+	for (const char *arg = spec + strcspn(spec, ":"); *arg; arg += length) {
+		length = strcspn(++arg, ":");
+		bind_parameter(sql, arg, length);
 	}
-	bind_time(sql, "start", stats->time_min, stats->zero);
-	bind_time(sql, "end", stats->time_max, stats->zero);
+	bind_time_limit(sql, "start", stats->time_min, stats->zero);
+	bind_time_limit(sql, "end", stats->time_max, stats->zero);
 	if (stats->windowed) {
 		int uses = ws_sql_has_parameter(sql, report->sql, "start", err);
 
-		uses = uses ? uses : ws_sql_has_parameter(sql, report->sql, "end", err);
+		if (!uses)
+			uses = ws_sql_has_parameter(sql, report->sql, "end", err);
 		if (uses < 0)
 			return -1;
 		if (!uses)
@@ -282,15 +294,15 @@ int ws_user_report_run(const struct ws_user_report *report, const char *spec,
 	const struct ws_report *reports[] = {stats->report};
 	struct ws_sql *sql = ws_sql_open(reports, 1, err);
 	struct ws_sql_sink sink = ws_sql_print_sink(print);
-	int rc;
+	int status;
 
 	if (!sql)
 		return -1;
 	print->late = true;
-	rc = bind(sql, report, spec, stats, err);
-	if (!rc)
-		rc = ws_sql_run(sql, report->sql, &sink, err);
+	status = bind_arguments(sql, report, spec, stats, err);
+	if (!status)
+		status = ws_sql_run(sql, report->sql, &sink, err);
 	ws_sql_print_end(print);
 	ws_sql_close(sql);
-	return rc;
+	return status;
 }

@@ -15,20 +15,20 @@ struct ws_view_request {
 	bool units;    /* rows are functions, lines or modules; else only processes or threads */
 	bool by_total; /* rows in order of total, not self */
 	uint64_t depth,
-		limit; /* levels of a tree, rows of a table or children of a node; 0 for all */
-	double least;  /* rows of less than so many percent in total are left out */
-	const char *format, *output; /* as stats has them; NULL for their defaults */
+		limit; /* levels of a tree; rows of a table or children of a node; 0 for all */
+	double least;  /* leave out rows with a total below this percentage */
+	const char *format, *output; /* as for `stats`; NULL for the defaults */
 	const struct ws_timeunit *unit;
 	const char *filter_time, *filter_nvtx; /* or NULL */
 	bool quiet, overwrite;
 };
 
-/* Write one file's table; messages go to stderr. Returns as ws_stats_file. */
+/* Write the table of one file; messages go to stderr. Returns as ws_stats_file does. */
 int ws_view_file(const char *path, const struct ws_view_request *request);
 
 /*
- * The flat table of a profile as rows of `s`, in order of self (or total) weight, then of name.
- * `put` is called for each with its share of the whole.
+ * The flat table of a profile, in order of self (or total) weight, then of name. ws_view_rows_free
+ * frees the rows.
  */
 struct ws_view_row {
 	const struct ws_flat *flat;
@@ -40,12 +40,12 @@ void ws_view_rows_free(struct ws_view_row *rows, size_t count);
 
 static inline struct ws_cell ws_view_share(uint64_t part, uint64_t whole)
 {
-	return ws_cell_real(whole ? (long double)part * 100 / whole : 0);
+	return ws_cell_real(ws_compute_percent(part, whole));
 }
 
 static inline struct ws_cell ws_view_time(const struct ws_profile *profile, uint64_t ns)
 {
-	return profile->timed ? ws_cell_int((int64_t)ns) : ws_cell_null();
+	return ws_cell_int_if(profile->timed, (int64_t)ns);
 }
 
 #endif
