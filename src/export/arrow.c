@@ -1,13 +1,13 @@
 /*
- * arrow.c - tables as Arrow: one stream a table, one after the other (arrow), or a file a table in
- * a folder (arrowdir).
+ * arrow.c - tables as Arrow: a stream for each table, one after another (arrow), or a folder with a
+ * file for each table (arrowdir).
  *
- * Columns are those of the SQLite export, in the narrowest type that their source promises;
- * NULL-only columns have the type null. Texts are dictionary-encoded, with one dictionary a table:
- * a first pass over the text columns finds which texts it needs. A column of StringIds numbers
- * stays a number, so that queries made for the other exports work, and is followed by its text
- * under the name without Id (or with Value added, where that is taken or there is no Id). Tables
- * that are made row by row have plain texts.
+ * Columns are those of the SQLite export, in the narrowest type that their source promises; columns
+ * that are never filled have the type null. Texts are dictionary-encoded, with one dictionary per
+ * table: a first pass over the text columns finds which texts it needs. A column of StringIds
+ * numbers stays a number, so that queries made for the other exports work, and is followed by its
+ * text under the name without Id (or with Value added, where that name is taken or there is no Id).
+ * Tables that are made row by row have plain texts.
  *
  * Batches are the blocks of the report: rows are in order of start within a batch and thread, not
  * over the whole table.
@@ -22,33 +22,33 @@
 #include "base/choose.h"
 #include "export/formats.h"
 
-enum { MADE_ROWS = 65536, MADE_BYTES = 32 << 20, DICTIONARY_BYTES = 64 << 20 };
+enum { MOST_MADE_ROWS = 65536, MOST_MADE_BYTES = 32 << 20, MOST_DICTIONARY_BYTES = 64 << 20 };
 
-/* A column of a table that is made row by row, as far as it is in memory. */
+/* A column of a table that is made row by row: the rows of it that are not written yet. */
 struct made_column {
 	struct ws_text data, offsets, valid;
 	int64_t nulls;
 };
 
-/* What a worker makes of a batch. */
+/* What a worker makes from a batch. */
 struct made_batch {
 	struct ws_arrow_batch batch;
 	uint32_t *codes[2 * WS_MAX_COLUMNS]; /* of text fields */
 	uint8_t *valid[2 * WS_MAX_COLUMNS];
-	size_t room;						       /* rows */
+	size_t capacity;					       /* rows */
 	struct ws_text offsets[WS_MAX_COLUMNS], bytes[WS_MAX_COLUMNS]; /* of blobs */
 };
 
-struct arrow {
+struct arrow_writer {
 	struct ws_xwriter writer;
 	FILE *file;
 	bool folder, append;
-	const char *path, *name; /* of the folder; what the user calls the output */
+	const char *path, *name; /* of the folder; of the output, for messages */
 	struct ws_arrow_out out;
 	bool begun;
 
 	struct ws_xtable
-		copy; /* the table in hand: what was given may be gone when its file is closed */
+		copy; /* of the open table: the caller's may be gone when its file is closed */
 	const struct ws_xtable *table;
 	struct ws_arrow_field fields[2 * WS_MAX_COLUMNS];
 	uint8_t column[2 * WS_MAX_COLUMNS]; /* of a field: the column it is made from */
@@ -62,39 +62,39 @@ struct arrow {
 	struct ws_export *export; /* of a view */
 	struct made_batch *workers;
 	uint32_t worker_count;
-	uint32_t *code; /* by string: its number in the dictionary of the table + 1 */
-	uint32_t code_size;
+	uint32_t *text_codes; /* by string: its number in the dictionary of the table + 1 */
+	uint32_t text_code_count;
 };
 
-static int cannot(struct arrow *arrow, struct ws_err *err)
+static int fail_arrow_write(struct arrow_writer *arrow, struct ws_err *err)
 {
 	return ws_fail_errno(err, "cannot write %s", arrow->name);
 }
 
 /* ---- one table's stream or file ---- */
 
-static char *table_path(const struct arrow *arrow, const char *table)
+static char *make_table_path(const struct arrow_writer *arrow, const char *table)
 {
 	return ws_format("%s/%s.arrow", arrow->path, table);
 }
 
-static int open_table(struct arrow *arrow, struct ws_err *err)
+static int open_table_file(struct arrow_writer *arrow, struct ws_err *err)
 {
 	char *path;
 	int fd;
 
 	if (!arrow->folder)
 		return 0;
-	path = table_path(arrow, arrow->table->name);
+	path = make_table_path(arrow, arrow->table->name);
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	free(path);
 	if (fd < 0)
-		return cannot(arrow, err);
+		return fail_arrow_write(arrow, err);
 	arrow->file = fdopen(fd, "w");
 	return 0;
 }
 
-static void describe(const struct arrow *arrow, const char **pairs)
+static void describe_table(const struct arrow_writer *arrow, const char **pairs)
 {
 	pairs[0] = "table_name";
 	pairs[1] = arrow->table->name;
@@ -103,21 +103,21 @@ static void describe(const struct arrow *arrow, const char **pairs)
 	pairs[4] = NULL;
 }
 
-static int begin(struct arrow *arrow, struct ws_err *err)
+static int begin_arrow(struct arrow_writer *arrow, struct ws_err *err)
 {
 	const char *pairs[5];
 
-	if (open_table(arrow, err) < 0)
+	if (open_table_file(arrow, err) < 0)
 		return -1;
-	describe(arrow, pairs);
+	describe_table(arrow, pairs);
 	arrow->begun = true;
-	return ws_arrow_begin(&arrow->out, arrow->file, arrow->folder, arrow->fields,
-			      arrow->field_count, pairs) < 0
-		       ? cannot(arrow, err)
-		       : 0;
+	if (ws_arrow_begin(&arrow->out, arrow->file, arrow->folder, arrow->fields,
+			   arrow->field_count, pairs) < 0)
+		return fail_arrow_write(arrow, err);
+	return 0;
 }
 
-static int end(struct arrow *arrow, struct ws_err *err)
+static int end_arrow(struct arrow_writer *arrow, struct ws_err *err)
 {
 	const char *pairs[5];
 	int rc;
@@ -125,78 +125,80 @@ static int end(struct arrow *arrow, struct ws_err *err)
 	if (!arrow->begun)
 		return 0;
 	arrow->begun = false;
-	describe(arrow, pairs);
+	describe_table(arrow, pairs);
 	rc = ws_arrow_end(&arrow->out, arrow->fields, arrow->field_count, pairs);
 	if (arrow->folder && arrow->file) {
 		if (fclose(arrow->file))
 			rc = -1;
 		arrow->file = NULL;
 	}
-	return rc < 0 ? cannot(arrow, err) : 0;
+	if (rc < 0)
+		return fail_arrow_write(arrow, err);
+	return 0;
 }
 
 /* ---- fields ---- */
 
-static struct ws_arrow_field *add_field(struct arrow *arrow, size_t column, enum ws_arrow_kind kind,
-					unsigned bits)
+static struct ws_arrow_field *add_arrow_field(struct arrow_writer *arrow, size_t column,
+					      enum ws_arrow_kind kind, unsigned bits)
 {
-	const struct ws_xcolumn *xcolumn = &arrow->table->columns[column];
+	const struct ws_xcolumn *description = &arrow->table->columns[column];
 	struct ws_arrow_field *field = &arrow->fields[arrow->field_count];
 
 	arrow->column[arrow->field_count++] = (uint8_t)column;
-	*field = (struct ws_arrow_field){.name = xcolumn->name,
-					 .doc = xcolumn->doc,
+	*field = (struct ws_arrow_field){.name = description->name,
+					 .doc = description->doc,
 					 .kind = kind,
 					 .bits = bits,
-					 .not_null = xcolumn->not_null};
+					 .not_null = description->not_null};
 	return field;
 }
 
-static void clear_fields(struct arrow *arrow)
+static void clear_arrow_fields(struct arrow_writer *arrow)
 {
 	while (arrow->name_count)
 		free(arrow->names[--arrow->name_count]);
 	arrow->field_count = 0;
 }
 
-static void add_view_field(struct arrow *arrow, const struct ws_xview *view, size_t i)
+static void add_arrow_view_field(struct arrow_writer *arrow, const struct ws_xview *view, size_t i)
 {
 	const struct ws_xcolumn *column = &view->table.columns[i];
 	struct ws_arrow_field *field;
 
 	switch (ws_xcolumn_type(view, column)) {
 	case WS_XT_NULL:
-		add_field(arrow, i, WS_ARROW_NULL, 0);
+		add_arrow_field(arrow, i, WS_ARROW_NULL, 0);
 		break;
 	case WS_XT_U8:
-		add_field(arrow, i, WS_ARROW_UINT, 8);
+		add_arrow_field(arrow, i, WS_ARROW_UINT, 8);
 		break;
 	case WS_XT_U32:
-		add_field(arrow, i, WS_ARROW_UINT, 32);
+		add_arrow_field(arrow, i, WS_ARROW_UINT, 32);
 		break;
 	case WS_XT_I32:
-		add_field(arrow, i, WS_ARROW_INT, 32);
+		add_arrow_field(arrow, i, WS_ARROW_INT, 32);
 		break;
 	case WS_XT_U64:
-		add_field(arrow, i, WS_ARROW_UINT, 64);
+		add_arrow_field(arrow, i, WS_ARROW_UINT, 64);
 		break;
 	case WS_XT_I64:
-		field = add_field(arrow, i, WS_ARROW_INT, 64);
-		field->unit =
-			column->from == WS_XF_TIME || column->from == WS_XF_NTIME ? "ns" : NULL;
+		field = add_arrow_field(arrow, i, WS_ARROW_INT, 64);
+		if (column->from == WS_XF_TIME || column->from == WS_XF_NTIME)
+			field->unit = "ns";
 		break;
 	case WS_XT_F64:
-		add_field(arrow, i, WS_ARROW_DOUBLE, 0);
+		add_arrow_field(arrow, i, WS_ARROW_DOUBLE, 0);
 		break;
 	case WS_XT_TEXT:
-		add_field(arrow, i, WS_ARROW_DICTIONARY, 0);
+		add_arrow_field(arrow, i, WS_ARROW_DICTIONARY, 0);
 		break;
 	case WS_XT_BLOB:
-		add_field(arrow, i, WS_ARROW_BINARY, 0);
+		add_arrow_field(arrow, i, WS_ARROW_BINARY, 0);
 		break;
 	case WS_XT_STRING:
-		add_field(arrow, i, WS_ARROW_UINT, 32);
-		field = add_field(arrow, i, WS_ARROW_DICTIONARY, 0);
+		add_arrow_field(arrow, i, WS_ARROW_UINT, 32);
+		field = add_arrow_field(arrow, i, WS_ARROW_DICTIONARY, 0);
 		field->name = arrow->names[arrow->name_count++] =
 			ws_xcolumn_text_name(&view->table, column);
 		field->not_null = false;
@@ -206,20 +208,20 @@ static void add_view_field(struct arrow *arrow, const struct ws_xview *view, siz
 
 /* ---- tables made row by row ---- */
 
-static void add_made_field(struct arrow *arrow, size_t i)
+static void add_made_field(struct arrow_writer *arrow, size_t i)
 {
 	switch (*arrow->table->columns[i].type) {
 	case 'R':
-		add_field(arrow, i, WS_ARROW_DOUBLE, 0);
+		add_arrow_field(arrow, i, WS_ARROW_DOUBLE, 0);
 		break;
 	case 'T':
-		add_field(arrow, i, WS_ARROW_UTF8, 0);
+		add_arrow_field(arrow, i, WS_ARROW_UTF8, 0);
 		break;
 	case 'B':
-		add_field(arrow, i, WS_ARROW_BINARY, 0);
+		add_arrow_field(arrow, i, WS_ARROW_BINARY, 0);
 		break;
 	default:
-		add_field(arrow, i, WS_ARROW_INT, 64);
+		add_arrow_field(arrow, i, WS_ARROW_INT, 64);
 	}
 }
 
@@ -228,7 +230,7 @@ static bool has_offsets(const struct ws_arrow_field *field)
 	return field->kind == WS_ARROW_UTF8 || field->kind == WS_ARROW_BINARY;
 }
 
-static int flush_made(struct arrow *arrow, struct ws_err *err)
+static int flush_made(struct arrow_writer *arrow, struct ws_err *err)
 {
 	if (!arrow->made_rows)
 		return 0;
@@ -236,8 +238,11 @@ static int flush_made(struct arrow *arrow, struct ws_err *err)
 	for (size_t i = 0; i < arrow->field_count; i++) {
 		struct made_column *column = &arrow->made[i];
 
-		ws_arrow_add(&arrow->batch, arrow->made_rows, column->nulls,
-			     column->nulls ? column->valid.text : NULL);
+		const void *valid = NULL;
+
+		if (column->nulls)
+			valid = column->valid.text;
+		ws_arrow_add(&arrow->batch, arrow->made_rows, column->nulls, valid);
 		if (has_offsets(&arrow->fields[i])) {
 			uint32_t last = (uint32_t)column->data.len;
 
@@ -249,7 +254,7 @@ static int flush_made(struct arrow *arrow, struct ws_err *err)
 	}
 	ws_arrow_batch_seal(&arrow->batch, -1, false);
 	if (ws_arrow_put(&arrow->out, &arrow->batch, false) < 0)
-		return cannot(arrow, err);
+		return fail_arrow_write(arrow, err);
 	for (size_t i = 0; i < arrow->field_count; i++) {
 		struct made_column *column = &arrow->made[i];
 
@@ -260,32 +265,33 @@ static int flush_made(struct arrow *arrow, struct ws_err *err)
 	return 0;
 }
 
-static int finish_table(struct arrow *arrow, struct ws_err *err)
+static int finish_arrow_table(struct arrow_writer *arrow, struct ws_err *err)
 {
-	return flush_made(arrow, err) < 0 ? -1 : end(arrow, err);
+	if (flush_made(arrow, err) < 0)
+		return -1;
+	return end_arrow(arrow, err);
 }
 
-static int table(struct ws_xwriter *writer, const struct ws_xtable *xtable, struct ws_err *err)
+static int begin_arrow_table(struct ws_xwriter *writer, const struct ws_xtable *xtable,
+			     struct ws_err *err)
 {
-	struct arrow *arrow = (struct arrow *)writer;
+	struct arrow_writer *arrow = (struct arrow_writer *)writer;
 
-	if (finish_table(arrow, err) < 0)
+	if (finish_arrow_table(arrow, err) < 0)
 		return -1;
 	arrow->copy = *xtable;
 	arrow->table = &arrow->copy;
-	clear_fields(arrow);
+	clear_arrow_fields(arrow);
 	for (size_t i = 0; i < xtable->column_count; i++)
 		add_made_field(arrow, i);
-	return begin(arrow, err);
+	return begin_arrow(arrow, err);
 }
 
-static void add_made(struct made_column *column, const struct ws_arrow_field *field,
-		     const struct ws_xcell *cell, int64_t row)
+static void append_made_cell(struct made_column *column, const struct ws_arrow_field *field,
+			     const struct ws_xcell *cell, int64_t row)
 {
 	uint8_t bit = (uint8_t)(1 << (row & 7)), none = 0;
-	uint64_t bits = cell->kind == WS_X_NULL	    ? 0
-			: cell->kind == WS_X_STRING ? cell->id
-						    : (uint64_t)cell->i;
+	uint64_t bits = ws_cell_bits(cell);
 	uint32_t offset = (uint32_t)column->data.len;
 
 	if (!(row & 7))
@@ -303,20 +309,21 @@ static void add_made(struct made_column *column, const struct ws_arrow_field *fi
 		ws_text_add(&column->data, cell->text, cell->n);
 }
 
-static int rows(struct ws_xwriter *writer, const struct ws_xcell *cells, size_t count,
-		struct ws_err *err)
+static int write_arrow_rows(struct ws_xwriter *writer, const struct ws_xcell *cells, size_t count,
+			    struct ws_err *err)
 {
-	struct arrow *arrow = (struct arrow *)writer;
+	struct arrow_writer *arrow = (struct arrow_writer *)writer;
 
 	for (; count--; cells += arrow->field_count) {
 		size_t most = 0;
 
 		for (size_t i = 0; i < arrow->field_count; i++) {
-			add_made(&arrow->made[i], &arrow->fields[i], &cells[i], arrow->made_rows);
+			append_made_cell(&arrow->made[i], &arrow->fields[i], &cells[i],
+					 arrow->made_rows);
 			most = ws_max(arrow->made[i].data.len, most);
 		}
 		arrow->made_rows++;
-		if ((arrow->made_rows == MADE_ROWS || most > MADE_BYTES) &&
+		if ((arrow->made_rows == MOST_MADE_ROWS || most > MOST_MADE_BYTES) &&
 		    flush_made(arrow, err) < 0)
 			return -1;
 	}
@@ -325,30 +332,31 @@ static int rows(struct ws_xwriter *writer, const struct ws_xcell *cells, size_t 
 
 /* ---- the dictionary of a view ---- */
 
-static int mark_texts(void *ctx, const struct ws_xbatch *batch, struct ws_err *err)
+static int mark_texts(void *context, const struct ws_xbatch *batch, struct ws_err *err)
 {
-	struct arrow *arrow = ctx;
+	struct arrow_writer *arrow = context;
 
 	(void)err;
 	for (size_t i = 0; i < arrow->table->column_count; i++) {
-		const uint32_t *id = batch->col[i].data;
+		const uint32_t *ids = batch->col[i].data;
 
 		if (batch->col[i].type != WS_XT_TEXT && batch->col[i].type != WS_XT_STRING)
 			continue;
 		for (size_t k = 0; k < batch->rows; k++)
-			if (id[k] < arrow->code_size &&
-			    !__atomic_load_n(&arrow->code[id[k]], __ATOMIC_RELAXED))
-				__atomic_store_n(&arrow->code[id[k]], 1, __ATOMIC_RELAXED);
+			if (ids[k] < arrow->text_code_count &&
+			    !__atomic_load_n(&arrow->text_codes[ids[k]], __ATOMIC_RELAXED))
+				__atomic_store_n(&arrow->text_codes[ids[k]], 1, __ATOMIC_RELAXED);
 	}
 	return 0;
 }
 
-/* Number the texts that occur in order of their ids. Returns whether the table has texts at all. */
-static int find_texts(struct arrow *arrow, const struct ws_xview *view, struct ws_err *err)
+/* Number the texts that occur, in order of their ids. Returns 1, 0 when the table has no columns of
+ * texts, or -1 with a message. */
+static int number_texts(struct arrow_writer *arrow, const struct ws_xview *view, struct ws_err *err)
 {
 	struct ws_xcolumns_user user = {.make = mark_texts, .ctx = arrow};
 	uint64_t wanted = 0;
-	uint32_t n = 0;
+	uint32_t count = 0;
 
 	for (size_t i = 0; i < view->table.column_count; i++) {
 		enum ws_xtype xtype = ws_xcolumn_type(view, &view->table.columns[i]);
@@ -358,60 +366,63 @@ static int find_texts(struct arrow *arrow, const struct ws_xview *view, struct w
 	}
 	if (!wanted)
 		return 0;
-	if (!arrow->code)
-		arrow->code = ws_malloc((size_t)arrow->code_size * sizeof(*arrow->code));
-	memset(arrow->code, 0, (size_t)arrow->code_size * sizeof(*arrow->code));
+	if (!arrow->text_codes)
+		arrow->text_codes =
+			ws_malloc((size_t)arrow->text_code_count * sizeof(*arrow->text_codes));
+	memset(arrow->text_codes, 0, (size_t)arrow->text_code_count * sizeof(*arrow->text_codes));
 	if (ws_xcolumns_run(arrow->export, view, wanted, &user, NULL, err) < 0)
 		return -1;
-	arrow->code[0] = 0;
-	for (uint32_t id = 1; id < arrow->code_size; id++)
-		if (arrow->code[id])
-			arrow->code[id] = ++n;
+	arrow->text_codes[0] = 0;
+	for (uint32_t id = 1; id < arrow->text_code_count; id++)
+		if (arrow->text_codes[id])
+			arrow->text_codes[id] = ++count;
 	return 1;
 }
 
-static int put_dictionary(struct arrow *arrow, struct ws_text *offsets, struct ws_text *bytes,
-			  int64_t n, bool delta, struct ws_err *err)
+static int put_dictionary(struct arrow_writer *arrow, struct ws_text *offsets,
+			  struct ws_text *bytes, int64_t count, bool delta, struct ws_err *err)
 {
 	uint32_t last = (uint32_t)bytes->len;
 
 	ws_text_add(offsets, &last, 4);
-	ws_arrow_batch_clear(&arrow->batch, n);
-	ws_arrow_add(&arrow->batch, n, 0, NULL);
+	ws_arrow_batch_clear(&arrow->batch, count);
+	ws_arrow_add(&arrow->batch, count, 0, NULL);
 	ws_arrow_add_buffer(&arrow->batch, offsets->text, offsets->len);
 	ws_arrow_add_buffer(&arrow->batch, bytes->text, bytes->len);
 	ws_arrow_batch_seal(&arrow->batch, 0, delta);
 	offsets->len = bytes->len = 0;
-	return ws_arrow_put(&arrow->out, &arrow->batch, true) < 0 ? cannot(arrow, err) : 0;
+	if (ws_arrow_put(&arrow->out, &arrow->batch, true) < 0)
+		return fail_arrow_write(arrow, err);
+	return 0;
 }
 
-/* The texts, in pieces so that a report of nothing but texts does not lie in memory. */
-static int put_texts(struct arrow *arrow, struct ws_err *err)
+/* Write the texts, in pieces, so that a report of nothing but texts need not fit into memory. */
+static int put_dictionaries(struct arrow_writer *arrow, struct ws_err *err)
 {
 	struct ws_text offsets = {0}, bytes = {0};
-	int64_t n = 0;
+	int64_t count = 0;
 	bool delta = false;
 	int rc = 0;
 
-	for (uint32_t id = 1; !rc && id < arrow->code_size; id++) {
+	for (uint32_t id = 1; !rc && id < arrow->text_code_count; id++) {
 		uint32_t offset = (uint32_t)bytes.len;
 		const char *text;
-		size_t len;
+		size_t length;
 
-		if (!arrow->code[id])
+		if (!arrow->text_codes[id])
 			continue;
-		text = ws_x_bytes(arrow->export, id, &len);
+		text = ws_x_bytes(arrow->export, id, &length);
 		ws_text_add(&offsets, &offset, 4);
-		ws_text_add(&bytes, text, len);
-		n++;
-		if (bytes.len > DICTIONARY_BYTES) {
-			rc = put_dictionary(arrow, &offsets, &bytes, n, delta, err);
+		ws_text_add(&bytes, text, length);
+		count++;
+		if (bytes.len > MOST_DICTIONARY_BYTES) {
+			rc = put_dictionary(arrow, &offsets, &bytes, count, delta, err);
 			delta = true;
-			n = 0;
+			count = 0;
 		}
 	}
-	if (!rc && (n || !delta))
-		rc = put_dictionary(arrow, &offsets, &bytes, n, delta, err);
+	if (!rc && (count || !delta))
+		rc = put_dictionary(arrow, &offsets, &bytes, count, delta, err);
 	ws_text_free(&offsets);
 	ws_text_free(&bytes);
 	return rc;
@@ -419,9 +430,9 @@ static int put_texts(struct arrow *arrow, struct ws_err *err)
 
 /* ---- views ---- */
 
-static void make_room(struct arrow *arrow, struct made_batch *batch, size_t rows)
+static void reserve_rows(struct arrow_writer *arrow, struct made_batch *batch, size_t rows)
 {
-	if (rows <= batch->room)
+	if (rows <= batch->capacity)
 		return;
 	for (size_t i = 0; i < arrow->field_count; i++) {
 		if (arrow->fields[i].kind != WS_ARROW_DICTIONARY)
@@ -429,106 +440,117 @@ static void make_room(struct arrow *arrow, struct made_batch *batch, size_t rows
 		batch->codes[i] = ws_realloc(batch->codes[i], rows * 4);
 		batch->valid[i] = ws_realloc(batch->valid[i], (rows + 7) / 8);
 	}
-	batch->room = rows;
+	batch->capacity = rows;
 }
 
-static void add_texts(struct arrow *arrow, struct made_batch *batch, size_t field,
-		      const struct ws_xvector *vector, size_t n)
+static void add_texts(struct arrow_writer *arrow, struct made_batch *batch, size_t field,
+		      const struct ws_xvector *vector, size_t rows)
 {
-	const uint32_t *id = vector->data;
+	const uint32_t *ids = vector->data;
 	uint32_t *codes = batch->codes[field];
 	uint8_t *valid = batch->valid[field];
 	int64_t nulls = 0;
 
-	memset(valid, 0, (n + 7) / 8);
-	for (size_t i = 0; i < n; i++) {
-		uint32_t code = id[i] < arrow->code_size ? arrow->code[id[i]] : 0;
+	memset(valid, 0, (rows + 7) / 8);
+	for (size_t i = 0; i < rows; i++) {
+		uint32_t code = 0;
 
-		codes[i] = code ? code - 1 : 0;
+		if (ids[i] < arrow->text_code_count)
+			code = arrow->text_codes[ids[i]];
+		codes[i] = code - (code != 0);
 		valid[i >> 3] |= (uint8_t)((code != 0) << (i & 7));
 		nulls += !code;
 	}
-	ws_arrow_add(&batch->batch, (int64_t)n, nulls, nulls ? valid : NULL);
-	ws_arrow_add_buffer(&batch->batch, codes, n * 4);
+	if (!nulls)
+		valid = NULL;
+	ws_arrow_add(&batch->batch, (int64_t)rows, nulls, valid);
+	ws_arrow_add_buffer(&batch->batch, codes, rows * 4);
 }
 
-static int add_blobs(struct arrow *arrow, struct made_batch *batch, const struct ws_xvector *vector,
-		     size_t column, size_t n, struct ws_err *err)
+static int add_blobs(struct arrow_writer *arrow, struct made_batch *batch,
+		     const struct ws_xvector *vector, size_t column, size_t rows,
+		     struct ws_err *err)
 {
 	struct ws_text *offsets = &batch->offsets[column], *bytes = &batch->bytes[column];
-	const uint32_t *id = vector->data;
-	uint32_t at = 0;
+	const uint32_t *ids = vector->data;
+	uint32_t offset = 0;
 
 	offsets->len = bytes->len = 0;
-	for (size_t i = 0; i < n; i++) {
-		size_t len = 0;
-		const char *text =
-			id[i] ? ws_report_string(arrow->export->report, id[i], &len) : "";
+	for (size_t i = 0; i < rows; i++) {
+		const char *text = "";
+		size_t length = 0;
 
-		ws_text_add(offsets, &at, 4);
-		ws_text_add(bytes, text, len);
+		if (ids[i])
+			text = ws_report_string(arrow->export->report, ids[i], &length);
+
+		ws_text_add(offsets, &offset, 4);
+		ws_text_add(bytes, text, length);
 		if (bytes->len > INT32_MAX)
 			return ws_fail(
 				err, "cannot write %s: a block of %s has more than 2 GiB of bytes",
 				arrow->name, arrow->table->name);
-		at = (uint32_t)bytes->len;
+		offset = (uint32_t)bytes->len;
 	}
-	ws_text_add(offsets, &at, 4);
-	ws_arrow_add(&batch->batch, (int64_t)n, (int64_t)vector->nulls, vector->valid);
+	ws_text_add(offsets, &offset, 4);
+	ws_arrow_add(&batch->batch, (int64_t)rows, (int64_t)vector->nulls, vector->valid);
 	ws_arrow_add_buffer(&batch->batch, offsets->text, offsets->len);
 	ws_arrow_add_buffer(&batch->batch, bytes->text, bytes->len);
 	return 0;
 }
 
-static int make(void *ctx, const struct ws_xbatch *batch, struct ws_err *err)
+static int make_arrow_batch(void *context, const struct ws_xbatch *batch, struct ws_err *err)
 {
-	struct arrow *arrow = ctx;
-	struct made_batch *m = &arrow->workers[batch->worker];
+	struct arrow_writer *arrow = context;
+	struct made_batch *made = &arrow->workers[batch->worker];
 
-	make_room(arrow, m, batch->rows);
-	ws_arrow_batch_clear(&m->batch, (int64_t)batch->rows);
+	reserve_rows(arrow, made, batch->rows);
+	ws_arrow_batch_clear(&made->batch, (int64_t)batch->rows);
 	for (size_t i = 0; i < arrow->field_count; i++) {
 		const struct ws_xvector *vector = &batch->col[arrow->column[i]];
 
 		if (arrow->fields[i].kind == WS_ARROW_DICTIONARY) {
-			add_texts(arrow, m, i, vector, batch->rows);
+			add_texts(arrow, made, i, vector, batch->rows);
 		} else if (arrow->fields[i].kind == WS_ARROW_NULL) {
-			ws_arrow_add_null(&m->batch, (int64_t)batch->rows);
+			ws_arrow_add_null(&made->batch, (int64_t)batch->rows);
 		} else if (arrow->fields[i].kind == WS_ARROW_BINARY) {
-			if (add_blobs(arrow, m, vector, arrow->column[i], batch->rows, err) < 0)
+			if (add_blobs(arrow, made, vector, arrow->column[i], batch->rows, err) < 0)
 				return -1;
 		} else {
-			ws_arrow_add(&m->batch, (int64_t)batch->rows, (int64_t)vector->nulls,
+			ws_arrow_add(&made->batch, (int64_t)batch->rows, (int64_t)vector->nulls,
 				     vector->valid);
-			ws_arrow_add_buffer(&m->batch, vector->data,
+			ws_arrow_add_buffer(&made->batch, vector->data,
 					    batch->rows * ws_xtype_width(vector->type));
 		}
 	}
-	ws_arrow_batch_seal(&m->batch, -1, false);
+	ws_arrow_batch_seal(&made->batch, -1, false);
 	return 0;
 }
 
-static int begin_view(struct arrow *arrow, struct ws_err *err)
+static int begin_arrow_view(struct arrow_writer *arrow, struct ws_err *err)
 {
 	bool texts = false;
 
 	for (size_t i = 0; i < arrow->field_count; i++)
 		texts |= arrow->fields[i].kind == WS_ARROW_DICTIONARY;
-	return begin(arrow, err) < 0 ? -1 : texts ? put_texts(arrow, err) : 0;
-}
-
-static int put(void *ctx, const struct ws_xbatch *batch, struct ws_err *err)
-{
-	struct arrow *arrow = ctx;
-
-	if (!arrow->begun && begin_view(arrow, err) < 0)
+	if (begin_arrow(arrow, err) < 0)
 		return -1;
-	return ws_arrow_put(&arrow->out, &arrow->workers[batch->worker].batch, false) < 0
-		       ? cannot(arrow, err)
-		       : 0;
+	if (texts)
+		return put_dictionaries(arrow, err);
+	return 0;
 }
 
-static void free_workers(struct arrow *arrow)
+static int put_arrow_batch(void *context, const struct ws_xbatch *batch, struct ws_err *err)
+{
+	struct arrow_writer *arrow = context;
+
+	if (!arrow->begun && begin_arrow_view(arrow, err) < 0)
+		return -1;
+	if (ws_arrow_put(&arrow->out, &arrow->workers[batch->worker].batch, false) < 0)
+		return fail_arrow_write(arrow, err);
+	return 0;
+}
+
+static void free_workers(struct arrow_writer *arrow)
 {
 	for (uint32_t i = 0; i < arrow->worker_count; i++) {
 		struct made_batch *batch = &arrow->workers[i];
@@ -547,49 +569,54 @@ static void free_workers(struct arrow *arrow)
 	arrow->workers = NULL;
 }
 
-static int view(struct ws_xwriter *writer, struct ws_export *export, const struct ws_xview *xview,
-		uint64_t *count, struct ws_err *err)
+static int write_arrow_view(struct ws_xwriter *writer, struct ws_export *export,
+			    const struct ws_xview *xview, uint64_t *count, struct ws_err *err)
 {
-	struct arrow *arrow = (struct arrow *)writer;
-	struct ws_xcolumns_user user = {.make = make, .put = put, .ctx = arrow};
+	struct arrow_writer *arrow = (struct arrow_writer *)writer;
+	struct ws_xcolumns_user user = {
+		.make = make_arrow_batch, .put = put_arrow_batch, .ctx = arrow};
 	int rc;
 
-	if (finish_table(arrow, err) < 0)
+	if (finish_arrow_table(arrow, err) < 0)
 		return -1;
 	arrow->table = &xview->table;
 	arrow->export = export;
-	arrow->code_size = export->string_count + 1;
-	clear_fields(arrow);
+	arrow->text_code_count = export->string_count + 1;
+	clear_arrow_fields(arrow);
 	for (size_t i = 0; i < xview->table.column_count; i++)
-		add_view_field(arrow, xview, i);
-	if (find_texts(arrow, xview, err) < 0)
+		add_arrow_view_field(arrow, xview, i);
+	if (number_texts(arrow, xview, err) < 0)
 		return -1;
 	arrow->worker_count = ws_xcolumns_workers();
 	arrow->workers = ws_calloc(arrow->worker_count, sizeof(*arrow->workers));
 	rc = ws_xcolumns_run(export, xview, UINT64_MAX, &user, count, err);
 	free_workers(arrow);
 	if (!rc && !arrow->begun && !export->lazy)
-		rc = begin_view(arrow, err);
-	return rc < 0 ? -1 : end(arrow, err);
+		rc = begin_arrow_view(arrow, err);
+	if (rc < 0)
+		return -1;
+	return end_arrow(arrow, err);
 }
 
-/* ---- all ---- */
+/* ---- opening and closing ---- */
 
-static bool has(struct ws_xwriter *writer, const char *name)
+static bool has_arrow_file(struct ws_xwriter *writer, const char *name)
 {
-	struct arrow *arrow = (struct arrow *)writer;
-	char *path = table_path(arrow, name);
+	struct arrow_writer *arrow = (struct arrow_writer *)writer;
+	char *path = make_table_path(arrow, name);
 	bool there = arrow->append && !access(path, F_OK);
 
 	free(path);
 	return there;
 }
 
-static int finish(struct ws_xwriter *writer, bool keep, struct ws_err *err)
+static int close_arrow(struct ws_xwriter *writer, bool keep, struct ws_err *err)
 {
-	struct arrow *arrow = (struct arrow *)writer;
-	int rc = keep ? finish_table(arrow, err) : 0;
+	struct arrow_writer *arrow = (struct arrow_writer *)writer;
+	int rc = 0;
 
+	if (keep)
+		rc = finish_arrow_table(arrow, err);
 	if (arrow->folder && arrow->file)
 		fclose(arrow->file);
 	for (size_t i = 0; i < WS_COUNT(arrow->made); i++) {
@@ -597,27 +624,30 @@ static int finish(struct ws_xwriter *writer, bool keep, struct ws_err *err)
 		ws_text_free(&arrow->made[i].offsets);
 		ws_text_free(&arrow->made[i].valid);
 	}
-	clear_fields(arrow);
+	clear_arrow_fields(arrow);
 	ws_arrow_batch_free(&arrow->batch);
 	ws_arrow_free(&arrow->out);
-	free(arrow->code);
+	free(arrow->text_codes);
 	free(arrow);
 	return rc;
 }
 
 static struct ws_xwriter *open_arrow(const struct ws_xtarget *target, bool folder)
 {
-	struct arrow *arrow = ws_calloc(1, sizeof(*arrow));
+	struct arrow_writer *arrow = ws_calloc(1, sizeof(*arrow));
 
-	arrow->writer =
-		(struct ws_xwriter){.table = table, .rows = rows, .close = finish, .view = view};
+	arrow->writer = (struct ws_xwriter){.table = begin_arrow_table,
+					    .rows = write_arrow_rows,
+					    .close = close_arrow,
+					    .view = write_arrow_view};
 	if (folder)
-		arrow->writer.has = has;
-	arrow->file = folder ? NULL : target->file;
+		arrow->writer.has = has_arrow_file;
+	else
+		arrow->file = target->file;
 	arrow->folder = folder;
 	arrow->append = target->append;
 	arrow->path = target->path;
-	arrow->name = strcmp(target->name, "-") ? target->name : "standard output";
+	arrow->name = ws_target_name(target);
 	return &arrow->writer;
 }
 

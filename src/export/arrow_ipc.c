@@ -5,27 +5,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 64, VERSION_5 = 4 };
+enum { ALIGNMENT = 64, VERSION_5 = 4 };
 enum { HEADER_SCHEMA = 1, HEADER_DICTIONARY = 2, HEADER_BATCH = 3 };
 enum { TYPE_NULL = 1, TYPE_INT = 2, TYPE_FLOAT = 3, TYPE_BINARY = 4, TYPE_UTF8 = 5 };
 enum { PRECISION_DOUBLE = 2 };
 
-static const char magic[8] = "ARROW1\0";
+static const char magic_word[8] = "ARROW1\0";
 
 /* ---- the schema ---- */
 
-static ws_flat_ref pair(struct ws_flat *flat, const char *key, const char *value)
+static ws_flat_ref put_pair(struct ws_flatbuffer *flat, const char *key, const char *value)
 {
-	ws_flat_ref k = ws_flat_string(flat, key, strlen(key)),
-		    v = ws_flat_string(flat, value, strlen(value));
+	ws_flat_ref key_ref = ws_flat_string(flat, key, strlen(key)),
+		    value_ref = ws_flat_string(flat, value, strlen(value));
 
 	ws_flat_begin(flat);
-	ws_flat_child(flat, 0, k);
-	ws_flat_child(flat, 1, v);
+	ws_flat_child(flat, 0, key_ref);
+	ws_flat_child(flat, 1, value_ref);
 	return ws_flat_end(flat);
 }
 
-static ws_flat_ref int_type(struct ws_flat *flat, unsigned bits, bool is_signed)
+static ws_flat_ref put_int_type(struct ws_flatbuffer *flat, unsigned bits, bool is_signed)
 {
 	ws_flat_begin(flat);
 	ws_flat_number(flat, 0, bits, 4);
@@ -34,43 +34,47 @@ static ws_flat_ref int_type(struct ws_flat *flat, unsigned bits, bool is_signed)
 	return ws_flat_end(flat);
 }
 
-static ws_flat_ref type_of(struct ws_flat *flat, const struct ws_arrow_field *field, int *number)
+static ws_flat_ref put_type(struct ws_flatbuffer *flat, const struct ws_arrow_field *field,
+			    int *number)
 {
 	switch (field->kind) {
 	case WS_ARROW_INT:
 	case WS_ARROW_UINT:
 		*number = TYPE_INT;
-		return int_type(flat, field->bits, field->kind == WS_ARROW_INT);
+		return put_int_type(flat, field->bits, field->kind == WS_ARROW_INT);
 	case WS_ARROW_DOUBLE:
 		*number = TYPE_FLOAT;
 		ws_flat_begin(flat);
 		ws_flat_number(flat, 0, PRECISION_DOUBLE, 2);
 		return ws_flat_end(flat);
 	default:
-		*number = field->kind == WS_ARROW_NULL	   ? TYPE_NULL
-			  : field->kind == WS_ARROW_BINARY ? TYPE_BINARY
-							   : TYPE_UTF8;
+		*number = TYPE_UTF8;
+		if (field->kind == WS_ARROW_NULL)
+			*number = TYPE_NULL;
+		else if (field->kind == WS_ARROW_BINARY)
+			*number = TYPE_BINARY;
 		ws_flat_begin(flat);
 		return ws_flat_end(flat);
 	}
 }
 
-static ws_flat_ref field(struct ws_flat *flat, const struct ws_arrow_field *arrow_field)
+static ws_flat_ref put_field(struct ws_flatbuffer *flat, const struct ws_arrow_field *arrow_field)
 {
 	ws_flat_ref name = ws_flat_string(flat, arrow_field->name, strlen(arrow_field->name)),
-		    pairs[2], meta, type, index, dictionary = 0, children;
-	size_t n = 0;
+		    pairs[2], meta = 0, type, index, dictionary = 0, children;
+	size_t pair_count = 0;
 	int number;
 
 	if (arrow_field->doc && *arrow_field->doc)
-		pairs[n++] = pair(flat, "description", arrow_field->doc);
+		pairs[pair_count++] = put_pair(flat, "description", arrow_field->doc);
 	if (arrow_field->unit)
-		pairs[n++] = pair(flat, "unit", arrow_field->unit);
-	meta = n ? ws_flat_refs(flat, pairs, n) : 0;
-	type = type_of(flat, arrow_field, &number);
+		pairs[pair_count++] = put_pair(flat, "unit", arrow_field->unit);
+	if (pair_count)
+		meta = ws_flat_refs(flat, pairs, pair_count);
+	type = put_type(flat, arrow_field, &number);
 	children = ws_flat_refs(flat, NULL, 0);
 	if (arrow_field->kind == WS_ARROW_DICTIONARY) {
-		index = int_type(flat, 32, true);
+		index = put_int_type(flat, 32, true);
 		ws_flat_begin(flat);
 		ws_flat_number(flat, 0, 0, 8);
 		ws_flat_child(flat, 1, index);
@@ -87,25 +91,27 @@ static ws_flat_ref field(struct ws_flat *flat, const struct ws_arrow_field *arro
 	return ws_flat_end(flat);
 }
 
-static ws_flat_ref schema(struct ws_flat *flat, const struct ws_arrow_field *fields, size_t n,
-			  const char *const *pairs)
+static ws_flat_ref put_schema(struct ws_flatbuffer *flat, const struct ws_arrow_field *fields,
+			      size_t field_count, const char *const *pairs)
 {
-	ws_flat_ref refs[2 * WS_MAX_COLUMNS], more[8], columns, meta;
-	size_t count = 0;
+	ws_flat_ref refs[2 * WS_MAX_COLUMNS], pair_refs[8], columns, meta;
+	size_t pair_count = 0;
 
-	for (size_t i = 0; i < n; i++)
-		refs[i] = field(flat, &fields[i]);
-	columns = ws_flat_refs(flat, refs, n);
-	for (; pairs[2 * count] && count < WS_COUNT(more); count++)
-		more[count] = pair(flat, pairs[2 * count], pairs[2 * count + 1]);
-	meta = ws_flat_refs(flat, more, count);
+	for (size_t i = 0; i < field_count; i++)
+		refs[i] = put_field(flat, &fields[i]);
+	columns = ws_flat_refs(flat, refs, field_count);
+	for (; pairs[2 * pair_count] && pair_count < WS_COUNT(pair_refs); pair_count++)
+		pair_refs[pair_count] =
+			put_pair(flat, pairs[2 * pair_count], pairs[2 * pair_count + 1]);
+	meta = ws_flat_refs(flat, pair_refs, pair_count);
 	ws_flat_begin(flat);
 	ws_flat_child(flat, 1, columns);
 	ws_flat_child(flat, 2, meta);
 	return ws_flat_end(flat);
 }
 
-static ws_flat_ref message(struct ws_flat *flat, int kind, ws_flat_ref header, int64_t body)
+static ws_flat_ref put_message(struct ws_flatbuffer *flat, int kind, ws_flat_ref header,
+			       int64_t body)
 {
 	ws_flat_begin(flat);
 	ws_flat_number(flat, 3, body, 8);
@@ -123,15 +129,19 @@ void ws_arrow_batch_clear(struct ws_arrow_batch *batch, int64_t rows)
 	batch->nodes = batch->buffers = 0;
 }
 
-void ws_arrow_add_buffer(struct ws_arrow_batch *batch, const void *bytes, size_t n)
+void ws_arrow_add_buffer(struct ws_arrow_batch *batch, const void *bytes, size_t length)
 {
-	batch->buffer[batch->buffers++] = (struct ws_arrow_buffer){bytes, n};
+	batch->buffer[batch->buffers++] = (struct ws_arrow_buffer){bytes, length};
 }
 
 void ws_arrow_add(struct ws_arrow_batch *batch, int64_t rows, int64_t nulls, const void *valid)
 {
-	batch->node[batch->nodes++] = (struct ws_arrow_node){rows, valid ? nulls : 0};
-	ws_arrow_add_buffer(batch, valid, valid ? (size_t)(rows + 7) / 8 : 0);
+	size_t bytes = (size_t)(rows + 7) / 8;
+
+	if (!valid)
+		nulls = 0, bytes = 0;
+	batch->node[batch->nodes++] = (struct ws_arrow_node){rows, nulls};
+	ws_arrow_add_buffer(batch, valid, bytes);
 }
 
 void ws_arrow_add_null(struct ws_arrow_batch *batch, int64_t rows)
@@ -145,12 +155,13 @@ void ws_arrow_batch_seal(struct ws_arrow_batch *batch, int64_t dictionary, bool 
 		int64_t offset, length;
 	} places[WS_COUNT(batch->buffer)];
 	ws_flat_ref nodes, buffers, header;
+	int kind = HEADER_BATCH;
 
 	batch->body = 0;
 	for (size_t i = 0; i < batch->buffers; i++) {
 		places[i].offset = batch->body;
 		places[i].length = (int64_t)batch->buffer[i].n;
-		batch->body += (int64_t)WS_ALIGN_UP(batch->buffer[i].n, ALIGN);
+		batch->body += (int64_t)WS_ALIGN_UP(batch->buffer[i].n, ALIGNMENT);
 	}
 	ws_flat_reset(&batch->meta);
 	buffers = ws_flat_structs(&batch->meta, places, sizeof(places[0]), batch->buffers);
@@ -166,9 +177,9 @@ void ws_arrow_batch_seal(struct ws_arrow_batch *batch, int64_t dictionary, bool 
 		ws_flat_child(&batch->meta, 1, header);
 		ws_flat_number(&batch->meta, 2, delta, 1);
 		header = ws_flat_end(&batch->meta);
+		kind = HEADER_DICTIONARY;
 	}
-	header = message(&batch->meta, dictionary >= 0 ? HEADER_DICTIONARY : HEADER_BATCH, header,
-			 batch->body);
+	header = put_message(&batch->meta, kind, header, batch->body);
 	batch->message = ws_flat_finish(&batch->meta, header, &batch->message_len);
 }
 
@@ -179,64 +190,68 @@ void ws_arrow_batch_free(struct ws_arrow_batch *batch)
 
 /* ---- writing ---- */
 
-static const uint8_t zeros[ALIGN];
+static const uint8_t zeros[ALIGNMENT];
 
-static int put_bytes(struct ws_arrow_out *out, const void *bytes, size_t n)
+static int put_bytes(struct ws_arrow_out *out, const void *bytes, size_t length)
 {
-	if (n && fwrite(bytes, 1, n, out->FILE) != n)
+	if (length && fwrite(bytes, 1, length, out->FILE) != length)
 		return -1;
-	out->at += n;
+	out->at += length;
 	return 0;
 }
 
-static int pad_to(struct ws_arrow_out *out, size_t align)
+static int pad_output(struct ws_arrow_out *out, size_t align)
 {
 	return put_bytes(out, zeros, (0 - out->at) & (align - 1));
 }
 
-/* A message's head, padded so that its body begins at a multiple of 64. Returns its length. */
-static int put_head(struct ws_arrow_out *out, const uint8_t *message, size_t n,
-		    struct ws_arrow_block *where)
+/* Write a message without its body, padded so that the body begins at a multiple of 64. *where (may
+ * be NULL) gets its place. */
+static int put_message_head(struct ws_arrow_out *out, const uint8_t *message, size_t length,
+			    struct ws_arrow_block *where)
 {
-	uint64_t begin = out->at, end = WS_ALIGN_UP(begin + 8 + n, (uint64_t)ALIGN);
-	uint32_t head[2] = {UINT32_MAX, (uint32_t)(end - begin - 8)};
+	uint64_t start = out->at, end = WS_ALIGN_UP(start + 8 + length, (uint64_t)ALIGNMENT);
+	uint32_t head[2] = {UINT32_MAX, (uint32_t)(end - start - 8)};
 
 	if (where)
-		*where = (struct ws_arrow_block){.offset = (int64_t)begin,
-						 .meta = (int32_t)(end - begin)};
-	return put_bytes(out, head, 8) < 0 || put_bytes(out, message, n) < 0 ? -1
-									     : pad_to(out, ALIGN);
+		*where = (struct ws_arrow_block){.offset = (int64_t)start,
+						 .meta = (int32_t)(end - start)};
+	if (put_bytes(out, head, 8) < 0 || put_bytes(out, message, length) < 0)
+		return -1;
+	return pad_output(out, ALIGNMENT);
 }
 
-int ws_arrow_begin(struct ws_arrow_out *out, FILE *f, bool file,
-		   const struct ws_arrow_field *fields, size_t n, const char *const *pairs)
+int ws_arrow_begin(struct ws_arrow_out *out, FILE *stream, bool file,
+		   const struct ws_arrow_field *fields, size_t field_count,
+		   const char *const *pairs)
 {
 	const uint8_t *bytes;
-	size_t len;
+	size_t length;
 
-	out->FILE = f;
+	out->FILE = stream;
 	out->file = file;
 	out->at = 0;
 	out->batch_count = out->dictionary_count = 0;
-	if (file && put_bytes(out, magic, 8) < 0)
+	if (file && put_bytes(out, magic_word, 8) < 0)
 		return -1;
 	ws_flat_reset(&out->meta);
-	bytes = ws_flat_finish(
-		&out->meta,
-		message(&out->meta, HEADER_SCHEMA, schema(&out->meta, fields, n, pairs), 0), &len);
-	return put_head(out, bytes, len, NULL);
+	bytes = ws_flat_finish(&out->meta,
+			       put_message(&out->meta, HEADER_SCHEMA,
+					   put_schema(&out->meta, fields, field_count, pairs), 0),
+			       &length);
+	return put_message_head(out, bytes, length, NULL);
 }
 
 int ws_arrow_put(struct ws_arrow_out *out, const struct ws_arrow_batch *batch, bool dictionary)
 {
 	struct ws_arrow_block where;
 
-	if (put_head(out, batch->message, batch->message_len, &where) < 0)
+	if (put_message_head(out, batch->message, batch->message_len, &where) < 0)
 		return -1;
 	where.body = batch->body;
 	for (size_t i = 0; i < batch->buffers; i++)
 		if (put_bytes(out, batch->buffer[i].bytes, batch->buffer[i].n) < 0 ||
-		    pad_to(out, ALIGN) < 0)
+		    pad_output(out, ALIGNMENT) < 0)
 			return -1;
 	if (out->file && dictionary) {
 		ws_grow(out->dictionaries, out->dictionary_cap, out->dictionary_count + 1);
@@ -248,40 +263,40 @@ int ws_arrow_put(struct ws_arrow_out *out, const struct ws_arrow_batch *batch, b
 	return 0;
 }
 
-static int put_footer(struct ws_arrow_out *out, const struct ws_arrow_field *fields, size_t n,
-		      const char *const *pairs)
+static int put_footer(struct ws_arrow_out *out, const struct ws_arrow_field *fields,
+		      size_t field_count, const char *const *pairs)
 {
-	ws_flat_ref batches, dictionaries, head;
+	ws_flat_ref batch_blocks, dictionary_blocks, head;
 	const uint8_t *bytes;
-	size_t len;
+	size_t length;
 	uint32_t size;
 
 	ws_flat_reset(&out->meta);
-	head = schema(&out->meta, fields, n, pairs);
-	batches =
+	head = put_schema(&out->meta, fields, field_count, pairs);
+	batch_blocks =
 		ws_flat_structs(&out->meta, out->batches, sizeof(*out->batches), out->batch_count);
-	dictionaries = ws_flat_structs(&out->meta, out->dictionaries, sizeof(*out->dictionaries),
-				       out->dictionary_count);
+	dictionary_blocks = ws_flat_structs(&out->meta, out->dictionaries,
+					    sizeof(*out->dictionaries), out->dictionary_count);
 	ws_flat_begin(&out->meta);
 	ws_flat_child(&out->meta, 1, head);
-	ws_flat_child(&out->meta, 2, dictionaries);
-	ws_flat_child(&out->meta, 3, batches);
+	ws_flat_child(&out->meta, 2, dictionary_blocks);
+	ws_flat_child(&out->meta, 3, batch_blocks);
 	ws_flat_number(&out->meta, 0, VERSION_5, 2);
-	bytes = ws_flat_finish(&out->meta, ws_flat_end(&out->meta), &len);
-	size = (uint32_t)len;
-	return put_bytes(out, bytes, len) < 0 || put_bytes(out, &size, 4) < 0
-		       ? -1
-		       : put_bytes(out, magic, 6);
+	bytes = ws_flat_finish(&out->meta, ws_flat_end(&out->meta), &length);
+	size = (uint32_t)length;
+	if (put_bytes(out, bytes, length) < 0 || put_bytes(out, &size, 4) < 0)
+		return -1;
+	return put_bytes(out, magic_word, 6);
 }
 
-int ws_arrow_end(struct ws_arrow_out *out, const struct ws_arrow_field *fields, size_t n,
+int ws_arrow_end(struct ws_arrow_out *out, const struct ws_arrow_field *fields, size_t field_count,
 		 const char *const *pairs)
 {
 	static const uint32_t end[2] = {UINT32_MAX, 0};
 	int rc = put_bytes(out, end, 8);
 
 	if (!rc && out->file)
-		rc = put_footer(out, fields, n, pairs);
+		rc = put_footer(out, fields, field_count, pairs);
 	return rc;
 }
 

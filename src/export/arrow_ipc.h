@@ -1,9 +1,9 @@
 /*
- * arrow_ipc.h - Arrow's interprocess format (metadata version 5), as far as flat tables need it:
- * what the messages are made of. arrow.c decides what goes into them.
+ * arrow_ipc.h - writing Arrow's interprocess format (metadata version 5), as far as flat tables
+ * need it: how messages are laid out. arrow.c decides what goes into them.
  *
  * A stream is a schema, dictionaries and record batches, each a FlatBuffers message and a body of
- * buffers; a file is the same between two magic words with an index at its end. Bodies and the
+ * buffers; a file is the same between two magic words, with an index at its end. Bodies and the
  * buffers in them begin at multiples of 64 bytes.
  */
 #ifndef WS_EXPORT_ARROW_IPC_H
@@ -40,7 +40,8 @@ struct ws_arrow_buffer {
 	size_t n;
 };
 
-/* A record batch, or the values of a dictionary: a node a field, and its buffers in order. */
+/* A record batch, or the values of a dictionary: a node for each field, and their buffers in order.
+ * Bytes of buffers belong to the caller and must live until the batch is written. */
 struct ws_arrow_node {
 	int64_t length, nulls;
 };
@@ -49,18 +50,19 @@ struct ws_arrow_batch {
 	struct ws_arrow_node node[2 * WS_MAX_COLUMNS];
 	struct ws_arrow_buffer buffer[6 * WS_MAX_COLUMNS];
 	size_t nodes, buffers;
-	struct ws_flat meta; /* the message, made by ws_arrow_batch_seal */
+	struct ws_flatbuffer meta; /* the message, made by ws_arrow_batch_seal */
 	const uint8_t *message;
 	size_t message_len;
 	int64_t body;
 };
 
 void ws_arrow_batch_clear(struct ws_arrow_batch *batch, int64_t rows);
-/* Add a field: its validity (NULL when no row is null) and its other buffers. */
+/* Add a field, which begins with its validity, a bit per row (NULL when no row is null); its other
+ * buffers follow. */
 void ws_arrow_add(struct ws_arrow_batch *batch, int64_t rows, int64_t nulls, const void *valid);
 void ws_arrow_add_null(struct ws_arrow_batch *batch,
 		       int64_t rows); /* of kind NULL: has no buffers */
-void ws_arrow_add_buffer(struct ws_arrow_batch *batch, const void *bytes, size_t n);
+void ws_arrow_add_buffer(struct ws_arrow_batch *batch, const void *bytes, size_t length);
 /* Make the message. `dictionary` -1: a record batch; else the values of that dictionary, or with
  * `delta` more of them. */
 void ws_arrow_batch_seal(struct ws_arrow_batch *batch, int64_t dictionary, bool delta);
@@ -76,23 +78,24 @@ struct ws_arrow_out {
 	FILE *FILE;
 	bool file;   /* with magic words and an index */
 	uint64_t at; /* bytes written since the stream began */
-	struct ws_flat meta;
+	struct ws_flatbuffer meta;
 	struct ws_arrow_block *batches, *dictionaries; /* of a file */
 	size_t batch_count, batch_cap, dictionary_count, dictionary_cap;
 };
 
 /*
- * Begin: magic word and schema. `pairs` are the schema's metadata: name, value, name, value...,
- * NULL. All dictionary fields share dictionary 0, with indices of 32 bits. Functions return 0, or
- * -1 with errno set.
+ * Begin the stream or file: magic word and schema. `pairs` are the schema's metadata: name, value,
+ * name, value..., NULL. All dictionary fields share dictionary 0, with indices of 32 bits.
+ * Functions return 0, or -1 with errno set.
  */
-int ws_arrow_begin(struct ws_arrow_out *out, FILE *FILE, bool file,
-		   const struct ws_arrow_field *fields, size_t n, const char *const *pairs);
+int ws_arrow_begin(struct ws_arrow_out *out, FILE *stream, bool file,
+		   const struct ws_arrow_field *fields, size_t field_count,
+		   const char *const *pairs);
 int ws_arrow_put(struct ws_arrow_out *out, const struct ws_arrow_batch *batch, bool dictionary);
-/* End of stream, and the index of a file (for which the fields are needed again). Frees what o
- * holds, not f. */
-int ws_arrow_end(struct ws_arrow_out *out, const struct ws_arrow_field *fields, size_t n,
+/* Write the end of the stream, and the index of a file (for which the fields are needed again). */
+int ws_arrow_end(struct ws_arrow_out *out, const struct ws_arrow_field *fields, size_t field_count,
 		 const char *const *pairs);
+/* Free what `out` holds; the stream stays open. */
 void ws_arrow_free(struct ws_arrow_out *out);
 
 #endif

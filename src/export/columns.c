@@ -3,8 +3,8 @@
  *
  * A worker takes a block from the scan, drops the rows that --times or the view leave out, converts
  * column after column in tight loops, lets the format make its bytes, and then waits until all
- * blocks before its own are written. So the output is the same however many threads there are, and
- * as many blocks are in memory as there are workers.
+ * blocks before its own are written. So the output does not depend on the number of threads, and
+ * only as many blocks are in memory as there are workers.
  */
 #include "export/columns.h"
 
@@ -17,7 +17,8 @@
 
 /* ---- types ---- */
 
-static enum ws_xtype stored_type(const struct ws_xview *view, const struct ws_xcolumn *column)
+static enum ws_xtype choose_stored_type(const struct ws_xview *view,
+					const struct ws_xcolumn *column)
 {
 	switch (ws_tables[view->source].columns[column->source].type) {
 	case WS_T_U8:
@@ -36,14 +37,14 @@ static enum ws_xtype stored_type(const struct ws_xview *view, const struct ws_xc
 	}
 }
 
-static enum ws_xtype shaped_type(enum ws_xshape xshape)
+static enum ws_xtype choose_shaped_type(enum ws_xshape shape)
 {
 	static const enum ws_xtype types[] = {
 		[WS_SHAPE_INT] = WS_XT_I64,   [WS_SHAPE_UINT] = WS_XT_U64,
 		[WS_SHAPE_REAL] = WS_XT_F64,  [WS_SHAPE_STRING] = WS_XT_STRING,
 		[WS_SHAPE_TEXT] = WS_XT_TEXT, [WS_SHAPE_BLOB] = WS_XT_BLOB};
 
-	return types[xshape];
+	return types[shape];
 }
 
 enum ws_xtype ws_xcolumn_type(const struct ws_xview *view, const struct ws_xcolumn *column)
@@ -57,9 +58,9 @@ enum ws_xtype ws_xcolumn_type(const struct ws_xview *view, const struct ws_xcolu
 	case WS_XF_REAL:
 	case WS_XF_UNLESS:
 	case WS_XF_ID:
-		return stored_type(view, column);
+		return choose_stored_type(view, column);
 	case WS_XF_CALL:
-		return shaped_type(column->shape);
+		return choose_shaped_type(column->shape);
 	case WS_XF_CONST:
 		return WS_XT_I32;
 	case WS_XF_STRING:
@@ -74,17 +75,17 @@ enum ws_xtype ws_xcolumn_type(const struct ws_xview *view, const struct ws_xcolu
 	}
 }
 
-unsigned ws_xtype_width(enum ws_xtype xtype)
+unsigned ws_xtype_width(enum ws_xtype type)
 {
-	static const unsigned width[] = {
+	static const unsigned widths[] = {
 		[WS_XT_NULL] = 0, [WS_XT_U8] = 1,  [WS_XT_U32] = 4, [WS_XT_I32] = 4,
 		[WS_XT_U64] = 8,  [WS_XT_I64] = 8, [WS_XT_F64] = 8, [WS_XT_STRING] = 4,
 		[WS_XT_TEXT] = 4, [WS_XT_BLOB] = 4};
 
-	return width[xtype];
+	return widths[type];
 }
 
-static bool name_taken(const struct ws_xtable *table, const char *name)
+static bool is_column_name(const struct ws_xtable *table, const char *name)
 {
 	for (size_t i = 0; i < table->column_count; i++)
 		if (!strcmp(table->columns[i].name, name))
@@ -94,12 +95,12 @@ static bool name_taken(const struct ws_xtable *table, const char *name)
 
 char *ws_xcolumn_text_name(const struct ws_xtable *table, const struct ws_xcolumn *column)
 {
-	size_t n = strlen(column->name);
+	size_t length = strlen(column->name);
 	char *name;
 
-	if (n > 2 && !strcmp(column->name + n - 2, "Id")) {
-		name = ws_strndup(column->name, n - 2);
-		if (!name_taken(table, name))
+	if (length > 2 && !strcmp(column->name + length - 2, "Id")) {
+		name = ws_strndup(column->name, length - 2);
+		if (!is_column_name(table, name))
 			return name;
 		free(name);
 	}
@@ -108,97 +109,115 @@ char *ws_xcolumn_text_name(const struct ws_xtable *table, const struct ws_xcolum
 
 /* ---- one column ---- */
 
-static void narrow(struct ws_xvector *vector, const uint64_t *values, size_t n)
+static void narrow_values(struct ws_xvector *vector, const uint64_t *values, size_t rows)
 {
-	uint32_t *d4 = vector->data;
-	uint8_t *d1 = vector->data;
+	uint32_t *words = vector->data;
+	uint8_t *bytes = vector->data;
 
 	switch (ws_xtype_width(vector->type)) {
 	case 8:
-		memcpy(vector->data, values, n * 8);
+		memcpy(vector->data, values, rows * 8);
 		break;
 	case 4:
-		for (size_t i = 0; i < n; i++)
-			d4[i] = (uint32_t)values[i];
+		for (size_t i = 0; i < rows; i++)
+			words[i] = (uint32_t)values[i];
 		break;
 	default:
-		for (size_t i = 0; i < n; i++)
-			d1[i] = (uint8_t)values[i];
+		for (size_t i = 0; i < rows; i++)
+			bytes[i] = (uint8_t)values[i];
 	}
 }
 
-/* Null where the value is `none`. */
-static void mark_nulls(struct ws_xvector *vector, const uint64_t *values, size_t n, uint64_t none)
+/* Mark rows as null where the value is `none`. */
+static void mark_nulls(struct ws_xvector *vector, const uint64_t *values, size_t rows,
+		       uint64_t none)
 {
 	size_t nulls = 0;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < rows; i++)
 		nulls += values[i] == none;
 	vector->nulls = nulls;
 	if (!nulls)
 		return;
 	vector->valid = vector->bitmap;
-	memset(vector->valid, 0, (n + 7) / 8);
-	for (size_t i = 0; nulls < n && i < n; i++)
+	memset(vector->valid, 0, (rows + 7) / 8);
+	for (size_t i = 0; nulls < rows && i < rows; i++)
 		vector->valid[i >> 3] |= (uint8_t)((values[i] != none) << (i & 7));
 }
 
-static void shift_times(struct ws_xvector *vector, const uint64_t *values, size_t n, uint64_t base)
+static void shift_times(struct ws_xvector *vector, const uint64_t *values, size_t rows,
+			uint64_t base)
 {
-	uint64_t *d = vector->data;
+	uint64_t *times = vector->data;
 
-	for (size_t i = 0; i < n; i++)
-		d[i] = values[i] - base;
+	for (size_t i = 0; i < rows; i++)
+		times[i] = values[i] - base;
 }
 
-static void map_who(struct ws_export *export, struct ws_xvector *vector, const uint64_t *values,
-		    size_t n, bool threads)
+static uint64_t find_global_number(const struct ws_export *export, uint32_t id, bool thread)
 {
-	uint64_t *d = vector->data, last = UINT64_MAX, global = 0;
+	if (thread)
+		return ws_who_thread(export->who, id)->global_tid;
+	return ws_who_process(export->who, id)->global_pid;
+}
 
-	for (size_t i = 0; i < n; i++) {
+static void map_global_numbers(struct ws_export *export, struct ws_xvector *vector,
+			       const uint64_t *values, size_t rows, bool threads)
+{
+	uint64_t *numbers = vector->data, last = UINT64_MAX, global = 0;
+
+	for (size_t i = 0; i < rows; i++) {
 		if (values[i] != last) {
 			last = values[i];
-			global = threads ? ws_who_thread(export->who, (uint32_t)last)->global_tid
-					 : ws_who_process(export->who, (uint32_t)last)->global_pid;
+			global = find_global_number(export, (uint32_t)last, threads);
 		}
-		d[i] = global;
+		numbers[i] = global;
 	}
-	mark_nulls(vector, values, n, 0);
+	mark_nulls(vector, values, rows, 0);
 }
 
-/* StringIds will have it. From several threads; nearly all texts have been met before, and then
- * nothing is written. */
-static void use_string(struct ws_export *export, uint32_t id)
+/* Remember that StringIds needs the text. Several threads call this; nearly all texts have been
+ * marked before, and then nothing is written. */
+static void mark_string_used(struct ws_export *export, uint32_t id)
 {
 	if (id <= export->string_count &&
 	    !(__atomic_load_n(&export->strings[id], __ATOMIC_RELAXED) & WS_STRING_USED))
 		__atomic_fetch_or(&export->strings[id], WS_STRING_USED, __ATOMIC_RELAXED);
 }
 
-/* Texts that are not there at all are null, as ws_x_string has it; the empty number of STRING0 is
- * 0. */
-static void map_strings(struct ws_export *export, struct ws_xvector *vector, uint64_t *values,
-			size_t n)
+/* The id that stands for all equal texts; 0 when the report does not define `id`. */
+static inline uint32_t find_canonical_id(const struct ws_export *export, uint32_t id)
 {
-	uint32_t *d = vector->data;
+	uint32_t key;
 
-	for (size_t i = 0; i < n; i++) {
-		uint32_t id = (uint32_t)values[i], key;
+	if (id > export->string_count)
+		return 0;
+	key = ws_report_string_key(export->report, id);
+	if (key > export->string_count)
+		return id;
+	return key;
+}
 
-		if (id && vector->type != WS_XT_BLOB) {
-			key = id > export->string_count ? 0
-							: ws_report_string_key(export->report, id);
-			id = key > export->string_count ? id : key;
-		}
+/* Texts that the report does not define become 0, as in ws_x_string. */
+static void map_strings(struct ws_export *export, struct ws_xvector *vector, uint64_t *values,
+			size_t rows)
+{
+	uint32_t *ids = vector->data;
+
+	for (size_t i = 0; i < rows; i++) {
+		uint32_t id = (uint32_t)values[i];
+
+		if (id && vector->type != WS_XT_BLOB)
+			id = find_canonical_id(export, id);
 		if (id && vector->type == WS_XT_STRING)
-			use_string(export, id);
-		values[i] = d[i] = id;
+			mark_string_used(export, id);
+		values[i] = ids[i] = id;
 	}
 }
 
-static void call_cells(struct ws_export *export, const struct ws_xcolumn *column,
-		       struct ws_xvector *vector, const uint64_t *const *col, size_t n)
+static void make_column_cells(struct ws_export *export, const struct ws_xcolumn *column,
+			      struct ws_xvector *vector, const uint64_t *const *columns,
+			      size_t rows)
 {
 	uint64_t row[WS_MAX_COLUMNS] = {0};
 	unsigned reads[WS_MAX_COLUMNS], count = 0;
@@ -208,25 +227,23 @@ static void call_cells(struct ws_export *export, const struct ws_xcolumn *column
 		if (column->needs >> k & 1)
 			reads[count++] = k;
 	vector->valid = vector->bitmap;
-	memset(vector->valid, 0, (n + 7) / 8);
-	for (size_t i = 0; i < n; i++) {
+	memset(vector->valid, 0, (rows + 7) / 8);
+	for (size_t i = 0; i < rows; i++) {
 		struct ws_xcell cell = {0};
 		uint64_t bits;
 
-		if (!column->gated || col[column->source][i]) {
+		if (!column->gated || columns[column->source][i]) {
 			for (unsigned k = 0; k < count; k++)
-				row[reads[k]] = col[reads[k]][i];
+				row[reads[k]] = columns[reads[k]][i];
 			cell = column->cell(export, row);
 		}
-		bits = cell.kind == WS_X_NULL	? 0
-		       : cell.kind >= WS_X_TEXT ? cell.id
-						: (uint64_t)cell.i;
+		bits = ws_cell_bits(&cell);
 		if (ws_xtype_width(vector->type) == 8)
 			((uint64_t *)vector->data)[i] = bits;
 		else
 			((uint32_t *)vector->data)[i] = (uint32_t)bits;
 		if (cell.kind == WS_X_STRING)
-			use_string(export, cell.id);
+			mark_string_used(export, cell.id);
 		vector->valid[i >> 3] |= (uint8_t)((cell.kind != WS_X_NULL) << (i & 7));
 		nulls += cell.kind == WS_X_NULL;
 	}
@@ -235,100 +252,103 @@ static void call_cells(struct ws_export *export, const struct ws_xcolumn *column
 		vector->valid = NULL;
 }
 
-/* Wholly null without a look at the rows: most columns of payloads are. */
-static bool gate_is_shut(const struct ws_xcolumn *column, const uint64_t *const *col, size_t n)
+/* Whether all rows are null, found without making cells: most columns of payloads are. */
+static bool is_gate_closed(const struct ws_xcolumn *column, const uint64_t *const *columns,
+			   size_t rows)
 {
 	uint64_t any = 0;
 
 	if (!column->gated)
 		return false;
-	for (size_t i = 0; i < n; i++)
-		any |= col[column->source][i];
+	for (size_t i = 0; i < rows; i++)
+		any |= columns[column->source][i];
 	return !any;
 }
 
-static void all_null(struct ws_xvector *vector, size_t n)
+static void set_all_null(struct ws_xvector *vector, size_t rows)
 {
-	vector->nulls = n;
+	vector->nulls = rows;
 	vector->valid = vector->bitmap;
-	memset(vector->valid, 0, (n + 7) / 8);
+	memset(vector->valid, 0, (rows + 7) / 8);
 	if (vector->data)
-		memset(vector->data, 0, n * ws_xtype_width(vector->type));
+		memset(vector->data, 0, rows * ws_xtype_width(vector->type));
 }
 
-static void convert(struct ws_export *export, const struct ws_xcolumn *column,
-		    struct ws_xvector *vector, uint64_t *const *col, size_t n)
+static void convert_column(struct ws_export *export, const struct ws_xcolumn *column,
+			   struct ws_xvector *vector, uint64_t *const *columns, size_t rows)
 {
-	uint64_t *values =
-		column->from >= WS_XF_INT && column->from < WS_XF_CALL ? col[column->source] : NULL;
+	uint64_t *values = NULL;
 
+	if (column->from >= WS_XF_INT && column->from < WS_XF_CALL)
+		values = columns[column->source];
 	vector->valid = NULL;
 	vector->nulls = 0;
 	switch (column->from) {
 	case WS_XF_MADE:
 	case WS_XF_NULL:
-		all_null(vector, n);
+		set_all_null(vector, rows);
 		break;
 	case WS_XF_CONST:
-		for (size_t i = 0; i < n; i++)
+		for (size_t i = 0; i < rows; i++)
 			((uint32_t *)vector->data)[i] = (uint32_t)column->value;
 		break;
 	case WS_XF_INT:
 	case WS_XF_UINT:
 	case WS_XF_REAL:
-		narrow(vector, values, n);
+		narrow_values(vector, values, rows);
 		break;
 	case WS_XF_UNLESS:
-		narrow(vector, values, n);
-		mark_nulls(vector, values, n, column->value);
+		narrow_values(vector, values, rows);
+		mark_nulls(vector, values, rows, column->value);
 		break;
 	case WS_XF_ID:
-		narrow(vector, values, n);
-		mark_nulls(vector, values, n, 0);
+		narrow_values(vector, values, rows);
+		mark_nulls(vector, values, rows, 0);
 		break;
 	case WS_XF_TIME:
-		shift_times(vector, values, n, export->base);
+		shift_times(vector, values, rows, export->base);
 		break;
 	case WS_XF_NTIME:
-		shift_times(vector, values, n, export->base);
-		mark_nulls(vector, values, n, WS_NO_TIME);
+		shift_times(vector, values, rows, export->base);
+		mark_nulls(vector, values, rows, WS_NO_TIME);
 		break;
 	case WS_XF_THREAD:
 	case WS_XF_PROCESS:
-		map_who(export, vector, values, n, column->from == WS_XF_THREAD);
+		map_global_numbers(export, vector, values, rows, column->from == WS_XF_THREAD);
 		break;
 	case WS_XF_BLOB:
 	case WS_XF_TEXT:
 	case WS_XF_STRING:
 	case WS_XF_STRING0:
-		map_strings(export, vector, values, n);
+		map_strings(export, vector, values, rows);
 		if (column->from != WS_XF_STRING0)
-			mark_nulls(vector, values, n, 0);
+			mark_nulls(vector, values, rows, 0);
 		if (column->from == WS_XF_BLOB && export->no_blobs)
-			all_null(vector, n);
+			set_all_null(vector, rows);
 		break;
 	case WS_XF_CALL:
-		if (gate_is_shut(column, (const uint64_t *const *)col, n))
-			all_null(vector, n);
+		if (is_gate_closed(column, (const uint64_t *const *)columns, rows))
+			set_all_null(vector, rows);
 		else
-			call_cells(export, column, vector, (const uint64_t *const *)col, n);
+			make_column_cells(export, column, vector, (const uint64_t *const *)columns,
+					  rows);
 		break;
 	}
 }
 
-/* ---- a run ---- */
+/* ---- going through a view ---- */
 
-struct worker {
+struct scan_worker {
 	struct ws_xbatch batch;
-	size_t room; /* rows */
+	size_t capacity; /* rows */
 };
 
-struct run {
+struct view_scan {
 	struct ws_export *export;
-	const struct ws_xview *views;
+	const struct ws_xview *view;
 	uint64_t wanted;
 	const struct ws_xcolumns_user *user;
-	struct worker *workers;
+	struct scan_worker *workers;
 	pthread_mutex_t lock;
 	pthread_cond_t next;
 	size_t turn; /* block that is to be written */
@@ -337,46 +357,47 @@ struct run {
 	struct ws_err *err;
 };
 
-static void make_room(struct run *run, struct worker *worker, size_t rows)
+static void reserve_rows(struct view_scan *run, struct scan_worker *worker, size_t rows)
 {
-	if (rows <= worker->room)
+	if (rows <= worker->capacity)
 		return;
-	for (size_t i = 0; i < run->views->table.column_count; i++) {
+	for (size_t i = 0; i < run->view->table.column_count; i++) {
 		struct ws_xvector *vector = &worker->batch.col[i];
 
 		if (!(run->wanted >> i & 1))
 			continue;
-		vector->type = ws_xcolumn_type(run->views, &run->views->table.columns[i]);
+		vector->type = ws_xcolumn_type(run->view, &run->view->table.columns[i]);
 		vector->data = ws_realloc(vector->data, rows * 8);
 		vector->bitmap = ws_realloc(vector->bitmap, (rows + 7) / 8 + 8);
 	}
-	worker->room = rows;
+	worker->capacity = rows;
 }
 
 /* Drop rows that are not wanted, in place; returns how many stay. */
-static size_t filter(struct run *run, size_t rows, uint64_t *const *col)
+static size_t filter_rows(struct view_scan *run, size_t rows, uint64_t *const *columns)
 {
 	uint64_t row[WS_MAX_COLUMNS] = {0};
-	size_t n = 0;
+	size_t kept = 0;
 
-	if (!run->views->keep && !(run->export->span_count && run->views->timed))
+	if (!run->view->keep && !(run->export->span_count && run->view->timed))
 		return rows;
 	for (size_t i = 0; i < rows; i++) {
 		for (uint32_t k = 0; k < WS_MAX_COLUMNS; k++)
-			if (col[k])
-				row[k] = col[k][i];
-		if (!ws_xview_keeps(run->export, run->views, row))
+			if (columns[k])
+				row[k] = columns[k][i];
+		if (!ws_xview_keeps(run->export, run->view, row))
 			continue;
 		for (uint32_t k = 0; k < WS_MAX_COLUMNS; k++)
-			if (col[k])
-				col[k][n] = col[k][i];
-		n++;
+			if (columns[k])
+				columns[k][kept] = columns[k][i];
+		kept++;
 	}
-	return n;
+	return kept;
 }
 
-/* Wait for the blocks before; false when one of them failed. Returns locked. */
-static bool wait_turn(struct run *run, size_t block)
+/* Wait for the blocks before this one; false when one of them failed. Returns with the lock held.
+ */
+static bool wait_for_turn(struct view_scan *run, size_t block)
 {
 	pthread_mutex_lock(&run->lock);
 	while (run->turn != block && !run->failed)
@@ -384,35 +405,37 @@ static bool wait_turn(struct run *run, size_t block)
 	return !run->failed;
 }
 
-static int done(struct run *run, bool ok)
+/* Let the next block go on, and unlock. */
+static int finish_block(struct view_scan *run, bool ok)
 {
 	run->failed |= !ok;
 	run->turn++;
 	pthread_cond_broadcast(&run->next);
 	pthread_mutex_unlock(&run->lock);
-	return ok ? 0 : -1;
+	return -!ok;
 }
 
-static int on_block(void *ctx, const struct ws_batch *batch)
+static int convert_block(void *context, const struct ws_batch *batch)
 {
-	struct run *run = ctx;
-	struct worker *worker = &run->workers[batch->worker];
-	uint64_t *col[WS_MAX_COLUMNS];
+	struct view_scan *run = context;
+	struct scan_worker *worker = &run->workers[batch->worker];
+	uint64_t *columns[WS_MAX_COLUMNS];
 	struct ws_err err = {""};
 	bool ok = true;
 
 	for (uint32_t k = 0; k < WS_MAX_COLUMNS; k++)
-		col[k] = (uint64_t *)batch->col[k]; /* the worker's own buffers: changed in place */
-	worker->batch.rows = batch->rows ? filter(run, batch->rows, col) : 0;
-	make_room(run, worker, batch->rows);
-	for (size_t i = 0; worker->batch.rows && i < run->views->table.column_count; i++)
+		columns[k] =
+			(uint64_t *)batch->col[k]; /* the worker's own buffers: changed in place */
+	worker->batch.rows = filter_rows(run, batch->rows, columns);
+	reserve_rows(run, worker, batch->rows);
+	for (size_t i = 0; worker->batch.rows && i < run->view->table.column_count; i++)
 		if (run->wanted >> i & 1)
-			convert(run->export, &run->views->table.columns[i], &worker->batch.col[i],
-				col, worker->batch.rows);
-	if (worker->batch.rows)
+			convert_column(run->export, &run->view->table.columns[i],
+				       &worker->batch.col[i], columns, worker->batch.rows);
+	if (worker->batch.rows && run->user->make)
 		ok = run->user->make(run->user->ctx, &worker->batch, &err) == 0;
-	if (!wait_turn(run, batch->block))
-		return done(run, false);
+	if (!wait_for_turn(run, batch->block))
+		return finish_block(run, false);
 	if (ok && ws_outfile_interrupted())
 		ok = ws_fail(&err, "interrupted") == 0;
 	if (ok && worker->batch.rows && run->user->put)
@@ -420,19 +443,20 @@ static int on_block(void *ctx, const struct ws_batch *batch)
 	run->rows += worker->batch.rows;
 	if (!ok)
 		ws_fail(run->err, "%s", err.msg);
-	ws_progress_step(run->user->put ? run->export->progress : NULL, batch->rows);
-	return done(run, ok);
+	if (run->user->put)
+		ws_progress_step(run->export->progress, batch->rows);
+	return finish_block(run, ok);
 }
 
-static uint64_t columns_read(const struct run *run)
+static uint64_t find_columns_read(const struct view_scan *run)
 {
 	uint64_t reads = 0;
 
-	for (size_t i = 0; i < run->views->table.column_count; i++)
+	for (size_t i = 0; i < run->view->table.column_count; i++)
 		if (run->wanted >> i & 1)
-			reads |= ws_xcolumn_reads(&run->views->table.columns[i]);
-	if (run->views->keep || run->export->span_count) {
-		struct ws_xview times = *run->views;
+			reads |= ws_xcolumn_reads(&run->view->table.columns[i]);
+	if (run->view->keep || run->export->span_count) {
+		struct ws_xview times = *run->view;
 
 		times.table.column_count = 0;
 		reads |= ws_xview_reads(&times);
@@ -450,16 +474,16 @@ uint32_t ws_xcolumns_workers(void)
 int ws_xcolumns_run(struct ws_export *export, const struct ws_xview *view, uint64_t wanted,
 		    const struct ws_xcolumns_user *user, uint64_t *rows, struct ws_err *err)
 {
-	struct run run = {.export = export,
-			  .views = view,
-			  .wanted = wanted,
-			  .user = user,
-			  .lock = PTHREAD_MUTEX_INITIALIZER,
-			  .next = PTHREAD_COND_INITIALIZER,
-			  .err = err};
+	struct view_scan run = {.export = export,
+				.view = view,
+				.wanted = wanted,
+				.user = user,
+				.lock = PTHREAD_MUTEX_INITIALIZER,
+				.next = PTHREAD_COND_INITIALIZER,
+				.err = err};
 	uint32_t workers = ws_xcolumns_workers();
 	struct ws_scan scan = {.table = view->source,
-			       .columns = columns_read(&run),
+			       .columns = find_columns_read(&run),
 			       .time_max = UINT64_MAX,
 			       .empty = true};
 	uint64_t damaged = 0;
@@ -469,7 +493,7 @@ int ws_xcolumns_run(struct ws_export *export, const struct ws_xview *view, uint6
 	for (uint32_t i = 0; i < workers; i++)
 		run.workers[i].batch = (struct ws_xbatch){.view = view, .worker = i};
 	export->ids_only = true;
-	rc = ws_scan_run(export->report, &scan, on_block, &run, &damaged);
+	rc = ws_scan_run(export->report, &scan, convert_block, &run, &damaged);
 	export->ids_only = false;
 	for (uint32_t i = 0; i < workers; i++) {
 		for (size_t k = 0; k < WS_MAX_COLUMNS; k++) {
@@ -482,5 +506,5 @@ int ws_xcolumns_run(struct ws_export *export, const struct ws_xview *view, uint6
 		*rows = run.rows;
 	if (user->put)
 		export->damaged += damaged;
-	return rc ? -1 : 0;
+	return -(rc != 0);
 }

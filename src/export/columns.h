@@ -1,9 +1,9 @@
 /*
- * columns.h - a view column by column: for formats that store columns.
+ * columns.h - reading a view column by column, for formats that store columns.
  *
- * Blocks of the report are decoded and converted by several threads and handed over in order. Each
- * column arrives as an array of the narrowest type that its source promises, with a bitmap of what
- * is not null; texts arrive as numbers of the report's strings.
+ * Several threads decode and convert blocks of the report, and hand them over in order. Each column
+ * arrives as an array of the narrowest type that its source promises, with a bitmap of what is not
+ * null; texts arrive as ids of the report's strings.
  */
 #ifndef WS_EXPORT_COLUMNS_H
 #define WS_EXPORT_COLUMNS_H
@@ -24,21 +24,21 @@ enum ws_xtype {
 };
 
 enum ws_xtype ws_xcolumn_type(const struct ws_xview *view, const struct ws_xcolumn *column);
-/* Bytes a value: 0 for NULL, 1, 4 or 8. */
-unsigned ws_xtype_width(enum ws_xtype xtype);
+/* Bytes of a value: 0 for NULL, 1, 4 or 8. */
+unsigned ws_xtype_width(enum ws_xtype type);
 
 /*
- * What the text of a column of StringIds numbers is called: the column's name without Id, or with
- * Value added where that is taken or there is no Id. Owned by the caller.
+ * The name for the text of a column of StringIds numbers: the column's name without Id, or with
+ * Value added where that name is taken or there is no Id. The caller frees it.
  */
 char *ws_xcolumn_text_name(const struct ws_xtable *table, const struct ws_xcolumn *column);
 
 struct ws_xvector {
 	enum ws_xtype type;
-	void *data;	/* rows values; what stands for null is arbitrary */
-	uint8_t *valid; /* a bit a row, lowest first; NULL when none is null */
+	void *data;	/* a value for each row; those of null rows are arbitrary */
+	uint8_t *valid; /* a bit for each row, lowest first; NULL when none is null */
 	size_t nulls;
-	uint8_t *bitmap; /* room for `valid` */
+	uint8_t *bitmap; /* memory for `valid` */
 };
 
 struct ws_xbatch {
@@ -49,17 +49,18 @@ struct ws_xbatch {
 };
 
 struct ws_xcolumns_user {
-	/* In parallel: make what will be written, in memory of the worker. */
+	/* Called in parallel: make what will be written, in memory of the worker. NULL: nothing. */
 	int (*make)(void *ctx, const struct ws_xbatch *batch, struct ws_err *err);
-	/* One at a time, in order of blocks: write it. May be NULL. */
+	/* Called one at a time, in order of blocks: write it. May be NULL. */
 	int (*put)(void *ctx, const struct ws_xbatch *batch, struct ws_err *err);
 	void *ctx;
 };
 
+/* The most workers that ws_xcolumns_run uses. */
 uint32_t ws_xcolumns_workers(void);
 /*
  * Go through the view; only columns whose bits are set in `wanted` are made. Damaged blocks are
- * counted in x->damaged. *rows (may be NULL) gets how many rows there were. Returns 0, or -1 with a
+ * counted in export->damaged. *rows (may be NULL) gets the number of rows. Returns 0, or -1 with a
  * message.
  */
 int ws_xcolumns_run(struct ws_export *export, const struct ws_xview *view, uint64_t wanted,

@@ -1,4 +1,4 @@
-/* export.c - one export: options, opening, and the file's way to its name. */
+/* export.c - one export: checks the options, opens the output, writes it and gives it its name. */
 #include "export/export.h"
 #include "base/choose.h"
 #include "query/operand.h"
@@ -17,13 +17,13 @@
 #include "views/tables.h"
 #include "text/text.h"
 
-static char *default_output(const char *path, const struct ws_xformat *format)
+static char *make_default_output(const char *path, const struct ws_xformat *format)
 {
-	size_t n = strlen(path);
+	size_t length = strlen(path);
 
-	if (n > 6 && !strcmp(path + n - 6, ".wsrep"))
-		n -= 6;
-	return ws_format("%.*s%s", (int)n, path, format->extension);
+	if (length > 6 && !strcmp(path + length - 6, ".wsrep"))
+		length -= 6;
+	return ws_format("%.*s%s", (int)length, path, format->extension);
 }
 
 static int write_tables(struct ws_export *export, const struct ws_xformat *format,
@@ -44,9 +44,9 @@ static int write_tables(struct ws_export *export, const struct ws_xformat *forma
 	return rc;
 }
 
-static int write_all(struct ws_export *export, const struct ws_xformat *format,
-		     struct ws_outfile *out, const struct ws_export_request *request,
-		     struct ws_err *err)
+static int write_output(struct ws_export *export, const struct ws_xformat *format,
+			struct ws_outfile *out, const struct ws_export_request *request,
+			struct ws_err *err)
 {
 	struct ws_xtarget target = {.path = out->temporary,
 				    .name = export->output,
@@ -58,29 +58,33 @@ static int write_all(struct ws_export *export, const struct ws_xformat *format,
 		out->file = NULL;
 	}
 	target.file = out->file;
-	return format->open ? write_tables(export, format, &target, err)
-			    : format->write(export, out->file, err);
+	if (format->open)
+		return write_tables(export, format, &target, err);
+	return format->write(export, out->file, err);
 }
 
-/* The rows that the tables of the report have: how much work there is, about. */
-static uint64_t all_rows(const struct ws_report *report)
+/* The rows of all tables of the report: roughly how much work there is. */
+static uint64_t count_all_rows(const struct ws_report *report)
 {
-	uint64_t n = 0;
+	uint64_t rows = 0;
 
-	for (int t = 0; t < WS_TABLE_COUNT; t++)
-		n += ws_report_rows(report, (enum ws_table)t);
-	return n;
+	for (int table = 0; table < WS_TABLE_COUNT; table++)
+		rows += ws_report_rows(report, (enum ws_table)table);
+	return rows;
 }
 
 static int open_output(struct ws_outfile *out, const struct ws_xformat *format,
 		       const struct ws_export_request *request, const char *output,
 		       struct ws_err *err)
 {
-	size_t n = strlen(output);
+	size_t length = strlen(output);
+	const char *kind = "file";
 
+	if (format->flags & WS_FF_FOLDER)
+		kind = "folder";
 	if (!strcmp(output, "-") && !(format->flags & WS_FF_STDOUT))
 		return ws_fail(err, "%s cannot be written to standard output; name a %s with -o",
-			       format->name, format->flags & WS_FF_FOLDER ? "folder" : "file");
+			       format->name, kind);
 	if (format->flags & WS_FF_FOLDER)
 		return ws_outfile_open_folder(out, output, request->overwrite, request->append,
 					      err);
@@ -88,51 +92,82 @@ static int open_output(struct ws_outfile *out, const struct ws_xformat *format,
 		return ws_outfile_open_copy(out, output, 0600, err);
 	if (ws_outfile_open(out, output, 0600, request->overwrite, err) < 0)
 		return -1;
-	if (!(format->flags & WS_FF_GZIP) || n < 3 || strcmp(output + n - 3, ".gz") != 0 ||
-	    !ws_outfile_gzip(out, err))
+	if (!(format->flags & WS_FF_GZIP) || length < 3 ||
+	    strcmp(output + length - 3, ".gz") != 0 || !ws_outfile_gzip(out, err))
 		return 0;
 	ws_outfile_abort(out);
 	return -1;
+}
+
+static void set_export_options(struct ws_export *export, const struct ws_xformat *format,
+			       const struct ws_export_request *request, const char *output)
+{
+	export->type = format->name;
+	export->output = output;
+	export->lazy = request->lazy;
+	export->no_blobs = !request->blobs;
+	export->show = request->show;
+	export->by = request->by;
+	export->quiet = request->quiet;
+	export->append = request->append;
+	export->normalized = request->choice.normalize;
+	export->all_strings = request->append || request->choice.table_count;
+}
+
+/* Choose what is exported, and open the output. */
+static int prepare_export(struct ws_export *export, struct ws_outfile *out,
+			  const struct ws_xformat *format, const struct ws_export_request *request,
+			  struct ws_err *err)
+{
+	uint64_t epoch = 0;
+
+	if (request->choice.normalize)
+		epoch = ws_export_epoch(export);
+	if (ws_choose(export, &request->choice, epoch, err) < 0)
+		return -1;
+	return open_output(out, format, request, export->output, err);
+}
+
+/* Give the output its name, or remove it after a failure. */
+static int finish_output(struct ws_outfile *out, int rc, struct ws_err *err)
+{
+	int end;
+
+	if (rc < 0 && out->path) {
+		ws_outfile_abort(out);
+		return rc;
+	}
+	/* Of standard output, committing finds out whether the reader went away, also after a
+	 * failure, whose message must stay. */
+	if (rc < 0)
+		end = ws_outfile_commit(out, NULL);
+	else
+		end = ws_outfile_commit(out, err);
+	return ws_min(end, rc);
 }
 
 static int export_report(const struct ws_report *report, const struct ws_xformat *format,
 			 const struct ws_export_request *request, const char *output,
 			 struct ws_err *err)
 {
+	const char *title = "export";
 	struct ws_export export;
 	struct ws_outfile out;
 	int rc;
 
 	ws_export_begin(&export, report);
-	export.type = format->name;
-	export.output = output;
-	export.lazy = request->lazy;
-	export.no_blobs = !request->blobs;
-	export.show = request->show;
-	export.by = request->by;
-	export.quiet = request->quiet;
-	export.append = request->append;
-	export.normalized = request->choice.normalize;
-	export.all_strings = request->append || request->choice.table_count;
-	if (ws_choose(&export, &request->choice,
-		      request->choice.normalize ? ws_export_epoch(&export) : 0, err) < 0 ||
-	    open_output(&out, format, request, output, err) < 0) {
+	set_export_options(&export, format, request, output);
+	if (prepare_export(&export, &out, format, request, err) < 0) {
 		ws_export_end(&export);
 		return -1;
 	}
+	if (request->quiet)
+		title = NULL;
 	ws_outfile_watch();
-	export.progress = ws_progress_begin(request->quiet ? NULL : "export", all_rows(report));
-	rc = write_all(&export, format, &out, request, err);
+	export.progress = ws_progress_begin(title, count_all_rows(report));
+	rc = write_output(&export, format, &out, request, err);
 	ws_progress_end(export.progress);
-	if (rc < 0 && out.path) {
-		ws_outfile_abort(&out);
-	} else {
-		struct ws_err *first = rc < 0 ? NULL : err; /* of standard output, this finds out
-							     whether the reader went away */
-		int end = ws_outfile_commit(&out, first);
-
-		rc = ws_min(end, rc);
-	}
+	rc = finish_output(&out, rc, err);
 	if (export.damaged)
 		ws_warn("%s: %" PRIu64 " blocks could not be read; their rows are missing",
 			export.input, export.damaged);
@@ -142,7 +177,7 @@ static int export_report(const struct ws_report *report, const struct ws_xformat
 	return rc;
 }
 
-/* Options that the format does not take. */
+/* Refuse options that the format does not take, or that do not go together. */
 static int check_options(const struct ws_xformat *format, const struct ws_export_request *request,
 			 struct ws_err *err)
 {
@@ -196,8 +231,10 @@ int ws_export_file(const char *path, const struct ws_export_request *request)
 	}
 	for (size_t i = 0; ws_report_damage(report, i); i++)
 		ws_warn("%s: %s", ws_report_path(report), ws_report_damage(report, i));
-	output = request->output ? ws_strdup(request->output)
-				 : default_output(ws_report_path(report), format);
+	if (request->output)
+		output = ws_strdup(request->output);
+	else
+		output = make_default_output(ws_report_path(report), format);
 	rc = export_report(report, format, request, output, &err);
 	ws_outfile_end_if_interrupted();
 	if (rc == -1)

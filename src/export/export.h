@@ -1,14 +1,14 @@
 /*
  * export.h - writing a report in formats that other programs read.
  *
- * Two kinds of formats. Those of tables (sqlite.c, jsonlines.c, arrow.c...) write the SQL-shaped
- * tables that view.h declares, with the names and columns that people already query: they are a
- * struct ws_xwriter and know nothing of reports. Those of time lines (chrome.c, perfetto.c) read
- * the report through timeline.h. formats.def lists them all.
+ * There are two kinds of formats. Table formats (sqlite.c, jsonlines.c, arrow.c...) write the
+ * SQL-shaped tables that view.h declares, with the names and columns that people already query:
+ * each is a struct ws_xwriter and knows nothing of reports. The others read the report themselves:
+ * time lines (chrome.c, perfetto.c) through timeline.h, call stacks (folded.c, pprof.c...) through
+ * flame.h. formats.def lists them all.
  *
- * What is exported is decided in one place for all tables: which (--tables, --lazy), which rows
- * (--times), on which clock
- * (--ts-shift, --ts-normalize).
+ * What is exported is decided in one place for all tables: which of them (--tables, --lazy), which
+ * rows (--times), on which clock (--ts-shift, --ts-normalize).
  */
 #ifndef WS_EXPORT_EXPORT_H
 #define WS_EXPORT_EXPORT_H
@@ -19,7 +19,7 @@
 #include "views/cells.h"
 #include "views/choose.h"
 
-/* Options that only some formats take: of struct ws_xformat.takes. */
+/* Options that only some formats take: bits of struct ws_xformat.takes. */
 enum {
 	WS_XO_TABLES = 1,  /* --tables, --times, --ts-shift, --ts-normalize */
 	WS_XO_APPEND = 2,  /* --append */
@@ -32,12 +32,12 @@ enum {
 
 struct ws_export_request {
 	const char *type;   /* a name of formats.def */
-	const char *output; /* path, "-" for standard output where the type can, or NULL for the
-			       report's name with the extension */
+	const char *output; /* path, "-" for standard output if the type can be written there, or
+			       NULL for the report's name with the type's extension */
 	bool overwrite, quiet;
 	struct ws_choice choice; /* which tables, events and clock */
 	bool lazy;		 /* leave out empty tables */
-	bool blobs;		 /* with the bytes of NVTX payloads */
+	bool blobs;		 /* include the bytes of NVTX payloads */
 	bool append, separate_strings;
 	const char *show, *by; /* lists of words; NULL when not given */
 };
@@ -54,13 +54,22 @@ int ws_export_file(const char *path, const struct ws_export_request *request);
 
 /* What a writer is opened with. */
 struct ws_xtarget {
-	FILE *file;	  /* open for writing; NULL for formats that open `path` by themselves
-			  (WS_FF_PATH,       WS_FF_FOLDER) */
-	const char *path; /* the temporary file, or folder; it is renamed when all has gone well */
+	FILE *file; /* open for writing; NULL for formats that open `path` by themselves
+		    (WS_FF_PATH, WS_FF_FOLDER) */
+	const char
+		*path; /* the temporary file or folder; it is renamed when the export is complete */
 	const char *name; /* what the user called it, for messages */
-	bool append;	  /* path holds an earlier export */
+	bool append;	  /* `path` holds an earlier export */
 	bool separate_strings;
 };
+
+/* The name of the output for messages. */
+static inline const char *ws_target_name(const struct ws_xtarget *target)
+{
+	if (target->name[0] == '-' && !target->name[1])
+		return "standard output";
+	return target->name;
+}
 
 enum {
 	WS_FF_PATH = 2,	  /* opens the file by itself */
@@ -75,9 +84,10 @@ struct ws_xformat {
 	struct ws_xwriter *(*open)(const struct ws_xtarget *target,
 				   struct ws_err *err); /* NULL on failure, with a message */
 	int (*write)(struct ws_export *export, FILE *file,
-		     struct ws_err *err); /* of those without open */
+		     struct ws_err *err); /* of formats without `open` */
 };
 
+/* The format of that name, or NULL. */
 const struct ws_xformat *ws_xformat_find(const char *name);
 
 #endif

@@ -7,37 +7,36 @@
 
 static const struct {
 	const char *name, *items;
-} kinds[WS_FLAMES] = {[WS_PROFILE_ON_CPU] = {"on-cpu", "samples"},
-		      [WS_PROFILE_OFF_CPU] = {"off-cpu", "waits"},
-		      [WS_PROFILE_PYTHON] = {"python", "samples"},
-		      [WS_PROFILE_GPU] = {"gpu", "operations"}};
+} flame_kinds[WS_FLAMES] = {[WS_PROFILE_ON_CPU] = {"on-cpu", "samples"},
+			    [WS_PROFILE_OFF_CPU] = {"off-cpu", "waits"},
+			    [WS_PROFILE_PYTHON] = {"python", "samples"},
+			    [WS_PROFILE_GPU] = {"gpu", "operations"}};
 
 const char *ws_flame_kind(enum ws_profile_kind kind)
 {
-	return kinds[kind].name;
+	return flame_kinds[kind].name;
 }
 
 const char *ws_flame_items(enum ws_profile_kind kind)
 {
-	return kinds[kind].items;
+	return flame_kinds[kind].items;
 }
 
 bool ws_flame_has(const char *list, const char *word)
 {
-	size_t n = strlen(word);
+	size_t length = strlen(word);
 
-	for (const char *text = list; text && *text;
-	     text += strcspn(text, ","), text += *text == ',')
-		if (strcspn(text, ",") == n && !memcmp(text, word, n))
+	for (const char *entry = list; entry && *entry;
+	     entry += strcspn(entry, ","), entry += *entry == ',')
+		if (strcspn(entry, ",") == length && !memcmp(entry, word, length))
 			return true;
 	return false;
 }
 
-/* The one range of --times as a window of the session clock; its colons make no difference to
- * moments and to waits, which are cut.
- */
-static int set_times(const struct ws_export *export, struct ws_profile_request *request,
-		     struct ws_err *err)
+/* The one range of --times as a window of the session clock. Its colons make no difference: samples
+ * are moments, and waits are cut at the ends. */
+static int set_time_window(const struct ws_export *export, struct ws_profile_request *request,
+			   struct ws_err *err)
 {
 	request->time_min = 0;
 	request->time_max = UINT64_MAX;
@@ -55,8 +54,8 @@ static int set_times(const struct ws_export *export, struct ws_profile_request *
 	return 0;
 }
 
-static int make(struct ws_export *export, const struct ws_profile_request *request,
-		struct ws_flames *flames, struct ws_err *err)
+static int make_flame(struct ws_export *export, const struct ws_profile_request *request,
+		      struct ws_flames *flames, struct ws_err *err)
 {
 	struct ws_flame *flame = &flames->flames[flames->n];
 
@@ -78,23 +77,33 @@ static int make(struct ws_export *export, const struct ws_profile_request *reque
 	return 0;
 }
 
+static int fail_without_samples(const struct ws_export *export, const char *show,
+				struct ws_err *err)
+{
+	const char *window = "";
+
+	if (export->span_count)
+		window = " in the time asked for";
+	return ws_fail(err, "%s has nothing of %s%s", export->input, show, window);
+}
+
 int ws_flames_make(struct ws_export *export, const struct ws_profile_request *request,
 		   struct ws_flames *flames, struct ws_err *err)
 {
 	const char *show = ws_text_or(export->show, "on-cpu");
-	struct ws_profile_request one = *request;
+	struct ws_profile_request kind_request = *request;
 
 	*flames = (struct ws_flames){.timed = true};
-	if (set_times(export, &one, err) < 0)
+	if (set_time_window(export, &kind_request, err) < 0)
 		return -1;
-	for (int k = 0; k < WS_FLAMES; k++) {
-		one.kind = (enum ws_profile_kind)k;
-		if (ws_flame_has(show, kinds[k].name) && make(export, &one, flames, err) < 0)
+	for (int kind = 0; kind < WS_FLAMES; kind++) {
+		kind_request.kind = (enum ws_profile_kind)kind;
+		if (ws_flame_has(show, flame_kinds[kind].name) &&
+		    make_flame(export, &kind_request, flames, err) < 0)
 			return -1;
 	}
 	if (!flames->n)
-		return ws_fail(err, "%s has nothing of %s%s", export->input, show,
-			       export->span_count ? " in the time asked for" : "");
+		return fail_without_samples(export, show, err);
 	if (!flames->timed && flames->n > 1)
 		return ws_fail(err,
 			       "the time of CPU samples of the event %s is not known, so they "
@@ -116,7 +125,7 @@ void ws_flame_roots(const struct ws_calltree *calltree, uint32_t node, uint32_t 
 {
 	uint32_t depth = 0;
 
-	for (uint32_t n = node; n; n = calltree->nodes[n].parent)
+	for (uint32_t ancestor = node; ancestor; ancestor = calltree->nodes[ancestor].parent)
 		depth++;
 	for (; node; node = calltree->nodes[node].parent, depth--)
 		if (depth <= roots)
@@ -126,11 +135,11 @@ void ws_flame_roots(const struct ws_calltree *calltree, uint32_t node, uint32_t 
 size_t ws_flame_path(const struct ws_calltree *calltree, uint32_t node, uint32_t roots,
 		     uint32_t *out, size_t most)
 {
-	size_t n = 0, depth = 0;
+	size_t count = 0, depth = 0;
 
-	for (uint32_t i = node; i; i = calltree->nodes[i].parent)
+	for (uint32_t ancestor = node; ancestor; ancestor = calltree->nodes[ancestor].parent)
 		depth++;
-	for (; node && depth > roots && n < most; node = calltree->nodes[node].parent, depth--)
-		out[n++] = calltree->nodes[node].unit;
-	return n;
+	for (; node && depth > roots && count < most; node = calltree->nodes[node].parent, depth--)
+		out[count++] = calltree->nodes[node].unit;
+	return count;
 }

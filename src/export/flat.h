@@ -2,8 +2,9 @@
  * flat.h - writing FlatBuffers, as far as Arrow's metadata needs them: tables, vectors, strings,
  * inline structs.
  *
- * The buffer grows from its end to its front, children before parents, as the format wants it: a
- * reference is how far something lies from the end. No schema compiler, no sharing of vtables.
+ * The buffer grows from its end to its front, children before parents, as the format wants it. A
+ * reference (ws_flat_ref) is the distance of something from the end. There is no schema compiler,
+ * and vtables are not shared.
  */
 #ifndef WS_EXPORT_FLAT_H
 #define WS_EXPORT_FLAT_H
@@ -15,7 +16,7 @@ typedef uint32_t ws_flat_ref; /* 0 is none */
 
 enum { WS_FLAT_FIELDS = 8 };
 
-struct ws_flat {
+struct ws_flatbuffer {
 	uint8_t *buf;
 	size_t cap, used; /* the `used` last bytes of buf are written */
 	/* The table being written. */
@@ -24,24 +25,25 @@ struct ws_flat {
 	size_t table_end;
 };
 
-void ws_flat_reset(struct ws_flat *flat);
-void ws_flat_free(struct ws_flat *flat);
+void ws_flat_reset(struct ws_flatbuffer *flat);
+void ws_flat_free(struct ws_flatbuffer *flat);
 
-ws_flat_ref ws_flat_string(struct ws_flat *flat, const char *text, size_t n);
-ws_flat_ref ws_flat_refs(struct ws_flat *flat, const ws_flat_ref *refs,
-			 size_t n); /* vector of tables or strings */
-/* Vector of n structs of `size` bytes, which begin at multiples of 8. */
-ws_flat_ref ws_flat_structs(struct ws_flat *flat, const void *structs, size_t size, size_t n);
+ws_flat_ref ws_flat_string(struct ws_flatbuffer *flat, const char *text, size_t length);
+/* A vector of tables or strings. */
+ws_flat_ref ws_flat_refs(struct ws_flatbuffer *flat, const ws_flat_ref *refs, size_t count);
+/* A vector of structs of `size` bytes, which begin at multiples of 8. */
+ws_flat_ref ws_flat_structs(struct ws_flatbuffer *flat, const void *structs, size_t size,
+			    size_t count);
 
-/* One table at a time: begin, its fields by number in any order (those left out have their
- * default), end. Children come before. */
-void ws_flat_begin(struct ws_flat *flat);
-void ws_flat_number(struct ws_flat *flat, unsigned field, int64_t value, unsigned bytes);
-void ws_flat_child(struct ws_flat *flat, unsigned field, ws_flat_ref ref); /* 0: left out */
-ws_flat_ref ws_flat_end(struct ws_flat *flat);
+/* Write one table at a time: begin, its fields in any order (those left out have their default),
+ * end. Its children are written before. */
+void ws_flat_begin(struct ws_flatbuffer *flat);
+void ws_flat_number(struct ws_flatbuffer *flat, unsigned field, int64_t value, unsigned bytes);
+void ws_flat_child(struct ws_flatbuffer *flat, unsigned field, ws_flat_ref ref); /* 0: left out */
+ws_flat_ref ws_flat_end(struct ws_flatbuffer *flat);
 
-/* Close the buffer with its root. The bytes are valid until the next change; *n is a multiple of 8.
- */
-const uint8_t *ws_flat_finish(struct ws_flat *flat, ws_flat_ref root, size_t *n);
+/* Close the buffer with its root. The bytes, *length of them (a multiple of 8), are valid until the
+ * next change. */
+const uint8_t *ws_flat_finish(struct ws_flatbuffer *flat, ws_flat_ref root, size_t *length);
 
 #endif

@@ -13,14 +13,14 @@
 	}
 #define WS_AND ,
 
-static const struct ws_xformat formats[] = {
+static const struct ws_xformat export_formats[] = {
 #include "export/formats.def"
 };
 
 const struct ws_xformat *ws_xformat_find(const char *name)
 {
-	for (size_t i = 0; i < WS_COUNT(formats); i++)
-		if (!strcmp(formats[i].name, name))
-			return &formats[i];
+	for (size_t i = 0; i < WS_COUNT(export_formats); i++)
+		if (!strcmp(export_formats[i].name, name))
+			return &export_formats[i];
 	return NULL;
 }

@@ -4,10 +4,11 @@
 
 #include "export/export.h"
 
-#define WS_TABLES(id, name, extension, takes, flags, summary) \
-	struct ws_xwriter *ws_xformat_open_##id(const struct ws_xtarget *t, struct ws_err *e);
+#define WS_TABLES(id, name, extension, takes, flags, summary)                    \
+	struct ws_xwriter *ws_xformat_open_##id(const struct ws_xtarget *target, \
+						struct ws_err *err);
 #define WS_TIMELINE(id, name, extension, takes, flags, summary) \
-	int ws_xformat_write_##id(struct ws_export *x, FILE *f, struct ws_err *e);
+	int ws_xformat_write_##id(struct ws_export *export, FILE *file, struct ws_err *err);
 #define WS_AND
 #include "export/formats.def"
 #undef WS_TABLES

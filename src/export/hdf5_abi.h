@@ -1,6 +1,6 @@
 /*
- * hdf5_abi.h - the part of HDF5's C interface that hdf.c uses (1.10 and later), bound by name when
- * the library is opened, so that nothing of it is needed to build.
+ * hdf5_abi.h - the part of HDF5's C interface (1.10 and later) that hdf.c uses, so that nothing of
+ * HDF5 is needed to build. The functions are bound by name when the library is opened.
  */
 #ifndef WS_EXPORT_HDF5_ABI_H
 #define WS_EXPORT_HDF5_ABI_H
@@ -27,42 +27,42 @@ struct hdf5_vlen {
 	WS_HDF5(int, H5Eset_auto2, (hdf5_id stack, void *fn, void *data))                     \
 	WS_HDF5(hdf5_id, H5Fcreate,                                                           \
 		(const char *name, unsigned flags, hdf5_id create, hdf5_id access))           \
-	WS_HDF5(int, H5Fclose, (hdf5_id f))                                                   \
+	WS_HDF5(int, H5Fclose, (hdf5_id file))                                                \
 	WS_HDF5(hdf5_id, H5Gcreate2,                                                          \
 		(hdf5_id at, const char *name, hdf5_id link, hdf5_id create, hdf5_id access)) \
-	WS_HDF5(int, H5Gclose, (hdf5_id g))                                                   \
+	WS_HDF5(int, H5Gclose, (hdf5_id group))                                               \
 	WS_HDF5(hdf5_id, H5Screate, (int kind))                                               \
 	WS_HDF5(hdf5_id, H5Screate_simple,                                                    \
 		(int rank, const hdf5_size *size, const hdf5_size *most))                     \
 	WS_HDF5(int, H5Sselect_hyperslab,                                                     \
-		(hdf5_id s, int how, const hdf5_size *start, const hdf5_size *stride,         \
+		(hdf5_id space, int how, const hdf5_size *start, const hdf5_size *stride,     \
 		 const hdf5_size *count, const hdf5_size *block))                             \
-	WS_HDF5(int, H5Sclose, (hdf5_id s))                                                   \
+	WS_HDF5(int, H5Sclose, (hdf5_id space))                                               \
 	WS_HDF5(hdf5_id, H5Pcreate, (hdf5_id kind))                                           \
-	WS_HDF5(int, H5Pset_chunk, (hdf5_id p, int rank, const hdf5_size *size))              \
-	WS_HDF5(int, H5Pset_shuffle, (hdf5_id p))                                             \
-	WS_HDF5(int, H5Pset_deflate, (hdf5_id p, unsigned level))                             \
-	WS_HDF5(int, H5Pclose, (hdf5_id p))                                                   \
+	WS_HDF5(int, H5Pset_chunk, (hdf5_id properties, int rank, const hdf5_size *size))     \
+	WS_HDF5(int, H5Pset_shuffle, (hdf5_id properties))                                    \
+	WS_HDF5(int, H5Pset_deflate, (hdf5_id properties, unsigned level))                    \
+	WS_HDF5(int, H5Pclose, (hdf5_id properties))                                          \
 	WS_HDF5(int, H5Zfilter_avail, (int filter))                                           \
 	WS_HDF5(hdf5_id, H5Dcreate2,                                                          \
 		(hdf5_id at, const char *name, hdf5_id type, hdf5_id space, hdf5_id link,     \
 		 hdf5_id create, hdf5_id access))                                             \
-	WS_HDF5(int, H5Dset_extent, (hdf5_id d, const hdf5_size *size))                       \
-	WS_HDF5(hdf5_id, H5Dget_space, (hdf5_id d))                                           \
+	WS_HDF5(int, H5Dset_extent, (hdf5_id dataset, const hdf5_size *size))                 \
+	WS_HDF5(hdf5_id, H5Dget_space, (hdf5_id dataset))                                     \
 	WS_HDF5(int, H5Dwrite,                                                                \
-		(hdf5_id d, hdf5_id type, hdf5_id memory, hdf5_id file, hdf5_id how,          \
+		(hdf5_id dataset, hdf5_id type, hdf5_id memory, hdf5_id file, hdf5_id how,    \
 		 const void *bytes))                                                          \
-	WS_HDF5(int, H5Dclose, (hdf5_id d))                                                   \
-	WS_HDF5(hdf5_id, H5Tcopy, (hdf5_id t))                                                \
-	WS_HDF5(hdf5_id, H5Tvlen_create, (hdf5_id t))                                         \
-	WS_HDF5(int, H5Tset_size, (hdf5_id t, size_t n))                                      \
-	WS_HDF5(int, H5Tset_cset, (hdf5_id t, int set))                                       \
-	WS_HDF5(int, H5Tclose, (hdf5_id t))                                                   \
+	WS_HDF5(int, H5Dclose, (hdf5_id dataset))                                             \
+	WS_HDF5(hdf5_id, H5Tcopy, (hdf5_id type))                                             \
+	WS_HDF5(hdf5_id, H5Tvlen_create, (hdf5_id type))                                      \
+	WS_HDF5(int, H5Tset_size, (hdf5_id type, size_t size))                                \
+	WS_HDF5(int, H5Tset_cset, (hdf5_id type, int set))                                    \
+	WS_HDF5(int, H5Tclose, (hdf5_id type))                                                \
 	WS_HDF5(hdf5_id, H5Acreate2,                                                          \
 		(hdf5_id at, const char *name, hdf5_id type, hdf5_id space, hdf5_id create,   \
 		 hdf5_id access))                                                             \
-	WS_HDF5(int, H5Awrite, (hdf5_id a, hdf5_id type, const void *bytes))                  \
-	WS_HDF5(int, H5Aclose, (hdf5_id a))
+	WS_HDF5(int, H5Awrite, (hdf5_id attribute, hdf5_id type, const void *bytes))          \
+	WS_HDF5(int, H5Aclose, (hdf5_id attribute))
 
 /* Variables that hold ids once H5open has run. */
 #define WS_HDF5_IDS(WS_ID)         \

@@ -1,11 +1,11 @@
 /*
- * html.c - one HTML file with the page and the events of a window in it, to mail or to keep with a
+ * html.c - one HTML file with the page and the events of a time range, to mail or to keep with a
  * build.
  *
- * Style and script stand in the file; a content security policy names their digests, so that
- * nothing else runs and nothing is loaded. What the server would answer at first (session, rows) is
- * there as it is; events are there by lane and level as arrays in base64, from which the page
- * answers the rest itself (viewer/src/static.ts says how they lie).
+ * Style and script are part of the file; a content security policy names their digests, so that
+ * nothing else runs and nothing is loaded. The server's first answers (session, rows) are there as
+ * they are. Events are there by lane and level, as arrays in base64, from which the page answers
+ * all other requests itself (viewer/src/static.ts describes their layout).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,29 +23,29 @@
 
 enum { MOST_EVENTS = 500000, MOST_DETAILED = 100000, MOST_NAME = 2000 };
 
-struct page {
+struct html_page {
 	const char *path;
-	struct ws_lanes *lanes_l;
-	int64_t t0, t1;
+	struct ws_lanes *lanes;
+	int64_t start, end;
 	FILE *file;
-	struct ws_text events; /* bytes, before base64 */
-	struct ws_text lanes;  /* JSON */
+	struct ws_text events;	   /* bytes, before base64 */
+	struct ws_text lanes_json; /* JSON */
 	struct ws_map names;
 	struct ws_page_rows rows[WS_PAGE_SOURCES];
 	struct ws_page_states states;
-	uint64_t n;
+	uint64_t event_count;
 };
 
-static const struct ws_asset *asset(const char *name)
+static const struct ws_asset *find_asset(const char *name)
 {
-	for (const struct ws_asset *asset_a = ws_assets; asset_a->bytes; asset_a++)
-		if (!strcmp(asset_a->name, name))
-			return asset_a;
+	for (const struct ws_asset *asset = ws_assets; asset->bytes; asset++)
+		if (!strcmp(asset->name, name))
+			return asset;
 	return NULL;
 }
 
-/* JSON inside of a script element: only '<' could end that. */
-static void put_json(FILE *file, const struct ws_text *text)
+/* Write JSON inside a script element, which only '<' could end. */
+static void put_script_json(FILE *file, const struct ws_text *text)
 {
 	for (size_t i = 0; i < text->len; i++)
 		if (text->text[i] == '<')
@@ -56,36 +56,38 @@ static void put_json(FILE *file, const struct ws_text *text)
 
 static void put_base64(FILE *file, const struct ws_text *text)
 {
-	static const char digit[] =
+	static const char digits[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	const uint8_t *bytes = (const uint8_t *)text->text;
 
 	for (size_t i = 0; i < text->len; i += 3) {
-		size_t n = text->len - i < 3 ? text->len - i : 3;
-		uint32_t v = (uint32_t)bytes[i] << 16 | (n > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) |
-			     (n > 2 ? bytes[i + 2] : 0);
+		uint8_t bytes[3] = {0};
+		char out[4];
+		size_t count = ws_min(text->len - i, sizeof(bytes));
+		uint32_t bits;
 
-		putc(digit[v >> 18], file);
-		putc(digit[v >> 12 & 63], file);
-		putc(n > 1 ? digit[v >> 6 & 63] : '=', file);
-		putc(n > 2 ? digit[v & 63] : '=', file);
+		memcpy(bytes, text->text + i, count);
+		bits = (uint32_t)bytes[0] << 16 | (uint32_t)bytes[1] << 8 | bytes[2];
+		for (size_t k = 0; k < sizeof(out); k++)
+			out[k] = digits[bits >> (18 - 6 * k) & 63];
+		memset(out + count + 1, '=', sizeof(bytes) - count);
+		fwrite(out, 1, sizeof(out), file);
 	}
 }
 
 /* ---- events ---- */
 
-static void put_double(struct ws_text *text, double v)
+static void put_double(struct ws_text *text, double number)
 {
-	ws_text_add(text, &v, 8);
+	ws_text_add(text, &number, 8);
 }
 
-static void pad(struct ws_text *text, size_t from)
+static void pad_to_words(struct ws_text *text, size_t from)
 {
 	ws_text_add(text, "\0\0\0\0\0\0\0", (8 - (text->len - from) % 8) % 8);
 }
 
-/* Its number among the states. */
-static uint32_t add_state(struct page *page, const struct ws_lane *lane,
+/* Add the event to the states; returns its number there. */
+static uint32_t add_state(struct html_page *page, const struct ws_lane *lane,
 			  const struct ws_level *level, uint32_t i)
 {
 	struct ws_page_states *states = &page->states;
@@ -99,16 +101,43 @@ static uint32_t add_state(struct page *page, const struct ws_lane *lane,
 	return (uint32_t)states->n++;
 }
 
-static void add_columns(struct page *page, const struct ws_lane *lane, const struct ws_level *level,
-			uint32_t from, uint32_t to)
+/* The times of events, and their values (of counters) or durations. */
+static void add_event_times(struct html_page *page, const struct ws_level *level, uint32_t from,
+			    uint32_t to)
+{
+	struct ws_text *text = &page->events;
+
+	for (uint32_t i = from; i < to; i++)
+		put_double(text, (double)(int64_t)(level->start[i] - page->lanes->zero));
+	for (uint32_t i = from; i < to; i++) {
+		if (level->value)
+			put_double(text, level->value[i]);
+		else
+			put_double(text, (double)ws_level_dur(level, i));
+	}
+}
+
+/* The number by which the page asks for the event's details: its row, or its number among states.
+ */
+static uint32_t add_event_reference(struct html_page *page, const struct ws_lane *lane,
+				    const struct ws_level *level, uint32_t i)
+{
+	struct ws_page_rows *rows = &page->rows[level->src[i] & WS_EVENT_SOURCE];
+
+	if (lane->kind == WS_LANE_STATE)
+		return add_state(page, lane, level, i);
+	ws_grow(rows->row, rows->cap, rows->n + 1);
+	rows->row[rows->n++] = level->ref[i];
+	return level->ref[i];
+}
+
+static void add_event_columns(struct html_page *page, const struct ws_lane *lane,
+			      const struct ws_level *level, uint32_t from, uint32_t to)
 {
 	struct ws_text *text = &page->events;
 	size_t begin;
 
-	for (uint32_t i = from; i < to; i++)
-		put_double(text, (double)(int64_t)(level->start[i] - page->lanes_l->zero));
-	for (uint32_t i = from; i < to; i++)
-		put_double(text, level->value ? level->value[i] : (double)ws_level_dur(level, i));
+	add_event_times(page, level, from, to);
 	if (level->value)
 		return;
 	begin = text->len;
@@ -117,103 +146,95 @@ static void add_columns(struct page *page, const struct ws_lane *lane, const str
 		ws_map_set(&page->names, level->name[i], 1);
 	}
 	for (uint32_t i = from; i < to; i++) {
-		struct ws_page_rows *rows = &page->rows[level->src[i] & WS_EVENT_SOURCE];
-
-		uint32_t number = lane->kind == WS_LANE_STATE ? add_state(page, lane, level, i)
-							      : level->ref[i];
+		uint32_t number = add_event_reference(page, lane, level, i);
 
 		ws_text_add(text, &number, 4);
-		if (lane->kind == WS_LANE_STATE)
-			continue;
-		ws_grow(rows->row, rows->cap, rows->n + 1);
-		rows->row[rows->n++] = level->ref[i];
 	}
 	ws_text_add(text, level->src + from, to - from);
 	ws_text_add(text, level->paint + from, to - from);
 	for (uint32_t i = from; i < to; i++) {
-		uint8_t color = ws_tile_color(page->lanes_l, level, i);
+		uint8_t color = ws_tile_color(page->lanes, level, i);
 
 		ws_text_add(text, &color, 1);
 	}
-	pad(text, begin);
+	pad_to_words(text, begin);
 }
 
-static int add_lane(struct page *page, uint32_t number, struct ws_err *err)
+static int add_lane(struct html_page *page, uint32_t number, struct ws_err *err)
 {
-	const struct ws_lane *lane = page->lanes_l->lane[number];
+	const struct ws_lane *lane = page->lanes->lane[number];
 	uint32_t from, to;
 
-	ws_put_comma(&page->lanes);
-	ws_text_puts(&page->lanes, "{");
-	ws_put_int(&page->lanes, "lane", number);
-	ws_put_string(&page->lanes, "kind", ws_lane_descs[lane->kind].name);
-	ws_put_int(&page->lanes, "counter", ws_lane_descs[lane->kind].counter);
-	ws_put_key(&page->lanes, "levels");
-	ws_text_puts(&page->lanes, "[");
-	for (uint32_t k = 0; k < lane->levels; k++) {
-		ws_level_range(&lane->level[k], page->t0, page->t1, &from, &to);
-		page->n += to - from;
-		if (page->n > MOST_EVENTS)
+	ws_put_comma(&page->lanes_json);
+	ws_text_puts(&page->lanes_json, "{");
+	ws_put_int(&page->lanes_json, "lane", number);
+	ws_put_string(&page->lanes_json, "kind", ws_lane_descs[lane->kind].name);
+	ws_put_int(&page->lanes_json, "counter", ws_lane_descs[lane->kind].counter);
+	ws_put_key(&page->lanes_json, "levels");
+	ws_text_puts(&page->lanes_json, "[");
+	for (uint32_t depth = 0; depth < lane->levels; depth++) {
+		ws_level_range(&lane->level[depth], page->start, page->end, &from, &to);
+		page->event_count += to - from;
+		if (page->event_count > MOST_EVENTS)
 			return ws_fail(err,
 				       "more than %d events are too many for one page; choose a "
 				       "shorter time by --times",
 				       MOST_EVENTS);
-		ws_put_comma(&page->lanes);
-		ws_text_printf(&page->lanes, "%" PRIu32, to - from);
-		add_columns(page, lane, &lane->level[k], from, to);
+		ws_put_comma(&page->lanes_json);
+		ws_text_printf(&page->lanes_json, "%" PRIu32, to - from);
+		add_event_columns(page, lane, &lane->level[depth], from, to);
 	}
-	ws_text_puts(&page->lanes, "]}");
+	ws_text_puts(&page->lanes_json, "]}");
 	return 0;
 }
 
-static int add_lanes(struct page *page, struct ws_err *err)
+static int add_lanes(struct html_page *page, struct ws_err *err)
 {
-	ws_text_puts(&page->lanes, "[");
-	for (uint32_t i = 0; i < page->lanes_l->n; i++)
+	ws_text_puts(&page->lanes_json, "[");
+	for (uint32_t i = 0; i < page->lanes->n; i++)
 		if (add_lane(page, i, err))
 			return -1;
-	ws_text_puts(&page->lanes, "]");
+	ws_text_puts(&page->lanes_json, "]");
 	return 0;
 }
 
-static void put_names(struct page *page, struct ws_text *text)
+static void put_names(struct html_page *page, struct ws_text *text)
 {
 	ws_put_key(text, "names");
 	ws_text_puts(text, "[");
 	for (size_t i = 0; i < page->names.size; i++) {
-		size_t n;
-		const char *word;
+		size_t length;
+		const char *name;
 
 		if (!page->names.used[i])
 			continue;
-		word = ws_lane_name(page->lanes_l, (uint32_t)page->names.slots[i].key, &n);
+		name = ws_lane_name(page->lanes, (uint32_t)page->names.slots[i].key, &length);
 		ws_put_comma(text);
 		ws_text_printf(text, "[%" PRIu64 ",", page->names.slots[i].key);
-		ws_text_json(text, word, ws_min(n, MOST_NAME));
+		ws_text_json(text, name, ws_min(length, MOST_NAME));
 		ws_text_puts(text, "]");
 	}
 	ws_text_puts(text, "]");
 }
 
-static void put_palette(const struct page *page, struct ws_text *text)
+static void put_palette(const struct html_page *page, struct ws_text *text)
 {
 	ws_put_key(text, "palette");
 	ws_text_puts(text, "[");
-	for (uint32_t i = 0; i < page->lanes_l->palette_n; i++) {
+	for (uint32_t i = 0; i < page->lanes->palette_n; i++) {
 		ws_put_comma(text);
-		ws_text_printf(text, "%" PRIu32, page->lanes_l->palette[i]);
+		ws_text_printf(text, "%" PRIu32, page->lanes->palette[i]);
 	}
 	ws_text_puts(text, "]");
 }
 
 /* ---- the file ---- */
 
-/* What the server answers to "session" when this is its only report. */
-static void put_session(const struct page *page, struct ws_text *text)
+/* The server's answer to "session" when this is its only report. */
+static void put_session(const struct html_page *page, struct ws_text *text)
 {
-	struct ws_shown_report shown = {page->path, page->lanes_l,
-					ws_lanes_realtime(page->lanes_l->report,
-							  page->lanes_l->zero)};
+	struct ws_shown_report shown = {page->path, page->lanes,
+					ws_lanes_realtime(page->lanes->report, page->lanes->zero)};
 
 	ws_put_key(text, "session");
 	ws_text_puts(text, "{");
@@ -226,29 +247,29 @@ static void put_session(const struct page *page, struct ws_text *text)
 	ws_text_puts(text, "}");
 }
 
-static void put_details(struct page *page, struct ws_text *text)
+static void put_details(struct html_page *page, struct ws_text *text)
 {
-	size_t n = ws_page_rows_unify(page->rows) + page->states.n;
+	size_t count = ws_page_rows_unify(page->rows) + page->states.n;
 
-	if (n <= MOST_DETAILED) {
-		ws_page_put_details(text, page->lanes_l, page->rows, &page->states);
+	if (count <= MOST_DETAILED) {
+		ws_page_put_details(text, page->lanes, page->rows, &page->states);
 		return;
 	}
 	ws_say("the page's %zu events have names and times only: up to %d carry their columns and "
 	       "stacks; choose a shorter time by "
 	       "--times "
 	       "for these",
-	       n, MOST_DETAILED);
+	       count, MOST_DETAILED);
 }
 
 static void put_asset(FILE *file, const char *name)
 {
-	const struct ws_asset *asset_a = asset(name);
+	const struct ws_asset *asset = find_asset(name);
 
-	fwrite(asset_a->bytes, 1, asset_a->size, file);
+	fwrite(asset->bytes, 1, asset->size, file);
 }
 
-static void put_page(struct page *page)
+static void put_page(struct html_page *page)
 {
 	struct ws_text text = {0};
 
@@ -259,7 +280,7 @@ static void put_page(struct page *page)
 		"form-action 'none'\">\n"
 		"<meta name=\"viewport\" content=\"width=device-width, "
 		"initial-scale=1\">\n<title>warpsight</title>\n<style>",
-		asset("app.js")->sha256, asset("app.css")->sha256);
+		find_asset("app.js")->sha256, find_asset("app.css")->sha256);
 	put_asset(page->file, "app.css");
 	fputs("</style>\n</head>\n<body>\n<noscript>This page needs JavaScript.</noscript>\n<div "
 	      "id=\"app\"></div>\n"
@@ -268,17 +289,17 @@ static void put_page(struct page *page)
 	ws_text_puts(&text, "{");
 	put_session(page, &text);
 	ws_put_key(&text, "tree");
-	ws_put_row_tree(&text, page->lanes_l);
+	ws_put_row_tree(&text, page->lanes);
 	ws_put_key(&text, "window");
-	ws_text_printf(&text, "[%" PRId64 ",%" PRId64 "]", page->t0 - (int64_t)page->lanes_l->zero,
-		       page->t1 - (int64_t)page->lanes_l->zero);
+	ws_text_printf(&text, "[%" PRId64 ",%" PRId64 "]", page->start - (int64_t)page->lanes->zero,
+		       page->end - (int64_t)page->lanes->zero);
 	ws_put_key(&text, "lanes");
-	ws_text_add(&text, page->lanes.text, page->lanes.len);
+	ws_text_add(&text, page->lanes_json.text, page->lanes_json.len);
 	put_names(page, &text);
 	put_palette(page, &text);
 	put_details(page, &text);
 	ws_text_puts(&text, "}");
-	put_json(page->file, &text);
+	put_script_json(page->file, &text);
 	ws_text_free(&text);
 	fputs("</script>\n<script type=\"text/plain\" id=\"warpsight-events\">", page->file);
 	put_base64(page->file, &page->events);
@@ -288,28 +309,30 @@ static void put_page(struct page *page)
 }
 
 /* The one range of --times, or the whole report. */
-static int set_window(struct page *page, const struct ws_export *export, struct ws_err *err)
+static int set_time_range(struct html_page *page, const struct ws_export *export,
+			  struct ws_err *err)
 {
-	int64_t zero = (int64_t)page->lanes_l->zero, from = 0,
-		to = (int64_t)page->lanes_l->last + 1 - zero;
+	int64_t zero = (int64_t)page->lanes->zero, start = 0,
+		end = (int64_t)page->lanes->last + 1 - zero;
 
 	if (export->span_count > 1)
 		return ws_fail(err, "--times: the type %s takes one range, but %zu are given",
 			       export->type, export->span_count);
 	if (export->span_count) {
-		from = ws_max(export->spans[0].from, from);
-		to = ws_min(export->spans[0].to, to);
+		start = ws_max(export->spans[0].from, start);
+		end = ws_min(export->spans[0].to, end);
 	}
-	page->t0 = zero + from;
-	page->t1 = zero + (ws_max(to, from));
+	page->start = zero + start;
+	page->end = zero + (ws_max(end, start));
 	return 0;
 }
 
 int ws_xformat_write_html(struct ws_export *export, FILE *file, struct ws_err *err)
 {
 	const char *path = ws_report_path(export->report);
-	struct ws_lanes_opts all = WS_LANES_ALL_EVENTS; /* in the blocks that the stretch touches */
-	struct page page = {.file = file, .path = path};
+	struct ws_lanes_opts options =
+		WS_LANES_ALL_EVENTS; /* in the blocks that the range touches */
+	struct html_page page = {.file = file, .path = path};
 	struct ws_report *report;
 	int rc;
 
@@ -319,26 +342,27 @@ int ws_xformat_write_html(struct ws_export *export, FILE *file, struct ws_err *e
 	if (export->span_count == 1) {
 		uint64_t zero = ws_time_zero(export->report);
 
-		all.from = export->spans[0].from > 0 || zero > (uint64_t) - export->spans[0].from
-				   ? zero + (uint64_t) export->spans[0].from
-				   : 0;
-		all.to = zero + (uint64_t)(ws_max(export->spans[0].to, 0));
+		options.from = 0;
+		if (export->spans[0].from > 0 || zero > (uint64_t) - export->spans[0].from)
+			options.from = zero + (uint64_t) export->spans[0].from;
+		options.to = zero + (uint64_t)(ws_max(export->spans[0].to, 0));
 	}
-	report = ws_report_open(path, err); /* its own, which reads only what the stretch needs */
+	report = ws_report_open(path,
+				err); /* one of its own, which reads only what the range needs */
 	if (!report)
 		return -1;
-	page.lanes_l = ws_lanes_open(report, &all);
-	ws_lanes_wait(page.lanes_l);
-	rc = set_window(&page, export, err);
+	page.lanes = ws_lanes_open(report, &options);
+	ws_lanes_wait(page.lanes);
+	rc = set_time_range(&page, export, err);
 	if (!rc)
 		rc = add_lanes(&page, err);
 	if (!rc)
 		put_page(&page);
-	export->rows = page.n;
-	ws_lanes_close(page.lanes_l);
+	export->rows = page.event_count;
+	ws_lanes_close(page.lanes);
 	ws_report_close(report);
 	ws_text_free(&page.events);
-	ws_text_free(&page.lanes);
+	ws_text_free(&page.lanes_json);
 	ws_map_free(&page.names);
 	for (int i = 0; i < WS_PAGE_SOURCES; i++)
 		free(page.rows[i].row);

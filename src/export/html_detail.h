@@ -1,5 +1,5 @@
-/* page_detail.h - the columns and stacks of the events that an exported page carries. Private to
- * page.c and page_detail.c. */
+/* html_detail.h - writes the columns and stacks of the events that an exported page has. Private to
+ * html.c and html_detail.c. */
 #ifndef WS_EXPORT_HTML_DETAIL_H
 #define WS_EXPORT_HTML_DETAIL_H
 
@@ -14,7 +14,7 @@ struct ws_page_rows {
 	size_t n, cap;
 };
 
-/* States of threads, which are no rows: events refer to them by number. */
+/* States of threads, which are not rows: events refer to them by number. */
 struct ws_page_states {
 	struct ws_page_state {
 		uint32_t thread, ref;
@@ -25,10 +25,11 @@ struct ws_page_states {
 	uint8_t source;
 };
 
-/* Sorts the rows and leaves out those that are there twice (a kernel is on two lanes); how many are
- * left in all. */
+/* Sort the rows and drop those that are there twice (a kernel is on two lanes). Returns how many
+ * are left in all. */
 size_t ws_page_rows_unify(struct ws_page_rows rows[WS_PAGE_SOURCES]);
-/* "details": what docs say in viewer/src/static.ts. */
+/* Append the member "details", as viewer/src/static.ts describes it. `rows` are sorted; of `states`
+ * the details are filled in. */
 void ws_page_put_details(struct ws_text *text, const struct ws_lanes *lanes,
 			 const struct ws_page_rows rows[WS_PAGE_SOURCES],
 			 struct ws_page_states *states);

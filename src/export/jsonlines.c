@@ -2,9 +2,9 @@
  * jsonlines.c - one JSON object a line: {"table":"NVTX_EVENTS","start":1,...}, with the columns of
  * the SQLite export by name.
  *
- * Columns that are null are left out. A column that points into StringIds (nameId) is followed by
- * the text itself under the name without "Id" (name), so that a line can be read alone; not with
- * --separate-strings. Bytes are written as lower-case hexadecimal text.
+ * Columns that are null are left out. Without --separate-strings, a column that refers to StringIds
+ * (nameId) is followed by the text itself under the name without "Id" (name), so that a line can be
+ * read alone. Bytes are written as lower-case hexadecimal text.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -19,73 +19,74 @@ struct jsonlines_writer {
 	FILE *file;
 	const char *name; /* of the file */
 	const struct ws_xtable *table;
-	bool numbers_only; /* texts are in StringIds alone */
-	struct ws_text line,
-		start; /* line: those of a batch; start: what every line of the table begins with */
+	bool numbers_only;    /* texts are in StringIds alone */
+	struct ws_text lines; /* of a batch */
+	struct ws_text start; /* what every line of the table begins with */
 };
 
-static int table(struct ws_xwriter *writer, const struct ws_xtable *xtable, struct ws_err *err)
+static int begin_json_table(struct ws_xwriter *writer, const struct ws_xtable *xtable,
+			    struct ws_err *err)
 {
-	struct jsonlines_writer *j = (struct jsonlines_writer *)writer;
+	struct jsonlines_writer *json = (struct jsonlines_writer *)writer;
 
 	(void)err;
-	j->table = xtable;
-	j->start.len = 0;
-	ws_text_printf(&j->start, "{\"table\":\"%s\"", xtable->name);
+	json->table = xtable;
+	json->start.len = 0;
+	ws_text_printf(&json->start, "{\"table\":\"%s\"", xtable->name);
 	return 0;
 }
 
-static void put_key(struct ws_text *text, const char *name, size_t n)
+static void put_member_name(struct ws_text *text, const char *name, size_t length)
 {
 	ws_text_add(text, ",\"", 2);
-	ws_text_add(text, name, n);
+	ws_text_add(text, name, length);
 	ws_text_add(text, "\":", 2);
 }
 
-static void put_number(struct ws_text *text, uint64_t v, bool negative)
+static void put_integer(struct ws_text *text, uint64_t number, bool negative)
 {
-	char buf[24], *at = buf + sizeof(buf);
+	char digits[24], *first = digits + sizeof(digits);
 
 	if (negative)
-		v = 0 - v;
+		number = 0 - number;
 	do {
-		*--at = (char)('0' + v % 10);
-		v /= 10;
-	} while (v);
+		*--first = (char)('0' + number % 10);
+		number /= 10;
+	} while (number);
 	if (negative)
-		*--at = '-';
-	ws_text_add(text, at, (size_t)(buf + sizeof(buf) - at));
+		*--first = '-';
+	ws_text_add(text, first, (size_t)(digits + sizeof(digits) - first));
 }
 
-static void put_hex(struct ws_text *text, const char *word, size_t n)
+static void put_hex_bytes(struct ws_text *text, const char *bytes, size_t length)
 {
 	static const char digits[] = "0123456789abcdef";
 
 	ws_text_add(text, "\"", 1);
-	for (size_t i = 0; i < n; i++) {
-		ws_text_add(text, &digits[(unsigned char)word[i] >> 4], 1);
-		ws_text_add(text, &digits[(unsigned char)word[i] & 15], 1);
+	for (size_t i = 0; i < length; i++) {
+		ws_text_add(text, &digits[(unsigned char)bytes[i] >> 4], 1);
+		ws_text_add(text, &digits[(unsigned char)bytes[i] & 15], 1);
 	}
 	ws_text_add(text, "\"", 1);
 }
 
-static void put_cell(struct ws_text *text, const char *name, const struct ws_xcell *cell,
-		     bool numbers_only)
+static void put_member(struct ws_text *text, const char *name, const struct ws_xcell *cell,
+		       bool numbers_only)
 {
-	size_t n = strlen(name);
+	size_t length = strlen(name);
 
 	if (cell->kind == WS_X_NULL)
 		return;
-	put_key(text, name, n);
+	put_member_name(text, name, length);
 	switch (cell->kind) {
 	case WS_X_INT:
 	case WS_X_UINT:
-		put_number(text, (uint64_t)cell->i, cell->kind == WS_X_INT && cell->i < 0);
+		put_integer(text, (uint64_t)cell->i, cell->kind == WS_X_INT && cell->i < 0);
 		break;
 	case WS_X_STRING:
-		put_number(text, cell->id, false);
-		if (!numbers_only && n > 2 && !strcmp(name + n - 2, "Id")) {
-			put_key(text, name, n - 2);
+		put_integer(text, cell->id, false);
+		if (!numbers_only && length > 2 && !strcmp(name + length - 2, "Id")) {
+			put_member_name(text, name, length - 2);
 			ws_text_json(text, cell->text, cell->n);
 		}
 		break;
@@ -99,40 +100,41 @@ static void put_cell(struct ws_text *text, const char *name, const struct ws_xce
 		ws_text_json(text, cell->text, cell->n);
 		break;
 	case WS_X_BLOB:
-		put_hex(text, cell->text, cell->n);
+		put_hex_bytes(text, cell->text, cell->n);
 		break;
 	case WS_X_NULL:
 		break;
 	}
 }
 
-static int rows(struct ws_xwriter *writer, const struct ws_xcell *cells, size_t count,
-		struct ws_err *err)
+static int write_json_rows(struct ws_xwriter *writer, const struct ws_xcell *cells, size_t count,
+			   struct ws_err *err)
 {
-	struct jsonlines_writer *j = (struct jsonlines_writer *)writer;
+	struct jsonlines_writer *json = (struct jsonlines_writer *)writer;
 
-	j->line.len = 0;
-	for (; count--; cells += j->table->column_count) {
-		ws_text_add(&j->line, j->start.text, j->start.len);
-		for (size_t i = 0; i < j->table->column_count; i++)
-			put_cell(&j->line, j->table->columns[i].name, &cells[i], j->numbers_only);
-		ws_text_add(&j->line, "}\n", 2);
+	json->lines.len = 0;
+	for (; count--; cells += json->table->column_count) {
+		ws_text_add(&json->lines, json->start.text, json->start.len);
+		for (size_t i = 0; i < json->table->column_count; i++)
+			put_member(&json->lines, json->table->columns[i].name, &cells[i],
+				   json->numbers_only);
+		ws_text_add(&json->lines, "}\n", 2);
 	}
-	if (fwrite(j->line.text, 1, j->line.len, j->file) != j->line.len)
-		return ws_fail_errno(err, "cannot write %s", j->name);
+	if (fwrite(json->lines.text, 1, json->lines.len, json->file) != json->lines.len)
+		return ws_fail_errno(err, "cannot write %s", json->name);
 	return 0;
 }
 
-static int finish(struct ws_xwriter *writer, bool keep, struct ws_err *err)
+static int close_json(struct ws_xwriter *writer, bool keep, struct ws_err *err)
 {
-	struct jsonlines_writer *j = (struct jsonlines_writer *)writer;
+	struct jsonlines_writer *json = (struct jsonlines_writer *)writer;
 	int rc = 0;
 
-	if (keep && fflush(j->file))
-		rc = ws_fail_errno(err, "cannot write %s", j->name);
-	ws_text_free(&j->line);
-	ws_text_free(&j->start);
-	free(j);
+	if (keep && fflush(json->file))
+		rc = ws_fail_errno(err, "cannot write %s", json->name);
+	ws_text_free(&json->lines);
+	ws_text_free(&json->start);
+	free(json);
 	return rc;
 }
 
@@ -141,9 +143,10 @@ struct ws_xwriter *ws_xformat_open_jsonlines(const struct ws_xtarget *target, st
 	struct jsonlines_writer *writer = ws_calloc(1, sizeof(*writer));
 
 	(void)err;
-	writer->writer = (struct ws_xwriter){.table = table, .rows = rows, .close = finish};
+	writer->writer = (struct ws_xwriter){
+		.table = begin_json_table, .rows = write_json_rows, .close = close_json};
 	writer->file = target->file;
-	writer->name = strcmp(target->name, "-") ? target->name : "standard output";
+	writer->name = ws_target_name(target);
 	writer->numbers_only = target->separate_strings;
 	return &writer->writer;
 }

@@ -1,11 +1,11 @@
 /*
- * parquet.c - a folder with a Parquet file for each table, written by DuckDB's library, which is
+ * parquet.c - a folder with a Parquet file for each table, written by the DuckDB library, which is
  * opened when it is needed.
  *
- * DuckDB pulls: a table function of ours gives it rows, and one COPY ... TO a file runs in a thread
- * of its own. We push: blocks of a view, or rows of a made table, one batch at a time, and wait
- * until it has been taken. So a batch is all that is in memory here, and a row group there. The
- * columns are those of the Arrow export.
+ * DuckDB pulls rows: a COPY ... TO a file runs in a thread of its own and calls our table function.
+ * We push them, blocks of a view or rows of a made table, one batch at a time, and wait until
+ * DuckDB has taken it. So only one batch is in memory here, and one row group there. The columns
+ * are those of the Arrow export.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -25,30 +25,30 @@ struct duckdb {
 #undef WS_DUCKDB
 };
 
-struct field {
+struct parquet_field {
 	char *name;
 	int type;	/* of DuckDB */
-	uint8_t column; /* it is made from */
+	uint8_t column; /* that it is made from */
 	bool text;	/* VARCHAR */
 };
 
-struct parquet {
+struct parquet_writer {
 	struct ws_xwriter writer;
 	struct duckdb duckdb;
-	duckdb_handle db, connection;
+	duckdb_handle database, connection;
 	const char *path, *name;
 	bool append;
 
-	struct field fields[2 * WS_MAX_COLUMNS];
+	struct parquet_field fields[2 * WS_MAX_COLUMNS];
 	size_t field_count, column_count;
 	struct ws_export *export; /* of a view */
 
-	/* The batch in hand: columns of a view, or cells of a made table. */
+	/* The batch being written: columns of a view, or cells of a made table. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	const struct ws_xbatch *batch;
 	const struct ws_xcell *cells;
-	size_t rows, at; /* of it, and how many are taken */
+	size_t rows, rows_taken; /* of it, and how many of them DuckDB has taken */
 	bool busy, finished, failed;
 
 	bool running; /* a COPY */
@@ -58,23 +58,26 @@ struct parquet {
 
 /* ---- the library ---- */
 
-static int bind_functions(struct duckdb *d, struct ws_err *e)
+static int bind_functions(struct duckdb *duckdb, struct ws_err *err)
 {
-#define WS_DUCKDB(result, function, arguments)                                                    \
-	*(void **)&d->function = dlsym(d->library, #function);                                    \
-	if (!d->function)                                                                         \
-		return ws_fail(e, "the DuckDB library has no %s: version 1.0 or newer is needed", \
+#define WS_DUCKDB(result, function, arguments)                                                 \
+	*(void **)&duckdb->function = dlsym(duckdb->library, #function);                       \
+	if (!duckdb->function)                                                                 \
+		return ws_fail(err,                                                            \
+			       "the DuckDB library has no %s: version 1.0 or newer is needed", \
 			       #function);
 	WS_DUCKDB_FUNCTIONS(WS_DUCKDB)
 #undef WS_DUCKDB
 	return 0;
 }
 
-static int open_library(struct duckdb *duckdb, struct ws_err *err)
+static int open_duckdb_library(struct duckdb *duckdb, struct ws_err *err)
 {
 	const char *named = getenv("WARPSIGHT_DUCKDB");
 
-	duckdb->library = dlopen(named && *named ? named : "libduckdb.so", RTLD_NOW | RTLD_LOCAL);
+	if (!named || !*named)
+		named = "libduckdb.so";
+	duckdb->library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
 	if (!duckdb->library)
 		return ws_fail(err,
 			       "parquetdir needs the library of DuckDB (%s). Unpack "
@@ -88,32 +91,33 @@ static int open_library(struct duckdb *duckdb, struct ws_err *err)
 	return bind_functions(duckdb, err);
 }
 
-static int run_sql(struct parquet *parquet, const char *sql, struct ws_err *err)
+static int run_duckdb_sql(struct parquet_writer *parquet, const char *sql, struct ws_err *err)
 {
 	struct duckdb_result result = {{0}};
 	int rc = parquet->duckdb.duckdb_query(parquet->connection, sql, &result);
-	const char *why = rc ? parquet->duckdb.duckdb_result_error(&result) : NULL;
 
-	if (rc)
-		ws_fail(err, "DuckDB: %s", ws_text_or(why, "it does not say why"));
+	if (rc) {
+		const char *reason = parquet->duckdb.duckdb_result_error(&result);
+
+		ws_fail(err, "DuckDB: %s", ws_text_or(reason, "it does not say why"));
+	}
 	parquet->duckdb.duckdb_destroy_result(&result);
-	return rc ? -1 : 0;
+	return -(rc != 0);
 }
 
 /* ---- what DuckDB calls ---- */
 
-static void on_bind(duckdb_handle info);
-static void on_init(duckdb_handle info)
+static void init_scan(duckdb_handle info)
 {
 	(void)info;
 }
 
-/* The library's functions, for callbacks: one is open at a time. */
+/* The library's functions, for callbacks, which get no context; one writer is open at a time. */
 static struct duckdb *api;
 
-static void on_bind(duckdb_handle info)
+static void declare_columns(duckdb_handle info)
 {
-	struct parquet *parquet = api->duckdb_bind_get_extra_info(info);
+	struct parquet_writer *parquet = api->duckdb_bind_get_extra_info(info);
 
 	for (size_t i = 0; i < parquet->field_count; i++) {
 		duckdb_handle type = api->duckdb_create_logical_type(parquet->fields[i].type);
@@ -123,7 +127,7 @@ static void on_bind(duckdb_handle info)
 	}
 }
 
-static uint64_t *writable_validity(duckdb_handle vector)
+static uint64_t *make_validity_writable(duckdb_handle vector)
 {
 	api->duckdb_vector_ensure_validity_writable(vector);
 	return api->duckdb_vector_get_validity(vector);
@@ -139,59 +143,62 @@ static bool is_null(const struct ws_xvector *vector, size_t row)
 	return vector->valid && !(vector->valid[row >> 3] >> (row & 7) & 1);
 }
 
-static void give_text(struct parquet *parquet, duckdb_handle vector,
-		      const struct ws_xvector *xvector, size_t from, size_t n)
+static void give_texts(struct parquet_writer *parquet, duckdb_handle vector,
+		       const struct ws_xvector *xvector, size_t first, size_t rows)
 {
 	const uint32_t *ids = xvector->data;
 	uint64_t *validity = NULL;
 
-	for (size_t i = 0; i < n; i++) {
-		uint32_t id = ids[from + i];
+	for (size_t i = 0; i < rows; i++) {
+		uint32_t id = ids[first + i];
 		const char *text;
-		size_t len;
+		size_t length;
 
-		if (is_null(xvector, from + i) || !id) {
-			validity = validity ? validity : writable_validity(vector);
+		if (is_null(xvector, first + i) || !id) {
+			if (!validity)
+				validity = make_validity_writable(vector);
 			set_null(validity, i);
 			continue;
 		}
-		text = xvector->type == WS_XT_BLOB
-			       ? ws_report_string(parquet->export->report, id, &len)
-			       : ws_x_bytes(parquet->export, id, &len);
-		api->duckdb_vector_assign_string_element_len(vector, i, text, len);
+		if (xvector->type == WS_XT_BLOB)
+			text = ws_report_string(parquet->export->report, id, &length);
+		else
+			text = ws_x_bytes(parquet->export, id, &length);
+		api->duckdb_vector_assign_string_element_len(vector, i, text, length);
 	}
 }
 
-static void give_column(struct parquet *parquet, duckdb_handle vector, const struct field *field,
-			size_t from, size_t n)
+static void give_column(struct parquet_writer *parquet, duckdb_handle vector,
+			const struct parquet_field *field, size_t first, size_t rows)
 {
 	const struct ws_xvector *xvector = &parquet->batch->col[field->column];
 	unsigned width = ws_xtype_width(xvector->type);
 	uint64_t *validity;
 
 	if (field->text || xvector->type == WS_XT_BLOB) {
-		give_text(parquet, vector, xvector, from, n);
+		give_texts(parquet, vector, xvector, first, rows);
 		return;
 	}
 	if (width)
 		memcpy(api->duckdb_vector_get_data(vector),
-		       (const char *)xvector->data + from * width, n * width);
+		       (const char *)xvector->data + first * width, rows * width);
 	if (!xvector->valid)
 		return;
-	validity = writable_validity(vector);
-	for (size_t i = 0; i < n; i++)
-		if (is_null(xvector, from + i))
+	validity = make_validity_writable(vector);
+	for (size_t i = 0; i < rows; i++)
+		if (is_null(xvector, first + i))
 			set_null(validity, i);
 }
 
-static void give_cells(struct parquet *parquet, duckdb_handle vector, const struct field *field,
-		       size_t from, size_t n)
+static void give_cells(struct parquet_writer *parquet, duckdb_handle vector,
+		       const struct parquet_field *field, size_t first, size_t rows)
 {
-	uint64_t *validity = writable_validity(vector), *data = api->duckdb_vector_get_data(vector);
+	uint64_t *validity = make_validity_writable(vector),
+		 *data = api->duckdb_vector_get_data(vector);
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < rows; i++) {
 		const struct ws_xcell *cell =
-			&parquet->cells[(from + i) * parquet->column_count + field->column];
+			&parquet->cells[(first + i) * parquet->column_count + field->column];
 
 		if (cell->kind == WS_X_NULL)
 			set_null(validity, i);
@@ -199,73 +206,79 @@ static void give_cells(struct parquet *parquet, duckdb_handle vector, const stru
 			api->duckdb_vector_assign_string_element_len(vector, i, cell->text,
 								     cell->n);
 		else
-			data[i] = cell->kind == WS_X_STRING ? cell->id : (uint64_t)cell->i;
+			data[i] = ws_cell_bits(cell);
 	}
 }
 
-/* The next rows, as many as fit a chunk; none at the end. */
-static void on_rows(duckdb_handle info, duckdb_handle chunk)
+/* Give DuckDB the next rows, as many as fit into a chunk; none at the end. */
+static void give_rows(duckdb_handle info, duckdb_handle chunk)
 {
-	struct parquet *parquet = api->duckdb_function_get_extra_info(info);
-	size_t n;
+	struct parquet_writer *parquet = api->duckdb_function_get_extra_info(info);
+	size_t rows = 0;
 
 	pthread_mutex_lock(&parquet->lock);
 	while (!parquet->busy && !parquet->finished)
 		pthread_cond_wait(&parquet->changed, &parquet->lock);
 	if (parquet->failed)
 		api->duckdb_function_set_error(info, "given up");
-	n = parquet->busy ? parquet->rows - parquet->at : 0;
-	if (n > api->duckdb_vector_size())
-		n = api->duckdb_vector_size();
-	for (size_t i = 0; n && i < parquet->field_count; i++) {
+	if (parquet->busy)
+		rows = ws_min(parquet->rows - parquet->rows_taken, api->duckdb_vector_size());
+	for (size_t i = 0; rows && i < parquet->field_count; i++) {
 		duckdb_handle vector = api->duckdb_data_chunk_get_vector(chunk, i);
 
 		if (parquet->batch)
-			give_column(parquet, vector, &parquet->fields[i], parquet->at, n);
+			give_column(parquet, vector, &parquet->fields[i], parquet->rows_taken,
+				    rows);
 		else
-			give_cells(parquet, vector, &parquet->fields[i], parquet->at, n);
+			give_cells(parquet, vector, &parquet->fields[i], parquet->rows_taken, rows);
 	}
-	parquet->at += n;
-	if (parquet->busy && parquet->at == parquet->rows) {
+	parquet->rows_taken += rows;
+	if (parquet->busy && parquet->rows_taken == parquet->rows) {
 		parquet->busy = false;
 		pthread_cond_broadcast(&parquet->changed);
 	}
 	pthread_mutex_unlock(&parquet->lock);
-	api->duckdb_data_chunk_set_size(chunk, n);
+	api->duckdb_data_chunk_set_size(chunk, rows);
 }
 
 /* ---- one COPY ---- */
 
-static void *copy(void *arg)
+static void *run_copy(void *argument)
 {
-	struct parquet *parquet = arg;
+	struct parquet_writer *parquet = argument;
 	struct ws_err err;
 
-	if (run_sql(parquet, parquet->sql, &err) < 0)
+	if (run_duckdb_sql(parquet, parquet->sql, &err) < 0)
 		parquet->error = ws_strdup(err.msg);
 	pthread_mutex_lock(&parquet->lock);
-	parquet->finished = true; /* nobody takes rows any more */
+	parquet->finished = true; /* DuckDB takes no more rows */
 	pthread_cond_broadcast(&parquet->changed);
 	pthread_mutex_unlock(&parquet->lock);
 	return NULL;
 }
 
-static int start(struct parquet *parquet, const char *table, struct ws_err *err)
+static int start_copy(struct parquet_writer *parquet, const char *table, struct ws_err *err)
 {
 	struct ws_text sql = {0};
 
 	ws_text_puts(&sql, "COPY (SELECT * FROM warpsight_rows()) TO '");
-	for (const char *text = parquet->path; *text; text++)
-		ws_text_printf(&sql, *text == '\'' ? "''" : "%c", *text);
+	for (const char *letter = parquet->path; *letter; letter++) {
+		if (*letter == '\'')
+			ws_text_puts(&sql, "'");
+		ws_text_add(&sql, letter, 1);
+	}
 	ws_text_printf(&sql, "/%s.parquet' (FORMAT parquet, COMPRESSION zstd)", table);
 	parquet->sql = sql.text;
 	parquet->busy = parquet->finished = parquet->failed = false;
-	parquet->running = !pthread_create(&parquet->thread, NULL, copy, parquet);
-	return parquet->running ? 0 : ws_fail(err, "cannot start a thread");
+	parquet->running = !pthread_create(&parquet->thread, NULL, run_copy, parquet);
+	if (!parquet->running)
+		return ws_fail(err, "cannot start a thread");
+	return 0;
 }
 
-/* No more rows: wait for the file. With `give_up`, it is not wanted. */
-static int stop(struct parquet *parquet, bool give_up, struct ws_err *err)
+/* Tell DuckDB that there are no more rows, and wait for the file. With `give_up`, it is not wanted.
+ */
+static int finish_copy(struct parquet_writer *parquet, bool give_up, struct ws_err *err)
 {
 	int rc = 0;
 
@@ -282,16 +295,17 @@ static int stop(struct parquet *parquet, bool give_up, struct ws_err *err)
 	free(parquet->sql);
 	parquet->sql = NULL;
 	if (parquet->error)
-		rc = give_up ? -1
-			     : ws_fail(err, "cannot write %s: %s", parquet->name, parquet->error);
+		rc = -1;
+	if (parquet->error && !give_up)
+		ws_fail(err, "cannot write %s: %s", parquet->name, parquet->error);
 	free(parquet->error);
 	parquet->error = NULL;
 	return rc;
 }
 
-/* Hand over the batch in hand and wait until it is taken. */
-static int hand_over(struct parquet *parquet, const struct ws_xbatch *batch,
-		     const struct ws_xcell *cells, size_t rows, struct ws_err *err)
+/* Hand over a batch and wait until DuckDB has taken it. */
+static int pass_batch(struct parquet_writer *parquet, const struct ws_xbatch *batch,
+		      const struct ws_xcell *cells, size_t rows, struct ws_err *err)
 {
 	bool gone;
 
@@ -299,63 +313,66 @@ static int hand_over(struct parquet *parquet, const struct ws_xbatch *batch,
 	parquet->batch = batch;
 	parquet->cells = cells;
 	parquet->rows = rows;
-	parquet->at = 0;
+	parquet->rows_taken = 0;
 	parquet->busy = !parquet->finished;
 	pthread_cond_broadcast(&parquet->changed);
 	while (parquet->busy && !parquet->finished)
 		pthread_cond_wait(&parquet->changed, &parquet->lock);
-	gone = parquet->busy || parquet->at < rows;
+	gone = parquet->busy || parquet->rows_taken < rows;
 	pthread_mutex_unlock(&parquet->lock);
 	if (!gone)
 		return 0;
-	return stop(parquet, false, err) < 0
-		       ? -1
-		       : ws_fail(err, "cannot write %s: DuckDB took no more rows", parquet->name);
+	if (finish_copy(parquet, false, err) < 0)
+		return -1;
+	return ws_fail(err, "cannot write %s: DuckDB took no more rows", parquet->name);
 }
 
 /* ---- tables ---- */
 
-static void clear_fields(struct parquet *parquet)
+static void clear_parquet_fields(struct parquet_writer *parquet)
 {
 	while (parquet->field_count)
 		free(parquet->fields[--parquet->field_count].name);
 }
 
-static void add_field(struct parquet *parquet, size_t column, char *name, int type)
+static void add_parquet_field(struct parquet_writer *parquet, size_t column, char *name, int type)
 {
 	parquet->fields[parquet->field_count++] =
-		(struct field){name, type, (uint8_t)column, type == DUCKDB_VARCHAR};
+		(struct parquet_field){name, type, (uint8_t)column, type == DUCKDB_VARCHAR};
 }
 
-static int table(struct ws_xwriter *writer, const struct ws_xtable *xtable, struct ws_err *err)
+static int begin_parquet_table(struct ws_xwriter *writer, const struct ws_xtable *xtable,
+			       struct ws_err *err)
 {
-	struct parquet *parquet = (struct parquet *)writer;
+	static const int types[] = {
+		[WS_SHAPE_INT] = DUCKDB_BIGINT,	  [WS_SHAPE_UINT] = DUCKDB_BIGINT,
+		[WS_SHAPE_REAL] = DUCKDB_DOUBLE,  [WS_SHAPE_STRING] = DUCKDB_BIGINT,
+		[WS_SHAPE_TEXT] = DUCKDB_VARCHAR, [WS_SHAPE_BLOB] = DUCKDB_BLOB};
+	struct parquet_writer *parquet = (struct parquet_writer *)writer;
 
-	if (stop(parquet, false, err) < 0)
+	if (finish_copy(parquet, false, err) < 0)
 		return -1;
-	clear_fields(parquet);
+	clear_parquet_fields(parquet);
 	parquet->column_count = xtable->column_count;
 	for (size_t i = 0; i < xtable->column_count; i++) {
-		const char *type = xtable->columns[i].type;
+		const struct ws_xcolumn *column = &xtable->columns[i];
 
-		add_field(parquet, i, ws_strdup(xtable->columns[i].name),
-			  *type == 'R'	 ? DUCKDB_DOUBLE
-			  : *type == 'T' ? DUCKDB_VARCHAR
-			  : *type == 'B' ? DUCKDB_BLOB
-					 : DUCKDB_BIGINT);
+		add_parquet_field(parquet, i, ws_strdup(column->name),
+				  types[ws_xcolumn_shape(column)]);
 	}
-	return start(parquet, xtable->name, err);
+	return start_copy(parquet, xtable->name, err);
 }
 
-static int rows(struct ws_xwriter *writer, const struct ws_xcell *cells, size_t count,
-		struct ws_err *err)
+static int write_parquet_rows(struct ws_xwriter *writer, const struct ws_xcell *cells, size_t count,
+			      struct ws_err *err)
 {
-	return hand_over((struct parquet *)writer, NULL, cells, count, err);
+	return pass_batch((struct parquet_writer *)writer, NULL, cells, count, err);
 }
 
 /* ---- views ---- */
 
-static void add_view_field(struct parquet *parquet, const struct ws_xview *view, size_t i)
+static void add_parquet_view_field(struct parquet_writer *parquet, const struct ws_xview *view,
+				   size_t i)
 {
 	static const int types[] = {[WS_XT_NULL] = DUCKDB_INTEGER, [WS_XT_U8] = DUCKDB_UTINYINT,
 				    [WS_XT_U32] = DUCKDB_UINTEGER, [WS_XT_I32] = DUCKDB_INTEGER,
@@ -363,54 +380,51 @@ static void add_view_field(struct parquet *parquet, const struct ws_xview *view,
 				    [WS_XT_F64] = DUCKDB_DOUBLE,   [WS_XT_STRING] = DUCKDB_UINTEGER,
 				    [WS_XT_TEXT] = DUCKDB_VARCHAR, [WS_XT_BLOB] = DUCKDB_BLOB};
 	const struct ws_xcolumn *column = &view->table.columns[i];
-	enum ws_xtype xtype = ws_xcolumn_type(view, column);
+	enum ws_xtype column_type = ws_xcolumn_type(view, column);
+	int type = types[column_type];
 
-	add_field(parquet, i, ws_strdup(column->name),
-		  xtype == WS_XT_NULL && *column->type == 'T' ? DUCKDB_VARCHAR : types[xtype]);
-	parquet->fields[parquet->field_count - 1].text = xtype == WS_XT_TEXT;
-	if (xtype == WS_XT_STRING)
-		add_field(parquet, i, ws_xcolumn_text_name(&view->table, column), DUCKDB_VARCHAR);
+	if (column_type == WS_XT_NULL && *column->type == 'T')
+		type = DUCKDB_VARCHAR;
+	add_parquet_field(parquet, i, ws_strdup(column->name), type);
+	parquet->fields[parquet->field_count - 1].text = column_type == WS_XT_TEXT;
+	if (column_type == WS_XT_STRING)
+		add_parquet_field(parquet, i, ws_xcolumn_text_name(&view->table, column),
+				  DUCKDB_VARCHAR);
 }
 
-static int nothing(void *ctx, const struct ws_xbatch *batch, struct ws_err *err)
+static int put_parquet_batch(void *context, const struct ws_xbatch *batch, struct ws_err *err)
 {
-	(void)ctx, (void)batch, (void)err;
-	return 0;
-}
+	struct parquet_writer *parquet = context;
 
-static int put(void *ctx, const struct ws_xbatch *batch, struct ws_err *err)
-{
-	struct parquet *parquet = ctx;
-
-	if (!parquet->running && start(parquet, batch->view->table.name, err) < 0)
+	if (!parquet->running && start_copy(parquet, batch->view->table.name, err) < 0)
 		return -1;
-	return hand_over(parquet, batch, NULL, batch->rows, err);
+	return pass_batch(parquet, batch, NULL, batch->rows, err);
 }
 
-static int view(struct ws_xwriter *writer, struct ws_export *export, const struct ws_xview *xview,
-		uint64_t *count, struct ws_err *err)
+static int write_parquet_view(struct ws_xwriter *writer, struct ws_export *export,
+			      const struct ws_xview *xview, uint64_t *count, struct ws_err *err)
 {
-	struct parquet *parquet = (struct parquet *)writer;
-	struct ws_xcolumns_user user = {.make = nothing, .put = put, .ctx = parquet};
+	struct parquet_writer *parquet = (struct parquet_writer *)writer;
+	struct ws_xcolumns_user user = {.put = put_parquet_batch, .ctx = parquet};
 
-	if (stop(parquet, false, err) < 0)
+	if (finish_copy(parquet, false, err) < 0)
 		return -1;
-	clear_fields(parquet);
+	clear_parquet_fields(parquet);
 	parquet->export = export;
 	for (size_t i = 0; i < xview->table.column_count; i++)
-		add_view_field(parquet, xview, i);
+		add_parquet_view_field(parquet, xview, i);
 	if (ws_xcolumns_run(export, xview, UINT64_MAX, &user, count, err) < 0)
 		return -1;
-	if (!parquet->running && !export->lazy && start(parquet, xview->table.name, err) < 0)
+	if (!parquet->running && !export->lazy && start_copy(parquet, xview->table.name, err) < 0)
 		return -1;
-	return stop(parquet, false, err);
+	return finish_copy(parquet, false, err);
 }
 
-/* ---- all ---- */
+/* ---- opening and closing ---- */
 
-static bool has(struct ws_xwriter *writer, const char *name)
+static bool has_parquet_file(struct ws_xwriter *writer, const char *name)
 {
-	struct parquet *parquet = (struct parquet *)writer;
+	struct parquet_writer *parquet = (struct parquet_writer *)writer;
 	char *path = ws_format("%s/%s.parquet", parquet->path, name);
 	bool there = parquet->append && !access(path, F_OK);
 
@@ -418,65 +432,72 @@ static bool has(struct ws_xwriter *writer, const char *name)
 	return there;
 }
 
-static int finish(struct ws_xwriter *writer, bool keep, struct ws_err *err)
+static int close_parquet(struct ws_xwriter *writer, bool keep, struct ws_err *err)
 {
-	struct parquet *parquet = (struct parquet *)writer;
-	int rc = stop(parquet, !keep, err);
+	struct parquet_writer *parquet = (struct parquet_writer *)writer;
+	int rc = finish_copy(parquet, !keep, err);
 
-	clear_fields(parquet);
+	clear_parquet_fields(parquet);
 	if (parquet->connection)
 		parquet->duckdb.duckdb_disconnect(&parquet->connection);
-	if (parquet->db)
-		parquet->duckdb.duckdb_close(&parquet->db);
+	if (parquet->database)
+		parquet->duckdb.duckdb_close(&parquet->database);
 	pthread_cond_destroy(&parquet->changed);
 	pthread_mutex_destroy(&parquet->lock);
 	free(parquet); /* the library stays: its threads may still be ending */
-	return keep ? rc : 0;
+	if (!keep)
+		return 0;
+	return rc;
 }
 
-static int open_database(struct parquet *parquet, struct ws_err *err)
+static int open_database(struct parquet_writer *parquet, struct ws_err *err)
 {
-	duckdb_handle f;
+	duckdb_handle function;
 	int rc;
 
-	if (open_library(&parquet->duckdb, err) < 0)
+	if (open_duckdb_library(&parquet->duckdb, err) < 0)
 		return -1;
 	api = &parquet->duckdb;
-	if (parquet->duckdb.duckdb_open(NULL, &parquet->db) ||
-	    parquet->duckdb.duckdb_connect(parquet->db, &parquet->connection))
+	if (parquet->duckdb.duckdb_open(NULL, &parquet->database) ||
+	    parquet->duckdb.duckdb_connect(parquet->database, &parquet->connection))
 		return ws_fail(err, "DuckDB %s cannot be started",
 			       parquet->duckdb.duckdb_library_version());
-	if (run_sql(parquet,
+	if (run_duckdb_sql(
+		    parquet,
 		    "SET memory_limit = '512MB'; SET threads = 2; SET temp_directory = ''; SET "
 		    "autoinstall_known_extensions = false",
 		    err) < 0)
 		return -1;
-	f = parquet->duckdb.duckdb_create_table_function();
-	parquet->duckdb.duckdb_table_function_set_name(f, "warpsight_rows");
-	parquet->duckdb.duckdb_table_function_set_extra_info(f, parquet, NULL);
-	parquet->duckdb.duckdb_table_function_set_bind(f, on_bind);
-	parquet->duckdb.duckdb_table_function_set_init(f, on_init);
-	parquet->duckdb.duckdb_table_function_set_function(f, on_rows);
-	rc = parquet->duckdb.duckdb_register_table_function(parquet->connection, f);
-	parquet->duckdb.duckdb_destroy_table_function(&f);
-	return rc ? ws_fail(err, "DuckDB %s refuses a table function",
-			    parquet->duckdb.duckdb_library_version())
-		  : 0;
+	function = parquet->duckdb.duckdb_create_table_function();
+	parquet->duckdb.duckdb_table_function_set_name(function, "warpsight_rows");
+	parquet->duckdb.duckdb_table_function_set_extra_info(function, parquet, NULL);
+	parquet->duckdb.duckdb_table_function_set_bind(function, declare_columns);
+	parquet->duckdb.duckdb_table_function_set_init(function, init_scan);
+	parquet->duckdb.duckdb_table_function_set_function(function, give_rows);
+	rc = parquet->duckdb.duckdb_register_table_function(parquet->connection, function);
+	parquet->duckdb.duckdb_destroy_table_function(&function);
+	if (rc)
+		return ws_fail(err, "DuckDB %s refuses a table function",
+			       parquet->duckdb.duckdb_library_version());
+	return 0;
 }
 
 struct ws_xwriter *ws_xformat_open_parquetdir(const struct ws_xtarget *target, struct ws_err *err)
 {
-	struct parquet *parquet = ws_calloc(1, sizeof(*parquet));
+	struct parquet_writer *parquet = ws_calloc(1, sizeof(*parquet));
 
-	parquet->writer = (struct ws_xwriter){
-		.table = table, .rows = rows, .close = finish, .view = view, .has = has};
+	parquet->writer = (struct ws_xwriter){.table = begin_parquet_table,
+					      .rows = write_parquet_rows,
+					      .close = close_parquet,
+					      .view = write_parquet_view,
+					      .has = has_parquet_file};
 	parquet->path = target->path;
 	parquet->name = target->name;
 	parquet->append = target->append;
 	pthread_mutex_init(&parquet->lock, NULL);
 	pthread_cond_init(&parquet->changed, NULL);
 	if (open_database(parquet, err) < 0) {
-		finish(&parquet->writer, false, NULL);
+		close_parquet(&parquet->writer, false, NULL);
 		return NULL;
 	}
 	return &parquet->writer;

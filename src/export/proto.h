@@ -10,44 +10,45 @@
 
 #include "base/mem.h"
 
-static inline void ws_proto_varint(struct ws_text *text, uint64_t v)
+static inline void ws_proto_varint(struct ws_text *text, uint64_t number)
 {
-	unsigned char b[10];
-	size_t n = 0;
+	unsigned char bytes[10];
+	size_t count = 0;
 
 	do {
-		b[n] = (unsigned char)(v & 127);
-		v >>= 7;
-		b[n++] |= v ? 128 : 0;
-	} while (v);
-	ws_text_add(text, b, n);
+		bytes[count] = (unsigned char)(number & 127);
+		number >>= 7;
+		bytes[count++] |= (unsigned char)((number != 0) << 7);
+	} while (number);
+	ws_text_add(text, bytes, count);
 }
 
-static inline void ws_proto_number(struct ws_text *text, unsigned field, uint64_t v)
+static inline void ws_proto_number(struct ws_text *text, unsigned field, uint64_t number)
 {
 	ws_proto_varint(text, field << 3);
-	ws_proto_varint(text, v);
+	ws_proto_varint(text, number);
 }
 
-static inline void ws_proto_fixed64(struct ws_text *text, unsigned field, uint64_t v)
+static inline void ws_proto_fixed64(struct ws_text *text, unsigned field, uint64_t number)
 {
 	ws_proto_varint(text, field << 3 | 1);
-	ws_text_add(text, &v, 8); /* little-endian, as the machine */
+	ws_text_add(text, &number, 8); /* little-endian, as the machine */
 }
 
-static inline void ws_proto_double(struct ws_text *text, unsigned field, double v)
+static inline void ws_proto_double(struct ws_text *text, unsigned field, double number)
 {
 	uint64_t bits;
 
-	memcpy(&bits, &v, 8);
+	memcpy(&bits, &number, 8);
 	ws_proto_fixed64(text, field, bits);
 }
 
-static inline void ws_proto_bytes(struct ws_text *text, unsigned field, const void *s, size_t n)
+static inline void ws_proto_bytes(struct ws_text *text, unsigned field, const void *bytes,
+				  size_t length)
 {
 	ws_proto_varint(text, field << 3 | 2);
-	ws_proto_varint(text, n);
-	ws_text_add(text, s, n);
+	ws_proto_varint(text, length);
+	ws_text_add(text, bytes, length);
 }
 
 static inline void ws_proto_text(struct ws_text *text, unsigned field, const char *word)
@@ -55,11 +56,15 @@ static inline void ws_proto_text(struct ws_text *text, unsigned field, const cha
 	ws_proto_bytes(text, field, word, strlen(word));
 }
 
-/* A message within another; `m` is emptied. */
-static inline void ws_proto_message(struct ws_text *text, unsigned field, struct ws_text *out)
+/* A message within another; `message` is emptied. */
+static inline void ws_proto_message(struct ws_text *text, unsigned field, struct ws_text *message)
 {
-	ws_proto_bytes(text, field, out->len ? out->text : "", out->len);
-	out->len = 0;
+	const char *bytes = "";
+
+	if (message->len)
+		bytes = message->text;
+	ws_proto_bytes(text, field, bytes, message->len);
+	message->len = 0;
 }
 
 #endif

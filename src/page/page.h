@@ -4,12 +4,12 @@
 
 #include <stddef.h>
 
-/* Files of the page, made part of the program by the build; `bytes` NULL past the last. */
+/* One file of the page. The list ends with one whose `bytes` are NULL. */
 struct ws_asset {
 	const char *name, *type;
 	const unsigned char *bytes;
 	size_t size;
-	const unsigned char *packed; /* the same by gzip, for links that are slow */
+	const unsigned char *packed; /* the same compressed by gzip, for slow links */
 	size_t packed_size;
 	const char *sha256; /* in base64, for content security policies */
 };

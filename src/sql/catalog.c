@@ -1,10 +1,11 @@
 /*
- * catalog.c - which tables a report has in SQL: those of its export, found by running the export
+ * catalog.c - finds the tables that a report has in SQL: those of its export, by running the export
  * without writing.
  *
- * Views of the report's tables (views/view.h) are read from its blocks when a query asks. Tables
- * that the export makes row by row (enumerations, the machine, processes) are made the first time
- * that a query reads them, by running the export again for that table alone, and kept as cells.
+ * Views of the report's tables (views/view.h) are read from its blocks when a query needs them.
+ * Tables that the export makes row by row (enumerations, the machine, processes) are made the first
+ * time that a query reads them, by running the export again for that table alone, and are kept as
+ * cells.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,27 +17,28 @@ static struct ws_sql_table *add_table(struct ws_sql_report *report, const struct
 {
 	struct ws_sql_table *sql_table = ws_calloc(1, sizeof(*sql_table));
 
-	sql_table->of = report;
+	sql_table->report = report;
 	sql_table->name = table->name;
 	sql_table->doc = ws_text_or(table->doc, "");
 	sql_table->columns = table->columns;
 	sql_table->column_count = table->column_count;
-	ws_grow(report->tables, report->table_cap, report->table_count + 1);
+	ws_grow(report->tables, report->table_capacity, report->table_count + 1);
 	report->tables[report->table_count++] = sql_table;
 	return sql_table;
 }
 
-static struct ws_sql_report *report_of(struct ws_xwriter *xwriter)
+static struct ws_sql_report *find_report(struct ws_xwriter *xwriter)
 {
 	return (struct ws_sql_report *)((char *)xwriter - offsetof(struct ws_sql_report, writer));
 }
 
-/* ---- the export's writer: first it takes note of tables, later it keeps the rows of one ---- */
+/* ---- the export's writer: first it collects the tables, later it keeps the rows of one ---- */
 
-/* Called for every table before it is begun: those that are "there already" are passed over. */
-static bool pass_over(struct ws_xwriter *writer, const char *name)
+/* The export asks this before it begins a table, and skips those that are "there already". So
+ * tables are collected here, and later all but the one to be kept are skipped. */
+static bool skip_table(struct ws_xwriter *writer, const char *name)
 {
-	struct ws_sql_report *report = report_of(writer);
+	struct ws_sql_report *report = find_report(writer);
 	struct ws_sql_table *table;
 
 	if (report->making)
@@ -52,10 +54,10 @@ static bool pass_over(struct ws_xwriter *writer, const char *name)
 	return true;
 }
 
-static int note_view(struct ws_xwriter *writer, struct ws_export *export,
-		     const struct ws_xview *view, uint64_t *rows, struct ws_err *err)
+static int collect_view(struct ws_xwriter *writer, struct ws_export *export,
+			const struct ws_xview *view, uint64_t *rows, struct ws_err *err)
 {
-	struct ws_sql_report *report = report_of(writer);
+	struct ws_sql_report *report = find_report(writer);
 	struct ws_sql_table *table;
 
 	(void)export, (void)rows, (void)err;
@@ -76,18 +78,18 @@ static int keep_table(struct ws_xwriter *writer, const struct ws_xtable *table, 
 static int keep_rows(struct ws_xwriter *writer, const struct ws_xcell *cells, size_t rows,
 		     struct ws_err *err)
 {
-	struct ws_sql_report *report = report_of(writer);
+	struct ws_sql_report *report = find_report(writer);
 	struct ws_sql_table *table = report->making;
-	size_t n = rows * table->column_count;
+	size_t count = rows * table->column_count;
 
 	if (report->sql->stop)
 		return ws_fail(err, "interrupted");
-	ws_grow(table->cells, table->cell_cap, table->cell_count + n);
-	for (size_t i = 0; i < n; i++) {
+	ws_grow(table->cells, table->cell_capacity, table->cell_count + count);
+	for (size_t i = 0; i < count; i++) {
 		struct ws_xcell *cell = &table->cells[table->cell_count++];
 
 		*cell = cells[i];
-		if (cell->kind != WS_X_TEXT) /* a text is good only during the call */
+		if (cell->kind != WS_X_TEXT) /* a text is valid only during the call */
 			continue;
 		if (cell->id) {
 			*cell = ws_x_text(&report->export, cell->id);
@@ -101,7 +103,7 @@ static int keep_rows(struct ws_xwriter *writer, const struct ws_xcell *cells, si
 	return 0;
 }
 
-static int keep_nothing(struct ws_xwriter *writer, bool keep, struct ws_err *err)
+static int close_nothing(struct ws_xwriter *writer, bool keep, struct ws_err *err)
 {
 	(void)writer, (void)keep, (void)err;
 	return 0;
@@ -109,7 +111,7 @@ static int keep_nothing(struct ws_xwriter *writer, bool keep, struct ws_err *err
 
 int ws_sql_make(struct ws_sql_table *table, struct ws_err *err)
 {
-	struct ws_sql_report *report = table->of;
+	struct ws_sql_report *report = table->report;
 	int rc;
 
 	if (table->kind != WS_SQL_CELLS || table->made)
@@ -147,9 +149,9 @@ int ws_sql_catalog(struct ws_sql_report *sql_report, const struct ws_report *rep
 	sql_report->export.append = true; /* so that the writer is asked about each table */
 	sql_report->writer = (struct ws_xwriter){.table = keep_table,
 						 .rows = keep_rows,
-						 .close = keep_nothing,
-						 .view = note_view,
-						 .has = pass_over};
+						 .close = close_nothing,
+						 .view = collect_view,
+						 .has = skip_table};
 	sql_report->export.writer = &sql_report->writer;
 	if (ws_export_tables(&sql_report->export, err) < 0)
 		return -1;
@@ -169,26 +171,32 @@ void ws_sql_catalog_free(struct ws_sql_report *report)
 	ws_export_end(&report->export);
 }
 
-static void put_comment(struct ws_text *sql, const char *doc)
+static void put_sql_comment(struct ws_text *sql, const char *doc)
 {
 	ws_text_puts(sql, " -- ");
-	for (; *doc; doc++)
-		ws_text_add(sql, *doc == '\n' ? " " : doc, 1);
+	for (; *doc; doc++) {
+		if (*doc == '\n')
+			ws_text_puts(sql, " ");
+		else
+			ws_text_add(sql, doc, 1);
+	}
 }
 
 void ws_sql_create(const struct ws_sql_table *table, bool comments, struct ws_text *sql)
 {
 	ws_text_printf(sql, "CREATE TABLE %s (", table->name);
 	if (comments && *table->doc)
-		put_comment(sql, table->doc);
+		put_sql_comment(sql, table->doc);
 	for (size_t i = 0; i < table->column_count; i++) {
 		const struct ws_xcolumn *column = &table->columns[i];
 
-		ws_text_printf(sql, "\n    \"%s\" %s%s%s", column->name, column->type,
-			       column->not_null ? " NOT NULL" : "",
-			       i + 1 < table->column_count ? "," : "");
+		ws_text_printf(sql, "\n    \"%s\" %s", column->name, column->type);
+		if (column->not_null)
+			ws_text_puts(sql, " NOT NULL");
+		if (i + 1 < table->column_count)
+			ws_text_puts(sql, ",");
 		if (comments && column->doc)
-			put_comment(sql, column->doc);
+			put_sql_comment(sql, column->doc);
 	}
 	ws_text_puts(sql, "\n)");
 }
@@ -197,53 +205,59 @@ uint64_t ws_sql_rows(const struct ws_sql_table *table)
 {
 	switch (table->kind) {
 	case WS_SQL_BLOCKS:
-		return ws_report_rows(table->of->export.report, table->view->source);
+		return ws_report_rows(table->report->export.report, table->view->source);
 	case WS_SQL_CELLS:
-		return !table->made	     ? 100
-		       : table->column_count ? table->cell_count / table->column_count
-					     : 0;
+		if (!table->made)
+			return 100; /* a guess, for planning */
+		if (!table->column_count)
+			return 0;
+		return table->cell_count / table->column_count;
 	default:
-		return (uint64_t)table->of->export.string_count + table->of->export.extra_count;
+		return (uint64_t)table->report->export.string_count +
+		       table->report->export.extra_count;
 	}
 }
 
 /* ---- values ---- */
 
-static void gather(uint64_t *values, uint64_t columns, uint64_t *const *col, size_t row)
+static void gather_values(uint64_t *values, uint64_t columns, uint64_t *const *source_columns,
+			  size_t row)
 {
 	for (; columns; columns &= columns - 1) {
-		int k = __builtin_ctzll(columns);
+		int index = __builtin_ctzll(columns);
 
-		values[k] = col[k][row];
+		values[index] = source_columns[index][row];
 	}
 }
 
-struct ws_xcell ws_sql_cell(const struct ws_sql_table *table, size_t c, uint64_t *const *col,
-			    size_t row)
+struct ws_xcell ws_sql_cell(const struct ws_sql_table *table, size_t column,
+			    uint64_t *const *source_columns, size_t row)
 {
-	uint64_t v[WS_MAX_COLUMNS];
+	uint64_t values[WS_MAX_COLUMNS];
 
-	gather(v, ws_xcolumn_reads(&table->columns[c]), col, row);
-	return ws_xcolumn_cell(&table->of->export, &table->columns[c], v);
+	gather_values(values, ws_xcolumn_reads(&table->columns[column]), source_columns, row);
+	return ws_xcolumn_cell(&table->report->export, &table->columns[column], values);
 }
 
-bool ws_sql_keeps(const struct ws_sql_table *table, uint64_t *const *col, size_t row)
+bool ws_sql_keeps(const struct ws_sql_table *table, uint64_t *const *source_columns, size_t row)
 {
-	uint64_t v[WS_MAX_COLUMNS];
+	uint64_t values[WS_MAX_COLUMNS];
 
 	if (!table->view->keep)
 		return true;
-	gather(v, table->view->keep_reads, col, row);
-	return table->view->keep(v);
+	gather_values(values, table->view->keep_reads, source_columns, row);
+	return table->view->keep(values);
 }
 
 uint64_t ws_sql_sources(const struct ws_sql_table *table, uint64_t columns)
 {
-	uint64_t sources = table->view->keep ? table->view->keep_reads : 0;
+	uint64_t sources = 0;
 
+	if (table->view->keep)
+		sources = table->view->keep_reads;
+	/* In SQLite's colUsed, the last bit stands for all columns from there on. */
 	for (size_t i = 0; i < table->column_count; i++)
-		if (columns >> (ws_min(i, 63)) &
-		    1) /* as SQLite's colUsed: the last bit stands for all beyond */
+		if (columns >> (ws_min(i, 63)) & 1)
 			sources |= ws_xcolumn_reads(&table->columns[i]);
 	return sources;
 }

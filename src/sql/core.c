@@ -1,204 +1,233 @@
 /*
- * core.c - finding what fold.h can answer in a statement, and putting its answer in its place.
+ * rewrite.c - finds what group_by.h can compute in a statement, and rewrites the statement to read
+ * the result.
  *
- * A SELECT with aggregates over one table of the report, joined to StringIds at most, is rewritten
- * to read a table of groups: aggregates and what is grouped by become columns of that table,
- * everything else (arithmetic on sums, HAVING, ORDER BY, LIMIT, whatever stands around it) stays as
- * it is written and SQLite's. SQLite has parsed the statement before, so it is known to be right;
- * here only what is surely understood is taken, word by word, and any other word leaves the
- * statement as it is.
+ * A SELECT with aggregates over one table of the report, joined to nothing but StringIds, is
+ * rewritten to read a table of groups: aggregates and what is grouped by become columns of that
+ * table; everything else (arithmetic on sums, HAVING, ORDER BY, LIMIT, the statement around it)
+ * stays as it is written and is left to SQLite. SQLite has parsed the statement before, so its
+ * syntax is correct. The rewriting goes word by word and takes only what it surely understands: any
+ * other word leaves the statement as it is.
  *
- * Its parts: core_clauses.c reads the SELECT, core_names.c its names, core_number.c and
- * core_words.c its expressions; writing it anew, and going through the statement, is here.
+ * rewrite_clauses.c reads the SELECT, rewrite_names.c its names, rewrite_numbers.c and
+ * rewrite_words.c its expressions; writing the new SELECT, and going through the statement, is
+ * here.
  */
 #include "sql/core.h"
 
-static bool put_items(struct core *core, struct ws_text *out)
+/* The name that SQLite would give the column of an item without an alias: the column's own if the
+ * item is one, else the text of the expression. */
+static void write_item_name(struct select_parts *select, struct token_span span,
+			    struct ws_text *out)
 {
-	for (size_t i = 0; i < core->item_count; i++) {
-		const struct item *it = &core->item[i];
-		struct put put = {.core = core, .span = it->span, .aggregates = true, .out = out};
-		const char *from = core->token[it->span.from].text,
-			   *to = core->token[it->span.to - 1].text + core->token[it->span.to - 1].n;
-		struct ws_sql_atom atom;
+	const struct ws_sql_token *last = &select->tokens[span.to - 1];
+	const char *from = select->tokens[span.from].text, *to = last->text + last->length;
+	struct ws_sql_atom atom;
 
-		ws_text_puts(out, i ? ", " : "");
-		if (!ws_core_put(&put))
+	if (ws_core_resolve(select, span.from, span.to, &atom) == span.to - span.from) {
+		if (atom.kind == WS_ATOM_TEXT)
+			from = "value";
+		else if (atom.kind == WS_ATOM_ID)
+			from = "id";
+		else
+			from = select->grouping->table->columns[atom.column].name;
+		to = from + strlen(from);
+	}
+	ws_text_puts(out, "\"");
+	for (; from < to; from++) {
+		ws_text_add(out, from, 1);
+		if (*from == '"')
+			ws_text_add(out, from, 1);
+	}
+	ws_text_puts(out, "\"");
+}
+
+static bool write_items(struct select_parts *select, struct ws_text *out)
+{
+	for (size_t i = 0; i < select->item_count; i++) {
+		const struct select_item *item = &select->item_list[i];
+		struct expression_writer writer = {
+			.select = select, .span = item->span, .aggregates = true, .out = out};
+
+		if (i)
+			ws_text_puts(out, ", ");
+		if (!ws_core_put(&writer))
 			return false;
 		ws_text_puts(out, "AS ");
-		if (it->alias) {
-			ws_text_add(out, core->token[it->name].text, core->token[it->name].n);
-			continue;
-		}
-		if (ws_core_resolve(core, it->span.from, it->span.to, &atom) ==
-		    it->span.to - it->span.from) {
-			from = atom.what == WS_ATOM_TEXT ? "value"
-			       : atom.what == WS_ATOM_ID
-				       ? "id"
-				       : core->fold->table->columns[atom.column].name;
-			to = from + strlen(from);
-		}
-		ws_text_puts(out, "\"");
-		for (; from < to; from++)
-			ws_text_add(out, *from == '"' ? "\"\"" : from, *from == '"' ? 2 : 1);
-		ws_text_puts(out, "\"");
+		if (item->alias)
+			ws_text_add(out, select->tokens[item->name].text,
+				    select->tokens[item->name].length);
+		else
+			write_item_name(select, item->span, out);
 	}
 	return true;
 }
 
-/* A term of ORDER BY: its expression, then ASC or DESC and NULLS. */
-static bool put_order_term(struct core *core, struct span part, struct ws_text *out)
+/* Write a term of ORDER BY: its expression, then ASC or DESC and NULLS. */
+static bool write_order_term(struct select_parts *select, struct token_span part,
+			     struct ws_text *out)
 {
 	static const char *const words[] = {"ASC", "DESC", "NULLS", "FIRST", "LAST", NULL};
-	struct put put = {
-		.core = core, .span = part, .aggregates = true, .aliases = true, .out = out};
+	struct expression_writer term_writer = {
+		.select = select, .span = part, .aggregates = true, .aliases = true, .out = out};
 
-	while (put.span.to > put.span.from + 1 && one_of(core, put.span.to - 1, words))
-		put.span.to--;
-	if (put.span.to == put.span.from + 1 &&
-	    (core->token[put.span.from].kind == WS_T_INT || ws_core_aliased(core, put.span.from)))
-		ws_core_put_token(&put, put.span.from, true);
-	else if (!ws_core_put(&put))
+	while (term_writer.span.to > term_writer.span.from + 1 &&
+	       token_is_one_of(select, term_writer.span.to - 1, words))
+		term_writer.span.to--;
+	if (term_writer.span.to == term_writer.span.from + 1 &&
+	    (select->tokens[term_writer.span.from].kind == WS_T_INT ||
+	     ws_core_aliased(select, term_writer.span.from)))
+		ws_core_put_token(&term_writer, term_writer.span.from, true);
+	else if (!ws_core_put(&term_writer))
 		return false;
-	for (size_t i = put.span.to; i < part.to; i++)
-		ws_core_put_token(&put, i, true);
+	for (size_t i = term_writer.span.to; i < part.to; i++)
+		ws_core_put_token(&term_writer, i, true);
 	return true;
 }
 
-static bool put_order(struct core *core, struct ws_text *out)
+static bool write_order_by(struct select_parts *select, struct ws_text *out)
 {
-	struct span part = {0, 0};
+	struct token_span part = {0, 0};
 
 	ws_text_puts(out, " ORDER BY ");
-	for (bool first = true; ws_core_next_part(core, core->order, &part); first = false) {
-		ws_text_puts(out, first ? "" : ", ");
-		if (!put_order_term(core, part, out))
+	for (bool first = true; ws_core_next_part(select, select->order, &part); first = false) {
+		if (!first)
+			ws_text_puts(out, ", ");
+		if (!write_order_term(select, part, out))
 			return false;
 	}
-	return part.to == core->order.to;
+	return part.to == select->order.to;
 }
 
-static bool put_limit(struct core *core, struct ws_text *out)
+static bool write_limit(struct select_parts *select, struct ws_text *out)
 {
 	ws_text_puts(out, " LIMIT");
-	for (size_t i = core->limit.from; i < core->limit.to; i++) {
-		if (core->token[i].kind != WS_T_INT && !is(core, i, "OFFSET") &&
-		    !is(core, i, ",") && !is(core, i, "-"))
+	for (size_t i = select->limit.from; i < select->limit.to; i++) {
+		if (select->tokens[i].kind != WS_T_INT && !token_is(select, i, "OFFSET") &&
+		    !token_is(select, i, ",") && !token_is(select, i, "-"))
 			return false;
 		ws_text_puts(out, " ");
-		ws_text_add(out, core->token[i].text, core->token[i].n);
+		ws_text_add(out, select->tokens[i].text, select->tokens[i].length);
 	}
 	return true;
 }
 
-static bool put_core(struct core *core, struct ws_text *out)
+static bool write_select(struct select_parts *select, struct ws_text *out)
 {
-	struct put having = {.core = core,
-			     .span = core->having,
-			     .aggregates = true,
-			     .aliases = true,
-			     .out = out};
+	struct expression_writer having = {.select = select,
+					   .span = select->having,
+					   .aggregates = true,
+					   .aliases = true,
+					   .out = out};
 
-	ws_text_puts(out, core->distinct ? "SELECT DISTINCT " : "SELECT ");
-	if (!put_items(core, out))
+	ws_text_puts(out, "SELECT ");
+	if (select->distinct)
+		ws_text_puts(out, "DISTINCT ");
+	if (!write_items(select, out))
 		return false;
-	ws_text_printf(out, " FROM \"ws$%u\"", core->fold->number);
-	if (core->has_having) {
+	ws_text_printf(out, " FROM \"ws$%u\"", select->grouping->number);
+	if (select->has_having) {
 		ws_text_puts(out, " WHERE ");
 		if (!ws_core_put(&having))
 			return false;
 	}
-	if (core->has_order && !put_order(core, out))
+	if (select->has_order && !write_order_by(select, out))
 		return false;
-	return !core->has_limit || put_limit(core, out);
+	return !select->has_limit || write_limit(select, out);
 }
 
-static bool read_core(struct core *core, size_t select, struct ws_text *out)
+static bool read_and_write_select(struct select_parts *select, size_t select_token,
+				  struct ws_text *out)
 {
-	struct ws_sql_fold *fold = core->fold;
+	struct ws_sql_fold *grouping = select->grouping;
 
-	fold->upper = UINT64_MAX;
-	if (!ws_core_read(core, select))
+	grouping->upper_time = UINT64_MAX;
+	if (!ws_core_read(select, select_token))
 		return false;
-	if (fold->hard_conditions)
-		ws_text_printf(&fold->hard, "%s1 FROM \"ws$%urow\" WHERE %s",
-			       fold->hard_keys ? ", " : "", fold->number, core->conditions.text);
-	else if (fold->hard_keys)
-		ws_text_printf(&fold->hard, " FROM \"ws$%urow\"", fold->number);
-	return put_core(core, out) && (fold->figures || fold->bys);
+	if (grouping->sqlite_condition_count && grouping->sqlite_key_count)
+		ws_text_puts(&grouping->sqlite_sql, ", ");
+	if (grouping->sqlite_condition_count)
+		ws_text_printf(&grouping->sqlite_sql, "1 FROM \"ws$%urow\" WHERE %s",
+			       grouping->number, select->conditions.text);
+	else if (grouping->sqlite_key_count)
+		ws_text_printf(&grouping->sqlite_sql, " FROM \"ws$%urow\"", grouping->number);
+	return write_select(select, out) && (grouping->aggregate_count || grouping->term_count);
 }
 
-/* The SELECT at token `select` as one of a fold, which is added to `folds`. Returns the token after
- * it, or 0. */
-static size_t fold_core(struct ws_sql *sql, const struct ws_sql_token *token, size_t count,
-			size_t select, struct ws_sql_folds *folds, struct ws_text *out)
+/* Rewrite the SELECT at token `select_token` to read groups, which are made and added to
+ * `groupings`. Returns the token after it, or 0 when it stays as it is. */
+static size_t rewrite_select(struct ws_sql *sql, const struct ws_sql_token *tokens,
+			     size_t token_count, size_t select_token,
+			     struct ws_sql_folds *groupings, struct ws_text *out)
 {
-	struct core *core = ws_calloc(1, sizeof(*core));
-	size_t end = 0, len = out->len;
+	struct select_parts *select = ws_calloc(1, sizeof(*select));
+	size_t end = 0, length = out->len;
 
-	*core = (struct core){.sql = sql,
-			      .token = token,
-			      .count = count,
-			      .fold = ws_calloc(1, sizeof(*core->fold))};
-	core->fold->number = folds->n;
-	if (read_core(core, select, out) && ws_sql_fold_run(core->fold)) {
-		folds->fold[folds->n++] = core->fold;
+	*select = (struct select_parts){.sql = sql,
+					.tokens = tokens,
+					.token_count = token_count,
+					.grouping = ws_calloc(1, sizeof(*select->grouping))};
+	select->grouping->number = groupings->count;
+	if (read_and_write_select(select, select_token, out) && ws_sql_fold_run(select->grouping)) {
+		groupings->grouping[groupings->count++] = select->grouping;
 		sql->counts.folded++;
-		end = core->whole.to;
+		end = select->whole.to;
 	} else {
-		out->len = len;
-		if (core->fold->table)
-			ws_sql_fold_free(core->fold);
+		out->len = length;
+		if (select->grouping->table)
+			ws_sql_fold_free(select->grouping);
 		else
-			free(core->fold);
+			free(select->grouping);
 	}
-	ws_text_free(&core->conditions);
-	free(core);
+	ws_text_free(&select->conditions);
+	free(select);
 	return end;
 }
 
-char *ws_sql_fold_statement(struct ws_sql *sql_s, const char *sql, const char *end,
-			    struct ws_sql_folds *folds)
+char *ws_sql_fold_statement(struct ws_sql *connection, const char *sql, const char *end,
+			    struct ws_sql_folds *groupings)
 {
-	size_t count, from = 0, next;
-	struct ws_sql_token *token = ws_sql_tokens(sql, (size_t)(end - sql), &count);
+	size_t count, position = 0, next;
+	struct ws_sql_token *tokens = ws_sql_tokens(sql, (size_t)(end - sql), &count);
 	struct ws_text out = {0};
 	const char *copied = sql;
 
-	folds->n = 0;
+	groupings->count = 0;
 	if (!count ||
-	    (!ws_sql_token_is(&token[0], "SELECT") && !ws_sql_token_is(&token[0], "WITH"))) {
-		free(token);
+	    (!ws_sql_token_is(&tokens[0], "SELECT") && !ws_sql_token_is(&tokens[0], "WITH"))) {
+		free(tokens);
 		return NULL;
 	}
-	for (; from < count && folds->n < WS_COUNT(folds->fold); from = next) {
-		size_t len = out.len;
+	for (; position < count && groupings->count < WS_COUNT(groupings->grouping);
+	     position = next) {
+		size_t length = out.len;
 
-		next = from + 1;
-		if (!ws_sql_token_is(&token[from], "SELECT") ||
-		    (from && !ws_sql_token_is(&token[from - 1], "(") &&
-		     !ws_sql_token_is(&token[from - 1], ")")))
+		next = position + 1;
+		if (!ws_sql_token_is(&tokens[position], "SELECT") ||
+		    (position && !ws_sql_token_is(&tokens[position - 1], "(") &&
+		     !ws_sql_token_is(&tokens[position - 1], ")")))
 			continue;
-		ws_text_add(&out, copied, (size_t)(token[from].text - copied));
-		next = fold_core(sql_s, token, count, from, folds, &out);
-		if (next)
-			copied = token[next].text;
-		else
-			out.len = len;
-		next = next ? next : from + 1;
+		ws_text_add(&out, copied, (size_t)(tokens[position].text - copied));
+		next = rewrite_select(connection, tokens, count, position, groupings, &out);
+		if (next) {
+			copied = tokens[next].text;
+		} else {
+			out.len = length;
+			next = position + 1;
+		}
 	}
 	ws_text_add(&out, copied, (size_t)(end - copied));
-	free(token);
-	if (folds->n)
+	free(tokens);
+	if (groupings->count)
 		return out.text;
 	ws_text_free(&out);
 	return NULL;
 }
 
-void ws_sql_folds_free(struct ws_sql *sql, struct ws_sql_folds *folds)
+void ws_sql_folds_free(struct ws_sql *sql, struct ws_sql_folds *groupings)
 {
 	(void)sql;
-	for (uint32_t i = 0; i < folds->n; i++)
-		ws_sql_fold_free(folds->fold[i]);
-	folds->n = 0;
+	for (uint32_t i = 0; i < groupings->count; i++)
+		ws_sql_fold_free(groupings->grouping[i]);
+	groupings->count = 0;
 }

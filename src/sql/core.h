@@ -1,11 +1,11 @@
 /*
- * core.h - what the parts of core.c share: a SELECT taken apart, as spans of its tokens, and the
- * fold that comes of it.
+ * rewrite.h - what the parts of rewrite.c share: a SELECT taken apart into spans of tokens, and the
+ * grouping that is made from it.
  *
- * core_clauses.c reads a SELECT with core_names.c (what a name is of) and core_number.c
- * (expressions that are computed here); core.c writes what stays of it, with core_words.c
- * (expressions that are left to SQLite). Functions that may not understand what they read say so by
- * their result, and then the statement stays as it is. Private to these files.
+ * rewrite_clauses.c reads a SELECT with rewrite_names.c (what names refer to) and rewrite_numbers.c
+ * (expressions that are computed here); rewrite.c writes the new one with rewrite_words.c
+ * (expressions that are left to SQLite). Functions report by their result when they do not
+ * understand what they read, and then the statement stays as it is. Private to these files.
  */
 #ifndef WS_SQL_CORE_H
 #define WS_SQL_CORE_H
@@ -17,113 +17,117 @@
 
 enum { MOST_ITEMS = 64, MOST_TERMS = 40 };
 
-struct span {
+struct token_span {
 	size_t from, to; /* tokens */
 };
 
-struct core {
+struct select_parts {
 	struct ws_sql *sql;
-	const struct ws_sql_token *token;
-	size_t count;
-	struct ws_sql_fold *fold;
-	struct span items, from, where, group, having, order, limit, whole;
+	const struct ws_sql_token *tokens;
+	size_t token_count;
+	struct ws_sql_fold *grouping;
+	struct token_span items, from, where, group, having, order, limit, whole;
 	bool distinct, has_where, has_group, has_having, has_order, has_limit;
-	struct item {
-		struct span span;
+	struct select_item {
+		struct token_span span;
 		size_t alias, name; /* tokens of `AS name`, or of the name alone; 0 for none */
-	} item[MOST_ITEMS];
+	} item_list[MOST_ITEMS];
 	size_t item_count;
-	const struct ws_sql_token *alias; /* what the table is called here */
+	const struct ws_sql_token *alias; /* the statement's name for the table */
 	struct {
 		const struct ws_sql_token *alias;
 		bool joined;
-	} string[WS_SQL_JOINS];	      /* by place in f->join */
-	struct span term[MOST_TERMS]; /* conditions */
+	} strings[WS_SQL_JOINS];	     /* by index in grouping->joins */
+	struct token_span terms[MOST_TERMS]; /* conditions */
 	size_t term_count;
-	struct span by[WS_SQL_KEYS]; /* what f->by[] is of */
-	struct ws_text conditions;   /* hard ones */
-	bool unordered;
-	int depth; /* of expressions within expressions */
+	struct token_span group_terms[WS_SQL_KEYS]; /* the terms of grouping->terms */
+	struct ws_text conditions;		    /* those that SQLite computes */
+	bool unordered;				    /* SQLite may read rows in another order */
+	int depth;				    /* of expressions within expressions */
 };
 
-static inline bool is(const struct core *core, size_t i, const char *word)
+static inline bool token_is(const struct select_parts *select, size_t position, const char *word)
 {
-	return i < core->count && ws_sql_token_is(&core->token[i], word);
+	return position < select->token_count && ws_sql_token_is(&select->tokens[position], word);
 }
 
-static inline bool is_name(const struct core *core, size_t i)
+static inline bool token_is_name(const struct select_parts *select, size_t position)
 {
-	return i < core->count &&
-	       (core->token[i].kind == WS_T_NAME || core->token[i].kind == WS_T_QUOTED);
+	return position < select->token_count && (select->tokens[position].kind == WS_T_NAME ||
+						  select->tokens[position].kind == WS_T_QUOTED);
 }
 
-static inline bool one_of(const struct core *core, size_t i, const char *const *words)
+static inline bool token_is_one_of(const struct select_parts *select, size_t position,
+				   const char *const *words)
 {
 	for (; *words; words++)
-		if (is(core, i, *words))
+		if (token_is(select, position, *words))
 			return true;
 	return false;
 }
 
-static inline int depth_change(const struct core *core, size_t i)
+/* By how much the depth of parentheses changes at the token. */
+static inline int nesting_change(const struct select_parts *select, size_t position)
 {
-	return is(core, i, "(") ? 1 : is(core, i, ")") ? -1 : 0;
+	return token_is(select, position, "(") - token_is(select, position, ")");
 }
 
-/* ---- core_names.c ---- */
+/* ---- rewrite_names.c ---- */
 
-/* Does the token mean what `name`, quoted or not, does? NULL is no name. */
+/* Whether the token is the same name as `name`, quoted or not. `name` may be NULL, which matches
+ * none. */
 bool ws_core_same_name(const struct ws_sql_token *name, const struct ws_sql_token *token);
 
-/* The column that tokens from `i` on name; its length in tokens, or 0 when they name none of ours.
- * `joins`: of so many. */
-size_t ws_core_resolve_in(const struct core *core, uint32_t joins, size_t i, size_t to,
-			  struct ws_sql_atom *atom);
-size_t ws_core_resolve(const struct core *core, size_t i, size_t to,
-		       struct ws_sql_atom *atom); /* of all joins */
+/* Find the column that the tokens from `position` on name, in the table and the first `joins`
+ * joins. Returns the number of those tokens, or 0 when they name none of ours. */
+size_t ws_core_resolve_in(const struct select_parts *select, uint32_t joins, size_t position,
+			  size_t to, struct ws_sql_atom *field);
+size_t ws_core_resolve(const struct select_parts *select, size_t position, size_t to,
+		       struct ws_sql_atom *field); /* in all joins */
 
-/* Number of the atom among those of the fold, where it is put; -1 when there is no room. */
-int ws_core_atom(struct core *core, const struct ws_sql_atom *atom);
+/* The number of the field in the grouping, to which it is added; -1 when there are too many. */
+int ws_core_atom(struct select_parts *select, const struct ws_sql_atom *field);
 
-/* The item whose alias the token is, or NULL. */
-const struct item *ws_core_aliased(const struct core *core, size_t i);
+/* The item that has the token as its alias, or NULL. */
+const struct select_item *ws_core_aliased(const struct select_parts *select, size_t position);
 
-/* Does the column have one value in each group? */
-bool ws_core_determined(const struct core *core, const struct ws_sql_atom *atom);
+/* Whether the field has only one value in each group. */
+bool ws_core_determined(const struct select_parts *select, const struct ws_sql_atom *field);
 
-/* ---- core_number.c ---- */
+/* ---- rewrite_numbers.c ---- */
 
-/* The node of a whole span, or 0. */
-uint16_t ws_core_number(struct core *core, struct span span);
+/* Make the node of an expression that takes the whole span; 0 when it is not understood. */
+uint16_t ws_core_number(struct select_parts *select, struct token_span span);
 
-/* ---- core_words.c ---- */
+/* ---- rewrite_words.c ---- */
 
-struct put {
-	struct core *core;
-	struct span span;
-	bool aggregates; /* of groups: columns only as far as they are the same in all rows of a
-			    group */
-	bool aliases;	 /* of items may be named */
+struct expression_writer {
+	struct select_parts *select;
+	struct token_span span;
+	bool aggregates; /* of groups: has aggregates, and only such columns as are the same in all
+			    rows of a group */
+	bool aliases;	 /* aliases of items may occur */
 	struct ws_text *out;
-	bool operand; /* one has just been put */
+	bool operand; /* one has just been written */
 };
 
-/* Write a span as an expression of the table of groups (or, of the combination). False when
- * something is not understood. */
-bool ws_core_put(struct put *put);
+/* Write a span as an expression on the table of groups, or without `aggregates` on the table of the
+ * current fields. False when something is not understood. */
+bool ws_core_put(struct expression_writer *writer);
 
-/* Write one token as it stands; `operand`: one is complete with it. */
-void ws_core_put_token(struct put *put, size_t i, bool operand);
+/* Write one token as it stands; `operand` says whether it ends an operand. */
+void ws_core_put_token(struct expression_writer *writer, size_t position, bool operand);
 
-/* Is it a word behind which an expression goes on? */
-bool ws_core_goes_on(const struct core *core, size_t i);
+/* Whether an expression goes on after this word. */
+bool ws_core_goes_on(const struct select_parts *select, size_t position);
 
-/* ---- core_clauses.c ---- */
+/* ---- rewrite_clauses.c ---- */
 
-/* The next part of a list; false at its end. `part` begins as {0, 0}. */
-bool ws_core_next_part(const struct core *core, struct span list, struct span *part);
+/* Find the next part of a list separated by commas; false at its end. `part` begins as {0, 0}. */
+bool ws_core_next_part(const struct select_parts *select, struct token_span list,
+		       struct token_span *part);
 
-/* Read the SELECT at token `select`. False when something is not understood. */
-bool ws_core_read(struct core *core, size_t select);
+/* Read the SELECT at token `select_token`. False when something is not understood. */
+bool ws_core_read(struct select_parts *select, size_t select_token);
 
 #endif

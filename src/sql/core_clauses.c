@@ -1,10 +1,10 @@
 /*
- * core_clauses.c - the clauses of a SELECT: its items, the tables it reads, its conditions and what
- * it groups by.
+ * rewrite_clauses.c - reads the clauses of a SELECT: its items, the tables it reads, its conditions
+ * and what it groups by.
  *
- * They are found by their words outside of parentheses, and each is then read into the fold: tables
- * and joins first, since names need them, then conditions, then groups. SQLite has parsed the
- * statement before, so only meaning is looked for, not mistakes.
+ * Clauses are found by their words outside parentheses, and each is then read into the grouping:
+ * tables and joins first, because names need them, then conditions, then groups. SQLite has parsed
+ * the statement before, so mistakes in the syntax need not be looked for.
  */
 #include <stdio.h>
 
@@ -13,558 +13,617 @@
 
 /* ---- clauses ---- */
 
-static bool at_clause(const struct core *core, size_t i)
+static bool is_clause_word(const struct select_parts *select, size_t position)
 {
 	static const char *const words[] = {"FROM",  "WHERE", "GROUP", "HAVING",
 					    "ORDER", "LIMIT", NULL};
 
-	return one_of(core, i, words);
+	return token_is_one_of(select, position, words);
 }
 
-/* Which clause begins at `i`; *i moves behind its words. */
-static struct span *clause(struct core *core, size_t *i)
+/* The clause that begins at *position, which moves past its words. NULL when it is not understood.
+ */
+static struct token_span *open_clause(struct select_parts *select, size_t *position)
 {
-	if (is(core, *i, "GROUP") || is(core, *i, "ORDER")) {
-		bool group = is(core, *i, "GROUP");
+	if (token_is(select, *position, "GROUP") || token_is(select, *position, "ORDER")) {
+		bool group = token_is(select, *position, "GROUP");
 
-		if (!is(core, *i + 1, "BY"))
+		if (!token_is(select, *position + 1, "BY"))
 			return NULL;
-		*i += 2;
-		*(group ? &core->has_group : &core->has_order) = true;
-		return group ? &core->group : &core->order;
+		*position += 2;
+		if (group) {
+			select->has_group = true;
+			return &select->group;
+		}
+		select->has_order = true;
+		return &select->order;
 	}
-	++*i;
-	if (is(core, *i - 1, "FROM"))
-		return &core->from;
-	if (is(core, *i - 1, "WHERE")) {
-		core->has_where = true;
-		return &core->where;
+	++*position;
+	if (token_is(select, *position - 1, "FROM"))
+		return &select->from;
+	if (token_is(select, *position - 1, "WHERE")) {
+		select->has_where = true;
+		return &select->where;
 	}
-	if (is(core, *i - 1, "HAVING")) {
-		core->has_having = true;
-		return &core->having;
+	if (token_is(select, *position - 1, "HAVING")) {
+		select->has_having = true;
+		return &select->having;
 	}
-	core->has_limit = true;
-	return &core->limit;
+	select->has_limit = true;
+	return &select->limit;
 }
 
-/* The clauses of the SELECT at token `select`. */
-static bool find_clauses(struct core *core, size_t select)
+/* Find the clauses of the SELECT at token `select_token`. */
+static bool find_clauses(struct select_parts *select, size_t select_token)
 {
 	static const char *const others[] = {"UNION",  "INTERSECT", "EXCEPT", "WINDOW",
 					     "SELECT", "VALUES",    NULL};
-	size_t i = select + 1;
-	struct span *open = &core->items;
+	size_t position = select_token + 1;
+	struct token_span *open = &select->items;
 	int depth = 0;
 
-	core->whole.from = select;
-	core->distinct = is(core, i, "DISTINCT");
-	i += core->distinct || is(core, i, "ALL");
-	open->from = i;
-	for (; i < core->count && !(is(core, i, ")") && !depth) && !is(core, i, ";"); i++) {
-		depth += depth_change(core, i);
-		if (one_of(core, i, others))
+	select->whole.from = select_token;
+	select->distinct = token_is(select, position, "DISTINCT");
+	position += select->distinct || token_is(select, position, "ALL");
+	open->from = position;
+	for (; position < select->token_count && !(token_is(select, position, ")") && !depth) &&
+	       !token_is(select, position, ";");
+	     position++) {
+		depth += nesting_change(select, position);
+		if (token_is_one_of(select, position, others))
 			return false;
-		if (depth || !at_clause(core, i) || (i && is(core, i - 1, ".")))
+		if (depth || !is_clause_word(select, position) ||
+		    (position && token_is(select, position - 1, ".")))
 			continue;
-		open->to = i;
-		if (!(open = clause(core, &i)) || open->to)
+		open->to = position;
+		if (!(open = open_clause(select, &position)) || open->to)
 			return false;
-		open->from = i--;
+		open->from = position--;
 	}
-	open->to = core->whole.to = i;
-	return core->from.to > core->from.from && core->items.to > core->items.from &&
-	       (!core->has_having || core->has_group);
+	open->to = select->whole.to = position;
+	return select->from.to > select->from.from && select->items.to > select->items.from &&
+	       (!select->has_having || select->has_group);
 }
 
-bool ws_core_next_part(const struct core *core, struct span list, struct span *part)
+bool ws_core_next_part(const struct select_parts *select, struct token_span list,
+		       struct token_span *part)
 {
 	int depth = 0;
-	size_t i;
+	size_t position;
 
 	if (part->to >= list.to)
 		return false;
-	part->from = part->to ? part->to + 1 : list.from;
-	for (i = part->from; i < list.to && (depth || !is(core, i, ",")); i++)
-		depth += depth_change(core, i);
-	part->to = i;
-	return part->from < i;
+	part->from = list.from;
+	if (part->to)
+		part->from = part->to + 1;
+	for (position = part->from;
+	     position < list.to && (depth || !token_is(select, position, ",")); position++)
+		depth += nesting_change(select, position);
+	part->to = position;
+	return part->from < position;
 }
 
-static bool ends_operand(const struct core *core, size_t i)
+static bool is_operand_end(const struct select_parts *select, size_t position)
 {
-	const struct ws_sql_token *token = &core->token[i];
+	const struct ws_sql_token *token = &select->tokens[position];
 
 	if (token->kind == WS_T_NAME)
-		return !ws_core_goes_on(core, i) && !is(core, i, "NOT") && !is(core, i, "CASE");
+		return !ws_core_goes_on(select, position) && !token_is(select, position, "NOT") &&
+		       !token_is(select, position, "CASE");
 	return token->kind == WS_T_QUOTED || token->kind == WS_T_INT || token->kind == WS_T_REAL ||
-	       token->kind == WS_T_STRING || is(core, i, ")");
+	       token->kind == WS_T_STRING || token_is(select, position, ")");
 }
 
-static bool find_items(struct core *core)
+static bool find_items(struct select_parts *select)
 {
 	static const char *const no_alias[] = {"END", "NULL", "ISNULL", "NOTNULL", NULL};
-	struct span part = {0, 0};
+	struct token_span part = {0, 0};
 
-	while (ws_core_next_part(core, core->items, &part)) {
-		struct item *it = &core->item[core->item_count];
+	while (ws_core_next_part(select, select->items, &part)) {
+		struct select_item *item = &select->item_list[select->item_count];
 		size_t last = part.to - 1;
 
-		if (core->item_count++ == MOST_ITEMS)
+		if (select->item_count++ == MOST_ITEMS)
 			return false;
-		*it = (struct item){.span = part};
+		*item = (struct select_item){.span = part};
 		if (last < part.from + 1 ||
-		    (!is_name(core, last) && core->token[last].kind != WS_T_STRING))
+		    (!token_is_name(select, last) && select->tokens[last].kind != WS_T_STRING))
 			continue;
-		if (is(core, last - 1, "AS")) {
-			it->alias = last - 1;
-		} else if (ends_operand(core, last - 1) && !one_of(core, last, no_alias)) {
-			it->alias = last;
+		if (token_is(select, last - 1, "AS")) {
+			item->alias = last - 1;
+		} else if (is_operand_end(select, last - 1) &&
+			   !token_is_one_of(select, last, no_alias)) {
+			item->alias = last;
 		}
-		if (!it->alias)
+		if (!item->alias)
 			continue;
-		it->name = last;
-		it->span.to = it->alias;
-		if (it->span.to <= it->span.from || core->token[last].kind == WS_T_STRING)
+		item->name = last;
+		item->span.to = item->alias;
+		if (item->span.to <= item->span.from || select->tokens[last].kind == WS_T_STRING)
 			return false;
 	}
-	return part.to == core->items.to && core->item_count;
+	return part.to == select->items.to && select->item_count;
 }
 
 /* ---- FROM ---- */
 
-static struct ws_sql_table *table_of(const struct core *core, size_t i, size_t *next)
+/* The report of a schema's name: "main", or "reportN" where there are several. report_count when
+ * there is none. */
+static size_t find_schema_report(const struct select_parts *select,
+				 const struct ws_sql_token *token)
 {
-	size_t report = 0, name = i;
 	char schema[32];
 
-	if (is(core, i + 1, ".")) {
-		name = i + 2;
-		if (!ws_sql_token_names(&core->token[i], "main")) {
-			for (report = 0; report < core->sql->report_count; report++) {
-				snprintf(schema, sizeof(schema), "report%zu", report + 1);
-				if (ws_sql_token_names(&core->token[i], schema))
-					break;
-			}
-			if (report == core->sql->report_count || core->sql->report_count < 2)
-				return NULL;
-		}
+	if (ws_sql_token_names(token, "main"))
+		return 0;
+	for (size_t i = 0; select->sql->report_count > 1 && i < select->sql->report_count; i++) {
+		snprintf(schema, sizeof(schema), "report%zu", i + 1);
+		if (ws_sql_token_names(token, schema))
+			return i;
+	}
+	return select->sql->report_count;
+}
+
+/* The table that the tokens from `position` on name, or NULL; *next is the token after the name. */
+static struct ws_sql_table *find_table(const struct select_parts *select, size_t position,
+				       size_t *next)
+{
+	const struct ws_sql_report *report;
+	size_t number = 0, name = position;
+
+	if (token_is(select, position + 1, ".")) {
+		name = position + 2;
+		number = find_schema_report(select, &select->tokens[position]);
+		if (number == select->sql->report_count)
+			return NULL;
 	}
 	*next = name + 1;
-	for (size_t k = 0; is_name(core, name) && k < core->sql->reports[report].table_count; k++)
-		if (ws_sql_token_names(&core->token[name],
-				       core->sql->reports[report].tables[k]->name))
-			return core->sql->reports[report].tables[k];
+	report = &select->sql->reports[number];
+	for (size_t k = 0; token_is_name(select, name) && k < report->table_count; k++)
+		if (ws_sql_token_names(&select->tokens[name], report->tables[k]->name))
+			return report->tables[k];
 	return NULL;
 }
 
-/* A name that the statement gives to something of its own: WITH name AS (...). */
-static bool defined_here(const struct core *core, const char *name)
+/* Whether the statement itself defines the name: WITH name AS (...). */
+static bool is_defined_in_statement(const struct select_parts *select, const char *name)
 {
-	for (size_t i = 0; i + 1 < core->count; i++)
-		if (ws_sql_token_names(&core->token[i], name) &&
-		    (is(core, i + 1, "(") || is(core, i + 1, "AS")) &&
-		    (i == 0 || !is(core, i - 1, ".")) &&
-		    (is(core, i + 1, "(") || is(core, i + 2, "(") || is(core, i + 2, "NOT") ||
-		     is(core, i + 2, "MATERIALIZED")))
+	for (size_t position = 0; position + 1 < select->token_count; position++)
+		if (ws_sql_token_names(&select->tokens[position], name) &&
+		    (token_is(select, position + 1, "(") || token_is(select, position + 1, "AS")) &&
+		    (position == 0 || !token_is(select, position - 1, ".")) &&
+		    (token_is(select, position + 1, "(") || token_is(select, position + 2, "(") ||
+		     token_is(select, position + 2, "NOT") ||
+		     token_is(select, position + 2, "MATERIALIZED")))
 			return true;
 	return false;
 }
 
-static bool add_terms(struct core *core, struct span span);
+static bool split_conditions(struct select_parts *select, struct token_span span);
 
 struct from_table {
 	struct ws_sql_table *table;
 	const struct ws_sql_token *alias;
 	bool left;
-	struct span on;
+	struct token_span on;
 };
 
-static bool read_table(struct core *core, size_t *i, struct from_table *table)
+static bool read_from_table(struct select_parts *select, size_t *position, struct from_table *table)
 {
 	static const char *const after[] = {"JOIN",  "INNER", "LEFT", "CROSS", "NATURAL",
 					    "RIGHT", "FULL",  "ON",   "USING", "INDEXED",
 					    "NOT",   "OUTER", NULL};
-	size_t at = *i;
+	size_t name = *position;
 
-	if (!is_name(core, at) || !(table->table = table_of(core, at, i)) ||
-	    defined_here(core, table->table->name))
+	if (!token_is_name(select, name) || !(table->table = find_table(select, name, position)) ||
+	    is_defined_in_statement(select, table->table->name))
 		return false;
-	table->alias = &core->token[*i - 1];
-	if (is(core, *i, "AS"))
-		++*i;
-	else if (*i >= core->from.to || !is_name(core, *i) || one_of(core, *i, after))
+	table->alias = &select->tokens[*position - 1];
+	if (token_is(select, *position, "AS"))
+		++*position;
+	else if (*position >= select->from.to || !token_is_name(select, *position) ||
+		 token_is_one_of(select, *position, after))
 		return true;
-	if (*i >= core->from.to || !is_name(core, *i))
+	if (*position >= select->from.to || !token_is_name(select, *position))
 		return false;
-	table->alias = &core->token[(*i)++];
+	table->alias = &select->tokens[(*position)++];
 	return true;
 }
 
-static bool read_on(struct core *core, size_t *i, struct from_table *table)
+static bool read_join_condition(struct select_parts *select, size_t *position,
+				struct from_table *table)
 {
 	static const char *const ends[] = {",",	      "JOIN",  "INNER", "LEFT", "CROSS",
 					   "NATURAL", "RIGHT", "FULL",	NULL};
 	int depth = 0;
 
-	if (!is(core, *i, "ON") || *i >= core->from.to)
-		return *i >= core->from.to || one_of(core, *i, ends);
-	table->on.from = ++*i;
-	for (; *i < core->from.to && (depth || !one_of(core, *i, ends)); ++*i)
-		depth += depth_change(core, *i);
-	table->on.to = *i;
+	if (!token_is(select, *position, "ON") || *position >= select->from.to)
+		return *position >= select->from.to || token_is_one_of(select, *position, ends);
+	table->on.from = ++*position;
+	for (; *position < select->from.to && (depth || !token_is_one_of(select, *position, ends));
+	     ++*position)
+		depth += nesting_change(select, *position);
+	table->on.to = *position;
 	return true;
 }
 
-/* s.id = column, either way round: the column, and the string's number in *which. */
-static bool is_join(struct core *core, struct span span, uint32_t *which, uint8_t *column)
+/* Whether the tokens from `id` on are `s.id`, with the name of a StringIds that is not joined yet.
+ */
+static bool is_string_id(const struct select_parts *select, uint32_t number, size_t id)
 {
-	for (int turn = 0; turn < 2; turn++)
-		for (uint32_t k = 0; k < core->fold->joins; k++) {
-			struct ws_sql_atom atom;
-			size_t id = turn ? span.to - 3 : span.from, n;
-			struct span other = turn ? (struct span){span.from, span.to - 4}
-						 : (struct span){span.from + 4, span.to};
+	return !select->strings[number].joined &&
+	       ws_core_same_name(select->strings[number].alias, &select->tokens[id]) &&
+	       token_is(select, id + 1, ".") && ws_sql_token_names(&select->tokens[id + 2], "id");
+}
 
-			if (span.to < span.from + 5 || core->string[k].joined ||
-			    !ws_core_same_name(core->string[k].alias, &core->token[id]) ||
-			    !is(core, id + 1, ".") ||
-			    !ws_sql_token_names(&core->token[id + 2], "id") ||
-			    !(is(core, turn ? id - 1 : id + 3, "=") ||
-			      is(core, turn ? id - 1 : id + 3, "==")))
+/* Whether a condition is `s.id = column`, either way round: then *which is the number of the join,
+ * and *column the column. */
+static bool is_join(struct select_parts *select, struct token_span span, uint32_t *which,
+		    uint8_t *column)
+{
+	const struct {
+		size_t id, sign;
+		struct token_span other;
+	} ways[] = {{span.from, span.from + 3, {span.from + 4, span.to}},
+		    {span.to - 3, span.to - 4, {span.from, span.to - 4}}};
+
+	if (span.to < span.from + 5)
+		return false;
+	for (size_t way = 0; way < WS_COUNT(ways); way++)
+		for (uint32_t join = 0; join < select->grouping->join_count; join++) {
+			struct token_span other = ways[way].other;
+			struct ws_sql_atom atom;
+			size_t length;
+
+			if (!is_string_id(select, join, ways[way].id) ||
+			    (!token_is(select, ways[way].sign, "=") &&
+			     !token_is(select, ways[way].sign, "==")))
 				continue;
-			n = ws_core_resolve_in(core, 0, other.from, other.to,
-					       &atom); /* of the table, not of another join */
-			if (!n || other.from + n != other.to ||
-			    ws_xcolumn_shape(&core->fold->table->columns[atom.column]) !=
-				    WS_SHAPE_STRING)
+			/* The column must be one of the table, not of another join. */
+			length = ws_core_resolve_in(select, 0, other.from, other.to, &atom);
+			if (!length || other.from + length != other.to)
 				return false;
-			*which = k;
+			*which = join;
 			*column = atom.column;
-			return true;
+			return ws_xcolumn_shape(&select->grouping->table->columns[atom.column]) ==
+			       WS_SHAPE_STRING;
 		}
 	return false;
 }
 
-/* What a table of the list is to the fold: the one whose rows are grouped, or StringIds once more.
- */
-static bool take_table(struct core *core, const struct from_table *table,
-		       const struct from_table **strings)
+/* Make a table of the list the one whose rows are grouped, or one more StringIds. */
+static bool place_table(struct select_parts *select, const struct from_table *table,
+			const struct from_table **strings)
 {
-	struct ws_sql_fold *fold = core->fold;
+	struct ws_sql_fold *grouping = select->grouping;
 
-	if (table->table->kind == WS_SQL_BLOCKS && !fold->table && !table->left) {
-		fold->table = table->table;
-		fold->exprs.table = table->table;
-		core->alias = table->alias;
+	if (table->table->kind == WS_SQL_BLOCKS && !grouping->table && !table->left) {
+		grouping->table = table->table;
+		grouping->exprs.table = table->table;
+		select->alias = table->alias;
 		return true;
 	}
-	if (table->table->kind != WS_SQL_STRINGS || fold->joins == WS_SQL_JOINS)
+	if (table->table->kind != WS_SQL_STRINGS || grouping->join_count == WS_SQL_JOINS)
 		return false;
-	core->string[fold->joins].alias = table->alias;
-	fold->join[fold->joins].left = table->left;
-	strings[fold->joins++] = table;
+	select->strings[grouping->join_count].alias = table->alias;
+	grouping->joins[grouping->join_count].left = table->left;
+	strings[grouping->join_count++] = table;
 	return true;
 }
 
-/* The words between two tables; *left: of a left join. */
-static bool read_joint(const struct core *core, size_t *i, bool *left)
+/* Read the words between two tables; sets *left for a left join. */
+static bool read_join_words(const struct select_parts *select, size_t *position, bool *left)
 {
 	bool word = true;
 
-	if (is(core, *i, "LEFT")) {
+	if (token_is(select, *position, "LEFT")) {
 		*left = true;
-		*i += is(core, *i + 1, "OUTER") ? 2 : 1;
-	} else if (is(core, *i, "INNER")) {
-		++*i;
+		*position += 1 + token_is(select, *position + 1, "OUTER");
+	} else if (token_is(select, *position, "INNER")) {
+		++*position;
 	} else {
 		word = false;
 	}
-	if (!is(core, *i, "JOIN") && (word || !is(core, *i, ",")))
+	if (!token_is(select, *position, "JOIN") && (word || !token_is(select, *position, ",")))
 		return false;
-	++*i;
+	++*position;
 	return true;
 }
 
-/* Every StringIds is of the table's report, and a left join's condition is its own. */
-static bool join_strings(struct core *core, const struct from_table *const *strings)
+/* Check that every StringIds is of the table's report, and read the conditions of left joins. */
+static bool join_strings(struct select_parts *select, const struct from_table *const *strings)
 {
-	for (uint32_t k = 0; k < core->fold->joins; k++)
-		if (strings[k]->table->of != core->fold->table->of)
+	for (uint32_t join = 0; join < select->grouping->join_count; join++)
+		if (strings[join]->table->report != select->grouping->table->report)
 			return false;
-	for (uint32_t k = 0; k < core->fold->joins; k++) {
+	for (uint32_t k = 0; k < select->grouping->join_count; k++) {
 		uint32_t which = 0;
 
-		if (!core->fold->join[k].left)
+		if (!select->grouping->joins[k].left)
 			continue;
-		if (!is_join(core, strings[k]->on, &which, &core->fold->join[k].column) ||
+		if (!is_join(select, strings[k]->on, &which, &select->grouping->joins[k].column) ||
 		    which != k)
 			return false;
-		core->string[k].joined = true;
+		select->strings[k].joined = true;
 	}
 	return true;
 }
 
-/* One table of the report, and StringIds any number of times. */
-static bool read_from(struct core *core)
+/* Read FROM: one table of the report, and StringIds any number of times. */
+static bool read_from(struct select_parts *select)
 {
 	struct from_table tables[WS_SQL_JOINS + 1] = {0};
 	const struct from_table *strings[WS_SQL_JOINS];
-	size_t i = core->from.from, n = 0;
+	size_t position = select->from.from, count = 0;
 
 	do {
-		if (n == WS_COUNT(tables) || (n && !read_joint(core, &i, &tables[n].left)) ||
-		    !read_table(core, &i, &tables[n]) || !read_on(core, &i, &tables[n]) ||
-		    !take_table(core, &tables[n], strings))
+		if (count == WS_COUNT(tables) ||
+		    (count && !read_join_words(select, &position, &tables[count].left)) ||
+		    !read_from_table(select, &position, &tables[count]) ||
+		    !read_join_condition(select, &position, &tables[count]) ||
+		    !place_table(select, &tables[count], strings))
 			return false;
-		n++;
-	} while (i < core->from.to);
-	if (!core->fold->table || !join_strings(core, strings))
+		count++;
+	} while (position < select->from.to);
+	if (!select->grouping->table || !join_strings(select, strings))
 		return false;
-	for (size_t k = 0; k < n; k++)
-		if (!tables[k].left && tables[k].on.to && !add_terms(core, tables[k].on))
+	for (size_t k = 0; k < count; k++)
+		if (!tables[k].left && tables[k].on.to && !split_conditions(select, tables[k].on))
 			return false;
 	return true;
 }
 
 /* ---- WHERE ---- */
 
-/* Split at AND; what has an OR or a CASE in it stays together. */
-static bool add_terms(struct core *core, struct span span)
+/* Split a condition at AND; one with an OR or a CASE in it stays whole. */
+static bool split_conditions(struct select_parts *select, struct token_span span)
 {
 	size_t from = span.from;
 	bool within = false, whole = false;
 	int depth = 0;
 
 	for (size_t i = span.from; i < span.to; i++) {
-		whole |= (!depth && is(core, i, "OR")) || is(core, i, "CASE");
-		depth += depth_change(core, i);
+		whole |= (!depth && token_is(select, i, "OR")) || token_is(select, i, "CASE");
+		depth += nesting_change(select, i);
 	}
 	for (size_t i = span.from; i <= span.to; i++) {
-		depth += i < span.to ? depth_change(core, i) : 0;
-		within |= i < span.to && !depth && is(core, i, "BETWEEN");
-		if (i < span.to && (whole || depth || !is(core, i, "AND")))
+		if (i < span.to)
+			depth += nesting_change(select, i);
+		within |= i < span.to && !depth && token_is(select, i, "BETWEEN");
+		if (i < span.to && (whole || depth || !token_is(select, i, "AND")))
 			continue;
 		if (i < span.to && within) {
 			within = false;
 			continue;
 		}
-		if (core->term_count == MOST_TERMS || i == from)
+		if (select->term_count == MOST_TERMS || i == from)
 			return false;
-		core->term[core->term_count++] = (struct span){from, i};
+		select->terms[select->term_count++] = (struct token_span){from, i};
 		from = i + 1;
 	}
 	return true;
 }
 
-static bool is_time(const struct core *core, const struct ws_sql_node *node)
+static bool is_block_time(const struct select_parts *select, const struct ws_sql_node *node)
 {
-	const struct ws_xcolumn *column = &core->fold->table->columns[node->column];
+	const struct ws_xcolumn *column = &select->grouping->table->columns[node->column];
 
 	return node->op == WS_N_COLUMN &&
 	       (column->from == WS_XF_TIME || column->from == WS_XF_NTIME) &&
-	       (column->source == ws_table_start(core->fold->table->view->source) ||
-		column->source == ws_table_end(core->fold->table->view->source));
+	       (column->source == ws_table_start(select->grouping->table->view->source) ||
+		column->source == ws_table_end(select->grouping->table->view->source));
 }
 
-/* The time on the session clock that a literal means, widened where it is no whole number. */
-static bool moment(const struct core *core, const struct ws_sql_node *node, bool lower, uint64_t *t)
+/* The time on the session clock (ns) that a literal stands for, widened if it is not whole. */
+static bool read_moment(const struct select_parts *select, const struct ws_sql_node *node,
+			bool lower, uint64_t *time)
 {
-	__int128 x;
+	__int128 wide;
 
 	if (node->op == WS_N_INT)
-		x = node->i;
+		wide = node->i;
 	else if (node->op == WS_N_REAL && node->r > -9e18 && node->r < 9e18)
-		x = (__int128)node->r + (lower ? -1 : 1);
+		wide = (__int128)node->r + 1 - 2 * lower;
 	else
 		return false;
-	x += core->fold->table->of->export.base;
-	*t = x < 0 ? 0 : x > (__int128)(UINT64_MAX - 1) ? UINT64_MAX - 1 : (uint64_t)x;
+	*time = ws_sql_clamp_time(wide + select->grouping->table->report->export.base);
 	return true;
 }
 
-/* What a condition says of times. */
-static void bound(struct core *core, uint16_t number)
+/* Narrow the range of times that rows must touch by a condition. */
+static void narrow_times(struct select_parts *select, uint16_t number)
 {
-	struct ws_sql_fold *fold = core->fold;
-	const struct ws_sql_node *node = &fold->exprs.node[number],
-				 *left = &fold->exprs.node[node->a],
-				 *right = &fold->exprs.node[node->b];
-	uint64_t t;
+	struct ws_sql_fold *grouping = select->grouping;
+	const struct ws_sql_node *node = &grouping->exprs.nodes[number],
+				 *left = &grouping->exprs.nodes[node->first],
+				 *right = &grouping->exprs.nodes[node->second];
+	uint64_t time;
 
 	if (node->op == WS_N_AND) {
-		bound(core, node->a);
-		bound(core, node->b);
+		narrow_times(select, node->first);
+		narrow_times(select, node->second);
 		return;
 	}
 	if (node->op != WS_N_LT && node->op != WS_N_LE && node->op != WS_N_EQ)
 		return;
-	if ((is_time(core, left) && moment(core, right, false, &t)) ||
-	    (node->op == WS_N_EQ && is_time(core, right) && moment(core, left, false, &t)))
-		fold->upper = ws_min(t, fold->upper);
-	if ((is_time(core, right) && moment(core, left, true, &t)) ||
-	    (node->op == WS_N_EQ && is_time(core, left) && moment(core, right, true, &t)))
-		fold->lower = ws_max(t, fold->lower);
+	if ((is_block_time(select, left) && read_moment(select, right, false, &time)) ||
+	    (node->op == WS_N_EQ && is_block_time(select, right) &&
+	     read_moment(select, left, false, &time)))
+		grouping->upper_time = ws_min(time, grouping->upper_time);
+	if ((is_block_time(select, right) && read_moment(select, left, true, &time)) ||
+	    (node->op == WS_N_EQ && is_block_time(select, left) &&
+	     read_moment(select, right, true, &time)))
+		grouping->lower_time = ws_max(time, grouping->lower_time);
 }
 
-static bool read_conditions(struct core *core)
+static bool read_conditions(struct select_parts *select)
 {
-	struct ws_sql_fold *fold = core->fold;
+	struct ws_sql_fold *grouping = select->grouping;
 
-	for (size_t i = 0; i < core->term_count; i++) {
+	for (size_t i = 0; i < select->term_count; i++) {
 		uint32_t which;
 		uint8_t column;
 
-		if (!is_join(core, core->term[i], &which, &column))
+		if (!is_join(select, select->terms[i], &which, &column))
 			continue;
-		fold->join[which].column = column;
-		core->string[which].joined = true;
-		core->term[i--] = core->term[--core->term_count];
+		grouping->joins[which].column = column;
+		select->strings[which].joined = true;
+		select->terms[i--] = select->terms[--select->term_count];
 	}
-	for (uint32_t k = 0; k < fold->joins; k++)
-		if (!core->string[k].joined)
+	for (uint32_t k = 0; k < grouping->join_count; k++)
+		if (!select->strings[k].joined)
 			return false;
-	for (size_t i = 0; i < core->term_count; i++) {
-		size_t nodes = fold->exprs.n;
-		uint64_t reads = fold->exprs.reads;
-		uint16_t n = ws_core_number(core, core->term[i]);
-		struct put put = {.core = core, .span = core->term[i], .out = &core->conditions};
+	for (size_t i = 0; i < select->term_count; i++) {
+		size_t nodes = grouping->exprs.node_count;
+		uint64_t reads = grouping->exprs.reads;
+		uint16_t node = ws_core_number(select, select->terms[i]);
+		struct expression_writer condition_writer = {
+			.select = select, .span = select->terms[i], .out = &select->conditions};
 
-		if (n && fold->filters < WS_SQL_FILTERS) {
-			fold->filter[fold->filters++] = n;
-			bound(core, n);
+		if (node && grouping->filter_count < WS_SQL_FILTERS) {
+			grouping->filters[grouping->filter_count++] = node;
+			narrow_times(select, node);
 			continue;
 		}
-		fold->exprs.n = nodes;
-		fold->exprs.reads = reads;
-		for (size_t k = core->term[i].from; k < core->term[i].to; k++)
-			core->unordered |= is(core, k, "OR") || is(core, k, "IN");
-		if (fold->hard_conditions++)
-			ws_text_puts(&core->conditions, "AND ");
-		ws_text_puts(&core->conditions, "(");
-		if (!ws_core_put(&put))
+		grouping->exprs.node_count = nodes;
+		grouping->exprs.reads = reads;
+		for (size_t k = select->terms[i].from; k < select->terms[i].to; k++)
+			select->unordered |= token_is(select, k, "OR") || token_is(select, k, "IN");
+		if (grouping->sqlite_condition_count++)
+			ws_text_puts(&select->conditions, "AND ");
+		ws_text_puts(&select->conditions, "(");
+		if (!ws_core_put(&condition_writer))
 			return false;
-		ws_text_puts(&core->conditions, ") ");
+		ws_text_puts(&select->conditions, ") ");
 	}
 	return true;
 }
 
 /* ---- GROUP BY ---- */
 
-/* What a term of GROUP BY is: an item by its number or alias, or itself. */
-static struct span meant(const struct core *core, struct span term)
+/* The expression that a term of GROUP BY stands for: an item by its number or alias, or itself. */
+static struct token_span resolve_group_term(const struct select_parts *select,
+					    struct token_span term)
 {
 	struct ws_sql_atom atom;
-	const struct item *it;
+	const struct select_item *item;
 
 	if (term.to != term.from + 1)
 		return term;
-	if (core->token[term.from].kind == WS_T_INT) {
-		size_t n = strtoul(core->token[term.from].text, NULL, 10);
+	if (select->tokens[term.from].kind == WS_T_INT) {
+		size_t number = strtoul(select->tokens[term.from].text, NULL, 10);
 
-		return n >= 1 && n <= core->item_count ? core->item[n - 1].span
-						       : (struct span){0, 0};
+		if (number < 1 || number > select->item_count)
+			return (struct token_span){0, 0};
+		return select->item_list[number - 1].span;
 	}
-	if (ws_core_resolve(core, term.from, term.to, &atom))
+	if (ws_core_resolve(select, term.from, term.to, &atom))
 		return term;
-	it = ws_core_aliased(core, term.from);
-	return it ? it->span : term;
+	item = ws_core_aliased(select, term.from);
+	if (item)
+		return item->span;
+	return term;
 }
 
-static bool add_hard(struct core *core, struct span span, struct ws_sql_group_by *by)
+static bool add_sqlite_term(struct select_parts *select, struct token_span span,
+			    struct ws_sql_group_by *by)
 {
-	struct put put = {.core = core, .span = span, .out = &core->fold->hard};
+	struct expression_writer term_writer = {
+		.select = select, .span = span, .out = &select->grouping->sqlite_sql};
 
-	if (is(core, span.from, "CAST")) /* it has the affinity of a column */
+	if (token_is(select, span.from, "CAST")) /* it has an affinity, as a column has */
 		return false;
-	if (core->fold->hard_keys)
-		ws_text_puts(&core->fold->hard, ", ");
+	if (select->grouping->sqlite_key_count)
+		ws_text_puts(&select->grouping->sqlite_sql, ", ");
 	by->how = WS_BY_HARD;
-	by->number = (uint16_t)core->fold->hard_keys++;
-	return ws_core_put(&put);
+	by->number = (uint16_t)select->grouping->sqlite_key_count++;
+	return ws_core_put(&term_writer);
 }
 
-static bool add_by(struct core *core, struct span span)
+static bool add_group_term(struct select_parts *select, struct token_span span)
 {
-	struct ws_sql_fold *fold = core->fold;
-	struct ws_sql_group_by *by = &fold->by[fold->bys];
+	struct ws_sql_fold *grouping = select->grouping;
+	struct ws_sql_group_by *by = &grouping->terms[grouping->term_count];
 	struct ws_sql_atom atom;
-	size_t n, nodes = fold->exprs.n;
-	uint64_t reads = fold->exprs.reads;
+	size_t length, nodes = grouping->exprs.node_count;
+	uint64_t reads = grouping->exprs.reads;
 	int number;
 
-	if (span.to <= span.from || fold->bys == WS_SQL_KEYS)
+	if (span.to <= span.from || grouping->term_count == WS_SQL_KEYS)
 		return false;
-	n = ws_core_resolve(core, span.from, span.to, &atom);
-	if (n && span.from + n == span.to) {
-		number = ws_core_atom(core, &atom);
+	length = ws_core_resolve(select, span.from, span.to, &atom);
+	if (length && span.from + length == span.to) {
+		number = ws_core_atom(select, &atom);
 		if (number < 0)
 			return false;
 		*by = (struct ws_sql_group_by){.how = WS_BY_ATOM, .number = (uint16_t)number};
-	} else if ((by->number = ws_core_number(core, span))) {
+	} else if ((by->number = ws_core_number(select, span))) {
 		by->how = WS_BY_NODE;
-		if (is(core, span.from, "CAST"))
+		if (token_is(select, span.from, "CAST"))
 			return false;
 	} else {
-		fold->exprs.n = nodes;
-		fold->exprs.reads = reads;
-		if (!add_hard(core, span, by))
+		grouping->exprs.node_count = nodes;
+		grouping->exprs.reads = reads;
+		if (!add_sqlite_term(select, span, by))
 			return false;
 	}
-	core->by[fold->bys++] = span;
+	select->group_terms[grouping->term_count++] = span;
 	return true;
 }
 
-/* With as many terms in ORDER BY as in GROUP BY, SQLite goes through groups the way that ORDER BY
- * says, whatever it is of. */
-static void directions(struct core *core)
+/* If ORDER BY has as many terms as GROUP BY, SQLite goes through groups in the directions of its
+ * terms, whatever they are. */
+static void read_directions(struct select_parts *select)
 {
-	struct span part = {0, 0};
-	uint32_t n = 0;
+	struct token_span part = {0, 0};
+	uint32_t count = 0;
 
-	if (!core->has_order || (core->whole.from && !is(core, 0, "WITH") && !core->has_limit))
-		return; /* of a sub-query it is left out, most often */
-	while (ws_core_next_part(core, core->order, &part))
-		n++;
-	if (n != core->fold->bys)
+	if (!select->has_order ||
+	    (select->whole.from && !token_is(select, 0, "WITH") && !select->has_limit))
+		return; /* SQLite mostly drops the ORDER BY of a sub-query */
+	while (ws_core_next_part(select, select->order, &part))
+		count++;
+	if (count != select->grouping->term_count)
 		return;
-	part = (struct span){0, 0};
-	for (uint32_t k = 0; k < n && ws_core_next_part(core, core->order, &part); k++)
+	part = (struct token_span){0, 0};
+	for (uint32_t k = 0; k < count && ws_core_next_part(select, select->order, &part); k++)
 		for (size_t i = part.from; i < part.to; i++)
-			core->fold->by[k].descending |= i > part.from && is(core, i, "DESC");
+			select->grouping->terms[k].descending |=
+				i > part.from && token_is(select, i, "DESC");
 }
 
-static bool read_group(struct core *core)
+static bool read_group(struct select_parts *select)
 {
-	struct span part = {0, 0};
+	struct token_span part = {0, 0};
 
-	while (core->has_group && ws_core_next_part(core, core->group, &part))
-		if (!add_by(core, meant(core, part)))
+	while (select->has_group && ws_core_next_part(select, select->group, &part))
+		if (!add_group_term(select, resolve_group_term(select, part)))
 			return false;
-	directions(core);
-	return !core->has_group || (core->fold->bys && part.to == core->group.to);
+	read_directions(select);
+	return !select->has_group || (select->grouping->term_count && part.to == select->group.to);
 }
 
-/* Where the plan might go through StringIds first, rows of a group come in another order. */
-static bool is_ordered(const struct core *core)
+/* Whether SQLite would read the rows of a group in the file's order: not if its plan might go
+ * through StringIds first. */
+static bool keeps_row_order(const struct select_parts *select)
 {
-	if (core->unordered)
+	if (select->unordered)
 		return false;
-	for (uint32_t j = 0; j < core->fold->joins; j++) {
-		struct ws_sql_atom id = {core->fold->join[j].column, WS_ATOM_COLUMN};
+	for (uint32_t join = 0; join < select->grouping->join_count; join++) {
+		struct ws_sql_atom id = {select->grouping->joins[join].column, WS_ATOM_COLUMN};
 
-		if (!core->fold->join[j].left && !ws_core_determined(core, &id))
+		if (!select->grouping->joins[join].left && !ws_core_determined(select, &id))
 			return false;
 	}
 	return true;
 }
 
-bool ws_core_read(struct core *core, size_t select)
+bool ws_core_read(struct select_parts *select, size_t select_token)
 {
-	if (!find_clauses(core, select) || !find_items(core) || !read_from(core) ||
-	    (core->has_where && !add_terms(core, core->where)) || !read_conditions(core) ||
-	    !read_group(core))
+	if (!find_clauses(select, select_token) || !find_items(select) || !read_from(select) ||
+	    (select->has_where && !split_conditions(select, select->where)) ||
+	    !read_conditions(select) || !read_group(select))
 		return false;
-	core->fold->ordered = is_ordered(core);
+	select->grouping->ordered = keeps_row_order(select);
 	return true;
 }

@@ -1,97 +1,105 @@
 /*
- * core_names.c - what the names in a SELECT are of: columns of the table, of StringIds that is
- * joined to it, aliases of items.
+ * rewrite_names.c - finds what the names in a SELECT refer to: columns of the table or of a
+ * StringIds that is joined to it, or aliases of items.
  *
- * A name before a parenthesis is a function's, and one with a schema in front is not looked for:
+ * A name before a parenthesis is a function's, and names with a schema in front are not resolved:
  * both are none of these.
  */
 #include "sql/core.h"
 
 bool ws_core_same_name(const struct ws_sql_token *name, const struct ws_sql_token *token)
 {
-	char *text = name ? ws_strndup(name->text + (name->kind == WS_T_QUOTED),
-				       name->n - (name->kind == WS_T_QUOTED ? 2 : 0))
-			  : NULL;
-	bool same = text && ws_sql_token_names(token, text);
+	bool quoted, same;
+	char *text;
 
+	if (!name)
+		return false;
+	quoted = name->kind == WS_T_QUOTED;
+	text = ws_strndup(name->text + quoted, name->length - 2 * quoted);
+	same = ws_sql_token_names(token, text);
 	free(text);
 	return same;
 }
 
-size_t ws_core_resolve_in(const struct core *core, uint32_t joins, size_t i, size_t to,
-			  struct ws_sql_atom *atom)
+size_t ws_core_resolve_in(const struct select_parts *select, uint32_t joins, size_t position,
+			  size_t to, struct ws_sql_atom *field)
 {
-	bool qualified = i + 2 < to && is_name(core, i) && is(core, i + 1, ".");
-	size_t name = qualified ? i + 2 : i, n = qualified ? 3 : 1;
+	bool qualified = position + 2 < to && token_is_name(select, position) &&
+			 token_is(select, position + 1, ".");
+	size_t name = position + 2 * qualified, length = 1 + 2 * qualified;
 
-	if (i >= to || !is_name(core, name) ||
-	    (name + 1 < to && (is(core, name + 1, "(") || is(core, name + 1, "."))))
+	if (position >= to || !token_is_name(select, name) ||
+	    (name + 1 < to && (token_is(select, name + 1, "(") || token_is(select, name + 1, "."))))
 		return 0;
-	if (!qualified || ws_core_same_name(core->alias, &core->token[i]))
-		for (size_t k = 0; k < core->fold->table->column_count && k <= UINT8_MAX; k++)
-			if (ws_sql_token_names(&core->token[name],
-					       core->fold->table->columns[k].name)) {
-				*atom = (struct ws_sql_atom){(uint8_t)k, WS_ATOM_COLUMN};
-				return n;
+	if (!qualified || ws_core_same_name(select->alias, &select->tokens[position]))
+		for (size_t k = 0; k < select->grouping->table->column_count && k <= UINT8_MAX; k++)
+			if (ws_sql_token_names(&select->tokens[name],
+					       select->grouping->table->columns[k].name)) {
+				*field = (struct ws_sql_atom){(uint8_t)k, WS_ATOM_COLUMN};
+				return length;
 			}
 	for (uint32_t k = 0; k < joins; k++) {
-		if (qualified && !ws_core_same_name(core->string[k].alias, &core->token[i]))
+		if (qualified &&
+		    !ws_core_same_name(select->strings[k].alias, &select->tokens[position]))
 			continue;
-		if (!ws_sql_token_names(&core->token[name], "value") &&
-		    !ws_sql_token_names(&core->token[name], "id"))
+		if (!ws_sql_token_names(&select->tokens[name], "value") &&
+		    !ws_sql_token_names(&select->tokens[name], "id"))
 			continue;
-		*atom = (struct ws_sql_atom){
-			core->fold->join[k].column,
-			ws_sql_token_names(&core->token[name], "id") ? WS_ATOM_ID : WS_ATOM_TEXT};
-		return n;
+		*field = (struct ws_sql_atom){select->grouping->joins[k].column, WS_ATOM_TEXT};
+		if (ws_sql_token_names(&select->tokens[name], "id"))
+			field->kind = WS_ATOM_ID;
+		return length;
 	}
 	return 0;
 }
 
-size_t ws_core_resolve(const struct core *core, size_t i, size_t to, struct ws_sql_atom *atom)
+size_t ws_core_resolve(const struct select_parts *select, size_t position, size_t to,
+		       struct ws_sql_atom *field)
 {
-	return ws_core_resolve_in(core, core->fold->joins, i, to, atom);
+	return ws_core_resolve_in(select, select->grouping->join_count, position, to, field);
 }
 
-static bool same_atom(const struct ws_sql_atom *left, const struct ws_sql_atom *right)
+static bool is_same_field(const struct ws_sql_atom *left, const struct ws_sql_atom *right)
 {
-	return left->column == right->column && left->what == right->what;
+	return left->column == right->column && left->kind == right->kind;
 }
 
-int ws_core_atom(struct core *core, const struct ws_sql_atom *atom)
+int ws_core_atom(struct select_parts *select, const struct ws_sql_atom *field)
 {
-	struct ws_sql_fold *fold = core->fold;
+	struct ws_sql_fold *grouping = select->grouping;
 
-	for (uint32_t i = 0; i < fold->atoms; i++)
-		if (same_atom(&fold->atom[i], atom))
+	for (uint32_t i = 0; i < grouping->field_count; i++)
+		if (is_same_field(&grouping->fields[i], field))
 			return (int)i;
-	if (fold->atoms == WS_SQL_ATOMS)
+	if (grouping->field_count == WS_SQL_ATOMS)
 		return -1;
-	fold->atom[fold->atoms] = *atom;
-	return (int)fold->atoms++;
+	grouping->fields[grouping->field_count] = *field;
+	return (int)grouping->field_count++;
 }
 
-const struct item *ws_core_aliased(const struct core *core, size_t i)
+const struct select_item *ws_core_aliased(const struct select_parts *select, size_t position)
 {
-	for (size_t k = 0; k < core->item_count; k++)
-		if (core->item[k].alias && is_name(core, i) &&
-		    ws_core_same_name(&core->token[core->item[k].name], &core->token[i]))
-			return &core->item[k];
+	for (size_t item = 0; item < select->item_count; item++)
+		if (select->item_list[item].alias && token_is_name(select, position) &&
+		    ws_core_same_name(&select->tokens[select->item_list[item].name],
+				      &select->tokens[position]))
+			return &select->item_list[item];
 	return NULL;
 }
 
-bool ws_core_determined(const struct core *core, const struct ws_sql_atom *left)
+bool ws_core_determined(const struct select_parts *select, const struct ws_sql_atom *field)
 {
-	for (uint32_t k = 0; k < core->fold->bys; k++) {
-		const struct ws_sql_group_by *by = &core->fold->by[k];
-		const struct ws_sql_atom *right = &core->fold->atom[by->number];
+	for (uint32_t k = 0; k < select->grouping->term_count; k++) {
+		const struct ws_sql_group_by *term = &select->grouping->terms[k];
+		const struct ws_sql_atom *grouped = &select->grouping->fields[term->number];
 
-		if (by->how != WS_BY_ATOM || right->column != left->column)
+		if (term->how != WS_BY_ATOM || grouped->column != field->column)
 			continue;
-		if (right->what == WS_ATOM_COLUMN || right->what == left->what)
+		if (grouped->kind == WS_ATOM_COLUMN || grouped->kind == field->kind)
 			return true;
-		for (uint32_t j = 0; j < core->fold->joins; j++)
-			if (core->fold->join[j].column == left->column && !core->fold->join[j].left)
+		for (uint32_t join = 0; join < select->grouping->join_count; join++)
+			if (select->grouping->joins[join].column == field->column &&
+			    !select->grouping->joins[join].left)
 				return true; /* no two rows of StringIds have the same text */
 	}
 	return false;

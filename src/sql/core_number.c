@@ -1,175 +1,198 @@
 /*
- * core_number.c - expressions of numbers in a SELECT, read into the nodes of expr.h: those that are
- * computed here for each row.
+ * rewrite_numbers.c - parses expressions of numbers in a SELECT into the nodes of expr.h: those
+ * that are computed here for each row.
  *
- * By precedence, as SQLite reads them: operators of a lower level take those of higher levels as
+ * Operators have SQLite's precedence: those of a lower level take those of higher levels as
  * operands. 0 is the node that could not be made: what is not understood here makes the whole
- * expression 0, and the words of it may still be SQLite's (core_words.c).
+ * expression 0, and it may still be left to SQLite (rewrite_words.c).
  */
 #include "sql/core.h"
 
-enum { DEEPEST = 24 };
+enum { DEEPEST_NESTING = 24 };
 
-struct parse {
-	struct core *core;
-	size_t at, to;
+struct expression_parser {
+	struct select_parts *select;
+	size_t position, end;
 };
 
-static uint16_t binary(struct parse *parse, int least);
+static uint16_t parse_expression(struct expression_parser *parser, int least);
 
-static uint16_t node(struct parse *parse, unsigned op, uint16_t a, uint16_t b)
+static uint16_t add_node(struct expression_parser *parser, unsigned op, uint16_t first,
+			 uint16_t second)
 {
-	return ws_sql_node(&parse->core->fold->exprs,
-			   (struct ws_sql_node){.op = op, .a = a, .b = b});
+	return ws_sql_node(&parser->select->grouping->exprs,
+			   (struct ws_sql_node){.op = op, .first = first, .second = second});
 }
 
-static bool next_is(struct parse *parse, const char *word)
+/* The node, or 0 when the expression is not what was expected. */
+static uint16_t require(bool expected, uint16_t number)
 {
-	if (parse->at >= parse->to || !is(parse->core, parse->at, word))
+	if (!expected)
+		return 0;
+	return number;
+}
+
+/* Take the token if it is this word. */
+static bool take_word(struct expression_parser *parser, const char *word)
+{
+	if (parser->position >= parser->end || !token_is(parser->select, parser->position, word))
 		return false;
-	parse->at++;
+	parser->position++;
 	return true;
 }
 
-/* The value is SQLite's reading of it. */
-static uint16_t literal(struct parse *parse, bool negative)
+/* A literal, whose value SQLite reads. */
+static uint16_t parse_literal(struct expression_parser *parser, bool negative)
 {
-	const struct ws_sql_token *token = &parse->core->token[parse->at++];
-	char *sql = ws_format("SELECT %s%.*s", negative ? "-" : "", (int)token->n, token->text);
+	const struct ws_sql_token *token = &parser->select->tokens[parser->position++];
+	static const char *const signs[] = {"", "-"};
+	char *sql = ws_format("SELECT %s%.*s", signs[negative], (int)token->length, token->text);
 	struct ws_sql_node node = {.op = WS_N_INT};
-	sqlite3_stmt *st = NULL;
-	bool ok = sqlite3_prepare_v2(parse->core->sql->db, sql, -1, &st, NULL) == SQLITE_OK &&
-		  sqlite3_step(st) == SQLITE_ROW;
+	sqlite3_stmt *statement = NULL;
+	bool found = sqlite3_prepare_v2(parser->select->sql->db, sql, -1, &statement, NULL) ==
+			     SQLITE_OK &&
+		     sqlite3_step(statement) == SQLITE_ROW;
 
-	if (ok && sqlite3_column_type(st, 0) == SQLITE_FLOAT) {
+	if (found && sqlite3_column_type(statement, 0) == SQLITE_FLOAT) {
 		node.op = WS_N_REAL;
 		node.real = true;
-		node.r = sqlite3_column_double(st, 0);
-	} else if (ok) {
-		node.i = sqlite3_column_int64(st, 0);
+		node.r = sqlite3_column_double(statement, 0);
+	} else if (found) {
+		node.i = sqlite3_column_int64(statement, 0);
 	}
-	sqlite3_finalize(st);
+	sqlite3_finalize(statement);
 	free(sql);
-	return ok ? ws_sql_node(&parse->core->fold->exprs, node) : 0;
+	if (!found)
+		return 0;
+	return ws_sql_node(&parser->select->grouping->exprs, node);
 }
 
-static bool is_number(const struct core *core, size_t i)
+static bool is_number_token(const struct select_parts *select, size_t position)
 {
-	return core->token[i].kind == WS_T_INT || core->token[i].kind == WS_T_REAL;
+	return select->tokens[position].kind == WS_T_INT ||
+	       select->tokens[position].kind == WS_T_REAL;
 }
 
 /* CASE [x] WHEN a THEN b ... [ELSE c] END */
-static uint16_t cases(struct parse *parse)
+static uint16_t parse_case(struct expression_parser *parser)
 {
-	uint16_t of = 0, when[12], then[12], result = 0;
-	bool simple = !is(parse->core, parse->at, "WHEN");
-	size_t n = 0;
+	uint16_t compared = 0, when[12], then[12], result = 0;
+	bool simple = !token_is(parser->select, parser->position, "WHEN");
+	size_t count = 0;
 
-	if (simple && !(of = binary(parse, 0)))
+	if (simple && !(compared = parse_expression(parser, 0)))
 		return 0;
-	while (next_is(parse, "WHEN")) {
-		if (n == WS_COUNT(when) || !(when[n] = binary(parse, 0)) ||
-		    !next_is(parse, "THEN") || !(then[n] = binary(parse, 0)))
+	while (take_word(parser, "WHEN")) {
+		if (count == WS_COUNT(when) || !(when[count] = parse_expression(parser, 0)) ||
+		    !take_word(parser, "THEN") || !(then[count] = parse_expression(parser, 0)))
 			return 0;
 		if (simple)
-			when[n] = node(parse, WS_N_EQ, of, when[n]);
-		n++;
+			when[count] = add_node(parser, WS_N_EQ, compared, when[count]);
+		count++;
 	}
-	if (next_is(parse, "ELSE") && !next_is(parse, "NULL") && !(result = binary(parse, 0)))
+	if (take_word(parser, "ELSE") && !take_word(parser, "NULL") &&
+	    !(result = parse_expression(parser, 0)))
 		return 0;
-	if (!next_is(parse, "END") || !n)
+	if (!take_word(parser, "END") || !count)
 		return 0;
-	while (n--) {
-		result = ws_sql_node(&parse->core->fold->exprs, (struct ws_sql_node){.op = WS_N_IF,
-										     .a = when[n],
-										     .b = then[n],
-										     .c = result});
+	while (count--) {
+		result = ws_sql_node(&parser->select->grouping->exprs,
+				     (struct ws_sql_node){.op = WS_N_IF,
+							  .first = when[count],
+							  .second = then[count],
+							  .third = result});
 		if (!result)
 			return 0;
 	}
 	return result;
 }
 
-static uint16_t cast(struct parse *parse)
+static uint16_t parse_cast(struct expression_parser *parser)
 {
-	static const char *const whole[] = {"INT", "INTEGER", "BIGINT", NULL}, *const reals[] = {
-										       "REAL",
-										       "FLOAT",
-										       "DOUBLE",
-										       NULL};
-	uint16_t a;
+	static const char *const whole[] = {"INT", "INTEGER", "BIGINT", NULL};
+	static const char *const reals[] = {"REAL", "FLOAT", "DOUBLE", NULL};
+	uint16_t value;
 	bool to_real;
 
-	if (!next_is(parse, "(") || !(a = binary(parse, 0)) || !next_is(parse, "AS"))
+	if (!take_word(parser, "(") || !(value = parse_expression(parser, 0)) ||
+	    !take_word(parser, "AS"))
 		return 0;
-	to_real = one_of(parse->core, parse->at, reals);
-	if (!to_real && !one_of(parse->core, parse->at, whole))
+	to_real = token_is_one_of(parser->select, parser->position, reals);
+	if (!to_real && !token_is_one_of(parser->select, parser->position, whole))
 		return 0;
-	parse->at++;
-	return next_is(parse, ")") ? node(parse, to_real ? WS_N_TO_REAL : WS_N_TO_INT, a, 0) : 0;
+	parser->position++;
+	if (!take_word(parser, ")"))
+		return 0;
+	if (to_real)
+		return add_node(parser, WS_N_TO_REAL, value, 0);
+	return add_node(parser, WS_N_TO_INT, value, 0);
 }
 
-static uint16_t named(struct parse *parse)
+static uint16_t parse_name(struct expression_parser *parser)
 {
-	struct ws_sql_atom atom;
-	size_t n = ws_core_resolve(parse->core, parse->at, parse->to, &atom);
-	const struct item *item;
-	struct parse inner;
+	struct ws_sql_atom field;
+	size_t length = ws_core_resolve(parser->select, parser->position, parser->end, &field);
+	const struct select_item *item;
+	struct expression_parser inner;
 	uint16_t result;
 
-	if (n) {
-		parse->at += n;
-		if (atom.what == WS_ATOM_TEXT)
+	if (length) {
+		parser->position += length;
+		if (field.kind == WS_ATOM_TEXT)
 			return 0;
-		for (uint32_t k = 0; atom.what == WS_ATOM_ID && k < parse->core->fold->joins; k++)
-			if (parse->core->fold->join[k].column == atom.column &&
-			    parse->core->fold->join[k].left)
+		for (uint32_t join = 0;
+		     field.kind == WS_ATOM_ID && join < parser->select->grouping->join_count;
+		     join++)
+			if (parser->select->grouping->joins[join].column == field.column &&
+			    parser->select->grouping->joins[join].left)
 				return 0;
-		return ws_sql_node_column(&parse->core->fold->exprs, atom.column);
+		return ws_sql_node_column(&parser->select->grouping->exprs, field.column);
 	}
-	item = ws_core_aliased(parse->core, parse->at);
-	if (!item || parse->core->depth == DEEPEST)
+	item = ws_core_aliased(parser->select, parser->position);
+	if (!item || parser->select->depth == DEEPEST_NESTING)
 		return 0;
-	parse->at++;
-	parse->core->depth++;
-	inner = (struct parse){parse->core, item->span.from, item->span.to};
-	result = binary(&inner, 0);
-	parse->core->depth--;
-	return inner.at == inner.to ? result : 0;
+	parser->position++;
+	parser->select->depth++;
+	inner = (struct expression_parser){parser->select, item->span.from, item->span.to};
+	result = parse_expression(&inner, 0);
+	parser->select->depth--;
+	return require(inner.position == inner.end, result);
 }
 
-static uint16_t operand(struct parse *parse)
+static uint16_t parse_operand(struct expression_parser *parser)
 {
-	struct core *core = parse->core;
-	uint16_t a;
+	struct select_parts *select = parser->select;
+	uint16_t value;
 
-	if (parse->at >= parse->to)
+	if (parser->position >= parser->end)
 		return 0;
-	if (is_number(core, parse->at))
-		return literal(parse, false);
-	if (next_is(parse, "(")) {
-		a = binary(parse, 0);
-		return a && next_is(parse, ")") ? a : 0;
+	if (is_number_token(select, parser->position))
+		return parse_literal(parser, false);
+	if (take_word(parser, "(")) {
+		value = parse_expression(parser, 0);
+		return require(value && take_word(parser, ")"), value);
 	}
-	if (next_is(parse, "+"))
-		return operand(parse);
-	if (next_is(parse, "-")) {
-		if (parse->at < parse->to && is_number(core, parse->at))
-			return literal(parse, true);
-		a = operand(parse);
-		return a ? node(parse, WS_N_SUB,
-				ws_sql_node(&core->fold->exprs,
+	if (take_word(parser, "+"))
+		return parse_operand(parser);
+	if (take_word(parser, "-")) {
+		if (parser->position < parser->end && is_number_token(select, parser->position))
+			return parse_literal(parser, true);
+		value = parse_operand(parser);
+		if (!value)
+			return 0;
+		return add_node(parser, WS_N_SUB,
+				ws_sql_node(&select->grouping->exprs,
 					    (struct ws_sql_node){.op = WS_N_INT}),
-				a)
-			 : 0;
+				value);
 	}
-	if (is(core, parse->at, "CASE") && core->token[parse->at].kind == WS_T_NAME) {
-		parse->at++;
-		return cases(parse);
+	if (token_is(select, parser->position, "CASE") &&
+	    select->tokens[parser->position].kind == WS_T_NAME) {
+		parser->position++;
+		return parse_case(parser);
 	}
-	if (next_is(parse, "CAST"))
-		return cast(parse);
-	return named(parse);
+	if (take_word(parser, "CAST"))
+		return parse_cast(parser);
+	return parse_name(parser);
 }
 
 enum {
@@ -203,109 +226,121 @@ static const struct {
 };
 
 /* x BETWEEN a AND b */
-static uint16_t between(struct parse *parse, uint16_t x)
+static uint16_t parse_between(struct expression_parser *parser, uint16_t value)
 {
-	uint16_t a = binary(parse, LEVEL_LESS), b;
+	uint16_t low = parse_expression(parser, LEVEL_LESS), high;
 
-	if (!a || !next_is(parse, "AND") || !(b = binary(parse, LEVEL_LESS)))
+	if (!low || !take_word(parser, "AND") || !(high = parse_expression(parser, LEVEL_LESS)))
 		return 0;
-	return node(parse, WS_N_AND, node(parse, WS_N_LE, a, x), node(parse, WS_N_LE, x, b));
+	return add_node(parser, WS_N_AND, add_node(parser, WS_N_LE, low, value),
+			add_node(parser, WS_N_LE, value, high));
 }
 
 /* x IN (literals) */
-static uint16_t in_list(struct parse *parse, uint16_t x)
+static uint16_t parse_in_list(struct expression_parser *parser, uint16_t value)
 {
-	uint16_t any = 0, one;
+	uint16_t any = 0, equal;
 
-	parse->core->unordered = true; /* SQLite may look for one after the other */
-	if (!next_is(parse, "("))
+	parser->select->unordered = true; /* SQLite may look the values up one after another */
+	if (!take_word(parser, "("))
 		return 0;
 	do {
-		bool negative = next_is(parse, "-");
+		bool negative = take_word(parser, "-");
 
-		if (parse->at >= parse->to || !is_number(parse->core, parse->at) ||
-		    !(one = node(parse, WS_N_EQ, x, literal(parse, negative))))
+		if (parser->position >= parser->end ||
+		    !is_number_token(parser->select, parser->position) ||
+		    !(equal = add_node(parser, WS_N_EQ, value, parse_literal(parser, negative))))
 			return 0;
-		any = any ? node(parse, WS_N_OR, any, one) : one;
+		if (any)
+			equal = add_node(parser, WS_N_OR, any, equal);
+		any = equal;
 		if (!any)
 			return 0;
-	} while (next_is(parse, ","));
-	return next_is(parse, ")") ? any : 0;
+	} while (take_word(parser, ","));
+	return require(take_word(parser, ")"), any);
 }
 
-/* The words after an operand that are no plain operators. *a becomes 0 when they are not
- * understood. False: there are none. */
-static bool predicate(struct parse *parse, uint16_t *a)
+/* Parse the words after an operand that are not plain operators. *value becomes 0 when they are not
+ * understood. False when there are none. */
+static bool parse_predicate(struct expression_parser *parser, uint16_t *value)
 {
-	bool no = false;
+	bool negated = false;
 
-	if (next_is(parse, "ISNULL")) {
-		*a = node(parse, WS_N_IS_NULL, *a, 0);
+	if (take_word(parser, "ISNULL")) {
+		*value = add_node(parser, WS_N_IS_NULL, *value, 0);
 		return true;
 	}
-	if (next_is(parse, "NOTNULL")) {
-		*a = node(parse, WS_N_NOT, node(parse, WS_N_IS_NULL, *a, 0), 0);
+	if (take_word(parser, "NOTNULL")) {
+		*value = add_node(parser, WS_N_NOT, add_node(parser, WS_N_IS_NULL, *value, 0), 0);
 		return true;
 	}
-	if (next_is(parse, "IS")) {
-		no = next_is(parse, "NOT");
-		*a = next_is(parse, "NULL") ? node(parse, WS_N_IS_NULL, *a, 0) : 0;
+	if (take_word(parser, "IS")) {
+		negated = take_word(parser, "NOT");
+		if (take_word(parser, "NULL"))
+			*value = add_node(parser, WS_N_IS_NULL, *value, 0);
+		else
+			*value = 0;
 	} else {
-		no = next_is(parse, "NOT");
-		if (next_is(parse, "BETWEEN"))
-			*a = between(parse, *a);
-		else if (next_is(parse, "IN"))
-			*a = in_list(parse, *a);
-		else if (no && next_is(parse, "NULL")) {
-			*a = node(parse, WS_N_IS_NULL, *a, 0);
+		negated = take_word(parser, "NOT");
+		if (take_word(parser, "BETWEEN"))
+			*value = parse_between(parser, *value);
+		else if (take_word(parser, "IN"))
+			*value = parse_in_list(parser, *value);
+		else if (negated && take_word(parser, "NULL")) {
+			*value = add_node(parser, WS_N_IS_NULL, *value, 0);
 		} else {
-			if (no)
-				*a = 0;
-			return no;
+			if (negated)
+				*value = 0;
+			return negated;
 		}
 	}
-	if (no && *a)
-		*a = node(parse, WS_N_NOT, *a, 0);
+	if (negated && *value)
+		*value = add_node(parser, WS_N_NOT, *value, 0);
 	return true;
 }
 
-static uint16_t binary(struct parse *parse, int least)
+static uint16_t parse_expression(struct expression_parser *parser, int least)
 {
-	uint16_t a, b;
+	uint16_t left, right;
 
-	if (parse->core->depth == DEEPEST)
+	if (parser->select->depth == DEEPEST_NESTING)
 		return 0;
-	parse->core->depth++;
-	if (least <= LEVEL_NOT && next_is(parse, "NOT")) {
-		a = binary(parse, LEVEL_NOT);
-		a = a ? node(parse, WS_N_NOT, a, 0) : 0;
+	parser->select->depth++;
+	if (least <= LEVEL_NOT && take_word(parser, "NOT")) {
+		left = parse_expression(parser, LEVEL_NOT);
+		if (left)
+			left = add_node(parser, WS_N_NOT, left, 0);
 	} else {
-		a = operand(parse);
+		left = parse_operand(parser);
 	}
-	while (a && parse->at < parse->to) {
-		size_t k = 0;
+	while (left && parser->position < parser->end) {
+		size_t index = 0;
 
-		if (least <= LEVEL_EQUAL && predicate(parse, &a))
+		if (least <= LEVEL_EQUAL && parse_predicate(parser, &left))
 			continue;
-		while (k < WS_COUNT(operators) && !is(parse->core, parse->at, operators[k].word))
-			k++;
-		if (k == WS_COUNT(operators) || operators[k].level < least)
+		while (index < WS_COUNT(operators) &&
+		       !token_is(parser->select, parser->position, operators[index].word))
+			index++;
+		if (index == WS_COUNT(operators) || operators[index].level < least)
 			break;
-		parse->at++;
-		b = binary(parse, operators[k].level + 1);
-		parse->core->unordered |= operators[k].op == WS_N_OR;
-		a = !b			? 0
-		    : operators[k].swap ? node(parse, operators[k].op, b, a)
-					: node(parse, operators[k].op, a, b);
+		parser->position++;
+		right = parse_expression(parser, operators[index].level + 1);
+		parser->select->unordered |= operators[index].op == WS_N_OR;
+		if (!right)
+			left = 0;
+		else if (operators[index].swap)
+			left = add_node(parser, operators[index].op, right, left);
+		else
+			left = add_node(parser, operators[index].op, left, right);
 	}
-	parse->core->depth--;
-	return a;
+	parser->select->depth--;
+	return left;
 }
 
-uint16_t ws_core_number(struct core *core, struct span span)
+uint16_t ws_core_number(struct select_parts *select, struct token_span span)
 {
-	struct parse parse = {core, span.from, span.to};
-	uint16_t a = binary(&parse, 0);
+	struct expression_parser parser = {select, span.from, span.to};
+	uint16_t node = parse_expression(&parser, 0);
 
-	return parse.at == parse.to ? a : 0;
+	return require(parser.position == parser.end, node);
 }

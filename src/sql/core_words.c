@@ -1,244 +1,282 @@
 /*
- * core_words.c - writing expressions of a SELECT anew, word by word, so that they are of the table
+ * rewrite_words.c - rewrites expressions of a SELECT, word by word, into expressions on the table
  * of groups.
  *
  * Aggregates, columns and what is grouped by become columns of that table; functions and operators
- * whose values depend on nothing but their operands stay as they are. Only a known order of
- * operands and operators passes, so that a word which would mean something else here (a sub-query,
- * a parameter, a function with side effects) stops it.
+ * whose values depend on nothing but their operands stay as they are. Only known sequences of
+ * operands and operators are accepted, so a word that would change its meaning here (a sub-query, a
+ * parameter, a function with side effects) ends the rewriting.
  */
 #include "sql/core.h"
 
-static const char *const functions[] = {"abs",	  "coalesce",  "format", "hex",	   "ifnull",
-					"iif",	  "instr",     "length", "like",   "lower",
-					"ltrim",  "max",       "min",	 "nullif", "printf",
-					"quote",  "replace",   "round",	 "rtrim",  "sign",
-					"substr", "substring", "trim",	 "typeof", "unicode",
-					"upper",  "glob",      NULL};
-static const char *const figures[] = {"count", "sum", "avg", "total", "min", "max", NULL};
+static const char *const pure_functions[] = {"abs",    "coalesce",  "format", "hex",	"ifnull",
+					     "iif",    "instr",	    "length", "like",	"lower",
+					     "ltrim",  "max",	    "min",    "nullif", "printf",
+					     "quote",  "replace",   "round",  "rtrim",	"sign",
+					     "substr", "substring", "trim",   "typeof", "unicode",
+					     "upper",  "glob",	    NULL};
+static const char *const aggregates[] = {"count", "sum", "avg", "total", "min", "max", NULL};
 static const char *const between_operands[] = {"AND", "OR",   "IS",   "LIKE", "GLOB",	"BETWEEN",
 					       "IN",  "WHEN", "THEN", "ELSE", "ESCAPE", NULL};
-static const char *const types[] = {"INT",   "INTEGER", "BIGINT", "REAL",
-				    "FLOAT", "DOUBLE",	"TEXT",	  NULL};
+static const char *const cast_types[] = {"INT",	  "INTEGER", "BIGINT", "REAL",
+					 "FLOAT", "DOUBLE",  "TEXT",   NULL};
 
-static bool same_tokens(const struct core *core, size_t a, size_t b, size_t n)
+static bool are_same_tokens(const struct select_parts *select, size_t first, size_t second,
+			    size_t count)
 {
-	for (size_t i = 0; i < n; i++)
-		if (!ws_sql_token_same(&core->token[a + i], &core->token[b + i]))
+	for (size_t i = 0; i < count; i++)
+		if (!ws_sql_token_same(&select->tokens[first + i], &select->tokens[second + i]))
 			return false;
 	return true;
 }
 
-bool ws_core_goes_on(const struct core *core, size_t i)
+bool ws_core_goes_on(const struct select_parts *select, size_t position)
 {
-	return one_of(core, i, between_operands);
+	return token_is_one_of(select, position, between_operands);
 }
 
-static size_t closing(const struct core *core, size_t open, size_t to)
+static size_t find_closing(const struct select_parts *select, size_t open, size_t to)
 {
 	int depth = 0;
 
-	for (size_t i = open; i < to; i++) {
-		depth += depth_change(core, i);
+	for (size_t position = open; position < to; position++) {
+		depth += nesting_change(select, position);
 		if (!depth)
-			return i;
+			return position;
 	}
 	return to;
 }
 
-static int number_of_arg(struct ws_sql_fold *fold, uint16_t n)
+static int number_argument(struct ws_sql_fold *grouping, uint16_t node)
 {
-	for (uint32_t i = 0; i < fold->args; i++)
-		if (fold->arg[i] == n)
+	for (uint32_t i = 0; i < grouping->argument_count; i++)
+		if (grouping->arguments[i] == node)
 			return (int)i;
-	if (fold->args == WS_SQL_ARGS || !n)
+	if (grouping->argument_count == WS_SQL_ARGS || !node)
 		return -1;
-	fold->arg[fold->args] = n;
-	return (int)fold->args++;
+	grouping->arguments[grouping->argument_count] = node;
+	return (int)grouping->argument_count++;
 }
 
-static bool put_figure_of(struct put *put, struct ws_sql_figure figure)
+static bool write_aggregate_column(struct expression_writer *writer, struct ws_sql_figure aggregate)
 {
-	struct ws_sql_fold *fold = put->core->fold;
+	struct ws_sql_fold *grouping = writer->select->grouping;
 	uint32_t i = 0;
 
-	while (i < fold->figures &&
-	       (fold->figure[i].what != figure.what || fold->figure[i].arg != figure.arg))
+	while (i < grouping->aggregate_count &&
+	       (grouping->aggregates[i].kind != aggregate.kind ||
+		grouping->aggregates[i].argument != aggregate.argument))
 		i++;
 	if (i == WS_SQL_FIGURES)
 		return false;
-	if (i == fold->figures)
-		fold->figure[fold->figures++] = figure;
-	ws_text_printf(put->out, "(+\"ws$f%u\") ", i);
+	if (i == grouping->aggregate_count)
+		grouping->aggregates[grouping->aggregate_count++] = aggregate;
+	ws_text_printf(writer->out, "(+\"ws$f%u\") ", i);
 	return true;
 }
 
-/* An aggregate at `i`, with the parenthesis after it. 1, 0 when it is none, -1 when it is not one
- * of ours. */
-static int put_figure(struct put *put, size_t *i)
+/* Write the aggregate whose arguments are the tokens of `span`; false when it is not one of ours.
+ */
+static bool write_aggregate_call(struct expression_writer *writer, unsigned kind,
+				 struct token_span span)
 {
-	static const unsigned what[] = {WS_F_COUNT, WS_F_SUM, WS_F_AVG,
-					WS_F_TOTAL, WS_F_MIN, WS_F_MAX};
-	struct core *core = put->core;
-	size_t end = closing(core, *i + 1, put->span.to), k = 0;
-	int depth = 0, arg;
+	struct select_parts *select = writer->select;
+	int argument;
 
-	while (figures[k] && !is(core, *i, figures[k]))
-		k++;
-	if (!figures[k] || end >= put->span.to)
-		return 0;
-	for (size_t n = *i + 2; n < end; n++) {
-		if (what[k] >= WS_F_MIN && !depth && is(core, n, ","))
-			return 0; /* the function of several arguments */
-		depth += depth_change(core, n);
-	}
-	if (!put->aggregates || is(core, end + 1, "FILTER") || is(core, end + 1, "OVER"))
-		return -1;
-	if (what[k] == WS_F_COUNT && (end == *i + 2 || (end == *i + 3 && is(core, *i + 2, "*")))) {
-		*i = end + 1;
-		return put_figure_of(put, (struct ws_sql_figure){WS_F_ROWS, 0}) ? 1 : -1;
-	}
-	arg = number_of_arg(core->fold, ws_core_number(core, (struct span){*i + 2, end}));
-	*i = end + 1;
-	return arg >= 0 && put_figure_of(put, (struct ws_sql_figure){what[k], (uint8_t)arg}) ? 1
-											     : -1;
+	if (!writer->aggregates || token_is(select, span.to + 1, "FILTER") ||
+	    token_is(select, span.to + 1, "OVER"))
+		return false;
+	if (kind == WS_F_COUNT && (span.to == span.from ||
+				   (span.to == span.from + 1 && token_is(select, span.from, "*"))))
+		return write_aggregate_column(writer, (struct ws_sql_figure){WS_F_ROWS, 0});
+	argument = number_argument(select->grouping, ws_core_number(select, span));
+	return argument >= 0 &&
+	       write_aggregate_column(writer, (struct ws_sql_figure){kind, (uint8_t)argument});
 }
 
-/* Something that is grouped by, other than a column, standing by itself at `i`: its length in
- * tokens. */
-static size_t put_grouped(struct put *put, size_t i)
+static bool has_comma(const struct select_parts *select, struct token_span span)
 {
-	struct core *core = put->core;
+	int depth = 0;
 
-	if (!put->aggregates ||
-	    (i > put->span.from && !is(core, i - 1, "(") && !is(core, i - 1, ",")))
+	for (size_t position = span.from; position < span.to; position++) {
+		if (!depth && token_is(select, position, ","))
+			return true;
+		depth += nesting_change(select, position);
+	}
+	return false;
+}
+
+/* Write an aggregate at `*position`, with the parentheses after it. 1, 0 when it is none, -1 when
+ * it is not one of ours. */
+static int write_aggregate(struct expression_writer *writer, size_t *position)
+{
+	static const unsigned kinds[] = {WS_F_COUNT, WS_F_SUM, WS_F_AVG,
+					 WS_F_TOTAL, WS_F_MIN, WS_F_MAX};
+	struct select_parts *select = writer->select;
+	size_t end = find_closing(select, *position + 1, writer->span.to), kind = 0;
+	struct token_span arguments = {*position + 2, end};
+
+	while (aggregates[kind] && !token_is(select, *position, aggregates[kind]))
+		kind++;
+	if (!aggregates[kind] || end >= writer->span.to)
 		return 0;
-	for (uint32_t k = 0; k < core->fold->bys; k++) {
-		size_t n = core->by[k].to - core->by[k].from, end = i + n;
+	if (kinds[kind] >= WS_F_MIN && has_comma(select, arguments))
+		return 0; /* the function of several arguments */
+	if (!write_aggregate_call(writer, kinds[kind], arguments))
+		return -1;
+	*position = end + 1;
+	return 1;
+}
 
-		if (core->fold->by[k].how == WS_BY_ATOM || end > put->span.to ||
-		    !same_tokens(core, i, core->by[k].from, n))
+/* Write a term of GROUP BY, other than a column, that stands by itself at `position`. Returns its
+ * length in tokens, 0 when there is none. */
+static size_t write_group_term(struct expression_writer *writer, size_t position)
+{
+	struct select_parts *select = writer->select;
+
+	if (!writer->aggregates ||
+	    (position > writer->span.from && !token_is(select, position - 1, "(") &&
+	     !token_is(select, position - 1, ",")))
+		return 0;
+	for (uint32_t term = 0; term < select->grouping->term_count; term++) {
+		size_t length = select->group_terms[term].to - select->group_terms[term].from,
+		       end = position + length;
+
+		if (select->grouping->terms[term].how == WS_BY_ATOM || end > writer->span.to ||
+		    !are_same_tokens(select, position, select->group_terms[term].from, length))
 			continue;
-		if (end < put->span.to && !is(core, end, ")") && !is(core, end, ","))
+		if (end < writer->span.to && !token_is(select, end, ")") &&
+		    !token_is(select, end, ","))
 			continue;
-		ws_text_printf(put->out, "(+\"ws$g%u\") ", k);
-		return n;
+		ws_text_printf(writer->out, "(+\"ws$g%u\") ", term);
+		return length;
 	}
 	return 0;
 }
 
-void ws_core_put_token(struct put *put, size_t i, bool operand)
+void ws_core_put_token(struct expression_writer *writer, size_t position, bool operand)
 {
-	ws_text_add(put->out, put->core->token[i].text, put->core->token[i].n);
-	ws_text_puts(put->out, " ");
-	put->operand = operand;
+	ws_text_add(writer->out, writer->select->tokens[position].text,
+		    writer->select->tokens[position].length);
+	ws_text_puts(writer->out, " ");
+	writer->operand = operand;
 }
 
-/* A name where an operand is due. */
-static bool put_named(struct put *put, size_t *i)
+/* Write a name where an operand is expected. */
+static bool write_name(struct expression_writer *writer, size_t *position)
 {
-	struct core *core = put->core;
-	struct ws_sql_atom atom;
-	size_t n = ws_core_resolve(core, *i, put->span.to, &atom);
+	struct select_parts *select = writer->select;
+	struct ws_sql_atom field;
+	size_t length = ws_core_resolve(select, *position, writer->span.to, &field);
 	int number;
 
-	if (n) {
-		if (put->aggregates && !ws_core_determined(core, &atom))
+	if (length) {
+		if (writer->aggregates && !ws_core_determined(select, &field))
 			return false;
-		number = ws_core_atom(core, &atom);
+		number = ws_core_atom(select, &field);
 		if (number < 0)
 			return false;
-		ws_text_printf(put->out, "\"ws$a%d\" ", number);
-		put->operand = true;
-		*i += n;
+		ws_text_printf(writer->out, "\"ws$a%d\" ", number);
+		writer->operand = true;
+		*position += length;
 		return true;
 	}
-	if (is(core, *i + 1, "(") && one_of(core, *i, functions)) {
-		ws_core_put_token(put, (*i)++, false);
+	if (token_is(select, *position + 1, "(") &&
+	    token_is_one_of(select, *position, pure_functions)) {
+		ws_core_put_token(writer, (*position)++, false);
 		return true;
 	}
-	if (!put->aliases || is(core, *i + 1, "(") || is(core, *i + 1, ".") ||
-	    !ws_core_aliased(core, *i))
+	if (!writer->aliases || token_is(select, *position + 1, "(") ||
+	    token_is(select, *position + 1, ".") || !ws_core_aliased(select, *position))
 		return false;
-	ws_core_put_token(put, (*i)++, true);
+	ws_core_put_token(writer, (*position)++, true);
 	return true;
 }
 
-static bool put_at_operand(struct put *put, size_t *i, int *cases_open)
+static bool write_operand(struct expression_writer *writer, size_t *position, int *cases_open)
 {
-	struct core *core = put->core;
+	struct select_parts *select = writer->select;
 	int rc;
 
-	if (core->token[*i].kind == WS_T_INT || core->token[*i].kind == WS_T_REAL ||
-	    core->token[*i].kind == WS_T_STRING || is(core, *i, "NULL")) {
-		ws_core_put_token(put, (*i)++, true);
+	if (select->tokens[*position].kind == WS_T_INT ||
+	    select->tokens[*position].kind == WS_T_REAL ||
+	    select->tokens[*position].kind == WS_T_STRING || token_is(select, *position, "NULL")) {
+		ws_core_put_token(writer, (*position)++, true);
 		return true;
 	}
-	if (is(core, *i, "(") || is(core, *i, "-") || is(core, *i, "+") || is(core, *i, "NOT")) {
-		ws_core_put_token(put, (*i)++, false);
+	if (token_is(select, *position, "(") || token_is(select, *position, "-") ||
+	    token_is(select, *position, "+") || token_is(select, *position, "NOT")) {
+		ws_core_put_token(writer, (*position)++, false);
 		return true;
 	}
-	if (is(core, *i, "CASE")) {
+	if (token_is(select, *position, "CASE")) {
 		++*cases_open;
-		ws_core_put_token(put, (*i)++, false);
+		ws_core_put_token(writer, (*position)++, false);
 		return true;
 	}
-	if (is(core, *i, "WHEN") && *i && is(core, *i - 1, "CASE")) {
-		ws_core_put_token(put, (*i)++, false);
+	if (token_is(select, *position, "WHEN") && *position &&
+	    token_is(select, *position - 1, "CASE")) {
+		ws_core_put_token(writer, (*position)++, false);
 		return true;
 	}
-	if (is(core, *i, "CAST") && is(core, *i + 1, "(")) {
-		ws_core_put_token(put, (*i)++, false);
+	if (token_is(select, *position, "CAST") && token_is(select, *position + 1, "(")) {
+		ws_core_put_token(writer, (*position)++, false);
 		return true;
 	}
-	if (is(core, *i + 1, "(")) {
-		rc = put_figure(put, i);
-		put->operand = rc > 0;
+	if (token_is(select, *position + 1, "(")) {
+		rc = write_aggregate(writer, position);
+		writer->operand = rc > 0;
 		if (rc)
 			return rc > 0;
 	}
-	return is_name(core, *i) && put_named(put, i);
+	return token_is_name(select, *position) && write_name(writer, position);
 }
 
-static bool put_after_operand(struct put *put, size_t *i, int *cases_open)
+static bool write_operator(struct expression_writer *writer, size_t *position, int *cases_open)
 {
 	static const char *const signs[] = {"+",  "-",	"*",  "/",  "%",  "<",	">",
 					    "<=", ">=", "=",  "==", "!=", "<>", "||",
 					    "&",  "|",	"<<", ">>", ",",  NULL};
-	struct core *core = put->core;
+	struct select_parts *select = writer->select;
 
-	if (is(core, *i, ")") || is(core, *i, "ISNULL") || is(core, *i, "NOTNULL")) {
-		ws_core_put_token(put, (*i)++, true);
-	} else if (is(core, *i, "END") && *cases_open) {
+	if (token_is(select, *position, ")") || token_is(select, *position, "ISNULL") ||
+	    token_is(select, *position, "NOTNULL")) {
+		ws_core_put_token(writer, (*position)++, true);
+	} else if (token_is(select, *position, "END") && *cases_open) {
 		--*cases_open;
-		ws_core_put_token(put, (*i)++, true);
-	} else if (is(core, *i, "AS") && one_of(core, *i + 1, types)) { /* of a CAST */
-		ws_core_put_token(put, (*i)++, false);
-		ws_core_put_token(put, (*i)++, true);
-	} else if (one_of(core, *i, signs) || ws_core_goes_on(core, *i) || is(core, *i, "NOT")) {
-		ws_core_put_token(put, (*i)++, false);
+		ws_core_put_token(writer, (*position)++, true);
+	} else if (token_is(select, *position, "AS") &&
+		   token_is_one_of(select, *position + 1, cast_types)) { /* of a CAST */
+		ws_core_put_token(writer, (*position)++, false);
+		ws_core_put_token(writer, (*position)++, true);
+	} else if (token_is_one_of(select, *position, signs) ||
+		   ws_core_goes_on(select, *position) || token_is(select, *position, "NOT")) {
+		ws_core_put_token(writer, (*position)++, false);
 	} else {
 		return false;
 	}
 	return true;
 }
 
-bool ws_core_put(struct put *put)
+bool ws_core_put(struct expression_writer *writer)
 {
 	int cases_open = 0;
 
-	put->operand = false;
-	for (size_t i = put->span.from; i < put->span.to;) {
-		size_t n = put->operand ? 0 : put_grouped(put, i);
+	writer->operand = false;
+	for (size_t position = writer->span.from; position < writer->span.to;) {
+		size_t grouped = 0;
+		bool understood;
 
-		if (n) {
-			i += n;
-			put->operand = true;
-			continue;
+		if (writer->operand) {
+			understood = write_operator(writer, &position, &cases_open);
+		} else {
+			grouped = write_group_term(writer, position);
+			position += grouped;
+			writer->operand = grouped > 0;
+			understood = grouped || write_operand(writer, &position, &cases_open);
 		}
-		if (!(put->operand ? put_after_operand(put, &i, &cases_open)
-				   : put_at_operand(put, &i, &cases_open)))
+		if (!understood)
 			return false;
 	}
-	return put->operand && !cases_open;
+	return writer->operand && !cases_open;
 }

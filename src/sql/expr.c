@@ -1,7 +1,7 @@
 /*
  * expr.c - see expr.h. Nodes are computed in their order, each for the whole chunk, so that what
- * expressions have in common is computed once and every loop is a simple one. Nulls hold 0, which
- * keeps them from overflowing.
+ * expressions share is computed once and every loop is simple. Nulls hold 0, so that they do not
+ * overflow.
  */
 #include "sql/expr.h"
 #include "base/choose.h"
@@ -11,41 +11,41 @@
 
 /* ---- making ---- */
 
-static bool same_node(const struct ws_sql_node *left, const struct ws_sql_node *right)
+static bool is_same_node(const struct ws_sql_node *left, const struct ws_sql_node *right)
 {
 	return left->op == right->op && left->real == right->real &&
-	       left->column == right->column && left->a == right->a && left->b == right->b &&
-	       left->c == right->c && left->i == right->i;
+	       left->column == right->column && left->first == right->first &&
+	       left->second == right->second && left->third == right->third && left->i == right->i;
 }
 
-/* What the operands allow; `real` of the result. */
-static bool fits(const struct ws_sql_exprs *exprs, struct ws_sql_node *node)
+/* Whether the operands allow the operation; sets `real` of the result. */
+static bool check_operands(const struct ws_sql_exprs *exprs, struct ws_sql_node *node)
 {
-	bool a = exprs->node[node->a].real, b = exprs->node[node->b].real;
+	bool left = exprs->nodes[node->first].real, right = exprs->nodes[node->second].real;
 
 	switch (node->op) {
 	case WS_N_ADD:
 	case WS_N_SUB:
 	case WS_N_MUL:
 	case WS_N_DIV:
-		node->real = a || b;
+		node->real = left || right;
 		return true;
 	case WS_N_MOD:
 	case WS_N_AND_BITS:
 	case WS_N_OR_BITS:
 	case WS_N_SHL:
 	case WS_N_SHR:
-		return !a && !b; /* SQLite would make whole numbers of them first */
+		return !left && !right; /* SQLite would turn them into whole numbers first */
 	case WS_N_AND:
 	case WS_N_OR:
 	case WS_N_NOT:
-		return !a && !b;
+		return !left && !right;
 	case WS_N_TO_REAL:
 		node->real = true;
 		return true;
 	case WS_N_IF:
-		node->real = b;
-		return !a && (!node->c || exprs->node[node->c].real == b);
+		node->real = right;
+		return !left && (!node->third || exprs->nodes[node->third].real == right);
 	default:
 		return true;
 	}
@@ -55,33 +55,33 @@ uint16_t ws_sql_node(struct ws_sql_exprs *exprs, struct ws_sql_node node)
 {
 	bool leaf = node.op <= WS_N_REAL;
 
-	if (!exprs->n)
-		exprs->n = 1;
-	if ((!leaf && !node.a) || (node.op >= WS_N_ADD && node.op <= WS_N_OR && !node.b) ||
-	    (node.op == WS_N_IF && !node.b))
+	if (!exprs->node_count)
+		exprs->node_count = 1;
+	if ((!leaf && !node.first) || (node.op >= WS_N_ADD && node.op <= WS_N_OR && !node.second) ||
+	    (node.op == WS_N_IF && !node.second))
 		return 0; /* an operand could not be computed */
-	if (!leaf && !fits(exprs, &node))
+	if (!leaf && !check_operands(exprs, &node))
 		return 0;
-	for (size_t i = 1; i < exprs->n; i++)
-		if (same_node(&exprs->node[i], &node))
+	for (size_t i = 1; i < exprs->node_count; i++)
+		if (is_same_node(&exprs->nodes[i], &node))
 			return (uint16_t)i;
-	if (exprs->n == WS_SQL_NODES)
+	if (exprs->node_count == WS_SQL_NODES)
 		return 0;
-	exprs->node[exprs->n] = node;
-	return (uint16_t)exprs->n++;
+	exprs->nodes[exprs->node_count] = node;
+	return (uint16_t)exprs->node_count++;
 }
 
 uint16_t ws_sql_node_column(struct ws_sql_exprs *exprs, size_t column)
 {
-	const struct ws_xcolumn *xcolumn = &exprs->table->columns[column];
+	const struct ws_xcolumn *description = &exprs->table->columns[column];
 
 	if (column > UINT8_MAX ||
-	    (strcmp(xcolumn->type, "INTEGER") && strcmp(xcolumn->type, "REAL")))
+	    (strcmp(description->type, "INTEGER") && strcmp(description->type, "REAL")))
 		return 0;
-	switch (xcolumn->from) {
+	switch (description->from) {
 	case WS_XF_CONST:
 		return ws_sql_node(exprs, (struct ws_sql_node){.op = WS_N_INT,
-							       .i = (int64_t)xcolumn->value});
+							       .i = (int64_t)description->value});
 	case WS_XF_INT:
 	case WS_XF_UINT:
 	case WS_XF_REAL:
@@ -92,11 +92,11 @@ uint16_t ws_sql_node_column(struct ws_sql_exprs *exprs, size_t column)
 	case WS_XF_STRING:
 	case WS_XF_THREAD:
 	case WS_XF_PROCESS:
-		exprs->reads |= UINT64_C(1) << xcolumn->source;
+		exprs->reads |= UINT64_C(1) << description->source;
 		return ws_sql_node(exprs,
 				   (struct ws_sql_node){.op = WS_N_COLUMN,
 							.column = (uint8_t)column,
-							.real = xcolumn->from == WS_XF_REAL});
+							.real = description->from == WS_XF_REAL});
 	default:
 		return 0;
 	}
@@ -104,336 +104,411 @@ uint16_t ws_sql_node_column(struct ws_sql_exprs *exprs, size_t column)
 
 /* ---- columns ---- */
 
-static void put_cells(const struct ws_sql_exprs *exprs, const struct ws_xcolumn *column,
-		      const uint64_t *values, size_t n, struct ws_sql_vector *vector)
+/* The cell of a value that is not stored as it is. */
+static struct ws_xcell make_indirect_cell(struct ws_export *export, const struct ws_xcolumn *column,
+					  uint64_t value)
 {
-	struct ws_export *export = &exprs->table->of->export;
+	uint32_t key = 0;
+
+	if (column->from == WS_XF_THREAD)
+		return ws_x_thread(export, value);
+	if (column->from != WS_XF_STRING)
+		return ws_x_process(export, value);
+	/* The number of a text, as in ws_x_string. */
+	if (value && (uint32_t)value <= export->string_count)
+		key = ws_report_string_key(export->report, (uint32_t)value);
+	if (key > export->string_count)
+		key = (uint32_t)value;
+	return ws_id_cell(key);
+}
+
+static void put_cell_column(const struct ws_sql_exprs *exprs, const struct ws_xcolumn *column,
+			    const uint64_t *values, size_t rows, struct ws_sql_vector *vector)
+{
+	struct ws_export *export = &exprs->table->report->export;
 	uint64_t last = 0;
 	struct ws_xcell cell = ws_x_null();
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < rows; i++) {
 		if (!i || values[i] != last) {
 			last = values[i];
-			if (column->from == WS_XF_STRING) { /* its number, as ws_x_string has it */
-				uint32_t id = (uint32_t)last,
-					 key = id && id <= export->string_count
-						       ? ws_report_string_key(export->report, id)
-						       : 0;
-
-				cell = !key ? ws_x_null()
-					    : ws_x_int(key > export->string_count ? id : key);
-			} else {
-				cell = column->from == WS_XF_THREAD ? ws_x_thread(export, last)
-								    : ws_x_process(export, last);
-			}
+			cell = make_indirect_cell(export, column, last);
 		}
-		vector->null[i] = cell.kind == WS_X_NULL;
-		vector->i[i] = vector->null[i] ? 0 : cell.i;
+		vector->nulls[i] = cell.kind == WS_X_NULL;
+		vector->integers[i] = 0;
+		if (cell.kind != WS_X_NULL)
+			vector->integers[i] = cell.i;
 	}
 }
 
-static void put_column(const struct ws_sql_exprs *exprs, const struct ws_xcolumn *column,
-		       const uint64_t *values, size_t n, struct ws_sql_vector *vector)
+/* What is kept where a value is null: no bit; otherwise all of them. */
+static inline int64_t make_null_mask(uint8_t null)
 {
-	uint64_t base = exprs->table->of->export.base,
-		 none = column->from == WS_XF_NTIME ? WS_NO_TIME
-			: column->from == WS_XF_ID  ? 0
-						    : column->value;
+	return (int64_t)null - 1;
+}
 
-	memset(vector->null, 0, n);
+/* Values less `base`, null where they are `none`. */
+static void put_unless_column(const uint64_t *values, size_t rows, uint64_t none, uint64_t base,
+			      struct ws_sql_vector *vector)
+{
+	for (size_t i = 0; i < rows; i++) {
+		vector->nulls[i] = values[i] == none;
+		vector->integers[i] =
+			(int64_t)(values[i] - base) & make_null_mask(vector->nulls[i]);
+	}
+}
+
+static void put_column_values(const struct ws_sql_exprs *exprs, const struct ws_xcolumn *column,
+			      const uint64_t *values, size_t rows, struct ws_sql_vector *vector)
+{
+	uint64_t base = exprs->table->report->export.base;
+
+	memset(vector->nulls, 0, rows);
 	switch (column->from) {
 	case WS_XF_INT:
 	case WS_XF_UINT:
-		memcpy(vector->i, values, n * 8);
+		memcpy(vector->integers, values, rows * 8);
 		break;
 	case WS_XF_REAL:
-		memcpy(vector->r, values, n * 8);
-		for (size_t i = 0; i < n; i++)
-			if (isnan(vector->r[i])) {
-				vector->i[i] = 0;
-				vector->null[i] = 1;
+		memcpy(vector->reals, values, rows * 8);
+		for (size_t i = 0; i < rows; i++)
+			if (isnan(vector->reals[i])) {
+				vector->integers[i] = 0;
+				vector->nulls[i] = 1;
 			}
 		break;
 	case WS_XF_TIME:
-		for (size_t i = 0; i < n; i++)
-			vector->i[i] = (int64_t)(values[i] - base);
+		for (size_t i = 0; i < rows; i++)
+			vector->integers[i] = (int64_t)(values[i] - base);
 		break;
 	case WS_XF_NTIME:
+		put_unless_column(values, rows, WS_NO_TIME, base, vector);
+		break;
 	case WS_XF_UNLESS:
+		put_unless_column(values, rows, column->value, 0, vector);
+		break;
 	case WS_XF_ID:
-		base = column->from == WS_XF_NTIME ? base : 0;
-		for (size_t i = 0; i < n; i++) {
-			vector->null[i] = values[i] == none;
-			vector->i[i] = values[i] == none ? 0 : (int64_t)(values[i] - base);
-		}
+		put_unless_column(values, rows, 0, 0, vector);
 		break;
 	default:
-		put_cells(exprs, column, values, n, vector);
+		put_cell_column(exprs, column, values, rows, vector);
 	}
 }
 
 /* ---- arithmetic ---- */
 
-static void either_null(struct ws_sql_vector *vector, const struct ws_sql_vector *left,
-			const struct ws_sql_vector *right, size_t n)
+/* The values of two operands, and whether each is real. Passed by value, so that loops need not
+ * read it again after each store. */
+struct operands {
+	const struct ws_sql_vector *left, *right;
+	bool left_real, right_real;
+};
+
+static void combine_nulls(struct ws_sql_vector *vector, const struct ws_sql_vector *left,
+			  const struct ws_sql_vector *right, size_t rows)
 {
-	for (size_t i = 0; i < n; i++)
-		vector->null[i] = left->null[i] | right->null[i];
+	for (size_t i = 0; i < rows; i++)
+		vector->nulls[i] = left->nulls[i] | right->nulls[i];
 }
 
-static void clear_nulls(struct ws_sql_vector *vector, size_t n)
+static void clear_nulls(struct ws_sql_vector *vector, size_t rows)
 {
-	for (size_t i = 0; i < n; i++)
-		vector->i[i] = vector->null[i] ? 0 : vector->i[i];
+	for (size_t i = 0; i < rows; i++)
+		vector->integers[i] &= make_null_mask(vector->nulls[i]);
 }
 
-static int64_t shifted(int64_t v, int64_t by, bool left)
+/* SQLite's shifts: by a negative number the other way, by 64 and more everything is lost. */
+static int64_t shift_number(int64_t number, int64_t by, bool left)
 {
-	uint64_t u = (uint64_t)v;
+	uint64_t bits = (uint64_t)number;
 
 	if (by < 0) {
 		left = !left;
-		by = by > -64 ? -by : 64;
+		by = ws_min(-(by + 1), 63) + 1; /* -INT64_MIN would overflow */
 	}
 	if (by >= 64)
-		return v >= 0 || left ? 0 : -1;
+		return -(number < 0 && !left);
 	if (!by)
-		return v;
+		return number;
 	if (left)
-		return (int64_t)(u << by);
-	u >>= by;
-	return (int64_t)(v < 0 ? u | UINT64_MAX << (64 - by) : u);
+		return (int64_t)(bits << by);
+	bits >>= by;
+	if (number < 0)
+		bits |= UINT64_MAX << (64 - by);
+	return (int64_t)bits;
 }
 
 /* Returns whether a result is beyond whole numbers. */
-static bool whole_numbers(unsigned op, const struct ws_sql_vector *left,
-			  const struct ws_sql_vector *right, size_t n, struct ws_sql_vector *vector)
+static bool compute_whole(unsigned op, const struct ws_sql_vector *left,
+			  const struct ws_sql_vector *right, size_t rows,
+			  struct ws_sql_vector *vector)
 {
 	bool over = false;
 
 	switch (op) {
 	case WS_N_ADD:
-		for (size_t i = 0; i < n; i++)
-			over |= __builtin_add_overflow(left->i[i], right->i[i], &vector->i[i]);
+		for (size_t i = 0; i < rows; i++)
+			over |= __builtin_add_overflow(left->integers[i], right->integers[i],
+						       &vector->integers[i]);
 		break;
 	case WS_N_SUB:
-		for (size_t i = 0; i < n; i++)
-			over |= __builtin_sub_overflow(left->i[i], right->i[i], &vector->i[i]);
+		for (size_t i = 0; i < rows; i++)
+			over |= __builtin_sub_overflow(left->integers[i], right->integers[i],
+						       &vector->integers[i]);
 		break;
 	case WS_N_MUL:
-		for (size_t i = 0; i < n; i++)
-			over |= __builtin_mul_overflow(left->i[i], right->i[i], &vector->i[i]);
+		for (size_t i = 0; i < rows; i++)
+			over |= __builtin_mul_overflow(left->integers[i], right->integers[i],
+						       &vector->integers[i]);
 		break;
 	case WS_N_DIV:
 	case WS_N_MOD:
-		for (size_t i = 0; i < n; i++) {
-			int64_t d = right->i[i];
+		for (size_t i = 0; i < rows; i++) {
+			int64_t divisor = right->integers[i];
+			bool beyond = divisor == -1 && left->integers[i] == INT64_MIN;
 
-			vector->null[i] |= !d;
-			over |= op == WS_N_DIV && d == -1 && left->i[i] == INT64_MIN;
-			d = d == 0 || (d == -1 && left->i[i] == INT64_MIN) ? 1 : d;
-			vector->i[i] = op == WS_N_DIV ? left->i[i] / d : left->i[i] % d;
+			vector->nulls[i] |= !divisor;
+			over |= op == WS_N_DIV && beyond;
+			if (divisor == 0 || beyond)
+				divisor = 1;
+			if (op == WS_N_DIV)
+				vector->integers[i] = left->integers[i] / divisor;
+			else
+				vector->integers[i] = left->integers[i] % divisor;
 		}
 		break;
 	case WS_N_AND_BITS:
-		for (size_t i = 0; i < n; i++)
-			vector->i[i] = left->i[i] & right->i[i];
+		for (size_t i = 0; i < rows; i++)
+			vector->integers[i] = left->integers[i] & right->integers[i];
 		break;
 	case WS_N_OR_BITS:
-		for (size_t i = 0; i < n; i++)
-			vector->i[i] = left->i[i] | right->i[i];
+		for (size_t i = 0; i < rows; i++)
+			vector->integers[i] = left->integers[i] | right->integers[i];
 		break;
 	default:
-		for (size_t i = 0; i < n; i++)
-			vector->i[i] = shifted(left->i[i], right->i[i], op == WS_N_SHL);
+		for (size_t i = 0; i < rows; i++)
+			vector->integers[i] =
+				shift_number(left->integers[i], right->integers[i], op == WS_N_SHL);
 	}
 	return over;
 }
 
-static double number(const struct ws_sql_vector *vector, bool real, size_t i)
+static inline double read_number(const struct ws_sql_vector *vector, bool real, size_t i)
 {
-	return real ? vector->r[i] : (double)vector->i[i];
+	if (real)
+		return vector->reals[i];
+	return (double)vector->integers[i];
 }
 
-static void real_numbers(unsigned op, const struct ws_sql_vector *left, bool ra,
-			 const struct ws_sql_vector *right, bool rb, size_t n,
+static void compute_real(unsigned op, struct operands operands, size_t rows,
 			 struct ws_sql_vector *vector)
 {
-	for (size_t i = 0; i < n; i++) {
-		double x = number(left, ra, i), y = number(right, rb, i), v = 0;
+	for (size_t i = 0; i < rows; i++) {
+		double left = read_number(operands.left, operands.left_real, i);
+		double right = read_number(operands.right, operands.right_real, i);
+		double result = 0;
 
 		switch (op) {
 		case WS_N_ADD:
-			v = x + y;
+			result = left + right;
 			break;
 		case WS_N_SUB:
-			v = x - y;
+			result = left - right;
 			break;
 		case WS_N_MUL:
-			v = x * y;
+			result = left * right;
 			break;
 		default:
-			vector->null[i] |= y == 0;
-			v = y == 0 ? 0 : x / y;
+			vector->nulls[i] |= right == 0;
+			if (right != 0)
+				result = left / right;
 		}
-		vector->null[i] |= isnan(v);
-		vector->r[i] = v;
+		vector->nulls[i] |= isnan(result);
+		vector->reals[i] = result;
 	}
 }
 
 /* ---- comparing ---- */
 
 /* As SQLite compares a whole number with a real one: without losing digits. */
-static int compare_mixed(int64_t i, double r)
+static int compare_mixed(int64_t integer, double real)
 {
 	int64_t whole;
-	double d = (double)i;
+	double rounded = (double)integer;
 
-	if (r < -9223372036854775808.0)
+	if (real < -9223372036854775808.0)
 		return 1;
-	if (r >= 9223372036854775808.0)
+	if (real >= 9223372036854775808.0)
 		return -1;
-	whole = (int64_t)r;
-	if (i != whole)
-		return i < whole ? -1 : 1;
-	return ws_compare(d, r);
+	whole = (int64_t)real;
+	if (integer != whole)
+		return ws_compare(integer, whole);
+	return ws_compare(rounded, real);
 }
 
-static int compare(const struct ws_sql_vector *left, bool ra, const struct ws_sql_vector *right,
-		   bool rb, size_t i)
+static inline int compare_values(struct operands operands, size_t i)
 {
-	if (!ra && !rb)
-		return ws_compare(left->i[i], right->i[i]);
-	if (ra && rb)
-		return ws_compare(left->r[i], right->r[i]);
-	return ra ? -compare_mixed(right->i[i], left->r[i])
-		  : compare_mixed(left->i[i], right->r[i]);
+	const struct ws_sql_vector *left = operands.left, *right = operands.right;
+
+	if (!operands.left_real && !operands.right_real)
+		return ws_compare(left->integers[i], right->integers[i]);
+	if (operands.left_real && operands.right_real)
+		return ws_compare(left->reals[i], right->reals[i]);
+	if (operands.left_real)
+		return -compare_mixed(right->integers[i], left->reals[i]);
+	return compare_mixed(left->integers[i], right->reals[i]);
 }
 
-static void comparison(unsigned op, const struct ws_sql_vector *left, bool ra,
-		       const struct ws_sql_vector *right, bool rb, size_t n,
-		       struct ws_sql_vector *vector)
+static inline bool does_order_hold(unsigned op, int order)
 {
-	for (size_t i = 0; i < n; i++) {
-		int c = compare(left, ra, right, rb, i);
-
-		vector->i[i] = op == WS_N_EQ   ? !c
-			       : op == WS_N_NE ? !!c
-			       : op == WS_N_LT ? c < 0
-					       : c <= 0;
+	switch (op) {
+	case WS_N_EQ:
+		return order == 0;
+	case WS_N_NE:
+		return order != 0;
+	case WS_N_LT:
+		return order < 0;
+	default:
+		return order <= 0;
 	}
 }
 
-/* Of three values: what is decided by one operand is not null because of the other. */
-static void logic(unsigned op, const struct ws_sql_vector *left, const struct ws_sql_vector *right,
-		  size_t n, struct ws_sql_vector *vector)
+static void compute_comparison(unsigned op, struct operands operands, size_t rows,
+			       struct ws_sql_vector *vector)
 {
-	for (size_t i = 0; i < n; i++) {
-		bool at = !left->null[i] && left->i[i], bt = !right->null[i] && right->i[i],
-		     af = !left->null[i] && !left->i[i], bf = !right->null[i] && !right->i[i];
-		bool yes = op == WS_N_AND ? at && bt : at || bt,
-		     no = op == WS_N_AND ? af || bf : af && bf;
+	for (size_t i = 0; i < rows; i++)
+		vector->integers[i] = does_order_hold(op, compare_values(operands, i));
+}
 
-		vector->null[i] = !yes && !no;
-		vector->i[i] = yes;
+/* Logic of three values: what one operand decides is not null because the other is. */
+static void compute_logic(unsigned op, const struct ws_sql_vector *left,
+			  const struct ws_sql_vector *right, size_t rows,
+			  struct ws_sql_vector *vector)
+{
+	for (size_t i = 0; i < rows; i++) {
+		bool left_true = !left->nulls[i] && left->integers[i],
+		     left_false = !left->nulls[i] && !left->integers[i];
+		bool right_true = !right->nulls[i] && right->integers[i],
+		     right_false = !right->nulls[i] && !right->integers[i];
+		bool yes = left_true && right_true, no = left_false || right_false;
+
+		if (op == WS_N_OR) {
+			yes = left_true || right_true;
+			no = left_false && right_false;
+		}
+		vector->nulls[i] = !yes && !no;
+		vector->integers[i] = yes;
 	}
 }
 
 /* ---- of one operand, or three ---- */
 
-static int64_t to_int(double r)
+static int64_t convert_to_int(double number)
 {
-	return r <= -9223372036854775808.0  ? INT64_MIN
-	       : r >= 9223372036854775808.0 ? INT64_MAX
-					    : (int64_t)r;
+	if (number <= -9223372036854775808.0)
+		return INT64_MIN;
+	if (number >= 9223372036854775808.0)
+		return INT64_MAX;
+	return (int64_t)number;
 }
 
-static void convert(unsigned op, const struct ws_sql_vector *vector, bool real, size_t n,
-		    struct ws_sql_vector *sql_vector)
+static void compute_conversion(unsigned op, const struct ws_sql_vector *from, bool real,
+			       size_t rows, struct ws_sql_vector *to)
 {
-	memcpy(sql_vector->null, vector->null, n);
-	for (size_t i = 0; i < n; i++) {
+	memcpy(to->nulls, from->nulls, rows);
+	for (size_t i = 0; i < rows; i++) {
 		if (op == WS_N_NOT)
-			sql_vector->i[i] = !vector->i[i];
+			to->integers[i] = !from->integers[i];
+		else if (op == WS_N_TO_INT && real)
+			to->integers[i] = convert_to_int(from->reals[i]);
 		else if (op == WS_N_TO_INT)
-			sql_vector->i[i] = real ? to_int(vector->r[i]) : vector->i[i];
+			to->integers[i] = from->integers[i];
 		else if (op == WS_N_TO_REAL)
-			sql_vector->r[i] = number(vector, real, i);
+			to->reals[i] = read_number(from, real, i);
 	}
 }
 
-static void choose(const struct ws_sql_values *values, const struct ws_sql_node *node, size_t n,
-		   struct ws_sql_vector *vector)
+static void compute_choice(const struct ws_sql_values *values, const struct ws_sql_node *node,
+			   size_t rows, struct ws_sql_vector *vector)
 {
-	const struct ws_sql_vector *sql_vector = &values->node[node->a];
+	const struct ws_sql_vector *condition = &values->nodes[node->first];
 
-	for (size_t i = 0; i < n; i++) {
-		uint16_t from = !sql_vector->null[i] && sql_vector->i[i] ? node->b : node->c;
+	for (size_t i = 0; i < rows; i++) {
+		uint16_t from = node->third;
 
-		vector->null[i] = !from || values->node[from].null[i];
-		vector->i[i] = from ? values->node[from].i[i] : 0;
+		if (!condition->nulls[i] && condition->integers[i])
+			from = node->second;
+		vector->nulls[i] = 1;
+		vector->integers[i] = 0;
+		if (from) {
+			vector->nulls[i] = values->nodes[from].nulls[i];
+			vector->integers[i] = values->nodes[from].integers[i];
+		}
 	}
 }
 
-static void one(const struct ws_sql_exprs *exprs, const struct ws_sql_node *node, size_t n,
-		struct ws_sql_values *out, struct ws_sql_vector *vector)
+static void compute_node(const struct ws_sql_exprs *exprs, const struct ws_sql_node *node,
+			 size_t rows, struct ws_sql_values *out, struct ws_sql_vector *vector)
 {
-	const struct ws_sql_vector *left = &out->node[node->a], *right = &out->node[node->b];
-	bool ra = exprs->node[node->a].real, rb = exprs->node[node->b].real;
+	const struct ws_sql_vector *left = &out->nodes[node->first],
+				   *right = &out->nodes[node->second];
+	struct operands operands = {left, right, exprs->nodes[node->first].real,
+				    exprs->nodes[node->second].real};
 
 	switch (node->op) {
 	case WS_N_COLUMN: /* was put there before */
 		return;
 	case WS_N_INT:
 	case WS_N_REAL:
-		memset(vector->null, 0, n);
-		for (size_t i = 0; i < n; i++)
-			vector->i[i] = node->i; /* the bits of either */
+		memset(vector->nulls, 0, rows);
+		for (size_t i = 0; i < rows; i++)
+			vector->integers[i] = node->i; /* the bits of either */
 		return;
 	case WS_N_AND:
 	case WS_N_OR:
-		logic(node->op, left, right, n, vector);
+		compute_logic(node->op, left, right, rows, vector);
 		return;
 	case WS_N_IS_NULL:
-		memset(vector->null, 0, n);
-		for (size_t i = 0; i < n; i++)
-			vector->i[i] = left->null[i];
+		memset(vector->nulls, 0, rows);
+		for (size_t i = 0; i < rows; i++)
+			vector->integers[i] = left->nulls[i];
 		return;
 	case WS_N_NOT:
 	case WS_N_TO_INT:
 	case WS_N_TO_REAL:
-		convert(node->op, left, ra, n, vector);
+		compute_conversion(node->op, left, operands.left_real, rows, vector);
 		break;
 	case WS_N_IF:
-		choose(out, node, n, vector);
+		compute_choice(out, node, rows, vector);
 		return;
 	case WS_N_EQ:
 	case WS_N_NE:
 	case WS_N_LT:
 	case WS_N_LE:
-		either_null(vector, left, right, n);
-		comparison(node->op, left, ra, right, rb, n, vector);
+		combine_nulls(vector, left, right, rows);
+		compute_comparison(node->op, operands, rows, vector);
 		break;
 	default:
-		either_null(vector, left, right, n);
+		combine_nulls(vector, left, right, rows);
 		if (node->real)
-			real_numbers(node->op, left, ra, right, rb, n, vector);
+			compute_real(node->op, operands, rows, vector);
 		else
-			out->overflow |= whole_numbers(node->op, left, right, n, vector);
+			out->overflow |= compute_whole(node->op, left, right, rows, vector);
 	}
-	clear_nulls(vector, n);
+	clear_nulls(vector, rows);
 }
 
-void ws_sql_compute(const struct ws_sql_exprs *exprs, const uint64_t *const *col, size_t from,
-		    size_t n, struct ws_sql_values *out)
+void ws_sql_compute(const struct ws_sql_exprs *exprs, const uint64_t *const *source_columns,
+		    size_t from, size_t rows, struct ws_sql_values *out)
 {
-	for (size_t k = 1; k < exprs->n; k++) {
-		const struct ws_sql_node *node = &exprs->node[k];
+	for (size_t index = 1; index < exprs->node_count; index++) {
+		const struct ws_sql_node *node = &exprs->nodes[index];
 
 		if (node->op == WS_N_COLUMN)
-			put_column(exprs, &exprs->table->columns[node->column],
-				   col[exprs->table->columns[node->column].source] + from, n,
-				   &out->node[k]);
-		one(exprs, node, n, out, &out->node[k]);
+			put_column_values(
+				exprs, &exprs->table->columns[node->column],
+				source_columns[exprs->table->columns[node->column].source] + from,
+				rows, &out->nodes[index]);
+		compute_node(exprs, node, rows, out, &out->nodes[index]);
 	}
 }

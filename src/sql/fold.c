@@ -1,10 +1,10 @@
 /*
- * fold.c - see fold.h.
+ * group_by.c - see group_by.h.
  *
- * Workers compute expressions, conditions and the number of each row's combination of stored values
- * for a block; then, in the order of blocks, one after the other adds its rows to the groups. So
- * sums of real numbers are added in the order in which SQLite would add them, and no tables need to
- * be merged. What a combination means is looked at once.
+ * For each block, a worker computes expressions, conditions and the number of each row's tuple of
+ * stored values; then the workers add their rows to the groups one after another, in the order of
+ * blocks. So real numbers are added in the order in which SQLite would add them, and no tables need
+ * to be merged. The group of a tuple is found only once.
  */
 #include "sql/fold.h"
 
@@ -13,115 +13,119 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/choose.h"
 #include "views/sqlite_value.h"
 
-enum { DROPPED = UINT32_MAX, MOST_HARD = 1 << 17 };
-static const uint64_t most_bytes = UINT64_C(768) << 20;
-static const uint64_t exact = UINT64_C(1)
-			      << 53; /* up to here sums of doubles are those of whole numbers */
-static const int kahan =
-	3043000; /* the version of SQLite from which on it sums real numbers otherwise */
+enum { DROPPED = UINT32_MAX, MOST_SQLITE_TUPLES = 1 << 17 };
+static const uint64_t most_group_bytes = UINT64_C(768) << 20;
+/* Up to here, sums of doubles are those of whole numbers. */
+static const uint64_t most_exact = UINT64_C(1) << 53;
+/* The version of SQLite since which it sums real numbers in another way (Kahan's). */
+static const int kahan_version = 3043000;
 
-struct sum { /* of one argument in one group */
-	uint64_t n;
+struct argument_sum { /* of one argument in one group */
+	uint64_t count;
 	union {
 		int64_t i;
 		double r;
 	} min, max;
 	int64_t whole;
 	double real;	    /* summed as SQLite does, in order */
-	uint64_t magnitude; /* sum of absolute values, UINT64_MAX and more as that */
+	uint64_t magnitude; /* sum of absolute values, at most UINT64_MAX */
 };
 
-struct worker {
+struct group_worker {
 	struct ws_sql_tuples tuples;
-	uint32_t *group; /* by tuple, as far as known */
+	uint32_t *group; /* by tuple, for the first `known` */
 	size_t known, group_cap;
 	struct ws_sql_values values;
-	uint32_t *number;	    /* by row of the block */
-	uint64_t *arg[WS_SQL_ARGS]; /* by row */
-	uint8_t *null[WS_SQL_ARGS];
+	uint32_t *numbers;		  /* by row of the block */
+	uint64_t *arguments[WS_SQL_ARGS]; /* by row */
+	uint8_t *nulls[WS_SQL_ARGS];
 	size_t rows;
 } __attribute__((aligned(128)));
 
 struct ws_sql_result {
-	size_t groups;
+	size_t group_count;
 	uint32_t *order;
-	uint64_t *rows;		/* by group */
-	struct sum *sums;	/* by group, args of each */
-	struct ws_xcell *cells; /* by group: atoms, then keys */
-	size_t rows_cap, sums_cap, cells_cap;
+	uint64_t *rows;		   /* by group */
+	struct argument_sum *sums; /* by group, args of each */
+	struct ws_xcell *cells;	   /* by group: fields, then keys */
+	size_t rows_capacity, sums_capacity, cells_capacity;
 	char **texts; /* of keys that SQLite made */
-	size_t text_count, texts_cap;
-	struct ws_xcell current[WS_SQL_ATOMS]; /* what expressions of atoms are computed of */
-	struct side {
-		struct ws_sql_fold *fold;
-		bool row; /* `current`, not the groups */
-	} side[2];
+	size_t text_count, texts_capacity;
+	struct ws_xcell current[WS_SQL_ATOMS]; /* the fields of which SQLite computes expressions */
+	struct group_table {
+		struct ws_sql_fold *grouping;
+		bool of_current; /* the table of `current`, not of the groups */
+	} tables[2];
 };
 
-struct folding {
-	struct ws_sql_fold *fold;
+struct grouper {
+	struct ws_sql_fold *grouping;
 	struct ws_sql_result *result;
-	uint8_t source[WS_MAX_COLUMNS]; /* first words of tuples */
-	uint32_t sources;
-	struct worker *workers;
+	uint8_t source_columns[WS_MAX_COLUMNS]; /* columns that are the first words of tuples */
+	uint32_t source_count;
+	struct group_worker *workers;
 	struct ws_sql_groups groups;
 	struct ws_text key;
-	sqlite3_stmt *hard;
+	sqlite3_stmt *sqlite_terms;
 	uint8_t *skip;
 	size_t turn, tuples;
 	bool abandoned;
 	pthread_mutex_t lock;
-	pthread_cond_t turned;
+	pthread_cond_t turn_changed;
 };
 
-/* ---- what a combination means ---- */
+/* ---- the group of a tuple ---- */
 
-static struct ws_xcell atom_cell(const struct ws_sql_fold *fold, const struct ws_sql_atom *atom,
-				 uint64_t *const *col)
+static struct ws_xcell make_field_cell(const struct ws_sql_fold *grouping,
+				       const struct ws_sql_atom *atom, uint64_t *const *columns)
 {
-	struct ws_xcell cell = ws_sql_cell(fold->table, atom->column, col, 0);
-	struct ws_export *export = &fold->table->of->export;
+	struct ws_xcell cell = ws_sql_cell(grouping->table, atom->column, columns, 0);
+	struct ws_export *export = &grouping->table->report->export;
 
-	if (atom->what == WS_ATOM_COLUMN)
+	if (atom->kind == WS_ATOM_COLUMN)
 		return cell;
 	if (cell.kind != WS_X_STRING || !ws_sql_string_listed(export, cell.id))
 		return ws_x_null();
-	return atom->what == WS_ATOM_TEXT ? ws_sql_string_cell(export, cell.id) : ws_x_int(cell.id);
+	if (atom->kind == WS_ATOM_TEXT)
+		return ws_sql_string_cell(export, cell.id);
+	return ws_x_int(cell.id);
 }
 
-static bool joins(const struct ws_sql_fold *fold, uint64_t *const *col)
+static bool passes_joins(const struct ws_sql_fold *grouping, uint64_t *const *columns)
 {
-	for (uint32_t i = 0; i < fold->joins; i++) {
-		struct ws_sql_atom id = {fold->join[i].column, WS_ATOM_ID};
+	for (uint32_t i = 0; i < grouping->join_count; i++) {
+		struct ws_sql_atom id = {grouping->joins[i].column, WS_ATOM_ID};
 
-		if (!fold->join[i].left && atom_cell(fold, &id, col).kind == WS_X_NULL)
+		if (!grouping->joins[i].left &&
+		    make_field_cell(grouping, &id, columns).kind == WS_X_NULL)
 			return false;
 	}
 	return true;
 }
 
-/* Ask SQLite for what it alone computes. 1, 0 when a condition is not met, -1 when it cannot be
- * used. */
-static int compute_hard(struct folding *folding, struct ws_xcell *keys)
+/* Let SQLite compute the keys and conditions that are left to it. 1, 0 when a condition is not met,
+ * -1 when the result cannot be used. */
+static int step_sqlite_terms(struct grouper *grouper, struct ws_xcell *keys)
 {
-	int rc = sqlite3_step(folding->hard);
+	int rc = sqlite3_step(grouper->sqlite_terms);
 
 	if (rc != SQLITE_ROW)
-		return rc == SQLITE_DONE ? 0 : -1;
-	for (int i = 0; i < (int)folding->fold->hard_keys; i++) {
-		switch (sqlite3_column_type(folding->hard, i)) {
+		return -(rc != SQLITE_DONE);
+	for (int i = 0; i < (int)grouper->grouping->sqlite_key_count; i++) {
+		switch (sqlite3_column_type(grouper->sqlite_terms, i)) {
 		case SQLITE_NULL:
 			keys[i] = ws_x_null();
 			break;
 		case SQLITE_INTEGER:
-			keys[i] = ws_x_int(sqlite3_column_int64(folding->hard, i));
+			keys[i] = ws_x_int(sqlite3_column_int64(grouper->sqlite_terms, i));
 			break;
 		case SQLITE_TEXT:
 			keys[i] = (struct ws_xcell){.kind = WS_X_TEXT};
-			keys[i].text = (const char *)sqlite3_column_text(folding->hard, i);
-			keys[i].n = (size_t)sqlite3_column_bytes(folding->hard, i);
+			keys[i].text = (const char *)sqlite3_column_text(grouper->sqlite_terms, i);
+			keys[i].n = (size_t)sqlite3_column_bytes(grouper->sqlite_terms, i);
 			break;
 		default:
 			return -1;
@@ -130,631 +134,749 @@ static int compute_hard(struct folding *folding, struct ws_xcell *keys)
 	return 1;
 }
 
-static void keep_text(struct ws_sql_result *result, struct ws_xcell *cell)
+static void keep_key_text(struct ws_sql_result *result, struct ws_xcell *cell)
 {
 	char *text = ws_malloc(cell->n + 1);
 
 	if (cell->n)
 		memcpy(text, cell->text, cell->n);
 	cell->text = text;
-	ws_grow(result->texts, result->texts_cap, result->text_count + 1);
+	ws_grow(result->texts, result->texts_capacity, result->text_count + 1);
 	result->texts[result->text_count++] = text;
 }
 
 /* Keep the values of a new group. False when there are too many. */
-static bool new_group(struct folding *folding, const struct ws_xcell *keys)
+static bool add_group(struct grouper *grouper, const struct ws_xcell *keys)
 {
-	struct ws_sql_fold *fold = folding->fold;
-	struct ws_sql_result *result = folding->result;
-	size_t g = result->groups++, cells = fold->atoms + fold->bys;
+	struct ws_sql_fold *grouping = grouper->grouping;
+	struct ws_sql_result *result = grouper->result;
+	size_t group = result->group_count++, cells = grouping->field_count + grouping->term_count;
 
-	if (result->groups *
-		    (cells * sizeof(*result->cells) + fold->args * sizeof(*result->sums) + 128) >
-	    most_bytes)
+	if (result->group_count * (cells * sizeof(*result->cells) +
+				   grouping->argument_count * sizeof(*result->sums) + 128) >
+	    most_group_bytes)
 		return false;
-	ws_grow(result->rows, result->rows_cap, result->groups);
-	ws_grow(result->sums, result->sums_cap, result->groups * fold->args);
-	ws_grow(result->cells, result->cells_cap, result->groups * cells);
-	result->rows[g] = 0;
-	if (fold->args)
-		memset(result->sums + g * fold->args, 0, fold->args * sizeof(*result->sums));
-	if (fold->atoms)
-		memcpy(result->cells + g * cells, result->current,
-		       fold->atoms * sizeof(*result->cells));
-	for (uint32_t k = 0; k < fold->bys; k++) {
-		result->cells[g * cells + fold->atoms + k] = keys[k];
-		if (fold->by[k].how == WS_BY_HARD && keys[k].kind == WS_X_TEXT)
-			keep_text(result, &result->cells[g * cells + fold->atoms + k]);
+	ws_grow(result->rows, result->rows_capacity, result->group_count);
+	ws_grow(result->sums, result->sums_capacity,
+		result->group_count * grouping->argument_count);
+	ws_grow(result->cells, result->cells_capacity, result->group_count * cells);
+	result->rows[group] = 0;
+	if (grouping->argument_count)
+		memset(result->sums + group * grouping->argument_count, 0,
+		       grouping->argument_count * sizeof(*result->sums));
+	if (grouping->field_count)
+		memcpy(result->cells + group * cells, result->current,
+		       grouping->field_count * sizeof(*result->cells));
+	for (uint32_t k = 0; k < grouping->term_count; k++) {
+		result->cells[group * cells + grouping->field_count + k] = keys[k];
+		if (grouping->terms[k].how == WS_BY_HARD && keys[k].kind == WS_X_TEXT)
+			keep_key_text(result,
+				      &result->cells[group * cells + grouping->field_count + k]);
 	}
 	return true;
 }
 
-static uint32_t group_of(struct folding *folding, const struct ws_xcell *keys)
+static uint32_t find_or_make_group(struct grouper *grouper, const struct ws_xcell *keys)
 {
 	bool made;
-	uint32_t g;
+	uint32_t group;
 
-	folding->key.len = 0;
-	for (uint32_t k = 0; k < folding->fold->bys; k++)
-		ws_sql_key_cell(&folding->key, &keys[k]);
-	g = ws_sql_group(&folding->groups, &folding->key, &made);
-	if (made && !new_group(folding, keys))
-		folding->abandoned = true;
-	return g;
+	grouper->key.len = 0;
+	for (uint32_t k = 0; k < grouper->grouping->term_count; k++)
+		ws_sql_key_cell(&grouper->key, &keys[k]);
+	group = ws_sql_group(&grouper->groups, &grouper->key, &made);
+	if (made && !add_group(grouper, keys))
+		grouper->abandoned = true;
+	return group;
 }
 
-static uint32_t meaning(struct folding *folding, const uint64_t *tuple)
+/* Find the values of the terms of GROUP BY. `word` are the tuple's words after those of columns. */
+static void find_key_values(struct grouper *grouper, const uint64_t *word,
+			    const struct ws_xcell *sqlite_keys, struct ws_xcell *keys)
 {
-	struct ws_sql_fold *fold = folding->fold;
-	struct ws_xcell keys[WS_SQL_KEYS], hard[WS_SQL_KEYS];
-	uint64_t *col[WS_MAX_COLUMNS] = {NULL};
-	const uint64_t *word = tuple + folding->sources;
-	uint32_t group;
-	int rc;
+	const struct ws_sql_fold *grouping = grouper->grouping;
 
-	for (uint32_t i = 0; i < folding->sources; i++)
-		col[folding->source[i]] = (uint64_t *)&tuple[i];
-	if (!joins(fold, col))
-		return DROPPED;
-	for (uint32_t i = 0; i < fold->atoms; i++)
-		folding->result->current[i] = atom_cell(fold, &fold->atom[i], col);
-	if (folding->hard) {
-		rc = ++folding->tuples > MOST_HARD ? -1 : compute_hard(folding, hard);
-		folding->abandoned |= rc < 0;
-		if (rc <= 0) {
-			sqlite3_reset(folding->hard);
-			return DROPPED;
-		}
-	}
-	for (uint32_t k = 0; k < fold->bys; k++) {
-		const struct ws_sql_group_by *by = &fold->by[k];
+	for (uint32_t k = 0; k < grouping->term_count; k++) {
+		const struct ws_sql_group_by *term = &grouping->terms[k];
 
-		keys[k] = by->how == WS_BY_ATOM	  ? folding->result->current[by->number]
-			  : by->how == WS_BY_HARD ? hard[by->number]
-						  : ws_x_null();
-		if (by->how == WS_BY_NODE) {
-			keys[k] = word[1] ? ws_x_null() : ws_x_int((int64_t)word[0]);
-			word += 2;
-		}
+		keys[k] = ws_x_null();
+		if (term->how == WS_BY_ATOM)
+			keys[k] = grouper->result->current[term->number];
+		else if (term->how == WS_BY_HARD)
+			keys[k] = sqlite_keys[term->number];
+		else if (!word[1])
+			keys[k] = ws_x_int((int64_t)word[0]);
+		word += 2 * (term->how == WS_BY_NODE);
 		if (keys[k].kind == WS_X_REAL)
-			folding->abandoned = true;
+			grouper->abandoned = true;
 	}
-	group = group_of(folding, keys);
-	if (folding->hard)
-		sqlite3_reset(folding->hard);
+}
+
+/* Compute what is left to SQLite, for one more tuple; false when the tuple's rows are dropped. */
+static bool compute_sqlite_terms(struct grouper *grouper, struct ws_xcell *keys)
+{
+	int rc = -1;
+
+	if (++grouper->tuples <= MOST_SQLITE_TUPLES)
+		rc = step_sqlite_terms(grouper, keys);
+	grouper->abandoned |= rc < 0;
+	return rc > 0;
+}
+
+static uint32_t find_tuple_group(struct grouper *grouper, const uint64_t *tuple)
+{
+	struct ws_sql_fold *grouping = grouper->grouping;
+	struct ws_xcell keys[WS_SQL_KEYS], sqlite_keys[WS_SQL_KEYS];
+	uint64_t *columns[WS_MAX_COLUMNS] = {NULL};
+	uint32_t group = DROPPED;
+
+	for (uint32_t i = 0; i < grouper->source_count; i++)
+		columns[grouper->source_columns[i]] = (uint64_t *)&tuple[i];
+	if (!passes_joins(grouping, columns))
+		return DROPPED;
+	for (uint32_t i = 0; i < grouping->field_count; i++)
+		grouper->result->current[i] =
+			make_field_cell(grouping, &grouping->fields[i], columns);
+	if (!grouper->sqlite_terms || compute_sqlite_terms(grouper, sqlite_keys)) {
+		find_key_values(grouper, tuple + grouper->source_count, sqlite_keys, keys);
+		group = find_or_make_group(grouper, keys);
+	}
+	if (grouper->sqlite_terms)
+		sqlite3_reset(grouper->sqlite_terms);
 	return group;
 }
 
 /* ---- rows ---- */
 
-static void make_room(struct folding *folding, struct worker *worker, size_t rows)
+static void reserve_rows(struct grouper *grouper, struct group_worker *worker, size_t rows)
 {
 	if (rows <= worker->rows)
 		return;
 	worker->rows = rows;
-	free(worker->number);
-	worker->number = ws_malloc(rows * sizeof(*worker->number));
-	for (uint32_t a = 0; a < folding->fold->args; a++) {
-		free(worker->arg[a]);
-		free(worker->null[a]);
-		worker->arg[a] = ws_malloc(rows * 8);
-		worker->null[a] = ws_malloc(rows);
+	free(worker->numbers);
+	worker->numbers = ws_malloc(rows * sizeof(*worker->numbers));
+	for (uint32_t a = 0; a < grouper->grouping->argument_count; a++) {
+		free(worker->arguments[a]);
+		free(worker->nulls[a]);
+		worker->arguments[a] = ws_malloc(rows * 8);
+		worker->nulls[a] = ws_malloc(rows);
 	}
 }
 
-static void number_rows(struct folding *folding, struct worker *worker, const uint64_t *const *col,
-			size_t from, size_t n)
+static void number_rows(struct grouper *grouper, struct group_worker *worker,
+			const uint64_t *const *columns, size_t from, size_t rows)
 {
-	const struct ws_sql_fold *fold = folding->fold;
+	const struct ws_sql_fold *grouping = grouper->grouping;
 	const struct ws_sql_vector *word[WS_SQL_KEYS];
-	uint32_t *number = worker->number + from, words = 0;
-	uint64_t v[WS_MAX_COLUMNS + 2 * WS_SQL_KEYS] = {0};
+	uint32_t *number = worker->numbers + from, words = 0;
+	uint64_t values[WS_MAX_COLUMNS + 2 * WS_SQL_KEYS] = {0};
 
-	for (uint32_t k = 0; k < fold->bys; k++)
-		if (fold->by[k].how == WS_BY_NODE)
-			word[words++] = &worker->values.node[fold->by[k].number];
-	for (size_t i = 0; i < n; i++) {
+	for (uint32_t k = 0; k < grouping->term_count; k++)
+		if (grouping->terms[k].how == WS_BY_NODE)
+			word[words++] = &worker->values.nodes[grouping->terms[k].number];
+	for (size_t i = 0; i < rows; i++) {
 		if (number[i] == DROPPED)
 			continue;
-		for (uint32_t k = 0; k < folding->sources; k++)
-			v[k] = col[folding->source[k]][from + i];
+		for (uint32_t k = 0; k < grouper->source_count; k++)
+			values[k] = columns[grouper->source_columns[k]][from + i];
 		for (uint32_t k = 0; k < words; k++) {
-			v[folding->sources + 2 * k] = (uint64_t)word[k]->i[i];
-			v[folding->sources + 2 * k + 1] = word[k]->null[i];
+			values[grouper->source_count + 2 * k] = (uint64_t)word[k]->integers[i];
+			values[grouper->source_count + 2 * k + 1] = word[k]->nulls[i];
 		}
-		number[i] = ws_sql_tuple(&worker->tuples, v);
+		number[i] = ws_sql_tuple(&worker->tuples, values);
 	}
 }
 
-static void filter_rows(struct folding *folding, struct worker *worker, const uint64_t *const *col,
-			size_t from, size_t n)
+static void filter_rows(struct grouper *grouper, struct group_worker *worker,
+			const uint64_t *const *columns, size_t from, size_t rows)
 {
-	const struct ws_sql_fold *fold = folding->fold;
-	uint32_t *number = worker->number + from;
+	const struct ws_sql_fold *grouping = grouper->grouping;
+	uint32_t *number = worker->numbers + from;
 	uint64_t *at[WS_MAX_COLUMNS];
 
-	memset(number, 0, n * sizeof(*number));
-	for (uint32_t k = 0; k < fold->filters; k++) {
-		const struct ws_sql_vector *vector = &worker->values.node[fold->filter[k]];
-		bool real = fold->exprs.node[fold->filter[k]].real;
+	memset(number, 0, rows * sizeof(*number));
+	for (uint32_t k = 0; k < grouping->filter_count; k++) {
+		const struct ws_sql_vector *vector = &worker->values.nodes[grouping->filters[k]];
+		bool real = grouping->exprs.nodes[grouping->filters[k]].real;
 
-		for (size_t i = 0; i < n; i++)
-			if (vector->null[i] || (real ? vector->r[i] == 0 : !vector->i[i]))
+		for (size_t i = 0; i < rows; i++)
+			if (vector->nulls[i] || (real && vector->reals[i] == 0) ||
+			    (!real && !vector->integers[i]))
 				number[i] = DROPPED;
 	}
-	if (!fold->table->view->keep)
+	if (!grouping->table->view->keep)
 		return;
-	memcpy(at, col, sizeof(at));
-	for (size_t i = 0; i < n; i++)
-		if (!ws_sql_keeps(fold->table, at, from + i))
+	memcpy(at, columns, sizeof(at));
+	for (size_t i = 0; i < rows; i++)
+		if (!ws_sql_keeps(grouping->table, at, from + i))
 			number[i] = DROPPED;
 }
 
-static void prepare_block(struct folding *folding, struct worker *worker,
+static void prepare_block(struct grouper *grouper, struct group_worker *worker,
 			  const struct ws_batch *batch)
 {
-	const struct ws_sql_fold *fold = folding->fold;
+	const struct ws_sql_fold *grouping = grouper->grouping;
 
-	make_room(folding, worker, batch->rows);
-	for (size_t from = 0, n; from < batch->rows; from += n) {
-		n = batch->rows - from < WS_SQL_CHUNK ? batch->rows - from : WS_SQL_CHUNK;
-		ws_sql_compute(&fold->exprs, batch->col, from, n, &worker->values);
-		filter_rows(folding, worker, batch->col, from, n);
-		number_rows(folding, worker, batch->col, from, n);
-		for (uint32_t a = 0; a < fold->args; a++) {
-			memcpy(worker->arg[a] + from, worker->values.node[fold->arg[a]].i, n * 8);
-			memcpy(worker->null[a] + from, worker->values.node[fold->arg[a]].null, n);
+	reserve_rows(grouper, worker, batch->rows);
+	for (size_t from = 0, rows; from < batch->rows; from += rows) {
+		rows = ws_min(batch->rows - from, (size_t)WS_SQL_CHUNK);
+		ws_sql_compute(&grouping->exprs, batch->col, from, rows, &worker->values);
+		filter_rows(grouper, worker, batch->col, from, rows);
+		number_rows(grouper, worker, batch->col, from, rows);
+		for (uint32_t a = 0; a < grouping->argument_count; a++) {
+			memcpy(worker->arguments[a] + from,
+			       worker->values.nodes[grouping->arguments[a]].integers, rows * 8);
+			memcpy(worker->nulls[a] + from,
+			       worker->values.nodes[grouping->arguments[a]].nulls, rows);
 		}
 	}
 }
 
 /* ---- adding up, in the order of blocks ---- */
 
-static void add_whole(struct sum *sum, int64_t v)
+static void add_whole(struct argument_sum *sum, int64_t value)
 {
-	uint64_t size = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+	uint64_t size = (uint64_t)value;
 
-	sum->min.i = !sum->n || v < sum->min.i ? v : sum->min.i;
-	sum->max.i = !sum->n || v > sum->max.i ? v : sum->max.i;
-	sum->n++;
-	sum->whole = (int64_t)((uint64_t)sum->whole + (uint64_t)v);
-	sum->real += (double)v;
-	sum->magnitude = sum->magnitude + size < size ? UINT64_MAX : sum->magnitude + size;
+	if (value < 0)
+		size = 0 - size;
+	if (!sum->count || value < sum->min.i)
+		sum->min.i = value;
+	if (!sum->count || value > sum->max.i)
+		sum->max.i = value;
+	sum->count++;
+	sum->whole = (int64_t)((uint64_t)sum->whole + (uint64_t)value);
+	sum->real += (double)value;
+	if (__builtin_add_overflow(sum->magnitude, size, &sum->magnitude))
+		sum->magnitude = UINT64_MAX;
 }
 
-static void add_real(struct sum *sum, double v)
+static void add_real(struct argument_sum *sum, double value)
 {
-	sum->min.r = !sum->n || v < sum->min.r ? v : sum->min.r;
-	sum->max.r = !sum->n || v > sum->max.r ? v : sum->max.r;
-	sum->n++;
-	sum->real += v;
+	if (!sum->count || value < sum->min.r)
+		sum->min.r = value;
+	if (!sum->count || value > sum->max.r)
+		sum->max.r = value;
+	sum->count++;
+	sum->real += value;
 }
 
-static void add_rows(struct folding *folding, struct worker *worker, size_t rows)
+/* Add the values of one argument. */
+static void add_argument(struct grouper *grouper, const struct group_worker *worker,
+			 uint32_t argument, size_t rows)
 {
-	const struct ws_sql_fold *fold = folding->fold;
-	uint32_t *number = worker->number;
+	const struct ws_sql_fold *grouping = grouper->grouping;
+	struct argument_sum *sums = grouper->result->sums + argument;
+	bool real = grouping->exprs.nodes[grouping->arguments[argument]].real;
 
-	ws_grow(worker->group, worker->group_cap, worker->tuples.n);
-	for (; worker->known < worker->tuples.n && !folding->abandoned; worker->known++)
-		worker->group[worker->known] = meaning(
-			folding, worker->tuples.values + worker->known * worker->tuples.words);
-	if (folding->abandoned)
-		return;
 	for (size_t i = 0; i < rows; i++) {
-		number[i] = number[i] == DROPPED ? DROPPED : worker->group[number[i]];
-		if (number[i] != DROPPED)
-			folding->result->rows[number[i]]++;
-	}
-	for (uint32_t a = 0; a < fold->args; a++) {
-		struct sum *sums = folding->result->sums + a;
-		bool real = fold->exprs.node[fold->arg[a]].real;
+		struct argument_sum *sum =
+			&sums[(size_t)worker->numbers[i] * grouping->argument_count];
+		double value;
 
-		for (size_t i = 0; i < rows; i++) {
-			struct sum *sum = &sums[(size_t)number[i] * fold->args];
-			double r;
-
-			if (number[i] == DROPPED || worker->null[a][i])
-				continue;
-			if (real) {
-				memcpy(&r, &worker->arg[a][i], 8);
-				add_real(sum, r);
-			} else {
-				add_whole(sum, (int64_t)worker->arg[a][i]);
-			}
+		if (worker->numbers[i] == DROPPED || worker->nulls[argument][i])
+			continue;
+		if (real) {
+			memcpy(&value, &worker->arguments[argument][i], 8);
+			add_real(sum, value);
+		} else {
+			add_whole(sum, (int64_t)worker->arguments[argument][i]);
 		}
 	}
 }
 
-static int take(void *ctx, const struct ws_batch *batch)
+static void add_rows(struct grouper *grouper, struct group_worker *worker, size_t rows)
 {
-	struct folding *folding = ctx;
-	struct worker *worker = &folding->workers[batch->worker];
-	size_t blocks = ws_report_blocks(folding->fold->table->of->export.report,
-					 folding->fold->table->view->source);
+	const struct ws_sql_fold *grouping = grouper->grouping;
+	uint32_t *number = worker->numbers;
+
+	ws_grow(worker->group, worker->group_cap, worker->tuples.count);
+	for (; worker->known < worker->tuples.count && !grouper->abandoned; worker->known++)
+		worker->group[worker->known] = find_tuple_group(
+			grouper, worker->tuples.values + worker->known * worker->tuples.words);
+	if (grouper->abandoned)
+		return;
+	for (size_t i = 0; i < rows; i++) {
+		if (number[i] != DROPPED)
+			number[i] = worker->group[number[i]];
+		if (number[i] != DROPPED)
+			grouper->result->rows[number[i]]++;
+	}
+	for (uint32_t a = 0; a < grouping->argument_count; a++)
+		add_argument(grouper, worker, a, rows);
+}
+
+static int group_block(void *context, const struct ws_batch *batch)
+{
+	struct grouper *grouper = context;
+	struct group_worker *worker = &grouper->workers[batch->worker];
+	size_t blocks = ws_report_blocks(grouper->grouping->table->report->export.report,
+					 grouper->grouping->table->view->source);
 	bool abandoned;
 
 	if (batch->rows)
-		prepare_block(folding, worker, batch);
-	pthread_mutex_lock(&folding->lock);
-	while (folding->turn != batch->block && !folding->abandoned)
-		pthread_cond_wait(&folding->turned, &folding->lock);
-	folding->abandoned |= folding->fold->table->of->sql->stop || worker->values.overflow;
-	abandoned = folding->abandoned;
-	if (!abandoned && batch->rows) /* others compute meanwhile; who is done with that waits for
-				      the turn, not for this */
-		add_rows(folding, worker, batch->rows);
-	abandoned = folding->abandoned;
-	for (folding->turn++; folding->turn < blocks && folding->skip[folding->turn];)
-		folding->turn++;
-	pthread_cond_broadcast(&folding->turned);
-	pthread_mutex_unlock(&folding->lock);
+		prepare_block(grouper, worker, batch);
+	pthread_mutex_lock(&grouper->lock);
+	while (grouper->turn != batch->block && !grouper->abandoned)
+		pthread_cond_wait(&grouper->turn_changed, &grouper->lock);
+	grouper->abandoned |=
+		grouper->grouping->table->report->sql->stop || worker->values.overflow;
+	abandoned = grouper->abandoned;
+	if (!abandoned && batch->rows) /* the others compute their blocks meanwhile */
+		add_rows(grouper, worker, batch->rows);
+	abandoned = grouper->abandoned;
+	for (grouper->turn++; grouper->turn < blocks && grouper->skip[grouper->turn];)
+		grouper->turn++;
+	pthread_cond_broadcast(&grouper->turn_changed);
+	pthread_mutex_unlock(&grouper->lock);
 	return abandoned;
 }
 
-/* ---- may the sums be told? ---- */
+/* ---- whether the results are those of SQLite ---- */
 
-static bool can_be_told(const struct ws_sql_fold *fold, const struct ws_sql_figure *figure,
-			const struct sum *sum)
+/* Whether a sum is exactly what SQLite would give. */
+static bool is_exact(const struct ws_sql_fold *grouping, const struct ws_sql_figure *figure,
+		     const struct argument_sum *sum)
 {
-	bool as_summed = fold->ordered && sqlite3_libversion_number() < kahan;
+	bool as_summed = grouping->ordered && sqlite3_libversion_number() < kahan_version;
 
-	switch (figure->what) {
+	switch (figure->kind) {
 	case WS_F_SUM:
-		return fold->exprs.node[fold->arg[figure->arg]].real || sum->magnitude <= INT64_MAX;
+		return grouping->exprs.nodes[grouping->arguments[figure->argument]].real ||
+		       sum->magnitude <= INT64_MAX;
 	case WS_F_AVG:
 	case WS_F_TOTAL:
-		return fold->exprs.node[fold->arg[figure->arg]].real || as_summed ||
-		       sum->magnitude <= exact;
+		return grouping->exprs.nodes[grouping->arguments[figure->argument]].real ||
+		       as_summed || sum->magnitude <= most_exact;
 	default:
 		return true;
 	}
 }
 
-/* Figures of real numbers depend on the order of rows, and sums on the version of SQLite. */
-static bool may_be_made(const struct ws_sql_fold *fold)
+/* Whether groups can be made with SQLite's results. Aggregates of real numbers depend on the order
+ * of rows, and their sums on the version of SQLite too. */
+static bool can_match_sqlite(const struct ws_sql_fold *grouping)
 {
-	for (uint32_t i = 0; i < fold->figures; i++) {
-		const struct ws_sql_figure *figure = &fold->figure[i];
+	for (uint32_t i = 0; i < grouping->aggregate_count; i++) {
+		const struct ws_sql_figure *figure = &grouping->aggregates[i];
 
-		if (figure->what < WS_F_SUM || !fold->exprs.node[fold->arg[figure->arg]].real)
+		if (figure->kind < WS_F_SUM ||
+		    !grouping->exprs.nodes[grouping->arguments[figure->argument]].real)
 			continue;
-		if (!fold->ordered ||
-		    (figure->what < WS_F_MIN && sqlite3_libversion_number() >= kahan))
+		if (!grouping->ordered ||
+		    (figure->kind < WS_F_MIN && sqlite3_libversion_number() >= kahan_version))
 			return false;
 	}
-	for (uint32_t i = 0; i < fold->bys; i++)
-		if (fold->by[i].how == WS_BY_NODE && fold->exprs.node[fold->by[i].number].real)
+	for (uint32_t i = 0; i < grouping->term_count; i++)
+		if (grouping->terms[i].how == WS_BY_NODE &&
+		    grouping->exprs.nodes[grouping->terms[i].number].real)
 			return false;
 	return true;
 }
 
-static int by_keys(const void *first, const void *second, void *ctx)
+static int compare_groups(const void *first, const void *second, void *context)
 {
-	const struct ws_sql_fold *fold = ctx;
-	size_t cells = fold->atoms + fold->bys, x = *(const uint32_t *)first,
-	       y = *(const uint32_t *)second;
+	const struct ws_sql_fold *grouping = context;
+	size_t cells = grouping->field_count + grouping->term_count,
+	       left = *(const uint32_t *)first, right = *(const uint32_t *)second;
 
-	for (uint32_t k = 0; k < fold->bys; k++) {
-		int c = ws_sql_compare_cells(&fold->result->cells[x * cells + fold->atoms + k],
-					     &fold->result->cells[y * cells + fold->atoms + k]);
+	for (uint32_t k = 0; k < grouping->term_count; k++) {
+		int order = ws_sql_compare_cells(
+			&grouping->result->cells[left * cells + grouping->field_count + k],
+			&grouping->result->cells[right * cells + grouping->field_count + k]);
 
-		if (c)
-			return fold->by[k].descending ? -c : c;
+		if (order && grouping->terms[k].descending)
+			return -order;
+		if (order)
+			return order;
 	}
 	return 0;
 }
 
-static bool finish(struct ws_sql_fold *fold)
+static bool order_groups(struct ws_sql_fold *grouping)
 {
-	struct ws_sql_result *result = fold->result;
+	struct ws_sql_result *result = grouping->result;
 
-	for (size_t g = 0; g < result->groups; g++)
-		for (uint32_t i = 0; i < fold->figures; i++)
-			if (fold->figure[i].what != WS_F_ROWS &&
-			    !can_be_told(fold, &fold->figure[i],
-					 &result->sums[g * fold->args + fold->figure[i].arg]))
+	for (size_t group = 0; group < result->group_count; group++)
+		for (uint32_t i = 0; i < grouping->aggregate_count; i++)
+			if (grouping->aggregates[i].kind != WS_F_ROWS &&
+			    !is_exact(grouping, &grouping->aggregates[i],
+				      &result->sums[group * grouping->argument_count +
+						    grouping->aggregates[i].argument]))
 				return false;
-	result->order = ws_malloc((result->groups + 1) * sizeof(*result->order));
-	for (size_t g = 0; g < result->groups; g++)
+	result->order = ws_malloc((result->group_count + 1) * sizeof(*result->order));
+	for (size_t g = 0; g < result->group_count; g++)
 		result->order[g] = (uint32_t)g;
-	if (result->groups > 1)
-		qsort_r(result->order, result->groups, sizeof(*result->order), by_keys, fold);
+	if (result->group_count > 1)
+		qsort_r(result->order, result->group_count, sizeof(*result->order), compare_groups,
+			grouping);
 	return true;
 }
 
-/* ---- the table of the answer ---- */
+/* ---- the table of groups ---- */
 
-struct fold_vtab {
+struct group_vtab {
 	sqlite3_vtab base;
-	struct side *side;
+	struct group_table *table;
 };
 
-struct fold_cursor {
+struct group_cursor {
 	sqlite3_vtab_cursor base;
-	struct ws_sql_fold *fold;
-	bool row;
-	size_t at;
+	struct ws_sql_fold *grouping;
+	bool of_current;
+	size_t position;
 };
 
-static const char *atom_type(const struct ws_sql_fold *fold, const struct ws_sql_atom *atom)
+static const char *find_field_type(const struct ws_sql_fold *grouping,
+				   const struct ws_sql_atom *atom)
 {
-	return atom->what == WS_ATOM_COLUMN ? fold->table->columns[atom->column].type
-	       : atom->what == WS_ATOM_TEXT ? "TEXT"
-					    : "INTEGER";
+	switch (atom->kind) {
+	case WS_ATOM_COLUMN:
+		return grouping->table->columns[atom->column].type;
+	case WS_ATOM_TEXT:
+		return "TEXT";
+	default:
+		return "INTEGER";
+	}
 }
 
-static int fold_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
-			sqlite3_vtab **out, char **err)
+/* The rows of one of the two tables. */
+static size_t count_table_rows(const struct ws_sql_fold *grouping, bool row)
 {
-	struct side *side = aux;
-	const struct ws_sql_fold *fold = side->fold;
+	if (row)
+		return 1;
+	return grouping->result->group_count;
+}
+
+static int connect_group_table(sqlite3 *db, void *aux, int argc, const char *const *argv,
+			       sqlite3_vtab **out, char **err)
+{
+	struct group_table *table = aux;
+	const struct ws_sql_fold *grouping = table->grouping;
 	struct ws_text sql = {0};
-	struct fold_vtab *vtab;
+	struct group_vtab *vtab;
 	int rc;
 
 	(void)argc, (void)argv, (void)err;
 	ws_text_puts(&sql, "CREATE TABLE x(");
-	for (uint32_t i = 0; i < fold->atoms; i++)
-		ws_text_printf(&sql, "\"ws$a%u\" %s, ", i, atom_type(fold, &fold->atom[i]));
-	for (uint32_t i = 0; i < fold->bys; i++)
+	for (uint32_t i = 0; i < grouping->field_count; i++)
+		ws_text_printf(&sql, "\"ws$a%u\" %s, ", i,
+			       find_field_type(grouping, &grouping->fields[i]));
+	for (uint32_t i = 0; i < grouping->term_count; i++)
 		ws_text_printf(&sql, "\"ws$g%u\", ", i);
-	for (uint32_t i = 0; i < fold->figures; i++)
+	for (uint32_t i = 0; i < grouping->aggregate_count; i++)
 		ws_text_printf(&sql, "\"ws$f%u\", ", i);
 	ws_text_puts(&sql, "\"ws$\")");
-	fold->table->of->sql->declaring = true;
+	grouping->table->report->sql->declaring = true;
 	rc = sqlite3_declare_vtab(db, sql.text);
-	fold->table->of->sql->declaring = false;
+	grouping->table->report->sql->declaring = false;
 	ws_text_free(&sql);
 	if (rc != SQLITE_OK)
 		return rc;
 	vtab = ws_calloc(1, sizeof(*vtab));
-	vtab->side = side;
+	vtab->table = table;
 	*out = &vtab->base;
 	return SQLITE_OK;
 }
 
-static int fold_disconnect(sqlite3_vtab *v)
+static int disconnect_group_table(sqlite3_vtab *table)
 {
-	free(v);
+	free(table);
 	return SQLITE_OK;
 }
 
-static int fold_best_index(sqlite3_vtab *v, sqlite3_index_info *info)
+static int plan_group_scan(sqlite3_vtab *table, sqlite3_index_info *info)
 {
-	const struct side *side = ((struct fold_vtab *)v)->side;
-	size_t rows = side->row ? 1 : side->fold->result->groups;
+	const struct group_table *group_table = ((struct group_vtab *)table)->table;
+	size_t rows = count_table_rows(group_table->grouping, group_table->of_current);
 
 	info->estimatedRows = (sqlite3_int64)rows;
 	info->estimatedCost = (double)rows + 1;
 	return SQLITE_OK;
 }
 
-static int fold_open(sqlite3_vtab *v, sqlite3_vtab_cursor **out)
+static int open_group_cursor(sqlite3_vtab *table, sqlite3_vtab_cursor **out)
 {
-	struct fold_cursor *cursor = ws_calloc(1, sizeof(*cursor));
+	struct group_cursor *cursor = ws_calloc(1, sizeof(*cursor));
 
-	cursor->fold = ((struct fold_vtab *)v)->side->fold;
-	cursor->row = ((struct fold_vtab *)v)->side->row;
+	cursor->grouping = ((struct group_vtab *)table)->table->grouping;
+	cursor->of_current = ((struct group_vtab *)table)->table->of_current;
 	*out = &cursor->base;
 	return SQLITE_OK;
 }
 
-static int fold_close(sqlite3_vtab_cursor *c)
+static int close_group_cursor(sqlite3_vtab_cursor *cursor)
 {
-	free(c);
+	free(cursor);
 	return SQLITE_OK;
 }
 
-static int fold_filter(sqlite3_vtab_cursor *c, int number, const char *text, int argc,
-		       sqlite3_value **argv)
+static int rewind_group_cursor(sqlite3_vtab_cursor *cursor, int number, const char *text, int argc,
+			       sqlite3_value **argv)
 {
 	(void)number, (void)text, (void)argc, (void)argv;
-	((struct fold_cursor *)c)->at = 0;
+	((struct group_cursor *)cursor)->position = 0;
 	return SQLITE_OK;
 }
 
-static int fold_next(sqlite3_vtab_cursor *c)
+static int advance_group_cursor(sqlite3_vtab_cursor *cursor)
 {
-	((struct fold_cursor *)c)->at++;
+	((struct group_cursor *)cursor)->position++;
 	return SQLITE_OK;
 }
 
-static int fold_eof(sqlite3_vtab_cursor *base)
+static int is_group_cursor_at_end(sqlite3_vtab_cursor *base)
 {
-	const struct fold_cursor *cursor = (const struct fold_cursor *)base;
+	const struct group_cursor *cursor = (const struct group_cursor *)base;
 
-	return cursor->at >= (cursor->row ? 1 : cursor->fold->result->groups);
+	return cursor->position >= count_table_rows(cursor->grouping, cursor->of_current);
 }
 
-static void give_figure(const struct ws_sql_fold *fold, size_t g,
-			const struct ws_sql_figure *figure, sqlite3_context *out)
+static void give_real_aggregate(const struct argument_sum *sum, unsigned what, sqlite3_context *out)
 {
-	const struct sum *sum = figure->what == WS_F_ROWS
-					? NULL
-					: &fold->result->sums[g * fold->args + figure->arg];
-	bool real = figure->what != WS_F_ROWS && fold->exprs.node[fold->arg[figure->arg]].real;
+	switch (what) {
+	case WS_F_SUM:
+		sqlite3_result_double(out, sum->real);
+		break;
+	case WS_F_MIN:
+		sqlite3_result_double(out, sum->min.r);
+		break;
+	default:
+		sqlite3_result_double(out, sum->max.r);
+	}
+}
 
-	if (figure->what == WS_F_ROWS)
-		sqlite3_result_int64(out, (sqlite3_int64)fold->result->rows[g]);
-	else if (figure->what == WS_F_COUNT)
-		sqlite3_result_int64(out, (sqlite3_int64)sum->n);
-	else if (figure->what == WS_F_TOTAL)
-		sqlite3_result_double(out, sum->real);
-	else if (!sum->n)
-		sqlite3_result_null(out);
-	else if (figure->what == WS_F_AVG)
-		sqlite3_result_double(out, sum->real / (double)sum->n);
-	else if (figure->what == WS_F_SUM && real)
-		sqlite3_result_double(out, sum->real);
-	else if (figure->what == WS_F_SUM)
+static void give_whole_aggregate(const struct argument_sum *sum, unsigned what,
+				 sqlite3_context *out)
+{
+	switch (what) {
+	case WS_F_SUM:
 		sqlite3_result_int64(out, sum->whole);
-	else if (real)
-		sqlite3_result_double(out, figure->what == WS_F_MIN ? sum->min.r : sum->max.r);
-	else
-		sqlite3_result_int64(out, figure->what == WS_F_MIN ? sum->min.i : sum->max.i);
+		break;
+	case WS_F_MIN:
+		sqlite3_result_int64(out, sum->min.i);
+		break;
+	default:
+		sqlite3_result_int64(out, sum->max.i);
+	}
 }
 
-static int fold_column(sqlite3_vtab_cursor *base, sqlite3_context *out, int column)
+static void give_aggregate(const struct ws_sql_fold *grouping, size_t group,
+			   const struct ws_sql_figure *figure, sqlite3_context *out)
 {
-	const struct fold_cursor *cursor = (const struct fold_cursor *)base;
-	const struct ws_sql_fold *fold = cursor->fold;
-	const struct ws_sql_result *result = fold->result;
-	size_t k = (size_t)column, g;
+	const struct argument_sum *sum;
 
-	if (cursor->row) {
-		if (k < fold->atoms)
-			ws_sqlite_give(out, &result->current[k]);
+	if (figure->kind == WS_F_ROWS) {
+		sqlite3_result_int64(out, (sqlite3_int64)grouping->result->rows[group]);
+		return;
+	}
+	sum = &grouping->result->sums[group * grouping->argument_count + figure->argument];
+	if (figure->kind == WS_F_COUNT)
+		sqlite3_result_int64(out, (sqlite3_int64)sum->count);
+	else if (figure->kind == WS_F_TOTAL)
+		sqlite3_result_double(out, sum->real);
+	else if (!sum->count)
+		sqlite3_result_null(out);
+	else if (figure->kind == WS_F_AVG)
+		sqlite3_result_double(out, sum->real / (double)sum->count);
+	else if (grouping->exprs.nodes[grouping->arguments[figure->argument]].real)
+		give_real_aggregate(sum, figure->kind, out);
+	else
+		give_whole_aggregate(sum, figure->kind, out);
+}
+
+static int give_group_column(sqlite3_vtab_cursor *base, sqlite3_context *out, int column)
+{
+	const struct group_cursor *cursor = (const struct group_cursor *)base;
+	const struct ws_sql_fold *grouping = cursor->grouping;
+	const struct ws_sql_result *result = grouping->result;
+	size_t index = (size_t)column, group;
+
+	if (cursor->of_current) {
+		if (index < grouping->field_count)
+			ws_sqlite_give(out, &result->current[index]);
 		return SQLITE_OK;
 	}
-	g = result->order[cursor->at];
-	if (k < fold->atoms + fold->bys)
-		ws_sqlite_give(out, &result->cells[g * (fold->atoms + fold->bys) + k]);
-	else if (k < fold->atoms + fold->bys + fold->figures)
-		give_figure(fold, g, &fold->figure[k - fold->atoms - fold->bys], out);
+	group = result->order[cursor->position];
+	if (index < grouping->field_count + grouping->term_count)
+		ws_sqlite_give(
+			out, &result->cells[group * (grouping->field_count + grouping->term_count) +
+					    index]);
+	else if (index < grouping->field_count + grouping->term_count + grouping->aggregate_count)
+		give_aggregate(
+			grouping, group,
+			&grouping->aggregates[index - grouping->field_count - grouping->term_count],
+			out);
 	return SQLITE_OK;
 }
 
-static int fold_rowid(sqlite3_vtab_cursor *c, sqlite3_int64 *out)
+static int give_group_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *out)
 {
-	*out = (sqlite3_int64)((struct fold_cursor *)c)->at;
+	*out = (sqlite3_int64)((struct group_cursor *)cursor)->position;
 	return SQLITE_OK;
 }
 
-/* Without xCreate: the table is there under the module's name as long as the module is. */
-static const sqlite3_module fold_module = {
-	.xConnect = fold_connect,
-	.xBestIndex = fold_best_index,
-	.xDisconnect = fold_disconnect,
-	.xOpen = fold_open,
-	.xClose = fold_close,
-	.xFilter = fold_filter,
-	.xNext = fold_next,
-	.xEof = fold_eof,
-	.xColumn = fold_column,
-	.xRowid = fold_rowid,
+/* Without xCreate, there is a table of the module's name as long as there is the module. */
+static const sqlite3_module group_table_module = {
+	.xConnect = connect_group_table,
+	.xBestIndex = plan_group_scan,
+	.xDisconnect = disconnect_group_table,
+	.xOpen = open_group_cursor,
+	.xClose = close_group_cursor,
+	.xFilter = rewind_group_cursor,
+	.xNext = advance_group_cursor,
+	.xEof = is_group_cursor_at_end,
+	.xColumn = give_group_column,
+	.xRowid = give_group_rowid,
 };
 
 /* ---- the interface ---- */
 
-static bool begin(struct folding *folding)
+static bool create_group_tables(struct grouper *grouper)
 {
-	struct ws_sql_fold *fold = folding->fold;
-	struct ws_sql_result *result = folding->result;
-	sqlite3 *db = fold->table->of->sql->db;
+	struct ws_sql_fold *grouping = grouper->grouping;
+	struct ws_sql_result *result = grouper->result;
+	sqlite3 *db = grouping->table->report->sql->db;
 	char name[2][32], *sql;
 	int rc;
 
-	result->side[0] = (struct side){fold, false};
-	result->side[1] = (struct side){fold, true};
-	snprintf(name[0], sizeof(name[0]), "ws$%u", fold->number);
-	snprintf(name[1], sizeof(name[1]), "ws$%urow", fold->number);
+	result->tables[0] = (struct group_table){grouping, false};
+	result->tables[1] = (struct group_table){grouping, true};
+	snprintf(name[0], sizeof(name[0]), "ws$%u", grouping->number);
+	snprintf(name[1], sizeof(name[1]), "ws$%urow", grouping->number);
 	for (int i = 0; i < 2; i++)
-		if (sqlite3_create_module(db, name[i], &fold_module, &result->side[i]) != SQLITE_OK)
+		if (sqlite3_create_module(db, name[i], &group_table_module, &result->tables[i]) !=
+		    SQLITE_OK)
 			return false;
-	if (!fold->bys)
-		group_of(folding, NULL);
-	if (!fold->hard_keys && !fold->hard_conditions)
+	if (!grouping->term_count)
+		find_or_make_group(grouper, NULL);
+	if (!grouping->sqlite_key_count && !grouping->sqlite_condition_count)
 		return true;
-	sql = ws_format("SELECT %s", fold->hard.text);
-	rc = sqlite3_prepare_v2(db, sql, -1, &folding->hard, NULL);
+	sql = ws_format("SELECT %s", grouping->sqlite_sql.text);
+	rc = sqlite3_prepare_v2(db, sql, -1, &grouper->sqlite_terms, NULL);
 	free(sql);
-	return rc == SQLITE_OK && folding->hard;
+	return rc == SQLITE_OK && grouper->sqlite_terms;
 }
 
-/* Blocks whose times no row can have that passes. */
-static void skip_blocks(struct folding *folding)
+/* Mark blocks in which no row can pass, because of their times. */
+static void mark_skipped_blocks(struct grouper *grouper)
 {
-	const struct ws_report *report = folding->fold->table->of->export.report;
-	enum ws_table table = folding->fold->table->view->source;
+	const struct ws_report *report = grouper->grouping->table->report->export.report;
+	enum ws_table table = grouper->grouping->table->view->source;
 	size_t blocks = ws_report_blocks(report, table);
-	struct ws_sql_counts *counts = &folding->fold->table->of->sql->counts;
+	struct ws_sql_counts *counts = &grouper->grouping->table->report->sql->counts;
 
-	folding->skip = ws_calloc(blocks + 1, 1);
+	grouper->skip = ws_calloc(blocks + 1, 1);
 	for (size_t i = 0; i < blocks; i++) {
 		struct ws_block_info info = ws_report_block(report, table, i);
 
-		folding->skip[i] = info.time_min > folding->fold->upper ||
-				   info.time_max < folding->fold->lower;
-		*(folding->skip[i] ? &counts->skipped : &counts->blocks) += 1;
+		grouper->skip[i] = info.time_min > grouper->grouping->upper_time ||
+				   info.time_max < grouper->grouping->lower_time;
+		counts->skipped += grouper->skip[i];
+		counts->blocks += !grouper->skip[i];
 	}
-	while (folding->turn < blocks && folding->skip[folding->turn])
-		folding->turn++;
+	while (grouper->turn < blocks && grouper->skip[grouper->turn])
+		grouper->turn++;
 }
 
-static bool scan(struct folding *folding)
+/* The columns of the source from which groups are found. */
+static uint64_t find_group_sources(const struct ws_sql_fold *grouping)
 {
-	struct ws_sql_fold *fold = folding->fold;
-	struct ws_scan sc = {.table = fold->table->view->source,
-			     .columns = fold->exprs.reads,
-			     .time_max = UINT64_MAX,
-			     .empty = true};
-	uint32_t workers = ws_scan_workers(&sc), words = 0;
-	uint64_t sources = 0, damaged = 0;
+	uint64_t sources = 0;
 
-	for (uint32_t i = 0; i < fold->atoms; i++)
-		sources |= ws_xcolumn_reads(&fold->table->columns[fold->atom[i].column]);
-	for (uint32_t i = 0; i < fold->joins; i++)
-		sources |= ws_xcolumn_reads(&fold->table->columns[fold->join[i].column]);
-	for (uint32_t k = 0; k < fold->bys; k++)
-		words += fold->by[k].how == WS_BY_NODE ? 2 : 0;
-	sc.columns |= sources | (fold->table->view->keep ? fold->table->view->keep_reads : 0);
-	for (; sources; sources &= sources - 1)
-		folding->source[folding->sources++] = (uint8_t)__builtin_ctzll(sources);
-	skip_blocks(folding);
-	sc.skip = folding->skip;
-	folding->workers = aligned_alloc(128, workers * sizeof(*folding->workers));
-	memset(folding->workers, 0, workers * sizeof(*folding->workers));
-	for (uint32_t i = 0; i < workers; i++)
-		folding->workers[i].tuples.words =
-			folding->sources + words ? folding->sources + words : 1;
-	ws_scan_run(fold->table->of->export.report, &sc, take, folding, &damaged);
-	fold->table->of->sql->counts.damaged += folding->abandoned ? 0 : damaged;
-	for (uint32_t i = 0; i < workers; i++) {
-		ws_sql_tuples_free(&folding->workers[i].tuples);
-		free(folding->workers[i].group);
-		free(folding->workers[i].number);
-		for (uint32_t a = 0; a < fold->args; a++) {
-			free(folding->workers[i].arg[a]);
-			free(folding->workers[i].null[a]);
+	for (uint32_t i = 0; i < grouping->field_count; i++)
+		sources |= ws_xcolumn_reads(&grouping->table->columns[grouping->fields[i].column]);
+	for (uint32_t i = 0; i < grouping->join_count; i++)
+		sources |= ws_xcolumn_reads(&grouping->table->columns[grouping->joins[i].column]);
+	return sources;
+}
+
+static void make_group_workers(struct grouper *grouper, uint32_t count)
+{
+	uint32_t words = grouper->source_count;
+
+	for (uint32_t k = 0; k < grouper->grouping->term_count; k++)
+		words += 2 * (grouper->grouping->terms[k].how == WS_BY_NODE);
+	grouper->workers = ws_sql_calloc_aligned(count, sizeof(*grouper->workers));
+	for (uint32_t i = 0; i < count; i++)
+		grouper->workers[i].tuples.words = ws_max(words, 1u);
+}
+
+static void free_workers(struct grouper *grouper, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		struct group_worker *worker = &grouper->workers[i];
+
+		ws_sql_tuples_free(&worker->tuples);
+		free(worker->group);
+		free(worker->numbers);
+		for (uint32_t a = 0; a < grouper->grouping->argument_count; a++) {
+			free(worker->arguments[a]);
+			free(worker->nulls[a]);
 		}
 	}
-	free(folding->workers);
-	free(folding->skip);
-	return !folding->abandoned;
+	free(grouper->workers);
 }
 
-bool ws_sql_fold_run(struct ws_sql_fold *fold)
+static bool scan_blocks(struct grouper *grouper)
 {
-	struct folding folding = {.fold = fold,
+	struct ws_sql_fold *grouping = grouper->grouping;
+	struct ws_scan blocks = {.table = grouping->table->view->source,
+				 .columns = grouping->exprs.reads,
+				 .time_max = UINT64_MAX,
+				 .empty = true};
+	uint64_t sources = find_group_sources(grouping), damaged = 0;
+	uint32_t workers = ws_scan_workers(&blocks);
+
+	blocks.columns |= sources;
+	if (grouping->table->view->keep)
+		blocks.columns |= grouping->table->view->keep_reads;
+	for (; sources; sources &= sources - 1)
+		grouper->source_columns[grouper->source_count++] =
+			(uint8_t)__builtin_ctzll(sources);
+	mark_skipped_blocks(grouper);
+	blocks.skip = grouper->skip;
+	make_group_workers(grouper, workers);
+	ws_scan_run(grouping->table->report->export.report, &blocks, group_block, grouper,
+		    &damaged);
+	if (!grouper->abandoned)
+		grouping->table->report->sql->counts.damaged += damaged;
+	free_workers(grouper, workers);
+	free(grouper->skip);
+	return !grouper->abandoned;
+}
+
+bool ws_sql_fold_run(struct ws_sql_fold *grouping)
+{
+	struct grouper grouper = {.grouping = grouping,
 				  .lock = PTHREAD_MUTEX_INITIALIZER,
-				  .turned = PTHREAD_COND_INITIALIZER};
-	struct ws_sql_counts before = fold->table->of->sql->counts;
+				  .turn_changed = PTHREAD_COND_INITIALIZER};
+	struct ws_sql_counts before = grouping->table->report->sql->counts;
 	bool ok;
 
-	if (!may_be_made(fold))
+	if (!can_match_sqlite(grouping))
 		return false;
-	folding.result = fold->result = ws_calloc(1, sizeof(*fold->result));
-	ok = begin(&folding) && scan(&folding) && finish(fold);
-	sqlite3_finalize(folding.hard);
-	ws_sql_groups_free(&folding.groups);
-	ws_text_free(&folding.key);
-	fold->table->of->sql->counts.groupings++;
+	grouper.result = grouping->result = ws_calloc(1, sizeof(*grouping->result));
+	ok = create_group_tables(&grouper) && scan_blocks(&grouper) && order_groups(grouping);
+	sqlite3_finalize(grouper.sqlite_terms);
+	ws_sql_groups_free(&grouper.groups);
+	ws_text_free(&grouper.key);
+	grouping->table->report->sql->counts.groupings++;
 	if (!ok)
-		fold->table->of->sql->counts = before;
+		grouping->table->report->sql->counts = before;
 	return ok;
 }
 
-void ws_sql_fold_free(struct ws_sql_fold *fold)
+void ws_sql_fold_free(struct ws_sql_fold *grouping)
 {
-	struct ws_sql_result *result = fold->result;
+	struct ws_sql_result *result = grouping->result;
 	char name[32];
 
 	if (result) {
-		snprintf(name, sizeof(name), "ws$%u", fold->number);
-		sqlite3_create_module(fold->table->of->sql->db, name, NULL, NULL);
-		snprintf(name, sizeof(name), "ws$%urow", fold->number);
-		sqlite3_create_module(fold->table->of->sql->db, name, NULL, NULL);
+		snprintf(name, sizeof(name), "ws$%u", grouping->number);
+		sqlite3_create_module(grouping->table->report->sql->db, name, NULL, NULL);
+		snprintf(name, sizeof(name), "ws$%urow", grouping->number);
+		sqlite3_create_module(grouping->table->report->sql->db, name, NULL, NULL);
 		for (size_t i = 0; i < result->text_count; i++)
 			free(result->texts[i]);
 		free(result->texts);
@@ -764,6 +886,6 @@ void ws_sql_fold_free(struct ws_sql_fold *fold)
 		free(result->cells);
 		free(result);
 	}
-	ws_text_free(&fold->hard);
-	free(fold);
+	ws_text_free(&grouping->sqlite_sql);
+	free(grouping);
 }

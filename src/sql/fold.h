@@ -1,10 +1,10 @@
 /*
- * fold.h - GROUP BY without SQLite's interpreter: groups and their figures, computed on all cores
- * while blocks are read.
+ * group_by.h - GROUP BY without SQLite's interpreter: groups and their aggregates, computed on all
+ * cores while blocks are read.
  *
- * core.c finds what can be answered so in a statement and puts a table of the groups in its place;
- * fold.c makes them. Both give up whenever the answer might not be the one that SQLite gives, to
- * the last bit and in its order, and then SQLite answers.
+ * rewrite.c finds what can be computed so in a statement and puts a table of the groups in its
+ * place; group_by.c makes them. Both give up whenever the result might differ from SQLite's in a
+ * single bit or in its order; then SQLite computes it.
  */
 #ifndef WS_SQL_FOLD_H
 #define WS_SQL_FOLD_H
@@ -19,35 +19,36 @@ enum {
 	WS_SQL_FILTERS = 24
 };
 
-/* What is known of a row's group besides figures: a column of the table, or what StringIds has for
- * it. */
+/* A field of a joined row: a column of the table, or the text or id of the StringIds that is joined
+ * by that column. */
 struct ws_sql_atom {
 	uint8_t column;
 	enum {
 		WS_ATOM_COLUMN,
 		WS_ATOM_TEXT,
 		WS_ATOM_ID
-	} what; /* ID: NULL where StringIds has none */
+	} kind; /* TEXT and ID are null where StringIds has no such row */
 };
 
 struct ws_sql_fold {
 	struct ws_sql_table *table;
 	struct ws_sql_exprs exprs;
-	uint16_t filter[WS_SQL_FILTERS]; /* nodes that must be true */
-	uint32_t filters;
+	uint16_t filters[WS_SQL_FILTERS]; /* nodes of conditions, which must be true */
+	uint32_t filter_count;
 	struct {
 		uint8_t column;
 		bool left;
-	} join[WS_SQL_JOINS]; /* StringIds, by its id */
-	uint32_t joins;
-	struct ws_sql_atom atom[WS_SQL_ATOMS];
-	uint32_t atoms;
+	} joins[WS_SQL_JOINS]; /* of StringIds, by its id */
+	uint32_t join_count;
+	struct ws_sql_atom fields[WS_SQL_ATOMS];
+	uint32_t field_count;
 	struct ws_sql_group_by {
 		enum { WS_BY_ATOM, WS_BY_NODE, WS_BY_HARD } how;
-		uint16_t number; /* of the atom, node, or column of `hard` */
+		uint16_t
+			number; /* of the field, the node, or the expression that SQLite computes */
 		bool descending;
-	} by[WS_SQL_KEYS];
-	uint32_t bys;
+	} terms[WS_SQL_KEYS];
+	uint32_t term_count;
 	struct ws_sql_figure {
 		enum {
 			WS_F_ROWS,
@@ -57,42 +58,43 @@ struct ws_sql_fold {
 			WS_F_TOTAL,
 			WS_F_MIN,
 			WS_F_MAX
-		} what;
-		uint8_t arg;
-	} figure[WS_SQL_FIGURES];
-	uint32_t figures;
-	uint16_t arg[WS_SQL_ARGS]; /* nodes */
-	uint32_t args;
+		} kind;
+		uint8_t argument;
+	} aggregates[WS_SQL_FIGURES];
+	uint32_t aggregate_count;
+	uint16_t arguments[WS_SQL_ARGS]; /* nodes */
+	uint32_t argument_count;
 	/*
-	 * Expressions of atoms that SQLite itself computes, once for each distinct combination of
-	 * theirs: those grouped by, then conditions; separated by commas.
+	 * Expressions of fields that SQLite itself computes, once for each distinct combination of
+	 * them: first those that are grouped by, then the conditions; separated by commas.
 	 */
-	struct ws_text hard;
-	uint32_t hard_keys, hard_conditions;
-	bool ordered; /* SQLite would surely read the rows of a group in the order of the file */
-	uint64_t lower, upper; /* the times of rows that can pass */
-	/* the answer: groups in order, columns a0... g0... f0... */
-	uint32_t number; /* of the fold: its table is "ws$N" */
+	struct ws_text sqlite_sql;
+	uint32_t sqlite_key_count, sqlite_condition_count;
+	bool ordered; /* SQLite would surely read the rows of a group in the file's order */
+	uint64_t lower_time,
+		upper_time; /* the range of times (session clock, ns) of rows that can pass */
+	/* The result: groups in order, with columns a0... g0... f0... */
+	uint32_t number; /* of the grouping: its table is "ws$N" */
 	struct ws_sql_result *result;
 };
 
-/* Make the groups. False when SQLite has to answer. */
-bool ws_sql_fold_run(struct ws_sql_fold *fold);
-void ws_sql_fold_free(struct ws_sql_fold *fold);
+/* Make the groups. False when SQLite has to compute them. */
+bool ws_sql_fold_run(struct ws_sql_fold *grouping);
+void ws_sql_fold_free(struct ws_sql_fold *grouping);
 
-/* Folds of one statement. */
+/* The groupings of one statement. */
 struct ws_sql_folds {
-	struct ws_sql_fold *fold[8];
-	uint32_t n;
+	struct ws_sql_fold *grouping[8];
+	uint32_t count;
 };
 
 /*
- * A statement that gives the same rows as the one from `sql` to `end`, with the folds it reads;
- * NULL when there is none. The caller frees it, and the folds once no statement is open that reads
- * them.
+ * Rewrite the statement from `sql` to `end` into one that gives the same rows but reads groupings,
+ * which are made; NULL when nothing of it can be rewritten. The caller frees it, and the groupings
+ * once no open statement reads them.
  */
-char *ws_sql_fold_statement(struct ws_sql *sql_s, const char *sql, const char *end,
-			    struct ws_sql_folds *folds);
-void ws_sql_folds_free(struct ws_sql *sql, struct ws_sql_folds *folds);
+char *ws_sql_fold_statement(struct ws_sql *connection, const char *sql, const char *end,
+			    struct ws_sql_folds *groupings);
+void ws_sql_folds_free(struct ws_sql *sql, struct ws_sql_folds *groupings);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * groups.c - see groups.h. Both are hash tables of open addressing; a look-up of the tuple that the
- * row before had costs nothing.
+ * groups.c - see groups.h. Both are hash tables with open addressing; looking up the tuple that the
+ * row before had costs almost nothing.
  */
 #include "sql/groups.h"
 
@@ -14,25 +14,25 @@
 
 uint32_t ws_sql_tuple_slow(struct ws_sql_tuples *tuples, const uint64_t *values)
 {
-	uint32_t h, i;
+	uint32_t slot_hash, found;
 	uint64_t hash = 0;
-	size_t at;
+	size_t slot;
 
-	for (i = 0; i < tuples->words; i++)
-		hash = ws_hash_word(hash, values[i]);
-	h = (uint32_t)hash;
-	for (at = ws_slots_begin(&tuples->slots, &tuples->mask, tuples->n, 1024, h);
-	     (i = ws_slots_next(tuples->slots, tuples->mask, h, &at)); at++)
-		if (!memcmp(tuples->values + (size_t)(i - 1) * tuples->words, values,
+	for (found = 0; found < tuples->words; found++)
+		hash = ws_hash_word(hash, values[found]);
+	slot_hash = (uint32_t)hash;
+	for (slot = ws_slots_begin(&tuples->slots, &tuples->mask, tuples->count, 1024, slot_hash);
+	     (found = ws_slots_next(tuples->slots, tuples->mask, slot_hash, &slot)); slot++)
+		if (!memcmp(tuples->values + (size_t)(found - 1) * tuples->words, values,
 			    tuples->words * 8))
-			return tuples->last = i - 1;
-	if ((tuples->n + 1) * tuples->words > tuples->cap) {
-		tuples->cap = tuples->cap ? tuples->cap * 2 : 1024;
-		tuples->values = ws_realloc(tuples->values, tuples->cap * 8);
+			return tuples->last = found - 1;
+	if ((tuples->count + 1) * tuples->words > tuples->capacity) {
+		tuples->capacity = ws_max(tuples->capacity * 2, (size_t)1024);
+		tuples->values = ws_realloc(tuples->values, tuples->capacity * 8);
 	}
-	memcpy(tuples->values + tuples->n * tuples->words, values, tuples->words * 8);
-	tuples->slots[at] = ws_slot(h, (uint32_t)tuples->n + 1);
-	return tuples->last = (uint32_t)tuples->n++;
+	memcpy(tuples->values + tuples->count * tuples->words, values, tuples->words * 8);
+	tuples->slots[slot] = ws_slot(slot_hash, (uint32_t)tuples->count + 1);
+	return tuples->last = (uint32_t)tuples->count++;
 }
 
 void ws_sql_tuples_free(struct ws_sql_tuples *tuples)
@@ -41,7 +41,7 @@ void ws_sql_tuples_free(struct ws_sql_tuples *tuples)
 	free(tuples->slots);
 	tuples->values = NULL;
 	tuples->slots = NULL;
-	tuples->n = tuples->cap = tuples->mask = tuples->last = 0;
+	tuples->count = tuples->capacity = tuples->mask = tuples->last = 0;
 }
 
 /* ---- groups ---- */
@@ -69,7 +69,9 @@ void ws_sql_key_cell(struct ws_text *text, const struct ws_xcell *cell)
 		break;
 	case WS_X_TEXT:
 	case WS_X_BLOB:
-		number.tag = cell->kind == WS_X_TEXT ? 't' : 'b';
+		number.tag = 'b';
+		if (cell->kind == WS_X_TEXT)
+			number.tag = 't';
 		number.v = cell->n;
 		ws_text_add(text, &number, sizeof(number));
 		ws_text_add(text, cell->text, cell->n);
@@ -80,69 +82,71 @@ void ws_sql_key_cell(struct ws_text *text, const struct ws_xcell *cell)
 	ws_text_add(text, &number, sizeof(number));
 }
 
-static uint32_t hash_bytes(const char *text, size_t n)
+static uint32_t hash_bytes(const char *text, size_t length)
 {
-	uint64_t h = n;
+	uint64_t hash = length;
 
-	for (; n >= 8; text += 8, n -= 8) {
-		uint64_t v;
+	for (; length >= 8; text += 8, length -= 8) {
+		uint64_t word;
 
-		memcpy(&v, text, 8);
-		h = ws_hash_word(h, v);
+		memcpy(&word, text, 8);
+		hash = ws_hash_word(hash, word);
 	}
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ (uint8_t)text[i]) * UINT64_C(0x9e3779b97f4a7c15);
-	return (uint32_t)(h ^ h >> 31);
+	for (size_t i = 0; i < length; i++)
+		hash = (hash ^ (uint8_t)text[i]) * UINT64_C(0x9e3779b97f4a7c15);
+	return (uint32_t)(hash ^ hash >> 31);
 }
 
-/* The number of the group plus 1, or 0: then *at is where it would be. */
-static uint32_t find(const struct ws_sql_groups *groups, const struct ws_text *key, uint32_t hash,
-		     size_t *at)
+/* The number of the group plus 1; or 0, and then *at is the slot for it. */
+static uint32_t find_group(const struct ws_sql_groups *groups, const struct ws_text *key,
+			   uint32_t hash, size_t *slot)
 {
-	uint32_t i;
+	uint32_t found;
 
-	for (; (i = ws_slots_next(groups->slots, groups->mask, hash, at)); ++*at)
-		if (groups->keys[i - 1].len == key->len &&
-		    (!key->len || !memcmp(groups->keys[i - 1].text, key->text, key->len)))
+	for (; (found = ws_slots_next(groups->slots, groups->mask, hash, slot)); ++*slot)
+		if (groups->keys[found - 1].len == key->len &&
+		    (!key->len || !memcmp(groups->keys[found - 1].text, key->text, key->len)))
 			break;
-	return i;
+	return found;
 }
 
 uint32_t ws_sql_group(struct ws_sql_groups *groups, const struct ws_text *key, bool *made)
 {
-	uint32_t h = hash_bytes(key->text, key->len), i;
-	size_t at = ws_slots_begin(&groups->slots, &groups->mask, groups->n, 1024, h);
+	uint32_t hash = hash_bytes(key->text, key->len), found;
+	size_t slot = ws_slots_begin(&groups->slots, &groups->mask, groups->count, 1024, hash);
 
-	i = find(groups, key, h, &at);
-	*made = !i;
-	if (i)
-		return i - 1;
-	ws_grow(groups->keys, groups->cap, groups->n + 1);
-	groups->keys[groups->n] = (struct ws_text){0};
+	found = find_group(groups, key, hash, &slot);
+	*made = !found;
+	if (found)
+		return found - 1;
+	ws_grow(groups->keys, groups->capacity, groups->count + 1);
+	groups->keys[groups->count] = (struct ws_text){0};
 	if (key->len)
-		ws_text_add(&groups->keys[groups->n], key->text, key->len);
-	groups->slots[at] = ws_slot(h, (uint32_t)groups->n + 1);
-	return (uint32_t)groups->n++;
+		ws_text_add(&groups->keys[groups->count], key->text, key->len);
+	groups->slots[slot] = ws_slot(hash, (uint32_t)groups->count + 1);
+	return (uint32_t)groups->count++;
 }
 
 uint32_t ws_sql_group_find(const struct ws_sql_groups *groups, const struct ws_text *key)
 {
-	uint32_t h = hash_bytes(key->text, key->len);
-	size_t at = h;
+	uint32_t hash = hash_bytes(key->text, key->len);
+	size_t slot = hash;
 
-	return groups->mask ? find(groups, key, h, &at) : 0;
+	if (!groups->mask)
+		return 0;
+	return find_group(groups, key, hash, &slot);
 }
 
 void ws_sql_groups_free(struct ws_sql_groups *groups)
 {
-	for (size_t i = 0; i < groups->n; i++)
+	for (size_t i = 0; i < groups->count; i++)
 		ws_text_free(&groups->keys[i]);
 	free(groups->keys);
 	free(groups->slots);
 	*groups = (struct ws_sql_groups){0};
 }
 
-static int rank(const struct ws_xcell *cell)
+static int find_rank(const struct ws_xcell *cell)
 {
 	switch (cell->kind) {
 	case WS_X_NULL:
@@ -158,13 +162,15 @@ static int rank(const struct ws_xcell *cell)
 
 int ws_sql_compare_cells(const struct ws_xcell *left, const struct ws_xcell *right)
 {
-	int c = rank(left) - rank(right);
+	int order = find_rank(left) - find_rank(right);
 
-	if (c || left->kind == WS_X_NULL)
-		return c;
-	if (rank(left) >= 2) {
-		c = memcmp(left->text, right->text, ws_min(left->n, right->n));
-		return c ? c : ws_compare(left->n, right->n);
+	if (order || left->kind == WS_X_NULL)
+		return order;
+	if (find_rank(left) >= 2) {
+		order = memcmp(left->text, right->text, ws_min(left->n, right->n));
+		if (order)
+			return order;
+		return ws_compare(left->n, right->n);
 	}
 	if (left->kind == WS_X_REAL) /* a column holds one kind of number */
 		return ws_compare(left->r, right->r);

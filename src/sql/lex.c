@@ -1,5 +1,5 @@
-/* lex.c - see lex.h. What SQLite reads otherwise than this is refused later: nothing here decides
- * what a statement means. */
+/* lex.c - see lex.h. SQLite has parsed the statement too, and what it reads in another way is
+ * refused later: nothing here decides what a statement means. */
 #include "sql/lex.h"
 
 #include <ctype.h>
@@ -13,13 +13,13 @@ static bool starts_name(char letter)
 	return isalpha((unsigned char)letter) || letter == '_' || (unsigned char)letter >= 0x80;
 }
 
-static bool in_name(char letter)
+static bool continues_name(char letter)
 {
 	return starts_name(letter) || isdigit((unsigned char)letter) || letter == '$';
 }
 
-/* Length of what is passed over: blanks and comments. */
-static size_t blank(const char *text, const char *end)
+/* Length of the blanks and comments at `text`. */
+static size_t count_blanks(const char *text, const char *end)
 {
 	const char *at = text;
 
@@ -27,13 +27,13 @@ static size_t blank(const char *text, const char *end)
 		if (isspace((unsigned char)*at)) {
 			at++;
 		} else if (end - at >= 2 && at[0] == '-' && at[1] == '-') {
-			const char *line = memchr(at, '\n', (size_t)(end - at));
-
-			at = line ? line + 1 : end;
+			while (at < end && *at++ != '\n')
+				;
 		} else if (end - at >= 2 && at[0] == '/' && at[1] == '*') {
 			for (at += 2; at < end && !(at[0] == '*' && at + 1 < end && at[1] == '/');)
 				at++;
-			at = at < end ? at + 2 : end;
+			if (at < end)
+				at += 2;
 		} else {
 			break;
 		}
@@ -41,22 +41,24 @@ static size_t blank(const char *text, const char *end)
 	return (size_t)(at - text);
 }
 
-/* A quoted text; `close` doubled stands for itself, which is for no one here to read. */
-static size_t quoted(const char *text, const char *end, char close, bool *plain)
+/* Length of a quoted text. *plain is false when it does not end, or when `close` is in it doubled,
+ * which stands for itself: nothing here needs to read that. */
+static size_t read_quotes(const char *text, const char *end, char close, bool *plain)
 {
 	const char *at = text + 1;
 
 	*plain = true;
 	while (at < end && (*at != close || (at + 1 < end && at[1] == close && close != ']'))) {
 		*plain &= *at != close;
-		at += *at == close ? 2 : 1;
+		at += 1 + (*at == close);
 	}
-	if (at >= end)
-		*plain = false;
-	return at < end ? (size_t)(at - text) + 1 : (size_t)(end - text);
+	if (at < end)
+		return (size_t)(at - text) + 1;
+	*plain = false;
+	return (size_t)(end - text);
 }
 
-static size_t number(const char *text, const char *end, struct ws_sql_token *token)
+static size_t read_number(const char *text, const char *end, struct ws_sql_token *token)
 {
 	const char *at = text;
 
@@ -68,7 +70,8 @@ static size_t number(const char *text, const char *end, struct ws_sql_token *tok
 		while (at < end && (isdigit((unsigned char)*at) || *at == '.')) {
 			if (*at == '.' && token->kind == WS_T_REAL)
 				break;
-			token->kind = *at++ == '.' ? WS_T_REAL : token->kind;
+			if (*at++ == '.')
+				token->kind = WS_T_REAL;
 		}
 		if (end - at > 1 && (*at == 'e' || *at == 'E') &&
 		    (isdigit((unsigned char)at[1]) ||
@@ -78,14 +81,14 @@ static size_t number(const char *text, const char *end, struct ws_sql_token *tok
 				at++;
 		}
 	}
-	if (at < end && in_name(*at))
+	if (at < end && continues_name(*at))
 		token->kind = WS_T_OTHER;
-	while (at < end && in_name(*at))
+	while (at < end && continues_name(*at))
 		at++;
 	return (size_t)(at - text);
 }
 
-static size_t operator(const char *text, const char *end)
+static size_t count_operator(const char *text, const char *end)
 {
 	static const char two[][3] = {"<=", ">=", "==", "!=", "<>", "||", "<<", ">>", "->"};
 
@@ -95,78 +98,98 @@ static size_t operator(const char *text, const char *end)
 	return 1;
 }
 
-static size_t read_token(const char *text, const char *end, struct ws_sql_token *token)
+static size_t read_quoted(const char *text, const char *end, struct ws_sql_token *token)
 {
+	char close = *text;
 	bool plain;
-	size_t n = 0;
+	size_t length;
 
-	if (isdigit((unsigned char)*text) ||
-	    (*text == '.' && end - text > 1 && isdigit((unsigned char)text[1])))
-		return number(text, end, token);
-	if (*text == '\'' || *text == '"' || *text == '`' || *text == '[') {
-		n = quoted(text, end, *text == '[' ? ']' : *text, &plain);
-		token->kind = !plain ? WS_T_OTHER : *text == '\'' ? WS_T_STRING : WS_T_QUOTED;
-		return n;
-	}
-	if (starts_name(*text)) {
-		while (text + n < end && in_name(text[n]))
-			n++;
-		token->kind = n == 1 && (*text == 'x' || *text == 'X') && text + 1 < end &&
-					      text[1] == '\''
-				      ? WS_T_OTHER
-				      : WS_T_NAME;
-		return n;
-	}
-	token->kind = strchr("+-*/%<>=!|&(),.;", *text) && *text ? WS_T_OP : WS_T_OTHER;
-	return token->kind == WS_T_OP ? operator(text, end) : 1;
+	if (close == '[')
+		close = ']';
+	length = read_quotes(text, end, close, &plain);
+	token->kind = WS_T_QUOTED;
+	if (!plain)
+		token->kind = WS_T_OTHER;
+	else if (close == '\'')
+		token->kind = WS_T_STRING;
+	return length;
 }
 
-struct ws_sql_token *ws_sql_tokens(const char *sql, size_t len, size_t *count)
+static size_t read_name(const char *text, const char *end, struct ws_sql_token *token)
 {
-	struct ws_sql_token *token = NULL;
-	const char *end = sql + len;
-	size_t n = 0, cap = 0;
+	size_t length = 0;
+
+	while (text + length < end && continues_name(text[length]))
+		length++;
+	token->kind = WS_T_NAME;
+	if (length == 1 && (*text == 'x' || *text == 'X') && text + 1 < end && text[1] == '\'')
+		token->kind = WS_T_OTHER; /* a blob */
+	return length;
+}
+
+static size_t read_token(const char *text, const char *end, struct ws_sql_token *token)
+{
+	if (isdigit((unsigned char)*text) ||
+	    (*text == '.' && end - text > 1 && isdigit((unsigned char)text[1])))
+		return read_number(text, end, token);
+	if (*text == '\'' || *text == '"' || *text == '`' || *text == '[')
+		return read_quoted(text, end, token);
+	if (starts_name(*text))
+		return read_name(text, end, token);
+	token->kind = WS_T_OTHER;
+	if (!*text || !strchr("+-*/%<>=!|&(),.;", *text))
+		return 1;
+	token->kind = WS_T_OP;
+	return count_operator(text, end);
+}
+
+struct ws_sql_token *ws_sql_tokens(const char *sql, size_t length, size_t *count)
+{
+	struct ws_sql_token *tokens = NULL;
+	const char *end = sql + length;
+	size_t token_count = 0, capacity = 0;
 
 	for (;;) {
-		sql += blank(sql, end);
-		ws_grow(token, cap, n + 1);
-		token[n] = (struct ws_sql_token){WS_T_END, sql, 0};
+		sql += count_blanks(sql, end);
+		ws_grow(tokens, capacity, token_count + 1);
+		tokens[token_count] = (struct ws_sql_token){WS_T_END, sql, 0};
 		if (sql >= end)
 			break;
-		token[n].n = read_token(sql, end, &token[n]);
-		sql += token[n++].n;
+		tokens[token_count].length = read_token(sql, end, &tokens[token_count]);
+		sql += tokens[token_count++].length;
 	}
-	*count = n;
-	return token;
+	*count = token_count;
+	return tokens;
 }
 
 bool ws_sql_token_is(const struct ws_sql_token *token, const char *word)
 {
-	return (token->kind == WS_T_NAME || token->kind == WS_T_OP) && strlen(word) == token->n &&
-	       !strncasecmp(token->text, word, token->n);
+	return (token->kind == WS_T_NAME || token->kind == WS_T_OP) &&
+	       strlen(word) == token->length && !strncasecmp(token->text, word, token->length);
 }
 
-static void bare(const struct ws_sql_token *token, const char **s, size_t *n)
+static void strip_quotes(const struct ws_sql_token *token, const char **text, size_t *length)
 {
-	*s = token->text + (token->kind == WS_T_QUOTED);
-	*n = token->n - (token->kind == WS_T_QUOTED ? 2 : 0);
+	*text = token->text + (token->kind == WS_T_QUOTED);
+	*length = token->length - 2 * (token->kind == WS_T_QUOTED);
 }
 
 bool ws_sql_token_same(const struct ws_sql_token *left, const struct ws_sql_token *right)
 {
-	if (left->kind != right->kind || left->n != right->n)
+	if (left->kind != right->kind || left->length != right->length)
 		return false;
-	return left->kind == WS_T_STRING ? !memcmp(left->text, right->text, left->n)
-					 : !strncasecmp(left->text, right->text, left->n);
+	if (left->kind == WS_T_STRING)
+		return !memcmp(left->text, right->text, left->length);
+	return !strncasecmp(left->text, right->text, left->length);
 }
 
 bool ws_sql_token_names(const struct ws_sql_token *token, const char *name)
 {
 	const char *text;
-	size_t n;
+	size_t length;
 
 	if (token->kind != WS_T_NAME && token->kind != WS_T_QUOTED)
 		return false;
-	bare(token, &text, &n);
-	return strlen(name) == n && !strncasecmp(text, name, n);
+	strip_quotes(token, &text, &length);
+	return strlen(name) == length && !strncasecmp(text, name, length);
 }

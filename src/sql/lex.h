@@ -1,4 +1,4 @@
-/* lex.h - a statement as tokens: as far as they must be told apart to find what fold.h can answer.
+/* lex.h - splits a statement into tokens, as far as finding what group_by.h can compute needs them.
  */
 #ifndef WS_SQL_LEX_H
 #define WS_SQL_LEX_H
@@ -18,16 +18,16 @@ struct ws_sql_token {
 		WS_T_OTHER, /* parameters, blobs, and what cannot be read */
 	} kind;
 	const char *text;
-	size_t n;
+	size_t length;
 };
 
-/* The tokens of `sql`, an END last; *count without it. The caller frees them. */
-struct ws_sql_token *ws_sql_tokens(const char *sql, size_t len, size_t *count);
-/* Is it this word (in capitals), or this operator? */
+/* The tokens of `sql`, an END last, which *count leaves out. The caller frees them. */
+struct ws_sql_token *ws_sql_tokens(const char *sql, size_t length, size_t *count);
+/* Whether it is this word, in any case, or this operator. */
 bool ws_sql_token_is(const struct ws_sql_token *token, const char *word);
-/* Do the two mean the same wherever they stand? Names in any case. */
+/* Whether the two are the same; names in any case. */
 bool ws_sql_token_same(const struct ws_sql_token *left, const struct ws_sql_token *right);
-/* Is the token a name, quoted or not, that is `name` in any case? */
+/* Whether the token is the name `name`, quoted or not, in any case. */
 bool ws_sql_token_names(const struct ws_sql_token *token, const char *name);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum ws_kind kind_of(const char *name, size_t *len)
+static enum ws_kind split_kind_suffix(const char *name, size_t *length)
 {
 	static const struct {
 		const char *end;
@@ -16,17 +16,18 @@ static enum ws_kind kind_of(const char *name, size_t *len)
 		     {":ratio_%", WS_KIND_PERCENT}};
 
 	for (size_t i = 0; i < WS_COUNT(known); i++) {
-		size_t n = strlen(known[i].end);
+		size_t suffix_length = strlen(known[i].end);
 
-		if (*len > n && !strcmp(name + *len - n, known[i].end)) {
-			*len -= n;
+		if (*length > suffix_length &&
+		    !strcmp(name + *length - suffix_length, known[i].end)) {
+			*length -= suffix_length;
 			return known[i].kind;
 		}
 	}
 	return WS_KIND_VALUE;
 }
 
-static void drop_columns(struct ws_sql_print *print)
+static void free_columns(struct ws_sql_print *print)
 {
 	for (size_t i = 0; i < print->printer.column_count; i++)
 		free(print->names[i]);
@@ -48,18 +49,19 @@ static int write_header(struct ws_sql_print *print, struct ws_err *err)
 	return 0;
 }
 
-static int begin(void *ctx, const char *const *names, size_t columns, struct ws_err *err)
+static int begin_printed_table(void *context, const char *const *names, size_t columns,
+			       struct ws_err *err)
 {
-	struct ws_sql_print *print = ctx;
+	struct ws_sql_print *print = context;
 
 	ws_sql_print_end(print);
 	print->names = ws_calloc(columns + 1, sizeof(*print->names));
 	print->columns = ws_calloc(columns + 1, sizeof(*print->columns));
 	for (size_t i = 0; i < columns; i++) {
-		size_t len = strlen(names[i]);
-		enum ws_kind kind = kind_of(names[i], &len);
+		size_t length = strlen(names[i]);
+		enum ws_kind kind = split_kind_suffix(names[i], &length);
 
-		print->names[i] = ws_strndup(names[i], len);
+		print->names[i] = ws_strndup(names[i], length);
 		print->columns[i] = (struct ws_column){print->names[i], kind};
 	}
 	print->printer.columns = print->columns;
@@ -67,31 +69,35 @@ static int begin(void *ctx, const char *const *names, size_t columns, struct ws_
 	print->printer.texts = 0;
 	print->open = true;
 	print->begun = false;
-	return print->late ? 0 : write_header(print, err);
+	if (print->late)
+		return 0;
+	return write_header(print, err);
 }
 
-static int row(void *ctx, const struct ws_cell *cells, struct ws_err *err)
+static int print_sql_row(void *context, const struct ws_cell *cells, struct ws_err *err)
 {
-	struct ws_sql_print *print = ctx;
+	struct ws_sql_print *print = context;
 
 	if (!print->begun && write_header(print, err) < 0)
 		return -1;
 	ws_print_row(&print->printer, cells);
-	return ferror(print->printer.file) ? ws_fail(err, "cannot write the rows of the query") : 0;
+	if (ferror(print->printer.file))
+		return ws_fail(err, "cannot write the rows of the query");
+	return 0;
 }
 
 struct ws_sql_sink ws_sql_print_sink(struct ws_sql_print *print)
 {
-	return (struct ws_sql_sink){begin, row, print};
+	return (struct ws_sql_sink){begin_printed_table, print_sql_row, print};
 }
 
 void ws_sql_print_end(struct ws_sql_print *print)
 {
 	if (print->open && print->begun) {
 		ws_print_end(&print->printer);
-		fflush(print->printer.file); /* before the next statement takes its time, or a
-					 message comes */
+		/* Before the next statement takes its time, or a message is written. */
+		fflush(print->printer.file);
 	}
 	print->open = print->begun = false;
-	drop_columns(print);
+	free_columns(print);
 }

@@ -1,5 +1,5 @@
-/* table.h - what the parts of sql/ share: tables of the connection, and how their columns come from
- * a report's. */
+/* table.h - what the parts of sql/ share: tables of the connection, and how their columns are made
+ * from those of a report. */
 #ifndef WS_SQL_TABLE_H
 #define WS_SQL_TABLE_H
 
@@ -12,7 +12,7 @@
 struct ws_sql_report;
 
 struct ws_sql_table {
-	struct ws_sql_report *of;
+	struct ws_sql_report *report;
 	const char *name, *doc;
 	const struct ws_xcolumn *columns;
 	size_t column_count;
@@ -20,9 +20,9 @@ struct ws_sql_table {
 	const struct ws_xview *view; /* BLOCKS */
 	/* CELLS: rows that the export makes one by one, kept once they are asked for */
 	struct ws_xcell *cells;
-	size_t cell_count, cell_cap;
+	size_t cell_count, cell_capacity;
 	bool made;
-	struct ws_xcolumn *own_columns; /* where the declaration is not for ever */
+	struct ws_xcolumn *own_columns; /* if the declaration does not live for ever */
 };
 
 struct ws_sql_report {
@@ -30,9 +30,10 @@ struct ws_sql_report {
 	struct ws_export export;
 	struct ws_xwriter writer; /* of the rows of CELLS */
 	struct ws_sql_table **tables;
-	size_t table_count, table_cap;
-	struct ws_sql_table *making; /* whose rows are being made; NULL while tables are found */
-	uint32_t *sorted; /* numbers of StringIds in order of text; made when a query wants it */
+	size_t table_count, table_capacity;
+	struct ws_sql_table
+		*making;  /* the table whose rows are being made; NULL while tables are collected */
+	uint32_t *sorted; /* ids of StringIds in order of text; made when a query needs it */
 	size_t sorted_count;
 };
 
@@ -44,72 +45,88 @@ struct ws_sql {
 	struct ws_sql_parameter {
 		char *name, *value;
 	} * parameters;
-	size_t parameter_count, parameter_cap;
+	size_t parameter_count, parameter_capacity;
 	struct ws_sql_counts counts;
-	bool plain;	/* everything is left to SQLite */
-	bool declaring; /* a virtual table says what it is: by CREATE TABLE */
+	bool plain;	/* leave everything to SQLite */
+	bool declaring; /* a virtual table is being declared, by CREATE TABLE */
 };
 
-/* Find out which tables a report has and make the small ones. 0, or -1 with a message. */
+/* Find the tables that a report has. Returns 0, or -1 with a message. Free with
+ * ws_sql_catalog_free, after a failure too. */
 int ws_sql_catalog(struct ws_sql_report *sql_report, const struct ws_report *report,
 		   struct ws_err *err);
 void ws_sql_catalog_free(struct ws_sql_report *report);
+/* Append CREATE TABLE, with the documentation as comments or without. */
 void ws_sql_create(const struct ws_sql_table *table, bool comments, struct ws_text *sql);
+/* How many rows the table has, or a guess if they are not made yet. */
 uint64_t ws_sql_rows(const struct ws_sql_table *table);
 
-/* Make the rows of a table of CELLS, the first time. 0, or -1 with a message. */
+/* Make the rows of a table of CELLS if they are not made yet. Returns 0, or -1 with a message. */
 int ws_sql_make(struct ws_sql_table *table, struct ws_err *err);
 
-/* Cell of column c of row `row` of decoded columns. */
-struct ws_xcell ws_sql_cell(const struct ws_sql_table *table, size_t c, uint64_t *const *col,
-			    size_t row);
-/* Is the row one of the table's? */
-bool ws_sql_keeps(const struct ws_sql_table *table, uint64_t *const *col, size_t row);
-/* Columns of the source that columns of t (bits, as SQLite's colUsed) are made of. */
-uint64_t ws_sql_sources(const struct ws_sql_table *table, uint64_t columns);
-/* Is column c never anything but null? */
-static inline bool ws_sql_is_null(const struct ws_sql_table *table, size_t c)
+/* Make the cell of a column in row `row` of the decoded columns of the source. */
+struct ws_xcell ws_sql_cell(const struct ws_sql_table *table, size_t column,
+			    uint64_t *const *source_columns, size_t row);
+/* Whether the row is one of the table's. */
+bool ws_sql_keeps(const struct ws_sql_table *table, uint64_t *const *source_columns, size_t row);
+/* The time on the session clock that a wide number stands for, at least 0, less than UINT64_MAX. */
+static inline uint64_t ws_sql_clamp_time(__int128 time)
 {
-	return table->columns[c].from == WS_XF_NULL;
+	if (time < 0)
+		return 0;
+	if (time > (__int128)(UINT64_MAX - 1))
+		return UINT64_MAX - 1;
+	return (uint64_t)time;
 }
 
-/* A text of StringIds, and whether it is a row there: of several ids with equal bytes only one is.
- */
+/* The columns of the source, as bits, from which the columns `columns` (bits as in SQLite's
+ * colUsed) are made. */
+uint64_t ws_sql_sources(const struct ws_sql_table *table, uint64_t columns);
+/* Whether the column is never anything but null. */
+static inline bool ws_sql_is_null(const struct ws_sql_table *table, size_t column)
+{
+	return table->columns[column].from == WS_XF_NULL;
+}
+
+/* A text of StringIds, and whether the id is a row there: of several ids with equal bytes only one
+ * is. */
 struct ws_xcell ws_sql_string_cell(struct ws_export *export, uint32_t id);
 bool ws_sql_string_listed(const struct ws_export *export, uint32_t id);
 
 extern const sqlite3_module ws_sql_module;
 
-/* ---- part.c: rows of a table by groups of equal values ---- */
+/* ---- partition.c: rows of a table by groups of equal values ---- */
 
 enum { WS_SQL_KEYS = 8 }; /* most columns that rows are grouped by */
 
 struct ws_sql_keys {
-	uint8_t column[WS_SQL_KEYS];
+	uint8_t columns[WS_SQL_KEYS];
 	bool descending[WS_SQL_KEYS];
 	uint32_t count;
 	bool sorted; /* groups are in order of their values too */
 };
 
 struct ws_sql_part {
-	uint64_t *col[WS_MAX_COLUMNS];
+	uint64_t *columns[WS_MAX_COLUMNS];
 	uint32_t *order; /* rows, group after group */
 	size_t rows;
-	size_t *first; /* of each group in `order`, and the end of the last */
+	size_t *group_starts; /* of each group in `order`, and the end of the last */
 	struct ws_sql_groups groups;
 };
 
 /*
- * Group the rows of `t` that touch the window by the values of `keys`, with the source columns
- * `decode`. NULL when interrupted.
+ * Group the rows of `table` whose blocks touch the times from time_min to time_max (session clock,
+ * ns) by the values of `keys`, and decode the source columns `decode` (bits). NULL when
+ * interrupted. Free with ws_sql_part_free.
  */
 struct ws_sql_part *ws_sql_part_make(struct ws_sql_table *table, const struct ws_sql_keys *keys,
 				     uint64_t decode, uint64_t time_min, uint64_t time_max);
 void ws_sql_part_free(struct ws_sql_part *part);
-/* Rows of the group with these bytes: from *from up to *to in `order`; false when there is none. */
+/* Find the rows of the group with the values `key`: from *from up to *to in `order`; false when
+ * there is none. */
 bool ws_sql_part_find(const struct ws_sql_part *part, const struct ws_text *key, size_t *from,
 		      size_t *to);
-/* Would grouping so many rows with so many columns fit into memory? */
+/* Whether a partition of so many rows with the columns `columns` (bits) may take the memory. */
 bool ws_sql_part_fits(uint64_t rows, uint64_t columns);
 
 #endif

@@ -1,17 +1,24 @@
 /*
  * vtab.c - a table of a report as a virtual table of SQLite.
  *
- * The plan that xBestIndex makes travels in idxStr, one letter a token with its numbers, in the
+ * The plan that xBestIndex makes travels in idxStr, a letter for each step with its number, in the
  * order of the arguments of xFilter:
  *
- *   m<hex>  columns of the schema's table to decode        l<col> a lower bound of time   u<col> an
- * upper one   e<col> both k<col>  equal to                                       i StringIds.id
- * equal to g<col>  rows grouped by this column, d<col>: by it, descending    s  and groups in order
- *   j       values that are looked up differ from run to run           S  texts in falling order
+ *   m<hex>  columns of the schema's table to decode
+ *   l<col>  a lower bound of time
+ *   u<col>  an upper one
+ *   e<col>  both
+ *   k<col>  equal to
+ *   i       StringIds.id equal to
+ *   g<col>  rows grouped by this column
+ *   d<col>  the same, in descending order
+ *   s       groups, or texts, in order
+ *   S       texts in descending order
+ *   j       the values that are looked up differ from run to run
  *
- * A first look-up by equality reads through the blocks; when there is a second, as in a join, rows
- * are grouped by what is looked up (part.c). SQLite checks every constraint again, so a plan may
- * give too many rows but never too few.
+ * The first look-up by equality reads through the blocks; if there is a second, as in a join, rows
+ * are grouped by what is looked up (partition.c). SQLite checks every constraint again, so a plan
+ * may give too many rows but never too few.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,65 +28,67 @@
 #include "base/choose.h"
 #include "sql/table.h"
 
-struct vtab {
+struct report_vtab {
 	sqlite3_vtab base;
 	struct ws_sql_table *table;
 };
 
-struct plan {
-	const char *text; /* the idxStr that this is */
+struct scan_plan {
+	const char *text; /* the idxStr that this was read from */
 	uint64_t decode;
 	struct {
 		char op;
 		uint8_t column;
-	} arg[16];
-	uint32_t args;
+	} steps[16];
+	uint32_t step_count;
 	struct ws_sql_keys group; /* count 0: none */
 	struct ws_sql_keys equal;
-	bool falling; /* texts in falling order */
-	bool join;    /* values that are looked up come from other rows: there will be many */
+	bool descending; /* texts in descending order */
+	bool join;	 /* values that are looked up come from other rows, so there will be many */
 };
 
-/* Rows of a group lie apart in the columns: they are asked of the memory so many rows before they
- * are needed. */
-enum { AHEAD = 24, AHEAD_COLUMNS = 8 };
+/* Rows of a group lie apart in the columns, so they are fetched so many rows before they are
+ * needed. */
+enum { PREFETCH_DISTANCE = 24, PREFETCH_COLUMNS = 8 };
 
-struct cursor {
+struct table_cursor {
 	sqlite3_vtab_cursor base;
 	struct ws_sql_table *table;
-	struct plan plan;
+	struct scan_plan plan;
 	uint64_t lookups; /* of this plan so far */
-	uint64_t lower, upper;
-	/* equality, while reading through */
+	uint64_t lower_time, upper_time;
+	/* tests for equality while reading through the blocks */
 	struct {
 		uint8_t column;
 		struct ws_text want;
 		uint64_t last;
 		bool known, same;
-	} test[WS_SQL_KEYS];
-	uint32_t tests;
+	} tests[WS_SQL_KEYS];
+	uint32_t test_count;
 	struct ws_text scratch;
-	/* where we are */
-	enum { ENDED, IN_BLOCKS, IN_PART, IN_CELLS, IN_STRINGS } mode;
-	size_t at, end; /* row of the block or of the grouping's order, cell, string id */
-	size_t block;	/* the next */
+	/* the position */
+	enum { ENDED, IN_BLOCKS, IN_PARTITION, IN_CELLS, IN_STRINGS } mode;
+	size_t position,
+		end;  /* a row of the block or of the partition's order, a cell, a string id */
+	size_t block; /* the next */
 	uint64_t *buffer[WS_MAX_COLUMNS];
 	uint32_t buffer_rows;
-	struct ws_sql_part *part;
-	const uint64_t *ahead[AHEAD_COLUMNS]; /* columns of the grouping that the query reads */
-	uint32_t ahead_count;
-	uint64_t *const *col;
-	size_t row; /* in col */
-	size_t group,
-		group_end; /* of a grouping: where we are, and up to which place in its order */
-	uint64_t known;	   /* columns whose cell is that of the whole group, in group_cell */
+	struct ws_sql_part *partition;
+	const uint64_t
+		*prefetched[PREFETCH_COLUMNS]; /* columns of the partition that the query reads */
+	uint32_t prefetched_count;
+	uint64_t *const *columns;
+	size_t row;		 /* in col */
+	size_t group, group_end; /* in a partition: the group after this one, and the end of this
+				    one in its order */
+	uint64_t known;		 /* keys, as bits, whose cell for the group is in group_cell */
 	struct ws_xcell group_cell[WS_SQL_KEYS];
 	int64_t block_base, next_base; /* numbers of the first row of this block and of the next */
 };
 
 /* ---- planning ---- */
 
-static bool is_time(const struct ws_sql_table *table, int c)
+static bool is_block_time(const struct ws_sql_table *table, int c)
 {
 	const struct ws_xcolumn *column = &table->columns[c];
 
@@ -88,8 +97,8 @@ static bool is_time(const struct ws_sql_table *table, int c)
 		column->source == ws_table_end(table->view->source));
 }
 
-/* How many rows of a table have one value of this column, about: one in... */
-static double spread(const struct ws_xcolumn *column, double rows)
+/* Roughly how many values a column has: a look-up finds one row in so many. */
+static double estimate_distinct(const struct ws_xcolumn *column, double rows)
 {
 	if (strstr(column->name, "orrelation"))
 		return rows / 2;
@@ -110,7 +119,7 @@ static double spread(const struct ws_xcolumn *column, double rows)
 	}
 }
 
-static char bound(int op)
+static char choose_bound_step(int op)
 {
 	switch (op) {
 	case SQLITE_INDEX_CONSTRAINT_GT:
@@ -126,59 +135,62 @@ static char bound(int op)
 	}
 }
 
-struct planning {
+struct scan_planner {
 	const struct ws_sql_table *table;
 	sqlite3_index_info *info;
 	struct ws_text text;
-	int args;
-	uint32_t keys;
+	int argument_count;
+	uint32_t key_count;
 	double rows;
 	bool grouped, joined;
 };
 
-static void use(struct planning *planning, int i, char op, int column)
+static void use_constraint(struct scan_planner *planner, int constraint, char op, int column)
 {
-	ws_text_printf(&planning->text, "%c%d", op, column);
-	planning->info->aConstraintUsage[i].argvIndex = ++planning->args;
+	ws_text_printf(&planner->text, "%c%d", op, column);
+	planner->info->aConstraintUsage[constraint].argvIndex = ++planner->argument_count;
 }
 
-static bool binary(struct planning *planning, int i)
+static bool is_binary_collated(struct scan_planner *planner, int i)
 {
-	return !strcmp(sqlite3_vtab_collation(planning->info, i), "BINARY");
+	return !strcmp(sqlite3_vtab_collation(planner->info, i), "BINARY");
 }
 
-static void plan_constraints(struct planning *planning)
+static void plan_time_and_keys(struct scan_planner *planner)
 {
-	for (int i = 0; i < planning->info->nConstraint && planning->args < 12; i++) {
-		int c = planning->info->aConstraint[i].iColumn;
-		char op = bound(planning->info->aConstraint[i].op);
+	for (int i = 0; i < planner->info->nConstraint && planner->argument_count < 12; i++) {
+		int column = planner->info->aConstraint[i].iColumn;
+		char op = choose_bound_step(planner->info->aConstraint[i].op);
 
-		if (!planning->info->aConstraint[i].usable || c < 0 || !op)
+		if (!planner->info->aConstraint[i].usable || column < 0 || !op)
 			continue;
-		if (is_time(planning->table, c)) {
-			use(planning, i, op, c);
-			planning->rows /= op == 'e' ? 10000 : 4;
-		} else if (op == 'e' && planning->keys < WS_SQL_KEYS &&
-			   !ws_sql_is_null(planning->table, (size_t)c) &&
-			   !planning->table->view->keep && binary(planning, i)) {
+		if (is_block_time(planner->table, column)) {
+			use_constraint(planner, i, op, column);
+			if (op == 'e')
+				planner->rows /= 10000;
+			else
+				planner->rows /= 4;
+		} else if (op == 'e' && planner->key_count < WS_SQL_KEYS &&
+			   !ws_sql_is_null(planner->table, (size_t)column) &&
+			   !planner->table->view->keep && is_binary_collated(planner, i)) {
 			sqlite3_value *constant;
 
-			if (sqlite3_vtab_rhs_value(planning->info, i, &constant) != SQLITE_OK &&
-			    !planning->joined) {
-				ws_text_puts(&planning->text, "j");
-				planning->joined = true;
+			if (sqlite3_vtab_rhs_value(planner->info, i, &constant) != SQLITE_OK &&
+			    !planner->joined) {
+				ws_text_puts(&planner->text, "j");
+				planner->joined = true;
 			}
-			use(planning, i, 'k', c);
-			planning->keys++;
-			planning->rows /= spread(&planning->table->columns[c],
-						 (double)ws_sql_rows(planning->table));
+			use_constraint(planner, i, 'k', column);
+			planner->key_count++;
+			planner->rows /= estimate_distinct(&planner->table->columns[column],
+							   (double)ws_sql_rows(planner->table));
 		}
 	}
 }
 
-/* Values of which there are few, so that putting them in order costs less than SQLite's sorting of
- * all rows. */
-static bool few(const struct ws_xcolumn *column)
+/* Whether a column has few values, so that ordering them costs less than SQLite's sorting of all
+ * rows. */
+static bool has_few_values(const struct ws_xcolumn *column)
 {
 	return column->from != WS_XF_TIME && column->from != WS_XF_NTIME &&
 	       column->from != WS_XF_REAL && column->from != WS_XF_UINT &&
@@ -186,91 +198,94 @@ static bool few(const struct ws_xcolumn *column)
 }
 
 /*
- * Groups are always put in order too: SQLite says of a GROUP BY that rows need only be grouped, and
- * still takes them to be in order when an ORDER BY names the same columns.
+ * Groups are always put in order too: SQLite reports for a GROUP BY that rows need only be grouped,
+ * but relies on their order when an ORDER BY names the same columns.
  */
-static void plan_order(struct planning *planning)
+static void plan_groups(struct scan_planner *planner)
 {
-	const sqlite3_index_info *info = planning->info;
-	bool whole = sqlite3_vtab_distinct(planning->info) !=
-		     0; /* to be grouped or made distinct: a sort of all rows would be next */
+	const sqlite3_index_info *info = planner->info;
+	/* If rows are to be grouped or made distinct, SQLite would sort all of them otherwise. */
+	bool whole = sqlite3_vtab_distinct(planner->info) != 0;
 
-	if (!info->nOrderBy || info->nOrderBy > WS_SQL_KEYS || planning->keys ||
-	    !ws_sql_part_fits(ws_sql_rows(planning->table),
-			      ws_sql_sources(planning->table, info->colUsed)))
+	if (!info->nOrderBy || info->nOrderBy > WS_SQL_KEYS || planner->key_count ||
+	    !ws_sql_part_fits(ws_sql_rows(planner->table),
+			      ws_sql_sources(planner->table, info->colUsed)))
 		return;
 	for (int i = 0; i < info->nOrderBy; i++)
 		if (info->aOrderBy[i].iColumn < 0 ||
-		    (!whole && !few(&planning->table->columns[info->aOrderBy[i].iColumn])))
+		    (!whole &&
+		     !has_few_values(&planner->table->columns[info->aOrderBy[i].iColumn])))
 			return;
 	for (int i = 0; i < info->nOrderBy; i++)
-		ws_text_printf(&planning->text, "%c%d", info->aOrderBy[i].desc ? 'd' : 'g',
-			       info->aOrderBy[i].iColumn);
-	ws_text_puts(&planning->text, "s");
-	planning->info->orderByConsumed = 1;
-	planning->grouped = true;
+		ws_text_printf(&planner->text, "%c%d", "gd"[info->aOrderBy[i].desc != 0],
+			       info -> aOrderBy[i].iColumn);
+	ws_text_puts(&planner->text, "s");
+	planner->info->orderByConsumed = 1;
+	planner->grouped = true;
 }
 
-enum {
-	MOST_SORTED = 1 << 20
-}; /* texts that are put in order, rather than rows that point to them */
+/* Most texts that are put in order, rather than the rows that refer to them. */
+enum { MOST_SORTED_STRINGS = 1 << 20 };
 
-static void plan_strings(struct planning *planning)
+static void plan_strings(struct scan_planner *planner)
 {
-	sqlite3_index_info *info = planning->info;
+	sqlite3_index_info *info = planner->info;
 
 	for (int i = 0; i < info->nConstraint; i++)
 		if (info->aConstraint[i].usable && info->aConstraint[i].iColumn == 0 &&
-		    info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_EQ && !planning->args) {
-			use(planning, i, 'i', 0);
+		    info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_EQ &&
+		    !planner->argument_count) {
+			use_constraint(planner, i, 'i', 0);
 			info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
-			planning->rows = 1;
+			planner->rows = 1;
 		}
 	if (info->nOrderBy != 1 || info->aOrderBy[0].iColumn < 0)
 		return;
 	if (info->aOrderBy[0].iColumn == 0) {
-		info->orderByConsumed = !info->aOrderBy[0].desc; /* numbers rise */
-	} else if (planning->rows <= MOST_SORTED) {
-		ws_text_puts(&planning->text, info->aOrderBy[0].desc ? "S" : "s");
+		info->orderByConsumed = !info->aOrderBy[0].desc; /* ids ascend */
+	} else if (planner->rows <= MOST_SORTED_STRINGS) {
+		ws_text_printf(&planner->text, "%c", "sS"[info->aOrderBy[0].desc != 0]);
 		info->orderByConsumed = 1;
 	}
 }
 
-static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
+static int plan_table_scan(sqlite3_vtab *base, sqlite3_index_info *info)
 {
-	struct planning planning = {.table = ((struct vtab *)base)->table, .info = info};
+	struct scan_planner planner = {.table = ((struct report_vtab *)base)->table, .info = info};
 
-	planning.rows = (double)ws_sql_rows(planning.table);
-	if (planning.table->kind == WS_SQL_BLOCKS) {
-		ws_text_printf(&planning.text, "m%" PRIx64 ",",
-			       ws_sql_sources(planning.table, info->colUsed));
-		plan_constraints(&planning);
-		if (!planning.table->view->keep) /* all rows of the source are the table's */
-			plan_order(&planning);
-	} else if (planning.table->kind == WS_SQL_STRINGS) {
-		plan_strings(&planning);
+	planner.rows = (double)ws_sql_rows(planner.table);
+	if (planner.table->kind == WS_SQL_BLOCKS) {
+		ws_text_printf(&planner.text, "m%" PRIx64 ",",
+			       ws_sql_sources(planner.table, info->colUsed));
+		plan_time_and_keys(&planner);
+		if (!planner.table->view->keep) /* all rows of the source are the table's */
+			plan_groups(&planner);
+	} else if (planner.table->kind == WS_SQL_STRINGS) {
+		plan_strings(&planner);
 	}
-	if (planning.rows < 1)
-		planning.rows = 1;
-	info->estimatedRows = (sqlite3_int64)planning.rows;
-	info->estimatedCost = planning.rows * (planning.grouped ? 1.2 : 1) + 5;
-	if (planning.text.text) {
-		info->idxStr = sqlite3_mprintf("%s", planning.text.text);
+	if (planner.rows < 1)
+		planner.rows = 1;
+	info->estimatedRows = (sqlite3_int64)planner.rows;
+	info->estimatedCost = planner.rows + 5;
+	if (planner.grouped)
+		info->estimatedCost = planner.rows * 1.2 + 5;
+	if (planner.text.text) {
+		info->idxStr = sqlite3_mprintf("%s", planner.text.text);
 		info->needToFreeIdxStr = 1;
 		if (!info->idxStr)
 			return SQLITE_NOMEM;
 	}
-	ws_text_free(&planning.text);
+	ws_text_free(&planner.text);
 	return SQLITE_OK;
 }
 
-static void read_plan(struct plan *plan, const char *text)
+static void parse_plan(struct scan_plan *plan, const char *text)
 {
 	memset(plan, 0, sizeof(*plan));
 	plan->text = text;
 	while (text && *text) {
 		char op = *text++, *end;
-		unsigned long n = 0;
+		unsigned long number = 0;
 
 		if (op == 'm') {
 			plan->decode = strtoull(text, &end, 16);
@@ -278,81 +293,86 @@ static void read_plan(struct plan *plan, const char *text)
 			continue;
 		}
 		if (op == 's' || op == 'S' || op == 'j') {
-			*(op == 'j' ? &plan->join : &plan->group.sorted) = true;
-			plan->falling = op == 'S';
+			plan->join |= op == 'j';
+			plan->group.sorted |= op != 'j';
+			plan->descending = op == 'S';
 			continue;
 		}
-		n = strtoul(text, &end, 10);
+		number = strtoul(text, &end, 10);
 		text = end;
 		if (op == 'g' || op == 'd') {
 			plan->group.descending[plan->group.count] = op == 'd';
-			plan->group.column[plan->group.count++] = (uint8_t)n;
+			plan->group.columns[plan->group.count++] = (uint8_t)number;
 			continue;
 		}
-		plan->arg[plan->args].op = op;
-		plan->arg[plan->args++].column = (uint8_t)n;
+		plan->steps[plan->step_count].op = op;
+		plan->steps[plan->step_count++].column = (uint8_t)number;
 		if (op == 'k')
-			plan->equal.column[plan->equal.count++] = (uint8_t)n;
+			plan->equal.columns[plan->equal.count++] = (uint8_t)number;
 	}
 }
 
 /* ---- connecting ---- */
 
-static int vtab_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
-			sqlite3_vtab **out, char **err)
+static int connect_report_table(sqlite3 *db, void *aux, int argc, const char *const *argv,
+				sqlite3_vtab **out, char **err)
 {
-	struct ws_sql *sql_s = aux;
-	size_t report = argc > 3 ? strtoul(argv[3], NULL, 10) : SIZE_MAX,
-	       table = argc > 4 ? strtoul(argv[4], NULL, 10) : SIZE_MAX;
+	struct ws_sql *connection = aux;
+	size_t report = SIZE_MAX, table = SIZE_MAX;
 	struct ws_text sql = {0};
-	struct vtab *vtab;
+	struct report_vtab *vtab;
 	int rc;
 
-	if (report >= sql_s->report_count || table >= sql_s->reports[report].table_count) {
+	if (argc > 4) {
+		report = strtoul(argv[3], NULL, 10);
+		table = strtoul(argv[4], NULL, 10);
+	}
+	if (report >= connection->report_count ||
+	    table >= connection->reports[report].table_count) {
 		*err = sqlite3_mprintf("no such table of a report");
 		return SQLITE_ERROR;
 	}
-	ws_sql_create(sql_s->reports[report].tables[table], false, &sql);
+	ws_sql_create(connection->reports[report].tables[table], false, &sql);
 	rc = sqlite3_declare_vtab(db, sql.text);
 	ws_text_free(&sql);
 	if (rc != SQLITE_OK)
 		return rc;
 	vtab = ws_calloc(1, sizeof(*vtab));
-	vtab->table = sql_s->reports[report].tables[table];
+	vtab->table = connection->reports[report].tables[table];
 	*out = &vtab->base;
 	return SQLITE_OK;
 }
 
-static int vtab_disconnect(sqlite3_vtab *v)
+static int disconnect_report_table(sqlite3_vtab *table)
 {
-	free(v);
+	free(table);
 	return SQLITE_OK;
 }
 
-static int cursor_open(sqlite3_vtab *v, sqlite3_vtab_cursor **out)
+static int open_table_cursor(sqlite3_vtab *table, sqlite3_vtab_cursor **out)
 {
-	struct cursor *cursor = ws_calloc(1, sizeof(*cursor));
+	struct table_cursor *cursor = ws_calloc(1, sizeof(*cursor));
 
-	cursor->table = ((struct vtab *)v)->table;
+	cursor->table = ((struct report_vtab *)table)->table;
 	*out = &cursor->base;
 	return SQLITE_OK;
 }
 
-static void drop_part(struct cursor *cursor)
+static void free_cursor_partition(struct table_cursor *cursor)
 {
-	ws_sql_part_free(cursor->part);
-	cursor->part = NULL;
+	ws_sql_part_free(cursor->partition);
+	cursor->partition = NULL;
 }
 
-static int cursor_close(sqlite3_vtab_cursor *base)
+static int close_table_cursor(sqlite3_vtab_cursor *base)
 {
-	struct cursor *cursor = (struct cursor *)base;
+	struct table_cursor *cursor = (struct table_cursor *)base;
 
-	drop_part(cursor);
+	free_cursor_partition(cursor);
 	for (int k = 0; k < WS_MAX_COLUMNS; k++)
 		free(cursor->buffer[k]);
 	for (int k = 0; k < WS_SQL_KEYS; k++)
-		ws_text_free(&cursor->test[k].want);
+		ws_text_free(&cursor->tests[k].want);
 	ws_text_free(&cursor->scratch);
 	free(cursor);
 	return SQLITE_OK;
@@ -360,113 +380,116 @@ static int cursor_close(sqlite3_vtab_cursor *base)
 
 /* ---- reading through blocks ---- */
 
-static bool row_passes(struct cursor *cursor)
+static bool does_row_pass(struct table_cursor *cursor)
 {
-	for (uint32_t i = 0; i < cursor->tests; i++) {
-		const struct ws_xcolumn *column = &cursor->table->columns[cursor->test[i].column];
-		uint64_t raw = cursor->col[column->source][cursor->row];
+	for (uint32_t i = 0; i < cursor->test_count; i++) {
+		const struct ws_xcolumn *column = &cursor->table->columns[cursor->tests[i].column];
+		uint64_t raw = cursor->columns[column->source][cursor->row];
 		struct ws_xcell cell;
 
-		if (!cursor->test[i].known || raw != cursor->test[i].last) {
-			cell = ws_sql_cell(cursor->table, cursor->test[i].column, cursor->col,
+		if (!cursor->tests[i].known || raw != cursor->tests[i].last) {
+			cell = ws_sql_cell(cursor->table, cursor->tests[i].column, cursor->columns,
 					   cursor->row);
 			cursor->scratch.len = 0;
 			ws_sql_key_cell(&cursor->scratch, &cell);
-			cursor->test[i].last = raw;
-			cursor->test[i].known = true;
-			cursor->test[i].same =
-				cursor->scratch.len == cursor->test[i].want.len &&
-				!memcmp(cursor->scratch.text, cursor->test[i].want.text,
+			cursor->tests[i].last = raw;
+			cursor->tests[i].known = true;
+			cursor->tests[i].same =
+				cursor->scratch.len == cursor->tests[i].want.len &&
+				!memcmp(cursor->scratch.text, cursor->tests[i].want.text,
 					cursor->scratch.len);
 		}
-		if (!cursor->test[i].same)
+		if (!cursor->tests[i].same)
 			return false;
 	}
-	return ws_sql_keeps(cursor->table, cursor->col, cursor->row);
+	return ws_sql_keeps(cursor->table, cursor->columns, cursor->row);
 }
 
-static void make_room(struct cursor *cursor, uint32_t rows)
+static void reserve_buffers(struct table_cursor *cursor, uint32_t rows)
 {
 	if (rows <= cursor->buffer_rows)
 		return;
 	for (uint64_t left = cursor->plan.decode; left; left &= left - 1) {
-		int k = __builtin_ctzll(left);
+		int column = __builtin_ctzll(left);
 
-		free(cursor->buffer[k]);
-		cursor->buffer[k] = ws_malloc((size_t)rows * 8);
+		free(cursor->buffer[column]);
+		cursor->buffer[column] = ws_malloc((size_t)rows * 8);
 	}
 	cursor->buffer_rows = rows;
 }
 
-/* The next block that the times allow and that can be read. */
-static bool next_block(struct cursor *cursor)
+/* Go to the next block that the times allow and that can be read. */
+static bool read_next_block(struct table_cursor *cursor)
 {
-	const struct ws_report *report = cursor->table->of->export.report;
-	struct ws_sql_counts *counts = &cursor->table->of->sql->counts;
+	const struct ws_report *report = cursor->table->report->export.report;
+	struct ws_sql_counts *counts = &cursor->table->report->sql->counts;
 	size_t blocks = ws_report_blocks(report, cursor->table->view->source);
 
 	while (cursor->block < blocks) {
-		size_t i = cursor->block++;
-		struct ws_block_info info = ws_report_block(report, cursor->table->view->source, i);
+		size_t block = cursor->block++;
+		struct ws_block_info info =
+			ws_report_block(report, cursor->table->view->source, block);
 
 		cursor->block_base = cursor->next_base;
 		cursor->next_base += info.rows;
-		if (info.time_min > cursor->upper || info.time_max < cursor->lower) {
+		if (info.time_min > cursor->upper_time || info.time_max < cursor->lower_time) {
 			counts->skipped++;
 			continue;
 		}
-		make_room(cursor, info.rows);
+		reserve_buffers(cursor, info.rows);
 		if (cursor->plan.decode &&
-		    ws_report_decode(report, cursor->table->view->source, i, cursor->plan.decode,
-				     cursor->buffer, NULL)) {
+		    ws_report_decode(report, cursor->table->view->source, block,
+				     cursor->plan.decode, cursor->buffer, NULL)) {
 			counts->damaged++;
 			continue;
 		}
 		counts->blocks++;
-		cursor->at = 0;
+		cursor->position = 0;
 		cursor->end = info.rows;
 		return true;
 	}
 	return false;
 }
 
-/* Go to the first row from `at` on that passes, in this block or a later one. */
-static void settle_in_blocks(struct cursor *cursor)
+/* Go to the first row from the position on that passes, in this block or a later one. */
+static void find_passing_row(struct table_cursor *cursor)
 {
-	for (;; cursor->at++) {
-		if (cursor->at >= cursor->end) {
-			if (!next_block(cursor)) {
+	for (;; cursor->position++) {
+		if (cursor->position >= cursor->end) {
+			if (!read_next_block(cursor)) {
 				cursor->mode = ENDED;
 				return;
 			}
-			cursor->at--; /* the loop counts on */
+			cursor->position--; /* the loop adds one */
 			continue;
 		}
-		cursor->row = cursor->at;
-		if ((!cursor->tests && !cursor->table->view->keep) || row_passes(cursor))
+		cursor->row = cursor->position;
+		if ((!cursor->test_count && !cursor->table->view->keep) || does_row_pass(cursor))
 			return;
 	}
 }
 
-static void begin_blocks(struct cursor *cursor)
+static void begin_block_scan(struct table_cursor *cursor)
 {
 	cursor->mode = IN_BLOCKS;
-	cursor->block = cursor->at = cursor->end = 0;
+	cursor->block = cursor->position = cursor->end = 0;
 	cursor->next_base = 0;
-	cursor->col = cursor->buffer;
-	settle_in_blocks(cursor);
+	cursor->columns = cursor->buffer;
+	find_passing_row(cursor);
 }
 
 /* ---- StringIds ---- */
 
-/* The string that comes at place `at`, from 1. */
-static uint32_t string_at(const struct cursor *cursor)
+/* The id of the text at the position, which counts from 1. */
+static uint32_t find_string_id(const struct table_cursor *cursor)
 {
+	const struct ws_sql_report *report = cursor->table->report;
+
 	if (!cursor->plan.group.sorted)
-		return (uint32_t)cursor->at;
-	return cursor->table->of
-		->sorted[cursor->plan.falling ? cursor->table->of->sorted_count - cursor->at
-					      : cursor->at - 1];
+		return (uint32_t)cursor->position;
+	if (cursor->plan.descending)
+		return report->sorted[report->sorted_count - cursor->position];
+	return report->sorted[cursor->position - 1];
 }
 
 bool ws_sql_string_listed(const struct ws_export *export, uint32_t id)
@@ -485,13 +508,15 @@ struct ws_xcell ws_sql_string_cell(struct ws_export *export, uint32_t id)
 	return cell;
 }
 
-static int by_text(const void *first, const void *second, void *ctx)
+static int compare_strings(const void *first, const void *second, void *context)
 {
-	struct ws_xcell left = ws_sql_string_cell(ctx, *(const uint32_t *)first),
-			right = ws_sql_string_cell(ctx, *(const uint32_t *)second);
-	int c = memcmp(left.text, right.text, ws_min(left.n, right.n));
+	struct ws_xcell left = ws_sql_string_cell(context, *(const uint32_t *)first),
+			right = ws_sql_string_cell(context, *(const uint32_t *)second);
+	int order = memcmp(left.text, right.text, ws_min(left.n, right.n));
 
-	return c ? c : ws_compare(left.n, right.n);
+	if (order)
+		return order;
+	return ws_compare(left.n, right.n);
 }
 
 static void sort_strings(struct ws_sql_report *report, uint64_t most)
@@ -502,111 +527,115 @@ static void sort_strings(struct ws_sql_report *report, uint64_t most)
 	for (uint32_t id = 1; id <= most; id++)
 		if (ws_sql_string_listed(&report->export, id))
 			report->sorted[report->sorted_count++] = id;
-	qsort_r(report->sorted, report->sorted_count, sizeof(*report->sorted), by_text,
+	qsort_r(report->sorted, report->sorted_count, sizeof(*report->sorted), compare_strings,
 		&report->export);
 }
 
-static void settle_in_strings(struct cursor *cursor)
+static void find_listed_string(struct table_cursor *cursor)
 {
-	while (!cursor->plan.group.sorted && cursor->at <= cursor->end &&
-	       !ws_sql_string_listed(&cursor->table->of->export, (uint32_t)cursor->at))
-		cursor->at++;
-	if (cursor->at > cursor->end)
+	while (!cursor->plan.group.sorted && cursor->position <= cursor->end &&
+	       !ws_sql_string_listed(&cursor->table->report->export, (uint32_t)cursor->position))
+		cursor->position++;
+	if (cursor->position > cursor->end)
 		cursor->mode = ENDED;
 }
 
-static void begin_strings(struct cursor *cursor, int argc, sqlite3_value **argv)
+static void begin_string_scan(struct table_cursor *cursor, int argc, sqlite3_value **argv)
 {
 	uint64_t most = ws_sql_rows(cursor->table);
 
 	cursor->mode = IN_STRINGS;
-	cursor->at = 1;
+	cursor->position = 1;
 	cursor->end = most;
-	if (cursor->plan.args && argc) /* one number: then there is nothing to put in order */
+	if (cursor->plan.step_count && argc) /* one id: there is nothing to order */
 		cursor->plan.group.sorted = false;
-	if (argc == 1 && cursor->plan.args == 1 && sqlite3_value_type(argv[0]) == SQLITE_INTEGER) {
+	if (argc == 1 && cursor->plan.step_count == 1 &&
+	    sqlite3_value_type(argv[0]) == SQLITE_INTEGER) {
 		sqlite3_int64 id = sqlite3_value_int64(argv[0]);
 
-		cursor->at = id > 0 && (uint64_t)id <= most ? (size_t)id : 1;
-		cursor->end = id > 0 && (uint64_t)id <= most ? (size_t)id : 0;
+		cursor->end = 0;
+		if (id > 0 && (uint64_t)id <= most)
+			cursor->position = cursor->end = (size_t)id;
 	}
 	if (cursor->plan.group.sorted) {
-		sort_strings(cursor->table->of, most);
-		cursor->end = cursor->table->of->sorted_count;
+		sort_strings(cursor->table->report, most);
+		cursor->end = cursor->table->report->sorted_count;
 	}
-	settle_in_strings(cursor);
+	find_listed_string(cursor);
 }
 
-/* ---- constraints of one run ---- */
+/* ---- constraints of one scan ---- */
 
-/* The time meant by a value that is compared with a column of times, on the session clock; false
- * when it is no number. */
-static bool time_of(const struct cursor *cursor, sqlite3_value *v, bool lower, uint64_t *t)
+/* Set *time to the time on the session clock that a value stands for when it is compared with a
+ * column of times; false when it is not a number. */
+static bool read_session_time(const struct table_cursor *cursor, sqlite3_value *value, bool lower,
+			      uint64_t *time)
 {
-	__int128 x;
+	__int128 wide;
 
-	if (sqlite3_value_type(v) == SQLITE_INTEGER) {
-		x = sqlite3_value_int64(v);
-	} else if (sqlite3_value_type(v) == SQLITE_FLOAT) {
-		double d = sqlite3_value_double(v);
+	if (sqlite3_value_type(value) == SQLITE_INTEGER) {
+		wide = sqlite3_value_int64(value);
+	} else if (sqlite3_value_type(value) == SQLITE_FLOAT) {
+		double number = sqlite3_value_double(value);
 
-		if (!(d > -9e18 && d < 9e18))
+		if (!(number > -9e18 && number < 9e18))
 			return false;
-		x = (__int128)d + (lower ? -1 : 1);
+		wide = (__int128)number + 1 - 2 * lower;
 	} else {
 		return false;
 	}
-	x += cursor->table->of->export.base;
-	*t = x < 0 ? 0 : x > (__int128)(UINT64_MAX - 1) ? UINT64_MAX - 1 : (uint64_t)x;
+	*time = ws_sql_clamp_time(wide + cursor->table->report->export.base);
 	return true;
 }
 
-static void take_bounds(struct cursor *cursor, sqlite3_value **argv)
+static void read_time_bounds(struct table_cursor *cursor, sqlite3_value **argv)
 {
-	uint64_t t;
+	uint64_t time;
 
-	cursor->lower = 0;
-	cursor->upper = UINT64_MAX;
-	for (uint32_t i = 0; i < cursor->plan.args; i++) {
-		char op = cursor->plan.arg[i].op;
+	cursor->lower_time = 0;
+	cursor->upper_time = UINT64_MAX;
+	for (uint32_t i = 0; i < cursor->plan.step_count; i++) {
+		char op = cursor->plan.steps[i].op;
 
-		if ((op == 'l' || op == 'e') && time_of(cursor, argv[i], true, &t) &&
-		    t > cursor->lower)
-			cursor->lower = t;
-		if ((op == 'u' || op == 'e') && time_of(cursor, argv[i], false, &t) &&
-		    t < cursor->upper)
-			cursor->upper = t;
+		if ((op == 'l' || op == 'e') && read_session_time(cursor, argv[i], true, &time) &&
+		    time > cursor->lower_time)
+			cursor->lower_time = time;
+		if ((op == 'u' || op == 'e') && read_session_time(cursor, argv[i], false, &time) &&
+		    time < cursor->upper_time)
+			cursor->upper_time = time;
 	}
 }
 
 enum lookup { LOOKUP, NO_ROWS, READ_THROUGH };
 
-/* Append the bytes of a value that is looked up in a column: as those of the column's own are. */
-static enum lookup key_of(const struct ws_xcolumn *column, sqlite3_value *v, struct ws_text *key)
+/* Append the bytes of a value that is looked up in a column; they are those of the column's values.
+ */
+static enum lookup put_lookup_key(const struct ws_xcolumn *column, sqlite3_value *value,
+				  struct ws_text *key)
 {
 	struct ws_xcell cell = ws_x_null();
 	bool text = !strcmp(column->type, "TEXT");
 
-	switch (sqlite3_value_type(v)) {
+	switch (sqlite3_value_type(value)) {
 	case SQLITE_NULL:
 		return NO_ROWS;
 	case SQLITE_INTEGER:
 		if (text)
-			return READ_THROUGH; /* affinity would make it a text */
-		cell = ws_x_int(sqlite3_value_int64(v));
+			return READ_THROUGH; /* the column's affinity would make it a text */
+		cell = ws_x_int(sqlite3_value_int64(value));
 		break;
 	case SQLITE_FLOAT:
 		if (text)
 			return READ_THROUGH;
 		cell.kind = WS_X_REAL;
-		cell.r = sqlite3_value_double(v);
+		cell.r = sqlite3_value_double(value);
 		break;
 	case SQLITE_TEXT:
 		if (!text)
 			return READ_THROUGH;
 		cell.kind = WS_X_TEXT;
-		cell.text = (const char *)sqlite3_value_text(v);
-		cell.n = (size_t)sqlite3_value_bytes(v);
+		cell.text = (const char *)sqlite3_value_text(value);
+		cell.n = (size_t)sqlite3_value_bytes(value);
 		break;
 	default:
 		return READ_THROUGH;
@@ -615,100 +644,125 @@ static enum lookup key_of(const struct ws_xcolumn *column, sqlite3_value *v, str
 	return LOOKUP;
 }
 
-/* Look the values up in the rows grouped by them, which are made at the second time. */
-static int begin_lookup(struct cursor *cursor, sqlite3_value **argv)
+/* Note the test of a column for the value `key`, for reading through the blocks. */
+static void add_equality_test(struct table_cursor *cursor, uint8_t column, const char *key,
+			      size_t length)
 {
-	uint32_t k = 0;
-	enum lookup all = LOOKUP;
+	enum ws_xfrom from = cursor->table->columns[column].from;
 
-	cursor->tests = 0;
+	if (from < WS_XF_INT || from >= WS_XF_CALL) /* not made from one column: SQLite tests it */
+		return;
+	cursor->tests[cursor->test_count].column = column;
+	cursor->tests[cursor->test_count].want.len = 0;
+	cursor->tests[cursor->test_count].known = false;
+	ws_text_add(&cursor->tests[cursor->test_count++].want, key, length);
+}
+
+/* Collect the bytes of all values that are looked up in `scratch`, and their tests. */
+static enum lookup read_lookup_keys(struct table_cursor *cursor, sqlite3_value **argv)
+{
+	enum lookup all = LOOKUP;
+	uint32_t count = 0;
+
+	cursor->test_count = 0;
 	cursor->scratch.len = 0;
-	for (uint32_t i = 0; i < cursor->plan.args && all != NO_ROWS; i++) {
-		const struct ws_xcolumn *column =
-			&cursor->table->columns[cursor->plan.arg[i].column];
+	for (uint32_t i = 0; i < cursor->plan.step_count; i++) {
+		uint8_t column = cursor->plan.steps[i].column;
 		size_t from = cursor->scratch.len;
 		enum lookup one;
 
-		if (cursor->plan.arg[i].op != 'k')
+		if (cursor->plan.steps[i].op != 'k')
 			continue;
-		one = key_of(column, argv[i], &cursor->scratch);
-		all = one > all || one == NO_ROWS ? one : all;
-		if (one != LOOKUP)
+		one = put_lookup_key(&cursor->table->columns[column], argv[i], &cursor->scratch);
+		if (one == NO_ROWS)
+			return NO_ROWS;
+		if (one == READ_THROUGH) {
+			all = READ_THROUGH;
 			continue;
-		k++;
-		if (column->from < WS_XF_INT ||
-		    column->from >= WS_XF_CALL) /* not of one column: SQLite tests it */
-			continue;
-		cursor->test[cursor->tests].column = cursor->plan.arg[i].column;
-		cursor->test[cursor->tests].want.len = 0;
-		cursor->test[cursor->tests].known = false;
-		ws_text_add(&cursor->test[cursor->tests++].want, cursor->scratch.text + from,
-			    cursor->scratch.len - from);
+		}
+		count++;
+		add_equality_test(cursor, column, cursor->scratch.text + from,
+				  cursor->scratch.len - from);
 	}
-	if (all == NO_ROWS) {
+	if (count < cursor->plan.equal.count)
+		return READ_THROUGH;
+	return all;
+}
+
+/* Look the values up in a partition of the rows, which is made at the second time. */
+static int begin_lookup_scan(struct table_cursor *cursor, sqlite3_value **argv)
+{
+	enum lookup lookup = read_lookup_keys(cursor, argv);
+
+	if (lookup == NO_ROWS) {
 		cursor->mode = ENDED;
 		return SQLITE_OK;
 	}
-	if (all == READ_THROUGH || k < cursor->plan.equal.count ||
-	    (!cursor->part && !cursor->plan.join && ++cursor->lookups < 2) ||
+	if (lookup == READ_THROUGH ||
+	    (!cursor->partition && !cursor->plan.join && ++cursor->lookups < 2) ||
 	    !ws_sql_part_fits(ws_sql_rows(cursor->table), cursor->plan.decode)) {
-		begin_blocks(cursor);
+		begin_block_scan(cursor);
 		return SQLITE_OK;
 	}
-	if (!cursor->part)
-		cursor->part = ws_sql_part_make(cursor->table, &cursor->plan.equal,
-						cursor->plan.decode, 0, UINT64_MAX);
-	if (!cursor->part)
+	if (!cursor->partition)
+		cursor->partition = ws_sql_part_make(cursor->table, &cursor->plan.equal,
+						     cursor->plan.decode, 0, UINT64_MAX);
+	if (!cursor->partition)
 		return SQLITE_INTERRUPT;
-	cursor->mode = IN_PART;
-	cursor->col = cursor->part->col;
-	if (!ws_sql_part_find(cursor->part, &cursor->scratch, &cursor->at, &cursor->end))
+	cursor->mode = IN_PARTITION;
+	cursor->columns = cursor->partition->columns;
+	if (!ws_sql_part_find(cursor->partition, &cursor->scratch, &cursor->position, &cursor->end))
 		cursor->mode = ENDED;
 	return SQLITE_OK;
 }
 
-static int begin_groups(struct cursor *cursor)
+static int begin_group_scan(struct table_cursor *cursor)
 {
-	drop_part(cursor);
-	cursor->part = ws_sql_part_make(cursor->table, &cursor->plan.group, cursor->plan.decode,
-					cursor->lower, cursor->upper);
-	if (!cursor->part)
+	free_cursor_partition(cursor);
+	cursor->partition =
+		ws_sql_part_make(cursor->table, &cursor->plan.group, cursor->plan.decode,
+				 cursor->lower_time, cursor->upper_time);
+	if (!cursor->partition)
 		return SQLITE_INTERRUPT;
-	cursor->mode = cursor->part->rows ? IN_PART : ENDED;
-	cursor->col = cursor->part->col;
-	cursor->at = cursor->group = cursor->group_end = 0;
-	cursor->end = cursor->part->rows;
-	cursor->ahead_count = 0;
-	for (uint64_t left = cursor->plan.decode; left && cursor->ahead_count < AHEAD_COLUMNS;
-	     left &= left - 1)
-		cursor->ahead[cursor->ahead_count++] = cursor->part->col[__builtin_ctzll(left)];
+	cursor->mode = ENDED;
+	if (cursor->partition->rows)
+		cursor->mode = IN_PARTITION;
+	cursor->columns = cursor->partition->columns;
+	cursor->position = cursor->group = cursor->group_end = 0;
+	cursor->end = cursor->partition->rows;
+	cursor->prefetched_count = 0;
+	for (uint64_t left = cursor->plan.decode;
+	     left && cursor->prefetched_count < PREFETCH_COLUMNS; left &= left - 1)
+		cursor->prefetched[cursor->prefetched_count++] =
+			cursor->partition->columns[__builtin_ctzll(left)];
 	return SQLITE_OK;
 }
 
-static void enter_row(struct cursor *cursor)
+static void enter_partition_row(struct table_cursor *cursor)
 {
-	cursor->row = cursor->part->order[cursor->at];
-	if (cursor->plan.group.count && cursor->at + AHEAD < cursor->end)
-		for (uint32_t i = 0; i < cursor->ahead_count; i++)
+	cursor->row = cursor->partition->order[cursor->position];
+	if (cursor->plan.group.count && cursor->position + PREFETCH_DISTANCE < cursor->end)
+		for (uint32_t i = 0; i < cursor->prefetched_count; i++)
 			__builtin_prefetch(
-				&cursor->ahead[i][cursor->part->order[cursor->at + AHEAD]]);
+				&cursor->prefetched[i]
+						   [cursor->partition->order[cursor->position +
+									     PREFETCH_DISTANCE]]);
 	if (cursor->plan.group.count &&
-	    cursor->at >= cursor->group_end) { /* another group: none is empty */
-		cursor->group_end = cursor->part->first[++cursor->group];
+	    cursor->position >= cursor->group_end) { /* another group: none is empty */
+		cursor->group_end = cursor->partition->group_starts[++cursor->group];
 		cursor->known = 0;
 	}
 }
 
-/* The cell of a column that rows are grouped by, made once for the group; NULL for other columns.
- */
-static const struct ws_xcell *group_cell(struct cursor *cursor, int column)
+/* The cell of a column that rows are grouped by, made once per group; NULL for other columns. */
+static const struct ws_xcell *find_group_cell(struct table_cursor *cursor, int column)
 {
 	for (uint32_t k = 0; k < cursor->plan.group.count; k++) {
-		if (cursor->plan.group.column[k] != column)
+		if (cursor->plan.group.columns[k] != column)
 			continue;
 		if (!(cursor->known >> k & 1)) {
 			cursor->group_cell[k] = ws_sql_cell(cursor->table, (size_t)column,
-							    cursor->col, cursor->row);
+							    cursor->columns, cursor->row);
 			cursor->known |= UINT64_C(1) << k;
 		}
 		return &cursor->group_cell[k];
@@ -716,159 +770,187 @@ static const struct ws_xcell *group_cell(struct cursor *cursor, int column)
 	return NULL;
 }
 
-static int cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, int argc,
-			 sqlite3_value **argv)
+static int begin_cell_scan(struct table_cursor *cursor)
 {
-	struct cursor *cursor = (struct cursor *)base;
+	struct ws_err err;
+
+	if (ws_sql_make(cursor->table, &err) < 0) {
+		cursor->base.pVtab->zErrMsg = sqlite3_mprintf("%s", err.msg);
+		if (cursor->table->report->sql->stop)
+			return SQLITE_INTERRUPT;
+		return SQLITE_ERROR;
+	}
+	cursor->mode = ENDED;
+	if (cursor->table->cell_count)
+		cursor->mode = IN_CELLS;
+	cursor->position = 0;
+	return SQLITE_OK;
+}
+
+static int begin_row_scan(struct table_cursor *cursor, sqlite3_value **argv)
+{
+	read_time_bounds(cursor, argv);
+	if (cursor->plan.equal.count)
+		return begin_lookup_scan(cursor, argv);
+	if (cursor->plan.group.count)
+		return begin_group_scan(cursor);
+	begin_block_scan(cursor);
+	return SQLITE_OK;
+}
+
+static int begin_table_scan(sqlite3_vtab_cursor *base, int number, const char *text, int argc,
+			    sqlite3_value **argv)
+{
+	struct table_cursor *cursor = (struct table_cursor *)base;
 	int rc = SQLITE_OK;
 
 	(void)number;
 	if (text != cursor->plan.text) {
-		drop_part(cursor);
+		free_cursor_partition(cursor);
 		cursor->lookups = 0;
 		cursor->buffer_rows = 0;
-		read_plan(&cursor->plan, text);
+		parse_plan(&cursor->plan, text);
 	}
-	cursor->tests = 0;
+	cursor->test_count = 0;
 	if (cursor->table->kind == WS_SQL_CELLS) {
-		struct ws_err err;
-
-		if (ws_sql_make(cursor->table, &err) < 0) {
-			cursor->base.pVtab->zErrMsg = sqlite3_mprintf("%s", err.msg);
-			return cursor->table->of->sql->stop ? SQLITE_INTERRUPT : SQLITE_ERROR;
-		}
-		cursor->mode = cursor->table->cell_count ? IN_CELLS : ENDED;
-		cursor->at = 0;
+		rc = begin_cell_scan(cursor);
+		if (rc != SQLITE_OK)
+			return rc;
 	} else if (cursor->table->kind == WS_SQL_STRINGS) {
-		begin_strings(cursor, argc, argv);
+		begin_string_scan(cursor, argc, argv);
 	} else {
-		take_bounds(cursor, argv);
-		if (cursor->plan.equal.count)
-			rc = begin_lookup(cursor, argv);
-		else if (cursor->plan.group.count)
-			rc = begin_groups(cursor);
-		else
-			begin_blocks(cursor);
+		rc = begin_row_scan(cursor, argv);
 	}
-	if (cursor->mode == IN_PART)
-		enter_row(cursor);
-	cursor->table->of->sql->counts.rows += cursor->mode != ENDED;
+	if (cursor->mode == IN_PARTITION)
+		enter_partition_row(cursor);
+	cursor->table->report->sql->counts.rows += cursor->mode != ENDED;
 	return rc;
 }
 
-static int cursor_next(sqlite3_vtab_cursor *base)
+static int advance_table_cursor(sqlite3_vtab_cursor *base)
 {
-	struct cursor *cursor = (struct cursor *)base;
+	struct table_cursor *cursor = (struct table_cursor *)base;
 
-	cursor->at++;
-	if (cursor->mode == IN_PART) {
-		if (cursor->at < cursor->end)
-			enter_row(cursor);
+	cursor->position++;
+	if (cursor->mode == IN_PARTITION) {
+		if (cursor->position < cursor->end)
+			enter_partition_row(cursor);
 		else
 			cursor->mode = ENDED;
 	} else if (cursor->mode == IN_BLOCKS) {
-		settle_in_blocks(cursor);
+		find_passing_row(cursor);
 	} else if (cursor->mode == IN_CELLS) {
-		if (cursor->at * cursor->table->column_count >= cursor->table->cell_count)
+		if (cursor->position * cursor->table->column_count >= cursor->table->cell_count)
 			cursor->mode = ENDED;
 	} else if (cursor->mode == IN_STRINGS) {
-		settle_in_strings(cursor);
+		find_listed_string(cursor);
 	}
-	cursor->table->of->sql->counts.rows += cursor->mode != ENDED;
+	cursor->table->report->sql->counts.rows += cursor->mode != ENDED;
 	return SQLITE_OK;
 }
 
-static int cursor_eof(sqlite3_vtab_cursor *base)
+static int is_table_cursor_at_end(sqlite3_vtab_cursor *base)
 {
-	return ((struct cursor *)base)->mode == ENDED;
+	return ((struct table_cursor *)base)->mode == ENDED;
 }
 
 /* ---- values ---- */
 
-static void give_string(struct cursor *cursor, sqlite3_context *out, int column)
+static void give_string_column(struct table_cursor *cursor, sqlite3_context *out, int column)
 {
-	uint32_t id = string_at(cursor);
+	uint32_t id = find_string_id(cursor);
 	struct ws_xcell cell;
 
 	if (!column) {
 		sqlite3_result_int64(out, id);
 		return;
 	}
-	cell = ws_sql_string_cell(&cursor->table->of->export, id);
+	cell = ws_sql_string_cell(&cursor->table->report->export, id);
 	ws_sqlite_give(out, &cell);
 }
 
-static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *out, int column)
+static int give_table_column(sqlite3_vtab_cursor *base, sqlite3_context *out, int column)
 {
-	struct cursor *cursor = (struct cursor *)base;
-	const struct ws_xcolumn *xcolumn = &cursor->table->columns[column];
+	struct table_cursor *cursor = (struct table_cursor *)base;
+	const struct ws_xcolumn *description = &cursor->table->columns[column];
 	const struct ws_xcell *known;
 	struct ws_xcell cell;
-	uint64_t v;
+	uint64_t time;
 
 	if (cursor->mode == IN_CELLS) {
-		ws_sqlite_give(out, &cursor->table->cells[cursor->at * cursor->table->column_count +
-							  (size_t)column]);
+		ws_sqlite_give(
+			out, &cursor->table->cells[cursor->position * cursor->table->column_count +
+						   (size_t)column]);
 		return SQLITE_OK;
 	}
 	if (cursor->mode == IN_STRINGS) {
-		give_string(cursor, out, column);
+		give_string_column(cursor, out, column);
 		return SQLITE_OK;
 	}
-	if (cursor->mode == IN_PART && (known = group_cell(cursor, column))) {
+	if (cursor->mode == IN_PARTITION && (known = find_group_cell(cursor, column))) {
 		ws_sqlite_give(out, known);
 		return SQLITE_OK;
 	}
-	switch (xcolumn->from) { /* what most queries read, at least cost */
+	switch (description->from) { /* what most queries read, at the least cost */
 	case WS_XF_TIME:
-		sqlite3_result_int64(out,
-				     (sqlite3_int64)(cursor->col[xcolumn->source][cursor->row] -
-						     cursor->table->of->export.base));
+		sqlite3_result_int64(
+			out, (sqlite3_int64)(cursor->columns[description->source][cursor->row] -
+					     cursor->table->report->export.base));
 		return SQLITE_OK;
 	case WS_XF_NTIME:
-		v = cursor->col[xcolumn->source][cursor->row];
-		if (v != WS_NO_TIME)
-			sqlite3_result_int64(out,
-					     (sqlite3_int64)(v - cursor->table->of->export.base));
+		time = cursor->columns[description->source][cursor->row];
+		if (time != WS_NO_TIME)
+			sqlite3_result_int64(
+				out, (sqlite3_int64)(time - cursor->table->report->export.base));
 		return SQLITE_OK;
 	case WS_XF_INT:
 	case WS_XF_UINT:
-		sqlite3_result_int64(out, (sqlite3_int64)cursor->col[xcolumn->source][cursor->row]);
+		sqlite3_result_int64(
+			out, (sqlite3_int64)cursor->columns[description->source][cursor->row]);
 		return SQLITE_OK;
 	default:
 		break;
 	}
-	cell = ws_sql_cell(cursor->table, (size_t)column, cursor->col, cursor->row);
+	cell = ws_sql_cell(cursor->table, (size_t)column, cursor->columns, cursor->row);
 	ws_sqlite_give(out, &cell);
 	return SQLITE_OK;
 }
 
 /*
- * The same row has the same number in every run, by whatever way it was found: SQLite answers `a OR
- * b` by a run for each and leaves out, by number, what it has met before.
+ * A row has the same number in every scan, however it is found: SQLite computes `a OR b` by a scan
+ * for each, and drops rows whose numbers it has seen before.
  */
-static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
+static int give_table_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 {
-	const struct cursor *cursor = (const struct cursor *)base;
+	const struct table_cursor *cursor = (const struct table_cursor *)base;
 
-	*out = cursor->mode == IN_BLOCKS    ? cursor->block_base + (int64_t)cursor->row
-	       : cursor->mode == IN_PART    ? (int64_t)cursor->row
-	       : cursor->mode == IN_STRINGS ? (int64_t)string_at(cursor)
-					    : (int64_t)cursor->at;
+	switch (cursor->mode) {
+	case IN_BLOCKS:
+		*out = cursor->block_base + (int64_t)cursor->row;
+		break;
+	case IN_PARTITION:
+		*out = (int64_t)cursor->row;
+		break;
+	case IN_STRINGS:
+		*out = (int64_t)find_string_id(cursor);
+		break;
+	default:
+		*out = (int64_t)cursor->position;
+	}
 	return SQLITE_OK;
 }
 
 const sqlite3_module ws_sql_module = {
-	.xCreate = vtab_connect,
-	.xConnect = vtab_connect,
-	.xBestIndex = best_index,
-	.xDisconnect = vtab_disconnect,
-	.xDestroy = vtab_disconnect,
-	.xOpen = cursor_open,
-	.xClose = cursor_close,
-	.xFilter = cursor_filter,
-	.xNext = cursor_next,
-	.xEof = cursor_eof,
-	.xColumn = cursor_column,
-	.xRowid = cursor_rowid,
+	.xCreate = connect_report_table,
+	.xConnect = connect_report_table,
+	.xBestIndex = plan_table_scan,
+	.xDisconnect = disconnect_report_table,
+	.xDestroy = disconnect_report_table,
+	.xOpen = open_table_cursor,
+	.xClose = close_table_cursor,
+	.xFilter = begin_table_scan,
+	.xNext = advance_table_cursor,
+	.xEof = is_table_cursor_at_end,
+	.xColumn = give_table_column,
+	.xRowid = give_table_rowid,
 };

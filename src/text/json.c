@@ -11,7 +11,7 @@
 #include <emmintrin.h>
 #endif
 
-enum { WINDOW = 4 << 20 };
+enum { WINDOW_BYTES = 4 << 20 };
 
 static inline const char *skip_blanks(const char *at, const char *end)
 {
@@ -20,17 +20,17 @@ static inline const char *skip_blanks(const char *at, const char *end)
 	return at;
 }
 
-/* The first quote or backslash at or after p, or end. Most bytes of a trace are in strings: 16 at a
- * time. */
+/* The first quote or backslash at or after `at`, or `end`. Most bytes of a trace are in strings, so
+ * 16 are compared at a time. */
 static inline const char *find_special(const char *at, const char *end)
 {
 #ifdef __SSE2__
 	const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\');
 
 	for (; at + 16 <= end; at += 16) {
-		__m128i v = _mm_loadu_si128((const __m128i *)at);
+		__m128i bytes = _mm_loadu_si128((const __m128i *)at);
 		unsigned hits = (unsigned)_mm_movemask_epi8(
-			_mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, slash)));
+			_mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, slash)));
 
 		if (hits)
 			return at + __builtin_ctz(hits);
@@ -41,7 +41,7 @@ static inline const char *find_special(const char *at, const char *end)
 	return at;
 }
 
-/* p is behind the opening quote. */
+/* `at` is just past the opening quote. */
 static inline const char *take_string(const char *at, const char *end, struct ws_json_value *value,
 				      bool *more)
 {
@@ -65,7 +65,7 @@ static inline const char *take_string(const char *at, const char *end, struct ws
 	return at + 1;
 }
 
-static inline bool in_number(char letter)
+static inline bool is_number_byte(char letter)
 {
 	return (letter >= '0' && letter <= '9') || letter == '.' || letter == '-' ||
 	       letter == '+' || letter == 'e' || letter == 'E';
@@ -79,7 +79,7 @@ static const char *take_number(const char *at, const char *end, struct ws_json_v
 	if (*at == '-' && at + 1 < end && at[1] == 'I')
 		at++; /* -Infinity */
 	else
-		while (at < end && in_number(*at))
+		while (at < end && is_number_byte(*at))
 			at++;
 	if (at == end) {
 		*more = true;
@@ -93,42 +93,45 @@ static const struct {
 	const char *text;
 	uint8_t n;
 	enum ws_json_type type;
-} words[] = {{"true", 4, WS_J_TRUE}, {"false", 5, WS_J_FALSE},	 {"null", 4, WS_J_NULL},
-	     {"NaN", 3, WS_J_NULL},  {"Infinity", 8, WS_J_NULL}, {"nan", 3, WS_J_NULL},
-	     {"inf", 3, WS_J_NULL}};
+} json_words[] = {{"true", 4, WS_J_TRUE}, {"false", 5, WS_J_FALSE},   {"null", 4, WS_J_NULL},
+		  {"NaN", 3, WS_J_NULL},  {"Infinity", 8, WS_J_NULL}, {"nan", 3, WS_J_NULL},
+		  {"inf", 3, WS_J_NULL}};
 
 static const char *take_word(const char *at, const char *end, struct ws_json_value *value,
 			     bool *more)
 {
 	size_t left = (size_t)(end - at);
 
-	for (size_t i = 0; i < WS_COUNT(words); i++) {
-		if (left < words[i].n && !memcmp(at, words[i].text, left)) {
+	for (size_t i = 0; i < WS_COUNT(json_words); i++) {
+		if (left < json_words[i].n && !memcmp(at, json_words[i].text, left)) {
 			*more = true;
 			return NULL;
 		}
-		if (left >= words[i].n && !memcmp(at, words[i].text, words[i].n)) {
-			value->type = words[i].type;
+		if (left >= json_words[i].n && !memcmp(at, json_words[i].text, json_words[i].n)) {
+			value->type = json_words[i].type;
 			value->text = at;
-			value->n = words[i].n;
-			return at + words[i].n;
+			value->n = json_words[i].n;
+			return at + json_words[i].n;
 		}
 	}
 	return NULL;
 }
 
 /*
- * The end of an object or array: brackets are matched by kind, strings stepped over; what stands
- * between is checked when someone walks it. A bit of `kinds` a level: set for an object.
+ * Find the end of an object or array: brackets are matched by kind and strings are stepped over;
+ * what stands between them is checked when someone walks it. `object` says for each open level
+ * whether it is an object.
  */
-static const char *take_nest(const char *at, const char *end, struct ws_json_value *value,
-			     bool *more)
+static const char *take_nested(const char *at, const char *end, struct ws_json_value *value,
+			       bool *more)
 {
 	bool object[WS_JSON_DEPTH];
 	struct ws_json_value inner;
 	int depth = 0;
 
-	value->type = *at == '{' ? WS_J_OBJECT : WS_J_ARRAY;
+	value->type = WS_J_ARRAY;
+	if (*at == '{')
+		value->type = WS_J_OBJECT;
 	value->text = at;
 	while (at < end) {
 		switch (*at) {
@@ -172,7 +175,7 @@ const char *ws_json_value(const char *at, const char *end, struct ws_json_value 
 		return take_string(at + 1, end, value, more);
 	case '{':
 	case '[':
-		return take_nest(at, end, value, more);
+		return take_nested(at, end, value, more);
 	case '-':
 	case '0' ... '9':
 		return take_number(at, end, value, more);
@@ -221,81 +224,104 @@ bool ws_json_is(const struct ws_json_value *value, const char *text)
 
 /* ---- strings ---- */
 
-static int hex4(const char *at, const char *end)
+/* The value of a hexadecimal digit, or -1. */
+static int read_hex_digit(char letter)
 {
-	int v = 0;
+	if (letter >= '0' && letter <= '9')
+		return letter - '0';
+	letter |= 32; /* to lower case */
+	if (letter >= 'a' && letter <= 'f')
+		return letter - 'a' + 10;
+	return -1;
+}
+
+static int read_hex_digits(const char *at, const char *end)
+{
+	int value = 0;
 
 	if (end - at < 4)
 		return -1;
 	for (int i = 0; i < 4; i++) {
-		char letter = at[i];
-		int d = letter >= '0' && letter <= '9'		       ? letter - '0'
-			: (letter | 32) >= 'a' && (letter | 32) <= 'f' ? (letter | 32) - 'a' + 10
-								       : -1;
+		int digit = read_hex_digit(at[i]);
 
-		if (d < 0)
+		if (digit < 0)
 			return -1;
-		v = v << 4 | d;
+		value = value << 4 | digit;
 	}
-	return v;
+	return value;
 }
 
-static void put_utf8(struct ws_text *out, uint32_t c)
+static void put_utf8(struct ws_text *out, uint32_t code)
 {
-	char b[4];
-	size_t n;
+	char bytes[4];
+	size_t count;
 
-	if (c < 0x80) {
-		b[0] = (char)c;
-		n = 1;
-	} else if (c < 0x800) {
-		b[0] = (char)(0xc0 | c >> 6);
-		b[1] = (char)(0x80 | (c & 63));
-		n = 2;
-	} else if (c < 0x10000) {
-		b[0] = (char)(0xe0 | c >> 12);
-		b[1] = (char)(0x80 | (c >> 6 & 63));
-		b[2] = (char)(0x80 | (c & 63));
-		n = 3;
+	if (code < 0x80) {
+		bytes[0] = (char)code;
+		count = 1;
+	} else if (code < 0x800) {
+		bytes[0] = (char)(0xc0 | code >> 6);
+		bytes[1] = (char)(0x80 | (code & 63));
+		count = 2;
+	} else if (code < 0x10000) {
+		bytes[0] = (char)(0xe0 | code >> 12);
+		bytes[1] = (char)(0x80 | (code >> 6 & 63));
+		bytes[2] = (char)(0x80 | (code & 63));
+		count = 3;
 	} else {
-		b[0] = (char)(0xf0 | c >> 18);
-		b[1] = (char)(0x80 | (c >> 12 & 63));
-		b[2] = (char)(0x80 | (c >> 6 & 63));
-		b[3] = (char)(0x80 | (c & 63));
-		n = 4;
+		bytes[0] = (char)(0xf0 | code >> 18);
+		bytes[1] = (char)(0x80 | (code >> 12 & 63));
+		bytes[2] = (char)(0x80 | (code >> 6 & 63));
+		bytes[3] = (char)(0x80 | (code & 63));
+		count = 4;
 	}
-	ws_text_add(out, b, n);
+	ws_text_add(out, bytes, count);
 }
 
-/* \uXXXX at p (behind the u), with the second half of a surrogate pair. Returns what follows. */
+/* Append the character of a \uXXXX escape, with the second half of a surrogate pair; `at` is just
+ * past the u. Returns what follows. */
 static const char *take_unicode(const char *at, const char *end, struct ws_text *out)
 {
-	int c = hex4(at, end), low;
+	int high = read_hex_digits(at, end), low = -1;
 
-	if (c < 0) {
+	if (high < 0) {
 		put_utf8(out, 0xfffd);
 		return at;
 	}
 	at += 4;
-	if (c < 0xd800 || c > 0xdfff) {
-		put_utf8(out, (uint32_t)c);
+	if (high < 0xd800 || high > 0xdfff) {
+		put_utf8(out, (uint32_t)high);
 		return at;
 	}
-	low = c < 0xdc00 && end - at >= 6 && at[0] == '\\' && at[1] == 'u' ? hex4(at + 2, end) : -1;
+	if (high < 0xdc00 && end - at >= 6 && at[0] == '\\' && at[1] == 'u')
+		low = read_hex_digits(at + 2, end);
 	if (low < 0xdc00 || low > 0xdfff) {
 		put_utf8(out, 0xfffd);
 		return at;
 	}
-	put_utf8(out, 0x10000 + ((uint32_t)(c - 0xd800) << 10) + (uint32_t)(low - 0xdc00));
+	put_utf8(out, 0x10000 + ((uint32_t)(high - 0xd800) << 10) + (uint32_t)(low - 0xdc00));
 	return at + 6;
+}
+
+/* Append what an escape of one letter stands for; an unknown one stands for the letter itself. */
+static void put_short_escape(struct ws_text *out, const char *letter)
+{
+	static const char letters[] = "nrtbf", meanings[] = "\n\r\t\b\f";
+	const char *known = NULL;
+
+	if (*letter)
+		known = strchr(letters, *letter);
+	if (known)
+		letter = &meanings[known - letters];
+	ws_text_add(out, letter, 1);
 }
 
 const char *ws_json_text(const struct ws_json_value *value, struct ws_text *scratch, size_t *n)
 {
 	const char *at = value->text, *end;
 
-	if (value->type != WS_J_STRING ||
-	    !value->escaped) { /* only texts know whether they are escaped */
+	/* Only strings know whether they are escaped. */
+	if (value->type != WS_J_STRING || !value->escaped) {
 		*n = value->n;
 		return value->text;
 	}
@@ -304,8 +330,6 @@ const char *ws_json_text(const struct ws_json_value *value, struct ws_text *scra
 	ws_text_add(scratch, "", 0);
 	while (at < end) {
 		const char *slash = memchr(at, '\\', (size_t)(end - at));
-		static const char from[] = "nrtbf", to[] = "\n\r\t\b\f";
-		const char *which;
 
 		if (!slash || slash + 1 >= end) {
 			ws_text_add(scratch, at, (size_t)(end - at));
@@ -317,8 +341,7 @@ const char *ws_json_text(const struct ws_json_value *value, struct ws_text *scra
 			at = take_unicode(at, end, scratch);
 			continue;
 		}
-		which = slash[1] ? strchr(from, slash[1]) : NULL;
-		ws_text_add(scratch, which ? &to[which - from] : &slash[1], 1);
+		put_short_escape(scratch, &slash[1]);
 	}
 	*n = scratch->len;
 	return scratch->text;
@@ -329,16 +352,16 @@ void ws_json_escape(struct ws_text *out, const char *text, size_t n)
 	size_t from = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		unsigned char c = (unsigned char)text[i];
+		unsigned char letter = (unsigned char)text[i];
 
-		if (c >= 0x20 && c != '"' && c != '\\')
+		if (letter >= 0x20 && letter != '"' && letter != '\\')
 			continue;
 		ws_text_add(out, text + from, i - from);
 		from = i + 1;
-		if (c == '"' || c == '\\')
-			ws_text_printf(out, "\\%c", c);
+		if (letter == '"' || letter == '\\')
+			ws_text_printf(out, "\\%c", letter);
 		else
-			ws_text_printf(out, "\\u%04x", c);
+			ws_text_printf(out, "\\u%04x", letter);
 	}
 	ws_text_add(out, text + from, n - from);
 }
@@ -366,92 +389,111 @@ void ws_json_compact(struct ws_text *out, const struct ws_json_value *value)
 
 /* ---- numbers ---- */
 
-/* Hexadecimal numbers in strings, infinity, and what is no number. */
-static int64_t by_double(const char *word, size_t n, int digits, bool *ok)
+/* `number` as int64_t: not a number is 0, and what is too large is clamped. */
+static int64_t round_clamped(double number)
+{
+	if (isnan(number))
+		return 0;
+	if (number >= 9.2e18)
+		return INT64_MAX;
+	if (number <= -9.2e18)
+		return INT64_MIN;
+	return (int64_t)llround(number);
+}
+
+/* The way for hexadecimal numbers in strings, infinity, and what is no number. */
+static int64_t parse_with_strtod(const char *word, size_t n, int digits, bool *ok)
 {
 	char text[64], *rest;
-	double d;
+	double number;
 
-	n = n < sizeof(text) - 1 ? n : sizeof(text) - 1;
+	n = ws_min(n, sizeof(text) - 1);
 	memcpy(text, word, n);
 	text[n] = 0;
-	d = strtod(text, &rest);
+	number = strtod(text, &rest);
 	if (ok)
-		*ok = rest != text && isfinite(d);
+		*ok = rest != text && isfinite(number);
 	for (int i = 0; i < digits; i++)
-		d *= 10;
-	return isnan(d)	      ? 0
-	       : d >= 9.2e18  ? INT64_MAX
-	       : d <= -9.2e18 ? INT64_MIN
-			      : (int64_t)llround(d);
+		number *= 10;
+	return round_clamped(number);
 }
 
-/* What stands after e or E, bounded. */
-static int exponent_of(const char *at, const char *end)
+/* The number after an e or E, bounded. */
+static int parse_exponent(const char *at, const char *end)
 {
 	bool negative = at < end && *at == '-';
-	int e = 0;
+	int exponent = 0;
 
 	at += at < end && (*at == '-' || *at == '+');
-	for (; at < end && *at >= '0' && *at <= '9' && e < 10000; at++)
-		e = e * 10 + (*at - '0');
-	return negative ? -e : e;
+	for (; at < end && *at >= '0' && *at <= '9' && exponent < 10000; at++)
+		exponent = exponent * 10 + (*at - '0');
+	if (negative)
+		return -exponent;
+	return exponent;
 }
 
-/* u times ten to the power of e, rounded half up, at most INT64_MAX. */
-static uint64_t times_ten(uint64_t u, int e)
+/* `number` times ten to the power of `exponent`, rounded half up, at most INT64_MAX. */
+static uint64_t scale_by_ten(uint64_t number, int exponent)
 {
-	uint64_t by = 1;
+	uint64_t divisor = 1;
 
-	for (; e > 0 && u; e--) {
-		if (u > INT64_MAX / 10)
+	for (; exponent > 0 && number; exponent--) {
+		if (number > INT64_MAX / 10)
 			return INT64_MAX;
-		u *= 10;
+		number *= 10;
 	}
-	if (e < -19)
+	if (exponent < -19)
 		return 0;
-	for (; e < 0; e++)
-		by *= 10;
-	u = u / by + (u % by >= by - by / 2 && by > 1);
-	return ws_min(u, INT64_MAX);
+	for (; exponent < 0; exponent++)
+		divisor *= 10;
+	number = number / divisor + (number % divisor >= divisor - divisor / 2 && divisor > 1);
+	return ws_min(number, INT64_MAX);
 }
 
-/* With an exponent, or many digits: the first 19 that count are taken. */
-static int64_t slow_fixed(const char *text, size_t n, int digits, bool *ok)
+static int64_t apply_sign(uint64_t number, bool negative)
+{
+	if (negative)
+		return -(int64_t)number;
+	return (int64_t)number;
+}
+
+/* The way for numbers with an exponent or many digits: the first 19 significant ones are taken. */
+static int64_t parse_long_number(const char *text, size_t n, int digits, bool *ok)
 {
 	const char *at = text, *end = text + n;
 	bool negative = at < end && *at == '-', point = false, any = false;
-	uint64_t u = 0;
-	int e = 0;
+	uint64_t number = 0;
+	int exponent = 0;
 
 	for (at += negative; at < end && ((*at >= '0' && *at <= '9') || (*at == '.' && !point));
 	     at++) {
-		bool keep = u < UINT64_C(1000000000000000000);
+		bool keep = number < UINT64_C(1000000000000000000);
 
 		point |= *at == '.';
 		if (*at == '.')
 			continue;
 		any = true;
-		u = keep ? u * 10 + (uint64_t)(*at - '0') : u;
-		if (e > -10000 && e < 10000)
-			e += point ? -keep : !keep;
+		if (keep)
+			number = number * 10 + (uint64_t)(*at - '0');
+		if (exponent > -10000 && exponent < 10000)
+			exponent += !keep - point; /* a kept digit after the point, or a dropped one
+						      before it */
 	}
 	if (!any || (at < end && (*at == 'x' || *at == 'X')))
-		return by_double(text, n, digits, ok);
+		return parse_with_strtod(text, n, digits, ok);
 	if (at < end && (*at == 'e' || *at == 'E'))
-		e += exponent_of(at + 1, end);
+		exponent += parse_exponent(at + 1, end);
 	if (ok)
 		*ok = true;
-	u = times_ten(u, e + digits);
-	return negative ? -(int64_t)u : (int64_t)u;
+	return apply_sign(scale_by_ten(number, exponent + digits), negative);
 }
 
 int64_t ws_json_fixed(const struct ws_json_value *value, int digits, bool *ok)
 {
 	const char *at, *end, *first;
 	bool negative = false;
-	uint64_t u = 0;
-	int after = 0;
+	uint64_t number = 0;
+	int decimals = 0;
 
 	if (ok)
 		*ok = false;
@@ -465,54 +507,57 @@ int64_t ws_json_fixed(const struct ws_json_value *value, int digits, bool *ok)
 	}
 	first = at;
 	for (; at < end && *at >= '0' && *at <= '9'; at++)
-		u = u * 10 + (uint64_t)(*at - '0');
+		number = number * 10 + (uint64_t)(*at - '0');
 	if (at == first || at - first > 18)
-		return slow_fixed(value->text, value->n, digits, ok);
+		return parse_long_number(value->text, value->n, digits, ok);
 	if (at < end && *at == '.') {
 		for (at++; at < end && *at >= '0' && *at <= '9'; at++) {
-			if (after < digits)
-				u = u * 10 + (uint64_t)(*at - '0');
-			else if (after == digits)
-				u += *at >= '5';
-			after++;
+			if (decimals < digits)
+				number = number * 10 + (uint64_t)(*at - '0');
+			else if (decimals == digits)
+				number += *at >= '5';
+			decimals++;
 		}
-		after = ws_min(after, digits);
+		decimals = ws_min(decimals, digits);
 	}
 	if (at < end || at - first > 21)
-		return slow_fixed(value->text, value->n, digits, ok);
-	for (; after < digits; after++) {
-		if (u > INT64_MAX / 10)
-			return slow_fixed(value->text, value->n, digits, ok);
-		u *= 10;
+		return parse_long_number(value->text, value->n, digits, ok);
+	for (; decimals < digits; decimals++) {
+		if (number > INT64_MAX / 10)
+			return parse_long_number(value->text, value->n, digits, ok);
+		number *= 10;
 	}
-	if (u > INT64_MAX)
-		return slow_fixed(value->text, value->n, digits, ok);
+	if (number > INT64_MAX)
+		return parse_long_number(value->text, value->n, digits, ok);
 	if (ok)
 		*ok = true;
-	return negative ? -(int64_t)u : (int64_t)u;
+	return apply_sign(number, negative);
 }
 
 double ws_json_double(const struct ws_json_value *value, bool *ok)
 {
 	char text[64], *rest;
-	size_t n = value->n < sizeof(text) - 1 ? value->n : sizeof(text) - 1;
-	double d;
+	size_t length = ws_min(value->n, sizeof(text) - 1);
+	double number;
 
 	*ok = false;
 	if (value->type != WS_J_NUMBER && value->type != WS_J_STRING)
 		return 0;
-	memcpy(text, value->text, n);
-	text[n] = 0;
-	d = strtod(text, &rest);
-	*ok = rest != text && !*rest && isfinite(d);
-	return *ok ? d : 0;
+	memcpy(text, value->text, length);
+	text[length] = 0;
+	number = strtod(text, &rest);
+	*ok = rest != text && !*rest && isfinite(number);
+	if (!*ok)
+		return 0;
+	return number;
 }
 
 /* ---- the window ---- */
 
 void ws_json_open(struct ws_json *json, struct ws_source *source)
 {
-	*json = (struct ws_json){.source = source, .cap = WINDOW, .buffer = ws_malloc(WINDOW)};
+	*json = (struct ws_json){
+		.source = source, .cap = WINDOW_BYTES, .buffer = ws_malloc(WINDOW_BYTES)};
 	if (ws_json_peek(json) == 0xef && json->len >= 3 &&
 	    !memcmp(json->buffer, "\xef\xbb\xbf", 3))
 		json->at = 3;
@@ -523,8 +568,8 @@ void ws_json_close(struct ws_json *json)
 	free(json->buffer);
 }
 
-/* Move what is left to the front and read on. False when nothing more came. */
-static bool refill(struct ws_json *json)
+/* Move what is left to the front of the window and read on. False when nothing more came. */
+static bool refill_window(struct ws_json *json)
 {
 	size_t got;
 
@@ -553,11 +598,11 @@ int ws_json_peek(struct ws_json *json)
 				    json->buffer);
 		if (json->at < json->len)
 			return (unsigned char)json->buffer[json->at];
-	} while (refill(json));
+	} while (refill_window(json));
 	return -1;
 }
 
-static int stop(struct ws_json *json, const char *why)
+static int report_problem(struct ws_json *json, const char *why)
 {
 	const char *broken = ws_source_broken(json->source);
 
@@ -583,20 +628,20 @@ int ws_json_take(struct ws_json *json, struct ws_json_value *value)
 			return 1;
 		}
 		if (!more && !at)
-			return stop(json,
-				    "there is something that is not JSON, or nested too deeply,");
+			return report_problem(
+				json, "there is something that is not JSON, or nested too deeply,");
 		if (at || json->len - json->at > WS_JSON_VALUE)
-			return stop(json, "there is a value of more than 64 MiB");
-		if (!refill(json))
+			return report_problem(json, "there is a value of more than 64 MiB");
+		if (!refill_window(json))
 			break;
 	}
 	/* A number at the very end is whole. */
-	if (json->at < json->len && in_number(json->buffer[json->at])) {
+	if (json->at < json->len && is_number_byte(json->buffer[json->at])) {
 		*value = (struct ws_json_value){.type = WS_J_NUMBER,
 						.text = json->buffer + json->at,
 						.n = (uint32_t)(json->len - json->at)};
 		json->at = json->len;
 		return 1;
 	}
-	return stop(json, "it ends in the middle of a value");
+	return report_problem(json, "it ends in the middle of a value");
 }

@@ -1,15 +1,15 @@
 /*
  * json.h - reading JSON that may be large, broken or hostile, a piece at a time.
  *
- * A trace is one array of a million small objects. So there is no tree: a window slides over the
+ * A trace is one array of a million small objects. So no tree is built: a window slides over the
  * text, and each object is taken apart where it lies, into fields that point into the window. An
- * object that reaches beyond the window is begun again once more has been read; with megabytes of
- * window and hundreds of bytes an object, that is rare. A library that builds or checks the whole
+ * object that reaches beyond the window is started again once more has been read; with megabytes of
+ * window and hundreds of bytes per object, that is rare. A library that builds or checks the whole
  * document first would refuse a gigabyte for one bad byte, and traces that were cut off are common.
  *
- * What is accepted beyond JSON, because tools write it: NaN and Infinity, control characters in
- * strings, commas too many, bytes that are not UTF-8. What is bounded: the depth of nesting
- * (WS_JSON_DEPTH) and the size of one value (WS_JSON_VALUE).
+ * Beyond JSON, it accepts what tools write: NaN and Infinity, control characters in strings,
+ * surplus commas, bytes that are not UTF-8. It bounds the depth of nesting (WS_JSON_DEPTH) and the
+ * bytes of one value (WS_JSON_VALUE).
  */
 #ifndef WS_TEXT_JSON_H
 #define WS_TEXT_JSON_H
@@ -30,8 +30,8 @@ enum ws_json_type {
 	WS_J_NULL
 };
 
-/* A value in the window: of a string what is between the quotes, escapes and all; else the whole of
- * it. */
+/* A value in the window: of a string what stands between the quotes, escapes and all; of others the
+ * whole of it. */
 struct ws_json_value {
 	enum ws_json_type type;
 	bool escaped; /* of a string: it holds a backslash */
@@ -40,14 +40,14 @@ struct ws_json_value {
 };
 
 /*
- * Take one value off [p, end). Returns where it ends, or NULL: with *more set when the text ended
- * inside of it, else it is not JSON. A number that ends at `end` asks for more, as a digit might
- * follow.
+ * Take one value off [at, end). Returns where it ends, or NULL: with *more set when the text ended
+ * inside the value, otherwise it is not JSON. A number that ends at `end` asks for more, because
+ * another digit might follow.
  */
 const char *ws_json_value(const char *at, const char *end, struct ws_json_value *value, bool *more);
 
-/* Walk an object or array that is whole: {.p = v.s + 1, .end = v.s + v.n}. False at its end. `key`
- * is NULL for an array. */
+/* Walk an object or array that lies in the window whole, member by member: false at its end, or
+ * where it is broken. `key` is NULL for an array. */
 struct ws_json_walk {
 	const char *p, *end;
 };
@@ -58,19 +58,20 @@ static inline struct ws_json_walk ws_json_walk(const struct ws_json_value *value
 	return (struct ws_json_walk){value->text + 1, value->text + value->n};
 }
 
-/* Is it the string `text`? (Without escapes.) */
+/* Whether the value is the string `text`, written without escapes. */
 bool ws_json_is(const struct ws_json_value *value, const char *text);
-/* A string's bytes with escapes undone: into `scratch` where there are any, else where they lie. */
+/* A string's bytes, *n of them, with escapes undone: in `scratch` if it has any, else in the
+ * window. */
 const char *ws_json_text(const struct ws_json_value *value, struct ws_text *scratch, size_t *n);
 /*
- * A number, or a string that holds one. The whole of it as a fixed-point number of 10^-`digits`,
- * rounded and clamped to int64_t; *ok (may be NULL) says whether there was one.
+ * The value of a number, or of a string that holds one, in units of 10^-`digits`, rounded and
+ * clamped to int64_t. *ok (may be NULL) says whether it was a number.
  */
 int64_t ws_json_fixed(const struct ws_json_value *value, int digits, bool *ok);
 double ws_json_double(const struct ws_json_value *value, bool *ok);
-/* Append the value, which is no string, without line ends and the blanks around them. */
+/* Append the value, which must not be a string, without line ends and the blanks after them. */
 void ws_json_compact(struct ws_text *out, const struct ws_json_value *value);
-/* Append `n` bytes to `out` as they must be written between quotes. */
+/* Append `n` bytes to `out` as they must be written between quotes; the quotes are not added. */
 void ws_json_escape(struct ws_text *out, const char *text, size_t n);
 
 /* ---- the window ---- */
@@ -81,7 +82,7 @@ struct ws_json {
 	size_t cap, len, at;
 	uint64_t offset; /* of the buffer's first byte in the text */
 	bool eof;
-	char problem[256]; /* why reading stopped, or "" */
+	char problem[256]; /* why reading failed, or "" */
 };
 
 void ws_json_open(struct ws_json *json, struct ws_source *source);
@@ -89,11 +90,12 @@ void ws_json_close(struct ws_json *json);
 /* The next byte that is not blank, without taking it; -1 at the end. */
 int ws_json_peek(struct ws_json *json);
 /*
- * The next value whole, in the window until the next call. Returns 1, 0 at the end of the text
- * (before a value), or -1 when it is no JSON, too deep or too large: `problem` says where.
+ * Read the next whole value; it stays in the window until the next call. Returns 1, 0 at the end of
+ * the text (before a value), or -1 when it is not JSON, nested too deeply or too large: `problem`
+ * then says where.
  */
 int ws_json_take(struct ws_json *json, struct ws_json_value *value);
-/* Where reading stands, in bytes of the text. */
+/* How far reading has come, in bytes of the text. */
 static inline uint64_t ws_json_offset(const struct ws_json *json)
 {
 	return json->offset + json->at;

@@ -1,30 +1,30 @@
 /*
- * json_check.c - is a text that a report says is JSON really one? It came from a file that anyone
- * may have written, and is copied into JSON as it stands only when this says yes.
+ * json_check.c - checks that a text which a report calls JSON really is JSON. It came from a file
+ * that anyone may have written, and is copied into other JSON as it stands only if it passes.
  */
 #include <string.h>
 
 #include "text/text.h"
 
-enum { DEEPEST = 64 };
+enum { DEEPEST_NESTING = 64 };
 
-struct check {
-	const char *text, *end;
+struct json_checker {
+	const char *at, *end;
 	unsigned depth;
 };
 
-static void skip_space(struct check *check)
+static void skip_space(struct json_checker *checker)
 {
-	while (check->text < check->end && (*check->text == ' ' || *check->text == '\t' ||
-					    *check->text == '\n' || *check->text == '\r'))
-		check->text++;
+	while (checker->at < checker->end && (*checker->at == ' ' || *checker->at == '\t' ||
+					      *checker->at == '\n' || *checker->at == '\r'))
+		checker->at++;
 }
 
-static bool take(struct check *check, char wanted)
+static bool accept_byte(struct json_checker *checker, char wanted)
 {
-	if (check->text == check->end || *check->text != wanted)
+	if (checker->at == checker->end || *checker->at != wanted)
 		return false;
-	check->text++;
+	checker->at++;
 	return true;
 }
 
@@ -34,150 +34,151 @@ static bool is_hex(char letter)
 	       (letter >= 'A' && letter <= 'F');
 }
 
-static bool escape(struct check *check)
+static bool accept_escape(struct json_checker *checker)
 {
-	if (check->text == check->end)
+	if (checker->at == checker->end)
 		return false;
-	if (*check->text != 'u')
-		return *check->text && strchr("\"\\/bfnrt", *check->text++) != NULL;
-	if (check->end - check->text < 5)
+	if (*checker->at != 'u')
+		return *checker->at && strchr("\"\\/bfnrt", *checker->at++) != NULL;
+	if (checker->end - checker->at < 5)
 		return false;
 	for (int i = 1; i < 5; i++)
-		if (!is_hex(check->text[i]))
+		if (!is_hex(checker->at[i]))
 			return false;
-	check->text += 5;
+	checker->at += 5;
 	return true;
 }
 
-static bool string(struct check *check)
+static bool accept_string(struct json_checker *checker)
 {
-	if (!take(check, '"'))
+	if (!accept_byte(checker, '"'))
 		return false;
-	while (check->text < check->end && *check->text != '"') {
-		uint32_t cp;
-		size_t k;
+	while (checker->at < checker->end && *checker->at != '"') {
+		uint32_t code;
+		size_t length;
 
-		if (*check->text == '\\') {
-			check->text++;
-			if (!escape(check))
+		if (*checker->at == '\\') {
+			checker->at++;
+			if (!accept_escape(checker))
 				return false;
 			continue;
 		}
-		k = ws_utf8_next(check->text, (size_t)(check->end - check->text), &cp);
-		if (!k || cp < 0x20)
+		length = ws_utf8_next(checker->at, (size_t)(checker->end - checker->at), &code);
+		if (!length || code < 0x20)
 			return false;
-		check->text += k;
+		checker->at += length;
 	}
-	return take(check, '"');
+	return accept_byte(checker, '"');
 }
 
-static bool digits(struct check *check)
+static bool accept_digits(struct json_checker *checker)
 {
-	const char *from = check->text;
+	const char *from = checker->at;
 
-	while (check->text < check->end && *check->text >= '0' && *check->text <= '9')
-		check->text++;
-	return check->text > from;
+	while (checker->at < checker->end && *checker->at >= '0' && *checker->at <= '9')
+		checker->at++;
+	return checker->at > from;
 }
 
-static bool number(struct check *check)
+static bool accept_number(struct json_checker *checker)
 {
-	take(check, '-');
-	if (!take(check, '0') && !digits(check))
+	accept_byte(checker, '-');
+	if (!accept_byte(checker, '0') && !accept_digits(checker))
 		return false;
-	if (take(check, '.') && !digits(check))
+	if (accept_byte(checker, '.') && !accept_digits(checker))
 		return false;
-	if (take(check, 'e') || take(check, 'E')) {
-		if (!take(check, '+'))
-			take(check, '-');
-		return digits(check);
+	if (accept_byte(checker, 'e') || accept_byte(checker, 'E')) {
+		if (!accept_byte(checker, '+'))
+			accept_byte(checker, '-');
+		return accept_digits(checker);
 	}
 	return true;
 }
 
-static bool word(struct check *check, const char *w)
+static bool accept_word(struct json_checker *checker, const char *expected)
 {
-	size_t n = strlen(w);
+	size_t length = strlen(expected);
 
-	if ((size_t)(check->end - check->text) < n || memcmp(check->text, w, n) != 0)
+	if ((size_t)(checker->end - checker->at) < length ||
+	    memcmp(checker->at, expected, length) != 0)
 		return false;
-	check->text += n;
+	checker->at += length;
 	return true;
 }
 
-static bool value(struct check *check);
+static bool accept_value(struct json_checker *checker);
 
-static bool members(struct check *check, char close)
+static bool accept_members(struct json_checker *checker, char close)
 {
-	skip_space(check);
-	if (take(check, close))
+	skip_space(checker);
+	if (accept_byte(checker, close))
 		return true;
 	for (;;) {
-		skip_space(check);
+		skip_space(checker);
 		if (close == '}') {
-			if (!string(check))
+			if (!accept_string(checker))
 				return false;
-			skip_space(check);
-			if (!take(check, ':'))
+			skip_space(checker);
+			if (!accept_byte(checker, ':'))
 				return false;
 		}
-		if (!value(check))
+		if (!accept_value(checker))
 			return false;
-		if (take(check, close))
+		if (accept_byte(checker, close))
 			return true;
-		if (!take(check, ','))
+		if (!accept_byte(checker, ','))
 			return false;
 	}
 }
 
-static bool nested(struct check *check, char close)
+static bool accept_nested(struct json_checker *checker, char close)
 {
 	bool ok;
 
-	if (++check->depth > DEEPEST)
+	if (++checker->depth > DEEPEST_NESTING)
 		return false;
-	check->text++;
-	ok = members(check, close);
-	check->depth--;
+	checker->at++;
+	ok = accept_members(checker, close);
+	checker->depth--;
 	return ok;
 }
 
-static bool value(struct check *check)
+static bool accept_value(struct json_checker *checker)
 {
 	bool ok = false;
 
-	skip_space(check);
-	if (check->text == check->end)
+	skip_space(checker);
+	if (checker->at == checker->end)
 		return false;
-	switch (*check->text) {
+	switch (*checker->at) {
 	case '{':
-		ok = nested(check, '}');
+		ok = accept_nested(checker, '}');
 		break;
 	case '[':
-		ok = nested(check, ']');
+		ok = accept_nested(checker, ']');
 		break;
 	case '"':
-		ok = string(check);
+		ok = accept_string(checker);
 		break;
 	case 't':
-		ok = word(check, "true");
+		ok = accept_word(checker, "true");
 		break;
 	case 'f':
-		ok = word(check, "false");
+		ok = accept_word(checker, "false");
 		break;
 	case 'n':
-		ok = word(check, "null");
+		ok = accept_word(checker, "null");
 		break;
 	default:
-		ok = number(check);
+		ok = accept_number(checker);
 	}
-	skip_space(check);
+	skip_space(checker);
 	return ok;
 }
 
 bool ws_json_valid(const char *text, size_t n)
 {
-	struct check check = {.text = text, .end = text + n};
+	struct json_checker checker = {.at = text, .end = text + n};
 
-	return value(&check) && check.text == check.end;
+	return accept_value(&checker) && checker.at == checker.end;
 }

@@ -18,10 +18,10 @@ void ws_put_key(struct ws_text *text, const char *key)
 	ws_text_printf(text, "\"%s\":", key);
 }
 
-void ws_put_text(struct ws_text *text, const char *key, const char *word, size_t n)
+void ws_put_text(struct ws_text *text, const char *key, const char *word, size_t length)
 {
 	ws_put_key(text, key);
-	ws_text_json(text, word, n);
+	ws_text_json(text, word, length);
 }
 
 void ws_put_string(struct ws_text *text, const char *key, const char *word)
@@ -29,8 +29,8 @@ void ws_put_string(struct ws_text *text, const char *key, const char *word)
 	ws_put_text(text, key, word, strlen(word));
 }
 
-void ws_put_int(struct ws_text *text, const char *key, int64_t v)
+void ws_put_int(struct ws_text *text, const char *key, int64_t number)
 {
 	ws_put_key(text, key);
-	ws_text_printf(text, "%" PRId64, v);
+	ws_text_printf(text, "%" PRId64, number);
 }

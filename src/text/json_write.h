@@ -8,11 +8,11 @@
 
 #include "base/mem.h"
 
-/* Each puts "key":value, with a comma before it unless it is the first of its object. */
+/* Each appends "key":value, with a comma before it unless it is the first of its object. */
 void ws_put_key(struct ws_text *text, const char *key);
-void ws_put_text(struct ws_text *text, const char *key, const char *word, size_t n);
+void ws_put_text(struct ws_text *text, const char *key, const char *word, size_t length);
 void ws_put_string(struct ws_text *text, const char *key, const char *word);
-void ws_put_int(struct ws_text *text, const char *key, int64_t v);
-void ws_put_comma(struct ws_text *text); /* between elements of an array */
+void ws_put_int(struct ws_text *text, const char *key, int64_t number);
+void ws_put_comma(struct ws_text *text); /* between the elements of an array */
 
 #endif

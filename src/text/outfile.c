@@ -20,20 +20,20 @@
 
 static volatile sig_atomic_t interrupted;
 
-static void note(int sig)
+static void note_interrupt(int signal_number)
 {
-	interrupted = sig;
+	interrupted = signal_number;
 }
 
 void ws_outfile_watch(void)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-	struct sigaction sa = {.sa_handler = note, .sa_flags = SA_RESETHAND},
-			 old; /* a second one ends the program at once */
+	/* The handler is reset, so that a second signal ends the program at once. */
+	struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = SA_RESETHAND}, old;
 
 	for (size_t i = 0; i < WS_COUNT(signals); i++)
 		if (!sigaction(signals[i], NULL, &old) && old.sa_handler == SIG_DFL)
-			sigaction(signals[i], &sa, NULL);
+			sigaction(signals[i], &action, NULL);
 }
 
 bool ws_outfile_interrupted(void)
@@ -51,45 +51,53 @@ void ws_outfile_end_if_interrupted(void)
 
 /* ---- files ---- */
 
-static void forget(struct ws_outfile *outfile)
+static void free_paths(struct ws_outfile *outfile)
 {
 	free(outfile->path);
 	free(outfile->temporary);
 	memset(outfile, 0, sizeof(*outfile));
 }
 
-static int exists(const char *path, struct ws_err *err)
+/* After lstat failed: a missing file is what a new one needs; anything else is an error. */
+static int fail_unless_missing(const char *path, struct ws_err *err)
+{
+	if (errno == ENOENT)
+		return 0;
+	return ws_fail_errno(err, "cannot write %s", path);
+}
+
+static int fail_existing(const char *path, struct ws_err *err)
 {
 	return ws_fail(err, "%s exists already; give --force-overwrite to replace it", path);
 }
 
-/* Is a report there? What is made of reports must not take the place of one: that is a slip of the
- * pen, and what was recorded is gone. */
+/* Whether a report is there. What is made from reports must not replace one: that would be a typing
+ * slip, and the recording would be lost. */
 static bool is_report(const char *path)
 {
 	char head[sizeof(WS_REPORT_MAGIC) - 1];
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	bool is = fd >= 0 && read(fd, head, sizeof(head)) == (ssize_t)sizeof(head) &&
-		  !memcmp(head, WS_REPORT_MAGIC, sizeof(head));
+	bool found = fd >= 0 && read(fd, head, sizeof(head)) == (ssize_t)sizeof(head) &&
+		     !memcmp(head, WS_REPORT_MAGIC, sizeof(head));
 
 	if (fd >= 0)
 		close(fd);
-	return is;
+	return found;
 }
 
 static int check_target(const char *path, bool overwrite, struct ws_err *err)
 {
-	struct stat st;
+	struct stat status;
 
 	if (!*path)
 		return ws_fail(err, "the name of the output file is empty");
-	if (lstat(path, &st) < 0)
-		return errno == ENOENT ? 0 : ws_fail_errno(err, "cannot write %s", path);
-	if (S_ISDIR(st.st_mode))
+	if (lstat(path, &status) < 0)
+		return fail_unless_missing(path, err);
+	if (S_ISDIR(status.st_mode))
 		return ws_fail(err, "cannot write %s: it is a directory", path);
 	if (!overwrite)
-		return exists(path, err);
-	if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
+		return fail_existing(path, err);
+	if (!S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
 		return ws_fail(err, "cannot write %s: it is not a regular file", path);
 	if (is_report(path))
 		return ws_fail(
@@ -99,22 +107,22 @@ static int check_target(const char *path, bool overwrite, struct ws_err *err)
 	return 0;
 }
 
-/* A new file under the temporary name. */
-static int create(struct ws_outfile *outfile, const char *path, mode_t mode, bool overwrite,
-		  struct ws_err *err)
+/* Create the file under its temporary name. */
+static int create_temporary(struct ws_outfile *outfile, const char *path, mode_t mode,
+			    bool overwrite, struct ws_err *err)
 {
 	int fd;
 
-	signal(SIGXFSZ,
-	       SIG_IGN); /* a limit on the size of files (ulimit -f) is an error like any other */
+	/* Running into a limit on the size of files (ulimit -f) is an error like any other. */
+	signal(SIGXFSZ, SIG_IGN);
 	outfile->path = ws_strdup(path);
 	outfile->overwrite = overwrite;
 	outfile->temporary = ws_format("%s.%ld.tmp", path, (long)getpid());
-	unlink(outfile->temporary); /* of an earlier process with our number */
+	unlink(outfile->temporary); /* left by an earlier process with our pid */
 	fd = open(outfile->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
 	if (fd < 0) {
 		ws_fail_errno(err, "cannot write %s", path);
-		forget(outfile);
+		free_paths(outfile);
 		return -1;
 	}
 	outfile->file = fdopen(fd, "w");
@@ -129,21 +137,24 @@ int ws_outfile_open(struct ws_outfile *outfile, const char *path, mode_t mode, b
 		outfile->file = stdout;
 		return 0;
 	}
-	return check_target(path, overwrite, err) < 0 ? -1
-						      : create(outfile, path, mode, overwrite, err);
+	if (check_target(path, overwrite, err) < 0)
+		return -1;
+	return create_temporary(outfile, path, mode, overwrite, err);
 }
 
-/* ---- going on with what is there ---- */
+/* ---- appending to what is there ---- */
 
-static int copy_bytes(FILE *from, FILE *to)
+static int copy_contents(FILE *from, FILE *to)
 {
-	char buf[1 << 16];
+	char buffer[1 << 16];
 	size_t n;
 
-	while ((n = fread(buf, 1, sizeof(buf), from)))
-		if (fwrite(buf, 1, n, to) != n)
+	while ((n = fread(buffer, 1, sizeof(buffer), from)))
+		if (fwrite(buffer, 1, n, to) != n)
 			return -1;
-	return ferror(from) ? -1 : fflush(to);
+	if (ferror(from))
+		return -1;
+	return fflush(to);
 }
 
 int ws_outfile_open_copy(struct ws_outfile *outfile, const char *path, mode_t mode,
@@ -152,14 +163,16 @@ int ws_outfile_open_copy(struct ws_outfile *outfile, const char *path, mode_t mo
 	FILE *old = fopen(path, "re");
 
 	memset(outfile, 0, sizeof(*outfile));
+	if (!old && errno == ENOENT)
+		return ws_outfile_open(outfile, path, mode, false, err);
 	if (!old)
-		return errno == ENOENT ? ws_outfile_open(outfile, path, mode, false, err)
-				       : ws_fail_errno(err, "cannot read %s", path);
-	if (check_target(path, true, err) < 0 || create(outfile, path, mode, true, err) < 0) {
+		return ws_fail_errno(err, "cannot read %s", path);
+	if (check_target(path, true, err) < 0 ||
+	    create_temporary(outfile, path, mode, true, err) < 0) {
 		fclose(old);
 		return -1;
 	}
-	if (copy_bytes(old, outfile->file) < 0) {
+	if (copy_contents(old, outfile->file) < 0) {
 		ws_fail_errno(err, "cannot copy %s", path);
 		ws_outfile_abort(outfile);
 		fclose(old);
@@ -171,38 +184,42 @@ int ws_outfile_open_copy(struct ws_outfile *outfile, const char *path, mode_t mo
 
 /* ---- compression ---- */
 
-static ssize_t gz_put(void *gz, const char *bytes, size_t n)
+/* stdio passes far less than 2 GiB at once, so the length fits. Returns 0 on failure. */
+static ssize_t write_gzip(void *gz, const char *bytes, size_t n)
 {
-	return gzwrite(gz, bytes, (unsigned)n) == (int)n
-		       ? (ssize_t)n
-		       : 0; /* stdio gives far less than 2 GiB at once */
+	if (gzwrite(gz, bytes, (unsigned)n) != (int)n)
+		return 0;
+	return (ssize_t)n;
 }
 
-static int gz_end(void *gz)
+static int close_gzip(void *gz)
 {
-	return gzclose(gz) == Z_OK ? 0 : -1;
+	return -(gzclose(gz) != Z_OK);
 }
 
 int ws_outfile_gzip(struct ws_outfile *outfile, struct ws_err *err)
 {
 	int fd = dup(fileno(outfile->file));
-	gzFile gz = fd < 0 ? NULL : gzdopen(fd, "wb6");
+	gzFile gz = NULL;
 
+	if (fd >= 0)
+		gz = gzdopen(fd, "wb6");
 	if (!gz)
 		return ws_fail_errno(err, "cannot compress %s", outfile->path);
 	gzbuffer(gz, 1 << 18);
 	fclose(outfile->file);
-	outfile->file =
-		fopencookie(gz, "w", (cookie_io_functions_t){.write = gz_put, .close = gz_end});
+	outfile->file = fopencookie(
+		gz, "w", (cookie_io_functions_t){.write = write_gzip, .close = close_gzip});
 	return 0;
 }
 
 /* ---- folders ---- */
 
-/* Call fn for each name in the folder until it gives other than 0, which is returned; -1 when the
- * folder cannot be read. */
-static int each_name(const char *folder, int (*fn)(const char *path, const char *name, void *ctx),
-		     void *ctx)
+/* Call `visit` for each file in the folder until it returns other than 0, which is returned; -1
+ * when the folder cannot be read. */
+static int visit_files(const char *folder,
+		       int (*visit)(const char *path, const char *name, void *context),
+		       void *context)
 {
 	DIR *dir = opendir(folder);
 	struct dirent *entry;
@@ -216,37 +233,37 @@ static int each_name(const char *folder, int (*fn)(const char *path, const char 
 		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
 			continue;
 		path = ws_format("%s/%s", folder, entry->d_name);
-		rc = fn(path, entry->d_name, ctx);
+		rc = visit(path, entry->d_name, context);
 		free(path);
 	}
 	closedir(dir);
 	return rc;
 }
 
-static int is_foreign(const char *path, const char *name, void *ctx)
+static int is_not_regular_file(const char *path, const char *name, void *context)
 {
-	struct stat st;
+	struct stat status;
 
-	(void)name, (void)ctx;
-	return lstat(path, &st) < 0 || !S_ISREG(st.st_mode);
+	(void)name, (void)context;
+	return lstat(path, &status) < 0 || !S_ISREG(status.st_mode);
 }
 
-static int remove_file(const char *path, const char *name, void *ctx)
+static int remove_file(const char *path, const char *name, void *context)
 {
-	(void)name, (void)ctx;
+	(void)name, (void)context;
 	unlink(path);
 	return 0;
 }
 
 static void remove_folder(const char *folder)
 {
-	each_name(folder, remove_file, NULL);
+	visit_files(folder, remove_file, NULL);
 	rmdir(folder);
 }
 
-static int link_file(const char *path, const char *name, void *ctx)
+static int link_into_folder(const char *path, const char *name, void *context)
 {
-	char *to = ws_format("%s/%s", (const char *)ctx, name);
+	char *to = ws_format("%s/%s", (const char *)context, name);
 	int rc = link(path, to);
 
 	free(to);
@@ -255,20 +272,20 @@ static int link_file(const char *path, const char *name, void *ctx)
 
 static int check_folder(const char *path, bool overwrite, bool append, struct ws_err *err)
 {
-	struct stat st;
+	struct stat status;
 
 	if (!*path)
 		return ws_fail(err, "the name of the output folder is empty");
-	if (lstat(path, &st) < 0)
-		return errno == ENOENT ? 0 : ws_fail_errno(err, "cannot write %s", path);
-	if (!S_ISDIR(st.st_mode))
-		return ws_fail(err, "cannot write %s: it is there and no folder", path);
+	if (lstat(path, &status) < 0)
+		return fail_unless_missing(path, err);
+	if (!S_ISDIR(status.st_mode))
+		return ws_fail(err, "cannot write %s: it exists and is not a folder", path);
 	if (!overwrite && !append)
 		return ws_fail(err,
 			       "%s exists already; give --force-overwrite to replace it, or "
 			       "--append to add what it lacks",
 			       path);
-	if (each_name(path, is_foreign, NULL))
+	if (visit_files(path, is_not_regular_file, NULL))
 		return ws_fail(err, "cannot write %s: it holds other things than files", path);
 	return 0;
 }
@@ -283,7 +300,7 @@ int ws_outfile_open_folder(struct ws_outfile *outfile, const char *path, bool ov
 		n--;
 	outfile->path = ws_strndup(path, n);
 	if (check_folder(outfile->path, overwrite, append, err) < 0) {
-		forget(outfile);
+		free_paths(outfile);
 		return -1;
 	}
 	signal(SIGXFSZ, SIG_IGN);
@@ -293,11 +310,11 @@ int ws_outfile_open_folder(struct ws_outfile *outfile, const char *path, bool ov
 	remove_folder(outfile->temporary);
 	if (mkdir(outfile->temporary, 0700) < 0) {
 		ws_fail_errno(err, "cannot write %s", path);
-		forget(outfile);
+		free_paths(outfile);
 		return -1;
 	}
 	if (append && !access(outfile->path, F_OK) &&
-	    each_name(outfile->path, link_file, outfile->temporary)) {
+	    visit_files(outfile->path, link_into_folder, outfile->temporary)) {
 		ws_fail(err, "cannot link the files of %s into a new folder beside it", path);
 		ws_outfile_abort(outfile);
 		return -1;
@@ -305,7 +322,7 @@ int ws_outfile_open_folder(struct ws_outfile *outfile, const char *path, bool ov
 	return 0;
 }
 
-/* Put the new folder in place of the old one, which goes. */
+/* Put the new folder in place of the old one, which is removed. */
 static int replace_folder(struct ws_outfile *outfile)
 {
 	if (!renameat2(AT_FDCWD, outfile->temporary, AT_FDCWD, outfile->path, RENAME_EXCHANGE)) {
@@ -319,7 +336,7 @@ static int replace_folder(struct ws_outfile *outfile)
 
 /* ---- the end ---- */
 
-/* Rename without replacing, where the file system can; else with a look beforehand. */
+/* Rename without replacing anything: by the file system if it can, else by checking beforehand. */
 static int rename_new(const char *from, const char *to)
 {
 	if (!renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE))
@@ -333,20 +350,20 @@ static int rename_new(const char *from, const char *to)
 	return rename(from, to);
 }
 
-/* Is it a pipe or socket whose other end is closed? */
-static bool no_reader(int fd)
+/* Whether it is a pipe or socket whose other end is closed. */
+static bool has_no_reader(int fd)
 {
-	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	struct pollfd descriptor = {.fd = fd, .events = POLLOUT};
 
-	return poll(&p, 1, 0) > 0 && p.revents & POLLERR;
+	return poll(&descriptor, 1, 0) > 0 && descriptor.revents & POLLERR;
 }
 
 /*
- * Why an earlier write failed, when what it failed with is forgotten (buffers are written out of
- * sight, by zlib too): a full disk is still full, and says so again. What this writes goes with the
- * file.
+ * Find out why an earlier write failed when its errno is lost (stdio and zlib write their buffers
+ * on their own): a full disk is still full, so another write fails in the same way. What this
+ * writes is removed with the file.
  */
-static int ask_again(const struct ws_outfile *outfile)
+static int repeat_write_error(const struct ws_outfile *outfile)
 {
 	static const char more[1 << 16];
 	int fd = open(outfile->temporary, O_WRONLY | O_APPEND | O_CLOEXEC), error = EIO;
@@ -358,12 +375,23 @@ static int ask_again(const struct ws_outfile *outfile)
 	return error;
 }
 
-static int put_in_place(struct ws_outfile *outfile)
+static int rename_into_place(struct ws_outfile *outfile)
 {
 	if (!outfile->overwrite)
 		return rename_new(outfile->temporary, outfile->path);
-	return outfile->folder ? replace_folder(outfile)
-			       : rename(outfile->temporary, outfile->path);
+	if (outfile->folder)
+		return replace_folder(outfile);
+	return rename(outfile->temporary, outfile->path);
+}
+
+/* The errno of a write that failed some time ago. */
+static int find_write_error(const struct ws_outfile *outfile)
+{
+	if (outfile->path)
+		return repeat_write_error(outfile);
+	if (has_no_reader(fileno(outfile->file)))
+		return EPIPE;
+	return EIO;
 }
 
 int ws_outfile_commit(struct ws_outfile *outfile, struct ws_err *err)
@@ -375,11 +403,9 @@ int ws_outfile_commit(struct ws_outfile *outfile, struct ws_err *err)
 		errno = 0;
 		bad = fflush(outfile->file) != 0;
 		if (ferror(outfile->file) &&
-		    !bad) { /* an earlier write failed, and what with is forgotten */
+		    !bad) { /* an earlier write failed; its errno is lost */
 			bad = true;
-			errno = outfile->path			   ? ask_again(outfile)
-				: no_reader(fileno(outfile->file)) ? EPIPE
-								   : EIO;
+			errno = find_write_error(outfile);
 		}
 		if (outfile->path && fclose(outfile->file) != 0)
 			bad = true;
@@ -387,7 +413,7 @@ int ws_outfile_commit(struct ws_outfile *outfile, struct ws_err *err)
 	}
 	if (bad && !outfile->path && errno == EPIPE) {
 		clearerr(stdout);
-		forget(outfile);
+		free_paths(outfile);
 		return WS_OUTFILE_PIPE;
 	}
 	if (bad) {
@@ -395,15 +421,15 @@ int ws_outfile_commit(struct ws_outfile *outfile, struct ws_err *err)
 		ws_outfile_abort(outfile);
 		return -1;
 	}
-	if (outfile->path && put_in_place(outfile) < 0) {
+	if (outfile->path && rename_into_place(outfile) < 0) {
 		if (errno == EEXIST)
-			exists(name, err);
+			fail_existing(name, err);
 		else
 			ws_fail_errno(err, "cannot write %s", name);
 		ws_outfile_abort(outfile);
 		return -1;
 	}
-	forget(outfile);
+	free_paths(outfile);
 	return 0;
 }
 
@@ -415,5 +441,5 @@ void ws_outfile_abort(struct ws_outfile *outfile)
 		remove_folder(outfile->temporary);
 	else if (outfile->temporary)
 		unlink(outfile->temporary);
-	forget(outfile);
+	free_paths(outfile);
 }

@@ -10,17 +10,17 @@
 
 #include "base/mem.h"
 
-enum { FIRST_MS = 1000, BETWEEN_MS = 100, STEPS_A_LOOK = 20000 };
+enum { FIRST_SHOWN_MS = 1000, UPDATE_INTERVAL_MS = 100, STEPS_PER_CHECK = 20000 };
 
 struct ws_progress {
-	const char *what;
-	uint64_t total, done, looked;
-	int64_t next; /* ms */
+	const char *title;
+	uint64_t total, done, checked;
+	int64_t next_update; /* ms */
 	int shown;
 	int busy; /* a thread is writing the line */
 };
 
-static int64_t now_ms(void)
+static int64_t read_clock_ms(void)
 {
 	struct timespec time;
 
@@ -28,32 +28,32 @@ static int64_t now_ms(void)
 	return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-struct ws_progress *ws_progress_begin(const char *what, uint64_t total)
+struct ws_progress *ws_progress_begin(const char *title, uint64_t total)
 {
 	struct ws_progress *progress;
 
-	if (!what || !total || !isatty(STDERR_FILENO))
+	if (!title || !total || !isatty(STDERR_FILENO))
 		return NULL;
 	progress = ws_calloc(1, sizeof(*progress));
-	progress->what = what;
+	progress->title = title;
 	progress->total = total;
-	progress->next = now_ms() + FIRST_MS;
+	progress->next_update = read_clock_ms() + FIRST_SHOWN_MS;
 	return progress;
 }
 
-static void show(struct ws_progress *progress, uint64_t done)
+static void show_percent(struct ws_progress *progress, uint64_t done)
 {
-	int64_t now = now_ms();
-	uint64_t percent = done >= progress->total
-				   ? 99
-				   : done * 100 / progress->total; /* several tables may come from
-							one: never past the end */
+	int64_t now = read_clock_ms();
+	uint64_t percent =
+		99; /* at most: several tables may come from one, so `done` may pass `total` */
 
-	if (now < progress->next)
+	if (now < progress->next_update)
 		return;
-	progress->next = now + BETWEEN_MS;
+	if (done < progress->total)
+		percent = done * 100 / progress->total;
+	progress->next_update = now + UPDATE_INTERVAL_MS;
 	progress->shown = 1;
-	fprintf(stderr, "\r%s: %" PRIu64 " %%", progress->what, percent);
+	fprintf(stderr, "\r%s: %" PRIu64 " %%", progress->title, percent);
 }
 
 void ws_progress_step(struct ws_progress *progress, uint64_t steps)
@@ -63,11 +63,11 @@ void ws_progress_step(struct ws_progress *progress, uint64_t steps)
 	if (!progress)
 		return;
 	done = __atomic_add_fetch(&progress->done, steps, __ATOMIC_RELAXED);
-	if (done - __atomic_load_n(&progress->looked, __ATOMIC_RELAXED) < STEPS_A_LOOK ||
+	if (done - __atomic_load_n(&progress->checked, __ATOMIC_RELAXED) < STEPS_PER_CHECK ||
 	    __atomic_exchange_n(&progress->busy, 1, __ATOMIC_ACQUIRE))
 		return;
-	__atomic_store_n(&progress->looked, done, __ATOMIC_RELAXED);
-	show(progress, done);
+	__atomic_store_n(&progress->checked, done, __ATOMIC_RELAXED);
+	show_percent(progress, done);
 	__atomic_store_n(&progress->busy, 0, __ATOMIC_RELEASE);
 }
 

@@ -8,10 +8,11 @@
 
 struct ws_progress;
 
-/* `what` NULL: say nothing. NULL when there is nothing to show it on, which the others take.
- * `total` steps are the whole. */
-struct ws_progress *ws_progress_begin(const char *what, uint64_t total);
-/* So many more are done. From any thread. */
+/* Start showing `title`, which must live as long; `total` steps are the whole. Returns NULL when
+ * `title` is NULL, there is nothing to do, or standard error is no terminal; the other functions
+ * accept that. */
+struct ws_progress *ws_progress_begin(const char *title, uint64_t total);
+/* Count `steps` more as done. May be called from any thread. */
 void ws_progress_step(struct ws_progress *progress, uint64_t steps);
 /* Wipe the line and free. */
 void ws_progress_end(struct ws_progress *progress);

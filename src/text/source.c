@@ -1,5 +1,4 @@
-/* source.c - see source.h. The thread that decompresses hands over blocks through a ring of BLOCKS.
- */
+/* source.c - see source.h. The thread that decompresses hands over blocks in a ring of BLOCKS. */
 #include "text/source.h"
 
 #include <errno.h>
@@ -18,20 +17,20 @@ enum { BLOCKS = 4, BLOCK_BYTES = 1 << 20, INPUT_BYTES = 256 << 10 };
 
 struct ws_source {
 	int fd;
-	uint64_t size, done; /* done: by whoever reads the file */
+	uint64_t size, done; /* bytes of the file, and how many of them have been read */
 	char *broken;
 	/* gzip only */
 	bool gzip;
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	char *block[BLOCKS];
-	size_t length[BLOCKS], at; /* at: in the block being read */
-	uint64_t made, used;
+	char *blocks[BLOCKS];
+	size_t lengths[BLOCKS], block_offset; /* at: in the block being read */
+	uint64_t blocks_made, blocks_used;
 	bool ended, stop;
-	z_stream zip;
+	z_stream inflater;
 	unsigned char *input;
-	uint64_t out_bytes;
+	uint64_t unpacked_bytes;
 };
 
 static size_t read_file(struct ws_source *source, void *out, size_t n)
@@ -49,62 +48,64 @@ static size_t read_file(struct ws_source *source, void *out, size_t n)
 	return (size_t)got;
 }
 
-/* Input for the decompressor; false at the end of the file. */
-static bool feed(struct ws_source *source)
+/* Give the decompressor input if it has none; false at the end of the file. */
+static bool feed_inflate(struct ws_source *source)
 {
-	if (source->zip.avail_in)
+	if (source->inflater.avail_in)
 		return true;
-	source->zip.next_in = source->input;
-	source->zip.avail_in = (unsigned)read_file(source, source->input, INPUT_BYTES);
-	return source->zip.avail_in > 0;
+	source->inflater.next_in = source->input;
+	source->inflater.avail_in = (unsigned)read_file(source, source->input, INPUT_BYTES);
+	return source->inflater.avail_in > 0;
 }
 
-/* Decompress into one block. Returns its length; *last when nothing follows. */
+/* Decompress into one block. Returns its length; sets *last when nothing follows. */
 static size_t inflate_block(struct ws_source *source, char *out, bool *last)
 {
-	source->zip.next_out = (unsigned char *)out;
-	source->zip.avail_out = BLOCK_BYTES;
-	while (source->zip.avail_out && !*last) {
-		bool fed = feed(source);
-		int rc = fed ? inflate(&source->zip, Z_NO_FLUSH) : Z_BUF_ERROR;
+	source->inflater.next_out = (unsigned char *)out;
+	source->inflater.avail_out = BLOCK_BYTES;
+	while (source->inflater.avail_out && !*last) {
+		const char *problem = "its compressed data end too early";
+		int rc = Z_BUF_ERROR;
 
-		if (rc == Z_STREAM_END) { /* another member may follow; anything else that does is
-					     padding */
-			*last = !feed(source) || source->zip.next_in[0] != 0x1f ||
-				inflateReset(&source->zip) != Z_OK;
+		if (feed_inflate(source)) {
+			problem = "its compressed data are damaged";
+			rc = inflate(&source->inflater, Z_NO_FLUSH);
+		}
+		if (rc == Z_STREAM_END) {
+			/* Another member may follow; anything else is padding. */
+			*last = !feed_inflate(source) || source->inflater.next_in[0] != 0x1f ||
+				inflateReset(&source->inflater) != Z_OK;
 		} else if (rc != Z_OK) {
 			*last = true;
 			if (!source->broken)
-				source->broken =
-					ws_format(fed ? "its compressed data are damaged"
-						      : "its compressed data end too early");
+				source->broken = ws_strdup(problem);
 		}
 	}
-	return BLOCK_BYTES - source->zip.avail_out;
+	return BLOCK_BYTES - source->inflater.avail_out;
 }
 
-static void *decompress(void *arg)
+static void *decompress_blocks(void *arg)
 {
 	struct ws_source *source = arg;
 	bool last = false;
 
 	while (!last) {
-		int at = (int)(source->made % BLOCKS);
-		size_t n = inflate_block(source, source->block[at], &last);
+		int slot = (int)(source->blocks_made % BLOCKS);
+		size_t length = inflate_block(source, source->blocks[slot], &last);
 
-		source->out_bytes += n;
-		if (source->out_bytes > WS_SOURCE_MOST && !last) {
+		source->unpacked_bytes += length;
+		if (source->unpacked_bytes > WS_SOURCE_MOST && !last) {
 			source->broken = ws_format(
 				"it unpacks to more than %llu GiB, which is as much as is read",
 				(unsigned long long)(WS_SOURCE_MOST >> 30));
 			last = true;
 		}
 		pthread_mutex_lock(&source->lock);
-		source->length[at] = n;
-		source->made++;
+		source->lengths[slot] = length;
+		source->blocks_made++;
 		source->ended = last;
 		pthread_cond_broadcast(&source->changed);
-		while (source->made - source->used == BLOCKS && !source->stop)
+		while (source->blocks_made - source->blocks_used == BLOCKS && !source->stop)
 			pthread_cond_wait(&source->changed, &source->lock);
 		last |= source->stop;
 		pthread_mutex_unlock(&source->lock);
@@ -112,19 +113,19 @@ static void *decompress(void *arg)
 	return NULL;
 }
 
-static int start_gzip(struct ws_source *source, struct ws_err *err)
+static int start_decompressing(struct ws_source *source, struct ws_err *err)
 {
 	int rc;
 
-	if (inflateInit2(&source->zip, 15 + 16) != Z_OK)
+	if (inflateInit2(&source->inflater, 15 + 16) != Z_OK)
 		return ws_fail(err, "cannot start decompressing");
 	source->gzip = true;
 	source->input = ws_malloc(INPUT_BYTES);
 	for (int i = 0; i < BLOCKS; i++)
-		source->block[i] = ws_malloc(BLOCK_BYTES);
+		source->blocks[i] = ws_malloc(BLOCK_BYTES);
 	pthread_mutex_init(&source->lock, NULL);
 	pthread_cond_init(&source->changed, NULL);
-	rc = pthread_create(&source->thread, NULL, decompress, source);
+	rc = pthread_create(&source->thread, NULL, decompress_blocks, source);
 	if (!rc)
 		return 0;
 	source->stop = true; /* nothing to join */
@@ -137,20 +138,20 @@ struct ws_source *ws_source_open(const char *path, struct ws_err *err)
 {
 	struct ws_source *source = ws_calloc(1, sizeof(*source));
 	unsigned char magic[2] = {0};
-	struct stat st;
+	struct stat status;
 
 	source->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (source->fd < 0 || fstat(source->fd, &st) < 0) {
+	if (source->fd < 0 || fstat(source->fd, &status) < 0) {
 		ws_fail_errno(err, "cannot open %s", path);
 		goto bad;
 	}
-	if (!S_ISREG(st.st_mode)) {
+	if (!S_ISREG(status.st_mode)) {
 		ws_fail(err, "cannot import %s: it is not a regular file", path);
 		goto bad;
 	}
-	source->size = (uint64_t)st.st_size;
+	source->size = (uint64_t)status.st_size;
 	if (pread(source->fd, magic, 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b &&
-	    start_gzip(source, err) < 0)
+	    start_decompressing(source, err) < 0)
 		goto bad;
 	return source;
 bad:
@@ -160,32 +161,34 @@ bad:
 
 static size_t read_blocks(struct ws_source *source, void *out, size_t n)
 {
-	size_t have = 0;
+	size_t available = 0;
 
 	pthread_mutex_lock(&source->lock);
-	while (!have) {
-		while (source->used == source->made && !source->ended)
+	while (!available) {
+		while (source->blocks_used == source->blocks_made && !source->ended)
 			pthread_cond_wait(&source->changed, &source->lock);
-		if (source->used == source->made)
+		if (source->blocks_used == source->blocks_made)
 			break;
-		have = source->length[source->used % BLOCKS] - source->at;
-		if (!have) {
-			source->at = 0;
-			source->used++;
+		available = source->lengths[source->blocks_used % BLOCKS] - source->block_offset;
+		if (!available) {
+			source->block_offset = 0;
+			source->blocks_used++;
 			pthread_cond_broadcast(&source->changed);
 		}
 	}
 	pthread_mutex_unlock(&source->lock);
-	n = ws_min(n, have);
-	if (n) /* the block is ours until `used` moves on */
-		memcpy(out, source->block[source->used % BLOCKS] + source->at, n);
-	source->at += n;
+	n = ws_min(n, available);
+	if (n) /* the block is ours until blocks_used moves on */
+		memcpy(out, source->blocks[source->blocks_used % BLOCKS] + source->block_offset, n);
+	source->block_offset += n;
 	return n;
 }
 
 size_t ws_source_read(struct ws_source *source, void *out, size_t n)
 {
-	return source->gzip ? read_blocks(source, out, n) : read_file(source, out, n);
+	if (source->gzip)
+		return read_blocks(source, out, n);
+	return read_file(source, out, n);
 }
 
 const char *ws_source_broken(struct ws_source *source)
@@ -217,10 +220,10 @@ void ws_source_close(struct ws_source *source)
 		} else {
 			pthread_mutex_unlock(&source->lock);
 		}
-		inflateEnd(&source->zip);
+		inflateEnd(&source->inflater);
 		free(source->input);
 		for (int i = 0; i < BLOCKS; i++)
-			free(source->block[i]);
+			free(source->blocks[i]);
 		pthread_mutex_destroy(&source->lock);
 		pthread_cond_destroy(&source->changed);
 	}

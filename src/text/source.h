@@ -1,10 +1,10 @@
 /*
  * source.h - the bytes of a file to import, plain or gzip, from the beginning to the end.
  *
- * A gzip file is decompressed by a thread of its own, some megabytes ahead of who reads. Members
- * that follow one another are one text, as gzip has it. What comes out is bounded by
- * WS_SOURCE_MOST, so that a small file that unpacks to an endless one ends in a message; nothing of
- * it is kept, so memory is bounded anyway.
+ * A gzip file is decompressed by a thread of its own, some megabytes ahead of the reader. Members
+ * that follow one another are one text, as in gzip(1). WS_SOURCE_MOST bounds what comes out, so
+ * that a small file that unpacks to an endless one ends in a message; nothing of it is kept, so
+ * memory is bounded anyway.
  */
 #ifndef WS_TEXT_SOURCE_H
 #define WS_TEXT_SOURCE_H
@@ -15,7 +15,7 @@
 
 #include "base/err.h"
 
-/* Bytes that a compressed file may unpack to. */
+/* Most bytes that a compressed file may unpack to. */
 #define WS_SOURCE_MOST (UINT64_C(256) << 30)
 
 struct ws_source;
@@ -27,12 +27,13 @@ struct ws_source *ws_source_open(const char *path, struct ws_err *err);
  * it breaks: ws_source_broken then says why.
  */
 size_t ws_source_read(struct ws_source *source, void *out, size_t n);
-/* Why it ended before its end, or NULL. Lives as long as the source. */
+/* Why reading ended before the end of the file, or NULL. Lives as long as the source. */
 const char *ws_source_broken(struct ws_source *source);
-/* How much of the file as it lies on the disk has been read, and how much there is: for showing
- * progress. */
+/* How many bytes of the file on disk have been read, and how many there are: for showing progress.
+ */
 uint64_t ws_source_done(const struct ws_source *source);
 uint64_t ws_source_size(const struct ws_source *source);
+/* Ends the thread and frees the source. NULL is accepted. */
 void ws_source_close(struct ws_source *source);
 
 #endif

@@ -1,16 +1,17 @@
 /*
- * text.c - see text.h. One decoder walks the bytes; each writer says what becomes of a character.
+ * text.c - see text.h. One decoder walks the bytes, and each writer says how to write a character.
  * Runs of plain ASCII, which nearly all names are, are copied whole.
  */
 #include "text/text.h"
 
 #include <string.h>
 
+#include "base/choose.h"
 #include "base/compiler.h"
 
-static const char replacement[] = "\xef\xbf\xbd";
+static const char replacement_character[] = "\xef\xbf\xbd";
 
-static bool continues(const char *text, size_t n, size_t from, size_t to)
+static bool are_continuations(const char *text, size_t n, size_t from, size_t to)
 {
 	if (n < to)
 		return false;
@@ -20,35 +21,35 @@ static bool continues(const char *text, size_t n, size_t from, size_t to)
 	return true;
 }
 
-size_t ws_utf8_next(const char *text, size_t n, uint32_t *cp)
+size_t ws_utf8_next(const char *text, size_t n, uint32_t *code)
 {
 	const unsigned char *bytes = (const unsigned char *)text;
 
 	if (!n)
 		return 0;
 	if (bytes[0] < 0x80) {
-		*cp = bytes[0];
+		*code = bytes[0];
 		return 1;
 	}
-	if (bytes[0] >= 0xc2 && bytes[0] < 0xe0 && continues(text, n, 1, 2)) {
-		*cp = (uint32_t)(bytes[0] & 0x1f) << 6 | (bytes[1] & 0x3f);
+	if (bytes[0] >= 0xc2 && bytes[0] < 0xe0 && are_continuations(text, n, 1, 2)) {
+		*code = (uint32_t)(bytes[0] & 0x1f) << 6 | (bytes[1] & 0x3f);
 		return 2;
 	}
-	if (bytes[0] >= 0xe0 && bytes[0] < 0xf0 && continues(text, n, 1, 3)) {
-		*cp = (uint32_t)(bytes[0] & 0x0f) << 12 | (uint32_t)(bytes[1] & 0x3f) << 6 |
-		      (bytes[2] & 0x3f);
-		return *cp >= 0x800 && (*cp < 0xd800 || *cp > 0xdfff) ? 3 : 0;
+	if (bytes[0] >= 0xe0 && bytes[0] < 0xf0 && are_continuations(text, n, 1, 3)) {
+		*code = (uint32_t)(bytes[0] & 0x0f) << 12 | (uint32_t)(bytes[1] & 0x3f) << 6 |
+			(bytes[2] & 0x3f);
+		return 3 * (*code >= 0x800 && (*code < 0xd800 || *code > 0xdfff));
 	}
-	if (bytes[0] >= 0xf0 && bytes[0] < 0xf5 && continues(text, n, 1, 4)) {
-		*cp = (uint32_t)(bytes[0] & 0x07) << 18 | (uint32_t)(bytes[1] & 0x3f) << 12 |
-		      (uint32_t)(bytes[2] & 0x3f) << 6 | (bytes[3] & 0x3f);
-		return *cp >= 0x10000 && *cp <= 0x10ffff ? 4 : 0;
+	if (bytes[0] >= 0xf0 && bytes[0] < 0xf5 && are_continuations(text, n, 1, 4)) {
+		*code = (uint32_t)(bytes[0] & 0x07) << 18 | (uint32_t)(bytes[1] & 0x3f) << 12 |
+			(uint32_t)(bytes[2] & 0x3f) << 6 | (bytes[3] & 0x3f);
+		return 4 * (*code >= 0x10000 && *code <= 0x10ffff);
 	}
 	return 0;
 }
 
-/* Bytes at the start of s that are printable ASCII. */
-static size_t plain_run(const char *text, size_t n)
+/* How many bytes at the start of `text` are printable ASCII. */
+static size_t count_plain_bytes(const char *text, size_t n)
 {
 	size_t i = 0;
 
@@ -60,45 +61,47 @@ static size_t plain_run(const char *text, size_t n)
 bool ws_utf8_valid(const char *text, size_t n)
 {
 	while (n) {
-		uint32_t cp;
-		size_t k = plain_run(text, n);
+		uint32_t code;
+		size_t length = count_plain_bytes(text, n);
 
-		if (!k) {
-			k = ws_utf8_next(text, n, &cp);
-			if (!k || !cp)
+		if (!length) {
+			length = ws_utf8_next(text, n, &code);
+			if (!length || !code)
 				return false;
 		}
-		text += k;
-		n -= k;
+		text += length;
+		n -= length;
 	}
 	return true;
 }
 
-/* How a writer turns one character into text: `bytes` are its `len` bytes, or the replacement's; cp
- * is never invalid. */
+/* How a writer appends one character: `bytes` are its `len` bytes, or those of the replacement
+ * character; `cp` is never invalid. */
 typedef void put_fn(struct ws_text *text, uint32_t cp, const char *bytes, size_t len);
 
-static void walk(struct ws_text *text, const char *word, size_t n, put_fn *put)
+static void put_characters(struct ws_text *text, const char *word, size_t n, put_fn *put)
 {
 	while (n) {
-		uint32_t cp;
-		size_t k = ws_utf8_next(word, n, &cp);
+		uint32_t code;
+		size_t length = ws_utf8_next(word, n, &code);
 
-		if (k)
-			put(text, cp, word, k);
+		if (length)
+			put(text, code, word, length);
 		else
-			put(text, 0xfffd, replacement, 3);
-		word += k ? k : 1;
-		n -= k ? k : 1;
+			put(text, 0xfffd, replacement_character, 3);
+		length = ws_max(length, 1u);
+		word += length;
+		n -= length;
 	}
 }
 
-static void put_utf8(struct ws_text *text, uint32_t cp, const char *bytes, size_t len)
+static void put_utf8_character(struct ws_text *text, uint32_t code, const char *bytes,
+			       size_t length)
 {
-	if (cp)
-		ws_text_add(text, bytes, len);
+	if (code)
+		ws_text_add(text, bytes, length);
 	else
-		ws_text_add(text, replacement, 3);
+		ws_text_add(text, replacement_character, 3);
 }
 
 void ws_text_utf8(struct ws_text *text, const char *word, size_t n)
@@ -106,69 +109,92 @@ void ws_text_utf8(struct ws_text *text, const char *word, size_t n)
 	if (ws_likely(ws_utf8_valid(word, n)))
 		ws_text_add(text, word, n);
 	else
-		walk(text, word, n, put_utf8);
+		put_characters(text, word, n, put_utf8_character);
 }
 
-static void put_json(struct ws_text *text, uint32_t cp, const char *bytes, size_t len)
+static void put_json_character(struct ws_text *text, uint32_t code, const char *bytes,
+			       size_t length)
 {
-	static const char shorts[] = "btnvfr"; /* 8 to 13; JSON has no \v */
+	static const char letters[] = "btnvfr"; /* 8 to 13; JSON has no \v */
 
-	if (cp == '"' || cp == '\\')
-		ws_text_printf(text, "\\%c", (int)cp);
-	else if (cp >= 8 && cp <= 13 && cp != 11)
-		ws_text_printf(text, "\\%c", shorts[cp - 8]);
-	else if (cp < 0x20 || cp == 0x7f || cp == 0x2028 || cp == 0x2029)
-		ws_text_printf(text, "\\u%04x", (unsigned)cp);
+	if (code == '"' || code == '\\')
+		ws_text_printf(text, "\\%c", (int)code);
+	else if (code >= 8 && code <= 13 && code != 11)
+		ws_text_printf(text, "\\%c", letters[code - 8]);
+	else if (code < 0x20 || code == 0x7f || code == 0x2028 || code == 0x2029)
+		ws_text_printf(text, "\\u%04x", (unsigned)code);
 	else
-		ws_text_add(text, bytes, len);
+		ws_text_add(text, bytes, length);
+}
+
+/* How many bytes at the start of `word` stand in JSON as they are. */
+static size_t count_plain_json_bytes(const char *word, size_t n)
+{
+	size_t length = count_plain_bytes(word, n);
+	const char *special;
+
+	if (!length)
+		return 0;
+	special = memchr(word, '"', length);
+	if (special)
+		length = (size_t)(special - word);
+	special = memchr(word, '\\', length);
+	if (special)
+		length = (size_t)(special - word);
+	return length;
 }
 
 void ws_text_json(struct ws_text *text, const char *word, size_t n)
 {
 	ws_text_add(text, "\"", 1);
 	while (n) {
-		size_t k = plain_run(word, n);
-		const char *quote = k ? memchr(word, '"', k) : NULL;
-		const char *slash = k ? memchr(word, '\\', k) : NULL;
+		size_t length = count_plain_json_bytes(word, n);
+		uint32_t code;
 
-		if (quote)
-			k = (size_t)(quote - word);
-		if (slash && (size_t)(slash - word) < k)
-			k = (size_t)(slash - word);
-		if (k) {
-			ws_text_add(text, word, k);
+		if (length) {
+			ws_text_add(text, word, length);
 		} else {
-			uint32_t cp;
-
-			k = ws_utf8_next(word, n, &cp);
-			walk(text, word, k ? k : 1, put_json);
-			k = k ? k : 1;
+			length = ws_max(ws_utf8_next(word, n, &code), 1u);
+			put_characters(text, word, length, put_json_character);
 		}
-		word += k;
-		n -= k;
+		word += length;
+		n -= length;
 	}
 	ws_text_add(text, "\"", 1);
 }
 
-/* Characters that move the cursor or reorder the line. */
-static bool disturbs(uint32_t cp)
+/* Whether a character moves the cursor or reorders the line. */
+static bool is_disturbing(uint32_t code)
 {
-	return cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || cp == 0x61c ||
-	       (cp >= 0x200b && cp <= 0x200f) || (cp >= 0x2028 && cp <= 0x202e) ||
-	       (cp >= 0x2066 && cp <= 0x2069) || cp == 0xfeff;
+	return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c ||
+	       (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+	       (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;
 }
 
-static void put_escape(struct ws_text *text, uint32_t cp)
+static void put_escape(struct ws_text *text, uint32_t code)
 {
-	if (cp == '\n' || cp == '\r' || cp == '\t')
-		ws_text_puts(text, cp == '\n' ? "\\n" : cp == '\r' ? "\\r" : "\\t");
-	else
-		ws_text_printf(text, cp < 0x100 ? "\\x%02x" : "\\u%04x", (unsigned)cp);
+	switch (code) {
+	case '\n':
+		ws_text_puts(text, "\\n");
+		break;
+	case '\r':
+		ws_text_puts(text, "\\r");
+		break;
+	case '\t':
+		ws_text_puts(text, "\\t");
+		break;
+	default:
+		if (code < 0x100)
+			ws_text_printf(text, "\\x%02x", (unsigned)code);
+		else
+			ws_text_printf(text, "\\u%04x", (unsigned)code);
+	}
 }
 
-static void put_html(struct ws_text *text, uint32_t cp, const char *bytes, size_t len)
+static void put_html_character(struct ws_text *text, uint32_t code, const char *bytes,
+			       size_t length)
 {
-	switch (cp) {
+	switch (code) {
 	case '&':
 		ws_text_puts(text, "&amp;");
 		break;
@@ -185,35 +211,36 @@ static void put_html(struct ws_text *text, uint32_t cp, const char *bytes, size_
 		ws_text_puts(text, "&#39;");
 		break;
 	default:
-		if (disturbs(cp))
-			put_escape(text, cp);
+		if (is_disturbing(code))
+			put_escape(text, code);
 		else
-			ws_text_add(text, bytes, len);
+			ws_text_add(text, bytes, length);
 	}
 }
 
 void ws_text_html(struct ws_text *text, const char *word, size_t n)
 {
-	walk(text, word, n, put_html);
+	put_characters(text, word, n, put_html_character);
 }
 
-static void put_terminal(struct ws_text *text, uint32_t cp, const char *bytes, size_t len)
+static void put_terminal_character(struct ws_text *text, uint32_t code, const char *bytes,
+				   size_t length)
 {
-	if (disturbs(cp))
-		put_escape(text, cp);
+	if (is_disturbing(code))
+		put_escape(text, code);
 	else
-		ws_text_add(text, bytes, len);
+		ws_text_add(text, bytes, length);
 }
 
 void ws_text_terminal(struct ws_text *text, const char *word, size_t n)
 {
-	if (ws_likely(plain_run(word, n) == n))
+	if (ws_likely(count_plain_bytes(word, n) == n))
 		ws_text_add(text, word, n);
 	else
-		walk(text, word, n, put_terminal);
+		put_characters(text, word, n, put_terminal_character);
 }
 
-static unsigned width_of(uint32_t cp)
+static unsigned find_width(uint32_t code)
 {
 	static const struct {
 		uint32_t first, last;
@@ -229,10 +256,10 @@ static unsigned width_of(uint32_t cp)
 		{0x20000, 0x3fffd, 2},
 	};
 
-	if (cp < 0x300)
+	if (code < 0x300)
 		return 1;
-	for (size_t i = 0; i < WS_COUNT(ranges) && cp >= ranges[i].first; i++)
-		if (cp <= ranges[i].last)
+	for (size_t i = 0; i < WS_COUNT(ranges) && code >= ranges[i].first; i++)
+		if (code <= ranges[i].last)
 			return ranges[i].width;
 	return 1;
 }
@@ -242,13 +269,13 @@ size_t ws_utf8_prefix(const char *text, size_t n, size_t width)
 	size_t at = 0, used = 0;
 
 	while (at < n) {
-		uint32_t cp = 0;
-		size_t k = ws_utf8_next(text + at, n - at, &cp);
+		uint32_t code = 0;
+		size_t length = ws_utf8_next(text + at, n - at, &code);
 
-		used += width_of(cp);
+		used += find_width(code);
 		if (used > width)
 			break;
-		at += k ? k : 1;
+		at += ws_max(length, 1u);
 	}
 	return at;
 }
@@ -258,11 +285,11 @@ size_t ws_utf8_width(const char *text, size_t n)
 	size_t used = 0;
 
 	for (size_t at = 0; at < n;) {
-		uint32_t cp = 0;
-		size_t k = ws_utf8_next(text + at, n - at, &cp);
+		uint32_t code = 0;
+		size_t length = ws_utf8_next(text + at, n - at, &code);
 
-		used += width_of(cp);
-		at += k ? k : 1;
+		used += find_width(code);
+		at += ws_max(length, 1u);
 	}
 	return used;
 }

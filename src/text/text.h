@@ -1,5 +1,5 @@
 /*
- * text.h - names of the target's own, made fit for each place they are written to.
+ * text.h - writing the names that the profiled program chose so that they are safe in each place.
  *
  * Names are untrusted bytes: any length, NULs, broken UTF-8, quotes, terminal escapes,
  * bidirectional overrides. Every writer of exports and tables passes them through one of these.
@@ -13,16 +13,16 @@
 
 #include "base/mem.h"
 
-/* Length in bytes of the valid UTF-8 sequence at s (n bytes left), or 0; *cp gets the code point.
- * Surrogates and overlong forms are invalid. */
-size_t ws_utf8_next(const char *text, size_t n, uint32_t *cp);
-/* Is all of it valid UTF-8, without a NUL? */
+/* Length in bytes of the valid UTF-8 sequence at `text` (`n` bytes are left), or 0; *code gets the
+ * code point. Surrogates and overlong forms are invalid. */
+size_t ws_utf8_next(const char *text, size_t n, uint32_t *code);
+/* Whether all of it is valid UTF-8 without a NUL. */
 bool ws_utf8_valid(const char *text, size_t n);
 /* Append with each invalid byte, and each NUL, replaced by U+FFFD. */
 void ws_text_utf8(struct ws_text *text, const char *word, size_t n);
 /* Append as a JSON string, quotes included; invalid bytes become U+FFFD. */
 void ws_text_json(struct ws_text *text, const char *word, size_t n);
-/* Is it one JSON value, and nothing else? Nesting beyond 64 levels is refused. */
+/* Whether it is one JSON value and nothing else. Nesting beyond 64 levels is refused. */
 bool ws_json_valid(const char *text, size_t n);
 /* Append as HTML text (also right inside double-quoted attributes); controls and bidirectional
  * overrides are made visible. */
@@ -33,10 +33,10 @@ void ws_text_html(struct ws_text *text, const char *word, size_t n);
  * become U+FFFD.
  */
 void ws_text_terminal(struct ws_text *text, const char *word, size_t n);
-/* Columns that valid UTF-8 takes on a terminal: 2 for East Asian wide and emoji, 0 for combining
- * marks, else 1 a character. */
+/* How many columns valid UTF-8 takes on a terminal: 2 for East Asian wide characters and emoji, 0
+ * for combining marks, 1 for any other character. */
 size_t ws_utf8_width(const char *text, size_t n);
-/* Bytes of the longest prefix that takes at most `width` columns. */
+/* Length in bytes of the longest prefix that takes at most `width` columns. */
 size_t ws_utf8_prefix(const char *text, size_t n, size_t width);
 
 #endif

@@ -17,15 +17,15 @@ const char *ws_texts_get(const struct ws_texts *texts, uint32_t number, size_t *
 
 uint32_t ws_texts_number(struct ws_texts *texts, const char *text, size_t len)
 {
-	uint32_t h = (uint32_t)XXH3_64bits(text, len), i;
-	size_t at, have;
+	uint32_t hash = (uint32_t)XXH3_64bits(text, len), slot;
+	size_t position, other_len;
 
-	for (at = ws_slots_begin(&texts->slots, &texts->mask, texts->n, 64, h);
-	     (i = ws_slots_next(texts->slots, texts->mask, h, &at)); at++) {
-		const char *other = ws_texts_get(texts, i - 1, &have);
+	for (position = ws_slots_begin(&texts->slots, &texts->mask, texts->n, 64, hash);
+	     (slot = ws_slots_next(texts->slots, texts->mask, hash, &position)); position++) {
+		const char *other = ws_texts_get(texts, slot - 1, &other_len);
 
-		if (have == len && !memcmp(other, text, len))
-			return i - 1;
+		if (other_len == len && !memcmp(other, text, len))
+			return slot - 1;
 	}
 	ws_grow(texts->text, texts->cap, texts->len + len + 1);
 	ws_grow(texts->at, texts->at_cap, (size_t)texts->n + 2);
@@ -33,7 +33,7 @@ uint32_t ws_texts_number(struct ws_texts *texts, const char *text, size_t len)
 	texts->at[texts->n] = texts->len;
 	texts->len += len;
 	texts->at[texts->n + 1] = texts->len;
-	texts->slots[at] = ws_slot(h, ++texts->n);
+	texts->slots[position] = ws_slot(hash, ++texts->n);
 	return texts->n - 1;
 }
 

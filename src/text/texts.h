@@ -1,6 +1,6 @@
 /*
- * texts.h - numbers for texts: what groups names that are made up here (a call without its version,
- * a range before a kernel).
+ * texts.h - numbers for texts, by which names that are made up here (a call without its version, a
+ * range before a kernel) can be grouped.
  */
 #ifndef WS_TEXT_TEXTS_H
 #define WS_TEXT_TEXTS_H
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zeroed to begin with. Number i has its bytes at s + at[i], at[i + 1] - at[i] of them. */
+/* Zero it to begin with. Text i lies at text + at[i] and has at[i + 1] - at[i] bytes. */
 struct ws_texts {
 	char *text;
 	size_t len, cap;
@@ -20,6 +20,7 @@ struct ws_texts {
 
 /* Number of the text, from 0; equal bytes have equal numbers. */
 uint32_t ws_texts_number(struct ws_texts *texts, const char *text, size_t len);
+/* The text with that number, *len bytes; valid until the next is added. */
 const char *ws_texts_get(const struct ws_texts *texts, uint32_t number, size_t *len);
 void ws_texts_free(struct ws_texts *texts);
 

@@ -1,4 +1,4 @@
-/* cells.c - cells of texts, threads and times, and the state that making them needs. */
+/* cells.c - makes cells of texts, threads and times; the state that this needs. */
 #include "views/cells.h"
 #include "base/choose.h"
 
@@ -14,51 +14,56 @@
 
 enum { STRING_CLEAN = 1, STRING_BROKEN = 2, STRING_USED = WS_STRING_USED };
 
-/* Beside this thread, those of columns.c note which texts are used. */
-static void note(struct ws_export *export, uint32_t id, uint8_t what)
+/* Remember `what` of a text. The threads of export/columns.c do so at the same time. */
+static void note_string(struct ws_export *export, uint32_t id, uint8_t what)
 {
 	if (!(__atomic_load_n(&export->strings[id], __ATOMIC_RELAXED) & what))
 		__atomic_fetch_or(&export->strings[id], what, __ATOMIC_RELAXED);
 }
 
-/* Valid text of a string id. Ids beyond the dictionary are empty strings. */
-const char *ws_x_bytes(struct ws_export *export, uint32_t id, size_t *len)
+/* Ids beyond the dictionary are empty strings. */
+const char *ws_x_bytes(struct ws_export *export, uint32_t id, size_t *length)
 {
-	const char *text = ws_report_string(export->report, id, len);
-	struct ws_text out = {0};
+	const char *text = ws_report_string(export->report, id, length);
+	struct ws_text repaired = {0};
 
 	if (id > export->string_count || export->strings[id] & STRING_CLEAN)
 		return text;
-	if (!(export->strings[id] & STRING_BROKEN) && ws_utf8_valid(text, *len)) {
-		note(export, id, STRING_CLEAN);
+	if (!(export->strings[id] & STRING_BROKEN) && ws_utf8_valid(text, *length)) {
+		note_string(export, id, STRING_CLEAN);
 		return text;
 	}
-	note(export, id, STRING_BROKEN);
+	note_string(export, id, STRING_BROKEN);
 	if (!export->repaired)
 		export->repaired = ws_calloc(export->string_count + 1, sizeof(*export->repaired));
 	if (!export->repaired[id]) {
-		ws_text_utf8(&out, text, *len);
-		export->repaired[id] = out.text; /* holds no NUL */
+		ws_text_utf8(&repaired, text, *length);
+		export->repaired[id] = repaired.text; /* holds no NUL */
 	}
-	*len = strlen(export->repaired[id]);
+	*length = strlen(export->repaired[id]);
 	return export->repaired[id];
 }
 
 struct ws_xcell ws_x_text(struct ws_export *export, uint32_t id)
 {
-	struct ws_xcell cell = {.kind = id && id <= export->string_count ? WS_X_TEXT : WS_X_NULL,
-				.id = id};
+	struct ws_xcell cell = {.kind = WS_X_NULL, .id = id};
 
-	if (cell.kind == WS_X_TEXT && !export->ids_only)
+	if (!id || id > export->string_count)
+		return cell;
+	cell.kind = WS_X_TEXT;
+	if (!export->ids_only)
 		cell.text = ws_x_bytes(export, id, &cell.n);
 	return cell;
 }
 
 struct ws_xcell ws_x_blob(struct ws_export *export, uint32_t id)
 {
-	struct ws_xcell cell = {.kind = id && !export->no_blobs ? WS_X_BLOB : WS_X_NULL, .id = id};
+	struct ws_xcell cell = {.kind = WS_X_NULL, .id = id};
 
-	if (cell.kind == WS_X_BLOB && !export->ids_only)
+	if (!id || export->no_blobs)
+		return cell;
+	cell.kind = WS_X_BLOB;
+	if (!export->ids_only)
 		cell.text = ws_report_string(export->report, id, &cell.n);
 	return cell;
 }
@@ -76,63 +81,75 @@ struct ws_xcell ws_x_string(struct ws_export *export, uint32_t id)
 	if (export->ids_only)
 		return cell;
 	cell.text = ws_x_bytes(export, cell.id, &cell.n);
-	note(export, cell.id, STRING_USED);
+	note_string(export, cell.id, STRING_USED);
 	return cell;
 }
 
-/* The report's own number of a text, or 0: so that an export's import, exported again, has the same
- * numbers. */
-static uint32_t text_id(struct ws_export *export, const char *word, size_t n)
+/* Fill export->texts. Of equal texts the first counts. */
+static void index_texts(struct ws_export *export)
 {
-	const char *none = ws_report_string(
-		export->report, 0,
-		NULL); /* what is read of numbers that the report does not define */
-	uint32_t id;
-	size_t len;
+	/* What is read for ids that the report does not define. */
+	const char *undefined = ws_report_string(export->report, 0, NULL);
 
-	for (uint32_t i = export->texts.n ? 0 : export->string_count; i;
-	     i--) { /* of equal ones the first counts */
-		const char *text = ws_report_string(export->report, i, &len);
+	for (uint32_t id = export->string_count; id; id--) {
+		size_t length;
+		const char *text = ws_report_string(export->report, id, &length);
 
-		if (text != none)
-			ws_map_set(&export->texts, XXH3_64bits(text, len), i);
+		if (text != undefined)
+			ws_map_set(&export->texts, XXH3_64bits(text, length), id);
 	}
-	id = (uint32_t)ws_map_get(&export->texts, XXH3_64bits(word, n), NULL);
-	if (!id)
-		return 0;
-	word = memcmp(ws_report_string(export->report, id, &len), word, ws_min(len, n)) ? NULL
-											: word;
-	return word && len == n ? id : 0;
 }
 
-struct ws_xcell ws_x_extra(struct ws_export *export, const char *text, size_t n)
+/* The report's own id of a text, or 0: with it, an export that is imported and exported again has
+ * the same ids. */
+static uint32_t find_text_id(struct ws_export *export, const char *text, size_t length)
 {
-	struct ws_text *out, made = {0};
+	const char *found;
+	uint32_t id;
+	size_t found_length;
+
+	if (!export->texts.n)
+		index_texts(export);
+	id = (uint32_t)ws_map_get(&export->texts, XXH3_64bits(text, length), NULL);
+	if (!id)
+		return 0;
+	found = ws_report_string(export->report, id, &found_length);
+	if (found_length != length || memcmp(found, text, length))
+		return 0;
+	return id;
+}
+
+/* A text that is not the report's: extra[index]. */
+static struct ws_xcell make_extra_cell(const struct ws_export *export, size_t index)
+{
+	const struct ws_text *text = &export->extra[index];
+
+	return (struct ws_xcell){.kind = WS_X_STRING,
+				 .id = export->string_count + (uint32_t)index + 1,
+				 .text = text->text,
+				 .n = text->len};
+}
+
+struct ws_xcell ws_x_extra(struct ws_export *export, const char *text, size_t length)
+{
+	struct ws_text valid = {0};
 	size_t i = 0;
-	uint32_t id = text_id(export, text, n);
+	uint32_t id = find_text_id(export, text, length);
 
 	if (id)
 		return ws_x_string(export, id);
-	ws_text_puts(&made, "");
-	ws_text_utf8(&made, text, n);
-	while (i < export->extra_count && (export->extra[i].len != made.len ||
-					   memcmp(export->extra[i].text, made.text, made.len)))
+	ws_text_puts(&valid, "");
+	ws_text_utf8(&valid, text, length);
+	while (i < export->extra_count && (export->extra[i].len != valid.len ||
+					   memcmp(export->extra[i].text, valid.text, valid.len)))
 		i++; /* there are few */
 	if (i < export->extra_count) {
-		out = &export->extra[i];
-		ws_text_free(&made);
-		return (struct ws_xcell){.kind = WS_X_STRING,
-					 .id = export->string_count + (uint32_t)i + 1,
-					 .text = out->text,
-					 .n = out->len};
+		ws_text_free(&valid);
+	} else {
+		ws_grow(export->extra, export->extra_cap, export->extra_count + 1);
+		export->extra[export->extra_count++] = valid;
 	}
-	ws_grow(export->extra, export->extra_cap, export->extra_count + 1);
-	out = &export->extra[export->extra_count++];
-	*out = made;
-	return (struct ws_xcell){.kind = WS_X_STRING,
-				 .id = export->string_count + (uint32_t) export->extra_count,
-				 .text = out->text,
-				 .n = out->len};
+	return make_extra_cell(export, i);
 }
 
 struct ws_xcell ws_x_own(struct ws_export *export, const char *text)
@@ -149,24 +166,28 @@ struct ws_xcell ws_x_own(struct ws_export *export, const char *text)
 
 struct ws_xcell ws_x_thread(struct ws_export *export, uint64_t id)
 {
-	return id ? ws_x_int((int64_t)ws_who_thread(export->who, (uint32_t)id)->global_tid)
-		  : ws_x_null();
+	if (!id)
+		return ws_x_null();
+	return ws_x_int((int64_t)ws_who_thread(export->who, (uint32_t)id)->global_tid);
 }
 
 struct ws_xcell ws_x_process(struct ws_export *export, uint64_t id)
 {
-	return id ? ws_x_int((int64_t)ws_who_process(export->who, (uint32_t)id)->global_pid)
-		  : ws_x_null();
+	if (!id)
+		return ws_x_null();
+	return ws_x_int((int64_t)ws_who_process(export->who, (uint32_t)id)->global_pid);
 }
 
-struct ws_xcell ws_x_time(struct ws_export *export, uint64_t t)
+struct ws_xcell ws_x_time(struct ws_export *export, uint64_t time)
 {
-	return ws_x_int((int64_t)(t - export->base));
+	return ws_x_int((int64_t)(time - export->base));
 }
 
-struct ws_xcell ws_x_ntime(struct ws_export *export, uint64_t t)
+struct ws_xcell ws_x_ntime(struct ws_export *export, uint64_t time)
 {
-	return t == WS_NO_TIME ? ws_x_null() : ws_x_time(export, t);
+	if (time == WS_NO_TIME)
+		return ws_x_null();
+	return ws_x_time(export, time);
 }
 
 /* ---- begin and end ---- */

@@ -1,11 +1,10 @@
 /*
  * choose.c - see choose.h.
  *
- * Patterns are POSIX basic regular expressions, found anywhere in a table's name, without regard to
- * case. A time range is
- * [:][start]/[end][:], each time a row of numbers with units (1s500ms, nanoseconds without one); an
- * event must lie inside, and may cross an end that has a colon. Times are those that the export
- * shows, so they are compared after shifting.
+ * Patterns are POSIX basic regular expressions that may match anywhere in a table's name, in any
+ * case. A time range is [:][start]/[end][:], where each time is a row of numbers with units
+ * (1s500ms; nanoseconds without one). An event must lie inside, but may cross an end that has a
+ * colon. Times are those that the export shows, so they are compared after shifting.
  */
 #include "views/choose.h"
 
@@ -14,28 +13,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/choose.h"
 #include "views/view.h"
 
 struct ws_xpatterns {
 	regex_t *regexes;
-	size_t n, cap;
+	size_t count, capacity;
 };
 
 /* ---- patterns ---- */
 
 static int add_pattern(struct ws_xpatterns *patterns, const char *text, struct ws_err *err)
 {
-	char why[128];
-	regex_t re;
-	int rc = regcomp(&re, text, REG_ICASE | REG_NOSUB);
+	char reason[128];
+	regex_t regex;
+	int rc = regcomp(&regex, text, REG_ICASE | REG_NOSUB);
 
 	if (rc) {
-		regerror(rc, &re, why, sizeof(why));
+		regerror(rc, &regex, reason, sizeof(reason));
 		return ws_fail(err, "--tables: '%s' is no pattern (a basic regular expression): %s",
-			       text, why);
+			       text, reason);
 	}
-	ws_grow(patterns->regexes, patterns->cap, patterns->n + 1);
-	patterns->regexes[patterns->n++] = re;
+	ws_grow(patterns->regexes, patterns->capacity, patterns->count + 1);
+	patterns->regexes[patterns->count++] = regex;
 	return 0;
 }
 
@@ -43,7 +43,7 @@ bool ws_export_wants(const struct ws_export *export, const char *table)
 {
 	if (!export->patterns)
 		return true;
-	for (size_t i = 0; i < export->patterns->n; i++)
+	for (size_t i = 0; i < export->patterns->count; i++)
 		if (!regexec(&export->patterns->regexes[i], table, 0, NULL, 0))
 			return true;
 	return false;
@@ -51,8 +51,8 @@ bool ws_export_wants(const struct ws_export *export, const char *table)
 
 /* ---- times ---- */
 
-/* One number with its unit at *s; adds it to *ns. */
-static int add_number(const char **s, const char *end, long double *ns)
+/* Read one number with its unit at *text and add it to *ns. */
+static int read_duration(const char **text, const char *end, long double *ns)
 {
 	static const struct {
 		const char *name;
@@ -61,24 +61,24 @@ static int add_number(const char **s, const char *end, long double *ns)
 		     {"sec", 1e9}, {"min", 60e9}, {"ns", 1},	 {"us", 1e3},
 		     {"ms", 1e6},  {"s", 1e9},	  {"m", 60e9},	 {"h", 3600e9}};
 	char *after;
-	long double v;
+	long double number;
 
-	if (strspn(*s, "+-.0123456789") == 0) /* strtold would take "nan" and "inf" */
+	if (strspn(*text, "+-.0123456789") == 0) /* strtold would take "nan" and "inf" */
 		return -1;
-	v = strtold(*s, &after);
-	if (after == *s || after > end || !isfinite(v))
+	number = strtold(*text, &after);
+	if (after == *text || after > end || !isfinite(number))
 		return -1;
-	*s = after;
+	*text = after;
 	for (size_t i = 0; i < WS_COUNT(units); i++) {
-		size_t n = strlen(units[i].name);
+		size_t length = strlen(units[i].name);
 
-		if ((size_t)(end - *s) >= n && !memcmp(*s, units[i].name, n)) {
-			*s += n;
-			v *= units[i].ns;
+		if ((size_t)(end - *text) >= length && !memcmp(*text, units[i].name, length)) {
+			*text += length;
+			number *= units[i].ns;
 			break;
 		}
 	}
-	*ns += v;
+	*ns += number;
 	return 0;
 }
 
@@ -87,10 +87,15 @@ static int read_time(const char *text, const char *end, int64_t *out)
 	long double ns = 0;
 
 	while (text < end)
-		if (add_number(&text, end, &ns) < 0)
+		if (read_duration(&text, end, &ns) < 0)
 			return -1;
 	ns = roundl(ns);
-	*out = ns >= 0x1p63L ? INT64_MAX : ns <= -0x1p63L ? INT64_MIN : (int64_t)ns;
+	if (ns >= 0x1p63L)
+		*out = INT64_MAX;
+	else if (ns <= -0x1p63L)
+		*out = INT64_MIN;
+	else
+		*out = (int64_t)ns;
 	return 0;
 }
 
@@ -121,47 +126,57 @@ static int read_span(const char *text, struct ws_xspan *span, struct ws_err *err
 	return 0;
 }
 
+static bool is_in_span(const struct ws_xspan *span, int64_t start, int64_t end)
+{
+	int64_t must_follow = start, must_precede = end;
+
+	if (span->open_from)
+		must_follow = end;
+	if (span->open_to)
+		must_precede = start;
+	return must_follow >= span->from && must_precede <= span->to;
+}
+
 bool ws_export_in_time(const struct ws_export *export, uint64_t start, uint64_t end)
 {
-	int64_t from = (int64_t)(start - export->base),
-		to = end == WS_NO_TIME ? from : (int64_t)(end - export->base);
+	int64_t from = (int64_t)(start - export->base), to = from;
 
 	if (!export->span_count)
 		return true;
-	if (to < from)
-		to = from;
-	for (size_t i = 0; i < export->span_count; i++) {
-		const struct ws_xspan *span = &export->spans[i];
-
-		if ((span->open_from ? to : from) >= span->from &&
-		    (span->open_to ? from : to) <= span->to)
+	if (end != WS_NO_TIME)
+		to = ws_max((int64_t)(end - export->base), from);
+	for (size_t i = 0; i < export->span_count; i++)
+		if (is_in_span(&export->spans[i], from, to))
 			return true;
-	}
 	return false;
 }
 
 /* ---- lists ---- */
 
-static int each_word(const char *const *lists, size_t n, const char *option,
-		     int (*add)(struct ws_export *export, const char *word, struct ws_err *err),
-		     struct ws_export *export, struct ws_err *err)
+static int add_list_words(const char *const *lists, size_t count, const char *option,
+			  int (*add)(struct ws_export *export, const char *word,
+				     struct ws_err *err),
+			  struct ws_export *export, struct ws_err *err)
 {
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < count; i++) {
 		const char *text = lists[i];
 
 		for (;;) {
-			size_t len = strcspn(text, ",");
-			char *word = ws_strndup(text, len);
-			int rc = len ? add(export, word, err)
-				     : ws_fail(err, "%s: an entry of '%s' is empty", option,
-					       lists[i]);
+			size_t length = strcspn(text, ",");
+			char *word = ws_strndup(text, length);
+			int rc;
 
+			if (length)
+				rc = add(export, word, err);
+			else
+				rc = ws_fail(err, "%s: an entry of '%s' is empty", option,
+					     lists[i]);
 			free(word);
 			if (rc < 0)
 				return -1;
-			if (!text[len])
+			if (!text[length])
 				break;
-			text += len + 1;
+			text += length + 1;
 		}
 	}
 	return 0;
@@ -190,17 +205,15 @@ int ws_choose(struct ws_export *export, const struct ws_choice *choice, uint64_t
 		return ws_fail(err, "--ts-normalize: the report has no reading of the real time");
 	if (choice->normalize)
 		export->base -= epoch;
-	return each_word(choice->tables, choice->table_count, "--tables", add_table, export, err) <
-				       0 ||
-			       each_word(choice->times, choice->time_count, "--times", add_span,
-					 export, err) < 0
-		       ? -1
-		       : 0;
+	if (add_list_words(choice->tables, choice->table_count, "--tables", add_table, export,
+			   err) < 0)
+		return -1;
+	return add_list_words(choice->times, choice->time_count, "--times", add_span, export, err);
 }
 
 void ws_choose_free(struct ws_export *export)
 {
-	for (size_t i = 0; export->patterns && i < export->patterns->n; i++)
+	for (size_t i = 0; export->patterns && i < export->patterns->count; i++)
 		regfree(&export->patterns->regexes[i]);
 	if (export->patterns)
 		free(export->patterns->regexes);

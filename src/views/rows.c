@@ -2,9 +2,9 @@
  * rows.c - tables, row by row: batches of rows made one by one, the pipeline from blocks to rows,
  * views.
  *
- * A table is written by two threads: one merges blocks and turns rows into cells (which decodes
- * ahead), the other hands cells to the format. They pass batches through a ring of four. Formats of
- * columns take whole blocks (export/columns.c).
+ * Two threads write a table: one merges blocks and turns rows into cells (decoding ahead), the
+ * other hands cells to the format. They pass batches through a ring of four. Formats that store
+ * columns take whole blocks instead (export/columns.c).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -33,57 +33,59 @@ static int write_rows(struct ws_export *export, const struct ws_xcell *cells, si
 }
 
 /*
- * Rows that come one by one are collected, with their texts, until they are a batch: what a format
- * does for a batch may cost it more than a row.
+ * Rows that are made one by one are collected, with their texts, until they are a batch, because a
+ * call of the format's writer costs more than a row.
  */
 struct ws_xpile {
 	struct ws_xcell *cells;
 	size_t rows;
-	struct ws_text bytes; /* of texts; their cells have the offset for an address until the pile
-				 is written */
+	struct ws_text bytes; /* of texts; until the batch is written, their cells hold the offset
+				 in place of the address */
 };
 
-enum { PILE_ROWS = 1024, PILE_BYTES = 1 << 20 };
+enum { PENDING_ROWS = 1024, PENDING_BYTES = 1 << 20 };
 
-static int write_pile(struct ws_export *export, struct ws_err *err)
+static int write_pending_rows(struct ws_export *export, struct ws_err *err)
 {
-	struct ws_xpile *pile = export->pile;
-	size_t n;
+	struct ws_xpile *pending = export->pile;
+	size_t count;
 	int rc;
 
-	if (!pile || !pile->rows)
+	if (!pending || !pending->rows)
 		return 0;
-	n = pile->rows * export->open->column_count;
-	for (size_t i = 0; i < n; i++)
-		if (pile->cells[i].kind == WS_X_TEXT || pile->cells[i].kind == WS_X_BLOB)
-			pile->cells[i].text = pile->bytes.text + (uintptr_t)pile->cells[i].text;
-	rc = write_rows(export, pile->cells, pile->rows, err);
-	pile->rows = pile->bytes.len = 0;
+	count = pending->rows * export->open->column_count;
+	for (size_t i = 0; i < count; i++)
+		if (pending->cells[i].kind == WS_X_TEXT || pending->cells[i].kind == WS_X_BLOB)
+			pending->cells[i].text =
+				pending->bytes.text + (uintptr_t)pending->cells[i].text;
+	rc = write_rows(export, pending->cells, pending->rows, err);
+	pending->rows = pending->bytes.len = 0;
 	return rc;
 }
 
 int ws_export_row(struct ws_export *export, const struct ws_xcell *cells, struct ws_err *err)
 {
-	struct ws_xpile *pile = export->pile;
-	struct ws_xcell *to;
+	struct ws_xpile *pending = export->pile;
+	struct ws_xcell *target;
 
 	if (export->skipped)
 		return 0;
-	if (!pile) {
-		pile = export->pile = ws_calloc(1, sizeof(*pile));
-		pile->cells = ws_malloc(sizeof(*pile->cells) * PILE_ROWS * WS_MAX_COLUMNS);
-		ws_text_puts(&pile->bytes, "");
+	if (!pending) {
+		pending = export->pile = ws_calloc(1, sizeof(*pending));
+		pending->cells = ws_malloc(sizeof(*pending->cells) * PENDING_ROWS * WS_MAX_COLUMNS);
+		ws_text_puts(&pending->bytes, "");
 	}
-	to = pile->cells + pile->rows++ * export->open->column_count;
+	target = pending->cells + pending->rows++ * export->open->column_count;
 	for (size_t i = 0; i < export->open->column_count; i++) {
-		to[i] = cells[i];
+		target[i] = cells[i];
 		if (cells[i].kind != WS_X_TEXT && cells[i].kind != WS_X_BLOB)
 			continue;
-		to[i].text = (const char *)(uintptr_t)pile->bytes.len;
-		ws_text_add(&pile->bytes, cells[i].text, cells[i].n);
+		target[i].text = (const char *)(uintptr_t)pending->bytes.len;
+		ws_text_add(&pending->bytes, cells[i].text, cells[i].n);
 	}
-	return pile->rows == PILE_ROWS || pile->bytes.len > PILE_BYTES ? write_pile(export, err)
-								       : 0;
+	if (pending->rows == PENDING_ROWS || pending->bytes.len > PENDING_BYTES)
+		return write_pending_rows(export, err);
+	return 0;
 }
 
 void ws_export_free_pile(struct ws_export *export)
@@ -95,6 +97,12 @@ void ws_export_free_pile(struct ws_export *export)
 	free(export->pile);
 }
 
+/* With --append: whether the file that is added to has the table. */
+static bool is_already_written(const struct ws_export *export, const char *table)
+{
+	return export->append && export->writer->has && export->writer->has(export->writer, table);
+}
+
 int ws_export_table(struct ws_export *export, const struct ws_xtable *table, struct ws_err *err)
 {
 	if (ws_export_table_end(export, err) < 0)
@@ -102,9 +110,8 @@ int ws_export_table(struct ws_export *export, const struct ws_xtable *table, str
 	export->table = *table;
 	export->open = &export->table;
 	export->created = false;
-	export->skipped = !ws_export_wants(export, table->name) ||
-			  (export->append && export->writer->has &&
-			   export->writer->has(export->writer, table->name));
+	export->skipped =
+		!ws_export_wants(export, table->name) || is_already_written(export, table->name);
 	if (export->skipped || export->lazy)
 		return 0;
 	export->created = true;
@@ -113,7 +120,7 @@ int ws_export_table(struct ws_export *export, const struct ws_xtable *table, str
 
 int ws_export_table_end(struct ws_export *export, struct ws_err *err)
 {
-	int rc = write_pile(export, err);
+	int rc = write_pending_rows(export, err);
 
 	export->open = NULL;
 	export->skipped = true;
@@ -124,98 +131,100 @@ int ws_export_table_end(struct ws_export *export, struct ws_err *err)
 
 enum { BATCH_ROWS = 1024, BATCHES = 4 };
 
-struct pipe {
+struct batch_pipe {
 	struct ws_export *export;
 	const struct ws_xtable *table;
 	enum ws_table source;
-	ws_x_fill *fill;
-	void *ctx;
+	ws_x_fill *fill_row;
+	void *context;
 	struct ws_xcell *cells[BATCHES];
 	size_t rows[BATCHES];
-	uint64_t made, used; /* batches */
+	uint64_t batches_made, batches_used; /* batches */
 	bool done, stop;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 };
 
-/* Hand over a batch and wait for room for the next. Returns false when the reader has given up. */
-static bool pass_on(struct pipe *pipe, size_t rows, bool last)
+/* Hand over a batch and wait for space for the next. Returns false when the reader has given up. */
+static bool pass_batch(struct batch_pipe *pipe, size_t rows, bool last)
 {
-	bool go;
+	bool running;
 
 	pthread_mutex_lock(&pipe->lock);
-	pipe->rows[pipe->made % BATCHES] = rows;
-	pipe->made += rows > 0;
+	pipe->rows[pipe->batches_made % BATCHES] = rows;
+	pipe->batches_made += rows > 0;
 	pipe->done = last;
 	pthread_cond_broadcast(&pipe->changed);
-	while (pipe->made - pipe->used == BATCHES && !pipe->stop)
+	while (pipe->batches_made - pipe->batches_used == BATCHES && !pipe->stop)
 		pthread_cond_wait(&pipe->changed, &pipe->lock);
-	go = !pipe->stop;
+	running = !pipe->stop;
 	pthread_mutex_unlock(&pipe->lock);
-	return go;
+	return running;
 }
 
-static void *produce(void *arg)
+static void *produce_batches(void *argument)
 {
-	struct pipe *pipe = arg;
+	struct batch_pipe *pipe = argument;
 	struct ws_cursor *cursor =
 		ws_cursor_open(pipe->export->report, pipe->source, 0, UINT64_MAX);
 	const uint64_t *values;
 	size_t rows = 0;
-	bool go = true;
+	bool running = true;
 
-	while (go && ws_cursor_next(cursor, &values)) {
-		rows += pipe->fill(pipe->ctx, values,
-				   pipe->cells[pipe->made % BATCHES] +
-					   rows * pipe->table->column_count);
+	while (running && ws_cursor_next(cursor, &values)) {
+		rows += pipe->fill_row(pipe->context, values,
+				       pipe->cells[pipe->batches_made % BATCHES] +
+					       rows * pipe->table->column_count);
 		if (rows == BATCH_ROWS) {
-			go = pass_on(pipe, rows, false);
+			running = pass_batch(pipe, rows, false);
 			rows = 0;
 		}
 	}
 	ws_cursor_close(cursor);
-	pass_on(pipe, rows, true);
+	pass_batch(pipe, rows, true);
 	return NULL;
 }
 
-/* Rows of the next batch, 0 at the end. */
-static size_t next_batch(struct pipe *pipe)
+/* Wait for the next batch. Returns its rows, 0 at the end. */
+static size_t wait_for_batch(struct batch_pipe *pipe)
 {
 	size_t rows;
 
 	pthread_mutex_lock(&pipe->lock);
-	while (pipe->used == pipe->made && !pipe->done)
+	while (pipe->batches_used == pipe->batches_made && !pipe->done)
 		pthread_cond_wait(&pipe->changed, &pipe->lock);
-	rows = pipe->used < pipe->made ? pipe->rows[pipe->used % BATCHES] : 0;
+	rows = 0;
+	if (pipe->batches_used < pipe->batches_made)
+		rows = pipe->rows[pipe->batches_used % BATCHES];
 	pthread_mutex_unlock(&pipe->lock);
 	return rows;
 }
 
-static void batch_used(struct pipe *pipe, bool stop)
+static void release_batch(struct batch_pipe *pipe, bool stop)
 {
 	pthread_mutex_lock(&pipe->lock);
-	pipe->used += !stop;
+	pipe->batches_used += !stop;
 	pipe->stop = stop;
 	pthread_cond_broadcast(&pipe->changed);
 	pthread_mutex_unlock(&pipe->lock);
 }
 
-static int consume(struct pipe *pipe, struct ws_err *err)
+static int write_batches(struct batch_pipe *pipe, struct ws_err *err)
 {
 	size_t rows;
 
-	while ((rows = next_batch(pipe))) {
-		bool bad =
-			write_rows(pipe->export, pipe->cells[pipe->used % BATCHES], rows, err) < 0;
+	while ((rows = wait_for_batch(pipe))) {
+		bool bad = write_rows(pipe->export, pipe->cells[pipe->batches_used % BATCHES], rows,
+				      err) < 0;
 
-		batch_used(pipe, bad);
+		release_batch(pipe, bad);
 		if (bad)
 			return -1;
 	}
 	return 0;
 }
 
-static int run_pipe(struct pipe *pipe, struct ws_err *err)
+static int write_through_pipe(struct batch_pipe *pipe, struct ws_err *err)
 {
 	pthread_t thread;
 	int rc;
@@ -223,12 +232,12 @@ static int run_pipe(struct pipe *pipe, struct ws_err *err)
 	for (int i = 0; i < BATCHES; i++)
 		pipe->cells[i] =
 			ws_calloc(BATCH_ROWS * pipe->table->column_count, sizeof(*pipe->cells[i]));
-	rc = pthread_create(&thread, NULL, produce, pipe);
+	rc = pthread_create(&thread, NULL, produce_batches, pipe);
 	if (rc) {
 		errno = rc;
 		rc = ws_fail_errno(err, "cannot start a thread");
 	} else {
-		rc = consume(pipe, err);
+		rc = write_batches(pipe, err);
 		pthread_join(thread, NULL);
 	}
 	for (int i = 0; i < BATCHES; i++)
@@ -237,50 +246,51 @@ static int run_pipe(struct pipe *pipe, struct ws_err *err)
 }
 
 int ws_export_rows(struct ws_export *export, const struct ws_xtable *table, enum ws_table source,
-		   ws_x_fill *fill, void *ctx, struct ws_err *err)
+		   ws_x_fill *fill_row, void *context, struct ws_err *err)
 {
-	struct pipe pipe = {.export = export,
-			    .table = table,
-			    .source = source,
-			    .fill = fill,
-			    .ctx = ctx,
-			    .lock = PTHREAD_MUTEX_INITIALIZER,
-			    .changed = PTHREAD_COND_INITIALIZER};
+	struct batch_pipe pipe = {.export = export,
+				  .table = table,
+				  .source = source,
+				  .fill_row = fill_row,
+				  .context = context,
+				  .lock = PTHREAD_MUTEX_INITIALIZER,
+				  .changed = PTHREAD_COND_INITIALIZER};
 
 	if (ws_export_table(export, table, err) < 0)
 		return -1;
-	return export->skipped || !ws_report_rows(export->report, source) ? 0
-									  : run_pipe(&pipe, err);
+	if (export->skipped || !ws_report_rows(export->report, source))
+		return 0;
+	return write_through_pipe(&pipe, err);
 }
 
 /* ---- views ---- */
 
-struct viewing {
+struct view_filler {
 	struct ws_export *export;
-	const struct ws_xview *views;
+	const struct ws_xview *view;
 };
 
-static bool fill_view(void *ctx, const uint64_t *values, struct ws_xcell *cells)
+static bool fill_view_row(void *context, const uint64_t *values, struct ws_xcell *cells)
 {
-	struct viewing *viewing = ctx;
+	struct view_filler *filler = context;
 
-	return ws_xview_cells(viewing->export, viewing->views, values, cells);
+	return ws_xview_cells(filler->export, filler->view, values, cells);
 }
 
 int ws_export_view(struct ws_export *export, const struct ws_xview *view, struct ws_err *err)
 {
-	struct viewing viewing = {export, view};
+	struct view_filler filler = {export, view};
 	uint64_t rows = 0;
 
 	if (!view->table.column_count)
 		return 0;
 	if (!export->writer->view)
-		return ws_export_rows(export, &view->table, view->source, fill_view, &viewing, err);
+		return ws_export_rows(export, &view->table, view->source, fill_view_row, &filler,
+				      err);
 	if (ws_export_table_end(export, err) < 0)
 		return -1;
 	if (!ws_export_wants(export, view->table.name) ||
-	    (export->append && export->writer->has &&
-	     export->writer->has(export->writer, view->table.name)) ||
+	    is_already_written(export, view->table.name) ||
 	    (export->lazy && !ws_report_rows(export->report, view->source)))
 		return 0;
 	if (export->writer->view(export->writer, export, view, &rows, err) < 0)
@@ -289,7 +299,28 @@ int ws_export_view(struct ws_export *export, const struct ws_xview *view, struct
 	return 0;
 }
 
-/* ---- StringIds: what the other tables have pointed to ---- */
+/* ---- StringIds: the texts that the other tables refer to ---- */
+
+/* The text with that id; false when StringIds does not need it. */
+static bool make_string_cell(struct ws_export *export, uint64_t id, struct ws_xcell *cell)
+{
+	bool used;
+
+	*cell = (struct ws_xcell){.kind = WS_X_TEXT};
+	if (id > export->string_count) {
+		const struct ws_text *extra = &export->extra[id - export->string_count - 1];
+
+		cell->text = extra->text;
+		cell->n = extra->len;
+		return true;
+	}
+	used = export->strings[id] & WS_STRING_USED;
+	if (!used &&
+	    (!export->all_strings || ws_report_string_key(export->report, (uint32_t)id) != id))
+		return false;
+	cell->text = ws_x_bytes(export, (uint32_t)id, &cell->n);
+	return used || cell->n; /* ids between those of texts stand for none */
+}
 
 int ws_export_strings(struct ws_export *export, struct ws_err *err)
 {
@@ -303,31 +334,18 @@ int ws_export_strings(struct ws_export *export, struct ws_err *err)
 	bool lazy = export->lazy;
 	int rc;
 
-	export->lazy =
-		false; /* everyone's queries join it: it is there even when nothing is named */
+	/* Everyone's queries join it, so it is there even when no table refers to a text. */
+	export->lazy = false;
 	rc = ws_export_table(export, &table, err);
 	export->lazy = lazy;
 	if (rc < 0)
 		return -1;
 	for (uint64_t id = 1; !export->skipped && id <= export->string_count + export->extra_count;
 	     id++) {
-		struct ws_xcell cells[2] = {ws_x_int((int64_t)id), {.kind = WS_X_TEXT}};
+		struct ws_xcell cells[2] = {ws_x_int((int64_t)id)};
 
-		if (id > export->string_count) {
-			cells[1].text = export->extra[id - export->string_count - 1].text;
-			cells[1].n = export->extra[id - export->string_count - 1].len;
-		} else if (export->strings[id] & WS_STRING_USED ||
-			   (export->all_strings &&
-			    ws_report_string_key(export->report, (uint32_t)id) == id)) {
-			cells[1].text = ws_x_bytes(export, (uint32_t)id, &cells[1].n);
-			if (!cells[1].n &&
-			    !(export->strings[id] &
-			      WS_STRING_USED)) /* numbers between those of texts stand for none */
-				continue;
-		} else {
-			continue;
-		}
-		if (ws_export_row(export, cells, err) < 0)
+		if (make_string_cell(export, id, &cells[1]) &&
+		    ws_export_row(export, cells, err) < 0)
 			return -1;
 	}
 	return 0;

@@ -1,5 +1,5 @@
-/* sqlite_value.h - a cell as a value of a virtual table of SQLite: for the export, which feeds
- * tables so, and for queries. */
+/* sqlite_value.h - passing a cell to SQLite as a value of a virtual table: for the export, which
+ * fills its tables that way, and for queries. */
 #ifndef WS_VIEWS_SQLITE_VALUE_H
 #define WS_VIEWS_SQLITE_VALUE_H
 
@@ -8,7 +8,7 @@
 #include "base/choose.h"
 #include "views/cells.h"
 
-/* The cell's text or bytes must stay until the next row. */
+/* Make the cell the result in `out`. Its text or bytes must live until the next row. */
 static inline void ws_sqlite_give(sqlite3_context *out, const struct ws_xcell *cell)
 {
 	switch (cell->kind) {
@@ -30,7 +30,7 @@ static inline void ws_sqlite_give(sqlite3_context *out, const struct ws_xcell *c
 		sqlite3_result_blob64(out, ws_text_or(cell->text, ""), cell->n, SQLITE_STATIC);
 		break;
 	case WS_X_NULL:
-		break; /* what a result is from the start */
+		break; /* a result is NULL to begin with */
 	}
 }
 

@@ -2,10 +2,10 @@
  * tables.c - what is exported: the views of the report's tables (NVTX_EVENTS, OSRT_API and the like
  * in a form of their own, the others of tables.def generically), and the order of all tables.
  *
- * Generic form: each column that tables.def gives a name becomes a column. Times count from the
- * start of the collection, threads and processes become globalTid and globalPid, a text becomes a
- * StringIds number where the column's name ends in Id and stands inline otherwise; "none" is NULL
- * everywhere.
+ * In the generic form, each column that has a name in tables.def becomes a column. Times count from
+ * the start of the collection, and threads and processes become globalTid and globalPid. A text
+ * becomes a number of StringIds if the column's name ends in Id and stands inline otherwise. "None"
+ * is NULL everywhere.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -24,79 +24,80 @@ static bool is_startend(const uint64_t *values)
 	return values[ws_nvtx_type] == WS_NVTX_STARTEND;
 }
 
-static struct ws_xcell nvtx_range(struct ws_export *export, const uint64_t *values)
+static struct ws_xcell make_nvtx_range_cell(struct ws_export *export, const uint64_t *values)
 {
 	(void)export;
-	return is_startend(values) ? ws_x_uint(values[ws_nvtx_range_id]) : ws_x_null();
+	if (!is_startend(values))
+		return ws_x_null();
+	return ws_x_uint(values[ws_nvtx_range_id]);
 }
 
-static struct ws_xcell nvtx_color(struct ws_export *export, const uint64_t *values)
+static struct ws_xcell make_nvtx_color_cell(struct ws_export *export, const uint64_t *values)
 {
 	(void)export;
-	return values[ws_nvtx_flags] & WS_NVTX_HAS_COLOR ? ws_x_int((int64_t)values[ws_nvtx_color])
-							 : ws_x_null();
+	if (!(values[ws_nvtx_flags] & WS_NVTX_HAS_COLOR))
+		return ws_x_null();
+	return ws_x_int((int64_t)values[ws_nvtx_color]);
 }
 
-static struct ws_xcell nvtx_text(struct ws_export *export, const uint64_t *values)
+static struct ws_xcell make_nvtx_text_cell(struct ws_export *export, const uint64_t *values)
 {
-	return values[ws_nvtx_flags] & WS_NVTX_REGISTERED
-		       ? ws_x_null()
-		       : ws_x_text(export, (uint32_t)values[ws_nvtx_text]);
+	if (values[ws_nvtx_flags] & WS_NVTX_REGISTERED)
+		return ws_x_null();
+	return ws_x_text(export, (uint32_t)values[ws_nvtx_text]);
 }
 
-static struct ws_xcell nvtx_text_id(struct ws_export *export, const uint64_t *values)
+static struct ws_xcell make_nvtx_text_id_cell(struct ws_export *export, const uint64_t *values)
 {
-	return values[ws_nvtx_flags] & WS_NVTX_REGISTERED
-		       ? ws_x_string(export, (uint32_t)values[ws_nvtx_text])
-		       : ws_x_null();
+	if (!(values[ws_nvtx_flags] & WS_NVTX_REGISTERED))
+		return ws_x_null();
+	return ws_x_string(export, (uint32_t)values[ws_nvtx_text]);
 }
 
-static struct ws_xcell nvtx_end_tid(struct ws_export *export, const uint64_t *values)
+static struct ws_xcell make_nvtx_end_tid_cell(struct ws_export *export, const uint64_t *values)
 {
 	if (!is_startend(values) || values[ws_nvtx_end] == WS_NO_TIME)
 		return ws_x_null();
-	return ws_x_thread(export, values[ws_nvtx_end_thread] ? values[ws_nvtx_end_thread]
-							      : values[ws_nvtx_thread]);
+	if (values[ws_nvtx_end_thread])
+		return ws_x_thread(export, values[ws_nvtx_end_thread]);
+	return ws_x_thread(export, values[ws_nvtx_thread]);
 }
 
 /* The payload, in the column of its type. */
-#define PAYLOAD(fn, type, expr)                                                                \
-	static struct ws_xcell fn(struct ws_export *x, const uint64_t *v)                      \
-	{                                                                                      \
-		uint64_t bits = v[ws_nvtx_payload];                                            \
-                                                                                               \
-		(void)x;                                                                       \
-		return v[ws_nvtx_payload_type] == WS_NVTX_PAYLOAD_##type ? expr : ws_x_null(); \
+#define PAYLOAD(fn, type, expr)                                                     \
+	static struct ws_xcell fn(struct ws_export *export, const uint64_t *values) \
+	{                                                                           \
+		uint64_t bits = values[ws_nvtx_payload];                            \
+                                                                                    \
+		(void)export;                                                       \
+		if (values[ws_nvtx_payload_type] != WS_NVTX_PAYLOAD_##type)         \
+			return ws_x_null();                                         \
+		return expr;                                                        \
 	}
 
-static struct ws_xcell real(double r)
+static double read_double(uint64_t bits)
 {
-	return (struct ws_xcell){.kind = WS_X_REAL, .r = r};
+	double number;
+
+	memcpy(&number, &bits, 8);
+	return number;
 }
 
-static double double_of(uint64_t bits)
-{
-	double d;
-
-	memcpy(&d, &bits, 8);
-	return d;
-}
-
-static double float_of(uint64_t bits)
+static double read_float(uint64_t bits)
 {
 	uint32_t low = (uint32_t)bits;
-	float f;
+	float number;
 
-	memcpy(&f, &low, 4);
-	return (double)f;
+	memcpy(&number, &low, 4);
+	return (double)number;
 }
 
-PAYLOAD(nvtx_u64, U64, ws_x_uint(bits))
-PAYLOAD(nvtx_i64, I64, ws_x_int((int64_t)bits))
-PAYLOAD(nvtx_f64, F64, real(double_of(bits)))
-PAYLOAD(nvtx_u32, U32, ws_x_int((uint32_t)bits))
-PAYLOAD(nvtx_i32, I32, ws_x_int((int32_t)(uint32_t)bits))
-PAYLOAD(nvtx_f32, F32, real(float_of(bits)))
+PAYLOAD(make_nvtx_u64_cell, U64, ws_x_uint(bits))
+PAYLOAD(make_nvtx_i64_cell, I64, ws_x_int((int64_t)bits))
+PAYLOAD(make_nvtx_f64_cell, F64, ws_real_cell(read_double(bits)))
+PAYLOAD(make_nvtx_u32_cell, U32, ws_x_int((uint32_t)bits))
+PAYLOAD(make_nvtx_i32_cell, I32, ws_x_int((int32_t)(uint32_t)bits))
+PAYLOAD(make_nvtx_f32_cell, F32, ws_real_cell(read_float(bits)))
 
 #define PAYLOAD_READS (BIT(nvtx, payload) | BIT(nvtx, payload_type))
 #define CALLED(fn, shape_, reads) .from = WS_XF_CALL, .cell = fn, .shape = shape_, .needs = reads
@@ -112,41 +113,44 @@ static const struct ws_xcolumn nvtx_columns[] = {
 	{"eventType", "INTEGER", true, false, "ENUM_NSYS_EVENT_TYPE(id)", WS_XF_INT,
 	 AT(nvtx, type)},
 	{"rangeId", "INTEGER", false, false, "Number of a start/end range in its process",
-	 CALLED(nvtx_range, WS_SHAPE_UINT, BIT(nvtx, type) | BIT(nvtx, range_id))},
+	 CALLED(make_nvtx_range_cell, WS_SHAPE_UINT, BIT(nvtx, type) | BIT(nvtx, range_id))},
 	{"category", "INTEGER", false, false, "Category number in the domain", WS_XF_ID,
 	 AT(nvtx, category)},
 	{"color", "INTEGER", false, false, "ARGB",
-	 GATED(nvtx_color, WS_SHAPE_INT, BIT(nvtx, flags) | BIT(nvtx, color), AT(nvtx, flags))},
+	 GATED(make_nvtx_color_cell, WS_SHAPE_INT, BIT(nvtx, flags) | BIT(nvtx, color),
+	       AT(nvtx, flags))},
 	{"text", "TEXT", false, false, "Message, unless it is a registered string",
-	 CALLED(nvtx_text, WS_SHAPE_TEXT, BIT(nvtx, flags) | BIT(nvtx, text))},
+	 CALLED(make_nvtx_text_cell, WS_SHAPE_TEXT, BIT(nvtx, flags) | BIT(nvtx, text))},
 	{"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid", WS_XF_THREAD,
 	 AT(nvtx, thread)},
 	{"endGlobalTid", "INTEGER", false, false, "Thread that ended a start/end range",
-	 CALLED(nvtx_end_tid, WS_SHAPE_INT,
+	 CALLED(make_nvtx_end_tid_cell, WS_SHAPE_INT,
 		BIT(nvtx, type) | BIT(nvtx, end) | BIT(nvtx, end_thread) | BIT(nvtx, thread))},
 	{"textId", "INTEGER", false, false, "StringIds(id) of a registered string",
-	 GATED(nvtx_text_id, WS_SHAPE_STRING, BIT(nvtx, flags) | BIT(nvtx, text), AT(nvtx, flags))},
+	 GATED(make_nvtx_text_id_cell, WS_SHAPE_STRING, BIT(nvtx, flags) | BIT(nvtx, text),
+	       AT(nvtx, flags))},
 	{"domainId", "INTEGER", false, false,
 	 "Domain number in the process; 0 is the default domain", WS_XF_INT, AT(nvtx, domain)},
 	{"uint64Value", "INTEGER", false, false, "Payload",
-	 GATED(nvtx_u64, WS_SHAPE_UINT, PAYLOAD_READS, AT(nvtx, payload_type))},
+	 GATED(make_nvtx_u64_cell, WS_SHAPE_UINT, PAYLOAD_READS, AT(nvtx, payload_type))},
 	{"int64Value", "INTEGER", false, false, "Payload",
-	 GATED(nvtx_i64, WS_SHAPE_INT, PAYLOAD_READS, AT(nvtx, payload_type))},
+	 GATED(make_nvtx_i64_cell, WS_SHAPE_INT, PAYLOAD_READS, AT(nvtx, payload_type))},
 	{"doubleValue", "REAL", false, false, "Payload",
-	 GATED(nvtx_f64, WS_SHAPE_REAL, PAYLOAD_READS, AT(nvtx, payload_type))},
+	 GATED(make_nvtx_f64_cell, WS_SHAPE_REAL, PAYLOAD_READS, AT(nvtx, payload_type))},
 	{"uint32Value", "INTEGER", false, false, "Payload",
-	 GATED(nvtx_u32, WS_SHAPE_INT, PAYLOAD_READS, AT(nvtx, payload_type))},
+	 GATED(make_nvtx_u32_cell, WS_SHAPE_INT, PAYLOAD_READS, AT(nvtx, payload_type))},
 	{"int32Value", "INTEGER", false, false, "Payload",
-	 GATED(nvtx_i32, WS_SHAPE_INT, PAYLOAD_READS, AT(nvtx, payload_type))},
+	 GATED(make_nvtx_i32_cell, WS_SHAPE_INT, PAYLOAD_READS, AT(nvtx, payload_type))},
 	{"floatValue", "REAL", false, false, "Payload",
-	 GATED(nvtx_f32, WS_SHAPE_REAL, PAYLOAD_READS, AT(nvtx, payload_type))},
+	 GATED(make_nvtx_f32_cell, WS_SHAPE_REAL, PAYLOAD_READS, AT(nvtx, payload_type))},
 	{"jsonTextId", "INTEGER", false, false, "Not used", WS_XF_NULL},
 	{"jsonText", "TEXT", false, false, "Not used", WS_XF_NULL},
 	{"binaryData", "TEXT", false, false, "Bytes of extended payloads, as a blob", WS_XF_BLOB,
 	 AT(nvtx, binary)},
 };
 
-/* Without them, domains and categories of what is in time have no names. */
+/* These rows stay whatever --times says: without them, the domains and categories of other rows
+ * would have no names. */
 static bool is_definition(const uint64_t *values)
 {
 	return values[ws_nvtx_type] == WS_NVTX_DOMAIN_CREATE ||
@@ -166,11 +170,12 @@ static const struct ws_xview nvtx_view = {
 
 enum { EVENT_CLASS_OSRT = 27 };
 
-static struct ws_xcell osrt_chain(struct ws_export *export, const uint64_t *values)
+static struct ws_xcell make_osrt_callchain_cell(struct ws_export *export, const uint64_t *values)
 {
 	(void)export;
-	return ws_x_int(
-		values[ws_osrt_callchain] == WS_NO_U32 ? 0 : (int64_t)values[ws_osrt_callchain]);
+	if (values[ws_osrt_callchain] == WS_NO_U32)
+		return ws_x_int(0);
+	return ws_x_int((int64_t)values[ws_osrt_callchain]);
 }
 
 static const struct ws_xcolumn osrt_columns[] = {
@@ -187,7 +192,7 @@ static const struct ws_xcolumn osrt_columns[] = {
 	{"nestingLevel", "INTEGER", false, false, "How many traced calls it is inside of",
 	 WS_XF_INT, AT(osrt, nesting)},
 	{"callchainId", "INTEGER", true, false, "OSRT_CALLCHAINS(id); 0 when no stack was recorded",
-	 CALLED(osrt_chain, WS_SHAPE_INT, BIT(osrt, callchain))},
+	 CALLED(make_osrt_callchain_cell, WS_SHAPE_INT, BIT(osrt, callchain))},
 };
 
 static const struct ws_xview osrt_view = {
@@ -196,18 +201,20 @@ static const struct ws_xview osrt_view = {
 	.source = WS_TABLE_osrt,
 	.timed = true};
 
-/* The report has the system's number of the thread; it is one of the caller's process. */
-static struct ws_xcell lock_holder(struct ws_export *export, const uint64_t *values)
+/* The report has the system's number of the thread, which is one of the caller's process. */
+static struct ws_xcell make_lock_holder_cell(struct ws_export *export, const uint64_t *values)
 {
 	const struct ws_thread_info *info =
 		ws_who_thread(export->who, (uint32_t)values[ws_osrt_thread]);
+	uint64_t holder = values[ws_osrt_holder];
 
-	return values[ws_osrt_holder] ? ws_x_int((int64_t)((uint64_t)info->pid << 24 |
-							   (values[ws_osrt_holder] & 0xffffff)))
-				      : ws_x_null();
+	if (!holder)
+		return ws_x_null();
+	return ws_x_int((int64_t)((uint64_t)info->pid << 24 | (holder & 0xffffff)));
 }
 
-/* What a call was about has a table of its own: OSRT_API keeps the columns that scripts expect. */
+/* What a call was about has a table of its own, so that OSRT_API keeps the columns that scripts
+ * expect. */
 static const struct ws_xcolumn osrt_detail_columns[] = {
 	{"start", "INTEGER", true, false,
 	 "Start of the call (ns); with globalTid it names the row of OSRT_API", WS_XF_TIME,
@@ -223,7 +230,7 @@ static const struct ws_xcolumn osrt_detail_columns[] = {
 	{"path", "TEXT", false, false, "Path of a file call", WS_XF_TEXT, AT(osrt, path)},
 	{"holderGlobalTid", "INTEGER", false, false,
 	 "Thread that held the lock when the call began to wait",
-	 CALLED(lock_holder, WS_SHAPE_INT, BIT(osrt, holder) | BIT(osrt, thread))},
+	 CALLED(make_lock_holder_cell, WS_SHAPE_INT, BIT(osrt, holder) | BIT(osrt, thread))},
 };
 
 static bool has_detail(const uint64_t *values)
@@ -244,14 +251,14 @@ static const struct ws_xview osrt_detail_view = {
 
 static bool ends_in_id(const char *name)
 {
-	size_t n = strlen(name);
+	size_t length = strlen(name);
 
-	return n > 2 && !strcmp(name + n - 2, "Id");
+	return length > 2 && !strcmp(name + length - 2, "Id");
 }
 
-/* Texts that stand as numbers of StringIds: columns called ...Id, and those that people know under
- * other names. */
-static bool by_number(const char *name)
+/* Whether a text becomes a number of StringIds: in columns called ...Id, and in some that people
+ * know under other names. */
+static bool is_string_id(const char *name)
 {
 	static const char *const others[] = {"demangledName", "shortName", "mangledName",
 					     "CpuInstruction", "module"};
@@ -262,7 +269,7 @@ static bool by_number(const char *name)
 	return ends_in_id(name);
 }
 
-static enum ws_xfrom generic_from(enum ws_type type, bool number)
+static enum ws_xfrom choose_generic_source(enum ws_type type, bool number)
 {
 	switch (type) {
 	case WS_T_TIME:
@@ -270,7 +277,9 @@ static enum ws_xfrom generic_from(enum ws_type type, bool number)
 	case WS_T_NTIME:
 		return WS_XF_NTIME;
 	case WS_T_STR:
-		return number ? WS_XF_STRING : WS_XF_TEXT;
+		if (number)
+			return WS_XF_STRING;
+		return WS_XF_TEXT;
 	case WS_T_THREAD:
 	case WS_T_NTHREAD:
 		return WS_XF_THREAD;
@@ -288,39 +297,48 @@ static enum ws_xfrom generic_from(enum ws_type type, bool number)
 	}
 }
 
-static struct ws_xcell end_status(struct ws_export *export, const uint64_t *values)
+static struct ws_xcell make_end_status_cell(struct ws_export *export, const uint64_t *values)
 {
 	(void)export;
-	return (int32_t)values[ws_process_end_status] == WS_NO_STATUS
-		       ? ws_x_null()
-		       : ws_x_int((int64_t)values[ws_process_end_status]);
+	if ((int32_t)values[ws_process_end_status] == WS_NO_STATUS)
+		return ws_x_null();
+	return ws_x_int((int64_t)values[ws_process_end_status]);
 }
 
-static struct ws_xcolumn generic_column(enum ws_table table, uint32_t i)
+static const char *choose_generic_type(enum ws_type type, bool number)
+{
+	if (type == WS_T_STR && !number)
+		return "TEXT";
+	if (type == WS_T_F64)
+		return "REAL";
+	return "INTEGER";
+}
+
+static struct ws_xcolumn make_generic_column(enum ws_table table, uint32_t i)
 {
 	const struct ws_column_desc *desc = &ws_tables[table].columns[i];
-	bool number = desc->type == WS_T_STR && by_number(desc->sqlite);
-	const char *type = desc->type == WS_T_STR && !number ? "TEXT"
-			   : desc->type == WS_T_F64	     ? "REAL"
-							     : "INTEGER";
-	struct ws_xcolumn column = {desc->sqlite,
-				    type,
-				    desc->type == WS_T_TIME,
-				    false,
-				    desc->doc,
-				    generic_from(desc->type, number),
-				    (uint8_t)i,
-				    desc->type == WS_T_NU32 ? WS_NO_U32 : WS_NO_U64};
+	bool number = desc->type == WS_T_STR && is_string_id(desc->sqlite);
+	struct ws_xcolumn column = {.name = desc->sqlite,
+				    .type = choose_generic_type(desc->type, number),
+				    .not_null = desc->type == WS_T_TIME,
+				    .doc = desc->doc,
+				    .from = choose_generic_source(desc->type, number),
+				    .source = (uint8_t)i,
+				    .value = WS_NO_U64};
 
+	if (desc->type == WS_T_NU32)
+		column.value = WS_NO_U32;
 	if (table == WS_TABLE_process_end && i == ws_process_end_status)
-		column = (struct ws_xcolumn){
-			desc->sqlite, type,
-			false,	      false,
-			desc->doc,    CALLED(end_status, WS_SHAPE_INT, BIT(process_end, status))};
+		column = (struct ws_xcolumn){.name = desc->sqlite,
+					     .type = column.type,
+					     .doc = desc->doc,
+					     CALLED(make_end_status_cell, WS_SHAPE_INT,
+						    BIT(process_end, status))};
 	return column;
 }
 
-/* Tables of facts, whose rows stay whatever --times says. All others with a start are events. */
+/* Whether rows are events, which --times can leave out: those of tables with a start, except for
+ * tables of facts. */
 static bool is_event(enum ws_table table)
 {
 	static const enum ws_table facts[] = {
@@ -337,31 +355,34 @@ static bool is_event(enum ws_table table)
 	return ws_table_start(table) >= 0;
 }
 
-static bool has_column(const struct ws_xcolumn *columns, size_t n, const char *name)
+static bool has_column(const struct ws_xcolumn *columns, size_t length, const char *name)
 {
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < length; i++)
 		if (!strcmp(columns[i].name, name))
 			return true;
 	return false;
 }
 
-static struct ws_xview generic_view(enum ws_table table)
+static struct ws_xview make_generic_view(enum ws_table table)
 {
 	const struct ws_table_desc *desc = &ws_tables[table];
-	size_t n = 0, known;
+	size_t count = 0, known;
+	const char *name = desc->sqlite;
 	const struct ws_xcolumn *more = ws_known_columns(desc->sqlite, &known);
 	struct ws_xcolumn *columns = ws_calloc(desc->column_count + known, sizeof(*columns));
 
 	for (uint32_t i = 0; i < desc->column_count; i++)
 		if (*desc->columns[i].sqlite)
-			columns[n++] = generic_column(table, i);
+			columns[count++] = make_generic_column(table, i);
 	for (size_t i = 0; i < known; i++)
-		if (!has_column(columns, n, more[i].name))
-			columns[n++] = (struct ws_xcolumn){more[i].name, more[i].type, false,
-							   false,	 "Not used",   WS_XF_NULL};
-	return (struct ws_xview){.table = {table == WS_TABLE_sched ? "WARPSIGHT_SCHED"
-								   : desc->sqlite,
-					   desc->doc, columns, n},
+		if (!has_column(columns, count, more[i].name))
+			columns[count++] = (struct ws_xcolumn){.name = more[i].name,
+							       .type = more[i].type,
+							       .doc = "Not used",
+							       .from = WS_XF_NULL};
+	if (table == WS_TABLE_sched)
+		name = "WARPSIGHT_SCHED";
+	return (struct ws_xview){.table = {name, desc->doc, columns, count},
 				 .source = table,
 				 .timed = is_event(table)};
 }
@@ -373,8 +394,8 @@ enum { MOST_VIEWS = WS_TABLE_COUNT + 1 };
 static struct ws_xview views[MOST_VIEWS];
 static size_t view_count;
 
-/* Tables that are not views at all, but made row by row. */
-static bool is_made(enum ws_table table)
+/* Whether the table is not a view at all, but made row by row. */
+static bool is_made_by_rows(enum ws_table table)
 {
 	return table == WS_TABLE_thread_name || table == WS_TABLE_collection ||
 	       table == WS_TABLE_output || table == WS_TABLE_cuda_device ||
@@ -407,15 +428,15 @@ static void add_view(enum ws_table table)
 		views[view_count++] = ws_streams_view;
 		break;
 	default:
-		views[view_count++] = generic_view(table);
+		views[view_count++] = make_generic_view(table);
 	}
 }
 
 static void make_views(void)
 {
-	for (int t = 0; t < WS_TABLE_COUNT; t++)
-		if (!is_made((enum ws_table)t))
-			add_view((enum ws_table)t);
+	for (int table = 0; table < WS_TABLE_COUNT; table++)
+		if (!is_made_by_rows((enum ws_table)table))
+			add_view((enum ws_table)table);
 }
 
 const struct ws_xview *ws_xviews(size_t *count)
@@ -429,10 +450,10 @@ const struct ws_xview *ws_xviews(size_t *count)
 
 const struct ws_xview *ws_xview_find(const char *name)
 {
-	size_t n;
-	const struct ws_xview *view = ws_xviews(&n);
+	size_t count;
+	const struct ws_xview *view = ws_xviews(&count);
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < count; i++)
 		if (!strcasecmp(view[i].table.name, name))
 			return &view[i];
 	return NULL;
@@ -442,19 +463,18 @@ const struct ws_xview *ws_xview_find(const char *name)
 
 int ws_export_tables(struct ws_export *export, struct ws_err *err)
 {
-	size_t n;
-	const struct ws_xview *view = ws_xviews(&n);
+	size_t count;
+	const struct ws_xview *view = ws_xviews(&count);
 
 	if (ws_export_session(export, err) < 0 || ws_export_enums(export, err) < 0 ||
 	    ws_export_processes(export, err) < 0 || ws_export_gpus(export, err) < 0)
 		return -1;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < count; i++)
 		if (ws_export_view(export, &view[i], err) < 0)
 			return -1;
-	return ws_export_samples(export, err) < 0 || ws_export_callchains(export, err) < 0 ||
-			       ws_export_counts(export, err) < 0 ||
-			       ws_export_foreign(export, err) < 0 ||
-			       ws_export_known(export, err) < 0
-		       ? -1
-		       : 0;
+	if (ws_export_samples(export, err) < 0 || ws_export_callchains(export, err) < 0 ||
+	    ws_export_counts(export, err) < 0 || ws_export_foreign(export, err) < 0 ||
+	    ws_export_known(export, err) < 0)
+		return -1;
+	return 0;
 }

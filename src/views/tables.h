@@ -1,4 +1,4 @@
-/* tables.h - what the files that declare tables give to tables.c; private to views/. */
+/* tables.h - what the files that declare tables offer to tables.c; private to views/. */
 #ifndef WS_VIEWS_TABLES_H
 #define WS_VIEWS_TABLES_H
 
@@ -17,19 +17,19 @@ int ws_export_samples(struct ws_export *export,
 int ws_export_callchains(struct ws_export *export, struct ws_err *err); /* *_CALLCHAINS */
 int ws_export_counts(struct ws_export *export, struct ws_err *err); /* PERF_EVENT_CPU_RAW_EVENT */
 int ws_export_foreign(struct ws_export *export,
-		      struct ws_err *err); /* those that an import kept, under their names */
+		      struct ws_err *err); /* tables that an import kept, under their own names */
 int ws_export_known(
 	struct ws_export *export,
 	struct ws_err *err); /* known tables that nothing fills, empty; after all others */
 
-/* StringIds: the texts that the tables written before it have pointed to. */
+/* Write StringIds: the texts that the tables written before it refer to. */
 int ws_export_strings(struct ws_export *export, struct ws_err *err);
-/* Rows that were collected and not written. */
+/* Free the rows that were collected and not written. */
 void ws_export_free_pile(struct ws_export *export);
 
-/* Does a table of this name come from the report's own tables? */
+/* Whether a table of this name is made from the report's own tables. */
 bool ws_export_is_made(const char *name);
-/* Is it one that ws_export_foreign writes? */
+/* Whether ws_export_foreign writes it. */
 bool ws_export_is_foreign(const struct ws_export *export, const char *name);
 bool ws_export_is_metrics(const char *name);
 void ws_export_foreign_free(struct ws_export *export);
@@ -39,8 +39,8 @@ extern const struct ws_xview ws_images_view, ws_threads_view,
 	ws_diagnostics_view;					/* tables_session.c */
 extern const struct ws_xview ws_contexts_view, ws_streams_view; /* tables_cuda.c */
 
-/* Columns that users of other tools' exports know of a table; none for tables of ours. They live
- * for ever. */
+/* The columns, *count of them, that users of other tools' exports know of a table; none for tables
+ * of ours. They live for ever. */
 const struct ws_xcolumn *ws_known_columns(const char *table, size_t *count);
 
 /* Real time (ns since 1970) at the start of the collection, from the clock reading next to it; 0

@@ -2,8 +2,8 @@
  * tables_callchains.c - call stacks in the form that people know: a row for each frame, innermost
  * first (stackDepth 0).
  *
- * SAMPLING_CALLCHAINS repeats the frames of a stack for each sample, whose number in
- * COMPOSITE_EVENTS its id is. The stacks of calls are there once: OSRT_API.callchainId and
+ * SAMPLING_CALLCHAINS repeats the frames of a stack for each sample; its id is the sample's number
+ * in COMPOSITE_EVENTS. The stacks of calls are there once: OSRT_API.callchainId and
  * CUPTI_ACTIVITY_KIND_RUNTIME.callchainId are ids of them, which are also those of WARPSIGHT_STACK.
  * Inlined functions have rows of their own, with the address of the frame. Code without a name has
  * its address as symbol and 1 in `unresolved`.
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/choose.h"
 #include "views/tables.h"
 #include "query/stacks.h"
 
@@ -73,14 +74,14 @@ static const struct ws_xtable python_table = {
 
 enum { FORM_NATIVE, FORM_CUDA, FORM_PYTHON };
 
-struct texts { /* of a place, made when it is first met */
+struct place_texts { /* of a place, made when it is first needed */
 	struct ws_xcell symbol, module;
 };
 
-struct chains {
+struct chain_writer {
 	struct ws_export *export;
 	struct ws_stacks *stacks;
-	struct texts *texts; /* by place */
+	struct place_texts *texts; /* by place */
 	uint32_t places;
 	int form;
 	struct ws_err *err;
@@ -88,93 +89,96 @@ struct chains {
 
 /* ---- cells ---- */
 
-static struct ws_xcell literal(struct ws_export *export, const char *text)
+static struct ws_xcell make_literal_cell(struct ws_export *export, const char *text)
 {
 	return ws_x_extra(export, text, strlen(text));
 }
 
-static void make_texts(struct chains *chains, const struct ws_frame_info *frame_info,
-		       const struct ws_function *fn, struct texts *texts)
+static void make_place_texts(struct chain_writer *writer, const struct ws_frame_info *frame,
+			     const struct ws_function *function, struct place_texts *texts)
 {
-	const struct ws_module_info *module_info = ws_stacks_module(chains->stacks, fn->module);
-	char address[32];
+	const struct ws_module_info *module = ws_stacks_module(writer->stacks, function->module);
+	uint32_t file = 0;
+	char address[32] = "[Unknown]";
 
-	snprintf(address, sizeof(address), "0x%" PRIx64, frame_info->address);
-	texts->symbol = ws_x_string(chains->export, fn->text);
+	if (frame->address)
+		snprintf(address, sizeof(address), "0x%" PRIx64, frame->address);
+	if (function->module)
+		file = module->text;
+	else if (function->kind == WS_FRAME_PYTHON)
+		file = function->file;
+	texts->symbol = ws_x_string(writer->export, function->text);
 	if (texts->symbol.kind == WS_X_NULL)
-		texts->symbol =
-			literal(chains->export, frame_info->address ? address : "[Unknown]");
-	texts->module = ws_x_string(chains->export, fn->module ? module_info->text
-						    : fn->kind == WS_FRAME_PYTHON ? fn->file
-										  : 0);
+		texts->symbol = make_literal_cell(writer->export, address);
+	texts->module = ws_x_string(writer->export, file);
 	if (texts->module.kind == WS_X_NULL)
-		texts->module = literal(chains->export, "[Unknown]");
+		texts->module = make_literal_cell(writer->export, "[Unknown]");
 }
 
-static const struct texts *texts_of(struct chains *chains, const struct ws_frame_info *frame_info,
-				    uint32_t i)
+static const struct place_texts *find_place_texts(struct chain_writer *writer,
+						  const struct ws_frame_info *frame, uint32_t index)
 {
-	uint32_t place = frame_info->first + i;
+	uint32_t place = frame->first + index;
 
-	if (place >= chains->places) {
-		uint32_t more = place + 1 > chains->places * 2 ? place + 1 : chains->places * 2;
+	if (place >= writer->places) {
+		uint32_t capacity = ws_max(place + 1, writer->places * 2);
 
-		chains->texts = ws_realloc(chains->texts, more * sizeof(*chains->texts));
-		memset(chains->texts + chains->places, 0,
-		       (more - chains->places) * sizeof(*chains->texts));
-		chains->places = more;
+		writer->texts = ws_realloc(writer->texts, capacity * sizeof(*writer->texts));
+		memset(writer->texts + writer->places, 0,
+		       (capacity - writer->places) * sizeof(*writer->texts));
+		writer->places = capacity;
 	}
-	if (chains->texts[place].symbol.kind == WS_X_NULL)
-		make_texts(chains, frame_info,
-			   ws_stacks_function(
-				   chains->stacks,
-				   ws_stacks_places(chains->stacks, frame_info)[i].function),
-			   &chains->texts[place]);
-	return &chains->texts[place];
+	if (writer->texts[place].symbol.kind == WS_X_NULL)
+		make_place_texts(
+			writer, frame,
+			ws_stacks_function(writer->stacks,
+					   ws_stacks_places(writer->stacks, frame)[index].function),
+			&writer->texts[place]);
+	return &writer->texts[place];
 }
 
-static int put_row(struct chains *chains, int64_t id, const struct ws_frame_info *frame_info,
-		   uint32_t i, int64_t depth)
+static int put_frame_row(struct chain_writer *writer, int64_t id, const struct ws_frame_info *frame,
+			 uint32_t index, int64_t depth)
 {
-	const struct ws_place *place = ws_stacks_places(chains->stacks, frame_info) + i;
-	const struct texts *texts = texts_of(chains, frame_info, i);
-	struct ws_xcell unresolved = ws_x_int(
-				ws_stacks_function(chains->stacks, place->function)->unresolved),
-			address = ws_x_int((int64_t)frame_info->address);
-	struct ws_xcell zero = ws_x_int(0), number = ws_x_int(id), at = ws_x_int(depth);
+	const struct ws_place *place = ws_stacks_places(writer->stacks, frame) + index;
+	const struct place_texts *texts = find_place_texts(writer, frame, index);
+	struct ws_xcell unresolved =
+		ws_x_int(ws_stacks_function(writer->stacks, place->function)->unresolved);
+	struct ws_xcell address = ws_x_int((int64_t)frame->address);
+	struct ws_xcell zero = ws_x_int(0), number = ws_x_int(id), depth_cell = ws_x_int(depth);
 
-	if (chains->form == FORM_PYTHON)
-		return ws_export_row(
-			chains->export,
-			(struct ws_xcell[]){number, texts->symbol, texts->module,
-					    place->line ? ws_x_int(place->line) : ws_x_null(), at},
-			chains->err);
-	if (chains->form == FORM_CUDA)
-		return ws_export_row(chains->export,
+	if (writer->form == FORM_PYTHON)
+		return ws_export_row(writer->export,
 				     (struct ws_xcell[]){number, texts->symbol, texts->module,
-							 unresolved, address, at},
-				     chains->err);
-	return ws_export_row(chains->export,
+							 ws_id_cell(place->line), depth_cell},
+				     writer->err);
+	if (writer->form == FORM_CUDA)
+		return ws_export_row(writer->export,
+				     (struct ws_xcell[]){number, texts->symbol, texts->module,
+							 unresolved, address, depth_cell},
+				     writer->err);
+	return ws_export_row(writer->export,
 			     (struct ws_xcell[]){number, texts->symbol, texts->module,
-						 ws_x_int(frame_info->kind == WS_FRAME_KERNEL),
-						 zero, unresolved, zero, address,
-						 ws_x_int(frame_info->method), at},
-			     chains->err);
+						 ws_x_int(frame->kind == WS_FRAME_KERNEL), zero,
+						 unresolved, zero, address, ws_x_int(frame->method),
+						 depth_cell},
+			     writer->err);
 }
 
-static int put_stack(struct chains *chains, int64_t id, uint32_t frame, uint32_t stack)
+static int put_stack_rows(struct chain_writer *writer, int64_t id, uint32_t innermost,
+			  uint32_t stack)
 {
 	uint32_t path[WS_STACKS_DEEPEST];
-	size_t n = ws_stacks_walk(chains->stacks, frame, stack, path, WS_STACKS_DEEPEST);
+	size_t count = ws_stacks_walk(writer->stacks, innermost, stack, path, WS_STACKS_DEEPEST);
 	int64_t depth = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		const struct ws_frame_info *frame_info = ws_stacks_frame(chains->stacks, path[i]);
+	for (size_t i = 0; i < count; i++) {
+		const struct ws_frame_info *frame_info = ws_stacks_frame(writer->stacks, path[i]);
 
-		if (chains->form == FORM_PYTHON && frame_info->kind != WS_FRAME_PYTHON)
+		if (writer->form == FORM_PYTHON && frame_info->kind != WS_FRAME_PYTHON)
 			continue;
-		for (uint32_t p = 0; p < frame_info->count; p++)
-			if (put_row(chains, id, frame_info, p, depth++) < 0)
+		for (uint32_t place = 0; place < frame_info->count; place++)
+			if (put_frame_row(writer, id, frame_info, place, depth++) < 0)
 				return -1;
 	}
 	return 0;
@@ -182,74 +186,86 @@ static int put_stack(struct chains *chains, int64_t id, uint32_t frame, uint32_t
 
 /* ---- tables ---- */
 
-/* In the order of COMPOSITE_EVENTS, whose numbers count all samples, in time or not. */
-static int export_samples(struct chains *chains)
+/* In the order of COMPOSITE_EVENTS, whose numbers count all samples, whatever --times says. */
+static int export_sample_stacks(struct chain_writer *writer)
 {
 	struct ws_cursor *cursor;
 	const uint64_t *values;
 	int64_t number = 0;
-	int rc = ws_export_table(chains->export, &sampling_table, chains->err);
+	int rc = ws_export_table(writer->export, &sampling_table, writer->err);
 
-	if (rc < 0 || !ws_export_wants(chains->export, sampling_table.name))
+	if (rc < 0 || !ws_export_wants(writer->export, sampling_table.name))
 		return rc;
-	chains->form = FORM_NATIVE;
-	cursor = ws_cursor_open(chains->export->report, WS_TABLE_sample, 0, UINT64_MAX);
+	writer->form = FORM_NATIVE;
+	cursor = ws_cursor_open(writer->export->report, WS_TABLE_sample, 0, UINT64_MAX);
 	while (!rc && ws_cursor_next(cursor, &values)) {
 		number++;
-		if (ws_export_in_time(chains->export, values[ws_sample_start], WS_NO_TIME))
-			rc = put_stack(chains, number, (uint32_t)values[ws_sample_frame],
-				       (uint32_t)values[ws_sample_callers]);
+		if (ws_export_in_time(writer->export, values[ws_sample_start], WS_NO_TIME))
+			rc = put_stack_rows(writer, number, (uint32_t)values[ws_sample_frame],
+					    (uint32_t)values[ws_sample_callers]);
 	}
 	ws_cursor_close(cursor);
 	return rc;
 }
 
-/* The stacks that rows of a table name in `column`, each once, in order of their numbers. */
-static int export_named(struct chains *chains, const struct ws_xtable *table, int form,
-			enum ws_table source, int column)
+/* Mark the stacks that rows of a table refer to in `column`. */
+static void mark_named_stacks(struct chain_writer *writer, enum ws_table source, int column,
+			      bool *named)
 {
-	uint32_t count = ws_stacks_count(chains->stacks);
-	int start = ws_table_start(source), end = ws_table_end(source),
-	    rc = ws_export_table(chains->export, table, chains->err);
-	struct ws_cursor *cursor;
+	int start = ws_table_start(source), end = ws_table_end(source);
+	struct ws_cursor *cursor = ws_cursor_open(writer->export->report, source, 0, UINT64_MAX);
+	uint32_t count = ws_stacks_count(writer->stacks);
 	const uint64_t *values;
+
+	while (ws_cursor_next(cursor, &values)) {
+		uint64_t end_time = WS_NO_TIME;
+
+		if (end >= 0)
+			end_time = values[end];
+		if (values[column] <= count &&
+		    ws_export_in_time(writer->export, values[start], end_time))
+			named[values[column]] = true;
+	}
+	ws_cursor_close(cursor);
+}
+
+/* Write the stacks that rows of a table refer to in `column`, each once, in order of their ids. */
+static int export_named_stacks(struct chain_writer *writer, const struct ws_xtable *table, int form,
+			       enum ws_table source, int column)
+{
+	uint32_t count = ws_stacks_count(writer->stacks);
+	int rc = ws_export_table(writer->export, table, writer->err);
 	bool *named;
 
-	if (rc < 0 || !ws_export_wants(chains->export, table->name))
+	if (rc < 0 || !ws_export_wants(writer->export, table->name))
 		return rc;
 	named = ws_calloc(count + (size_t)1, sizeof(*named));
-	cursor = ws_cursor_open(chains->export->report, source, 0, UINT64_MAX);
-	while (ws_cursor_next(cursor, &values))
-		if (values[column] <= count &&
-		    ws_export_in_time(chains->export, values[start],
-				      end < 0 ? WS_NO_TIME : values[end]))
-			named[values[column]] = true;
-	ws_cursor_close(cursor);
-	chains->form = form;
+	mark_named_stacks(writer, source, column, named);
+	writer->form = form;
 	for (uint32_t i = 1; i <= count && !rc; i++)
 		if (named[i])
-			rc = put_stack(chains, i, 0, i);
+			rc = put_stack_rows(writer, i, 0, i);
 	free(named);
 	return rc;
 }
 
 int ws_export_callchains(struct ws_export *export, struct ws_err *err)
 {
-	struct chains chains = {.export = export,
-				.err = err,
-				.stacks = ws_stacks_open(export->report, &export->damaged)};
-	int rc = export_samples(&chains);
+	struct chain_writer writer = {.export = export,
+				      .err = err,
+				      .stacks = ws_stacks_open(export->report, &export->damaged)};
+	int rc = export_sample_stacks(&writer);
 
 	if (!rc)
-		rc = export_named(&chains, &osrt_table, FORM_NATIVE, WS_TABLE_osrt,
-				  ws_osrt_callchain);
+		rc = export_named_stacks(&writer, &osrt_table, FORM_NATIVE, WS_TABLE_osrt,
+					 ws_osrt_callchain);
 	if (!rc)
-		rc = export_named(&chains, &cuda_table, FORM_CUDA, WS_TABLE_cuda_api,
-				  ws_cuda_api_callchain);
+		rc = export_named_stacks(&writer, &cuda_table, FORM_CUDA, WS_TABLE_cuda_api,
+					 ws_cuda_api_callchain);
 	if (!rc)
-		rc = export_named(&chains, &python_table, FORM_PYTHON, WS_TABLE_python_sample,
-				  ws_python_sample_stack);
-	ws_stacks_close(chains.stacks);
-	free(chains.texts);
+		rc = export_named_stacks(&writer, &python_table, FORM_PYTHON,
+					 WS_TABLE_python_sample, ws_python_sample_stack);
+	ws_stacks_close(writer.stacks);
+	free(writer.texts);
 	return rc;
 }

@@ -1,6 +1,6 @@
 /*
  * tables_cuda.c - the exported tables of CUDA that are not plain copies of the schema's: devices,
- * of which every process saw its own, contexts and streams, which people join by process id.
+ * which every process numbers for itself; contexts and streams, which people join by process id.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,8 @@ TABLE(gpus, "TARGET_INFO_GPU", "The GPUs that programs used, each once",
       INT("maxGridDimZ", "In z"), INT("computeMajor", "Compute capability, before the dot"),
       INT("computeMinor", "After the dot"), INT("smMajor", "The same"), INT("smMinor", "The same"));
 
-/* Schema columns of the table above, by position; others are filled by hand or null. */
+/* Schema columns of the table above, by position; others are filled below or null. Column 0 of the
+ * schema counts as none here. */
 static const int8_t gpu_sources[WS_COUNT(gpus_columns)] = {
 	[5] = ws_cuda_device_l2_bytes,
 	[6] = ws_cuda_device_memory_bytes,
@@ -83,16 +84,16 @@ static const int8_t gpu_sources[WS_COUNT(gpus_columns)] = {
 	[40] = ws_cuda_device_minor,
 };
 
-static int put_gpu(struct ws_export *export, const uint64_t *values, int64_t number,
-		   struct ws_err *err)
+static int put_gpu_row(struct ws_export *export, const uint64_t *values, int64_t number,
+		       struct ws_err *err)
 {
 	struct ws_xcell cells[WS_COUNT(gpus_columns)];
 
 	for (size_t i = 0; i < WS_COUNT(cells); i++)
-		cells[i] = gpu_sources[i] || i == 14
-				   ? (struct ws_xcell){.kind = WS_X_UINT,
-						       .i = (int64_t)values[gpu_sources[i]]}
-				   : ws_x_null();
+		if (gpu_sources[i])
+			cells[i] = ws_x_uint(values[gpu_sources[i]]);
+		else
+			cells[i] = ws_x_null();
 	cells[0] = ws_x_int(0);
 	cells[1] = ws_x_int(number);
 	cells[2] = ws_x_text(export, (uint32_t)values[ws_cuda_device_name]);
@@ -104,24 +105,24 @@ static int put_gpu(struct ws_export *export, const uint64_t *values, int64_t num
 	return ws_export_row(export, cells, err);
 }
 
-/* Which process calls which GPU by which number. */
-TABLE(numbers, "TARGET_INFO_CUDA_DEVICE", "The GPUs as each process numbers them",
+/* Which process knows which GPU by which number. */
+TABLE(gpu_numbers, "TARGET_INFO_CUDA_DEVICE", "The GPUs as each process numbers them",
       MUST("gpuId", "TARGET_INFO_GPU(id)"), MUST("cudaId", "CUDA device number in the process"),
       MUST("pid", "Process id"), TEXT("uuid", "UUID"),
       INT("numMultiprocessors", "Multiprocessors"));
 
-/* Place of a GPU's UUID among those met so far; n when it is new. */
-static size_t place_of(const uint32_t *seen, size_t n, uint32_t key)
+/* Index of a GPU's key among those seen so far; `count` when it is new. */
+static size_t find_gpu_index(const uint32_t *seen, size_t count, uint32_t key)
 {
 	size_t i;
 
-	for (i = 0; i < n && seen[i] != key; i++)
+	for (i = 0; i < count && seen[i] != key; i++)
 		;
 	return i;
 }
 
-static int put_number(struct ws_export *export, const uint64_t *values, size_t gpu,
-		      struct ws_err *err)
+static int put_gpu_number(struct ws_export *export, const uint64_t *values, size_t gpu,
+			  struct ws_err *err)
 {
 	const struct ws_process_info *info =
 		ws_who_process(export->who, (uint32_t)values[ws_cuda_device_process]);
@@ -136,33 +137,40 @@ static int put_number(struct ws_export *export, const uint64_t *values, size_t g
 		err);
 }
 
-/* With `numbering`, the second table; else the first. Both number GPUs in the order in which they
- * come. */
-static int export_devices(struct ws_export *export, bool numbering, struct ws_err *err)
+/* What tells devices apart. An imported trace may lack UUIDs; then the device's number does. */
+static uint32_t find_device_key(const struct ws_export *export, const uint64_t *values)
+{
+	uint64_t uuid = values[ws_cuda_device_uuid];
+
+	if (uuid)
+		return ws_report_string_key(export->report, (uint32_t)uuid);
+	return UINT32_MAX - (uint32_t)values[ws_cuda_device_id];
+}
+
+/* Write the second table if `numbering`, else the first. Both number GPUs in the order in which
+ * they come. */
+static int export_devices(struct ws_export *export, const struct ws_xtable *table, bool numbering,
+			  struct ws_err *err)
 {
 	struct ws_cursor *cursor =
 		ws_cursor_open(export->report, WS_TABLE_cuda_device, 0, UINT64_MAX);
 	uint32_t *seen = NULL;
-	size_t n = 0, cap = 0;
+	size_t count = 0, capacity = 0;
 	const uint64_t *values;
-	int rc = ws_export_table(export, numbering ? &numbers : &gpus, err);
+	int rc = ws_export_table(export, table, err);
 
 	while (!rc && ws_cursor_next(cursor, &values)) {
-		/* An imported trace may not tell UUIDs: then a device is told by its number. */
-		uint32_t key = values[ws_cuda_device_uuid]
-				       ? ws_report_string_key(export->report,
-							      (uint32_t)values[ws_cuda_device_uuid])
-				       : UINT32_MAX - (uint32_t)values[ws_cuda_device_id];
-		size_t at = place_of(seen, n, key);
+		uint32_t key = find_device_key(export, values);
+		size_t gpu = find_gpu_index(seen, count, key);
 
-		if (at == n) {
-			ws_grow(seen, cap, n + 1);
-			seen[n++] = key;
+		if (gpu == count) {
+			ws_grow(seen, capacity, count + 1);
+			seen[count++] = key;
 			if (!numbering)
-				rc = put_gpu(export, values, (int64_t)at, err);
+				rc = put_gpu_row(export, values, (int64_t)gpu, err);
 		}
 		if (numbering)
-			rc = put_number(export, values, at, err);
+			rc = put_gpu_number(export, values, gpu, err);
 	}
 	ws_cursor_close(cursor);
 	free(seen);
@@ -171,29 +179,28 @@ static int export_devices(struct ws_export *export, bool numbering, struct ws_er
 
 int ws_export_gpus(struct ws_export *export, struct ws_err *err)
 {
-	return export_devices(export, false, err) < 0 ? -1 : export_devices(export, true, err);
+	if (export_devices(export, &gpus, false, err) < 0)
+		return -1;
+	return export_devices(export, &gpu_numbers, true, err);
 }
 
 #define AT(t, c) ws_##t##_##c
 
-static struct ws_xcell pid_cell(struct ws_export *export, uint64_t process)
+static struct ws_xcell make_pid_cell(struct ws_export *export, uint64_t process)
 {
-	const struct ws_process_info *info =
-		process && process <= ws_who_processes(export->who)
-			? ws_who_process(export->who, (uint32_t)process)
-			: NULL;
-
-	return ws_x_int(info ? (int64_t)info->pid : 0);
+	if (!process || process > ws_who_processes(export->who))
+		return ws_x_int(0);
+	return ws_x_int((int64_t)ws_who_process(export->who, (uint32_t)process)->pid);
 }
 
-static struct ws_xcell context_pid(struct ws_export *export, const uint64_t *values)
+static struct ws_xcell make_context_pid_cell(struct ws_export *export, const uint64_t *values)
 {
-	return pid_cell(export, values[ws_cuda_context_process]);
+	return make_pid_cell(export, values[ws_cuda_context_process]);
 }
 
-static struct ws_xcell stream_pid(struct ws_export *export, const uint64_t *values)
+static struct ws_xcell make_stream_pid_cell(struct ws_export *export, const uint64_t *values)
 {
-	return pid_cell(export, values[ws_cuda_stream_process]);
+	return make_pid_cell(export, values[ws_cuda_stream_process]);
 }
 
 static const struct ws_xcolumn context_columns[] = {
@@ -201,8 +208,8 @@ static const struct ws_xcolumn context_columns[] = {
 	 AT(cuda_context, null_stream)},
 	{"hwId", "INTEGER", true, false, "0", WS_XF_CONST},
 	{"vmId", "INTEGER", true, false, "0: this machine", WS_XF_CONST},
-	{"processId", "INTEGER", true, false, "Process id", .from = WS_XF_CALL, .cell = context_pid,
-	 .needs = WS_COL(cuda_context, process)},
+	{"processId", "INTEGER", true, false, "Process id", .from = WS_XF_CALL,
+	 .cell = make_context_pid_cell, .needs = WS_COL(cuda_context, process)},
 	{"deviceId", "INTEGER", true, false, "CUDA device number in the process", WS_XF_INT,
 	 AT(cuda_context, device)},
 	{"contextId", "INTEGER", true, false, "Context number in the process", WS_XF_INT,
@@ -222,8 +229,8 @@ static const struct ws_xcolumn stream_columns[] = {
 	 AT(cuda_stream, id)},
 	{"hwId", "INTEGER", true, false, "0", WS_XF_CONST},
 	{"vmId", "INTEGER", true, false, "0: this machine", WS_XF_CONST},
-	{"processId", "INTEGER", true, false, "Process id", .from = WS_XF_CALL, .cell = stream_pid,
-	 .needs = WS_COL(cuda_stream, process)},
+	{"processId", "INTEGER", true, false, "Process id", .from = WS_XF_CALL,
+	 .cell = make_stream_pid_cell, .needs = WS_COL(cuda_stream, process)},
 	{"contextId", "INTEGER", true, false, "Context number in the process", WS_XF_INT,
 	 AT(cuda_stream, context)},
 	{"priority", "INTEGER", true, false, "Lower numbers go first", WS_XF_INT,

@@ -1,6 +1,6 @@
 /*
- * tables_known.c - tables and enumerations that people know from other exports: known.def and
- * enums.def as tables.
+ * tables_known.c - makes tables of known.def and enums.def: the tables and enumerations that people
+ * know from other exports.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -21,55 +21,60 @@ static const struct {
 
 static struct ws_xtable tables[WS_COUNT(known)];
 
-static struct ws_xcolumn parse_column(const char *text, size_t n)
+/* "name:T!*": a type (:T or :R, else an integer), ! for NOT NULL, * for the key. */
+static struct ws_xcolumn parse_column(const char *text, size_t length)
 {
+	struct ws_xcolumn column = {.type = "INTEGER"};
 	size_t name = 0;
 
-	while (name < n && !strchr(":!*", text[name]))
+	while (name < length && !strchr(":!*", text[name]))
 		name++;
-	return (struct ws_xcolumn){.name = ws_strndup(text, name),
-				   .type = memmem(text, n, ":T", 2)   ? "TEXT"
-					   : memmem(text, n, ":R", 2) ? "REAL"
-								      : "INTEGER",
-				   .not_null = memchr(text, '!', n) != NULL,
-				   .key = memchr(text, '*', n) != NULL};
+	column.name = ws_strndup(text, name);
+	if (memmem(text, length, ":T", 2))
+		column.type = "TEXT";
+	else if (memmem(text, length, ":R", 2))
+		column.type = "REAL";
+	column.not_null = memchr(text, '!', length) != NULL;
+	column.key = memchr(text, '*', length) != NULL;
+	return column;
 }
 
-static void parse_known(void)
+static void parse_known_tables(void)
 {
 	for (size_t i = 0; i < WS_COUNT(known); i++) {
 		const char *text = known[i].columns;
 		struct ws_xcolumn *columns = NULL;
-		size_t n = 0, cap = 0;
+		size_t count = 0, capacity = 0;
 
 		while (*text) {
-			size_t len = strcspn(text, " ");
+			size_t length = strcspn(text, " ");
 
-			ws_grow(columns, cap, n + 1);
-			columns[n++] = parse_column(text, len);
-			text += len + (text[len] == ' ');
+			ws_grow(columns, capacity, count + 1);
+			columns[count++] = parse_column(text, length);
+			text += length + (text[length] == ' ');
 		}
-		tables[i] = (struct ws_xtable){
-			known[i].table, "Known from other exports; nothing fills it", columns, n};
+		tables[i] = (struct ws_xtable){known[i].table,
+					       "Known from other exports; nothing fills it",
+					       columns, count};
 	}
 }
 
-static const struct ws_xtable *known_tables(void)
+static const struct ws_xtable *find_known_tables(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, parse_known);
+	pthread_once(&once, parse_known_tables);
 	return tables;
 }
 
 const struct ws_xcolumn *ws_known_columns(const char *table, size_t *count)
 {
-	const struct ws_xtable *xtable = known_tables();
+	const struct ws_xtable *known_table = find_known_tables();
 
 	for (size_t i = 0; i < WS_COUNT(known); i++)
-		if (!strcmp(xtable[i].name, table)) {
-			*count = xtable[i].column_count;
-			return xtable[i].columns;
+		if (!strcmp(known_table[i].name, table)) {
+			*count = known_table[i].column_count;
+			return known_table[i].columns;
 		}
 	*count = 0;
 	return NULL;
@@ -103,7 +108,7 @@ bool ws_export_is_made(const char *name)
 
 int ws_export_known(struct ws_export *export, struct ws_err *err)
 {
-	const struct ws_xtable *table = known_tables();
+	const struct ws_xtable *table = find_known_tables();
 
 	for (size_t i = 0; i < WS_COUNT(known); i++)
 		if (!ws_export_is_made(table[i].name) &&
@@ -115,12 +120,12 @@ int ws_export_known(struct ws_export *export, struct ws_err *err)
 
 /* ---- enumerations ---- */
 
-struct meaning {
+struct enum_value {
 	int id;
 	const char *name, *label;
 };
 
-#define WS_ENUM(name, doc) static const struct meaning name##_values[] = {
+#define WS_ENUM(name, doc) static const struct enum_value name##_values[] = {
 #define WS_VALUE(id, name, label) {id, name, label},
 #define WS_ENUM_END(name) \
 	}                 \
@@ -129,8 +134,8 @@ struct meaning {
 
 static const struct {
 	const char *name, *doc;
-	const struct meaning *meanings;
-	size_t n;
+	const struct enum_value *meanings;
+	size_t count;
 } enums[] = {
 #define WS_ENUM(name, doc) {#name, doc, name##_values, WS_COUNT(name##_values)},
 #include "views/enums.def"
@@ -147,13 +152,13 @@ static int export_enum(struct ws_export *export, size_t i, struct ws_err *err)
 
 	if (ws_export_table(export, &table, err) < 0)
 		return -1;
-	for (size_t k = 0; k < enums[i].n; k++) {
-		const struct meaning *meaning = &enums[i].meanings[k];
+	for (size_t k = 0; k < enums[i].count; k++) {
+		const struct enum_value *value = &enums[i].meanings[k];
 
 		if (ws_export_row(export,
-				  (struct ws_xcell[]){ws_x_int(meaning->id),
-						      ws_x_literal(meaning->name),
-						      ws_x_literal(meaning->label)},
+				  (struct ws_xcell[]){ws_x_int(value->id),
+						      ws_x_literal(value->name),
+						      ws_x_literal(value->label)},
 				  err) < 0)
 			return -1;
 	}

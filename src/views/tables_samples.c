@@ -8,7 +8,7 @@
 
 #include "views/tables.h"
 
-struct samples {
+struct sample_numbering {
 	struct ws_export *export;
 	int64_t number;
 };
@@ -36,35 +36,37 @@ static const struct ws_xtable samples_table = {"COMPOSITE_EVENTS",
 					       "CPU samples: what a thread ran at a moment",
 					       sample_columns, WS_COUNT(sample_columns)};
 
-static struct ws_xcell id_cell(uint64_t v)
+/* Nanoseconds that a sample stands for; 0 when that is not known. */
+static uint64_t get_sample_time(const uint64_t *values)
 {
-	return v ? ws_x_int((int64_t)v) : ws_x_null();
+	if (!values[ws_sample_time] && values[ws_sample_flags] & WS_SAMPLE_CLOCK)
+		return values[ws_sample_weight];
+	return values[ws_sample_time];
 }
 
-/* Samples are numbered as they are read, in time or not, so that a number means the same in every
- * export of the report. */
-static bool fill_sample(void *ctx, const uint64_t *values, struct ws_xcell *cell)
+/* Samples are numbered as they are read, whatever --times says, so that a number means the same in
+ * every export of the report. */
+static bool fill_sample_row(void *context, const uint64_t *values, struct ws_xcell *cells)
 {
-	struct samples *samples = ctx;
-	int64_t number = ++samples->number;
+	struct sample_numbering *numbering = context;
+	int64_t number = ++numbering->number;
 
-	if (!ws_export_in_time(samples->export, values[ws_sample_start], WS_NO_TIME))
+	if (!ws_export_in_time(numbering->export, values[ws_sample_start], WS_NO_TIME))
 		return false;
-	cell[0] = ws_x_int(number);
-	cell[1] = ws_x_time(samples->export, values[ws_sample_start]);
-	cell[2] = values[ws_sample_cpu] == WS_NO_U32 ? ws_x_null()
-						     : ws_x_int((int64_t)values[ws_sample_cpu]);
-	cell[3] = ws_x_int((int64_t)values[ws_sample_state]);
-	cell[4] = ws_x_thread(samples->export, values[ws_sample_thread]);
-	cell[5] = ws_x_uint(values[ws_sample_weight]);
-	cell[6] = id_cell(values[ws_sample_event]);
-	cell[7] = id_cell(values[ws_sample_frame]);
-	cell[8] = id_cell(values[ws_sample_callers]);
-	cell[9] = ws_x_int((int64_t)values[ws_sample_gil]);
-	cell[10] = ws_x_int((int64_t)values[ws_sample_flags]);
-	cell[11] = id_cell(values[ws_sample_time]		       ? values[ws_sample_time]
-			   : values[ws_sample_flags] & WS_SAMPLE_CLOCK ? values[ws_sample_weight]
-								       : 0);
+	cells[0] = ws_x_int(number);
+	cells[1] = ws_x_time(numbering->export, values[ws_sample_start]);
+	cells[2] = ws_x_null();
+	if (values[ws_sample_cpu] != WS_NO_U32)
+		cells[2] = ws_x_int((int64_t)values[ws_sample_cpu]);
+	cells[3] = ws_x_int((int64_t)values[ws_sample_state]);
+	cells[4] = ws_x_thread(numbering->export, values[ws_sample_thread]);
+	cells[5] = ws_x_uint(values[ws_sample_weight]);
+	cells[6] = ws_id_cell(values[ws_sample_event]);
+	cells[7] = ws_id_cell(values[ws_sample_frame]);
+	cells[8] = ws_id_cell(values[ws_sample_callers]);
+	cells[9] = ws_x_int((int64_t)values[ws_sample_gil]);
+	cells[10] = ws_x_int((int64_t)values[ws_sample_flags]);
+	cells[11] = ws_id_cell(get_sample_time(values));
 	return true;
 }
 
@@ -82,71 +84,77 @@ static const struct ws_xtable sched_table = {
 	"SCHED_EVENTS", "Threads going on cores and leaving them, a pair of rows for each span",
 	sched_columns, WS_COUNT(sched_columns)};
 
-/* A thread's leaving a core, until its turn comes: spans come in order of their starts, rows in
- * order of time. */
-struct leaving {
-	uint64_t at;
+/* A moment at which a thread leaves a core. It is kept until its turn comes, because spans come in
+ * order of their starts, but rows must be in order of time. */
+struct core_switch {
+	uint64_t time;
 	uint32_t thread, cpu;
 };
 
-struct switches {
+struct switch_writer {
 	struct ws_export *export;
 	struct ws_err *err;
-	struct leaving *heap; /* the earliest first; as many as run at once */
-	size_t n, cap;
+	struct core_switch *heap; /* the earliest first; as many as run at once */
+	size_t count, capacity;
 };
 
-static void push(struct switches *switches, struct leaving leaving)
+static void push_leaving(struct switch_writer *writer, struct core_switch added)
 {
-	size_t i;
+	size_t slot;
 
-	ws_grow(switches->heap, switches->cap, switches->n + 1);
-	for (i = switches->n++; i && switches->heap[(i - 1) / 2].at > leaving.at; i = (i - 1) / 2)
-		switches->heap[i] = switches->heap[(i - 1) / 2];
-	switches->heap[i] = leaving;
+	ws_grow(writer->heap, writer->capacity, writer->count + 1);
+	for (slot = writer->count++; slot && writer->heap[(slot - 1) / 2].time > added.time;
+	     slot = (slot - 1) / 2)
+		writer->heap[slot] = writer->heap[(slot - 1) / 2];
+	writer->heap[slot] = added;
 }
 
-static struct leaving pop(struct switches *switches)
+static struct core_switch pop_leaving(struct switch_writer *writer)
 {
-	struct leaving first = switches->heap[0], last = switches->heap[--switches->n];
-	size_t i = 0;
+	struct core_switch first = writer->heap[0], last = writer->heap[--writer->count];
+	size_t slot = 0;
 
-	for (size_t k; (k = 2 * i + 1) < switches->n; i = k) {
-		k += k + 1 < switches->n && switches->heap[k + 1].at < switches->heap[k].at;
-		if (last.at <= switches->heap[k].at)
+	for (size_t child; (child = 2 * slot + 1) < writer->count; slot = child) {
+		child += child + 1 < writer->count &&
+			 writer->heap[child + 1].time < writer->heap[child].time;
+		if (last.time <= writer->heap[child].time)
 			break;
-		switches->heap[i] = switches->heap[k];
+		writer->heap[slot] = writer->heap[child];
 	}
-	switches->heap[i] = last;
+	writer->heap[slot] = last;
 	return first;
 }
 
-static int put_switch(struct switches *switches, const struct leaving *leaving, bool in)
+static int put_switch_row(struct switch_writer *writer, const struct core_switch *event, bool in)
 {
-	struct ws_xcell cells[] = {ws_x_time(switches->export, leaving->at),
-				   ws_x_int(leaving->cpu == WS_NO_U32 ? -1 : (int64_t)leaving->cpu),
-				   ws_x_int(in), ws_x_thread(switches->export, leaving->thread)};
+	int64_t cpu = event->cpu;
 
-	return ws_export_in_time(switches->export, leaving->at, WS_NO_TIME)
-		       ? ws_export_row(switches->export, cells, switches->err)
-		       : 0;
+	if (event->cpu == WS_NO_U32)
+		cpu = -1;
+	if (!ws_export_in_time(writer->export, event->time, WS_NO_TIME))
+		return 0;
+	return ws_export_row(writer->export,
+			     (struct ws_xcell[]){ws_x_time(writer->export, event->time),
+						 ws_x_int(cpu), ws_x_int(in),
+						 ws_x_thread(writer->export, event->thread)},
+			     writer->err);
 }
 
-/* Write the rows of threads that left their cores up to `until`. */
-static int put_leaving(struct switches *switches, uint64_t until)
+/* Write the rows of threads that left their cores up to the time `until`. */
+static int put_leavings(struct switch_writer *writer, uint64_t until)
 {
-	while (switches->n && switches->heap[0].at <= until) {
-		struct leaving leaving = pop(switches);
+	while (writer->count && writer->heap[0].time <= until) {
+		struct core_switch event = pop_leaving(writer);
 
-		if (put_switch(switches, &leaving, false) < 0)
+		if (put_switch_row(writer, &event, false) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int export_switches(struct ws_export *export, struct ws_err *err)
+static int export_sched_events(struct ws_export *export, struct ws_err *err)
 {
-	struct switches switches = {.export = export, .err = err};
+	struct switch_writer writer = {.export = export, .err = err};
 	struct ws_cursor *cursor;
 	const uint64_t *values;
 	int rc = ws_export_table(export, &sched_table, err);
@@ -155,28 +163,30 @@ static int export_switches(struct ws_export *export, struct ws_err *err)
 		return rc;
 	cursor = ws_cursor_open(export->report, WS_TABLE_sched, 0, UINT64_MAX);
 	while (!rc && ws_cursor_next(cursor, &values)) {
-		struct leaving leaving = {values[ws_sched_start], (uint32_t)values[ws_sched_thread],
-					  (uint32_t)values[ws_sched_cpu]};
+		struct core_switch event = {values[ws_sched_start],
+					    (uint32_t)values[ws_sched_thread],
+					    (uint32_t)values[ws_sched_cpu]};
 
-		if (put_leaving(&switches, leaving.at) < 0 ||
-		    put_switch(&switches, &leaving, true) < 0)
+		if (put_leavings(&writer, event.time) < 0 ||
+		    put_switch_row(&writer, &event, true) < 0)
 			rc = -1;
-		leaving.at = values[ws_sched_end];
-		if (leaving.at != WS_NO_TIME)
-			push(&switches, leaving);
+		event.time = values[ws_sched_end];
+		if (event.time != WS_NO_TIME)
+			push_leaving(&writer, event);
 	}
 	ws_cursor_close(cursor);
 	if (!rc)
-		rc = put_leaving(&switches, UINT64_MAX);
-	free(switches.heap);
+		rc = put_leavings(&writer, UINT64_MAX);
+	free(writer.heap);
 	return rc;
 }
 
 int ws_export_samples(struct ws_export *export, struct ws_err *err)
 {
-	struct samples samples = {.export = export};
+	struct sample_numbering numbering = {.export = export};
 
-	if (ws_export_rows(export, &samples_table, WS_TABLE_sample, fill_sample, &samples, err) < 0)
+	if (ws_export_rows(export, &samples_table, WS_TABLE_sample, fill_sample_row, &numbering,
+			   err) < 0)
 		return -1;
-	return export_switches(export, err);
+	return export_sched_events(export, err);
 }

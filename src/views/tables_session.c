@@ -4,7 +4,7 @@
  *
  * Those that people join by globalPid or globalTid (PROCESSES, ThreadNames) have one row for each
  * such number, as a join expects, though a pid may have run several images and a thread may have
- * been named often: the last image and the best name stand there. The whole story is in
+ * been named often: these tables have the last image and the best name. All of them are in
  * WARPSIGHT_PROCESS and WARPSIGHT_THREAD.
  */
 #include <inttypes.h>
@@ -28,17 +28,19 @@ TABLE(processes, "PROCESSES", "Processes by pid, with the name of the last progr
 
 #define VIEW_AT(t, c) ws_##t##_##c
 
-static struct ws_xcell pid_of(struct ws_export *export, const uint64_t *values)
+static struct ws_xcell make_global_pid_cell(struct ws_export *export, const uint64_t *values)
 {
 	struct ws_xcell cell = ws_x_process(export, values[ws_process_id]);
 
-	return cell.kind == WS_X_NULL ? ws_x_int(0) : cell;
+	if (cell.kind == WS_X_NULL)
+		return ws_x_int(0);
+	return cell;
 }
 
 static const struct ws_xcolumn image_columns[] = {
 	{"id", "INTEGER", true, false, "Number of the image", WS_XF_INT, VIEW_AT(process, id)},
-	{"globalPid", "INTEGER", true, false, "pid << 24", .from = WS_XF_CALL, .cell = pid_of,
-	 .needs = WS_COL(process, id)},
+	{"globalPid", "INTEGER", true, false, "pid << 24", .from = WS_XF_CALL,
+	 .cell = make_global_pid_cell, .needs = WS_COL(process, id)},
 	{"pid", "INTEGER", true, false, "Process id", WS_XF_INT, VIEW_AT(process, pid)},
 	{"parentId", "INTEGER", false, false, "WARPSIGHT_PROCESS(id) that started it", WS_XF_ID,
 	 VIEW_AT(process, parent)},
@@ -62,11 +64,13 @@ const struct ws_xview ws_images_view = {
 		  image_columns, WS_COUNT(image_columns)},
 	.source = WS_TABLE_process};
 
-static struct ws_xcell own_thread(struct ws_export *export, const uint64_t *values)
+static struct ws_xcell make_global_tid_cell(struct ws_export *export, const uint64_t *values)
 {
 	struct ws_xcell cell = ws_x_thread(export, values[ws_thread_id]);
 
-	return cell.kind == WS_X_NULL ? ws_x_int(0) : cell;
+	if (cell.kind == WS_X_NULL)
+		return ws_x_int(0);
+	return cell;
 }
 
 static const struct ws_xcolumn thread_columns[] = {
@@ -75,7 +79,7 @@ static const struct ws_xcolumn thread_columns[] = {
 	 VIEW_AT(thread, process)},
 	{"tid", "INTEGER", true, false, "Thread id", WS_XF_INT, VIEW_AT(thread, tid)},
 	{"globalTid", "INTEGER", true, false, "pid << 24 | tid", .from = WS_XF_CALL,
-	 .cell = own_thread, .needs = WS_COL(thread, id)},
+	 .cell = make_global_tid_cell, .needs = WS_COL(thread, id)},
 	{"start", "INTEGER", false, false, "When it first recorded (ns)", WS_XF_TIME,
 	 VIEW_AT(thread, start)},
 };
@@ -89,78 +93,82 @@ TABLE(thread_names, "ThreadNames", "The best name of each thread",
       {"priority", "INTEGER", false, false, "10 the kernel's, 20 pthread_setname_np, 30 NVTX"},
       {"globalTid", "INTEGER", false, false, "pid << 24 | tid"});
 
-/* What stands for one global number: the row that wins among all that share it. */
-struct winner {
+/* A row that may stand for a global number: of all rows that share it, one wins. */
+struct candidate {
 	uint64_t number;
-	int64_t rank[2]; /* larger wins: priority or 0, then time */
-	size_t order;	 /* then the later row */
+	int64_t rank[2]; /* the larger wins: priority or 0, then time */
+	size_t order;	 /* of equal ones the later row wins */
 	uint32_t text;
 };
 
-struct winners {
-	struct winner *winners;
-	size_t n, cap;
+struct candidate_list {
+	struct candidate *candidates;
+	size_t count, capacity;
 };
 
-static int by_number(const void *first, const void *second)
+/* By number, then the winner first. */
+static int compare_winners(const void *first, const void *second)
 {
-	const struct winner *left = first, *right = second;
+	const struct candidate *left = first, *right = second;
 
 	if (left->number != right->number)
-		return left->number < right->number ? -1 : 1;
+		return ws_compare(left->number, right->number);
 	for (int i = 0; i < 2; i++)
 		if (left->rank[i] != right->rank[i])
-			return left->rank[i] > right->rank[i] ? -1 : 1;
-	return left->order > right->order ? -1 : 1;
+			return ws_compare(right->rank[i], left->rank[i]);
+	return ws_compare(right->order, left->order);
 }
 
-static void add_winner(struct winners *winners, uint64_t number, int64_t priority, uint64_t time,
-		       uint32_t text)
+static void add_candidate(struct candidate_list *candidates, uint64_t number, int64_t priority,
+			  uint64_t time, uint32_t text)
 {
-	ws_grow(winners->winners, winners->cap, winners->n + 1);
-	winners->winners[winners->n] =
-		(struct winner){number, {priority, (int64_t)time}, winners->n, text};
-	winners->n++;
+	ws_grow(candidates->candidates, candidates->capacity, candidates->count + 1);
+	candidates->candidates[candidates->count] =
+		(struct candidate){number, {priority, (int64_t)time}, candidates->count, text};
+	candidates->count++;
 }
 
-static void sort_winners(struct winners *winners)
+static void keep_winners(struct candidate_list *candidates)
 {
 	size_t kept = 0;
 
-	if (winners->n)
-		qsort(winners->winners, winners->n, sizeof(*winners->winners), by_number);
-	for (size_t i = 0; i < winners->n; i++)
-		if (!i || winners->winners[i].number != winners->winners[i - 1].number)
-			winners->winners[kept++] = winners->winners[i];
-	winners->n = kept;
+	if (candidates->count)
+		qsort(candidates->candidates, candidates->count, sizeof(*candidates->candidates),
+		      compare_winners);
+	for (size_t i = 0; i < candidates->count; i++)
+		if (!i || candidates->candidates[i].number != candidates->candidates[i - 1].number)
+			candidates->candidates[kept++] = candidates->candidates[i];
+	candidates->count = kept;
 }
 
 static int export_pids(struct ws_export *export, struct ws_err *err)
 {
 	struct ws_cursor *cursor = ws_cursor_open(export->report, WS_TABLE_process, 0, UINT64_MAX);
-	struct winners winners = {0};
+	struct candidate_list candidates = {0};
 	const uint64_t *values;
 	int rc = ws_export_table(export, &processes, err);
 
 	while (ws_cursor_next(cursor, &values))
-		add_winner(&winners,
-			   ws_who_process(export->who, (uint32_t)values[ws_process_id])->global_pid,
-			   0, values[ws_process_start], (uint32_t)values[ws_process_name]);
+		add_candidate(
+			&candidates,
+			ws_who_process(export->who, (uint32_t)values[ws_process_id])->global_pid, 0,
+			values[ws_process_start], (uint32_t)values[ws_process_name]);
 	ws_cursor_close(cursor);
-	sort_winners(&winners);
-	for (size_t i = 0; !rc && i < winners.n; i++) {
-		uint64_t pid = winners.winners[i].number >> 24 & 0xffffff;
+	keep_winners(&candidates);
+	for (size_t i = 0; !rc && i < candidates.count; i++) {
+		uint64_t pid = candidates.candidates[i].number >> 24 & 0xffffff;
 
-		if (pid ||
-		    winners.winners[i].text) /* neither: what an imported file says of no process */
+		/* With neither, it is what an imported file says of no process. */
+		if (pid || candidates.candidates[i].text)
 			rc = ws_export_row(
 				export,
-				(struct ws_xcell[]){ws_x_int((int64_t)winners.winners[i].number),
-						    ws_x_int((int64_t)pid),
-						    ws_x_text(export, winners.winners[i].text)},
+				(struct ws_xcell[]){
+					ws_x_int((int64_t)candidates.candidates[i].number),
+					ws_x_int((int64_t)pid),
+					ws_x_text(export, candidates.candidates[i].text)},
 				err);
 	}
-	free(winners.winners);
+	free(candidates.candidates);
 	return rc;
 }
 
@@ -168,38 +176,41 @@ static int export_thread_names(struct ws_export *export, struct ws_err *err)
 {
 	struct ws_cursor *cursor =
 		ws_cursor_open(export->report, WS_TABLE_thread_name, 0, UINT64_MAX);
-	struct winners winners = {0};
+	struct candidate_list candidates = {0};
 	const uint64_t *values;
 	int rc = ws_export_table(export, &thread_names, err);
 
 	while (ws_cursor_next(cursor, &values))
 		if (values[ws_thread_name_thread] && values[ws_thread_name_name])
-			add_winner(&winners,
-				   ws_who_thread(export->who,
-						 (uint32_t)values[ws_thread_name_thread])
-					   ->global_tid,
-				   (int64_t)values[ws_thread_name_priority],
-				   values[ws_thread_name_start],
-				   (uint32_t)values[ws_thread_name_name]);
+			add_candidate(&candidates,
+				      ws_who_thread(export->who,
+						    (uint32_t)values[ws_thread_name_thread])
+					      ->global_tid,
+				      (int64_t)values[ws_thread_name_priority],
+				      values[ws_thread_name_start],
+				      (uint32_t)values[ws_thread_name_name]);
 	ws_cursor_close(cursor);
-	sort_winners(&winners);
-	for (size_t i = 0; !rc && i < winners.n; i++) {
-		struct ws_xcell name = ws_x_string(export, winners.winners[i].text);
+	keep_winners(&candidates);
+	for (size_t i = 0; !rc && i < candidates.count; i++) {
+		struct ws_xcell name = ws_x_string(export, candidates.candidates[i].text);
 
 		if (name.kind != WS_X_NULL)
 			rc = ws_export_row(
 				export,
-				(struct ws_xcell[]){name, ws_x_int(winners.winners[i].rank[0]),
-						    ws_x_int((int64_t)winners.winners[i].number)},
+				(struct ws_xcell[]){
+					name, ws_x_int(candidates.candidates[i].rank[0]),
+					ws_x_int((int64_t)candidates.candidates[i].number)},
 				err);
 	}
-	free(winners.winners);
+	free(candidates.candidates);
 	return rc;
 }
 
 int ws_export_processes(struct ws_export *export, struct ws_err *err)
 {
-	return export_pids(export, err) < 0 || export_thread_names(export, err) < 0 ? -1 : 0;
+	if (export_pids(export, err) < 0)
+		return -1;
+	return export_thread_names(export, err);
 }
 
 /* ---- the session and the machine ---- */
@@ -230,19 +241,19 @@ TABLE(streams, "ProcessStreams", "What the target wrote to its standard streams"
       {"filenameId", "INTEGER", true, false, "StringIds(id): which stream"},
       {"contentId", "INTEGER", true, false, "StringIds(id): its content"});
 
-static int put_meta(struct ws_export *export, const char *name, const char *value,
-		    struct ws_err *err)
+static int put_meta_row(struct ws_export *export, const char *name, const char *value,
+			struct ws_err *err)
 {
 	return ws_export_row(export, (struct ws_xcell[]){ws_x_literal(name), ws_x_literal(value)},
 			     err);
 }
 
-static void put_iso(char *out, size_t size, const char *format, time_t t)
+static void format_time(char *out, size_t size, const char *format, time_t time)
 {
-	struct tm tm;
+	struct tm parts;
 
-	if (!gmtime_r(&t, &tm) || !strftime(out, size, format, &tm))
-		snprintf(out, size, "%lld", (long long)t);
+	if (!gmtime_r(&time, &parts) || !strftime(out, size, format, &parts))
+		snprintf(out, size, "%lld", (long long)time);
 }
 
 static int export_meta(struct ws_export *export, struct ws_err *err)
@@ -257,11 +268,11 @@ static int export_meta(struct ws_export *export, struct ws_err *err)
 	if (ws_export_table(export, &meta_export, err) < 0)
 		return -1;
 	for (size_t i = 0; i < WS_COUNT(fixed); i++)
-		if (put_meta(export, fixed[i][0], fixed[i][1], err) < 0)
+		if (put_meta_row(export, fixed[i][0], fixed[i][1], err) < 0)
 			return -1;
-	put_iso(now, sizeof(now), "%Y-%m-%dT%H:%M:%S", time(NULL));
-	if (put_meta(export, "EXPORT_TIME_UTC", now, err) < 0 ||
-	    put_meta(export, "EXPORT_PARAM_EXPORT_TYPE", export->type, err) < 0 ||
+	format_time(now, sizeof(now), "%Y-%m-%dT%H:%M:%S", time(NULL));
+	if (put_meta_row(export, "EXPORT_TIME_UTC", now, err) < 0 ||
+	    put_meta_row(export, "EXPORT_PARAM_EXPORT_TYPE", export->type, err) < 0 ||
 	    ws_export_row(export,
 			  (struct ws_xcell[]){ws_x_literal("EXPORT_PARAM_INPUT_FILE"),
 					      ws_x_own(export, export->input)},
@@ -273,8 +284,7 @@ static int export_meta(struct ws_export *export, struct ws_err *err)
 			     err);
 }
 
-/* What an import was told of its machine beyond that: the numbers of those properties are not kept.
- */
+/* Other properties of the machine that an imported file had. Their numbers were not kept. */
 static int export_imported_facts(struct ws_export *export, struct ws_err *err)
 {
 	struct ws_cursor *cursor = ws_cursor_open(export->report, WS_TABLE_meta, 0, UINT64_MAX);
@@ -282,22 +292,22 @@ static int export_imported_facts(struct ws_export *export, struct ws_err *err)
 	int rc = 0;
 
 	while (!rc && ws_cursor_next(cursor, &values)) {
-		size_t n, len;
-		const char *name =
-			ws_report_string(export->report, (uint32_t)values[ws_meta_name], &n);
-		const char *value =
-			ws_report_string(export->report, (uint32_t)values[ws_meta_value], &len);
-		char *own;
+		size_t name_length, value_length;
+		const char *name = ws_report_string(export->report, (uint32_t)values[ws_meta_name],
+						    &name_length);
+		const char *value = ws_report_string(
+			export->report, (uint32_t)values[ws_meta_value], &value_length);
+		char *copy;
 
 		if (strncmp(name, "machine.", 8))
 			continue;
-		own = ws_strndup(value, len);
+		copy = ws_strndup(value, value_length);
 		rc = ws_export_row(export,
 				   (struct ws_xcell[]){ws_x_int(0), ws_x_literal("Local (CLI)"),
 						       ws_x_own(export, name + 8), ws_x_int(0),
-						       ws_x_own(export, own)},
+						       ws_x_own(export, copy)},
 				   err);
-		free(own);
+		free(copy);
 	}
 	ws_cursor_close(cursor);
 	return rc;
@@ -338,20 +348,23 @@ static int export_system(struct ws_export *export, struct ws_err *err)
 
 /* Offset of the machine's local time in seconds, from "...+0130" at the end of the session's start;
  * 0 when not known. */
-static long local_offset(struct ws_export *export)
+static long find_local_offset(struct ws_export *export)
 {
-	const char *text = ws_meta(export->report, "session.start_local");
-	size_t n = text ? strlen(text) : 0;
-	long hhmm;
+	const char *text = ws_meta(export->report, "session.start_local"), *sign;
+	long hhmm, seconds;
 
-	if (n < 5 || (text[n - 5] != '+' && text[n - 5] != '-'))
+	if (!text || strlen(text) < 5)
 		return 0;
-	hhmm = strtol(text + n - 4, NULL, 10);
-	return (text[n - 5] == '-' ? -1 : 1) * (hhmm / 100 * 3600 + hhmm % 100 * 60);
+	sign = text + strlen(text) - 5;
+	if (*sign != '+' && *sign != '-')
+		return 0;
+	hhmm = strtol(sign + 1, NULL, 10);
+	seconds = hhmm / 100 * 3600 + hhmm % 100 * 60;
+	if (*sign == '-')
+		return -seconds;
+	return seconds;
 }
 
-/* Real time at the start of the collection, from the clock reading next to it; 0 when there is
- * none. */
 uint64_t ws_export_epoch(const struct ws_export *export)
 {
 	struct ws_cursor *cursor = ws_cursor_open(export->report, WS_TABLE_clock, 0, UINT64_MAX);
@@ -359,11 +372,11 @@ uint64_t ws_export_epoch(const struct ws_export *export)
 	const uint64_t *values;
 
 	while (ws_cursor_next(cursor, &values)) {
-		uint64_t raw = values[ws_clock_raw],
-			 off = raw > export->zero ? raw - export->zero : export->zero - raw;
+		uint64_t raw = values[ws_clock_raw];
+		uint64_t distance = ws_max(raw, export->zero) - ws_min(raw, export->zero);
 
-		if (off < best) {
-			best = off;
+		if (distance < best) {
+			best = distance;
 			epoch = values[ws_clock_realtime] + (export->zero - raw);
 		}
 	}
@@ -371,7 +384,7 @@ uint64_t ws_export_epoch(const struct ws_export *export)
 	return epoch;
 }
 
-static int export_start(struct ws_export *export, struct ws_err *err)
+static int export_start_time(struct ws_export *export, struct ws_err *err)
 {
 	uint64_t epoch = ws_export_epoch(export);
 	char utc[64], local[64];
@@ -380,9 +393,9 @@ static int export_start(struct ws_export *export, struct ws_err *err)
 		return -1;
 	if (!epoch)
 		return 0;
-	put_iso(utc, sizeof(utc), "%Y-%m-%dT%H:%M:%S", (time_t)(epoch / 1000000000));
-	put_iso(local, sizeof(local), "%Y-%m-%dT%H:%M:%S",
-		(time_t)(epoch / 1000000000) + local_offset(export));
+	format_time(utc, sizeof(utc), "%Y-%m-%dT%H:%M:%S", (time_t)(epoch / 1000000000));
+	format_time(local, sizeof(local), "%Y-%m-%dT%H:%M:%S",
+		    (time_t)(epoch / 1000000000) + find_local_offset(export));
 	return ws_export_row(export,
 			     (struct ws_xcell[]){ws_x_int((int64_t)epoch), ws_x_literal(utc),
 						 ws_x_literal(local),
@@ -390,7 +403,8 @@ static int export_start(struct ws_export *export, struct ws_err *err)
 			     err);
 }
 
-static int put_details(struct ws_export *export, uint64_t start, uint64_t end, struct ws_err *err)
+static int put_details_row(struct ws_export *export, uint64_t start, uint64_t end,
+			   struct ws_err *err)
 {
 	if (end == WS_NO_TIME) /* the recorder died: up to the last event */
 		end = ws_max(export->last, start);
@@ -400,8 +414,8 @@ static int put_details(struct ws_export *export, uint64_t start, uint64_t end, s
 			     err);
 }
 
-/* A recorder writes a span when it begins, and again with its end: of rows with one start, the one
- * with an end counts. */
+/* A recorder writes a span when it begins, and again with its end: of rows with the same start, the
+ * one with an end counts. */
 static int export_details(struct ws_export *export, struct ws_err *err)
 {
 	struct ws_cursor *cursor =
@@ -415,76 +429,100 @@ static int export_details(struct ws_export *export, struct ws_err *err)
 		uint64_t this_end = values[ws_collection_end];
 
 		if (pending && values[ws_collection_start] == start) {
-			end = end == WS_NO_TIME || (this_end != WS_NO_TIME && this_end > end)
-				      ? this_end
-				      : end;
+			if (end == WS_NO_TIME || (this_end != WS_NO_TIME && this_end > end))
+				end = this_end;
 			continue;
 		}
 		if (pending)
-			rc = put_details(export, start, end, err);
+			rc = put_details_row(export, start, end, err);
 		start = values[ws_collection_start];
 		end = this_end;
 		pending = true;
 	}
 	if (pending && !rc)
-		rc = put_details(export, start, end, err);
+		rc = put_details_row(export, start, end, err);
 	ws_cursor_close(cursor);
 	return rc;
 }
 
-/* The process that profile started: the first. */
-static uint64_t target_pid(struct ws_export *export)
+/* The pid of the process that `warpsight profile` started: the first. 0 when there is none. */
+static uint64_t find_target_pid(struct ws_export *export)
 {
-	return ws_who_processes(export->who) ? ws_who_process(export->who, 1)->pid : 0;
+	if (!ws_who_processes(export->who))
+		return 0;
+	return ws_who_process(export->who, 1)->pid;
 }
 
 /* What one process wrote to one stream. */
-struct stream {
+struct output_stream {
 	uint64_t process; /* id, 0 for the target */
-	bool err;
-	uint32_t rows, last; /* of the report; the bytes of the last one */
+	bool is_stderr;
+	uint32_t rows;	     /* of the report's table */
+	uint32_t last_bytes; /* string id of the bytes of the last one */
 	struct ws_text content;
 };
 
-static struct stream *stream_of(struct stream **v, size_t *n, size_t *cap, uint64_t process,
-				bool err)
+struct stream_list {
+	struct output_stream *streams;
+	size_t count, capacity;
+};
+
+static struct output_stream *find_stream(struct stream_list *list, uint64_t process, bool is_stderr)
 {
-	for (size_t i = 0; i < *n; i++)
-		if ((*v)[i].process == process && (*v)[i].err == err)
-			return &(*v)[i];
-	ws_grow(*v, *cap, *n + 1);
-	(*v)[*n] = (struct stream){.process = process, .err = err};
-	return &(*v)[(*n)++];
+	for (size_t i = 0; i < list->count; i++)
+		if (list->streams[i].process == process && list->streams[i].is_stderr == is_stderr)
+			return &list->streams[i];
+	ws_grow(list->streams, list->capacity, list->count + 1);
+	list->streams[list->count] =
+		(struct output_stream){.process = process, .is_stderr = is_stderr};
+	return &list->streams[list->count++];
 }
 
-static int by_stream(const void *first, const void *second)
+static int compare_streams(const void *first, const void *second)
 {
-	const struct stream *left = first, *right = second;
+	const struct output_stream *left = first, *right = second;
 
-	return left->process != right->process ? (left->process < right->process ? -1 : 1)
-					       : left->err - right->err;
+	if (left->process != right->process)
+		return ws_compare(left->process, right->process);
+	return left->is_stderr - right->is_stderr;
 }
 
-static int put_stream(struct ws_export *export, const struct stream *stream, struct ws_err *err)
+static const char *name_stream(const struct output_stream *stream)
 {
-	bool told = stream->process && stream->process <= ws_who_processes(export->who);
-	uint64_t pid = told ? ws_who_process(export->who, (uint32_t)stream->process)->pid
-			    : target_pid(export);
-	char *name = ws_format("pid_%" PRIu64 "_%s.log", pid, stream->err ? "stderr" : "stdout");
-	struct ws_xcell file = ws_x_extra(export, name, strlen(name));
-	struct ws_xcell content =
-		stream->rows == 1 ? ws_x_string(export, stream->last) : ws_x_null();
+	if (stream->is_stderr)
+		return "stderr";
+	return "stdout";
+}
+
+/* The text of the report when it has the stream in one piece; else a text of the export's. */
+static struct ws_xcell make_content_cell(struct ws_export *export,
+					 const struct output_stream *stream)
+{
+	struct ws_xcell content = ws_x_null();
+
+	if (stream->rows == 1)
+		content = ws_x_string(export, stream->last_bytes);
+	if (content.kind != WS_X_NULL)
+		return content;
+	return ws_x_extra(export, ws_text_or(stream->content.text, ""), stream->content.len);
+}
+
+static int put_stream_row(struct ws_export *export, const struct output_stream *stream,
+			  struct ws_err *err)
+{
+	uint64_t pid = find_target_pid(export);
+	struct ws_xcell process = ws_x_int((int64_t)pid << 24), file;
+	char *name;
 	int rc;
 
-	if (content.kind == WS_X_NULL)
-		content = ws_x_extra(export, ws_text_or(stream->content.text, ""),
-				     stream->content.len);
-	rc = ws_export_row(export,
-			   (struct ws_xcell[]){told ? ws_x_process(export, stream->process)
-						    : ws_x_int((int64_t)pid << 24),
-					       file, content},
-			   err);
-
+	if (stream->process && stream->process <= ws_who_processes(export->who)) {
+		pid = ws_who_process(export->who, (uint32_t)stream->process)->pid;
+		process = ws_x_process(export, stream->process);
+	}
+	name = ws_format("pid_%" PRIu64 "_%s.log", pid, name_stream(stream));
+	file = ws_x_extra(export, name, strlen(name));
+	rc = ws_export_row(
+		export, (struct ws_xcell[]){process, file, make_content_cell(export, stream)}, err);
 	free(name);
 	return rc;
 }
@@ -492,55 +530,53 @@ static int put_stream(struct ws_export *export, const struct stream *stream, str
 static int export_streams(struct ws_export *export, struct ws_err *err)
 {
 	struct ws_cursor *cursor = ws_cursor_open(export->report, WS_TABLE_output, 0, UINT64_MAX);
-	struct stream *stream_v = NULL;
-	size_t n = 0, cap = 0;
+	struct stream_list list = {0};
 	const uint64_t *row;
 	int rc = ws_export_table(export, &streams, err);
 
 	while (ws_cursor_next(cursor, &row)) {
-		struct stream *stream_s = stream_of(&stream_v, &n, &cap, row[ws_output_process],
-						    row[ws_output_stream] == 2);
-		size_t len;
+		struct output_stream *stream =
+			find_stream(&list, row[ws_output_process], row[ws_output_stream] == 2);
+		size_t length;
 		const char *bytes =
-			ws_report_string(export->report, (uint32_t)row[ws_output_bytes], &len);
+			ws_report_string(export->report, (uint32_t)row[ws_output_bytes], &length);
 
-		ws_text_add(&stream_s->content, bytes, len);
-		stream_s->rows++;
-		stream_s->last = (uint32_t)row[ws_output_bytes];
+		ws_text_add(&stream->content, bytes, length);
+		stream->rows++;
+		stream->last_bytes = (uint32_t)row[ws_output_bytes];
 	}
 	ws_cursor_close(cursor);
-	if (n)
-		qsort(stream_v, n, sizeof(*stream_v), by_stream);
-	for (size_t i = 0; i < n; i++) {
-		rc = rc < 0 ? rc : put_stream(export, &stream_v[i], err);
-		ws_text_free(&stream_v[i].content);
+	if (list.count)
+		qsort(list.streams, list.count, sizeof(*list.streams), compare_streams);
+	for (size_t i = 0; i < list.count; i++) {
+		if (rc >= 0)
+			rc = put_stream_row(export, &list.streams[i], err);
+		ws_text_free(&list.streams[i].content);
 	}
-	free(stream_v);
+	free(list.streams);
 	return rc;
 }
 
 int ws_export_session(struct ws_export *export, struct ws_err *err)
 {
-	return export_meta(export, err) < 0 || export_system(export, err) < 0 ||
-			       export_start(export, err) < 0 || export_details(export, err) < 0 ||
-			       export_streams(export, err) < 0
-		       ? -1
-		       : 0;
+	if (export_meta(export, err) < 0 || export_system(export, err) < 0 ||
+	    export_start_time(export, err) < 0 || export_details(export, err) < 0)
+		return -1;
+	return export_streams(export, err);
 }
 
 /* ---- diagnostics ---- */
 
 enum { SOURCE_INJECTION = 1, SOURCE_DAEMON = 2, TIMESTAMP_TARGET = 1 };
 
-static struct ws_xcell diagnostic_source(struct ws_export *export, const uint64_t *values)
+static struct ws_xcell make_diagnostic_source_cell(struct ws_export *export, const uint64_t *values)
 {
 	const char *source =
 		ws_report_string(export->report, (uint32_t)values[ws_diagnostic_source], NULL);
 
-	return ws_x_int(!strcmp(source, "osrt") || !strcmp(source, "nvtx") ||
-					!strcmp(source, "cuda")
-				? SOURCE_INJECTION
-				: SOURCE_DAEMON);
+	if (!strcmp(source, "osrt") || !strcmp(source, "nvtx") || !strcmp(source, "cuda"))
+		return ws_x_int(SOURCE_INJECTION);
+	return ws_x_int(SOURCE_DAEMON);
 }
 
 static const struct ws_xcolumn diagnostic_columns[] = {
@@ -548,7 +584,7 @@ static const struct ws_xcolumn diagnostic_columns[] = {
 	{"timestampType", "INTEGER", true, false, "ENUM_DIAGNOSTIC_TIMESTAMP_SOURCE(id)",
 	 WS_XF_CONST, .value = TIMESTAMP_TARGET},
 	{"source", "INTEGER", true, false, "ENUM_DIAGNOSTIC_SOURCE_TYPE(id)", .from = WS_XF_CALL,
-	 .cell = diagnostic_source, .needs = WS_COL(diagnostic, source)},
+	 .cell = make_diagnostic_source_cell, .needs = WS_COL(diagnostic, source)},
 	{"severity", "INTEGER", true, false, "ENUM_DIAGNOSTIC_SEVERITY_LEVEL(id)", WS_XF_INT,
 	 VIEW_AT(diagnostic, severity)},
 	{"text", "TEXT", false, false, "The message", WS_XF_TEXT, VIEW_AT(diagnostic, text)},
