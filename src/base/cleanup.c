@@ -1,5 +1,5 @@
-/* cleanup.c - see cleanup.h. The list is of fixed size and the handler calls only what is safe in
- * one. */
+/* cleanup.c - see cleanup.h. The list has a fixed size and the handler calls only async-signal-safe
+ * functions. */
 #include "base/cleanup.h"
 
 #include <errno.h>
@@ -7,82 +7,87 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST = 8, LONGEST = 4096 };
+enum { MAX_ENTRIES = 8, MAX_PATH_BYTES = 4096 };
+
+enum entry_kind { FREE_ENTRY, FILE_ENTRY, FOLDER_ENTRY, PROGRAM_ENTRY };
 
 static struct {
-	volatile sig_atomic_t what; /* 0 free, 1 file, 2 folder, 3 program */
+	volatile sig_atomic_t kind; /* enum entry_kind */
 	volatile pid_t pid;
-	char path[LONGEST];
-} list[MOST];
+	char path[MAX_PATH_BYTES];
+} entries[MAX_ENTRIES];
 
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-static struct sigaction before[3];
-static int listed;
+static struct sigaction previous_actions[3];
+static int entry_count;
 
 static void on_signal(int sig)
 {
-	int kept = errno; /* the signal strikes only after the handler, and what it interrupts may
-			     look */
+	/* The raised signal is delivered after the handler, and the interrupted code may look at
+	 * errno. */
+	int saved_errno = errno;
 
-	for (int i = MOST; i--;) {
-		if (list[i].what == 1)
-			unlink(list[i].path);
-		else if (list[i].what == 2)
-			rmdir(list[i].path);
-		else if (list[i].what == 3)
-			kill(list[i].pid, SIGTERM);
+	for (int i = MAX_ENTRIES; i--;) {
+		if (entries[i].kind == FILE_ENTRY)
+			unlink(entries[i].path);
+		else if (entries[i].kind == FOLDER_ENTRY)
+			rmdir(entries[i].path);
+		else if (entries[i].kind == PROGRAM_ENTRY)
+			kill(entries[i].pid, SIGTERM);
 	}
 	signal(sig, SIG_DFL);
 	raise(sig);
-	errno = kept;
+	errno = saved_errno;
 }
 
-static void watch(bool on)
+static void catch_signals(bool on)
 {
-	struct sigaction sa = {.sa_handler = on_signal};
+	struct sigaction action = {.sa_handler = on_signal};
 
 	for (int i = 0; i < 3; i++) {
-		sigaddset(&sa.sa_mask, signals[i]);
+		sigaddset(&action.sa_mask, signals[i]);
 		if (!on)
-			sigaction(signals[i], &before[i], NULL);
-		else if (!sigaction(signals[i], NULL, &before[i]) &&
-			 before[i].sa_handler != SIG_IGN)
-			sigaction(signals[i], &sa, NULL);
+			sigaction(signals[i], &previous_actions[i], NULL);
+		else if (!sigaction(signals[i], NULL, &previous_actions[i]) &&
+			 previous_actions[i].sa_handler != SIG_IGN)
+			sigaction(signals[i], &action, NULL);
 	}
 }
 
-static int add(int what, const char *path, pid_t pid)
+static int add_entry(enum entry_kind kind, const char *path, pid_t pid)
 {
 	int i = 0;
 
-	while (i < MOST && list[i].what)
+	while (i < MAX_ENTRIES && entries[i].kind)
 		i++;
-	if (i == MOST || (path && strlen(path) >= LONGEST))
+	if (i == MAX_ENTRIES || (path && strlen(path) >= MAX_PATH_BYTES))
 		return -1;
 	if (path)
-		strcpy(list[i].path, path);
-	list[i].pid = pid;
-	if (!listed++)
-		watch(true);
-	list[i].what = what;
+		strcpy(entries[i].path, path);
+	entries[i].pid = pid;
+	if (!entry_count++)
+		catch_signals(true);
+	entries[i].kind = kind;
 	return i;
 }
 
 int ws_cleanup_path(const char *path, bool folder)
 {
-	return add(folder ? 2 : 1, path, 0);
+	if (folder)
+		return add_entry(FOLDER_ENTRY, path, 0);
+	return add_entry(FILE_ENTRY, path, 0);
 }
 
 int ws_cleanup_program(pid_t pid)
 {
-	return add(3, NULL, pid);
+	return add_entry(PROGRAM_ENTRY, NULL, pid);
 }
 
 void ws_cleanup_forget(int handle)
 {
 	if (handle < 0)
 		return;
-	list[handle].what = 0;
-	if (!--listed)
-		watch(false);
+	entries[handle].kind = FREE_ENTRY;
+	if (!--entry_count)
+		catch_signals(false);
 }

@@ -1,11 +1,11 @@
 /*
- * cleanup.h - what must not stay behind when a signal ends the program: temporary files, folders, a
- * program that was started.
+ * cleanup.h - what must not be left behind when a signal ends the program: temporary files and
+ * folders, and a program that was started.
  *
- * While anything is listed, SIGINT, SIGTERM and SIGHUP (those that are not ignored) delete it and
- * then end the program as they would have; afterwards they do again what they did before. For code
- * that runs to its end without looking whether it should; the exports, which look, have
- * ws_outfile_watch.
+ * While anything is listed, SIGINT, SIGTERM and SIGHUP (those that are not ignored) first remove it
+ * and then end the program as they would have anyway; once the list is empty the signals do again
+ * what they did before. This is for code that runs to its end without checking whether it has been
+ * interrupted; the exports, which do check, use ws_outfile_watch.
  */
 #ifndef WS_BASE_CLEANUP_H
 #define WS_BASE_CLEANUP_H
@@ -13,12 +13,12 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* List a file, or a folder that will be empty once what was listed after it is gone. Returns a
- * handle; -1 when it could not be. */
+/* List a file, or a folder that is empty once everything listed after it is gone. Returns a handle
+ * for ws_cleanup_forget, or -1 when the list is full or the path is too long. */
 int ws_cleanup_path(const char *path, bool folder);
-/* List a program: it gets SIGTERM. */
+/* List a program: it gets SIGTERM. Returns a handle, or -1 when the list is full. */
 int ws_cleanup_program(pid_t pid);
-/* Take it off the list without touching it. Handle -1 is fine. */
+/* Take an entry off the list without touching what it names. Handle -1 is allowed. */
 void ws_cleanup_forget(int handle);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * compiler.h - the few compiler words that the rest of the code uses by name.
- * Safe for the hook side: macros only.
+ * compiler.h - the few compiler extensions that the rest of the code uses by name. Safe for the
+ * hook side: macros only.
  */
 #ifndef WS_BASE_COMPILER_H
 #define WS_BASE_COMPILER_H
@@ -13,8 +13,8 @@
 #define WS_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define WS_ALIGN_UP(x, a) (((x) + (a)-1) & ~((a)-1))
 
-/* For functions that do nothing but fetch ahead: gcc takes them for ones without effect, and drops
- * calls that it does not inline. */
+/* For functions that only prefetch: gcc takes a function without visible effect for dead code and
+ * drops calls to it that it does not inline. */
 #define ws_fetching inline __attribute__((always_inline))
 
 #endif

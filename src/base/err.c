@@ -22,20 +22,19 @@ int ws_fail_errno(struct ws_err *err, const char *fmt, ...)
 {
 	int saved = errno;
 	va_list ap;
-	size_t n;
-
+	size_t length;
 	if (!err)
 		return -1;
 	va_start(ap, fmt);
 	vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
 	va_end(ap);
-	n = strlen(err->msg);
-	snprintf(err->msg + n, sizeof(err->msg) - n, ": %s", strerror(saved));
+	length = strlen(err->msg);
+	snprintf(err->msg + length, sizeof(err->msg) - length, ": %s", strerror(saved));
 	errno = saved;
 	return -1;
 }
 
-static void say(const char *prefix, const char *fmt, va_list ap)
+static void print_message(const char *prefix, const char *fmt, va_list ap)
 {
 	int saved = errno;
 	char line[2048];
@@ -50,7 +49,7 @@ void ws_say(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say("", fmt, ap);
+	print_message("", fmt, ap);
 	va_end(ap);
 }
 
@@ -59,6 +58,6 @@ void ws_warn(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say("warning: ", fmt, ap);
+	print_message("warning: ", fmt, ap);
 	va_end(ap);
 }

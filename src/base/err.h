@@ -1,10 +1,9 @@
 /*
  * err.h - errors are values with a message.
  *
- * A function that can fail takes `struct ws_err *e` last and returns 0 or -1
- * (or NULL). The message is one sentence that names the file, the option or the
- * cause and needs no prefix. `e` may be NULL when the caller does not care.
- * Not for the hook side, which never reports by message.
+ * A function that can fail takes `struct ws_err *err` last and returns 0 or -1 (or NULL). The
+ * message is one sentence that names the file, the option or the cause and needs no prefix. `err`
+ * may be NULL when the caller does not care. Not for the hook side, which never reports by message.
  */
 #ifndef WS_BASE_ERR_H
 #define WS_BASE_ERR_H

@@ -1,11 +1,11 @@
 /*
- * gpu_tools.h - other tools that take the CUDA work of a program for themselves, known by what they
- * put into its environment.
+ * gpu_tools.h - other tools that claim a program's CUDA work for themselves, recognised by what
+ * they put into its environment.
  *
  * Only one tool at a time can profile, check or debug a program's CUDA work. Nsight Compute even
  * refuses to start a program whose CUDA_INJECTION64_PATH is set, and Nsight Systems ends in an
- * error when its calls of CUPTI are answered by another. They were there first, or are what the
- * user asked for last: they get the GPU, and warpsight says so.
+ * error when another tool answers its calls of CUPTI. They were there first, or are what the user
+ * asked for last: they get the GPU, and warpsight says so.
  */
 #ifndef WS_BASE_GPU_TOOLS_H
 #define WS_BASE_GPU_TOOLS_H
@@ -16,7 +16,8 @@
 
 #include "base/compiler.h"
 
-/* The tool that started the program with this environment (ended by NULL, or NULL), or NULL. */
+/* The name of the tool that started the program with this environment (ended by NULL, or NULL
+ * itself); NULL when there is none. */
 static inline const char *ws_gpu_tool(char *const *env)
 {
 	static const struct {
@@ -35,17 +36,17 @@ static inline const char *ws_gpu_tool(char *const *env)
 }
 
 /*
- * Does this tool wait for ever for a program that another program starts, where it cannot watch
- * that one do it? (Seen of both on a GPU: what our recorder starts under them hangs before its
- * first CUDA call.)
+ * Whether this tool waits for ever for a program that another program starts, where it cannot watch
+ * that other program do it. (Seen with both on a GPU: what our recorder starts under them hangs
+ * before its first CUDA call.)
  */
 static inline bool ws_gpu_tool_must_start(const char *tool)
 {
 	return tool && strcmp(tool, "Nsight Systems") != 0;
 }
 
-/* Is a program of this name (without folders) one that starts others only where
- * CUDA_INJECTION64_PATH is not set? */
+/* Whether a program of this name (without folders) starts others only where CUDA_INJECTION64_PATH
+ * is not set. */
 static inline bool ws_wants_no_injection(const char *name)
 {
 	return !strcmp(name, "ncu") || !strcmp(name, "nv-nsight-cu-cli");

@@ -1,21 +1,24 @@
-/* map.c - see map.h. Open addressing with linear probing; taking an entry out moves the rest of its
+/* map.c - see map.h. Open addressing with linear probing; removing an entry moves the rest of its
  * run up. */
 #include "base/map.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/choose.h"
 #include "base/mem.h"
 
-static size_t home(const struct ws_map *map, uint64_t key)
+enum { FIRST_SLOTS = 64 };
+
+static size_t home_slot(const struct ws_map *map, uint64_t key)
 {
 	key *= UINT64_C(0x9e3779b97f4a7c15);
 	return (size_t)(key ^ key >> 32) & (map->size - 1);
 }
 
-static size_t find(const struct ws_map *map, uint64_t key)
+static size_t find_slot(const struct ws_map *map, uint64_t key)
 {
-	size_t i = home(map, key);
+	size_t i = home_slot(map, key);
 
 	while (map->used[i] && map->slots[i].key != key)
 		i = (i + 1) & (map->size - 1);
@@ -24,19 +27,24 @@ static size_t find(const struct ws_map *map, uint64_t key)
 
 uint64_t ws_map_get(const struct ws_map *map, uint64_t key, bool *found)
 {
-	size_t i = map->size ? find(map, key) : 0;
-	bool there = map->size && map->used[i];
-
+	size_t i = 0;
+	bool is_set = false;
+	if (map->size) {
+		i = find_slot(map, key);
+		is_set = map->used[i];
+	}
 	if (found)
-		*found = there;
-	return there ? map->slots[i].value : 0;
+		*found = is_set;
+	if (!is_set)
+		return 0;
+	return map->slots[i].value;
 }
 
-static void grow(struct ws_map *map)
+static void double_slots(struct ws_map *map)
 {
 	struct ws_map old = *map;
 
-	map->size = old.size ? old.size * 2 : 64;
+	map->size = ws_max(old.size * 2, FIRST_SLOTS);
 	map->slots = ws_calloc(map->size, sizeof(*map->slots));
 	map->used = ws_calloc(map->size, 1);
 	map->n = 0;
@@ -52,8 +60,8 @@ void ws_map_set(struct ws_map *map, uint64_t key, uint64_t value)
 	size_t i;
 
 	if ((map->n + 1) * 4 > map->size * 3)
-		grow(map);
-	i = find(map, key);
+		double_slots(map);
+	i = find_slot(map, key);
 	map->n += !map->used[i];
 	map->used[i] = 1;
 	map->slots[i] = (struct ws_map_slot){key, value};
@@ -63,15 +71,15 @@ bool ws_map_take(struct ws_map *map, uint64_t key, uint64_t *value)
 {
 	size_t mask = map->size - 1, i, j;
 
-	if (!map->size || !map->used[i = find(map, key)])
+	if (!map->size || !map->used[i = find_slot(map, key)])
 		return false;
 	if (value)
 		*value = map->slots[i].value;
 	for (j = (i + 1) & mask; map->used[j]; j = (j + 1) & mask) {
-		size_t h = home(map, map->slots[j].key);
+		size_t home = home_slot(map, map->slots[j].key);
 
-		/* May the entry at j move to i? Not when its home lies between them. */
-		if (((j - h) & mask) >= ((j - i) & mask)) {
+		/* The entry at j may move to i unless its home lies between them. */
+		if (((j - home) & mask) >= ((j - i) & mask)) {
 			map->slots[i] = map->slots[j];
 			i = j;
 		}

@@ -1,6 +1,6 @@
 /*
- * map.h - a hash map from 64-bit keys to 64-bit values, for the tool side. Zero-initialise; keys
- * are any number, nothing is ever removed but by ws_map_take.
+ * map.h - a hash map from 64-bit keys to 64-bit values, for the tool side. Zero-initialise it and
+ * free it with ws_map_free; any number may be a key.
  */
 #ifndef WS_BASE_MAP_H
 #define WS_BASE_MAP_H
@@ -19,11 +19,10 @@ struct ws_map {
 	size_t size, n;
 };
 
-/* The value of `key`; *found says whether it is there, and may be NULL: then what is not there
- * reads 0. */
+/* The value of `key`, or 0 when it is not there; *found, unless NULL, says whether it is. */
 uint64_t ws_map_get(const struct ws_map *map, uint64_t key, bool *found);
 void ws_map_set(struct ws_map *map, uint64_t key, uint64_t value);
-/* Remove `key` and give what it had (`value` may be NULL); false when it was not there. */
+/* Remove `key` and give its value (`value` may be NULL); false when it was not there. */
 bool ws_map_take(struct ws_map *map, uint64_t key, uint64_t *value);
 void ws_map_free(struct ws_map *map);
 

@@ -9,9 +9,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/choose.h"
 #include "base/compiler.h"
 
-static void *check(void *memory)
+static void *abort_if_null(void *memory)
 {
 	if (!memory) {
 		fputs("warpsight: out of memory\n", stderr);
@@ -20,42 +21,42 @@ static void *check(void *memory)
 	return memory;
 }
 
-void *ws_malloc(size_t n)
+void *ws_malloc(size_t size)
 {
-	return check(malloc(n ? n : 1));
+	return abort_if_null(malloc(ws_max(size, (size_t)1)));
 }
 
-void *ws_malloc_huge(size_t n)
+void *ws_malloc_huge(size_t size)
 {
-	void *memory = ws_malloc(n);
+	void *memory = ws_malloc(size);
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
 		  from = WS_ALIGN_UP((uintptr_t)memory, page),
-		  end = ((uintptr_t)memory + n) & ~(page - 1);
+		  end = ((uintptr_t)memory + size) & ~(page - 1);
 
 	if (from < end)
 		madvise((void *)from, end - from,
-			MADV_HUGEPAGE); /* a hint: refused where there are none */
+			MADV_HUGEPAGE); /* only a hint: kernels without huge pages refuse it */
 	return memory;
 }
 
-void *ws_calloc(size_t n, size_t size)
+void *ws_calloc(size_t count, size_t size)
 {
-	return check(calloc(n ? n : 1, size ? size : 1));
+	return abort_if_null(calloc(ws_max(count, (size_t)1), ws_max(size, (size_t)1)));
 }
 
-void *ws_realloc(void *memory, size_t n)
+void *ws_realloc(void *memory, size_t size)
 {
-	return check(realloc(memory, n ? n : 1));
+	return abort_if_null(realloc(memory, ws_max(size, (size_t)1)));
 }
 
 char *ws_strdup(const char *text)
 {
-	return check(strdup(text));
+	return abort_if_null(strdup(text));
 }
 
-char *ws_strndup(const char *text, size_t n)
+char *ws_strndup(const char *text, size_t length)
 {
-	return check(strndup(text, n));
+	return abort_if_null(strndup(text, length));
 }
 
 char *ws_format(const char *fmt, ...)
@@ -67,15 +68,15 @@ char *ws_format(const char *fmt, ...)
 	if (vasprintf(&text, fmt, ap) < 0)
 		text = NULL;
 	va_end(ap);
-	return check(text);
+	return abort_if_null(text);
 }
 
-void ws_text_add(struct ws_text *text, const void *bytes, size_t n)
+void ws_text_add(struct ws_text *text, const void *bytes, size_t size)
 {
-	ws_grow(text->text, text->cap, text->len + n + 1);
-	if (n)
-		memcpy(text->text + text->len, bytes, n);
-	text->len += n;
+	ws_grow(text->text, text->cap, text->len + size + 1);
+	if (size)
+		memcpy(text->text + text->len, bytes, size);
+	text->len += size;
 	text->text[text->len] = 0;
 }
 
@@ -88,22 +89,22 @@ void ws_text_printf(struct ws_text *text, const char *fmt, ...)
 {
 	char small[256];
 	va_list ap;
-	int n;
+	int length;
 
 	va_start(ap, fmt);
-	n = vsnprintf(small, sizeof(small), fmt, ap);
+	length = vsnprintf(small, sizeof(small), fmt, ap);
 	va_end(ap);
-	if (n < 0)
+	if (length < 0)
 		return;
-	if ((size_t)n < sizeof(small)) {
-		ws_text_add(text, small, (size_t)n);
+	if ((size_t)length < sizeof(small)) {
+		ws_text_add(text, small, (size_t)length);
 		return;
 	}
-	ws_grow(text->text, text->cap, text->len + (size_t)n + 1);
+	ws_grow(text->text, text->cap, text->len + (size_t)length + 1);
 	va_start(ap, fmt);
-	vsnprintf(text->text + text->len, (size_t)n + 1, fmt, ap);
+	vsnprintf(text->text + text->len, (size_t)length + 1, fmt, ap);
 	va_end(ap);
-	text->len += (size_t)n;
+	text->len += (size_t)length;
 }
 
 void ws_text_free(struct ws_text *text)

@@ -1,49 +1,51 @@
 /*
- * mem.h - allocation for the tool side (never for hooks). Running out of memory
- * ends the program with one line: there is nothing a caller could do better.
+ * mem.h - allocation for the tool side (never for hooks). Running out of memory ends the program
+ * with one line: there is nothing better a caller could do. The caller owns what is returned and
+ * frees it with free.
  */
 #ifndef WS_BASE_MEM_H
 #define WS_BASE_MEM_H
 
 #include <stddef.h>
 
-void *ws_malloc(size_t n);
-void *ws_calloc(size_t n, size_t size);
-void *ws_realloc(void *memory, size_t n);
+#include "base/choose.h"
+
+void *ws_malloc(size_t size);
+void *ws_calloc(size_t count, size_t size);
+void *ws_realloc(void *memory, size_t size);
 /*
- * Like ws_malloc, for many megabytes looked at all over: in huge pages where the kernel has them,
- * since a look at a page of 4 KiB among a hundred thousand misses the TLB too, and waits for that
- * even where the memory was asked ahead.
+ * Like ws_malloc, for many megabytes that are read in no particular order: in huge pages where the
+ * kernel has them, since touching one 4 KiB page among a hundred thousand misses the TLB as well,
+ * and even a prefetch waits for that.
  */
-void *ws_malloc_huge(size_t n);
+void *ws_malloc_huge(size_t size);
 char *ws_strdup(const char *text);
-char *ws_strndup(const char *text, size_t n);
+char *ws_strndup(const char *text, size_t length);
 char *ws_format(const char *fmt, ...)
 	__attribute__((format(printf, 1, 2))); /* owned by the caller */
 
 /*
- * Grow array `a` (a pointer variable with a capacity variable) so that it holds at
- * least `need` elements; doubles, so that pushes are amortised constant.
+ * Grow array `a` (a pointer variable with a capacity variable) so that it holds at least `need`
+ * elements; the capacity doubles, so that the cost of an append is constant on average.
  */
-#define ws_grow(a, cap, need)                                       \
-	do {                                                        \
-		if ((size_t)(need) > (size_t)(cap)) {               \
-			size_t ws_n = (cap) ? (size_t)(cap)*2 : 16; \
-			if (ws_n < (size_t)(need))                  \
-				ws_n = (size_t)(need);              \
-			(a) = ws_realloc((a), ws_n * sizeof(*(a))); \
-			(cap) = ws_n;                               \
-		}                                                   \
+#define ws_grow(a, cap, need)                                                     \
+	do {                                                                      \
+		if ((size_t)(need) > (size_t)(cap)) {                             \
+			size_t ws_capacity = ws_max((size_t)(cap)*2, (size_t)16); \
+			ws_capacity = ws_max(ws_capacity, (size_t)(need));        \
+			(a) = ws_realloc((a), ws_capacity * sizeof(*(a)));        \
+			(cap) = ws_capacity;                                      \
+		}                                                                 \
 	} while (0)
 
-/* A text or byte buffer that grows. Zero-initialise; free with ws_text_free. Always NUL-terminated
- * once written to. */
+/* A text or byte buffer that grows. Zero-initialise; free with ws_text_free. Always
+ * NUL-terminated once written to. */
 struct ws_text {
 	char *text;
 	size_t len, cap;
 };
 
-void ws_text_add(struct ws_text *text, const void *bytes, size_t n);
+void ws_text_add(struct ws_text *text, const void *bytes, size_t size);
 void ws_text_puts(struct ws_text *text, const char *word);
 void ws_text_printf(struct ws_text *text, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

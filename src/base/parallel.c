@@ -1,5 +1,5 @@
-/* parallel.c - see parallel.h. Threads live as long as the call: what is worth several is longer by
- * far than their start. */
+/* parallel.c - see parallel.h. Threads live only as long as the call: work that is worth several
+ * threads takes far longer than starting them. */
 #include "base/parallel.h"
 
 #include <pthread.h>
@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 
-struct pieces {
+struct piece_queue {
 	void (*piece)(void *ctx, unsigned worker, size_t i);
 	void *ctx;
 	size_t count, next;
@@ -19,12 +19,14 @@ unsigned ws_parallel_workers(void)
 {
 	cpu_set_t set;
 
-	return sched_getaffinity(0, sizeof(set), &set) ? 1 : (unsigned)CPU_COUNT(&set);
+	if (sched_getaffinity(0, sizeof(set), &set))
+		return 1;
+	return (unsigned)CPU_COUNT(&set);
 }
 
-static void *work(void *arg)
+static void *do_pieces(void *arg)
 {
-	struct pieces *pieces = arg;
+	struct piece_queue *pieces = arg;
 	unsigned worker = __atomic_fetch_add(&pieces->workers, 1, __ATOMIC_RELAXED);
 	size_t i;
 
@@ -36,14 +38,14 @@ static void *work(void *arg)
 void ws_parallel(unsigned workers, size_t count,
 		 void (*piece)(void *ctx, unsigned worker, size_t i), void *ctx)
 {
-	struct pieces pieces = {.piece = piece, .ctx = ctx, .count = count};
+	struct piece_queue pieces = {.piece = piece, .ctx = ctx, .count = count};
 	pthread_t *threads = ws_calloc(workers, sizeof(*threads));
 	unsigned started = 0;
 
 	while (started + 1 < workers && started + 1 < count &&
-	       !pthread_create(&threads[started], NULL, work, &pieces))
-		started++; /* fewer do it too */
-	work(&pieces);
+	       !pthread_create(&threads[started], NULL, do_pieces, &pieces))
+		started++; /* fewer threads are only slower */
+	do_pieces(&pieces);
 	while (started)
 		pthread_join(threads[--started], NULL);
 	free(threads);

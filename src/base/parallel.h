@@ -1,18 +1,18 @@
 /*
- * parallel.h - one piece of work after the other, on all cores that the process may use.
+ * parallel.h - runs independent pieces of work on all cores that the process may use.
  */
 #ifndef WS_BASE_PARALLEL_H
 #define WS_BASE_PARALLEL_H
 
 #include <stddef.h>
 
-/* How many threads ws_parallel takes at most, at least 1. */
+/* How many threads ws_parallel uses at most; at least 1. */
 unsigned ws_parallel_workers(void);
 
 /*
- * Do pieces 0 to count - 1; they are begun in that order. `piece` is called from several threads,
- * the caller's among them; `worker` is a number below `workers` (from ws_parallel_workers) that no
- * other call has at the same time. Returns when all are done.
+ * Run `piece` for 0 to count - 1, started in that order. It is called from several threads, the
+ * caller's among them; `worker` is a number below `workers` (from ws_parallel_workers) that no
+ * other call has at the same time. Returns when all pieces are done.
  */
 void ws_parallel(unsigned workers, size_t count,
 		 void (*piece)(void *ctx, unsigned worker, size_t i), void *ctx);

@@ -2,7 +2,7 @@
  * paths.c - see paths.h.
  *
  * The relocatable tarball runs the program through its own loader, so that /proc/self/exe is the
- * loader; both lie in the folder of the hooks, which is the first place looked at.
+ * loader; both lie in the folder of the hooks, which is the first place searched.
  */
 #include "base/paths.h"
 
@@ -28,12 +28,12 @@ static const char *const places[] = {
 
 static int program_dir(char out[PATH_MAX], struct ws_err *err)
 {
-	ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
+	ssize_t length = readlink("/proc/self/exe", out, PATH_MAX - 1);
 	char *slash;
 
-	if (n < 0)
+	if (length < 0)
 		return ws_fail_errno(err, "cannot tell where the program is: /proc/self/exe");
-	out[n] = 0;
+	out[length] = 0;
 	slash = strrchr(out, '/');
 	if (!slash)
 		return ws_fail(err, "cannot tell where the program is: /proc/self/exe is '%s'",
@@ -42,7 +42,8 @@ static int program_dir(char out[PATH_MAX], struct ws_err *err)
 	return 0;
 }
 
-static int find(const char *dir, const char *lib, char out[PATH_MAX], struct ws_err *err)
+static int find_hook_library(const char *dir, const char *lib, char out[PATH_MAX],
+			     struct ws_err *err)
 {
 	char path[PATH_MAX];
 
@@ -59,39 +60,39 @@ static int find(const char *dir, const char *lib, char out[PATH_MAX], struct ws_
 		       lib, dir);
 }
 
-static uint64_t hash(const char *text)
+static uint64_t hash_path(const char *text)
 {
-	uint64_t h = 14695981039346656037u;
+	uint64_t hash = 14695981039346656037u; /* FNV-1a */
 
 	while (*text)
-		h = (h ^ (unsigned char)*text++) * 1099511628211u;
-	return h;
+		hash = (hash ^ (unsigned char)*text++) * 1099511628211u;
+	return hash;
 }
 
-/* Is `link` a symbolic link of ours to `dir`? Someone else's could lead the target into their
- * library. */
+/* Whether `link` is a symbolic link of ours to `dir`. Someone else's could lead the target into
+ * their library. */
 static int link_is_ours(const char *link, const char *dir)
 {
 	struct stat st;
-	char to[PATH_MAX];
-	ssize_t n;
+	char target[PATH_MAX];
+	ssize_t length;
 
 	if (lstat(link, &st) || !S_ISLNK(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0))
 		return 0;
-	n = readlink(link, to, sizeof(to) - 1);
-	if (n < 0)
+	length = readlink(link, target, sizeof(target) - 1);
+	if (length < 0)
 		return 0;
-	to[n] = 0;
-	return !strcmp(to, dir);
+	target[length] = 0;
+	return !strcmp(target, dir);
 }
 
-/* A name for `dir` that LD_PRELOAD can hold. A few are tried, for a stranger may have taken the
- * first. */
-static int alias(const char *dir, char *out, size_t n, struct ws_err *err)
+/* A name for `dir` that LD_PRELOAD can express. Several are tried, since a stranger may have taken
+ * the first. */
+static int make_link_to(const char *dir, char *out, size_t size, struct ws_err *err)
 {
 	for (unsigned i = 0; i < 16; i++) {
-		snprintf(out, n, "/tmp/.warpsight-%u-%016llx-%u", (unsigned)geteuid(),
-			 (unsigned long long)hash(dir), i);
+		snprintf(out, size, "/tmp/.warpsight-%u-%016llx-%u", (unsigned)geteuid(),
+			 (unsigned long long)hash_path(dir), i);
 		if (link_is_ours(out, dir) || !symlink(dir, out) ||
 		    (errno == EEXIST && link_is_ours(out, dir)))
 			return 0;
@@ -104,48 +105,48 @@ static int alias(const char *dir, char *out, size_t n, struct ws_err *err)
 			     dir);
 }
 
-int ws_hook_path(const char *lib, char *out, size_t n, struct ws_err *err)
+int ws_hook_path(const char *lib, char *out, size_t size, struct ws_err *err)
 {
-	char dir[PATH_MAX], path[PATH_MAX], link[128] = "";
+	char dir[PATH_MAX], path[PATH_MAX], link[128];
 	const char *base;
+	int length;
 
-	if (program_dir(dir, err) || find(dir, lib, path, err))
+	if (program_dir(dir, err) || find_hook_library(dir, lib, path, err))
 		return -1;
 	base = strrchr(path, '/') + 1;
 	if (path[strcspn(path, " \t\n:$")]) {
 		snprintf(dir, sizeof(dir), "%.*s", (int)(base - path - 1), path);
-		if (alias(dir, link, sizeof(link), err))
+		if (make_link_to(dir, link, sizeof(link), err))
 			return -1;
+		length = snprintf(out, size, "%s/%s", link, base);
+	} else {
+		length = snprintf(out, size, "%s", path);
 	}
-	if (snprintf(out, n, "%s%s%s", *link ? link : path, *link ? "/" : "", *link ? base : "") >=
-	    (int)n)
+	if (length >= (int)size)
 		return ws_fail(err, "the path of %s is too long: %s", lib, path);
 	return 0;
 }
 
-int ws_program_path(char *out, size_t n, struct ws_err *err)
+int ws_program_path(char *out, size_t size, struct ws_err *err)
 {
 	char dir[PATH_MAX], exe[PATH_MAX];
-	ssize_t got = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-	int len;
-
-	if (got < 0 || program_dir(dir, err))
-		return got < 0 ? ws_fail_errno(err,
-					       "cannot tell where the program is: /proc/self/exe")
-			       : -1;
-	exe[got] = 0;
+	ssize_t exe_length = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	int length;
+	if (exe_length < 0)
+		return ws_fail_errno(err, "cannot tell where the program is: /proc/self/exe");
+	if (program_dir(dir, err))
+		return -1;
+	exe[exe_length] = 0;
 	if (!strncmp(exe + strlen(dir) + 1, "ld-", 3)) /* the tarball's loader, in lib/warpsight */
-		len = snprintf(out, n, "%s/../../bin/warpsight", dir);
-	else
-		len = snprintf(
-			out, n,
-			"/proc/self/exe"); /* which runs though the file may have been replaced */
-	return len < 0 || (size_t)len >= n
-		       ? ws_fail(err, "the path of the program is too long: %s", exe)
-		       : 0;
+		length = snprintf(out, size, "%s/../../bin/warpsight", dir);
+	else /* this works even when the file has been replaced */
+		length = snprintf(out, size, "/proc/self/exe");
+	if (length < 0 || (size_t)length >= size)
+		return ws_fail(err, "the path of the program is too long: %s", exe);
+	return 0;
 }
 
-static void restore(const char *kept, const char *name)
+static void restore_variable(const char *kept, const char *name)
 {
 	const char *value = getenv(kept);
 
@@ -157,6 +158,6 @@ static void restore(const char *kept, const char *name)
 
 void ws_environment_restore(void)
 {
-	restore(WS_KEPT_PRELOAD, "LD_PRELOAD");
-	restore(WS_KEPT_AUDIT, "LD_AUDIT");
+	restore_variable(WS_KEPT_PRELOAD, "LD_PRELOAD");
+	restore_variable(WS_KEPT_AUDIT, "LD_AUDIT");
 }

@@ -1,6 +1,6 @@
 /*
- * paths.h - where the program's own files are: found from where the program itself is, so that an
- * unpacked tarball, an installation under any prefix and a build tree all work without
+ * paths.h - where the program's own files are. They are found from where the program itself is, so
+ * that an unpacked tarball, an installation under any prefix and a build tree all work without
  * configuration.
  */
 #ifndef WS_BASE_PATHS_H
@@ -11,20 +11,20 @@
 #include "base/err.h"
 
 /*
- * The path of a hook library ("libwarpsight-hooks.so"), absolute and fit for LD_PRELOAD: where the
- * true path has a blank, a colon or a '$' in it, which LD_PRELOAD cannot express, it leads through
- * a symbolic link under /tmp that stays for later runs. Returns 0, or -1 with a message that names
- * where it looked.
+ * Writes the path of a hook library ("libwarpsight-hooks.so") to `out`, absolute and fit for
+ * LD_PRELOAD: where the true path has a blank, a colon or a '$' in it, which LD_PRELOAD cannot
+ * express, it leads through a symbolic link under /tmp that stays for later runs. Returns 0, or -1
+ * with a message that names where it searched.
  */
-int ws_hook_path(const char *lib, char *out, size_t n, struct ws_err *err);
+int ws_hook_path(const char *lib, char *out, size_t size, struct ws_err *err);
 
-/* What to execute to run this program again: in the relocatable tarball its launcher. 0, or -1 with
- * a message. */
-int ws_program_path(char *out, size_t n, struct ws_err *err);
+/* Writes the path to execute to run this program again: in the relocatable tarball that of its
+ * launcher. Returns 0, or -1 with a message. */
+int ws_program_path(char *out, size_t size, struct ws_err *err);
 
 /*
  * The launcher of the relocatable tarball hides LD_PRELOAD and LD_AUDIT from the bundled loader;
- * put them back for the target. To be called first thing in main.
+ * this puts them back for the target. Call it first thing in main.
  */
 void ws_environment_restore(void);
 

@@ -1,5 +1,4 @@
-/* slots.c - see slots.h. Linear probing: what does not find its slot free lies in the next free
- * one. */
+/* slots.c - see slots.h. Linear probing: an entry whose slot is taken lies in the next free one. */
 #include "base/slots.h"
 
 #include <stdlib.h>
@@ -11,24 +10,30 @@
 
 void ws_slots_grow(uint64_t **slots, size_t *mask, size_t first)
 {
-	size_t old = *mask ? *mask + 1 : 0, size = old ? old * 2 : first;
-	size_t bytes = size * sizeof(uint64_t);
-	uint64_t *from = *slots,
-		 *to = bytes < HUGE_BYTES ? ws_malloc(bytes) : ws_malloc_huge(bytes);
+	size_t old_count = *mask + (*mask > 0), count = old_count * 2;
+	uint64_t *from = *slots, *to;
+	size_t bytes;
 
-	/* Written, not only given as zeros: a page that is read first is the kernel's page of
-	 * zeros, and changed for another at the first write. */
+	if (!count)
+		count = first;
+	bytes = count * sizeof(uint64_t);
+	if (bytes < HUGE_BYTES)
+		to = ws_malloc(bytes);
+	else
+		to = ws_malloc_huge(bytes); /* Written here rather than given as zeros: a page that
+					     * is read first is the kernel's shared page of zeros,
+					     * and costs a second fault at the first write. */
 	memset(to, 0, bytes);
-	for (size_t i = 0; i < old; i++) {
-		size_t at = from[i] >> 32 & (size - 1);
+	for (size_t i = 0; i < old_count; i++) {
+		size_t at = from[i] >> 32 & (count - 1);
 
 		if (!from[i])
 			continue;
 		while (to[at])
-			at = (at + 1) & (size - 1);
+			at = (at + 1) & (count - 1);
 		to[at] = from[i];
 	}
 	free(from);
 	*slots = to;
-	*mask = size - 1;
+	*mask = count - 1;
 }

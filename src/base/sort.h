@@ -1,5 +1,5 @@
 /*
- * sort.h - sorting many records by a number, and finding one among what is sorted.
+ * sort.h - sorting many records by a number, and searching in what is sorted.
  */
 #ifndef WS_BASE_SORT_H
 #define WS_BASE_SORT_H
@@ -12,19 +12,18 @@ struct ws_keyed_value {
 };
 
 /*
- * Sort `v` (from ws_malloc, n records) by key; records of equal keys keep their order. Returns
- * where the sorted records are: `v`, or an array of the same size in its stead, `v` being freed
- * then. The caller frees it.
+ * Sort `keyed` (from ws_malloc, `count` records) by key; records of equal keys keep their order.
+ * Returns where the sorted records are: `keyed` itself, or another array of the same size, in which
+ * case `keyed` has been freed. The caller frees it.
  */
-struct ws_keyed_value *ws_sort_by_key(struct ws_keyed_value *keyed, size_t n);
-/* The same within `v`, with `room` for as many records, which need not be new for each of many
- * sorts. */
-void ws_sort_in_room(struct ws_keyed_value *keyed, size_t n, struct ws_keyed_value *room);
+struct ws_keyed_value *ws_sort_by_key(struct ws_keyed_value *keyed, size_t count);
+/* The same within `keyed`, using `buffer`, which holds as many records and may serve many sorts. */
+void ws_sort_in_room(struct ws_keyed_value *keyed, size_t count, struct ws_keyed_value *buffer);
 
 /*
- * How many of `n` elements come first, those of which `before`, an expression of their number `i`,
- * holds: it must hold of none behind one of which it does not. That is also the place of the first
- * of which it does not hold.
+ * How many of `n` elements come first: those for which `before`, an expression of the index `i`,
+ * holds. It must not hold for any element after one for which it does not. This is also the index
+ * of the first element for which it does not hold.
  */
 #define ws_bisect(n, i, before)                                     \
 	({                                                          \
@@ -39,10 +38,11 @@ void ws_sort_in_room(struct ws_keyed_value *keyed, size_t n, struct ws_keyed_val
 		ws_low;                                             \
 	})
 
-/* The place of the first of `n` ascending numbers that is at least `x`; n when there is none. */
-static inline size_t ws_lower_bound(const uint64_t *values, size_t n, uint64_t x)
+/* The index of the first of `count` ascending numbers that is at least `value`; `count` when there
+ * is none. */
+static inline size_t ws_lower_bound(const uint64_t *values, size_t count, uint64_t value)
 {
-	return ws_bisect(n, i, values[i] < x);
+	return ws_bisect(count, i, values[i] < value);
 }
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * ticks.h - the raw clock that hooks read: the invariant TSC on x86-64, the
- * virtual counter on aarch64. One read costs about 10 ns and nothing else
- * is on the hot path, so nothing is converted here: the recorder, which takes
- * (ticks, CLOCK_MONOTONIC_RAW) pairs throughout the run, puts ticks on the session clock.
+ * ticks.h - the raw clock that hooks read: the invariant TSC on x86-64, the virtual counter on
+ * aarch64. One read costs about 10 ns and nothing else is on the hot path, so nothing is converted
+ * here: the recorder, which takes (ticks, CLOCK_MONOTONIC_RAW) pairs throughout the run, converts
+ * ticks to the session clock.
  *
- * Where the counter cannot be trusted (no invariant TSC), the recorder sets
- * WS_CLOCK_RAW in the arena and hooks read CLOCK_MONOTONIC_RAW nanoseconds instead.
+ * Where the counter cannot be trusted (no invariant TSC), the recorder sets WS_CLOCK_RAW in the
+ * arena and hooks read CLOCK_MONOTONIC_RAW nanoseconds instead.
  */
 #ifndef WS_BASE_TICKS_H
 #define WS_BASE_TICKS_H

@@ -3,7 +3,7 @@
  *
  * Containers and small virtual machines seldom have tracefs mounted, and its numbers are all that
  * perf needs for a tracepoint. So it is mounted for this process alone: fsmount gives a descriptor
- * of a file system that stands at no path.
+ * of a file system that has no path.
  */
 #include "base/tracefs.h"
 
@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 enum {
-	FS_CREATE = 6,
-	FS_CLOEXEC = 1
-}; /* FSCONFIG_CMD_CREATE; FSOPEN_CLOEXEC and FSMOUNT_CLOEXEC */
+	FS_CREATE = 6, /* FSCONFIG_CMD_CREATE */
+	FS_CLOEXEC = 1 /* FSOPEN_CLOEXEC and FSMOUNT_CLOEXEC */
+};
 
-/* The file system, mounted nowhere; -1 with errno. */
-static int detached(void)
+/* The folder `events` of the file system, mounted nowhere; -1 with errno. */
+static int open_detached_events(void)
 {
 	int fs = (int)syscall(SYS_fsopen, "tracefs", FS_CLOEXEC), root = -1, events = -1, error;
 
@@ -45,14 +45,17 @@ int ws_tracefs_open(const char **place, struct ws_err *err)
 
 	for (size_t i = 0; i < WS_COUNT(places); i++) {
 		fd = open(places[i][1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (place)
-			*place = fd >= 0 ? places[i][0] : NULL;
-		if (fd >= 0)
+		if (fd >= 0) {
+			if (place)
+				*place = places[i][0];
 			return fd;
+		}
 		if (errno != ENOENT)
 			error = errno;
 	}
-	fd = detached();
+	if (place)
+		*place = NULL;
+	fd = open_detached_events();
 	if (fd >= 0)
 		return fd;
 	if (error != ENOENT) {

@@ -8,11 +8,11 @@
 #include "base/err.h"
 
 /*
- * A descriptor of the folder `events`, which holds a folder for each subsystem. Where tracefs is
- * mounted nowhere, one that only this process sees is made, which takes the right to mount
- * (CAP_SYS_ADMIN) and changes nothing on the machine; it is gone with the last descriptor. `*place`
- * (may be NULL) is where it is mounted, or NULL. -1 with a sentence that says why there is none,
- * and errno.
+ * Opens the folder `events`, which holds a folder for each subsystem, and returns a descriptor that
+ * the caller closes. Where tracefs is mounted nowhere, it is mounted for this process alone, which
+ * takes the right to mount (CAP_SYS_ADMIN) and changes nothing on the machine; that mount is gone
+ * with the last descriptor. `*place` (may be NULL) gets where it is mounted, or NULL. Returns -1
+ * with errno and a sentence that says why there is none.
  */
 int ws_tracefs_open(const char **place, struct ws_err *err);
 

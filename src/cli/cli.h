@@ -3,9 +3,10 @@
  *
  * A command is one entry in the table of commands.c, defined in a file of its own; its options are
  * an array of struct ws_opt from which parsing, --help, the man page, shell completion and error
- * messages all come. Values land in the command's own struct, at `offset`. Both --opt=value and
- * --opt value; -o value, -ovalue; bundled short flags; an unknown option names the nearest one. A
- * BOOL takes the next word only if it is true or false (or yes, no, on, off, 1, 0 after '=').
+ * messages are all made. Values go to the command's own struct, at `offset`. Accepted are
+ * --opt=value and --opt value; -o value, -ovalue; bundled short flags; for an unknown option the
+ * nearest one is suggested. A BOOL takes the next word only if it is true or false (or yes, no, on,
+ * off, 1, 0 after '=').
  */
 #ifndef WS_CLI_H
 #define WS_CLI_H
@@ -26,9 +27,9 @@ enum ws_opt_kind {
 	WS_OPT_ENUM,	/* const char *, one of the comma-separated `values` */
 	WS_OPT_SET,	/* const char *: comma-separated words, each of `values` */
 	WS_OPT_LIST,	/* struct ws_list: may be given several times */
-	WS_OPT_LATER,	/* known to users of the reference tool and not there: refused with the
-			 * sentence in `help`; `values` are words that ask for   nothing that is not
-			 * there (none, false), and are taken */
+	/* Known to users of the reference tool but not supported: refused with the sentence in
+	 * `help`; `values` are words that ask for nothing (none, false), and are accepted. */
+	WS_OPT_LATER,
 };
 
 struct ws_list {
@@ -42,8 +43,9 @@ struct ws_opt {
 	enum ws_opt_kind kind;
 	size_t offset;	      /* of the value in the command's option struct */
 	const char *arg;      /* what the value is called in help, such as NAME */
-	const char *values;   /* for ENUM and SET: "a,b,c"; what stands after a '|' ("a,b|x,y") is
-				 known, not built yet, and refused as such, naming those before it */
+	const char *values;   /* for ENUM and SET: "a,b,c"; words after a '|' ("a,b|x,y") are known
+				 but not built yet: they are refused as such, and the message names
+				 those before it */
 	const char *help;     /* one or more sentences */
 	const char *fallback; /* default as text, shown in help and applied before parsing; NULL for
 				 none */
@@ -67,16 +69,16 @@ extern const struct ws_command *const ws_commands[]; /* ended by NULL; declared 
  * in info.c). commands.c lists them.
  */
 
-/* Exit statuses of the tool's own failures (profile otherwise gives the target's). */
+/* Exit statuses of the tool's own failures (profile otherwise returns the target's). */
 enum { WS_EXIT_OK = 0, WS_EXIT_FAIL = 1, WS_EXIT_USAGE = 2 };
 
 /*
  * Parse `argv` (without the command's name) by `opts` into `values`. *operands gets the index of
- * the first operand after moving operands behind options (or in place, with stop_at_operand).
- * Returns 0, 1 when --help (or -h, where the command has no -h of its own) was met, or -1 with a
- * message that names the option and suggests. Strings in `values` point into argv and into the
- * tables. A repeated option: the last one wins; a LIST collects all. A short option's value may
- * follow '=': -o=name is -o name.
+ * the first operand after operands were moved behind options (or left in place, with
+ * stop_at_operand). Returns 0; 1 for --help (or -h, where the command has no -h of its own); or -1
+ * with a message that names the option and suggests a fix. Strings in `values` point into argv and
+ * into the tables. Of a repeated option the last one wins; a LIST collects all. A short option's
+ * value may follow '=': -o=name is -o name. Free with ws_opts_free.
  */
 int ws_opts_parse(const struct ws_command *command, int argc, char **argv, void *values,
 		  int *operands, struct ws_err *err);

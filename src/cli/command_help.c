@@ -10,7 +10,7 @@ struct help_opts {
 	bool man, bash;
 };
 
-/* Answer a word that is no command; in main too. */
+/* Print an error for a word that is no command, and return the exit status; main uses it too. */
 int ws_unknown_command(const char *word)
 {
 	struct ws_nearest near = {.word = word};
@@ -20,8 +20,8 @@ int ws_unknown_command(const char *word)
 		ws_say("'%s' (%s) is not built yet; %s", word, later->what, later->instead);
 		return WS_EXIT_USAGE;
 	}
-	for (const struct ws_command *const *c = ws_commands; *c; c++)
-		ws_nearest_try(&near, (*c)->name, strlen((*c)->name));
+	for (const struct ws_command *const *known = ws_commands; *known; known++)
+		ws_nearest_try(&near, (*known)->name, strlen((*known)->name));
 	if (ws_nearest_found(&near))
 		ws_say("unknown command '%s'; did you mean '%s'?", word, near.best);
 	else
@@ -31,16 +31,18 @@ int ws_unknown_command(const char *word)
 	return WS_EXIT_USAGE;
 }
 
-static int help_run(void *opts, int argc, char **argv)
+static int run_help(void *opts, int argc, char **argv)
 {
 	const struct help_opts *options = opts;
-	const struct ws_command *command = argc ? ws_command_find(argv[0]) : NULL;
+	const struct ws_command *command = NULL;
 	struct ws_text out = {0};
 
 	if (argc > 1) {
 		ws_say("help takes one command, but '%s' follows '%s'", argv[1], argv[0]);
 		return WS_EXIT_USAGE;
 	}
+	if (argc)
+		command = ws_command_find(argv[0]);
 	if (argc && !command)
 		return ws_unknown_command(argv[0]);
 	if (options->man)
@@ -70,10 +72,10 @@ const struct ws_command ws_cmd_help = {
 	.usage = "[options] [COMMAND]",
 	.opts = help_options,
 	.opts_size = sizeof(struct help_opts),
-	.run = help_run,
+	.run = run_help,
 };
 
-static int version_run(void *opts, int argc, char **argv)
+static int run_version(void *opts, int argc, char **argv)
 {
 	(void)opts;
 	if (argc) {
@@ -88,5 +90,5 @@ const struct ws_command ws_cmd_version = {
 	.name = "version",
 	.summary = "Print the version.",
 	.usage = "",
-	.run = version_run,
+	.run = run_version,
 };

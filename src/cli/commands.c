@@ -65,9 +65,9 @@ const struct ws_later ws_later_commands[] = {
 
 const struct ws_command *ws_command_find(const char *name)
 {
-	for (const struct ws_command *const *c = ws_commands; *c; c++)
-		if (!strcmp((*c)->name, name))
-			return *c;
+	for (const struct ws_command *const *command = ws_commands; *command; command++)
+		if (!strcmp((*command)->name, name))
+			return *command;
 	return NULL;
 }
 

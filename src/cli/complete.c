@@ -10,10 +10,14 @@
 
 #include "cli/text.h"
 
-static void add_names(struct ws_text *out)
+static void add_command_names(struct ws_text *out)
 {
-	for (const struct ws_command *const *c = ws_commands; *c; c++)
-		ws_text_printf(out, "%s%s", c == ws_commands ? "" : " ", (*c)->name);
+	const char *separator = "";
+
+	for (const struct ws_command *const *command = ws_commands; *command; command++) {
+		ws_text_printf(out, "%s%s", separator, (*command)->name);
+		separator = " ";
+	}
 }
 
 static void add_option_names(struct ws_text *out, const struct ws_command *command)
@@ -25,7 +29,7 @@ static void add_option_names(struct ws_text *out, const struct ws_command *comma
 }
 
 /* The pattern of words after which a value follows: "--output|-o". */
-static void add_taker(struct ws_text *out, const struct ws_opt *option)
+static void add_option_pattern(struct ws_text *out, const struct ws_opt *option)
 {
 	ws_text_printf(out, "--%s", option->name);
 	if (option->short_name)
@@ -35,16 +39,17 @@ static void add_taker(struct ws_text *out, const struct ws_opt *option)
 static void add_words(struct ws_text *out, const struct ws_opt *option)
 {
 	const char *list = option->values, *word;
-	bool later = false, first = true;
-	size_t n;
+	const char *separator = "";
+	bool later = false;
+	size_t length;
 
 	ws_text_puts(out, "\t\t");
-	add_taker(out, option);
+	add_option_pattern(out, option);
 	ws_text_puts(out, ") words=\"");
-	while ((n = ws_word_next(&list, &word, &later)) && !later) {
-		ws_text_puts(out, first ? "" : " ");
-		ws_text_add(out, word, n);
-		first = false;
+	while ((length = ws_word_next(&list, &word, &later)) && !later) {
+		ws_text_puts(out, separator);
+		ws_text_add(out, word, length);
+		separator = " ";
 	}
 	ws_text_printf(out, "\" list=%d ;;\n", option->kind == WS_OPT_SET);
 }
@@ -62,7 +67,7 @@ static void add_command(struct ws_text *out, const struct ws_command *command)
 	ws_text_printf(out, "\"\n\t\trunner=%d\n\t\ttakers=\"|", command->stop_at_operand);
 	for (const struct ws_opt *option = command->opts; option && option->name; option++)
 		if (takes_value(option)) {
-			add_taker(out, option);
+			add_option_pattern(out, option);
 			ws_text_puts(out, "|");
 		}
 	ws_text_puts(out, "\"\n\t\tcase $previous in\n");
@@ -146,10 +151,10 @@ static const char tail[] =
 void ws_bash_completion(struct ws_text *out)
 {
 	ws_text_puts(out, head);
-	for (const struct ws_command *const *c = ws_commands; *c; c++)
-		add_command(out, *c);
+	for (const struct ws_command *const *command = ws_commands; *command; command++)
+		add_command(out, *command);
 	ws_text_puts(out, tail);
 	ws_text_puts(out, "\n_warpsight_commands()\n{\n\techo \"");
-	add_names(out);
+	add_command_names(out);
 	ws_text_puts(out, "\"\n}\n");
 }

@@ -1,9 +1,9 @@
 /*
- * doctor.c - `warpsight doctor`: run the checks of doctor/ and show them, as text or JSON.
- * `warpsight status -e` is the same.
+ * doctor.c - `warpsight doctor`: run the checks of doctor/ and print them, as text or JSON.
+ * `warpsight status -e` does the same.
  *
- * What the machine says (paths, messages of the loader) is shown as data: made fit for a terminal,
- * quoted in JSON.
+ * What comes from the machine (paths, messages of the loader) is treated as data: made safe for a
+ * terminal, quoted in JSON.
  */
 #include <stdio.h>
 #include <string.h>
@@ -38,12 +38,13 @@ static void add_text_line(struct ws_text *out, const struct ws_check *check,
 }
 
 static void add_json_entry(struct ws_text *out, const struct ws_check *check,
-			   const struct ws_finding *finding, bool first)
+			   const struct ws_finding *finding, const char *separator)
 {
-	ws_text_puts(out, first ? "\n    {\"name\": " : ",\n    {\"name\": ");
+	ws_text_puts(out, separator);
+	ws_text_puts(out, "\n    {\"name\": ");
 	ws_text_json(out, check->name, strlen(check->name));
 	ws_text_printf(out, ", \"state\": \"%s\", \"needed\": %s, \"found\": ",
-		       state_names[finding->health], finding->needed ? "true" : "false");
+		       state_names[finding->health], ws_json_bool(finding->needed));
 	ws_text_json(out, finding->found.text, finding->found.len);
 	ws_text_puts(out, ", \"fix\": ");
 	if (finding->health && finding->fix.len)
@@ -57,9 +58,11 @@ static void add_verdict(struct ws_text *out, const int counts[3], int blockers, 
 {
 	struct ws_text line = {0};
 
-	ws_text_puts(&line,
-		     blockers ? "Nothing can be recorded here until what is missing above is mended"
-			      : "Programs can be recorded here");
+	if (blockers)
+		ws_text_puts(&line,
+			     "Nothing can be recorded here until what is missing above is mended");
+	else
+		ws_text_puts(&line, "Programs can be recorded here");
 	ws_text_printf(&line, ": %d checks ok, %d degraded, %d missing.", counts[0], counts[1],
 		       counts[2]);
 	ws_text_puts(out, "\n");
@@ -80,6 +83,7 @@ static void add_json_head(struct ws_text *out)
 int ws_doctor_show(bool json)
 {
 	int counts[3] = {0}, blockers = 0, width = ws_output_width();
+	const char *separator = "";
 	struct ws_text out = {0};
 
 	if (json)
@@ -89,27 +93,30 @@ int ws_doctor_show(bool json)
 
 		check->look(&finding);
 		if (json)
-			add_json_entry(&out, check, &finding, check == ws_checks);
+			add_json_entry(&out, check, &finding, separator);
 		else
 			add_text_line(&out, check, &finding, width);
+		separator = ",";
 		counts[finding.health]++;
 		blockers += finding.needed && finding.health == WS_HEALTH_MISSING;
 		ws_finding_free(&finding);
 	}
 	if (json)
-		ws_text_printf(&out, "\n  ],\n  \"usable\": %s\n}\n", blockers ? "false" : "true");
+		ws_text_printf(&out, "\n  ],\n  \"usable\": %s\n}\n", ws_json_bool(!blockers));
 	else
 		add_verdict(&out, counts, blockers, width);
 	fwrite(out.text, 1, out.len, stdout);
 	ws_text_free(&out);
-	return blockers ? WS_EXIT_FAIL : WS_EXIT_OK;
+	if (blockers)
+		return WS_EXIT_FAIL;
+	return WS_EXIT_OK;
 }
 
 struct doctor_opts {
 	bool json;
 };
 
-static int doctor_run(void *opts, int argc, char **argv)
+static int run_doctor(void *opts, int argc, char **argv)
 {
 	const struct doctor_opts *options = opts;
 
@@ -130,10 +137,10 @@ const struct ws_command ws_cmd_doctor = {
 	.summary = "Check what this machine lets warpsight record, and say what to change.",
 	.usage = "[options]",
 	.details = "Each check is ok, degraded (the feature works in part, or costs more) or "
-		   "missing, with what was found and how to mend it. "
-		   "A check that could not look is not ok. The exit status is 0 when nothing is "
-		   "missing that recording needs, else 1.",
+		   "missing, with what was found and how to fix it. A check that could not find "
+		   "out is not ok. The exit status is 0 when nothing that recording needs is "
+		   "missing, else 1.",
 	.opts = doctor_options,
 	.opts_size = sizeof(struct doctor_opts),
-	.run = doctor_run,
+	.run = run_doctor,
 };

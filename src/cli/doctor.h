@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-/* Run all checks and print them to standard output; gives the exit status: WS_EXIT_FAIL when
+/* Run all checks and print them to standard output. Returns the exit status: WS_EXIT_FAIL when
  * something that recording needs is missing. */
 int ws_doctor_show(bool json);
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/text.h"
 #include "export/export.h"
 #include "text/outfile.h"
 
@@ -44,36 +45,34 @@ static const struct ws_opt opts[] = {
 	 "stay as they are.",
 	 NULL},
 	{"lazy", 'l', WS_OPT_BOOL, AT(lazy), NULL, NULL,
-	 "false: create tables without rows too, also those that no recording fills but people's "
-	 "queries may name. Else empty "
-	 "tables are left out.",
+	 "With false, also create tables without rows, including those that no recording fills but "
+	 "that existing queries may name. Otherwise empty tables are left out.",
 	 "true"},
 	{"tables", 0, WS_OPT_LIST, AT(tables), "PATTERN[,PATTERN...]", NULL,
 	 "Only tables whose name matches one of these POSIX basic regular expressions, in any "
-	 "case: ^CUPTI,StringIds. What the tables point "
-	 "to does not come along by itself.",
+	 "case: ^CUPTI,StringIds. Tables that these refer to are not added automatically.",
 	 NULL},
 	{"times", 0, WS_OPT_LIST, AT(times), "RANGE[,RANGE...]", NULL,
-	 "Only events inside one of these: [:]START/END[:] in nanoseconds or with ns, us, ms, s, "
-	 "m, h (1s500ms/2s). Events may cross an "
-	 "end that has a colon. Times are those of the export, after shifting; tables of facts "
-	 "stay whole.",
+	 "Only events inside one of these ranges: [:]START/END[:] in nanoseconds or with ns, us, "
+	 "ms, "
+	 "s, m, h (1s500ms/2s). Events may cross an end that has a colon. Times are those of the "
+	 "export, after shifting; tables that are not about events are exported whole.",
 	 NULL},
 	{"ts-shift", 0, WS_OPT_INT, AT(shift), "NS", NULL,
-	 "Add so many nanoseconds, which may be negative, to all times.", "0"},
+	 "Add this many nanoseconds (may be negative) to all times.", "0"},
 	{"ts-normalize", 0, WS_OPT_BOOL, AT(normalize), NULL, NULL,
-	 "Times count from 1970 (UTC) instead of the start of the collection, as exact as the "
-	 "machine's clock.",
+	 "Count times from 1970 (UTC) instead of from the start of the collection, as exact as "
+	 "the machine's clock.",
 	 NULL},
 	{"include-blobs", 0, WS_OPT_BOOL, AT(blobs), NULL, NULL,
-	 "false: leave out the bytes of extended NVTX payloads.", "true"},
+	 "With false, leave out the bytes of extended NVTX payloads.", "true"},
 	{"include-json", 0, WS_OPT_BOOL, AT(json), NULL, NULL,
-	 "Known for compatibility: only false, as JSON texts of NVTX payloads are not made. Their "
-	 "bytes are in binaryData, their layout in "
-	 "NVTX_PAYLOAD_SCHEMAS and NVTX_PAYLOAD_SCHEMA_ENTRIES.",
+	 "For compatibility only: must be false, as NVTX payloads are not written as JSON. Their "
+	 "bytes are in binaryData, their layout in NVTX_PAYLOAD_SCHEMAS and "
+	 "NVTX_PAYLOAD_SCHEMA_ENTRIES.",
 	 "false"},
 	{"separate-strings", 0, WS_OPT_BOOL, AT(separate_strings), NULL, NULL,
-	 "For JSON lines: refer to texts by number alone, and have them in the lines of StringIds.",
+	 "For JSON lines: refer to texts by number only; their text is in the lines of StringIds.",
 	 NULL},
 	{"show", 0, WS_OPT_SET, AT(show), "WHAT[,WHAT...]", "on-cpu,off-cpu,python,gpu",
 	 "For folded, speedscope and pprof: CPU samples (the default), time that threads waited, "
@@ -81,15 +80,15 @@ static const struct ws_opt opts[] = {
 	 "by NVTX range.",
 	 NULL},
 	{"by", 0, WS_OPT_SET, AT(by), "KEY[,KEY...]", "process,thread",
-	 "For folded: stacks begin with their process, their thread. In speedscope and pprof they "
-	 "are apart anyhow.",
+	 "For folded: begin stacks with their process or their thread. speedscope and pprof keep "
+	 "these separate anyway.",
 	 NULL},
 	{"quiet", 'q', WS_OPT_BOOL, AT(quiet), NULL, NULL,
 	 "Do not show progress and what was written.", NULL},
 	{NULL},
 };
 
-static int run(void *values, int argc, char **argv)
+static int run_export(void *values, int argc, char **argv)
 {
 	const struct options *options = values;
 	struct ws_export_request request = {.type = options->type,
@@ -116,32 +115,30 @@ static int run(void *values, int argc, char **argv)
 		       "NVTX_PAYLOAD_SCHEMA_ENTRIES says what is where in them");
 		return WS_EXIT_USAGE;
 	}
-	if (argc != 1) {
-		ws_say(argc ? "export: one report file at a time, but %d are given"
-			    : "export: no report file is given",
-		       argc);
+	if (!ws_one_report_given("export", argc))
 		return WS_EXIT_USAGE;
-	}
 	rc = ws_export_file(argv[0], &request);
-	return rc == WS_EXPORT_USAGE   ? WS_EXIT_USAGE
-	       : rc == WS_OUTFILE_PIPE ? WS_EXIT_PIPE
-	       : rc		       ? WS_EXIT_FAIL
-				       : WS_EXIT_OK;
+	if (rc == WS_EXPORT_USAGE)
+		return WS_EXIT_USAGE;
+	if (rc == WS_OUTFILE_PIPE)
+		return WS_EXIT_PIPE;
+	return ws_exit_status(rc);
 }
 
 const struct ws_command ws_cmd_export = {
 	.name = "export",
 	.summary = "Write a report in a format that other programs read.",
 	.usage = "[options] FILE",
-	.details = "The tables and columns have the names that users of Nsight Systems query "
-		   "(NVTX_EVENTS, OSRT_API, StringIds, "
-		   "PROCESSES...); what only warpsight records is in tables called WARPSIGHT_*. "
-		   "Times are nanoseconds from the start of the "
-		   "collection. The file appears under its name once it is complete, readable by "
-		   "its owner alone.\n\n"
-		   "JSON lines hold the same: one object a row, "
-		   "{\"table\":\"NVTX_EVENTS\",\"start\":...}, without columns that are "
-		   "null; a column nameId is followed by the text as name.",
+	.details =
+		"The tables and columns have the names that users of Nsight Systems query "
+		"(NVTX_EVENTS, OSRT_API, StringIds, PROCESSES...); what only warpsight records is "
+		"in tables called WARPSIGHT_*. Times are nanoseconds from the start of the "
+		"collection. The file appears under its name once it is complete, and only its "
+		"owner can read it.\n\n"
+		"JSON lines hold the same: one object per row, "
+		"{\"table\":\"NVTX_EVENTS\",\"start\":...}, without columns that are null; a "
+		"column "
+		"nameId is followed by its text as name.",
 	.opts = opts,
 	.opts_size = sizeof(struct options),
 	.examples = "warpsight export report1.wsrep\n"
@@ -149,5 +146,5 @@ const struct ws_command ws_cmd_export = {
 		    "warpsight export -t html --times=10s/10500ms report1.wsrep\n"
 		    "warpsight export -t pprof --show=on-cpu,off-cpu report1.wsrep\n"
 		    "warpsight export --tables='^CUPTI,StringIds' --times=10s/12s report1.wsrep",
-	.run = run,
+	.run = run_export,
 };

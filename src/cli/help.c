@@ -1,5 +1,5 @@
 /*
- * help.c - help texts, filled to the width of the terminal, from the tables of commands and
+ * help.c - help texts, wrapped to the width of the terminal, from the tables of commands and
  * options.
  */
 #include <stdio.h>
@@ -15,8 +15,8 @@ enum {
 	INDENT = 2,
 	OPTION_COLUMN = 30,
 	COMMAND_COLUMN = 14,
-	WIDTH_LEAST = 40,
-	WIDTH_MOST = 120,
+	WIDTH_MIN = 40,
+	WIDTH_MAX = 120,
 	WIDTH_UNKNOWN = 80
 };
 
@@ -26,54 +26,56 @@ int ws_output_width(void)
 
 	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &winsize) || !winsize.ws_col)
 		return WIDTH_UNKNOWN;
-	return winsize.ws_col < WIDTH_LEAST ? WIDTH_LEAST : ws_min(winsize.ws_col, WIDTH_MOST);
+	return ws_max(ws_min((int)winsize.ws_col, (int)WIDTH_MAX), (int)WIDTH_MIN);
 }
 
-static void pad(struct ws_text *out, int columns)
+static void add_blanks(struct ws_text *out, int columns)
 {
 	while (columns-- > 0)
 		ws_text_puts(out, " ");
 }
 
-/* Columns of a UTF-8 word: its code points. */
-static int word_width(const char *text, size_t n)
+/* The columns that a UTF-8 word takes: its code points. */
+static int word_width(const char *text, size_t size)
 {
 	int columns = 0;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < size; i++)
 		columns += ((unsigned char)text[i] & 0xc0) != 0x80;
 	return columns;
 }
 
-/* One line of the source text: filled, or kept when it begins with a blank. Gives the column it
- * ends at. */
-static int wrap_line(struct ws_text *out, const char *text, size_t n, int at, int indent, int width)
+/* Adds one line of the source text: wrapped, or kept as it is when it begins with a blank. Returns
+ * the column it ends at. */
+static int wrap_line(struct ws_text *out, const char *text, size_t size, int at, int indent,
+		     int width)
 {
 	bool fresh = true;
 
 	if (*text == ' ' || *text == '\t') {
-		ws_text_add(out, text, n);
-		return width; /* full: nothing may follow on it */
+		ws_text_add(out, text, size);
+		return width; /* as if full: nothing may follow on this line */
 	}
-	for (size_t i = 0; i < n;) {
-		size_t word = strcspn(text + i, " \n");
+	for (size_t i = 0; i < size;) {
+		size_t word_size = strcspn(text + i, " \n");
 		int columns;
 
-		if (word > n - i)
-			word = n - i;
-		columns = word_width(text + i, word);
+		if (word_size > size - i)
+			word_size = size - i;
+		columns = word_width(text + i, word_size);
 		if (!fresh && at + 1 + columns > width) {
 			ws_text_puts(out, "\n");
-			pad(out, indent);
+			add_blanks(out, indent);
 			at = indent;
 			fresh = true;
 		}
-		ws_text_puts(out, fresh ? "" : " ");
+		if (!fresh)
+			ws_text_puts(out, " ");
 		at += columns + !fresh;
-		ws_text_add(out, text + i, word);
+		ws_text_add(out, text + i, word_size);
 		fresh = false;
-		i += word;
-		while (i < n && text[i] == ' ')
+		i += word_size;
+		while (i < size && text[i] == ' ')
 			i++;
 	}
 	return at;
@@ -82,14 +84,14 @@ static int wrap_line(struct ws_text *out, const char *text, size_t n, int at, in
 void ws_wrap(struct ws_text *out, const char *text, int at, int indent, int width)
 {
 	while (*text) {
-		size_t n = strcspn(text, "\n");
+		size_t length = strcspn(text, "\n");
 
-		wrap_line(out, text, n, at, indent, width);
+		wrap_line(out, text, length, at, indent, width);
 		ws_text_puts(out, "\n");
-		text += n;
+		text += length;
 		text += *text == '\n';
 		if (*text && *text != '\n')
-			pad(out, indent);
+			add_blanks(out, indent);
 		at = indent;
 	}
 }
@@ -107,21 +109,24 @@ void ws_opt_spelling(struct ws_text *out, const struct ws_opt *option)
 		ws_text_printf(out, "=%s", ws_text_or(option->arg, "VALUE"));
 }
 
-/* "One of a, b, c." for an ENUM, the like for a SET. */
+/* Adds "One of: a, b, c." for an ENUM, and the like for a SET. */
 static void add_values(struct ws_text *out, const struct ws_opt *option)
 {
 	const char *list = option->values, *word;
-	bool later = false, first = true;
-	size_t n;
+	const char *separator = "";
+	bool later = false;
+	size_t length;
 
-	if (option->kind != WS_OPT_ENUM && option->kind != WS_OPT_SET)
+	if (option->kind == WS_OPT_ENUM)
+		ws_text_puts(out, " One of: ");
+	else if (option->kind == WS_OPT_SET)
+		ws_text_puts(out, " Any of, with commas between: ");
+	else
 		return;
-	ws_text_puts(out,
-		     option->kind == WS_OPT_ENUM ? " One of: " : " Any of, with commas between: ");
-	while ((n = ws_word_next(&list, &word, &later)) && !later) {
-		ws_text_puts(out, first ? "" : ", ");
-		ws_text_add(out, word, n);
-		first = false;
+	while ((length = ws_word_next(&list, &word, &later)) && !later) {
+		ws_text_puts(out, separator);
+		ws_text_add(out, word, length);
+		separator = ", ";
 	}
 	ws_text_puts(out, ".");
 }
@@ -141,13 +146,13 @@ static void add_entry(struct ws_text *out, const char *left, const char *right, 
 {
 	int at = INDENT + (int)strlen(left);
 
-	pad(out, INDENT);
+	add_blanks(out, INDENT);
 	ws_text_puts(out, left);
 	if (at + 2 > column) {
 		ws_text_puts(out, "\n");
 		at = 0;
 	}
-	pad(out, column - at);
+	add_blanks(out, column - at);
 	ws_wrap(out, right, column, column, width);
 }
 
@@ -155,7 +160,8 @@ static void add_option(struct ws_text *out, const struct ws_opt *option, int wid
 {
 	struct ws_text left = {0}, right = {0};
 
-	ws_text_puts(&left, option->short_name ? "" : "    ");
+	if (!option->short_name)
+		ws_text_puts(&left, "    ");
 	ws_opt_spelling(&left, option);
 	ws_opt_explanation(&right, option);
 	add_entry(out, left.text, right.text, OPTION_COLUMN, width);
@@ -165,23 +171,23 @@ static void add_option(struct ws_text *out, const struct ws_opt *option, int wid
 
 bool ws_later_names(struct ws_text *out, const struct ws_command *command)
 {
-	bool any = false;
+	const char *separator = "";
 
 	for (const struct ws_opt *option = command->opts; option && option->name; option++)
 		if (option->kind == WS_OPT_LATER) {
-			ws_text_printf(out, "%s--%s", any ? ", " : "", option->name);
-			any = true;
+			ws_text_printf(out, "%s--%s", separator, option->name);
+			separator = ", ";
 		}
-	return any;
+	return *separator;
 }
 
-static void add_later(struct ws_text *out, const struct ws_command *command, int width)
+static void add_later_options(struct ws_text *out, const struct ws_command *command, int width)
 {
 	struct ws_text names = {0};
 
 	if (ws_later_names(&names, command)) {
 		ws_text_puts(out, "\nKnown, and refused with a word on what to use instead:\n");
-		pad(out, INDENT);
+		add_blanks(out, INDENT);
 		ws_wrap(out, names.text, INDENT, INDENT, width);
 	}
 	ws_text_free(&names);
@@ -194,19 +200,20 @@ static void add_options(struct ws_text *out, const struct ws_command *command, i
 		if (option->kind != WS_OPT_LATER)
 			add_option(out, option, width);
 	add_entry(out, "-h, --help", "Show this help.", OPTION_COLUMN, width);
-	add_later(out, command, width);
+	add_later_options(out, command, width);
 }
 
 static void add_examples(struct ws_text *out, const char *examples)
 {
 	ws_text_puts(out, "\nExamples:\n");
 	while (*examples) {
-		size_t n = strcspn(examples, "\n");
+		size_t length = strcspn(examples, "\n");
 
-		pad(out, *examples == ' ' || !n ? 0 : INDENT);
-		ws_text_add(out, examples, n);
+		if (*examples != ' ' && length)
+			add_blanks(out, INDENT);
+		ws_text_add(out, examples, length);
 		ws_text_puts(out, "\n");
-		examples += n + (examples[n] == '\n');
+		examples += length + (examples[length] == '\n');
 	}
 }
 
@@ -237,8 +244,8 @@ void ws_help_overview(struct ws_text *out, int width)
 		"shows where the time goes.",
 		0, 0, width);
 	ws_text_puts(out, "\nCommands:\n");
-	for (const struct ws_command *const *c = ws_commands; *c; c++)
-		add_entry(out, (*c)->name, (*c)->summary, COMMAND_COLUMN, width);
+	for (const struct ws_command *const *command = ws_commands; *command; command++)
+		add_entry(out, (*command)->name, (*command)->summary, COMMAND_COLUMN, width);
 	ws_text_puts(out, "\nTo begin with:\n"
 			  "  warpsight profile ./app args    record a run into report1.wsrep\n"
 			  "  warpsight stats report1.wsrep   sum up what it recorded\n\n");

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "cli/cli.h"
+#include "cli/text.h"
 #include "import/import.h"
 
 struct options {
@@ -15,36 +16,42 @@ struct options {
 
 static const struct ws_opt opts[] = {
 	{"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL,
-	 "Report to write. Without it, the name of the first file with .wsrep in place of its "
+	 "Report to write. By default the name of the first file with .wsrep in place of its "
 	 "ending, in the current folder.",
 	 NULL},
 	{"force-overwrite", 'f', WS_OPT_BOOL, AT(overwrite), NULL, NULL,
 	 "Replace the report if it exists.", NULL},
 	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL,
-	 "Say neither what was written nor what was left out; the report keeps the latter.", NULL},
+	 "Do not print what was written or what was left out; the report records the latter.",
+	 NULL},
 	{NULL},
 };
 
 /* "dir/name.pt.trace.json.gz" makes "name.pt.trace.wsrep". */
-static char *default_output(const char *path)
+static char *make_default_output(const char *path)
 {
 	static const char *const endings[] = {".gz",	   ".json",    ".sqlite",
 					      ".db",	   ".pftrace", ".perfetto-trace",
 					      ".nsys-rep", ".qdrep",   ".perfetto_trace",
 					      ".txt",	   ".script"};
-	const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-	size_t n = strlen(base);
+	const char *slash = strrchr(path, '/'), *base = path;
+	size_t length;
+
+	if (slash)
+		base = slash + 1;
+	length = strlen(base);
 
 	for (size_t i = 0; i < WS_COUNT(endings); i++) {
-		size_t len = strlen(endings[i]);
+		size_t ending_length = strlen(endings[i]);
 
-		if (n > len && !strncmp(base + n - len, endings[i], len))
-			n -= len;
+		if (length > ending_length &&
+		    !strncmp(base + length - ending_length, endings[i], ending_length))
+			length -= ending_length;
 	}
-	return ws_format("%.*s.wsrep", (int)n, base);
+	return ws_format("%.*s.wsrep", (int)length, base);
 }
 
-static int run(void *values, int argc, char **argv)
+static int run_import(void *values, int argc, char **argv)
 {
 	const struct options *options = values;
 	char *output;
@@ -66,13 +73,14 @@ static int run(void *values, int argc, char **argv)
 		return WS_EXIT_USAGE;
 	}
 	if (options->output) {
-		size_t n = strlen(options->output);
+		size_t length = strlen(options->output);
 
-		output = ws_format("%s%s", options->output,
-				   n > 6 && !strcmp(options->output + n - 6, ".wsrep") ? ""
-										       : ".wsrep");
+		if (length > 6 && !strcmp(options->output + length - 6, ".wsrep"))
+			output = ws_strdup(options->output);
+		else
+			output = ws_format("%s.wsrep", options->output);
 	} else {
-		output = default_output(argv[0]);
+		output = make_default_output(argv[0]);
 	}
 	request.output = output;
 	rc = ws_import(&request, &rows, &err);
@@ -81,32 +89,30 @@ static int run(void *values, int argc, char **argv)
 	else if (!options->quiet)
 		ws_say("wrote %s: %llu rows", output, rows);
 	free(output);
-	return rc < 0 ? WS_EXIT_FAIL : WS_EXIT_OK;
+	return ws_exit_status(rc);
 }
 
 const struct ws_command ws_cmd_import = {
 	.name = "import",
 	.summary = "Make a report of other tools' traces.",
 	.usage = "[options] FILE...",
-	.details = "Reads SQLite exports of Nsight Systems, JSON traces of the PyTorch profiler "
-		   "(also .json.gz) and of Chrome, Perfetto "
-		   "traces, and "
-		   "the text that perf script prints. What a file is, its content says. Every "
-		   "command that reads a report takes such files "
-		   "directly, too: they are imported into a cache (~/.cache/warpsight/imports) at "
-		   "the first use.\n\n"
-		   "Several files become the ranks of one report; traces that tell the real time "
-		   "are put on one clock.\n\n"
-		   "A broken file is read up to where it breaks. What a trace holds that a report "
-		   "does not is named on standard error and in "
-		   "the "
-		   "report ('warpsight info').\n\n"
-		   "A .nsys-rep is exported by an installed nsys; without one, the message names "
-		   "the command to run where there is one.",
+	.details =
+		"Reads SQLite exports of Nsight Systems, JSON traces of the PyTorch profiler "
+		"(also .json.gz) and of Chrome, Perfetto "
+		"traces, and the text that perf script prints. The kind of a file is recognised by "
+		"its content. Every command that reads a report also takes such files directly: "
+		"they "
+		"are imported into a cache (~/.cache/warpsight/imports) at the first use.\n\n"
+		"Several files become the ranks of one report; traces that hold the real time are "
+		"put on one clock.\n\n"
+		"A broken file is read up to where it breaks. What a trace holds and a report "
+		"cannot is listed on standard error and in the report ('warpsight info').\n\n"
+		"A .nsys-rep file is exported by an installed nsys; without one, the message names "
+		"the command to run on a machine that has it.",
 	.opts = opts,
 	.opts_size = sizeof(struct options),
 	.examples = "warpsight import trace.json.gz\n"
 		    "warpsight import rank0.pt.trace.json rank1.pt.trace.json -o run.wsrep\n"
 		    "warpsight stats report.sqlite",
-	.run = run,
+	.run = run_import,
 };

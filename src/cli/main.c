@@ -1,11 +1,11 @@
 /*
- * main.c - find the command, parse its options, run it, and see to it that what was printed has
- * arrived.
+ * main.c - find the command, parse its options, run it, and make sure that what was printed has
+ * been written.
  *
- * Nothing here touches the standard streams or signals: `profile` hands them to the target as they
- * came. Standard streams that are closed are held by descriptors that fail and close on exec, so
- * that no report is opened as descriptor 1 and then printed into, and the target still finds them
- * closed.
+ * Nothing here touches the standard streams or signals: `profile` passes them to the target as they
+ * came. Standard streams that are closed are replaced by descriptors that fail and close on exec,
+ * so that no report is opened as descriptor 1 and then printed into, and the target still finds
+ * them closed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/choose.h"
 #include "base/paths.h"
 #include "cli/text.h"
 #include "import/import.h"
@@ -28,40 +29,43 @@ static void hold_closed_streams(void)
 {
 	for (int fd = 0; fd <= 2; fd++)
 		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
-			/* The lowest free number is fd; opened the wrong way round, so that its use
-			 * fails as it would have. */
+			/* The lowest free number is fd; opened in the wrong direction, so that
+			 * using it fails as it would have. */
 			(void)!open("/dev/null", (fd ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
 }
 
-/* Why writing failed, when the C library's buffer was written out long ago and errno is gone: a
- * pipe without a reader can be told. */
-static int late_error(void)
+/* Why writing failed, when the C library's buffer was written long ago and errno is gone: a pipe
+ * without a reader can still be recognised. 0 when it is not known. */
+static int find_write_error(void)
 {
-	struct pollfd p = {.fd = STDOUT_FILENO};
+	struct pollfd output = {.fd = STDOUT_FILENO};
 
 	if (errno)
 		return errno;
-	return poll(&p, 1, 0) == 1 && p.revents & POLLERR ? EPIPE : 0;
+	if (poll(&output, 1, 0) == 1 && output.revents & POLLERR)
+		return EPIPE;
+	return 0;
 }
 
 /*
- * Has all output been written? A reader that went away is no failure worth a word; a command that
- * failed for another reason, or at writing, has had its word.
+ * Writes what is left of the output and returns the final exit status. A reader that went away is
+ * not worth a message; a command that failed for another reason has printed one.
  */
-static int finish(int status)
+static int write_rest_of_output(int status)
 {
 	int error;
 
 	errno = 0;
 	if (!(fflush(stdout) | ferror(stdout)))
 		return status;
-	error = late_error();
+	error = find_write_error();
 	if (error == EPIPE)
 		return EXIT_PIPE;
-	if (!status || error)
-		ws_say("cannot write to standard output%s%s", error ? ": " : "",
-		       error ? strerror(error) : "");
-	return status ? status : WS_EXIT_FAIL;
+	if (error)
+		ws_say("cannot write to standard output: %s", strerror(error));
+	else if (!status)
+		ws_say("cannot write to standard output");
+	return ws_max(status, (int)WS_EXIT_FAIL);
 }
 
 static int show_help(const struct ws_command *command)
@@ -96,7 +100,7 @@ static int run_command(const struct ws_command *command, int argc, char **argv)
 	return status;
 }
 
-static int unknown_option(const char *word)
+static int reject_unknown_option(const char *word)
 {
 	static const char *const names[] = {"--help", "--version"};
 	struct ws_nearest near = {.word = word};
@@ -112,32 +116,38 @@ static int unknown_option(const char *word)
 	return WS_EXIT_USAGE;
 }
 
-static int dispatch(int argc, char **argv)
+static int dispatch_command(int argc, char **argv)
 {
-	const char *word = argc > 1 ? argv[1] : "--help";
+	const char *word = "--help";
 	const struct ws_command *command;
 
-	if (!strcmp(word, "--help") || !strcmp(word, "-h"))
-		return argc > 2 ? run_command(ws_command_find("help"), argc - 2, argv + 2)
-				: show_help(NULL);
+	if (argc > 1)
+		word = argv[1];
+	if (!strcmp(word, "--help") || !strcmp(word, "-h")) {
+		if (argc > 2)
+			return run_command(ws_command_find("help"), argc - 2, argv + 2);
+		return show_help(NULL);
+	}
 	if (!strcmp(word, "--version") || !strcmp(word, "-v") || !strcmp(word, "-V"))
 		command = ws_command_find("version");
 	else if (word[0] == '-')
-		return unknown_option(word);
+		return reject_unknown_option(word);
 	else
 		command = ws_command_find(word);
-	return command ? run_command(command, argc - 2, argv + 2) : ws_unknown_command(word);
+	if (!command)
+		return ws_unknown_command(word);
+	return run_command(command, argc - 2, argv + 2);
 }
 
 int main(int argc, char **argv)
 {
-	static char buffer[1 << 16]; /* big, so that most output is written by finish, which can
-					name the error */
+	static char buffer[1 << 16]; /* large, so that most output is written by
+					write_rest_of_output, which can name the error */
 
 	ws_main_argv = argv;
 	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
 	hold_closed_streams();
 	ws_environment_restore();
 	ws_report_foreign = ws_import_open;
-	return finish(dispatch(argc, argv));
+	return write_rest_of_output(dispatch_command(argc, argv));
 }

@@ -10,11 +10,11 @@
 #include "cli/text.h"
 #include "base/choose.h"
 
-/* Text as roff takes it: a backslash, a minus and a line that begins with a control character must
- * not be taken for markup. */
-static void add_roff(struct ws_text *out, const char *text, size_t n)
+/* Adds text escaped for roff: a backslash, a minus and a line that begins with a control character
+ * must not be taken for markup. */
+static void add_roff(struct ws_text *out, const char *text, size_t size)
 {
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < size; i++) {
 		bool line_start = !out->len || out->text[out->len - 1] == '\n';
 
 		if (line_start && (text[i] == '.' || text[i] == '\''))
@@ -28,40 +28,43 @@ static void add_roff(struct ws_text *out, const char *text, size_t n)
 	}
 }
 
-static void add_plain(struct ws_text *out, const char *text)
+static void add_roff_text(struct ws_text *out, const char *text)
 {
 	add_roff(out, text, strlen(text));
 }
 
-/* Paragraphs of help text: blank-led lines as they are, an empty line between paragraphs. */
+/* Adds paragraphs of help text: lines that begin with a blank as they are, an empty line between
+ * paragraphs. */
 static void add_paragraphs(struct ws_text *out, const char *text)
 {
 	bool kept = false;
 
 	while (*text) {
-		size_t n = strcspn(text, "\n");
-		bool keep = n && (*text == ' ' || *text == '\t');
+		size_t length = strcspn(text, "\n");
+		bool keep = length && (*text == ' ' || *text == '\t');
 
-		if (keep != kept)
-			ws_text_puts(out, keep ? ".PP\n.nf\n" : ".fi\n");
+		if (keep && !kept)
+			ws_text_puts(out, ".PP\n.nf\n");
+		else if (kept && !keep)
+			ws_text_puts(out, ".fi\n");
 		kept = keep;
-		if (!n)
+		if (!length)
 			ws_text_puts(out, ".PP");
-		add_roff(out, text, n);
+		add_roff(out, text, length);
 		ws_text_puts(out, "\n");
-		text += n + (text[n] == '\n');
+		text += length + (text[length] == '\n');
 	}
 	if (kept)
 		ws_text_puts(out, ".fi\n");
 }
 
-static void add_option(struct ws_text *out, const struct ws_opt *option)
+static void add_option_entry(struct ws_text *out, const struct ws_opt *option)
 {
 	struct ws_text text = {0};
 
 	ws_text_puts(out, ".TP\n.B ");
 	ws_opt_spelling(&text, option);
-	add_plain(out, text.text);
+	add_roff_text(out, text.text);
 	ws_text_puts(out, "\n");
 	text.len = 0;
 	ws_opt_explanation(&text, option);
@@ -69,14 +72,14 @@ static void add_option(struct ws_text *out, const struct ws_opt *option)
 	ws_text_free(&text);
 }
 
-static void add_command(struct ws_text *out, const struct ws_command *command)
+static void add_command_section(struct ws_text *out, const struct ws_command *command)
 {
 	struct ws_text later = {0};
 
 	ws_text_puts(out, ".SS \"warpsight ");
-	add_plain(out, command->name);
+	add_roff_text(out, command->name);
 	ws_text_puts(out, " ");
-	add_plain(out, ws_text_or(command->usage, ""));
+	add_roff_text(out, ws_text_or(command->usage, ""));
 	ws_text_puts(out, "\"\n");
 	add_paragraphs(out, command->summary);
 	if (command->details) {
@@ -85,17 +88,19 @@ static void add_command(struct ws_text *out, const struct ws_command *command)
 	}
 	for (const struct ws_opt *option = command->opts; option && option->name; option++)
 		if (option->kind != WS_OPT_LATER)
-			add_option(out, option);
+			add_option_entry(out, option);
 	if (ws_later_names(&later, command)) {
 		ws_text_puts(out, ".PP\nKnown, and refused with a word on what to use instead: ");
-		add_plain(out, later.text);
+		add_roff_text(out, later.text);
 		ws_text_puts(out, ".\n");
 	}
 	ws_text_free(&later);
 	if (command->examples) {
 		ws_text_puts(out, ".PP\nExamples:\n.PP\n.nf\n.RS\n");
-		add_plain(out, command->examples);
-		ws_text_puts(out, out->text[out->len - 1] == '\n' ? ".RE\n.fi\n" : "\n.RE\n.fi\n");
+		add_roff_text(out, command->examples);
+		if (out->text[out->len - 1] != '\n')
+			ws_text_puts(out, "\n");
+		ws_text_puts(out, ".RE\n.fi\n");
 	}
 }
 
@@ -113,12 +118,12 @@ void ws_man_page(struct ws_text *out)
 			    "Long options take their value after '=' or in the next word, short "
 			    "ones after '=', in the same or in the next "
 			    "word; short options without a value can be bundled. An option that "
-			    "takes true or false means true when it "
-			    "stands alone. '--' ends the options. Times are in seconds unless they "
+			    "takes true or false means true when it is "
+			    "given alone. '--' ends the options. Times are in seconds unless they "
 			    "carry a unit (ns, us, ms, s, m, h).");
 	ws_text_puts(out, ".SH COMMANDS\n");
-	for (const struct ws_command *const *c = ws_commands; *c; c++)
-		add_command(out, *c);
+	for (const struct ws_command *const *command = ws_commands; *command; command++)
+		add_command_section(out, *command);
 	ws_text_puts(out, ".SH EXIT STATUS\n");
 	add_paragraphs(out, "0 when all went well, 1 when something failed, 2 when the command "
 			    "line was wrong. The exit status of 'profile' "

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/text.h"
 #include "text/outfile.h"
 #include "ops/ops.h"
 #include "stats/stats.h"
@@ -19,10 +20,9 @@ struct options {
 static const struct ws_opt opts[] = {
 	{"view", 0, WS_OPT_ENUM, AT(view), "VIEW", "ops,modules,memory,memory-events,steps",
 	 "What to show: averages of operators, calls of CUDA and GPU work by name (ops); times by "
-	 "path of nn.Module (modules); what "
-	 "the "
-	 "framework's allocator handed out, by device (memory) or record by record "
-	 "(memory-events); the steps there are (steps).",
+	 "path of nn.Module (modules); what the framework's allocator handed out, by device "
+	 "(memory) "
+	 "or record by record (memory-events); the steps of the training loop (steps).",
 	 "ops"},
 	{"sort", 's', WS_OPT_ENUM, AT(sort), "KEY",
 	 "self_cpu_time_total,cpu_time_total,self_cuda_time_total,self_device_time_total,cuda_time_"
@@ -30,13 +30,12 @@ static const struct ws_opt opts[] = {
 	 "self_cpu_memory_usage,cpu_memory_usage,self_cuda_memory_usage,self_device_memory_usage,"
 	 "cuda_memory_usage,device_memory_usage,"
 	 "count,flops,cpu_time,cuda_time,device_time",
-	 "Order of the rows, largest first; the words are PyTorch's sort_by. Without it, by GPU "
-	 "time, or by self CPU time where there "
-	 "is "
-	 "none.",
+	 "Order of the rows, largest first; the words are those of PyTorch's sort_by. By default "
+	 "by "
+	 "GPU time, or by self CPU time where there is none.",
 	 NULL},
-	{"row-limit", 'n', WS_OPT_INT, AT(limit), "N", NULL, "At most so many rows; 0 is all.",
-	 "0"},
+	{"row-limit", 'n', WS_OPT_INT, AT(limit), "N", NULL,
+	 "Show at most this many rows; 0 for all.", "0"},
 	{"min-time", 0, WS_OPT_SECONDS, AT(min_time), "TIME", NULL,
 	 "Only rows whose CPU total or GPU total is at least this, such as 10ms.", NULL},
 	{"group-by-input-shape", 0, WS_OPT_FLAG, AT(by_shape), NULL, NULL,
@@ -50,21 +49,20 @@ static const struct ws_opt opts[] = {
 	{"python", 0, WS_OPT_FLAG, AT(python), NULL, NULL,
 	 "With Python calls (with_stack=True) as operators of their own.", NULL},
 	{"double-times", 0, WS_OPT_FLAG, AT(doubles), NULL, NULL,
-	 "GPU times of operators as tools compute them that keep a trace's microseconds in doubles "
-	 "and subtract: up to a nanosecond "
-	 "off for each kernel, more where times count from 1970. PyTorch's traces have them so by "
-	 "default where they are within that "
-	 "nanosecond; this asks for them in any trace or report.",
+	 "Compute GPU times of operators as tools do that keep a trace's microseconds in doubles "
+	 "and "
+	 "subtract them: up to a nanosecond off for each kernel, more where times count from 1970. "
+	 "This is the default for PyTorch's traces where it stays within that nanosecond; the "
+	 "option "
+	 "asks for it in any trace or report.",
 	 NULL},
 	{"exact-times", 0, WS_OPT_FLAG, AT(exact), NULL, NULL,
-	 "GPU times of operators to the nanosecond that the trace has, as PyTorch itself shows "
-	 "them; other reports have them so "
-	 "anyhow.",
+	 "Compute GPU times of operators to the nanosecond that the trace has, as PyTorch itself "
+	 "shows them; this is the default for other reports.",
 	 NULL},
 	{"format", 'f', WS_OPT_STRING, AT(format), "FORMAT[:ARG]", NULL,
-	 "column, table, csv, tsv, json, html, htable or markdown, as for stats. Without it, "
-	 "column to standard output and csv to a "
-	 "file.",
+	 "column, table, csv, tsv, json, html, htable or markdown, as for stats. By default column "
+	 "for standard output and csv for a file.",
 	 NULL},
 	{"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL,
 	 "File to write; - is standard output.", "-"},
@@ -75,21 +73,28 @@ static const struct ws_opt opts[] = {
 	{NULL},
 };
 
-static int usage(const char *what)
+static int refuse_usage(const char *what)
 {
 	ws_say("ops: %s", what);
 	return WS_EXIT_USAGE;
 }
 
-static int run(void *values, int argc, char **argv)
+static enum ws_doubles_use choose_doubles(const struct options *options)
+{
+	if (options->doubles)
+		return WS_DOUBLES_ALWAYS;
+	if (options->exact || strcmp(options->view, "ops"))
+		return WS_DOUBLES_NEVER;
+	return WS_DOUBLES_AS_TRACED;
+}
+
+static int run_ops(void *values, int argc, char **argv)
 {
 	const struct options *options = values;
 	struct ws_ops_request request = {
 		.by_shape = options->by_shape,
 		.python = options->python,
-		.doubles = options->doubles				    ? WS_DOUBLES_ALWAYS
-			   : options->exact || strcmp(options->view, "ops") ? WS_DOUBLES_NEVER
-									    : WS_DOUBLES_AS_TRACED,
+		.doubles = choose_doubles(options),
 		.by_stack = options->by_stack,
 		.sort = options->sort,
 		.limit = options->limit,
@@ -104,29 +109,31 @@ static int run(void *values, int argc, char **argv)
 	int rc = 0;
 
 	if (!argc)
-		return usage("no report or trace file is given; 'warpsight ops FILE' shows its "
-			     "operators");
+		return refuse_usage(
+			"no report or trace file is given; 'warpsight ops FILE' shows its "
+			"operators");
 	if (argc > 1 && strcmp(options->output, "-"))
-		return usage("--output: one file at a time can be written to a file");
+		return refuse_usage("--output: one file at a time can be written to a file");
 	if (!ws_timeunit_find(options->timeunit))
-		return usage("--timeunit: give one of ns, us, ms, s");
+		return refuse_usage("--timeunit: give one of ns, us, ms, s");
 	if (options->limit < 0 || options->by_stack < 0)
-		return usage("--row-limit and --group-by-stack must not be negative");
+		return refuse_usage("--row-limit and --group-by-stack must not be negative");
 	if (strcmp(options->view, "ops") &&
 	    (options->sort || options->by_shape || options->by_stack || options->doubles ||
 	     options->exact || options->min_time > 0))
-		return usage("--sort, --min-time, --double-times, --exact-times and --group-by-... "
-			     "belong to --view=ops");
+		return refuse_usage(
+			"--sort, --min-time, --double-times, --exact-times and --group-by-... "
+			"belong to --view=ops");
 	if (options->doubles && options->exact)
-		return usage("give one of --double-times and --exact-times");
+		return refuse_usage("give one of --double-times and --exact-times");
 	for (int i = 0; i < argc; i++) {
-		int one = ws_ops_file(argv[i], &request);
+		int file_rc = ws_ops_file(argv[i], &request);
 
-		if (one == WS_OUTFILE_PIPE)
+		if (file_rc == WS_OUTFILE_PIPE)
 			return WS_EXIT_PIPE;
-		rc |= one;
+		rc |= file_rc;
 	}
-	return rc ? WS_EXIT_FAIL : WS_EXIT_OK;
+	return ws_exit_status(rc);
 }
 
 const struct ws_command ws_cmd_ops = {
@@ -151,5 +158,5 @@ const struct ws_command ws_cmd_ops = {
 		"warpsight ops --sort=cpu_time_total -n 10 trace.json\n"
 		"warpsight ops --group-by-input-shape --min-time=10ms -f csv -o ops.csv run.wsrep\n"
 		"warpsight ops --view=memory-events trace.json",
-	.run = run,
+	.run = run_ops,
 };

@@ -1,11 +1,11 @@
 /*
  * opts.c - the option parser: one pass over the words, driven by a command's table.
  *
- * Not getopt_long: that prints by itself, knows no optional booleans in the next word, no lists, no
- * suggestions, and would need its own tables made from ours. A word is an option, the value of one,
- * or an operand; options are moved before operands, each kind in its order, so that a caller sees
- * operands in one piece. With stop_at_operand (profile) the first operand ends the options, for all
- * that follows belongs to the application.
+ * Not getopt_long: that prints messages itself, knows no optional booleans in the next word, no
+ * lists and no suggestions, and would need its own tables made from ours. A word is an option, the
+ * value of one, or an operand; options are moved before operands, each kind in its order, so that a
+ * caller gets the operands in one piece. With stop_at_operand (profile) the first operand ends the
+ * options, since everything after it belongs to the application.
  */
 #include <errno.h>
 #include <math.h>
@@ -17,7 +17,7 @@
 #include "cli/cli.h"
 #include "cli/text.h"
 
-struct parse {
+struct parser {
 	const struct ws_command *command;
 	char **argv;
 	int argc, at; /* at: the word in hand; values in the next word move it on */
@@ -45,16 +45,16 @@ static const struct ws_opt *find_short(const struct ws_command *command, char na
 size_t ws_word_next(const char **list, const char **word, bool *later)
 {
 	const char *text = *list;
-	size_t n;
+	size_t length;
 
 	if (*text == ',' || *text == '|') {
 		*later |= *text == '|';
 		text++;
 	}
-	n = strcspn(text, ",|");
+	length = strcspn(text, ",|");
 	*word = text;
-	*list = text + n;
-	return n;
+	*list = text + length;
+	return length;
 }
 
 /* The values of an ENUM or SET as a sentence part: "a, b, c". */
@@ -62,15 +62,16 @@ static void list_values(struct ws_text *text, const char *values)
 {
 	const char *word;
 	bool later = false;
-	size_t n;
+	size_t length;
 
-	while ((n = ws_word_next(&values, &word, &later)) && !later) {
-		ws_text_puts(text, text->len ? ", " : "");
-		ws_text_add(text, word, n);
+	while ((length = ws_word_next(&values, &word, &later)) && !later) {
+		if (text->len)
+			ws_text_puts(text, ", ");
+		ws_text_add(text, word, length);
 	}
 }
 
-/* Is this one of the words that the option takes? */
+/* Checks that this is one of the words that the option accepts; -1 with a message otherwise. */
 static int check_word(const struct ws_opt *option, const char *text, size_t len, struct ws_err *err)
 {
 	struct ws_text all = {0};
@@ -78,18 +79,19 @@ static int check_word(const struct ws_opt *option, const char *text, size_t len,
 	struct ws_nearest near = {.word = given};
 	const char *list = option->values, *word;
 	bool later = false;
-	size_t n;
+	size_t length;
 	int rc = -1;
 
 	list_values(&all, option->values);
-	while ((n = ws_word_next(&list, &word, &later))) {
-		if (n == len && !memcmp(word, text, n)) {
-			rc = later ? ws_fail(err, "--%s: '%s' is not built yet; choose from %s",
-					     option->name, given, all.text)
-				   : 0;
+	while ((length = ws_word_next(&list, &word, &later))) {
+		if (length == len && !memcmp(word, text, length)) {
+			rc = 0;
+			if (later)
+				rc = ws_fail(err, "--%s: '%s' is not built yet; choose from %s",
+					     option->name, given, all.text);
 			goto out;
 		}
-		ws_nearest_try(&near, word, n);
+		ws_nearest_try(&near, word, length);
 	}
 	if (ws_nearest_found(&near))
 		ws_fail(err, "--%s: '%s' is not one of %s; did you mean %.*s?", option->name, given,
@@ -102,15 +104,15 @@ out:
 	return rc;
 }
 
-/* Is it a word that asks an option which is not there for nothing? */
-static bool is_nothing(const struct ws_opt *option, const char *text)
+/* Whether it is a word that asks for nothing, for an option that is not supported. */
+static bool asks_for_nothing(const struct ws_opt *option, const char *text)
 {
 	const char *list = option->values, *word;
 	bool later = false;
-	size_t n;
+	size_t length;
 
-	while (text && list && (n = ws_word_next(&list, &word, &later)))
-		if (!strncmp(word, text, n) && !text[n])
+	while (text && list && (length = ws_word_next(&list, &word, &later)))
+		if (!strncmp(word, text, length) && !text[length])
 			return true;
 	return false;
 }
@@ -118,36 +120,36 @@ static bool is_nothing(const struct ws_opt *option, const char *text)
 static int check_set(const struct ws_opt *option, const char *text, struct ws_err *err)
 {
 	for (;;) {
-		size_t n = strcspn(text, ",");
+		size_t length = strcspn(text, ",");
 
-		if (check_word(option, text, n, err))
+		if (check_word(option, text, length, err))
 			return -1;
-		if (!text[n])
+		if (!text[length])
 			return 0;
-		text += n + 1;
+		text += length + 1;
 	}
 }
 
-static int read_bool(const struct ws_opt *option, const char *text, bool *v, struct ws_err *err)
+static int read_bool(const struct ws_opt *option, const char *text, bool *out, struct ws_err *err)
 {
 	static const char *const words[][2] = {
 		{"false", "true"}, {"no", "yes"}, {"off", "on"}, {"0", "1"}};
 
 	for (size_t i = 0; i < WS_COUNT(words); i++)
-		for (int k = 0; k < 2; k++)
-			if (!strcmp(text, words[i][k])) {
-				*v = k;
+		for (int value = 0; value < 2; value++)
+			if (!strcmp(text, words[i][value])) {
+				*out = value;
 				return 0;
 			}
 	return ws_fail(err, "--%s: '%s' is neither true nor false", option->name, text);
 }
 
-static int read_int(const struct ws_opt *option, const char *text, int64_t *v, struct ws_err *err)
+static int read_int(const struct ws_opt *option, const char *text, int64_t *out, struct ws_err *err)
 {
 	char *end;
 
 	errno = 0;
-	*v = strtoll(text, &end, 10);
+	*out = strtoll(text, &end, 10);
 	if (end == text || *end || strchr(" \t\n\v\f\r", *text))
 		return ws_fail(err, "--%s: '%s' is not a whole number", option->name, text);
 	if (errno == ERANGE)
@@ -155,12 +157,12 @@ static int read_int(const struct ws_opt *option, const char *text, int64_t *v, s
 	return 0;
 }
 
-static bool digit(char letter)
+static bool is_digit(char letter)
 {
 	return letter >= '0' && letter <= '9';
 }
 
-static int read_seconds(const struct ws_opt *option, const char *text, double *v,
+static int read_seconds(const struct ws_opt *option, const char *text, double *out,
 			struct ws_err *err)
 {
 	static const struct {
@@ -169,15 +171,15 @@ static int read_seconds(const struct ws_opt *option, const char *text, double *v
 	} units[] = {{"", 1},	   {"s", 1},  {"ms", 1e-3}, {"us", 1e-6},
 		     {"ns", 1e-9}, {"m", 60}, {"min", 60},  {"h", 3600}};
 	char *end;
-	double d;
+	double number;
 
 	/* strtod would also take hexadecimal, nan and inf, which nobody means here. */
-	if (!digit(text[0] == '.' ? text[1] : text[0]) || (text[0] == '0' && (text[1] | 32) == 'x'))
+	if (!is_digit(text[text[0] == '.']) || (text[0] == '0' && (text[1] | 32) == 'x'))
 		goto bad;
-	d = strtod(text, &end);
+	number = strtod(text, &end);
 	for (size_t i = 0; i < WS_COUNT(units); i++)
-		if (!strcmp(end, units[i].name) && isfinite(d)) {
-			*v = d * units[i].seconds;
+		if (!strcmp(end, units[i].name) && isfinite(number)) {
+			*out = number * units[i].seconds;
 			return 0;
 		}
 bad:
@@ -187,13 +189,13 @@ bad:
 		       option->name, text);
 }
 
-static void append(struct ws_list *list, const char *text)
+static void append_value(struct ws_list *list, const char *text)
 {
 	ws_grow(list->v, list->cap, list->n + 1);
 	list->v[list->n++] = text;
 }
 
-/* Store the text of a value; s is NULL for a bare FLAG or BOOL. */
+/* Stores the text of a value; `text` is NULL for a bare FLAG or BOOL. */
 static int set_value(const struct ws_opt *option, const char *text, char *values,
 		     struct ws_err *err)
 {
@@ -222,14 +224,14 @@ static int set_value(const struct ws_opt *option, const char *text, char *values
 			return -1;
 		break;
 	case WS_OPT_LIST:
-		append((struct ws_list *)at, text);
+		append_value((struct ws_list *)at, text);
 		return 0;
 	case WS_OPT_STRING:
 		break;
 	case WS_OPT_LATER:
-		return is_nothing(option, text)
-			       ? 0
-			       : ws_fail(err, "--%s: %s", option->name, option->help);
+		if (asks_for_nothing(option, text))
+			return 0;
+		return ws_fail(err, "--%s: %s", option->name, option->help);
 	}
 	*(const char **)at = text;
 	return 0;
@@ -241,159 +243,166 @@ static bool is_flag(const struct ws_opt *option)
 	       option->kind == WS_OPT_MAYBE || option->kind == WS_OPT_LATER;
 }
 
-static bool true_or_false(const char *text)
+static bool is_true_or_false(const char *text)
 {
 	return text && (!strcmp(text, "true") || !strcmp(text, "false"));
 }
 
-static const char *next_word(const struct parse *parse)
+static const char *next_word(const struct parser *parser)
 {
-	return parse->at + 1 < parse->argc ? parse->argv[parse->at + 1] : NULL;
+	if (parser->at + 1 >= parser->argc)
+		return NULL;
+	return parser->argv[parser->at + 1];
 }
 
-/* A value in the next word. Another option there is more likely a forgotten value than a value that
- * looks like an option. */
-static int value_from_next(struct parse *parse, const struct ws_opt *option, const char **value)
+/* Takes the value from the next word. If that is another option, it is more likely that the value
+ * was forgotten than that it looks like an option. */
+static int value_from_next(struct parser *parser, const struct ws_opt *option, const char **value)
 {
-	const char *text = next_word(parse);
+	const char *text = next_word(parser);
 
 	if (!text)
-		return ws_fail(parse->err, "--%s needs a value (%s)", option->name,
+		return ws_fail(parser->err, "--%s needs a value (%s)", option->name,
 			       ws_text_or(option->arg, "VALUE"));
 	if (!strncmp(text, "--", 2) &&
-	    (!text[2] || find_long(parse->command, text + 2, strcspn(text + 2, "="))))
-		return ws_fail(parse->err,
+	    (!text[2] || find_long(parser->command, text + 2, strcspn(text + 2, "="))))
+		return ws_fail(parser->err,
 			       "--%s needs a value (%s), but %s follows; if that is the value, "
 			       "write --%s=%s",
 			       option->name, ws_text_or(option->arg, "VALUE"), text, option->name,
 			       text);
-	parse->at++;
+	parser->at++;
 	*value = text;
 	return 0;
 }
 
 /* The option stands alone: find its value, if it takes one, in the next word. */
-static int take_bare(struct parse *parse, const struct ws_opt *option)
+static int take_bare_option(struct parser *parser, const struct ws_opt *option)
 {
 	const char *value = NULL;
 
-	if ((option->kind == WS_OPT_BOOL && true_or_false(next_word(parse))) ||
-	    (option->kind == WS_OPT_LATER && is_nothing(option, next_word(parse))))
-		value = parse->argv[++parse->at];
-	else if (!is_flag(option) && value_from_next(parse, option, &value))
+	if ((option->kind == WS_OPT_BOOL && is_true_or_false(next_word(parser))) ||
+	    (option->kind == WS_OPT_LATER && asks_for_nothing(option, next_word(parser))))
+		value = parser->argv[++parser->at];
+	else if (!is_flag(option) && value_from_next(parser, option, &value))
 		return -1;
-	return set_value(option, value, parse->values, parse->err);
+	return set_value(option, value, parser->values, parser->err);
 }
 
-static int unknown_long(const struct parse *parse, const char *word, size_t len)
+static int refuse_unknown_long(const struct parser *parser, const char *word, size_t len)
 {
 	char *name = ws_strndup(word, len);
 	struct ws_nearest near = {.word = name};
 
-	for (const struct ws_opt *option = parse->command->opts; option && option->name; option++)
+	for (const struct ws_opt *option = parser->command->opts; option && option->name; option++)
 		ws_nearest_try(&near, option->name, strlen(option->name));
 	ws_nearest_try(&near, "help", 4);
 	if (ws_nearest_found(&near))
-		ws_fail(parse->err, "unknown option --%s; did you mean --%s?", name, near.best);
+		ws_fail(parser->err, "unknown option --%s; did you mean --%s?", name, near.best);
 	else
-		ws_fail(parse->err, "unknown option --%s; 'warpsight %s --help' lists them", name,
-			parse->command->name);
+		ws_fail(parser->err, "unknown option --%s; 'warpsight %s --help' lists them", name,
+			parser->command->name);
 	free(name);
 	return -1;
 }
 
-static int take_long(struct parse *parse, const char *word)
+static int take_long_option(struct parser *parser, const char *word)
 {
 	size_t len = strcspn(word, "=");
-	const struct ws_opt *option = find_long(parse->command, word, len);
+	const struct ws_opt *option = find_long(parser->command, word, len);
 
+	if (!option && len == 4 && !memcmp(word, "help", 4))
+		return 1;
 	if (!option)
-		return len == 4 && !memcmp(word, "help", 4) ? 1 : unknown_long(parse, word, len);
+		return refuse_unknown_long(parser, word, len);
 	if (!word[len])
-		return take_bare(parse, option);
+		return take_bare_option(parser, option);
 	if (option->kind == WS_OPT_FLAG)
-		return ws_fail(parse->err, "--%s takes no value", option->name);
-	return set_value(option, word + len + 1, parse->values, parse->err);
+		return ws_fail(parser->err, "--%s takes no value", option->name);
+	return set_value(option, word + len + 1, parser->values, parser->err);
 }
 
 /* "-w", "-wf", "-ofile", "-o=file", "-f true", "-ftrue". */
-static int take_short(struct parse *parse, const char *word)
+static int take_short_option(struct parser *parser, const char *word)
 {
 	for (const char *text = word; *text; text++) {
-		const struct ws_opt *option = find_short(parse->command, *text);
+		const struct ws_opt *option = find_short(parser->command, *text);
 		const char *rest = text + 1;
 		int rc;
 
+		if (!option && *text == 'h')
+			return 1;
 		if (!option)
-			return *text == 'h' ? 1
-					    : ws_fail(parse->err,
-						      "unknown option -%c; 'warpsight %s --help' "
-						      "lists them",
-						      *text, parse->command->name);
+			return ws_fail(parser->err,
+				       "unknown option -%c; 'warpsight %s --help' lists them",
+				       *text, parser->command->name);
 		if (!*rest)
-			return take_bare(parse, option);
+			return take_bare_option(parser, option);
 		if (*rest == '=' && option->kind == WS_OPT_FLAG)
-			return ws_fail(parse->err, "--%s takes no value", option->name);
+			return ws_fail(parser->err, "--%s takes no value", option->name);
 		if (*rest == '=')
-			return set_value(option, rest + 1, parse->values, parse->err);
-		if (!is_flag(option) || (option->kind == WS_OPT_BOOL && true_or_false(rest)))
-			return set_value(option, rest, parse->values, parse->err);
-		rc = set_value(option, NULL, parse->values, parse->err);
+			return set_value(option, rest + 1, parser->values, parser->err);
+		if (!is_flag(option) || (option->kind == WS_OPT_BOOL && is_true_or_false(rest)))
+			return set_value(option, rest, parser->values, parser->err);
+		rc = set_value(option, NULL, parser->values, parser->err);
 		if (rc)
 			return rc;
 	}
 	return 0;
 }
 
-static int set_defaults(const struct parse *parse)
+static int set_defaults(const struct parser *parser)
 {
-	for (const struct ws_opt *option = parse->command->opts; option && option->name; option++)
+	for (const struct ws_opt *option = parser->command->opts; option && option->name; option++)
 		if (option->fallback && option->kind != WS_OPT_LATER &&
-		    set_value(option, option->fallback, parse->values, parse->err))
+		    set_value(option, option->fallback, parser->values, parser->err))
 			return -1;
 	return 0;
 }
 
-/* Walk the words; option words are collected in `first`, operands in `last`. */
-static int walk(struct parse *parse, char **first, int *firsts, char **last, int *lasts)
+/* Goes through the words; option words are collected in `first`, operands in `last`. */
+static int sort_words(struct parser *parser, char **first, int *firsts, char **last, int *lasts)
 {
-	for (; parse->at < parse->argc; parse->at++) {
-		char *word = parse->argv[parse->at];
-		int start = parse->at, rc;
+	for (; parser->at < parser->argc; parser->at++) {
+		char *word = parser->argv[parser->at];
+		int start = parser->at, rc;
 
 		if (word[0] != '-' || !word[1]) {
 			last[(*lasts)++] = word;
-			if (!parse->command->stop_at_operand)
+			if (!parser->command->stop_at_operand)
 				continue;
-			parse->at++;
+			parser->at++;
 			break;
 		}
 		if (!strcmp(word, "--")) {
-			first[(*firsts)++] = parse->argv[parse->at++];
+			first[(*firsts)++] = parser->argv[parser->at++];
 			break;
 		}
-		rc = word[1] == '-' ? take_long(parse, word + 2) : take_short(parse, word + 1);
+		if (word[1] == '-')
+			rc = take_long_option(parser, word + 2);
+		else
+			rc = take_short_option(parser, word + 1);
 		if (rc)
 			return rc;
-		for (int i = start; i <= parse->at; i++)
-			first[(*firsts)++] = parse->argv[i];
+		for (int i = start; i <= parser->at; i++)
+			first[(*firsts)++] = parser->argv[i];
 	}
-	while (parse->at < parse->argc)
-		last[(*lasts)++] = parse->argv[parse->at++];
+	while (parser->at < parser->argc)
+		last[(*lasts)++] = parser->argv[parser->at++];
 	return 0;
 }
 
 int ws_opts_parse(const struct ws_command *command, int argc, char **argv, void *values,
 		  int *operands, struct ws_err *err)
 {
-	struct parse parse = {
+	struct parser parser = {
 		.command = command, .argv = argv, .argc = argc, .values = values, .err = err};
 	char **first = ws_calloc((size_t)argc + 1, sizeof(*first)),
 	     **last = ws_calloc((size_t)argc + 1, sizeof(*last));
-	int firsts = 0, lasts = 0, rc = set_defaults(&parse);
+	int firsts = 0, lasts = 0, rc = set_defaults(&parser);
 
 	if (!rc)
-		rc = walk(&parse, first, &firsts, last, &lasts);
+		rc = sort_words(&parser, first, &firsts, last, &lasts);
 	if (!rc) {
 		memcpy(argv, first, (size_t)firsts * sizeof(*argv));
 		memcpy(argv + firsts, last, (size_t)lasts * sizeof(*argv));

@@ -72,31 +72,34 @@ static const struct ws_opt opts[] = {
 	 "cuda,nvtx,osrt,python-gil,none|opengl,vulkan,cublas,cublas-verbose,cudnn,cusparse,"
 	 "cusparse-verbose,cusolver,cusolver-verbose,mpi,nccl,ucx,openacc,"
 	 "openmp,oshmem,tensorrt,gds,syscall,cuda-hw,cuda-sw,opengl-annotations,vulkan-annotations",
-	 "What to trace: CUDA calls, kernels and copies, ranges and marks of NVTX, calls of the "
-	 "operating system's runtime that block or last, the time in which threads of "
-	 "Python hold its global lock or wait for it, or nothing. All that is built, unless given.",
+	 "What to trace: CUDA calls, kernels and copies; NVTX ranges and marks; calls of the "
+	 "operating system's runtime that block or take long; the times when Python threads hold "
+	 "the "
+	 "global interpreter lock or wait for it; or nothing.",
 	 "cuda,nvtx,osrt,python-gil"},
 	{"sample", 's', WS_OPT_ENUM, AT(sample), "SCOPE", "process-tree,system-wide,none,cpu",
-	 "Whose CPU use is sampled: that of the target and all that it starts (cpu is the same), "
-	 "of everything that runs on the machine, or nobody's. Context "
-	 "switches are recorded of the same.",
+	 "Whose CPU use to sample: that of the target and everything that it starts (cpu is the "
+	 "same), of everything that runs on the machine, or nobody's. Context switches are "
+	 "recorded "
+	 "for the same processes.",
 	 "process-tree"},
 	{"sampling-frequency", 0, WS_OPT_STRING, AT(frequency_given), "HZ", NULL,
-	 "Samples a second of each running thread, 1 to 100000; 1000 unless given.", NULL},
+	 "Samples per second of each running thread, 1 to 100000. Default: 1000.", NULL},
 	{"sampling-period", 0, WS_OPT_STRING, AT(period_given), "EVENTS", NULL,
-	 "Take a sample each so many nanoseconds of CPU time (cycles with --backtrace=lbr), "
+	 "Take a sample every EVENTS nanoseconds of CPU time (cycles with --backtrace=lbr), "
 	 "instead of by frequency; at least 10000.",
 	 NULL},
 	{"backtrace", 'b', WS_OPT_ENUM, AT(backtrace), "HOW", "auto,fp,dwarf,lbr,none",
-	 "How call stacks of samples are found: by what works for each module (auto), along frame "
-	 "pointers, by call frame information from copied stacks "
-	 "(dwarf), by the processor's records of branches (lbr), or not at all.",
+	 "How to find the call stacks of samples: by whatever works for each module (auto), by "
+	 "frame "
+	 "pointers (fp), by call frame information from copied stacks (dwarf), by the processor's "
+	 "records of branches (lbr), or not at all.",
 	 "auto"},
 	{"samples-per-backtrace", 0, WS_OPT_INT, AT(samples_per_backtrace), "N", NULL,
 	 "Take a call stack with every Nth sample of a thread only.", "1"},
 	{"cpuctxsw", 0, WS_OPT_ENUM, AT(cpuctxsw), "SCOPE", "process-tree,system-wide,none",
-	 "Whose context switches are recorded. Counts with --sample=none only (then process-tree "
-	 "unless given); otherwise --sample decides.",
+	 "Whose context switches to record. Has an effect only with --sample=none (the default is "
+	 "then process-tree); otherwise --sample decides.",
 	 NULL},
 	{"cpu-core-events", 0, WS_OPT_STRING, AT(core_events), "EVENT[,EVENT...]|help", NULL,
 	 "Sample on these events of the processor too, or count them with --event-sample; help "
@@ -107,12 +110,12 @@ static const struct ws_opt opts[] = {
 	 "them.",
 	 NULL},
 	{"event-sampling-interval", 0, WS_OPT_STRING, AT(event_interval), "MS", NULL,
-	 "Milliseconds between two readings of the counters of --event-sample, 1 to 1000; 20 "
-	 "unless given.",
+	 "Milliseconds between two readings of the counters of --event-sample, 1 to 1000. "
+	 "Default: 20.",
 	 NULL},
 	{"event-sample", 0, WS_OPT_ENUM, AT(event_sample), "SCOPE", "system-wide,none",
-	 "Count the events of --cpu-core-events and --os-events on every CPU over time "
-	 "(instructions unless given) instead of sampling on them.",
+	 "Count the events of --cpu-core-events and --os-events (by default instructions) on every "
+	 "CPU over time instead of sampling on them.",
 	 "none"},
 	{"ftrace", 0, WS_OPT_STRING, AT(ftrace), "SUBSYSTEM/EVENT[,...]|help", NULL,
 	 "Record these tracepoints of the kernel, on all CPUs where that is permitted; an event "
@@ -120,13 +123,13 @@ static const struct ws_opt opts[] = {
 	 NULL},
 	{"python-sampling", 0, WS_OPT_ENUM, AT(python_sampling), "BOOL", "true,false",
 	 "Record the functions, files and lines of Python code in call stacks, in CPython 3.8 to "
-	 "3.14. Done unless --sample=none.",
+	 "3.14. On by default unless --sample=none is given.",
 	 NULL},
 	{"python-sampling-frequency", 0, WS_OPT_INT, AT(python_frequency), "HZ", NULL,
-	 "Samples a second of each running thread of Python, 1 to 2000.", "1000"},
+	 "Samples per second of each running Python thread, 1 to 2000.", "1000"},
 	{"python-backtrace", 0, WS_OPT_ENUM, AT(python_backtrace), "WHAT", "cuda,none,false",
-	 "Put Python's frames into the call stacks of CUDA calls; needs --cudabacktrace, which "
-	 "says of which calls.",
+	 "Include Python frames in the call stacks of CUDA calls; needs --cudabacktrace, which "
+	 "chooses the calls.",
 	 "none"},
 	{"python-functions-trace", 0, WS_OPT_STRING, AT(python_functions), "FILE", NULL,
 	 "Record each call of the functions that a JSON file names, [{\"module\": \"m\", "
@@ -134,15 +137,14 @@ static const struct ws_opt opts[] = {
 	 "CPython 3.12 and later.",
 	 NULL},
 	{"delay", 'y', WS_OPT_SECONDS, AT(delay), "SECONDS", NULL,
-	 "Start collecting so long after the target has started.", "0"},
+	 "Start collecting this long after the target has started.", "0"},
 	{"duration", 'd', WS_OPT_SECONDS, AT(duration), "SECONDS", NULL,
-	 "Stop collecting so long after it began, then send the target the signal of --kill. 0: at "
-	 "the target's end.",
+	 "Stop collecting after this long, then send the target the signal of --kill. 0: at the "
+	 "target's end.",
 	 "0"},
 	{"kill", 0, WS_OPT_STRING, AT(kill), "SIGNAL", NULL,
-	 "Signal for the target when the duration is over: none, sigterm, sigkill, another name or "
-	 "a number. With none the target runs on "
-	 "unrecorded and is waited for.",
+	 "Signal to send to the target when the duration is over: none, sigterm, sigkill, another "
+	 "name or a number. With none the target runs on unrecorded, and profile waits for it.",
 	 "sigterm"},
 	{"wait", 0, WS_OPT_ENUM, AT(wait), "WHOM", "primary,all",
 	 "End when the target ends (primary), or when every process it has started has (all); an "
@@ -161,8 +163,8 @@ static const struct ws_opt opts[] = {
 	 "only into the report.",
 	 "true"},
 	{"store-output", 0, WS_OPT_BOOL, AT(store_output), NULL, NULL,
-	 "Also keep what the target writes in the report. Its output is then a pipe instead of "
-	 "what it would be.",
+	 "Also keep what the target writes in the report. Its output is then a pipe rather than a "
+	 "terminal or file.",
 	 "false"},
 	{"store-environment", 0, WS_OPT_BOOL, AT(store_environment), NULL, NULL,
 	 "Keep the target's whole environment in the report, not only what launchers set (RANK, "
@@ -177,13 +179,14 @@ static const struct ws_opt opts[] = {
 	 "unit.",
 	 "80000"},
 	{"osrt-backtrace-depth", 0, WS_OPT_INT, AT(stack_depth), "FRAMES", NULL,
-	 "Most frames of the stack of a traced call, 0 to 1000; 0 records none.", "24"},
+	 "The most frames to record of the stack of a traced call, 0 to 1000; 0 records none.",
+	 "24"},
 	{"osrt-backtrace-stack-size", 0, WS_OPT_INT, AT(stack_size), "BYTES", NULL,
-	 "Bytes of the stack that are copied for it, 0 to 65528; 0 records none.", "6144"},
+	 "How many bytes of the stack to copy for that, 0 to 65528; 0 records none.", "6144"},
 	{"cudabacktrace", 0, WS_OPT_STRING, AT(cuda_stacks), "CALLS", NULL,
-	 "Record the stacks of CUDA calls: all, none, or of kernel, memory, sync and other, "
-	 "separated by commas; each may be followed by a colon and the time in "
-	 "nanoseconds that a call must last (80000 unless given): kernel:0,sync.",
+	 "Record the stacks of CUDA calls: all, none, or any of kernel, memory, sync and other, "
+	 "separated by commas; each may be followed by a colon and the time in nanoseconds that a "
+	 "call must last (by default 80000): kernel:0,sync.",
 	 "none"},
 	{"nvtx-domain-include", 0, WS_OPT_STRING, AT(domain_include), "DOMAIN[,DOMAIN...]", NULL,
 	 "Record only these NVTX domains; 'default' is the one without a name.", NULL},
@@ -192,17 +195,20 @@ static const struct ws_opt opts[] = {
 	{"cuda-graph-trace", 0, WS_OPT_ENUM, AT(cuda_graphs), "GRANULARITY",
 	 "graph,node,graph:host-only,node:host-only|graph:host-and-device,node:host-and-device",
 	 "Record each launch of a CUDA graph as one piece of work (graph), or each of its nodes, "
-	 "at a cost (node). Launches from the CPU are recorded, which "
-	 ":host-only says too.",
+	 "which costs more (node). Only launches from the CPU are recorded; :host-only says so "
+	 "explicitly.",
 	 "graph"},
 	{"cuda-memory-usage", 0, WS_OPT_BOOL, AT(cuda_memory), NULL, NULL,
-	 "Record memory of GPUs as it is allocated and freed, with what is in use. Costs programs "
+	 "Record when GPU memory is allocated and freed, and how much is in use. Slows down "
+	 "programs "
 	 "that allocate often.",
 	 "false"},
 	{"cuda-um-cpu-page-faults", 0, WS_OPT_BOOL, AT(cuda_um_cpu), NULL, NULL,
-	 "Record traffic of unified memory and the CPU's page faults on it. Costs much.", "false"},
+	 "Record unified memory traffic and the CPU's page faults on it. Has a high overhead.",
+	 "false"},
 	{"cuda-um-gpu-page-faults", 0, WS_OPT_BOOL, AT(cuda_um_gpu), NULL, NULL,
-	 "Record traffic of unified memory and the GPU's page faults on it. Costs much.", "false"},
+	 "Record unified memory traffic and the GPU's page faults on it. Has a high overhead.",
+	 "false"},
 	{"cuda-event-trace", 0, WS_OPT_ENUM, AT(cuda_events), "WHAT", "auto,true,false,timestamps",
 	 "Record CUDA events as they are recorded into streams; with timestamps also when the GPU "
 	 "reached each.",
@@ -214,13 +220,15 @@ static const struct ws_opt opts[] = {
 	{"flush-on-cudaprofilerstop", 0, WS_OPT_BOOL, AT(cuda_flush_stop), NULL, NULL,
 	 "Take all CUDA records when the program calls cudaProfilerStop.", "true"},
 	{"cuda-api", 0, WS_OPT_STRING, AT(cuda_apis), "+NAME|-NAME[,...]", NULL,
-	 "Trace further CUDA calls (+) or leave some out (-); a name may end in *. By default "
-	 "calls that give work to the GPU, move or reserve "
-	 "memory, wait, or build and load what runs are traced.",
+	 "Trace more CUDA calls (+) or leave some out (-); a name may end in *. By default calls "
+	 "are "
+	 "traced that submit work to the GPU, move or allocate memory, wait, or build and load "
+	 "code.",
 	 NULL},
 	{"cuda-trace-all-apis", 0, WS_OPT_BOOL, AT(cuda_all), NULL, NULL,
-	 "Trace every call of the CUDA runtime and driver, queries and driver calls inside runtime "
-	 "calls too. Costs much.",
+	 "Trace every call of the CUDA runtime and driver, including queries and driver calls "
+	 "inside "
+	 "runtime calls. Has a high overhead.",
 	 "false"},
 	{"trace-fork-before-exec", 0, WS_OPT_BOOL, AT(trace_forks), NULL, NULL,
 	 "Record forked children that have not called exec.", "true"},
@@ -229,17 +237,17 @@ static const struct ws_opt opts[] = {
 	 "counting events.",
 	 "false"},
 	{"ring-memory", 0, WS_OPT_INT, AT(ring_memory), "MIB", NULL,
-	 "Most memory for events that are recorded and not yet written, in MiB, for the whole "
+	 "The most memory for events that are recorded but not yet written, in MiB, for the whole "
 	 "process tree.",
 	 "256"},
 	{"resolve-symbols", 0, WS_OPT_BOOL, AT(resolve_symbols), NULL, NULL,
-	 "Name the functions of call stacks at the end. With false, 'warpsight symbolize' does it "
-	 "later.",
+	 "Find the names of the functions in call stacks at the end. With false, 'warpsight "
+	 "symbolize' can do it later.",
 	 "true"},
 	{"symbols", 0, WS_OPT_LIST, AT(symbols), "DIR[,DIR...]", NULL,
-	 "Also look for symbols and separate debug files in these folders: by build id "
-	 "(.build-id/xx/...debug) or by name, and taken only when the build id is "
-	 "the recorded one.",
+	 "Also search these folders for symbols and separate debug files: by build id "
+	 "(.build-id/xx/...debug) or by name; a file is used only if its build id is the recorded "
+	 "one.",
 	 NULL},
 	{"show-source-info", 0, WS_OPT_BOOL, AT(source_info), NULL, NULL,
 	 "Read debugging information for source files, lines and inlined functions.", "true"},
@@ -252,10 +260,10 @@ static const struct ws_opt opts[] = {
 	 "would split them, # comments. Options given "
 	 "on the command line win.",
 	 NULL},
-	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Say nothing at the end but errors.",
+	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Print nothing but errors at the end.",
 	 NULL},
-	/* What people paste from command lines of Nsight Systems; the words that are taken ask for
-	   nothing. */
+	/* Options that people paste from command lines of Nsight Systems; the accepted words ask
+	 * for nothing. */
 	{"capture-range", 'c', WS_OPT_LATER, 0, NULL, "none", CAPTURE_LATER, NULL},
 	{"nvtx-capture", 'p', WS_OPT_LATER, 0, NULL, NULL, CAPTURE_LATER, NULL},
 	{"capture-range-end", 0, WS_OPT_LATER, 0, NULL, "none", CAPTURE_LATER, NULL},
@@ -333,13 +341,13 @@ static int parse_signal(const char *text, int *out, struct ws_err *err)
 {
 	const char *given = text;
 	char *end;
-	long n = strtol(text, &end, 10);
+	long number = strtol(text, &end, 10);
 
 	*out = 0;
 	if (!strcasecmp(text, "none") || !strcmp(text, "0"))
 		return 0;
-	if (*text && !*end && n > 0 && n < NSIG) {
-		*out = (int)n;
+	if (*text && !*end && number > 0 && number < NSIG) {
+		*out = (int)number;
 		return 0;
 	}
 	if (!strncasecmp(text, "sig", 3))
@@ -366,12 +374,12 @@ static int parse_threshold(const char *option, const char *text, double *seconds
 		double factor;
 	} units[] = {{"", 1e-9}, {"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
 	char *end;
-	double v = strtod(text, &end);
+	double value = strtod(text, &end);
 
 	for (size_t i = 0;
 	     strspn(text, "0123456789.") && (text[1] | 32) != 'x' && i < WS_COUNT(units); i++)
-		if (!strcmp(end, units[i].unit) && v >= 0 && v * units[i].factor < 1e6) {
-			*seconds = v * units[i].factor;
+		if (!strcmp(end, units[i].unit) && value >= 0 && value * units[i].factor < 1e6) {
+			*seconds = value * units[i].factor;
 			return 0;
 		}
 	return ws_fail(err,
@@ -381,16 +389,16 @@ static int parse_threshold(const char *option, const char *text, double *seconds
 
 static bool has_word(const char *list, const char *word)
 {
-	size_t n = strlen(word);
+	size_t length = strlen(word);
 
 	for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
-		if (!strncmp(at, word, n) && (at[n] == ',' || !at[n]))
+		if (!strncmp(at, word, length) && (at[length] == ',' || !at[length]))
 			return true;
 	return false;
 }
 
-/* NAME=VALUE,NAME=VALUE: a comma separates when a name and '=' follow it, so that values may hold
- * commas. */
+/* Splits NAME=VALUE,NAME=VALUE: a comma separates when a name and '=' follow it, so that values may
+ * hold commas. */
 static int split_env(const struct ws_list *given, struct ws_list *out, struct ws_err *err)
 {
 	for (size_t i = 0; i < given->n; i++) {
@@ -418,7 +426,8 @@ static int split_env(const struct ws_list *given, struct ws_list *out, struct ws
 
 /* ---- the command file ---- */
 
-/* Words as a shell splits them: blanks, quotes, backslashes, comments. Nothing is expanded. */
+/* Splits text into words as a shell does: blanks, quotes, backslashes, comments. Nothing is
+ * expanded. */
 static int split_words(const char *text, const char *file, struct ws_list *out, struct ws_err *err)
 {
 	const char *at = text;
@@ -458,18 +467,20 @@ static int split_words(const char *text, const char *file, struct ws_list *out, 
 
 static int read_command_file(const char *file, struct ws_list *words, struct ws_err *err)
 {
-	FILE *f = fopen(file, "re");
+	FILE *stream = fopen(file, "re");
 	struct ws_text text = {0};
 	char buf[4096];
-	size_t n;
+	size_t size;
 	int rc;
 
-	if (!f)
+	if (!stream)
 		return ws_fail_errno(err, "--command-file: cannot read %s", file);
-	while ((n = fread(buf, 1, sizeof(buf), f)) > 0 && text.len < 1 << 20)
-		ws_text_add(&text, buf, n);
-	rc = ferror(f) ? ws_fail_errno(err, "--command-file: cannot read %s", file) : 0;
-	fclose(f);
+	while ((size = fread(buf, 1, sizeof(buf), stream)) > 0 && text.len < 1 << 20)
+		ws_text_add(&text, buf, size);
+	rc = 0;
+	if (ferror(stream))
+		rc = ws_fail_errno(err, "--command-file: cannot read %s", file);
+	fclose(stream);
 	if (!rc && text.text && strlen(text.text) != text.len)
 		rc = ws_fail(err, "--command-file: %s is not text", file);
 	if (!rc)
@@ -481,8 +492,8 @@ static int read_command_file(const char *file, struct ws_list *words, struct ws_
 extern const struct ws_command ws_cmd_profile;
 
 /*
- * Options of the file, then those of the command line over them. The command line is parsed again
- * on top, because only then is it known which of its options were given.
+ * Applies the options of the file, then those of the command line over them. The command line is
+ * parsed again on top, because only then is it known which of its options were given.
  */
 static int apply_command_file(struct options *options, const char *file, int argc, char **argv,
 			      char ***target, struct ws_err *err)
@@ -509,8 +520,8 @@ static int apply_command_file(struct options *options, const char *file, int arg
 	memset(options, 0, sizeof(*options));
 	if (ws_opts_parse(&ws_cmd_profile, given + argc, joined, options, &given, err))
 		return -1;
-	*target = joined[given] ? joined + given : (char **)words.v + first;
-	if (!joined[given]) { /* the target of the file; end its list */
+	*target = joined + given;
+	if (!joined[given]) { /* the target is the file's; end its list */
 		ws_grow(words.v, words.cap, words.n + 1);
 		words.v[words.n] = NULL;
 		*target = (char **)words.v + first;
@@ -520,23 +531,23 @@ static int apply_command_file(struct options *options, const char *file, int arg
 
 /* ---- after the run ---- */
 
-static void then_run(const char *command, const char *report, char **argv, int argc)
+static void run_other_command(const char *command, const char *report, char **argv, int argc)
 {
-	const struct ws_command *command_c = ws_command_find(command);
+	const struct ws_command *found = ws_command_find(command);
 	void *values;
 	struct ws_err err;
 	int first;
 
-	if (!command_c) {
+	if (!found) {
 		ws_warn("%s: this build has no command '%s'", report, command);
 		return;
 	}
-	values = ws_calloc(1, command_c->opts_size);
-	if (ws_opts_parse(command_c, argc, argv, values, &first, &err))
+	values = ws_calloc(1, found->opts_size);
+	if (ws_opts_parse(found, argc, argv, values, &first, &err))
 		ws_warn("%s: %s", command, err.msg);
-	else if (command_c->run(values, argc - first, argv + first))
+	else if (found->run(values, argc - first, argv + first))
 		ws_warn("%s: '%s' did not succeed", report, command);
-	ws_opts_free(command_c, values);
+	ws_opts_free(found, values);
 	free(values);
 }
 
@@ -544,26 +555,29 @@ static void then_run(const char *command, const char *report, char **argv, int a
 static void export_all(const struct options *options, char *report)
 {
 	char type[64], force[] = "--force-overwrite=true";
-	size_t n;
+	size_t length;
 
-	for (const char *at = options->export_to; *at; at += n + (at[n] == ',')) {
+	for (const char *at = options->export_to; *at; at += length + (at[length] == ',')) {
 		char *plain[] = {type, report, NULL}, *forced[] = {type, force, report, NULL};
 
-		n = strcspn(at, ",");
-		snprintf(type, sizeof(type), "--type=%.*s", (int)n, at);
-		if (strcmp(type, "--type=none"))
-			then_run("export", report, options->overwrite ? forced : plain,
-				 options->overwrite ? 3 : 2);
+		length = strcspn(at, ",");
+		snprintf(type, sizeof(type), "--type=%.*s", (int)length, at);
+		if (!strcmp(type, "--type=none"))
+			continue;
+		if (options->overwrite)
+			run_other_command("export", report, forced, 3);
+		else
+			run_other_command("export", report, plain, 2);
 	}
 }
 
-static void afterwards(const struct options *options, const struct ws_record_result *result)
+static void follow_up(const struct options *options, const struct ws_record_result *result)
 {
 	for (size_t i = 0; i < result->report_count; i++) {
 		char *stats[] = {result->reports[i], NULL};
 
 		if (options->stats)
-			then_run("stats", result->reports[i], stats, 1);
+			run_other_command("stats", result->reports[i], stats, 1);
 		export_all(options, result->reports[i]);
 	}
 }
@@ -581,18 +595,20 @@ static void say_result(const struct options *options, const struct ws_record_res
 static int check_apis(const char *list, struct ws_err *err)
 {
 	for (const char *at = list; at && *at;) {
-		size_t n = strcspn(at, ",");
+		size_t length = strcspn(at, ",");
 
-		if ((*at != '+' && *at != '-') || n < 2)
-			return ws_fail(err, "--cuda-api: '%.*s' is neither +NAME nor -NAME", (int)n,
-				       at);
-		at += n + (at[n] == ',');
+		if ((*at != '+' && *at != '-') || length < 2)
+			return ws_fail(err, "--cuda-api: '%.*s' is neither +NAME nor -NAME",
+				       (int)length, at);
+		at += length + (at[length] == ',');
 	}
-	return list && strlen(list) > 4000 ? ws_fail(err, "--cuda-api: the list is too long") : 0;
+	if (list && strlen(list) > 4000)
+		return ws_fail(err, "--cuda-api: the list is too long");
+	return 0;
 }
 
-static int fill_cuda(const struct options *options, struct ws_record_opts *record_opts,
-		     struct ws_err *err)
+static int fill_cuda_options(const struct options *options, struct ws_record_opts *record_opts,
+			     struct ws_err *err)
 {
 	const struct {
 		bool on;
@@ -609,7 +625,8 @@ static int fill_cuda(const struct options *options, struct ws_record_opts *recor
 	};
 
 	for (size_t i = 0; i < WS_COUNT(flags); i++)
-		record_opts->cuda_flags |= flags[i].on ? flags[i].flag : 0;
+		if (flags[i].on)
+			record_opts->cuda_flags |= flags[i].flag;
 	if (!record_opts->cuda &&
 	    (options->cuda_memory || options->cuda_um_cpu || options->cuda_um_gpu ||
 	     options->cuda_all || options->cuda_apis || strcmp(options->cuda_graphs, "graph") ||
@@ -622,40 +639,50 @@ static int fill_cuda(const struct options *options, struct ws_record_opts *recor
 	return check_apis(options->cuda_apis, err);
 }
 
-static enum ws_perf_scope scope_of(const char *word)
+static enum ws_perf_scope parse_scope(const char *word)
 {
-	return !strcmp(word, "none")	      ? WS_SCOPE_NONE
-	       : !strcmp(word, "system-wide") ? WS_SCOPE_SYSTEM
-					      : WS_SCOPE_TREE;
+	if (!strcmp(word, "none"))
+		return WS_SCOPE_NONE;
+	if (!strcmp(word, "system-wide"))
+		return WS_SCOPE_SYSTEM;
+	return WS_SCOPE_TREE;
 }
 
-/* A whole number from `least` to `most` as an option gives it; `otherwise` when it is not given. */
-static int number(const char *option, const char *text, int64_t least, int64_t most,
-		  int64_t otherwise, int64_t *out, struct ws_err *err)
+struct number_range {
+	int64_t least, most, fallback;
+};
+
+/* Reads a whole number from `range` as an option gives it; its `fallback` when it is not given. */
+static int parse_number(const char *option, const char *text, struct number_range range,
+			int64_t *out, struct ws_err *err)
 {
 	char *end;
 
-	*out = otherwise;
+	*out = range.fallback;
 	if (!text)
 		return 0;
 	errno = 0;
 	*out = strtoll(text, &end, 10);
-	if (end == text || *end || errno || *out < least || *out > most)
+	if (end == text || *end || errno || *out < range.least || *out > range.most)
 		return ws_fail(err, "--%s: '%s' is not a whole number from %lld to %lld", option,
-			       text, (long long)least, (long long)most);
+			       text, (long long)range.least, (long long)range.most);
 	return 0;
 }
 
-static int fill_sampling(const struct options *options, struct ws_perf_opts *perf_opts,
-			 struct ws_err *err)
+static int fill_sampling_options(const struct options *options, struct ws_perf_opts *perf_opts,
+				 struct ws_err *err)
 {
 	int64_t frequency, period, interval;
 
-	if (number("sampling-frequency", options->frequency_given, 1, 100000, WS_PERF_FREQUENCY,
-		   &frequency, err) ||
-	    number("sampling-period", options->period_given, 10000, INT64_C(1000000000000000), 0,
-		   &period, err) ||
-	    number("event-sampling-interval", options->event_interval, 1, 1000, 20, &interval, err))
+	static const struct number_range frequencies = {1, 100000, WS_PERF_FREQUENCY},
+					 periods = {10000, INT64_C(1000000000000000), 0},
+					 intervals = {1, 1000, 20};
+
+	if (parse_number("sampling-frequency", options->frequency_given, frequencies, &frequency,
+			 err) ||
+	    parse_number("sampling-period", options->period_given, periods, &period, err) ||
+	    parse_number("event-sampling-interval", options->event_interval, intervals, &interval,
+			 err))
 		return -1;
 	if (options->frequency_given && options->period_given)
 		return ws_fail(err,
@@ -665,7 +692,7 @@ static int fill_sampling(const struct options *options, struct ws_perf_opts *per
 		return ws_fail(err, "--event-sampling-interval needs --event-sample=system-wide");
 	if (options->samples_per_backtrace < 1 || options->samples_per_backtrace > 1000000)
 		return ws_fail(err, "--samples-per-backtrace: give 1 to 1000000");
-	perf_opts->frequency = period ? 0 : (uint32_t)frequency;
+	perf_opts->frequency = (uint32_t)frequency * !period;
 	perf_opts->period = (uint64_t)period;
 	perf_opts->count_ns = (uint64_t)interval * 1000000;
 	perf_opts->samples_per_backtrace = (uint32_t)options->samples_per_backtrace;
@@ -673,16 +700,19 @@ static int fill_sampling(const struct options *options, struct ws_perf_opts *per
 }
 
 /* What is sampled, counted and followed through the kernel's events. */
-static int fill_perf(const struct options *options, struct ws_perf_opts *perf_opts,
-		     struct ws_err *err)
+static int fill_perf_options(const struct options *options, struct ws_perf_opts *perf_opts,
+			     struct ws_err *err)
 {
 	static const char *const backtraces[] = {"auto", "fp", "dwarf", "lbr", "none"};
+	const char *option = "os-events";
 
-	perf_opts->sample = scope_of(options->sample);
-	perf_opts->switches = perf_opts->sample	  ? perf_opts->sample
-			      : options->cpuctxsw ? scope_of(options->cpuctxsw)
-						  : WS_SCOPE_TREE;
-	if (options->cpuctxsw && perf_opts->switches != scope_of(options->cpuctxsw))
+	perf_opts->sample = parse_scope(options->sample);
+	perf_opts->switches = WS_SCOPE_TREE;
+	if (perf_opts->sample)
+		perf_opts->switches = perf_opts->sample;
+	else if (options->cpuctxsw)
+		perf_opts->switches = parse_scope(options->cpuctxsw);
+	if (options->cpuctxsw && perf_opts->switches != parse_scope(options->cpuctxsw))
 		ws_warn("--cpuctxsw=%s does not count: --sample=%s decides (it counts with "
 			"--sample=none)",
 			options->cpuctxsw, options->sample);
@@ -690,31 +720,32 @@ static int fill_perf(const struct options *options, struct ws_perf_opts *perf_op
 		if (!strcmp(options->backtrace, backtraces[i]))
 			perf_opts->backtrace = (enum ws_backtrace)i;
 	perf_opts->count_events = strcmp(options->event_sample, "none") != 0;
-	perf_opts->core_events =
-		!options->core_events && !options->os_events && perf_opts->count_events
-			? "instructions"
-			: options->core_events;
+	perf_opts->core_events = options->core_events;
+	if (!options->core_events && !options->os_events && perf_opts->count_events)
+		perf_opts->core_events = "instructions";
 	perf_opts->os_events = options->os_events;
 	perf_opts->ftrace = options->ftrace;
 	perf_opts->later = options->delay > 0;
+	if (options->core_events)
+		option = "cpu-core-events";
 	if (!perf_opts->sample && !perf_opts->count_events &&
 	    (options->core_events || options->os_events))
 		return ws_fail(err, "--%s: with --sample=none it needs --event-sample=system-wide",
-			       options->core_events ? "cpu-core-events" : "os-events");
+			       option);
 	if (ws_perf_check_events(perf_opts->core_events, true, "cpu-core-events", err) ||
 	    ws_perf_check_events(perf_opts->os_events, false, "os-events", err))
 		return -1;
-	return fill_sampling(options, perf_opts, err);
+	return fill_sampling_options(options, perf_opts, err);
 }
 
-static int fill_python(const struct options *options, struct ws_record_opts *record_opts,
-		       struct ws_err *err)
+static int fill_python_options(const struct options *options, struct ws_record_opts *record_opts,
+			       struct ws_err *err)
 {
 	if (options->python_frequency < 1 || options->python_frequency > 2000)
 		return ws_fail(err, "--python-sampling-frequency: give 1 to 2000 samples a second");
-	record_opts->python.sampling = options->python_sampling
-					       ? !strcmp(options->python_sampling, "true")
-					       : record_opts->perf.sample != WS_SCOPE_NONE;
+	record_opts->python.sampling = record_opts->perf.sample != WS_SCOPE_NONE;
+	if (options->python_sampling)
+		record_opts->python.sampling = !strcmp(options->python_sampling, "true");
 	record_opts->python.frequency = (uint32_t)options->python_frequency;
 	record_opts->python.gil = has_word(options->trace, "python-gil");
 	record_opts->python.cuda_stacks = !strcmp(options->python_backtrace, "cuda");
@@ -736,38 +767,40 @@ static int parse_cuda_stacks(const char *list, int64_t out[4], struct ws_err *er
 	for (int i = 0; i < 4; i++)
 		out[i] = -1;
 	for (const char *at = list; *at;) {
-		size_t n = strcspn(at, ","), word = strcspn(at, ":,");
+		size_t length = strcspn(at, ","), word_length = strcspn(at, ":,");
 		int64_t ns = 80000;
-		size_t w = 0;
+		size_t kind = 0;
 		char *end;
 
-		while (w < WS_COUNT(words) &&
-		       (strlen(words[w]) != word || strncmp(words[w], at, word)))
-			w++;
-		if (word < n) {
-			ns = isdigit((unsigned char)at[word + 1]) ? strtoll(at + word + 1, &end, 10)
-								  : -1;
-			if (ns < 0 || end != at + n || ns > INT64_C(1000000000000))
+		while (kind < WS_COUNT(words) && (strlen(words[kind]) != word_length ||
+						  strncmp(words[kind], at, word_length)))
+			kind++;
+		if (word_length < length) {
+			ns = -1;
+			if (isdigit((unsigned char)at[word_length + 1]))
+				ns = strtoll(at + word_length + 1, &end, 10);
+			if (ns < 0 || end != at + length || ns > INT64_C(1000000000000))
 				return ws_fail(err,
 					       "--cudabacktrace: '%.*s' is not a word with a time "
 					       "in nanoseconds, such as kernel:80000",
-					       (int)n, at);
+					       (int)length, at);
 		}
-		if (w == WS_COUNT(words) || (w == 5 && (word < n || at != list || at[n])))
+		if (kind == WS_COUNT(words) ||
+		    (kind == 5 && (word_length < length || at != list || at[length])))
 			return ws_fail(err,
 				       "--cudabacktrace: '%.*s' is not all, none, kernel, memory, "
 				       "sync or other",
-				       (int)n, at);
+				       (int)length, at);
 		for (size_t i = 0; i < 4; i++)
-			if (w == i || w == 4)
+			if (kind == i || kind == 4)
 				out[i] = ns;
-		at += n + (at[n] == ',');
+		at += length + (at[length] == ',');
 	}
 	return 0;
 }
 
-static int fill_stacks(const struct options *options, struct ws_record_opts *record_opts,
-		       struct ws_err *err)
+static int fill_stack_options(const struct options *options, struct ws_record_opts *record_opts,
+			      struct ws_err *err)
 {
 	if (options->stack_depth < 0 || options->stack_depth > 1000)
 		return ws_fail(err, "--osrt-backtrace-depth: give 0 to 1000 frames");
@@ -784,11 +817,11 @@ static int fill_stacks(const struct options *options, struct ws_record_opts *rec
 	return 0;
 }
 
-static int fill(const struct options *options, struct ws_record_opts *record_opts,
-		struct ws_list *env, struct ws_list *dirs, struct ws_err *err)
+static int fill_record_options(const struct options *options, struct ws_record_opts *record_opts,
+			       struct ws_list *env, struct ws_list *dirs, struct ws_err *err)
 {
-	record_opts->output =
-		options->output && strcmp(options->output, "report%n") ? options->output : NULL;
+	if (options->output && strcmp(options->output, "report%n"))
+		record_opts->output = options->output;
 	record_opts->overwrite = options->overwrite;
 	record_opts->nvtx = has_word(options->trace, "nvtx");
 	record_opts->osrt = has_word(options->trace, "osrt");
@@ -797,20 +830,24 @@ static int fill(const struct options *options, struct ws_record_opts *record_opt
 	    (record_opts->nvtx || record_opts->osrt || record_opts->cuda ||
 	     has_word(options->trace, "python-gil")))
 		return ws_fail(err, "--trace: none does not go with other words");
-	if (fill_cuda(options, record_opts, err) || fill_perf(options, &record_opts->perf, err) ||
-	    fill_python(options, record_opts, err))
+	if (fill_cuda_options(options, record_opts, err) ||
+	    fill_perf_options(options, &record_opts->perf, err) ||
+	    fill_python_options(options, record_opts, err))
 		return -1;
 	if (options->domain_include && options->domain_exclude)
 		return ws_fail(
 			err, "--nvtx-domain-include and --nvtx-domain-exclude do not go together");
-	if (options->delay < 0 || options->duration < 0)
-		return ws_fail(err, "--%s: a time cannot be negative",
-			       options->delay < 0 ? "delay" : "duration");
+	if (options->delay < 0)
+		return ws_fail(err, "--delay: a time cannot be negative");
+	if (options->duration < 0)
+		return ws_fail(err, "--duration: a time cannot be negative");
 	if (options->ring_memory < 1 || options->ring_memory > 4000)
 		return ws_fail(err, "--ring-memory: give 1 to 4000 MiB");
-	record_opts->nvtx_domains =
-		options->domain_include ? options->domain_include : options->domain_exclude;
-	record_opts->nvtx_filter = options->domain_include ? 1 : options->domain_exclude ? 2 : 0;
+	record_opts->nvtx_domains = ws_text_or(options->domain_include, options->domain_exclude);
+	if (options->domain_include)
+		record_opts->nvtx_filter = 1;
+	else if (options->domain_exclude)
+		record_opts->nvtx_filter = 2;
 	record_opts->delay = options->delay;
 	record_opts->duration = options->duration;
 	record_opts->wait_all = strcmp(options->wait, "primary") != 0;
@@ -822,7 +859,7 @@ static int fill(const struct options *options, struct ws_record_opts *record_opt
 	record_opts->store_environment = options->store_environment;
 	record_opts->lossless = options->lossless;
 	record_opts->ring_bytes = (uint64_t)options->ring_memory << 20;
-	if (fill_stacks(options, record_opts, err))
+	if (fill_stack_options(options, record_opts, err))
 		return -1;
 	if (split_env(&options->env, env, err) ||
 	    parse_signal(options->kill, &record_opts->kill_signal, err) ||
@@ -845,17 +882,17 @@ static bool asks_help(const char *value)
 	return value && !strcmp(value, "help");
 }
 
-/* --cpu-core-events=help, --os-events=help, --ftrace=help: an exit status, or -1 when no list is
- * asked for. */
+/* Prints the lists of --cpu-core-events=help, --os-events=help and --ftrace=help; returns an exit
+ * status, or -1 when no list is asked for. */
 static int list_events(const struct options *options)
 {
 	struct ws_text text = {0};
 	struct ws_err err;
-	int status = asks_help(options->core_events) || asks_help(options->os_events) ||
-				     asks_help(options->ftrace)
-			     ? WS_EXIT_OK
-			     : -1;
+	int status = -1;
 
+	if (asks_help(options->core_events) || asks_help(options->os_events) ||
+	    asks_help(options->ftrace))
+		status = WS_EXIT_OK;
 	if (asks_help(options->core_events))
 		ws_perf_list_events(&text, true);
 	if (asks_help(options->os_events))
@@ -870,7 +907,7 @@ static int list_events(const struct options *options)
 	return status;
 }
 
-static int run(void *values, int argc, char **argv)
+static int run_profile(void *values, int argc, char **argv)
 {
 	struct options *options = values;
 	struct ws_record_opts record_opts = {0};
@@ -897,7 +934,7 @@ static int run(void *values, int argc, char **argv)
 		ws_say("profile: no program to run: warpsight profile [options] [--] APP [ARG...]");
 		return WS_EXIT_USAGE;
 	}
-	if (fill(options, &record_opts, &env, &dirs, &err)) {
+	if (fill_record_options(options, &record_opts, &env, &dirs, &err)) {
 		ws_say("profile: %s", err.msg);
 		return WS_EXIT_USAGE;
 	}
@@ -907,11 +944,11 @@ static int run(void *values, int argc, char **argv)
 		ws_say("%s", err.msg);
 		if (!result.started)
 			return result.status;
-		/* A report that did not fit has been said; the status stays the target's, which
-		 * scripts act upon. */
+		/* The message about a report that did not fit has been printed; the status stays
+		 * the target's, which scripts act upon. */
 	}
 	say_result(options, &result);
-	afterwards(options, &result);
+	follow_up(options, &result);
 	for (size_t i = 0; i < result.report_count; i++)
 		free(result.reports[i]);
 	free(result.reports);
@@ -931,8 +968,9 @@ const struct ws_command ws_cmd_profile = {
 	.usage = "[options] [--] APP [ARG...]",
 	.details = "Runs APP as if it ran alone (same terminal, same streams, same exit status) "
 		   "and records it and every process that it starts. "
-		   "The report stands under its name from the start and can be read while the "
-		   "program runs, and after a crash.\n\n"
+		   "The report has its name from the start and can be read while the program runs, "
+		   "and "
+		   "after a crash.\n\n"
 		   "The exit status is that of APP, 128 plus the signal when a signal ended it, "
 		   "127 when APP was not found and 126 when it could not be "
 		   "run. Messages go to standard error.",
@@ -944,5 +982,5 @@ const struct ws_command ws_cmd_profile = {
 		    "warpsight profile -y 5 -d 10 --kill none ./server\n"
 		    "warpsight profile -o 'rank%q{RANK}' torchrun --nproc-per-node 2 train.py\n"
 		    "warpsight profile --stats=true make -j4",
-	.run = run,
+	.run = run_profile,
 };

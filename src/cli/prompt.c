@@ -1,9 +1,9 @@
 /*
  * prompt.c - see prompt.h.
  *
- * libedit (BSD) is opened when a prompt first asks for a line: what it offers is a convenience, and
- * nothing else needs it. Its functions are those that it has for programs written for GNU readline.
- * History lasts as long as the program: queries may hold what is nobody else's business.
+ * libedit (BSD) is loaded when a prompt first asks for a line: what it offers is a convenience, and
+ * nothing else needs it. The functions used are those that it has for programs written for GNU
+ * readline. History lasts only as long as the program: queries may hold private data.
  */
 #include "cli/prompt.h"
 
@@ -26,7 +26,7 @@ static struct ws_prompt *completing; /* the functions take no context */
 
 /* For the Tab key: each call gives one more word that begins with `text`, in memory that libedit
  * frees. */
-static char *next_word(const char *text, int state)
+static char *complete_word(const char *text, int state)
 {
 	static size_t at;
 	const char *word;
@@ -58,17 +58,17 @@ static void open_editor(struct ws_prompt *prompt)
 	if (!library)
 		return;
 	editor.add_history = (int (*)(const char *))dlsym(library, "add_history");
-	editor.readline =
-		editor.add_history ? (char *(*)(const char *))dlsym(library, "readline") : NULL;
+	if (editor.add_history)
+		editor.readline = (char *(*)(const char *))dlsym(library, "readline");
 	complete = (char *(**)(const char *, int))dlsym(library, "rl_completion_entry_function");
 	if (complete && prompt->word)
-		*complete = next_word;
+		*complete = complete_word;
 	catches = dlsym(library, "rl_catch_signals");
 	if (catches)
 		*catches = 0; /* Ctrl-C is the caller's */
 }
 
-static void remember(const char *line)
+static void add_to_history(const char *line)
 {
 	if (!line[strspn(line, " \t")] || (editor.last && !strcmp(line, editor.last)))
 		return;
@@ -77,32 +77,34 @@ static void remember(const char *line)
 	editor.last = ws_strdup(line);
 }
 
-static const char *edited(struct ws_prompt *prompt_l, const char *prompt)
+static const char *read_edited_line(struct ws_prompt *lines, const char *prompt)
 {
 	char *line;
 
-	completing = prompt_l;
+	completing = lines;
 	line = editor.readline(prompt);
 	if (!line)
 		return NULL;
-	remember(line);
-	free(prompt_l->line);
-	prompt_l->line = ws_format("%s\n", line);
-	prompt_l->cap = strlen(prompt_l->line) + 1;
+	add_to_history(line);
+	free(lines->line);
+	lines->line = ws_format("%s\n", line);
+	lines->cap = strlen(lines->line) + 1;
 	free(line);
-	return prompt_l->line;
+	return lines->line;
 }
 
-const char *ws_prompt_next(struct ws_prompt *prompt_l, const char *prompt)
+const char *ws_prompt_next(struct ws_prompt *lines, const char *prompt)
 {
-	if (prompt_l->terminal && !editor.tried)
-		open_editor(prompt_l);
-	if (prompt_l->terminal && editor.readline)
-		return edited(prompt_l, prompt);
-	if (prompt_l->terminal)
+	if (lines->terminal && !editor.tried)
+		open_editor(lines);
+	if (lines->terminal && editor.readline)
+		return read_edited_line(lines, prompt);
+	if (lines->terminal)
 		fputs(prompt, stdout);
 	fflush(stdout);
-	return getline(&prompt_l->line, &prompt_l->cap, prompt_l->in) < 0 ? NULL : prompt_l->line;
+	if (getline(&lines->line, &lines->cap, lines->in) < 0)
+		return NULL;
+	return lines->line;
 }
 
 void ws_prompt_free(struct ws_prompt *prompt)

@@ -1,14 +1,14 @@
 /*
- * python_functions.c - which functions of Python to trace, from a JSON file of the reference tool's
+ * python_functions.c - which Python functions to trace, from a JSON file of the reference tool's
  * form:
  *
- *     [{"module": "torch.nn.functional", "functions": ["linear", "Module.method"], "domain": "nn",
- * "color": "0x00ff00"}]
+ *	[{"module": "torch.nn.functional", "functions": ["linear", "Module.method"],
+ *	  "domain": "nn", "color": "0x00ff00"}]
  *
- * A function may also be an object {"function": NAME, "domain": ..., "color": ...} that says for
- * itself what differs. Names that begin with an underscore
- * (_comment) are not looked at; others that mean nothing here are said. The file is small and read
- * once: each value is taken where it stands, no tree is made.
+ * A function may also be an object {"function": NAME, "domain": ..., "color": ...} that gives what
+ * differs for it. Names that begin with an underscore (_comment) are ignored; others that are not
+ * known cause a warning. The file is small and read once: each value is taken where it stands, no
+ * tree is made.
  */
 #include "cli/python_functions.h"
 
@@ -20,316 +20,335 @@
 #include "base/mem.h"
 #include "base/choose.h"
 
-#define MOST_BYTES (1u << 20)
-#define DEEPEST 32
+#define MAX_BYTES (1u << 20)
+#define MAX_DEPTH 32
 
-struct reader {
-	const char *file, *start, *p;
+struct json_reader {
+	const char *file, *start, *at;
 	struct ws_err *err;
 };
 
-static int bad(struct reader *reader, const char *what)
+static int fail_at_line(struct json_reader *reader, const char *what)
 {
 	int line = 1;
 
-	for (const char *c = reader->start; c < reader->p; c++)
-		line += *c == '\n';
+	for (const char *letter = reader->start; letter < reader->at; letter++)
+		line += *letter == '\n';
 	return ws_fail(reader->err, "--python-functions-trace: %s:%d: %s", reader->file, line,
 		       what);
 }
 
-static void blanks(struct reader *reader)
+static void skip_blanks(struct json_reader *reader)
 {
-	reader->p += strspn(reader->p, " \t\r\n");
+	reader->at += strspn(reader->at, " \t\r\n");
 }
 
-static bool take(struct reader *reader, char letter)
+static bool take_char(struct json_reader *reader, char letter)
 {
-	blanks(reader);
-	if (*reader->p != letter)
+	skip_blanks(reader);
+	if (*reader->at != letter)
 		return false;
-	reader->p++;
+	reader->at++;
 	return true;
 }
 
 /* ---- values ---- */
 
-static int put_unicode(struct reader *reader, struct ws_text *text)
+static int put_unicode(struct json_reader *reader, struct ws_text *text)
 {
 	char hex[5] = "", *end;
-	unsigned long c;
+	unsigned long code;
 
-	strncat(hex, reader->p + 1, 4);
-	c = strtoul(hex, &end, 16);
-	if (strlen(hex) < 4 || *end || !isxdigit((unsigned char)hex[0]) || !c ||
-	    (c >= 0xd800 && c < 0xe000))
-		return bad(reader, "\\u takes four hexadecimal digits of a character");
-	reader->p += 4;
-	if (c < 0x80)
-		ws_text_printf(text, "%c", (int)c);
-	else if (c < 0x800)
-		ws_text_printf(text, "%c%c", (int)(0xc0 | c >> 6), (int)(0x80 | (c & 63)));
+	strncat(hex, reader->at + 1, 4);
+	code = strtoul(hex, &end, 16);
+	if (strlen(hex) < 4 || *end || !isxdigit((unsigned char)hex[0]) || !code ||
+	    (code >= 0xd800 && code < 0xe000))
+		return fail_at_line(reader, "\\u takes four hexadecimal digits of a character");
+	reader->at += 4;
+	if (code < 0x80)
+		ws_text_printf(text, "%c", (int)code);
+	else if (code < 0x800)
+		ws_text_printf(text, "%c%c", (int)(0xc0 | code >> 6), (int)(0x80 | (code & 63)));
 	else
-		ws_text_printf(text, "%c%c%c", (int)(0xe0 | c >> 12), (int)(0x80 | (c >> 6 & 63)),
-			       (int)(0x80 | (c & 63)));
+		ws_text_printf(text, "%c%c%c", (int)(0xe0 | code >> 12),
+			       (int)(0x80 | (code >> 6 & 63)), (int)(0x80 | (code & 63)));
 	return 0;
 }
 
 /* A string; owned by the caller. */
-static int text(struct reader *reader, char **out)
+static int read_text(struct json_reader *reader, char **out)
 {
 	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
 	struct ws_text buffer = {0};
 	int rc = 0;
 
 	*out = NULL;
-	if (!take(reader, '"'))
-		return bad(reader, "a text in quotation marks is expected");
+	if (!take_char(reader, '"'))
+		return fail_at_line(reader, "a text in quotation marks is expected");
 	ws_text_add(&buffer, "", 0);
-	for (; !rc && *reader->p && *reader->p != '"'; reader->p++) {
-		const char *k;
+	for (; !rc && *reader->at && *reader->at != '"'; reader->at++) {
+		const char *found;
 
-		if (*reader->p != '\\') {
-			ws_text_add(&buffer, reader->p, 1);
+		if (*reader->at != '\\') {
+			ws_text_add(&buffer, reader->at, 1);
 			continue;
 		}
-		reader->p++;
-		if (*reader->p == 'u')
+		reader->at++;
+		if (*reader->at == 'u')
 			rc = put_unicode(reader, &buffer);
-		else if (*reader->p && (k = strchr(from, *reader->p)))
-			ws_text_add(&buffer, &to[k - from], 1);
+		else if (*reader->at && (found = strchr(from, *reader->at)))
+			ws_text_add(&buffer, &to[found - from], 1);
 		else
-			rc = bad(reader, "no such escape");
+			rc = fail_at_line(reader, "no such escape");
 	}
-	if (!rc && !take(reader, '"'))
-		rc = bad(reader, "a text does not end");
+	if (!rc && !take_char(reader, '"'))
+		rc = fail_at_line(reader, "a text does not end");
 	if (rc)
 		ws_text_free(&buffer);
 	else
-		*out = buffer.text ? buffer.text : ws_strdup("");
+		*out = buffer.text;
 	return rc;
 }
 
-/* Step over a value of any kind. */
-static int skip(struct reader *reader, int depth)
+/* Skips a value of any kind. */
+static int skip_value(struct json_reader *reader, int depth)
 {
 	char close, *one;
 
-	blanks(reader);
-	if (depth > DEEPEST)
-		return bad(reader, "nested too deeply");
-	if (*reader->p == '"') {
-		int rc = text(reader, &one);
+	skip_blanks(reader);
+	if (depth > MAX_DEPTH)
+		return fail_at_line(reader, "nested too deeply");
+	if (*reader->at == '"') {
+		int rc = read_text(reader, &one);
 
 		free(one);
 		return rc;
 	}
-	if (*reader->p != '[' && *reader->p != '{') {
-		size_t n = strcspn(reader->p, ",]} \t\r\n\"");
+	if (*reader->at != '[' && *reader->at != '{') {
+		size_t length = strcspn(reader->at, ",]} \t\r\n\"");
 
-		reader->p += n;
-		return n ? 0 : bad(reader, "a value is expected");
+		reader->at += length;
+		if (!length)
+			return fail_at_line(reader, "a value is expected");
+		return 0;
 	}
-	close = *reader->p++ == '[' ? ']' : '}';
-	if (take(reader, close))
+	close = '}';
+	if (*reader->at++ == '[')
+		close = ']';
+	if (take_char(reader, close))
 		return 0;
 	do {
-		if (close == '}' && (skip(reader, depth + 1) || !take(reader, ':')))
-			return bad(reader, "NAME: VALUE is expected");
-		if (skip(reader, depth + 1))
+		if (close == '}' && (skip_value(reader, depth + 1) || !take_char(reader, ':')))
+			return fail_at_line(reader, "NAME: VALUE is expected");
+		if (skip_value(reader, depth + 1))
 			return -1;
-	} while (take(reader, ','));
-	return take(reader, close)
-		       ? 0
-		       : bad(reader, close == ']' ? "']' is expected" : "'}' is expected");
+	} while (take_char(reader, ','));
+	if (take_char(reader, close))
+		return 0;
+	if (close == ']')
+		return fail_at_line(reader, "']' is expected");
+	return fail_at_line(reader, "'}' is expected");
 }
 
 /* The value as it stands in the file. */
-static int raw(struct reader *reader, char **out)
+static int copy_raw_value(struct json_reader *reader, char **out)
 {
 	const char *from;
 	int rc;
 
-	blanks(reader);
-	from = reader->p;
-	rc = skip(reader, 0);
-	*out = rc ? NULL : ws_strndup(from, (size_t)(reader->p - from));
+	skip_blanks(reader);
+	from = reader->at;
+	rc = skip_value(reader, 0);
+	*out = NULL;
+	if (!rc)
+		*out = ws_strndup(from, (size_t)(reader->at - from));
 	return rc;
 }
 
 /* ---- entries ---- */
 
-struct entry {
+struct function_entry {
 	char *module, *function, *domain, *color;
 	const char *functions; /* where their list begins */
 };
 
-static void free_entry(struct entry *en)
+static void free_entry(struct function_entry *entry)
 {
-	free(en->module);
-	free(en->function);
-	free(en->domain);
-	free(en->color);
+	free(entry->module);
+	free(entry->function);
+	free(entry->domain);
+	free(entry->color);
 }
 
-static int field(struct reader *reader, struct entry *en, bool function)
+static int read_field(struct json_reader *reader, struct function_entry *entry, bool function)
 {
-	char *key, **into = NULL;
-	int rc = text(reader, &key);
+	char *key, **target = NULL;
+	int rc = read_text(reader, &key);
 
 	if (rc)
 		return rc;
-	if (!take(reader, ':'))
-		rc = bad(reader, "':' is expected");
+	if (!take_char(reader, ':'))
+		rc = fail_at_line(reader, "':' is expected");
 	else if (!function && !strcmp(key, "module"))
-		into = &en->module;
+		target = &entry->module;
 	else if (function && (!strcmp(key, "function") || !strcmp(key, "name")))
-		into = &en->function;
+		target = &entry->function;
 	else if (!strcmp(key, "domain"))
-		into = &en->domain;
-	if (into) {
-		free(*into);
-		rc = text(reader, into);
+		target = &entry->domain;
+	if (target) {
+		free(*target);
+		rc = read_text(reader, target);
 	} else if (!rc && !strcmp(key, "color")) {
-		free(en->color);
-		rc = raw(reader, &en->color);
+		free(entry->color);
+		rc = copy_raw_value(reader, &entry->color);
 	} else if (!rc && !function && !strcmp(key, "functions")) {
-		blanks(reader);
-		en->functions = reader->p;
-		rc = skip(reader, 0);
+		skip_blanks(reader);
+		entry->functions = reader->at;
+		rc = skip_value(reader, 0);
 	} else if (!rc) {
 		if (key[0] != '_')
-			ws_warn("--python-functions-trace: %s: '%s' is not known and not looked at",
+			ws_warn("--python-functions-trace: %s: '%s' is not known and ignored",
 				reader->file, key);
-		rc = skip(reader, 0);
+		rc = skip_value(reader, 0);
 	}
 	free(key);
 	return rc;
 }
 
-static int fields(struct reader *reader, struct entry *en, bool function)
+static int read_fields(struct json_reader *reader, struct function_entry *entry, bool function)
 {
-	if (!take(reader, '{'))
-		return bad(reader, "'{' is expected");
-	if (take(reader, '}'))
+	if (!take_char(reader, '{'))
+		return fail_at_line(reader, "'{' is expected");
+	if (take_char(reader, '}'))
 		return 0;
 	do {
-		if (field(reader, en, function))
+		if (read_field(reader, entry, function))
 			return -1;
-	} while (take(reader, ','));
-	return take(reader, '}') ? 0 : bad(reader, "',' or '}' is expected");
+	} while (take_char(reader, ','));
+	if (!take_char(reader, '}'))
+		return fail_at_line(reader, "',' or '}' is expected");
+	return 0;
 }
 
-static int add(struct reader *reader, const struct entry *en, const struct entry *own,
-	       struct ws_python_opts *out)
+static int add_function(struct json_reader *reader, const struct function_entry *entry,
+			const struct function_entry *own, struct ws_python_opts *out)
 {
-	const char *domain = own->domain ? own->domain : en->domain,
-		   *color = own->color ? own->color : en->color;
+	const char *domain = ws_text_or(own->domain, entry->domain),
+		   *color = ws_text_or(own->color, entry->color);
 	struct ws_python_function *function;
 
 	if (!own->function || !*own->function)
-		return bad(reader, "a function has no name");
+		return fail_at_line(reader, "a function has no name");
 	if (out->function_n == WS_PYTHON_FUNCTIONS_MOST)
-		return bad(reader, "more than 512 functions");
+		return fail_at_line(reader, "more than 512 functions");
 	out->functions =
 		ws_realloc(out->functions, (out->function_n + 1) * sizeof(*out->functions));
 	function = &out->functions[out->function_n++];
-	*function = (struct ws_python_function){.module = ws_strdup(en->module),
-						.name = ws_strdup(own->function),
-						.category = domain ? ws_strdup(domain) : NULL,
-						.args = color ? ws_format("{\"color\":%s}", color)
-							      : NULL};
+	*function = (struct ws_python_function){.module = ws_strdup(entry->module),
+						.name = ws_strdup(own->function)};
+	if (domain)
+		function->category = ws_strdup(domain);
+	if (color)
+		function->args = ws_format("{\"color\":%s}", color);
 	return 0;
 }
 
-static int functions(struct reader *reader, const struct entry *en, struct ws_python_opts *out)
+static int read_functions(struct json_reader *reader, const struct function_entry *entry,
+			  struct ws_python_opts *out)
 {
-	if (!take(reader, '['))
-		return bad(reader, "\"functions\" is not a list");
-	if (take(reader, ']'))
+	if (!take_char(reader, '['))
+		return fail_at_line(reader, "\"functions\" is not a list");
+	if (take_char(reader, ']'))
 		return 0;
 	do {
-		struct entry own = {0};
+		struct function_entry own = {0};
 		int rc;
 
-		blanks(reader);
-		rc = *reader->p == '{' ? fields(reader, &own, true) : text(reader, &own.function);
-		rc = rc ? rc : add(reader, en, &own, out);
+		skip_blanks(reader);
+		if (*reader->at == '{')
+			rc = read_fields(reader, &own, true);
+		else
+			rc = read_text(reader, &own.function);
+		if (!rc)
+			rc = add_function(reader, entry, &own, out);
 		free_entry(&own);
 		if (rc)
 			return rc;
-	} while (take(reader, ','));
+	} while (take_char(reader, ','));
 	return 0;
 }
 
-static int entry(struct reader *reader, struct ws_python_opts *out)
+static int read_entry(struct json_reader *reader, struct ws_python_opts *out)
 {
-	struct entry en = {0};
+	struct function_entry entry = {0};
 	const char *behind;
-	int rc = fields(reader, &en, false);
+	int rc = read_fields(reader, &entry, false);
 
-	if (!rc && (!en.module || !*en.module || !en.functions))
-		rc = bad(reader, "an entry needs \"module\" and \"functions\"");
-	behind = reader->p;
+	if (!rc && (!entry.module || !*entry.module || !entry.functions))
+		rc = fail_at_line(reader, "an entry needs \"module\" and \"functions\"");
+	behind = reader->at;
 	if (!rc) {
-		reader->p = en.functions;
-		rc = functions(reader, &en, out);
+		reader->at = entry.functions;
+		rc = read_functions(reader, &entry, out);
 		if (!rc)
-			reader->p = behind;
+			reader->at = behind;
 	}
-	free_entry(&en);
+	free_entry(&entry);
 	return rc;
 }
 
-static int parse(struct reader *reader, struct ws_python_opts *out)
+static int parse_list(struct json_reader *reader, struct ws_python_opts *out)
 {
 	size_t bytes = 0;
 
-	if (!take(reader, '['))
-		return bad(reader, "a list, [...], is expected");
-	if (!take(reader, ']')) {
+	if (!take_char(reader, '['))
+		return fail_at_line(reader, "a list, [...], is expected");
+	if (!take_char(reader, ']')) {
 		do {
-			if (entry(reader, out))
+			if (read_entry(reader, out))
 				return -1;
-		} while (take(reader, ','));
-		if (!take(reader, ']'))
-			return bad(reader, "',' or ']' is expected");
+		} while (take_char(reader, ','));
+		if (!take_char(reader, ']'))
+			return fail_at_line(reader, "',' or ']' is expected");
 	}
-	blanks(reader);
-	if (*reader->p)
-		return bad(reader, "something follows the list");
+	skip_blanks(reader);
+	if (*reader->at)
+		return fail_at_line(reader, "something follows the list");
 	if (!out->function_n)
 		return ws_fail(reader->err, "--python-functions-trace: %s names no function",
 			       reader->file);
 	for (size_t i = 0; i < out->function_n; i++)
 		bytes += strlen(out->functions[i].module) + strlen(out->functions[i].name) + 2;
-	return bytes > 8000 ? ws_fail(reader->err,
-				      "--python-functions-trace: %s: the names are longer than "
-				      "8000 bytes together",
-				      reader->file)
-			    : 0;
+	if (bytes > 8000)
+		return ws_fail(reader->err,
+			       "--python-functions-trace: %s: the names are longer than 8000 bytes "
+			       "together",
+			       reader->file);
+	return 0;
 }
 
 int ws_python_functions_read(const char *file, struct ws_python_opts *out, struct ws_err *err)
 {
-	FILE *f = fopen(file, "re");
+	FILE *stream = fopen(file, "re");
 	struct ws_text text = {0};
-	struct reader reader = {.file = file, .err = err};
+	struct json_reader reader = {.file = file, .err = err};
 	char buf[4096];
-	size_t n;
+	size_t size;
 	int rc;
 
-	if (!f)
+	if (!stream)
 		return ws_fail_errno(err, "--python-functions-trace: cannot read %s", file);
-	while ((n = fread(buf, 1, sizeof(buf), f)) > 0 && text.len <= MOST_BYTES)
-		ws_text_add(&text, buf, n);
-	rc = ferror(f) ? ws_fail_errno(err, "--python-functions-trace: cannot read %s", file) : 0;
-	fclose(f);
-	if (!rc && (text.len > MOST_BYTES || (text.text && strlen(text.text) != text.len)))
+	while ((size = fread(buf, 1, sizeof(buf), stream)) > 0 && text.len <= MAX_BYTES)
+		ws_text_add(&text, buf, size);
+	rc = 0;
+	if (ferror(stream))
+		rc = ws_fail_errno(err, "--python-functions-trace: cannot read %s", file);
+	fclose(stream);
+	if (!rc && (text.len > MAX_BYTES || (text.text && strlen(text.text) != text.len)))
 		rc = ws_fail(err, "--python-functions-trace: %s is not a list of functions", file);
-	reader.start = reader.p = ws_text_or(text.text, "");
+	reader.start = reader.at = ws_text_or(text.text, "");
 	if (!rc)
-		rc = parse(&reader, out);
+		rc = parse_list(&reader, out);
 	ws_text_free(&text);
 	return rc;
 }

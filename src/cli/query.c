@@ -1,9 +1,9 @@
 /*
- * query.c - the command `query`: a report asked in SQL, at once or from a prompt.
+ * query.c - the command `query`: SQL over a report, given as an argument or typed at a prompt.
  *
- * The prompt reads lines until they end in a semicolon; lines that begin with a dot are its own.
- * What is not a terminal is read in the same way without a prompt, so that a script can be piped
- * in. Ctrl-C ends the query that runs, not the prompt.
+ * The prompt reads lines until they end in a semicolon; lines that begin with a dot are its own
+ * commands. Input that is not a terminal is read in the same way without a prompt, so that a script
+ * can be piped in. Ctrl-C ends the running query, not the prompt.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,6 +17,7 @@
 #include "query/operand.h"
 #include "cli/cli.h"
 #include "cli/prompt.h"
+#include "cli/text.h"
 #include "text/outfile.h"
 #include "sql/print.h"
 #include "stats/stats.h"
@@ -31,19 +32,17 @@ struct options {
 static const struct ws_opt opts[] = {
 	{"format", 'f', WS_OPT_STRING, AT(format), "FORMAT[:ARG]", NULL,
 	 "How to write the rows: column, table, csv, tsv, json, html, htable or markdown, as for "
-	 "stats. Without it, column to standard "
-	 "output "
-	 "and csv to files.",
+	 "stats. By default column for standard output and csv for files.",
 	 NULL},
 	{"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL,
 	 "File to write; - is standard output.", "-"},
 	{"input", 'i', WS_OPT_STRING, AT(file), "SQLFILE", NULL,
-	 "Take the SQL from this file instead of the first argument; - is standard input.", NULL},
+	 "Read the SQL from this file instead of the first argument; - is standard input.", NULL},
 	{"together", 0, WS_OPT_FLAG, AT(together), NULL, NULL,
-	 "Ask all reports in one query: each is a schema, report1, report2 and so on in the order "
-	 "given (report2.NVTX_EVENTS); the "
-	 "first "
-	 "needs no name. Without it, the query runs over each report by itself.",
+	 "Query all reports together: each is a schema, report1, report2 and so on in the order "
+	 "given (report2.NVTX_EVENTS); the first needs no name. Without this option, the query "
+	 "runs "
+	 "over each report by itself.",
 	 NULL},
 	{"timeunit", 0, WS_OPT_STRING, AT(timeunit), "UNIT", NULL,
 	 "Unit of columns whose names end in :dur_ns or :ts_ns: ns, us, ms or s.", "ns"},
@@ -52,7 +51,7 @@ static const struct ws_opt opts[] = {
 	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL,
 	 "Do not name the report before its rows when there are several.", NULL},
 	{"verbose", 'v', WS_OPT_FLAG, AT(verbose), NULL, NULL,
-	 "Say how much was read of the report.", NULL},
+	 "Print how much of the report was read.", NULL},
 	{NULL},
 };
 
@@ -71,7 +70,7 @@ static void on_interrupt(int sig)
 
 /* ---- output ---- */
 
-struct job {
+struct query_job {
 	const struct options *options;
 	struct ws_sql *sql;
 	struct ws_sql_print print;
@@ -82,7 +81,7 @@ struct job {
 
 static int open_output(void *ctx, struct ws_err *err)
 {
-	struct job *job = ctx;
+	struct query_job *job = ctx;
 
 	if (job->opened)
 		return 0;
@@ -94,9 +93,9 @@ static int open_output(void *ctx, struct ws_err *err)
 	return 0;
 }
 
-static int begin(struct job *job, const struct options *options)
+static int begin_query_job(struct query_job *job, const struct options *options)
 {
-	bool file = strcmp(options->output, "-");
+	const char *format = "column";
 	struct ws_err err;
 
 	memset(job, 0, sizeof(*job));
@@ -109,10 +108,10 @@ static int begin(struct job *job, const struct options *options)
 		ws_say("query: --timeunit: '%s' is not one of ns, us, ms, s", options->timeunit);
 		return -1;
 	}
-	job->print.printer.format = ws_format_find(options->format ? options->format
-						   : file	   ? "csv"
-								   : "column",
-						   &job->print.printer.args, &err);
+	if (strcmp(options->output, "-"))
+		format = "csv";
+	job->print.printer.format =
+		ws_format_find(ws_text_or(options->format, format), &job->print.printer.args, &err);
 	if (!job->print.printer.format) {
 		ws_say("query: %s", err.msg);
 		return -1;
@@ -120,7 +119,7 @@ static int begin(struct job *job, const struct options *options)
 	return 0;
 }
 
-static int finish(struct job *job, int rc)
+static int finish_output(struct query_job *job, int rc)
 {
 	struct ws_err err;
 
@@ -143,11 +142,11 @@ static int finish(struct job *job, int rc)
 	}
 }
 
-/* Run what there is to run over one connection. */
-static int ask(struct job *job, const char *sql)
+/* Runs SQL over one connection; returns an exit status. */
+static int run_sql(struct query_job *job, const char *sql)
 {
 	struct ws_sql_sink sink = ws_sql_print_sink(&job->print);
-	struct ws_sql_counts before = ws_sql_counts(job->sql), after;
+	struct ws_sql_counts counts_before = ws_sql_counts(job->sql), counts_after;
 	struct ws_err err;
 	int rc;
 
@@ -155,21 +154,23 @@ static int ask(struct job *job, const char *sql)
 	rc = ws_sql_run(job->sql, sql, &sink, &err);
 	running = NULL;
 	ws_sql_print_end(&job->print);
-	after = ws_sql_counts(job->sql);
-	if (after.damaged != before.damaged)
+	counts_after = ws_sql_counts(job->sql);
+	if (counts_after.damaged != counts_before.damaged)
 		ws_warn("the answer lacks the rows of %" PRIu64
 			" damaged blocks; 'warpsight info --verify' says which",
-			after.damaged - before.damaged);
+			counts_after.damaged - counts_before.damaged);
 	if (job->options->verbose)
 		ws_say("read %" PRIu64 " blocks and left out %" PRIu64 " by their times; %" PRIu64
 		       " rows, %" PRIu64 " groupings",
-		       after.blocks - before.blocks, after.skipped - before.skipped,
-		       after.rows - before.rows, after.groupings - before.groupings);
+		       counts_after.blocks - counts_before.blocks,
+		       counts_after.skipped - counts_before.skipped,
+		       counts_after.rows - counts_before.rows,
+		       counts_after.groupings - counts_before.groupings);
 	if (rc < 0 && job->opened && ferror(job->out.file))
-		return 0; /* finish says it, or that nobody reads any more */
+		return 0; /* finish_output reports it, unless nobody reads any more */
 	if (rc < 0)
 		ws_say("%s", err.msg);
-	return rc < 0 ? WS_EXIT_FAIL : 0;
+	return ws_exit_status(rc < 0);
 }
 
 /* ---- the prompt ---- */
@@ -186,9 +187,9 @@ static void list_tables(const struct ws_sql *sql, FILE *file)
 		"Tables without rows are not listed: SELECT name FROM sqlite_schema lists all.\n");
 }
 
-static void show_schema(const struct ws_sql *sql_s, const char *table, FILE *file)
+static void show_schema(const struct ws_sql *connection, const char *table, FILE *file)
 {
-	char *sql = ws_sql_schema(sql_s, table);
+	char *sql = ws_sql_schema(connection, table);
 
 	if (sql)
 		fprintf(file, "%s;\n", sql);
@@ -197,8 +198,8 @@ static void show_schema(const struct ws_sql *sql_s, const char *table, FILE *fil
 	free(sql);
 }
 
-/* A line with a dot. Returns false to leave. */
-static bool command(struct job *job, char *line)
+/* Runs a line that begins with a dot. Returns false to leave the prompt. */
+static bool run_dot_command(struct query_job *job, char *line)
 {
 	char *save, *word = strtok_r(line, " \t\n", &save), *arg = strtok_r(NULL, " \t\n", &save);
 	struct ws_format_args args;
@@ -212,7 +213,7 @@ static bool command(struct job *job, char *line)
 	} else if (!strcmp(word, ".schema") && arg) {
 		show_schema(job->sql, arg, stdout);
 	} else if (!strcmp(word, ".format") && arg) {
-		char *spec = ws_strdup(arg); /* which the arguments point into */
+		char *spec = ws_strdup(arg); /* the arguments point into it */
 
 		format = ws_format_find(spec, &args, &err);
 		if (format) {
@@ -237,31 +238,32 @@ static bool command(struct job *job, char *line)
 	return true;
 }
 
-static bool blank(const char *text)
+static bool is_blank(const char *text)
 {
 	return !text[strspn(text, " \t\r\n;")];
 }
 
 /* What the Tab key completes to: tables with rows. */
-static const char *table_word(void *ctx, size_t i)
+static const char *get_table_word(void *ctx, size_t i)
 {
 	return ws_sql_table_name(ctx, i, NULL);
 }
 
-static int prompt(struct job *job, FILE *in)
+static int run_prompt(struct query_job *job, FILE *in)
 {
 	struct ws_prompt lines = {
-		.in = in, .terminal = isatty(fileno(in)), .word = table_word, .ctx = job->sql};
+		.in = in, .terminal = isatty(fileno(in)), .word = get_table_word, .ctx = job->sql};
+	static const char *const prompts[] = {"warpsight> ", "   ...> "};
 	struct ws_text sql = {0};
 	const char *line;
 	int rc = 0;
 
 	if (lines.terminal)
 		printf("SQL over the report; .help for help, .quit to leave.\n");
-	while ((line = ws_prompt_next(&lines, sql.len ? "   ...> " : "warpsight> "))) {
+	while ((line = ws_prompt_next(&lines, prompts[sql.len > 0]))) {
 		if (!sql.len && *line == '.') {
 			char *words = ws_strdup(line);
-			bool stay = command(job, words);
+			bool stay = run_dot_command(job, words);
 
 			free(words);
 			if (!stay)
@@ -269,20 +271,20 @@ static int prompt(struct job *job, FILE *in)
 			continue;
 		}
 		ws_text_puts(&sql, line);
-		if (blank(sql.text)) {
+		if (is_blank(sql.text)) {
 			sql.len = 0;
 			continue;
 		}
 		if (!ws_sql_complete(sql.text))
 			continue;
-		rc = ask(job, sql.text);
+		rc = run_sql(job, sql.text);
 		fflush(stdout);
 		sql.len = 0;
 		if (rc && !lines.terminal)
 			break;
 	}
-	if (!rc && sql.len && !blank(sql.text))
-		rc = ask(job, sql.text);
+	if (!rc && sql.len && !is_blank(sql.text))
+		rc = run_sql(job, sql.text);
 	if (lines.terminal) {
 		fputs("\n", stdout);
 		rc = 0;
@@ -294,20 +296,22 @@ static int prompt(struct job *job, FILE *in)
 
 /* ---- files ---- */
 
-static char *read_all(const char *path, struct ws_err *err)
+static char *read_sql_file(const char *path, struct ws_err *err)
 {
-	FILE *file = strcmp(path, "-") ? fopen(path, "re") : stdin;
+	FILE *file = stdin;
 	struct ws_text text = {0};
 	char buf[4096];
-	size_t n;
+	size_t size;
 
+	if (strcmp(path, "-"))
+		file = fopen(path, "re");
 	if (!file) {
 		ws_fail_errno(err, "cannot read %s", path);
 		return NULL;
 	}
 	ws_text_puts(&text, "");
-	while ((n = fread(buf, 1, sizeof(buf), file)) > 0 && text.len < ((size_t)1 << 26))
-		ws_text_add(&text, buf, n);
+	while ((size = fread(buf, 1, sizeof(buf), file)) > 0 && text.len < ((size_t)1 << 26))
+		ws_text_add(&text, buf, size);
 	if (file != stdin)
 		fclose(file);
 	return text.text;
@@ -327,8 +331,8 @@ static struct ws_report *open_report(const char *path)
 	return report;
 }
 
-static int with_reports(struct job *job, const struct ws_report *const *reports, size_t count,
-			const char *sql)
+static int query_reports(struct query_job *job, const struct ws_report *const *reports,
+			 size_t count, const char *sql)
 {
 	struct ws_err err;
 	int rc;
@@ -338,20 +342,26 @@ static int with_reports(struct job *job, const struct ws_report *const *reports,
 		ws_say("%s", err.msg);
 		return WS_EXIT_FAIL;
 	}
-	rc = sql ? ask(job, sql) : prompt(job, stdin);
+	if (sql)
+		rc = run_sql(job, sql);
+	else
+		rc = run_prompt(job, stdin);
 	ws_sql_close(job->sql);
 	return rc;
 }
 
-static int all_together(struct job *job, int argc, char **argv, const char *sql)
+static int query_together(struct query_job *job, int argc, char **argv, const char *sql)
 {
 	struct ws_report **reports = ws_calloc((size_t)argc, sizeof(*reports));
 	int rc = 0;
 
-	for (int i = 0; i < argc && !rc; i++)
-		rc = (reports[i] = open_report(argv[i])) ? 0 : WS_EXIT_FAIL;
+	for (int i = 0; i < argc && !rc; i++) {
+		reports[i] = open_report(argv[i]);
+		rc = ws_exit_status(!reports[i]);
+	}
 	if (!rc)
-		rc = with_reports(job, (const struct ws_report *const *)reports, (size_t)argc, sql);
+		rc = query_reports(job, (const struct ws_report *const *)reports, (size_t)argc,
+				   sql);
 	for (int i = 0; i < argc; i++)
 		if (reports[i])
 			ws_report_close(reports[i]);
@@ -359,50 +369,51 @@ static int all_together(struct job *job, int argc, char **argv, const char *sql)
 	return rc;
 }
 
-static int one_by_one(struct job *job, int argc, char **argv, const char *sql)
+static int query_one_by_one(struct query_job *job, int argc, char **argv, const char *sql)
 {
 	int rc = 0;
 
 	for (int i = 0; i < argc; i++) {
 		struct ws_report *report = open_report(argv[i]);
 		const struct ws_report *list[] = {report};
-		int one = WS_EXIT_FAIL;
+		int file_rc = WS_EXIT_FAIL;
 
 		if (report && argc > 1 && !job->options->quiet)
 			ws_say("%s:", argv[i]);
 		if (report)
-			one = with_reports(job, list, 1, sql);
+			file_rc = query_reports(job, list, 1, sql);
 		if (report)
 			ws_report_close(report);
-		rc = rc ? rc : one;
+		if (!rc)
+			rc = file_rc;
 		if (job->opened && ferror(job->out.file))
 			break;
 	}
 	return rc;
 }
 
-/* Is the first operand a report rather than SQL? Then the prompt is meant. */
+/* Whether the first operand is a report rather than SQL: then the user wants the prompt. */
 static bool is_report(const char *text)
 {
 	char *file = ws_report_operand(text);
-	struct stat st;
-	bool there = !stat(file, &st);
+	struct stat status;
+	bool exists = !stat(file, &status);
 
 	free(file);
-	return there;
+	return exists;
 }
 
-static int run(void *values, int argc, char **argv)
+static int run_query(void *values, int argc, char **argv)
 {
 	const struct options *options = values;
-	struct sigaction act = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART}, old;
+	struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART}, old_action;
 	char *from_file = NULL;
 	const char *sql = NULL;
 	struct ws_err err;
-	struct job job;
+	struct query_job job;
 	int rc;
 
-	if (options->file && !(sql = from_file = read_all(options->file, &err))) {
+	if (options->file && !(sql = from_file = read_sql_file(options->file, &err))) {
 		ws_say("query: %s", err.msg);
 		return WS_EXIT_FAIL;
 	}
@@ -427,16 +438,18 @@ static int run(void *values, int argc, char **argv)
 		       argc);
 		return WS_EXIT_USAGE;
 	}
-	if (begin(&job, options) < 0) {
+	if (begin_query_job(&job, options) < 0) {
 		free(from_file);
 		return WS_EXIT_USAGE;
 	}
-	sigaction(SIGINT, &act, &old);
-	rc = options->together ? all_together(&job, argc, argv, sql)
-			       : one_by_one(&job, argc, argv, sql);
-	sigaction(SIGINT, &old, NULL);
+	sigaction(SIGINT, &action, &old_action);
+	if (options->together)
+		rc = query_together(&job, argc, argv, sql);
+	else
+		rc = query_one_by_one(&job, argc, argv, sql);
+	sigaction(SIGINT, &old_action, NULL);
 	free(from_file);
-	return finish(&job, rc);
+	return finish_output(&job, rc);
 }
 
 const struct ws_command ws_cmd_query = {
@@ -471,5 +484,5 @@ const struct ws_command ws_cmd_query = {
 		    "(SELECT count(*) FROM "
 		    "report2.OSRT_API)' before after\n"
 		    "warpsight query report1",
-	.run = run,
+	.run = run_query,
 };

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/text.h"
 #include "text/outfile.h"
 #include "stats/filter.h"
 #include "stats/view.h"
@@ -23,21 +24,18 @@ struct options {
 
 static const struct ws_opt opts[] = {
 	{"view", 0, WS_OPT_ENUM, AT(view), "VIEW", "flat,top-down,bottom-up",
-	 "flat: one row a function; top-down: the tree of calls from the outermost function; "
-	 "bottom-up: from the functions that cost, "
-	 "with their callers below.",
+	 "flat: one row per function; top-down: the tree of calls from the outermost function; "
+	 "bottom-up: the functions that cost time, with their callers below.",
 	 "flat"},
 	{"show", 0, WS_OPT_ENUM, AT(show), "WHAT", "on-cpu,off-cpu,python,gpu",
-	 "on-cpu: CPU samples; off-cpu: the time that threads waited, by reason; python: stacks of "
-	 "Python that were read from outside "
-	 "of the "
-	 "process; gpu: work on GPUs, by the NVTX ranges around the calls that launched it.",
+	 "on-cpu: CPU samples; off-cpu: the time that threads waited, by reason; python: Python "
+	 "stacks that were read from outside the process; gpu: work on GPUs, by the NVTX ranges "
+	 "around the calls that launched it.",
 	 "on-cpu"},
 	{"by", 0, WS_OPT_SET, AT(by), "KEY[,KEY...]", "process,thread,function,line,module",
-	 "What a row is: a function, a source line or a module, and that of each process or thread "
-	 "apart. In trees, processes and "
-	 "threads are "
-	 "the outermost level. process and thread alone give one row for each.",
+	 "What a row is: a function, a source line or a module, optionally for each process or "
+	 "thread separately. In trees, processes and threads are the outermost level. process and "
+	 "thread alone give one row for each.",
 	 "function"},
 	{"frames", 0, WS_OPT_ENUM, AT(frames), "KIND", "all,python,native",
 	 "Which functions of a stack to show.", "all"},
@@ -48,8 +46,8 @@ static const struct ws_opt opts[] = {
 	{"module", 0, WS_OPT_STRING, AT(module), "PATH|NAME", NULL,
 	 "Only stacks whose innermost function is in this file.", NULL},
 	{"event", 0, WS_OPT_STRING, AT(event), "NAME", NULL,
-	 "Samples of this event. Without it, those of the first that was recorded and those of "
-	 "clocks.",
+	 "Only samples of this event. By default those of the first event that was recorded, and "
+	 "those of clocks.",
 	 NULL},
 	{"filter-time", 0, WS_OPT_STRING, AT(filter_time), "[START]/[END]", NULL,
 	 "Only this span of time. Times count from the start of the collection, in nanoseconds or "
@@ -58,20 +56,19 @@ static const struct ws_opt opts[] = {
 	{"filter-nvtx", 0, WS_OPT_STRING, AT(filter_nvtx), "RANGE[@DOMAIN][/INDEX]", NULL,
 	 "Only the span of this NVTX range, on all threads, as for stats.", NULL},
 	{"depth", 0, WS_OPT_INT, AT(depth), "N", NULL,
-	 "At most so many levels of a tree; 0 for all.", "0"},
+	 "Show at most this many levels of a tree; 0 for all.", "0"},
 	{"limit", 0, WS_OPT_INT, AT(limit), "N", NULL,
-	 "At most so many rows of a flat table, or below one row of a tree; 0 for all.", "0"},
+	 "Show at most this many rows of a flat table, or below one row of a tree; 0 for all.",
+	 "0"},
 	{"min-percent", 0, WS_OPT_STRING, AT(least), "P", NULL,
-	 "Leave out what is less than P percent in total. Without it, 0 for flat tables and 0.5 "
-	 "for trees.",
+	 "Leave out what is less than P percent in total. Default: 0 for flat tables and 0.5 for "
+	 "trees.",
 	 NULL},
 	{"sort", 0, WS_OPT_ENUM, AT(sort), "BY", "self,total",
-	 "Order of the rows of a flat table; self unless given. Trees are in order of total.",
-	 NULL},
+	 "Order of the rows of a flat table; by default self. Trees are in order of total.", NULL},
 	{"format", 'f', WS_OPT_STRING, AT(format), "FORMAT[:ARG]", NULL,
-	 "column, table, csv, tsv, json, html, htable or markdown, as for stats. Without it, "
-	 "column to standard output and csv to "
-	 "files.",
+	 "column, table, csv, tsv, json, html, htable or markdown, as for stats. By default column "
+	 "for standard output and csv for files.",
 	 NULL},
 	{"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL,
 	 "File to write; - is standard output (the default).", NULL},
@@ -80,32 +77,32 @@ static const struct ws_opt opts[] = {
 	{"force-overwrite", 0, WS_OPT_BOOL, AT(overwrite), NULL, NULL,
 	 "Replace the output file if it exists.", NULL},
 	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL,
-	 "Say nothing about what was left out or is incomplete.", NULL},
+	 "Do not report what was left out or is incomplete.", NULL},
 	{NULL},
 };
 
-/* Position of `word` in a list separated by commas; the options have been checked against the same.
- */
-static int position(const char *list, const char *word)
+/* The position of `word` in a list separated by commas. The options have been checked against the
+ * same list. */
+static int find_position(const char *list, const char *word)
 {
-	size_t n = strlen(word);
+	size_t length = strlen(word);
 
 	for (int i = 0; *list; i++) {
-		size_t len = strcspn(list, ",");
+		size_t item_length = strcspn(list, ",");
 
-		if (len == n && !memcmp(list, word, n))
+		if (item_length == length && !memcmp(list, word, length))
 			return i;
-		list += len + (list[len] == ',');
+		list += item_length + (list[item_length] == ',');
 	}
 	return 0;
 }
 
-static bool has(const char *set, const char *word)
+static bool has_word(const char *set, const char *word)
 {
-	size_t n = strlen(word);
+	size_t length = strlen(word);
 
 	for (const char *text = set; *text; text += strcspn(text, ","), text += *text == ',')
-		if (strcspn(text, ",") == n && !memcmp(text, word, n))
+		if (strcspn(text, ",") == length && !memcmp(text, word, length))
 			return true;
 	return false;
 }
@@ -113,17 +110,21 @@ static bool has(const char *set, const char *word)
 static int fill_keys(const struct options *options, struct ws_view_request *request,
 		     struct ws_err *err)
 {
-	bool line = has(options->by, "line"), module = has(options->by, "module"),
-	     function = has(options->by, "function");
+	bool line = has_word(options->by, "line"), module = has_word(options->by, "module"),
+	     function = has_word(options->by, "function");
 
 	if (line + module + function > 1)
 		return ws_fail(
 			err,
 			"--by: a row is one of function, line and module, but '%s' names several",
 			options->by);
-	request->profile.by_process = has(options->by, "process");
-	request->profile.by_thread = has(options->by, "thread");
-	request->profile.unit = line ? WS_UNIT_LINE : module ? WS_UNIT_MODULE : WS_UNIT_FUNCTION;
+	request->profile.by_process = has_word(options->by, "process");
+	request->profile.by_thread = has_word(options->by, "thread");
+	request->profile.unit = WS_UNIT_FUNCTION;
+	if (line)
+		request->profile.unit = WS_UNIT_LINE;
+	else if (module)
+		request->profile.unit = WS_UNIT_MODULE;
 	request->units = line || module || function;
 	if (!request->units && request->view != WS_VIEW_FLAT)
 		request->units = true; /* a tree is of functions, below processes or threads */
@@ -135,16 +136,19 @@ static int fill_limits(const struct options *options, struct ws_view_request *re
 {
 	char *end;
 
-	if (options->depth < 0 || options->limit < 0)
-		return ws_fail(err, "%s: the number is negative; 0 means all",
-			       options->depth < 0 ? "--depth" : "--limit");
+	if (options->depth < 0)
+		return ws_fail(err, "--depth: the number is negative; 0 means all");
+	if (options->limit < 0)
+		return ws_fail(err, "--limit: the number is negative; 0 means all");
 	if (options->depth && request->view == WS_VIEW_FLAT)
 		return ws_fail(err,
 			       "--depth is for trees; give --view=top-down or --view=bottom-up "
 			       "with it, or --limit");
 	request->depth = (uint64_t)options->depth;
 	request->limit = (uint64_t)options->limit;
-	request->least = request->view == WS_VIEW_FLAT ? 0 : 0.5;
+	request->least = 0;
+	if (request->view != WS_VIEW_FLAT)
+		request->least = 0.5;
 	if (options->least) {
 		request->least = strtod(options->least, &end);
 		if (*end || end == options->least ||
@@ -155,15 +159,17 @@ static int fill_limits(const struct options *options, struct ws_view_request *re
 	return 0;
 }
 
-static int fill(const struct options *options, struct ws_view_request *request, struct ws_err *err)
+static int fill_request(const struct options *options, struct ws_view_request *request,
+			struct ws_err *err)
 {
 	struct ws_format_args args;
 
-	request->view = (enum ws_view)position("flat,top-down,bottom-up", options->view);
+	request->view = (enum ws_view)find_position("flat,top-down,bottom-up", options->view);
 	request->profile.kind =
-		(enum ws_profile_kind)position("on-cpu,off-cpu,python,gpu", options->show);
-	request->profile.frames = (enum ws_frames)position("all,python,native", options->frames);
-	request->by_total = options->sort && has(options->sort, "total");
+		(enum ws_profile_kind)find_position("on-cpu,off-cpu,python,gpu", options->show);
+	request->profile.frames =
+		(enum ws_frames)find_position("all,python,native", options->frames);
+	request->by_total = options->sort && has_word(options->sort, "total");
 	request->unit = ws_timeunit_find(options->timeunit);
 	if (!request->unit)
 		return ws_fail(err, "--timeunit: '%s' is not one of ns, us, ms, s",
@@ -171,20 +177,22 @@ static int fill(const struct options *options, struct ws_view_request *request, 
 	if (options->sort && request->view != WS_VIEW_FLAT)
 		return ws_fail(err,
 			       "--sort is for flat tables; rows of trees are in order of total");
-	if (request->profile.kind == WS_PROFILE_GPU &&
-	    (options->module || strcmp(options->frames, "all")))
-		return ws_fail(err, "%s: work on GPUs has no stacks of CPU functions",
-			       options->module ? "--module" : "--frames");
+	if (request->profile.kind == WS_PROFILE_GPU && options->module)
+		return ws_fail(err, "--module: work on GPUs has no stacks of CPU functions");
+	if (request->profile.kind == WS_PROFILE_GPU && strcmp(options->frames, "all"))
+		return ws_fail(err, "--frames: work on GPUs has no stacks of CPU functions");
 	if (request->profile.kind != WS_PROFILE_ON_CPU && options->event)
 		return ws_fail(err, "--event: only CPU samples (--show=on-cpu) are of an event");
 	if (fill_keys(options, request, err) < 0 || fill_limits(options, request, err) < 0)
 		return -1;
 	if (options->format && !ws_format_find(options->format, &args, err))
 		return -1;
-	return options->filter_time ? ws_filter_time_check(options->filter_time, err) : 0;
+	if (!options->filter_time)
+		return 0;
+	return ws_filter_time_check(options->filter_time, err);
 }
 
-static int run(void *values, int argc, char **argv)
+static int run_report(void *values, int argc, char **argv)
 {
 	const struct options *options = values;
 	struct ws_view_request request = {
@@ -202,18 +210,16 @@ static int run(void *values, int argc, char **argv)
 	struct ws_err err;
 	int rc;
 
-	if (argc != 1) {
-		ws_say(argc ? "report: one report file at a time, but %d are given"
-			    : "report: no report file is given",
-		       argc);
+	if (!ws_one_report_given("report", argc))
 		return WS_EXIT_USAGE;
-	}
-	if (fill(options, &request, &err) < 0) {
+	if (fill_request(options, &request, &err) < 0) {
 		ws_say("report: %s", err.msg);
 		return WS_EXIT_USAGE;
 	}
 	rc = ws_view_file(argv[0], &request);
-	return rc == WS_OUTFILE_PIPE ? WS_EXIT_PIPE : rc ? WS_EXIT_FAIL : WS_EXIT_OK;
+	if (rc == WS_OUTFILE_PIPE)
+		return WS_EXIT_PIPE;
+	return ws_exit_status(rc);
 }
 
 const struct ws_command ws_cmd_report = {
@@ -237,5 +243,5 @@ const struct ws_command ws_cmd_report = {
 		    "warpsight report --view=top-down --thread=worker --depth=8 report1\n"
 		    "warpsight report --show=off-cpu --by=thread,function report1\n"
 		    "warpsight report --filter-nvtx=step/10 --by=module -f csv report1",
-	.run = run,
+	.run = run_report,
 };

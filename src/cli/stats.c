@@ -12,6 +12,7 @@
 #include "base/choose.h"
 #include "query/operand.h"
 #include "cli/cli.h"
+#include "cli/text.h"
 #include "export/export.h"
 #include "text/outfile.h"
 #include "import/import.h"
@@ -27,8 +28,9 @@ struct options {
 
 static const struct ws_opt opts[] = {
 	{"report", 'r', WS_OPT_LIST, AT(reports), "REPORT[,REPORT...]", NULL,
-	 "Reports to make, with arguments after colons; --help-reports lists them. Without it, "
-	 "those marked as default there.",
+	 "Reports to make, with arguments after colons; --help-reports lists them. By default "
+	 "those "
+	 "marked there as default.",
 	 NULL},
 	{"format", 'f', WS_OPT_LIST, AT(formats), "FORMAT[:ARG][,FORMAT...]", NULL,
 	 "How to write each report: column, table, csv, tsv, json, html, htable or markdown, with "
@@ -46,7 +48,7 @@ static const struct ws_opt opts[] = {
 	 "does, but none runs; quote a comma).",
 	 NULL},
 	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL,
-	 "Say nothing about reports that were skipped or rows that were left out.", NULL},
+	 "Do not mention reports that were skipped or rows that were left out.", NULL},
 	{"filter-time", 0, WS_OPT_STRING, AT(filter_time), "[START]/[END]", NULL,
 	 "Only events whose span touches this one. Times count from the start of the collection, "
 	 "in nanoseconds or with ns, us, ms, s.",
@@ -65,18 +67,17 @@ static const struct ws_opt opts[] = {
 	{"force-overwrite", 0, WS_OPT_BOOL, AT(force_overwrite), NULL, NULL,
 	 "Replace output files that exist.", NULL},
 	{"help-reports", 0, WS_OPT_MAYBE, AT(help_reports), "NAME[,NAME...]|ALL", NULL,
-	 "List the reports; or say what those named, or all, show.", NULL},
+	 "List the reports; or explain what the named ones, or all, show.", NULL},
 	{"help-formats", 0, WS_OPT_MAYBE, AT(help_formats), "NAME[,NAME...]|ALL", NULL,
-	 "List the formats and their arguments; or explain those named, or all.", NULL},
+	 "List the formats and their arguments; or explain the named ones, or all.", NULL},
 	{"force-export", 0, WS_OPT_BOOL, AT(force_export), NULL, NULL,
-	 "Import other tools' files anew instead of taking what an earlier command imported; write "
-	 "the file of --sqlite anew. Reports "
-	 "are read directly: for them alone it changes nothing.",
+	 "Import other tools' files again instead of using what an earlier command imported; write "
+	 "the file of --sqlite again. Reports are read directly: for them this changes nothing.",
 	 NULL},
 	{"sqlite", 0, WS_OPT_STRING, AT(sqlite), "FILE", NULL,
-	 "Read this SQLite export instead of the report; where there is none, write it first, as "
-	 "'warpsight export' does. Only for "
-	 "programs that want the file too: reports are read without it, and faster.",
+	 "Read this SQLite export instead of the report; if it does not exist, write it first, as "
+	 "'warpsight export' does. Only useful if you need the file too: reports are read faster "
+	 "without it.",
 	 NULL},
 	{"report-dir", 0, WS_OPT_LIST, AT(folders), "DIR", NULL,
 	 "A folder with reports of your own, each a query in a file NAME.sql, which -r NAME makes; "
@@ -84,120 +85,144 @@ static const struct ws_opt opts[] = {
 	 "--help-reports lists them too.",
 	 NULL},
 	{"sql", 0, WS_OPT_LIST, AT(sql), "QUERY", NULL,
-	 "A report written as a query, made after those of -r; without -r, only it. A column "
-	 "called 'Total:dur_ns' (or :ts_ns, :mem_B, "
-	 ":thru_B, "
-	 ":ratio_%) is shown as what it is; :start and :end in the query are the times of a "
-	 "filter.",
+	 "A report written as a query, made after those of -r; without -r, it is the only one. A "
+	 "column called 'Total:dur_ns' (or :ts_ns, :mem_B, :thru_B, :ratio_%) is shown with its "
+	 "unit; :start and :end in the query are the times of a filter.",
 	 NULL},
 	{"verbose", 'v', WS_OPT_FLAG, AT(verbose), NULL, NULL,
-	 "Say for each report how many blocks of the file it read.", NULL},
+	 "Print for each report how many blocks of the file it read.", NULL},
 	{NULL},
 };
 
 /* ---- what there is ---- */
 
-/* Is `name` in a comma-separated list, or is that ALL? */
-static bool named(const char *list, const char *name)
+/* Whether `name` is in a comma-separated list, or that list is ALL. */
+static bool is_named(const char *list, const char *name)
 {
-	size_t n = strlen(name);
+	size_t length = strlen(name);
 
 	if (!strcmp(list, "ALL") || !strcmp(list, "all"))
 		return true;
 	for (const char *text = list;; text++) {
-		size_t k = strcspn(text, ",");
+		size_t item_length = strcspn(text, ",");
 
-		if (k == n && !memcmp(text, name, n))
+		if (item_length == length && !memcmp(text, name, length))
 			return true;
-		text += k;
+		text += item_length;
 		if (!*text)
 			return false;
 	}
 }
 
+static const char *default_mark(const struct ws_stat *stat)
+{
+	if (stat->by_default)
+		return " (default)";
+	return "";
+}
+
+/* What a report's argument is followed by: "name=*" by a text, "name=" by a number. */
+static const char *argument_value(const char *argument)
+{
+	if (strchr(argument, '*'))
+		return "<text>";
+	if (strchr(argument, '='))
+		return "<number>";
+	return "";
+}
+
 static void explain_report(const struct ws_stat *stat)
 {
 	bool ended = *stat->about && stat->about[strlen(stat->about) - 1] == '.';
+	const char *separator = "";
 
-	printf("%s%s\n    %s. %s%s\n    Columns:", stat->name, stat->by_default ? " (default)" : "",
-	       stat->title, stat->about, ended ? "" : ".");
-	for (size_t c = 0; c < stat->column_count; c++)
-		printf("%s %s", c ? "," : "", stat->columns[c].name);
+	printf("%s%s\n    %s. %s", stat->name, default_mark(stat), stat->title, stat->about);
+	if (!ended)
+		printf(".");
+	printf("\n    Columns:");
+	for (size_t column = 0; column < stat->column_count; column++) {
+		printf("%s %s", separator, stat->columns[column].name);
+		separator = ",";
+	}
 	printf("\n");
 	for (size_t i = 0; stat->args && stat->args[i]; i++)
 		printf("    Argument: %.*s%s\n", (int)strcspn(stat->args[i], "*"), stat->args[i],
-		       strchr(stat->args[i], '*')   ? "<text>"
-		       : strchr(stat->args[i], '=') ? "<number>"
-						    : "");
+		       argument_value(stat->args[i]));
 }
 
 static void explain_user_report(const struct ws_user_report *report)
 {
 	printf("%s\n    %s. %s\n", report->name, ws_text_or(report->title, "A query of yours"),
 	       ws_text_or(report->about, ""));
-	for (size_t k = 0; k < report->parameter_count; k++)
-		printf("    Parameter: %s\n", report->parameters[k]);
+	for (size_t parameter = 0; parameter < report->parameter_count; parameter++)
+		printf("    Parameter: %s\n", report->parameters[parameter]);
 }
 
-/* Names, with a line each; those in `list` at length. Returns -1 when one of them is not there. */
-static int help_reports(const char *list, const struct ws_user_reports *user)
+/* Lists the reports, a line each; explains those in `list` at length. Returns -1 when none of them
+ * exists. */
+static int show_report_help(const char *list, const struct ws_user_reports *user)
 {
-	size_t told = 0;
+	size_t explained = 0;
 
 	for (size_t i = 0; ws_stats_list[i]; i++) {
 		const struct ws_stat *stat = ws_stats_list[i];
 
 		if (!*list)
-			printf("%-26s %s%s\n", stat->name, stat->title,
-			       stat->by_default ? " (default)" : "");
-		else if (named(list, stat->name))
-			explain_report(stat), told++;
+			printf("%-26s %s%s\n", stat->name, stat->title, default_mark(stat));
+		else if (is_named(list, stat->name))
+			explain_report(stat), explained++;
 	}
 	for (size_t i = 0; i < user->n; i++) {
 		if (!*list)
 			printf("%-26s %s\n", user->reports[i].name,
 			       ws_text_or(user->reports[i].title, "A query of yours"));
-		else if (named(list, user->reports[i].name))
-			explain_user_report(&user->reports[i]), told++;
+		else if (is_named(list, user->reports[i].name))
+			explain_user_report(&user->reports[i]), explained++;
 	}
 	if (!*list)
 		printf("\n--help-reports=NAME says what a report shows and which arguments it "
 		       "takes, --help-reports=ALL of all.\n");
-	if (*list && !told)
-		ws_say("stats: --help-reports: there is no report '%s'", list);
-	return *list && !told ? -1 : 0;
+	if (!*list || explained)
+		return 0;
+	ws_say("stats: --help-reports: there is no report '%s'", list);
+	return -1;
 }
 
-static int help_formats(const char *list)
+static int show_format_help(const char *list)
 {
-	bool told = !*list;
+	bool explained = !*list;
 
 	for (const struct ws_format *format = ws_formats; format->name; format++) {
-		if (*list && !named(list, format->name) &&
-		    !(format->alias && named(list, format->alias)))
+		if (*list && !is_named(list, format->name) &&
+		    !(format->alias && is_named(list, format->alias)))
 			continue;
 		printf("%s", format->name);
-		for (const char *const *a = format->args; *a; a++)
-			printf("[:%s]%s", *a, **a == '<' ? "..." : "");
-		printf("\n    %s%s%s%s (.%s)\n", format->about,
-		       format->alias ? "; also called " : "", ws_text_or(format->alias, ""), "",
-		       format->extension);
+		for (const char *const *argument = format->args; *argument; argument++) {
+			printf("[:%s]", *argument);
+			if (**argument == '<')
+				printf("...");
+		}
+		printf("\n    %s", format->about);
+		if (format->alias)
+			printf("; also called %s", format->alias);
+		printf(" (.%s)\n", format->extension);
 		if (*list)
 			printf("    %s\n", format->details);
-		told = true;
+		explained = true;
 	}
 	if (!*list)
 		printf("\n--help-formats=NAME explains one, --help-formats=ALL all.\n");
-	if (!told)
-		ws_say("stats: --help-formats: there is no format '%s'", list);
-	return told ? 0 : -1;
+	if (explained)
+		return 0;
+	ws_say("stats: --help-formats: there is no format '%s'", list);
+	return -1;
 }
 
 /* ---- lists ---- */
 
 /* Split every value of a list at commas: "-r a,b -r c". Empty parts of -f mean the default format.
  */
-static void split(const struct ws_list *in, const char ***out, size_t *count)
+static void split_list(const struct ws_list *in, const char ***out, size_t *count)
 {
 	size_t cap = 0;
 
@@ -207,13 +232,13 @@ static void split(const struct ws_list *in, const char ***out, size_t *count)
 		const char *text = in->v[i];
 
 		for (;;) {
-			size_t n = strcspn(text, ",");
+			size_t length = strcspn(text, ",");
 
 			ws_grow(*out, cap, *count + 1);
-			(*out)[(*count)++] = ws_strndup(text, n);
-			if (!text[n])
+			(*out)[(*count)++] = ws_strndup(text, length);
+			if (!text[length])
 				break;
-			text += n + 1;
+			text += length + 1;
 		}
 	}
 }
@@ -221,21 +246,23 @@ static void split(const struct ws_list *in, const char ***out, size_t *count)
 /* Length of an output: up to a comma, for a command one outside of its quotes. */
 static size_t output_length(const char *text)
 {
-	size_t n = 0;
+	size_t length = 0;
 	char quote = 0;
 
 	if (*text != '@')
 		return strcspn(text, ",");
-	for (; text[n] && (quote || text[n] != ','); n++) {
-		if (text[n] == '\\' && quote != '\'' && text[n + 1])
-			n++;
-		else if (quote ? text[n] == quote : text[n] == '"' || text[n] == '\'')
-			quote = quote ? 0 : text[n];
+	for (; text[length] && (quote || text[length] != ','); length++) {
+		if (text[length] == '\\' && quote != '\'' && text[length + 1])
+			length++;
+		else if (quote && text[length] == quote)
+			quote = 0;
+		else if (!quote && (text[length] == '"' || text[length] == '\''))
+			quote = text[length];
 	}
-	return n;
+	return length;
 }
 
-static void split_outputs(const struct ws_list *in, const char ***out, size_t *count)
+static void split_output_list(const struct ws_list *in, const char ***out, size_t *count)
 {
 	size_t cap = 0;
 
@@ -245,13 +272,13 @@ static void split_outputs(const struct ws_list *in, const char ***out, size_t *c
 		const char *text = in->v[i];
 
 		for (;;) {
-			size_t n = output_length(text);
+			size_t length = output_length(text);
 
 			ws_grow(*out, cap, *count + 1);
-			(*out)[(*count)++] = ws_strndup(text, n);
-			if (!text[n])
+			(*out)[(*count)++] = ws_strndup(text, length);
+			if (!text[length])
 				break;
-			text += n + 1;
+			text += length + 1;
 		}
 	}
 }
@@ -268,7 +295,7 @@ static void repeat_last(const char ***reports, size_t *count, size_t most)
 	}
 }
 
-static void drop(const char **list, size_t count)
+static void free_list(const char **list, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		free((void *)list[i]);
@@ -281,17 +308,17 @@ static bool is_sqlite(const char *path)
 {
 	char head[16];
 	FILE *file = fopen(path, "re");
-	bool yes = file && fread(head, 1, sizeof(head), file) == sizeof(head) &&
-		   !memcmp(head, "SQLite format 3", sizeof(head));
+	bool matches = file && fread(head, 1, sizeof(head), file) == sizeof(head) &&
+		       !memcmp(head, "SQLite format 3", sizeof(head));
 
 	if (file)
 		fclose(file);
-	return yes;
+	return matches;
 }
 
 /* The file to read for --sqlite: the one named, if it is there and not older than the report; else
  * the report, exported to it first. */
-static int through_sqlite(const struct options *options, int argc, char **argv, const char **file)
+static int find_sqlite_file(const struct options *options, int argc, char **argv, const char **file)
 {
 	struct ws_export_request request = {.type = "sqlite",
 					    .output = options->sqlite,
@@ -299,11 +326,13 @@ static int through_sqlite(const struct options *options, int argc, char **argv, 
 					    .quiet = options->quiet,
 					    .lazy = true,
 					    .blobs = true};
-	char *report = argc == 1 ? ws_report_operand(argv[0]) : NULL;
+	char *report = NULL;
 	struct stat theirs, ours;
 	int rc = -1;
 
 	*file = argv[0];
+	if (argc == 1)
+		report = ws_report_operand(argv[0]);
 	if (argc != 1) {
 		ws_say("stats: --sqlite is for one report file, but %d are given", argc);
 	} else if (is_sqlite(report)) {
@@ -323,8 +352,8 @@ static int through_sqlite(const struct options *options, int argc, char **argv, 
 	return rc;
 }
 
-static int make(const struct options *options, int argc, char **argv,
-		struct ws_stats_request *request)
+static int make_stats(const struct options *options, int argc, char **argv,
+		      struct ws_stats_request *request)
 {
 	const char *file = NULL;
 	struct ws_err err;
@@ -341,16 +370,20 @@ static int make(const struct options *options, int argc, char **argv,
 	}
 	ws_import_anew = options->force_export;
 	ws_import_quiet = options->quiet;
-	if (options->sqlite && through_sqlite(options, argc, argv, &file) < 0)
+	if (options->sqlite && find_sqlite_file(options, argc, argv, &file) < 0)
 		return WS_EXIT_FAIL;
 	for (int i = 0; i < argc; i++) {
-		int one = ws_stats_file(options->sqlite ? file : argv[i], request);
+		int file_rc;
 
-		if (one == WS_OUTFILE_PIPE)
+		if (!options->sqlite)
+			file = argv[i];
+		file_rc = ws_stats_file(file, request);
+
+		if (file_rc == WS_OUTFILE_PIPE)
 			return WS_EXIT_PIPE;
-		rc |= one;
+		rc |= file_rc;
 	}
-	return rc ? WS_EXIT_FAIL : WS_EXIT_OK;
+	return ws_exit_status(rc);
 }
 
 /* Names of the queries of --sql come after the reports of -r. */
@@ -365,8 +398,8 @@ static void add_queries(const struct options *options, struct ws_user_reports *u
 	}
 }
 
-static int reports_of(const struct options *options, int argc, char **argv,
-		      struct ws_user_reports *user)
+static int make_reports(const struct options *options, int argc, char **argv,
+			struct ws_user_reports *user)
 {
 	const char **reports, **formats, **outputs;
 	struct ws_stats_request request = {
@@ -384,23 +417,31 @@ static int reports_of(const struct options *options, int argc, char **argv,
 		ws_say("stats: no report file is given; 'warpsight stats FILE' summarises one");
 		return WS_EXIT_USAGE;
 	}
-	split(&options->reports, &reports, &request.report_count);
-	split(&options->formats, &formats, &request.format_count);
-	split_outputs(&options->outputs, &outputs, &request.output_count);
+	split_list(&options->reports, &reports, &request.report_count);
+	split_list(&options->formats, &formats, &request.format_count);
+	split_output_list(&options->outputs, &outputs, &request.output_count);
 	add_queries(options, user, &reports, &request.report_count);
 	repeat_last(&reports, &request.report_count,
 		    ws_max(request.format_count, request.output_count));
 	request.reports = reports;
 	request.formats = formats;
 	request.outputs = outputs;
-	rc = make(options, argc, argv, &request);
-	drop(reports, request.report_count);
-	drop(formats, request.format_count);
-	drop(outputs, request.output_count);
+	rc = make_stats(options, argc, argv, &request);
+	free_list(reports, request.report_count);
+	free_list(formats, request.format_count);
+	free_list(outputs, request.output_count);
 	return rc;
 }
 
-static int run(void *values, int argc, char **argv)
+/* The names that help is wanted for: the option's value or the first operand; "" for none. */
+static const char *help_topics(const char *value, int argc, char **argv)
+{
+	if (*value || !argc)
+		return value;
+	return argv[0];
+}
+
+static int run_stats(void *values, int argc, char **argv)
 {
 	const struct options *options = values;
 	struct ws_user_reports user = {0};
@@ -415,14 +456,13 @@ static int run(void *values, int argc, char **argv)
 		return WS_EXIT_USAGE;
 	}
 	if (options->help_reports)
-		rc = help_reports(*options->help_reports || !argc ? options->help_reports : argv[0],
-				  &user);
+		rc = show_report_help(help_topics(options->help_reports, argc, argv), &user);
 	if (options->help_formats)
-		rc |= help_formats(*options->help_formats || !argc ? options->help_formats
-								   : argv[0]);
-	rc = rc ? WS_EXIT_USAGE : 0;
+		rc |= show_format_help(help_topics(options->help_formats, argc, argv));
+	if (rc)
+		rc = WS_EXIT_USAGE;
 	if (!options->help_reports && !options->help_formats)
-		rc = reports_of(options, argc, argv, &user);
+		rc = make_reports(options, argc, argv, &user);
 	ws_user_reports_free(&user);
 	return rc;
 }
@@ -453,5 +493,5 @@ const struct ws_command ws_cmd_stats = {
 		"warpsight stats -r cuda_api_sum -o '@grep -E \"Name|cudaFree\"' report1.wsrep\n"
 		"warpsight stats -r nvtx_pushpop_trace --filter-time 1s/1.5s --timeunit ms "
 		"report1.wsrep",
-	.run = run,
+	.run = run_stats,
 };

@@ -9,7 +9,7 @@ struct status_opts {
 	bool environment, json;
 };
 
-static int status_run(void *opts, int argc, char **argv)
+static int run_status(void *opts, int argc, char **argv)
 {
 	const struct status_opts *options = opts;
 
@@ -41,5 +41,5 @@ const struct ws_command ws_cmd_status = {
 	.usage = "-e [options]",
 	.opts = status_options,
 	.opts_size = sizeof(struct status_opts),
-	.run = status_run,
+	.run = run_status,
 };

@@ -1,61 +1,59 @@
 /*
- * suggest.c - "did you mean": the nearest of the names that exist.
+ * suggest.c - "did you mean": finds the nearest of the names that exist.
  *
- * Optimal string alignment distance (insert, delete, replace, swap of neighbours, each 1), with one
- * row of history more than the plain edit distance because a swap is the commonest slip. A name
- * that begins with what was typed is nearer than any typing error.
+ * Optimal string alignment distance (insert, delete, replace, swap of neighbours, each 1), which
+ * keeps one more row than the plain edit distance because a swap is the commonest slip. A name that
+ * begins with what was typed is nearer than any typing error.
  */
 #include <string.h>
 
 #include "cli/text.h"
 #include "base/choose.h"
 
-enum { LONGEST = 63, FAR = 1000 };
+enum { MAX_NAME = 63, FAR = 1000 };
 
-static int least(int a, int b)
+static int edit_distance(const char *typed, size_t typed_length, const char *name,
+			 size_t name_length)
 {
-	return ws_min(a, b);
-}
+	int row[3][MAX_NAME + 1];
+	int *before = row[0], *above = row[1], *current = row[2], *oldest;
 
-static int edit_distance(const char *a, size_t an, const char *b, size_t bn)
-{
-	int row[3][LONGEST + 1];
-	int *before = row[0], *above = row[1], *now = row[2], *swap;
-
-	if (an > LONGEST || bn > LONGEST)
+	if (typed_length > MAX_NAME || name_length > MAX_NAME)
 		return FAR;
-	for (size_t j = 0; j <= bn; j++)
-		above[j] = (int)j;
+	for (size_t column = 0; column <= name_length; column++)
+		above[column] = (int)column;
 	memset(row[0], 0, sizeof(row[0]));
-	for (size_t i = 1; i <= an; i++) {
-		now[0] = (int)i;
-		for (size_t j = 1; j <= bn; j++) {
-			now[j] = least(least(above[j] + 1, now[j - 1] + 1),
-				       above[j - 1] + (a[i - 1] != b[j - 1]));
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				now[j] = least(now[j], before[j - 2] + 1);
+	for (size_t row_number = 1; row_number <= typed_length; row_number++) {
+		current[0] = (int)row_number;
+		for (size_t at = 1; at <= name_length; at++) {
+			current[at] =
+				ws_min(ws_min(above[at] + 1, current[at - 1] + 1),
+				       above[at - 1] + (typed[row_number - 1] != name[at - 1]));
+			if (row_number > 1 && at > 1 && typed[row_number - 1] == name[at - 2] &&
+			    typed[row_number - 2] == name[at - 1])
+				current[at] = ws_min(current[at], before[at - 2] + 1);
 		}
-		swap = before;
+		oldest = before;
 		before = above;
-		above = now;
-		now = swap;
+		above = current;
+		current = oldest;
 	}
-	return above[bn];
+	return above[name_length];
 }
 
 void ws_nearest_try(struct ws_nearest *nearest, const char *name, size_t len)
 {
 	size_t typed = strlen(nearest->word);
-	int d;
+	int distance;
 
 	if (typed >= 2 && typed < len && !strncmp(nearest->word, name, typed))
-		d = 0;
+		distance = 0;
 	else
-		d = edit_distance(nearest->word, typed, name, len);
-	if (!nearest->best || d < nearest->distance) {
+		distance = edit_distance(nearest->word, typed, name, len);
+	if (!nearest->best || distance < nearest->distance) {
 		nearest->best = name;
 		nearest->best_len = len;
-		nearest->distance = d;
+		nearest->distance = distance;
 	}
 }
 

@@ -1,12 +1,12 @@
 /*
- * symbolize.c - the command `symbolize`: names for the places in code of a report that has none, or
- * not for all.
+ * symbolize.c - the command `symbolize`: finds names for the places in code of a report that has
+ * none, or not for all.
  *
- * A frame is looked up when the last word on it in the report is no name. What is found goes into
- * the report as a further set of rows; the recorded modules are known by their build ids, and a
- * file with another one is not used. The kernel's symbols and perf maps lose their meaning with the
- * boot and the process: they are used on the machine and boot of the recording only, or from a
- * folder that was named.
+ * A frame is looked up when the newest rows on it in the report have no name. What is found is
+ * added to the report as a further set of rows; the recorded modules are identified by their build
+ * ids, and a file with another one is not used. The kernel's symbols and perf maps lose their
+ * meaning with the boot and the process: they are used only on the machine and boot of the
+ * recording, or from a folder that was named.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +14,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/choose.h"
 #include "base/mem.h"
 #include "query/operand.h"
 #include "cli/cli.h"
 #include "cli/symbol_dirs.h"
+#include "cli/text.h"
 #include "stats/stats.h"
 #include "query/query.h"
 #include "symbols/symbolise.h"
@@ -27,16 +29,16 @@ struct options {
 	bool source_info, quiet, all;
 };
 
-struct work {
+struct symbolise_job {
 	const struct options *options;
 	struct ws_report *report;
 	struct ws_modules *registry;
 	struct ws_module **module; /* by id in the report */
 	uint32_t modules;
 	struct ws_wanted *wanted;
-	size_t n, cap;
+	size_t count, cap;
 	uint8_t *state; /* by frame: 0 unknown, 1 has rows but no name, 2 named */
-	uint32_t *set_of;
+	uint32_t *newest_set;
 	uint32_t frames, set;
 	struct ws_writer *writer;
 	bool same_boot;
@@ -47,20 +49,20 @@ int ws_symbol_dirs(const struct ws_list *given, struct ws_list *out, struct ws_e
 {
 	for (size_t i = 0; i < given->n; i++)
 		for (const char *at = given->v[i]; *at;) {
-			size_t n = strcspn(at, ",");
-			char *dir = ws_strndup(at, n);
-			struct stat st;
+			size_t length = strcspn(at, ",");
+			char *dir = ws_strndup(at, length);
+			struct stat status;
 
-			at += n + (at[n] == ',');
-			if (!n) {
+			at += length + (at[length] == ',');
+			if (!length) {
 				free(dir);
 				continue;
 			}
 			ws_grow(out->v, out->cap, out->n + 1);
 			out->v[out->n++] = dir;
-			if (stat(dir, &st))
+			if (stat(dir, &status))
 				return ws_fail_errno(err, "--symbols: cannot look into %s", dir);
-			if (!S_ISDIR(st.st_mode))
+			if (!S_ISDIR(status.st_mode))
 				return ws_fail(err, "--symbols: %s is not a folder", dir);
 		}
 	return 0;
@@ -82,89 +84,92 @@ static bool is_same_boot(const struct ws_report *report)
 	return recorded && *now && !strcmp(now, recorded);
 }
 
-static int add_module(struct work *work, const uint64_t *values, struct ws_err *err)
+static int add_module(struct symbolise_job *job, const uint64_t *values, struct ws_err *err)
 {
 	uint64_t id = values[ws_module_id];
 	struct ws_module *module;
 
 	if (!id || id > UINT32_C(1) << 24)
 		return ws_fail(err, "%s is damaged: a module has number %llu",
-			       ws_report_path(work->report), (unsigned long long)id);
-	if (id > work->modules) {
-		work->module = ws_realloc(work->module, (id + 1) * sizeof(*work->module));
-		memset(work->module + work->modules + 1, 0,
-		       (id - work->modules) * sizeof(*work->module));
-		work->modules = (uint32_t)id;
+			       ws_report_path(job->report), (unsigned long long)id);
+	if (id > job->modules) {
+		job->module = ws_realloc(job->module, (id + 1) * sizeof(*job->module));
+		memset(job->module + job->modules + 1, 0,
+		       (id - job->modules) * sizeof(*job->module));
+		job->modules = (uint32_t)id;
 	}
 	module = ws_modules_recorded(
-		work->registry, (enum ws_module_kind)values[ws_module_kind],
-		ws_report_string(work->report, (uint32_t)values[ws_module_path], NULL),
-		ws_report_string(work->report, (uint32_t)values[ws_module_build_id], NULL),
-		values[ws_module_size], work->same_boot);
-	work->module[id] = module;
+		job->registry, (enum ws_module_kind)values[ws_module_kind],
+		ws_report_string(job->report, (uint32_t)values[ws_module_path], NULL),
+		ws_report_string(job->report, (uint32_t)values[ws_module_build_id], NULL),
+		values[ws_module_size], job->same_boot);
+	job->module[id] = module;
 	return 0;
 }
 
-static int read_modules(struct work *work, struct ws_err *err)
+static int read_modules(struct symbolise_job *job, struct ws_err *err)
 {
-	struct ws_cursor *cursor = ws_cursor_open(work->report, WS_TABLE_module, 0, UINT64_MAX);
+	struct ws_cursor *cursor = ws_cursor_open(job->report, WS_TABLE_module, 0, UINT64_MAX);
 	const uint64_t *values;
 	int rc = 0;
 
-	work->module = ws_calloc(1, sizeof(*work->module));
+	job->module = ws_calloc(1, sizeof(*job->module));
 	while (!rc && ws_cursor_next(cursor, &values))
-		rc = add_module(work, values, err);
+		rc = add_module(job, values, err);
 	ws_cursor_close(cursor);
 	return rc;
 }
 
 /* What earlier sets say: the highest set of a frame counts, and its function is the row with the
  * greatest depth. */
-static void read_symbols(struct work *work)
+static void read_symbols(struct symbolise_job *job)
 {
-	struct ws_cursor *cursor = ws_cursor_open(work->report, WS_TABLE_symbol, 0, UINT64_MAX);
+	struct ws_cursor *cursor = ws_cursor_open(job->report, WS_TABLE_symbol, 0, UINT64_MAX);
 	const uint64_t *values;
 
 	while (ws_cursor_next(cursor, &values)) {
-		uint64_t f = values[ws_symbol_frame];
+		uint64_t frame = values[ws_symbol_frame];
 		uint32_t set = (uint32_t)values[ws_symbol_set];
 
-		work->set = set > work->set && set < UINT32_MAX ? set : work->set;
-		if (f > work->frames || set < work->set_of[f])
+		if (set < UINT32_MAX)
+			job->set = ws_max(set, job->set);
+		if (frame > job->frames || set < job->newest_set[frame])
 			continue;
-		if (set > work->set_of[f])
-			work->state[f] = 1;
-		work->set_of[f] = set;
+		if (set > job->newest_set[frame])
+			job->state[frame] = 1;
+		job->newest_set[frame] = set;
 		if (values[ws_symbol_name])
-			work->state[f] = 2;
+			job->state[frame] = 2;
 	}
 	ws_cursor_close(cursor);
 }
 
-static int read_frames(struct work *work, struct ws_err *err)
+static int read_frames(struct symbolise_job *job, struct ws_err *err)
 {
-	struct ws_cursor *cursor = ws_cursor_open(work->report, WS_TABLE_frame, 0, UINT64_MAX);
-	uint64_t most = ws_report_rows(work->report, WS_TABLE_frame);
+	struct ws_cursor *cursor = ws_cursor_open(job->report, WS_TABLE_frame, 0, UINT64_MAX);
+	uint64_t most = ws_report_rows(job->report, WS_TABLE_frame);
 	const uint64_t *values;
 	int rc = 0;
 
-	work->frames = (uint32_t)(most < UINT32_MAX ? most : UINT32_MAX - 1);
-	work->state = ws_calloc((size_t)work->frames + 1, 1);
-	work->set_of = ws_calloc((size_t)work->frames + 1, sizeof(*work->set_of));
-	read_symbols(work);
+	job->frames = (uint32_t)ws_min(most, (uint64_t)UINT32_MAX - 1);
+	job->state = ws_calloc((size_t)job->frames + 1, 1);
+	job->newest_set = ws_calloc((size_t)job->frames + 1, sizeof(*job->newest_set));
+	read_symbols(job);
 	while (!rc && ws_cursor_next(cursor, &values)) {
-		uint64_t id = values[ws_frame_id], m = values[ws_frame_module];
+		uint64_t id = values[ws_frame_id], module = values[ws_frame_module];
 
-		if (!id || id > work->frames) {
+		if (!id || id > job->frames) {
 			rc = ws_fail(err, "%s is damaged: a frame has number %llu",
-				     ws_report_path(work->report), (unsigned long long)id);
+				     ws_report_path(job->report), (unsigned long long)id);
 		} else if (values[ws_frame_kind] != WS_FRAME_PYTHON &&
-			   (work->options->all || work->state[id] != 2)) {
-			ws_grow(work->wanted, work->cap, work->n + 1);
-			work->wanted[work->n++] =
-				(struct ws_wanted){m <= work->modules ? work->module[m] : NULL,
-						   values[ws_frame_address], (uint32_t)id,
+			   (job->options->all || job->state[id] != 2)) {
+			ws_grow(job->wanted, job->cap, job->count + 1);
+			job->wanted[job->count] =
+				(struct ws_wanted){NULL, values[ws_frame_address], (uint32_t)id,
 						   (uint8_t)values[ws_frame_kind]};
+			if (module <= job->modules)
+				job->wanted[job->count].module = job->module[module];
+			job->count++;
 		}
 	}
 	ws_cursor_close(cursor);
@@ -175,135 +180,141 @@ static int read_frames(struct work *work, struct ws_err *err)
 
 static void write_symbol(void *ctx, const struct ws_symbol *symbol)
 {
-	struct work *work = ctx;
+	struct symbolise_job *job = ctx;
 	struct ws_row_symbol row = {.frame = symbol->frame,
 				    .depth = symbol->depth,
-				    .set = work->set + 1,
+				    .set = job->set + 1,
 				    .line = symbol->line,
 				    .address = symbol->address};
 
 	/* A frame that has rows without a name keeps them when there is no name now either; so does
 	 * a named one that is looked up again. */
 	if (!symbol->depth)
-		work->kept = !symbol->name && work->state[symbol->frame] ? symbol->frame : 0;
-	if (work->kept == symbol->frame)
+		job->kept = symbol->frame * (!symbol->name && job->state[symbol->frame]);
+	if (job->kept == symbol->frame)
 		return;
-	row.name = symbol->name ? ws_writer_string(work->writer, symbol->name, strlen(symbol->name))
-				: 0;
-	row.file = symbol->file ? ws_writer_string(work->writer, symbol->file, strlen(symbol->file))
-				: 0;
-	ws_writer_add(work->writer, WS_TABLE_symbol, &row);
+	if (symbol->name)
+		row.name = ws_writer_string(job->writer, symbol->name, strlen(symbol->name));
+	if (symbol->file)
+		row.file = ws_writer_string(job->writer, symbol->file, strlen(symbol->file));
+	ws_writer_add(job->writer, WS_TABLE_symbol, &row);
 }
 
 static void say_progress(void *ctx, uint64_t done, uint64_t all)
 {
-	struct work *work = ctx;
+	struct symbolise_job *job = ctx;
 
-	if (!work->options->quiet && isatty(STDERR_FILENO))
-		fprintf(stderr, "\rwarpsight: %llu of %llu places%s", (unsigned long long)done,
-			(unsigned long long)all, done == all ? "\n" : "");
+	if (job->options->quiet || !isatty(STDERR_FILENO))
+		return;
+	fprintf(stderr, "\rwarpsight: %llu of %llu places", (unsigned long long)done,
+		(unsigned long long)all);
+	if (done == all)
+		fputs("\n", stderr);
 }
 
 static uint64_t session_second(const struct ws_report *report)
 {
 	const char *text = ws_meta(report, "session.start_epoch_ns");
 
-	return text ? strtoull(text, NULL, 10) / 1000000000u : 0;
+	if (!text)
+		return 0;
+	return strtoull(text, NULL, 10) / 1000000000u;
 }
 
-static int work(struct work *work_w, const char *path, struct ws_symbol_result *result,
-		struct ws_err *err)
+static int symbolise_report(struct symbolise_job *job, const char *path,
+			    struct ws_symbol_result *result, struct ws_err *err)
 {
 	struct ws_list dirs = {0};
-	struct ws_symbol_opts opts = {.lines = work_w->options->source_info};
-	int rc = ws_symbol_dirs(&work_w->options->symbols, &dirs, err);
+	struct ws_symbol_opts opts = {.lines = job->options->source_info};
+	int rc = ws_symbol_dirs(&job->options->symbols, &dirs, err);
 
-	work_w->report = rc ? NULL : ws_report_open(path, err);
-	rc = work_w->report ? 0 : -1;
+	if (!rc)
+		job->report = ws_report_open(path, err);
+	rc = -!job->report;
 	if (!rc) {
-		work_w->same_boot = is_same_boot(work_w->report);
+		job->same_boot = is_same_boot(job->report);
 		opts.dirs = dirs.v;
 		opts.dirs_n = dirs.n;
-		opts.kernel = work_w->same_boot;
+		opts.kernel = job->same_boot;
 		/* A perf map may be written to until its process ends, which the report knows
-		 * better than its file; without the boot none can be the right one. */
-		opts.since_s = work_w->same_boot ? session_second(work_w->report) : UINT64_MAX;
-		opts.until_s = opts.since_s +
-			       (ws_time_last(work_w->report) - ws_time_zero(work_w->report)) /
-				       1000000000u +
-			       5;
-		rc = read_modules(work_w, err) || read_frames(work_w, err) ? -1 : 0;
+		 * better than its file; after another boot none can be the right one. */
+		opts.since_s = UINT64_MAX;
+		if (job->same_boot)
+			opts.since_s = session_second(job->report);
+		opts.until_s =
+			opts.since_s +
+			(ws_time_last(job->report) - ws_time_zero(job->report)) / 1000000000u + 5;
+		rc = read_modules(job, err);
+		if (!rc)
+			rc = read_frames(job, err);
 	}
-	if (!rc && work_w->n) {
-		work_w->writer = ws_writer_append(path, err);
-		rc = work_w->writer ? 0 : -1;
+	if (!rc && job->count) {
+		job->writer = ws_writer_append(path, err);
+		rc = -!job->writer;
 	}
-	if (!rc && work_w->n) {
-		ws_symbolise(work_w->wanted, work_w->n, &opts, write_symbol, say_progress, work_w,
+	if (!rc && job->count) {
+		ws_symbolise(job->wanted, job->count, &opts, write_symbol, say_progress, job,
 			     result);
-		rc = ws_writer_close(work_w->writer, err);
+		rc = ws_writer_close(job->writer, err);
 	}
-	ws_report_close(work_w->report);
+	ws_report_close(job->report);
 	for (size_t i = 0; i < dirs.n; i++)
 		free((char *)dirs.v[i]);
 	free(dirs.v);
 	return rc;
 }
 
-static int run(void *values, int argc, char **argv)
+static int run_symbolize(void *values, int argc, char **argv)
 {
-	struct work work_w = {.options = values, .registry = ws_modules_new()};
+	struct symbolise_job job = {.options = values, .registry = ws_modules_new()};
 	struct ws_symbol_result result = {0};
 	struct ws_err err;
 	char *file;
 	int rc;
 
-	if (argc != 1) {
-		ws_say(argc ? "symbolize: one report file at a time, but %d are given"
-			    : "symbolize: no report file is given",
-		       argc);
-		ws_modules_free(work_w.registry);
+	if (!ws_one_report_given("symbolize", argc)) {
+		ws_modules_free(job.registry);
 		return WS_EXIT_USAGE;
 	}
 	file = ws_report_operand(argv[0]);
-	rc = work(&work_w, file, &result, &err);
+	rc = symbolise_report(&job, file, &result, &err);
 	if (rc)
 		ws_say("symbolize: %s", err.msg);
-	else if (!work_w.options->quiet && !work_w.n)
+	else if (!job.options->quiet && !job.count)
 		ws_say("%s: nothing is left to be named", file);
-	else if (!work_w.options->quiet)
+	else if (!job.options->quiet)
 		ws_say("%s: %llu of %llu places named", file, (unsigned long long)result.named,
 		       (unsigned long long)result.frames);
-	if (!rc && !work_w.options->quiet && result.split)
+	if (!rc && !job.options->quiet && result.split)
 		ws_say("%s: %llu compilation units are without inlined functions: their .dwo files "
 		       "are not where the compiler left "
 		       "them",
 		       file, (unsigned long long)result.split);
 	free(file);
-	free(work_w.module);
-	free(work_w.wanted);
-	free(work_w.state);
-	free(work_w.set_of);
-	ws_modules_free(work_w.registry);
-	return rc ? WS_EXIT_FAIL : WS_EXIT_OK;
+	free(job.module);
+	free(job.wanted);
+	free(job.state);
+	free(job.newest_set);
+	ws_modules_free(job.registry);
+	return ws_exit_status(rc);
 }
 
 #define AT(member) offsetof(struct options, member)
 
 static const struct ws_opt opts[] = {
 	{"symbols", 0, WS_OPT_LIST, AT(symbols), "DIR[,DIR...]", NULL,
-	 "Look in these folders too: for debug files by build id (.build-id/xx/...debug), for "
-	 "files by their names, and for "
-	 "perf-PID.map and jit-PID.dump. A file "
-	 "is taken only when its build id is the recorded one.",
+	 "Also search these folders: for debug files by build id (.build-id/xx/...debug), for "
+	 "files "
+	 "by their names, and for perf-PID.map and jit-PID.dump. A file is used only if its build "
+	 "id is the recorded one.",
 	 NULL},
 	{"show-source-info", 0, WS_OPT_BOOL, AT(source_info), NULL, NULL,
 	 "Read debugging information for source files, lines and inlined functions.", "true"},
 	{"all", 0, WS_OPT_FLAG, AT(all), NULL, NULL,
-	 "Look up again what has a name: for lines and inlined functions that debug files know by "
-	 "now.",
+	 "Also look up again what already has a name: for lines and inlined functions that newer "
+	 "debug files have.",
 	 NULL},
-	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Say nothing but errors.", NULL},
+	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Print nothing but errors.", NULL},
 	{NULL},
 };
 
@@ -324,5 +335,5 @@ const struct ws_command ws_cmd_symbolize = {
 	.opts_size = sizeof(struct options),
 	.examples = "warpsight symbolize run.wsrep\n"
 		    "warpsight symbolize --symbols=debug,../build run.wsrep\n",
-	.run = run,
+	.run = run_symbolize,
 };

@@ -10,8 +10,8 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 
-/* A command that is planned: answered by name, with what there is instead, so that "unknown
- * command" stays true to its word. */
+/* A command that is planned: the message names what to use instead, so that "unknown command" stays
+ * true. */
 struct ws_later {
 	const char *name, *what, *instead;
 };
@@ -29,9 +29,9 @@ void ws_man_page(struct ws_text *out);
 void ws_bash_completion(struct ws_text *out);
 
 /*
- * Fill whole words of `text` into lines of at most `width` columns. The first line goes on at
- * column `at`, the others start at column `indent`. Lines of `text` that begin with a blank are
- * kept as they are; an empty line starts a paragraph. Ends with a newline.
+ * Wrap `text` into lines of at most `width` columns. The first line continues at column `at`, the
+ * others start at column `indent`. Lines of `text` that begin with a blank are kept as they are; an
+ * empty line starts a paragraph. Ends with a newline.
  */
 void ws_wrap(struct ws_text *out, const char *text, int at, int indent, int width);
 
@@ -40,7 +40,8 @@ void ws_opt_spelling(struct ws_text *out, const struct ws_opt *option);
 
 /* The option's help with its values, default and repetition, as one paragraph. */
 void ws_opt_explanation(struct ws_text *out, const struct ws_opt *option);
-/* "--a, --b": the options of a command that are known and not there; false when there are none. */
+/* Append "--a, --b": the options of a command that are known but not supported; false when there
+ * are none. */
 bool ws_later_names(struct ws_text *out, const struct ws_command *command);
 
 /* Next word of a comma-separated list with an optional part after '|': its length, 0 at the end.
@@ -59,6 +60,32 @@ struct ws_nearest {
 void ws_nearest_try(struct ws_nearest *nearest, const char *name, size_t len);
 /* Is the best one near enough to be worth naming? */
 bool ws_nearest_found(const struct ws_nearest *nearest);
+
+/* "true" or "false". */
+static inline const char *ws_json_bool(bool value)
+{
+	static const char *const words[] = {"false", "true"};
+
+	return words[value];
+}
+
+/* The exit status of the tool after a function that returned 0 or an error. */
+static inline int ws_exit_status(int rc)
+{
+	if (rc)
+		return WS_EXIT_FAIL;
+	return WS_EXIT_OK;
+}
+
+/* Whether a command got exactly one report file; if not, prints that it must. */
+static inline bool ws_one_report_given(const char *command, int argc)
+{
+	if (!argc)
+		ws_say("%s: no report file is given", command);
+	else if (argc > 1)
+		ws_say("%s: one report file at a time, but %d are given", command, argc);
+	return argc == 1;
+}
 
 /* Columns of the terminal on standard output, between 40 and 120; 80 when it is not a terminal. */
 int ws_output_width(void);

@@ -3,8 +3,8 @@
  * include/warpsight/warpsight.h.
  *
  * Columns are decoded to 64-bit values, which is what Arrow's uint64, int64 and float64 are: a
- * batch's buffers are the decoded arrays, and freeing them is its release. Only the bitmap of what
- * is null is made besides, and only for columns that can be null. Reports are counted: every
+ * batch's buffers are the decoded arrays, and its release frees them. Only the bitmap of nulls is
+ * made in addition, and only for columns that can be null. Reports are reference-counted: every
  * stream, batch and dictionary holds one reference.
  */
 #include "warpsight/warpsight.h"
@@ -34,9 +34,9 @@ struct warpsight_report {
 
 static __thread char message[1024];
 
-static int fail(const char *format, const char *a, const char *b)
+static int set_error(const char *format, const char *first, const char *second)
 {
-	snprintf(message, sizeof(message), format, a, b);
+	snprintf(message, sizeof(message), format, first, second);
 	return -1;
 }
 
@@ -57,13 +57,13 @@ const char *warpsight_version(void)
 
 /* ---- reports ---- */
 
-static struct warpsight_report *hold(struct warpsight_report *report)
+static struct warpsight_report *add_reference(struct warpsight_report *report)
 {
 	__atomic_fetch_add(&report->refs, 1, __ATOMIC_RELAXED);
 	return report;
 }
 
-static void drop(struct warpsight_report *report)
+static void drop_reference(struct warpsight_report *report)
 {
 	if (__atomic_sub_fetch(&report->refs, 1, __ATOMIC_ACQ_REL))
 		return;
@@ -82,7 +82,7 @@ warpsight_report *warpsight_open(const char *path)
 	struct ws_report *file = ws_report_open(path, &err);
 
 	if (!file) {
-		fail("%s%s", err.msg, "");
+		set_error("%s%s", err.msg, "");
 		return NULL;
 	}
 	report = ws_calloc(1, sizeof(*report));
@@ -97,7 +97,7 @@ warpsight_report *warpsight_open(const char *path)
 void warpsight_close(warpsight_report *report)
 {
 	if (report)
-		drop(report);
+		drop_reference(report);
 }
 
 int warpsight_complete(const warpsight_report *report)
@@ -139,24 +139,30 @@ uint32_t warpsight_strings(const warpsight_report *report)
 
 const char *warpsight_table(size_t i)
 {
-	return i < WS_TABLE_COUNT ? ws_tables[i].name : NULL;
+	if (i >= WS_TABLE_COUNT)
+		return NULL;
+	return ws_tables[i].name;
 }
 
 const char *warpsight_table_doc(const char *table)
 {
-	int t = ws_table_find(table);
+	int number = ws_table_find(table);
 
-	return t < 0 ? NULL : ws_tables[t].doc;
+	if (number < 0)
+		return NULL;
+	return ws_tables[number].doc;
 }
 
 uint64_t warpsight_rows(const warpsight_report *report, const char *table)
 {
-	int t = ws_table_find(table);
+	int number = ws_table_find(table);
 
-	return t < 0 ? 0 : ws_report_rows(report->report, (enum ws_table)t);
+	if (number < 0)
+		return 0;
+	return ws_report_rows(report->report, (enum ws_table)number);
 }
 
-static enum warpsight_type type_of(enum ws_type type)
+static enum warpsight_type find_api_type(enum ws_type type)
 {
 	switch (type) {
 	case WS_T_TIME:
@@ -179,66 +185,66 @@ static enum warpsight_type type_of(enum ws_type type)
 	}
 }
 
-static bool nullable(enum ws_type type)
+static bool is_nullable(enum ws_type type)
 {
 	return type == WS_T_NTIME || type == WS_T_NU32 || type == WS_T_NU64 || type == WS_T_STR ||
 	       type == WS_T_NTHREAD;
 }
 
 /* The value that stands for null. */
-static uint64_t null_of(enum ws_type type)
+static uint64_t null_value(enum ws_type type)
 {
-	return type == WS_T_NU32			 ? WS_NO_U32
-	       : type == WS_T_NTIME || type == WS_T_NU64 ? UINT64_MAX
-							 : 0;
+	if (type == WS_T_NU32)
+		return WS_NO_U32;
+	if (type == WS_T_NTIME || type == WS_T_NU64)
+		return UINT64_MAX;
+	return 0;
 }
 
 int warpsight_column(const char *table, size_t i, struct warpsight_column *out)
 {
-	int t = ws_table_find(table);
+	int number = ws_table_find(table);
 	const struct ws_column_desc *desc;
 
-	if (t < 0)
-		return fail("there is no table '%s'%s", table, "");
-	if (i >= ws_tables[t].column_count)
-		return fail("the table %s has no more columns%s", table, "");
-	desc = &ws_tables[t].columns[i];
-	*out = (struct warpsight_column){desc->name, desc->sqlite, desc->doc, type_of(desc->type),
-					 nullable(desc->type)};
+	if (number < 0)
+		return set_error("there is no table '%s'%s", table, "");
+	if (i >= ws_tables[number].column_count)
+		return set_error("the table %s has no more columns%s", table, "");
+	desc = &ws_tables[number].columns[i];
+	*out = (struct warpsight_column){desc->name, desc->sqlite, desc->doc,
+					 find_api_type(desc->type), is_nullable(desc->type)};
 	return 0;
 }
 
 /* ---- schemas ---- */
 
-static void release_schema(struct ArrowSchema *ArrowSchema)
+static void release_schema(struct ArrowSchema *schema)
 {
-	for (int64_t i = 0; i < ArrowSchema->n_children; i++) {
-		if (ArrowSchema->children[i]->release)
-			ArrowSchema->children[i]->release(ArrowSchema->children[i]);
-		free(ArrowSchema->children[i]);
+	for (int64_t i = 0; i < schema->n_children; i++) {
+		if (schema->children[i]->release)
+			schema->children[i]->release(schema->children[i]);
+		free(schema->children[i]);
 	}
-	free(ArrowSchema->children);
-	if (ArrowSchema->dictionary) {
-		if (ArrowSchema->dictionary->release)
-			ArrowSchema->dictionary->release(ArrowSchema->dictionary);
-		free(ArrowSchema->dictionary);
+	free(schema->children);
+	if (schema->dictionary) {
+		if (schema->dictionary->release)
+			schema->dictionary->release(schema->dictionary);
+		free(schema->dictionary);
 	}
-	ArrowSchema->release = NULL;
+	schema->release = NULL;
 }
 
-static void new_schema(struct ArrowSchema *ArrowSchema, const char *format, const char *name,
-		       bool null)
+static void fill_schema(struct ArrowSchema *schema, const char *format, const char *name, bool null)
 {
-	*ArrowSchema = (struct ArrowSchema){.format = format,
-					    .name = name,
-					    .flags = null ? ARROW_FLAG_NULLABLE : 0,
-					    .release = release_schema};
+	*schema = (struct ArrowSchema){.format = format, .name = name, .release = release_schema};
+	if (null)
+		schema->flags = ARROW_FLAG_NULLABLE;
 }
 
 /* ---- streams ---- */
 
-struct stream {
-	struct warpsight_report *of;
+struct report_stream {
+	struct warpsight_report *report;
 	enum ws_table table;
 	unsigned flags;
 	uint8_t column[WS_MAX_COLUMNS]; /* of the table, in the order wanted */
@@ -249,42 +255,48 @@ struct stream {
 	char error[sizeof(message)];
 };
 
-static bool as_dictionary(const struct stream *stream, enum ws_type type)
+static bool is_dictionary(const struct report_stream *stream, enum ws_type type)
 {
 	return type == WS_T_STR && !(stream->flags & WARPSIGHT_NUMBERS);
 }
 
-static const char *format_of(const struct stream *stream, enum ws_type type)
+static const char *find_arrow_format(const struct report_stream *stream, enum ws_type type)
 {
-	switch (type_of(type)) {
+	bool is_signed;
+
+	switch (find_api_type(type)) {
 	case WARPSIGHT_TIME:
-		return stream->flags & WARPSIGHT_FROM_ZERO ? "l" : "L";
+		is_signed = stream->flags & WARPSIGHT_FROM_ZERO;
+		break;
 	case WARPSIGHT_SIGNED:
-		return "l";
+		is_signed = true;
+		break;
 	case WARPSIGHT_REAL:
 		return "g";
 	default:
-		return as_dictionary(stream, type) ? "l" : "L";
+		is_signed = is_dictionary(stream, type);
 	}
+	if (is_signed)
+		return "l";
+	return "L";
 }
 
 static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
 {
-	const struct stream *stream_s = stream->private_data;
+	const struct report_stream *own = stream->private_data;
 
-	new_schema(out, "+s", "", false);
-	out->n_children = stream_s->columns;
-	out->children = ws_calloc(stream_s->columns + 1, sizeof(*out->children));
-	for (uint32_t i = 0; i < stream_s->columns; i++) {
-		const struct ws_column_desc *desc =
-			&ws_tables[stream_s->table].columns[stream_s->column[i]];
+	fill_schema(out, "+s", "", false);
+	out->n_children = own->columns;
+	out->children = ws_calloc(own->columns + 1, sizeof(*out->children));
+	for (uint32_t i = 0; i < own->columns; i++) {
+		const struct ws_column_desc *desc = &ws_tables[own->table].columns[own->column[i]];
 
 		out->children[i] = ws_malloc(sizeof(**out->children));
-		new_schema(out->children[i], format_of(stream_s, desc->type), desc->name,
-			   nullable(desc->type));
-		if (as_dictionary(stream_s, desc->type)) {
+		fill_schema(out->children[i], find_arrow_format(own, desc->type), desc->name,
+			    is_nullable(desc->type));
+		if (is_dictionary(own, desc->type)) {
 			out->children[i]->dictionary = ws_malloc(sizeof(**out->children));
-			new_schema(out->children[i]->dictionary, "U", "", true);
+			fill_schema(out->children[i]->dictionary, "U", "", true);
 		}
 	}
 	return 0;
@@ -322,64 +334,65 @@ static void make_dictionary(struct warpsight_report *report)
 
 /* ---- arrays ---- */
 
-struct array { /* what one of ours holds */
+struct array_data { /* what one of ours holds */
 	const void *buffers[3];
 	void *owned[2];
-	struct warpsight_report *of; /* of a dictionary */
+	struct warpsight_report *report; /* of a dictionary */
 };
 
-static void release_array(struct ArrowArray *ArrowArray)
+static void release_array(struct ArrowArray *arrow)
 {
-	struct array *array = ArrowArray->private_data;
+	struct array_data *data = arrow->private_data;
 
-	for (int64_t i = 0; i < ArrowArray->n_children; i++) {
-		if (ArrowArray->children[i]->release)
-			ArrowArray->children[i]->release(ArrowArray->children[i]);
-		free(ArrowArray->children[i]);
+	for (int64_t i = 0; i < arrow->n_children; i++) {
+		if (arrow->children[i]->release)
+			arrow->children[i]->release(arrow->children[i]);
+		free(arrow->children[i]);
 	}
-	free(ArrowArray->children);
-	if (ArrowArray->dictionary) {
-		if (ArrowArray->dictionary->release)
-			ArrowArray->dictionary->release(ArrowArray->dictionary);
-		free(ArrowArray->dictionary);
+	free(arrow->children);
+	if (arrow->dictionary) {
+		if (arrow->dictionary->release)
+			arrow->dictionary->release(arrow->dictionary);
+		free(arrow->dictionary);
 	}
-	free(array->owned[0]);
-	free(array->owned[1]);
-	if (array->of)
-		drop(array->of);
-	free(array);
-	ArrowArray->release = NULL;
+	free(data->owned[0]);
+	free(data->owned[1]);
+	if (data->report)
+		drop_reference(data->report);
+	free(data);
+	arrow->release = NULL;
 }
 
-static struct array *new_array(struct ArrowArray *ArrowArray, int64_t length, int64_t buffers)
+static struct array_data *fill_array(struct ArrowArray *arrow, int64_t length, int64_t buffers)
 {
-	struct array *array = ws_calloc(1, sizeof(*array));
+	struct array_data *data = ws_calloc(1, sizeof(*data));
 
-	*ArrowArray = (struct ArrowArray){.length = length,
-					  .n_buffers = buffers,
-					  .buffers = array->buffers,
-					  .release = release_array,
-					  .private_data = array};
-	return array;
+	*arrow = (struct ArrowArray){.length = length,
+				     .n_buffers = buffers,
+				     .buffers = data->buffers,
+				     .release = release_array,
+				     .private_data = data};
+	return data;
 }
 
-static struct ArrowArray *new_dictionary(struct warpsight_report *report)
+static struct ArrowArray *make_dictionary_array(struct warpsight_report *report)
 {
-	struct ArrowArray *ArrowArray = ws_malloc(sizeof(*ArrowArray));
-	struct array *array;
+	struct ArrowArray *arrow = ws_malloc(sizeof(*arrow));
+	struct array_data *data;
 
 	make_dictionary(report);
-	array = new_array(ArrowArray, report->count, 3);
-	array->of = hold(report);
-	ArrowArray->null_count = 1;
-	array->buffers[0] = report->valid;
-	array->buffers[1] = report->offsets;
-	array->buffers[2] = report->text;
-	return ArrowArray;
+	data = fill_array(arrow, report->count, 3);
+	data->report = add_reference(report);
+	arrow->null_count = 1;
+	data->buffers[0] = report->valid;
+	data->buffers[1] = report->offsets;
+	data->buffers[2] = report->text;
+	return arrow;
 }
 
-/* Bits of what is not null; NULL when all is. */
-static uint8_t *validity(const uint64_t *values, size_t rows, uint64_t null, int64_t *nulls)
+/* The bitmap of what is not null; NULL when everything is. The caller frees it. */
+static uint8_t *make_validity_bitmap(const uint64_t *values, size_t rows, uint64_t null,
+				     int64_t *nulls)
 {
 	uint8_t *bits = NULL;
 
@@ -397,133 +410,138 @@ static uint8_t *validity(const uint64_t *values, size_t rows, uint64_t null, int
 	return bits;
 }
 
-/* Numbers that the dictionary does not have, of a damaged report, point to null. */
-static void check_numbers(uint64_t *values, size_t rows, uint32_t count)
+/* Makes numbers that the dictionary does not have, of a damaged report, point to null. */
+static void clear_bad_numbers(uint64_t *values, size_t rows, uint32_t count)
 {
 	for (size_t i = 0; i < rows; i++)
-		values[i] = values[i] < count ? values[i] : 0;
+		if (values[i] >= count)
+			values[i] = 0;
 }
 
-static void fill_column(const struct stream *stream, struct ArrowArray *ArrowArray,
+static void fill_column(const struct report_stream *stream, struct ArrowArray *arrow,
 			enum ws_type type, uint64_t *values, size_t rows)
 {
-	struct array *array = new_array(ArrowArray, (int64_t)rows, 2);
+	struct array_data *data = fill_array(arrow, (int64_t)rows, 2);
 
-	if (as_dictionary(stream, type)) {
-		ArrowArray->dictionary = new_dictionary(stream->of);
-		check_numbers(values, rows, stream->of->count);
+	if (is_dictionary(stream, type)) {
+		arrow->dictionary = make_dictionary_array(stream->report);
+		clear_bad_numbers(values, rows, stream->report->count);
 	}
-	if (nullable(type))
-		array->owned[0] = validity(values, rows, null_of(type), &ArrowArray->null_count);
-	if (type_of(type) == WARPSIGHT_TIME && stream->flags & WARPSIGHT_FROM_ZERO)
+	if (is_nullable(type))
+		data->owned[0] =
+			make_validity_bitmap(values, rows, null_value(type), &arrow->null_count);
+	if (find_api_type(type) == WARPSIGHT_TIME && stream->flags & WARPSIGHT_FROM_ZERO)
 		for (size_t i = 0; i < rows; i++)
-			values[i] -= stream->of->zero;
-	array->owned[1] = values;
-	array->buffers[0] = array->owned[0];
-	array->buffers[1] = values;
+			values[i] -= stream->report->zero;
+	data->owned[1] = values;
+	data->buffers[0] = data->owned[0];
+	data->buffers[1] = values;
 }
 
-static int decode(struct stream *stream, size_t i, uint64_t **col, size_t *rows)
+static int decode_columns(struct report_stream *stream, size_t i, uint64_t **col, size_t *rows)
 {
-	struct ws_block_info info = ws_report_block(stream->of->report, stream->table, i);
+	struct ws_block_info info = ws_report_block(stream->report->report, stream->table, i);
 	struct ws_err err;
 
 	for (uint64_t left = stream->window.columns; left; left &= left - 1)
 		col[__builtin_ctzll(left)] = ws_malloc((size_t)info.rows * 8 + 8);
-	if (ws_report_decode(stream->of->report, stream->table, i, stream->window.columns, col,
+	if (ws_report_decode(stream->report->report, stream->table, i, stream->window.columns, col,
 			     &err)) {
 		snprintf(stream->error, sizeof(stream->error), "%s", err.msg);
-		for (int c = 0; c < WS_MAX_COLUMNS; c++)
-			free(col[c]);
+		for (int column = 0; column < WS_MAX_COLUMNS; column++)
+			free(col[column]);
 		return EIO;
 	}
 	*rows = ws_window_filter(&stream->window, &info, col);
 	return 0;
 }
 
-static void fill_batch(const struct stream *stream, uint64_t **col, size_t rows,
+static void fill_batch(const struct report_stream *stream, uint64_t **col, size_t rows,
 		       struct ArrowArray *out)
 {
 	bool taken[WS_MAX_COLUMNS] = {false};
 
-	new_array(out, (int64_t)rows, 1); /* a struct: its bitmap alone, which there is none of */
+	fill_array(out, (int64_t)rows, 1); /* a struct has only a bitmap, and this one needs none */
 	out->n_children = stream->columns;
 	out->children = ws_calloc(stream->columns + 1, sizeof(*out->children));
 	for (uint32_t i = 0; i < stream->columns; i++) {
-		uint8_t c = stream->column[i];
+		uint8_t number = stream->column[i];
 
 		out->children[i] = ws_malloc(sizeof(**out->children));
-		fill_column(stream, out->children[i], ws_tables[stream->table].columns[c].type,
-			    col[c], rows);
-		taken[c] = true;
+		fill_column(stream, out->children[i], ws_tables[stream->table].columns[number].type,
+			    col[number], rows);
+		taken[number] = true;
 	}
-	for (int c = 0; c < WS_MAX_COLUMNS; c++)
-		if (!taken[c])
-			free(col[c]);
+	for (int place = 0; place < WS_MAX_COLUMNS; place++)
+		if (!taken[place])
+			free(col[place]);
 }
 
-static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *out)
+static int get_next_batch(struct ArrowArrayStream *stream, struct ArrowArray *out)
 {
-	struct stream *stream_s = stream->private_data;
-	size_t blocks = ws_report_blocks(stream_s->of->report, stream_s->table);
+	struct report_stream *own = stream->private_data;
+	size_t blocks = ws_report_blocks(own->report->report, own->table);
 
 	memset(out, 0, sizeof(*out));
-	while (stream_s->block < blocks) {
+	while (own->block < blocks) {
 		uint64_t *col[WS_MAX_COLUMNS] = {NULL};
 		struct ws_block_info info =
-			ws_report_block(stream_s->of->report, stream_s->table, stream_s->block);
+			ws_report_block(own->report->report, own->table, own->block);
 		size_t rows;
 		int rc;
 
-		if (!ws_window_touches(&stream_s->window, info.time_min, info.time_max)) {
-			stream_s->block++;
+		if (!ws_window_touches(&own->window, info.time_min, info.time_max)) {
+			own->block++;
 			continue;
 		}
-		rc = decode(stream_s, stream_s->block++, col, &rows);
+		rc = decode_columns(own, own->block++, col, &rows);
 		if (rc)
 			return rc;
 		if (rows) {
-			fill_batch(stream_s, col, rows, out);
+			fill_batch(own, col, rows, out);
 			return 0;
 		}
-		for (int c = 0; c < WS_MAX_COLUMNS; c++)
-			free(col[c]);
+		for (int column = 0; column < WS_MAX_COLUMNS; column++)
+			free(col[column]);
 	}
 	return 0; /* released: the end */
 }
 
 static const char *get_last_error(struct ArrowArrayStream *stream)
 {
-	const struct stream *stream_s = stream->private_data;
+	const struct report_stream *own = stream->private_data;
 
-	return *stream_s->error ? stream_s->error : NULL;
+	if (!*own->error)
+		return NULL;
+	return own->error;
 }
 
 static void release_stream(struct ArrowArrayStream *stream)
 {
-	struct stream *stream_s = stream->private_data;
+	struct report_stream *own = stream->private_data;
 
-	drop(stream_s->of);
-	free(stream_s);
+	drop_reference(own->report);
+	free(own);
 	stream->release = NULL;
 }
 
-static int choose_columns(struct stream *stream, const struct warpsight_scan *scan)
+static int choose_columns(struct report_stream *stream, const struct warpsight_scan *scan)
 {
-	stream->columns = scan->column_count ? 0 : ws_tables[stream->table].column_count;
+	if (!scan->column_count)
+		stream->columns = ws_tables[stream->table].column_count;
 	for (uint32_t i = 0; i < stream->columns; i++)
 		stream->column[i] = (uint8_t)i;
 	for (size_t i = 0; i < scan->column_count; i++) {
-		int c = ws_column_find(stream->table, scan->columns[i]);
+		int number = ws_column_find(stream->table, scan->columns[i]);
 
-		if (c < 0)
-			return fail("the table %s has no column '%s'",
-				    ws_tables[stream->table].name, scan->columns[i]);
-		if (stream->mask >> c & 1)
-			return fail("the column %s.%s is asked for twice",
-				    ws_tables[stream->table].name, scan->columns[i]);
-		stream->mask |= UINT64_C(1) << c;
-		stream->column[stream->columns++] = (uint8_t)c;
+		if (number < 0)
+			return set_error("the table %s has no column '%s'",
+					 ws_tables[stream->table].name, scan->columns[i]);
+		if (stream->mask >> number & 1)
+			return set_error("the column %s.%s is asked for twice",
+					 ws_tables[stream->table].name, scan->columns[i]);
+		stream->mask |= UINT64_C(1) << number;
+		stream->column[stream->columns++] = (uint8_t)number;
 	}
 	for (uint32_t i = 0; i < stream->columns; i++)
 		stream->mask |= UINT64_C(1) << stream->column[i];
@@ -534,30 +552,31 @@ int warpsight_stream(warpsight_report *report, const char *table, const struct w
 		     struct ArrowArrayStream *out)
 {
 	struct warpsight_scan all = {.time_max = UINT64_MAX};
-	int t = ws_table_find(table);
-	struct stream *stream;
+	int number = ws_table_find(table);
+	struct report_stream *stream;
 
 	memset(out, 0, sizeof(*out));
-	if (t < 0)
-		return fail("there is no table '%s'%s", table, "");
+	if (number < 0)
+		return set_error("there is no table '%s'%s", table, "");
 	if (scan) {
 		if (scan->size < sizeof(all))
-			return fail("warpsight_scan.size is not set%s%s", "", "");
+			return set_error("warpsight_scan.size is not set%s%s", "", "");
 		all = *scan;
 	}
 	if (all.flags & ~(unsigned)(WARPSIGHT_FROM_ZERO | WARPSIGHT_NUMBERS))
-		return fail("warpsight_scan.flags has a bit that this version does not know%s%s",
-			    "", "");
+		return set_error(
+			"warpsight_scan.flags has a bit that this version does not know%s%s", "",
+			"");
 	stream = ws_calloc(1, sizeof(*stream));
-	stream->table = (enum ws_table)t;
+	stream->table = (enum ws_table)number;
 	stream->flags = all.flags;
 	if (choose_columns(stream, &all) < 0) {
 		free(stream);
 		return -1;
 	}
-	stream->of = hold(report);
+	stream->report = add_reference(report);
 	stream->window = ws_window_new(stream->table, stream->mask, all.time_min, all.time_max);
-	*out = (struct ArrowArrayStream){get_schema, get_next, get_last_error, release_stream,
+	*out = (struct ArrowArrayStream){get_schema, get_next_batch, get_last_error, release_stream,
 					 stream};
 	return 0;
 }

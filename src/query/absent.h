@@ -1,4 +1,4 @@
-/* absent.h - why a report holds none of something: "nothing was recorded" never stands without a
+/* absent.h - why a report holds none of something: "nothing was recorded" is never said without a
  * reason where one is known. */
 #ifndef WS_QUERY_ABSENT_H
 #define WS_QUERY_ABSENT_H
@@ -7,8 +7,8 @@
 
 /*
  * Why there are no CPU samples, no context switches, or neither waits nor context switches: a
- * clause that goes on after "were recorded" and a colon, with the option or the refusal that it
- * comes from. Never NULL.
+ * clause that follows "were recorded" and a colon, with the option or the refusal that caused it.
+ * Never NULL; nothing to free.
  */
 const char *ws_why_no_samples(const struct ws_report *report);
 const char *ws_why_no_switches(const struct ws_report *report);

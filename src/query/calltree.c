@@ -2,14 +2,15 @@
  * calltree.c - see calltree.h.
  *
  * Nodes are found by a hash of (parent, unit). A stack's node is made from its caller's: the memo
- * is looked up outwards until a row is known, and the rows passed on the way are made from there
- * inwards, so that nothing recurses however deep a stack is.
+ * is searched outwards until a row is known, and the nodes of the rows passed on the way are made
+ * from there inwards, so that nothing recurses however deep a stack is.
  */
 #include "query/calltree.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/choose.h"
 #include "base/mem.h"
 #include "base/slots.h"
 
@@ -40,29 +41,30 @@ void ws_calltree_free(struct ws_calltree *calltree)
 
 /* ---- nodes ---- */
 
-static uint32_t hash(uint32_t parent, uint32_t unit)
+static uint32_t hash_node(uint32_t parent, uint32_t unit)
 {
 	return (uint32_t)ws_hash_word(0, (uint64_t)parent << 32 | unit);
 }
 
 uint32_t ws_calltree_child(struct ws_calltree *calltree, uint32_t parent, uint32_t unit)
 {
-	uint32_t h = hash(parent, unit), node;
+	uint32_t key_hash = hash_node(parent, unit), node;
 	size_t at;
 
-	for (at = ws_slots_begin(&calltree->slots, &calltree->mask, calltree->n, 1024, h);
-	     (node = ws_slots_next(calltree->slots, calltree->mask, h, &at)); at++)
+	for (at = ws_slots_begin(&calltree->slots, &calltree->mask, calltree->n, 1024, key_hash);
+	     (node = ws_slots_next(calltree->slots, calltree->mask, key_hash, &at)); at++)
 		if (calltree->nodes[node].parent == parent && calltree->nodes[node].unit == unit)
 			return node;
 	ws_grow(calltree->nodes, calltree->node_cap, calltree->n + (size_t)1);
 	calltree->nodes[calltree->n] = (struct ws_node){.parent = parent, .unit = unit};
-	calltree->slots[at] = ws_slot(h, calltree->n);
+	calltree->slots[at] = ws_slot(key_hash, calltree->n);
 	return calltree->n++;
 }
 
 /* ---- units ---- */
 
-static uint32_t unit_for(struct ws_calltree *calltree, uint64_t key, struct ws_unit_info info)
+static uint32_t find_or_add_unit(struct ws_calltree *calltree, uint64_t key,
+				 struct ws_unit_info info)
 {
 	uint32_t unit = (uint32_t)ws_map_get(&calltree->unit_of, key, NULL);
 
@@ -74,48 +76,50 @@ static uint32_t unit_for(struct ws_calltree *calltree, uint64_t key, struct ws_u
 	return calltree->unit_count++;
 }
 
-/* Keys of units are apart by kind: bit 63 for functions, 62 for modules, 61 for files of Python; a
- * line is (function, line). */
-static uint32_t unit_of(struct ws_calltree *calltree, const struct ws_place *place)
+/* Keys of units differ by kind: bit 63 for functions, 62 for modules, 61 for Python files; a line
+ * is (function, line). */
+static uint32_t find_unit(struct ws_calltree *calltree, const struct ws_place *place)
 {
 	const struct ws_function *function = ws_stacks_function(calltree->stacks, place->function);
 	struct ws_unit_info info = {place->function, place->file, 0};
 
 	if (calltree->kind == WS_UNIT_MODULE && function->module)
-		return unit_for(calltree, UINT64_C(1) << 62 | function->module, info);
+		return find_or_add_unit(calltree, UINT64_C(1) << 62 | function->module, info);
 	if (calltree->kind == WS_UNIT_MODULE && *ws_stacks_origin(calltree->stacks, function))
-		return unit_for(calltree, UINT64_C(1) << 61 | function->file, info);
+		return find_or_add_unit(calltree, UINT64_C(1) << 61 | function->file, info);
 	if (calltree->kind != WS_UNIT_LINE || !place->line)
-		return unit_for(calltree, UINT64_C(1) << 63 | place->function, info);
+		return find_or_add_unit(calltree, UINT64_C(1) << 63 | place->function, info);
 	info.line = place->line;
-	return unit_for(calltree, (uint64_t)place->line << 31 ^ place->function, info);
+	return find_or_add_unit(calltree, (uint64_t)place->line << 31 ^ place->function, info);
 }
 
 uint32_t ws_calltree_made(struct ws_calltree *calltree, const char *name, size_t len)
 {
-	uint32_t f = ws_stacks_made(calltree->stacks, name, len);
+	uint32_t function = ws_stacks_made(calltree->stacks, name, len);
 
-	return unit_for(calltree, UINT64_C(1) << 63 | f, (struct ws_unit_info){f, 0, 0});
+	return find_or_add_unit(calltree, UINT64_C(1) << 63 | function,
+				(struct ws_unit_info){function, 0, 0});
 }
 
 /* ---- stacks ---- */
 
-static bool wanted(const struct ws_calltree *calltree, const struct ws_frame_info *frame_info)
+static bool is_wanted(const struct ws_calltree *calltree, const struct ws_frame_info *frame_info)
 {
 	return calltree->frames == WS_FRAMES_ALL ||
 	       (frame_info->kind == WS_FRAME_PYTHON) == (calltree->frames == WS_FRAMES_PYTHON);
 }
 
-/* The functions of a frame below `node`, the one that others were inlined into first. */
-static uint32_t descend(struct ws_calltree *calltree, uint32_t node, uint32_t frame)
+/* Adds the functions of a frame below `node`, the one that others were inlined into first; returns
+ * the last one's node. */
+static uint32_t add_frame_nodes(struct ws_calltree *calltree, uint32_t node, uint32_t frame)
 {
 	const struct ws_frame_info *frame_info = ws_stacks_frame(calltree->stacks, frame);
 	const struct ws_place *place = ws_stacks_places(calltree->stacks, frame_info);
 
-	if (!wanted(calltree, frame_info))
+	if (!is_wanted(calltree, frame_info))
 		return node;
 	for (uint32_t i = frame_info->count; i--;) {
-		uint32_t unit = unit_of(calltree, &place[i]);
+		uint32_t unit = find_unit(calltree, &place[i]);
 
 		if (calltree->kind != WS_UNIT_MODULE || !node || calltree->nodes[node].unit != unit)
 			node = ws_calltree_child(calltree, node, unit);
@@ -123,11 +127,11 @@ static uint32_t descend(struct ws_calltree *calltree, uint32_t node, uint32_t fr
 	return node;
 }
 
-static uint32_t stack_node(struct ws_calltree *calltree, uint32_t root, uint32_t stack)
+static uint32_t find_stack_node(struct ws_calltree *calltree, uint32_t root, uint32_t stack)
 {
-	uint32_t path[WS_STACKS_DEEPEST], n = 0, node = root;
+	uint32_t path[WS_STACKS_DEEPEST], length = 0, node = root;
 
-	while (stack && n < WS_STACKS_DEEPEST) {
+	while (stack && length < WS_STACKS_DEEPEST) {
 		bool found;
 		uint64_t known = ws_map_get(&calltree->memo, (uint64_t)root << 32 | stack, &found);
 
@@ -135,15 +139,15 @@ static uint32_t stack_node(struct ws_calltree *calltree, uint32_t root, uint32_t
 			node = (uint32_t)known;
 			break;
 		}
-		path[n++] = stack;
+		path[length++] = stack;
 		ws_stacks_step(calltree->stacks, stack, &stack);
 	}
-	while (n--) {
-		uint32_t caller, frame = ws_stacks_step(calltree->stacks, path[n], &caller);
+	while (length--) {
+		uint32_t caller, frame = ws_stacks_step(calltree->stacks, path[length], &caller);
 
 		if (frame)
-			node = descend(calltree, node, frame);
-		ws_map_set(&calltree->memo, (uint64_t)root << 32 | path[n], node);
+			node = add_frame_nodes(calltree, node, frame);
+		ws_map_set(&calltree->memo, (uint64_t)root << 32 | path[length], node);
 	}
 	return node;
 }
@@ -151,22 +155,25 @@ static uint32_t stack_node(struct ws_calltree *calltree, uint32_t root, uint32_t
 uint32_t ws_calltree_node(struct ws_calltree *calltree, uint32_t root, uint32_t frame,
 			  uint32_t stack)
 {
-	uint32_t node = stack_node(calltree, root, stack);
+	uint32_t node = find_stack_node(calltree, root, stack);
 
-	return frame ? descend(calltree, node, frame) : node;
+	if (!frame)
+		return node;
+	return add_frame_nodes(calltree, node, frame);
 }
 
 size_t ws_calltree_fetch(struct ws_calltree *calltree, uint32_t root, uint32_t frame,
 			 uint32_t stack)
 {
-	uint32_t node = stack_node(calltree, root, stack);
+	uint32_t node = find_stack_node(calltree, root, stack);
 	const struct ws_frame_info *frame_info = ws_stacks_frame(calltree->stacks, frame);
 	size_t at;
 
-	if (!frame || !wanted(calltree, frame_info) || !calltree->mask)
+	if (!frame || !is_wanted(calltree, frame_info) || !calltree->mask)
 		return 0;
-	at = hash(node, unit_of(calltree, &ws_stacks_places(calltree->stacks,
-							    frame_info)[frame_info->count - 1])) &
+	at = hash_node(node,
+		       find_unit(calltree, &ws_stacks_places(calltree->stacks,
+							     frame_info)[frame_info->count - 1])) &
 	     calltree->mask;
 	__builtin_prefetch(&calltree->slots[at]);
 	return at;
@@ -201,16 +208,16 @@ void ws_calltree_children(const struct ws_calltree *calltree, uint32_t **first, 
 	}
 }
 
-/* Depth of each node, 1 for those below nothing, no further than `most` + 1. */
-static uint32_t *depths(const struct ws_calltree *calltree, uint32_t most)
+/* The depth of each node: 1 for those directly below node 0; counted no further than `most` + 1. */
+static uint32_t *find_depths(const struct ws_calltree *calltree, uint32_t most)
 {
-	uint32_t *d = ws_calloc(calltree->n, sizeof(*d));
+	uint32_t *depth = ws_calloc(calltree->n, sizeof(*depth));
 
 	for (uint32_t i = 1; i < calltree->n; i++) {
-		d[i] = d[calltree->nodes[i].parent] + 1;
-		d[i] = d[i] > most + 1 ? most + 1 : d[i];
+		depth[i] = depth[calltree->nodes[i].parent] + 1;
+		depth[i] = ws_min(depth[i], most + 1);
 	}
-	return d;
+	return depth;
 }
 
 static void copy_units(const struct ws_calltree *calltree, struct ws_calltree *out)
@@ -222,16 +229,16 @@ static void copy_units(const struct ws_calltree *calltree, struct ws_calltree *o
 
 void ws_calltree_invert(const struct ws_calltree *calltree, uint32_t roots, struct ws_calltree *out)
 {
-	uint32_t *depth = depths(calltree, roots),
+	uint32_t *depth = find_depths(calltree, roots),
 		 *root = ws_calloc(calltree->n, sizeof(*root)); /* of each: its place in `out` */
 
 	ws_calltree_init(out, calltree->stacks, calltree->kind, calltree->frames);
 	copy_units(calltree, out);
-	for (uint32_t i = 1; i < calltree->n; i++)
-		root[i] = depth[i] <= roots
-				  ? ws_calltree_child(out, root[calltree->nodes[i].parent],
-						      calltree->nodes[i].unit)
-				  : root[calltree->nodes[i].parent];
+	for (uint32_t i = 1; i < calltree->n; i++) {
+		root[i] = root[calltree->nodes[i].parent];
+		if (depth[i] <= roots)
+			root[i] = ws_calltree_child(out, root[i], calltree->nodes[i].unit);
+	}
 	for (uint32_t i = 1; i < calltree->n; i++) {
 		uint32_t at = root[i];
 
@@ -254,60 +261,78 @@ struct flattening {
 	uint32_t *inside; /* by unit: nodes of it that the walk is below, within one root */
 	uint64_t *row_of; /* by unit: root << 32 | row + 1 of the last root that had it */
 	struct ws_flat *rows;
-	size_t n, cap;
+	size_t count, cap;
 };
 
-static struct ws_flat *row(struct flattening *flattening, uint32_t root, uint32_t unit)
+static struct ws_flat *find_or_add_row(struct flattening *flattening, uint32_t root, uint32_t unit)
 {
 	uint64_t known = flattening->row_of[unit];
 
 	if (known && flattening->rows[(uint32_t)known - 1].root == root)
 		return &flattening->rows[(uint32_t)known - 1];
-	ws_grow(flattening->rows, flattening->cap, flattening->n + 1);
-	flattening->rows[flattening->n] = (struct ws_flat){.root = root, .unit = unit};
-	flattening->row_of[unit] = ++flattening->n;
-	return &flattening->rows[flattening->n - 1];
+	ws_grow(flattening->rows, flattening->cap, flattening->count + 1);
+	flattening->rows[flattening->count] = (struct ws_flat){.root = root, .unit = unit};
+	flattening->row_of[unit] = ++flattening->count;
+	return &flattening->rows[flattening->count - 1];
 }
 
-static void enter(struct flattening *flattening, uint32_t node, uint32_t root,
-		  const struct ws_cost *total)
+static void enter_node(struct flattening *flattening, uint32_t node, uint32_t root,
+		       const struct ws_cost *total)
 {
-	const struct ws_node *node_n = &flattening->calltree->nodes[node];
+	const struct ws_node *info = &flattening->calltree->nodes[node];
 
 	if (flattening->depth[node] <= flattening->roots) {
-		if (node_n->self.count) {
-			struct ws_flat *flat = row(flattening, node, node_n->unit);
+		if (info->self.count) {
+			struct ws_flat *flat = find_or_add_row(flattening, node, info->unit);
 
-			ws_cost_add(&flat->self, &node_n->self);
-			ws_cost_add(&flat->total, &node_n->self);
+			ws_cost_add(&flat->self, &info->self);
+			ws_cost_add(&flat->total, &info->self);
 		}
 		return;
 	}
-	ws_cost_add(&row(flattening, root, node_n->unit)->self, &node_n->self);
-	if (!flattening->inside[node_n->unit]++)
-		ws_cost_add(&row(flattening, root, node_n->unit)->total, total);
+	ws_cost_add(&find_or_add_row(flattening, root, info->unit)->self, &info->self);
+	if (!flattening->inside[info->unit]++)
+		ws_cost_add(&find_or_add_row(flattening, root, info->unit)->total, total);
 }
 
-static void leave(struct flattening *flattening, uint32_t node)
+static void leave_node(struct flattening *flattening, uint32_t node)
 {
 	if (flattening->depth[node] > flattening->roots)
 		flattening->inside[flattening->calltree->nodes[node].unit]--;
 }
 
-/* The node of depth `roots` that a node is, or is below. */
-static uint32_t *roots_of(const struct ws_calltree *calltree, const uint32_t *depth, uint32_t roots)
+/* Leaves `node` and every parent of which it was the last child; returns the next node, or 0. */
+static uint32_t next_after_subtree(struct flattening *flattening, const uint32_t *next,
+				   uint32_t node)
+{
+	while (node) {
+		leave_node(flattening, node);
+		if (next[node])
+			return next[node];
+		node = flattening->calltree->nodes[node].parent;
+	}
+	return 0;
+}
+
+/* Of each node, the node of depth `roots` that it is, or is below; 0 without roots. */
+static uint32_t *find_roots(const struct ws_calltree *calltree, const uint32_t *depth,
+			    uint32_t roots)
 {
 	uint32_t *root = ws_calloc(calltree->n, sizeof(*root));
 
-	for (uint32_t i = 1; i < calltree->n; i++)
-		root[i] = !roots ? 0 : depth[i] <= roots ? i : root[calltree->nodes[i].parent];
+	for (uint32_t i = 1; roots && i < calltree->n; i++) {
+		if (depth[i] <= roots)
+			root[i] = i;
+		else
+			root[i] = root[calltree->nodes[i].parent];
+	}
 	return root;
 }
 
 struct ws_flat *ws_calltree_flat(const struct ws_calltree *calltree, uint32_t roots, size_t *count)
 {
-	uint32_t *first, *next, *depth = depths(calltree, roots),
-				*root = roots_of(calltree, depth, roots);
+	uint32_t *first, *next, *depth = find_depths(calltree, roots),
+				*root = find_roots(calltree, depth, roots);
 	struct ws_cost *total = ws_calltree_totals(calltree);
 	struct flattening flattening = {.calltree = calltree, .depth = depth, .roots = roots};
 
@@ -316,18 +341,16 @@ struct ws_flat *ws_calltree_flat(const struct ws_calltree *calltree, uint32_t ro
 	ws_calltree_children(calltree, &first, &next);
 	for (uint32_t at = first[0]; at;) { /* depth first, without recursion */
 		__builtin_prefetch(
-			&calltree->nodes[next[at]]); /* what comes next, if this has no children */
+			&calltree->nodes[next[at]]); /* the next node if this one has no children */
 		__builtin_prefetch(&total[next[at]]);
 		__builtin_prefetch(&first[next[at]]);
 		__builtin_prefetch(&next[next[at]]);
-		enter(&flattening, at, root[at], &total[at]);
+		enter_node(&flattening, at, root[at], &total[at]);
 		if (first[at]) {
 			at = first[at];
 			continue;
 		}
-		for (; at && (leave(&flattening, at), !next[at]); at = calltree->nodes[at].parent)
-			;
-		at = at ? next[at] : 0;
+		at = next_after_subtree(&flattening, next, at);
 	}
 	free(first);
 	free(next);
@@ -336,7 +359,7 @@ struct ws_flat *ws_calltree_flat(const struct ws_calltree *calltree, uint32_t ro
 	free(total);
 	free(flattening.inside);
 	free(flattening.row_of);
-	*count = flattening.n;
+	*count = flattening.count;
 	return flattening.rows;
 }
 

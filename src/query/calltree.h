@@ -1,14 +1,14 @@
 /*
  * calltree.h - call stacks merged into one tree, root outermost, with what each node costs.
  *
- * A node is a *unit* under a parent node: a function, a module or a source line, as the tree was
- * told; stacks that differ only in addresses share nodes. Inlined functions are nodes of their own,
- * under the function that they were inlined into. What stands above the outermost function (a
- * process, a thread) is a node too, made by ws_calltree_child.
+ * A node is a *unit* under a parent node: a function, a module or a source line, as chosen when the
+ * tree was made; stacks that differ only in addresses share nodes. Inlined functions are nodes of
+ * their own, under the function that they were inlined into. What stands above the outermost
+ * function (a process, a thread) is a node too, made by ws_calltree_child.
  *
  * A parent's number is less than its children's, so sums over subtrees are one loop backwards.
- * Stacks that were met before are found in a memo by (root, stack): the whole of a profile costs
- * about as much as its distinct stacks.
+ * Stacks that were seen before are found in a memo by (root, stack): a whole profile costs about as
+ * much as its distinct stacks.
  */
 #ifndef WS_QUERY_CALLTREE_H
 #define WS_QUERY_CALLTREE_H
@@ -65,8 +65,8 @@ uint32_t ws_calltree_node(struct ws_calltree *calltree, uint32_t root, uint32_t 
 			  uint32_t stack);
 
 /*
- * Trees of many distinct stacks are larger than the cache: asking for some stacks ahead, first with
- * the one and then with the other function, lets ws_calltree_node find what it touches. `fetched`
+ * Trees of many distinct stacks are larger than the cache: calling first the one and then the other
+ * function for some stacks ahead lets ws_calltree_node find in the cache what it reads. `fetched`
  * is what the first returned.
  */
 size_t ws_calltree_fetch(struct ws_calltree *calltree, uint32_t root, uint32_t frame,
@@ -80,10 +80,10 @@ static inline void ws_cost_add(struct ws_cost *to, const struct ws_cost *cost)
 	to->ns += cost->ns;
 }
 
-/* Costs of each node with all below it. The caller frees it. */
+/* The costs of each node with everything below it. The caller frees it. */
 struct ws_cost *ws_calltree_totals(const struct ws_calltree *calltree);
-/* The same tree turned over below nodes of depth `roots` (0: from the top): leaves come first,
- * callers below them. */
+/* The same tree inverted below nodes of depth `roots` (0: from the top): leaves come first, callers
+ * below them. `out` is not initialised yet; free it with ws_calltree_free. */
 void ws_calltree_invert(const struct ws_calltree *calltree, uint32_t roots,
 			struct ws_calltree *out);
 
@@ -99,14 +99,14 @@ struct ws_flat {
  */
 struct ws_flat *ws_calltree_flat(const struct ws_calltree *calltree, uint32_t roots, size_t *count);
 
-/* Children of each node: first[node], then next[child]...; 0 ends. Both of t->n. The caller frees
- * them. */
+/* Children of each node: first[node], then next[child]...; 0 ends. Both have an entry for each
+ * node. The caller frees them. */
 void ws_calltree_children(const struct ws_calltree *calltree, uint32_t **first, uint32_t **next);
 
-/* Text of a unit: the function's name, with file:line for lines; the module's path for modules.
- * Appends to `text`. */
+/* Append the text of a unit to `text`: the function's name, with file:line for lines; the module's
+ * path for modules. */
 void ws_calltree_name(const struct ws_calltree *calltree, uint32_t unit, struct ws_text *text);
-/* Path of its module, or of its source file for Python; "" for neither. */
+/* The path of its module, or of its source file for Python; "" when neither is known. */
 const char *ws_calltree_module(const struct ws_calltree *calltree, uint32_t unit);
 
 #endif

@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/choose.h"
 #include "base/mem.h"
 
-static struct ws_call_ids *entry(struct ws_calls *calls, uint64_t key)
+static struct ws_call_ids *find_entry(struct ws_calls *calls, uint64_t key)
 {
 	size_t at = ws_call_hash(key) & calls->mask;
 
@@ -15,53 +16,54 @@ static struct ws_call_ids *entry(struct ws_calls *calls, uint64_t key)
 	return &calls->ids[at];
 }
 
-static void grow(struct ws_calls *calls)
+static void grow_index(struct ws_calls *calls)
 {
 	struct ws_call_ids *old = calls->ids;
-	size_t n = old ? calls->mask + 1 : 0;
-
-	calls->mask = (n ? n * 2 : 1024) - 1;
+	size_t old_size = 0;
+	if (old)
+		old_size = calls->mask + 1;
+	calls->mask = ws_max(old_size * 2, (size_t)1024) - 1;
 	calls->ids = ws_calloc(calls->mask + 1, sizeof(*calls->ids));
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < old_size; i++)
 		if (old[i].key)
-			*entry(calls, old[i].key) = old[i];
+			*find_entry(calls, old[i].key) = old[i];
 	free(old);
 }
 
-/* Calls with their process, one after the other; `take` gets the entry of each one's id. */
-static void each_call(struct ws_calls *calls, const struct ws_who *who,
-		      void (*take)(struct ws_calls *, struct ws_call_ids *, uint64_t id,
-				   size_t row))
+/* Calls `visit` for each call with the index entry of its id. */
+static void visit_calls(struct ws_calls *calls, const struct ws_who *who,
+			void (*visit)(struct ws_calls *, struct ws_call_ids *, uint64_t id,
+				      size_t row))
 {
 	const uint64_t *thread = calls->rows.col[ws_cuda_api_thread],
 		       *id = calls->rows.col[ws_cuda_api_correlation];
 	struct ws_call_ids *last = NULL;
-	uint64_t process = 0, of = UINT64_MAX;
+	uint64_t process = 0, last_thread = UINT64_MAX;
 
 	for (size_t i = 0; i < calls->rows.rows; i++) {
 		uint64_t key;
 
 		if (id[i] == WS_NO_U32)
 			continue;
-		if (thread[i] != of) {
-			of = thread[i];
-			process = ws_who_thread(who, (uint32_t)of)->process;
+		if (thread[i] != last_thread) {
+			last_thread = thread[i];
+			process = ws_who_thread(who, (uint32_t)last_thread)->process;
 		}
 		key = (process << 32 | (uint32_t)id[i] / WS_CALL_IDS) + 1;
 		if (!last || last->key != key) {
 			if (calls->used * 4 >= calls->mask * 3)
-				grow(calls);
-			last = entry(calls, key);
+				grow_index(calls);
+			last = find_entry(calls, key);
 		}
 		if (!last->key) {
 			last->key = key;
 			calls->used++;
 		}
-		take(calls, last, id[i], i);
+		visit(calls, last, id[i], i);
 	}
 }
 
-static void mark(struct ws_calls *calls, struct ws_call_ids *ids, uint64_t id, size_t row)
+static void mark_id(struct ws_calls *calls, struct ws_call_ids *ids, uint64_t id, size_t row)
 {
 	(void)calls, (void)row;
 	ids->bits[id % WS_CALL_IDS / 64] |= UINT64_C(1) << id % 64;
@@ -69,7 +71,7 @@ static void mark(struct ws_calls *calls, struct ws_call_ids *ids, uint64_t id, s
 
 /* Rows are in order of start within a thread, outer calls first: the first with an id is the
  * outermost. */
-static void place(struct ws_calls *calls, struct ws_call_ids *ids, uint64_t id, size_t row)
+static void place_call(struct ws_calls *calls, struct ws_call_ids *ids, uint64_t id, size_t row)
 {
 	uint32_t *call = &calls->call[ws_call_place(ids, id)];
 
@@ -81,16 +83,16 @@ static void index_calls(struct ws_calls *calls, const struct ws_who *who)
 {
 	uint32_t first = 0;
 
-	grow(calls);
-	each_call(calls, who, mark);
+	grow_index(calls);
+	visit_calls(calls, who, mark_id);
 	for (size_t i = 0; i <= calls->mask; i++) {
 		calls->ids[i].first = first;
-		for (size_t w = 0; w < WS_COUNT(calls->ids[i].bits); w++)
-			first += (uint32_t)__builtin_popcountll(calls->ids[i].bits[w]);
+		for (size_t word = 0; word < WS_COUNT(calls->ids[i].bits); word++)
+			first += (uint32_t)__builtin_popcountll(calls->ids[i].bits[word]);
 	}
 	calls->call = ws_malloc(((size_t)first + 1) * sizeof(*calls->call));
 	memset(calls->call, 0xff, ((size_t)first + 1) * sizeof(*calls->call));
-	each_call(calls, who, place);
+	visit_calls(calls, who, place_call);
 }
 
 int ws_calls_load(const struct ws_report *report, const struct ws_who *who, struct ws_calls *calls,

@@ -4,10 +4,10 @@
  *
  * All calls of the CUDA API are in memory, sorted by (thread, start), so that enclose.h can find
  * the ranges around each. The index has an entry for 256 consecutive ids of a process: bits for
- * those that calls have, and where their calls stand in one array, which counting bits leads to.
- * Work is recorded about in the order of its calls, so that most look-ups find what the one before
- * has fetched. Memory: 40 bytes a call for the columns, 4 for the array and up to 100 for the
- * entries: a few where every seventh id or more is used.
+ * those that calls have, and where their calls stand in one array; counting bits gives the place in
+ * it. Work is recorded about in the order of its calls, so that most look-ups find in the cache
+ * what the one before has fetched. Memory: 40 bytes a call for the columns, 4 for the array and up
+ * to 100 for the entries: a few where every seventh id or more is used.
  */
 #ifndef WS_QUERY_CORRELATE_H
 #define WS_QUERY_CORRELATE_H
@@ -37,18 +37,17 @@ void ws_calls_free(struct ws_calls *calls);
 
 /*
  * Entries of ids that follow one another stand side by side, 64 of them: work comes about in the
- * order of ids, so that look-ups go through memory in order too, however far apart ids are. What
- * collides goes on by an odd number of entries above 64 (WS_CALL_STEP): a row of entries steps over
- * another at once, and all places are reached in the end.
+ * order of ids, so that look-ups go through memory in order too, however far apart ids are. After a
+ * collision the search goes on by an odd number of entries above 64 (WS_CALL_STEP): a row of
+ * entries steps over another at once, and all places are reached in the end.
  */
 static inline uint64_t ws_call_hash(uint64_t key)
 {
-	uint64_t h = (key >> 6) * UINT64_C(0x9e3779b97f4a7c15);
-
-	return (h ^ h >> 29) << 6 | (key & 63);
+	uint64_t hash = (key >> 6) * UINT64_C(0x9e3779b97f4a7c15);
+	return (hash ^ hash >> 29) << 6 | (key & 63);
 }
 
-/* Place in `call` of an id that the entry is for, or WS_NO_CALL. */
+/* The place in `call` of an id of this entry, or WS_NO_CALL. */
 static inline uint32_t ws_call_place(const struct ws_call_ids *ids, uint64_t correlation)
 {
 	uint32_t bit = correlation % WS_CALL_IDS, place = ids->first;
@@ -62,9 +61,9 @@ static inline uint32_t ws_call_place(const struct ws_call_ids *ids, uint64_t cor
 }
 
 /*
- * The call (its row) that caused what has this correlation id in this process (id of the process
- * table), or WS_NO_CALL. Where a driver call inside of a runtime call shares its id, the outer one.
- * Thread-safe.
+ * The call (its row) that caused the work with this correlation id in this process (id of the
+ * process table), or WS_NO_CALL. Where a driver call inside a runtime call shares its id, the outer
+ * one. Thread-safe.
  */
 static inline uint32_t ws_calls_find(const struct ws_calls *calls, uint64_t process,
 				     uint64_t correlation)
@@ -81,7 +80,9 @@ static inline uint32_t ws_calls_find(const struct ws_calls *calls, uint64_t proc
 		at = (at + WS_CALL_STEP) & calls->mask;
 	}
 	place = ws_call_place(&calls->ids[at], correlation);
-	return place == WS_NO_CALL ? WS_NO_CALL : calls->call[place];
+	if (place == WS_NO_CALL)
+		return WS_NO_CALL;
+	return calls->call[place];
 }
 
 #endif

@@ -1,21 +1,23 @@
 /*
  * cursor.c - rows of a table one by one in order of start.
  *
- * Blocks are opened when their earliest time comes up, and merged by a heap. An open block's
- * columns are kept in the width that their values need, constant ones as one value; and what is
- * kept is bounded: beyond that the block whose next row is furthest away is put aside (its position
- * stays) and decoded again when its turn comes. So one parent range that is written a thousand
- * blocks after its start costs a second decoding of a block, not a thousand blocks in memory.
+ * Blocks are opened when their earliest time is due, and merged by a heap. An open block's columns
+ * are kept in the width that their values need, constant ones as one value; and the memory for them
+ * is bounded: beyond that limit, the block whose next row is furthest away is unloaded (its
+ * position stays) and decoded again when its turn comes. So one parent range that is written a
+ * thousand blocks after its start costs a second decoding of a block, not a thousand blocks in
+ * memory.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/choose.h"
 #include "base/mem.h"
 #include "query/cursor.h"
 #include "query/window.h"
 
 size_t ws_cursor_most_bytes = (size_t)256 << 20;
-enum { FEWEST_BLOCKS = 4 };
+enum { MIN_BLOCKS = 4 };
 
 struct open_block {
 	size_t block;
@@ -46,11 +48,11 @@ struct ws_cursor {
 
 /* ---- one block ---- */
 
-static void unload(struct ws_cursor *cursor, struct open_block *block)
+static void unload_block(struct ws_cursor *cursor, struct open_block *block)
 {
-	for (uint32_t k = 0; k < cursor->columns; k++) {
-		free(block->col[k]);
-		block->col[k] = NULL;
+	for (uint32_t column = 0; column < cursor->columns; column++) {
+		free(block->col[column]);
+		block->col[column] = NULL;
 	}
 	if (block->loaded) {
 		cursor->bytes -= block->bytes;
@@ -60,111 +62,127 @@ static void unload(struct ws_cursor *cursor, struct open_block *block)
 	block->loaded = false;
 }
 
-static void make_room(struct ws_cursor *cursor, uint32_t rows)
+static void reserve_buffer(struct ws_cursor *cursor, uint32_t rows)
 {
 	if (rows <= cursor->buffer_rows)
 		return;
-	for (uint32_t k = 0; k < cursor->columns; k++)
-		cursor->buffer[k] = ws_realloc(cursor->buffer[k], (size_t)rows * 8);
+	for (uint32_t column = 0; column < cursor->columns; column++)
+		cursor->buffer[column] = ws_realloc(cursor->buffer[column], (size_t)rows * 8);
 	cursor->order = ws_realloc(cursor->order, (size_t)rows * 2 * sizeof(*cursor->order));
 	cursor->buffer_rows = rows;
 }
 
-/* Row numbers of the buffer by start, equal ones as they stand: merging its ascending runs (one a
- * track) pairwise. */
-static void order_by_start(struct ws_cursor *cursor, uint32_t n)
+/* The end of the ascending run of `order` that begins at `at`. */
+static uint32_t run_end(const uint64_t *start, const uint32_t *order, uint32_t next, uint32_t rows)
 {
-	const uint64_t *start =
-		cursor->window.start >= 0 ? cursor->buffer[cursor->window.start] : NULL;
-	uint32_t *from = cursor->order, *to = cursor->order + cursor->buffer_rows;
-	bool more = start != NULL;
+	for (next++; next < rows && start[order[next - 1]] <= start[order[next]];)
+		next++;
+	return ws_min(next, rows);
+}
 
-	for (uint32_t i = 0; i < n; i++)
-		from[i] = i;
+/* Fills `order` with the row numbers of the buffer by start, equal ones in their order: merges its
+ * ascending runs (one a track) pairwise. */
+static void sort_by_start(struct ws_cursor *cursor, uint32_t rows)
+{
+	const uint64_t *start = NULL;
+	uint32_t *from = cursor->order, *to = cursor->order + cursor->buffer_rows;
+	bool more = cursor->window.start >= 0;
+
+	if (more)
+		start = cursor->buffer[cursor->window.start];
+	for (uint32_t first = 0; first < rows; first++)
+		from[first] = first;
 	while (more) {
 		uint32_t at = 0, merged = 0;
 
-		for (uint32_t i = 0; i < n; merged++) {
-			uint32_t mid = i + 1, end, a, b;
+		for (uint32_t begin = 0; begin < rows; merged++) {
+			uint32_t mid = run_end(start, from, begin, rows),
+				 end = run_end(start, from, mid, rows), left = begin, right = mid;
 
-			while (mid < n && start[from[mid - 1]] <= start[from[mid]])
-				mid++;
-			for (end = mid < n ? mid + 1 : n;
-			     end < n && start[from[end - 1]] <= start[from[end]];)
-				end++;
-			for (a = i, b = mid; a < mid || b < end;)
-				to[at++] = b == end || (a < mid && start[from[a]] <= start[from[b]])
-						   ? from[a++]
-						   : from[b++];
-			i = end;
+			while (left < mid || right < end) {
+				if (right == end ||
+				    (left < mid && start[from[left]] <= start[from[right]]))
+					to[at++] = from[left++];
+				else
+					to[at++] = from[right++];
+			}
+			begin = end;
 		}
 		more = merged > 1;
-		uint32_t *t = from;
+		uint32_t *swapped = from;
 
 		from = to;
-		to = t;
+		to = swapped;
 	}
 	if (from != cursor->order)
-		memcpy(cursor->order, from, (size_t)n * sizeof(*from));
+		memcpy(cursor->order, from, (size_t)rows * sizeof(*from));
 }
 
-static uint8_t width_of(uint64_t bits)
+static uint8_t width_for(uint64_t bits)
 {
-	return bits >> 32 ? 8 : bits >> 16 ? 4 : bits >> 8 ? 2 : 1;
+	if (bits >> 32)
+		return 8;
+	if (bits >> 16)
+		return 4;
+	if (bits >> 8)
+		return 2;
+	return 1;
 }
 
-static void keep_column(struct ws_cursor *cursor, struct open_block *block, uint32_t k, uint32_t n)
+static void keep_column(struct ws_cursor *cursor, struct open_block *block, uint32_t column,
+			uint32_t rows)
 {
-	const uint64_t *values = cursor->buffer[k];
+	const uint64_t *values = cursor->buffer[column];
 	uint64_t diff = 0, bits = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < rows; i++) {
 		diff |= values[i] ^ values[0];
 		bits |= values[i];
 	}
-	block->constant[k] = values[0];
+	block->constant[column] = values[0];
 	if (!diff)
 		return;
-	block->width[k] = width_of(bits);
-	block->col[k] = ws_malloc((size_t)n * block->width[k]);
-	block->bytes += (size_t)n * block->width[k];
-	for (uint32_t i = 0; i < n; i++) {
-		uint64_t x = values[cursor->order[i]];
+	block->width[column] = width_for(bits);
+	block->col[column] = ws_malloc((size_t)rows * block->width[column]);
+	block->bytes += (size_t)rows * block->width[column];
+	for (uint32_t i = 0; i < rows; i++) {
+		uint64_t value = values[cursor->order[i]];
 
-		memcpy((char *)block->col[k] + (size_t)i * block->width[k], &x, block->width[k]);
+		memcpy((char *)block->col[column] + (size_t)i * block->width[column], &value,
+		       block->width[column]);
 	}
 }
 
-static uint64_t value(const struct open_block *block, uint32_t k, uint32_t i)
+static uint64_t read_value(const struct open_block *block, uint32_t column, uint32_t row)
 {
-	switch (block->col[k] ? block->width[k] : 0) {
-	case 0:
-		return block->constant[k];
+	if (!block->col[column])
+		return block->constant[column];
+	switch (block->width[column]) {
 	case 1:
-		return ((const uint8_t *)block->col[k])[i];
+		return ((const uint8_t *)block->col[column])[row];
 	case 2:
-		return ((const uint16_t *)block->col[k])[i];
+		return ((const uint16_t *)block->col[column])[row];
 	case 4:
-		return ((const uint32_t *)block->col[k])[i];
+		return ((const uint32_t *)block->col[column])[row];
 	default:
-		return ((const uint64_t *)block->col[k])[i];
+		return ((const uint64_t *)block->col[column])[row];
 	}
 }
 
-/* Decode, filter, order. A damaged block has no rows. */
-static void load(struct ws_cursor *cursor, struct open_block *block)
+/* Decodes, filters and orders a block. A damaged one has no rows. */
+static void load_block(struct ws_cursor *cursor, struct open_block *block)
 {
 	struct ws_block_info info = ws_report_block(cursor->report, cursor->table, block->block);
 
-	make_room(cursor, info.rows);
+	reserve_buffer(cursor, info.rows);
 	if (ws_report_decode(cursor->report, cursor->table, block->block, UINT64_MAX,
 			     cursor->buffer, NULL))
 		block->rows = 0;
 	else
 		block->rows = (uint32_t)ws_window_filter(&cursor->window, &info, cursor->buffer);
-	order_by_start(cursor, block->rows);
-	for (uint32_t k = 0; block->rows && k < cursor->columns; k++)
-		keep_column(cursor, block, k, block->rows);
+	sort_by_start(cursor, block->rows);
+	for (uint32_t column = 0; block->rows && column < cursor->columns; column++)
+		keep_column(cursor, block, column, block->rows);
 	block->loaded = true;
 	cursor->bytes += block->bytes;
 	cursor->loaded++;
@@ -172,61 +190,64 @@ static void load(struct ws_cursor *cursor, struct open_block *block)
 
 /* ---- the heap ---- */
 
-static bool less(const struct open_block *left, const struct open_block *right)
+static bool comes_before(const struct open_block *left, const struct open_block *right)
 {
-	return left->head != right->head ? left->head < right->head : left->block < right->block;
+	if (left->head != right->head)
+		return left->head < right->head;
+	return left->block < right->block;
 }
 
-static void sift_down(struct ws_cursor *cursor, size_t i)
+static void sift_down(struct ws_cursor *cursor, size_t at)
 {
-	struct open_block *block = cursor->heap[i];
+	struct open_block *block = cursor->heap[at];
 
-	for (size_t k; (k = 2 * i + 1) < cursor->open; i = k) {
-		if (k + 1 < cursor->open && less(cursor->heap[k + 1], cursor->heap[k]))
-			k++;
-		if (!less(cursor->heap[k], block))
+	for (size_t child; (child = 2 * at + 1) < cursor->open; at = child) {
+		if (child + 1 < cursor->open &&
+		    comes_before(cursor->heap[child + 1], cursor->heap[child]))
+			child++;
+		if (!comes_before(cursor->heap[child], block))
 			break;
-		cursor->heap[i] = cursor->heap[k];
+		cursor->heap[at] = cursor->heap[child];
 	}
-	cursor->heap[i] = block;
+	cursor->heap[at] = block;
 }
 
-static void push(struct ws_cursor *cursor, struct open_block *block)
+static void push_block(struct ws_cursor *cursor, struct open_block *block)
 {
-	size_t i = cursor->open++;
+	size_t at = cursor->open++;
 
 	ws_grow(cursor->heap, cursor->open_cap, cursor->open);
-	for (; i && less(block, cursor->heap[(i - 1) / 2]); i = (i - 1) / 2)
-		cursor->heap[i] = cursor->heap[(i - 1) / 2];
-	cursor->heap[i] = block;
+	for (; at && comes_before(block, cursor->heap[(at - 1) / 2]); at = (at - 1) / 2)
+		cursor->heap[at] = cursor->heap[(at - 1) / 2];
+	cursor->heap[at] = block;
 }
 
-static void set_head(const struct ws_cursor *cursor, struct open_block *block)
+static void update_head(const struct ws_cursor *cursor, struct open_block *block)
 {
-	block->head = cursor->window.start >= 0
-			      ? value(block, (uint32_t)cursor->window.start, block->next)
-			      : 0;
+	block->head = 0;
+	if (cursor->window.start >= 0)
+		block->head = read_value(block, (uint32_t)cursor->window.start, block->next);
 }
 
-/* Put aside what is needed last until the rest fits. */
+/* Unloads the blocks that are needed last until the rest fits. */
 static void bound_memory(struct ws_cursor *cursor, const struct open_block *wanted)
 {
-	while (cursor->bytes > ws_cursor_most_bytes && cursor->loaded > FEWEST_BLOCKS) {
+	while (cursor->bytes > ws_cursor_most_bytes && cursor->loaded > MIN_BLOCKS) {
 		struct open_block *last = NULL;
 
 		for (size_t i = 0; i < cursor->open; i++)
 			if (cursor->heap[i]->loaded && cursor->heap[i] != wanted &&
-			    (!last || less(last, cursor->heap[i])))
+			    (!last || comes_before(last, cursor->heap[i])))
 				last = cursor->heap[i];
 		if (!last)
 			return;
-		unload(cursor, last);
+		unload_block(cursor, last);
 	}
 }
 
 static void close_block(struct ws_cursor *cursor, struct open_block *block)
 {
-	unload(cursor, block);
+	unload_block(cursor, block);
 	free(block);
 }
 
@@ -238,31 +259,34 @@ static void pop_block(struct ws_cursor *cursor)
 		sift_down(cursor, 0);
 }
 
-static void open_next(struct ws_cursor *cursor)
+static void open_next_block(struct ws_cursor *cursor)
 {
 	struct open_block *block = ws_calloc(1, sizeof(*block));
 
 	block->block = cursor->todo[cursor->todo_next++];
-	load(cursor, block);
+	load_block(cursor, block);
 	if (!block->rows) {
 		close_block(cursor, block);
 		return;
 	}
-	set_head(cursor, block);
-	push(cursor, block);
+	update_head(cursor, block);
+	push_block(cursor, block);
 	bound_memory(cursor, block);
 }
 
 /* ---- the interface ---- */
 
-static int by_time(const void *first, const void *second, void *ctx)
+static int compare_times(const void *first, const void *second, void *ctx)
 {
 	const struct ws_cursor *cursor = ctx;
-	size_t x = *(const size_t *)first, y = *(const size_t *)second;
-	uint64_t s = ws_report_block(cursor->report, cursor->table, x).time_min,
-		 t = ws_report_block(cursor->report, cursor->table, y).time_min;
+	size_t first_block = *(const size_t *)first, second_block = *(const size_t *)second;
+	uint64_t first_time = ws_report_block(cursor->report, cursor->table, first_block).time_min,
+		 second_time =
+			 ws_report_block(cursor->report, cursor->table, second_block).time_min;
 
-	return s != t ? (s < t ? -1 : 1) : x < y ? -1 : 1;
+	if (first_time != second_time)
+		return ws_compare(first_time, second_time);
+	return ws_compare(first_block, second_block);
 }
 
 struct ws_cursor *ws_cursor_open(const struct ws_report *report, enum ws_table table,
@@ -283,7 +307,8 @@ struct ws_cursor *ws_cursor_open(const struct ws_report *report, enum ws_table t
 			cursor->todo[cursor->todo_count++] = i;
 	}
 	if (cursor->window.start >= 0 && cursor->todo_count)
-		qsort_r(cursor->todo, cursor->todo_count, sizeof(*cursor->todo), by_time, cursor);
+		qsort_r(cursor->todo, cursor->todo_count, sizeof(*cursor->todo), compare_times,
+			cursor);
 	return cursor;
 }
 
@@ -305,12 +330,12 @@ static struct open_block *first_block(struct ws_cursor *cursor)
 		struct open_block *block;
 
 		while (next_block_is_due(cursor))
-			open_next(cursor);
+			open_next_block(cursor);
 		if (!cursor->open)
 			return NULL;
 		block = cursor->heap[0];
 		if (!block->loaded) {
-			load(cursor, block);
+			load_block(cursor, block);
 			bound_memory(cursor, block);
 		}
 		if (block->next < block->rows)
@@ -325,13 +350,13 @@ bool ws_cursor_next(struct ws_cursor *cursor, const uint64_t **values)
 
 	if (!block)
 		return false;
-	for (uint32_t k = 0; k < cursor->columns; k++)
-		cursor->row[k] = value(block, k, block->next);
+	for (uint32_t column = 0; column < cursor->columns; column++)
+		cursor->row[column] = read_value(block, column, block->next);
 	*values = cursor->row;
 	if (++block->next == block->rows) {
 		pop_block(cursor);
 	} else {
-		set_head(cursor, block);
+		update_head(cursor, block);
 		sift_down(cursor, 0);
 	}
 	return true;
@@ -343,8 +368,8 @@ void ws_cursor_close(struct ws_cursor *cursor)
 		return;
 	for (size_t i = 0; i < cursor->open; i++)
 		close_block(cursor, cursor->heap[i]);
-	for (uint32_t k = 0; k < cursor->columns; k++)
-		free(cursor->buffer[k]);
+	for (uint32_t column = 0; column < cursor->columns; column++)
+		free(cursor->buffer[column]);
 	free(cursor->order);
 	free(cursor->todo);
 	free(cursor->heap);

@@ -1,10 +1,10 @@
-/* cursor.h - what tests turn to see blocks put aside. */
+/* cursor.h - what tests change to see blocks unloaded. */
 #ifndef WS_CURSOR_H
 #define WS_CURSOR_H
 
 #include "query/query.h"
 
-/* Decoded columns that a cursor keeps at most. */
+/* The most bytes of decoded columns that a cursor keeps. */
 extern size_t ws_cursor_most_bytes;
 
 #endif

@@ -1,13 +1,14 @@
 /* doubles.c - see doubles.h. */
 #include "query/doubles.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ns: where a double of microseconds starts to lose what a trace writes, and where it can hold no
- * nanoseconds any more. */
-#define LEAST (UINT64_C(1000) << 33)
-#define MOST (UINT64_C(1000) << 43)
+/* In ns: where a double of microseconds begins to lose what a trace writes, and where it cannot
+ * hold nanoseconds any more. */
+#define MIN_NS (UINT64_C(1000) << 33)
+#define MAX_NS (UINT64_C(1000) << 43)
 
 void ws_doubles_open(struct ws_doubles *doubles, const struct ws_report *report,
 		     enum ws_doubles_use use)
@@ -36,18 +37,20 @@ void ws_doubles_close(struct ws_doubles *doubles)
 	ws_map_free(&doubles->clocks);
 }
 
-/* What a reader of the trace has for a decimal of microseconds. Below 2^53 ns both operands are
- * exact, so it is rounded once. */
-static double microseconds(uint64_t ns)
+/* The number that a reader of the trace gets for a decimal of microseconds. Below 2^53 ns both
+ * operands are exact, so it is rounded once. */
+static double to_microseconds(uint64_t ns)
 {
-	return ns < UINT64_C(1) << 53 ? (double)ns / 1000 : (double)((long double)ns / 1000);
+	if (ns < UINT64_C(1) << 53)
+		return (double)ns / 1000;
+	return (double)((long double)ns / 1000);
 }
 
-static int64_t moved(double us, uint64_t ns)
+static int64_t find_shift(double us, uint64_t ns)
 {
-	long double by = ((long double)us * 1000 - ns) * WS_DOUBLES_PARTS;
+	long double shift = ((long double)us * 1000 - ns) * WS_DOUBLES_PARTS;
 
-	return (int64_t)(by < 0 ? by - 0.5L : by + 0.5L);
+	return (int64_t)(shift + copysignl(0.5L, shift));
 }
 
 struct ws_doubles_shift ws_doubles_of(const struct ws_doubles *doubles, uint64_t process,
@@ -55,16 +58,19 @@ struct ws_doubles_shift ws_doubles_of(const struct ws_doubles *doubles, uint64_t
 {
 	struct ws_doubles_shift none = {0};
 	bool found = false;
-	uint64_t clock = doubles->clocks.n ? ws_map_get(&doubles->clocks, process, &found) : 0, own;
+	uint64_t clock = ws_map_get(&doubles->clocks, process, &found), own = start;
 	volatile double from, to; /* rounded here, whatever the processor keeps */
 
 	if (doubles->use == WS_DOUBLES_NEVER || end < start ||
 	    (!found && doubles->use != WS_DOUBLES_ALWAYS))
 		return none;
-	own = found ? start - doubles->zero + clock : start;
-	if (own > INT64_MAX || (doubles->use != WS_DOUBLES_ALWAYS && (own < LEAST || own > MOST)))
+	if (found)
+		own = start - doubles->zero + clock;
+	if (own > INT64_MAX ||
+	    (doubles->use != WS_DOUBLES_ALWAYS && (own < MIN_NS || own > MAX_NS)))
 		return none;
-	from = microseconds(own);
-	to = from + microseconds(end - start);
-	return (struct ws_doubles_shift){moved(from, own), moved(to, own + (end - start))};
+	from = to_microseconds(own);
+	to = from + to_microseconds(end - start);
+	return (struct ws_doubles_shift){find_shift(from, own),
+					 find_shift(to, own + (end - start))};
 }

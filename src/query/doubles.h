@@ -4,13 +4,13 @@
  *
  * PyTorch's traces write microseconds with three decimals that count from a moment up to three
  * months back. Tools that read them with a JSON library keep `ts` and `ts + dur` as doubles, which
- * leave 2^-20 to 2^-10 us below such times: up to a nanosecond for each end. A report has the
+ * resolve only 2^-20 to 2^-10 us at such times: up to a nanosecond for each end. A report has the
  * nanoseconds as they are written; figures that people compare with such tools' tables (operators,
  * GPU time breakdown) are computed from the same doubles, in parts of a nanosecond.
  *
- * That is so for processes of imported PyTorch traces, and where it changes anything and is still
+ * This applies to processes of imported PyTorch traces, where it changes anything and is still
  * about nanoseconds: from 2^33 us, above the noise, to 2^43 us. Microseconds since 1970 are beyond
- * that: doubles would leave a quarter of a microsecond.
+ * that: doubles resolve only a quarter of a microsecond there.
  */
 #ifndef WS_QUERY_DOUBLES_H
 #define WS_QUERY_DOUBLES_H
@@ -18,14 +18,14 @@
 #include "base/map.h"
 #include "query/query.h"
 
-enum { WS_DOUBLES_PARTS = 1024 }; /* to the nanosecond */
+enum { WS_DOUBLES_PARTS = 1024 }; /* of a nanosecond */
 
 enum ws_doubles_use { WS_DOUBLES_AS_TRACED, WS_DOUBLES_NEVER, WS_DOUBLES_ALWAYS };
 
 /*
- * What an import of a PyTorch trace says of each of its processes: a fact whose name is this and
- * the process's id, and whose value is what the trace's own clock showed, in ns, when the session's
- * time (ws_time_zero) was 0.
+ * The fact that an import of a PyTorch trace stores for each of its processes: its name is this and
+ * the process's id, and its value what the trace's own clock showed, in ns, when the session's time
+ * (ws_time_zero) was 0.
  */
 #define WS_DOUBLES_FACT "trace.clock."
 
@@ -39,8 +39,8 @@ void ws_doubles_open(struct ws_doubles *doubles, const struct ws_report *report,
 		     enum ws_doubles_use use);
 void ws_doubles_close(struct ws_doubles *doubles);
 
-/* How far the start and the end of GPU work are moved by being doubles, in parts of a nanosecond.
- */
+/* How far the start and the end of GPU work move when they become doubles, in parts of a
+ * nanosecond. */
 struct ws_doubles_shift {
 	int64_t start, end;
 };

@@ -2,14 +2,15 @@
  * enclose.c - see enclose.h.
  *
  * Ranges and calls of a thread are walked together in order of start, with the ranges that have
- * begun and not ended ("open"). Each open range knows the earliest end up to it, so that a call
- * that ends before all of them, the usual case, is done at once.
+ * begun and not ended ("open"). Each open range knows the earliest end of those up to it, so that a
+ * call that ends before all of them, the usual case, is done at once.
  */
 #include "query/enclose.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/choose.h"
 #include "base/mem.h"
 
 /* ---- ranges ---- */
@@ -75,19 +76,19 @@ int ws_ranges_load_annotations(const struct ws_report *report, struct ws_ranges 
 			       ws_report_path(report));
 	if (ws_rows_load(report, &sc, &from, err) < 0)
 		return -1;
-	for (size_t c = 0; c < WS_COUNT(columns); c++)
-		ranges->rows.col[columns[c]] = ws_calloc(from.rows + 1, sizeof(uint64_t));
+	for (size_t number = 0; number < WS_COUNT(columns); number++)
+		ranges->rows.col[columns[number]] = ws_calloc(from.rows + 1, sizeof(uint64_t));
 	ranges->rows.damaged = from.damaged;
 	for (size_t i = 0; i < from.rows; i++) {
-		size_t n = ranges->rows.rows;
+		size_t count = ranges->rows.rows;
 
 		if (from.col[ws_op_kind][i] != WS_OP_ANNOTATION)
 			continue;
-		ranges->rows.col[ws_nvtx_start][n] = from.col[ws_op_start][i];
-		ranges->rows.col[ws_nvtx_end][n] = from.col[ws_op_end][i];
-		ranges->rows.col[ws_nvtx_thread][n] = from.col[ws_op_thread][i];
-		ranges->rows.col[ws_nvtx_text][n] = from.col[ws_op_name][i];
-		ranges->rows.col[ws_nvtx_type][n] = WS_NVTX_PUSHPOP;
+		ranges->rows.col[ws_nvtx_start][count] = from.col[ws_op_start][i];
+		ranges->rows.col[ws_nvtx_end][count] = from.col[ws_op_end][i];
+		ranges->rows.col[ws_nvtx_thread][count] = from.col[ws_op_thread][i];
+		ranges->rows.col[ws_nvtx_text][count] = from.col[ws_op_name][i];
+		ranges->rows.col[ws_nvtx_type][count] = WS_NVTX_PUSHPOP;
 		ranges->rows.rows++;
 	}
 	ws_rows_free(&from);
@@ -103,16 +104,16 @@ void ws_ranges_free(struct ws_ranges *ranges)
 }
 
 /*
- * By walking each thread's ranges in order of start with the stack of those still open. Ranges of
- * two domains may overlap without nesting: one that ends before a range that started inside of it
- * leaves the stack then, since whatever starts later and lies within it lies within the other too,
+ * Walks each thread's ranges in order of start with the stack of those still open. Ranges of two
+ * domains may overlap without nesting: a range that ends before one that started inside it leaves
+ * the stack then, since whatever starts later and lies within it also lies within that other one,
  * which is nearer.
  */
 void ws_ranges_nest(const struct ws_ranges *ranges, uint32_t *parent, uint32_t *level)
 {
 	uint32_t *stack = NULL;
 	size_t depth = 0, cap = 0;
-	uint64_t of = UINT64_MAX;
+	uint64_t thread = UINT64_MAX;
 
 	for (uint32_t i = 0; i < ranges->n; i++) {
 		uint64_t start = ws_range_get(ranges, i, ws_nvtx_start),
@@ -123,8 +124,8 @@ void ws_ranges_nest(const struct ws_ranges *ranges, uint32_t *parent, uint32_t *
 			level[i] = 0;
 		if (ws_range_get(ranges, i, ws_nvtx_type) != WS_NVTX_PUSHPOP)
 			continue;
-		if (ws_range_get(ranges, i, ws_nvtx_thread) != of) {
-			of = ws_range_get(ranges, i, ws_nvtx_thread);
+		if (ws_range_get(ranges, i, ws_nvtx_thread) != thread) {
+			thread = ws_range_get(ranges, i, ws_nvtx_thread);
 			depth = 0;
 		}
 		while (depth && (ws_range_get(ranges, stack[depth - 1], ws_nvtx_end) <= start ||
@@ -142,22 +143,22 @@ void ws_ranges_nest(const struct ws_ranges *ranges, uint32_t *parent, uint32_t *
 
 /* ---- the ranges around each call ---- */
 
-struct open {
-	uint64_t end, least; /* `least`: the earliest end of this and those before it */
+struct open_range {
+	uint64_t end, earliest; /* `least`: the earliest end of this and those before it */
 	uint32_t range, node;
 };
 
-struct walk {
+struct call_walk {
 	const struct ws_ranges *ranges;
 	struct ws_enclose *enclose;
 	size_t node_cap;
-	struct open *open;
+	struct open_range *open;
 	size_t depth, cap, crowded;
-	size_t noded; /* so many of the open have their node */
-	bool full;    /* there are more nodes than numbers for them */
+	size_t with_node; /* so many of the open have their node */
+	bool full;	  /* there are more nodes than numbers for them */
 };
 
-static uint32_t new_node(struct walk *walk, uint32_t parent, uint32_t range)
+static uint32_t add_node(struct call_walk *walk, uint32_t parent, uint32_t range)
 {
 	if (walk->enclose->n == UINT32_MAX) {
 		walk->full = true;
@@ -168,51 +169,53 @@ static uint32_t new_node(struct walk *walk, uint32_t parent, uint32_t range)
 	return walk->enclose->n++;
 }
 
-static void put_least(struct walk *walk, size_t i)
+static void set_earliest_end(struct call_walk *walk, size_t i)
 {
-	struct open *open = &walk->open[i];
+	struct open_range *open = &walk->open[i];
 
-	open->least = i && open[-1].least < open->end ? open[-1].least : open->end;
+	open->earliest = open->end;
+	if (i)
+		open->earliest = ws_min(open[-1].earliest, open->end);
 }
 
 /* Forget the ranges that ended before `now`. */
-static void close_ended(struct walk *walk, uint64_t now)
+static void close_ended(struct call_walk *walk, uint64_t now)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < walk->depth; i++) {
 		if (walk->open[i].end < now) {
-			if (walk->noded > kept)
-				walk->noded = kept; /* those after it are on other paths now */
+			if (walk->with_node > kept)
+				walk->with_node = kept; /* those after it are on other paths now */
 			continue;
 		}
 		walk->open[kept] = walk->open[i];
-		put_least(walk, kept++);
+		set_earliest_end(walk, kept++);
 	}
 	walk->depth = kept;
 }
 
-static void open_range(struct walk *walk, uint32_t range)
+static void open_range(struct call_walk *walk, uint32_t range)
 {
 	uint64_t start = ws_range_get(walk->ranges, range, ws_nvtx_start);
 
 	while (walk->depth && walk->open[walk->depth - 1].end < start)
 		walk->depth--;
-	if (walk->depth >= walk->crowded) { /* perhaps with ranges that have long ended, below
-						   one that has not */
+	if (walk->depth >=
+	    walk->crowded) { /* some may have ended long ago, below one that has not */
 		close_ended(walk, start);
-		walk->crowded = walk->depth < 32 ? 64 : walk->depth * 2;
+		walk->crowded = ws_max(walk->depth * 2, (size_t)64);
 	}
-	if (walk->noded > walk->depth)
-		walk->noded = walk->depth;
+	if (walk->with_node > walk->depth)
+		walk->with_node = walk->depth;
 	ws_grow(walk->open, walk->cap, walk->depth + 1);
-	walk->open[walk->depth] = (struct open){
+	walk->open[walk->depth] = (struct open_range){
 		.end = ws_range_get(walk->ranges, range, ws_nvtx_end), .range = range};
-	put_least(walk, walk->depth++);
+	set_earliest_end(walk, walk->depth++);
 }
 
-/* Where some open ranges end during the call: the path of the others. */
-static uint32_t partial(struct walk *walk, uint64_t end)
+/* The path of the open ranges that do not end during the call, where some do. */
+static uint32_t find_partial_path(struct call_walk *walk, uint64_t end)
 {
 	uint32_t node = 0;
 	bool same = true;
@@ -222,32 +225,41 @@ static uint32_t partial(struct walk *walk, uint64_t end)
 			same = false;
 			continue;
 		}
-		node = same && i < walk->noded ? walk->open[i].node
-					       : new_node(walk, node, walk->open[i].range);
-		if (same && i == walk->noded) {
+		if (same && i < walk->with_node)
+			node = walk->open[i].node;
+		else
+			node = add_node(walk, node, walk->open[i].range);
+		if (same && i == walk->with_node) {
 			walk->open[i].node = node;
-			walk->noded++;
+			walk->with_node++;
 		}
 	}
 	return node;
 }
 
-static uint32_t around(struct walk *walk, uint64_t start, uint64_t end)
+/* The node of the innermost range around a call; 0 for none. */
+static uint32_t find_enclosing(struct call_walk *walk, uint64_t start, uint64_t end)
 {
+	uint32_t parent = 0;
+
 	while (walk->depth && walk->open[walk->depth - 1].end < start)
 		walk->depth--;
-	if (walk->noded > walk->depth)
-		walk->noded = walk->depth;
-	if (walk->depth && walk->open[walk->depth - 1].least < end) {
+	if (walk->with_node > walk->depth)
+		walk->with_node = walk->depth;
+	if (walk->depth && walk->open[walk->depth - 1].earliest < end) {
 		close_ended(walk, start);
-		if (walk->depth && walk->open[walk->depth - 1].least < end)
-			return partial(walk, end);
+		if (walk->depth && walk->open[walk->depth - 1].earliest < end)
+			return find_partial_path(walk, end);
 	}
-	for (; walk->noded < walk->depth; walk->noded++)
-		walk->open[walk->noded].node =
-			new_node(walk, walk->noded ? walk->open[walk->noded - 1].node : 0,
-				 walk->open[walk->noded].range);
-	return walk->depth ? walk->open[walk->depth - 1].node : 0;
+	if (!walk->depth)
+		return 0;
+	if (walk->with_node)
+		parent = walk->open[walk->with_node - 1].node;
+	for (; walk->with_node < walk->depth; walk->with_node++) {
+		parent = add_node(walk, parent, walk->open[walk->with_node].range);
+		walk->open[walk->with_node].node = parent;
+	}
+	return parent;
 }
 
 int ws_enclose_calls(const struct ws_ranges *ranges, const struct ws_calls *calls,
@@ -256,30 +268,35 @@ int ws_enclose_calls(const struct ws_ranges *ranges, const struct ws_calls *call
 	const uint64_t *thread = calls->rows.col[ws_cuda_api_thread],
 		       *start = calls->rows.col[ws_cuda_api_start];
 	const uint64_t *end = calls->rows.col[ws_cuda_api_end];
-	struct walk walk = {.ranges = ranges, .enclose = out, .crowded = 64};
-	uint64_t of = UINT64_MAX;
+	struct call_walk walk = {.ranges = ranges, .enclose = out, .crowded = 64};
+	uint64_t last_thread = UINT64_MAX;
 	uint32_t next = 0;
 
 	*out = (struct ws_enclose){.of = ws_calloc(calls->rows.rows, sizeof(*out->of)), .n = 1};
 	ws_grow(out->node, walk.node_cap, 1);
 	out->node[0] = (struct ws_enclose_node){0, WS_NO_RANGE};
 	for (size_t i = 0; i < calls->rows.rows && !walk.full; i++) {
-		if (thread[i] != of) {
-			of = thread[i];
-			walk.depth = walk.noded = 0;
-			while (next < ranges->n && ws_range_get(ranges, next, ws_nvtx_thread) < of)
+		uint64_t call_end = end[i];
+
+		if (call_end == WS_NO_TIME || call_end < start[i])
+			call_end = start[i];
+		if (thread[i] != last_thread) {
+			last_thread = thread[i];
+			walk.depth = walk.with_node = 0;
+			while (next < ranges->n &&
+			       ws_range_get(ranges, next, ws_nvtx_thread) < last_thread)
 				next++;
 		}
-		while (next < ranges->n && ws_range_get(ranges, next, ws_nvtx_thread) == of &&
+		while (next < ranges->n &&
+		       ws_range_get(ranges, next, ws_nvtx_thread) == last_thread &&
 		       ws_range_get(ranges, next, ws_nvtx_start) <= start[i])
 			open_range(&walk, next++);
-		out->of[i] = around(&walk, start[i],
-				    end[i] == WS_NO_TIME || end[i] < start[i] ? start[i] : end[i]);
+		out->of[i] = find_enclosing(&walk, start[i], call_end);
 	}
 	free(walk.open);
-	return walk.full
-		       ? ws_fail(err, "the NVTX ranges overlap too much to be joined to CUDA calls")
-		       : 0;
+	if (walk.full)
+		return ws_fail(err, "the NVTX ranges overlap too much to be joined to CUDA calls");
+	return 0;
 }
 
 void ws_enclose_free(struct ws_enclose *enclose)

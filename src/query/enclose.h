@@ -3,7 +3,7 @@
  * call.
  *
  * The ranges around a call are a path of nodes, outermost first; calls between the same pushes and
- * pops share one, so that what is aggregated by node need not be touched for each range. Push/pop
+ * pops share one, so that what is aggregated by node need not be updated for each range. Push/pop
  * ranges nest and give one node each; start/end ranges, and ranges of different domains, may
  * overlap in any way and give more.
  */
@@ -18,15 +18,17 @@
 struct ws_ranges {
 	struct ws_rows
 		rows;  /* start, end, thread, end_thread, text, domain, type of all NVTX rows */
-	uint32_t *row; /* those that are ranges, of which all else here speaks by position */
+	uint32_t *row; /* the rows that are ranges; everything else here counts ranges by their
+			  position in this array */
 	uint32_t n;
 	uint64_t backwards; /* ranges that end before they start, left out */
 };
 
 /* Read push/pop and start/end ranges. A start/end range that ends on another thread encloses
- * nothing and is left out. */
+ * nothing and is left out. Returns 0, or -1 with a message. Free with ws_ranges_free in any case.
+ */
 int ws_ranges_load(const struct ws_report *report, struct ws_ranges *ranges, struct ws_err *err);
-/* The same of a framework's annotations (record_function), as push/pop ranges of the default
+/* The same for a framework's annotations (record_function), as push/pop ranges of the default
  * domain. */
 int ws_ranges_load_annotations(const struct ws_report *report, struct ws_ranges *ranges,
 			       struct ws_err *err);
@@ -38,9 +40,9 @@ static inline uint64_t ws_range_get(const struct ws_ranges *ranges, uint32_t ran
 }
 
 /*
- * The place of push/pop ranges in the nesting of their thread, of whatever domain: the innermost
- * that spans a range is its parent, WS_NO_RANGE for none. Start/end ranges have no parent. Arrays
- * of g->n; `level` may be NULL.
+ * The place of push/pop ranges in the nesting of their thread, whatever their domain: the innermost
+ * range that spans a range is its parent, WS_NO_RANGE for none. Start/end ranges have no parent.
+ * The arrays have an entry for each range; `level` may be NULL.
  */
 void ws_ranges_nest(const struct ws_ranges *ranges, uint32_t *parent, uint32_t *level);
 

@@ -1,7 +1,7 @@
 /*
  * gaps.c - see gaps.h.
  *
- * What kept a resource busy is gathered as a set of spans (intervals.h); gaps are what is left
+ * What kept a resource busy is collected as a set of spans (intervals.h); gaps are what is left
  * between its first and its last.
  */
 #include "query/gaps.h"
@@ -15,8 +15,8 @@
 #include "base/mem.h"
 #include "query/work.h"
 
-/* Gaps between spans of work, into a new list. Merges `busy` and cuts it to the window; frees it.
- */
+/* Finds the gaps between spans of work, for a new list. Merges `busy`, cuts it to the window, and
+ * frees it. Takes `name` over. */
 static void add_list(struct ws_gaps *gaps, size_t *cap, const struct ws_gaps_request *request,
 		     char *name, uint64_t process, struct ws_spans *busy)
 {
@@ -30,8 +30,8 @@ static void add_list(struct ws_gaps *gaps, size_t *cap, const struct ws_gaps_req
 	ws_spans_merge(busy);
 	while (busy->n && busy->spans[busy->n - 1].start >= request->time_max)
 		busy->n--;
-	for (size_t i = 0; i < busy->n && !gap_list->from;
-	     i++) /* the first that reaches into the window */
+	/* The first that reaches into the window. */
+	for (size_t i = 0; i < busy->n && !gap_list->from; i++)
 		if (busy->spans[i].end > request->time_min)
 			gap_list->from = ws_max(busy->spans[i].start, request->time_min);
 	if (busy->n && gap_list->from) {
@@ -68,23 +68,23 @@ struct stream {
 	struct ws_spans busy;
 };
 
-static int by_number(const void *first, const void *second)
+static int compare_streams(const void *first, const void *second)
 {
 	const struct stream *left = first, *right = second;
 
 	if (left->process != right->process)
-		return left->process < right->process ? -1 : 1;
+		return ws_compare(left->process, right->process);
 	return ws_compare(left->stream, right->stream);
 }
 
-/* A list for each of its streams that is wanted. Streams of several processes are told apart by
- * pid. */
+/* Adds a list for each of the GPU's streams that is wanted. Streams of several processes are told
+ * apart by pid. */
 static void add_streams(const struct ws_work_gpu *gpu, const struct ws_who *who,
 			const struct ws_gaps_request *request, struct ws_gaps *out, size_t *cap)
 {
 	struct ws_map numbers = {0};
 	struct stream *stream = NULL;
-	size_t n = 0, v_cap = 0;
+	size_t count = 0, stream_cap = 0;
 	bool several = false;
 
 	for (size_t i = 0; i < gpu->n; i++) {
@@ -96,25 +96,26 @@ static void add_streams(const struct ws_work_gpu *gpu, const struct ws_who *who,
 			continue;
 		number = ws_map_get(&numbers, key, NULL);
 		if (!number) {
-			ws_grow(stream, v_cap, n + 1);
-			stream[n++] = (struct stream){.process = op->process, .stream = op->stream};
-			ws_map_set(&numbers, key, number = n);
+			ws_grow(stream, stream_cap, count + 1);
+			stream[count++] =
+				(struct stream){.process = op->process, .stream = op->stream};
+			ws_map_set(&numbers, key, number = count);
 		}
 		ws_spans_add(&stream[number - 1].busy, op->start, op->end);
 	}
-	if (n)
-		qsort(stream, n, sizeof(*stream), by_number);
-	for (size_t i = 0; i < n; i++) {
-		char *name = ws_format("GPU %" PRIu64 " stream %u", gpu->device, stream[i].stream),
-		     *full = NULL;
+	if (count)
+		qsort(stream, count, sizeof(*stream), compare_streams);
+	for (size_t i = 0; i < count; i++) {
+		char *name;
 
 		if (several)
-			full = ws_format("%s of process %u", name,
+			name = ws_format("GPU %" PRIu64 " stream %u of process %u", gpu->device,
+					 stream[i].stream,
 					 ws_who_process(who, stream[i].process)->pid);
-		add_list(out, cap, request, several ? full : name, stream[i].process,
-			 &stream[i].busy);
-		if (several)
-			free(name);
+		else
+			name = ws_format("GPU %" PRIu64 " stream %u", gpu->device,
+					 stream[i].stream);
+		add_list(out, cap, request, name, stream[i].process, &stream[i].busy);
 	}
 	ws_map_free(&numbers);
 	free(stream);
@@ -124,6 +125,7 @@ static int find_gpus(const struct ws_report *report, const struct ws_who *who,
 		     const struct ws_gaps_request *request, struct ws_gaps *out, struct ws_err *err)
 {
 	bool streams = request->resource == WS_RESOURCE_STREAM;
+	const char *where = "";
 	struct ws_work work;
 	size_t cap = 0;
 	int rc = ws_work_load(report, request->time_min, request->time_max, &work, err);
@@ -140,9 +142,11 @@ static int find_gpus(const struct ws_report *report, const struct ws_who *who,
 	ws_work_free(&work);
 	if (rc || out->n)
 		return rc;
+	if (request->gpu != WS_NO_U32)
+		where = " of that GPU";
 	if (streams && request->stream != WS_NO_U32)
 		return ws_fail(err, "%s has no work in a stream %u%s", ws_report_path(report),
-			       request->stream, request->gpu == WS_NO_U32 ? "" : " of that GPU");
+			       request->stream, where);
 	if (request->gpu != WS_NO_U32)
 		return ws_fail(err, "%s has no work on a GPU %u", ws_report_path(report),
 			       request->gpu);
@@ -150,96 +154,98 @@ static int find_gpus(const struct ws_report *report, const struct ws_who *who,
 }
 
 /*
- * Spans on cores, of one thread or all. Each thread's come in order: a list of them is merged with
- * those of threads before, shorter ones first, as in a merge sort. Where all cores are mostly busy
+ * Spans on cores, of one thread or all. Each thread's come in order: its list is merged with those
+ * of the threads before, shorter ones first, as in a merge sort. Where all cores are mostly busy,
  * little is left after the first steps.
  */
-struct lists {
+struct span_lists {
 	struct ws_spans *spans; /* the last is being filled */
-	size_t n, cap;
+	size_t count, cap;
 	uint32_t thread; /* whose are in the last */
 } __attribute__((aligned(128)));
 
-struct running {
+struct running_search {
 	const struct ws_who *who;
 	const struct ws_gaps_request *request;
-	struct lists *workers;
+	struct span_lists *workers;
 	uint32_t thread; /* the one found, 0 for none */
 };
 
-static void merge_last_two(struct lists *lists)
+static void merge_last_two(struct span_lists *lists)
 {
 	struct ws_spans both = {0};
 
-	ws_spans_union(&lists->spans[lists->n - 2], &lists->spans[lists->n - 1], &both);
-	ws_spans_free(&lists->spans[--lists->n]);
-	ws_spans_free(&lists->spans[lists->n - 1]);
-	lists->spans[lists->n - 1] = both;
+	ws_spans_union(&lists->spans[lists->count - 2], &lists->spans[lists->count - 1], &both);
+	ws_spans_free(&lists->spans[--lists->count]);
+	ws_spans_free(&lists->spans[lists->count - 1]);
+	lists->spans[lists->count - 1] = both;
 }
 
-static void add_spans(struct lists *lists, struct ws_spans spans)
+static void add_spans(struct span_lists *lists, struct ws_spans spans)
 {
-	while (lists->n > 1 && lists->spans[lists->n - 1].n * 2 >= lists->spans[lists->n - 2].n)
+	while (lists->count > 1 &&
+	       lists->spans[lists->count - 1].n * 2 >= lists->spans[lists->count - 2].n)
 		merge_last_two(lists);
-	ws_grow(lists->spans, lists->cap, lists->n + 1);
-	lists->spans[lists->n++] = spans;
+	ws_grow(lists->spans, lists->cap, lists->count + 1);
+	lists->spans[lists->count++] = spans;
 }
 
-static void take_run(void *ctx, uint32_t worker, const struct ws_state *st)
+static void add_running_span(void *ctx, uint32_t worker, const struct ws_state *state)
 {
-	struct running *running = ctx;
-	struct lists *lists = &running->workers[worker];
+	struct running_search *running = ctx;
+	struct span_lists *lists = &running->workers[worker];
 	struct ws_spans *spans;
 
 	if (running->request->resource == WS_RESOURCE_THREAD) {
-		if (ws_who_thread(running->who, st->thread)->tid != running->request->thread)
+		if (ws_who_thread(running->who, state->thread)->tid != running->request->thread)
 			return;
-		__atomic_store_n(&running->thread, st->thread, __ATOMIC_RELAXED);
+		__atomic_store_n(&running->thread, state->thread, __ATOMIC_RELAXED);
 	}
-	if (st->doing != WS_DOING_RUN)
+	if (state->doing != WS_DOING_RUN)
 		return;
-	if (!lists->n || lists->thread != st->thread)
+	if (!lists->count || lists->thread != state->thread)
 		add_spans(lists, (struct ws_spans){0});
-	lists->thread = st->thread;
-	spans = &lists->spans[lists->n - 1];
-	if (spans->n && st->start <= spans->spans[spans->n - 1].end)
-		spans->spans[spans->n - 1].end = ws_max(st->end, spans->spans[spans->n - 1].end);
+	lists->thread = state->thread;
+	spans = &lists->spans[lists->count - 1];
+	if (spans->n && state->start <= spans->spans[spans->n - 1].end)
+		spans->spans[spans->n - 1].end = ws_max(state->end, spans->spans[spans->n - 1].end);
 	else
-		ws_spans_add(spans, st->start, st->end);
+		ws_spans_add(spans, state->start, state->end);
 }
 
-/* All workers' as one list. */
-static struct ws_spans all_lists(struct lists *workers, uint32_t count)
+/* Merges the lists of all workers into one. */
+static struct ws_spans merge_all_lists(struct span_lists *workers, uint32_t count)
 {
-	struct lists all = {0};
+	struct span_lists all = {0};
 	struct ws_spans spans = {0};
 
-	for (uint32_t w = 0; w < count; w++) {
-		for (size_t i = workers[w].n; i--;)
-			add_spans(&all, workers[w].spans[i]);
-		free(workers[w].spans);
+	for (uint32_t worker = 0; worker < count; worker++) {
+		for (size_t i = workers[worker].count; i--;)
+			add_spans(&all, workers[worker].spans[i]);
+		free(workers[worker].spans);
 	}
-	while (all.n > 1)
+	while (all.count > 1)
 		merge_last_two(&all);
-	if (all.n)
+	if (all.count)
 		spans = all.spans[0];
 	free(all.spans);
 	return spans;
 }
 
-static char *thread_name(const struct ws_who *who, uint32_t thread)
+static char *make_thread_name(const struct ws_who *who, uint32_t thread)
 {
 	const struct ws_thread_info *info = ws_who_thread(who, thread);
 
-	return ws_format("thread %s%s%u%s", info->name, *info->name ? " (" : "", info->tid,
-			 *info->name ? ")" : "");
+	if (!*info->name)
+		return ws_format("thread %u", info->tid);
+	return ws_format("thread %s (%u)", info->name, info->tid);
 }
 
 static int find_running(const struct ws_report *report, const struct ws_who *who,
 			const struct ws_states *states, const struct ws_gaps_request *request,
 			struct ws_gaps *out, struct ws_err *err)
 {
-	struct running running = {.who = who, .request = request};
+	struct running_search running = {.who = who, .request = request};
 	uint32_t workers = ws_states_workers(states);
 	struct ws_spans all;
 	size_t cap = 0;
@@ -251,18 +257,18 @@ static int find_running(const struct ws_report *report, const struct ws_who *who
 	if (!running.workers)
 		return ws_fail(err, "out of memory");
 	memset(running.workers, 0, workers * sizeof(*running.workers));
-	ws_states_run(states, request->time_min, request->time_max, take_run, &running);
-	all = all_lists(running.workers, workers);
+	ws_states_run(states, request->time_min, request->time_max, add_running_span, &running);
+	all = merge_all_lists(running.workers, workers);
 	free(running.workers);
-	if (request->resource == WS_RESOURCE_CPU || running.thread)
-		add_list(out, &cap, request,
-			 request->resource == WS_RESOURCE_CPU ? ws_strdup("all cores")
-							      : thread_name(who, running.thread),
-			 0, &all);
+	if (request->resource == WS_RESOURCE_CPU)
+		add_list(out, &cap, request, ws_strdup("all cores"), 0, &all);
+	else if (running.thread)
+		add_list(out, &cap, request, make_thread_name(who, running.thread), 0, &all);
 	ws_spans_free(&all);
-	return out->n ? 0
-		      : ws_fail(err, "%s has no scheduling of a thread %u", ws_report_path(report),
-				request->thread);
+	if (!out->n)
+		return ws_fail(err, "%s has no scheduling of a thread %u", ws_report_path(report),
+			       request->thread);
+	return 0;
 }
 
 int ws_gaps_find(const struct ws_report *report, const struct ws_who *who,

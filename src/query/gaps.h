@@ -31,7 +31,7 @@ struct ws_gap_list {
 	uint64_t process; /* of a GPU or stream, or 0 */
 	struct ws_spans gaps;
 	uint64_t total;	   /* sum of their lengths */
-	uint64_t from, to; /* between which gaps were looked for */
+	uint64_t from, to; /* the time in which gaps were searched for */
 };
 
 struct ws_gaps {
@@ -41,8 +41,9 @@ struct ws_gaps {
 };
 
 /*
- * Find gaps; lists without any stay in. `states` is for threads and cores. Returns 0, or -1 with a
- * message: there is no such resource in the report. Free with ws_gaps_free in any case.
+ * Find gaps; resources without any keep their empty list. `states` is needed for threads and cores.
+ * Returns 0, or -1 with a message: there is no such resource in the report. Free with ws_gaps_free
+ * in any case.
  */
 int ws_gaps_find(const struct ws_report *report, const struct ws_who *who,
 		 const struct ws_states *states, const struct ws_gaps_request *request,
@@ -50,9 +51,9 @@ int ws_gaps_find(const struct ws_report *report, const struct ws_who *who,
 void ws_gaps_free(struct ws_gaps *gaps);
 
 /*
- * The part of [start, end) that lies in gaps. *at is where to begin to look: 0 first, then what it
- * was left at, as long as spans come in order of start. *pieces is increased by how many gaps have
- * a part of it (NULL: not wanted).
+ * How much (ns) of [start, end) lies in gaps. *at is where the search begins: 0 at first, then what
+ * the call before left in it, as long as spans come in order of start. *pieces is increased by the
+ * number of gaps that overlap (NULL: not wanted).
  */
 uint64_t ws_gaps_overlap(const struct ws_gap_list *gap_list, uint64_t start, uint64_t end,
 			 size_t *at, uint64_t *pieces);

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/choose.h"
+
 #define SHARED(t)                                                            \
 	.table = WS_TABLE_##t, .start = ws_##t##_start, .end = ws_##t##_end, \
 	.correlation = ws_##t##_correlation
@@ -24,15 +26,15 @@ const struct ws_cuda_columns ws_cuda_columns[WS_CUDA_SOURCES] = {
 			   .name = ws_cuda_graph_trace_graph, .bytes = -1},
 };
 
-/* Versions of four digits only, as the reference tool does it: what people search for stays what
+/* Removes versions of four digits only, as the reference tool does, so that people find the names
  * they know. */
 const char *ws_cuda_function(const struct ws_report *report, uint32_t id, size_t *len)
 {
-	const char *text = ws_report_string(report, id, len), *v = text + *len - 6;
+	const char *text = ws_report_string(report, id, len), *version = text + *len - 6;
 
-	if (*len > 6 && v[0] == '_' && v[1] == 'v' && isdigit((unsigned char)v[2]) &&
-	    isdigit((unsigned char)v[3]) && isdigit((unsigned char)v[4]) &&
-	    isdigit((unsigned char)v[5]))
+	if (*len > 6 && version[0] == '_' && version[1] == 'v' &&
+	    isdigit((unsigned char)version[2]) && isdigit((unsigned char)version[3]) &&
+	    isdigit((unsigned char)version[4]) && isdigit((unsigned char)version[5]))
 		*len -= 6;
 	return text;
 }
@@ -58,7 +60,9 @@ const char *ws_cuda_op_name(enum ws_cuda_source source, uint64_t value, char *bu
 
 	switch (source) {
 	case WS_CUDA_MEMCPY:
-		snprintf(buf, size, "[CUDA memcpy %s]", kinds[value < WS_COUNT(kinds) ? value : 0]);
+		if (value >= WS_COUNT(kinds))
+			value = 0;
+		snprintf(buf, size, "[CUDA memcpy %s]", kinds[value]);
 		break;
 	case WS_CUDA_MEMSET:
 		snprintf(buf, size, "[CUDA memset]");
@@ -86,7 +90,9 @@ const char *ws_copy_name(uint64_t kind)
 					    "Unified memory DtoH",
 					    "Unified memory DtoD"};
 
-	return names[kind < WS_COUNT(names) ? kind : 0];
+	if (kind >= WS_COUNT(names))
+		return names[0];
+	return names[kind];
 }
 
 const char *ws_memory_name(uint64_t kind)
@@ -95,7 +101,7 @@ const char *ws_memory_name(uint64_t kind)
 					    "Array",	      "Managed", "Device Static",
 					    "Managed Static", "Unknown"};
 
-	return names[kind < WS_COUNT(names) ? kind : WS_COUNT(names) - 1];
+	return names[ws_min(kind, (uint64_t)WS_COUNT(names) - 1)];
 }
 
 const char *ws_sync_name(uint64_t type)
@@ -103,5 +109,7 @@ const char *ws_sync_name(uint64_t type)
 	static const char *const names[] = {"Synchronization", "Event Sync", "Stream Wait Event",
 					    "Stream Sync", "Context Sync"};
 
-	return names[type < WS_COUNT(names) ? type : 0];
+	if (type >= WS_COUNT(names))
+		return names[0];
+	return names[type];
 }

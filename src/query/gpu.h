@@ -1,10 +1,10 @@
-/* gpu.h - work on GPUs, whatever its table: which columns to read, what an operation is called. */
+/* gpu.h - work on GPUs from any table: which columns to read, and what an operation is called. */
 #ifndef WS_QUERY_GPU_H
 #define WS_QUERY_GPU_H
 
 #include "query/query.h"
 
-/* What a summary or trace takes in. */
+/* The tables that a summary or trace reads. */
 enum ws_cuda_source {
 	WS_CUDA_API,
 	WS_CUDA_KERNEL,
@@ -23,13 +23,14 @@ struct ws_cuda_columns {
 extern const struct ws_cuda_columns ws_cuda_columns[WS_CUDA_SOURCES];
 
 /* The function without the version at its end: cudaLaunchKernel_v7000 is cudaLaunchKernel, as
- * everybody calls it. */
+ * everybody calls it. Lives as long as the report; *len gets its length, and it is not terminated
+ * there. */
 const char *ws_cuda_function(const struct ws_report *report, uint32_t id, size_t *len);
 /* "[CUDA memcpy Host-to-Device]", "[CUDA memset]", "[CUDA graph 3]": `value` is the copy's kind or
  * the graph's number. */
 const char *ws_cuda_op_name(enum ws_cuda_source source, uint64_t value, char *buf, size_t size);
 
-/* What kinds of copies, memory and waits are called. */
+/* The names of kinds of copies, memory and waits. */
 const char *ws_copy_name(uint64_t kind);   /* "Memcpy HtoD" */
 const char *ws_memory_name(uint64_t kind); /* "Device" */
 const char *ws_sync_name(uint64_t type);   /* "Stream Sync" */

@@ -1,8 +1,8 @@
 /*
  * intervals.c - see intervals.h.
  *
- * Two sets are combined by a sweep over the ends of both: at each, whether one is inside of A and
- * of B changes, and with it whether the result covers what follows.
+ * Two sets are combined by a sweep over the ends of both: at each, whether the sweep is inside of A
+ * or of B changes, and with it whether the result covers what follows.
  */
 #include "query/intervals.h"
 
@@ -20,72 +20,77 @@ void ws_spans_add(struct ws_spans *spans, uint64_t start, uint64_t end)
 	spans->spans[spans->n++] = (struct ws_span){start, end};
 }
 
-static int by_start(const void *first, const void *second)
+static int compare_starts(const void *first, const void *second)
 {
 	const struct ws_span *left = first, *right = second;
 
-	return left->start != right->start ? (left->start < right->start ? -1 : 1)
-					   : ws_compare(left->end, right->end);
+	if (left->start != right->start)
+		return ws_compare(left->start, right->start);
+	return ws_compare(left->end, right->end);
 }
 
 void ws_spans_merge(struct ws_spans *spans)
 {
-	size_t n = 0;
+	size_t kept = 0;
 	bool sorted = true;
 
 	for (size_t i = 1; i < spans->n && sorted; i++)
 		sorted = spans->spans[i - 1].start <= spans->spans[i].start;
 	if (!sorted)
-		qsort(spans->spans, spans->n, sizeof(*spans->spans), by_start);
+		qsort(spans->spans, spans->n, sizeof(*spans->spans), compare_starts);
 	for (size_t i = 0; i < spans->n; i++) {
-		if (n && spans->spans[i].start <= spans->spans[n - 1].end)
-			spans->spans[n - 1].end =
-				ws_max(spans->spans[i].end, spans->spans[n - 1].end);
+		if (kept && spans->spans[i].start <= spans->spans[kept - 1].end)
+			spans->spans[kept - 1].end =
+				ws_max(spans->spans[i].end, spans->spans[kept - 1].end);
 		else
-			spans->spans[n++] = spans->spans[i];
+			spans->spans[kept++] = spans->spans[i];
 	}
-	spans->n = n;
+	spans->n = kept;
 }
 
-/* The next end of an interval from `at`, which counts starts and ends; UINT64_MAX past the last. */
-static uint64_t edge(const struct ws_spans *spans, size_t at)
+/* The next boundary: `at` counts starts and ends of intervals; UINT64_MAX past the last. */
+static uint64_t next_boundary(const struct ws_spans *spans, size_t at)
 {
 	if (at >= spans->n * 2)
 		return UINT64_MAX;
-	return at & 1 ? spans->spans[at / 2].end : spans->spans[at / 2].start;
+	if (at & 1)
+		return spans->spans[at / 2].end;
+	return spans->spans[at / 2].start;
 }
 
-/* `covered` says by (in A) | (in B) << 1 whether the result covers. */
-static void combine(const struct ws_spans *left, const struct ws_spans *right,
-		    const bool covered[4], struct ws_spans *out)
+/* `covered` tells, by (in A) | (in B) << 1, what the result covers. */
+static void combine_sets(const struct ws_spans *left, const struct ws_spans *right,
+			 const bool covered[4], struct ws_spans *out)
 {
-	size_t i = 0, k = 0;
+	size_t left_at = 0, right_at = 0;
 	uint64_t since = 0;
-	bool on = false;
+	bool inside = false;
 
-	while (i < left->n * 2 || k < right->n * 2) {
-		uint64_t x = edge(left, i), y = edge(right, k), now = ws_min(x, y);
+	while (left_at < left->n * 2 || right_at < right->n * 2) {
+		uint64_t left_edge = next_boundary(left, left_at),
+			 right_edge = next_boundary(right, right_at),
+			 now = ws_min(left_edge, right_edge);
 
-		i += x == now && i < left->n * 2;
-		k += y == now && k < right->n * 2;
-		if (covered[(i & 1) | (k & 1) << 1] == on)
+		left_at += left_edge == now && left_at < left->n * 2;
+		right_at += right_edge == now && right_at < right->n * 2;
+		if (covered[(left_at & 1) | (right_at & 1) << 1] == inside)
 			continue;
-		if (on)
+		if (inside)
 			ws_spans_add(out, since, now);
 		since = now;
-		on = !on;
+		inside = !inside;
 	}
 }
 
 void ws_spans_union(const struct ws_spans *left, const struct ws_spans *right, struct ws_spans *out)
 {
-	combine(left, right, (const bool[]){false, true, true, true}, out);
+	combine_sets(left, right, (const bool[]){false, true, true, true}, out);
 }
 
 void ws_spans_subtract(const struct ws_spans *left, const struct ws_spans *right,
 		       struct ws_spans *out)
 {
-	combine(left, right, (const bool[]){false, true, false, false}, out);
+	combine_sets(left, right, (const bool[]){false, true, false, false}, out);
 }
 
 void ws_spans_free(struct ws_spans *spans)

@@ -3,9 +3,9 @@
  * disjoint intervals.
  *
  * An interval is from its start up to its end, the end not included; one that is empty or ends
- * before it starts covers nothing. What is covered by A and not by B is |A u B| - |B|, by both |A|
- * + |B| - |A u B|: where intervals come in order of start, a few unions say all, and nothing need
- * be kept (ws_cover). Sets are for those who need to know where.
+ * before it starts covers nothing. What A covers and B does not is |A u B| - |B|, what both cover
+ * |A| + |B| - |A u B|: where intervals come in order of start, the lengths of a few unions suffice,
+ * and nothing need be kept (ws_cover). Sets are for callers who need to know where.
  */
 #ifndef WS_QUERY_INTERVALS_H
 #define WS_QUERY_INTERVALS_H
@@ -19,7 +19,7 @@ struct ws_cover {
 	uint64_t until, length;
 };
 
-/* Take in one more interval, which starts no earlier than those before. */
+/* Add one more interval, which starts no earlier than those before. */
 static inline void ws_cover_add(struct ws_cover *cover, uint64_t start, uint64_t end)
 {
 	if (start < cover->until)

@@ -18,53 +18,63 @@ const char *ws_meta(const struct ws_report *report, const char *name)
 	return found;
 }
 
-/* Tables of events: those that say of a thread or process that something began and ended. */
+/* Whether a table has events: whether its rows say of a thread or process that something began and
+ * ended. */
 static bool has_events(enum ws_table table)
 {
 	return ws_table_track(table) >= 0 && ws_table_start(table) >= 0 && ws_table_end(table) >= 0;
 }
 
-static uint64_t earliest_event(const struct ws_report *report)
+static uint64_t find_earliest_event(const struct ws_report *report)
 {
 	uint64_t first = UINT64_MAX;
 
-	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		for (size_t i = 0;
-		     has_events((enum ws_table)t) && i < ws_report_blocks(report, (enum ws_table)t);
+	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++)
+		for (size_t i = 0; has_events((enum ws_table)table) &&
+				   i < ws_report_blocks(report, (enum ws_table)table);
 		     i++) {
-			uint64_t min = ws_report_block(report, (enum ws_table)t, i).time_min;
+			uint64_t min = ws_report_block(report, (enum ws_table)table, i).time_min;
 
 			first = ws_min(min, first);
 		}
-	return first == UINT64_MAX ? 0 : first;
+	if (first == UINT64_MAX)
+		return 0;
+	return first;
 }
 
 uint64_t ws_time_zero(const struct ws_report *report)
 {
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_collection, 0, UINT64_MAX);
-	const char *told = ws_meta(report, "session.zero"); /* of an import whose times do not count
-							  from the collection's start */
+	/* Imports have it whose times do not count from the collection's start. */
+	const char *given = ws_meta(report, "session.zero");
 	const uint64_t *values;
-	uint64_t zero = told				  ? strtoull(told, NULL, 10)
-			: ws_cursor_next(cursor, &values) ? values[ws_collection_start]
-							  : earliest_event(report);
+	uint64_t zero;
+
+	if (given)
+		zero = strtoull(given, NULL, 10);
+	else if (ws_cursor_next(cursor, &values))
+		zero = values[ws_collection_start];
+	else
+		zero = find_earliest_event(report);
 
 	ws_cursor_close(cursor);
 	return zero;
 }
 
-/* The latest time in any block of the tables for which `events` holds. */
-static uint64_t latest(const struct ws_report *report, bool events)
+/* The latest time in any block of the tables that have events, or of those that do not. */
+static uint64_t find_latest_time(const struct ws_report *report, bool events)
 {
 	uint64_t last = 0;
 
-	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
-		if (ws_table_start((enum ws_table)t) < 0 || has_events((enum ws_table)t) != events)
+	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++) {
+		if (ws_table_start((enum ws_table)table) < 0 ||
+		    has_events((enum ws_table)table) != events)
 			continue;
-		for (size_t i = 0; i < ws_report_blocks(report, (enum ws_table)t); i++) {
-			uint64_t max = ws_report_block(report, (enum ws_table)t, i).time_max;
+		for (size_t i = 0; i < ws_report_blocks(report, (enum ws_table)table); i++) {
+			uint64_t max = ws_report_block(report, (enum ws_table)table, i).time_max;
 
-			last = max > last && max != UINT64_MAX ? max : last;
+			if (max != UINT64_MAX)
+				last = ws_max(max, last);
 		}
 	}
 	return last;
@@ -72,7 +82,9 @@ static uint64_t latest(const struct ws_report *report, bool events)
 
 uint64_t ws_time_last(const struct ws_report *report)
 {
-	uint64_t last = latest(report, true);
+	uint64_t last = find_latest_time(report, true);
 
-	return last ? last : latest(report, false);
+	if (last)
+		return last;
+	return find_latest_time(report, false);
 }

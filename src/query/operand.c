@@ -11,16 +11,17 @@
 #include "base/mem.h"
 
 /* A folder or a program: `profile -o app ./app` leaves the program `app` beside app.wsrep. */
-static bool never_a_report(const char *path)
+static bool is_no_report(const char *path)
 {
-	struct stat st;
+	struct stat status;
 	char magic[4];
-	FILE *file;
+	FILE *file = NULL;
 	bool program = false;
 
-	if (stat(path, &st) || S_ISDIR(st.st_mode))
+	if (stat(path, &status) || S_ISDIR(status.st_mode))
 		return true;
-	file = S_ISREG(st.st_mode) ? fopen(path, "re") : NULL;
+	if (S_ISREG(status.st_mode))
+		file = fopen(path, "re");
 	if (file) {
 		program = fread(magic, 1, 4, file) == 4 &&
 			  (!memcmp(magic, "\177ELF", 4) || !memcmp(magic, "#!", 2));
@@ -31,14 +32,14 @@ static bool never_a_report(const char *path)
 
 char *ws_report_operand(const char *path)
 {
-	char *with;
+	char *with_suffix;
 
-	if (!never_a_report(path))
+	if (!is_no_report(path))
 		return ws_strdup(path);
-	with = ws_format("%s.wsrep", path);
-	if (!access(with, F_OK))
-		return with;
-	free(with);
+	with_suffix = ws_format("%s.wsrep", path);
+	if (!access(with_suffix, F_OK))
+		return with_suffix;
+	free(with_suffix);
 	return ws_strdup(path);
 }
 

@@ -4,12 +4,11 @@
 
 #include "query/query.h"
 
-/* The file meant by an operand: itself, or with .wsrep where that exists and it does not, or is a
- * folder or a program. Owned by the caller. */
+/* The file meant by an operand: the operand itself, or with .wsrep appended where that exists and
+ * the operand does not, or is a folder or a program. Owned by the caller. */
 char *ws_report_operand(const char *path);
-/* The report meant by an operand, opened, with what is damaged in it said on stderr; NULL, and the
- * reason said, when it cannot be.
- */
+/* Open the report meant by an operand; what is damaged in it is printed on stderr. Returns NULL
+ * when it cannot be opened, and prints the reason. */
 struct ws_report *ws_report_of_operand(const char *path);
 
 #endif

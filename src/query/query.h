@@ -1,6 +1,5 @@
 /*
- * query.h - how stats, exports and later the viewer read a report: scans over columns, on all
- * cores.
+ * query.h - how statistics, exports and the viewer read a report: scans over columns, on all cores.
  *
  * A scan names a table and the columns it needs; blocks outside the time window are not even
  * decoded. Batches arrive as arrays of uint64_t, one array a column (signed values sign-extended,
@@ -28,9 +27,9 @@ struct ws_scan {
 					filtered when the window is set */
 	uint32_t workers;	     /* at most so many threads; 0 for one a core */
 	const uint8_t
-		*skip; /* by block: not 0 for those to pass over, without a batch; NULL for none */
-	bool empty;    /* a batch of no rows also for blocks that are skipped or damaged: for who
-			  counts blocks */
+		*skip; /* by block: not 0 for blocks to skip, without a batch; NULL for none */
+	bool empty; /* an empty batch also for blocks that are skipped or damaged: for callers that
+		       count blocks */
 };
 
 /* How many workers a scan would use, for sizing per-worker state. */
@@ -55,15 +54,16 @@ struct ws_rows {
 };
 int ws_rows_load(const struct ws_report *report, const struct ws_scan *scan, struct ws_rows *out,
 		 struct ws_err *err);
-/* The same with rows of those tracks only for which `tracks`, an array of n bytes, is not 0. NULL:
- * all. */
+/* The same, with only the rows of tracks for which `tracks`, an array of `count` bytes, is not 0.
+ * NULL: all. */
 void ws_rows_load_tracks(const struct ws_report *report, const struct ws_scan *scan,
-			 const uint8_t *tracks, size_t n, struct ws_rows *out);
+			 const uint8_t *tracks, size_t count, struct ws_rows *out);
 void ws_rows_free(struct ws_rows *rows);
 
 /*
- * One row at a time over a whole table in order of (start), merged over blocks with bounded memory:
- * what exports need. `values` has an entry per column of the table.
+ * One row at a time over a whole table in order of start, merged over blocks with bounded memory:
+ * what exports need. `values` has an entry per column of the table and is valid until the next
+ * call.
  */
 struct ws_cursor;
 struct ws_cursor *ws_cursor_open(const struct ws_report *report, enum ws_table table,
@@ -71,7 +71,7 @@ struct ws_cursor *ws_cursor_open(const struct ws_report *report, enum ws_table t
 bool ws_cursor_next(struct ws_cursor *cursor, const uint64_t **values);
 void ws_cursor_close(struct ws_cursor *cursor);
 
-/* ---- what every reader needs to say who did it ---- */
+/* ---- which thread and process it was ---- */
 
 struct ws_thread_info {
 	uint32_t id, tid, process, pid;

@@ -4,39 +4,40 @@
  * Every block is in that order within itself, so a track's rows of a block are a sorted run; what
  * is left is to merge runs. Runs that follow one another in time, the usual case, are moved as they
  * are; where they overlap (a parent range written long after its children), a heap of runs gives
- * out the smallest row, and as many after it as stay ahead of every other run.
+ * the smallest row, and as many after it as stay ahead of every other run.
  */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/choose.h"
 #include "base/mem.h"
 #include "query/query.h"
 #include "query/window.h"
 
-struct piece { /* rows from..from+n-1 of the decoded order come next */
+struct row_piece { /* `n` decoded rows from `from` on come next */
 	size_t from, n;
 };
 
-struct run { /* sorted rows of one track in one block */
+struct row_run { /* sorted rows of one track in one block */
 	size_t at, end;
 	uint64_t track;
 };
 
-struct load {
+struct rows_loader {
 	const struct ws_scan *scan;
 	struct ws_rows *out;
 	size_t *place;	       /* of each block's rows */
-	size_t *got;	       /* rows that each block really gave: none when it is damaged */
+	size_t *rows_given;    /* rows that each block really gave: none when it is damaged */
 	const uint8_t *tracks; /* by track: is it wanted? NULL: all are */
-	size_t tracks_n;
+	size_t track_count;
 	int track_column;
-	size_t room;				  /* rows that columns have room for */
+	size_t capacity;			  /* rows that columns have room for */
 	const uint64_t *track, *start, *end_time; /* decoded columns; NULL where a table has none */
-	struct run *runs;
+	struct row_run *runs;
 	size_t run_count, run_cap;
-	struct piece *pieces;
+	struct row_piece *pieces;
 	size_t piece_count, piece_cap;
 };
 
@@ -44,96 +45,104 @@ struct load {
 
 static uint64_t *new_column(size_t rows)
 {
-	size_t bytes = (rows ? rows : 1) * 8;
-	uint64_t *p;
+	size_t bytes = ws_max(rows, (size_t)1) * 8;
+	uint64_t *column;
 
 	if (bytes < (size_t)4 << 20)
 		return ws_malloc(bytes);
-	if (posix_memalign((void **)&p, (size_t)2 << 20, bytes))
+	if (posix_memalign((void **)&column, (size_t)2 << 20, bytes))
 		return ws_malloc(bytes);
-	madvise(p, bytes, MADV_HUGEPAGE); /* half a gigabyte of 4 KiB page faults is what loading
-					     would mostly consist of */
-	return p;
+	madvise(column, bytes, MADV_HUGEPAGE); /* otherwise loading would mostly be half a gigabyte
+					     of 4 KiB page faults */
+	return column;
 }
 
 void ws_rows_free(struct ws_rows *rows)
 {
-	for (uint32_t c = 0; c < WS_MAX_COLUMNS; c++)
-		free(rows->col[c]);
+	for (uint32_t column = 0; column < WS_MAX_COLUMNS; column++)
+		free(rows->col[column]);
 	memset(rows, 0, sizeof(*rows));
 }
 
 /* ---- decoding ---- */
 
-static bool wanted(const struct load *load, const struct ws_batch *batch, size_t i)
+static bool is_wanted(const struct rows_loader *loader, const struct ws_batch *batch, size_t i)
 {
-	uint64_t track = batch->col[load->track_column][i];
+	uint64_t track = batch->col[loader->track_column][i];
 
-	return track < load->tracks_n && load->tracks[track];
+	return track < loader->track_count && loader->tracks[track];
 }
 
-static int keep_wanted(struct load *load, const struct ws_batch *batch)
+static int keep_wanted(struct rows_loader *loader, const struct ws_batch *batch)
 {
-	size_t n = 0;
+	size_t kept = 0;
 
 	for (size_t i = 0; i < batch->rows; i++) {
-		if (!wanted(load, batch, i))
+		if (!is_wanted(loader, batch, i))
 			continue;
-		for (uint32_t c = 0; c < WS_MAX_COLUMNS; c++)
-			if (batch->col[c])
-				load->out->col[c][load->place[batch->block] + n] = batch->col[c][i];
-		n++;
+		for (uint32_t column = 0; column < WS_MAX_COLUMNS; column++)
+			if (batch->col[column])
+				loader->out->col[column][loader->place[batch->block] + kept] =
+					batch->col[column][i];
+		kept++;
 	}
-	load->got[batch->block] = n;
+	loader->rows_given[batch->block] = kept;
 	return 0;
 }
 
 static int keep_batch(void *ctx, const struct ws_batch *batch)
 {
-	struct load *load = ctx;
+	struct rows_loader *loader = ctx;
 
-	if (load->tracks)
-		return keep_wanted(load, batch);
-	for (uint32_t c = 0; c < WS_MAX_COLUMNS; c++)
-		if (batch->col[c])
-			memcpy(load->out->col[c] + load->place[batch->block], batch->col[c],
-			       batch->rows * 8);
-	load->got[batch->block] = batch->rows;
+	if (loader->tracks)
+		return keep_wanted(loader, batch);
+	for (uint32_t column = 0; column < WS_MAX_COLUMNS; column++)
+		if (batch->col[column])
+			memcpy(loader->out->col[column] + loader->place[batch->block],
+			       batch->col[column], batch->rows * 8);
+	loader->rows_given[batch->block] = batch->rows;
 	return 0;
 }
 
 static int count_batch(void *ctx, const struct ws_batch *batch)
 {
-	struct load *load = ctx;
-	size_t n = 0;
+	struct rows_loader *loader = ctx;
+	size_t kept = batch->rows;
 
-	for (size_t i = 0; load->tracks && i < batch->rows; i++)
-		n += wanted(load, batch, i);
-	load->place[batch->block] = load->tracks ? n : batch->rows;
+	if (loader->tracks) {
+		kept = 0;
+		for (size_t i = 0; i < batch->rows; i++)
+			kept += is_wanted(loader, batch, i);
+	}
+	loader->place[batch->block] = kept;
 	return 0;
 }
 
-/* Rows that each block will give: known without a window, counted with one. */
-static size_t place_blocks(const struct ws_report *report, struct load *load, size_t blocks)
+/* Finds where each block's rows go from how many it will give: known without a window, counted with
+ * one. */
+static size_t place_blocks(const struct ws_report *report, struct rows_loader *loader,
+			   size_t blocks)
 {
-	const struct ws_scan *scan = load->scan;
+	const struct ws_scan *scan = loader->scan;
 	struct ws_window window = ws_window_new(scan->table, 0, scan->time_min, scan->time_max);
-	size_t *place = load->place, sum = 0;
+	size_t *place = loader->place, sum = 0;
 
-	if (window.set || load->tracks) {
+	if (window.set || loader->tracks) {
 		struct ws_scan count = *scan;
 
-		count.columns = load->tracks ? UINT64_C(1) << load->track_column : 0;
-		ws_scan_run(report, &count, count_batch, load, NULL);
+		count.columns = 0;
+		if (loader->tracks)
+			count.columns = UINT64_C(1) << loader->track_column;
+		ws_scan_run(report, &count, count_batch, loader, NULL);
 	} else {
 		for (size_t i = 0; i < blocks; i++)
 			place[i] = ws_report_block(report, scan->table, i).rows;
 	}
 	for (size_t i = 0; i < blocks; i++) {
-		size_t n = place[i];
+		size_t rows = place[i];
 
 		place[i] = sum;
-		sum += n;
+		sum += rows;
 	}
 	place[blocks] = sum;
 	return sum;
@@ -141,88 +150,99 @@ static size_t place_blocks(const struct ws_report *report, struct load *load, si
 
 /* ---- order ---- */
 
-static int compare(const struct load *load, size_t a, size_t b)
+static int compare_rows(const struct rows_loader *loader, size_t a, size_t b)
 {
-	if (load->start && load->start[a] != load->start[b])
-		return load->start[a] < load->start[b] ? -1 : 1;
-	if (load->end_time && load->end_time[a] != load->end_time[b])
-		return load->end_time[a] > load->end_time[b] ? -1 : 1;
+	if (loader->start && loader->start[a] != loader->start[b])
+		return ws_compare(loader->start[a], loader->start[b]);
+	if (loader->end_time && loader->end_time[a] != loader->end_time[b])
+		return ws_compare(loader->end_time[b], loader->end_time[a]);
 	return 0;
 }
 
-static void find_runs(struct load *load, size_t from, size_t to)
+static void find_runs(struct rows_loader *loader, size_t from, size_t to)
 {
 	for (size_t i = from; i < to;) {
 		size_t end = to;
+		uint64_t track = 0;
 
-		if (load->track && load->track[to - 1] != load->track[i])
-			for (end = i + 1; load->track[end] == load->track[i];)
+		if (loader->track)
+			track = loader->track[i];
+		if (loader->track && loader->track[to - 1] != loader->track[i])
+			for (end = i + 1; loader->track[end] == loader->track[i];)
 				end++;
-		ws_grow(load->runs, load->run_cap, load->run_count + 1);
-		load->runs[load->run_count++] =
-			(struct run){i, end, load->track ? load->track[i] : 0};
+		ws_grow(loader->runs, loader->run_cap, loader->run_count + 1);
+		loader->runs[loader->run_count++] = (struct row_run){i, end, track};
 		i = end;
 	}
 }
 
-static int by_head(const void *first, const void *second, void *ctx)
+static int compare_heads(const void *first, const void *second, void *ctx)
 {
-	const struct run *left = first, *right = second;
-	int c;
+	const struct row_run *left = first, *right = second;
+	int order;
 
 	if (left->track != right->track)
-		return left->track < right->track ? -1 : 1;
-	c = compare(ctx, left->at, right->at);
-	return c ? c : left->at < right->at ? -1 : 1;
+		return ws_compare(left->track, right->track);
+	order = compare_rows(ctx, left->at, right->at);
+	if (order)
+		return order;
+	return ws_compare(left->at, right->at);
 }
 
-static void add_piece(struct load *load, size_t from, size_t n)
+static void add_piece(struct rows_loader *loader, size_t from, size_t rows)
 {
-	struct piece *last = load->piece_count ? &load->pieces[load->piece_count - 1] : NULL;
+	struct row_piece *last = NULL;
 
+	if (loader->piece_count)
+		last = &loader->pieces[loader->piece_count - 1];
 	if (last && last->from + last->n == from) {
-		last->n += n;
+		last->n += rows;
 		return;
 	}
-	ws_grow(load->pieces, load->piece_cap, load->piece_count + 1);
-	load->pieces[load->piece_count++] = (struct piece){from, n};
+	ws_grow(loader->pieces, loader->piece_cap, loader->piece_count + 1);
+	loader->pieces[loader->piece_count++] = (struct row_piece){from, rows};
 }
 
-static bool heap_less(const struct load *load, const struct run *left, const struct run *right)
+static bool comes_before(const struct rows_loader *loader, const struct row_run *left,
+			 const struct row_run *right)
 {
-	int c = compare(load, left->at, right->at);
+	int order = compare_rows(loader, left->at, right->at);
 
-	return c ? c < 0 : left->at < right->at;
+	if (order)
+		return order < 0;
+	return left->at < right->at;
 }
 
-static void sift_down(const struct load *load, struct run *run_h, size_t n, size_t i)
+static void sift_down(const struct rows_loader *loader, struct row_run *heap, size_t runs,
+		      size_t at)
 {
-	struct run run_x = run_h[i];
+	struct row_run moving = heap[at];
 
-	for (size_t k; (k = 2 * i + 1) < n; i = k) {
-		if (k + 1 < n && heap_less(load, &run_h[k + 1], &run_h[k]))
-			k++;
-		if (!heap_less(load, &run_h[k], &run_x))
+	for (size_t child; (child = 2 * at + 1) < runs; at = child) {
+		if (child + 1 < runs && comes_before(loader, &heap[child + 1], &heap[child]))
+			child++;
+		if (!comes_before(loader, &heap[child], &moving))
 			break;
-		run_h[i] = run_h[k];
+		heap[at] = heap[child];
 	}
-	run_h[i] = run_x;
+	heap[at] = moving;
 }
 
-/* How far `a` goes before `b`'s head comes first: exponential steps, then halving. */
-static size_t ahead(const struct load *load, const struct run *left, const struct run *right)
+/* How far `left` goes before the head of `right` comes first: exponential steps, then halving. */
+static size_t find_run_ahead(const struct rows_loader *loader, const struct row_run *left,
+			     const struct row_run *right)
 {
 	size_t low = left->at, step = 1, high;
 
-	while (low + step < left->end && compare(load, low + step, right->at) < 0) {
+	while (low + step < left->end && compare_rows(loader, low + step, right->at) < 0) {
 		low += step;
 		step *= 2;
 	}
-	high = low + step < left->end ? low + step : left->end;
+	high = ws_min(low + step, left->end);
 	while (low + 1 < high) {
 		size_t mid = low + (high - low) / 2;
 
-		if (compare(load, mid, right->at) < 0)
+		if (compare_rows(loader, mid, right->at) < 0)
 			low = mid;
 		else
 			high = mid;
@@ -230,57 +250,58 @@ static size_t ahead(const struct load *load, const struct run *left, const struc
 	return low + 1;
 }
 
-/* `h` holds runs sorted by head, which is a heap. */
-static void merge(struct load *load, struct run *run, size_t n)
+/* `run` holds runs sorted by head, which is a heap. */
+static void merge_runs(struct rows_loader *loader, struct row_run *run, size_t runs)
 {
-	while (n > 1) {
-		size_t second = n > 2 && heap_less(load, &run[2], &run[1]) ? 2 : 1,
-		       stop = ahead(load, &run[0], &run[second]);
+	while (runs > 1) {
+		size_t second = 1 + (runs > 2 && comes_before(loader, &run[2], &run[1])),
+		       stop = find_run_ahead(loader, &run[0], &run[second]);
 
-		add_piece(load, run[0].at, stop - run[0].at);
+		add_piece(loader, run[0].at, stop - run[0].at);
 		run[0].at = stop;
 		if (run[0].at == run[0].end)
-			run[0] = run[--n];
-		sift_down(load, run, n, 0);
+			run[0] = run[--runs];
+		sift_down(loader, run, runs, 0);
 	}
-	add_piece(load, run[0].at, run[0].end - run[0].at);
+	add_piece(loader, run[0].at, run[0].end - run[0].at);
 }
 
-/* Runs i.. that overlap in a chain belong together; the others go straight through. */
-static void order(struct load *load)
+/* Runs that overlap in a chain are merged together; the others go straight through. */
+static void sort_runs(struct rows_loader *loader)
 {
-	if (!load->run_count)
+	if (!loader->run_count)
 		return;
-	qsort_r(load->runs, load->run_count, sizeof(*load->runs), by_head, load);
-	for (size_t i = 0, e; i < load->run_count; i = e) {
-		size_t last = load->runs[i].end - 1;
+	qsort_r(loader->runs, loader->run_count, sizeof(*loader->runs), compare_heads, loader);
+	for (size_t i = 0, end; i < loader->run_count; i = end) {
+		size_t last = loader->runs[i].end - 1;
 
-		for (e = i + 1; e < load->run_count && load->runs[e].track == load->runs[i].track;
-		     e++) {
-			if (compare(load, last, load->runs[e].at) <= 0)
+		for (end = i + 1;
+		     end < loader->run_count && loader->runs[end].track == loader->runs[i].track;
+		     end++) {
+			if (compare_rows(loader, last, loader->runs[end].at) <= 0)
 				break;
-			if (compare(load, last, load->runs[e].end - 1) < 0)
-				last = load->runs[e].end - 1;
+			if (compare_rows(loader, last, loader->runs[end].end - 1) < 0)
+				last = loader->runs[end].end - 1;
 		}
-		merge(load, load->runs + i, e - i);
+		merge_runs(loader, loader->runs + i, end - i);
 	}
 }
 
 /* Some of the columns, one after the other: each is put in order into the memory of the one before,
  * so that only the first needs memory of its own. */
-struct move {
-	const struct load *load;
+struct column_mover {
+	const struct rows_loader *load;
 	uint64_t columns;
 	pthread_t thread;
 	bool started;
 };
 
-static void move_column(const struct load *load, uint64_t *to, const uint64_t *from)
+static void move_column(const struct rows_loader *loader, uint64_t *to, const uint64_t *from)
 {
 	size_t at = 0;
 
-	for (size_t i = 0; i < load->piece_count; i++) {
-		const struct piece *piece = &load->pieces[i];
+	for (size_t i = 0; i < loader->piece_count; i++) {
+		const struct row_piece *piece = &loader->pieces[i];
 
 		if (piece->n == 1)
 			to[at] = from[piece->from];
@@ -292,33 +313,34 @@ static void move_column(const struct load *load, uint64_t *to, const uint64_t *f
 
 static void *move_columns(void *arg)
 {
-	const struct move *move = arg;
+	const struct column_mover *move = arg;
 	struct ws_rows *out = move->load->out;
 	uint64_t *spare = NULL;
 
-	for (uint32_t c = 0; c < WS_MAX_COLUMNS; c++) {
+	for (uint32_t column = 0; column < WS_MAX_COLUMNS; column++) {
 		uint64_t *from;
 
-		if (!(move->columns >> c & 1))
+		if (!(move->columns >> column & 1))
 			continue;
-		from = out->col[c];
-		spare = spare ? spare : new_column(move->load->room);
+		from = out->col[column];
+		if (!spare)
+			spare = new_column(move->load->capacity);
 		move_column(move->load, spare, from);
-		out->col[c] = spare;
+		out->col[column] = spare;
 		spare = from;
 	}
 	free(spare);
 	return NULL;
 }
 
-static void move_rows(const struct load *load)
+static void move_rows(const struct rows_loader *loader)
 {
-	struct move moves[2] = {{.load = load}, {.load = load}};
+	struct column_mover moves[2] = {{.load = loader}, {.load = loader}};
 	uint32_t number = 0;
 
-	for (uint32_t c = 0; c < WS_MAX_COLUMNS; c++)
-		if (load->out->col[c])
-			moves[number++ % 2].columns |= UINT64_C(1) << c;
+	for (uint32_t column = 0; column < WS_MAX_COLUMNS; column++)
+		if (loader->out->col[column])
+			moves[number++ % 2].columns |= UINT64_C(1) << column;
 	moves[1].started = !pthread_create(&moves[1].thread, NULL, move_columns, &moves[1]);
 	move_columns(&moves[0]);
 	if (moves[1].started)
@@ -329,10 +351,10 @@ static void move_rows(const struct load *load)
 
 /*
  * Whether blocks follow one another in track and time, so that rows are in order as they stand: a
- * single thread's tight loop. Then the columns that would tell need not even be decoded.
+ * single thread's tight loop. Then the columns that rows are sorted by need not even be decoded.
  */
-static bool follows(const struct ws_block_info *left, const struct ws_block_info *right,
-		    bool tracks)
+static bool block_follows(const struct ws_block_info *left, const struct ws_block_info *right,
+			  bool tracks)
 {
 	if (tracks && left->track_max < right->track_min)
 		return true;
@@ -352,74 +374,78 @@ static bool blocks_are_in_order(const struct ws_report *report, enum ws_table ta
 		struct ws_block_info left = ws_report_block(report, table, i - 1),
 				     right = ws_report_block(report, table, i);
 
-		if (!follows(&left, &right, ws_table_track(table) >= 0))
+		if (!block_follows(&left, &right, ws_table_track(table) >= 0))
 			return false;
 	}
 	return true;
 }
 
-static void sort_rows(struct load *load, size_t blocks, bool in_order)
+static void sort_rows(struct rows_loader *loader, size_t blocks, bool in_order)
 {
 	size_t rows = 0;
 
 	for (size_t i = 0; i < blocks; i++) {
-		if (in_order && load->got[i])
-			add_piece(load, load->place[i], load->got[i]);
+		if (in_order && loader->rows_given[i])
+			add_piece(loader, loader->place[i], loader->rows_given[i]);
 		else if (!in_order)
-			find_runs(load, load->place[i], load->place[i] + load->got[i]);
-		rows += load->got[i];
+			find_runs(loader, loader->place[i],
+				  loader->place[i] + loader->rows_given[i]);
+		rows += loader->rows_given[i];
 	}
-	load->out->rows = rows;
-	order(load);
-	if (load->piece_count > 1 || (load->piece_count && load->pieces[0].from))
-		move_rows(load);
-	free(load->runs);
-	free(load->pieces);
+	loader->out->rows = rows;
+	sort_runs(loader);
+	if (loader->piece_count > 1 || (loader->piece_count && loader->pieces[0].from))
+		move_rows(loader);
+	free(loader->runs);
+	free(loader->pieces);
 }
 
 /* ---- the interface ---- */
 
-static const uint64_t *sorting_column(const struct ws_rows *out, int c)
+static const uint64_t *sorting_column(const struct ws_rows *out, int column)
 {
-	return c >= 0 ? out->col[c] : NULL;
+	if (column < 0)
+		return NULL;
+	return out->col[column];
 }
 
-void ws_rows_load_tracks(const struct ws_report *report, const struct ws_scan *scan_s,
-			 const uint8_t *tracks, size_t n, struct ws_rows *out)
+void ws_rows_load_tracks(const struct ws_report *report, const struct ws_scan *request,
+			 const uint8_t *tracks, size_t count, struct ws_rows *out)
 {
-	size_t blocks = ws_report_blocks(report, scan_s->table);
-	struct ws_scan scan = *scan_s;
-	struct load load = {.scan = &scan,
-			    .out = out,
-			    .tracks = tracks,
-			    .tracks_n = n,
-			    .track_column = ws_table_track(scan_s->table)};
-	int key[3] = {ws_table_track(scan_s->table), ws_table_start(scan_s->table),
-		      ws_table_end(scan_s->table)};
-	uint32_t columns = ws_tables[scan_s->table].column_count;
-	bool in_order = blocks_are_in_order(report, scan_s->table);
+	size_t blocks = ws_report_blocks(report, request->table);
+	struct ws_scan scan = *request;
+	struct rows_loader loader = {.scan = &scan,
+				     .out = out,
+				     .tracks = tracks,
+				     .track_count = count,
+				     .track_column = ws_table_track(request->table)};
+	int key[3] = {ws_table_track(request->table), ws_table_start(request->table),
+		      ws_table_end(request->table)};
+	uint32_t columns = ws_tables[request->table].column_count;
+	bool in_order = blocks_are_in_order(report, request->table);
 
 	memset(out, 0, sizeof(*out));
-	load.place = ws_calloc(blocks + 1, sizeof(*load.place));
-	load.got = ws_calloc(blocks + 1, sizeof(*load.got));
+	loader.place = ws_calloc(blocks + 1, sizeof(*loader.place));
+	loader.rows_given = ws_calloc(blocks + 1, sizeof(*loader.rows_given));
 	for (int i = 0; i < 3; i++)
 		if (key[i] >= 0 && (!in_order || (tracks && !i)))
 			scan.columns |= UINT64_C(1) << key[i];
-	out->rows = load.room = place_blocks(report, &load, blocks);
-	for (uint32_t c = 0; c < columns; c++)
-		if (scan.columns >> c & 1)
-			out->col[c] = new_column(out->rows);
-	ws_scan_run(report, &scan, keep_batch, &load, &out->damaged);
-	load.track = sorting_column(out, key[0]);
-	load.start = sorting_column(out, key[1]);
-	load.end_time = load.start ? sorting_column(out, key[2]) : NULL;
-	sort_rows(&load, blocks, in_order);
-	free(load.place);
-	free(load.got);
-	for (uint32_t c = 0; c < columns; c++)
-		if (!(scan_s->columns >> c & 1)) {
-			free(out->col[c]);
-			out->col[c] = NULL;
+	out->rows = loader.capacity = place_blocks(report, &loader, blocks);
+	for (uint32_t column = 0; column < columns; column++)
+		if (scan.columns >> column & 1)
+			out->col[column] = new_column(out->rows);
+	ws_scan_run(report, &scan, keep_batch, &loader, &out->damaged);
+	loader.track = sorting_column(out, key[0]);
+	loader.start = sorting_column(out, key[1]);
+	if (loader.start)
+		loader.end_time = sorting_column(out, key[2]);
+	sort_rows(&loader, blocks, in_order);
+	free(loader.place);
+	free(loader.rows_given);
+	for (uint32_t number = 0; number < columns; number++)
+		if (!(request->columns >> number & 1)) {
+			free(out->col[number]);
+			out->col[number] = NULL;
 		}
 }
 

@@ -2,7 +2,7 @@
  * stacks.c - see stacks.h.
  *
  * Each table is read whole (columns side by side, in parallel) and turned into arrays by id; ids
- * count up from 1, so arrays are as long as the tables but for what was lost. Functions are
+ * count up from 1, so arrays are as long as the tables, apart from what was lost. Functions are
  * numbered through a hash of (name, module, file); names that are equal in bytes have one key
  * (ws_report_string_key), so that no text is compared.
  */
@@ -15,7 +15,7 @@
 #include "base/choose.h"
 #include "base/slots.h"
 
-struct key { /* of a function */
+struct function_key { /* of a function */
 	uint32_t name, module, file;
 };
 
@@ -27,7 +27,7 @@ struct ws_stacks {
 	uint32_t *frame_of, *caller_of; /* by id of stack */
 	uint32_t module_count, frame_count, stack_count, place_count;
 	struct ws_function *functions;
-	struct key *keys;
+	struct function_key *keys;
 	size_t function_cap, key_cap, place_cap;
 	uint32_t function_count; /* highest number; 1 is [unknown] */
 	uint64_t *slots;	 /* number of the function: base/slots.h */
@@ -47,133 +47,140 @@ static const struct ws_frame_info no_frame = {.first = 0, .count = 1};
 
 /* ---- functions ---- */
 
-static uint32_t hash(const struct key *key)
+static uint32_t hash_key(const struct function_key *key)
 {
-	uint64_t h = ((uint64_t)key->name << 32 | key->module) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t hash = ((uint64_t)key->name << 32 | key->module) * UINT64_C(0x9e3779b97f4a7c15);
 
-	h = (h ^ h >> 29 ^ key->file) * UINT64_C(0xbf58476d1ce4e5b9);
-	return (uint32_t)(h >> 32);
+	hash = (hash ^ hash >> 29 ^ key->file) * UINT64_C(0xbf58476d1ce4e5b9);
+	return (uint32_t)(hash >> 32);
 }
 
 /* Number of the function with this key; a new one (*fresh) is the caller's to fill in. */
-static uint32_t number(struct ws_stacks *stacks, struct key key, bool *fresh)
+static uint32_t number_function(struct ws_stacks *stacks, struct function_key key, bool *fresh)
 {
-	uint32_t h = hash(&key), i;
+	uint32_t hash = hash_key(&key), number;
 	size_t at;
 
 	*fresh = false;
-	for (at = ws_slots_begin(&stacks->slots, &stacks->mask, stacks->function_count, 1024, h);
-	     (i = ws_slots_next(stacks->slots, stacks->mask, h, &at)); at++) {
-		const struct key *have = &stacks->keys[i];
+	for (at = ws_slots_begin(&stacks->slots, &stacks->mask, stacks->function_count, 1024, hash);
+	     (number = ws_slots_next(stacks->slots, stacks->mask, hash, &at)); at++) {
+		const struct function_key *have = &stacks->keys[number];
 
 		if (have->name == key.name && have->module == key.module && have->file == key.file)
-			return i;
+			return number;
 	}
 	stacks->function_count++;
 	ws_grow(stacks->functions, stacks->function_cap, stacks->function_count + (size_t)1);
 	ws_grow(stacks->keys, stacks->key_cap, stacks->function_count + (size_t)1);
 	stacks->keys[stacks->function_count] = key;
-	stacks->slots[at] = ws_slot(h, stacks->function_count);
+	stacks->slots[at] = ws_slot(hash, stacks->function_count);
 	*fresh = true;
 	return stacks->function_count;
 }
 
-static const char *own(struct ws_stacks *stacks, char *text)
+static const char *keep_text(struct ws_stacks *stacks, char *text)
 {
 	ws_grow(stacks->owned, stacks->owned_cap, stacks->owned_count + 1);
 	return stacks->owned[stacks->owned_count++] = text;
 }
 
 /* The function that stands for nameless code of a module. */
-static uint32_t nameless(struct ws_stacks *stacks, uint32_t module, uint8_t kind)
+static uint32_t find_nameless_function(struct ws_stacks *stacks, uint32_t module, uint8_t kind)
 {
 	const struct ws_module_info *module_info = ws_stacks_module(stacks, module);
 	bool fresh, bracketed = module_info->name[0] == '[';
-	uint32_t n;
+	uint32_t number;
 
 	if (!*module_info->name)
 		return UNKNOWN_FUNCTION;
-	n = number(stacks, (struct key){NO_NAME, module, 0}, &fresh);
+	number = number_function(stacks, (struct function_key){NO_NAME, module, 0}, &fresh);
 	if (fresh) {
-		const char *name =
-			own(stacks, ws_format(bracketed ? "%s" : "[%s]", module_info->name));
+		const char *name;
 
-		stacks->functions[n] = (struct ws_function){.name = name,
-							    .len = strlen(name),
-							    .module = module,
-							    .kind = kind,
-							    .unresolved = true};
+		if (bracketed)
+			name = keep_text(stacks, ws_strdup(module_info->name));
+		else
+			name = keep_text(stacks, ws_format("[%s]", module_info->name));
+		stacks->functions[number] = (struct ws_function){.name = name,
+								 .len = strlen(name),
+								 .module = module,
+								 .kind = kind,
+								 .unresolved = true};
 	}
-	return n;
+	return number;
 }
 
-static uint32_t function(struct ws_stacks *stacks, uint32_t name, uint32_t module, uint32_t file,
-			 uint8_t kind)
+static uint32_t find_function(struct ws_stacks *stacks, uint32_t name, uint32_t module,
+			      uint32_t file, uint8_t kind)
 {
-	struct key key = {ws_report_string_key(stacks->report, name), module,
-			  kind == WS_FRAME_PYTHON ? ws_report_string_key(stacks->report, file) : 0};
+	struct function_key key = {ws_report_string_key(stacks->report, name), module, 0};
 	bool fresh;
-	uint32_t n;
+	uint32_t number;
 	size_t len;
 
 	ws_report_string(stacks->report, name, &len);
 	if (!len)
-		return nameless(stacks, module, kind);
-	n = number(stacks, key, &fresh);
+		return find_nameless_function(stacks, module, kind);
+	if (kind == WS_FRAME_PYTHON)
+		key.file = ws_report_string_key(stacks->report, file);
+	number = number_function(stacks, key, &fresh);
 	if (fresh) {
-		struct ws_function *function_f = &stacks->functions[n];
+		struct ws_function *info = &stacks->functions[number];
 
-		*function_f = (struct ws_function){
+		*info = (struct ws_function){
 			.module = module, .text = name, .file = file, .kind = kind};
-		function_f->name = ws_report_string(stacks->report, name, &function_f->len);
-	} else if (!stacks->functions[n].file) {
-		stacks->functions[n].file = file;
+		info->name = ws_report_string(stacks->report, name, &info->len);
+	} else if (!stacks->functions[number].file) {
+		stacks->functions[number].file = file;
 	}
-	return n;
+	return number;
 }
 
 uint32_t ws_stacks_made(struct ws_stacks *stacks, const char *name, size_t len)
 {
-	uint64_t h = UINT64_C(0xcbf29ce484222325);
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
 	for (size_t i = 0; i < len; i++)
-		h = (h ^ (unsigned char)name[i]) * UINT64_C(0x100000001b3);
-	for (uint32_t same = 0;; same++) { /* texts of one hash are told apart by `file` */
+		hash = (hash ^ (unsigned char)name[i]) * UINT64_C(0x100000001b3);
+	for (uint32_t same = 0;; same++) { /* `file` tells texts of one hash apart */
 		bool fresh;
-		uint32_t n =
-			number(stacks, (struct key){(uint32_t)(h ^ h >> 32), MADE, same}, &fresh);
-		struct ws_function *function = &stacks->functions[n];
+		uint32_t number = number_function(
+			stacks, (struct function_key){(uint32_t)(hash ^ hash >> 32), MADE, same},
+			&fresh);
+		struct ws_function *function = &stacks->functions[number];
 
 		if (fresh) {
 			char *copy = ws_malloc(len + 1);
 
 			memcpy(copy, name, len);
 			copy[len] = 0;
-			*function = (struct ws_function){.name = own(stacks, copy), .len = len};
-			return n;
+			*function =
+				(struct ws_function){.name = keep_text(stacks, copy), .len = len};
+			return number;
 		}
 		if (function->len == len && !memcmp(function->name, name, len))
-			return n;
+			return number;
 	}
 }
 
 /* ---- reading ---- */
 
-/* Ids count up from 1, so they go little beyond the number of rows: a damaged one must not cost
- * gigabytes. */
-static uint32_t highest(const struct ws_report *report, enum ws_table table, const uint64_t *id,
-			size_t rows)
+/* The highest id. Ids count up from 1, so they go little beyond the number of rows: a damaged one
+ * must not cost gigabytes. */
+static uint32_t find_highest_id(const struct ws_report *report, enum ws_table table,
+				const uint64_t *id, size_t rows)
 {
 	uint64_t most = (UINT64_C(1) << 17) + ws_report_rows(report, table) * 16, top = 0;
 
-	most = most < (UINT64_C(1) << 30) ? most : UINT64_C(1) << 30;
+	most = ws_min(most, UINT64_C(1) << 30);
 	for (size_t i = 0; i < rows; i++)
-		top = id[i] > top && id[i] <= most ? id[i] : top;
+		if (id[i] <= most)
+			top = ws_max(id[i], top);
 	return (uint32_t)top;
 }
 
-static void load(struct ws_stacks *stacks, enum ws_table table, uint64_t columns,
-		 struct ws_rows *rows, uint64_t *damaged)
+static void load_table(struct ws_stacks *stacks, enum ws_table table, uint64_t columns,
+		       struct ws_rows *rows, uint64_t *damaged)
 {
 	struct ws_scan sc = {.table = table, .columns = columns, .time_max = UINT64_MAX};
 
@@ -185,9 +192,9 @@ static void read_modules(struct ws_stacks *stacks, uint64_t *damaged)
 {
 	struct ws_rows rows;
 
-	load(stacks, WS_TABLE_module, (UINT64_C(1) << ws_module_COLUMNS) - 1, &rows, damaged);
+	load_table(stacks, WS_TABLE_module, (UINT64_C(1) << ws_module_COLUMNS) - 1, &rows, damaged);
 	stacks->module_count =
-		highest(stacks->report, WS_TABLE_module, rows.col[ws_module_id], rows.rows);
+		find_highest_id(stacks->report, WS_TABLE_module, rows.col[ws_module_id], rows.rows);
 	stacks->modules = ws_calloc(stacks->module_count + (size_t)1, sizeof(*stacks->modules));
 	for (uint32_t i = 0; i <= stacks->module_count; i++)
 		stacks->modules[i] = no_module;
@@ -199,9 +206,9 @@ static void read_modules(struct ws_stacks *stacks, uint64_t *damaged)
 		info = &stacks->modules[rows.col[ws_module_id][i]];
 		info->text = (uint32_t)rows.col[ws_module_path][i];
 		info->path = ws_report_string(stacks->report, info->text, NULL);
-		info->name = strrchr(info->path, '/') && info->path[0] == '/'
-				     ? strrchr(info->path, '/') + 1
-				     : info->path;
+		info->name = info->path;
+		if (info->path[0] == '/')
+			info->name = strrchr(info->path, '/') + 1;
 		info->build_id = ws_report_string(stacks->report,
 						  (uint32_t)rows.col[ws_module_build_id][i], NULL);
 		info->size = rows.col[ws_module_size][i];
@@ -217,7 +224,7 @@ struct symbols {
 	uint32_t *order, *start; /* rows by frame: order[start[f]] .. order[start[f + 1] - 1] */
 };
 
-static int by_depth(const void *first, const void *second, void *ctx)
+static int compare_depths(const void *first, const void *second, void *ctx)
 {
 	const struct symbols *symbols = ctx;
 	uint32_t i = *(const uint32_t *)first, k = *(const uint32_t *)second;
@@ -225,8 +232,10 @@ static int by_depth(const void *first, const void *second, void *ctx)
 		       *depth = symbols->rows.col[ws_symbol_depth];
 
 	if (set[i] != set[k])
-		return set[i] > set[k] ? -1 : 1;
-	return depth[i] < depth[k] ? -1 : depth[i] > depth[k] ? 1 : ws_compare(i, k);
+		return ws_compare(set[k], set[i]);
+	if (depth[i] != depth[k])
+		return ws_compare(depth[i], depth[k]);
+	return ws_compare(i, k);
 }
 
 static void read_symbols(struct ws_stacks *stacks, struct symbols *symbols, uint64_t *damaged)
@@ -234,47 +243,49 @@ static void read_symbols(struct ws_stacks *stacks, struct symbols *symbols, uint
 	const uint64_t *frame;
 	size_t sum = 0;
 
-	load(stacks, WS_TABLE_symbol, (UINT64_C(1) << ws_symbol_address) - 1, &symbols->rows,
-	     damaged);
+	load_table(stacks, WS_TABLE_symbol, (UINT64_C(1) << ws_symbol_address) - 1, &symbols->rows,
+		   damaged);
 	frame = symbols->rows.col[ws_symbol_frame];
 	symbols->start = ws_calloc(stacks->frame_count + (size_t)3, sizeof(*symbols->start));
 	symbols->order = ws_malloc(symbols->rows.rows * sizeof(*symbols->order));
 	for (size_t i = 0; i < symbols->rows.rows; i++)
 		if (frame[i] <= stacks->frame_count)
 			symbols->start[frame[i] + 2]++;
-	for (size_t f = 0; f <= stacks->frame_count + (size_t)2; f++)
-		symbols->start[f] = (uint32_t)(sum += symbols->start[f]);
+	for (size_t id = 0; id <= stacks->frame_count + (size_t)2; id++)
+		symbols->start[id] = (uint32_t)(sum += symbols->start[id]);
 	for (size_t i = 0; i < symbols->rows.rows; i++)
 		if (frame[i] <= stacks->frame_count)
 			symbols->order[symbols->start[frame[i] + 1]++] = (uint32_t)i;
-	for (uint32_t f = 1; f <= stacks->frame_count; f++)
-		if (symbols->start[f + 1] - symbols->start[f] > 1)
-			qsort_r(symbols->order + symbols->start[f],
-				symbols->start[f + 1] - symbols->start[f], sizeof(*symbols->order),
-				by_depth, symbols);
+	for (uint32_t frame_id = 1; frame_id <= stacks->frame_count; frame_id++)
+		if (symbols->start[frame_id + 1] - symbols->start[frame_id] > 1)
+			qsort_r(symbols->order + symbols->start[frame_id],
+				symbols->start[frame_id + 1] - symbols->start[frame_id],
+				sizeof(*symbols->order), compare_depths, symbols);
 }
 
-static void add_place(struct ws_stacks *stacks, uint32_t fn, uint32_t file, uint32_t line)
+static void add_place(struct ws_stacks *stacks, uint32_t function, uint32_t file, uint32_t line)
 {
 	ws_grow(stacks->places, stacks->place_cap, stacks->place_count + (size_t)1);
-	stacks->places[stacks->place_count++] = (struct ws_place){fn, file, line};
+	stacks->places[stacks->place_count++] = (struct ws_place){function, file, line};
 }
 
-/* The places of a frame: those of the symboliser, else the name that recording gave, else its
+/* Finds the places of a frame: those of the symboliser, else the name that recording gave, else its
  * module. */
-static void resolve(struct ws_stacks *stacks, const struct symbols *symbols, uint32_t id,
-		    uint32_t name, uint32_t file)
+static void resolve_frame(struct ws_stacks *stacks, const struct symbols *symbols, uint32_t id,
+			  uint32_t name, uint32_t file)
 {
 	struct ws_frame_info *frame_info = &stacks->frames[id];
 	uint32_t from = symbols->start[id], to = symbols->start[id + 1];
 
 	frame_info->first = stacks->place_count;
 	if (name) {
+		uint32_t line = 0; /* the address of a Python frame */
+
+		if (frame_info->kind == WS_FRAME_PYTHON && frame_info->address <= UINT32_MAX)
+			line = (uint32_t)frame_info->address;
 		add_place(stacks,
-			  function(stacks, name, frame_info->module, file, frame_info->kind), file,
-			  frame_info->kind == WS_FRAME_PYTHON && frame_info->address <= UINT32_MAX
-				  ? (uint32_t)frame_info->address
-				  : 0);
+			  find_function(stacks, name, frame_info->module, file, frame_info->kind),
+			  file, line);
 	} else {
 		for (uint32_t i = from; i < to; i++) {
 			uint32_t row = symbols->order[i],
@@ -284,13 +295,16 @@ static void resolve(struct ws_stacks *stacks, const struct symbols *symbols, uin
 			    symbols->rows.col[ws_symbol_set][symbols->order[from]])
 				break;
 			add_place(stacks,
-				  function(stacks, (uint32_t)symbols->rows.col[ws_symbol_name][row],
-					   frame_info->module, source, frame_info->kind),
+				  find_function(stacks,
+						(uint32_t)symbols->rows.col[ws_symbol_name][row],
+						frame_info->module, source, frame_info->kind),
 				  source, (uint32_t)symbols->rows.col[ws_symbol_line][row]);
 		}
 	}
 	if (stacks->place_count == frame_info->first)
-		add_place(stacks, nameless(stacks, frame_info->module, frame_info->kind), 0, 0);
+		add_place(stacks,
+			  find_nameless_function(stacks, frame_info->module, frame_info->kind), 0,
+			  0);
 	frame_info->count = stacks->place_count - frame_info->first;
 }
 
@@ -300,12 +314,12 @@ static void read_frames(struct ws_stacks *stacks, uint64_t *damaged)
 	struct ws_rows rows;
 	uint32_t *row;
 
-	load(stacks, WS_TABLE_frame, (UINT64_C(1) << ws_frame_COLUMNS) - 1, &rows, damaged);
+	load_table(stacks, WS_TABLE_frame, (UINT64_C(1) << ws_frame_COLUMNS) - 1, &rows, damaged);
 	stacks->frame_count =
-		highest(stacks->report, WS_TABLE_frame, rows.col[ws_frame_id], rows.rows);
+		find_highest_id(stacks->report, WS_TABLE_frame, rows.col[ws_frame_id], rows.rows);
 	stacks->frames = ws_calloc(stacks->frame_count + (size_t)1, sizeof(*stacks->frames));
 	row = ws_calloc(stacks->frame_count + (size_t)1,
-			sizeof(*row)); /* + 1; the last row of an id counts */
+			sizeof(*row)); /* number + 1; the last row of an id counts */
 	read_symbols(stacks, &symbols, damaged);
 	for (size_t i = 0; i < rows.rows; i++)
 		if (rows.col[ws_frame_id][i] <= stacks->frame_count)
@@ -318,13 +332,12 @@ static void read_frames(struct ws_stacks *stacks, uint64_t *damaged)
 		if (!row[id])
 			continue;
 		stacks->frames[id].address = rows.col[ws_frame_address][i];
-		stacks->frames[id].module = rows.col[ws_frame_module][i] <= stacks->module_count
-						    ? (uint32_t)rows.col[ws_frame_module][i]
-						    : 0;
+		if (rows.col[ws_frame_module][i] <= stacks->module_count)
+			stacks->frames[id].module = (uint32_t)rows.col[ws_frame_module][i];
 		stacks->frames[id].kind = (uint8_t)rows.col[ws_frame_kind][i];
 		stacks->frames[id].method = (uint8_t)rows.col[ws_frame_method][i];
-		resolve(stacks, &symbols, id, (uint32_t)rows.col[ws_frame_name][i],
-			(uint32_t)rows.col[ws_frame_file][i]);
+		resolve_frame(stacks, &symbols, id, (uint32_t)rows.col[ws_frame_name][i],
+			      (uint32_t)rows.col[ws_frame_file][i]);
 	}
 	free(row);
 	free(symbols.order);
@@ -334,8 +347,9 @@ static void read_frames(struct ws_stacks *stacks, uint64_t *damaged)
 }
 
 /*
- * Each id is followed outwards once; one that comes back to a row under way has a loop, which is
- * cut there. Rows that are done are told by a mark, so all takes as many steps as there are rows.
+ * Cuts loops: each id is followed outwards once; one that comes back to a row of the same walk has
+ * a loop, which is cut there. Rows that are done have a mark, so all this takes as many steps as
+ * there are rows.
  */
 static void cut_loops(struct ws_stacks *stacks)
 {
@@ -357,9 +371,9 @@ static void read_stacks(struct ws_stacks *stacks, uint64_t *damaged)
 {
 	struct ws_rows rows;
 
-	load(stacks, WS_TABLE_stack, (UINT64_C(1) << ws_stack_COLUMNS) - 1, &rows, damaged);
+	load_table(stacks, WS_TABLE_stack, (UINT64_C(1) << ws_stack_COLUMNS) - 1, &rows, damaged);
 	stacks->stack_count =
-		highest(stacks->report, WS_TABLE_stack, rows.col[ws_stack_id], rows.rows);
+		find_highest_id(stacks->report, WS_TABLE_stack, rows.col[ws_stack_id], rows.rows);
 	stacks->frame_of = ws_calloc(stacks->stack_count + (size_t)1, sizeof(*stacks->frame_of));
 	stacks->caller_of = ws_calloc(stacks->stack_count + (size_t)1, sizeof(*stacks->caller_of));
 	for (size_t i = 0; i < rows.rows; i++) {
@@ -368,7 +382,7 @@ static void read_stacks(struct ws_stacks *stacks, uint64_t *damaged)
 		if (!id || id > stacks->stack_count)
 			continue;
 		stacks->frame_of[id] = (uint32_t)rows.col[ws_stack_frame][i];
-		stacks->caller_of[id] = caller <= stacks->stack_count ? (uint32_t)caller : 0;
+		stacks->caller_of[id] = (uint32_t)caller * (caller <= stacks->stack_count);
 	}
 	cut_loops(stacks);
 	ws_rows_free(&rows);
@@ -377,19 +391,19 @@ static void read_stacks(struct ws_stacks *stacks, uint64_t *damaged)
 struct ws_stacks *ws_stacks_open(const struct ws_report *report, uint64_t *damaged)
 {
 	struct ws_stacks *stacks = ws_calloc(1, sizeof(*stacks));
-	uint64_t bad = 0;
+	uint64_t damaged_blocks = 0;
 	bool fresh;
 
 	stacks->report = report;
-	read_modules(stacks, &bad);
-	number(stacks, (struct key){NO_NAME, 0, 0}, &fresh);
+	read_modules(stacks, &damaged_blocks);
+	number_function(stacks, (struct function_key){NO_NAME, 0, 0}, &fresh);
 	stacks->functions[UNKNOWN_FUNCTION] =
 		(struct ws_function){.name = "[unknown]", .len = 9, .unresolved = true};
 	add_place(stacks, UNKNOWN_FUNCTION, 0, 0); /* the place of no_frame */
-	read_frames(stacks, &bad);
-	read_stacks(stacks, &bad);
+	read_frames(stacks, &damaged_blocks);
+	read_stacks(stacks, &damaged_blocks);
 	if (damaged)
-		*damaged += bad;
+		*damaged += damaged_blocks;
 	return stacks;
 }
 
@@ -411,7 +425,7 @@ void ws_stacks_close(struct ws_stacks *stacks)
 	free(stacks);
 }
 
-/* ---- asking ---- */
+/* ---- lookups ---- */
 
 uint32_t ws_stacks_functions(const struct ws_stacks *stacks)
 {
@@ -420,13 +434,16 @@ uint32_t ws_stacks_functions(const struct ws_stacks *stacks)
 
 const struct ws_function *ws_stacks_function(const struct ws_stacks *stacks, uint32_t number)
 {
-	return &stacks->functions[number && number <= stacks->function_count ? number
-									     : UNKNOWN_FUNCTION];
+	if (!number || number > stacks->function_count)
+		number = UNKNOWN_FUNCTION;
+	return &stacks->functions[number];
 }
 
 const struct ws_module_info *ws_stacks_module(const struct ws_stacks *stacks, uint32_t id)
 {
-	return id && id <= stacks->module_count ? &stacks->modules[id] : &no_module;
+	if (!id || id > stacks->module_count)
+		return &no_module;
+	return &stacks->modules[id];
 }
 
 const char *ws_stacks_origin(const struct ws_stacks *stacks, const struct ws_function *function)
@@ -438,7 +455,9 @@ const char *ws_stacks_origin(const struct ws_stacks *stacks, const struct ws_fun
 
 const struct ws_frame_info *ws_stacks_frame(const struct ws_stacks *stacks, uint32_t id)
 {
-	return id && id <= stacks->frame_count ? &stacks->frames[id] : &no_frame;
+	if (!id || id > stacks->frame_count)
+		return &no_frame;
+	return &stacks->frames[id];
 }
 
 const struct ws_place *ws_stacks_places(const struct ws_stacks *stacks,
@@ -449,10 +468,12 @@ const struct ws_place *ws_stacks_places(const struct ws_stacks *stacks,
 
 uint32_t ws_stacks_step(const struct ws_stacks *stacks, uint32_t stack, uint32_t *caller)
 {
-	bool there = stack && stack <= stacks->stack_count;
-
-	*caller = there ? stacks->caller_of[stack] : 0;
-	return there ? stacks->frame_of[stack] : 0;
+	if (!stack || stack > stacks->stack_count) {
+		*caller = 0;
+		return 0;
+	}
+	*caller = stacks->caller_of[stack];
+	return stacks->frame_of[stack];
 }
 
 uint32_t ws_stacks_count(const struct ws_stacks *stacks)
@@ -463,16 +484,16 @@ uint32_t ws_stacks_count(const struct ws_stacks *stacks)
 size_t ws_stacks_walk(const struct ws_stacks *stacks, uint32_t frame, uint32_t stack, uint32_t *out,
 		      size_t most)
 {
-	size_t n = 0;
+	size_t count = 0;
 
-	if (frame && n < most)
-		out[n++] = frame;
-	while (stack && n < most) {
-		uint32_t caller, f = ws_stacks_step(stacks, stack, &caller);
+	if (frame && count < most)
+		out[count++] = frame;
+	while (stack && count < most) {
+		uint32_t caller, step_frame = ws_stacks_step(stacks, stack, &caller);
 
-		if (f)
-			out[n++] = f;
+		if (step_frame)
+			out[count++] = step_frame;
 		stack = caller;
 	}
-	return n;
+	return count;
 }

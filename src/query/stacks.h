@@ -6,11 +6,11 @@
  * that the machine code belongs to and those inlined into it, each with a source line. A *function*
  * here is what views count by: a name in a module (for Python, in a source file), numbered from 1.
  * Frames without a name count as "[module]", one function a module, so that a stripped library is
- * one line and not ten thousand; frames without a module as "[unknown]".
+ * one line and not ten thousand; frames without a module count as "[unknown]".
  *
- * All is resolved when the tables are read; afterwards everything but ws_stacks_made is read-only
- * and safe from many threads. Ids come from the file: those it does not define read as unknown, and
- * a chain of callers that bites its tail ends there.
+ * Everything is resolved when the tables are read; afterwards everything but ws_stacks_made is
+ * read-only and safe from many threads. Ids come from the file: those it does not define read as
+ * unknown, and a chain of callers that loops ends where the loop closes.
  */
 #ifndef WS_QUERY_STACKS_H
 #define WS_QUERY_STACKS_H
@@ -72,18 +72,18 @@ uint32_t ws_stacks_step(const struct ws_stacks *stacks, uint32_t stack, uint32_t
 uint32_t ws_stacks_count(const struct ws_stacks *stacks); /* highest id of a stack */
 
 /*
- * The frames of a stack into `out` (at most `most`), innermost first: `frame` (0 for none), then
- * the rows from `stack` outwards. Returns how many.
+ * Writes the frames of a stack to `out` (at most `most`), innermost first: `frame` (0 for none),
+ * then the rows from `stack` outwards. Returns how many.
  */
 size_t ws_stacks_walk(const struct ws_stacks *stacks, uint32_t frame, uint32_t stack, uint32_t *out,
 		      size_t most);
 enum {
 	WS_STACKS_DEEPEST = 4096
-}; /* what a caller needs room for; deeper ones are cut on the outside */
+}; /* the most frames of a stack; deeper ones are cut at the outermost end */
 
 /*
- * A function that no code has: a thread, a reason to wait, a kernel, an NVTX range. Equal names
- * give equal numbers; the text is copied. Not thread-safe.
+ * The number of a function that has no code: a thread, a reason to wait, a kernel, an NVTX range.
+ * Equal names give equal numbers; the text is copied. Not thread-safe.
  */
 uint32_t ws_stacks_made(struct ws_stacks *stacks, const char *name, size_t len);
 

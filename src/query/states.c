@@ -1,11 +1,11 @@
 /*
  * states.c - see states.h.
  *
- * All four tables are in memory in order of (thread, start), so a thread is a slice of each;
- * threads are independent and shared out among workers. A thread off its core executes nothing, so
- * the calls it is inside of cannot change while it waits: one look at the middle of a wait names
- * them, which clocks that differ by a microsecond at its ends do not disturb. Calls of a table
- * nest: a stack of those that have begun, advanced from wait to wait, has the innermost on top.
+ * All tables are in memory in order of (thread, start), so a thread is a slice of each; threads are
+ * independent and distributed over workers. A thread off its core executes nothing, so the calls it
+ * is inside of cannot change while it waits: one look-up at the middle of a wait finds them, which
+ * clocks that differ by a microsecond at its ends do not disturb. Calls of a table nest: a stack of
+ * those that have begun, advanced from wait to wait, has the innermost on top.
  */
 #include "query/states.h"
 
@@ -17,9 +17,9 @@
 #include "base/choose.h"
 #include "base/sort.h"
 
-/* BLOCKED rows are moments, not calls with a beginning and an end: they are looked at only where
- * nothing else says what a wait is for. */
-enum source { SCHED, GIL, CUDA, OSRT, BLOCKED, SOURCES, CALLS = BLOCKED };
+/* BLOCKED rows are moments, not calls with a beginning and an end: they are used only where nothing
+ * else says what a wait is for. */
+enum event_source { SCHED, GIL, CUDA, OSRT, BLOCKED, SOURCES, CALLS = BLOCKED };
 
 static const struct {
 	enum ws_table table;
@@ -54,8 +54,8 @@ struct slice { /* a thread's rows of each table */
 };
 
 /* A span in which a thread held the GIL of its process. Spans of two threads may overlap by some
- * microseconds: several short ones are told as one. */
-struct hold {
+ * microseconds: several short ones are recorded as one. */
+struct gil_hold {
 	uint64_t start, end;
 	uint64_t latest; /* end of any of the process up to this one */
 	uint32_t process, tid;
@@ -65,7 +65,7 @@ struct ws_states {
 	const struct ws_report *report;
 	const struct ws_who *who;
 	struct ws_rows rows[SOURCES];
-	struct hold *holds; /* by (process, start) */
+	struct gil_hold *holds; /* by (process, start) */
 	size_t hold_count, hold_cap;
 	struct slice *threads;
 	size_t thread_count;
@@ -164,30 +164,30 @@ static const char *const io[] = {
 	"unlink",      "mkdir",
 };
 
-static bool begins(const char *text, const char *prefix)
+static bool starts_with(const char *text, const char *prefix)
 {
 	return !strncmp(text, prefix, strlen(prefix));
 }
 
-static uint8_t cuda_wait(const char *name)
+static uint8_t classify_cuda_call(const char *name)
 {
-	bool copy = begins(name, "cudaMemcpy") || begins(name, "cuMemcpy");
+	bool copy = starts_with(name, "cudaMemcpy") || starts_with(name, "cuMemcpy");
 
-	return strstr(name, "Synchronize") ||
-			       (copy && !strstr(name, "Async") && !strstr(name, "Batch"))
-		       ? WS_WAIT_GPU
-		       : WS_WAIT_CUDA;
+	if (strstr(name, "Synchronize") ||
+	    (copy && !strstr(name, "Async") && !strstr(name, "Batch")))
+		return WS_WAIT_GPU;
+	return WS_WAIT_CUDA;
 }
 
-static uint8_t osrt_wait(const char *name)
+static uint8_t classify_osrt_call(const char *name)
 {
 	while (*name == '_')
 		name++;
 	for (size_t i = 0; i < WS_COUNT(functions); i++)
-		if (begins(name, functions[i].prefix))
+		if (starts_with(name, functions[i].prefix))
 			return functions[i].wait;
 	for (size_t i = 0; i < WS_COUNT(io); i++)
-		if (begins(name, io[i]))
+		if (starts_with(name, io[i]))
 			return WS_WAIT_IO;
 	return WS_WAIT_CALL;
 }
@@ -206,24 +206,30 @@ const char *ws_wait_name(enum ws_wait wait)
 		[WS_WAIT_CALL] = "other call",	   [WS_WAIT_FUTEX] = "futex",
 	};
 
-	return wait < WS_WAITS ? names[wait] : names[WS_WAIT_NONE];
+	if (wait >= WS_WAITS)
+		wait = WS_WAIT_NONE;
+	return names[wait];
 }
 
-/* Looked up once a name; several workers may do it at once, with the same result. */
-static uint8_t class_of(const struct ws_states *states, enum source source, size_t i)
+/* The class (enum ws_wait) of a call. Each name is classified once; several workers may do it at
+ * the same time, with the same result. */
+static uint8_t classify_call(const struct ws_states *states, enum event_source source, size_t i)
 {
 	static const int names[SOURCES] = {
 		[CUDA] = ws_cuda_api_name, [OSRT] = ws_osrt_name, [BLOCKED] = ws_blocked_name};
 	uint32_t name = (uint32_t)states->rows[source].col[names[source]][i];
-	uint8_t known = name <= states->strings
-				? __atomic_load_n(&states->classes[name], __ATOMIC_RELAXED)
-				: 0;
+	uint8_t known = 0;
 	const char *text;
 
+	if (name <= states->strings)
+		known = __atomic_load_n(&states->classes[name], __ATOMIC_RELAXED);
 	if (known)
 		return known - 1;
 	text = ws_report_string(states->report, name, NULL);
-	known = (source == CUDA ? cuda_wait(text) : osrt_wait(text)) + 1;
+	if (source == CUDA)
+		known = classify_cuda_call(text) + 1;
+	else
+		known = classify_osrt_call(text) + 1;
 	if (name <= states->strings)
 		__atomic_store_n(&states->classes[name], known, __ATOMIC_RELAXED);
 	return known - 1;
@@ -231,14 +237,15 @@ static uint8_t class_of(const struct ws_states *states, enum source source, size
 
 /* ---- reading ---- */
 
-static int by_process(const void *first, const void *second)
+static int compare_holds(const void *first, const void *second)
 {
-	const struct hold *left = first, *right = second;
+	const struct gil_hold *left = first, *right = second;
 
 	if (left->process != right->process)
-		return left->process < right->process ? -1 : 1;
-	return left->start != right->start ? (left->start < right->start ? -1 : 1)
-					   : ws_compare(left->tid, right->tid);
+		return ws_compare(left->process, right->process);
+	if (left->start != right->start)
+		return ws_compare(left->start, right->start);
+	return ws_compare(left->tid, right->tid);
 }
 
 static void add_hold(struct ws_states *states, size_t i)
@@ -248,14 +255,13 @@ static void add_hold(struct ws_states *states, size_t i)
 		ws_who_thread(states->who, (uint32_t)col[ws_gil_thread][i]);
 
 	ws_grow(states->holds, states->hold_cap, states->hold_count + 1);
-	states->holds[states->hold_count++] = (struct hold){.start = col[ws_gil_start][i],
-							    .end = col[ws_gil_end][i],
-							    .process = info->process,
-							    .tid = info->tid};
+	states->holds[states->hold_count++] = (struct gil_hold){.start = col[ws_gil_start][i],
+								.end = col[ws_gil_end][i],
+								.process = info->process,
+								.tid = info->tid};
 }
 
-/* Only waits for the GIL count as states, and their order stays; who held it meanwhile is kept
- * apart. */
+/* Keeps only waits for the GIL as states, in their order; who held it meanwhile is kept apart. */
 static void keep_gil_waits(struct ws_states *states)
 {
 	struct ws_rows *rows = &states->rows[GIL];
@@ -266,36 +272,37 @@ static void keep_gil_waits(struct ws_states *states)
 			add_hold(states, i);
 		if (rows->col[ws_gil_state][i] != WS_GIL_WAITS)
 			continue;
-		for (int c = 0; c < ws_gil_COLUMNS; c++)
-			rows->col[c][kept] = rows->col[c][i];
+		for (int column = 0; column < ws_gil_COLUMNS; column++)
+			rows->col[column][kept] = rows->col[column][i];
 		kept++;
 	}
 	rows->rows = kept;
 	if (states->hold_count)
-		qsort(states->holds, states->hold_count, sizeof(*states->holds), by_process);
+		qsort(states->holds, states->hold_count, sizeof(*states->holds), compare_holds);
 	for (size_t i = 0; i < states->hold_count; i++) {
-		struct hold *hold = &states->holds[i],
-			    *before = i && hold[-1].process == hold->process ? hold - 1 : NULL;
+		struct gil_hold *hold = &states->holds[i];
 
-		hold->latest = before && before->latest > hold->end ? before->latest : hold->end;
+		hold->latest = hold->end;
+		if (i && hold[-1].process == hold->process)
+			hold->latest = ws_max(hold[-1].latest, hold->end);
 	}
 }
 
-/* Who held the GIL of the process longest in [start, end): the system's number of the thread, 0
- * when nobody is known to. */
-static uint32_t gil_holder(const struct ws_states *states, uint32_t process, uint64_t start,
-			   uint64_t end)
+/* The thread that held the GIL of the process longest in [start, end): the system's number of the
+ * thread, 0 when none is known to have. */
+static uint32_t find_gil_holder(const struct ws_states *states, uint32_t process, uint64_t start,
+				uint64_t end)
 {
-	struct hold wanted = {.process = process, .start = end};
+	struct gil_hold wanted = {.process = process, .start = end};
 	size_t low;
 	uint64_t most = 0;
 	uint32_t found = 0;
 
 	/* the first that begins at `end` or later */
-	low = ws_bisect(states->hold_count, mid, by_process(&states->holds[mid], &wanted) < 0);
+	low = ws_bisect(states->hold_count, mid, compare_holds(&states->holds[mid], &wanted) < 0);
 	for (size_t i = low;
 	     i-- && states->holds[i].process == process && states->holds[i].latest > start;) {
-		const struct hold *hold = &states->holds[i];
+		const struct gil_hold *hold = &states->holds[i];
 		uint64_t from = ws_max(hold->start, start), to = ws_min(hold->end, end);
 
 		if (to > from && to - from >= most) { /* of equals the earliest */
@@ -311,19 +318,19 @@ static void add_thread(struct ws_states *states, size_t *cap, const size_t *at)
 	struct slice *slice;
 	uint64_t thread = UINT64_MAX;
 
-	for (int k = 0; k < SOURCES; k++)
-		if (at[k] < states->rows[k].rows &&
-		    states->rows[k].col[sources[k].thread][at[k]] < thread)
-			thread = states->rows[k].col[sources[k].thread][at[k]];
+	for (int source = 0; source < SOURCES; source++)
+		if (at[source] < states->rows[source].rows &&
+		    states->rows[source].col[sources[source].thread][at[source]] < thread)
+			thread = states->rows[source].col[sources[source].thread][at[source]];
 	ws_grow(states->threads, *cap, states->thread_count + 1);
 	slice = &states->threads[states->thread_count++];
 	slice->thread = (uint32_t)thread;
 	for (int k = 0; k < SOURCES; k++) {
-		const uint64_t *of = states->rows[k].col[sources[k].thread];
+		const uint64_t *threads = states->rows[k].col[sources[k].thread];
 
 		slice->from[k] = at[k];
-		slice->to[k] =
-			at[k] + ws_bisect(states->rows[k].rows - at[k], i, of[at[k] + i] <= thread);
+		slice->to[k] = at[k] + ws_bisect(states->rows[k].rows - at[k], i,
+						 threads[at[k] + i] <= thread);
 	}
 }
 
@@ -332,8 +339,8 @@ static void find_threads(struct ws_states *states)
 	size_t at[SOURCES] = {0}, cap = 0;
 	bool more = false;
 
-	for (int k = 0; k < SOURCES; k++)
-		more |= states->rows[k].rows > 0;
+	for (int source = 0; source < SOURCES; source++)
+		more |= states->rows[source].rows > 0;
 	while (more) {
 		add_thread(states, &cap, at);
 		more = false;
@@ -345,7 +352,7 @@ static void find_threads(struct ws_states *states)
 }
 
 /* When collecting ended; where the recorder died, the last event. */
-static uint64_t end_of_collection(const struct ws_report *report)
+static uint64_t find_end_of_collection(const struct ws_report *report)
 {
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_collection, 0, UINT64_MAX);
 	const uint64_t *values;
@@ -355,7 +362,9 @@ static uint64_t end_of_collection(const struct ws_report *report)
 		if (values[ws_collection_end] != WS_NO_TIME && values[ws_collection_end] > end)
 			end = values[ws_collection_end];
 	ws_cursor_close(cursor);
-	return end ? end : ws_time_last(report);
+	if (end)
+		return end;
+	return ws_time_last(report);
 }
 
 struct ws_states *ws_states_open_part(const struct ws_report *report, const struct ws_who *who,
@@ -365,21 +374,24 @@ struct ws_states *ws_states_open_part(const struct ws_report *report, const stru
 
 	states->report = report;
 	states->who = who;
-	states->last = end_of_collection(report);
+	states->last = find_end_of_collection(report);
 	states->strings = ws_report_string_count(report);
 	states->classes = ws_calloc(states->strings + (size_t)1, 1);
-	for (int k = 0; k < SOURCES; k++) {
-		struct ws_scan sc = {.table = sources[k].table,
-				     .columns = sources[k].columns,
-				     .time_min = part->from,
-				     .time_max = part->to};
+	for (int source = 0; source < SOURCES; source++) {
+		struct ws_scan scan = {.table = sources[source].table,
+				       .columns = sources[source].columns,
+				       .time_min = part->from,
+				       .time_max = part->to};
 
-		if (k == SCHED && part->brief)
-			sc.columns &= ~(WS_COL(sched, cpu) | WS_COL(sched, waker));
-		ws_rows_load_tracks(report, &sc, k == GIL && part->holders ? NULL : part->threads,
-				    part->n, &states->rows[k]);
+		const uint8_t *threads = part->threads;
+
+		if (source == SCHED && part->brief)
+			scan.columns &= ~(WS_COL(sched, cpu) | WS_COL(sched, waker));
+		if (source == GIL && part->holders)
+			threads = NULL;
+		ws_rows_load_tracks(report, &scan, threads, part->n, &states->rows[source]);
 		if (damaged)
-			*damaged += states->rows[k].damaged;
+			*damaged += states->rows[source].damaged;
 	}
 	keep_gil_waits(states);
 	find_threads(states);
@@ -397,8 +409,8 @@ void ws_states_close(struct ws_states *states)
 {
 	if (!states)
 		return;
-	for (int k = 0; k < SOURCES; k++)
-		ws_rows_free(&states->rows[k]);
+	for (int source = 0; source < SOURCES; source++)
+		ws_rows_free(&states->rows[source]);
 	free(states->holds);
 	free(states->threads);
 	free(states->classes);
@@ -412,133 +424,141 @@ bool ws_states_scheduled(const struct ws_states *states)
 
 /* ---- one thread ---- */
 
-struct open { /* the calls of one table that have begun */
+struct open_calls { /* the calls of one table that have begun */
 	size_t next, end;
 	size_t *row;
-	size_t n, cap;
+	size_t count, cap;
 };
 
-struct walk {
+struct thread_walk {
 	const struct ws_states *states;
 	const struct slice *slice;
-	struct open open[SOURCES];
+	struct open_calls open[SOURCES];
 	uint64_t limit;	    /* the thread's states end here at the latest */
 	uint64_t from, to;  /* the window */
 	uint64_t busy_till; /* end of the last CUDA call that waits, of those walked */
-	size_t busy;	    /* the next to look at */
-	size_t blocked;	    /* the same of what threads were found waiting in */
+	size_t busy;	    /* the next CUDA call to check */
+	size_t blocked;	    /* the next BLOCKED row to check */
 	uint32_t worker;
 	void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state);
 	void *ctx;
 };
 
-static uint64_t start_of(const struct walk *walk, enum source source_k, size_t i)
+static uint64_t get_start(const struct thread_walk *walk, enum event_source source, size_t i)
 {
-	return walk->states->rows[source_k].col[sources[source_k].start][i];
+	return walk->states->rows[source].col[sources[source].start][i];
 }
 
 /* A call that never returned lasts to the end. */
-static uint64_t end_of(const struct walk *walk, enum source source_k, size_t i)
+static uint64_t get_end(const struct thread_walk *walk, enum event_source source, size_t i)
 {
-	return walk->states->rows[source_k].col[sources[source_k].end][i];
+	return walk->states->rows[source].col[sources[source].end][i];
 }
 
-static void emit(const struct walk *walk, struct ws_state *st, uint64_t start, uint64_t end)
+static void emit_state(const struct thread_walk *walk, struct ws_state *state, uint64_t start,
+		       uint64_t end)
 {
-	st->start = ws_max(start, walk->from);
-	st->end = ws_min(end, walk->to);
-	st->thread = walk->slice->thread;
-	if (st->start < st->end)
-		walk->fn(walk->ctx, walk->worker, st);
+	state->start = ws_max(start, walk->from);
+	state->end = ws_min(end, walk->to);
+	state->thread = walk->slice->thread;
+	if (state->start < state->end)
+		walk->fn(walk->ctx, walk->worker, state);
 }
 
-/* The innermost call of a table at `at`, or SIZE_MAX; moments do not decrease from one question to
- * the next. */
-static size_t innermost(struct walk *walk, enum source source_k, uint64_t at)
+/* The innermost call of a table at `at`, or SIZE_MAX; `at` must not decrease from one call to the
+ * next. */
+static size_t find_innermost(struct thread_walk *walk, enum event_source source, uint64_t at)
 {
-	struct open *open = &walk->open[source_k];
+	struct open_calls *open = &walk->open[source];
 
-	for (; open->next < open->end && start_of(walk, source_k, open->next) <= at; open->next++) {
-		while (open->n && end_of(walk, source_k, open->row[open->n - 1]) <=
-					  start_of(walk, source_k, open->next))
-			open->n--;
-		ws_grow(open->row, open->cap, open->n + 1);
-		open->row[open->n++] = open->next;
+	for (; open->next < open->end && get_start(walk, source, open->next) <= at; open->next++) {
+		while (open->count && get_end(walk, source, open->row[open->count - 1]) <=
+					      get_start(walk, source, open->next))
+			open->count--;
+		ws_grow(open->row, open->cap, open->count + 1);
+		open->row[open->count++] = open->next;
 	}
-	while (open->n && end_of(walk, source_k, open->row[open->n - 1]) <= at)
-		open->n--;
-	return open->n ? open->row[open->n - 1] : SIZE_MAX;
+	while (open->count && get_end(walk, source, open->row[open->count - 1]) <= at)
+		open->count--;
+	if (!open->count)
+		return SIZE_MAX;
+	return open->row[open->count - 1];
 }
 
-static void describe(const struct walk *walk, enum source source_k, size_t i, struct ws_state *st)
+static void describe_call(const struct thread_walk *walk, enum event_source source, size_t i,
+			  struct ws_state *state)
 {
-	uint64_t *const *col = walk->states->rows[source_k].col;
+	uint64_t *const *col = walk->states->rows[source].col;
 
-	if (source_k == GIL) {
-		st->wait = WS_WAIT_GIL;
-	} else if (source_k == CUDA) {
-		st->wait = class_of(walk->states, CUDA, i);
-		st->function = (uint32_t)col[ws_cuda_api_name][i];
-		st->callchain = (uint32_t)col[ws_cuda_api_callchain][i];
+	if (source == GIL) {
+		state->wait = WS_WAIT_GIL;
+	} else if (source == CUDA) {
+		state->wait = classify_call(walk->states, CUDA, i);
+		state->function = (uint32_t)col[ws_cuda_api_name][i];
+		state->callchain = (uint32_t)col[ws_cuda_api_callchain][i];
 	} else {
-		st->wait = class_of(walk->states, OSRT, i);
-		st->function = (uint32_t)col[ws_osrt_name][i];
-		st->path = (uint32_t)col[ws_osrt_path][i];
-		st->object = col[ws_osrt_object][i];
-		st->holder = (uint32_t)col[ws_osrt_holder][i];
-		st->callchain = (uint32_t)col[ws_osrt_callchain][i];
+		state->wait = classify_call(walk->states, OSRT, i);
+		state->function = (uint32_t)col[ws_osrt_name][i];
+		state->path = (uint32_t)col[ws_osrt_path][i];
+		state->object = col[ws_osrt_object][i];
+		state->holder = (uint32_t)col[ws_osrt_holder][i];
+		state->callchain = (uint32_t)col[ws_osrt_callchain][i];
 	}
-	if (st->callchain == WS_NO_U32)
-		st->callchain = 0;
+	if (state->callchain == WS_NO_U32)
+		state->callchain = 0;
 }
 
-static void name_holder(const struct walk *walk, uint64_t start, uint64_t end, struct ws_state *st)
+static void name_holder(const struct thread_walk *walk, uint64_t start, uint64_t end,
+			struct ws_state *state)
 {
-	if (st->wait == WS_WAIT_GIL)
-		st->holder =
-			gil_holder(walk->states,
-				   ws_who_thread(walk->states->who, walk->slice->thread)->process,
-				   start, end);
+	if (state->wait == WS_WAIT_GIL)
+		state->holder = find_gil_holder(
+			walk->states,
+			ws_who_thread(walk->states->who, walk->slice->thread)->process, start, end);
 }
 
-/* The system call that the thread was found in during the wait, as a whole inside of it. Waits come
- * in order. */
-static bool found_blocked(struct walk *walk, uint64_t start, uint64_t end, struct ws_state *st)
+/* Finds the system call that the recorder found the thread in during the wait, if all of it lies
+ * inside the wait. Waits come in order. */
+static bool find_blocked_call(struct thread_walk *walk, uint64_t start, uint64_t end,
+			      struct ws_state *state)
 {
 	uint64_t *const *col = walk->states->rows[BLOCKED].col;
 
 	while (walk->blocked < walk->slice->to[BLOCKED] &&
-	       start_of(walk, BLOCKED, walk->blocked) < start)
+	       get_start(walk, BLOCKED, walk->blocked) < start)
 		walk->blocked++;
-	if (walk->blocked == walk->slice->to[BLOCKED] || end_of(walk, BLOCKED, walk->blocked) > end)
+	if (walk->blocked == walk->slice->to[BLOCKED] ||
+	    get_end(walk, BLOCKED, walk->blocked) > end)
 		return false;
-	st->wait = class_of(walk->states, BLOCKED, walk->blocked);
-	st->function = (uint32_t)col[ws_blocked_name][walk->blocked];
-	st->path = (uint32_t)col[ws_blocked_path][walk->blocked];
+	state->wait = classify_call(walk->states, BLOCKED, walk->blocked);
+	state->function = (uint32_t)col[ws_blocked_name][walk->blocked];
+	state->path = (uint32_t)col[ws_blocked_path][walk->blocked];
 	return true;
 }
 
-/* What the thread waits for in [start, end). */
-static void find_reason(struct walk *walk, uint64_t start, uint64_t end, uint64_t after,
-			struct ws_state *st)
+/* Finds what the thread waits for in [start, end). */
+static void find_reason(struct thread_walk *walk, uint64_t start, uint64_t end, uint64_t after,
+			struct ws_state *state)
 {
-	for (enum source source_k = GIL; source_k < CALLS; source_k++) {
-		size_t i = innermost(walk, source_k, start + (end - start) / 2);
+	for (enum event_source source = GIL; source < CALLS; source++) {
+		size_t i = find_innermost(walk, source, start + (end - start) / 2);
 
 		if (i != SIZE_MAX) {
-			describe(walk, source_k, i, st);
+			describe_call(walk, source, i, state);
 			return;
 		}
 	}
-	if (found_blocked(walk, start, end, st))
+	if (find_blocked_call(walk, start, end, state))
 		return;
-	st->wait = after == WS_AFTER_UNINTERRUPTIBLE ? WS_WAIT_FAULT : WS_WAIT_NONE;
+	state->wait = WS_WAIT_NONE;
+	if (after == WS_AFTER_UNINTERRUPTIBLE)
+		state->wait = WS_WAIT_FAULT;
 }
 
-/* The thread is off its core in [start, end), runnable from `ready` on, when `waker` (an id, or 0)
- * had woken it. */
-static void waits(struct walk *walk, uint64_t start, uint64_t end, uint64_t ready, uint32_t waker,
-		  uint64_t after)
+/* Emits the states of a thread that is off its core in [start, end), runnable from `ready` on, when
+ * `waker` (an id, or 0) had woken it. */
+static void emit_waits(struct thread_walk *walk, uint64_t start, uint64_t end, uint64_t ready,
+		       uint32_t waker, uint64_t after)
 {
 	struct ws_state queue = {.doing = WS_DOING_RUNNABLE,
 				 .wait = WS_WAIT_QUEUE,
@@ -555,24 +575,24 @@ static void waits(struct walk *walk, uint64_t start, uint64_t end, uint64_t read
 		name_holder(walk, start, ready, &wait);
 		if (ready < end)
 			wait.waker = waker;
-		emit(walk, &wait, start, ready);
+		emit_state(walk, &wait, start, ready);
 	}
-	emit(walk, &queue, ready, end);
+	emit_state(walk, &queue, ready, end);
 }
 
 /* The next part of [*at, end) that lies in CUDA calls that wait, or in none; advances *at. Returns
  * the call or SIZE_MAX. */
-static size_t busy_part(struct walk *walk, uint64_t *at, uint64_t end)
+static size_t find_busy_part(struct thread_walk *walk, uint64_t *at, uint64_t end)
 {
 	const struct slice *slice = walk->slice;
 	uint64_t from = *at;
 
 	for (; walk->busy < slice->to[CUDA]; walk->busy++) {
-		uint64_t starts = start_of(walk, CUDA, walk->busy),
-			 ends = end_of(walk, CUDA, walk->busy);
+		uint64_t starts = get_start(walk, CUDA, walk->busy),
+			 ends = get_end(walk, CUDA, walk->busy);
 
 		if (ends <= from || ends < starts ||
-		    class_of(walk->states, CUDA, walk->busy) != WS_WAIT_GPU)
+		    classify_call(walk->states, CUDA, walk->busy) != WS_WAIT_GPU)
 			continue;
 		if (starts > from) {
 			*at = ws_min(starts, end);
@@ -585,21 +605,21 @@ static size_t busy_part(struct walk *walk, uint64_t *at, uint64_t end)
 	return SIZE_MAX;
 }
 
-static void runs(struct walk *walk, uint64_t start, uint64_t end, uint32_t cpu)
+static void emit_runs(struct thread_walk *walk, uint64_t start, uint64_t end, uint32_t cpu)
 {
 	for (uint64_t at = start; at < end;) {
-		struct ws_state st = {.doing = WS_DOING_RUN, .cpu = cpu};
+		struct ws_state state = {.doing = WS_DOING_RUN, .cpu = cpu};
 		uint64_t from = at;
-		size_t call = busy_part(walk, &at, end);
+		size_t call = find_busy_part(walk, &at, end);
 
 		if (call != SIZE_MAX)
-			describe(walk, CUDA, call, &st);
-		emit(walk, &st, from, at);
+			describe_call(walk, CUDA, call, &state);
+		emit_state(walk, &state, from, at);
 	}
 }
 
-/* From spans on cores. */
-static void walk_scheduled(struct walk *walk)
+/* Emits a thread's states from its spans on cores. */
+static void walk_scheduled(struct thread_walk *walk)
 {
 	uint64_t *const *col = walk->states->rows[SCHED].col, *start = col[ws_sched_start],
 			*end = col[ws_sched_end];
@@ -609,74 +629,80 @@ static void walk_scheduled(struct walk *walk)
 
 	for (size_t i = walk->slice->from[SCHED], to = walk->slice->to[SCHED]; i < to; i++) {
 		bool last = i + 1 == to;
-		uint64_t next = last ? walk->limit : start[i + 1], from = ws_max(start[i], off),
-			 till = end[i];
+		uint64_t next = walk->limit, from = ws_max(start[i], off), till = end[i];
+		uint32_t woken_by = 0, core = WS_NO_U32;
 
-		till = ws_min(till, next); /* an end that was not seen too */
+		if (!last)
+			next = start[i + 1];
+		if (waker)
+			woken_by = (uint32_t)waker[i];
+		if (cpu)
+			core = (uint32_t)cpu[i];
+		till = ws_min(till, next); /* also where the end was not seen */
 		if (till < from)
 			till = from;
 		if (i > walk->slice->from[SCHED] && off < from)
-			waits(walk, off, from, col[ws_sched_woken][i],
-			      waker ? (uint32_t)waker[i] : 0, col[ws_sched_after][i - 1]);
-		runs(walk, from, till, cpu ? (uint32_t)cpu[i] : WS_NO_U32);
+			emit_waits(walk, off, from, col[ws_sched_woken][i], woken_by,
+				   col[ws_sched_after][i - 1]);
+		emit_runs(walk, from, till, core);
 		off = till;
 		if (last && off < walk->limit && end[i] != WS_NO_TIME &&
 		    col[ws_sched_after][i] != WS_AFTER_DEAD)
-			waits(walk, off, walk->limit, WS_NO_TIME, 0, col[ws_sched_after][i]);
+			emit_waits(walk, off, walk->limit, WS_NO_TIME, 0, col[ws_sched_after][i]);
 	}
 }
 
 /* The next call to begin, of any table, longer ones first; SOURCES when there is none. */
-static enum source next_call(const struct walk *walk, const size_t *at)
+static enum event_source next_call(const struct thread_walk *walk, const size_t *at)
 {
-	enum source best = SOURCES;
+	enum event_source best = SOURCES;
 
-	for (enum source source_k = GIL; source_k < CALLS; source_k++)
-		if (at[source_k] < walk->slice->to[source_k] &&
+	for (enum event_source source = GIL; source < CALLS; source++)
+		if (at[source] < walk->slice->to[source] &&
 		    (best == SOURCES ||
-		     start_of(walk, source_k, at[source_k]) < start_of(walk, best, at[best])))
-			best = source_k;
+		     get_start(walk, source, at[source]) < get_start(walk, best, at[best])))
+			best = source;
 	return best;
 }
 
-/* From calls alone. */
-static void walk_calls(struct walk *walk)
+/* Emits a thread's states from its calls alone. */
+static void walk_calls(struct thread_walk *walk)
 {
 	size_t at[SOURCES];
 	uint64_t done = 0;
 	bool begun = false;
-	enum source source_k;
+	enum event_source source;
 
 	memcpy(at, walk->slice->from, sizeof(at));
-	while ((source_k = next_call(walk, at)) != SOURCES) {
-		struct ws_state st = {.doing = WS_DOING_WAIT, .cpu = WS_NO_U32},
+	while ((source = next_call(walk, at)) != SOURCES) {
+		struct ws_state state = {.doing = WS_DOING_WAIT, .cpu = WS_NO_U32},
 				none = {.cpu = WS_NO_U32};
-		size_t i = at[source_k]++;
-		uint64_t start = start_of(walk, source_k, i), end = end_of(walk, source_k, i);
+		size_t i = at[source]++;
+		uint64_t start = get_start(walk, source, i), end = get_end(walk, source, i);
 
 		end = ws_min(end, walk->limit);
 		if (end <= start || (begun && end <= done) ||
-		    (source_k == CUDA && class_of(walk->states, CUDA, i) == WS_WAIT_CUDA))
+		    (source == CUDA && classify_call(walk->states, CUDA, i) == WS_WAIT_CUDA))
 			continue;
 		if (begun && start < done)
 			start = done;
 		if (begun)
-			emit(walk, &none, done, start);
-		describe(walk, source_k, i, &st);
-		name_holder(walk, start, end, &st);
-		emit(walk, &st, start, end);
+			emit_state(walk, &none, done, start);
+		describe_call(walk, source, i, &state);
+		name_holder(walk, start, end, &state);
+		emit_state(walk, &state, start, end);
 		done = end;
 		begun = true;
 	}
 	if (begun) {
 		struct ws_state none = {.cpu = WS_NO_U32};
 
-		emit(walk, &none, done, walk->limit);
+		emit_state(walk, &none, done, walk->limit);
 	}
 }
 
-/* Where a thread's states end: with its process, or with the recording. */
-static uint64_t limit_of(const struct ws_states *states, uint32_t thread)
+/* When a thread's states end: with its process, or with the recording. */
+static uint64_t find_limit(const struct ws_states *states, uint32_t thread)
 {
 	const struct ws_process_info *info =
 		ws_who_process(states->who, ws_who_thread(states->who, thread)->process);
@@ -684,16 +710,16 @@ static uint64_t limit_of(const struct ws_states *states, uint32_t thread)
 	return ws_min(info->end, states->last);
 }
 
-static void walk_thread(struct walk *walk, const struct slice *slice)
+static void walk_thread(struct thread_walk *walk, const struct slice *slice)
 {
 	walk->slice = slice;
-	walk->limit = limit_of(walk->states, slice->thread);
+	walk->limit = find_limit(walk->states, slice->thread);
 	walk->busy = slice->from[CUDA];
 	walk->blocked = slice->from[BLOCKED];
-	for (int k = 0; k < SOURCES; k++) {
-		walk->open[k].next = slice->from[k];
-		walk->open[k].end = slice->to[k];
-		walk->open[k].n = 0;
+	for (int source = 0; source < SOURCES; source++) {
+		walk->open[source].next = slice->from[source];
+		walk->open[source].end = slice->to[source];
+		walk->open[source].count = 0;
 	}
 	if (slice->from[SCHED] < slice->to[SCHED])
 		walk_scheduled(walk);
@@ -703,7 +729,7 @@ static void walk_thread(struct walk *walk, const struct slice *slice)
 
 /* ---- all threads ---- */
 
-struct job {
+struct walk_job {
 	const struct ws_states *states;
 	uint64_t from, to;
 	void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state);
@@ -712,46 +738,44 @@ struct job {
 	uint32_t workers;
 };
 
-static void *work(void *arg)
+static void *walk_threads(void *arg)
 {
-	struct job *job = arg;
-	struct walk walk = {.states = job->states,
-			    .from = job->from,
-			    .to = job->to,
-			    .fn = job->fn,
-			    .ctx = job->ctx};
+	struct walk_job *job = arg;
+	struct thread_walk walk = {.states = job->states,
+				   .from = job->from,
+				   .to = job->to,
+				   .fn = job->fn,
+				   .ctx = job->ctx};
 	size_t i;
 
 	walk.worker = __atomic_fetch_add(&job->workers, 1, __ATOMIC_RELAXED);
 	while ((i = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED)) <
 	       job->states->thread_count)
 		walk_thread(&walk, &job->states->threads[i]);
-	for (int k = 0; k < SOURCES; k++)
-		free(walk.open[k].row);
+	for (int source = 0; source < SOURCES; source++)
+		free(walk.open[source].row);
 	return NULL;
 }
 
 uint32_t ws_states_workers(const struct ws_states *states)
 {
 	struct ws_scan any = {.table = WS_TABLE_sched};
-	uint32_t n = ws_scan_workers(&any);
+	uint32_t workers = ws_scan_workers(&any);
 
-	return n < states->thread_count ? n
-	       : states->thread_count	? (uint32_t)states->thread_count
-					: 1;
+	return (uint32_t)ws_min((size_t)workers, ws_max(states->thread_count, (size_t)1));
 }
 
 void ws_states_run(const struct ws_states *states, uint64_t from, uint64_t to,
 		   void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state), void *ctx)
 {
-	struct job job = {.states = states, .from = from, .to = to, .fn = fn, .ctx = ctx};
-	uint32_t n = ws_states_workers(states), started = 1;
-	pthread_t *threads = ws_calloc(n, sizeof(*threads));
+	struct walk_job job = {.states = states, .from = from, .to = to, .fn = fn, .ctx = ctx};
+	uint32_t workers = ws_states_workers(states), started = 1;
+	pthread_t *threads = ws_calloc(workers, sizeof(*threads));
 
-	for (; started < n; started++)
-		if (pthread_create(&threads[started], NULL, work, &job))
-			break; /* fewer do it too */
-	work(&job);
+	for (; started < workers; started++)
+		if (pthread_create(&threads[started], NULL, walk_threads, &job))
+			break; /* fewer threads are only slower */
+	walk_threads(&job);
 	for (uint32_t i = 1; i < started; i++)
 		pthread_join(threads[i], NULL);
 	free(threads);

@@ -73,11 +73,11 @@ struct ws_states;
 struct ws_states *ws_states_open(const struct ws_report *report, const struct ws_who *who,
 				 uint64_t *damaged);
 /*
- * Some of it: of threads for which `threads`, an array of n bytes by their ids, is not 0 (NULL:
- * all), what touches from..to. States that begin and end within from..to come out as they are, but
- * for calls that never returned and began before. `holders`: who held the GIL is told whoever it
- * was; else only of these threads. `brief`: states tell neither core nor waker, which saves much
- * memory.
+ * Read a part of it: threads for which `threads`, an array of `n` bytes by their ids, is not 0
+ * (NULL: all), and what touches from..to. States that begin and end within from..to come out as
+ * they are, except for calls that never returned and began before. `holders`: name the thread that
+ * held the GIL whichever it was; otherwise only if it is one of these threads. `brief`: states have
+ * neither core nor waker, which saves much memory.
  */
 struct ws_states_part {
 	const uint8_t *threads;
@@ -88,7 +88,7 @@ struct ws_states_part {
 struct ws_states *ws_states_open_part(const struct ws_report *report, const struct ws_who *who,
 				      const struct ws_states_part *part, uint64_t *damaged);
 void ws_states_close(struct ws_states *states); /* NULL is fine */
-/* Was scheduling recorded at all? */
+/* Whether scheduling was recorded at all. */
 bool ws_states_scheduled(const struct ws_states *states);
 
 /* How many workers ws_states_run uses, for sizing per-worker state. */

@@ -24,12 +24,12 @@ struct ws_steps {
 	uint64_t damaged;
 };
 
-/* `name` NULL for those above; else ranges of this name, or of it and a number. Free with
- * ws_steps_free in any case. */
+/* Read the steps: those described above when `name` is NULL; else ranges of this name, or of it and
+ * a number. Returns 0, or -1 with a message. Free with ws_steps_free in any case. */
 int ws_steps_load(const struct ws_report *report, const struct ws_who *who, const char *name,
 		  struct ws_steps *steps, struct ws_err *err);
 void ws_steps_free(struct ws_steps *steps);
-/* Is a text of `len` bytes the name of a step? */
+/* Whether a text of `len` bytes is the name of a step; `name` as in ws_steps_load. */
 bool ws_step_is(const char *text, size_t len, const char *name);
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/choose.h"
 #include "query/query.h"
 
-#define MOST_IDS (UINT32_C(1) << 26) /* no recording has more */
+#define MAX_IDS (UINT32_C(1) << 26) /* no recording has more */
 
 struct ws_who {
 	struct ws_thread_info *threads;
@@ -44,19 +44,19 @@ static void grow_processes(struct ws_who *who, uint32_t id)
 		who->processes[i] = no_process;
 }
 
-/* Ids count up from 1, so they go little beyond the number of rows (some may be lost): a damaged
- * one must not cost gigabytes. */
-static uint32_t most_ids(const struct ws_report *report, enum ws_table table)
+/* The highest id to accept. Ids count up from 1, so they go little beyond the number of rows (some
+ * may be lost): a damaged one must not cost gigabytes. */
+static uint32_t highest_id_allowed(const struct ws_report *report, enum ws_table table)
 {
 	uint64_t most = (UINT64_C(1) << 17) + ws_report_rows(report, table) * 64;
 
-	return most < MOST_IDS ? (uint32_t)most : MOST_IDS;
+	return (uint32_t)ws_min(most, (uint64_t)MAX_IDS);
 }
 
 static void read_processes(struct ws_who *who, const struct ws_report *report)
 {
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_process, 0, UINT64_MAX);
-	uint32_t most = most_ids(report, WS_TABLE_process);
+	uint32_t most = highest_id_allowed(report, WS_TABLE_process);
 	const uint64_t *values;
 
 	while (ws_cursor_next(cursor, &values)) {
@@ -98,7 +98,7 @@ static void read_ends(struct ws_who *who, const struct ws_report *report)
 static void read_threads(struct ws_who *who, const struct ws_report *report)
 {
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_thread, 0, UINT64_MAX);
-	uint32_t most = most_ids(report, WS_TABLE_thread);
+	uint32_t most = highest_id_allowed(report, WS_TABLE_thread);
 	const uint64_t *values;
 
 	while (ws_cursor_next(cursor, &values)) {
@@ -159,12 +159,16 @@ struct ws_who *ws_who_open(const struct ws_report *report)
 
 const struct ws_thread_info *ws_who_thread(const struct ws_who *who, uint32_t id)
 {
-	return id && id <= who->thread_count ? &who->threads[id] : &no_thread;
+	if (!id || id > who->thread_count)
+		return &no_thread;
+	return &who->threads[id];
 }
 
 const struct ws_process_info *ws_who_process(const struct ws_who *who, uint32_t id)
 {
-	return id && id <= who->process_count ? &who->processes[id] : &no_process;
+	if (!id || id > who->process_count)
+		return &no_process;
+	return &who->processes[id];
 }
 
 uint32_t ws_who_threads(const struct ws_who *who)

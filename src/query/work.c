@@ -1,7 +1,7 @@
 /*
  * work.c - see work.h.
  *
- * Each table comes sorted by (process, start), so what it adds to a GPU is a few ascending runs;
+ * Each table is sorted by (process, start), so what it adds to a GPU is a few ascending runs;
  * merging runs pairwise costs little however many rows there are.
  */
 #include "query/work.h"
@@ -32,7 +32,7 @@ static const struct source sources[] = {
 	SOURCE(cuda_graph_trace, -1, -1, WS_WORK_COMPUTE),
 };
 
-struct loading {
+struct work_loader {
 	const struct ws_report *report;
 	struct ws_work *work;
 	struct ws_map uuid;	  /* process << 32 | device: text key */
@@ -49,78 +49,80 @@ bool ws_work_communicates(const char *name)
 	       strstr(name, "ncclDevKernel");
 }
 
-static void read_devices(struct loading *loading)
+static void read_devices(struct work_loader *loader)
 {
 	struct ws_cursor *cursor =
-		ws_cursor_open(loading->report, WS_TABLE_cuda_device, 0, UINT64_MAX);
+		ws_cursor_open(loader->report, WS_TABLE_cuda_device, 0, UINT64_MAX);
 	const uint64_t *values;
 
 	while (ws_cursor_next(cursor, &values))
 		if (values[ws_cuda_device_uuid])
-			ws_map_set(&loading->uuid,
+			ws_map_set(&loader->uuid,
 				   values[ws_cuda_device_process] << 32 | values[ws_cuda_device_id],
-				   ws_report_string_key(loading->report,
+				   ws_report_string_key(loader->report,
 							(uint32_t)values[ws_cuda_device_uuid]));
 	ws_cursor_close(cursor);
-	cursor = ws_cursor_open(loading->report, WS_TABLE_collective, 0, UINT64_MAX);
+	cursor = ws_cursor_open(loader->report, WS_TABLE_collective, 0, UINT64_MAX);
 	while (ws_cursor_next(cursor, &values))
 		if (values[ws_collective_correlation] != WS_NO_U32)
-			ws_map_set(&loading->collective,
+			ws_map_set(&loader->collective,
 				   values[ws_collective_process] << 32 |
 					   values[ws_collective_correlation],
 				   1);
 	ws_cursor_close(cursor);
 }
 
-static size_t gpu_of(struct loading *loading, uint64_t process, uint64_t device)
+static size_t find_or_add_gpu(struct work_loader *loader, uint64_t process, uint64_t device)
 {
 	uint64_t key = process << 32 | (uint32_t)device;
 	bool found;
-	size_t n;
+	size_t number;
 
-	if (loading->work->gpus && key == loading->last_key)
-		return loading->last;
-	n = ws_map_get(&loading->number, key, &found);
+	if (loader->work->gpus && key == loader->last_key)
+		return loader->last;
+	number = ws_map_get(&loader->number, key, &found);
 	if (!found) {
-		uint32_t uuid = (uint32_t)ws_map_get(&loading->uuid, key, NULL);
+		uint32_t uuid = (uint32_t)ws_map_get(&loader->uuid, key, NULL);
 
-		for (n = 0;
-		     n < loading->work->gpus && (!uuid || loading->work->gpu[n].uuid != uuid);)
-			n++;
-		if (n == loading->work->gpus) {
-			ws_grow(loading->work->gpu, loading->work->gpu_cap, n + 1);
-			loading->work->gpu[loading->work->gpus++] = (struct ws_work_gpu){
+		for (number = 0; number < loader->work->gpus &&
+				 (!uuid || loader->work->gpu[number].uuid != uuid);)
+			number++;
+		if (number == loader->work->gpus) {
+			ws_grow(loader->work->gpu, loader->work->gpu_cap, number + 1);
+			loader->work->gpu[loader->work->gpus++] = (struct ws_work_gpu){
 				.process = process, .device = device, .uuid = uuid};
 		}
-		ws_map_set(&loading->number, key, n);
+		ws_map_set(&loader->number, key, number);
 	}
-	loading->last_key = key;
-	return loading->last = n;
+	loader->last_key = key;
+	return loader->last = number;
 }
 
-static enum ws_work_class class_of(struct loading *loading, const struct source *source,
-				   uint64_t *const *col, size_t i)
+static enum ws_work_class classify_work(struct work_loader *loader, const struct source *source,
+					uint64_t *const *col, size_t i)
 {
 	uint64_t id;
 
 	if (source->name < 0)
 		return source->class;
-	if (loading->collective.n &&
-	    ws_map_get(&loading->collective,
+	if (loader->collective.n &&
+	    ws_map_get(&loader->collective,
 		       col[source->process][i] << 32 | col[source->correlation][i], NULL))
 		return WS_WORK_COMM;
-	id = col[source->name][i] ? col[source->name][i] : col[source->alias][i];
-	if (id > ws_report_string_count(loading->report))
+	id = col[source->name][i];
+	if (!id)
+		id = col[source->alias][i];
+	if (id > ws_report_string_count(loader->report))
 		return source->class;
-	if (!loading->comm[id])
-		loading->comm[id] =
-			ws_work_communicates(ws_report_string(loading->report, (uint32_t)id, NULL))
-				? 1
-				: 2;
-	return loading->comm[id] == 1 ? WS_WORK_COMM : source->class;
+	if (!loader->comm[id])
+		loader->comm[id] = 2 - ws_work_communicates(ws_report_string(loader->report,
+									     (uint32_t)id, NULL));
+	if (loader->comm[id] == 1)
+		return WS_WORK_COMM;
+	return source->class;
 }
 
-static void add_rows(struct loading *loading, const struct source *source,
+static void add_rows(struct work_loader *loader, const struct source *source,
 		     const struct ws_rows *rows)
 {
 	uint64_t *const *col = rows->col;
@@ -131,118 +133,126 @@ static void add_rows(struct loading *loading, const struct source *source,
 		size_t number;
 
 		if (end == WS_NO_TIME || end < start) {
-			*(end == WS_NO_TIME ? &loading->work->unended
-					    : &loading->work->backwards) += 1;
+			loader->work->unended += end == WS_NO_TIME;
+			loader->work->backwards += end != WS_NO_TIME;
 			continue;
 		}
-		number = gpu_of(loading, col[source->process][i], col[source->device][i]);
-		gpu = &loading->work->gpu[number];
+		number = find_or_add_gpu(loader, col[source->process][i], col[source->device][i]);
+		gpu = &loader->work->gpu[number];
 		ws_grow(gpu->op, gpu->cap, gpu->n + 1);
-		gpu->op[gpu->n++] = (struct ws_work_op){start,
-							end,
-							(uint32_t)col[source->process][i],
-							(uint32_t)col[source->correlation][i],
-							(uint32_t)col[source->stream][i],
-							(uint8_t)class_of(loading, source, col, i),
-							source->table == WS_TABLE_cuda_memset};
+		gpu->op[gpu->n++] =
+			(struct ws_work_op){start,
+					    end,
+					    (uint32_t)col[source->process][i],
+					    (uint32_t)col[source->correlation][i],
+					    (uint32_t)col[source->stream][i],
+					    (uint8_t)classify_work(loader, source, col, i),
+					    source->table == WS_TABLE_cuda_memset};
 	}
 }
 
-static uint64_t bit(int column)
+static uint64_t column_bit(int column)
 {
-	return column < 0 ? 0 : UINT64_C(1) << column;
+	if (column < 0)
+		return 0;
+	return UINT64_C(1) << column;
 }
 
-static int load_source(struct loading *loading, const struct source *source, uint64_t time_min,
+static int load_source(struct work_loader *loader, const struct source *source, uint64_t time_min,
 		       uint64_t time_max, struct ws_err *err)
 {
-	struct ws_scan sc = {
+	struct ws_scan scan = {
 		.table = source->table,
-		.columns = bit(source->start) | bit(source->end) | bit(source->process) |
-			   bit(source->device) | bit(source->stream) | bit(source->correlation) |
-			   bit(source->name) | bit(source->alias),
+		.columns = column_bit(source->start) | column_bit(source->end) |
+			   column_bit(source->process) | column_bit(source->device) |
+			   column_bit(source->stream) | column_bit(source->correlation) |
+			   column_bit(source->name) | column_bit(source->alias),
 		.time_min = time_min,
 		.time_max = time_max,
 	};
 	struct ws_rows rows;
 
-	if (ws_rows_load(loading->report, &sc, &rows, err) < 0)
+	if (ws_rows_load(loader->report, &scan, &rows, err) < 0)
 		return -1;
-	loading->work->damaged += rows.damaged;
-	add_rows(loading, source, &rows);
+	loader->work->damaged += rows.damaged;
+	add_rows(loader, source, &rows);
 	ws_rows_free(&rows);
 	return 0;
 }
 
 /* ---- order ---- */
 
-/* By start, then end: so that what a gap is said to end with does not depend on the table it is in.
- */
-static bool ordered(const struct ws_work_op *left, const struct ws_work_op *right)
+/* By start, then end, so that what is said to end a gap does not depend on the table it is in. */
+static bool is_ordered(const struct ws_work_op *left, const struct ws_work_op *right)
 {
-	return left->start != right->start ? left->start < right->start : left->end <= right->end;
+	if (left->start != right->start)
+		return left->start < right->start;
+	return left->end <= right->end;
 }
 
-static size_t run_end(const struct ws_work_op *op, size_t from, size_t n)
+static size_t find_run_end(const struct ws_work_op *op, size_t from, size_t count)
 {
-	for (from++; from < n && ordered(&op[from - 1], &op[from]);)
+	for (from++; from < count && is_ordered(&op[from - 1], &op[from]);)
 		from++;
-	return ws_min(from, n);
+	return ws_min(from, count);
 }
 
 static void sort_ops(struct ws_work_gpu *gpu)
 {
-	struct ws_work_op *from = gpu->op, *to = NULL, *work_op;
+	struct ws_work_op *from = gpu->op, *to = NULL, *swapped;
 
-	while (gpu->n && run_end(from, 0, gpu->n) < gpu->n) {
-		to = to ? to : ws_malloc(gpu->n * sizeof(*to));
+	while (gpu->n && find_run_end(from, 0, gpu->n) < gpu->n) {
+		if (!to)
+			to = ws_malloc(gpu->n * sizeof(*to));
 		for (size_t i = 0, at = 0; i < gpu->n;) {
-			size_t mid = run_end(from, i, gpu->n),
-			       end = mid < gpu->n ? run_end(from, mid, gpu->n) : mid, a = i,
-			       b = mid;
+			size_t mid = find_run_end(from, i, gpu->n),
+			       end = find_run_end(from, mid, gpu->n), left = i, right = mid;
 
-			while (a < mid || b < end)
-				to[at++] = b == end || (a < mid && ordered(&from[a], &from[b]))
-						   ? from[a++]
-						   : from[b++];
+			while (left < mid || right < end) {
+				if (right == end ||
+				    (left < mid && is_ordered(&from[left], &from[right])))
+					to[at++] = from[left++];
+				else
+					to[at++] = from[right++];
+			}
 			i = end;
 		}
-		work_op = from;
+		swapped = from;
 		from = to;
-		to = work_op;
+		to = swapped;
 	}
 	gpu->op = from;
 	free(to);
 }
 
-static int by_number(const void *first, const void *second)
+static int compare_gpus(const void *first, const void *second)
 {
 	const struct ws_work_gpu *left = first, *right = second;
 
 	if (left->device != right->device)
-		return left->device < right->device ? -1 : 1;
+		return ws_compare(left->device, right->device);
 	return ws_compare(left->process, right->process);
 }
 
 int ws_work_load(const struct ws_report *report, uint64_t time_min, uint64_t time_max,
 		 struct ws_work *work, struct ws_err *err)
 {
-	struct loading loading = {.report = report, .work = work};
+	struct work_loader loader = {.report = report, .work = work};
 	int rc = 0;
 
 	memset(work, 0, sizeof(*work));
-	loading.comm = ws_calloc((size_t)ws_report_string_count(report) + 1, 1);
-	read_devices(&loading);
+	loader.comm = ws_calloc((size_t)ws_report_string_count(report) + 1, 1);
+	read_devices(&loader);
 	for (size_t i = 0; i < WS_COUNT(sources) && !rc; i++)
-		rc = load_source(&loading, &sources[i], time_min, time_max, err);
+		rc = load_source(&loader, &sources[i], time_min, time_max, err);
 	for (size_t i = 0; i < work->gpus; i++)
 		sort_ops(&work->gpu[i]);
 	if (work->gpus)
-		qsort(work->gpu, work->gpus, sizeof(*work->gpu), by_number);
-	ws_map_free(&loading.uuid);
-	ws_map_free(&loading.number);
-	ws_map_free(&loading.collective);
-	free(loading.comm);
+		qsort(work->gpu, work->gpus, sizeof(*work->gpu), compare_gpus);
+	ws_map_free(&loader.uuid);
+	ws_map_free(&loader.number);
+	ws_map_free(&loader.collective);
+	free(loader.comm);
 	return rc;
 }
 

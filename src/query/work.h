@@ -1,9 +1,9 @@
 /*
- * work.h - what ran on each GPU, in order of start and by class: what every reckoning of busy and
- * idle time begins with.
+ * work.h - what ran on each GPU, in order of start and by class: the basis of every computation of
+ * busy and idle time.
  *
- * A GPU is one by its UUID, whichever process used it under whatever number; where the report does
- * not describe it, it is one by process and number. Classes: communication is a kernel whose name
+ * A GPU is identified by its UUID, whichever process used it under whatever number; where the
+ * report does not describe it, by process and number. Classes: communication is a kernel whose name
  * begins with "nccl" or has ncclKernel or ncclDevKernel in it, or one that the collective table
  * names; memory is a copy or a memset; all else is computation, whole CUDA graphs included.
  */
@@ -43,7 +43,7 @@ int ws_work_load(const struct ws_report *report, uint64_t time_min, uint64_t tim
 		 struct ws_work *work, struct ws_err *err);
 void ws_work_free(struct ws_work *work);
 
-/* Is this the name of a kernel that communicates? */
+/* Whether this is the name of a kernel that communicates. */
 bool ws_work_communicates(const char *name);
 
 /* How time was spent by work that comes in order of start. Zeroed to begin with. */
@@ -58,10 +58,12 @@ static inline void ws_work_times_add(struct ws_work_times *times, unsigned class
 	if (!times->ops++ || start < times->first)
 		times->first = start;
 	times->last = ws_max(end, times->last);
-	ws_cover_add(class == WS_WORK_COMPUTE ? &times->compute
-		     : class == WS_WORK_COMM  ? &times->comm
-					      : &times->memory,
-		     start, end);
+	if (class == WS_WORK_COMPUTE)
+		ws_cover_add(&times->compute, start, end);
+	else if (class == WS_WORK_COMM)
+		ws_cover_add(&times->comm, start, end);
+	else
+		ws_cover_add(&times->memory, start, end);
 	if (class != WS_WORK_MEMORY)
 		ws_cover_add(&times->work, start, end);
 	ws_cover_add(&times->busy, start, end);

@@ -1,62 +1,65 @@
 /*
  * append.c - the copy of a report to which rows are added; see ws_writer_append in store.h.
  *
- * A copy, not an addition in place: until the index stands again behind what was added, a file is
- * one that a crash left open. Where the file system can share blocks between files
- * (copy_file_range), the copy costs nothing.
+ * Rows are added to a copy, not in place: until the index has been written again behind what was
+ * added, a file looks like one that a crash left open. Where the file system can share blocks
+ * between files (copy_file_range), the copy costs nothing.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/choose.h"
 #include "base/mem.h"
 #include "store/file.h"
 #include "store/report.h"
 
-enum { PIECE = 1 << 20 };
+enum { PIECE_BYTES = 1 << 20 };
 
-static int copy_slowly(int from, int to, uint64_t at, uint64_t end)
+static int copy_by_buffer(int from, int to, uint64_t at, uint64_t end)
 {
-	char *buffer = ws_malloc(PIECE);
+	char *buffer = ws_malloc(PIECE_BYTES);
 	int rc = 0;
 
 	while (!rc && at < end) {
-		size_t n = end - at < PIECE ? (size_t)(end - at) : PIECE;
+		size_t size = ws_min(end - at, (uint64_t)PIECE_BYTES);
 
-		rc = ws_pread_all(from, buffer, n, at);
+		rc = ws_pread_all(from, buffer, size, at);
 		if (!rc)
-			rc = ws_pwrite_all(to, buffer, n, at);
-		at += n;
+			rc = ws_pwrite_all(to, buffer, size, at);
+		at += size;
 	}
 	free(buffer);
 	return rc;
 }
 
-static int copy_range(int from, int to, uint64_t at, uint64_t end)
+static int copy_file_part(int from, int to, uint64_t at, uint64_t end)
 {
 	while (at < end) {
 		off64_t in = (off64_t)at, out = (off64_t)at;
-		ssize_t n = copy_file_range(from, &in, to, &out, (size_t)(end - at), 0);
+		ssize_t copied = copy_file_range(from, &in, to, &out, (size_t)(end - at), 0);
 
-		if (n < 0 && errno == EINTR)
+		if (copied < 0 && errno == EINTR)
 			continue;
-		if (n <= 0)
-			return copy_slowly(from, to, at, end);
-		at += (uint64_t)n;
+		if (copied <= 0)
+			return copy_by_buffer(from, to, at, end);
+		at += (uint64_t)copied;
 	}
 	return 0;
 }
 
-/* What is added is described by this build's schema; readers go by the first one in the file. */
-static bool numbered_alike(const struct ws_report *report)
+/* Whether the file numbers tables and columns as this build does: what is added is described by
+ * this build's schema, while readers go by the first schema in the file. */
+static bool has_own_numbering(const struct ws_report *report)
 {
-	for (uint32_t t = 0; t < WS_TABLE_COUNT && t < report->schema_tables; t++) {
-		const struct ws_file_table *table = &report->schema[t];
+	for (uint32_t number = 0; number < WS_TABLE_COUNT && number < report->schema_tables;
+	     number++) {
+		const struct ws_file_table *table = &report->schema[number];
 
-		if (table->table != (int)t || table->columns != ws_tables[t].column_count)
+		if (table->table != (int)number || table->columns != ws_tables[number].column_count)
 			return false;
-		for (uint32_t c = 0; c < table->columns; c++)
-			if (table->column[c] != (int16_t)c)
+		for (uint32_t column = 0; column < table->columns; column++)
+			if (table->column[column] != (int16_t)column)
 				return false;
 	}
 	return report->schema_tables >= WS_TABLE_COUNT;
@@ -73,7 +76,7 @@ int ws_report_copy_blocks(const struct ws_report *report, const char *path, uint
 			       "%s was not closed properly or is damaged: 'warpsight recover' "
 			       "mends what can be mended; then add to it",
 			       report->path);
-	if (!numbered_alike(report))
+	if (!has_own_numbering(report))
 		return ws_fail(err,
 			       "%s was written by another version of warpsight, whose tables are "
 			       "not quite this one's: use that version",
@@ -88,7 +91,7 @@ int ws_report_copy_blocks(const struct ws_report *report, const char *path, uint
 	fd = ws_file_create(path, true, &header, sizeof(header), err);
 	if (fd < 0)
 		return -1;
-	if (copy_range(report->fd, fd, sizeof(header), *end)) {
+	if (copy_file_part(report->fd, fd, sizeof(header), *end)) {
 		ws_fail_errno(err, "cannot write %s", path);
 		close(fd);
 		unlink(path);

@@ -2,10 +2,10 @@
  * codec.c - byte planes.
  *
  * All lowest bytes of a column's numbers stand together, then all second bytes, and so on: each
- * plane is a stream of its own with its own statistics, which entropy coding makes more of than of
- * mixed bytes, and taking planes apart and putting them together is plain vector code. The number
- * of planes is what nearly all numbers need; the few that need more (a jump to the next thread's
- * rows) are patches: their row and the number itself, so that one outlier does not widen a block.
+ * plane is a stream of its own with its own statistics, which compresses better than mixed bytes,
+ * and splitting and joining planes is plain vector code. The number of planes is what nearly all
+ * numbers need; the few numbers that need more (a jump to the next thread's rows) are patches,
+ * stored as their row and the number itself, so that one outlier does not widen a whole block.
  */
 #include "store/codec.h"
 
@@ -16,22 +16,22 @@
 #include "base/choose.h"
 #include "base/mem.h"
 
-/* Level 1 with matches of 7 bytes or more: shorter ones cost time and gain nothing over Huffman
+/* Level 1 with matches of at least 7 bytes: shorter ones cost time and gain nothing over Huffman
  * coding. */
-enum { ZSTD_LEVEL = 1, ZSTD_MIN_MATCH = 7, MIN_COMPRESS = 64, MOST_SYMBOLS = 16, FEW = 192 };
+enum { ZSTD_LEVEL = 1, ZSTD_MIN_MATCH = 7, MIN_COMPRESS = 64, MAX_SYMBOLS = 16 };
 
-uint8_t *ws_bytes_room(struct ws_bytes *bytes, size_t n)
+uint8_t *ws_bytes_room(struct ws_bytes *bytes, size_t size)
 {
-	ws_grow(bytes->bytes, bytes->cap, bytes->len + n);
+	ws_grow(bytes->bytes, bytes->cap, bytes->len + size);
 	return bytes->bytes + bytes->len;
 }
 
-void ws_bytes_add(struct ws_bytes *bytes, const void *memory, size_t n)
+void ws_bytes_add(struct ws_bytes *bytes, const void *memory, size_t size)
 {
-	if (!n)
+	if (!size)
 		return;
-	memcpy(ws_bytes_room(bytes, n), memory, n);
-	bytes->len += n;
+	memcpy(ws_bytes_room(bytes, size), memory, size);
+	bytes->len += size;
 }
 
 void ws_bytes_free(struct ws_bytes *bytes)
@@ -61,127 +61,141 @@ void ws_packer_free(struct ws_packer *packer)
 	*packer = (struct ws_packer){0};
 }
 
-static bool one_byte_only(const uint8_t *bytes, size_t n)
+static bool is_one_byte(const uint8_t *bytes, size_t size)
 {
-	return n && (n == 1 || (bytes[0] == bytes[n - 1] && !memcmp(bytes, bytes + 1, n - 1)));
+	return size &&
+	       (size == 1 || (bytes[0] == bytes[size - 1] && !memcmp(bytes, bytes + 1, size - 1)));
 }
 
-static void put_word(struct ws_bytes *out, size_t at, size_t length, uint32_t how)
+static void put_stream_word(struct ws_bytes *out, size_t offset, size_t length, uint32_t kind)
 {
-	uint32_t word = (uint32_t)length | how << 30;
+	uint32_t word = (uint32_t)length | kind << 30;
 
-	memcpy(out->bytes + at, &word, 4);
+	memcpy(out->bytes + offset, &word, 4);
 }
 
 static void put_plain(struct ws_packer *packer, struct ws_bytes *out, const uint8_t *bytes,
-		      size_t n)
+		      size_t size)
 {
-	size_t at = out->len;
+	size_t offset = out->len;
 
 	ws_bytes_room(out, 4);
 	out->len += 4;
-	if (n > 1 && one_byte_only(bytes, n)) {
+	if (size > 1 && is_one_byte(bytes, size)) {
 		ws_bytes_add(out, bytes, 1);
-		put_word(out, at, 1, WS_STREAM_RUN);
+		put_stream_word(out, offset, 1, WS_STREAM_RUN);
 		return;
 	}
-	if (n >= MIN_COMPRESS && packer->z) {
-		size_t bound = ZSTD_compressBound(n);
-		size_t got = ZSTD_compress2(packer->z, ws_bytes_room(out, bound), bound, bytes, n);
+	if (size >= MIN_COMPRESS && packer->z) {
+		size_t bound = ZSTD_compressBound(size);
+		size_t compressed =
+			ZSTD_compress2(packer->z, ws_bytes_room(out, bound), bound, bytes, size);
 
-		if (!ZSTD_isError(got) && got < n - n / 32) {
-			out->len += got;
-			put_word(out, at, got, WS_STREAM_ZSTD);
+		if (!ZSTD_isError(compressed) && compressed < size - size / 32) {
+			out->len += compressed;
+			put_stream_word(out, offset, compressed, WS_STREAM_ZSTD);
 			return;
 		}
 	}
-	ws_bytes_add(out, bytes, n);
-	put_word(out, at, n, WS_STREAM_RAW);
+	ws_bytes_add(out, bytes, size);
+	put_stream_word(out, offset, size, WS_STREAM_RAW);
 }
 
-/* The distinct bytes, in ascending order, and each one's number; returns how many, or MOST_SYMBOLS
- * + 1 when there are more than that. */
-static uint32_t find_symbols(const uint8_t *bytes, size_t n, uint8_t symbol[MOST_SYMBOLS],
+/* Finds the distinct bytes, in ascending order, and the number of each; returns how many there are,
+ * or MAX_SYMBOLS + 1 when there are more than that. */
+static uint32_t find_symbols(const uint8_t *bytes, size_t size, uint8_t symbol[MAX_SYMBOLS],
 			     uint8_t number[256])
 {
 	uint8_t seen[256] = {0};
 	uint32_t count = 0;
 
-	for (size_t at = 0, end = 256; at < n;
-	     at = end, end *= 4) { /* look early whether there are too many */
-		end = ws_min(end, n);
-		for (size_t i = at; i < end; i++)
+	for (size_t from = 0, end = 256; from < size;
+	     from = end, end *= 4) { /* check early whether there are too many */
+		end = ws_min(end, size);
+		for (size_t i = from; i < end; i++)
 			seen[bytes[i]] = 1;
 		count = 0;
-		for (uint32_t b = 0; b < 256; b++)
-			if (seen[b] && count++ < MOST_SYMBOLS) {
-				symbol[count - 1] = (uint8_t)b;
-				number[b] = (uint8_t)(count - 1);
+		for (uint32_t byte = 0; byte < 256; byte++)
+			if (seen[byte] && count++ < MAX_SYMBOLS) {
+				symbol[count - 1] = (uint8_t)byte;
+				number[byte] = (uint8_t)(count - 1);
 			}
-		if (count > MOST_SYMBOLS)
-			return MOST_SYMBOLS + 1;
+		if (count > MAX_SYMBOLS)
+			return MAX_SYMBOLS + 1;
 	}
 	return count;
 }
 
-static void pack_symbols(uint8_t *to, const uint8_t *bytes, size_t n, const uint8_t number[256],
+static void pack_symbols(uint8_t *to, const uint8_t *bytes, size_t size, const uint8_t number[256],
 			 uint32_t bits)
 {
 	uint32_t each = 8 / bits;
 
-	for (size_t i = 0; i + each <= n; i += each) {
-		uint32_t x = 0;
+	for (size_t i = 0; i + each <= size; i += each) {
+		uint32_t byte = 0;
 
 		for (uint32_t k = 0; k < each; k++)
-			x |= (uint32_t)number[bytes[i + k]] << (k * bits);
-		*to++ = (uint8_t)x;
+			byte |= (uint32_t)number[bytes[i + k]] << (k * bits);
+		*to++ = (uint8_t)byte;
 	}
-	if (n % each)
+	if (size % each)
 		*to = 0;
-	for (size_t i = n - n % each, k = 0; i < n; i++, k++)
+	for (size_t i = size - size % each, k = 0; i < size; i++, k++)
 		*to |= (uint8_t)(number[bytes[i]] << (k * bits));
 }
 
-static void put_packed(struct ws_packer *packer, struct ws_bytes *out, const uint8_t *bytes,
-		       size_t n, uint32_t count, const uint8_t *symbol, const uint8_t *number)
+static uint8_t bits_for_symbols(uint32_t count)
 {
-	uint8_t bits = count <= 2 ? 1 : count <= 4 ? 2 : 4;
-	size_t at = out->len, packed = (n * bits + 7) / 8;
+	if (count <= 2)
+		return 1;
+	if (count <= 4)
+		return 2;
+	return 4;
+}
+
+static void put_packed(struct ws_packer *packer, struct ws_bytes *out, const uint8_t *bytes,
+		       size_t size, uint32_t count, const uint8_t *symbol, const uint8_t *number)
+{
+	uint8_t bits = bits_for_symbols(count);
+	size_t offset = out->len, packed_size = (size * bits + 7) / 8;
 
 	ws_bytes_room(out, 4);
 	out->len += 4;
 	ws_bytes_add(out, &bits, 1);
 	ws_bytes_add(out, symbol, 1u << bits);
 	if (bits == 1)
-		pack_symbols(packer->packed, bytes, n, number, 1);
+		pack_symbols(packer->packed, bytes, size, number, 1);
 	else if (bits == 2)
-		pack_symbols(packer->packed, bytes, n, number, 2);
+		pack_symbols(packer->packed, bytes, size, number, 2);
 	else
-		pack_symbols(packer->packed, bytes, n, number, 4);
-	put_plain(packer, out, packer->packed, packed);
-	put_word(out, at, out->len - at - 4, WS_STREAM_PACKED);
+		pack_symbols(packer->packed, bytes, size, number, 4);
+	put_plain(packer, out, packer->packed, packed_size);
+	put_stream_word(out, offset, out->len - offset - 4, WS_STREAM_PACKED);
 }
 
-void ws_stream_put(struct ws_packer *packer, struct ws_bytes *out, const uint8_t *bytes, size_t n)
+void ws_stream_put(struct ws_packer *packer, struct ws_bytes *out, const uint8_t *bytes,
+		   size_t size)
 {
-	uint8_t symbol[MOST_SYMBOLS] = {0}, number[256];
-	uint32_t count = n >= 2 * MIN_COMPRESS && n <= packer->most
-				 ? find_symbols(bytes, n, symbol, number)
-				 : 0;
+	uint8_t symbol[MAX_SYMBOLS] = {0}, number[256];
+	uint32_t count = 0;
 
-	if (count > 1 && count <= MOST_SYMBOLS)
-		put_packed(packer, out, bytes, n, count, symbol, number);
+	if (size >= 2 * MIN_COMPRESS && size <= packer->most)
+		count = find_symbols(bytes, size, symbol, number);
+
+	if (count > 1 && count <= MAX_SYMBOLS)
+		put_packed(packer, out, bytes, size, count, symbol, number);
 	else
-		put_plain(packer, out, bytes, n);
+		put_plain(packer, out, bytes, size);
 }
 
-/* How many bytes nearly all numbers need; *patches gets how many need more. */
-static uint32_t choose_width(const uint64_t *u, uint32_t n, uint32_t *patches)
+/* How many bytes nearly all numbers need; *patches gets how many numbers need more. Two sets of
+ * counters, so that equal neighbours do not wait for each other's store. */
+static uint32_t choose_width(const uint64_t *numbers, uint32_t rows, uint32_t *patches)
 {
-	uint32_t count[2][9] = {{0}}, over = 0, limit = n / FEW, width = 8;
+	uint32_t count[2][9] = {{0}}, over = 0, limit = rows / WS_ROWS_PER_PATCH, width = 8;
 
-	for (uint32_t i = 0; i < n; i++)
-		count[i & 1][u[i] ? (71 - __builtin_clzll(u[i])) / 8 : 0]++;
+	for (uint32_t i = 0; i < rows; i++)
+		count[i & 1][ws_byte_width(numbers[i])]++;
 	while (width > 0 && over + count[0][width] + count[1][width] <= limit) {
 		over += count[0][width] + count[1][width];
 		width--;
@@ -190,93 +204,93 @@ static uint32_t choose_width(const uint64_t *u, uint32_t n, uint32_t *patches)
 	return width;
 }
 
-/* Room for (row, number) pairs: first all rows, then all numbers. */
-static uint8_t *new_patches(struct ws_packer *packer, uint32_t n)
+/* Space for (row, number) pairs: first all rows, then all numbers. */
+static uint8_t *new_patches(struct ws_packer *packer, uint32_t count)
 {
 	packer->patches.len = 0;
-	return ws_bytes_room(&packer->patches, (size_t)n * 12);
+	return ws_bytes_room(&packer->patches, (size_t)count * 12);
 }
 
-static void put_patch(uint8_t *list, uint32_t count, uint32_t k, uint32_t row, uint64_t number)
+static void put_patch(uint8_t *list, uint32_t count, uint32_t index, uint32_t row, uint64_t number)
 {
-	memcpy(list + (size_t)k * 4, &row, 4);
-	memcpy(list + (size_t)count * 4 + (size_t)k * 8, &number, 8);
+	memcpy(list + (size_t)index * 4, &row, 4);
+	memcpy(list + (size_t)count * 4 + (size_t)index * 8, &number, 8);
 }
 
-/* Takes the numbers that do not fit out of `u`. */
-static void take_patches(struct ws_packer *packer, const struct ws_column_head *head, uint64_t *u,
-			 uint32_t n)
+/* Moves the numbers that do not fit out of `u` into the patches. */
+static void take_patches(struct ws_packer *packer, const struct ws_column_head *head,
+			 uint64_t *numbers, uint32_t rows)
 {
 	uint64_t over = UINT64_MAX
 			<< (head->width * 8u); /* width is at most 7 where there are patches */
 	uint8_t *list = new_patches(packer, head->patches);
 
-	for (uint32_t i = 0, k = 0; i < n && k < head->patches; i++)
-		if (u[i] & over) {
-			put_patch(list, head->patches, k++, i, u[i]);
-			u[i] = 0;
+	for (uint32_t i = 0, patch = 0; i < rows && patch < head->patches; i++)
+		if (numbers[i] & over) {
+			put_patch(list, head->patches, patch++, i, numbers[i]);
+			numbers[i] = 0;
 		}
 }
 
-/* The usual case in one pass: takes `low` off, fills the lowest plane, and counts the numbers that
+/* The usual case in one pass: subtracts `low`, fills the lowest plane, and counts the numbers that
  * need more. */
-static uint32_t lowest_plane(uint8_t *restrict plane, const uint64_t *restrict u, uint32_t n,
-			     uint64_t low)
+static uint32_t fill_lowest_plane(uint8_t *restrict plane, const uint64_t *restrict numbers,
+				  uint32_t rows, uint64_t low)
 {
 	uint32_t over = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		uint64_t x = u[i] - low;
+	for (uint32_t i = 0; i < rows; i++) {
+		uint64_t number = numbers[i] - low;
 
-		plane[i] = (uint8_t)x;
-		over += x > 0xff;
+		plane[i] = (uint8_t)number;
+		over += number > 0xff;
 	}
 	return over;
 }
 
-/* The rows counted by lowest_plane are few: they become patches, and 0 in the plane. */
-static void patch_plane(struct ws_packer *packer, uint32_t count, const uint64_t *u, uint32_t n,
-			uint64_t low)
+/* The rows counted by fill_lowest_plane are few: they become patches, and 0 in the plane. */
+static void patch_plane(struct ws_packer *packer, uint32_t count, const uint64_t *numbers,
+			uint32_t rows, uint64_t low)
 {
 	uint8_t *list = new_patches(packer, count);
 
-	for (uint32_t i = 0, k = 0; k < count && i < n; i++)
-		if (ws_unlikely(u[i] - low > 0xff)) {
-			put_patch(list, count, k++, i, u[i] - low);
+	for (uint32_t i = 0, patch = 0; patch < count && i < rows; i++)
+		if (ws_unlikely(numbers[i] - low > 0xff)) {
+			put_patch(list, count, patch++, i, numbers[i] - low);
 			packer->plane[i] = 0;
 		}
 }
 
 static void put_planes(struct ws_packer *packer, struct ws_bytes *out, struct ws_column_head *head,
-		       uint64_t *u, uint32_t n, uint64_t low)
+		       uint64_t *numbers, uint32_t rows, uint64_t low)
 {
-	for (uint32_t i = 0; low && i < n; i++)
-		u[i] -= low;
-	head->width = (uint8_t)choose_width(u, n, &head->patches);
+	for (uint32_t i = 0; low && i < rows; i++)
+		numbers[i] -= low;
+	head->width = (uint8_t)choose_width(numbers, rows, &head->patches);
 	if (head->patches)
-		take_patches(packer, head, u, n);
-	for (uint32_t b = 0; b < head->width; b++) {
+		take_patches(packer, head, numbers, rows);
+	for (uint32_t byte = 0; byte < head->width; byte++) {
 		uint8_t *plane = packer->plane;
 
-		for (uint32_t i = 0; i < n; i++)
-			plane[i] = (uint8_t)(u[i] >> (8 * b));
-		ws_stream_put(packer, out, plane, n);
+		for (uint32_t i = 0; i < rows; i++)
+			plane[i] = (uint8_t)(numbers[i] >> (8 * byte));
+		ws_stream_put(packer, out, plane, rows);
 	}
 }
 
 void ws_ints_put(struct ws_packer *packer, struct ws_bytes *out, struct ws_column_head *head,
-		 uint64_t *u, uint32_t n, uint64_t low)
+		 uint64_t *numbers, uint32_t rows, uint64_t low)
 {
-	uint32_t over = lowest_plane(packer->plane, u, n, low);
+	uint32_t over = fill_lowest_plane(packer->plane, numbers, rows, low);
 
-	if (over <= n / FEW) {
+	if (over <= rows / WS_ROWS_PER_PATCH) {
 		head->width = 1;
 		head->patches = over;
 		if (over)
-			patch_plane(packer, over, u, n, low);
-		ws_stream_put(packer, out, packer->plane, n);
+			patch_plane(packer, over, numbers, rows, low);
+		ws_stream_put(packer, out, packer->plane, rows);
 	} else {
-		put_planes(packer, out, head, u, n, low);
+		put_planes(packer, out, head, numbers, rows, low);
 	}
 	if (head->patches)
 		ws_stream_put(packer, out, packer->patches.bytes, (size_t)head->patches * 12);
@@ -302,8 +316,8 @@ void ws_unpacker_rows(struct ws_unpacker *unpacker, uint32_t rows)
 	unpacker->max_rows = rows;
 }
 
-/* Splits off the next stream; *how gets the way it is stored. */
-static bool next_stream(struct ws_cut *cut, struct ws_cut *stream, uint32_t *how)
+/* Splits off the next stream; *kind gets how it is stored (enum ws_stream_kind). */
+static bool next_stream(struct ws_cut *cut, struct ws_cut *stream, uint32_t *kind)
 {
 	uint32_t word;
 	size_t length;
@@ -315,63 +329,64 @@ static bool next_stream(struct ws_cut *cut, struct ws_cut *stream, uint32_t *how
 	if ((size_t)(cut->end - cut->bytes) - 4 < length)
 		return false;
 	*stream = (struct ws_cut){cut->bytes + 4, cut->bytes + 4 + length};
-	*how = word >> 30;
+	*kind = word >> 30;
 	cut->bytes = stream->end;
 	return true;
 }
 
-static bool get_plain(ZSTD_DCtx *z, struct ws_cut cut, uint32_t how, uint8_t *to, size_t n)
+static bool get_plain(ZSTD_DCtx *zstd, struct ws_cut cut, uint32_t kind, uint8_t *to, size_t size)
 {
 	size_t length = (size_t)(cut.end - cut.bytes);
 
-	switch (how) {
+	switch (kind) {
 	case WS_STREAM_RAW:
-		if (length == n && n)
-			memcpy(to, cut.bytes, n);
-		return length == n;
+		if (length == size && size)
+			memcpy(to, cut.bytes, size);
+		return length == size;
 	case WS_STREAM_RUN:
 		if (length == 1)
-			memset(to, *cut.bytes, n);
+			memset(to, *cut.bytes, size);
 		return length == 1;
 	case WS_STREAM_ZSTD:
-		return z && ZSTD_decompressDCtx(z, to, n, cut.bytes, length) == n;
+		return zstd && ZSTD_decompressDCtx(zstd, to, size, cut.bytes, length) == size;
 	default:
 		return false;
 	}
 }
 
-/* `from` and `to` may overlap as they do in get_packed: the packed bytes stand at the end of `to`,
- * and are read before they are reached. */
-static void unpack_symbols(uint8_t *to, const uint8_t *from, size_t n, const uint8_t *symbol,
+/* `from` and `to` may overlap as they do in get_packed: the packed bytes stand at the end of `to`
+ * and are read before they are overwritten. */
+static void unpack_symbols(uint8_t *to, const uint8_t *from, size_t size, const uint8_t *symbol,
 			   uint32_t bits)
 {
 	uint32_t each = 8 / bits, mask = (1u << bits) - 1;
 	uint64_t table[256];
 	size_t i = 0;
 
-	for (uint32_t b = 0; b < 256; b++) {
-		table[b] = 0;
-		for (uint32_t k = 0; k < each; k++)
-			table[b] |= (uint64_t)symbol[b >> (k * bits) & mask] << (k * 8);
+	for (uint32_t byte = 0; byte < 256; byte++) {
+		table[byte] = 0;
+		for (uint32_t place = 0; place < each; place++)
+			table[byte] |= (uint64_t)symbol[byte >> (place * bits) & mask]
+				       << (place * 8);
 	}
-	for (; i + 8 <= n; i += each) {
-		uint64_t x = table[*from++];
+	for (; i + 8 <= size; i += each) {
+		uint64_t unpacked = table[*from++];
 
-		memcpy(to + i, &x, each);
+		memcpy(to + i, &unpacked, each);
 	}
-	for (; i < n; i += each) {
-		uint64_t x = table[*from++];
+	for (; i < size; i += each) {
+		uint64_t symbols = table[*from++];
 
-		memcpy(to + i, &x, n - i < each ? n - i : each);
+		memcpy(to + i, &symbols, ws_min(size - i, (size_t)each));
 	}
 }
 
-static bool get_packed(ZSTD_DCtx *z, struct ws_cut cut, uint8_t *to, size_t n)
+static bool get_packed(ZSTD_DCtx *zstd, struct ws_cut cut, uint8_t *to, size_t size)
 {
 	struct ws_cut inner;
-	uint8_t symbol[MOST_SYMBOLS], *packed;
-	uint32_t bits, how;
-	size_t size;
+	uint8_t symbol[MAX_SYMBOLS], *packed;
+	uint32_t bits, kind;
+	size_t packed_size;
 
 	if (cut.end - cut.bytes < 1)
 		return false;
@@ -380,88 +395,89 @@ static bool get_packed(ZSTD_DCtx *z, struct ws_cut cut, uint8_t *to, size_t n)
 		return false;
 	memcpy(symbol, cut.bytes, 1u << bits);
 	cut.bytes += 1 << bits;
-	size = (n * bits + 7) / 8;
-	packed = to + n - size;
-	if (!next_stream(&cut, &inner, &how) || cut.bytes != cut.end ||
-	    !get_plain(z, inner, how, packed, size))
+	packed_size = (size * bits + 7) / 8;
+	packed = to + size - packed_size;
+	if (!next_stream(&cut, &inner, &kind) || cut.bytes != cut.end ||
+	    !get_plain(zstd, inner, kind, packed, packed_size))
 		return false;
 	if (bits == 1)
-		unpack_symbols(to, packed, n, symbol, 1);
+		unpack_symbols(to, packed, size, symbol, 1);
 	else if (bits == 2)
-		unpack_symbols(to, packed, n, symbol, 2);
+		unpack_symbols(to, packed, size, symbol, 2);
 	else
-		unpack_symbols(to, packed, n, symbol, 4);
+		unpack_symbols(to, packed, size, symbol, 4);
 	return true;
 }
 
-bool ws_stream_get(ZSTD_DCtx *z, struct ws_cut *cut, uint8_t *to, size_t n)
+bool ws_stream_get(ZSTD_DCtx *zstd, struct ws_cut *cut, uint8_t *to, size_t size)
 {
 	struct ws_cut stream;
-	uint32_t how;
+	uint32_t kind;
 
-	if (!next_stream(cut, &stream, &how))
+	if (!next_stream(cut, &stream, &kind))
 		return false;
-	return how == WS_STREAM_PACKED ? get_packed(z, stream, to, n)
-				       : get_plain(z, stream, how, to, n);
+	if (kind == WS_STREAM_PACKED)
+		return get_packed(zstd, stream, to, size);
+	return get_plain(zstd, stream, kind, to, size);
 }
 
 static bool get_patches(struct ws_unpacker *unpacker, struct ws_cut *cut,
-			const struct ws_column_head *head, uint64_t *u, uint32_t n)
+			const struct ws_column_head *head, uint64_t *numbers, uint32_t rows)
 {
 	uint8_t *list;
 	bool ok;
 
-	if (head->patches > n || head->width > 7)
+	if (head->patches > rows || head->width > 7)
 		return false;
 	list = ws_malloc((size_t)head->patches * 12);
 	ok = ws_stream_get(unpacker->z, cut, list, (size_t)head->patches * 12);
-	for (uint32_t k = 0; ok && k < head->patches; k++) {
+	for (uint32_t patch = 0; ok && patch < head->patches; patch++) {
 		uint64_t number;
-		uint32_t i;
+		uint32_t row;
 
-		memcpy(&i, list + (size_t)k * 4, 4);
-		memcpy(&number, list + (size_t)head->patches * 4 + (size_t)k * 8, 8);
-		ok = i < n;
+		memcpy(&row, list + (size_t)patch * 4, 4);
+		memcpy(&number, list + (size_t)head->patches * 4 + (size_t)patch * 8, 8);
+		ok = row < rows;
 		if (ok)
-			u[i] = number;
+			numbers[row] = number;
 	}
 	free(list);
 	return ok;
 }
 
-static void join_planes(uint64_t *restrict u, const uint8_t *restrict p, uint32_t width,
-			size_t stride, uint32_t n)
+static void join_planes(uint64_t *restrict numbers, const uint8_t *restrict planes, uint32_t width,
+			size_t stride, uint32_t rows)
 {
 	switch (width) {
 	case 0:
-		memset(u, 0, (size_t)n * 8);
+		memset(numbers, 0, (size_t)rows * 8);
 		break;
 	case 1:
-		for (uint32_t i = 0; i < n; i++)
-			u[i] = p[i];
+		for (uint32_t i = 0; i < rows; i++)
+			numbers[i] = planes[i];
 		break;
 	case 2:
-		for (uint32_t i = 0; i < n; i++)
-			u[i] = p[i] | (uint64_t)p[stride + i] << 8;
+		for (uint32_t i = 0; i < rows; i++)
+			numbers[i] = planes[i] | (uint64_t)planes[stride + i] << 8;
 		break;
 	default:
-		for (uint32_t i = 0; i < n; i++)
-			u[i] = p[i] | (uint64_t)p[stride + i] << 8 |
-			       (uint64_t)p[2 * stride + i] << 16;
-		for (uint32_t b = 3; b < width; b++)
-			for (uint32_t i = 0; i < n; i++)
-				u[i] |= (uint64_t)p[b * stride + i] << (8 * b);
+		for (uint32_t i = 0; i < rows; i++)
+			numbers[i] = planes[i] | (uint64_t)planes[stride + i] << 8 |
+				     (uint64_t)planes[2 * stride + i] << 16;
+		for (uint32_t plane = 3; plane < width; plane++)
+			for (uint32_t i = 0; i < rows; i++)
+				numbers[i] |= (uint64_t)planes[plane * stride + i] << (8 * plane);
 	}
 }
 
 bool ws_ints_get(struct ws_unpacker *unpacker, struct ws_cut *cut,
-		 const struct ws_column_head *head, uint64_t *u, uint32_t n)
+		 const struct ws_column_head *head, uint64_t *numbers, uint32_t rows)
 {
 	if (head->width > 8)
 		return false;
-	for (uint32_t b = 0; b < head->width; b++)
-		if (!ws_stream_get(unpacker->z, cut, unpacker->planes + (size_t)b * n, n))
+	for (uint32_t plane = 0; plane < head->width; plane++)
+		if (!ws_stream_get(unpacker->z, cut, unpacker->planes + (size_t)plane * rows, rows))
 			return false;
-	join_planes(u, unpacker->planes, head->width, n, n);
-	return !head->patches || get_patches(unpacker, cut, head, u, n);
+	join_planes(numbers, unpacker->planes, head->width, rows, rows);
+	return !head->patches || get_patches(unpacker, cut, head, numbers, rows);
 }

@@ -16,15 +16,15 @@
 
 struct ws_workspace *ws_workspace_take(const struct ws_report *report)
 {
-	struct ws_report *report_m =
-		(struct ws_report *)report; /* the pool is no part of what const promises */
+	struct ws_report *writable =
+		(struct ws_report *)report; /* the pool is not part of what const promises */
 	struct ws_workspace *workspace;
 
-	pthread_mutex_lock(&report_m->lock);
-	workspace = report_m->pool;
+	pthread_mutex_lock(&writable->lock);
+	workspace = writable->pool;
 	if (workspace)
-		report_m->pool = workspace->next;
-	pthread_mutex_unlock(&report_m->lock);
+		writable->pool = workspace->next;
+	pthread_mutex_unlock(&writable->lock);
 	if (!workspace) {
 		workspace = ws_calloc(1, sizeof(*workspace));
 		ws_unpacker_init(&workspace->unpacker);
@@ -34,12 +34,12 @@ struct ws_workspace *ws_workspace_take(const struct ws_report *report)
 
 void ws_workspace_give(const struct ws_report *report, struct ws_workspace *workspace)
 {
-	struct ws_report *report_m = (struct ws_report *)report;
+	struct ws_report *writable = (struct ws_report *)report;
 
-	pthread_mutex_lock(&report_m->lock);
-	workspace->next = report_m->pool;
-	report_m->pool = workspace;
-	pthread_mutex_unlock(&report_m->lock);
+	pthread_mutex_lock(&writable->lock);
+	workspace->next = writable->pool;
+	writable->pool = workspace;
+	pthread_mutex_unlock(&writable->lock);
 }
 
 void ws_workspace_free(struct ws_workspace *workspace)
@@ -52,7 +52,7 @@ void ws_workspace_free(struct ws_workspace *workspace)
 	free(workspace);
 }
 
-static void workspace_rows(struct ws_workspace *workspace, uint32_t rows)
+static void reserve_workspace(struct ws_workspace *workspace, uint32_t rows)
 {
 	ws_unpacker_rows(&workspace->unpacker, rows);
 	if (rows <= workspace->rows)
@@ -68,20 +68,22 @@ const char *ws_block_type_name(uint32_t type)
 	static const char *const names[] = {"",	    "segment", "schema",  "strings",
 					    "rows", "index",   "overview"};
 
-	return type < WS_COUNT(names) ? names[type] : "unknown";
+	if (type >= WS_COUNT(names))
+		return "unknown";
+	return names[type];
 }
 
 const uint8_t *ws_block_body(const struct ws_report *report, const struct ws_block *block,
 			     struct ws_workspace *workspace, struct ws_err *err)
 {
-	size_t n = sizeof(struct ws_block_header) + block->head.body_bytes;
+	size_t size = sizeof(struct ws_block_header) + block->head.body_bytes;
 	struct ws_block_header header;
 	const uint8_t *bytes = block->memory;
 
 	if (!bytes) {
 		workspace->block.len = 0;
-		bytes = ws_bytes_room(&workspace->block, n);
-		if (ws_pread_all(report->fd, (void *)bytes, n, block->offset)) {
+		bytes = ws_bytes_room(&workspace->block, size);
+		if (ws_pread_all(report->fd, (void *)bytes, size, block->offset)) {
 			ws_fail_errno(err, "%s: cannot read the block at offset %llu", report->path,
 				      (unsigned long long)block->offset);
 			return NULL;
@@ -102,201 +104,215 @@ const uint8_t *ws_block_body(const struct ws_report *report, const struct ws_blo
 
 struct column {
 	struct ws_column_head head;
-	const uint8_t *at;
-	uint64_t *value; /* where it is decoded to; NULL: not (yet) */
+	const uint8_t *streams;
+	uint64_t *values; /* where it is decoded to; NULL: not (yet) */
 	bool done;
 };
 
-struct job {
+struct block_decoder {
 	struct ws_workspace *workspace;
-	struct column *column;
-	uint32_t n, columns;
+	struct column *columns;
+	uint32_t rows, column_count;
 	uint32_t spares;
 };
 
-static uint64_t unzigzag(uint64_t u)
+static uint64_t decode_zigzag(uint64_t number)
 {
-	return u >> 1 ^ (0 - (u & 1));
+	return number >> 1 ^ (0 - (number & 1));
 }
 
-/* The numbers of a column with base and sign put back. `rest`: where the corrections of a SCALED
- * column go; without it, it is no such. */
-static bool numbers(struct job *job, const struct column *column, struct ws_cut *cut, uint64_t *u,
-		    uint8_t *rest)
+/* Reads the numbers of a column and puts base and sign back. `rest` gets the corrections of a
+ * SCALED column; NULL for any other column. */
+static bool read_numbers(struct block_decoder *decoder, const struct column *column,
+			 struct ws_cut *cut, uint64_t *values, uint8_t *rest)
 {
 	uint64_t base = column->head.base;
 
 	if (!(column->head.flags & WS_CODEC_SCALED) != !rest ||
-	    !ws_ints_get(&job->workspace->unpacker, cut, &column->head, u, job->n) ||
-	    (rest && !ws_stream_get(job->workspace->unpacker.z, cut, rest, job->n)))
+	    !ws_ints_get(&decoder->workspace->unpacker, cut, &column->head, values,
+			 decoder->rows) ||
+	    (rest && !ws_stream_get(decoder->workspace->unpacker.z, cut, rest, decoder->rows)))
 		return false;
 	if (column->head.flags & WS_CODEC_ZIGZAG)
-		for (uint32_t i = 0; i < job->n; i++)
-			u[i] = unzigzag(u[i] + base);
+		for (uint32_t i = 0; i < decoder->rows; i++)
+			values[i] = decode_zigzag(values[i] + base);
 	else if (base)
-		for (uint32_t i = 0; i < job->n; i++)
-			u[i] += base;
+		for (uint32_t i = 0; i < decoder->rows; i++)
+			values[i] += base;
 	return true;
 }
 
-static bool from_dict(struct job *job, const struct column *column, struct ws_cut *cut, uint64_t *u)
+static bool decode_dict(struct block_decoder *decoder, const struct column *column,
+			struct ws_cut *cut, uint64_t *values)
 {
-	uint64_t table[256] = {0}, over = 0;
+	uint64_t table[256] = {0}, out_of_range = 0;
 
 	if (!column->head.dict || column->head.dict > 256 || column->head.width > 1 ||
 	    column->head.patches || column->head.flags ||
-	    !ws_stream_get(job->workspace->unpacker.z, cut, (uint8_t *)table,
+	    !ws_stream_get(decoder->workspace->unpacker.z, cut, (uint8_t *)table,
 			   column->head.dict * 8u) ||
-	    !ws_ints_get(&job->workspace->unpacker, cut, &column->head, u, job->n))
+	    !ws_ints_get(&decoder->workspace->unpacker, cut, &column->head, values, decoder->rows))
 		return false;
-	for (uint32_t i = 0; i < job->n; i++) {
-		over |= u[i] >= column->head.dict;
-		u[i] = table[u[i]];
+	for (uint32_t i = 0; i < decoder->rows; i++) {
+		out_of_range |= values[i] >= column->head.dict;
+		values[i] = table[values[i]];
 	}
-	return !over;
+	return !out_of_range;
 }
 
-static struct column *find(const struct job *job, uint32_t number)
+static struct column *find_column(const struct block_decoder *decoder, uint32_t number)
 {
-	for (uint32_t i = 0; i < job->columns; i++)
-		if (job->column[i].head.column == number)
-			return &job->column[i];
+	for (uint32_t i = 0; i < decoder->column_count; i++)
+		if (decoder->columns[i].head.column == number)
+			return &decoder->columns[i];
 	return NULL;
 }
 
-static bool place(struct job *job, struct column *column)
+static bool give_place(struct block_decoder *decoder, struct column *column)
 {
-	if (column->value)
+	if (column->values)
 		return true;
-	if (job->spares == 2)
+	if (decoder->spares == 2)
 		return false;
-	column->value = job->workspace->spare[job->spares++];
+	column->values = decoder->workspace->spare[decoder->spares++];
 	return true;
 }
 
-static struct ws_cut cut_of(const struct column *column)
+static struct ws_cut column_cut(const struct column *column)
 {
-	return (struct ws_cut){column->at, column->at + column->head.bytes};
+	return (struct ws_cut){column->streams, column->streams + column->head.bytes};
 }
 
-/* Starts, and unless it is NULL ends, in steps of the clock. */
-static bool steps(struct job *job, struct column *start, struct column *end)
+/* Decodes starts and, unless `end` is NULL, ends that are counted in steps of the clock. */
+static bool decode_steps(struct block_decoder *decoder, struct column *start, struct column *end)
 {
-	struct ws_lattice lattice = {
-		.scale = start->head.scale, .gaps = start->head.codec == WS_CODEC_GAP, .n = job->n};
-	struct ws_cut left = cut_of(start), right;
+	struct ws_lattice lattice = {.scale = start->head.scale,
+				     .gaps = start->head.codec == WS_CODEC_GAP,
+				     .n = decoder->rows};
+	struct ws_cut left = column_cut(start), right;
+	uint64_t *ends = NULL;
 
 	if ((start->head.codec != WS_CODEC_DELTA && !lattice.gaps) ||
-	    (lattice.gaps && (!end || start->head.ref != end->head.column)) || !place(job, start))
+	    (lattice.gaps && (!end || start->head.ref != end->head.column)) ||
+	    !give_place(decoder, start))
 		return false;
-	lattice.start_steps = start->value;
-	lattice.start_rest = job->workspace->bytes;
-	if (!numbers(job, start, &left, start->value, lattice.start_rest))
+	lattice.start_steps = start->values;
+	lattice.start_rest = decoder->workspace->bytes;
+	if (!read_numbers(decoder, start, &left, start->values, lattice.start_rest))
 		return false;
 	if (end) {
-		right = cut_of(end);
+		right = column_cut(end);
 		if (end->head.codec != WS_CODEC_SPAN || end->head.ref != start->head.column ||
-		    end->head.scale != lattice.scale || !place(job, end))
+		    end->head.scale != lattice.scale || !give_place(decoder, end))
 			return false;
-		lattice.span_steps = end->value;
-		lattice.span_rest = job->workspace->bytes + job->n;
-		if (!numbers(job, end, &right, end->value, lattice.span_rest))
+		lattice.span_steps = end->values;
+		lattice.span_rest = decoder->workspace->bytes + decoder->rows;
+		if (!read_numbers(decoder, end, &right, end->values, lattice.span_rest))
 			return false;
+		ends = end->values;
 		end->done = true;
 	}
-	ws_lattice_join(&lattice, start->head.first, start->value, end ? end->value : NULL);
+	ws_lattice_join(&lattice, start->head.first, start->values, ends);
 	start->done = true;
 	return true;
 }
 
-/* Starts as gaps since the end before, and ends as spans from the start: one needs the other, row
- * by row. */
-static bool gaps_and_spans(struct job *job, struct column *start, struct column *end)
+/* A span is the duration + 1, or 0 for an end that is not known. */
+static inline uint64_t span_end(uint64_t start, uint64_t span)
 {
-	struct ws_cut left = cut_of(start), right = cut_of(end);
+	if (!span)
+		return WS_NO_TIME;
+	return start + span - 1;
+}
+
+/* Decodes starts stored as gaps since the end before, and ends stored as spans from the start: one
+ * needs the other, row by row. */
+static bool decode_gaps_and_spans(struct block_decoder *decoder, struct column *start,
+				  struct column *end)
+{
+	struct ws_cut left = column_cut(start), right = column_cut(end);
 
 	if (start->head.flags & WS_CODEC_SCALED)
-		return steps(job, start, end);
+		return decode_steps(decoder, start, end);
 	if (start->head.codec != WS_CODEC_GAP || start->head.ref != end->head.column ||
 	    end->head.codec != WS_CODEC_SPAN || end->head.ref != start->head.column ||
-	    !place(job, start) || !place(job, end) ||
-	    !numbers(job, start, &left, start->value, NULL) ||
-	    !numbers(job, end, &right, end->value, NULL))
+	    !give_place(decoder, start) || !give_place(decoder, end) ||
+	    !read_numbers(decoder, start, &left, start->values, NULL) ||
+	    !read_numbers(decoder, end, &right, end->values, NULL))
 		return false;
-	uint64_t *s = start->value, *e = end->value, last = start->head.first;
-
-	for (uint32_t i = 0; i < job->n; i++) {
-		uint64_t now = i ? last + s[i] : last, span = e[i];
-
-		s[i] = now;
-		last = span ? now + span - 1 : now;
-		e[i] = span ? last : WS_NO_TIME;
+	uint64_t *starts = start->values, *ends = end->values, last = start->head.first;
+	starts[0] = 0; /* `last` is the first start */
+	for (uint32_t i = 0; i < decoder->rows; i++) {
+		uint64_t span = ends[i];
+		last += starts[i];
+		starts[i] = last;
+		ends[i] = span_end(last, span);
+		last += span - (span != 0);
 	}
 	start->done = end->done = true;
 	return true;
 }
 
-static bool decode_column(struct job *job, struct column *column);
+static bool decode_column(struct block_decoder *decoder, struct column *column);
 
-static bool spans(struct job *job, struct column *column)
+static bool decode_spans(struct block_decoder *decoder, struct column *column)
 {
-	struct column *start = find(job, column->head.ref);
-	struct ws_cut cut = cut_of(column);
+	struct column *start = find_column(decoder, column->head.ref);
+	struct ws_cut cut = column_cut(column);
 
 	if (!start || start == column || start->head.codec == WS_CODEC_SPAN)
 		return false;
 	if (start->head.codec == WS_CODEC_GAP || start->head.flags & WS_CODEC_SCALED)
-		return gaps_and_spans(job, start, column);
-	if (!place(job, start) || (!start->done && !decode_column(job, start)) ||
-	    !numbers(job, column, &cut, column->value, NULL))
+		return decode_gaps_and_spans(decoder, start, column);
+	if (!give_place(decoder, start) || (!start->done && !decode_column(decoder, start)) ||
+	    !read_numbers(decoder, column, &cut, column->values, NULL))
 		return false;
-	for (uint32_t i = 0; i < job->n; i++)
-		column->value[i] =
-			column->value[i] ? start->value[i] + column->value[i] - 1 : WS_NO_TIME;
+	for (uint32_t i = 0; i < decoder->rows; i++)
+		column->values[i] = span_end(start->values[i], column->values[i]);
 	return true;
 }
 
-static bool deltas(struct job *job, struct column *column)
+static bool decode_deltas(struct block_decoder *decoder, struct column *column)
 {
-	struct ws_cut cut = cut_of(column);
+	struct ws_cut cut = column_cut(column);
 	uint64_t sum = column->head.first;
 
 	if (column->head.flags & WS_CODEC_SCALED)
-		return steps(job, column, NULL);
-	if (!numbers(job, column, &cut, column->value, NULL))
+		return decode_steps(decoder, column, NULL);
+	if (!read_numbers(decoder, column, &cut, column->values, NULL))
 		return false;
-	column->value[0] = sum;
-	for (uint32_t i = 1; i < job->n; i++)
-		column->value[i] = sum += column->value[i];
+	column->values[0] = sum;
+	for (uint32_t i = 1; i < decoder->rows; i++)
+		column->values[i] = sum += column->values[i];
 	return true;
 }
 
-static bool decode_column(struct job *job, struct column *column)
+static bool decode_column(struct block_decoder *decoder, struct column *column)
 {
-	struct ws_cut cut = cut_of(column);
+	struct ws_cut cut = column_cut(column);
 	struct column *end;
 	bool ok = true;
 
 	switch (column->head.codec) {
 	case WS_CODEC_CONST:
-		for (uint32_t i = 0; i < job->n; i++)
-			column->value[i] = column->head.base;
+		for (uint32_t i = 0; i < decoder->rows; i++)
+			column->values[i] = column->head.base;
 		break;
 	case WS_CODEC_PLAIN:
-		ok = numbers(job, column, &cut, column->value, NULL);
+		ok = read_numbers(decoder, column, &cut, column->values, NULL);
 		break;
 	case WS_CODEC_DELTA:
-		ok = deltas(job, column);
+		ok = decode_deltas(decoder, column);
 		break;
 	case WS_CODEC_DICT:
-		ok = from_dict(job, column, &cut, column->value);
+		ok = decode_dict(decoder, column, &cut, column->values);
 		break;
 	case WS_CODEC_SPAN:
-		ok = spans(job, column);
+		ok = decode_spans(decoder, column);
 		break;
 	case WS_CODEC_GAP:
-		end = find(job, column->head.ref);
-		ok = end && end != column && gaps_and_spans(job, column, end);
+		end = find_column(decoder, column->head.ref);
+		ok = end && end != column && decode_gaps_and_spans(decoder, column, end);
 		break;
 	default:
 		ok = false;
@@ -305,17 +321,18 @@ static bool decode_column(struct job *job, struct column *column)
 	return ok;
 }
 
-/* Descriptors, and where each column's streams are. */
-static bool cut_columns(struct job *job, const uint8_t *body, uint64_t bytes)
+/* Reads the descriptors and finds where each column's streams are. */
+static bool cut_columns(struct block_decoder *decoder, const uint8_t *body, uint64_t bytes)
 {
-	uint64_t heads = (uint64_t)job->columns * sizeof(struct ws_column_head), at = heads;
+	uint64_t heads = (uint64_t)decoder->column_count * sizeof(struct ws_column_head),
+		 at = heads;
 
 	if (heads > bytes)
 		return false;
-	for (uint32_t i = 0; i < job->columns; i++) {
-		struct column *column = &job->column[i];
+	for (uint32_t i = 0; i < decoder->column_count; i++) {
+		struct column *column = &decoder->columns[i];
 
-		*column = (struct column){.at = body + at};
+		*column = (struct column){.streams = body + at};
 		memcpy(&column->head, body + (size_t)i * sizeof(column->head),
 		       sizeof(column->head));
 		if (column->head.bytes > bytes - at)
@@ -329,30 +346,35 @@ static bool decode_body(struct ws_workspace *workspace, const struct ws_file_tab
 			const struct ws_block_head *head, const uint8_t *body, uint64_t columns,
 			uint64_t *const *out)
 {
-	struct column c[WS_MAX_FILE_COLUMNS];
-	struct job job = {
-		.workspace = workspace, .column = c, .n = head->rows, .columns = head->columns};
+	struct column decoded[WS_MAX_FILE_COLUMNS];
+	struct block_decoder decoder = {.workspace = workspace,
+					.columns = decoded,
+					.rows = head->rows,
+					.column_count = head->columns};
 
-	if (!cut_columns(&job, body, head->body_bytes))
+	if (!cut_columns(&decoder, body, head->body_bytes))
 		return false;
-	for (uint32_t i = 0; i < job.columns; i++) {
-		int ours = c[i].head.column < map->columns ? map->column[c[i].head.column] : -1;
+	for (uint32_t i = 0; i < decoder.column_count; i++) {
+		int ours = -1;
 
+		if (decoded[i].head.column < map->columns)
+			ours = map->column[decoded[i].head.column];
 		if (ours >= 0 && columns >> ours & 1) {
-			c[i].value = out[ours];
+			decoded[i].values = out[ours];
 			columns &= ~(UINT64_C(1) << ours);
 		}
 	}
-	for (int spans_first = 1; spans_first >= 0;
-	     spans_first--) /* they decode their starts along with them */
-		for (uint32_t i = 0; i < job.columns; i++)
-			if (c[i].value && !c[i].done &&
-			    (c[i].head.codec == WS_CODEC_SPAN || !spans_first) &&
-			    !decode_column(&job, &c[i]))
+	/* Spans first: they decode their starts along with them. */
+	for (int spans_first = 1; spans_first >= 0; spans_first--)
+		for (uint32_t i = 0; i < decoder.column_count; i++)
+			if (decoded[i].values && !decoded[i].done &&
+			    (decoded[i].head.codec == WS_CODEC_SPAN || !spans_first) &&
+			    !decode_column(&decoder, &decoded[i]))
 				return false;
-	for (uint32_t k = 0; columns >> k; k++) /* not stored: all zero, or unknown to the file */
-		if (columns >> k & 1)
-			memset(out[k], 0, (size_t)head->rows * 8);
+	for (uint32_t missing = 0; columns >> missing;
+	     missing++) /* not stored: all zero, or unknown to the file */
+		if (columns >> missing & 1)
+			memset(out[missing], 0, (size_t)head->rows * 8);
 	return true;
 }
 
@@ -361,17 +383,19 @@ int ws_report_decode(const struct ws_report *report, enum ws_table table, size_t
 {
 	const struct ws_block *block = &report->table[table].blocks[i];
 	struct ws_workspace *workspace = ws_workspace_take(report);
-	uint64_t *decoded = &((struct ws_report *)report)
-				     ->decoded; /* of what was read, the report does not change */
+	/* A counter: what the report holds does not change. */
+	uint64_t *decoded = &((struct ws_report *)report)->decoded;
 	const uint8_t *body = ws_block_body(report, block, workspace, err);
-	int rc = body ? 0 : -1;
+	int rc = 0;
 
 	if (ws_tables[table].column_count < 64)
 		columns &= (UINT64_C(1) << ws_tables[table].column_count) - 1;
 	__atomic_fetch_add(decoded, 1, __ATOMIC_RELAXED);
-	workspace_rows(workspace, block->head.rows);
-	if (body && !decode_body(workspace, &report->schema[block->head.table], &block->head, body,
-				 columns, out))
+	reserve_workspace(workspace, block->head.rows);
+	if (!body)
+		rc = -1;
+	else if (!decode_body(workspace, &report->schema[block->head.table], &block->head, body,
+			      columns, out))
 		rc = ws_fail(err, "%s: the rows block at offset %llu cannot be decoded",
 			     report->path, (unsigned long long)block->offset);
 	ws_workspace_give(report, workspace);

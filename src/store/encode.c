@@ -3,14 +3,16 @@
  *
  * Most columns of most blocks are the same in every row. One pass over the rows, comparing each
  * with the first a machine word at a time, finds those: all-zero ones are left out, the others cost
- * a descriptor. What remains is taken out of the rows column by column, in sorted order, turned
+ * a descriptor. What remains is copied out of the rows column by column, in sorted order, turned
  * into small numbers and handed to codec.c:
  *
- *   start   the gap since the end of the row before, or since its start where ranges nest,
- * whichever is smaller in a sample end     the duration both as steps of the clock where it has
- * such (lattice.h) and the numbers are large enough to gain by it others  the difference to the
- * smallest value, to the row before, or a number in a table of at most 256 values: whichever is
- *           cheaper in a sample
+ *	start   the gap since the end of the row before, or since its start where ranges nest:
+ *	        whichever is smaller in a sample
+ *	end     the duration
+ *	        (both as steps of the clock where it advances in steps, see lattice.h, and the
+ *	        numbers are large enough to gain by it)
+ *	others  the difference to the smallest value, the difference to the row before, or a
+ *	        number in a table of at most 256 values: whichever is cheaper in a sample
  */
 #include "store/encode.h"
 
@@ -97,234 +99,235 @@ void ws_block_end(struct ws_bytes *out, const struct ws_block_head *head)
 
 /* ---- rows to columns ---- */
 
-struct job {
+struct row_block {
 	struct ws_encoder *encoder;
 	const struct ws_table_desc *desc;
-	const char *rows;
+	const char *data;
 	const uint32_t *order; /* NULL when rows are in order */
-	uint32_t n;
+	uint32_t rows;
 	uint32_t columns; /* written */
 	int track, start, end;
 	bool tracks; /* rows of several */
 	bool spans;  /* end is stored as spans from start */
 	bool gaps;   /* start is stored as gaps */
 	uint64_t start_min, start_max, end_min, end_max;
-	uint64_t scale; /* of both, in steps: e->steps and e->rest hold them then; 0 when in
-			   nanoseconds */
+	uint64_t scale; /* of both when they are in steps, which encoder->steps and encoder->rest
+			   then hold; 0 when they are in nanoseconds */
 };
 
 typedef uint64_t pair __attribute__((vector_size(16), aligned(1), may_alias));
 
 enum { TILE_ROWS = 256 };
 
-/* The differences of some rows to the first in 48 bytes of the struct; accumulators in registers
- * are what makes it fast. */
-static void vary_48(const char *at, const char *first, uint32_t n, uint32_t size, pair acc[3])
+/* ORs the differences of some rows to the first, in 48 bytes of the struct, into `acc`;
+ * accumulators in registers are what makes it fast. */
+static void or_differences_48(const char *at, const char *first, uint32_t count, uint32_t size,
+			      pair acc[3])
 {
-	pair a = acc[0], b = acc[1], c = acc[2];
-	pair x = ((const pair *)first)[0], y = ((const pair *)first)[1],
-	     z = ((const pair *)first)[2];
+	pair diff0 = acc[0], diff1 = acc[1], diff2 = acc[2];
+	pair first0 = ((const pair *)first)[0], first1 = ((const pair *)first)[1],
+	     first2 = ((const pair *)first)[2];
 
-	for (uint32_t i = 0; i < n; i++, at += size) {
-		a |= ((const pair *)at)[0] ^ x;
-		b |= ((const pair *)at)[1] ^ y;
-		c |= ((const pair *)at)[2] ^ z;
+	for (uint32_t i = 0; i < count; i++, at += size) {
+		diff0 |= ((const pair *)at)[0] ^ first0;
+		diff1 |= ((const pair *)at)[1] ^ first1;
+		diff2 |= ((const pair *)at)[2] ^ first2;
 	}
-	acc[0] = a;
-	acc[1] = b;
-	acc[2] = c;
+	acc[0] = diff0;
+	acc[1] = diff1;
+	acc[2] = diff2;
 }
 
-static void vary_8(const char *at, const char *first, uint32_t n, uint32_t size, uint64_t *acc)
+static void or_differences_8(const char *at, const char *first, uint32_t count, uint32_t size,
+			     uint64_t *acc)
 {
-	uint64_t x, y, a = *acc;
-
-	memcpy(&x, first, 8);
-	for (uint32_t i = 0; i < n; i++, at += size) {
-		memcpy(&y, at, 8);
-		a |= x ^ y;
+	uint64_t first_word, word, diff = *acc;
+	memcpy(&first_word, first, 8);
+	for (uint32_t i = 0; i < count; i++, at += size) {
+		memcpy(&word, at, 8);
+		diff |= first_word ^ word;
 	}
-	*acc = a;
+	*acc = diff;
 }
 
-/* ORs up in `diff`, byte by byte of the struct, how rows differ from the first. In tiles that stay
- * in the first-level cache. */
-static void find_varying(const char *rows, uint32_t n, uint32_t size, uint8_t *diff)
+/* ORs into `diff`, byte by byte of the struct, how rows differ from the first. Works in tiles that
+ * stay in the first-level cache. */
+static void find_varying(const char *rows, uint32_t count, uint32_t size, uint8_t *diff)
 {
 	pair acc[(WS_MAX_COLUMNS + 1) / 2 + 3] = {{0}};
 	uint64_t *words = (uint64_t *)acc;
 
-	for (uint32_t i = 0; i < n; i += TILE_ROWS) {
-		uint32_t tile = n - i < TILE_ROWS ? n - i : TILE_ROWS, at = 0;
+	for (uint32_t i = 0; i < count; i += TILE_ROWS) {
+		uint32_t tile = ws_min(count - i, (uint32_t)TILE_ROWS), at = 0;
 		const char *from = rows + (size_t)i * size;
 
 		for (; at + 48 <= size; at += 48)
-			vary_48(from + at, rows + at, tile, size, acc + at / 16);
+			or_differences_48(from + at, rows + at, tile, size, acc + at / 16);
 		for (; at + 8 <= size; at += 8)
-			vary_8(from + at, rows + at, tile, size, words + at / 8);
+			or_differences_8(from + at, rows + at, tile, size, words + at / 8);
 		for (; at < size; at++)
-			for (uint32_t k = 0; k < tile; k++)
+			for (uint32_t row = 0; row < tile; row++)
 				((uint8_t *)acc)[at] |=
-					(uint8_t)(from[(size_t)k * size + at] ^ rows[at]);
+					(uint8_t)(from[(size_t)row * size + at] ^ rows[at]);
 	}
 	memcpy(diff, acc, size);
 }
 
-#define TAKE(ctype, widen)                                                             \
-	do {                                                                           \
-		ctype v;                                                               \
-		if (j->order)                                                          \
-			for (uint32_t i = 0; i < j->n; i++) {                          \
-				memcpy(&v, p + (size_t)j->order[i] * size, sizeof(v)); \
-				to[i] = (uint64_t)(widen)v;                            \
-			}                                                              \
-		else                                                                   \
-			for (uint32_t i = 0; i < j->n; i++) {                          \
-				memcpy(&v, p + (size_t)i * size, sizeof(v));           \
-				to[i] = (uint64_t)(widen)v;                            \
-			}                                                              \
+#define COPY_COLUMN(ctype, widen)                                                              \
+	do {                                                                                   \
+		ctype value;                                                                   \
+		if (order)                                                                     \
+			for (uint32_t i = 0; i < rows; i++) {                                  \
+				memcpy(&value, from + (size_t)order[i] * size, sizeof(value)); \
+				to[i] = (uint64_t)(widen)value;                                \
+			}                                                                      \
+		else                                                                           \
+			for (uint32_t i = 0; i < rows; i++) {                                  \
+				memcpy(&value, from + (size_t)i * size, sizeof(value));        \
+				to[i] = (uint64_t)(widen)value;                                \
+			}                                                                      \
 	} while (0)
 
-static void take_column(const struct job *j, uint32_t c, uint64_t *restrict to)
+static void copy_column(const struct row_block *block, uint32_t number, uint64_t *restrict to)
 {
-	const struct ws_column_desc *desc = &j->desc->columns[c];
-	const char *p = j->rows + desc->offset;
-	size_t size = j->desc->row_size;
+	const struct ws_column_desc *desc = &block->desc->columns[number];
+	const char *from = block->data + desc->offset;
+	const uint32_t *order = block->order;
+	size_t size = block->desc->row_size;
+	uint32_t rows = block->rows;
 
 	if (desc->size == 1)
-		TAKE(uint8_t, uint8_t);
+		COPY_COLUMN(uint8_t, uint8_t);
 	else if (desc->size == 8)
-		TAKE(uint64_t, uint64_t);
+		COPY_COLUMN(uint64_t, uint64_t);
 	else if (ws_types[desc->type].is_signed)
-		TAKE(int32_t, int64_t);
+		COPY_COLUMN(int32_t, int64_t);
 	else
-		TAKE(uint32_t, uint32_t);
+		COPY_COLUMN(uint32_t, uint32_t);
 }
 
 /* ---- numbers ---- */
 
-static uint64_t zigzag(uint64_t d)
+static uint64_t encode_zigzag(uint64_t difference)
 {
-	return d << 1 ^ (uint64_t)((int64_t)d >> 63);
+	return difference << 1 ^ (uint64_t)((int64_t)difference >> 63);
 }
 
-static uint32_t width_of(uint64_t v)
+/* The i-th of the rows that a sample consists of: a few runs spread over the block, so that
+ * differences between neighbours are seen. */
+static uint32_t sample_row(uint32_t count, uint32_t i)
 {
-	return v ? (71u - (uint32_t)__builtin_clzll(v)) / 8 : 0;
-}
-
-/* The i-th of the rows that a sample looks at: a few runs spread over the block, so that
- * differences between neighbours show. */
-static uint32_t sample_row(uint32_t n, uint32_t i)
-{
-	if (n <= SAMPLE)
+	if (count <= SAMPLE)
 		return i;
-	return (uint32_t)((uint64_t)(n - SAMPLE_RUN) * (i / SAMPLE_RUN) / (SAMPLE_RUNS - 1)) +
+	return (uint32_t)((uint64_t)(count - SAMPLE_RUN) * (i / SAMPLE_RUN) / (SAMPLE_RUNS - 1)) +
 	       i % SAMPLE_RUN;
 }
 
-static uint32_t sample_size(uint32_t n)
+static uint32_t sample_size(uint32_t count)
 {
-	return ws_min(n, SAMPLE);
+	return ws_min(count, SAMPLE);
 }
 
-/* Writes descriptor and streams of numbers of which `low` is the smallest. `rest`: corrections of a
- * SCALED column. */
-static void put_numbers(struct job *job, struct ws_column_head *head, uint64_t *u, uint64_t low,
-			const uint8_t *rest)
+/* Writes descriptor and streams of numbers, the smallest of which is `low`. `rest`: corrections of
+ * a SCALED column, or NULL. */
+static void put_numbers(struct row_block *block, struct ws_column_head *head, uint64_t *numbers,
+			uint64_t low, const uint8_t *rest)
 {
-	struct ws_encoder *encoder = job->encoder;
+	struct ws_encoder *encoder = block->encoder;
 	size_t at = encoder->streams.len;
 
 	if (head->codec == WS_CODEC_DELTA || head->codec == WS_CODEC_GAP)
-		u[0] = low; /* which nobody reads */
-	ws_ints_put(&encoder->packer, &encoder->streams, head, u, job->n, low);
+		numbers[0] = low; /* which nobody reads */
+	ws_ints_put(&encoder->packer, &encoder->streams, head, numbers, block->rows, low);
 	if (rest)
-		ws_stream_put(&encoder->packer, &encoder->streams, rest, job->n);
+		ws_stream_put(&encoder->packer, &encoder->streams, rest, block->rows);
 	head->base = low;
 	head->bytes += (uint32_t)(encoder->streams.len - at);
 	ws_bytes_add(&encoder->out, head, sizeof(*head));
-	job->columns++;
+	block->columns++;
 }
 
-static uint64_t lowest(const uint64_t *u, uint32_t n, uint32_t from)
+static uint64_t find_lowest(const uint64_t *numbers, uint32_t count, uint32_t from)
 {
 	uint64_t low = UINT64_MAX;
 
-	for (uint32_t i = from; i < n; i++)
-		low = ws_min(u[i], low);
+	for (uint32_t i = from; i < count; i++)
+		low = ws_min(numbers[i], low);
 	return low;
 }
 
-static void put_const(struct job *job, uint32_t c, uint64_t v)
+static void put_constant(struct row_block *block, uint32_t column, uint64_t value)
 {
-	struct ws_column_head head = {
-		.column = (uint16_t)c, .codec = WS_CODEC_CONST, .base = v, .min = v, .max = v};
+	struct ws_column_head head = {.column = (uint16_t)column,
+				      .codec = WS_CODEC_CONST,
+				      .base = value,
+				      .min = value,
+				      .max = value};
 
-	ws_bytes_add(&job->encoder->out, &head, sizeof(head));
-	job->columns++;
+	ws_bytes_add(&block->encoder->out, &head, sizeof(head));
+	block->columns++;
 }
 
 /* ---- columns without times ---- */
 
 struct dict {
 	uint64_t value[DICT_MAX];
-	uint32_t n;
+	uint32_t count;
 	uint64_t slot_value[DICT_SLOTS];
 	int16_t slot[DICT_SLOTS]; /* -1 free */
 };
 
-static int dict_find(struct dict *dict, uint64_t v)
+static int find_in_dict(struct dict *dict, uint64_t value)
 {
-	uint32_t s = (uint32_t)(v * UINT64_C(0x9e3779b97f4a7c15) >> 54);
+	uint32_t slot = (uint32_t)(value * UINT64_C(0x9e3779b97f4a7c15) >> 54);
 
-	while (dict->slot[s] >= 0 && dict->slot_value[s] != v)
-		s = (s + 1) % DICT_SLOTS;
-	if (dict->slot[s] >= 0)
-		return dict->slot[s];
-	if (dict->n == DICT_MAX)
+	while (dict->slot[slot] >= 0 && dict->slot_value[slot] != value)
+		slot = (slot + 1) % DICT_SLOTS;
+	if (dict->slot[slot] >= 0)
+		return dict->slot[slot];
+	if (dict->count == DICT_MAX)
 		return -1;
-	dict->slot[s] = (int16_t)dict->n;
-	dict->slot_value[s] = v;
-	dict->value[dict->n] = v;
-	return (int)dict->n++;
+	dict->slot[slot] = (int16_t)dict->count;
+	dict->slot_value[slot] = value;
+	dict->value[dict->count] = value;
+	return (int)dict->count++;
 }
 
-static bool put_dict(struct job *job, struct ws_column_head *head, const uint64_t *values)
+static bool put_dict(struct row_block *block, struct ws_column_head *head, const uint64_t *values)
 {
-	struct ws_encoder *encoder = job->encoder;
-	struct dict dict = {.n = 0};
+	struct ws_encoder *encoder = block->encoder;
+	struct dict dict = {.count = 0};
 
 	memset(dict.slot, 0xff, sizeof(dict.slot));
-	for (uint32_t i = 0; i < job->n; i++) {
-		int k = dict_find(&dict, values[i]);
+	for (uint32_t i = 0; i < block->rows; i++) {
+		int number = find_in_dict(&dict, values[i]);
 
-		if (k < 0)
+		if (number < 0)
 			return false;
-		encoder->number[i] = (uint64_t)k;
+		encoder->number[i] = (uint64_t)number;
 	}
 	head->codec = WS_CODEC_DICT;
-	head->dict = dict.n;
+	head->dict = dict.count;
 	size_t at = encoder->streams.len;
 
 	ws_stream_put(&encoder->packer, &encoder->streams, (const uint8_t *)dict.value,
-		      dict.n * 8u);
+		      dict.count * 8u);
 	head->bytes = (uint32_t)(encoder->streams.len - at);
-	put_numbers(job, head, encoder->number, 0, NULL);
+	put_numbers(block, head, encoder->number, 0, NULL);
 	return true;
 }
 
-static uint32_t sample_delta_width(const uint64_t *values, uint32_t n)
+static uint32_t sample_delta_width(const uint64_t *values, uint32_t rows)
 {
-	uint32_t count[9] = {0}, m = sample_size(n), over = 0, width = 8;
+	uint32_t count[9] = {0}, sampled = sample_size(rows), over = 0, width = 8;
 
-	for (uint32_t i = 0; i < m; i++) {
-		uint32_t r = sample_row(n, i);
+	for (uint32_t i = 0; i < sampled; i++) {
+		uint32_t row = sample_row(rows, i);
 
-		if (r)
-			count[width_of(zigzag(values[r] - values[r - 1]))]++;
+		if (row)
+			count[ws_byte_width(encode_zigzag(values[row] - values[row - 1]))]++;
 	}
-	while (width > 0 && over + count[width] <= m / 64) {
+	while (width > 0 && over + count[width] <= sampled / 64) {
 		over += count[width];
 		width--;
 	}
@@ -332,452 +335,480 @@ static uint32_t sample_delta_width(const uint64_t *values, uint32_t n)
 }
 
 /* Whether a sample has few enough distinct values for a table to be worth trying. */
-static bool sample_few(const uint64_t *values, uint32_t n)
+static bool sample_has_few_values(const uint64_t *values, uint32_t rows)
 {
-	struct dict dict = {.n = 0};
-	uint32_t m = sample_size(n);
+	struct dict dict = {.count = 0};
+	uint32_t sampled = sample_size(rows);
 
 	memset(dict.slot, 0xff, sizeof(dict.slot));
-	for (uint32_t i = 0; i < m; i++)
-		if (dict_find(&dict, values[sample_row(n, i)]) < 0)
+	for (uint32_t i = 0; i < sampled; i++)
+		if (find_in_dict(&dict, values[sample_row(rows, i)]) < 0)
 			return false;
-	return dict.n <= m / 4 + 1;
+	return dict.count <= sampled / 4 + 1;
 }
 
-/* The smallest and largest value as the column's type orders them. */
-static void min_max(struct ws_column_head *head, const uint64_t *values, uint32_t n, bool is_signed)
+/* Sets the smallest and largest value as the column's type orders them. */
+static void set_min_max(struct ws_column_head *head, const uint64_t *values, uint32_t count,
+			bool is_signed)
 {
-	uint64_t flip = is_signed ? UINT64_C(1) << 63 : 0, lo = UINT64_MAX, hi = 0;
+	uint64_t flip = (uint64_t)is_signed << 63, low = UINT64_MAX, high = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		uint64_t x = values[i] ^ flip;
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t value = values[i] ^ flip;
 
-		lo = ws_min(x, lo);
-		hi = ws_max(x, hi);
+		low = ws_min(value, low);
+		high = ws_max(value, high);
 	}
-	head->min = lo ^ flip;
-	head->max = hi ^ flip;
+	head->min = low ^ flip;
+	head->max = high ^ flip;
 }
 
-static void put_delta(struct job *job, struct ws_column_head *head, const uint64_t *values)
+static void put_delta(struct row_block *block, struct ws_column_head *head, const uint64_t *values)
 {
-	uint64_t *u = job->encoder->number, low = UINT64_MAX;
+	uint64_t *numbers = block->encoder->number, low = UINT64_MAX;
 
 	head->codec = WS_CODEC_DELTA;
 	head->flags = WS_CODEC_ZIGZAG;
 	head->first = values[0];
-	for (uint32_t i = 1; i < job->n; i++) {
-		u[i] = zigzag(values[i] - values[i - 1]);
-		low = ws_min(u[i], low);
+	for (uint32_t i = 1; i < block->rows; i++) {
+		numbers[i] = encode_zigzag(values[i] - values[i - 1]);
+		low = ws_min(numbers[i], low);
 	}
-	put_numbers(job, head, u, low, NULL);
+	put_numbers(block, head, numbers, low, NULL);
 }
 
-static void put_values(struct job *job, uint32_t c, uint64_t *values)
+static void put_values(struct row_block *block, uint32_t column, uint64_t *values)
 {
-	struct ws_column_head head = {.column = (uint16_t)c};
+	struct ws_column_head head = {.column = (uint16_t)column};
 	uint32_t plain, delta;
 
-	min_max(&head, values, job->n, ws_types[job->desc->columns[c].type].is_signed);
-	plain = width_of(head.max - head.min);
-	delta = sample_delta_width(values, job->n);
-	if (plain > 1 && delta > 0 && job->n >= 32 && sample_few(values, job->n) &&
-	    put_dict(job, &head, values))
+	set_min_max(&head, values, block->rows,
+		    ws_types[block->desc->columns[column].type].is_signed);
+	plain = ws_byte_width(head.max - head.min);
+	delta = sample_delta_width(values, block->rows);
+	if (plain > 1 && delta > 0 && block->rows >= 32 &&
+	    sample_has_few_values(values, block->rows) && put_dict(block, &head, values))
 		return;
 	if (delta < plain) {
-		put_delta(job, &head, values);
+		put_delta(block, &head, values);
 		return;
 	}
 	head.codec = WS_CODEC_PLAIN;
-	put_numbers(job, &head, values, head.min, NULL);
+	put_numbers(block, &head, values, head.min, NULL);
 }
 
 /* ---- times ---- */
 
-/* The end of a row as a following gap counts it. */
-static uint64_t closed(uint64_t start, uint64_t end)
+/* The end of a row as the gap after it counts it. */
+static inline uint64_t closed_end(uint64_t start, uint64_t end)
 {
-	return end == WS_NO_TIME ? start : end;
+	if (end == WS_NO_TIME)
+		return start;
+	return end;
 }
 
-/* Starts: by gap since the last end, or by difference of starts? Bits of a sample decide. */
-static bool gaps_are_smaller(const uint64_t *start, const uint64_t *end, uint32_t n)
+/* A span as it is stored: the duration + 1, or 0 for an end that is not known. */
+static inline uint64_t encode_span(uint64_t start, uint64_t end)
+{
+	if (end == WS_NO_TIME)
+		return 0;
+	return end - start + 1;
+}
+
+/* Whether starts take fewer bits as gaps since the last end than as differences of starts, in a
+ * sample. */
+static bool gaps_are_smaller(const uint64_t *start, const uint64_t *end, uint32_t rows)
 {
 	uint64_t gaps = 0, deltas = 0;
-	uint32_t m = sample_size(n);
+	uint32_t sampled = sample_size(rows);
 
-	for (uint32_t i = 0; i < m; i++) {
-		uint32_t r = sample_row(n, i);
+	for (uint32_t i = 0; i < sampled; i++) {
+		uint32_t row = sample_row(rows, i);
 
-		if (!r)
+		if (!row)
 			continue;
-		gaps += width_of((start[r] - closed(start[r - 1], end[r - 1])) << 4);
-		deltas += width_of((start[r] - start[r - 1]) << 4);
+		gaps += ws_byte_width((start[row] - closed_end(start[row - 1], end[row - 1])) << 4);
+		deltas += ws_byte_width((start[row] - start[row - 1]) << 4);
 	}
 	return gaps <= deltas;
 }
 
-/* A span is coded as end - start + 1 with 0 for null; an end one before its start would be taken
- * for null. */
-static bool spans_fit(const uint64_t *start, const uint64_t *end, uint32_t n)
+/* Whether all ends can be stored as spans: an end that lies one before its start would be taken for
+ * one that is not known. */
+static bool spans_fit(const uint64_t *start, const uint64_t *end, uint32_t rows)
 {
-	bool bad = false;
+	bool misfit = false;
 
-	for (uint32_t i = 0; i < n; i++)
-		bad |= end[i] != WS_NO_TIME && end[i] + 1 == start[i];
-	return !bad;
+	for (uint32_t i = 0; i < rows; i++)
+		misfit |= end[i] != WS_NO_TIME && end[i] + 1 == start[i];
+	return !misfit;
 }
 
-static uint32_t count_negative(const uint64_t *u, uint32_t n)
+static uint32_t count_negative(const uint64_t *numbers, uint32_t count)
 {
 	uint32_t negative = 0;
 
-	for (uint32_t i = 1; i < n; i++)
-		negative += u[i] >> 63;
+	for (uint32_t i = 1; i < count; i++)
+		negative += numbers[i] >> 63;
 	return negative;
 }
 
-/* More than patches are good for. */
-static bool too_many(const struct job *job, uint32_t patches)
+/* More than patches are worth. */
+static bool too_many_patches(const struct row_block *block, uint32_t patches)
 {
-	return patches > job->n / 192;
+	return patches > block->rows / WS_ROWS_PER_PATCH;
 }
 
-/* Whether a good part of the differences needs more than a byte: below that, counting in steps
- * gains nothing. */
-static bool large_enough(const struct job *job)
+/* Whether many of the differences need more than a byte: otherwise counting in steps gains nothing.
+ */
+static bool gaps_need_steps(const struct row_block *block)
 {
-	const uint64_t *start = job->encoder->start, *end = job->encoder->end;
-	uint32_t m = sample_size(job->n), large = 0;
+	const uint64_t *start = block->encoder->start, *end = block->encoder->end;
+	uint32_t sampled = sample_size(block->rows), large = 0;
 
-	for (uint32_t i = 0; i < m; i++) {
-		uint32_t r = sample_row(job->n, i);
-
-		large += r &&
-			 start[r] - (job->gaps ? closed(start[r - 1], end[r - 1]) : start[r - 1]) >
-				 255;
-		large += job->spans && end[r] != WS_NO_TIME && end[r] - start[r] > 255;
+	for (uint32_t i = 0; i < sampled; i++) {
+		uint32_t row = sample_row(block->rows, i);
+		if (row && block->gaps)
+			large += start[row] - closed_end(start[row - 1], end[row - 1]) > 255;
+		else if (row)
+			large += start[row] - start[row - 1] > 255;
+		large += block->spans && end[row] != WS_NO_TIME && end[row] - start[row] > 255;
 	}
-	return large > m / 4;
+	return large > sampled / 4;
 }
 
-/* The step of the clock for this block, from the last block's or by searching now and then; 0 for
- * none. */
-static uint64_t find_step(struct ws_encoder *encoder, const uint64_t *end, uint32_t n)
+/* The step of the clock for this block: the last block's, or one found by a search that is made now
+ * and then; 0 for none. */
+static uint64_t find_step(struct ws_encoder *encoder, const uint64_t *end, uint32_t rows)
 {
 	bool search = !encoder->scale_wait;
-	uint64_t scale = ws_lattice_find(encoder->start, end, n, encoder->scale, search);
+	uint64_t scale = ws_lattice_find(encoder->start, end, rows, encoder->scale, search);
 
 	if (scale) {
 		encoder->scale_wait = encoder->scale_patience = 0;
 	} else if (!search) {
 		encoder->scale_wait--;
 	} else { /* ever more rarely: most clocks have none */
-		encoder->scale_patience =
-			encoder->scale_patience ? encoder->scale_patience * 2 : 16;
+		encoder->scale_patience = ws_max(encoder->scale_patience * 2, 16u);
 		encoder->scale_patience = ws_min(encoder->scale_patience, 1024);
 		encoder->scale_wait = encoder->scale_patience;
 	}
 	return scale;
 }
 
-/* Fills e->steps and e->rest and sets j->scale if the block's times are those of a clock with
- * steps. */
-static void try_steps(struct job *job)
+/* Fills encoder->steps and encoder->rest and sets `scale` if the block's times are those of a clock
+ * with steps. */
+static void try_steps(struct row_block *block)
 {
-	struct ws_encoder *encoder = job->encoder;
-	const uint64_t *end = job->spans ? encoder->end : NULL;
-	struct ws_lattice lattice = {.gaps = job->gaps,
-				     .n = job->n,
+	struct ws_encoder *encoder = block->encoder;
+	const uint64_t *end = NULL;
+	struct ws_lattice lattice = {.gaps = block->gaps,
+				     .n = block->rows,
 				     .start_steps = encoder->steps[0],
 				     .span_steps = encoder->steps[1],
 				     .start_rest = encoder->rest[0],
 				     .span_rest = encoder->rest[1]};
 
-	if (job->n < 256 || !large_enough(job) ||
-	    !(lattice.scale = find_step(encoder, end, job->n)))
+	if (block->spans)
+		end = encoder->end;
+	if (block->rows < 256 || !gaps_need_steps(block))
+		return;
+	lattice.scale = find_step(encoder, end, block->rows);
+	if (!lattice.scale)
 		return;
 	for (int again = 0; again < 2; again++) {
-		job->scale = 0;
+		block->scale = 0;
 		if (!ws_lattice_split(&lattice, encoder->start, end) ||
-		    too_many(job, count_negative(encoder->steps[0], job->n)))
+		    too_many_patches(block, count_negative(encoder->steps[0], block->rows)))
 			return;
-		job->scale = lattice.scale;
+		block->scale = lattice.scale;
 		encoder->scale = lattice.better;
-		if (lattice.corrections < job->n / 32)
+		if (lattice.corrections < block->rows / 32)
 			return;
-		lattice.scale =
-			lattice.better; /* worth a second time with what the first has taught */
+		/* Worth a second pass with what the first one has learnt. */
+		lattice.scale = lattice.better;
 	}
 }
 
-/* Fill u[1..] and *low; return how many are negative. */
-static uint32_t take_deltas(uint64_t *restrict u, const uint64_t *restrict start, uint32_t n,
-			    uint64_t *low)
+/* Fill numbers[1..] and *low; return how many are negative. */
+static uint32_t take_deltas(uint64_t *restrict numbers, const uint64_t *restrict start,
+			    uint32_t rows, uint64_t *low)
 {
 	uint64_t least = UINT64_MAX;
 	uint32_t negative = 0;
 
-	for (uint32_t i = 1; i < n; i++) {
-		uint64_t x = start[i] - start[i - 1];
+	for (uint32_t i = 1; i < rows; i++) {
+		uint64_t delta = start[i] - start[i - 1];
 
-		u[i] = x;
-		negative += x >> 63;
-		least = ws_min(x, least);
+		numbers[i] = delta;
+		negative += delta >> 63;
+		least = ws_min(delta, least);
 	}
 	*low = least;
 	return negative;
 }
 
-static uint32_t take_gaps(uint64_t *restrict u, const uint64_t *restrict start,
-			  const uint64_t *restrict end, uint32_t n, uint64_t *low)
+static uint32_t take_gaps(uint64_t *restrict numbers, const uint64_t *restrict start,
+			  const uint64_t *restrict end, uint32_t rows, uint64_t *low)
 {
 	uint64_t least = UINT64_MAX;
 	uint32_t negative = 0;
 
-	for (uint32_t i = 1; i < n; i++) {
-		uint64_t x = start[i] - closed(start[i - 1], end[i - 1]);
+	for (uint32_t i = 1; i < rows; i++) {
+		uint64_t gap = start[i] - closed_end(start[i - 1], end[i - 1]);
 
-		u[i] = x;
-		negative += x >> 63;
-		least = ws_min(x, least);
+		numbers[i] = gap;
+		negative += gap >> 63;
+		least = ws_min(gap, least);
 	}
 	*low = least;
 	return negative;
 }
 
-static void put_start(struct job *job)
+static void put_start(struct row_block *block)
 {
-	struct ws_encoder *encoder = job->encoder;
+	struct ws_encoder *encoder = block->encoder;
 	const uint64_t *values = encoder->start, *end = encoder->end;
-	struct ws_column_head head = {.column = (uint16_t)job->start,
+	struct ws_column_head head = {.column = (uint16_t)block->start,
 				      .codec = WS_CODEC_DELTA,
 				      .first = values[0],
-				      .scale = job->scale};
-	uint64_t *u = job->scale ? encoder->steps[0] : encoder->number, low;
+				      .scale = block->scale};
+	uint64_t *numbers = encoder->number, low;
 	uint32_t negative;
 
-	head.min = job->start_min;
-	head.max = job->start_max;
-	if (job->gaps) {
+	head.min = block->start_min;
+	head.max = block->start_max;
+	if (block->gaps) {
 		head.codec = WS_CODEC_GAP;
-		head.ref = (uint16_t)job->end;
+		head.ref = (uint16_t)block->end;
 	}
-	if (job->scale) {
+	if (block->scale) {
 		head.flags = WS_CODEC_SCALED;
-		put_numbers(job, &head, u, lowest(u, job->n, 1), encoder->rest[0]);
+		numbers = encoder->steps[0];
+		put_numbers(block, &head, numbers, find_lowest(numbers, block->rows, 1),
+			    encoder->rest[0]);
 		return;
 	}
-	negative = job->gaps ? take_gaps(u, values, end, job->n, &low)
-			     : take_deltas(u, values, job->n, &low);
-	if (too_many(job, negative)) {
+	if (block->gaps)
+		negative = take_gaps(numbers, values, end, block->rows, &low);
+	else
+		negative = take_deltas(numbers, values, block->rows, &low);
+	if (too_many_patches(block, negative)) {
 		head.flags |= WS_CODEC_ZIGZAG;
-		for (uint32_t i = 1; i < job->n; i++)
-			u[i] = zigzag(u[i]);
-		low = lowest(u, job->n, 1);
+		for (uint32_t i = 1; i < block->rows; i++)
+			numbers[i] = encode_zigzag(numbers[i]);
+		low = find_lowest(numbers, block->rows, 1);
 	}
-	put_numbers(job, &head, u, low, NULL);
+	put_numbers(block, &head, numbers, low, NULL);
 }
 
-static void put_span(struct job *job)
+static void put_span(struct row_block *block)
 {
-	struct ws_encoder *encoder = job->encoder;
-	struct ws_column_head head = {.column = (uint16_t)job->end,
+	struct ws_encoder *encoder = block->encoder;
+	struct ws_column_head head = {.column = (uint16_t)block->end,
 				      .codec = WS_CODEC_SPAN,
-				      .ref = (uint16_t)job->start,
-				      .scale = job->scale};
-	uint64_t *u = encoder->number, low = UINT64_MAX;
+				      .ref = (uint16_t)block->start,
+				      .scale = block->scale};
+	uint64_t *numbers = encoder->number, low = UINT64_MAX;
 
-	head.min = job->end_min;
-	head.max = job->end_max;
-	if (job->scale) {
+	head.min = block->end_min;
+	head.max = block->end_max;
+	if (block->scale) {
 		head.flags = WS_CODEC_SCALED;
-		put_numbers(job, &head, encoder->steps[1], lowest(encoder->steps[1], job->n, 0),
-			    encoder->rest[1]);
+		put_numbers(block, &head, encoder->steps[1],
+			    find_lowest(encoder->steps[1], block->rows, 0), encoder->rest[1]);
 		return;
 	}
-	for (uint32_t i = 0; i < job->n; i++) {
-		u[i] = encoder->end[i] == WS_NO_TIME ? 0 : encoder->end[i] - encoder->start[i] + 1;
-		low = ws_min(u[i], low);
+	for (uint32_t i = 0; i < block->rows; i++) {
+		numbers[i] = encode_span(encoder->start[i], encoder->end[i]);
+		low = ws_min(numbers[i], low);
 	}
-	put_numbers(job, &head, u, low, NULL);
+	put_numbers(block, &head, numbers, low, NULL);
 }
 
 /* ---- a block of rows ---- */
 
-/* Smallest and largest end, and the largest that is not null (0: none). */
-static uint64_t end_range(struct job *job)
+/* Sets the smallest and largest end, and returns the largest that is known (0: none). */
+static uint64_t find_end_range(struct row_block *block)
 {
-	uint64_t lo = UINT64_MAX, hi = 0, last = 0;
+	uint64_t low = UINT64_MAX, high = 0, last = 0;
 
-	for (uint32_t i = 0; i < job->n; i++) {
-		uint64_t x = job->encoder->end[i], y = x + 1; /* null becomes 0 */
+	for (uint32_t i = 0; i < block->rows; i++) {
+		uint64_t end = block->encoder->end[i], closed = end + 1; /* null becomes 0 */
 
-		lo = ws_min(x, lo);
-		hi = ws_max(x, hi);
-		last = ws_max(y, last);
+		low = ws_min(end, low);
+		high = ws_max(end, high);
+		last = ws_max(closed, last);
 	}
-	job->end_min = lo;
-	job->end_max = hi;
-	return last ? last - 1 : 0;
+	block->end_min = low;
+	block->end_max = high;
+	return last - (last != 0);
 }
 
-static void start_range(struct job *job)
+static void find_start_range(struct row_block *block)
 {
-	const uint64_t *values = job->encoder->start;
+	const uint64_t *values = block->encoder->start;
 
-	job->start_min = values[0];
-	job->start_max = values[job->n - 1];
-	if (!job->tracks)
+	block->start_min = values[0];
+	block->start_max = values[block->rows - 1];
+	if (!block->tracks)
 		return; /* in order */
-	for (uint32_t i = 0; i < job->n; i++) {
-		job->start_min = ws_min(values[i], job->start_min);
-		job->start_max = ws_max(values[i], job->start_max);
+	for (uint32_t i = 0; i < block->rows; i++) {
+		block->start_min = ws_min(values[i], block->start_min);
+		block->start_max = ws_max(values[i], block->start_max);
 	}
 }
 
-static void ranges(struct job *job, enum ws_table table, struct ws_block_head *head)
+static void set_block_range(struct row_block *block, enum ws_table table,
+			    struct ws_block_head *head)
 {
-	if (job->track >= 0) { /* rows are in order of it */
-		head->track_min = (uint32_t)(job->tracks ? job->encoder->track[0]
-							 : ws_row_get(table, job->rows,
-								      (uint32_t)job->track));
-		head->track_max =
-			job->tracks ? (uint32_t)job->encoder->track[job->n - 1] : head->track_min;
+	if (block->track >= 0 && block->tracks) { /* rows are in order of it */
+		head->track_min = (uint32_t)block->encoder->track[0];
+		head->track_max = (uint32_t)block->encoder->track[block->rows - 1];
+	} else if (block->track >= 0) {
+		head->track_min = (uint32_t)ws_row_get(table, block->data, (uint32_t)block->track);
+		head->track_max = head->track_min;
 	}
-	if (job->start < 0 && job->end < 0)
+	if (block->start < 0 && block->end < 0)
 		return;
 	head->time_min = UINT64_MAX;
 	head->time_max = 0;
-	if (job->start >= 0) {
-		start_range(job);
-		head->time_min = job->start_min;
-		head->time_max = job->start_max;
+	if (block->start >= 0) {
+		find_start_range(block);
+		head->time_min = block->start_min;
+		head->time_max = block->start_max;
 	}
-	if (job->end >= 0) {
-		uint64_t last = end_range(job);
+	if (block->end >= 0) {
+		uint64_t last = find_end_range(block);
 
-		head->time_min = ws_min(job->end_min, head->time_min);
+		head->time_min = ws_min(block->end_min, head->time_min);
 		head->time_max = ws_max(last, head->time_max);
 	}
 }
 
-/* Puts a column into the order of the rows; `spare` is another array, and the two change places. */
-static void permute(const struct job *job, uint64_t **column, uint64_t **spare)
+/* Puts a column into the order of the rows; `spare` is another array, and the two swap places. */
+static void permute_column(const struct row_block *block, uint64_t **column, uint64_t **spare)
 {
 	const uint64_t *from = *column;
 	uint64_t *to = *spare;
 
-	for (uint32_t i = 0; i < job->n; i++)
-		to[i] = from[job->order[i]];
+	for (uint32_t i = 0; i < block->rows; i++)
+		to[i] = from[block->order[i]];
 	*spare = *column;
 	*column = to;
 }
 
-/* Fetch the columns that order rows, find the order, and put them into it. */
-static void order_rows(struct job *job)
+/* Copies the columns that order rows, finds the order, and puts them into it. */
+static void order_rows(struct row_block *block)
 {
-	struct ws_encoder *encoder = job->encoder;
+	struct ws_encoder *encoder = block->encoder;
+	const uint64_t *track = NULL, *start = NULL, *end = NULL;
 
-	if (job->tracks)
-		take_column(job, (uint32_t)job->track, encoder->track);
-	if (job->start >= 0)
-		take_column(job, (uint32_t)job->start, encoder->start);
-	if (job->end >= 0)
-		take_column(job, (uint32_t)job->end, encoder->end);
-	job->order = ws_sort_rows(&encoder->sorter, job->tracks ? encoder->track : NULL,
-				  job->start >= 0 ? encoder->start : NULL,
-				  job->end >= 0 ? encoder->end : NULL, job->n);
-	if (!job->order)
+	if (block->tracks) {
+		copy_column(block, (uint32_t)block->track, encoder->track);
+		track = encoder->track;
+	}
+	if (block->start >= 0) {
+		copy_column(block, (uint32_t)block->start, encoder->start);
+		start = encoder->start;
+	}
+	if (block->end >= 0) {
+		copy_column(block, (uint32_t)block->end, encoder->end);
+		end = encoder->end;
+	}
+	block->order = ws_sort_rows(&encoder->sorter, track, start, end, block->rows);
+	if (!block->order)
 		return;
-	if (job->tracks)
-		permute(job, &encoder->track, &encoder->number);
-	if (job->start >= 0)
-		permute(job, &encoder->start, &encoder->number);
-	if (job->end >= 0)
-		permute(job, &encoder->end, &encoder->number);
+	if (block->tracks)
+		permute_column(block, &encoder->track, &encoder->number);
+	if (block->start >= 0)
+		permute_column(block, &encoder->start, &encoder->number);
+	if (block->end >= 0)
+		permute_column(block, &encoder->end, &encoder->number);
 }
 
-static bool varies(const struct job *job, const uint8_t *diff, uint32_t c)
+static bool column_varies(const struct row_block *block, const uint8_t *diff, uint32_t column)
 {
-	const struct ws_column_desc *desc = &job->desc->columns[c];
+	const struct ws_column_desc *desc = &block->desc->columns[column];
 
-	for (uint32_t b = 0; b < desc->size; b++)
-		if (diff[desc->offset + b])
+	for (uint32_t byte = 0; byte < desc->size; byte++)
+		if (diff[desc->offset + byte])
 			return true;
 	return false;
 }
 
-static void put_column(struct job *job, enum ws_table table, uint32_t c, const uint8_t *diff)
+static void put_column(struct row_block *block, enum ws_table table, uint32_t column,
+		       const uint8_t *diff)
 {
-	if (!varies(job, diff, c)) {
-		uint64_t v = ws_row_get(table, job->rows, c);
+	if (!column_varies(block, diff, column)) {
+		uint64_t value = ws_row_get(table, block->data, column);
 
-		if (v)
-			put_const(job, c, v);
-	} else if ((int)c == job->start) {
-		put_start(job);
-	} else if ((int)c == job->end && job->spans) {
-		put_span(job);
-	} else if ((int)c == job->track) {
-		put_values(job, c, job->encoder->track); /* nobody needs it after that */
+		if (value)
+			put_constant(block, column, value);
+	} else if ((int)column == block->start) {
+		put_start(block);
+	} else if ((int)column == block->end && block->spans) {
+		put_span(block);
+	} else if ((int)column == block->track) {
+		put_values(block, column, block->encoder->track); /* nothing needs it after that */
 	} else {
-		take_column(job, c, job->encoder->value);
-		put_values(job, c, job->encoder->value);
+		copy_column(block, column, block->encoder->value);
+		put_values(block, column, block->encoder->value);
 	}
 }
 
-void ws_encode_rows(struct ws_encoder *encoder, enum ws_table table, const void *rows, uint32_t n,
-		    uint64_t first, uint64_t sequence)
+void ws_encode_rows(struct ws_encoder *encoder, enum ws_table table, const void *rows,
+		    uint32_t count, uint64_t first, uint64_t sequence)
 {
-	struct job job = {.encoder = encoder,
-			  .desc = &ws_tables[table],
-			  .rows = rows,
-			  .n = n,
-			  .track = ws_table_track(table),
-			  .start = ws_table_start(table),
-			  .end = ws_table_end(table)};
+	struct row_block block = {.encoder = encoder,
+				  .desc = &ws_tables[table],
+				  .data = rows,
+				  .rows = count,
+				  .track = ws_table_track(table),
+				  .start = ws_table_start(table),
+				  .end = ws_table_end(table)};
 	struct ws_block_head head = ws_block_head_new(WS_BLOCK_ROWS, sequence);
 	uint8_t diff[(WS_MAX_COLUMNS + 1) * 8] = {0};
 	bool starts;
 
-	find_varying(rows, n, job.desc->row_size, diff);
-	job.tracks = job.track >= 0 && varies(&job, diff, (uint32_t)job.track);
-	order_rows(&job);
-	ranges(&job, table, &head);
-	starts = job.start >= 0 && varies(&job, diff, (uint32_t)job.start);
-	job.spans = starts && job.end >= 0 && varies(&job, diff, (uint32_t)job.end) &&
-		    spans_fit(encoder->start, encoder->end, n);
-	job.gaps = job.spans && gaps_are_smaller(encoder->start, encoder->end, n);
+	find_varying(rows, count, block.desc->row_size, diff);
+	block.tracks = block.track >= 0 && column_varies(&block, diff, (uint32_t)block.track);
+	order_rows(&block);
+	set_block_range(&block, table, &head);
+	starts = block.start >= 0 && column_varies(&block, diff, (uint32_t)block.start);
+	block.spans = starts && block.end >= 0 &&
+		      column_varies(&block, diff, (uint32_t)block.end) &&
+		      spans_fit(encoder->start, encoder->end, count);
+	block.gaps = block.spans && gaps_are_smaller(encoder->start, encoder->end, count);
 	if (starts)
-		try_steps(&job);
+		try_steps(&block);
 
 	encoder->streams.len = 0;
 	ws_block_begin(&encoder->out);
-	for (uint32_t c = 0; c < job.desc->column_count; c++)
-		put_column(&job, table, c, diff);
+	for (uint32_t column = 0; column < block.desc->column_count; column++)
+		put_column(&block, table, column, diff);
 	ws_bytes_add(&encoder->out, encoder->streams.bytes, encoder->streams.len);
 	head.table = table;
-	head.rows = n;
-	head.columns = job.columns;
+	head.rows = count;
+	head.columns = block.columns;
 	head.first = first;
-	head.raw = (uint64_t)n * job.desc->row_size;
+	head.raw = (uint64_t)count * block.desc->row_size;
 	ws_block_end(&encoder->out, &head);
 }
 
 /* ---- strings ---- */
 
-static void put_length(struct ws_bytes *bytes, uint32_t v)
+static void put_length(struct ws_bytes *bytes, uint32_t length)
 {
 	uint8_t *data = ws_bytes_room(bytes, 5);
 
-	for (; v > 0x7f; v >>= 7, bytes->len++)
-		*data++ = (uint8_t)(v | 0x80);
-	*data = (uint8_t)v;
+	for (; length > 0x7f; length >>= 7, bytes->len++)
+		*data++ = (uint8_t)(length | 0x80);
+	*data = (uint8_t)length;
 	bytes->len++;
 }
 
-void ws_encode_strings(struct ws_encoder *encoder, uint64_t first, uint32_t n,
+void ws_encode_strings(struct ws_encoder *encoder, uint64_t first, uint32_t count,
 		       const uint32_t *lengths, const void *text, uint64_t bytes,
 		       uint32_t generation, uint64_t sequence)
 {
@@ -785,7 +816,7 @@ void ws_encode_strings(struct ws_encoder *encoder, uint64_t first, uint32_t n,
 	uint32_t size;
 
 	encoder->streams.len = 0;
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < count; i++)
 		put_length(&encoder->streams, lengths[i]);
 	size = (uint32_t)encoder->streams.len;
 	ws_block_begin(&encoder->out);
@@ -793,7 +824,7 @@ void ws_encode_strings(struct ws_encoder *encoder, uint64_t first, uint32_t n,
 	ws_stream_put(&encoder->packer, &encoder->out, encoder->streams.bytes, size);
 	ws_stream_put(&encoder->packer, &encoder->out, text, bytes);
 	head.table = generation;
-	head.rows = n;
+	head.rows = count;
 	head.first = first;
 	head.raw = bytes;
 	ws_block_end(&encoder->out, &head);
@@ -801,15 +832,15 @@ void ws_encode_strings(struct ws_encoder *encoder, uint64_t first, uint32_t n,
 
 /* ---- index ---- */
 
-void ws_encode_index(struct ws_bytes *out, const struct ws_index_entry *index, size_t n,
+void ws_encode_index(struct ws_bytes *out, const struct ws_index_entry *index, size_t count,
 		     uint64_t at, uint64_t total_rows, uint64_t sequence)
 {
 	struct ws_block_head head = ws_block_head_new(WS_BLOCK_INDEX, sequence);
 	struct ws_trailer trailer = {.index_offset = at, .total_rows = total_rows};
 
 	ws_block_begin(out);
-	ws_bytes_add(out, index, n * sizeof(*index));
-	head.rows = (uint32_t)n;
+	ws_bytes_add(out, index, count * sizeof(*index));
+	head.rows = (uint32_t)count;
 	ws_block_end(out, &head);
 	trailer.file_bytes = at + out->len + sizeof(trailer);
 	trailer.check = XXH3_64bits(&trailer, offsetof(struct ws_trailer, check));
@@ -821,10 +852,10 @@ void ws_encode_index(struct ws_bytes *out, const struct ws_index_entry *index, s
 
 static void put_name(struct ws_bytes *bytes, const char *text)
 {
-	uint16_t n = (uint16_t)strlen(text);
+	uint16_t length = (uint16_t)strlen(text);
 
-	ws_bytes_add(bytes, &n, 2);
-	ws_bytes_add(bytes, text, n);
+	ws_bytes_add(bytes, &length, 2);
+	ws_bytes_add(bytes, text, length);
 }
 
 void ws_encode_schema(struct ws_encoder *encoder, uint64_t sequence)
@@ -832,15 +863,16 @@ void ws_encode_schema(struct ws_encoder *encoder, uint64_t sequence)
 	struct ws_block_head head = ws_block_head_new(WS_BLOCK_SCHEMA, sequence);
 
 	ws_block_begin(&encoder->out);
-	for (uint16_t t = 0; t < WS_TABLE_COUNT; t++) {
-		uint16_t columns = (uint16_t)ws_tables[t].column_count;
+	for (uint16_t table = 0; table < WS_TABLE_COUNT; table++) {
+		uint16_t columns = (uint16_t)ws_tables[table].column_count;
 
-		ws_bytes_add(&encoder->out, &t, 2);
+		ws_bytes_add(&encoder->out, &table, 2);
 		ws_bytes_add(&encoder->out, &columns, 2);
-		put_name(&encoder->out, ws_tables[t].name);
-		for (uint32_t c = 0; c < columns; c++) {
-			put_name(&encoder->out, ws_tables[t].columns[c].name);
-			put_name(&encoder->out, ws_types[ws_tables[t].columns[c].type].name);
+		put_name(&encoder->out, ws_tables[table].name);
+		for (uint32_t column = 0; column < columns; column++) {
+			put_name(&encoder->out, ws_tables[table].columns[column].name);
+			put_name(&encoder->out,
+				 ws_types[ws_tables[table].columns[column].type].name);
 		}
 	}
 	head.rows = WS_TABLE_COUNT;
@@ -849,25 +881,26 @@ void ws_encode_schema(struct ws_encoder *encoder, uint64_t sequence)
 
 uint64_t ws_schema_fingerprint(void)
 {
-	XXH3_state_t *s = XXH3_createState();
-	uint64_t h;
+	XXH3_state_t *state = XXH3_createState();
+	uint64_t fingerprint;
 
-	if (!s)
+	if (!state)
 		return 0;
-	XXH3_64bits_reset(s);
-	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
-		XXH3_64bits_update(s, ws_tables[t].name, strlen(ws_tables[t].name) + 1);
-		XXH3_64bits_update(s, &ws_tables[t].row_size, sizeof(ws_tables[t].row_size));
-		for (uint32_t c = 0; c < ws_tables[t].column_count; c++) {
-			const struct ws_column_desc *desc = &ws_tables[t].columns[c];
+	XXH3_64bits_reset(state);
+	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++) {
+		XXH3_64bits_update(state, ws_tables[table].name, strlen(ws_tables[table].name) + 1);
+		XXH3_64bits_update(state, &ws_tables[table].row_size,
+				   sizeof(ws_tables[table].row_size));
+		for (uint32_t column = 0; column < ws_tables[table].column_count; column++) {
+			const struct ws_column_desc *desc = &ws_tables[table].columns[column];
 
-			XXH3_64bits_update(s, desc->name, strlen(desc->name) + 1);
-			XXH3_64bits_update(s, ws_types[desc->type].name,
+			XXH3_64bits_update(state, desc->name, strlen(desc->name) + 1);
+			XXH3_64bits_update(state, ws_types[desc->type].name,
 					   strlen(ws_types[desc->type].name) + 1);
-			XXH3_64bits_update(s, &desc->offset, sizeof(desc->offset));
+			XXH3_64bits_update(state, &desc->offset, sizeof(desc->offset));
 		}
 	}
-	h = XXH3_64bits_digest(s);
-	XXH3_freeState(s);
-	return h;
+	fingerprint = XXH3_64bits_digest(state);
+	XXH3_freeState(state);
+	return fingerprint;
 }

@@ -16,36 +16,35 @@ struct ws_encoder {
 	uint8_t *rest[2];
 	uint32_t max_rows;
 	uint64_t scale; /* the step of the clock that was found last, 0 for none */
-	uint32_t scale_wait,
-		scale_patience; /* blocks until the next search for one, and how many after that */
+	uint32_t scale_wait, scale_patience; /* blocks until the next search for one, and how many
+						to wait after that */
 };
 void ws_encoder_init(struct ws_encoder *encoder, uint32_t max_rows);
 void ws_encoder_free(struct ws_encoder *encoder);
 
-/* Begin a block in e->out; write its body after it with ws_bytes_add; then ws_block_end seals it.
- */
+/* Begin a block in encoder->out; append its body with ws_bytes_add; then ws_block_end seals it. */
 struct ws_block_head ws_block_head_new(uint32_t type, uint64_t sequence);
 void ws_block_begin(struct ws_bytes *out);
-void ws_block_end(
-	struct ws_bytes *out,
-	const struct ws_block_head *head); /* fills in the body's length and both checks */
+/* Fills in the body's length and both checksums. */
+void ws_block_end(struct ws_bytes *out, const struct ws_block_head *head);
 
-/* Encode rows 0..n-1 (row structs of `t`; not changed) into e->out. `first`: rows of the table
- * written before. n >= 1. */
-void ws_encode_rows(struct ws_encoder *encoder, enum ws_table table, const void *rows, uint32_t n,
-		    uint64_t first, uint64_t sequence);
+/* Encode `count` rows (at least 1; row structs of `table`, not changed) into encoder->out. `first`:
+ * rows of the table written before. */
+void ws_encode_rows(struct ws_encoder *encoder, enum ws_table table, const void *rows,
+		    uint32_t count, uint64_t first, uint64_t sequence);
 
-/* A dictionary block: strings `first` to first+n-1, whose bytes stand one after the other in
- * `text`. */
-void ws_encode_strings(struct ws_encoder *encoder, uint64_t first, uint32_t n,
+/* Encode a dictionary block: strings `first` to first + count - 1, whose bytes stand one after the
+ * other in `text`. */
+void ws_encode_strings(struct ws_encoder *encoder, uint64_t first, uint32_t count,
 		       const uint32_t *lengths, const void *text, uint64_t bytes,
 		       uint32_t generation, uint64_t sequence);
 
-/* The index block and the trailer, for a file whose blocks end at `at`. */
-void ws_encode_index(struct ws_bytes *out, const struct ws_index_entry *index, size_t n,
+/* Encode the index block and the trailer, for a file whose blocks end at `at`. */
+void ws_encode_index(struct ws_bytes *out, const struct ws_index_entry *index, size_t count,
 		     uint64_t at, uint64_t total_rows, uint64_t sequence);
 
-/* The description of this build's tables, and a number that changes with it. */
+/* Encode the description of this build's tables; the fingerprint is a number that changes with it.
+ */
 void ws_encode_schema(struct ws_encoder *encoder, uint64_t sequence);
 uint64_t ws_schema_fingerprint(void);
 

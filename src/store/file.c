@@ -3,8 +3,8 @@
  *
  * The lock is flock on the report itself: it goes with the recorder however that dies, and leaves
  * nothing behind. The file is made and locked under a temporary name and then put in place without
- * replacing (link semantics) or, with overwrite, by rename while the lock of the old file is held:
- * so two recorders that want one name cannot both have it.
+ * replacing anything (link semantics) or, with overwrite, by rename while the lock of the old file
+ * is held: so two recorders that want the same name cannot both get it.
  */
 #include "store/file.h"
 
@@ -21,12 +21,12 @@
 
 #include "base/mem.h"
 
-int ws_pread_all(int fd, void *to, size_t n, uint64_t at)
+int ws_pread_all(int fd, void *to, size_t size, uint64_t at)
 {
-	char *from = to;
+	char *next = to;
 
-	while (n) {
-		ssize_t got = pread(fd, from, n, (off_t)at);
+	while (size) {
+		ssize_t got = pread(fd, next, size, (off_t)at);
 
 		if (got < 0 && errno == EINTR)
 			continue;
@@ -35,30 +35,30 @@ int ws_pread_all(int fd, void *to, size_t n, uint64_t at)
 				errno = EIO;
 			return -1;
 		}
-		from += got;
+		next += got;
 		at += (uint64_t)got;
-		n -= (size_t)got;
+		size -= (size_t)got;
 	}
 	return 0;
 }
 
 /*
- * A write beyond RLIMIT_FSIZE raises SIGXFSZ, which kills. Ignoring it for the process would be
- * inherited by the target, so it is blocked in this thread for the moment of the write, and taken
- * off if it came.
+ * A write beyond RLIMIT_FSIZE raises SIGXFSZ, which kills. If the process ignored it, the target
+ * would inherit that; so it is blocked in this thread for the moment of the write, and consumed if
+ * it came.
  */
-struct guard {
+struct signal_guard {
 	sigset_t set, old;
 };
 
-static void guard_on(struct guard *guard)
+static void block_sigxfsz(struct signal_guard *guard)
 {
 	sigemptyset(&guard->set);
 	sigaddset(&guard->set, SIGXFSZ);
 	pthread_sigmask(SIG_BLOCK, &guard->set, &guard->old);
 }
 
-static void guard_off(struct guard *guard)
+static void unblock_sigxfsz(struct signal_guard *guard)
 {
 	struct timespec none = {0};
 	int saved = errno;
@@ -69,53 +69,54 @@ static void guard_off(struct guard *guard)
 	errno = saved;
 }
 
-int ws_pwrite_all(int fd, const void *from, size_t n, uint64_t at)
+int ws_pwrite_all(int fd, const void *from, size_t size, uint64_t at)
 {
-	const char *scan = from;
-	struct guard guard;
+	const char *next = from;
+	struct signal_guard guard;
 	int rc = 0;
 
 	errno = 0;
-	guard_on(&guard);
-	while (n) {
-		ssize_t put = pwrite(fd, scan, n, (off_t)at);
+	block_sigxfsz(&guard);
+	while (size) {
+		ssize_t written = pwrite(fd, next, size, (off_t)at);
 
-		if (put < 0 && errno == EINTR)
+		if (written < 0 && errno == EINTR)
 			continue;
-		if (put <= 0) {
-			if (!put)
+		if (written <= 0) {
+			if (!written)
 				errno = ENOSPC;
 			rc = -1;
 			break;
 		}
-		scan += put;
-		at += (uint64_t)put;
-		n -= (size_t)put;
+		next += written;
+		at += (uint64_t)written;
+		size -= (size_t)written;
 	}
-	guard_off(&guard);
+	unblock_sigxfsz(&guard);
 	return rc;
 }
 
-int ws_guarded_fallocate(int fd, int mode, uint64_t at, uint64_t n)
+int ws_guarded_fallocate(int fd, int mode, uint64_t at, uint64_t size)
 {
-	struct guard guard;
+	struct signal_guard guard;
 	int rc;
 
 	errno = 0;
-	guard_on(&guard);
+	block_sigxfsz(&guard);
 	do
-		rc = fallocate(fd, mode, (off_t)at, (off_t)n);
+		rc = fallocate(fd, mode, (off_t)at, (off_t)size);
 	while (rc && errno == EINTR);
-	guard_off(&guard);
+	unblock_sigxfsz(&guard);
 	return rc;
 }
 
 /* ---- locks ---- */
 
-/* Where there are no locks at all (some network file systems), that is as good as locked. */
+/* Where the file system has no locks at all (some network file systems), the file counts as locked.
+ */
 int ws_file_lock(int fd)
 {
-	for (int i = 0;; i++) {
+	for (int attempt = 0;; attempt++) {
 		struct timespec pause = {0, 2000000};
 
 		if (!flock(fd, LOCK_EX | LOCK_NB))
@@ -124,7 +125,7 @@ int ws_file_lock(int fd)
 			return 1;
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return -1;
-		if (i == 10) /* longer than a reader's glance takes */
+		if (attempt == 10) /* longer than a reader checking the lock takes */
 			return 0;
 		nanosleep(&pause, NULL);
 	}
@@ -159,7 +160,7 @@ static int fail_exists(const char *path, int fd, struct ws_err *err)
 }
 
 /* Give the file at `temp` the name `path` unless that exists: errno EEXIST then. */
-static int name_new(const char *temp, const char *path)
+static int name_new_file(const char *temp, const char *path)
 {
 	if (!renameat2(AT_FDCWD, temp, AT_FDCWD, path, RENAME_NOREPLACE))
 		return 0;
@@ -171,7 +172,7 @@ static int name_new(const char *temp, const char *path)
 	return 0;
 }
 
-static bool same_file(int fd, const char *path)
+static bool is_same_file(int fd, const char *path)
 {
 	struct stat left, right;
 
@@ -179,39 +180,45 @@ static bool same_file(int fd, const char *path)
 	       left.st_ino == right.st_ino;
 }
 
-/* Replace what is at `path`, holding its lock meanwhile so that no running recorder loses its file.
- * 0 done, 1 try again. */
-static int name_over(const char *temp, const char *path, struct ws_err *err)
+/* Replace the open file `old`, which `path` named a moment ago. 0 done, 1 try again, -1 error. */
+static int replace_locked(const char *temp, const char *path, int old, struct ws_err *err)
 {
-	struct stat st;
-	int old, locked;
+	int locked = ws_file_lock(old);
 
-	if (lstat(path, &st)) {
+	if (!locked)
+		return fail_taken(path, err);
+	if (locked == 1 && !is_same_file(old, path))
+		return 1;
+	if (locked < 0 || rename(temp, path))
+		return ws_fail_errno(err, "cannot replace %s", path);
+	return 0;
+}
+
+/* Replace what is at `path`, holding its lock meanwhile so that no running recorder loses its file.
+ * 0 done, 1 try again, -1 error. */
+static int name_over_file(const char *temp, const char *path, struct ws_err *err)
+{
+	struct stat status;
+	int old, rc;
+	if (lstat(path, &status)) {
 		if (errno != ENOENT)
 			return ws_fail_errno(err, "cannot look at %s", path);
-		if (!name_new(temp, path))
+		if (!name_new_file(temp, path))
 			return 0;
-		return errno == EEXIST ? 1 : ws_fail_errno(err, "cannot create %s", path);
+		if (errno == EEXIST)
+			return 1;
+		return ws_fail_errno(err, "cannot create %s", path);
 	}
-	if (!S_ISREG(st.st_mode))
+	if (!S_ISREG(status.st_mode))
 		return ws_fail(err, "%s is not a regular file and will not be replaced", path);
 	old = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-	if (old < 0)
-		return errno == ENOENT
-			       ? 1
-			       : ws_fail_errno(err, "cannot open %s to see whether it is in use",
-					       path);
-	locked = ws_file_lock(old);
-	if (locked == 1 && !same_file(old, path)) {
-		close(old);
+	if (old < 0 && errno == ENOENT)
 		return 1;
-	}
-	if (locked == 1 && rename(temp, path))
-		locked = -1;
-	if (locked < 0)
-		ws_fail_errno(err, "cannot replace %s", path);
+	if (old < 0)
+		return ws_fail_errno(err, "cannot open %s to see whether it is in use", path);
+	rc = replace_locked(temp, path, old, err);
 	close(old);
-	return locked == 1 ? 0 : locked == 0 ? fail_taken(path, err) : -1;
+	return rc;
 }
 
 static int put_in_place(const char *temp, const char *path, bool overwrite, int fd,
@@ -220,7 +227,7 @@ static int put_in_place(const char *temp, const char *path, bool overwrite, int 
 	int rc = 1;
 
 	if (!overwrite) {
-		if (!name_new(temp, path))
+		if (!name_new_file(temp, path))
 			return fd;
 		if (errno == EEXIST)
 			return fail_exists(path, fd, err);
@@ -229,7 +236,7 @@ static int put_in_place(const char *temp, const char *path, bool overwrite, int 
 		return -1;
 	}
 	for (int i = 0; i < 100 && rc == 1; i++)
-		rc = name_over(temp, path, err);
+		rc = name_over_file(temp, path, err);
 	if (rc == 1)
 		ws_fail(err, "cannot replace %s: it keeps changing", path);
 	if (!rc)
@@ -238,16 +245,16 @@ static int put_in_place(const char *temp, const char *path, bool overwrite, int 
 	return -1;
 }
 
-int ws_file_create(const char *path, bool overwrite, const void *start, size_t n,
+int ws_file_create(const char *path, bool overwrite, const void *start, size_t size,
 		   struct ws_err *err)
 {
 	static unsigned count; /* several writers in one process */
 	char *temp = ws_format("%s.%d-%u.tmp", path, (int)getpid(),
 			       __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED));
-	struct stat st;
+	struct stat status;
 	int fd;
 
-	if (!overwrite && !lstat(path, &st)) { /* the plain case, without making anything */
+	if (!overwrite && !lstat(path, &status)) { /* the common case, without creating anything */
 		free(temp);
 		return fail_exists(path, -1, err);
 	}
@@ -258,7 +265,7 @@ int ws_file_create(const char *path, bool overwrite, const void *start, size_t n
 		free(temp);
 		return -1;
 	}
-	if (fchmod(fd, 0600) || ws_file_lock(fd) < 0 || ws_pwrite_all(fd, start, n, 0)) {
+	if (fchmod(fd, 0600) || ws_file_lock(fd) < 0 || ws_pwrite_all(fd, start, size, 0)) {
 		ws_fail_errno(err, "cannot write %s", path);
 		close(fd);
 		fd = -1;

@@ -1,6 +1,6 @@
 /*
  * file.h - file operations of the store: whole reads and writes that a signal or a size limit
- * cannot tear, the making of a report's file, and its lock.
+ * cannot interrupt halfway, creating a report's file, and its lock.
  */
 #ifndef WS_FILE_H
 #define WS_FILE_H
@@ -11,17 +11,21 @@
 
 #include "base/err.h"
 
-/* All n bytes, or -1 with errno (EIO for a file that ends early). */
-int ws_pread_all(int fd, void *to, size_t n, uint64_t at);
-/* The same; SIGXFSZ does not strike. Some bytes may have been written on failure. */
-int ws_pwrite_all(int fd, const void *from, size_t n, uint64_t at);
-int ws_guarded_fallocate(int fd, int mode, uint64_t at, uint64_t n);
+/* Read all `size` bytes at offset `at`; returns 0, or -1 with errno (EIO for a file that ends
+ * early). */
+int ws_pread_all(int fd, void *to, size_t size, uint64_t at);
+/* Write all `size` bytes; a file size limit is an error (EFBIG), not a SIGXFSZ. Some bytes may have
+ * been written on failure. */
+int ws_pwrite_all(int fd, const void *from, size_t size, uint64_t at);
+/* fallocate, for which a file size limit is an error too. 0, or -1 with errno. */
+int ws_guarded_fallocate(int fd, int mode, uint64_t at, uint64_t size);
 
 /*
  * Create and lock the file of a report as ws_writer_create promises: it appears under its name only
- * once it is locked and begins with the `n` bytes at `start`. Returns the descriptor.
+ * once it is locked and begins with the `size` bytes at `start`. Returns the descriptor, or -1 with
+ * a message.
  */
-int ws_file_create(const char *path, bool overwrite, const void *start, size_t n,
+int ws_file_create(const char *path, bool overwrite, const void *start, size_t size,
 		   struct ws_err *err);
 
 /* Whether a recorder holds the lock of this open file. */

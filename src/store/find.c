@@ -1,8 +1,8 @@
 /*
  * find.c - which blocks a file has: from its index, or without one by walking from block to block.
  *
- * The walk trusts a block header when its checksum is right, and steps over the body. Where no
- * header stands, it looks for the next block magic (blocks stand at multiples of 8) and says how
+ * The walk trusts a block header whose checksum is right, and steps over the body. Where no header
+ * stands, it searches for the next block magic (blocks stand at multiples of 8) and reports how
  * many bytes it had to leave out. What those bytes held shows in the numbering: each block says how
  * many rows of its table came before it.
  */
@@ -10,6 +10,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/choose.h"
 #include "base/mem.h"
 #include "store/file.h"
 #include "store/report.h"
@@ -38,8 +39,8 @@ static uint64_t block_bytes(const struct ws_block_head *head)
 	return sizeof(struct ws_block_header) + WS_ALIGN_UP(head->body_bytes, WS_BLOCK_ALIGN);
 }
 
-/* Whether an intact header stands at `at` and its body ends within the file. */
-static bool header_at(const struct ws_report *report, uint64_t at, struct ws_block *block)
+/* Whether an intact header stands at `at` and its body ends within the file; *block gets it. */
+static bool read_header_at(const struct ws_report *report, uint64_t at, struct ws_block *block)
 {
 	struct ws_block_header header;
 
@@ -54,7 +55,7 @@ static bool header_at(const struct ws_report *report, uint64_t at, struct ws_blo
 	return header.head.body_bytes <= report->size - at - sizeof(header);
 }
 
-static void add(struct ws_block_list *block_list, const struct ws_block *block)
+static void append_block(struct ws_block_list *block_list, const struct ws_block *block)
 {
 	ws_grow(block_list->blocks, block_list->cap, block_list->n + 1);
 	block_list->blocks[block_list->n++] = *block;
@@ -62,8 +63,8 @@ static void add(struct ws_block_list *block_list, const struct ws_block *block)
 
 /* ---- by index ---- */
 
-static bool take_entry(struct ws_report *report, const struct ws_index_entry *entry,
-		       uint64_t *last_end, uint64_t limit)
+static bool add_index_entry(struct ws_report *report, const struct ws_index_entry *entry,
+			    uint64_t *last_end, uint64_t limit)
 {
 	struct ws_block block = {.offset = entry->offset, .head = entry->head};
 
@@ -72,11 +73,11 @@ static bool take_entry(struct ws_report *report, const struct ws_index_entry *en
 	    block_bytes(&entry->head) > limit - entry->offset)
 		return false;
 	*last_end = entry->offset + block_bytes(&entry->head);
-	add(&report->all, &block);
+	append_block(&report->all, &block);
 	return true;
 }
 
-static bool take_index(struct ws_report *report, const uint8_t *body, const struct ws_block *index)
+static bool add_index(struct ws_report *report, const uint8_t *body, const struct ws_block *index)
 {
 	uint64_t last_end = sizeof(struct ws_file_header);
 	struct ws_index_entry entry;
@@ -85,7 +86,7 @@ static bool take_index(struct ws_report *report, const uint8_t *body, const stru
 		return false;
 	for (uint32_t i = 0; i < index->head.rows; i++) {
 		memcpy(&entry, body + (size_t)i * sizeof(entry), sizeof(entry));
-		if (!take_entry(report, &entry, &last_end, index->offset)) {
+		if (!add_index_entry(report, &entry, &last_end, index->offset)) {
 			report->all.n = 0;
 			return false;
 		}
@@ -93,7 +94,7 @@ static bool take_index(struct ws_report *report, const uint8_t *body, const stru
 	return true;
 }
 
-static bool by_index(struct ws_report *report)
+static bool find_by_index(struct ws_report *report)
 {
 	struct ws_trailer trailer;
 	struct ws_workspace *workspace;
@@ -107,19 +108,20 @@ static bool by_index(struct ws_report *report)
 	if (memcmp(trailer.magic, WS_TRAILER_MAGIC, 8) ||
 	    trailer.check != XXH3_64bits(&trailer, offsetof(struct ws_trailer, check)) ||
 	    trailer.file_bytes != report->size ||
-	    !header_at(report, trailer.index_offset, &index) || index.head.type != WS_BLOCK_INDEX)
+	    !read_header_at(report, trailer.index_offset, &index) ||
+	    index.head.type != WS_BLOCK_INDEX)
 		return false;
 	workspace = ws_workspace_take(report);
 	body = ws_block_body(report, &index, workspace, NULL);
-	ok = body && take_index(report, body, &index);
+	ok = body && add_index(report, body, &index);
 	ws_workspace_give(report, workspace);
 	return ok;
 }
 
 /* ---- by walking ---- */
 
-/* The next place from `from` on where an intact header stands, or the size of the file. */
-static uint64_t search(const struct ws_report *report, uint64_t from)
+/* The next offset from `from` on where an intact header stands, or the size of the file. */
+static uint64_t find_next_header(const struct ws_report *report, uint64_t from)
 {
 	uint8_t *buffer = ws_malloc(SEARCH_BYTES);
 	uint64_t magic, word, found = report->size;
@@ -129,36 +131,36 @@ static uint64_t search(const struct ws_report *report, uint64_t from)
 	memcpy(&magic, WS_BLOCK_MAGIC, 8);
 	for (uint64_t at = WS_ALIGN_UP(from, WS_BLOCK_ALIGN);
 	     at < report->size && found == report->size;) {
-		size_t n = report->size - at < step ? report->size - at : step;
+		size_t size = ws_min(report->size - at, (uint64_t)step);
 
-		if (ws_pread_all(report->fd, buffer, n, at))
+		if (ws_pread_all(report->fd, buffer, size, at))
 			break;
-		for (size_t i = 0; i + 8 <= n; i += 8) {
+		for (size_t i = 0; i + 8 <= size; i += 8) {
 			memcpy(&word, buffer + i, 8);
-			if (word == magic && header_at(report, at + i, &block)) {
+			if (word == magic && read_header_at(report, at + i, &block)) {
 				found = at + i;
 				break;
 			}
 		}
-		at += n;
-		step = step * 4 < SEARCH_BYTES ? step * 4 : SEARCH_BYTES;
+		at += size;
+		step = ws_min(step * 4, (size_t)SEARCH_BYTES);
 	}
 	free(buffer);
 	return found;
 }
 
-static void walk(struct ws_report *report)
+static void find_by_walking(struct ws_report *report)
 {
 	uint64_t at = sizeof(struct ws_file_header);
 	struct ws_block block;
 
 	while (at < report->size) {
-		if (header_at(report, at, &block)) {
-			add(&report->all, &block);
+		if (read_header_at(report, at, &block)) {
+			append_block(&report->all, &block);
 			at += block_bytes(&block.head);
 			continue;
 		}
-		uint64_t next = search(report, at + WS_BLOCK_ALIGN);
+		uint64_t next = find_next_header(report, at + WS_BLOCK_ALIGN);
 
 		if (next >= report->size) {
 			report->rest = report->size - at;
@@ -173,7 +175,7 @@ static void walk(struct ws_report *report)
 
 void ws_report_find_blocks(struct ws_report *report)
 {
-	report->indexed = by_index(report);
+	report->indexed = find_by_index(report);
 	if (!report->indexed)
-		walk(report);
+		find_by_walking(report);
 }

@@ -3,7 +3,7 @@
  * words.
  *
  * Both are read by memcpy into these structs: all fields are little endian and naturally aligned,
- * and both supported processors are little endian. Every struct that starts a thing carries a
+ * and both supported processors are little endian. Every struct that starts something carries a
  * checksum of itself, so that a reader can tell a header from bytes that look like one. Private to
  * store/.
  */
@@ -23,7 +23,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the report format is l
 #define WS_FORMAT_MAJOR 1 /* a reader refuses a higher one */
 #define WS_FORMAT_MINOR 1 /* a reader copes with a higher one */
 
-/* The first byte is no ASCII and the last ones break when a transfer "corrects" line ends. */
+/* The first byte is not ASCII and the last ones break when a transfer "corrects" line ends. */
 #define WS_FILE_MAGIC WS_REPORT_MAGIC
 #define WS_BLOCK_MAGIC "\x89WSBLK\r\n"
 #define WS_TRAILER_MAGIC "\x89WSEND\r\n"
@@ -56,7 +56,7 @@ enum ws_block_type {
 	WS_BLOCK_STRINGS = 3, /* dictionary */
 	WS_BLOCK_ROWS = 4,
 	WS_BLOCK_INDEX = 5,
-	WS_BLOCK_OVERVIEW = 6, /* sums over blocks of rows; of no need to read these */
+	WS_BLOCK_OVERVIEW = 6, /* sums over blocks of rows, which can be read without them */
 };
 
 /* Everything of a block header that the index repeats. */

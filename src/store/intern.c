@@ -5,9 +5,10 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/choose.h"
 #include "base/mem.h"
 
-enum { FIRST_SLOTS = 4096, MOST_SLOTS = 1 << 16, MOST_TEXT = 4 << 20 };
+enum { FIRST_SLOTS = 4096, MAX_SLOTS = 1 << 16, MAX_TEXT = 4 << 20 };
 
 struct ws_intern_slot {
 	uint32_t hash, id; /* id 0: free */
@@ -29,14 +30,14 @@ uint64_t ws_intern_hash(const void *bytes, size_t len)
 uint32_t ws_intern_find(const struct ws_intern *intern, uint64_t hash, const void *bytes,
 			size_t len)
 {
-	uint32_t mask = intern->slot_count - 1, h = (uint32_t)(hash >> 32);
+	uint32_t mask = intern->slot_count - 1, high_bits = (uint32_t)(hash >> 32);
 
 	if (!intern->slot_count)
 		return 0;
-	for (uint32_t s = (uint32_t)hash & mask; intern->slots[s].id; s = (s + 1) & mask) {
-		const struct ws_intern_slot *slot = &intern->slots[s];
+	for (uint32_t at = (uint32_t)hash & mask; intern->slots[at].id; at = (at + 1) & mask) {
+		const struct ws_intern_slot *slot = &intern->slots[at];
 
-		if (slot->hash == h && slot->len == len &&
+		if (slot->hash == high_bits && slot->len == len &&
 		    (!len || !memcmp(intern->text + slot->at, bytes, len)))
 			return slot->id;
 	}
@@ -45,7 +46,7 @@ uint32_t ws_intern_find(const struct ws_intern *intern, uint64_t hash, const voi
 
 bool ws_intern_full(const struct ws_intern *intern, size_t len)
 {
-	return intern->used >= MOST_SLOTS / 2 || intern->text_len + len > MOST_TEXT;
+	return intern->used >= MAX_SLOTS / 2 || intern->text_len + len > MAX_TEXT;
 }
 
 void ws_intern_clear(struct ws_intern *intern)
@@ -56,25 +57,26 @@ void ws_intern_clear(struct ws_intern *intern)
 	intern->text_len = 0;
 }
 
-static void place(struct ws_intern *intern, uint64_t hash, struct ws_intern_slot slot)
+static void store_slot(struct ws_intern *intern, uint64_t hash, struct ws_intern_slot slot)
 {
-	uint32_t mask = intern->slot_count - 1, s = (uint32_t)hash & mask;
+	uint32_t mask = intern->slot_count - 1, at = (uint32_t)hash & mask;
 
-	while (intern->slots[s].id)
-		s = (s + 1) & mask;
-	intern->slots[s] = slot;
+	while (intern->slots[at].id)
+		at = (at + 1) & mask;
+	intern->slots[at] = slot;
 }
 
-static void more_slots(struct ws_intern *intern)
+static void double_slots(struct ws_intern *intern)
 {
 	struct ws_intern_slot *old = intern->slots;
 	uint32_t count = intern->slot_count;
 
-	intern->slot_count = count ? count * 2 : FIRST_SLOTS;
+	intern->slot_count = ws_max(count * 2, (uint32_t)FIRST_SLOTS);
 	intern->slots = ws_calloc(intern->slot_count, sizeof(*intern->slots));
 	for (uint32_t i = 0; i < count; i++)
 		if (old[i].id)
-			place(intern, ws_intern_hash(intern->text + old[i].at, old[i].len), old[i]);
+			store_slot(intern, ws_intern_hash(intern->text + old[i].at, old[i].len),
+				   old[i]);
 	free(old);
 }
 
@@ -82,13 +84,13 @@ void ws_intern_add(struct ws_intern *intern, uint64_t hash, const void *bytes, s
 		   uint32_t id)
 {
 	if (intern->used * 2 >= intern->slot_count)
-		more_slots(intern);
+		double_slots(intern);
 	ws_grow(intern->text, intern->text_cap, intern->text_len + len + 1);
 	if (len)
 		memcpy(intern->text + intern->text_len, bytes, len);
-	place(intern, hash,
-	      (struct ws_intern_slot){(uint32_t)(hash >> 32), id, (uint32_t)intern->text_len,
-				      (uint32_t)len});
+	store_slot(intern, hash,
+		   (struct ws_intern_slot){(uint32_t)(hash >> 32), id, (uint32_t)intern->text_len,
+					   (uint32_t)len});
 	intern->text_len += len;
 	intern->used++;
 }

@@ -1,8 +1,8 @@
 /*
- * intern.h - which strings of a report have an id already. Bounded, so that the table stays in the
- * cache (names that never repeat would otherwise make every lookup a miss): when it is full it
- * starts over, and strings seen again get a second id (readers unify by content, told by the
- * generation of the dictionary block).
+ * intern.h - which strings of a report have an id already. The table is bounded, so that it stays
+ * in the cache (names that never repeat would otherwise make every lookup a miss): when it is full
+ * it starts over, and strings seen again get a second id. The generation of the dictionary block
+ * tells readers of it, who unify ids by content.
  */
 #ifndef WS_INTERN_H
 #define WS_INTERN_H
@@ -22,10 +22,10 @@ enum { WS_INTERN_LONGEST = 1 << 16 }; /* longer strings are not remembered */
 
 void ws_intern_free(struct ws_intern *intern);
 uint64_t ws_intern_hash(const void *bytes, size_t len);
-/* Id of the string, or 0. */
+/* The id of the string, or 0 when it has none. */
 uint32_t ws_intern_find(const struct ws_intern *intern, uint64_t hash, const void *bytes,
 			size_t len);
-/* True when there is no room for one more of `len` bytes: then ws_intern_clear first. */
+/* Whether there is no space for one more string of `len` bytes: then call ws_intern_clear first. */
 bool ws_intern_full(const struct ws_intern *intern, size_t len);
 void ws_intern_clear(struct ws_intern *intern);
 void ws_intern_add(struct ws_intern *intern, uint64_t hash, const void *bytes, size_t len,

@@ -1,16 +1,15 @@
 /*
  * journal.c - the stage of a writer, in a file.
  *
- * The writer puts row structs straight into a shared mapping of this file, so that they are in the
- * page cache, which survives a kill of the process, without any system call. Only what
+ * The writer stores row structs straight into a shared mapping of this file, so that they are in
+ * the page cache, which survives a kill of the process, without any system call. Only what
  * ws_writer_commit has published in the head counts. A stage is emptied after its block is in the
  * report, in an order in which a kill between any two stores neither loses nor doubles a row: the
  * committed count becomes 0 first, then `first` advances. A reader compares `first` with the rows
  * that it found in the report, so that a kill between writing the block and emptying the stage is
- * no ambiguity either.
+ * unambiguous too.
  *
- * The reader's side copies with pread instead of mapping: a journal may vanish or shrink while
- * being read.
+ * Readers copy with pread instead of mapping: a journal may vanish or shrink while it is read.
  */
 #include "store/journal.h"
 
@@ -28,6 +27,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/choose.h"
 #include "base/mem.h"
 #include "store/encode.h"
 #include "store/file.h"
@@ -39,25 +39,25 @@ char *ws_journal_path(const char *report)
 	return ws_format("%s.journal", report);
 }
 
-/* Over the fields that never change. */
-static uint64_t head_check(const struct ws_journal_head *head)
+/* The checksum of the fields that never change. */
+static uint64_t hash_head(const struct ws_journal_head *head)
 {
 	struct {
 		uint64_t offset, capacity, row_size;
 	} fixed[WS_TABLE_COUNT + 1];
 
-	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
-		fixed[t].offset = head->table[t].offset;
-		fixed[t].capacity = head->table[t].capacity;
-		fixed[t].row_size = head->table[t].row_size;
+	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++) {
+		fixed[table].offset = head->table[table].offset;
+		fixed[table].capacity = head->table[table].capacity;
+		fixed[table].row_size = head->table[table].row_size;
 	}
 	fixed[WS_TABLE_COUNT].offset = XXH3_64bits(head, offsetof(struct ws_journal_head, check));
 	fixed[WS_TABLE_COUNT].capacity = fixed[WS_TABLE_COUNT].row_size = 0;
 	return XXH3_64bits(fixed, sizeof(fixed));
 }
 
-static void lay_out(struct ws_journal_head *head, const uint8_t uuid[16],
-		    const struct ws_journal_sizes *sizes)
+static void lay_out_head(struct ws_journal_head *head, const uint8_t uuid[16],
+			 const struct ws_journal_sizes *sizes)
 {
 	uint64_t at = WS_ALIGN_UP(sizeof(*head), PAGE);
 
@@ -72,14 +72,15 @@ static void lay_out(struct ws_journal_head *head, const uint8_t uuid[16],
 	head->text_offset = at;
 	head->text_capacity = sizes->text;
 	at += WS_ALIGN_UP(head->text_capacity, PAGE);
-	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
-		head->table[t].row_size = ws_tables[t].row_size;
-		head->table[t].offset = at;
-		head->table[t].capacity = (uint64_t)sizes->rows[t] * ws_tables[t].row_size;
-		at += WS_ALIGN_UP(head->table[t].capacity, 64);
+	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++) {
+		head->table[table].row_size = ws_tables[table].row_size;
+		head->table[table].offset = at;
+		head->table[table].capacity =
+			(uint64_t)sizes->rows[table] * ws_tables[table].row_size;
+		at += WS_ALIGN_UP(head->table[table].capacity, 64);
 	}
 	head->file_bytes = WS_ALIGN_UP(at, PAGE);
-	head->check = head_check(head);
+	head->check = hash_head(head);
 }
 
 static int fill_with_zeros(int fd, uint64_t size)
@@ -87,22 +88,22 @@ static int fill_with_zeros(int fd, uint64_t size)
 	static const char zeros[1 << 16];
 
 	for (uint64_t at = 0; at < size;) {
-		size_t n = size - at < sizeof(zeros) ? size - at : sizeof(zeros);
+		size_t part = ws_min(size - at, (uint64_t)sizeof(zeros));
 
-		if (ws_pwrite_all(fd, zeros, n, at))
+		if (ws_pwrite_all(fd, zeros, part, at))
 			return -1;
-		at += n;
+		at += part;
 	}
 	return 0;
 }
 
-/* Real blocks for every byte: a page fault on a mapping has no way to report a full disk but
- * SIGBUS. */
-static int allocate(int fd, uint64_t size)
+/* Allocates real blocks for every byte: a page fault on a mapping has no way to report a full disk
+ * but SIGBUS. */
+static int allocate_file(int fd, uint64_t size)
 {
 	int flags = 0, rc;
 
-	/* Where writes go to new places (btrfs), space promised to the old ones is not enough. */
+	/* Where writes go to new places (btrfs), space reserved for the old ones is not enough. */
 	if (!ioctl(fd, FS_IOC_GETFLAGS, &flags)) {
 		flags |= FS_NOCOW_FL;
 		ioctl(fd, FS_IOC_SETFLAGS, &flags);
@@ -113,14 +114,14 @@ static int allocate(int fd, uint64_t size)
 	return rc;
 }
 
-static bool map_file(struct ws_journal *journal, const char *path, uint64_t size)
+static bool create_mapped_file(struct ws_journal *journal, const char *path, uint64_t size)
 {
 	char *temp = ws_format("%s.%d.tmp", path, (int)getpid());
 	void *map;
 
 	unlink(temp);
 	journal->fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (journal->fd < 0 || allocate(journal->fd, size) ||
+	if (journal->fd < 0 || allocate_file(journal->fd, size) ||
 	    (map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, journal->fd, 0)) ==
 		    MAP_FAILED) {
 		if (journal->fd >= 0) {
@@ -142,25 +143,26 @@ void ws_journal_create(struct ws_journal *journal, const char *path, const uint8
 	struct ws_journal_head head = {0};
 
 	*journal = (struct ws_journal){.fd = -1};
-	lay_out(&head, uuid, sizes);
+	lay_out_head(&head, uuid, sizes);
 	journal->size = head.file_bytes;
-	journal->is_file = path && map_file(journal, path, head.file_bytes);
+	journal->is_file = path && create_mapped_file(journal, path, head.file_bytes);
 	if (journal->is_file) {
 		*journal->head = head;
-		/* Only now under the name that readers look for: a journal there always has its
+		/* Renamed only now: a journal under the name that readers look for always has its
 		 * head. */
 		if (rename(journal->path, path)) {
 			unlink(journal->path);
 			journal->is_file = false;
 		}
 		free(journal->path);
-		journal->path = journal->is_file ? ws_strdup(path) : NULL;
+		journal->path = NULL;
+		if (journal->is_file)
+			journal->path = ws_strdup(path);
 		return;
 	}
 	journal->head = mmap(NULL, journal->size, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (journal->head ==
-	    MAP_FAILED) /* like ws_malloc: nothing better to do; ws_calloc says it */
+	if (journal->head == MAP_FAILED) /* end as ws_malloc would: this cannot succeed */
 		journal->head = ws_calloc(1, SIZE_MAX / 2);
 	*journal->head = head;
 }
@@ -194,7 +196,7 @@ char *ws_journal_text(const struct ws_journal *journal)
 
 /* ---- reading ---- */
 
-static bool within(const struct ws_journal_head *head, uint64_t offset, uint64_t capacity)
+static bool lies_within(const struct ws_journal_head *head, uint64_t offset, uint64_t capacity)
 {
 	return offset >= sizeof(*head) && offset <= head->file_bytes &&
 	       capacity <= head->file_bytes - offset;
@@ -202,29 +204,29 @@ static bool within(const struct ws_journal_head *head, uint64_t offset, uint64_t
 
 static bool head_fits(const struct ws_journal_head *head)
 {
-	if (!within(head, head->lengths_offset, head->lengths_capacity) ||
-	    !within(head, head->text_offset, head->text_capacity))
+	if (!lies_within(head, head->lengths_offset, head->lengths_capacity) ||
+	    !lies_within(head, head->text_offset, head->text_capacity))
 		return false;
 	if (head->strings > head->lengths_capacity / 4 || head->text_bytes > head->text_capacity ||
 	    head->text_capacity > WS_MAX_TEXT || head->lengths_capacity > WS_MAX_TEXT)
 		return false;
-	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
-		const struct ws_journal_table *table = &head->table[t];
+	for (uint32_t number = 0; number < WS_TABLE_COUNT; number++) {
+		const struct ws_journal_table *table = &head->table[number];
 
-		if (!within(head, table->offset, table->capacity) ||
-		    table->row_size != ws_tables[t].row_size || table->bytes > table->capacity ||
-		    table->bytes % table->row_size ||
+		if (!lies_within(head, table->offset, table->capacity) ||
+		    table->row_size != ws_tables[number].row_size ||
+		    table->bytes > table->capacity || table->bytes % table->row_size ||
 		    table->bytes / table->row_size > WS_MAX_BLOCK_ROWS)
 			return false;
 	}
 	return true;
 }
 
-static void *copy_range(int fd, uint64_t offset, uint64_t n)
+static void *read_range(int fd, uint64_t offset, uint64_t size)
 {
-	void *memory = ws_malloc(n + 1);
+	void *memory = ws_malloc(size + 1);
 
-	if (ws_pread_all(fd, memory, n, offset)) {
+	if (ws_pread_all(fd, memory, size, offset)) {
 		free(memory);
 		return NULL;
 	}
@@ -233,30 +235,32 @@ static void *copy_range(int fd, uint64_t offset, uint64_t n)
 
 void ws_journal_copy_free(struct ws_journal_copy *copy)
 {
-	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		free(copy->table[t].rows);
+	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++)
+		free(copy->table[table].rows);
 	free(copy->lengths);
 	free(copy->text);
 	memset(copy, 0, sizeof(*copy));
 }
 
-/* Rows before strings: the strings of a row are committed before it, and perhaps in the report by
- * the time they are looked for. */
-static bool copy_rows(int fd, const struct ws_journal_head *head, struct ws_journal_copy *copy)
+/* Rows before strings: the strings of a row are committed before it, and may have reached the
+ * report by the time they are searched for. */
+static bool copy_journal_rows(int fd, const struct ws_journal_head *head,
+			      struct ws_journal_copy *copy)
 {
-	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
-		const struct ws_journal_table *table = &head->table[t];
+	for (uint32_t number = 0; number < WS_TABLE_COUNT; number++) {
+		const struct ws_journal_table *table = &head->table[number];
 
-		copy->table[t].first = table->first;
-		copy->table[t].n = (uint32_t)(table->bytes / table->row_size);
-		if (copy->table[t].n &&
-		    !(copy->table[t].rows = copy_range(fd, table->offset, table->bytes)))
+		copy->table[number].first = table->first;
+		copy->table[number].n = (uint32_t)(table->bytes / table->row_size);
+		if (copy->table[number].n &&
+		    !(copy->table[number].rows = read_range(fd, table->offset, table->bytes)))
 			return false;
 	}
 	return true;
 }
 
-static bool copy_strings(int fd, const struct ws_journal_head *head, struct ws_journal_copy *copy)
+static bool copy_journal_strings(int fd, const struct ws_journal_head *head,
+				 struct ws_journal_copy *copy)
 {
 	uint64_t sum = 0;
 
@@ -265,8 +269,8 @@ static bool copy_strings(int fd, const struct ws_journal_head *head, struct ws_j
 	copy->text_bytes = head->text_bytes;
 	if (!copy->strings)
 		return true;
-	copy->lengths = copy_range(fd, head->lengths_offset, (uint64_t)copy->strings * 4);
-	copy->text = copy_range(fd, head->text_offset, copy->text_bytes);
+	copy->lengths = read_range(fd, head->lengths_offset, (uint64_t)copy->strings * 4);
+	copy->text = read_range(fd, head->text_offset, copy->text_bytes);
 	if (!copy->lengths || !copy->text)
 		return false;
 	for (uint32_t i = 0; i < copy->strings; i++)
@@ -275,26 +279,29 @@ static bool copy_strings(int fd, const struct ws_journal_head *head, struct ws_j
 }
 
 /* 1 copied, 0 changed meanwhile (try again), -1 damaged. */
-static int copy_once(int fd, struct ws_journal_copy *copy)
+static int copy_journal_once(int fd, struct ws_journal_copy *copy)
 {
 	struct ws_journal_head head, after;
 	bool ok;
 
-	if (ws_pread_all(fd, &head, sizeof(head), 0) || head.check != head_check(&head) ||
+	if (ws_pread_all(fd, &head, sizeof(head), 0) || head.check != hash_head(&head) ||
 	    !head_fits(&head))
 		return -1;
 	copy->report_bytes = head.report_bytes;
-	ok = copy_rows(fd, &head, copy) && copy_strings(fd, &head, copy);
+	ok = copy_journal_rows(fd, &head, copy) && copy_journal_strings(fd, &head, copy);
 	if (ws_pread_all(fd, &after, sizeof(after), 0))
 		return -1;
-	if (after.change == head.change)
-		return ok ? 1 : -1;
+	if (after.change == head.change) {
+		if (ok)
+			return 1;
+		return -1;
+	}
 	ws_journal_copy_free(copy);
 	return 0;
 }
 
-static enum ws_journal_state copy_open(int fd, const uint8_t uuid[16], struct ws_journal_copy *copy,
-				       struct ws_err *why)
+static enum ws_journal_state copy_open_journal(int fd, const uint8_t uuid[16],
+					       struct ws_journal_copy *copy, struct ws_err *why)
 {
 	struct ws_journal_head head;
 	int rc = 0;
@@ -312,12 +319,16 @@ static enum ws_journal_state copy_open(int fd, const uint8_t uuid[16], struct ws
 			"another version of warpsight wrote it, and only that one can read it");
 		return WS_JOURNAL_BAD;
 	}
-	for (int i = 0; i < LIVE_ATTEMPTS && !(rc = copy_once(fd, copy)); i++)
+	for (int attempt = 0; attempt < LIVE_ATTEMPTS && !(rc = copy_journal_once(fd, copy));
+	     attempt++)
 		sched_yield();
 	if (rc == 1)
 		return WS_JOURNAL_COPIED;
 	ws_journal_copy_free(copy);
-	ws_fail(why, rc ? "it is damaged" : "it changed faster than it could be read");
+	if (rc)
+		ws_fail(why, "it is damaged");
+	else
+		ws_fail(why, "it changed faster than it could be read");
 	return WS_JOURNAL_BAD;
 }
 
@@ -326,7 +337,7 @@ enum ws_journal_state ws_journal_copy(const char *path, const uint8_t uuid[16],
 {
 	enum ws_journal_state state;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-	struct stat st;
+	struct stat status;
 
 	memset(copy, 0, sizeof(*copy));
 	if (fd < 0) {
@@ -335,12 +346,12 @@ enum ws_journal_state ws_journal_copy(const char *path, const uint8_t uuid[16],
 		ws_fail_errno(why, "it cannot be opened");
 		return WS_JOURNAL_BAD;
 	}
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+	if (fstat(fd, &status) || !S_ISREG(status.st_mode)) {
 		close(fd);
 		ws_fail(why, "it is not a regular file");
 		return WS_JOURNAL_BAD;
 	}
-	state = copy_open(fd, uuid, copy, why);
+	state = copy_open_journal(fd, uuid, copy, why);
 	close(fd);
 	return state;
 }

@@ -1,6 +1,6 @@
 /*
- * journal.h - the file beside a report that holds its open end: staged rows and strings waiting for
- * their block.
+ * journal.h - the file beside a report that holds its open end: staged rows, and strings that wait
+ * for their block.
  */
 #ifndef WS_JOURNAL_H
 #define WS_JOURNAL_H
@@ -24,10 +24,10 @@ struct ws_journal_sizes {
 };
 
 /*
- * Make the stage. With `path`, it is a file there (replacing one that is there), all of whose space
+ * Create the stage. With `path`, it is a file there (replacing any that exists), all of whose space
  * is allocated, so that writing to the mapping cannot fail; when that is not possible (disk full,
- * no permission), or `path` is NULL, plain memory: then nothing survives a kill beyond the blocks
- * written, and is_file says so. Never fails.
+ * no permission), or `path` is NULL, it is plain memory: then nothing but the blocks written
+ * survives a kill, and is_file is false. Never fails.
  */
 void ws_journal_create(struct ws_journal *journal, const char *path, const uint8_t uuid[16],
 		       const struct ws_journal_sizes *sizes);
@@ -61,7 +61,7 @@ struct ws_journal_copy {
 enum ws_journal_state {
 	WS_JOURNAL_NONE,  /* no file there */
 	WS_JOURNAL_OTHER, /* belongs to another report */
-	WS_JOURNAL_BAD,	  /* damaged, or of another build: *why says what */
+	WS_JOURNAL_BAD,	  /* damaged, or written by another build: *why says which */
 	WS_JOURNAL_COPIED,
 };
 /* Copy the journal at `path` if it belongs to the report `uuid`. Free with ws_journal_copy_free,

@@ -7,10 +7,11 @@
  * drift; from then on corrections are rare. Writer and reader run the same arithmetic.
  *
  * The step is found by trying: first with small differences, for which a coarse grid of steps is
- * fine enough, then ever finer around the best with ever longer differences.
+ * fine enough, then ever more finely around the best with ever longer differences.
  */
 #include "store/lattice.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/compiler.h"
@@ -26,181 +27,192 @@ enum { SAMPLE = 384, TRIED = 96, FINEST_LAG = 64, LONGEST_COUNTED = 3000 };
 
 /* ---- finding the step ---- */
 
-/* How well differences are multiples of g: 1 perfectly, around 0 when they have nothing to do with
- * it. */
-static double score(const double *d, uint32_t n, double g)
+/* How well differences are multiples of `step` (ns): 1 perfectly, around 0 when they have nothing
+ * to do with it. */
+static double score_step(const double *differences, uint32_t count, double step)
 {
-	double inverse = 1 / g, sum = 0;
+	double inverse = 1 / step, sum = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		double x = d[i] * inverse, off = x - (double)(int64_t)(x + 0.5);
+	for (uint32_t i = 0; i < count; i++) {
+		double quotient = differences[i] * inverse,
+		       off = quotient - (double)(int64_t)(quotient + 0.5);
 
-		sum += off < 0 ? -off : off;
+		sum += fabs(off);
 	}
-	return 1 - 4 * sum / n;
+	return 1 - 4 * sum / count;
 }
 
 /* Times of consecutive events from the middle of the rows: starts and ends in turn. */
-static uint32_t sample(const uint64_t *start, const uint64_t *end, uint32_t n, uint64_t *t)
+static uint32_t sample_times(const uint64_t *start, const uint64_t *end, uint32_t rows,
+			     uint64_t *times)
 {
-	uint32_t rows = n < SAMPLE / 2 ? n : SAMPLE / 2, from = (n - rows) / 2, k = 0;
+	uint32_t sampled = ws_min(rows, (uint32_t)SAMPLE / 2), from = (rows - sampled) / 2,
+		 count = 0;
 
-	for (uint32_t i = from; i < from + rows; i++) {
-		t[k++] = start[i];
+	for (uint32_t i = from; i < from + sampled; i++) {
+		times[count++] = start[i];
 		if (end && end[i] != WS_NO_TIME)
-			t[k++] = end[i];
+			times[count++] = end[i];
 	}
-	return k;
+	return count;
 }
 
-/* Differences over `lag` events, none larger than `most`; returns how many. */
-static uint32_t differences(const uint64_t *t, uint32_t n, uint32_t lag, double most, double *d)
+/* Differences over `lag` events, none larger than `most` (ns); returns how many. */
+static uint32_t find_differences(const uint64_t *times, uint32_t count, uint32_t lag, double most,
+				 double *differences)
 {
-	uint32_t k = 0;
+	uint32_t found = 0;
 
-	for (uint32_t i = lag; i < n && k < TRIED; i++) {
-		uint64_t x = t[i] - t[i - lag];
+	for (uint32_t i = lag; i < count && found < TRIED; i++) {
+		uint64_t difference = times[i] - times[i - lag];
 
-		if (x > 1 && (double)x <= most && x < UINT64_C(1) << 40)
-			d[k++] = (double)x;
+		if (difference > 1 && (double)difference <= most && difference < UINT64_C(1) << 40)
+			differences[found++] = (double)difference;
 	}
-	return k;
+	return found;
 }
 
-static double largest(const double *d, uint32_t n)
+static double find_largest(const double *differences, uint32_t count)
 {
 	double most = 1;
 
-	for (uint32_t i = 0; i < n; i++)
-		most = ws_max(d[i], most);
+	for (uint32_t i = 0; i < count; i++)
+		most = ws_max(differences[i], most);
 	return most;
 }
 
 /*
- * The best step between low and high. Larger ones come first, so that of a step and its fractions
- * the step itself wins. The tries come the closer the smaller they are: below a step that makes
- * sense there would be no end of them.
+ * The best step between low and high (ns). Larger ones are tried first, so that of a step and its
+ * fractions the step itself wins. The smaller the steps, the closer together they are tried: below
+ * a step that makes sense there would be no end of them.
  */
-static double best_between(const double *d, uint32_t n, double low, double high, double *how_good)
+static double find_best_step(const double *differences, uint32_t count, double low, double high,
+			     double *how_good)
 {
-	double best = 0, most = largest(d, n);
+	double best = 0, most = find_largest(differences, count);
 
-	low = low > SMALLEST / 2 ? low : SMALLEST / 2;
+	low = ws_max(low, SMALLEST / 2);
 	*how_good = -1;
-	for (double g = high; g >= low; g -= 0.1 * g * g / most) {
-		double s = score(d, n, g);
+	for (double step = high; step >= low; step -= 0.1 * step * step / most) {
+		double step_score = score_step(differences, count, step);
 
-		if (s > *how_good + 0.02) {
-			*how_good = s;
-			best = g;
+		if (step_score > *how_good + 0.02) {
+			*how_good = step_score;
+			best = step;
 		}
 	}
 	return best;
 }
 
-/* A limit on differences under which a quarter of them lie: the smaller, the coarser a grid will
- * do. */
-static double small_limit(const uint64_t *t, uint32_t n)
+/* A limit (ns) under which a quarter of the differences lie: the smaller they are, the coarser a
+ * grid will do. */
+static double find_small_limit(const uint64_t *times, uint32_t count)
 {
 	for (double limit = 200; limit < 100000; limit *= 1.5) {
-		uint32_t k = 0;
+		uint32_t small = 0;
 
-		for (uint32_t i = 1; i < n; i++) {
-			uint64_t x = t[i] - t[i - 1];
+		for (uint32_t i = 1; i < count; i++) {
+			uint64_t difference = times[i] - times[i - 1];
 
-			k += x > 30 && (double)x <= limit;
+			small += difference > 30 && (double)difference <= limit;
 		}
-		if (k >= n / 4)
+		if (small >= count / 4)
 			return limit;
 	}
 	return 100000;
 }
 
-static uint64_t search_step(const uint64_t *t, uint32_t n)
+static uint64_t search_step(const uint64_t *times, uint32_t count)
 {
-	double d[TRIED], how_good, limit = small_limit(t, n), g, before;
-	uint32_t k = differences(t, n, 1, limit, d);
+	double differences[TRIED], how_good, limit = find_small_limit(times, count), step, longest;
+	uint32_t found = find_differences(times, count, 1, limit, differences);
 
-	if (k < 24)
+	if (found < 24)
 		return 0;
-	g = best_between(d, k, SMALLEST, LARGEST, &how_good);
+	step = find_best_step(differences, found, SMALLEST, LARGEST, &how_good);
 	if (how_good < GOOD)
 		return 0;
-	before = largest(d, k);
+	longest = find_largest(differences, found);
 	for (uint32_t lag = 1; lag <= FINEST_LAG; lag *= 2) {
-		double margin = 0.15 * g * g / before;
+		double margin = 0.15 * step * step / longest;
 
-		k = differences(t, n, lag, before * 4, d);
-		if (k < 12)
+		found = find_differences(times, count, lag, longest * 4, differences);
+		if (found < 12)
 			continue;
-		g = best_between(d, k, g - margin, g + margin, &how_good);
+		step = find_best_step(differences, found, step - margin, step + margin, &how_good);
 		if (how_good < GOOD)
 			return 0;
-		before = largest(d, k);
+		longest = find_largest(differences, found);
 	}
-	return (uint64_t)(g * 4294967296.0);
+	return (uint64_t)(step * 4294967296.0);
 }
 
-uint64_t ws_lattice_find(const uint64_t *start, const uint64_t *end, uint32_t n, uint64_t guess,
+uint64_t ws_lattice_find(const uint64_t *start, const uint64_t *end, uint32_t rows, uint64_t guess,
 			 bool search)
 {
-	uint64_t t[SAMPLE];
-	double d[TRIED];
-	uint32_t k, m = sample(start, end, n, t);
+	uint64_t times[SAMPLE];
+	double differences[TRIED];
+	uint32_t found, sampled = sample_times(start, end, rows, times);
 
 	if (guess) {
-		k = differences(t, m, 1, 1e6, d);
-		if (k >= 12 && score(d, k, (double)guess / 4294967296.0) >= GOOD)
+		found = find_differences(times, sampled, 1, 1e6, differences);
+		if (found >= 12 &&
+		    score_step(differences, found, (double)guess / 4294967296.0) >= GOOD)
 			return guess;
 	}
-	return search ? search_step(t, m) : 0;
+	if (!search)
+		return 0;
+	return search_step(times, sampled);
 }
 
 /* ---- steps and times ---- */
 
-static u128 whole(uint64_t t)
+static u128 to_fixed(uint64_t time)
 {
-	return (u128)t << 32;
+	return (u128)time << 32;
 }
 
-/* Where the running time is after an event at `t` that was `rest` off. */
-static inline u128 follow(u128 x, uint64_t t, int64_t rest)
+/* Where the running time is after an event at `time` that was `rest` off the prediction. */
+static inline u128 correct_time(u128 predicted, uint64_t time, int64_t rest)
 {
 	if (ws_likely(!rest))
-		return x;
-	return rest > 0 ? whole(t) : whole(t) | UINT32_MAX;
+		return predicted;
+	if (rest > 0)
+		return to_fixed(time);
+	return to_fixed(time) | UINT32_MAX;
 }
 
-static inline u128 moved(u128 x, uint64_t steps, uint64_t scale)
+static inline u128 add_steps(u128 from, uint64_t steps, uint64_t scale)
 {
-	return x + (u128)((__int128)(int64_t)steps * (int64_t)scale);
+	return from + (u128)((__int128)(int64_t)steps * (int64_t)scale);
 }
 
-static uint64_t nearest(uint64_t difference, double inverse)
+static uint64_t nearest_steps(uint64_t difference, double inverse)
 {
-	double x = (double)(int64_t)difference * inverse;
+	double steps = (double)(int64_t)difference * inverse;
 
-	return (uint64_t)(int64_t)(x + (x < 0 ? -0.5 : 0.5));
+	return (uint64_t)(int64_t)(steps + copysign(0.5, steps));
 }
 
 /* What a split learns on its way. */
-struct tally {
+struct split_tally {
 	uint64_t ns, steps;
 	uint32_t corrections;
 	bool fits;
 };
 
-/* `difference`: to the time before, of `steps` steps; x is there. Moves x to t. */
-static inline void split_one(u128 *x, uint64_t t, uint64_t difference, uint64_t steps,
-			     uint64_t scale, uint8_t *rest, struct tally *tally)
+/* Moves the running time `at` over `steps` steps to `time`. `difference`: ns since the time before.
+ */
+static inline void split_time(u128 *at, uint64_t time, uint64_t difference, uint64_t steps,
+			      uint64_t scale, uint8_t *rest, struct split_tally *tally)
 {
-	u128 to = moved(*x, steps, scale);
-	int64_t r = (int64_t)(t - (uint64_t)(to >> 32));
+	u128 predicted = add_steps(*at, steps, scale);
+	int64_t correction = (int64_t)(time - (uint64_t)(predicted >> 32));
 
-	*rest = (uint8_t)((uint64_t)r << 1 ^ (uint64_t)(r >> 63));
-	*x = follow(to, t, r);
-	tally->fits &= r >= -100 && r <= 100;
-	tally->corrections += r != 0;
+	*rest = (uint8_t)((uint64_t)correction << 1 ^ (uint64_t)(correction >> 63));
+	*at = correct_time(predicted, time, correction);
+	tally->fits &= correction >= -100 && correction <= 100;
+	tally->corrections += correction != 0;
 	if (steps < LONGEST_COUNTED) { /* so long that the count is in no doubt */
 		tally->ns += difference;
 		tally->steps += steps;
@@ -210,17 +222,17 @@ static inline void split_one(u128 *x, uint64_t t, uint64_t difference, uint64_t 
 bool ws_lattice_split(struct ws_lattice *lattice, const uint64_t *start, const uint64_t *end)
 {
 	double inverse = 4294967296.0 / (double)lattice->scale;
-	u128 x = whole(start[0]) | UINT32_C(1) << 31;
+	u128 at = to_fixed(start[0]) | UINT32_C(1) << 31;
 	uint64_t last = start[0];
-	struct tally tally = {.fits = true};
+	struct split_tally tally = {.fits = true};
 
 	for (uint32_t i = 0; i < lattice->n; i++) {
-		uint64_t difference = start[i] - last, steps = nearest(difference, inverse);
+		uint64_t difference = start[i] - last, steps = nearest_steps(difference, inverse);
 		u128 at_end;
 
 		lattice->start_steps[i] = steps;
-		split_one(&x, start[i], difference, steps, lattice->scale, &lattice->start_rest[i],
-			  &tally);
+		split_time(&at, start[i], difference, steps, lattice->scale,
+			   &lattice->start_rest[i], &tally);
 		last = start[i];
 		if (!end)
 			continue;
@@ -229,52 +241,56 @@ bool ws_lattice_split(struct ws_lattice *lattice, const uint64_t *start, const u
 		if (end[i] == WS_NO_TIME)
 			continue;
 		difference = end[i] - start[i];
-		steps = nearest(difference, inverse);
+		steps = nearest_steps(difference, inverse);
 		lattice->span_steps[i] = steps + 1;
 		tally.fits &= steps != UINT64_MAX;
-		at_end = x;
-		split_one(&at_end, end[i], difference, steps, lattice->scale,
-			  &lattice->span_rest[i], &tally);
+		at_end = at;
+		split_time(&at_end, end[i], difference, steps, lattice->scale,
+			   &lattice->span_rest[i], &tally);
 		if (lattice->gaps) {
-			x = at_end;
+			at = at_end;
 			last = end[i];
 		}
 	}
 	lattice->corrections = tally.corrections;
-	lattice->better = tally.steps > lattice->n
-				  ? (uint64_t)((u128)tally.ns * ((u128)1 << 32) / tally.steps)
-				  : lattice->scale;
+	lattice->better = lattice->scale;
+	if (tally.steps > lattice->n)
+		lattice->better = (uint64_t)((u128)tally.ns * ((u128)1 << 32) / tally.steps);
 	return tally.fits;
 }
 
-static inline uint64_t join_one(u128 *x, uint64_t steps, uint64_t scale, uint8_t rest)
+static inline uint64_t join_time(u128 *at, uint64_t steps, uint64_t scale, uint8_t rest)
 {
-	u128 y = moved(*x, steps, scale);
-	int64_t r = (int64_t)((uint64_t)rest >> 1 ^ (0 - (uint64_t)(rest & 1)));
-	uint64_t t = (uint64_t)(y >> 32) + (uint64_t)r;
+	u128 predicted = add_steps(*at, steps, scale);
+	int64_t correction = (int64_t)((uint64_t)rest >> 1 ^ (0 - (uint64_t)(rest & 1)));
+	uint64_t time = (uint64_t)(predicted >> 32) + (uint64_t)correction;
 
-	*x = follow(y, t, r);
-	return t;
+	*at = correct_time(predicted, time, correction);
+	return time;
 }
 
 void ws_lattice_join(const struct ws_lattice *lattice, uint64_t first, uint64_t *start,
 		     uint64_t *end)
 {
-	u128 x = whole(first) | UINT32_C(1) << 31;
+	u128 at = to_fixed(first) | UINT32_C(1) << 31;
 
+	lattice->start_steps[0] = 0; /* not stored: `first` is the first start */
 	for (uint32_t i = 0; i < lattice->n; i++) {
-		u128 y;
+		u128 at_end;
 		uint64_t spans;
 
-		start[i] = join_one(&x, i ? lattice->start_steps[i] : 0, lattice->scale,
-				    lattice->start_rest[i]);
+		start[i] = join_time(&at, lattice->start_steps[i], lattice->scale,
+				     lattice->start_rest[i]);
 		if (!end)
 			continue;
 		spans = lattice->span_steps[i];
-		y = x;
-		end[i] = spans ? join_one(&y, spans - 1, lattice->scale, lattice->span_rest[i])
-			       : WS_NO_TIME;
-		if (lattice->gaps && spans)
-			x = y;
+		if (!spans) {
+			end[i] = WS_NO_TIME;
+			continue;
+		}
+		at_end = at;
+		end[i] = join_time(&at_end, spans - 1, lattice->scale, lattice->span_rest[i]);
+		if (lattice->gaps)
+			at = at_end;
 	}
 }

@@ -15,16 +15,16 @@
 
 /* Step lengths are 32.32 fixed-point nanoseconds; 0 stands for none. */
 
-/* The step that the times of these rows have in common, or 0. `guess`: one to try first, or 0; with
- * `search` false nothing else is tried. */
-uint64_t ws_lattice_find(const uint64_t *start, const uint64_t *end, uint32_t n, uint64_t guess,
+/* The step that the times of these rows have in common, or 0. `guess`: a step to try first, or 0;
+ * with `search` false nothing else is tried. */
+uint64_t ws_lattice_find(const uint64_t *start, const uint64_t *end, uint32_t rows, uint64_t guess,
 			 bool search);
 
-/* Arrays of n. `end` and its two are NULL for a table without spans; `gaps`: a start counts from
- * the end before. */
+/* Arrays of one element a row. `end` and its two are NULL for a table without spans; `gaps`: a
+ * start counts from the end before. */
 struct ws_lattice {
-	uint64_t scale, better; /* split says what the step comes out as over all the rows, far more
-				   exactly than a sample can */
+	uint64_t scale, better; /* `better`: set by ws_lattice_split, the step as all the rows show
+				   it, far more exactly than a sample can */
 	uint32_t corrections;	/* that are not zero */
 	bool gaps;
 	uint32_t n;
@@ -35,7 +35,7 @@ struct ws_lattice {
 /* Times to steps. False when a correction does not fit, which means that these times have no such
  * step. */
 bool ws_lattice_split(struct ws_lattice *lattice, const uint64_t *start, const uint64_t *end);
-/* Steps to times: start and end may be the same arrays as the steps. */
+/* Steps to times: `start` and `end` may be the same arrays as the steps. */
 void ws_lattice_join(const struct ws_lattice *lattice, uint64_t first, uint64_t *start,
 		     uint64_t *end);
 

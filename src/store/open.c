@@ -3,7 +3,8 @@
  * file, the journal beside it.
  *
  * What the journal holds is encoded into blocks in memory right here, so that from then on nothing
- * distinguishes them from blocks of the file: sorted, ranged, decoded and copied by the same code.
+ * distinguishes them from blocks of the file: the same code sorts, searches, decodes and copies
+ * them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,7 @@
 #include "store/overview.h"
 #include "store/report.h"
 
-enum { MOST_DAMAGES = 100 };
+enum { MAX_DAMAGES = 100 };
 
 typedef unsigned long long ull;
 
@@ -32,7 +33,7 @@ void ws_report_say(struct ws_report *report, const char *fmt, ...)
 	struct ws_err text;
 	va_list ap;
 
-	if (report->damages >= MOST_DAMAGES) {
+	if (report->damages >= MAX_DAMAGES) {
 		report->damages_unsaid++;
 		return;
 	}
@@ -43,34 +44,34 @@ void ws_report_say(struct ws_report *report, const char *fmt, ...)
 	report->damage[report->damages++] = ws_strdup(text.msg);
 }
 
-static void say_unsaid(struct ws_report *report)
+static void count_unsaid_damages(struct ws_report *report)
 {
 	size_t more = report->damages_unsaid;
 
 	if (!more)
 		return;
-	report->damage[report->damages++] =
-		ws_format("%zu more things are wrong", more); /* there is room for one more */
+	report->damage[report->damages++] = ws_format(
+		"%zu more things are wrong", more); /* ws_report_say kept space for one more */
 }
 
 /* ---- header ---- */
 
 static int open_file(struct ws_report *report, struct ws_err *err)
 {
-	struct stat st;
+	struct stat status;
 
 	report->fd = open(report->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (report->fd < 0)
 		return ws_fail_errno(err, "cannot open %s", report->path);
-	if (fstat(report->fd, &st))
+	if (fstat(report->fd, &status))
 		return ws_fail_errno(err, "cannot look at %s", report->path);
-	if (!S_ISREG(st.st_mode))
+	if (!S_ISREG(status.st_mode))
 		return ws_fail(err, "%s is not a regular file", report->path);
-	report->size = (uint64_t)st.st_size;
+	report->size = (uint64_t)status.st_size;
 	return 0;
 }
 
-/* A broken header is no reason to give up when blocks follow. */
+/* Reads and checks the file header. A broken one is no reason to give up when blocks follow. */
 static int read_header(struct ws_report *report, struct ws_err *err)
 {
 	struct ws_file_header *header = &report->header;
@@ -101,19 +102,19 @@ static int read_header(struct ws_report *report, struct ws_err *err)
 
 /* ---- schema ---- */
 
-static bool get_name(struct ws_cut *cut, char name[256])
+static bool read_name(struct ws_cut *cut, char name[256])
 {
-	uint16_t n;
+	uint16_t length;
 
 	if (cut->end - cut->bytes < 2)
 		return false;
-	memcpy(&n, cut->bytes, 2);
+	memcpy(&length, cut->bytes, 2);
 	cut->bytes += 2;
-	if (n > 255 || n > cut->end - cut->bytes)
+	if (length > 255 || length > cut->end - cut->bytes)
 		return false;
-	memcpy(name, cut->bytes, n);
-	name[n] = 0;
-	cut->bytes += n;
+	memcpy(name, cut->bytes, length);
+	name[length] = 0;
+	cut->bytes += length;
 	return true;
 }
 
@@ -127,12 +128,14 @@ static struct ws_file_table *new_table(struct ws_report *report, uint32_t number
 	return &report->schema[number];
 }
 
-static void map_column(struct ws_report *report, struct ws_file_table *table, uint32_t c,
+static void map_column(struct ws_report *report, struct ws_file_table *table, uint32_t number,
 		       const char *name)
 {
-	int ours = table->table >= 0 ? ws_column_find((enum ws_table)table->table, name) : -1;
+	int ours = -1;
 
-	table->column[c] = (int16_t)ours;
+	if (table->table >= 0)
+		ours = ws_column_find((enum ws_table)table->table, name);
+	table->column[number] = (int16_t)ours;
 	if (ours >= 0)
 		report->columns[table->table] |= UINT64_C(1) << ours;
 }
@@ -148,36 +151,36 @@ static bool parse_schema(struct ws_report *report, struct ws_cut cut, uint32_t t
 		memcpy(head, cut.bytes, 4);
 		cut.bytes += 4;
 		if (head[0] >= WS_MAX_FILE_TABLES || head[1] > WS_MAX_FILE_COLUMNS ||
-		    !get_name(&cut, name))
+		    !read_name(&cut, name))
 			return false;
 		struct ws_file_table *table = new_table(report, head[0]);
 
 		*table = (struct ws_file_table){.table = ws_table_find(name), .columns = head[1]};
-		for (uint32_t k = 0; k < head[1]; k++) {
-			if (!get_name(&cut, name))
+		for (uint32_t column = 0; column < head[1]; column++) {
+			if (!read_name(&cut, name))
 				return false;
-			map_column(report, table, k, name);
-			if (!get_name(&cut,
-				      name)) /* its type: for readers that do not know the column */
+			map_column(report, table, column, name);
+			/* The column's type: for readers that do not know the column. */
+			if (!read_name(&cut, name))
 				return false;
 		}
 	}
 	return true;
 }
 
-static void own_schema(struct ws_report *report)
+static void set_own_schema(struct ws_report *report)
 {
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
 		struct ws_file_table *table = new_table(report, t);
 
 		*table = (struct ws_file_table){.table = (int)t,
 						.columns = ws_tables[t].column_count};
-		for (uint32_t c = 0; c < table->columns; c++)
-			map_column(report, table, c, ws_tables[t].columns[c].name);
+		for (uint32_t column = 0; column < table->columns; column++)
+			map_column(report, table, column, ws_tables[t].columns[column].name);
 	}
 }
 
-static void forget_schema(struct ws_report *report)
+static void clear_schema(struct ws_report *report)
 {
 	free(report->schema);
 	report->schema = NULL;
@@ -185,7 +188,8 @@ static void forget_schema(struct ws_report *report)
 	memset(report->columns, 0, sizeof(report->columns));
 }
 
-/* The first intact schema block counts; without one, a file of this very build needs none. */
+/* The first intact schema block counts; without one, a file written by this very build needs none.
+ */
 static void read_schema(struct ws_report *report)
 {
 	struct ws_workspace *workspace = ws_workspace_take(report);
@@ -193,22 +197,23 @@ static void read_schema(struct ws_report *report)
 
 	for (size_t i = 0; i < report->all.n && !found; i++) {
 		const struct ws_block *block = &report->all.blocks[i];
-		const uint8_t *body = block->head.type == WS_BLOCK_SCHEMA
-					      ? ws_block_body(report, block, workspace, NULL)
-					      : NULL;
+		const uint8_t *body;
 
+		if (block->head.type != WS_BLOCK_SCHEMA)
+			continue;
+		body = ws_block_body(report, block, workspace, NULL);
 		if (!body)
 			continue;
 		found = parse_schema(report, (struct ws_cut){body, body + block->head.body_bytes},
 				     block->head.rows);
 		if (!found)
-			forget_schema(report);
+			clear_schema(report);
 	}
 	ws_workspace_give(report, workspace);
 	if (found)
 		return;
 	if (report->header.fingerprint == ws_schema_fingerprint())
-		own_schema(report);
+		set_own_schema(report);
 	else
 		ws_report_say(
 			report,
@@ -217,57 +222,69 @@ static void read_schema(struct ws_report *report)
 
 /* ---- blocks by table ---- */
 
-static void add(struct ws_block_list *block_list, const struct ws_block *block)
+static void append_block(struct ws_block_list *block_list, const struct ws_block *block)
 {
 	ws_grow(block_list->blocks, block_list->cap, block_list->n + 1);
 	block_list->blocks[block_list->n++] = *block;
 }
 
-static uint64_t rows_end(const struct ws_block_list *block_list)
+static uint64_t end_of_rows(const struct ws_block_list *block_list)
 {
-	return block_list->n ? block_list->blocks[block_list->n - 1].head.first +
-				       block_list->blocks[block_list->n - 1].head.rows
-			     : 0;
+	const struct ws_block_head *last;
+
+	if (!block_list->n)
+		return 0;
+	last = &block_list->blocks[block_list->n - 1].head;
+	return last->first + last->rows;
 }
 
 static void say_gap(struct ws_report *report, const struct ws_block_list *block_list,
 		    const struct ws_block *block, const char *what, uint64_t from)
 {
-	uint64_t expected = block_list->n ? rows_end(block_list) : from;
+	uint64_t expected = from;
 
+	if (block_list->n)
+		expected = end_of_rows(block_list);
 	if (block->head.first > expected)
 		ws_report_say(report, "%llu %s are missing", (ull)(block->head.first - expected),
 			      what);
 }
 
+/* The table (enum ws_table) that a block's rows belong to, or -1: only another version knows it. */
+static int own_table(const struct ws_report *report, const struct ws_block *block)
+{
+	if (block->head.table >= report->schema_tables)
+		return -1;
+	return report->schema[block->head.table].table;
+}
+
 static void file_rows(struct ws_report *report, const struct ws_block *block)
 {
-	int t = block->head.table < report->schema_tables ? report->schema[block->head.table].table
-							  : -1;
+	int own = own_table(report, block);
 	char what[300];
 
-	if (t < 0)
-		return; /* a table that only another version knows */
-	if (block->head.first < rows_end(&report->table[t])) {
+	if (own < 0)
+		return;
+	if (block->head.first < end_of_rows(&report->table[own])) {
 		ws_report_say(report,
 			      "a block at offset %llu repeats rows of table %s and was left out",
-			      (ull)block->offset, ws_tables[t].name);
+			      (ull)block->offset, ws_tables[own].name);
 		return;
 	}
-	snprintf(what, sizeof(what), "rows of table %s", ws_tables[t].name);
-	say_gap(report, &report->table[t], block, what, 0);
-	add(&report->table[t], block);
+	snprintf(what, sizeof(what), "rows of table %s", ws_tables[own].name);
+	say_gap(report, &report->table[own], block, what, 0);
+	append_block(&report->table[own], block);
 }
 
 static void file_strings(struct ws_report *report, const struct ws_block *block)
 {
-	if (block->head.first < rows_end(&report->strings)) {
+	if (block->head.first < end_of_rows(&report->strings)) {
 		ws_report_say(report, "a block at offset %llu repeats strings and was left out",
 			      (ull)block->offset);
 		return;
 	}
 	say_gap(report, &report->strings, block, "strings", 1);
-	add(&report->strings, block);
+	append_block(&report->strings, block);
 }
 
 static void file_block(struct ws_report *report, const struct ws_block *block)
@@ -278,101 +295,100 @@ static void file_block(struct ws_report *report, const struct ws_block *block)
 		file_strings(report, block);
 }
 
-static const char *table_name(const struct ws_report *report, const struct ws_block *block)
+static const char *name_table(const struct ws_report *report, const struct ws_block *block)
 {
-	int t = block->head.table < report->schema_tables ? report->schema[block->head.table].table
-							  : -1;
+	int own = own_table(report, block);
 
-	return t < 0 ? "unknown to this version" : ws_tables[t].name;
+	if (own < 0)
+		return "unknown to this version";
+	return ws_tables[own].name;
 }
 
 static void say_damaged(struct ws_report *report, const struct ws_block *block)
 {
-	ull at = block->offset, n = block->head.rows;
+	ull offset = block->offset, rows = block->head.rows;
 
 	if (block->head.type == WS_BLOCK_ROWS)
 		ws_report_say(report,
 			      "the block at offset %llu is damaged: %llu rows of table %s are lost",
-			      at, n, table_name(report, block));
+			      offset, rows, name_table(report, block));
 	else if (block->head.type == WS_BLOCK_STRINGS)
 		ws_report_say(report, "the block at offset %llu is damaged: %llu strings are lost",
-			      at, n);
+			      offset, rows);
 	else
 		ws_report_say(
 			report,
 			"the %s block at offset %llu is damaged; nothing recorded is lost with it",
-			ws_block_type_name(block->head.type), at);
+			ws_block_type_name(block->head.type), offset);
 }
 
 /*
- * Leave out blocks whose body is damaged. Whole files when they are small; of others only what an
- * interrupted write can have torn, the rest being checked when it is read. Strings stay: their ids
- * are then known to be lost, not undefined.
+ * Leaves out blocks whose body is damaged. Small files are checked whole; of others only what an
+ * interrupted write can have torn, the rest being checked when it is read. With `keep` damaged
+ * blocks stay: the ids of strings are then known to be lost, not undefined.
  */
-static void check_bodies(struct ws_report *report, struct ws_block_list *block_list,
-			 const bool *keep)
+static void check_bodies(struct ws_report *report, struct ws_block_list *block_list, bool keep)
 {
 	struct ws_workspace *workspace = ws_workspace_take(report);
-	size_t n = 0;
+	size_t kept = 0;
 
 	for (size_t i = 0; i < block_list->n; i++) {
 		struct ws_block *block = &block_list->blocks[i];
-		bool look = !block->memory && (report->size <= WS_CHECK_AT_OPEN ||
-					       (!report->indexed && i + 1 == block_list->n));
+		bool must_check = !block->memory && (report->size <= WS_CHECK_AT_OPEN ||
+						     (!report->indexed && i + 1 == block_list->n));
 
-		if (look && !ws_block_body(report, block, workspace, NULL)) {
+		if (must_check && !ws_block_body(report, block, workspace, NULL)) {
 			say_damaged(report, block);
-			if (!*keep)
+			if (!keep)
 				continue;
 		}
-		block_list->blocks[n++] = *block;
+		block_list->blocks[kept++] = *block;
 	}
-	block_list->n = n;
+	block_list->n = kept;
 	ws_workspace_give(report, workspace);
 }
 
-static void check_all(struct ws_report *report)
+static void check_all_bodies(struct ws_report *report)
 {
-	static const bool keep = true, drop = false;
 	struct ws_block_list other = {0};
 
-	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		check_bodies(report, &report->table[t], &drop);
-	check_bodies(report, &report->strings, &keep);
+	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++)
+		check_bodies(report, &report->table[table], false);
+	check_bodies(report, &report->strings, true);
 	for (size_t i = 0; i < report->all.n; i++)
 		if (report->all.blocks[i].head.type != WS_BLOCK_ROWS &&
 		    report->all.blocks[i].head.type != WS_BLOCK_STRINGS)
-			add(&other, &report->all.blocks[i]);
-	check_bodies(report, &other, &drop);
+			append_block(&other, &report->all.blocks[i]);
+	check_bodies(report, &other, false);
 	free(other.blocks);
 }
 
 static void count_rows(struct ws_report *report)
 {
-	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		for (size_t i = 0; i < report->table[t].n; i++) {
-			report->rows[t] += report->table[t].blocks[i].head.rows;
-			report->bytes[t] += sizeof(struct ws_block_header) +
-					    report->table[t].blocks[i].head.body_bytes;
+	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++)
+		for (size_t i = 0; i < report->table[table].n; i++) {
+			report->rows[table] += report->table[table].blocks[i].head.rows;
+			report->bytes[table] += sizeof(struct ws_block_header) +
+						report->table[table].blocks[i].head.body_bytes;
 		}
 }
 
 /* ---- the journal ---- */
 
-static void keep_encoded(struct ws_encoder *enc, struct ws_block *block)
+static void keep_encoded_block(struct ws_encoder *encoder, struct ws_block *block)
 {
 	struct ws_block_header header;
 
-	memcpy(&header, enc->out.bytes, sizeof(header));
+	memcpy(&header, encoder->out.bytes, sizeof(header));
 	block->offset = 0;
 	block->head = header.head;
-	block->memory = ws_malloc(enc->out.len);
-	memcpy(block->memory, enc->out.bytes, enc->out.len);
+	block->memory = ws_malloc(encoder->out.len);
+	memcpy(block->memory, encoder->out.bytes, encoder->out.len);
 }
 
-/* Where the numbering of strings (whatever generation: *number gets the last), or of rows of table
- * *number, stands at the end of the file. */
-static uint64_t in_file(const struct ws_report *report, uint32_t type, uint32_t *number)
+/* The row or string number after the last one in the file: of strings (of any generation: *number
+ * gets the last), or of rows of table *number. */
+static uint64_t last_number_in_file(const struct ws_report *report, uint32_t type, uint32_t *number)
 {
 	uint64_t have = 0;
 
@@ -388,64 +404,64 @@ static uint64_t in_file(const struct ws_report *report, uint32_t type, uint32_t 
 	return have;
 }
 
-static void add_journal_strings(struct ws_report *report, struct ws_encoder *enc,
+static void add_journal_strings(struct ws_report *report, struct ws_encoder *encoder,
 				const struct ws_journal_copy *copy)
 {
 	uint32_t skip = 0, generation = 0;
-	uint64_t have = in_file(report, WS_BLOCK_STRINGS, &generation), bytes = 0;
+	uint64_t have = last_number_in_file(report, WS_BLOCK_STRINGS, &generation), bytes = 0;
 	struct ws_block block;
 
 	while (skip < copy->strings && copy->string_first + skip < have)
 		bytes += copy->lengths[skip++];
 	if (skip == copy->strings || copy->string_first + copy->strings > UINT32_MAX)
 		return;
-	/* Another generation than the file's: whether these strings repeat earlier ones is not
+	/* A generation other than the file's: whether these strings repeat earlier ones is not
 	 * known here. */
-	ws_encode_strings(enc, copy->string_first + skip, copy->strings - skip,
+	ws_encode_strings(encoder, copy->string_first + skip, copy->strings - skip,
 			  copy->lengths + skip, copy->text + bytes, copy->text_bytes - bytes,
 			  generation + 1, 0);
-	keep_encoded(enc, &block);
-	add(&report->all, &block);
+	keep_encoded_block(encoder, &block);
+	append_block(&report->all, &block);
 }
 
-static void add_journal_rows(struct ws_report *report, struct ws_encoder *enc,
+static void add_journal_rows(struct ws_report *report, struct ws_encoder *encoder,
 			     const struct ws_journal_copy *copy, enum ws_table table, uint64_t have)
 {
 	uint64_t first = copy->table[table].first;
-	uint32_t n = copy->table[table].n, skip;
+	uint32_t rows = copy->table[table].n, skip;
 	struct ws_block block;
 
-	skip = have <= first ? 0 : have - first < n ? (uint32_t)(have - first) : n;
-	if (skip == n)
+	skip = (uint32_t)ws_min(have - ws_min(first, have), (uint64_t)rows);
+	if (skip == rows)
 		return;
-	ws_encode_rows(enc, table,
-		       copy->table[table].rows + (size_t)skip * ws_tables[table].row_size, n - skip,
-		       first + skip, 0);
-	keep_encoded(enc, &block);
-	add(&report->all, &block);
+	ws_encode_rows(encoder, table,
+		       copy->table[table].rows + (size_t)skip * ws_tables[table].row_size,
+		       rows - skip, first + skip, 0);
+	keep_encoded_block(encoder, &block);
+	append_block(&report->all, &block);
 }
 
 static void add_journal(struct ws_report *report, const struct ws_journal_copy *copy)
 {
-	struct ws_encoder enc;
+	struct ws_encoder encoder;
 	uint32_t most = 1;
 
-	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		most = ws_max(copy->table[t].n, most);
-	ws_encoder_init(&enc, most);
-	add_journal_strings(report, &enc, copy);
+	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++)
+		most = ws_max(copy->table[table].n, most);
+	ws_encoder_init(&encoder, most);
+	add_journal_strings(report, &encoder, copy);
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
 		uint32_t number = t;
 
 		if (copy->table[t].n)
-			add_journal_rows(report, &enc, copy, (enum ws_table)t,
-					 in_file(report, WS_BLOCK_ROWS, &number));
+			add_journal_rows(report, &encoder, copy, (enum ws_table)t,
+					 last_number_in_file(report, WS_BLOCK_ROWS, &number));
 	}
-	ws_encoder_free(&enc);
+	ws_encoder_free(&encoder);
 }
 
-/* A torn block at the end, which the journal makes up for. */
-static void drop_torn(struct ws_report *report, uint64_t whole)
+/* Drops a torn block at the end, which the journal makes up for. */
+static void drop_torn_blocks(struct ws_report *report, uint64_t whole)
 {
 	struct ws_workspace *workspace = ws_workspace_take(report);
 
@@ -482,8 +498,8 @@ static void say_unfinished(struct ws_report *report, enum ws_journal_state state
 	}
 }
 
-/* An open end: take in the journal. It is copied before the file is walked, so that whatever leaves
- * it meanwhile is found in the file. */
+/* Reads the open end of a report: adds what its journal holds. The journal is copied before the
+ * file is walked, so that whatever leaves it meanwhile is found in the file. */
 static void read_open_end(struct ws_report *report, enum ws_journal_state state,
 			  struct ws_journal_copy *copy, const struct ws_err *why)
 {
@@ -495,7 +511,7 @@ static void read_open_end(struct ws_report *report, enum ws_journal_state state,
 		return;
 	}
 	if (state == WS_JOURNAL_COPIED) {
-		drop_torn(report, copy->report_bytes);
+		drop_torn_blocks(report, copy->report_bytes);
 		if (report->size < copy->report_bytes)
 			ws_report_say(report, "the file is %llu bytes shorter than it was",
 				      (ull)(copy->report_bytes - report->size));
@@ -509,10 +525,10 @@ static void read_open_end(struct ws_report *report, enum ws_journal_state state,
 
 static void refresh_size(struct ws_report *report)
 {
-	struct stat st;
+	struct stat status;
 
-	if (!fstat(report->fd, &st))
-		report->size = (uint64_t)st.st_size;
+	if (!fstat(report->fd, &status))
+		report->size = (uint64_t)status.st_size;
 }
 
 static void read_blocks(struct ws_report *report)
@@ -535,7 +551,7 @@ static void read_blocks(struct ws_report *report)
 	read_schema(report);
 	for (size_t i = 0; i < report->all.n; i++)
 		file_block(report, &report->all.blocks[i]);
-	check_all(report);
+	check_all_bodies(report);
 	count_rows(report);
 	ws_report_prepare_strings(report);
 }
@@ -544,29 +560,31 @@ static void read_blocks(struct ws_report *report)
 
 struct ws_report *(*ws_report_foreign)(const char *path, struct ws_err *err);
 
-/* A file that can be read and begins otherwise than a report. */
-static bool begins_otherwise(const char *path)
+/* Whether this is a file that can be read and does not begin as a report does. */
+static bool is_other_trace(const char *path)
 {
 	char magic[8];
-	struct stat st;
+	struct stat status;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	ssize_t n = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode)
-			    ? pread(fd, magic, sizeof(magic), 0)
-			    : 0;
-	bool other = n > 0 && memcmp(magic, WS_FILE_MAGIC, (size_t)n);
+	ssize_t length = 0;
 
-	if (fd >= 0)
-		close(fd);
-	return other;
+	if (fd < 0)
+		return false;
+	if (!fstat(fd, &status) && S_ISREG(status.st_mode))
+		length = pread(fd, magic, sizeof(magic), 0);
+	close(fd);
+	return length > 0 && memcmp(magic, WS_FILE_MAGIC, (size_t)length);
 }
 
 struct ws_report *ws_report_open(const char *path, struct ws_err *err)
 {
 	struct ws_err ignored;
 
-	return ws_report_foreign && begins_otherwise(path)
-		       ? ws_report_foreign(path, err ? err : &ignored)
-		       : ws_report_open_plain(path, err);
+	if (!ws_report_foreign || !is_other_trace(path))
+		return ws_report_open_plain(path, err);
+	if (!err)
+		err = &ignored;
+	return ws_report_foreign(path, err);
 }
 
 void ws_report_rename(struct ws_report *report, const char *path)
@@ -591,7 +609,7 @@ struct ws_report *ws_report_open_plain(const char *path, struct ws_err *err)
 		return NULL;
 	}
 	read_blocks(report);
-	say_unsaid(report);
+	count_unsaid_damages(report);
 	return report;
 }
 
@@ -604,8 +622,8 @@ void ws_report_close(struct ws_report *report)
 	for (size_t i = 0; i < report->all.n; i++)
 		free(report->all.blocks[i].memory);
 	free(report->all.blocks);
-	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		free(report->table[t].blocks);
+	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++)
+		free(report->table[table].blocks);
 	free(report->strings.blocks);
 	for (size_t i = 0; i < report->damages; i++)
 		free(report->damage[i]);
@@ -645,7 +663,9 @@ bool ws_report_complete(const struct ws_report *report)
 
 const char *ws_report_damage(const struct ws_report *report, size_t i)
 {
-	return i < report->damages ? report->damage[i] : NULL;
+	if (i >= report->damages)
+		return NULL;
+	return report->damage[i];
 }
 
 uint64_t ws_report_file_size(const struct ws_report *report)

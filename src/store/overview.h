@@ -1,8 +1,8 @@
 /*
  * overview.h - what a block of rows holds, in a few numbers: how many rows of each thread, stream,
  * core..., when they were and how busy that time was. Written beside the blocks (overview blocks),
- * so that a report of any size can be looked at without reading its rows. Private to store/;
- * store.h has what readers ask.
+ * so that a report of any size can be shown without reading its rows. Private to store/; store.h
+ * has what readers call.
  */
 #ifndef WS_OVERVIEW_H
 #define WS_OVERVIEW_H
@@ -29,11 +29,11 @@ struct ws_overview {
 };
 
 void ws_overview_free(struct ws_overview *overview);
-/* Sum up a block: rows 0..n-1 of `t`, before which `first` are in the report. Blocks of tables
+/* Sum up a block: `count` rows of `table`, before which `first` are in the report. Blocks of tables
  * without groups, or with too many, are left out. */
 void ws_overview_add(struct ws_overview *overview, enum ws_table table, const void *rows,
-		     uint32_t n, uint64_t first);
-/* Encode what is pending into e->out; false when there is nothing. */
+		     uint32_t count, uint64_t first);
+/* Encode what is pending into encoder->out; false when there is nothing. */
 bool ws_overview_encode(struct ws_overview *overview, struct ws_encoder *encoder,
 			uint64_t sequence);
 

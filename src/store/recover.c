@@ -2,7 +2,7 @@
  * recover.c - checking a whole report, and writing a closed copy of one that a crash left open.
  *
  * A copy holds the bodies of the intact blocks byte for byte, what the journal held as further
- * blocks, and a new index. The numbering of rows is kept, so that a gap that damage tore stays
+ * blocks, and a new index. The numbering of rows is kept, so that a gap that damage caused stays
  * visible to every reader of the copy.
  */
 #include <errno.h>
@@ -21,22 +21,22 @@
 
 /* ---- verify ---- */
 
-static bool decodes(const struct ws_report *report, enum ws_table table, size_t i,
-		    struct ws_err *err)
+static bool block_decodes(const struct ws_report *report, enum ws_table table, size_t i,
+			  struct ws_err *err)
 {
 	uint32_t rows = report->table[table].blocks[i].head.rows,
 		 columns = ws_tables[table].column_count;
 	uint64_t *out[WS_MAX_COLUMNS], *values = ws_malloc((size_t)rows * 8 * columns);
 	int rc;
 
-	for (uint32_t c = 0; c < columns; c++)
-		out[c] = values + (size_t)rows * c;
+	for (uint32_t column = 0; column < columns; column++)
+		out[column] = values + (size_t)rows * column;
 	rc = ws_report_decode(report, table, i, UINT64_MAX, out, err);
 	free(values);
 	return !rc;
 }
 
-/* All blocks but rows. */
+/* Checks all blocks but those of rows; returns how many are damaged. */
 static uint64_t verify_others(const struct ws_report *report, void (*fn)(void *, const char *),
 			      void *ctx)
 {
@@ -68,11 +68,12 @@ uint64_t ws_report_verify(const struct ws_report *report,
 		if (fn)
 			fn(ctx, report->damage[i]);
 	if (!report->damages ||
-	    report->size > WS_CHECK_AT_OPEN) /* else these have been checked, and said */
+	    report->size >
+		    WS_CHECK_AT_OPEN) /* otherwise they were checked, and reported, at opening */
 		wrong += verify_others(report, fn, ctx);
-	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		for (size_t i = 0; i < report->table[t].n; i++)
-			if (!decodes(report, (enum ws_table)t, i, &err)) {
+	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++)
+		for (size_t i = 0; i < report->table[table].n; i++)
+			if (!block_decodes(report, (enum ws_table)table, i, &err)) {
 				wrong++;
 				if (fn)
 					fn(ctx, err.msg);
@@ -82,7 +83,7 @@ uint64_t ws_report_verify(const struct ws_report *report,
 
 /* ---- recover ---- */
 
-struct copy {
+struct report_copy {
 	const struct ws_report *report;
 	const char *path;
 	int fd;
@@ -91,22 +92,23 @@ struct copy {
 	size_t blocks, cap;
 };
 
-static int put(struct copy *copy, const void *memory, size_t n, struct ws_err *err)
+static int append_bytes(struct report_copy *copy, const void *memory, size_t size,
+			struct ws_err *err)
 {
-	if (ws_pwrite_all(copy->fd, memory, n, copy->end))
+	if (ws_pwrite_all(copy->fd, memory, size, copy->end))
 		return ws_fail_errno(err, "cannot write %s", copy->path);
-	copy->end += n;
+	copy->end += size;
 	return 0;
 }
 
-static void note(struct copy *copy, const struct ws_block_head *head)
+static void note_block(struct report_copy *copy, const struct ws_block_head *head)
 {
 	ws_grow(copy->index, copy->cap, copy->blocks + 1);
 	copy->index[copy->blocks++] = (struct ws_index_entry){.offset = copy->end, .head = *head};
 }
 
-/* One block with its new number; damaged ones are left out. */
-static int copy_block(struct copy *copy, const struct ws_block *block,
+/* Copies one block with its new number; damaged ones are left out. */
+static int copy_block(struct report_copy *copy, const struct ws_block *block,
 		      struct ws_workspace *workspace, struct ws_bytes *out, struct ws_err *err)
 {
 	struct ws_block_head head = block->head;
@@ -119,19 +121,19 @@ static int copy_block(struct copy *copy, const struct ws_block *block,
 	ws_block_begin(out);
 	ws_bytes_add(out, body, head.body_bytes);
 	ws_block_end(out, &head);
-	note(copy, &head);
+	note_block(copy, &head);
 	if (head.type == WS_BLOCK_ROWS)
 		copy->rows += head.rows;
-	return put(copy, out->bytes, out->len, err);
+	return append_bytes(copy, out->bytes, out->len, err);
 }
 
-static int copy_index(struct copy *copy, struct ws_bytes *out, struct ws_err *err)
+static int copy_index(struct report_copy *copy, struct ws_bytes *out, struct ws_err *err)
 {
 	ws_encode_index(out, copy->index, copy->blocks, copy->end, copy->rows, copy->sequence);
-	return put(copy, out->bytes, out->len, err);
+	return append_bytes(copy, out->bytes, out->len, err);
 }
 
-static int copy_blocks(struct copy *copy, struct ws_err *err)
+static int copy_blocks(struct report_copy *copy, struct ws_err *err)
 {
 	struct ws_workspace *workspace = ws_workspace_take(copy->report);
 	struct ws_bytes out = {0};
@@ -151,7 +153,7 @@ static int make_copy(const struct ws_report *report, const char *to, bool overwr
 		     struct ws_err *err)
 {
 	struct ws_file_header header = report->header;
-	struct copy copy = {.report = report, .path = to, .end = sizeof(header)};
+	struct report_copy copy = {.report = report, .path = to, .end = sizeof(header)};
 	int rc;
 
 	memcpy(header.magic, WS_FILE_MAGIC, 8);
@@ -171,7 +173,7 @@ static int make_copy(const struct ws_report *report, const char *to, bool overwr
 	return rc;
 }
 
-/* Beside the report, and over it only once it is whole. */
+/* Writes the copy beside the report, and over it only once it is complete. */
 static int recover_in_place(const struct ws_report *report, uint64_t *rows, struct ws_err *err)
 {
 	char *temp = ws_format("%s.%d.recovered.tmp", report->path, (int)getpid()),
@@ -198,17 +200,23 @@ int ws_report_recover(const char *from, const char *to, uint64_t *rows, struct w
 		return ws_fail_errno(err, "cannot open %s", from);
 	locked = ws_file_lock(fd);
 	if (locked != 1) {
+		if (locked)
+			ws_fail_errno(err, "cannot lock %s", from);
+		else
+			ws_fail(err,
+				"%s is still being recorded: it cannot be recovered before that "
+				"ends",
+				from);
 		close(fd);
-		return locked ? ws_fail_errno(err, "cannot lock %s", from)
-			      : ws_fail(err,
-					"%s is still being recorded: it cannot be recovered before "
-					"that ends",
-					from);
+		return -1;
 	}
 	report = ws_report_open_plain(from, err);
-	rc = !report ? -1
-	     : to    ? make_copy(report, to, false, rows, err)
-		     : recover_in_place(report, rows, err);
+	if (!report)
+		rc = -1;
+	else if (to)
+		rc = make_copy(report, to, false, rows, err);
+	else
+		rc = recover_in_place(report, rows, err);
 	ws_report_close(report);
 	close(fd);
 	return rc;

@@ -12,7 +12,7 @@
 /* Files up to this size are checked whole when they are opened: it costs milliseconds. */
 #define WS_CHECK_AT_OPEN (UINT64_C(64) << 20)
 
-/* A block that was found to be there; its body is checked each time it is read. */
+/* A block that was found in the file; its body is checked each time it is read. */
 struct ws_block {
 	uint64_t offset;
 	struct ws_block_head head;
@@ -24,7 +24,7 @@ struct ws_block_list {
 	size_t n, cap;
 };
 
-/* What a decoding thread needs; kept in a pool. */
+/* What a thread needs for decoding; kept in a pool. */
 struct ws_workspace {
 	struct ws_unpacker unpacker;
 	struct ws_bytes block;
@@ -42,15 +42,15 @@ struct ws_file_table {
 };
 
 /*
- * A dictionary block; decoded when first asked for. Of string i, text + at[i] is the first byte,
- * and a NUL stands before text + at[i + 1]. Side by side in one array, since names that never
- * repeat are looked for all over it.
+ * A dictionary block; decoded when first asked for. The first byte of string i is text + at[i], and
+ * a NUL stands before text + at[i + 1]. All blocks are side by side in one array, since names that
+ * never repeat are searched all over it.
  */
 enum ws_text_state { WS_TEXT_UNREAD, WS_TEXT_LOADING, WS_TEXT_READY, WS_TEXT_DAMAGED };
 struct ws_text_block {
 	uint32_t first, n; /* ids */
 	uint8_t state;	   /* enum ws_text_state */
-	char *text;	   /* in the report's room, as is `at` */
+	char *text;	   /* in the report's text memory, as is `at` */
 	uint32_t *at;	   /* n + 1 */
 };
 
@@ -71,7 +71,7 @@ struct ws_report {
 	uint64_t rows[WS_TABLE_COUNT], bytes[WS_TABLE_COUNT], columns[WS_TABLE_COUNT];
 	struct ws_block_list strings;
 	struct ws_text_block *text;   /* by index in strings */
-	struct ws_text_room *room;    /* that texts lie in; under text_lock */
+	struct ws_text_room *room;    /* memory that the texts are in; under text_lock */
 	uint32_t *guide, guide_shift; /* by id >> guide_shift: index in strings of the first block
 					 that ends behind such ids */
 	struct ws_string_keys *keys;  /* computed when first asked for */
@@ -89,6 +89,7 @@ struct ws_report {
 	uint64_t decoded; /* blocks; counted by all threads */
 };
 
+/* Keeps a sentence on what is missing or damaged (printf style) for ws_report_damage. */
 void ws_report_say(struct ws_report *report, const char *fmt, ...) WS_PRINTF(2, 3);
 
 struct ws_workspace *ws_workspace_take(const struct ws_report *report);
@@ -96,29 +97,28 @@ void ws_workspace_give(const struct ws_report *report, struct ws_workspace *work
 void ws_workspace_free(struct ws_workspace *workspace);
 
 /*
- * The body of a block, read and checked: in w->block or in memory. NULL with a message when it is
- * damaged.
+ * Reads the body of a block and checks it: in workspace->block or in memory. NULL with a message
+ * when it is damaged.
  */
 const uint8_t *ws_block_body(const struct ws_report *report, const struct ws_block *block,
 			     struct ws_workspace *workspace, struct ws_err *err);
 
 /*
- * append.c: a new file at `path` with the header and the blocks of `r`, byte for byte, without its
- * index; *end gets where they end. A descriptor, or -1 with a message.
+ * append.c: a new file at `path` with the header and the blocks of `report`, byte for byte, without
+ * its index; *end gets where they end. A descriptor, or -1 with a message.
  */
 int ws_report_copy_blocks(const struct ws_report *report, const char *path, uint64_t *end,
 			  struct ws_err *err);
 
 /* find.c: fills `all` from the index, or by walking the file. */
 void ws_report_find_blocks(struct ws_report *report);
-/* strings.c: to be called when all blocks are known. */
+/* strings.c: call it when all blocks are known. */
 void ws_report_prepare_strings(struct ws_report *report);
 void ws_report_free_strings(struct ws_report *report);
-const struct ws_text_block *ws_report_text(
-	const struct ws_report *report,
-	size_t i); /* of strings.v[i], decoded when first asked for */
-ptrdiff_t ws_string_block(const struct ws_report *report,
-			  uint32_t id); /* index in `strings` of the block that defines id, or -1 */
+/* The texts of strings.blocks[i], decoded when first asked for. */
+const struct ws_text_block *ws_report_text(const struct ws_report *report, size_t i);
+/* The index in `strings` of the block that defines `id`, or -1. */
+ptrdiff_t ws_string_block(const struct ws_report *report, uint32_t id);
 /* keys.c */
 void ws_string_keys_free(struct ws_report *report);
 const char *ws_block_type_name(uint32_t type);

@@ -2,11 +2,11 @@
  * sort.c - see sort.h.
  *
  * Rows mostly arrive in order, or nearly: a range is written when it closes, so a parent follows
- * its children; a drain visits one thread after the other. So: look first; then insertion sort with
- * a budget of moves, which settles nesting; then, from wherever that got, a radix sort. Track and
- * start share one 64-bit key; where a block's values are so far apart that they do not fit (never
- * in a recording, but reports are also made from other people's data), a merge sort by comparison
- * does it.
+ * its children; a drain takes one thread after the other. So the order is checked first; then comes
+ * an insertion sort with a budget of moves, which settles nesting; then, from wherever that got, a
+ * radix sort. Track and start share one 64-bit key; where a block's values are so far apart that
+ * they do not fit (never in a recording, but reports are also made from other people's data), a
+ * merge sort by comparison takes over.
  */
 #include "store/sort.h"
 
@@ -36,7 +36,7 @@ void ws_sorter_free(struct ws_sorter *sorter)
 	*sorter = (struct ws_sorter){0};
 }
 
-static bool before(const struct columns *columns, uint32_t a, uint32_t b)
+static bool is_before(const struct columns *columns, uint32_t a, uint32_t b)
 {
 	if (columns->track && columns->track[a] != columns->track[b])
 		return columns->track[a] < columns->track[b];
@@ -45,84 +45,94 @@ static bool before(const struct columns *columns, uint32_t a, uint32_t b)
 	return columns->end && columns->start && columns->end[a] > columns->end[b];
 }
 
-static bool in_order(const struct columns *columns, uint32_t n)
+static bool is_in_order(const struct columns *columns, uint32_t rows)
 {
-	for (uint32_t i = 1; i < n; i++)
-		if (before(columns, i, i - 1))
+	for (uint32_t i = 1; i < rows; i++)
+		if (is_before(columns, i, i - 1))
 			return false;
 	return true;
 }
 
-static int by_columns(const void *first, const void *second, void *ctx)
+static int compare_by_columns(const void *first, const void *second, void *ctx)
 {
-	uint32_t x = ((const struct ws_sort_key *)first)->row,
-		 y = ((const struct ws_sort_key *)second)->row;
+	uint32_t first_row = ((const struct ws_sort_key *)first)->row,
+		 second_row = ((const struct ws_sort_key *)second)->row;
 
-	if (before(ctx, x, y))
+	if (is_before(ctx, first_row, second_row))
 		return -1;
-	if (before(ctx, y, x))
+	if (is_before(ctx, second_row, first_row))
 		return 1;
-	return x < y ? -1 : 1;
+	return ws_compare(first_row, second_row);
 }
 
-static void bounds(const uint64_t *values, uint32_t n, uint64_t *low, uint64_t *range)
+static void find_bounds(const uint64_t *values, uint32_t rows, uint64_t *low, uint64_t *range)
 {
-	uint64_t lo = UINT64_MAX, hi = 0;
+	uint64_t smallest = UINT64_MAX, largest = 0;
 
-	for (uint32_t i = 0; values && i < n; i++) {
-		lo = ws_min(values[i], lo);
-		hi = ws_max(values[i], hi);
+	*low = 0;
+	*range = 0;
+	if (!values || !rows)
+		return;
+	for (uint32_t i = 0; i < rows; i++) {
+		smallest = ws_min(values[i], smallest);
+		largest = ws_max(values[i], largest);
 	}
-	*low = values && n ? lo : 0;
-	*range = values && n ? hi - lo : 0;
+	*low = smallest;
+	*range = largest - smallest;
 }
 
-static uint32_t bits(uint64_t v)
+static uint32_t bit_width(uint64_t number)
 {
-	return v ? 64 - (uint32_t)__builtin_clzll(v) : 0;
+	if (!number)
+		return 0;
+	return 64 - (uint32_t)__builtin_clzll(number);
 }
 
-/* Track and start in one number; false when they do not fit. *width gets its bits. */
-static bool make_keys(struct ws_sort_key *sort_key, const struct columns *columns, uint32_t n,
+/* Puts track and start into one number; false when they do not fit. *width gets the number's bits.
+ */
+static bool make_keys(struct ws_sort_key *sort_key, const struct columns *columns, uint32_t rows,
 		      uint32_t *width)
 {
 	uint64_t track_low, track_range, start_low, start_range;
 	uint32_t shift;
 
-	bounds(columns->track, n, &track_low, &track_range);
-	bounds(columns->start, n, &start_low, &start_range);
-	shift = bits(start_range);
-	*width = shift + bits(track_range);
-	for (uint32_t i = 0; i < n; i++)
+	find_bounds(columns->track, rows, &track_low, &track_range);
+	find_bounds(columns->start, rows, &start_low, &start_range);
+	shift = bit_width(start_range);
+	*width = shift + bit_width(track_range);
+	for (uint32_t i = 0; i < rows; i++)
 		sort_key[i].row = i;
 	if (*width > 64)
 		return false;
-	for (uint32_t i = 0; i < n; i++) {
-		uint64_t track = columns->track ? columns->track[i] - track_low : 0;
+	for (uint32_t i = 0; i < rows; i++) {
+		uint64_t key = 0;
 
-		sort_key[i].key = (columns->start ? columns->start[i] - start_low : 0) |
-				  (shift < 64 ? track << shift : 0);
+		if (columns->track && shift < 64)
+			key = (columns->track[i] - track_low) << shift;
+		if (columns->start)
+			key |= columns->start[i] - start_low;
+		sort_key[i].key = key;
 	}
 	return true;
 }
 
-/* Gives up when it has moved more than its budget, which grows with what is done: rows far out of
+/* Gives up when it has moved more than its budget, which grows with the rows done: rows far out of
  * place end it early. */
-static bool insertion(struct ws_sort_key *sort_key, uint32_t n)
+static bool insertion_sort(struct ws_sort_key *sort_key, uint32_t rows)
 {
 	uint64_t moves = 0;
 
-	for (uint32_t i = 1; i < n; i++) {
-		struct ws_sort_key sort_key_x = sort_key[i];
-		uint32_t j = i, least = i > FARTHEST ? i - FARTHEST : 0;
+	for (uint32_t i = 1; i < rows; i++) {
+		struct ws_sort_key moving = sort_key[i];
+		uint32_t j = i, least = i - ws_min(i, (uint32_t)FARTHEST);
 
-		while (j > least && sort_key[j - 1].key > sort_key_x.key) {
+		while (j > least && sort_key[j - 1].key > moving.key) {
 			sort_key[j] = sort_key[j - 1];
 			j--;
 		}
-		sort_key[j] = sort_key_x;
+		sort_key[j] = moving;
 		moves += i - j;
-		if ((j && sort_key[j - 1].key > sort_key_x.key) ||
+		if ((j && sort_key[j - 1].key > moving.key) ||
 		    moves > FREE_MOVES + (uint64_t)i * MOVES_PER_ROW)
 			return false;
 	}
@@ -130,30 +140,30 @@ static bool insertion(struct ws_sort_key *sort_key, uint32_t n)
 }
 
 /* One pass; returns false when all keys have the same digit and nothing moved. */
-static bool radix_pass(const struct ws_sort_key *from, struct ws_sort_key *to, uint32_t n,
+static bool radix_pass(const struct ws_sort_key *from, struct ws_sort_key *to, uint32_t rows,
 		       uint32_t shift)
 {
 	uint32_t count[1 << DIGIT_BITS] = {0}, sum = 0, mask = (1 << DIGIT_BITS) - 1;
 
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < rows; i++)
 		count[from[i].key >> shift & mask]++;
-	if (count[from[0].key >> shift & mask] == n)
+	if (count[from[0].key >> shift & mask] == rows)
 		return false;
-	for (uint32_t d = 0; d <= mask; d++) {
-		uint32_t c = count[d];
+	for (uint32_t digit = 0; digit <= mask; digit++) {
+		uint32_t digit_count = count[digit];
 
-		count[d] = sum;
-		sum += c;
+		count[digit] = sum;
+		sum += digit_count;
 	}
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < rows; i++)
 		to[count[from[i].key >> shift & mask]++] = from[i];
 	return true;
 }
 
-static void radix(struct ws_sorter *sorter, uint32_t n, uint32_t width)
+static void radix_sort(struct ws_sorter *sorter, uint32_t rows, uint32_t width)
 {
 	for (uint32_t shift = 0; shift < width; shift += DIGIT_BITS)
-		if (radix_pass(sorter->keys, sorter->spare, n, shift)) {
+		if (radix_pass(sorter->keys, sorter->spare, rows, shift)) {
 			struct ws_sort_key *sort_key = sorter->keys;
 
 			sorter->keys = sorter->spare;
@@ -161,62 +171,61 @@ static void radix(struct ws_sorter *sorter, uint32_t n, uint32_t width)
 		}
 }
 
-static void order_ties(struct ws_sort_key *sort_key, uint32_t n, const struct columns *columns)
+static void sort_ties(struct ws_sort_key *sort_key, uint32_t rows, const struct columns *columns)
 {
-	if (n > TIES_BY_INSERTION) {
-		qsort_r(sort_key, n, sizeof(*sort_key), by_columns, (void *)columns);
+	if (rows > TIES_BY_INSERTION) {
+		qsort_r(sort_key, rows, sizeof(*sort_key), compare_by_columns, (void *)columns);
 		return;
 	}
-	for (uint32_t i = 1; i < n; i++) {
-		struct ws_sort_key sort_key_x = sort_key[i];
+	for (uint32_t i = 1; i < rows; i++) {
+		struct ws_sort_key moving = sort_key[i];
 		uint32_t j = i;
 
-		for (; j > 0 && columns->end[sort_key[j - 1].row] < columns->end[sort_key_x.row];
-		     j--)
+		for (; j > 0 && columns->end[sort_key[j - 1].row] < columns->end[moving.row]; j--)
 			sort_key[j] = sort_key[j - 1];
-		sort_key[j] = sort_key_x;
+		sort_key[j] = moving;
 	}
 }
 
-static void settle_ties(struct ws_sort_key *sort_key, uint32_t n, const struct columns *columns)
+static void settle_ties(struct ws_sort_key *sort_key, uint32_t rows, const struct columns *columns)
 {
-	for (uint32_t i = 0, e; i < n; i = e) {
-		for (e = i + 1; e < n && sort_key[e].key == sort_key[i].key;)
-			e++;
-		if (e - i > 1)
-			order_ties(sort_key + i, e - i, columns);
+	for (uint32_t i = 0, end; i < rows; i = end) {
+		for (end = i + 1; end < rows && sort_key[end].key == sort_key[i].key;)
+			end++;
+		if (end - i > 1)
+			sort_ties(sort_key + i, end - i, columns);
 	}
 }
 
-static void make_room(struct ws_sorter *sorter, uint32_t n)
+static void reserve_sorter(struct ws_sorter *sorter, uint32_t rows)
 {
-	if (n <= sorter->cap)
+	if (rows <= sorter->cap)
 		return;
 	ws_sorter_free(sorter);
-	sorter->keys = ws_malloc((size_t)n * sizeof(*sorter->keys));
-	sorter->spare = ws_malloc((size_t)n * sizeof(*sorter->spare));
-	sorter->order = ws_malloc((size_t)n * sizeof(*sorter->order));
-	sorter->cap = n;
+	sorter->keys = ws_malloc((size_t)rows * sizeof(*sorter->keys));
+	sorter->spare = ws_malloc((size_t)rows * sizeof(*sorter->spare));
+	sorter->order = ws_malloc((size_t)rows * sizeof(*sorter->order));
+	sorter->cap = rows;
 }
 
 const uint32_t *ws_sort_rows(struct ws_sorter *sorter, const uint64_t *track, const uint64_t *start,
-			     const uint64_t *end, uint32_t n)
+			     const uint64_t *end, uint32_t rows)
 {
 	struct columns columns = {track, start, end};
 	uint32_t width;
 
-	if (in_order(&columns, n))
+	if (is_in_order(&columns, rows))
 		return NULL;
-	make_room(sorter, n);
-	if (make_keys(sorter->keys, &columns, n, &width)) {
-		if (!insertion(sorter->keys, n))
-			radix(sorter, n, width);
+	reserve_sorter(sorter, rows);
+	if (make_keys(sorter->keys, &columns, rows, &width)) {
+		if (!insertion_sort(sorter->keys, rows))
+			radix_sort(sorter, rows, width);
 		if (start && end)
-			settle_ties(sorter->keys, n, &columns);
+			settle_ties(sorter->keys, rows, &columns);
 	} else {
-		qsort_r(sorter->keys, n, sizeof(*sorter->keys), by_columns, &columns);
+		qsort_r(sorter->keys, rows, sizeof(*sorter->keys), compare_by_columns, &columns);
 	}
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < rows; i++)
 		sorter->order[i] = sorter->keys[i].row;
 	return sorter->order;
 }

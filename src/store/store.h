@@ -47,12 +47,12 @@ struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts
 				   struct ws_err *err);
 
 /*
- * Id of a string in the report's dictionary, from 1; equal bytes usually, but not always, get equal
- * ids (the memory of the dictionary is bounded: readers unify by content). len 0 is the empty
- * string, which has an id of its own. Bytes may hold NULs.
+ * The id of a string in the report's dictionary, from 1; equal bytes usually, but not always, get
+ * equal ids (the memory of the dictionary is bounded: readers unify by content). The empty string
+ * (len 0) has an id of its own. Bytes may hold NULs.
  */
 uint32_t ws_writer_string(struct ws_writer *writer, const void *bytes, size_t len);
-/* The next new string gets this id, or a higher one where that is taken: ids between are empty
+/* The next new string gets this id, or a higher one where that is taken: ids in between are empty
  * strings. For copies of reports. */
 void ws_writer_string_from(struct ws_writer *writer, uint32_t id);
 
@@ -64,8 +64,8 @@ struct ws_stage *ws_writer_stage(struct ws_writer *writer, enum ws_table table);
 void *ws_writer_row_slow(struct ws_writer *writer, enum ws_table table);
 
 /*
- * A place for one new row of `t`, to be filled by the caller before the next call on this writer.
- * Never NULL: after a write error (full disk), rows go nowhere and are counted as lost.
+ * A place for one new row of `table`, to be filled in by the caller before the next call on this
+ * writer. Never NULL: after a write error (full disk), rows go nowhere and are counted as lost.
  */
 static inline void *ws_writer_row(struct ws_writer *writer, enum ws_table table,
 				  struct ws_stage *stage)
@@ -97,17 +97,17 @@ uint64_t ws_writer_lost(struct ws_writer *writer);
 bool ws_writer_journaled(const struct ws_writer *writer);
 const char *ws_writer_path(struct ws_writer *writer);
 
-/* Write everything staged now, in blocks of whatever size: so that ws_writer_lost says all before
+/* Write everything staged now, in blocks of whatever size, so that ws_writer_lost is final before
  * the writer is closed. */
 void ws_writer_flush(struct ws_writer *writer);
 
 /*
- * Write the rest and the index, fsync nothing, unlock, remove the journal, free. On error the
+ * Write the rest and the index, unlock, remove the journal, free; nothing is fsynced. On error the
  * report holds what fitted, closed by an index if possible; returns -1 with a message.
  */
 int ws_writer_close(struct ws_writer *writer, struct ws_err *err);
-/* Close and delete the report: for a run that never began. Of additions to a report, drop these:
- * the report stays as it was. */
+/* Close and delete the report: for a run that never began. Of a writer that adds to a report, drop
+ * the additions: the report stays as it was. */
 void ws_writer_discard(struct ws_writer *writer);
 
 /*
@@ -125,35 +125,35 @@ struct ws_report;
 
 /*
  * Open a report for reading: reads the index (or rebuilds it by walking the blocks when there is
- * none, then also takes in the journal beside it). A file still being written opens too, as far as
- * it goes. Anything that does not check out is left out, counted and described in ws_report_damage.
- * Returns NULL only when nothing can be read: not a report, newer format, unreadable.
+ * none, and then also reads the journal beside it). A file still being written opens too, as far as
+ * it goes. Whatever is damaged is left out, counted and described in ws_report_damage. Returns NULL
+ * with a message only when nothing can be read: not a report, newer format, unreadable. Close it
+ * with ws_report_close.
  */
 struct ws_report *ws_report_open(const char *path, struct ws_err *err);
 /*
- * How a file that does not begin as a report does is opened, when something is set here (main
- * does): that makes other tools' traces open in every command. It returns a report, or NULL with a
- * message.
+ * Opens a file that does not begin as a report does, when it is set (main does so): that makes
+ * other tools' traces open in every command. It returns a report, or NULL with a message.
  */
 extern struct ws_report *(*ws_report_foreign)(const char *path, struct ws_err *err);
 /* The same as ws_report_open, for reports only. */
 struct ws_report *ws_report_open_plain(const char *path, struct ws_err *err);
-/* What ws_report_path says from now on: the file that the user named. */
+/* What ws_report_path returns from now on: the file that the user named. */
 void ws_report_rename(struct ws_report *report, const char *path);
 void ws_report_close(struct ws_report *report);
 
 const char *ws_report_path(const struct ws_report *report);
-bool ws_report_live(
-	const struct ws_report *report); /* a recorder was writing it when it was opened */
-bool ws_report_complete(
-	const struct ws_report *report); /* an index closed it and nothing was damaged */
+/* Whether a recorder was writing it when it was opened. */
+bool ws_report_live(const struct ws_report *report);
+/* Whether an index closed it and nothing was damaged. */
+bool ws_report_complete(const struct ws_report *report);
 /* Sentences on what is missing or damaged, NULL past the last. */
 const char *ws_report_damage(const struct ws_report *report, size_t i);
 uint64_t ws_report_file_size(const struct ws_report *report);
 
 uint64_t ws_report_rows(const struct ws_report *report, enum ws_table table);
-uint64_t ws_report_table_bytes(const struct ws_report *report,
-			       enum ws_table table); /* stored bytes */
+/* The bytes that the table's blocks take in the file. */
+uint64_t ws_report_table_bytes(const struct ws_report *report, enum ws_table table);
 
 /*
  * Strings. ws_report_string gives the bytes of an id (never NULL; "" for 0 and for ids the file
@@ -165,8 +165,8 @@ const char *ws_report_string(const struct ws_report *report, uint32_t id, size_t
 uint32_t ws_report_string_key(const struct ws_report *report, uint32_t id);
 /* The same for all ids from 0 to ws_report_string_count, at once. */
 void ws_report_string_keys(const struct ws_report *report, uint32_t *key);
-/* Ask the memory for what ws_report_string will look at; with `text`, which comes some strings
- * later, for the bytes too. */
+/* Prefetch what ws_report_string will read; with `text`, in a call some strings later, the bytes
+ * too. */
 void ws_report_string_fetch(const struct ws_report *report, uint32_t id, bool text);
 uint32_t ws_report_string_count(const struct ws_report *report); /* highest id */
 
@@ -182,11 +182,11 @@ size_t ws_report_blocks(const struct ws_report *report, enum ws_table table);
 struct ws_block_info ws_report_block(const struct ws_report *report, enum ws_table table, size_t i);
 
 /*
- * What a block holds without reading its rows: those that are equal in the columns of
+ * What a block holds, without reading its rows: rows that are equal in the columns of
  * ws_table_groups are a group. `bins` cuts first..last into WS_GROUP_BINS equal parts: how busy
- * each was, of 255; not 0 where anything is. Reports that are not closed, or of older versions, say
- * it of some blocks or none: then `v` is NULL. All numbers of a block together give its rows; the
- * rest is as trustworthy as the file. Thread-safe; lives as long as the report.
+ * each was, of 255; not 0 where there is anything. Reports that are not closed, or of older
+ * versions, have it for some blocks or none: then `groups` is NULL. The rows of all groups add up
+ * to the block's; the rest is as trustworthy as the file. Thread-safe; lives as long as the report.
  */
 enum { WS_GROUP_BINS = 64 };
 struct ws_block_group {
@@ -210,15 +210,15 @@ struct ws_block_groups ws_report_block_groups(const struct ws_report *report, en
 int ws_report_decode(const struct ws_report *report, enum ws_table table, size_t i,
 		     uint64_t columns, uint64_t *const *out, struct ws_err *err);
 
-/* How many blocks were decoded since the report was opened: what a filter by time saved can be seen
- * from it. */
+/* How many blocks have been decoded since the report was opened: shows what a filter by time saved.
+ */
 uint64_t ws_report_decoded(const struct ws_report *report);
 
 /* Columns a file of an older version does not have decode as 0; this says which are there. */
 uint64_t ws_report_columns(const struct ws_report *report, enum ws_table table);
 
-/* Check every block; calls `fn` (if not NULL) with one sentence for each thing wrong. Returns how
- * many. */
+/* Check every block; calls `fn` (if not NULL) with one sentence for each thing that is wrong.
+ * Returns how many. */
 uint64_t ws_report_verify(const struct ws_report *report,
 			  void (*fn)(void *ctx, const char *sentence), void *ctx);
 

@@ -3,8 +3,8 @@
  *
  * Blocks of strings are decoded when one of their ids is first asked for, by one thread, while
  * others that want the same one wait. Their texts lie one after the other in a few large pieces of
- * memory, which can be huge pages: reports whose names never repeat look at millions of them in any
- * order. Which block has an id is found from a guide of a few entries a block.
+ * memory, which can be huge pages: reports whose names never repeat read millions of them in any
+ * order. Which block has an id is found through a guide of a few entries a block.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "base/choose.h"
 #include "store/report.h"
 
-enum { ROOM = 32 << 20, SLACK = 16 };
+enum { TEXT_MEMORY = 32 << 20, SLACK = 16 };
 
 struct ws_text_room {
 	struct ws_text_room *next;
@@ -23,75 +23,84 @@ struct ws_text_room {
 
 static const char lost_text[] = "(lost: damaged string block)";
 
-/* `n` bytes until the report is closed, aligned to 16. */
-static void *room(const struct ws_report *report, size_t n)
+/* Memory for all the texts of a small report, else a large piece of it; at least `needed` bytes. */
+static struct ws_text_room *new_text_memory(const struct ws_report *report, size_t needed)
 {
-	struct ws_report *report_m =
-		(struct ws_report *)report; /* what was read of it does not change */
-	struct ws_text_room *last;
-	size_t need = 0;
+	struct ws_text_room *memory;
+	size_t size = 0;
+
+	for (size_t i = 0; i < report->strings.n && size < TEXT_MEMORY; i++)
+		size += report->strings.blocks[i].head.raw +
+			(size_t)report->strings.blocks[i].head.rows * 5 + 4 * SLACK;
+	size = ws_max(ws_min(size, (size_t)TEXT_MEMORY), needed);
+	if (size < TEXT_MEMORY)
+		memory = ws_malloc(sizeof(*memory) + size);
+	else
+		memory = ws_malloc_huge(sizeof(*memory) + size);
+	*memory = (struct ws_text_room){report->room, 0, size};
+	return memory;
+}
+
+/* `size` bytes that live until the report is closed, aligned to 16. */
+static void *take_text_memory(const struct ws_report *report, size_t size)
+{
+	struct ws_report *writable =
+		(struct ws_report *)report; /* caches only; what was read does not change */
 	char *at;
 
-	n = WS_ALIGN_UP(n, 16);
-	pthread_mutex_lock(&report_m->text_lock);
-	if (!report->room || report->room->size - report->room->used < n) {
-		for (size_t i = 0; i < report->strings.n && need < ROOM;
-		     i++) /* a small report takes little */
-			need += report->strings.blocks[i].head.raw +
-				(size_t)report->strings.blocks[i].head.rows * 5 + 4 * SLACK;
-		need = need < n ? n : need < ROOM ? need : ws_max(n, ROOM);
-		last = (need < ROOM ? ws_malloc : ws_malloc_huge)(sizeof(*last) + need);
-		*last = (struct ws_text_room){report->room, 0, need};
-		report_m->room = last;
-	}
-	at = report_m->room->bytes + report_m->room->used;
-	report_m->room->used += n;
-	pthread_mutex_unlock(&report_m->text_lock);
+	size = WS_ALIGN_UP(size, 16);
+	pthread_mutex_lock(&writable->text_lock);
+	if (!report->room || report->room->size - report->room->used < size)
+		writable->room = new_text_memory(report, size);
+	at = writable->room->bytes + writable->room->used;
+	writable->room->used += size;
+	pthread_mutex_unlock(&writable->text_lock);
 	return at;
 }
 
-static bool get_lengths(const uint8_t *bytes, size_t size, uint32_t n, uint64_t raw, uint32_t *at)
+static bool read_lengths(const uint8_t *bytes, size_t size, uint32_t count, uint64_t raw,
+			 uint32_t *at)
 {
 	const uint8_t *end = bytes + size;
 	uint64_t sum = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		uint64_t v = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t length = 0;
 		uint32_t shift = 0;
 
 		do {
 			if (bytes == end || shift > 28)
 				return false;
-			v |= (uint64_t)(*bytes & 0x7f) << shift;
+			length |= (uint64_t)(*bytes & 0x7f) << shift;
 			shift += 7;
 		} while (*bytes++ & 0x80);
 		at[i] = (uint32_t)(sum + i); /* one NUL after each before it */
-		sum += v;
+		sum += length;
 		if (sum > raw)
 			return false;
 	}
-	at[n] = (uint32_t)(sum + n);
+	at[count] = (uint32_t)(sum + count);
 	return bytes == end && sum == raw;
 }
 
 /*
- * The text arrives without NULs at the end of `text`; moves each string to its place. Strings only
- * ever move down, or stay. As long as they move far, in steps of eight bytes, the last of which may
- * write beyond the string, where nothing is yet.
+ * The text is decoded without NULs to the end of `text`; this moves each string to its place.
+ * Strings only ever move down, or stay. As long as they move far, bytes bytes are moved at a time,
+ * the last of which may write beyond the string, where there is nothing yet.
  */
-static void spread(struct ws_text_block *block)
+static void spread_strings(struct ws_text_block *block)
 {
 	const char *from = block->text + block->n;
 
 	for (uint32_t i = 0; i < block->n; i++) {
 		uint32_t len = block->at[i + 1] - block->at[i] - 1;
 		char *to = block->text + block->at[i];
-		uint64_t eight;
+		uint64_t bytes;
 
 		if (block->n - i >= SLACK && len <= 64)
-			for (uint32_t k = 0; k < len; k += 8) {
-				memcpy(&eight, from + k, 8);
-				memcpy(to + k, &eight, 8);
+			for (uint32_t offset = 0; offset < len; offset += 8) {
+				memcpy(&bytes, from + offset, 8);
+				memcpy(to + offset, &bytes, 8);
 			}
 		else
 			memmove(to, from, len);
@@ -105,7 +114,7 @@ static bool decode_text(const struct ws_report *report, struct ws_workspace *wor
 			struct ws_text_block *text_block)
 {
 	struct ws_cut cut = {body, body + block->head.body_bytes};
-	uint32_t n = block->head.rows, size;
+	uint32_t strings = block->head.rows, size;
 	uint8_t *lengths;
 	bool ok;
 
@@ -113,36 +122,39 @@ static bool decode_text(const struct ws_report *report, struct ws_workspace *wor
 		return false;
 	memcpy(&size, body, 4);
 	cut.bytes += 4;
-	if (size < n || size > (uint64_t)n * 5)
+	if (size < strings || size > (uint64_t)strings * 5)
 		return false;
 	lengths = ws_malloc(size);
-	text_block->at = room(report, ((size_t)n + 1) * sizeof(*text_block->at));
+	text_block->at = take_text_memory(report, ((size_t)strings + 1) * sizeof(*text_block->at));
 	ok = ws_stream_get(workspace->unpacker.z, &cut, lengths, size) &&
-	     get_lengths(lengths, size, n, block->head.raw, text_block->at);
+	     read_lengths(lengths, size, strings, block->head.raw, text_block->at);
 	free(lengths);
 	if (!ok)
 		return false;
-	text_block->text = room(report, block->head.raw + n +
-						SLACK); /* `spread` reads beyond the last string */
-	if (!ws_stream_get(workspace->unpacker.z, &cut, (uint8_t *)text_block->text + n,
+	text_block->text = take_text_memory(
+		report, block->head.raw + strings +
+				SLACK); /* spread_strings reads beyond the last string */
+	if (!ws_stream_get(workspace->unpacker.z, &cut, (uint8_t *)text_block->text + strings,
 			   block->head.raw))
 		return false;
-	spread(text_block);
+	spread_strings(text_block);
 	return true;
 }
 
-static enum ws_text_state load(const struct ws_report *report, const struct ws_block *block,
-			       struct ws_text_block *text_block)
+static enum ws_text_state load_text(const struct ws_report *report, const struct ws_block *block,
+				    struct ws_text_block *text_block)
 {
 	struct ws_workspace *workspace = ws_workspace_take(report);
 	const uint8_t *body = ws_block_body(report, block, workspace, NULL);
 	bool ok = body && decode_text(report, workspace, block, body, text_block);
 
 	ws_workspace_give(report, workspace);
-	return ok ? WS_TEXT_READY : WS_TEXT_DAMAGED;
+	if (!ok)
+		return WS_TEXT_DAMAGED;
+	return WS_TEXT_READY;
 }
 
-static void load_once(struct ws_report *report, size_t i)
+static void load_text_once(struct ws_report *report, size_t i)
 {
 	struct ws_text_block *block = &report->text[i];
 	enum ws_text_state state;
@@ -156,7 +168,7 @@ static void load_once(struct ws_report *report, size_t i)
 	pthread_mutex_unlock(&report->text_lock);
 	if (state != WS_TEXT_UNREAD)
 		return;
-	state = load(report, &report->strings.blocks[i], block);
+	state = load_text(report, &report->strings.blocks[i], block);
 	pthread_mutex_lock(&report->text_lock);
 	__atomic_store_n(&block->state, state, __ATOMIC_RELEASE);
 	pthread_cond_broadcast(&report->text_loaded);
@@ -166,29 +178,29 @@ static void load_once(struct ws_report *report, size_t i)
 const struct ws_text_block *ws_report_text(const struct ws_report *report, size_t i)
 {
 	if (ws_unlikely(__atomic_load_n(&report->text[i].state, __ATOMIC_ACQUIRE) < WS_TEXT_READY))
-		load_once((struct ws_report *)report, i);
+		load_text_once((struct ws_report *)report, i);
 	return &report->text[i];
 }
 
 void ws_report_prepare_strings(struct ws_report *report)
 {
-	size_t n = report->strings.n, entries;
+	size_t blocks = report->strings.n, entries;
 	uint32_t most = ws_report_string_count(report);
 
-	report->text = ws_calloc(n + 1, sizeof(*report->text));
-	for (size_t i = 0; i < n; i++) {
+	report->text = ws_calloc(blocks + 1, sizeof(*report->text));
+	for (size_t i = 0; i < blocks; i++) {
 		report->text[i].first = (uint32_t)report->strings.blocks[i].head.first;
 		report->text[i].n = report->strings.blocks[i].head.rows;
 	}
-	while ((most >> report->guide_shift) > 4 * n)
+	while ((most >> report->guide_shift) > 4 * blocks)
 		report->guide_shift++;
 	entries = ((size_t)most >> report->guide_shift) + 2;
 	report->guide = ws_malloc(entries * sizeof(*report->guide));
-	for (size_t g = 0, i = 0; g < entries; g++) {
-		while (i < n && (uint64_t)report->text[i].first + report->text[i].n <=
-					(uint64_t)g << report->guide_shift)
+	for (size_t entry = 0, i = 0; entry < entries; entry++) {
+		while (i < blocks && (uint64_t)report->text[i].first + report->text[i].n <=
+					     (uint64_t)entry << report->guide_shift)
 			i++;
-		report->guide[g] = (uint32_t)i;
+		report->guide[entry] = (uint32_t)i;
 	}
 }
 
@@ -201,7 +213,7 @@ ptrdiff_t ws_string_block(const struct ws_report *report, uint32_t id)
 		return -1;
 	low = report->guide[id >> report->guide_shift];
 	high = report->guide[(id >> report->guide_shift) + 1];
-	high += high < report->strings.n; /* the one in which the next such ids begin */
+	high += high < report->strings.n; /* the one in which the ids after these begin */
 	while (low < high) {
 		size_t mid = (low + high) / 2;
 		const struct ws_text_block *block = &report->text[mid];
@@ -218,49 +230,61 @@ ptrdiff_t ws_string_block(const struct ws_report *report, uint32_t id)
 
 const char *ws_report_string(const struct ws_report *report, uint32_t id, size_t *len)
 {
-	ptrdiff_t i = id ? ws_string_block(report, id) : -1;
+	ptrdiff_t i = -1;
 	const struct ws_text_block *block;
-	size_t n = 0;
+	size_t length = 0;
 	const char *text = "";
 
+	if (id)
+		i = ws_string_block(report, id);
 	if (i >= 0) {
 		block = ws_report_text(report, (size_t)i);
 		if (ws_likely(block->state == WS_TEXT_READY)) {
 			const uint32_t *at = &block->at[id - block->first];
 
 			text = block->text + at[0];
-			n = at[1] - at[0] - 1;
+			length = at[1] - at[0] - 1;
 		} else {
 			text = lost_text;
-			n = sizeof(lost_text) - 1;
+			length = sizeof(lost_text) - 1;
 		}
 	}
 	if (len)
-		*len = n;
+		*len = length;
 	return text;
 }
 
 void ws_report_string_fetch(const struct ws_report *report, uint32_t id, bool text)
 {
-	ptrdiff_t i = id ? ws_string_block(report, id) : -1;
-	const struct ws_text_block *block = i < 0 ? NULL : &report->text[i];
-
+	ptrdiff_t i = -1;
+	const struct ws_text_block *block;
 	const uint32_t *at;
 
-	if (!block || __atomic_load_n(&block->state, __ATOMIC_ACQUIRE) != WS_TEXT_READY)
+	if (id)
+		i = ws_string_block(report, id);
+	if (i < 0)
+		return;
+	block = &report->text[i];
+	if (__atomic_load_n(&block->state, __ATOMIC_ACQUIRE) != WS_TEXT_READY)
 		return;
 	at = &block->at[id - block->first];
-	__builtin_prefetch(text ? (const void *)(block->text + at[0]) : at);
-	if (text && (at[0] ^ (at[1] - 1)) & ~(uint32_t)63)
+	if (!text) {
+		__builtin_prefetch(at);
+		return;
+	}
+	__builtin_prefetch(block->text + at[0]);
+	if ((at[0] ^ (at[1] - 1)) & ~(uint32_t)63) /* it goes on in the next cache line */
 		__builtin_prefetch(block->text + at[0] + 64);
 }
 
 uint32_t ws_report_string_count(const struct ws_report *report)
 {
-	const struct ws_block_head *head =
-		report->strings.n ? &report->strings.blocks[report->strings.n - 1].head : NULL;
+	const struct ws_block_head *head;
 
-	return head ? (uint32_t)(head->first + head->rows - 1) : 0;
+	if (!report->strings.n)
+		return 0;
+	head = &report->strings.blocks[report->strings.n - 1].head;
+	return (uint32_t)(head->first + head->rows - 1);
 }
 
 void ws_report_free_strings(struct ws_report *report)
