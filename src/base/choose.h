@@ -9,6 +9,18 @@
 #define ws_min(a, b) WS_PICK_NUMBERED(<, a, b, __COUNTER__)
 #define ws_max(a, b) WS_PICK_NUMBERED(>, a, b, __COUNTER__)
 
+/* `value` unless it is zero or NULL, else `fallback`, which is evaluated only then. */
+#define ws_or(value, fallback) WS_OR_NUMBERED(value, fallback, __COUNTER__)
+#define WS_OR_NUMBERED(value, fallback, number) WS_OR(value, fallback, number)
+#define WS_OR(value, fallback, number)                                        \
+	__extension__({                                                       \
+		__typeof__(1 ? (value) : (fallback)) given##number = (value); \
+		given##number ? given##number : (fallback);                   \
+	})
+
+/* `bits` when `condition` holds, else 0. */
+#define ws_bits_if(condition, bits) ((condition) ? (bits) : 0)
+
 /* -1, 0 or 1, as qsort and its kin want it. Arguments are evaluated twice. */
 #define ws_compare(a, b) (((a) > (b)) - ((a) < (b)))
 

@@ -4,6 +4,7 @@
  * nobody: processes that still map it keep their memory.
  */
 #include "record/arena.h"
+#include "base/choose.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -24,7 +25,7 @@
 #define AHEAD (2u << 20)
 #define STEP (4u << 20)
 
-static void remove_stale(const char *dir)
+static void remove_stale_arenas(const char *dir)
 {
 	char mine[64];
 	DIR *d = opendir(dir);
@@ -53,7 +54,7 @@ static void remove_stale(const char *dir)
  * file and its locking another recorder may take it for stale, and then it has lost its name by the
  * time that the lock is had.
  */
-static int make_locked(struct ws_area *area, const char *dir)
+static int make_locked_file(struct ws_area *area, const char *dir)
 {
 	uint64_t random;
 	struct stat st;
@@ -76,25 +77,25 @@ static int make_locked(struct ws_area *area, const char *dir)
 		return fd;
 	unlink(area->path);
 	close(fd);
-	errno = error ? error : EAGAIN;
+	errno = ws_or(error, EAGAIN);
 	return -1;
 }
 
-static int try_dir(struct ws_area *area, const char *dir, uint64_t size, uint64_t first,
-		   uint64_t room)
+static int try_folder(struct ws_area *area, const char *dir, uint64_t size, uint64_t first,
+		      uint64_t room)
 {
 	struct statvfs vfs;
 	int error = 0;
 
 	if (statvfs(dir, &vfs) || (uint64_t)vfs.f_bavail * vfs.f_frsize < room)
 		return -1;
-	remove_stale(dir);
-	while ((area->fd = make_locked(area, dir)) < 0)
+	remove_stale_arenas(dir);
+	while ((area->fd = make_locked_file(area, dir)) < 0)
 		if (errno != EAGAIN)
 			return -1;
 	if (ftruncate(area->fd, (off_t)size) ||
 	    (error = posix_fallocate(area->fd, 0, (off_t)first))) {
-		error = error ? error : errno;
+		error = ws_or(error, errno);
 		unlink(area->path);
 		close(area->fd);
 		errno = error;
@@ -108,7 +109,7 @@ static int try_dir(struct ws_area *area, const char *dir, uint64_t size, uint64_
  * through it): it is taken only when the whole budget is a small part of it. Only where no place is
  * large is a small one made do with.
  */
-static int make_file(struct ws_area *area, uint64_t size, uint64_t first, struct ws_err *err)
+static int make_arena_file(struct ws_area *area, uint64_t size, uint64_t first, struct ws_err *err)
 {
 	const char *tmp = getenv("TMPDIR");
 	const char *dirs[] = {"/dev/shm", tmp && *tmp ? tmp : "/tmp", "/tmp", "/var/tmp"};
@@ -116,9 +117,9 @@ static int make_file(struct ws_area *area, uint64_t size, uint64_t first, struct
 
 	for (size_t r = 0; r < WS_COUNT(room); r++)
 		for (size_t i = r ? 1 : 0; i < WS_COUNT(dirs); i++)
-			if (!try_dir(area, dirs[i], size, first, room[r]))
+			if (!try_folder(area, dirs[i], size, first, room[r]))
 				return 0;
-	if (!try_dir(area, "/dev/shm", size, first, first * 4))
+	if (!try_folder(area, "/dev/shm", size, first, first * 4))
 		return 0;
 	if (errno == EFBIG)
 		return ws_fail(err,
@@ -136,7 +137,7 @@ static int make_file(struct ws_area *area, uint64_t size, uint64_t first, struct
  * Limits that the target has too: what is mapped counts against its address space, of which most is
  * to stay its own; and a file cannot be larger than the limit on files.
  */
-static uint64_t within_limits(uint64_t budget, uint64_t head)
+static uint64_t check_limits(uint64_t budget, uint64_t head)
 {
 	struct rlimit limit;
 
@@ -152,7 +153,7 @@ static uint64_t within_limits(uint64_t budget, uint64_t head)
 int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws_err *err)
 {
 	uint64_t head = WS_ALIGN_UP(sizeof(struct ws_arena), (uint64_t)WS_CHUNK_SIZE);
-	uint64_t room = within_limits(budget, head), chunks = room / WS_CHUNK_SIZE,
+	uint64_t room = check_limits(budget, head), chunks = room / WS_CHUNK_SIZE,
 		 count = room / 4 / WS_BUFFER_SIZE, size, first, buffers;
 	struct stat st;
 	void *memory;
@@ -166,12 +167,12 @@ int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws
 		count = WS_BUFFERS;
 	buffers = WS_ALIGN_UP(head + chunks * WS_CHUNK_SIZE, (uint64_t)WS_BUFFER_SIZE);
 	size = buffers + count * WS_BUFFER_SIZE;
-	if (within_limits(size, head) < size) { /* CUPTI's buffers are then private memory */
+	if (check_limits(size, head) < size) { /* CUPTI's buffers are then private memory */
 		size = head + chunks * WS_CHUNK_SIZE;
 		count = 0;
 	}
 	first = head + (chunks * WS_CHUNK_SIZE < STEP ? chunks * WS_CHUNK_SIZE : STEP);
-	if (make_file(area, size, first, err))
+	if (make_arena_file(area, size, first, err))
 		return -1;
 	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, area->fd, 0);
 	if (memory == MAP_FAILED || (owner != (uid_t)-1 && fchown(area->fd, owner, (gid_t)-1))) {

@@ -43,7 +43,7 @@ enum ws_clock_mode ws_clock_choose(void)
 #endif
 }
 
-static uint64_t realtime_ns(void)
+static uint64_t read_realtime_ns(void)
 {
 	struct timespec ts;
 
@@ -52,14 +52,14 @@ static uint64_t realtime_ns(void)
 }
 
 /* The tightest of a few tries: an interruption between the reads would bend the line. */
-static struct ws_reading read_once(enum ws_clock_mode mode)
+static struct ws_reading read_clocks_once(enum ws_clock_mode mode)
 {
 	struct ws_reading best = {0};
 	uint64_t gap = UINT64_MAX;
 
 	if (mode == WS_CLOCK_RAW) {
 		best.ticks = best.raw = ws_raw_ns();
-		best.realtime = realtime_ns();
+		best.realtime = read_realtime_ns();
 		return best;
 	}
 	for (int i = 0; i < 4; i++) {
@@ -69,7 +69,7 @@ static struct ws_reading read_once(enum ws_clock_mode mode)
 			gap = b - a;
 			best.ticks = a + (b - a) / 2;
 			best.raw = raw;
-			best.realtime = realtime_ns();
+			best.realtime = read_realtime_ns();
 		}
 	}
 	return best;
@@ -86,7 +86,7 @@ static void use_segment(struct ws_clock *clock, size_t i)
 				 (right->ticks - left->ticks));
 }
 
-static void thin(struct ws_clock *clock)
+static void thin_out_readings(struct ws_clock *clock)
 {
 	size_t half = clock->n / 2, to = 1;
 
@@ -99,14 +99,14 @@ static void thin(struct ws_clock *clock)
 
 struct ws_reading ws_clock_read(struct ws_clock *clock)
 {
-	struct ws_reading reading = read_once(clock->mode);
+	struct ws_reading reading = read_clocks_once(clock->mode);
 
 	/* Both clocks must move on, or there is no line between two readings. */
 	if (clock->n && (reading.ticks <= clock->readings[clock->n - 1].ticks ||
 			 reading.raw <= clock->readings[clock->n - 1].raw))
 		return clock->readings[clock->n - 1];
 	if (clock->n == MOST_READINGS)
-		thin(clock);
+		thin_out_readings(clock);
 	ws_grow(clock->readings, clock->cap, clock->n + 1);
 	clock->readings[clock->n++] = reading;
 	if (clock->n > 1)

@@ -86,7 +86,7 @@ static void say_progress(void *ctx, uint64_t done, uint64_t all)
 	naming->said = true;
 }
 
-static void diagnose(struct ws_sink *sink, const char *fmt, const char *path)
+static void add_diagnostic(struct ws_sink *sink, const char *fmt, const char *path)
 {
 	char *text = ws_format(fmt, path);
 
@@ -124,17 +124,18 @@ static void explain_modules(struct ws_sink *sink, const struct ws_wanted *wanted
 		    (i && wanted[i - 1].module == module))
 			continue;
 		if (module->flags & WS_MODULE_CHANGED)
-			diagnose(sink,
-				 "%s was replaced while it was in use: its functions have no "
-				 "names, for those of the file that is "
-				 "there now may be others.",
-				 module->path);
+			add_diagnostic(sink,
+				       "%s was replaced while it was in use: its functions have no "
+				       "names, for those of the file that is "
+				       "there now may be others.",
+				       module->path);
 		else
-			diagnose(sink,
-				 "%s could not be read: its functions have no names. 'warpsight "
-				 "symbolize --symbols=DIR' finds it "
-				 "in another folder.",
-				 module->path);
+			add_diagnostic(
+				sink,
+				"%s could not be read: its functions have no names. 'warpsight "
+				"symbolize --symbols=DIR' finds it "
+				"in another folder.",
+				module->path);
 	}
 }
 

@@ -20,7 +20,7 @@ static void (*const converters[WS_REC_COUNT])(struct ws_stream *, const struct w
 #undef X
 };
 
-static bool chunk_ok(const struct ws_drain *drain, uint32_t chunk)
+static bool is_chunk_valid(const struct ws_drain *drain, uint32_t chunk)
 {
 	return chunk >= drain->arena->chunk_first &&
 	       chunk < drain->arena->chunk_first + drain->arena->chunk_count;
@@ -70,7 +70,7 @@ void ws_drain_each(struct ws_drain *drain, void (*fn)(void *ctx, int pid), void 
 
 /* ---- finding rings ---- */
 
-static void new_ring(struct ws_drain *drain, uint32_t slot, uint32_t chunk)
+static void add_ring(struct ws_drain *drain, uint32_t slot, uint32_t chunk)
 {
 	struct ws_ring *ring = ws_chunk_at(drain->arena, chunk);
 	struct ws_proc *process = ws_drain_process(drain, ring->process_home);
@@ -94,7 +94,7 @@ static void new_ring(struct ws_drain *drain, uint32_t slot, uint32_t chunk)
 	drain->slot[slot] = ring_state;
 }
 
-static void look_for_new(struct ws_drain *drain)
+static void find_new_rings(struct ws_drain *drain)
 {
 	drain->slots_used = atomic_load_explicit(&drain->arena->dir_used, memory_order_acquire);
 	if (drain->slots_used > WS_DIR_SLOTS)
@@ -104,19 +104,19 @@ static void look_for_new(struct ws_drain *drain)
 			atomic_load_explicit(&drain->arena->directory[slot], memory_order_acquire);
 		const struct ws_chunk *chunk_c;
 
-		if (!chunk || drain->slot[slot] || !chunk_ok(drain, chunk))
+		if (!chunk || drain->slot[slot] || !is_chunk_valid(drain, chunk))
 			continue;
 		chunk_c = ws_chunk_at(drain->arena, chunk);
 		if (chunk_c->kind == WS_CHUNK_PROCESS)
 			ws_drain_process(drain, chunk);
 		else if (chunk_c->kind == WS_CHUNK_RING)
-			new_ring(drain, slot, chunk);
+			add_ring(drain, slot, chunk);
 	}
 }
 
 /* ---- how far has it got ---- */
 
-static void snapshot(struct ws_drain *drain, struct ws_ring_state *ring_state)
+static void snapshot_rings(struct ws_drain *drain, struct ws_ring_state *ring_state)
 {
 	uint32_t chunk = ring_state->chunk, next, used = 0;
 
@@ -125,7 +125,7 @@ static void snapshot(struct ws_drain *drain, struct ws_ring_state *ring_state)
 
 		next = atomic_load_explicit(&chunk_c->next, memory_order_acquire);
 		used = atomic_load_explicit(&chunk_c->used, memory_order_acquire);
-		if (next == WS_CHUNK_NONE || !chunk_ok(drain, next))
+		if (next == WS_CHUNK_NONE || !is_chunk_valid(drain, next))
 			break;
 		chunk = next;
 	}
@@ -135,7 +135,7 @@ static void snapshot(struct ws_drain *drain, struct ws_ring_state *ring_state)
 
 /* ---- converting ---- */
 
-static void broken(struct ws_drain *drain, struct ws_ring_state *ring_state)
+static void mark_ring_broken(struct ws_drain *drain, struct ws_ring_state *ring_state)
 {
 	if (!ring_state->broken)
 		ws_sink_diagnostic(ring_state->stream.sink, WS_ERROR, "recorder",
@@ -163,7 +163,7 @@ static uint64_t convert_chunk(struct ws_drain *drain, struct ws_ring_state *ring
 
 		if (ws_unlikely(bytes < sizeof(*rec) || bytes > used - at || !rec->kind ||
 				rec->kind >= WS_REC_COUNT)) {
-			broken(drain, ring_state);
+			mark_ring_broken(drain, ring_state);
 			at = used;
 			break;
 		}
@@ -215,7 +215,7 @@ static void open_events(struct ws_drain *drain, struct ws_ring_state *ring_state
 	for (; level < depth && level < WS_OPEN_DEPTH; level++)
 		if (ring_state->ring->open[level].start)
 			ws_convert_open(&ring_state->stream, &ring_state->ring->open[level]);
-	while (level < depth && chunk_ok(drain, more)) {
+	while (level < depth && is_chunk_valid(drain, more)) {
 		const struct ws_open_chunk *chunk = ws_chunk_at(drain->arena, more);
 
 		for (uint32_t i = 0; i < WS_OPEN_PER_CHUNK && level < depth; i++, level++)
@@ -265,7 +265,7 @@ static void settle_ring(struct ws_drain *drain, struct ws_ring_state *ring_state
 	if (ring_state->ring->nest == 0)
 		ws_proc_thread_ended(process, ring_state->stream.thread);
 	if (memory_too) {
-		for (uint32_t guard = 0; guard < 64 && chunk_ok(drain, more); guard++) {
+		for (uint32_t guard = 0; guard < 64 && is_chunk_valid(drain, more); guard++) {
 			uint32_t next = atomic_load(
 				&((struct ws_chunk *)ws_chunk_at(drain->arena, more))->next);
 
@@ -288,7 +288,7 @@ static void settle_ring(struct ws_drain *drain, struct ws_ring_state *ring_state
 
 /* ---- a round ---- */
 
-static uint64_t round_of(struct ws_drain *drain, bool last)
+static uint64_t drain_round(struct ws_drain *drain, bool last)
 {
 	uint64_t bytes = 0;
 
@@ -303,9 +303,9 @@ static uint64_t round_of(struct ws_drain *drain, bool last)
 	 */
 	for (struct ws_proc *process = drain->procs; process; process = process->next)
 		process->complete = process->ending;
-	look_for_new(drain);
+	find_new_rings(drain);
 	if (last)
-		look_for_new(drain);
+		find_new_rings(drain);
 	for (uint32_t i = 0; i < drain->slots_used; i++)
 		if (drain->slot[i]) {
 			struct ws_ring_state *ring_state = drain->slot[i];
@@ -313,7 +313,7 @@ static uint64_t round_of(struct ws_drain *drain, bool last)
 			ring_state->ending = ring_state->stream.proc->ending ||
 					     atomic_load_explicit(&ring_state->ring->closed,
 								  memory_order_acquire);
-			snapshot(drain, ring_state);
+			snapshot_rings(drain, ring_state);
 		}
 	ws_clock_read(drain->clock);
 	/* What CUPTI hands back on its threads refers to what other threads wrote before: those
@@ -349,7 +349,7 @@ static uint64_t round_of(struct ws_drain *drain, bool last)
 
 uint64_t ws_drain_round(struct ws_drain *drain)
 {
-	return round_of(drain, false);
+	return drain_round(drain, false);
 }
 
 void ws_drain_open_events(struct ws_drain *drain)
@@ -367,7 +367,7 @@ void ws_drain_open_events(struct ws_drain *drain)
 
 void ws_drain_finish(struct ws_drain *drain)
 {
-	round_of(drain, true);
+	drain_round(drain, true);
 	for (uint32_t i = 0; i < GONE_BUCKETS; i++)
 		while (drain->gone[i]) {
 			struct ws_proc *process = drain->gone[i];
@@ -388,15 +388,15 @@ void ws_drain_finish(struct ws_drain *drain)
 
 /* ---- strings, for converters ---- */
 
-static const struct ws_shared_string *shared_string(struct ws_drain *drain, uint32_t handle,
-						    uint32_t *chunk)
+static const struct ws_shared_string *read_shared_string(struct ws_drain *drain, uint32_t handle,
+							 uint32_t *chunk)
 {
 	uint64_t offset = (uint64_t)handle * 8 % WS_CHUNK_SIZE;
 	const struct ws_chunk *chunk_c;
 	const struct ws_shared_string *string;
 
 	*chunk = (uint32_t)((uint64_t)handle * 8 / WS_CHUNK_SIZE);
-	if (!chunk_ok(drain, *chunk) || offset < sizeof(struct ws_chunk))
+	if (!is_chunk_valid(drain, *chunk) || offset < sizeof(struct ws_chunk))
 		return NULL;
 	chunk_c = ws_chunk_at(drain->arena, *chunk);
 	if (chunk_c->kind != WS_CHUNK_STRINGS && chunk_c->kind != WS_CHUNK_PROCESS)
@@ -413,7 +413,7 @@ uint32_t ws_stream_string(struct ws_stream *stream, uint32_t handle)
 	const struct ws_shared_string *str;
 	uint32_t chunk, *ids;
 
-	if (!handle || !(str = shared_string(drain, handle, &chunk)))
+	if (!handle || !(str = read_shared_string(drain, handle, &chunk)))
 		return 0;
 	ids = drain->string_ids[chunk];
 	if (!ids)
@@ -428,7 +428,7 @@ const char *ws_stream_string_bytes(struct ws_stream *stream, uint32_t handle, si
 {
 	uint32_t chunk;
 	const struct ws_shared_string *str =
-		handle ? shared_string(stream->proc->drain, handle, &chunk) : NULL;
+		handle ? read_shared_string(stream->proc->drain, handle, &chunk) : NULL;
 
 	if (!str)
 		return NULL;
@@ -488,7 +488,7 @@ static void grow_texts(struct ws_ring_state *ring_state)
 	free(id);
 }
 
-static void keep_text(struct ws_ring_state *ring_state, uint32_t number, uint32_t id)
+static void keep_whole_text(struct ws_ring_state *ring_state, uint32_t number, uint32_t id)
 {
 	while (!put_text(ring_state, number, id)) {
 		if (ring_state->text_cap >= TEXTS_MOST) {
@@ -529,8 +529,8 @@ void ws_convert_text(struct ws_stream *stream, const struct ws_rec *rec)
 	if (ws_unlikely(ring_state->piece_len && ring_state->piece_number != record->number))
 		ring_state->piece_len = 0; /* the rest of that one found no memory */
 	if (ws_likely(!rec->small && !ring_state->piece_len)) {
-		keep_text(ring_state, record->number,
-			  ws_writer_string(stream->writer, record->bytes, record->len));
+		keep_whole_text(ring_state, record->number,
+				ws_writer_string(stream->writer, record->bytes, record->len));
 		return;
 	}
 	ws_grow(ring_state->piece, ring_state->piece_cap, ring_state->piece_len + record->len + 1);
@@ -539,8 +539,8 @@ void ws_convert_text(struct ws_stream *stream, const struct ws_rec *rec)
 	ring_state->piece_number = record->number;
 	if (rec->small)
 		return;
-	keep_text(ring_state, record->number,
-		  ws_writer_string(stream->writer, ring_state->piece, ring_state->piece_len));
+	keep_whole_text(ring_state, record->number,
+			ws_writer_string(stream->writer, ring_state->piece, ring_state->piece_len));
 	ring_state->piece_len = 0;
 	if (ring_state->piece_cap > 1 << 20) {
 		free(ring_state->piece);

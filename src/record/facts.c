@@ -38,7 +38,7 @@ const char ws_launcher_variables[] = "RANK\0"
 				     "NCCL_*\0"
 				     "KUBERNETES_*\0";
 
-static bool launcher_variable(const char *entry)
+static bool is_launcher_variable(const char *entry)
 {
 	size_t len = strcspn(entry, "=");
 
@@ -51,13 +51,13 @@ static bool launcher_variable(const char *entry)
 	return false;
 }
 
-static void environment(struct ws_sink *sink, char **env, bool all)
+static void add_environment(struct ws_sink *sink, char **env, bool all)
 {
 	for (char **e = env; *e; e++) {
 		const char *eq = strchr(*e, '=');
 		char *name;
 
-		if (!eq || !(all || launcher_variable(*e)))
+		if (!eq || !(all || is_launcher_variable(*e)))
 			continue;
 		name = ws_format("env.%.*s", (int)(eq - *e), *e);
 		ws_sink_meta(sink, name, "%s", eq + 1);
@@ -66,7 +66,7 @@ static void environment(struct ws_sink *sink, char **env, bool all)
 }
 
 /* The value behind "<key> ... : " in a file like /proc/cpuinfo; "" when absent. */
-static char *line_value(const char *path, const char *key, char *out, size_t size)
+static char *read_line_value(const char *path, const char *key, char *out, size_t size)
 {
 	FILE *file = fopen(path, "re");
 	char line[4096];
@@ -86,7 +86,7 @@ static char *line_value(const char *path, const char *key, char *out, size_t siz
 	return out;
 }
 
-static char *first_line(const char *path, char *out, size_t size)
+static char *read_first_line(const char *path, char *out, size_t size)
 {
 	FILE *file = fopen(path, "re");
 
@@ -98,7 +98,7 @@ static char *first_line(const char *path, char *out, size_t size)
 	return out;
 }
 
-static void command(struct ws_sink *sink, const char *name, char **argv)
+static void add_command(struct ws_sink *sink, const char *name, char **argv)
 {
 	struct ws_text text = {0};
 
@@ -108,7 +108,7 @@ static void command(struct ws_sink *sink, const char *name, char **argv)
 	ws_text_free(&text);
 }
 
-static void machine(struct ws_sink *sink)
+static void add_machine(struct ws_sink *sink)
 {
 	struct utsname utsname;
 	char text[512];
@@ -121,12 +121,13 @@ static void machine(struct ws_sink *sink)
 		ws_sink_meta(sink, "host.machine", "%s", utsname.machine);
 	}
 	ws_sink_meta(sink, "host.boot_id", "%s",
-		     first_line("/proc/sys/kernel/random/boot_id", text, sizeof(text)));
-	ws_sink_meta(sink, "host.clocksource", "%s",
-		     first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource",
+		     read_first_line("/proc/sys/kernel/random/boot_id", text, sizeof(text)));
+	ws_sink_meta(
+		sink, "host.clocksource", "%s",
+		read_first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource",
 				text, sizeof(text)));
 	ws_sink_meta(sink, "cpu.model", "%s",
-		     line_value("/proc/cpuinfo", "model name", text, sizeof(text)));
+		     read_line_value("/proc/cpuinfo", "model name", text, sizeof(text)));
 	ws_sink_meta(sink, "cpu.count", "%ld", sysconf(_SC_NPROCESSORS_ONLN));
 	if (!sysinfo(&si))
 		ws_sink_meta(sink, "host.memory_bytes", "%llu",
@@ -143,7 +144,7 @@ static void machine(struct ws_sink *sink)
 		}
 	if (file)
 		fclose(file);
-	if (first_line("/proc/driver/nvidia/version", text, sizeof(text))[0])
+	if (read_first_line("/proc/driver/nvidia/version", text, sizeof(text))[0])
 		ws_sink_meta(sink, "gpu.driver", "%s", text);
 }
 
@@ -156,8 +157,8 @@ void ws_facts_write(struct ws_sink *sink, const struct ws_record_opts *options, 
 	char when[64], *domains;
 
 	ws_sink_meta(sink, "warpsight.version", "%s", WS_VERSION);
-	command(sink, "session.command_line", options->command_line);
-	command(sink, "target.command_line", options->argv);
+	add_command(sink, "session.command_line", options->command_line);
+	add_command(sink, "target.command_line", options->argv);
 	ws_sink_meta(sink, "target.pid", "%d", target_pid);
 	if (getcwd(cwd, sizeof(cwd)))
 		ws_sink_meta(sink, "session.directory", "%s", cwd);
@@ -178,6 +179,6 @@ void ws_facts_write(struct ws_sink *sink, const struct ws_record_opts *options, 
 	ws_sink_meta(sink, "session.duration_s", "%g", options->duration);
 	ws_sink_meta(sink, "session.osrt_threshold_ns", "%.0f", options->osrt_threshold * 1e9);
 	ws_sink_meta(sink, "clock.session", "CLOCK_MONOTONIC_RAW");
-	machine(sink);
-	environment(sink, target_env, options->store_environment);
+	add_machine(sink);
+	add_environment(sink, target_env, options->store_environment);
 }

@@ -49,7 +49,7 @@ static const struct {
 
 /* ---- the state of a process ---- */
 
-static void free_proc(void *arg)
+static void free_cuda_process(void *arg)
 {
 	struct ws_cuda_proc *process = arg;
 
@@ -71,7 +71,7 @@ static void free_proc(void *arg)
 
 struct ws_cuda_proc *ws_cuda_proc(struct ws_stream *stream)
 {
-	void **slot = ws_proc_slot(stream->proc, WS_SLOT_CUDA, free_proc);
+	void **slot = ws_proc_slot(stream->proc, WS_SLOT_CUDA, free_cuda_process);
 
 	if (ws_unlikely(!*slot))
 		*slot = ws_calloc(1, sizeof(struct ws_cuda_proc));
@@ -87,6 +87,16 @@ uint32_t ws_cuda_text(struct ws_stream *stream, struct ws_cuda_proc *process, co
 
 	*bytes = ws_stream_string_bytes(stream, handle, len);
 	return *bytes ? handle : 0;
+}
+
+uint32_t ws_cuda_intern(struct ws_stream *stream, struct ws_cuda_proc *process, const char *field)
+{
+	const char *bytes;
+	size_t len;
+
+	if (!ws_cuda_text(stream, process, field, &bytes, &len))
+		return 0;
+	return ws_stream_intern(stream, bytes, len);
 }
 
 bool ws_cuda_wanted(struct ws_stream *stream, uint64_t start, uint64_t end)
@@ -123,8 +133,8 @@ void ws_cuda_place(const struct ws_cuda_proc *process, uint32_t context, uint32_
  * 100 ms, if the GPU is done with it. */
 #define MEMORY_WAIT_NS UINT64_C(2000000000)
 
-static void convert_one(struct ws_stream *stream, struct ws_cuda_proc *process, uint64_t time,
-			const void *record, uint32_t bytes, uint32_t marked)
+static void convert_cuda_record(struct ws_stream *stream, struct ws_cuda_proc *process,
+				uint64_t time, const void *record, uint32_t bytes, uint32_t marked)
 {
 	uint32_t kind = WS_CUPTI_KIND(marked);
 	struct ws_cuda_record cuda_record = {process, time, bytes, marked & WS_CUPTI_UNFINISHED};
@@ -151,7 +161,7 @@ void ws_convert_cuda_batch(struct ws_stream *stream, const struct ws_rec *rec)
 		if (WS_CUPTI_KIND(marked) < CUPTI_KIND_COUNT &&
 		    !process->sizes[WS_CUPTI_KIND(marked)])
 			process->sizes[WS_CUPTI_KIND(marked)] = (uint16_t)(bytes / 8);
-		convert_one(stream, process, record->time, at, bytes, marked);
+		convert_cuda_record(stream, process, record->time, at, bytes, marked);
 		stream->sink->events++;
 		at += bytes;
 	}
@@ -209,7 +219,7 @@ void ws_convert_cuda_seen(struct ws_stream *stream, const struct ws_rec *rec)
 /* ---- devices ---- */
 
 /* The chip that a compute capability tells, as far as it does. */
-static const char *chip_name(uint32_t major, uint32_t minor)
+static const char *name_chip(uint32_t major, uint32_t minor)
 {
 	static const struct {
 		uint32_t major, minor;
@@ -237,8 +247,8 @@ void ws_cuda_write_devices(struct ws_stream *stream, struct ws_cuda_proc *proces
 }
 
 /* GPU-... or MIG-..., as the driver's tools write it. */
-static uint32_t device_uuid(struct ws_stream *stream, const struct ws_cuda_record *record,
-			    const struct cupti_device *device)
+static uint32_t format_device_uuid(struct ws_stream *stream, const struct ws_cuda_record *record,
+				   const struct cupti_device *device)
 {
 	bool mig = WS_CUDA_HAS(record, device, mig_uuid) && device->mig;
 	char uuid[64];
@@ -257,9 +267,8 @@ void ws_cuda_device_record(struct ws_stream *stream, const struct ws_cuda_record
 	const struct cupti_device *device = record;
 	struct ws_cuda_device *cuda_device =
 		device->id < WS_CUDA_DEVICES ? &cuda_record->p->device[device->id] : NULL;
-	const char *bytes, *chip = chip_name(device->major, device->minor);
+	const char *chip = name_chip(device->major, device->minor);
 	struct ws_row_cuda_device *row;
-	size_t len;
 
 	if (!cuda_device || cuda_device->seen)
 		return;
@@ -268,13 +277,11 @@ void ws_cuda_device_record(struct ws_stream *stream, const struct ws_cuda_record
 	row->process = stream->process;
 	row->start = cuda_record->time;
 	row->id = device->id;
-	row->name = ws_cuda_text(stream, cuda_record->p, device->name, &bytes, &len)
-			    ? ws_stream_intern(stream, bytes, len)
-			    : 0;
-	row->uuid = device_uuid(stream, cuda_record, device);
+	row->name = ws_cuda_intern(stream, cuda_record->p, device->name);
+	row->uuid = format_device_uuid(stream, cuda_record, device);
 	row->chip = *chip ? ws_stream_intern(stream, chip, strlen(chip)) : 0;
-	row->visible = WS_CUDA_HAS(cuda_record, device, visible) ? device->visible : 1;
-	row->mig = WS_CUDA_HAS(cuda_record, device, mig) ? device->mig : 0;
+	row->visible = WS_CUDA_FIELD(cuda_record, device, visible, 1);
+	row->mig = WS_CUDA_FIELD(cuda_record, device, mig, 0);
 	row->ecc = device->ecc != 0;
 	row->l2_bytes = device->l2;
 	row->memory_bytes = device->memory;
@@ -330,8 +337,8 @@ void ws_convert_cuda_device(struct ws_stream *stream, const struct ws_rec *rec)
 
 /* ---- buffers of a process that died ---- */
 
-static void parse_buffer(struct ws_stream *stream, struct ws_cuda_proc *process, const char *buffer,
-			 uint32_t from)
+static void parse_cuda_buffer(struct ws_stream *stream, struct ws_cuda_proc *process,
+			      const char *buffer, uint32_t from)
 {
 	uint64_t now = stream->clock->readings[stream->clock->n - 1].raw;
 
@@ -348,7 +355,7 @@ static void parse_buffer(struct ws_stream *stream, struct ws_cuda_proc *process,
 						     : kinds[kind].usual;
 		if (!bytes || bytes > WS_BUFFER_SIZE - from)
 			break;
-		convert_one(stream, process, now, buffer + from, bytes, marked);
+		convert_cuda_record(stream, process, now, buffer + from, bytes, marked);
 		stream->sink->events++;
 		from += bytes;
 	}
@@ -368,7 +375,7 @@ void ws_convert_cuda_process_end(struct ws_stream *stream)
 		    stream->proc->home_chunk)
 			continue;
 		if (!(done % 8) && stream->proc->ending)
-			parse_buffer(stream, process, ws_buffer_at(arena, i), done);
+			parse_cuda_buffer(stream, process, ws_buffer_at(arena, i), done);
 		if (stream->proc->ending)
 			atomic_store_explicit(&arena->buffers[i].owner, 0, memory_order_release);
 	}

@@ -8,6 +8,7 @@
 #ifndef WS_FROM_CUDA_H
 #define WS_FROM_CUDA_H
 
+#include "base/choose.h"
 #include "base/map.h"
 #include "ring/cuda_record.h"
 #include "ring/cupti_abi.h"
@@ -79,6 +80,15 @@ struct ws_cuda_record {
 #define WS_CUDA_HAS(c, r, field) \
 	((size_t)((const char *)&(r)->field - (const char *)(r)) + sizeof((r)->field) <= (c)->size)
 
+/* A field, or `fallback` where this version of CUPTI did not write it. */
+#define WS_CUDA_FIELD(c, r, field, fallback) (WS_CUDA_HAS(c, r, field) ? (r)->field : (fallback))
+
+/* The end of something that began at `start`; none when CUPTI wrote no end. */
+static inline uint64_t ws_end_or_none(uint64_t end, uint64_t start)
+{
+	return end >= start ? end : WS_NO_TIME;
+}
+
 typedef void ws_cuda_convert(struct ws_stream *stream, const struct ws_cuda_record *source,
 			     const void *record);
 ws_cuda_convert ws_cuda_kernel, ws_cuda_memcpy, ws_cuda_memcpy_peer, ws_cuda_memset,
@@ -86,6 +96,8 @@ ws_cuda_convert ws_cuda_kernel, ws_cuda_memcpy, ws_cuda_memcpy_peer, ws_cuda_mem
 	ws_cuda_context, ws_cuda_device_record, ws_cuda_overhead, ws_cuda_memory, ws_cuda_pool,
 	ws_cuda_jit;
 
+/* A text of a record, as a string of the report; 0 when it is not known. */
+uint32_t ws_cuda_intern(struct ws_stream *stream, struct ws_cuda_proc *process, const char *field);
 struct ws_cuda_proc *ws_cuda_proc(struct ws_stream *stream);
 /* String id of a text field of a record: a handle, or a pointer that was told before; 0 when not
  * known. */
@@ -114,7 +126,7 @@ static inline uint32_t ws_cuda_mem_kind(uint32_t kind)
 
 static inline uint32_t ws_cuda_or_null(uint32_t v)
 {
-	return v ? v : WS_NO_U32;
+	return ws_or(v, WS_NO_U32);
 }
 
 #endif

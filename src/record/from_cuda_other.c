@@ -96,14 +96,14 @@ void ws_cuda_api(struct ws_stream *stream, const struct ws_cuda_record *cuda_rec
 	const struct ws_cuda_call *call;
 	uint32_t thread;
 
-	if (!ws_cuda_wanted(stream, api->start, api->end ? api->end : api->start))
+	if (!ws_cuda_wanted(stream, api->start, ws_or(api->end, api->start)))
 		return;
 	thread = ws_cuda_thread(stream, cuda_record->p, api->thread, api->start);
 	call = api->cbid < cuda_record->p->api_cap[driver] ? &cuda_record->p->api[driver][api->cbid]
 							   : NULL;
 	row = ws_writer_row(stream->writer, WS_TABLE_cuda_api, stream->stage[WS_TABLE_cuda_api]);
 	row->start = api->start;
-	row->end = api->end >= api->start ? api->end : WS_NO_TIME;
+	row->end = ws_end_or_none(api->end, api->start);
 	row->class = driver ? WS_CUDA_DRIVER : WS_CUDA_RUNTIME;
 	row->thread = thread;
 	row->correlation = ws_cuda_or_null(api->correlation);
@@ -116,7 +116,7 @@ void ws_cuda_api(struct ws_stream *stream, const struct ws_cuda_record *cuda_rec
 
 /* ---- waits and events ---- */
 
-static uint32_t device_of(const struct ws_cuda_proc *process, uint32_t context)
+static uint32_t find_device(const struct ws_cuda_proc *process, uint32_t context)
 {
 	return (uint32_t)(ws_map_get(&process->contexts, context, NULL) >> 32) & 0xffff;
 }
@@ -126,20 +126,18 @@ void ws_cuda_sync(struct ws_stream *stream, const struct ws_cuda_record *cuda_re
 {
 	const struct cupti_sync *sync = record;
 	struct ws_row_cuda_sync row = {.start = sync->start,
-				       .end = sync->end >= sync->start ? sync->end : WS_NO_TIME};
+				       .end = ws_end_or_none(sync->end, sync->start)};
 
 	if (!sync->start || !ws_cuda_wanted(stream, sync->start, sync->end))
 		return;
-	row.device = device_of(cuda_record->p, sync->context);
+	row.device = find_device(cuda_record->p, sync->context);
 	ws_cuda_place(cuda_record->p, sync->context, &row.context, &row.green_context);
 	row.stream = sync->stream;
 	row.correlation = ws_cuda_or_null(sync->correlation);
 	row.process = stream->process;
 	row.type = (uint8_t)sync->type;
 	row.event = sync->event;
-	row.event_sync = WS_CUDA_HAS(cuda_record, sync, event_sync) && sync->event_sync
-				 ? sync->event_sync
-				 : WS_NO_U64;
+	row.event_sync = ws_or(WS_CUDA_FIELD(cuda_record, sync, event_sync, 0), WS_NO_U64);
 	row.result = WS_CUDA_HAS(cuda_record, sync, result) ? (int32_t)sync->result : 0;
 	ws_writer_add(stream->writer, WS_TABLE_cuda_sync, &row);
 }
@@ -147,7 +145,7 @@ void ws_cuda_sync(struct ws_stream *stream, const struct ws_cuda_record *cuda_re
 enum { EVENTS_MOST = 1 << 16 };
 
 /* Handles are used again; so are numbers then. */
-static uint32_t event_number(struct ws_cuda_proc *process, uint64_t handle)
+static uint32_t number_event(struct ws_cuda_proc *process, uint64_t handle)
 {
 	bool found;
 	uint64_t n = ws_map_get(&process->event_numbers, handle, &found);
@@ -160,15 +158,15 @@ static uint32_t event_number(struct ws_cuda_proc *process, uint64_t handle)
 }
 
 /* With times, the row is written when they come: in CUPTI's record of the same call. */
-static void event_recorded(struct ws_stream *stream, struct ws_cuda_proc *process,
-			   const struct ws_rec_cuda_sync *record)
+static void note_event_record(struct ws_stream *stream, struct ws_cuda_proc *process,
+			      const struct ws_rec_cuda_sync *record)
 {
 	struct ws_row_cuda_event row = {.start = record->start,
-					.device = device_of(process, record->rec.value),
+					.device = find_device(process, record->rec.value),
 					.stream = record->stream,
 					.correlation = record->correlation,
 					.process = stream->process,
-					.event = event_number(process, record->event),
+					.event = number_event(process, record->event),
 					.time = WS_NO_TIME,
 					.event_sync = record->correlation};
 
@@ -193,16 +191,16 @@ void ws_convert_cuda_sync(struct ws_stream *stream, const struct ws_rec *rec)
 	    !ws_cuda_wanted(stream, record->start, record->end))
 		return;
 	if (rec->small == WS_CUDA_EVENT_RECORD) {
-		event_recorded(stream, process, record);
+		note_event_record(stream, process, record);
 		return;
 	}
-	row.device = device_of(process, rec->value);
+	row.device = find_device(process, rec->value);
 	ws_cuda_place(process, rec->value, &row.context, &row.green_context);
 	row.stream = record->stream;
 	row.correlation = ws_cuda_or_null(record->correlation);
 	row.type = (uint8_t)rec->small;
-	row.event = record->event ? event_number(process, record->event) : WS_NO_U32;
-	row.event_sync = record->recorded_by ? record->recorded_by : WS_NO_U64;
+	row.event = record->event ? number_event(process, record->event) : WS_NO_U32;
+	row.event_sync = ws_or(record->recorded_by, WS_NO_U64);
 	row.result = record->result;
 	ws_writer_add(stream->writer, WS_TABLE_cuda_sync, &row);
 }
@@ -218,12 +216,12 @@ void ws_convert_cuda_host(struct ws_stream *stream, const struct ws_rec *rec)
 		return;
 	row.address = record->function;
 	row.name = ws_stack_function(stream, record->time, record->function, &row.module);
-	row.device = device_of(process, rec->value);
+	row.device = find_device(process, rec->value);
 	ws_cuda_place(process, rec->value, &row.context, &row.green_context);
 	row.stream = record->stream;
 	row.correlation = ws_cuda_or_null(record->correlation);
 	row.graph = ws_cuda_or_null(record->graph);
-	row.graph_node = record->node ? record->node : WS_NO_U64;
+	row.graph_node = ws_or(record->node, WS_NO_U64);
 	ws_writer_add(stream->writer, WS_TABLE_cuda_host, &row);
 }
 
@@ -239,9 +237,8 @@ void ws_cuda_event(struct ws_stream *stream, const struct ws_cuda_record *cuda_r
 	ws_map_take(&cuda_record->p->events, event->correlation, &number);
 	if (!ws_cuda_wanted(stream, row.start, row.start))
 		return;
-	row.device = WS_CUDA_HAS(cuda_record, event, device)
-			     ? event->device
-			     : device_of(cuda_record->p, event->context);
+	row.device = WS_CUDA_FIELD(cuda_record, event, device,
+				   find_device(cuda_record->p, event->context));
 	ws_cuda_place(cuda_record->p, event->context, &row.context, &row.green_context);
 	row.stream = event->stream;
 	row.correlation = ws_cuda_or_null(event->correlation);
@@ -258,15 +255,14 @@ void ws_cuda_context(struct ws_stream *stream, const struct ws_cuda_record *cuda
 {
 	const struct cupti_context *context = record;
 	bool green = WS_CUDA_HAS(cuda_record, context, green) && context->green, seen;
-	struct ws_row_cuda_context row = {
-		.process = stream->process,
-		.start = cuda_record->time,
-		.id = context->context,
-		.device = context->device,
-		.null_stream = context->null_stream,
-		.parent = green ? context->parent : WS_NO_U32,
-		.green = green,
-		.sms = WS_CUDA_HAS(cuda_record, context, sms) ? context->sms : 0};
+	struct ws_row_cuda_context row = {.process = stream->process,
+					  .start = cuda_record->time,
+					  .id = context->context,
+					  .device = context->device,
+					  .null_stream = context->null_stream,
+					  .parent = green ? context->parent : WS_NO_U32,
+					  .green = green,
+					  .sms = WS_CUDA_FIELD(cuda_record, context, sms, 0)};
 
 	ws_map_get(&cuda_record->p->contexts, context->context, &seen);
 	if (seen)
@@ -298,7 +294,7 @@ void ws_cuda_stream(struct ws_stream *stream, const struct ws_cuda_record *cuda_
 
 /* ---- memory ---- */
 
-static uint64_t count_use(struct ws_cuda_proc *process, const struct ws_row_cuda_memory *row)
+static uint64_t count_memory_use(struct ws_cuda_proc *process, const struct ws_row_cuda_memory *row)
 {
 	uint64_t bytes = row->bytes, had;
 	int64_t *use;
@@ -317,7 +313,7 @@ static uint64_t count_use(struct ws_cuda_proc *process, const struct ws_row_cuda
 	return *use > 0 ? (uint64_t)*use : 0;
 }
 
-static int by_time(const void *first, const void *second)
+static int compare_memory_times(const void *first, const void *second)
 {
 	const struct ws_row_cuda_memory *left = first, *right = second;
 
@@ -331,7 +327,8 @@ void ws_cuda_settle_memory(struct ws_stream *stream, struct ws_cuda_proc *proces
 	size_t n = 0;
 
 	if (process->memory_n)
-		qsort(process->memory, process->memory_n, sizeof(*process->memory), by_time);
+		qsort(process->memory, process->memory_n, sizeof(*process->memory),
+		      compare_memory_times);
 	/* Many at once are not waited for: half of them has been there for long. */
 	if (process->memory_n >= WS_CUDA_MEMORY_MOST &&
 	    process->memory[process->memory_n / 2].start > until)
@@ -339,7 +336,7 @@ void ws_cuda_settle_memory(struct ws_stream *stream, struct ws_cuda_proc *proces
 	for (; n < process->memory_n && process->memory[n].start <= until; n++) {
 		struct ws_row_cuda_memory *row = &process->memory[n];
 
-		row->in_use = count_use(process, row);
+		row->in_use = count_memory_use(process, row);
 		if (ws_cuda_wanted(stream, row->start, row->start))
 			ws_writer_add(stream->writer, WS_TABLE_cuda_memory, row);
 	}
@@ -375,12 +372,8 @@ void ws_cuda_memory(struct ws_stream *stream, const struct ws_cuda_record *cuda_
 					 .bytes = memory->bytes,
 					 .kind = (uint8_t)ws_cuda_mem_kind(memory->memory_kind),
 					 .operation = freed};
-	const char *bytes;
-	size_t len;
 
-	row.name = ws_cuda_text(stream, cuda_record->p, memory->name, &bytes, &len)
-			   ? ws_stream_intern(stream, bytes, len)
-			   : 0;
+	row.name = ws_cuda_intern(stream, cuda_record->p, memory->name);
 	row.correlation = ws_cuda_or_null(memory->correlation);
 	row.pool = local ? memory->pool : WS_NO_U64;
 	row.pool_threshold = local ? memory->pool_threshold : WS_NO_U64;
@@ -429,7 +422,7 @@ static const char *const overhead_names[] = {
 };
 
 /* CUPTI's CUpti_ActivityOverheadKind: 1, then multiples of 65,536. */
-static uint8_t overhead_type(uint32_t kind)
+static uint8_t map_overhead_type(uint32_t kind)
 {
 	uint32_t high = kind >> 16;
 
@@ -444,8 +437,7 @@ void ws_cuda_overhead(struct ws_stream *stream, const struct ws_cuda_record *cud
 	enum { OBJECT_THREAD = 2, CLASS = 103 };
 	const struct cupti_overhead *overhead = record;
 	struct ws_row_cuda_overhead row = {.start = overhead->start,
-					   .end = overhead->end >= overhead->start ? overhead->end
-										   : WS_NO_TIME,
+					   .end = ws_end_or_none(overhead->end, overhead->start),
 					   .class = CLASS};
 
 	if (!overhead->start || !ws_cuda_wanted(stream, overhead->start, overhead->end))
@@ -454,10 +446,8 @@ void ws_cuda_overhead(struct ws_stream *stream, const struct ws_cuda_record *cud
 			     ? ws_cuda_thread(stream, cuda_record->p, overhead->id.pt.thread,
 					      overhead->start)
 			     : 0;
-	row.correlation = WS_CUDA_HAS(cuda_record, overhead, correlation)
-				  ? ws_cuda_or_null(overhead->correlation)
-				  : WS_NO_U32;
-	row.type = overhead_type(overhead->overhead);
+	row.correlation = ws_cuda_or_null(WS_CUDA_FIELD(cuda_record, overhead, correlation, 0));
+	row.type = map_overhead_type(overhead->overhead);
 	if (!cuda_record->p->overhead_names[row.type])
 		cuda_record->p->overhead_names[row.type] = ws_stream_intern(
 			stream, overhead_names[row.type], strlen(overhead_names[row.type]));
@@ -470,23 +460,19 @@ void ws_cuda_jit(struct ws_stream *stream, const struct ws_cuda_record *cuda_rec
 {
 	const struct cupti_jit *jit = record;
 	struct ws_row_cuda_jit row = {.start = jit->start,
-				      .end = jit->end >= jit->start ? jit->end : WS_NO_TIME,
+				      .end = ws_end_or_none(jit->end, jit->start),
 				      .device = jit->device,
 				      .correlation = ws_cuda_or_null(jit->correlation),
 				      .entry = (uint8_t)jit->entry,
 				      .operation = (uint8_t)jit->operation,
 				      .cache_bytes = jit->cache_size};
-	const char *bytes;
-	size_t len;
 
 	if (!ws_cuda_wanted(stream, jit->start, jit->end))
 		return;
 	row.thread = WS_CUDA_HAS(cuda_record, jit, thread) && jit->thread
 			     ? ws_cuda_thread(stream, cuda_record->p, jit->thread, jit->start)
 			     : 0;
-	row.cache = ws_cuda_text(stream, cuda_record->p, jit->cache_path, &bytes, &len)
-			    ? ws_stream_intern(stream, bytes, len)
-			    : 0;
+	row.cache = ws_cuda_intern(stream, cuda_record->p, jit->cache_path);
 	ws_writer_add(stream->writer, WS_TABLE_cuda_jit, &row);
 }
 
@@ -557,7 +543,7 @@ static void write_node(struct ws_stream *stream, const struct ws_rec_cuda_resour
 					     .thread = thread,
 					     .name = ws_stream_intern(stream, name, strlen(name)),
 					     .node = record->id,
-					     .original = record->other ? record->other : WS_NO_U64,
+					     .original = ws_or(record->other, WS_NO_U64),
 					     .graph = ws_cuda_or_null(record->graph)};
 
 	ws_writer_add(stream->writer, WS_TABLE_cuda_graph_node, &row);

@@ -10,8 +10,9 @@
 #include "record/from_stack.h"
 #include "symbols/demangle.h"
 
-static const struct ws_cuda_names *names_of(struct ws_stream *stream, struct ws_cuda_proc *process,
-					    const char *field)
+static const struct ws_cuda_names *find_kernel_names(struct ws_stream *stream,
+						     struct ws_cuda_proc *process,
+						     const char *field)
 {
 	const char *bytes;
 	size_t len;
@@ -45,8 +46,8 @@ static const struct ws_cuda_names *names_of(struct ws_stream *stream, struct ws_
 	return &process->names[process->names_n - 1];
 }
 
-static const struct ws_occupancy *occupancy_of(struct ws_cuda_proc *process, uint32_t device,
-					       const struct ws_launch_shape *launch_shape)
+static const struct ws_occupancy *find_occupancy(struct ws_cuda_proc *process, uint32_t device,
+						 const struct ws_launch_shape *launch_shape)
 {
 	uint64_t key[2] = {(uint64_t)launch_shape->threads << 48 ^
 				   (uint64_t)launch_shape->registers << 32 ^ launch_shape->shared,
@@ -77,7 +78,7 @@ static void fill_occupancy(struct ws_cuda_proc *process, const struct cupti_kern
 	row->blocks_per_sm = row->limiter = 0;
 	if (row->device >= WS_CUDA_DEVICES || !process->device[row->device].seen)
 		return;
-	occupancy = occupancy_of(process, row->device, &shape);
+	occupancy = find_occupancy(process, row->device, &shape);
 	if (!occupancy->blocks)
 		return;
 	sms = ws_map_get(&process->context_sms, kernel->context, NULL);
@@ -97,7 +98,7 @@ static bool fill_times(struct ws_stream *stream, const struct ws_cuda_record *re
 		       uint64_t start, uint64_t end, uint64_t *row_start, uint64_t *row_end,
 		       uint8_t *flags)
 {
-	*flags = record->unfinished ? WS_CUDA_UNFINISHED : 0;
+	*flags = ws_bits_if(record->unfinished, WS_CUDA_UNFINISHED);
 	if (!start) {
 		*flags |= WS_CUDA_NO_TIMES;
 		*row_start = record->time;
@@ -105,7 +106,7 @@ static bool fill_times(struct ws_stream *stream, const struct ws_cuda_record *re
 		return ws_cuda_wanted(stream, record->time, record->time);
 	}
 	*row_start = start;
-	*row_end = end >= start ? end : WS_NO_TIME;
+	*row_end = ws_end_or_none(end, start);
 	return ws_cuda_wanted(stream, start, ws_max(end, start));
 }
 
@@ -130,7 +131,7 @@ void ws_cuda_kernel(struct ws_stream *stream, const struct ws_cuda_record *cuda_
 	if (!fill_times(stream, cuda_record, kernel->start, kernel->end, &row.start, &row.end,
 			&row.flags))
 		return;
-	names = names_of(stream, cuda_record->p, kernel->name);
+	names = find_kernel_names(stream, cuda_record->p, kernel->name);
 	row_cuda_kernel = ws_writer_row(stream->writer, WS_TABLE_cuda_kernel,
 					stream->stage[WS_TABLE_cuda_kernel]);
 	row_cuda_kernel->start = row.start;
@@ -152,22 +153,19 @@ void ws_cuda_kernel(struct ws_stream *stream, const struct ws_cuda_record *cuda_
 	row_cuda_kernel->static_shared = (uint32_t)kernel->static_shared;
 	row_cuda_kernel->dynamic_shared = (uint32_t)kernel->dynamic_shared;
 	row_cuda_kernel->local_thread = kernel->local_thread;
-	row_cuda_kernel->local_total =
-		kernel->local_total2 ? kernel->local_total2 : kernel->local_total;
+	row_cuda_kernel->local_total = ws_or(kernel->local_total2, kernel->local_total);
 	row_cuda_kernel->grid_id = (uint64_t)kernel->grid_id;
 	row_cuda_kernel->executed_shared = kernel->shared_executed;
-	row_cuda_kernel->graph_node = kernel->graph_node ? kernel->graph_node : WS_NO_U64;
+	row_cuda_kernel->graph_node = ws_or(kernel->graph_node, WS_NO_U64);
 	row_cuda_kernel->shared_limit = kernel->shared_limit;
 	row_cuda_kernel->graph = ws_cuda_or_null(kernel->graph);
 	row_cuda_kernel->cluster_x = kernel->cluster_x;
 	row_cuda_kernel->cluster_y = kernel->cluster_y;
 	row_cuda_kernel->cluster_z = kernel->cluster_z;
 	row_cuda_kernel->cluster_policy = kernel->cluster_policy;
-	row_cuda_kernel->max_cluster =
-		WS_CUDA_HAS(cuda_record, kernel, max_cluster) ? kernel->max_cluster : WS_NO_U32;
-	row_cuda_kernel->active_clusters = WS_CUDA_HAS(cuda_record, kernel, max_active_clusters)
-						   ? kernel->max_active_clusters
-						   : WS_NO_U32;
+	row_cuda_kernel->max_cluster = WS_CUDA_FIELD(cuda_record, kernel, max_cluster, WS_NO_U32);
+	row_cuda_kernel->active_clusters =
+		WS_CUDA_FIELD(cuda_record, kernel, max_active_clusters, WS_NO_U32);
 	row_cuda_kernel->shared_percent = kernel->carveout_requested ? kernel->carveout : WS_NO_U32;
 	row_cuda_kernel->priority = (int32_t)ws_map_get(
 		&cuda_record->p->streams, (uint64_t)kernel->context << 32 | kernel->stream, NULL);
@@ -192,17 +190,13 @@ void ws_cuda_memcpy(struct ws_stream *stream, const struct ws_cuda_record *cuda_
 	row.dst_kind = ws_cuda_mem_kind(memcpy->dst_kind);
 	row.src_device = row.src_context = row.dst_device = row.dst_context = row.migration_cause =
 		WS_NO_U32;
-	row.graph_node = WS_CUDA_HAS(cuda_record, memcpy, graph_node) && memcpy->graph_node
-				 ? memcpy->graph_node
-				 : WS_NO_U64;
+	row.graph_node = ws_or(WS_CUDA_FIELD(cuda_record, memcpy, graph_node, 0), WS_NO_U64);
 	row.address = WS_NO_U64;
-	row.copies = WS_CUDA_HAS(cuda_record, memcpy, copies) ? memcpy->copies : WS_NO_U64;
-	row.graph = WS_CUDA_HAS(cuda_record, memcpy, graph) ? ws_cuda_or_null(memcpy->graph)
-							    : WS_NO_U32;
-	row.flags |= (memcpy->flags & 1 ? WS_CUDA_ASYNC : 0) |
-		     (WS_CUDA_HAS(cuda_record, memcpy, device_launched) && memcpy->device_launched
-			      ? WS_CUDA_FROM_DEVICE
-			      : 0);
+	row.copies = WS_CUDA_FIELD(cuda_record, memcpy, copies, WS_NO_U64);
+	row.graph = ws_cuda_or_null(WS_CUDA_FIELD(cuda_record, memcpy, graph, 0));
+	row.flags |= (ws_bits_if(memcpy->flags & 1, WS_CUDA_ASYNC)) |
+		     ws_bits_if(WS_CUDA_FIELD(cuda_record, memcpy, device_launched, 0),
+				WS_CUDA_FROM_DEVICE);
 	ws_writer_add(stream->writer, WS_TABLE_cuda_memcpy, &row);
 }
 
@@ -217,7 +211,7 @@ void ws_cuda_memcpy_peer(struct ws_stream *stream, const struct ws_cuda_record *
 		return;
 	FILL_PLACE(stream, cuda_record, peer, &row);
 	row.bytes = peer->bytes;
-	row.kind = peer->copy_kind ? peer->copy_kind : WS_COPY_PTOP;
+	row.kind = ws_or(peer->copy_kind, WS_COPY_PTOP);
 	row.src_kind = ws_cuda_mem_kind(peer->src_kind);
 	row.dst_kind = ws_cuda_mem_kind(peer->dst_kind);
 	row.src_device = peer->src_device;
@@ -225,13 +219,10 @@ void ws_cuda_memcpy_peer(struct ws_stream *stream, const struct ws_cuda_record *
 	row.dst_device = peer->dst_device;
 	row.dst_context = peer->dst_context;
 	row.migration_cause = WS_NO_U32;
-	row.graph_node = WS_CUDA_HAS(cuda_record, peer, graph_node) && peer->graph_node
-				 ? peer->graph_node
-				 : WS_NO_U64;
+	row.graph_node = ws_or(WS_CUDA_FIELD(cuda_record, peer, graph_node, 0), WS_NO_U64);
 	row.address = row.copies = WS_NO_U64;
-	row.graph =
-		WS_CUDA_HAS(cuda_record, peer, graph) ? ws_cuda_or_null(peer->graph) : WS_NO_U32;
-	row.flags |= peer->flags & 1 ? WS_CUDA_ASYNC : 0;
+	row.graph = ws_cuda_or_null(WS_CUDA_FIELD(cuda_record, peer, graph, 0));
+	row.flags |= ws_bits_if(peer->flags & 1, WS_CUDA_ASYNC);
 	ws_writer_add(stream->writer, WS_TABLE_cuda_memcpy, &row);
 }
 
@@ -247,16 +238,12 @@ void ws_cuda_memset(struct ws_stream *stream, const struct ws_cuda_record *cuda_
 	FILL_PLACE(stream, cuda_record, memset, &row);
 	row.value = memset->value;
 	row.bytes = memset->bytes;
-	row.graph_node = WS_CUDA_HAS(cuda_record, memset, graph_node) && memset->graph_node
-				 ? memset->graph_node
-				 : WS_NO_U64;
+	row.graph_node = ws_or(WS_CUDA_FIELD(cuda_record, memset, graph_node, 0), WS_NO_U64);
 	row.mem_kind = ws_cuda_mem_kind(memset->memory_kind);
-	row.graph = WS_CUDA_HAS(cuda_record, memset, graph) ? ws_cuda_or_null(memset->graph)
-							    : WS_NO_U32;
-	row.flags |= (memset->flags & 1 ? WS_CUDA_ASYNC : 0) |
-		     (WS_CUDA_HAS(cuda_record, memset, device_launched) && memset->device_launched
-			      ? WS_CUDA_FROM_DEVICE
-			      : 0);
+	row.graph = ws_cuda_or_null(WS_CUDA_FIELD(cuda_record, memset, graph, 0));
+	row.flags |= (ws_bits_if(memset->flags & 1, WS_CUDA_ASYNC)) |
+		     ws_bits_if(WS_CUDA_FIELD(cuda_record, memset, device_launched, 0),
+				WS_CUDA_FROM_DEVICE);
 	ws_writer_add(stream->writer, WS_TABLE_cuda_memset, &row);
 }
 
@@ -272,10 +259,8 @@ void ws_cuda_graph_trace(struct ws_stream *stream, const struct ws_cuda_record *
 	FILL_PLACE(stream, cuda_record, trace, &row);
 	row.graph = trace->graph;
 	row.exec = WS_NO_U32;
-	row.end_device =
-		WS_CUDA_HAS(cuda_record, trace, end_device) ? trace->end_device : WS_NO_U32;
-	row.end_context =
-		WS_CUDA_HAS(cuda_record, trace, end_context) ? trace->end_context : WS_NO_U32;
+	row.end_device = WS_CUDA_FIELD(cuda_record, trace, end_device, WS_NO_U32);
+	row.end_context = WS_CUDA_FIELD(cuda_record, trace, end_context, WS_NO_U32);
 	ws_writer_add(stream->writer, WS_TABLE_cuda_graph_trace, &row);
 }
 
@@ -283,8 +268,8 @@ void ws_cuda_graph_trace(struct ws_stream *stream, const struct ws_cuda_record *
 
 enum { UM_HTOD = 1, UM_DTOH = 2, UM_CPU_FAULT = 3, UM_GPU_FAULT = 4, UM_DTOD = 8 };
 
-static void um_copy(struct ws_stream *stream, const struct ws_cuda_record *record,
-		    const struct cupti_um *um, uint8_t kind)
+static void is_um_copy(struct ws_stream *stream, const struct ws_cuda_record *record,
+		       const struct cupti_um *um, uint8_t kind)
 {
 	struct ws_row_cuda_memcpy row;
 
@@ -318,7 +303,7 @@ void ws_cuda_um(struct ws_stream *stream, const struct ws_cuda_record *cuda_reco
 					       .address = um->address,
 					       .pc = um->value};
 	struct ws_row_cuda_um_gpu_fault gpu = {.start = um->start,
-					       .end = um->end >= um->start ? um->end : WS_NO_TIME,
+					       .end = ws_end_or_none(um->end, um->start),
 					       .process = stream->process,
 					       .device = um->src,
 					       .address = um->address,
@@ -327,13 +312,13 @@ void ws_cuda_um(struct ws_stream *stream, const struct ws_cuda_record *cuda_reco
 
 	switch (um->counter) {
 	case UM_HTOD:
-		um_copy(stream, cuda_record, um, WS_COPY_UM_HTOD);
+		is_um_copy(stream, cuda_record, um, WS_COPY_UM_HTOD);
 		break;
 	case UM_DTOH:
-		um_copy(stream, cuda_record, um, WS_COPY_UM_DTOH);
+		is_um_copy(stream, cuda_record, um, WS_COPY_UM_DTOH);
 		break;
 	case UM_DTOD:
-		um_copy(stream, cuda_record, um, WS_COPY_UM_DTOD);
+		is_um_copy(stream, cuda_record, um, WS_COPY_UM_DTOD);
 		break;
 	case UM_CPU_FAULT:
 		if (!ws_cuda_wanted(stream, um->start, um->start))

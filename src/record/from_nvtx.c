@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/choose.h"
 #include "ring/nvtx_record.h"
 #include "record/convert.h"
 
@@ -64,7 +65,7 @@ struct proc_state {
 
 /* ---- states ---- */
 
-static void free_stream(struct stream_state *st)
+static void free_nvtx_stream(struct stream_state *st)
 {
 	for (size_t i = 0; i < st->blobs_n; i++)
 		free(st->blobs[i].bytes.p);
@@ -75,14 +76,14 @@ static void free_stream(struct stream_state *st)
 	free(st);
 }
 
-static void free_proc(void *memory)
+static void free_nvtx_process(void *memory)
 {
 	struct proc_state *ps = memory;
 
 	if (!ps)
 		return;
 	while (ps->streams)
-		free_stream(ps->streams);
+		free_nvtx_stream(ps->streams);
 	for (size_t i = 0; i < ps->n; i++)
 		free(ps->pendings[i].binary.p);
 	free(ps->pendings);
@@ -90,18 +91,18 @@ static void free_proc(void *memory)
 	free(ps);
 }
 
-static struct proc_state *proc_state(struct ws_stream *stream)
+static struct proc_state *find_nvtx_process(struct ws_stream *stream)
 {
-	void **slot = ws_proc_slot(stream->proc, WS_SLOT_NVTX, free_proc);
+	void **slot = ws_proc_slot(stream->proc, WS_SLOT_NVTX, free_nvtx_process);
 
 	if (!*slot)
 		*slot = ws_calloc(1, sizeof(struct proc_state));
 	return *slot;
 }
 
-static WS_NOINLINE struct stream_state *new_stream(struct ws_stream *stream)
+static WS_NOINLINE struct stream_state *add_nvtx_stream(struct ws_stream *stream)
 {
-	struct proc_state *ps = proc_state(stream);
+	struct proc_state *ps = find_nvtx_process(stream);
 	struct stream_state *st = ws_calloc(1, sizeof(*st));
 
 	st->next = ps->streams;
@@ -113,25 +114,25 @@ static WS_NOINLINE struct stream_state *new_stream(struct ws_stream *stream)
 	return st;
 }
 
-static inline struct stream_state *stream_state(struct ws_stream *stream)
+static inline struct stream_state *find_nvtx_stream(struct ws_stream *stream)
 {
 	struct stream_state *st = stream->domain_state[WS_SLOT_NVTX];
 
-	return ws_likely(st) ? st : new_stream(stream);
+	return ws_likely(st) ? st : add_nvtx_stream(stream);
 }
 
 void ws_convert_nvtx_stream_end(struct ws_stream *stream)
 {
 	if (stream->domain_state[WS_SLOT_NVTX])
-		free_stream(stream->domain_state[WS_SLOT_NVTX]);
+		free_nvtx_stream(stream->domain_state[WS_SLOT_NVTX]);
 	stream->domain_state[WS_SLOT_NVTX] = NULL;
 }
 
 /* ---- texts and payloads ---- */
 
 /* Report string of a text, by what `small` says it is. */
-static inline uint32_t text_of(struct ws_stream *stream, struct stream_state *st, uint16_t small,
-			       uint32_t value)
+static inline uint32_t intern_text(struct ws_stream *stream, struct stream_state *st,
+				   uint16_t small, uint32_t value)
 {
 	if (ws_unlikely(small & WS_NVTX_SMALL_LOCAL))
 		return ws_stream_text(stream, value, true);
@@ -140,9 +141,9 @@ static inline uint32_t text_of(struct ws_stream *stream, struct stream_state *st
 	return (uint32_t)(st->last_handle >> 32);
 }
 
-static inline uint8_t flags_of(uint16_t small)
+static inline uint8_t map_flags(uint16_t small)
 {
-	return small & WS_NVTX_SMALL_REGISTERED ? WS_NVTX_REGISTERED : 0;
+	return ws_bits_if(small & WS_NVTX_SMALL_REGISTERED, WS_NVTX_REGISTERED);
 }
 
 static void add_bytes(struct bytes *bytes, const void *memory, size_t len)
@@ -174,7 +175,7 @@ static void drop_blob(struct stream_state *st, struct blob *blob)
 void ws_convert_nvtx_blob(struct ws_stream *stream, const struct ws_rec *rec)
 {
 	const struct ws_rec_nvtx_blob *record = (const void *)rec;
-	struct stream_state *st = stream_state(stream);
+	struct stream_state *st = find_nvtx_stream(stream);
 	uint32_t bytes = ws_rec_bytes(rec);
 	struct blob *blob;
 
@@ -219,27 +220,27 @@ static uint32_t intern_bytes(struct ws_stream *stream, struct bytes *bytes)
 
 /* ---- rows ---- */
 
-static inline struct ws_row_nvtx *new_row(struct ws_stream *stream)
+static inline struct ws_row_nvtx *add_nvtx_row(struct ws_stream *stream)
 {
 	return ws_writer_row(stream->writer, WS_TABLE_nvtx, stream->stage[WS_TABLE_nvtx]);
 }
 
-static inline void plain_range(struct ws_stream *stream, const struct ws_rec *rec, uint64_t start,
-			       uint64_t end)
+static inline void write_plain_range(struct ws_stream *stream, const struct ws_rec *rec,
+				     uint64_t start, uint64_t end)
 {
-	struct stream_state *st = stream_state(stream);
-	uint32_t text = text_of(stream, st, rec->small, rec->value);
+	struct stream_state *st = find_nvtx_stream(stream);
+	uint32_t text = intern_text(stream, st, rec->small, rec->value);
 
 	st->last_start = start;
 	st->last_key = (uint64_t)rec->small << 32 | rec->value;
-	*new_row(stream) = (struct ws_row_nvtx){
+	*add_nvtx_row(stream) = (struct ws_row_nvtx){
 		.start = ws_stream_time(stream, start),
 		.end = ws_stream_time(stream, end),
 		.thread = stream->thread,
 		.text = text,
 		.domain = rec->small & WS_NVTX_SMALL_DOMAIN,
 		.type = WS_NVTX_PUSHPOP,
-		.flags = flags_of(rec->small),
+		.flags = map_flags(rec->small),
 	};
 }
 
@@ -248,7 +249,7 @@ void ws_convert_nvtx_range(struct ws_stream *stream, const struct ws_rec *rec)
 	const struct ws_rec_nvtx_range *record = (const void *)rec;
 
 	if (ws_likely(rec->words == sizeof(*record) / 8))
-		plain_range(stream, rec, record->start, record->end);
+		write_plain_range(stream, rec, record->start, record->end);
 }
 
 void ws_convert_nvtx_short(struct ws_stream *stream, const struct ws_rec *rec)
@@ -259,17 +260,18 @@ void ws_convert_nvtx_short(struct ws_stream *stream, const struct ws_rec *rec)
 	if (ws_unlikely(rec->words != sizeof(*record) / 8))
 		return;
 	end = stream->base + (record->times >> WS_SHORT_DURATION_BITS);
-	plain_range(stream, rec, end - (record->times & ((1u << WS_SHORT_DURATION_BITS) - 1)), end);
+	write_plain_range(stream, rec, end - (record->times & ((1u << WS_SHORT_DURATION_BITS) - 1)),
+			  end);
 }
 
 /* ---- start/end ranges ---- */
 
-static uint32_t bucket_of(const struct proc_state *ps, uint64_t id)
+static uint32_t hash_bucket(const struct proc_state *ps, uint64_t id)
 {
 	return (uint32_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 40) & (ps->bucket_count - 1);
 }
 
-static void rehash(struct proc_state *ps)
+static void grow_buckets(struct proc_state *ps)
 {
 	free(ps->buckets);
 	ps->bucket_count = ps->bucket_count ? ps->bucket_count * 4 : 256;
@@ -277,7 +279,7 @@ static void rehash(struct proc_state *ps)
 	ps->free = 0;
 	for (uint32_t i = 0; i < ps->n; i++) {
 		uint32_t *head = ps->pendings[i].id
-					 ? &ps->buckets[bucket_of(ps, ps->pendings[i].id)]
+					 ? &ps->buckets[hash_bucket(ps, ps->pendings[i].id)]
 					 : &ps->free;
 
 		ps->pendings[i].next = *head;
@@ -287,7 +289,7 @@ static void rehash(struct proc_state *ps)
 
 static struct pending *find_pending(struct proc_state *ps, uint64_t id)
 {
-	uint32_t i = ps->bucket_count ? ps->buckets[bucket_of(ps, id)] : 0;
+	uint32_t i = ps->bucket_count ? ps->buckets[hash_bucket(ps, id)] : 0;
 
 	while (i && ps->pendings[i - 1].id != id)
 		i = ps->pendings[i - 1].next;
@@ -299,7 +301,7 @@ static struct pending *add_pending(struct proc_state *ps, uint64_t id)
 	uint32_t i, *head;
 
 	if (ps->waiting >= ps->bucket_count)
-		rehash(ps);
+		grow_buckets(ps);
 	i = ps->free;
 	if (i) {
 		ps->free = ps->pendings[i - 1].next;
@@ -307,7 +309,7 @@ static struct pending *add_pending(struct proc_state *ps, uint64_t id)
 		ws_grow(ps->pendings, ps->cap, ps->n + 1);
 		i = (uint32_t)++ps->n;
 	}
-	head = &ps->buckets[bucket_of(ps, id)];
+	head = &ps->buckets[hash_bucket(ps, id)];
 	ps->pendings[i - 1] = (struct pending){.id = id, .next = *head};
 	*head = i;
 	ps->waiting++;
@@ -316,7 +318,7 @@ static struct pending *add_pending(struct proc_state *ps, uint64_t id)
 
 static void remove_pending(struct proc_state *ps, struct pending *pending)
 {
-	uint32_t *link = &ps->buckets[bucket_of(ps, pending->id)],
+	uint32_t *link = &ps->buckets[hash_bucket(ps, pending->id)],
 		 i = (uint32_t)(pending - ps->pendings) + 1;
 
 	while (*link != i)
@@ -333,13 +335,13 @@ static void write_pending(struct ws_stream *stream, struct pending *pending)
 	if (pending->row.end == WS_NO_TIME)
 		pending->row.flags |= WS_NVTX_LEFT_OPEN;
 	pending->row.binary = intern_bytes(stream, &pending->binary);
-	*new_row(stream) = pending->row;
+	*add_nvtx_row(stream) = pending->row;
 }
 
 static void start_range(struct ws_stream *stream, uint64_t id, const struct ws_row_nvtx *row,
 			struct bytes *binary)
 {
-	struct proc_state *ps = proc_state(stream);
+	struct proc_state *ps = find_nvtx_process(stream);
 	struct pending *pending = find_pending(ps, id), alone = {.row = *row, .binary = *binary};
 
 	if (pending && pending->is_end) { /* it was faster, through another ring */
@@ -369,7 +371,7 @@ static void start_range(struct ws_stream *stream, uint64_t id, const struct ws_r
 
 static void end_range(struct ws_stream *stream, uint64_t id, uint64_t time, struct bytes *binary)
 {
-	struct proc_state *ps = proc_state(stream);
+	struct proc_state *ps = find_nvtx_process(stream);
 	struct pending *pending = find_pending(ps, id);
 
 	if (pending && !pending->is_end) {
@@ -396,7 +398,7 @@ static void end_range(struct ws_stream *stream, uint64_t id, uint64_t time, stru
 
 void ws_convert_nvtx_process_end(struct ws_stream *stream)
 {
-	struct proc_state *ps = proc_state(stream);
+	struct proc_state *ps = find_nvtx_process(stream);
 
 	for (size_t i = 0; i < ps->n; i++) {
 		struct pending *pending = &ps->pendings[i];
@@ -436,8 +438,8 @@ static void write_event(struct ws_stream *stream, const struct ws_rec_nvtx_event
 	case WS_NVTX_EV_RANGE:
 		row->end = ws_stream_time(stream, record->other);
 		row->type = WS_NVTX_PUSHPOP;
-		stream_state(stream)->last_start = record->time;
-		stream_state(stream)->last_key =
+		find_nvtx_stream(stream)->last_start = record->time;
+		find_nvtx_stream(stream)->last_key =
 			(uint64_t)record->rec.small << 32 | record->rec.value;
 		break;
 	case WS_NVTX_EV_MARK:
@@ -458,13 +460,13 @@ static void write_event(struct ws_stream *stream, const struct ws_rec_nvtx_event
 		return;
 	}
 	row->binary = intern_bytes(stream, binary);
-	*new_row(stream) = *row;
+	*add_nvtx_row(stream) = *row;
 }
 
 void ws_convert_nvtx_event(struct ws_stream *stream, const struct ws_rec *rec)
 {
 	const struct ws_rec_nvtx_event_full *record = (const void *)rec;
-	struct stream_state *st = stream_state(stream);
+	struct stream_state *st = find_nvtx_stream(stream);
 	uint32_t bytes = ws_rec_bytes(rec);
 	struct bytes binary = {0};
 	struct ws_row_nvtx row;
@@ -476,15 +478,15 @@ void ws_convert_nvtx_event(struct ws_stream *stream, const struct ws_rec *rec)
 		.end = WS_NO_TIME,
 		.thread = stream->thread,
 		.category = record->record.category,
-		.text = text_of(stream, st, rec->small, rec->value),
+		.text = intern_text(stream, st, rec->small, rec->value),
 		.domain = rec->small & WS_NVTX_SMALL_DOMAIN,
-		.flags = flags_of(rec->small),
+		.flags = map_flags(rec->small),
 	};
 	if (bytes == sizeof(*record)) {
 		row.payload = record->payload;
 		row.payload_type = record->record.payload_type;
 		row.color = record->color;
-		row.flags |= record->record.has_color ? WS_NVTX_HAS_COLOR : 0;
+		row.flags |= ws_bits_if(record->record.has_color, WS_NVTX_HAS_COLOR);
 		take_blob(st, record->binary, &binary);
 		take_blob(st, record->binary_end, &binary);
 		if (binary.len)
@@ -498,11 +500,11 @@ void ws_convert_nvtx_event(struct ws_stream *stream, const struct ws_rec *rec)
  * alone do not tell: counters of some machines step by 10 ns, so that a range and the one inside it
  * can begin at the same tick.)
  */
-static bool written_already(const struct stream_state *st, const struct ws_open *open)
+static bool is_written(const struct stream_state *st, const struct ws_open *open)
 {
 	uint32_t small = open->domain |
-			 (open->flags & WS_OPEN_LOCAL_TEXT ? WS_NVTX_SMALL_LOCAL : 0) |
-			 (open->flags & WS_OPEN_REGISTERED ? WS_NVTX_SMALL_REGISTERED : 0);
+			 (ws_bits_if(open->flags & WS_OPEN_LOCAL_TEXT, WS_NVTX_SMALL_LOCAL)) |
+			 (ws_bits_if(open->flags & WS_OPEN_REGISTERED, WS_NVTX_SMALL_REGISTERED));
 
 	return open->flags & WS_OPEN_CLOSING && open->start == st->last_start &&
 	       ((uint64_t)small << 32 | open->text) == st->last_key;
@@ -511,11 +513,11 @@ static bool written_already(const struct stream_state *st, const struct ws_open 
 void ws_convert_open(struct ws_stream *stream, const struct ws_open *shared)
 {
 	struct ws_open open = *shared; /* the target may still be writing it */
-	struct stream_state *st = stream_state(stream);
+	struct stream_state *st = find_nvtx_stream(stream);
 	struct ws_row_nvtx row;
 	struct blob *blob;
 
-	if (!open.start || open.flags & WS_OPEN_LOST || written_already(st, &open))
+	if (!open.start || open.flags & WS_OPEN_LOST || is_written(st, &open))
 		return;
 	row = (struct ws_row_nvtx){
 		.start = ws_stream_time(stream, open.start),
@@ -526,19 +528,19 @@ void ws_convert_open(struct ws_stream *stream, const struct ws_open *shared)
 		.domain = open.domain & WS_NVTX_SMALL_DOMAIN,
 		.type = WS_NVTX_PUSHPOP,
 		.flags = WS_NVTX_LEFT_OPEN |
-			 (open.flags & WS_OPEN_REGISTERED ? WS_NVTX_REGISTERED : 0),
+			 (ws_bits_if(open.flags & WS_OPEN_REGISTERED, WS_NVTX_REGISTERED)),
 	};
 	if (open.flags & WS_OPEN_EXTENDED) {
 		row.category = open.category;
 		row.color = open.color;
-		row.flags |= open.flags & WS_OPEN_HAS_COLOR ? WS_NVTX_HAS_COLOR : 0;
+		row.flags |= ws_bits_if(open.flags & WS_OPEN_HAS_COLOR, WS_NVTX_HAS_COLOR);
 		row.payload = open.payload;
 		row.payload_type = open.payload_type;
 		blob = find_blob(st, open.binary);
 		if (blob)
 			row.binary = ws_stream_intern(stream, blob->bytes.p, blob->bytes.len);
 	}
-	*new_row(stream) = row;
+	*add_nvtx_row(stream) = row;
 }
 
 /* ---- definitions ---- */
@@ -546,7 +548,7 @@ void ws_convert_open(struct ws_stream *stream, const struct ws_open *shared)
 static void define_event(struct ws_stream *stream, const struct ws_rec_nvtx_define *record,
 			 uint8_t type, uint32_t name)
 {
-	*new_row(stream) = (struct ws_row_nvtx){
+	*add_nvtx_row(stream) = (struct ws_row_nvtx){
 		.start = ws_stream_time(stream, record->time),
 		.end = WS_NO_TIME,
 		.thread = stream->thread,
@@ -636,7 +638,7 @@ void ws_convert_nvtx_define(struct ws_stream *stream, const struct ws_rec *rec)
 
 	if (ws_rec_bytes(rec) < sizeof(*record))
 		return;
-	name = text_of(stream, stream_state(stream), rec->small, rec->value);
+	name = intern_text(stream, find_nvtx_stream(stream), rec->small, rec->value);
 	switch (record->kind) {
 	case WS_NVTX_DEF_DOMAIN:
 		define_event(stream, record, WS_NVTX_DOMAIN_CREATE, name);

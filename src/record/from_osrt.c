@@ -24,7 +24,7 @@ static const struct function {
 };
 
 /* String ids of the names, in the report that the process goes to; 0 where not asked for yet. */
-static uint32_t name_of(struct ws_stream *stream, unsigned fn)
+static uint32_t find_function_name(struct ws_stream *stream, unsigned fn)
 {
 	void **slot = ws_proc_slot(stream->proc, WS_SLOT_OSRT, free);
 	uint32_t *ids = *slot;
@@ -40,7 +40,7 @@ static uint32_t name_of(struct ws_stream *stream, unsigned fn)
  * Start of the last call of the ring that has a row, in ticks: a kill between a record and the
  * removal of its note shows the call twice.
  */
-static uint64_t last_start(const struct ws_stream *stream)
+static uint64_t get_last_start(const struct ws_stream *stream)
 {
 	return (uint64_t)(uintptr_t)stream->domain_state[WS_SLOT_OSRT];
 }
@@ -50,7 +50,7 @@ static void set_last_start(struct ws_stream *stream, uint64_t start)
 	stream->domain_state[WS_SLOT_OSRT] = (void *)(uintptr_t)start;
 }
 
-static void damaged(struct ws_stream *stream)
+static void report_damage(struct ws_stream *stream)
 {
 	ws_stream_diagnostic(stream, WS_ERROR, "osrt",
 			     "Records of traced calls were overwritten by the program itself (a "
@@ -58,17 +58,17 @@ static void damaged(struct ws_stream *stream)
 			     "memory); they are left out.");
 }
 
-static void convert(struct ws_stream *stream, const struct ws_rec_osrt *record, uint64_t object,
-		    uint32_t path, uint32_t holder)
+static void convert_osrt_record(struct ws_stream *stream, const struct ws_rec_osrt *record,
+				uint64_t object, uint32_t path, uint32_t holder)
 {
 	struct ws_row_osrt *row;
 	uint32_t name, stack;
 
 	if (record->rec.small >= WS_OSRT_COUNT || record->end < record->start) {
-		damaged(stream);
+		report_damage(stream);
 		return;
 	}
-	name = name_of(stream, record->rec.small);
+	name = find_function_name(stream, record->rec.small);
 	stack = ws_stack_of_call(stream, record->start);
 	row = ws_writer_row(stream->writer, WS_TABLE_osrt, stream->stage[WS_TABLE_osrt]);
 	row->start = ws_stream_time(stream, record->start);
@@ -88,9 +88,9 @@ static void convert(struct ws_stream *stream, const struct ws_rec_osrt *record, 
 void ws_convert_osrt(struct ws_stream *stream, const struct ws_rec *rec)
 {
 	if (ws_rec_bytes(rec) == sizeof(struct ws_rec_osrt))
-		convert(stream, (const void *)rec, 0, 0, 0);
+		convert_osrt_record(stream, (const void *)rec, 0, 0, 0);
 	else
-		damaged(stream);
+		report_damage(stream);
 }
 
 void ws_convert_osrt_more(struct ws_stream *stream, const struct ws_rec *rec)
@@ -99,15 +99,15 @@ void ws_convert_osrt_more(struct ws_stream *stream, const struct ws_rec *rec)
 	uint32_t path;
 
 	if (ws_rec_bytes(rec) != sizeof(*record)) {
-		damaged(stream);
+		report_damage(stream);
 		return;
 	}
 	path = rec->value & WS_OSRT_LOCAL_PATH ? ws_stream_text(stream, record->path, true)
 					       : ws_stream_string(stream, record->path);
-	convert(stream, &record->call, record->object, path, record->holder);
+	convert_osrt_record(stream, &record->call, record->object, path, record->holder);
 }
 
-static bool lasted(struct ws_stream *stream, uint64_t start)
+static bool lasts_long_enough(struct ws_stream *stream, uint64_t start)
 {
 	const struct ws_arena *arena = stream->proc->drain->arena;
 	uint64_t now = stream->clock->readings[stream->clock->n - 1].raw;
@@ -134,12 +134,12 @@ void ws_convert_osrt_open(struct ws_stream *stream)
 					  .callchain = WS_NO_U32};
 
 		if (call.function >= WS_OSRT_COUNT || !call.start ||
-		    call.start == last_start(stream))
+		    call.start == get_last_start(stream))
 			continue;
 		row.start = ws_stream_time(stream, call.start);
-		if (!lasted(stream, row.start))
+		if (!lasts_long_enough(stream, row.start))
 			continue;
-		row.name = name_of(stream, call.function);
+		row.name = find_function_name(stream, call.function);
 		if (functions[call.function].object == WS_OSRT_OBJECT_VALUE ||
 		    (functions[call.function].object == WS_OSRT_OBJECT_FD && (int)call.object > 0))
 			row.object = call.object;

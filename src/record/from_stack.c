@@ -48,7 +48,7 @@ struct stack_stream { /* of a ring */
 	char *bytes;
 };
 
-static void free_proc(void *arg)
+static void free_stack_process(void *arg)
 {
 	struct stack_proc *process = arg;
 
@@ -58,16 +58,16 @@ static void free_proc(void *arg)
 	free(process);
 }
 
-static struct stack_proc *proc_state(struct ws_stream *stream)
+static struct stack_proc *find_stack_process(struct ws_stream *stream)
 {
-	void **slot = ws_proc_slot(stream->proc, WS_SLOT_STACK, free_proc);
+	void **slot = ws_proc_slot(stream->proc, WS_SLOT_STACK, free_stack_process);
 
 	if (!*slot)
 		*slot = ws_calloc(1, sizeof(struct stack_proc));
 	return *slot;
 }
 
-static struct stack_stream *stream_state(struct ws_stream *stream)
+static struct stack_stream *find_stack_stream(struct ws_stream *stream)
 {
 	if (!stream->domain_state[WS_SLOT_STACK])
 		stream->domain_state[WS_SLOT_STACK] = ws_calloc(1, sizeof(struct stack_stream));
@@ -88,15 +88,15 @@ void ws_convert_stack_stream_end(struct ws_stream *stream)
 
 /* How the process is known to the maps: by its pid as seen from here, or, where that cannot be
  * told, by a number that no process has. */
-static int key_of(const struct ws_proc *process)
+static int make_stack_key(const struct ws_proc *process)
 {
 	return process->host_pid > 0 ? process->host_pid : -(int)(process->id + 1);
 }
 
-static struct ws_maps_process *maps_of(struct ws_stream *stream, uint64_t time)
+static struct ws_maps_process *find_maps(struct ws_stream *stream, uint64_t time)
 {
 	struct ws_code *code = stream->proc->drain->ops.code;
-	int key = key_of(stream->proc);
+	int key = make_stack_key(stream->proc);
 	struct ws_maps_process *process = ws_maps_of(code->maps, key);
 
 	if (!process && key > 0 && !ws_maps_scan(code->maps, key, 0, time))
@@ -109,7 +109,7 @@ static struct ws_maps_process *maps_of(struct ws_stream *stream, uint64_t time)
 void ws_convert_maps(struct ws_stream *stream, const struct ws_rec *rec)
 {
 	const struct ws_rec_maps *record = (const void *)rec;
-	struct stack_proc *process = proc_state(stream);
+	struct stack_proc *process = find_stack_process(stream);
 	struct ws_code *code = stream->proc->drain->ops.code;
 
 	if (ws_rec_bytes(rec) < sizeof(*record) ||
@@ -121,8 +121,9 @@ void ws_convert_maps(struct ws_stream *stream, const struct ws_rec *rec)
 	if (process->maps.len && code) {
 		uint64_t time = ws_stream_time(stream, record->time);
 
-		ws_maps_scan_text(code->maps, key_of(stream->proc), record->changed ? time : 0,
-				  time, process->maps.text, process->maps.len);
+		ws_maps_scan_text(code->maps, make_stack_key(stream->proc),
+				  record->changed ? time : 0, time, process->maps.text,
+				  process->maps.len);
 	}
 	ws_text_free(&process->maps);
 	memset(&process->maps, 0, sizeof(process->maps));
@@ -137,7 +138,7 @@ static bool is_hook(const struct ws_module *module)
 	return name && (!strncmp(name, "/libwarpsight-", 14) || !strncmp(name, "/libcupti.so", 12));
 }
 
-static void regs_of(const struct ws_rec_stack *record, struct ws_regs *regs)
+static void copy_registers(const struct ws_rec_stack *record, struct ws_regs *regs)
 {
 	static const uint8_t number[WS_STACK_REGS] = WS_STACK_REG_NUMBERS;
 
@@ -148,8 +149,9 @@ static void regs_of(const struct ws_rec_stack *record, struct ws_regs *regs)
 	}
 }
 
-static size_t unwind(struct ws_stream *stream, const struct ws_rec_stack *record, const char *bytes,
-		     uint32_t n, struct ws_caller *places, size_t most, unsigned *flags)
+static size_t unwind_record(struct ws_stream *stream, const struct ws_rec_stack *record,
+			    const char *bytes, uint32_t n, struct ws_caller *places, size_t most,
+			    unsigned *flags)
 {
 	struct ws_code *code = stream->proc->drain->ops.code;
 	struct ws_stop stop = {.time = ws_stream_time(stream, record->time),
@@ -158,21 +160,21 @@ static size_t unwind(struct ws_stream *stream, const struct ws_rec_stack *record
 	size_t got = 0;
 
 	*flags = 0;
-	stop.maps = maps_of(stream, stop.time);
-	regs_of(record, &stop.regs);
+	stop.maps = find_maps(stream, stop.time);
+	copy_registers(record, &stop.regs);
 	stop.stack_at = stop.regs.r[WS_REG_SP];
 	if (stop.maps)
 		got = ws_unwind(code->unwinder, &stop, WS_MODE_AUTO, places, most, flags);
 	/* A library that came since the map was read: once more, while the process can be asked. */
-	if (stop.maps && (*flags & WS_SAMPLE_BROKEN) && key_of(stream->proc) > 0 &&
+	if (stop.maps && (*flags & WS_SAMPLE_BROKEN) && make_stack_key(stream->proc) > 0 &&
 	    ws_maps_worth_scanning(stop.maps, stop.time) &&
-	    !ws_maps_scan(code->maps, key_of(stream->proc), stop.time, stop.time))
+	    !ws_maps_scan(code->maps, make_stack_key(stream->proc), stop.time, stop.time))
 		got = ws_unwind(code->unwinder, &stop, WS_MODE_AUTO, places, most, flags);
 	return got;
 }
 
-static uint32_t stack_id(struct ws_stream *stream, const struct ws_rec_stack *record,
-			 const char *bytes, uint32_t n, bool of_cuda)
+static uint32_t intern_stack(struct ws_stream *stream, const struct ws_rec_stack *record,
+			     const char *bytes, uint32_t n, bool of_cuda)
 {
 	struct ws_caller places[WS_STACK_DEEPEST + HOOK_FRAMES];
 	const struct ws_py_stack *python = ws_python_take_frames(stream);
@@ -184,7 +186,7 @@ static uint32_t stack_id(struct ws_stream *stream, const struct ws_rec_stack *re
 	depth = ws_min(depth, WS_STACK_DEEPEST);
 	if (!depth)
 		return WS_NO_U32;
-	got = unwind(stream, record, bytes, n, places, depth + HOOK_FRAMES, &flags);
+	got = unwind_record(stream, record, bytes, n, places, depth + HOOK_FRAMES, &flags);
 	for (uint32_t i = 0; i < got && i < HOOK_FRAMES; i++)
 		if (is_hook(places[i].module))
 			skip = i + 1;
@@ -202,12 +204,12 @@ static uint32_t stack_id(struct ws_stream *stream, const struct ws_rec_stack *re
 }
 
 /* A sample was taken where a signal came: none of its frames is ours. */
-static uint32_t sample_stack(struct ws_stream *stream, const struct ws_rec_stack *record,
-			     const char *bytes, uint32_t n, struct stack_stream *t)
+static uint32_t add_sample_stack(struct ws_stream *stream, const struct ws_rec_stack *record,
+				 const char *bytes, uint32_t n, struct stack_stream *t)
 {
 	struct ws_caller places[WS_STACK_DEEPEST];
 	unsigned flags;
-	size_t got = unwind(stream, record, bytes, n, places, WS_STACK_DEEPEST, &flags);
+	size_t got = unwind_record(stream, record, bytes, n, places, WS_STACK_DEEPEST, &flags);
 
 	t->flags = (uint8_t)flags;
 	return ws_stackset_places(ws_stackset_of(stream->sink), places, got, &t->leaf);
@@ -263,7 +265,7 @@ void ws_convert_stack(struct ws_stream *stream, const struct ws_rec *rec)
 	if (ws_rec_bytes(rec) < sizeof(*record) ||
 	    record->bytes > ws_rec_bytes(rec) - sizeof(*record) || !stream->proc->drain->ops.code)
 		return;
-	t = stream_state(stream);
+	t = find_stack_stream(stream);
 	if (record->offset != t->have || record->offset + record->bytes > WS_STACK_MOST) {
 		t->have = 0; /* the pieces before were lost */
 		if (record->offset)
@@ -278,15 +280,15 @@ void ws_convert_stack(struct ws_stream *stream, const struct ws_rec *rec)
 	if (!(rec->small & WS_STACK_LAST))
 		return;
 	if (of == WS_STACK_OF_SAMPLE)
-		t->stack = sample_stack(stream, record, t->have ? t->bytes : record->stack,
-					t->have ? t->have : record->bytes, t);
+		t->stack = add_sample_stack(stream, record, t->have ? t->bytes : record->stack,
+					    ws_or(t->have, record->bytes), t);
 	else
-		t->stack = stack_id(stream, record, t->have ? t->bytes : record->stack,
-				    t->have ? t->have : record->bytes, of == WS_STACK_OF_CUDA);
+		t->stack = intern_stack(stream, record, t->have ? t->bytes : record->stack,
+					ws_or(t->have, record->bytes), of == WS_STACK_OF_CUDA);
 	t->key = record->key;
 	t->have = 0;
 	if (of == WS_STACK_OF_CUDA) {
-		struct stack_proc *process = proc_state(stream);
+		struct stack_proc *process = find_stack_process(stream);
 
 		process->any_cuda = true;
 		if (t->stack != WS_NO_U32 &&
@@ -309,7 +311,7 @@ uint32_t ws_stack_of_call(struct ws_stream *stream, uint64_t start)
 
 uint32_t ws_stack_of_correlation(struct ws_stream *stream, uint32_t correlation)
 {
-	struct stack_proc *process = proc_state(stream);
+	struct stack_proc *process = find_stack_process(stream);
 	uint64_t stack;
 
 	return process->any_cuda && ws_map_take(&process->cuda, correlation, &stack)
@@ -326,7 +328,7 @@ struct place {
 	uint32_t name;
 };
 
-static void place_named(void *ctx, const struct ws_symbol *symbol)
+static void find_named_place(void *ctx, const struct ws_symbol *symbol)
 {
 	struct place *place = ctx;
 
@@ -334,13 +336,16 @@ static void place_named(void *ctx, const struct ws_symbol *symbol)
 		place->name = ws_stream_intern(place->stream, symbol->name, strlen(symbol->name));
 }
 
-static struct ws_mapping *mapping_at(struct ws_stream *stream, uint64_t time, uint64_t address)
+static struct ws_mapping *find_mapping(struct ws_stream *stream, uint64_t time, uint64_t address)
 {
-	struct ws_maps_process *maps = stream->proc->drain->ops.code ? maps_of(stream, time) : NULL;
+	struct ws_maps_process *maps =
+		stream->proc->drain->ops.code ? find_maps(stream, time) : NULL;
 	struct ws_mapping *mapping = maps ? ws_maps_find(maps, time, address) : NULL;
 
-	if (!mapping && maps && key_of(stream->proc) > 0 && ws_maps_worth_scanning(maps, time) &&
-	    !ws_maps_scan(stream->proc->drain->ops.code->maps, key_of(stream->proc), time, time))
+	if (!mapping && maps && make_stack_key(stream->proc) > 0 &&
+	    ws_maps_worth_scanning(maps, time) &&
+	    !ws_maps_scan(stream->proc->drain->ops.code->maps, make_stack_key(stream->proc), time,
+			  time))
 		mapping = ws_maps_find(maps, time, address);
 	return mapping;
 }
@@ -348,7 +353,7 @@ static struct ws_mapping *mapping_at(struct ws_stream *stream, uint64_t time, ui
 uint32_t ws_stack_function(struct ws_stream *stream, uint64_t time, uint64_t address,
 			   uint32_t *library)
 {
-	struct stack_proc *process = proc_state(stream);
+	struct stack_proc *process = find_stack_process(stream);
 	struct place place = {stream, 0};
 	struct ws_mapping *mapping = NULL;
 	char hex[24];
@@ -361,7 +366,7 @@ uint32_t ws_stack_function(struct ws_stream *stream, uint64_t time, uint64_t add
 	}
 	*library = 0;
 	if (process->places.n < PLACES_NAMED)
-		mapping = mapping_at(stream, time, address);
+		mapping = find_mapping(stream, time, address);
 	if (mapping) {
 		struct ws_wanted wanted = {.module = mapping->module,
 					   .address = address - mapping->shift,
@@ -371,7 +376,7 @@ uint32_t ws_stack_function(struct ws_stream *stream, uint64_t time, uint64_t add
 
 		*library = ws_stream_intern(stream, mapping->module->path,
 					    strlen(mapping->module->path));
-		ws_symbolise(&wanted, 1, &opts, place_named, NULL, &place, &result);
+		ws_symbolise(&wanted, 1, &opts, find_named_place, NULL, &place, &result);
 	}
 	snprintf(hex, sizeof(hex), "0x%llx", (unsigned long long)address);
 	if (!place.name)

@@ -21,7 +21,7 @@
 #define OWN_MACHINE EM_AARCH64
 #endif
 
-static const char *elf_problem(int fd, const Elf64_Ehdr *header)
+static const char *find_elf_problem(int fd, const Elf64_Ehdr *header)
 {
 	Elf64_Phdr ph;
 	char interp[256];
@@ -61,7 +61,7 @@ uid_t ws_image_user(int pid)
 	return uid;
 }
 
-static const char *rights_problem(int fd, uid_t user)
+static const char *find_rights_problem(int fd, uid_t user)
 {
 	const char *problem = NULL;
 	struct stat st;
@@ -73,7 +73,7 @@ static const char *rights_problem(int fd, uid_t user)
 	return user ? problem : NULL;
 }
 
-static const char *file_problem(int fd, uid_t user, char *interpreter, size_t size)
+static const char *find_file_problem(int fd, uid_t user, char *interpreter, size_t size)
 {
 	union {
 		Elf64_Ehdr elf;
@@ -87,9 +87,9 @@ static const char *file_problem(int fd, uid_t user, char *interpreter, size_t si
 		return NULL;
 	if (!memcmp(head.c, ELFMAG, 4)) {
 		const char *problem =
-			n < (ssize_t)sizeof(Elf64_Ehdr) ? NULL : elf_problem(fd, &head.elf);
+			n < (ssize_t)sizeof(Elf64_Ehdr) ? NULL : find_elf_problem(fd, &head.elf);
 
-		return problem ? problem : rights_problem(fd, user);
+		return ws_or(problem, find_rights_problem(fd, user));
 	}
 	if (head.c[0] != '#' || head.c[1] != '!')
 		return NULL;
@@ -111,7 +111,7 @@ const char *ws_image_problem(const char *path, uid_t user, char *buf, size_t siz
 
 		if (fd < 0)
 			return NULL;
-		problem = file_problem(fd, user, interpreter, sizeof(interpreter));
+		problem = find_file_problem(fd, user, interpreter, sizeof(interpreter));
 		close(fd);
 		if (!interpreter[0])
 			break;

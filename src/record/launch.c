@@ -23,7 +23,7 @@
 
 extern char **environ;
 
-static int become(const char *user)
+static int become_user(const char *user)
 {
 	struct passwd *pw = getpwnam(user);
 
@@ -43,7 +43,7 @@ static _Noreturn void run_child(const struct ws_record_opts *options, char **env
 		_exit(0);
 	if ((out >= 0 && dup2(out, 1) < 0) || (err >= 0 && dup2(err, 2) < 0)) {
 		error = errno;
-	} else if (!options->run_as || !become(options->run_as)) {
+	} else if (!options->run_as || !become_user(options->run_as)) {
 		environ = envp;
 		execvp(options->argv[0], options->argv);
 		error = errno;
@@ -105,7 +105,7 @@ void ws_launch_cancel(struct ws_launch *launch)
 	close(launch->failed);
 }
 
-static const char *value_of(char **env, size_t n, const char *name, size_t *at)
+static const char *find_variable(char **env, size_t n, const char *name, size_t *at)
 {
 	size_t len = strlen(name);
 
@@ -118,12 +118,12 @@ static const char *value_of(char **env, size_t n, const char *name, size_t *at)
 	return NULL;
 }
 
-static void set(char **env, size_t *n, char *entry)
+static void set_variable(char **env, size_t *n, char *entry)
 {
 	char *name = ws_strndup(entry, strcspn(entry, "="));
 	size_t at = *n;
 
-	if (!value_of(env, *n, name, &at))
+	if (!find_variable(env, *n, name, &at))
 		(*n)++;
 	else
 		free(env[at]);
@@ -150,24 +150,24 @@ char **ws_launch_environment(const struct ws_record_opts *options, const char *s
 	for (; options->inherit_environment && n < inherited; n++)
 		env[n] = ws_strdup(environ[n]);
 	for (size_t i = 0; i < options->env_count; i++)
-		set(env, &n, ws_strdup(options->env[i]));
+		set_variable(env, &n, ws_strdup(options->env[i]));
 	/* The user's own preloads come first: theirs may insist on that, ours need not. */
-	old = value_of(env, n, "LD_PRELOAD", NULL);
-	set(env, &n,
-	    ws_format("LD_PRELOAD=%s%s%s", old && *old ? old : "", old && *old ? ":" : "",
-		      preload));
+	old = find_variable(env, n, "LD_PRELOAD", NULL);
+	set_variable(env, &n,
+		     ws_format("LD_PRELOAD=%s%s%s", old && *old ? old : "", old && *old ? ":" : "",
+			       preload));
 	/* GCC's address sanitizer refuses to run behind any preloaded library unless told
 	 * otherwise; others do not read this. */
-	old = value_of(env, n, "ASAN_OPTIONS", NULL);
-	set(env, &n,
-	    ws_format("ASAN_OPTIONS=%s%sverify_asan_link_order=0", old && *old ? old : "",
-		      old && *old ? ":" : ""));
-	if (*nvtx && !value_of(env, n, "NVTX_INJECTION64_PATH", NULL))
-		set(env, &n, ws_format("NVTX_INJECTION64_PATH=%s", nvtx));
-	old = value_of(env, n, "CUDA_INJECTION64_PATH", NULL);
+	old = find_variable(env, n, "ASAN_OPTIONS", NULL);
+	set_variable(env, &n,
+		     ws_format("ASAN_OPTIONS=%s%sverify_asan_link_order=0", old && *old ? old : "",
+			       old && *old ? ":" : ""));
+	if (*nvtx && !find_variable(env, n, "NVTX_INJECTION64_PATH", NULL))
+		set_variable(env, &n, ws_format("NVTX_INJECTION64_PATH=%s", nvtx));
+	old = find_variable(env, n, "CUDA_INJECTION64_PATH", NULL);
 	if (*cuda && !ws_launch_foreign_cuda(old) && !ws_gpu_tool(env))
-		set(env, &n, ws_format("CUDA_INJECTION64_PATH=%s", cuda));
-	set(env, &n, ws_format("%s=%s", WS_ENV_SESSION, session));
+		set_variable(env, &n, ws_format("CUDA_INJECTION64_PATH=%s", cuda));
+	set_variable(env, &n, ws_format("%s=%s", WS_ENV_SESSION, session));
 	env[n] = NULL;
 	return env;
 }

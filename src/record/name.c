@@ -35,8 +35,8 @@ static bool has_extension(const char *path)
 	return n <= 8;
 }
 
-static int expand_one(struct ws_text *text, const char **at, const char *name,
-		      const struct ws_name_context *context, struct ws_err *err)
+static int expand_placeholder(struct ws_text *text, const char **at, const char *name,
+			      const struct ws_name_context *context, struct ws_err *err)
 {
 	const char *from = *at, *end;
 	char host[256] = "";
@@ -92,7 +92,7 @@ char *ws_report_name(const char *name, const struct ws_name_context *context, st
 
 		ws_text_add(&text, at, n);
 		at += n;
-		if (*at && expand_one(&text, &at, name, context, err)) {
+		if (*at && expand_placeholder(&text, &at, name, context, err)) {
 			ws_text_free(&text);
 			return NULL;
 		}

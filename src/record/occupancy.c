@@ -4,14 +4,15 @@
  * of 128 bytes (256 before 8.0) after what the system keeps of each block.
  */
 #include "record/occupancy.h"
+#include "base/choose.h"
 
 #include "base/compiler.h"
 #include "schema/schema.h"
 
 enum { REGISTER_UNIT = 256, PARTITIONS = 4 };
 
-static uint32_t by_registers(const struct ws_sm *sm, const struct ws_launch_shape *shape,
-			     uint32_t warps)
+static uint32_t limit_by_registers(const struct ws_sm *sm, const struct ws_launch_shape *shape,
+				   uint32_t warps)
 {
 	uint32_t per_warp = WS_ALIGN_UP(shape->registers * sm->warp, REGISTER_UNIT), in_partition;
 
@@ -23,7 +24,7 @@ static uint32_t by_registers(const struct ws_sm *sm, const struct ws_launch_shap
 	return in_partition * PARTITIONS / warps;
 }
 
-static uint32_t by_shared(const struct ws_sm *sm, const struct ws_launch_shape *shape)
+static uint32_t limit_by_shared_memory(const struct ws_sm *sm, const struct ws_launch_shape *shape)
 {
 	uint32_t unit = sm->major >= 8 ? 128 : 256,
 		 block = WS_ALIGN_UP(shape->shared + sm->shared_reserved, unit);
@@ -43,9 +44,9 @@ struct ws_occupancy ws_occupancy(const struct ws_sm *sm, const struct ws_launch_
 		return occupancy;
 	warps = (shape->threads + sm->warp - 1) / sm->warp;
 	limits[WS_OCCUPANCY_WARPS] = sm->warps / warps;
-	limits[WS_OCCUPANCY_REGISTERS] = by_registers(sm, shape, warps);
-	limits[WS_OCCUPANCY_SHARED] = by_shared(sm, shape);
-	limits[WS_OCCUPANCY_BLOCKS] = sm->blocks ? sm->blocks : UINT32_MAX;
+	limits[WS_OCCUPANCY_REGISTERS] = limit_by_registers(sm, shape, warps);
+	limits[WS_OCCUPANCY_SHARED] = limit_by_shared_memory(sm, shape);
+	limits[WS_OCCUPANCY_BLOCKS] = ws_or(sm->blocks, UINT32_MAX);
 	occupancy.blocks = UINT32_MAX;
 	for (uint8_t i = WS_OCCUPANCY_WARPS; i <= WS_OCCUPANCY_BLOCKS; i++)
 		if (limits[i] < occupancy.blocks) {

@@ -53,7 +53,7 @@ char *ws_proc_arguments(const char *args, size_t len)
 		free(one);
 		i += n + 1;
 	}
-	return text.text ? text.text : ws_strdup("");
+	return ws_or(text.text, ws_strdup(""));
 }
 
 static struct ws_proc *find_live(struct ws_drain *drain, uint32_t pid)
@@ -110,8 +110,8 @@ static struct ws_proc *find_forker(struct ws_drain *drain,
 	return NULL;
 }
 
-static struct ws_proc *earlier(struct ws_proc *left, struct ws_proc *right, int host_pid,
-			       uint64_t from, uint64_t to)
+static struct ws_proc *started_earlier(struct ws_proc *left, struct ws_proc *right, int host_pid,
+				       uint64_t from, uint64_t to)
 {
 	uint64_t start = right->host_pid == host_pid
 				 ? ws_clock_ns(right->drain->clock, right->start_ticks)
@@ -127,13 +127,13 @@ struct ws_proc *ws_drain_find(struct ws_drain *drain, int host_pid, uint64_t fro
 	struct ws_proc *best = NULL;
 
 	for (struct ws_proc *process = drain->procs; process; process = process->next)
-		best = earlier(best, process, host_pid, from, to);
+		best = started_earlier(best, process, host_pid, from, to);
 	/* Those of other pid namespaces are kept under the number they have there. */
 	for (uint32_t i = drain->foreign ? 0 : (uint32_t)host_pid % GONE_BUCKETS,
 		      n = drain->foreign ? GONE_BUCKETS : i + 1;
 	     i < n; i++)
 		for (struct ws_proc *process = drain->gone[i]; process; process = process->next)
-			best = earlier(best, process, host_pid, from, to);
+			best = started_earlier(best, process, host_pid, from, to);
 	return best;
 }
 
@@ -224,7 +224,7 @@ static int find_host_pid(const struct ws_proc *process)
 	return found;
 }
 
-static void watch(struct ws_drain *drain, struct ws_proc *process)
+static void watch_process(struct ws_drain *drain, struct ws_proc *process)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = process};
 
@@ -262,8 +262,8 @@ void ws_drain_forget_started(struct ws_drain *drain, int pid)
 		}
 }
 
-static void take_texts(struct ws_proc *process, const struct ws_process_home *home,
-		       const struct ws_proc *parent)
+static void read_process_texts(struct ws_proc *process, const struct ws_process_home *home,
+			       const struct ws_proc *parent)
 {
 	const size_t room = WS_CHUNK_SIZE - sizeof(*home);
 	size_t exe = ws_min(home->exe_len, room);
@@ -278,8 +278,8 @@ static void take_texts(struct ws_proc *process, const struct ws_process_home *ho
 	process->cmdline = ws_proc_arguments(home->text + exe, args);
 }
 
-static void write_row(struct ws_proc *process, const struct ws_process_home *home,
-		      const struct ws_proc *parent)
+static void write_process_row(struct ws_proc *process, const struct ws_process_home *home,
+			      const struct ws_proc *parent)
 {
 	const char *base = strrchr(process->exe, '/');
 	struct ws_row_process row = {
@@ -302,7 +302,7 @@ static void write_row(struct ws_proc *process, const struct ws_process_home *hom
  * met in either order: what a program does that execs at once is often seen after what its
  * successor does. The one that lives must keep its home, for it writes there.
  */
-static void replace_image(struct ws_proc *process, struct ws_proc *other)
+static void replace_process_image(struct ws_proc *process, struct ws_proc *other)
 {
 	struct ws_proc *earlier =
 		other && other->start_ticks > process->start_ticks ? process : other;
@@ -340,11 +340,11 @@ static struct ws_proc *register_process(struct ws_drain *drain, uint32_t chunk)
 	process->status = WS_NO_STATUS;
 	parent = find_parent(drain, home);
 	other = find_live(drain, home->pid);
-	watch(drain, process);
-	replace_image(process, other);
+	watch_process(drain, process);
+	replace_process_image(process, other);
 	process->target = (pid_t)process->pid == drain->target && home->origin != WS_ORIGIN_FORK &&
 			  !(other && other->target);
-	take_texts(process, home, parent);
+	read_process_texts(process, home, parent);
 	env_len = home->env_len;
 	env_at = (size_t)home->exe_len + home->cmdline_len;
 	if (env_at + env_len > WS_CHUNK_SIZE - sizeof(*home))
@@ -359,7 +359,7 @@ static struct ws_proc *register_process(struct ws_drain *drain, uint32_t chunk)
 	process->id = drain->perf ? ws_perf_adopt(drain->perf, process) : 0;
 	if (!process->id) {
 		process->id = ++process->sink->processes;
-		write_row(process, home, parent);
+		write_process_row(process, home, parent);
 	}
 	if (home->flags & WS_PROC_TRUNCATED)
 		ws_sink_diagnostic(process->sink, WS_INFO, "process", process->id,
@@ -377,11 +377,11 @@ struct ws_proc *ws_drain_process(struct ws_drain *drain, uint32_t chunk)
 	if (chunk < drain->arena->chunk_first ||
 	    chunk >= drain->arena->chunk_first + drain->arena->chunk_count || drain->left[chunk])
 		return NULL;
-	return drain->by_chunk[chunk] ? drain->by_chunk[chunk] : register_process(drain, chunk);
+	return ws_or(drain->by_chunk[chunk], register_process(drain, chunk));
 }
 
 /* How our own child ended, without reaping it: that is launch.c's. */
-static int32_t exit_status_of(pid_t pid)
+static int32_t read_exit_status(pid_t pid)
 {
 	siginfo_t info = {0};
 
@@ -391,13 +391,13 @@ static int32_t exit_status_of(pid_t pid)
 }
 
 /* Has a process without a pidfd ended? */
-static bool has_ended(const struct ws_drain *drain, const struct ws_proc *process, bool ask)
+static bool has_process_ended(const struct ws_drain *drain, const struct ws_proc *process, bool ask)
 {
 	if (!process->host_pid)
 		return atomic_load_explicit(&process->home->ended, memory_order_acquire);
 	if (!ask)
 		return false;
-	return process->host_pid == drain->target ? exit_status_of(drain->target) != WS_NO_STATUS
+	return process->host_pid == drain->target ? read_exit_status(drain->target) != WS_NO_STATUS
 						  : is_gone(process->host_pid);
 }
 
@@ -426,7 +426,7 @@ void ws_drain_poll_ends(struct ws_drain *drain)
 		drain->last_asked = now;
 	for (struct ws_proc *process = drain->procs; process; process = process->next)
 		if (!process->settled && !process->ending && process->pidfd < 0 &&
-		    has_ended(drain, process, ask)) {
+		    has_process_ended(drain, process, ask)) {
 			process->ending = true;
 			process->reason = WS_END_EXIT;
 		}
@@ -556,7 +556,7 @@ void ws_drain_settle_process(struct ws_drain *drain, struct ws_proc *process, bo
 	ws_convert_nvtx_process_end(&stream);
 	ws_convert_cuda_process_end(&stream);
 	if ((pid_t)process->pid == drain->target && process->reason == WS_END_EXIT)
-		row.status = exit_status_of((pid_t)process->pid);
+		row.status = read_exit_status((pid_t)process->pid);
 	row.end = process->ended ? process->ended : drain->clock->readings[drain->clock->n - 1].raw;
 	ws_grow(drain->ends, drain->ends_cap, drain->ends_n + 1);
 	drain->ends[drain->ends_n++] = (struct ws_proc_end){process->sink, row};
@@ -625,7 +625,7 @@ uint32_t ws_proc_thread_at(struct ws_proc *process, uint32_t tid, uint64_t time)
 }
 
 /* Twice the room, the oldest first. */
-static void grow_gone(struct ws_proc *process)
+static void grow_gone_list(struct ws_proc *process)
 {
 	size_t cap = process->gone_cap ? process->gone_cap * 2 : 16;
 	struct ws_thread_entry *entry = ws_malloc(cap * sizeof(*entry));
@@ -645,7 +645,7 @@ static void remember_thread(struct ws_proc *process, struct ws_thread_entry entr
 	if (full &&
 	    (process->gone_cap < WS_THREADS_GONE ||
 	     process->gone[process->gone_n % process->gone_cap].end >= process->drain->keep_from))
-		grow_gone(process);
+		grow_gone_list(process);
 	entry.end = process->drain->clock->readings[process->drain->clock->n - 1].raw;
 	process->gone[process->gone_n++ % process->gone_cap] = entry;
 }
@@ -717,7 +717,8 @@ uint32_t ws_drain_alive(const struct ws_drain *drain)
 	return expected;
 }
 
-static void say_unseen(const struct ws_drain *drain, const struct ws_started *started, uint64_t now)
+static void report_unseen(const struct ws_drain *drain, const struct ws_started *started,
+			  uint64_t now)
 {
 	char why[5000], text[6000];
 	const char *problem = ws_image_problem(started->path, started->user, why, sizeof(why));
@@ -753,7 +754,7 @@ void ws_drain_check_started(struct ws_drain *drain, bool all)
 			continue;
 		}
 		if (started->path && !started->said)
-			say_unseen(drain, started, now);
+			report_unseen(drain, started, now);
 		started->said = true;
 		if (!all && !gone) { /* it cannot be seen, but it is waited for */
 			i++;

@@ -88,7 +88,7 @@ struct name_lookup {
 	char **target_env;
 };
 
-static const char *lookup(void *ctx, const char *name)
+static const char *look_up_placeholder(void *ctx, const char *name)
 {
 	const struct name_lookup *l = ctx;
 	size_t n = strlen(name);
@@ -104,20 +104,21 @@ static const char *lookup(void *ctx, const char *name)
 	return NULL;
 }
 
-static char *expand(struct session *session, unsigned number, const char *env, size_t env_len,
-		    struct ws_err *err)
+static char *expand_name(struct session *session, unsigned number, const char *env, size_t env_len,
+			 struct ws_err *err)
 {
 	struct name_lookup l = {env, env_len, session->env};
-	struct ws_name_context context = {
-		.pid = session->launch.pid, .number = number, .variable = lookup, .ctx = &l};
+	struct ws_name_context context = {.pid = session->launch.pid,
+					  .number = number,
+					  .variable = look_up_placeholder,
+					  .ctx = &l};
 
-	return ws_report_name(session->options->output ? session->options->output : WS_DEFAULT_NAME,
-			      &context, err);
+	return ws_report_name(ws_or(session->options->output, WS_DEFAULT_NAME), &context, err);
 }
 
 /* A second name for the old report, so that it can come back when the target cannot be run after
  * all. */
-static void keep_old(struct session *session, const char *path)
+static void keep_old_report(struct session *session, const char *path)
 {
 	session->kept_old = ws_format("%s.old-%d", path, (int)getpid());
 	if (link(path, session->kept_old)) {
@@ -126,7 +127,7 @@ static void keep_old(struct session *session, const char *path)
 	}
 }
 
-static void settle_old(struct session *session, const char *back_to)
+static void settle_old_report(struct session *session, const char *back_to)
 {
 	if (!session->kept_old)
 		return;
@@ -140,7 +141,7 @@ static void settle_old(struct session *session, const char *back_to)
 static struct ws_sink *create_report(struct session *session, const char *env, size_t env_len,
 				     struct ws_err *err)
 {
-	const char *name = session->options->output ? session->options->output : WS_DEFAULT_NAME;
+	const char *name = ws_or(session->options->output, WS_DEFAULT_NAME);
 	struct ws_writer_opts opts = {.overwrite =
 					      session->options->overwrite && !ws_name_counts(name)};
 	struct ws_writer *writer = NULL;
@@ -151,13 +152,13 @@ static struct ws_sink *create_report(struct session *session, const char *env, s
 		struct stat st;
 
 		free(path);
-		path = expand(session, n, env, env_len, err);
+		path = expand_name(session, n, env, env_len, err);
 		if (!path)
 			return NULL;
 		if (ws_name_counts(name) && !lstat(path, &st))
 			continue;
 		if (opts.overwrite && !session->main)
-			keep_old(session, path);
+			keep_old_report(session, path);
 		writer = ws_writer_create(path, &opts, err);
 		if (!writer && (!ws_name_counts(name) || lstat(path, &st)))
 			break;
@@ -181,8 +182,8 @@ static struct ws_sink *create_report(struct session *session, const char *env, s
 }
 
 /* %q{VAR} may have another value in this process: then it has a report of its own. */
-static struct ws_sink *sink_for(void *ctx, int pid, const char *env, size_t env_len,
-				struct ws_sink *parent)
+static struct ws_sink *find_sink(void *ctx, int pid, const char *env, size_t env_len,
+				 struct ws_sink *parent)
 {
 	struct session *session = ctx;
 	struct ws_sink *sink;
@@ -193,7 +194,7 @@ static struct ws_sink *sink_for(void *ctx, int pid, const char *env, size_t env_
 	if (!session->options->output || !strstr(session->options->output, "%q{") ||
 	    ws_name_counts(session->options->output))
 		return session->main;
-	path = expand(session, 1, ws_text_or(env, ""), env_len, &err);
+	path = expand_name(session, 1, ws_text_or(env, ""), env_len, &err);
 	for (sink = session->sinks; path && sink; sink = sink->next)
 		if (!strcmp(sink->path, path))
 			break;
@@ -228,7 +229,7 @@ static int make_arena(struct session *session, struct ws_err *err)
 	return ws_area_create(&session->area, session->options->ring_bytes, owner, err);
 }
 
-static uint32_t arena_list(struct session *session, struct ws_text *text)
+static uint32_t list_arenas(struct session *session, struct ws_text *text)
 {
 	uint32_t at;
 
@@ -238,7 +239,7 @@ static uint32_t arena_list(struct session *session, struct ws_text *text)
 	return at;
 }
 
-static void domain_texts(struct session *session)
+static void fill_domain_texts(struct session *session)
 {
 	struct ws_text text = {0};
 
@@ -251,7 +252,7 @@ static void domain_texts(struct session *session)
 		}
 		at += n + (at[n] == ',');
 	}
-	session->area.arena->text_domains = arena_list(session, &text);
+	session->area.arena->text_domains = list_arenas(session, &text);
 }
 
 static bool wants_python(const struct ws_record_opts *options)
@@ -289,7 +290,7 @@ static void fill_sampling(const struct session *session, struct ws_arena *arena)
 	arena->sample.stack_bytes = options->backtrace == WS_BACKTRACE_NONE ? 8 : SIGNAL_STACK;
 }
 
-static uint32_t function_texts(struct session *session)
+static uint32_t fill_function_texts(struct session *session)
 {
 	struct ws_text text = {0};
 
@@ -299,7 +300,7 @@ static uint32_t function_texts(struct session *session)
 		ws_text_add(&text, session->options->python.functions[i].name,
 			    strlen(session->options->python.functions[i].name) + 1);
 	}
-	return text.len ? arena_list(session, &text) : 0;
+	return text.len ? list_arenas(session, &text) : 0;
 }
 
 static void fill_arena(struct session *session)
@@ -326,17 +327,17 @@ static void fill_arena(struct session *session)
 			  (options->python.gil ? WS_FEATURE_GIL : 0u) |
 			  (options->python.cuda_stacks ? WS_FEATURE_PYTHON_CUDA : 0u) |
 			  (options->python.sampling ? WS_FEATURE_PYTHON_SAMPLES : 0u);
-	arena->text_functions = function_texts(session);
+	arena->text_functions = fill_function_texts(session);
 	fill_stacks(options, arena);
 	fill_sampling(session, arena);
 	arena->lossless = options->lossless;
 	arena->nvtx_filter = (uint32_t)options->nvtx_filter;
-	domain_texts(session);
+	fill_domain_texts(session);
 	for (const char *v = ws_launcher_variables; *v; v += strlen(v) + 1)
 		ws_text_add(&vars, v, strlen(v) + 1);
 	if (options->output)
 		ws_name_variables(options->output, &vars);
-	arena->text_report_vars = arena_list(session, &vars);
+	arena->text_report_vars = list_arenas(session, &vars);
 	arena->text_preload =
 		ws_area_text(&session->area, session->preload, strlen(session->preload));
 	arena->text_nvtx = ws_area_text(&session->area, session->nvtx, strlen(session->nvtx));
@@ -349,7 +350,7 @@ static void fill_arena(struct session *session)
 					: 0;
 }
 
-static int preload_too(struct session *session, const char *library, struct ws_err *err)
+static int add_preload(struct session *session, const char *library, struct ws_err *err)
 {
 	char path[PATH_MAX];
 	size_t n = strlen(session->preload);
@@ -370,14 +371,14 @@ static int find_hooks(struct session *session, struct ws_err *err)
 	snprintf(session->preload, sizeof(session->preload), "%s", hooks);
 	snprintf(session->nvtx, sizeof(session->nvtx), "%s", session->options->nvtx ? hooks : "");
 	if (wants_python(session->options) &&
-	    preload_too(session, "libwarpsight-python.so",
+	    add_preload(session, "libwarpsight-python.so",
 			err)) /* before the OS-runtime hook, which is what it calls */
 		return -1;
-	if (session->options->osrt && preload_too(session, "libwarpsight-osrt.so", err))
+	if (session->options->osrt && add_preload(session, "libwarpsight-osrt.so", err))
 		return -1;
 	session->perf_opts = session->options->perf;
 	session->perf_opts.signals = session->options->perf.sample && ws_perf_refused();
-	if (session->perf_opts.signals && preload_too(session, "libwarpsight-sample.so", err))
+	if (session->perf_opts.signals && add_preload(session, "libwarpsight-sample.so", err))
 		return -1;
 	if (session->options->cuda) {
 		/* Loaded by the driver; preloaded too, so that it stands between libcupti and a
@@ -412,7 +413,7 @@ static void begin_collecting(struct session *session)
 	}
 }
 
-static void kill_one(void *ctx, int pid)
+static void kill_process(void *ctx, int pid)
 {
 	struct session *session = ctx;
 
@@ -430,13 +431,13 @@ static void end_collecting(struct session *session)
 	ws_drain_open_events(session->drain);
 	session->phase = OVER;
 	if (session->options->kill_signal && !session->exited) {
-		ws_drain_each(session->drain, kill_one, session);
+		ws_drain_each(session->drain, kill_process, session);
 		kill(session->launch.pid, session->options->kill_signal);
 		session->killed = true;
 	}
 }
 
-static void advance(struct session *session, uint64_t now)
+static void advance_collection(struct session *session, uint64_t now)
 {
 	if (session->phase == WAITING &&
 	    now >= session->started + (uint64_t)(session->options->delay * 1e9))
@@ -475,7 +476,7 @@ static void look_at_target(struct session *session)
 	session->interrupts_at_exit = ws_signals_interrupts();
 }
 
-static bool finished(struct session *session)
+static bool is_finished(struct session *session)
 {
 	if (!session->exited)
 		return false;
@@ -492,7 +493,7 @@ static bool finished(struct session *session)
 
 /* ---- the loop ---- */
 
-static void rest(struct session *session, uint64_t bytes)
+static void sleep_between_rounds(struct session *session, uint64_t bytes)
 {
 	struct ws_arena *arena = session->area.arena;
 	struct timespec time = {0, SHORT_NS};
@@ -513,7 +514,7 @@ static void rest(struct session *session, uint64_t bytes)
 }
 
 /* Returns how many bytes there were to read. */
-static uint64_t one_round(struct session *session)
+static uint64_t run_round(struct session *session)
 {
 	uint64_t since = ws_raw_ns(), bytes = ws_drain_round(session->drain),
 		 now = session->clock.readings[session->clock.n - 1].raw;
@@ -531,11 +532,11 @@ static uint64_t one_round(struct session *session)
 		session->last_clock_row = now;
 	ws_area_feed(&session->area);
 	look_at_target(session);
-	advance(session, ws_raw_ns());
+	advance_collection(session, ws_raw_ns());
 	return bytes;
 }
 
-static void run(struct session *session)
+static void run_session(struct session *session)
 {
 	for (;;) {
 		bool was_there = !session->exited;
@@ -544,13 +545,13 @@ static void run(struct session *session)
 		for (int sig; (sig = ws_signals_pending());)
 			if (!session->exited)
 				kill(session->launch.pid, sig);
-		bytes = one_round(session);
-		if (finished(session))
+		bytes = run_round(session);
+		if (is_finished(session))
 			break;
 		/* When the target has just ended the next round settles it: waiting first would be
 		 * felt by everyone who profiles something short. */
 		if (was_there != session->exited)
-			rest(session, bytes);
+			sleep_between_rounds(session, bytes);
 	}
 	if (session->phase == COLLECTING) {
 		set_collecting(session, false);
@@ -560,12 +561,12 @@ static void run(struct session *session)
 
 /* ---- beginning and end ---- */
 
-static int exit_code(int status)
+static int make_exit_code(int status)
 {
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static void last_words(struct session *session, struct ws_sink *sink, uint64_t unregistered)
+static void print_summary(struct session *session, struct ws_sink *sink, uint64_t unregistered)
 {
 	struct ws_row_collection row = {.start = session->collect_start,
 					.end = session->collect_end};
@@ -669,19 +670,18 @@ static int close_reports(struct session *session, struct ws_err *err)
 	return ret;
 }
 
-static int finish(struct session *session, struct ws_err *err)
+static int finish_session(struct session *session, struct ws_err *err)
 {
 	int status = 0;
 
 	if (session->perf) {
 		ws_drain_round(
 			session->drain); /* who has registered: perf's last records ask for them */
-		ws_perf_finish(session->perf,
-			       session->collect_end ? session->collect_end : ws_raw_ns());
+		ws_perf_finish(session->perf, ws_or(session->collect_end, ws_raw_ns()));
 	}
 	explain_empty(session);
 	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
-		last_words(session, sink, atomic_load(&session->area.arena->lost_registrations));
+		print_summary(session, sink, atomic_load(&session->area.arena->lost_registrations));
 	if (session->tee)
 		ws_tee_finish(session->tee, session->main);
 	ws_drain_finish(session->drain);
@@ -691,7 +691,7 @@ static int finish(struct session *session, struct ws_err *err)
 	ws_area_destroy(&session->area);
 	session->result->started = true;
 	if (session->exited && waitpid(session->launch.pid, &status, 0) == session->launch.pid)
-		session->result->status = exit_code(status);
+		session->result->status = make_exit_code(status);
 	ws_code_end(session->code);
 	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
 		ws_code_symbolise(sink, session->options, session->started_epoch, true);
@@ -727,10 +727,10 @@ static void respect_injection(struct session *session)
 }
 
 /* Everything up to the target's exec. On failure nothing is left behind. */
-static int begin(struct session *session, struct ws_err *err_e)
+static int begin_session(struct session *session, struct ws_err *err_e)
 {
 	const struct ws_record_opts *options = session->options;
-	struct ws_drain_ops ops = {.ctx = session, .sink_for = sink_for};
+	struct ws_drain_ops ops = {.ctx = session, .sink_for = find_sink};
 	int out = -1, err = -1;
 
 	if (ws_gpu_tool_must_start(ws_gpu_tool(environ)))
@@ -785,7 +785,7 @@ static int begin(struct session *session, struct ws_err *err_e)
 
 /* What exec means by its error, where that is not plain; `file` is what was tried, NULL when
  * nothing of the name was found. */
-static const char *why_not_run(const char *name, const char *file, int error)
+static const char *explain_exec_failure(const char *name, const char *file, int error)
 {
 	struct stat st;
 
@@ -798,7 +798,7 @@ static const char *why_not_run(const char *name, const char *file, int error)
 	return strerror(error);
 }
 
-static int cannot_run(struct session *session, int error, struct ws_err *err)
+static int report_exec_failure(struct session *session, int error, struct ws_err *err)
 {
 	char *file = ws_launch_find(session->options->argv[0], session->env);
 	const char *why;
@@ -807,14 +807,14 @@ static int cannot_run(struct session *session, int error, struct ws_err *err)
 	 * program, it was not found. */
 	if (error == EACCES && !file)
 		error = ENOENT;
-	why = why_not_run(session->options->argv[0], file, error);
+	why = explain_exec_failure(session->options->argv[0], file, error);
 	free(file);
 	waitpid(session->launch.pid, NULL, 0);
 	ws_drain_finish(session->drain);
 	ws_python_free(session->python);
 	ws_perf_free(session->perf);
 	ws_writer_discard(session->main->writer);
-	settle_old(session, session->main->path);
+	settle_old_report(session, session->main->path);
 	ws_sink_free(session->main);
 	session->result->status = error == ENOENT || error == ENOTDIR ? 127 : 126;
 	return ws_fail(err, "cannot run %s: %s",
@@ -832,25 +832,25 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 	session->options = options;
 	session->result = result;
 	ws_signals_install();
-	if (!begin(session, err)) {
+	if (!begin_session(session, err)) {
 		session->started = ws_raw_ns();
 		if (options->delay <= 0)
 			begin_collecting(session);
 		error = ws_launch_go(&session->launch);
 		if (error) {
-			ret = cannot_run(session, error, err);
+			ret = report_exec_failure(session, error, err);
 		} else {
-			settle_old(session, NULL);
+			settle_old_report(session, NULL);
 			/* A target that keeps every core busy must not starve what empties its
 			 * rings. Permitted or not, it is only a help. */
 			setpriority(PRIO_PROCESS, 0, -10);
 			if (session->tee)
 				ws_tee_started(session->tee);
-			run(session);
-			ret = finish(session, err);
+			run_session(session);
+			ret = finish_session(session, err);
 		}
 	}
-	settle_old(session, NULL);
+	settle_old_report(session, NULL);
 	ws_area_destroy(&session->area);
 	ws_code_free(session->code);
 	ws_clock_free(&session->clock);

@@ -15,7 +15,7 @@ static bool installed;
 static _Atomic uint64_t pending; /* bits 1 << signal */
 static _Atomic int interrupts;
 
-static void on_signal(int sig, siginfo_t *info, void *context)
+static void handle_signal(int sig, siginfo_t *info, void *context)
 {
 	(void)context;
 	if (sig == SIGCHLD)
@@ -35,7 +35,7 @@ void ws_signals_install(void)
 		struct sigaction sa = {.sa_flags = SA_SIGINFO};
 
 		sigemptyset(&sa.sa_mask);
-		sa.sa_sigaction = on_signal;
+		sa.sa_sigaction = handle_signal;
 		if (handled[i] == SIGPIPE || handled[i] == SIGXFSZ) {
 			sa.sa_flags = 0;
 			sa.sa_handler = SIG_IGN;

@@ -54,7 +54,7 @@ void ws_stackset_free(struct ws_stackset *st)
 	free(st);
 }
 
-static uint32_t module_row(struct ws_stackset *st, struct ws_module *module)
+static uint32_t add_module_row(struct ws_stackset *st, struct ws_module *module)
 {
 	struct ws_row_module row = {
 		.kind = (uint8_t)module->kind, .size = module->size, .flags = module->flags};
@@ -93,7 +93,7 @@ uint32_t ws_stackset_frame(struct ws_stackset *st, enum ws_frame_kind kind,
 		return id;
 	if (st->frame_id.n >= MOST_FRAMES)
 		ws_map_free(&st->frame_id), memset(&st->frame_id, 0, sizeof(st->frame_id));
-	row.module = module ? module_row(st, module) : 0;
+	row.module = module ? add_module_row(st, module) : 0;
 	row.id = ++st->frames;
 	ws_writer_add(st->sink->writer, WS_TABLE_frame, &row);
 	ws_map_set(&st->frame_id, key, row.id);
@@ -144,7 +144,7 @@ uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_caller *call
 	return stack;
 }
 
-static void mapping_ended(void *ctx, const struct ws_mapping *mapping)
+static void note_mapping_end(void *ctx, const struct ws_mapping *mapping)
 {
 	struct bound *bound = ctx;
 	struct ws_row_mapping row = {.process = bound->process,
@@ -154,7 +154,7 @@ static void mapping_ended(void *ctx, const struct ws_mapping *mapping)
 				     .size = mapping->size,
 				     .offset = mapping->offset};
 
-	row.module = module_row(bound->stacks, mapping->module);
+	row.module = add_module_row(bound->stacks, mapping->module);
 	ws_writer_add(bound->stacks->sink->writer, WS_TABLE_mapping, &row);
 }
 
@@ -167,7 +167,7 @@ void ws_stackset_bind(struct ws_stackset *st, struct ws_maps_process *maps, uint
 	bound = ws_malloc(sizeof(*bound));
 	*bound = (struct bound){st, process, st->bound};
 	st->bound = bound;
-	ws_maps_bind(maps, mapping_ended, bound);
+	ws_maps_bind(maps, note_mapping_end, bound);
 }
 
 uint32_t ws_stackset_frames(const struct ws_stackset *st)

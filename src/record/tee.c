@@ -32,7 +32,7 @@ struct ws_tee {
 
 /* False when nobody reads there any more: the target must then find its pipe broken, as it would
  * have alone. */
-static bool show(int fd, const char *at, size_t n)
+static bool show_output(int fd, const char *at, size_t n)
 {
 	while (n) {
 		struct pollfd room = {fd, POLLOUT, 0};
@@ -52,7 +52,7 @@ static bool show(int fd, const char *at, size_t n)
 	return true;
 }
 
-static bool take(struct ws_tee *tee, int i)
+static bool take_output(struct ws_tee *tee, int i)
 {
 	char buf[65536];
 	ssize_t n = read(tee->in[i], buf, sizeof(buf));
@@ -62,7 +62,7 @@ static bool take(struct ws_tee *tee, int i)
 	if (n <= 0)
 		return n < 0 && (errno == EINTR || errno == EAGAIN);
 	if (tee->show)
-		read_on = show(i + 1, buf, (size_t)n);
+		read_on = show_output(i + 1, buf, (size_t)n);
 	piece = ws_malloc(sizeof(*piece) + (size_t)n);
 	piece->next = NULL;
 	piece->time = ws_raw_ns();
@@ -76,7 +76,7 @@ static bool take(struct ws_tee *tee, int i)
 	return read_on;
 }
 
-static void *run(void *arg)
+static void *run_tee(void *arg)
 {
 	struct ws_tee *tee = arg;
 	bool stopping = false;
@@ -91,7 +91,7 @@ static void *run(void *arg)
 		if (n < 0 && errno != EINTR)
 			break;
 		for (int i = 0; n > 0 && i < 2; i++)
-			if (fds[i].revents && !take(tee, i)) {
+			if (fds[i].revents && !take_output(tee, i)) {
 				close(tee->in[i]);
 				tee->in[i] = -1;
 			}
@@ -130,7 +130,7 @@ struct ws_tee *ws_tee_new(bool show_too, int *out_fd, int *err_fd, struct ws_err
 	tee->stop[1] = p[2][1];
 	/* Now, while it can still be refused: a target whose pipes nobody reads would wait for
 	 * ever. */
-	if (pthread_create(&tee->thread, NULL, run, tee)) {
+	if (pthread_create(&tee->thread, NULL, run_tee, tee)) {
 		ws_fail(err, "cannot start the thread that reads the target's output: too many "
 			     "processes are running");
 		for (int i = 0; i < 3; i++) {
