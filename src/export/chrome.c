@@ -21,6 +21,7 @@
 #include "text/progress.h"
 #include "views/tables.h"
 #include "text/text.h"
+#include "export/event_label.h"
 #include "export/timeline.h"
 #include "query/gpu.h"
 
@@ -92,7 +93,7 @@ static void put_string(struct chrome *chrome, struct ws_text *text, uint64_t id)
 	ws_text_json(text, word, n);
 }
 
-static int64_t when(const struct chrome *chrome, uint64_t t)
+static int64_t time_of_export(const struct chrome *chrome, uint64_t t)
 {
 	return (int64_t)(t - chrome->export->base);
 }
@@ -108,14 +109,21 @@ static void open_event(struct chrome *chrome, const char *ph, const char *cat)
 static void put_place(struct chrome *chrome, int64_t pid, int64_t tid, uint64_t at)
 {
 	ws_text_printf(&chrome->text, ",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":", pid, tid);
-	put_us(&chrome->text, when(chrome, at));
+	put_us(&chrome->text, time_of_export(chrome, at));
 }
 
-/* Length, and the arguments opened; what never ended lasts to the end of the recording and says so.
- */
-static void put_span(struct chrome *chrome, const struct ws_event *event)
+/* What never ended lasts to the end of the recording. */
+static uint64_t end_of(const struct chrome *chrome, const struct ws_timeline_event *event)
 {
-	uint64_t end = event->end != WS_NO_TIME ? event->end : chrome->export->last;
+	if (event->end == WS_NO_TIME)
+		return chrome->export->last;
+	return event->end;
+}
+
+/* The length, and the arguments opened, which say of what never ended that it did not. */
+static void put_length(struct chrome *chrome, const struct ws_timeline_event *event)
+{
+	uint64_t end = end_of(chrome, event);
 
 	ws_text_puts(&chrome->text, ",\"dur\":");
 	put_us(&chrome->text, end > event->start ? (int64_t)(end - event->start) : 0);
@@ -168,7 +176,7 @@ static void close_event(struct chrome *chrome)
 	ws_text_puts(&chrome->text, "}}");
 }
 
-static int flush(struct chrome *chrome, size_t above, struct ws_err *err)
+static int flush_text(struct chrome *chrome, size_t above, struct ws_err *err)
 {
 	if (chrome->text.len <= above)
 		return 0;
@@ -184,25 +192,25 @@ struct row {
 	int64_t pid, tid;
 };
 
-static int64_t process_number(const struct chrome *chrome, const struct ws_process_info *info)
+static int64_t number_of_process(const struct chrome *chrome, const struct ws_process_info *info)
 {
 	uint64_t other = ws_map_get(&chrome->others, info->global_pid, NULL);
 
 	return other ? (int64_t)other : (int64_t)info->pid;
 }
 
-static struct row thread_row(struct chrome *chrome, uint64_t thread)
+static struct row find_thread_row(struct chrome *chrome, uint64_t thread)
 {
 	const struct ws_thread_info *info = ws_who_thread(chrome->export->who, (uint32_t)thread);
 
 	if (thread && thread <= ws_who_threads(chrome->export->who))
 		chrome->threads[thread] = 1;
-	return (struct row){process_number(chrome,
-					   ws_who_process(chrome->export->who, info->process)),
+	return (struct row){number_of_process(chrome,
+					      ws_who_process(chrome->export->who, info->process)),
 			    info->tid};
 }
 
-static int64_t gpu_pid(struct chrome *chrome, uint64_t process, uint64_t device)
+static int64_t number_gpu(struct chrome *chrome, uint64_t process, uint64_t device)
 {
 	uint64_t key = process << 32 | (uint32_t)device,
 		 at = ws_map_get(&chrome->gpu_at, key, NULL);
@@ -219,123 +227,35 @@ static int64_t gpu_pid(struct chrome *chrome, uint64_t process, uint64_t device)
 	return pid;
 }
 
-static struct row stream_row(struct chrome *chrome, uint64_t process, uint64_t device,
-			     uint64_t stream)
+static struct row find_stream_row(struct chrome *chrome, uint64_t process, uint64_t device,
+				  uint64_t stream)
 {
-	struct row row = {gpu_pid(chrome, process, device),
+	struct row row = {number_gpu(chrome, process, device),
 			  stream == WS_NO_U32 ? -1 : (int64_t)stream};
 
 	ws_map_set(&chrome->rows, (uint64_t)row.pid << 32 | (uint32_t)row.tid, 1);
 	return row;
 }
 
-static struct row track_row(struct chrome *chrome, uint64_t thread, uint64_t track)
+static struct row find_track_row(struct chrome *chrome, uint64_t thread, uint64_t track)
 {
 	uint64_t process, on_gpu;
 
 	if (!track)
-		return thread_row(chrome, thread);
+		return find_thread_row(chrome, thread);
 	process = ws_map_get(&chrome->track_process, track, NULL);
 	on_gpu = ws_map_get(&chrome->track_row, track, NULL);
 	if (on_gpu)
-		return stream_row(chrome, process, (on_gpu - 1) >> 32, (on_gpu - 1) & UINT32_MAX);
-	return (struct row){process_number(chrome,
-					   ws_who_process(chrome->export->who, (uint32_t)process)),
-			    FIRST_TRACK + (int64_t)track};
+		return find_stream_row(chrome, process, (on_gpu - 1) >> 32,
+				       (on_gpu - 1) & UINT32_MAX);
+	return (struct row){
+		number_of_process(chrome, ws_who_process(chrome->export->who, (uint32_t)process)),
+		FIRST_TRACK + (int64_t)track};
 }
 
-/* ---- events ---- */
+/* ---- arguments ---- */
 
-static void put_flow(struct chrome *chrome, const char *ph, uint64_t process, uint64_t correlation,
-		     struct row row, uint64_t at)
-{
-	open_event(chrome, ph, "ac2g");
-	ws_text_printf(&chrome->text, "\"ac2g\",\"id\":%" PRIu64,
-		       process > 1 ? (process - 1) << 32 | correlation : correlation);
-	put_place(chrome, row.pid, row.tid, at);
-	ws_text_puts(&chrome->text, *ph == 'f' ? ",\"bp\":\"e\"}" : "}");
-}
-
-static void arg_external(struct chrome *chrome, uint64_t process, uint64_t correlation)
-{
-	uint64_t id = correlation == WS_NO_U32
-			      ? 0
-			      : ws_pages_get(&chrome->links.external, process, correlation);
-
-	if (id)
-		arg_number(chrome, "External id", id);
-}
-
-static void arg_process(struct chrome *chrome, uint64_t process)
-{
-	if (chrome->several)
-		arg_number(chrome, "process id",
-			   (uint64_t)process_number(chrome, ws_who_process(chrome->export->who,
-									   (uint32_t)process)));
-}
-
-static void put_call(struct chrome *chrome, const struct ws_event *event)
-{
-	uint64_t process =
-		ws_who_thread(chrome->export->who, (uint32_t)event->values[ws_cuda_api_thread])
-			->process;
-	uint64_t correlation = event->values[ws_cuda_api_correlation];
-	struct row row = thread_row(chrome, event->values[ws_cuda_api_thread]);
-	size_t n;
-	const char *name = ws_cuda_function(chrome->export->report,
-					    (uint32_t)event->values[ws_cuda_api_name], &n);
-
-	open_event(chrome, "X",
-		   event->values[ws_cuda_api_class] == WS_CUDA_RUNTIME ? "cuda_runtime"
-								       : "cuda_driver");
-	ws_text_json(&chrome->text, name, n);
-	put_place(chrome, row.pid, row.tid, event->start);
-	put_span(chrome, event);
-	arg_external(chrome, process, correlation);
-	arg_u32(chrome, "correlation", correlation);
-	if (event->values[ws_cuda_api_result])
-		arg_number(chrome, "return value", event->values[ws_cuda_api_result]);
-	close_event(chrome);
-	if (ws_links_from(&chrome->links, process, event->values[ws_cuda_api_class], correlation))
-		put_flow(chrome, "s", process, correlation, row, event->start);
-}
-
-/* The columns that all work on GPUs has are at the same places in kernels, copies and sets. */
-#define SAME(table, column) ((int)ws_cuda_kernel_##column == (int)ws_##table##_##column)
-#define ALL_SAME(table)                                                        \
-	(SAME(table, device) && SAME(table, context) && SAME(table, stream) && \
-	 SAME(table, correlation) && SAME(table, process))
-_Static_assert(ALL_SAME(cuda_memcpy) && ALL_SAME(cuda_memset) && ALL_SAME(cuda_graph_trace),
-	       "work on GPUs is read through the columns of kernels");
-
-static struct row begin_work(struct chrome *chrome, const struct ws_event *event)
-{
-	struct row row = stream_row(chrome, event->values[ws_cuda_kernel_process],
-				    event->values[ws_cuda_kernel_device],
-				    event->values[ws_cuda_kernel_stream]);
-
-	put_place(chrome, row.pid, row.tid, event->start);
-	put_span(chrome, event);
-	arg_external(chrome, event->values[ws_cuda_kernel_process],
-		     event->values[ws_cuda_kernel_correlation]);
-	arg_number(chrome, "device", event->values[ws_cuda_kernel_device]);
-	arg_number(chrome, "context", event->values[ws_cuda_kernel_context]);
-	arg_number(chrome, "stream", event->values[ws_cuda_kernel_stream]);
-	arg_u32(chrome, "correlation", event->values[ws_cuda_kernel_correlation]);
-	arg_process(chrome, event->values[ws_cuda_kernel_process]);
-	return row;
-}
-
-static void end_work(struct chrome *chrome, const struct ws_event *event, struct row row)
-{
-	close_event(chrome);
-	if (ws_links_to(&chrome->links, event->values[ws_cuda_kernel_process],
-			event->values[ws_cuda_kernel_correlation]))
-		put_flow(chrome, "f", event->values[ws_cuda_kernel_process],
-			 event->values[ws_cuda_kernel_correlation], row, event->start);
-}
-
-static double real(uint64_t bits)
+static double bits_to_real(uint64_t bits)
 {
 	double d;
 
@@ -343,21 +263,215 @@ static double real(uint64_t bits)
 	return d;
 }
 
-static uint64_t percent(uint64_t bits)
+/* A share as whole percents; 0 for what is none. */
+static uint64_t share_to_percent(uint64_t bits)
 {
-	double share = real(bits);
+	double share = bits_to_real(bits);
 
-	return share >= 0 && share <= 1 ? (uint64_t)(share * 100 + 0.5) : 0;
+	if (!(share >= 0 && share <= 1))
+		return 0;
+	return (uint64_t)(share * 100 + 0.5);
 }
 
-/* What a kernel of a collective moved, as Kineto tells it. */
-static void arg_collective(struct chrome *chrome, uint64_t process, uint64_t correlation)
+static const char *arg_name(const struct ws_shown *shown)
 {
-	uint64_t at = correlation == WS_NO_U32
-			      ? 0
-			      : ws_map_get(&chrome->collectives, process << 32 | correlation, NULL);
+	return ws_arg_names[shown->arg];
+}
+
+typedef void show_arg(struct chrome *chrome, const struct ws_timeline_event *event,
+		      const struct ws_shown *shown);
+
+static void show_number(struct chrome *chrome, const struct ws_timeline_event *event,
+			const struct ws_shown *shown)
+{
+	arg_number(chrome, arg_name(shown), event->values[shown->column]);
+}
+
+static void show_known(struct chrome *chrome, const struct ws_timeline_event *event,
+		       const struct ws_shown *shown)
+{
+	if (ws_event_is_known(event, shown->column))
+		show_number(chrome, event, shown);
+}
+
+static void show_not_zero(struct chrome *chrome, const struct ws_timeline_event *event,
+			  const struct ws_shown *shown)
+{
+	if (event->values[shown->column])
+		show_number(chrome, event, shown);
+}
+
+static void show_signed(struct chrome *chrome, const struct ws_timeline_event *event,
+			const struct ws_shown *shown)
+{
+	if (!event->values[shown->column])
+		return;
+	put_comma(chrome);
+	ws_text_printf(&chrome->text, "\"%s\":%" PRId64, arg_name(shown),
+		       (int64_t)event->values[shown->column]);
+}
+
+static void show_real(struct chrome *chrome, const struct ws_timeline_event *event,
+		      const struct ws_shown *shown)
+{
+	arg_real(chrome, arg_name(shown), bits_to_real(event->values[shown->column]));
+}
+
+static void show_positive(struct chrome *chrome, const struct ws_timeline_event *event,
+			  const struct ws_shown *shown)
+{
+	if (bits_to_real(event->values[shown->column]) > 0)
+		show_real(chrome, event, shown);
+}
+
+static void show_percent(struct chrome *chrome, const struct ws_timeline_event *event,
+			 const struct ws_shown *shown)
+{
+	uint64_t share = share_to_percent(event->values[shown->column]);
+
+	if (!share)
+		share = share_to_percent(event->values[shown->second]);
+	arg_number(chrome, arg_name(shown), share);
+}
+
+static void show_sum(struct chrome *chrome, const struct ws_timeline_event *event,
+		     const struct ws_shown *shown)
+{
+	arg_number(chrome, arg_name(shown),
+		   event->values[shown->column] + event->values[shown->second]);
+}
+
+static void show_sizes(struct chrome *chrome, const struct ws_timeline_event *event,
+		       const struct ws_shown *shown)
+{
+	const uint64_t *sizes = &event->values[shown->column];
+
+	put_comma(chrome);
+	ws_text_printf(&chrome->text, "\"%s\":[%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]",
+		       arg_name(shown), sizes[0], sizes[1], sizes[2]);
+}
+
+static void show_text(struct chrome *chrome, const struct ws_timeline_event *event,
+		      const struct ws_shown *shown)
+{
+	arg_text(chrome, arg_name(shown), event->values[shown->column]);
+}
+
+/* A text that is not the JSON it should be stands as a text. */
+static void show_json(struct chrome *chrome, const struct ws_timeline_event *event,
+		      const struct ws_shown *shown)
+{
+	uint32_t id = (uint32_t)event->values[shown->column];
+	size_t n;
+	const char *text = ws_report_string(chrome->export->report, id, &n);
+
+	if (!id)
+		return;
+	put_comma(chrome);
+	ws_text_printf(&chrome->text, "\"%s\":", arg_name(shown));
+	if (ws_json_valid(text, n))
+		ws_text_add(&chrome->text, text, n);
+	else
+		ws_text_json(&chrome->text, text, n);
+}
+
+static void show_members(struct chrome *chrome, const struct ws_timeline_event *event,
+			 const struct ws_shown *shown)
+{
+	uint32_t id = (uint32_t)event->values[shown->column];
+	size_t n, from = 1;
+	const char *text = ws_report_string(chrome->export->report, id, &n);
+
+	if (!id)
+		return;
+	if (n < 2 || *text != '{' || text[n - 1] != '}' || !ws_json_valid(text, n)) {
+		arg_text(chrome, arg_name(shown), id);
+		return;
+	}
+	while (from < n - 1 && strchr(" \t\r\n", text[from]))
+		from++;
+	if (from == n - 1)
+		return;
+	put_comma(chrome);
+	ws_text_add(&chrome->text, text + from, n - 1 - from);
+}
+
+static void put_label(struct chrome *chrome, const struct ws_timeline_event *event)
+{
+	struct ws_text label = {0};
+	uint32_t id;
+
+	if (ws_event_name_string(event, &id)) {
+		put_string(chrome, &chrome->text, id);
+		return;
+	}
+	ws_event_put_label(chrome->export, event, &label);
+	ws_text_json(&chrome->text, ws_text_or(label.text, ""), label.len);
+	ws_text_free(&label);
+}
+
+static void show_label(struct chrome *chrome, const struct ws_timeline_event *event,
+		       const struct ws_shown *shown)
+{
+	put_comma(chrome);
+	ws_text_printf(&chrome->text, "\"%s\":", arg_name(shown));
+	put_label(chrome, event);
+}
+
+static void show_rate(struct chrome *chrome, const struct ws_timeline_event *event,
+		      const struct ws_shown *shown)
+{
+	if (event->end != WS_NO_TIME && event->end > event->start)
+		arg_real(chrome, arg_name(shown),
+			 (double)event->values[shown->column] /
+				 (double)(event->end - event->start));
+}
+
+static void show_external(struct chrome *chrome, const struct ws_timeline_event *event,
+			  const struct ws_shown *shown)
+{
+	uint64_t correlation = event->values[shown->column], id;
+
+	if (correlation == WS_NO_U32)
+		return;
+	id = ws_pages_get(&chrome->links.external, ws_event_process(chrome->export, event),
+			  correlation);
+	if (id)
+		arg_number(chrome, arg_name(shown), id);
+}
+
+static void show_process(struct chrome *chrome, const struct ws_timeline_event *event,
+			 const struct ws_shown *shown)
+{
+	uint32_t process = (uint32_t)event->values[shown->column];
+
+	if (chrome->several)
+		arg_number(chrome, arg_name(shown),
+			   (uint64_t)number_of_process(chrome, ws_who_process(chrome->export->who,
+									      process)));
+}
+
+static void show_domain(struct chrome *chrome, const struct ws_timeline_event *event,
+			const struct ws_shown *shown)
+{
+	uint64_t process = ws_event_process(chrome->export, event),
+		 domain = event->values[shown->column];
+
+	if (domain)
+		arg_text(chrome, arg_name(shown),
+			 ws_map_get(&chrome->domains, process << 32 | domain, NULL));
+}
+
+/* What a kernel of a collective moved, in the words of Kineto. */
+static void show_collective(struct chrome *chrome, const struct ws_timeline_event *event,
+			    const struct ws_shown *shown)
+{
+	uint64_t process = ws_event_process(chrome->export, event),
+		 correlation = event->values[shown->column], at = 0;
 	const struct ws_row_collective *row;
 
+	if (correlation != WS_NO_U32)
+		at = ws_map_get(&chrome->collectives, process << 32 | correlation, NULL);
 	if (!at)
 		return;
 	row = &chrome->collective[at - 1];
@@ -376,261 +490,82 @@ static void arg_collective(struct chrome *chrome, uint64_t process, uint64_t cor
 	arg_u64(chrome, "Seq", row->sequence);
 }
 
-static void put_kernel(struct chrome *chrome, const struct ws_event *event)
-{
-	const uint64_t *values = event->values;
-	struct row row;
+static show_arg *const arg_writers[WS_SHOW_FORMS] = {
+	[WS_SHOW_NUMBER] = show_number,
+	[WS_SHOW_IF_KNOWN] = show_known,
+	[WS_SHOW_IF_NOT_ZERO] = show_not_zero,
+	[WS_SHOW_SIGNED_IF_NOT_ZERO] = show_signed,
+	[WS_SHOW_REAL] = show_real,
+	[WS_SHOW_IF_POSITIVE] = show_positive,
+	[WS_SHOW_PERCENT] = show_percent,
+	[WS_SHOW_SUM] = show_sum,
+	[WS_SHOW_SIZES] = show_sizes,
+	[WS_SHOW_TEXT] = show_text,
+	[WS_SHOW_JSON] = show_json,
+	[WS_SHOW_MEMBERS] = show_members,
+	[WS_SHOW_LABEL] = show_label,
+	[WS_SHOW_RATE] = show_rate,
+	[WS_SHOW_EXTERNAL] = show_external,
+	[WS_SHOW_PROCESS] = show_process,
+	[WS_SHOW_DOMAIN] = show_domain,
+	[WS_SHOW_COLLECTIVE] = show_collective,
+};
 
-	open_event(chrome, "X", "kernel");
-	put_string(chrome, &chrome->text,
-		   values[ws_cuda_kernel_demangled] ? values[ws_cuda_kernel_demangled]
-						    : values[ws_cuda_kernel_name]);
-	row = begin_work(chrome, event);
-	arg_number(chrome, "registers per thread", values[ws_cuda_kernel_registers]);
-	arg_number(chrome, "shared memory",
-		   values[ws_cuda_kernel_static_shared] + values[ws_cuda_kernel_dynamic_shared]);
-	if (real(values[ws_cuda_kernel_waves]) > 0)
-		arg_real(chrome, "waves", real(values[ws_cuda_kernel_waves]));
-	arg_number(chrome, "blocks per SM", values[ws_cuda_kernel_blocks_per_sm]);
-	arg_number(chrome, "est. achieved occupancy %",
-		   percent(values[ws_cuda_kernel_occupancy])
-			   ? percent(values[ws_cuda_kernel_occupancy])
-			   : percent(values[ws_cuda_kernel_estimated]));
-	if (values[ws_cuda_kernel_priority]) {
-		put_comma(chrome);
-		ws_text_printf(&chrome->text, "\"priority\":%d",
-			       (int)values[ws_cuda_kernel_priority]);
-	}
-	ws_text_printf(&chrome->text,
-		       ",\"grid\":[%" PRIu64 ",%" PRIu64 ",%" PRIu64 "],\"block\":[%" PRIu64
-		       ",%" PRIu64 ",%" PRIu64 "]",
-		       values[ws_cuda_kernel_grid_x], values[ws_cuda_kernel_grid_y],
-		       values[ws_cuda_kernel_grid_z], values[ws_cuda_kernel_block_x],
-		       values[ws_cuda_kernel_block_y], values[ws_cuda_kernel_block_z]);
-	arg_u32(chrome, "graph id", values[ws_cuda_kernel_graph]);
-	arg_u64(chrome, "graph node id", values[ws_cuda_kernel_graph_node]);
-	arg_collective(chrome, values[ws_cuda_kernel_process], values[ws_cuda_kernel_correlation]);
-	end_work(chrome, event, row);
+static void put_arg_list(struct chrome *chrome, const struct ws_timeline_event *event,
+			 const struct ws_shown *shown)
+{
+	for (; shown && shown->form != WS_SHOW_END; shown++)
+		if (shown->exports & WS_IN_CHROME)
+			arg_writers[shown->form](chrome, event, shown);
 }
 
-static void arg_rate(struct chrome *chrome, const struct ws_event *event, uint64_t bytes)
+static void put_args(struct chrome *chrome, const struct ws_timeline_event *event)
 {
-	arg_number(chrome, "bytes", bytes);
-	if (event->end != WS_NO_TIME && event->end > event->start)
-		arg_real(chrome, "memory bandwidth (GB/s)",
-			 (double)bytes / (double)(event->end - event->start));
+	put_arg_list(chrome, event, event->kind->common);
+	put_arg_list(chrome, event, event->kind->shown);
 }
 
-static void put_copy(struct chrome *chrome, const struct ws_event *event)
+/* ---- flows ---- */
+
+static void put_flow(struct chrome *chrome, const char *ph, const struct ws_timeline_event *event,
+		     struct row row)
 {
-	const uint64_t *values = event->values;
-	struct row row;
+	uint64_t process = ws_event_process(chrome->export, event),
+		 id = event->values[event->kind->correlation];
 
-	open_event(chrome, "X", "gpu_memcpy");
-	ws_text_printf(&chrome->text, "\"%s (%s -> %s)\"",
-		       ws_copy_name(values[ws_cuda_memcpy_kind]),
-		       ws_memory_name(values[ws_cuda_memcpy_src_kind]),
-		       ws_memory_name(values[ws_cuda_memcpy_dst_kind]));
-	row = begin_work(chrome, event);
-	arg_rate(chrome, event, values[ws_cuda_memcpy_bytes]);
-	arg_u32(chrome, "from device", values[ws_cuda_memcpy_src_device]);
-	arg_u32(chrome, "to device", values[ws_cuda_memcpy_dst_device]);
-	arg_u32(chrome, "graph id", values[ws_cuda_memcpy_graph]);
-	arg_u64(chrome, "graph node id", values[ws_cuda_memcpy_graph_node]);
-	end_work(chrome, event, row);
-}
-
-static void put_set(struct chrome *chrome, const struct ws_event *event)
-{
-	struct row row;
-
-	open_event(chrome, "X", "gpu_memset");
-	ws_text_printf(&chrome->text, "\"Memset (%s)\"",
-		       ws_memory_name(event->values[ws_cuda_memset_mem_kind]));
-	row = begin_work(chrome, event);
-	arg_rate(chrome, event, event->values[ws_cuda_memset_bytes]);
-	arg_u32(chrome, "graph id", event->values[ws_cuda_memset_graph]);
-	arg_u64(chrome, "graph node id", event->values[ws_cuda_memset_graph_node]);
-	end_work(chrome, event, row);
-}
-
-static void put_graph(struct chrome *chrome, const struct ws_event *event)
-{
-	struct row row;
-
-	open_event(chrome, "X", "kernel");
-	ws_text_printf(&chrome->text, "\"CUDA graph %" PRIu64 "\"",
-		       event->values[ws_cuda_graph_trace_graph]);
-	row = begin_work(chrome, event);
-	arg_number(chrome, "graph id", event->values[ws_cuda_graph_trace_graph]);
-	end_work(chrome, event, row);
-}
-
-static void put_wait(struct chrome *chrome, const struct ws_event *event)
-{
-	const uint64_t *values = event->values;
-	struct row row = stream_row(chrome, values[ws_cuda_sync_process],
-				    values[ws_cuda_sync_device], values[ws_cuda_sync_stream]);
-
-	open_event(chrome, "X", "cuda_sync");
-	ws_text_printf(&chrome->text, "\"%s\"", ws_sync_name(values[ws_cuda_sync_type]));
+	if (process > 1)
+		id |= (process - 1) << 32;
+	open_event(chrome, ph, "ac2g");
+	ws_text_printf(&chrome->text, "\"ac2g\",\"id\":%" PRIu64, id);
 	put_place(chrome, row.pid, row.tid, event->start);
-	put_span(chrome, event);
-	put_comma(chrome);
-	ws_text_printf(&chrome->text, "\"cuda_sync_kind\":\"%s\"",
-		       ws_sync_name(values[ws_cuda_sync_type]));
-	arg_u32(chrome, "stream", values[ws_cuda_sync_stream]);
-	arg_u32(chrome, "correlation", values[ws_cuda_sync_correlation]);
-	arg_number(chrome, "device", values[ws_cuda_sync_device]);
-	arg_number(chrome, "context", values[ws_cuda_sync_context]);
-	arg_u32(chrome, "wait_on_cuda_event_id", values[ws_cuda_sync_event]);
-	arg_process(chrome, values[ws_cuda_sync_process]);
-	close_event(chrome);
+	ws_text_puts(&chrome->text, *ph == 'f' ? ",\"bp\":\"e\"}" : "}");
 }
 
-/* Text that is JSON already; what is none stands as a text. */
-static void arg_json(struct chrome *chrome, const char *name, uint64_t id)
+static void link_call(struct chrome *chrome, const struct ws_timeline_event *event, struct row row)
 {
-	size_t n;
-	const char *text = ws_report_string(chrome->export->report, (uint32_t)id, &n);
-
-	if (!id)
-		return;
-	put_comma(chrome);
-	ws_text_printf(&chrome->text, "\"%s\":", name);
-	if (ws_json_valid(text, n))
-		ws_text_add(&chrome->text, text, n);
-	else
-		ws_text_json(&chrome->text, text, n);
+	if (ws_links_from(&chrome->links, ws_event_process(chrome->export, event),
+			  event->values[event->kind->category_by],
+			  event->values[event->kind->correlation]))
+		put_flow(chrome, "s", event, row);
 }
 
-/* Arguments kept as a JSON object: its members join the others. */
-static void arg_members(struct chrome *chrome, uint64_t id)
+static void link_work(struct chrome *chrome, const struct ws_timeline_event *event, struct row row)
 {
-	size_t n, from = 1;
-	const char *text = ws_report_string(chrome->export->report, (uint32_t)id, &n);
-
-	if (!id)
-		return;
-	if (n < 2 || *text != '{' || text[n - 1] != '}' || !ws_json_valid(text, n)) {
-		arg_text(chrome, "args", id);
-		return;
-	}
-	while (from < n - 1 && strchr(" \t\r\n", text[from]))
-		from++;
-	if (from == n - 1)
-		return;
-	put_comma(chrome);
-	ws_text_add(&chrome->text, text + from, n - 1 - from);
-}
-
-static void arg_nvtx(struct chrome *chrome, const uint64_t *values)
-{
-	uint64_t process =
-		ws_who_thread(chrome->export->who, (uint32_t)values[ws_nvtx_thread])->process;
-
-	if (values[ws_nvtx_domain]) {
-		arg_number(chrome, "domain", values[ws_nvtx_domain]);
-		arg_text(chrome, "domain name",
-			 ws_map_get(&chrome->domains, process << 32 | values[ws_nvtx_domain],
-				    NULL));
-	}
-	if (values[ws_nvtx_category])
-		arg_number(chrome, "category", values[ws_nvtx_category]);
-}
-
-/* A pair of asynchronous events, which may cross others. `nvtx` is the row of a range, whose facts
- * go along, or NULL. */
-static void put_async(struct chrome *chrome, const struct ws_event *event, const char *cat,
-		      uint64_t name, uint64_t args, struct row row, const uint64_t *nvtx)
-{
-	uint64_t id = ++chrome->async,
-		 end = event->end != WS_NO_TIME ? event->end : chrome->export->last;
-
-	for (int half = 0; half < 2; half++) {
-		open_event(chrome, half ? "e" : "b", cat);
-		put_string(chrome, &chrome->text, name);
-		ws_text_printf(&chrome->text, ",\"id\":%" PRIu64, id);
-		put_place(chrome, row.pid, row.tid,
-			  half ? (ws_max(end, event->start)) : event->start);
-		ws_text_puts(&chrome->text, ",\"args\":{");
-		if (!half) {
-			if (event->end == WS_NO_TIME)
-				ws_text_puts(&chrome->text, "\"never ended\":true");
-			arg_members(chrome, args);
-			if (nvtx)
-				arg_nvtx(chrome, nvtx);
-		}
-		close_event(chrome);
-	}
-}
-
-static void put_moment(struct chrome *chrome, const char *cat, uint64_t name, struct row row,
-		       uint64_t at)
-{
-	open_event(chrome, "i", cat);
-	put_string(chrome, &chrome->text, name);
-	put_place(chrome, row.pid, row.tid, at);
-	ws_text_puts(&chrome->text, ",\"s\":\"t\",\"args\":{");
-}
-
-static void put_nvtx(struct chrome *chrome, const struct ws_event *event)
-{
-	struct row row;
-
-	switch (event->values[ws_nvtx_type]) {
-	case WS_NVTX_PUSHPOP:
-		row = thread_row(chrome, event->values[ws_nvtx_thread]);
-		open_event(chrome, "X", "nvtx");
-		put_string(chrome, &chrome->text, event->values[ws_nvtx_text]);
-		put_place(chrome, row.pid, row.tid, event->start);
-		put_span(chrome, event);
-		break;
-	case WS_NVTX_STARTEND:
-		put_async(chrome, event, "nvtx", event->values[ws_nvtx_text], 0,
-			  thread_row(chrome, event->values[ws_nvtx_thread]), event->values);
-		return;
-	case WS_NVTX_MARK:
-		put_moment(chrome, "nvtx", event->values[ws_nvtx_text],
-			   thread_row(chrome, event->values[ws_nvtx_thread]), event->start);
-		break;
-	default:
-		return;
-	}
-	arg_nvtx(chrome, event->values);
-	close_event(chrome);
-}
-
-/* A span of a thread with a name and no arguments that matter. */
-static void put_plain(struct chrome *chrome, const struct ws_event *event, const char *cat,
-		      uint64_t thread, uint64_t name)
-{
-	struct row row = thread_row(chrome, thread);
-
-	open_event(chrome, "X", cat);
-	put_string(chrome, &chrome->text, name);
-	put_place(chrome, row.pid, row.tid, event->start);
-	put_span(chrome, event);
-}
-
-static void put_osrt(struct chrome *chrome, const struct ws_event *event)
-{
-	put_plain(chrome, event, "osrt", event->values[ws_osrt_thread],
-		  event->values[ws_osrt_name]);
-	arg_text(chrome, "path", event->values[ws_osrt_path]);
-	close_event(chrome);
+	if (ws_links_to(&chrome->links, ws_event_process(chrome->export, event),
+			event->values[event->kind->correlation]))
+		put_flow(chrome, "f", event, row);
 }
 
 /* One flow from a forward operator to its first backward one. */
-static void put_backward(struct chrome *chrome, uint64_t key, const struct ws_event *event)
+static void put_backward(struct chrome *chrome, uint64_t key, const struct ws_timeline_event *event)
 {
 	uint64_t at = ws_map_get(&chrome->forwards, key, NULL), id;
 	struct row from, to;
 
 	if (!at || !chrome->forward[at - 1].thread)
 		return;
-	from = thread_row(chrome, chrome->forward[at - 1].thread);
-	to = thread_row(chrome, event->values[ws_op_thread]);
+	from = find_thread_row(chrome, chrome->forward[at - 1].thread);
+	to = find_thread_row(chrome, event->values[ws_op_thread]);
 	id = ++chrome->async;
 	open_event(chrome, "s", "fwdbwd");
 	ws_text_printf(&chrome->text, "\"fwdbwd\",\"id\":%" PRIu64, id);
@@ -649,12 +584,14 @@ static void put_backward(struct chrome *chrome, uint64_t key, const struct ws_ev
  * innermost counts, and of backward ones that inside of the engine's own, as in the profiler's
  * traces.
  */
-static void link_op(struct chrome *chrome, const struct ws_event *event)
+static void link_operator(struct chrome *chrome, const struct ws_timeline_event *event,
+			  struct row row)
 {
 	static const char engine[] = "autograd::engine::evaluate_function: ";
 	enum { MOST = 1 << 20 }; /* forward operators that wait for their backward ones */
 	uint64_t sequence = event->values[ws_op_sequence], at, key;
 
+	(void)row;
 	if (chrome->linked || event->values[ws_op_kind] != WS_OP_CPU || sequence == WS_NO_U64)
 		return;
 	key = (uint64_t)ws_who_thread(chrome->export->who, (uint32_t)event->values[ws_op_thread])
@@ -684,38 +621,135 @@ static void link_op(struct chrome *chrome, const struct ws_event *event)
 		(struct forward){event->start, (uint32_t)event->values[ws_op_thread]};
 }
 
-static void put_op(struct chrome *chrome, const struct ws_event *event)
-{
-	static const char *const cats[] = {"cpu_op", "cpu_op", "user_annotation", "python_function",
-					   "cpu_op"};
-	const uint64_t *values = event->values;
+static void (*const link_writers[WS_LINKS])(struct chrome *chrome,
+					    const struct ws_timeline_event *event,
+					    struct row row) = {
+	[WS_LINK_CALL] = link_call,
+	[WS_LINK_WORK] = link_work,
+	[WS_LINK_OPERATOR] = link_operator,
+};
 
-	put_plain(chrome, event, cats[values[ws_op_kind] < WS_COUNT(cats) ? values[ws_op_kind] : 0],
-		  values[ws_op_thread], values[ws_op_name]);
-	arg_u64(chrome, "External id", values[ws_op_external]);
-	arg_u64(chrome, "Record function id", values[ws_op_record_function]);
-	arg_u64(chrome, "Sequence number", values[ws_op_sequence]);
-	arg_u64(chrome, "Fwd thread id", values[ws_op_forward_thread]);
-	arg_u64(chrome, "Python id", values[ws_op_python_id]);
-	arg_u64(chrome, "Python parent id", values[ws_op_python_parent]);
-	arg_u64(chrome, "Python module id", values[ws_op_module_id]);
-	arg_json(chrome, "Input Dims", values[ws_op_shapes]);
-	arg_json(chrome, "Input Strides", values[ws_op_strides]);
-	arg_json(chrome, "Input type", values[ws_op_types]);
-	arg_json(chrome, "Concrete Inputs", values[ws_op_concrete]);
-	arg_text(chrome, "Call stack", values[ws_op_stack]);
-	arg_text(chrome, "Module Hierarchy", values[ws_op_modules]);
-	if (values[ws_op_flops])
-		arg_number(chrome, "flops", values[ws_op_flops]);
-	arg_members(chrome, values[ws_op_args]);
-	close_event(chrome);
-	link_op(chrome, event);
+/* ---- events like others ---- */
+
+static struct row device_row(struct chrome *chrome, const struct ws_timeline_event *event)
+{
+	const struct ws_event_kind *kind = event->kind;
+	uint64_t stream = WS_NO_U32;
+
+	if (kind->stream)
+		stream = event->values[kind->stream];
+	return find_stream_row(chrome, event->values[kind->process], event->values[kind->device],
+			       stream);
 }
 
-static void put_op_memory(struct chrome *chrome, const struct ws_event *event)
+static struct row own_thread_row(struct chrome *chrome, const struct ws_timeline_event *event)
+{
+	return find_thread_row(chrome, event->values[event->kind->thread]);
+}
+
+static struct row own_track_row(struct chrome *chrome, const struct ws_timeline_event *event)
+{
+	return find_track_row(chrome, event->values[event->kind->thread],
+			      event->values[event->kind->track]);
+}
+
+static struct row (*const row_finders[WS_ROWS])(struct chrome *chrome,
+						const struct ws_timeline_event *event) = {
+	[WS_ROW_THREAD] = own_thread_row, [WS_ROW_BELOW_THREAD] = own_thread_row,
+	[WS_ROW_TRACK] = own_track_row,	  [WS_ROW_STREAM] = device_row,
+	[WS_ROW_DEVICE] = device_row,
+};
+
+static void put_span(struct chrome *chrome, const struct ws_timeline_event *event,
+		     const char *category, struct row row)
+{
+	open_event(chrome, "X", category);
+	put_label(chrome, event);
+	put_place(chrome, row.pid, row.tid, event->start);
+	put_length(chrome, event);
+	put_args(chrome, event);
+	close_event(chrome);
+}
+
+/* A pair of asynchronous events, which may cross others. */
+static void put_async(struct chrome *chrome, const struct ws_timeline_event *event,
+		      const char *category, struct row row)
+{
+	uint64_t id = ++chrome->async, end = end_of(chrome, event);
+	const uint64_t times[2] = {event->start, ws_max(end, event->start)};
+
+	for (int half = 0; half < 2; half++) {
+		open_event(chrome, half ? "e" : "b", category);
+		put_label(chrome, event);
+		ws_text_printf(&chrome->text, ",\"id\":%" PRIu64, id);
+		put_place(chrome, row.pid, row.tid, times[half]);
+		ws_text_puts(&chrome->text, ",\"args\":{");
+		if (!half && event->end == WS_NO_TIME)
+			ws_text_puts(&chrome->text, "\"never ended\":true");
+		if (!half)
+			put_args(chrome, event);
+		close_event(chrome);
+	}
+}
+
+static void put_moment(struct chrome *chrome, const struct ws_timeline_event *event,
+		       const char *category, struct row row)
+{
+	open_event(chrome, "i", category);
+	put_label(chrome, event);
+	put_place(chrome, row.pid, row.tid, event->start);
+	ws_text_puts(&chrome->text, ",\"s\":\"t\",\"args\":{");
+	put_args(chrome, event);
+	close_event(chrome);
+}
+
+static void (*const shape_writers[])(struct chrome *chrome, const struct ws_timeline_event *event,
+				     const char *category, struct row row) = {
+	[WS_SHAPE_SPAN] = put_span,	[WS_SHAPE_CROSSING] = put_async,
+	[WS_SHAPE_MOMENT] = put_moment, [WS_SHAPE_CROSSING_MOMENT] = put_async,
+	[WS_SHAPE_NONE] = NULL,
+};
+
+/* The category that the program gave, else that of the kind; valid until `given` is freed. */
+static const char *category_of(struct chrome *chrome, const struct ws_timeline_event *event,
+			       struct ws_text *given)
+{
+	uint8_t column = event->kind->category_text;
+	const char *text;
+	size_t n = 0;
+
+	if (column)
+		text = ws_report_string(chrome->export->report, (uint32_t)event->values[column],
+					&n);
+	if (!n)
+		return ws_category_names[ws_timeline_category(event)];
+	ws_text_json(given, text, n);
+	given->text[given->len - 1] = 0; /* without its quotes: open_event has them */
+	return given->text + 1;
+}
+
+static void put_plain_event(struct chrome *chrome, const struct ws_timeline_event *event)
+{
+	const struct ws_event_kind *kind = event->kind;
+	enum ws_event_shape shape = ws_timeline_shape(event);
+	struct ws_text given = {0};
+	struct row row;
+
+	if (!shape_writers[shape])
+		return;
+	row = row_finders[kind->row](chrome, event);
+	shape_writers[shape](chrome, event, category_of(chrome, event, &given), row);
+	if (link_writers[kind->link])
+		link_writers[kind->link](chrome, event, row);
+	ws_text_free(&given);
+}
+
+/* ---- events of other forms ---- */
+
+static void put_op_memory(struct chrome *chrome, const struct ws_timeline_event *event)
 {
 	const uint64_t *values = event->values;
-	struct row row = thread_row(chrome, values[ws_op_memory_thread]);
+	struct row row = find_thread_row(chrome, values[ws_op_memory_thread]);
 
 	open_event(chrome, "i", "cpu_instant_event");
 	ws_text_puts(&chrome->text, "\"[memory]\"");
@@ -732,68 +766,44 @@ static void put_op_memory(struct chrome *chrome, const struct ws_event *event)
 	close_event(chrome);
 }
 
-static void put_slice(struct chrome *chrome, const struct ws_event *event)
+/* One end of an arrow between rows. */
+static void put_arrow_end(struct chrome *chrome, const struct ws_timeline_event *event,
+			  const char *category, uint64_t id, bool is_end)
 {
 	const uint64_t *values = event->values;
-	struct row row = track_row(chrome, values[ws_slice_thread], values[ws_slice_track]);
-	struct ws_text cat = {0};
-	size_t n;
-	const char *text =
-		ws_report_string(chrome->export->report, (uint32_t)values[ws_slice_category], &n);
+	struct row row;
 
-	ws_text_json(&cat, n ? text : "slice", n ? n : 5);
-	cat.text[cat.len - 1] = 0; /* without its quotes: open_event has them */
-	if (values[ws_slice_flags] & WS_SLICE_ASYNC) {
-		put_async(chrome, event, cat.text + 1, values[ws_slice_name], values[ws_slice_args],
-			  row, NULL);
-	} else if (values[ws_slice_flags] & WS_SLICE_INSTANT) {
-		put_moment(chrome, cat.text + 1, values[ws_slice_name], row, event->start);
-		arg_members(chrome, values[ws_slice_args]);
-		close_event(chrome);
-	} else {
-		open_event(chrome, "X", cat.text + 1);
-		put_string(chrome, &chrome->text, values[ws_slice_name]);
-		put_place(chrome, row.pid, row.tid, event->start);
-		put_span(chrome, event);
-		arg_members(chrome, values[ws_slice_args]);
-		close_event(chrome);
-	}
-	ws_text_free(&cat);
+	if (is_end)
+		row = find_track_row(chrome, values[ws_flow_to_thread], values[ws_flow_to_track]);
+	else
+		row = find_track_row(chrome, values[ws_flow_from_thread],
+				     values[ws_flow_from_track]);
+	open_event(chrome, is_end ? "f" : "s", category);
+	put_string(chrome, &chrome->text, values[ws_flow_name]);
+	ws_text_printf(&chrome->text, ",\"id\":%" PRIu64, id);
+	put_place(chrome, row.pid, row.tid, is_end ? event->end : event->start);
+	ws_text_puts(&chrome->text, is_end ? ",\"bp\":\"e\"}" : "}");
 }
 
-static void put_arrow(struct chrome *chrome, const struct ws_event *event)
+static void put_arrow(struct chrome *chrome, const struct ws_timeline_event *event)
 {
-	const uint64_t *values = event->values;
 	uint64_t id = ++chrome->async;
-	struct ws_text cat = {0};
-	size_t n;
-	const char *text =
-		ws_report_string(chrome->export->report, (uint32_t)values[ws_flow_category], &n);
+	struct ws_text given = {0};
+	const char *category;
 
 	if (event->end == WS_NO_TIME)
 		return;
-	ws_text_json(&cat, n ? text : "flow", n ? n : 4);
-	cat.text[cat.len - 1] = 0;
-	for (int half = 0; half < 2; half++) {
-		struct row row = half ? track_row(chrome, values[ws_flow_to_thread],
-						  values[ws_flow_to_track])
-				      : track_row(chrome, values[ws_flow_from_thread],
-						  values[ws_flow_from_track]);
-
-		open_event(chrome, half ? "f" : "s", cat.text + 1);
-		put_string(chrome, &chrome->text, values[ws_flow_name]);
-		ws_text_printf(&chrome->text, ",\"id\":%" PRIu64, id);
-		put_place(chrome, row.pid, row.tid, half ? event->end : event->start);
-		ws_text_puts(&chrome->text, half ? ",\"bp\":\"e\"}" : "}");
-	}
-	ws_text_free(&cat);
+	category = category_of(chrome, event, &given);
+	put_arrow_end(chrome, event, category, id, false);
+	put_arrow_end(chrome, event, category, id, true);
+	ws_text_free(&given);
 }
 
-static void put_sample(struct chrome *chrome, const struct ws_event *event)
+static void put_sample(struct chrome *chrome, const struct ws_timeline_event *event)
 {
 	static const char cat[] = "disabled-by-default-v8.cpu_profiler";
 	uint64_t thread = event->values[ws_sample_thread];
-	struct row row = thread_row(chrome, thread);
+	struct row row = find_thread_row(chrome, thread);
 
 	if (ws_chrome_samples_new(chrome->samples, thread)) {
 		open_event(chrome, "P", cat);
@@ -801,22 +811,22 @@ static void put_sample(struct chrome *chrome, const struct ws_event *event)
 		put_place(chrome, row.pid, row.tid, event->start);
 		ws_text_puts(&chrome->text, ",");
 		ws_chrome_samples_begin(chrome->samples, &chrome->text, thread,
-					when(chrome, event->start));
+					time_of_export(chrome, event->start));
 	}
 	open_event(chrome, "P", cat);
 	ws_text_puts(&chrome->text, "\"ProfileChunk\"");
 	put_place(chrome, row.pid, row.tid, event->start);
 	ws_text_puts(&chrome->text, ",");
 	ws_chrome_samples_put(chrome->samples, &chrome->text, event->values,
-			      when(chrome, event->start));
+			      time_of_export(chrome, event->start));
 }
 
-static void put_counter(struct chrome *chrome, const struct ws_event *event)
+static void put_counter(struct chrome *chrome, const struct ws_timeline_event *event)
 {
 	uint64_t id = event->values[ws_counter_value_counter],
 		 group = ws_map_get(&chrome->groups, id, NULL);
 	uint64_t process = ws_map_get(&chrome->counter_process, id, NULL);
-	double value = real(event->values[ws_counter_value_value]);
+	double value = bits_to_real(event->values[ws_counter_value_value]);
 	struct ws_text name = {0};
 
 	if (group) {
@@ -830,15 +840,15 @@ static void put_counter(struct chrome *chrome, const struct ws_event *event)
 	open_event(chrome, "C", "counter");
 	ws_text_json(&chrome->text, name.text, name.len);
 	put_place(chrome,
-		  process_number(chrome, ws_who_process(chrome->export->who, (uint32_t)process)), 0,
-		  event->start);
+		  number_of_process(chrome, ws_who_process(chrome->export->who, (uint32_t)process)),
+		  0, event->start);
 	ws_text_printf(&chrome->text, ",\"args\":{\"value\":%.17g",
 		       value - value == 0 ? value : 0.0);
 	close_event(chrome);
 	ws_text_free(&name);
 }
 
-static void put_gpu_memory(struct chrome *chrome, const struct ws_event *event)
+static void put_gpu_memory(struct chrome *chrome, const struct ws_timeline_event *event)
 {
 	const uint64_t *values = event->values;
 
@@ -846,75 +856,26 @@ static void put_gpu_memory(struct chrome *chrome, const struct ws_event *event)
 	ws_text_printf(&chrome->text, "\"GPU memory (%s)\"",
 		       ws_memory_name(values[ws_cuda_memory_kind]));
 	put_place(chrome,
-		  gpu_pid(chrome, values[ws_cuda_memory_process], values[ws_cuda_memory_device]), 0,
-		  event->start);
+		  number_gpu(chrome, values[ws_cuda_memory_process], values[ws_cuda_memory_device]),
+		  0, event->start);
 	ws_text_printf(&chrome->text, ",\"args\":{\"bytes\":%" PRIu64,
 		       values[ws_cuda_memory_in_use]);
 	close_event(chrome);
 }
 
-static void put_event(struct chrome *chrome, const struct ws_event *event)
-{
-	switch (event->table) {
-	case WS_TABLE_op:
-		put_op(chrome, event);
-		break;
-	case WS_TABLE_op_memory:
-		put_op_memory(chrome, event);
-		break;
-	case WS_TABLE_nvtx:
-		put_nvtx(chrome, event);
-		break;
-	case WS_TABLE_osrt:
-		put_osrt(chrome, event);
-		break;
-	case WS_TABLE_slice:
-		put_slice(chrome, event);
-		break;
-	case WS_TABLE_flow:
-		put_arrow(chrome, event);
-		break;
-	case WS_TABLE_cuda_api:
-		put_call(chrome, event);
-		break;
-	case WS_TABLE_cuda_overhead:
-		put_plain(chrome, event, "overhead", event->values[ws_cuda_overhead_thread],
-			  event->values[ws_cuda_overhead_name]);
-		close_event(chrome);
-		break;
-	case WS_TABLE_cuda_kernel:
-		put_kernel(chrome, event);
-		break;
-	case WS_TABLE_cuda_memcpy:
-		put_copy(chrome, event);
-		break;
-	case WS_TABLE_cuda_memset:
-		put_set(chrome, event);
-		break;
-	case WS_TABLE_cuda_graph_trace:
-		put_graph(chrome, event);
-		break;
-	case WS_TABLE_cuda_sync:
-		put_wait(chrome, event);
-		break;
-	case WS_TABLE_cuda_memory:
-		put_gpu_memory(chrome, event);
-		break;
-	case WS_TABLE_counter_value:
-		put_counter(chrome, event);
-		break;
-	case WS_TABLE_sample:
-		put_sample(chrome, event);
-		break;
-	default:
-		return; /* chrome's readers have no place for it */
-	}
-	chrome->export->rows++;
-}
+static void (*const form_writers[WS_FORMS])(struct chrome *chrome,
+					    const struct ws_timeline_event *event) = {
+	[WS_FORM_EVENT] = put_plain_event,
+	[WS_FORM_COUNTER] = put_counter,
+	[WS_FORM_GPU_MEMORY] = put_gpu_memory,
+	[WS_FORM_OP_MEMORY] = put_op_memory,
+	[WS_FORM_FLOW] = put_arrow,
+	[WS_FORM_SAMPLE] = put_sample,
+};
 
 /* ---- who is who ---- */
 
-static void put_label(struct chrome *chrome, const char *what, int64_t pid, int64_t tid)
+static void open_metadata(struct chrome *chrome, const char *what, int64_t pid, int64_t tid)
 {
 	ws_text_puts(&chrome->text, chrome->first ? "\n" : ",\n");
 	chrome->first = false;
@@ -927,7 +888,7 @@ static void put_label(struct chrome *chrome, const char *what, int64_t pid, int6
 static void put_name(struct chrome *chrome, const char *what, int64_t pid, int64_t tid,
 		     const char *name)
 {
-	put_label(chrome, what, pid, tid);
+	open_metadata(chrome, what, pid, tid);
 	ws_text_puts(&chrome->text, "\"name\":");
 	ws_text_json(&chrome->text, name, strlen(name));
 	close_event(chrome);
@@ -937,11 +898,11 @@ static void put_process(struct chrome *chrome, int64_t pid, const char *name, co
 			int64_t order)
 {
 	put_name(chrome, "process_name", pid, 0, name);
-	put_label(chrome, "process_labels", pid, 0);
+	open_metadata(chrome, "process_labels", pid, 0);
 	ws_text_puts(&chrome->text, "\"labels\":");
 	ws_text_json(&chrome->text, label, strlen(label));
 	close_event(chrome);
-	put_label(chrome, "process_sort_index", pid, 0);
+	open_metadata(chrome, "process_sort_index", pid, 0);
 	ws_text_printf(&chrome->text, "\"sort_index\":%" PRId64, order);
 	close_event(chrome);
 }
@@ -959,8 +920,8 @@ static void put_who(struct chrome *chrome)
 		if (ws_map_get(&named, info->global_pid, NULL))
 			continue;
 		ws_map_set(&named, info->global_pid, 1);
-		put_process(chrome, process_number(chrome, info), info->name, "CPU",
-			    process_number(chrome, info));
+		put_process(chrome, number_of_process(chrome, info), info->name, "CPU",
+			    number_of_process(chrome, info));
 	}
 	ws_map_free(&named);
 	for (uint32_t i = 1; i <= ws_who_threads(who); i++) {
@@ -980,7 +941,7 @@ static void put_who(struct chrome *chrome)
 			name = ws_strdup(thread_info->name);
 		}
 		put_name(chrome, "thread_name",
-			 process_number(chrome, ws_who_process(who, thread_info->process)),
+			 number_of_process(chrome, ws_who_process(who, thread_info->process)),
 			 (int64_t)thread_info->tid, name);
 		free(name);
 	}
@@ -1015,9 +976,9 @@ static void put_tracks(struct chrome *chrome)
 		if (!chrome->track_name.used[i] ||
 		    ws_map_get(&chrome->track_row, chrome->track_name.slots[i].key, NULL))
 			continue;
-		struct row row = track_row(chrome, 0, chrome->track_name.slots[i].key);
+		struct row row = find_track_row(chrome, 0, chrome->track_name.slots[i].key);
 
-		put_label(chrome, "thread_name", row.pid, row.tid);
+		open_metadata(chrome, "thread_name", row.pid, row.tid);
 		ws_text_puts(&chrome->text, "\"name\":");
 		put_string(chrome, &chrome->text, chrome->track_name.slots[i].value);
 		close_event(chrome);
@@ -1222,7 +1183,7 @@ static void number_processes(struct chrome *chrome)
 }
 
 /* What is needed to know before the first event. */
-static void load(struct chrome *chrome)
+static void load_chrome_tables(struct chrome *chrome)
 {
 	struct ws_scan domains = {.table = WS_TABLE_nvtx, .time_max = UINT64_MAX, .workers = 1};
 	struct ws_scan flows = {.table = WS_TABLE_flow,
@@ -1245,14 +1206,15 @@ static void load(struct chrome *chrome)
 
 static int put_events(struct chrome *chrome, struct ws_err *err)
 {
-	struct ws_timeline *timeline = ws_timeline_open(chrome->export);
-	struct ws_event event;
+	struct ws_timeline *timeline = ws_timeline_open(chrome->export, WS_IN_CHROME);
+	struct ws_timeline_event event;
 	int rc = 0;
 
 	while (!rc && ws_timeline_next(timeline, &event)) {
-		put_event(chrome, &event);
+		form_writers[event.kind->form](chrome, &event);
+		chrome->export->rows++;
 		ws_progress_step(chrome->export->progress, 1);
-		rc = flush(chrome, 1 << 16, err);
+		rc = flush_text(chrome, 1 << 16, err);
 	}
 	ws_timeline_close(timeline);
 	return !rc && ws_outfile_interrupted() ? ws_fail(err, "interrupted") : rc;
@@ -1260,7 +1222,7 @@ static int put_events(struct chrome *chrome, struct ws_err *err)
 
 static int flush_some(void *ctx)
 {
-	return flush(ctx, 1 << 16, NULL);
+	return flush_text(ctx, 1 << 16, NULL);
 }
 
 static int put_end(struct chrome *chrome, struct ws_err *err)
@@ -1274,10 +1236,10 @@ static int put_end(struct chrome *chrome, struct ws_err *err)
 	ws_text_puts(&chrome->text, "},\n\"traceName\":");
 	ws_text_json(&chrome->text, chrome->export->output, strlen(chrome->export->output));
 	ws_text_puts(&chrome->text, "\n}\n");
-	return flush(chrome, 0, err);
+	return flush_text(chrome, 0, err);
 }
 
-static void unload(struct chrome *chrome)
+static void free_chrome_tables(struct chrome *chrome)
 {
 	ws_chrome_samples_close(chrome->samples);
 	ws_links_free(&chrome->links);
@@ -1306,11 +1268,11 @@ int ws_xformat_write_chrome(struct ws_export *export, FILE *file, struct ws_err 
 	struct chrome chrome = {.export = export, .file = file, .first = true};
 	int rc;
 
-	load(&chrome);
+	load_chrome_tables(&chrome);
 	put_head(&chrome);
 	rc = put_events(&chrome, err);
 	if (!rc)
 		rc = put_end(&chrome, err);
-	unload(&chrome);
+	free_chrome_tables(&chrome);
 	return rc;
 }

@@ -177,17 +177,6 @@ static void put_column(struct detail_writer *writer, const struct ws_column_desc
 
 /* ---- stacks ---- */
 
-/* The columns that hold a row's stack; -1 for none. */
-static const struct stack_columns {
-	enum ws_table table;
-	int leaf, stack;
-} stack_columns[] = {
-	{WS_TABLE_sample, ws_sample_frame, ws_sample_callers},
-	{WS_TABLE_python_sample, -1, ws_python_sample_stack},
-	{WS_TABLE_osrt, -1, ws_osrt_callchain},
-	{WS_TABLE_cuda_api, -1, ws_cuda_api_callchain},
-};
-
 /* The number of a stack, from 1; 0 for none, or when there are too many. */
 static uint64_t find_stack_number(struct detail_writer *writer, uint32_t leaf, uint32_t stack)
 {
@@ -212,26 +201,22 @@ static uint64_t find_stack_number(struct detail_writer *writer, uint32_t leaf, u
 static void put_row_stacks(struct detail_writer *writer, enum ws_table table,
 			   const uint64_t *values, size_t rows)
 {
-	const struct stack_columns *columns = NULL;
+	const struct ws_event_kind *kind = ws_event_kind_of(table);
 
-	for (size_t i = 0; i < WS_COUNT(stack_columns); i++)
-		if (stack_columns[i].table == table)
-			columns = &stack_columns[i];
-	if (!columns)
+	if (!kind || !kind->callchain)
 		return;
 	ws_put_key(writer->text, "stack");
 	ws_text_puts(writer->text, "[");
 	for (size_t i = 0; i < rows; i++) {
 		uint32_t leaf = 0;
 
-		if (columns->leaf >= 0)
-			leaf = (uint32_t)values[(size_t)columns->leaf * rows + i];
-
+		if (kind->frame)
+			leaf = (uint32_t)values[(size_t)kind->frame * rows + i];
 		ws_put_comma(writer->text);
 		ws_text_printf(
 			writer->text, "%" PRIu64,
 			find_stack_number(writer, leaf,
-					  (uint32_t)values[(size_t)columns->stack * rows + i]));
+					  (uint32_t)values[(size_t)kind->callchain * rows + i]));
 	}
 	ws_text_puts(writer->text, "]");
 }
@@ -486,7 +471,7 @@ static void put_state_table(struct detail_writer *writer, const struct ws_page_s
 static void put_source_table(struct detail_writer *writer, uint32_t source,
 			     const struct ws_page_rows *rows)
 {
-	enum ws_table table = ws_sources[source].table;
+	enum ws_table table = ws_event_kinds[source].table;
 	uint64_t *values = read_rows(writer->lanes->report, table, rows);
 
 	ws_put_comma(writer->text);
@@ -521,7 +506,7 @@ void ws_page_put_details(struct ws_text *text, const struct ws_lanes *lanes,
 	ws_text_puts(text, "{");
 	ws_put_key(text, "tables");
 	ws_text_puts(text, "[");
-	for (uint32_t source = 0; source < ws_source_count; source++)
+	for (uint32_t source = 0; source < WS_EVENT_KINDS; source++)
 		if (rows[source].n)
 			put_source_table(&writer, source, &rows[source]);
 	if (states->n) {

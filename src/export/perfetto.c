@@ -22,6 +22,7 @@
 #include "export/proto.h"
 #include "views/tables.h"
 #include "text/text.h"
+#include "export/event_label.h"
 #include "export/timeline.h"
 #include "query/gpu.h"
 #include "query/stacks.h"
@@ -66,88 +67,6 @@ enum { CLOCK_REAL = 1, CLOCK_BOOT = 6 };
 enum { UNIT_BYTES = 3 };
 enum { SEQUENCE_CLEARED = 1, SEQUENCE_NEEDS_STATE = 2 };
 
-/* Categories, interned by number. */
-enum cat {
-	CAT_NVTX,
-	CAT_OSRT,
-	CAT_RUNTIME,
-	CAT_DRIVER,
-	CAT_KERNEL,
-	CAT_MEMCPY,
-	CAT_MEMSET,
-	CAT_SYNC,
-	CAT_OVERHEAD,
-	CAT_OP,
-	CAT_ANNOTATION,
-	CAT_PYTHON,
-	CAT_SLICE,
-	CAT_SCHED,
-	CAT_GIL,
-	CAT_JIT,
-	CATS
-};
-static const char *const cat_names[CATS] = {"nvtx",
-					    "osrt",
-					    "cuda_runtime",
-					    "cuda_driver",
-					    "kernel",
-					    "gpu_memcpy",
-					    "gpu_memset",
-					    "cuda_sync",
-					    "overhead",
-					    "cpu_op",
-					    "user_annotation",
-					    "python_function",
-					    "slice",
-					    "sched",
-					    "gil",
-					    "cuda_jit"};
-
-/* Names of arguments, interned by number. */
-enum arg {
-	ARG_CORRELATION,
-	ARG_DEVICE,
-	ARG_CONTEXT,
-	ARG_STREAM,
-	ARG_GRID,
-	ARG_BLOCK,
-	ARG_REGISTERS,
-	ARG_SHARED,
-	ARG_OCCUPANCY,
-	ARG_WAVES,
-	ARG_BYTES,
-	ARG_RESULT,
-	ARG_PATH,
-	ARG_DOMAIN,
-	ARG_EXTERNAL,
-	ARG_SHAPES,
-	ARG_SEQUENCE,
-	ARG_ARGS,
-	ARG_GRAPH,
-	ARG_CATEGORY,
-	ARGS
-};
-static const char *const arg_names[ARGS] = {"correlation",
-					    "device",
-					    "context",
-					    "stream",
-					    "grid",
-					    "block",
-					    "registers per thread",
-					    "shared memory",
-					    "theoretical occupancy",
-					    "waves",
-					    "bytes",
-					    "return value",
-					    "path",
-					    "domain",
-					    "External id",
-					    "Input Dims",
-					    "Sequence number",
-					    "args",
-					    "graph id",
-					    "category"};
-
 /* What a row is; with two numbers it is that row's key. */
 enum kind {
 	ROW_PROCESS = 1,
@@ -155,8 +74,7 @@ enum kind {
 	ROW_GPU,
 	ROW_STREAM,
 	ROW_TRACK,
-	ROW_SCHED,
-	ROW_GIL,
+	ROW_BELOW_THREAD,
 	ROW_MEMORY,
 	ROW_COUNTER,
 	ROW_OP_MEMORY
@@ -192,7 +110,7 @@ struct perfetto {
 	size_t pending, heap_cap;
 	uint64_t uuids;
 	uint8_t *named; /* by string: its name is interned */
-	uint32_t cats_said, args_said;
+	bool categories_said[WS_CATEGORIES], args_said[WS_ARGS];
 	struct ws_map counters, groups, counter_process,
 		units; /* by id of counter: strings and process */
 	struct ws_map track_name, track_process;
@@ -205,7 +123,7 @@ struct perfetto {
 
 /* ---- packets ---- */
 
-static uint64_t when(const struct perfetto *perfetto, uint64_t t)
+static uint64_t time_of_packet(const struct perfetto *perfetto, uint64_t t)
 {
 	int64_t at = (int64_t)(t - perfetto->export->base);
 
@@ -228,7 +146,7 @@ static void end_packet(struct perfetto *perfetto)
 
 static void end_event(struct perfetto *perfetto, uint64_t at)
 {
-	ws_proto_number(&perfetto->packet, PACKET_TIME, when(perfetto, at));
+	ws_proto_number(&perfetto->packet, PACKET_TIME, time_of_packet(perfetto, at));
 	ws_proto_message(&perfetto->packet, PACKET_EVENT, &perfetto->event);
 	end_packet(perfetto);
 }
@@ -239,7 +157,7 @@ static void begin_event(struct perfetto *perfetto, unsigned type, uint64_t uuid)
 	ws_proto_number(&perfetto->event, EVENT_TRACK, uuid);
 }
 
-static int flush(struct perfetto *perfetto, size_t above, struct ws_err *err)
+static int flush_packets(struct perfetto *perfetto, size_t above, struct ws_err *err)
 {
 	if (perfetto->out.len <= above)
 		return 0;
@@ -251,21 +169,22 @@ static int flush(struct perfetto *perfetto, size_t above, struct ws_err *err)
 
 /* ---- interning ---- */
 
-static void intern(struct perfetto *perfetto, unsigned kind, uint64_t iid, const char *text,
-		   size_t n)
+static void intern_text(struct perfetto *perfetto, unsigned kind, uint64_t iid, const char *text,
+			size_t n)
 {
 	ws_proto_number(&perfetto->entry, 1, iid);
 	ws_proto_bytes(&perfetto->entry, 2, text, n);
 	ws_proto_message(&perfetto->interned, kind, &perfetto->entry);
 }
 
-static void put_cat(struct perfetto *perfetto, enum cat cat_c)
+static void put_category(struct perfetto *perfetto, enum ws_category category)
 {
-	if (!(perfetto->cats_said >> cat_c & 1))
-		intern(perfetto, INTERNED_CATEGORY, cat_c + 1u, cat_names[cat_c],
-		       strlen(cat_names[cat_c]));
-	perfetto->cats_said |= 1u << cat_c;
-	ws_proto_number(&perfetto->event, EVENT_CATEGORY, cat_c + 1u);
+	const char *name = ws_category_names[category];
+
+	if (!perfetto->categories_said[category])
+		intern_text(perfetto, INTERNED_CATEGORY, category + 1u, name, strlen(name));
+	perfetto->categories_said[category] = true;
+	ws_proto_number(&perfetto->event, EVENT_CATEGORY, category + 1u);
 }
 
 static void put_name(struct perfetto *perfetto, uint64_t id)
@@ -283,62 +202,57 @@ static void put_name(struct perfetto *perfetto, uint64_t id)
 		const char *text = ws_x_bytes(perfetto->export, key, &n);
 
 		perfetto->named[key] = 1;
-		intern(perfetto, INTERNED_NAME, key, text, n);
+		intern_text(perfetto, INTERNED_NAME, key, text, n);
 	}
 	ws_proto_number(&perfetto->event, EVENT_NAME, key);
 }
 
-static void begin_arg(struct perfetto *perfetto, enum arg arg_a)
+static void begin_arg(struct perfetto *perfetto, enum ws_arg arg)
 {
-	if (!(perfetto->args_said >> arg_a & 1))
-		intern(perfetto, INTERNED_ARG, arg_a + 1u, arg_names[arg_a],
-		       strlen(arg_names[arg_a]));
-	perfetto->args_said |= 1u << arg_a;
-	ws_proto_number(&perfetto->part, ARG_NAME, arg_a + 1u);
+	if (!perfetto->args_said[arg])
+		intern_text(perfetto, INTERNED_ARG, arg + 1u, ws_arg_names[arg],
+			    strlen(ws_arg_names[arg]));
+	perfetto->args_said[arg] = true;
+	ws_proto_number(&perfetto->part, ARG_NAME, arg + 1u);
 }
 
-static void arg_uint(struct perfetto *perfetto, enum arg arg_a, uint64_t v)
+static void arg_uint(struct perfetto *perfetto, enum ws_arg arg, uint64_t v)
 {
-	begin_arg(perfetto, arg_a);
+	begin_arg(perfetto, arg);
 	ws_proto_number(&perfetto->part, ARG_UINT, v);
 	ws_proto_message(&perfetto->event, EVENT_ARG, &perfetto->part);
 }
 
-static void arg_double(struct perfetto *perfetto, enum arg arg_a, uint64_t bits)
+static void arg_double(struct perfetto *perfetto, enum ws_arg arg, uint64_t bits)
 {
 	double v;
 
 	memcpy(&v, &bits, 8);
-	begin_arg(perfetto, arg_a);
+	begin_arg(perfetto, arg);
 	ws_proto_double(&perfetto->part, ARG_DOUBLE, v);
 	ws_proto_message(&perfetto->event, EVENT_ARG, &perfetto->part);
 }
 
-static void arg_text(struct perfetto *perfetto, enum arg arg_a, const char *text, size_t n)
+static void arg_text(struct perfetto *perfetto, enum ws_arg arg, const char *text, size_t n)
 {
-	begin_arg(perfetto, arg_a);
+	begin_arg(perfetto, arg);
 	ws_proto_bytes(&perfetto->part, ARG_TEXT, text, n);
 	ws_proto_message(&perfetto->event, EVENT_ARG, &perfetto->part);
 }
 
-static void arg_string(struct perfetto *perfetto, enum arg arg_a, uint64_t id)
+static void arg_string(struct perfetto *perfetto, enum ws_arg arg, uint64_t id)
 {
 	size_t n;
 	const char *text = ws_x_bytes(perfetto->export, (uint32_t)id, &n);
 
 	if (id)
-		arg_text(perfetto, arg_a, text, n);
-}
-
-static void arg_u32(struct perfetto *perfetto, enum arg arg_a, uint64_t v)
-{
-	if (v != WS_NO_U32)
-		arg_uint(perfetto, arg_a, v);
+		arg_text(perfetto, arg, text, n);
 }
 
 /* ---- tracks ---- */
 
-static void describe(struct perfetto *perfetto, uint64_t uuid, uint64_t parent, const char *name)
+static void describe_track(struct perfetto *perfetto, uint64_t uuid, uint64_t parent,
+			   const char *name)
 {
 	struct ws_text clean = {0};
 
@@ -402,13 +316,13 @@ static uint64_t process_uuid(struct perfetto *perfetto, uint64_t process)
 	if (!is_new)
 		return row->lanes[0].uuid;
 	row->name = ws_strdup(info->name);
-	describe(perfetto, add_lane(perfetto, row), 0, info->name);
+	describe_track(perfetto, add_lane(perfetto, row), 0, info->name);
 	put_proto_process(perfetto, info);
 	end_track(perfetto);
 	return row->lanes[0].uuid;
 }
 
-static struct row *thread_row(struct perfetto *perfetto, uint64_t thread)
+static struct row *find_thread_row(struct perfetto *perfetto, uint64_t thread)
 {
 	const struct ws_thread_info *info = ws_who_thread(perfetto->export->who, (uint32_t)thread);
 	const char *name = *info->name ? info->name : info->process_name;
@@ -420,7 +334,7 @@ static struct row *thread_row(struct perfetto *perfetto, uint64_t thread)
 		return row;
 	row->name = ws_strdup(name);
 	row->parent = process;
-	describe(perfetto, add_lane(perfetto, row), process, name);
+	describe_track(perfetto, add_lane(perfetto, row), process, name);
 	ws_proto_number(&perfetto->entry, 1, info->pid);
 	ws_proto_number(&perfetto->entry, 2, info->tid);
 	ws_proto_text(&perfetto->entry, 5, name);
@@ -430,51 +344,41 @@ static struct row *thread_row(struct perfetto *perfetto, uint64_t thread)
 }
 
 /* A row that is nothing but a name under a parent. Takes the name. */
-static struct row *plain_row(struct perfetto *perfetto, struct row *row, uint64_t parent,
-			     char *name)
+static struct row *make_named_row(struct perfetto *perfetto, struct row *row, uint64_t parent,
+				  char *name)
 {
 	row->name = name;
 	row->parent = parent;
-	describe(perfetto, add_lane(perfetto, row), parent, name);
+	describe_track(perfetto, add_lane(perfetto, row), parent, name);
 	end_track(perfetto);
 	return row;
 }
 
-static struct row *gpu_row(struct perfetto *perfetto, uint64_t process, uint64_t device)
+static struct row *find_gpu_row(struct perfetto *perfetto, uint64_t process, uint64_t device)
 {
 	uint64_t parent = process_uuid(perfetto, process);
 	bool is_new;
 	struct row *row = find_row(perfetto, ROW_GPU, process, device, &is_new);
 
-	return is_new ? plain_row(perfetto, row, parent, ws_format("GPU %" PRIu64, device)) : row;
+	return is_new ? make_named_row(perfetto, row, parent, ws_format("GPU %" PRIu64, device))
+		      : row;
 }
 
-static struct row *stream_row(struct perfetto *perfetto, uint64_t process, uint64_t device,
-			      uint64_t stream)
+static struct row *find_stream_row(struct perfetto *perfetto, uint64_t process, uint64_t device,
+				   uint64_t stream)
 {
-	uint64_t parent = gpu_row(perfetto, process, device)->lanes[0].uuid;
+	uint64_t parent = find_gpu_row(perfetto, process, device)->lanes[0].uuid;
 	bool is_new;
 	struct row *row = find_row(perfetto, ROW_STREAM, process << 32 | device, stream, &is_new);
 
 	if (!is_new)
 		return row;
-	return plain_row(perfetto, row, parent,
-			 stream == WS_NO_U32 ? ws_strdup("Synchronization")
-					     : ws_format("Stream %" PRIu64, stream));
+	return make_named_row(perfetto, row, parent,
+			      stream == WS_NO_U32 ? ws_strdup("Synchronization")
+						  : ws_format("Stream %" PRIu64, stream));
 }
 
-/* A row under a thread's. */
-static struct row *thread_part(struct perfetto *perfetto, enum kind kind, uint64_t thread,
-			       const char *name)
-{
-	uint64_t parent = thread_row(perfetto, thread)->lanes[0].uuid;
-	bool is_new;
-	struct row *row = find_row(perfetto, kind, thread, 0, &is_new);
-
-	return is_new ? plain_row(perfetto, row, parent, ws_strdup(name)) : row;
-}
-
-static struct row *track_row(struct perfetto *perfetto, uint64_t thread, uint64_t track)
+static struct row *find_track_row(struct perfetto *perfetto, uint64_t thread, uint64_t track)
 {
 	uint64_t process = ws_map_get(&perfetto->track_process, track, NULL);
 	uint64_t parent;
@@ -482,19 +386,20 @@ static struct row *track_row(struct perfetto *perfetto, uint64_t thread, uint64_
 	struct row *row;
 
 	if (!track)
-		return thread_row(perfetto, thread);
+		return find_thread_row(perfetto, thread);
 	parent = process ? process_uuid(perfetto, process) : 0;
 	row = find_row(perfetto, ROW_TRACK, track, 0, &is_new);
 	if (!is_new)
 		return row;
-	return plain_row(perfetto, row, parent,
-			 ws_strdup(ws_report_string(
-				 perfetto->export->report,
-				 (uint32_t)ws_map_get(&perfetto->track_name, track, NULL), NULL)));
+	return make_named_row(
+		perfetto, row, parent,
+		ws_strdup(ws_report_string(perfetto->export->report,
+					   (uint32_t)ws_map_get(&perfetto->track_name, track, NULL),
+					   NULL)));
 }
 
-static struct row *counter_row(struct perfetto *perfetto, enum kind kind, uint64_t a, uint64_t b,
-			       uint64_t parent, const char *name, const char *unit)
+static struct row *find_counter_row(struct perfetto *perfetto, enum kind kind, uint64_t a,
+				    uint64_t b, uint64_t parent, const char *name, const char *unit)
 {
 	bool is_new;
 	struct row *row = find_row(perfetto, kind, a, b, &is_new);
@@ -502,7 +407,7 @@ static struct row *counter_row(struct perfetto *perfetto, enum kind kind, uint64
 	if (!is_new)
 		return row;
 	row->name = ws_strdup(name);
-	describe(perfetto, add_lane(perfetto, row), parent, name);
+	describe_track(perfetto, add_lane(perfetto, row), parent, name);
 	if (!strcmp(unit, "B"))
 		ws_proto_number(&perfetto->entry, 3, UNIT_BYTES);
 	else
@@ -514,7 +419,7 @@ static struct row *counter_row(struct perfetto *perfetto, enum kind kind, uint64
 
 /* ---- slices ---- */
 
-static bool before(const struct ending *left, const struct ending *right)
+static bool ends_before(const struct ending *left, const struct ending *right)
 {
 	return left->at < right->at;
 }
@@ -524,7 +429,7 @@ static void add_ending(struct perfetto *perfetto, struct ending ending)
 	size_t i = perfetto->pending++;
 
 	ws_grow(perfetto->heap, perfetto->heap_cap, perfetto->pending);
-	for (; i && before(&ending, &perfetto->heap[(i - 1) / 2]); i = (i - 1) / 2)
+	for (; i && ends_before(&ending, &perfetto->heap[(i - 1) / 2]); i = (i - 1) / 2)
 		perfetto->heap[i] = perfetto->heap[(i - 1) / 2];
 	perfetto->heap[i] = ending;
 }
@@ -535,9 +440,10 @@ static struct ending take_ending(struct perfetto *perfetto)
 	size_t i = 0;
 
 	for (size_t k; (k = 2 * i + 1) < perfetto->pending; i = k) {
-		if (k + 1 < perfetto->pending && before(&perfetto->heap[k + 1], &perfetto->heap[k]))
+		if (k + 1 < perfetto->pending &&
+		    ends_before(&perfetto->heap[k + 1], &perfetto->heap[k]))
 			k++;
-		if (!before(&perfetto->heap[k], &ending))
+		if (!ends_before(&perfetto->heap[k], &ending))
 			break;
 		perfetto->heap[i] = perfetto->heap[k];
 	}
@@ -565,14 +471,14 @@ static size_t find_lane(struct perfetto *perfetto, struct row *row, uint64_t end
 	for (size_t i = 0; i < row->n; i++)
 		if (!row->lanes[i].depth || end <= row->lanes[i].ends[row->lanes[i].depth - 1])
 			return i;
-	describe(perfetto, add_lane(perfetto, row), row->parent, row->name);
+	describe_track(perfetto, add_lane(perfetto, row), row->parent, row->name);
 	end_track(perfetto);
 	return row->n - 1;
 }
 
-/* Begin a slice; what follows are its category, name and arguments, then end_event(p, e->start). */
-static void begin_slice(struct perfetto *perfetto, struct row *row, const struct ws_event *event,
-			enum cat cat_c)
+/* Begin a slice; what follows are its name and arguments, then end_event. */
+static void begin_slice(struct perfetto *perfetto, struct row *row,
+			const struct ws_timeline_event *event)
 {
 	uint64_t end = event->end == WS_NO_TIME ? UINT64_MAX : ws_max(event->end, event->start);
 	size_t at = find_lane(perfetto, row, end);
@@ -584,247 +490,223 @@ static void begin_slice(struct perfetto *perfetto, struct row *row, const struct
 		add_ending(perfetto,
 			   (struct ending){end, (uint32_t)(row - perfetto->row), (uint32_t)at});
 	begin_event(perfetto, SLICE_BEGIN, lane->uuid);
-	put_cat(perfetto, cat_c);
+	put_category(perfetto, ws_timeline_category(event));
 }
 
-static void put_flow(struct perfetto *perfetto, uint64_t process, uint64_t correlation)
+/* ---- what is shown of an event ---- */
+
+typedef void show_arg(struct perfetto *perfetto, const struct ws_timeline_event *event,
+		      const struct ws_shown *shown);
+
+static void show_number(struct perfetto *perfetto, const struct ws_timeline_event *event,
+			const struct ws_shown *shown)
 {
-	ws_proto_fixed64(&perfetto->event, EVENT_FLOW, process << 32 | correlation);
+	arg_uint(perfetto, shown->arg, event->values[shown->column]);
 }
 
-/* ---- events ---- */
-
-static void put_call(struct perfetto *perfetto, const struct ws_event *event)
+static void show_known(struct perfetto *perfetto, const struct ws_timeline_event *event,
+		       const struct ws_shown *shown)
 {
-	const uint64_t *values = event->values;
-	uint64_t process =
-		ws_who_thread(perfetto->export->who, (uint32_t)values[ws_cuda_api_thread])->process;
-	size_t n;
-	const char *name =
-		ws_cuda_function(perfetto->export->report, (uint32_t)values[ws_cuda_api_name], &n);
-	struct ws_text clean = {0};
-
-	begin_slice(perfetto, thread_row(perfetto, values[ws_cuda_api_thread]), event,
-		    values[ws_cuda_api_class] == WS_CUDA_RUNTIME ? CAT_RUNTIME : CAT_DRIVER);
-	ws_text_utf8(&clean, name, n);
-	ws_proto_bytes(&perfetto->event, EVENT_INLINE_NAME, ws_text_or(clean.text, ""), clean.len);
-	ws_text_free(&clean);
-	arg_u32(perfetto, ARG_CORRELATION, values[ws_cuda_api_correlation]);
-	if (values[ws_cuda_api_result])
-		arg_uint(perfetto, ARG_RESULT, values[ws_cuda_api_result]);
-	if (ws_links_from(&perfetto->links, process, values[ws_cuda_api_class],
-			  values[ws_cuda_api_correlation]))
-		put_flow(perfetto, process, values[ws_cuda_api_correlation]);
-	end_event(perfetto, event->start);
+	if (ws_event_is_known(event, shown->column))
+		show_number(perfetto, event, shown);
 }
 
-/* Kernels, copies, sets and graphs have these columns at the same places (chrome.c checks that). */
-static void begin_work(struct perfetto *perfetto, const struct ws_event *event, enum cat cat_c)
+static void show_not_zero(struct perfetto *perfetto, const struct ws_timeline_event *event,
+			  const struct ws_shown *shown)
 {
-	const uint64_t *values = event->values;
-
-	begin_slice(perfetto,
-		    stream_row(perfetto, values[ws_cuda_kernel_process],
-			       values[ws_cuda_kernel_device], values[ws_cuda_kernel_stream]),
-		    event, cat_c);
-	arg_u32(perfetto, ARG_CORRELATION, values[ws_cuda_kernel_correlation]);
-	arg_uint(perfetto, ARG_DEVICE, values[ws_cuda_kernel_device]);
-	arg_uint(perfetto, ARG_CONTEXT, values[ws_cuda_kernel_context]);
-	arg_uint(perfetto, ARG_STREAM, values[ws_cuda_kernel_stream]);
-	if (ws_links_to(&perfetto->links, values[ws_cuda_kernel_process],
-			values[ws_cuda_kernel_correlation]))
-		put_flow(perfetto, values[ws_cuda_kernel_process],
-			 values[ws_cuda_kernel_correlation]);
+	if (event->values[shown->column])
+		show_number(perfetto, event, shown);
 }
 
-static void arg_size(struct perfetto *perfetto, enum arg arg_a, const uint64_t *xyz)
+static void show_real(struct perfetto *perfetto, const struct ws_timeline_event *event,
+		      const struct ws_shown *shown)
 {
+	arg_double(perfetto, shown->arg, event->values[shown->column]);
+}
+
+static void show_sum(struct perfetto *perfetto, const struct ws_timeline_event *event,
+		     const struct ws_shown *shown)
+{
+	arg_uint(perfetto, shown->arg, event->values[shown->column] + event->values[shown->second]);
+}
+
+static void show_sizes(struct perfetto *perfetto, const struct ws_timeline_event *event,
+		       const struct ws_shown *shown)
+{
+	const uint64_t *sizes = &event->values[shown->column];
 	char text[80];
-	int n = snprintf(text, sizeof(text), "%" PRIu64 ", %" PRIu64 ", %" PRIu64, xyz[0], xyz[1],
-			 xyz[2]);
+	int n = snprintf(text, sizeof(text), "%" PRIu64 ", %" PRIu64 ", %" PRIu64, sizes[0],
+			 sizes[1], sizes[2]);
 
-	arg_text(perfetto, arg_a, text, (size_t)n);
+	arg_text(perfetto, shown->arg, text, (size_t)n);
 }
 
-static void put_kernel(struct perfetto *perfetto, const struct ws_event *event)
+static void show_string(struct perfetto *perfetto, const struct ws_timeline_event *event,
+			const struct ws_shown *shown)
 {
-	const uint64_t *values = event->values;
-
-	begin_work(perfetto, event, CAT_KERNEL);
-	put_name(perfetto, values[ws_cuda_kernel_demangled] ? values[ws_cuda_kernel_demangled]
-							    : values[ws_cuda_kernel_name]);
-	arg_size(perfetto, ARG_GRID, &values[ws_cuda_kernel_grid_x]);
-	arg_size(perfetto, ARG_BLOCK, &values[ws_cuda_kernel_block_x]);
-	arg_uint(perfetto, ARG_REGISTERS, values[ws_cuda_kernel_registers]);
-	arg_uint(perfetto, ARG_SHARED,
-		 values[ws_cuda_kernel_static_shared] + values[ws_cuda_kernel_dynamic_shared]);
-	arg_double(perfetto, ARG_OCCUPANCY, values[ws_cuda_kernel_occupancy]);
-	arg_double(perfetto, ARG_WAVES, values[ws_cuda_kernel_waves]);
-	arg_u32(perfetto, ARG_GRAPH, values[ws_cuda_kernel_graph]);
-	end_event(perfetto, event->start);
+	arg_string(perfetto, shown->arg, event->values[shown->column]);
 }
 
-static void put_copy(struct perfetto *perfetto, const struct ws_event *event)
+/* Forms that are not here are shown by other formats only. */
+static show_arg *const arg_writers[WS_SHOW_FORMS] = {
+	[WS_SHOW_NUMBER] = show_number,
+	[WS_SHOW_IF_KNOWN] = show_known,
+	[WS_SHOW_IF_NOT_ZERO] = show_not_zero,
+	[WS_SHOW_SIGNED_IF_NOT_ZERO] = show_not_zero,
+	[WS_SHOW_REAL] = show_real,
+	[WS_SHOW_IF_POSITIVE] = show_real,
+	[WS_SHOW_SUM] = show_sum,
+	[WS_SHOW_SIZES] = show_sizes,
+	[WS_SHOW_TEXT] = show_string,
+	[WS_SHOW_JSON] = show_string,
+	[WS_SHOW_MEMBERS] = show_string,
+};
+
+static void put_args(struct perfetto *perfetto, const struct ws_timeline_event *event,
+		     const struct ws_shown *shown)
 {
-	const uint64_t *values = event->values;
-	char name[128];
-
-	begin_work(perfetto, event, CAT_MEMCPY);
-	snprintf(name, sizeof(name), "%s (%s -> %s)", ws_copy_name(values[ws_cuda_memcpy_kind]),
-		 ws_memory_name(values[ws_cuda_memcpy_src_kind]),
-		 ws_memory_name(values[ws_cuda_memcpy_dst_kind]));
-	ws_proto_text(&perfetto->event, EVENT_INLINE_NAME, name);
-	arg_uint(perfetto, ARG_BYTES, values[ws_cuda_memcpy_bytes]);
-	end_event(perfetto, event->start);
+	for (; shown && shown->form != WS_SHOW_END; shown++)
+		if (shown->exports & WS_IN_PERFETTO && arg_writers[shown->form])
+			arg_writers[shown->form](perfetto, event, shown);
 }
 
-static void put_set(struct perfetto *perfetto, const struct ws_event *event)
+static void put_label(struct perfetto *perfetto, const struct ws_timeline_event *event)
 {
-	char name[64];
+	struct ws_text label = {0}, clean = {0};
+	uint32_t id;
 
-	begin_work(perfetto, event, CAT_MEMSET);
-	snprintf(name, sizeof(name), "Memset (%s)",
-		 ws_memory_name(event->values[ws_cuda_memset_mem_kind]));
-	ws_proto_text(&perfetto->event, EVENT_INLINE_NAME, name);
-	arg_uint(perfetto, ARG_BYTES, event->values[ws_cuda_memset_bytes]);
-	end_event(perfetto, event->start);
+	if (ws_event_name_string(event, &id)) {
+		put_name(perfetto, id);
+		return;
+	}
+	ws_event_put_label(perfetto->export, event, &label);
+	ws_text_utf8(&clean, ws_text_or(label.text, ""), label.len);
+	ws_proto_bytes(&perfetto->event, EVENT_INLINE_NAME, ws_text_or(clean.text, ""), clean.len);
+	ws_text_free(&label);
+	ws_text_free(&clean);
 }
 
-static void put_graph(struct perfetto *perfetto, const struct ws_event *event)
+/* ---- flows ---- */
+
+static void put_flow(struct perfetto *perfetto, const struct ws_timeline_event *event)
 {
-	char name[64];
+	uint64_t process = ws_event_process(perfetto->export, event);
 
-	begin_work(perfetto, event, CAT_KERNEL);
-	snprintf(name, sizeof(name), "CUDA graph %" PRIu64,
-		 event->values[ws_cuda_graph_trace_graph]);
-	ws_proto_text(&perfetto->event, EVENT_INLINE_NAME, name);
-	arg_uint(perfetto, ARG_GRAPH, event->values[ws_cuda_graph_trace_graph]);
-	end_event(perfetto, event->start);
+	ws_proto_fixed64(&perfetto->event, EVENT_FLOW,
+			 process << 32 | event->values[event->kind->correlation]);
 }
 
-static void put_wait(struct perfetto *perfetto, const struct ws_event *event)
+static void link_call(struct perfetto *perfetto, const struct ws_timeline_event *event)
 {
-	const uint64_t *values = event->values;
-
-	begin_slice(perfetto,
-		    stream_row(perfetto, values[ws_cuda_sync_process], values[ws_cuda_sync_device],
-			       WS_NO_U32),
-		    event, CAT_SYNC);
-	ws_proto_text(&perfetto->event, EVENT_INLINE_NAME, ws_sync_name(values[ws_cuda_sync_type]));
-	arg_u32(perfetto, ARG_CORRELATION, values[ws_cuda_sync_correlation]);
-	arg_u32(perfetto, ARG_STREAM, values[ws_cuda_sync_stream]);
-	end_event(perfetto, event->start);
+	if (ws_links_from(&perfetto->links, ws_event_process(perfetto->export, event),
+			  event->values[event->kind->category_by],
+			  event->values[event->kind->correlation]))
+		put_flow(perfetto, event);
 }
 
-static void put_moment(struct perfetto *perfetto, struct row *row, uint64_t name, uint64_t at,
-		       enum cat cat_c)
+static void link_work(struct perfetto *perfetto, const struct ws_timeline_event *event)
+{
+	if (ws_links_to(&perfetto->links, ws_event_process(perfetto->export, event),
+			event->values[event->kind->correlation]))
+		put_flow(perfetto, event);
+}
+
+/* The flow of work stands in front of its name, that of a call behind its arguments. */
+static void (*const flows_before_name[WS_LINKS])(struct perfetto *perfetto,
+						 const struct ws_timeline_event *event) = {
+	[WS_LINK_WORK] = link_work,
+};
+static void (*const flows_after_args[WS_LINKS])(struct perfetto *perfetto,
+						const struct ws_timeline_event *event) = {
+	[WS_LINK_CALL] = link_call,
+};
+
+/* ---- events like others ---- */
+
+static struct row *own_thread_row(struct perfetto *perfetto, const struct ws_timeline_event *event)
+{
+	return find_thread_row(perfetto, event->values[event->kind->thread]);
+}
+
+/* A row under a thread's. */
+static struct row *below_thread_row(struct perfetto *perfetto,
+				    const struct ws_timeline_event *event)
+{
+	uint64_t thread = event->values[event->kind->thread],
+		 parent = find_thread_row(perfetto, thread)->lanes[0].uuid;
+	bool is_new;
+	struct row *row = find_row(perfetto, ROW_BELOW_THREAD, thread,
+				   (uint64_t)(event->kind - ws_event_kinds), &is_new);
+
+	if (!is_new)
+		return row;
+	return make_named_row(perfetto, row, parent, ws_strdup(event->kind->row_name));
+}
+
+static struct row *own_track_row(struct perfetto *perfetto, const struct ws_timeline_event *event)
+{
+	return find_track_row(perfetto, event->values[event->kind->thread],
+			      event->values[event->kind->track]);
+}
+
+static struct row *own_stream_row(struct perfetto *perfetto, const struct ws_timeline_event *event)
+{
+	const struct ws_event_kind *kind = event->kind;
+
+	return find_stream_row(perfetto, event->values[kind->process], event->values[kind->device],
+			       event->values[kind->stream]);
+}
+
+static struct row *device_row(struct perfetto *perfetto, const struct ws_timeline_event *event)
+{
+	const struct ws_event_kind *kind = event->kind;
+
+	return find_stream_row(perfetto, event->values[kind->process], event->values[kind->device],
+			       WS_NO_U32);
+}
+
+static struct row *(*const row_finders[WS_ROWS])(struct perfetto *perfetto,
+						 const struct ws_timeline_event *event) = {
+	[WS_ROW_THREAD] = own_thread_row, [WS_ROW_BELOW_THREAD] = below_thread_row,
+	[WS_ROW_TRACK] = own_track_row,	  [WS_ROW_STREAM] = own_stream_row,
+	[WS_ROW_DEVICE] = device_row,
+};
+
+static void put_moment(struct perfetto *perfetto, const struct ws_timeline_event *event,
+		       struct row *row)
 {
 	begin_event(perfetto, INSTANT, row->lanes[0].uuid);
-	put_cat(perfetto, cat_c);
-	put_name(perfetto, name);
-	end_event(perfetto, at);
+	put_category(perfetto, ws_timeline_category(event));
+	put_label(perfetto, event);
+	end_event(perfetto, event->start);
 }
 
-static void put_nvtx(struct perfetto *perfetto, const struct ws_event *event)
+static void put_span(struct perfetto *perfetto, const struct ws_timeline_event *event,
+		     struct row *row)
 {
-	const uint64_t *values = event->values;
+	const struct ws_event_kind *kind = event->kind;
 
-	if (values[ws_nvtx_type] == WS_NVTX_MARK) {
-		put_moment(perfetto, thread_row(perfetto, values[ws_nvtx_thread]),
-			   values[ws_nvtx_text], event->start, CAT_NVTX);
+	begin_slice(perfetto, row, event);
+	put_args(perfetto, event, kind->common);
+	if (flows_before_name[kind->link])
+		flows_before_name[kind->link](perfetto, event);
+	put_label(perfetto, event);
+	put_args(perfetto, event, kind->shown);
+	if (flows_after_args[kind->link])
+		flows_after_args[kind->link](perfetto, event);
+	end_event(perfetto, event->start);
+}
+
+static void put_plain_event(struct perfetto *perfetto, const struct ws_timeline_event *event)
+{
+	enum ws_event_shape shape = ws_timeline_shape(event);
+
+	if (shape == WS_SHAPE_NONE)
 		return;
-	}
-	if (values[ws_nvtx_type] != WS_NVTX_PUSHPOP && values[ws_nvtx_type] != WS_NVTX_STARTEND)
-		return;
-	begin_slice(perfetto, thread_row(perfetto, values[ws_nvtx_thread]), event, CAT_NVTX);
-	put_name(perfetto, values[ws_nvtx_text]);
-	if (values[ws_nvtx_domain])
-		arg_uint(perfetto, ARG_DOMAIN, values[ws_nvtx_domain]);
-	if (values[ws_nvtx_category])
-		arg_uint(perfetto, ARG_CATEGORY, values[ws_nvtx_category]);
-	end_event(perfetto, event->start);
-}
-
-static void put_osrt(struct perfetto *perfetto, const struct ws_event *event)
-{
-	begin_slice(perfetto, thread_row(perfetto, event->values[ws_osrt_thread]), event, CAT_OSRT);
-	put_name(perfetto, event->values[ws_osrt_name]);
-	arg_string(perfetto, ARG_PATH, event->values[ws_osrt_path]);
-	end_event(perfetto, event->start);
-}
-
-static void put_op(struct perfetto *perfetto, const struct ws_event *event)
-{
-	static const enum cat cats[] = {CAT_OP, CAT_OP, CAT_ANNOTATION, CAT_PYTHON, CAT_OP};
-	const uint64_t *values = event->values;
-
-	begin_slice(perfetto, thread_row(perfetto, values[ws_op_thread]), event,
-		    cats[values[ws_op_kind] < WS_COUNT(cats) ? values[ws_op_kind] : 0]);
-	put_name(perfetto, values[ws_op_name]);
-	if (values[ws_op_external] != WS_NO_U64)
-		arg_uint(perfetto, ARG_EXTERNAL, values[ws_op_external]);
-	if (values[ws_op_sequence] != WS_NO_U64)
-		arg_uint(perfetto, ARG_SEQUENCE, values[ws_op_sequence]);
-	arg_string(perfetto, ARG_SHAPES, values[ws_op_shapes]);
-	arg_string(perfetto, ARG_ARGS, values[ws_op_args]);
-	end_event(perfetto, event->start);
-}
-
-static void put_slice(struct perfetto *perfetto, const struct ws_event *event)
-{
-	const uint64_t *values = event->values;
-	struct row *row = track_row(perfetto, values[ws_slice_thread], values[ws_slice_track]);
-
-	if (values[ws_slice_flags] & WS_SLICE_INSTANT) {
-		put_moment(perfetto, row, values[ws_slice_name], event->start, CAT_SLICE);
-		return;
-	}
-	begin_slice(perfetto, row, event, CAT_SLICE);
-	put_name(perfetto, values[ws_slice_name]);
-	arg_string(perfetto, ARG_CATEGORY, values[ws_slice_category]);
-	arg_string(perfetto, ARG_ARGS, values[ws_slice_args]);
-	end_event(perfetto, event->start);
-}
-
-static void put_named(struct perfetto *perfetto, const struct ws_event *event, struct row *row,
-		      enum cat cat_c, uint64_t name)
-{
-	begin_slice(perfetto, row, event, cat_c);
-	put_name(perfetto, name);
-	end_event(perfetto, event->start);
-}
-
-static void put_sched(struct perfetto *perfetto, const struct ws_event *event)
-{
-	char name[32];
-
-	begin_slice(perfetto,
-		    thread_part(perfetto, ROW_SCHED, event->values[ws_sched_thread], "On a core"),
-		    event, CAT_SCHED);
-	if (event->values[ws_sched_cpu] == WS_NO_U32)
-		snprintf(name, sizeof(name), "running");
+	if (ws_shape_is_moment(shape))
+		put_moment(perfetto, event, row_finders[event->kind->row](perfetto, event));
 	else
-		snprintf(name, sizeof(name), "core %" PRIu64, event->values[ws_sched_cpu]);
-	ws_proto_text(&perfetto->event, EVENT_INLINE_NAME, name);
-	end_event(perfetto, event->start);
-}
-
-static void put_gil(struct perfetto *perfetto, const struct ws_event *event)
-{
-	begin_slice(perfetto, thread_part(perfetto, ROW_GIL, event->values[ws_gil_thread], "GIL"),
-		    event, CAT_GIL);
-	ws_proto_text(&perfetto->event, EVENT_INLINE_NAME,
-		      event->values[ws_gil_state] == WS_GIL_WAITS ? "waits for the GIL"
-								  : "holds the GIL");
-	end_event(perfetto, event->start);
-}
-
-static void put_jit(struct perfetto *perfetto, const struct ws_event *event)
-{
-	begin_slice(perfetto, thread_row(perfetto, event->values[ws_cuda_jit_thread]), event,
-		    CAT_JIT);
-	ws_proto_text(&perfetto->event, EVENT_INLINE_NAME, "CUDA JIT");
-	end_event(perfetto, event->start);
+		put_span(perfetto, event, row_finders[event->kind->row](perfetto, event));
 }
 
 /* ---- counters ---- */
@@ -836,25 +718,26 @@ static void put_value(struct perfetto *perfetto, struct row *row, uint64_t at, i
 	end_event(perfetto, at);
 }
 
-static void put_gpu_memory(struct perfetto *perfetto, const struct ws_event *event)
+static void put_gpu_memory(struct perfetto *perfetto, const struct ws_timeline_event *event)
 {
 	const uint64_t *values = event->values;
-	uint64_t gpu =
-		gpu_row(perfetto, values[ws_cuda_memory_process], values[ws_cuda_memory_device])
-			->lanes[0]
-			.uuid;
+	uint64_t gpu = find_gpu_row(perfetto, values[ws_cuda_memory_process],
+				    values[ws_cuda_memory_device])
+			       ->lanes[0]
+			       .uuid;
 	char name[64];
 
 	snprintf(name, sizeof(name), "GPU %" PRIu64 " memory (%s)", values[ws_cuda_memory_device],
 		 ws_memory_name(values[ws_cuda_memory_kind]));
 	put_value(perfetto,
-		  counter_row(perfetto, ROW_MEMORY,
-			      values[ws_cuda_memory_process] << 32 | values[ws_cuda_memory_device],
-			      values[ws_cuda_memory_kind], gpu, name, "B"),
+		  find_counter_row(perfetto, ROW_MEMORY,
+				   values[ws_cuda_memory_process] << 32 |
+					   values[ws_cuda_memory_device],
+				   values[ws_cuda_memory_kind], gpu, name, "B"),
 		  event->start, (int64_t)values[ws_cuda_memory_in_use]);
 }
 
-static void put_op_memory(struct perfetto *perfetto, const struct ws_event *event)
+static void put_op_memory(struct perfetto *perfetto, const struct ws_timeline_event *event)
 {
 	const uint64_t *values = event->values;
 	uint64_t process =
@@ -868,14 +751,14 @@ static void put_op_memory(struct perfetto *perfetto, const struct ws_event *even
 	else
 		snprintf(name, sizeof(name), "Allocated, CPU");
 	put_value(perfetto,
-		  counter_row(perfetto, ROW_OP_MEMORY, process,
-			      values[ws_op_memory_device_type] << 32 |
-				      (uint32_t)values[ws_op_memory_device],
-			      parent, name, "B"),
+		  find_counter_row(perfetto, ROW_OP_MEMORY, process,
+				   values[ws_op_memory_device_type] << 32 |
+					   (uint32_t)values[ws_op_memory_device],
+				   parent, name, "B"),
 		  event->start, (int64_t)values[ws_op_memory_allocated]);
 }
 
-static void put_counter(struct perfetto *perfetto, const struct ws_event *event)
+static void put_counter(struct perfetto *perfetto, const struct ws_timeline_event *event)
 {
 	uint64_t id = event->values[ws_counter_value_counter],
 		 process = ws_map_get(&perfetto->counter_process, id, NULL);
@@ -888,7 +771,7 @@ static void put_counter(struct perfetto *perfetto, const struct ws_event *event)
 	char *name = *group ? ws_format("%s: %s", group, own) : ws_strdup(own);
 	const char *unit = ws_report_string(perfetto->export->report,
 					    (uint32_t)ws_map_get(&perfetto->units, id, NULL), NULL);
-	struct row *row = counter_row(perfetto, ROW_COUNTER, id, 0, parent, name, unit);
+	struct row *row = find_counter_row(perfetto, ROW_COUNTER, id, 0, parent, name, unit);
 	double value;
 
 	memcpy(&value, &event->values[ws_counter_value_value], 8);
@@ -912,7 +795,7 @@ static void intern_mapping(struct perfetto *perfetto, uint32_t module)
 	if (module <= perfetto->mapping_most)
 		perfetto->mappings_said[module] = 1;
 	ws_text_utf8(&path, module_info->path, strlen(module_info->path));
-	intern(perfetto, INTERNED_PATH, module + 1u, ws_text_or(path.text, ""), path.len);
+	intern_text(perfetto, INTERNED_PATH, module + 1u, ws_text_or(path.text, ""), path.len);
 	ws_proto_number(&perfetto->entry, 1, module + 1u);
 	ws_proto_number(&perfetto->entry, 7, module + 1u);
 	ws_proto_message(&perfetto->interned, INTERNED_MAPPING, &perfetto->entry);
@@ -930,7 +813,7 @@ static uint32_t intern_function(struct perfetto *perfetto, uint32_t number, uint
 		perfetto->frames_said[number] = 1;
 	intern_mapping(perfetto, fn->module);
 	ws_text_utf8(&name, fn->name, fn->len);
-	intern(perfetto, INTERNED_FUNCTION, number + 1u, ws_text_or(name.text, ""), name.len);
+	intern_text(perfetto, INTERNED_FUNCTION, number + 1u, ws_text_or(name.text, ""), name.len);
 	ws_proto_number(&perfetto->entry, 1, number + 1u);
 	ws_proto_number(&perfetto->entry, 2, number + 1u);
 	ws_proto_number(&perfetto->entry, 3, fn->module + 1u);
@@ -970,7 +853,7 @@ static uint64_t intern_stack(struct perfetto *perfetto, uint64_t frame, uint64_t
 	return iid;
 }
 
-static void put_sample(struct perfetto *perfetto, const struct ws_event *event)
+static void put_sample(struct perfetto *perfetto, const struct ws_timeline_event *event)
 {
 	const uint64_t *values = event->values;
 	const struct ws_thread_info *info =
@@ -986,75 +869,18 @@ static void put_sample(struct perfetto *perfetto, const struct ws_event *event)
 	ws_proto_number(&perfetto->event, 3, info->tid);
 	ws_proto_number(&perfetto->event, 4, stack);
 	ws_proto_number(&perfetto->event, 5, values[ws_sample_flags] & WS_SAMPLE_KERNEL ? 1 : 2);
-	ws_proto_number(&perfetto->packet, PACKET_TIME, when(perfetto, event->start));
+	ws_proto_number(&perfetto->packet, PACKET_TIME, time_of_packet(perfetto, event->start));
 	ws_proto_message(&perfetto->packet, PACKET_SAMPLE, &perfetto->event);
 	end_packet(perfetto);
 }
 
-static void put_event(struct perfetto *perfetto, const struct ws_event *event)
-{
-	switch (event->table) {
-	case WS_TABLE_sched:
-		put_sched(perfetto, event);
-		break;
-	case WS_TABLE_gil:
-		put_gil(perfetto, event);
-		break;
-	case WS_TABLE_op:
-		put_op(perfetto, event);
-		break;
-	case WS_TABLE_op_memory:
-		put_op_memory(perfetto, event);
-		break;
-	case WS_TABLE_nvtx:
-		put_nvtx(perfetto, event);
-		break;
-	case WS_TABLE_osrt:
-		put_osrt(perfetto, event);
-		break;
-	case WS_TABLE_slice:
-		put_slice(perfetto, event);
-		break;
-	case WS_TABLE_cuda_api:
-		put_call(perfetto, event);
-		break;
-	case WS_TABLE_cuda_overhead:
-		put_named(perfetto, event,
-			  thread_row(perfetto, event->values[ws_cuda_overhead_thread]),
-			  CAT_OVERHEAD, event->values[ws_cuda_overhead_name]);
-		break;
-	case WS_TABLE_cuda_jit:
-		put_jit(perfetto, event);
-		break;
-	case WS_TABLE_cuda_kernel:
-		put_kernel(perfetto, event);
-		break;
-	case WS_TABLE_cuda_memcpy:
-		put_copy(perfetto, event);
-		break;
-	case WS_TABLE_cuda_memset:
-		put_set(perfetto, event);
-		break;
-	case WS_TABLE_cuda_graph_trace:
-		put_graph(perfetto, event);
-		break;
-	case WS_TABLE_cuda_sync:
-		put_wait(perfetto, event);
-		break;
-	case WS_TABLE_cuda_memory:
-		put_gpu_memory(perfetto, event);
-		break;
-	case WS_TABLE_counter_value:
-		put_counter(perfetto, event);
-		break;
-	case WS_TABLE_sample:
-		put_sample(perfetto, event);
-		break;
-	default:
-		return;
-	}
-	perfetto->export->rows++;
-}
+/* Forms without a writer are not in this format: their kinds say so (NOT_IN). */
+static void (*const form_writers[WS_FORMS])(struct perfetto *perfetto,
+					    const struct ws_timeline_event *event) = {
+	[WS_FORM_EVENT] = put_plain_event,     [WS_FORM_COUNTER] = put_counter,
+	[WS_FORM_GPU_MEMORY] = put_gpu_memory, [WS_FORM_OP_MEMORY] = put_op_memory,
+	[WS_FORM_SAMPLE] = put_sample,
+};
 
 /* ---- all ---- */
 
@@ -1067,7 +893,7 @@ static void put_clocks(struct perfetto *perfetto)
 	for (int i = 0; i < 2; i++) {
 		ws_proto_number(&perfetto->entry, 1, i ? CLOCK_REAL : CLOCK_BOOT);
 		ws_proto_number(&perfetto->entry, 2,
-				i ? epoch : when(perfetto, perfetto->export->zero));
+				i ? epoch : time_of_packet(perfetto, perfetto->export->zero));
 		ws_proto_message(&perfetto->part, 1, &perfetto->entry);
 	}
 	ws_proto_number(&perfetto->part, 2, CLOCK_BOOT);
@@ -1105,22 +931,23 @@ static void load_names(struct perfetto *perfetto)
 
 static int put_events(struct perfetto *perfetto, struct ws_err *err)
 {
-	struct ws_timeline *timeline = ws_timeline_open(perfetto->export);
-	struct ws_event event;
+	struct ws_timeline *timeline = ws_timeline_open(perfetto->export, WS_IN_PERFETTO);
+	struct ws_timeline_event event;
 	int rc = 0;
 
 	while (!rc && ws_timeline_next(timeline, &event)) {
 		end_slices(perfetto, event.start);
-		put_event(perfetto, &event);
+		form_writers[event.kind->form](perfetto, &event);
+		perfetto->export->rows++;
 		ws_progress_step(perfetto->export->progress, 1);
-		rc = flush(perfetto, 1 << 16, err);
+		rc = flush_packets(perfetto, 1 << 16, err);
 	}
 	ws_timeline_close(timeline);
 	end_slices(perfetto, UINT64_MAX);
 	return !rc && ws_outfile_interrupted() ? ws_fail(err, "interrupted") : rc;
 }
 
-static void free_all(struct perfetto *perfetto)
+static void free_perfetto(struct perfetto *perfetto)
 {
 	struct ws_map *maps[] = {&perfetto->rows,	   &perfetto->counters,
 				 &perfetto->groups,	   &perfetto->counter_process,
@@ -1159,7 +986,7 @@ int ws_xformat_write_perfetto(struct ws_export *export, FILE *file, struct ws_er
 	put_clocks(&perfetto);
 	rc = put_events(&perfetto, err);
 	if (!rc)
-		rc = flush(&perfetto, 0, err);
-	free_all(&perfetto);
+		rc = flush_packets(&perfetto, 0, err);
+	free_perfetto(&perfetto);
 	return rc;
 }

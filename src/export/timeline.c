@@ -9,42 +9,18 @@
 
 /* ---- merging ---- */
 
-/* In order of who encloses whom when spans are equal. */
-static const enum ws_table sources[] = {
-	WS_TABLE_sched,
-	WS_TABLE_gil,
-	WS_TABLE_op,
-	WS_TABLE_nvtx,
-	WS_TABLE_slice,
-	WS_TABLE_cuda_api,
-	WS_TABLE_osrt,
-	WS_TABLE_cuda_overhead,
-	WS_TABLE_cuda_jit,
-	WS_TABLE_cuda_graph_trace,
-	WS_TABLE_cuda_kernel,
-	WS_TABLE_cuda_memcpy,
-	WS_TABLE_cuda_memset,
-	WS_TABLE_cuda_sync,
-	WS_TABLE_cuda_memory,
-	WS_TABLE_op_memory,
-	WS_TABLE_counter_value,
-	WS_TABLE_cuda_um_gpu_fault,
-	WS_TABLE_cuda_um_cpu_fault,
-	WS_TABLE_flow,
-	WS_TABLE_sample,
-	WS_TABLE_ftrace,
-};
+enum { MOST_TOGETHER = 4096 };
 
-enum { SOURCES = WS_COUNT(sources), MOST_TOGETHER = 4096 };
-
+/* Rows of one kind of event, in order of start. */
 struct head {
+	const struct ws_event_kind *kind;
 	struct ws_cursor *cursor;
 	const uint64_t *values; /* its next row; NULL at its end */
 	uint64_t start;
 };
 
 struct held {
-	struct ws_event event;
+	struct ws_timeline_event event;
 	unsigned rank;
 	size_t order;
 	uint64_t row[WS_MAX_COLUMNS];
@@ -52,12 +28,13 @@ struct held {
 
 struct ws_timeline {
 	struct ws_export *export;
-	struct head head[SOURCES];
+	struct head head[WS_EVENT_KINDS]; /* by rank */
+	unsigned heads;
 	struct held **held; /* events with one start */
 	size_t n, next, cap;
 };
 
-static void advance(struct ws_timeline *timeline, unsigned i)
+static void advance_head(struct ws_timeline *timeline, unsigned i)
 {
 	struct head *head = &timeline->head[i];
 
@@ -65,23 +42,39 @@ static void advance(struct ws_timeline *timeline, unsigned i)
 		head->values = NULL;
 		return;
 	}
-	head->start = head->values[ws_table_start(sources[i])];
+	head->start = head->values[0];
 }
 
-struct ws_timeline *ws_timeline_open(struct ws_export *export)
+/* Who encloses whom when spans are equal: kinds that declare no rank come last. */
+static int compare_ranks(const void *first, const void *second)
+{
+	const struct head *left = first, *right = second;
+	uint8_t left_rank = (uint8_t)(left->kind->rank - 1), /* 0 is last */
+		right_rank = (uint8_t)(right->kind->rank - 1);
+
+	if (left_rank != right_rank)
+		return ws_compare(left_rank, right_rank);
+	return ws_compare(left->kind, right->kind);
+}
+
+struct ws_timeline *ws_timeline_open(struct ws_export *export, uint8_t formats)
 {
 	struct ws_timeline *timeline = ws_calloc(1, sizeof(*timeline));
 
 	timeline->export = export;
-	for (unsigned i = 0; i < SOURCES; i++) {
-		timeline->head[i].cursor =
-			ws_cursor_open(export->report, sources[i], 0, UINT64_MAX);
-		advance(timeline, i);
+	for (unsigned i = 0; i < WS_EVENT_KINDS; i++)
+		if (formats & ~ws_event_kinds[i].not_in)
+			timeline->head[timeline->heads++].kind = &ws_event_kinds[i];
+	qsort(timeline->head, timeline->heads, sizeof(*timeline->head), compare_ranks);
+	for (unsigned i = 0; i < timeline->heads; i++) {
+		timeline->head[i].cursor = ws_cursor_open(
+			export->report, timeline->head[i].kind->table, 0, UINT64_MAX);
+		advance_head(timeline, i);
 	}
 	return timeline;
 }
 
-static int longest_first(const void *first, const void *second)
+static int compare_held(const void *first, const void *second)
 {
 	const struct held *left = *(struct held *const *)first,
 			  *right = *(struct held *const *)second;
@@ -90,17 +83,16 @@ static int longest_first(const void *first, const void *second)
 		uint64_t p = left->event.end == WS_NO_TIME ? 0 : left->event.end,
 			 q = right->event.end == WS_NO_TIME ? 0 : right->event.end;
 
-		return p > q ? -1 : 1;
+		return ws_compare(q, p);
 	}
 	if (left->rank != right->rank)
-		return left->rank < right->rank ? -1 : 1;
-	return left->order < right->order ? -1 : 1;
+		return ws_compare(left->rank, right->rank);
+	return ws_compare(left->order, right->order);
 }
 
-static void hold(struct ws_timeline *timeline, unsigned i)
+static void hold_event(struct ws_timeline *timeline, unsigned i)
 {
-	enum ws_table table = sources[i];
-	int end = ws_table_end(table);
+	const struct ws_event_kind *kind = timeline->head[i].kind;
 	struct held *held;
 
 	if (timeline->n == timeline->cap) {
@@ -110,42 +102,45 @@ static void hold(struct ws_timeline *timeline, unsigned i)
 	}
 	held = timeline->held[timeline->n];
 	memcpy(held->row, timeline->head[i].values,
-	       ws_tables[table].column_count * sizeof(*held->row));
+	       ws_tables[kind->table].column_count * sizeof(*held->row));
 	held->rank = i;
 	held->order = timeline->n++;
-	held->event = (struct ws_event){table, held->row, timeline->head[i].start,
-					end >= 0 ? held->row[end] : WS_NO_TIME};
+	held->event =
+		(struct ws_timeline_event){kind, held->row, timeline->head[i].start, WS_NO_TIME};
+	if (kind->end)
+		held->event.end = held->row[kind->end];
 }
 
 /* Hold all events of the earliest start. */
-static bool fill(struct ws_timeline *timeline)
+static bool hold_earliest(struct ws_timeline *timeline)
 {
 	uint64_t first = UINT64_MAX;
 	bool any = false;
 
 	timeline->n = timeline->next = 0;
-	for (unsigned i = 0; i < SOURCES; i++)
+	for (unsigned i = 0; i < timeline->heads; i++)
 		if (timeline->head[i].values) {
 			any = true;
 			first = ws_min(timeline->head[i].start, first);
 		}
 	if (!any)
 		return false;
-	for (unsigned i = 0; i < SOURCES; i++)
+	for (unsigned i = 0; i < timeline->heads; i++)
 		while (timeline->head[i].values && timeline->head[i].start <= first &&
 		       timeline->n < MOST_TOGETHER) {
-			hold(timeline, i);
-			advance(timeline, i);
+			hold_event(timeline, i);
+			advance_head(timeline, i);
 		}
 	if (timeline->n > 1)
-		qsort(timeline->held, timeline->n, sizeof(*timeline->held), longest_first);
+		qsort(timeline->held, timeline->n, sizeof(*timeline->held), compare_held);
 	return true;
 }
 
-bool ws_timeline_next(struct ws_timeline *timeline, struct ws_event *event)
+bool ws_timeline_next(struct ws_timeline *timeline, struct ws_timeline_event *event)
 {
 	do {
-		if (timeline->next == timeline->n && (ws_outfile_interrupted() || !fill(timeline)))
+		if (timeline->next == timeline->n &&
+		    (ws_outfile_interrupted() || !hold_earliest(timeline)))
 			return false;
 		*event = timeline->held[timeline->next++]->event;
 	} while (!ws_export_in_time(timeline->export, event->start, event->end));
@@ -154,12 +149,44 @@ bool ws_timeline_next(struct ws_timeline *timeline, struct ws_event *event)
 
 void ws_timeline_close(struct ws_timeline *timeline)
 {
-	for (unsigned i = 0; i < SOURCES; i++)
+	for (unsigned i = 0; i < timeline->heads; i++)
 		ws_cursor_close(timeline->head[i].cursor);
 	for (size_t i = 0; i < timeline->cap; i++)
 		free(timeline->held[i]);
 	free(timeline->held);
 	free(timeline);
+}
+
+/* ---- what descriptors say of a row ---- */
+
+bool ws_event_is_known(const struct ws_timeline_event *event, uint8_t column)
+{
+	enum ws_type type = ws_tables[event->kind->table].columns[column].type;
+
+	if (type == WS_T_NU32)
+		return event->values[column] != WS_NO_U32;
+	return type != WS_T_NU64 || event->values[column] != WS_NO_U64;
+}
+
+uint32_t ws_event_process(const struct ws_export *export, const struct ws_timeline_event *event)
+{
+	const struct ws_event_kind *kind = event->kind;
+
+	if (kind->process)
+		return (uint32_t)event->values[kind->process];
+	if (!kind->thread)
+		return 0;
+	return ws_who_thread(export->who, (uint32_t)event->values[kind->thread])->process;
+}
+
+enum ws_event_shape ws_timeline_shape(const struct ws_timeline_event *event)
+{
+	return ws_event_shape(event->kind, event->values[event->kind->shaped_by]);
+}
+
+enum ws_category ws_timeline_category(const struct ws_timeline_event *event)
+{
+	return ws_event_category(event->kind, event->values[event->kind->category_by]);
 }
 
 /* ---- pages ---- */
@@ -228,25 +255,34 @@ void ws_pages_free(struct ws_pages *pages)
 struct linking {
 	struct ws_links *links;
 	struct ws_export *export;
-	int start, end, process, correlation; /* columns */
+	const struct ws_event_kind *kind; /* of the rows that are scanned */
 };
+
+/* The row's correlation id, WS_NO_U32 where there is none or the row is not exported. */
+static uint64_t correlation_of(const struct linking *linking, const struct ws_batch *batch,
+			       size_t i)
+{
+	const struct ws_event_kind *kind = linking->kind;
+
+	if (!ws_export_in_time(linking->export, batch->col[0][i], batch->col[kind->end][i]))
+		return WS_NO_U32;
+	return batch->col[kind->correlation][i];
+}
 
 static int add_calls(void *ctx, const struct ws_batch *batch)
 {
 	struct linking *linking = ctx;
+	const struct ws_event_kind *kind = linking->kind;
 
 	for (size_t i = 0; i < batch->rows; i++) {
-		uint64_t id = batch->col[ws_cuda_api_correlation][i], process;
+		uint64_t id = correlation_of(linking, batch, i);
+		uint32_t thread = (uint32_t)batch->col[kind->thread][i], process;
 
-		if (id == WS_NO_U32 ||
-		    !ws_export_in_time(linking->export, batch->col[ws_cuda_api_start][i],
-				       batch->col[ws_cuda_api_end][i]))
+		if (id == WS_NO_U32)
 			continue;
-		process = ws_who_thread(linking->export->who,
-					(uint32_t)batch->col[ws_cuda_api_thread][i])
-				  ->process;
+		process = ws_who_thread(linking->export->who, thread)->process;
 		ws_pages_add(&linking->links->calls, process, id);
-		if (batch->col[ws_cuda_api_class][i] == WS_CUDA_RUNTIME)
+		if (batch->col[kind->category_by][i] == WS_CUDA_RUNTIME)
 			ws_pages_add(&linking->links->runtime, process, id);
 	}
 	return 0;
@@ -257,15 +293,20 @@ static int add_work(void *ctx, const struct ws_batch *batch)
 	struct linking *linking = ctx;
 
 	for (size_t i = 0; i < batch->rows; i++) {
-		uint64_t id = batch->col[linking->correlation][i];
+		uint64_t id = correlation_of(linking, batch, i);
 
-		if (id != WS_NO_U32 &&
-		    ws_export_in_time(linking->export, batch->col[linking->start][i],
-				      batch->col[linking->end][i]))
-			ws_pages_add(&linking->links->work, batch->col[linking->process][i], id);
+		if (id != WS_NO_U32)
+			ws_pages_add(&linking->links->work, batch->col[linking->kind->process][i],
+				     id);
 	}
 	return 0;
 }
+
+/* What a kind of link needs to be known of its rows beforehand. */
+static int (*const link_adders[WS_LINKS])(void *ctx, const struct ws_batch *batch) = {
+	[WS_LINK_CALL] = add_calls,
+	[WS_LINK_WORK] = add_work,
+};
 
 static int add_externals(void *ctx, const struct ws_batch *batch)
 {
@@ -280,27 +321,20 @@ static int add_externals(void *ctx, const struct ws_batch *batch)
 
 void ws_links_load(struct ws_links *links, struct ws_export *export)
 {
-	static const enum ws_table work[] = {WS_TABLE_cuda_kernel, WS_TABLE_cuda_memcpy,
-					     WS_TABLE_cuda_memset, WS_TABLE_cuda_graph_trace};
 	struct linking linking = {.links = links, .export = export};
-	struct ws_scan scan = {.table = WS_TABLE_cuda_api,
-			       .columns = UINT64_MAX,
-			       .time_max = UINT64_MAX,
-			       .workers = 1};
+	struct ws_scan scan = {.time_max = UINT64_MAX, .workers = 1};
 
 	memset(links, 0, sizeof(*links));
-	scan.columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) | WS_COL(cuda_api, thread) |
-		       WS_COL(cuda_api, correlation) | WS_COL(cuda_api, class);
-	ws_scan_run(export->report, &scan, add_calls, &linking, NULL);
-	for (size_t i = 0; i < WS_COUNT(work); i++) {
-		scan.table = work[i];
-		linking.start = ws_table_start(work[i]);
-		linking.end = ws_table_end(work[i]);
-		linking.process = ws_table_track(work[i]);
-		linking.correlation = ws_column_find(work[i], "correlation");
-		scan.columns = UINT64_C(1) << linking.start | UINT64_C(1) << linking.end |
-			       UINT64_C(1) << linking.process | UINT64_C(1) << linking.correlation;
-		ws_scan_run(export->report, &scan, add_work, &linking, NULL);
+	for (size_t i = 0; i < WS_EVENT_KINDS; i++) {
+		const struct ws_event_kind *kind = &ws_event_kinds[i];
+
+		linking.kind = kind;
+		scan.table = kind->table;
+		scan.columns = 1 | UINT64_C(1) << kind->end | UINT64_C(1) << kind->process |
+			       UINT64_C(1) << kind->thread | UINT64_C(1) << kind->category_by |
+			       UINT64_C(1) << kind->correlation;
+		if (link_adders[kind->link])
+			ws_scan_run(export->report, &scan, link_adders[kind->link], &linking, NULL);
 	}
 	scan.table = WS_TABLE_op_link;
 	scan.columns =

@@ -11,19 +11,37 @@
 
 #include "base/map.h"
 #include "export/export.h"
+#include "schema/events.h"
 
-struct ws_event {
-	enum ws_table table;
+struct ws_timeline_event {
+	const struct ws_event_kind *kind;
 	const uint64_t *values; /* the row, by column number; valid until the next event */
 	uint64_t start,
 		end; /* session clock; end WS_NO_TIME for a moment and for what never ended */
 };
 
+/* Its value in a column of its table. */
+static inline uint64_t ws_event_value(const struct ws_timeline_event *event, uint8_t column)
+{
+	return event->values[column];
+}
+
+/* Is there a value in a column, or null? */
+bool ws_event_is_known(const struct ws_timeline_event *event, uint8_t column);
+
+/* The process it belongs to: the id in the report's table, 0 when its kind has none. */
+uint32_t ws_event_process(const struct ws_export *export, const struct ws_timeline_event *event);
+
+enum ws_event_shape ws_timeline_shape(const struct ws_timeline_event *event);
+
+enum ws_category ws_timeline_category(const struct ws_timeline_event *event);
+
 struct ws_timeline;
-struct ws_timeline *ws_timeline_open(struct ws_export *export);
+/* All kinds of events that one of these formats shows (enum ws_event_exports). */
+struct ws_timeline *ws_timeline_open(struct ws_export *export, uint8_t formats);
 /* The next event that --times lets through; false at the end, or when the user interrupts
  * (ws_outfile_interrupted). */
-bool ws_timeline_next(struct ws_timeline *timeline, struct ws_event *event);
+bool ws_timeline_next(struct ws_timeline *timeline, struct ws_timeline_event *event);
 void ws_timeline_close(struct ws_timeline *timeline);
 
 /* ---- from calls to the work they caused ---- */

@@ -16,7 +16,6 @@
 #include "lanes/build.h"
 #include "base/sort.h"
 #include "base/choose.h"
-#include "lanes/names.h"
 
 /* An event on its way, and once it is there (with its share of sums). */
 enum { BYTES_READING = sizeof(struct ws_raw) + 24, BYTES_READ = 24, UNASKED = 32 << 20 };
@@ -84,10 +83,10 @@ static uint32_t function_of(const struct ws_stacks *stacks, uint32_t frame)
 
 static uint32_t row_name(const struct ws_lane_pass *pass, const struct ws_batch *batch, size_t i)
 {
-	uint64_t v = pass->source_s->name >= 0 ? batch->col[pass->source_s->name][i] : 0;
+	uint64_t v = batch->col[pass->kind->name][i];
 	uint32_t caller;
 
-	switch (pass->source_s->naming) {
+	switch (pass->kind->naming) {
 	case WS_NAMED_STR:
 		return WS_NAME(WS_NAME_STRING, v);
 	case WS_NAMED_THREAD:
@@ -98,46 +97,57 @@ static uint32_t row_name(const struct ws_lane_pass *pass, const struct ws_batch 
 		return function_of(pass->lanes->stacks,
 				   ws_stacks_step(pass->lanes->stacks, (uint32_t)v, &caller));
 	default:
-		return WS_NAME(WS_NAME_OURS,
-			       pass->source_s->ours + (v < pass->source_s->ours_n ? v : 0));
+		if (v >= pass->kind->own_n)
+			v = 0;
+		return WS_NAME(WS_NAME_OURS, pass->kind->own + v);
 	}
 }
 
 /* Marks of NVTX and instants of other tools' traces have no end either, but are not ranges that
  * never ended. */
-static bool is_moment(const struct ws_lane_pass *pass, const struct ws_batch *batch, size_t i)
+static bool is_moment(const struct ws_event_kind *kind, const struct ws_batch *batch, size_t i)
 {
-	return pass->source_s->end < 0 ||
-	       (pass->nvtx && batch->col[ws_nvtx_type][i] == WS_NVTX_MARK) ||
-	       (pass->source_s->table == WS_TABLE_slice &&
-		batch->col[ws_slice_flags][i] & WS_SLICE_INSTANT);
+	if (!kind->shaping)
+		return !kind->end;
+	return ws_shape_is_moment(ws_event_shape(kind, batch->col[kind->shaped_by][i]));
+}
+
+/* A counter has its value in place of an end. */
+static void put_raw_value(const struct ws_event_kind *kind, uint64_t value, struct ws_raw *raw)
+{
+	double number = (double)value;
+
+	if (kind->is_value_real)
+		raw->end = value;
+	else
+		memcpy(&raw->end, &number, 8);
 }
 
 void ws_lane_raw_of_row(const struct ws_lane_pass *pass, const struct ws_batch *batch, size_t i,
 			struct ws_raw *raw)
 {
-	const struct ws_source *source = pass->source_s;
+	const struct ws_event_kind *kind = pass->kind;
 
-	*raw = (struct ws_raw){.start = batch->col[source->start][i],
+	*raw = (struct ws_raw){.start = batch->col[0][i],
 			       .ref = (uint32_t)(pass->row_base[batch->block] + i),
 			       .src = (uint8_t)pass->source};
-	if (source->name < 0) { /* a counter: the value instead of an end */
-		double d = (double)batch->col[source->end][i];
-
-		memcpy(&raw->end, source->f64 ? (const void *)&batch->col[source->end][i] : &d, 8);
+	if (kind->value) {
+		put_raw_value(kind, batch->col[kind->value][i], raw);
 		return;
 	}
 	raw->name = row_name(pass, batch, i);
-	raw->end = source->end >= 0 ? batch->col[source->end][i] : raw->start;
-	if (is_moment(pass, batch, i)) {
+	raw->end = raw->start;
+	if (kind->end)
+		raw->end = batch->col[kind->end][i];
+	if (is_moment(kind, batch, i)) {
 		raw->end = raw->start;
 		raw->src |= WS_EVENT_MOMENT;
 	} else if (raw->end == WS_NO_TIME || raw->end < raw->start) {
 		raw->end = ws_max(raw->start, pass->lanes->last);
 		raw->src |= WS_EVENT_OPEN;
 	}
-	if (pass->nvtx && batch->col[ws_nvtx_flags][i] & WS_NVTX_HAS_COLOR)
-		raw->paint = palette_index(pass->lanes, (uint32_t)batch->col[ws_nvtx_color][i]);
+	if (kind->color && batch->col[kind->color_flags][i] & WS_NVTX_HAS_COLOR)
+		raw->paint = palette_index(pass->lanes, (uint32_t)batch->col[kind->color][i]);
 }
 
 /* The entries of a block are consecutive. */
@@ -172,7 +182,7 @@ static int place_batch(void *ctx, const struct ws_batch *batch)
 		worker->end[entry[i].lane] =
 			is_placed(pass, entry[i].lane) ? entry[i].at + entry[i].count : 0;
 	}
-	for (uint32_t f = 0; n && f < pass->source_s->feeds; f++)
+	for (uint32_t f = 0; n && f < pass->kind->feeds; f++)
 		for (size_t i = 0; i < batch->rows; i++) {
 			uint32_t lane = ws_lane_of_row(pass, worker, f, batch, i);
 
@@ -198,18 +208,14 @@ static int place_batch(void *ctx, const struct ws_batch *batch)
 	return __atomic_load_n(&pass->lanes->stop, __ATOMIC_RELAXED);
 }
 
-uint64_t ws_lane_event_columns(const struct ws_source *source)
+uint64_t ws_lane_event_columns(const struct ws_event_kind *kind)
 {
-	uint64_t columns = ws_lane_key_columns(source) | UINT64_C(1) << source->start;
+	const uint8_t used[] = {kind->end,	 kind->value, kind->name,
+				kind->shaped_by, kind->color, kind->color_flags};
+	uint64_t columns = ws_lane_key_columns(kind) | 1; /* the start */
 
-	if (source->end >= 0)
-		columns |= UINT64_C(1) << source->end;
-	if (source->name >= 0)
-		columns |= UINT64_C(1) << source->name;
-	if (source->table == WS_TABLE_nvtx)
-		columns |= WS_COL(nvtx, color) | WS_COL(nvtx, flags);
-	if (source->table == WS_TABLE_slice)
-		columns |= WS_COL(slice, flags);
+	for (size_t i = 0; i < WS_COUNT(used); i++)
+		columns |= UINT64_C(1) << used[i];
 	return columns;
 }
 
@@ -254,11 +260,11 @@ static void place_source(struct set *set, size_t first, size_t entries)
 	struct ws_lanes *lanes = set->lanes;
 	struct ws_lane_pass pass =
 		ws_lane_pass_new(lanes, lanes->census[first].source, set->workers);
-	size_t blocks = ws_report_blocks(lanes->report, pass.source_s->table);
+	size_t blocks = ws_report_blocks(lanes->report, pass.kind->table);
 	uint8_t *skip = ws_malloc(blocks), *seen = ws_calloc(blocks, 1);
-	uint64_t *base = ws_lane_row_bases(lanes->report, pass.source_s->table);
-	struct ws_scan sc = {.table = pass.source_s->table,
-			     .columns = ws_lane_event_columns(pass.source_s),
+	uint64_t *base = ws_lane_row_bases(lanes->report, pass.kind->table);
+	struct ws_scan sc = {.table = pass.kind->table,
+			     .columns = ws_lane_event_columns(pass.kind),
 			     .time_max = UINT64_MAX,
 			     .skip = skip};
 	bool any = false;
@@ -349,16 +355,16 @@ static void set_state(struct ws_lane *lane, enum ws_lane_state state)
 
 /* ---- room ---- */
 
-static uint64_t times(uint64_t n, uint64_t bytes)
+static uint64_t multiply_capped(uint64_t n, uint64_t bytes)
 {
 	return n < UINT64_MAX / bytes ? n * bytes : UINT64_MAX;
 }
 
 /* Bytes of a lane. A span on a core makes up to three states, and what is on a core is noted once
  * more. */
-static uint64_t bytes_of(const struct ws_lane *lane, uint64_t each)
+static uint64_t lane_bytes(const struct ws_lane *lane, uint64_t each)
 {
-	return times(lane->count, lane->kind == WS_LANE_STATE ? 4 * each : each);
+	return multiply_capped(lane->count, lane->kind == WS_LANE_STATE ? 4 * each : each);
 }
 
 /* Let go of the lane that no one has looked at for longest; false when there is none. Under the
@@ -386,7 +392,7 @@ static bool forget_one(struct ws_lanes *lanes)
 	pthread_rwlock_unlock(&lanes->shown);
 	pthread_mutex_lock(&lanes->lock);
 	set_state(lanes->lane[best], WS_LANE_IDLE);
-	lanes->used -= bytes_of(lanes->lane[best], BYTES_READ);
+	lanes->used -= lane_bytes(lanes->lane[best], BYTES_READ);
 	if (!lanes->lane[best]->uncounted)
 		__atomic_fetch_sub(&lanes->built_events, lanes->lane[best]->count,
 				   __ATOMIC_RELAXED);
@@ -394,9 +400,9 @@ static bool forget_one(struct ws_lanes *lanes)
 }
 
 /* Room for one more lane, others having to go where `forget`. Under the lock. */
-static bool take_room(struct ws_lanes *lanes, const struct ws_lane *lane, bool forget)
+static bool reserve_space(struct ws_lanes *lanes, const struct ws_lane *lane, bool forget)
 {
-	uint64_t need = bytes_of(lane, BYTES_READING);
+	uint64_t need = lane_bytes(lane, BYTES_READING);
 
 	if (need > lanes->opts.room)
 		return false;
@@ -415,7 +421,7 @@ static void set_read(struct set *set)
 	for (uint32_t i = 0; i < lanes->n; i++)
 		if (set->in[i]) {
 			set_state(lanes->lane[i], WS_LANE_READ);
-			lanes->used -= bytes_of(lanes->lane[i], BYTES_READING - BYTES_READ);
+			lanes->used -= lane_bytes(lanes->lane[i], BYTES_READING - BYTES_READ);
 			lanes->busy--;
 		}
 	pthread_cond_broadcast(&lanes->changed);
@@ -436,12 +442,12 @@ struct sized {
 	uint32_t lane;
 };
 
-static int by_size(const void *first, const void *second)
+static int compare_sizes(const void *first, const void *second)
 {
 	const struct sized *left = first, *right = second;
 
 	if (left->count != right->count)
-		return left->count < right->count ? -1 : 1;
+		return ws_compare(left->count, right->count);
 	return ws_compare(left->lane, right->lane);
 }
 
@@ -449,15 +455,14 @@ static int by_size(const void *first, const void *second)
 static bool needs_stacks(const struct set *set)
 {
 	for (uint32_t i = 0; i < set->lanes->n; i++)
-		if (set->in[i] && (set->lanes->lane[i]->kind == WS_LANE_SAMPLE ||
-				   set->lanes->lane[i]->kind == WS_LANE_PYTHON))
+		if (set->in[i] && ws_lane_names_functions(set->lanes->lane[i]->kind))
 			return true;
 	return false;
 }
 
 /* Some of the lanes that are wanted, small ones first: these are there at once, whatever else is
  * wanted. Under the lock. */
-static bool take_wanted(struct set *set)
+static bool choose_wanted_lanes(struct set *set)
 {
 	struct sized *sized = ws_malloc((set->lanes->n + 1) * sizeof(*sized));
 	uint64_t events = 0;
@@ -468,11 +473,11 @@ static bool take_wanted(struct set *set)
 	for (uint32_t i = 0; i < set->lanes->n; i++)
 		if (set->lanes->lane[i]->state == WS_LANE_WANTED)
 			sized[n++] = (struct sized){set->lanes->lane[i]->count, i};
-	qsort(sized, n, sizeof(*sized), by_size);
+	qsort(sized, n, sizeof(*sized), compare_sizes);
 	for (size_t k = 0; k < n && (!any || events + sized[k].count <= AT_A_TIME); k++) {
 		struct ws_lane *lane = set->lanes->lane[sized[k].lane];
 
-		if (take_room(set->lanes, lane, !any)) {
+		if (reserve_space(set->lanes, lane, !any)) {
 			add_to_set(set, sized[k].lane);
 			events += sized[k].count;
 			any = true;
@@ -500,7 +505,7 @@ static void free_set(struct set *set)
 	free(set->in);
 }
 
-static void *serve(void *arg)
+static void *serve_wanted_lanes(void *arg)
 {
 	struct ws_lanes *lanes = arg;
 	struct set set;
@@ -510,7 +515,7 @@ static void *serve(void *arg)
 	set = new_set(lanes, false);
 	pthread_mutex_lock(&lanes->lock);
 	while (!lanes->stop) {
-		any = take_wanted(&set);
+		any = choose_wanted_lanes(&set);
 		__atomic_store_n(&lanes->hurry, any, __ATOMIC_RELAXED);
 		if (!any) {
 			pthread_cond_wait(&lanes->changed, &lanes->lock);
@@ -568,7 +573,7 @@ uint32_t ws_lanes_unread(struct ws_lanes *lanes, uint32_t *reading)
 /* ---- what no one has asked for ---- */
 
 /* Those lanes of the set that are not read yet, as far as the limit goes. Under the lock. */
-static bool take_unread(struct set *set, uint64_t *left)
+static bool choose_unread_lanes(struct set *set, uint64_t *left)
 {
 	struct ws_lanes *lanes = set->lanes;
 	struct sized *sized = ws_malloc((lanes->n + 1) * sizeof(*sized));
@@ -579,9 +584,9 @@ static bool take_unread(struct set *set, uint64_t *left)
 		if (set->in[i] && lanes->lane[i]->state == WS_LANE_IDLE)
 			sized[n++] = (struct sized){lanes->lane[i]->count, i};
 	memset(set->in, 0, lanes->n);
-	qsort(sized, n, sizeof(*sized), by_size);
+	qsort(sized, n, sizeof(*sized), compare_sizes);
 	for (size_t i = 0; i < n && sized[i].count <= *left; i++) {
-		if (!take_room(lanes, lanes->lane[sized[i].lane], false))
+		if (!reserve_space(lanes, lanes->lane[sized[i].lane], false))
 			break;
 		add_to_set(set, sized[i].lane);
 		*left -= sized[i].count;
@@ -594,7 +599,7 @@ static bool take_unread(struct set *set, uint64_t *left)
 /* Read what can be of the lanes in the set. Under the lock, which it gives back. */
 static void read_some(struct set *set, uint64_t *left)
 {
-	bool any = take_unread(set, left);
+	bool any = choose_unread_lanes(set, left);
 
 	pthread_mutex_unlock(&set->lanes->lock);
 	if (!any)
@@ -653,7 +658,7 @@ static void wait_idle(struct ws_lanes *lanes)
 	pthread_mutex_unlock(&lanes->lock);
 }
 
-static void *build(void *arg)
+static void *build_lanes(void *arg)
 {
 	struct ws_lanes *lanes = arg;
 	uint32_t n;
@@ -682,12 +687,18 @@ static uint64_t last_of(const struct ws_report *report)
 {
 	uint64_t last = ws_time_last(report);
 
-	for (size_t i = 0; i < ws_source_count; i++)
-		for (size_t k = 0; k < ws_report_blocks(report, ws_sources[i].table); k++) {
-			uint64_t max = ws_report_block(report, ws_sources[i].table, k).time_max;
+	for (size_t i = 0; i < WS_EVENT_KINDS; i++) {
+		enum ws_table table = ws_event_kinds[i].table;
 
-			last = max > last && max != UINT64_MAX ? max : last;
+		if (!ws_event_has_lane(&ws_event_kinds[i]))
+			continue;
+		for (size_t k = 0; k < ws_report_blocks(report, table); k++) {
+			uint64_t max = ws_report_block(report, table, k).time_max;
+
+			if (max > last && max != UINT64_MAX)
+				last = max;
 		}
+	}
 	return last;
 }
 
@@ -710,10 +721,11 @@ struct ws_lanes *ws_lanes_open(const struct ws_report *report, const struct ws_l
 	for (size_t i = 0; lanes->opts.like && i < lanes->opts.like->n; i++)
 		ws_lane_make(lanes, lanes->opts.like->lane[i]->kind,
 			     lanes->opts.like->lane[i]->key);
-	lanes->building = !pthread_create(&lanes->builder, NULL, build, lanes);
-	lanes->serving = lanes->building && !pthread_create(&lanes->server, NULL, serve, lanes);
+	lanes->building = !pthread_create(&lanes->builder, NULL, build_lanes, lanes);
+	lanes->serving =
+		lanes->building && !pthread_create(&lanes->server, NULL, serve_wanted_lanes, lanes);
 	if (!lanes->building)
-		build(lanes);
+		build_lanes(lanes);
 	return lanes;
 }
 

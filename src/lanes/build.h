@@ -22,12 +22,11 @@ struct ws_lane_worker {
 	size_t out_n, out_cap;
 } __attribute__((aligned(128)));
 
-struct ws_lane_pass { /* over a source */
+struct ws_lane_pass { /* over the rows of a kind of event */
 	struct ws_lanes *lanes;
-	const struct ws_source *source_s;
+	const struct ws_event_kind *kind;
 	uint32_t source;
 	struct ws_lane_worker *workers;
-	bool nvtx;
 	/* of the events: */
 	const uint64_t *row_base;	     /* number of the first row of each block */
 	const struct ws_census_entry *first; /* of this source; sorted by block */
@@ -46,16 +45,16 @@ void ws_lane_workers_forget(struct ws_lane_worker *worker,
 			    uint32_t n); /* what the last source left in the caches */
 void ws_lane_worker_need(struct ws_lane_worker *worker, uint32_t lane);
 
-/* The lane of row i by feed `feed`, or UINT32_MAX for none. */
-uint32_t ws_lane_of_row(struct ws_lane_pass *pass, struct ws_lane_worker *worker, uint32_t feed,
-			const struct ws_batch *batch, size_t i);
+/* The lane of row i by feed `feed_number` of its kind, or UINT32_MAX for none. */
+uint32_t ws_lane_of_row(struct ws_lane_pass *pass, struct ws_lane_worker *worker,
+			uint32_t feed_number, const struct ws_batch *batch, size_t i);
 /* The columns that this needs. */
-uint64_t ws_lane_key_columns(const struct ws_source *source);
+uint64_t ws_lane_key_columns(const struct ws_event_kind *kind);
 
 /* Row i as an event, and the columns that this needs. p->row_base is asked for its number. */
 void ws_lane_raw_of_row(const struct ws_lane_pass *pass, const struct ws_batch *batch, size_t i,
 			struct ws_raw *raw);
-uint64_t ws_lane_event_columns(const struct ws_source *source);
+uint64_t ws_lane_event_columns(const struct ws_event_kind *kind);
 /* By block: how many rows of the table stand before it. The caller frees. */
 uint64_t *ws_lane_row_bases(const struct ws_report *report, enum ws_table table);
 

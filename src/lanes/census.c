@@ -67,10 +67,9 @@ struct ws_lane_pass ws_lane_pass_new(struct ws_lanes *lanes, uint32_t source,
 				     struct ws_lane_worker *workers)
 {
 	return (struct ws_lane_pass){.lanes = lanes,
-				     .source_s = &ws_sources[source],
+				     .kind = &ws_event_kinds[source],
 				     .source = source,
-				     .workers = workers,
-				     .nvtx = ws_sources[source].table == WS_TABLE_nvtx};
+				     .workers = workers};
 }
 
 struct ws_lane_worker *ws_lane_workers_new(uint32_t *n)
@@ -117,7 +116,7 @@ void ws_lane_worker_need(struct ws_lane_worker *worker, uint32_t lane)
 static uint32_t lane_of(struct ws_lane_pass *pass, struct ws_lane_worker *worker, uint32_t feed,
 			const uint32_t *key)
 {
-	const struct ws_feed *feed_f = &pass->source_s->feed[feed];
+	const struct ws_feed *feed_f = &pass->kind->feed[feed];
 	size_t i = (key[0] + key[1] * 7 + key[2] * 31 + key[3] * 13) % WS_LANE_CACHE;
 
 	if (ws_likely(worker->cache[feed][i].set && !memcmp(worker->cache[feed][i].key, key, 16)))
@@ -130,24 +129,39 @@ static uint32_t lane_of(struct ws_lane_pass *pass, struct ws_lane_worker *worker
 	return worker->cache[feed][i].lane;
 }
 
-static bool wanted(const struct ws_lane_pass *pass, const struct ws_feed *feed,
-		   const struct ws_batch *batch, size_t i)
+/* Blocks that name domains of NVTX are noted: their names are read later. */
+static void note_domain(const struct ws_lane_pass *pass, const struct ws_batch *batch,
+			uint64_t type)
 {
-	uint64_t v;
+	if (type == WS_NVTX_DOMAIN_CREATE)
+		__atomic_store_n(&pass->lanes->names_domains[batch->block], 1, __ATOMIC_RELAXED);
+}
 
-	if (pass->nvtx) {
-		v = batch->col[ws_nvtx_type][i];
-		if (ws_unlikely(v == WS_NVTX_DOMAIN_CREATE))
-			__atomic_store_n(&pass->lanes->names_domains[batch->block], 1,
-					 __ATOMIC_RELAXED);
-		return v == WS_NVTX_PUSHPOP || v == WS_NVTX_STARTEND || v == WS_NVTX_MARK;
-	}
-	if (feed->when == WS_FEED_ALWAYS)
+static bool is_event(const struct ws_lane_pass *pass, const struct ws_batch *batch, size_t i)
+{
+	uint64_t value;
+
+	if (!ws_event_has_other_rows(pass->kind))
 		return true;
-	v = batch->col[feed->test][i];
-	return feed->when == WS_FEED_ZERO      ? !v
-	       : feed->when == WS_FEED_NONZERO ? v != 0
-					       : v != WS_NO_U32;
+	value = batch->col[pass->kind->shaped_by][i];
+	if (ws_likely(ws_event_shape(pass->kind, value) != WS_SHAPE_NONE))
+		return true;
+	note_domain(pass, batch, value);
+	return false;
+}
+
+static bool is_fed(const struct ws_feed *feed, const struct ws_batch *batch, size_t i)
+{
+	switch (feed->when) {
+	case WS_FEED_ZERO:
+		return !batch->col[feed->test][i];
+	case WS_FEED_NONZERO:
+		return batch->col[feed->test][i] != 0;
+	case WS_FEED_NOT_NULL:
+		return batch->col[feed->test][i] != WS_NO_U32;
+	default:
+		return true;
+	}
 }
 
 bool ws_lane_is_library(const char *category, size_t n)
@@ -168,47 +182,56 @@ static uint32_t library_of(const struct ws_report *report, uint32_t category)
 	return text && ws_lane_is_library(text, n) ? ws_report_string_key(report, category) : 0;
 }
 
-uint32_t ws_lane_of_row(struct ws_lane_pass *pass, struct ws_lane_worker *worker, uint32_t feed,
-			const struct ws_batch *batch, size_t i)
+static uint32_t split_key(const struct ws_lane_pass *pass, const struct ws_feed *feed,
+			  uint64_t value)
 {
-	const struct ws_feed *feed_f = &pass->source_s->feed[feed];
-	uint32_t key[4] = {0};
-
-	if (!wanted(pass, feed_f, batch, i))
-		return UINT32_MAX;
-	for (uint32_t k = 0; k < feed_f->keys; k++)
-		key[k] = (uint32_t)batch->col[feed_f->key[k]][i];
-	if (pass->nvtx) /* start/end ranges overlap as they like: they would push nested ones about
-			 */
-		key[2] = batch->col[ws_nvtx_type][i] == WS_NVTX_STARTEND;
-	if (pass->source_s->table ==
-	    WS_TABLE_op) /* deep stacks of Python would push operators out of sight */
-		key[1] = batch->col[ws_op_kind][i] == WS_OP_PYTHON;
-	if (feed_f->kind == WS_LANE_SLICE)
-		key[1] =
-			library_of(pass->lanes->report, (uint32_t)batch->col[ws_slice_category][i]);
-	return lane_of(pass, worker, feed, key);
+	switch (feed->split) {
+	case WS_SPLIT_LOOSE:
+		return value == WS_NVTX_STARTEND;
+	case WS_SPLIT_PYTHON:
+		return value == WS_OP_PYTHON;
+	default:
+		return library_of(pass->lanes->report, (uint32_t)value);
+	}
 }
 
-uint64_t ws_lane_key_columns(const struct ws_source *source)
+uint32_t ws_lane_of_row(struct ws_lane_pass *pass, struct ws_lane_worker *worker,
+			uint32_t feed_number, const struct ws_batch *batch, size_t i)
 {
-	uint64_t columns = source->table == WS_TABLE_nvtx    ? WS_COL(nvtx, type)
-			   : source->table == WS_TABLE_op    ? WS_COL(op, kind)
-			   : source->table == WS_TABLE_slice ? WS_COL(slice, category)
-							     : 0;
+	const struct ws_feed *feed = &pass->kind->feed[feed_number];
+	uint32_t key[4] = {0};
 
-	for (uint32_t f = 0; f < source->feeds; f++) {
-		for (uint32_t k = 0; k < source->feed[f].keys; k++)
-			columns |= UINT64_C(1) << source->feed[f].key[k];
-		if (source->feed[f].when)
-			columns |= UINT64_C(1) << source->feed[f].test;
+	if (!is_event(pass, batch, i) || !is_fed(feed, batch, i))
+		return UINT32_MAX;
+	for (uint32_t k = 0; k < feed->keys; k++)
+		key[k] = (uint32_t)batch->col[feed->key[k]][i];
+	if (feed->split)
+		key[feed->keys] = split_key(pass, feed, batch->col[feed->split_by][i]);
+	return lane_of(pass, worker, feed_number, key);
+}
+
+uint64_t ws_lane_key_columns(const struct ws_event_kind *kind)
+{
+	uint64_t columns = 0;
+
+	if (ws_event_has_other_rows(kind))
+		columns |= UINT64_C(1) << kind->shaped_by;
+	for (uint32_t f = 0; f < kind->feeds; f++) {
+		const struct ws_feed *feed = &kind->feed[f];
+
+		for (uint32_t k = 0; k < feed->keys; k++)
+			columns |= UINT64_C(1) << feed->key[k];
+		if (feed->when)
+			columns |= UINT64_C(1) << feed->test;
+		if (feed->split)
+			columns |= UINT64_C(1) << feed->split_by;
 	}
 	return columns;
 }
 
 /* ---- counting ---- */
 
-static void count(struct ws_lane_worker *worker, uint32_t lane, uint32_t rows)
+static void count_rows(struct ws_lane_worker *worker, uint32_t lane, uint32_t rows)
 {
 	ws_lane_worker_need(worker, lane);
 	if (!worker->at[lane]) {
@@ -238,12 +261,12 @@ static int count_batch(void *ctx, const struct ws_batch *batch)
 	struct ws_lane_pass *pass = ctx;
 	struct ws_lane_worker *worker = &pass->workers[batch->worker];
 
-	for (uint32_t f = 0; f < pass->source_s->feeds; f++)
+	for (uint32_t f = 0; f < pass->kind->feeds; f++)
 		for (size_t i = 0; i < batch->rows; i++) {
 			uint32_t lane = ws_lane_of_row(pass, worker, f, batch, i);
 
 			if (lane != UINT32_MAX)
-				count(worker, lane, 1);
+				count_rows(worker, lane, 1);
 		}
 	put_entries(pass, worker, batch->block);
 	return __atomic_load_n(&pass->lanes->stop, __ATOMIC_RELAXED);
@@ -265,7 +288,7 @@ static void count_groups(struct ws_lane_pass *pass, size_t block,
 	uint64_t column[WS_GROUP_KEYS][BATCH];
 	struct ws_batch batch = {.block = block};
 	uint8_t columns[WS_GROUP_KEYS];
-	uint32_t keys = ws_table_groups(pass->source_s->table, columns);
+	uint32_t keys = ws_table_groups(pass->kind->table, columns);
 
 	for (uint32_t k = 0; k < keys; k++)
 		batch.col[columns[k]] = column[k];
@@ -274,14 +297,14 @@ static void count_groups(struct ws_lane_pass *pass, size_t block,
 		for (size_t i = 0; i < batch.rows; i++)
 			for (uint32_t k = 0; k < keys; k++)
 				column[k][i] = groups->groups[from + i].key[k];
-		for (uint32_t f = 0; f < pass->source_s->feeds; f++)
+		for (uint32_t f = 0; f < pass->kind->feeds; f++)
 			for (size_t i = 0; i < batch.rows; i++) {
 				uint32_t lane =
 					ws_lane_of_row(pass, &pass->workers[0], f, &batch, i);
 
 				if (lane == UINT32_MAX)
 					continue;
-				count(&pass->workers[0], lane, groups->groups[from + i].rows);
+				count_rows(&pass->workers[0], lane, groups->groups[from + i].rows);
 				add_glimpse(pass->lanes, lane, &groups->groups[from + i]);
 			}
 	}
@@ -289,18 +312,18 @@ static void count_groups(struct ws_lane_pass *pass, size_t block,
 }
 
 /* Are the columns that tell this source's lanes apart among those that blocks are summed up by? */
-static bool has_groups(const struct ws_source *source)
+static bool has_groups(const struct ws_event_kind *kind)
 {
 	uint8_t columns[WS_GROUP_KEYS];
 	uint64_t have = 0;
 
-	for (uint32_t k = ws_table_groups(source->table, columns); k--;)
+	for (uint32_t k = ws_table_groups(kind->table, columns); k--;)
 		have |= UINT64_C(1) << columns[k];
-	return have && !(ws_lane_key_columns(source) & ~have);
+	return have && !(ws_lane_key_columns(kind) & ~have);
 }
 
 /* Is a block outside of the times that are asked for (ws_lanes_opts)? */
-static bool skips(const struct ws_lanes *lanes, enum ws_table table, size_t block)
+static bool is_skipped(const struct ws_lanes *lanes, enum ws_table table, size_t block)
 {
 	struct ws_block_info block_info = ws_report_block(lanes->report, table, block);
 
@@ -311,12 +334,12 @@ static void count_source(struct ws_lanes *lanes, uint32_t source, struct ws_lane
 			 uint32_t worker_n)
 {
 	struct ws_lane_pass pass = ws_lane_pass_new(lanes, source, workers);
-	enum ws_table table = pass.source_s->table;
+	enum ws_table table = pass.kind->table;
 	size_t blocks = ws_report_blocks(lanes->report, table);
 	uint8_t *skip = ws_calloc(blocks + 1, 1);
-	bool groups = has_groups(pass.source_s);
+	bool groups = has_groups(pass.kind);
 	struct ws_scan sc = {.table = table,
-			     .columns = ws_lane_key_columns(pass.source_s),
+			     .columns = ws_lane_key_columns(pass.kind),
 			     .time_max = UINT64_MAX,
 			     .skip = skip};
 
@@ -326,8 +349,8 @@ static void count_source(struct ws_lanes *lanes, uint32_t source, struct ws_lane
 			groups ? ws_report_block_groups(lanes->report, table, i)
 			       : (struct ws_block_groups){NULL, 0};
 
-		skip[i] = block_groups.groups || skips(lanes, table, i);
-		if (block_groups.groups && !skips(lanes, table, i))
+		skip[i] = block_groups.groups || is_skipped(lanes, table, i);
+		if (block_groups.groups && !is_skipped(lanes, table, i))
 			count_groups(&pass, i, &block_groups);
 	}
 	ws_scan_run(lanes->report, &sc, count_batch, &pass, NULL);
@@ -341,29 +364,29 @@ static void glimpse_blocks(struct ws_lanes *lanes)
 {
 	for (size_t i = 0; i < lanes->census_n; i++) {
 		const struct ws_census_entry *entry = &lanes->census[i];
-		enum ws_table table = ws_sources[entry->source].table;
+		enum ws_table table = ws_event_kinds[entry->source].table;
 		struct ws_block_info block_info =
 			ws_report_block(lanes->report, table, entry->block);
 		struct ws_block_group group = {.first = block_info.time_min,
 					       .last = block_info.time_max,
 					       .rows = entry->count};
 
-		if (!has_groups(&ws_sources[entry->source]) ||
+		if (!has_groups(&ws_event_kinds[entry->source]) ||
 		    !ws_report_block_groups(lanes->report, table, entry->block).groups)
 			add_glimpse(lanes, entry->lane, &group);
 	}
 }
 
-static int by_lane(const void *first, const void *second)
+static int compare_glimpses(const void *first, const void *second)
 {
 	const struct ws_glimpse *left = first, *right = second;
 
 	if (left->lane != right->lane)
-		return left->lane < right->lane ? -1 : 1;
+		return ws_compare(left->lane, right->lane);
 	return ws_compare(left->first, right->first);
 }
 
-static uint64_t grain(const struct ws_lanes *lanes, const struct ws_lane *lane)
+static uint64_t measure_grain(const struct ws_lanes *lanes, const struct ws_lane *lane)
 {
 	double sum = 0;
 
@@ -380,26 +403,26 @@ static void sort_glimpses(struct ws_lanes *lanes)
 	size_t at = 0;
 
 	if (lanes->glimpse_n)
-		qsort(lanes->glimpse, lanes->glimpse_n, sizeof(*lanes->glimpse), by_lane);
+		qsort(lanes->glimpse, lanes->glimpse_n, sizeof(*lanes->glimpse), compare_glimpses);
 	for (size_t i = 0; i < lanes->n; i++) {
 		lanes->lane[i]->glimpse = at;
 		while (at < lanes->glimpse_n && lanes->glimpse[at].lane == i)
 			at++;
 		lanes->lane[i]->glimpses = at - lanes->lane[i]->glimpse;
-		lanes->lane[i]->grain = grain(lanes, lanes->lane[i]);
+		lanes->lane[i]->grain = measure_grain(lanes, lanes->lane[i]);
 	}
 }
 
 /* ---- all of it ---- */
 
-static int by_place(const void *first, const void *second)
+static int compare_entries(const void *first, const void *second)
 {
 	const struct ws_census_entry *left = first, *right = second;
 
 	if (left->source != right->source)
-		return left->source < right->source ? -1 : 1;
+		return ws_compare(left->source, right->source);
 	if (left->block != right->block)
-		return left->block < right->block ? -1 : 1;
+		return ws_compare(left->block, right->block);
 	return ws_compare(left->lane, right->lane);
 }
 
@@ -414,7 +437,7 @@ static void join_entries(struct ws_lanes *lanes, const struct ws_lane_worker *wo
 		lanes->census_n += workers[i].out_n;
 	}
 	if (lanes->census_n)
-		qsort(lanes->census, lanes->census_n, sizeof(*lanes->census), by_place);
+		qsort(lanes->census, lanes->census_n, sizeof(*lanes->census), compare_entries);
 	for (size_t i = 0; i < lanes->census_n; i++) {
 		struct ws_census_entry *entry = &lanes->census[i];
 
@@ -426,10 +449,10 @@ static void join_entries(struct ws_lanes *lanes, const struct ws_lane_worker *wo
 
 void ws_lanes_census(struct ws_lanes *lanes, struct ws_lane_worker *workers, uint32_t worker_n)
 {
-	for (uint32_t s = 0; s < ws_source_count; s++) {
-		uint64_t rows = ws_report_rows(lanes->report, ws_sources[s].table);
+	for (uint32_t s = 0; s < WS_EVENT_KINDS; s++) {
+		uint64_t rows = ws_report_rows(lanes->report, ws_event_kinds[s].table);
 
-		if (rows && rows < UINT32_MAX && ws_sources[s].feeds)
+		if (rows && rows < UINT32_MAX && ws_event_kinds[s].feeds)
 			count_source(lanes, s, workers, worker_n);
 	}
 	join_entries(lanes, workers, worker_n);
@@ -439,8 +462,9 @@ void ws_lanes_census(struct ws_lanes *lanes, struct ws_lane_worker *workers, uin
 
 bool ws_lanes_have_rows(const struct ws_report *report)
 {
-	for (uint32_t s = 0; s < ws_source_count; s++)
-		if (ws_sources[s].feed[0].keys && ws_report_rows(report, ws_sources[s].table))
+	for (uint32_t s = 0; s < WS_EVENT_KINDS; s++)
+		if (ws_event_kinds[s].feed[0].keys &&
+		    ws_report_rows(report, ws_event_kinds[s].table))
 			return true;
 	return false;
 }

@@ -36,7 +36,7 @@ static int place_batch(void *ctx, const struct ws_batch *batch)
 	struct place *place = ctx;
 	struct ws_raw raw;
 
-	for (uint32_t f = 0; f < place->pass.source_s->feeds; f++)
+	for (uint32_t f = 0; f < place->pass.kind->feeds; f++)
 		for (size_t i = 0; i < batch->rows; i++) {
 			uint32_t lane =
 				ws_lane_of_row(&place->pass, place->pass.workers, f, batch, i);
@@ -68,7 +68,7 @@ static size_t choose_blocks(const struct closeup *closeup, const struct ws_censu
 		if (!skip[entry[i].block] || !closeup->lane[entry[i].lane])
 			continue;
 		block_info = ws_report_block(closeup->lanes->report,
-					     ws_sources[entry[i].source].table, entry[i].block);
+					     ws_event_kinds[entry[i].source].table, entry[i].block);
 		if ((int64_t)block_info.time_min >= closeup->t1 ||
 		    (int64_t)block_info.time_max < closeup->t0)
 			continue;
@@ -93,11 +93,10 @@ static void read_source(struct closeup *closeup, const struct ws_census_entry *e
 {
 	struct place place = {.closeup = closeup,
 			      .pass = ws_lane_pass_new(closeup->lanes, entry->source, worker)};
-	size_t blocks = ws_report_blocks(closeup->lanes->report, place.pass.source_s->table),
-	       chosen;
+	size_t blocks = ws_report_blocks(closeup->lanes->report, place.pass.kind->table), chosen;
 	uint8_t *skip = ws_malloc(blocks + 1);
-	struct ws_scan sc = {.table = place.pass.source_s->table,
-			     .columns = ws_lane_event_columns(place.pass.source_s),
+	struct ws_scan sc = {.table = place.pass.kind->table,
+			     .columns = ws_lane_event_columns(place.pass.kind),
 			     .time_max = UINT64_MAX,
 			     .workers = 1,
 			     .skip = skip};
@@ -110,7 +109,7 @@ static void read_source(struct closeup *closeup, const struct ws_census_entry *e
 			if (!skip[entry[i].block])
 				give_up(closeup, entry[i].lane);
 	} else if (chosen) {
-		base = ws_lane_row_bases(closeup->lanes->report, place.pass.source_s->table);
+		base = ws_lane_row_bases(closeup->lanes->report, place.pass.kind->table);
 		place.pass.row_base = base;
 		ws_lane_workers_forget(worker, 1);
 		ws_scan_run(closeup->lanes->report, &sc, place_batch, &place, NULL);
@@ -120,7 +119,7 @@ static void read_source(struct closeup *closeup, const struct ws_census_entry *e
 }
 
 /* The lane as level.c wants it: with its raw events where it frees them. */
-static void finish(struct ws_lanes *lanes, struct ws_lane *lane)
+static void finish_closeup(struct ws_lanes *lanes, struct ws_lane *lane)
 {
 	struct ws_raw *raw = ws_space_new(lane->filled * sizeof(*raw));
 
@@ -147,8 +146,7 @@ struct ws_lane **ws_closeup_new(struct ws_lanes *lanes_l, const uint32_t *lanes,
 
 	for (size_t i = 0; i < n; i++) {
 		const struct ws_lane *lane = lanes_l->lane[lanes[i]];
-		bool named =
-			stacks || (lane->kind != WS_LANE_SAMPLE && lane->kind != WS_LANE_PYTHON);
+		bool named = stacks || !ws_lane_names_functions(lane->kind);
 
 		if (ws_lane_ready(lane) || lane->kind == WS_LANE_PROJECTED ||
 		    lane->kind == WS_LANE_STATE || !named || closeup.lane[lanes[i]])
@@ -170,7 +168,7 @@ struct ws_lane **ws_closeup_new(struct ws_lanes *lanes_l, const uint32_t *lanes,
 	ws_lane_workers_free(worker, workers);
 	for (size_t i = 0; i < lanes_l->n; i++)
 		if (closeup.lane[i])
-			finish(lanes_l, closeup.lane[i]);
+			finish_closeup(lanes_l, closeup.lane[i]);
 	return closeup.lane;
 }
 

@@ -22,87 +22,25 @@
 #include "base/mem.h"
 #include "query/stacks.h"
 #include "query/states.h"
-
-enum ws_lane_kind {
-	WS_LANE_NVTX,	    /* thread, domain; 1 for start/end ranges */
-	WS_LANE_OSRT,	    /* thread */
-	WS_LANE_CUDA_API,   /* thread */
-	WS_LANE_CUDA_OTHER, /* thread: overhead, compiling, modules */
-	WS_LANE_OP,	    /* thread, 1 for calls of Python */
-	WS_LANE_SLICE,	    /* thread; category of calls of a library, else 0 */
-	WS_LANE_GIL,	    /* thread */
-	WS_LANE_STATE,	    /* thread: on a core, ready, waiting and for what (thread_states.c) */
-	WS_LANE_SAMPLE,	    /* thread */
-	WS_LANE_PYTHON,	    /* thread */
-	WS_LANE_PROJECTED,  /* process, device, thread, domain: NVTX ranges as the work launched in
-			       them ran (project.c) */
-	WS_LANE_KERNELS,    /* process, device */
-	WS_LANE_MEMORY,	    /* process, device */
-	WS_LANE_STREAM,	    /* process, device, context, stream */
-	WS_LANE_SYNC,	    /* process, device */
-	WS_LANE_UM,	    /* process, device */
-	WS_LANE_GPU_BYTES,  /* process, device, memory kind: a counter */
-	WS_LANE_COLLECTIVE, /* process */
-	WS_LANE_CPU,	    /* core */
-	WS_LANE_FTRACE,	    /* core */
-	WS_LANE_TRACK,	    /* track */
-	WS_LANE_COUNTER,    /* counter */
-	WS_LANE_OUTPUT,
-	WS_LANE_DIAGNOSTIC,
-	WS_LANE_KINDS
-};
-
-/* How a lane is called in the interface to the page; and whether it is a counter. */
-struct ws_lane_desc {
-	const char *name;
-	bool counter;
-};
-extern const struct ws_lane_desc ws_lane_descs[WS_LANE_KINDS];
+#include "schema/events.h"
 
 /*
  * What an event is called: 30 bits of a number and in the two highest bits what it numbers. Texts
- * of our own are listed in names.c.
+ * of our own are listed in events.def.
  */
-enum { WS_NAME_STRING = 0, WS_NAME_THREAD = 1, WS_NAME_OURS = 2, WS_NAME_FUNCTION = 3 };
+enum ws_name_space {
+#define WS_NAME_SPACE(space, value) WS_NAME_##space = value,
+#include "schema/tiles.def"
+};
 #define WS_NAME(space, id) ((uint32_t)(space) << 30 | ((uint32_t)(id)&0x3fffffff))
 
-/* Tables that feed lanes: events keep the number of their source. */
-enum ws_source_name {
-	WS_NAMED_STR,	 /* by a STR column */
-	WS_NAMED_THREAD, /* by the thread in a column */
-	WS_NAMED_FRAME,	 /* by the function of a frame */
-	WS_NAMED_STACK,	 /* by the function of the innermost frame of a stack */
-	WS_NAMED_ENUM, /* texts of our own, from `ours` on by the column's value, less than `ours_n`
-			*/
-};
-enum ws_feed_when { WS_FEED_ALWAYS, WS_FEED_ZERO, WS_FEED_NONZERO, WS_FEED_NOT_NULL };
-
-struct ws_feed {
-	uint8_t kind; /* enum ws_lane_kind */
-	uint8_t keys;
-	int8_t key[4]; /* columns */
-	uint8_t when;  /* enum ws_feed_when of column `test` */
-	int8_t test;
-};
-
-struct ws_source {
-	enum ws_table table;
-	int8_t start, end; /* columns; end -1: moments. For counters: the value */
-	uint8_t naming;
-	int8_t name; /* column */
-	uint16_t ours, ours_n;
-	bool f64; /* a counter's values are doubles already */
-	struct ws_feed feed[2];
-	uint8_t feeds;
-};
-extern const struct ws_source ws_sources[];
-extern const size_t ws_source_count;
-
-/* Texts of our own by number. */
-const char *ws_own_name(uint32_t i);
-
 enum { WS_LEVEL_STRIDE = 64, WS_LEVEL_FAN = 16, WS_LEVEL_PYRAMID = 8, WS_LEVELS_MOST = 200 };
-enum { WS_EVENT_SOURCE = 0x3f, WS_EVENT_OPEN = 0x40, WS_EVENT_MOMENT = 0x80 };
+/* Events keep the number of their kind (ws_event_kinds), and flags. */
+enum ws_event_bits {
+#define WS_EVENT_BIT(name, value) WS_EVENT_##name = value,
+#include "schema/tiles.def"
+};
+_Static_assert(WS_EVENT_KINDS <= WS_EVENT_SOURCE + 1, "the number of a kind fits");
 
 /* A level: columns of n events, in order of time and not overlapping. */
 struct ws_level {
@@ -346,20 +284,10 @@ uint32_t ws_lane_make(struct ws_lanes *lanes, uint8_t kind, const uint32_t key[4
 
 /* ---- states of threads (thread_states.c) ---- */
 
-/* What the page tells states apart by: the colours of these events (viewer/src/colors.ts has them
- * in this order). */
+/* What the page tells states apart by: the colours of these events. */
 enum ws_state_class {
-	WS_STATE_RUNS,
-	WS_STATE_POLLS, /* on a core, asking again and again whether the GPU is done */
-	WS_STATE_READY,
-	WS_STATE_LOCK,
-	WS_STATE_CONDITION,
-	WS_STATE_IO,
-	WS_STATE_GPU,
-	WS_STATE_GIL,
-	WS_STATE_SLEEP,
-	WS_STATE_FAULT,
-	WS_STATE_OTHER,
+#define WS_STATE_CLASS(class, word) WS_STATE_##class,
+#include "schema/tiles.def"
 };
 
 /* The `ref` of such an event, which is no row. */

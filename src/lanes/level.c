@@ -16,16 +16,16 @@
 
 /* ---- order ---- */
 
-static bool before(const struct ws_raw *left, const struct ws_raw *right)
+static bool starts_before(const struct ws_raw *left, const struct ws_raw *right)
 {
 	return left->start != right->start ? left->start < right->start
 	       : left->end != right->end   ? left->end > right->end
 					   : left->level < right->level;
 }
 
-static int compare(const void *first, const void *second)
+static int compare_events(const void *first, const void *second)
 {
-	return before(first, second) ? -1 : before(second, first);
+	return starts_before(first, second) ? -1 : starts_before(second, first);
 }
 
 /* Merge the sorted rest back into the sorted kept, which stand at the front of `v`; from the end,
@@ -35,7 +35,8 @@ static void merge_back(struct ws_raw *raw, size_t kept, const struct ws_raw *res
 	size_t to = kept + n;
 
 	while (n)
-		raw[--to] = kept && before(&rest[n - 1], &raw[kept - 1]) ? raw[--kept] : rest[--n];
+		raw[--to] = kept && starts_before(&rest[n - 1], &raw[kept - 1]) ? raw[--kept]
+										: rest[--n];
 }
 
 static void sort_events(struct ws_raw *raw, size_t n)
@@ -44,15 +45,15 @@ static void sort_events(struct ws_raw *raw, size_t n)
 	size_t kept = 0, out = 0, cap = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!kept || !before(&raw[i], &raw[kept - 1])) {
+		if (!kept || !starts_before(&raw[i], &raw[kept - 1])) {
 			if (kept != i)
 				raw[kept] = raw[i];
 			kept++;
 			continue;
 		}
 		/* One that came too early may be alone in that, and those after it right. */
-		if (kept > 1 && !before(&raw[i], &raw[kept - 2]) && i + 1 < n &&
-		    before(&raw[i + 1], &raw[kept - 1])) {
+		if (kept > 1 && !starts_before(&raw[i], &raw[kept - 2]) && i + 1 < n &&
+		    starts_before(&raw[i + 1], &raw[kept - 1])) {
 			ws_grow(rest, cap, out + 1);
 			rest[out++] = raw[kept - 1];
 			raw[kept - 1] = raw[i];
@@ -62,7 +63,7 @@ static void sort_events(struct ws_raw *raw, size_t n)
 		rest[out++] = raw[i];
 	}
 	if (out > n / 2)
-		qsort(rest, out, sizeof(*rest), compare);
+		qsort(rest, out, sizeof(*rest), compare_events);
 	else if (out)
 		sort_events(rest, out);
 	merge_back(raw, kept, rest, out);
@@ -82,7 +83,7 @@ struct slots {
  * The first level that is free at the start of `e` and below what encloses it at the depth before
  * its own, or WS_LEVELS_MOST. A moment at the end of another event is beside it.
  */
-static inline uint32_t place(struct slots *slots, const struct ws_raw *raw)
+static inline uint32_t place_event(struct slots *slots, const struct ws_raw *raw)
 {
 	uint32_t i = raw->level;
 
@@ -179,7 +180,7 @@ static void make_levels(struct ws_lane *lane)
 	struct slots *slots = ws_calloc(1, sizeof(*slots));
 
 	for (uint64_t i = 0; i < lane->filled; i++) {
-		uint32_t k = place(slots, &lane->raw[i]);
+		uint32_t k = place_event(slots, &lane->raw[i]);
 
 		if (k < WS_LEVELS_MOST)
 			slots->n[k]++;
@@ -194,7 +195,7 @@ static void make_levels(struct ws_lane *lane)
 	}
 	slots->used = 0;
 	for (uint64_t i = 0; i < lane->filled; i++) {
-		uint32_t k = place(slots, &lane->raw[i]);
+		uint32_t k = place_event(slots, &lane->raw[i]);
 
 		if (k < WS_LEVELS_MOST)
 			level_push(&lane->level[k], &lane->raw[i]);
@@ -206,7 +207,7 @@ static void make_levels(struct ws_lane *lane)
 
 /* Go over the stretches in which anything is under way; put them into `v` unless it is NULL.
  * Returns how many. */
-static uint32_t covered(const struct ws_lane *lane, struct ws_level *level)
+static uint32_t covered_time(const struct ws_lane *lane, struct ws_level *level)
 {
 	struct ws_raw now = {0};
 	uint32_t n = 0;
@@ -233,8 +234,8 @@ static uint32_t covered(const struct ws_lane *lane, struct ws_level *level)
 static void make_cover(struct ws_lane *lane)
 {
 	lane->cover = ws_calloc(1, sizeof(*lane->cover));
-	level_alloc(lane->cover, covered(lane, NULL));
-	covered(lane, lane->cover);
+	level_alloc(lane->cover, covered_time(lane, NULL));
+	covered_time(lane, lane->cover);
 	level_sums(lane->cover);
 }
 

@@ -1,22 +1,9 @@
 /*
  * names.c - from the number that an event keeps as its name to a text.
  */
-#include "lanes/names.h"
+#include "lanes/lane.h"
 
 #include <string.h>
-
-static const char *const own_texts[] = {
-#define OWN_TEXTS(name, n, ...) __VA_ARGS__,
-	WS_OWN_TEXTS(OWN_TEXTS)
-#undef OWN_TEXTS
-};
-_Static_assert(WS_COUNT(own_texts) == WS_OWN_TEXT_COUNT,
-	       "each list of texts has as many as it says");
-
-const char *ws_own_name(uint32_t i)
-{
-	return i < WS_COUNT(own_texts) ? own_texts[i] : "";
-}
 
 static const char *thread_name(const struct ws_lanes *lanes, uint32_t id)
 {

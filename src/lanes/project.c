@@ -73,7 +73,7 @@ void ws_project_lanes(struct ws_lanes *lanes)
 
 /* ---- calls by correlation ---- */
 
-static size_t slot(const struct project *project, uint32_t process, uint32_t correlation)
+static size_t find_slot(const struct project *project, uint32_t process, uint32_t correlation)
 {
 	uint64_t key = ((uint64_t)process << 32 | correlation) * UINT64_C(0x9e3779b97f4a7c15);
 	size_t at = (key ^ key >> 29) & project->mask;
@@ -84,7 +84,7 @@ static size_t slot(const struct project *project, uint32_t process, uint32_t cor
 	return at;
 }
 
-static int take_calls(void *ctx, const struct ws_batch *batch)
+static int add_calls(void *ctx, const struct ws_batch *batch)
 {
 	struct project *project = ctx;
 
@@ -100,7 +100,7 @@ static int take_calls(void *ctx, const struct ws_batch *batch)
 		ws_map_get(&project->first, thread, &wanted);
 		if (!wanted || id == WS_NO_U32 || !process || end < start || end == WS_NO_TIME)
 			continue;
-		call = &project->calls[slot(project, process, (uint32_t)id)];
+		call = &project->calls[find_slot(project, process, (uint32_t)id)];
 		if (call->process && call->start <= start) /* a driver call inside of it */
 			continue;
 		*call = (struct call){
@@ -124,13 +124,14 @@ static void load_calls(struct project *project)
 	project->bytes = project->mask * sizeof(*project->calls);
 	project->calls = ws_space_new(project->bytes);
 	project->mask--;
-	ws_scan_run(project->lanes->report, &scan, take_calls, project, NULL);
+	ws_scan_run(project->lanes->report, &scan, add_calls, project, NULL);
 }
 
 /* ---- work to ranges ---- */
 
 /* The event of a level that spans the whole call, or UINT32_MAX. */
-static uint32_t around(const struct ws_level *level, uint32_t *near, const struct call *call)
+static uint32_t find_range_around(const struct ws_level *level, uint32_t *near,
+				  const struct call *call)
 {
 	uint32_t from = *near < level->n && level->start[*near] <= call->start ? *near : 0,
 		 i = ws_level_seek(level, from, level->n, call->start + 1);
@@ -144,13 +145,13 @@ static uint32_t around(const struct ws_level *level, uint32_t *near, const struc
 		       : UINT32_MAX;
 }
 
-static void widen(struct project *project, struct target *target, const struct call *call,
-		  uint64_t start, uint64_t end)
+static void widen_range(struct project *project, struct target *target, const struct call *call,
+			uint64_t start, uint64_t end)
 {
 	const struct ws_lane *lane = project->lanes->lane[target->nvtx];
 
 	for (uint32_t k = 0; k < lane->levels; k++) {
-		uint32_t i = around(&lane->level[k], &target->near[k], call);
+		uint32_t i = find_range_around(&lane->level[k], &target->near[k], call);
 		struct span *span = i == UINT32_MAX ? NULL : &target->span[k][i];
 
 		if (!span)
@@ -160,7 +161,7 @@ static void widen(struct project *project, struct target *target, const struct c
 	}
 }
 
-static int take_work(void *ctx, const struct ws_batch *batch)
+static int add_work(void *ctx, const struct ws_batch *batch)
 {
 	struct project *project = ctx;
 
@@ -175,7 +176,7 @@ static int take_work(void *ctx, const struct ws_batch *batch)
 		    batch->col[project->columns->correlation][i] == WS_NO_U32 ||
 		    !batch->col[project->columns->process][i])
 			continue;
-		call = &project->calls[slot(
+		call = &project->calls[find_slot(
 			project, (uint32_t)batch->col[project->columns->process][i],
 			(uint32_t)batch->col[project->columns->correlation][i])];
 		if (!call->process)
@@ -183,7 +184,7 @@ static int take_work(void *ctx, const struct ws_batch *batch)
 		for (size_t k = ws_map_get(&project->first, call->thread, &known);
 		     known && k < project->n && project->target[k].thread == call->thread; k++)
 			if (project->target[k].device == device)
-				widen(project, &project->target[k], call, start, end);
+				widen_range(project, &project->target[k], call, start, end);
 	}
 	return __atomic_load_n(&project->lanes->stop, __ATOMIC_RELAXED);
 }
@@ -201,13 +202,13 @@ static void scan_work(struct project *project)
 				       .time_max = UINT64_MAX,
 				       .workers = 1};
 
-		ws_scan_run(project->lanes->report, &scan, take_work, project, NULL);
+		ws_scan_run(project->lanes->report, &scan, add_work, project, NULL);
 	}
 }
 
 /* ---- lanes ---- */
 
-static int by_thread(const void *first, const void *second)
+static int compare_threads(const void *first, const void *second)
 {
 	const struct target *left = first, *right = second;
 
@@ -236,7 +237,7 @@ static void find_targets(struct project *project)
 		project->target[project->n++] = target;
 	}
 	if (project->n)
-		qsort(project->target, project->n, sizeof(*project->target), by_thread);
+		qsort(project->target, project->n, sizeof(*project->target), compare_threads);
 	for (size_t i = project->n; i--;) {
 		struct target *t = &project->target[i];
 		const struct ws_lane *lane = project->lanes->lane[t->nvtx];

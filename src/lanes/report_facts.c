@@ -36,7 +36,7 @@ struct bytes {
 };
 
 /* Of texts that are too long for a page the beginning. */
-static struct bytes bytes_of(const struct ws_report *report, uint64_t id)
+static struct bytes get_bytes(const struct ws_report *report, uint64_t id)
 {
 	struct bytes bytes;
 
@@ -48,12 +48,12 @@ static struct bytes bytes_of(const struct ws_report *report, uint64_t id)
 static void string_at(struct ws_text *text, const char *key, const struct ws_report *report,
 		      uint64_t id)
 {
-	struct bytes bytes = bytes_of(report, id);
+	struct bytes bytes = get_bytes(report, id);
 
 	ws_put_text(text, key, bytes.text, bytes.n);
 }
 
-static void facts(struct ws_text *text, const struct ws_report *report)
+static void put_meta_facts(struct ws_text *text, const struct ws_report *report)
 {
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_meta, 0, UINT64_MAX);
 	const uint64_t *values;
@@ -91,7 +91,7 @@ static void put_diagnostic(struct ws_text *out, const struct ws_shown_report *re
 
 #define BYTES(literal) ((struct bytes){literal, sizeof(literal) - 1})
 
-static void diagnostics(struct ws_text *text, const struct ws_shown_report *rep)
+static void put_diagnostics(struct ws_text *text, const struct ws_shown_report *rep)
 {
 	struct ws_cursor *cursor =
 		ws_cursor_open(rep->lanes->report, WS_TABLE_diagnostic, 0, UINT64_MAX);
@@ -105,13 +105,13 @@ static void diagnostics(struct ws_text *text, const struct ws_shown_report *rep)
 	for (int i = 0; i < MOST_ROWS && ws_cursor_next(cursor, &values); i++)
 		put_diagnostic(text, rep, values[ws_diagnostic_start],
 			       values[ws_diagnostic_severity],
-			       bytes_of(rep->lanes->report, values[ws_diagnostic_source]),
-			       bytes_of(rep->lanes->report, values[ws_diagnostic_text]));
+			       get_bytes(rep->lanes->report, values[ws_diagnostic_source]),
+			       get_bytes(rep->lanes->report, values[ws_diagnostic_text]));
 	ws_text_puts(text, "]");
 	ws_cursor_close(cursor);
 }
 
-static void losses(struct ws_text *text, const struct ws_shown_report *rep)
+static void put_losses(struct ws_text *text, const struct ws_shown_report *rep)
 {
 	struct ws_cursor *cursor = ws_cursor_open(rep->lanes->report, WS_TABLE_loss, 0, UINT64_MAX);
 	const uint64_t *values;
@@ -132,7 +132,7 @@ static void losses(struct ws_text *text, const struct ws_shown_report *rep)
 	ws_cursor_close(cursor);
 }
 
-static void output(struct ws_text *text, const struct ws_shown_report *rep)
+static void put_output(struct ws_text *text, const struct ws_shown_report *rep)
 {
 	struct ws_cursor *cursor =
 		ws_cursor_open(rep->lanes->report, WS_TABLE_output, 0, UINT64_MAX);
@@ -159,7 +159,7 @@ static void output(struct ws_text *text, const struct ws_shown_report *rep)
 	ws_cursor_close(cursor);
 }
 
-static void tables(struct ws_text *text, const struct ws_report *report)
+static void put_tables(struct ws_text *text, const struct ws_report *report)
 {
 	ws_put_key(text, "tables");
 	ws_text_puts(text, "[");
@@ -176,7 +176,7 @@ static void tables(struct ws_text *text, const struct ws_report *report)
 	ws_text_puts(text, "]");
 }
 
-static void damage(struct ws_text *text, const struct ws_report *report)
+static void put_damage(struct ws_text *text, const struct ws_report *report)
 {
 	ws_put_key(text, "damage");
 	ws_text_puts(text, "[");
@@ -194,12 +194,13 @@ static uint64_t first_event(const struct ws_shown_report *rep)
 {
 	uint64_t first = UINT64_MAX;
 
-	for (size_t i = 0; i < ws_source_count; i++) {
-		enum ws_table table = ws_sources[i].table;
+	for (size_t i = 0; i < WS_EVENT_KINDS; i++) {
+		const struct ws_event_kind *kind = &ws_event_kinds[i];
+		enum ws_table table = kind->table;
 
-		for (size_t k = 0; table != WS_TABLE_output && table != WS_TABLE_diagnostic &&
-				   k < ws_report_blocks(rep->lanes->report, table);
-		     k++) {
+		if (kind->is_of_recording || !ws_event_has_lane(kind))
+			continue;
+		for (size_t k = 0; k < ws_report_blocks(rep->lanes->report, table); k++) {
 			uint64_t min = ws_report_block(rep->lanes->report, table, k).time_min;
 
 			first = ws_min(min, first);
@@ -223,11 +224,11 @@ void ws_put_report_facts(struct ws_text *text, const struct ws_shown_report *rep
 	ws_text_printf(text, "\"%" PRId64 "\"", rep->realtime);
 	ws_put_int(text, "bytes", (int64_t)ws_report_file_size(rep->lanes->report));
 	ws_put_int(text, "complete", ws_report_complete(rep->lanes->report));
-	facts(text, rep->lanes->report);
-	diagnostics(text, rep);
-	losses(text, rep);
-	output(text, rep);
-	tables(text, rep->lanes->report);
-	damage(text, rep->lanes->report);
+	put_meta_facts(text, rep->lanes->report);
+	put_diagnostics(text, rep);
+	put_losses(text, rep);
+	put_output(text, rep);
+	put_tables(text, rep->lanes->report);
+	put_damage(text, rep->lanes->report);
 	ws_text_puts(text, "}");
 }

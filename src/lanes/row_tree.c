@@ -29,7 +29,7 @@ static struct ws_map load_map(const struct ws_report *report, enum ws_table tabl
 	return map;
 }
 
-static uint64_t get(const struct ws_map *map, uint64_t high, uint64_t low, uint64_t fallback)
+static uint64_t look_up(const struct ws_map *map, uint64_t high, uint64_t low, uint64_t fallback)
 {
 	bool found;
 	uint64_t v = ws_map_get(map, high << 32 | (uint32_t)low, &found);
@@ -46,18 +46,20 @@ struct tree {
 	/* Of each thread, and of each process (high bit set): events, and its time on cores or,
 	 * where that was not recorded, events. */
 	struct ws_map events, work;
-	struct ws_map launches; /* threads that launch work or name what they do */
-	struct ws_map load;	/* of each process: the work of all its threads */
-	struct ws_map tier;	/* of each process: enum tier */
-	struct ws_map place;	/* of each process: where it comes, from 1 */
-	uint64_t busiest;	/* the largest load */
-	struct ws_map shown;	/* processes that have a row */
-	bool scheduled;		/* time on cores is known */
+	struct ws_map launches;		     /* threads that launch work or name what they do */
+	struct ws_map load;		     /* of each process: the work of all its threads */
+	struct ws_map tier;		     /* of each process: enum tier */
+	struct ws_map place;		     /* of each process: where it comes, from 1 */
+	uint64_t busiest;		     /* the largest load */
+	struct ws_map shown;		     /* processes that have a row */
+	bool scheduled;			     /* time on cores is known */
+	uint8_t thread_order[WS_LANE_KINDS]; /* kinds of rows as they are shown below a thread */
+	size_t thread_kinds;
 };
 
 /* ---- rows ---- */
 
-static void row(const struct tree *tree, const char *id, const char *parent, const char *type)
+static void begin_row(const struct tree *tree, const char *id, const char *parent, const char *type)
 {
 	ws_put_comma(tree->out);
 	ws_text_puts(tree->out, "\n{");
@@ -71,7 +73,7 @@ static void end_row(const struct tree *tree)
 	ws_text_puts(tree->out, "}");
 }
 
-static void lane_facts(const struct tree *tree, uint32_t i)
+static void put_lane_facts(const struct tree *tree, uint32_t i)
 {
 	const struct ws_lane *lane = tree->lanes->lane[i];
 
@@ -101,89 +103,98 @@ static void lane_facts(const struct tree *tree, uint32_t i)
 	}
 }
 
-static void lane_row(const struct tree *tree, uint32_t i, const char *parent, const char *label,
-		     size_t label_n)
+static void put_lane_row(const struct tree *tree, uint32_t i, const char *parent, const char *label,
+			 size_t label_n)
 {
 	char id[16];
 
 	snprintf(id, sizeof(id), "l%" PRIu32, i);
-	row(tree, id, parent, ws_lane_descs[tree->lanes->lane[i]->kind].name);
+	begin_row(tree, id, parent, ws_lane_descs[tree->lanes->lane[i]->kind].name);
 	if (label)
 		ws_put_text(tree->out, "label", label, label_n);
-	lane_facts(tree, i);
+	put_lane_facts(tree, i);
 	end_row(tree);
 }
 
-static void string_lane_row(const struct tree *tree, uint32_t i, const char *parent, uint32_t text)
+static void put_string_lane_row(const struct tree *tree, uint32_t i, const char *parent,
+				uint32_t text)
 {
 	size_t n;
 	const char *word = ws_report_string(tree->lanes->report, text, &n);
 
-	lane_row(tree, i, parent, word, n);
+	put_lane_row(tree, i, parent, word, n);
 }
 
 /* ---- threads ---- */
 
-static bool of_thread(uint8_t kind)
+static bool is_below_thread(uint8_t kind)
 {
-	return kind <= WS_LANE_PYTHON;
+	return ws_lane_descs[kind].place == WS_PLACE_THREAD;
 }
 
-static bool of_device(uint8_t kind)
+static bool is_below_device(uint8_t kind)
 {
-	return kind >= WS_LANE_PROJECTED && kind <= WS_LANE_GPU_BYTES;
+	return ws_lane_descs[kind].place == WS_PLACE_DEVICE;
 }
 
-/* Kinds in the order they are shown below a thread: what it was doing, from the machine up to the
- * program. */
-static const uint8_t thread_order[] = {WS_LANE_STATE,	  WS_LANE_SAMPLE, WS_LANE_PYTHON,
-				       WS_LANE_GIL,	  WS_LANE_OSRT,	  WS_LANE_NVTX,
-				       WS_LANE_OP,	  WS_LANE_SLICE,  WS_LANE_CUDA_API,
-				       WS_LANE_CUDA_OTHER};
+/* The order of the kinds of rows below a thread; returns how many there are. */
+static size_t order_thread_lanes(uint8_t kinds[WS_LANE_KINDS])
+{
+	size_t n = 0;
 
-static void thread_lane(const struct tree *tree, uint32_t i, const char *parent)
+	for (unsigned order = 0; order <= UINT8_MAX; order++)
+		for (uint8_t kind = 0; kind < WS_LANE_KINDS; kind++)
+			if (is_below_thread(kind) && ws_lane_descs[kind].order == order)
+				kinds[n++] = kind;
+	return n;
+}
+
+static void put_thread_lane(const struct tree *tree, uint32_t i, const char *parent)
 {
 	const struct ws_lane *lane = tree->lanes->lane[i];
 
 	if (lane->kind == WS_LANE_NVTX && lane->key[1]) {
 		uint64_t process = ws_who_thread(tree->lanes->who, lane->key[0])->process;
 
-		string_lane_row(tree, i, parent,
-				(uint32_t)get(&tree->lanes->domains, process, lane->key[1], 0));
+		put_string_lane_row(tree, i, parent,
+				    (uint32_t)look_up(&tree->lanes->domains, process, lane->key[1],
+						      0));
 		return;
 	}
 	if (lane->kind == WS_LANE_SLICE && lane->key[1])
-		string_lane_row(tree, i, parent, lane->key[1]);
+		put_string_lane_row(tree, i, parent, lane->key[1]);
 	else
-		lane_row(tree, i, parent, NULL, 0);
+		put_lane_row(tree, i, parent, NULL, 0);
 }
 
-static void thread_row(struct tree *tree, uint32_t thread, const uint32_t *lanes, size_t n,
-		       const char *parent)
+static void put_thread_row(struct tree *tree, uint32_t thread, const uint32_t *lanes, size_t n,
+			   const char *parent)
 {
 	const struct ws_thread_info *info = ws_who_thread(tree->lanes->who, thread);
 	char id[16];
 
 	snprintf(id, sizeof(id), "t%" PRIu32, thread);
-	row(tree, id, parent, "thread");
+	begin_row(tree, id, parent, "thread");
 	ws_put_string(tree->out, "label", info->name);
 	ws_put_int(tree->out, "tid", info->tid);
 	ws_put_int(tree->out, "main", info->tid == info->pid);
 	ws_put_int(tree->out, "count", (int64_t)ws_map_get(&tree->events, thread, NULL));
 	end_row(tree);
-	for (size_t k = 0; k < WS_COUNT(thread_order); k++)
+	for (size_t k = 0; k < tree->thread_kinds; k++)
 		for (size_t i = 0; i < n; i++)
-			if (tree->lanes->lane[lanes[i]]->kind == thread_order[k])
-				thread_lane(tree, lanes[i], id);
+			if (tree->lanes->lane[lanes[i]]->kind == tree->thread_order[k])
+				put_thread_lane(tree, lanes[i], id);
 }
 
 /* ---- order ---- */
 
 static uint64_t process_of(const struct tree *tree, const struct ws_lane *lane)
 {
-	if (of_thread(lane->kind))
+	if (is_below_thread(lane->kind))
 		return ws_who_thread(tree->lanes->who, lane->key[0])->process;
-	return lane->kind == WS_LANE_COLLECTIVE ? lane->key[0] : UINT32_MAX;
+	if (ws_lane_descs[lane->kind].place == WS_PLACE_PROCESS)
+		return lane->key[0];
+	return UINT32_MAX;
 }
 
 static uint64_t events_of(const struct tree *tree, uint64_t key)
@@ -221,7 +232,7 @@ static bool is_quiet(const struct tree *tree, uint32_t thread)
 }
 
 /* The main thread if it launches work, others that do, busy ones, those that hardly ran. */
-static int by_thread(const struct tree *tree, uint32_t a, uint32_t b)
+static int compare_threads(const struct tree *tree, uint32_t a, uint32_t b)
 {
 	bool x = ws_map_get(&tree->launches, a, NULL), y = ws_map_get(&tree->launches, b, NULL);
 	uint64_t m = ws_map_get(&tree->work, a, NULL), n = ws_map_get(&tree->work, b, NULL);
@@ -233,8 +244,8 @@ static int by_thread(const struct tree *tree, uint32_t a, uint32_t b)
 	if (is_main(tree, a) != is_main(tree, b))
 		return is_main(tree, a) ? -1 : 1;
 	if (m != n)
-		return m > n ? -1 : 1;
-	return a < b ? -1 : 1;
+		return ws_compare(n, m);
+	return ws_compare(a, b);
 }
 
 /*
@@ -250,7 +261,7 @@ static enum tier tier_of(const struct tree *tree, uint64_t process)
 }
 
 /* The first two in order of their start, as ranks are; others by their work. */
-static int by_process(const void *first, const void *second, void *ctx)
+static int compare_processes(const void *first, const void *second, void *ctx)
 {
 	const struct tree *tree = ctx;
 	uint64_t p = *(const uint64_t *)first, q = *(const uint64_t *)second;
@@ -258,13 +269,13 @@ static int by_process(const void *first, const void *second, void *ctx)
 	uint64_t m = ws_map_get(&tree->load, p, NULL), n = ws_map_get(&tree->load, q, NULL);
 
 	if (left != right)
-		return left < right ? -1 : 1;
+		return ws_compare(left, right);
 	if (left == TIER_WORKS && m != n)
-		return m > n ? -1 : 1;
+		return ws_compare(n, m);
 	return ws_compare(p, q);
 }
 
-static int by_owner(const void *first, const void *second, void *ctx)
+static int compare_owners(const void *first, const void *second, void *ctx)
 {
 	const struct tree *tree = ctx;
 	uint32_t i = *(const uint32_t *)first, j = *(const uint32_t *)second;
@@ -272,37 +283,36 @@ static int by_owner(const void *first, const void *second, void *ctx)
 	uint64_t p = process_of(tree, left), q = process_of(tree, right);
 
 	if (p != q && (p == UINT32_MAX || q == UINT32_MAX))
-		return p < q ? -1 : 1;
+		return ws_compare(p, q);
 	if (p != q)
 		return ws_map_get(&tree->place, p, NULL) < ws_map_get(&tree->place, q, NULL) ? -1
 											     : 1;
-	if (of_thread(left->kind) != of_thread(right->kind))
-		return of_thread(left->kind) ? -1 : 1;
-	if (of_thread(left->kind) && left->key[0] != right->key[0])
-		return by_thread(tree, left->key[0], right->key[0]);
+	if (is_below_thread(left->kind) != is_below_thread(right->kind))
+		return is_below_thread(left->kind) ? -1 : 1;
+	if (is_below_thread(left->kind) && left->key[0] != right->key[0])
+		return compare_threads(tree, left->key[0], right->key[0]);
 	if (left->kind != right->kind)
-		return left->kind < right->kind ? -1 : 1;
+		return ws_compare(left->kind, right->kind);
 	for (int k = 0; k < 4; k++)
 		if (left->key[k] != right->key[k])
-			return left->key[k] < right->key[k] ? -1 : 1;
+			return ws_compare(left->key[k], right->key[k]);
 	return 0;
 }
 
-static bool says_what(uint8_t kind)
+static bool names_its_work(uint8_t kind)
 {
-	return kind == WS_LANE_NVTX || kind == WS_LANE_CUDA_API || kind == WS_LANE_OP ||
-	       kind == WS_LANE_SLICE || kind == WS_LANE_COLLECTIVE;
+	return ws_lane_descs[kind].flags & WS_LANE_IS_SAYS_WHAT;
 }
 
 /* What a lane has that no other has. */
-static uint64_t own_count(const struct ws_lane *lane)
+static uint64_t count_own_events(const struct ws_lane *lane)
 {
 	return lane->uncounted ? 0 : lane->count;
 }
 
 /* Time on cores counts once all lanes are read, all at once: rows change places no more than one
  * time. */
-static void weigh(struct tree *tree)
+static void weigh_threads(struct tree *tree)
 {
 	bool placed = __atomic_load_n(&tree->lanes->placed, __ATOMIC_ACQUIRE);
 
@@ -312,12 +322,12 @@ static void weigh(struct tree *tree)
 	for (uint32_t i = 0; i < tree->lanes->n; i++) {
 		const struct ws_lane *lane = tree->lanes->lane[i];
 
-		if (!of_thread(lane->kind))
+		if (!is_below_thread(lane->kind))
 			continue;
-		if (says_what(lane->kind))
+		if (names_its_work(lane->kind))
 			ws_map_set(&tree->launches, lane->key[0], 1);
 		if (!tree->scheduled)
-			add_to(&tree->work, lane->key[0], own_count(lane));
+			add_to(&tree->work, lane->key[0], count_own_events(lane));
 		else if (lane->kind == WS_LANE_STATE)
 			add_to(&tree->work, lane->key[0], lane->busy);
 	}
@@ -325,8 +335,8 @@ static void weigh(struct tree *tree)
 		const struct ws_lane *lane = tree->lanes->lane[i];
 		uint64_t process = process_of(tree, lane) | UINT64_C(1) << PROCESS_BIT;
 
-		if (of_thread(lane->kind) && ws_map_get(&tree->work, lane->key[0], NULL) >
-						     ws_map_get(&tree->work, process, NULL))
+		if (is_below_thread(lane->kind) && ws_map_get(&tree->work, lane->key[0], NULL) >
+							   ws_map_get(&tree->work, process, NULL))
 			ws_map_set(&tree->work, process,
 				   ws_map_get(&tree->work, lane->key[0], NULL));
 	}
@@ -340,10 +350,10 @@ static void sort_processes(struct tree *tree)
 
 	for (uint32_t i = 0; i < tree->lanes->n; i++) {
 		const struct ws_lane *lane = tree->lanes->lane[i];
-		uint64_t p = of_device(lane->kind) ? lane->key[0] : process_of(tree, lane);
-		uint64_t tier = of_device(lane->kind)	? TIER_GPU
-				: says_what(lane->kind) ? TIER_NAMES
-							: TIER_QUIET;
+		uint64_t p = is_below_device(lane->kind) ? lane->key[0] : process_of(tree, lane);
+		uint64_t tier = is_below_device(lane->kind)  ? TIER_GPU
+				: names_its_work(lane->kind) ? TIER_NAMES
+							     : TIER_QUIET;
 		bool known;
 
 		if (p == UINT32_MAX)
@@ -352,8 +362,10 @@ static void sort_processes(struct tree *tree)
 			ws_map_set(&tree->tier, p, tier);
 		if (!known)
 			values[n++] = p;
-		if (of_thread(lane->kind) && (!tree->scheduled || lane->kind == WS_LANE_STATE))
-			add_to(&tree->load, p, tree->scheduled ? lane->busy : own_count(lane));
+		if (is_below_thread(lane->kind) &&
+		    (!tree->scheduled || lane->kind == WS_LANE_STATE))
+			add_to(&tree->load, p,
+			       tree->scheduled ? lane->busy : count_own_events(lane));
 		if (ws_map_get(&tree->load, p, NULL) > tree->busiest)
 			tree->busiest = ws_map_get(&tree->load, p, NULL);
 	}
@@ -361,7 +373,7 @@ static void sort_processes(struct tree *tree)
 		if (tier_of(tree, values[i]) == TIER_QUIET &&
 		    ws_map_get(&tree->load, values[i], NULL) >= tree->busiest / HARDLY)
 			ws_map_set(&tree->tier, values[i], TIER_WORKS);
-	qsort_r(values, n, sizeof(*values), by_process, tree);
+	qsort_r(values, n, sizeof(*values), compare_processes, tree);
 	for (size_t i = 0; i < n; i++)
 		ws_map_set(&tree->place, values[i], i + 1);
 	free(values);
@@ -375,69 +387,83 @@ static void sort_lanes(struct tree *tree)
 		uint64_t process = process_of(tree, lane);
 
 		tree->order[i] = i;
-		if (of_thread(lane->kind))
+		if (is_below_thread(lane->kind))
 			ws_map_set(&tree->events, lane->key[0],
-				   ws_map_get(&tree->events, lane->key[0], NULL) + own_count(lane));
+				   ws_map_get(&tree->events, lane->key[0], NULL) +
+					   count_own_events(lane));
 		if (process != UINT32_MAX) {
 			process |= UINT64_C(1) << PROCESS_BIT;
 			ws_map_set(&tree->events, process,
-				   ws_map_get(&tree->events, process, NULL) + own_count(lane));
+				   ws_map_get(&tree->events, process, NULL) +
+					   count_own_events(lane));
 		}
 	}
-	weigh(tree);
+	weigh_threads(tree);
 	sort_processes(tree);
-	qsort_r(tree->order, tree->lanes->n, sizeof(*tree->order), by_owner, tree);
+	qsort_r(tree->order, tree->lanes->n, sizeof(*tree->order), compare_owners, tree);
 }
 
 /* ---- GPUs ---- */
 
-static void stream_row(const struct tree *tree, uint32_t i, const char *parent)
+static void put_stream_row(const struct tree *tree, uint32_t i, const char *parent)
 {
 	const uint32_t *key = tree->lanes->lane[i]->key;
 	char id[16];
 
 	snprintf(id, sizeof(id), "l%" PRIu32, i);
-	row(tree, id, parent, "stream");
+	begin_row(tree, id, parent, "stream");
 	ws_put_int(tree->out, "context", key[2]);
 	ws_put_int(tree->out, "stream", key[3]);
 	ws_put_int(tree->out, "default",
-		   get(&tree->null_stream, key[0], key[2], UINT64_MAX) == key[3]);
-	lane_facts(tree, i);
+		   look_up(&tree->null_stream, key[0], key[2], UINT64_MAX) == key[3]);
+	put_lane_facts(tree, i);
 	end_row(tree);
 }
 
-static void projected_row(const struct tree *tree, uint32_t i, const char *parent)
+static void put_projected_row(const struct tree *tree, uint32_t i, const char *parent)
 {
 	const uint32_t *key = tree->lanes->lane[i]->key;
 	const struct ws_thread_info *info = ws_who_thread(tree->lanes->who, key[2]);
 	char id[16];
 
 	snprintf(id, sizeof(id), "l%" PRIu32, i);
-	row(tree, id, parent, "projected");
+	begin_row(tree, id, parent, "projected");
 	if (key[3]) {
 		size_t n;
-		const char *text =
-			ws_report_string(tree->lanes->report,
-					 (uint32_t)get(&tree->lanes->domains, key[0], key[3], 0),
-					 &n);
+		const char *text = ws_report_string(
+			tree->lanes->report,
+			(uint32_t)look_up(&tree->lanes->domains, key[0], key[3], 0), &n);
 
 		ws_put_text(tree->out, "label", text, n);
 	}
 	ws_put_int(tree->out, "tid", info->tid);
 	ws_put_string(tree->out, "process", info->name);
-	lane_facts(tree, i);
+	put_lane_facts(tree, i);
 	end_row(tree);
 }
 
-static void gpu_row(const struct tree *tree, const uint32_t *key, const char *id,
-		    const char *parent)
+static void put_bytes_row(const struct tree *tree, uint32_t i, const char *parent)
+{
+	put_lane_row(tree, i, parent, "B", 1);
+}
+
+/* Rows of a GPU that say more than their kind. */
+static void (*const device_rows[WS_LANE_KINDS])(const struct tree *tree, uint32_t i,
+						const char *parent) = {
+	[WS_LANE_PROJECTED] = put_projected_row,
+	[WS_LANE_STREAM] = put_stream_row,
+	[WS_LANE_GPU_BYTES] = put_bytes_row,
+};
+
+static void put_gpu_row(const struct tree *tree, const uint32_t *key, const char *id,
+			const char *parent)
 {
 	const struct ws_process_info *info = ws_who_process(tree->lanes->who, key[0]);
 	size_t n;
 	const char *name = ws_report_string(
-		tree->lanes->report, (uint32_t)get(&tree->device_name, key[0], key[1], 0), &n);
+		tree->lanes->report, (uint32_t)look_up(&tree->device_name, key[0], key[1], 0), &n);
 
-	row(tree, id, parent, "gpu");
+	begin_row(tree, id, parent, "gpu");
 	ws_put_int(tree->out, "device", key[1]);
 	ws_put_text(tree->out, "label", name, n);
 	ws_put_string(tree->out, "process", info->name);
@@ -445,20 +471,21 @@ static void gpu_row(const struct tree *tree, const uint32_t *key, const char *id
 	end_row(tree);
 }
 
-static int by_device(const void *first, const void *second, void *ctx)
+static int compare_devices(const void *first, const void *second, void *ctx)
 {
 	const struct tree *tree = ctx;
 	const struct ws_lane *left = tree->lanes->lane[*(const uint32_t *)first],
 			     *right = tree->lanes->lane[*(const uint32_t *)second];
 
-	if (left->key[0] != right->key[0] || left->key[1] != right->key[1])
-		return left->key[1] != right->key[1]  ? (left->key[1] < right->key[1] ? -1 : 1)
-		       : left->key[0] < right->key[0] ? -1
-						      : 1;
+	if (left->key[1] != right->key[1])
+		return ws_compare(left->key[1], right->key[1]);
+	if (left->key[0] != right->key[0])
+		return ws_compare(left->key[0], right->key[0]);
 	if (left->kind != right->kind)
-		return left->kind < right->kind ? -1 : 1;
-	return left->key[2] != right->key[2] ? (left->key[2] < right->key[2] ? -1 : 1)
-					     : ws_compare(left->key[3], right->key[3]);
+		return ws_compare(left->kind, right->kind);
+	if (left->key[2] != right->key[2])
+		return ws_compare(left->key[2], right->key[2]);
+	return ws_compare(left->key[3], right->key[3]);
 }
 
 static size_t select_lanes(const struct tree *tree, bool (*which)(uint8_t kind), uint32_t *out)
@@ -473,14 +500,14 @@ static size_t select_lanes(const struct tree *tree, bool (*which)(uint8_t kind),
 
 /* GPUs as `process` used them, below its row `parent`; all that belong to no row yet with
  * UINT32_MAX. */
-static void gpu_rows(const struct tree *tree, uint32_t process, const char *parent)
+static void put_gpu_rows(const struct tree *tree, uint32_t process, const char *parent)
 {
 	uint32_t *values = ws_malloc((tree->lanes->n + 1) * sizeof(*values));
-	size_t n = select_lanes(tree, of_device, values);
+	size_t n = select_lanes(tree, is_below_device, values);
 	const struct ws_lane *last = NULL;
 	char id[32];
 
-	qsort_r(values, n, sizeof(*values), by_device, (void *)tree);
+	qsort_r(values, n, sizeof(*values), compare_devices, (void *)tree);
 	for (size_t i = 0; i < n; i++) {
 		const struct ws_lane *left = tree->lanes->lane[values[i]], *right = last;
 
@@ -490,29 +517,25 @@ static void gpu_rows(const struct tree *tree, uint32_t process, const char *pare
 			continue;
 		snprintf(id, sizeof(id), "g%" PRIu32 ".%" PRIu32, left->key[0], left->key[1]);
 		if (!right || left->key[0] != right->key[0] || left->key[1] != right->key[1])
-			gpu_row(tree, left->key, id, parent);
+			put_gpu_row(tree, left->key, id, parent);
 		last = left;
-		if (left->kind == WS_LANE_PROJECTED)
-			projected_row(tree, values[i], id);
-		else if (left->kind == WS_LANE_STREAM)
-			stream_row(tree, values[i], id);
-		else if (left->kind == WS_LANE_GPU_BYTES)
-			lane_row(tree, values[i], id, "B", 1);
+		if (device_rows[left->kind])
+			device_rows[left->kind](tree, values[i], id);
 		else
-			lane_row(tree, values[i], id, NULL, 0);
+			put_lane_row(tree, values[i], id, NULL, 0);
 	}
 	free(values);
 }
 
 /* ---- processes ---- */
 
-static void process_row(const struct tree *tree, uint32_t process, const char *id,
-			const char *parent)
+static void put_process_row(const struct tree *tree, uint32_t process, const char *id,
+			    const char *parent)
 {
 	const struct ws_process_info *info = ws_who_process(tree->lanes->who, process);
-	uint64_t rank = get(&tree->rank, 0, process, UINT64_MAX);
+	uint64_t rank = look_up(&tree->rank, 0, process, UINT64_MAX);
 
-	row(tree, id, parent, "process");
+	begin_row(tree, id, parent, "process");
 	ws_put_string(tree->out, "label", info->name);
 	ws_put_int(tree->out, "pid", info->pid);
 	ws_put_text(tree->out, "cmdline", info->cmdline, strnlen(info->cmdline, 1000));
@@ -529,13 +552,14 @@ static void process_row(const struct tree *tree, uint32_t process, const char *i
 
 /* One row for the threads that hardly ran, which are at the end: lanes order[i] and on. Two or
  * fewer stay as they are. */
-static bool quiet_row(const struct tree *tree, size_t i, const char *process, char *id, size_t size)
+static bool put_quiet_row(const struct tree *tree, size_t i, const char *process, char *id,
+			  size_t size)
 {
 	uint64_t owner = process_of(tree, tree->lanes->lane[tree->order[i]]);
 	uint32_t last = UINT32_MAX;
 	int64_t n = 0;
 
-	for (; i < tree->lanes->n && of_thread(tree->lanes->lane[tree->order[i]]->kind) &&
+	for (; i < tree->lanes->n && is_below_thread(tree->lanes->lane[tree->order[i]]->kind) &&
 	       process_of(tree, tree->lanes->lane[tree->order[i]]) == owner;
 	     i++) {
 		n += tree->lanes->lane[tree->order[i]]->key[0] != last;
@@ -544,7 +568,7 @@ static bool quiet_row(const struct tree *tree, size_t i, const char *process, ch
 	if (n <= 2)
 		return false;
 	snprintf(id, size, "q%" PRIu64, owner);
-	row(tree, id, process, "threads");
+	begin_row(tree, id, process, "threads");
 	ws_put_int(tree->out, "threads", n);
 	end_row(tree);
 	return true;
@@ -554,7 +578,7 @@ static bool quiet_row(const struct tree *tree, size_t i, const char *process, ch
  * One row for the processes that hardly ran, which are at the end: lanes order[i] and on; it is
  * their parent. Two or fewer stay as they are.
  */
-static const char *quiet_processes(const struct tree *tree, size_t i)
+static const char *put_quiet_processes(const struct tree *tree, size_t i)
 {
 	uint64_t last = UINT32_MAX;
 	int64_t n = 0;
@@ -567,7 +591,7 @@ static const char *quiet_processes(const struct tree *tree, size_t i)
 	}
 	if (n <= 2)
 		return "";
-	row(tree, "processes", "", "processes");
+	begin_row(tree, "processes", "", "processes");
 	ws_put_int(tree->out, "processes", n);
 	end_row(tree);
 	return "processes";
@@ -575,7 +599,7 @@ static const char *quiet_processes(const struct tree *tree, size_t i)
 
 /* GPUs come before the threads: what the program is there for stays in sight however many threads
  * there are. */
-static void process_rows(struct tree *tree)
+static void put_process_rows(struct tree *tree)
 {
 	char id[24], quiet[24];
 	const char *under = id; /* where threads go: the process or its row of quiet ones */
@@ -593,77 +617,79 @@ static void process_rows(struct tree *tree)
 		if (!ws_map_get(&tree->shown, process, NULL)) {
 			if (!quiet_ones && tier_of(tree, process) == TIER_QUIET) {
 				quiet_ones = true;
-				above = quiet_processes(tree, i);
+				above = put_quiet_processes(tree, i);
 			}
 			ws_map_set(&tree->shown, process, 1);
-			process_row(tree, (uint32_t)process, id, above);
-			gpu_rows(tree, (uint32_t)process, id);
+			put_process_row(tree, (uint32_t)process, id, above);
+			put_gpu_rows(tree, (uint32_t)process, id);
 			under = id;
 		}
-		if (!of_thread(lane->kind)) {
-			lane_row(tree, tree->order[i], id, NULL, 0);
+		if (!is_below_thread(lane->kind)) {
+			put_lane_row(tree, tree->order[i], id, NULL, 0);
 			continue;
 		}
 		if (under == id && is_quiet(tree, lane->key[0]) &&
 		    (!i || process_of(tree, tree->lanes->lane[tree->order[i - 1]]) != process ||
 		     !is_quiet(tree, tree->lanes->lane[tree->order[i - 1]]->key[0])))
-			under = quiet_row(tree, i, id, quiet, sizeof(quiet)) ? quiet : id;
-		while (to < tree->lanes->n && of_thread(tree->lanes->lane[tree->order[to]]->kind) &&
+			under = put_quiet_row(tree, i, id, quiet, sizeof(quiet)) ? quiet : id;
+		while (to < tree->lanes->n &&
+		       is_below_thread(tree->lanes->lane[tree->order[to]]->kind) &&
 		       tree->lanes->lane[tree->order[to]]->key[0] == lane->key[0])
 			to++;
-		thread_row(tree, lane->key[0], tree->order + i, to - i, under);
+		put_thread_row(tree, lane->key[0], tree->order + i, to - i, under);
 	}
 }
 
 /* ---- the rest ---- */
 
-static void group_row(const struct tree *tree, const char *id, bool *there)
+static void put_group_row(const struct tree *tree, const char *id, bool *there)
 {
 	if (*there)
 		return;
 	*there = true;
-	row(tree, id, "", id);
+	begin_row(tree, id, "", id);
 	end_row(tree);
 }
 
-static int by_number(const void *first, const void *second, void *ctx)
+static int compare_numbers(const void *first, const void *second, void *ctx)
 {
 	const struct tree *tree = ctx;
 	const struct ws_lane *left = tree->lanes->lane[*(const uint32_t *)first],
 			     *right = tree->lanes->lane[*(const uint32_t *)second];
 
-	return left->key[0] != right->key[0] ? (left->key[0] < right->key[0] ? -1 : 1)
-					     : ws_compare(left->kind, right->kind);
+	if (left->key[0] != right->key[0])
+		return ws_compare(left->key[0], right->key[0]);
+	return ws_compare(left->kind, right->kind);
 }
 
 static bool is_core(uint8_t kind)
 {
-	return kind == WS_LANE_CPU || kind == WS_LANE_FTRACE;
+	return ws_lane_descs[kind].place == WS_PLACE_CORE;
 }
 
-static void core_rows(struct tree *tree)
+static void put_core_rows(struct tree *tree)
 {
 	uint32_t *values = ws_malloc((tree->lanes->n + 1) * sizeof(*values));
 	size_t n = select_lanes(tree, is_core, values);
 	bool there = false;
 	char number[16];
 
-	qsort_r(values, n, sizeof(*values), by_number, tree);
+	qsort_r(values, n, sizeof(*values), compare_numbers, tree);
 	for (size_t i = 0; i < n; i++) {
-		group_row(tree, "cores", &there);
+		put_group_row(tree, "cores", &there);
 		snprintf(number, sizeof(number), "%" PRIu32, tree->lanes->lane[values[i]]->key[0]);
-		lane_row(tree, values[i], "cores", number, strlen(number));
+		put_lane_row(tree, values[i], "cores", number, strlen(number));
 	}
 	free(values);
 }
 
 static bool is_counter(uint8_t kind)
 {
-	return kind == WS_LANE_COUNTER;
+	return ws_lane_descs[kind].place == WS_PLACE_COUNTER;
 }
 
 /* A counter is under its group, which is a row too. */
-static void counter_rows(struct tree *tree)
+static void put_counter_rows(struct tree *tree)
 {
 	uint32_t *values = ws_malloc((tree->lanes->n + 1) * sizeof(*values));
 	size_t n = select_lanes(tree, is_counter, values), len;
@@ -672,31 +698,31 @@ static void counter_rows(struct tree *tree)
 	char id[16], group[24];
 	const char *word;
 
-	qsort_r(values, n, sizeof(*values), by_number, tree);
+	qsort_r(values, n, sizeof(*values), compare_numbers, tree);
 	for (size_t i = 0; i < n; i++) {
 		uint32_t key = tree->lanes->lane[values[i]]->key[0],
-			 text = (uint32_t)get(&tree->counter_group, 0, key, 0);
+			 text = (uint32_t)look_up(&tree->counter_group, 0, key, 0);
 
-		group_row(tree, "counters", &there);
+		put_group_row(tree, "counters", &there);
 		snprintf(group, sizeof(group), "cg%" PRIu32,
 			 ws_report_string_key(tree->lanes->report, text));
 		ws_map_get(&groups, ws_report_string_key(tree->lanes->report, text), &known);
 		if (!known) {
 			ws_map_set(&groups, ws_report_string_key(tree->lanes->report, text), 1);
 			word = ws_report_string(tree->lanes->report, text, &len);
-			row(tree, group, "counters", "counter_group");
+			begin_row(tree, group, "counters", "counter_group");
 			ws_put_text(tree->out, "label", word, len);
 			end_row(tree);
 		}
 		snprintf(id, sizeof(id), "l%" PRIu32, values[i]);
-		row(tree, id, group, "counter");
+		begin_row(tree, id, group, "counter");
 		word = ws_report_string(tree->lanes->report,
-					(uint32_t)get(&tree->counter_name, 0, key, 0), &len);
+					(uint32_t)look_up(&tree->counter_name, 0, key, 0), &len);
 		ws_put_text(tree->out, "label", word, len);
 		word = ws_report_string(tree->lanes->report,
-					(uint32_t)get(&tree->counter_unit, 0, key, 0), &len);
+					(uint32_t)look_up(&tree->counter_unit, 0, key, 0), &len);
 		ws_put_text(tree->out, "unit", word, len);
-		lane_facts(tree, values[i]);
+		put_lane_facts(tree, values[i]);
 		end_row(tree);
 	}
 	ws_map_free(&groups);
@@ -705,38 +731,38 @@ static void counter_rows(struct tree *tree)
 
 static bool is_track(uint8_t kind)
 {
-	return kind == WS_LANE_TRACK;
+	return ws_lane_descs[kind].place == WS_PLACE_TRACK;
 }
 
-static void track_rows(struct tree *tree)
+static void put_track_rows(struct tree *tree)
 {
 	uint32_t *values = ws_malloc((tree->lanes->n + 1) * sizeof(*values));
 	size_t n = select_lanes(tree, is_track, values);
 	bool there = false;
 
-	qsort_r(values, n, sizeof(*values), by_number, tree);
+	qsort_r(values, n, sizeof(*values), compare_numbers, tree);
 	for (size_t i = 0; i < n; i++) {
 		uint32_t key = tree->lanes->lane[values[i]]->key[0];
 
-		group_row(tree, "tracks", &there);
-		string_lane_row(tree, values[i], "tracks",
-				(uint32_t)get(&tree->track_name, 0, key, 0));
+		put_group_row(tree, "tracks", &there);
+		put_string_lane_row(tree, values[i], "tracks",
+				    (uint32_t)look_up(&tree->track_name, 0, key, 0));
 	}
 	free(values);
 }
 
 static bool is_session(uint8_t kind)
 {
-	return kind == WS_LANE_OUTPUT || kind == WS_LANE_DIAGNOSTIC;
+	return ws_lane_descs[kind].place == WS_PLACE_SESSION;
 }
 
-static void session_rows(struct tree *tree)
+static void put_session_rows(struct tree *tree)
 {
 	uint32_t *values = ws_malloc((tree->lanes->n + 1) * sizeof(*values));
 	size_t n = select_lanes(tree, is_session, values);
 
 	for (size_t i = 0; i < n; i++)
-		lane_row(tree, values[i], "", NULL, 0);
+		put_lane_row(tree, values[i], "", NULL, 0);
 	free(values);
 }
 
@@ -760,14 +786,15 @@ void ws_put_row_tree(struct ws_text *out, const struct ws_lanes *lanes)
 		.track_name = load_map(report, WS_TABLE_track, -1, ws_track_id, ws_track_name),
 	};
 
+	tree.thread_kinds = order_thread_lanes(tree.thread_order);
 	sort_lanes(&tree);
 	ws_text_puts(out, "{\"rows\":[");
-	process_rows(&tree);
-	gpu_rows(&tree, UINT32_MAX, "");
-	core_rows(&tree);
-	counter_rows(&tree);
-	track_rows(&tree);
-	session_rows(&tree);
+	put_process_rows(&tree);
+	put_gpu_rows(&tree, UINT32_MAX, "");
+	put_core_rows(&tree);
+	put_counter_rows(&tree);
+	put_track_rows(&tree);
+	put_session_rows(&tree);
 	ws_text_puts(out, "]}");
 	free(tree.order);
 	ws_map_free(&tree.device_name);

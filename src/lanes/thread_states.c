@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "lanes/build.h"
-#include "lanes/names.h"
 
 enum { ROWS_AT_A_TIME = 1 << 20, MOST_ROWS = 16 << 20 };
 
@@ -56,15 +55,6 @@ static uint32_t name_of(const struct ws_state *st)
 	else if (st->doing == WS_DOING_WAIT)
 		own += st->wait == WS_WAIT_GIL ? 4 : st->wait == WS_WAIT_FAULT ? 5 : 3;
 	return WS_NAME(WS_NAME_OURS, own);
-}
-
-static uint8_t own_source(void)
-{
-	uint8_t i = 0;
-
-	while (ws_sources[i].feeds)
-		i++;
-	return i;
 }
 
 /* ---- as columns ---- */
@@ -220,7 +210,7 @@ void ws_states_fill(struct ws_lanes *lanes, const uint8_t *in)
 {
 	struct fill fill = {.lanes = lanes,
 			    .threads = (size_t)ws_who_threads(lanes->who) + 1,
-			    .source = own_source()};
+			    .source = WS_KIND_state};
 	uint64_t rows = 0;
 
 	fill.lane_of = ws_malloc(fill.threads * sizeof(*fill.lane_of));

@@ -19,7 +19,7 @@ struct drawing {
 
 /* An event may begin before the tile and end after it; how far is told up to a limit that keeps the
  * number exact enough to draw. */
-static float pixel(const struct drawing *drawing, uint64_t t)
+static float pixel_of_time(const struct drawing *drawing, uint64_t t)
 {
 	double x = (double)((int64_t)t - drawing->t0) / (double)drawing->px;
 
@@ -45,14 +45,12 @@ static uint8_t hash_name(const struct ws_lanes *lanes, uint32_t name, bool range
 
 uint8_t ws_tile_color(const struct ws_lanes *lanes, const struct ws_level *level, uint32_t i)
 {
-	const struct ws_source *source = &ws_sources[level->src[i] & WS_EVENT_SOURCE];
-	enum ws_table table = source->table;
+	const struct ws_event_kind *kind = &ws_event_kinds[level->src[i] & WS_EVENT_SOURCE];
 
-	if (!source->feeds)
+	if (kind->is_computed)
 		return ws_state_class(level->ref[i]);
 
-	return hash_name(lanes, level->name[i],
-			 table == WS_TABLE_nvtx || table == WS_TABLE_op || table == WS_TABLE_slice);
+	return hash_name(lanes, level->name[i], kind->is_numbered);
 }
 
 /* Many states: how much of the pixel was on a core, and what was most of the rest: the longest, or
@@ -87,8 +85,8 @@ static void draw_events(const struct drawing *drawing, uint32_t from, uint32_t t
 	uint64_t fill = to == from + 1 ? 255 : busy * 255 / (uint64_t)drawing->px;
 
 	*rect = (struct ws_rect){
-		.x0 = pixel(drawing, level->start[from]),
-		.x1 = pixel(drawing, end),
+		.x0 = pixel_of_time(drawing, level->start[from]),
+		.x1 = pixel_of_time(drawing, end),
 		.event = longest,
 		.count = to - from,
 		.name = level->name[longest],
@@ -148,8 +146,8 @@ static void draw_few(const struct drawing *drawing, struct few *few)
 		return;
 	draw_events(drawing, few->longest, few->longest + 1);
 	rect = &drawing->out->rects[drawing->out->n - 1];
-	rect->x0 = pixel(drawing, drawing->levels->start[few->first]);
-	rect->x1 = pixel(drawing, ws_level_end(drawing->levels, few->last));
+	rect->x0 = pixel_of_time(drawing, drawing->levels->start[few->first]);
+	rect->x1 = pixel_of_time(drawing, ws_level_end(drawing->levels, few->last));
 	rect->count = few->count;
 	rect->fill = fill > 255 || drawing->levels->src[few->longest] & WS_EVENT_MOMENT
 			     ? 255
@@ -220,9 +218,10 @@ static void draw_counter(const struct drawing *drawing)
 		double low, high;
 
 		ws_level_extremes(level, i, to, &low, &high);
-		*rect = (struct ws_rect){.x0 = pixel(drawing, level->start[i]),
-					 .x1 = pixel(drawing, to < level->n ? level->start[to]
-									    : drawing->lanes->last),
+		*rect = (struct ws_rect){.x0 = pixel_of_time(drawing, level->start[i]),
+					 .x1 = pixel_of_time(drawing,
+							     to < level->n ? level->start[to]
+									   : drawing->lanes->last),
 					 .high = (float)high,
 					 .low = (float)low,
 					 .value = (float)level->value[to - 1],
@@ -236,7 +235,8 @@ static void draw_counter(const struct drawing *drawing)
 
 /* Add to each pixel how much of it is busy; a pixel with anything is not 0. Parts of a glimpse may
  * be larger than a pixel, or smaller. */
-static void shade(const struct drawing *drawing, float *busy, int64_t from, int64_t to, float share)
+static void shade_rect(const struct drawing *drawing, float *busy, int64_t from, int64_t to,
+		       float share)
 {
 	double x = (double)(from - drawing->t0) / (double)drawing->px,
 	       y = (double)(to - drawing->t0) / (double)drawing->px;
@@ -263,7 +263,7 @@ static void shade_glimpse(const struct drawing *drawing, float *busy,
 	int from = a > 0 ? (int)(ws_min(a, WS_GROUP_BINS)) : 0;
 
 	if (!glimpse->bins) {
-		shade(drawing, busy, (int64_t)glimpse->first, (int64_t)glimpse->last, 0.35f);
+		shade_rect(drawing, busy, (int64_t)glimpse->first, (int64_t)glimpse->last, 0.35f);
 		return;
 	}
 	for (int i = from; i < WS_GROUP_BINS; i++) {
@@ -272,9 +272,9 @@ static void shade_glimpse(const struct drawing *drawing, float *busy,
 		if (start >= drawing->t1)
 			return;
 		if (glimpse->bins[i])
-			shade(drawing, busy, start,
-			      (int64_t)glimpse->first + (int64_t)(width * (i + 1)) + 1,
-			      (float)glimpse->bins[i] / 255);
+			shade_rect(drawing, busy, start,
+				   (int64_t)glimpse->first + (int64_t)(width * (i + 1)) + 1,
+				   (float)glimpse->bins[i] / 255);
 	}
 }
 

@@ -12,15 +12,15 @@
 
 #include "lanes/lane.h"
 
-enum { WS_TILE_PIXELS = 1024, WS_TILE_SCALES = 48, WS_TILE_BEYOND = 1 << 16 };
+enum {
+#define WS_TILE_NUMBER(name, value) WS_##name = value,
+#include "schema/tiles.def"
+};
+enum { WS_TILE_SCALES = 48, WS_TILE_BEYOND = 1 << 16 };
 
 enum ws_rect_flags {
-	WS_RECT_PAINTED = 1, /* `color` is a number in the palette */
-	WS_RECT_OPEN = 2,    /* it never ended */
-	WS_RECT_MOMENT = 4,
-	WS_RECT_PREVIEW = 8, /* from the census: something is here */
-	WS_RECT_GROUP = 16,  /* several events */
-	WS_RECT_COUNTER = 32,
+#define WS_RECT_FLAG(flag, value) WS_RECT_##flag = value,
+#include "schema/tiles.def"
 };
 
 struct ws_rect {      /* as sent, little-endian */
@@ -42,6 +42,11 @@ struct ws_rect {      /* as sent, little-endian */
 	uint8_t fill;  /* how busy it is, 255 wholly */
 	uint8_t flags, src;
 };
+#define WS_RECT_FIELD(field, type, offset)                        \
+	_Static_assert(offsetof(struct ws_rect, field) == offset, \
+		       "the page reads " #field " elsewhere");
+#include "schema/tiles.def"
+_Static_assert(sizeof(struct ws_rect) == WS_RECT_BYTES, "the page takes rectangles for as large");
 
 struct ws_rects {
 	struct ws_rect *rects;

@@ -16,6 +16,11 @@
 	;
 #include "schema/tables.def"
 
+#define WS_STAGED(table, rows) [WS_TABLE_##table] = rows,
+const uint32_t ws_staged_rows[WS_TABLE_COUNT] = {
+#include "schema/tables.def"
+};
+
 #define WS_TABLE(table, sqlite, doc) \
 	{#table, sqlite, doc, columns_##table, ws_##table##_COLUMNS, sizeof(struct ws_row_##table)},
 const struct ws_table_desc ws_tables[WS_TABLE_COUNT] = {
@@ -108,47 +113,4 @@ int ws_column_find(enum ws_table table, const char *name)
 		if (!strcmp(ws_tables[table].columns[i].name, name))
 			return (int)i;
 	return -1;
-}
-
-struct groups {
-	uint8_t n, column[WS_GROUP_KEYS];
-};
-
-#define THREAD(t) [WS_TABLE_##t] = {1, {ws_##t##_thread}}
-#define DEVICE(t) [WS_TABLE_##t] = {2, {ws_##t##_process, ws_##t##_device}}
-#define STREAM(t) \
-	[WS_TABLE_##t] = {4, {ws_##t##_process, ws_##t##_device, ws_##t##_context, ws_##t##_stream}}
-
-static const struct groups groups[WS_TABLE_COUNT] = {
-	[WS_TABLE_nvtx] = {3, {ws_nvtx_thread, ws_nvtx_domain, ws_nvtx_type}},
-	[WS_TABLE_op] = {2, {ws_op_thread, ws_op_kind}},
-	[WS_TABLE_slice] = {3, {ws_slice_thread, ws_slice_track, ws_slice_category}},
-	[WS_TABLE_sched] = {2, {ws_sched_thread, ws_sched_cpu}},
-	[WS_TABLE_ftrace] = {1, {ws_ftrace_cpu}},
-	[WS_TABLE_counter_value] = {1, {ws_counter_value_counter}},
-	[WS_TABLE_cuda_memory] = {3,
-				  {ws_cuda_memory_process, ws_cuda_memory_device,
-				   ws_cuda_memory_kind}},
-	[WS_TABLE_collective] = {1, {ws_collective_process}},
-	STREAM(cuda_kernel),
-	STREAM(cuda_memcpy),
-	STREAM(cuda_memset),
-	STREAM(cuda_graph_trace),
-	DEVICE(cuda_sync),
-	DEVICE(cuda_um_gpu_fault),
-	THREAD(cuda_api),
-	THREAD(cuda_overhead),
-	THREAD(cuda_jit),
-	THREAD(cuda_module),
-	THREAD(cuda_host),
-	THREAD(osrt),
-	THREAD(sample),
-	THREAD(python_sample),
-	THREAD(gil),
-};
-
-uint32_t ws_table_groups(enum ws_table table, uint8_t columns[WS_GROUP_KEYS])
-{
-	memcpy(columns, groups[table].column, WS_GROUP_KEYS);
-	return groups[table].n;
 }

@@ -96,13 +96,18 @@ int ws_table_end(enum ws_table table);
 
 /*
  * The columns that tell apart what a table's rows belong to: threads, streams, cores, counters.
- * Reports sum up each block by them (overview blocks), and rows of the time line are made of them.
+ * Reports sum up each block by them (overview blocks), and rows of the time line are made of them:
+ * they follow from the lanes that events.def declares.
  * How many, at most WS_GROUP_KEYS; 0 for tables of no events. They are of one or four bytes.
  */
 enum { WS_GROUP_KEYS = 4 };
 uint32_t ws_table_groups(enum ws_table table, uint8_t columns[WS_GROUP_KEYS]);
 
 extern const struct ws_table_desc ws_tables[WS_TABLE_COUNT];
+
+/* Rows of a table of events that a recording stages before it writes a block; 0 for other tables.
+ */
+extern const uint32_t ws_staged_rows[WS_TABLE_COUNT];
 
 struct ws_type_desc {
 	const char *name, *doc;

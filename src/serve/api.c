@@ -82,7 +82,7 @@ void ws_view_close(struct ws_view *view)
 
 /* ---- parameters ---- */
 
-const char *ws_param(const struct ws_call *call, const char *name)
+const char *ws_param(const struct ws_api_call *call, const char *name)
 {
 	return call->params->get(call->params->ctx, name);
 }
@@ -94,7 +94,7 @@ static bool read_int(const char *text, const char **end, int64_t *v)
 	return *end != text && !errno && ((*text >= '0' && *text <= '9') || *text == '-');
 }
 
-bool ws_param_int(const struct ws_call *call, const char *name, int64_t low, int64_t high,
+bool ws_param_int(const struct ws_api_call *call, const char *name, int64_t low, int64_t high,
 		  int64_t fallback, int64_t *v, struct ws_err *err)
 {
 	const char *text = ws_param(call, name), *end;
@@ -109,7 +109,7 @@ bool ws_param_int(const struct ws_call *call, const char *name, int64_t low, int
 	return false;
 }
 
-bool ws_param_window(const struct ws_call *call, int64_t *t0, int64_t *t1, struct ws_err *err)
+bool ws_param_window(const struct ws_api_call *call, int64_t *t0, int64_t *t1, struct ws_err *err)
 {
 	int64_t most = INT64_MAX / 4, zero = (int64_t)call->lanes->zero;
 
@@ -128,7 +128,7 @@ static bool is_meant(uint8_t kind, enum ws_which_lanes which)
 	return kind != WS_LANE_PROJECTED || which != WS_LANES_ORIGINAL;
 }
 
-bool ws_param_lanes(const struct ws_call *call, enum ws_which_lanes which, uint32_t **lanes,
+bool ws_param_lanes(const struct ws_api_call *call, enum ws_which_lanes which, uint32_t **lanes,
 		    size_t *n, struct ws_err *err)
 {
 	const char *text = ws_param(call, "lanes");
@@ -159,7 +159,7 @@ bool ws_param_lanes(const struct ws_call *call, enum ws_which_lanes which, uint3
 
 /* ---- what can be asked ---- */
 
-int ws_api_progress(struct ws_call *call, struct ws_err *err)
+int ws_api_progress(struct ws_api_call *call, struct ws_err *err)
 {
 	uint32_t reading, unread = ws_lanes_unread(call->lanes, &reading);
 
@@ -179,7 +179,7 @@ int ws_api_progress(struct ws_call *call, struct ws_err *err)
 }
 
 /* What a page asks again and again: whether there is something new. */
-int ws_api_state(struct ws_call *call, struct ws_err *err)
+int ws_api_state(struct ws_api_call *call, struct ws_err *err)
 {
 	(void)err;
 	ws_text_puts(call->out, "{");
@@ -226,7 +226,7 @@ static const struct entry {
 	{"progress", ws_api_progress, "application/json"},
 };
 
-static int fail(struct ws_answer *answer, int status, const char *sentence)
+static int answer_error(struct ws_answer *answer, int status, const char *sentence)
 {
 	answer->body.len = 0;
 	ws_text_puts(&answer->body, sentence);
@@ -237,7 +237,7 @@ static int fail(struct ws_answer *answer, int status, const char *sentence)
 int ws_api(struct ws_view *view, const char *path, const struct ws_params *params,
 	   struct ws_answer *answer)
 {
-	struct ws_call call = {
+	struct ws_api_call call = {
 		.view = view, .params = params, .out = &answer->body, .answer = answer};
 	struct ws_err err = {.msg = ""};
 	int64_t report;
@@ -248,13 +248,14 @@ int ws_api(struct ws_view *view, const char *path, const struct ws_params *param
 			continue;
 		if (entries[i].of_page) {
 			answer->type = entries[i].type;
-			return entries[i].fn(&call, &err) ? fail(answer, 400, err.msg) : 200;
+			return entries[i].fn(&call, &err) ? answer_error(answer, 400, err.msg)
+							  : 200;
 		}
 		if (!ws_view_count(view))
-			return fail(answer, 400, "There is no report yet.");
+			return answer_error(answer, 400, "There is no report yet.");
 		if (!ws_param_int(&call, "r", 0, (int64_t)ws_view_count(view) - 1, 0, &report,
 				  &err))
-			return fail(answer, 400, err.msg);
+			return answer_error(answer, 400, err.msg);
 		call.rep = &view->reports[report];
 		answer->type = entries[i].type;
 		pthread_rwlock_rdlock(&view->reports[report].use);
@@ -272,7 +273,7 @@ int ws_api(struct ws_view *view, const char *path, const struct ws_params *param
 			ws_text_puts(&answer->body, "}");
 			return 200;
 		}
-		return status ? fail(answer, status, err.msg) : 200;
+		return status ? answer_error(answer, status, err.msg) : 200;
 	}
-	return fail(answer, 404, "There is nothing here.");
+	return answer_error(answer, 404, "There is nothing here.");
 }

@@ -69,7 +69,7 @@ int ws_api(struct ws_view *view, const char *path, const struct ws_params *param
 
 /* ---- for the files that answer ---- */
 
-struct ws_call {
+struct ws_api_call {
 	struct ws_view *view;
 	const struct ws_view_report *rep; /* by parameter r; the first without */
 	struct ws_lanes *lanes;		  /* its lanes; the census is taken */
@@ -81,25 +81,25 @@ struct ws_call {
 /* 0, or a status with a sentence in `e`; WS_API_SAY for one that is for the user: {"error":"..."}.
  */
 enum { WS_API_SAY = 1 };
-typedef int ws_api_fn(struct ws_call *call, struct ws_err *err);
+typedef int ws_api_fn(struct ws_api_call *call, struct ws_err *err);
 ws_api_fn ws_api_session, ws_api_tree, ws_api_tiles, ws_api_at, ws_api_event, ws_api_sum,
 	ws_api_events, ws_api_search, ws_api_step, ws_api_names, ws_api_sql, ws_api_flame,
 	ws_api_progress, ws_api_record, ws_api_state, ws_api_diff;
 
-const char *ws_param(const struct ws_call *call, const char *name);
+const char *ws_param(const struct ws_api_call *call, const char *name);
 /* A whole number from `low` to `high`; `fallback` when it is not given. False, and a sentence in
  * `e`, when it is something else. */
-bool ws_param_int(const struct ws_call *call, const char *name, int64_t low, int64_t high,
+bool ws_param_int(const struct ws_api_call *call, const char *name, int64_t low, int64_t high,
 		  int64_t fallback, int64_t *v, struct ws_err *err);
 /* The window t0..t1, ns from time zero, as session times; all of it when not given. */
-bool ws_param_window(const struct ws_call *call, int64_t *t0, int64_t *t1, struct ws_err *err);
+bool ws_param_window(const struct ws_api_call *call, int64_t *t0, int64_t *t1, struct ws_err *err);
 /*
  * Lanes by number, "1,2,3". When they are not given: all; ONCE leaves out those that show again
  * what others have, streams and cores, and ORIGINAL also ranges projected on GPUs. The caller
  * frees.
  */
 enum ws_which_lanes { WS_LANES_ALL, WS_LANES_ONCE, WS_LANES_ORIGINAL };
-bool ws_param_lanes(const struct ws_call *call, enum ws_which_lanes which, uint32_t **lanes,
+bool ws_param_lanes(const struct ws_api_call *call, enum ws_which_lanes which, uint32_t **lanes,
 		    size_t *n, struct ws_err *err);
 
 /* Sums of a window by kind of lane and text. */
@@ -111,13 +111,13 @@ struct ws_sum_group {
 };
 /* Of events that touch t0..t1 (times of the session), cut to it; those of lanes that are not read
  * yet (*unread) are not among them. The caller frees. */
-int ws_sum_window(struct ws_call *call, int64_t t0, int64_t t1, struct ws_sum_group **v, size_t *n,
-		  uint32_t *unread, struct ws_err *err);
+int ws_sum_window(struct ws_api_call *call, int64_t t0, int64_t t1, struct ws_sum_group **v,
+		  size_t *n, uint32_t *unread, struct ws_err *err);
 
 /* Which names a search matches; asked once for each name. */
 struct ws_matcher;
 struct ws_matcher *ws_matcher_new(
-	const struct ws_call *call,
+	const struct ws_api_call *call,
 	struct ws_err *err); /* by parameters q, re, case, exact; NULL with a sentence. */
 bool ws_matches(struct ws_matcher *matcher, uint32_t name);
 void ws_matcher_free(struct ws_matcher *matcher);

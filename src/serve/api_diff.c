@@ -15,7 +15,7 @@
 enum { SIDES = 2, MOST_PAIRS = 2000 };
 
 struct side {
-	struct ws_call call;
+	struct ws_api_call call;
 	struct ws_view_report *rep;
 	int64_t t0, t1;
 	struct ws_sum_group *groups;
@@ -62,7 +62,7 @@ static struct pair *pair_of(struct pairs *pairs, const struct side *sides, uint3
 	}
 }
 
-static int by_difference(const void *first, const void *second)
+static int compare_differences(const void *first, const void *second)
 {
 	const struct pair *left = first, *right = second;
 
@@ -100,7 +100,7 @@ static void match(struct pairs *pairs, const struct side *sides)
 
 		pairs->pairs[i].differs = a > b ? a - b : b - a;
 	}
-	qsort(pairs->pairs, pairs->n, sizeof(*pairs->pairs), by_difference);
+	qsort(pairs->pairs, pairs->n, sizeof(*pairs->pairs), compare_differences);
 }
 
 static void put_side(struct ws_text *text, const char *key, const struct ws_sum_group *group)
@@ -131,7 +131,7 @@ static void put_pairs(struct ws_text *text, const struct pairs *pairs, const str
 	ws_text_puts(text, "}");
 }
 
-static bool read_side(struct side *side, const struct ws_call *call, const char *report,
+static bool read_side(struct side *side, const struct ws_api_call *call, const char *report,
 		      const char *from, const char *to, struct ws_err *err)
 {
 	int64_t r, most = INT64_MAX / 4;
@@ -161,7 +161,7 @@ static void let_go(struct side *side)
 	free(side->groups);
 }
 
-int ws_api_diff(struct ws_call *call, struct ws_err *err)
+int ws_api_diff(struct ws_api_call *call, struct ws_err *err)
 {
 	struct side sides[SIDES] = {0};
 	struct pairs pairs = {0};

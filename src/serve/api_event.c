@@ -14,13 +14,12 @@
 #include "base/choose.h"
 #include "text/text.h"
 #include "serve/api.h"
-#include "lanes/names.h"
+#include "lanes/lane.h"
 
 struct event {
-	struct ws_call *call;
+	struct ws_api_call *call;
 	struct ws_spot spot;
-	const struct ws_source *source;
-	uint8_t source_number;
+	const struct ws_event_kind *kind;
 	uint32_t row;
 	uint64_t start, end;
 	bool more_work; /* only the first and the last work of a range is among the links */
@@ -64,7 +63,7 @@ static bool is_null(enum ws_type type, uint64_t v)
 	       ((type == WS_T_STR || type == WS_T_NTHREAD) && !v);
 }
 
-static void put_value(struct ws_text *text, const struct ws_call *call,
+static void put_value(struct ws_text *text, const struct ws_api_call *call,
 		      const struct ws_column_desc *desc, uint64_t v)
 {
 	double f;
@@ -108,7 +107,7 @@ static void put_value(struct ws_text *text, const struct ws_call *call,
 static void put_columns(const struct event *event)
 {
 	struct ws_text *text = event->call->out;
-	enum ws_table table = event->source->table;
+	enum ws_table table = event->kind->table;
 
 	ws_put_string(text, "table", ws_tables[table].name);
 	ws_put_string(text, "sqlite", ws_tables[table].sqlite);
@@ -133,7 +132,7 @@ struct wanted_state {
 };
 
 /* Those who may hold what it waits for come as well, on other workers, and cut to the same time. */
-static void take_state(void *ctx, uint32_t worker, const struct ws_state *st)
+static void keep_wanted_state(void *ctx, uint32_t worker, const struct ws_state *st)
 {
 	const struct wanted_state *want = ctx;
 
@@ -157,7 +156,7 @@ static void read_state(struct event *event, uint32_t thread, uint32_t ref)
 	part.to = event->end + AROUND;
 	states =
 		ws_states_open_part(event->call->rep->report, event->call->lanes->who, &part, NULL);
-	ws_states_run(states, event->start, event->end, take_state, &want);
+	ws_states_run(states, event->start, event->end, keep_wanted_state, &want);
 	ws_states_close(states);
 	free(threads);
 	if (event->state.doing != ws_state_doing(ref) || event->state.wait != ws_state_wait(ref))
@@ -207,12 +206,9 @@ static void put_link(struct event *event, const char *role, const struct ws_spot
 	ws_text_puts(event->call->out, "}");
 }
 
-static int source_of(enum ws_table table)
+static uint8_t kind_number(const struct ws_event_kind *kind)
 {
-	for (size_t i = 0; i < ws_source_count; i++)
-		if (ws_sources[i].table == table)
-			return (int)i;
-	return -1;
+	return (uint8_t)(kind - ws_event_kinds);
 }
 
 /* Blocks of a table in the order of how far they are from `t`. */
@@ -221,12 +217,22 @@ struct near {
 	uint64_t away;
 };
 
-static int by_away(const void *first, const void *second)
+static int compare_distances(const void *first, const void *second)
 {
 	const struct near *left = first, *right = second;
 
-	return left->away != right->away ? (left->away < right->away ? -1 : 1)
-					 : ws_compare(left->block, right->block);
+	if (left->away != right->away)
+		return ws_compare(left->away, right->away);
+	return ws_compare(left->block, right->block);
+}
+
+static uint64_t distance_to_block(const struct ws_block_info *block, uint64_t t)
+{
+	if (t < block->time_min)
+		return block->time_min - t;
+	if (t > block->time_max)
+		return t - block->time_max;
+	return 0;
 }
 
 static struct near *nearest_blocks(const struct ws_report *report, enum ws_table table, uint64_t t,
@@ -239,36 +245,42 @@ static struct near *nearest_blocks(const struct ws_report *report, enum ws_table
 	for (size_t i = 0; i < *n; i++) {
 		struct ws_block_info block_info = ws_report_block(report, table, i);
 
-		near[i] = (struct near){i, t < block_info.time_min   ? block_info.time_min - t
-					   : t > block_info.time_max ? t - block_info.time_max
-								     : 0};
+		near[i] = (struct near){i, distance_to_block(&block_info, t)};
 	}
 	if (*n)
-		qsort(near, *n, sizeof(*near), by_away);
+		qsort(near, *n, sizeof(*near), compare_distances);
 	return near;
 }
 
-/* The columns of a table that a search by correlation needs. `owner` is the thread or the process.
- */
-struct joined {
-	enum ws_table table;
-	int start, owner, correlation;
-	bool thread;
-};
-static const struct joined api_join = {WS_TABLE_cuda_api, ws_cuda_api_start, ws_cuda_api_thread,
-				       ws_cuda_api_correlation, true};
-static const struct joined work_joins[] = {
-	{WS_TABLE_cuda_kernel, ws_cuda_kernel_start, ws_cuda_kernel_process,
-	 ws_cuda_kernel_correlation, false},
-	{WS_TABLE_cuda_memcpy, ws_cuda_memcpy_start, ws_cuda_memcpy_process,
-	 ws_cuda_memcpy_correlation, false},
-	{WS_TABLE_cuda_memset, ws_cuda_memset_start, ws_cuda_memset_process,
-	 ws_cuda_memset_correlation, false},
-	{WS_TABLE_cuda_graph_trace, ws_cuda_graph_trace_start, ws_cuda_graph_trace_process,
-	 ws_cuda_graph_trace_correlation, false},
-	{WS_TABLE_cuda_sync, ws_cuda_sync_start, ws_cuda_sync_process, ws_cuda_sync_correlation,
-	 false},
-};
+/* The kind of event that calls are which cause work. */
+static const struct ws_event_kind *kind_of_calls(void)
+{
+	for (size_t i = 0; i < WS_EVENT_KINDS; i++)
+		if (ws_event_kinds[i].link == WS_LINK_CALL)
+			return &ws_event_kinds[i];
+	return NULL;
+}
+
+static bool is_caused_by_call(const struct ws_event_kind *kind)
+{
+	return kind->link == WS_LINK_WORK || kind->link == WS_LINK_WAIT;
+}
+
+/* The column that says whose a row is: its thread, else its process. */
+static uint8_t owner_column(const struct ws_event_kind *kind)
+{
+	if (kind->thread)
+		return kind->thread;
+	return kind->process;
+}
+
+static uint32_t process_of_owner(const struct ws_api_call *call, const struct ws_event_kind *kind,
+				 uint64_t owner)
+{
+	if (kind->thread)
+		return ws_who_thread(call->lanes->who, (uint32_t)owner)->process;
+	return (uint32_t)owner;
+}
 
 struct hit {
 	uint64_t row, start;
@@ -282,51 +294,72 @@ struct hits {
 
 enum { BLOCKS_SEARCHED = 48 };
 
+struct search {
+	const struct ws_api_call *call;
+	const struct ws_event_kind *kind;
+	uint32_t process;
+	const struct ws_map *wanted; /* correlation ids */
+	uint64_t *out[WS_MAX_COLUMNS];
+};
+
+static uint64_t searched_columns(const struct ws_event_kind *kind)
+{
+	return 1 | UINT64_C(1) << owner_column(kind) | UINT64_C(1) << kind->correlation;
+}
+
+static uint64_t first_row_of_block(const struct ws_report *report, enum ws_table table,
+				   size_t block)
+{
+	uint64_t rows = 0;
+
+	for (size_t i = 0; i < block; i++)
+		rows += ws_report_block(report, table, i).rows;
+	return rows;
+}
+
+static void search_block(struct search *search, size_t block, struct hits *found)
+{
+	const struct ws_event_kind *kind = search->kind;
+	const struct ws_report *report = search->call->rep->report;
+	uint64_t columns = searched_columns(kind), base;
+	uint32_t rows = ws_report_block(report, kind->table, block).rows;
+
+	for (uint32_t k = 0; k < WS_MAX_COLUMNS; k++)
+		if (columns >> k & 1)
+			search->out[k] = ws_realloc(search->out[k], (size_t)rows * 8);
+	if (ws_report_decode(report, kind->table, block, columns, search->out, NULL))
+		return;
+	base = first_row_of_block(report, kind->table, block);
+	for (uint32_t k = 0; k < rows && found->n < found->most; k++) {
+		uint64_t owner = search->out[owner_column(kind)][k],
+			 correlation = search->out[kind->correlation][k];
+		bool is_wanted;
+
+		ws_map_get(search->wanted, correlation, &is_wanted);
+		if (!is_wanted || process_of_owner(search->call, kind, owner) != search->process)
+			continue;
+		ws_grow(found->hits, found->cap, found->n + 1);
+		found->hits[found->n++] = (struct hit){base + k, search->out[0][k], (uint32_t)owner,
+						       (uint32_t)correlation};
+	}
+}
+
 /*
  * Rows of `process` whose correlation id is in `wanted`, from the blocks nearest to `t` on, until
  * `found->most` are found or enough has been searched.
  */
-static void find_correlated(const struct ws_call *call, const struct joined *joined,
+static void find_correlated(const struct ws_api_call *call, const struct ws_event_kind *kind,
 			    uint32_t process, const struct ws_map *wanted, uint64_t t,
 			    struct hits *found)
 {
-	uint64_t columns = UINT64_C(1) << joined->start | UINT64_C(1) << joined->owner |
-			   UINT64_C(1) << joined->correlation;
-	uint64_t *out[WS_MAX_COLUMNS] = {NULL}, base;
+	struct search search = {call, kind, process, wanted, {NULL}};
 	size_t n;
-	struct near *near = nearest_blocks(call->rep->report, joined->table, t, &n);
+	struct near *near = nearest_blocks(call->rep->report, kind->table, t, &n);
 
-	for (size_t i = 0; i < n && i < BLOCKS_SEARCHED && found->n < found->most; i++) {
-		uint32_t rows =
-			ws_report_block(call->rep->report, joined->table, near[i].block).rows;
-
-		for (uint32_t k = 0; k < WS_MAX_COLUMNS; k++)
-			if (columns >> k & 1)
-				out[k] = ws_realloc(out[k], (size_t)rows * 8);
-		if (ws_report_decode(call->rep->report, joined->table, near[i].block, columns, out,
-				     NULL))
-			continue;
-		base = 0;
-		for (size_t b = 0; b < near[i].block; b++)
-			base += ws_report_block(call->rep->report, joined->table, b).rows;
-		for (uint32_t k = 0; k < rows && found->n < found->most; k++) {
-			uint64_t owner = out[joined->owner][k];
-			bool is;
-
-			ws_map_get(wanted, out[joined->correlation][k], &is);
-			if (!is ||
-			    (joined->thread
-				     ? ws_who_thread(call->lanes->who, (uint32_t)owner)->process
-				     : owner) != process)
-				continue;
-			ws_grow(found->hits, found->cap, found->n + 1);
-			found->hits[found->n++] =
-				(struct hit){base + k, out[joined->start][k], (uint32_t)owner,
-					     (uint32_t)out[joined->correlation][k]};
-		}
-	}
+	for (size_t i = 0; i < n && i < BLOCKS_SEARCHED && found->n < found->most; i++)
+		search_block(&search, near[i].block, found);
 	for (uint32_t k = 0; k < WS_MAX_COLUMNS; k++)
-		free(out[k]);
+		free(search.out[k]);
 	free(near);
 }
 
@@ -360,47 +393,46 @@ static void put_frame(const struct event *event, uint32_t frame)
 /* Call stack of the call that launched work on a GPU; 0 when there is none. */
 static uint64_t launch_stack(const struct event *event)
 {
-	const struct joined *joined = NULL;
+	const struct ws_event_kind *calls = kind_of_calls();
+	uint64_t correlation = event->v[event->kind->correlation], v[WS_MAX_COLUMNS], stack = 0;
 	struct hits hits = {.most = 1};
 	struct ws_map wanted = {0};
-	uint64_t v[WS_MAX_COLUMNS], stack = 0;
 
-	for (size_t i = 0; i < WS_COUNT(work_joins); i++)
-		joined = work_joins[i].table == event->source->table ? &work_joins[i] : joined;
-	if (!joined || event->v[joined->correlation] == WS_NO_U32 || !event->v[joined->correlation])
+	if (!is_caused_by_call(event->kind) || correlation == WS_NO_U32 || !correlation)
 		return 0;
-	ws_map_set(&wanted, event->v[joined->correlation], 1);
-	find_correlated(event->call, &api_join, (uint32_t)event->v[joined->owner], &wanted,
+	ws_map_set(&wanted, correlation, 1);
+	find_correlated(event->call, calls, (uint32_t)event->v[event->kind->process], &wanted,
 			event->start, &hits);
-	if (hits.n && read_row(event->call->rep->report, WS_TABLE_cuda_api, hits.hits[0].row, v))
-		stack = v[ws_cuda_api_callchain];
+	if (hits.n && read_row(event->call->rep->report, calls->table, hits.hits[0].row, v))
+		stack = v[calls->callchain];
 	ws_map_free(&wanted);
 	free(hits.hits);
 	return stack;
 }
 
+/* The innermost frame, 0 for none, and the stack of its callers. */
+static uint64_t own_stack(const struct event *event, uint64_t *frame)
+{
+	*frame = 0;
+	if (event->is_state)
+		return event->state.callchain;
+	if (!event->kind->callchain)
+		return launch_stack(event);
+	if (event->kind->frame)
+		*frame = event->v[event->kind->frame];
+	return event->v[event->kind->callchain];
+}
+
 static void put_stack(const struct event *event)
 {
 	uint32_t path[WS_STACKS_DEEPEST];
-	uint64_t stack = 0, leaf = 0;
+	uint64_t frame, stack = own_stack(event, &frame);
 	size_t n;
 
-	if (event->source->table == WS_TABLE_sample) {
-		leaf = event->v[ws_sample_frame];
-		stack = event->v[ws_sample_callers];
-	} else if (event->source->table == WS_TABLE_python_sample) {
-		stack = event->v[ws_python_sample_stack];
-	} else if (event->source->table == WS_TABLE_osrt) {
-		stack = event->v[ws_osrt_callchain];
-	} else if (event->is_state) {
-		stack = event->state.callchain;
-	} else if (event->source->table == WS_TABLE_cuda_api) {
-		stack = event->v[ws_cuda_api_callchain];
-	} else {
-		stack = launch_stack(event);
-	}
-	n = ws_stacks_walk(event->call->lanes->stacks, (uint32_t)leaf,
-			   stack == WS_NO_U32 ? 0 : (uint32_t)stack, path, WS_STACKS_DEEPEST);
+	if (stack == WS_NO_U32)
+		stack = 0;
+	n = ws_stacks_walk(event->call->lanes->stacks, (uint32_t)frame, (uint32_t)stack, path,
+			   WS_STACKS_DEEPEST);
 	ws_put_key(event->call->out, "stack");
 	ws_text_puts(event->call->out, "[");
 	for (size_t i = 0; i < n; i++)
@@ -411,28 +443,32 @@ static void put_stack(const struct event *event)
 /* ---- what is tied to what ---- */
 
 /* Where a row of GPU work is shown: in its stream, or a wait among waits. */
-static bool spot_of_work(const struct ws_call *call, enum ws_table table, const struct hit *hit,
-			 struct ws_spot *spot)
+static bool spot_of_work(const struct ws_api_call *call, const struct ws_event_kind *kind,
+			 const struct hit *hit, struct ws_spot *spot)
 {
-	int source = source_of(table);
-	uint8_t kind = table == WS_TABLE_cuda_sync ? WS_LANE_SYNC : WS_LANE_STREAM;
+	uint8_t lane_kind = kind->feed[kind->feeds - 1].kind;
 
-	for (uint32_t i = 0; source >= 0 && i < call->lanes->n; i++)
-		if (call->lanes->lane[i]->kind == kind &&
+	for (uint32_t i = 0; i < call->lanes->n; i++)
+		if (call->lanes->lane[i]->kind == lane_kind &&
 		    call->lanes->lane[i]->key[0] == hit->owner &&
-		    ws_find_event(call->lanes, i, (uint8_t)source, (uint32_t)hit->row, hit->start,
+		    ws_find_event(call->lanes, i, kind_number(kind), (uint32_t)hit->row, hit->start,
 				  spot))
 			return true;
 	return false;
 }
 
-static bool spot_of_call(const struct ws_call *call, const struct hit *hit, struct ws_spot *spot)
+static uint32_t lane_of_calls(const struct ws_api_call *call, uint32_t thread)
 {
-	uint32_t key[4] = {hit->owner};
+	uint32_t key[4] = {thread};
 
-	return ws_find_event(call->lanes, ws_find_lane(call->lanes, WS_LANE_CUDA_API, key),
-			     (uint8_t)source_of(WS_TABLE_cuda_api), (uint32_t)hit->row, hit->start,
-			     spot);
+	return ws_find_lane(call->lanes, kind_of_calls()->feed[0].kind, key);
+}
+
+static bool spot_of_call(const struct ws_api_call *call, const struct hit *hit,
+			 struct ws_spot *spot)
+{
+	return ws_find_event(call->lanes, lane_of_calls(call, hit->owner),
+			     kind_number(kind_of_calls()), (uint32_t)hit->row, hit->start, spot);
 }
 
 /* NVTX ranges and operators of the thread around a moment, innermost first. */
@@ -466,7 +502,7 @@ static void link_to_call(struct event *event, uint32_t process, uint64_t correla
 	if (correlation == WS_NO_U32 || !correlation)
 		return;
 	ws_map_set(&wanted, correlation, 1);
-	find_correlated(event->call, &api_join, process, &wanted, event->start, &hits);
+	find_correlated(event->call, kind_of_calls(), process, &wanted, event->start, &hits);
 	if (hits.n && spot_of_call(event->call, &hits.hits[0], &spot)) {
 		put_link(event, "call", &spot);
 		link_ranges(event, hits.hits[0].owner, hits.hits[0].start);
@@ -505,7 +541,7 @@ static void link_waited(struct event *event, uint32_t process, uint32_t device, 
 		put_link(event, "waited", &best);
 }
 
-static int by_hit_start(const void *first, const void *second)
+static int compare_hits(const void *first, const void *second)
 {
 	const struct hit *left = first, *right = second;
 
@@ -522,22 +558,23 @@ static void link_to_work(struct event *event, uint32_t process, const struct ws_
 	uint64_t v[WS_MAX_COLUMNS];
 	struct ws_spot spot;
 
-	for (size_t i = 0; i < WS_COUNT(work_joins); i++) {
-		const char *as = work_joins[i].table == WS_TABLE_cuda_sync ? "wait" : role;
+	for (size_t i = 0; i < WS_EVENT_KINDS; i++) {
+		const struct ws_event_kind *kind = &ws_event_kinds[i];
+		const char *as = kind->link == WS_LINK_WAIT ? "wait" : role;
 		struct hits hits = {.most = wanted->n > 1 ? WORK_MOST : 4};
 
-		if (!ws_report_rows(event->call->rep->report, work_joins[i].table))
+		if (!is_caused_by_call(kind) ||
+		    !ws_report_rows(event->call->rep->report, kind->table))
 			continue;
-		find_correlated(event->call, &work_joins[i], process, wanted, event->start, &hits);
+		find_correlated(event->call, kind, process, wanted, event->start, &hits);
 		if (hits.n)
-			qsort(hits.hits, hits.n, sizeof(*hits.hits), by_hit_start);
+			qsort(hits.hits, hits.n, sizeof(*hits.hits), compare_hits);
 		for (size_t k = 0; k < hits.n && k < WORK_SHOWN; k++)
-			if (spot_of_work(event->call, work_joins[i].table, &hits.hits[k], &spot))
+			if (spot_of_work(event->call, kind, &hits.hits[k], &spot))
 				put_link(event, as, &spot);
-		if (work_joins[i].table == WS_TABLE_cuda_sync && hits.n == 1 &&
-		    read_row(event->call->rep->report, WS_TABLE_cuda_sync, hits.hits[0].row, v))
-			link_waited(event, process, (uint32_t)v[ws_cuda_sync_device],
-				    v[ws_cuda_sync_stream]);
+		if (kind->link == WS_LINK_WAIT && hits.n == 1 &&
+		    read_row(event->call->rep->report, kind->table, hits.hits[0].row, v))
+			link_waited(event, process, (uint32_t)v[kind->device], v[kind->stream]);
 		free(hits.hits);
 	}
 }
@@ -545,8 +582,8 @@ static void link_to_work(struct event *event, uint32_t process, const struct ws_
 /* Work launched by calls of the range's thread while it was open. */
 static void link_range_to_work(struct event *event, uint64_t thread)
 {
-	uint32_t key[4] = {(uint32_t)thread},
-		 i = ws_find_lane(event->call->lanes, WS_LANE_CUDA_API, key);
+	const struct ws_event_kind *calls = kind_of_calls();
+	uint32_t i = lane_of_calls(event->call, (uint32_t)thread);
 	const struct ws_lane *lane = i < event->call->lanes->n ? event->call->lanes->lane[i] : NULL;
 	struct ws_map wanted = {0};
 	uint64_t v[WS_MAX_COLUMNS];
@@ -563,13 +600,14 @@ static void link_range_to_work(struct event *event, uint64_t thread)
 		for (at = from; at < to && wanted.n<8; at += to - from> 8 && at - from == 3
 					? to - from - 7
 					: 1)
-			if (read_row(event->call->rep->report, WS_TABLE_cuda_api,
-				     lane->level[k].ref[at], v) &&
-			    v[ws_cuda_api_correlation] != WS_NO_U32)
-				ws_map_set(&wanted, v[ws_cuda_api_correlation], 1);
+			if (read_row(event->call->rep->report, calls->table, lane->level[k].ref[at],
+				     v) &&
+			    v[calls->correlation] != WS_NO_U32)
+				ws_map_set(&wanted, v[calls->correlation], 1);
 	}
 	if (wanted.n)
-		link_to_work(event, ws_who_thread(event->call->lanes->who, key[0])->process,
+		link_to_work(event,
+			     ws_who_thread(event->call->lanes->who, (uint32_t)thread)->process,
 			     &wanted, "work");
 	ws_map_free(&wanted);
 }
@@ -580,17 +618,16 @@ static void link_range_to_work(struct event *event, uint64_t thread)
  * What a thread was about at a moment: of its calls, ranges and operators the one that began last,
  * else the span in which it ran. False when nothing of it was recorded then.
  */
-static bool doing_at(const struct ws_lanes *lanes, uint32_t thread, uint64_t t,
-		     struct ws_spot *spot)
+static bool find_doing_at(const struct ws_lanes *lanes, uint32_t thread, uint64_t t,
+			  struct ws_spot *spot)
 {
-	static const uint8_t kinds[] = {WS_LANE_OSRT, WS_LANE_CUDA_API, WS_LANE_NVTX,
-					WS_LANE_OP,   WS_LANE_SLICE,	WS_LANE_STATE};
 	uint64_t latest = 0;
 	bool found = false;
 
 	for (uint32_t i = 0; i < lanes->n; i++) {
 		const struct ws_lane *lane = lanes->lane[i];
-		bool wanted = lane->key[0] == thread && memchr(kinds, lane->kind, sizeof(kinds)) &&
+		bool wanted = lane->key[0] == thread &&
+			      ws_lane_descs[lane->kind].flags & WS_LANE_IS_ENCLOSES &&
 			      ws_lane_ready(lane);
 
 		for (uint32_t k = 0;
@@ -630,7 +667,7 @@ static void link_holder(struct event *event)
 			: 0;
 	struct ws_spot spot;
 
-	if (holder && doing_at(event->call->lanes, holder, event->start, &spot))
+	if (holder && find_doing_at(event->call->lanes, holder, event->start, &spot))
 		put_link(event, "holder", &spot);
 }
 
@@ -673,7 +710,7 @@ static void link_waker(struct event *event, uint32_t thread)
 
 	ws_scan_run(event->call->rep->report, &sc, find_woken, &woken_w, NULL);
 	if (woken_w.waker && woken_w.at != WS_NO_TIME &&
-	    doing_at(event->call->lanes, woken_w.waker, woken_w.at, &spot))
+	    find_doing_at(event->call->lanes, woken_w.waker, woken_w.at, &spot))
 		put_link(event, "waker", &spot);
 }
 
@@ -715,6 +752,11 @@ static void link_gil(struct event *event)
 		put_link(event, "holder", &best);
 }
 
+static bool is_projected(const struct event *event)
+{
+	return event->call->lanes->lane[event->spot.lane]->kind == WS_LANE_PROJECTED;
+}
+
 /* From a range as the GPU saw it to the range itself. */
 static void link_to_projected(struct event *event)
 {
@@ -723,7 +765,7 @@ static void link_to_projected(struct event *event)
 	struct ws_spot spot;
 
 	if (ws_find_event(event->call->lanes, ws_find_lane(event->call->lanes, WS_LANE_NVTX, key),
-			  event->source_number, event->row, event->start, &spot))
+			  kind_number(event->kind), event->row, event->start, &spot))
 		put_link(event, "range", &spot);
 }
 
@@ -748,7 +790,7 @@ static void link_to_gpu(struct event *event)
 			for (uint32_t j = first; j < level->n && j - first < PROJECTED_SEARCHED;
 			     j++)
 				if (level->ref[j] == event->row &&
-				    (level->src[j] & WS_EVENT_SOURCE) == event->source_number)
+				    (level->src[j] & WS_EVENT_SOURCE) == kind_number(event->kind))
 					put_link(event, "on_gpu", &(struct ws_spot){i, k, j});
 		}
 	}
@@ -758,14 +800,13 @@ static void link_to_gpu(struct event *event)
 
 static bool takes_arrows(uint8_t kind)
 {
-	return kind == WS_LANE_OP || kind == WS_LANE_SLICE || kind == WS_LANE_CUDA_API ||
-	       kind == WS_LANE_NVTX;
+	return ws_lane_descs[kind].flags & WS_LANE_IS_TAKES_ARROWS;
 }
 
 /* The innermost span of a thread, or of a track, at a moment: an arrow's end is a moment, and
  * belongs to the span around it. */
-static bool span_at(const struct ws_lanes *lanes, uint64_t thread, uint64_t track, uint64_t t,
-		    struct ws_spot *spot)
+static bool find_span_at(const struct ws_lanes *lanes, uint64_t thread, uint64_t track, uint64_t t,
+			 struct ws_spot *spot)
 {
 	uint64_t latest = 0;
 	bool found = false;
@@ -811,14 +852,14 @@ static bool link_flow(struct event *event, uint64_t thread, uint64_t track, uint
 	if (t1 == WS_NO_TIME)
 		return false;
 	if (from == thread && from_track == track && t0 >= event->start && t0 <= event->end &&
-	    span_at(lanes, from, from_track, t0, &here) && same_spot(&here, &event->spot) &&
-	    span_at(lanes, to, to_track, t1, &there)) {
+	    find_span_at(lanes, from, from_track, t0, &here) && same_spot(&here, &event->spot) &&
+	    find_span_at(lanes, to, to_track, t1, &there)) {
 		put_link(event, "flow_to", &there);
 		return true;
 	}
 	if (to == thread && to_track == track && t1 >= event->start && t1 <= event->end &&
-	    span_at(lanes, to, to_track, t1, &here) && same_spot(&here, &event->spot) &&
-	    span_at(lanes, from, from_track, t0, &there)) {
+	    find_span_at(lanes, to, to_track, t1, &here) && same_spot(&here, &event->spot) &&
+	    find_span_at(lanes, from, from_track, t0, &there)) {
 		put_link(event, "flow_from", &there);
 		return true;
 	}
@@ -869,132 +910,145 @@ static void link_state(struct event *event)
 	struct ws_spot spot;
 
 	if (event->state.function &&
-	    doing_at(lanes, event->state.thread, event->start + (event->end - event->start) / 2,
-		     &spot) &&
+	    find_doing_at(lanes, event->state.thread,
+			  event->start + (event->end - event->start) / 2, &spot) &&
 	    lanes->lane[spot.lane]->kind != WS_LANE_STATE)
 		put_link(event, "inside", &spot);
-	if (holder && doing_at(lanes, holder, event->start, &spot))
+	if (holder && find_doing_at(lanes, holder, event->start, &spot))
 		put_link(event, "holder", &spot);
-	if (event->state.waker && doing_at(lanes, event->state.waker, event->end, &spot))
+	if (event->state.waker && find_doing_at(lanes, event->state.waker, event->end, &spot))
 		put_link(event, "waker", &spot);
 }
 
-static void put_links(struct event *event)
+static void link_work(struct event *event)
 {
-	struct ws_map wanted = {0};
-	const uint64_t *values = event->v;
-
-	if (event->is_state) {
-		link_state(event);
-		return;
-	}
-	switch (event->source->table) {
-	case WS_TABLE_cuda_kernel:
-		link_to_call(event, (uint32_t)values[ws_cuda_kernel_process],
-			     values[ws_cuda_kernel_correlation]);
-		break;
-	case WS_TABLE_cuda_memcpy:
-		link_to_call(event, (uint32_t)values[ws_cuda_memcpy_process],
-			     values[ws_cuda_memcpy_correlation]);
-		break;
-	case WS_TABLE_cuda_memset:
-		link_to_call(event, (uint32_t)values[ws_cuda_memset_process],
-			     values[ws_cuda_memset_correlation]);
-		break;
-	case WS_TABLE_cuda_graph_trace:
-		link_to_call(event, (uint32_t)values[ws_cuda_graph_trace_process],
-			     values[ws_cuda_graph_trace_correlation]);
-		break;
-	case WS_TABLE_cuda_sync:
-		link_to_call(event, (uint32_t)values[ws_cuda_sync_process],
-			     values[ws_cuda_sync_correlation]);
-		link_waited(event, (uint32_t)values[ws_cuda_sync_process],
-			    (uint32_t)values[ws_cuda_sync_device], values[ws_cuda_sync_stream]);
-		break;
-	case WS_TABLE_cuda_api:
-		link_ranges(event, (uint32_t)values[ws_cuda_api_thread], event->start);
-		if (values[ws_cuda_api_correlation] == WS_NO_U32)
-			break;
-		ws_map_set(&wanted, values[ws_cuda_api_correlation], 1);
-		link_to_work(event,
-			     ws_who_thread(event->call->lanes->who,
-					   (uint32_t)values[ws_cuda_api_thread])
-				     ->process,
-			     &wanted, "work");
-		ws_map_free(&wanted);
-		break;
-	case WS_TABLE_nvtx:
-		if (event->call->lanes->lane[event->spot.lane]->kind == WS_LANE_PROJECTED)
-			link_to_projected(event);
-		else
-			link_to_gpu(event);
-		link_range_to_work(event, values[ws_nvtx_thread]);
-		break;
-	case WS_TABLE_osrt:
-		link_holder(event);
-		link_waker(event, (uint32_t)values[ws_osrt_thread]);
-		break;
-	case WS_TABLE_gil:
-		link_gil(event);
-		break;
-	case WS_TABLE_op:
-		link_range_to_work(event, values[ws_op_thread]);
-		break;
-	default:
-		break;
-	}
+	link_to_call(event, (uint32_t)event->v[event->kind->process],
+		     event->v[event->kind->correlation]);
 }
 
-int ws_api_event(struct ws_call *call, struct ws_err *err)
+static void link_wait(struct event *event)
 {
-	struct event event_x = {.call = call};
-	int64_t lane, level, event;
-	const struct ws_level *level_v;
+	link_work(event);
+	link_waited(event, (uint32_t)event->v[event->kind->process],
+		    (uint32_t)event->v[event->kind->device], event->v[event->kind->stream]);
+}
 
-	if (!ws_param_int(call, "lane", 0, (int64_t)call->lanes->n - 1, 0, &lane, err) ||
-	    !ws_param_int(call, "level", 0, UINT32_MAX, 0, &level, err) ||
-	    !ws_param_int(call, "event", 0, UINT32_MAX, 0, &event, err))
-		return 400;
-	if (!call->lanes->n || !ws_lane_ready(call->lanes->lane[lane]) ||
-	    level >= call->lanes->lane[lane]->levels ||
-	    ws_lane_descs[call->lanes->lane[lane]->kind].counter ||
-	    event >= call->lanes->lane[lane]->level[level].n) {
-		ws_fail(err, "there is no such event");
-		return 404;
+static void link_call(struct event *event)
+{
+	uint32_t thread = (uint32_t)event->v[event->kind->thread];
+	uint64_t correlation = event->v[event->kind->correlation];
+	struct ws_map wanted = {0};
+
+	link_ranges(event, thread, event->start);
+	if (correlation == WS_NO_U32)
+		return;
+	ws_map_set(&wanted, correlation, 1);
+	link_to_work(event, ws_who_thread(event->call->lanes->who, thread)->process, &wanted,
+		     "work");
+	ws_map_free(&wanted);
+}
+
+static void link_operator(struct event *event)
+{
+	link_range_to_work(event, event->v[event->kind->thread]);
+}
+
+static void link_range(struct event *event)
+{
+	if (is_projected(event))
+		link_to_projected(event);
+	else
+		link_to_gpu(event);
+	link_operator(event);
+}
+
+static void link_os_call(struct event *event)
+{
+	link_holder(event);
+	link_waker(event, (uint32_t)event->v[event->kind->thread]);
+}
+
+static void (*const link_makers[WS_LINKS])(struct event *event) = {
+	[WS_LINK_CALL] = link_call,	    [WS_LINK_WORK] = link_work,
+	[WS_LINK_WAIT] = link_wait,	    [WS_LINK_RANGE] = link_range,
+	[WS_LINK_OPERATOR] = link_operator, [WS_LINK_OS_CALL] = link_os_call,
+	[WS_LINK_GIL] = link_gil,
+};
+
+static void put_links(struct event *event)
+{
+	ws_put_key(event->call->out, "links");
+	ws_text_puts(event->call->out, "[");
+	if (event->is_state)
+		link_state(event);
+	else if (link_makers[event->kind->link])
+		link_makers[event->kind->link](event);
+	link_flows(event);
+	ws_text_puts(event->call->out, "]");
+}
+
+/* Read what an event's lane does not have of it. Returns 0, or a status of HTTP with `err` set. */
+static int read_event(struct event *event, struct ws_err *err)
+{
+	const struct ws_lane *lane = event->call->lanes->lane[event->spot.lane];
+	const struct ws_level *level = &lane->level[event->spot.level];
+	uint32_t at = event->spot.event;
+
+	event->kind = &ws_event_kinds[level->src[at] & WS_EVENT_SOURCE];
+	event->row = level->ref[at];
+	event->start = level->start[at];
+	event->end = ws_level_end(level, at);
+	event->is_state = event->kind->is_computed;
+	if (event->is_state) {
+		read_state(event, lane->key[0], event->row);
+		return 0;
 	}
-	level_v = &call->lanes->lane[lane]->level[level];
-	event_x.spot = (struct ws_spot){(uint32_t)lane, (uint32_t)level, (uint32_t)event};
-	event_x.source_number = level_v->src[event] & WS_EVENT_SOURCE;
-	event_x.source = &ws_sources[event_x.source_number];
-	event_x.row = level_v->ref[event];
-	event_x.start = level_v->start[event];
-	event_x.end = ws_level_end(level_v, event_x.spot.event);
-	event_x.is_state = call->lanes->lane[lane]->kind == WS_LANE_STATE;
-	if (event_x.is_state)
-		read_state(&event_x, call->lanes->lane[lane]->key[0], event_x.row);
-	else if (!read_row(call->rep->report, event_x.source->table, event_x.row, event_x.v)) {
+	if (!read_row(event->call->rep->report, event->kind->table, event->row, event->v)) {
 		ws_fail(err, "the part of the report that holds this event is damaged");
 		return 500;
 	}
-	if (call->lanes->lane[lane]->kind ==
-	    WS_LANE_PROJECTED) { /* what it is tied to goes by the range's own times */
-		event_x.start = event_x.v[ws_nvtx_start];
-		event_x.end = event_x.v[ws_nvtx_end];
+	if (is_projected(event)) { /* what it is tied to goes by the range's own times */
+		event->start = event->v[0];
+		event->end = event->v[event->kind->end];
 	}
+	return 0;
+}
+
+static bool has_event(const struct ws_lanes *lanes, int64_t lane, int64_t level, int64_t event)
+{
+	return lanes->n && ws_lane_ready(lanes->lane[lane]) && level < lanes->lane[lane]->levels &&
+	       !ws_lane_descs[lanes->lane[lane]->kind].counter &&
+	       event < lanes->lane[lane]->level[level].n;
+}
+
+int ws_api_event(struct ws_api_call *call, struct ws_err *err)
+{
+	struct event event = {.call = call};
+	int64_t lane, level, number;
+	int status;
+
+	if (!ws_param_int(call, "lane", 0, (int64_t)call->lanes->n - 1, 0, &lane, err) ||
+	    !ws_param_int(call, "level", 0, UINT32_MAX, 0, &level, err) ||
+	    !ws_param_int(call, "event", 0, UINT32_MAX, 0, &number, err))
+		return 400;
+	if (!has_event(call->lanes, lane, level, number)) {
+		ws_fail(err, "there is no such event");
+		return 404;
+	}
+	event.spot = (struct ws_spot){(uint32_t)lane, (uint32_t)level, (uint32_t)number};
+	status = read_event(&event, err);
+	if (status)
+		return status;
 	ws_text_puts(call->out, "{");
-	ws_put_spot(call->out, call->lanes, &event_x.spot);
-	if (event_x.is_state)
-		put_state(&event_x);
+	ws_put_spot(call->out, call->lanes, &event.spot);
+	if (event.is_state)
+		put_state(&event);
 	else
-		put_columns(&event_x);
-	put_stack(&event_x);
-	ws_put_key(call->out, "links");
-	ws_text_puts(call->out, "[");
-	put_links(&event_x);
-	link_flows(&event_x);
-	ws_text_puts(call->out, "]");
-	ws_put_int(call->out, "more_work", event_x.more_work);
-	ws_put_int(call->out, "of", level_v->n);
+		put_columns(&event);
+	put_stack(&event);
+	put_links(&event);
+	ws_put_int(call->out, "more_work", event.more_work);
+	ws_put_int(call->out, "of", call->lanes->lane[lane]->level[level].n);
 	ws_text_puts(call->out, "}");
 	return 0;
 }

@@ -19,7 +19,7 @@
 enum { MOST_FLAT = 500, MOST_NODES = 20000, MOST_DEPTH = 600 };
 
 struct flame {
-	struct ws_call *call;
+	struct ws_api_call *call;
 	const struct ws_profile *profile;
 	const struct ws_calltree *tree;
 	struct ws_cost *total;
@@ -33,7 +33,7 @@ static uint64_t value(const struct flame *flame, const struct ws_cost *cost)
 	return flame->profile->timed ? cost->ns : cost->weight;
 }
 
-static int by_size(const void *first, const void *second, void *ctx)
+static int compare_sizes(const void *first, const void *second, void *ctx)
 {
 	const struct flame *flame = ctx;
 	uint64_t m = value(flame, &flame->total[*(const uint32_t *)first]),
@@ -73,7 +73,7 @@ static void put_node(struct flame *flame, uint32_t at, uint32_t depth)
 		kids[n++] = i;
 	}
 	if (n)
-		qsort_r(kids, n, sizeof(*kids), by_size, flame);
+		qsort_r(kids, n, sizeof(*kids), compare_sizes, flame);
 	for (size_t i = 0; i < n; i++)
 		put_node(flame, kids[i], depth + 1);
 	free(kids);
@@ -96,7 +96,7 @@ static uint64_t least_shown(const struct flame *flame)
 	}
 }
 
-static int by_self(const void *first, const void *second, void *ctx)
+static int compare_self(const void *first, const void *second, void *ctx)
 {
 	const struct flame *flame = ctx;
 	const struct ws_flat *left = first, *right = second;
@@ -109,7 +109,7 @@ static int by_self(const void *first, const void *second, void *ctx)
 	return ws_compare(n, m);
 }
 
-static int by_all(const void *first, const void *second, void *ctx)
+static int compare_all(const void *first, const void *second, void *ctx)
 {
 	const struct flame *flame = ctx;
 	const struct ws_flat *left = first, *right = second;
@@ -127,11 +127,11 @@ static void put_flat(struct flame *flame)
 	struct ws_flat *flat = ws_calltree_flat(flame->tree, 0, &n);
 
 	if (n)
-		qsort_r(flat, n, sizeof(*flat), by_self, flame);
+		qsort_r(flat, n, sizeof(*flat), compare_self, flame);
 	ws_put_key(text, "flat");
 	ws_text_puts(text, "[");
 	if (n > MOST_FLAT)
-		qsort_r(flat + MOST_FLAT, n - MOST_FLAT, sizeof(*flat), by_all, flame);
+		qsort_r(flat + MOST_FLAT, n - MOST_FLAT, sizeof(*flat), compare_all, flame);
 	for (size_t i = 0; i < n && i < 2 * MOST_FLAT; i++) {
 		const char *module = ws_calltree_module(flame->tree, flat[i].unit);
 
@@ -147,7 +147,7 @@ static void put_flat(struct flame *flame)
 	free(flat);
 }
 
-static void put_profile(struct ws_call *call, const struct ws_profile *profile, bool up,
+static void put_profile(struct ws_api_call *call, const struct ws_profile *profile, bool up,
 			uint32_t unread)
 {
 	struct flame flame = {.call = call, .profile = profile, .tree = &profile->tree};
@@ -178,7 +178,7 @@ static void put_profile(struct ws_call *call, const struct ws_profile *profile, 
 /* Kinds beyond those of query/profile.h. */
 enum { BY_LAUNCH_STACK = WS_PROFILE_GPU + 1 };
 
-int ws_api_flame(struct ws_call *call, struct ws_err *err)
+int ws_api_flame(struct ws_api_call *call, struct ws_err *err)
 {
 	struct ws_profile_request request = {0};
 	struct ws_profile profile;

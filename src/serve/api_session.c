@@ -12,7 +12,7 @@ static void put_report(struct ws_text *out, const struct ws_view_report *rep, si
 	ws_put_report_facts(out, &shown, number);
 }
 
-int ws_api_tree(struct ws_call *call, struct ws_err *err)
+int ws_api_tree(struct ws_api_call *call, struct ws_err *err)
 {
 	(void)err;
 	ws_put_row_tree(call->out, call->lanes);
@@ -20,7 +20,7 @@ int ws_api_tree(struct ws_call *call, struct ws_err *err)
 }
 
 /* The rows of each report with the session: a page then waits for one answer, not for two. */
-static void put_trees(const struct ws_call *call)
+static void put_trees(const struct ws_api_call *call)
 {
 	struct ws_err err;
 
@@ -28,7 +28,7 @@ static void put_trees(const struct ws_call *call)
 	ws_text_puts(call->out, "[");
 	for (size_t i = 0; i < ws_view_count(call->view); i++) {
 		struct ws_view_report *rep = &call->view->reports[i];
-		struct ws_call of = *call;
+		struct ws_api_call of = *call;
 
 		ws_put_comma(call->out);
 		pthread_rwlock_rdlock(&rep->use);
@@ -43,7 +43,7 @@ static void put_trees(const struct ws_call *call)
 	ws_text_puts(call->out, "]");
 }
 
-int ws_api_session(struct ws_call *call, struct ws_err *err)
+int ws_api_session(struct ws_api_call *call, struct ws_err *err)
 {
 	int64_t trees;
 

@@ -17,25 +17,23 @@
 #include "serve/api.h"
 
 struct query {
-	struct ws_call *call;
+	struct ws_api_call *call;
 	struct ws_text *text;
-	const struct ws_source *source;
+	const struct ws_event_kind *kind;
 	int64_t t0, t1; /* of the page */
 	bool windowed;
 };
 
 /* ---- tables and columns as the export calls them ---- */
 
-static const char *table_name(const struct ws_source *source)
+static const char *table_name(const struct ws_event_kind *kind)
 {
-	return source->table == WS_TABLE_sched
-		       ? "WARPSIGHT_SCHED" /* spans; SCHED_EVENTS has their ends apart */
-		       : ws_tables[source->table].sqlite;
+	return ws_text_or(kind->sql_table, ws_tables[kind->table].sqlite);
 }
 
-static const char *column_name(const struct ws_source *source, int column)
+static const char *column_name(const struct ws_event_kind *kind, int column)
 {
-	return ws_tables[source->table].columns[column].sqlite;
+	return ws_tables[kind->table].columns[column].sqlite;
 }
 
 static void put_text(struct ws_text *text, const char *word)
@@ -49,54 +47,55 @@ static void put_text(struct ws_text *text, const char *word)
 /* When an event was over, as lanes have it. */
 static void put_end(struct query *query)
 {
-	const struct ws_source *source = query->source;
+	const struct ws_event_kind *kind = query->kind;
 	int64_t last = (int64_t)(query->call->lanes->last - query->call->lanes->zero);
-	const char *start = column_name(source, source->start);
+	const char *start = column_name(kind, 0);
 
-	if (source->end < 0) {
+	if (!kind->end) {
 		ws_text_puts(query->text, start);
 		return;
 	}
 	ws_text_puts(query->text, "CASE ");
-	if (source->table == WS_TABLE_nvtx)
-		ws_text_printf(query->text, "WHEN eventType = %d THEN start ", WS_NVTX_MARK);
-	if (source->table == WS_TABLE_slice)
-		ws_text_printf(query->text, "WHEN flags & %d THEN start ", WS_SLICE_INSTANT);
+	if (kind->shaping == WS_SHAPED_BY_TYPE)
+		ws_text_printf(query->text, "WHEN %s = %d THEN start ",
+			       column_name(kind, kind->shaped_by), WS_NVTX_MARK);
+	if (kind->shaping == WS_SHAPED_BY_FLAGS)
+		ws_text_printf(query->text, "WHEN %s & %d THEN start ",
+			       column_name(kind, kind->shaped_by), WS_SLICE_INSTANT);
 	ws_text_printf(query->text,
 		       "WHEN \"end\" >= start THEN \"end\" ELSE max(start, %" PRId64 ") END", last);
 }
 
 /* A text is a number of StringIds where the column's name says so; of kernels it does not. */
-static bool is_id(const struct ws_source *source, const char *column)
+static bool is_id(const struct ws_event_kind *kind, const char *column)
 {
 	size_t n = strlen(column);
 
-	return source->table == WS_TABLE_cuda_kernel || (n > 2 && !strcmp(column + n - 2, "Id"));
+	return kind->is_name_id || (n > 2 && !strcmp(column + n - 2, "Id"));
 }
 
 static void put_name(struct query *query)
 {
-	const struct ws_source *source = query->source;
-	const char *column = source->name >= 0 ? column_name(source, source->name) : "";
+	const struct ws_event_kind *kind = query->kind;
+	const char *column = column_name(kind, kind->name);
 
-	if (source->table == WS_TABLE_nvtx)
-		ws_text_puts(query->text,
-			     "ifnull(text, (SELECT value FROM StringIds WHERE id = textId))");
-	else if (source->naming == WS_NAMED_STR && is_id(source, column))
+	if (kind->sql_name)
+		ws_text_puts(query->text, kind->sql_name);
+	else if (kind->naming == WS_NAMED_STR && is_id(kind, column))
 		ws_text_printf(query->text, "(SELECT value FROM StringIds WHERE id = %s)", column);
-	else if (source->naming == WS_NAMED_STR)
+	else if (kind->naming == WS_NAMED_STR)
 		ws_text_puts(query->text, column);
-	else if (source->naming == WS_NAMED_ENUM && source->ours_n == 1)
-		put_text(query->text, ws_own_name(source->ours));
-	else if (source->naming == WS_NAMED_ENUM) {
+	else if (kind->naming == WS_NAMED_ENUM && kind->own_n == 1)
+		put_text(query->text, ws_own_name(kind->own));
+	else if (kind->naming == WS_NAMED_ENUM) {
 		ws_text_printf(query->text, "CASE %s ", column);
-		for (uint32_t i = 1; i < source->ours_n; i++) {
+		for (uint32_t i = 1; i < kind->own_n; i++) {
 			ws_text_printf(query->text, "WHEN %" PRIu32 " THEN ", i);
-			put_text(query->text, ws_own_name(source->ours + i));
+			put_text(query->text, ws_own_name(kind->own + i));
 			ws_text_puts(query->text, " ");
 		}
 		ws_text_puts(query->text, "ELSE ");
-		put_text(query->text, ws_own_name(source->ours));
+		put_text(query->text, ws_own_name(kind->own));
 		ws_text_puts(query->text, " END");
 	} else
 		ws_text_puts(query->text, "NULL");
@@ -106,10 +105,10 @@ static void put_name(struct query *query)
 
 static void put_key(struct query *query, int column, uint32_t v)
 {
-	enum ws_type type = ws_tables[query->source->table].columns[column].type;
+	enum ws_type type = ws_tables[query->kind->table].columns[column].type;
 	const struct ws_who *who = query->call->lanes->who;
 
-	ws_text_printf(query->text, " AND %s ", column_name(query->source, column));
+	ws_text_printf(query->text, " AND %s ", column_name(query->kind, column));
 	if ((type == WS_T_NU32 && v == WS_NO_U32) ||
 	    ((type == WS_T_THREAD || type == WS_T_NTHREAD || type == WS_T_PROCESS) && !v))
 		ws_text_puts(query->text, "IS NULL");
@@ -144,26 +143,46 @@ static void put_library(struct query *query, uint32_t category)
 	ws_text_free(&name);
 }
 
-/* What census.c tells lanes apart by beyond columns. */
-static void put_kind(struct query *query, const struct ws_feed *feed, const struct ws_lane *lane)
+/* Rows of NVTX that are events: all of them, those that overlap as they like, or the others. */
+static void put_types(struct query *query, const char *column, const struct ws_lane *lane,
+		      uint32_t split)
 {
-	const char *test = feed->when ? column_name(query->source, feed->test) : NULL;
-
-	if (query->source->table == WS_TABLE_nvtx && lane)
-		ws_text_printf(query->text,
-			       lane->key[2] ? " AND eventType = %d" : " AND eventType IN (%d, %d)",
-			       lane->key[2] ? WS_NVTX_STARTEND : WS_NVTX_PUSHPOP, WS_NVTX_MARK);
-	else if (query->source->table == WS_TABLE_nvtx)
-		ws_text_printf(query->text, " AND eventType IN (%d, %d, %d)", WS_NVTX_PUSHPOP,
+	if (!lane)
+		ws_text_printf(query->text, " AND %s IN (%d, %d, %d)", column, WS_NVTX_PUSHPOP,
 			       WS_NVTX_STARTEND, WS_NVTX_MARK);
-	if (query->source->table == WS_TABLE_op && lane)
-		ws_text_printf(query->text, " AND kind %s %d", lane->key[1] ? "=" : "<>",
+	else if (split)
+		ws_text_printf(query->text, " AND %s = %d", column, WS_NVTX_STARTEND);
+	else
+		ws_text_printf(query->text, " AND %s IN (%d, %d)", column, WS_NVTX_PUSHPOP,
+			       WS_NVTX_MARK);
+}
+
+static void put_split(struct query *query, const struct ws_feed *feed, const struct ws_lane *lane)
+{
+	const char *column = column_name(query->kind, feed->split_by);
+	uint32_t split = 0;
+
+	if (lane && feed->keys < WS_COUNT(lane->key))
+		split = lane->key[feed->keys];
+	if (feed->split == WS_SPLIT_LOOSE)
+		put_types(query, column, lane, split);
+	if (feed->split == WS_SPLIT_PYTHON && lane)
+		ws_text_printf(query->text, " AND %s %s %d", column, split ? "=" : "<>",
 			       WS_OP_PYTHON);
-	if (feed->kind == WS_LANE_SLICE && lane)
-		put_library(query, lane->key[1]);
-	if (feed->when == WS_FEED_ZERO || feed->when == WS_FEED_NONZERO)
-		ws_text_printf(query->text, " AND %s %s 0", test,
-			       feed->when == WS_FEED_ZERO ? "=" : "<>");
+	if (feed->split == WS_SPLIT_LIBRARY && lane)
+		put_library(query, split);
+}
+
+/* What census.c tells lanes apart by beyond columns. */
+static void put_feed(struct query *query, const struct ws_feed *feed, const struct ws_lane *lane)
+{
+	const char *test = column_name(query->kind, feed->test);
+
+	put_split(query, feed, lane);
+	if (feed->when == WS_FEED_ZERO)
+		ws_text_printf(query->text, " AND %s = 0", test);
+	else if (feed->when == WS_FEED_NONZERO)
+		ws_text_printf(query->text, " AND %s <> 0", test);
 	else if (feed->when == WS_FEED_NOT_NULL)
 		ws_text_printf(query->text, " AND %s IS NOT NULL", test);
 }
@@ -171,7 +190,7 @@ static void put_kind(struct query *query, const struct ws_feed *feed, const stru
 static void put_lane(struct query *query, const struct ws_feed *feed, const struct ws_lane *lane)
 {
 	ws_text_puts(query->text, "(1");
-	put_kind(query, feed, lane);
+	put_feed(query, feed, lane);
 	for (uint32_t k = 0; k < feed->keys; k++)
 		put_key(query, feed->key[k], lane->key[k]);
 	ws_text_puts(query->text, ")");
@@ -181,18 +200,18 @@ static void put_lane(struct query *query, const struct ws_feed *feed, const stru
 static void put_select(struct query *query, const struct ws_feed *feed, const uint32_t *lanes,
 		       size_t n, bool all)
 {
-	const char *start = column_name(query->source, query->source->start);
+	const char *start = column_name(query->kind, 0);
 	bool first = true;
 
 	ws_text_printf(query->text, "SELECT %s AS start, ", start);
 	put_end(query);
 	ws_text_puts(query->text, " AS stop, ");
 	put_name(query);
-	ws_text_printf(query->text, " AS name FROM %s WHERE 1", table_name(query->source));
+	ws_text_printf(query->text, " AS name FROM %s WHERE 1", table_name(query->kind));
 	if (query->windowed)
 		ws_text_printf(query->text, " AND %s < %" PRId64, start, query->t1);
 	if (all) {
-		put_kind(query, feed, NULL);
+		put_feed(query, feed, NULL);
 		return;
 	}
 	ws_text_puts(query->text, " AND (");
@@ -259,16 +278,16 @@ static int put_selects(struct query *query, const uint32_t *lanes, size_t n, boo
 		return ws_fail(err,
 			       "States of threads are computed from several tables; there is no "
 			       "query for them.");
-	for (size_t i = 0; i < ws_source_count; i++) {
-		query->source = &ws_sources[i];
-		for (uint32_t f = 0; f < query->source->feeds; f++) {
-			if (query->source->table == WS_TABLE_output ||
-			    !ws_report_rows(lanes_l->report, query->source->table) ||
-			    ws_lane_descs[query->source->feed[f].kind].counter ||
-			    !has_kind(lanes_l, lanes, n, query->source->feed[f].kind))
+	for (size_t i = 0; i < WS_EVENT_KINDS; i++) {
+		query->kind = &ws_event_kinds[i];
+		for (uint32_t f = 0; f < query->kind->feeds; f++) {
+			if (query->kind->is_not_queried ||
+			    !ws_report_rows(lanes_l->report, query->kind->table) ||
+			    ws_lane_descs[query->kind->feed[f].kind].counter ||
+			    !has_kind(lanes_l, lanes, n, query->kind->feed[f].kind))
 				continue;
-			if (named && query->source->naming != WS_NAMED_STR &&
-			    query->source->naming != WS_NAMED_ENUM) {
+			if (named && query->kind->naming != WS_NAMED_STR &&
+			    query->kind->naming != WS_NAMED_ENUM) {
 				if (all) /* nothing of theirs has a name that the query could
 					    compare */
 					continue;
@@ -277,7 +296,7 @@ static int put_selects(struct query *query, const uint32_t *lanes, size_t n, boo
 			}
 			ws_text_puts(query->text, any ? "\n  UNION ALL " : "  ");
 			any = true;
-			put_select(query, &query->source->feed[f], lanes, n, all);
+			put_select(query, &query->kind->feed[f], lanes, n, all);
 		}
 	}
 	return any ? 0 : ws_fail(err, "These rows are in no table that can be queried.");
@@ -337,24 +356,23 @@ static int event_sql(struct query *query, int64_t lane_number, struct ws_err *er
 		return 404;
 	}
 	level_v = &lane->level[level];
-	query->source = &ws_sources[level_v->src[event] & WS_EVENT_SOURCE];
-	for (uint32_t i = 0; i < query->source->feeds; i++)
-		if (query->source->feed[i].kind == lane->kind)
-			feed = &query->source->feed[i];
-	if (!feed || query->source->table == WS_TABLE_output) {
+	query->kind = &ws_event_kinds[level_v->src[event] & WS_EVENT_SOURCE];
+	for (uint32_t i = 0; i < query->kind->feeds; i++)
+		if (query->kind->feed[i].kind == lane->kind)
+			feed = &query->kind->feed[i];
+	if (!feed || query->kind->is_not_queried) {
 		ws_fail(err, "This event is in no table that can be queried.");
 		return WS_API_SAY;
 	}
-	ws_text_printf(query->text, "SELECT * FROM %s WHERE %s = %" PRId64,
-		       table_name(query->source), column_name(query->source, query->source->start),
-		       (int64_t)level_v->start[event] - zero);
-	if (query->source->end >= 0 && !(level_v->src[event] & (WS_EVENT_OPEN | WS_EVENT_MOMENT)))
+	ws_text_printf(query->text, "SELECT * FROM %s WHERE %s = %" PRId64, table_name(query->kind),
+		       column_name(query->kind, 0), (int64_t)level_v->start[event] - zero);
+	if (query->kind->end && !(level_v->src[event] & (WS_EVENT_OPEN | WS_EVENT_MOMENT)))
 		ws_text_printf(query->text, " AND \"end\" = %" PRId64,
 			       (int64_t)ws_level_end(level_v, (uint32_t)event) - zero);
-	put_kind(query, feed, lane);
+	put_feed(query, feed, lane);
 	for (uint32_t k = 0; k < feed->keys; k++)
 		put_key(query, feed->key[k], lane->key[k]);
-	if (query->source->naming == WS_NAMED_STR) {
+	if (query->kind->naming == WS_NAMED_STR) {
 		size_t len;
 		const char *text = ws_lane_name(query->call->lanes, level_v->name[event], &len);
 
@@ -371,7 +389,7 @@ static int event_sql(struct query *query, int64_t lane_number, struct ws_err *er
 /* {"sql":...} for one event (lane, level, event), or for events (lanes, t0, t1, q, exact) as rows,
  * or with `sums` as sums by name.
  */
-int ws_api_sql(struct ws_call *call, struct ws_err *err)
+int ws_api_sql(struct ws_api_call *call, struct ws_err *err)
 {
 	struct ws_text sql = {0};
 	struct query query = {.call = call, .text = &sql};

@@ -21,7 +21,7 @@ struct walk {
 };
 
 /* Has the lanes read that are not; this answer is without them. */
-static int walk_window(struct ws_call *call, enum ws_which_lanes which, bool want,
+static int walk_window(struct ws_api_call *call, enum ws_which_lanes which, bool want,
 		       struct walk *walk, struct ws_err *err)
 {
 	walk->lanes_l = call->lanes;
@@ -38,8 +38,8 @@ static int walk_window(struct ws_call *call, enum ws_which_lanes which, bool wan
 	return 0;
 }
 
-static int walk_open(struct ws_call *call, enum ws_which_lanes which, bool want, struct walk *walk,
-		     struct ws_err *err)
+static int walk_open(struct ws_api_call *call, enum ws_which_lanes which, bool want,
+		     struct walk *walk, struct ws_err *err)
 {
 	return ws_param_window(call, &walk->t0, &walk->t1, err)
 		       ? walk_window(call, which, want, walk, err)
@@ -142,8 +142,8 @@ static void sum_walk(const struct walk *walk, struct groups *groups)
 	unify(walk->lanes_l, groups);
 }
 
-int ws_sum_window(struct ws_call *call, int64_t t0, int64_t t1, struct ws_sum_group **v, size_t *n,
-		  uint32_t *unread, struct ws_err *err)
+int ws_sum_window(struct ws_api_call *call, int64_t t0, int64_t t1, struct ws_sum_group **v,
+		  size_t *n, uint32_t *unread, struct ws_err *err)
 {
 	struct walk walk = {.t0 = t0, .t1 = t1};
 	struct groups groups = {0};
@@ -159,18 +159,18 @@ int ws_sum_window(struct ws_call *call, int64_t t0, int64_t t1, struct ws_sum_gr
 	return 0;
 }
 
-static int by_total(const void *first, const void *second)
+static int compare_totals(const void *first, const void *second)
 {
 	const struct ws_sum_group *left = first, *right = second;
 
 	if (left->kind != right->kind)
-		return left->kind < right->kind ? -1 : 1;
+		return ws_compare(left->kind, right->kind);
 	if (left->total != right->total)
-		return left->total > right->total ? -1 : 1;
+		return ws_compare(right->total, left->total);
 	return ws_compare(right->count, left->count);
 }
 
-static void put_group(struct ws_call *call, const struct ws_sum_group *group)
+static void put_group(struct ws_api_call *call, const struct ws_sum_group *group)
 {
 	ws_put_comma(call->out);
 	ws_text_puts(call->out, "{");
@@ -198,7 +198,7 @@ static uint64_t busy_in(const struct walk *walk, const struct ws_level *level, u
 	return busy;
 }
 
-static void put_lanes(struct ws_call *call, const struct walk *walk)
+static void put_lanes(struct ws_api_call *call, const struct walk *walk)
 {
 	ws_put_key(call->out, "lanes");
 	ws_text_puts(call->out, "[");
@@ -219,7 +219,7 @@ static void put_lanes(struct ws_call *call, const struct walk *walk)
 
 enum { MOST_GROUPS = 200 };
 
-int ws_api_sum(struct ws_call *call, struct ws_err *err)
+int ws_api_sum(struct ws_api_call *call, struct ws_err *err)
 {
 	struct walk walk;
 	struct groups groups = {0};
@@ -232,7 +232,7 @@ int ws_api_sum(struct ws_call *call, struct ws_err *err)
 	if (names)
 		sum_walk(&walk, &groups);
 	if (groups.n)
-		qsort(groups.groups, groups.n, sizeof(*groups.groups), by_total);
+		qsort(groups.groups, groups.n, sizeof(*groups.groups), compare_totals);
 	ws_text_puts(call->out, "{\"groups\":[");
 	for (size_t i = 0; i < groups.n; i++) {
 		in_kind = i && groups.groups[i].kind == groups.groups[i - 1].kind ? in_kind + 1 : 0;
@@ -297,16 +297,16 @@ static int compare_picks(const void *x, const void *y, void *ctx)
 	int order;
 
 	if (left->key != right->key)
-		return left->key < right->key ? -1 : 1;
+		return ws_compare(left->key, right->key);
 	if (picks->sort == BY_NAME && left->name != right->name &&
 	    (order = compare_names(picks->lanes, left->name, right->name)))
 		return picks->down ? -order : order;
 	if (left->start != right->start)
-		return left->start < right->start ? -1 : 1;
+		return ws_compare(left->start, right->start);
 	if (left->spot.lane != right->spot.lane)
-		return left->spot.lane < right->spot.lane ? -1 : 1;
+		return ws_compare(left->spot.lane, right->spot.lane);
 	if (left->spot.level != right->spot.level)
-		return left->spot.level < right->spot.level ? -1 : 1;
+		return ws_compare(left->spot.level, right->spot.level);
 	return ws_compare(left->spot.event, right->spot.event);
 }
 
@@ -389,7 +389,7 @@ static uint64_t pick_level(const struct walk *walk, struct ws_matcher *matcher, 
 	return n;
 }
 
-static void put_picks(struct ws_call *call, struct picks *picks, int64_t offset)
+static void put_picks(struct ws_api_call *call, struct picks *picks, int64_t offset)
 {
 	if (picks->n)
 		qsort_r(picks->picks, picks->n, sizeof(*picks->picks), compare_picks, picks);
@@ -403,7 +403,7 @@ static void put_picks(struct ws_call *call, struct picks *picks, int64_t offset)
 	ws_text_puts(call->out, "]");
 }
 
-static bool param_sort(struct ws_call *call, enum sort *sort, struct ws_err *err)
+static bool param_sort(struct ws_api_call *call, enum sort *sort, struct ws_err *err)
 {
 	const char *by = ws_param(call, "sort");
 
@@ -419,7 +419,7 @@ static bool param_sort(struct ws_call *call, enum sort *sort, struct ws_err *err
 }
 
 /* Sorted by row: in the order in which `lanes` names them. */
-int ws_api_events(struct ws_call *call, struct ws_err *err)
+int ws_api_events(struct ws_api_call *call, struct ws_err *err)
 {
 	int64_t offset, limit, down;
 	struct ws_matcher *matcher;
@@ -465,7 +465,7 @@ int ws_api_events(struct ws_call *call, struct ws_err *err)
 /* ---- searching ---- */
 
 /* How many events match, by name, the most first; and where. */
-int ws_api_search(struct ws_call *call, struct ws_err *err)
+int ws_api_search(struct ws_api_call *call, struct ws_err *err)
 {
 	struct ws_matcher *matcher = ws_matcher_new(call, err);
 	struct groups groups = {0};
@@ -481,7 +481,7 @@ int ws_api_search(struct ws_call *call, struct ws_err *err)
 	}
 	sum_walk(&walk, &groups);
 	if (groups.n)
-		qsort(groups.groups, groups.n, sizeof(*groups.groups), by_total);
+		qsort(groups.groups, groups.n, sizeof(*groups.groups), compare_totals);
 	ws_text_puts(call->out, "{\"names\":[");
 	for (size_t i = 0; i < groups.n; i++) {
 		if (!ws_matches(matcher, groups.groups[i].name))
@@ -527,7 +527,7 @@ struct step {
 	int64_t t, back, lane, level;
 };
 
-static bool param_step(struct ws_call *call, struct step *step, struct ws_err *err)
+static bool param_step(struct ws_api_call *call, struct step *step, struct ws_err *err)
 {
 	if (!ws_param_int(call, "t", INT64_MIN / 4, INT64_MAX / 4, 0, &step->t, err) ||
 	    !ws_param_int(call, "back", 0, 1, 0, &step->back, err) ||
@@ -551,7 +551,7 @@ static uint64_t step_from(const struct step *step, uint32_t lane, uint32_t level
 	return t < 0 ? 0 : (uint64_t)t;
 }
 
-int ws_api_step(struct ws_call *call, struct ws_err *err)
+int ws_api_step(struct ws_api_call *call, struct ws_err *err)
 {
 	struct ws_spot best = {0};
 	uint64_t best_start = 0;

@@ -117,7 +117,7 @@ static void add_tile(const struct ws_lanes *lanes, struct tiles *tiles, const st
 }
 
 /* "~name~name": what is left of `s` after them. */
-static const char *take_names(struct tiles *tiles, struct asked *asked, const char *text)
+static const char *read_names(struct tiles *tiles, struct asked *asked, const char *text)
 {
 	char *end;
 
@@ -130,7 +130,7 @@ static const char *take_names(struct tiles *tiles, struct asked *asked, const ch
 }
 
 /* "lane.levels,lane.levels~name~name" */
-static int parse_lanes(const struct ws_call *call, struct tiles *tiles, struct ws_err *err)
+static int parse_lanes(const struct ws_api_call *call, struct tiles *tiles, struct ws_err *err)
 {
 	const char *text = ws_param(call, "lanes");
 
@@ -140,7 +140,7 @@ static int parse_lanes(const struct ws_call *call, struct tiles *tiles, struct w
 			      levels = *number == '.' ? strtoul(number + 1, &number, 10) : 1;
 		struct asked asked = {.levels =
 					      levels < UINT32_MAX ? (uint32_t)levels : UINT32_MAX};
-		const char *end = take_names(tiles, &asked, number);
+		const char *end = read_names(tiles, &asked, number);
 
 		if (end == text || lane >= call->lanes->n || (*end && *end != ',') ||
 		    (asked.only_n && ws_lane_descs[call->lanes->lane[lane]->kind].counter)) {
@@ -164,7 +164,7 @@ static int parse_lanes(const struct ws_call *call, struct tiles *tiles, struct w
 	return 0;
 }
 
-static int add_lanes(const struct ws_call *call, struct tiles *tiles, struct ws_err *err)
+static int add_lanes(const struct ws_api_call *call, struct tiles *tiles, struct ws_err *err)
 {
 	int status = parse_lanes(call, tiles, err);
 
@@ -188,11 +188,11 @@ static int add_lanes(const struct ws_call *call, struct tiles *tiles, struct ws_
 	return status;
 }
 
-static void write_answer(const struct ws_call *call, const struct tiles *tiles)
+static void write_answer(const struct ws_api_call *call, const struct tiles *tiles)
 {
 	uint32_t colours = __atomic_load_n(&call->lanes->palette_n, __ATOMIC_ACQUIRE);
 
-	ws_text_puts(call->out, "WST1");
+	put_u32(call->out, WS_TILE_MAGIC);
 	put_u32(call->out, tiles->tile_n);
 	put_u32(call->out, tiles->name_n);
 	put_u32(call->out, (uint32_t)tiles->names.len);
@@ -204,7 +204,7 @@ static void write_answer(const struct ws_call *call, const struct tiles *tiles)
 	ws_text_add(call->out, ws_text_or(tiles->names.text, ""), tiles->names.len);
 }
 
-int ws_api_tiles(struct ws_call *call, struct ws_err *err)
+int ws_api_tiles(struct ws_api_call *call, struct ws_err *err)
 {
 	struct tiles tiles = {0};
 	int64_t k, most = INT32_MAX;
@@ -237,7 +237,7 @@ int ws_api_tiles(struct ws_call *call, struct ws_err *err)
 
 enum { MOST_AT = 1000 };
 
-int ws_api_at(struct ws_call *call, struct ws_err *err)
+int ws_api_at(struct ws_api_call *call, struct ws_err *err)
 {
 	int64_t lane, level, t0, t1, limit;
 	const struct ws_level *level_v;

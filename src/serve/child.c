@@ -11,7 +11,7 @@
 
 /* In the child, where only what is safe in a signal handler may be called: other threads were
  * running. */
-static void become(const char *program, char *const *argv, int null, int out)
+static void exec_program(const char *program, char *const *argv, int null, int out)
 {
 	static const char lost[] = "warpsight: cannot run itself\n";
 	sigset_t none;
@@ -44,7 +44,7 @@ int ws_child_start(char *const *argv, pid_t *pid, int *out, struct ws_err *err)
 	}
 	*pid = fork();
 	if (!*pid)
-		become(program, argv, null, ends[1]);
+		exec_program(program, argv, null, ends[1]);
 	close(null);
 	close(ends[1]);
 	*out = ends[0];

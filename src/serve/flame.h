@@ -12,7 +12,7 @@
  * calls of Python and operators. 0, or non-zero with a sentence. *unread: rows that are being read,
  * without which the answer is. Free `p` with ws_profile_free in any case.
  */
-int ws_flame_gpu(struct ws_call *call, int64_t t0, int64_t t1, bool by_stack,
+int ws_flame_gpu(struct ws_api_call *call, int64_t t0, int64_t t1, bool by_stack,
 		 struct ws_profile *profile, uint32_t *unread, struct ws_err *err);
 
 #endif

@@ -12,11 +12,12 @@
 #include <string.h>
 
 #include "query/correlate.h"
+#include "base/choose.h"
 #include "query/gpu.h"
 #include "serve/flame.h"
 
 struct making {
-	struct ws_call *call;
+	struct ws_api_call *call;
 	struct ws_profile *profile;
 	bool by_stack;
 	struct ws_calls calls;
@@ -45,13 +46,13 @@ static int rank_of(const struct making *making, const struct ws_lane *lane)
 	return lane->kind == WS_LANE_NVTX && !lane->key[2] && !making->by_stack ? 2 : -1;
 }
 
-static int by_thread(const void *first, const void *second, void *ctx)
+static int compare_threads(const void *first, const void *second, void *ctx)
 {
 	const struct making *making = ctx;
 	const struct path_lane *left = first, *right = second;
 
 	if (left->thread != right->thread)
-		return left->thread < right->thread ? -1 : 1;
+		return ws_compare(left->thread, right->thread);
 	return rank_of(making, making->call->lanes->lane[left->lane]) -
 	       rank_of(making, making->call->lanes->lane[right->lane]);
 }
@@ -72,7 +73,8 @@ static void find_lanes(struct making *making)
 		making->lanes[making->lane_n++] = (struct path_lane){lane->key[0], i};
 	}
 	if (making->lane_n)
-		qsort_r(making->lanes, making->lane_n, sizeof(*making->lanes), by_thread, making);
+		qsort_r(making->lanes, making->lane_n, sizeof(*making->lanes), compare_threads,
+			making);
 	for (size_t i = making->lane_n; i--;)
 		ws_map_set(&making->lane_from, making->lanes[i].thread, i);
 }
@@ -116,7 +118,7 @@ static uint32_t path_node(struct making *making, uint32_t thread, uint64_t start
 	return node;
 }
 
-static int take_chain(void *ctx, const struct ws_batch *batch)
+static int add_chain(void *ctx, const struct ws_batch *batch)
 {
 	struct making *making = ctx;
 
@@ -145,7 +147,7 @@ static void load_chains(struct making *making)
 			       .time_max = UINT64_MAX,
 			       .workers = 1};
 
-	ws_scan_run(making->call->rep->report, &scan, take_chain, making, NULL);
+	ws_scan_run(making->call->rep->report, &scan, add_chain, making, NULL);
 }
 
 static uint32_t launch_node(struct making *making, uint64_t process, uint64_t correlation)
@@ -189,7 +191,7 @@ static uint32_t unit_of_work(struct making *making, uint64_t name)
 	return (uint32_t)unit;
 }
 
-static int take_work(void *ctx, const struct ws_batch *batch)
+static int add_work(void *ctx, const struct ws_batch *batch)
 {
 	struct making *making = ctx;
 	const struct ws_cuda_columns *columns = making->columns;
@@ -212,7 +214,7 @@ static int take_work(void *ctx, const struct ws_batch *batch)
 	return 0;
 }
 
-int ws_flame_gpu(struct ws_call *call, int64_t t0, int64_t t1, bool by_stack,
+int ws_flame_gpu(struct ws_api_call *call, int64_t t0, int64_t t1, bool by_stack,
 		 struct ws_profile *profile, uint32_t *unread, struct ws_err *err)
 {
 	struct making making = {.call = call, .profile = profile, .by_stack = by_stack};
@@ -242,7 +244,7 @@ int ws_flame_gpu(struct ws_call *call, int64_t t0, int64_t t1, bool by_stack,
 			.time_max = t1 < 0 ? 0 : (uint64_t)t1,
 			.workers = 1};
 
-		ws_scan_run(call->rep->report, &scan, take_work, &making, &profile->damaged);
+		ws_scan_run(call->rep->report, &scan, add_work, &making, &profile->damaged);
 	}
 	ws_calls_free(&making.calls);
 	ws_map_free(&making.chains);

@@ -76,16 +76,17 @@ static ws_mhd_result respond_as(struct MHD_Connection *con, unsigned status, con
 	return rc;
 }
 
-static ws_mhd_result respond(struct MHD_Connection *con, unsigned status, const char *type,
-			     void *bytes, size_t n, enum MHD_ResponseMemoryMode mode)
+static ws_mhd_result send_response(struct MHD_Connection *con, unsigned status, const char *type,
+				   void *bytes, size_t n, enum MHD_ResponseMemoryMode mode)
 {
 	return respond_as(con, status, type, false, bytes, n, mode);
 }
 
-static ws_mhd_result refuse(struct MHD_Connection *con, unsigned status, const char *sentence)
+static ws_mhd_result refuse_request(struct MHD_Connection *con, unsigned status,
+				    const char *sentence)
 {
-	return respond(con, status, "text/plain; charset=utf-8", (void *)sentence, strlen(sentence),
-		       MHD_RESPMEM_PERSISTENT);
+	return send_response(con, status, "text/plain; charset=utf-8", (void *)sentence,
+			     strlen(sentence), MHD_RESPMEM_PERSISTENT);
 }
 
 /* localhost, 127.0.0.1 or [::1], with or without a port. */
@@ -116,7 +117,7 @@ static const char *after_token(const struct server *server, const char *url)
 	return differs ? NULL : url + TOKEN + 2;
 }
 
-static const char *argument(void *ctx, const char *name)
+static const char *get_argument(void *ctx, const char *name)
 {
 	return ws_mhd.lookup_connection_value(ctx, MHD_GET_ARGUMENT_KIND, name);
 }
@@ -134,14 +135,14 @@ static ws_mhd_result answer_asset(struct MHD_Connection *con, const struct ws_as
 
 static ws_mhd_result answer_api(struct server *server, struct MHD_Connection *con, const char *path)
 {
-	struct ws_params params = {argument, con};
+	struct ws_params params = {get_argument, con};
 	struct ws_answer answer = {.type = "text/plain"};
 	int status = ws_api(&server->view, path, &params, &answer);
 
 	if (!answer.body.text)
 		ws_text_puts(&answer.body, "");
-	return respond(con, (unsigned)status, answer.type, answer.body.text, answer.body.len,
-		       MHD_RESPMEM_MUST_FREE);
+	return send_response(con, (unsigned)status, answer.type, answer.body.text, answer.body.len,
+			     MHD_RESPMEM_MUST_FREE);
 }
 
 /* ---- what changes something: POST ---- */
@@ -161,10 +162,11 @@ static bool origin_is_own(struct MHD_Connection *con)
 	       (!site || !strcmp(site, "same-origin"));
 }
 
-static ws_mhd_result say(struct MHD_Connection *con, unsigned status, const char *sentence)
+static ws_mhd_result answer_sentence(struct MHD_Connection *con, unsigned status,
+				     const char *sentence)
 {
-	return respond(con, status, "text/plain; charset=utf-8", (void *)sentence, strlen(sentence),
-		       MHD_RESPMEM_MUST_COPY);
+	return send_response(con, status, "text/plain; charset=utf-8", (void *)sentence,
+			     strlen(sentence), MHD_RESPMEM_MUST_COPY);
 }
 
 /* What the user chose, not what the page did, was wrong: as in ws_api. */
@@ -175,7 +177,8 @@ static ws_mhd_result say_error(struct MHD_Connection *con, const char *sentence)
 	ws_text_puts(&text, "{");
 	ws_put_string(&text, "error", sentence);
 	ws_text_puts(&text, "}");
-	return respond(con, 200, "application/json", text.text, text.len, MHD_RESPMEM_MUST_FREE);
+	return send_response(con, 200, "application/json", text.text, text.len,
+			     MHD_RESPMEM_MUST_FREE);
 }
 
 static ws_mhd_result begin_upload(struct server *server, struct MHD_Connection *con,
@@ -189,11 +192,11 @@ static ws_mhd_result begin_upload(struct server *server, struct MHD_Connection *
 		ws_fail(&err, "%d files are on their way already; wait for these",
 			(int)MOST_UPLOADS);
 	else
-		post->upload = ws_upload_new(argument(con, "name"), bytes, &err);
+		post->upload = ws_upload_new(get_argument(con, "name"), bytes, &err);
 	if (post->upload)
 		return MHD_YES;
 	__atomic_sub_fetch(&server->uploads, 1, __ATOMIC_RELAXED);
-	return say(con, bytes > WS_UPLOAD_MOST ? 413 : 400, err.msg);
+	return answer_sentence(con, bytes > WS_UPLOAD_MOST ? 413 : 400, err.msg);
 }
 
 static ws_mhd_result end_upload(struct server *server, struct MHD_Connection *con,
@@ -212,32 +215,33 @@ static ws_mhd_result end_upload(struct server *server, struct MHD_Connection *co
 	if (number < 0)
 		return say_error(con, err.msg);
 	ws_text_printf(&text, "{\"%s\":%d}", foreign ? "job" : "report", number);
-	return respond(con, 200, "application/json", text.text, text.len, MHD_RESPMEM_MUST_FREE);
+	return send_response(con, 200, "application/json", text.text, text.len,
+			     MHD_RESPMEM_MUST_FREE);
 }
 
 static ws_mhd_result end_record(struct server *server, struct MHD_Connection *con, bool start)
 {
-	struct ws_params params = {argument, con};
+	struct ws_params params = {get_argument, con};
 	struct ws_err err = {.msg = ""};
 
 	if (start ? ws_recorder_start(server->view.rec, &params, &err)
 		  : ws_recorder_stop(server->view.rec, &err))
 		return say_error(con, err.msg);
-	return say(con, 200, "{}");
+	return answer_sentence(con, 200, "{}");
 }
 
 static ws_mhd_result end_cancel(struct server *server, struct MHD_Connection *con)
 {
-	struct ws_params params = {argument, con};
+	struct ws_params params = {get_argument, con};
 	struct ws_err err = {.msg = ""};
 
 	return ws_jobs_cancel(server->view.jobs, &params, &err) ? say_error(con, err.msg)
-								: say(con, 200, "{}");
+								: answer_sentence(con, 200, "{}");
 }
 
 /* The library calls this for the head, then for each block of the body, then once more. */
-static ws_mhd_result post(struct server *server, struct MHD_Connection *con, const char *path,
-			  const char *bytes, size_t *n, void **request)
+static ws_mhd_result receive_post(struct server *server, struct MHD_Connection *con,
+				  const char *path, const char *bytes, size_t *n, void **request)
 {
 	struct post *post_p = *request;
 	bool upload = !strcmp(path, "api/add"), cancel = !strcmp(path, "api/cancel"),
@@ -246,9 +250,9 @@ static ws_mhd_result post(struct server *server, struct MHD_Connection *con, con
 	if (!post_p) {
 		if (!upload && !cancel &&
 		    !((start || !strcmp(path, "api/record/stop")) && server->view.rec))
-			return refuse(con, 405, "Only GET.\n");
+			return refuse_request(con, 405, "Only GET.\n");
 		if (!origin_is_own(con))
-			return refuse(con, 403, "Only the page itself may ask for this.\n");
+			return refuse_request(con, 403, "Only the page itself may ask for this.\n");
 		*request = post_p = ws_calloc(1, sizeof(*post_p));
 		post_p->server = server;
 		return upload ? begin_upload(server, con, post_p) : MHD_YES;
@@ -268,8 +272,8 @@ static ws_mhd_result post(struct server *server, struct MHD_Connection *con, con
 static char bare_request;
 
 /* A request is over, answered or broken off. */
-static void completed(void *ctx, struct MHD_Connection *con, void **request,
-		      enum MHD_RequestTerminationCode why)
+static void end_request(void *ctx, struct MHD_Connection *con, void **request,
+			enum MHD_RequestTerminationCode why)
 {
 	struct post *post = *request;
 
@@ -285,9 +289,9 @@ static void completed(void *ctx, struct MHD_Connection *con, void **request,
 	*request = NULL;
 }
 
-static ws_mhd_result answer(void *ctx, struct MHD_Connection *con, const char *url,
-			    const char *method, const char *version, const char *upload,
-			    size_t *upload_size, void **request)
+static ws_mhd_result answer_request(void *ctx, struct MHD_Connection *con, const char *url,
+				    const char *method, const char *version, const char *upload,
+				    size_t *upload_size, void **request)
 {
 	struct server *server = ctx;
 	const char *path;
@@ -305,16 +309,17 @@ static ws_mhd_result answer(void *ctx, struct MHD_Connection *con, const char *u
 		return MHD_YES;
 	}
 	if (!host_is_local(ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Host")))
-		return refuse(con, 403, "This server answers only to localhost.\n");
+		return refuse_request(con, 403, "This server answers only to localhost.\n");
 	path = after_token(server, url);
 	if (!path)
-		return refuse(con, 403,
-			      "The address lacks its token: use the whole address that warpsight "
-			      "view printed.\n");
+		return refuse_request(
+			con, 403,
+			"The address lacks its token: use the whole address that warpsight "
+			"view printed.\n");
 	if (!strcmp(method, "POST"))
-		return post(server, con, path, upload, upload_size, request);
+		return receive_post(server, con, path, upload, upload_size, request);
 	if (strcmp(method, "GET") && strcmp(method, "HEAD"))
-		return refuse(con, 405, "Only GET.\n");
+		return refuse_request(con, 405, "Only GET.\n");
 	if (!strncmp(path, "api/", 4))
 		return answer_api(server, con, path + 4);
 	if (!*path)
@@ -322,7 +327,7 @@ static ws_mhd_result answer(void *ctx, struct MHD_Connection *con, const char *u
 	for (const struct ws_asset *asset = ws_assets; asset->bytes; asset++)
 		if (!strcmp(asset->name, path))
 			return answer_asset(con, asset);
-	return refuse(con, 404, "There is nothing here.\n");
+	return refuse_request(con, 404, "There is nothing here.\n");
 }
 
 /* ---- starting ---- */
@@ -349,11 +354,11 @@ static struct MHD_Daemon *listen_on(struct server *server, int port, int *got, s
 	errno = 0;
 	Daemon = ws_mhd.start_daemon(
 		MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION,
-		(uint16_t)port, NULL, NULL, answer, server, MHD_OPTION_SOCK_ADDR,
+		(uint16_t)port, NULL, NULL, answer_request, server, MHD_OPTION_SOCK_ADDR,
 		(struct sockaddr *)&address, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PATIENCE_S,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_NOTIFY_COMPLETED,
-		completed, NULL, MHD_OPTION_END);
+		end_request, NULL, MHD_OPTION_END);
 	if (!Daemon) {
 		if (port)
 			ws_fail(err,
@@ -402,7 +407,7 @@ static void open_browser(const char *address)
 		waitpid(pid, NULL, 0);
 }
 
-static void hint(int port, const char *token)
+static void print_hint(int port, const char *token)
 {
 	char host[256] = "HOST";
 
@@ -414,15 +419,15 @@ static void hint(int port, const char *token)
 }
 
 /* Fails when nobody learns the address. */
-static int announce(const struct ws_view_request *request, const struct server *server, int port,
-		    struct ws_err *err)
+static int print_address(const struct ws_view_request *request, const struct server *server,
+			 int port, struct ws_err *err)
 {
 	char address[100];
 
 	snprintf(address, sizeof(address), "http://127.0.0.1:%d/%s/", port, server->token);
 	printf("%s\n", address);
 	if (request->remote_hint || (getenv("SSH_CONNECTION") && isatty(STDOUT_FILENO)))
-		hint(port, server->token);
+		print_hint(port, server->token);
 	if (isatty(STDOUT_FILENO))
 		printf("Ctrl+C ends it.\n");
 	if (fflush(stdout) && !request->open)
@@ -482,7 +487,7 @@ int ws_view_serve(const struct ws_view_request *request, struct ws_err *err)
 			       : listen_anywhere(&server, &port, err);
 	if (!Daemon)
 		goto close;
-	rc = announce(request, &server, port, err);
+	rc = print_address(request, &server, port, err);
 	if (!rc)
 		wait_for_signal();
 	ws_mhd.stop_daemon(Daemon);

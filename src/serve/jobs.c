@@ -128,7 +128,7 @@ static int run_child(struct job *job, struct ws_err *err)
 	return -1;
 }
 
-static void *work(void *arg)
+static void *run_jobs(void *arg)
 {
 	struct job *job = arg;
 	struct ws_jobs *jobs = job->all;
@@ -184,7 +184,7 @@ int ws_jobs_add(struct ws_jobs *jobs, struct ws_upload *upload, struct ws_err *e
 			    .report = -1};
 	if (stat(ws_upload_path(upload), &job->file))
 		job->file.st_size = 0;
-	if (pthread_create(&job->thread, NULL, work, job)) {
+	if (pthread_create(&job->thread, NULL, run_jobs, job)) {
 		pthread_mutex_unlock(&jobs->lock);
 		free(job->name);
 		ws_upload_free(upload);
@@ -201,7 +201,7 @@ static bool under_way(const struct job *job)
 }
 
 /* Under the lock. */
-static void cancel(struct job *job)
+static void cancel_job(struct job *job)
 {
 	job->cancel = true;
 	if (job->pid > 0)
@@ -222,7 +222,7 @@ int ws_jobs_cancel(struct ws_jobs *jobs, const struct ws_params *params, struct 
 	if (!text || end == text || *end || n < 0 || n >= jobs->n || !under_way(&jobs->jobs[n]))
 		rc = ws_fail(err, "this import is not under way");
 	else
-		cancel(&jobs->jobs[n]);
+		cancel_job(&jobs->jobs[n]);
 	pthread_mutex_unlock(&jobs->lock);
 	return rc;
 }
@@ -234,7 +234,7 @@ void ws_jobs_free(struct ws_jobs *jobs)
 	pthread_mutex_lock(&jobs->lock);
 	for (int i = 0; i < jobs->n; i++)
 		if (under_way(&jobs->jobs[i]))
-			cancel(&jobs->jobs[i]);
+			cancel_job(&jobs->jobs[i]);
 	pthread_mutex_unlock(&jobs->lock);
 	for (int i = 0; i < jobs->n; i++) {
 		pthread_join(jobs->jobs[i].thread, NULL);

@@ -39,7 +39,7 @@ static uint64_t rows_of(const struct ws_report *report)
 }
 
 /* Have those lanes read that were; not for long: they are drawn from their blocks otherwise. */
-static void warm(struct ws_lanes *lanes, const struct ws_lanes *old)
+static void warm_lanes(struct ws_lanes *lanes, const struct ws_lanes *old)
 {
 	uint32_t reading = 1;
 
@@ -55,7 +55,7 @@ static void warm(struct ws_lanes *lanes, const struct ws_lanes *old)
 }
 
 /* False when it can no longer be opened. */
-static bool look(struct ws_view *view, size_t i)
+static bool look_for_growth(struct ws_view *view, size_t i)
 {
 	struct ws_view_report *report = &view->reports[i];
 	struct ws_report *report_r = ws_report_open_plain(report->path, NULL),
@@ -75,7 +75,7 @@ static bool look(struct ws_view *view, size_t i)
 	opts = old->opts;
 	opts.like = old;
 	lanes = ws_lanes_open(report_r, &opts);
-	warm(lanes, old);
+	warm_lanes(lanes, old);
 	pthread_rwlock_wrlock(&report->use);
 	report->report = report_r;
 	report->lanes = lanes;
@@ -89,15 +89,16 @@ static bool look(struct ws_view *view, size_t i)
 	return true;
 }
 
-static void look_at(struct ws_live *live, size_t i)
+static void renew_report(struct ws_live *live, size_t i)
 {
 	pthread_mutex_lock(&live->lock);
-	if (__atomic_load_n(&live->view->reports[i].live, __ATOMIC_RELAXED) && !look(live->view, i))
+	if (__atomic_load_n(&live->view->reports[i].live, __ATOMIC_RELAXED) &&
+	    !look_for_growth(live->view, i))
 		__atomic_store_n(&live->view->reports[i].live, false, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&live->lock);
 }
 
-static void *run(void *arg)
+static void *watch_reports(void *arg)
 {
 	struct ws_live *live = arg;
 
@@ -108,7 +109,7 @@ static void *run(void *arg)
 		for (size_t i = 0; i < ws_view_count(live->view) &&
 				   !__atomic_load_n(&live->stop, __ATOMIC_RELAXED);
 		     i++)
-			look_at(live, i);
+			renew_report(live, i);
 		took = (ws_raw_ns() - begin) / 1000000 * SHARE;
 		wait = took < LEAST_MS ? LEAST_MS : took > MOST_MS ? MOST_MS : (int)took;
 		for (; wait > 0 && !__atomic_load_n(&live->stop, __ATOMIC_RELAXED); wait -= 50)
@@ -123,7 +124,7 @@ struct ws_live *ws_live_new(struct ws_view *view)
 
 	live->view = view;
 	pthread_mutex_init(&live->lock, NULL);
-	live->there = !pthread_create(&live->thread, NULL, run, live);
+	live->there = !pthread_create(&live->thread, NULL, watch_reports, live);
 	return live;
 }
 
@@ -141,5 +142,5 @@ void ws_live_free(struct ws_live *live)
 void ws_live_look(struct ws_view *view, size_t report)
 {
 	if (view->live)
-		look_at(view->live, report);
+		renew_report(view->live, report);
 }

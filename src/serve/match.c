@@ -42,7 +42,7 @@ static bool is_called(const struct ws_lanes *lanes, uint32_t name, const char *q
 }
 
 /* A plain text as a regular expression that means just that. */
-static char *quoted(const char *text)
+static char *quote_pattern(const char *text)
 {
 	struct ws_text out = {0};
 
@@ -55,7 +55,7 @@ static char *quoted(const char *text)
 	return out.text ? out.text : ws_strdup("");
 }
 
-struct ws_matcher *ws_matcher_new(const struct ws_call *call, struct ws_err *err)
+struct ws_matcher *ws_matcher_new(const struct ws_api_call *call, struct ws_err *err)
 {
 	const char *q = ws_param(call, "q");
 	struct ws_matcher *matcher;
@@ -78,7 +78,7 @@ struct ws_matcher *ws_matcher_new(const struct ws_call *call, struct ws_err *err
 	matcher->all = !exact && (!q || !*q);
 	if (matcher->all || exact)
 		return matcher;
-	pattern = re ? ws_strdup(q) : quoted(q);
+	pattern = re ? ws_strdup(q) : quote_pattern(q);
 	rc = regcomp(&matcher->regex, pattern,
 		     REG_EXTENDED | REG_NOSUB | (match_case ? 0 : REG_ICASE));
 	free(pattern);
@@ -140,7 +140,7 @@ void ws_matcher_free(struct ws_matcher *matcher)
 enum { RECENT = 4096, MOST_IDS = 10000 };
 
 struct ids {
-	struct ws_call *call;
+	struct ws_api_call *call;
 	const char *q;
 	size_t len;
 	bool cut; /* `q` is the beginning of a longer name */
@@ -149,7 +149,7 @@ struct ids {
 	size_t n;
 };
 
-static void take_name(struct ids *ids, uint32_t name)
+static void add_name(struct ids *ids, uint32_t name)
 {
 	uint32_t *recent = &ids->recent[(name * 0x9e3779b1u) % RECENT];
 	bool known;
@@ -170,7 +170,7 @@ static void take_name(struct ids *ids, uint32_t name)
 
 /* All numbers under which tiles speak of the name `q`: a text that was interned twice has two.
  * `cut`: of all that begin so. */
-int ws_api_names(struct ws_call *call, struct ws_err *err)
+int ws_api_names(struct ws_api_call *call, struct ws_err *err)
 {
 	const char *q = ws_param(call, "q");
 	struct ids ids = {.call = call, .q = ws_text_or(q, ""), .len = q ? strlen(q) : 0};
@@ -187,7 +187,7 @@ int ws_api_names(struct ws_call *call, struct ws_err *err)
 			continue;
 		for (uint32_t k = 0; k < lane->levels; k++)
 			for (uint32_t j = 0; j < lane->level[k].n; j++)
-				take_name(&ids, lane->level[k].name[j]);
+				add_name(&ids, lane->level[k].name[j]);
 	}
 	ws_text_puts(call->out, "]}");
 	ws_map_free(&ids.seen);

@@ -100,7 +100,7 @@ static char *trace_option(const struct ws_params *params)
 }
 
 /* Ended by NULL. The caller frees them by free_arguments. */
-static char **arguments(const struct ws_recorder *recorder, const struct ws_params *params)
+static char **make_arguments(const struct ws_recorder *recorder, const struct ws_params *params)
 {
 	bool sample = is_on(params, "sample");
 	size_t n = 0, k = 0;
@@ -129,7 +129,7 @@ static void free_arguments(char **v)
 
 /* ---- watching ---- */
 
-static void keep(struct ws_recorder *recorder, const char *bytes, size_t n)
+static void keep_line(struct ws_recorder *recorder, const char *bytes, size_t n)
 {
 	pthread_mutex_lock(&recorder->lock);
 	ws_text_add(&recorder->output, bytes, n);
@@ -195,7 +195,7 @@ static bool read_output(struct ws_recorder *recorder, int *status)
 		if (got > 0 && fds[0].revents) {
 			n = read(recorder->out, bytes, sizeof(bytes));
 			if (n > 0)
-				keep(recorder, bytes, (size_t)n);
+				keep_line(recorder, bytes, (size_t)n);
 			else if (!(n < 0 && errno == EINTR))
 				fds[0].fd = -1;
 			continue;
@@ -207,7 +207,7 @@ static bool read_output(struct ws_recorder *recorder, int *status)
 	}
 }
 
-static void *watch(void *arg)
+static void *watch_recording(void *arg)
 {
 	struct ws_recorder *recorder = arg;
 	struct ws_err err = {.msg = ""};
@@ -250,7 +250,8 @@ static void forget_run(struct ws_recorder *recorder)
 	recorder->problem.msg[0] = 0;
 }
 
-static int start(struct ws_recorder *recorder, const struct ws_params *params, struct ws_err *err)
+static int start_recording(struct ws_recorder *recorder, const struct ws_params *params,
+			   struct ws_err *err)
 {
 	char **argv;
 	int rc;
@@ -261,14 +262,14 @@ static int start(struct ws_recorder *recorder, const struct ws_params *params, s
 		return ws_fail(err, "there is no free name for a report in the current folder");
 	if (pipe2(recorder->leave, O_CLOEXEC))
 		return ws_fail_errno(err, "cannot start the recording");
-	argv = arguments(recorder, params);
+	argv = make_arguments(recorder, params);
 	rc = ws_child_start(argv, &recorder->pid, &recorder->out, err);
 	free_arguments(argv);
 	if (rc)
 		return -1;
 	recorder->running = true;
 	recorder->runs++;
-	recorder->watched = !pthread_create(&recorder->watcher, NULL, watch, recorder);
+	recorder->watched = !pthread_create(&recorder->watcher, NULL, watch_recording, recorder);
 	if (recorder->watched)
 		return 0;
 	kill(recorder->pid, SIGTERM);
@@ -285,7 +286,7 @@ int ws_recorder_start(struct ws_recorder *recorder, const struct ws_params *para
 
 	pthread_mutex_lock(&recorder->lock);
 	rc = recorder->running ? ws_fail(err, "a recording is under way already")
-			       : start(recorder, params, err);
+			       : start_recording(recorder, params, err);
 	pthread_mutex_unlock(&recorder->lock);
 	return rc;
 }
@@ -339,7 +340,7 @@ static void put_command(const struct ws_recorder *recorder, struct ws_text *text
 	ws_text_puts(text, "]");
 }
 
-int ws_api_record(struct ws_call *call, struct ws_err *err)
+int ws_api_record(struct ws_api_call *call, struct ws_err *err)
 {
 	struct ws_recorder *recorder = call->view->rec;
 	size_t from;

@@ -145,7 +145,8 @@ void ws_upload_hide_path(const struct ws_upload *upload, struct ws_err *err)
 	rename_in(err, upload->file, upload->name);
 }
 
-static int add(struct ws_upload *upload, const char *path, struct ws_view *view, struct ws_err *err)
+static int add_bytes(struct ws_upload *upload, const char *path, struct ws_view *view,
+		     struct ws_err *err)
 {
 	struct ws_report *report = ws_report_open_plain(path, err);
 
@@ -176,7 +177,7 @@ int ws_upload_finish(struct ws_upload *upload, struct ws_view *view, bool *forei
 	upload->fd = -1;
 	switch (ws_import_format(upload->file, &ignored)) {
 	case WS_FORMAT_REPORT:
-		return add(upload, upload->file, view, err);
+		return add_bytes(upload, upload->file, view, err);
 	case WS_FORMAT_UNKNOWN:
 		return ws_fail(err, "%s is neither a report nor a trace that can be imported",
 			       upload->name);
@@ -188,7 +189,7 @@ int ws_upload_finish(struct ws_upload *upload, struct ws_view *view, bool *forei
 
 int ws_upload_open_imported(struct ws_upload *upload, struct ws_view *view, struct ws_err *err)
 {
-	return add(upload, upload->report, view, err);
+	return add_bytes(upload, upload->report, view, err);
 }
 
 const char *ws_upload_name(const struct ws_upload *upload)

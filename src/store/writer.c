@@ -76,49 +76,14 @@ struct ws_writer {
 };
 
 /*
- * Tables with a row for each event, and how many rows of each a recording stages; the others are
- * small and stage RARE_BLOCK_ROWS. The stage of every table has its memory and its place on the
- * disk from the start: tables whose rows are large or seldom many stage fewer, so that a short
- * recording needs little of either. Without a journal all stage as many as a block may have.
+ * Tables with a row for each event say how many rows a recording stages (ws_staged_rows); the
+ * others are small and stage RARE_BLOCK_ROWS. The stage of every table has its memory and its place
+ * on the disk from the start: tables whose rows are large or seldom many stage fewer, so that a
+ * short recording needs little of either. Without a journal all stage as many as a block may have.
  */
-static const uint32_t event_rows[WS_TABLE_COUNT] = {
-	[WS_TABLE_nvtx] = WS_MAX_BLOCK_ROWS,
-	[WS_TABLE_osrt] = WS_MAX_BLOCK_ROWS,
-	[WS_TABLE_cuda_api] = 16384,
-	[WS_TABLE_cuda_kernel] = 8192,
-	[WS_TABLE_cuda_memcpy] = 2048,
-	[WS_TABLE_cuda_memset] = 1024,
-	[WS_TABLE_cuda_sync] = 1024,
-	[WS_TABLE_cuda_event] = 1024,
-	[WS_TABLE_cuda_overhead] = 1024,
-	[WS_TABLE_cuda_graph_trace] = 1024,
-	[WS_TABLE_cuda_graph] = 512,
-	[WS_TABLE_cuda_graph_node] = 512,
-	[WS_TABLE_cuda_memory] = 512,
-	[WS_TABLE_cuda_um_cpu_fault] = 512,
-	[WS_TABLE_cuda_um_gpu_fault] = 512,
-	[WS_TABLE_cuda_jit] = 512,
-	[WS_TABLE_frame] = 2048,
-	[WS_TABLE_symbol] = 1024,
-	[WS_TABLE_stack] = 8192,
-	[WS_TABLE_sample] = 16384,
-	[WS_TABLE_python_sample] = 2048,
-	[WS_TABLE_gil] = 2048,
-	[WS_TABLE_sched] = 16384,
-	[WS_TABLE_ftrace] = 1024,
-	[WS_TABLE_counter_value] = 8192,
-	[WS_TABLE_slice] = 1024,
-	[WS_TABLE_flow] = 256,
-	[WS_TABLE_op] = 256,
-	[WS_TABLE_op_link] = 256,
-	[WS_TABLE_op_memory] = 256,
-	[WS_TABLE_collective] = 256,
-	[WS_TABLE_foreign] = 256,
-};
-
 static bool is_wide(enum ws_table table)
 {
-	return event_rows[table] != 0;
+	return ws_staged_rows[table] != 0;
 }
 
 /* ---- the file ---- */
@@ -129,7 +94,7 @@ static uint64_t index_bytes(const struct ws_writer *writer)
 	       (writer->blocks + 4) * sizeof(struct ws_index_entry) + sizeof(struct ws_trailer);
 }
 
-static int fail(struct ws_writer *writer)
+static int note_failure(struct ws_writer *writer)
 {
 	if (!writer->failed)
 		ws_fail_errno(&writer->error, "cannot write %s", writer->path);
@@ -138,7 +103,7 @@ static int fail(struct ws_writer *writer)
 }
 
 /* Space up to `need`, reserve included; grows ahead of it in ever larger steps. */
-static int reserve(struct ws_writer *writer, uint64_t need)
+static int reserve_space(struct ws_writer *writer, uint64_t need)
 {
 	uint64_t step;
 
@@ -178,7 +143,7 @@ static int append_bytes(struct ws_writer *writer, uint64_t keep)
 {
 	uint64_t n = writer->encoder.out.len;
 
-	if (check_limit(writer->end + n + keep) || reserve(writer, writer->end + n + keep))
+	if (check_limit(writer->end + n + keep) || reserve_space(writer, writer->end + n + keep))
 		return -1;
 	if (ws_pwrite_all(writer->fd, writer->encoder.out.bytes, n, writer->end)) {
 		int saved = errno;
@@ -214,7 +179,7 @@ static int try_block(struct ws_writer *writer, bool wide)
 
 static int append_block(struct ws_writer *writer, bool wide)
 {
-	return try_block(writer, wide) ? fail(writer) : 0;
+	return try_block(writer, wide) ? note_failure(writer) : 0;
 }
 
 static uint64_t realtime_ns(void)
@@ -254,7 +219,7 @@ static int open_segment(struct ws_writer *writer)
 /* ---- stages ---- */
 
 /* Tell readers of the live journal that what it says is about to move. */
-static void change(struct ws_writer *writer)
+static void mark_change(struct ws_writer *writer)
 {
 	__atomic_fetch_add(&writer->journal.head->change, 1, __ATOMIC_ACQ_REL);
 }
@@ -263,11 +228,11 @@ static void empty_strings(struct ws_writer *writer)
 {
 	struct ws_journal_head *head = writer->journal.head;
 
-	change(writer);
+	mark_change(writer);
 	__atomic_store_n(&head->strings, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&head->text_bytes, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&head->string_first, writer->next_string, __ATOMIC_RELEASE);
-	change(writer);
+	mark_change(writer);
 	writer->pending = 0;
 	writer->pending_text = 0;
 }
@@ -289,7 +254,7 @@ static int flush_strings(struct ws_writer *writer, bool wide)
 	return 0;
 }
 
-static uint32_t staged(const struct ws_writer *writer, enum ws_table table)
+static uint32_t count_staged(const struct ws_writer *writer, enum ws_table table)
 {
 	return (uint32_t)((size_t)(writer->stage[table].next - writer->base[table]) /
 			  writer->stage[table].row_size);
@@ -299,10 +264,10 @@ static void empty_stage(struct ws_writer *writer, enum ws_table table)
 {
 	struct ws_journal_table *journal_table = &writer->journal.head->table[table];
 
-	change(writer);
+	mark_change(writer);
 	__atomic_store_n(&journal_table->bytes, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&journal_table->first, writer->written[table], __ATOMIC_RELEASE);
-	change(writer);
+	mark_change(writer);
 	writer->stage[table].next = writer->base[table];
 }
 
@@ -330,7 +295,7 @@ static void flush_overview(struct ws_writer *writer)
 
 static void flush_stage(struct ws_writer *writer, enum ws_table table)
 {
-	uint32_t n = staged(writer, table);
+	uint32_t n = count_staged(writer, table);
 
 	if (!n)
 		return;
@@ -362,8 +327,12 @@ static void choose_sizes(struct ws_journal_sizes *sizes, const struct ws_writer_
 	if (rows > WS_MAX_BLOCK_ROWS)
 		rows = WS_MAX_BLOCK_ROWS;
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
-		uint32_t most = !event_rows[t] ? RARE_BLOCK_ROWS : bulk ? rows : event_rows[t];
+		uint32_t most = ws_staged_rows[t];
 
+		if (!most)
+			most = RARE_BLOCK_ROWS;
+		else if (bulk)
+			most = rows;
 		sizes->rows[t] = ws_min(rows, most);
 	}
 	sizes->strings = PENDING_STRINGS;
@@ -593,7 +562,7 @@ static int write_index(struct ws_writer *writer)
 		rows += writer->written[t];
 	ws_encode_index(&writer->encoder.out, writer->index, writer->blocks, writer->end, rows,
 			writer->sequence);
-	return append_bytes(writer, 0) ? fail(writer) : 0;
+	return append_bytes(writer, 0) ? note_failure(writer) : 0;
 }
 
 void ws_writer_flush(struct ws_writer *writer)
@@ -686,7 +655,7 @@ struct ws_writer *ws_writer_append(const char *path, struct ws_err *err)
 
 /* The copy is whole and on the disk before it takes the report's name: whatever happens, one of the
  * two stands there. */
-static int take_place(struct ws_writer *writer, struct ws_err *err)
+static int replace_report(struct ws_writer *writer, struct ws_err *err)
 {
 	if (fsync(writer->fd) || rename(writer->path, writer->replaces))
 		return ws_fail_errno(err, "cannot replace %s", writer->replaces);
@@ -702,9 +671,9 @@ int ws_writer_close(struct ws_writer *writer, struct ws_err *err)
 	write_index(writer);
 	if (ftruncate(writer->fd, (off_t)writer->end) &&
 	    !writer->failed) /* gives back what was allocated ahead */
-		fail(writer);
+		note_failure(writer);
 	rc = ws_writer_error(writer, err);
-	if (writer->replaces && (rc || (rc = take_place(writer, err))))
+	if (writer->replaces && (rc || (rc = replace_report(writer, err))))
 		unlink(writer->path);
 	free_writer(writer);
 	return rc;

@@ -74,7 +74,7 @@ NEED_NOTHING = [f for f in FORMATS if f not in ("parquetdir", "hdf")]
 def every_known_table_and_column_is_there():
     """--lazy=false makes all tables that people may query, with all their columns; without it, empty ones are left out."""
     db = exported("cuda", "--lazy=false")
-    with open(os.path.join(HERE, "..", "..", "src", "export", "known.def")) as f:
+    with open(os.path.join(HERE, "..", "..", "src", "schema", "known.def")) as f:
         known = re.findall(r'WS_KNOWN\("(\w+)",((?:\s*"[^"]*")+)\)', f.read())
     same(len(known) > 100, True, "known tables")
     there = set(tables(db))

@@ -1,9 +1,10 @@
 /**
- * harness.mjs - what tests of the page share: reports and servers, a page in Debian's chromium by playwright-core that is watched for
- * errors and requests, comparing, and TAP. `SCRIPT WARPSIGHT MAKE_REPORT CUDA_BENCH [words]` runs the tests whose names have all
- * words.
+ * harness.mjs - what tests of the page share: reports and servers, a page in Debian's chromium by
+ * playwright-core that is watched for errors and requests, comparing, and TAP. `SCRIPT WARPSIGHT
+ * MAKE_REPORT CUDA_BENCH [words]` runs the tests whose names have all words.
  *
- * Nothing here waits for a time: `until` asks again until something holds, and fails after a long while.
+ * Nothing here waits for a time: `until` asks again until something holds, and fails after a long
+ * while.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
@@ -12,7 +13,8 @@ import { tmpdir } from "node:os";
 import { join, dirname, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
-export const [warpsight, makeReport, cudaBench] = process.argv.slice(2, 5).map((p) => resolve(p)); // some are started in other folders
+// some are started in other folders
+export const [warpsight, makeReport, cudaBench] = process.argv.slice(2, 5).map((p) => resolve(p));
 const words = process.argv.slice(5);
 export const root = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 const tests = [];
@@ -23,7 +25,11 @@ function skipAll(why) {
   process.exit(0);
 }
 
-export const chrome = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
+export const chrome = [
+  "/usr/bin/chromium",
+  "/usr/bin/chromium-browser",
+  "/usr/bin/google-chrome",
+].find(existsSync);
 const library = join(root, "viewer", "node_modules", "playwright-core", "index.mjs");
 if (!chrome) skipAll("no chromium (Debian's package chromium)");
 if (!existsSync(library)) skipAll("no playwright-core (npm ci in viewer)");
@@ -72,7 +78,8 @@ export async function until(what, f) {
 }
 
 export function equal(a, b, what) {
-  if (JSON.stringify(a) !== JSON.stringify(b)) throw new Error(`${what}: ${JSON.stringify(a)} instead of ${JSON.stringify(b)}`);
+  if (JSON.stringify(a) !== JSON.stringify(b))
+    throw new Error(`${what}: ${JSON.stringify(a)} instead of ${JSON.stringify(b)}`);
 }
 export function ok(v, what) {
   if (!v) throw new Error(what);
@@ -83,21 +90,39 @@ export function near(a, b, by, what) {
 
 /* ---- a page under watch ---- */
 
-export const browser = await chromium.launch({ executablePath: chrome, args: ["--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader"] });
+export const browser = await chromium.launch({
+  executablePath: chrome,
+  args: ["--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader"],
+});
 
 export async function open(server, options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, locale: "en-GB", ...options });
+  const context = await browser.newContext({
+    viewport: { width: 1400, height: 900 },
+    locale: "en-GB",
+    ...options,
+  });
   const page = await context.newPage();
   const wrong = [];
   const origin = new URL(server.url).origin;
-  page.on("console", (m) => ["error", "warning"].includes(m.type()) && !/GPU stall|GL Driver/.test(m.text()) && wrong.push(`console: ${m.text()}`));
+  page.on(
+    "console",
+    (m) =>
+      ["error", "warning"].includes(m.type()) &&
+      !/GPU stall|GL Driver/.test(m.text()) &&
+      wrong.push(`console: ${m.text()}`),
+  );
   page.on("pageerror", (e) => wrong.push(`error: ${e.stack}`));
   page.on("dialog", (d) => {
     wrong.push(`dialog: ${d.message()}`);
     void d.dismiss();
   });
   page.on("request", (r) => {
-    if (!(origin === "null" ? r.url().startsWith(server.url) : r.url().startsWith(origin)) && !r.url().startsWith("data:") && !r.url().startsWith("blob:")) wrong.push(`request: ${r.url()}`);
+    if (
+      !(origin === "null" ? r.url().startsWith(server.url) : r.url().startsWith(origin)) &&
+      !r.url().startsWith("data:") &&
+      !r.url().startsWith("blob:")
+    )
+      wrong.push(`request: ${r.url()}`);
   });
   await page.goto(server.url + (options.search ?? ""));
   const t = new Page(page, context, wrong);
@@ -116,10 +141,14 @@ export class Page {
     await until("the page to be drawn", () =>
       this.eval(() => {
         const w = window.warpsight;
-        return w && w.app.rows && w.app.complete && !w.app.cache.busy() && w.app.rows.visible.length > 0;
+        return (
+          w && w.app.rows && w.app.complete && !w.app.cache.busy() && w.app.rows.visible.length > 0
+        );
       }),
     );
-    await this.eval(() => new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(f))));
+    await this.eval(
+      () => new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(f))),
+    );
     await until("tiles", () => this.eval(() => !window.warpsight.app.cache.busy()));
   }
   view() {
@@ -129,21 +158,36 @@ export class Page {
     await this.eval(([a, b]) => window.warpsight.app.view.set(a, b), [t0, t1]);
     await this.settled();
   }
-  /** Where a time on the n-th row of a type is on the screen; n may be the row's key, which stays when rows come and go. */
+  /**
+   * Where a time on the n-th row of a type is on the screen; n may be the row's key, which stays
+   * when rows come and go.
+   */
   at(type, time, level = 0, n = 0) {
     return this.eval(
       ([ty, tm, lv, k]) => {
         const { app, timeline } = window.warpsight;
-        const row = typeof k === "string" ? app.rows.byKey.get(k) : app.rows.visible.filter((r) => r.type === ty)[k];
+        const row =
+          typeof k === "string"
+            ? app.rows.byKey.get(k)
+            : app.rows.visible.filter((r) => r.type === ty)[k];
         app.scrollTo(row, lv);
         const box = timeline.area.getBoundingClientRect();
-        return { x: box.left + app.view.x(tm), y: box.top + timeline.top(row) + 3 + (row.lane === undefined ? row.h / 2 - 3 : (lv + 0.5) * row.height), row: row.key };
+        return {
+          x: box.left + app.view.x(tm),
+          y:
+            box.top +
+            timeline.top(row) +
+            3 +
+            (row.lane === undefined ? row.h / 2 - 3 : (lv + 0.5) * row.height),
+          row: row.key,
+        };
       },
       [type, time, level, n],
     );
   }
   async click(type, time, level = 0, n = 0, options = {}) {
-    const { row } = await this.at(type, time, level, n); // brings it into sight, and what is read for that may move others
+    // brings it into sight, and what is read for that may move others
+    const { row } = await this.at(type, time, level, n);
     await this.settled();
     const p = await this.at(type, time, level, row);
     await this.page.mouse.click(p.x, p.y, options);
@@ -165,7 +209,14 @@ export class Page {
     );
   }
   selected() {
-    return this.eval(() => window.warpsight.app.selected && { name: window.warpsight.app.selected.spot.name, ...window.warpsight.app.selected.spot, detail: window.warpsight.app.selected.detail });
+    return this.eval(
+      () =>
+        window.warpsight.app.selected && {
+          name: window.warpsight.app.selected.spot.name,
+          ...window.warpsight.app.selected.spot,
+          detail: window.warpsight.app.selected.detail,
+        },
+    );
   }
   async select(type, time, level = 0, n = 0) {
     await this.eval(() => window.warpsight.app.select(0, null));
@@ -207,7 +258,11 @@ export const withPage = (name, run, options) =>
     try {
       await run(t);
     } catch (e) {
-      await t.page.screenshot({ path: join(process.env.WS_SHOTS ?? folder, `${name.replace(/\W+/g, "-")}.png`) }).catch(() => undefined);
+      await t.page
+        .screenshot({
+          path: join(process.env.WS_SHOTS ?? folder, `${name.replace(/\W+/g, "-")}.png`),
+        })
+        .catch(() => undefined);
       if (t.wrong.length) e.message += `\n${t.wrong.join("\n")}`;
       throw e;
     }
@@ -219,11 +274,14 @@ export const MS = 1e6;
 export function get(url, headers = {}, method = "GET") {
   return new Promise((done, fail) => {
     const u = new URL(url);
-    const r = http.request({ host: u.hostname, port: u.port, path: u.pathname + u.search, method, headers }, (a) => {
-      let body = "";
-      a.on("data", (d) => (body += d));
-      a.on("end", () => done({ status: a.statusCode, body, headers: a.headers }));
-    });
+    const r = http.request(
+      { host: u.hostname, port: u.port, path: u.pathname + u.search, method, headers },
+      (a) => {
+        let body = "";
+        a.on("data", (d) => (body += d));
+        a.on("end", () => done({ status: a.statusCode, body, headers: a.headers }));
+      },
+    );
     r.on("error", fail);
     r.end();
   });

@@ -1,11 +1,26 @@
 /**
- * link.mjs - how often the page waits for the server: what a link with a long way back and forth costs. See harness.mjs.
+ * link.mjs - how often the page waits for the server: what a link with a long way back and forth
+ * costs. See harness.mjs.
  *
- * Between page and server stands a proxy that lets nothing through until no more requests come, then all at once: each time is a
- * round trip, whatever the machine's speed. Nothing here measures time.
+ * Between page and server stands a proxy that lets nothing through until no more requests come,
+ * then all at once: each time is a round trip, whatever the machine's speed. Nothing here measures
+ * time.
  */
 import http from "node:http";
-import { browser, cudaBench, equal, make, makeReport, ok, Page, runAll, serve, sleep, test, until } from "./harness.mjs";
+import {
+  browser,
+  cudaBench,
+  equal,
+  make,
+  makeReport,
+  ok,
+  Page,
+  runAll,
+  serve,
+  sleep,
+  test,
+  until,
+} from "./harness.mjs";
 
 /** Rounds are counted while it is open; `hold` keeps all back until `release`. */
 async function link(server) {
@@ -15,14 +30,17 @@ async function link(server) {
     state.last = performance.now();
     state.waiting.push(() => {
       state.asked.push(q.url.replace(to.pathname, ""));
-      const r = http.request({ host: to.hostname, port: to.port, path: q.url, method: q.method, headers: q.headers }, (b) => {
-        const parts = [];
-        b.on("data", (d) => parts.push(d));
-        b.on("end", () => {
-          a.writeHead(b.statusCode, b.headers);
-          a.end(Buffer.concat(parts));
-        });
-      });
+      const r = http.request(
+        { host: to.hostname, port: to.port, path: q.url, method: q.method, headers: q.headers },
+        (b) => {
+          const parts = [];
+          b.on("data", (d) => parts.push(d));
+          b.on("end", () => {
+            a.writeHead(b.statusCode, b.headers);
+            a.end(Buffer.concat(parts));
+          });
+        },
+      );
       r.on("error", () => a.destroy());
       q.pipe(r);
     });
@@ -37,11 +55,18 @@ async function link(server) {
     state.rounds++;
     for (const go of now) go();
   }, 10);
-  return { url: `http://127.0.0.1:${proxy.address().port}${to.pathname}`, state, end: () => (clearInterval(timer), proxy.closeAllConnections(), proxy.close()) };
+  return {
+    url: `http://127.0.0.1:${proxy.address().port}${to.pathname}`,
+    state,
+    end: () => (clearInterval(timer), proxy.closeAllConnections(), proxy.close()),
+  };
 }
 
 async function openOver(l) {
-  const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, locale: "en-GB" });
+  const context = await browser.newContext({
+    viewport: { width: 1400, height: 900 },
+    locale: "en-GB",
+  });
   const page = await context.newPage();
   await page.goto(l.url);
   return new Page(page, context, []);
@@ -58,15 +83,17 @@ const sharp = (t) =>
     return (
       rows.length > 0 &&
       rows.every((r) => {
-        for (let i = Math.floor(app.view.t0 / span); i * span < app.view.t1; i++) if (!app.cache.get(r.report, r.lane, k, i)) return false;
+        for (let i = Math.floor(app.view.t0 / span); i * span < app.view.t1; i++)
+          if (!app.cache.get(r.report, r.lane, k, i)) return false;
         return true;
       })
     );
   });
 
 /**
- * The fewest round trips of three tries. A machine that is late can part what the page asks for at once, and can let it ask ahead before it is
- * seen to be sharp: both make more of them. Nothing makes fewer than the page needs, for what depends on an answer is asked after it.
+ * The fewest round trips of three tries. A machine that is late can part what the page asks for at
+ * once, and can let it ask ahead before it is seen to be sharp: both make more of them. Nothing
+ * makes fewer than the page needs, for what depends on an answer is asked after it.
  */
 async function fewest(most, what, measure) {
   const seen = [];
@@ -91,7 +118,9 @@ test("first view: the page, its files, the session with its rows, the tiles: fou
     const l = await link(s);
     const t = await openOver(l);
     const rounds = await roundsUntilSharp(l, t, "the first view", 0);
-    console.log(`# first view after ${rounds} round trips: ${l.state.asked.map((x) => x.slice(0, 30)).join(" ")}`);
+    console.log(
+      `# first view after ${rounds} round trips: ${l.state.asked.map((x) => x.slice(0, 30)).join(" ")}`,
+    );
     await t.context.close();
     l.end();
     return rounds;
@@ -100,7 +129,13 @@ test("first view: the page, its files, the session with its rows, the tiles: fou
 
 test("each pan and zoom: a picture at once, and the sharp one after one round trip", async () => {
   const s = await serve(make("over10.wsrep", cudaBench, "same", "300000"));
-  const moves = { "zoom in": [0.4, 0.6], "zoom far in": [0.5, 0.500001], "far away": [0.1, 0.1001], pan: [0.10005, 0.10015], "all of it": [0, 1] };
+  const moves = {
+    "zoom in": [0.4, 0.6],
+    "zoom far in": [0.5, 0.500001],
+    "far away": [0.1, 0.1001],
+    pan: [0.10005, 0.10015],
+    "all of it": [0, 1],
+  };
   const least = new Map();
   await fewest(1, "the worst of all moves", async () => {
     const l = await link(s);
@@ -119,7 +154,19 @@ test("each pan and zoom: a picture at once, and the sharp one after one round tr
               requestAnimationFrame(() => {
                 const rows = timeline.inSight().filter((r) => r.lane !== undefined && r.ready);
                 const k = timeline.scaleOf();
-                const drawn = (r) => { let any = false; timeline.batches(r.report, r.lane, 0, k, app.view.t0, app.view.t1, () => (any = true)); return any; };
+                const drawn = (r) => {
+                  let any = false;
+                  timeline.batches(
+                    r.report,
+                    r.lane,
+                    0,
+                    k,
+                    app.view.t0,
+                    app.view.t1,
+                    () => (any = true),
+                  );
+                  return any;
+                };
                 f({ rows: rows.length, drawn: rows.filter(drawn).length });
               }),
             ),

@@ -1,25 +1,48 @@
 /**
- * look.mjs - how the page looks, and what it says: pictures against references, text that does not overlap, sizes of screens, tooltips,
- * colours that the user chose, accessible names, words in both languages; SQL that finds the same rows; what waits waited for.
- * See harness.mjs.
+ * look.mjs - how the page looks, and what it says: pictures against references, text that does not
+ * overlap, sizes of screens, tooltips, colours that the user chose, accessible names, words in both
+ * languages; SQL that finds the same rows; what waits waited for. See harness.mjs.
  *
- * Pictures. Rows are painted without text on a canvas of their own, so that this one is compared closely, in blocks of 4 pixels. The
- * whole page has text, whose shapes and widths follow the fonts of the machine: it is compared in blocks of 8 pixels, and once more
- * in blocks of 32, which tell whether there is text whatever it looks like. Tests see to it that another font passes (it comes to a
- * third of what is allowed) and that a missing row, another colour and an empty panel do not.
- * References are the blocks' mean colours as small PNGs in shots/; WS_SHOTS_UPDATE=1 writes them anew.
+ * Pictures. Rows are painted without text on a canvas of their own, so that this one is compared
+ * closely, in blocks of 4 pixels. The whole page has text, whose shapes and widths follow the fonts
+ * of the machine: it is compared in blocks of 8 pixels, and once more in blocks of 32, which tell
+ * whether there is text whatever it looks like. Tests see to it that another font passes (it comes
+ * to a third of what is allowed) and that a missing row, another colour and an empty panel do not.
+ * References are the blocks' mean colours as small PNGs in shots/; WS_SHOTS_UPDATE=1 writes them
+ * anew.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { browser, equal, first, folder, make, makeReport, MS, near, ok, open, root, runAll, serve, test, until, warpsight, withPage } from "./harness.mjs";
+import {
+  browser,
+  equal,
+  first,
+  folder,
+  make,
+  makeReport,
+  MS,
+  near,
+  ok,
+  open,
+  root,
+  runAll,
+  serve,
+  test,
+  until,
+  warpsight,
+  withPage,
+} from "./harness.mjs";
 
 /* ---- pictures ---- */
 
 const shots = join(dirname(fileURLToPath(import.meta.url)), "shots");
 
-/** A page of its own for looking at pictures: means of blocks of a PNG, and how a PNG of means differs from them. */
+/**
+ * A page of its own for looking at pictures: means of blocks of a PNG, and how a PNG of means
+ * differs from them.
+ */
 let bench;
 async function lookAt(png, block, reference) {
   bench ??= await (await browser.newContext()).newPage();
@@ -45,7 +68,10 @@ async function lookAt(png, block, reference) {
       for (let j = 0; j < h; j++)
         for (let i = 0; i < w; i++) {
           const sum = [0, 0, 0];
-          for (let y = 0; y < b; y++) for (let k = 0; k < b; k++) for (let n = 0; n < 3; n++) sum[n] += p.data[((j * b + y) * p.width + i * b + k) * 4 + n];
+          for (let y = 0; y < b; y++)
+            for (let k = 0; k < b; k++)
+              for (let n = 0; n < 3; n++)
+                sum[n] += p.data[((j * b + y) * p.width + i * b + k) * 4 + n];
           for (let n = 0; n < 3; n++) out.data[(j * w + i) * 4 + n] = Math.round(sum[n] / b / b);
           out.data[(j * w + i) * 4 + 3] = 255;
         }
@@ -55,22 +81,38 @@ async function lookAt(png, block, reference) {
       const r = await load(ref);
       if (r.width !== w || r.height !== h) return { means, size: [w, h, r.width, r.height] };
       const away = [];
-      for (let i = 0; i < w * h; i++) away.push(Math.max(...[0, 1, 2].map((n) => Math.abs(out.data[i * 4 + n] - r.data[i * 4 + n]))));
-      /* The same once more in blocks four times as large: where there is text, whatever its font. */
+      for (let i = 0; i < w * h; i++)
+        away.push(
+          Math.max(...[0, 1, 2].map((n) => Math.abs(out.data[i * 4 + n] - r.data[i * 4 + n]))),
+        );
+      /*
+       * The same once more in blocks four times as large: where there is text, whatever its font.
+       */
       const coarse = [];
       for (let j = 0; j + 4 <= h; j += 4)
         for (let i = 0; i + 4 <= w; i += 4) {
           const sum = [0, 0, 0];
-          for (let y = 0; y < 4; y++) for (let k = 0; k < 4; k++) for (let n = 0; n < 3; n++) sum[n] += out.data[((j + y) * w + i + k) * 4 + n] - r.data[((j + y) * w + i + k) * 4 + n];
+          for (let y = 0; y < 4; y++)
+            for (let k = 0; k < 4; k++)
+              for (let n = 0; n < 3; n++)
+                sum[n] +=
+                  out.data[((j + y) * w + i + k) * 4 + n] - r.data[((j + y) * w + i + k) * 4 + n];
           coarse.push(Math.max(...sum.map((v) => Math.abs(v) / 16)));
         }
       return { means, away, coarse };
     },
-    [`data:image/png;base64,${png.toString("base64")}`, block, reference && `data:image/png;base64,${readFileSync(reference).toString("base64")}`],
+    [
+      `data:image/png;base64,${png.toString("base64")}`,
+      block,
+      reference && `data:image/png;base64,${readFileSync(reference).toString("base64")}`,
+    ],
   );
 }
 
-/** Share of blocks that are more than `by` (of 255) away from the reference in some colour; and of larger blocks, more than `byLarge`. */
+/**
+ * Share of blocks that are more than `by` (of 255) away from the reference in some colour; and of
+ * larger blocks, more than `byLarge`.
+ */
 async function apart(name, png, block, by, byLarge) {
   const file = join(shots, `${name}.png`);
   if (process.env.WS_SHOTS_UPDATE) {
@@ -80,8 +122,14 @@ async function apart(name, png, block, by, byLarge) {
   }
   const { away, coarse, size } = await lookAt(png, block, file);
   equal(size, undefined, `sizes of ${name} and its reference`);
-  if (process.env.WS_SHOTS) console.log(`# ${name}: ${[6, 8, 10, 12, 16].map((x) => ((coarse.filter((d) => d > x).length / coarse.length) * 100).toFixed(2)).join(" ")}`);
-  return [away.filter((d) => d > by).length / away.length, coarse.filter((d) => d > byLarge).length / coarse.length];
+  if (process.env.WS_SHOTS)
+    console.log(
+      `# ${name}: ${[6, 8, 10, 12, 16].map((x) => ((coarse.filter((d) => d > x).length / coarse.length) * 100).toFixed(2)).join(" ")}`,
+    );
+  return [
+    away.filter((d) => d > by).length / away.length,
+    coarse.filter((d) => d > byLarge).length / coarse.length,
+  ];
 }
 
 const rowsPicture = async (t) =>
@@ -89,7 +137,8 @@ const rowsPicture = async (t) =>
     (
       await t.eval(() => {
         const { timeline } = window.warpsight;
-        timeline.paintRows(timeline.inSight()); // WebGL's picture is there until the page is composed
+        // WebGL's picture is there until the page is composed
+        timeline.paintRows(timeline.inSight());
         const picture = timeline.root.querySelector(".rects").toDataURL("image/png");
         timeline.draw();
         return picture;
@@ -129,9 +178,15 @@ async function looksLike(t, name, keep = false) {
 const CANVAS = { search: "?painter=canvas" };
 
 async function trainingStep(t) {
-  const step = await t.eval(async () => window.warpsight.app.source.json("step", { r: 0, q: "step 3", t: 0 }));
+  const step = await t.eval(async () =>
+    window.warpsight.app.source.json("step", { r: 0, q: "step 3", t: 0 }),
+  );
   await t.set(step.start - 30000, step.end + 60000);
-  const kernel = await t.eval(async ([from]) => window.warpsight.app.source.json("step", { r: 0, q: "sm90_gemm", t: from + 120000 }), [step.start]);
+  const kernel = await t.eval(
+    async ([from]) =>
+      window.warpsight.app.source.json("step", { r: 0, q: "sm90_gemm", t: from + 120000 }),
+    [step.start],
+  );
   await t.eval((s) => window.warpsight.app.select(0, s), kernel);
   await until("its links", async () => (await t.selected())?.detail);
 }
@@ -140,7 +195,9 @@ const LOOKS = {
   overview: async () => undefined,
   step: trainingStep,
   selection: async (t) => {
-    await t.eval(() => (window.warpsight.app.setRange([2e6, 4e6]), window.warpsight.panels.show("statistics")));
+    await t.eval(
+      () => (window.warpsight.app.setRange([2e6, 4e6]), window.warpsight.panels.show("statistics")),
+    );
     await statistics(t);
   },
   flame: async (t) => {
@@ -167,7 +224,11 @@ test("looks like its reference: two ranks", async () => {
   const t = await open(s, CANVAS);
   await t.eval(() => {
     const { app } = window.warpsight;
-    app.rows.byKey.forEach((r) => (r.type === "thread" || r.pid === 300 || (r.type === "process" && r.pid === 200)) && app.setOpen(r, false));
+    app.rows.byKey.forEach(
+      (r) =>
+        (r.type === "thread" || r.pid === 300 || (r.type === "process" && r.pid === 200)) &&
+        app.setOpen(r, false),
+    );
     app.layoutRows();
   });
   await looksLike(t, "ranks", true);
@@ -179,10 +240,14 @@ for (const name of ["overview", "step", "selection", "flame"])
     `pictures: another font passes: ${name}`,
     async (t) => {
       if (process.env.WS_SHOTS_UPDATE) return;
-      await t.page.addStyleTag({ content: "* { font-family: 'DejaVu Serif', serif !important; letter-spacing: 0.2px; }" });
+      await t.page.addStyleTag({
+        content: "* { font-family: 'DejaVu Serif', serif !important; letter-spacing: 0.2px; }",
+      });
       await LOOKS[name](t);
       const font = await looksLike(t, name);
-      console.log(`# ${font.map((v) => (v * 100).toFixed(2))} % of the blocks and of the larger blocks differ`);
+      console.log(
+        `# ${font.map((v) => (v * 100).toFixed(2))} % of the blocks and of the larger blocks differ`,
+      );
     },
     { ...CANVAS, bypassCSP: true },
   );
@@ -193,7 +258,10 @@ withPage(
     if (process.env.WS_SHOTS_UPDATE) return;
     await t.eval(() => {
       const { app } = window.warpsight;
-      app.setHidden(app.rows.visible.find((r) => r.type === "memory"), true);
+      app.setHidden(
+        app.rows.visible.find((r) => r.type === "memory"),
+        true,
+      );
       app.layoutRows();
     });
     const fails = async (what, name = "overview") => {
@@ -208,7 +276,10 @@ withPage(
     await t.eval(() => window.warpsight.app.setNameColor("step 2", 3));
     await fails("one range of another colour is seen");
     await t.eval(() => window.warpsight.app.setNameColor("step 2", null));
-    for (const [name, css] of [["selection", ".statistics table"], ["flame", ".flame"]]) {
+    for (const [name, css] of [
+      ["selection", ".statistics table"],
+      ["flame", ".flame"],
+    ]) {
       await LOOKS[name](t);
       await t.eval((c) => (document.querySelector(c).style.visibility = "hidden"), css);
       await fails(`a panel without ${css} is seen`, name);
@@ -255,7 +326,19 @@ withPage("text never overlaps: on rows and on the axis, at any zoom", async (t) 
     const boxes = await written(t);
     seen += boxes.length;
     const wrong = [];
-    boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => a.on === b.on && a.x0 < b.x1 - 0.5 && b.x0 < a.x1 - 0.5 && a.y0 < b.y1 && b.y0 < a.y1 && wrong.push([a, b])));
+    boxes.forEach((a, i) =>
+      boxes
+        .slice(i + 1)
+        .forEach(
+          (b) =>
+            a.on === b.on &&
+            a.x0 < b.x1 - 0.5 &&
+            b.x0 < a.x1 - 0.5 &&
+            a.y0 < b.y1 &&
+            b.y0 < a.y1 &&
+            wrong.push([a, b]),
+        ),
+    );
     equal(wrong.slice(0, 2), [], `texts that overlap from ${from} on, ${span} ns`);
   }
   ok(seen > 300, `${seen} texts were looked at`);
@@ -272,15 +355,46 @@ for (const [what, viewport, deviceScaleFactor] of [
     async (t) => {
       const out = await t.eval(() => {
         const wrong = [];
-        const boxes = [...document.querySelectorAll("header button, header input, .tabs button, .labelhead input")].filter((e) => e.offsetParent).map((e) => [e, e.getBoundingClientRect()]);
-        for (const [e, b] of boxes) if (b.left < -0.5 || b.right > innerWidth + 0.5 || b.bottom > innerHeight + 0.5 || b.width < 8) wrong.push(`${e.className || e.title || e.textContent} at ${[b.left, b.right, b.bottom].map(Math.round)} of ${innerWidth} × ${innerHeight}`);
-        boxes.forEach(([e, a], i) => boxes.slice(i + 1).forEach(([f, b]) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1 && wrong.push(`${e.title || e.className} over ${f.title || f.className}`)));
+        const boxes = [
+          ...document.querySelectorAll(
+            "header button, header input, .tabs button, .labelhead input",
+          ),
+        ]
+          .filter((e) => e.offsetParent)
+          .map((e) => [e, e.getBoundingClientRect()]);
+        for (const [e, b] of boxes)
+          if (
+            b.left < -0.5 ||
+            b.right > innerWidth + 0.5 ||
+            b.bottom > innerHeight + 0.5 ||
+            b.width < 8
+          )
+            wrong.push(
+              `${e.className || e.title || e.textContent} at ${[b.left, b.right, b.bottom].map(Math.round)} of ${innerWidth} × ${innerHeight}`,
+            );
+        boxes.forEach(([e, a], i) =>
+          boxes
+            .slice(i + 1)
+            .forEach(
+              ([f, b]) =>
+                a.left < b.right - 1 &&
+                b.left < a.right - 1 &&
+                a.top < b.bottom - 1 &&
+                b.top < a.bottom - 1 &&
+                wrong.push(`${e.title || e.className} over ${f.title || f.className}`),
+            ),
+        );
         const area = window.warpsight.timeline.area.getBoundingClientRect();
-        if (area.height < 60 || area.width < 200) wrong.push(`rows have ${area.width} × ${area.height}`);
+        if (area.height < 60 || area.width < 200)
+          wrong.push(`rows have ${area.width} × ${area.height}`);
         return wrong;
       });
       equal(out, [], "what is out of sight or on top of something");
-      const ratio = await t.eval(() => window.warpsight.timeline.axis.width / window.warpsight.timeline.axis.getBoundingClientRect().width);
+      const ratio = await t.eval(
+        () =>
+          window.warpsight.timeline.axis.width /
+          window.warpsight.timeline.axis.getBoundingClientRect().width,
+      );
       near(ratio, deviceScaleFactor, 0.01, "pixels of the canvas a CSS pixel");
     },
     { viewport, deviceScaleFactor },
@@ -289,19 +403,36 @@ for (const [what, viewport, deviceScaleFactor] of [
 withPage("tooltips say in words what runs, for how long, how busy the row is", async (t) => {
   await t.set(0.15 * MS, 1.0 * MS);
   const tips = {};
-  for (const [type, time, n] of [["kernels", 0.24 * MS, 0], ["memory", 0.216 * MS, 0], ["nvtx", 0.5 * MS, 0], ["sync", 0.6 * MS, 0], ["osrt", 0.5 * MS, 0], ["gpu_bytes", 0.5 * MS, 0], ["cuda_api", 0.6 * MS, 0]]) {
+  for (const [type, time, n] of [
+    ["kernels", 0.24 * MS, 0],
+    ["memory", 0.216 * MS, 0],
+    ["nvtx", 0.5 * MS, 0],
+    ["sync", 0.6 * MS, 0],
+    ["osrt", 0.5 * MS, 0],
+    ["gpu_bytes", 0.5 * MS, 0],
+    ["cuda_api", 0.6 * MS, 0],
+  ]) {
     await t.at(type, time, 0, n);
     await t.settled();
     const p = await t.at(type, time, 0, n);
-    let away = 0; // how busy rows are comes when the window has come to rest, the name when the pointer has
+    // how busy rows are comes when the window has come to rest, the name when the pointer has
+    let away = 0;
     tips[type] = await until(`a tooltip on ${type}`, async () => {
       await t.page.mouse.move(p.x, p.y + (type === "gpu_bytes" ? 12 : 0) + (away = 1 - away));
       const tip = await t.eval(() => document.querySelector(".tip:not([hidden])")?.innerText);
       return tip && (type === "gpu_bytes" || /% busy\)\n/.test(tip)) && tip;
     });
   }
-  ok(/^Kernel is running \(\d+\.\d % busy\)\nsm90_gemm_f16\n26\.00 µs/.test(tips.kernels), tips.kernels);
-  ok(/^Memory operation in progress \([\d.]+ % busy\)\nCopy host to device\n20\.00 µs/.test(tips.memory), tips.memory);
+  ok(
+    /^Kernel is running \(\d+\.\d % busy\)\nsm90_gemm_f16\n26\.00 µs/.test(tips.kernels),
+    tips.kernels,
+  );
+  ok(
+    /^Memory operation in progress \([\d.]+ % busy\)\nCopy host to device\n20\.00 µs/.test(
+      tips.memory,
+    ),
+    tips.memory,
+  );
   ok(tips.nvtx.includes("step 0") && /^Range/.test(tips.nvtx), tips.nvtx);
   ok(/^Waiting for the GPU/.test(tips.sync) && tips.sync.includes("Wait for stream"), tips.sync);
   ok(/^Call of the OS runtime/.test(tips.osrt), tips.osrt);
@@ -320,25 +451,46 @@ withPage("colours of names and rows are chosen by menu, seen, kept, and taken ba
     return t.pixel(p.x, p.y);
   };
   const pick = async (group, name) => {
-    await t.page.locator(`.menu [role=group][aria-label="${group}"] button[aria-label="${group}: ${name}"]`).click();
+    await t.page
+      .locator(`.menu [role=group][aria-label="${group}"] button[aria-label="${group}: ${name}"]`)
+      .click();
     await t.settled();
   };
   const usual = await color("nvtx", 0.5 * MS, 0);
   await t.click("nvtx", 0.5 * MS, 0, 0, { button: "right" });
   await pick("Colour of this name", "yellow");
-  equal(await until("the colour", async () => (await color("nvtx", 0.5 * MS, 0)).join() === "240,228,66"), true, "the range's");
+  equal(
+    await until(
+      "the colour",
+      async () => (await color("nvtx", 0.5 * MS, 0)).join() === "240,228,66",
+    ),
+    true,
+    "the range's",
+  );
   equal(await color("projected", 0.5 * MS, 0), [240, 228, 66], "the same name on another row");
   await t.page.locator(".label[data-type=sync]").first().click({ button: "right" });
   await pick("Colour of this row", "sky blue");
   equal(await color("sync", 0.6 * MS, 0), [86, 180, 233], "the row's");
-  await until("it to be kept", () => t.eval(() => Object.keys(localStorage).some((k) => (localStorage[k] ?? "").includes('"nameColors":{"step 0":3}'))));
+  await until("it to be kept", () =>
+    t.eval(() =>
+      Object.keys(localStorage).some((k) =>
+        (localStorage[k] ?? "").includes('"nameColors":{"step 0":3}'),
+      ),
+    ),
+  );
   await t.page.reload();
   await t.settled();
-  await until("the name's colour after a reload", async () => (await color("nvtx", 0.5 * MS, 0)).join() === "240,228,66");
+  await until(
+    "the name's colour after a reload",
+    async () => (await color("nvtx", 0.5 * MS, 0)).join() === "240,228,66",
+  );
   equal(await color("sync", 0.6 * MS, 0), [86, 180, 233], "the row's after a reload");
   await t.click("nvtx", 0.5 * MS, 0, 0, { button: "right" });
   await pick("Colour of this name", "usual colours");
-  await until("the usual colour", async () => (await color("nvtx", 0.5 * MS, 0)).join() === usual.join());
+  await until(
+    "the usual colour",
+    async () => (await color("nvtx", 0.5 * MS, 0)).join() === usual.join(),
+  );
 });
 
 withPage("highlighting fades all other names, in every row and report", async (t) => {
@@ -349,7 +501,8 @@ withPage("highlighting fades all other names, in every row and report", async (t
     for (const tile of window.warpsight.app.cache.tiles.values())
       for (let r = 0; r < tile.u8.length / 24; r++) {
         const f = tile.u8[r * 24 + 22];
-        if (!(f & 32)) (out[f & 128 ? "faded" : "bright"] ??= []).push(`${tile.lane} ${tile.u32[r * 6 + 4]}`);
+        if (!(f & 32))
+          (out[f & 128 ? "faded" : "bright"] ??= []).push(`${tile.lane} ${tile.u32[r * 6 + 4]}`);
       }
     return { faded: out.faded.length, bright: [...new Set(out.bright)].length };
   });
@@ -363,12 +516,46 @@ async function nameless(t) {
   const cdp = await t.context.newCDPSession(t.page);
   const { nodes } = await cdp.send("Accessibility.getFullAXTree");
   await cdp.detach();
-  const CONTROLS = ["button", "textbox", "searchbox", "checkbox", "radio", "tab", "treeitem", "menuitem", "link", "combobox", "slider", "application", "tree", "tablist", "tabpanel", "dialog", "menu", "group", "img"];
-  const there = nodes.filter((n) => !n.ignored && CONTROLS.includes(n.role?.value) && !(n.role.value === "group" && !n.properties?.length));
-  const focusable = nodes.filter((n) => !n.ignored && n.properties?.some((p) => p.name === "focusable" && p.value.value) && n.role?.value !== "RootWebArea");
+  const CONTROLS = [
+    "button",
+    "textbox",
+    "searchbox",
+    "checkbox",
+    "radio",
+    "tab",
+    "treeitem",
+    "menuitem",
+    "link",
+    "combobox",
+    "slider",
+    "application",
+    "tree",
+    "tablist",
+    "tabpanel",
+    "dialog",
+    "menu",
+    "group",
+    "img",
+  ];
+  const there = nodes.filter(
+    (n) =>
+      !n.ignored &&
+      CONTROLS.includes(n.role?.value) &&
+      !(n.role.value === "group" && !n.properties?.length),
+  );
+  const focusable = nodes.filter(
+    (n) =>
+      !n.ignored &&
+      n.properties?.some((p) => p.name === "focusable" && p.value.value) &&
+      n.role?.value !== "RootWebArea",
+  );
   return {
     n: there.length,
-    wrong: [...there, ...focusable].filter((n) => !(n.name?.value ?? "").trim() && !["menu", "generic", "row"].includes(n.role.value)).map((n) => `${n.role.value} ${n.description?.value ?? ""}`),
+    wrong: [...there, ...focusable]
+      .filter(
+        (n) => !(n.name?.value ?? "").trim() && !["menu", "generic", "row"].includes(n.role.value),
+      )
+      .map((n) => `${n.role.value} ${n.description?.value ?? ""}`),
   };
 }
 
@@ -384,7 +571,14 @@ for (const locale of ["en-GB", "zh-CN"])
       ok((await look("at first")) > 35, "controls were looked at");
       await t.set(0.15 * MS, 1.0 * MS);
       await t.select("nvtx", 0.25 * MS, 1);
-      for (const tab of ["details", "events", "statistics", "functions", "diagnostics", "session"]) {
+      for (const tab of [
+        "details",
+        "events",
+        "statistics",
+        "functions",
+        "diagnostics",
+        "session",
+      ]) {
         await t.page.locator(`[data-tab=${tab}]`).click();
         await until(`${tab}`, async () => (await t.page.locator(".panel *").count()) > 3);
         await look(`in ${tab}`);
@@ -424,11 +618,21 @@ withPage("by keyboard alone: search, select, zoom, panels, their size, a row's m
   await t.page.keyboard.press("ContextMenu");
   await t.page.locator(".menu").waitFor();
   await t.page.keyboard.press("Escape");
-  ok(await t.eval(() => document.activeElement?.classList.contains("label")), "focus comes back to the row");
+  ok(
+    await t.eval(() => document.activeElement?.classList.contains("label")),
+    "focus comes back to the row",
+  );
   await away(".splitter.vertical");
-  const before = await t.eval(() => document.querySelector(".labels").getBoundingClientRect().width);
+  const before = await t.eval(
+    () => document.querySelector(".labels").getBoundingClientRect().width,
+  );
   await t.page.keyboard.press("ArrowRight");
-  near(await t.eval(() => document.querySelector(".labels").getBoundingClientRect().width), before + 20, 1, "width of the names");
+  near(
+    await t.eval(() => document.querySelector(".labels").getBoundingClientRect().width),
+    before + 20,
+    1,
+    "width of the names",
+  );
   await away(".area");
   await t.page.keyboard.press("z");
   const [a, b] = await t.view();
@@ -438,37 +642,75 @@ withPage("by keyboard alone: search, select, zoom, panels, their size, a row's m
   equal(await t.eval(() => document.activeElement?.dataset.tab), "events", "the next panel");
 });
 
-/** A module of the page without what it imports. */
+/** What the page shares with the program, as the build made it. */
+const constants = () =>
+  readFileSync(join(dirname(warpsight), "src", "page", "constants.ts"), "utf8");
+
+/** A module of the page with those constants, without what else it imports. */
 async function moduleOf(name, exports) {
-  const ts = (await import(pathToFileURL(join(root, "viewer", "node_modules", "typescript", "lib", "typescript.js")))).default;
-  const js = ts.transpileModule(readFileSync(join(root, "viewer", "src", name), "utf8"), { compilerOptions: { module: "ESNext", target: "ES2022" } }).outputText;
+  const ts = (
+    await import(
+      pathToFileURL(join(root, "viewer", "node_modules", "typescript", "lib", "typescript.js"))
+    )
+  ).default;
+  const source = readFileSync(join(root, "viewer", "src", name), "utf8");
+  const own = source.replace(/import \{[^}]*\} from "generated\/constants";/, () => constants());
+  const js = ts.transpileModule(own, {
+    compilerOptions: { module: "ESNext", target: "ES2022" },
+  }).outputText;
   return import(`data:text/javascript,${encodeURIComponent(`${js}\nexport { ${exports} };`)}`);
 }
 
-/* How a colour looks to those who lack a kind of cones: Machado, Oliveira and Fernandes (2009), severity 1, on linear light. */
+/*
+ * How a colour looks to those who lack a kind of cones: Machado, Oliveira and Fernandes (2009),
+ * severity 1, on linear light.
+ */
 const SEEN_BY = {
   everyone: [1, 0, 0, 0, 1, 0, 0, 0, 1],
-  protanopes: [0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998],
-  deuteranopes: [0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.01182, 0.04294, 0.968881],
-  tritanopes: [1.255528, -0.076749, -0.178779, -0.078411, 0.930809, 0.147602, 0.004733, 0.691367, 0.3039],
+  protanopes: [
+    0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998,
+  ],
+  deuteranopes: [
+    0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.01182, 0.04294, 0.968881,
+  ],
+  tritanopes: [
+    1.255528, -0.076749, -0.178779, -0.078411, 0.930809, 0.147602, 0.004733, 0.691367, 0.3039,
+  ],
 };
 /** CIE L*a*b* (D65) of what they see. */
 function lab(rgb, m) {
-  const lin = rgb.map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
-  const [r, g, b] = [0, 1, 2].map((i) => Math.max(0, Math.min(1, m[i * 3] * lin[0] + m[i * 3 + 1] * lin[1] + m[i * 3 + 2] * lin[2])));
-  const f = (v) => (v > 216 / 24389 ? Math.cbrt(v) : (24389 / 27 * v + 16) / 116);
-  const [x, y, z] = [(0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505, 0.2126 * r + 0.7152 * g + 0.0722 * b, (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.089].map(f);
+  const lin = rgb.map((v) =>
+    v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4,
+  );
+  const [r, g, b] = [0, 1, 2].map((i) =>
+    Math.max(0, Math.min(1, m[i * 3] * lin[0] + m[i * 3 + 1] * lin[1] + m[i * 3 + 2] * lin[2])),
+  );
+  const f = (v) => (v > 216 / 24389 ? Math.cbrt(v) : ((24389 / 27) * v + 16) / 116);
+  const [x, y, z] = [
+    (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505,
+    0.2126 * r + 0.7152 * g + 0.0722 * b,
+    (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.089,
+  ].map(f);
   return [116 * y - 16, 500 * (x - y), 200 * (y - z)];
 }
 
 test("colours that mean something are told apart by the colour-blind, on light and on dark", async () => {
-  const { classColor, ownColor, CLASS_KERNEL, CHOICES, STATES, inkOn } = await moduleOf("colors.ts", "");
+  const { classColor, ownColor, CLASS_KERNEL, CHOICES, STATES, inkOn } = await moduleOf(
+    "colors.ts",
+    "",
+  );
   const away = (a, b, m) => Math.hypot(...lab(a, m).map((v, i) => v - lab(b, m)[i]));
   let least = [Infinity];
   for (const dark of [false, true]) {
     const kernels = [...Array(256).keys()].map((i) => classColor(CLASS_KERNEL, i, dark));
     const sets = [
-      { "to the GPU": [ownColor(1, dark)], "from the GPU": [ownColor(2, dark)], memset: [ownColor(14, dark)], "a wait": [ownColor(18, dark)], "a kernel": kernels },
+      {
+        "to the GPU": [ownColor(1, dark)],
+        "from the GPU": [ownColor(2, dark)],
+        memset: [ownColor(14, dark)],
+        "a wait": [ownColor(18, dark)],
+        "a kernel": kernels,
+      },
       Object.fromEntries(STATES.map(([word, c]) => [word, [c]])),
       { "holds the GIL": [ownColor(35, dark)], "waits for it": [ownColor(36, dark)] },
     ];
@@ -480,12 +722,27 @@ test("colours that mean something are told apart by the colour-blind, on light a
             const d = Math.min(...x.flatMap((p) => y.map((q) => away(p, q, m))));
             if (d < least[0]) least = [d, `${a} and ${b}, to ${who}, ${dark ? "dark" : "light"}`];
           }
-    /* Text on any colour of ours: 3 to 1 at least (it is large for its line, and in the tooltip too). */
-    const light = (c) => c.map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4)).reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
-    const ratio = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
+    /*
+     * Text on any colour of ours: 3 to 1 at least (it is large for its line, and in the tooltip
+     * too).
+     */
+    const light = (c) =>
+      c
+        .map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4))
+        .reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
+    const ratio = (a, b) =>
+      (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
     const hex = (s) => [1, 3, 5].map((i) => parseInt(s.slice(i, i + 2), 16));
-    const all = [...kernels, ...CHOICES.map(([, c]) => c), ...[...Array(37).keys()].map((i) => ownColor(i, dark)), ...[0, 3, 4, 5, 6].flatMap((cls) => [...Array(256).keys()].map((i) => classColor(cls, i, dark)))];
-    for (const c of all) ok(ratio(c, hex(inkOn(c))) >= 3, `ink on ${c}: ${ratio(c, hex(inkOn(c))).toFixed(2)} to 1`);
+    const all = [
+      ...kernels,
+      ...CHOICES.map(([, c]) => c),
+      ...[...Array(37).keys()].map((i) => ownColor(i, dark)),
+      ...[0, 3, 4, 5, 6].flatMap((cls) =>
+        [...Array(256).keys()].map((i) => classColor(cls, i, dark)),
+      ),
+    ];
+    for (const c of all)
+      ok(ratio(c, hex(inkOn(c))) >= 3, `ink on ${c}: ${ratio(c, hex(inkOn(c))).toFixed(2)} to 1`);
   }
   console.log(`# least distance (CIE 1976): ${least[0].toFixed(1)}, ${least[1]}`);
   ok(least[0] >= 14, `${least}`);
@@ -503,13 +760,34 @@ test("both languages have all words, with the same places, and each word is used
   }
   /* Names of things that Chinese speakers call so too. */
   const same = Object.keys(EN).filter((k) => EN[k] === ZH[k]);
-  equal(same, ["title", "rank", "nvtx", "cuda_api", "gil", "gpu", "errno", "python_stacks", "memset"], "words that are the same in both");
+  equal(
+    same,
+    ["title", "rank", "nvtx", "cuda_api", "gil", "gpu", "errno", "python_stacks", "memset"],
+    "words that are the same in both",
+  );
   equal(KEYS_ZH.length, KEYS_EN.length, "lines of the help");
-  ok(KEYS_ZH.every(([, v]) => /[\u4e00-\u9fff]/.test(v)), "the help is in Chinese");
-  const files = readdirSync(join(root, "viewer", "src"), { recursive: true }).filter((f) => f.endsWith(".ts") && !f.endsWith("i18n.ts"));
-  const code = files.map((f) => readFileSync(join(root, "viewer", "src", f), "utf8")).join("\n");
-  const kinds = readFileSync(join(root, "src", "serve", "sources.c"), "utf8") + readFileSync(join(root, "src", "serve", "api_tree.c"), "utf8") + readFileSync(join(root, "src", "serve", "api_event.c"), "utf8");
-  const unused = Object.keys(EN).filter((k) => !code.includes(`"${k}"`) && !kinds.includes(`"${k}"`) && !(k.startsWith("state_") && code.includes(`"${k.slice(6)}"`)) && !(k.startsWith("link_") && kinds.includes(`"${k.slice(5)}"`)));
+  ok(
+    KEYS_ZH.every(([, v]) => /[\u4e00-\u9fff]/.test(v)),
+    "the help is in Chinese",
+  );
+  const files = readdirSync(join(root, "viewer", "src"), { recursive: true }).filter(
+    (f) => f.endsWith(".ts") && !f.endsWith("i18n.ts"),
+  );
+  const code = [
+    constants(),
+    ...files.map((f) => readFileSync(join(root, "viewer", "src", f), "utf8")),
+  ].join("\n");
+  const kinds =
+    readFileSync(join(root, "src", "schema", "events.def"), "utf8") +
+    readFileSync(join(root, "src", "lanes", "row_tree.c"), "utf8") +
+    readFileSync(join(root, "src", "serve", "api_event.c"), "utf8");
+  const unused = Object.keys(EN).filter(
+    (k) =>
+      !code.includes(`"${k}"`) &&
+      !kinds.includes(`"${k}"`) &&
+      !(k.startsWith("state_") && code.includes(`"${k.slice(6)}"`)) &&
+      !(k.startsWith("link_") && kinds.includes(`"${k.slice(5)}"`)),
+  );
   equal(unused, [], "words that nothing says");
 });
 
@@ -522,17 +800,30 @@ withPage("copied SQL runs in query and finds the same rows", async (t) => {
     if (r.status !== 0) throw new Error(`${r.stderr}\n${sql}`);
     return JSON.parse(r.stdout);
   };
-  const api = (path, p) => t.eval(([a, b]) => window.warpsight.app.source.json(a, { r: 0, ...b }), [path, p]);
-  const lanes = await t.eval(() => [...window.warpsight.app.rows.byLane.values()].filter((r) => r.low === undefined).map((r) => [r.type, r.lane]));
+  const api = (path, p) =>
+    t.eval(([a, b]) => window.warpsight.app.source.json(a, { r: 0, ...b }), [path, p]);
+  const lanes = await t.eval(() =>
+    [...window.warpsight.app.rows.byLane.values()]
+      .filter((r) => r.low === undefined)
+      .map((r) => [r.type, r.lane]),
+  );
   const kinds = [...new Set(lanes.map(([k]) => k))];
-  const key = (named) => (e) => [e.start, e.duration ?? e.end - e.start, named ? (e.name ?? "") : ""].join();
+  const key = (named) => (e) =>
+    [e.start, e.duration ?? e.end - e.start, named ? (e.name ?? "") : ""].join();
   const windows = [{}, { t0: 1234567, t1: 4321098 }, { t0: 227000, t1: 227001 }];
   let refused = 0,
     rows = 0;
   for (const kind of kinds)
     for (const w of windows)
       for (const q of [undefined, "_a"]) {
-        const p = { lanes: lanes.filter(([k]) => k === kind).map(([, l]) => l).join(), q, ...w };
+        const p = {
+          lanes: lanes
+            .filter(([k]) => k === kind)
+            .map(([, l]) => l)
+            .join(),
+          q,
+          ...w,
+        };
         let sql;
         try {
           ({ sql } = await api("sql", p));
@@ -544,15 +835,33 @@ withPage("copied SQL runs in query and finds the same rows", async (t) => {
         const want = await api("events", { ...p, limit: 1000 }),
           got = query(sql),
           named = !["state", "cpu", "sample", "python"].includes(kind);
-        equal([got.length, got.map(key(named)).sort().slice(0, 1000)], [want.count, want.events.map(key(named)).sort()], `${kind} by\n${sql}\n`);
+        equal(
+          [got.length, got.map(key(named)).sort().slice(0, 1000)],
+          [want.count, want.events.map(key(named)).sort()],
+          `${kind} by\n${sql}\n`,
+        );
         rows += got.length;
         const sums = (await api("sum", { ...p, q: undefined })).groups,
           by = query((await api("sql", { ...p, q: undefined, sums: 1 })).sql);
-        if (named && !q) equal(by.map((g) => [g.name ?? "", g.count, g.total_ns, g.min_ns, g.max_ns]).sort(), sums.map((g) => [g.name, g.count, g.total, g.min, g.max]).sort(), `sums of ${kind}`);
-        for (const e of want.events.slice(0, 3)) equal(query((await api("sql", { lane: e.lane, level: e.level, event: e.event })).sql).length, 1, `rows for one event of ${kind}`);
+        if (named && !q)
+          equal(
+            by.map((g) => [g.name ?? "", g.count, g.total_ns, g.min_ns, g.max_ns]).sort(),
+            sums.map((g) => [g.name, g.count, g.total, g.min, g.max]).sort(),
+            `sums of ${kind}`,
+          );
+        for (const e of want.events.slice(0, 3))
+          equal(
+            query((await api("sql", { lane: e.lane, level: e.level, event: e.event })).sql).length,
+            1,
+            `rows for one event of ${kind}`,
+          );
       }
   ok(rows > 4000, `${rows} rows were compared`);
-  equal(refused, 27, "questions refused: of ranges on GPUs, states of threads and output; of names of samples, Python's samples, threads on cores");
+  equal(
+    refused,
+    27,
+    "questions refused: of ranges on GPUs, states of threads and output; of names of samples, Python's samples, threads on cores",
+  );
 });
 
 withPage("copy: as text, CSV, SQL and a link, from the buttons", async (t) => {
@@ -562,14 +871,19 @@ withPage("copy: as text, CSV, SQL and a link, from the buttons", async (t) => {
     await press();
     return until(what, () => t.eval(() => navigator.clipboard.readText()));
   };
-  const button = (where, name) => () => t.page.locator(`${where} button`, { hasText: name }).first().click();
+  const button = (where, name) => () =>
+    t.page.locator(`${where} button`, { hasText: name }).first().click();
   await t.set(0.15 * MS, 1.0 * MS);
   await t.select("nvtx", 0.25 * MS, 1);
   const text = await clip("text", button(".details", "Copy as text"));
   ok(text.startsWith("forward\n") && /\nend\t/.test(text), text);
   const sql = await clip("SQL", button(".details", "Copy as SQL"));
   const r = spawnSync(warpsight, ["query", "-f", "csv", sql, join(folder, "one.wsrep")]);
-  equal([r.status, String(r.stdout).trim().split("\n").length, String(r.stdout).includes("forward")], [0, 2, true], `rows of ${sql}`);
+  equal(
+    [r.status, String(r.stdout).trim().split("\n").length, String(r.stdout).includes("forward")],
+    [0, 2, true],
+    `rows of ${sql}`,
+  );
   const link = await clip("a link", button(".details", "Copy link"));
   const again = await open({ url: link });
   near((await again.view())[0], 0.15 * MS, 2, "start of the linked view");
@@ -578,109 +892,250 @@ withPage("copy: as text, CSV, SQL and a link, from the buttons", async (t) => {
   await until("events", async () => (await t.page.locator(".events tbody tr").count()) > 10);
   const csv = await clip("CSV", button(".events", "Copy as CSV"));
   equal(csv.split("\n")[0], "start_ns,duration_ns,name,row", "head of the CSV");
-  equal(csv.trim().split("\n").length - 1, await t.page.locator(".events tbody tr").count(), "its lines");
-  ok((await clip("SQL", button(".events", "Copy as SQL"))).includes("UNION ALL"), "SQL of all rows");
+  equal(
+    csv.trim().split("\n").length - 1,
+    await t.page.locator(".events tbody tr").count(),
+    "its lines",
+  );
+  ok(
+    (await clip("SQL", button(".events", "Copy as SQL"))).includes("UNION ALL"),
+    "SQL of all rows",
+  );
   await t.page.locator("[data-tab=statistics]").click();
   await until("statistics", async () => (await t.page.locator(".statistics tbody tr").count()) > 2);
-  ok((await clip("CSV", button(".statistics", "Copy as CSV"))).startsWith("kind,name,count"), "CSV of the statistics");
-  ok((await clip("SQL", button(".statistics", "Copy as SQL"))).includes("GROUP BY name"), "SQL of the statistics");
+  ok(
+    (await clip("CSV", button(".statistics", "Copy as CSV"))).startsWith("kind,name,count"),
+    "CSV of the statistics",
+  );
+  ok(
+    (await clip("SQL", button(".statistics", "Copy as SQL"))).includes("GROUP BY name"),
+    "SQL of the statistics",
+  );
   await t.page.locator("[data-tab=functions]").click();
   await until("functions", async () => (await t.page.locator(".cell").count()) > 2);
-  ok((await clip("CSV", button(".functions", "Copy as CSV"))).startsWith("self_ns,total_ns,name,module"), "CSV of the functions");
+  ok(
+    (await clip("CSV", button(".functions", "Copy as CSV"))).startsWith(
+      "self_ns,total_ns,name,module",
+    ),
+    "CSV of the functions",
+  );
 });
 
 /* ---- what belongs together ---- */
 
 withPage("waits lead to who held the lock, who woke the thread, who had the GIL", async (t) => {
   const links = async (name, back) => {
-    const spot = await t.eval(async ([q]) => window.warpsight.app.source.json("step", { r: 0, q, t: 0 }), [name]);
+    const spot = await t.eval(
+      async ([q]) => window.warpsight.app.source.json("step", { r: 0, q, t: 0 }),
+      [name],
+    );
     ok(spot.lane !== undefined, name);
     await t.eval(([s]) => window.warpsight.app.select(0, s, true), [spot]);
-    const s = await until("details", async () => ((await t.selected())?.detail ? t.selected() : null));
+    const s = await until("details", async () =>
+      (await t.selected())?.detail ? t.selected() : null,
+    );
     return s.detail.links.filter((l) => back.includes(l.role)).map((l) => [l.role, l.name]);
   };
-  equal(await links("pthread_mutex_lock", ["holder", "waker"]), [["holder", "write"], ["waker", "write"]], "of the lock");
-  ok((await t.text(".details")).includes("Held by") && (await t.text(".details")).includes("Woken by"), "they are named");
+  equal(
+    await links("pthread_mutex_lock", ["holder", "waker"]),
+    [
+      ["holder", "write"],
+      ["waker", "write"],
+    ],
+    "of the lock",
+  );
+  ok(
+    (await t.text(".details")).includes("Held by") &&
+      (await t.text(".details")).includes("Woken by"),
+    "they are named",
+  );
   const gil = await t.eval(async () => {
     const { app } = window.warpsight;
     const row = [...app.rows.byKey.values()].filter((r) => r.type === "gil").map((r) => r.lane);
-    const got = await app.source.json("events", { r: 0, lanes: row.join(), t0: 3200000, t1: 3200001, limit: 100 });
+    const got = await app.source.json("events", {
+      r: 0,
+      lanes: row.join(),
+      t0: 3200000,
+      t1: 3200001,
+      limit: 100,
+    });
     return got.events.find((e) => e.start === 3200000);
   });
   await t.eval((s) => window.warpsight.app.select(0, s, true), gil);
-  const s = await until("details", async () => ((await t.selected())?.detail ? t.selected() : null));
-  equal(s.detail.links.map((l) => [l.role, l.name, l.start]), [["holder", "Holds the GIL", 3000000]], "of the GIL");
+  const s = await until("details", async () =>
+    (await t.selected())?.detail ? t.selected() : null,
+  );
+  equal(
+    s.detail.links.map((l) => [l.role, l.name, l.start]),
+    [["holder", "Holds the GIL", 3000000]],
+    "of the GIL",
+  );
 });
 
 withPage("a call that waits for the GPU leads to the work it waited for", async (t) => {
-  const spot = await t.eval(async () => window.warpsight.app.source.json("step", { r: 0, q: "cudaStreamSynchronize", t: 0 }));
+  const spot = await t.eval(async () =>
+    window.warpsight.app.source.json("step", { r: 0, q: "cudaStreamSynchronize", t: 0 }),
+  );
   await t.eval((s) => window.warpsight.app.select(0, s, true), spot);
-  const s = await until("details", async () => ((await t.selected())?.detail ? t.selected() : null));
+  const s = await until("details", async () =>
+    (await t.selected())?.detail ? t.selected() : null,
+  );
   const waited = s.detail.links.find((l) => l.role === "waited");
   ok(s.detail.links.some((l) => l.role === "wait") && waited, "the wait, and the work");
-  const after = await t.eval(async ([e]) => (await window.warpsight.app.source.json("events", { r: 0, q: "", t0: e.start, t1: e.end, limit: 1000 })).events, [s]);
-  equal(waited.end, Math.max(...after.filter((e) => e.end <= s.end && ["Memset", "Copy device to host"].includes(e.name)).map((e) => e.end)), "the last to end before the call did");
+  const after = await t.eval(
+    async ([e]) =>
+      (
+        await window.warpsight.app.source.json("events", {
+          r: 0,
+          q: "",
+          t0: e.start,
+          t1: e.end,
+          limit: 1000,
+        })
+      ).events,
+    [s],
+  );
+  equal(
+    waited.end,
+    Math.max(
+      ...after
+        .filter((e) => e.end <= s.end && ["Memset", "Copy device to host"].includes(e.name))
+        .map((e) => e.end),
+    ),
+    "the last to end before the call did",
+  );
 });
 
-withPage("a kernel has the call stack of its launch; GPU time by that stack and by operators", async (t) => {
-  const kernel = await t.eval(async () => window.warpsight.app.source.json("step", { r: 0, q: "sm90_gemm", t: 0 }));
-  await t.eval((s) => window.warpsight.app.select(0, s, true), kernel);
-  await until("the stack", async () => (await t.text(".details")).includes("train.c:25"));
-  await t.page.locator("[data-tab=functions]").click();
-  const names = () => t.page.locator(".cell").evaluateAll((l) => l.map((e) => e.getAttribute("aria-label") ?? e.textContent));
-  await t.page.locator(".functions button", { hasText: /^On the GPU$/ }).click();
-  await until("operators and ranges above kernels", async () => {
-    const n = await names();
-    return ["forward", "layer 0", "aten::linear", "sm90_gemm_f16"].every((x) => n.includes(x));
-  });
-  await t.page.locator(".functions button", { hasText: "by call stack" }).click();
-  await until("stacks above kernels", async () => {
-    const n = await names();
-    return ["main", "train", "train.py(12): step", "aten::addmm", "[no stack]"].every((x) => n.includes(x));
-  });
-  const sums = await t.eval(async () => {
-    const { app } = window.warpsight;
-    const [flame, sum] = [await app.source.json("flame", { r: 0, kind: 4 }), await app.source.json("sum", { r: 0 })];
-    return [flame.root.total, sum.groups.filter((g) => ["kernels", "memory"].includes(g.kind)).reduce((n, g) => n + g.total, 0)];
-  });
-  equal(sums[0], sums[1], "all time on GPUs is in the tree");
-});
+withPage(
+  "a kernel has the call stack of its launch; GPU time by that stack and by operators",
+  async (t) => {
+    const kernel = await t.eval(async () =>
+      window.warpsight.app.source.json("step", { r: 0, q: "sm90_gemm", t: 0 }),
+    );
+    await t.eval((s) => window.warpsight.app.select(0, s, true), kernel);
+    await until("the stack", async () => (await t.text(".details")).includes("train.c:25"));
+    await t.page.locator("[data-tab=functions]").click();
+    const names = () =>
+      t.page
+        .locator(".cell")
+        .evaluateAll((l) => l.map((e) => e.getAttribute("aria-label") ?? e.textContent));
+    await t.page.locator(".functions button", { hasText: /^On the GPU$/ }).click();
+    await until("operators and ranges above kernels", async () => {
+      const n = await names();
+      return ["forward", "layer 0", "aten::linear", "sm90_gemm_f16"].every((x) => n.includes(x));
+    });
+    await t.page.locator(".functions button", { hasText: "by call stack" }).click();
+    await until("stacks above kernels", async () => {
+      const n = await names();
+      return ["main", "train", "train.py(12): step", "aten::addmm", "[no stack]"].every((x) =>
+        n.includes(x),
+      );
+    });
+    const sums = await t.eval(async () => {
+      const { app } = window.warpsight;
+      const [flame, sum] = [
+        await app.source.json("flame", { r: 0, kind: 4 }),
+        await app.source.json("sum", { r: 0 }),
+      ];
+      return [
+        flame.root.total,
+        sum.groups
+          .filter((g) => ["kernels", "memory"].includes(g.kind))
+          .reduce((n, g) => n + g.total, 0),
+      ];
+    });
+    equal(sums[0], sums[1], "all time on GPUs is in the tree");
+  },
+);
 
 test("functions of several reports: apart and together", async () => {
   const s = await serve(make("a.wsrep", makeReport, "4"), make("b.wsrep", makeReport, "6"));
   const t = await open(s);
   await t.page.locator("[data-tab=functions]").click();
-  await until("reports", async () => (await t.page.locator(".cell").allInnerTexts()).includes("b.wsrep"));
-  const totals = await t.eval(async () => Promise.all([0, 1].map(async (r) => (await window.warpsight.app.source.json("flame", { r })).root.total)));
+  await until("reports", async () =>
+    (await t.page.locator(".cell").allInnerTexts()).includes("b.wsrep"),
+  );
+  const totals = await t.eval(async () =>
+    Promise.all(
+      [0, 1].map(async (r) => (await window.warpsight.app.source.json("flame", { r })).root.total),
+    ),
+  );
   await t.page.locator(".functions button", { hasText: "By report" }).click();
-  await until("one tree", async () => !(await t.page.locator(".cell").allInnerTexts()).includes("b.wsrep"));
-  equal((await t.page.locator(".cell", { hasText: /^main$/ }).count()) === 1, true, "one node for what both have");
-  ok((await t.text(".functions .actions")).includes(`${((totals[0] + totals[1]) / 1e6).toFixed(2)} ms`), `the sum of both: ${totals}`);
+  await until(
+    "one tree",
+    async () => !(await t.page.locator(".cell").allInnerTexts()).includes("b.wsrep"),
+  );
+  equal(
+    (await t.page.locator(".cell", { hasText: /^main$/ }).count()) === 1,
+    true,
+    "one node for what both have",
+  );
+  ok(
+    (await t.text(".functions .actions")).includes(
+      `${((totals[0] + totals[1]) / 1e6).toFixed(2)} ms`,
+    ),
+    `the sum of both: ${totals}`,
+  );
   await t.page.locator(".functions button", { hasText: "Flat" }).click();
-  await until("the table", async () => (await t.page.locator(".functions tbody tr", { hasText: "matmul" }).count()) === 1);
+  await until(
+    "the table",
+    async () => (await t.page.locator(".functions tbody tr", { hasText: "matmul" }).count()) === 1,
+  );
   await t.end();
 });
 
 withPage("kernels and memory operations open to a row for each name, with its share", async (t) => {
-  const below = () => t.eval(() => window.warpsight.app.rows.visible.filter((r) => r.type === "named").map((r) => r.label));
+  const below = () =>
+    t.eval(() =>
+      window.warpsight.app.rows.visible.filter((r) => r.type === "named").map((r) => r.label),
+    );
   await t.page.locator(".label[data-type=kernels]").first().click();
   const names = await until("rows of names", async () => (await below()).length >= 5 && below());
-  equal([names[0], names.length], ["sm90_gemm_f16", 5], "the first, which took most time, and how many");
+  equal(
+    [names[0], names.length],
+    ["sm90_gemm_f16", 5],
+    "the first, which took most time, and how many",
+  );
   await t.page.locator(".label[data-type=memory]").first().click();
-  await until("rows of memory operations", async () => (await below()).includes("Copy host to device") && (await below()).includes("Memset"));
+  await until(
+    "rows of memory operations",
+    async () =>
+      (await below()).includes("Copy host to device") && (await below()).includes("Memset"),
+  );
   await t.settled();
-  const shares = await until("shares", () => t.eval(() => {
-    const { app } = window.warpsight;
-    const s = app.rows.visible.filter((r) => r.type === "named" && app.rows.byKey.get(r.parentKey).type === "kernels").map((r) => app.busyNow.get(r.key));
-    return s.every((x) => x > 0) && s;
-  }));
-  near(shares.reduce((a, b) => a + b), 1, 1e-9, "their sum");
-  ok((await t.page.locator(".label[data-type=named]").first().locator(".busy").innerText()).endsWith(" %"), "it is shown");
+  const shares = await until("shares", () =>
+    t.eval(() => {
+      const { app } = window.warpsight;
+      const s = app.rows.visible
+        .filter((r) => r.type === "named" && app.rows.byKey.get(r.parentKey).type === "kernels")
+        .map((r) => app.busyNow.get(r.key));
+      return s.every((x) => x > 0) && s;
+    }),
+  );
+  near(
+    shares.reduce((a, b) => a + b),
+    1,
+    1e-9,
+    "their sum",
+  );
+  ok(
+    (await t.page.locator(".label[data-type=named]").first().locator(".busy").innerText()).endsWith(
+      " %",
+    ),
+    "it is shown",
+  );
   /* What is drawn on such a row are the events of that name, and a click finds them. */
   await t.set(0.15 * MS, 1.0 * MS);
   const kernel = await t.eval(async () => {
     const row = window.warpsight.app.rows.visible.find((r) => r.type === "kernels");
-    return (await window.warpsight.app.source.json("events", { r: 0, lanes: row.lane, q: "layer_norm", limit: 1 })).events[0];
+    return (
+      await window.warpsight.app.source.json("events", {
+        r: 0,
+        lanes: row.lane,
+        q: "layer_norm",
+        limit: 1,
+      })
+    ).events[0];
   });
   const n = names.indexOf("layer_norm_kernel");
   const s = await t.select("named", (kernel.start + kernel.end) / 2, 0, n);
@@ -688,26 +1143,65 @@ withPage("kernels and memory operations open to a row for each name, with its sh
   await t.eval(() => window.warpsight.app.select(0, null));
   await t.page.reload();
   await t.settled();
-  await until("the rows after a reload", async () => (await below()).length === 8).catch(async (e) => {
-    throw new Error(`${e.message}: ${await below()}; ${await t.eval(() => JSON.stringify(window.warpsight.app.stored.open))}`);
-  });
-  await t.page.locator(".label[data-type=named]", { hasText: "layer_norm" }).first().click({ button: "right" });
+  await until("the rows after a reload", async () => (await below()).length === 8).catch(
+    async (e) => {
+      throw new Error(
+        `${e.message}: ${await below()}; ${await t.eval(() => JSON.stringify(window.warpsight.app.stored.open))}`,
+      );
+    },
+  );
+  await t.page
+    .locator(".label[data-type=named]", { hasText: "layer_norm" })
+    .first()
+    .click({ button: "right" });
   await t.page.locator(".menu button", { hasText: "Show in events" }).click();
-  await until("its events", async () => /^ ?\d+ events/.test(await t.text(".events .actions .quiet")) && (await t.page.locator(".events tbody tr").allInnerTexts()).every((x) => x.includes("layer_norm_kernel")));
+  await until(
+    "its events",
+    async () =>
+      /^ ?\d+ events/.test(await t.text(".events .actions .quiet")) &&
+      (await t.page.locator(".events tbody tr").allInnerTexts()).every((x) =>
+        x.includes("layer_norm_kernel"),
+      ),
+  );
 });
 
 test("rows: streams beyond eight are gathered, those with most work stay", async () => {
   const events = [];
   for (let s = 0; s < 30; s++)
-    for (let i = 0; i < 5; i++) events.push({ ph: "X", cat: "kernel", name: `k${i}`, pid: 0, tid: s + 7, ts: 1000 + i * 100, dur: ((s * 7) % 30) + 1, args: { device: 0, context: 1, stream: s + 7, correlation: s * 10 + i + 1 } });
+    for (let i = 0; i < 5; i++)
+      events.push({
+        ph: "X",
+        cat: "kernel",
+        name: `k${i}`,
+        pid: 0,
+        tid: s + 7,
+        ts: 1000 + i * 100,
+        dur: ((s * 7) % 30) + 1,
+        args: { device: 0, context: 1, stream: s + 7, correlation: s * 10 + i + 1 },
+      });
   const trace = join(folder, "streams.json"),
     report = join(folder, "streams.wsrep");
-  writeFileSync(trace, JSON.stringify({ schemaVersion: 1, deviceProperties: [{ id: 0, name: "GPU" }], traceEvents: events }));
+  writeFileSync(
+    trace,
+    JSON.stringify({
+      schemaVersion: 1,
+      deviceProperties: [{ id: 0, name: "GPU" }],
+      traceEvents: events,
+    }),
+  );
   const r = spawnSync(warpsight, ["import", trace, "-o", report]);
   equal(r.status, 0, String(r.stderr));
   const t = await open(await serve(report));
-  const shown = () => t.eval(() => window.warpsight.app.rows.visible.filter((x) => ["stream", "streams"].includes(x.type)).map((x) => x.stream ?? window.warpsight.app.rowName(x)));
-  const want = [...Array(30).keys()].sort((a, b) => ((b * 7) % 30) - ((a * 7) % 30)).slice(0, 8).map((s) => s + 7);
+  const shown = () =>
+    t.eval(() =>
+      window.warpsight.app.rows.visible
+        .filter((x) => ["stream", "streams"].includes(x.type))
+        .map((x) => x.stream ?? window.warpsight.app.rowName(x)),
+    );
+  const want = [...Array(30).keys()]
+    .sort((a, b) => ((b * 7) % 30) - ((a * 7) % 30))
+    .slice(0, 8)
+    .map((s) => s + 7);
   equal(await shown(), [...want, "22 more streams"], "streams");
   await t.page.locator(".label[data-type=streams]").click();
   equal((await shown()).length, 31, "all of them");

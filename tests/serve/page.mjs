@@ -1,12 +1,42 @@
 /**
- * page.mjs - the page: every move and every panel, hostile names, files and recordings from it, the server's refusals. See harness.mjs.
+ * page.mjs - the page: every move and every panel, hostile names, files and recordings from it, the
+ * server's refusals. See harness.mjs.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import http from "node:http";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { browser, cudaBench, equal, first, folder, get, make, makeReport, MS, near, ok, open, Page, root, runAll, serve, sleep, test, until, warpsight, withPage } from "./harness.mjs";
+import {
+  browser,
+  cudaBench,
+  equal,
+  first,
+  folder,
+  get,
+  make,
+  makeReport,
+  MS,
+  near,
+  ok,
+  open,
+  Page,
+  root,
+  runAll,
+  serve,
+  sleep,
+  test,
+  until,
+  warpsight,
+  withPage,
+} from "./harness.mjs";
 
 const readText = (path) => {
   try {
@@ -19,18 +49,50 @@ const readText = (path) => {
 /* ---- what is drawn ---- */
 
 withPage("rows: processes, threads, GPUs, cores, counters, tracks", async (t) => {
-  const types = await t.eval(() => [...new Set([...window.warpsight.app.rows.byKey.values()].map((r) => r.type))].sort());
-  for (const want of ["process", "thread", "nvtx", "cuda_api", "osrt", "state", "sample", "gil", "gpu", "kernels", "memory", "stream", "sync", "gpu_bytes", "cores", "cpu", "counters", "counter", "tracks", "track", "output", "diagnostic"])
+  const types = await t.eval(() =>
+    [...new Set([...window.warpsight.app.rows.byKey.values()].map((r) => r.type))].sort(),
+  );
+  for (const want of [
+    "process",
+    "thread",
+    "nvtx",
+    "cuda_api",
+    "osrt",
+    "state",
+    "sample",
+    "gil",
+    "gpu",
+    "kernels",
+    "memory",
+    "stream",
+    "sync",
+    "gpu_bytes",
+    "cores",
+    "cpu",
+    "counters",
+    "counter",
+    "tracks",
+    "track",
+    "output",
+    "diagnostic",
+  ])
     ok(types.includes(want), `a row of type ${want}, among ${types}`);
   const labels = await t.page.locator(".label .name").allInnerTexts();
   ok(labels.includes("rank 0 · python3 [100]"), `the rank's name, among ${labels}`);
   ok(labels.includes("NVTX · NCCL"), "the domain's name");
   const all = await t.eval(() => [...window.warpsight.app.rows.names.values()]);
-  for (const want of ["cuBLAS", "cuDNN", "Spans"]) ok(all.includes(want), `calls of libraries have rows of their own: ${want}`);
+  for (const want of ["cuBLAS", "cuDNN", "Spans"])
+    ok(all.includes(want), `calls of libraries have rows of their own: ${want}`);
 });
 
 withPage("drawn is true: painted pixels are where events are", async (t) => {
-  for (const [type, t0, t1] of [["kernels", 0, 8 * MS], ["kernels", 0.2 * MS, 0.5 * MS], ["nvtx", 0, 3 * MS], ["cuda_api", 0.9 * MS, 1.0 * MS], ["osrt", 0, 8 * MS]]) {
+  for (const [type, t0, t1] of [
+    ["kernels", 0, 8 * MS],
+    ["kernels", 0.2 * MS, 0.5 * MS],
+    ["nvtx", 0, 3 * MS],
+    ["cuda_api", 0.9 * MS, 1.0 * MS],
+    ["osrt", 0, 8 * MS],
+  ]) {
     await t.set(t0, t1);
     await t.at(type, t0);
     await t.settled();
@@ -49,7 +111,14 @@ withPage("drawn is true: painted pixels are where events are", async (t) => {
       c.drawImage(canvas, 0, y, canvas.width, 1, 0, 0, canvas.width, 1);
       const px = c.getImageData(0, 0, canvas.width, 1).data;
       const back = [255, 255, 255];
-      const got = await app.source.json("at", { r: 0, lane: row.lane, level: 0, t0: Math.floor(app.view.t0), t1: Math.ceil(app.view.t1), limit: 1000 });
+      const got = await app.source.json("at", {
+        r: 0,
+        lane: row.lane,
+        level: 0,
+        t0: Math.floor(app.view.t0),
+        t1: Math.ceil(app.view.t1),
+        limit: 1000,
+      });
       const wrong = [];
       for (let x = 2; x < canvas.width - 2; x++) {
         const painted = back.some((v, i) => Math.abs(px[x * 4 + i] - v) > 12);
@@ -58,7 +127,13 @@ withPage("drawn is true: painted pixels are where events are", async (t) => {
           inner0 = app.view.t(x + 0.4),
           inner1 = app.view.t(x + 0.6);
         const mayBe = got.events.some((e) => e.start < b && (e.end > a || e.end === e.start));
-        const mustBe = got.events.some((e) => e.start <= inner0 && e.end >= inner1 && (e.end - e.start) / app.view.scale < 1e9 && app.view.x(e.end) - x > 2);
+        const mustBe = got.events.some(
+          (e) =>
+            e.start <= inner0 &&
+            e.end >= inner1 &&
+            (e.end - e.start) / app.view.scale < 1e9 &&
+            app.view.x(e.end) - x > 2,
+        );
         if ((painted && !mayBe) || (!painted && mustBe)) wrong.push([x, painted]);
       }
       return { wrong: wrong.slice(0, 5), n: got.count };
@@ -76,9 +151,18 @@ withPage("zoom: wheel and ctrl+wheel keep the time under the pointer", async (t)
     const before = await t.eval(() => window.warpsight.app.pointer);
     if (key) await t.page.keyboard.down(key);
     await t.page.mouse.wheel(0, -300);
-    await until("the zoom", async () => (await t.view())[1] - (await t.view())[0] < (a1 - a0) * 0.9);
+    await until(
+      "the zoom",
+      async () => (await t.view())[1] - (await t.view())[0] < (a1 - a0) * 0.9,
+    );
     if (key) await t.page.keyboard.up(key);
-    const at = await t.eval((x) => window.warpsight.app.view.t(x - window.warpsight.timeline.area.getBoundingClientRect().left), p.x);
+    const at = await t.eval(
+      (x) =>
+        window.warpsight.app.view.t(
+          x - window.warpsight.timeline.area.getBoundingClientRect().left,
+        ),
+      p.x,
+    );
     near(at, before, 20000, "time under the pointer");
   }
 });
@@ -96,10 +180,16 @@ withPage("pan: shift+drag, middle drag, shift+wheel, A and D", async (t) => {
   await t.page.mouse.wheel(0, 100);
   await t.page.keyboard.up("Shift");
   await until("shift+wheel to move", async () => (await t.view())[0] > 2 * MS + 50 * scale);
-  for (const [key, more] of [["d", true], ["a", false]]) {
+  for (const [key, more] of [
+    ["d", true],
+    ["a", false],
+  ]) {
     const before = (await t.view())[0];
     await t.page.keyboard.down(key);
-    await until(`${key} to move`, async () => ((await t.view())[0] > before) === more && (await t.view())[0] !== before);
+    await until(
+      `${key} to move`,
+      async () => (await t.view())[0] > before === more && (await t.view())[0] !== before,
+    );
     await t.page.keyboard.up(key);
   }
 });
@@ -115,10 +205,22 @@ withPage("double click zooms to an event; the map and the axis move and select",
   const axis = await t.page.locator(".axis").boundingBox();
   await t.page.mouse.click(axis.x + axis.width * 0.75, axis.y + 5);
   const all = await t.eval(() => [window.warpsight.app.view.first, window.warpsight.app.view.last]);
-  near((await t.view()).reduce((x, y) => x + y) / 2, all[0] + (all[1] - all[0]) * 0.75, 0.05 * MS, "the middle of the window after a click on the map");
+  near(
+    (await t.view()).reduce((x, y) => x + y) / 2,
+    all[0] + (all[1] - all[0]) * 0.75,
+    0.05 * MS,
+    "the middle of the window after a click on the map",
+  );
   await t.drag({ x: axis.x + 100, y: axis.y + 35 }, { x: axis.x + 300, y: axis.y + 35 });
-  const range = await until("a selection by the axis", () => t.eval(() => window.warpsight.app.range));
-  near((range[1] - range[0]) / (await t.eval(() => window.warpsight.app.view.scale)), 200, 2, "its pixels");
+  const range = await until("a selection by the axis", () =>
+    t.eval(() => window.warpsight.app.range),
+  );
+  near(
+    (range[1] - range[0]) / (await t.eval(() => window.warpsight.app.view.scale)),
+    200,
+    2,
+    "its pixels",
+  );
 });
 
 withPage("rows scroll by the wheel over names, Alt+wheel, a button, Page Down", async (t) => {
@@ -176,12 +278,24 @@ withPage("drag selects a stretch and shows its statistics; shift+Z zooms to it",
   const scale = await t.eval(() => window.warpsight.app.view.scale);
   near(range[0], 2 * MS, 3 * scale, "start of the selection");
   near(range[1], 4 * MS, 3 * scale, "end of the selection");
-  await until("statistics of the selection", async () => (await t.text(".statistics .actions")).startsWith("Selection") && (await t.page.locator(".statistics tbody tr").count()) > 2);
+  await until(
+    "statistics of the selection",
+    async () =>
+      (await t.text(".statistics .actions")).startsWith("Selection") &&
+      (await t.page.locator(".statistics tbody tr").count()) > 2,
+  );
   const truth = await t.eval(async ([a, b]) => {
-    const got = await window.warpsight.app.source.json("sum", { r: 0, t0: Math.floor(a), t1: Math.ceil(b) });
+    const got = await window.warpsight.app.source.json("sum", {
+      r: 0,
+      t0: Math.floor(a),
+      t1: Math.ceil(b),
+    });
     return got.groups.filter((g) => g.kind === "kernels").sort((x, y) => y.total - x.total)[0];
   }, range);
-  ok((await t.text(".statistics tbody tr:first-child")).includes(truth.name), "the first is the kernel with most time");
+  ok(
+    (await t.text(".statistics tbody tr:first-child")).includes(truth.name),
+    "the first is the kernel with most time",
+  );
   await t.page.locator(".area").focus();
   await t.page.keyboard.press("Shift+Z");
   const [a, b] = await t.view();
@@ -205,7 +319,9 @@ withPage("statistics are those of the rows in the window", async (t) => {
 
 withPage("selection snaps to edges and says its length", async (t) => {
   await t.set(0.15 * MS, 1.0 * MS);
-  const s = await t.eval(async () => (await window.warpsight.app.source.json("step", { r: 0, q: "forward", t: 0 })));
+  const s = await t.eval(
+    async () => await window.warpsight.app.source.json("step", { r: 0, q: "forward", t: 0 }),
+  );
   const from = await t.at("nvtx", s.start, 1),
     to = await t.at("nvtx", s.end, 1);
   await t.drag({ x: from.x + 3, y: from.y }, { x: to.x - 3, y: to.y });
@@ -218,21 +334,45 @@ withPage("click: details of a kernel, its launch and the ranges around that", as
   await t.set(0.15 * MS, 1.0 * MS);
   const kernel = await t.eval(async () => {
     const row = window.warpsight.app.rows.visible.find((r) => r.type === "kernels");
-    return window.warpsight.app.source.json("step", { r: 0, q: "sm90_gemm", t: 0, lanes: row.lane });
+    return window.warpsight.app.source.json("step", {
+      r: 0,
+      q: "sm90_gemm",
+      t: 0,
+      lanes: row.lane,
+    });
   });
   const s = await t.select("kernels", (kernel.start + kernel.end) / 2, kernel.level);
   equal(s.name, "sm90_gemm_f16", "name");
-  equal(s.detail.links.map((l) => l.role), ["call", "range", "range", "range"], "links");
+  equal(
+    s.detail.links.map((l) => l.role),
+    ["call", "range", "range", "range"],
+    "links",
+  );
   equal(s.detail.links[0].name, "cudaLaunchKernel_v7000", "the launch");
-  equal(s.detail.links.slice(1).map((l) => l.name.replace(/\d+/, "")), ["layer ", "forward", "step "], "ranges, from the inside");
+  equal(
+    s.detail.links.slice(1).map((l) => l.name.replace(/\d+/, "")),
+    ["layer ", "forward", "step "],
+    "ranges, from the inside",
+  );
   const text = await t.text(".details");
-  for (const want of ["sm90_gemm_f16", "528 × 1 × 1", "256 × 1 × 1", "75.0 % (limited by registers)", "Launched by"]) ok(text.includes(want), `details say ${want}: ${text}`);
+  for (const want of [
+    "sm90_gemm_f16",
+    "528 × 1 × 1",
+    "256 × 1 × 1",
+    "75.0 % (limited by registers)",
+    "Launched by",
+  ])
+    ok(text.includes(want), `details say ${want}: ${text}`);
   await t.page.locator(".links button", { hasText: "cudaLaunchKernel" }).click();
   const call = await until("the call", async () => {
     const c = await t.selected();
     return c?.name.startsWith("cudaLaunch") && c.detail ? c : null;
   });
-  equal(call.detail.links.filter((l) => l.role === "work").map((l) => l.name), ["sm90_gemm_f16"], "work of the call");
+  equal(
+    call.detail.links.filter((l) => l.role === "work").map((l) => l.name),
+    ["sm90_gemm_f16"],
+    "work of the call",
+  );
   const cols = t.page.locator(".details details");
   await cols.locator("summary").click();
   ok((await cols.innerText()).includes("correlation"), "all columns");
@@ -249,17 +389,42 @@ withPage("range to its kernels, wait to what it waited for", async (t) => {
   });
   const w = await t.select("sync", (wait.start + wait.end) / 2);
   const waited = w.detail.links.find((l) => l.role === "waited");
-  ok(waited && waited.end <= w.end && waited.end > w.start, "it waited for work that ended during the wait");
+  ok(
+    waited && waited.end <= w.end && waited.end > w.start,
+    "it waited for work that ended during the wait",
+  );
 });
 
 withPage("ranges on the GPU are those of the statistics", async (t) => {
-  const r = spawnSync(warpsight, ["stats", "-q", "-r", "nvtx_gpu_proj_sum", "-f", "csv", join(folder, "one.wsrep")]);
+  const r = spawnSync(warpsight, [
+    "stats",
+    "-q",
+    "-r",
+    "nvtx_gpu_proj_sum",
+    "-f",
+    "csv",
+    join(folder, "one.wsrep"),
+  ]);
   equal(r.status, 0, String(r.stderr));
-  const lines = String(r.stdout).trim().split("\n").map((l) => l.split(","));
+  const lines = String(r.stdout)
+    .trim()
+    .split("\n")
+    .map((l) => l.split(","));
   const head = lines.shift();
   const column = (n) => head.findIndex((h) => h.startsWith(n));
-  const want = lines.map((l) => [l[column("Range")].replace(/^:?(NCCL:)?/, ""), Number(l[column("Total Proj")]), Number(l[column("Range Instances")])]).sort();
-  const got = await t.eval(async () => (await window.warpsight.app.source.json("sum", { r: 0 })).groups.filter((g) => g.kind === "projected").map((g) => [g.name, g.total, g.count]).sort());
+  const want = lines
+    .map((l) => [
+      l[column("Range")].replace(/^:?(NCCL:)?/, ""),
+      Number(l[column("Total Proj")]),
+      Number(l[column("Range Instances")]),
+    ])
+    .sort();
+  const got = await t.eval(async () =>
+    (await window.warpsight.app.source.json("sum", { r: 0 })).groups
+      .filter((g) => g.kind === "projected")
+      .map((g) => [g.name, g.total, g.count])
+      .sort(),
+  );
   equal(got, want, "projected ranges");
   /* Steps overlap on the GPU: what is in a step is below it all the same. */
   const all = await t.eval(async () => {
@@ -268,77 +433,125 @@ withPage("ranges on the GPU are those of the statistics", async (t) => {
     return (await app.source.json("events", { r: 0, lanes: row.lane, limit: 1000 })).events;
   });
   const within = (a, b) => a.start >= b.start && a.end <= b.end;
-  for (const [inner, outer] of [[/^(forward|backward)/, /^step/], [/^layer/, /^forward/]])
-    for (const e of all.filter((x) => inner.test(x.name))) ok(all.some((x) => outer.test(x.name) && within(e, x) && x.level < e.level), `${e.name} at ${e.start} is below what it is in`);
-  equal(await t.eval(() => window.warpsight.app.rowName(window.warpsight.app.rows.visible.find((r) => r.type === "projected"))), "NVTX on GPU · main", "the row's name");
+  for (const [inner, outer] of [
+    [/^(forward|backward)/, /^step/],
+    [/^layer/, /^forward/],
+  ])
+    for (const e of all.filter((x) => inner.test(x.name)))
+      ok(
+        all.some((x) => outer.test(x.name) && within(e, x) && x.level < e.level),
+        `${e.name} at ${e.start} is below what it is in`,
+      );
+  equal(
+    await t.eval(() =>
+      window.warpsight.app.rowName(
+        window.warpsight.app.rows.visible.find((r) => r.type === "projected"),
+      ),
+    ),
+    "NVTX on GPU · main",
+    "the row's name",
+  );
   await t.set(0.1 * MS, 1.2 * MS);
   const s = await t.select("projected", 0.4 * MS, 0);
-  ok(s.name.startsWith("step") && s.detail.links.some((l) => l.role === "range" && l.name === s.name), "tied to the range itself");
+  ok(
+    s.name.startsWith("step") &&
+      s.detail.links.some((l) => l.role === "range" && l.name === s.name),
+    "tied to the range itself",
+  );
 });
 
-withPage("a range leads to its time on the GPU and back; outlines are only where the linked events are", async (t) => {
-  const step = await t.eval(async () => window.warpsight.app.source.json("step", { r: 0, q: "step 3", t: 0 }));
-  const select = (s) => t.eval((x) => window.warpsight.app.select(0, x), s);
-  const detail = () => until("its details", async () => (await t.selected())?.detail);
-  await select(step);
-  const there = (await detail()).links.find((l) => l.role === "on_gpu");
-  equal(there.name, "step 3", "itself on the GPU");
-  ok((await detail()).more_work === 1 && (await t.text(".details")).includes("the first and the last pieces"), "not all of its work is listed, and that is said");
-  await select(there);
-  ok((await detail()).links.some((l) => l.role === "range" && l.start === step.start && l.end === step.end), "and back");
+withPage(
+  "a range leads to its time on the GPU and back; outlines are only where the linked events are",
+  async (t) => {
+    const step = await t.eval(async () =>
+      window.warpsight.app.source.json("step", { r: 0, q: "step 3", t: 0 }),
+    );
+    const select = (s) => t.eval((x) => window.warpsight.app.select(0, x), s);
+    const detail = () => until("its details", async () => (await t.selected())?.detail);
+    await select(step);
+    const there = (await detail()).links.find((l) => l.role === "on_gpu");
+    equal(there.name, "step 3", "itself on the GPU");
+    ok(
+      (await detail()).more_work === 1 &&
+        (await t.text(".details")).includes("the first and the last pieces"),
+      "not all of its work is listed, and that is said",
+    );
+    await select(there);
+    ok(
+      (await detail()).links.some(
+        (l) => l.role === "range" && l.start === step.start && l.end === step.end,
+      ),
+      "and back",
+    );
 
-  /* A kernel: its launch and the ranges around that are left of the window. */
-  const kernel = await t.eval(async (s) => window.warpsight.app.source.json("step", { r: 0, q: "sm90_gemm", t: s.end - 200000 }), step);
-  await select(kernel);
-  const links = (await detail()).links;
-  const boxes = () =>
-    t.eval(() => {
-      const { timeline } = window.warpsight,
-        out = { boxes: [], curves: [] },
-        proto = CanvasRenderingContext2D.prototype,
-        [rect, curve] = [proto.strokeRect, proto.bezierCurveTo];
-      proto.strokeRect = function (x, y, w, h) {
-        if (this.lineWidth < 2) out.boxes.push([x, w]); // thicker: the selected event itself
-        rect.call(this, x, y, w, h);
-      };
-      proto.bezierCurveTo = function (...p) {
-        out.curves.push(p);
-        curve.apply(this, p);
-      };
-      timeline.draw();
-      [proto.strokeRect, proto.bezierCurveTo] = [rect, curve];
-      return out;
-    });
-  const left = Math.min(...links.map((l) => l.start)),
-    right = Math.max(...links.map((l) => l.end));
-  await t.set(left - 20000, kernel.end + 20000);
-  const all = await boxes();
-  equal(all.boxes.length, links.length, "each is outlined while all are in sight");
-  equal(all.curves.length, 1, "the arrow from its launch");
-  await t.set(right + 1000, right + 2000000);
-  equal(await boxes(), { boxes: [], curves: [] }, "none is where none is");
-});
+    /* A kernel: its launch and the ranges around that are left of the window. */
+    const kernel = await t.eval(
+      async (s) =>
+        window.warpsight.app.source.json("step", { r: 0, q: "sm90_gemm", t: s.end - 200000 }),
+      step,
+    );
+    await select(kernel);
+    const links = (await detail()).links;
+    const boxes = () =>
+      t.eval(() => {
+        const { timeline } = window.warpsight,
+          out = { boxes: [], curves: [] },
+          proto = CanvasRenderingContext2D.prototype,
+          [rect, curve] = [proto.strokeRect, proto.bezierCurveTo];
+        proto.strokeRect = function (x, y, w, h) {
+          if (this.lineWidth < 2) out.boxes.push([x, w]); // thicker: the selected event itself
+          rect.call(this, x, y, w, h);
+        };
+        proto.bezierCurveTo = function (...p) {
+          out.curves.push(p);
+          curve.apply(this, p);
+        };
+        timeline.draw();
+        [proto.strokeRect, proto.bezierCurveTo] = [rect, curve];
+        return out;
+      });
+    const left = Math.min(...links.map((l) => l.start)),
+      right = Math.max(...links.map((l) => l.end));
+    await t.set(left - 20000, kernel.end + 20000);
+    const all = await boxes();
+    equal(all.boxes.length, links.length, "each is outlined while all are in sight");
+    equal(all.curves.length, 1, "the arrow from its launch");
+    await t.set(right + 1000, right + 2000000);
+    equal(await boxes(), { boxes: [], curves: [] }, "none is where none is");
+  },
+);
 
 withPage("arrow keys step along the row, out and in; Z zooms to the event", async (t) => {
   const first = await t.select("nvtx", 1.1 * MS, 0);
   await t.page.keyboard.press("ArrowRight");
-  const second = await until("the next", async () => ((await t.selected())?.event === first.event + 1 ? t.selected() : null));
+  const second = await until("the next", async () =>
+    (await t.selected())?.event === first.event + 1 ? t.selected() : null,
+  );
   ok(second.start >= first.end, "the next comes after");
   await t.page.keyboard.press("ArrowLeft");
   await until("the one before", async () => (await t.selected())?.event === first.event);
   await t.page.keyboard.press("ArrowDown");
-  const inner = await until("the inner", async () => ((await t.selected())?.level === 1 ? t.selected() : null));
+  const inner = await until("the inner", async () =>
+    (await t.selected())?.level === 1 ? t.selected() : null,
+  );
   ok(inner.start >= first.start && inner.end <= first.end, "the first inside");
   await t.page.keyboard.press("ArrowUp");
   await until("the outer", async () => (await t.selected())?.level === 0);
   await t.page.keyboard.press("z");
   const [a, b] = await t.view();
-  ok(a < first.start && b > first.end && b - a < (first.end - first.start) * 1.6, "the window fits the event");
+  ok(
+    a < first.start && b > first.end && b - a < (first.end - first.start) * 1.6,
+    "the window fits the event",
+  );
 });
 
 withPage("search: counts, stepping, names, regular expressions", async (t) => {
   await t.page.keyboard.press("Control+f");
-  equal(await t.eval(() => document.activeElement.className), "searchbox", "ctrl+F goes to the search");
+  equal(
+    await t.eval(() => document.activeElement.className),
+    "searchbox",
+    "ctrl+F goes to the search",
+  );
   await t.page.keyboard.type("ALLREDUCE");
   await until("counts", async () => (await t.text(".found")).startsWith("48 matches, 2 names"));
   ok((await t.page.locator(".foundlist button").count()) === 2, "names are listed");
@@ -359,9 +572,13 @@ withPage("search: counts, stepping, names, regular expressions", async (t) => {
   await t.page.locator(".searchbox").fill("^step (3|5)$");
   await until("no matches as plain text", async () => (await t.text(".found")) === "No matches");
   await t.page.locator(".toggle input").first().check();
-  await until("matches as an expression", async () => (await t.text(".found")).startsWith("4 matches"));
+  await until("matches as an expression", async () =>
+    (await t.text(".found")).startsWith("4 matches"),
+  );
   await t.page.locator(".searchbox").fill("(");
-  await until("a sentence about the expression", async () => (await t.text("#app > .error")).includes("regular expression"));
+  await until("a sentence about the expression", async () =>
+    (await t.text("#app > .error")).includes("regular expression"),
+  );
 });
 
 withPage("markers with notes are kept", async (t) => {
@@ -371,7 +588,9 @@ withPage("markers with notes are kept", async (t) => {
   await t.page.keyboard.press("Control+m");
   await t.page.keyboard.type("slow <b>here</b>");
   await t.page.keyboard.press("Enter");
-  const m = await until("the marker", () => t.eval(() => window.warpsight.app.markers[0]?.note && window.warpsight.app.markers));
+  const m = await until("the marker", () =>
+    t.eval(() => window.warpsight.app.markers[0]?.note && window.warpsight.app.markers),
+  );
   equal(m[0].note, "slow <b>here</b>", "note");
   near(m[0].time, 5 * MS, 30000, "time");
   await sleep(500);
@@ -380,13 +599,20 @@ withPage("markers with notes are kept", async (t) => {
   equal(await t.eval(() => window.warpsight.app.markers.length), 1, "markers after a reload");
   const menu = async (item) => {
     const box = await t.page.locator(".axis").boundingBox();
-    await t.page.mouse.click(box.x + (await t.eval(() => window.warpsight.app.view.x(window.warpsight.app.markers[0].time))), box.y + 35, { button: "right" });
+    await t.page.mouse.click(
+      box.x +
+        (await t.eval(() => window.warpsight.app.view.x(window.warpsight.app.markers[0].time))),
+      box.y + 35,
+      { button: "right" },
+    );
     await t.page.locator(".menu button", { hasText: item }).click();
   };
   await menu("Note of this marker");
   await t.page.keyboard.type("slower");
   await t.page.keyboard.press("Enter");
-  await until("the other note", () => t.eval(() => window.warpsight.app.markers[0].note === "slower"));
+  await until("the other note", () =>
+    t.eval(() => window.warpsight.app.markers[0].note === "slower"),
+  );
   await menu("Remove marker");
   equal(await t.eval(() => window.warpsight.app.markers), [], "markers after one was removed");
 });
@@ -415,13 +641,19 @@ withPage("rows: fold, hide, show, pin, reorder, filter, height, and all kept", a
   equal((await shown()).length, before.length - 1, "rows after hiding one");
   equal(await t.text(".restore"), "1 hidden: show", "what says so");
   await menu("nvtx", "Pin row");
-  equal(await t.eval(() => window.warpsight.app.rows.pinned.map((r) => r.type)), ["nvtx"], "pinned rows");
+  equal(
+    await t.eval(() => window.warpsight.app.rows.pinned.map((r) => r.type)),
+    ["nvtx"],
+    "pinned rows",
+  );
   const order = () => t.eval(() => window.warpsight.app.rows.roots.map((r) => r.key));
   const was = await order();
   await menu("process", "Move down");
   equal(await order(), [was[1], was[0], ...was.slice(2)], "order after moving down");
   await menu("cuda_api", "Taller");
-  const tall = await t.eval(() => window.warpsight.app.rows.visible.find((r) => r.type === "cuda_api").height);
+  const tall = await t.eval(
+    () => window.warpsight.app.rows.visible.find((r) => r.type === "cuda_api").height,
+  );
   equal(tall, 27, "height");
   await t.page.locator(".rowfilter").fill("dataloader");
   await until("the filter", async () => {
@@ -432,66 +664,121 @@ withPage("rows: fold, hide, show, pin, reorder, filter, height, and all kept", a
   await sleep(500);
   await t.page.reload();
   await t.settled();
-  equal(await t.eval(() => window.warpsight.app.rows.pinned.map((r) => r.type)), ["nvtx"], "pinned rows after a reload");
+  equal(
+    await t.eval(() => window.warpsight.app.rows.pinned.map((r) => r.type)),
+    ["nvtx"],
+    "pinned rows after a reload",
+  );
   equal(await t.text(".restore"), "1 hidden: show", "hidden rows after a reload");
   await t.page.locator(".restore").click();
   equal((await shown()).length, before.length - 1, "rows when all are shown, without the pinned");
 });
 
-withPage("rows: show only one, expand and collapse all below, drag to another place, drag an edge, resize panels", async (t) => {
-  const shown = () => t.eval(() => window.warpsight.app.rows.visible.map((r) => r.type));
-  const menu = async (type, item) => {
-    await t.at(type, 0);
-    await t.page.locator(`.label[data-type=${type}]`).first().click({ button: "right" });
-    await t.page.locator(".menu button", { hasText: item }).first().click();
-  };
-  const before = await shown();
-  await menu("memory", "Show only this");
-  equal(await shown(), ["process", "gpu", "memory"], "rows when only one is wanted");
-  await menu("memory", "Show all rows");
-  equal(await shown(), before, "all rows again");
-  await menu("process", "Collapse all below");
-  await menu("process", "Expand all below");
-  ok((await shown()).length >= before.length, "all below are open");
-  const order = () => t.eval(() => window.warpsight.app.rows.visible.filter((r) => r.parent === window.warpsight.app.rows.visible.find((x) => x.type === "gpu").id).map((r) => r.type));
-  const was = await order();
-  await t.page.reload();
-  await t.settled();
-  /* Rows of names come when their shares are known, and push others down; a label is made anew when its row changes. */
-  await until("rows of names", () => t.eval(() => window.warpsight.app.rows.visible.filter((r) => ["kernels", "memory", "stream"].includes(r.type) && r.open).every((r) => r.children.length > 0)));
-  const label = async (type) => {
-    await t.at(type, 0);
+withPage(
+  "rows: show only one, expand and collapse all below, drag to another place, drag an edge, resize panels",
+  async (t) => {
+    const shown = () => t.eval(() => window.warpsight.app.rows.visible.map((r) => r.type));
+    const menu = async (type, item) => {
+      await t.at(type, 0);
+      await t.page.locator(`.label[data-type=${type}]`).first().click({ button: "right" });
+      await t.page.locator(".menu button", { hasText: item }).first().click();
+    };
+    const before = await shown();
+    await menu("memory", "Show only this");
+    equal(await shown(), ["process", "gpu", "memory"], "rows when only one is wanted");
+    await menu("memory", "Show all rows");
+    equal(await shown(), before, "all rows again");
+    await menu("process", "Collapse all below");
+    await menu("process", "Expand all below");
+    ok((await shown()).length >= before.length, "all below are open");
+    const order = () =>
+      t.eval(() =>
+        window.warpsight.app.rows.visible
+          .filter(
+            (r) => r.parent === window.warpsight.app.rows.visible.find((x) => x.type === "gpu").id,
+          )
+          .map((r) => r.type),
+      );
+    const was = await order();
+    await t.page.reload();
     await t.settled();
-    return until(`the label of ${type}`, () => t.page.locator(`.label[data-type=${type}]`).first().boundingBox());
-  };
-  const [from, to] = [await label("kernels"), await label("projected")];
-  await t.drag({ x: from.x + 150, y: from.y + 10 }, { x: to.x + 150, y: to.y + 10 });
-  await until("the other order", async () => (await order()).indexOf("kernels") < was.indexOf("kernels"));
-  const height = () => t.eval(() => window.warpsight.app.rows.visible.find((r) => r.type === "gpu_bytes").height);
-  const [h, edge] = [await height(), await label("gpu_bytes")];
-  await t.drag({ x: edge.x + 100, y: edge.y + edge.height - 2 }, { x: edge.x + 100, y: edge.y + edge.height + 28 });
-  near(await height(), h + 30, 2, "height after dragging the edge");
-  const splitter = await t.page.locator(".splitter.horizontal").boundingBox();
-  const panel = () => t.eval(() => document.querySelector(".bottom").getBoundingClientRect().height);
-  const tall = await panel();
-  await t.drag({ x: 500, y: splitter.y + 2 }, { x: 500, y: splitter.y + 102 });
-  near(await panel(), tall - 100, 4, "height of the panels");
-});
+    /*
+     * Rows of names come when their shares are known, and push others down; a label is made anew
+     * when its row changes.
+     */
+    await until("rows of names", () =>
+      t.eval(() =>
+        window.warpsight.app.rows.visible
+          .filter((r) => ["kernels", "memory", "stream"].includes(r.type) && r.open)
+          .every((r) => r.children.length > 0),
+      ),
+    );
+    const label = async (type) => {
+      await t.at(type, 0);
+      await t.settled();
+      return until(`the label of ${type}`, () =>
+        t.page.locator(`.label[data-type=${type}]`).first().boundingBox(),
+      );
+    };
+    const [from, to] = [await label("kernels"), await label("projected")];
+    await t.drag({ x: from.x + 150, y: from.y + 10 }, { x: to.x + 150, y: to.y + 10 });
+    await until(
+      "the other order",
+      async () => (await order()).indexOf("kernels") < was.indexOf("kernels"),
+    );
+    const height = () =>
+      t.eval(() => window.warpsight.app.rows.visible.find((r) => r.type === "gpu_bytes").height);
+    const [h, edge] = [await height(), await label("gpu_bytes")];
+    await t.drag(
+      { x: edge.x + 100, y: edge.y + edge.height - 2 },
+      { x: edge.x + 100, y: edge.y + edge.height + 28 },
+    );
+    near(await height(), h + 30, 2, "height after dragging the edge");
+    const splitter = await t.page.locator(".splitter.horizontal").boundingBox();
+    const panel = () =>
+      t.eval(() => document.querySelector(".bottom").getBoundingClientRect().height);
+    const tall = await panel();
+    await t.drag({ x: 500, y: splitter.y + 2 }, { x: 500, y: splitter.y + 102 });
+    near(await panel(), tall - 100, 4, "height of the panels");
+  },
+);
 
 withPage("arrows of imported traces lead both ways", async (t) => {
   const s = await t.select("track", 0.45 * MS);
-  const links = () => t.eval(() => window.warpsight.app.selected.detail?.links.map((l) => [l.role, l.name, l.start]));
+  const links = () =>
+    t.eval(() => window.warpsight.app.selected.detail?.links.map((l) => [l.role, l.name, l.start]));
   equal(await until("links", links), [["flow_to", "batch", 1.2 * MS]], `where ${s.name} leads`);
   await t.select("track", 1.25 * MS);
-  equal(await until("links", links), [["flow_from", "batch", 0.4 * MS]], "where the other comes from");
+  equal(
+    await until("links", links),
+    [["flow_from", "batch", 0.4 * MS]],
+    "where the other comes from",
+  );
   await t.select("track", 0.85 * MS);
   equal(await until("links", links), [], "one that no arrow touches");
 });
 
 withPage("idle threads are gathered, and what leads into them opens their row", async (t) => {
-  const rows = () => t.eval(() => window.warpsight.app.rows.visible.filter((r) => r.pid === 100 || r.parent === "p1" || r.parent.startsWith("q")).map((r) => `${r.type} ${r.label ?? ""}`.trim()));
-  equal(await rows(), ["process python3", "gpu NVIDIA H200", "thread", "thread DataLoader", "threads"], "GPUs first, then threads that work, then the others");
-  equal(await t.eval(() => window.warpsight.app.rowName(window.warpsight.app.rows.visible.find((r) => r.type === "threads"))), "3 more threads", "its name");
+  const rows = () =>
+    t.eval(() =>
+      window.warpsight.app.rows.visible
+        .filter((r) => r.pid === 100 || r.parent === "p1" || r.parent.startsWith("q"))
+        .map((r) => `${r.type} ${r.label ?? ""}`.trim()),
+    );
+  equal(
+    await rows(),
+    ["process python3", "gpu NVIDIA H200", "thread", "thread DataLoader", "threads"],
+    "GPUs first, then threads that work, then the others",
+  );
+  equal(
+    await t.eval(() =>
+      window.warpsight.app.rowName(
+        window.warpsight.app.rows.visible.find((r) => r.type === "threads"),
+      ),
+    ),
+    "3 more threads",
+    "its name",
+  );
   await t.eval(async () => {
     const { app } = window.warpsight;
     app.select(0, await app.source.json("step", { r: 0, q: "sem_wait", t: 0 }), true);
@@ -502,11 +789,17 @@ withPage("idle threads are gathered, and what leads into them opens their row", 
 withPage("rows by keyboard", async (t) => {
   await t.page.locator(".label").first().focus();
   await t.page.keyboard.press("ArrowDown");
-  await until("focus to move down", () => t.eval(() => document.activeElement.dataset.type === "gpu"));
+  await until("focus to move down", () =>
+    t.eval(() => document.activeElement.dataset.type === "gpu"),
+  );
   await t.page.keyboard.press("ArrowLeft");
-  await until("the row to close", () => t.eval(() => window.warpsight.app.rows.visible[1].open === false));
+  await until("the row to close", () =>
+    t.eval(() => window.warpsight.app.rows.visible[1].open === false),
+  );
   await t.page.keyboard.press("ArrowRight");
-  await until("the row to open", () => t.eval(() => window.warpsight.app.rows.visible[1].open === true));
+  await until("the row to open", () =>
+    t.eval(() => window.warpsight.app.rows.visible[1].open === true),
+  );
 });
 
 withPage("events table: sorted, filtered, linked both ways", async (t) => {
@@ -515,7 +808,9 @@ withPage("events table: sorted, filtered, linked both ways", async (t) => {
   await t.page.locator(".menu button", { hasText: "Show in events" }).click();
   await until("events", async () => (await t.page.locator(".events tbody tr").count()) >= 200);
   await t.page.locator(".events th button", { hasText: "Duration" }).click();
-  await until("the longest first", async () => (await t.text(".events tbody tr:first-child")).includes("ncclDevKernel"));
+  await until("the longest first", async () =>
+    (await t.text(".events tbody tr:first-child")).includes("ncclDevKernel"),
+  );
   await t.page.locator(".events input").fill("softmax");
   await until("the filter", async () => (await t.text(".events .actions")).includes("108 events"));
   await t.page.locator(".events tbody tr").first().click();
@@ -528,106 +823,186 @@ withPage("events table: sorted, filtered, linked both ways", async (t) => {
     const now = await t.selected();
     return now.start !== s.start && now;
   });
-  await until("it to fill the window", async () => Math.abs((await t.view())[1] - (await t.view())[0] - 1.3 * (third.end - third.start)) < 10);
+  await until(
+    "it to fill the window",
+    async () =>
+      Math.abs((await t.view())[1] - (await t.view())[0] - 1.3 * (third.end - third.start)) < 10,
+  );
   ok((await t.page.locator(".events tr.on").count()) === 1, "its row is marked");
 });
 
-withPage("context menu of an event: highlight, search, copy a link that opens the same view", async (t) => {
-  await t.set(1 * MS, 2 * MS);
-  await t.click("nvtx", 1.5 * MS, 0, 0, { button: "right" });
-  await t.page.locator(".menu button", { hasText: "Highlight" }).click();
-  equal(await t.eval(() => window.warpsight.app.highlight), "step 1", "what is highlighted");
-  await t.page.keyboard.press("Escape");
-  equal(await t.eval(() => window.warpsight.app.highlight), null, "after Esc");
-  await t.click("nvtx", 1.5 * MS, 0, 0, { button: "right" });
-  await t.page.locator(".menu button", { hasText: "Search" }).click();
-  ok((await t.eval(() => document.querySelector(".searchbox").value)).startsWith("step"), "the name is searched");
-  const hash = await t.eval(() => window.warpsight.app.hash());
-  const again = await open({ url: (await first()).url + hash });
-  near((await again.view())[0], 1 * MS, 2, "start of the linked view");
-  await again.end();
-});
+withPage(
+  "context menu of an event: highlight, search, copy a link that opens the same view",
+  async (t) => {
+    await t.set(1 * MS, 2 * MS);
+    await t.click("nvtx", 1.5 * MS, 0, 0, { button: "right" });
+    await t.page.locator(".menu button", { hasText: "Highlight" }).click();
+    equal(await t.eval(() => window.warpsight.app.highlight), "step 1", "what is highlighted");
+    await t.page.keyboard.press("Escape");
+    equal(await t.eval(() => window.warpsight.app.highlight), null, "after Esc");
+    await t.click("nvtx", 1.5 * MS, 0, 0, { button: "right" });
+    await t.page.locator(".menu button", { hasText: "Search" }).click();
+    ok(
+      (await t.eval(() => document.querySelector(".searchbox").value)).startsWith("step"),
+      "the name is searched",
+    );
+    const hash = await t.eval(() => window.warpsight.app.hash());
+    const again = await open({ url: (await first()).url + hash });
+    near((await again.view())[0], 1 * MS, 2, "start of the linked view");
+    await again.end();
+  },
+);
 
 withPage("functions: flame graph top down, bottom up, flat", async (t) => {
   await t.page.locator("[data-tab=functions]").click();
   await until("the flame graph", async () => (await t.page.locator(".cell").count()) >= 8);
   const names = await t.page.locator(".cell").allInnerTexts();
-  for (const want of ["main", "train", "forward", "matmul", "backward", "[python3]"]) ok(names.includes(want), `${want} among ${names}`);
+  for (const want of ["main", "train", "forward", "matmul", "backward", "[python3]"])
+    ok(names.includes(want), `${want} among ${names}`);
   await t.page.locator(".cell", { hasText: "forward" }).first().click();
   ok((await t.page.locator(".cell.above").count()) === 3, "what is above stays in sight");
   await t.page.locator("button", { hasText: "Bottom up" }).click();
-  await until("bottom up", async () => (await t.page.locator(".cell").nth(1).innerText()) === "matmul");
+  await until(
+    "bottom up",
+    async () => (await t.page.locator(".cell").nth(1).innerText()) === "matmul",
+  );
   await t.page.locator("button", { hasText: "Flat" }).click();
-  await until("the table", async () => (await t.text(".functions tbody tr:first-child")).includes("matmul"));
+  await until("the table", async () =>
+    (await t.text(".functions tbody tr:first-child")).includes("matmul"),
+  );
   await t.page.locator(".functions button", { hasText: /^On the GPU$/ }).click();
-  await until("kernels", async () => (await t.text(".functions tbody tr:first-child")).includes("sm90_gemm_f16"));
+  await until("kernels", async () =>
+    (await t.text(".functions tbody tr:first-child")).includes("sm90_gemm_f16"),
+  );
   await t.page.locator("button", { hasText: "Top down" }).click();
-  await until("ranges above them", async () => (await t.page.locator(".cell").allInnerTexts()).includes("backward"));
+  await until("ranges above them", async () =>
+    (await t.page.locator(".cell").allInnerTexts()).includes("backward"),
+  );
   await t.page.locator(".functions button", { hasText: "Waiting" }).click();
-  await until("waits", async () => (await t.page.locator(".cell").allInnerTexts()).some((n) => n.includes("pthread_cond_wait")));
+  await until("waits", async () =>
+    (await t.page.locator(".cell").allInnerTexts()).some((n) => n.includes("pthread_cond_wait")),
+  );
 });
 
 withPage("a sample's stack with source lines", async (t) => {
   const spot = await t.eval(async () => {
     const row = window.warpsight.app.rows.visible.find((r) => r.type === "sample");
-    return window.warpsight.app.source.json("events", { r: 0, lanes: row.lane, q: "matmul", limit: 1 });
+    return window.warpsight.app.source.json("events", {
+      r: 0,
+      lanes: row.lane,
+      q: "matmul",
+      limit: 1,
+    });
   });
   await t.eval((s) => window.warpsight.app.select(0, s, true), spot.events[0]);
   await until("the stack", async () => (await t.page.locator(".stack li").count()) === 4);
   const text = await t.text(".stack");
-  for (const want of ["matmul train.c:35", "train train.c:15", "main train.c:5"]) ok(text.includes(want), `${want} in ${text}`);
+  for (const want of ["matmul train.c:35", "train train.c:15", "main train.c:5"])
+    ok(text.includes(want), `${want} in ${text}`);
 });
 
 withPage("diagnostics and session", async (t) => {
-  equal(await t.text("[data-tab=diagnostics]"), "Diagnostics (4)", "two warnings and two losses are not overlooked");
+  equal(
+    await t.text("[data-tab=diagnostics]"),
+    "Diagnostics (4)",
+    "two warnings and two losses are not overlooked",
+  );
   await t.page.locator("[data-tab=diagnostics]").click();
   const d = await t.text(".diagnostics");
-  ok(d.includes("CUDA_LAUNCH_BLOCKING is set") && d.includes("12 × nvtx: memory budget"), `diagnostics and losses: ${d}`);
+  ok(
+    d.includes("CUDA_LAUNCH_BLOCKING is set") && d.includes("12 × nvtx: memory budget"),
+    `diagnostics and losses: ${d}`,
+  );
   await t.page.locator("[data-tab=session]").click();
   const s = await t.text(".session");
-  ok(s.includes("python train.py --batch 64") && s.includes("epoch 1 loss 0.734") && s.includes("warning: <i>slow</i> disk"), `facts and output: ${s}`);
+  ok(
+    s.includes("python train.py --batch 64") &&
+      s.includes("epoch 1 loss 0.734") &&
+      s.includes("warning: <i>slow</i> disk"),
+    `facts and output: ${s}`,
+  );
 });
 
 withPage("hostile names are text everywhere", async (t) => {
   await t.eval(async () => {
     for (const r of window.warpsight.app.rows.byKey.values()) r.open = true;
     window.warpsight.app.layoutRows();
-    await window.warpsight.app.nameShares(); // rows of names come now, not when one is about to click below them
+    // rows of names come now, not when one is about to click below them
+    await window.warpsight.app.nameShares();
   });
-  const row = await t.eval(() => window.warpsight.app.rows.visible.find((r) => r.type === "nvtx" && r.parent === "t5" && !r.label).key);
+  const row = await t.eval(
+    () =>
+      window.warpsight.app.rows.visible.find(
+        (r) => r.type === "nvtx" && r.parent === "t5" && !r.label,
+      ).key,
+  );
   for (let i = 0; i < 9; i++) {
     const s = await t.select("nvtx", i * 0.9 * MS + 0.3 * MS, 0, row);
     const text = await t.text(".details h3");
-    ok(!/[\u202a-\u202e\u2066-\u2069\u0000-\u0008]/.test(text), `no controls in ${JSON.stringify(text)}`);
+    ok(
+      !/[\u202a-\u202e\u2066-\u2069\u0000-\u0008]/.test(text),
+      `no controls in ${JSON.stringify(text)}`,
+    );
     if (i === 0) ok(text.includes("<img src=x onerror=alert(1)>"), "markup as text");
     if (i === 1) ok(text.includes("U+202E"), "the override is made visible");
-    if (i === 8) ok(s.detail.columns.some((c) => c.text?.length === 10000), "10 kB arrive");
+    if (i === 8)
+      ok(
+        s.detail.columns.some((c) => c.text?.length === 10000),
+        "10 kB arrive",
+      );
   }
-  /* Every panel, the menus, the tooltip: no text has what reorders or hides others, and no name has become an element. */
+  /*
+   * Every panel, the menus, the tooltip: no text has what reorders or hides others, and no name has
+   * become an element.
+   */
   const disturbed = () =>
     t.eval(() => {
       const wrong = [];
       const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-      for (let n = walk.nextNode(); n; n = walk.nextNode()) if (/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/.test(n.data)) wrong.push(n.data.slice(0, 60));
-      for (const e of document.querySelectorAll("[title], [aria-label]")) if (/[\u202a-\u202e\u2066-\u2069]/.test(e.title + e.getAttribute("aria-label"))) wrong.push(e.outerHTML.slice(0, 100));
-      const made = document.querySelectorAll("body img, body script:not([src]), #app b b, #app i, #app a").length;
+      for (let n = walk.nextNode(); n; n = walk.nextNode())
+        if (
+          /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/.test(
+            n.data,
+          )
+        )
+          wrong.push(n.data.slice(0, 60));
+      for (const e of document.querySelectorAll("[title], [aria-label]"))
+        if (/[\u202a-\u202e\u2066-\u2069]/.test(e.title + e.getAttribute("aria-label")))
+          wrong.push(e.outerHTML.slice(0, 100));
+      const made = document.querySelectorAll(
+        "body img, body script:not([src]), #app b b, #app i, #app a",
+      ).length;
       return [wrong, made];
     });
-  const seen = { events: "img src=x", statistics: "img src=x", functions: "img src=x", diagnostics: "img src=x", session: "img src=x", details: "XXXX" };
+  const seen = {
+    events: "img src=x",
+    statistics: "img src=x",
+    functions: "img src=x",
+    diagnostics: "img src=x",
+    session: "img src=x",
+    details: "XXXX",
+  };
   for (const tab of Object.keys(seen)) {
     await t.page.locator(`[data-tab=${tab}]`).click();
     if (tab === "functions") await t.page.locator("button", { hasText: "Flat" }).click();
-    if (tab === "statistics") await t.page.locator(".statistics .actions button", { hasText: /^NVTX \d/ }).click();
+    if (tab === "statistics")
+      await t.page.locator(".statistics .actions button", { hasText: /^NVTX \d/ }).click();
     if (tab === "events") await t.page.locator(".events input").fill("onerror");
     await until(`${tab} to name it`, async () => (await t.text(".panel")).includes(seen[tab]));
     equal(await disturbed(), [[], 0], `what disturbs in ${tab}`);
   }
   await t.page.locator("[data-tab=functions]").click();
   await t.page.locator("button", { hasText: "Top down" }).click();
-  await until("the flame graph", async () => (await t.page.locator(".cell", { hasText: "img src=x" }).count()) > 0);
+  await until(
+    "the flame graph",
+    async () => (await t.page.locator(".cell", { hasText: "img src=x" }).count()) > 0,
+  );
   equal(await disturbed(), [[], 0], "what disturbs in the flame graph");
   for (const type of ["counter", "track", "counter_group"]) {
-    const n = await t.eval((ty) => window.warpsight.app.rows.visible.filter((r) => r.type === ty).length, type);
+    const n = await t.eval(
+      (ty) => window.warpsight.app.rows.visible.filter((r) => r.type === ty).length,
+      type,
+    );
     await t.at(type, 1 * MS, 0, n - 1);
     await t.settled();
     equal(await disturbed(), [[], 0], `what disturbs among rows of type ${type}`);
@@ -641,49 +1016,83 @@ withPage("hostile names are text everywhere", async (t) => {
   equal(await disturbed(), [[], 0], "what disturbs in what is found");
 });
 
-withPage("dark and light", async (t) => {
-  const back = () => t.eval(() => getComputedStyle(document.body).backgroundColor);
-  equal(await back(), "rgb(18, 24, 31)", "dark as the desktop wants it");
-  await t.page.locator("header button", { hasText: "◐" }).click();
-  equal(await back(), "rgb(255, 255, 255)", "light on demand");
-  await t.page.reload();
-  await t.settled();
-  equal(await back(), "rgb(255, 255, 255)", "and after a reload");
-}, { colorScheme: "dark" });
+withPage(
+  "dark and light",
+  async (t) => {
+    const back = () => t.eval(() => getComputedStyle(document.body).backgroundColor);
+    equal(await back(), "rgb(18, 24, 31)", "dark as the desktop wants it");
+    await t.page.locator("header button", { hasText: "◐" }).click();
+    equal(await back(), "rgb(255, 255, 255)", "light on demand");
+    await t.page.reload();
+    await t.settled();
+    equal(await back(), "rgb(255, 255, 255)", "and after a reload");
+  },
+  { colorScheme: "dark" },
+);
 
-withPage("Chinese", async (t) => {
-  equal(await t.text("[data-tab=statistics]"), "统计", "tab");
-  ok((await t.page.locator(".label .name").allInnerTexts()).includes("CPU 采样"), "rows");
-  await t.page.keyboard.press("?");
-  ok((await t.text("dialog.help")).includes("缩放到选区"), "help");
-}, { locale: "zh-CN" });
+withPage(
+  "Chinese",
+  async (t) => {
+    equal(await t.text("[data-tab=statistics]"), "统计", "tab");
+    ok((await t.page.locator(".label .name").allInnerTexts()).includes("CPU 采样"), "rows");
+    await t.page.keyboard.press("?");
+    ok((await t.text("dialog.help")).includes("缩放到选区"), "help");
+  },
+  { locale: "zh-CN" },
+);
 
 for (const painter of ["webgl2", "canvas"])
-  withPage(`by ${painter}: ranges, counters, groups are painted`, async (t) => {
-    equal(await t.eval(() => window.warpsight.timeline.painter.kind), painter, "painter");
-    const shot = async (type, time, up) => {
-      await t.at(type, time);
+  withPage(
+    `by ${painter}: ranges, counters, groups are painted`,
+    async (t) => {
+      equal(await t.eval(() => window.warpsight.timeline.painter.kind), painter, "painter");
+      const shot = async (type, time, up) => {
+        await t.at(type, time);
+        await t.settled();
+        const p = await t.at(type, time);
+        return t.pixel(p.x, p.y + up);
+      };
+      await t.set(0.1 * MS, 1.2 * MS);
+      const [r, g, b] = await shot("kernels", 0.88 * MS, 0);
+      ok(b > 150 && b > r + 50 && b > g, `a kernel is blue: ${[r, g, b]}`);
+      const forward = await t.eval(async () =>
+        window.warpsight.app.source.json("step", { r: 0, q: "forward", t: 0 }),
+      );
+      await t.set(forward.start - 50000, forward.end + 50000);
+      await t.at("nvtx", forward.start, 1);
       await t.settled();
-      const p = await t.at(type, time);
-      return t.pixel(p.x, p.y + up);
-    };
-    await t.set(0.1 * MS, 1.2 * MS);
-    const [r, g, b] = await shot("kernels", 0.88 * MS, 0);
-    ok(b > 150 && b > r + 50 && b > g, `a kernel is blue: ${[r, g, b]}`);
-    const forward = await t.eval(async () => window.warpsight.app.source.json("step", { r: 0, q: "forward", t: 0 }));
-    await t.set(forward.start - 50000, forward.end + 50000);
-    await t.at("nvtx", forward.start, 1);
-    await t.settled();
-    const at = await t.at("nvtx", (forward.start + forward.end) / 2 + 3000, 1);
-    equal(await t.pixel(at.x, at.y), [0x4c, 0x72, 0xb0], "the colour that the program chose");
-  }, { search: `?painter=${painter}` });
+      const at = await t.at("nvtx", (forward.start + forward.end) / 2 + 3000, 1);
+      equal(await t.pixel(at.x, at.y), [0x4c, 0x72, 0xb0], "the colour that the program chose");
+    },
+    { search: `?painter=${painter}` },
+  );
 
 withPage("controls have accessible names", async (t) => {
-  for (const tab of ["details", "events", "statistics", "functions", "compare", "diagnostics", "session"]) {
+  for (const tab of [
+    "details",
+    "events",
+    "statistics",
+    "functions",
+    "compare",
+    "diagnostics",
+    "session",
+  ]) {
     await t.page.locator(`[data-tab=${tab}]`).click();
     await sleep(250);
     const nameless = await t.eval(() =>
-      [...document.querySelectorAll("button, input, [role=treeitem], [role=tab]")].filter((e) => !e.hidden && e.offsetParent && !(e.getAttribute("aria-label") || e.textContent.trim() || e.title || e.closest("label")?.textContent.trim())).map((e) => e.outerHTML.slice(0, 120)),
+      [...document.querySelectorAll("button, input, [role=treeitem], [role=tab]")]
+        .filter(
+          (e) =>
+            !e.hidden &&
+            e.offsetParent &&
+            !(
+              e.getAttribute("aria-label") ||
+              e.textContent.trim() ||
+              e.title ||
+              e.closest("label")?.textContent.trim()
+            ),
+        )
+        .map((e) => e.outerHTML.slice(0, 120)),
     );
     equal(nameless, [], "controls without a name");
   }
@@ -692,7 +1101,11 @@ withPage("controls have accessible names", async (t) => {
 test("two reports below one another, aligned by their clocks or by an event", async () => {
   const s = await serve(make("a.wsrep", makeReport, "4"), make("b.wsrep", makeReport, "6"));
   const t = await open(s);
-  equal(await t.eval(() => window.warpsight.app.rows.roots.map((r) => r.label)), ["a.wsrep", "b.wsrep"], "reports");
+  equal(
+    await t.eval(() => window.warpsight.app.rows.roots.map((r) => r.label)),
+    ["a.wsrep", "b.wsrep"],
+    "reports",
+  );
   equal(await t.eval(() => window.warpsight.app.offsets), [0, 0], "offsets by clock");
   await t.eval(() => window.warpsight.app.setOffset(1, 500000));
   await t.settled();
@@ -706,18 +1119,33 @@ test("two reports below one another, aligned by their clocks or by an event", as
   const [a, b] = await t.view();
   ok(a < x + 500000 && b > x + 500000, "it is shown where its report was put");
   await t.page.locator("[data-tab=statistics]").click();
-  await until("statistics of both", async () => (await t.page.locator(".statistics tbody tr").count()) > 4);
+  await until(
+    "statistics of both",
+    async () => (await t.page.locator(".statistics tbody tr").count()) > 4,
+  );
   await t.end();
 });
 
 test("an exported page stands alone: rows, zoom, details, statistics, search", async () => {
   const file = make("e.wsrep", makeReport),
     html = join(folder, "e.html");
-  const r = spawnSync(warpsight, ["export", "-t", "html", "-o", html, "--times", "0.5ms/3ms", file]);
+  const r = spawnSync(warpsight, [
+    "export",
+    "-t",
+    "html",
+    "-o",
+    html,
+    "--times",
+    "0.5ms/3ms",
+    file,
+  ]);
   equal(r.status, 0, String(r.stderr));
   const one = await first();
   const t = await open({ url: pathToFileURL(html).href });
-  ok(await t.eval(() => getComputedStyle(document.querySelector("header")).display === "flex"), "its style applies");
+  ok(
+    await t.eval(() => getComputedStyle(document.querySelector("header")).display === "flex"),
+    "its style applies",
+  );
   const [a, b] = await t.view();
   near(a, 0.5 * MS, 0.1 * MS, "start of what is shown");
   near(b, 3 * MS, 0.1 * MS, "end of what is shown");
@@ -730,13 +1158,28 @@ test("an exported page stands alone: rows, zoom, details, statistics, search", a
 
   /* Details are what the server says, but for links that need the whole report. */
   const live = await open(one);
-  const spots = await t.eval(async () => (await window.warpsight.app.source.json("events", { r: 0, limit: 1000 })).events.filter((x) => x.start > 0.6e6 && x.end < 2.9e6));
-  const all = await live.eval(async () => (await window.warpsight.app.source.json("events", { r: 0, limit: 1000, t0: 0.5e6, t1: 3e6 })).events);
-  const detail = (page, x) => page.eval(async (p) => window.warpsight.app.source.json("event", { r: 0, ...p }), { lane: x.lane, level: x.level, event: x.event });
+  const spots = await t.eval(async () =>
+    (await window.warpsight.app.source.json("events", { r: 0, limit: 1000 })).events.filter(
+      (x) => x.start > 0.6e6 && x.end < 2.9e6,
+    ),
+  );
+  const all = await live.eval(
+    async () =>
+      (await window.warpsight.app.source.json("events", { r: 0, limit: 1000, t0: 0.5e6, t1: 3e6 }))
+        .events,
+  );
+  const detail = (page, x) =>
+    page.eval(async (p) => window.warpsight.app.source.json("event", { r: 0, ...p }), {
+      lane: x.lane,
+      level: x.level,
+      event: x.event,
+    });
   const strip = (d) => ({ table: d.table, sqlite: d.sqlite, columns: d.columns, stack: d.stack });
   const kinds = new Set();
   for (const x of spots) {
-    const there = all.find((y) => y.name === x.name && y.start === x.start && y.end === x.end && y.lane === x.lane);
+    const there = all.find(
+      (y) => y.name === x.name && y.start === x.start && y.end === x.end && y.lane === x.lane,
+    );
     const mine = await detail(t, x);
     if (kinds.has(mine.table) || !there) continue;
     const theirs = await detail(live, there);
@@ -744,17 +1187,44 @@ test("an exported page stands alone: rows, zoom, details, statistics, search", a
     kinds.add(mine.table);
     equal(strip(mine), strip(theirs), `details of ${x.name} (${mine.table})`);
   }
-  ok(["cuda_api", "cuda_kernel", "nvtx", "osrt", "sample", "state"].every((k) => kinds.has(k)), `tables: ${[...kinds]}`);
-  const calls = await t.eval(() => [...window.warpsight.app.rows.byLane.values()].filter((r) => r.type === "cuda_api").map((r) => r.lane));
+  ok(
+    ["cuda_api", "cuda_kernel", "nvtx", "osrt", "sample", "state"].every((k) => kinds.has(k)),
+    `tables: ${[...kinds]}`,
+  );
+  const calls = await t.eval(() =>
+    [...window.warpsight.app.rows.byLane.values()]
+      .filter((r) => r.type === "cuda_api")
+      .map((r) => r.lane),
+  );
   const launch = spots.find((x) => calls.includes(x.lane) && x.name.startsWith("cudaLaunchKernel"));
   const work = (await detail(t, launch)).links.filter((l) => l.role === "work");
   equal(work.length, 1, "the work of a launch");
-  ok((await detail(t, work[0])).links.some((l) => l.role === "call" && l.start === launch.start), "and back");
+  ok(
+    (await detail(t, work[0])).links.some((l) => l.role === "call" && l.start === launch.start),
+    "and back",
+  );
   /* Ranges around a launch and its kernel, and ranges as the GPU saw them, are the server's. */
-  const ranges = (d) => d.links.filter((l) => ["range", "on_gpu"].includes(l.role)).map((l) => [l.role, l.name, l.start, l.end]);
-  const step = await t.eval(async () => window.warpsight.app.source.json("step", { r: 0, q: "step 2", t: 0.6e6 }));
+  const ranges = (d) =>
+    d.links
+      .filter((l) => ["range", "on_gpu"].includes(l.role))
+      .map((l) => [l.role, l.name, l.start, l.end]);
+  const step = await t.eval(async () =>
+    window.warpsight.app.source.json("step", { r: 0, q: "step 2", t: 0.6e6 }),
+  );
   const gpu = async (page, x) => (await detail(page, x)).links.find((l) => l.role === "on_gpu"); // its rows are numbered as they come
-  const there = (x) => live.eval(async (p) => (await window.warpsight.app.source.json("events", { r: 0, lanes: p.lane, t0: p.start, t1: p.start + 1 })).events.find((e) => e.start === p.start && e.name === p.name), x);
+  const there = (x) =>
+    live.eval(
+      async (p) =>
+        (
+          await window.warpsight.app.source.json("events", {
+            r: 0,
+            lanes: p.lane,
+            t0: p.start,
+            t1: p.start + 1,
+          })
+        ).events.find((e) => e.start === p.start && e.name === p.name),
+      x,
+    );
   const pairs = await Promise.all([launch, work[0], step].map(async (x) => [x, await there(x)]));
   for (const [x, y] of [...pairs, [await gpu(t, step), await gpu(live, pairs[2][1])]]) {
     const links = ranges(await detail(t, x));
@@ -766,7 +1236,14 @@ test("an exported page stands alone: rows, zoom, details, statistics, search", a
   await until("statistics", async () => (await t.page.locator(".statistics tbody tr").count()) > 2);
   /* The same window asked of the server: the same sums. */
   const range = await t.eval(() => window.warpsight.app.range.map(Math.round));
-  const sum = (page) => page.eval(async ([x, y]) => (await window.warpsight.app.source.json("sum", { r: 0, t0: x, t1: y })).groups.map((g) => [g.kind, g.name, g.count, g.total]).sort((p, q) => (p.join() < q.join() ? -1 : 1)), range);
+  const sum = (page) =>
+    page.eval(
+      async ([x, y]) =>
+        (await window.warpsight.app.source.json("sum", { r: 0, t0: x, t1: y })).groups
+          .map((g) => [g.kind, g.name, g.count, g.total])
+          .sort((p, q) => (p.join() < q.join() ? -1 : 1)),
+      range,
+    );
   equal(await sum(t), await sum(live), "sums of the exported page and of the server");
   await live.end();
   await t.page.locator(".searchbox").fill("forward");
@@ -780,7 +1257,9 @@ test("a report of ten million events", async () => {
   const t1 = Date.now();
   const s = await serve(file);
   const t = await open(s);
-  console.log(`# made in ${t1 - t0} ms, everything read and drawn ${Date.now() - t1} ms after the start`);
+  console.log(
+    `# made in ${t1 - t0} ms, everything read and drawn ${Date.now() - t1} ms after the start`,
+  );
   const [a, b] = await t.view();
   ok(b - a > 80e9, "all of it is shown");
   const frames = await t.eval(async () => {
@@ -791,11 +1270,19 @@ test("a report of ten million events", async () => {
       app.view.zoom(500, i < 30 ? 0.8 : 1.25);
       await new Promise((f) => requestAnimationFrame(f));
     }
-    return { n: timeline.frames.length, ms: performance.now() - began, mean: timeline.frames.reduce((x, y) => x + y, 0) / timeline.frames.length };
+    return {
+      n: timeline.frames.length,
+      ms: performance.now() - began,
+      mean: timeline.frames.reduce((x, y) => x + y, 0) / timeline.frames.length,
+    };
   });
-  console.log(`# zooming: ${(frames.n / frames.ms) * 1000} frames a second, ${frames.mean} ms of work a frame`);
+  console.log(
+    `# zooming: ${(frames.n / frames.ms) * 1000} frames a second, ${frames.mean} ms of work a frame`,
+  );
   await t.settled();
-  const s2 = await t.eval(async () => window.warpsight.app.source.json("search", { r: 0, q: "elementwise" }));
+  const s2 = await t.eval(async () =>
+    window.warpsight.app.source.json("search", { r: 0, q: "elementwise" }),
+  );
   ok(s2.count > 1e6, `search over all: ${s2.count}`);
   await t.end();
 });
@@ -809,12 +1296,23 @@ test("the server refuses what lacks the token, is for another host, or is no fil
   equal((await get(u.origin + "/")).status, 403, "without");
   equal((await get(u.origin + "/" + "0".repeat(32) + "/")).status, 403, "with another");
   equal((await get(one.url.slice(0, -2) + "x/")).status, 403, "with one letter changed");
-  for (const host of ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "localhost:1x"]) equal((await get(one.url, { Host: host })).status, 403, `for host ${host}`);
-  for (const host of ["localhost", "LOCALHOST:9999", "127.0.0.1:1", "[::1]:80"]) equal((await get(one.url, { Host: host })).status, 200, `for host ${host}`);
-  for (const path of ["../../etc/passwd", "..%2f..%2fetc%2fpasswd", "api/", "nothing", "app.js/"]) ok([403, 404].includes((await get(one.url + path)).status), `path ${path}`);
+  for (const host of [
+    "evil.example",
+    "localhost.evil.example",
+    "127.0.0.1.evil.example:80",
+    "localhost:1x",
+  ])
+    equal((await get(one.url, { Host: host })).status, 403, `for host ${host}`);
+  for (const host of ["localhost", "LOCALHOST:9999", "127.0.0.1:1", "[::1]:80"])
+    equal((await get(one.url, { Host: host })).status, 200, `for host ${host}`);
+  for (const path of ["../../etc/passwd", "..%2f..%2fetc%2fpasswd", "api/", "nothing", "app.js/"])
+    ok([403, 404].includes((await get(one.url + path)).status), `path ${path}`);
   equal((await get(one.url + "api/session", {}, "POST")).status, 405, "POST");
   const page = await get(one.url);
-  ok(page.headers["content-security-policy"].includes("default-src 'none'"), "content security policy");
+  ok(
+    page.headers["content-security-policy"].includes("default-src 'none'"),
+    "content security policy",
+  );
   equal(page.headers["x-content-type-options"], "nosniff", "no sniffing");
   ok(!/https?:/.test(page.body), "the page names no other place");
 });
@@ -822,7 +1320,8 @@ test("the server refuses what lacks the token, is for another host, or is no fil
 test("the page and its files are small", async () => {
   const one = await first();
   let sum = 0;
-  for (const f of ["", "app.js", "app.css", "icon.svg"]) sum += (await get(one.url + f)).body.length;
+  for (const f of ["", "app.js", "app.css", "icon.svg"])
+    sum += (await get(one.url + f)).body.length;
   console.log(`# ${sum} bytes before compression`);
   ok(sum < 1000000, `${sum} bytes`);
 });
@@ -856,11 +1355,20 @@ test("the page's types check", async () => {
 function post(url, body = "", headers = {}) {
   return new Promise((done, fail) => {
     const u = new URL(url);
-    const r = http.request({ host: u.hostname, port: u.port, path: u.pathname + u.search, method: "POST", headers: { Origin: u.origin, ...headers } }, (a) => {
-      let text = "";
-      a.on("data", (d) => (text += d));
-      a.on("end", () => done({ status: a.statusCode, body: text }));
-    });
+    const r = http.request(
+      {
+        host: u.hostname,
+        port: u.port,
+        path: u.pathname + u.search,
+        method: "POST",
+        headers: { Origin: u.origin, ...headers },
+      },
+      (a) => {
+        let text = "";
+        a.on("data", (d) => (text += d));
+        a.on("end", () => done({ status: a.statusCode, body: text }));
+      },
+    );
     r.on("error", fail);
     r.end(body);
   });
@@ -868,10 +1376,19 @@ function post(url, body = "", headers = {}) {
 
 /** A page without a report: there are no rows to wait for. */
 async function openEmpty(server) {
-  const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, locale: "en-GB" });
+  const context = await browser.newContext({
+    viewport: { width: 1400, height: 900 },
+    locale: "en-GB",
+  });
   const page = await context.newPage();
   const wrong = [];
-  page.on("console", (m) => ["error", "warning"].includes(m.type()) && !/GPU stall|GL Driver/.test(m.text()) && wrong.push(`console: ${m.text()}`));
+  page.on(
+    "console",
+    (m) =>
+      ["error", "warning"].includes(m.type()) &&
+      !/GPU stall|GL Driver/.test(m.text()) &&
+      wrong.push(`console: ${m.text()}`),
+  );
   page.on("pageerror", (e) => wrong.push(`error: ${e.stack}`));
   await page.goto(server.url);
   await page.waitForSelector(".empty:not([hidden])");
@@ -887,7 +1404,10 @@ test("open: a page without a report takes some by dialog and by drop, and says w
   const a = make("first.wsrep", makeReport),
     b = make("second.wsrep", makeReport, "1");
   const t = await openEmpty(s);
-  ok((await t.page.textContent(".empty")).includes("Drop a report here"), "what the empty page says");
+  ok(
+    (await t.page.textContent(".empty")).includes("Drop a report here"),
+    "what the empty page says",
+  );
   for (const key of ["w", "s", "ArrowRight", "z", "Escape"]) await t.page.keyboard.press(key);
   await t.page.setViewportSize({ width: 1300, height: 800 });
 
@@ -898,13 +1418,19 @@ test("open: a page without a report takes some by dialog and by drop, and says w
   await t.settled();
   equal(await names(t), ["first.wsrep", "second.wsrep"], "reports by dialog");
   ok(await t.eval(() => document.querySelector(".empty").hidden), "the empty page is gone");
-  ok(await t.eval(() => window.warpsight.app.rows.visible.some((r) => r.report === 1)), "rows of the second");
+  ok(
+    await t.eval(() => window.warpsight.app.rows.visible.some((r) => r.report === 1)),
+    "rows of the second",
+  );
 
   const drop = (files) =>
     t.eval((list) => {
       const d = new DataTransfer();
       for (const [name, text] of list) d.items.add(new File([text], name));
-      for (const type of ["dragover", "drop"]) document.body.dispatchEvent(new DragEvent(type, { dataTransfer: d, bubbles: true, cancelable: true }));
+      for (const type of ["dragover", "drop"])
+        document.body.dispatchEvent(
+          new DragEvent(type, { dataTransfer: d, bubbles: true, cancelable: true }),
+        );
     }, files);
   const trace = JSON.stringify([{ ph: "X", ts: 1, dur: 5, pid: 1, tid: 2, name: "dropped" }]);
   await drop([
@@ -913,20 +1439,26 @@ test("open: a page without a report takes some by dialog and by drop, and says w
     ["empty.wsrep", ""],
   ]);
   await until("the trace", async () => (await names(t)).length === 3);
-  await until("what is wrong", async () => (await t.page.textContent("#app > .error")).includes("empty.wsrep is empty"));
+  await until("what is wrong", async () =>
+    (await t.page.textContent("#app > .error")).includes("empty.wsrep is empty"),
+  );
   const said = await t.page.textContent("#app > .error");
   ok(said.includes("is neither a report nor a trace that can be imported"), said);
   ok(!said.includes(dir), "the place of temporary files is not said");
   await t.settled();
   equal((await names(t))[2], "<b>t.json", "an imported trace");
-  const found = await t.eval(async () => (await window.warpsight.app.source.json("search", { r: 2, q: "dropped" })).count);
+  const found = await t.eval(
+    async () => (await window.warpsight.app.source.json("search", { r: 2, q: "dropped" })).count,
+  );
   equal(found, 1, "its event");
   equal(left(dir), [], "nothing is left of the files while the server runs");
 
   /* Beyond the limit, the page says so by itself and sends nothing. */
   await t.eval(() => (window.warpsight.app.uploadMost = 10));
   await drop([["large.json", trace]]);
-  await until("the limit", async () => (await t.page.textContent("#app > .error")).includes("large.json has"));
+  await until("the limit", async () =>
+    (await t.page.textContent("#app > .error")).includes("large.json has"),
+  );
   equal((await names(t)).length, 3, "reports after that");
   await t.end();
 });
@@ -945,17 +1477,30 @@ test("open: the server takes files from its own page only, up to a size, and sta
     [{ Host: "evil.example", Origin: "http://evil.example" }, "another host"],
   ])
     equal((await post(add, bytes, headers)).status, 403, what);
-  equal((await post(`${origin}/${"0".repeat(32)}/api/add?name=x`, bytes)).status, 403, "another token");
+  equal(
+    (await post(`${origin}/${"0".repeat(32)}/api/add?name=x`, bytes)).status,
+    403,
+    "another token",
+  );
   equal((await post(`${s.url}api/record/start`)).status, 405, "recording, which was not allowed");
   equal((await post(`${s.url}api/add`, bytes)).status, 400, "no name");
   equal((await post(`${s.url}api/add?name=${"n".repeat(300)}`, bytes)).status, 400, "a long name");
   const large = await new Promise((done, fail) => {
     const u = new URL(add);
-    const r = http.request({ host: u.hostname, port: u.port, path: u.pathname + u.search, method: "POST", headers: { Origin: origin, "Content-Length": "5000000000" } }, (a) => {
-      let text = "";
-      a.on("data", (d) => (text += d));
-      a.on("end", () => done({ status: a.statusCode, body: text }));
-    });
+    const r = http.request(
+      {
+        host: u.hostname,
+        port: u.port,
+        path: u.pathname + u.search,
+        method: "POST",
+        headers: { Origin: origin, "Content-Length": "5000000000" },
+      },
+      (a) => {
+        let text = "";
+        a.on("data", (d) => (text += d));
+        a.on("end", () => done({ status: a.statusCode, body: text }));
+      },
+    );
     r.on("error", fail);
     r.flushHeaders();
   });
@@ -963,7 +1508,13 @@ test("open: the server takes files from its own page only, up to a size, and sta
   ok(large.body.includes("x.wsrep has 5000000000 bytes"), large.body);
 
   /* Broken off in the middle: what came of it goes. */
-  const half = http.request({ host: "127.0.0.1", port: new URL(add).port, path: new URL(add).pathname + "?name=half", method: "POST", headers: { Origin: origin, "Content-Length": String(bytes.length) } });
+  const half = http.request({
+    host: "127.0.0.1",
+    port: new URL(add).port,
+    path: new URL(add).pathname + "?name=half",
+    method: "POST",
+    headers: { Origin: origin, "Content-Length": String(bytes.length) },
+  });
   half.on("error", () => undefined);
   half.write(bytes.subarray(0, 5000));
   await until("the first half", () => left(dir).length === 1);
@@ -973,52 +1524,111 @@ test("open: the server takes files from its own page only, up to a size, and sta
   half.destroy();
   await until("the half to be gone", () => left(dir).length === 0);
 
-  for (let i = 1; i <= 64; i++) equal(JSON.parse((await post(`${s.url}api/add?name=..%2f..%2fa${i}`, bytes)).body).report, i, "number of an added report");
-  ok(JSON.parse((await post(add, bytes)).body).error.includes("no more can be added"), "one too many");
+  for (let i = 1; i <= 64; i++)
+    equal(
+      JSON.parse((await post(`${s.url}api/add?name=..%2f..%2fa${i}`, bytes)).body).report,
+      i,
+      "number of an added report",
+    );
+  ok(
+    JSON.parse((await post(add, bytes)).body).error.includes("no more can be added"),
+    "one too many",
+  );
   const session = JSON.parse((await get(`${s.url}api/session`)).body);
-  equal([session.reports.length, session.reports[64].path], [65, "a64"], "reports, and the last one's path");
+  equal(
+    [session.reports.length, session.reports[64].path],
+    [65, "a64"],
+    "reports, and the last one's path",
+  );
 });
 
 /* The sanitizer of threads keeps back the signal that stops a recording. */
 if (process.env.WS_TEST_SANITIZE !== "thread")
   test("record: the page runs the command of the command line, as chosen, stops it, and opens the reports", async () => {
-  const cwd = mkdtempSync(join(folder, "record-"));
-  const s = await serve({ cwd }, "--record", "--", process.execPath, "-e", "console.log('it runs'); require('fs').existsSync('long') && setInterval(() => 0, 1000)", "a b", "$HOME;`id`");
-  const t = await openEmpty(s);
-  const shown = (what) => until(what, async () => (await t.page.textContent(".record [role=status]")).includes(what));
-  await t.page.click("header button[title=Record]");
-  const said = await t.page.textContent(".record code");
-  ok(said.includes("'a b'") && said.includes("'$HOME;`id`'"), `the command: ${said}`);
-  equal(await t.page.$$eval(".record label", (l) => l.map((x) => x.textContent)), ["Collect NVTX trace", "Collect CUDA trace", "Collect OS runtime trace", "Sample call stacks and context switches", "Collect Python GIL trace"], "choices");
-  ok(await t.page.isDisabled(".record button:text-is('Stop')"), "nothing to stop");
-  for (const word of ["CUDA", "NVTX", "GIL", "Sample"]) await t.page.uncheck(`.record label:has-text("${word}") input`);
-  await t.page.click(".record button:text-is('Start')");
-  await shown("Recorded as report1.wsrep");
-  ok((await t.page.textContent(".record .output")).includes("it runs"), "its output");
-  await until("the report", async () => (await names(t)).length === 1);
-  await t.settled();
-  const rows = await t.eval(() => Object.fromEntries(window.warpsight.app.reports[0].tables.map((x) => [x.name, x.rows])));
-  ok(rows.osrt > 0 && !rows.sample && !rows.sched, `only what was chosen: ${JSON.stringify(rows)}`);
+    const cwd = mkdtempSync(join(folder, "record-"));
+    const s = await serve(
+      { cwd },
+      "--record",
+      "--",
+      process.execPath,
+      "-e",
+      "console.log('it runs'); require('fs').existsSync('long') && setInterval(() => 0, 1000)",
+      "a b",
+      "$HOME;`id`",
+    );
+    const t = await openEmpty(s);
+    const shown = (what) =>
+      until(what, async () => (await t.page.textContent(".record [role=status]")).includes(what));
+    await t.page.click("header button[title=Record]");
+    const said = await t.page.textContent(".record code");
+    ok(said.includes("'a b'") && said.includes("'$HOME;`id`'"), `the command: ${said}`);
+    equal(
+      await t.page.$$eval(".record label", (l) => l.map((x) => x.textContent)),
+      [
+        "Collect NVTX trace",
+        "Collect CUDA trace",
+        "Collect OS runtime trace",
+        "Sample call stacks and context switches",
+        "Collect Python GIL trace",
+      ],
+      "choices",
+    );
+    ok(await t.page.isDisabled(".record button:text-is('Stop')"), "nothing to stop");
+    for (const word of ["CUDA", "NVTX", "GIL", "Sample"])
+      await t.page.uncheck(`.record label:has-text("${word}") input`);
+    await t.page.click(".record button:text-is('Start')");
+    await shown("Recorded as report1.wsrep");
+    ok((await t.page.textContent(".record .output")).includes("it runs"), "its output");
+    await until("the report", async () => (await names(t)).length === 1);
+    await t.settled();
+    const rows = await t.eval(() =>
+      Object.fromEntries(window.warpsight.app.reports[0].tables.map((x) => [x.name, x.rows])),
+    );
+    ok(
+      rows.osrt > 0 && !rows.sample && !rows.sched,
+      `only what was chosen: ${JSON.stringify(rows)}`,
+    );
 
-  /* A second one, which ends only when it is stopped; no other beside it. */
-  writeFileSync(join(cwd, "long"), "");
-  await t.page.click(".record button:text-is('Start')");
-  await until("its output", async () => !(await t.page.isDisabled(".record button:text-is('Stop')")) && (await t.page.textContent(".record .output")).includes("it runs"));
-  await t.page.keyboard.press("Escape");
-  await until("the dialog to close while it records", async () => (await t.page.locator(".record").count()) === 0);
-  await t.page.click("header button[title=Record]");
-  await shown("Recording");
-  ok(JSON.parse((await post(`${s.url}api/record/start`)).body).error.includes("under way already"), "a second at once");
-  equal((await post(`${s.url}api/record/stop`, "", { Origin: "http://evil.example" })).status, 403, "stopped by another page");
-  equal((await get(`${s.url}api/record/start`)).status, 404, "by GET");
-  await t.page.click(".record button:text-is('Stop')");
-  await until("its end", async () => JSON.parse((await get(`${s.url}api/record`)).body).running === 0); // its report is shown before
-  await until("both", async () => (await names(t)).length === 2);
-  await t.settled();
-  equal(await names(t), ["report1.wsrep", "report2.wsrep"], "reports");
-  ok(JSON.parse((await post(`${s.url}api/record/stop`)).body).error.includes("no recording"), "stopped when none runs");
-  await t.end();
-});
+    /* A second one, which ends only when it is stopped; no other beside it. */
+    writeFileSync(join(cwd, "long"), "");
+    await t.page.click(".record button:text-is('Start')");
+    await until(
+      "its output",
+      async () =>
+        !(await t.page.isDisabled(".record button:text-is('Stop')")) &&
+        (await t.page.textContent(".record .output")).includes("it runs"),
+    );
+    await t.page.keyboard.press("Escape");
+    await until(
+      "the dialog to close while it records",
+      async () => (await t.page.locator(".record").count()) === 0,
+    );
+    await t.page.click("header button[title=Record]");
+    await shown("Recording");
+    ok(
+      JSON.parse((await post(`${s.url}api/record/start`)).body).error.includes("under way already"),
+      "a second at once",
+    );
+    equal(
+      (await post(`${s.url}api/record/stop`, "", { Origin: "http://evil.example" })).status,
+      403,
+      "stopped by another page",
+    );
+    equal((await get(`${s.url}api/record/start`)).status, 404, "by GET");
+    await t.page.click(".record button:text-is('Stop')");
+    await until(
+      "its end",
+      async () => JSON.parse((await get(`${s.url}api/record`)).body).running === 0,
+    ); // its report is shown before
+    await until("both", async () => (await names(t)).length === 2);
+    await t.settled();
+    equal(await names(t), ["report1.wsrep", "report2.wsrep"], "reports");
+    ok(
+      JSON.parse((await post(`${s.url}api/record/stop`)).body).error.includes("no recording"),
+      "stopped when none runs",
+    );
+    await t.end();
+  });
 
 test("record: a command that cannot be run is said; words that go astray are refused; the server's end stops a recording", async () => {
   const cwd = mkdtempSync(join(folder, "record-"));
@@ -1047,16 +1657,22 @@ test("record: a command that cannot be run is said; words that go astray are ref
 
 test("open: traces are imported beside the page, which shows how far it is, can cancel, and other pages see what comes of it", async () => {
   const dir = mkdtempSync(join(folder, "import-"));
-  const s = await serve({ env: { ...process.env, TMPDIR: dir } }, make("beside.wsrep", makeReport, "1"));
+  const s = await serve(
+    { env: { ...process.env, TMPDIR: dir } },
+    make("beside.wsrep", makeReport, "1"),
+  );
   const t = await open(s),
     other = await open(s);
-  const trace = (n) => `[${Array.from({ length: n }, (_, i) => `{"ph":"X","ts":${i},"dur":1,"pid":1,"tid":2,"name":"imported"}`).join(",\n")}]`;
+  const trace = (n) =>
+    `[${Array.from({ length: n }, (_, i) => `{"ph":"X","ts":${i},"dur":1,"pid":1,"tid":2,"name":"imported"}`).join(",\n")}]`;
   const drop = (name, n) =>
     t.eval(
       ([name, text]) => {
         const d = new DataTransfer();
         d.items.add(new File([text], name));
-        document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: d, bubbles: true, cancelable: true }));
+        document.body.dispatchEvent(
+          new DragEvent("drop", { dataTransfer: d, bubbles: true, cancelable: true }),
+        );
       },
       [name, trace(n)],
     );
@@ -1064,24 +1680,58 @@ test("open: traces are imported beside the page, which shows how far it is, can 
 
   /* A child that is held still is under way for as long as this takes. */
   await drop("held.json", 400000);
-  const child = await until("the import", () => readdirSync("/proc").find((p) => /^\d+$/.test(p) && existsSync(`/proc/${p}/cmdline`) && readText(`/proc/${p}/cmdline`).includes(dir) && readText(`/proc/${p}/cmdline`).includes("import")));
+  const child = await until("the import", () =>
+    readdirSync("/proc").find(
+      (p) =>
+        /^\d+$/.test(p) &&
+        existsSync(`/proc/${p}/cmdline`) &&
+        readText(`/proc/${p}/cmdline`).includes(dir) &&
+        readText(`/proc/${p}/cmdline`).includes("import"),
+    ),
+  );
   process.kill(Number(child), "SIGSTOP");
-  await until("it is shown", async () => (await t.page.textContent(".jobs")).includes("Importing held.json"));
+  await until("it is shown", async () =>
+    (await t.page.textContent(".jobs")).includes("Importing held.json"),
+  );
   equal((await get(`${s.url}api/sum?r=0`)).status, 200, "the server answers meanwhile");
   await drop("second.json", 3);
-  await until("the second waits", async () => (await state()).jobs.some((j) => j.state === "waiting"));
+  await until("the second waits", async () =>
+    (await state()).jobs.some((j) => j.state === "waiting"),
+  );
   await t.page.click(".jobs button:text-is('Cancel')");
-  await until("it is cancelled", async () => (await state()).jobs.some((j) => j.name === "held.json" && j.state === "cancelled"));
-  ok(!existsSync(`/proc/${child}`) || readText(`/proc/${child}/cmdline`) === "", "its process is gone");
+  await until("it is cancelled", async () =>
+    (await state()).jobs.some((j) => j.name === "held.json" && j.state === "cancelled"),
+  );
+  ok(
+    !existsSync(`/proc/${child}`) || readText(`/proc/${child}/cmdline`) === "",
+    "its process is gone",
+  );
   await until("the second, here", async () => (await names(t)).includes("second.json"));
-  await until("the second, in the other page", async () => (await names(other)).includes("second.json"));
+  await until("the second, in the other page", async () =>
+    (await names(other)).includes("second.json"),
+  );
   await until("nothing is left", () => left(dir).length === 0);
-  equal((await post(`${s.url}api/cancel?job=0`)).body.includes("not under way"), true, "cancelled twice");
-  equal((await post(`${s.url}api/cancel?job=0`, "", { Origin: "http://evil.example" })).status, 403, "cancelled by another page");
+  equal(
+    (await post(`${s.url}api/cancel?job=0`)).body.includes("not under way"),
+    true,
+    "cancelled twice",
+  );
+  equal(
+    (await post(`${s.url}api/cancel?job=0`, "", { Origin: "http://evil.example" })).status,
+    403,
+    "cancelled by another page",
+  );
 
   /* The server's end ends an import too. */
   await drop("last.json", 400000);
-  const last = await until("the last", () => readdirSync("/proc").find((p) => /^\d+$/.test(p) && readText(`/proc/${p}/cmdline`).includes(dir) && readText(`/proc/${p}/cmdline`).includes("import")));
+  const last = await until("the last", () =>
+    readdirSync("/proc").find(
+      (p) =>
+        /^\d+$/.test(p) &&
+        readText(`/proc/${p}/cmdline`).includes(dir) &&
+        readText(`/proc/${p}/cmdline`).includes("import"),
+    ),
+  );
   process.kill(Number(last), "SIGSTOP");
   await t.end();
   await other.end();
@@ -1091,22 +1741,42 @@ test("open: traces are imported beside the page, which shows how far it is, can 
   });
   s.process.kill("SIGINT");
   equal(await ended, 0, "exit status");
-  ok(!existsSync(`/proc/${last}`) || readText(`/proc/${last}/cmdline`) === "", "its process is gone with the server");
+  ok(
+    !existsSync(`/proc/${last}`) || readText(`/proc/${last}/cmdline`) === "",
+    "its process is gone with the server",
+  );
   equal(left(dir), [], "nothing is left");
 });
 
 test("live: a report that is being recorded grows on the page until it has ended", async () => {
   const cwd = mkdtempSync(join(folder, "live-"));
-  const s = await serve({ cwd }, "--record", "--", process.execPath, "-e", "const f = require('fs'); const i = setInterval(() => { f.writeFileSync('beat', String(Date.now())); if (f.existsSync('stop')) clearInterval(i); }, 20)");
+  const s = await serve(
+    { cwd },
+    "--record",
+    "--",
+    process.execPath,
+    "-e",
+    "const f = require('fs'); const i = setInterval(() => { f.writeFileSync('beat', String(Date.now())); if (f.existsSync('stop')) clearInterval(i); }, 20)",
+  );
   await post(`${s.url}api/record/start?osrt=1`);
   await until("it runs", () => existsSync(join(cwd, "beat")));
-  await until("the report, while it is recorded", async () => JSON.parse((await get(`${s.url}api/state`)).body).reports.length === 1);
+  await until(
+    "the report, while it is recorded",
+    async () => JSON.parse((await get(`${s.url}api/state`)).body).reports.length === 1,
+  );
   const t = await open(s);
-  await until("the mark", async () => (await t.page.textContent("header .status")).includes("live"));
+  await until("the mark", async () =>
+    (await t.page.textContent("header .status")).includes("live"),
+  );
   const facts = () =>
     t.eval(() => {
       const a = window.warpsight.app;
-      return { last: a.reports[0].last, events: a.reports[0].tables.reduce((n, x) => n + x.rows, 0), t1: a.view.t1, rows: a.rows.visible.map((r) => r.key) };
+      return {
+        last: a.reports[0].last,
+        events: a.reports[0].tables.reduce((n, x) => n + x.rows, 0),
+        t1: a.view.t1,
+        rows: a.rows.visible.map((r) => r.key),
+      };
     });
   await until("rows", async () => (await facts()).rows.length > 2);
   const before = await facts();
@@ -1114,8 +1784,14 @@ test("live: a report that is being recorded grows on the page until it has ended
     const f = await facts();
     return f.last > before.last && f.events > before.events && f.t1 > before.t1 && f;
   });
-  ok(before.rows.every((k) => after.rows.includes(k)), `rows keep what they are called: ${before.rows} / ${after.rows}`);
-  /* Someone who looks at the beginning goes on doing so. (Where the first event is: far from it, the window would be held back.) */
+  ok(
+    before.rows.every((k) => after.rows.includes(k)),
+    `rows keep what they are called: ${before.rows} / ${after.rows}`,
+  );
+  /*
+   * Someone who looks at the beginning goes on doing so. (Where the first event is: far from it,
+   * the window would be held back.)
+   */
   const looked = await t.eval(() => {
     const a = window.warpsight.app;
     const { first, last } = a.reports[0];
@@ -1125,11 +1801,18 @@ test("live: a report that is being recorded grows on the page until it has ended
   await until("more again", async () => (await facts()).events > after.events);
   equal((await facts()).t1, looked, "the window stays");
   writeFileSync(join(cwd, "stop"), "");
-  await until("the end", async () => !(await t.page.textContent("header .status")).includes("live"));
+  await until(
+    "the end",
+    async () => !(await t.page.textContent("header .status")).includes("live"),
+  );
   await t.settled();
   const shown = JSON.parse((await get(`${s.url}api/session`)).body).reports[0];
   equal([shown.complete, shown.damage.length], [1, 0], "it is whole now");
-  equal((await facts()).events, shown.tables.reduce((n, x) => n + x.rows, 0), "all of its events");
+  equal(
+    (await facts()).events,
+    shown.tables.reduce((n, x) => n + x.rows, 0),
+    "all of its events",
+  );
   ok(JSON.parse((await get(`${s.url}api/record`)).body).report === 0, "one report, not two");
   await t.end();
 });

@@ -1,4 +1,7 @@
-/** More reports on the page: files that are dropped on it or chosen, and recordings that it starts (`view --record`). */
+/**
+ * More reports on the page: files that are dropped on it or chosen, and recordings that it starts
+ * (`view --record`).
+ */
 
 import type { App } from "./app";
 import { ServerError } from "./data";
@@ -10,8 +13,15 @@ import { outputText } from "./panels/session";
 import type { Watch } from "./watch";
 
 /** POST to the server: its answer, or an error with its sentence. */
-export async function post<T>(path: string, params: Record<string, string | number>, body?: Blob): Promise<T> {
-  const r = await fetch(`api/${path}?${new URLSearchParams(Object.entries(params).map(([k, v]) => [k, String(v)])).toString()}`, { method: "POST", body });
+export async function post<T>(
+  path: string,
+  params: Record<string, string | number>,
+  body?: Blob,
+): Promise<T> {
+  const r = await fetch(
+    `api/${path}?${new URLSearchParams(Object.entries(params).map(([k, v]) => [k, String(v)])).toString()}`,
+    { method: "POST", body },
+  );
   if (!r.ok) throw new ServerError((await r.text()).trim() || `HTTP ${r.status}`);
   const v = (await r.json()) as T & { error?: string };
   if (v.error !== undefined) throw new ServerError(v.error);
@@ -21,7 +31,12 @@ export async function post<T>(path: string, params: Record<string, string | numb
 /* ---- files ---- */
 
 export class Opener {
-  readonly input = h("input", { type: "file", multiple: true, hidden: true, "aria-label": t("open_file") });
+  readonly input = h("input", {
+    type: "file",
+    multiple: true,
+    hidden: true,
+    "aria-label": t("open_file"),
+  });
   private busy = false;
 
   constructor(
@@ -32,7 +47,8 @@ export class Opener {
       void this.take([...(this.input.files ?? [])]);
       this.input.value = "";
     });
-    const has = (e: DragEvent): boolean => !!e.dataTransfer && [...e.dataTransfer.types].includes("Files");
+    const has = (e: DragEvent): boolean =>
+      !!e.dataTransfer && [...e.dataTransfer.types].includes("Files");
     addEventListener("dragover", (e) => {
       if (!has(e)) return;
       e.preventDefault();
@@ -61,10 +77,15 @@ export class Opener {
     for (const f of files) {
       this.app.tell(t("opening", clean(f.name, 60), bytes(f.size)));
       try {
-        if (f.size > this.app.uploadMost) throw new ServerError(t("too_large", clean(f.name, 60), bytes(f.size), bytes(this.app.uploadMost)));
+        if (f.size > this.app.uploadMost)
+          throw new ServerError(
+            t("too_large", clean(f.name, 60), bytes(f.size), bytes(this.app.uploadMost)),
+          );
         await post("add", { name: f.name }, f);
       } catch (e) {
-        wrong.push(e instanceof ServerError ? clean(e.message, 600) : t("not_sent", clean(f.name, 60)));
+        wrong.push(
+          e instanceof ServerError ? clean(e.message, 600) : t("not_sent", clean(f.name, 60)),
+        );
       }
     }
     this.busy = false;
@@ -96,14 +117,24 @@ const CHOICES: [string, Word][] = [
 
 /** A command as one would type it. */
 function quoted(command: string[]): string {
-  return command.map((w) => (/^[\w./:=@%+,-]+$/.test(w) ? w : `'${w.replace(/'/g, "'\\''")}'`)).join(" ");
+  return command
+    .map((w) => (/^[\w./:=@%+,-]+$/.test(w) ? w : `'${w.replace(/'/g, "'\\''")}'`))
+    .join(" ");
 }
 
 export async function showRecord(app: App): Promise<void> {
   let now = await app.ask<Recording>("record");
   if (!now || document.querySelector(".record")) return;
-  const boxes = CHOICES.map(([name, word]) => ({ name, box: h("input", { type: "checkbox", checked: true }), word }));
-  const start = h("button", { class: "primary", onclick: () => void run("start") }, t("start_recording")),
+  const boxes = CHOICES.map(([name, word]) => ({
+    name,
+    box: h("input", { type: "checkbox", checked: true }),
+    word,
+  }));
+  const start = h(
+      "button",
+      { class: "primary", onclick: () => void run("start") },
+      t("start_recording"),
+    ),
     stop = h("button", { class: "primary", onclick: () => void run("stop") }, t("stop_recording")),
     state = h("p", { role: "status" }),
     output = h("pre", { class: "output" });
@@ -112,20 +143,37 @@ export async function showRecord(app: App): Promise<void> {
     t("record"),
     h("h2", null, t("record")),
     h("p", null, h("code", null, h("bdi", null, clean(quoted(now.command), 4000)))),
-    h("div", { class: "choices" }, boxes.map((b) => h("label", null, b.box, t(b.word)))),
-    h("div", { class: "actions" }, start, stop, h("button", { onclick: () => d.close() }, t("close"))),
+    h(
+      "div",
+      { class: "choices" },
+      boxes.map((b) => h("label", null, b.box, t(b.word))),
+    ),
+    h(
+      "div",
+      { class: "actions" },
+      start,
+      stop,
+      h("button", { onclick: () => d.close() }, t("close")),
+    ),
     state,
     output,
   );
 
   function draw(error = ""): void {
     const r = now!;
-    const here = document.activeElement === start || document.activeElement === stop || document.activeElement === document.body;
+    const here =
+      document.activeElement === start ||
+      document.activeElement === stop ||
+      document.activeElement === document.body;
     start.disabled = r.running === 1;
     stop.disabled = r.running !== 1;
-    if (here && d.open) (r.running ? stop : start).focus(); // a control that is off takes no keys, not even Escape
+    // a control that is off takes no keys, not even Escape
+    if (here && d.open) (r.running ? stop : start).focus();
     for (const b of boxes) b.box.disabled = r.running === 1;
-    const ended = r.report >= 0 ? t("recorded", clean(r.file, 200)) : `${t("not_recorded", r.status)} ${clean(r.problem, 600)}`;
+    const ended =
+      r.report >= 0
+        ? t("recorded", clean(r.file, 200))
+        : `${t("not_recorded", r.status)} ${clean(r.problem, 600)}`;
     state.textContent = error || (r.running ? t("recording") : r.runs ? ended : t("record_hint"));
     state.className = error || (r.runs && !r.running && r.report < 0) ? "error" : "";
     output.hidden = !r.output;
@@ -151,7 +199,10 @@ export async function showRecord(app: App): Promise<void> {
   async function run(what: "start" | "stop"): Promise<void> {
     start.disabled = true;
     try {
-      await post(`record/${what}`, Object.fromEntries(boxes.map((b) => [b.name, b.box.checked ? "1" : "0"])));
+      await post(
+        `record/${what}`,
+        Object.fromEntries(boxes.map((b) => [b.name, b.box.checked ? "1" : "0"])),
+      );
       now = (await app.ask<Recording>("record")) ?? now;
       draw();
       if (what === "start") await follow();

@@ -1,8 +1,30 @@
 /** The state of the page, and what its parts tell each other. */
 
-import { AGAIN, chosen, HttpSource, lit, palettes, ServerError, TileCache, type EventDetail, type ReportInfo, type Source, type Spot, type Sum, type TreeRow } from "./data";
+import {
+  AGAIN,
+  chosen,
+  HttpSource,
+  lit,
+  palettes,
+  ServerError,
+  TileCache,
+  type EventDetail,
+  type ReportInfo,
+  type Source,
+  type Spot,
+  type Sum,
+  type TreeRow,
+} from "./data";
 import { DARK, LIGHT, type Theme } from "./colors";
-import { FIRST_LEVELS, isCounter, MOST_NAMES, opensToNames, Rows, type Row, type Saved } from "./layout";
+import {
+  FIRST_LEVELS,
+  isCounter,
+  MOST_NAMES,
+  opensToNames,
+  Rows,
+  type Row,
+  type Saved,
+} from "./layout";
 import { Viewport } from "./viewport";
 import { getLanguage, setLanguage, t, has, type Language } from "./i18n";
 import { clean } from "./format";
@@ -57,12 +79,27 @@ function load<T>(key: string, fallback: T): T {
   }
 }
 
-const LIBRARIES: Record<string, string> = { CUBLAS: "cuBLAS", CUDNN: "cuDNN", CUFFT: "cuFFT", CUSPARSE: "cuSPARSE", UCP: "UCX", OPENACC: "OpenACC", OPENMP: "OpenMP", OPENGL: "OpenGL", VULKAN: "Vulkan" };
+const LIBRARIES: Record<string, string> = {
+  CUBLAS: "cuBLAS",
+  CUDNN: "cuDNN",
+  CUFFT: "cuFFT",
+  CUSPARSE: "cuSPARSE",
+  UCP: "UCX",
+  OPENACC: "OpenACC",
+  OPENMP: "OpenMP",
+  OPENGL: "OpenGL",
+  VULKAN: "Vulkan",
+};
 
 /** A row of calls of a library: CUBLAS_EVENTS, MPI_P2P_EVENTS, CUPTI_ACTIVITY_KIND_OPENACC_DATA. */
 function libraryName(category: string): string {
   const [library, ...rest] = category.replace(/^CUPTI_ACTIVITY_KIND_/, "").split("_");
-  return [LIBRARIES[library] ?? library, ...rest.filter((w) => !["EVENTS", "EVENT", "KIND", "API"].includes(w)).map((w) => w.toLowerCase())].join(" ");
+  return [
+    LIBRARIES[library] ?? library,
+    ...rest
+      .filter((w) => !["EVENTS", "EVENT", "KIND", "API"].includes(w))
+      .map((w) => w.toLowerCase()),
+  ].join(" ");
 }
 
 /** A name as the server is asked for it: of a very long one the beginning. */
@@ -111,7 +148,10 @@ export class App {
 
   /* ---- telling ---- */
 
-  /** What can be told: draw, view (what is in sight), layout (rows), select, range, statistics (are wanted), theme, words, found, error, ready. */
+  /**
+   * What can be told: draw, view (what is in sight), layout (rows), select, range, statistics
+   * (are wanted), theme, words, found, error, ready.
+   */
   on(what: string, f: () => void): void {
     (this.listeners[what] ??= []).push(f);
   }
@@ -120,7 +160,8 @@ export class App {
     for (const f of this.listeners[what] ?? []) f();
   }
 
-  notice = ""; // stays until it is closed, or another takes its place; an error goes when the server answers again
+  /** Stays until it is closed, or another takes its place; an error goes when the server answers. */
+  notice = "";
 
   /** Lines for the user, or "" to take them away. */
   tell(text: string): void {
@@ -136,7 +177,11 @@ export class App {
   }
 
   /** Ask the server; undefined (and a message on the page) when that fails. */
-  async ask<T>(path: string, params: Record<string, string | number | undefined> = {}, signal?: AbortSignal): Promise<T | undefined> {
+  async ask<T>(
+    path: string,
+    params: Record<string, string | number | undefined> = {},
+    signal?: AbortSignal,
+  ): Promise<T | undefined> {
     try {
       const v = await this.source.json<T>(path, params, signal);
       if (path !== "progress" && (v as { unread?: number }).unread) this.resume();
@@ -216,7 +261,10 @@ export class App {
 
   live = false; // something is being recorded
 
-  /** Reports that are being recorded have grown: show what is new. A view of all, or of the end, stays one. */
+  /**
+   * Reports that are being recorded have grown: show what is new. A view of all, or of the end,
+   * stays one.
+   */
   async renew(which: number[]): Promise<void> {
     const session = await this.ask<{ reports: ReportInfo[] }>("session"),
       { first, last, t0, t1 } = this.view;
@@ -224,7 +272,8 @@ export class App {
     this.reports = session.reports;
     this.extent();
     const grown = this.view.last - last;
-    if (t0 <= first && t1 >= last) [this.view.t0, this.view.t1] = [Math.min(t0, this.view.first), this.view.last];
+    if (t0 <= first && t1 >= last)
+      [this.view.t0, this.view.t1] = [Math.min(t0, this.view.first), this.view.last];
     else if (t1 >= last && grown > 0) [this.view.t0, this.view.t1] = [t0 + grown, t1 + grown];
     this.view.onChange();
     await this.loadTrees();
@@ -235,7 +284,13 @@ export class App {
   }
 
   async start(before?: Stored): Promise<void> {
-    const session = await this.ask<{ version: string; reports: ReportInfo[]; upload_most?: number; record?: number; trees?: { rows: TreeRow[] }[] }>("session", { trees: 1 });
+    const session = await this.ask<{
+      version: string;
+      reports: ReportInfo[];
+      upload_most?: number;
+      record?: number;
+      trees?: { rows: TreeRow[] }[];
+    }>("session", { trees: 1 });
     if (!session) return;
     this.starts++;
     this.reports = session.reports;
@@ -250,20 +305,23 @@ export class App {
     this.building = true;
     this.complete = false;
     document.title = `${this.reports.map((r) => clean(r.name, 60)).join(", ")} – warpsight`;
-    this.stored = load(this.storeKey(), before ?? {
-      open: {},
-      hidden: {},
-      pinned: [],
-      order: {},
-      full: {},
-      height: {},
-      markers: [],
-      labels: 290,
-      bottom: Math.max(260, Math.round(innerHeight * 0.28)),
-      offsets: [],
-      colors: {},
-      nameColors: {},
-    });
+    this.stored = load(
+      this.storeKey(),
+      before ?? {
+        open: {},
+        hidden: {},
+        pinned: [],
+        order: {},
+        full: {},
+        height: {},
+        markers: [],
+        labels: 290,
+        bottom: Math.max(260, Math.round(innerHeight * 0.28)),
+        offsets: [],
+        colors: {},
+        nameColors: {},
+      },
+    );
     this.markers = this.stored.markers;
     this.offsets = this.reports.map((_, i) => this.stored.offsets[i] ?? this.clockOffset(i));
     this.rows = new Rows(this.stored);
@@ -277,7 +335,10 @@ export class App {
     void this.follow();
   }
 
-  /** Reports of different hosts or times: by CLOCK_REALTIME when they overlap, else each from its own start. */
+  /**
+   * Reports of different hosts or times: by CLOCK_REALTIME when they overlap, else each from its
+   * own start.
+   */
   clockOffset(i: number): number {
     const a = BigInt(this.reports[0].realtime),
       b = BigInt(this.reports[i].realtime);
@@ -288,8 +349,15 @@ export class App {
 
   extent(): void {
     this.view.first = Math.min(...this.reports.map((r, i) => r.first + this.offsets[i]));
-    this.view.last = Math.max(...this.reports.map((r, i) => r.last + this.offsets[i]), this.view.first + 1000);
-    if (this.limit) [this.view.first, this.view.last] = [this.limit[0], Math.max(this.limit[1], this.limit[0] + 1000)];
+    this.view.last = Math.max(
+      ...this.reports.map((r, i) => r.last + this.offsets[i]),
+      this.view.first + 1000,
+    );
+    if (this.limit)
+      [this.view.first, this.view.last] = [
+        this.limit[0],
+        Math.max(this.limit[1], this.limit[0] + 1000),
+      ];
     const margin = (this.view.last - this.view.first) * 0.01;
     this.view.first -= margin;
     this.view.last += margin;
@@ -308,7 +376,8 @@ export class App {
     await Promise.all(
       this.reports.map(async (r) => {
         const tree = trees?.[r.id] ?? (await this.ask<{ rows: TreeRow[] }>("tree", { r: r.id }));
-        for (const x of tree?.rows ?? []) if (x.lane !== undefined && !x.ready) x.levels ??= this.deep.get(`${r.id} ${x.lane}`);
+        for (const x of tree?.rows ?? [])
+          if (x.lane !== undefined && !x.ready) x.levels ??= this.deep.get(`${r.id} ${x.lane}`);
         if (tree) this.rows.set(r.id, r.name, this.reports.length > 1, tree.rows);
       }),
     );
@@ -319,7 +388,8 @@ export class App {
   progress = 0;
   unread = 0; // rows that are not read: too large to be read before someone looks closer
 
-  private deep = new Map<string, number>(); // levels of rows that are not read, as far as they were in sight
+  // levels of rows that are not read, as far as they were in sight
+  private deep = new Map<string, number>();
 
   private deepen(t: { report: number; lane: number; levels: unknown[] }): void {
     const key = `${t.report} ${t.lane}`;
@@ -338,7 +408,10 @@ export class App {
     void this.follow().then(() => this.emit("built"));
   }
 
-  /** Until all events are read: show lanes as they become ready. `building` ends when only ranges on GPUs are still to come. */
+  /**
+   * Until all events are read: show lanes as they become ready. `building` ends when only ranges
+   * on GPUs are still to come.
+   */
   private async follow(): Promise<void> {
     const mine = this.starts;
     let last = "";
@@ -349,7 +422,13 @@ export class App {
         done = true,
         end = true;
       for (const r of this.reports) {
-        const p = await this.ask<{ events: number; built: number; done: number; all: number; unread?: number }>("progress", { r: r.id });
+        const p = await this.ask<{
+          events: number;
+          built: number;
+          done: number;
+          all: number;
+          unread?: number;
+        }>("progress", { r: r.id });
         if (!p || mine !== this.starts) return;
         built += p.built;
         all += p.events;
@@ -386,6 +465,22 @@ export class App {
     this.emit("draw");
   }
 
+  private processName(r: Row, label: string): string {
+    const rank = r.rank !== undefined ? `${t("rank", r.rank)} · ` : "";
+    return `${rank}${label || t("process")} [${r.pid}]`;
+  }
+
+  /** Other tools have the thread's number in its name. */
+  private threadName(r: Row, label: string): string {
+    if (label.includes(String(r.tid))) return label;
+    return `${label || t(r.main ? "main_thread" : "thread")} [${r.tid}]`;
+  }
+
+  private gpuName(r: Row, label: string): string {
+    const process = r.parent ? "" : `${clean(r.process ?? "", 40)} [${r.pid}]`;
+    return [t("gpu", r.device ?? 0), label, process].filter(Boolean).join(" · ");
+  }
+
   /** Text of a row, as shown and as filtered by. */
   rowName(r: Row): string {
     const label = clean(r.label ?? "", 300);
@@ -393,9 +488,9 @@ export class App {
       case "report":
         return label;
       case "process":
-        return `${r.rank !== undefined ? t("rank", r.rank) + " · " : ""}${label || t("process")} [${r.pid}]`;
+        return this.processName(r, label);
       case "thread":
-        return label.includes(String(r.tid)) ? label : `${label || (r.main ? t("main_thread") : t("thread"))} [${r.tid}]`; // other tools say it in the name
+        return this.threadName(r, label);
       case "threads":
         return t("more_threads", r.threads ?? r.children.length);
       case "processes":
@@ -403,9 +498,18 @@ export class App {
       case "streams":
         return t("more_streams", r.children.length);
       case "gpu":
-        return `${t("gpu", r.device ?? 0)}${label ? " · " + label : ""}${r.parent ? "" : ` · ${clean(r.process ?? "", 40)} [${r.pid}]`}`;
+        return this.gpuName(r, label);
       case "projected":
-        return [t("projected"), label, clean(r.process ?? "", 40) || (r.tid === this.rows.byKey.get(this.rows.byKey.get(r.parentKey)?.parentKey ?? "")?.pid ? t("main_thread") : String(r.tid))].filter(Boolean).join(" · ");
+        return [
+          t("projected"),
+          label,
+          clean(r.process ?? "", 40) ||
+            (r.tid === this.rows.byKey.get(this.rows.byKey.get(r.parentKey)?.parentKey ?? "")?.pid
+              ? t("main_thread")
+              : String(r.tid)),
+        ]
+          .filter(Boolean)
+          .join(" · ");
       case "stream":
         return t(r.default ? "default_stream" : "stream", r.stream ?? 0);
       case "nvtx":
@@ -443,17 +547,26 @@ export class App {
   placeOf(report: number, lane: number): string {
     const row = this.laneRow(report, lane),
       above = row && this.rows.byKey.get(row.parentKey);
-    return [row, above].map((r) => (r ? (this.rows.names.get(r.key) ?? "") : "")).filter(Boolean).join(" · ");
+    return [row, above]
+      .map((r) => (r ? (this.rows.names.get(r.key) ?? "") : ""))
+      .filter(Boolean)
+      .join(" · ");
   }
 
   /** How many events there are: those that the table of events can show. */
   events(): number {
-    return [...(this.rows?.byLane.values() ?? [])].reduce((n, r) => n + (AGAIN.includes(r.type) || isCounter(r) || r.of !== undefined ? 0 : (r.count ?? 0)), 0);
+    return [...(this.rows?.byLane.values() ?? [])].reduce(
+      (n, r) =>
+        n + (AGAIN.includes(r.type) || isCounter(r) || r.of !== undefined ? 0 : (r.count ?? 0)),
+      0,
+    );
   }
 
   /** When the selected event begins, on the page's axis. */
   selectedTime(): number | undefined {
-    return this.selected ? this.selected.spot.start + this.offsets[this.selected.report] : undefined;
+    return this.selected
+      ? this.selected.spot.start + this.offsets[this.selected.report]
+      : undefined;
   }
 
   select(report: number, spot: Spot | null, reveal = false): void {
@@ -463,7 +576,12 @@ export class App {
     if (!spot) return;
     if (reveal) this.reveal(report, spot);
     const chosen = this.selected;
-    void this.ask<EventDetail>("event", { r: report, lane: spot.lane, level: spot.level, event: spot.event }).then((detail) => {
+    void this.ask<EventDetail>("event", {
+      r: report,
+      lane: spot.lane,
+      level: spot.level,
+      event: spot.event,
+    }).then((detail) => {
       if (!detail || this.selected !== chosen || !chosen) return;
       chosen.detail = detail;
       this.emit("select");
@@ -554,7 +672,8 @@ export class App {
     const key = `${report} ${name}`,
       known = this.idsOf.get(key);
     if (known) return known;
-    const got = (await this.ask<{ ids: number[] }>("names", { r: report, ...beginning(name) }))?.ids ?? [];
+    const got =
+      (await this.ask<{ ids: number[] }>("names", { r: report, ...beginning(name) }))?.ids ?? [];
     if (this.complete) this.idsOf.set(key, got);
     return got;
   }
@@ -565,7 +684,13 @@ export class App {
     if (!sum || sum.unread) return; // its row is being read: again when that is done
     const most = sum.groups.sort((a, b) => b.total - a.total).slice(0, MOST_NAMES);
     if (!most.length) return;
-    const names = await Promise.all(most.map(async (g) => ({ name: g.name, ids: await this.numbersOf(r.report, g.name), count: g.count })));
+    const names = await Promise.all(
+      most.map(async (g) => ({
+        name: g.name,
+        ids: await this.numbersOf(r.report, g.name),
+        count: g.count,
+      })),
+    );
     const now = this.rows.byKey.get(r.key);
     if (!now || now.children.length) return;
     this.rows.setNames(now, names);
@@ -582,17 +707,30 @@ export class App {
         continue;
       }
       const o = this.offsets[r.report];
-      const sum = await this.ask<Sum>("sum", { r: r.report, lanes: r.lane, t0: Math.round(this.view.t0 - o), t1: Math.round(this.view.t1 - o) });
+      const sum = await this.ask<Sum>("sum", {
+        r: r.report,
+        lanes: r.lane,
+        t0: Math.round(this.view.t0 - o),
+        t1: Math.round(this.view.t1 - o),
+      });
       const all = (sum?.groups ?? []).reduce((n, g) => n + g.total, 0);
-      for (const c of r.children) this.busyNow.set(c.key, all ? (sum!.groups.find((g) => g.name === c.label)?.total ?? 0) / all : 0);
+      for (const c of r.children)
+        this.busyNow.set(
+          c.key,
+          all ? (sum!.groups.find((g) => g.name === c.label)?.total ?? 0) / all : 0,
+        );
     }
   }
 
-  /** Find which numbers the names have that are highlighted or coloured (a text may have several), and have tiles say so. */
+  /**
+   * Find which numbers the names have that are highlighted or coloured (a text may have several),
+   * and have tiles say so.
+   */
   private async markNames(): Promise<void> {
     for (const r of this.reports) {
       const colors = new Map<number, number>();
-      for (const [name, color] of Object.entries(this.stored.nameColors)) for (const id of await this.numbersOf(r.id, name)) colors.set(id, color);
+      for (const [name, color] of Object.entries(this.stored.nameColors))
+        for (const id of await this.numbersOf(r.id, name)) colors.set(id, color);
       const name = this.highlight,
         bright = name === null ? null : new Set(await this.numbersOf(r.id, name));
       chosen[r.id] = colors;
@@ -626,13 +764,18 @@ export class App {
 
   /* ---- links to a view ---- */
 
-  /** Where this view can be opened again, as long as the server runs (with --port: whenever it does, but for the token). */
+  /**
+   * Where this view can be opened again, as long as the server runs (with --port: whenever it
+   * does, but for the token).
+   */
   link(): string {
     return location.href.replace(/#.*/, "") + this.hash();
   }
 
   hash(): string {
-    return `#t=${Math.round(this.view.t0)},${Math.round(this.view.t1)}${this.range ? `&s=${Math.round(this.range[0])},${Math.round(this.range[1])}` : ""}`;
+    const window = `#t=${Math.round(this.view.t0)},${Math.round(this.view.t1)}`;
+    if (!this.range) return window;
+    return `${window}&s=${Math.round(this.range[0])},${Math.round(this.range[1])}`;
   }
 
   private fromHash(): void {

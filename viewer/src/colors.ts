@@ -1,10 +1,36 @@
 /**
- * Colours. Kinds of work are told apart by hue and lightness that hold for the common colour blindnesses (blue, vermilion, green and
- * amber carry the meaning; names vary little within a kind): a test simulates what those who lack a kind of cones see, and measures
- * how far apart these colours are to them.
+ * Colours. Kinds of work are told apart by hue and lightness that hold for the common colour
+ * blindnesses (blue, vermilion, green and amber carry the meaning; names vary little within a
+ * kind): a test simulates what those who lack a kind of cones see, and measures how far apart these
+ * colours are to them.
  */
 
+import {
+  CLASS_API,
+  CLASS_COUNTER,
+  CLASS_KERNEL,
+  CLASS_NAMES,
+  CLASS_OSRT,
+  CLASS_OWN,
+  CLASS_SAMPLE,
+  CLASS_STATE,
+  CLASSES,
+  LANES,
+  OWN_COPY,
+  OWN_COPY_COUNT,
+  OWN_FAULT,
+  OWN_FAULT_COUNT,
+  OWN_GIL,
+  OWN_GIL_COUNT,
+  OWN_GRAPH,
+  OWN_MEMSET,
+  OWN_SYNC,
+  OWN_SYNC_COUNT,
+  STATE_WORDS,
+} from "generated/constants";
+
 export type RGB = [number, number, number];
+export type StateWord = (typeof STATE_WORDS)[number];
 
 export interface Theme {
   dark: boolean;
@@ -46,20 +72,18 @@ function hsl(h: number, s: number, l: number): RGB {
   return [f(0), f(8), f(4)];
 }
 
-/* One row of the palette a class. */
-export const CLASS_NAMES = 0,
-  CLASS_KERNEL = 1,
-  CLASS_OWN = 2,
-  CLASS_OSRT = 3,
-  CLASS_API = 4,
-  CLASS_STATE = 5,
-  CLASS_SAMPLE = 6,
-  CLASS_COUNTER = 7,
-  CLASS_CHOSEN = 8, // colours that the user chose, CHOICES
-  CLASS_REPORT = 9; // and following: colours that programs chose
+/* One row of the palette a class; behind those of the kinds of rows: */
+export const CLASS_CHOSEN = CLASSES, // colours that the user chose, CHOICES
+  CLASS_REPORT = CLASSES + 1; // and following: colours that programs chose
 
-/** What a name or a row can be coloured with: Okabe and Ito's set, which all common colour blindnesses tell apart. */
-export const CHOICES: [word: "orange" | "sky" | "green" | "yellow" | "blue" | "vermilion" | "purple" | "grey", color: RGB][] = [
+/**
+ * What a name or a row can be coloured with: Okabe and Ito's set, which all common colour
+ * blindnesses tell apart.
+ */
+export const CHOICES: [
+  word: "orange" | "sky" | "green" | "yellow" | "blue" | "vermilion" | "purple" | "grey",
+  color: RGB,
+][] = [
   ["orange", [230, 159, 0]],
   ["sky", [86, 180, 233]],
   ["green", [0, 158, 115]],
@@ -71,41 +95,77 @@ export const CHOICES: [word: "orange" | "sky" | "green" | "yellow" | "blue" | "v
 ];
 
 /**
- * What a thread did: enum ws_state_class of src/lanes/lane.h. Being on a core is green, wanting one orange; waits have hues like
- * the rest of Okabe and Ito's set, moved until the colour-blind tell each from each, those of little interest greys. The word says it, once for an event and once for a legend.
+ * What a thread did. Being on a core is green, wanting one orange; waits have hues like the rest of
+ * Okabe and Ito's set, moved until the colour-blind tell each from each, those of little interest
+ * greys. The word says it, once for an event and once for a legend.
  */
-export const STATES: [word: "runs" | "polls" | "ready" | "lock" | "condition" | "io" | "gpu" | "gil" | "sleep" | "fault" | "other", color: RGB][] = [
-  ["runs", [0, 163, 100]],
-  ["polls", [0, 82, 46]],
-  ["ready", [230, 150, 3]],
-  ["lock", [204, 78, 13]],
-  ["condition", [191, 123, 184]],
-  ["io", [0, 108, 189]],
-  ["gpu", [101, 199, 253]],
-  ["gil", [250, 231, 56]],
-  ["sleep", [188, 187, 192]],
-  ["fault", [96, 58, 120]],
-  ["other", [99, 111, 117]],
-];
+const STATE_COLORS: Record<StateWord, RGB> = {
+  runs: [0, 163, 100],
+  polls: [0, 82, 46],
+  ready: [230, 150, 3],
+  lock: [204, 78, 13],
+  condition: [191, 123, 184],
+  io: [0, 108, 189],
+  gpu: [101, 199, 253],
+  gil: [250, 231, 56],
+  sleep: [188, 187, 192],
+  fault: [96, 58, 120],
+  other: [99, 111, 117],
+};
+export const STATES: [word: StateWord, color: RGB][] = STATE_WORDS.map((word) => [
+  word,
+  STATE_COLORS[word],
+]);
 
 const HUES = [210, 28, 165, 330, 50, 265, 190, 10, 90, 235, 300, 140, 40, 180, 355, 120];
 
 function spread(i: number, hue: number, width: number, s: number, low: number, high: number): RGB {
-  return hsl((hue + ((i * 37) % width) - width / 2 + 360) % 360, s, low + ((i * 61) % 97) * ((high - low) / 97));
+  return hsl(
+    (hue + ((i * 37) % width) - width / 2 + 360) % 360,
+    s,
+    low + ((i * 61) % 97) * ((high - low) / 97),
+  );
 }
 
-/** Numbers of our own texts (src/lanes/names.h): copies 0..13, memset 14, graph 15, waits 16..20, faults, compiling, modules, GIL. */
+/** Texts of our own that say a direction or a state have its colour. */
+const TO_DEVICE = [1, 3, 11],
+  TO_HOST = [2, 4, 12]; // kinds of copies
+
+function isIn(id: number, first: number, n: number): boolean {
+  return id >= first && id < first + n;
+}
+
+function copyColor(kind: number, dark: boolean): RGB {
+  if (TO_DEVICE.includes(kind)) return goodColor(dark);
+  if (TO_HOST.includes(kind)) return badColor(dark);
+  return hsl(285, 0.35, dark ? 0.6 : 0.5);
+}
+
+function gilColor(state: number, dark: boolean): RGB {
+  if (state === GIL_HOLDS) return goodColor(dark);
+  return state === GIL_WAITS ? badColor(dark) : hsl(210, 0.06, 0.55);
+}
+
+function goodColor(dark: boolean): RGB {
+  return hsl(150, 0.75, dark ? 0.5 : 0.33);
+}
+
+function badColor(dark: boolean): RGB {
+  return hsl(12, 0.78, dark ? 0.5 : 0.45);
+}
+
+/** States of the GIL, as texts of our own number them. */
+export const GIL_HOLDS = 2,
+  GIL_WAITS = 3;
+
+/** The colour of a text of our own, by its number. */
 export function ownColor(id: number, dark: boolean): RGB {
-  const green = hsl(150, 0.75, dark ? 0.5 : 0.33),
-    red = hsl(12, 0.78, dark ? 0.5 : 0.45);
-  if (id === 1 || id === 3 || id === 11) return green;
-  if (id === 2 || id === 4 || id === 12) return red;
-  if (id === 14) return hsl(210, 0.06, dark ? 0.6 : 0.5);
-  if (id === 15) return hsl(222, 0.6, 0.55);
-  if (id < 14) return hsl(285, 0.35, dark ? 0.6 : 0.5);
-  if (id <= 20) return hsl(44, 0.85, dark ? 0.58 : 0.52);
-  if (id <= 25) return hsl(330, 0.6, 0.5);
-  if (id >= 33 && id <= 36) return id === 36 ? red : id === 35 ? green : hsl(210, 0.06, 0.55);
+  if (isIn(id, OWN_COPY, OWN_COPY_COUNT)) return copyColor(id - OWN_COPY, dark);
+  if (id === OWN_MEMSET) return hsl(210, 0.06, dark ? 0.6 : 0.5);
+  if (id === OWN_GRAPH) return hsl(222, 0.6, 0.55);
+  if (isIn(id, OWN_SYNC, OWN_SYNC_COUNT)) return hsl(44, 0.85, dark ? 0.58 : 0.52);
+  if (isIn(id, OWN_FAULT, OWN_FAULT_COUNT)) return hsl(330, 0.6, 0.5);
+  if (isIn(id, OWN_GIL, OWN_GIL_COUNT)) return gilColor(id - OWN_GIL, dark);
   return hsl(265, 0.4, 0.55);
 }
 
@@ -139,39 +199,30 @@ export function paletteBytes(dark: boolean, custom: Uint32Array[]): Uint8Array {
     for (let i = 0; i < 256; i++) {
       const at = (row * 256 + i) * 4;
       const argb = row >= CLASS_REPORT ? custom[row - CLASS_REPORT]?.[i] : undefined;
-      const c: RGB = argb === undefined ? classColor(row >= CLASS_REPORT ? 0 : row, i, dark) : [(argb >> 16) & 255, (argb >> 8) & 255, argb & 255];
+      const c: RGB =
+        argb === undefined
+          ? classColor(row >= CLASS_REPORT ? 0 : row, i, dark)
+          : [(argb >> 16) & 255, (argb >> 8) & 255, argb & 255];
       out.set([...c, 255], at);
     }
   return out;
 }
 
-const CLASS_OF: Record<string, number> = {
-  kernels: CLASS_KERNEL,
-  stream: CLASS_KERNEL,
-  memory: CLASS_OWN,
-  sync: CLASS_OWN,
-  um: CLASS_OWN,
-  gil: CLASS_OWN,
-  osrt: CLASS_OSRT,
-  cuda_api: CLASS_API,
-  state: CLASS_STATE,
-  sample: CLASS_SAMPLE,
-  python: CLASS_SAMPLE,
-  counter: CLASS_COUNTER,
-  gpu_bytes: CLASS_COUNTER,
-};
-
 export function classOf(type: string): number {
-  return CLASS_OF[type] ?? CLASS_NAMES;
+  return LANES[type]?.colors ?? CLASS_NAMES;
 }
 
 /** Light of the 256 values of a channel. */
-const LINEAR = Array.from({ length: 256 }, (_, v) => (v <= 10 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+const LINEAR = Array.from({ length: 256 }, (_, v) =>
+  v <= 10 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4,
+);
 
 /** Black or white, whichever is easier to read on a colour. */
 export function inkOn(c: RGB): string {
   const [r, g, b] = c.map((v) => LINEAR[v]);
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.187 ? "#0b1118" : "#ffffff"; /* where both have the same contrast (WCAG 2) */
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.187
+    ? "#0b1118"
+    : "#ffffff"; /* where both have the same contrast (WCAG 2) */
 }
 
 export function css([r, g, b]: RGB): string {

@@ -30,13 +30,18 @@ export function saveCsv(name: string, head: string[], rows: (string | number)[][
   download(name, csv(head, rows), "text/csv");
 }
 
-/** What the server makes of questions as SQL, for `warpsight query` and exports; several reports have one query each. */
+/**
+ * What the server makes of questions as SQL, for `warpsight query` and exports; several reports
+ * have one query each.
+ */
 export async function copySql(app: App, questions: Params[]): Promise<void> {
   const parts: string[] = [];
   for (const q of questions) {
     const got = await app.ask<{ sql: string }>("sql", q);
     if (!got) return; // why not is said above the time line
-    parts.push(`${app.reports.length > 1 ? `-- ${clean(app.reports[Number(q.r)].name)}\n` : ""}${got.sql};\n`);
+    parts.push(
+      `${app.reports.length > 1 ? `-- ${clean(app.reports[Number(q.r)].name)}\n` : ""}${got.sql};\n`,
+    );
   }
   copied(parts.join("\n"));
 }

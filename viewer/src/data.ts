@@ -1,7 +1,24 @@
 /** What the page asks the server (docs/viewer.md), and the tiles that it keeps. */
 
-/** Types of rows that show again what other rows have; tables of events and searches leave them out. */
-export const AGAIN = ["stream", "cpu", "projected"];
+import {
+  AT_FLAGS,
+  AT_NAME,
+  AT_SRC,
+  AT_X0,
+  AT_X1,
+  COUNTER,
+  LANES,
+  PREVIEW,
+  RECT_BYTES,
+  RECT_WORDS,
+  TILE_MAGIC,
+  TILE_PIXELS,
+} from "generated/constants";
+
+/**
+ * Types of rows that show again what other rows have; tables of events and searches leave them out.
+ */
+export const AGAIN = Object.keys(LANES).filter((name) => LANES[name].again);
 
 export interface Spot {
   lane: number;
@@ -157,17 +174,12 @@ export class HttpSource implements Source {
 
 /* ---- tiles ---- */
 
-export const TILE_PIXELS = 1024;
-export const RECT_BYTES = 24;
-export const PAINTED = 1,
-  OPEN = 2,
-  MOMENT = 4,
-  PREVIEW = 8,
-  GROUP = 16,
-  COUNTER = 32,
-  CHOSEN = 64, // these two by the page: byte 23 is a colour that the user chose for the name;
+/** Flags of a rectangle that the page sets itself, beside those that tiles come with. */
+export const CHOSEN = 64, // the byte AT_SRC is a colour that the user chose for the name
   FADED = 128, // other names are highlighted
-  UNREAD = 256; // the row is not read: its number means nothing (of what is under the pointer only; a tile says it of all)
+  // the row is not read: its number means nothing (of what is under the pointer only; a tile says
+  // it of all)
+  UNREAD = 256;
 /** Nothing can be asked about these. */
 export const NO_EVENT = COUNTER | PREVIEW | UNREAD;
 const LABEL_PIXELS = 20;
@@ -210,7 +222,8 @@ export const palettes: Uint32Array[] = [];
 /** Tiles come in the order in which they were asked for. */
 export function parseTiles(report: number, k: number, asked: Wanted[], bytes: ArrayBuffer): Tile[] {
   const u32 = new Uint32Array(bytes, 0, bytes.byteLength >> 2);
-  if (u32[0] !== 0x31545357) throw new ServerError("The server sent tiles that this page does not know; reload it.");
+  if (u32[0] !== TILE_MAGIC)
+    throw new ServerError("The server sent tiles that this page does not know; reload it.");
   const tileN = u32[1],
     nameN = u32[2],
     colours = u32[4];
@@ -247,14 +260,19 @@ export function parseTiles(report: number, k: number, asked: Wanted[], bytes: Ar
   let offset = at * 4;
   for (const t of tiles) {
     const size = t.rects * RECT_BYTES;
-    t.bytes = bytes.slice(offset, offset + size); // so that one tile can be let go without the others
+    // so that one tile can be let go without the others
+    t.bytes = bytes.slice(offset, offset + size);
     offset += size;
     t.f32 = new Float32Array(t.bytes);
     t.u32 = new Uint32Array(t.bytes);
     t.u8 = new Uint8Array(t.bytes);
     for (const l of t.levels)
       for (let r = l.from; r < l.from + l.n; r++)
-        if (t.f32[r * 6 + 1] - t.f32[r * 6] >= LABEL_PIXELS && !(t.u8[r * 24 + 22] & (PREVIEW | COUNTER))) l.wide.push(r);
+        if (
+          t.f32[r * RECT_WORDS + AT_X1] - t.f32[r * RECT_WORDS + AT_X0] >= LABEL_PIXELS &&
+          !(t.u8[r * RECT_BYTES + AT_FLAGS] & (PREVIEW | COUNTER))
+        )
+          l.wide.push(r);
   }
   const text = new TextDecoder();
   const known = (names[report] ??= new Map());
@@ -272,31 +290,42 @@ export interface Wanted {
   report: number;
   lane: number;
   levels: number;
-  of?: number; // only events with these names of that lane; `lane` is then a number of the page's own
+  // only events with these names of that lane; `lane` is then a number of the page's own
+  of?: number;
   ids?: number[];
 }
 
-/** What the user said of names, by report: their numbers with the colour chosen, and those that are highlighted (null: all are as usual). */
+/**
+ * What the user said of names, by report: their numbers with the colour chosen, and those that are
+ * highlighted (null: all are as usual).
+ */
 export const chosen: Map<number, number>[] = [];
 export const lit: (Set<number> | null)[] = [];
 
-/** Note in a tile which of its rectangles have a chosen colour, and which are faded because others are highlighted. */
+/**
+ * Note in a tile which of its rectangles have a chosen colour, and which are faded because others
+ * are highlighted.
+ */
 export function mark(t: Tile): void {
   const colors = chosen[t.report],
     bright = lit[t.report];
   if (!colors && !bright && !t.marked) return;
   t.marked = true;
   for (let at = 0; at < t.u8.length; at += RECT_BYTES) {
-    const name = t.u32[(at >> 2) + 4],
-      flags = t.u8[at + 22] & ~(CHOSEN | FADED);
+    const name = t.u32[at / 4 + AT_NAME],
+      flags = t.u8[at + AT_FLAGS] & ~(CHOSEN | FADED);
     if (flags & (COUNTER | PREVIEW)) continue;
     const color = colors?.get(name);
-    t.u8[at + 22] = flags | (color === undefined ? 0 : CHOSEN) | (bright && !bright.has(name) ? FADED : 0);
-    if (color !== undefined) t.u8[at + 23] = color;
+    t.u8[at + AT_FLAGS] =
+      flags | (color === undefined ? 0 : CHOSEN) | (bright && !bright.has(name) ? FADED : 0);
+    if (color !== undefined) t.u8[at + AT_SRC] = color;
   }
 }
 
-/** Keeps tiles, asks for those that are missing in as few requests as possible, and drops what was not used for long. */
+/**
+ * Keeps tiles, asks for those that are missing in as few requests as possible, and drops what was
+ * not used for long.
+ */
 export class TileCache {
   private tiles = new Map<string, Tile>();
   private flying = new Set<string>();
@@ -330,7 +359,10 @@ export class TileCache {
     return this.flying.size > 0;
   }
 
-  /** Have all tiles of a report asked for again at the next frame that shows them; until then they are as they were. */
+  /**
+   * Have all tiles of a report asked for again at the next frame that shows them; until then they
+   * are as they were.
+   */
   renew(report: number): void {
     for (const t of this.tiles.values()) if (t.report === report) t.asked = 0;
   }
@@ -343,8 +375,9 @@ export class TileCache {
   private ahead: AbortController | null = null; // of what was asked for ahead
 
   /**
-   * Ask for what of these lanes is not there, for tiles first..last of scale k. `ahead`: in case they are looked at; what is wanted
-   * now does not wait for these: a browser has but six connections to a server.
+   * Ask for what of these lanes is not there, for tiles first..last of scale k. `ahead`: in case
+   * they are looked at; what is wanted now does not wait for these: a browser has but six
+   * connections to a server.
    */
   want(lanes: Wanted[], k: number, first: number, last: number, ahead = false): void {
     const byReport = new Map<string, Wanted[]>();
@@ -365,15 +398,41 @@ export class TileCache {
     if (byReport.size && ahead) this.ahead ??= new AbortController();
     for (const [g, list] of byReport) {
       const [report, index] = g.split(" ").map(Number);
-      for (let i = 0; i < list.length; i += 64) void this.fetch(report, k, index, list.slice(i, i + 64), ahead ? this.ahead!.signal : undefined);
+      for (let i = 0; i < list.length; i += 64)
+        void this.fetch(
+          report,
+          k,
+          index,
+          list.slice(i, i + 64),
+          ahead ? this.ahead!.signal : undefined,
+        );
     }
   }
 
-  private async fetch(report: number, k: number, index: number, lanes: Wanted[], signal?: AbortSignal): Promise<void> {
+  private async fetch(
+    report: number,
+    k: number,
+    index: number,
+    lanes: Wanted[],
+    signal?: AbortSignal,
+  ): Promise<void> {
     const keys = lanes.map((w) => this.key(report, w.lane, k, index));
     keys.forEach((key) => this.flying.add(key));
     try {
-      const bytes = await this.source.tiles({ r: report, k, i: index, n: 1, lanes: lanes.map((w) => `${w.of ?? w.lane}.${w.levels}${(w.ids ?? []).map((id) => `~${id}`).join("")}`).join(",") }, signal);
+      const bytes = await this.source.tiles(
+        {
+          r: report,
+          k,
+          i: index,
+          n: 1,
+          lanes: lanes
+            .map(
+              (w) => `${w.of ?? w.lane}.${w.levels}${(w.ids ?? []).map((id) => `~${id}`).join("")}`,
+            )
+            .join(","),
+        },
+        signal,
+      );
       for (const t of parseTiles(report, k, lanes, bytes)) {
         this.put(t);
         if (t.reading) this.onReading();

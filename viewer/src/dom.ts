@@ -1,9 +1,16 @@
-/** Building elements without a framework: h("button", {class: "x", onclick: f}, "text", child). Text is always text. */
+/**
+ * Building elements without a framework: h("button", {class: "x", onclick: f}, "text", child). Text
+ * is always text.
+ */
 
 type Props = Record<string, unknown>;
 type Child = Node | string | number | null | undefined | false;
 
-export function h<K extends keyof HTMLElementTagNameMap>(tag: K, props?: Props | null, ...children: (Child | Child[])[]): HTMLElementTagNameMap[K] {
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  props?: Props | null,
+  ...children: (Child | Child[])[]
+): HTMLElementTagNameMap[K] {
   const e = document.createElement(tag);
   for (const [k, v] of Object.entries(props ?? {})) {
     if (v === undefined || v === null || v === false) continue;
@@ -18,7 +25,9 @@ export function h<K extends keyof HTMLElementTagNameMap>(tag: K, props?: Props |
 }
 
 export function add(e: Element, children: (Child | Child[])[]): void {
-  for (const c of children.flat()) if (c !== null && c !== undefined && c !== false) e.append(typeof c === "object" ? c : String(c));
+  for (const c of children.flat())
+    if (c !== null && c !== undefined && c !== false)
+      e.append(typeof c === "object" ? c : String(c));
 }
 
 /** Where the focus is inside of an element: which child, of that which... */
@@ -26,11 +35,15 @@ function focusPath(e: Element): number[] | null {
   const path: number[] = [];
   let at = document.activeElement;
   if (!at || at === e || !e.contains(at)) return null;
-  for (; at && at !== e; at = at.parentElement) path.unshift(at.parentElement ? [...at.parentElement.children].indexOf(at) : 0);
+  for (; at && at !== e; at = at.parentElement)
+    path.unshift(at.parentElement ? [...at.parentElement.children].indexOf(at) : 0);
   return path;
 }
 
-/** Put other children into an element. Who works by keyboard stays where they were: at the control that now stands in that place. */
+/**
+ * Put other children into an element. Who works by keyboard stays where they were: at the control
+ * that now stands in that place.
+ */
 export function fill(e: Element, ...children: (Child | Child[])[]): void {
   const path = focusPath(e),
     was = document.activeElement?.tagName;
@@ -51,18 +64,29 @@ const release = (): void => {
   window.setTimeout(() => then.forEach((f) => f())); // after the click, which follows
 };
 
-window.addEventListener("pointerdown", (e) => (held = (e.target as Element).closest("button, a, tr")), true);
+window.addEventListener(
+  "pointerdown",
+  (e) => (held = (e.target as Element).closest("button, a, tr")),
+  true,
+);
 for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, release, true);
 window.addEventListener("blur", release); // of the window alone
-window.addEventListener("pointermove", (e) => held && !e.buttons && release(), true); // let go of where nobody told
+/* Let go of where no event said so. */
+window.addEventListener("pointermove", (e) => held && !e.buttons && release(), true);
 
-/** Resolves when the pointer holds nothing inside of `e`: a button that is made anew between press and release is never clicked. */
+/**
+ * Resolves when the pointer holds nothing inside of `e`: a button that is made anew between press
+ * and release is never clicked.
+ */
 export function released(e: Element): Promise<void> {
   return held && e.contains(held) ? new Promise((f) => waiting.push(f)) : Promise.resolve();
 }
 
 /** Call `f` once `ms` after the last of a burst of calls. */
-export function later<A extends unknown[]>(ms: number, f: (...args: A) => void): (...args: A) => void {
+export function later<A extends unknown[]>(
+  ms: number,
+  f: (...args: A) => void,
+): (...args: A) => void {
   let timer = 0;
   return (...args: A) => {
     clearTimeout(timer);

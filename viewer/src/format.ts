@@ -7,6 +7,11 @@ const UNITS: [number, string][] = [
   [1, "ns"],
 ];
 
+function fourDigits(v: number): string {
+  if (Math.abs(v) >= 100) return v.toFixed(1);
+  return Math.abs(v) >= 10 ? v.toFixed(2) : v.toFixed(3);
+}
+
 /** A duration with three to four significant digits: "12.34 ms". */
 export function duration(ns: number): string {
   const a = Math.abs(ns);
@@ -17,7 +22,7 @@ export function duration(ns: number): string {
   for (const [size, unit] of UNITS)
     if (a >= size || size === 1) {
       const v = ns / size;
-      return `${size === 1 ? Math.round(v) : Math.abs(v) >= 100 ? v.toFixed(1) : Math.abs(v) >= 10 ? v.toFixed(2) : v.toFixed(3)} ${unit}`;
+      return `${size === 1 ? Math.round(v) : fourDigits(v)} ${unit}`;
     }
   return "0 ns";
 }
@@ -31,21 +36,34 @@ export function moment(ns: number): string {
   return `${sign}${s}.${rest.slice(0, 3)} ${rest.slice(3, 6)} ${rest.slice(6)} s`;
 }
 
-/** A moment with as many digits as a step of `step` ns calls for, in the unit that suits times of the size `around`. */
+/**
+ * A moment with as many digits as a step of `step` ns calls for, in the unit that suits times of
+ * the size `around`.
+ */
 export function tick(ns: number, step: number, around = Math.abs(ns)): string {
   const [size, unit] = UNITS.find(([u]) => around >= u) ?? UNITS[3];
   const digits = Math.max(0, Math.min(9, Math.ceil(-Math.log10(step / size) - 1e-9)));
   return `${(ns / size).toFixed(digits)} ${unit}`;
 }
 
-const SIZES: Record<string, number> = { min: 60e9, s: 1e9, ms: 1e6, "µs": 1e3, us: 1e3, ns: 1 };
+const SIZES: Record<string, number> = { min: 60e9, s: 1e9, ms: 1e6, µs: 1e3, us: 1e3, ns: 1 };
 
-/** A moment as people write it: "1.25 s", "310ms", "2 min 3 s", "1.234 567 s"; seconds without a unit. Null when it is none. */
+/**
+ * A moment as people write it: "1.25 s", "310ms", "2 min 3 s", "1.234 567 s"; seconds without a
+ * unit. Null when it is none.
+ */
 export function parseTime(text: string): number | null {
-  const s = text.trim().replace(/μ/g, "µ").replace(/(\d)[\s\u202f]+(?=\d)/g, "$1");
-  if (!/^-?(\d+\.?\d*|\.\d+)\s*(min|ms|µs|us|ns|s)?(\s+(\d+\.?\d*)\s*(ms|µs|us|ns|s))*$/.test(s)) return null;
+  const s = text
+    .trim()
+    .replace(/μ/g, "µ")
+    .replace(/(\d)[\s\u202f]+(?=\d)/g, "$1");
+  if (!/^-?(\d+\.?\d*|\.\d+)\s*(min|ms|µs|us|ns|s)?(\s+(\d+\.?\d*)\s*(ms|µs|us|ns|s))*$/.test(s))
+    return null;
   let sum = 0;
-  for (const [, number, unit] of s.replace(/^-/, "").matchAll(/(\d+\.?\d*|\.\d+)\s*(min|ms|µs|us|ns|s)?/g)) sum += Number(number) * SIZES[unit ?? "s"];
+  for (const [, number, unit] of s
+    .replace(/^-/, "")
+    .matchAll(/(\d+\.?\d*|\.\d+)\s*(min|ms|µs|us|ns|s)?/g))
+    sum += Number(number) * SIZES[unit ?? "s"];
   return Math.round(s.startsWith("-") ? -sum : sum);
 }
 
@@ -65,7 +83,9 @@ export function bytes(n: number): string {
 
 export function percent(part: number): string {
   const p = part * 100;
-  return `${p >= 99.95 || p === 0 ? p.toFixed(0) : p >= 10 ? p.toFixed(1) : p >= 0.01 ? p.toFixed(2) : "<0.01"} %`;
+  if (p >= 99.95 || p === 0) return `${p.toFixed(0)} %`;
+  if (p >= 10) return `${p.toFixed(1)} %`;
+  return p >= 0.01 ? `${p.toFixed(2)} %` : "<0.01 %";
 }
 
 /** A plain number of a counter. */
@@ -83,8 +103,12 @@ export function value(v: number, unit: string): string {
   return unit ? `${plain(v)} ${unit}` : plain(v);
 }
 
-/* Controls, and what reorders or hides text: shown as pictures or escapes, so that a name can only look like itself. */
-const DISTURBING = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
+/*
+ * Controls, and what reorders or hides text: shown as pictures or escapes, so that a name can only
+ * look like itself.
+ */
+const DISTURBING =
+  /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
 
 export function clean(s: string, most = 0): string {
   if (most && s.length > most) {
@@ -94,6 +118,8 @@ export function clean(s: string, most = 0): string {
   }
   return s.replace(DISTURBING, (c) => {
     const code = c.charCodeAt(0);
-    return code < 0x20 ? String.fromCharCode(0x2400 + code) : `⟨U+${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
+    return code < 0x20
+      ? String.fromCharCode(0x2400 + code)
+      : `⟨U+${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
   });
 }

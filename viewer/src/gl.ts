@@ -1,10 +1,32 @@
 /**
- * Rectangles by WebGL2: each tile is a buffer of instances as the server sent it, and zooming and panning are uniforms. Where there is
- * no WebGL2, or only one that the processor emulates, the same calls write pixels.
+ * Rectangles by WebGL2: each tile is a buffer of instances as the server sent it, and zooming and
+ * panning are uniforms. Where there is no WebGL2, or only one that the processor emulates, the same
+ * calls write pixels.
  */
 
-import { CHOSEN, COUNTER, FADED, GROUP, MOMENT, PAINTED, PREVIEW, RECT_BYTES, type Tile } from "./data";
-import { CLASS_CHOSEN, CLASS_OWN, CLASS_REPORT, CLASS_STATE, paletteBytes } from "./colors";
+import {
+  AT_COLOR,
+  AT_EVENT,
+  AT_FILL,
+  AT_FLAGS,
+  AT_HIGH,
+  AT_NAME,
+  AT_SRC,
+  AT_X0,
+  AT_X1,
+  CLASS_OWN,
+  CLASS_STATE,
+  COUNTER,
+  GROUP,
+  MOMENT,
+  NAME_OURS,
+  PAINTED,
+  PREVIEW,
+  RECT_BYTES,
+  RECT_WORDS,
+} from "generated/constants";
+import { CHOSEN, FADED, type Tile } from "./data";
+import { CLASS_CHOSEN, CLASS_REPORT, paletteBytes } from "./colors";
 
 /** How much of its colour something has that is shown only to say that it was there. */
 const LIGHT_PART = 0.4;
@@ -60,7 +82,8 @@ void main() {
   float y0 = place.z, y1 = place.z + place.w;
   uint flags = look.z;
   bool group = (flags & ${GROUP}u) != 0u;
-  bool parts = group && cls == ${CLASS_STATE} && (flags & ${PREVIEW | CHOSEN | FADED}u) == 0u && tint < 0;
+  bool plain = (flags & ${PREVIEW | CHOSEN | FADED}u) == 0u && tint < 0;
+  bool parts = group && cls == ${CLASS_STATE} && plain;
   if ((flags & ${COUNTER}u) != 0u) {
     float low = (range.y - axis.x) / axis.y, high = (range.x - axis.x) / axis.y;
     y0 = place.z + place.w * (1.0 - clamp(high, 0.0, 1.0)) - 0.5;
@@ -73,15 +96,20 @@ void main() {
   vec2 p = vec2(mix(x0, x1, corner.x), mix(y0, y1, corner.y));
   at = (p - vec2(x0, y0));
   extent = vec2(x1 - x0, y1 - y0);
-  int row = (flags & ${PAINTED}u) != 0u ? paint : (name >> 30) == 2u && (flags & ${COUNTER}u) == 0u && cls != ${CLASS_STATE} ? ${CLASS_OWN} : cls;
-  int column = (flags & ${COUNTER}u) != 0u ? shift : row == ${CLASS_OWN} ? int(name & 255u) : int(look.x);
+  bool counter = (flags & ${COUNTER}u) != 0u;
+  bool ours = (name >> 30) == ${NAME_OURS}u && !counter && cls != ${CLASS_STATE};
+  int row = (flags & ${PAINTED}u) != 0u ? paint : ours ? ${CLASS_OWN} : cls;
+  int column = counter ? shift : row == ${CLASS_OWN} ? int(name & 255u) : int(look.x);
   if ((flags & ${CHOSEN}u) != 0u || tint >= 0) {
     column = (flags & ${CHOSEN}u) != 0u ? int(look.w) : tint;
     row = ${CLASS_CHOSEN};
   }
   color = texelFetch(palette, ivec2(column, row), 0);
   /* Of many at once no single one's colour should speak. */
-  if (group && !parts && row != ${CLASS_OWN} && row != ${CLASS_CHOSEN}) color = mix(color, texelFetch(palette, ivec2(row == cls ? 40 : column, row), 0), cls == 0 ? 0.0 : 0.8);
+  if (group && !parts && row != ${CLASS_OWN} && row != ${CLASS_CHOSEN}) {
+    vec4 common = texelFetch(palette, ivec2(row == cls ? 40 : column, row), 0);
+    color = mix(color, common, cls == 0 ? 0.0 : 0.8);
+  }
   if ((flags & ${PREVIEW}u) != 0u) color = vec4(texelFetch(palette, ivec2(40, cls), 0).rgb, 0.5);
   else if ((flags & ${COUNTER}u) != 0u) color.a = 0.85;
   if ((flags & ${FADED}u) != 0u) color = vec4(mix(color.rgb, vec3(0.5), 0.55), 0.25);
@@ -128,7 +156,12 @@ export class GLPainter implements Painter {
 
   /** Null where there is none, or unless `any` where the processor would emulate it. */
   static make(canvas: HTMLCanvasElement, any: boolean): GLPainter | null {
-    const gl = canvas.getContext("webgl2", { alpha: false, antialias: false, failIfMajorPerformanceCaveat: !any, powerPreference: "high-performance" });
+    const gl = canvas.getContext("webgl2", {
+      alpha: false,
+      antialias: false,
+      failIfMajorPerformanceCaveat: !any,
+      powerPreference: "high-performance",
+    });
     try {
       return gl && (any || !GLPainter.emulated(gl)) ? new GLPainter(gl) : null;
     } catch {
@@ -138,7 +171,9 @@ export class GLPainter implements Painter {
 
   private static emulated(gl: WebGL2RenderingContext): boolean {
     const info = gl.getExtension("WEBGL_debug_renderer_info");
-    return /swiftshader|llvmpipe|softpipe|software|basic render/i.test(String(gl.getParameter(info ? info.UNMASKED_RENDERER_WEBGL : gl.RENDERER)));
+    return /swiftshader|llvmpipe|softpipe|software|basic render/i.test(
+      String(gl.getParameter(info ? info.UNMASKED_RENDERER_WEBGL : gl.RENDERER)),
+    );
   }
 
   private constructor(private gl: WebGL2RenderingContext) {
@@ -146,15 +181,18 @@ export class GLPainter implements Painter {
       const s = gl.createShader(type)!;
       gl.shaderSource(s, source);
       gl.compileShader(s);
-      if (!gl.getShaderParameter(s, gl.COMPILE_STATUS)) throw new Error(gl.getShaderInfoLog(s) ?? "shader");
+      if (!gl.getShaderParameter(s, gl.COMPILE_STATUS))
+        throw new Error(gl.getShaderInfoLog(s) ?? "shader");
       return s;
     };
     this.program = gl.createProgram()!;
     gl.attachShader(this.program, shader(gl.VERTEX_SHADER, VERTEX));
     gl.attachShader(this.program, shader(gl.FRAGMENT_SHADER, FRAGMENT));
     gl.linkProgram(this.program);
-    if (!gl.getProgramParameter(this.program, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(this.program) ?? "program");
-    for (const n of ["size", "place", "axis", "cls", "paint", "shift", "tint", "least", "palette"]) this.u[n] = gl.getUniformLocation(this.program, n);
+    if (!gl.getProgramParameter(this.program, gl.LINK_STATUS))
+      throw new Error(gl.getProgramInfoLog(this.program) ?? "program");
+    for (const n of ["size", "place", "axis", "cls", "paint", "shift", "tint", "least", "palette"])
+      this.u[n] = gl.getUniformLocation(this.program, n);
     this.palette = gl.createTexture();
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
@@ -174,7 +212,17 @@ export class GLPainter implements Painter {
     const gl = this.gl;
     gl.bindTexture(gl.TEXTURE_2D, this.palette);
     const bytes = paletteBytes(dark, palettes);
-    gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, 256, bytes.length / 1024, 0, gl.RGBA, gl.UNSIGNED_BYTE, bytes);
+    gl.texImage2D(
+      gl.TEXTURE_2D,
+      0,
+      gl.RGBA,
+      256,
+      bytes.length / 1024,
+      0,
+      gl.RGBA,
+      gl.UNSIGNED_BYTE,
+      bytes,
+    );
     gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, gl.NEAREST);
     gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, gl.NEAREST);
   }
@@ -221,9 +269,9 @@ export class GLPainter implements Painter {
       const o = level.from * RECT_BYTES;
       gl.bindBuffer(gl.ARRAY_BUFFER, v.buffer);
       gl.vertexAttribPointer(0, 2, gl.FLOAT, false, RECT_BYTES, o);
-      gl.vertexAttribPointer(1, 2, gl.FLOAT, false, RECT_BYTES, o + 8);
-      gl.vertexAttribIPointer(2, 1, gl.UNSIGNED_INT, RECT_BYTES, o + 16);
-      gl.vertexAttribIPointer(3, 4, gl.UNSIGNED_BYTE, RECT_BYTES, o + 20);
+      gl.vertexAttribPointer(1, 2, gl.FLOAT, false, RECT_BYTES, o + AT_EVENT * 4);
+      gl.vertexAttribIPointer(2, 1, gl.UNSIGNED_INT, RECT_BYTES, o + AT_NAME * 4);
+      gl.vertexAttribIPointer(3, 4, gl.UNSIGNED_BYTE, RECT_BYTES, o + AT_COLOR);
       v.from = level.from;
     }
     const x0 = Math.max(0, b.clip ? b.clip[0] : 0),
@@ -235,7 +283,12 @@ export class GLPainter implements Painter {
       c = gl.canvas.height;
     const sx = Math.round(x0 * r),
       sy = Math.round(c - y1 * r);
-    gl.scissor(sx, sy, Math.max(1, Math.round(x1 * r) - sx), Math.max(1, Math.round(c - y0 * r) - sy));
+    gl.scissor(
+      sx,
+      sy,
+      Math.max(1, Math.round(x1 * r) - sx),
+      Math.max(1, Math.round(c - y0 * r) - sy),
+    );
     gl.uniform4f(this.u.place, b.x, b.scale, b.y, b.h);
     gl.uniform2f(this.u.axis, b.low, Math.max(b.high - b.low, 1e-30));
     gl.uniform1i(this.u.cls, b.cls);
@@ -258,18 +311,24 @@ export class GLPainter implements Painter {
 }
 
 /**
- * The same by plain writing of pixels, row by row: a row of the page is a small image, which stays in the processor's cache until it is
- * whole. Tiles have at most one rectangle a pixel and level, and these begin at few different heights, so lines of pixels are copies of
- * the line above but for those that begin there. Where WebGL2 is emulated by the processor, this is many times faster.
+ * The same by plain writing of pixels, row by row: a row of the page is a small image, which stays
+ * in the processor's cache until it is whole. Tiles have at most one rectangle a pixel and level,
+ * and these begin at few different heights, so lines of pixels are copies of the line above but for
+ * those that begin there. Where WebGL2 is emulated by the processor, this is many times faster.
  */
 export class PixelPainter implements Painter {
   readonly kind = "canvas";
-  /** Text goes onto the same canvas: a second one would cost as much memory again, and laying one over the other as much time. */
+  /**
+   * Text goes onto the same canvas: a second one would cost as much memory again, and laying one
+   * over the other as much time.
+   */
   readonly context: CanvasRenderingContext2D;
   private image: ImageData | null = null;
   private px = new Uint32Array(0);
   private palette = new Uint8Array(0);
-  private plain = new Uint32Array(0); // the palette's colours as pixels: as they are, darker, as groups have them, as what hardly shows
+  // the palette's colours as pixels: as they are, darker, as groups have them, as what hardly
+  // shows
+  private plain = new Uint32Array(0);
   private dark = new Uint32Array(0);
   private grouped = new Uint32Array(0);
   private light = new Uint32Array(0);
@@ -319,7 +378,12 @@ export class PixelPainter implements Painter {
         base = ((i >> 8) * 256 + 40) * 4;
       this.plain[i] = this.pack(r, g, b, 1);
       this.dark[i] = this.pack(r * 0.82, g * 0.82, b * 0.82, 1);
-      this.grouped[i] = this.pack(r + (p[base] - r) * 0.8, g + (p[base + 1] - g) * 0.8, b + (p[base + 2] - b) * 0.8, 1);
+      this.grouped[i] = this.pack(
+        r + (p[base] - r) * 0.8,
+        g + (p[base + 1] - g) * 0.8,
+        b + (p[base + 2] - b) * 0.8,
+        1,
+      );
       this.light[i] = this.pack(r, g, b, LIGHT_PART);
     }
   }
@@ -343,7 +407,8 @@ export class PixelPainter implements Painter {
   }
 
   private flush(): void {
-    if (this.lines) this.context.putImageData(this.image!, 0, this.top, 0, 0, this.width, this.lines);
+    if (this.lines)
+      this.context.putImageData(this.image!, 0, this.top, 0, 0, this.width, this.lines);
     this.lines = 0;
   }
 
@@ -360,27 +425,46 @@ export class PixelPainter implements Painter {
     this.px.fill(this.back, 0, this.lines * this.width);
   }
 
-  /** A colour over the background, as the image has it (little-endian, like every machine that runs a browser). */
+  /**
+   * A colour over the background, as the image has it (little-endian, like every machine that
+   * runs a browser).
+   */
   private pack(r: number, g: number, b: number, alpha: number): number {
     const [br, bg, bb] = this.backColor,
       rest = 1 - alpha;
-    return ((255 << 24) | (Math.round(b * alpha + bb * rest) << 16) | (Math.round(g * alpha + bg * rest) << 8) | Math.round(r * alpha + br * rest)) >>> 0;
+    return (
+      ((255 << 24) |
+        (Math.round(b * alpha + bb * rest) << 16) |
+        (Math.round(g * alpha + bg * rest) << 8) |
+        Math.round(r * alpha + br * rest)) >>>
+      0
+    );
   }
 
   /** Where in the palette a rectangle's colour is. */
   private place(t: Tile, r: number, flags: number, b: Batch): number {
-    if (flags & CHOSEN) return CLASS_CHOSEN * 256 + t.u8[r * 24 + 23];
+    if (flags & CHOSEN) return CLASS_CHOSEN * 256 + t.u8[r * RECT_BYTES + AT_SRC];
     if (b.tint >= 0) return CLASS_CHOSEN * 256 + b.tint;
     if (flags & COUNTER) return b.cls * 256 + b.shift;
     if (flags & PREVIEW) return b.cls * 256 + 40;
-    if (flags & PAINTED) return (CLASS_REPORT + t.report) * 256 + t.u8[r * 24 + 20];
-    if (b.cls !== CLASS_STATE && t.u32[r * 6 + 4] >>> 30 === 2) return CLASS_OWN * 256 + (t.u32[r * 6 + 4] & 255);
-    return b.cls * 256 + t.u8[r * 24 + 20];
+    if (flags & PAINTED) return (CLASS_REPORT + t.report) * 256 + t.u8[r * RECT_BYTES + AT_COLOR];
+    if (b.cls !== CLASS_STATE && t.u32[r * RECT_WORDS + AT_NAME] >>> 30 === NAME_OURS)
+      return CLASS_OWN * 256 + (t.u32[r * RECT_WORDS + AT_NAME] & 255);
+    return b.cls * 256 + t.u8[r * RECT_BYTES + AT_COLOR];
   }
 
   private color(at: number, flags: number, b: Batch): number {
-    if (b.cls === CLASS_STATE && flags & GROUP && !(flags & (FADED | PREVIEW | CHOSEN)) && b.tint < 0) return this.light[at];
-    if (!(flags & (FADED | PREVIEW | COUNTER | MOMENT))) return flags & GROUP && at >> 8 === b.cls && b.cls !== CLASS_OWN && b.cls !== 0 ? this.grouped[at] : this.plain[at];
+    if (
+      b.cls === CLASS_STATE &&
+      flags & GROUP &&
+      !(flags & (FADED | PREVIEW | CHOSEN)) &&
+      b.tint < 0
+    )
+      return this.light[at];
+    if (!(flags & (FADED | PREVIEW | COUNTER | MOMENT)))
+      return flags & GROUP && at >> 8 === b.cls && b.cls !== CLASS_OWN && b.cls !== 0
+        ? this.grouped[at]
+        : this.plain[at];
     const [r, g, c] = this.palette.subarray(at * 4, at * 4 + 3);
     if (flags & PREVIEW) return this.pack(r, g, c, 0.5);
     if (flags & FADED) return this.pack((r + 156) / 2.2, (g + 156) / 2.2, (c + 156) / 2.2, 0.25);
@@ -406,7 +490,7 @@ export class PixelPainter implements Painter {
       high = level.from + level.n;
     while (r < high) {
       const mid = (r + high) >> 1;
-      if (x + f[mid * 6 + 1] * scale < left - 1) r = mid + 1;
+      if (x + f[mid * RECT_WORDS + AT_X1] * scale < left - 1) r = mid + 1;
       else high = mid;
     }
     this.n = 0;
@@ -415,9 +499,9 @@ export class PixelPainter implements Painter {
       fill = this.colorsOf(b),
       states = b.cls === CLASS_STATE && b.tint < 0;
     for (const end = level.from + level.n; r < end; r++) {
-      const a = x + f[r * 6] * scale;
+      const a = x + f[r * RECT_WORDS + AT_X0] * scale;
       if (a >= right) break;
-      let z = x + f[r * 6 + 1] * scale;
+      let z = x + f[r * RECT_WORDS + AT_X1] * scale;
       const length = z - a;
       if (length > 3) z -= length > 10 ? 1 : length * 0.1;
       let from = (a + 0.001) | 0, // for what is left of 0 the next line holds
@@ -425,22 +509,50 @@ export class PixelPainter implements Painter {
       if (to <= from) to = from + 1;
       if (from < left) {
         from = left;
-        if (to <= from && a >= begin) to = from + 1; // begins in this tile, whose first pixel may be rounded up beyond it
+        // begins in this tile, whose first pixel may be rounded up beyond it
+        if (to <= from && a >= begin) to = from + 1;
       }
       if (to > right) to = right;
       if (to <= from) continue;
-      const busy = u8[r * 24 + 21],
-        flags = u8[r * 24 + 22];
+      const busy = u8[r * RECT_BYTES + AT_FILL],
+        flags = u8[r * RECT_BYTES + AT_FLAGS];
       if (flags & COUNTER) {
-        this.add(from, to, Math.max(y0, Math.round(low - b.h * Math.max(0, Math.min(1, (f[r * 6 + 2] - b.low) / Math.max(b.high - b.low, 1e-30))) * k)), fill[r]);
+        this.add(
+          from,
+          to,
+          Math.max(
+            y0,
+            Math.round(
+              low -
+                b.h *
+                  Math.max(
+                    0,
+                    Math.min(
+                      1,
+                      (f[r * RECT_WORDS + AT_HIGH] - b.low) / Math.max(b.high - b.low, 1e-30),
+                    ),
+                  ) *
+                  k,
+            ),
+          ),
+          fill[r],
+        );
       } else if (states && flags & GROUP && !(flags & (PREVIEW | CHOSEN | FADED))) {
         /* How much of it was on a core, and lighter what was most of the rest. */
         this.add(from, to, y0, fill[r]);
-        if (busy) this.add(from, to, Math.max(y0, Math.round(low - (b.h * k * busy) / 255)), this.plain[b.cls * 256]);
+        if (busy)
+          this.add(
+            from,
+            to,
+            Math.max(y0, Math.round(low - (b.h * k * busy) / 255)),
+            this.plain[b.cls * 256],
+          );
       } else {
-        const up = busy === 255 ? y0 : Math.max(y0, Math.round(low - b.h * k * Math.max(busy / 255, 0.12)));
+        const up =
+          busy === 255 ? y0 : Math.max(y0, Math.round(low - b.h * k * Math.max(busy / 255, 0.12)));
         this.add(from, to, up, fill[r]);
-        if (length > 4 * k && !(flags & (PREVIEW | FADED))) this.edge(from, to, up, a >= left, this.dark[this.place(t, r, flags, b)]);
+        if (length > 4 * k && !(flags & (PREVIEW | FADED)))
+          this.edge(from, to, up, a >= left, this.dark[this.place(t, r, flags, b)]);
       }
     }
     if (b.mixed) this.paintOver(y0, y1, low);
@@ -460,7 +572,7 @@ export class PixelPainter implements Painter {
     if (kept?.key === key) return kept.fill;
     const fill = new Uint32Array(tile.rects);
     for (let r = 0; r < tile.rects; r++) {
-      const flags = tile.u8[r * 24 + 22];
+      const flags = tile.u8[r * RECT_BYTES + AT_FLAGS];
       fill[r] = this.color(this.place(tile, r, flags, b), flags, b);
     }
     tile.gl = { key, fill };
@@ -470,9 +582,19 @@ export class PixelPainter implements Painter {
   private add(from: number, to: number, up: number, color: number): void {
     let { n } = this;
     if (n) {
-      /* Of two in one pixel the later stands in front; what of the earlier would begin below it is hidden. */
-      if (this.to[n - 1] > from) for (let i = n - 1; i >= 0 && i > n - 5; i--) if (this.to[i] > from && this.up[i] > up) this.to[i] = Math.max(this.from[i], from);
-      if (this.fill[n - 1] === color && this.to[n - 1] >= from && this.up[n - 1] === up && this.from[n - 1] <= from) {
+      /*
+       * Of two in one pixel the later stands in front; what of the earlier would begin below
+       * it is hidden.
+       */
+      if (this.to[n - 1] > from)
+        for (let i = n - 1; i >= 0 && i > n - 5; i--)
+          if (this.to[i] > from && this.up[i] > up) this.to[i] = Math.max(this.from[i], from);
+      if (
+        this.fill[n - 1] === color &&
+        this.to[n - 1] >= from &&
+        this.up[n - 1] === up &&
+        this.from[n - 1] <= from
+      ) {
         this.to[n - 1] = Math.max(this.to[n - 1], to);
         return;
       }
@@ -486,7 +608,9 @@ export class PixelPainter implements Painter {
   }
 
   private widen(): void {
-    const twice = <T extends Int32Array | Uint32Array>(old: T, fresh: T): T => (fresh.set(old), fresh);
+    const twice = <T extends Int32Array | Uint32Array>(old: T, fresh: T): T => (
+      fresh.set(old), fresh
+    );
     const n = this.n * 2;
     this.from = twice(this.from, new Int32Array(n));
     this.to = twice(this.to, new Int32Array(n));
@@ -519,12 +643,20 @@ export class PixelPainter implements Painter {
   /** The same where something is painted already that stays. */
   private paintOver(y0: number, y1: number, low: number): void {
     const { px, width } = this;
-    for (let i = 0; i < this.n; i++) for (let y = Math.max(y0, this.up[i]); y < y1; y++) px.fill(this.fill[i], y * width + this.from[i], y * width + this.to[i]);
+    for (let i = 0; i < this.n; i++)
+      for (let y = Math.max(y0, this.up[i]); y < y1; y++)
+        px.fill(this.fill[i], y * width + this.from[i], y * width + this.to[i]);
     this.paintEdges(y1, low);
   }
 
   private paintEdges(y1: number, low: number): void {
-    if (y1 === low) for (let i = 0; i < this.edges.length; i += 3) this.px.fill(this.edges[i + 2], (y1 - 1) * this.width + this.edges[i], (y1 - 1) * this.width + this.edges[i + 1]);
+    if (y1 === low)
+      for (let i = 0; i < this.edges.length; i += 3)
+        this.px.fill(
+          this.edges[i + 2],
+          (y1 - 1) * this.width + this.edges[i],
+          (y1 - 1) * this.width + this.edges[i + 1],
+        );
   }
 
   end(): void {

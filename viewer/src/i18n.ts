@@ -63,7 +63,8 @@ const EN = {
   functions: "Functions",
   diagnostics: "Diagnostics",
   session: "Session",
-  nothing_selected: "Click an event for its details, or drag over a stretch of time for its statistics.",
+  nothing_selected:
+    "Click an event for its details, or drag over a stretch of time for its statistics.",
   start: "Start",
   end: "End",
   duration: "Duration",
@@ -256,12 +257,14 @@ const EN = {
   reason: "Reason",
   waker: "Woken by",
   legend_states: "What threads do",
-  legend_groups: "Zoomed out, the height says how much of the time a thread was on a core; lighter above it is what it did most of the rest.",
+  legend_groups:
+    "Zoomed out, the height says how much of the time a thread was on a core; lighter above it is what it did most of the rest.",
   tip_group: "{0} [event|events], {1} busy",
   tip_longest: "longest: {0}",
   open_file: "Open a report or trace (or drop it on the page)",
   drop_here: "Drop a report here",
-  drop_more: "Reports of warpsight, and traces it can import: of Nsight Systems, PyTorch, Chrome, Perfetto, perf script. They go to where 'warpsight view' runs, and nowhere else.",
+  drop_more:
+    "Reports of warpsight, and traces it can import: of Nsight Systems, PyTorch, Chrome, Perfetto, perf script. They go to where 'warpsight view' runs, and nowhere else.",
   choose_file: "Choose files…",
   whole: "Whole report",
   compare: "Compare",
@@ -279,7 +282,8 @@ const EN = {
   only_a: "only A",
   only_b: "only B",
   compare_hint: "Compare what is selected now, or else in sight, instead of the whole report",
-  compare_same: "Both sides are the same: choose another report, or select a stretch and make it one side's.",
+  compare_same:
+    "Both sides are the same: choose another report, or select a stretch and make it one side's.",
   live: "live",
   importing: "Importing {0}: {1}",
   cancel: "Cancel",
@@ -294,7 +298,8 @@ const EN = {
   collect_gil: "Collect Python GIL trace",
   start_recording: "Start",
   stop_recording: "Stop",
-  record_hint: "Runs the command that 'warpsight view' was given, and shows its report as it grows.",
+  record_hint:
+    "Runs the command that 'warpsight view' was given, and shows its report as it grows.",
   recording: "Recording…",
   recorded: "Recorded as {0}",
   not_recorded: "There is no report (exit status {0}).",
@@ -572,7 +577,8 @@ const ZH: typeof EN = {
   tip_longest: "最长：{0}",
   open_file: "打开报告或跟踪文件（或拖放到页面上）",
   drop_here: "将报告拖放到此处",
-  drop_more: "warpsight 的报告，以及可导入的跟踪文件：Nsight Systems、PyTorch、Chrome、Perfetto、perf script。文件只会发送到运行 'warpsight view' 的机器。",
+  drop_more:
+    "warpsight 的报告，以及可导入的跟踪文件：Nsight Systems、PyTorch、Chrome、Perfetto、perf script。文件只会发送到运行 'warpsight view' 的机器。",
   choose_file: "选择文件…",
   whole: "整个报告",
   compare: "对比",
@@ -640,9 +646,15 @@ export function has(word: string): word is Word {
   return word in EN;
 }
 
-/** Places are {0}, {1}...; "{0} [event|events]" has the one word for "1" and the other for every other number. */
+/**
+ * Places are {0}, {1}...; "{0} [event|events]" has the one word for "1" and the other for every
+ * other number.
+ */
 export function t(word: Word, ...args: (string | number)[]): string {
-  const numbered = (language === "zh" ? ZH : EN)[word].replace(/(\{(\d)\}[^[]*)\[([^|]*)\|([^\]]*)\]/g, (_, before, i, one, many) => before + (String(args[Number(i)]) === "1" ? one : many));
+  const numbered = (language === "zh" ? ZH : EN)[word].replace(
+    /(\{(\d)\}[^[]*)\[([^|]*)\|([^\]]*)\]/g,
+    (_, before, i, one, many) => before + (String(args[Number(i)]) === "1" ? one : many),
+  );
   return numbered.replace(/\{(\d)\}/g, (_, i) => String(args[Number(i)] ?? ""));
 }
 

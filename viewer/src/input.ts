@@ -1,9 +1,10 @@
 /** Mouse, wheel and keys on the time line. */
 
+import { GROUP } from "generated/constants";
 import type { App, Hit } from "./app";
 import type { Row } from "./layout";
 import type { Timeline } from "./timeline";
-import { GROUP, NO_EVENT, type EventDetail, type Spot } from "./data";
+import { NO_EVENT, type EventDetail, type Spot } from "./data";
 import { askText, closeMenu, hideTip, showHelp, showMenu, showTip, toast, type Item } from "./menu";
 import { clean, parseTime, tick } from "./format";
 import { copied } from "./copy";
@@ -32,7 +33,11 @@ export class Input {
     area.addEventListener("contextmenu", (e) => this.menu(e));
     timeline.root.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
     timeline.axis.addEventListener("pointerdown", (e) => this.axisDown(e));
-    timeline.axis.addEventListener("dblclick", (e) => void this.editMarker(this.markerAt(e.clientX - timeline.axis.getBoundingClientRect().left)));
+    timeline.axis.addEventListener(
+      "dblclick",
+      (e) =>
+        void this.editMarker(this.markerAt(e.clientX - timeline.axis.getBoundingClientRect().left)),
+    );
     timeline.axis.addEventListener("contextmenu", (e) => this.axisMenu(e));
     window.addEventListener("keydown", (e) => this.keyDown(e));
     window.addEventListener("keyup", (e) => this.keys.delete(e.code));
@@ -58,7 +63,11 @@ export class Input {
     if (e.shiftKey) this.app.view.pan(dx || dy);
     else if (Math.abs(dx) > Math.abs(dy) * 1.5) this.app.view.pan(dx);
     else if (scrolls) this.timeline.setScroll(this.timeline.scroll + dy);
-    else this.app.view.zoom(x, Math.exp(Math.max(-1, Math.min(1, dy * (e.ctrlKey && Math.abs(dy) < 20 ? 0.01 : 0.0022)))));
+    else
+      this.app.view.zoom(
+        x,
+        Math.exp(Math.max(-1, Math.min(1, dy * (e.ctrlKey && Math.abs(dy) < 20 ? 0.01 : 0.0022)))),
+      );
   }
 
   /* ---- pointer ---- */
@@ -73,7 +82,11 @@ export class Input {
     } else if (e.button === 0) this.select(e);
   }
 
-  private follow(e: PointerEvent, move: (e: PointerEvent) => void, up: (e: PointerEvent) => void): void {
+  private follow(
+    e: PointerEvent,
+    move: (e: PointerEvent) => void,
+    up: (e: PointerEvent) => void,
+  ): void {
     const target = e.currentTarget as HTMLElement;
     target.setPointerCapture(e.pointerId);
     const end = (u: PointerEvent): void => {
@@ -141,7 +154,10 @@ export class Input {
     if (spot) this.app.select(hit.row.report, spot);
   }
 
-  /** The event that a rectangle stands for; of several the one nearest to the pointer, or the longest of very many. */
+  /**
+   * The event that a rectangle stands for; of several the one nearest to the pointer, or the
+   * longest of very many.
+   */
   private async spotOf(hit: Hit, x: number): Promise<Spot | null> {
     const o = this.app.offsets[hit.row.report],
       px = this.app.view.scale,
@@ -152,7 +168,9 @@ export class Input {
       lane: hit.lane.lane,
       level: hit.level,
       t0: Math.floor(single ? hit.t0 - o - 2 : at - px),
-      t1: Math.ceil(single ? Math.max(hit.t0 - o + 2, Math.min(hit.t1 - o, hit.t0 - o + px)) : at + px),
+      t1: Math.ceil(
+        single ? Math.max(hit.t0 - o + 2, Math.min(hit.t1 - o, hit.t0 - o + px)) : at + px,
+      ),
       limit: 200,
     });
     if (!r) return null;
@@ -240,7 +258,13 @@ export class Input {
   }
 
   private markerItems(i: number): Item[] {
-    return i < 0 ? [] : [[t("edit_marker"), () => void this.editMarker(i)], [t("remove_marker"), () => this.removeMarker(i)], null];
+    return i < 0
+      ? []
+      : [
+          [t("edit_marker"), () => void this.editMarker(i)],
+          [t("remove_marker"), () => this.removeMarker(i)],
+          null,
+        ];
   }
 
   private removeMarker(i: number): void {
@@ -279,7 +303,11 @@ export class Input {
   private axisMenu(e: MouseEvent): void {
     e.preventDefault();
     const x = e.clientX - this.timeline.axis.getBoundingClientRect().left;
-    showMenu(e.clientX, e.clientY, [...this.markerItems(this.markerAt(x)), this.addMarkerItem(this.app.view.t(x)), ...this.viewItems()]);
+    showMenu(e.clientX, e.clientY, [
+      ...this.markerItems(this.markerAt(x)),
+      this.addMarkerItem(this.app.view.t(x)),
+      ...this.viewItems(),
+    ]);
   }
 
   private async editMarker(i: number): Promise<void> {
@@ -293,13 +321,18 @@ export class Input {
   }
 
   async addMarker(): Promise<void> {
-    const time = this.timeline.snapped ?? this.app.pointer ?? this.app.selectedTime() ?? (this.app.view.t0 + this.app.view.t1) / 2;
+    const time =
+      this.timeline.snapped ??
+      this.app.pointer ??
+      this.app.selectedTime() ??
+      (this.app.view.t0 + this.app.view.t1) / 2;
     const marker = { time: Math.round(time), note: "" };
     this.app.markers.push(marker);
     this.app.markers.sort((a, b) => a.time - b.time);
     this.app.emit("draw");
     const note = await askText(t("marker_note"), "");
-    if (note === null) this.app.markers.splice(this.app.markers.indexOf(marker), 1); // given up
+    if (note === null)
+      this.app.markers.splice(this.app.markers.indexOf(marker), 1); // given up
     else marker.note = note;
     this.app.store();
     this.app.emit("markers");
@@ -316,7 +349,13 @@ export class Input {
       row = this.timeline.rowAt(y),
       spot = hit && !(hit.flags & NO_EVENT) ? await this.spotOf(hit, x) : null;
     if (hit && spot) this.app.select(hit.row.report, spot);
-    showMenu(e.clientX, e.clientY, [...(hit && spot ? this.eventItems(hit.row.report, spot, hit.lane.type) : []), ...this.markerItems(this.markerAt(x)), this.addMarkerItem(this.app.view.t(x)), ...this.viewItems(), ...this.rowItems(row)]);
+    showMenu(e.clientX, e.clientY, [
+      ...(hit && spot ? this.eventItems(hit.row.report, spot, hit.lane.type) : []),
+      ...this.markerItems(this.markerAt(x)),
+      this.addMarkerItem(this.app.view.t(x)),
+      ...this.viewItems(),
+      ...this.rowItems(row),
+    ]);
   }
 
   /** The same by keyboard: of the selected event, where that is. */
@@ -339,14 +378,28 @@ export class Input {
     const { app } = this;
     return [
       [t("zoom_to"), () => app.zoomToEvent()],
-      ...((spot.end > spot.start ? [[t("select_event"), () => app.selectTime(report, spot)]] : []) as Item[]),
+      ...((spot.end > spot.start
+        ? [[t("select_event"), () => app.selectTime(report, spot)]]
+        : []) as Item[]),
       [t("show_in_events"), () => this.onEvents([{ report, lane: spot.lane }])],
       [t("search_name"), () => this.onSearch(spot.name)],
       [t("events_of_name"), () => this.onEvents(this.lanesLike(type), spot.name)],
-      [app.highlight !== null ? t("unhighlight") : t("highlight"), () => void app.setHighlight(app.highlight !== null ? null : spot.name)],
-      { label: t("color_name"), now: app.stored.nameColors[spot.name], pick: (c) => void app.setNameColor(spot.name, c) },
-      [t("copy_text"), () => copied(`${clean(spot.name)}\t${spot.start}\t${spot.end - spot.start}`)],
-      ...((app.reports.length > 1 ? [[t("align_report"), () => app.setOffset(report, -spot.start)]] : []) as Item[]),
+      [
+        app.highlight !== null ? t("unhighlight") : t("highlight"),
+        () => void app.setHighlight(app.highlight !== null ? null : spot.name),
+      ],
+      {
+        label: t("color_name"),
+        now: app.stored.nameColors[spot.name],
+        pick: (c) => void app.setNameColor(spot.name, c),
+      },
+      [
+        t("copy_text"),
+        () => copied(`${clean(spot.name)}\t${spot.start}\t${spot.end - spot.start}`),
+      ],
+      ...((app.reports.length > 1
+        ? [[t("align_report"), () => app.setOffset(report, -spot.start)]]
+        : []) as Item[]),
       null,
     ];
   }
@@ -358,7 +411,11 @@ export class Input {
       [t("only_row"), () => this.onOnly(row)],
       [t("hide_row"), () => this.hide(row)],
       [row.pinned ? t("unpin_row") : t("pin_row"), () => this.pin(row)],
-      { label: t("color_row"), now: this.app.stored.colors[row.key], pick: (c) => this.app.setRowColor(row, c) },
+      {
+        label: t("color_row"),
+        now: this.app.stored.colors[row.key],
+        pick: (c) => this.app.setRowColor(row, c),
+      },
     ];
   }
 
@@ -374,22 +431,34 @@ export class Input {
 
   /** All rows of a type: what a name is looked for in. */
   private lanesLike(type: string): { report: number; lane: number }[] {
-    return [...this.app.rows.byLane.values()].filter((r) => r.type === type).map((r) => ({ report: r.report, lane: r.lane! }));
+    return [...this.app.rows.byLane.values()]
+      .filter((r) => r.type === type)
+      .map((r) => ({ report: r.report, lane: r.lane! }));
   }
 
   /* ---- moves ---- */
 
-  private scrollTo(row: { pinned: boolean; y: number; h: number; height: number; lane?: number }, level: number): void {
+  private scrollTo(
+    row: { pinned: boolean; y: number; h: number; height: number; lane?: number },
+    level: number,
+  ): void {
     if (row.pinned) return;
     const y = row.y + (row.lane !== undefined ? level * row.height : 0),
       room = this.timeline.areaHeight - this.timeline.pinnedHeight;
     if (y < this.timeline.scroll + 10) this.timeline.setScroll(y - 40);
-    else if (y + Math.min(row.h, 40) > this.timeline.scroll + room) this.timeline.setScroll(y - room + 80);
+    else if (y + Math.min(row.h, 40) > this.timeline.scroll + room)
+      this.timeline.setScroll(y - room + 80);
   }
 
-  /** Ask for a moment ("1.25 s", "310ms", "2 min 3 s"; seconds without a unit), and put it in the middle. */
+  /**
+   * Ask for a moment ("1.25 s", "310ms", "2 min 3 s"; seconds without a unit), and put it in the
+   * middle.
+   */
   private async goTo(): Promise<void> {
-    const said = await askText(t("go_to"), tick(Math.round((this.app.view.t0 + this.app.view.t1) / 2), Math.max(1, this.app.view.scale)));
+    const said = await askText(
+      t("go_to"),
+      tick(Math.round((this.app.view.t0 + this.app.view.t1) / 2), Math.max(1, this.app.view.scale)),
+    );
     if (said === null) return;
     const at = parseTime(said),
       half = (this.app.view.t1 - this.app.view.t0) / 2;
@@ -420,22 +489,37 @@ export class Input {
     const { spot, report } = s;
     if (key === "ArrowLeft" || key === "ArrowRight") {
       const by = key === "ArrowLeft" ? -1 : 1,
-        ask = (event: number): Promise<EventDetail | undefined> => this.app.ask<EventDetail>("event", { r: report, lane: spot.lane, level: spot.level, event });
-      if (by > 0 && spot.event + 1 >= ((s.detail ?? (await ask(spot.event)))?.of ?? 0)) return; // it is the last
+        ask = (event: number): Promise<EventDetail | undefined> =>
+          this.app.ask<EventDetail>("event", {
+            r: report,
+            lane: spot.lane,
+            level: spot.level,
+            event,
+          });
+      // it is the last
+      if (by > 0 && spot.event + 1 >= ((s.detail ?? (await ask(spot.event)))?.of ?? 0)) return;
       const r = await ask(spot.event + by);
       if (r) this.app.select(report, r, true);
       return;
     }
     const level = spot.level + (key === "ArrowUp" ? -1 : 1);
     if (level < 0) return;
-    const r = await this.app.ask<{ events: Spot[] }>("at", { r: report, lane: spot.lane, level, t0: spot.start, t1: Math.max(spot.start + 1, key === "ArrowUp" ? spot.start + 1 : spot.end), limit: 1 });
+    const r = await this.app.ask<{ events: Spot[] }>("at", {
+      r: report,
+      lane: spot.lane,
+      level,
+      t0: spot.start,
+      t1: Math.max(spot.start + 1, key === "ArrowUp" ? spot.start + 1 : spot.end),
+      limit: 1,
+    });
     if (r?.events[0]) this.app.select(report, r.events[0], true);
   }
 
   private async arrow(key: string): Promise<void> {
     const s = this.app.selected;
     if (!s) {
-      if (key === "ArrowLeft" || key === "ArrowRight") this.app.view.pan(key === "ArrowLeft" ? -this.app.view.width / 8 : this.app.view.width / 8);
+      if (key === "ArrowLeft" || key === "ArrowRight")
+        this.app.view.pan(key === "ArrowLeft" ? -this.app.view.width / 8 : this.app.view.width / 8);
       else this.timeline.setScroll(this.timeline.scroll + (key === "ArrowUp" ? -40 : 40));
       return;
     }
@@ -473,7 +557,10 @@ export class Input {
       return;
     }
     if (typing) return;
-    if (target === this.timeline.area && (e.key === "ContextMenu" || (e.key === "F10" && e.shiftKey))) {
+    if (
+      target === this.timeline.area &&
+      (e.key === "ContextMenu" || (e.key === "F10" && e.shiftKey))
+    ) {
       e.preventDefault();
       this.menuOfSelected();
       return;

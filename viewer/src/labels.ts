@@ -1,14 +1,29 @@
-/** The column of row names: only those in sight are elements. A tree for keyboards and screen readers. */
+/**
+ * The column of row names: only those in sight are elements. A tree for keyboards and screen
+ * readers.
+ */
 
+import { OWN_COPY, OWN_GIL, OWN_SYNC } from "generated/constants";
 import type { App } from "./app";
 import type { Timeline } from "./timeline";
 import { AXIS } from "./timeline";
 import type { Row } from "./layout";
 import { isCounter, opensToNames } from "./layout";
-import { CHOICES, classColor, css } from "./colors";
+import { CHOICES, GIL_HOLDS, classColor, css } from "./colors";
 import { clean, count, percent } from "./format";
 import { h } from "./dom";
 import { t } from "./i18n";
+
+/**
+ * Rows coloured by texts of our own show the colour of one of them, others one of the middle of
+ * their palette.
+ */
+const SWATCH: Record<string, number> = {
+    memory: OWN_COPY + 1,
+    sync: OWN_SYNC + 1,
+    gil: OWN_GIL + GIL_HOLDS,
+  },
+  SWATCH_OTHER = 40;
 
 export class Labels {
   readonly root: HTMLElement;
@@ -32,7 +47,12 @@ export class Labels {
       timeline.setScroll(0);
     });
     this.restore = h("button", { class: "restore", onclick: () => this.showAll() });
-    this.head = h("div", { class: "labelhead", style: { height: `${AXIS}px` } }, this.filter, this.restore);
+    this.head = h(
+      "div",
+      { class: "labelhead", style: { height: `${AXIS}px` } },
+      this.filter,
+      this.restore,
+    );
     this.pane = h("div", { class: "labelpane", role: "tree" });
     this.root = h("div", { class: "labels" }, this.head, this.pane);
     this.pane.addEventListener("wheel", (e) => this.onWheel(e), { passive: false });
@@ -67,7 +87,8 @@ export class Labels {
     for (const list of [rows.pinned, rows.visible])
       for (const r of list) {
         const y = this.timeline.top(r);
-        if (y + r.h < (r.pinned ? 0 : this.timeline.pinnedHeight) || y > this.timeline.areaHeight) continue;
+        if (y + r.h < (r.pinned ? 0 : this.timeline.pinnedHeight) || y > this.timeline.areaHeight)
+          continue;
         seen.add(r.key);
         this.show(r, y);
       }
@@ -76,7 +97,8 @@ export class Labels {
         e.remove();
         this.shown.delete(key);
       }
-    for (const e of [...this.pane.children]) if (!this.shown.has((e as HTMLElement).dataset.key ?? "")) e.remove();
+    for (const e of [...this.pane.children])
+      if (!this.shown.has((e as HTMLElement).dataset.key ?? "")) e.remove();
   }
 
   private show(r: Row, y: number): void {
@@ -87,7 +109,8 @@ export class Labels {
       else this.pane.append(fresh);
       this.shown.set(r.key, fresh);
       e = fresh;
-      if (this.focused === r.key && document.activeElement === document.body) e.focus({ preventScroll: true });
+      if (this.focused === r.key && document.activeElement === document.body)
+        e.focus({ preventScroll: true });
     }
     e.style.transform = `translateY(${y}px)`;
     e.style.height = `${r.h}px`;
@@ -98,22 +121,43 @@ export class Labels {
   }
 
   private state(r: Row): string {
-    return `${r.levels ?? 0} ${r.ready ?? 0} ${r.pinned} ${r.children.length} ${this.app.rows.names.get(r.key)}`;
+    const name = this.app.rows.names.get(r.key);
+    return [r.levels ?? 0, r.ready ?? 0, r.pinned, r.children.length, name].join(" ");
   }
 
   /** What a row is called; one that is pinned, away from what it is below, with that. */
   private nameOf(r: Row): string {
     const names: string[] = [];
-    for (let p: Row | undefined = r; p; p = r.pinned ? this.app.rows.byKey.get(p.parentKey) : undefined) names.push(this.app.rows.names.get(p.key) ?? "");
+    for (
+      let p: Row | undefined = r;
+      p;
+      p = r.pinned ? this.app.rows.byKey.get(p.parentKey) : undefined
+    )
+      names.push(this.app.rows.names.get(p.key) ?? "");
     return names.filter(Boolean).join(" · ");
+  }
+
+  private titleOf(r: Row, name: string): string {
+    const events = r.count !== undefined ? ` – ${t("n_events", count(r.count))}` : "",
+      deeper = r.hidden ? ` – ${t("deeper", count(r.hidden))}` : "",
+      cmdline = r.cmdline ? `\n${clean(r.cmdline, 1000)}` : "";
+    return name + events + deeper + cmdline;
   }
 
   private make(r: Row): HTMLElement {
     const group = r.lane === undefined,
-      foldable = group ? r.children.length > 0 : ((r.levels ?? 1) > 1 || opensToNames(r)) && !isCounter(r);
+      foldable = group
+        ? r.children.length > 0
+        : ((r.levels ?? 1) > 1 || opensToNames(r)) && !isCounter(r);
     const name = this.nameOf(r);
     const own = this.app.rowColor(r);
-    const color = group ? null : own >= 0 ? css(CHOICES[own][1]) : isCounter(r) ? this.timeline.counterColor(r) : css(classColor(r.cls, r.type === "memory" ? 1 : r.type === "sync" ? 17 : r.type === "gil" ? 35 : 40, this.app.theme.dark));
+    const color = group
+      ? null
+      : own >= 0
+        ? css(CHOICES[own][1])
+        : isCounter(r)
+          ? this.timeline.counterColor(r)
+          : css(classColor(r.cls, SWATCH[r.type] ?? SWATCH_OTHER, this.app.theme.dark));
     const e = h(
       "div",
       {
@@ -121,21 +165,28 @@ export class Labels {
         role: "treeitem",
         "aria-level": r.depth + 1,
         "aria-expanded": foldable ? String(r.open) : undefined,
-        tabindex: this.focused === r.key || (!this.focused && r === this.app.rows.visible[0]) ? 0 : -1,
+        tabindex:
+          this.focused === r.key || (!this.focused && r === this.app.rows.visible[0]) ? 0 : -1,
         "data-key": r.key,
         "data-open": String(r.open),
         "data-state": this.state(r),
         "data-type": r.type,
         style: { paddingLeft: `${6 + r.depth * 13}px` },
-        title: `${name}${r.count !== undefined ? ` – ${t("n_events", count(r.count))}` : ""}${r.hidden ? ` – ${t("deeper", count(r.hidden))}` : ""}${r.cmdline ? `\n${clean(r.cmdline, 1000)}` : ""}`,
+        title: this.titleOf(r, name),
       },
-      h("span", { class: `fold ${foldable ? (r.open ? "open" : "closed") : ""}`, "aria-hidden": "true" }),
+      h("span", {
+        class: `fold ${foldable ? (r.open ? "open" : "closed") : ""}`,
+        "aria-hidden": "true",
+      }),
       color ? h("span", { class: "swatch", style: { background: color } }) : null,
       h("bdi", { class: "name" }, name),
       h("span", { class: "busy" }),
       h("span", { class: "grip", "aria-hidden": "true" }),
     );
-    /* The tree may be read anew while this element stays: rows are looked up by key when something happens. */
+    /*
+     * The tree may be read anew while this element stays: rows are looked up by key when
+     * something happens.
+     */
     const now = (): Row => this.app.rows.byKey.get(r.key) ?? r;
     e.addEventListener("click", (ev) => {
       this.focus(now());
@@ -186,13 +237,15 @@ export class Labels {
     else if (e.key === "Delete") {
       this.app.setHidden(r, true);
       this.app.layoutRows();
-      go(this.app.rows.visible[Math.min(i, this.app.rows.visible.length - 1)]); // what has come into its place
+      // what has come into its place
+      go(this.app.rows.visible[Math.min(i, this.app.rows.visible.length - 1)]);
     } else if (e.key === "ContextMenu" || (e.key === "F10" && e.shiftKey)) {
       const box = (e.currentTarget as HTMLElement).getBoundingClientRect();
       this.onMenu(r, box.left + 40, box.top + 10);
     } else return;
     done();
-    if (e.key === "ArrowRight" || e.key === "ArrowLeft" || e.key === "Enter" || e.key === " ") this.shown.get(this.focused || r.key)?.focus({ preventScroll: true });
+    if (e.key === "ArrowRight" || e.key === "ArrowLeft" || e.key === "Enter" || e.key === " ")
+      this.shown.get(this.focused || r.key)?.focus({ preventScroll: true });
   }
 
   /** The lower edge of a label changes the height of its row. */
@@ -236,7 +289,8 @@ export class Labels {
         if (!moving) return;
         const box = this.pane.getBoundingClientRect();
         let over = this.timeline.rowAt(m.clientY - box.top);
-        while (over && over.parentKey !== r.parentKey) over = this.app.rows.byKey.get(over.parentKey);
+        while (over && over.parentKey !== r.parentKey)
+          over = this.app.rows.byKey.get(over.parentKey);
         if (!over || over === r) return;
         const siblings = this.app.rows.byKey.get(r.parentKey)?.children ?? this.app.rows.roots;
         this.app.rows.move(r, siblings.indexOf(over) - siblings.indexOf(r));

@@ -1,5 +1,6 @@
 /** The rows: the tree of each report, what of it is shown, and where. */
 
+import { LANES } from "generated/constants";
 import type { TreeRow } from "./data";
 import { classOf } from "./colors";
 
@@ -35,24 +36,27 @@ const COUNTER_HEIGHT = 44;
 export const FIRST_LEVELS = 10;
 const PAD = 3;
 
-/** Shown on screen once around a group's lanes when it is closed: so many of them, on top of one another. */
+/**
+ * Shown on screen once around a group's lanes when it is closed: so many of them, on top of one
+ * another.
+ */
 export const STRIPS = 4;
 
-/** A GPU shows so many streams, those with most work; the others are gathered in one row, and do not push the rest out of sight. */
+/**
+ * A GPU shows so many streams, those with most work; the others are gathered in one row, and do not
+ * push the rest out of sight.
+ */
 export const MOST_STREAMS = 8;
 
-const COUNTERS = new Set(["counter", "gpu_bytes"]);
-
 export function isCounter(r: TreeRow): boolean {
-  return COUNTERS.has(r.type);
+  return LANES[r.type]?.counter ?? false;
 }
 
-/** Rows that open to one for each of their commonest names. */
-const BY_NAME = new Set(["kernels", "memory", "stream"]);
+/** Rows that open to one for each of their commonest names have so many of them. */
 export const MOST_NAMES = 12;
 
 export function opensToNames(r: TreeRow): boolean {
-  return BY_NAME.has(r.type);
+  return LANES[r.type]?.byName ?? false;
 }
 
 /** Rows of names have lanes of the page's own, beyond those of the server. */
@@ -109,7 +113,9 @@ export class Rows {
       open: false,
       hidden_: this.saved.hidden[key] ?? false,
       pinned: this.saved.pinned.includes(key),
-      height: this.saved.height[key] ?? (COUNTERS.has(t.type) ? COUNTER_HEIGHT : t.lane === undefined ? GROUP_HEIGHT : LEVEL),
+      height:
+        this.saved.height[key] ??
+        (isCounter(t) ? COUNTER_HEIGHT : t.lane === undefined ? GROUP_HEIGHT : LEVEL),
       cls: classOf(t.type),
       y: 0,
       h: 0,
@@ -133,7 +139,17 @@ export class Rows {
     const many = this.byKey.has(`${parent.report}/`);
     for (const c of parent.children) this.byKey.delete(c.key);
     parent.children = [];
-    const rows = names.map((n) => ({ id: `${parent.id}:${n.name}`, parent: parent.id, type: "named", label: n.name, lane: this.ownLane++, of: parent.lane, ids: n.ids, count: n.count, levels: 1 }));
+    const rows = names.map((n) => ({
+      id: `${parent.id}:${n.name}`,
+      parent: parent.id,
+      type: "named",
+      label: n.name,
+      lane: this.ownLane++,
+      of: parent.lane,
+      ids: n.ids,
+      count: n.count,
+      levels: 1,
+    }));
     this.byName.set(parent.key, rows);
     for (const t of rows) {
       const r = this.make(parent.report, many, t);
@@ -142,12 +158,17 @@ export class Rows {
     }
   }
 
-  /** Streams by how much they worked; beyond MOST_STREAMS in a row of their own. While they are still being read, by how many events they have. */
+  /**
+   * Streams by how much they worked; beyond MOST_STREAMS in a row of their own. While they are
+   * still being read, by how many events they have.
+   */
   private gather(gpu: Row, make: (t: TreeRow) => Row): void {
     const streams = gpu.children.filter((c) => c.type === "stream");
     if (streams.length <= MOST_STREAMS + 1) return;
     const known = streams.every((s) => s.ready);
-    streams.sort((a, b) => (known ? (b.busy ?? 0) - (a.busy ?? 0) : (b.count ?? 0) - (a.count ?? 0)));
+    streams.sort((a, b) =>
+      known ? (b.busy ?? 0) - (a.busy ?? 0) : (b.count ?? 0) - (a.count ?? 0),
+    );
     const rest = streams.slice(MOST_STREAMS),
       group = make({ id: `${gpu.id}.streams`, parent: gpu.id, type: "streams" }),
       at = gpu.children.indexOf(gpu.children.find((c) => c.type === "stream")!);
@@ -168,21 +189,40 @@ export class Rows {
     for (const c of r.children) this.prepare(c, depth + 1);
   }
 
-  /** What matters first: reports, processes, GPUs, and in a process its main thread or the one with most events. */
+  /**
+   * What matters first: reports, processes, GPUs, and in a process its main thread or the one
+   * with most events.
+   */
   private openAtFirst(r: Row): boolean {
     if (r.type === "thread") {
       const parent = this.byKey.get(r.parentKey);
       const n = parent ? parent.children.filter((c) => c.type === "thread").indexOf(r) : 0;
       return n < 2 && parent?.type !== "threads";
     }
-    if (r.type === "cores" || r.type === "threads" || r.type === "processes" || r.type === "streams") return false;
-    if (r.lane !== undefined) return (r.type === "nvtx" && !r.loose) || r.type === "projected" || (r.type === "op" && !r.python) || r.type === "slice" || r.type === "track";
+    if (
+      r.type === "cores" ||
+      r.type === "threads" ||
+      r.type === "processes" ||
+      r.type === "streams"
+    )
+      return false;
+    if (r.lane !== undefined)
+      return (
+        (r.type === "nvtx" && !r.loose) ||
+        r.type === "projected" ||
+        (r.type === "op" && !r.python) ||
+        r.type === "slice" ||
+        r.type === "track"
+      );
     return true;
   }
 
   private matches(r: Row): boolean {
     if (!this.filter) return true;
-    return (this.names.get(r.key) ?? "").toLowerCase().includes(this.filter) || r.children.some((c) => this.matches(c));
+    return (
+      (this.names.get(r.key) ?? "").toLowerCase().includes(this.filter) ||
+      r.children.some((c) => this.matches(c))
+    );
   }
 
   private place(r: Row, y: number): number {
@@ -191,7 +231,9 @@ export class Rows {
       r.shown = isCounter(r) ? 1 : 0;
       r.h = r.height;
     } else {
-      r.shown = r.open ? Math.max(1, Math.min(r.levels ?? 1, this.saved.full[r.key] ? 1000 : FIRST_LEVELS)) : 1;
+      r.shown = r.open
+        ? Math.max(1, Math.min(r.levels ?? 1, this.saved.full[r.key] ? 1000 : FIRST_LEVELS))
+        : 1;
       r.h = r.shown * r.height + 2 * PAD;
     }
     return y + r.h;
@@ -203,14 +245,17 @@ export class Rows {
     this.visible = [];
     this.pinned = [];
     const walk = (r: Row, above: boolean): void => {
-      const match = above || (this.filter !== "" && (this.names.get(r.key) ?? "").toLowerCase().includes(this.filter));
+      const match =
+        above ||
+        (this.filter !== "" && (this.names.get(r.key) ?? "").toLowerCase().includes(this.filter));
       if (r.hidden_ || !(match || this.matches(r))) return;
       if (r.pinned) this.pinned.push(r);
       else {
         y = this.place(r, y);
         this.visible.push(r);
       }
-      if (r.open || (this.filter && r.lane === undefined)) for (const c of r.children) walk(c, match);
+      if (r.open || (this.filter && r.lane === undefined))
+        for (const c of r.children) walk(c, match);
     };
     for (const r of this.roots) walk(r, false);
     this.height = y;
@@ -221,13 +266,28 @@ export class Rows {
 
   /** Lanes of a row and all below it. */
   lanesUnder(r: Row): Row[] {
-    return r.lane !== undefined ? [r.of === undefined ? r : (this.byLane.get(`${r.report}/${r.of}`) ?? r)] : r.children.flatMap((c) => this.lanesUnder(c));
+    return r.lane !== undefined
+      ? [r.of === undefined ? r : (this.byLane.get(`${r.report}/${r.of}`) ?? r)]
+      : r.children.flatMap((c) => this.lanesUnder(c));
   }
 
   /** Lanes shown in a closed group's own row. */
   strips(r: Row): Row[] {
     if (r.lane !== undefined || (r.open && r.children.length)) return [];
-    const want = ["kernels", "memory", "nvtx", "op", "slice", "cuda_api", "state", "sample", "cpu", "osrt", "track", ...(r.type === "streams" ? ["stream"] : [])];
+    const want = [
+      "kernels",
+      "memory",
+      "nvtx",
+      "op",
+      "slice",
+      "cuda_api",
+      "state",
+      "sample",
+      "cpu",
+      "osrt",
+      "track",
+      ...(r.type === "streams" ? ["stream"] : []),
+    ];
     return this.lanesUnder(r)
       .filter((l) => want.includes(l.type) && !l.hidden_)
       .sort((a, b) => want.indexOf(a.type) - want.indexOf(b.type))

@@ -13,11 +13,20 @@ import { Opener, showRecord } from "./add";
 import { Watch } from "./watch";
 import { add, fill, h, later } from "./dom";
 import { clean, count, duration, percent } from "./format";
-import { t } from "./i18n";
+import { t, type Word } from "./i18n";
 
 /** A bar between two parts: dragged, or by the arrow keys. `step` moves it by pixels. */
-function splitter(cls: "vertical" | "horizontal", move: (e: PointerEvent) => void, step: (by: number) => void): HTMLElement {
-  const s = h("div", { class: `splitter ${cls}`, role: "separator", tabindex: 0, "aria-orientation": cls });
+function splitter(
+  cls: "vertical" | "horizontal",
+  move: (e: PointerEvent) => void,
+  step: (by: number) => void,
+): HTMLElement {
+  const s = h("div", {
+    class: `splitter ${cls}`,
+    role: "separator",
+    tabindex: 0,
+    "aria-orientation": cls,
+  });
   s.addEventListener("keydown", (e) => {
     const by = { ArrowLeft: -20, ArrowUp: -20, ArrowRight: 20, ArrowDown: 20 }[e.key];
     if (by === undefined) return;
@@ -40,67 +49,119 @@ function splitter(cls: "vertical" | "horizontal", move: (e: PointerEvent) => voi
 
 /** Where a bar stands, for who cannot see it. */
 function saySize(bar: HTMLElement, now: number, least: number, most: number): void {
-  for (const [what, v] of Object.entries({ valuenow: now, valuemin: least, valuemax: most })) bar.setAttribute(`aria-${what}`, String(Math.round(v)));
+  for (const [what, v] of Object.entries({ valuenow: now, valuemin: least, valuemax: most }))
+    bar.setAttribute(`aria-${what}`, String(Math.round(v)));
 }
 
-function boot(): void {
+/** The parts of the page. */
+interface Page {
+  app: App;
+  carried: StaticSource | undefined; // an exported page has its data with it
+  timeline: Timeline;
+  labels: Labels;
+  input: Input;
+  panels: Panels;
+  search: SearchBar;
+  watch: Watch;
+  opener: Opener;
+}
+
+function makeParts(): Page {
   const carried = StaticSource.there() ? new StaticSource() : undefined;
   const app = new App(carried);
   if (carried) app.limit = carried.window;
-  const root = document.getElementById("app")!;
   const timeline = new Timeline(app),
-    labels = new Labels(app, timeline),
-    input = new Input(app, timeline),
-    panels = new Panels(app),
-    search = new SearchBar(app);
-  const title = h("bdi", { class: "title" }),
-    status = h("span", { class: "status", role: "status" }),
-    error = h("div", { class: "error", role: "alert", hidden: true });
-  const button = (text: string, word: Parameters<typeof t>[0], run: () => void): HTMLElement => {
-    const b = h("button", { onclick: run }, text);
-    const name = (): void => {
-      b.title = t(word);
-      b.setAttribute("aria-label", t(word));
-      if (word === "language") b.textContent = t("language");
-    };
-    name();
-    app.on("words", name);
-    return b;
+    watch = new Watch(app);
+  return {
+    app,
+    carried,
+    timeline,
+    labels: new Labels(app, timeline),
+    input: new Input(app, timeline),
+    panels: new Panels(app),
+    search: new SearchBar(app),
+    watch,
+    opener: new Opener(app, watch),
   };
-  const watch = new Watch(app),
-    opener = new Opener(app, watch);
-  const openButton = button("+", "open_file", () => opener.choose()),
-    recordButton = button("●", "record", () => void showRecord(app)),
-    fitButton = button("⤢", "fit", () => app.view.fit()),
-    undoButton = button("↶", "undo", () => app.view.undo());
-  openButton.hidden = recordButton.hidden = true;
+}
+
+/** A button that is named anew when the language changes. */
+function makeButton(app: App, text: string, word: Word, run: () => void): HTMLElement {
+  const button = h("button", { onclick: run }, text);
+  const nameButton = (): void => {
+    button.title = t(word);
+    button.setAttribute("aria-label", t(word));
+    if (word === "language") button.textContent = t("language");
+  };
+  nameButton();
+  app.on("words", nameButton);
+  return button;
+}
+
+/** The button that says, and changes, whether the wheel scrolls or zooms. */
+function makeWheelButton(app: App): HTMLElement {
+  const wheel = makeButton(app, "⇳", "wheel_scrolls", () => {
+    app.changeSettings({ wheelScrolls: !app.settings.wheelScrolls });
+    showState();
+  });
+  const showState = (): void => {
+    wheel.setAttribute("aria-pressed", String(app.settings.wheelScrolls));
+    wheel.classList.toggle("on", app.settings.wheelScrolls);
+  };
+  showState();
+  return wheel;
+}
+
+/** What is there instead of a time line while no report is open. */
+function makeEmpty({ app, opener }: Page): HTMLElement {
   const empty = h("div", { class: "empty", hidden: true });
-  const sayEmpty = (): void =>
+  const record = (): HTMLElement =>
+    h("button", { class: "primary", onclick: () => void showRecord(app) }, t("record"));
+  const fillEmpty = (): void =>
     fill(
       empty,
       h("h1", null, t("drop_here")),
       h("p", { class: "quiet" }, t("drop_more")),
-      h("p", null, h("button", { class: "primary", onclick: () => opener.choose() }, t("choose_file")), app.canRecord ? h("button", { class: "primary", onclick: () => void showRecord(app) }, t("record")) : null),
+      h(
+        "p",
+        null,
+        h("button", { class: "primary", onclick: () => opener.choose() }, t("choose_file")),
+        app.canRecord ? record() : null,
+      ),
     );
-  const wheel = button("⇳", "wheel_scrolls", () => {
-    app.changeSettings({ wheelScrolls: !app.settings.wheelScrolls });
-    sayWheel();
+  app.on("words", fillEmpty);
+  app.on("session", () => {
+    if (app.reports.length === 0) fillEmpty();
   });
-  const sayWheel = (): void => {
-    wheel.setAttribute("aria-pressed", String(app.settings.wheelScrolls));
-    wheel.classList.toggle("on", app.settings.wheelScrolls);
-  };
-  sayWheel();
-  const names = splitter("vertical", (e) => setLabels(e.clientX), (by) => setLabels(app.stored.labels + by));
+  return empty;
+}
+
+/** What says that no row is to be seen, and why. */
+function makeNothing(app: App): HTMLElement {
   const nothing = h("p", { class: "nothing quiet", hidden: true });
-  const sayNothing = (): void => {
+  const showReason = (): void => {
     const { byLane, visible, pinned, filter } = app.rows,
       filtered = filter !== "" && !visible.length && !pinned.length;
-    nothing.hidden = app.building || app.live || !app.reports.length || (byLane.size > 0 && !filtered);
+    nothing.hidden =
+      app.building || app.live || !app.reports.length || (byLane.size > 0 && !filtered);
     nothing.textContent = t(filtered ? "no_rows" : "no_events");
   };
-  for (const what of ["layout", "built", "words", "live"]) app.on(what, sayNothing);
-  const body = h("div", { class: "timeline" }, labels.root, names, timeline.root, nothing);
+  for (const what of ["layout", "built", "words", "live"]) app.on(what, showReason);
+  return nothing;
+}
+
+/** The time line with its row names, the panels below it, and the bars that part them. */
+function makeBody({ app, labels, timeline, panels }: Page): HTMLElement[] {
+  const names = splitter(
+    "vertical",
+    (e) => setLabels(e.clientX),
+    (by) => setLabels(app.stored.labels + by),
+  );
+  const edge = splitter(
+    "horizontal",
+    (e) => setBottom(innerHeight - e.clientY),
+    (by) => setBottom(app.stored.bottom - by),
+  );
   const bottom = h("div", { class: "bottom" }, panels.root);
 
   function setLabels(width: number): void {
@@ -115,32 +176,86 @@ function boot(): void {
     saySize(edge, app.stored.bottom, 28, innerHeight * 0.8);
     app.store();
   }
+  const nameBars = (): void => {
+    names.setAttribute("aria-label", t("resize_names"));
+    edge.setAttribute("aria-label", t("resize_panels"));
+  };
+  nameBars();
+  app.on("words", nameBars);
+  app.on("ready", () => {
+    setLabels(app.stored.labels);
+    setBottom(app.stored.bottom);
+    timeline.redraw();
+  });
+  const body = h("div", { class: "timeline" }, labels.root, names, timeline.root, makeNothing(app));
+  return [body, edge, bottom];
+}
 
-  const edge = splitter("horizontal", (e) => setBottom(innerHeight - e.clientY), (by) => setBottom(app.stored.bottom - by));
-  add(root, [
-    h(
-      "header",
-      null,
-      title,
-      fitButton,
-      undoButton,
-      openButton,
-      recordButton,
-      search.root,
-      status,
-      opener.input,
-      wheel,
-      button("◐", "theme", () => app.changeSettings({ dark: !app.theme.dark })),
-      button("中文", "language", () => app.changeSettings({ language: document.documentElement.lang === "zh" ? "en" : "zh" })),
-      button("?", "help", () => showHelp(app.theme.dark)),
-    ),
-    error,
-    watch.root,
-    empty,
-    body,
-    edge,
-    bottom,
-  ]);
+/** How many events there are, how long a stretch is shown, and how far reading has got. */
+function makeStatus({ app, carried }: Page): HTMLElement {
+  const status = h("span", { class: "status", role: "status" });
+  const showStatus = (): void => {
+    // an exported page holds a part of its report
+    const all = carried ? carried.held : app.events();
+    const mark = app.live ? `● ${t("live")} · ` : "";
+    const loading = t("loading", percent(app.progress));
+    const facts = [t("n_events", count(all))];
+    if (!app.complete) facts.push(loading);
+    facts.push(duration(app.view.t1 - app.view.t0));
+    status.textContent = mark + (app.building ? loading : facts.join(" · "));
+  };
+  for (const what of ["progress", "view", "words", "live"]) app.on(what, showStatus);
+  return status;
+}
+
+function makeTitle(app: App): HTMLElement {
+  const title = h("bdi", { class: "title" });
+  app.on("ready", () => {
+    fill(title, app.reports.map((r) => clean(r.name, 60)).join("  ·  "));
+    title.title = app.reports.map((r) => clean(r.path)).join("\n");
+  });
+  return title;
+}
+
+function makeErrorBox(app: App): HTMLElement {
+  const error = h("div", { class: "error", role: "alert", hidden: true });
+  const close = (): HTMLElement =>
+    h("button", { onclick: () => app.tell(""), "aria-label": t("close"), title: t("close") }, "✕");
+  app.on("error", () => {
+    error.hidden = !app.error && !app.notice;
+    fill(error, [app.error, app.notice].filter(Boolean).join("\n"), app.notice && close());
+  });
+  return error;
+}
+
+/** Put the parts onto the page. */
+function assemble(page: Page): void {
+  const { app, search, watch, opener } = page;
+  const openButton = makeButton(app, "+", "open_file", () => opener.choose()),
+    recordButton = makeButton(app, "●", "record", () => void showRecord(app)),
+    fitButton = makeButton(app, "⤢", "fit", () => app.view.fit()),
+    undoButton = makeButton(app, "↶", "undo", () => app.view.undo()),
+    wheel = makeWheelButton(app),
+    empty = makeEmpty(page),
+    body = makeBody(page);
+  const header = h(
+    "header",
+    null,
+    makeTitle(app),
+    fitButton,
+    undoButton,
+    openButton,
+    recordButton,
+    search.root,
+    makeStatus(page),
+    opener.input,
+    wheel,
+    makeButton(app, "◐", "theme", () => app.changeSettings({ dark: !app.theme.dark })),
+    makeButton(app, "中文", "language", () => app.changeSettings({ language: otherLanguage() })),
+    makeButton(app, "?", "help", () => showHelp(app.theme.dark)),
+  );
+  openButton.hidden = recordButton.hidden = true;
+  add(document.getElementById("app")!, [header, makeErrorBox(app), watch.root, empty, ...body]);
 
   /* Without a report there is nothing to look at, and nothing for the keys to do. */
   app.on("session", () => {
@@ -148,17 +263,16 @@ function boot(): void {
     openButton.hidden = !app.uploadMost;
     recordButton.hidden = !app.canRecord;
     empty.hidden = !none;
-    body.hidden = edge.hidden = bottom.hidden = search.root.hidden = fitButton.hidden = undoButton.hidden = wheel.hidden = none;
-    if (none) sayEmpty();
+    for (const e of [...body, search.root, fitButton, undoButton, wheel]) e.hidden = none;
   });
-  app.on("words", sayEmpty);
-  const nameEdges = (): void => {
-    names.setAttribute("aria-label", t("resize_names"));
-    edge.setAttribute("aria-label", t("resize_panels"));
-  };
-  nameEdges();
-  app.on("words", nameEdges);
+}
 
+function otherLanguage(): "en" | "zh" {
+  return document.documentElement.lang === "zh" ? "en" : "zh";
+}
+
+/** What the parts ask of one another. */
+function connect({ app, labels, timeline, input, panels, search }: Page): void {
   labels.onMenu = (row, x, y) => rowMenu(app, panels, row, x, y);
   labels.onWheel = (e) => {
     e.preventDefault();
@@ -170,56 +284,62 @@ function boot(): void {
   };
   input.onSearch = (text) => search.focus(text);
   input.onEvents = (lanes, name) => panels.showEvents(lanes, name);
+}
 
-  app.on("ready", () => {
-    fill(title, app.reports.map((r) => clean(r.name, 60)).join("  ·  "));
-    title.title = app.reports.map((r) => clean(r.path)).join("\n");
-    setLabels(app.stored.labels);
-    setBottom(app.stored.bottom);
-    timeline.redraw();
-  });
-  app.on("error", () => {
-    error.hidden = !app.error && !app.notice;
-    fill(error, [app.error, app.notice].filter(Boolean).join("\n"), app.notice && h("button", { onclick: () => app.tell(""), "aria-label": t("close"), title: t("close") }, "✕"));
-  });
-  const say = (): void => {
-    /* An exported page holds but a part of its report. */
-    const all = carried ? carried.held : app.events();
-    const mark = app.live ? `● ${t("live")} · ` : "";
-    status.textContent = app.building ? mark + t("loading", percent(app.progress)) : `${mark}${t("n_events", count(all))}${app.complete ? "" : ` · ${t("loading", percent(app.progress))}`} · ${duration(app.view.t1 - app.view.t0)}`;
-  };
-  app.on("progress", say);
-  app.on("view", say);
-  app.on("words", say);
-  app.on("live", say);
+/** Ask how busy the rows of a report are in the window. False when a later question replaced it. */
+async function askShares(
+  app: App,
+  report: App["reports"][0],
+  signal: AbortSignal,
+): Promise<boolean> {
+  const offset = app.offsets[report.id],
+    t0 = Math.round(app.view.t0 - offset),
+    t1 = Math.round(app.view.t1 - offset);
+  const sum = await app.ask<{ lanes: [number, number, number][] }>(
+    "sum",
+    { r: report.id, t0, t1, names: 0 },
+    signal,
+  );
+  if (!sum || signal.aborted) return false;
+  const span = Math.max(1, Math.min(t1, report.last) - Math.max(t0, 0));
+  for (const [lane, ns] of sum.lanes) {
+    const row = app.laneRow(report.id, lane);
+    if (row) app.busyNow.set(row.key, Math.min(1, ns / span));
+  }
+  return true;
+}
 
-  /* How busy each row is in the window, when that has come to rest. */
+/** Say how busy each row is in the window, when that has come to rest. */
+function followShares(app: App): void {
   let asking = new AbortController(); // of the window before: nobody waits for that
-  const busy = later(150, async () => {
+  const askAll = later(150, async () => {
     if (app.building) return;
     asking.abort();
     const mine = (asking = new AbortController());
-    for (const r of app.reports) {
-      const o = app.offsets[r.id],
-        t0 = Math.round(app.view.t0 - o),
-        t1 = Math.round(app.view.t1 - o);
-      const sum = await app.ask<{ lanes: [number, number, number][] }>("sum", { r: r.id, t0, t1, names: 0 }, mine.signal);
-      if (!sum || mine.signal.aborted) return;
-      const span = Math.max(1, Math.min(t1, r.last) - Math.max(t0, 0));
-      for (const [lane, ns] of sum.lanes) {
-        const row = app.laneRow(r.id, lane);
-        if (row) app.busyNow.set(row.key, Math.min(1, ns / span));
-      }
-    }
+    for (const report of app.reports) if (!(await askShares(app, report, mine.signal))) return;
     await app.nameShares();
     app.emit("busy");
     history.replaceState(null, "", app.hash());
   });
-  app.on("view", () => void busy());
-  app.on("built", () => void busy());
+  app.on("view", () => void askAll());
+  app.on("built", () => void askAll());
+}
 
+function boot(): void {
+  const page = makeParts(),
+    { app, timeline, labels, panels, input, search } = page;
+  assemble(page);
+  connect(page);
+  followShares(app);
   /* For tests and the curious. */
-  (window as unknown as { warpsight: unknown }).warpsight = { app, timeline, labels, panels, input, search };
+  (window as unknown as { warpsight: unknown }).warpsight = {
+    app,
+    timeline,
+    labels,
+    panels,
+    input,
+    search,
+  };
   void app.start();
 }
 

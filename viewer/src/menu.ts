@@ -1,14 +1,18 @@
 /** Context menus, dialogs, tooltips: what lies over the page. */
 
+import { CLASS_KERNEL, CLASS_OWN, OWN_COPY, OWN_MEMSET } from "generated/constants";
 import { h } from "./dom";
 import { t, keys } from "./i18n";
-import { CHOICES, css, classColor, CLASS_KERNEL, CLASS_OWN, ownColor, STATES } from "./colors";
+import { CHOICES, css, classColor, ownColor, STATES } from "./colors";
 
 let open: HTMLElement | null = null;
 let back: Element | null = null;
 
 /** A line of a menu; one of colours to pick from (null: the usual ones); or a rule. */
-export type Item = [text: string, run: () => void] | { label: string; now: number | undefined; pick: (color: number | null) => void } | null;
+export type Item =
+  | [text: string, run: () => void]
+  | { label: string; now: number | undefined; pick: (color: number | null) => void }
+  | null;
 
 export function closeMenu(): boolean {
   if (!open) return false;
@@ -18,11 +22,23 @@ export function closeMenu(): boolean {
   return true;
 }
 
-function menuItem(props: Record<string, unknown>, run: () => void, ...children: (Node | string)[]): HTMLElement {
-  return h("button", { role: "menuitem", ...props, onclick: () => (closeMenu(), run()) }, ...children);
+function menuItem(
+  props: Record<string, unknown>,
+  run: () => void,
+  ...children: (Node | string)[]
+): HTMLElement {
+  return h(
+    "button",
+    { role: "menuitem", ...props, onclick: () => (closeMenu(), run()) },
+    ...children,
+  );
 }
 
-function colors(i: { label: string; now: number | undefined; pick: (color: number | null) => void }): HTMLElement {
+function colors(i: {
+  label: string;
+  now: number | undefined;
+  pick: (color: number | null) => void;
+}): HTMLElement {
   return h(
     "div",
     { class: "choose", role: "group", "aria-label": i.label },
@@ -31,9 +47,25 @@ function colors(i: { label: string; now: number | undefined; pick: (color: numbe
       "span",
       { class: "choices" },
       CHOICES.map(([word, c], n) =>
-        menuItem({ class: `swatchbutton ${n === i.now ? "on" : ""}`, title: t(word), "aria-label": `${i.label}: ${t(word)}`, style: { background: css(c) } }, () => i.pick(n)),
+        menuItem(
+          {
+            class: `swatchbutton ${n === i.now ? "on" : ""}`,
+            title: t(word),
+            "aria-label": `${i.label}: ${t(word)}`,
+            style: { background: css(c) },
+          },
+          () => i.pick(n),
+        ),
       ),
-      menuItem({ class: "swatchbutton", title: t("usual_color"), "aria-label": `${i.label}: ${t("usual_color")}` }, () => i.pick(null), "✕"),
+      menuItem(
+        {
+          class: "swatchbutton",
+          title: t("usual_color"),
+          "aria-label": `${i.label}: ${t("usual_color")}`,
+        },
+        () => i.pick(null),
+        "✕",
+      ),
     ),
   );
 }
@@ -44,7 +76,9 @@ export function showMenu(x: number, y: number, items: Item[]): void {
   const menu = h(
     "div",
     { class: "menu", role: "menu" },
-    items.map((i) => (i === null ? h("hr") : Array.isArray(i) ? menuItem({}, i[1], i[0]) : colors(i))),
+    items.map((i) =>
+      i === null ? h("hr") : Array.isArray(i) ? menuItem({}, i[1], i[0]) : colors(i),
+    ),
   );
   document.body.append(menu);
   const box = menu.getBoundingClientRect();
@@ -55,7 +89,8 @@ export function showMenu(x: number, y: number, items: Item[]): void {
     const all = [...menu.querySelectorAll("button")],
       i = all.indexOf(document.activeElement as HTMLButtonElement);
     if (e.key === "ArrowDown" || e.key === "ArrowRight") all[(i + 1) % all.length].focus();
-    else if (e.key === "ArrowUp" || e.key === "ArrowLeft") all[(i + all.length - 1) % all.length].focus();
+    else if (e.key === "ArrowUp" || e.key === "ArrowLeft")
+      all[(i + all.length - 1) % all.length].focus();
     else if (e.key === "Escape") closeMenu();
     else return;
     e.preventDefault();
@@ -77,8 +112,10 @@ export function showTip(x: number, y: number, lines: string[]): void {
   tip.replaceChildren(...lines.map((l) => h("bdi", { class: "tipline" }, l)));
   tip.hidden = false;
   const box = tip.getBoundingClientRect();
-  tip.style.left = `${Math.max(2, x + 16 + box.width > innerWidth ? x - box.width - 10 : x + 16)}px`;
-  tip.style.top = `${Math.max(2, y + 18 + box.height > innerHeight ? y - box.height - 10 : y + 18)}px`;
+  const left = x + 16 + box.width > innerWidth ? x - box.width - 10 : x + 16,
+    top = y + 18 + box.height > innerHeight ? y - box.height - 10 : y + 18;
+  tip.style.left = `${Math.max(2, left)}px`;
+  tip.style.top = `${Math.max(2, top)}px`;
 }
 
 export function hideTip(): void {
@@ -100,14 +137,35 @@ export function dialog(cls: string, label: string, ...children: HTMLElement[]): 
 }
 
 export function showHelp(dark: boolean): void {
-  const swatch = (color: string, text: string): HTMLElement => h("span", { class: "legend" }, h("span", { class: "swatch", style: { background: color } }), text);
+  const swatch = (color: string, text: string): HTMLElement =>
+    h(
+      "span",
+      { class: "legend" },
+      h("span", { class: "swatch", style: { background: color } }),
+      text,
+    );
   const d = dialog(
     "help",
     t("help_title"),
     h("h2", null, t("help_title")),
-    h("table", null, h("tbody", null, keys().map(([k, v]) => h("tr", null, h("td", { class: "keys" }, k), h("td", null, v))))),
+    h(
+      "table",
+      null,
+      h(
+        "tbody",
+        null,
+        keys().map(([k, v]) => h("tr", null, h("td", { class: "keys" }, k), h("td", null, v))),
+      ),
+    ),
     h("h2", null, t("legend")),
-    h("p", null, swatch(css(classColor(CLASS_KERNEL, 20, dark)), t("kernel")), swatch(css(ownColor(1, dark)), t("htod")), swatch(css(ownColor(2, dark)), t("dtoh")), swatch(css(classColor(CLASS_OWN, 14, dark)), t("memset"))),
+    h(
+      "p",
+      null,
+      swatch(css(classColor(CLASS_KERNEL, 20, dark)), t("kernel")),
+      swatch(css(ownColor(OWN_COPY + 1, dark)), t("htod")),
+      swatch(css(ownColor(OWN_COPY + 2, dark)), t("dtoh")),
+      swatch(css(classColor(CLASS_OWN, OWN_MEMSET, dark)), t("memset")),
+    ),
     h("h3", null, t("legend_states")),
     h("p", null, ...STATES.map(([word, color]) => swatch(css(color), t(`state_${word}`)))),
     h("p", { class: "quiet" }, t("legend_groups")),

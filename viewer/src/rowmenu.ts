@@ -30,14 +30,20 @@ export function rowMenu(app: App, panels: Panels, row: Row, x: number, y: number
     f();
     app.layoutRows();
   };
-  /* Rows that show again what others have are left out of a group, or each event would count twice. */
+  /*
+   * Rows that show again what others have are left out of a group, or each event would count
+   * twice.
+   */
   const under = app.rows.lanesUnder(row),
     without = (types: string[]): LaneRef[] => {
       const rest = under.filter((l) => !types.includes(l.type));
       return (rest.length ? rest : under).map((l) => ({ report: l.report, lane: l.lane! }));
     };
   const items: Item[] = [
-    [t("show_in_events"), () => panels.showEvents(without(AGAIN), row.of !== undefined ? (row.label ?? "") : undefined)],
+    [
+      t("show_in_events"),
+      () => panels.showEvents(without(AGAIN), row.of !== undefined ? (row.label ?? "") : undefined),
+    ],
     [t("stats_row"), () => panels.showStatistics(without(["stream", "cpu"]))],
     null,
     [t("hide_row"), done(() => app.setHidden(row, true))],
@@ -61,7 +67,11 @@ export function rowMenu(app: App, panels: Panels, row: Row, x: number, y: number
     ],
     [t("taller"), done(() => app.setHeight(row, row.height * 1.5))],
     [t("lower"), done(() => app.setHeight(row, row.height / 1.5))],
-    { label: t("color_row"), now: app.stored.colors[row.key], pick: (c) => app.setRowColor(row, c) },
+    {
+      label: t("color_row"),
+      now: app.stored.colors[row.key],
+      pick: (c) => app.setRowColor(row, c),
+    },
   ];
   if (row.lane !== undefined && (row.levels ?? 1) > FIRST_LEVELS) {
     const full = app.stored.full[row.key] ?? false;
@@ -73,7 +83,12 @@ export function rowMenu(app: App, panels: Panels, row: Row, x: number, y: number
       }),
     ]);
   }
-  if (row.children.length) items.push(null, [t("expand_all"), done(() => openAll(app, row, true))], [t("collapse_all"), done(() => openAll(app, row, false))]);
+  if (row.children.length)
+    items.push(
+      null,
+      [t("expand_all"), done(() => openAll(app, row, true))],
+      [t("collapse_all"), done(() => openAll(app, row, false))],
+    );
   if (row.type === "report" || app.reports.length > 1)
     items.push(
       null,

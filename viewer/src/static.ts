@@ -1,9 +1,38 @@
 /**
- * A page that carries its events (`warpsight export -t html`): the same answers as the server's, from arrays. Events of a level do not overlap
- * and ascend, so everything is a search and a walk; such a page holds at most some hundred thousand of them.
+ * A page that carries its events (`warpsight export -t html`): the same answers as the server's,
+ * from arrays. Events of a level do not overlap and ascend, so everything is a search and a walk;
+ * such a page holds at most some hundred thousand of them.
  */
 
-import { AGAIN, COUNTER, GROUP, MOMENT, OPEN, PAINTED, RECT_BYTES, ServerError, TILE_PIXELS, type Column, type EventDetail, type Frame, type Group, type Params, type ReportInfo, type Source, type Spot, type TreeRow } from "./data";
+import {
+  AT_COLOR,
+  AT_EVENT,
+  COUNTER,
+  EVENT_MOMENT,
+  EVENT_OPEN,
+  EVENT_SOURCE,
+  GROUP,
+  MOMENT,
+  OPEN,
+  PAINTED,
+  RECT_BYTES,
+  STATE_WORDS,
+  TILE_MAGIC,
+  TILE_PIXELS,
+} from "generated/constants";
+import {
+  AGAIN,
+  ServerError,
+  type Column,
+  type EventDetail,
+  type Frame,
+  type Group,
+  type Params,
+  type ReportInfo,
+  type Source,
+  type Spot,
+  type TreeRow,
+} from "./data";
 
 interface Carried {
   session: { version: string; reports: ReportInfo[] };
@@ -78,9 +107,12 @@ function seek(v: Level, t: number): number {
   return low;
 }
 
-/** Of a thread's states (colors.ts): is it on a core? Everything else counts as busy while it is there. */
+/**
+ * Of a thread's states (colors.ts): is it on a core? Everything else counts as busy while it is
+ * there.
+ */
 function runs(l: Lane, v: Level, i: number): boolean {
-  return l.kind !== "state" || v.color[i] < 2;
+  return l.kind !== "state" || v.color[i] < STATE_WORDS.indexOf("ready");
 }
 
 export class StaticSource implements Source {
@@ -100,7 +132,16 @@ export class StaticSource implements Source {
     for (const l of this.data.lanes) {
       const lane: Lane = { lane: l.lane, kind: l.kind, counter: l.counter === 1, levels: [] };
       for (const n of l.levels) {
-        const level: Level = { n, start: new Float64Array(bytes, at, n), dur: new Float64Array(bytes, at + n * 8, n), name: new Uint32Array(0), row: new Uint32Array(0), src: new Uint8Array(0), paint: new Uint8Array(0), color: new Uint8Array(0) };
+        const level: Level = {
+          n,
+          start: new Float64Array(bytes, at, n),
+          dur: new Float64Array(bytes, at + n * 8, n),
+          name: new Uint32Array(0),
+          row: new Uint32Array(0),
+          src: new Uint8Array(0),
+          paint: new Uint8Array(0),
+          color: new Uint8Array(0),
+        };
         at += n * 16;
         if (!lane.counter) {
           level.name = new Uint32Array(bytes, at, n);
@@ -118,7 +159,9 @@ export class StaticSource implements Source {
 
   /** How many it holds, each counted once. */
   get held(): number {
-    return [...this.lanes.values()].filter((l) => !AGAIN.includes(l.kind)).reduce((n, l) => n + l.levels.reduce((m, v) => m + v.n, 0), 0);
+    return [...this.lanes.values()]
+      .filter((l) => !AGAIN.includes(l.kind))
+      .reduce((n, l) => n + l.levels.reduce((m, v) => m + v.n, 0), 0);
   }
 
   get window(): [number, number] {
@@ -149,14 +192,28 @@ export class StaticSource implements Source {
       heads.push(lane, index >>> 0, 0, levels.length);
       for (const v of levels) {
         const before = rects.length;
-        this.draw(l!, only.length ? this.named(v, new Set(only.map(Number))) : v, k, index, rects, used);
+        this.draw(
+          l!,
+          only.length ? this.named(v, new Set(only.map(Number))) : v,
+          k,
+          index,
+          rects,
+          used,
+        );
         heads.push(rects.length - before);
       }
     }
     return Promise.resolve(this.pack(asked.length, heads, rects, used));
   }
 
-  private draw(l: Lane, v: Level, k: number, index: number, out: { f: number[]; u: number[]; b: number[]; counter: boolean }[], used: Set<number>): void {
+  private draw(
+    l: Lane,
+    v: Level,
+    k: number,
+    index: number,
+    out: { f: number[]; u: number[]; b: number[]; counter: boolean }[],
+    used: Set<number>,
+  ): void {
     const px = 2 ** k,
       t0 = index * TILE_PIXELS * px,
       [from, to] = this.range(l, v, t0, t0 + TILE_PIXELS * px);
@@ -164,7 +221,8 @@ export class StaticSource implements Source {
     for (let i = from; i < to; ) {
       const edge = t0 + (Math.floor(Math.max(0, v.start[i] - t0) / px) + 1) * px;
       let j = i + 1;
-      if (l.counter || v.dur[i] < px) while (j < to && v.start[j] < edge && (l.counter || v.dur[j] < px)) j++;
+      if (l.counter || v.dur[i] < px)
+        while (j < to && v.start[j] < edge && (l.counter || v.dur[j] < px)) j++;
       let busy = 0,
         running = 0,
         rest = -1,
@@ -179,11 +237,23 @@ export class StaticSource implements Source {
         low = Math.min(low, v.dur[m]);
         high = Math.max(high, v.dur[m]);
       }
-      if (l.counter) out.push({ f: [clamp(v.start[i]), clamp(j < v.n ? v.start[j] : this.data.window[1]), high, low, v.dur[j - 1]], u: [], b: [0, 255, COUNTER, 0], counter: true });
+      if (l.counter)
+        out.push({
+          f: [
+            clamp(v.start[i]),
+            clamp(j < v.n ? v.start[j] : this.data.window[1]),
+            high,
+            low,
+            v.dur[j - 1],
+          ],
+          u: [],
+          b: [0, 255, COUNTER, 0],
+          counter: true,
+        });
       else {
         const states = l.kind === "state" && j > i + 1,
           painted = v.paint[longest] !== 0,
-          moment = (v.src[longest] & 0x80) !== 0;
+          moment = (v.src[longest] & EVENT_MOMENT) !== 0;
         const x0 = clamp(v.start[i]),
           x1 = clamp(v.start[j - 1] + v.dur[j - 1]);
         out.push({
@@ -191,9 +261,16 @@ export class StaticSource implements Source {
           u: [longest, j - i, v.name[longest]],
           b: [
             painted ? v.paint[longest] : v.color[states && rest >= 0 ? rest : longest],
-            states ? Math.min(255, (running * 255) / px) : moment || (j === i + 1 && v.dur[i] >= px) ? 255 : Math.min(255, (busy * 255) / px),
-            (painted ? PAINTED : 0) | (v.src[longest] & 0x40 ? OPEN : 0) | (moment ? MOMENT : 0) | (j > i + 1 ? GROUP : 0),
-            v.src[longest] & 0x3f,
+            states
+              ? Math.min(255, (running * 255) / px)
+              : moment || (j === i + 1 && v.dur[i] >= px)
+                ? 255
+                : Math.min(255, (busy * 255) / px),
+            (painted ? PAINTED : 0) |
+              (v.src[longest] & EVENT_OPEN ? OPEN : 0) |
+              (moment ? MOMENT : 0) |
+              (j > i + 1 ? GROUP : 0),
+            v.src[longest] & EVENT_SOURCE,
           ],
           counter: false,
         });
@@ -203,27 +280,57 @@ export class StaticSource implements Source {
     }
   }
 
-  /** A level with those events only that have one of these names; told apart by their place in it, which is good enough to draw. */
+  /**
+   * A level with those events only that have one of these names; told apart by their place in it,
+   * which is good enough to draw.
+   */
   private named(v: Level, ids: Set<number>): Level {
     const at = [...v.name.keys()].filter((i) => ids.has(v.name[i]));
-    const pick = <T extends Float64Array | Uint32Array | Uint8Array>(from: T, to: T): T => (at.forEach((i, j) => (to[j] = from[i])), to);
+    const pick = <T extends Float64Array | Uint32Array | Uint8Array>(from: T, to: T): T => (
+      at.forEach((i, j) => (to[j] = from[i])), to
+    );
     const n = at.length;
-    return { n, start: pick(v.start, new Float64Array(n)), dur: pick(v.dur, new Float64Array(n)), name: pick(v.name, new Uint32Array(n)), row: pick(v.row, new Uint32Array(n)), src: pick(v.src, new Uint8Array(n)), paint: pick(v.paint, new Uint8Array(n)), color: pick(v.color, new Uint8Array(n)) };
+    return {
+      n,
+      start: pick(v.start, new Float64Array(n)),
+      dur: pick(v.dur, new Float64Array(n)),
+      name: pick(v.name, new Uint32Array(n)),
+      row: pick(v.row, new Uint32Array(n)),
+      src: pick(v.src, new Uint8Array(n)),
+      paint: pick(v.paint, new Uint8Array(n)),
+      color: pick(v.color, new Uint8Array(n)),
+    };
   }
 
-  private pack(tiles: number, heads: number[], rects: { f: number[]; u: number[]; b: number[]; counter: boolean }[], used: Set<number>): ArrayBuffer {
+  private pack(
+    tiles: number,
+    heads: number[],
+    rects: { f: number[]; u: number[]; b: number[]; counter: boolean }[],
+    used: Set<number>,
+  ): ArrayBuffer {
     const text = new TextEncoder(),
-      names = [...used].map((id) => ({ id, bytes: text.encode((this.names.get(id) ?? "").slice(0, 200)) }));
+      names = [...used].map((id) => ({
+        id,
+        bytes: text.encode((this.names.get(id) ?? "").slice(0, 200)),
+      }));
     const nameBytes = names.reduce((s, n) => s + 8 + ((n.bytes.length + 3) & ~3), 0);
     const head = (5 + this.data.palette.length + heads.length) * 4;
     const out = new ArrayBuffer(head + rects.length * RECT_BYTES + nameBytes),
       v = new DataView(out);
-    [0x31545357, tiles, names.length, nameBytes, this.data.palette.length, ...this.data.palette, ...heads].forEach((x, i) => v.setUint32(i * 4, x, true));
+    [
+      TILE_MAGIC,
+      tiles,
+      names.length,
+      nameBytes,
+      this.data.palette.length,
+      ...this.data.palette,
+      ...heads,
+    ].forEach((x, i) => v.setUint32(i * 4, x, true));
     rects.forEach((r, i) => {
       const at = head + i * RECT_BYTES;
       r.f.forEach((x, j) => v.setFloat32(at + j * 4, x, true));
-      r.u.forEach((x, j) => v.setUint32(at + 8 + j * 4, x, true));
-      r.b.forEach((x, j) => v.setUint8(at + 20 + j, x));
+      r.u.forEach((x, j) => v.setUint32(at + (AT_EVENT + j) * 4, x, true));
+      r.b.forEach((x, j) => v.setUint8(at + AT_COLOR + j, x));
     });
     let at = head + rects.length * RECT_BYTES;
     for (const n of names) {
@@ -239,14 +346,24 @@ export class StaticSource implements Source {
 
   private spot(l: Lane, level: number, i: number): Spot {
     const v = l.levels[level];
-    return { lane: l.lane, level, event: i, start: v.start[i], end: v.start[i] + v.dur[i], flags: v.src[i] & 0xc0, name: this.names.get(v.name[i]) ?? "" };
+    return {
+      lane: l.lane,
+      level,
+      event: i,
+      start: v.start[i],
+      end: v.start[i] + v.dur[i],
+      flags: v.src[i] & 0xc0,
+      name: this.names.get(v.name[i]) ?? "",
+    };
   }
 
   /** The lanes that are meant, and the window. */
   private where(p: Params, without: string[]): { lanes: Lane[]; t0: number; t1: number } {
     const chosen = p.lanes === undefined ? null : new Set(String(p.lanes).split(",").map(Number));
     return {
-      lanes: [...this.lanes.values()].filter((l) => !l.counter && (chosen ? chosen.has(l.lane) : !without.includes(l.kind))),
+      lanes: [...this.lanes.values()].filter(
+        (l) => !l.counter && (chosen ? chosen.has(l.lane) : !without.includes(l.kind)),
+      ),
       t0: Number(p.t0 ?? -Infinity),
       t1: Number(p.t1 ?? Infinity),
     };
@@ -254,11 +371,18 @@ export class StaticSource implements Source {
 
   private matcher(p: Params): (name: number) => boolean {
     const q = String(p.q ?? "");
-    if (p.exact) return (name) => (p.exact === 2 ? (this.names.get(name) ?? "").startsWith(q) : (this.names.get(name) ?? "") === q);
+    if (p.exact)
+      return (name) =>
+        p.exact === 2
+          ? (this.names.get(name) ?? "").startsWith(q)
+          : (this.names.get(name) ?? "") === q;
     if (!q) return () => true;
     let re: RegExp;
     try {
-      re = new RegExp(Number(p.re) ? q : q.replace(/[\\^$.[\]|()*+?{}]/g, "\\$&"), Number(p.case) ? "" : "i");
+      re = new RegExp(
+        Number(p.re) ? q : q.replace(/[\\^$.[\]|()*+?{}]/g, "\\$&"),
+        Number(p.case) ? "" : "i",
+      );
     } catch (e) {
       throw new ServerError(`the regular expression cannot be used: ${(e as Error).message}`);
     }
@@ -286,7 +410,19 @@ export class StaticSource implements Source {
           if (!match(v.name[i])) continue;
           const key = `${l.kind} ${v.name[i]}`;
           let g = groups.get(key);
-          if (!g) groups.set(key, (g = { kind: l.kind, name: this.names.get(v.name[i]) ?? "", count: 0, total: 0, min: Infinity, max: -1, longest: [0, 0, 0] }));
+          if (!g)
+            groups.set(
+              key,
+              (g = {
+                kind: l.kind,
+                name: this.names.get(v.name[i]) ?? "",
+                count: 0,
+                total: 0,
+                min: Infinity,
+                max: -1,
+                longest: [0, 0, 0],
+              }),
+            );
           g.count++;
           g.total += d;
           g.min = Math.min(g.min, d);
@@ -299,7 +435,14 @@ export class StaticSource implements Source {
       });
     for (const l of lanes) if (l.levels.length > 1) busy.push(this.covered(l, t0, t1));
     const all = [...groups.values()].sort((a, b) => b.total - a.total);
-    return { groups: all, names: all.slice(0, 200), count: all.reduce((s, g) => s + g.count, 0), distinct: all.length, left_out: 0, lanes: busy };
+    return {
+      groups: all,
+      names: all.slice(0, 200),
+      count: all.reduce((s, g) => s + g.count, 0),
+      distinct: all.length,
+      left_out: 0,
+      lanes: busy,
+    };
   }
 
   /** How long anything on a lane of several levels was under way. */
@@ -307,7 +450,8 @@ export class StaticSource implements Source {
     const spans: [number, number][] = [];
     for (const v of l.levels) {
       const [from, to] = this.range(l, v, t0, t1);
-      for (let i = from; i < to; i++) spans.push([Math.max(t0, v.start[i]), Math.min(t1, v.start[i] + v.dur[i])]);
+      for (let i = from; i < to; i++)
+        spans.push([Math.max(t0, v.start[i]), Math.min(t1, v.start[i] + v.dur[i])]);
     }
     spans.sort((a, b) => a[0] - b[0]);
     let total = 0,
@@ -334,7 +478,11 @@ export class StaticSource implements Source {
   private events(p: Params): unknown {
     const all = this.list(p),
       sign = Number(p.down) ? -1 : 1,
-      lanes = new Map(String(p.lanes ?? "").split(",").map((l, i) => [Number(l), i])),
+      lanes = new Map(
+        String(p.lanes ?? "")
+          .split(",")
+          .map((l, i) => [Number(l), i]),
+      ),
       by: Record<string, (a: Spot, b: Spot) => number> = {
         start: (a, b) => a.start - b.start,
         duration: (a, b) => a.end - a.start - b.end + b.start,
@@ -342,7 +490,10 @@ export class StaticSource implements Source {
         row: (a, b) => (lanes.get(a.lane) ?? a.lane) - (lanes.get(b.lane) ?? b.lane),
       };
     all.sort((a, b) => sign * by[String(p.sort ?? "start")](a, b) || a.start - b.start);
-    return { events: all.slice(Number(p.offset ?? 0), Number(p.offset ?? 0) + Number(p.limit ?? 100)), count: all.length };
+    return {
+      events: all.slice(Number(p.offset ?? 0), Number(p.offset ?? 0) + Number(p.limit ?? 100)),
+      count: all.length,
+    };
   }
 
   private step(p: Params): unknown {
@@ -354,7 +505,11 @@ export class StaticSource implements Source {
     let best: Spot | null = null;
     for (const s of this.list({ ...p, t0: undefined, t1: undefined })) {
       const after = s.start - t || (beside ? order(s, beside[0], beside[1]) : 0);
-      if (sign * after > 0 && (!best || sign * (s.start - best.start || order(s, best.lane, best.level)) < 0)) best = s;
+      if (
+        sign * after > 0 &&
+        (!best || sign * (s.start - best.start || order(s, best.lane, best.level)) < 0)
+      )
+        best = s;
     }
     return best ?? {};
   }
@@ -362,13 +517,24 @@ export class StaticSource implements Source {
   private one(p: Params): unknown {
     const l = this.lanes.get(Number(p.lane)),
       v = l?.levels[Number(p.level)];
-    if (!l || !v || l.counter || Number(p.event) >= v.n) throw new ServerError("there is no such event");
-    return { ...this.spot(l, Number(p.level), Number(p.event)), ...this.detail(l, v, Number(p.event)), of: v.n };
+    if (!l || !v || l.counter || Number(p.event) >= v.n)
+      throw new ServerError("there is no such event");
+    return {
+      ...this.spot(l, Number(p.level), Number(p.event)),
+      ...this.detail(l, v, Number(p.event)),
+      of: v.n,
+    };
   }
 
   /* ---- columns, stacks and links, where they are carried ---- */
 
-  private who?: { threads: Map<number, [number, number, string]>; processes: Map<number, [number, string]>; texts: Map<number, string>; frames: Map<number, Frame[]>; tables: Map<number, CarriedTable> };
+  private who?: {
+    threads: Map<number, [number, number, string]>;
+    processes: Map<number, [number, string]>;
+    texts: Map<number, string>;
+    frames: Map<number, Frame[]>;
+    tables: Map<number, CarriedTable>;
+  };
 
   private dictionaries(): NonNullable<StaticSource["who"]> {
     const d = this.data.details!;
@@ -404,8 +570,18 @@ export class StaticSource implements Source {
     if (v === null) return out;
     if (c.type === "WORD") return { ...out, text: String(v) };
     if (c.type === "STR") return { ...out, text: w.texts.get(Number(v)) ?? "" };
-    if (c.type === "THREAD" || c.type === "NTHREAD") return { ...out, text: w.threads.get(Number(v))?.[2], value: w.threads.get(Number(v))?.[0] };
-    if (c.type === "PROCESS") return { ...out, text: w.processes.get(Number(v))?.[1], value: w.processes.get(Number(v))?.[0] };
+    if (c.type === "THREAD" || c.type === "NTHREAD")
+      return {
+        ...out,
+        text: w.threads.get(Number(v))?.[2],
+        value: w.threads.get(Number(v))?.[0],
+      };
+    if (c.type === "PROCESS")
+      return {
+        ...out,
+        text: w.processes.get(Number(v))?.[1],
+        value: w.processes.get(Number(v))?.[0],
+      };
     return { ...out, value: c.type === "F64" ? v : String(v) };
   }
 
@@ -413,7 +589,7 @@ export class StaticSource implements Source {
     const none = { table: "", sqlite: "", columns: [], stack: [], links: [] };
     if (!this.data.details) return none;
     const w = this.dictionaries(),
-      t = w.tables.get(v.src[event] & 0x3f),
+      t = w.tables.get(v.src[event] & EVENT_SOURCE),
       i = t ? StaticSource.rowIndex(t, v.row[event]) : -1;
     if (!t || i < 0) return none;
     const tied = this.tied(t, i);
@@ -424,14 +600,23 @@ export class StaticSource implements Source {
       sqlite: t.sqlite,
       columns: t.columns.map((c) => this.column(c, i)),
       stack: at ? this.data.details.stacks[at - 1].flatMap((f) => w.frames.get(f) ?? []) : [],
-      links: [...tied, ...this.ranges(l, v, event, tied)].map(({ role, lane, level, event: n }) => ({ role, ...this.spot(this.lanes.get(lane)!, level, n) })),
+      links: [...tied, ...this.ranges(l, v, event, tied)].map(
+        ({ role, lane, level, event: n }) => ({
+          role,
+          ...this.spot(this.lanes.get(lane)!, level, n),
+        }),
+      ),
     };
   }
 
   /** Rows below the same thread. */
   private beside(l: Lane, kinds: string[]): Lane[] {
-    this.parents ??= new Map(this.data.tree.rows.filter((r) => r.lane !== undefined).map((r) => [r.lane!, r.parent]));
-    return [...this.lanes.values()].filter((x) => kinds.includes(x.kind) && this.parents!.get(x.lane) === this.parents!.get(l.lane));
+    this.parents ??= new Map(
+      this.data.tree.rows.filter((r) => r.lane !== undefined).map((r) => [r.lane!, r.parent]),
+    );
+    return [...this.lanes.values()].filter(
+      (x) => kinds.includes(x.kind) && this.parents!.get(x.lane) === this.parents!.get(l.lane),
+    );
   }
   private parents?: Map<number, string>;
 
@@ -441,7 +626,9 @@ export class StaticSource implements Source {
       l.levels
         .map((v, level): Tie | null => {
           const [from, to] = this.range(l, v, t, t + 1);
-          return from < to && !(v.src[from] & 0x80) ? { role: "range", lane: l.lane, level, event: from } : null;
+          return from < to && !(v.src[from] & EVENT_MOMENT)
+            ? { role: "range", lane: l.lane, level, event: from }
+            : null;
         })
         .filter((x): x is Tie => x !== null)
         .reverse(),
@@ -452,7 +639,17 @@ export class StaticSource implements Source {
   private same(v: Level, event: number, kind: string, role: string): Tie[] {
     return [...this.lanes.values()]
       .filter((l) => l.kind === kind)
-      .flatMap((l) => l.levels.flatMap((x, level) => [...x.row.keys()].filter((i) => x.row[i] === v.row[event] && (x.src[i] & 0x3f) === (v.src[event] & 0x3f)).map((i) => ({ role, lane: l.lane, level, event: i }))));
+      .flatMap((l) =>
+        l.levels.flatMap((x, level) =>
+          [...x.row.keys()]
+            .filter(
+              (i) =>
+                x.row[i] === v.row[event] &&
+                (x.src[i] & EVENT_SOURCE) === (v.src[event] & EVENT_SOURCE),
+            )
+            .map((i) => ({ role, lane: l.lane, level, event: i })),
+        ),
+      );
   }
 
   private ranges(l: Lane, v: Level, event: number, tied: Tie[]): Tie[] {
@@ -464,36 +661,54 @@ export class StaticSource implements Source {
     return call && by ? this.around(by, by.levels[call.level].start[call.event]) : [];
   }
 
-  private calls?: Map<string, { role: string; lane: number; level: number; event: number; stack: number }[]>;
+  private calls?: Map<
+    string,
+    { role: string; lane: number; level: number; event: number; stack: number }[]
+  >;
 
   /** A call and the work that it launched have one correlation id in their process. */
   private tieOf(t: CarriedTable, i: number): { key: string; call: boolean } | null {
     const id = StaticSource.value(t, "correlation", i),
       call = t.table === "cuda_api",
-      process = call ? this.dictionaries().threads.get(Number(StaticSource.value(t, "thread", i)))?.[1] : StaticSource.value(t, "process", i);
-    return id === null || id === 0 || process === undefined || process === null ? null : { key: `${process} ${id}`, call };
+      process = call
+        ? this.dictionaries().threads.get(Number(StaticSource.value(t, "thread", i)))?.[1]
+        : StaticSource.value(t, "process", i);
+    return id === null || id === 0 || process === undefined || process === null
+      ? null
+      : { key: `${process} ${id}`, call };
   }
 
-  private tied(t: CarriedTable, i: number): { role: string; lane: number; level: number; event: number; stack: number }[] {
+  private tied(
+    t: CarriedTable,
+    i: number,
+  ): { role: string; lane: number; level: number; event: number; stack: number }[] {
     if (!this.calls) {
       this.calls = new Map();
       for (const l of this.lanes.values()) {
         if (l.counter || !["cuda_api", "stream", "sync"].includes(l.kind)) continue;
         l.levels.forEach((v, level) => {
           for (let n = 0; n < v.n; n++) {
-            const x = this.dictionaries().tables.get(v.src[n] & 0x3f),
+            const x = this.dictionaries().tables.get(v.src[n] & EVENT_SOURCE),
               k = x ? StaticSource.rowIndex(x, v.row[n]) : -1,
               tie = x && k >= 0 ? this.tieOf(x, k) : null;
             if (!x || !tie) continue;
             const list = this.calls!.get(tie.key) ?? [];
-            list.push({ role: tie.call ? "call" : "work", lane: l.lane, level, event: n, stack: x.stack?.[k] ?? 0 });
+            list.push({
+              role: tie.call ? "call" : "work",
+              lane: l.lane,
+              level,
+              event: n,
+              stack: x.stack?.[k] ?? 0,
+            });
             this.calls!.set(tie.key, list);
           }
         });
       }
     }
     const tie = this.tieOf(t, i);
-    return tie ? (this.calls.get(tie.key) ?? []).filter((x) => (x.role === "call") !== tie.call) : [];
+    return tie
+      ? (this.calls.get(tie.key) ?? []).filter((x) => (x.role === "call") !== tie.call)
+      : [];
   }
 
   private at(p: Params): unknown {
@@ -502,7 +717,8 @@ export class StaticSource implements Source {
       events: Spot[] = [];
     if (!l || !v || l.counter) return { events, count: 0, busy: 0 };
     const [from, to] = this.range(l, v, Number(p.t0), Number(p.t1));
-    for (let i = from; i < to && events.length < Number(p.limit ?? 20); i++) events.push(this.spot(l, Number(p.level), i));
+    for (let i = from; i < to && events.length < Number(p.limit ?? 20); i++)
+      events.push(this.spot(l, Number(p.level), i));
     return { events, count: to - from, busy: 0 };
   }
 
@@ -516,7 +732,11 @@ export class StaticSource implements Source {
       events: (p) => this.events(p),
       step: (p) => this.step(p),
       event: (p) => this.one(p),
-      names: (p) => ({ ids: [...this.names].filter(([, s]) => (p.cut ? s.startsWith(String(p.q)) : s === p.q)).map(([id]) => id) }),
+      names: (p) => ({
+        ids: [...this.names]
+          .filter(([, s]) => (p.cut ? s.startsWith(String(p.q)) : s === p.q))
+          .map(([id]) => id),
+      }),
       at: (p) => this.at(p),
     };
     try {

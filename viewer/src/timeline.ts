@@ -1,17 +1,59 @@
-/** The canvas of rows: rectangles by the painter, text and marks on a 2D canvas over it, the axis of time above. */
+/**
+ * The canvas of rows: rectangles by the painter, text and marks on a 2D canvas over it, the axis of
+ * time above.
+ */
 
+import {
+  AT_COLOR,
+  AT_COUNT,
+  AT_EVENT,
+  AT_FILL,
+  AT_FLAGS,
+  AT_HIGH,
+  AT_LOW,
+  AT_NAME,
+  AT_SRC,
+  AT_X0,
+  AT_X1,
+  CLASS_COUNTER,
+  CLASS_OWN,
+  CLASS_STATE,
+  COUNTER,
+  GROUP,
+  LANES,
+  MOMENT,
+  NAME_OURS,
+  OPEN,
+  OWN_STATE,
+  PAINTED,
+  PREVIEW,
+  RECT_BYTES,
+  RECT_WORDS,
+  TILE_PIXELS,
+} from "generated/constants";
 import type { App, Hit } from "./app";
-import { CHOSEN, COUNTER, FADED, GROUP, MOMENT, names, NO_EVENT, OPEN, PAINTED, palettes, PREVIEW, TILE_PIXELS, tileStart, UNREAD, type Spot, type Tile, type Wanted } from "./data";
+import {
+  CHOSEN,
+  FADED,
+  names,
+  NO_EVENT,
+  palettes,
+  tileStart,
+  UNREAD,
+  type Spot,
+  type Tile,
+  type Wanted,
+} from "./data";
 import { GLPainter, PixelPainter, type Batch, type Painter } from "./gl";
-import { CHOICES, classColor, CLASS_COUNTER, CLASS_OWN, CLASS_STATE, css, STATES, inkOn, type RGB } from "./colors";
+import { CHOICES, classColor, css, STATES, inkOn, type RGB } from "./colors";
 import { isCounter, type Row } from "./layout";
 import { clean, duration, percent, tick, value } from "./format";
 import { h } from "./dom";
 import { t } from "./i18n";
 
 export const AXIS = 46;
-/** The name of a state: it was taken off its core (src/lanes/names.h). */
-const PREEMPTED = (2 << 30 >>> 0) + 39;
+/** The name of a state: it was taken off its core, the third of the texts for states. */
+const PREEMPTED = ((NAME_OURS << 30) >>> 0) + OWN_STATE + 2;
 const FONT = "11px system-ui, 'DejaVu Sans', 'Noto Sans CJK SC', sans-serif";
 
 /** Which colour a counter has: neighbours differ; memory of GPUs looks the same everywhere. */
@@ -20,7 +62,7 @@ function hueOf(r: Row): number {
 }
 
 /** Types of rows whose events are moments: nothing is busy for any length of time. */
-const MOMENTARY = ["sample", "python", "output", "diagnostic"];
+const MOMENTARY = Object.keys(LANES).filter((name) => LANES[name].moments);
 
 export class Timeline {
   readonly root: HTMLElement;
@@ -36,7 +78,8 @@ export class Timeline {
   private ratio = 1;
   private asked = false;
   private together: boolean; // rectangles and text are on one canvas
-  private labelled: { batch: Batch; top: number; bottom: number }[] = []; // batches whose texts are still to be written
+  // batches whose texts are still to be written
+  private labelled: { batch: Batch; top: number; bottom: number }[] = [];
   private shownPalettes = "";
   private widths = new Map<string, number>();
   scroll = 0;
@@ -48,7 +91,12 @@ export class Timeline {
     this.canvas = h("canvas", { class: "rects" });
     this.over = h("canvas", { class: "over" });
     this.axis = h("canvas", { class: "axis" });
-    this.area = h("div", { class: "area", tabindex: 0, role: "application", "aria-label": t("time_line") }, this.canvas, this.over);
+    this.area = h(
+      "div",
+      { class: "area", tabindex: 0, role: "application", "aria-label": t("time_line") },
+      this.canvas,
+      this.over,
+    );
     this.root = h("div", { class: "canvases" }, this.axis, this.area);
     const wanted = new URLSearchParams(location.search).get("painter");
     const gl = wanted === "canvas" ? null : GLPainter.make(this.canvas, wanted === "webgl2");
@@ -65,7 +113,8 @@ export class Timeline {
     this.over.hidden = this.together;
     this.ac = this.axis.getContext("2d")!;
     app.cache.onDrop = (tile) => this.painter.drop(tile);
-    for (const what of ["draw", "view", "layout", "range", "select", "found", "words"]) app.on(what, () => this.redraw());
+    for (const what of ["draw", "view", "layout", "range", "select", "found", "words"])
+      app.on(what, () => this.redraw());
     app.on("words", () => this.area.setAttribute("aria-label", t("time_line")));
     app.on("theme", () => {
       this.shownPalettes = "";
@@ -80,7 +129,10 @@ export class Timeline {
     this.height = Math.max(50, Math.floor(r.height) - AXIS);
     this.ratio = window.devicePixelRatio || 1;
     this.painter.resize(this.width, this.height, this.ratio);
-    for (const [c, hgt] of [...(this.together ? [] : [[this.over, this.height]]), [this.axis, AXIS]] as [HTMLCanvasElement, number][]) {
+    for (const [c, hgt] of [
+      ...(this.together ? [] : [[this.over, this.height]]),
+      [this.axis, AXIS],
+    ] as [HTMLCanvasElement, number][]) {
       c.width = Math.round(this.width * this.ratio);
       c.height = Math.round(hgt * this.ratio);
       c.style.width = `${this.width}px`;
@@ -144,7 +196,13 @@ export class Timeline {
     for (const r of rows)
       for (const l of r.lane !== undefined ? [r] : this.app.rows.strips(r)) {
         const list = byReport.get(r.report) ?? [];
-        list.push({ report: r.report, lane: l.lane!, levels: l.over ?? (r.lane !== undefined ? Math.max(1, r.shown) : 1), of: l.of, ids: l.ids });
+        list.push({
+          report: r.report,
+          lane: l.lane!,
+          levels: l.over ?? (r.lane !== undefined ? Math.max(1, r.shown) : 1),
+          of: l.of,
+          ids: l.ids,
+        });
         byReport.set(r.report, list);
       }
     for (const [report, lanes] of byReport) {
@@ -159,8 +217,19 @@ export class Timeline {
     }
   }
 
-  /** Draw a lane's level between two times (of its report), from tiles of scale k, or from what else is there. */
-  private batches(report: number, lane: number, level: number, k: number, from: number, to: number, make: (tile: Tile, clip: [number, number]) => void): void {
+  /**
+   * Draw a lane's level between two times (of its report), from tiles of scale k, or from what
+   * else is there.
+   */
+  private batches(
+    report: number,
+    lane: number,
+    level: number,
+    k: number,
+    from: number,
+    to: number,
+    make: (tile: Tile, clip: [number, number]) => void,
+  ): void {
     const span = TILE_PIXELS * 2 ** k;
     for (let i = Math.floor(from / span); i * span < to; i++) {
       const a = Math.max(from, i * span),
@@ -172,11 +241,20 @@ export class Timeline {
       }
       if (tile && !tile.pending && level >= tile.levels.length && tile.asked > level) continue;
       if (this.coarser(report, lane, level, k, a, b, make)) continue;
-      for (let j = k - 1; j >= Math.max(0, k - 3); j--) if (this.finer(report, lane, level, j, a, b, make)) break;
+      for (let j = k - 1; j >= Math.max(0, k - 3); j--)
+        if (this.finer(report, lane, level, j, a, b, make)) break;
     }
   }
 
-  private coarser(report: number, lane: number, level: number, k: number, a: number, b: number, make: (tile: Tile, clip: [number, number]) => void): boolean {
+  private coarser(
+    report: number,
+    lane: number,
+    level: number,
+    k: number,
+    a: number,
+    b: number,
+    make: (tile: Tile, clip: [number, number]) => void,
+  ): boolean {
     for (let j = k + 1; j < 48; j++) {
       if (!this.app.cache.has(j)) continue;
       const tile = this.app.cache.get(report, lane, j, Math.floor(a / (TILE_PIXELS * 2 ** j)));
@@ -188,7 +266,15 @@ export class Timeline {
     return false;
   }
 
-  private finer(report: number, lane: number, level: number, j: number, a: number, b: number, make: (tile: Tile, clip: [number, number]) => void): boolean {
+  private finer(
+    report: number,
+    lane: number,
+    level: number,
+    j: number,
+    a: number,
+    b: number,
+    make: (tile: Tile, clip: [number, number]) => void,
+  ): boolean {
     const span = TILE_PIXELS * 2 ** j;
     let any = false;
     for (let i = Math.floor(a / span); i * span < b; i++) {
@@ -200,7 +286,14 @@ export class Timeline {
     return any;
   }
 
-  private paint(row: Row, lane: Row, level: number, y: number, height: number, labels: boolean): void {
+  private paint(
+    row: Row,
+    lane: Row,
+    level: number,
+    y: number,
+    height: number,
+    labels: boolean,
+  ): void {
     const { view, offsets } = this.app,
       o = offsets[row.report],
       k = this.scaleOf();
@@ -243,15 +336,18 @@ export class Timeline {
   }
 
   colorOf(tile: Tile, r: number, cls: number, tint: number): RGB {
-    const flags = tile.u8[r * 24 + 22],
-      c = tile.u8[r * 24 + 20],
-      name = tile.u32[r * 6 + 4];
-    if (flags & CHOSEN || tint >= 0) return CHOICES[flags & CHOSEN ? tile.u8[r * 24 + 23] : tint][1];
+    const flags = tile.u8[r * RECT_BYTES + AT_FLAGS],
+      c = tile.u8[r * RECT_BYTES + AT_COLOR],
+      name = tile.u32[r * RECT_WORDS + AT_NAME];
+    if (flags & CHOSEN || tint >= 0)
+      return CHOICES[flags & CHOSEN ? tile.u8[r * RECT_BYTES + AT_SRC] : tint][1];
     if (flags & PAINTED) {
       const argb = palettes[tile.report]?.[c] ?? 0;
       return [(argb >> 16) & 255, (argb >> 8) & 255, argb & 255];
     }
-    return name >>> 30 === 2 && cls !== CLASS_STATE ? classColor(CLASS_OWN, name & 255, this.app.theme.dark) : classColor(cls, c, this.app.theme.dark);
+    return name >>> 30 === NAME_OURS && cls !== CLASS_STATE
+      ? classColor(CLASS_OWN, name & 255, this.app.theme.dark)
+      : classColor(cls, c, this.app.theme.dark);
   }
 
   private label(b: Batch, top: number, bottom: number): void {
@@ -261,16 +357,21 @@ export class Timeline {
       mid = b.y + b.h / 2 + 0.5;
     if (mid < top + 4 || mid > bottom - 2) return;
     for (const r of level.wide) {
-      let x0 = b.x + f[r * 6] * b.scale,
-        x1 = b.x + f[r * 6 + 1] * b.scale;
+      let x0 = b.x + f[r * RECT_WORDS + AT_X0] * b.scale,
+        x1 = b.x + f[r * RECT_WORDS + AT_X1] * b.scale;
       const from = Math.max(0, b.clip ? b.clip[0] : 0),
         to = Math.min(this.width, b.clip ? b.clip[1] : this.width);
-      if (b.tile.u8[r * 24 + 22] & (GROUP | COUNTER | FADED) || x1 <= from || x0 >= to) continue;
+      if (
+        b.tile.u8[r * RECT_BYTES + AT_FLAGS] & (GROUP | COUNTER | FADED) ||
+        x1 <= from ||
+        x0 >= to
+      )
+        continue;
       if (x0 < from && from > 0) continue; /* the tile before this one has said it */
       x0 = Math.max(x0, 0);
       x1 = Math.min(x1, this.width);
       if (x1 - x0 < 24) continue;
-      const name = b.tile.u32[r * 6 + 4];
+      const name = b.tile.u32[r * RECT_WORDS + AT_NAME];
       const raw = texts?.get(name);
       if (!raw) continue;
       const text = this.fit(clean(raw, 200), x1 - x0 - 8);
@@ -334,7 +435,10 @@ export class Timeline {
   private paintRow(r: Row): void {
     const y = this.top(r),
       least = r.pinned ? 0 : this.pinnedHeight;
-    this.painter.row(Math.max(least, y), Math.min(r.pinned ? this.pinnedHeight : this.height, y + r.h));
+    this.painter.row(
+      Math.max(least, y),
+      Math.min(r.pinned ? this.pinnedHeight : this.height, y + r.h),
+    );
     if (r.lane === undefined) {
       const strips = this.app.rows.strips(r);
       const each = (r.h - 6) / Math.max(1, strips.length);
@@ -346,7 +450,8 @@ export class Timeline {
       return;
     }
     if (r.over !== undefined) {
-      for (let level = 0; level < r.over; level++) this.paint(r, r, level, y + 3, r.height - 1, true);
+      for (let level = 0; level < r.over; level++)
+        this.paint(r, r, level, y + 3, r.height - 1, true);
       return;
     }
     for (let level = 0; level < r.shown; level++) {
@@ -360,7 +465,8 @@ export class Timeline {
   private drawRow(r: Row): void {
     const y = this.top(r);
     this.c.fillStyle = this.app.theme.line;
-    if (y + r.h - 1 >= (r.pinned ? 0 : this.pinnedHeight)) this.c.fillRect(0, y + r.h - 1, this.width, 1);
+    if (y + r.h - 1 >= (r.pinned ? 0 : this.pinnedHeight))
+      this.c.fillRect(0, y + r.h - 1, this.width, 1);
     if (r.type === "process" && r.open) this.drawLife(r, y);
     if (isCounter(r)) this.counterText(r, y + 4);
   }
@@ -374,7 +480,12 @@ export class Timeline {
     if (mid < this.pinnedHeight && !r.pinned) return;
     this.c.fillStyle = this.app.theme.dim;
     this.c.globalAlpha = 0.35;
-    this.c.fillRect(Math.max(0, x0), mid - 2, Math.max(1, Math.min(this.width, x1) - Math.max(0, x0)), 4);
+    this.c.fillRect(
+      Math.max(0, x0),
+      mid - 2,
+      Math.max(1, Math.min(this.width, x1) - Math.max(0, x0)),
+      4,
+    );
     this.c.globalAlpha = 1;
   }
 
@@ -396,12 +507,16 @@ export class Timeline {
       this.column(b, b + 1, theme.accent, 0.8);
     }
     for (const m of markers) this.column(view.x(m.time), view.x(m.time) + 1, "#d9822b", 0.9);
-    if (this.snapped !== null) this.column(view.x(this.snapped) - 0.5, view.x(this.snapped) + 0.5, theme.select, 0.9);
+    if (this.snapped !== null)
+      this.column(view.x(this.snapped) - 0.5, view.x(this.snapped) + 0.5, theme.select, 0.9);
     else if (pointer !== null) this.column(view.x(pointer), view.x(pointer) + 1, theme.dim, 0.35);
   }
 
   /** The box of an event on the canvas, or null when its row is not shown. */
-  private box(report: number, spot: { lane: number; level: number; start: number; end: number }): [number, number, number, number] | null {
+  private box(
+    report: number,
+    spot: { lane: number; level: number; start: number; end: number },
+  ): [number, number, number, number] | null {
     let row = this.app.laneRow(report, spot.lane);
     if (!row) return null;
     let level = spot.level;
@@ -433,7 +548,9 @@ export class Timeline {
 
   /** What of a box is on the canvas from left to right, or null when nothing is. */
   private inSightOf([x, , w]: [number, number, number, number]): [number, number] | null {
-    return x + w < 0 || x > this.width ? null : [Math.max(-2, x), Math.min(this.width + 4, x + Math.max(2, w))];
+    return x + w < 0 || x > this.width
+      ? null
+      : [Math.max(-2, x), Math.min(this.width + 4, x + Math.max(2, w))];
   }
 
   private outline(b: [number, number, number, number], width: number, dash: number[]): void {
@@ -461,12 +578,20 @@ export class Timeline {
       }
       const forward = l.start >= s.spot.start;
       const [a, b] = forward ? [from, to] : [to, from];
-      this.arrow(l.role === "waited" ? a[0] + a[2] : a[0] + Math.min(a[2] / 2, 6), a[1] + (a[1] < b[1] ? a[3] : 0), b[0], b[1] + b[3] / 2);
+      this.arrow(
+        l.role === "waited" ? a[0] + a[2] : a[0] + Math.min(a[2] / 2, 6),
+        a[1] + (a[1] < b[1] ? a[3] : 0),
+        b[0],
+        b[1] + b[3] / 2,
+      );
       this.outline(to, 1.5, []);
     }
   }
 
-  /** From one event to another. Ends beyond the sides come from the sides; the curve runs along the rows of its ends but shortly. */
+  /**
+   * From one event to another. Ends beyond the sides come from the sides; the curve runs along
+   * the rows of its ends but shortly.
+   */
   private arrow(x0: number, y0: number, x1: number, y1: number): void {
     const c = this.c,
       edge = (x: number): number => Math.max(-8, Math.min(this.width + 8, x));
@@ -512,9 +637,11 @@ export class Timeline {
       c.fillRect(x, 14, 1, AXIS - 14);
       c.fillStyle = theme.text;
       const text = tick(at, step, around);
-      if (x > -4 && x + 4 + c.measureText(text).width <= this.width) c.fillText(text, x + 4, 24); // half a number is another number
+      // half a number is another number
+      if (x > -4 && x + 4 + c.measureText(text).width <= this.width) c.fillText(text, x + 4, 24);
       c.fillStyle = theme.line;
-      for (let i = 1; i < 10; i++) c.fillRect(Math.round(view.x(at + (step * i) / 10)), AXIS - (i === 5 ? 9 : 6), 1, 9);
+      for (let i = 1; i < 10; i++)
+        c.fillRect(Math.round(view.x(at + (step * i) / 10)), AXIS - (i === 5 ? 9 : 6), 1, 9);
     }
     c.fillStyle = "#d9822b";
     for (let i = 0; i < this.app.found.length; i++) {
@@ -524,7 +651,13 @@ export class Timeline {
     for (const m of markers) this.flag(c, view.x(m.time), clean(m.note, 40));
     const sel = this.drag ?? this.app.range;
     if (sel) this.measure(c, sel);
-    else if (pointer !== null) this.tag(c, view.x(this.snapped ?? pointer), tick(this.snapped ?? pointer, Math.max(1, view.scale)), theme.dim);
+    else if (pointer !== null)
+      this.tag(
+        c,
+        view.x(this.snapped ?? pointer),
+        tick(this.snapped ?? pointer, Math.max(1, view.scale)),
+        theme.dim,
+      );
     c.fillStyle = theme.line;
     c.fillRect(0, AXIS - 1, this.width, 1);
   }
@@ -558,7 +691,12 @@ export class Timeline {
       b = view.x(Math.max(...sel));
     c.fillStyle = theme.accent;
     c.fillRect(a, AXIS - 4, b - a, 3);
-    this.tag(c, (Math.max(0, a) + Math.min(this.width, b)) / 2, duration(Math.abs(sel[1] - sel[0])), theme.accent);
+    this.tag(
+      c,
+      (Math.max(0, a) + Math.min(this.width, b)) / 2,
+      duration(Math.abs(sel[1] - sel[0])),
+      theme.accent,
+    );
   }
 
   private flag(c: CanvasRenderingContext2D, x: number, note: string): void {
@@ -581,7 +719,9 @@ export class Timeline {
   rowAt(y: number): Row | undefined {
     const { rows } = this.app;
     if (!rows) return undefined;
-    return y < this.pinnedHeight ? rows.rowAt(rows.pinned, y) : rows.rowAt(rows.visible, y - this.pinnedHeight + this.scroll);
+    return y < this.pinnedHeight
+      ? rows.rowAt(rows.pinned, y)
+      : rows.rowAt(rows.visible, y - this.pinnedHeight + this.scroll);
   }
 
   /** The rectangle under a point. */
@@ -593,8 +733,21 @@ export class Timeline {
     if (row.lane === undefined) {
       const strips = this.app.rows.strips(row);
       if (!strips.length) return null;
-      lane = strips[Math.max(0, Math.min(strips.length - 1, Math.floor(((y - this.top(row) - 3) / (row.h - 6)) * strips.length)))];
-    } else level = Math.max(0, Math.min(row.shown - 1, Math.floor((y - this.top(row) - 3) / row.height)));
+      lane =
+        strips[
+          Math.max(
+            0,
+            Math.min(
+              strips.length - 1,
+              Math.floor(((y - this.top(row) - 3) / (row.h - 6)) * strips.length),
+            ),
+          )
+        ];
+    } else
+      level = Math.max(
+        0,
+        Math.min(row.shown - 1, Math.floor((y - this.top(row) - 3) / row.height)),
+      );
     if (isCounter(row)) level = 0;
     if (row.over === undefined) return this.hitLane(row, lane, level, x);
     for (level = 0; level < row.over; level++) {
@@ -611,46 +764,55 @@ export class Timeline {
       bestAway = 4;
     const near = view.scale * 4,
       time = view.t(x) - o;
-    this.batches(row.report, lane.lane!, level, this.scaleOf(), time - near, time + near, (tile, [from, to]) => {
-      const l = tile.levels[level],
-        px = 2 ** tile.k,
-        start = tileStart(tile.k, tile.index);
-      if (!l) return;
-      let low = l.from,
-        high = l.from + l.n;
-      while (low < high) {
-        const mid = (low + high) >> 1;
-        if (start + tile.f32[mid * 6 + 1] * px < time - near) low = mid + 1;
-        else high = mid;
-      }
-      for (let r = low; r < l.from + l.n; r++) {
-        const t0 = start + tile.f32[r * 6] * px,
-          t1 = start + tile.f32[r * 6 + 1] * px;
-        if (t0 > time + near || t0 > to) break;
-        if (t1 < from) continue;
-        const away = time < t0 ? (t0 - time) / view.scale : time > t1 ? (time - t1) / view.scale : 0;
-        if (away >= bestAway) continue;
-        bestAway = away;
-        best = {
-          row,
-          level,
-          lane,
-          name: tile.u32[r * 6 + 4],
-          count: tile.u32[r * 6 + 3],
-          t0: t0 + o,
-          t1: t1 + o,
-          event: tile.u32[r * 6 + 2],
-          flags: tile.u8[r * 24 + 22] | (tile.pending ? UNREAD : 0),
-          fill: tile.u8[r * 24 + 21] / 255,
-          color: tile.u8[r * 24 + 20],
-        };
-        if (tile.u8[r * 24 + 22] & COUNTER) {
-          best.event = 0;
-          best.fill = tile.f32[r * 6 + 2];
-          best.count = tile.f32[r * 6 + 3];
+    this.batches(
+      row.report,
+      lane.lane!,
+      level,
+      this.scaleOf(),
+      time - near,
+      time + near,
+      (tile, [from, to]) => {
+        const l = tile.levels[level],
+          px = 2 ** tile.k,
+          start = tileStart(tile.k, tile.index);
+        if (!l) return;
+        let low = l.from,
+          high = l.from + l.n;
+        while (low < high) {
+          const mid = (low + high) >> 1;
+          if (start + tile.f32[mid * RECT_WORDS + AT_X1] * px < time - near) low = mid + 1;
+          else high = mid;
         }
-      }
-    });
+        for (let r = low; r < l.from + l.n; r++) {
+          const t0 = start + tile.f32[r * RECT_WORDS + AT_X0] * px,
+            t1 = start + tile.f32[r * RECT_WORDS + AT_X1] * px;
+          if (t0 > time + near || t0 > to) break;
+          if (t1 < from) continue;
+          const away =
+            time < t0 ? (t0 - time) / view.scale : time > t1 ? (time - t1) / view.scale : 0;
+          if (away >= bestAway) continue;
+          bestAway = away;
+          best = {
+            row,
+            level,
+            lane,
+            name: tile.u32[r * RECT_WORDS + AT_NAME],
+            count: tile.u32[r * RECT_WORDS + AT_COUNT],
+            t0: t0 + o,
+            t1: t1 + o,
+            event: tile.u32[r * RECT_WORDS + AT_EVENT],
+            flags: tile.u8[r * RECT_BYTES + AT_FLAGS] | (tile.pending ? UNREAD : 0),
+            fill: tile.u8[r * RECT_BYTES + AT_FILL] / 255,
+            color: tile.u8[r * RECT_BYTES + AT_COLOR],
+          };
+          if (tile.u8[r * RECT_BYTES + AT_FLAGS] & COUNTER) {
+            best.event = 0;
+            best.fill = tile.f32[r * RECT_WORDS + AT_HIGH];
+            best.count = tile.f32[r * RECT_WORDS + AT_LOW];
+          }
+        }
+      },
+    );
     return best;
   }
 
@@ -660,10 +822,15 @@ export class Timeline {
       { view } = this.app;
     if (!hit || hit.flags & NO_EVENT) return null;
     const edges = [hit.t0, hit.t1].filter((e) => Math.abs(view.x(e) - x) < 7);
-    return edges.length ? edges.sort((a, b) => Math.abs(view.x(a) - x) - Math.abs(view.x(b) - x))[0] : null;
+    return edges.length
+      ? edges.sort((a, b) => Math.abs(view.x(a) - x) - Math.abs(view.x(b) - x))[0]
+      : null;
   }
 
-  /** Words about what is under the pointer. `exact`: of several the one that is nearest, or what tiles do not know the name of. */
+  /**
+   * Words about what is under the pointer. `exact`: of several the one that is nearest, or what
+   * tiles do not know the name of.
+   */
   tip(hit: Hit, exact?: Spot): string[] {
     const known = clean(names[hit.row.report]?.get(hit.name) ?? "", 160),
       name = hit.flags & GROUP ? known : known || clean(exact?.name ?? "", 160);
@@ -671,23 +838,45 @@ export class Timeline {
     if (hit.flags & PREVIEW) return hit.count ? [where, t("n_events", hit.count)] : [where];
     if (hit.flags & COUNTER) {
       const unit = hit.lane.unit ?? (hit.lane.type === "gpu_bytes" ? "B" : "");
-      return [where, hit.fill === hit.count ? value(hit.fill, unit) : `${value(hit.count, unit)} … ${value(hit.fill, unit)}`];
+      return [
+        where,
+        hit.fill === hit.count
+          ? value(hit.fill, unit)
+          : `${value(hit.count, unit)} … ${value(hit.fill, unit)}`,
+      ];
     }
     if (hit.lane.type === "state") return this.stateTip(hit, name);
-    const kind = { kernels: "tip_kernel", stream: "tip_kernel", memory: "tip_memory", cuda_api: "tip_api", osrt: "tip_osrt", nvtx: "tip_nvtx", sync: "tip_wait", sample: "tip_sample" }[
-      hit.lane.type
-    ] as "tip_kernel" | undefined;
+    const kind = {
+      kernels: "tip_kernel",
+      stream: "tip_kernel",
+      memory: "tip_memory",
+      cuda_api: "tip_api",
+      osrt: "tip_osrt",
+      nvtx: "tip_nvtx",
+      sync: "tip_wait",
+      sample: "tip_sample",
+    }[hit.lane.type] as "tip_kernel" | undefined;
     const momentary = MOMENTARY.includes(hit.lane.type),
       busy = momentary ? undefined : this.app.busyNow.get(hit.lane.key);
-    const own = hit.name >>> 30 === 2 && hit.lane.type === "stream" ? "tip_memory" : kind;
-    const lines = [`${own ? t(own) : where}${busy !== undefined ? ` (${t("busy", percent(busy))})` : ""}`];
+    const own = hit.name >>> 30 === NAME_OURS && hit.lane.type === "stream" ? "tip_memory" : kind;
+    const lines = [
+      `${own ? t(own) : where}${busy !== undefined ? ` (${t("busy", percent(busy))})` : ""}`,
+    ];
     if (hit.flags & GROUP) {
-      lines.push(momentary ? t("n_events", hit.count) : t("tip_group", hit.count, percent(hit.fill)));
+      lines.push(
+        momentary ? t("n_events", hit.count) : t("tip_group", hit.count, percent(hit.fill)),
+      );
       if (name) lines.push(t("tip_longest", name));
       if (exact) lines.push(`${clean(exact.name, 160)}: ${duration(exact.end - exact.start)}`);
     } else {
       if (name) lines.push(name);
-      lines.push(hit.flags & MOMENT ? t("at_cursor", tick(hit.t0, 1)) : hit.flags & OPEN ? t("never_ended") : duration(hit.t1 - hit.t0));
+      lines.push(
+        hit.flags & MOMENT
+          ? t("at_cursor", tick(hit.t0, 1))
+          : hit.flags & OPEN
+            ? t("never_ended")
+            : duration(hit.t1 - hit.t0),
+      );
     }
     return lines;
   }
@@ -696,12 +885,25 @@ export class Timeline {
     const [state] = STATES[hit.color] ?? STATES[0],
       busy = this.app.busyNow.get(hit.lane.key),
       head = `${this.app.rowName(hit.lane)}${busy ? ` (${t("on_core", percent(busy))})` : ""}`;
-    if (hit.flags & GROUP) return [head, t("tip_states", hit.count, percent(hit.fill)), ...(hit.color > 1 ? [t("tip_rest", t(`state_${state}`))] : [])];
-    const own = hit.name >>> 30 === 2, // no call is known: the state says it all
+    if (hit.flags & GROUP)
+      return [
+        head,
+        t("tip_states", hit.count, percent(hit.fill)),
+        ...(hit.color > 1 ? [t("tip_rest", t(`state_${state}`))] : []),
+      ];
+    const own = hit.name >>> 30 === NAME_OURS, // no call is known: the state says it all
       length = duration(hit.t1 - hit.t0);
-    if (state === "runs" || state === "ready" || (own && (state === "gil" || state === "fault"))) return [head, t("state_for", hit.name === PREEMPTED ? t("preempted") : t(`state_${state}`), length)];
+    if (state === "runs" || state === "ready" || (own && (state === "gil" || state === "fault")))
+      return [
+        head,
+        t("state_for", hit.name === PREEMPTED ? t("preempted") : t(`state_${state}`), length),
+      ];
     if (own) return [head, t("state_for", t("blocked"), length)];
-    return [head, t(state === "polls" ? "polls_in" : "blocked_in", name.replace(/_v\d+$/, ""), length), t(`state_${state}`)];
+    return [
+      head,
+      t(state === "polls" ? "polls_in" : "blocked_in", name.replace(/_v\d+$/, ""), length),
+      t(`state_${state}`),
+    ];
   }
 
   counterColor(r: Row): string {

@@ -1,4 +1,7 @@
-/** The stretch of time that is shown, in ns from time zero of the first report; zooming, panning, undo. */
+/**
+ * The stretch of time that is shown, in ns from time zero of the first report; zooming, panning,
+ * undo.
+ */
 
 export class Viewport {
   t0 = 0;
@@ -11,7 +14,9 @@ export class Viewport {
   /** All there is to see. */
   first = 0;
   last = 1;
-  /** The window was given from outside and is not to become another while the page finds its size. */
+  /**
+   * The window was given from outside and is not to become another while the page finds its size.
+   */
   given = false;
 
   get scale(): number {
@@ -26,7 +31,9 @@ export class Viewport {
     return this.t0 + x * this.scale;
   }
 
-  /** Remember where we are, unless that was just done: a burst of wheel turns is undone at once. */
+  /**
+   * Remember where we are, unless that was just done: a burst of wheel turns is undone at once.
+   */
   private remember(): void {
     const now = performance.now();
     if (now - this.lastPush > 600) {
@@ -88,7 +95,8 @@ export class Viewport {
     else if (end - start < span / this.width / 2) {
       const around = Math.max((end - start) * 50, 200);
       this.set((start + end) / 2 - around, (start + end) / 2 + around);
-    } else if (start < this.t0 || end > this.t1) this.set((start + end) / 2 - span / 2, (start + end) / 2 + span / 2);
+    } else if (start < this.t0 || end > this.t1)
+      this.set((start + end) / 2 - span / 2, (start + end) / 2 + span / 2);
   }
 
   undo(): boolean {
@@ -111,7 +119,8 @@ export class Viewport {
   resize(width: number): void {
     if (width < 1) return;
     const all = this.t0 <= this.first && this.t1 >= this.last;
-    if (this.width > 1 && !all && !this.given) this.t1 = this.t0 + (width * (this.t1 - this.t0)) / this.width;
+    if (this.width > 1 && !all && !this.given)
+      this.t1 = this.t0 + (width * (this.t1 - this.t0)) / this.width;
     this.width = width;
   }
 }

@@ -1,6 +1,7 @@
 /**
- * What is new on the server: reports that other pages or recordings added, reports that grow while they are recorded, imports under
- * way. A short question now and then, more often while something happens, none while the page is not in sight.
+ * What is new on the server: reports that other pages or recordings added, reports that grow while
+ * they are recorded, imports under way. A short question now and then, more often while something
+ * happens, none while the page is not in sight.
  */
 
 import type { App } from "./app";
@@ -31,7 +32,8 @@ const IDLE_MS = 3000,
 export class Watch {
   readonly root = h("div", { class: "jobs", hidden: true });
   private versions: number[] = [];
-  private said = new Set<number>(); // jobs whose end was said, or that ended before this page began
+  // jobs whose end was said, or that ended before this page began
+  private said = new Set<number>();
   private timer = 0;
   private looking = false;
 
@@ -59,7 +61,8 @@ export class Watch {
     }
     this.looking = false;
     clearTimeout(this.timer);
-    if (!document.hidden) this.timer = window.setTimeout(() => void this.ask(), busy ? BUSY_MS : IDLE_MS);
+    if (!document.hidden)
+      this.timer = window.setTimeout(() => void this.ask(), busy ? BUSY_MS : IDLE_MS);
   }
 
   /** Whether something is going on. */
@@ -77,7 +80,9 @@ export class Watch {
       this.versions = s.reports.map((r) => r.version);
       await app.reload();
     }
-    const grown = s.reports.flatMap((r, i) => (this.versions[i] !== undefined && this.versions[i] !== r.version ? [i] : []));
+    const grown = s.reports.flatMap((r, i) =>
+      this.versions[i] !== undefined && this.versions[i] !== r.version ? [i] : [],
+    );
     this.versions = s.reports.map((r) => r.version);
     if (grown.length) await app.renew(grown);
     this.sayFailed(jobs);
@@ -88,7 +93,10 @@ export class Watch {
   private sayFailed(jobs: Job[]): void {
     const failed = jobs.filter((j) => j.state === "failed" && !this.said.has(j.id));
     for (const j of failed) this.said.add(j.id);
-    if (failed.length && !this.first) this.app.tell([this.app.notice, ...failed.map((j) => clean(j.error, 600))].filter(Boolean).join("\n"));
+    if (failed.length && !this.first)
+      this.app.tell(
+        [this.app.notice, ...failed.map((j) => clean(j.error, 600))].filter(Boolean).join("\n"),
+      );
     this.first = false;
   }
 
@@ -100,7 +108,15 @@ export class Watch {
         h(
           "div",
           { role: "status" },
-          h("bdi", null, t("importing", clean(j.name, 60), j.done >= 0 && j.all > 0 ? percent(Math.min(1, j.done / j.all)) : bytes(j.all))),
+          h(
+            "bdi",
+            null,
+            t(
+              "importing",
+              clean(j.name, 60),
+              j.done >= 0 && j.all > 0 ? percent(Math.min(1, j.done / j.all)) : bytes(j.all),
+            ),
+          ),
           " ",
           h("button", { onclick: () => void this.cancel(j) }, t("cancel")),
         ),

@@ -1,4 +1,6 @@
-/** Two reports, or two windows of one, side by side: what ran more or less often, longer or shorter. */
+/**
+ * Two reports, or two windows of one, side by side: what ran more or less often, longer or shorter.
+ */
 
 import type { App } from "../app";
 import type { Flame } from "../data";
@@ -77,12 +79,29 @@ export class Compare implements Panel {
     if (!this.profiles().includes(this.profile)) this.profile = -1;
     if (this.profile >= 0) {
       const up = this.stacks.mode === "bottom_up" ? 1 : 0;
-      const [x, y] = await Promise.all(this.sides.map((s) => this.app.ask<Flame>("flame", { r: s.report, t0: s.window?.[0], t1: s.window?.[1], kind: this.profile, up })));
+      const [x, y] = await Promise.all(
+        this.sides.map((s) =>
+          this.app.ask<Flame>("flame", {
+            r: s.report,
+            t0: s.window?.[0],
+            t1: s.window?.[1],
+            kind: this.profile,
+            up,
+          }),
+        ),
+      );
       await released(this.root);
       if (!x || !y || turn !== this.turn) return;
       this.stacks.set(x, y);
     } else {
-      const diff = await this.app.ask<Diff>("diff", { a: a.report, b: b.report, t0: a.window?.[0], t1: a.window?.[1], u0: b.window?.[0], u1: b.window?.[1] });
+      const diff = await this.app.ask<Diff>("diff", {
+        a: a.report,
+        b: b.report,
+        t0: a.window?.[0],
+        t1: a.window?.[1],
+        u0: b.window?.[0],
+        u1: b.window?.[1],
+      });
       await released(this.root);
       if (!diff || turn !== this.turn) return;
       this.diff = diff;
@@ -128,20 +147,48 @@ export class Compare implements Panel {
       " ",
       choose,
       " ",
-      h("button", { class: s.window ? "" : "on", "aria-pressed": String(!s.window), onclick: () => set(null) }, t("whole")),
-      h("button", { class: s.window ? "on" : "", "aria-pressed": String(!!s.window), title: t("compare_hint"), onclick: () => set(here()) }, s.window ? `${duration(s.window[0])} + ${duration(s.window[1] - s.window[0])}` : t(this.app.range ? "selection" : "window")),
+      h(
+        "button",
+        {
+          class: s.window ? "" : "on",
+          "aria-pressed": String(!s.window),
+          onclick: () => set(null),
+        },
+        t("whole"),
+      ),
+      h(
+        "button",
+        {
+          class: s.window ? "on" : "",
+          "aria-pressed": String(!!s.window),
+          title: t("compare_hint"),
+          onclick: () => set(here()),
+        },
+        s.window
+          ? `${duration(s.window[0])} + ${duration(s.window[1] - s.window[0])}`
+          : t(this.app.range ? "selection" : "window"),
+      ),
     );
   }
 
   private word(kind: string): string {
-    return kind === "projected" ? t("nvtx_gpu") : kind === "cpu" ? t("cores") : has(kind) ? t(kind) : kind;
+    return kind === "projected"
+      ? t("nvtx_gpu")
+      : kind === "cpu"
+        ? t("cores")
+        : has(kind)
+          ? t(kind)
+          : kind;
   }
 
   /* ---- the table ---- */
 
   private sorted(): Pair[] {
     const { key, down } = this.sorting;
-    if (key === "name") return this.diff.pairs.filter((p) => p.kind === this.kind).sort((x, y) => (x.name < y.name ? -1 : Number(x.name > y.name)) * (down ? -1 : 1));
+    if (key === "name")
+      return this.diff.pairs
+        .filter((p) => p.kind === this.kind)
+        .sort((x, y) => (x.name < y.name ? -1 : Number(x.name > y.name)) * (down ? -1 : 1));
     const value = key === "change" ? (p: Pair) => Math.abs(COLUMNS.difference(p)) : COLUMNS[key];
     return this.diff.pairs
       .filter((p) => p.kind === this.kind)
@@ -159,18 +206,29 @@ export class Compare implements Panel {
   }
 
   private choice(on: boolean, word: string, choose: () => void): HTMLElement {
-    return h("button", { class: on ? "on" : "", "aria-pressed": String(on), onclick: choose }, word);
+    return h(
+      "button",
+      { class: on ? "on" : "", "aria-pressed": String(on), onclick: choose },
+      word,
+    );
   }
 
   private draw(): void {
     const kinds = [...new Set(this.diff.pairs.map((p) => p.kind))];
-    if (!kinds.includes(this.kind)) this.kind = kinds.includes("kernels") ? "kernels" : (kinds[0] ?? "");
+    if (!kinds.includes(this.kind))
+      this.kind = kinds.includes("kernels") ? "kernels" : (kinds[0] ?? "");
     const pairs = this.sorted(),
       names = this.profile < 0,
       profiles = this.profiles();
     fill(
       this.root,
-      h("p", { class: "actions" }, this.side(0), this.side(1), this.same() ? h("span", { class: "warning" }, t("compare_same")) : null),
+      h(
+        "p",
+        { class: "actions" },
+        this.side(0),
+        this.side(1),
+        this.same() ? h("span", { class: "warning" }, t("compare_same")) : null,
+      ),
       h(
         "p",
         { class: "actions" },
@@ -191,7 +249,14 @@ export class Compare implements Panel {
         ),
         names ? h("button", { onclick: () => this.copy(pairs) }, t("copy_csv")) : null,
       ),
-      ...(names ? [pairs.length ? this.table(pairs) : h("p", { class: "quiet" }, t("no_matches")), this.diff.left_out ? h("p", { class: "quiet" }, `+ ${count(this.diff.left_out)}`) : null] : [this.stacks.root]),
+      ...(names
+        ? [
+            pairs.length ? this.table(pairs) : h("p", { class: "quiet" }, t("no_matches")),
+            this.diff.left_out
+              ? h("p", { class: "quiet" }, `+ ${count(this.diff.left_out)}`)
+              : null,
+          ]
+        : [this.stacks.root]),
     );
   }
 
@@ -210,14 +275,24 @@ export class Compare implements Panel {
     return h(
       "table",
       { class: "grid" },
-      h("thead", null, h("tr", null, words.map(([k, w, name]) => sortHead(this.sorting, k, w, () => this.draw(), true, name)), sortHead(this.sorting, "name", t("name"), () => this.draw(), false))),
+      h(
+        "thead",
+        null,
+        h(
+          "tr",
+          null,
+          words.map(([k, w, name]) => sortHead(this.sorting, k, w, () => this.draw(), true, name)),
+          sortHead(this.sorting, "name", t("name"), () => this.draw(), false),
+        ),
+      ),
       h(
         "tbody",
         null,
         pairs.slice(0, 500).map((p) => {
           const d = COLUMNS.difference(p),
             r = COLUMNS.ratio(p);
-          const time = (f: Figures, v: number): HTMLElement => h("td", { class: "n" }, f[0] ? duration(v) : "");
+          const time = (f: Figures, v: number): HTMLElement =>
+            h("td", { class: "n" }, f[0] ? duration(v) : "");
           return h(
             "tr",
             null,
@@ -227,8 +302,19 @@ export class Compare implements Panel {
             time(p.b, p.b[1]),
             time(p.a, mean(p.a)),
             time(p.b, mean(p.b)),
-            h("td", { class: `n bar ${d > 0 ? "more" : "less"}`, style: { backgroundSize: `${(Math.abs(d) / most) * 100}% 100%` } }, signed(d, duration(Math.abs(d)))),
-            h("td", { class: "n" }, r === Infinity ? t("only_b") : r === 0 ? t("only_a") : r.toFixed(r < 10 ? 2 : 0)),
+            h(
+              "td",
+              {
+                class: `n bar ${d > 0 ? "more" : "less"}`,
+                style: { backgroundSize: `${(Math.abs(d) / most) * 100}% 100%` },
+              },
+              signed(d, duration(Math.abs(d))),
+            ),
+            h(
+              "td",
+              { class: "n" },
+              r === Infinity ? t("only_b") : r === 0 ? t("only_a") : r.toFixed(r < 10 ? 2 : 0),
+            ),
             h("td", { class: "wide" }, h("bdi", null, clean(p.name, 300) || t("unnamed"))),
           );
         }),
@@ -239,7 +325,15 @@ export class Compare implements Panel {
   private copy(pairs: Pair[]): void {
     copyCsv(
       ["kind", "name", "count_a", "count_b", "total_a_ns", "total_b_ns", "difference_ns"],
-      pairs.map((p) => [p.kind, clean(p.name), p.a[0], p.b[0], p.a[1], p.b[1], COLUMNS.difference(p)]),
+      pairs.map((p) => [
+        p.kind,
+        clean(p.name),
+        p.a[0],
+        p.b[0],
+        p.a[1],
+        p.b[1],
+        COLUMNS.difference(p),
+      ]),
     );
   }
 }

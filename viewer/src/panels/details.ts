@@ -8,9 +8,31 @@ import { add, fill, h } from "../dom";
 import { bytes, clean, count, duration, moment, percent } from "../format";
 import { t, type Word } from "../i18n";
 
-const LIMITS: (Word | "")[] = ["", "limit_warps", "limit_registers", "limit_shared", "limit_blocks"];
-const MEMORY: Word[] = ["mem_pageable", "mem_pinned", "mem_device", "mem_array", "mem_managed", "mem_static", "mem_managed_static"]; // ENUM_CUDA_MEM_KIND
-const AFTER: (Word | "")[] = ["", "after_preempted", "after_sleeping", "after_uninterruptible", "after_stopped", "after_dead", "after_blocked"]; // enum ws_sched_after
+const LIMITS: (Word | "")[] = [
+  "",
+  "limit_warps",
+  "limit_registers",
+  "limit_shared",
+  "limit_blocks",
+];
+const MEMORY: Word[] = [
+  "mem_pageable",
+  "mem_pinned",
+  "mem_device",
+  "mem_array",
+  "mem_managed",
+  "mem_static",
+  "mem_managed_static",
+]; // ENUM_CUDA_MEM_KIND
+const AFTER: (Word | "")[] = [
+  "",
+  "after_preempted",
+  "after_sleeping",
+  "after_uninterruptible",
+  "after_stopped",
+  "after_dead",
+  "after_blocked",
+]; // enum ws_sched_after
 
 function column(d: EventDetail, name: string): Column | undefined {
   return d.columns.find((c) => c.name === name);
@@ -34,9 +56,17 @@ function kernelFacts(d: EventDetail): Facts {
   const full = text(d, "demangled"),
     limit = LIMITS[num(d, "limiter")];
   const out: Facts = full && full !== d.name ? [["function", full]] : [];
-  out.push(["grid", three("grid")], ["block", three("block")], ["registers", count(num(d, "registers"))]);
-  out.push(["shared_memory", `${bytes(num(d, "static_shared"))} + ${bytes(num(d, "dynamic_shared"))}`]);
-  if (num(d, "occupancy") > 0) out.push(["occupancy", `${percent(num(d, "occupancy"))}${limit ? ` (${t(limit)})` : ""}`]);
+  out.push(
+    ["grid", three("grid")],
+    ["block", three("block")],
+    ["registers", count(num(d, "registers"))],
+  );
+  out.push([
+    "shared_memory",
+    `${bytes(num(d, "static_shared"))} + ${bytes(num(d, "dynamic_shared"))}`,
+  ]);
+  if (num(d, "occupancy") > 0)
+    out.push(["occupancy", `${percent(num(d, "occupancy"))}${limit ? ` (${t(limit)})` : ""}`]);
   if (num(d, "waves") > 0) out.push(["waves", num(d, "waves").toFixed(2)]);
   return out;
 }
@@ -47,7 +77,8 @@ function memoryFacts(d: EventDetail): Facts {
     kind = (what: string): string => (MEMORY[num(d, what)] ? t(MEMORY[num(d, what)]) : "?");
   const out: Facts = [["bytes", `${bytes(n)} (${count(n)})`]];
   if (ns > 0) out.push(["bandwidth", `${(n / ns).toFixed(n / ns >= 10 ? 1 : 3)} GB/s`]);
-  if (num(d, "src_kind") >= 0 && num(d, "src_kind") + num(d, "dst_kind") > 0) out.push(["memory_kinds", `${kind("src_kind")} → ${kind("dst_kind")}`]);
+  if (num(d, "src_kind") >= 0 && num(d, "src_kind") + num(d, "dst_kind") > 0)
+    out.push(["memory_kinds", `${kind("src_kind")} → ${kind("dst_kind")}`]);
   return out;
 }
 
@@ -56,8 +87,15 @@ const FACTS: Record<string, (d: EventDetail) => Facts> = {
   cuda_kernel: kernelFacts,
   cuda_memcpy: memoryFacts,
   cuda_memset: memoryFacts,
-  osrt: (d) => [["path", text(d, "path")], ["held_by", num(d, "holder") > 0 ? String(num(d, "holder")) : ""], ["errno", num(d, "error") > 0 ? String(num(d, "error")) : ""]],
-  sched: (d) => [["cpu_core", String(num(d, "cpu"))], ["switched_out", AFTER[num(d, "after")] ? t(AFTER[num(d, "after")] as Word) : ""]],
+  osrt: (d) => [
+    ["path", text(d, "path")],
+    ["held_by", num(d, "holder") > 0 ? String(num(d, "holder")) : ""],
+    ["errno", num(d, "error") > 0 ? String(num(d, "error")) : ""],
+  ],
+  sched: (d) => [
+    ["cpu_core", String(num(d, "cpu"))],
+    ["switched_out", AFTER[num(d, "after")] ? t(AFTER[num(d, "after")] as Word) : ""],
+  ],
   state: (d) => [
     ["state_kind", text(d, "state")],
     ["reason", text(d, "reason")],
@@ -68,8 +106,19 @@ const FACTS: Record<string, (d: EventDetail) => Facts> = {
     ["switched_out", AFTER[num(d, "after")] ? t(AFTER[num(d, "after")] as Word) : ""],
   ],
   sample: (d) => [["cpu_core", String(num(d, "cpu"))]],
-  collective: (d) => [["elements", num(d, "in_elements") >= 0 ? `${count(num(d, "in_elements"))} ${text(d, "dtype")}` : ""], ["group", text(d, "description") || text(d, "group")], ["ranks", text(d, "ranks") || (num(d, "group_size") > 0 ? count(num(d, "group_size")) : "")]],
-  op: (d) => [["shapes", text(d, "shapes")], ["flops", num(d, "flops") > 0 ? count(num(d, "flops")) : ""], ["modules", text(d, "modules")]],
+  collective: (d) => [
+    [
+      "elements",
+      num(d, "in_elements") >= 0 ? `${count(num(d, "in_elements"))} ${text(d, "dtype")}` : "",
+    ],
+    ["group", text(d, "description") || text(d, "group")],
+    ["ranks", text(d, "ranks") || (num(d, "group_size") > 0 ? count(num(d, "group_size")) : "")],
+  ],
+  op: (d) => [
+    ["shapes", text(d, "shapes")],
+    ["flops", num(d, "flops") > 0 ? count(num(d, "flops")) : ""],
+    ["modules", text(d, "modules")],
+  ],
 };
 
 function facts(d: EventDetail): Facts {
@@ -77,10 +126,12 @@ function facts(d: EventDetail): Facts {
 }
 
 function show(c: Column): string {
-  if (c.text !== undefined) return c.value !== undefined ? `${clean(c.text)} [${c.value}]` : clean(c.text);
+  if (c.text !== undefined)
+    return c.value !== undefined ? `${clean(c.text)} [${c.value}]` : clean(c.text);
   if (c.value === undefined || c.value === null) return "–";
   if (c.type === "TIME" || c.type === "NTIME") return moment(Number(c.value));
-  if (c.name === "color" || c.name === "address" || c.name === "pc") return `0x${BigInt(c.value).toString(16)}`;
+  if (c.name === "color" || c.name === "address" || c.name === "pc")
+    return `0x${BigInt(c.value).toString(16)}`;
   return String(c.value);
 }
 
@@ -106,14 +157,27 @@ export class Details implements Panel {
       h(
         "dl",
         null,
-        this.pair(t("duration"), spot.flags & 0x80 ? t("moment") : spot.flags & 0x40 ? t("never_ended") : `${duration(spot.end - spot.start)} (${count(spot.end - spot.start)} ns)`),
+        this.pair(
+          t("duration"),
+          spot.flags & 0x80
+            ? t("moment")
+            : spot.flags & 0x40
+              ? t("never_ended")
+              : `${duration(spot.end - spot.start)} (${count(spot.end - spot.start)} ns)`,
+        ),
         this.pair(t("start"), moment(spot.start)),
         this.pair(t("end"), moment(spot.end)),
         this.pair(t("row"), this.app.placeOf(s.report, spot.lane)),
         detail ? facts(detail).map(([k, v]) => this.pair(t(k), v)) : null,
       ),
     );
-    if (detail) add(this.root, [this.buttons(detail), this.links(s.report, detail), this.stack(detail), this.columns(detail)]);
+    if (detail)
+      add(this.root, [
+        this.buttons(detail),
+        this.links(s.report, detail),
+        this.stack(detail),
+        this.columns(detail),
+      ]);
   }
 
   private pair(k: string, v: string): HTMLElement {
@@ -128,9 +192,22 @@ export class Details implements Panel {
       "p",
       { class: "actions" },
       h("button", { onclick: copy(`${clean(d.name)}\n${rowid}`) }, t("copy_text")),
-      d.sqlite && !this.app.limit ? h("button", { onclick: () => void copySql(this.app, [{ r: report, lane: d.lane, level: d.level, event: d.event }]) }, t("copy_sql")) : null,
+      d.sqlite && !this.app.limit
+        ? h(
+            "button",
+            {
+              onclick: () =>
+                void copySql(this.app, [
+                  { r: report, lane: d.lane, level: d.level, event: d.event },
+                ]),
+            },
+            t("copy_sql"),
+          )
+        : null,
       h("button", { onclick: () => copied(this.app.link()) }, t("copy_link")),
-      d.end > d.start && report !== undefined ? h("button", { onclick: () => this.app.selectTime(report, d) }, t("select_event")) : null,
+      d.end > d.start && report !== undefined
+        ? h("button", { onclick: () => this.app.selectTime(report, d) }, t("select_event"))
+        : null,
     );
   }
 
@@ -149,8 +226,16 @@ export class Details implements Panel {
             "li",
             null,
             h("span", { class: "role" }, t(`link_${l.role}` as Word)),
-            h("button", { class: "link", onclick: () => this.app.select(report, l, true) }, h("bdi", null, clean(l.name, 120))),
-            h("span", { class: "quiet" }, `${duration(l.end - l.start)} · ${later >= 0 ? t("latency", duration(later)) : t("earlier", duration(-later))}`),
+            h(
+              "button",
+              { class: "link", onclick: () => this.app.select(report, l, true) },
+              h("bdi", null, clean(l.name, 120)),
+            ),
+            h(
+              "span",
+              { class: "quiet" },
+              `${duration(l.end - l.start)} · ${later >= 0 ? t("latency", duration(later)) : t("earlier", duration(-later))}`,
+            ),
             h("bdi", { class: "quiet" }, this.app.placeOf(report, l.lane)),
           );
         }),
@@ -173,7 +258,11 @@ export class Details implements Panel {
             "li",
             { class: `frame${f.kind}` },
             h("bdi", null, clean(f.name, 300)),
-            h("span", { class: "quiet" }, ` ${f.file ? `${clean(f.file, 200)}${f.line ? `:${f.line}` : ""}` : clean(f.module.replace(/.*\//, ""), 100)}`),
+            h(
+              "span",
+              { class: "quiet" },
+              ` ${f.file ? `${clean(f.file, 200)}${f.line ? `:${f.line}` : ""}` : clean(f.module.replace(/.*\//, ""), 100)}`,
+            ),
           ),
         ),
       ),
@@ -192,7 +281,14 @@ export class Details implements Panel {
         h(
           "tbody",
           null,
-          d.columns.map((c) => h("tr", { title: c.doc }, h("th", { scope: "row" }, c.name), h("td", null, h("bdi", null, clean(show(c), 20000))))),
+          d.columns.map((c) =>
+            h(
+              "tr",
+              { title: c.doc },
+              h("th", { scope: "row" }, c.name),
+              h("td", null, h("bdi", null, clean(show(c), 20000))),
+            ),
+          ),
         ),
       ),
     );

@@ -19,7 +19,11 @@ export class Diagnostics implements Panel {
 
   /** Warnings, errors, what was lost. */
   urgent(): number {
-    return this.app.reports.reduce((n, r) => n + r.diagnostics.filter((d) => d.severity > 1).length + r.losses.length + r.damage.length, 0);
+    return this.app.reports.reduce(
+      (n, r) =>
+        n + r.diagnostics.filter((d) => d.severity > 1).length + r.losses.length + r.damage.length,
+      0,
+    );
   }
 
   update(): void {
@@ -33,7 +37,13 @@ export class Diagnostics implements Panel {
           this.app.reports.length > 1 ? h("h3", null, h("bdi", null, clean(r.name))) : null,
           quiet ? h("p", { class: "quiet" }, t("no_diagnostics")) : null,
           r.complete ? null : h("p", { class: "warning" }, t("incomplete")),
-          r.damage.length ? h("ul", null, r.damage.map((d) => h("li", { class: "error" }, clean(d)))) : null,
+          r.damage.length
+            ? h(
+                "ul",
+                null,
+                r.damage.map((d) => h("li", { class: "error" }, clean(d))),
+              )
+            : null,
           r.diagnostics.length
             ? h(
                 "ul",
@@ -42,7 +52,19 @@ export class Diagnostics implements Panel {
                   h(
                     "li",
                     { class: SEVERITY[d.severity] ?? "" },
-                    h("button", { class: "link", title: t("jump"), onclick: () => this.app.view.reveal(d.time + this.app.offsets[r.id], d.time + this.app.offsets[r.id]) }, moment(d.time)),
+                    h(
+                      "button",
+                      {
+                        class: "link",
+                        title: t("jump"),
+                        onclick: () =>
+                          this.app.view.reveal(
+                            d.time + this.app.offsets[r.id],
+                            d.time + this.app.offsets[r.id],
+                          ),
+                      },
+                      moment(d.time),
+                    ),
                     " ",
                     h("b", null, clean(d.source)),
                     ": ",
@@ -52,7 +74,22 @@ export class Diagnostics implements Panel {
               )
             : null,
           r.losses.length
-            ? h("div", null, h("h4", null, t("losses")), h("ul", null, r.losses.map((l) => h("li", { class: "warning" }, `${count(l.events)} × ${clean(l.kind)}: ${clean(l.reason)}${l.tid ? ` [${l.tid}]` : ""}`))))
+            ? h(
+                "div",
+                null,
+                h("h4", null, t("losses")),
+                h(
+                  "ul",
+                  null,
+                  r.losses.map((l) =>
+                    h(
+                      "li",
+                      { class: "warning" },
+                      `${count(l.events)} × ${clean(l.kind)}: ${clean(l.reason)}${l.tid ? ` [${l.tid}]` : ""}`,
+                    ),
+                  ),
+                ),
+              )
             : null,
         );
       }),

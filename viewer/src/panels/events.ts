@@ -1,4 +1,7 @@
-/** Events of some rows in the window, as a table: sorted, filtered, and linked both ways with the time line. */
+/**
+ * Events of some rows in the window, as a table: sorted, filtered, and linked both ways with the
+ * time line.
+ */
 
 import { beginning, type App } from "../app";
 import { AGAIN, type Params, type Spot } from "../data";
@@ -18,7 +21,8 @@ const MOST_LANES = 6000;
 export class Events implements Panel {
   readonly root: HTMLElement;
   private lanes: LaneRef[] = [];
-  private exact: string | null = null; // a name that was chosen; what is typed is only a part of one
+  // a name that was chosen; what is typed is only a part of one
+  private exact: string | null = null;
   private what = h("span", { class: "quiet" });
   private only = h("span", { class: "only", hidden: true });
   private filter: HTMLInputElement;
@@ -31,11 +35,24 @@ export class Events implements Panel {
   private turn = 0;
 
   constructor(private app: App) {
-    this.filter = h("input", { type: "search", maxlength: 500, oninput: later(200, () => ((this.exact = null), void this.load())) });
+    this.filter = h("input", {
+      type: "search",
+      maxlength: 500,
+      oninput: later(200, () => ((this.exact = null), void this.load())),
+    });
     this.root = h(
       "div",
       { class: "events" },
-      h("p", { class: "actions" }, this.filter, this.what, this.only, h("button", { class: "csv", onclick: () => this.csv(false) }), h("button", { class: "save", onclick: () => this.csv(true) }), app.limit ? null : h("button", { class: "sql", onclick: () => this.sql() })),
+      h(
+        "p",
+        { class: "actions" },
+        this.filter,
+        this.what,
+        this.only,
+        h("button", { class: "csv", onclick: () => this.csv(false) }),
+        h("button", { class: "save", onclick: () => this.csv(true) }),
+        app.limit ? null : h("button", { class: "sql", onclick: () => this.sql() }),
+      ),
       h("table", { class: "grid" }, this.head, this.table),
       this.more,
     );
@@ -54,7 +71,8 @@ export class Events implements Panel {
     this.root.querySelector(".save")!.textContent = t("save_csv");
     fill(this.root.querySelector(".sql") ?? h("p"), t("copy_sql"));
     this.more.textContent = t("more");
-    const by = (key: Column): HTMLElement => sortHead(this.sort, key, t(key), () => (this.words(), void this.load()), key === "duration");
+    const by = (key: Column): HTMLElement =>
+      sortHead(this.sort, key, t(key), () => (this.words(), void this.load()), key === "duration");
     fill(this.head, h("tr", null, by("start"), by("duration"), by("name"), by("row")));
   }
 
@@ -73,7 +91,10 @@ export class Events implements Panel {
 
   update = later(150, () => void this.load());
 
-  /** Whose events these are: the rows that were chosen, else all but those that show again what others have. */
+  /**
+   * Whose events these are: the rows that were chosen, else all but those that show again what
+   * others have.
+   */
   private reports(): { r: number; lanes: string | undefined }[] {
     const lanes = this.lanes.length || this.sort.key !== "row" ? this.lanes : this.inOrder();
     if (!lanes.length) return this.app.reports.map((r) => ({ r: r.id, lanes: undefined }));
@@ -86,10 +107,14 @@ export class Events implements Panel {
     }));
   }
 
-  /** All rows from the top of the page to its end; the server sorts by their places among these. */
+  /**
+   * All rows from the top of the page to its end; the server sorts by their places among these.
+   */
   private inOrder(): LaneRef[] {
     const { rows } = this.app,
-      all = rows.roots.flatMap((r) => rows.lanesUnder(r)).filter((r) => !AGAIN.includes(r.type) && !isCounter(r));
+      all = rows.roots
+        .flatMap((r) => rows.lanesUnder(r))
+        .filter((r) => !AGAIN.includes(r.type) && !isCounter(r));
     return all.length > MOST_LANES ? [] : all.map((r) => ({ report: r.report, lane: r.lane! }));
   }
 
@@ -110,7 +135,12 @@ export class Events implements Panel {
           offset: 0,
           limit: offset + PAGE,
         });
-        return got && { count: got.count, events: got.events.map((e) => ({ ...e, report: r })) };
+        return (
+          got && {
+            count: got.count,
+            events: got.events.map((e) => ({ ...e, report: r })),
+          }
+        );
       }),
     );
     await released(this.root);
@@ -132,15 +162,29 @@ export class Events implements Panel {
         name: (a, b) => (a.name < b.name ? -1 : Number(a.name > b.name)),
         row: (a, b) => a.report - b.report,
       };
-    this.shown.sort((a, b) => sign * by[this.sort.key](a, b) || (this.sort.key === "row" ? 0 : start(a) - start(b)));
+    this.shown.sort(
+      (a, b) =>
+        sign * by[this.sort.key](a, b) || (this.sort.key === "row" ? 0 : start(a) - start(b)),
+    );
   }
 
   /** Which rows these are events of, where they were chosen, and a way back to all. */
   private sayOnly(): void {
-    const rows = !this.lanes.length ? [] : [this.lanes.length === 1 ? this.app.placeOf(this.lanes[0].report, this.lanes[0].lane) : t("n_rows", count(this.lanes.length))],
+    const rows = !this.lanes.length
+        ? []
+        : [
+            this.lanes.length === 1
+              ? this.app.placeOf(this.lanes[0].report, this.lanes[0].lane)
+              : t("n_rows", count(this.lanes.length)),
+          ],
       names = this.exact === null ? [] : [t("only_named", clean(this.exact, 60) || t("unnamed"))];
     this.only.hidden = !rows.length && !names.length;
-    fill(this.only, h("bdi", null, [...rows, ...names].join(" · ")), " ", h("button", { onclick: () => (this.choose([]), void this.load()) }, t("of_all_rows")));
+    fill(
+      this.only,
+      h("bdi", null, [...rows, ...names].join(" · ")),
+      " ",
+      h("button", { onclick: () => (this.choose([]), void this.load()) }, t("of_all_rows")),
+    );
   }
 
   private draw(): void {
@@ -152,24 +196,45 @@ export class Events implements Panel {
     fill(
       this.table,
       this.shown.map((e, i) => {
-        const on = s && s.report === e.report && s.spot.lane === e.lane && s.spot.level === e.level && s.spot.event === e.event;
+        const on =
+          s &&
+          s.report === e.report &&
+          s.spot.lane === e.lane &&
+          s.spot.level === e.level &&
+          s.spot.event === e.event;
         return h(
           "tr",
           {
             tabindex: on || i === 0 ? 0 : -1, // arrows go on from there
             class: on ? "on" : "",
-            onclick: (c: MouseEvent) => (c.detail === 2 ? this.app.zoomToEvent() : this.go(e)), // rows are made anew by the first click: no dblclick
+            onclick: (c: MouseEvent) =>
+              // rows are made anew by the first click: no dblclick
+              c.detail === 2 ? this.app.zoomToEvent() : this.go(e),
             onkeydown: (k: KeyboardEvent) => {
               if (k.key === "Enter") this.go(e);
-              else if (k.key === "ArrowDown") ((k.currentTarget as HTMLElement).nextElementSibling as HTMLElement | null)?.focus();
-              else if (k.key === "ArrowUp") ((k.currentTarget as HTMLElement).previousElementSibling as HTMLElement | null)?.focus();
+              else if (k.key === "ArrowDown")
+                (
+                  (k.currentTarget as HTMLElement).nextElementSibling as HTMLElement | null
+                )?.focus();
+              else if (k.key === "ArrowUp")
+                (
+                  (k.currentTarget as HTMLElement).previousElementSibling as HTMLElement | null
+                )?.focus();
               else return;
               k.preventDefault();
               k.stopPropagation();
             },
           },
           h("td", { class: "n" }, moment(e.start)),
-          h("td", { class: "n" }, e.flags & 0x80 ? t("moment") : e.flags & 0x40 ? t("never_ended") : duration(e.end - e.start)),
+          h(
+            "td",
+            { class: "n" },
+            e.flags & 0x80
+              ? t("moment")
+              : e.flags & 0x40
+                ? t("never_ended")
+                : duration(e.end - e.start),
+          ),
           h("td", { class: "wide" }, h("bdi", null, clean(e.name, 300) || t("unnamed"))),
           h("td", null, h("bdi", null, this.app.placeOf(e.report, e.lane))),
         );
@@ -183,7 +248,12 @@ export class Events implements Panel {
   }
 
   private csv(save: boolean): void {
-    const rows = this.shown.map((e) => [e.start, e.end - e.start, clean(e.name), this.app.placeOf(e.report, e.lane)]);
+    const rows = this.shown.map((e) => [
+      e.start,
+      e.end - e.start,
+      clean(e.name),
+      this.app.placeOf(e.report, e.lane),
+    ]);
     const head = ["start_ns", "duration_ns", "name", "row"];
     if (save) saveCsv("events.csv", head, rows);
     else copyCsv(head, rows);

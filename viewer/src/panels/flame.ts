@@ -1,6 +1,7 @@
 /**
- * A flame graph: boxes as wide as what they stand for, callees below callers. A click widens one to the whole width, a search marks
- * names and says their share, arrows go from box to box. What boxes are called, coloured and said of is the caller's.
+ * A flame graph: boxes as wide as what they stand for, callees below callers. A click widens one to
+ * the whole width, a search marks names and says their share, arrows go from box to box. What boxes
+ * are called, coloured and said of is the caller's.
  */
 
 import { h } from "../dom";
@@ -42,7 +43,12 @@ export class FlameGraph<N extends Box> {
 
   constructor(private look: FlameLook<N>) {
     new ResizeObserver(() => this.draw()).observe(this.root);
-    this.search = h("input", { type: "search", class: "flamesearch", maxlength: 200, oninput: () => this.draw() });
+    this.search = h("input", {
+      type: "search",
+      class: "flamesearch",
+      maxlength: 200,
+      oninput: () => this.draw(),
+    });
     this.root.addEventListener("keydown", (e) => this.key(e));
   }
 
@@ -77,7 +83,15 @@ export class FlameGraph<N extends Box> {
   }
 
   /** One box; its number among those that are placed. */
-  private box(n: N, path: N[], x: number, w: number, depth: number, parent: number, wanted: string): number {
+  private box(
+    n: N,
+    path: N[],
+    x: number,
+    w: number,
+    depth: number,
+    parent: number,
+    wanted: string,
+  ): number {
     const name = this.nameOf(n),
       c = n.name === undefined ? null : this.look.color(n, name),
       off = wanted && !(n.name !== undefined && name.toLowerCase().includes(wanted));
@@ -86,9 +100,16 @@ export class FlameGraph<N extends Box> {
       {
         class: `cell ${off ? "off" : ""}`,
         tabindex: this.placed.length ? -1 : 0,
-        style: { left: `${x}px`, top: `${depth * LINE}px`, width: `${Math.max(1, w - 1)}px`, background: c ? css(c) : "var(--line)", color: c ? inkOn(c) : "var(--text)" },
+        style: {
+          left: `${x}px`,
+          top: `${depth * LINE}px`,
+          width: `${Math.max(1, w - 1)}px`,
+          background: c ? css(c) : "var(--line)",
+          color: c ? inkOn(c) : "var(--text)",
+        },
         onclick: () => this.zoomTo(path),
-        onpointermove: (p: PointerEvent) => showTip(p.clientX, p.clientY, [name, ...this.look.tip(n, name)]),
+        onpointermove: (p: PointerEvent) =>
+          showTip(p.clientX, p.clientY, [name, ...this.look.tip(n, name)]),
         onpointerleave: hideTip,
       },
       w > 30 ? h("bdi", null, name) : "",
@@ -98,8 +119,18 @@ export class FlameGraph<N extends Box> {
     return this.placed.push({ cell, depth, parent }) - 1;
   }
 
-  /** The box of a node and those below it, line by line: when there are too many, it is the deepest that are left out. */
-  private boxes(top: N, path: N[], width: number, depth: number, parent: number, wanted: string): void {
+  /**
+   * The box of a node and those below it, line by line: when there are too many, it is the
+   * deepest that are left out.
+   */
+  private boxes(
+    top: N,
+    path: N[],
+    width: number,
+    depth: number,
+    parent: number,
+    wanted: string,
+  ): void {
     let line = [{ n: top, path, x: 0, w: width, parent }];
     for (; line.length && this.placed.length < MOST_BOXES; depth++) {
       const below: typeof line = [];
@@ -122,12 +153,23 @@ export class FlameGraph<N extends Box> {
     this.search.setAttribute("aria-label", t("find_function"));
     this.placed = [];
     if (!this.all) return;
-    this.matched.textContent = wanted ? percent(this.share(this.all, wanted) / (this.all.total || 1)) : "";
+    this.matched.textContent = wanted
+      ? percent(this.share(this.all, wanted) / (this.all.total || 1))
+      : "";
     const width = this.root.clientWidth || 800;
     const last = this.path.length - 1;
     for (let i = 0; i < last; i++) {
       const name = this.nameOf(this.path[i]);
-      const cell = h("button", { class: "cell above", tabindex: i ? -1 : 0, style: { left: "0", top: `${i * LINE}px`, width: `${width}px` }, onclick: () => this.zoomTo(this.path.slice(0, i + 1)) }, h("bdi", null, name));
+      const cell = h(
+        "button",
+        {
+          class: "cell above",
+          tabindex: i ? -1 : 0,
+          style: { left: "0", top: `${i * LINE}px`, width: `${width}px` },
+          onclick: () => this.zoomTo(this.path.slice(0, i + 1)),
+        },
+        h("bdi", null, name),
+      );
       this.placed.push({ cell, depth: i, parent: i - 1 });
     }
     this.boxes(this.path[last], this.path, width, last, last - 1, wanted);
@@ -144,7 +186,8 @@ export class FlameGraph<N extends Box> {
       ArrowUp: () => here.parent,
       ArrowDown: () => this.placed.findIndex((p) => p.parent === i),
       ArrowRight: () => this.placed.findIndex((p, k) => k > i && p.depth === here.depth),
-      ArrowLeft: () => this.placed.reduce((found, p, k) => (k < i && p.depth === here.depth ? k : found), -1),
+      ArrowLeft: () =>
+        this.placed.reduce((found, p, k) => (k < i && p.depth === here.depth ? k : found), -1),
     }[e.key as "ArrowUp"]?.();
     if (next === undefined) return;
     e.preventDefault();

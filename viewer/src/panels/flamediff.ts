@@ -1,7 +1,8 @@
 /**
- * Where the time of two windows went, by call stack: one flame graph of both, red where B has a larger share of its time than A and
- * blue where it has a smaller one, and the functions whose shares changed most. Shares, not times, so that runs of different lengths
- * compare. A box is as wide as the mean of both shares: what only one of them has is in sight too.
+ * Where the time of two windows went, by call stack: one flame graph of both, red where B has a
+ * larger share of its time than A and blue where it has a smaller one, and the functions whose
+ * shares changed most. Shares, not times, so that runs of different lengths compare. A box is as
+ * wide as the mean of both shares: what only one of them has is in sight too.
  */
 
 import type { App } from "../app";
@@ -30,7 +31,12 @@ interface DiffFunction {
 const MOST_ROWS = 300;
 
 /** Two trees as one: nodes of one path are one node. */
-export function diffTree(a: FlameNode[], b: FlameNode[], all: [number, number], name?: string): DiffNode {
+export function diffTree(
+  a: FlameNode[],
+  b: FlameNode[],
+  all: [number, number],
+  name?: string,
+): DiffNode {
   const kids = new Map<string, [FlameNode[], FlameNode[]]>();
   [a, b].forEach((side, i) => {
     for (const n of side)
@@ -40,9 +46,18 @@ export function diffTree(a: FlameNode[], b: FlameNode[], all: [number, number], 
         kids.set(c.name ?? "", both);
       }
   });
-  const share = (side: FlameNode[], i: number): number => (all[i] ? side.reduce((s, n) => s + n.total, 0) / all[i] : 0);
+  const share = (side: FlameNode[], i: number): number =>
+    all[i] ? side.reduce((s, n) => s + n.total, 0) / all[i] : 0;
   const [x, y] = [share(a, 0), share(b, 1)];
-  return { name, a: x, b: y, total: (x + y) / 2, children: [...kids].map(([k, [p, q]]) => diffTree(p, q, all, k)).sort((p, q) => q.total - p.total) };
+  return {
+    name,
+    a: x,
+    b: y,
+    total: (x + y) / 2,
+    children: [...kids]
+      .map(([k, [p, q]]) => diffTree(p, q, all, k))
+      .sort((p, q) => q.total - p.total),
+  };
 }
 
 /** The largest change of a share below the root. */
@@ -91,7 +106,9 @@ export class FlameDiff {
     this.graph = new FlameGraph<DiffNode>({
       rootName: () => "A + B",
       color: (n) => changeColor(n.b - n.a, this.most, app.theme.dark),
-      tip: (n) => [`A ${shareOf(n.a)} · B ${shareOf(n.b)} · ${t("change_points", points(n.b - n.a))}`],
+      tip: (n) => [
+        `A ${shareOf(n.a)} · B ${shareOf(n.b)} · ${t("change_points", points(n.b - n.a))}`,
+      ],
       onZoom: () => this.draw(),
     });
     app.on("theme", () => {
@@ -116,7 +133,12 @@ export class FlameDiff {
     const dark = this.app.theme.dark;
     const one = (change: number, word: Word): HTMLElement => {
       const [r, g, b] = changeColor(change, 1, dark);
-      return h("span", { class: "legend" }, h("span", { class: "swatch", style: { background: `rgb(${r},${g},${b})` } }), t(word));
+      return h(
+        "span",
+        { class: "legend" },
+        h("span", { class: "swatch", style: { background: `rgb(${r},${g},${b})` } }),
+        t(word),
+      );
     };
     return [one(1, "more_in_b"), one(-1, "less_in_b"), one(0, "as_much")];
   }
@@ -146,9 +168,18 @@ export class FlameDiff {
           ),
         ),
         h("span", { class: "quiet" }, `A ${this.amount(0)} · B ${this.amount(1)}`),
-        this.mode === "changes" ? null : [...this.legend(), h("span", { class: "quiet" }, t("mean_width")), this.graph.search, this.graph.matched],
+        this.mode === "changes"
+          ? null
+          : [
+              ...this.legend(),
+              h("span", { class: "quiet" }, t("mean_width")),
+              this.graph.search,
+              this.graph.matched,
+            ],
         h("button", { onclick: () => this.copy() }, t("copy_csv")),
-        this.mode !== "changes" && this.graph.zoomed() ? h("button", { onclick: () => this.graph.reset() }, t("reset_zoom")) : null,
+        this.mode !== "changes" && this.graph.zoomed()
+          ? h("button", { onclick: () => this.graph.reset() }, t("reset_zoom"))
+          : null,
       ),
       this.mode === "changes" ? this.table() : this.graph.root,
     );
@@ -163,48 +194,81 @@ export class FlameDiff {
       const all = flame.root.total || 1;
       for (const f of flame.flat) {
         const key = `${f.name}\0${f.module.replace(/.*\//, "")}`; // where a library lies may differ
-        const x: DiffFunction = by.get(key) ?? { name: f.name, module: f.module, self: [0, 0], total: [0, 0] };
+        const x: DiffFunction = by.get(key) ?? {
+          name: f.name,
+          module: f.module,
+          self: [0, 0],
+          total: [0, 0],
+        };
         x.self[i] += f.self / all;
         x.total[i] += f.total / all;
         by.set(key, x);
       }
     });
     const { key, down } = this.sorting;
-    const order = (x: DiffFunction, y: DiffFunction): number => (key === "name" ? (x.name < y.name ? 1 : x.name > y.name ? -1 : 0) : VALUE[key](y) - VALUE[key](x));
+    const order = (x: DiffFunction, y: DiffFunction): number =>
+      key === "name"
+        ? x.name < y.name
+          ? 1
+          : x.name > y.name
+            ? -1
+            : 0
+        : VALUE[key](y) - VALUE[key](x);
     return [...by.values()].sort((x, y) => order(x, y) * (down ? 1 : -1));
   }
 
   private table(): HTMLElement {
     const all = this.functions(),
       most = Math.max(1e-9, ...all.map((f) => Math.abs(f.self[1] - f.self[0])));
-    const head = (key: Key, text: string, first = true): HTMLElement => sortHead(this.sorting, key, text, () => this.draw(), first);
+    const head = (key: Key, text: string, first = true): HTMLElement =>
+      sortHead(this.sorting, key, text, () => this.draw(), first);
     const change = ([a, b]: [number, number], bar: boolean): HTMLElement =>
-      h("td", { class: `n ${bar ? `bar ${b > a ? "more" : "less"}` : ""}`, style: bar ? { backgroundSize: `${(Math.abs(b - a) / most) * 100}% 100%` } : undefined }, points(b - a));
+      h(
+        "td",
+        {
+          class: `n ${bar ? `bar ${b > a ? "more" : "less"}` : ""}`,
+          style: bar ? { backgroundSize: `${(Math.abs(b - a) / most) * 100}% 100%` } : undefined,
+        },
+        points(b - a),
+      );
     return h(
       "table",
       { class: "grid" },
       h(
         "thead",
         null,
-        h("tr", null, head("self_a", `${t("self")} A`), head("self_b", "B"), head("self", t("points")), head("total_a", `${t("total")} A`), head("total_b", "B"), head("total", t("points")), head("name", t("name"), false), h("th", { scope: "col" }, t("module"))),
+        h(
+          "tr",
+          null,
+          head("self_a", `${t("self")} A`),
+          head("self_b", "B"),
+          head("self", t("points")),
+          head("total_a", `${t("total")} A`),
+          head("total_b", "B"),
+          head("total", t("points")),
+          head("name", t("name"), false),
+          h("th", { scope: "col" }, t("module")),
+        ),
       ),
       h(
         "tbody",
         null,
-        all.slice(0, MOST_ROWS).map((f) =>
-          h(
-            "tr",
-            null,
-            h("td", { class: "n" }, f.self[0] ? percent(f.self[0]) : ""),
-            h("td", { class: "n" }, f.self[1] ? percent(f.self[1]) : ""),
-            change(f.self, true),
-            h("td", { class: "n" }, f.total[0] ? percent(f.total[0]) : ""),
-            h("td", { class: "n" }, f.total[1] ? percent(f.total[1]) : ""),
-            change(f.total, false),
-            h("td", { class: "wide" }, h("bdi", null, clean(f.name, 300) || t("unnamed"))),
-            h("td", null, h("bdi", null, clean(f.module.replace(/.*\//, ""), 100))),
+        all
+          .slice(0, MOST_ROWS)
+          .map((f) =>
+            h(
+              "tr",
+              null,
+              h("td", { class: "n" }, f.self[0] ? percent(f.self[0]) : ""),
+              h("td", { class: "n" }, f.self[1] ? percent(f.self[1]) : ""),
+              change(f.self, true),
+              h("td", { class: "n" }, f.total[0] ? percent(f.total[0]) : ""),
+              h("td", { class: "n" }, f.total[1] ? percent(f.total[1]) : ""),
+              change(f.total, false),
+              h("td", { class: "wide" }, h("bdi", null, clean(f.name, 300) || t("unnamed"))),
+              h("td", null, h("bdi", null, clean(f.module.replace(/.*\//, ""), 100))),
+            ),
           ),
-        ),
       ),
     );
   }
@@ -213,7 +277,11 @@ export class FlameDiff {
     const share = (v: number): number => Number(v.toFixed(6));
     copyCsv(
       ["name", "module", "self_share_a", "self_share_b", "total_share_a", "total_share_b"],
-      this.functions().map((f) => [clean(f.name), clean(f.module), ...[...f.self, ...f.total].map(share)]),
+      this.functions().map((f) => [
+        clean(f.name),
+        clean(f.module),
+        ...[...f.self, ...f.total].map(share),
+      ]),
     );
   }
 }

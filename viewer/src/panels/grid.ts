@@ -7,9 +7,18 @@ export interface Sorting<K extends string> {
   down: boolean;
 }
 
-/** A head that sorts by its key when it is pressed, and the other way when it is again. `first`: which way at first is down; `name`: what
- * it is called where its text says too little. */
-export function sortHead<K extends string>(s: Sorting<K>, key: K, text: string, again: () => void, first = true, name?: string): HTMLElement {
+/**
+ * A head that sorts by its key when it is pressed, and the other way when it is again. `first`:
+ * which way at first is down; `name`: what it is called where its text says too little.
+ */
+export function sortHead<K extends string>(
+  s: Sorting<K>,
+  key: K,
+  text: string,
+  again: () => void,
+  first = true,
+  name?: string,
+): HTMLElement {
   const on = s.key === key;
   return h(
     "th",

@@ -56,7 +56,10 @@ export class Panels {
     this.root = h("div", { class: "panels" }, this.tabs, this.body);
     for (const what of ["ready", "words"]) app.on(what, () => this.draw());
     app.on("built", () => {
-      /* With nothing selected there is nothing else to say. Rows that no one asked for are not read for it. */
+      /*
+       * With nothing selected there is nothing else to say. Rows that no one asked for are
+       * not read for it.
+       */
       if (!this.chosen && !app.selected && !app.unread) this.current = "statistics";
       this.draw();
     });
@@ -92,7 +95,17 @@ export class Panels {
       ...this.all
         .filter(([, p]) => p.there())
         .map(([w, p]) =>
-          h("button", { role: "tab", "aria-selected": String(w === this.current), class: w === this.current ? "on" : "", "data-tab": w, onclick: () => this.show(w) }, `${t(w)}${this.mark(p)}`),
+          h(
+            "button",
+            {
+              role: "tab",
+              "aria-selected": String(w === this.current),
+              class: w === this.current ? "on" : "",
+              "data-tab": w,
+              onclick: () => this.show(w),
+            },
+            `${t(w)}${this.mark(p)}`,
+          ),
         ),
     );
     this.body.replaceChildren(this.panel().root);
@@ -115,7 +128,13 @@ export class Panels {
     const changed = this.current !== which;
     this.chosen = true;
     /* Stepping from the table of events through the events must not hide the table. */
-    if (!always && this.current !== "details" && this.current !== "statistics" && this.current !== "diagnostics" && this.current !== "session") {
+    if (
+      !always &&
+      this.current !== "details" &&
+      this.current !== "statistics" &&
+      this.current !== "diagnostics" &&
+      this.current !== "session"
+    ) {
       this.refresh([this.current]);
       return;
     }
@@ -136,7 +155,9 @@ export class Panels {
   }
 }
 
-/** The stretch that panels are about, in times of one report: the selection, else what is in sight. */
+/**
+ * The stretch that panels are about, in times of one report: the selection, else what is in sight.
+ */
 export function windowOf(app: App, report: number): { t0: number; t1: number; selected: boolean } {
   const [a, b] = app.range ?? [app.view.t0, app.view.t1],
     o = app.offsets[report] ?? 0;

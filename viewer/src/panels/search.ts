@@ -32,13 +32,27 @@ export class SearchBar {
     };
     words();
     app.on("words", words);
-    const label = (box: HTMLInputElement, text: string, word: "regex" | "match_case"): HTMLElement => {
+    const label = (
+      box: HTMLInputElement,
+      text: string,
+      word: "regex" | "match_case",
+    ): HTMLElement => {
       const l = h("label", { class: "toggle", title: t(word) }, box, text);
       box.setAttribute("aria-label", t(word));
       box.addEventListener("change", () => void this.run());
       return l;
     };
-    this.root = h("div", { class: "search" }, this.input, label(this.regex, ".*", "regex"), label(this.matchCase, "Aa", "match_case"), prev, next, this.result, this.list);
+    this.root = h(
+      "div",
+      { class: "search" },
+      this.input,
+      label(this.regex, ".*", "regex"),
+      label(this.matchCase, "Aa", "match_case"),
+      prev,
+      next,
+      this.result,
+      this.list,
+    );
     const soon = later(200, () => void this.run());
     this.input.addEventListener("input", () => {
       this.stepping = false;
@@ -47,7 +61,8 @@ export class SearchBar {
     this.list.addEventListener("keydown", (e) => this.inList(e));
     this.input.addEventListener("keydown", (e) => {
       if (e.key === "Enter") void this.step(e.shiftKey);
-      else if (e.key === "ArrowDown" && !this.list.hidden) this.list.querySelector("button")?.focus();
+      else if (e.key === "ArrowDown" && !this.list.hidden)
+        this.list.querySelector("button")?.focus();
       else if (e.key === "Escape") this.clear();
       else return;
       e.preventDefault();
@@ -59,7 +74,10 @@ export class SearchBar {
     document.addEventListener("pointerdown", (e) => {
       if (!this.root.contains(e.target as Node)) this.list.hidden = true;
     });
-    app.on("view", later(250, () => void this.marks()));
+    app.on(
+      "view",
+      later(250, () => void this.marks()),
+    );
   }
 
   focus(text?: string): void {
@@ -79,7 +97,11 @@ export class SearchBar {
   }
 
   private params(): { q: string; re: number; case: number } {
-    return { q: this.input.value, re: this.regex.checked ? 1 : 0, case: this.matchCase.checked ? 1 : 0 };
+    return {
+      q: this.input.value,
+      re: this.regex.checked ? 1 : 0,
+      case: this.matchCase.checked ? 1 : 0,
+    };
   }
 
   private async run(): Promise<void> {
@@ -93,7 +115,13 @@ export class SearchBar {
       return;
     }
     const parts = await Promise.all(
-      this.app.reports.map(async (r) => ({ r: r.id, got: await this.app.ask<{ names: Group[]; count: number; distinct: number }>("search", { r: r.id, ...this.params() }) })),
+      this.app.reports.map(async (r) => ({
+        r: r.id,
+        got: await this.app.ask<{ names: Group[]; count: number; distinct: number }>("search", {
+          r: r.id,
+          ...this.params(),
+        }),
+      })),
     );
     if (turn !== this.turn || parts.some((p) => !p.got)) return;
     const n = parts.reduce((s, p) => s + p.got!.count, 0),
@@ -105,7 +133,15 @@ export class SearchBar {
         .flatMap((p) => p.got!.names.map((g) => ({ ...g, report: p.r })))
         .sort((a, b) => b.total - a.total)
         .slice(0, 50)
-        .map((g) => h("button", { onclick: () => void this.jump(g) }, h("span", { class: "n" }, count(g.count)), h("span", { class: "n" }, duration(g.total)), h("bdi", null, clean(g.name, 120)))),
+        .map((g) =>
+          h(
+            "button",
+            { onclick: () => void this.jump(g) },
+            h("span", { class: "n" }, count(g.count)),
+            h("span", { class: "n" }, duration(g.total)),
+            h("bdi", null, clean(g.name, 120)),
+          ),
+        ),
     );
     this.list.hidden = this.stepping || document.activeElement !== this.input || !n;
     void this.marks();
@@ -117,7 +153,13 @@ export class SearchBar {
     const out: number[] = [];
     for (const r of this.app.reports) {
       const o = this.app.offsets[r.id];
-      const got = await this.app.ask<{ events: Spot[] }>("events", { r: r.id, ...this.params(), t0: Math.floor(this.app.view.t0 - o), t1: Math.ceil(this.app.view.t1 - o), limit: 1000 });
+      const got = await this.app.ask<{ events: Spot[] }>("events", {
+        r: r.id,
+        ...this.params(),
+        t0: Math.floor(this.app.view.t0 - o),
+        t1: Math.ceil(this.app.view.t1 - o),
+        limit: 1000,
+      });
       for (const e of got?.events ?? []) out.push(e.start + o);
     }
     this.app.found = Float64Array.from(out);
@@ -134,7 +176,14 @@ export class SearchBar {
   /** Up and down in the list of names; up from its first, or Escape, back to where one types. */
   private inList(e: KeyboardEvent): void {
     const at = document.activeElement as HTMLElement,
-      to = e.key === "ArrowDown" ? (at.nextElementSibling ?? at) : e.key === "ArrowUp" ? (at.previousElementSibling ?? this.input) : e.key === "Escape" ? this.input : null;
+      to =
+        e.key === "ArrowDown"
+          ? (at.nextElementSibling ?? at)
+          : e.key === "ArrowUp"
+            ? (at.previousElementSibling ?? this.input)
+            : e.key === "Escape"
+              ? this.input
+              : null;
     if (!to) return;
     e.preventDefault();
     e.stopPropagation();
@@ -142,14 +191,29 @@ export class SearchBar {
     if (e.key === "Escape") this.list.hidden = true;
   }
 
-  /** The match nearest after a place (or before it), in all reports: by time, then by report, row, level. */
-  private async nearest(from: number, s: { report: number; spot: Spot } | null, back: boolean): Promise<{ report: number; spot: Spot } | null> {
+  /**
+   * The match nearest after a place (or before it), in all reports: by time, then by report, row,
+   * level.
+   */
+  private async nearest(
+    from: number,
+    s: { report: number; spot: Spot } | null,
+    back: boolean,
+  ): Promise<{ report: number; spot: Spot } | null> {
     let best: { report: number; spot: Spot; at: number } | null = null;
     for (const r of back ? [...this.app.reports].reverse() : this.app.reports) {
       const o = this.app.offsets[r.id],
-        same = s?.report === r.id ? { lane: s.spot.lane, level: s.spot.level } : {}, // what is beside it at its time may be next
-        all = s && r.id !== s.report && r.id > s.report !== back ? (back ? 1 : -1) : 0; // or is, in another report
-      const spot = await this.app.ask<Spot>("step", { r: r.id, ...this.params(), t: Math.floor(from - o) + all, back: back ? 1 : 0, ...same });
+        // what is beside it at its time may be next
+        same = s?.report === r.id ? { lane: s.spot.lane, level: s.spot.level } : {},
+        // or is, in another report
+        all = s && r.id !== s.report && r.id > s.report !== back ? (back ? 1 : -1) : 0;
+      const spot = await this.app.ask<Spot>("step", {
+        r: r.id,
+        ...this.params(),
+        t: Math.floor(from - o) + all,
+        back: back ? 1 : 0,
+        ...same,
+      });
       if (!spot || spot.lane === undefined) continue;
       const at = spot.start + o;
       if (!best || (back ? at > best.at : at < best.at)) best = { report: r.id, spot, at };
@@ -157,14 +221,22 @@ export class SearchBar {
     return best;
   }
 
-  /** The next match after the selected event (or from the left edge), or the one before it; after the last comes the first. */
+  /**
+   * The next match after the selected event (or from the left edge), or the one before it; after
+   * the last comes the first.
+   */
   async step(back: boolean): Promise<void> {
     if (!this.input.value) return;
     this.stepping = true;
     this.list.hidden = true;
     const s = this.app.selected,
       { first, last } = this.app.view;
-    const best = (await this.nearest(this.app.selectedTime() ?? (back ? this.app.view.t1 : this.app.view.t0), s, back)) ?? (await this.nearest(back ? last + 1 : first - 1, null, back));
+    const best =
+      (await this.nearest(
+        this.app.selectedTime() ?? (back ? this.app.view.t1 : this.app.view.t0),
+        s,
+        back,
+      )) ?? (await this.nearest(back ? last + 1 : first - 1, null, back));
     if (best) this.app.select(best.report, best.spot, true);
     else this.result.textContent = t("no_matches");
   }

@@ -31,11 +31,69 @@ export class Session implements Panel {
         h(
           "section",
           null,
-          h("h3", null, h("bdi", null, clean(r.path)), " ", h("span", { class: "quiet" }, `${bytes(r.bytes)} · ${moment(r.last)}`)),
-          r.facts.length ? h("table", { class: "columns" }, h("tbody", null, r.facts.map((f) => h("tr", null, h("th", { scope: "row" }, h("bdi", null, clean(f.name))), h("td", null, h("bdi", null, clean(f.value, 4000))))))) : null,
+          h(
+            "h3",
+            null,
+            h("bdi", null, clean(r.path)),
+            " ",
+            h("span", { class: "quiet" }, `${bytes(r.bytes)} · ${moment(r.last)}`),
+          ),
+          r.facts.length
+            ? h(
+                "table",
+                { class: "columns" },
+                h(
+                  "tbody",
+                  null,
+                  r.facts.map((f) =>
+                    h(
+                      "tr",
+                      null,
+                      h("th", { scope: "row" }, h("bdi", null, clean(f.name))),
+                      h("td", null, h("bdi", null, clean(f.value, 4000))),
+                    ),
+                  ),
+                ),
+              )
+            : null,
           h("h4", null, t("tables")),
-          h("table", { class: "columns" }, h("tbody", null, r.tables.map((x) => h("tr", null, h("th", { scope: "row" }, x.name), h("td", { class: "n" }, count(x.rows)))))),
-          r.output.length ? h("div", null, h("h4", null, t("output")), h("pre", { class: "output" }, r.output.map((o) => h("span", { class: o.stream === 2 ? "stderr" : "", title: moment(o.time) }, outputText(o.text))))) : null,
+          h(
+            "table",
+            { class: "columns" },
+            h(
+              "tbody",
+              null,
+              r.tables.map((x) =>
+                h(
+                  "tr",
+                  null,
+                  h("th", { scope: "row" }, x.name),
+                  h("td", { class: "n" }, count(x.rows)),
+                ),
+              ),
+            ),
+          ),
+          r.output.length
+            ? h(
+                "div",
+                null,
+                h("h4", null, t("output")),
+                h(
+                  "pre",
+                  { class: "output" },
+                  r.output.map((o) =>
+                    h(
+                      "span",
+                      {
+                        class: o.stream === 2 ? "stderr" : "",
+                        title: moment(o.time),
+                      },
+                      outputText(o.text),
+                    ),
+                  ),
+                ),
+              )
+            : null,
         ),
       ),
     );

@@ -9,7 +9,26 @@ import { clean, count, duration, percent } from "../format";
 import { has, t } from "../i18n";
 import { sortHead, type Sorting } from "./grid";
 
-const ORDER = ["kernels", "memory", "sync", "nvtx", "projected", "op", "cuda_api", "osrt", "slice", "track", "collective", "state", "cpu", "sample", "python", "gil", "cuda_other", "um"];
+const ORDER = [
+  "kernels",
+  "memory",
+  "sync",
+  "nvtx",
+  "projected",
+  "op",
+  "cuda_api",
+  "osrt",
+  "slice",
+  "track",
+  "collective",
+  "state",
+  "cpu",
+  "sample",
+  "python",
+  "gil",
+  "cuda_other",
+  "um",
+];
 
 type Key = "total" | "count" | "average" | "min" | "max" | "name";
 
@@ -46,11 +65,18 @@ export class Statistics implements Panel {
   private async load(): Promise<void> {
     const turn = ++this.turn;
     const of = this.window();
-    const reports = this.lanes.length ? [...new Set(this.lanes.map((l) => l.report))] : this.app.reports.map((r) => r.id);
+    const reports = this.lanes.length
+      ? [...new Set(this.lanes.map((l) => l.report))]
+      : this.app.reports.map((r) => r.id);
     const parts = await Promise.all(
       reports.map(async (r) => {
         const { t0, t1 } = windowOf(this.app, r);
-        const lanes = this.lanes.length ? this.lanes.filter((l) => l.report === r).map((l) => l.lane).join(",") : undefined;
+        const lanes = this.lanes.length
+          ? this.lanes
+              .filter((l) => l.report === r)
+              .map((l) => l.lane)
+              .join(",")
+          : undefined;
         return { r, sum: await this.app.ask<Sum>("sum", { r, t0, t1, lanes }) };
       }),
     );
@@ -68,7 +94,13 @@ export class Statistics implements Panel {
   }
 
   private word(kind: string): string {
-    return kind === "projected" ? t("nvtx_gpu") : kind === "cpu" ? t("cores") : has(kind) ? t(kind, "").trim() : kind;
+    return kind === "projected"
+      ? t("nvtx_gpu")
+      : kind === "cpu"
+        ? t("cores")
+        : has(kind)
+          ? t(kind, "").trim()
+          : kind;
   }
 
   private draw(): void {
@@ -78,9 +110,19 @@ export class Statistics implements Panel {
     const all = mine.reduce((n, g) => n + g.total, 0);
     const { key, down } = this.sorting;
     const order = (a: Group, b: Group): number =>
-      key === "name" ? (a.name < b.name ? 1 : a.name > b.name ? -1 : 0) : key === "average" ? b.total / b.count - a.total / a.count : b[key] - a[key];
+      key === "name"
+        ? a.name < b.name
+          ? 1
+          : a.name > b.name
+            ? -1
+            : 0
+        : key === "average"
+          ? b.total / b.count - a.total / a.count
+          : b[key] - a[key];
     mine.sort((a, b) => order(a, b) * (down ? 1 : -1));
-    const span = this.app.range ? this.app.range[1] - this.app.range[0] : this.app.view.t1 - this.app.view.t0;
+    const span = this.app.range
+      ? this.app.range[1] - this.app.range[0]
+      : this.app.view.t1 - this.app.view.t0;
     fill(
       this.root,
       h(
@@ -116,14 +158,19 @@ export class Statistics implements Panel {
             )
           : null,
         mine.length ? h("button", { onclick: () => this.copy(mine) }, t("copy_csv")) : null,
-        this.app.limit || !mine.length ? null : h("button", { onclick: () => this.sql() }, t("copy_sql")),
+        this.app.limit || !mine.length
+          ? null
+          : h("button", { onclick: () => this.sql() }, t("copy_sql")),
       ),
       mine.length ? this.table(mine, all) : h("p", { class: "quiet" }, t("nothing_here")),
       this.leftOut ? h("p", { class: "quiet" }, `+ ${count(this.leftOut)}`) : null,
     );
   }
 
-  private header(key: Key, word: "total" | "count" | "average" | "minimum" | "maximum" | "name"): HTMLElement {
+  private header(
+    key: Key,
+    word: "total" | "count" | "average" | "minimum" | "maximum" | "name",
+  ): HTMLElement {
     return sortHead(this.sorting, key, t(word), () => this.draw(), key !== "name" && key !== "min");
   }
 
@@ -135,7 +182,18 @@ export class Statistics implements Panel {
       h(
         "thead",
         null,
-        h("tr", null, h("th", { scope: "col" }, t("share")), this.header("total", "total"), this.header("count", "count"), this.header("average", "average"), this.header("min", "minimum"), this.header("max", "maximum"), this.header("name", "name"), many ? h("th", { scope: "col" }, t("report")) : null),
+        h(
+          "tr",
+          null,
+          h("th", { scope: "col" }, t("share")),
+          this.header("total", "total"),
+          this.header("count", "count"),
+          this.header("average", "average"),
+          this.header("min", "minimum"),
+          this.header("max", "maximum"),
+          this.header("name", "name"),
+          many ? h("th", { scope: "col" }, t("report")) : null,
+        ),
       ),
       h(
         "tbody",
@@ -148,7 +206,10 @@ export class Statistics implements Panel {
               title: t("show_in_events"),
               onclick: () => this.open(g),
               onkeydown: (k: KeyboardEvent) => {
-                const to = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[k.key] as "nextElementSibling" | undefined;
+                const to = {
+                  ArrowDown: "nextElementSibling",
+                  ArrowUp: "previousElementSibling",
+                }[k.key] as "nextElementSibling" | undefined;
                 if (k.target !== k.currentTarget || (k.key !== "Enter" && !to)) return;
                 if (to) ((k.currentTarget as HTMLElement)[to] as HTMLElement | null)?.focus();
                 else this.open(g);
@@ -156,7 +217,16 @@ export class Statistics implements Panel {
                 k.stopPropagation();
               },
             },
-            h("td", { class: "n bar", style: { backgroundSize: `${all ? (g.total / all) * 100 : 0}% 100%` } }, all ? percent(g.total / all) : ""),
+            h(
+              "td",
+              {
+                class: "n bar",
+                style: {
+                  backgroundSize: `${all ? (g.total / all) * 100 : 0}% 100%`,
+                },
+              },
+              all ? percent(g.total / all) : "",
+            ),
             h("td", { class: "n" }, duration(g.total)),
             h("td", { class: "n" }, count(g.count)),
             h("td", { class: "n" }, duration(g.total / g.count)),
@@ -187,25 +257,47 @@ export class Statistics implements Panel {
 
   private async longest(g: Group & { report: number }): Promise<void> {
     const [lane, level, event] = g.longest;
-    const spot = await this.app.ask<import("../data").EventDetail>("event", { r: g.report, lane, level, event });
+    const spot = await this.app.ask<import("../data").EventDetail>("event", {
+      r: g.report,
+      lane,
+      level,
+      event,
+    });
     if (spot) this.app.select(g.report, spot, true);
   }
 
   private open(g: Group & { report: number }): void {
-    const lanes = [...this.app.rows.byLane.values()].filter((r) => r.report === g.report && r.type === g.kind).map((r) => ({ report: r.report, lane: r.lane! }));
+    const lanes = [...this.app.rows.byLane.values()]
+      .filter((r) => r.report === g.report && r.type === g.kind)
+      .map((r) => ({ report: r.report, lane: r.lane! }));
     this.panels.showEvents(lanes, g.name);
   }
 
   private copy(groups: (Group & { report: number })[]): void {
     copyCsv(
       ["kind", "name", "count", "total_ns", "min_ns", "max_ns", "report"],
-      groups.map((g) => [g.kind, clean(g.name), g.count, g.total, g.min, g.max, clean(this.app.reports[g.report].name)]),
+      groups.map((g) => [
+        g.kind,
+        clean(g.name),
+        g.count,
+        g.total,
+        g.min,
+        g.max,
+        clean(this.app.reports[g.report].name),
+      ]),
     );
   }
 
   /** The sums that are shown, as queries. */
   private sql(): void {
-    const mine = (this.lanes.length ? this.lanes : [...this.app.rows.byLane.values()].map((r) => ({ report: r.report, lane: r.lane! }))).filter((l) => this.app.laneRow(l.report, l.lane)?.type === this.kind);
+    const mine = (
+      this.lanes.length
+        ? this.lanes
+        : [...this.app.rows.byLane.values()].map((r) => ({
+            report: r.report,
+            lane: r.lane!,
+          }))
+    ).filter((l) => this.app.laneRow(l.report, l.lane)?.type === this.kind);
     void copySql(
       this.app,
       [...new Set(mine.map((l) => l.report))].map((r) => {

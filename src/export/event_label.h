@@ -1,0 +1,18 @@
+/* event_label.h - what events are called in exports of time lines. */
+#ifndef WS_EXPORT_EVENT_LABEL_H
+#define WS_EXPORT_EVENT_LABEL_H
+
+#include "export/timeline.h"
+#include "text/text.h"
+
+/*
+ * The string of the report that is the event's name, 0 where that is empty. False when the name is
+ * made from the row: then ws_event_put_label says it.
+ */
+bool ws_event_name_string(const struct ws_timeline_event *event, uint32_t *id);
+
+/* Append the name that is made from the row; its bytes may be those of the report, untrusted. */
+void ws_event_put_label(const struct ws_export *export, const struct ws_timeline_event *event,
+			struct ws_text *text);
+
+#endif
