@@ -1,126 +1,125 @@
 /* code.c - code objects and texts; see cpython.h. */
 #include "cpython/cpython.h"
-#include "base/choose.h"
 
 #include <string.h>
 
-#define MOST_TEXT 65536 /* no name or path is longer */
+#define MOST_TEXT 65536 /* characters; no name or path has more */
 
 /* ---- texts ---- */
 
-/* Where bit fields of a str's state begin: behind two bits, a byte or 16 bits of `interned`, by
- * version and build. The one that makes sense is taken. */
-static bool text_state(uint32_t state, unsigned *kind, bool *ascii)
+/* Decode a str's state. Its bit fields begin after two bits, a byte or 16 bits of `interned`,
+ * depending on version and build: the first form that makes sense is used. */
+static bool decode_text_state(uint32_t state, unsigned *kind, bool *ascii)
 {
 	static const unsigned shifts[] = {2, 8, 16};
 
 	for (size_t i = 0; i < sizeof(shifts) / sizeof(*shifts); i++) {
-		uint32_t s = state >> shifts[i];
+		uint32_t fields = state >> shifts[i];
 
-		*kind = s & 7;
-		*ascii = s >> 4 & 1;
-		if ((*kind == 1 || *kind == 2 || *kind == 4) && s >> 3 & 1 &&
+		*kind = fields & 7;
+		*ascii = fields >> 4 & 1;
+		if ((*kind == 1 || *kind == 2 || *kind == 4) && fields >> 3 & 1 &&
 		    (!*ascii || *kind == 1))
 			return true;
 	}
 	return false;
 }
 
-static size_t put_utf8(char *out, size_t room, uint32_t c)
+/* Write a character; returns its bytes, 0 when there is no space for it. */
+static size_t put_utf8(char *out, size_t capacity, uint32_t character)
 {
-	uint8_t b[4];
-	size_t n;
+	uint8_t encoded[4];
+	size_t length;
 
-	if (c >= 0xd800 && c < 0xe000)
-		c = 0xfffd; /* half of a pair: how Python keeps bytes of file names that are not
-			       UTF-8 */
-	if (c < 0x80) {
-		b[0] = (uint8_t)c;
-		n = 1;
-	} else if (c < 0x800) {
-		b[0] = (uint8_t)(0xc0 | c >> 6);
-		b[1] = (uint8_t)(0x80 | (c & 63));
-		n = 2;
-	} else if (c < 0x10000) {
-		b[0] = (uint8_t)(0xe0 | c >> 12);
-		b[1] = (uint8_t)(0x80 | (c >> 6 & 63));
-		b[2] = (uint8_t)(0x80 | (c & 63));
-		n = 3;
+	/* Half of a pair, which is how Python keeps bytes of file names that are not UTF-8. */
+	if (character >= 0xd800 && character < 0xe000)
+		character = 0xfffd;
+	if (character < 0x80) {
+		encoded[0] = (uint8_t)character;
+		length = 1;
+	} else if (character < 0x800) {
+		encoded[0] = (uint8_t)(0xc0 | character >> 6);
+		encoded[1] = (uint8_t)(0x80 | (character & 63));
+		length = 2;
+	} else if (character < 0x10000) {
+		encoded[0] = (uint8_t)(0xe0 | character >> 12);
+		encoded[1] = (uint8_t)(0x80 | (character >> 6 & 63));
+		encoded[2] = (uint8_t)(0x80 | (character & 63));
+		length = 3;
 	} else {
-		b[0] = (uint8_t)(0xf0 | (c >> 18 & 7));
-		b[1] = (uint8_t)(0x80 | (c >> 12 & 63));
-		b[2] = (uint8_t)(0x80 | (c >> 6 & 63));
-		b[3] = (uint8_t)(0x80 | (c & 63));
-		n = 4;
+		encoded[0] = (uint8_t)(0xf0 | (character >> 18 & 7));
+		encoded[1] = (uint8_t)(0x80 | (character >> 12 & 63));
+		encoded[2] = (uint8_t)(0x80 | (character >> 6 & 63));
+		encoded[3] = (uint8_t)(0x80 | (character & 63));
+		length = 4;
 	}
-	if (n > room)
+	if (length > capacity)
 		return 0;
-	memcpy(out, b, n);
-	return n;
+	memcpy(out, encoded, length);
+	return length;
 }
 
 int ws_py_text(const struct ws_py_layout *layout, const struct ws_py_memory *memory, uint64_t text,
-	       char *out, size_t room)
+	       char *out, size_t capacity)
 {
 	uint64_t length = 0, done = 0;
 	uint32_t state = 0;
 	struct ws_py_piece pieces[2] = {{text + layout->text_length, &length, 8},
 					{text + layout->text_state, &state, 4}};
 	unsigned kind;
-	size_t n = 0;
+	size_t written = 0;
 	bool ascii;
 
 	if (!text || text & 7 || memory->read(memory->ctx, pieces, 2) != 2 ||
-	    !text_state(state, &kind, &ascii) || length > MOST_TEXT)
+	    !decode_text_state(state, &kind, &ascii) || length > MOST_TEXT)
 		return -1;
-	text += ascii ? layout->text_ascii : layout->text_compact;
-	while (done < length && n < room) {
+	if (ascii)
+		text += layout->text_ascii;
+	else
+		text += layout->text_compact;
+	while (done < length && written < capacity) {
 		uint8_t part[512];
-		uint64_t take =
-			length - done < sizeof(part) / kind ? length - done : sizeof(part) / kind;
+		uint64_t take = ws_py_min(length - done, sizeof(part) / kind);
 
 		if (!ws_py_read(memory, text + done * kind, part, (size_t)take * kind))
 			return -1;
 		for (uint64_t i = 0; i < take; i++) {
-			uint32_t c = 0;
-			size_t put;
+			uint32_t character = 0;
+			size_t added;
 
-			memcpy(&c, part + i * kind,
-			       kind); /* little-endian, as the machines that are supported */
-			put = put_utf8(out + n, room - n, c);
-			if (!put)
-				return (int)n;
-			n += put;
+			memcpy(&character, part + i * kind,
+			       kind); /* all supported machines are little-endian */
+			added = put_utf8(out + written, capacity - written, character);
+			if (!added)
+				return (int)written;
+			written += added;
 		}
 		done += take;
 	}
-	return (int)n;
+	return (int)written;
 }
 
 /* ---- code objects ---- */
 
-static uint32_t least(uint32_t a, uint32_t b)
+/* The fields of a key are close together: returns the bytes from the first, at *from, to the last.
+ */
+static uint32_t find_key_span(const struct ws_py_layout *layout, uint32_t *from)
 {
-	return ws_min(a, b);
+	const uint32_t starts[] = {layout->code_first_line, layout->code_name, layout->code_file,
+				   layout->code_table},
+		       sizes[] = {4, 8, 8, 8};
+	uint32_t end = 0;
+
+	*from = UINT32_MAX;
+	for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++) {
+		*from = (uint32_t)ws_py_min(*from, starts[i]);
+		end = (uint32_t)ws_py_max(end, starts[i] + sizes[i]);
+	}
+	return end - *from;
 }
 
-static uint32_t most(uint32_t a, uint32_t b)
-{
-	return ws_max(a, b);
-}
-
-/* The fields that make a key lie close together: [from, from + bytes). */
-static uint32_t key_span(const struct ws_py_layout *layout, uint32_t *from)
-{
-	*from = least(least(layout->code_first_line, layout->code_name),
-		      least(layout->code_file, layout->code_table));
-	return most(most(layout->code_first_line + 4, layout->code_name + 8),
-		    most(layout->code_file + 8, layout->code_table + 8)) -
-	       *from;
-}
-
-static struct ws_py_code_key key_from(const struct ws_py_layout *layout, const uint8_t *raw,
-				      uint32_t from)
+static struct ws_py_code_key extract_key(const struct ws_py_layout *layout, const uint8_t *raw,
+					 uint32_t from)
 {
 	struct ws_py_code_key code_key;
 
@@ -133,20 +132,20 @@ static struct ws_py_code_key key_from(const struct ws_py_layout *layout, const u
 }
 
 size_t ws_py_code_keys(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
-		       const uint64_t *code, size_t n, struct ws_py_code_key *out, void *raw)
+		       const uint64_t *code, size_t count, struct ws_py_code_key *out, void *raw)
 {
 	struct ws_py_piece pieces[WS_PY_PIECES];
-	uint32_t from, bytes = key_span(layout, &from);
+	uint32_t from, bytes = find_key_span(layout, &from);
 	size_t got;
 
-	if (n > WS_PY_PIECES || bytes > WS_PY_KEY_BYTES)
+	if (!count || count > WS_PY_PIECES || bytes > WS_PY_KEY_BYTES)
 		return 0;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < count; i++)
 		pieces[i] = (struct ws_py_piece){code[i] + from,
 						 (uint8_t *)raw + i * WS_PY_KEY_BYTES, bytes};
-	got = n ? memory->read(memory->ctx, pieces, n) : 0;
+	got = memory->read(memory->ctx, pieces, count);
 	for (size_t i = 0; i < got; i++) {
-		out[i] = key_from(layout, (uint8_t *)raw + i * WS_PY_KEY_BYTES, from);
+		out[i] = extract_key(layout, (uint8_t *)raw + i * WS_PY_KEY_BYTES, from);
 		pieces[i] = (struct ws_py_piece){out[i].name + layout->text_length, out[i].text,
 						 sizeof(out[i].text)};
 	}

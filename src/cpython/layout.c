@@ -1,5 +1,5 @@
-/* layout.c - layouts by version, the description of 3.13 and later, and the lists of interpreters
- * and threads; see cpython.h. */
+/* layout.c - the layouts of versions, the description that 3.13 and later have of themselves, and
+ * the lists of interpreters and threads; see cpython.h. */
 #include "cpython/cpython.h"
 
 #include <string.h>
@@ -20,12 +20,12 @@ bool ws_py_layout_of(uint16_t version, struct ws_py_layout *out)
 	}
 }
 
-/* ---- what 3.13 and later say of themselves ---- */
+/* ---- how 3.13 and later describe themselves ---- */
 
 /*
- * The description is a cookie, the version, whether the build has no GIL, and then groups of 64-bit
- * numbers, each group beginning with the size of its structure. 3.14 has more numbers in some
- * groups and one group more (sets) than 3.13: group[i] is where group i begins, in numbers.
+ * The description consists of a cookie, the version, whether the build has no GIL, and groups of
+ * 64-bit numbers, each of which begins with the size of its structure. 3.14 has more numbers in
+ * some groups, and one group more (sets), than 3.13. sizes_3xx[i] is how many numbers group i has.
  */
 enum group {
 	RUNTIME,
@@ -48,23 +48,26 @@ enum group {
 static const uint8_t sizes_313[GROUPS] = {3, 13, 9, 6, 10, 2, 4, 3, 3, 0, 3, 2, 3, 3, 4};
 static const uint8_t sizes_314[GROUPS] = {3, 16, 9, 8, 11, 2, 4, 3, 3, 4, 3, 2, 3, 3, 4};
 
-static bool possible(const struct ws_py_layout *l)
+/* Are all offsets within bounds, and those that are needed there? */
+static bool is_possible(const struct ws_py_layout *layout)
 {
-#define X(field)                     \
-	if (l->field >= MOST_OFFSET) \
+#define X(field)                          \
+	if (layout->field >= MOST_OFFSET) \
 		return false;
 	WS_PY_FIELDS(X)
 #undef X
-	return l->thread_frame && l->frame_previous && l->frame_at && l->frame_owner < 120 &&
-	       l->frame_previous < 120 && l->frame_code < 120 && l->frame_at < 120 &&
-	       l->code_name && l->code_file && l->code_table && l->code_start && l->text_ascii;
+	return layout->thread_frame && layout->frame_previous && layout->frame_at &&
+	       layout->frame_owner < 120 && layout->frame_previous < 120 &&
+	       layout->frame_code < 120 && layout->frame_at < 120 && layout->code_name &&
+	       layout->code_file && layout->code_table && layout->code_start && layout->text_ascii;
 }
 
-static void fill(struct ws_py_layout *layout, const uint64_t *v, const uint16_t *at, bool later)
+/* at[group] is where a group begins, in numbers. */
+static void fill_layout(struct ws_py_layout *layout, const uint64_t *numbers, const uint16_t *at,
+			bool later)
 {
-#define N(group, i) \
-	((uint32_t)(v[at[group] + (i)] > MOST_OFFSET ? MOST_OFFSET : v[at[group] + (i)]))
-	unsigned more = later ? 1 : 0; /* 3.14 has the main thread before `gc` */
+#define N(group, i) ((uint32_t)(ws_py_min(numbers[at[group] + (i)], MOST_OFFSET)))
+	unsigned more = later; /* 3.14 has the main thread before `gc` */
 
 	layout->runtime_interpreters = N(RUNTIME, 2);
 	layout->interp_next = N(INTERPRETER, 2);
@@ -99,36 +102,41 @@ static void fill(struct ws_py_layout *layout, const uint64_t *v, const uint16_t 
 bool ws_py_layout_read(const struct ws_py_memory *memory, uint64_t runtime,
 		       struct ws_py_layout *out)
 {
-	uint64_t v[WS_PY_OFFSETS_BYTES / 8];
-	uint16_t at[GROUPS], n = 3;
-	const uint8_t *sizes;
+	uint64_t numbers[WS_PY_OFFSETS_BYTES / 8];
+	uint16_t at[GROUPS], next = 3;
+	const uint8_t *sizes = sizes_314;
 
-	if (!ws_py_read(memory, runtime, v, sizeof(v)) || memcmp(v, "xdebugpy", 8) != 0 ||
-	    v[1] >> 24 != 3 || v[1] >> 16 < 0x030d || v[1] >> 16 > 0x030e)
+	if (!ws_py_read(memory, runtime, numbers, sizeof(numbers)) ||
+	    memcmp(numbers, "xdebugpy", 8) != 0 || numbers[1] >> 24 != 3 ||
+	    numbers[1] >> 16 < 0x030d || numbers[1] >> 16 > 0x030e)
 		return false;
 	memset(out, 0, sizeof(*out));
-	out->version = (uint16_t)(v[1] >> 16);
+	out->version = (uint16_t)(numbers[1] >> 16);
 	out->chain = WS_PY_FRAMES;
 	out->self_described = true;
-	out->free_threaded = v[2] != 0;
-	sizes = out->version == 0x030d ? sizes_313 : sizes_314;
-	for (int g = 0; g < GROUPS; g++) {
-		at[g] = n;
-		n = (uint16_t)(n + sizes[g]);
+	out->free_threaded = numbers[2] != 0;
+	if (out->version == 0x030d)
+		sizes = sizes_313;
+	for (int i = 0; i < GROUPS; i++) {
+		at[i] = next;
+		next = (uint16_t)(next + sizes[i]);
 	}
-	if (n > sizeof(v) / 8)
+	if (next > sizeof(numbers) / 8)
 		return false;
-	fill(out, v, at, sizes == sizes_314);
-	return possible(out);
+	fill_layout(out, numbers, at, sizes == sizes_314);
+	return is_possible(out);
 }
 
 /* ---- interpreters and threads ---- */
 
-static uint64_t pointer(const struct ws_py_memory *memory, uint64_t at)
+/* The pointer at an address; 0 when it cannot be read or is not aligned. */
+static uint64_t read_pointer(const struct ws_py_memory *memory, uint64_t at)
 {
-	uint64_t p = 0;
+	uint64_t value = 0;
 
-	return ws_py_read(memory, at, &p, sizeof(p)) && !(p & 7) ? p : 0;
+	if (!ws_py_read(memory, at, &value, sizeof(value)) || value & 7)
+		return 0;
+	return value;
 }
 
 static bool read_thread(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
@@ -139,56 +147,60 @@ static bool read_thread(const struct ws_py_layout *layout, const struct ws_py_me
 					{state + layout->thread_interp, &owner, 8},
 					{state + layout->thread_pthread, &out->pthread, 8},
 					{state + layout->thread_tid, &tid, 8}};
-	size_t n = layout->thread_tid ? 4 : 3;
+	size_t count = 3 + (layout->thread_tid != 0);
 
-	if (memory->read(memory->ctx, pieces, n) != n || owner != interp || *next & 7)
+	if (memory->read(memory->ctx, pieces, count) != count || owner != interp || *next & 7)
 		return false;
 	out->state = state;
-	out->tid = tid <= UINT32_MAX ? (uint32_t)tid : 0;
+	out->tid = 0;
+	if (tid <= UINT32_MAX)
+		out->tid = (uint32_t)tid;
 	return true;
 }
 
 size_t ws_py_threads(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
 		     uint64_t runtime, struct ws_py_thread *out, size_t most)
 {
-	uint64_t interp = pointer(memory, runtime + layout->runtime_interpreters);
-	size_t n = 0;
+	uint64_t interp = read_pointer(memory, runtime + layout->runtime_interpreters);
+	size_t count = 0;
 
 	for (int i = 0; interp && i < MOST_INTERPRETERS; i++) {
-		uint64_t state = pointer(memory, interp + layout->interp_threads), next;
+		uint64_t state = read_pointer(memory, interp + layout->interp_threads), next;
 
-		while (state && n < most &&
-		       read_thread(layout, memory, state, interp, &out[n], &next)) {
-			n++;
+		while (state && count < most &&
+		       read_thread(layout, memory, state, interp, &out[count], &next)) {
+			count++;
 			state = next;
 		}
-		interp = pointer(memory, interp + layout->interp_next);
+		interp = read_pointer(memory, interp + layout->interp_next);
 	}
-	return n;
+	return count;
 }
 
-static uint64_t gil_of(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
-		       uint64_t runtime)
+static uint64_t find_gil(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+			 uint64_t runtime)
 {
 	uint64_t interp;
 
 	if (layout->runtime_gil)
 		return runtime + layout->runtime_gil;
-	interp = pointer(memory, runtime + layout->runtime_interpreters);
-	return interp ? pointer(memory, interp + layout->interp_gil) : 0;
+	interp = read_pointer(memory, runtime + layout->runtime_interpreters);
+	if (!interp)
+		return 0;
+	return read_pointer(memory, interp + layout->interp_gil);
 }
 
 uint64_t ws_py_gil_holder(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
 			  uint64_t runtime)
 {
-	uint64_t gil = gil_of(layout, memory, runtime), holder = 0;
+	uint64_t gil = find_gil(layout, memory, runtime), holder = 0;
 	int32_t locked = 0;
 	struct ws_py_piece pieces[2] = {{gil + layout->gil_holder, &holder, 8},
 					{gil + layout->gil_locked, &locked, 4}};
 
-	if (!gil || memory->read(memory->ctx, pieces, 2) != 2)
+	if (!gil || memory->read(memory->ctx, pieces, 2) != 2 || locked != 1 || holder & 7)
 		return 0;
-	return locked == 1 && !(holder & 7) ? holder : 0;
+	return holder;
 }
 
 bool ws_py_check(const struct ws_py_layout *layout, const struct ws_py_memory *memory,

@@ -1,10 +1,10 @@
 /*
- * gpu.c - checks of the GPU side: devices, driver, the libraries that are opened at run time,
+ * gpu.c - checks of GPUs: devices, the driver, the libraries that are opened at run time,
  * permissions, settings.
  *
- * Libraries are opened in a child with a time limit: a sick driver hangs or crashes whoever asks
- * it. Nothing of CUDA is needed to build this: the few functions called are declared by hand, as
- * the libraries' documentation gives them.
+ * Libraries are opened in a child process with a time limit, since a broken driver hangs or crashes
+ * the process that calls it. Nothing of CUDA is needed to build this: the few functions that are
+ * called are declared here, as in the libraries' documentation.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -27,81 +27,84 @@ static int count_devices(void)
 {
 	DIR *dir = opendir("/dev");
 	struct dirent *entry;
-	int n = 0;
+	int count = 0;
 
 	while (dir && (entry = readdir(dir)))
-		n += !strncmp(entry->d_name, "nvidia", 6) &&
-		     isdigit((unsigned char)entry->d_name[6]);
+		count += !strncmp(entry->d_name, "nvidia", 6) &&
+			 isdigit((unsigned char)entry->d_name[6]);
 	if (dir)
 		closedir(dir);
-	return n;
+	return count;
 }
 
-static bool driver_loaded(void)
+static bool is_driver_loaded(void)
 {
 	return !access("/proc/driver/nvidia/version", R_OK);
 }
 
-/* Models of the GPUs that the driver knows, as /proc tells without touching them. */
+/* Add the models of the GPUs that the driver knows; reading them in /proc does not wake the GPUs.
+ */
 static void add_models(struct ws_finding *finding)
 {
 	char text[4096];
-	glob_t g;
+	glob_t found;
 
-	if (glob("/proc/driver/nvidia/gpus/*/information", 0, NULL, &g))
+	if (glob("/proc/driver/nvidia/gpus/*/information", 0, NULL, &found))
 		return;
-	for (size_t i = 0; i < g.gl_pathc; i++) {
-		size_t len;
-		const char *word;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		size_t length;
+		const char *model;
 
-		if (ws_read_small(g.gl_pathv[i], text, sizeof(text)) &&
-		    (word = ws_line_after(text, "Model", &len)))
-			ws_found(finding, WS_HEALTH_OK, "%.*s", (int)len, word);
+		if (ws_read_small_file(found.gl_pathv[i], text, sizeof(text)) &&
+		    (model = ws_find_line_value(text, "Model", &length)))
+			ws_add_finding(finding, WS_HEALTH_OK, "%.*s", (int)length, model);
 	}
-	globfree(&g);
+	globfree(&found);
 }
 
-void ws_look_gpu(struct ws_finding *finding)
+void ws_check_gpu(struct ws_finding *finding)
 {
-	int n = count_devices();
+	int count = count_devices();
 
-	if (!n && !driver_loaded()) {
-		ws_found(finding, WS_HEALTH_MISSING,
-			 "no NVIDIA GPU: there is neither /dev/nvidia0 nor a driver");
-		ws_fix(finding,
-		       "nothing to do where there is no GPU; in a container: docker run --gpus "
-		       "all");
+	if (!count && !is_driver_loaded()) {
+		ws_add_finding(finding, WS_HEALTH_MISSING,
+			       "no NVIDIA GPU: there is neither /dev/nvidia0 nor a driver");
+		ws_add_fix(finding,
+			   "nothing to do where there is no GPU; in a container: docker run --gpus "
+			   "all");
 		return;
 	}
-	if (!n) {
-		ws_found(finding, WS_HEALTH_MISSING, "the driver is loaded, but /dev has no GPU");
-		ws_fix(finding,
-		       "in a container: docker run --gpus all; else as root: nvidia-modprobe -c 0");
+	if (!count) {
+		ws_add_finding(finding, WS_HEALTH_MISSING,
+			       "the driver is loaded, but /dev has no GPU");
+		ws_add_fix(finding, "in a container: docker run --gpus all; else as root: "
+				    "nvidia-modprobe -c 0");
 		return;
 	}
-	ws_found(finding, WS_HEALTH_OK, "%d in /dev", n);
+	ws_add_finding(finding, WS_HEALTH_OK, "%d in /dev", count);
 	add_models(finding);
 	if (access("/dev/nvidiactl", R_OK | W_OK)) {
-		ws_found(finding, WS_HEALTH_DEGRADED, "/dev/nvidiactl: %s", strerror(errno));
-		ws_fix(finding, "become a member of the group that owns /dev/nvidia*");
+		ws_add_finding(finding, WS_HEALTH_DEGRADED, "/dev/nvidiactl: %s", strerror(errno));
+		ws_add_fix(finding, "become a member of the group that owns /dev/nvidia*");
 	}
 }
 
-/* Open a library by the first of `names` that opens; say where from. */
-static void *open_first(int fd, const char *const *names, size_t n)
+/* Open a library by the first of `names` that opens, and write to fd where it is; NULL when none
+ * does. */
+static void *open_first_library(int fd, const char *const *names, size_t count)
 {
 	char path[PATH_MAX];
 
-	for (size_t i = 0; i < n; i++) {
-		void *h = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+	for (size_t i = 0; i < count; i++) {
+		void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
 
-		if (!h)
+		if (!library)
 			continue;
-		if (names[i][0] != '/' && !dlinfo(h, RTLD_DI_ORIGIN, path))
+		if (names[i][0] != '/' && !dlinfo(library, RTLD_DI_ORIGIN, path))
 			dprintf(fd, "%s/%s", path, names[i]);
 		else
 			dprintf(fd, "%s", names[i]);
-		return h;
+		return library;
 	}
 	return NULL;
 }
@@ -109,57 +112,70 @@ static void *open_first(int fd, const char *const *names, size_t n)
 static void probe_cuda(int fd, void *arg)
 {
 	static const char *const names[] = {"libcuda.so.1", "libcuda.so"};
-	void *h = open_first(fd, names, WS_COUNT(names));
-	int (*version)(int *), v = 0;
+	void *library = open_first_library(fd, names, WS_COUNT(names));
+	int (*get_version)(int *), version = 0;
 
 	(void)arg;
-	if (!h)
+	if (!library)
 		_exit(3);
-	*(void **)&version = dlsym(h, "cuDriverGetVersion");
-	if (version && !version(&v))
-		dprintf(fd, ", CUDA %d.%d", v / 1000, v % 1000 / 10);
+	*(void **)&get_version = dlsym(library, "cuDriverGetVersion");
+	if (get_version && !get_version(&version))
+		dprintf(fd, ", CUDA %d.%d", version / 1000, version % 1000 / 10);
 }
 
-void ws_look_driver(struct ws_finding *finding)
+/* What a child process wrote about a library, and whether it ended well. */
+static void report_library(struct ws_finding *finding, const char *text, bool well)
+{
+	if (well)
+		ws_add_finding(finding, WS_HEALTH_OK, "%s", text);
+	else
+		ws_add_finding(finding, WS_HEALTH_MISSING,
+			       "%s, which crashed or hung when asked its version", text);
+}
+
+void ws_check_driver(struct ws_finding *finding)
 {
 	struct ws_text said = {0};
 	char text[512];
 	bool well;
 
-	if (ws_read_small("/proc/driver/nvidia/version", text, sizeof(text))) {
-		size_t len;
-		const char *word = ws_line_after(text, "NVRM version", &len);
+	if (ws_read_small_file("/proc/driver/nvidia/version", text, sizeof(text))) {
+		size_t length;
+		const char *word = ws_find_line_value(text, "NVRM version", &length);
 
-		ws_found(finding, WS_HEALTH_OK, "%.*s", word ? (int)len : 64, word ? word : text);
+		if (word)
+			ws_add_finding(finding, WS_HEALTH_OK, "%.*s", (int)length, word);
+		else
+			ws_add_finding(finding, WS_HEALTH_OK, "%.64s", text);
 	} else {
-		ws_found(finding, WS_HEALTH_MISSING,
-			 "the kernel has no NVIDIA driver (/proc/driver/nvidia/version: %s)",
-			 strerror(errno));
+		ws_add_finding(finding, WS_HEALTH_MISSING,
+			       "the kernel has no NVIDIA driver (/proc/driver/nvidia/version: %s)",
+			       strerror(errno));
 	}
-	well = ws_in_child(probe_cuda, NULL, PATIENCE_S, &said);
+	well = ws_run_in_child(probe_cuda, NULL, PATIENCE_S, &said);
 	if (said.len)
-		ws_found(finding, well ? WS_HEALTH_OK : WS_HEALTH_MISSING, "%s%s", said.text,
-			 well ? "" : ", which crashed or hung when asked its version");
+		report_library(finding, said.text, well);
 	else
-		ws_found(finding, WS_HEALTH_MISSING, "libcuda.so.1 does not open");
+		ws_add_finding(finding, WS_HEALTH_MISSING, "libcuda.so.1 does not open");
 	if (finding->health && count_devices())
-		ws_fix(finding, "install the NVIDIA driver's libraries; in a container: docker run "
-				"--gpus all");
+		ws_add_fix(finding,
+			   "install the NVIDIA driver's libraries; in a container: docker run "
+			   "--gpus all");
 	ws_text_free(&said);
 }
 
 static void probe_nvml(int fd, void *arg)
 {
 	static const char *const names[] = {"libnvidia-ml.so.1", "libnvidia-ml.so"};
-	void *h = open_first(fd, names, WS_COUNT(names));
+	void *library = open_first_library(fd, names, WS_COUNT(names));
 	int (*init)(void), (*driver)(char *, unsigned), rc;
 	char version[96] = "";
 
 	(void)arg;
-	if (!h)
+	if (!library)
 		_exit(3);
-	*(void **)&init = dlsym(h, "nvmlInit_v2");
-	*(void **)&driver = dlsym(h, "nvmlSystemGetDriverVersion");
+	*(void **)&init = dlsym(library, "nvmlInit_v2");
+	*(void **)&driver = dlsym(library, "nvmlSystemGetDriverVersion");
 	if (!init || !driver)
 		_exit(4);
 	rc = init();
@@ -171,45 +187,46 @@ static void probe_nvml(int fd, void *arg)
 		dprintf(fd, ", driver %s", version);
 }
 
-void ws_look_nvml(struct ws_finding *finding)
+void ws_check_nvml(struct ws_finding *finding)
 {
 	struct ws_text said = {0};
-	bool well = ws_in_child(probe_nvml, NULL, PATIENCE_S, &said);
+	bool well = ws_run_in_child(probe_nvml, NULL, PATIENCE_S, &said);
 
 	if (!said.len)
-		ws_found(finding, WS_HEALTH_MISSING, "libnvidia-ml.so.1 does not open");
+		ws_add_finding(finding, WS_HEALTH_MISSING, "libnvidia-ml.so.1 does not open");
 	else if (well)
-		ws_found(finding, WS_HEALTH_OK, "%s", said.text);
+		ws_add_finding(finding, WS_HEALTH_OK, "%s", said.text);
 	else
-		ws_found(finding, WS_HEALTH_MISSING, "%s; it gave no version", said.text);
+		ws_add_finding(finding, WS_HEALTH_MISSING, "%s; it gave no version", said.text);
 	if (finding->health && count_devices())
-		ws_fix(finding, "install the driver's libraries; in a container: "
-				"NVIDIA_DRIVER_CAPABILITIES=compute,utility");
+		ws_add_fix(finding, "install the driver's libraries; in a container: "
+				    "NVIDIA_DRIVER_CAPABILITIES=compute,utility");
 	ws_text_free(&said);
 }
 
+/* Paths and names to try. */
 struct candidates {
-	char **v;
-	size_t n, cap;
+	char **paths;
+	size_t count, capacity;
 };
 
-static void add_glob(struct candidates *candidates, const char *root, const char *pattern)
+static void add_matching_paths(struct candidates *candidates, const char *root, const char *pattern)
 {
-	char *all = ws_format("%s/%s", root, pattern);
-	glob_t g;
+	char *full = ws_format("%s/%s", root, pattern);
+	glob_t found;
 
-	if (*root && !glob(all, 0, NULL, &g)) {
-		for (size_t i = g.gl_pathc; i-- > 0;) { /* the highest version first */
-			ws_grow(candidates->v, candidates->cap, candidates->n + 1);
-			candidates->v[candidates->n++] = ws_strdup(g.gl_pathv[i]);
+	if (*root && !glob(full, 0, NULL, &found)) {
+		for (size_t i = found.gl_pathc; i-- > 0;) { /* the highest version first */
+			ws_grow(candidates->paths, candidates->capacity, candidates->count + 1);
+			candidates->paths[candidates->count++] = ws_strdup(found.gl_pathv[i]);
 		}
-		globfree(&g);
+		globfree(&found);
 	}
-	free(all);
+	free(full);
 }
 
-/* Where CUPTI is found: the loader's path, toolkits, and what Python packages bring. */
-static void find_cupti(struct candidates *candidates)
+/* List where CUPTI may be: the loader's path, toolkits, and Python packages. */
+static void list_cupti_candidates(struct candidates *candidates)
 {
 	static const char *const plain[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8",
 					    "libcupti.so"};
@@ -217,112 +234,120 @@ static void find_cupti(struct candidates *candidates)
 	static const char *const pythons[] = {"VIRTUAL_ENV", "CONDA_PREFIX"};
 
 	for (size_t i = 0; i < WS_COUNT(plain); i++) {
-		ws_grow(candidates->v, candidates->cap, candidates->n + 1);
-		candidates->v[candidates->n++] = ws_strdup(plain[i]);
+		ws_grow(candidates->paths, candidates->capacity, candidates->count + 1);
+		candidates->paths[candidates->count++] = ws_strdup(plain[i]);
 	}
 	for (size_t i = 0; i < WS_COUNT(toolkits); i++)
 		if (getenv(toolkits[i])) {
-			add_glob(candidates, getenv(toolkits[i]),
-				 "extras/CUPTI/lib64/libcupti.so*");
-			add_glob(candidates, getenv(toolkits[i]), "lib64/libcupti.so*");
+			add_matching_paths(candidates, getenv(toolkits[i]),
+					   "extras/CUPTI/lib64/libcupti.so*");
+			add_matching_paths(candidates, getenv(toolkits[i]), "lib64/libcupti.so*");
 		}
 	for (size_t i = 0; i < WS_COUNT(pythons); i++)
 		if (getenv(pythons[i])) {
-			add_glob(candidates, getenv(pythons[i]), "lib/libcupti.so*");
-			add_glob(candidates, getenv(pythons[i]),
-				 "lib/python3*/site-packages/nvidia/cu*/lib/libcupti.so*");
+			add_matching_paths(candidates, getenv(pythons[i]), "lib/libcupti.so*");
+			add_matching_paths(
+				candidates, getenv(pythons[i]),
+				"lib/python3*/site-packages/nvidia/cu*/lib/libcupti.so*");
 		}
-	add_glob(candidates, "/usr/local", "cuda*/extras/CUPTI/lib64/libcupti.so*");
-	add_glob(candidates, "/usr/local", "cuda*/lib64/libcupti.so*");
-	add_glob(candidates, "/usr", "lib/python3*/*-packages/nvidia/cu*/lib/libcupti.so*");
-	add_glob(candidates, "/usr/local", "lib/python3*/*-packages/nvidia/cu*/lib/libcupti.so*");
-	add_glob(candidates, "/opt", "nvidia/*/*/target-linux-*/libcupti.so*");
+	add_matching_paths(candidates, "/usr/local", "cuda*/extras/CUPTI/lib64/libcupti.so*");
+	add_matching_paths(candidates, "/usr/local", "cuda*/lib64/libcupti.so*");
+	add_matching_paths(candidates, "/usr",
+			   "lib/python3*/*-packages/nvidia/cu*/lib/libcupti.so*");
+	add_matching_paths(candidates, "/usr/local",
+			   "lib/python3*/*-packages/nvidia/cu*/lib/libcupti.so*");
+	add_matching_paths(candidates, "/opt", "nvidia/*/*/target-linux-*/libcupti.so*");
 }
 
 static void probe_cupti(int fd, void *arg)
 {
 	struct candidates *candidates = arg;
-	void *h = open_first(fd, (const char *const *)candidates->v, candidates->n);
-	int (*version)(uint32_t *);
-	uint32_t v = 0;
+	void *library =
+		open_first_library(fd, (const char *const *)candidates->paths, candidates->count);
+	int (*get_version)(uint32_t *);
+	uint32_t version = 0;
 
-	if (!h)
+	if (!library)
 		_exit(3);
-	*(void **)&version = dlsym(h, "cuptiGetVersion");
-	if (version && !version(&v))
-		dprintf(fd, ", version %u", v);
+	*(void **)&get_version = dlsym(library, "cuptiGetVersion");
+	if (get_version && !get_version(&version))
+		dprintf(fd, ", version %u", version);
 }
 
-void ws_look_cupti(struct ws_finding *finding)
+void ws_check_cupti(struct ws_finding *finding)
 {
 	struct candidates candidates = {0};
 	struct ws_text said = {0};
 	bool well;
 
-	find_cupti(&candidates);
-	well = ws_in_child(probe_cupti, &candidates, PATIENCE_S, &said);
+	list_cupti_candidates(&candidates);
+	well = ws_run_in_child(probe_cupti, &candidates, PATIENCE_S, &said);
 	if (said.len)
-		ws_found(finding, well ? WS_HEALTH_OK : WS_HEALTH_MISSING, "%s%s", said.text,
-			 well ? "" : ", which crashed or hung when asked its version");
+		report_library(finding, said.text, well);
 	else
-		ws_found(finding, WS_HEALTH_MISSING,
-			 "libcupti opens neither by the loader's path nor from a toolkit or a "
-			 "Python package");
+		ws_add_finding(
+			finding, WS_HEALTH_MISSING,
+			"libcupti opens neither by the loader's path nor from a toolkit or a "
+			"Python package");
 	if (!said.len && count_devices())
-		ws_fix(finding, "install CUPTI (it is part of the CUDA toolkit) or set CUDA_HOME");
-	for (size_t i = 0; i < candidates.n; i++)
-		free(candidates.v[i]);
-	free(candidates.v);
+		ws_add_fix(finding,
+			   "install CUPTI (it is part of the CUDA toolkit) or set CUDA_HOME");
+	for (size_t i = 0; i < candidates.count; i++)
+		free(candidates.paths[i]);
+	free(candidates.paths);
 	ws_text_free(&said);
 }
 
-void ws_look_counters(struct ws_finding *finding)
+void ws_check_counters(struct ws_finding *finding)
 {
 	char params[16384];
 	const char *text;
-	size_t len;
+	size_t length;
 
-	if (!ws_read_small("/proc/driver/nvidia/params", params, sizeof(params))) {
-		if (driver_loaded())
-			ws_found(finding, WS_HEALTH_DEGRADED,
-				 "cannot look: /proc/driver/nvidia/params: %s", strerror(errno));
+	if (!ws_read_small_file("/proc/driver/nvidia/params", params, sizeof(params))) {
+		if (is_driver_loaded())
+			ws_add_finding(finding, WS_HEALTH_DEGRADED,
+				       "cannot find out: /proc/driver/nvidia/params: %s",
+				       strerror(errno));
 		else
-			ws_found(finding, WS_HEALTH_MISSING, "no NVIDIA driver, no counters");
+			ws_add_finding(finding, WS_HEALTH_MISSING, "no NVIDIA driver, no counters");
 		return;
 	}
-	text = ws_line_after(params, "RmProfilingAdminOnly", &len);
+	text = ws_find_line_value(params, "RmProfilingAdminOnly", &length);
 	if (!text) {
-		ws_found(finding, WS_HEALTH_DEGRADED,
-			 "cannot look: the driver does not say whether counters are for "
-			 "administrators only");
+		ws_add_finding(finding, WS_HEALTH_DEGRADED,
+			       "cannot find out: the driver does not say whether counters are for "
+			       "administrators only");
 		return;
 	}
 	if (*text == '0') {
-		ws_found(finding, WS_HEALTH_OK, "open to all users (RmProfilingAdminOnly is 0)");
+		ws_add_finding(finding, WS_HEALTH_OK,
+			       "open to all users (RmProfilingAdminOnly is 0)");
 	} else if (ws_has_capability(CAPABILITY_SYS_ADMIN)) {
-		ws_found(finding, WS_HEALTH_OK,
-			 "for administrators only (RmProfilingAdminOnly is %c), and this is one",
-			 *text);
+		ws_add_finding(
+			finding, WS_HEALTH_OK,
+			"for administrators only (RmProfilingAdminOnly is %c), and this is one",
+			*text);
 	} else {
-		ws_found(finding, WS_HEALTH_MISSING,
-			 "for administrators only (RmProfilingAdminOnly is %c)", *text);
-		ws_fix(finding,
-		       "as root: put 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' "
-		       "into /etc/modprobe.d/ and reboot; in a container: "
-		       "--cap-add SYS_ADMIN");
+		ws_add_finding(finding, WS_HEALTH_MISSING,
+			       "for administrators only (RmProfilingAdminOnly is %c)", *text);
+		ws_add_fix(finding,
+			   "as root: put 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' "
+			   "into /etc/modprobe.d/ and reboot; in a container: "
+			   "--cap-add SYS_ADMIN");
 	}
 }
 
-void ws_look_injection(struct ws_finding *finding)
+void ws_check_injection(struct ws_finding *finding)
 {
 	static const char *const names[] = {"CUDA_INJECTION64_PATH", "CUDA_INJECTION32_PATH",
 					    "NVTX_INJECTION64_PATH", "NVTX_INJECTION32_PATH"};
 	const char *tool = ws_gpu_tool(environ);
 
 	if (tool) {
-		ws_found(finding, WS_HEALTH_DEGRADED,
-			 "this was started under %s, which has the GPU to itself", tool);
-		ws_fix(finding, "start warpsight without it");
+		ws_add_finding(finding, WS_HEALTH_DEGRADED,
+			       "this was started under %s, which has the GPU to itself", tool);
+		ws_add_fix(finding, "start warpsight without it");
 	}
 
 	for (size_t i = 0; i < WS_COUNT(names); i++) {
@@ -330,29 +355,30 @@ void ws_look_injection(struct ws_finding *finding)
 
 		if (!value || !*value)
 			continue;
-		ws_found(finding, WS_HEALTH_DEGRADED,
-			 "%s is set already (%.256s): two tools cannot both use it", names[i],
-			 value);
-		ws_fix(finding, "unset %s", names[i]);
+		ws_add_finding(finding, WS_HEALTH_DEGRADED,
+			       "%s is set already (%.256s): two tools cannot both use it", names[i],
+			       value);
+		ws_add_fix(finding, "unset %s", names[i]);
 	}
 	if (!finding->health)
-		ws_found(finding, WS_HEALTH_OK, "no other tool's injection is set");
+		ws_add_finding(finding, WS_HEALTH_OK, "no other tool's injection is set");
 }
 
-void ws_look_cuda_environment(struct ws_finding *finding)
+void ws_check_cuda_environment(struct ws_finding *finding)
 {
 	const char *blocking = getenv("CUDA_LAUNCH_BLOCKING"),
 		   *visible = getenv("CUDA_VISIBLE_DEVICES");
 
 	if (blocking && *blocking && strcmp(blocking, "0")) {
-		ws_found(finding, WS_HEALTH_DEGRADED,
-			 "CUDA_LAUNCH_BLOCKING is %.16s: every kernel launch waits for its kernel, "
-			 "and timings mislead",
-			 blocking);
-		ws_fix(finding, "unset CUDA_LAUNCH_BLOCKING");
+		ws_add_finding(
+			finding, WS_HEALTH_DEGRADED,
+			"CUDA_LAUNCH_BLOCKING is %.16s: every kernel launch waits for its kernel, "
+			"and timings mislead",
+			blocking);
+		ws_add_fix(finding, "unset CUDA_LAUNCH_BLOCKING");
 	}
 	if (visible)
-		ws_found(finding, WS_HEALTH_OK, "CUDA_VISIBLE_DEVICES is '%.64s'", visible);
+		ws_add_finding(finding, WS_HEALTH_OK, "CUDA_VISIBLE_DEVICES is '%.64s'", visible);
 	if (!finding->found.len)
-		ws_found(finding, WS_HEALTH_OK, "none that distorts timings");
+		ws_add_finding(finding, WS_HEALTH_OK, "none that distorts timings");
 }

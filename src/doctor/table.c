@@ -1,5 +1,5 @@
 /*
- * table.c - the checks in the order in which they are shown, and what they share.
+ * table.c - the checks in the order in which they are shown, and the helpers that they share.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,28 +18,28 @@
 #include "doctor/doctor.h"
 
 const struct ws_check ws_checks[] = {
-	{"kernel", ws_look_kernel},
-	{"clock", ws_look_clock},
-	{"hooks", ws_look_preload},
-	{"shared memory", ws_look_shm},
-	{"temporary files", ws_look_tmp},
-	{"current folder", ws_look_cwd},
-	{"/proc", ws_look_proc},
-	{"limits", ws_look_limits},
-	{"perf events", ws_look_perf},
-	{"kernel programs", ws_look_bpf},
-	{"tracepoints", ws_look_tracefs},
-	{"ptrace", ws_look_ptrace},
-	{"container", ws_look_container},
-	{"seccomp", ws_look_seccomp},
-	{"capabilities", ws_look_capabilities},
-	{"GPU", ws_look_gpu},
-	{"CUDA driver", ws_look_driver},
-	{"CUPTI", ws_look_cupti},
-	{"NVML", ws_look_nvml},
-	{"GPU counters", ws_look_counters},
-	{"injection", ws_look_injection},
-	{"CUDA settings", ws_look_cuda_environment},
+	{"kernel", ws_check_kernel},
+	{"clock", ws_check_clock},
+	{"hooks", ws_check_preload},
+	{"shared memory", ws_check_shm},
+	{"temporary files", ws_check_tmp},
+	{"current folder", ws_check_cwd},
+	{"/proc", ws_check_proc},
+	{"limits", ws_check_limits},
+	{"perf events", ws_check_perf},
+	{"kernel programs", ws_check_bpf},
+	{"tracepoints", ws_check_tracefs},
+	{"ptrace", ws_check_ptrace},
+	{"container", ws_check_container},
+	{"seccomp", ws_check_seccomp},
+	{"capabilities", ws_check_capabilities},
+	{"GPU", ws_check_gpu},
+	{"CUDA driver", ws_check_driver},
+	{"CUPTI", ws_check_cupti},
+	{"NVML", ws_check_nvml},
+	{"GPU counters", ws_check_counters},
+	{"injection", ws_check_injection},
+	{"CUDA settings", ws_check_cuda_environment},
 	{NULL, NULL},
 };
 
@@ -53,7 +53,7 @@ static void add_sentence(struct ws_text *text, const char *fmt, va_list ap)
 	ws_text_puts(text, line);
 }
 
-void ws_found(struct ws_finding *finding, enum ws_health health, const char *fmt, ...)
+void ws_add_finding(struct ws_finding *finding, enum ws_health health, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -64,7 +64,7 @@ void ws_found(struct ws_finding *finding, enum ws_health health, const char *fmt
 	va_end(ap);
 }
 
-void ws_fix(struct ws_finding *finding, const char *fmt, ...)
+void ws_add_fix(struct ws_finding *finding, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -79,39 +79,40 @@ void ws_finding_free(struct ws_finding *finding)
 	ws_text_free(&finding->fix);
 }
 
-bool ws_read_small(const char *path, char *out, size_t n)
+bool ws_read_small_file(const char *path, char *out, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	size_t have = 0;
+	size_t length = 0;
 	ssize_t got;
 
 	if (fd < 0)
 		return false;
-	while (have < n - 1 && (got = read(fd, out + have, n - 1 - have)) > 0)
-		have += (size_t)got;
+	while (length < size - 1 && (got = read(fd, out + length, size - 1 - length)) > 0)
+		length += (size_t)got;
 	close(fd);
-	out[have] = 0;
-	if (have && out[have - 1] == '\n')
-		out[have - 1] = 0;
+	out[length] = 0;
+	if (length && out[length - 1] == '\n')
+		out[length - 1] = 0;
 	return true;
 }
 
-const char *ws_line_after(const char *text, const char *key, size_t *len)
+const char *ws_find_line_value(const char *text, const char *key, size_t *len)
 {
-	size_t n = strlen(key);
+	size_t length = strlen(key);
+	const char *line = text;
 
-	for (const char *word = text; word;
-	     word = strchr(word, '\n') ? strchr(word, '\n') + 1 : NULL) {
-		if (strncmp(word, key, n))
-			continue;
-		word += n;
-		word += strspn(word, " \t:");
-		*len = strcspn(word, "\n");
-		while (*len && word[*len - 1] == ' ')
-			--*len;
-		return word;
+	while (strncmp(line, key, length)) {
+		line = strchr(line, '\n');
+		if (!line)
+			return NULL;
+		line++;
 	}
-	return NULL;
+	line += length;
+	line += strspn(line, " \t:");
+	*len = strcspn(line, "\n");
+	while (*len && line[*len - 1] == ' ')
+		--*len;
+	return line;
 }
 
 bool ws_has_capability(int number)
@@ -120,9 +121,9 @@ bool ws_has_capability(int number)
 	const char *text;
 	size_t len;
 
-	if (!ws_read_small("/proc/self/status", status, sizeof(status)))
+	if (!ws_read_small_file("/proc/self/status", status, sizeof(status)))
 		return false;
-	text = ws_line_after(status, "CapEff", &len);
+	text = ws_find_line_value(status, "CapEff", &len);
 	return text && strtoull(text, NULL, 16) >> number & 1;
 }
 
@@ -142,7 +143,7 @@ int ws_try_perf(unsigned type, unsigned long config, int pid, int cpu)
 	return 0;
 }
 
-static long long now_ms(void)
+static long long get_now_ms(void)
 {
 	struct timespec time;
 
@@ -150,28 +151,29 @@ static long long now_ms(void)
 	return time.tv_sec * 1000LL + time.tv_nsec / 1000000;
 }
 
-/* Read until the other end closes or the time is up. */
-static bool read_until(int fd, long long deadline, struct ws_text *out)
+/* Read until the other end is closed; false on an error or after the deadline. */
+static bool read_until_closed(int fd, long long deadline, struct ws_text *out)
 {
 	char bytes[4096];
 
 	for (;;) {
-		struct pollfd p = {.fd = fd, .events = POLLIN};
-		long long left = deadline - now_ms();
-		ssize_t n;
+		struct pollfd waiting = {.fd = fd, .events = POLLIN};
+		long long left = deadline - get_now_ms();
+		ssize_t got;
 
-		if (left <= 0 || poll(&p, 1, (int)left) == 0)
+		if (left <= 0 || poll(&waiting, 1, (int)left) == 0)
 			return false;
-		n = read(fd, bytes, sizeof(bytes));
-		if (n < 0 && errno == EINTR)
+		got = read(fd, bytes, sizeof(bytes));
+		if (got < 0 && errno == EINTR)
 			continue;
-		if (n <= 0)
-			return n == 0;
-		ws_text_add(out, bytes, (size_t)n);
+		if (got <= 0)
+			return got == 0;
+		ws_text_add(out, bytes, (size_t)got);
 	}
 }
 
-bool ws_in_child(void (*work)(int fd, void *arg), void *arg, unsigned seconds, struct ws_text *out)
+bool ws_run_in_child(void (*work)(int fd, void *arg), void *arg, unsigned seconds,
+		     struct ws_text *out)
 {
 	int ends[2], status = 0;
 	bool done;
@@ -192,7 +194,7 @@ bool ws_in_child(void (*work)(int fd, void *arg), void *arg, unsigned seconds, s
 		close(ends[0]);
 		return false;
 	}
-	done = read_until(ends[0], now_ms() + seconds * 1000LL, out);
+	done = read_until_closed(ends[0], get_now_ms() + seconds * 1000LL, out);
 	close(ends[0]);
 	if (!done)
 		kill(pid, SIGKILL);

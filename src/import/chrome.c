@@ -1,14 +1,13 @@
 /*
- * chrome.c - events of Chrome's trace format that have no meaning of their own: slices, complete or
- * in two halves, asynchronous ones, moments, counters, flows.
+ * chrome.c - the general events of Chrome's trace format: complete slices, slices in two halves,
+ * asynchronous ones, instants, counters and flows.
  *
  * Halves are joined here: B and E by thread, innermost first; b, n and e by category, id and (where
- * ids are local) process. What never ends is written at the end with the flag LEFT_OPEN. The ends
- * of flows are kept until the next one with their id.
+ * ids are local) process. Slices that never end are written last, with the flag LEFT_OPEN. The end
+ * of a flow is kept until the next one with the same id.
  *
- * Halves nearly always come in order of time for each thread. Where ends come before their
- * beginnings, the file is read once more, and its halves are kept and sorted before they are
- * joined.
+ * Halves nearly always come in time order for each thread. Where ends come before their beginnings,
+ * the file is read a second time, and its halves are kept and sorted before they are joined.
  */
 #include "import/trace.h"
 #include "base/choose.h"
@@ -19,38 +18,42 @@
 
 static uint64_t hash_value(const struct ws_json_value *value, uint64_t seed)
 {
-	return value->type == WS_J_NONE ? seed : XXH3_64bits_withSeed(value->text, value->n, seed);
+	if (value->type == WS_J_NONE)
+		return seed;
+	return XXH3_64bits_withSeed(value->text, value->n, seed);
 }
 
-static uint32_t raw_args(struct ws_trace *trace, const struct ws_event *ev)
+/* The event's arguments as they are, as a string of the report; 0 when there are none. */
+static uint32_t intern_args(struct ws_trace *trace, const struct ws_trace_event *event)
 {
-	static const char never[] =
-		"{\"never ended\":true"; /* our own export begins with it; the row says it */
+	/* Our own export puts it first; here it becomes a flag of the row. */
+	static const char never[] = "{\"never ended\":true";
 	size_t skip = sizeof(never) - 1;
 
-	if (ev->args.type != WS_J_OBJECT || ev->args.n <= 2)
+	if (event->args.type != WS_J_OBJECT || event->args.n <= 2)
 		return 0;
-	if (ev->args.n <= skip || memcmp(ev->args.text, never, skip))
-		return ws_trace_string(trace, &ev->args);
-	if (ev->args.text[skip] != ',')
+	if (event->args.n <= skip || memcmp(event->args.text, never, skip))
+		return ws_trace_add_string(trace, &event->args);
+	if (event->args.text[skip] != ',')
 		return 0;
 	trace->built.len = 0;
 	ws_text_puts(&trace->built, "{");
-	ws_text_add(&trace->built, ev->args.text + skip + 1, ev->args.n - skip - 1);
-	return ws_into_string(trace->into, trace->built.text, trace->built.len);
+	ws_text_add(&trace->built, event->args.text + skip + 1, event->args.n - skip - 1);
+	return ws_importer_add_string(trace->importer, trace->built.text, trace->built.len);
 }
 
 /* The first range of a named domain defines it. */
 static void define_domain(struct ws_trace *trace, uint32_t thread, uint64_t at, uint32_t domain,
 			  uint32_t name)
 {
-	uint64_t key = (uint64_t)ws_into_thread_of(trace->into, thread)->process << 32 | domain;
+	uint64_t key =
+		(uint64_t)ws_importer_get_thread(trace->importer, thread)->process << 32 | domain;
 	struct ws_row_nvtx *row;
 
 	if (!domain || !name || ws_map_get(&trace->domains, key, NULL))
 		return;
 	ws_map_set(&trace->domains, key, 1);
-	row = ws_into_row(trace->into, WS_TABLE_nvtx);
+	row = ws_importer_add_row(trace->importer, WS_TABLE_nvtx);
 	*row = (struct ws_row_nvtx){.start = at,
 				    .end = WS_NO_TIME,
 				    .thread = thread,
@@ -59,13 +62,22 @@ static void define_domain(struct ws_trace *trace, uint32_t thread, uint64_t at, 
 				    .text = name};
 }
 
-/* Slices of threads in a category of our own export go back where they came from. True when it was
- * one. */
-static bool put_own(struct ws_trace *trace, const struct ws_open_slice *slice, uint64_t end,
-		    uint8_t flags)
+static uint8_t choose_nvtx_type(uint8_t flags)
 {
-	if (slice->own == WS_OWN_NVTX) {
-		struct ws_row_nvtx *row = ws_into_row(trace->into, WS_TABLE_nvtx);
+	if (flags & WS_SLICE_ASYNC)
+		return WS_NVTX_STARTEND;
+	if (flags & WS_SLICE_INSTANT)
+		return WS_NVTX_MARK;
+	return WS_NVTX_PUSHPOP;
+}
+
+/* A thread's slice in a category of our own export goes back to the table that it came from. False
+ * when it is no such slice. */
+static bool put_own_event(struct ws_trace *trace, const struct ws_trace_slice *slice, uint64_t end,
+			  uint8_t flags)
+{
+	if (slice->own_category == WS_OWN_NVTX) {
+		struct ws_row_nvtx *row = ws_importer_add_row(trace->importer, WS_TABLE_nvtx);
 
 		*row = (struct ws_row_nvtx){.start = slice->start,
 					    .end = end,
@@ -73,13 +85,11 @@ static bool put_own(struct ws_trace *trace, const struct ws_open_slice *slice, u
 					    .text = slice->name,
 					    .domain = slice->domain,
 					    .category = slice->group,
-					    .type = flags & WS_SLICE_ASYNC     ? WS_NVTX_STARTEND
-						    : flags & WS_SLICE_INSTANT ? WS_NVTX_MARK
-									       : WS_NVTX_PUSHPOP};
+					    .type = choose_nvtx_type(flags)};
 		return true;
 	}
-	if (slice->own == WS_OWN_OSRT && !(flags & (WS_SLICE_ASYNC | WS_SLICE_INSTANT))) {
-		struct ws_row_osrt *row = ws_into_row(trace->into, WS_TABLE_osrt);
+	if (slice->own_category == WS_OWN_OSRT && !(flags & (WS_SLICE_ASYNC | WS_SLICE_INSTANT))) {
+		struct ws_row_osrt *row = ws_importer_add_row(trace->importer, WS_TABLE_osrt);
 
 		*row = (struct ws_row_osrt){.start = slice->start,
 					    .end = end,
@@ -92,19 +102,21 @@ static bool put_own(struct ws_trace *trace, const struct ws_open_slice *slice, u
 	return false;
 }
 
-static void put_slice(struct ws_trace *trace, const struct ws_open_slice *slice, uint64_t end,
+static void put_slice(struct ws_trace *trace, const struct ws_trace_slice *slice, uint64_t end,
 		      uint8_t flags)
 {
 	struct ws_row_slice *row;
 
-	ws_into_time(trace->into, slice->start);
+	ws_importer_include_time(trace->importer, slice->start);
 	if (end != WS_NO_TIME)
-		ws_into_time(trace->into, end);
-	if (slice->never)
+		ws_importer_include_time(trace->importer, end);
+	if (slice->never_ended) {
 		end = WS_NO_TIME;
-	if (put_own(trace, slice, end, flags))
+		flags |= WS_SLICE_LEFT_OPEN;
+	}
+	if (put_own_event(trace, slice, end, flags))
 		return;
-	row = ws_into_row(trace->into, WS_TABLE_slice);
+	row = ws_importer_add_row(trace->importer, WS_TABLE_slice);
 	*row = (struct ws_row_slice){.start = slice->start,
 				     .end = end,
 				     .thread = slice->thread,
@@ -112,80 +124,86 @@ static void put_slice(struct ws_trace *trace, const struct ws_open_slice *slice,
 				     .name = slice->name,
 				     .category = slice->category,
 				     .args = slice->args,
-				     .flags = (uint8_t)(flags |
-							(slice->never ? WS_SLICE_LEFT_OPEN : 0))};
+				     .flags = flags};
 }
 
-static struct ws_open_slice new_slice(struct ws_trace *trace, const struct ws_event *ev,
-				      uint32_t thread, uint32_t track)
+/* The slice that an event begins, with its arguments. */
+static struct ws_trace_slice make_open_slice(struct ws_trace *trace,
+					     const struct ws_trace_event *event, uint32_t thread,
+					     uint32_t track)
 {
-	struct ws_open_slice slice = {.start = ev->start,
-				      .thread = thread,
-				      .track = track,
-				      .name = ws_trace_string(trace, &ev->name),
-				      .category = ws_trace_string(trace, &ev->cat)};
+	struct ws_trace_slice slice = {.start = event->start,
+				       .thread = thread,
+				       .track = track,
+				       .name = ws_trace_add_string(trace, &event->name),
+				       .category = ws_trace_add_string(trace, &event->cat)};
 	struct ws_json_walk walk;
 	struct ws_json_value key, value;
 	uint32_t domain_name = 0, path = 0;
 
-	if (thread)
-		slice.own = ws_json_is(&ev->cat, "nvtx")   ? WS_OWN_NVTX
-			    : ws_json_is(&ev->cat, "osrt") ? WS_OWN_OSRT
-							   : WS_OWN_NONE;
-	slice.args = slice.own ? 0 : raw_args(trace, ev);
-	if (ev->args.type != WS_J_OBJECT || ev->args.n < 6 ||
-	    !(slice.own || ev->args.text[2] == 'n')) /* "never ended" comes first */
+	if (thread && ws_json_is(&event->cat, "nvtx"))
+		slice.own_category = WS_OWN_NVTX;
+	else if (thread && ws_json_is(&event->cat, "osrt"))
+		slice.own_category = WS_OWN_OSRT;
+	else
+		slice.args = intern_args(trace, event);
+	/* "never ended" comes first where it is there. */
+	if (event->args.type != WS_J_OBJECT || event->args.n < 6 ||
+	    !(slice.own_category || event->args.text[2] == 'n'))
 		return slice;
-	walk = ws_json_walk(&ev->args);
+	walk = ws_json_walk(&event->args);
 	while (ws_json_next(&walk, &key, &value)) {
 		int64_t number = ws_json_fixed(&value, 0, NULL);
 
 		if (ws_json_is(&key, "never ended"))
-			slice.never = value.type == WS_J_TRUE;
-		else if (slice.own && ws_json_is(&key, "domain") && number > 0 &&
+			slice.never_ended = value.type == WS_J_TRUE;
+		else if (slice.own_category && ws_json_is(&key, "domain") && number > 0 &&
 			 number <= UINT32_MAX)
 			slice.domain = (uint32_t)number;
-		else if (slice.own && ws_json_is(&key, "category") && number > 0 &&
+		else if (slice.own_category && ws_json_is(&key, "category") && number > 0 &&
 			 number <= UINT32_MAX)
 			slice.group = (uint32_t)number;
-		else if (slice.own && ws_json_is(&key, "domain name"))
-			domain_name = ws_trace_string(trace, &value);
-		else if (slice.own && ws_json_is(&key, "path"))
-			path = ws_trace_string(trace, &value);
-		else if (slice.own)
-			ws_into_note(trace->into,
-				     "The argument \"%.*s\" of %.*s events was left out.",
-				     (int)(ws_min(key.n, 100)), key.text, (int)ev->cat.n,
-				     ev->cat.text);
+		else if (slice.own_category && ws_json_is(&key, "domain name"))
+			domain_name = ws_trace_add_string(trace, &value);
+		else if (slice.own_category && ws_json_is(&key, "path"))
+			path = ws_trace_add_string(trace, &value);
+		else if (slice.own_category)
+			ws_importer_add_note(trace->importer,
+					     "The argument \"%.*s\" of %.*s events was left out.",
+					     (int)(ws_min(key.n, 100)), key.text, (int)event->cat.n,
+					     event->cat.text);
 	}
-	if (slice.own == WS_OWN_NVTX)
-		define_domain(trace, thread, ev->start, slice.domain, domain_name);
-	if (slice.own == WS_OWN_OSRT)
+	if (slice.own_category == WS_OWN_NVTX)
+		define_domain(trace, thread, event->start, slice.domain, domain_name);
+	if (slice.own_category == WS_OWN_OSRT)
 		slice.args = path;
 	return slice;
 }
 
-void ws_chrome_slice(struct ws_trace *trace, struct ws_event *ev, uint32_t thread, uint32_t track,
-		     uint8_t flags)
+void ws_chrome_put_slice(struct ws_trace *trace, struct ws_trace_event *event, uint32_t thread,
+			 uint32_t track, uint8_t flags)
 {
-	struct ws_open_slice slice = new_slice(trace, ev, thread, track);
+	struct ws_trace_slice slice = make_open_slice(trace, event, thread, track);
+	uint64_t end = event->start + event->length;
 
-	put_slice(trace, &slice, flags & WS_SLICE_INSTANT ? WS_NO_TIME : ev->start + ev->length,
-		  flags);
+	if (flags & WS_SLICE_INSTANT)
+		end = WS_NO_TIME;
+	put_slice(trace, &slice, end, flags);
 }
 
 /* ---- halves ---- */
 
 enum { MOST_HALVES = 4 << 20 };
 
-static void keep_half(struct ws_trace *trace, uint64_t key, struct ws_open_slice slice, bool end,
+static void keep_half(struct ws_trace *trace, uint64_t key, struct ws_trace_slice slice, bool end,
 		      uint8_t flags)
 {
 	if (trace->half_count == MOST_HALVES) {
-		ws_into_note(trace->into,
-			     "More than %d beginnings and ends are in no order; further ones were "
-			     "left out.",
-			     MOST_HALVES);
+		ws_importer_add_note(
+			trace->importer,
+			"More than %d beginnings and ends are in no order; further ones were "
+			"left out.",
+			MOST_HALVES);
 		return;
 	}
 	slice.key = key;
@@ -195,198 +213,210 @@ static void keep_half(struct ws_trace *trace, uint64_t key, struct ws_open_slice
 	trace->half_count++;
 }
 
-static void push(struct ws_trace *trace, uint64_t key, struct ws_open_slice slice)
+static void push_open_slice(struct ws_trace *trace, uint64_t key, struct ws_trace_slice slice)
 {
-	uint32_t at = trace->free_slice;
+	uint32_t number = trace->free_slice;
 
-	if (at) {
-		trace->free_slice = trace->slices[at - 1].below;
+	if (number) {
+		trace->free_slice = trace->slices[number - 1].outer;
 	} else {
-		if (trace->slice_count == WS_INTO_MOST) {
-			ws_into_note(
-				trace->into,
+		if (trace->slice_count == WS_IMPORT_LIMIT) {
+			ws_importer_add_note(
+				trace->importer,
 				"More than %d slices are open at once; further ones were left out.",
-				WS_INTO_MOST);
+				WS_IMPORT_LIMIT);
 			return;
 		}
 		ws_grow(trace->slices, trace->slice_cap, trace->slice_count + 1);
-		at = (uint32_t)++trace->slice_count;
+		number = (uint32_t)++trace->slice_count;
 	}
 	slice.key = key;
-	slice.below = (uint32_t)ws_map_get(&trace->open, key, NULL);
-	trace->slices[at - 1] = slice;
-	ws_map_set(&trace->open, key, at);
+	slice.outer = (uint32_t)ws_map_get(&trace->open_slices, key, NULL);
+	trace->slices[number - 1] = slice;
+	ws_map_set(&trace->open_slices, key, number);
 }
 
-/* The innermost open slice of a key, taken off. False when there is none. */
-static bool pop(struct ws_trace *trace, uint64_t key, struct ws_open_slice *slice)
+/* Take off the innermost open slice of a key. False when there is none. */
+static bool pop_open_slice(struct ws_trace *trace, uint64_t key, struct ws_trace_slice *slice)
 {
-	uint32_t at = (uint32_t)ws_map_get(&trace->open, key, NULL);
-	uint64_t taken;
+	uint32_t number = (uint32_t)ws_map_get(&trace->open_slices, key, NULL);
+	uint64_t removed;
 
-	if (!at)
+	if (!number)
 		return false;
-	*slice = trace->slices[at - 1];
-	if (slice->below)
-		ws_map_set(&trace->open, key, slice->below);
+	*slice = trace->slices[number - 1];
+	if (slice->outer)
+		ws_map_set(&trace->open_slices, key, slice->outer);
 	else
-		ws_map_take(&trace->open, key, &taken);
-	trace->slices[at - 1].key = 0;
-	trace->slices[at - 1].start = WS_NO_TIME; /* free */
-	trace->slices[at - 1].below = trace->free_slice;
-	trace->free_slice = at;
+		ws_map_take(&trace->open_slices, key, &removed);
+	trace->slices[number - 1].key = 0;
+	trace->slices[number - 1].start = WS_NO_TIME; /* free */
+	trace->slices[number - 1].outer = trace->free_slice;
+	trace->free_slice = number;
 	return true;
 }
 
-static void disorder(struct ws_trace *trace)
+static void mark_disorder(struct ws_trace *trace)
 {
-	trace->into->again |= !trace->into->shuffled;
-	trace->disorder = true;
+	trace->importer->import_again |= !trace->importer->halves_shuffled;
+	trace->halves_shuffled = true;
 }
 
-/* A slice has the arguments of its beginning, or else those of its end. */
-static void add_args(struct ws_trace *trace, struct ws_open_slice *slice, uint32_t args)
+/* A slice has the arguments of its beginning; if that has none, those of its end. */
+static void add_end_args(struct ws_trace *trace, struct ws_trace_slice *slice, uint32_t args)
 {
-	if (!args || slice->own || args == slice->args)
+	if (!args || slice->own_category || args == slice->args)
 		return;
 	if (slice->args)
-		ws_into_note(
-			trace->into,
+		ws_importer_add_note(
+			trace->importer,
 			"Arguments of ends of slices were left out where the beginning has some.");
 	else
 		slice->args = args;
 }
 
-/* An end at `at` with these arguments. */
-static void join(struct ws_trace *trace, uint64_t key, uint64_t at, uint32_t args, uint8_t flags)
+/* End the innermost open slice of a key at `at`; `args` are the arguments of the end. */
+static void end_open_slice(struct ws_trace *trace, uint64_t key, uint64_t at, uint32_t args,
+			   uint8_t flags)
 {
-	enum { BACKWARDS = 1000 /* ns: more than rounding */ };
-	struct ws_open_slice slice;
+	enum { BACKWARDS = 1000 /* ns: more than times are rounded by */ };
+	struct ws_trace_slice slice;
 
-	if (!pop(trace, key, &slice)) {
-		if (trace->early.n < WS_INTO_MOST && at > ws_map_get(&trace->early, key, NULL))
-			ws_map_set(&trace->early, key, at);
-		ws_into_note(trace->into, "Ends of slices without a beginning were left out.");
+	if (!pop_open_slice(trace, key, &slice)) {
+		if (trace->early_ends.n < WS_IMPORT_LIMIT &&
+		    at > ws_map_get(&trace->early_ends, key, NULL))
+			ws_map_set(&trace->early_ends, key, at);
+		ws_importer_add_note(trace->importer,
+				     "Ends of slices without a beginning were left out.");
 		return;
 	}
 	if (slice.start > at + BACKWARDS)
-		disorder(trace);
-	add_args(trace, &slice, args);
+		mark_disorder(trace);
+	add_end_args(trace, &slice, args);
 	put_slice(trace, &slice, ws_max(at, slice.start), flags);
 }
 
-static void begin_slice(struct ws_trace *trace, const struct ws_event *ev, uint64_t key,
+static void begin_slice(struct ws_trace *trace, const struct ws_trace_event *event, uint64_t key,
 			uint32_t thread, uint32_t track)
 {
-	struct ws_open_slice slice = new_slice(trace, ev, thread, track);
+	struct ws_trace_slice slice = make_open_slice(trace, event, thread, track);
 
-	if (trace->into->shuffled)
+	if (trace->importer->halves_shuffled)
 		keep_half(trace, key, slice, false, 0);
 	else
-		push(trace, key, slice);
+		push_open_slice(trace, key, slice);
 }
 
-static void end_slice(struct ws_trace *trace, struct ws_event *ev, uint64_t key, uint8_t flags)
+static void end_slice(struct ws_trace *trace, struct ws_trace_event *event, uint64_t key,
+		      uint8_t flags)
 {
-	if (trace->into->shuffled)
+	if (trace->importer->halves_shuffled)
 		keep_half(trace, key,
-			  (struct ws_open_slice){.start = ev->start, .args = raw_args(trace, ev)},
+			  (struct ws_trace_slice){.start = event->start,
+						  .args = intern_args(trace, event)},
 			  true, flags);
 	else
-		join(trace, key, ev->start, raw_args(trace, ev), flags);
+		end_open_slice(trace, key, event->start, intern_args(trace, event), flags);
 }
 
-static int by_time(const void *first, const void *second)
+static int compare_halves(const void *first, const void *second)
 {
 	const struct ws_trace_half *left = first, *right = second;
 
 	if (left->slice.key != right->slice.key)
-		return left->slice.key < right->slice.key ? -1 : 1;
+		return ws_compare(left->slice.key, right->slice.key);
 	if (left->slice.start != right->slice.start)
-		return left->slice.start < right->slice.start ? -1 : 1;
-	return left->number < right->number ? -1 : 1;
+		return ws_compare(left->slice.start, right->slice.start);
+	return ws_compare(left->number, right->number);
 }
 
 static void join_halves(struct ws_trace *trace)
 {
 	if (trace->half_count)
-		ws_into_tell(
-			trace->into,
+		ws_importer_add_message(
+			trace->importer,
 			"Beginnings and ends of slices are in no order of time: they were sorted.");
 	if (trace->half_count)
-		qsort(trace->halves, trace->half_count, sizeof(*trace->halves), by_time);
+		qsort(trace->halves, trace->half_count, sizeof(*trace->halves), compare_halves);
 	for (size_t i = 0; i < trace->half_count; i++) {
 		const struct ws_trace_half *half = &trace->halves[i];
 
 		if (half->end)
-			join(trace, half->slice.key, half->slice.start, half->slice.args,
-			     half->flags);
+			end_open_slice(trace, half->slice.key, half->slice.start, half->slice.args,
+				       half->flags);
 		else
-			push(trace, half->slice.key, half->slice);
+			push_open_slice(trace, half->slice.key, half->slice);
 	}
 }
 
-static uint64_t sync_key(uint32_t thread, uint32_t track)
+static uint64_t make_sync_key(uint32_t thread, uint32_t track)
 {
 	return (uint64_t)1 << 63 | (uint64_t)track << 32 | thread;
 }
 
-/* Asynchronous ones belong together by category and id, and those without category by name. */
-static uint64_t async_key(const struct ws_event *ev)
+/* Asynchronous halves belong together by category, scope and id. */
+static uint64_t make_async_key(const struct ws_trace_event *event)
 {
-	uint64_t h = hash_value(&ev->cat, 11);
+	uint64_t key = hash_value(&event->cat, 11);
 
-	h = hash_value(&ev->scope, h);
-	h = hash_value(&ev->id, h);
-	if (ev->id2.type == WS_J_OBJECT) {
-		h = hash_value(&ev->id2, h);
-		if (!memmem(ev->id2.text, ev->id2.n, "\"global\"",
-			    8)) /* one of the process's own */
-			h = hash_value(&ev->pid, h);
+	key = hash_value(&event->scope, key);
+	key = hash_value(&event->id, key);
+	if (event->id2.type == WS_J_OBJECT) {
+		key = hash_value(&event->id2, key);
+		/* An id that is local to the process. */
+		if (!memmem(event->id2.text, event->id2.n, "\"global\"", 8))
+			key = hash_value(&event->pid, key);
 	}
-	return h & ~((uint64_t)1 << 63);
+	return key & ~((uint64_t)1 << 63);
 }
 
-/* They have a row of their own in their process, called as they are. */
-static uint32_t async_track(struct ws_trace *trace, const struct ws_event *ev)
+/* The track of asynchronous events in their process, called after their category, or by their name
+ * where they have none. */
+static uint32_t find_async_track(struct ws_trace *trace, const struct ws_trace_event *event)
 {
-	const struct ws_json_value *value =
-		ev->cat.type == WS_J_STRING && ev->cat.n ? &ev->cat : &ev->name;
+	const struct ws_json_value *value = &event->name;
 	size_t n;
 	const char *text;
-	uint32_t process = ev->pid.type == WS_J_NONE || ev->pid.type == WS_J_STRING
-				   ? 0
-				   : ws_trace_process(trace, ev);
+	uint32_t process = 0;
+
+	if (event->cat.type == WS_J_STRING && event->cat.n)
+		value = &event->cat;
+	if (event->pid.type != WS_J_NONE && event->pid.type != WS_J_STRING)
+		process = ws_trace_find_process(trace, event);
 
 	text = ws_json_text(value, &trace->scratch, &n);
-	return ws_into_track(trace->into, 0, process, 0, text, n);
+	return ws_importer_intern_track(trace->importer, 0, process, 0, text, n);
 }
 
-static void async_event(struct ws_trace *trace, struct ws_event *ev)
+static void read_async_event(struct ws_trace *trace, struct ws_trace_event *event)
 {
 	/* NVTX ranges of our own export belong to their thread. */
-	bool own = ws_json_is(&ev->cat, "nvtx") && ev->tid.type == WS_J_NUMBER &&
-		   ev->pid.type == WS_J_NUMBER;
-	uint32_t thread = own ? ws_trace_thread(trace, ev) : 0,
-		 track = own ? 0 : async_track(trace, ev);
+	bool own = ws_json_is(&event->cat, "nvtx") && event->tid.type == WS_J_NUMBER &&
+		   event->pid.type == WS_J_NUMBER;
+	uint32_t thread = 0, track = 0;
 
-	switch (ev->phase) {
+	if (own)
+		thread = ws_trace_find_thread(trace, event);
+	else
+		track = find_async_track(trace, event);
+
+	switch (event->phase) {
 	case 'b':
 	case 'S':
-		begin_slice(trace, ev, async_key(ev), thread, track);
+		begin_slice(trace, event, make_async_key(event), thread, track);
 		break;
 	case 'e':
 	case 'F':
-		end_slice(trace, ev, async_key(ev), WS_SLICE_ASYNC);
+		end_slice(trace, event, make_async_key(event), WS_SLICE_ASYNC);
 		break;
-	default: /* n, T, p: a moment of it */
-		ws_chrome_slice(trace, ev, thread, track, WS_SLICE_INSTANT | WS_SLICE_ASYNC);
+	default: /* n, T, p: an instant within it */
+		ws_chrome_put_slice(trace, event, thread, track, WS_SLICE_INSTANT | WS_SLICE_ASYNC);
 	}
 }
 
 /* ---- counters ---- */
 
-static bool is_single(const struct ws_json_value *args)
+static bool has_single_value(const struct ws_json_value *args)
 {
 	struct ws_json_walk walk = ws_json_walk(args);
 	struct ws_json_value key, value;
@@ -395,7 +425,25 @@ static bool is_single(const struct ws_json_value *args)
 	       !ws_json_next(&walk, &key, &value);
 }
 
-static void counter_event(struct ws_trace *trace, struct ws_event *ev)
+/* The counter of one member of an event's arguments. A name with a single value, as in our own
+ * exports and many others, is a counter by itself; else the name is that of a group. */
+static uint32_t find_counter(struct ws_trace *trace, uint32_t process, const struct ws_text *name,
+			     const struct ws_json_value *key, bool single)
+{
+	struct ws_import_counter counter = {.process = process,
+					    .device = WS_NO_U32,
+					    .name = name->text,
+					    .name_length = name->len};
+
+	if (!single) {
+		counter.group = name->text;
+		counter.group_length = name->len;
+		counter.name = ws_json_text(key, &trace->scratch, &counter.name_length);
+	}
+	return ws_importer_intern_counter(trace->importer, &counter);
+}
+
+static void read_counter_event(struct ws_trace *trace, struct ws_trace_event *event)
 {
 	bool single;
 	struct ws_json_walk walk;
@@ -405,62 +453,62 @@ static void counter_event(struct ws_trace *trace, struct ws_event *ev)
 	size_t n;
 	const char *text;
 
-	if (ev->args.type != WS_J_OBJECT)
+	if (event->args.type != WS_J_OBJECT)
 		return;
-	if (ev->pid.type == WS_J_NUMBER)
-		process = ws_trace_process(trace, ev);
-	text = ws_json_text(&ev->name, &trace->scratch, &n);
+	if (event->pid.type == WS_J_NUMBER)
+		process = ws_trace_find_process(trace, event);
+	text = ws_json_text(&event->name, &trace->scratch, &n);
 	ws_text_add(&group, text, n);
-	if (ev->id.type != WS_J_NONE)
-		ws_text_printf(&group, "[%.*s]", (int)(ws_min(ev->id.n, 200)), ev->id.text);
-	/* A name and a value: as our own export has it, and many others. */
-	single = is_single(&ev->args);
-	walk = ws_json_walk(&ev->args);
+	if (event->id.type != WS_J_NONE)
+		ws_text_printf(&group, "[%.*s]", (int)(ws_min(event->id.n, 200)), event->id.text);
+	single = has_single_value(&event->args);
+	walk = ws_json_walk(&event->args);
 	while (ws_json_next(&walk, &key, &value)) {
 		struct ws_row_counter_value *row;
 		uint32_t counter;
 		bool ok;
-		double d = ws_json_double(&value, &ok);
+		double number = ws_json_double(&value, &ok);
 
 		if (!ok) {
-			ws_into_note(trace->into,
-				     "Values of counters that are no numbers were left out.");
+			ws_importer_add_note(
+				trace->importer,
+				"Values of counters that are no numbers were left out.");
 			continue;
 		}
-		text = ws_json_text(&key, &trace->scratch, &n);
-		counter = single ? ws_into_counter(trace->into, process, 0, WS_NO_U32, NULL, 0,
-						   group.text, group.len, NULL, NULL)
-				 : ws_into_counter(trace->into, process, 0, WS_NO_U32, group.text,
-						   group.len, text, n, NULL, NULL);
-		row = ws_into_row(trace->into, WS_TABLE_counter_value);
+		counter = find_counter(trace, process, &group, &key, single);
+		row = ws_importer_add_row(trace->importer, WS_TABLE_counter_value);
 		*row = (struct ws_row_counter_value){
-			.start = ev->start, .counter = counter, .value = d};
-		ws_into_time(trace->into, ev->start);
+			.start = event->start, .counter = counter, .value = number};
+		ws_importer_include_time(trace->importer, event->start);
 	}
 	ws_text_free(&group);
 }
 
 /* ---- flows ---- */
 
-static void put_flow(struct ws_trace *trace, const struct ws_flow_end *from,
-		     const struct ws_flow_end *to)
+/* `to` is NULL for a flow that never ended. */
+static void put_flow(struct ws_trace *trace, const struct ws_trace_flow_end *from,
+		     const struct ws_trace_flow_end *to)
 {
-	struct ws_row_flow *row = ws_into_row(trace->into, WS_TABLE_flow);
+	struct ws_row_flow *row = ws_importer_add_row(trace->importer, WS_TABLE_flow);
 
 	*row = (struct ws_row_flow){.start = from->start,
-				    .end = to ? to->start : WS_NO_TIME,
+				    .end = WS_NO_TIME,
 				    .from_thread = from->thread,
 				    .from_track = from->track,
-				    .to_thread = to ? to->thread : 0,
-				    .to_track = to ? to->track : 0,
 				    .name = from->name,
 				    .category = from->category};
+	if (to) {
+		row->end = to->start;
+		row->to_thread = to->thread;
+		row->to_track = to->track;
+	}
 }
 
-/* The kept end of a flow, or a place for one; NULL when there are too many. */
-static struct ws_flow_end *flow_place(struct ws_trace *trace, uint64_t key, bool *found)
+/* The kept end of a flow, or an unused element for one; NULL when there are too many. */
+static struct ws_trace_flow_end *find_flow_end(struct ws_trace *trace, uint64_t key, bool *found)
 {
-	uint32_t at = (uint32_t)ws_map_get(&trace->flow, key, NULL);
+	uint32_t at = (uint32_t)ws_map_get(&trace->open_flows, key, NULL);
 
 	*found = at != 0;
 	if (at)
@@ -469,12 +517,12 @@ static struct ws_flow_end *flow_place(struct ws_trace *trace, uint64_t key, bool
 		at = trace->free_flow;
 		trace->free_flow = trace->flows[at - 1].thread;
 	} else {
-		if (trace->flow_count == WS_INTO_MOST)
+		if (trace->flow_count == WS_IMPORT_LIMIT)
 			return NULL;
 		ws_grow(trace->flows, trace->flow_cap, trace->flow_count + 1);
 		at = (uint32_t)++trace->flow_count;
 	}
-	ws_map_set(&trace->flow, key, at);
+	ws_map_set(&trace->open_flows, key, at);
 	return &trace->flows[at - 1];
 }
 
@@ -482,7 +530,7 @@ static void drop_flow(struct ws_trace *trace, uint64_t key)
 {
 	uint64_t at;
 
-	if (ws_map_take(&trace->flow, key, &at)) {
+	if (ws_map_take(&trace->open_flows, key, &at)) {
 		trace->flows[at - 1].key = 0;
 		trace->flows[at - 1].start = WS_NO_TIME;
 		trace->flows[at - 1].thread = trace->free_flow;
@@ -490,72 +538,73 @@ static void drop_flow(struct ws_trace *trace, uint64_t key)
 	}
 }
 
-/* Beginnings and ends of one flow may come in any order in the file: whichever comes second
- * completes it. */
-static void flow_event(struct ws_trace *trace, struct ws_event *ev)
+/* The beginning and the end of a flow may come in either order in the file: the second completes
+ * it. */
+static void read_flow_event(struct ws_trace *trace, struct ws_trace_event *event)
 {
-	uint64_t key = hash_value(&ev->cat, hash_value(&ev->id, hash_value(&ev->name, 7)));
-	struct ws_flow_end here = {.start = ev->start, .key = key ? key : 1}, *kept;
+	uint64_t key = hash_value(&event->cat, hash_value(&event->id, hash_value(&event->name, 7)));
+	struct ws_trace_flow_end here = {.start = event->start, .key = ws_max(key, 1)}, *kept;
 	bool found;
 
-	ws_trace_where(trace, ev, &here.thread, &here.track);
-	here.name = ws_trace_string(trace, &ev->name);
-	here.category = ws_trace_string(trace, &ev->cat);
-	kept = flow_place(trace, key, &found);
+	ws_trace_find_place(trace, event, &here.thread, &here.track);
+	here.name = ws_trace_add_string(trace, &event->name);
+	here.category = ws_trace_add_string(trace, &event->cat);
+	kept = find_flow_end(trace, key, &found);
 	if (!kept) {
-		ws_into_note(trace->into,
-			     "More than %d flows are open at once; further ones were left out.",
-			     WS_INTO_MOST);
+		ws_importer_add_note(
+			trace->importer,
+			"More than %d flows are open at once; further ones were left out.",
+			WS_IMPORT_LIMIT);
 		return;
 	}
 	if (!found) {
 		*kept = here;
 		return;
 	}
-	if (ev->phase == 's') { /* its end came first, or the id is used again */
+	if (event->phase == 's') { /* its end came first, or its id is used again */
 		put_flow(trace, &here, kept);
 		drop_flow(trace, key);
 		return;
 	}
 	put_flow(trace, kept, &here);
-	if (ev->phase == 't')
+	if (event->phase == 't')
 		*kept = here;
 	else
 		drop_flow(trace, key);
 }
 
-/* ---- any event ---- */
+/* ---- all events ---- */
 
-void ws_chrome_event(struct ws_trace *trace, struct ws_event *ev)
+void ws_chrome_read_event(struct ws_trace *trace, struct ws_trace_event *event)
 {
 	uint32_t thread, track;
 
-	switch (ev->phase) {
+	switch (event->phase) {
 	case 'X':
-		ws_trace_where(trace, ev, &thread, &track);
-		ws_chrome_slice(trace, ev, thread, track, 0);
+		ws_trace_find_place(trace, event, &thread, &track);
+		ws_chrome_put_slice(trace, event, thread, track, 0);
 		return;
 	case 'B':
-		ws_trace_where(trace, ev, &thread, &track);
-		begin_slice(trace, ev, sync_key(thread, track), thread, track);
+		ws_trace_find_place(trace, event, &thread, &track);
+		begin_slice(trace, event, make_sync_key(thread, track), thread, track);
 		return;
 	case 'E':
-		ws_trace_where(trace, ev, &thread, &track);
-		end_slice(trace, ev, sync_key(thread, track), 0);
+		ws_trace_find_place(trace, event, &thread, &track);
+		end_slice(trace, event, make_sync_key(thread, track), 0);
 		return;
 	case 'i':
 	case 'I':
 	case 'R':
-		ws_trace_where(trace, ev, &thread, &track);
-		ws_chrome_slice(trace, ev, thread, track, WS_SLICE_INSTANT);
+		ws_trace_find_place(trace, event, &thread, &track);
+		ws_chrome_put_slice(trace, event, thread, track, WS_SLICE_INSTANT);
 		return;
 	case 'C':
-		counter_event(trace, ev);
+		read_counter_event(trace, event);
 		return;
 	case 's':
 	case 't':
 	case 'f':
-		flow_event(trace, ev);
+		read_flow_event(trace, event);
 		return;
 	case 'b':
 	case 'n':
@@ -564,39 +613,43 @@ void ws_chrome_event(struct ws_trace *trace, struct ws_event *ev)
 	case 'T':
 	case 'p':
 	case 'F':
-		async_event(trace, ev);
+		read_async_event(trace, event);
 		return;
 	case 'P':
-		if (ws_chrome_profile(trace, ev))
+		if (ws_chrome_read_profile(trace, event))
 			return;
 		/* fallthrough */
 	default:
-		ws_into_note(
-			trace->into,
+		ws_importer_add_note(
+			trace->importer,
 			"Events of phase %c (objects, memory dumps, samples...) were left out.",
-			ev->phase > ' ' && ev->phase < 127 ? ev->phase : '?');
+			event->phase > ' ' && event->phase < 127 ? event->phase : '?');
 	}
 }
 
-/* Is there an end that came before its beginning? */
-static bool came_early(const struct ws_trace *trace, const struct ws_open_slice *slice)
+/* Is there an end without a beginning that may be this slice's? */
+static bool has_early_end(const struct ws_trace *trace, const struct ws_trace_slice *slice)
 {
-	return trace->early.n && ws_map_get(&trace->early, slice->key, NULL) >= slice->start;
+	return trace->early_ends.n &&
+	       ws_map_get(&trace->early_ends, slice->key, NULL) >= slice->start;
 }
 
-void ws_chrome_end(struct ws_trace *trace)
+void ws_chrome_finish(struct ws_trace *trace)
 {
 	join_halves(trace);
 	for (size_t i = 0; i < trace->slice_count; i++)
-		if (trace->slices[i].start != WS_NO_TIME && came_early(trace, &trace->slices[i]))
-			disorder(trace);
-	if (trace->disorder)
-		trace->into->shuffled = true;
-	for (size_t i = 0; i < trace->slice_count; i++)
+		if (trace->slices[i].start != WS_NO_TIME && has_early_end(trace, &trace->slices[i]))
+			mark_disorder(trace);
+	if (trace->halves_shuffled)
+		trace->importer->halves_shuffled = true;
+	for (size_t i = 0; i < trace->slice_count; i++) {
+		uint8_t flags = WS_SLICE_LEFT_OPEN;
+
+		if (!(trace->slices[i].key >> 63)) /* see make_async_key */
+			flags |= WS_SLICE_ASYNC;
 		if (trace->slices[i].start != WS_NO_TIME)
-			put_slice(trace, &trace->slices[i], WS_NO_TIME,
-				  (uint8_t)(WS_SLICE_LEFT_OPEN |
-					    (trace->slices[i].key >> 63 ? 0 : WS_SLICE_ASYNC)));
+			put_slice(trace, &trace->slices[i], WS_NO_TIME, flags);
+	}
 	for (size_t i = 0; i < trace->flow_count; i++)
 		if (trace->flows[i].key)
 			put_flow(trace, &trace->flows[i], NULL);

@@ -2,10 +2,10 @@
  * chrome_profile.c - CPU samples in Chrome's traces: events of phase P called Profile and
  * ProfileChunk, which V8 and warpsight's own export write.
  *
- * A profile is one process's number for it; its first event tells the thread and the time that
- * samples count from, the others bring nodes of a tree of calls, samples as numbers of nodes, and
- * the microseconds between them. An event that has "sf" as well is a sample by itself, at its own
- * time.
+ * A profile is known by its process and id. Its first event says which thread it is of and which
+ * time its samples count from. The others bring nodes of a call tree, samples as numbers of nodes,
+ * and the microseconds between them. An event that also has "sf" is a single sample at the event's
+ * own time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,26 +16,28 @@
 
 /* ---- profiles ---- */
 
-static struct ws_trace_profile *profile_of(struct ws_trace *trace, const struct ws_event *ev)
+/* The profile that an event belongs to; NULL when there are too many. */
+static struct ws_trace_profile *find_profile(struct ws_trace *trace,
+					     const struct ws_trace_event *event)
 {
-	uint64_t key = XXH3_64bits_withSeed(ws_text_or(ev->id.text, ""), ev->id.n,
-					    ws_trace_process(trace, ev)),
+	uint64_t key = XXH3_64bits_withSeed(ws_text_or(event->id.text, ""), event->id.n,
+					    ws_trace_find_process(trace, event)),
 		 at;
 
 	at = ws_map_get(&trace->profile_at, key, NULL);
 	if (at)
 		return &trace->profiles[at - 1];
-	if (trace->profile_count == WS_INTO_MOST)
+	if (trace->profile_count == WS_IMPORT_LIMIT)
 		return NULL;
 	ws_grow(trace->profiles, trace->profile_cap, trace->profile_count + 1);
 	trace->profiles[trace->profile_count++] =
-		(struct ws_trace_profile){.thread = ws_trace_thread(trace, ev)};
+		(struct ws_trace_profile){.thread = ws_trace_find_thread(trace, event)};
 	ws_map_set(&trace->profile_at, key, trace->profile_count);
 	return &trace->profiles[trace->profile_count - 1];
 }
 
 /* A member of an object; type WS_J_NONE when it is not there. */
-static struct ws_json_value member(const struct ws_json_value *object, const char *name)
+static struct ws_json_value get_member(const struct ws_json_value *object, const char *name)
 {
 	struct ws_json_value key, value;
 	struct ws_json_walk walk;
@@ -51,39 +53,47 @@ static struct ws_json_value member(const struct ws_json_value *object, const cha
 
 /* ---- nodes ---- */
 
-static uint64_t node_key(const struct ws_trace *trace, const struct ws_trace_profile *profile,
-			 const struct ws_json_value *id)
+/* A key in `node_stacks`; 0 when `id` is no node's number. */
+static uint64_t make_node_key(const struct ws_trace *trace, const struct ws_trace_profile *profile,
+			      const struct ws_json_value *id)
 {
 	bool ok;
 	int64_t number = ws_json_fixed(id, 0, &ok);
 
-	return ok && number >= 0 && number <= UINT32_MAX
-		       ? (uint64_t)(profile - trace->profiles + 1) << 32 | (uint64_t)number
-		       : 0;
+	if (!ok || number < 0 || number > UINT32_MAX)
+		return 0;
+	return (uint64_t)(profile - trace->profiles + 1) << 32 | (uint64_t)number;
 }
 
-/* The stack of a node that has been told; 0 for the root and for unknown ones. */
-static uint32_t node_stack(const struct ws_trace *trace, const struct ws_trace_profile *profile,
-			   const struct ws_json_value *id)
+/* The stack of a node that has been read; 0 for the root and for unknown ones. */
+static uint32_t find_node_stack(const struct ws_trace *trace,
+				const struct ws_trace_profile *profile,
+				const struct ws_json_value *id)
 {
-	uint64_t key = node_key(trace, profile, id);
+	uint64_t key = make_node_key(trace, profile, id);
 
-	return key ? (uint32_t)ws_map_get(&trace->node_stacks, key, NULL) : 0;
+	if (!key)
+		return 0;
+	return (uint32_t)ws_map_get(&trace->node_stacks, key, NULL);
 }
 
-static uint32_t frame_of(struct ws_trace *trace, const struct ws_json_value *call)
+static uint32_t intern_call_frame(struct ws_trace *trace, const struct ws_json_value *call)
 {
-	struct ws_json_value name = member(call, "functionName"), url = member(call, "url");
-	uint32_t module = url.type == WS_J_STRING && url.n ? ws_trace_string(trace, &url) : 0;
-	bool kernel = url.type == WS_J_STRING && url.n && url.text[0] == '[' &&
-		      !(url.n >= 5 && !memcmp(url.text, "[vdso", 5));
+	struct ws_json_value name = get_member(call, "functionName"), url = get_member(call, "url");
+	uint32_t module = 0, function = 0;
+	bool kernel = false;
 
-	return ws_into_frame(trace->into,
-			     name.type == WS_J_STRING && name.n ? ws_trace_string(trace, &name) : 0,
-			     module, 0, kernel, WS_UNWIND_UNKNOWN);
+	if (url.type == WS_J_STRING && url.n) {
+		module = ws_trace_add_string(trace, &url);
+		kernel = url.text[0] == '[' && !(url.n >= 5 && !memcmp(url.text, "[vdso", 5));
+	}
+	if (name.type == WS_J_STRING && name.n)
+		function = ws_trace_add_string(trace, &name);
+	return ws_importer_intern_frame(trace->importer, function, module, 0, kernel,
+					WS_UNWIND_UNKNOWN);
 }
 
-static void take_nodes(struct ws_trace *trace, struct ws_trace_profile *profile,
+static void read_nodes(struct ws_trace *trace, struct ws_trace_profile *profile,
 		       const struct ws_json_value *list)
 {
 	struct ws_json_walk walk;
@@ -93,128 +103,147 @@ static void take_nodes(struct ws_trace *trace, struct ws_trace_profile *profile,
 		return;
 	walk = ws_json_walk(list);
 	while (ws_json_next(&walk, NULL, &one)) {
-		struct ws_json_value id = member(&one, "id"), parent = member(&one, "parent"),
-				     call = member(&one, "callFrame");
-		struct ws_json_value name = member(&call, "functionName");
-		uint64_t key = node_key(trace, profile, &id);
+		struct ws_json_value id = get_member(&one, "id"),
+				     parent = get_member(&one, "parent"),
+				     call = get_member(&one, "callFrame");
+		struct ws_json_value name = get_member(&call, "functionName");
+		uint64_t key = make_node_key(trace, profile, &id);
 
-		if (!key || trace->node_stacks.n >= 4 * WS_INTO_MOST) {
-			ws_into_note(trace->into,
-				     "Functions of profiles that have no number, or are too "
-				     "many, were left out.");
+		if (!key || trace->node_stacks.n >= 4 * WS_IMPORT_LIMIT) {
+			ws_importer_add_note(
+				trace->importer,
+				"Functions of profiles that have no number, or are too "
+				"many, were left out.");
 			continue;
 		}
 		if (parent.type == WS_J_NONE && ws_json_is(&name, "(root)"))
 			continue;
 		ws_map_set(&trace->node_stacks, key,
-			   ws_into_stack(trace->into, node_stack(trace, profile, &parent),
-					 frame_of(trace, &call)));
+			   ws_importer_intern_stack(trace->importer,
+						    find_node_stack(trace, profile, &parent),
+						    intern_call_frame(trace, &call)));
 	}
 }
 
 /* ---- samples ---- */
 
-static void put_sample(struct ws_trace *trace, const struct ws_event *ev, uint32_t thread,
+static void put_sample(struct ws_trace *trace, const struct ws_trace_event *event, uint32_t thread,
 		       uint64_t at, uint32_t stack)
 {
-	struct ws_json_value cpu = member(&ev->args, "cpu"), weight = member(&ev->args, "weight");
-	struct ws_json_value event = member(&ev->args, "event"), clock = member(&ev->args, "clock");
-	struct ws_json_value kernel = member(&ev->args, "kernel"), rest = member(&ev->args, "rest"),
-			     time = member(&ev->args, "cpuTime");
+	struct ws_json_value cpu = get_member(&event->args, "cpu"),
+			     weight = get_member(&event->args, "weight");
+	struct ws_json_value event_name = get_member(&event->args, "event"),
+			     clock = get_member(&event->args, "clock");
+	struct ws_json_value kernel = get_member(&event->args, "kernel"),
+			     rest = get_member(&event->args, "rest"),
+			     time = get_member(&event->args, "cpuTime");
 	struct ws_row_sample *row;
 	bool ok;
-	int64_t n = ws_json_fixed(&cpu, 0, &ok);
-	uint32_t number = event.type == WS_J_STRING
-				  ? ws_into_event(trace->into, ws_trace_string(trace, &event))
-				  : 0;
+	int64_t number;
+	uint32_t trigger = 0;
 
-	row = ws_into_row(trace->into, WS_TABLE_sample);
-	*row = (struct ws_row_sample){
-		.start = at,
-		.thread = thread,
-		.cpu = ok && n >= 0 && n < UINT32_MAX ? (uint32_t)n : WS_NO_U32,
-		.state = WS_STATE_RUNNING,
-		.event = number,
-		.flags = (uint8_t)((clock.type == WS_J_TRUE ? WS_SAMPLE_CLOCK : 0) |
-				   (kernel.type == WS_J_TRUE ? WS_SAMPLE_KERNEL : 0) |
-				   (rest.type == WS_J_TRUE ? WS_SAMPLE_REST : 0))};
-	n = ws_json_fixed(&weight, 0, &ok);
-	row->weight = ok && n >= 0 ? (uint64_t)n : 1;
-	n = ws_json_fixed(&time, 0, &ok);
-	row->time = ok && n >= 0 ? (uint64_t)n : 0;
-	if (stack && stack <= trace->into->stack_count) {
-		row->frame = trace->into->stack[stack - 1].frame;
-		row->callers = trace->into->stack[stack - 1].parent;
+	if (event_name.type == WS_J_STRING)
+		trigger = ws_importer_intern_event(trace->importer,
+						   ws_trace_add_string(trace, &event_name));
+	row = ws_importer_add_row(trace->importer, WS_TABLE_sample);
+	*row = (struct ws_row_sample){.start = at,
+				      .thread = thread,
+				      .cpu = WS_NO_U32,
+				      .state = WS_STATE_RUNNING,
+				      .event = trigger,
+				      .weight = 1};
+	number = ws_json_fixed(&cpu, 0, &ok);
+	if (ok && number >= 0 && number < UINT32_MAX)
+		row->cpu = (uint32_t)number;
+	if (clock.type == WS_J_TRUE)
+		row->flags |= WS_SAMPLE_CLOCK;
+	if (kernel.type == WS_J_TRUE)
+		row->flags |= WS_SAMPLE_KERNEL;
+	if (rest.type == WS_J_TRUE)
+		row->flags |= WS_SAMPLE_REST;
+	number = ws_json_fixed(&time, 0, &ok);
+	if (ok && number >= 0)
+		row->time = (uint64_t)number;
+	number = ws_json_fixed(&weight, 0, &ok);
+	if (ok && number >= 0)
+		row->weight = (uint64_t)number;
+	if (stack && stack <= trace->importer->stack_count) {
+		row->frame = trace->importer->stack_rows[stack - 1].frame;
+		row->callers = trace->importer->stack_rows[stack - 1].parent;
 	}
-	ws_into_time(trace->into, at);
+	ws_importer_include_time(trace->importer, at);
 }
 
-/* Samples whose times are told by steps of microseconds. */
-static void take_samples(struct ws_trace *trace, const struct ws_event *ev,
+/* Samples whose times are given by the microseconds between them. */
+static void read_samples(struct ws_trace *trace, const struct ws_trace_event *event,
 			 struct ws_trace_profile *profile, const struct ws_json_value *list,
 			 const struct ws_json_value *deltas)
 {
-	struct ws_json_walk walk = ws_json_walk(list), json_walk;
+	struct ws_json_walk walk = ws_json_walk(list), delta_walk;
 	struct ws_json_value one, delta;
 
 	if (deltas->type != WS_J_ARRAY) {
-		ws_into_note(trace->into, "Samples of profiles without times were left out.");
+		ws_importer_add_note(trace->importer,
+				     "Samples of profiles without times were left out.");
 		return;
 	}
-	json_walk = ws_json_walk(deltas);
+	delta_walk = ws_json_walk(deltas);
 	while (ws_json_next(&walk, NULL, &one)) {
-		if (!ws_json_next(&json_walk, NULL, &delta)) {
-			ws_into_note(trace->into,
-				     "Samples of profiles without times were left out.");
+		if (!ws_json_next(&delta_walk, NULL, &delta)) {
+			ws_importer_add_note(trace->importer,
+					     "Samples of profiles without times were left out.");
 			return;
 		}
 		if (__builtin_add_overflow(profile->at, ws_json_fixed(&delta, 3, NULL),
 					   &profile->at) ||
 		    profile->at < 0 ||
 		    profile->at > INT64_MAX - (int64_t)(trace->base & INT64_MAX)) {
-			ws_into_note(
-				trace->into,
+			ws_importer_add_note(
+				trace->importer,
 				"Samples of profiles with times that cannot be were left out.");
 			profile->at = 0;
 			return;
 		}
-		put_sample(trace, ev, profile->thread, trace->base + (uint64_t)profile->at,
-			   node_stack(trace, profile, &one));
+		put_sample(trace, event, profile->thread, trace->base + (uint64_t)profile->at,
+			   find_node_stack(trace, profile, &one));
 	}
 }
 
-bool ws_chrome_profile(struct ws_trace *trace, const struct ws_event *ev)
+bool ws_chrome_read_profile(struct ws_trace *trace, const struct ws_trace_event *event)
 {
-	struct ws_json_value data = member(&ev->args, "data"), tree = member(&data, "cpuProfile"),
-			     start = member(&data, "startTime");
-	struct ws_json_value nodes = member(&tree, "nodes"), samples = member(&tree, "samples"),
-			     deltas = member(&data, "timeDeltas");
+	struct ws_json_value data = get_member(&event->args, "data"),
+			     tree = get_member(&data, "cpuProfile"),
+			     start = get_member(&data, "startTime");
+	struct ws_json_value nodes = get_member(&tree, "nodes"),
+			     samples = get_member(&tree, "samples"),
+			     deltas = get_member(&data, "timeDeltas");
 	struct ws_json_value one;
 	struct ws_trace_profile *profile;
 
 	if (data.type != WS_J_OBJECT ||
-	    !(ws_json_is(&ev->name, "Profile") || ws_json_is(&ev->name, "ProfileChunk")))
+	    !(ws_json_is(&event->name, "Profile") || ws_json_is(&event->name, "ProfileChunk")))
 		return false;
-	profile = profile_of(trace, ev);
+	profile = find_profile(trace, event);
 	if (!profile) {
-		ws_into_note(trace->into,
-			     "More than %d profiles are in the trace; further ones were left out.",
-			     WS_INTO_MOST);
+		ws_importer_add_note(
+			trace->importer,
+			"More than %d profiles are in the trace; further ones were left out.",
+			WS_IMPORT_LIMIT);
 		return true;
 	}
 	if (start.type != WS_J_NONE)
 		profile->at = ws_json_fixed(&start, 3, NULL);
-	take_nodes(trace, profile, &nodes);
+	read_nodes(trace, profile, &nodes);
 	if (samples.type != WS_J_ARRAY)
 		return true;
-	if (ev->sf.type == WS_J_NONE) {
-		take_samples(trace, ev, profile, &samples, &deltas);
+	if (event->sf.type == WS_J_NONE) {
+		read_samples(trace, event, profile, &samples, &deltas);
 	} else {
 		struct ws_json_walk walk = ws_json_walk(&samples);
 
 		while (ws_json_next(&walk, NULL, &one))
-			put_sample(trace, ev, profile->thread, ev->start,
-				   node_stack(trace, profile, &one));
+			put_sample(trace, event, profile->thread, event->start,
+				   find_node_stack(trace, profile, &one));
 	}
 	return true;
 }

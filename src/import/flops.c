@@ -6,32 +6,32 @@
 enum { MOST_DIMS = 8 };
 
 struct shape {
-	int n;
-	int64_t d[MOST_DIMS];
+	int rank;
+	int64_t sizes[MOST_DIMS];
 };
 
 static bool read_shape(const struct ws_json_value *value, struct shape *shape)
 {
 	struct ws_json_walk walk;
-	struct ws_json_value json_value;
+	struct ws_json_value element;
 	bool ok;
 
-	shape->n = 0;
+	shape->rank = 0;
 	if (value->type != WS_J_ARRAY)
 		return false;
 	walk = ws_json_walk(value);
-	while (ws_json_next(&walk, NULL, &json_value)) {
-		int64_t d = ws_json_fixed(&json_value, 0, &ok);
+	while (ws_json_next(&walk, NULL, &element)) {
+		int64_t size = ws_json_fixed(&element, 0, &ok);
 
-		if (!ok || d < 0 || shape->n == MOST_DIMS)
+		if (!ok || size < 0 || shape->rank == MOST_DIMS)
 			return false;
-		shape->d[shape->n++] = d;
+		shape->sizes[shape->rank++] = size;
 	}
 	return true;
 }
 
 /* Element `at` of an array. */
-static bool element(const struct ws_json_value *array, int at, struct ws_json_value *out)
+static bool get_element(const struct ws_json_value *array, int index, struct ws_json_value *out)
 {
 	struct ws_json_walk walk;
 
@@ -39,106 +39,119 @@ static bool element(const struct ws_json_value *array, int at, struct ws_json_va
 		return false;
 	walk = ws_json_walk(array);
 	while (ws_json_next(&walk, NULL, out))
-		if (!at--)
+		if (!index--)
 			return true;
 	return false;
 }
 
-static bool input(const struct ws_json_value *dims, int at, struct shape *shape)
+/* The shape of input number `at`. */
+static bool read_input_shape(const struct ws_json_value *dims, int index, struct shape *shape)
 {
 	struct ws_json_value value;
 
-	return element(dims, at, &value) && read_shape(&value, shape);
+	return get_element(dims, index, &value) && read_shape(&value, shape);
 }
 
-/* A list of scalars that is written inside a string: "[1, 1]", or one: "1". */
-static bool scalars(const struct ws_json_value *concrete, int at, struct shape *shape)
+/* Scalars written in a string: a list, "[1, 1]", or a single one, "1". */
+static bool read_scalars(const struct ws_json_value *concrete, int index, struct shape *shape)
 {
 	struct ws_json_value text, list;
 	bool more, ok;
 
-	if (!element(concrete, at, &text) || text.type != WS_J_STRING || !text.n)
+	if (!get_element(concrete, index, &text) || text.type != WS_J_STRING || !text.n)
 		return false;
 	if (text.text[0] != '[') {
-		shape->n = 1;
-		shape->d[0] = ws_json_fixed(&text, 0, &ok);
+		shape->rank = 1;
+		shape->sizes[0] = ws_json_fixed(&text, 0, &ok);
 		return ok;
 	}
 	return ws_json_value(text.text, text.text + text.n, &list, &more) &&
 	       read_shape(&list, shape);
 }
 
-/* Products that overflow are no counts. */
-static uint64_t product(const int64_t *d, int n, uint64_t start)
+/* `start` times all the numbers; 0 when the product overflows. */
+static uint64_t multiply_sizes(const int64_t *sizes, int count, uint64_t start)
 {
-	for (int i = 0; i < n; i++)
-		if (__builtin_mul_overflow(start, (uint64_t)d[i], &start))
+	for (int i = 0; i < count; i++)
+		if (__builtin_mul_overflow(start, (uint64_t)sizes[i], &start))
 			return 0;
 	return start;
 }
 
-static uint64_t matmul(const struct ws_json_value *dims, int first, int rank)
+/* Operations of the product of the matrices, or batches of them, that are inputs `first` and the
+ * next. */
+static uint64_t count_matmul_flops(const struct ws_json_value *dims, int first, int rank)
 {
 	struct shape left, right;
 
-	if (!input(dims, first, &left) || !input(dims, first + 1, &right) || left.n != rank ||
-	    right.n != rank || left.d[rank - 1] != right.d[rank - 2])
+	if (!read_input_shape(dims, first, &left) || !read_input_shape(dims, first + 1, &right) ||
+	    left.rank != rank || right.rank != rank ||
+	    left.sizes[rank - 1] != right.sizes[rank - 2])
 		return 0;
-	return product(&right.d[rank - 1], 1, product(left.d, left.n, 2));
+	return multiply_sizes(&right.sizes[rank - 1], 1, multiply_sizes(left.sizes, left.rank, 2));
 }
 
-static uint64_t elements(const struct ws_json_value *dims)
+static uint64_t count_elements(const struct ws_json_value *dims)
 {
 	struct shape shape;
 
-	return input(dims, 0, &shape) && shape.n ? product(shape.d, shape.n, 1) : 0;
+	if (!read_input_shape(dims, 0, &shape) || !shape.rank)
+		return 0;
+	return multiply_sizes(shape.sizes, shape.rank, 1);
 }
 
-static uint64_t conv2d(const struct ws_json_value *dims, const struct ws_json_value *concrete)
+/* Element `at` of a parameter of a convolution; a single one is for all dimensions. */
+static int64_t get_parameter(const struct shape *shape, int index)
+{
+	return shape->sizes[shape->rank > 1 ? index : 0];
+}
+
+static uint64_t count_conv2d_flops(const struct ws_json_value *dims,
+				   const struct ws_json_value *concrete)
 {
 	struct shape in, kernel, stride, pad, dilation, groups = {0};
-	int64_t f[7];
+	int64_t factors[7];
 
-	if (!input(dims, 0, &in) || !input(dims, 1, &kernel) || in.n != 4 || kernel.n != 4 ||
-	    !scalars(concrete, 3, &stride) || !scalars(concrete, 4, &pad) ||
-	    !scalars(concrete, 5, &dilation) || !scalars(concrete, 6, &groups) || groups.d[0] < 1)
+	if (!read_input_shape(dims, 0, &in) || !read_input_shape(dims, 1, &kernel) ||
+	    in.rank != 4 || kernel.rank != 4 || !read_scalars(concrete, 3, &stride) ||
+	    !read_scalars(concrete, 4, &pad) || !read_scalars(concrete, 5, &dilation) ||
+	    !read_scalars(concrete, 6, &groups) || groups.sizes[0] < 1)
 		return 0;
-	f[0] = in.d[0];
+	factors[0] = in.sizes[0];
 	for (int i = 0; i < 2; i++) {
-		int64_t s = stride.d[stride.n > 1 ? i : 0], p = pad.d[pad.n > 1 ? i : 0],
-			d = dilation.d[dilation.n > 1 ? i : 0];
-		int64_t span;
+		int64_t step = get_parameter(&stride, i), padding = get_parameter(&pad, i);
+		int64_t spread = get_parameter(&dilation, i), span;
 
-		if (!stride.n || !pad.n || !dilation.n || s < 1 || p > 1 << 20 || d > 1 << 20 ||
-		    in.d[2 + i] > 1 << 30 || kernel.d[2 + i] > 1 << 20)
+		if (!stride.rank || !pad.rank || !dilation.rank || step < 1 || padding > 1 << 20 ||
+		    spread > 1 << 20 || in.sizes[2 + i] > 1 << 30 || kernel.sizes[2 + i] > 1 << 20)
 			return 0;
-		span = in.d[2 + i] + 2 * p - d * (kernel.d[2 + i] - 1) - 1;
-		f[1 + i] = span < 0 ? 0 : span / s + 1;
-		f[3 + i] = kernel.d[2 + i];
+		span = in.sizes[2 + i] + 2 * padding - spread * (kernel.sizes[2 + i] - 1) - 1;
+		factors[1 + i] = span < 0 ? 0 : span / step + 1;
+		factors[3 + i] = kernel.sizes[2 + i];
 	}
-	f[5] = in.d[1];
-	f[6] = kernel.d[0];
-	return product(f, 7, 2) / (uint64_t)groups.d[0];
+	factors[5] = in.sizes[1];
+	factors[6] = kernel.sizes[0];
+	return multiply_sizes(factors, 7, 2) / (uint64_t)groups.sizes[0];
 }
 
-uint64_t ws_flops(const char *name, size_t n, const struct ws_json_value *dims,
-		  const struct ws_json_value *concrete)
+uint64_t ws_count_flops(const char *name, size_t n, const struct ws_json_value *dims,
+			const struct ws_json_value *concrete)
 {
 #define IS(text) (n == sizeof("aten::" text) - 1 && !memcmp(name, "aten::" text, n))
 	if (n > 13 || n < 8 || memcmp(name, "aten::", 6) || dims->type != WS_J_ARRAY)
 		return 0;
 	if (IS("mm"))
-		return matmul(dims, 0, 2);
+		return count_matmul_flops(dims, 0, 2);
 	if (IS("addmm"))
-		return matmul(dims, 1, 2);
+		return count_matmul_flops(dims, 1, 2);
 	if (IS("bmm"))
-		return matmul(dims, 0, 3);
+		return count_matmul_flops(dims, 0, 3);
 	if (IS("baddbmm"))
-		return matmul(dims, 1, 3);
+		return count_matmul_flops(dims, 1, 3);
 	if (IS("mul") || IS("add"))
-		return elements(dims);
+		return count_elements(dims);
 	if (IS("conv2d"))
-		return conv2d(dims, concrete);
+		return count_conv2d_flops(dims, concrete);
 	return 0;
 #undef IS
 }

@@ -6,12 +6,13 @@
 #include "text/json.h"
 
 /*
- * `dims` is "Input Dims", `concrete` "Concrete Inputs" (either may be WS_J_NONE). Formulas, with a
- * multiplication and an addition as two operations: mm, addmm 2 M N K; bmm, baddbmm the same for
- * each of the batch; mul, add one for each element of the first input; conv2d 2 N Ho Wo kh kw Cin
- * Cout / groups. 0 for other operators, and when the shapes do not tell.
+ * `dims` is "Input Dims", `concrete` "Concrete Inputs"; the type of either may be WS_J_NONE. A
+ * multiplication with its addition counts as two operations: mm and addmm are 2 M N K; bmm and
+ * baddbmm are the same for each matrix of the batch; mul and add are one for each element of the
+ * first input; conv2d is 2 N Ho Wo kh kw Cin Cout / groups. Returns 0 for other operators, and when
+ * the shapes are not known.
  */
-uint64_t ws_flops(const char *name, size_t n, const struct ws_json_value *dims,
-		  const struct ws_json_value *concrete);
+uint64_t ws_count_flops(const char *name, size_t n, const struct ws_json_value *dims,
+			const struct ws_json_value *concrete);
 
 #endif

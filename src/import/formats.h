@@ -1,19 +1,22 @@
-/* formats.h - one function a format; trace.h has its own. Each returns 0, or -1 with a message in
- * o->problem. */
+/* formats.h - one function for each format; that of JSON traces is in trace.h. Each returns 0, or
+ * -1 with a message in importer->problem. */
 #ifndef WS_IMPORT_FORMATS_H
 #define WS_IMPORT_FORMATS_H
 
-#include "import/into.h"
+#include "import/importer.h"
 #include "text/source.h"
 
-int ws_sqlite_import(struct ws_into *into, const char *path);
-int ws_perfetto_import(struct ws_into *into, struct ws_source *source);
-int ws_perf_script_import(struct ws_into *into, struct ws_source *source);
+int ws_import_sqlite(struct ws_importer *importer, const char *path);
+int ws_import_perfetto(struct ws_importer *importer, struct ws_source *source);
+int ws_import_perf_script(struct ws_importer *importer, struct ws_source *source);
 /*
- * Export a .nsys-rep to a temporary SQLite file (*out, to be deleted and freed by the caller) with
- * an installed nsys. The file and its folder are listed in base/cleanup.h; the caller forgets
- * `litter` when both are gone.
+ * Export a .nsys-rep with an installed nsys to a temporary SQLite file. *out gets its path, which
+ * the caller frees after deleting the file and its folder. Both are registered with base/cleanup.h;
+ * the caller forgets `litter` when they are gone.
  */
-int ws_nsys_export(struct ws_into *into, const char *path, char **out, int litter[2]);
+int ws_export_nsys_rep(struct ws_importer *importer, const char *path, char **out, int litter[2]);
+
+/* Make a temporary folder; the caller removes it and frees its path. NULL with errno set. */
+char *ws_make_import_folder(void);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * import.c - which format a file is, and one report of one or several files.
+ * import.c - recognising the format of a file, and making one report from one or several files.
  *
- * The report is written under a temporary name beside its place and renamed when all has gone well.
- * Nothing needs a journal: what is lost can be made again.
+ * The report is written under a temporary name beside its final place and renamed once it is
+ * complete. It needs no journal: a report that is lost can be imported again.
  */
 #include "import/import.h"
 
@@ -23,10 +23,11 @@
 #include "query/doubles.h"
 #include "store/store.h"
 
-enum { HEAD = 64 << 10 };
+enum { HEAD = 64 << 10 }; /* bytes read to recognise a format */
 
 /* ---- formats ---- */
 
+/* Behind a byte order mark and the blanks that follow. */
 static const char *skip_blanks(const char *at, const char *end)
 {
 	if (end - at >= 3 && !memcmp(at, "\xef\xbb\xbf", 3))
@@ -36,48 +37,54 @@ static const char *skip_blanks(const char *at, const char *end)
 	return at;
 }
 
-/* A field of a protobuf Trace is a TracePacket: tag 0x0a and its length, then fields of a packet.
- */
-static bool is_perfetto(const unsigned char *bytes, size_t n)
+/* A protobuf Trace consists of TracePackets: the tag 0x0a, a length, and the packet's fields. */
+static bool is_perfetto(const unsigned char *bytes, size_t count)
 {
 	uint64_t length = 0;
 	size_t at = 1;
 
-	if (n < 4 || bytes[0] != 0x0a)
+	if (count < 4 || bytes[0] != 0x0a)
 		return false;
-	for (int shift = 0; at < n && shift < 35; shift += 7) {
+	for (int shift = 0; at < count && shift < 35; shift += 7) {
 		length |= (uint64_t)(bytes[at] & 0x7f) << shift;
 		if (!(bytes[at++] & 0x80))
 			break;
 	}
-	if (at >= n || length < 2)
+	if (at >= count || length < 2)
 		return false;
 	/* The tag of a packet's first field: wire type 0, 1, 2 or 5 and a field number. */
 	return (bytes[at] & 7) <= 5 && (bytes[at] & 7) != 3 && (bytes[at] & 7) != 4 &&
 	       bytes[at] >> 3;
 }
 
+/* Where the line at `line` ends: at its newline, or at `end`. */
+static const char *find_line_end(const char *line, const char *end)
+{
+	const char *newline = memchr(line, '\n', (size_t)(end - line));
+
+	return newline ? newline : end;
+}
+
 /* "comm pid[/tid] [cpu] seconds.micros:" in one of the first lines that are not comments. */
 static bool is_perf_script(const char *at, const char *end)
 {
 	for (int lines = 0; at < end && lines < 50; lines++) {
-		const char *line = at, *stop = memchr(at, '\n', (size_t)(end - at));
+		const char *line = at, *stop = find_line_end(at, end);
 		bool digits = false, dot = false;
 
-		at = stop ? stop + 1 : end;
+		at = stop + (stop < end);
 		if (*line == '#' || line == stop || *line == '\t')
 			continue;
-		for (const char *text = line; text < (stop ? stop : end); text++) {
-			if (*text >= '0' && *text <= '9') {
+		for (const char *p = line; p < stop; p++) {
+			if (*p >= '0' && *p <= '9') {
 				digits = true;
-			} else if (*text == '.' && digits) {
+			} else if (*p == '.' && digits) {
 				dot = true;
-			} else if (*text == ':' && dot && digits && text[-1] >= '0' &&
-				   text[-1] <= '9') {
+			} else if (*p == ':' && dot && digits && p[-1] >= '0' && p[-1] <= '9') {
 				return true;
 			} else {
 				digits = dot = false;
-				if ((unsigned char)*text < 0x20 && *text != '\t' && *text != '\r')
+				if ((unsigned char)*p < 0x20 && *p != '\t' && *p != '\r')
 					return false;
 			}
 		}
@@ -86,29 +93,29 @@ static bool is_perf_script(const char *at, const char *end)
 }
 
 /* A .nsys-rep begins with a line of text that names its kind; older ones are a QuadD container. */
-static bool is_nsys_rep(const char *at, size_t n)
+static bool is_nsys_rep(const char *head, size_t length)
 {
-	return at && n > 64 &&
-	       (memmem(at, ws_min(n, 4096), "QuadD", 5) ||
-		memmem(at, ws_min(n, 4096), "NVIDIA Tegra Profiler", 21) ||
-		memmem(at, ws_min(n, 4096), "Nsight Systems", 14));
+	return head && length > 64 &&
+	       (memmem(head, ws_min(length, 4096), "QuadD", 5) ||
+		memmem(head, ws_min(length, 4096), "NVIDIA Tegra Profiler", 21) ||
+		memmem(head, ws_min(length, 4096), "Nsight Systems", 14));
 }
 
-static enum ws_import_format tell(const char *buffer, size_t n)
+static enum ws_import_format identify_format(const char *buffer, size_t length)
 {
-	const char *at = skip_blanks(buffer, buffer + n);
+	const char *at = skip_blanks(buffer, buffer + length);
 
-	if (n >= 8 && !memcmp(buffer, WS_REPORT_MAGIC, 8))
+	if (length >= 8 && !memcmp(buffer, WS_REPORT_MAGIC, 8))
 		return WS_FORMAT_REPORT;
-	if (n >= 16 && !memcmp(buffer, "SQLite format 3", 16))
+	if (length >= 16 && !memcmp(buffer, "SQLite format 3", 16))
 		return WS_FORMAT_SQLITE;
-	if (at < buffer + n && (*at == '{' || *at == '['))
+	if (at < buffer + length && (*at == '{' || *at == '['))
 		return WS_FORMAT_JSON;
-	if (is_nsys_rep(buffer, n))
+	if (is_nsys_rep(buffer, length))
 		return WS_FORMAT_NSYS_REP;
-	if (is_perfetto((const unsigned char *)buffer, n))
+	if (is_perfetto((const unsigned char *)buffer, length))
 		return WS_FORMAT_PERFETTO;
-	if (is_perf_script(buffer, buffer + n))
+	if (is_perf_script(buffer, buffer + length))
 		return WS_FORMAT_PERF_SCRIPT;
 	return WS_FORMAT_UNKNOWN;
 }
@@ -117,24 +124,24 @@ enum ws_import_format ws_import_format(const char *path, struct ws_err *err)
 {
 	struct ws_source *source = ws_source_open(path, err);
 	char *head;
-	size_t n = 0, got;
+	size_t length = 0, got;
 	enum ws_import_format format = WS_FORMAT_UNKNOWN;
 
 	if (!source)
 		return format;
 	head = ws_malloc(HEAD);
-	while (n < HEAD && (got = ws_source_read(source, head + n, HEAD - n)))
-		n += got;
-	if (!n)
+	while (length < HEAD && (got = ws_source_read(source, head + length, HEAD - length)))
+		length += got;
+	if (!length)
 		ws_fail(err, "%s is empty", path);
 	else
-		format = tell(head, n);
-	if (n >= 8 && !format && !memcmp(head, "PERFILE2", 8))
+		format = identify_format(head, length);
+	if (length >= 8 && !format && !memcmp(head, "PERFILE2", 8))
 		ws_fail(err,
 			"%s is a recording of perf, which only perf reads: run 'perf script -i %s "
 			"> %s.txt' and import that text",
 			path, path, path);
-	else if (n && !format)
+	else if (length && !format)
 		ws_fail(err,
 			"%s is no report and no trace that is known: an SQLite export of Nsight "
 			"Systems, a JSON trace of PyTorch or "
@@ -145,49 +152,51 @@ enum ws_import_format ws_import_format(const char *path, struct ws_err *err)
 	return format;
 }
 
-/* ---- real time that a file's times count from ---- */
+/* ---- the real time that a file's times count from ---- */
 
-static uint64_t base_in(const char *from, size_t n)
+/* The value of baseTimeNanoseconds in a piece of a trace; 0 when it is not there. */
+static uint64_t parse_base_time(const char *from, size_t length)
 {
 	static const char name[] = "\"baseTimeNanoseconds\"";
-	const char *at = memmem(from, n, name, sizeof(name) - 1), *end = from + n;
-	uint64_t v = 0;
+	const char *at = memmem(from, length, name, sizeof(name) - 1), *end = from + length;
+	uint64_t base = 0;
 
 	if (!at)
 		return 0;
 	for (at += sizeof(name) - 1; at < end && (*at == ':' || *at == ' '); at++)
 		;
-	for (; at < end && *at >= '0' && *at <= '9' && v < UINT64_MAX / 100; at++)
-		v = v * 10 + (uint64_t)(*at - '0');
-	return v;
+	for (; at < end && *at >= '0' && *at <= '9' && base < UINT64_MAX / 100; at++)
+		base = base * 10 + (uint64_t)(*at - '0');
+	return base;
 }
 
 /*
- * baseTimeNanoseconds of a trace, which stands at its beginning or end. Needed before reading only
- * when several files are to line up: then a compressed one is read twice.
+ * baseTimeNanoseconds of a trace, which stands at its beginning or end; 0 when it has none. It is
+ * needed before the trace is read only where several files are to be aligned: a compressed file is
+ * then decompressed twice.
  */
-static uint64_t find_base(const char *path)
+static uint64_t find_base_time(const char *path)
 {
 	struct ws_source *source = ws_source_open(path, NULL);
 	char *buffer = ws_malloc(2 * HEAD);
-	size_t n = 0, got;
+	size_t length = 0, got;
 	uint64_t base = 0;
 	bool first = true;
 
-	while (source && (got = ws_source_read(source, buffer + n, 2 * HEAD - n))) {
-		n += got;
-		if (n < 2 * HEAD)
+	while (source && (got = ws_source_read(source, buffer + length, 2 * HEAD - length))) {
+		length += got;
+		if (length < 2 * HEAD)
 			continue;
 		if (first)
-			base = base_in(buffer, n);
+			base = parse_base_time(buffer, length);
 		if (base)
 			break;
 		first = false;
 		memmove(buffer, buffer + HEAD, HEAD);
-		n = HEAD;
+		length = HEAD;
 	}
 	if (!base)
-		base = base_in(buffer, n);
+		base = parse_base_time(buffer, length);
 	free(buffer);
 	ws_source_close(source);
 	return base;
@@ -195,29 +204,36 @@ static uint64_t find_base(const char *path)
 
 /* ---- files ---- */
 
-static int import_stream(struct ws_into *into, const char *path, enum ws_import_format format,
-			 struct ws_err *err)
+static int import_stream(struct ws_importer *importer, const char *path,
+			 enum ws_import_format format, struct ws_err *err)
 {
-	uint64_t base = format == WS_FORMAT_JSON && into->file_count > 1 ? find_base(path) : 0;
-	struct ws_source *source = ws_source_open(path, err);
+	struct ws_source *source;
+	uint64_t base = 0;
 	int rc;
+
+	if (format == WS_FORMAT_JSON && importer->file_count > 1)
+		base = find_base_time(path);
+	source = ws_source_open(path, err);
 
 	if (!source)
 		return -1;
-	rc = format == WS_FORMAT_JSON	    ? ws_trace_import(into, source, base)
-	     : format == WS_FORMAT_PERFETTO ? ws_perfetto_import(into, source)
-					    : ws_perf_script_import(into, source);
+	if (format == WS_FORMAT_JSON)
+		rc = ws_import_trace(importer, source, base);
+	else if (format == WS_FORMAT_PERFETTO)
+		rc = ws_import_perfetto(importer, source);
+	else
+		rc = ws_import_perf_script(importer, source);
 	ws_source_close(source);
 	return rc;
 }
 
-static int import_nsys_rep(struct ws_into *into, const char *path)
+static int import_nsys_rep(struct ws_importer *importer, const char *path)
 {
 	char *exported = NULL;
-	int litter[2] = {-1, -1}, rc = ws_nsys_export(into, path, &exported, litter);
+	int litter[2] = {-1, -1}, rc = ws_export_nsys_rep(importer, path, &exported, litter);
 
 	if (!rc)
-		rc = ws_sqlite_import(into, exported);
+		rc = ws_import_sqlite(importer, exported);
 	if (exported) {
 		char *folder = ws_strndup(exported, (size_t)(strrchr(exported, '/') - exported));
 
@@ -231,7 +247,7 @@ static int import_nsys_rep(struct ws_into *into, const char *path)
 	return rc;
 }
 
-static int import_file(struct ws_into *into, const char *path, struct ws_err *err)
+static int import_file(struct ws_importer *importer, const char *path, struct ws_err *err)
 {
 	enum ws_import_format format = ws_import_format(path, err);
 	int rc;
@@ -241,69 +257,74 @@ static int import_file(struct ws_into *into, const char *path, struct ws_err *er
 	if (format == WS_FORMAT_REPORT)
 		return ws_fail(err, "%s is a report already; only other tools' files are imported",
 			       path);
-	ws_into_file_begin(into, path);
+	ws_importer_begin_file(importer, path);
 	err->msg[0] = 0;
 	if (format == WS_FORMAT_SQLITE)
-		rc = ws_sqlite_import(into, path);
+		rc = ws_import_sqlite(importer, path);
 	else if (format == WS_FORMAT_NSYS_REP)
-		rc = import_nsys_rep(into, path);
+		rc = import_nsys_rep(importer, path);
 	else
-		rc = import_stream(into, path, format, err);
-	ws_into_file_end(into);
-	if (rc < 0 && into->full)
-		*err = into->problem;
-	if (!rc && ws_writer_error(into->writer, err))
+		rc = import_stream(importer, path, format, err);
+	ws_importer_end_file(importer);
+	if (rc < 0 && importer->stopped)
+		*err = importer->problem;
+	if (!rc && ws_writer_error(importer->writer, err))
 		rc = -1;
 	return rc;
 }
 
-/* Traces that do not say when they were recorded were from their first event to their last. */
-static void put_collection(struct ws_into *into)
+/* A trace that does not say when it was recorded counts as recorded from its first event to its
+ * last. */
+static void put_collection(struct ws_importer *importer)
 {
 	struct ws_row_collection *row;
 
-	if (into->collected || into->first == UINT64_MAX)
+	if (importer->has_collection || importer->earliest == UINT64_MAX)
 		return;
-	row = ws_into_row(into, WS_TABLE_collection);
-	*row = (struct ws_row_collection){.start = into->first, .end = into->last};
+	row = ws_importer_add_row(importer, WS_TABLE_collection);
+	*row = (struct ws_row_collection){.start = importer->earliest, .end = importer->latest};
 }
 
-/* What the clocks of PyTorch traces showed when the session's time was 0: see query/doubles.h. */
-static void put_clocks(struct ws_into *into)
+/* What the clock of each PyTorch trace showed when the session's time was 0: see query/doubles.h.
+ */
+static void put_clocks(struct ws_importer *importer)
 {
-	for (uint32_t id = 1; id <= into->process_count && into->clocks.n && !into->collected;
-	     id++) {
+	if (importer->has_collection || !importer->clocks.n)
+		return;
+	for (uint32_t id = 1; id <= importer->process_count; id++) {
 		char name[40], value[24];
 		bool found;
-		uint64_t base = ws_map_get(&into->clocks, id, &found);
+		uint64_t base = ws_map_get(&importer->clocks, id, &found);
 
 		if (!found)
 			continue;
 		snprintf(name, sizeof(name), WS_DOUBLES_FACT "%" PRIu32, id);
-		ws_into_meta(into, name, value,
-			     (size_t)snprintf(value, sizeof(value), "%" PRId64,
-					      (int64_t)(into->first - base)));
+		ws_importer_add_fact(importer, name, value,
+				     (size_t)snprintf(value, sizeof(value), "%" PRId64,
+						      (int64_t)(importer->earliest - base)));
 	}
 }
 
-static int import_all(const struct ws_import_request *request, struct ws_into *into,
-		      struct ws_err *err)
+static int import_files(const struct ws_import_request *request, struct ws_importer *importer,
+			struct ws_err *err)
 {
 	for (size_t i = 0; i < request->count; i++) {
-		into->file = (uint32_t)i;
-		if (import_file(into, request->files[i], err) < 0)
+		importer->file = (uint32_t)i;
+		if (import_file(importer, request->files[i], err) < 0)
 			return -1;
-		if (into->again)
+		if (importer->import_again)
 			return 0;
 	}
-	put_collection(into);
-	put_clocks(into);
+	put_collection(importer);
+	put_clocks(importer);
 	return 0;
 }
 
 /* ---- the report ---- */
 
-static int place(const char *temporary, const struct ws_import_request *request, struct ws_err *err)
+/* Give the complete report its name; it is deleted when that fails. */
+static int move_into_place(const char *temporary, const struct ws_import_request *request,
+			   struct ws_err *err)
 {
 	int rc;
 
@@ -311,7 +332,8 @@ static int place(const char *temporary, const struct ws_import_request *request,
 		rc = rename(temporary, request->output);
 	} else {
 		rc = renameat2(AT_FDCWD, temporary, AT_FDCWD, request->output, RENAME_NOREPLACE);
-		if (rc && (errno == EINVAL || errno == ENOSYS)) { /* a file system that cannot */
+		if (rc &&
+		    (errno == EINVAL || errno == ENOSYS)) { /* the file system has no such call */
 			rc = link(temporary, request->output);
 			if (!rc)
 				unlink(temporary);
@@ -344,23 +366,26 @@ static int check_output(const struct ws_import_request *request, struct ws_err *
 	return 0;
 }
 
-static int import_once(const struct ws_import_request *request, struct ws_into *into,
-		       const char *temporary, struct ws_err *err)
+static int import_to_temporary(const struct ws_import_request *request,
+			       struct ws_importer *importer, const char *temporary,
+			       struct ws_err *err)
 {
 	struct ws_writer_opts opts = {
 		.no_journal = true, .overwrite = true, .segment_ns = UINT64_MAX};
 
-	into->writer = ws_writer_create(temporary, &opts, err);
-	return into->writer ? import_all(request, into, err) : -1;
+	importer->writer = ws_writer_create(temporary, &opts, err);
+	if (!importer->writer)
+		return -1;
+	return import_files(request, importer, err);
 }
 
 int ws_import(const struct ws_import_request *request, unsigned long long *rows, struct ws_err *err)
 {
-	const struct ws_into fresh = {.first = UINT64_MAX,
-				      .file_count = (uint32_t)request->count,
-				      .quiet = request->quiet,
-				      .progress = request->progress && isatty(2)};
-	struct ws_into into = fresh;
+	const struct ws_importer fresh = {.earliest = UINT64_MAX,
+					  .file_count = (uint32_t)request->count,
+					  .quiet = request->quiet,
+					  .progress = request->progress && isatty(2)};
+	struct ws_importer importer = fresh;
 	char *temporary;
 	int rc, litter;
 
@@ -368,31 +393,32 @@ int ws_import(const struct ws_import_request *request, unsigned long long *rows,
 		return -1;
 	temporary = ws_format("%s.%ld.tmp", request->output, (long)getpid());
 	litter = ws_cleanup_path(temporary, false);
-	rc = import_once(request, &into, temporary, err);
-	while (!rc &&
-	       into.again) { /* at most twice for each file: what was learned is known then */
-		struct ws_into known = {
-			.shuffled = into.shuffled, .least = into.least, .told = into.file};
+	rc = import_to_temporary(request, &importer, temporary, err);
+	/* At most twice for each file: what made it necessary is known the second time. */
+	while (!rc && importer.import_again) {
+		struct ws_importer known = {.halves_shuffled = importer.halves_shuffled,
+					    .early_times = importer.early_times,
+					    .reported_files = importer.file};
 
-		ws_writer_discard(into.writer);
-		ws_into_free(&into);
-		into = fresh;
-		into.shuffled = known.shuffled;
-		into.least = known.least;
-		into.told = known.told;
-		rc = import_once(request, &into, temporary, err);
+		ws_writer_discard(importer.writer);
+		ws_importer_free(&importer);
+		importer = fresh;
+		importer.halves_shuffled = known.halves_shuffled;
+		importer.early_times = known.early_times;
+		importer.reported_files = known.reported_files;
+		rc = import_to_temporary(request, &importer, temporary, err);
 	}
-	if (rc < 0 && into.writer)
-		ws_writer_discard(into.writer);
-	else if (!rc && (rc = ws_writer_close(into.writer, err)) < 0)
+	if (rc < 0 && importer.writer)
+		ws_writer_discard(importer.writer);
+	else if (!rc && (rc = ws_writer_close(importer.writer, err)) < 0)
 		unlink(temporary);
 	else if (!rc)
-		rc = place(temporary, request, err);
+		rc = move_into_place(temporary, request, err);
 	ws_cleanup_forget(litter);
 	if (rows)
-		*rows = into.rows;
-	ws_into_free(&into);
-	ws_map_free(&into.least);
+		*rows = importer.rows;
+	ws_importer_free(&importer);
+	ws_map_free(&importer.early_times);
 	free(temporary);
 	return rc;
 }

@@ -1,9 +1,10 @@
 /*
- * import.h - other tools' traces as reports.
+ * import.h - other tools' traces, read as reports.
  *
- * Formats, told by content and never by name: SQLite exports of Nsight Systems (and our own), JSON
- * traces of the PyTorch profiler and of Chrome, plain or gzip, Perfetto's protobuf traces, the text
- * of `perf script`. A .nsys-rep is exported by an installed `nsys` first.
+ * The format is recognised by the file's content, never by its name: SQLite exports of Nsight
+ * Systems (and our own), JSON traces of the PyTorch profiler and of Chrome, plain or gzip,
+ * Perfetto's protobuf traces, the text of `perf script`. A .nsys-rep is first exported to SQLite by
+ * an installed `nsys`.
  */
 #ifndef WS_IMPORT_IMPORT_H
 #define WS_IMPORT_IMPORT_H
@@ -25,33 +26,34 @@ enum ws_import_format {
 	WS_FORMAT_NSYS_REP,
 };
 
-/* What the file is, from its first bytes. A file that cannot be read is WS_FORMAT_UNKNOWN with a
- * message in *e. */
+/* What the file is, from its first bytes. A file that cannot be read or has no known format is
+ * WS_FORMAT_UNKNOWN, with a message in *err. */
 enum ws_import_format ws_import_format(const char *path, struct ws_err *err);
 
 struct ws_import_request {
 	const char *const *files;
 	size_t count;
-	const char *output;
+	const char *output; /* path of the report */
 	bool overwrite;
-	bool quiet;    /* no lines about what was left out */
-	bool progress; /* on standard error */
+	bool quiet;    /* print nothing about what was left out */
+	bool progress; /* show the progress on standard error, where that is a terminal */
 };
 
 /*
- * Write one report of all files; several are ranks of one run. The report appears under its name
- * once it is whole; on failure nothing is left. *rows (may be NULL) gets the number of rows.
- * Returns 0, or -1 with a message.
+ * Write one report from all the files of a request; several files are the ranks of one run. The
+ * report appears under its name once it is complete; after a failure nothing is left behind. *rows
+ * (may be NULL) gets the number of rows. Returns 0, or -1 with a message in *err.
  */
 int ws_import(const struct ws_import_request *request, unsigned long long *rows,
 	      struct ws_err *err);
 
 /*
- * Open a file of any of these formats as if it were a report: imported into a cache of the user's,
- * or taken from there when it was before. For ws_report_foreign. NULL with a message.
+ * Open a file of any of these formats as if it were a report: it is imported into the user's
+ * cache, or taken from there if it was imported before. For ws_report_foreign. The caller owns the
+ * report. Returns NULL with a message in *err.
  */
 struct ws_report *ws_import_open(const char *path, struct ws_err *err);
-extern bool ws_import_anew;  /* import again what the cache has */
-extern bool ws_import_quiet; /* no lines about what was left out; the report has them */
+extern bool ws_import_anew;  /* import again even what the cache holds */
+extern bool ws_import_quiet; /* print nothing about what was left out; the report holds it */
 
 #endif

@@ -1,34 +1,36 @@
 /*
- * nsys.h - an SQLite export of Nsight Systems, or of ours, while it is imported: what the driver
- * (nsys.c) and the tables that are no plain copies (nsys_tables.c, nsys_code.c) share.
+ * nsys.h - an SQLite export of Nsight Systems, or one of our own, while it is imported: what the
+ * driver (nsys.c) and the readers of tables that are not plain copies (nsys_tables.c, nsys_code.c)
+ * share.
  */
 #ifndef WS_IMPORT_NSYS_H
 #define WS_IMPORT_NSYS_H
 
 #include <sqlite3.h>
 
-#include "import/into.h"
+#include "import/importer.h"
 
 struct ws_nsys {
-	struct ws_into *into;
+	struct ws_importer *importer;
 	sqlite3 *db;
-	bool own;	/* made by our export: its WARPSIGHT_ tables are read back */
-	uint64_t shift; /* session time = theirs + shift */
-	uint64_t bad_time;
-	uint64_t rows, most_rows; /* read of the table `counted`, and as many as there can be: a
-				     view may make them up */
-	const char *counted;
-	int64_t patience; /* how often SQLite may still ask whether to go on looking for the row */
+	bool is_own_export; /* one of our exports: its WARPSIGHT_ tables are read back */
+	uint64_t shift;	    /* session time = the file's time + shift, ns */
+	uint64_t bad_time;  /* times that were too early */
+	/* Rows read of the table `counted`, and the most that it can have: a view may make up
+	 * any number. */
+	uint64_t rows, row_limit;
+	const char *counted_table;
+	int64_t patience; /* how often SQLite may still ask whether to go on for the next row */
 	struct ws_map strings; /* StringIds -> id in the report */
-	/* Several images may have run in one pid, and one thread id in several: the newest, and
-	 * what was before. */
+	/* Several images may have run in one pid, and so several threads have had one tid: these
+	 * are the newest, and those before them. */
 	struct ws_map processes, threads; /* globalPid, globalTid -> id */
 	uint32_t *process_before,
-		*thread_before; /* by id: an older one with the same number, or 0 */
+		*thread_before; /* by id: the one before with the same number, or 0 */
 	size_t process_before_cap, thread_before_cap;
-	char **done; /* tables that have been read */
-	size_t done_count, done_cap;
-	/* while a table is read */
+	char **read_tables; /* tables that have been read */
+	size_t read_table_count, read_table_capacity;
+	/* Used while a table is read. */
 	struct ws_map sample_chains; /* id of a sample -> stack */
 	struct ws_map counters;	     /* counter -> hash of its numbers */
 	struct ws_map event_calls;   /* correlation -> start of the call */
@@ -36,47 +38,58 @@ struct ws_nsys {
 	size_t cuda_process_count, cuda_process_cap;
 };
 
-/* Does the database have this table (or a view of that name), and has it not been read yet? */
-bool ws_nsys_has(struct ws_nsys *nsys, const char *table);
+/* Does the database have this table, or a view of that name, that has not been read yet? */
+bool ws_nsys_has_unread(struct ws_nsys *nsys, const char *table);
 /* Mark a table as read. */
-void ws_nsys_done(struct ws_nsys *nsys, const char *table);
-/* A statement; the format is that of sqlite3_mprintf. NULL when it cannot be (noted). */
+void ws_nsys_mark_done(struct ws_nsys *nsys, const char *table);
+/* Prepare a statement; the format is that of sqlite3_mprintf. The caller finalises it. NULL when it
+ * cannot be prepared (noted). */
 sqlite3_stmt *ws_nsys_select(struct ws_nsys *nsys, const char *fmt, ...);
-/* Step: true for a row; false at the end or on damage (noted). */
-bool ws_nsys_step(struct ws_nsys *nsys, sqlite3_stmt *statement, const char *table);
-/* Number of the result column called `name`, or -1. */
-int ws_nsys_column(sqlite3_stmt *statement, const char *name);
+/* Step to the next row; false at the end, or where the table is damaged (noted). */
+bool ws_nsys_step_row(struct ws_nsys *nsys, sqlite3_stmt *statement, const char *table);
+/* Number of the result column called `name`; -1 when there is none. */
+int ws_nsys_find_column(sqlite3_stmt *statement, const char *name);
 
-/* Note which columns that every version of Nsight Systems gives the table are not there. */
-void ws_nsys_say_missing(struct ws_nsys *nsys, sqlite3_stmt *statement, const char *table);
+/* Note which columns are missing that every version of Nsight Systems gives the table. */
+void ws_nsys_note_missing_columns(struct ws_nsys *nsys, sqlite3_stmt *statement, const char *table);
 
-/* Values of a column that may be -1 (absent) or null. */
-int64_t ws_nsys_int(sqlite3_stmt *statement, int column, int64_t none);
-uint64_t ws_nsys_time(struct ws_nsys *nsys, sqlite3_stmt *statement,
-		      int column); /* WS_NO_TIME for null */
-uint32_t ws_nsys_text(struct ws_nsys *nsys, sqlite3_stmt *statement,
-		      int column); /* inline text, or a number of StringIds */
-uint32_t ws_nsys_process(struct ws_nsys *nsys, int64_t global,
-			 uint64_t at); /* at: session time, WS_NO_TIME for any */
-uint32_t ws_nsys_thread(struct ws_nsys *nsys, int64_t global, uint64_t at);
+/* Is there a value? Not where the column is -1 (absent) or the value null. */
+bool ws_nsys_has_value(sqlite3_stmt *statement, int column);
+/* An integer; `none` when there is none. */
+int64_t ws_nsys_get_int(sqlite3_stmt *statement, int column, int64_t none);
+/* A time on the session clock, ns; WS_NO_TIME when there is none. */
+uint64_t ws_nsys_get_time(struct ws_nsys *nsys, sqlite3_stmt *statement, int column);
+/* A string of the report, from a text or a number of StringIds; 0 when there is none. */
+uint32_t ws_nsys_get_text(struct ws_nsys *nsys, sqlite3_stmt *statement, int column);
+/* The virtual machine that a globalPid or globalTid says; with several files, also the file's. */
+uint32_t ws_nsys_get_vm(const struct ws_nsys *nsys, uint64_t global);
+/* id of the process or thread of a globalPid or globalTid at a session time; WS_NO_TIME for any
+ * time. */
+uint32_t ws_nsys_find_process(struct ws_nsys *nsys, int64_t global, uint64_t at);
+uint32_t ws_nsys_find_thread(struct ws_nsys *nsys, int64_t global, uint64_t at);
 
 /* nsys_tables.c */
-void ws_nsys_who(struct ws_nsys *nsys);	    /* processes and threads */
-void ws_nsys_session(struct ws_nsys *nsys); /* clocks, collection, facts, output, diagnostics */
-void ws_nsys_events(struct ws_nsys *nsys); /* NVTX, OSRT, CUDA events, devices, contexts, streams */
+void ws_nsys_read_processes(struct ws_nsys *nsys); /* processes and threads */
+void ws_nsys_read_session(
+	struct ws_nsys *nsys); /* clocks, collection, facts, output, diagnostics */
+void ws_nsys_read_events(
+	struct ws_nsys *nsys); /* NVTX, OSRT, CUDA events, devices, contexts, streams */
 /* nsys_code.c */
-void ws_nsys_chains(struct ws_nsys *nsys, const char *table, struct ws_map *out);
-void ws_nsys_skip_made(struct ws_nsys *nsys); /* of our own exports */
-void ws_nsys_samples(struct ws_nsys *nsys);
-void ws_nsys_sched(struct ws_nsys *nsys);
-void ws_nsys_metrics(struct ws_nsys *nsys);
-/* What no table of ours takes: slices where it has a beginning and a name, else rows kept whole. */
-void ws_nsys_rest(struct ws_nsys *nsys);
+/* A table of call chains, into a map from a chain's id to its stack. */
+void ws_nsys_read_chains(struct ws_nsys *nsys, const char *table, struct ws_map *out);
+void ws_nsys_skip_derived(struct ws_nsys *nsys); /* derived tables of our own exports */
+void ws_nsys_read_samples(struct ws_nsys *nsys);
+void ws_nsys_read_sched(struct ws_nsys *nsys);
+void ws_nsys_read_metrics(struct ws_nsys *nsys);
+/* Tables that have no counterpart here: spans of threads become slices, other rows are kept whole.
+ */
+void ws_nsys_read_rest(struct ws_nsys *nsys);
 
-/* One table of the schema read from the export's table `name` (NULL: its name in tables.def),
- * column by column. */
-void ws_nsys_generic(struct ws_nsys *nsys, enum ws_table table, const char *name,
-		     const struct ws_map *chains,
-		     void (*fix)(struct ws_nsys *nsys, sqlite3_stmt *statement, void *row));
+/* Read a table of the schema, column by column, from the export's table `name` (NULL: its name in
+ * tables.def). `chains` (may be NULL) maps its chain ids to stacks; `fix` (may be NULL) completes
+ * each row. */
+void ws_nsys_read_table(struct ws_nsys *nsys, enum ws_table table, const char *name,
+			const struct ws_map *chains,
+			void (*fix)(struct ws_nsys *nsys, sqlite3_stmt *statement, void *row));
 
 #endif

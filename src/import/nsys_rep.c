@@ -1,6 +1,6 @@
 /*
  * nsys_rep.c - .nsys-rep files: their format is not documented, so an installed nsys exports them
- * to SQLite. It is started directly, without a shell, and what it prints goes to standard error.
+ * to SQLite. It is started directly, without a shell; what it prints goes to standard error.
  */
 #include <errno.h>
 #include <signal.h>
@@ -13,33 +13,35 @@
 #include "import/formats.h"
 
 /* Is there a program of this name in PATH? */
-static bool in_path(const char *name)
+static bool is_in_path(const char *name)
 {
 	const char *path = getenv("PATH");
 	bool found = false;
 
-	for (const char *at = path; at && !found;
-	     at = strchr(at, ':') ? strchr(at, ':') + 1 : NULL) {
-		char *full = ws_format("%.*s/%s", (int)strcspn(at, ":"), at, name);
+	while (path && *path && !found) {
+		size_t length = strcspn(path, ":");
+		char *full = ws_format("%.*s/%s", (int)length, path, name);
 
-		found = *at && *at != ':' && !access(full, X_OK);
+		found = length && !access(full, X_OK);
 		free(full);
+		path += length + (path[length] == ':');
 	}
 	return found;
 }
 
+/* Run nsys and wait for it. 0, or -1 when it cannot be started or fails. */
 static int run_nsys(const char *path, const char *output)
 {
 	const char *argv[] = {
 		"nsys", "export", "--type=sqlite", "--force-overwrite=true", "--output", output,
 		path,	NULL};
-	int status, program;
+	int status, program = -1;
 	sigset_t all, before;
 	pid_t pid;
 
 	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all,
-		    &before); /* until it is listed: a signal between would leave it running */
+	/* Until the program is registered: a signal in between would leave it running. */
+	sigprocmask(SIG_BLOCK, &all, &before);
 	pid = fork();
 	if (!pid) {
 		sigprocmask(SIG_SETMASK, &before, NULL);
@@ -47,7 +49,8 @@ static int run_nsys(const char *path, const char *output)
 		execvp(argv[0], (char *const *)argv);
 		_exit(127);
 	}
-	program = pid > 0 ? ws_cleanup_program(pid) : -1;
+	if (pid > 0)
+		program = ws_cleanup_program(pid);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (pid < 0)
 		return -1;
@@ -57,35 +60,38 @@ static int run_nsys(const char *path, const char *output)
 			return -1;
 		}
 	ws_cleanup_forget(program);
-	return WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -1;
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		return -1;
+	return 0;
 }
 
-int ws_nsys_export(struct ws_into *into, const char *path, char **out, int litter[2])
+int ws_export_nsys_rep(struct ws_importer *importer, const char *path, char **out, int litter[2])
 {
-	const char *tmp = getenv("TMPDIR");
 	char *folder, *absolute;
 
-	if (!in_path("nsys"))
-		return ws_into_stop(into,
-				    "%s is a report of Nsight Systems, which only its own program "
-				    "reads, and no nsys is installed "
-				    "here; where there is "
-				    "one, run 'nsys export --type=sqlite %s' and import the "
-				    ".sqlite file that it writes",
-				    path, path);
-	folder = ws_format("%s/warpsight-import-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-	if (!mkdtemp(folder)) {
-		free(folder);
-		return ws_into_stop(into, "cannot make a temporary folder: %s", strerror(errno));
-	}
-	absolute = realpath(path, NULL); /* a name that begins with a dash is no option then */
+	if (!is_in_path("nsys"))
+		return ws_importer_stop(
+			importer,
+			"%s is a report of Nsight Systems, which only its own program "
+			"reads, and no nsys is installed "
+			"here; where there is "
+			"one, run 'nsys export --type=sqlite %s' and import the "
+			".sqlite file that it writes",
+			path, path);
+	folder = ws_make_import_folder();
+	if (!folder)
+		return ws_importer_stop(importer, "cannot make a temporary folder: %s",
+					strerror(errno));
+	absolute =
+		realpath(path, NULL); /* so that a name with a dash at its beginning is no option */
 	*out = ws_format("%s/export.sqlite", folder);
 	litter[0] = ws_cleanup_path(folder, true);
 	litter[1] = ws_cleanup_path(*out, false);
 	free(folder);
-	if (run_nsys(absolute ? absolute : path, *out) < 0 || access(*out, R_OK))
-		ws_into_stop(into, "'nsys export' could not export %s; what it says stands above",
-			     path);
+	if (run_nsys(ws_text_or(absolute, path), *out) < 0 || access(*out, R_OK))
+		ws_importer_stop(importer,
+				 "'nsys export' could not export %s; what it says stands above",
+				 path);
 	free(absolute);
-	return into->full ? -1 : 0;
+	return ws_importer_get_status(importer);
 }

@@ -1,11 +1,11 @@
 /*
  * open.c - other tools' files opened as if they were reports.
  *
- * What was imported is kept in a folder of the user's (XDG_CACHE_HOME or ~/.cache, then
- * warpsight/imports), under a name made from the file's place, size and time of change and from
- * this build: a second command opens it at once. The folder is private and holds at most
- * MOST_BYTES, the longest unused go first. Where there is no such folder, the report is a temporary
- * file that is gone with the command.
+ * Imported reports are kept in a folder of the user's, warpsight/imports in XDG_CACHE_HOME or
+ * ~/.cache. The name of each is made from the file's path, size and time of change and from this
+ * build, so that a second command opens it at once. The folder is private and holds at most
+ * MOST_BYTES; the reports unused for longest are deleted first. Where there can be no such folder,
+ * the report is a temporary file that is gone when the command ends.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -18,8 +18,10 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/choose.h"
 #include "base/cleanup.h"
 #include "base/mem.h"
+#include "import/formats.h"
 #include "import/import.h"
 #include "store/store.h"
 
@@ -27,7 +29,7 @@
 
 bool ws_import_anew, ws_import_quiet;
 
-/* Make a folder with its parents, private. */
+/* Make a private folder, and its parents. 0, or -1 when it cannot be made. */
 static int make_folder(char *path)
 {
 	for (char *at = path + 1; *at; at++) {
@@ -37,18 +39,29 @@ static int make_folder(char *path)
 		mkdir(path, 0700);
 		*at = '/';
 	}
-	return mkdir(path, 0700) && errno != EEXIST ? -1 : 0;
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return -1;
+	return 0;
 }
 
-/* The folder, ours and private; NULL when there can be none. A home that does not exist (of users
- * that are none) is not made. */
-static char *cache_folder(void)
+/* Path of the cache by the environment; NULL when that names none. A home that does not exist, as
+ * system users have, is not made. */
+static char *name_cache_folder(void)
 {
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-	char *path = cache && *cache == '/' ? ws_format("%s/warpsight/imports", cache)
-		     : home && *home == '/' && !access(home, F_OK)
-			     ? ws_format("%s/.cache/warpsight/imports", home)
-			     : NULL;
+
+	if (cache && *cache == '/')
+		return ws_format("%s/warpsight/imports", cache);
+	if (home && *home == '/' && !access(home, F_OK))
+		return ws_format("%s/.cache/warpsight/imports", home);
+	return NULL;
+}
+
+/* The path of the cache, made if needed: a folder that is ours and private. NULL when there can be
+ * none. */
+static char *find_cache_folder(void)
+{
+	char *path = name_cache_folder();
 	struct stat st;
 
 	if (path && (make_folder(path) || lstat(path, &st) || !S_ISDIR(st.st_mode) ||
@@ -59,93 +72,114 @@ static char *cache_folder(void)
 	return path;
 }
 
-static char *cached_name(const char *folder, const char *path, const struct stat *st)
+/* A time of change in nanoseconds. */
+static uint64_t get_mtime_ns(const struct stat *st)
+{
+	return (uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec;
+}
+
+/* The path of the report in the cache that belongs to a file as it is now. */
+static char *name_cached_report(const char *folder, const char *path, const struct stat *st)
 {
 	char *real = realpath(path, NULL);
 	uint64_t facts[] = {(uint64_t)st->st_dev,	   (uint64_t)st->st_ino,
 			    (uint64_t)st->st_size,	   (uint64_t)st->st_mtim.tv_sec,
 			    (uint64_t)st->st_mtim.tv_nsec, (uint64_t)st->st_ctim.tv_sec,
 			    (uint64_t)st->st_ctim.tv_nsec};
-	char *log = ws_format("%s-wal", path); /* where a database has its latest rows */
+	char *log = ws_format("%s-wal", path); /* where a database keeps its latest rows */
 	struct stat self = {0}, beside = {0};
-	XXH128_hash_t h;
+	XXH128_hash_t hash;
 	uint64_t build[2], name;
 
 	(void)!stat("/proc/self/exe", &self); /* another build may import better */
 	build[0] = (uint64_t)self.st_size;
-	build[1] = (uint64_t)self.st_mtim.tv_sec * 1000000000u + (uint64_t)self.st_mtim.tv_nsec;
+	build[1] = get_mtime_ns(&self);
 	if (!stat(log, &beside))
-		facts[2] ^= (uint64_t)beside.st_size << 32 ^
-			    ((uint64_t)beside.st_mtim.tv_sec * 1000000000u +
-			     (uint64_t)beside.st_mtim.tv_nsec);
+		facts[2] ^= (uint64_t)beside.st_size << 32 ^ get_mtime_ns(&beside);
 	free(log);
-	h = XXH3_128bits_withSeed(facts, sizeof(facts), XXH3_64bits(build, sizeof(build)));
-	name = XXH3_64bits_withSeed(real ? real : path, strlen(real ? real : path), h.high64);
+	hash = XXH3_128bits_withSeed(facts, sizeof(facts), XXH3_64bits(build, sizeof(build)));
+	if (real)
+		path = real;
+	name = XXH3_64bits_withSeed(path, strlen(path), hash.high64);
 	free(real);
-	return ws_format("%s/%016" PRIx64 "%016" PRIx64 ".wsrep", folder, (uint64_t)h.low64, name);
+	return ws_format("%s/%016" PRIx64 "%016" PRIx64 ".wsrep", folder, (uint64_t)hash.low64,
+			 name);
 }
 
 /* ---- bounding the cache ---- */
 
-struct entry {
+struct cached_report {
 	char *path;
 	uint64_t bytes;
 	struct timespec used;
 };
 
-static int by_use(const void *first, const void *second)
+static int compare_use_times(const void *first, const void *second)
 {
-	const struct entry *left = first, *right = second;
+	const struct cached_report *left = first, *right = second;
 
-	return left->used.tv_sec != right->used.tv_sec
-		       ? (left->used.tv_sec < right->used.tv_sec ? -1 : 1)
-	       : left->used.tv_nsec != right->used.tv_nsec
-		       ? (left->used.tv_nsec < right->used.tv_nsec ? -1 : 1)
-		       : 0;
+	if (left->used.tv_sec != right->used.tv_sec)
+		return ws_compare(left->used.tv_sec, right->used.tv_sec);
+	return ws_compare(left->used.tv_nsec, right->used.tv_nsec);
 }
 
-/* Delete the longest unused reports until the rest is small enough; `keep` stays. */
-static void trim(const char *folder, const char *keep)
+/* Delete the reports unused for longest until the rest is small enough; `keep` stays. */
+static void trim_cache(const char *folder, const char *keep)
 {
 	DIR *dir = opendir(folder);
-	struct entry *entry = NULL;
-	size_t n = 0, cap = 0;
-	uint64_t sum = 0;
+	struct cached_report *reports = NULL;
+	size_t count = 0, capacity = 0;
+	uint64_t total = 0;
 	struct dirent *de;
 
 	while (dir && (de = readdir(dir))) {
-		size_t len = strlen(de->d_name);
+		size_t length = strlen(de->d_name);
 		struct stat st;
 		char *path;
 
-		if (len != 38 || strcmp(de->d_name + 32, ".wsrep"))
+		if (length != 38 || strcmp(de->d_name + 32, ".wsrep"))
 			continue;
 		path = ws_format("%s/%s", folder, de->d_name);
 		if (lstat(path, &st) || !S_ISREG(st.st_mode)) {
 			free(path);
 			continue;
 		}
-		ws_grow(entry, cap, n + 1);
-		entry[n++] = (struct entry){path, (uint64_t)st.st_size, st.st_mtim};
-		sum += (uint64_t)st.st_size;
+		ws_grow(reports, capacity, count + 1);
+		reports[count++] = (struct cached_report){path, (uint64_t)st.st_size, st.st_mtim};
+		total += (uint64_t)st.st_size;
 	}
 	if (dir)
 		closedir(dir);
-	if (n)
-		qsort(entry, n, sizeof(*entry), by_use);
-	for (size_t i = 0; i < n; i++) {
-		if (sum > MOST_BYTES && strcmp(entry[i].path, keep)) {
-			unlink(entry[i].path);
-			sum -= entry[i].bytes;
+	if (count)
+		qsort(reports, count, sizeof(*reports), compare_use_times);
+	for (size_t i = 0; i < count; i++) {
+		if (total > MOST_BYTES && strcmp(reports[i].path, keep)) {
+			unlink(reports[i].path);
+			total -= reports[i].bytes;
 		}
-		free(entry[i].path);
+		free(reports[i].path);
 	}
-	free(entry);
+	free(reports);
 }
 
 /* ---- opening ---- */
 
-static struct ws_report *open_as(const char *file, const char *path, struct ws_err *err)
+char *ws_make_import_folder(void)
+{
+	const char *parent = getenv("TMPDIR");
+	char *folder;
+
+	if (!parent || !*parent)
+		parent = "/tmp";
+	folder = ws_format("%s/warpsight-import-XXXXXX", parent);
+	if (mkdtemp(folder))
+		return folder;
+	free(folder);
+	return NULL;
+}
+
+/* Open a report under the name of the file that it was made from. */
+static struct ws_report *open_imported(const char *file, const char *path, struct ws_err *err)
 {
 	struct ws_report *report = ws_report_open_plain(file, err);
 
@@ -154,7 +188,7 @@ static struct ws_report *open_as(const char *file, const char *path, struct ws_e
 	return report;
 }
 
-static int import_to(const char *path, const char *output, struct ws_err *err)
+static int import_file_to(const char *path, const char *output, struct ws_err *err)
 {
 	struct ws_import_request request = {.files = &path,
 					    .count = 1,
@@ -166,23 +200,21 @@ static int import_to(const char *path, const char *output, struct ws_err *err)
 	return ws_import(&request, NULL, err);
 }
 
-/* Without a cache: a file that has no name any more once it is open. */
+/* Without a cache: import to a temporary file, which is deleted as soon as it is open. */
 static struct ws_report *open_temporary(const char *path, struct ws_err *err)
 {
-	const char *tmp = getenv("TMPDIR");
-	char *folder = ws_format("%s/warpsight-import-XXXXXX", tmp && *tmp ? tmp : "/tmp"), *file;
+	char *folder = ws_make_import_folder(), *file;
 	struct ws_report *report = NULL;
 	int litter;
 
-	if (!mkdtemp(folder)) {
+	if (!folder) {
 		ws_fail_errno(err, "cannot make a temporary folder for importing %s", path);
-		free(folder);
 		return NULL;
 	}
 	litter = ws_cleanup_path(folder, true);
 	file = ws_format("%s/import.wsrep", folder);
-	if (!import_to(path, file, err))
-		report = open_as(file, path, err);
+	if (!import_file_to(path, file, err))
+		report = open_imported(file, path, err);
 	unlink(file);
 	rmdir(folder);
 	ws_cleanup_forget(litter);
@@ -200,17 +232,17 @@ struct ws_report *ws_import_open(const char *path, struct ws_err *err)
 
 	if (format == WS_FORMAT_UNKNOWN || format == WS_FORMAT_REPORT || stat(path, &st))
 		return NULL;
-	folder = cache_folder();
+	folder = find_cache_folder();
 	if (!folder)
 		return open_temporary(path, err);
-	file = cached_name(folder, path, &st);
+	file = name_cached_report(folder, path, &st);
 	if (!ws_import_anew && !access(file, R_OK)) {
-		report = open_as(file, path, err);
+		report = open_imported(file, path, err);
 		utimensat(AT_FDCWD, file, NULL, 0);
 	}
-	if (!report && !import_to(path, file, err)) {
-		report = open_as(file, path, err);
-		trim(folder, file);
+	if (!report && !import_file_to(path, file, err)) {
+		report = open_imported(file, path, err);
+		trim_cache(folder, file);
 	}
 	free(file);
 	free(folder);

@@ -1,14 +1,15 @@
 /*
  * perfetto.c - Perfetto's protobuf traces: track events with their tracks, counters, flows and
- * interned names; processes and threads; switches of threads from ftrace.
+ * interned names; processes and threads; clocks.
  *
- * A trace is a sequence of packets, each with its length before it. They are read one by one
- * through a window, and only the fields that mean something here are looked at; the numbers are
- * those of Perfetto's .proto files. State that packets build up (interned texts, defaults, clocks)
- * belongs to a sequence and is dropped when the sequence says so; packets that need what was lost
- * while recording are passed over.
+ * A trace is a series of packets, each preceded by its length. They are read one by one through a
+ * window. Only fields that are known here are read; their numbers are those of Perfetto's .proto
+ * files. State that packets build up (interned texts, defaults, clocks) belongs to a sequence of
+ * packets and is dropped when the sequence says so; packets that need others which were lost while
+ * recording are skipped.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,8 @@
 
 enum { MOST_PACKET = 64 << 20, WINDOW = 4 << 20, MOST_DEPTH = 8 };
 
-static struct sequence *sequence_of(struct perfetto *perfetto, uint32_t id)
+/* The sequence with an id, made if it is new. */
+static struct sequence *find_sequence(struct perfetto *perfetto, uint32_t id)
 {
 	if (perfetto->last_sequence < perfetto->sequence_count &&
 	    perfetto->sequences[perfetto->last_sequence].id == id)
@@ -33,7 +35,8 @@ static struct sequence *sequence_of(struct perfetto *perfetto, uint32_t id)
 			return &perfetto->sequences[i];
 		}
 	if (perfetto->sequence_count == 4096) {
-		ws_into_stop(perfetto->into, "there are more than 4096 sequences of packets");
+		ws_importer_stop(perfetto->importer,
+				 "there are more than 4096 sequences of packets");
 		return &perfetto->sequences[0];
 	}
 	ws_grow(perfetto->sequences, perfetto->sequence_cap, perfetto->sequence_count + 1);
@@ -43,9 +46,9 @@ static struct sequence *sequence_of(struct perfetto *perfetto, uint32_t id)
 
 static void clear_sequence(struct sequence *sequence)
 {
-	for (int k = 0; k < KINDS; k++) {
-		ws_map_free(&sequence->interned[k]);
-		sequence->interned[k] = (struct ws_map){0};
+	for (int kind = 0; kind < KINDS; kind++) {
+		ws_map_free(&sequence->interned[kind]);
+		sequence->interned[kind] = (struct ws_map){0};
 	}
 	sequence->default_track = sequence->default_clock = 0;
 	sequence->extra_count = 0;
@@ -55,125 +58,135 @@ static void clear_sequence(struct sequence *sequence)
 
 enum { MOST_TEXTS = 64 << 20 };
 
-uint64_t ws_perfetto_keep(struct perfetto *perfetto, const void *s, size_t n)
+uint64_t ws_perfetto_keep_text(struct perfetto *perfetto, const void *text, size_t length)
 {
 	uint64_t at = perfetto->texts.len;
 
-	if (n >= 1 << 24 || at + n > MOST_TEXTS)
+	if (length >= 1 << 24 || at + length > MOST_TEXTS)
 		return 0;
-	ws_text_add(&perfetto->texts, s, n);
-	return at << 24 | n;
+	ws_text_add(&perfetto->texts, text, length);
+	return at << 24 | length;
 }
 
-static void intern(struct perfetto *perfetto, struct sequence *sequence, int kind,
-		   const struct field *list)
+/* A text as sequences have it, by its kind: see `interned`. */
+static uint64_t keep_or_intern(struct perfetto *perfetto, int kind, const struct field *field)
 {
-	struct message message = ws_pb_inside(list);
+	if (kind >= ARGS)
+		return ws_perfetto_keep_text(perfetto, field->bytes, field->length);
+	return ws_importer_add_string(perfetto->importer, (const char *)field->bytes,
+				      field->length);
+}
+
+static void read_interned_text(struct perfetto *perfetto, struct sequence *sequence, int kind,
+			       const struct field *list)
+{
+	struct message message = ws_pb_open_message(list);
 	struct field field;
 	uint64_t iid = 0, value = 0;
 
-	while (ws_pb_next(&message, &field)) {
+	while (ws_pb_next_field(&message, &field)) {
 		if (field.number == 1)
 			iid = field.value;
 		else if (field.number == 2 && field.wire == 2)
-			value = kind >= ARGS ? ws_perfetto_keep(perfetto, field.bytes, field.n)
-					     : ws_into_string(perfetto->into,
-							      (const char *)field.bytes, field.n);
+			value = keep_or_intern(perfetto, kind, &field);
 	}
-	if (sequence->interned[kind].n < WS_INTO_MOST)
+	if (sequence->interned[kind].n < WS_IMPORT_LIMIT)
 		ws_map_set(&sequence->interned[kind], iid, value);
 }
 
-static void take_interned(struct perfetto *perfetto, struct sequence *sequence,
+static void read_interned(struct perfetto *perfetto, struct sequence *sequence,
 			  const struct field *data)
 {
-	struct message message = ws_pb_inside(data);
+	struct message message = ws_pb_open_message(data);
 	struct field field;
 	bool code = false;
 
-	while (ws_pb_next(&message, &field)) {
+	while (ws_pb_next_field(&message, &field)) {
 		if (field.wire != 2)
 			continue;
 		if (field.number == 1)
-			intern(perfetto, sequence, CATEGORIES, &field);
+			read_interned_text(perfetto, sequence, CATEGORIES, &field);
 		else if (field.number == 2)
-			intern(perfetto, sequence, NAMES, &field);
+			read_interned_text(perfetto, sequence, NAMES, &field);
 		else if (field.number == 3)
-			intern(perfetto, sequence, ARGS, &field);
+			read_interned_text(perfetto, sequence, ARGS, &field);
 		else if (field.number == 29) /* debug_annotation_string_values */
-			intern(perfetto, sequence, TEXTS, &field);
+			read_interned_text(perfetto, sequence, TEXTS, &field);
 		else
 			code |= field.number == 5 || field.number == 6 || field.number == 7 ||
 				field.number == 17 || field.number == 19;
 	}
 	if (code)
-		ws_perfetto_code(perfetto, sequence, data);
+		ws_perfetto_read_code(perfetto, sequence, data);
 }
 
-static uint32_t interned(const struct sequence *sequence, int kind, uint64_t iid)
+static uint32_t get_interned(const struct sequence *sequence, int kind, uint64_t iid)
 {
 	return (uint32_t)ws_map_get(&sequence->interned[kind], iid, NULL);
 }
 
-/* ---- who ---- */
+/* ---- processes and threads ---- */
 
-static uint32_t process_of(struct perfetto *perfetto, uint64_t pid)
+static uint32_t find_process(struct perfetto *perfetto, uint64_t pid)
 {
-	return ws_into_process(perfetto->into, pid, (uint32_t)pid);
+	return ws_importer_intern_process(perfetto->importer, pid, (uint32_t)pid);
 }
 
-uint32_t ws_perfetto_thread(struct perfetto *perfetto, uint64_t pid, uint64_t tid)
+uint32_t ws_perfetto_find_thread(struct perfetto *perfetto, uint64_t pid, uint64_t tid)
 {
-	return ws_into_thread(perfetto->into, process_of(perfetto, pid), tid, WS_NO_TIME);
+	return ws_importer_intern_thread(perfetto->importer, find_process(perfetto, pid), tid,
+					 WS_NO_TIME);
 }
 
-static void take_process_tree(struct perfetto *perfetto, const struct field *tree)
+/* Name a process after the first part of its command line: by the last part of that path. */
+static void name_tree_process(struct perfetto *perfetto, const struct field *entry)
 {
-	struct message message = ws_pb_inside(tree);
-	struct field field_f, field_g;
+	uint64_t pid = ws_pb_find_field(entry, 1).value;
+	struct ws_import_process *process =
+		ws_importer_get_process(perfetto->importer, find_process(perfetto, pid));
+	struct message message = ws_pb_open_message(entry);
+	struct field field, name = {0};
+	const char *text, *slash;
 
-	while (ws_pb_next(&message, &field_f)) {
-		struct message one = ws_pb_inside(&field_f);
-		uint64_t pid = 0, tid = 0;
-		const struct field none = {0};
-		struct field name = none;
+	while (ws_pb_next_field(&message, &field))
+		if (field.number == 3 && !name.length)
+			name = field;
+	if (!name.length || process->name)
+		return;
+	text = (const char *)name.bytes;
+	process->cmdline = ws_importer_add_string(perfetto->importer, text, name.length);
+	process->name = process->cmdline;
+	slash = memrchr(text, '/', name.length);
+	if (slash)
+		process->name = ws_importer_add_string(perfetto->importer, slash + 1,
+						       (size_t)(text + name.length - slash - 1));
+}
 
-		if (field_f.wire != 2 || field_f.number > 2)
+static void name_tree_thread(struct perfetto *perfetto, const struct field *entry)
+{
+	uint64_t tid = ws_pb_find_field(entry, 1).value, pid = ws_pb_find_field(entry, 3).value;
+	struct field name = ws_pb_find_field(entry, 2);
+
+	if (perfetto->pids.n < WS_IMPORT_LIMIT)
+		ws_map_set(&perfetto->pids, tid, pid);
+	if (name.length)
+		ws_importer_name_thread(perfetto->importer,
+					ws_perfetto_find_thread(perfetto, pid, tid),
+					(const char *)name.bytes, name.length, 10);
+}
+
+static void read_process_tree(struct perfetto *perfetto, const struct field *tree)
+{
+	struct message message = ws_pb_open_message(tree);
+	struct field field;
+
+	while (ws_pb_next_field(&message, &field)) {
+		if (field.wire != 2)
 			continue;
-		while (ws_pb_next(&one, &field_g)) {
-			if (field_f.number == 1 && field_g.number == 1)
-				pid = field_g.value;
-			else if (field_f.number == 1 && field_g.number == 3 && !name.n)
-				name = field_g;
-			else if (field_f.number == 2 && field_g.number == 1)
-				tid = field_g.value;
-			else if (field_f.number == 2 && field_g.number == 3)
-				pid = field_g.value;
-			else if (field_f.number == 2 && field_g.number == 2)
-				name = field_g;
-		}
-		if (field_f.number == 1) {
-			struct ws_into_process *process =
-				ws_into_process_of(perfetto->into, process_of(perfetto, pid));
-			const uint8_t *slash = name.n ? memrchr(name.bytes, '/', name.n) : NULL;
-
-			if (name.n && !process->name) {
-				process->cmdline = ws_into_string(perfetto->into,
-								  (const char *)name.bytes, name.n);
-				process->name =
-					slash ? ws_into_string(
-							perfetto->into, (const char *)slash + 1,
-							(size_t)(name.bytes + name.n - slash - 1))
-					      : process->cmdline;
-			}
-		} else {
-			if (perfetto->pids.n < WS_INTO_MOST)
-				ws_map_set(&perfetto->pids, tid, pid);
-			if (name.n)
-				ws_into_name_thread(perfetto->into,
-						    ws_perfetto_thread(perfetto, pid, tid),
-						    (const char *)name.bytes, name.n, 10);
-		}
+		if (field.number == 1)
+			name_tree_process(perfetto, &field);
+		else if (field.number == 2)
+			name_tree_thread(perfetto, &field);
 	}
 }
 
@@ -181,57 +194,62 @@ static void take_process_tree(struct perfetto *perfetto, const struct field *tre
 
 static struct track *add_track(struct perfetto *perfetto, uint64_t uuid, struct track track)
 {
-	ws_grow(perfetto->track, perfetto->track_cap, perfetto->track_count + 1);
-	perfetto->track[perfetto->track_count] = track;
+	ws_grow(perfetto->track_list, perfetto->track_cap, perfetto->track_count + 1);
+	perfetto->track_list[perfetto->track_count] = track;
 	ws_map_set(&perfetto->tracks, uuid, ++perfetto->track_count);
-	return &perfetto->track[perfetto->track_count - 1];
+	return &perfetto->track_list[perfetto->track_count - 1];
 }
 
-static struct track *track_of(struct perfetto *perfetto, uint64_t uuid)
+/* The track with a uuid, made if it is new; valid until the next one is made. */
+static struct track *find_track(struct perfetto *perfetto, uint64_t uuid)
 {
 	uint64_t at = ws_map_get(&perfetto->tracks, uuid, NULL);
+	struct track track = {0};
 	char name[32];
-	int n;
+	int length = 6;
 
 	if (at)
-		return &perfetto->track[at - 1];
-	if (perfetto->track_count == WS_INTO_MOST) {
-		ws_into_stop(perfetto->into, "there are more than %d tracks", WS_INTO_MOST);
-		return &perfetto->track[0];
+		return &perfetto->track_list[at - 1];
+	if (perfetto->track_count == WS_IMPORT_LIMIT) {
+		ws_importer_stop(perfetto->importer, "there are more than %d tracks",
+				 WS_IMPORT_LIMIT);
+		return &perfetto->track_list[0];
 	}
-	n = snprintf(name, sizeof(name), "track %" PRIx64, uuid);
-	return add_track(
-		perfetto, uuid,
-		(struct track){
-			.track = uuid ? ws_into_track(perfetto->into, 0, 0, 0, name, (size_t)n)
-				      : ws_into_track(perfetto->into, 0, 0, 0, "global", 6)});
+	if (uuid)
+		length = snprintf(name, sizeof(name), "track %" PRIx64, uuid);
+	else
+		memcpy(name, "global", 6);
+	track.track = ws_importer_intern_track(perfetto->importer, 0, 0, 0, name, (size_t)length);
+	return add_track(perfetto, uuid, track);
 }
 
 static void describe_process(struct perfetto *perfetto, const struct field *field,
 			     uint32_t *process)
 {
-	struct field name = ws_pb_find(field, 6);
+	struct field name = ws_pb_find_field(field, 6);
 
-	*process = process_of(perfetto, ws_pb_find(field, 1).value);
-	if (name.n)
-		ws_into_process_of(perfetto->into, *process)->name =
-			ws_into_string(perfetto->into, (const char *)name.bytes, name.n);
+	*process = find_process(perfetto, ws_pb_find_field(field, 1).value);
+	if (name.length)
+		ws_importer_get_process(perfetto->importer, *process)->name =
+			ws_importer_add_string(perfetto->importer, (const char *)name.bytes,
+					       name.length);
 }
 
 static uint32_t describe_thread(struct perfetto *perfetto, const struct field *field)
 {
-	struct field name = ws_pb_find(field, 5);
-	uint32_t id = ws_perfetto_thread(perfetto, ws_pb_find(field, 1).value,
-					 ws_pb_find(field, 2).value);
+	struct field name = ws_pb_find_field(field, 5);
+	uint32_t id = ws_perfetto_find_thread(perfetto, ws_pb_find_field(field, 1).value,
+					      ws_pb_find_field(field, 2).value);
 
-	if (name.n)
-		ws_into_name_thread(perfetto->into, id, (const char *)name.bytes, name.n, 20);
+	if (name.length)
+		ws_importer_name_thread(perfetto->importer, id, (const char *)name.bytes,
+					name.length, 20);
 	return id;
 }
 
-static const char *unit_of(const struct field *counter)
+static const char *get_counter_unit(const struct field *counter)
 {
-	switch (ws_pb_find(counter, 3).value) {
+	switch (ws_pb_find_field(counter, 3).value) {
 	case 1:
 		return "ns";
 	case 2:
@@ -243,84 +261,96 @@ static const char *unit_of(const struct field *counter)
 	}
 }
 
-/* What a descriptor says. */
-struct described {
+/* What a track's descriptor says. */
+struct track_descriptor {
 	struct track track;
 	uint64_t uuid, parent;
 	struct field name, counter;
 	bool is_counter;
 };
 
-static void read_descriptor(struct perfetto *perfetto, const struct field *field_d,
-			    struct described *described)
+static void read_descriptor_fields(struct perfetto *perfetto, const struct field *descriptor,
+				   struct track_descriptor *described)
 {
-	struct message message = ws_pb_inside(field_d);
-	struct field field_f;
+	struct message message = ws_pb_open_message(descriptor);
+	struct field member;
 
-	while (ws_pb_next(&message, &field_f)) {
-		if (field_f.number == 1)
-			described->uuid = field_f.value;
-		else if ((field_f.number == 2 || field_f.number == 10 || field_f.number == 13) &&
-			 field_f.wire == 2) /* name, static_name, atrace_name */
-			described->name = field_f;
-		else if (field_f.number == 3 && field_f.wire == 2)
-			describe_process(perfetto, &field_f, &described->track.process);
-		else if (field_f.number == 4 && field_f.wire == 2)
-			described->track.thread = describe_thread(perfetto, &field_f);
-		else if (field_f.number == 5)
-			described->parent = field_f.value;
-		else if (field_f.number == 8 && field_f.wire == 2) {
-			described->counter = field_f;
+	while (ws_pb_next_field(&message, &member)) {
+		if (member.number == 1)
+			described->uuid = member.value;
+		else if ((member.number == 2 || member.number == 10 || member.number == 13) &&
+			 member.wire == 2) /* name, static_name, atrace_name */
+			described->name = member;
+		else if (member.number == 3 && member.wire == 2)
+			describe_process(perfetto, &member, &described->track.process);
+		else if (member.number == 4 && member.wire == 2)
+			described->track.thread = describe_thread(perfetto, &member);
+		else if (member.number == 5)
+			described->parent = member.value;
+		else if (member.number == 8 && member.wire == 2) {
+			described->counter = member;
 			described->is_counter = true;
 		}
 	}
 }
 
-static void make_counter(struct perfetto *perfetto, struct described *described,
+static void make_counter(struct perfetto *perfetto, struct track_descriptor *described,
 			 const struct track *up)
 {
-	struct field unit = ws_pb_find(&described->counter, 6);
-	char *own = unit.wire == 2 && unit.n && unit.n < 256
-			    ? ws_strndup((const char *)unit.bytes, unit.n)
-			    : NULL;
+	struct field unit = ws_pb_find_field(&described->counter, 6);
+	struct ws_import_counter counter = {.process = described->track.process,
+					    .thread = up->thread,
+					    .device = WS_NO_U32,
+					    .group = "",
+					    .name = "counter",
+					    .name_length = 7};
+	char *own = NULL;
 
-	described->track.multiplier = (int64_t)ws_pb_find(&described->counter, 4).value;
-	described->track.multiplier = described->track.multiplier ? described->track.multiplier : 1;
-	described->track.incremental = ws_pb_find(&described->counter, 5).value;
-	described->track.counter =
-		ws_into_counter(perfetto->into, described->track.process, up ? up->thread : 0,
-				WS_NO_U32, "", 0,
-				described->name.n ? (const char *)described->name.bytes : "counter",
-				described->name.n ? described->name.n : 7,
-				own ? own : unit_of(&described->counter), NULL);
+	if (unit.wire == 2 && unit.length && unit.length < 256)
+		own = ws_strndup((const char *)unit.bytes, unit.length);
+	described->track.multiplier = (int64_t)ws_pb_find_field(&described->counter, 4).value;
+	if (!described->track.multiplier)
+		described->track.multiplier = 1;
+	described->track.incremental = ws_pb_find_field(&described->counter, 5).value;
+	if (described->name.length) {
+		counter.name = (const char *)described->name.bytes;
+		counter.name_length = described->name.length;
+	}
+	counter.unit = ws_text_or(own, get_counter_unit(&described->counter));
+	described->track.counter = ws_importer_intern_counter(perfetto->importer, &counter);
 	free(own);
 }
 
-static void make_track(struct perfetto *perfetto, struct described *described,
+static void make_track(struct perfetto *perfetto, struct track_descriptor *described,
 		       const struct track *up)
 {
-	char text[32];
-	int n = snprintf(text, sizeof(text),
-			 described->track.process ? "process" : "track %" PRIx64, described->uuid);
+	char text[32] = "process";
+	const char *name = text;
+	size_t length = strlen(text);
 
-	described->track.track =
-		ws_into_track(perfetto->into, up ? up->track : 0, described->track.process,
-			      up ? up->thread : 0,
-			      described->name.n ? (const char *)described->name.bytes : text,
-			      described->name.n ? described->name.n : (size_t)n);
+	if (described->name.length) {
+		name = (const char *)described->name.bytes;
+		length = described->name.length;
+	} else if (!described->track.process) {
+		length = (size_t)snprintf(text, sizeof(text), "track %" PRIx64, described->uuid);
+	}
+	described->track.track = ws_importer_intern_track(
+		perfetto->importer, up->track, described->track.process, up->thread, name, length);
 }
 
-static void take_descriptor(struct perfetto *perfetto, const struct field *field)
+static void read_track_descriptor(struct perfetto *perfetto, const struct field *field)
 {
-	struct described described = {.track.multiplier = 1};
+	struct track_descriptor described = {.track.multiplier = 1};
 	uint64_t at;
 
-	read_descriptor(perfetto, field, &described);
+	read_descriptor_fields(perfetto, field, &described);
 	if (described.is_counter || !described.track.thread) {
-		const struct track *up =
-			described.parent ? track_of(perfetto, described.parent) : NULL;
+		static const struct track none;
+		const struct track *up = &none;
 
-		if (up && !described.track.process)
+		if (described.parent)
+			up = find_track(perfetto, described.parent);
+		if (!described.track.process)
 			described.track.process = up->process;
 		if (described.is_counter)
 			make_counter(perfetto, &described, up);
@@ -329,67 +359,75 @@ static void take_descriptor(struct perfetto *perfetto, const struct field *field
 	}
 	at = ws_map_get(&perfetto->tracks, described.uuid, NULL);
 	if (at)
-		perfetto->track[at - 1] = described.track;
-	else if (perfetto->track_count == WS_INTO_MOST)
-		ws_into_stop(perfetto->into, "there are more than %d tracks", WS_INTO_MOST);
+		perfetto->track_list[at - 1] = described.track;
+	else if (perfetto->track_count == WS_IMPORT_LIMIT)
+		ws_importer_stop(perfetto->importer, "there are more than %d tracks",
+				 WS_IMPORT_LIMIT);
 	else
 		add_track(perfetto, described.uuid, described.track);
 }
 
 /* ---- arguments ---- */
 
-static void put_string(struct perfetto *perfetto, const void *s, size_t n)
+/* Append a text, quoted, to the arguments of the current event. */
+static void append_string(struct perfetto *perfetto, const void *text, size_t length)
 {
 	ws_text_puts(&perfetto->args, "\"");
-	ws_json_escape(&perfetto->args, s, n);
+	ws_json_escape(&perfetto->args, text, length);
 	ws_text_puts(&perfetto->args, "\"");
 }
 
-/* A text that was told before. */
-static void put_kept(struct perfetto *perfetto, const struct sequence *sequence, int kind,
-		     uint64_t iid)
+/* A text that the sequence refers to by number. */
+static void append_kept_text(struct perfetto *perfetto, const struct sequence *sequence, int kind,
+			     uint64_t iid)
 {
 	uint64_t at = ws_map_get(&sequence->interned[kind], iid, NULL);
 
-	put_string(perfetto, at ? perfetto->texts.text + (at >> 24) : "", at & 0xffffff);
+	const char *text = "";
+
+	if (at)
+		text = perfetto->texts.text + (at >> 24);
+	append_string(perfetto, text, at & 0xffffff);
 }
 
-static void put_value(struct perfetto *perfetto, struct sequence *sequence,
-		      const struct field *annotation, int depth);
+static void append_value(struct perfetto *perfetto, struct sequence *sequence,
+			 const struct field *annotation, int depth);
 
-static void put_list(struct perfetto *perfetto, struct sequence *sequence,
-		     const struct field *annotation, uint32_t number, int depth)
+static void append_list(struct perfetto *perfetto, struct sequence *sequence,
+			const struct field *annotation, uint32_t number, int depth)
 {
-	struct message message = ws_pb_inside(annotation);
+	struct message message = ws_pb_open_message(annotation);
 	struct field field;
 	bool dict = number == 11, any = false;
 
 	ws_text_puts(&perfetto->args, dict ? "{" : "[");
-	while (depth < MOST_DEPTH && ws_pb_next(&message, &field)) {
+	while (depth < MOST_DEPTH && ws_pb_next_field(&message, &field)) {
 		struct field name;
 
 		if (field.number != number || field.wire != 2)
 			continue;
-		ws_text_puts(&perfetto->args, any ? "," : "");
+		if (any)
+			ws_text_puts(&perfetto->args, ",");
 		any = true;
-		name = ws_pb_find(&field, 10);
+		name = ws_pb_find_field(&field, 10);
 		if (dict) {
-			put_string(perfetto, name.n ? (const void *)name.bytes : "", name.n);
+			append_string(perfetto, ws_text_or((const char *)name.bytes, ""),
+				      name.length);
 			ws_text_puts(&perfetto->args, ":");
 		}
-		put_value(perfetto, sequence, &field, depth + 1);
+		append_value(perfetto, sequence, &field, depth + 1);
 	}
 	ws_text_puts(&perfetto->args, dict ? "}" : "]");
 }
 
-static void put_value(struct perfetto *perfetto, struct sequence *sequence,
-		      const struct field *annotation, int depth)
+static void append_value(struct perfetto *perfetto, struct sequence *sequence,
+			 const struct field *annotation, int depth)
 {
-	struct message message = ws_pb_inside(annotation);
+	struct message message = ws_pb_open_message(annotation);
 	struct field field;
-	double d;
+	double number;
 
-	while (ws_pb_next(&message, &field)) {
+	while (ws_pb_next_field(&message, &field)) {
 		switch (field.number) {
 		case 2:
 			ws_text_puts(&perfetto->args, field.value ? "true" : "false");
@@ -402,42 +440,45 @@ static void put_value(struct perfetto *perfetto, struct sequence *sequence,
 			ws_text_printf(&perfetto->args, "%" PRId64, (int64_t)field.value);
 			return;
 		case 5:
-			memcpy(&d, &field.value, 8);
-			ws_text_printf(&perfetto->args, d - d == 0 ? "%.17g" : "null", d);
+			memcpy(&number, &field.value, 8);
+			if (isfinite(number))
+				ws_text_printf(&perfetto->args, "%.17g", number);
+			else
+				ws_text_puts(&perfetto->args, "null");
 			return;
 		case 6:
 		case 9:
 			if (field.wire == 2) {
-				put_string(perfetto, field.bytes, field.n);
+				append_string(perfetto, field.bytes, field.length);
 				return;
 			}
 			break;
 		case 17:
-			put_kept(perfetto, sequence, TEXTS, field.value);
+			append_kept_text(perfetto, sequence, TEXTS, field.value);
 			return;
 		case 11:
 		case 12:
-			put_list(perfetto, sequence, annotation, field.number, depth);
+			append_list(perfetto, sequence, annotation, field.number, depth);
 			return;
 		}
 	}
 	ws_text_puts(&perfetto->args, "null");
 }
 
-static void put_arg(struct perfetto *perfetto, struct sequence *sequence,
-		    const struct field *annotation)
+static void append_arg(struct perfetto *perfetto, struct sequence *sequence,
+		       const struct field *annotation)
 {
-	struct field name = ws_pb_find(annotation, 10), iid = ws_pb_find(annotation, 1);
+	struct field name = ws_pb_find_field(annotation, 10), iid = ws_pb_find_field(annotation, 1);
 
 	if (annotation->wire != 2 || perfetto->args.len > 1 << 20)
 		return;
 	ws_text_puts(&perfetto->args, perfetto->args.len ? "," : "{");
-	if (name.n)
-		put_string(perfetto, name.bytes, name.n);
+	if (name.length)
+		append_string(perfetto, name.bytes, name.length);
 	else
-		put_kept(perfetto, sequence, ARGS, iid.value);
+		append_kept_text(perfetto, sequence, ARGS, iid.value);
 	ws_text_puts(&perfetto->args, ":");
-	put_value(perfetto, sequence, annotation, 0);
+	append_value(perfetto, sequence, annotation, 0);
 }
 
 /* ---- slices ---- */
@@ -445,8 +486,8 @@ static void put_arg(struct perfetto *perfetto, struct sequence *sequence,
 static void put_slice(struct perfetto *perfetto, const struct open_slice *slice, uint64_t end,
 		      uint8_t flags)
 {
-	const struct track *track = track_of(perfetto, slice->track);
-	struct ws_row_slice *row = ws_into_row(perfetto->into, WS_TABLE_slice);
+	const struct track *track = find_track(perfetto, slice->track);
+	struct ws_row_slice *row = ws_importer_add_row(perfetto->importer, WS_TABLE_slice);
 
 	*row = (struct ws_row_slice){.start = slice->start,
 				     .end = end,
@@ -456,240 +497,248 @@ static void put_slice(struct perfetto *perfetto, const struct open_slice *slice,
 				     .category = slice->category,
 				     .args = slice->args,
 				     .flags = flags};
-	ws_into_time(perfetto->into, slice->start);
+	ws_importer_include_time(perfetto->importer, slice->start);
 	if (end != WS_NO_TIME)
-		ws_into_time(perfetto->into, end);
+		ws_importer_include_time(perfetto->importer, end);
 }
 
-static void push(struct perfetto *perfetto, struct open_slice slice)
+static void push_open_slice(struct perfetto *perfetto, struct open_slice slice)
 {
-	uint32_t at = perfetto->free_slice;
+	uint32_t number = perfetto->free_slice;
 
-	if (at) {
-		perfetto->free_slice = perfetto->slices[at - 1].below;
+	if (number) {
+		perfetto->free_slice = perfetto->slices[number - 1].below;
 	} else {
-		if (perfetto->slice_count == WS_INTO_MOST) {
-			ws_into_note(
-				perfetto->into,
+		if (perfetto->slice_count == WS_IMPORT_LIMIT) {
+			ws_importer_add_note(
+				perfetto->importer,
 				"More than %d slices are open at once; further ones were left out.",
-				WS_INTO_MOST);
+				WS_IMPORT_LIMIT);
 			return;
 		}
 		ws_grow(perfetto->slices, perfetto->slice_cap, perfetto->slice_count + 1);
-		at = (uint32_t)++perfetto->slice_count;
+		number = (uint32_t)++perfetto->slice_count;
 	}
 	slice.below = (uint32_t)ws_map_get(&perfetto->open, slice.track, NULL);
-	perfetto->slices[at - 1] = slice;
-	ws_map_set(&perfetto->open, slice.track, at);
+	perfetto->slices[number - 1] = slice;
+	ws_map_set(&perfetto->open, slice.track, number);
 }
 
-static void pop(struct perfetto *perfetto, uint64_t track, uint64_t end, uint32_t args)
+static void end_open_slice(struct perfetto *perfetto, uint64_t track, uint64_t end, uint32_t args)
 {
-	uint32_t at = (uint32_t)ws_map_get(&perfetto->open, track, NULL);
+	uint32_t number = (uint32_t)ws_map_get(&perfetto->open, track, NULL);
 	struct open_slice slice;
 
-	if (!at) {
-		ws_into_note(perfetto->into, "Ends of slices without a beginning were left out.");
+	if (!number) {
+		ws_importer_add_note(perfetto->importer,
+				     "Ends of slices without a beginning were left out.");
 		return;
 	}
-	slice = perfetto->slices[at - 1];
+	slice = perfetto->slices[number - 1];
 	ws_map_set(&perfetto->open, track, slice.below);
-	perfetto->slices[at - 1].start = WS_NO_TIME;
-	perfetto->slices[at - 1].below = perfetto->free_slice;
-	perfetto->free_slice = at;
+	perfetto->slices[number - 1].start = WS_NO_TIME;
+	perfetto->slices[number - 1].below = perfetto->free_slice;
+	perfetto->free_slice = number;
 	if (!slice.args)
 		slice.args = args;
 	put_slice(perfetto, &slice, ws_max(end, slice.start), 0);
 }
 
-/* A flow goes from each event that names it to the next one that does. */
-static void flow(struct perfetto *perfetto, uint64_t id, uint64_t at, uint64_t track, bool last)
+/* A flow goes from each event that names it to the next one that does, until the `last`. */
+static void put_flow(struct perfetto *perfetto, uint64_t id, uint64_t at, uint64_t track, bool last)
 {
 	bool found;
 	uint64_t from = ws_map_get(&perfetto->flow_time, id, &found);
 
 	if (found) {
-		const struct track *track_a =
-			track_of(perfetto, ws_map_get(&perfetto->flow_track, id, NULL));
-		uint32_t threads[] = {track_a->thread, track_of(perfetto, track)->thread},
-			 tracks[] = {track_a->track, 0};
-		struct ws_row_flow *row;
+		struct track source =
+			*find_track(perfetto, ws_map_get(&perfetto->flow_track, id, NULL));
+		struct track target = *find_track(perfetto, track);
+		struct ws_row_flow *row = ws_importer_add_row(perfetto->importer, WS_TABLE_flow);
 
-		track_a = track_of(perfetto, track);
-		tracks[1] = track_a->track;
-		row = ws_into_row(perfetto->into, WS_TABLE_flow);
 		*row = (struct ws_row_flow){.start = from,
 					    .end = at,
-					    .from_thread = threads[0],
-					    .to_thread = threads[1],
-					    .from_track = tracks[0],
-					    .to_track = tracks[1]};
+					    .from_thread = source.thread,
+					    .to_thread = target.thread,
+					    .from_track = source.track,
+					    .to_track = target.track};
 	}
 	if (last) {
 		ws_map_take(&perfetto->flow_time, id, &from);
 		ws_map_take(&perfetto->flow_track, id, &from);
-	} else if (perfetto->flow_time.n < WS_INTO_MOST) {
+	} else if (perfetto->flow_time.n < WS_IMPORT_LIMIT) {
 		ws_map_set(&perfetto->flow_time, id, at);
 		ws_map_set(&perfetto->flow_track, id, track);
 	}
 }
 
-static void count(struct perfetto *perfetto, uint64_t uuid, uint64_t at, const struct field *value)
+static void put_counter_value(struct perfetto *perfetto, uint64_t uuid, uint64_t at,
+			      const struct field *value)
 {
-	struct track *track = track_of(perfetto, uuid);
-	double d = (double)(int64_t)value->value;
+	struct track *track = find_track(perfetto, uuid);
+	double number = (double)(int64_t)value->value;
 	struct ws_row_counter_value *row;
 
 	if (!track->counter) {
-		ws_into_note(perfetto->into,
-			     "Values of counters without a description were left out.");
+		ws_importer_add_note(perfetto->importer,
+				     "Values of counters without a description were left out.");
 		return;
 	}
 	if (value->wire == 1)
-		memcpy(&d, &value->value, 8);
-	if (!(d - d == 0))
+		memcpy(&number, &value->value, 8);
+	if (!isfinite(number))
 		return;
-	d *= (double)track->multiplier;
-	if (track->incremental)
-		d = track->sum += d;
-	row = ws_into_row(perfetto->into, WS_TABLE_counter_value);
-	*row = (struct ws_row_counter_value){.start = at, .counter = track->counter, .value = d};
-	ws_into_time(perfetto->into, at);
+	number *= (double)track->multiplier;
+	if (track->incremental) {
+		track->sum += number;
+		number = track->sum;
+	}
+	row = ws_importer_add_row(perfetto->importer, WS_TABLE_counter_value);
+	*row = (struct ws_row_counter_value){
+		.start = at, .counter = track->counter, .value = number};
+	ws_importer_include_time(perfetto->importer, at);
 }
 
-struct event {
+struct track_event {
 	uint64_t type, track;
 	struct open_slice slice;
 	struct field value, legacy;
 	bool has_value, extra;
 };
 
-/* The numbers of a repeated field, packed or not, of either wire type; how many there are, at most
- * `most`. */
-static size_t numbers_of(const struct field *in, uint32_t number, uint64_t *out, size_t most)
+/* Read the numbers of a repeated field, packed or not; returns how many there are, at most `most`.
+ */
+static size_t read_numbers(const struct field *in, uint32_t number, uint64_t *out, size_t most)
 {
-	struct message message = ws_pb_inside(in);
+	struct message message = ws_pb_open_message(in);
 	struct field field;
-	size_t n = 0;
+	size_t count = 0;
 
-	while (n < most && ws_pb_next(&message, &field)) {
-		struct message packed = ws_pb_inside(&field);
+	while (count < most && ws_pb_next_field(&message, &field)) {
+		struct message packed = ws_pb_open_message(&field);
 
 		if (field.number != number)
 			continue;
 		if (field.wire != 2)
-			out[n++] = field.value;
+			out[count++] = field.value;
 		else
-			while (n < most && ws_pb_varint(&packed.bytes, packed.end, &out[n]))
-				n++;
+			while (count < most &&
+			       ws_pb_read_varint(&packed.bytes, packed.end, &out[count]))
+				count++;
 	}
-	return n;
+	return count;
 }
 
-/* Values of counters that come with an event; which counters, it says or its sequence does. */
-static void count_extra(struct perfetto *perfetto, struct sequence *sequence,
-			const struct field *data, uint64_t at)
+/* Values of counters that come with an event. Which counters they are of, the event says or else
+ * its sequence. */
+static void put_extra_counters(struct perfetto *perfetto, struct sequence *sequence,
+			       const struct field *data, uint64_t at)
 {
 	uint64_t tracks[WS_COUNT(sequence->extra_default)],
 		values[WS_COUNT(sequence->extra_default)];
-	size_t n = numbers_of(data, 31, tracks, WS_COUNT(tracks)),
-	       many = numbers_of(data, 12, values, WS_COUNT(values));
+	size_t n = read_numbers(data, 31, tracks, WS_COUNT(tracks)),
+	       value_count = read_numbers(data, 12, values, WS_COUNT(values));
 
 	if (!n) {
 		n = sequence->extra_count;
 		memcpy(tracks, sequence->extra_default, sizeof(tracks));
 	}
-	for (size_t i = 0; i < many && i < n; i++)
-		count(perfetto, tracks[i], at, &(struct field){.number = 30, .value = values[i]});
-	n = numbers_of(data, 45, tracks, WS_COUNT(tracks));
-	many = 0;
-	for (struct message message = ws_pb_inside(data); many < n;) {
+	for (size_t i = 0; i < value_count && i < n; i++)
+		put_counter_value(perfetto, tracks[i], at,
+				  &(struct field){.number = 30, .value = values[i]});
+	n = read_numbers(data, 45, tracks, WS_COUNT(tracks));
+	value_count = 0;
+	for (struct message message = ws_pb_open_message(data); value_count < n;) {
 		struct field field;
 
-		if (!ws_pb_next(&message, &field))
+		if (!ws_pb_next_field(&message, &field))
 			break;
 		if (field.number == 46 && field.wire == 1)
-			count(perfetto, tracks[many++], at, &field);
+			put_counter_value(perfetto, tracks[value_count++], at, &field);
 	}
 }
 
-/* The row of asynchronous events of Chrome's kind: those of one name and id. */
-static uint64_t async_track(struct perfetto *perfetto, const struct event *event)
+/* The track of Chrome's asynchronous events with one category and id. */
+static uint64_t find_async_track(struct perfetto *perfetto, const struct track_event *event)
 {
-	uint64_t facts[] = {event->slice.category, ws_pb_find(&event->legacy, 6).value,
-			    ws_pb_find(&event->legacy, 10).value,
-			    ws_pb_find(&event->legacy, 11).value, event->track};
+	uint64_t facts[] = {event->slice.category, ws_pb_find_field(&event->legacy, 6).value,
+			    ws_pb_find_field(&event->legacy, 10).value,
+			    ws_pb_find_field(&event->legacy, 11).value, event->track};
 	uint64_t uuid = XXH3_64bits(facts, sizeof(facts)) | 1;
-	const struct track *of = track_of(perfetto, event->track);
-	struct track track = {.process = of->process, .multiplier = 1};
+	const struct track *parent = find_track(perfetto, event->track);
+	struct track track = {.process = parent->process, .multiplier = 1};
 	char name[32];
-	int n;
+	int which = 1, length;
 
-	if (ws_map_get(&perfetto->tracks, uuid, NULL) || perfetto->track_count == WS_INTO_MOST)
+	if (ws_map_get(&perfetto->tracks, uuid, NULL) || perfetto->track_count == WS_IMPORT_LIMIT)
 		return uuid;
-	n = snprintf(name, sizeof(name), "async %" PRIx64,
-		     facts[1]	? facts[1]
-		     : facts[2] ? facts[2]
-				: facts[3]);
-	track.track =
-		ws_into_track(perfetto->into, of->track, of->process, of->thread, name, (size_t)n);
+	while (which < 3 && !facts[which]) /* the first of its ids that is set */
+		which++;
+	length = snprintf(name, sizeof(name), "async %" PRIx64, facts[which]);
+	track.track = ws_importer_intern_track(perfetto->importer, parent->track, parent->process,
+					       parent->thread, name, (size_t)length);
 	add_track(perfetto, uuid, track);
 	return uuid;
 }
 
-static void take_legacy(struct perfetto *perfetto, struct sequence *sequence, struct event *event,
-			uint64_t at)
+static void read_legacy_event(struct perfetto *perfetto, struct sequence *sequence,
+			      struct track_event *event, uint64_t at)
 {
-	uint64_t phase = ws_pb_find(&event->legacy, 2).value,
-		 duration = ws_pb_find(&event->legacy, 3).value;
-	uint64_t name = ws_pb_find(&event->legacy, 1).value;
+	uint64_t phase = ws_pb_find_field(&event->legacy, 2).value,
+		 duration = ws_pb_find_field(&event->legacy, 3).value;
+	uint64_t name = ws_pb_find_field(&event->legacy, 1).value;
 
 	if (phase == 'b' || phase == 'e' || phase == 'n' || phase == 'S' || phase == 'F')
-		event->track = event->slice.track = async_track(perfetto, event);
+		event->track = event->slice.track = find_async_track(perfetto, event);
 
 	if (!event->slice.name && name)
-		event->slice.name = interned(sequence, NAMES, name);
+		event->slice.name = get_interned(sequence, NAMES, name);
 	if (phase == 'X')
 		put_slice(perfetto, &event->slice, at + duration * 1000, 0);
 	else if (phase == 'B' || phase == 'b' || phase == 'S')
-		push(perfetto, event->slice);
+		push_open_slice(perfetto, event->slice);
 	else if (phase == 'E' || phase == 'e' || phase == 'F')
-		pop(perfetto, event->track, at, event->slice.args);
+		end_open_slice(perfetto, event->track, at, event->slice.args);
 	else if (phase == 'i' || phase == 'I' || phase == 'n' || phase == 'R')
 		put_slice(perfetto, &event->slice, WS_NO_TIME, WS_SLICE_INSTANT);
 	else if (phase)
-		ws_into_note(perfetto->into,
-			     "Events of Chrome's phase %c inside of Perfetto's were left out.",
-			     phase > ' ' && phase < 127 ? (int)phase : '?');
+		ws_importer_add_note(
+			perfetto->importer,
+			"Events of Chrome's phase %c inside of Perfetto's were left out.",
+			phase > ' ' && phase < 127 ? (int)phase : '?');
 }
 
-/* The fields of an event; its arguments into p->args. */
-static void read_event(struct perfetto *perfetto, struct sequence *sequence,
-		       const struct field *data, struct event *event)
+/* Read the fields of an event; its arguments into perfetto->args. */
+static void read_event_fields(struct perfetto *perfetto, struct sequence *sequence,
+			      const struct field *data, struct track_event *event)
 {
-	struct message message = ws_pb_inside(data);
+	struct message message = ws_pb_open_message(data);
 	struct field field;
 
 	perfetto->args.len = 0;
-	while (ws_pb_next(&message, &field)) {
+	while (ws_pb_next_field(&message, &field)) {
 		switch (field.number) {
 		case 3:
-			event->slice.category =
-				event->slice.category ? event->slice.category
-						      : interned(sequence, CATEGORIES, field.value);
+			if (!event->slice.category)
+				event->slice.category =
+					get_interned(sequence, CATEGORIES, field.value);
 			break;
 		case 22:
 			if (field.wire == 2 && !event->slice.category)
-				event->slice.category = ws_into_string(
-					perfetto->into, (const char *)field.bytes, field.n);
+				event->slice.category =
+					ws_importer_add_string(perfetto->importer,
+							       (const char *)field.bytes,
+							       field.length);
 			break;
 		case 10:
-			event->slice.name = interned(sequence, NAMES, field.value);
+			event->slice.name = get_interned(sequence, NAMES, field.value);
 			break;
 		case 23:
 			if (field.wire == 2)
-				event->slice.name = ws_into_string(
-					perfetto->into, (const char *)field.bytes, field.n);
+				event->slice.name =
+					ws_importer_add_string(perfetto->importer,
+							       (const char *)field.bytes,
+							       field.length);
 			break;
 		case 9:
 			event->type = field.value;
@@ -707,7 +756,7 @@ static void read_event(struct perfetto *perfetto, struct sequence *sequence,
 			event->has_value = true;
 			break;
 		case 4:
-			put_arg(perfetto, sequence, &field);
+			append_arg(perfetto, sequence, &field);
 			break;
 		case 6:
 			event->legacy = field;
@@ -717,43 +766,43 @@ static void read_event(struct perfetto *perfetto, struct sequence *sequence,
 	event->slice.track = event->track;
 	if (perfetto->args.len) {
 		ws_text_puts(&perfetto->args, "}");
-		event->slice.args =
-			ws_into_string(perfetto->into, perfetto->args.text, perfetto->args.len);
+		event->slice.args = ws_importer_add_string(perfetto->importer, perfetto->args.text,
+							   perfetto->args.len);
 	}
 }
 
-static void take_event(struct perfetto *perfetto, struct sequence *sequence,
-		       const struct field *data, uint64_t at)
+static void read_track_event(struct perfetto *perfetto, struct sequence *sequence,
+			     const struct field *data, uint64_t at)
 {
-	struct event event = {.track = sequence->default_track, .slice.start = at};
-	struct message message = ws_pb_inside(data);
+	struct track_event event = {.track = sequence->default_track, .slice.start = at};
+	struct message message = ws_pb_open_message(data);
 	struct field field;
 
-	read_event(perfetto, sequence, data, &event);
+	read_event_fields(perfetto, sequence, data, &event);
 	if (event.type == 1)
-		push(perfetto, event.slice);
+		push_open_slice(perfetto, event.slice);
 	else if (event.type == 2)
-		pop(perfetto, event.track, at, event.slice.args);
+		end_open_slice(perfetto, event.track, at, event.slice.args);
 	else if (event.type == 3)
 		put_slice(perfetto, &event.slice, WS_NO_TIME, WS_SLICE_INSTANT);
 	else if (event.type == 4 && event.has_value)
-		count(perfetto, event.track, at, &event.value);
-	else if (event.legacy.n)
-		take_legacy(perfetto, sequence, &event, at);
+		put_counter_value(perfetto, event.track, at, &event.value);
+	else if (event.legacy.length)
+		read_legacy_event(perfetto, sequence, &event, at);
 	if (event.extra)
-		count_extra(perfetto, sequence, data, at);
-	while (ws_pb_next(&message, &field))
+		put_extra_counters(perfetto, sequence, data, at);
+	while (ws_pb_next_field(&message, &field))
 		if (field.number == 47 || field.number == 36 || field.number == 48 ||
 		    field.number == 42)
-			flow(perfetto, field.value, at, event.track,
-			     field.number == 48 || field.number == 42);
+			put_flow(perfetto, field.value, at, event.track,
+				 field.number == 48 || field.number == 42);
 }
 
 /* ---- clocks ---- */
 
 enum { CLOCK_REAL = 1, CLOCK_MONO = 3, CLOCK_BOOT = 6 };
 
-static struct clock *clock_find(struct perfetto *perfetto, struct sequence *sequence, uint32_t id)
+static struct clock *find_clock(struct perfetto *perfetto, struct sequence *sequence, uint32_t id)
 {
 	if (sequence && id >= 64 && id < 128) {
 		for (int i = 0; i < sequence->clock_count; i++)
@@ -767,113 +816,142 @@ static struct clock *clock_find(struct perfetto *perfetto, struct sequence *sequ
 	return NULL;
 }
 
-/* Clocks 64 to 127 are the sequence's own. NULL when there are too many. */
-static struct clock *clock_place(struct perfetto *perfetto, struct sequence *sequence, uint32_t id)
+/* The clock with an id, made if it is new. Clocks 64 to 127 are the sequence's own. NULL when there
+ * are too many. */
+static struct clock *find_or_add_clock(struct perfetto *perfetto, struct sequence *sequence,
+				       uint32_t id)
 {
-	struct clock *clock = clock_find(perfetto, sequence, id);
+	struct clock *clock = find_clock(perfetto, sequence, id);
 
 	if (clock)
 		return clock;
-	if (id >= 64 && id < 128)
-		return sequence->clock_count < SEQUENCE_CLOCKS
-			       ? &sequence->clocks[sequence->clock_count++]
-			       : NULL;
-	return perfetto->clock_count < TRACE_CLOCKS ? &perfetto->clocks[perfetto->clock_count++]
-						    : NULL;
+	if (id >= 64 && id < 128) {
+		if (sequence->clock_count == SEQUENCE_CLOCKS)
+			return NULL;
+		return &sequence->clocks[sequence->clock_count++];
+	}
+	if (perfetto->clock_count == TRACE_CLOCKS)
+		return NULL;
+	return &perfetto->clocks[perfetto->clock_count++];
 }
 
 /*
- * Readings of several clocks at one moment. The session's is the one since boot; a trace without it
- * keeps what its first snapshot has: the monotonic clock, or else whatever comes first.
+ * How well a clock of a snapshot serves to find the session time. The session's clock is the one
+ * since boot; then any that an earlier snapshot related to it; a trace without the clock since boot
+ * is on the monotonic clock of its first snapshot, or else on the first clock there.
  */
-static void take_clocks(struct perfetto *perfetto, struct sequence *sequence,
-			const struct field *snapshot)
+static int rank_clock(uint64_t id, bool known)
 {
-	struct message message = ws_pb_inside(snapshot);
+	if (id == CLOCK_BOOT)
+		return 4;
+	if (known)
+		return 3;
+	return id == CLOCK_MONO ? 2 : 1;
+}
+
+/* Relate the clocks of a snapshot to the session's, which shows `now`. */
+static void set_clocks(struct perfetto *perfetto, struct sequence *sequence,
+		       const struct field *snapshot, uint64_t now)
+{
+	struct message message = ws_pb_open_message(snapshot);
+	struct field field;
+
+	while (ws_pb_next_field(&message, &field)) {
+		uint32_t id = (uint32_t)ws_pb_find_field(&field, 1).value;
+		struct clock *clock;
+
+		if (field.number != 1 || field.wire != 2 || id == CLOCK_BOOT)
+			continue;
+		clock = find_or_add_clock(perfetto, sequence, id);
+		if (!clock)
+			continue;
+		*clock = (struct clock){.id = id,
+					.incremental = ws_pb_find_field(&field, 3).value,
+					.value = ws_pb_find_field(&field, 2).value};
+		clock->unit = ws_max(ws_pb_find_field(&field, 4).value, 1);
+		clock->offset = (int64_t)(now - clock->value * clock->unit);
+	}
+}
+
+/* Read a snapshot: what several clocks showed at one moment. */
+static void read_clock_snapshot(struct perfetto *perfetto, struct sequence *sequence,
+				const struct field *snapshot)
+{
+	struct message message = ws_pb_open_message(snapshot);
 	uint64_t real = 0, now = 0;
 	int rank = 0;
 	struct field field;
 
-	while (ws_pb_next(&message, &field)) {
+	while (ws_pb_next_field(&message, &field)) {
 		uint64_t id, at, unit;
 		const struct clock *known;
 		int better;
 
 		if (field.number != 1 || field.wire != 2)
 			continue;
-		id = ws_pb_find(&field, 1).value, at = ws_pb_find(&field, 2).value,
-		unit = ws_pb_find(&field, 4).value;
-		known = clock_find(perfetto, sequence, (uint32_t)id);
-		better = id == CLOCK_BOOT ? 4 : known ? 3 : id == CLOCK_MONO ? 2 : 1;
+		id = ws_pb_find_field(&field, 1).value, at = ws_pb_find_field(&field, 2).value,
+		unit = ws_pb_find_field(&field, 4).value;
+		known = find_clock(perfetto, sequence, (uint32_t)id);
+		better = rank_clock(id, known);
 		if (id == CLOCK_REAL)
 			real = at;
 		if (better <= rank)
 			continue;
 		rank = better;
-		unit = unit ? unit : 1;
-		now = known ? at * known->unit + (uint64_t)known->offset : at * unit;
+		unit = ws_max(unit, 1);
+		if (known)
+			now = at * known->unit + (uint64_t)known->offset;
+		else
+			now = at * unit;
 	}
-	message = ws_pb_inside(snapshot);
-	while (ws_pb_next(&message, &field)) {
-		uint32_t id = (uint32_t)ws_pb_find(&field, 1).value;
-		struct clock *clock = field.number == 1 && field.wire == 2 && id != CLOCK_BOOT
-					      ? clock_place(perfetto, sequence, id)
-					      : NULL;
-
-		if (!clock)
-			continue;
-		*clock = (struct clock){.id = id,
-					.incremental = ws_pb_find(&field, 3).value,
-					.value = ws_pb_find(&field, 2).value};
-		clock->unit = ws_pb_find(&field, 4).value;
-		clock->unit = clock->unit ? clock->unit : 1;
-		clock->offset = (int64_t)(now - clock->value * clock->unit);
-	}
-	if (rank && real && !perfetto->clock_told) {
-		struct ws_row_clock *row = ws_into_row(perfetto->into, WS_TABLE_clock);
+	set_clocks(perfetto, sequence, snapshot, now);
+	if (rank && real && !perfetto->clock_written) {
+		struct ws_row_clock *row = ws_importer_add_row(perfetto->importer, WS_TABLE_clock);
 
 		*row = (struct ws_row_clock){.raw = now, .realtime = real};
-		perfetto->clock_told = true;
+		perfetto->clock_written = true;
 	}
 }
 
-uint64_t ws_perfetto_time(struct perfetto *perfetto, struct sequence *sequence, uint64_t stamp,
-			  uint32_t clock)
+uint64_t ws_perfetto_convert_time(struct perfetto *perfetto, struct sequence *sequence,
+				  uint64_t stamp, uint32_t clock)
 {
-	struct clock *clock_c;
+	struct clock *known;
 
 	if (!clock && sequence)
 		clock = sequence->default_clock;
 	if (!clock || clock == CLOCK_BOOT)
 		return stamp;
-	clock_c = clock_find(perfetto, sequence, clock);
-	if (!clock_c) {
-		ws_into_note(perfetto->into,
-			     "Times of clock %" PRIu32
-			     ", which no snapshot relates to the others, stay as they are.",
-			     clock);
+	known = find_clock(perfetto, sequence, clock);
+	if (!known) {
+		ws_importer_add_note(perfetto->importer,
+				     "Times of clock %" PRIu32
+				     ", which no snapshot relates to the others, stay as they are.",
+				     clock);
 		return stamp;
 	}
-	if (!clock_c->incremental)
-		return stamp * clock_c->unit + (uint64_t)clock_c->offset;
-	clock_c->value += stamp;
-	return clock_c->value * clock_c->unit + (uint64_t)clock_c->offset;
+	if (!known->incremental)
+		return stamp * known->unit + (uint64_t)known->offset;
+	known->value += stamp;
+	return known->value * known->unit + (uint64_t)known->offset;
 }
 
 /* ---- packets ---- */
 
-static void take_defaults(struct sequence *sequence, const struct field *field)
+static void read_defaults(struct sequence *sequence, const struct field *field)
 {
-	struct field clock = ws_pb_find(field, 58), event = ws_pb_find(field, 11);
+	struct field clock = ws_pb_find_field(field, 58), event = ws_pb_find_field(field, 11);
 
 	sequence->default_clock = (uint32_t)clock.value;
-	sequence->default_track = event.n ? ws_pb_find(&event, 11).value : 0;
-	if (event.n)
-		sequence->extra_count = (uint8_t)numbers_of(&event, 31, sequence->extra_default,
-							    WS_COUNT(sequence->extra_default));
+	sequence->default_track = 0;
+	if (!event.length)
+		return;
+	sequence->default_track = ws_pb_find_field(&event, 11).value;
+	sequence->extra_count = (uint8_t)read_numbers(&event, 31, sequence->extra_default,
+						      WS_COUNT(sequence->extra_default));
 }
 
-/* What of a packet is looked at. */
+/* The fields of a packet that are known here. */
 struct packet {
 	struct field event, interned, defaults, clocks, sample, ftrace, tree, descriptor,
 		compressed;
@@ -882,7 +960,7 @@ struct packet {
 	bool stamped, cleared, dropped;
 };
 
-static struct packet open_packet(struct message message)
+static struct packet read_packet_fields(struct message message)
 {
 	struct packet packet = {0};
 	struct field field;
@@ -893,7 +971,7 @@ static struct packet open_packet(struct message message)
 			{6, &packet.clocks}, {66, &packet.sample},     {1, &packet.ftrace},
 			{2, &packet.tree},   {60, &packet.descriptor}, {50, &packet.compressed}};
 
-	while (ws_pb_next(&message, &field)) {
+	while (ws_pb_next_field(&message, &field)) {
 		if (field.wire == 2) {
 			for (size_t i = 0; i < WS_COUNT(messages); i++)
 				if (messages[i].number == field.number)
@@ -917,12 +995,13 @@ static struct packet open_packet(struct message message)
 	return packet;
 }
 
-static void take_packets(struct perfetto *perfetto, struct message message, bool inner);
+static void read_packets(struct perfetto *perfetto, struct message message, bool inner);
 
-/* A packet of packets, deflated. */
-static void take_compressed(struct perfetto *perfetto, const struct field *field)
+/* A packet of compressed packets. */
+static void read_compressed(struct perfetto *perfetto, const struct field *field)
 {
-	z_stream zip = {.next_in = (unsigned char *)field->bytes, .avail_in = (unsigned)field->n};
+	z_stream zip = {.next_in = (unsigned char *)field->bytes,
+			.avail_in = (unsigned)field->length};
 	int rc;
 
 	if (!perfetto->unpacked)
@@ -935,108 +1014,115 @@ static void take_compressed(struct perfetto *perfetto, const struct field *field
 		inflateEnd(&zip);
 	}
 	if (rc != Z_STREAM_END)
-		ws_into_note(perfetto->into,
-			     zip.avail_out ? "Compressed packets are damaged; what stands "
-					     "before the damage was read."
-					   : "Compressed packets unpack to more than 64 MiB; "
-					     "the rest of each was left out.");
-	take_packets(perfetto, (struct message){perfetto->unpacked, zip.next_out}, true);
+		ws_importer_add_note(perfetto->importer,
+				     zip.avail_out
+					     ? "Compressed packets are damaged; what stands "
+					       "before the damage was read."
+					     : "Compressed packets unpack to more than 64 MiB; "
+					       "the rest of each was left out.");
+	read_packets(perfetto, (struct message){perfetto->unpacked, zip.next_out}, true);
 }
 
-static void take_packet(struct perfetto *perfetto, struct message message, bool inner)
+static void read_packet(struct perfetto *perfetto, struct message message, bool inner)
 {
-	struct packet packet = open_packet(message);
-	struct sequence *sequence = sequence_of(perfetto, packet.sequence);
-	uint64_t at;
+	struct packet packet = read_packet_fields(message);
+	struct sequence *sequence = find_sequence(perfetto, packet.sequence);
+	uint64_t at = 0;
 
 	if (packet.cleared)
 		clear_sequence(sequence);
-	sequence->lost = (sequence->lost || packet.dropped) && !packet.cleared;
-	if (packet.clocks.n)
-		take_clocks(perfetto, sequence, &packet.clocks);
-	if (packet.ftrace.n)
-		ws_perfetto_ftrace(perfetto, &packet.ftrace);
-	if (packet.tree.n)
-		take_process_tree(perfetto, &packet.tree);
-	if (packet.compressed.n && !inner)
-		take_compressed(perfetto, &packet.compressed);
-	if (sequence->lost && packet.flags & 2) { /* it needs what was dropped */
-		perfetto->lost++;
+	sequence->packets_lost = (sequence->packets_lost || packet.dropped) && !packet.cleared;
+	if (packet.clocks.length)
+		read_clock_snapshot(perfetto, sequence, &packet.clocks);
+	if (packet.ftrace.length)
+		ws_perfetto_read_ftrace(perfetto, &packet.ftrace);
+	if (packet.tree.length)
+		read_process_tree(perfetto, &packet.tree);
+	if (packet.compressed.length && !inner)
+		read_compressed(perfetto, &packet.compressed);
+	if (sequence->packets_lost && packet.flags & 2) { /* it needs what was dropped */
+		perfetto->lost_packets++;
 		return;
 	}
-	if (packet.defaults.n)
-		take_defaults(sequence, &packet.defaults);
-	if (packet.interned.n)
-		take_interned(perfetto, sequence, &packet.interned);
-	if (packet.descriptor.n)
-		take_descriptor(perfetto, &packet.descriptor);
-	at = packet.stamped ? ws_perfetto_time(perfetto, sequence, packet.stamp, packet.clock) : 0;
-	if (packet.event.n)
-		take_event(perfetto, sequence, &packet.event, at);
-	else if (packet.sample.n)
-		ws_perfetto_sample(perfetto, sequence, &packet.sample, at);
-	else if (!packet.clocks.n && !packet.ftrace.n && !packet.tree.n && !packet.compressed.n &&
-		 !packet.defaults.n && !packet.interned.n && !packet.descriptor.n)
-		perfetto->others++;
+	if (packet.defaults.length)
+		read_defaults(sequence, &packet.defaults);
+	if (packet.interned.length)
+		read_interned(perfetto, sequence, &packet.interned);
+	if (packet.descriptor.length)
+		read_track_descriptor(perfetto, &packet.descriptor);
+	if (packet.stamped)
+		at = ws_perfetto_convert_time(perfetto, sequence, packet.stamp, packet.clock);
+	if (packet.event.length)
+		read_track_event(perfetto, sequence, &packet.event, at);
+	else if (packet.sample.length)
+		ws_perfetto_put_sample(perfetto, sequence, &packet.sample, at);
+	else if (!packet.clocks.length && !packet.ftrace.length && !packet.tree.length &&
+		 !packet.compressed.length && !packet.defaults.length && !packet.interned.length &&
+		 !packet.descriptor.length)
+		perfetto->unknown_packets++;
 }
 
-static void take_packets(struct perfetto *perfetto, struct message message, bool inner)
+static void read_packets(struct perfetto *perfetto, struct message message, bool inner)
 {
 	struct field field;
 
-	while (!perfetto->into->full && ws_pb_next(&message, &field))
+	while (!perfetto->importer->stopped && ws_pb_next_field(&message, &field))
 		if (field.number == 1 && field.wire == 2)
-			take_packet(perfetto, ws_pb_inside(&field), inner);
+			read_packet(perfetto, ws_pb_open_message(&field), inner);
 }
 
 /* ---- the window ---- */
 
-/* Have at least `n` bytes at p->at, or all that is left. */
-static void have(struct perfetto *perfetto, size_t n)
+/* Read until the window holds at least `n` bytes, or all that is left. */
+static void fill_window(struct perfetto *perfetto, size_t wanted)
 {
-	while (perfetto->len - perfetto->at < n && !perfetto->eof) {
+	while (perfetto->length - perfetto->at < wanted && !perfetto->eof) {
 		size_t got;
 
 		memmove(perfetto->buffer, perfetto->buffer + perfetto->at,
-			perfetto->len - perfetto->at);
+			perfetto->length - perfetto->at);
 		perfetto->offset += perfetto->at;
-		perfetto->len -= perfetto->at;
+		perfetto->length -= perfetto->at;
 		perfetto->at = 0;
-		if (perfetto->len == perfetto->cap || n > perfetto->cap) {
-			perfetto->cap = n > perfetto->cap ? n : perfetto->cap * 2;
-			perfetto->buffer = ws_realloc(perfetto->buffer, perfetto->cap);
+		if (perfetto->length == perfetto->capacity || wanted > perfetto->capacity) {
+			if (wanted > perfetto->capacity)
+				perfetto->capacity = wanted;
+			else
+				perfetto->capacity *= 2;
+			perfetto->buffer = ws_realloc(perfetto->buffer, perfetto->capacity);
 		}
-		got = ws_source_read(perfetto->source, perfetto->buffer + perfetto->len,
-				     perfetto->cap - perfetto->len);
-		perfetto->len += got;
+		got = ws_source_read(perfetto->source, perfetto->buffer + perfetto->length,
+				     perfetto->capacity - perfetto->length);
+		perfetto->length += got;
 		perfetto->eof = !got;
 	}
 }
 
-/* The next packet in the window; false at the end or a break. */
+/* The next packet, valid until the one after it is read; false at the end or where the file is
+ * damaged. */
 static bool next_packet(struct perfetto *perfetto, const uint8_t **data, size_t *n)
 {
 	const uint8_t *at, *end;
 	uint64_t tag, length;
 
-	have(perfetto, 16);
+	fill_window(perfetto, 16);
 	at = perfetto->buffer + perfetto->at;
-	end = perfetto->buffer + perfetto->len;
+	end = perfetto->buffer + perfetto->length;
 	if (at == end)
 		return false;
-	if (!ws_pb_varint(&at, end, &tag) || tag != 0x0a || !ws_pb_varint(&at, end, &length) ||
-	    length > MOST_PACKET) {
-		ws_into_note(perfetto->into,
-			     "The trace is broken at byte %" PRIu64
-			     ". What stands before was read.",
-			     perfetto->offset + perfetto->at);
+	if (!ws_pb_read_varint(&at, end, &tag) || tag != 0x0a ||
+	    !ws_pb_read_varint(&at, end, &length) || length > MOST_PACKET) {
+		ws_importer_add_note(perfetto->importer,
+				     "The trace is broken at byte %" PRIu64
+				     ". What stands before was read.",
+				     perfetto->offset + perfetto->at);
 		return false;
 	}
 	perfetto->at = (size_t)(at - perfetto->buffer);
-	have(perfetto, (size_t)length);
-	if (perfetto->len - perfetto->at < length) {
-		ws_into_note(
-			perfetto->into,
+	fill_window(perfetto, (size_t)length);
+	if (perfetto->length - perfetto->at < length) {
+		ws_importer_add_note(
+			perfetto->importer,
 			"The trace ends in the middle of a packet. What stands before was read.");
 		return false;
 	}
@@ -1051,7 +1137,7 @@ static void free_perfetto(struct perfetto *perfetto)
 	for (size_t i = 0; i < perfetto->sequence_count; i++)
 		clear_sequence(&perfetto->sequences[i]);
 	free(perfetto->sequences);
-	free(perfetto->track);
+	free(perfetto->track_list);
 	free(perfetto->slices);
 	ws_map_free(&perfetto->tracks);
 	ws_map_free(&perfetto->open);
@@ -1067,41 +1153,45 @@ static void free_perfetto(struct perfetto *perfetto)
 	free(perfetto);
 }
 
-int ws_perfetto_import(struct ws_into *into, struct ws_source *source)
+int ws_import_perfetto(struct ws_importer *importer, struct ws_source *source)
 {
 	struct perfetto *perfetto = ws_calloc(1, sizeof(*perfetto));
 	const uint8_t *data;
-	uint64_t before = into->rows;
-	size_t n;
+	uint64_t before = importer->rows;
+	size_t length;
 
-	perfetto->into = into;
+	perfetto->importer = importer;
 	perfetto->source = source;
-	perfetto->cap = WINDOW;
+	perfetto->capacity = WINDOW;
 	perfetto->buffer = ws_malloc(WINDOW);
-	while (!into->full && next_packet(perfetto, &data, &n)) {
-		take_packet(perfetto, (struct message){data, data + n}, false);
+	while (!importer->stopped && next_packet(perfetto, &data, &length)) {
+		read_packet(perfetto, (struct message){data, data + length}, false);
 		if (!(++perfetto->packets & 0x3ff)) {
-			ws_writer_commit(into->writer);
-			ws_into_progress(into, ws_source_done(source), ws_source_size(source));
-			if (ws_writer_error(into->writer, NULL))
+			ws_writer_commit(importer->writer);
+			ws_importer_show_progress(importer, ws_source_done(source),
+						  ws_source_size(source));
+			if (ws_writer_error(importer->writer, NULL))
 				break;
 		}
 	}
 	for (size_t i = 0; i < perfetto->slice_count; i++)
 		if (perfetto->slices[i].start != WS_NO_TIME)
 			put_slice(perfetto, &perfetto->slices[i], WS_NO_TIME, WS_SLICE_LEFT_OPEN);
-	ws_perfetto_sched_end(perfetto);
+	ws_perfetto_finish_sched(perfetto);
 	if (ws_source_broken(source))
-		ws_into_note(into, "The trace is broken: %s.", ws_source_broken(source));
-	ws_into_note_n(
-		into, perfetto->lost,
+		ws_importer_add_note(importer, "The trace is broken: %s.",
+				     ws_source_broken(source));
+	ws_importer_add_notes(
+		importer, perfetto->lost_packets,
 		"Packets that need others which were dropped while recording were left out.");
-	ws_into_note_n(into, perfetto->others,
-		       "Packets or events of other kinds than tracks, processes and switches were "
-		       "left out.");
-	if (into->rows == before && !into->full)
-		ws_into_stop(into, "%s holds nothing of a Perfetto trace that is known here",
-			     into->path);
+	ws_importer_add_notes(
+		importer, perfetto->unknown_packets,
+		"Packets or events of other kinds than tracks, processes and switches were "
+		"left out.");
+	if (importer->rows == before && !importer->stopped)
+		ws_importer_stop(importer,
+				 "%s holds nothing of a Perfetto trace that is known here",
+				 importer->path);
 	free_perfetto(perfetto);
-	return into->full ? -1 : 0;
+	return ws_importer_get_status(importer);
 }

@@ -2,153 +2,174 @@
  * perfetto_samples.c - CPU samples in Perfetto's traces (PerfSample), whose stacks, frames,
  * functions and files are numbered by the sequence they are in.
  *
- * What has a number may refer to others of the same packet whatever their order, so each packet's
- * are taken kind by kind.
+ * They may refer to others of the same packet in any order, so each packet's are read kind by
+ * kind.
  */
 #include "import/perfetto.h"
 
 enum { MOST_PATH = 4096, MOST_FRAMES = 4096 };
 
-static void number(struct sequence *sequence, int kind, uint64_t iid, uint64_t value)
+static void set_interned(struct sequence *sequence, int kind, uint64_t iid, uint64_t value)
 {
-	if (sequence->interned[kind].n < WS_INTO_MOST)
+	if (sequence->interned[kind].n < WS_IMPORT_LIMIT)
 		ws_map_set(&sequence->interned[kind], iid, value);
 }
 
-static void take_string(struct perfetto *perfetto, struct sequence *sequence, int kind,
-			const struct field *field)
+static void intern_string(struct perfetto *perfetto, struct sequence *sequence, int kind,
+			  const struct field *field)
 {
-	struct field text = ws_pb_find(field, 2);
+	struct field text = ws_pb_find_field(field, 2);
+	uint64_t value;
 
-	if (text.wire == 2)
-		number(sequence, kind, ws_pb_find(field, 1).value,
-		       kind == PATHS
-			       ? ws_perfetto_keep(perfetto, text.bytes, text.n)
-			       : ws_into_string(perfetto->into, (const char *)text.bytes, text.n));
+	if (text.wire != 2)
+		return;
+	if (kind == PATHS)
+		value = ws_perfetto_keep_text(perfetto, text.bytes, text.length);
+	else
+		value = ws_importer_add_string(perfetto->importer, (const char *)text.bytes,
+					       text.length);
+	set_interned(sequence, kind, ws_pb_find_field(field, 1).value, value);
 }
 
-/* A file is told by the parts of its path. */
-static void take_mapping(struct perfetto *perfetto, struct sequence *sequence,
-			 const struct field *field_f)
+/* A mapping names its file by the parts of the path. */
+static void intern_mapping(struct perfetto *perfetto, struct sequence *sequence,
+			   const struct field *mapping)
 {
-	struct message message = ws_pb_inside(field_f);
+	struct message message = ws_pb_open_message(mapping);
 	struct ws_text path = {0};
-	struct field field_g;
+	struct field member;
 	uint64_t kept = 0;
 	int parts = 0;
 
-	while (ws_pb_next(&message, &field_g)) {
-		if (field_g.number != 7 || field_g.wire != 0 || path.len > MOST_PATH)
+	while (ws_pb_next_field(&message, &member)) {
+		if (member.number != 7 || member.wire != 0 || path.len > MOST_PATH)
 			continue;
-		kept = ws_map_get(&sequence->interned[PATHS], field_g.value, NULL);
+		kept = ws_map_get(&sequence->interned[PATHS], member.value, NULL);
 		if (parts++)
 			ws_text_puts(&path, "/");
 		if (kept)
 			ws_text_add(&path, perfetto->texts.text + (kept >> 24), kept & 0xffffff);
 	}
 	if (parts > 1)
-		kept = ws_perfetto_keep(perfetto, path.text, path.len);
-	number(sequence, MAPPINGS, ws_pb_find(field_f, 1).value, kept);
+		kept = ws_perfetto_keep_text(perfetto, path.text, path.len);
+	set_interned(sequence, MAPPINGS, ws_pb_find_field(mapping, 1).value, kept);
 	ws_text_free(&path);
 }
 
-static void take_frame(struct perfetto *perfetto, struct sequence *sequence,
-		       const struct field *field)
+static void intern_frame(struct perfetto *perfetto, struct sequence *sequence,
+			 const struct field *field)
 {
 	uint32_t function = (uint32_t)ws_map_get(&sequence->interned[FUNCTIONS],
-						 ws_pb_find(field, 2).value, NULL);
-	uint64_t kept = ws_map_get(&sequence->interned[MAPPINGS], ws_pb_find(field, 3).value, NULL);
-	size_t n = kept & 0xffffff;
-	const char *path = n ? perfetto->texts.text + (kept >> 24) : "";
-	uint32_t module = n ? ws_into_string(perfetto->into, path, n) : 0;
-	bool kernel = n && path[0] == '[' && !(n >= 5 && !memcmp(path, "[vdso", 5));
+						 ws_pb_find_field(field, 2).value, NULL);
+	uint64_t kept =
+		ws_map_get(&sequence->interned[MAPPINGS], ws_pb_find_field(field, 3).value, NULL);
+	size_t length = kept & 0xffffff;
+	uint8_t method = WS_UNWIND_UNKNOWN;
+	uint32_t module = 0;
+	bool kernel = false;
 
-	number(sequence, FRAMES, ws_pb_find(field, 1).value,
-	       ws_into_frame(perfetto->into, function, module, ws_pb_find(field, 4).value, kernel,
-			     kernel ? WS_UNWIND_KERNEL : WS_UNWIND_UNKNOWN));
+	if (length) {
+		const char *path = perfetto->texts.text + (kept >> 24);
+
+		module = ws_importer_add_string(perfetto->importer, path, length);
+		kernel = path[0] == '[' && !(length >= 5 && !memcmp(path, "[vdso", 5));
+	}
+	if (kernel)
+		method = WS_UNWIND_KERNEL;
+	set_interned(sequence, FRAMES, ws_pb_find_field(field, 1).value,
+		     ws_importer_intern_frame(perfetto->importer, function, module,
+					      ws_pb_find_field(field, 4).value, kernel, method));
 }
 
-/* Frames are listed from the outermost. */
-static void take_stack(struct perfetto *perfetto, struct sequence *sequence,
-		       const struct field *field_f)
+/* Frames are listed from the outermost one inwards. */
+static void intern_stack(struct perfetto *perfetto, struct sequence *sequence,
+			 const struct field *list)
 {
-	struct message message = ws_pb_inside(field_f);
-	struct field field_g;
+	struct message message = ws_pb_open_message(list);
+	struct field member;
 	uint32_t stack = 0;
-	int n = 0;
+	int count = 0;
 
-	while (n < MOST_FRAMES && ws_pb_next(&message, &field_g)) {
-		struct message packed = ws_pb_inside(&field_g);
-		uint64_t iid = field_g.value;
-		bool more = field_g.number == 2 &&
-			    (field_g.wire == 0 || ws_pb_varint(&packed.bytes, packed.end, &iid));
+	while (count < MOST_FRAMES && ws_pb_next_field(&message, &member)) {
+		struct message packed = ws_pb_open_message(&member);
+		uint64_t iid = member.value;
+		bool more =
+			member.number == 2 &&
+			(member.wire == 0 || ws_pb_read_varint(&packed.bytes, packed.end, &iid));
 
-		for (; more && n < MOST_FRAMES; n++) {
-			stack = ws_into_stack(perfetto->into, stack,
-					      (uint32_t)ws_map_get(&sequence->interned[FRAMES], iid,
-								   NULL));
-			more = field_g.wire == 2 && ws_pb_varint(&packed.bytes, packed.end, &iid);
+		for (; more && count < MOST_FRAMES; count++) {
+			stack = ws_importer_intern_stack(
+				perfetto->importer, stack,
+				(uint32_t)ws_map_get(&sequence->interned[FRAMES], iid, NULL));
+			more = member.wire == 2 &&
+			       ws_pb_read_varint(&packed.bytes, packed.end, &iid);
 		}
 	}
-	number(sequence, STACKS, ws_pb_find(field_f, 1).value, stack);
+	set_interned(sequence, STACKS, ws_pb_find_field(list, 1).value, stack);
 }
 
-void ws_perfetto_code(struct perfetto *perfetto, struct sequence *sequence,
-		      const struct field *interned_data)
+void ws_perfetto_read_code(struct perfetto *perfetto, struct sequence *sequence,
+			   const struct field *interned_data)
 {
 	static const struct {
 		uint32_t field;
 		int kind;
 		void (*take)(struct perfetto *perfetto, struct sequence *sequence,
-			     const struct field *field_f);
+			     const struct field *entry);
 	} kinds[] = {{5, FUNCTIONS, NULL},
 		     {17, PATHS, NULL},
-		     {19, 0, take_mapping},
-		     {6, 0, take_frame},
-		     {7, 0, take_stack}};
-	uint32_t have = 0;
-	struct message message = ws_pb_inside(interned_data);
-	struct field f;
+		     {19, 0, intern_mapping},
+		     {6, 0, intern_frame},
+		     {7, 0, intern_stack}};
+	uint32_t present = 0;
+	struct message message = ws_pb_open_message(interned_data);
+	struct field member;
 
-	while (ws_pb_next(&message, &f))
-		if (f.wire == 2 && f.number < 32)
-			have |= UINT32_C(1) << f.number;
+	while (ws_pb_next_field(&message, &member))
+		if (member.wire == 2 && member.number < 32)
+			present |= UINT32_C(1) << member.number;
 	for (size_t i = 0; i < WS_COUNT(kinds); i++) {
-		if (!(have >> kinds[i].field & 1))
+		if (!(present >> kinds[i].field & 1))
 			continue;
-		message = ws_pb_inside(interned_data);
-		while (ws_pb_next(&message, &f)) {
-			if (f.number != kinds[i].field || f.wire != 2)
+		message = ws_pb_open_message(interned_data);
+		while (ws_pb_next_field(&message, &member)) {
+			if (member.number != kinds[i].field || member.wire != 2)
 				continue;
 			if (kinds[i].take)
-				kinds[i].take(perfetto, sequence, &f);
+				kinds[i].take(perfetto, sequence, &member);
 			else
-				take_string(perfetto, sequence, kinds[i].kind, &f);
+				intern_string(perfetto, sequence, kinds[i].kind, &member);
 		}
 	}
 }
 
-void ws_perfetto_sample(struct perfetto *perfetto, struct sequence *sequence,
-			const struct field *sample, uint64_t at)
+void ws_perfetto_put_sample(struct perfetto *perfetto, struct sequence *sequence,
+			    const struct field *sample, uint64_t at)
 {
-	struct field cpu = ws_pb_find(sample, 1), stack = ws_pb_find(sample, 4);
-	uint64_t pid = ws_pb_find(sample, 2).value, tid = ws_pb_find(sample, 3).value;
-	uint32_t id = stack.number
-			      ? (uint32_t)ws_map_get(&sequence->interned[STACKS], stack.value, NULL)
-			      : 0;
-	uint32_t thread = ws_perfetto_thread(perfetto, pid, tid ? tid : pid);
-	struct ws_row_sample *row = ws_into_row(perfetto->into, WS_TABLE_sample);
+	struct field cpu = ws_pb_find_field(sample, 1), stack = ws_pb_find_field(sample, 4);
+	uint64_t pid = ws_pb_find_field(sample, 2).value, tid = ws_pb_find_field(sample, 3).value;
+	uint32_t id = 0, thread;
+	struct ws_row_sample *row;
 
-	*row = (struct ws_row_sample){
-		.start = at,
-		.thread = thread,
-		.cpu = cpu.number && cpu.value < UINT32_MAX ? (uint32_t)cpu.value : WS_NO_U32,
-		.state = WS_STATE_RUNNING,
-		.weight = 1,
-		.flags = ws_pb_find(sample, 5).value == 1 ? WS_SAMPLE_KERNEL : 0};
-	if (id && id <= perfetto->into->stack_count) {
-		row->frame = perfetto->into->stack[id - 1].frame;
-		row->callers = perfetto->into->stack[id - 1].parent;
+	if (stack.number)
+		id = (uint32_t)ws_map_get(&sequence->interned[STACKS], stack.value, NULL);
+	if (!tid)
+		tid = pid;
+	thread = ws_perfetto_find_thread(perfetto, pid, tid);
+	row = ws_importer_add_row(perfetto->importer, WS_TABLE_sample);
+
+	*row = (struct ws_row_sample){.start = at,
+				      .thread = thread,
+				      .cpu = WS_NO_U32,
+				      .state = WS_STATE_RUNNING,
+				      .weight = 1};
+	if (cpu.number && cpu.value < UINT32_MAX)
+		row->cpu = (uint32_t)cpu.value;
+	if (ws_pb_find_field(sample, 5).value == 1)
+		row->flags = WS_SAMPLE_KERNEL;
+	if (id && id <= perfetto->importer->stack_count) {
+		row->frame = perfetto->importer->stack_rows[id - 1].frame;
+		row->callers = perfetto->importer->stack_rows[id - 1].parent;
 	}
-	ws_into_time(perfetto->into, at);
+	ws_importer_include_time(perfetto->importer, at);
 }

@@ -1,12 +1,12 @@
 /*
- * trace.c - traces in Chrome's JSON format: the events are taken off one by one and handed to
- * kineto.c or chrome.c; what stands beside them says about devices, ranks and clocks.
+ * trace_read.c - reading traces in Chrome's JSON format: each event is handed to kineto.c or
+ * chrome.c; the members beside the events describe devices, ranks and clocks.
  *
- * Times. PyTorch writes microseconds with three decimals that count from baseTimeNanoseconds, which
+ * Times: PyTorch writes microseconds with three decimals that count from baseTimeNanoseconds, which
  * stands at the end of the file; before 2024 it wrote microseconds since 1970, whole or not; other
- * tools count from whatever they like. All become whole nanoseconds. Of one file, times stay as
- * they are, and a row of `clock` says what real time they are; of several files, those whose real
- * time is known are put on it, so that their ranks line up.
+ * tools count from anything. All become whole nanoseconds. The times of a single file stay as they
+ * are, and a row of `clock` says which real time they are; of several files, those whose real time
+ * is known are moved to it, so that their ranks are aligned.
  */
 #include "import/trace.h"
 
@@ -19,187 +19,197 @@
 #include "base/compiler.h"
 #include "base/choose.h"
 
-/* Microseconds: more than this since 1970 (September 2001) is real time, less counts from something
- * else. */
+/* Times of more nanoseconds than this are since 1970, and so real time (it is September 2001);
+ * smaller ones count from something else. */
 #define EPOCH_NS INT64_C(1000000000000000000)
 
-enum { MOST_FACT = 2048 };
+enum { MOST_FACT = 2048 }; /* bytes */
 
 /* ---- events ---- */
 
-static void take_field(struct ws_event *ev, const struct ws_json_value *value,
-		       const struct ws_json_value *json_value)
+static void set_event_field(struct ws_trace_event *event, const struct ws_json_value *key,
+			    const struct ws_json_value *value)
 {
-	switch (value->n) {
+	switch (key->n) {
 	case 2:
-		if (!memcmp(value->text, "sf", 2))
-			ev->sf = *json_value;
-		else if (!memcmp(value->text, "ph", 2))
-			ev->ph = *json_value;
-		else if (!memcmp(value->text, "ts", 2))
-			ev->ts = *json_value;
-		else if (!memcmp(value->text, "id", 2))
-			ev->id = *json_value;
+		if (!memcmp(key->text, "sf", 2))
+			event->sf = *value;
+		else if (!memcmp(key->text, "ph", 2))
+			event->ph = *value;
+		else if (!memcmp(key->text, "ts", 2))
+			event->ts = *value;
+		else if (!memcmp(key->text, "id", 2))
+			event->id = *value;
 		break;
 	case 3:
-		if (!memcmp(value->text, "cat", 3))
-			ev->cat = *json_value;
-		else if (!memcmp(value->text, "pid", 3))
-			ev->pid = *json_value;
-		else if (!memcmp(value->text, "tid", 3))
-			ev->tid = *json_value;
-		else if (!memcmp(value->text, "dur", 3))
-			ev->dur = *json_value;
-		else if (!memcmp(value->text, "id2", 3))
-			ev->id2 = *json_value;
+		if (!memcmp(key->text, "cat", 3))
+			event->cat = *value;
+		else if (!memcmp(key->text, "pid", 3))
+			event->pid = *value;
+		else if (!memcmp(key->text, "tid", 3))
+			event->tid = *value;
+		else if (!memcmp(key->text, "dur", 3))
+			event->dur = *value;
+		else if (!memcmp(key->text, "id2", 3))
+			event->id2 = *value;
 		break;
 	case 4:
-		if (!memcmp(value->text, "name", 4))
-			ev->name = *json_value;
-		else if (!memcmp(value->text, "args", 4))
-			ev->args = *json_value;
+		if (!memcmp(key->text, "name", 4))
+			event->name = *value;
+		else if (!memcmp(key->text, "args", 4))
+			event->args = *value;
 		break;
 	case 5:
-		if (!memcmp(value->text, "scope", 5))
-			ev->scope = *json_value;
+		if (!memcmp(key->text, "scope", 5))
+			event->scope = *value;
 		break;
 	}
 }
 
-/* What the times of the file count from on the session clock, by its earliest: its first event's,
- * for all that is known. */
-static void choose_base(struct ws_trace *trace, int64_t ts)
+/* Choose what the file's times count from on the session clock, by its earliest time, which is its
+ * first event's as far as is known yet. */
+static void choose_base_time(struct ws_trace *trace, int64_t ts)
 {
-	bool known, later = trace->into->file_count > 1 && trace->into->file;
-	int64_t least = (int64_t)ws_map_get(&trace->into->least, trace->into->file, &known);
+	bool known, later = trace->importer->file_count > 1 && trace->importer->file;
+	int64_t least =
+		(int64_t)ws_map_get(&trace->importer->early_times, trace->importer->file, &known);
 
-	trace->first_seen = true;
-	trace->from = known ? least : ts;
-	trace->least = trace->from;
+	trace->base_chosen = true;
+	trace->base_time = ts;
+	if (known)
+		trace->base_time = least;
+	trace->earliest = trace->base_time;
 	trace->epoch = ts > EPOCH_NS;
 	if (trace->epoch)
 		trace->base = 0;
-	else if (trace->from < 0 && trace->from > -EPOCH_NS && !trace->base_known &&
-		 !trace->into->file) /* before what the others count from */
-		trace->base = (uint64_t)-trace->from;
-	else if (!trace->base_known)
-		trace->base = later && trace->into->first != UINT64_MAX
-				      ? trace->into->first - (uint64_t)trace->from
-				      : 0;
-	if (!trace->epoch && !trace->base_known && later)
-		ws_into_note(
-			trace->into,
+	if (trace->epoch || trace->base_known)
+		return;
+	if (trace->base_time < 0 && trace->base_time > -EPOCH_NS && !trace->importer->file)
+		trace->base = (uint64_t)-trace->base_time; /* the earliest is at 0 */
+	else if (later && trace->importer->earliest != UINT64_MAX)
+		trace->base = trace->importer->earliest - (uint64_t)trace->base_time;
+	else
+		trace->base = 0;
+	if (later)
+		ws_importer_add_note(
+			trace->importer,
 			"It does not tell the real time: it was put where the first file begins.");
 }
 
-/* Some event was earlier than the one that the base was chosen by, and has no place on the clock:
- * once more, knowing it. */
-static void check_base(struct ws_trace *trace)
+/* If an event is earlier than the one that the base was chosen by and would be before the clock's
+ * zero, import the file again with that known. */
+static void check_base_time(struct ws_trace *trace)
 {
-	bool later = trace->into->file_count > 1 && trace->into->file;
+	bool later = trace->importer->file_count > 1 && trace->importer->file;
 
-	if (trace->first_seen && !trace->epoch && !trace->base_known &&
-	    trace->least < trace->from && trace->least > -EPOCH_NS && (later || trace->least < 0)) {
-		ws_map_set(&trace->into->least, trace->into->file, (uint64_t)trace->least);
-		trace->into->again = true;
+	if (trace->base_chosen && !trace->epoch && !trace->base_known &&
+	    trace->earliest < trace->base_time && trace->earliest > -EPOCH_NS &&
+	    (later || trace->earliest < 0)) {
+		ws_map_set(&trace->importer->early_times, trace->importer->file,
+			   (uint64_t)trace->earliest);
+		trace->importer->import_again = true;
 	}
 }
 
-/* Put the event's time on the session clock. False when it has none, or one that cannot be. */
-static bool set_times(struct ws_trace *trace, struct ws_event *ev)
+/* Set the event's time on the session clock. False when it has none, or an impossible one. */
+static bool set_event_times(struct ws_trace *trace, struct ws_trace_event *event)
 {
 	bool ok;
-	int64_t ts = ws_json_fixed(&ev->ts, 3, &ok), dur;
+	int64_t ts = ws_json_fixed(&event->ts, 3, &ok), dur = 0;
 
 	if (!ok || ts == INT64_MAX) {
 		trace->bad_time++;
 		return false;
 	}
-	if (!trace->first_seen)
-		choose_base(trace, ts);
-	trace->least = ws_min(ts, trace->least);
+	if (!trace->base_chosen)
+		choose_base_time(trace, ts);
+	trace->earliest = ws_min(ts, trace->earliest);
 	if (ts < 0 && (uint64_t)-ts > trace->base) {
 		trace->bad_time++;
 		return false;
 	}
-	ev->start = trace->base + (uint64_t)ts;
-	dur = ev->dur.type == WS_J_NONE ? 0 : ws_json_fixed(&ev->dur, 3, &ok);
+	event->start = trace->base + (uint64_t)ts;
+	if (event->dur.type != WS_J_NONE)
+		dur = ws_json_fixed(&event->dur, 3, &ok);
 	if (!ok || dur < 0 || dur > (int64_t)1 << 60) {
-		ws_into_note(trace->into,
-			     "Lengths of events that cannot be (no number, negative, or of "
-			     "many years) were taken as 0.");
+		ws_importer_add_note(trace->importer,
+				     "Lengths of events that cannot be (no number, negative, or of "
+				     "many years) were taken as 0.");
 		dur = 0;
 	}
-	ev->length = (uint64_t)dur;
-	trace->decimals |= ts % 1000 || dur % 1000;
+	event->length = (uint64_t)dur;
+	trace->has_decimals |= ts % 1000 || dur % 1000;
 	return true;
 }
 
-static void take_event(struct ws_trace *trace, const struct ws_json_value *object)
+static void read_event(struct ws_trace *trace, const struct ws_json_value *object)
 {
 	struct ws_json_walk walk = ws_json_walk(object);
 	struct ws_json_value key, value;
-	struct ws_event ev = {.name.text = "",
-			      .cat.text = ""}; /* of no length where they are missing */
+	struct ws_trace_event event = {.name.text = "",
+				       .cat.text = ""}; /* empty where they are missing */
 
 	while (ws_json_next(&walk, &key, &value))
-		take_field(&ev, &key, &value);
+		set_event_field(&event, &key, &value);
 	trace->events++;
-	ev.phase = ev.ph.type == WS_J_STRING && ev.ph.n == 1 ? ev.ph.text[0] : 0;
-	if (ev.phase == 'M') {
-		ws_trace_metadata(trace, &ev);
+	if (event.ph.type == WS_J_STRING && event.ph.n == 1)
+		event.phase = event.ph.text[0];
+	if (event.phase == 'M') {
+		ws_trace_read_metadata(trace, &event);
 		return;
 	}
-	if (!ev.phase) {
-		ws_into_note(trace->into, "Events without a phase (ph) were left out.");
+	if (!event.phase) {
+		ws_importer_add_note(trace->importer, "Events without a phase (ph) were left out.");
 		return;
 	}
-	if (!set_times(trace, &ev))
+	if (!set_event_times(trace, &event))
 		return;
-	if (!ws_kineto_event(trace, &ev))
-		ws_chrome_event(trace, &ev);
+	if (!ws_kineto_read_event(trace, &event))
+		ws_chrome_read_event(trace, &event);
 }
 
-static int take_events(struct ws_trace *trace)
+/* The events of an array. 1 at its end, 0 where the file ends early, -1 where it is damaged. */
+static int read_events(struct ws_trace *trace)
 {
 	struct ws_json_value value;
-	int c, rc = 1;
+	int next, rc = 1;
 
 	trace->json.at++; /* the bracket */
 	for (;;) {
-		c = ws_json_peek(&trace->json);
-		if (c == ',') {
+		next = ws_json_peek(&trace->json);
+		if (next == ',') {
 			trace->json.at++;
 			continue;
 		}
-		if (c == ']') {
+		if (next == ']') {
 			trace->json.at++;
 			return 1;
 		}
-		if (c < 0)
+		if (next < 0)
 			return 0;
 		rc = ws_json_take(&trace->json, &value);
 		if (rc <= 0)
 			return rc;
 		if (value.type == WS_J_OBJECT)
-			take_event(trace, &value);
-		if (trace->into->full)
+			read_event(trace, &value);
+		if (trace->importer->stopped)
 			return -1;
 		if (!(trace->events & 0x3ff)) {
-			ws_into_progress(trace->into, ws_source_done(trace->json.source),
-					 ws_source_size(trace->json.source));
-			ws_writer_commit(trace->into->writer);
-			if (ws_writer_error(trace->into->writer, NULL))
+			ws_importer_show_progress(trace->importer,
+						  ws_source_done(trace->json.source),
+						  ws_source_size(trace->json.source));
+			ws_writer_commit(trace->importer->writer);
+			if (ws_writer_error(trace->importer->writer, NULL))
 				return -1;
 		}
 	}
 }
 
-/* ---- what stands beside the events ---- */
+/* ---- members beside the events ---- */
 
-static void take_ranks(struct ws_trace *trace, const struct ws_json_value *json_value)
+static void read_ranks(struct ws_trace *trace, const struct ws_json_value *info)
 {
-	struct ws_json_walk walk = ws_json_walk(json_value);
+	struct ws_json_walk walk = ws_json_walk(info);
 	struct ws_json_value key, value;
 
 	while (ws_json_next(&walk, &key, &value)) {
@@ -210,60 +220,66 @@ static void take_ranks(struct ws_trace *trace, const struct ws_json_value *json_
 	}
 }
 
-static void take_fact(struct ws_trace *trace, const char *name, const struct ws_json_value *value)
+/* The base of times that stand before it in the file: they stay as they are, and a row says which
+ * real time they are. */
+static void put_late_base(struct ws_trace *trace, int64_t base)
+{
+	struct ws_row_clock *row = ws_importer_add_row(trace->importer, WS_TABLE_clock);
+	uint64_t at = ws_importer_get_file_start(trace->importer);
+
+	*row = (struct ws_row_clock){.raw = at, .realtime = at - trace->base + (uint64_t)base};
+}
+
+static void read_fact(struct ws_trace *trace, const char *name, const struct ws_json_value *value)
 {
 	char *fact;
-	size_t n;
+	size_t length;
 	const char *text;
 	bool ok;
 
 	if (!strcmp(name, "baseTimeNanoseconds")) {
 		int64_t base = ws_json_fixed(value, 0, &ok);
 
-		if (ok && base > 0 && !trace->base_known &&
-		    !trace->epoch) { /* met after the events: they stay as they are */
-			struct ws_row_clock *row = ws_into_row(trace->into, WS_TABLE_clock);
-			uint64_t at =
-				trace->into->file_first == UINT64_MAX ? 0 : trace->into->file_first;
-
-			*row = (struct ws_row_clock){.raw = at,
-						     .realtime = at - trace->base + (uint64_t)base};
-		}
+		if (ok && base > 0 && !trace->base_known && !trace->epoch)
+			put_late_base(trace, base);
 	} else if (!strcmp(name, "deviceProperties")) {
 		trace->devices.len = 0;
-		ws_text_add(&trace->devices, value->text, value->n < 1 << 20 ? value->n : 0);
+		if (value->n < 1 << 20)
+			ws_text_add(&trace->devices, value->text, value->n);
+
 	} else if (!strcmp(name, "distributedInfo") && value->type == WS_J_OBJECT) {
-		take_ranks(trace, value);
+		read_ranks(trace, value);
 	}
-	/* What people add at length is not for a report: environments with what is secret in them,
-	 * lists of packages. */
+	/* Long facts that people add do not belong in a report: environments, which may hold
+	 * secrets, and lists of packages. */
 	if (value->n > MOST_FACT) {
 		if (strcmp(name, "deviceProperties"))
-			ws_into_note(trace->into,
-				     "The fact %.100s is longer than %d bytes and was left out.",
-				     name, MOST_FACT);
+			ws_importer_add_note(
+				trace->importer,
+				"The fact %.100s is longer than %d bytes and was left out.", name,
+				MOST_FACT);
 		return;
 	}
 	fact = ws_format("trace.%.200s", name);
-	text = ws_json_text(value, &trace->scratch, &n);
-	ws_into_meta(trace->into, fact, text, n);
+	text = ws_json_text(value, &trace->scratch, &length);
+	ws_importer_add_fact(trace->importer, fact, text, length);
 	free(fact);
 }
 
-/* Pass over an object member by member: "stackFrames" may be larger than one value can be. */
+/* Skip an object member by member: "stackFrames" may be larger than a single value can be. */
 static int skip_members(struct ws_trace *trace)
 {
 	struct ws_json_value value;
-	int c, rc;
+	int next, rc;
 
 	trace->json.at++;
 	for (;;) {
-		c = ws_json_peek(&trace->json);
-		if (c == ',' || c == ':') {
+		next = ws_json_peek(&trace->json);
+		if (next == ',' || next == ':') {
 			trace->json.at++;
 			continue;
 		}
-		if (c == '}') {
+		if (next == '}') {
 			trace->json.at++;
 			return 1;
 		}
@@ -273,22 +289,23 @@ static int skip_members(struct ws_trace *trace)
 	}
 }
 
-/* An object's members, of which traceEvents are the events. */
-static int take_members(struct ws_trace *trace)
+/* The members of the trace's object, of which traceEvents holds the events. 1 at its end, 0 where
+ * the file ends early, -1 where it is damaged. */
+static int read_members(struct ws_trace *trace)
 {
 	struct ws_json_value key, value;
-	int c, rc;
+	int next, rc;
 
 	trace->json.at++;
 	for (;;) {
 		char name[256];
 
-		c = ws_json_peek(&trace->json);
-		if (c == ',') {
+		next = ws_json_peek(&trace->json);
+		if (next == ',') {
 			trace->json.at++;
 			continue;
 		}
-		if (c == '}') {
+		if (next == '}') {
 			trace->json.at++;
 			return 1;
 		}
@@ -300,19 +317,21 @@ static int take_members(struct ws_trace *trace)
 			snprintf(trace->json.problem, sizeof(trace->json.problem),
 				 "a name and a colon should stand at byte %" PRIu64,
 				 ws_json_offset(&trace->json));
-			return ws_json_peek(&trace->json) < 0 ? 0 : -1;
+			if (ws_json_peek(&trace->json) < 0)
+				return 0;
+			return -1;
 		}
 		trace->json.at++;
 		trace->kineto |=
 			!strcmp(name, "schemaVersion") || !strcmp(name, "deviceProperties");
 		if (!strcmp(name, "traceEvents") && ws_json_peek(&trace->json) == '[') {
-			rc = take_events(trace);
+			rc = read_events(trace);
 		} else if (!strcmp(name, "stackFrames") && ws_json_peek(&trace->json) == '{') {
 			rc = skip_members(trace);
 		} else {
 			rc = ws_json_take(&trace->json, &value);
 			if (rc > 0)
-				take_fact(trace, name, &value);
+				read_fact(trace, name, &value);
 		}
 		if (rc <= 0)
 			return rc;
@@ -321,32 +340,35 @@ static int take_members(struct ws_trace *trace)
 
 /* ---- a file ---- */
 
-static void say_break(struct ws_trace *trace, int rc, bool array)
+/* Note where and why the file broke off, by the result of reading it. */
+static void note_break(struct ws_trace *trace, int rc, bool array)
 {
-	const char *broken = ws_source_broken(trace->json.source);
+	const char *broken = ws_source_broken(trace->json.source), *reason = "it ends too early";
 
-	if (rc == 1 || trace->into->full)
+	if (rc == 1 || trace->importer->stopped)
 		return;
 	if (rc == 0 && array && !broken)
 		return; /* the closing bracket may be left out */
-	ws_into_note(trace->into,
-		     "The trace is broken: %s. What stands before was read: %" PRIu64 " events.",
-		     broken			      ? broken
-		     : rc < 0 && *trace->json.problem ? trace->json.problem
-						      : "it ends too early",
-		     trace->events);
+	if (broken)
+		reason = broken;
+	else if (rc < 0 && *trace->json.problem)
+		reason = trace->json.problem;
+	ws_importer_add_note(trace->importer,
+			     "The trace is broken: %s. What stands before was read: %" PRIu64
+			     " events.",
+			     reason, trace->events);
 }
 
-/* Real time at the first event, where times are real times. */
+/* Say which real time the first event was, where times are real time. */
 static void put_clock(struct ws_trace *trace)
 {
 	struct ws_row_clock *row;
 
-	if (trace->into->file_first == UINT64_MAX || !(trace->epoch || trace->base_known))
+	if (trace->importer->file_earliest == UINT64_MAX || !(trace->epoch || trace->base_known))
 		return;
-	row = ws_into_row(trace->into, WS_TABLE_clock);
-	*row = (struct ws_row_clock){.raw = trace->into->file_first,
-				     .realtime = trace->into->file_first};
+	row = ws_importer_add_row(trace->importer, WS_TABLE_clock);
+	*row = (struct ws_row_clock){.raw = trace->importer->file_earliest,
+				     .realtime = trace->importer->file_earliest};
 }
 
 static void free_trace(struct ws_trace *trace)
@@ -357,51 +379,51 @@ static void free_trace(struct ws_trace *trace)
 	ws_text_free(&trace->devices);
 	ws_map_free(&trace->process_names);
 	ws_map_free(&trace->thread_names);
-	ws_map_free(&trace->open);
-	ws_map_free(&trace->flow);
+	ws_map_free(&trace->open_slices);
+	ws_map_free(&trace->open_flows);
 	ws_map_free(&trace->kernel_names);
 	ws_map_free(&trace->occurrences);
 	ws_map_free(&trace->profile_at);
 	ws_map_free(&trace->node_stacks);
 	ws_map_free(&trace->domains);
 	free(trace->profiles);
-	free(trace->apart);
+	free(trace->clock_offsets);
 	free(trace->slices);
 	free(trace->halves);
-	ws_map_free(&trace->early);
+	ws_map_free(&trace->early_ends);
 	free(trace->flows);
 	free(trace);
 }
 
-int ws_trace_import(struct ws_into *into, struct ws_source *source, uint64_t base)
+int ws_import_trace(struct ws_importer *importer, struct ws_source *source, uint64_t base)
 {
 	struct ws_trace *trace = ws_calloc(1, sizeof(*trace));
 	bool array;
 	int rc;
 
-	ws_trace_args_begin();
-	trace->into = into;
+	ws_trace_init_args();
+	trace->importer = importer;
 	trace->base = base;
 	trace->base_known = base != 0;
 	trace->rank = trace->world = -1;
 	ws_json_open(&trace->json, source);
 	array = ws_json_peek(&trace->json) == '[';
-	rc = array ? take_events(trace) : take_members(trace);
+	rc = array ? read_events(trace) : read_members(trace);
 	if (rc == 1 && ws_json_peek(&trace->json) > 0) /* NULs are padding */
-		ws_into_note(into,
-			     "What stands after the end of the trace, from byte %" PRIu64
-			     " on, was left out.",
-			     ws_json_offset(&trace->json));
-	check_base(trace);
-	ws_chrome_end(trace);
-	ws_kineto_end(trace);
+		ws_importer_add_note(importer,
+				     "What stands after the end of the trace, from byte %" PRIu64
+				     " on, was left out.",
+				     ws_json_offset(&trace->json));
+	check_base_time(trace);
+	ws_chrome_finish(trace);
+	ws_kineto_finish(trace);
 	put_clock(trace);
-	ws_into_note_n(into, trace->bad_time,
-		       "Events without a time, or with one that cannot be, were left out.");
-	say_break(trace, rc, array);
-	if (!trace->events && !into->full)
-		ws_into_stop(into, "%s holds no trace events%s%s", into->path,
-			     *trace->json.problem ? ": " : "", trace->json.problem);
+	ws_importer_add_notes(importer, trace->bad_time,
+			      "Events without a time, or with one that cannot be, were left out.");
+	note_break(trace, rc, array);
+	if (!trace->events && !importer->stopped)
+		ws_importer_stop(importer, "%s holds no trace events%s%s", importer->path,
+				 *trace->json.problem ? ": " : "", trace->json.problem);
 	free_trace(trace);
-	return into->full ? -1 : 0;
+	return ws_importer_get_status(importer);
 }

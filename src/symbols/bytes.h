@@ -1,6 +1,5 @@
-/* bytes.h - reading what DWARF is made of from a range of bytes, never beyond it: past the end
- * everything reads 0 and `bad` is set.
- */
+/* bytes.h - reading the numbers and texts that DWARF consists of from a range of bytes, never
+ * beyond it: past the end everything reads as 0 and `bad` is set. */
 #ifndef WS_SYMBOLS_BYTES_H
 #define WS_SYMBOLS_BYTES_H
 
@@ -13,77 +12,90 @@ struct ws_cursor {
 	bool bad;
 };
 
-static inline uint64_t ws_take(struct ws_cursor *cursor, unsigned n)
+/* A little-endian number of `n` bytes, 8 at most. */
+static inline uint64_t ws_take(struct ws_cursor *reader, unsigned n)
 {
-	uint64_t v = 0;
+	uint64_t value = 0;
 
-	if ((uint64_t)(cursor->end - cursor->bytes) < n) {
-		cursor->bad = true;
-		cursor->bytes = cursor->end;
+	if ((uint64_t)(reader->end - reader->bytes) < n) {
+		reader->bad = true;
+		reader->bytes = reader->end;
 		return 0;
 	}
-	memcpy(&v, cursor->bytes, n);
-	cursor->bytes += n;
-	return v;
+	memcpy(&value, reader->bytes, n);
+	reader->bytes += n;
+	return value;
 }
 
-static inline const uint8_t *ws_take_bytes(struct ws_cursor *cursor, uint64_t n)
+/* Skip `n` bytes; returns where they are, NULL when there are fewer. */
+static inline const uint8_t *ws_take_bytes(struct ws_cursor *reader, uint64_t n)
 {
-	const uint8_t *bytes = cursor->bytes;
+	const uint8_t *bytes = reader->bytes;
 
-	if ((uint64_t)(cursor->end - cursor->bytes) < n) {
-		cursor->bad = true;
-		cursor->bytes = cursor->end;
+	if ((uint64_t)(reader->end - reader->bytes) < n) {
+		reader->bad = true;
+		reader->bytes = reader->end;
 		return NULL;
 	}
-	cursor->bytes += n;
+	reader->bytes += n;
 	return bytes;
 }
 
-static inline uint64_t ws_take_uleb(struct ws_cursor *cursor)
+static inline uint64_t ws_take_uleb(struct ws_cursor *reader)
 {
-	uint64_t v = 0;
+	uint64_t value = 0;
 
 	for (unsigned shift = 0;; shift += 7) {
-		uint8_t b = (uint8_t)ws_take(cursor, 1);
+		uint8_t byte = (uint8_t)ws_take(reader, 1);
 
 		if (shift < 64)
-			v |= (uint64_t)(b & 0x7f) << shift;
-		if (!(b & 0x80))
-			return v;
+			value |= (uint64_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80))
+			return value;
 	}
 }
 
-static inline int64_t ws_take_sleb(struct ws_cursor *cursor)
+static inline int64_t ws_take_sleb(struct ws_cursor *reader)
 {
-	uint64_t v = 0;
+	uint64_t value = 0;
 
 	for (unsigned shift = 0;; shift += 7) {
-		uint8_t b = (uint8_t)ws_take(cursor, 1);
+		uint8_t byte = (uint8_t)ws_take(reader, 1);
 
 		if (shift < 64)
-			v |= (uint64_t)(b & 0x7f) << shift;
-		if (!(b & 0x80)) {
-			if (shift + 7 < 64 && (b & 0x40))
-				v |= ~UINT64_C(0) << (shift + 7);
-			return (int64_t)v;
+			value |= (uint64_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80)) {
+			if (shift + 7 < 64 && (byte & 0x40))
+				value |= ~UINT64_C(0) << (shift + 7);
+			return (int64_t)value;
 		}
 	}
 }
 
-/* The text at the cursor, "" when it does not end in the range. */
-static inline const char *ws_take_text(struct ws_cursor *cursor)
+/* A NUL-terminated text; "" when it does not end within the range. */
+static inline const char *ws_take_text(struct ws_cursor *reader)
 {
-	const uint8_t *zero = memchr(cursor->bytes, 0, (size_t)(cursor->end - cursor->bytes)),
-		      *bytes = cursor->bytes;
+	const uint8_t *zero = memchr(reader->bytes, 0, (size_t)(reader->end - reader->bytes)),
+		      *bytes = reader->bytes;
 
 	if (!zero) {
-		cursor->bad = true;
-		cursor->bytes = cursor->end;
+		reader->bad = true;
+		reader->bytes = reader->end;
 		return "";
 	}
-	cursor->bytes = zero + 1;
+	reader->bytes = zero + 1;
 	return (const char *)bytes;
+}
+
+/* A block of bytes preceded by its length. When there are fewer, the block is bad. */
+static inline struct ws_cursor ws_read_block(struct ws_cursor *reader)
+{
+	uint64_t length = ws_take_uleb(reader);
+	const uint8_t *bytes = ws_take_bytes(reader, length);
+
+	if (!bytes)
+		return (struct ws_cursor){NULL, NULL, true};
+	return (struct ws_cursor){bytes, bytes + length, false};
 }
 
 #endif

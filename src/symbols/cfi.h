@@ -3,8 +3,8 @@
  * in it.
  *
  * Reads .eh_frame through the binary search table of .eh_frame_hdr; where a file has no table, and
- * for .debug_frame, all entries are walked once and sorted. Only looks into the mapped file,
- * allocates little, and refuses whatever does not check out.
+ * for .debug_frame, all entries are read once and sorted. It reads only the mapped file, allocates
+ * little, and refuses whatever is not consistent.
  */
 #ifndef WS_SYMBOLS_CFI_H
 #define WS_SYMBOLS_CFI_H
@@ -13,11 +13,11 @@
 #include "symbols/regs.h"
 
 enum ws_cfi_kind {
-	WS_CFI_SAME = 0, /* the caller's value is still in it; also when nothing was said */
+	WS_CFI_SAME = 0, /* it still holds the caller's value; also when nothing is said about it */
 	WS_CFI_UNDEFINED,
 	WS_CFI_OFFSET,	   /* saved at CFA + offset */
-	WS_CFI_VALUE,	   /* is CFA + offset */
-	WS_CFI_REGISTER,   /* is in register `offset` */
+	WS_CFI_VALUE,	   /* its value is CFA + offset */
+	WS_CFI_REGISTER,   /* its value is in register `offset` */
 	WS_CFI_EXPRESSION, /* saved at the address that the expression gives */
 	WS_CFI_VALUE_EXPRESSION,
 };
@@ -30,11 +30,11 @@ struct ws_cfi_rule {
 };
 
 struct ws_cfi_row {
-	uint8_t cfa_kind; /* WS_CFI_VALUE: register cfa_register + cfa.offset;
+	uint8_t cfa_kind; /* WS_CFI_VALUE: register cfa_register + cfa.offset; or
 			     WS_CFI_VALUE_EXPRESSION */
 	uint8_t cfa_register;
-	bool signal; /* a signal handler's return address leads here: the caller was interrupted,
-			not calling */
+	bool signal; /* a signal handler returns here: the caller was interrupted, it did not call
+		      */
 	bool debug;  /* from .debug_frame */
 	uint16_t return_register;
 	uint64_t begin; /* where the function begins */
@@ -42,22 +42,22 @@ struct ws_cfi_row {
 	struct ws_cfi_rule reg[WS_REGS];
 };
 
-/* NULL when the file has none. `elf` must stay open, and may come from a separate debug file for
- * .debug_frame. */
+/* Open the information of a file; NULL when it has none. `elf` must stay open, and may be a
+ * separate debug file, for .debug_frame. */
 struct ws_cfi *ws_cfi_new(const struct ws_elf *elf);
 void ws_cfi_free(struct ws_cfi *cfi);
-/* The rules at `address`, as the file counts; false when it has none there. */
+/* Find the rules at an address of the file; false when it has none there. */
 bool ws_cfi_find(struct ws_cfi *cfi, uint64_t address, struct ws_cfi_row *row);
 /* Do its functions keep frame pointers? Looks at some dozens of them. */
 bool ws_cfi_keeps_fp(struct ws_cfi *cfi);
 
 /*
- * Evaluate a DWARF expression: `read` gives the word at an address of the target, false when it is
- * not at hand. `push` is on the stack at the beginning when `pushed`. False when it cannot be
- * evaluated.
+ * Evaluate a DWARF expression. `read` gives `bytes` bytes at an address of the target, or false
+ * when they are not available. `first` is on the stack at the beginning if `pushed`. False when the
+ * expression cannot be evaluated.
  */
 bool ws_cfi_evaluate(const uint8_t *code, size_t size, const struct ws_regs *regs, bool pushed,
-		     uint64_t push,
+		     uint64_t first,
 		     bool (*read)(void *ctx, uint64_t address, unsigned bytes, uint64_t *value),
 		     void *ctx, uint64_t *result);
 

@@ -1,5 +1,5 @@
-/* demangle.c - see demangle.h. Names are bounded before: what a hostile report makes of the
- * demangler costs time and no more. */
+/* demangle.c - see demangle.h. The length of names is bounded, so that a hostile report costs
+ * the demangler no more than time. */
 #include "symbols/demangle.h"
 
 #if WS_HAVE_IBERTY
@@ -26,51 +26,53 @@ static char *cplus_demangle_v3(const char *mangled, int options)
 #define dlang_demangle cplus_demangle_v3
 #endif
 
-static char *demangle(const char *mangled, int options)
+static char *demangle_name(const char *mangled, int options)
 {
 	char *text = NULL;
 
 	if (strlen(mangled) <= LONGEST) {
-		/* Old names of Rust are those of C++ with a hash at their end, which is left out.
-		 */
+		/* Rust's old names are those of C++ with a hash at the end, which is left out. */
 		text = rust_demangle(mangled, options);
 		if (!text)
 			text = cplus_demangle_v3(mangled, options);
 		if (!text && mangled[0] == '_' && mangled[1] == 'D')
 			text = dlang_demangle(mangled, options);
 	}
-	return text ? text : ws_strdup(mangled);
+	if (!text)
+		text = ws_strdup(mangled);
+	return text;
 }
 
 char *ws_demangle(const char *mangled)
 {
-	return demangle(mangled, DMGL_PARAMS | DMGL_ANSI | DMGL_TYPES);
+	return demangle_name(mangled, DMGL_PARAMS | DMGL_ANSI | DMGL_TYPES);
 }
 
 /* Is the character part of an operator's name: operator<<, operator()? */
-static int is_operator(const char *text, const char *at)
+static int is_operator_char(const char *text, const char *at)
 {
 	while (at > text && (at[-1] == '<' || at[-1] == '>' || at[-1] == '=' || at[-1] == '-'))
 		at--;
 	return at - text >= 8 && !memcmp(at - 8, "operator", 8);
 }
 
-/* Where the last component of a qualified name begins, and where its template arguments do. */
-static void last_component(const char *text, const char **begin, const char **end)
+/* Where the last component of a qualified name begins, and where it ends before its template
+ * arguments. */
+static void find_last_component(const char *text, const char **begin, const char **end)
 {
 	int depth = 0;
 
 	*begin = text;
 	*end = text + strlen(text);
 	for (const char *at = text; *at; at++) {
-		if ((*at == '<' || *at == '(') && !is_operator(text, at)) {
+		if ((*at == '<' || *at == '(') && !is_operator_char(text, at)) {
 			if (!depth++ && *end > at)
 				*end = at;
 		} else if (depth && (*at == '>' || *at == ')') && at[-1] != '-') {
 			depth--;
 		} else if (!depth && (at[0] == ' ' || (at[0] == ':' && at[1] == ':')) &&
-			   !(at[0] == ' ' && is_operator(text, at))) {
-			*begin = at + (at[0] == ' ' ? 1 : 2);
+			   !(at[0] == ' ' && is_operator_char(text, at))) {
+			*begin = at + 1 + (at[0] == ':');
 			*end = text + strlen(text);
 		}
 	}
@@ -78,11 +80,14 @@ static void last_component(const char *text, const char **begin, const char **en
 
 char *ws_demangle_short(const char *mangled)
 {
-	char *text = demangle(mangled, DMGL_NO_OPTS), *out;
+	char *text = demangle_name(mangled, DMGL_NO_OPTS), *out;
 	const char *begin, *end;
 
-	last_component(text, &begin, &end);
-	out = end > begin ? ws_strndup(begin, (size_t)(end - begin)) : ws_strdup(text);
+	find_last_component(text, &begin, &end);
+	if (end > begin)
+		out = ws_strndup(begin, (size_t)(end - begin));
+	else
+		out = ws_strdup(text);
 	free(text);
 	return out;
 }

@@ -6,8 +6,8 @@
  * by the caller. */
 char *ws_demangle(const char *mangled);
 /*
- * The function's own name, without namespaces, return type, template and function arguments: what a
- * table of kernels is read by. `mangled` itself when it is not mangled. Owned by the caller.
+ * The function's own name, without namespaces, return type, template and function arguments, as
+ * tables of kernels show it. `mangled` itself when it is not mangled. Owned by the caller.
  */
 char *ws_demangle_short(const char *mangled);
 

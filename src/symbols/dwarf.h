@@ -6,35 +6,37 @@
 
 #include "symbols/elf.h"
 
-struct ws_dwarf_call {	  /* one function at an address, from the innermost inlined one outwards */
+/* One of the functions at an address. */
+struct ws_dwarf_call {
 	const char *name; /* mangled where the language mangles; may be NULL */
-	const char *file; /* where in it: the place itself, or the inlined call; may be NULL */
+	const char *file; /* of the address, or of the inlined call in it; may be NULL */
 	uint32_t line;
-	uint64_t begin; /* of a function that is not inlined; 0: not known */
+	uint64_t begin; /* address of a function that is not inlined; 0: not known */
 	bool inlined;
 };
 
-/* Compilation units that were looked into and whose larger part (-gsplit-dwarf) could not be had:
- * lines are known, inlined calls not. */
+/* Compilation units that were read without their larger part, which -gsplit-dwarf put into a file
+ * that is not there: lines are known, inlined calls are not. */
 struct ws_dwarf_missing {
 	uint64_t units;
-	char *file; /* the .dwo file of the first, as the compiler named it; owned by the caller.
+	char *file; /* the .dwo file of the first, as the compiler named it; the caller frees it.
 		       NULL: none is missing */
 };
 
 /*
- * Look up addresses[0..n-1] (sorted) in the debugging information of `elf`, and in `shared`, what
- * dwz split off it (or NULL). `found` gets each address that any was found for, in no order, with
- * calls[0..calls_n-1]; texts live for the call. With only a line known, calls_n is 1 and its name
- * NULL. `elf` must be from a file. Memory stays bounded by what single compilation units need. The
- * parts that -gsplit-dwarf put into .dwo files are read where the compiler left them; `missing`
- * (may be NULL) gets those that are not there. 0, or -1 with a sentence when there is nothing to
- * read.
+ * Look up address[0..n-1], which are sorted, in the debugging information of `elf` and in `shared`,
+ * the part that dwz split off (or NULL). `found` is called, in no particular order, for each
+ * address that is covered, with calls[0..call_count-1] from the innermost inlined function
+ * outwards; texts are valid during the call. Where only a line is known, call_count is 1 and the
+ * name NULL. `elf` must be from a file. Memory stays bounded by what single compilation units need.
+ * The parts that -gsplit-dwarf put into .dwo files are read from where the compiler left them;
+ * `missing` (may be NULL) gets those that are not there. Returns 0, or -1 with a message when there
+ * is nothing to read.
  */
 int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const uint64_t *address,
 		  size_t n,
 		  void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls,
-				size_t calls_n),
+				size_t call_count),
 		  void *ctx, struct ws_dwarf_missing *missing, struct ws_err *err);
 
 #endif

@@ -21,15 +21,15 @@
 
 /* ---- files that shrink ---- */
 
-/* Mapped files, for the signal handler: a slot is in use while `end` is not 0. A file that finds no
- * slot is mapped unprotected. */
+/* Mapped files, for the signal handler: a slot is in use while `end` is not 0. A file for which no
+ * slot is free stays unprotected. */
 #define GUARDS 8192
 static struct {
 	_Atomic(uintptr_t) begin, end;
 } guard[GUARDS];
-static struct sigaction before;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static long page = 4096;
+static struct sigaction previous_action;
+static pthread_once_t install_once = PTHREAD_ONCE_INIT;
+static long page_size = 4096;
 
 static void on_bus_error(int sig, siginfo_t *info, void *context)
 {
@@ -38,45 +38,44 @@ static void on_bus_error(int sig, siginfo_t *info, void *context)
 
 	for (size_t i = 0; i < GUARDS; i++)
 		if (at >= atomic_load(&guard[i].begin) && at < atomic_load(&guard[i].end)) {
-			void *memory = (void *)(at & ~(uintptr_t)(page - 1));
+			void *memory = (void *)(at & ~(uintptr_t)(page_size - 1));
 
-			if (mmap(memory, (size_t)page, PROT_READ,
+			if (mmap(memory, (size_t)page_size, PROT_READ,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == memory) {
 				errno = saved;
 				return;
 			}
 		}
-	if ((before.sa_flags & SA_SIGINFO) && before.sa_sigaction)
-		before.sa_sigaction(sig, info, context);
-	else
-		sigaction(SIGBUS, &before,
-			  NULL); /* the access is repeated and ends as it would have without us */
+	if ((previous_action.sa_flags & SA_SIGINFO) && previous_action.sa_sigaction)
+		previous_action.sa_sigaction(sig, info, context);
+	else /* the access is repeated, and fails as it would have without us */
+		sigaction(SIGBUS, &previous_action, NULL);
 }
 
-static void install(void)
+static void install_bus_handler(void)
 {
 	struct sigaction sa = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
 
-	page = sysconf(_SC_PAGESIZE);
+	page_size = sysconf(_SC_PAGESIZE);
 	sigemptyset(&sa.sa_mask);
-	sigaction(SIGBUS, &sa, &before);
+	sigaction(SIGBUS, &sa, &previous_action);
 }
 
-static void watch(const void *data, size_t size)
+static void guard_mapping(const void *data, size_t size)
 {
-	pthread_once(&once, install);
+	pthread_once(&install_once, install_bus_handler);
 	for (size_t i = 0; i < GUARDS; i++) {
 		uintptr_t free_slot = 0;
 
 		if (atomic_load(&guard[i].end) ||
 		    !atomic_compare_exchange_strong(&guard[i].begin, &free_slot, (uintptr_t)data))
 			continue;
-		atomic_store(&guard[i].end, (uintptr_t)data + WS_ALIGN_UP(size, (size_t)page));
+		atomic_store(&guard[i].end, (uintptr_t)data + WS_ALIGN_UP(size, (size_t)page_size));
 		return;
 	}
 }
 
-static void unwatch(const void *data)
+static void unguard_mapping(const void *data)
 {
 	for (size_t i = 0; i < GUARDS; i++)
 		if (atomic_load(&guard[i].begin) == (uintptr_t)data) {
@@ -88,15 +87,31 @@ static void unwatch(const void *data)
 
 /* ---- headers ---- */
 
-static bool inside(const struct ws_elf *elf, uint64_t offset, uint64_t n)
+static bool is_inside(const struct ws_elf *elf, uint64_t offset, uint64_t size)
 {
-	return offset <= elf->size && n <= elf->size - offset;
+	return offset <= elf->size && size <= elf->size - offset;
+}
+
+/* With more than 65,279 sections, the first section header holds what the file's cannot. */
+static void read_large_counts(struct ws_elf *elf)
+{
+	Elf64_Shdr first;
+
+	elf->sections = 1;
+	if (!ws_elf_section(elf, 0, &first)) {
+		elf->sections = 0;
+		return;
+	}
+	elf->sections = 0;
+	if (first.sh_size < UINT32_MAX)
+		elf->sections = (uint32_t)first.sh_size;
+	if (elf->names == SHN_XINDEX)
+		elf->names = first.sh_link;
 }
 
 static int read_header(struct ws_elf *elf, struct ws_err *err)
 {
-	Elf64_Shdr first;
-	uint64_t count;
+	uint64_t count = 0;
 
 	if (elf->size < sizeof(Elf64_Ehdr) || memcmp(elf->data, ELFMAG, SELFMAG))
 		return ws_fail(err, "it is no ELF file");
@@ -116,39 +131,27 @@ static int read_header(struct ws_elf *elf, struct ws_err *err)
 		if (elf->phoff && header.e_phentsize != sizeof(Elf64_Phdr))
 			elf->phoff = 0;
 	} else {
-		Elf32_Ehdr h;
+		Elf32_Ehdr header;
 
-		memcpy(&h, elf->data, sizeof(h));
-		elf->machine = h.e_machine, elf->type = h.e_type, elf->shoff = h.e_shoff,
-		elf->phoff = h.e_phoff;
-		elf->sections = h.e_shnum, elf->segments = h.e_phnum, elf->names = h.e_shstrndx;
-		if (elf->shoff && h.e_shentsize != sizeof(Elf32_Shdr))
+		memcpy(&header, elf->data, sizeof(header));
+		elf->machine = header.e_machine, elf->type = header.e_type,
+		elf->shoff = header.e_shoff, elf->phoff = header.e_phoff;
+		elf->sections = header.e_shnum, elf->segments = header.e_phnum,
+		elf->names = header.e_shstrndx;
+		if (elf->shoff && header.e_shentsize != sizeof(Elf32_Shdr))
 			elf->shoff = 0;
-		if (elf->phoff && h.e_phentsize != sizeof(Elf32_Phdr))
+		if (elf->phoff && header.e_phentsize != sizeof(Elf32_Phdr))
 			elf->phoff = 0;
 	}
 	if (!elf->shoff)
 		elf->sections = 0;
 	if (!elf->phoff)
 		elf->segments = 0;
-	if (elf->shoff &&
-	    (!elf->sections ||
-	     elf->names == SHN_XINDEX)) { /* more than 65,279 sections: the first header tells */
-		uint32_t names = elf->names;
-
-		elf->sections = 1;
-		if (ws_elf_section(elf, 0, &first)) {
-			count = first.sh_size;
-			elf->sections = count < UINT32_MAX ? (uint32_t)count : 0;
-			elf->names = names == SHN_XINDEX ? first.sh_link : names;
-		} else {
-			elf->sections = 0;
-		}
-	}
-	/* No more than the file has room for: others allocate by it. */
-	count = elf->shoff < elf->size ? (elf->size - elf->shoff) / (elf->wide ? sizeof(Elf64_Shdr)
-									       : sizeof(Elf32_Shdr))
-				       : 0;
+	if (elf->shoff && (!elf->sections || elf->names == SHN_XINDEX))
+		read_large_counts(elf);
+	/* No more than the file can hold, since memory is allocated by it. */
+	if (elf->shoff < elf->size)
+		count = (elf->size - elf->shoff) / ws_elf_get_header_size(elf);
 	if (elf->sections > count)
 		elf->sections = (uint32_t)count;
 	return 0;
@@ -175,7 +178,7 @@ int ws_elf_open_fd(struct ws_elf *elf, int fd, struct ws_err *err)
 	memory = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (memory == MAP_FAILED)
 		return ws_fail_errno(err, "it cannot be mapped");
-	watch(memory, (size_t)st.st_size);
+	guard_mapping(memory, (size_t)st.st_size);
 	elf->data = memory;
 	elf->size = (size_t)st.st_size;
 	elf->mapped = true;
@@ -187,20 +190,20 @@ int ws_elf_open_fd(struct ws_elf *elf, int fd, struct ws_err *err)
 
 int ws_elf_open(struct ws_elf *elf, const char *path, struct ws_err *err)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), r;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), rc;
 
 	memset(elf, 0, sizeof(*elf));
 	if (fd < 0)
 		return ws_fail_errno(err, "it cannot be opened");
-	r = ws_elf_open_fd(elf, fd, err);
+	rc = ws_elf_open_fd(elf, fd, err);
 	close(fd);
-	return r;
+	return rc;
 }
 
 void ws_elf_close(struct ws_elf *elf)
 {
 	if (elf->mapped) {
-		unwatch(elf->data);
+		unguard_mapping(elf->data);
 		munmap((void *)(uintptr_t)elf->data, elf->size);
 	}
 	memset(elf, 0, sizeof(*elf));
@@ -208,100 +211,103 @@ void ws_elf_close(struct ws_elf *elf)
 
 bool ws_elf_section(const struct ws_elf *elf, uint32_t i, Elf64_Shdr *out)
 {
-	uint64_t each = elf->wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr),
-		 at = elf->shoff + i * each;
-	Elf32_Shdr s;
+	uint64_t each = ws_elf_get_header_size(elf), at = elf->shoff + i * each;
+	Elf32_Shdr narrow;
 
-	if (i >= elf->sections || elf->shoff > elf->size || !inside(elf, at, each))
+	if (i >= elf->sections || elf->shoff > elf->size || !is_inside(elf, at, each))
 		return false;
 	if (elf->wide) {
 		memcpy(out, elf->data + at, sizeof(*out));
 		return true;
 	}
-	memcpy(&s, elf->data + at, sizeof(s));
-	*out = (Elf64_Shdr){.sh_name = s.sh_name,
-			    .sh_type = s.sh_type,
-			    .sh_flags = s.sh_flags,
-			    .sh_addr = s.sh_addr,
-			    .sh_offset = s.sh_offset,
-			    .sh_size = s.sh_size,
-			    .sh_link = s.sh_link,
-			    .sh_info = s.sh_info,
-			    .sh_addralign = s.sh_addralign,
-			    .sh_entsize = s.sh_entsize};
+	memcpy(&narrow, elf->data + at, sizeof(narrow));
+	*out = (Elf64_Shdr){.sh_name = narrow.sh_name,
+			    .sh_type = narrow.sh_type,
+			    .sh_flags = narrow.sh_flags,
+			    .sh_addr = narrow.sh_addr,
+			    .sh_offset = narrow.sh_offset,
+			    .sh_size = narrow.sh_size,
+			    .sh_link = narrow.sh_link,
+			    .sh_info = narrow.sh_info,
+			    .sh_addralign = narrow.sh_addralign,
+			    .sh_entsize = narrow.sh_entsize};
 	return true;
 }
 
-bool ws_elf_segment(const struct ws_elf *elf, uint32_t i, Elf64_Phdr *out)
+bool ws_elf_get_segment(const struct ws_elf *elf, uint32_t i, Elf64_Phdr *out)
 {
 	uint64_t each = elf->wide ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr),
 		 at = elf->phoff + i * each;
-	Elf32_Phdr p;
+	Elf32_Phdr narrow;
 
-	if (i >= elf->segments || elf->phoff > elf->size || !inside(elf, at, each))
+	if (i >= elf->segments || elf->phoff > elf->size || !is_inside(elf, at, each))
 		return false;
 	if (elf->wide) {
 		memcpy(out, elf->data + at, sizeof(*out));
 		return true;
 	}
-	memcpy(&p, elf->data + at, sizeof(p));
-	*out = (Elf64_Phdr){.p_type = p.p_type,
-			    .p_flags = p.p_flags,
-			    .p_offset = p.p_offset,
-			    .p_vaddr = p.p_vaddr,
-			    .p_paddr = p.p_paddr,
-			    .p_filesz = p.p_filesz,
-			    .p_memsz = p.p_memsz,
-			    .p_align = p.p_align};
+	memcpy(&narrow, elf->data + at, sizeof(narrow));
+	*out = (Elf64_Phdr){.p_type = narrow.p_type,
+			    .p_flags = narrow.p_flags,
+			    .p_offset = narrow.p_offset,
+			    .p_vaddr = narrow.p_vaddr,
+			    .p_paddr = narrow.p_paddr,
+			    .p_filesz = narrow.p_filesz,
+			    .p_memsz = narrow.p_memsz,
+			    .p_align = narrow.p_align};
 	return true;
 }
 
-const uint8_t *ws_elf_unpacked(const struct ws_elf *elf, const Elf64_Shdr *section, uint64_t most,
-			       uint64_t *size, uint8_t **owned)
+const uint8_t *ws_elf_unpack(const struct ws_elf *elf, const Elf64_Shdr *section, uint64_t most,
+			     uint64_t *size, uint8_t **owned)
 {
 	const uint8_t *packed = ws_elf_bytes(elf, section);
-	uint64_t packed_n = section->sh_size;
-	Elf64_Chdr h;
-	uLongf n;
+	uint64_t packed_size = section->sh_size;
+	Elf64_Chdr header;
+	uLongf unpacked_size;
 	bool ok;
 
 	*owned = NULL;
-	*size = packed ? section->sh_size : 0;
-	if (!packed || !(section->sh_flags & SHF_COMPRESSED))
-		return packed;
 	*size = 0;
-	if (!elf->wide || packed_n < sizeof(h))
+	if (!packed)
 		return NULL;
-	memcpy(&h, packed, sizeof(h));
-	packed += sizeof(h);
-	packed_n -= sizeof(h);
-	if (!h.ch_size || h.ch_size > most ||
-	    (h.ch_type != ELFCOMPRESS_ZLIB && h.ch_type != COMPRESSED_ZSTD))
+	if (!(section->sh_flags & SHF_COMPRESSED)) {
+		*size = section->sh_size;
+		return packed;
+	}
+	if (!elf->wide || packed_size < sizeof(header))
 		return NULL;
-	*owned = ws_malloc(h.ch_size);
-	n = h.ch_size;
-	if (h.ch_type == ELFCOMPRESS_ZLIB)
-		ok = uncompress(*owned, &n, packed, packed_n) == Z_OK && n == h.ch_size;
+	memcpy(&header, packed, sizeof(header));
+	packed += sizeof(header);
+	packed_size -= sizeof(header);
+	if (!header.ch_size || header.ch_size > most ||
+	    (header.ch_type != ELFCOMPRESS_ZLIB && header.ch_type != COMPRESSED_ZSTD))
+		return NULL;
+	*owned = ws_malloc(header.ch_size);
+	unpacked_size = header.ch_size;
+	if (header.ch_type == ELFCOMPRESS_ZLIB)
+		ok = uncompress(*owned, &unpacked_size, packed, packed_size) == Z_OK &&
+		     unpacked_size == header.ch_size;
 	else
-		ok = ZSTD_decompress(*owned, h.ch_size, packed, packed_n) == h.ch_size;
+		ok = ZSTD_decompress(*owned, header.ch_size, packed, packed_size) == header.ch_size;
 	if (!ok) {
 		free(*owned);
 		*owned = NULL;
 		return NULL;
 	}
-	*size = h.ch_size;
+	*size = header.ch_size;
 	return *owned;
 }
 
 const char *ws_elf_text(const struct ws_elf *elf, uint64_t from, uint64_t size, uint64_t offset)
 {
-	if (!inside(elf, from, size) || offset >= size ||
+	if (!is_inside(elf, from, size) || offset >= size ||
 	    !memchr(elf->data + from + offset, 0, size - offset))
 		return "";
 	return (const char *)elf->data + from + offset;
 }
 
-const char *ws_elf_section_name(const struct ws_elf *elf, const Elf64_Shdr *section)
+const char *ws_elf_get_section_name(const struct ws_elf *elf, const Elf64_Shdr *section)
 {
 	Elf64_Shdr names;
 
@@ -313,25 +319,24 @@ const char *ws_elf_section_name(const struct ws_elf *elf, const Elf64_Shdr *sect
 int ws_elf_find(const struct ws_elf *elf, const char *name, Elf64_Shdr *out)
 {
 	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, out); i++)
-		if (!strcmp(ws_elf_section_name(elf, out), name))
+		if (!strcmp(ws_elf_get_section_name(elf, out), name))
 			return (int)i;
 	return -1;
 }
 
 const uint8_t *ws_elf_bytes(const struct ws_elf *elf, const Elf64_Shdr *section)
 {
-	return section->sh_type != SHT_NOBITS && section->sh_size &&
-			       inside(elf, section->sh_offset, section->sh_size)
-		       ? elf->data + section->sh_offset
-		       : NULL;
+	if (section->sh_type == SHT_NOBITS || !section->sh_size ||
+	    !is_inside(elf, section->sh_offset, section->sh_size))
+		return NULL;
+	return elf->data + section->sh_offset;
 }
 
 /* ---- addresses ---- */
 
 /*
- * Mappings begin at whole pages, segments need not: where two segments share a page of the file
- * (lld lays files out so), that page is mapped twice, and the code in it belongs to the executable
- * one.
+ * Mappings begin at whole pages, segments need not: where two segments share a page of the file, as
+ * in files of lld, that page is mapped twice, and the code in it belongs to the executable one.
  */
 bool ws_elf_address(const struct ws_elf *elf, uint64_t offset, uint64_t *address)
 {
@@ -339,28 +344,28 @@ bool ws_elf_address(const struct ws_elf *elf, uint64_t offset, uint64_t *address
 	Elf64_Phdr segment;
 
 	for (int code = 1; code >= 0; code--)
-		for (uint32_t i = 0; ws_elf_segment(elf, i, &segment); i++) {
+		for (uint32_t i = 0; ws_elf_get_segment(elf, i, &segment); i++) {
 			if (segment.p_type != PT_LOAD || !!(segment.p_flags & PF_X) != code)
 				continue;
 			if (offset < (segment.p_offset & ~(page_size - 1)) ||
 			    (offset >= segment.p_offset &&
 			     offset - segment.p_offset >= segment.p_filesz))
 				continue;
-			*address = segment.p_vaddr +
-				   (offset - segment.p_offset); /* wraps back when it lies before */
+			/* It wraps around and back where `offset` is before the segment. */
+			*address = segment.p_vaddr + (offset - segment.p_offset);
 			return true;
 		}
 	return false;
 }
 
-const uint8_t *ws_elf_loaded(const struct ws_elf *elf, uint64_t address, uint64_t *left)
+const uint8_t *ws_elf_get_loaded(const struct ws_elf *elf, uint64_t address, uint64_t *left)
 {
 	Elf64_Phdr segment;
 
-	for (uint32_t i = 0; ws_elf_segment(elf, i, &segment); i++)
+	for (uint32_t i = 0; ws_elf_get_segment(elf, i, &segment); i++)
 		if (segment.p_type == PT_LOAD && address >= segment.p_vaddr &&
 		    address - segment.p_vaddr < segment.p_filesz &&
-		    inside(elf, segment.p_offset, segment.p_filesz)) {
+		    is_inside(elf, segment.p_offset, segment.p_filesz)) {
 			*left = segment.p_filesz - (address - segment.p_vaddr);
 			return elf->data + segment.p_offset + (address - segment.p_vaddr);
 		}
@@ -369,25 +374,27 @@ const uint8_t *ws_elf_loaded(const struct ws_elf *elf, uint64_t address, uint64_
 
 /* ---- build ids ---- */
 
-static bool build_id_in(const uint8_t *bytes, uint64_t n, char out[WS_BUILD_ID_TEXT])
+/* The build id in a section or segment of `size` bytes of notes. */
+static bool find_build_id(const uint8_t *bytes, uint64_t size, char out[WS_BUILD_ID_TEXT])
 {
-	while (n >= sizeof(Elf64_Nhdr)) {
-		Elf64_Nhdr h;
+	while (size >= sizeof(Elf64_Nhdr)) {
+		Elf64_Nhdr note;
 		uint64_t name, desc;
 
-		memcpy(&h, bytes, sizeof(h));
-		name = WS_ALIGN_UP((uint64_t)h.n_namesz, 4u);
-		desc = WS_ALIGN_UP((uint64_t)h.n_descsz, 4u);
-		if (name > n - sizeof(h) || desc > n - sizeof(h) - name)
+		memcpy(&note, bytes, sizeof(note));
+		name = WS_ALIGN_UP((uint64_t)note.n_namesz, 4u);
+		desc = WS_ALIGN_UP((uint64_t)note.n_descsz, 4u);
+		if (name > size - sizeof(note) || desc > size - sizeof(note) - name)
 			return false;
-		if (h.n_type == NT_GNU_BUILD_ID && h.n_namesz == 4 &&
-		    !memcmp(bytes + sizeof(h), "GNU", 4) && h.n_descsz && h.n_descsz <= 64) {
-			for (uint32_t i = 0; i < h.n_descsz; i++)
-				snprintf(out + 2 * i, 3, "%02x", bytes[sizeof(h) + name + i]);
+		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+		    !memcmp(bytes + sizeof(note), "GNU", 4) && note.n_descsz &&
+		    note.n_descsz <= 64) {
+			for (uint32_t i = 0; i < note.n_descsz; i++)
+				snprintf(out + 2 * i, 3, "%02x", bytes[sizeof(note) + name + i]);
 			return true;
 		}
-		bytes += sizeof(h) + name + desc;
-		n -= sizeof(h) + name + desc;
+		bytes += sizeof(note) + name + desc;
+		size -= sizeof(note) + name + desc;
 	}
 	return false;
 }
@@ -398,14 +405,14 @@ void ws_elf_build_id(const struct ws_elf *elf, char out[WS_BUILD_ID_TEXT])
 	Elf64_Shdr sh;
 
 	out[0] = 0;
-	/* Sections first: in a separate debug file the segments' contents are not there, but the
-	 * note's section is. */
+	/* Sections first: a separate debug file has the note's section, but not the contents of
+	 * its segments. */
 	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &sh); i++)
 		if (sh.sh_type == SHT_NOTE && ws_elf_bytes(elf, &sh) &&
-		    build_id_in(ws_elf_bytes(elf, &sh), sh.sh_size, out))
+		    find_build_id(ws_elf_bytes(elf, &sh), sh.sh_size, out))
 			return;
-	for (uint32_t i = 0; ws_elf_segment(elf, i, &ph); i++)
-		if (ph.p_type == PT_NOTE && inside(elf, ph.p_offset, ph.p_filesz) &&
-		    build_id_in(elf->data + ph.p_offset, ph.p_filesz, out))
+	for (uint32_t i = 0; ws_elf_get_segment(elf, i, &ph); i++)
+		if (ph.p_type == PT_NOTE && is_inside(elf, ph.p_offset, ph.p_filesz) &&
+		    find_build_id(elf->data + ph.p_offset, ph.p_filesz, out))
 			return;
 }

@@ -1,4 +1,4 @@
-/* jit.c - see jit.h. Files are read whole, up to a bound: they grow by some hundred bytes a
+/* jit.c - see jit.h. Files are read whole, up to a limit: they grow by some hundred bytes for each
  * function. */
 #include "symbols/jit.h"
 
@@ -16,34 +16,34 @@
 #define MOST_BYTES (UINT64_C(1) << 30) /* a jitdump carries the code itself */
 #define MOST_TEXT (UINT32_C(1) << 30)
 #define LONGEST_NAME 4096
-#define WIDEST                                                                            \
-	(UINT64_C(1) << 28) /* a function of more bytes than this is an error of the file \
-			     */
+/* A function of more bytes than this is an error in the file. */
+#define WIDEST (UINT64_C(1) << 28)
 
-static uint32_t add_text(struct ws_jit *jit, const char *text, size_t n)
+static uint32_t add_jit_text(struct ws_jit *jit, const char *text, size_t length)
 {
 	uint32_t at;
 
-	n = ws_min(n, LONGEST_NAME);
-	if (!n || jit->text_len + n + 2 > MOST_TEXT)
+	length = ws_min(length, LONGEST_NAME);
+	if (!length || jit->text_len + length + 2 > MOST_TEXT)
 		return 0;
-	ws_grow(jit->text, jit->text_cap, jit->text_len + n + 2);
+	ws_grow(jit->text, jit->text_cap, jit->text_len + length + 2);
 	if (!jit->text_len)
 		jit->text[jit->text_len++] = 0;
 	at = (uint32_t)jit->text_len;
-	memcpy(jit->text + at, text, n);
-	jit->text[at + n] = 0;
-	jit->text_len = at + n + 1;
+	memcpy(jit->text + at, text, length);
+	jit->text[at + length] = 0;
+	jit->text_len = at + length + 1;
 	return at;
 }
 
-static void add_code(struct ws_jit *jit, uint64_t begin, uint64_t size, const char *name, size_t n)
+static void add_jit_code(struct ws_jit *jit, uint64_t begin, uint64_t size, const char *name,
+			 size_t length)
 {
 	uint32_t at;
 
 	if (!size || size > WIDEST || begin > UINT64_MAX - size)
 		return;
-	at = add_text(jit, name, n);
+	at = add_jit_text(jit, name, length);
 	if (!at)
 		return;
 	ws_grow(jit->codes, jit->cap, jit->n + 1);
@@ -51,43 +51,53 @@ static void add_code(struct ws_jit *jit, uint64_t begin, uint64_t size, const ch
 	jit->widest = ws_max(size, jit->widest);
 }
 
-/* ---- perf maps: "begin size name" in hexadecimal, a line a function ---- */
+/* ---- perf maps: a line for each function, "begin size name" with numbers in hexadecimal ---- */
 
-static bool take_hex(const char **p, const char *end, uint64_t *values)
+/* The value of a hexadecimal digit; -1 when it is none. */
+static int parse_digit(char letter)
+{
+	if (letter >= '0' && letter <= '9')
+		return letter - '0';
+	if (letter >= 'a' && letter <= 'f')
+		return letter - 'a' + 10;
+	if (letter >= 'A' && letter <= 'F')
+		return letter - 'A' + 10;
+	return -1;
+}
+
+/* Read a number that a blank ends, and move *p behind it. */
+static bool read_hex(const char **p, const char *end, uint64_t *value)
 {
 	unsigned digits = 0;
 
-	*values = 0;
+	*value = 0;
 	if (end - *p > 2 && (*p)[0] == '0' && ((*p)[1] == 'x' || (*p)[1] == 'X'))
 		*p += 2;
 	for (; *p < end; (*p)++, digits++) {
-		char letter = **p;
-		int d = letter >= '0' && letter <= '9'	 ? letter - '0'
-			: letter >= 'a' && letter <= 'f' ? letter - 'a' + 10
-			: letter >= 'A' && letter <= 'F' ? letter - 'A' + 10
-							 : -1;
+		int digit = parse_digit(**p);
 
-		if (d < 0)
+		if (digit < 0)
 			break;
-		*values = *values << 4 | (uint64_t)d;
+		*value = *value << 4 | (uint64_t)digit;
 	}
 	return digits && digits <= 16 && *p < end && (**p == ' ' || **p == '\t');
 }
 
-static void read_map(struct ws_jit *jit, const char *at, const char *end)
+static void read_perf_map(struct ws_jit *jit, const char *at, const char *end)
 {
 	while (at < end) {
 		const char *stop = memchr(at, '\n', (size_t)(end - at)), *last;
 		uint64_t begin, size;
 
-		stop = stop ? stop : end;
+		if (!stop)
+			stop = end;
 		last = stop;
 		while (last > at && (last[-1] == '\r' || last[-1] == ' '))
 			last--;
-		if (take_hex(&at, last, &begin)) {
+		if (read_hex(&at, last, &begin)) {
 			at++;
-			if (take_hex(&at, last, &size) && last > at + 1)
-				add_code(jit, begin, size, at + 1, (size_t)(last - at - 1));
+			if (read_hex(&at, last, &size) && last > at + 1)
+				add_jit_code(jit, begin, size, at + 1, (size_t)(last - at - 1));
 		}
 		at = stop + 1;
 	}
@@ -97,39 +107,39 @@ static void read_map(struct ws_jit *jit, const char *at, const char *end)
 
 enum { JIT_LOAD = 0, JIT_MOVE = 1, JIT_DEBUG = 2, JIT_CLOSE = 3 };
 
-static void read_load(struct ws_jit *jit, struct ws_cursor cursor)
+static void read_load(struct ws_jit *jit, struct ws_cursor reader)
 {
 	uint64_t address, size;
 	const char *name;
 
-	ws_take(&cursor, 8); /* pid, tid */
-	ws_take(&cursor, 8); /* vma */
-	address = ws_take(&cursor, 8);
-	size = ws_take(&cursor, 8);
-	ws_take(&cursor, 8); /* index */
-	name = ws_take_text(&cursor);
-	if (!cursor.bad)
-		add_code(jit, address, size, name, strlen(name));
+	ws_take(&reader, 8); /* pid, tid */
+	ws_take(&reader, 8); /* vma */
+	address = ws_take(&reader, 8);
+	size = ws_take(&reader, 8);
+	ws_take(&reader, 8); /* index */
+	name = ws_take_text(&reader);
+	if (!reader.bad)
+		add_jit_code(jit, address, size, name, strlen(name));
 }
 
-static void read_move(struct ws_jit *jit, struct ws_cursor cursor)
+static void read_move(struct ws_jit *jit, struct ws_cursor reader)
 {
 	uint64_t from, to, size;
 
-	ws_take(&cursor, 8); /* pid, tid */
-	ws_take(&cursor, 8); /* vma */
-	from = ws_take(&cursor, 8);
-	to = ws_take(&cursor, 8);
-	size = ws_take(&cursor, 8);
-	if (cursor.bad)
+	ws_take(&reader, 8); /* pid, tid */
+	ws_take(&reader, 8); /* vma */
+	from = ws_take(&reader, 8);
+	to = ws_take(&reader, 8);
+	size = ws_take(&reader, 8);
+	if (reader.bad)
 		return;
 	for (size_t i = jit->n; i-- > 0;)
 		if (jit->codes[i].begin == from) {
 			struct ws_jit_code moved = jit->codes[i];
 
 			moved.begin = to;
-			moved.size = size && size <= WIDEST && to <= UINT64_MAX - size ? size
-										       : moved.size;
+			if (size && size <= WIDEST && to <= UINT64_MAX - size)
+				moved.size = size;
 			if (to > UINT64_MAX - moved.size)
 				return;
 			ws_grow(jit->codes, jit->cap, jit->n + 1);
@@ -139,53 +149,52 @@ static void read_move(struct ws_jit *jit, struct ws_cursor cursor)
 		}
 }
 
-static void read_lines(struct ws_jit *jit, struct ws_cursor cursor)
+static void read_lines(struct ws_jit *jit, struct ws_cursor reader)
 {
-	uint64_t n;
+	uint64_t count;
 	uint32_t file = 0;
 	const char *last = "";
 
-	ws_take(&cursor, 8); /* the function's address */
-	n = ws_take(&cursor, 8);
-	for (uint64_t i = 0; i < n && !cursor.bad; i++) {
-		uint64_t address = ws_take(&cursor, 8);
-		uint32_t line = (uint32_t)ws_take(&cursor, 4);
+	ws_take(&reader, 8); /* the function's address */
+	count = ws_take(&reader, 8);
+	for (uint64_t i = 0; i < count && !reader.bad; i++) {
+		uint64_t address = ws_take(&reader, 8);
+		uint32_t line = (uint32_t)ws_take(&reader, 4);
 		const char *name;
 
-		ws_take(&cursor, 4); /* discriminator */
-		name = ws_take_text(&cursor);
-		if (cursor.bad)
+		ws_take(&reader, 4); /* discriminator */
+		name = ws_take_text(&reader);
+		if (reader.bad)
 			break;
-		if (strcmp(name, "\xff") &&
-		    strcmp(name, last)) { /* 0xff: the same file as before */
-			file = add_text(jit, name, strlen(name));
+		/* 0xff: the same file as before. */
+		if (strcmp(name, "\xff") && strcmp(name, last)) {
+			file = add_jit_text(jit, name, strlen(name));
 			last = name;
 		}
-		ws_grow(jit->lines, jit->lines_cap, jit->lines_n + 1);
-		jit->lines[jit->lines_n++] = (struct ws_jit_line){address, file, line};
+		ws_grow(jit->lines, jit->lines_cap, jit->line_count + 1);
+		jit->lines[jit->line_count++] = (struct ws_jit_line){address, file, line};
 	}
 }
 
-static void read_dump(struct ws_jit *jit, const uint8_t *data, size_t n)
+static void read_jitdump(struct ws_jit *jit, const uint8_t *data, size_t n)
 {
-	struct ws_cursor cursor = {data, data + n, false};
+	struct ws_cursor reader = {data, data + n, false};
 	uint32_t header;
 
-	ws_take(&cursor, 4); /* magic */
-	if (ws_take(&cursor, 4) != 1)
+	ws_take(&reader, 4); /* magic */
+	if (ws_take(&reader, 4) != 1)
 		return;
-	header = (uint32_t)ws_take(&cursor, 4);
-	if (cursor.bad || header < 40 || header > n)
+	header = (uint32_t)ws_take(&reader, 4);
+	if (reader.bad || header < 40 || header > n)
 		return;
-	cursor.bytes = data + header;
-	while (cursor.end - cursor.bytes >= 16) {
-		const uint8_t *at = cursor.bytes;
-		uint32_t id = (uint32_t)ws_take(&cursor, 4), size = (uint32_t)ws_take(&cursor, 4);
+	reader.bytes = data + header;
+	while (reader.end - reader.bytes >= 16) {
+		const uint8_t *at = reader.bytes;
+		uint32_t id = (uint32_t)ws_take(&reader, 4), size = (uint32_t)ws_take(&reader, 4);
 		struct ws_cursor body;
 
-		if (size < 16 ||
-		    size > (uint64_t)(cursor.end -
-				      at)) /* the generator was killed while it wrote */
+		/* The generator may have been killed while it wrote. */
+		if (size < 16 || size > (uint64_t)(reader.end - at))
 			return;
 		body = (struct ws_cursor){at + 16, at + size, false};
 		if (id == JIT_LOAD)
@@ -196,7 +205,7 @@ static void read_dump(struct ws_jit *jit, const uint8_t *data, size_t n)
 			read_lines(jit, body);
 		else if (id == JIT_CLOSE)
 			return;
-		cursor.bytes = at + size;
+		reader.bytes = at + size;
 	}
 }
 
@@ -204,27 +213,28 @@ static void read_dump(struct ws_jit *jit, const uint8_t *data, size_t n)
 
 void ws_jit_read(struct ws_jit *jit, const void *data, size_t n)
 {
-	static const char magic[4] = {'D', 'T', 'i',
-				      'J'}; /* 0x4A695444, as a little-endian machine writes it */
+	/* 0x4A695444, as a little-endian machine writes it. */
+	static const char magic[4] = {'D', 'T', 'i', 'J'};
 
 	if (n >= 40 && !memcmp(data, magic, 4))
-		read_dump(jit, data, n);
+		read_jitdump(jit, data, n);
 	else
-		read_map(jit, data, (const char *)data + n);
+		read_perf_map(jit, data, (const char *)data + n);
 }
 
-static bool read_all(int fd, char *to, size_t *n)
+/* Read up to *n bytes; *n gets how many there were. */
+static bool read_whole(int fd, char *to, size_t *n)
 {
 	size_t got = 0;
 
 	while (got < *n) {
-		ssize_t r = read(fd, to + got, *n - got);
+		ssize_t part = read(fd, to + got, *n - got);
 
-		if (r < 0)
+		if (part < 0)
 			return false;
-		if (!r)
+		if (!part)
 			break;
-		got += (size_t)r;
+		got += (size_t)part;
 	}
 	*n = got;
 	return true;
@@ -236,7 +246,7 @@ int ws_jit_read_file(struct ws_jit *jit, const char *path, uint64_t since_s, uin
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), rc = 0;
 	struct stat st;
 	char *data;
-	size_t n;
+	size_t size;
 
 	if (fd < 0)
 		return ws_fail_errno(err, "cannot open %s", path);
@@ -246,10 +256,10 @@ int ws_jit_read_file(struct ws_jit *jit, const char *path, uint64_t since_s, uin
 		   (until_s && (uint64_t)st.st_mtim.tv_sec > until_s)) {
 		rc = ws_fail(err, "%s was not written during the recording", path);
 	} else {
-		n = (uint64_t)st.st_size < MOST_BYTES ? (size_t)st.st_size : (size_t)MOST_BYTES;
-		data = ws_malloc(n + 1);
-		if (read_all(fd, data, &n))
-			ws_jit_read(jit, data, n);
+		size = (size_t)(ws_min((uint64_t)st.st_size, MOST_BYTES));
+		data = ws_malloc(size + 1);
+		if (read_whole(fd, data, &size))
+			ws_jit_read(jit, data, size);
 		else
 			rc = ws_fail_errno(err, "cannot read %s", path);
 		free(data);
@@ -258,14 +268,14 @@ int ws_jit_read_file(struct ws_jit *jit, const char *path, uint64_t since_s, uin
 	return rc;
 }
 
-static int by_begin(const void *first, const void *second)
+static int compare_begins(const void *first, const void *second)
 {
 	const struct ws_jit_code *left = first, *right = second;
 
 	return ws_compare(left->begin, right->begin);
 }
 
-static int by_address(const void *first, const void *second)
+static int compare_addresses(const void *first, const void *second)
 {
 	const struct ws_jit_line *left = first, *right = second;
 
@@ -275,19 +285,20 @@ static int by_address(const void *first, const void *second)
 void ws_jit_sort(struct ws_jit *jit)
 {
 	if (jit->n)
-		qsort(jit->codes, jit->n, sizeof(*jit->codes), by_begin);
-	if (jit->lines_n)
-		qsort(jit->lines, jit->lines_n, sizeof(*jit->lines), by_address);
+		qsort(jit->codes, jit->n, sizeof(*jit->codes), compare_begins);
+	if (jit->line_count)
+		qsort(jit->lines, jit->line_count, sizeof(*jit->lines), compare_addresses);
 }
 
-static void find_line(const struct ws_jit *jit, uint64_t address, uint64_t begin, const char **file,
-		      uint32_t *line)
+/* The line of an address in the function that begins at `begin`. */
+static void find_jit_line(const struct ws_jit *jit, uint64_t address, uint64_t begin,
+			  const char **file, uint32_t *line)
 {
 	size_t low;
 
 	*file = "";
 	*line = 0;
-	low = ws_bisect(jit->lines_n, mid, jit->lines[mid].address <= address);
+	low = ws_bisect(jit->line_count, mid, jit->lines[mid].address <= address);
 	if (low && jit->lines[low - 1].address >= begin) {
 		*file = jit->text + jit->lines[low - 1].file;
 		*line = jit->lines[low - 1].line;
@@ -311,7 +322,7 @@ const char *ws_jit_find(const struct ws_jit *jit, uint64_t address, uint64_t *be
 		*begin = code->begin;
 	}
 	if (name)
-		find_line(jit, address, *begin, file, line);
+		find_jit_line(jit, address, *begin, file, line);
 	return name;
 }
 

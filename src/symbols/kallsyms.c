@@ -1,48 +1,52 @@
-/* kallsyms.c - see kallsyms.h. One pass: of all symbols, the one that begins closest below each
- * wanted address. */
+/* kallsyms.c - see kallsyms.h. One pass over all symbols finds the one that begins closest below
+ * each wanted address. */
 #include "symbols/kallsyms.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/choose.h"
 #include "base/mem.h"
 #include "base/sort.h"
 
-#define FARTHEST                                                                        \
-	(UINT64_C(1) << 20) /* beyond the last function of a module lies something else \
-			     */
+/* Something else lies farther than this behind the last function of a module, in bytes. */
+#define FARTHEST (UINT64_C(1) << 20)
 
-struct best {
+struct kernel_symbol {
 	uint64_t begin;
 	const char *name;
-	size_t len;
-	bool code; /* the closest symbol may be data: then there is no name */
+	size_t length;
+	bool is_code; /* the closest symbol may be data: then there is no name */
 };
 
-static const char *take_line(const char *at, const char *end, struct best *best)
+/* Read a line; returns where the next one begins. symbol->length is 0 when it has no symbol. */
+static const char *parse_symbol_line(const char *at, const char *end, struct kernel_symbol *symbol)
 {
 	const char *stop = memchr(at, '\n', (size_t)(end - at));
 	char type;
 
-	stop = stop ? stop : end;
-	best->begin = 0;
-	best->len = 0;
+	if (!stop)
+		stop = end;
+	symbol->begin = 0;
+	symbol->length = 0;
 	for (; at < stop && *at != ' '; at++) {
-		int d = *at >= '0' && *at <= '9'   ? *at - '0'
-			: *at >= 'a' && *at <= 'f' ? *at - 'a' + 10
-						   : -1;
+		int digit;
 
-		if (d < 0)
+		if (*at >= '0' && *at <= '9')
+			digit = *at - '0';
+		else if (*at >= 'a' && *at <= 'f')
+			digit = *at - 'a' + 10;
+		else
 			return stop + 1;
-		best->begin = best->begin << 4 | (uint64_t)d;
+		symbol->begin = symbol->begin << 4 | (uint64_t)digit;
 	}
 	if (stop - at < 4)
 		return stop + 1;
 	type = at[1];
-	best->code = type == 't' || type == 'T' || type == 'w' || type == 'W';
-	best->name = at + 3;
-	best->len = (size_t)(stop - best->name);
+	symbol->is_code = type == 't' || type == 'T' || type == 'w' || type == 'W';
+	symbol->name = at + 3;
+	symbol->length = (size_t)(stop - symbol->name);
 	return stop + 1;
 }
 
@@ -50,37 +54,37 @@ bool ws_kallsyms_find_text(const char *text, size_t size, const uint64_t *addres
 			   void (*found)(void *ctx, size_t i, const char *name, uint64_t begin),
 			   void *ctx)
 {
-	struct best *top = ws_calloc(n + 1, sizeof(*top)), line, at = {0};
+	struct kernel_symbol *top = ws_calloc(n + 1, sizeof(*top)), line, nearest = {0};
 	const char *end = text + size;
 	bool shown = false;
 
 	for (const char *from = text; from < end;) {
 		size_t i;
 
-		from = take_line(from, end, &line);
-		if (!line.len || !line.begin)
+		from = parse_symbol_line(from, end, &line);
+		if (!line.length || !line.begin)
 			continue;
 		shown = true;
 		i = ws_lower_bound(address, n, line.begin);
-		/* Of several names of one place the first stays, a function's before a label's of
-		 * data. */
-		if (i < n && (!top[i].len || line.begin > top[i].begin ||
-			      (line.begin == top[i].begin && line.code && !top[i].code)))
+		/* Of several names of one address the first is kept, but a function's replaces
+		 * that of data. */
+		if (i < n && (!top[i].length || line.begin > top[i].begin ||
+			      (line.begin == top[i].begin && line.is_code && !top[i].is_code)))
 			top[i] = line;
 	}
 	for (size_t i = 0; i < n; i++) {
 		char name[512], *tab;
 
-		if (top[i].len)
-			at = top[i];
-		if (!at.len || !at.code || address[i] - at.begin > FARTHEST)
+		if (top[i].length)
+			nearest = top[i];
+		if (!nearest.length || !nearest.is_code || address[i] - nearest.begin > FARTHEST)
 			continue;
 		snprintf(name, sizeof(name), "%.*s",
-			 (int)(at.len < sizeof(name) - 1 ? at.len : sizeof(name) - 1), at.name);
+			 (int)(ws_min(nearest.length, sizeof(name) - 1)), nearest.name);
 		tab = strchr(name, '\t'); /* before a module in brackets */
 		if (tab)
 			*tab = ' ';
-		found(ctx, i, name, at.begin);
+		found(ctx, i, name, nearest.begin);
 	}
 	free(top);
 	return shown;

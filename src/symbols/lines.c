@@ -28,126 +28,135 @@ enum {
 };
 enum { CONTENT_PATH = 1, CONTENT_FOLDER = 2 };
 
-static const char *text_at(const uint8_t *section, uint64_t n, uint64_t offset)
+/* The NUL-terminated text at `offset` of a section of `size` bytes; "" when it is not there. */
+static const char *get_text(const uint8_t *section, uint64_t size, uint64_t offset)
 {
-	return section && offset < n && memchr(section + offset, 0, n - offset)
-		       ? (const char *)section + offset
-		       : "";
+	if (!section || offset >= size || !memchr(section + offset, 0, size - offset))
+		return "";
+	return (const char *)section + offset;
 }
 
 /* ---- the header ---- */
 
+static const char *get_folder(const char *const *folders, size_t count, uint64_t number)
+{
+	return number < count ? folders[number] : "";
+}
+
 static void add_file(struct ws_lines *lines, const char *name, const char *folder)
 {
-	ws_grow(lines->files, lines->files_cap, lines->files_n + 1);
-	lines->files[lines->files_n++] = (struct ws_lines_file){name, folder};
+	ws_grow(lines->files, lines->files_cap, lines->file_count + 1);
+	lines->files[lines->file_count++] = (struct ws_lines_file){name, folder};
 }
 
-/* Versions 2 to 4: lists ended by an empty name. Files and folders count from 1; folder 0 is the
+/* Versions 2 to 4: lists that an empty name ends. Files and folders count from 1; folder 0 is the
  * unit's. */
-static bool old_files(struct ws_lines *lines, struct ws_cursor *cursor)
+static bool read_files_v2(struct ws_lines *lines, struct ws_cursor *reader)
 {
 	const char **folders = NULL, *text;
-	size_t n = 0, cap = 0;
+	size_t folder_count = 0, capacity = 0;
 
-	ws_grow(folders, cap, 1);
-	folders[n++] = "";
-	while (*(text = ws_take_text(cursor)) && !cursor->bad && n < MOST_FILES) {
-		ws_grow(folders, cap, n + 1);
-		folders[n++] = text;
+	ws_grow(folders, capacity, 1);
+	folders[folder_count++] = "";
+	while (*(text = ws_take_text(reader)) && !reader->bad && folder_count < MOST_FILES) {
+		ws_grow(folders, capacity, folder_count + 1);
+		folders[folder_count++] = text;
 	}
 	add_file(lines, "", "");
-	while (!cursor->bad && *(text = ws_take_text(cursor)) && lines->files_n < MOST_FILES) {
-		uint64_t folder = ws_take_uleb(cursor);
+	while (!reader->bad && *(text = ws_take_text(reader)) && lines->file_count < MOST_FILES) {
+		uint64_t folder = ws_take_uleb(reader);
 
-		ws_take_uleb(cursor); /* time */
-		ws_take_uleb(cursor); /* size */
-		add_file(lines, text, folder < n ? folders[folder] : "");
+		ws_take_uleb(reader); /* time */
+		ws_take_uleb(reader); /* size */
+		add_file(lines, text, get_folder(folders, folder_count, folder));
 	}
 	free(folders);
-	return !cursor->bad;
+	return !reader->bad;
 }
 
-/* One field of an entry of version 5: as text or as number. */
-static bool field(struct ws_cursor *cursor, const struct ws_lines_sections *sections, uint64_t form,
-		  bool wide, const char **text, uint64_t *number)
+/* Read a field of an entry of version 5, a text or a number. */
+static bool read_field(struct ws_cursor *reader, const struct ws_lines_sections *sections,
+		       uint64_t form, bool wide, const char **text, uint64_t *number)
 {
+	unsigned offset_size = wide ? 8 : 4;
+
 	switch (form) {
 	case FORM_STRING:
-		*text = ws_take_text(cursor);
+		*text = ws_take_text(reader);
 		break;
 	case FORM_LINE_STRP:
-		*text = text_at(sections->line_str, sections->line_str_n,
-				ws_take(cursor, wide ? 8 : 4));
+		*text = get_text(sections->line_str, sections->line_str_size,
+				 ws_take(reader, offset_size));
 		break;
 	case FORM_STRP:
-		*text = text_at(sections->str, sections->str_n, ws_take(cursor, wide ? 8 : 4));
+		*text = get_text(sections->str, sections->str_size, ws_take(reader, offset_size));
 		break;
 	case FORM_DATA1:
-		*number = ws_take(cursor, 1);
+		*number = ws_take(reader, 1);
 		break;
 	case FORM_DATA2:
-		*number = ws_take(cursor, 2);
+		*number = ws_take(reader, 2);
 		break;
 	case FORM_DATA4:
-		*number = ws_take(cursor, 4);
+		*number = ws_take(reader, 4);
 		break;
 	case FORM_DATA8:
-		*number = ws_take(cursor, 8);
+		*number = ws_take(reader, 8);
 		break;
 	case FORM_UDATA:
-		*number = ws_take_uleb(cursor);
+		*number = ws_take_uleb(reader);
 		break;
 	case FORM_DATA16:
-		ws_take_bytes(cursor, 16);
+		ws_take_bytes(reader, 16);
 		break;
 	case FORM_BLOCK:
-		ws_take_bytes(cursor, ws_take_uleb(cursor));
+		ws_take_bytes(reader, ws_take_uleb(reader));
 		break;
 	case FORM_BLOCK1:
-		ws_take_bytes(cursor, ws_take(cursor, 1));
+		ws_take_bytes(reader, ws_take(reader, 1));
 		break;
 	case FORM_BLOCK2:
-		ws_take_bytes(cursor, ws_take(cursor, 2));
+		ws_take_bytes(reader, ws_take(reader, 2));
 		break;
 	case FORM_BLOCK4:
-		ws_take_bytes(cursor, ws_take(cursor, 4));
+		ws_take_bytes(reader, ws_take(reader, 4));
 		break;
 	default:
 		return false;
 	}
-	return !cursor->bad;
+	return !reader->bad;
 }
 
-struct formats {
+struct entry_formats {
 	uint64_t content[32], form[32];
-	uint8_t n;
+	uint8_t count;
 };
 
-static bool take_formats(struct ws_cursor *cursor, struct formats *formats)
+static bool read_formats(struct ws_cursor *reader, struct entry_formats *formats)
 {
-	formats->n = (uint8_t)ws_take(cursor, 1);
-	for (unsigned i = 0; i < formats->n; i++) {
-		uint64_t content = ws_take_uleb(cursor), form = ws_take_uleb(cursor);
+	formats->count = (uint8_t)ws_take(reader, 1);
+	for (unsigned i = 0; i < formats->count; i++) {
+		uint64_t content = ws_take_uleb(reader), form = ws_take_uleb(reader);
 
 		if (i >= WS_COUNT(formats->content))
 			return false;
 		formats->content[i] = content;
 		formats->form[i] = form;
 	}
-	return !cursor->bad;
+	return !reader->bad;
 }
 
-static bool entry(struct ws_cursor *cursor, const struct ws_lines_sections *sections,
-		  const struct formats *formats, bool wide, const char **path, uint64_t *folder)
+static bool read_entry(struct ws_cursor *reader, const struct ws_lines_sections *sections,
+		       const struct entry_formats *formats, bool wide, const char **path,
+		       uint64_t *folder)
 {
 	*path = "";
 	*folder = 0;
-	for (unsigned i = 0; i < formats->n; i++) {
+	for (unsigned i = 0; i < formats->count; i++) {
 		const char *text = "";
 		uint64_t number = 0;
 
-		if (!field(cursor, sections, formats->form[i], wide, &text, &number))
+		if (!read_field(reader, sections, formats->form[i], wide, &text, &number))
 			return false;
 		if (formats->content[i] == CONTENT_PATH)
 			*path = text;
@@ -157,64 +166,68 @@ static bool entry(struct ws_cursor *cursor, const struct ws_lines_sections *sect
 	return true;
 }
 
-/* Version 5: entries described by formats. Folder 0 is the unit's, file 0 its main file. */
-static bool new_files(struct ws_lines *lines, const struct ws_lines_sections *sections,
-		      struct ws_cursor *cursor, bool wide)
+/* Version 5: entries whose fields are described. Folder 0 is the unit's, file 0 its main file. */
+static bool read_files_v5(struct ws_lines *lines, const struct ws_lines_sections *sections,
+			  struct ws_cursor *reader, bool wide)
 {
 	const char **folders = NULL, *path;
-	size_t n = 0, cap = 0;
-	uint64_t count, folder;
-	struct formats formats;
-	bool ok = take_formats(cursor, &formats);
+	size_t folder_count = 0, capacity = 0;
+	uint64_t count = 0, folder;
+	struct entry_formats formats;
+	bool ok = read_formats(reader, &formats);
 
-	count = ok ? ws_take_uleb(cursor) : 0;
-	for (; ok && n < count && n < MOST_FILES; n++) {
-		ok = entry(cursor, sections, &formats, wide, &path, &folder) && formats.n;
-		ws_grow(folders, cap, n + 1);
-		folders[n] = path;
+	if (ok)
+		count = ws_take_uleb(reader);
+	for (; ok && folder_count < count && folder_count < MOST_FILES; folder_count++) {
+		ok = read_entry(reader, sections, &formats, wide, &path, &folder) && formats.count;
+		ws_grow(folders, capacity, folder_count + 1);
+		folders[folder_count] = path;
 	}
-	ok = ok && take_formats(cursor, &formats);
-	count = ok ? ws_take_uleb(cursor) : 0;
+	ok = ok && read_formats(reader, &formats);
+	if (ok)
+		count = ws_take_uleb(reader);
 	for (uint64_t i = 0; ok && i < count && i < MOST_FILES; i++) {
-		ok = entry(cursor, sections, &formats, wide, &path, &folder) && formats.n;
+		ok = read_entry(reader, sections, &formats, wide, &path, &folder) && formats.count;
 		if (ok)
-			add_file(lines, path, folder < n ? folders[folder] : "");
+			add_file(lines, path, get_folder(folders, folder_count, folder));
 	}
 	free(folders);
-	return ok && !cursor->bad;
+	return ok && !reader->bad;
 }
 
 bool ws_lines_open(struct ws_lines *lines, const struct ws_lines_sections *sections,
 		   uint64_t offset)
 {
-	struct ws_cursor cursor, files;
-	uint64_t n, header;
+	struct ws_cursor reader, files;
+	uint64_t length, header;
 	bool wide;
 
 	memset(lines, 0, sizeof(*lines));
-	if (!sections->line || offset >= sections->line_n)
+	if (!sections->line || offset >= sections->line_size)
 		return false;
-	cursor = (struct ws_cursor){sections->line + offset, sections->line + sections->line_n,
+	reader = (struct ws_cursor){sections->line + offset, sections->line + sections->line_size,
 				    false};
-	n = ws_take(&cursor, 4);
-	wide = n == 0xffffffff;
+	length = ws_take(&reader, 4);
+	wide = length == 0xffffffff;
 	if (wide)
-		n = ws_take(&cursor, 8);
-	if (cursor.bad || n > (uint64_t)(cursor.end - cursor.bytes))
+		length = ws_take(&reader, 8);
+	if (reader.bad || length > (uint64_t)(reader.end - reader.bytes))
 		return false;
-	cursor.end = cursor.bytes + n;
-	lines->end = cursor.end;
-	lines->version = (uint16_t)ws_take(&cursor, 2);
+	reader.end = reader.bytes + length;
+	lines->end = reader.end;
+	lines->version = (uint16_t)ws_take(&reader, 2);
 	if (lines->version < 2 || lines->version > 5)
 		return false;
-	lines->address_size = lines->version >= 5 ? (uint8_t)ws_take(&cursor, 1) : 0;
-	if (lines->version >= 5 && ws_take(&cursor, 1)) /* segment selectors */
+	if (lines->version >= 5) {
+		lines->address_size = (uint8_t)ws_take(&reader, 1);
+		if (ws_take(&reader, 1)) /* segment selectors */
+			return false;
+	}
+	header = ws_take(&reader, wide ? 8 : 4);
+	if (reader.bad || header > (uint64_t)(reader.end - reader.bytes))
 		return false;
-	header = ws_take(&cursor, wide ? 8 : 4);
-	if (cursor.bad || header > (uint64_t)(cursor.end - cursor.bytes))
-		return false;
-	lines->program = cursor.bytes + header;
-	files = (struct ws_cursor){cursor.bytes, lines->program, false};
+	lines->program = reader.bytes + header;
+	files = (struct ws_cursor){reader.bytes, lines->program, false};
 	lines->min_length = (uint8_t)ws_take(&files, 1);
 	if (lines->version >= 4 &&
 	    ws_take(&files, 1) > 1) /* several operations in an instruction */
@@ -227,8 +240,9 @@ bool ws_lines_open(struct ws_lines *lines, const struct ws_lines_sections *secti
 		lines->operands[i] = (uint8_t)ws_take(&files, 1);
 	if (files.bad || !lines->line_range || !lines->opcode_base)
 		return false;
-	return lines->version >= 5 ? new_files(lines, sections, &files, wide)
-				   : old_files(lines, &files);
+	if (lines->version >= 5)
+		return read_files_v5(lines, sections, &files, wide);
+	return read_files_v2(lines, &files);
 }
 
 void ws_lines_free(struct ws_lines *lines)
@@ -239,124 +253,135 @@ void ws_lines_free(struct ws_lines *lines)
 
 const struct ws_lines_file *ws_lines_file(const struct ws_lines *lines, uint64_t i)
 {
-	return i < lines->files_n && (i || lines->version >= 5) ? &lines->files[i] : NULL;
+	if (i >= lines->file_count || (!i && lines->version < 5))
+		return NULL;
+	return &lines->files[i];
 }
 
 /* ---- the program ---- */
 
-struct run {
+struct line_machine {
 	const struct ws_lines *lines;
 	const uint64_t *address;
 	const size_t *index;
-	size_t n;
+	size_t count;
 	struct ws_line *out;
-	uint64_t at, file, line;		   /* registers */
-	uint64_t before, before_file, before_line; /* the row that has not ended yet */
-	bool open;
+	uint64_t pc, file, line;			 /* registers */
+	uint64_t previous, previous_file, previous_line; /* the row before, */
+	bool has_previous;				 /* if there is one */
 };
 
-static size_t first_at(const struct run *run, uint64_t address)
+static size_t find_first(const struct line_machine *machine, uint64_t address)
 {
-	return ws_bisect(run->n, mid, run->address[run->index[mid]] < address);
+	return ws_bisect(machine->count, mid, machine->address[machine->index[mid]] < address);
 }
 
-/* A row ends the one before: that covers the addresses up to here. */
-static void row(struct run *run, bool end)
+/* Give the row before to the addresses that it covers, which are those before this one. */
+static void cover_addresses(struct line_machine *machine)
 {
-	if (run->open && run->at > run->before)
-		for (size_t i = first_at(run, run->before);
-		     i < run->n && run->address[run->index[i]] < run->at; i++)
-			if (!run->out[i].found || run->before >= run->out[i].start)
-				run->out[i] = (struct ws_line){
-					true,
-					(uint32_t)(run->before_line <= UINT32_MAX ? run->before_line
-										  : 0),
-					run->before_file, run->before};
-	run->open = !end;
-	run->before = run->at;
-	run->before_file = run->file;
-	run->before_line = run->line;
+	struct ws_line line = {
+		.found = true, .file = machine->previous_file, .start = machine->previous};
+
+	if (machine->previous_line <= UINT32_MAX)
+		line.line = (uint32_t)machine->previous_line;
+	for (size_t i = find_first(machine, machine->previous);
+	     i < machine->count && machine->address[machine->index[i]] < machine->pc; i++)
+		if (!machine->out[i].found || machine->previous >= machine->out[i].start)
+			machine->out[i] = line;
 }
 
-static void extended(struct run *run, struct ws_cursor *cursor)
+/* A row ends the one before. */
+static void append_row(struct line_machine *machine, bool end)
 {
-	uint64_t n = ws_take_uleb(cursor);
-	const uint8_t *bytes = ws_take_bytes(cursor, n);
-	struct ws_cursor cursor_e = {bytes, bytes ? bytes + n : bytes, !bytes};
+	if (machine->has_previous && machine->pc > machine->previous)
+		cover_addresses(machine);
+	machine->has_previous = !end;
+	machine->previous = machine->pc;
+	machine->previous_file = machine->file;
+	machine->previous_line = machine->line;
+}
 
-	if (!bytes || !n)
+static void run_extended(struct line_machine *machine, struct ws_cursor *reader)
+{
+	struct ws_cursor operands = ws_read_block(reader);
+	size_t size;
+
+	if (operands.bytes == operands.end)
 		return;
-	switch (ws_take(&cursor_e, 1)) {
+	size = (size_t)(operands.end - operands.bytes) - 1; /* of the operand */
+	switch (ws_take(&operands, 1)) {
 	case 1: /* end_sequence */
-		row(run, true);
-		run->at = 0;
-		run->file = run->line = 1;
+		append_row(machine, true);
+		machine->pc = 0;
+		machine->file = machine->line = 1;
 		break;
 	case 2: /* set_address */
-		run->at = n - 1 <= 8 ? ws_take(&cursor_e, (unsigned)(n - 1)) : 0;
+		machine->pc = 0;
+		if (size <= 8)
+			machine->pc = ws_take(&operands, (unsigned)size);
 		break;
 	default:
 		break;
 	}
 }
 
-static void standard(struct run *run, struct ws_cursor *cursor, uint8_t op)
+static void run_standard(struct line_machine *machine, struct ws_cursor *reader, uint8_t op)
 {
-	const struct ws_lines *lines = run->lines;
+	const struct ws_lines *lines = machine->lines;
 
 	switch (op) {
 	case 1: /* copy */
-		row(run, false);
+		append_row(machine, false);
 		break;
 	case 2: /* advance_pc */
-		run->at += ws_take_uleb(cursor) * lines->min_length;
+		machine->pc += ws_take_uleb(reader) * lines->min_length;
 		break;
 	case 3: /* advance_line */
-		run->line += (uint64_t)ws_take_sleb(cursor);
+		machine->line += (uint64_t)ws_take_sleb(reader);
 		break;
 	case 4: /* set_file */
-		run->file = ws_take_uleb(cursor);
+		machine->file = ws_take_uleb(reader);
 		break;
 	case 8: /* const_add_pc */
-		run->at += (uint64_t)((255 - lines->opcode_base) / lines->line_range) *
-			   lines->min_length;
+		machine->pc += (uint64_t)((255 - lines->opcode_base) / lines->line_range) *
+			       lines->min_length;
 		break;
 	case 9: /* fixed_advance_pc */
-		run->at += ws_take(cursor, 2);
+		machine->pc += ws_take(reader, 2);
 		break;
-	default: /* column, statement, block, prologue, epilogue, isa, and what is not known */
+	default: /* column, statement, block, prologue, epilogue, isa, and unknown ones */
 		for (unsigned i = 0; i < lines->operands[op]; i++)
-			ws_take_uleb(cursor);
+			ws_take_uleb(reader);
 	}
 }
 
 void ws_lines_find(const struct ws_lines *lines, const uint64_t *address, const size_t *index,
 		   size_t n, struct ws_line *out)
 {
-	struct run run = {.lines = lines,
-			  .address = address,
-			  .index = index,
-			  .n = n,
-			  .out = out,
-			  .file = 1,
-			  .line = 1};
-	struct ws_cursor cursor = {lines->program, lines->end, false};
+	struct line_machine machine = {.lines = lines,
+				       .address = address,
+				       .index = index,
+				       .count = n,
+				       .out = out,
+				       .file = 1,
+				       .line = 1};
+	struct ws_cursor reader = {lines->program, lines->end, false};
 
 	memset(out, 0, n * sizeof(*out));
-	while (cursor.bytes < cursor.end && !cursor.bad) {
-		uint8_t op = (uint8_t)ws_take(&cursor, 1);
+	while (reader.bytes < reader.end && !reader.bad) {
+		uint8_t op = (uint8_t)ws_take(&reader, 1);
 
 		if (op >= lines->opcode_base) {
-			unsigned v = op - lines->opcode_base;
+			unsigned steps = op - lines->opcode_base;
 
-			run.at += (uint64_t)(v / lines->line_range) * lines->min_length;
-			run.line += (uint64_t)(int64_t)(lines->line_base +
-							(int)(v % lines->line_range));
-			row(&run, false);
+			machine.pc += (uint64_t)(steps / lines->line_range) * lines->min_length;
+			machine.line += (uint64_t)(int64_t)(lines->line_base +
+							    (int)(steps % lines->line_range));
+			append_row(&machine, false);
 		} else if (op) {
-			standard(&run, &cursor, op);
+			run_standard(&machine, &reader, op);
 		} else {
-			extended(&run, &cursor);
+			run_extended(&machine, &reader);
 		}
 	}
 }

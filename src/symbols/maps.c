@@ -1,9 +1,9 @@
 /*
  * maps.c - see maps.h.
  *
- * Two arrays a process: what is there, sorted by address, and what was. Nearly every lookup ends in
- * the first with a binary search; the second is searched only when the mapping there now began
- * after the time in question.
+ * Each process has two arrays: current mappings, sorted by address, and past ones. Nearly every
+ * lookup is a binary search in the first; the second is searched only when the mapping that is
+ * there now began after the wanted time.
  */
 #include "symbols/maps.h"
 
@@ -11,24 +11,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/choose.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/sort.h"
 
-#define MOST_PAST 4096 /* ended mappings of a process that are remembered */
-#define MOST_GONE 256  /* ended processes that are */
-#define SCAN_NS \
-	10000000u /* /proc/PID/maps is not read more often than this for what is not found */
-#define LATE_NS 50000000u /* a mapping may be told this much later than it was used */
+#define MOST_PAST 4096 /* past mappings of a process that are kept */
+#define MOST_GONE 256  /* ended processes that are kept */
+/* /proc/PID/maps is not read more often than this for addresses that are not found. */
+#define SCAN_NS 10000000u
+#define LATE_NS 50000000u /* a mapping's record may come this much later than its use */
 
 struct ws_maps_process {
 	struct ws_maps *maps;
 	int pid;
 	bool gone;
 	struct ws_mapping *now, *past;
-	size_t now_n, now_cap, past_n, past_cap, past_at;
-	uint64_t version, scanned,
-		changed; /* changed: the latest time at which something began or ended */
+	size_t now_count, now_capacity, past_count, past_capacity, oldest_past;
+	uint64_t version, scanned;
+	uint64_t changed; /* the latest time at which a mapping began or ended */
 	void (*ended)(void *ctx, const struct ws_mapping *mapping);
 	void *ctx;
 };
@@ -37,7 +38,7 @@ struct ws_maps {
 	struct ws_modules *modules;
 	struct ws_map by_pid; /* -> struct ws_maps_process * */
 	struct ws_maps_process *gone[MOST_GONE];
-	size_t gone_n;
+	size_t gone_count;
 	uint64_t version;
 };
 
@@ -49,24 +50,25 @@ struct ws_maps *ws_maps_new(struct ws_modules *modules)
 	return maps;
 }
 
-static void tell(struct ws_maps_process *process, struct ws_mapping *what)
+/* Report a mapping that has ended, if a lookup used it. */
+static void report_end(struct ws_maps_process *process, struct ws_mapping *what)
 {
 	if (what->used && process->ended)
 		process->ended(process->ctx, what);
 	what->used = false;
 }
 
-static void tell_all(struct ws_maps_process *process)
+static void report_all_ends(struct ws_maps_process *process)
 {
-	for (size_t i = 0; i < process->now_n; i++)
-		tell(process, &process->now[i]);
-	for (size_t i = 0; i < process->past_n; i++)
-		tell(process, &process->past[i]);
+	for (size_t i = 0; i < process->now_count; i++)
+		report_end(process, &process->now[i]);
+	for (size_t i = 0; i < process->past_count; i++)
+		report_end(process, &process->past[i]);
 }
 
 static void free_process(struct ws_maps_process *process)
 {
-	tell_all(process);
+	report_all_ends(process);
 	free(process->now);
 	free(process->past);
 	free(process);
@@ -89,7 +91,7 @@ struct ws_maps_process *ws_maps_of(struct ws_maps *maps, int pid)
 	return (struct ws_maps_process *)(uintptr_t)ws_map_get(&maps->by_pid, (uint64_t)pid, NULL);
 }
 
-static void forget(struct ws_maps *maps, struct ws_maps_process *process)
+static void forget_process(struct ws_maps *maps, struct ws_maps_process *process)
 {
 	uint64_t value;
 
@@ -100,14 +102,15 @@ static void forget(struct ws_maps *maps, struct ws_maps_process *process)
 	free_process(process);
 }
 
-static struct ws_maps_process *process(struct ws_maps *maps, int pid)
+/* The map of a process that exists, made if it is new. */
+static struct ws_maps_process *get_process(struct ws_maps *maps, int pid)
 {
 	struct ws_maps_process *maps_process = ws_maps_of(maps, pid);
 
 	if (maps_process && !maps_process->gone)
 		return maps_process;
 	if (maps_process) /* the pid is in use again */
-		forget(maps, maps_process);
+		forget_process(maps, maps_process);
 	maps_process = ws_calloc(1, sizeof(*maps_process));
 	maps_process->maps = maps;
 	maps_process->pid = pid;
@@ -118,61 +121,61 @@ static struct ws_maps_process *process(struct ws_maps *maps, int pid)
 
 /* ---- changes ---- */
 
-static void remember(struct ws_maps_process *process, const struct ws_mapping *what)
+/* Keep a mapping that has ended; the oldest one gives way when there are too many. */
+static void keep_past(struct ws_maps_process *process, const struct ws_mapping *what)
 {
 	struct ws_mapping *slot;
 
-	if (process->past_n < MOST_PAST) {
-		ws_grow(process->past, process->past_cap, process->past_n + 1);
-		slot = &process->past[process->past_n++];
+	if (process->past_count < MOST_PAST) {
+		ws_grow(process->past, process->past_capacity, process->past_count + 1);
+		slot = &process->past[process->past_count++];
 	} else {
-		slot = &process->past[process->past_at++ % MOST_PAST];
-		tell(process, slot);
+		slot = &process->past[process->oldest_past++ % MOST_PAST];
+		report_end(process, slot);
 	}
 	*slot = *what;
 }
 
 /* The first mapping that ends above `address`. */
-static size_t above(const struct ws_maps_process *process, uint64_t address)
+static size_t find_above(const struct ws_maps_process *process, uint64_t address)
 {
-	return ws_bisect(process->now_n, mid,
+	return ws_bisect(process->now_count, mid,
 			 process->now[mid].base + (process->now[mid].size - 1) < address);
 }
 
-static void insert(struct ws_maps_process *process, size_t at, const struct ws_mapping *what)
+static void insert_mapping(struct ws_maps_process *process, size_t at,
+			   const struct ws_mapping *what)
 {
-	ws_grow(process->now, process->now_cap, process->now_n + 1);
+	ws_grow(process->now, process->now_capacity, process->now_count + 1);
 	memmove(&process->now[at + 1], &process->now[at],
-		(process->now_n - at) * sizeof(*process->now));
+		(process->now_count - at) * sizeof(*process->now));
 	process->now[at] = *what;
-	process->now_n++;
+	process->now_count++;
 }
 
-static void drop(struct ws_maps_process *process, size_t at)
+static void remove_mapping(struct ws_maps_process *process, size_t at)
 {
 	memmove(&process->now[at], &process->now[at + 1],
-		(process->now_n - at - 1) * sizeof(*process->now));
-	process->now_n--;
+		(process->now_count - at - 1) * sizeof(*process->now));
+	process->now_count--;
 }
 
-static void touch(struct ws_maps_process *process, uint64_t time)
+static void mark_changed(struct ws_maps_process *process, uint64_t time)
 {
 	process->version = ++process->maps->version;
-	if (time > process->changed)
-		process->changed = time;
+	process->changed = ws_max(process->changed, time);
 }
 
 /*
- * End what lies in [base, last], the last byte included; what sticks out on either side goes on.
- * False when something there was seen after `time`, which then stays: the news are older than what
- * is known.
+ * End mappings in [base, last], the last byte included; their parts outside of it go on. False when
+ * a mapping there was seen after `time`: it stays, since the record is older than what is known.
  */
-static bool clear(struct ws_maps_process *process, uint64_t time, uint64_t base, uint64_t last)
+static bool end_range(struct ws_maps_process *process, uint64_t time, uint64_t base, uint64_t last)
 {
-	size_t i = above(process, base);
+	size_t i = find_above(process, base);
 	bool all = true;
 
-	while (i < process->now_n && process->now[i].base <= last) {
+	while (i < process->now_count && process->now[i].base <= last) {
 		struct ws_mapping old = process->now[i], rest = old;
 		uint64_t old_last = old.base + (old.size - 1);
 
@@ -181,14 +184,14 @@ static bool clear(struct ws_maps_process *process, uint64_t time, uint64_t base,
 			i++;
 			continue;
 		}
-		touch(process, time);
+		mark_changed(process, time);
 		old.end = time;
-		remember(process, &old);
-		drop(process, i);
+		keep_past(process, &old);
+		remove_mapping(process, i);
 		rest.used = false;
 		if (old.base < base) {
 			rest.size = base - old.base;
-			insert(process, i++, &rest);
+			insert_mapping(process, i++, &rest);
 		}
 		if (old_last > last) {
 			rest = old;
@@ -197,20 +200,20 @@ static bool clear(struct ws_maps_process *process, uint64_t time, uint64_t base,
 			rest.base = last + 1;
 			rest.size = old_last - last;
 			rest.offset = old.offset + (rest.base - old.base);
-			insert(process, i++, &rest);
+			insert_mapping(process, i++, &rest);
 		}
 	}
 	return all;
 }
 
-static bool sane(uint64_t base, uint64_t size)
+static bool is_valid_range(uint64_t base, uint64_t size)
 {
 	return size && base + (size - 1) >= base;
 }
 
-/* `what` has been there since `start`, as was learnt at `time`. */
-static void add(struct ws_maps_process *process, uint64_t start, uint64_t time, uint64_t seen,
-		const struct ws_mapped *what)
+/* Add a mapping that has existed since `start`, as was learnt at `time`. */
+static void add_mapping(struct ws_maps_process *process, uint64_t start, uint64_t time,
+			uint64_t seen, const struct ws_mapped *what)
 {
 	struct ws_mapping new = {.start = start,
 				 .seen = seen,
@@ -219,44 +222,42 @@ static void add(struct ws_maps_process *process, uint64_t start, uint64_t time, 
 				 .size = what->size,
 				 .offset = what->offset};
 
-	if (!sane(what->base, what->size))
+	if (!is_valid_range(what->base, what->size))
 		return;
-	new.module = ws_modules_mapped(process->maps->modules, process->pid, what);
+	new.module = ws_modules_find_mapped(process->maps->modules, process->pid, what);
 	if (new.module->kind == WS_MODULE_JIT)
 		new.shift = 0;
+	else if (new.module->kind == WS_MODULE_VDSO)
+		new.shift = what->base - ws_module_get_address(new.module, 0);
 	else
-		new.shift =
-			what->base -
-			ws_module_address(new.module,
-					  new.module->kind == WS_MODULE_VDSO ? 0 : what->offset);
-	if (!clear(process, time, what->base, what->base + (what->size - 1)))
+		new.shift = what->base - ws_module_get_address(new.module, what->offset);
+	if (!end_range(process, time, what->base, what->base + (what->size - 1)))
 		return;
-	insert(process, above(process, what->base), &new);
-	touch(process, start);
+	insert_mapping(process, find_above(process, what->base), &new);
+	mark_changed(process, start);
 }
 
 void ws_maps_add(struct ws_maps *maps, int pid, uint64_t time, const struct ws_mapped *what)
 {
-	add(process(maps, pid), time, time, 0, what);
+	add_mapping(get_process(maps, pid), time, time, 0, what);
 }
 
 void ws_maps_remove(struct ws_maps *maps, int pid, uint64_t time, uint64_t base, uint64_t size)
 {
 	struct ws_maps_process *process = ws_maps_of(maps, pid);
 
-	if (!process || !sane(base, size))
+	if (!process || !is_valid_range(base, size))
 		return;
-	clear(process, time, base, base + (size - 1));
+	end_range(process, time, base, base + (size - 1));
 }
 
 void ws_maps_exec(struct ws_maps *maps, int pid, uint64_t time)
 {
-	struct ws_maps_process *maps_process = process(maps, pid);
+	struct ws_maps_process *maps_process = get_process(maps, pid);
 
-	if (!clear(maps_process, time, 0,
-		   UINT64_MAX)) /* the new image was looked at before this was told */
+	if (!end_range(maps_process, time, 0, UINT64_MAX)) /* the new image was scanned before */
 		return;
-	tell_all(maps_process);
+	report_all_ends(maps_process);
 	maps_process->ended = NULL;
 	maps_process->ctx = NULL;
 	maps_process->scanned = 0;
@@ -270,15 +271,15 @@ void ws_maps_fork(struct ws_maps *maps, int parent, int child, uint64_t time)
 		return;
 	maps_process = ws_maps_of(maps, child);
 	if (maps_process)
-		forget(maps, maps_process);
-	maps_process = process(maps, child);
+		forget_process(maps, maps_process);
+	maps_process = get_process(maps, child);
 	from = ws_maps_of(maps, parent);
-	for (size_t i = 0; i < from->now_n; i++) {
+	for (size_t i = 0; i < from->now_count; i++) {
 		struct ws_mapping copy = from->now[i];
 
 		copy.used = false;
 		copy.start = time;
-		insert(maps_process, maps_process->now_n, &copy);
+		insert_mapping(maps_process, maps_process->now_count, &copy);
 	}
 	maps_process->scanned = from->scanned;
 }
@@ -286,88 +287,104 @@ void ws_maps_fork(struct ws_maps *maps, int parent, int child, uint64_t time)
 void ws_maps_exit(struct ws_maps *maps, int pid, uint64_t time)
 {
 	struct ws_maps_process *process = ws_maps_of(maps, pid),
-			       **slot = &maps->gone[maps->gone_n % MOST_GONE];
+			       **slot = &maps->gone[maps->gone_count % MOST_GONE];
 
 	if (!process || process->gone)
 		return;
-	for (size_t i = 0; i < process->now_n; i++)
+	for (size_t i = 0; i < process->now_count; i++)
 		process->now[i].end = time;
 	process->gone = true;
 	if (*slot)
-		forget(maps, *slot);
+		forget_process(maps, *slot);
 	*slot = process;
-	maps->gone_n++;
+	maps->gone_count++;
 }
 
 /* ---- /proc/PID/maps ---- */
 
-struct line {
+struct maps_line {
 	struct ws_mapped what;
-	bool code;
+	bool executable; /* it is executable */
 	char path[4200];
 };
 
-static bool parse(struct line *line, const char *text, size_t n)
+static bool parse_maps_line(struct maps_line *line, const char *text, size_t length)
 {
 	unsigned long long from, to, offset, inode;
 	unsigned major, minor;
 	char buf[4400], perms[8] = "";
 	int path = -1;
 
-	if (n >= sizeof(buf))
+	if (length >= sizeof(buf))
 		return false;
-	memcpy(buf, text, n);
-	buf[n] = 0;
+	memcpy(buf, text, length);
+	buf[length] = 0;
 	if (sscanf(buf, "%llx-%llx %7s %llx %x:%x %llu %n", &from, &to, perms, &offset, &major,
 		   &minor, &inode, &path) < 7 ||
 	    to <= from)
 		return false;
-	snprintf(line->path, sizeof(line->path), "%s",
-		 path >= 0 && buf[path] ? buf + path : "//anon");
-	line->what = (struct ws_mapped){
-		from,  to - from, offset, line->path, inode ? ws_device(major, minor) : 0,
-		inode, NULL,	  0};
-	line->code = strlen(perms) >= 3 && perms[2] == 'x';
+	if (path >= 0 && buf[path])
+		snprintf(line->path, sizeof(line->path), "%s", buf + path);
+	else
+		snprintf(line->path, sizeof(line->path), "//anon");
+	line->what = (struct ws_mapped){.base = from,
+					.size = to - from,
+					.offset = offset,
+					.path = line->path,
+					.inode = inode};
+	if (inode)
+		line->what.device = ws_device(major, minor);
+	line->executable = strlen(perms) >= 3 && perms[2] == 'x';
 	return true;
 }
 
-/* Is it known as it is? Then it is only noted that it was seen. */
-static bool known(struct ws_maps_process *process, const struct ws_mapped *what, uint64_t time)
+/* Does a line of /proc/PID/maps show the module of a known mapping at the same place in it? */
+static bool shows_same_module(const struct ws_maps_process *process,
+			      const struct ws_mapping *mapping, const struct ws_mapped *what)
 {
-	size_t i = above(process, what->base);
-	struct ws_mapping *have = i < process->now_n ? &process->now[i] : NULL;
+	if (mapping->module->kind != WS_MODULE_FILE)
+		return mapping->module ==
+		       ws_modules_find_mapped(process->maps->modules, process->pid, what);
+	return mapping->module->inode == what->inode &&
+	       mapping->offset + (what->base - mapping->base) == what->offset;
+}
 
-	if (!have || have->base > what->base || have->base + have->size < what->base + what->size)
+/* Is the mapping known already? Then only the time at which it was seen is updated. */
+static bool is_known(struct ws_maps_process *process, const struct ws_mapped *what, uint64_t time)
+{
+	size_t i = find_above(process, what->base);
+	struct ws_mapping *have;
+
+	if (i == process->now_count)
 		return false;
-	if (have->module->kind != WS_MODULE_FILE
-		    ? have->module != ws_modules_mapped(process->maps->modules, process->pid, what)
-		    : have->module->inode != what->inode ||
-			      have->offset + (what->base - have->base) != what->offset)
+	have = &process->now[i];
+	if (have->base > what->base || have->base + have->size < what->base + what->size ||
+	    !shows_same_module(process, have, what))
 		return false;
-	if (time > have->seen)
-		have->seen = time;
+	have->seen = ws_max(have->seen, time);
 	return true;
 }
 
 void ws_maps_scan_text(struct ws_maps *maps, int pid, uint64_t since, uint64_t time,
 		       const char *text, size_t n)
 {
-	struct ws_maps_process *maps_process = process(maps, pid);
-	struct line *line = ws_malloc(sizeof(*line));
+	struct ws_maps_process *maps_process = get_process(maps, pid);
+	struct maps_line *line = ws_malloc(sizeof(*line));
 	uint64_t reached = 0;
 	bool any = false;
 
 	for (const char *end = text + n; text < end;) {
 		const char *stop = memchr(text, '\n', (size_t)(end - text));
 
-		stop = stop ? stop : end;
-		if (parse(line, text, (size_t)(stop - text)) && line->code &&
+		if (!stop)
+			stop = end;
+		if (parse_maps_line(line, text, (size_t)(stop - text)) && line->executable &&
 		    line->what.base >= reached) {
 			any = true;
-			if (line->what.base > reached && maps_process->now_n)
+			if (line->what.base > reached && maps_process->now_count)
 				ws_maps_remove(maps, pid, time, reached, line->what.base - reached);
-			if (!known(maps_process, &line->what, time))
-				add(maps_process, since, time, time, &line->what);
+			if (!is_known(maps_process, &line->what, time))
+				add_mapping(maps_process, since, time, time, &line->what);
 			reached = line->what.base + line->what.size;
 		}
 		text = stop + 1;
@@ -381,22 +398,22 @@ void ws_maps_scan_text(struct ws_maps *maps, int pid, uint64_t since, uint64_t t
 int ws_maps_scan(struct ws_maps *maps, int pid, uint64_t since, uint64_t time)
 {
 	struct ws_text text = {0};
-	char buf[16384], path[64];
-	size_t n;
+	char buffer[16384], path[64];
+	size_t size;
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 	file = fopen(path, "re");
 	if (!file)
 		return -1;
-	while ((n = fread(buf, 1, sizeof(buf), file)))
-		ws_text_add(&text, buf, n);
+	while ((size = fread(buffer, 1, sizeof(buffer), file)))
+		ws_text_add(&text, buffer, size);
 	fclose(file);
 	if (text.len)
 		ws_maps_scan_text(maps, pid, since, time, text.text, text.len);
-	n = text.len;
+	size = text.len;
 	ws_text_free(&text);
-	return n ? 0 : -1;
+	return size ? 0 : -1;
 }
 
 bool ws_maps_worth_scanning(struct ws_maps_process *process, uint64_t time)
@@ -409,27 +426,26 @@ bool ws_maps_worth_scanning(struct ws_maps_process *process, uint64_t time)
 
 /* ---- lookups ---- */
 
-static bool holds(const struct ws_mapping *mapping, uint64_t address)
+static bool contains_address(const struct ws_mapping *mapping, uint64_t address)
 {
 	return address >= mapping->base && address - mapping->base < mapping->size;
 }
 
 struct ws_mapping *ws_maps_find(struct ws_maps_process *process, uint64_t time, uint64_t address)
 {
-	size_t i = above(process, address);
-	struct ws_mapping *now = i < process->now_n && holds(&process->now[i], address)
-					 ? &process->now[i]
-					 : NULL,
-			  *best = NULL;
+	size_t i = find_above(process, address);
+	struct ws_mapping *now = NULL, *best = NULL;
 
+	if (i < process->now_count && contains_address(&process->now[i], address))
+		now = &process->now[i];
 	if (now && now->start <= time) {
 		now->used = true;
 		return now;
 	}
-	for (size_t k = 0; k < process->past_n; k++) {
+	for (size_t k = 0; k < process->past_count; k++) {
 		struct ws_mapping *old = &process->past[k];
 
-		if (holds(old, address) && old->start <= time && time < old->end &&
+		if (contains_address(old, address) && old->start <= time && time < old->end &&
 		    (!best || old->start > best->start))
 			best = old;
 	}
@@ -448,7 +464,7 @@ uint64_t ws_maps_version(const struct ws_maps_process *process, uint64_t time)
 void ws_maps_bind(struct ws_maps_process *process,
 		  void (*ended)(void *ctx, const struct ws_mapping *mapping), void *ctx)
 {
-	tell_all(process);
+	report_all_ends(process);
 	process->ended = ended;
 	process->ctx = ctx;
 }

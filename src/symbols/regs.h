@@ -1,5 +1,5 @@
-/* regs.h - registers of a stopped thread, numbered as DWARF numbers them on the machine at hand,
- * and how perf hands them over. */
+/* regs.h - the registers of a stopped thread, by DWARF's numbers for this architecture, and how
+ * perf delivers them. */
 #ifndef WS_SYMBOLS_REGS_H
 #define WS_SYMBOLS_REGS_H
 
@@ -7,8 +7,8 @@
 
 #if defined(__x86_64__)
 enum { WS_REG_FP = 6, WS_REG_SP = 7, WS_REG_IP = 16, WS_REG_RETURN = 16, WS_REGS = 17 };
-/* What to ask perf for in sample_regs_user: all but the segments and flags; values come in the
- * order of the bits. */
+/* The registers that perf is asked for in sample_regs_user, all but segments and flags; their
+ * values come in the order of the bits. */
 #define WS_PERF_REGS UINT64_C(0xff01ff)
 #elif defined(__aarch64__)
 enum { WS_REG_FP = 29, WS_REG_RETURN = 30, WS_REG_SP = 31, WS_REG_IP = 32, WS_REGS = 33 };
@@ -22,8 +22,8 @@ struct ws_regs {
 	uint64_t known; /* bit i: r[i] is known */
 };
 
-/* From a sample's user registers, `values` in the order of the bits of `mask` (a subset of
- * WS_PERF_REGS is enough when it has ip and sp). */
+/* Set the registers from those of a sample: `n` values in the order of the bits of `mask`, which
+ * may be a subset of WS_PERF_REGS as long as it has ip and sp. */
 void ws_regs_from_perf(struct ws_regs *regs, uint64_t mask, const uint64_t *values, uint32_t n);
 
 #endif

@@ -16,11 +16,12 @@
 #include "symbols/kallsyms.h"
 #include "symbols/symtab.h"
 
-struct batch { /* the frames of one module */
+/* The frames of one module. */
+struct symbol_batch {
 	struct ws_wanted *wanted;
-	size_t n;
-	uint64_t *address;
-	struct ws_symbol_hit *hit;
+	size_t count;
+	uint64_t *addresses;
+	struct ws_symbol_hit *hits;
 	bool *done;
 	const struct ws_symbol_opts *opts;
 	void (*emit)(void *ctx, const struct ws_symbol *symbol);
@@ -28,42 +29,51 @@ struct batch { /* the frames of one module */
 	struct ws_symbol_result *result;
 };
 
-static int by_module(const void *first, const void *second)
+static uint32_t get_module_number(const struct ws_wanted *wanted)
 {
-	const struct ws_wanted *left = first, *right = second;
-	uint32_t xm = left->module ? left->module->number : 0,
-		 ym = right->module ? right->module->number : 0;
-
-	if (xm != ym)
-		return xm < ym ? -1 : 1;
-	return left->address < right->address	? -1
-	       : left->address > right->address ? 1
-						: ws_compare(left->frame, right->frame);
+	return wanted->module ? wanted->module->number : 0;
 }
 
-static void emit_one(struct batch *batch, size_t i, uint32_t depth, const char *name,
-		     const char *file, uint32_t line, uint64_t begin)
+/* By module, address and frame. */
+static int compare_wanted(const void *first, const void *second)
 {
-	struct ws_symbol symbol = {batch->wanted[i].frame,	depth, name && *name ? name : NULL,
-				   file && *file ? file : NULL, line,  begin};
+	const struct ws_wanted *left = first, *right = second;
+	uint32_t left_module = get_module_number(left), right_module = get_module_number(right);
 
-	if (!depth) {
+	if (left_module != right_module)
+		return ws_compare(left_module, right_module);
+	if (left->address != right->address)
+		return ws_compare(left->address, right->address);
+	return ws_compare(left->frame, right->frame);
+}
+
+/* Emit a symbol of frame `i`, whose id is set here; empty texts become NULL. */
+static void emit_symbol(struct symbol_batch *batch, size_t i, struct ws_symbol symbol)
+{
+	symbol.frame = batch->wanted[i].frame;
+	if (symbol.name && !*symbol.name)
+		symbol.name = NULL;
+	if (symbol.file && !*symbol.file)
+		symbol.file = NULL;
+	if (!symbol.depth) {
 		batch->result->named += symbol.name != NULL;
 		batch->done[i] = true;
 	}
 	batch->emit(batch->ctx, &symbol);
 }
 
-/* Name of a symbol as people write it; owned by the caller. */
-static char *shown(const struct ws_symbol_hit *hit)
+/* The demangled name of a symbol, which the caller frees; NULL when there is none. */
+static char *make_shown_name(const struct ws_symbol_hit *hit)
 {
-	/* Which version of a library's interface it is, name@@VERSION, says nothing about the code.
-	 */
-	char *name = hit->name ? ws_strndup(hit->name, strcspn(hit->name, "@")) : NULL,
-	     *plain = name ? ws_demangle(name) : NULL, *stub;
+	char *name, *plain, *stub;
 
+	if (!hit->name)
+		return NULL;
+	/* The version of a library's interface, name@@VERSION, says nothing about the code. */
+	name = ws_strndup(hit->name, strcspn(hit->name, "@"));
+	plain = ws_demangle(name);
 	free(name);
-	if (!plain || !hit->plt)
+	if (!hit->plt)
 		return plain;
 	stub = ws_format("%s@plt", plain);
 	free(plain);
@@ -73,36 +83,46 @@ static char *shown(const struct ws_symbol_hit *hit)
 /* ---- ELF files ---- */
 
 /*
- * Debugging information tells the chain of inlined functions. The function itself keeps the name of
- * its symbol, which says more: of parts that the compiler split off, and of stubs.
+ * Debugging information gives the chain of inlined functions. The function itself keeps the name of
+ * its symbol, which says more about parts that the compiler split off, and about stubs.
  */
-static void found_dwarf(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t n)
+static void emit_dwarf_calls(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t count)
 {
-	struct batch *batch = ctx;
+	struct symbol_batch *batch = ctx;
 
-	for (size_t k = 0; k < n; k++) {
-		bool last = k + 1 == n;
-		const struct ws_symbol_hit *hit = &batch->hit[i];
-		char *name = last && hit->name ? shown(hit)
-			     : calls[k].name   ? ws_demangle(calls[k].name)
-					       : NULL;
+	for (size_t depth = 0; depth < count; depth++) {
+		bool last = depth + 1 == count;
+		const struct ws_symbol_hit *hit = &batch->hits[i];
+		struct ws_symbol symbol = {.depth = (uint32_t)depth,
+					   .file = calls[depth].file,
+					   .line = calls[depth].line};
+		char *name = NULL;
 
-		emit_one(batch, i, (uint32_t)k, name, calls[k].file, calls[k].line,
-			 !last	     ? 0
-			 : hit->name ? hit->value
-				     : calls[k].begin);
+		if (last && hit->name)
+			name = make_shown_name(hit);
+		else if (calls[depth].name)
+			name = ws_demangle(calls[depth].name);
+		if (last && hit->name)
+			symbol.address = hit->value;
+		else if (last)
+			symbol.address = calls[depth].begin;
+		symbol.name = name;
+		emit_symbol(batch, i, symbol);
 		free(name);
 	}
 }
 
-static void emit_rest(struct batch *batch)
+/* Emit the symbols of frames without debugging information. */
+static void emit_remaining(struct symbol_batch *batch)
 {
-	for (size_t i = 0; i < batch->n; i++)
+	for (size_t i = 0; i < batch->count; i++)
 		if (!batch->done[i]) {
-			char *name = shown(&batch->hit[i]);
+			char *name = make_shown_name(&batch->hits[i]);
+			struct ws_symbol symbol = {.name = name};
 
-			emit_one(batch, i, 0, name, NULL, 0,
-				 batch->hit[i].name ? batch->hit[i].value : 0);
+			if (batch->hits[i].name)
+				symbol.address = batch->hits[i].value;
+			emit_symbol(batch, i, symbol);
 			free(name);
 		}
 }
@@ -114,103 +134,108 @@ static bool has_dwarf(const struct ws_elf *elf)
 	return ws_elf_find(elf, ".debug_info", &section) >= 0 && section.sh_type != SHT_NOBITS;
 }
 
-static void symbolise_elf(struct batch *batch)
+/* Read source lines and inlined functions. `elf` is the file that has them. */
+static void read_module_dwarf(struct symbol_batch *batch, const struct ws_elf *elf)
 {
 	struct ws_module *module = batch->wanted[0].module;
-	struct ws_elf separate = {0}, shared = {0};
 	struct ws_dwarf_missing missing = {0};
+	struct ws_elf shared = {0};
+	const struct ws_elf *split_off = NULL;
+
+	if (ws_debugfile_open_shared(elf, batch->opts->dirs, batch->opts->dirs_n, &shared))
+		split_off = &shared;
+	free(module->split_file);
+	ws_dwarf_find(elf, split_off, batch->addresses, batch->count, emit_dwarf_calls, batch,
+		      &missing, NULL);
+	module->split_file = missing.file;
+	module->split_units = missing.units;
+	batch->result->split += missing.units;
+	ws_elf_close(&shared);
+}
+
+static void symbolise_elf(struct symbol_batch *batch)
+{
+	struct ws_module *module = batch->wanted[0].module;
+	struct ws_elf separate = {0};
+	const struct ws_elf *elf = &module->elf;
 	bool has_separate;
 
 	if (!module->opened && module->kind == WS_MODULE_FILE)
-		ws_debugfile_module(module, batch->opts->dirs, batch->opts->dirs_n);
+		ws_debugfile_open_module(module, batch->opts->dirs, batch->opts->dirs_n);
 	has_separate = (!module->opened || !has_dwarf(&module->elf)) &&
 		       module->kind == WS_MODULE_FILE &&
 		       ws_debugfile_open(module, batch->opts->dirs, batch->opts->dirs_n, &separate);
 	if (!module->opened && !has_separate) {
 		batch->result->changed += (module->flags & WS_MODULE_CHANGED) != 0;
 		batch->result->missing += !(module->flags & WS_MODULE_CHANGED);
-		emit_rest(batch);
+		emit_remaining(batch);
 		return;
 	}
 	if (has_separate)
-		ws_symtab_find(&separate, batch->address, batch->n, batch->hit);
+		ws_symtab_find(&separate, batch->addresses, batch->count, batch->hits);
 	if (module->opened)
-		ws_symtab_find(&module->elf, batch->address, batch->n, batch->hit);
-	if (batch->opts->lines && (has_separate ? has_dwarf(&separate) : has_dwarf(&module->elf)) &&
-	    module->kind == WS_MODULE_FILE) {
-		const struct ws_elf *elf =
-			has_separate && has_dwarf(&separate) ? &separate : &module->elf;
-		bool has_shared =
-			ws_debugfile_shared(elf, batch->opts->dirs, batch->opts->dirs_n, &shared);
-
-		free(module->split_file);
-		ws_dwarf_find(elf, has_shared ? &shared : NULL, batch->address, batch->n,
-			      found_dwarf, batch, &missing, NULL);
-		module->split_file = missing.file;
-		module->split_units = missing.units;
-		batch->result->split += missing.units;
-	}
-	emit_rest(batch);
+		ws_symtab_find(&module->elf, batch->addresses, batch->count, batch->hits);
+	if (has_separate)
+		elf = &separate;
+	if (batch->opts->lines && has_dwarf(elf) && module->kind == WS_MODULE_FILE)
+		read_module_dwarf(batch, elf);
+	emit_remaining(batch);
 	ws_elf_close(&separate);
-	ws_elf_close(&shared);
 }
 
 /* ---- the kernel ---- */
 
-static void found_kernel(void *ctx, size_t i, const char *name, uint64_t begin)
+static void emit_kernel_symbol(void *ctx, size_t i, const char *name, uint64_t begin)
 {
-	emit_one(ctx, i, 0, name, NULL, 0, begin);
+	emit_symbol(ctx, i, (struct ws_symbol){.name = name, .address = begin});
 }
 
-static void symbolise_kernel(struct batch *batch)
+static void symbolise_kernel(struct symbol_batch *batch)
 {
 	if (batch->opts->kernel)
-		ws_kallsyms_find(batch->address, batch->n, found_kernel, batch);
-	emit_rest(batch);
+		ws_kallsyms_find(batch->addresses, batch->count, emit_kernel_symbol, batch);
+	emit_remaining(batch);
 }
 
 /* ---- generated code ---- */
 
-static void read_jit(struct batch *batch, struct ws_jit *jit)
+static void load_jit_names(struct symbol_batch *batch, struct ws_jit *jit)
 {
 	const struct ws_module *module = batch->wanted[0].module;
 	const struct ws_symbol_opts *options = batch->opts;
-	int pid = module->pid;
 	char *path;
 
-	for (size_t i = 0; i <= options->dirs_n; i++) {
-		bool system = i == options->dirs_n;
-
-		path = system ? ws_format("/tmp/perf-%d.map", pid)
-			      : ws_format("%s/perf-%d.map", options->dirs[i], pid);
-		ws_jit_read_file(jit, path, system ? options->since_s : 0,
-				 system ? options->until_s : 0, NULL);
+	for (size_t i = 0; i < options->dirs_n; i++) {
+		path = ws_format("%s/perf-%d.map", options->dirs[i], module->pid);
+		ws_jit_read_file(jit, path, 0, 0, NULL);
 		free(path);
-		if (!system) {
-			path = ws_format("%s/jit-%d.dump", options->dirs[i], pid);
-			ws_jit_read_file(jit, path, 0, 0, NULL);
-			free(path);
-		}
+		path = ws_format("%s/jit-%d.dump", options->dirs[i], module->pid);
+		ws_jit_read_file(jit, path, 0, 0, NULL);
+		free(path);
 	}
+	path = ws_format("/tmp/perf-%d.map", module->pid);
+	ws_jit_read_file(jit, path, options->since_s, options->until_s, NULL);
+	free(path);
 	if (module->dump)
 		ws_jit_read_file(jit, module->dump, options->since_s, options->until_s, NULL);
 	ws_jit_sort(jit);
 }
 
-static void symbolise_jit(struct batch *batch)
+static void symbolise_jit(struct symbol_batch *batch)
 {
 	struct ws_jit jit = {0};
 
-	read_jit(batch, &jit);
-	for (size_t i = 0; i < batch->n; i++) {
-		const char *file = "", *name;
-		uint64_t begin = 0;
-		uint32_t line = 0;
-		char *plain;
+	load_jit_names(batch, &jit);
+	for (size_t i = 0; i < batch->count; i++) {
+		struct ws_symbol symbol = {.file = ""};
+		const char *name = ws_jit_find(&jit, batch->addresses[i], &symbol.address,
+					       &symbol.file, &symbol.line);
+		char *plain = NULL;
 
-		name = ws_jit_find(&jit, batch->address[i], &begin, &file, &line);
-		plain = name ? ws_demangle(name) : NULL;
-		emit_one(batch, i, 0, plain, file, line, begin);
+		if (name)
+			plain = ws_demangle(name);
+		symbol.name = plain;
+		emit_symbol(batch, i, symbol);
 		free(plain);
 	}
 	ws_jit_free(&jit);
@@ -218,15 +243,15 @@ static void symbolise_jit(struct batch *batch)
 
 /* ---- all ---- */
 
-static void symbolise_module(struct batch *batch)
+static void symbolise_module(struct symbol_batch *batch)
 {
 	struct ws_module *module = batch->wanted[0].module;
 
-	batch->address = ws_malloc(batch->n * sizeof(*batch->address));
-	batch->hit = ws_calloc(batch->n, sizeof(*batch->hit));
-	batch->done = ws_calloc(batch->n, sizeof(*batch->done));
-	for (size_t i = 0; i < batch->n; i++)
-		batch->address[i] = batch->wanted[i].address;
+	batch->addresses = ws_malloc(batch->count * sizeof(*batch->addresses));
+	batch->hits = ws_calloc(batch->count, sizeof(*batch->hits));
+	batch->done = ws_calloc(batch->count, sizeof(*batch->done));
+	for (size_t i = 0; i < batch->count; i++)
+		batch->addresses[i] = batch->wanted[i].address;
 	batch->result->modules++;
 	if (module && (module->kind == WS_MODULE_FILE || module->kind == WS_MODULE_VDSO))
 		symbolise_elf(batch);
@@ -235,13 +260,13 @@ static void symbolise_module(struct batch *batch)
 	else if (module && module->kind == WS_MODULE_JIT)
 		symbolise_jit(batch);
 	else
-		emit_rest(batch);
-	free(batch->address);
-	free(batch->hit);
+		emit_remaining(batch);
+	free(batch->addresses);
+	free(batch->hits);
 	free(batch->done);
 }
 
-static double processor_time(void)
+static double get_processor_time(void)
 {
 	struct timespec time;
 
@@ -254,23 +279,23 @@ void ws_symbolise(struct ws_wanted *wanted, size_t n, const struct ws_symbol_opt
 		  void (*progress)(void *ctx, uint64_t done, uint64_t all), void *ctx,
 		  struct ws_symbol_result *result)
 {
-	double began = processor_time();
+	double began = get_processor_time();
 
 	if (n)
-		qsort(wanted, n, sizeof(*wanted), by_module);
+		qsort(wanted, n, sizeof(*wanted), compare_wanted);
 	result->frames += n;
 	for (size_t i = 0, end; i < n; i = end) {
-		struct batch batch = {.wanted = wanted + i,
-				      .opts = opts,
-				      .emit = emit,
-				      .ctx = ctx,
-				      .result = result};
+		struct symbol_batch batch = {.wanted = wanted + i,
+					     .opts = opts,
+					     .emit = emit,
+					     .ctx = ctx,
+					     .result = result};
 
 		for (end = i; end < n && wanted[end].module == wanted[i].module; end++)
 			;
-		batch.n = end - i;
-		if (opts->budget_s > 0 && processor_time() - began > opts->budget_s) {
-			result->skipped += batch.n;
+		batch.count = end - i;
+		if (opts->budget_s > 0 && get_processor_time() - began > opts->budget_s) {
+			result->skipped += batch.count;
 			continue;
 		}
 		symbolise_module(&batch);

@@ -7,11 +7,11 @@
 #include "base/mem.h"
 #include "base/sort.h"
 
-struct batch {
+struct lookup_batch {
 	const struct ws_elf *elf;
-	const uint64_t *address;
-	size_t n;
-	struct ws_symbol_hit *hit;
+	const uint64_t *addresses;
+	size_t count;
+	struct ws_symbol_hit *hits;
 	/* By the first address at or above a symbol: the highest symbol that begins there. */
 	uint64_t *top;
 	const char **top_name;
@@ -19,30 +19,38 @@ struct batch {
 	uint8_t *code; /* by section: it holds code */
 };
 
-/* How good a name is for a place, when several cover it: a later start first, then functions before
- * labels, global before local. */
-static uint8_t rank_of(const Elf64_Sym *symbol)
+/* How good a name is for an address when several of the same start cover it: functions come before
+ * labels, global symbols before weak and local ones. */
+static uint8_t rank_symbol(const Elf64_Sym *symbol)
 {
 	uint8_t type = ELF64_ST_TYPE(symbol->st_info), bind = ELF64_ST_BIND(symbol->st_info);
 
-	return (uint8_t)((type == STT_FUNC || type == STT_GNU_IFUNC ? 4 : 1) +
-			 (bind == STB_GLOBAL ? 2
-			  : bind == STB_WEAK ? 1
-					     : 0));
+	uint8_t rank = 1;
+
+	if (type == STT_FUNC || type == STT_GNU_IFUNC)
+		rank = 4;
+	if (bind == STB_GLOBAL)
+		rank += 2;
+	else if (bind == STB_WEAK)
+		rank += 1;
+	return rank;
 }
 
 /* Of two names of equal rank the one with fewer underscores before it: fork, not __libc_fork. */
-static bool better(uint8_t rank, const char *name, const struct ws_symbol_hit *than)
+static bool is_better(uint8_t rank, const char *name, const struct ws_symbol_hit *than)
 {
-	return rank != than->rank ? rank > than->rank : strspn(name, "_") < strspn(than->name, "_");
+	if (rank != than->rank)
+		return rank > than->rank;
+	return strspn(name, "_") < strspn(than->name, "_");
 }
 
-static void take_symbol(struct batch *batch, const Elf64_Sym *symbol, const char *name)
+/* Give a symbol to the wanted addresses that it covers, where it is the best so far. */
+static void offer_symbol(struct lookup_batch *batch, const Elf64_Sym *symbol, const char *name)
 {
-	size_t i = ws_lower_bound(batch->address, batch->n, symbol->st_value);
-	uint8_t rank = rank_of(symbol);
+	size_t i = ws_lower_bound(batch->addresses, batch->count, symbol->st_value);
+	uint8_t rank = rank_symbol(symbol);
 
-	if (i == batch->n)
+	if (i == batch->count)
 		return;
 	if (!batch->top_there[i] || symbol->st_value > batch->top[i] ||
 	    (symbol->st_value == batch->top[i] && symbol->st_size)) {
@@ -51,11 +59,11 @@ static void take_symbol(struct batch *batch, const Elf64_Sym *symbol, const char
 		batch->top_name[i] = name;
 		batch->top_sized[i] = symbol->st_size != 0;
 	}
-	for (; i < batch->n && batch->address[i] - symbol->st_value < symbol->st_size; i++) {
-		struct ws_symbol_hit *hit = &batch->hit[i];
+	for (; i < batch->count && batch->addresses[i] - symbol->st_value < symbol->st_size; i++) {
+		struct ws_symbol_hit *hit = &batch->hits[i];
 
 		if (!hit->name || symbol->st_value > hit->value ||
-		    (symbol->st_value == hit->value && better(rank, name, hit)))
+		    (symbol->st_value == hit->value && is_better(rank, name, hit)))
 			*hit = (struct ws_symbol_hit){name, symbol->st_value, false, rank};
 	}
 }
@@ -75,7 +83,7 @@ static bool get_symbol(const struct ws_elf *elf, const uint8_t *bytes, uint64_t 
 	return symbol->st_shndx != SHN_UNDEF && symbol->st_shndx != SHN_ABS && symbol->st_value;
 }
 
-static void scan_table(struct batch *batch, const Elf64_Shdr *table)
+static void scan_table(struct lookup_batch *batch, const Elf64_Shdr *table)
 {
 	uint64_t each = batch->elf->wide ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
 	const uint8_t *bytes = ws_elf_bytes(batch->elf, table);
@@ -97,36 +105,35 @@ static void scan_table(struct batch *batch, const Elf64_Shdr *table)
 		if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
 			continue;
 		name = ws_elf_text(batch->elf, names.sh_offset, names.sh_size, symbol.st_name);
-		if (*name &&
-		    !(*name == '$' && type == STT_NOTYPE)) /* $x and $d of aarch64 mark code and
-							      data, not functions */
-			take_symbol(batch, &symbol, name);
+		/* $x and $d mark code and data on aarch64, not functions. */
+		if (*name && !(*name == '$' && type == STT_NOTYPE))
+			offer_symbol(batch, &symbol, name);
 	}
 }
 
 /* Symbols without a size, where nothing else covers the address. */
-static void take_sizeless(struct batch *batch)
+static void name_sizeless(struct lookup_batch *batch)
 {
 	uint64_t top = 0;
 	const char *name = NULL;
 	bool sized = false;
 
-	for (size_t i = 0; i < batch->n; i++) {
+	for (size_t i = 0; i < batch->count; i++) {
 		if (batch->top_there[i]) {
 			top = batch->top[i];
 			name = batch->top_name[i];
 			sized = batch->top_sized[i];
 		}
-		if (!batch->hit[i].name && name && !sized && batch->address[i] - top < 0x10000)
-			batch->hit[i] = (struct ws_symbol_hit){name, top, false, 0};
+		if (!batch->hits[i].name && name && !sized && batch->addresses[i] - top < 0x10000)
+			batch->hits[i] = (struct ws_symbol_hit){name, top, false, 0};
 	}
 }
 
 /* ---- PLT ---- */
 
-/* The slot of the global offset table that the entry at `p` jumps through; 0 when it is no such
- * entry. */
-static uint64_t jump_slot(const struct ws_elf *elf, const uint8_t *bytes, uint64_t address)
+/* The slot of the global offset table that the PLT entry with these bytes jumps through; 0 when it
+ * is no such entry. */
+static uint64_t find_jump_slot(const struct ws_elf *elf, const uint8_t *bytes, uint64_t address)
 {
 	if (elf->machine == EM_X86_64) {
 		for (unsigned i = 0; i + 6 <= 16; i++) {
@@ -153,28 +160,30 @@ static uint64_t jump_slot(const struct ws_elf *elf, const uint8_t *bytes, uint64
 	return 0;
 }
 
-/* The name of the symbol that relocations put into `slot`. */
-static const char *relocated(const struct ws_elf *elf, uint64_t slot)
+/* The name of the symbol whose address relocations put into `slot`. */
+static const char *find_relocated_name(const struct ws_elf *elf, uint64_t slot)
 {
 	Elf64_Shdr rel, syms, names;
 
 	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &rel); i++) {
-		const uint8_t *bytes = rel.sh_type == SHT_RELA ? ws_elf_bytes(elf, &rel) : NULL;
+		const uint8_t *bytes = NULL;
 
+		if (rel.sh_type == SHT_RELA)
+			bytes = ws_elf_bytes(elf, &rel);
 		if (!bytes || !ws_elf_section(elf, rel.sh_link, &syms) ||
 		    syms.sh_type != SHT_DYNSYM || !ws_elf_bytes(elf, &syms) ||
 		    !ws_elf_section(elf, syms.sh_link, &names))
 			continue;
 		for (uint64_t k = 0; k < rel.sh_size / sizeof(Elf64_Rela); k++) {
-			Elf64_Rela r;
+			Elf64_Rela entry;
 			Elf64_Sym symbol;
+			uint64_t number;
 
-			memcpy(&r, bytes + k * sizeof(r), sizeof(r));
-			if (r.r_offset != slot ||
-			    ELF64_R_SYM(r.r_info) >= syms.sh_size / sizeof(symbol))
+			memcpy(&entry, bytes + k * sizeof(entry), sizeof(entry));
+			number = ELF64_R_SYM(entry.r_info);
+			if (entry.r_offset != slot || number >= syms.sh_size / sizeof(symbol))
 				continue;
-			memcpy(&symbol,
-			       ws_elf_bytes(elf, &syms) + ELF64_R_SYM(r.r_info) * sizeof(symbol),
+			memcpy(&symbol, ws_elf_bytes(elf, &syms) + number * sizeof(symbol),
 			       sizeof(symbol));
 			return ws_elf_text(elf, names.sh_offset, names.sh_size, symbol.st_name);
 		}
@@ -182,22 +191,23 @@ static const char *relocated(const struct ws_elf *elf, uint64_t slot)
 	return "";
 }
 
-static void name_plt(struct batch *batch, const Elf64_Shdr *section)
+static void name_plt_entries(struct lookup_batch *batch, const Elf64_Shdr *section)
 {
 	const uint8_t *bytes = ws_elf_bytes(batch->elf, section);
 
-	for (size_t i = ws_lower_bound(batch->address, batch->n, section->sh_addr);
-	     bytes && i < batch->n && batch->address[i] - section->sh_addr < section->sh_size;
+	for (size_t i = ws_lower_bound(batch->addresses, batch->count, section->sh_addr);
+	     bytes && i < batch->count && batch->addresses[i] - section->sh_addr < section->sh_size;
 	     i++) {
-		uint64_t at = (batch->address[i] - section->sh_addr) & ~UINT64_C(15), slot;
-		const char *name;
+		uint64_t at = (batch->addresses[i] - section->sh_addr) & ~UINT64_C(15), slot;
+		const char *name = "";
 
-		if (batch->hit[i].name || section->sh_size - at < 16)
+		if (batch->hits[i].name || section->sh_size - at < 16)
 			continue;
-		slot = jump_slot(batch->elf, bytes + at, section->sh_addr + at);
-		name = slot ? relocated(batch->elf, slot) : "";
+		slot = find_jump_slot(batch->elf, bytes + at, section->sh_addr + at);
+		if (slot)
+			name = find_relocated_name(batch->elf, slot);
 		if (*name)
-			batch->hit[i] =
+			batch->hits[i] =
 				(struct ws_symbol_hit){name, section->sh_addr + at, true, 0};
 	}
 }
@@ -205,7 +215,7 @@ static void name_plt(struct batch *batch, const Elf64_Shdr *section)
 bool ws_symtab_find(const struct ws_elf *elf, const uint64_t *address, size_t n,
 		    struct ws_symbol_hit *hit)
 {
-	struct batch batch = {.elf = elf, .address = address, .n = n, .hit = hit};
+	struct lookup_batch batch = {.elf = elf, .addresses = address, .count = n, .hits = hit};
 	bool full = false;
 	Elf64_Shdr section;
 
@@ -228,10 +238,10 @@ bool ws_symtab_find(const struct ws_elf *elf, const uint64_t *address, size_t n,
 			scan_table(&batch, &section);
 	if (elf->wide)
 		for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &section); i++)
-			if (!strncmp(ws_elf_section_name(elf, &section), ".plt", 4) &&
+			if (!strncmp(ws_elf_get_section_name(elf, &section), ".plt", 4) &&
 			    section.sh_type == SHT_PROGBITS)
-				name_plt(&batch, &section);
-	take_sizeless(&batch);
+				name_plt_entries(&batch, &section);
+	name_sizeless(&batch);
 	free(batch.code);
 	free(batch.top);
 	free(batch.top_name);

@@ -1,9 +1,9 @@
 /*
  * symtab.h - function names from the symbol tables of ELF files, for a batch of addresses at once.
  *
- * The tables are read through once, each symbol being looked up among the wanted addresses: nothing
- * is sorted or kept, however large the file. An address between two functions gets no name; a
- * symbol without a size (assembly) reaches to the next symbol.
+ * The tables are read once, and each symbol is looked up among the wanted addresses: nothing is
+ * sorted or kept, however large the file. An address between two functions gets no name; a symbol
+ * without a size (assembly) extends to the next symbol.
  */
 #ifndef WS_SYMBOLS_SYMTAB_H
 #define WS_SYMBOLS_SYMTAB_H
@@ -18,9 +18,9 @@ struct ws_symbol_hit {
 };
 
 /*
- * Fill hit[i] for address[i] (sorted, n of them) where the file's symbols tell more than is there
- * already. Reads .symtab, or .dynsym where that is missing; PLT entries by what they jump to.
- * Returns whether the file has a .symtab.
+ * Fill hit[i] for each of the `n` sorted addresses for which the file has a better symbol than is
+ * there already. Reads .symtab, or .dynsym where that is missing; PLT entries are named after what
+ * they jump to. Returns whether the file has a .symtab.
  */
 bool ws_symtab_find(const struct ws_elf *elf, const uint64_t *address, size_t n,
 		    struct ws_symbol_hit *hit);

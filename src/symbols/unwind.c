@@ -1,27 +1,27 @@
 /*
  * unwind.c - see unwind.h.
  *
- * Two tables of rules, both direct-mapped and bounded. The first is asked by (version of the
- * process's map, address in the process) and needs no look at the map; the second by (module,
- * address in it) and serves all processes that map it, and a process whose map has changed. A miss
- * in both costs about a microsecond of interpreting; warm, a frame costs some ten nanoseconds.
+ * There are two tables of rules, both direct-mapped and bounded. The key of the first is (version
+ * of the process's map, address in the process), so that it does not need the map. That of the
+ * second is (module, address in it); it serves all processes that map the module, and a process
+ * whose map has changed. A miss in both costs about a microsecond of interpretation; a hit costs
+ * some ten nanoseconds for each frame.
  *
- * A rule that adds an offset to a register and loads saved registers near the CFA, as nearly all
- * are, is kept as such. What is left (signal frames, PLT entries, realigned stacks) keeps the whole
- * row.
+ * Nearly all rules add an offset to a register and load saved registers near the CFA: they are kept
+ * in a short form. The others (signal frames, PLT entries, realigned stacks) keep the whole row.
  */
 #include "symbols/unwind.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/choose.h"
 #include "base/mem.h"
 #include "symbols/cfi.h"
 
 #define NEAR_SLOTS 8192u
 #define FAR_SLOTS 65536u
-#define MOST_ROWS \
-	16384u /* whole rows kept; when there are more, all is forgotten and begun again */
+#define MOST_ROWS 16384u /* whole rows that are kept; when there are more, all are forgotten */
 
 #if defined(__x86_64__)
 #define SAVED 6
@@ -33,14 +33,14 @@ static const uint8_t callee_saved[SAVED] = {19, 20, 21, 22, 23, 24, 25, 26, 27, 
 #define LOWEST_SP 4096u
 
 enum step_kind {
-	STEP_NONE,  /* nothing is known there: frame pointers, if anything */
-	STEP_PLAIN, /* as said above */
+	STEP_NONE,  /* nothing is known: use the frame pointer, if anything */
+	STEP_PLAIN, /* the short form */
 	STEP_ROW,   /* rows[row] */
 	STEP_END,   /* the outermost function */
 };
 
-struct step {
-	uint8_t kind, cfa_register, saved_n, method;
+struct unwind_step {
+	uint8_t kind, cfa_register, saved_count, method;
 	bool signal; /* what a signal handler returns to */
 	int32_t cfa_offset;
 	int16_t return_offset;
@@ -53,29 +53,29 @@ struct near_slot {
 	uint64_t version, ip;
 	struct ws_module *module;
 	uint64_t address;
-	struct step step;
+	struct unwind_step step;
 };
 
 struct far_slot {
 	struct ws_module *module;
 	uint64_t address;
-	struct step step;
+	struct unwind_step step;
 };
 
 struct ws_unwinder {
 	struct near_slot near[NEAR_SLOTS];
 	struct far_slot far[FAR_SLOTS];
 	struct ws_cfi_row *rows;
-	size_t rows_n, rows_cap;
+	size_t row_count, row_capacity;
 };
 
-struct walk {
+struct stack_walk {
 	struct ws_unwinder *unwinder;
 	const struct ws_stop *stop;
 	struct ws_regs regs;
 	enum ws_unwind_mode mode;
-	bool beyond; /* something above the copied bytes was wanted */
-	bool exact;  /* the ip is where the thread was, not where it returns to */
+	bool beyond; /* something above the copied bytes was needed */
+	bool exact;  /* the ip is where the thread was, not a return address */
 };
 
 struct ws_unwinder *ws_unwinder_new(void)
@@ -95,7 +95,7 @@ void ws_unwinder_forget(struct ws_unwinder *unwinder)
 {
 	memset(unwinder->near, 0, sizeof(unwinder->near));
 	memset(unwinder->far, 0, sizeof(unwinder->far));
-	unwinder->rows_n = 0;
+	unwinder->row_count = 0;
 }
 
 /* ---- modules ---- */
@@ -104,40 +104,44 @@ struct ws_cfi *ws_module_cfi(struct ws_module *module)
 {
 	if (!module->cfi_tried) {
 		module->cfi_tried = true;
-		module->cfi = module->opened ? ws_cfi_new(&module->elf) : NULL;
+		if (module->opened)
+			module->cfi = ws_cfi_new(&module->elf);
 	}
 	return module->cfi;
 }
 
-/* Do the functions of the module keep frame pointers? Looked up once. */
-static bool keeps_fp(struct ws_module *module)
+/* Do the functions of the module keep frame pointers? It is found out once. */
+static bool module_keeps_fp(struct ws_module *module)
 {
 	if (!module->fp_known) {
 		struct ws_cfi *cfi = ws_module_cfi(module);
 
 		module->fp_known = true;
-		/* What says nothing about its frames (Go, generated code) is given the benefit of
-		 * the doubt. */
-		module->has_fp =
-			cfi ? ws_cfi_keeps_fp(cfi)
-			    : module->kind == WS_MODULE_FILE || module->kind == WS_MODULE_JIT;
+		/* Modules without information about their frames (Go, generated code) get the
+		 * benefit of the doubt. */
+		if (cfi)
+			module->has_fp = ws_cfi_keeps_fp(cfi);
+		else
+			module->has_fp =
+				module->kind == WS_MODULE_FILE || module->kind == WS_MODULE_JIT;
 	}
 	return module->has_fp;
 }
 
 /* ---- rules ---- */
 
-static bool fits(int64_t v)
+static bool fits_i16(int64_t offset)
 {
-	return v >= INT16_MIN && v <= INT16_MAX;
+	return offset >= INT16_MIN && offset <= INT16_MAX;
 }
 
-static bool plain(const struct ws_cfi_row *row, struct step *step)
+/* Put a row into the short form; false when it does not fit. */
+static bool make_plain_step(const struct ws_cfi_row *row, struct unwind_step *step)
 {
 	const struct ws_cfi_rule *ra = &row->reg[row->return_register];
 
 	if (row->cfa_kind != WS_CFI_VALUE || row->signal || ra->kind != WS_CFI_OFFSET ||
-	    !fits(ra->offset) || row->cfa.offset < INT32_MIN || row->cfa.offset > INT32_MAX)
+	    !fits_i16(ra->offset) || row->cfa.offset < INT32_MIN || row->cfa.offset > INT32_MAX)
 		return false;
 	step->kind = STEP_PLAIN;
 	step->cfa_register = row->cfa_register;
@@ -148,48 +152,50 @@ static bool plain(const struct ws_cfi_row *row, struct step *step)
 
 		if (rule->kind == WS_CFI_SAME)
 			continue;
-		if (rule->kind != WS_CFI_OFFSET || !fits(rule->offset))
+		if (rule->kind != WS_CFI_OFFSET || !fits_i16(rule->offset))
 			return false;
-		step->saved[step->saved_n] = callee_saved[i];
-		step->saved_offset[step->saved_n++] = (int16_t)rule->offset;
+		step->saved[step->saved_count] = callee_saved[i];
+		step->saved_offset[step->saved_count++] = (int16_t)rule->offset;
 	}
 	return true;
 }
 
-static struct step make_step(struct ws_unwinder *unwinder, struct ws_module *module,
-			     uint64_t address)
+static struct unwind_step make_step(struct ws_unwinder *unwinder, struct ws_module *module,
+				    uint64_t address)
 {
 	struct ws_cfi *cfi = ws_module_cfi(module);
-	struct step step = {.kind = STEP_NONE};
+	struct unwind_step step = {.kind = STEP_NONE};
 	struct ws_cfi_row row;
 
 	if (!cfi || !ws_cfi_find(cfi, address, &row))
 		return step;
-	step.method = row.debug ? WS_UNWIND_DEBUG : WS_UNWIND_EH;
+	step.method = WS_UNWIND_EH;
+	if (row.debug)
+		step.method = WS_UNWIND_DEBUG;
 	step.signal = row.signal;
 	if (row.reg[row.return_register].kind == WS_CFI_UNDEFINED) {
 		step.kind = STEP_END;
 		return step;
 	}
-	if (plain(&row, &step))
+	if (make_plain_step(&row, &step))
 		return step;
-	if (unwinder->rows_n >= MOST_ROWS)
+	if (unwinder->row_count >= MOST_ROWS)
 		ws_unwinder_forget(unwinder);
-	ws_grow(unwinder->rows, unwinder->rows_cap, unwinder->rows_n + 1);
-	unwinder->rows[unwinder->rows_n] = row;
-	step = (struct step){.kind = STEP_ROW,
-			     .method = step.method,
-			     .signal = row.signal,
-			     .row = (uint32_t)unwinder->rows_n++};
+	ws_grow(unwinder->rows, unwinder->row_capacity, unwinder->row_count + 1);
+	unwinder->rows[unwinder->row_count] = row;
+	step = (struct unwind_step){.kind = STEP_ROW,
+				    .method = step.method,
+				    .signal = row.signal,
+				    .row = (uint32_t)unwinder->row_count++};
 	return step;
 }
 
-static const struct step *step_of(struct ws_unwinder *unwinder, struct ws_module *module,
-				  uint64_t address)
+static const struct unwind_step *find_step(struct ws_unwinder *unwinder, struct ws_module *module,
+					   uint64_t address)
 {
-	uint64_t h = (address ^ (uint64_t)module->number << 40) * UINT64_C(0x9e3779b97f4a7c15);
-	struct far_slot *slot = &unwinder->far[h >> 48];
-	struct step step;
+	uint64_t hash = (address ^ (uint64_t)module->number << 40) * UINT64_C(0x9e3779b97f4a7c15);
+	struct far_slot *slot = &unwinder->far[hash >> 48];
+	struct unwind_step step;
 
 	if (slot->module == module && slot->address == address)
 		return &slot->step;
@@ -199,12 +205,13 @@ static const struct step *step_of(struct ws_unwinder *unwinder, struct ws_module
 }
 
 /*
- * What makes a new stack puts the address of a function that never returns where a return address
- * belongs (makecontext and
- * __start_context): no call stands before it, but padding or another function, and it is itself.
- * Told by its rules, or by there being none for what stands before.
+ * Code that makes a new stack (makecontext) puts the address of a function that never returns
+ * (__start_context) where a return address belongs. No call precedes it, but padding or another
+ * function, and the frame is that function itself. It is recognised by its rules, or by there being
+ * none for what precedes it.
  */
-static bool begins_outermost(struct ws_module *module, uint64_t address, const struct step *before)
+static bool is_outermost_entry(struct ws_module *module, uint64_t address,
+			       const struct unwind_step *before)
 {
 	struct ws_cfi *cfi = ws_module_cfi(module);
 	struct ws_cfi_row row;
@@ -213,45 +220,50 @@ static bool begins_outermost(struct ws_module *module, uint64_t address, const s
 	       (before->kind == STEP_NONE || row.reg[row.return_register].kind == WS_CFI_UNDEFINED);
 }
 
-/* Where `ip` is (`back`: the byte before it) and what to do there. `spare` is used when nothing may
- * be kept. */
-static const struct near_slot *look_up(struct ws_unwinder *unwinder, struct ws_maps_process *maps,
-				       uint64_t time, uint64_t ip, bool back,
-				       struct near_slot *spare)
+/* Find the module and the rule of `ip`, or of the byte before it if `back`. `scratch` is used when
+ * the result may not be kept. */
+static const struct near_slot *find_rule(struct ws_unwinder *unwinder, struct ws_maps_process *maps,
+					 uint64_t time, uint64_t ip, bool back,
+					 struct near_slot *scratch)
 {
 	uint64_t version = ws_maps_version(maps, time);
 	struct near_slot *slot;
 	struct ws_mapping *mapping;
 
 	ip -= back;
-	slot = version ? &unwinder->near[((ip ^ version * 0x5bd1e995u) *
-					  UINT64_C(0x9e3779b97f4a7c15)) >>
-					 51]
-		       : spare;
-	if (version && slot->version == version && slot->ip == ip)
-		return slot;
+	slot = scratch;
+	if (version) {
+		uint64_t hash = (ip ^ version * 0x5bd1e995u) * UINT64_C(0x9e3779b97f4a7c15);
+
+		slot = &unwinder->near[hash >> 51];
+		if (slot->version == version && slot->ip == ip)
+			return slot;
+	}
 	mapping = ws_maps_find(maps, time, ip);
-	memset(spare, 0, sizeof(*spare));
-	spare->ip = ip;
-	spare->version = version;
-	spare->address = ip;
+	memset(scratch, 0, sizeof(*scratch));
+	scratch->ip = ip;
+	scratch->version = version;
+	scratch->address = ip;
 	if (mapping) {
-		spare->module = mapping->module;
-		spare->address = ip - mapping->shift;
-		spare->step = *step_of(unwinder, mapping->module, spare->address);
-		if (back && begins_outermost(mapping->module, spare->address + 1, &spare->step)) {
-			spare->address++;
-			spare->step = (struct step){.kind = STEP_END, .method = spare->step.method};
+		scratch->module = mapping->module;
+		scratch->address = ip - mapping->shift;
+		scratch->step = *find_step(unwinder, mapping->module, scratch->address);
+		if (back &&
+		    is_outermost_entry(mapping->module, scratch->address + 1, &scratch->step)) {
+			scratch->address++;
+			scratch->step = (struct unwind_step){.kind = STEP_END,
+							     .method = scratch->step.method};
 		}
 	}
-	if (slot != spare && mapping)
-		*slot = *spare;
-	return spare;
+	if (slot != scratch && mapping)
+		*slot = *scratch;
+	return scratch;
 }
 
 /* ---- one step outwards ---- */
 
-static bool load(struct walk *walk, uint64_t address, uint64_t *value)
+/* Load a word of the copied stack. */
+static bool load_word(struct stack_walk *walk, uint64_t address, uint64_t *value)
 {
 	const struct ws_stop *stop = walk->stop;
 	uint64_t at = address - stop->stack_at;
@@ -265,27 +277,26 @@ static bool load(struct walk *walk, uint64_t address, uint64_t *value)
 	return false;
 }
 
-static bool load_sized(void *ctx, uint64_t address, unsigned bytes, uint64_t *value)
+static bool load_bytes(void *ctx, uint64_t address, unsigned bytes, uint64_t *value)
 {
-	if (!load(ctx, address, value))
+	if (!load_word(ctx, address, value))
 		return false;
 	if (bytes < 8)
 		*value &= (UINT64_C(1) << 8 * bytes) - 1;
 	return true;
 }
 
-static uint64_t code_address(uint64_t v)
+static uint64_t strip_code_address(uint64_t value)
 {
 #if defined(__aarch64__)
-	return v & UINT64_C(0x0000ffffffffffff); /* the signature of a return address lies in the
-						    bits above */
+	return value & UINT64_C(0x0000ffffffffffff); /* the bits above are its signature */
 #else
-	return v;
+	return value;
 #endif
 }
 
-/* What a call keeps: the rest is not known any more in the caller. */
-static uint64_t kept_registers(void)
+/* The registers that a call preserves, as a mask; the others are not known in the caller. */
+static uint64_t get_kept_registers(void)
 {
 	uint64_t kept = UINT64_C(1) << WS_REG_SP | UINT64_C(1) << WS_REG_IP;
 
@@ -294,74 +305,76 @@ static uint64_t kept_registers(void)
 	return kept;
 }
 
-static bool step_plain(struct walk *walk, const struct step *step)
+static bool step_plain(struct stack_walk *walk, const struct unwind_step *step)
 {
 	struct ws_regs *regs = &walk->regs;
 	uint64_t cfa = regs->r[step->cfa_register] + (uint64_t)(int64_t)step->cfa_offset, ra;
 
 	if (!(regs->known >> step->cfa_register & 1) ||
-	    !load(walk, cfa + (uint64_t)(int64_t)step->return_offset, &ra))
+	    !load_word(walk, cfa + (uint64_t)(int64_t)step->return_offset, &ra))
 		return false;
-	for (unsigned i = 0; i < step->saved_n; i++) {
+	for (unsigned i = 0; i < step->saved_count; i++) {
 		uint64_t at = cfa + (uint64_t)(int64_t)step->saved_offset[i];
 
-		/* Below the stack: the function is about to return and has its caller's value back
-		 * already, which the rules do not tell. */
+		/* Below the stack: the function is about to return and has restored its caller's
+		 * value already, which the rules do not say. */
 		if ((regs->known >> WS_REG_SP & 1) && at < regs->r[WS_REG_SP])
 			continue;
-		if (!load(walk, at, &regs->r[step->saved[i]]))
+		if (!load_word(walk, at, &regs->r[step->saved[i]]))
 			return false;
 		regs->known |= UINT64_C(1) << step->saved[i];
 	}
 	regs->r[WS_REG_SP] = cfa;
-	regs->r[WS_REG_IP] = code_address(ra);
-	regs->known &= kept_registers();
+	regs->r[WS_REG_IP] = strip_code_address(ra);
+	regs->known &= get_kept_registers();
 	return true;
 }
 
-static bool restore(struct walk *walk, const struct ws_cfi_rule *rule, unsigned i, uint64_t cfa,
-		    struct ws_regs *new)
+/* Find the caller's value of a register. */
+static bool restore_register(struct stack_walk *walk, const struct ws_cfi_rule *rule, unsigned reg,
+			     uint64_t cfa, struct ws_regs *new)
 {
 	const struct ws_regs *old = &walk->regs;
-	uint64_t v = old->r[i], at;
+	uint64_t value = old->r[reg], at;
 
 	switch (rule->kind) {
 	case WS_CFI_SAME:
-		if (!(old->known >> i & 1))
+		if (!(old->known >> reg & 1))
 			return false;
 		break;
 	case WS_CFI_OFFSET:
-		if (!load(walk, cfa + (uint64_t)rule->offset, &v))
+		if (!load_word(walk, cfa + (uint64_t)rule->offset, &value))
 			return false;
 		break;
 	case WS_CFI_VALUE:
-		v = cfa + (uint64_t)rule->offset;
+		value = cfa + (uint64_t)rule->offset;
 		break;
 	case WS_CFI_REGISTER:
 		if (rule->offset < 0 || rule->offset >= WS_REGS ||
 		    !(old->known >> rule->offset & 1))
 			return false;
-		v = old->r[rule->offset];
+		value = old->r[rule->offset];
 		break;
 	case WS_CFI_EXPRESSION:
-		if (!ws_cfi_evaluate(rule->code, rule->size, old, true, cfa, load_sized, walk,
+		if (!ws_cfi_evaluate(rule->code, rule->size, old, true, cfa, load_bytes, walk,
 				     &at) ||
-		    !load(walk, at, &v))
+		    !load_word(walk, at, &value))
 			return false;
 		break;
 	case WS_CFI_VALUE_EXPRESSION:
-		if (!ws_cfi_evaluate(rule->code, rule->size, old, true, cfa, load_sized, walk, &v))
+		if (!ws_cfi_evaluate(rule->code, rule->size, old, true, cfa, load_bytes, walk,
+				     &value))
 			return false;
 		break;
 	default:
 		return false;
 	}
-	new->r[i] = v;
-	new->known |= UINT64_C(1) << i;
+	new->r[reg] = value;
+	new->known |= UINT64_C(1) << reg;
 	return true;
 }
 
-static bool step_row(struct walk *walk, const struct ws_cfi_row *row)
+static bool step_row(struct stack_walk *walk, const struct ws_cfi_row *row)
 {
 	struct ws_regs new = {.known = 0};
 	uint64_t cfa;
@@ -370,39 +383,41 @@ static bool step_row(struct walk *walk, const struct ws_cfi_row *row)
 		if (!(walk->regs.known >> row->cfa_register & 1))
 			return false;
 		cfa = walk->regs.r[row->cfa_register] + (uint64_t)row->cfa.offset;
-	} else if (!ws_cfi_evaluate(row->cfa.code, row->cfa.size, &walk->regs, false, 0, load_sized,
+	} else if (!ws_cfi_evaluate(row->cfa.code, row->cfa.size, &walk->regs, false, 0, load_bytes,
 				    walk, &cfa)) {
 		return false;
 	}
 	for (unsigned i = 0; i < WS_REGS; i++)
 		if (i != row->return_register &&
 		    !(i == WS_REG_SP && row->reg[i].kind == WS_CFI_SAME))
-			restore(walk, &row->reg[i], i, cfa, &new);
-	if (!restore(walk, &row->reg[row->return_register], row->return_register, cfa, &new))
+			restore_register(walk, &row->reg[i], i, cfa, &new);
+	if (!restore_register(walk, &row->reg[row->return_register], row->return_register, cfa,
+			      &new))
 		return false;
 	if (row->reg[WS_REG_SP].kind == WS_CFI_SAME) {
 		new.r[WS_REG_SP] = cfa;
 		new.known |= UINT64_C(1) << WS_REG_SP;
 	}
-	new.r[WS_REG_IP] = code_address(new.r[row->return_register]);
+	new.r[WS_REG_IP] = strip_code_address(new.r[row->return_register]);
 	new.known |= UINT64_C(1) << WS_REG_IP;
 	if (!row->signal)
-		new.known &= kept_registers();
+		new.known &= get_kept_registers();
 	walk->regs = new;
 	walk->exact = row->signal;
 	return new.known >> WS_REG_SP & 1;
 }
 
-/* The caller's address above the saved frame pointer: only upwards, and only into code. */
-static bool step_fp(struct walk *walk)
+/* Take the caller's address from above the saved frame pointer: only upwards, and only into code.
+ */
+static bool step_fp(struct stack_walk *walk)
 {
 	struct ws_regs *regs = &walk->regs;
 	uint64_t fp = regs->r[WS_REG_FP], next, ra;
 
 	if (!(regs->known >> WS_REG_FP & 1) || fp < regs->r[WS_REG_SP] || (fp & 7) ||
-	    !load(walk, fp, &next) || !load(walk, fp + 8, &ra))
+	    !load_word(walk, fp, &next) || !load_word(walk, fp + 8, &ra))
 		return false;
-	ra = code_address(ra);
+	ra = strip_code_address(ra);
 	if (!ra || !ws_maps_find(walk->stop->maps, walk->stop->time, ra - 1))
 		return false;
 	regs->r[WS_REG_SP] = fp + 16;
@@ -413,8 +428,8 @@ static bool step_fp(struct walk *walk)
 	return true;
 }
 
-/* To the caller: 1; 0 when there is none; -1 when it cannot be found. *method: how. */
-static int step(struct walk *walk, const struct near_slot *here, uint8_t *method)
+/* Go to the caller: 1; 0 when there is none; -1 when it cannot be found. *method says how. */
+static int step_outwards(struct stack_walk *walk, const struct near_slot *here, uint8_t *method)
 {
 	uint64_t sp = walk->regs.r[WS_REG_SP];
 	bool interrupted = walk->exact, signal = false;
@@ -432,7 +447,9 @@ static int step(struct walk *walk, const struct near_slot *here, uint8_t *method
 		 * pointer of 0. */
 		if ((walk->regs.known >> WS_REG_FP & 1) && !walk->regs.r[WS_REG_FP])
 			return 0;
-		return step_fp(walk) ? 1 : -1;
+		if (!step_fp(walk))
+			return -1;
+		return 1;
 	}
 	if (here->step.kind == STEP_PLAIN) {
 		if (!step_plain(walk, &here->step))
@@ -444,126 +461,139 @@ static int step(struct walk *walk, const struct near_slot *here, uint8_t *method
 	}
 	if (!walk->regs.r[WS_REG_IP])
 		return 0;
-	/* A caller's frame lies higher, but for what never moved the stack pointer, and for a
+	/* A caller's frame is higher, except where the stack pointer has not moved yet, and for a
 	 * handler on a stack of its own. */
 	if (!signal &&
 	    (walk->regs.r[WS_REG_SP] < sp || (walk->regs.r[WS_REG_SP] == sp && !interrupted)))
 		return -1;
-	return walk->regs.r[WS_REG_SP] >= LOWEST_SP ? 1 : -1;
+	if (walk->regs.r[WS_REG_SP] < LOWEST_SP)
+		return -1;
+	return 1;
 }
 
-static uint8_t frame_kind(const struct ws_module *module)
+static uint8_t get_frame_kind(const struct ws_module *module)
 {
-	return module && module->kind == WS_MODULE_JIT ? WS_FRAME_JIT : WS_FRAME_USER;
+	if (module && module->kind == WS_MODULE_JIT)
+		return WS_FRAME_JIT;
+	return WS_FRAME_USER;
 }
 
-/* The return address of frame `f` on the kernel's chain, the one nearest to as far out as ours
- * stands; 0 when it was not passed. */
-static size_t on_chain(const struct ws_stop *stop, const struct ws_caller *out, size_t f)
+/* Where the return address of frame number `frame` is on the kernel's chain, nearest to number
+ * `frame` there; 0 when it is not on it. */
+static size_t find_on_chain(const struct ws_stop *stop, const struct ws_caller *out, size_t frame)
 {
 	size_t best = 0, distance = SIZE_MAX;
 
 	for (size_t i = 1; i < stop->chain_n; i++) {
-		size_t d = i > f ? i - f : f - i;
+		size_t far = ws_max(i, frame) - ws_min(i, frame);
 
-		if (stop->chain[i] == out[f].ip && d < distance) {
+		if (stop->chain[i] == out[frame].ip && far < distance) {
 			best = i;
-			distance = d;
+			distance = far;
 		}
 	}
 	return best;
 }
 
 /* Is the outermost frame so far that of a function which a signal interrupted while its frame
- * pointer led to its own frame? Then what the kernel found behind the handler's return address is
- * where that function returns to. */
-static bool interrupted_with_fp(struct walk *walk, const struct ws_caller *out, size_t n)
+ * pointer pointed to its own frame? Then the address that the kernel found after the handler's
+ * return address is where that function returns to. */
+static bool interrupted_with_fp(struct stack_walk *walk, const struct ws_caller *out, size_t count)
 {
 	const struct ws_stop *stop = walk->stop;
-	struct near_slot spare;
-	const struct step *last;
+	struct near_slot scratch;
+	const struct unwind_step *last;
 
-	if (n < 3 || !look_up(walk->unwinder, stop->maps, stop->time, out[n - 2].ip, true, &spare)
-			      ->step.signal)
+	if (count < 3 ||
+	    !find_rule(walk->unwinder, stop->maps, stop->time, out[count - 2].ip, true, &scratch)
+		     ->step.signal)
 		return false;
-	last = &look_up(walk->unwinder, stop->maps, stop->time, out[n - 1].ip, false, &spare)->step;
+	last = &find_rule(walk->unwinder, stop->maps, stop->time, out[count - 1].ip, false,
+			  &scratch)
+			->step;
 	return last->kind == STEP_PLAIN && last->cfa_register == WS_REG_FP &&
 	       last->cfa_offset == 16 && last->return_offset == -8;
 }
 
-/* Our walk ran out of stack: where the kernel's walk along frame pointers passed the same return
- * address, it goes on from there. A handler on an alternate stack has its interrupted function's
- * callers on another one, which is never among the copied bytes. Then no more is missing, and
- * *flags becomes 0. */
-static size_t continue_with_chain(struct walk *walk, struct ws_caller *out, size_t n, size_t most,
-				  unsigned *flags)
+/* Our walk ran out of stack: if the kernel's walk along frame pointers has the same return address,
+ * continue with what follows it there. A handler on an alternate stack has the callers of the
+ * interrupted function on another one, which is never among the copied bytes. Nothing is missing
+ * then, and *flags becomes 0. */
+static size_t continue_with_chain(struct stack_walk *walk, struct ws_caller *out, size_t count,
+				  size_t most, unsigned *flags)
 {
 	const struct ws_stop *stop = walk->stop;
-	bool resumed = stop->chain && interrupted_with_fp(walk, out, n);
+	bool resumed = stop->chain && interrupted_with_fp(walk, out, count);
 	size_t best;
 
-	if (n < 2 || !stop->chain ||
-	    (!resumed && (!walk->beyond || (out[n - 1].module && !keeps_fp(out[n - 1].module)))))
-		return n;
-	best = on_chain(stop, out, n - 1 - resumed);
+	if (count < 2 || !stop->chain ||
+	    (!resumed &&
+	     (!walk->beyond || (out[count - 1].module && !module_keeps_fp(out[count - 1].module)))))
+		return count;
+	best = find_on_chain(stop, out, count - 1 - resumed);
 	if (!best || best + 1 >= stop->chain_n)
-		return n;
-	for (size_t i = best + 1; i < stop->chain_n && n < most; i++) {
-		struct near_slot spare;
-		const struct near_slot *here = look_up(walk->unwinder, stop->maps, stop->time,
-						       stop->chain[i], true, &spare);
+		return count;
+	for (size_t i = best + 1; i < stop->chain_n && count < most; i++) {
+		struct near_slot scratch;
+		const struct near_slot *here = find_rule(walk->unwinder, stop->maps, stop->time,
+							 stop->chain[i], true, &scratch);
 
-		out[n++] = (struct ws_caller){
-			here->module, here->address, stop->chain[i], 0, frame_kind(here->module),
-			WS_UNWIND_FP};
+		out[count++] = (struct ws_caller){here->module,
+						  here->address,
+						  stop->chain[i],
+						  0,
+						  get_frame_kind(here->module),
+						  WS_UNWIND_FP};
 	}
 	*flags = 0;
-	return n;
+	return count;
 }
 
 size_t ws_unwind(struct ws_unwinder *unwinder, const struct ws_stop *stop, enum ws_unwind_mode mode,
 		 struct ws_caller *out, size_t most, unsigned *flags)
 {
-	struct walk walk = {.unwinder = unwinder,
-			    .stop = stop,
-			    .regs = stop->regs,
-			    .mode = mode,
-			    .exact = true};
+	struct stack_walk walk = {.unwinder = unwinder,
+				  .stop = stop,
+				  .regs = stop->regs,
+				  .mode = mode,
+				  .exact = true};
 	uint8_t method = WS_UNWIND_UNKNOWN;
 	bool end = false;
-	size_t n = 0;
+	size_t count = 0;
 
 	*flags = 0;
-	while (n < most && n < WS_UNWIND_DEEPEST) {
+	while (count < most && count < WS_UNWIND_DEEPEST) {
 		uint64_t ip = walk.regs.r[WS_REG_IP], sp = walk.regs.r[WS_REG_SP];
-		struct near_slot spare;
+		struct near_slot scratch;
 		const struct near_slot *here =
-			look_up(unwinder, stop->maps, stop->time, ip, !walk.exact, &spare);
-		int r;
+			find_rule(unwinder, stop->maps, stop->time, ip, !walk.exact, &scratch);
+		int found;
 
-		if (n && !here->module) /* no code there: what led here was not a return address */
+		if (count && !here->module) /* no code: it was not a return address */
 			break;
-		out[n] = (struct ws_caller){
-			here->module, here->address, ip, sp, frame_kind(here->module), method};
-		/* What returns from a signal handler begins where the handler returns to: its
-		 * information begins a byte before, its name does not. */
+		out[count] = (struct ws_caller){
+			here->module, here->address, ip, sp, get_frame_kind(here->module), method};
+		/* A signal handler returns to the first byte of a function, whose call frame
+		 * information begins a byte earlier, but not its name. */
 		if (!walk.exact && here->step.signal)
-			out[n].address++;
-		n++;
-		r = step(&walk, here, &method);
-		if (r <= 0) {
-			end = !r;
+			out[count].address++;
+		count++;
+		found = step_outwards(&walk, here, &method);
+		if (found <= 0) {
+			end = !found;
 			break;
 		}
 	}
 	if (end)
-		return n;
-	if (n >= most || n >= WS_UNWIND_DEEPEST) {
+		return count;
+	if (count >= most || count >= WS_UNWIND_DEEPEST) {
 		*flags = WS_SAMPLE_TRUNCATED;
-		return n;
+		return count;
 	}
-	*flags = walk.beyond ? WS_SAMPLE_TRUNCATED : WS_SAMPLE_BROKEN;
-	return continue_with_chain(&walk, out, n, most, flags);
+	*flags = WS_SAMPLE_BROKEN;
+	if (walk.beyond)
+		*flags = WS_SAMPLE_TRUNCATED;
+	return continue_with_chain(&walk, out, count, most, flags);
 }
 
 size_t ws_unwind_chain(struct ws_unwinder *unwinder, struct ws_maps_process *maps, uint64_t time,
@@ -573,18 +603,17 @@ size_t ws_unwind_chain(struct ws_unwinder *unwinder, struct ws_maps_process *map
 	size_t made = 0;
 
 	for (size_t i = 0; i < n && made < most; i++) {
-		struct near_slot spare;
+		struct near_slot scratch;
 		const struct near_slot *here =
-			look_up(unwinder, maps, time, chain[i], i != 0, &spare);
+			find_rule(unwinder, maps, time, chain[i], i != 0, &scratch);
 
 		if (i && !here->module)
 			break;
-		out[made++] = (struct ws_caller){here->module,
-						 here->address,
-						 chain[i],
-						 0,
-						 frame_kind(here->module),
-						 (uint8_t)(i ? method : WS_UNWIND_UNKNOWN)};
+		out[made++] = (struct ws_caller){
+			here->module,	  here->address, chain[i], 0, get_frame_kind(here->module),
+			WS_UNWIND_UNKNOWN};
+		if (i)
+			out[made - 1].method = (uint8_t)method;
 	}
 	return made;
 }
@@ -592,10 +621,10 @@ size_t ws_unwind_chain(struct ws_unwinder *unwinder, struct ws_maps_process *map
 struct ws_caller ws_unwind_kernel(struct ws_modules *modules, uint64_t ip)
 {
 	return (struct ws_caller){
-		ws_modules_kernel(modules), ip, ip, 0, WS_FRAME_KERNEL, WS_UNWIND_KERNEL};
+		ws_modules_get_kernel(modules), ip, ip, 0, WS_FRAME_KERNEL, WS_UNWIND_KERNEL};
 }
 
-void ws_regs_from_perf(struct ws_regs *regs, uint64_t mask, const uint64_t *values, uint32_t n)
+void ws_regs_from_perf(struct ws_regs *regs, uint64_t mask, const uint64_t *values, uint32_t count)
 {
 #if defined(__x86_64__)
 	static const int8_t dwarf[64] = {0,  3,	 2,  1,	 4, 5, 6,  7,  16, -1, -1, -1,
@@ -607,7 +636,7 @@ void ws_regs_from_perf(struct ws_regs *regs, uint64_t mask, const uint64_t *valu
 	uint32_t at = 0;
 
 	memset(regs, 0, sizeof(*regs));
-	for (unsigned bit = 0; bit < 64 && at < n; bit++) {
+	for (unsigned bit = 0; bit < 64 && at < count; bit++) {
 		int to = -1;
 
 		if (!(mask >> bit & 1))
