@@ -56,6 +56,6 @@ format: deps-format
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
 clean:
-	@rm -rf $(BUILD) build-asan build-tsan build-ubsan build-fuzz build-aarch64 dist
+	@rm -rf $(BUILD) build-asan build-tsan build-ubsan build-fuzz build-aarch64 build-aarch64-root dist
 
 .PHONY: all demo check check-gpu bench asan tsan ubsan fuzz install dist format clean

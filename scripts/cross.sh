@@ -1,16 +1,53 @@
 #!/bin/sh
-# Compile every C source for aarch64 and link the hooks; check the hooks' symbols. Programs are linked where the arm64 libraries are there.
+# Build for aarch64, check the hooks' symbols, and run by qemu-user the tests of what depends on the processor: the hooks, the recorder,
+# what reads their reports, and the tarball. Left out are tests that need perf events, a debugger's view of another process or many
+# minutes of emulation. Ends with one line that counts the tests.
 set -eu
-build=build-aarch64
-file=cross/aarch64-linux-gnu.ini
-[ -e $build/build.ninja ] || meson setup $build --cross-file $file >$build.log 2>&1 || { cat $build.log; exit 1; }
-rm -f $build.log
-ninja -C $build build.ninja >/dev/null # lists what is there now
-objects=$(ninja -C $build -t targets all | sed -n 's/^\(.*\.c\.o\): .*/\1/p')
-# shellcheck disable=SC2086
-ninja -C $build $objects $(ninja -C $build -t targets all | sed -n 's/^\(src\/inject\/[^:]*\.so\): .*/\1/p')
-echo "aarch64: $(echo "$objects" | wc -l) objects compiled"
-if [ -e /usr/lib/aarch64-linux-gnu/libzstd.so ]; then
-	ninja -C $build
+build=$PWD/build-aarch64
+root=$PWD/build-aarch64-root
+log=$build/meson-logs/testlog-aarch64-run.sh.json
+tap=$(mktemp)
+trap 'rm -rf "$tap"' EXIT
+tests="intervals figures fold store-query store-files store-format-document store-second-reader nvtx-convert nvtx-hook nvtx-payload
+	nvtx-rows osrt osrt-forward record cuda cuda-parts symbols-parts options python-reader import-kineto import-perfetto reader"
+
+scripts/aarch64-root.sh "$root"
+compiler="'aarch64-linux-gnu-gcc'"
+! command -v ccache >/dev/null 2>&1 || compiler="'ccache', $compiler"
+cat >"$root/cross.new" <<EOF
+[constants]
+compiler = [$compiler]
+root = '$root'
+scripts = '$PWD/scripts'
+EOF
+cmp -s "$root/cross.new" "$root/cross.ini" || mv "$root/cross.new" "$root/cross.ini"
+[ -e "$build/build.ninja" ] || meson setup "$build" --cross-file cross/aarch64-linux-gnu.ini --cross-file "$root/cross.ini"
+ninja -C "$build"
+scripts/check-hooks.sh aarch64-linux-gnu-readelf "$build"/src/inject/lib*.so | tee "$tap"
+
+if said=$(scripts/aarch64-run.sh --can); then
+	rm -f "$log"
+	status=0
+	export CMOCKA_MESSAGE_OUTPUT=TAP LC_ALL=C.UTF-8
+	# shellcheck disable=SC2086
+	meson test -C "$build" --no-rebuild --print-errorlogs --timeout-multiplier 4 --wrapper "$PWD/scripts/aarch64-run.sh" $tests \
+		</dev/null || status=$?
+	counted=$(python3 scripts/count.py "$log" $status | tee /dev/stderr | tail -n 1)
+	tarball=$(ARCH=aarch64 CC=aarch64-linux-gnu-gcc STRIP=aarch64-linux-gnu-strip ROOT="$root" RUN=scripts/aarch64-run.sh \
+		scripts/dist.sh "$build" | tee /dev/stderr | sed 's/ .*//')
+	scripts/aarch64-run.sh scripts/dist-test.sh "$tarball" | tee -a "$tap" || true
+else
+	echo "ok - programs of aarch64 run # SKIP $said" | tee -a "$tap"
+	counted="0 passed, 0 failed"
 fi
-scripts/check-hooks.sh aarch64-linux-gnu-readelf $build/src/inject/lib*.so
+
+# Put the TAP lines of the scripts to the count of the tests.
+{ echo "$counted"; cat "$tap"; } | awk '
+	NR == 1 { passed = $1; failed = $3; skipped = $5 + 0; next }
+	/^ok .*# SKIP/ { skipped++; next }
+	/^ok / { passed++ }
+	/^not ok / { failed++ }
+	END {
+		printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped
+		exit failed > 0
+	}'

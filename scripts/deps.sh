@@ -12,7 +12,7 @@ build) wanted=$build ;;
 dist) wanted="$build binutils tar gzip" ;;
 check) wanted=$check ;;
 fuzz) wanted="$build clang libclang-rt-14-dev" ;;
-ci) wanted="$check git gcc-aarch64-linux-gnu libc6-dev-arm64-cross" ;;
+ci) wanted="$check git gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static util-linux" ;;
 format) wanted="git clang-format" ;;
 *)
 	echo "deps: unknown goal '$goal'" >&2
@@ -30,6 +30,7 @@ have_tool()
 	binutils) command -v readelf && command -v strip ;;
 	nodejs) command -v node || command -v nodejs ;;
 	npm | esbuild | chromium) command -v "$1" ;;
+	qemu-user-static) command -v qemu-aarch64-static ;;
 	gcc-aarch64-linux-gnu) command -v aarch64-linux-gnu-gcc ;;
 	*) return 1 ;;
 	esac >/dev/null 2>&1

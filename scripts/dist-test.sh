@@ -15,7 +15,7 @@ run="$top/bin/warpsight"
 n=0
 bad=0
 user=
-if [ "$(id -u)" = 0 ]; then
+if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 --clear-groups true 2>/dev/null; then # some namespaces have no other user
 	user="setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all"
 fi
 

@@ -1,15 +1,19 @@
 #!/bin/sh
 # Pack the built program into dist/warpsight-VERSION-linux-ARCH.tar.gz: it runs unpacked on any Linux of the architecture, for it brings its
 # loader, its C library and every other library. The hooks in it are loaded into programs that use the system's C library, which must be
-# glibc 2.28 or newer. $1: the build folder.
+# glibc 2.28 or newer. $1: the build folder. For a cross build the environment says ARCH, CC, STRIP, ROOT (the folder that is the root
+# folder of that architecture's libraries) and RUN (a command that runs its programs).
 #
 # lib/warpsight holds the program, its libraries and the hooks together: run by the bundled loader, /proc/self/exe is that
 # loader, and the hooks are found beside it.
 set -eu
 build=$1
-arch=$(uname -m)
+arch=${ARCH:-$(uname -m)}
 cc=${CC:-cc}
-version=$("$build/warpsight" --version | sed 's/.* //')
+strip=${STRIP:-strip}
+root=${ROOT:-}
+run=${RUN:-}
+version=$($run "$build/warpsight" --version | sed 's/.* //')
 name=warpsight-$version-linux-$arch
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -24,27 +28,32 @@ loader=$(readelf -lW "$build/warpsight" | sed -n 's/.*program interpreter: \(.*\
 
 cp "$build/warpsight" "$lib/warpsight"
 cp "$build"/src/inject/libwarpsight-*.so "$lib/"
-strip "$lib/warpsight"
-strip --strip-unneeded "$lib"/libwarpsight-*.so
+$strip "$lib/warpsight"
+$strip --strip-unneeded "$lib"/libwarpsight-*.so
 
 # The reading library, for programs of the system's C library, and the Python module that finds it there.
 cp -L "$build/src/lib/libwarpsight.so.1" "$top/lib/libwarpsight.so.1"
 ln -s libwarpsight.so.1 "$top/lib/libwarpsight.so"
 cp "$build/src/lib/libwarpsight.a" "$top/lib/"
-strip --strip-unneeded "$top/lib/libwarpsight.so.1"
+$strip --strip-unneeded "$top/lib/libwarpsight.so.1"
 mkdir -p "$top/lib/python"
 cp -r python/warpsight "$top/lib/python/"
 find "$top/lib/python" -name __pycache__ -prune -exec rm -rf {} +
 
 # What the program links, and the parts of the C library that libraries opened at run time (CUDA's) may ask for: those must match ours.
-bundled="$loader $(ldd "$build/warpsight" | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p')"
+libraries_of() # the paths of what a file loads, without $root
+{
+	$run "$loader" --list "$1" | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p'
+}
+bundled="$loader $(libraries_of "$build/warpsight")"
 # What is opened at run time: the server of `view`.
-http=$(PATH="$PATH:/sbin:/usr/sbin" ldconfig -p | sed -n 's/.*libmicrohttpd\.so\.12 .* => \(\/[^ ]*\)$/\1/p' | head -1)
+http=$(dirname "$(echo "$bundled" | tr ' ' '\n' | grep '/libsqlite3\.so')")/libmicrohttpd.so.12
+[ -e "$root$http" ] || http=$(PATH="$PATH:/sbin:/usr/sbin" ldconfig -p | sed -n 's/.*libmicrohttpd\.so\.12 .* => \(\/[^ ]*\)$/\1/p' | head -1)
 [ -n "$http" ] || { echo "dist: libmicrohttpd is not installed" >&2; exit 1; }
-bundled="$bundled $http $(ldd "$http" | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p')"
+bundled="$bundled $http $(libraries_of "$http")"
 libc=$(echo "$bundled" | tr ' ' '\n' | grep '/libc\.so\.6$')
 for part in libdl.so.2 libpthread.so.0 librt.so.1 libm.so.6 libutil.so.1 libresolv.so.2 libgcc_s.so.1; do
-	[ -e "$(dirname "$libc")/$part" ] && bundled="$bundled $(dirname "$libc")/$part"
+	[ -e "$root$(dirname "$libc")/$part" ] && bundled="$bundled $(dirname "$libc")/$part"
 done
 packages=
 for f in $(echo "$bundled" | tr ' ' '\n' | sort -u); do
@@ -53,19 +62,20 @@ for f in $(echo "$bundled" | tr ' ' '\n' | sort -u); do
 		exit 1
 		;;
 	esac
-	cp -L "$f" "$lib/$(basename "$f")"
-	packages="$packages $(dpkg-query -S "$(realpath "$f")" "$f" 2>/dev/null | sed -n '1s/:.*//p')"
+	cp -L "$root$f" "$lib/$(basename "$f")"
+	real=$(realpath "$root$f")
+	packages="$packages $(dpkg-query --admindir="$root/var/lib/dpkg" -S "${real#"$root"}" "$f" 2>/dev/null | sed -n '1s/:.*//p')"
 done
-find "$lib" -name 'lib*.so*' ! -name 'libwarpsight*' -exec strip --strip-unneeded {} + 2>/dev/null || true
+find "$lib" -name 'lib*.so*' ! -name 'libwarpsight*' -exec $strip --strip-unneeded {} + 2>/dev/null || true
 
 $cc -O2 -D_GNU_SOURCE -Isrc -Wall -Wextra -Werror -static -DWS_LOADER="\"$(basename "$loader")\"" -o "$top/bin/warpsight" \
 	src/launcher/launcher.c
-strip "$top/bin/warpsight"
+$strip "$top/bin/warpsight"
 
 # Licences of what is bundled, with the versions: the sources are Debian's of that version.
 for p in $(echo "$packages" | tr ' ' '\n' | sort -u); do
-	cp -L "/usr/share/doc/$p/copyright" "$doc/licenses/$p"
-	dpkg-query -W -f '${Package} ${Version} (source package ${source:Package} ${source:Version})\n' "$p" | head -1 >>"$doc/BUNDLED"
+	cp -L "$root/usr/share/doc/$p/copyright" "$doc/licenses/$p"
+	dpkg-query --admindir="$root/var/lib/dpkg" -W -f '${Package} ${Version} (source package ${source:Package} ${source:Version})\n' "$p" | head -1 >>"$doc/BUNDLED"
 done
 for l in $(grep -oh '/usr/share/common-licenses/[A-Za-z0-9.-]*' "$doc"/licenses/* | sed 's/\.$//' | sort -u); do
 	[ -f "$l" ] && cp -L "$l" "$doc/licenses/"

@@ -89,7 +89,7 @@ const char *ws_cuda_error(int result)
 
 /* The session clock. Registered once: CUPTI corrupts what is on its way when the callback changes.
  */
-static uint64_t session_clock(void)
+static uint64_t read_session_clock(void)
 {
 	return ws_raw_ns();
 }
@@ -109,7 +109,7 @@ static const struct {
 	{CUPTI_KIND_MEMORY_POOL, WS_CUDA_MEMORY, "memory pools: "},
 };
 
-static void enable(uint32_t kind, const char *name)
+static void enable_kind(uint32_t kind, const char *name)
 {
 	int rc = ws_cupti.ActivityEnable(kind);
 
@@ -119,14 +119,14 @@ static void enable(uint32_t kind, const char *name)
 		ws_cuda_say(WS_WARNING, "CUPTI refuses to record ", name, ws_cuda_error(rc));
 }
 
-static void disable(uint32_t kind)
+static void disable_kind(uint32_t kind)
 {
 	kinds_on &= ~(UINT64_C(1) << kind);
 	if (!atomic_load(&ws_inner_there) || !ws_inner_only(kind))
 		ws_cupti.ActivityDisable(kind);
 }
 
-static void unified_memory(uint32_t flags)
+static void enable_unified_memory(uint32_t flags)
 {
 	/* CUpti_ActivityUnifiedMemoryCounterKind: bytes to the device, to the host, CPU faults, GPU
 	 * faults, between devices */
@@ -146,10 +146,10 @@ static void unified_memory(uint32_t flags)
 			    "Traffic and page faults of unified memory are not recorded: ",
 			    ws_cuda_error(rc), "");
 	else
-		enable(CUPTI_KIND_UNIFIED_MEMORY_COUNTER, "unified memory: ");
+		enable_kind(CUPTI_KIND_UNIFIED_MEMORY_COUNTER, "unified memory: ");
 }
 
-static void collect(bool on)
+static void switch_collection(bool on)
 {
 	uint32_t flags = ws_rt->arena->cuda.flags;
 
@@ -157,20 +157,20 @@ static void collect(bool on)
 		if (kinds[i].needs && !(flags & kinds[i].needs))
 			continue;
 		if (on)
-			enable(kinds[i].kind, kinds[i].name);
+			enable_kind(kinds[i].kind, kinds[i].name);
 		else
-			disable(kinds[i].kind);
+			disable_kind(kinds[i].kind);
 	}
 	/* Recording graphs as a whole turns the records of their nodes off. */
 	if (on && !(flags & WS_CUDA_GRAPH_NODES))
-		enable(CUPTI_KIND_GRAPH_TRACE, "CUDA graphs: ");
+		enable_kind(CUPTI_KIND_GRAPH_TRACE, "CUDA graphs: ");
 	else if (!on && ws_cuda_kind_on(CUPTI_KIND_GRAPH_TRACE))
-		disable(CUPTI_KIND_GRAPH_TRACE);
+		disable_kind(CUPTI_KIND_GRAPH_TRACE);
 	if (flags & (WS_CUDA_UM_CPU_FAULTS | WS_CUDA_UM_GPU_FAULTS)) {
 		if (on)
-			unified_memory(flags);
+			enable_unified_memory(flags);
 		else
-			disable(CUPTI_KIND_UNIFIED_MEMORY_COUNTER);
+			disable_kind(CUPTI_KIND_UNIFIED_MEMORY_COUNTER);
 	}
 	ws_cuda_apis(on);
 }
@@ -216,7 +216,7 @@ static void describe_devices(void)
 	ws_cuda_devices();
 }
 
-static void answer(uint32_t request)
+static void answer_flush_request(uint32_t request)
 {
 	ws_cupti.ActivityFlushAll(CUPTI_FLUSH_FORCED);
 	describe_devices();
@@ -231,7 +231,7 @@ static bool follow_session(bool *collecting)
 	bool now = atomic_load_explicit(&arena->collecting, memory_order_relaxed);
 
 	if (now != *collecting) {
-		collect(now);
+		switch_collection(now);
 		*collecting = now;
 		if (!now)
 			ws_cupti.ActivityFlushAll(CUPTI_FLUSH_FORCED);
@@ -239,7 +239,7 @@ static bool follow_session(bool *collecting)
 	return !atomic_load_explicit(&arena->closed, memory_order_acquire);
 }
 
-static void *flusher(void *arg)
+static void *flush_buffers(void *arg)
 {
 	uint32_t every = ws_rt->arena->cuda.flush_ms,
 		 wait = every && every < POLL_MS ? every : POLL_MS;
@@ -261,7 +261,7 @@ static void *flusher(void *arg)
 			return NULL;
 		describe_devices();
 		if (want != done) {
-			answer(want);
+			answer_flush_request(want);
 			continue;
 		}
 		if (!follow_session(&collecting))
@@ -285,14 +285,14 @@ static bool start_thread(bool collecting)
 	bool ok;
 
 	ws_sys(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&old, sizeof(all), 0, 0);
-	ok = create && !create(&thread, NULL, flusher, collecting ? (void *)1 : NULL);
+	ok = create && !create(&thread, NULL, flush_buffers, collecting ? (void *)1 : NULL);
 	ws_sys(SYS_rt_sigprocmask, SIG_SETMASK, (long)&old, 0, sizeof(old), 0, 0);
 	if (ok && detach)
 		detach(thread);
 	return ok;
 }
 
-static void process_ends(void)
+static void flush_at_process_end(void)
 {
 	if (atomic_load(&ws_cuda_state) != WS_CUDA_ON || ws_cuda_forked() ||
 	    atomic_exchange(&ended_once, 1))
@@ -313,19 +313,19 @@ static void process_ends(void)
  * keep their last records this way; a forked or vforked child has another pid and passes straight
  * through.
  */
-static _Noreturn void leave(int status)
+static _Noreturn void exit_after_flush(int status)
 {
-	process_ends();
+	flush_at_process_end();
 	for (;;)
 		ws_sys(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 WS_EXPORT void _exit(int status)
 {
-	leave(status);
+	exit_after_flush(status);
 }
 WS_EXPORT void _Exit(int status)
 {
-	leave(status);
+	exit_after_flush(status);
 }
 
 /* ---- starting ---- */
@@ -338,7 +338,7 @@ static void set_up_cupti(void)
 	/* Buffers come zeroed: else CUPTI zeroes them in the program's threads. */
 	ws_cupti.ActivitySetAttribute(CUPTI_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size, &one);
 	if (ws_cupti.ActivityRegisterTimestampCallback)
-		ws_cupti.ActivityRegisterTimestampCallback(session_clock);
+		ws_cupti.ActivityRegisterTimestampCallback(read_session_clock);
 	if (ws_cupti.SetThreadIdType)
 		ws_cupti.SetThreadIdType(CUPTI_THREAD_ID_SYSTEM);
 	if (ws_rt->arena->cuda.flags & WS_CUDA_EVENT_TIMES &&
@@ -346,7 +346,7 @@ static void set_up_cupti(void)
 		ws_cupti.ActivityEnableCudaEventDeviceTimestamps(1);
 }
 
-static void tell_version(void)
+static void write_cupti_version(void)
 {
 	struct ws_thread *thread = ws_rt_enter();
 	struct ws_rec_cuda_seen *record;
@@ -365,7 +365,7 @@ static void tell_version(void)
 	ws_rt_leave(thread);
 }
 
-static bool start(void)
+static bool start_cuda(void)
 {
 	bool collecting = ws_rt_collecting();
 	const char *tool = ws_gpu_tool(environ);
@@ -378,7 +378,7 @@ static bool start(void)
 	}
 	if (!ws_cuda_find() || !ws_cuda_subscribe())
 		return false;
-	tell_version();
+	write_cupti_version();
 	set_up_cupti();
 	atomic_store(&ws_rt_cuda_numbers, ws_cuda_names_find);
 	rc = ws_cupti.ActivityRegisterCallbacks(ws_cuda_request, ws_cuda_complete);
@@ -387,19 +387,19 @@ static bool start(void)
 			    "CUDA is not recorded: CUPTI refuses buffers: ", ws_cuda_error(rc), "");
 		return false;
 	}
-	enable(CUPTI_KIND_DEVICE, "devices: ");
-	enable(CUPTI_KIND_CONTEXT, "contexts: ");
-	enable(CUPTI_KIND_STREAM, "streams: ");
+	enable_kind(CUPTI_KIND_DEVICE, "devices: ");
+	enable_kind(CUPTI_KIND_CONTEXT, "contexts: ");
+	enable_kind(CUPTI_KIND_STREAM, "streams: ");
 	ws_cuda_api_names();
 	ws_cuda_callbacks();
 	if (collecting)
-		collect(true);
+		switch_collection(true);
 	if (!start_thread(collecting))
 		ws_cuda_say(WS_WARNING,
 			    "No thread could be started to flush CUDA's records: what a kill loses "
 			    "is more than usual.",
 			    "", "");
-	atexit(process_ends);
+	atexit(flush_at_process_end);
 	return true;
 }
 
@@ -416,13 +416,13 @@ bool ws_cuda_start(void)
 	    !atomic_compare_exchange_strong(&ws_cuda_state, &idle, WS_CUDA_STARTING))
 		return false;
 	start_pid = (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
-	atomic_store_explicit(&ws_cuda_state, start() ? WS_CUDA_ON : WS_CUDA_REFUSED,
+	atomic_store_explicit(&ws_cuda_state, start_cuda() ? WS_CUDA_ON : WS_CUDA_REFUSED,
 			      memory_order_release);
 	return atomic_load(&ws_cuda_state) == WS_CUDA_ON;
 }
 
 /* In a tool that bears no other's injection in what it starts: ours goes, before it looks. */
-__attribute__((constructor(103))) static void make_way(void)
+__attribute__((constructor(103))) static void make_way_for_tool(void)
 {
 	const char *path = getenv("CUDA_INJECTION64_PATH"), *ours;
 

@@ -31,7 +31,7 @@ static size_t plain_length(const char *name)
 
 /* What the user says with +name,-name (a trailing * stands for anything): 1 in, -1 out, 0 nothing.
  * The last word counts. */
-static int users_word(const char *list, const char *name)
+static int is_user_word(const char *list, const char *name)
 {
 	size_t plain = plain_length(name), full = strlen(name);
 	int word = 0;
@@ -50,11 +50,11 @@ static int users_word(const char *list, const char *name)
 	return word;
 }
 
-static bool choose(int driver, const char *name)
+static bool choose_calls(int driver, const char *name)
 {
 	struct ws_arena *arena = ws_rt->arena;
 	int word = arena->cuda.text_apis && arena->cuda.text_apis < WS_ARENA_TEXT
-			   ? users_word(arena->text + arena->cuda.text_apis, name)
+			   ? is_user_word(arena->text + arena->cuda.text_apis, name)
 			   : 0;
 
 	if (word)
@@ -64,17 +64,17 @@ static bool choose(int driver, const char *name)
 	return ws_cuda_call_matters(driver, name);
 }
 
-static bool is_wanted(int driver, uint32_t cbid)
+static bool is_wanted_call(int driver, uint32_t cbid)
 {
 	return cbid < WS_CUDA_CBIDS && wanted[driver][cbid / 64] >> cbid % 64 & 1;
 }
 
 bool ws_cuda_api_wanted(uint32_t kind, uint32_t cbid)
 {
-	return is_wanted(kind == CUPTI_KIND_DRIVER, cbid);
+	return is_wanted_call(kind == CUPTI_KIND_DRIVER, cbid);
 }
 
-static void tell_name(struct ws_thread *thread, int driver, uint32_t cbid, const char *name)
+static void write_call_name(struct ws_thread *thread, int driver, uint32_t cbid, const char *name)
 {
 	uint32_t handle = ws_rt_string_define(name, strlen(name));
 	struct ws_rec_cuda_name *record =
@@ -103,18 +103,18 @@ void ws_cuda_api_names(void)
 			}
 			gap = 0;
 			last_cbid[driver] = cbid;
-			if (!choose(driver, name))
+			if (!choose_calls(driver, name))
 				continue;
 			wanted[driver][cbid / 64] |= UINT64_C(1) << cbid % 64;
 			if (thread)
-				tell_name(thread, driver, cbid, name);
+				write_call_name(thread, driver, cbid, name);
 		}
 	if (thread)
 		ws_rt_leave(thread);
 }
 
 /* False when CUPTI has the functions and refuses them. */
-static bool one_by_one(bool on)
+static bool enable_call_by_call(bool on)
 {
 	int (*const enable[2])(uint32_t, uint8_t) = {ws_cupti.ActivityEnableRuntimeApi,
 						     ws_cupti.ActivityEnableDriverApi};
@@ -125,13 +125,13 @@ static bool one_by_one(bool on)
 		if (ws_inner_broad(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME))
 			continue;
 		for (uint32_t cbid = 1; cbid <= last_cbid[driver]; cbid++)
-			if (is_wanted(driver, cbid))
+			if (is_wanted_call(driver, cbid))
 				*(enable[driver](cbid, on) ? &refused : &enabled) += 1;
 	}
 	return enabled || !refused;
 }
 
-static void whole(uint32_t kind, bool on)
+static void enable_whole_domain(uint32_t kind, bool on)
 {
 	if (on)
 		ws_cupti.ActivityEnable(kind);
@@ -143,12 +143,12 @@ void ws_cuda_apis(bool on)
 {
 	if (ws_rt->arena->cuda.flags & WS_CUDA_ALL_APIS) {
 		ws_cuda_api_coarse = true; /* --cuda-api=-name may still take some out */
-		whole(CUPTI_KIND_RUNTIME, on);
-		whole(CUPTI_KIND_DRIVER, on);
+		enable_whole_domain(CUPTI_KIND_RUNTIME, on);
+		enable_whole_domain(CUPTI_KIND_DRIVER, on);
 		return;
 	}
 	if (!ws_cuda_api_by_callback && ws_cupti.ActivityEnableRuntimeApi &&
-	    ws_cupti.ActivityEnableDriverApi && one_by_one(on))
+	    ws_cupti.ActivityEnableDriverApi && enable_call_by_call(on))
 		return;
 	if (!on)
 		return; /* callbacks stay, and see that nothing is collected */

@@ -36,7 +36,7 @@ static void *private_at[PRIVATE_MOST];
 static _Atomic uint32_t private_used;
 static uint32_t scanned[WS_BUFFERS]; /* how far ws_cuda_scan has looked */
 
-static void push(uint32_t number)
+static void push_free_buffer(uint32_t number)
 {
 	uint64_t head = atomic_load_explicit(&free_head, memory_order_relaxed);
 
@@ -47,7 +47,7 @@ static void push(uint32_t number)
 		memory_order_relaxed));
 }
 
-static bool pop(uint32_t *number)
+static bool pop_free_buffer(uint32_t *number)
 {
 	uint64_t head = atomic_load_explicit(&free_head, memory_order_acquire);
 
@@ -65,13 +65,13 @@ static bool pop(uint32_t *number)
 	return false;
 }
 
-static void *address_of(uint32_t number)
+static void *buffer_address(uint32_t number)
 {
 	return number < WS_BUFFERS ? ws_buffer_at(ws_rt->arena, number)
 				   : private_at[number - WS_BUFFERS];
 }
 
-static int number_of(const void *buffer)
+static int buffer_number(const void *buffer)
 {
 	struct ws_arena *arena = ws_rt->arena;
 	uint64_t offset = (uint64_t)((const char *)buffer - (const char *)ws_buffer_at(arena, 0));
@@ -85,7 +85,7 @@ static int number_of(const void *buffer)
 	return -1;
 }
 
-static void *more_private(void)
+static void *map_private_buffer(void)
 {
 	long p = ws_sys(SYS_mmap, 0, WS_BUFFER_SIZE, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -107,8 +107,8 @@ void ws_cuda_request(uint8_t **buffer, size_t *size, size_t *max_records)
 
 	*size = WS_BUFFER_SIZE;
 	*max_records = 0;
-	if (pop(&number)) {
-		*buffer = address_of(number);
+	if (pop_free_buffer(&number)) {
+		*buffer = buffer_address(number);
 		return;
 	}
 	fresh = ws_rt_buffer_take();
@@ -117,14 +117,14 @@ void ws_cuda_request(uint8_t **buffer, size_t *size, size_t *max_records)
 		memset(*buffer, 0, WS_BUFFER_SIZE);
 		return;
 	}
-	*buffer = more_private();
+	*buffer = map_private_buffer();
 	if (!*buffer)
 		*size = 0;
 }
 
 static void give_back(uint8_t *buffer, size_t used)
 {
-	int number = number_of(buffer);
+	int number = buffer_number(buffer);
 
 	if (number < 0) {
 		ws_sys(SYS_munmap, (long)buffer, WS_BUFFER_SIZE, 0, 0, 0, 0);
@@ -135,7 +135,7 @@ static void give_back(uint8_t *buffer, size_t used)
 		__atomic_store_n(&scanned[number], 0, __ATOMIC_RELAXED);
 	if (number < (int)WS_BUFFERS)
 		atomic_store_explicit(&ws_rt->arena->buffers[number].done, 0, memory_order_relaxed);
-	push((uint32_t)number);
+	push_free_buffer((uint32_t)number);
 }
 
 /* ---- texts ---- */
@@ -153,7 +153,7 @@ static struct {
 static _Atomic bool names_busy;
 
 /* So that the recorder can resolve the pointers it finds in the buffers of a killed process. */
-static void tell_pointer(struct ws_thread *thread, const char *text, uint32_t handle)
+static void write_name_pointer(struct ws_thread *thread, const char *text, uint32_t handle)
 {
 	struct ws_rec_cuda_name *record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_OTHER);
 
@@ -164,19 +164,19 @@ static void tell_pointer(struct ws_thread *thread, const char *text, uint32_t ha
 	ws_rt_commit(thread, record, sizeof(*record));
 }
 
-static uint32_t define(struct ws_thread *thread, const char *text)
+static uint32_t define_name(struct ws_thread *thread, const char *text)
 {
 	size_t n = strlen(text);
 	uint32_t handle = ws_rt_string(thread, text, ws_min(n, WS_STRING_MAX));
 
 	if (handle)
-		tell_pointer(thread, text, handle);
+		write_name_pointer(thread, text, handle);
 	return handle;
 }
 
 static _Atomic uint32_t walking; /* completed buffers being walked */
 
-static uint32_t handle_of(struct ws_thread *thread, const char *text)
+static uint32_t name_handle(struct ws_thread *thread, const char *text)
 {
 	size_t at = ((uintptr_t)text >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 52;
 	uint32_t handle;
@@ -184,12 +184,12 @@ static uint32_t handle_of(struct ws_thread *thread, const char *text)
 	if (!text)
 		return 0;
 	if (atomic_exchange_explicit(&names_busy, true, memory_order_acquire))
-		return define(thread, text);
+		return define_name(thread, text);
 	if (names[at].pointer == text &&
 	    !strncmp(ws_string_at(ws_rt->arena, names[at].handle)->bytes, text, WS_STRING_MAX)) {
 		handle = names[at].handle;
 	} else {
-		handle = define(thread, text);
+		handle = define_name(thread, text);
 		if (handle) {
 			names[at].pointer = text;
 			names[at].handle = handle;
@@ -199,17 +199,17 @@ static uint32_t handle_of(struct ws_thread *thread, const char *text)
 	return handle;
 }
 
-static void text(struct ws_thread *thread, const char **field)
+static void name_text(struct ws_thread *thread, const char **field)
 {
 	if (*field)
-		*field = (const char *)(uintptr_t)(WS_CUPTI_HANDLE | handle_of(thread, *field));
+		*field = (const char *)(uintptr_t)(WS_CUPTI_HANDLE | name_handle(thread, *field));
 }
 
-static bool has(const void *record, size_t size, const void *field, size_t bytes)
+static bool has_bytes(const void *record, size_t size, const void *field, size_t bytes)
 {
 	return (size_t)((const char *)field - (const char *)record) + bytes <= size;
 }
-#define HAS(r, size, field) has(r, size, &(r)->field, sizeof((r)->field))
+#define HAS(r, size, field) has_bytes(r, size, &(r)->field, sizeof((r)->field))
 
 static void replace_texts(struct ws_thread *thread, struct cupti_record *rec, size_t size)
 {
@@ -217,19 +217,19 @@ static void replace_texts(struct ws_thread *thread, struct cupti_record *rec, si
 	case CUPTI_KIND_CONCURRENT_KERNEL:
 	case CUPTI_KIND_KERNEL:
 		if (HAS((struct cupti_kernel *)rec, size, name))
-			text(thread, &((struct cupti_kernel *)rec)->name);
+			name_text(thread, &((struct cupti_kernel *)rec)->name);
 		break;
 	case CUPTI_KIND_DEVICE:
 		if (HAS((struct cupti_device *)rec, size, name))
-			text(thread, &((struct cupti_device *)rec)->name);
+			name_text(thread, &((struct cupti_device *)rec)->name);
 		break;
 	case CUPTI_KIND_MEMORY2:
 		if (HAS((struct cupti_memory *)rec, size, name))
-			text(thread, &((struct cupti_memory *)rec)->name);
+			name_text(thread, &((struct cupti_memory *)rec)->name);
 		break;
 	case CUPTI_KIND_JIT:
 		if (HAS((struct cupti_jit *)rec, size, cache_path))
-			text(thread, &((struct cupti_jit *)rec)->cache_path);
+			name_text(thread, &((struct cupti_jit *)rec)->cache_path);
 		break;
 	case CUPTI_KIND_OVERHEAD:
 		if (HAS((struct cupti_overhead *)rec, size, data)) {
@@ -251,7 +251,7 @@ static void replace_texts(struct ws_thread *thread, struct cupti_record *rec, si
 /* ---- buffers that CUPTI still fills ---- */
 
 /* How long this CUPTI's records are, for the recorder, which cannot ask it. */
-static void tell_size(struct ws_thread *thread, uint32_t kind, size_t size)
+static void write_record_size(struct ws_thread *thread, uint32_t kind, size_t size)
 {
 	static uint16_t told[CUPTI_KIND_COUNT];
 	struct ws_rec_cuda_name *record;
@@ -286,13 +286,13 @@ static void scan_buffer(struct ws_thread *thread, uint32_t i)
 		    kernel->kind & 0x7fffff00)
 			return;
 		if (last)
-			tell_size(thread, last_kind, (size_t)((uint8_t *)next - last));
+			write_record_size(thread, last_kind, (size_t)((uint8_t *)next - last));
 		last = next;
 		last_kind = kind;
 		name = __atomic_load_n(&kernel->name, __ATOMIC_RELAXED);
 		if (kind == CUPTI_KIND_CONCURRENT_KERNEL && name &&
 		    !((uintptr_t)name & WS_CUPTI_HANDLE))
-			handle_of(thread, name);
+			name_handle(thread, name);
 		scanned[i] = (uint32_t)((uint8_t *)next - b);
 	}
 }
@@ -360,7 +360,7 @@ static void copy_run(struct walk *walk)
 	walk->records = 0;
 }
 
-static bool ours(const struct cupti_record *rec)
+static bool is_own_record(const struct cupti_record *rec)
 {
 	uint32_t kind = rec->kind & 0xff;
 
@@ -375,11 +375,11 @@ static bool ours(const struct cupti_record *rec)
 	return !atomic_load_explicit(&ws_inner_there, memory_order_relaxed) || !ws_inner_only(kind);
 }
 
-static void one(struct walk *walk, uint8_t *rec, size_t size)
+static void walk_record(struct walk *walk, uint8_t *rec, size_t size)
 {
 	struct cupti_record *record = (void *)rec;
 
-	if (size > 0x7ff * 8 || !ours(record)) {
+	if (size > 0x7ff * 8 || !is_own_record(record)) {
 		copy_run(walk);
 		walk->from = walk->to = rec + size;
 		return;
@@ -397,7 +397,7 @@ static void one(struct walk *walk, uint8_t *rec, size_t size)
 
 static void walk_buffer(struct ws_thread *thread, uint8_t *buffer, size_t valid)
 {
-	int number = number_of(buffer);
+	int number = buffer_number(buffer);
 	struct walk walk = {.thread = thread,
 			    .buffer = buffer,
 			    .from = buffer,
@@ -412,15 +412,15 @@ static void walk_buffer(struct ws_thread *thread, uint8_t *buffer, size_t valid)
 	/* A record's kind may only be touched when the next one has been found from it. */
 	while (!ws_cupti.ActivityGetNextRecord(buffer, valid, &next)) {
 		if (last)
-			one(&walk, last, (size_t)((uint8_t *)next - last));
+			walk_record(&walk, last, (size_t)((uint8_t *)next - last));
 		last = next;
 	}
 	if (last)
-		one(&walk, last, (size_t)(buffer + valid - last));
+		walk_record(&walk, last, (size_t)(buffer + valid - last));
 	copy_run(&walk);
 }
 
-static void count_dropped(struct ws_thread *thread, void *context, uint32_t stream)
+static void count_dropped_records(struct ws_thread *thread, void *context, uint32_t stream)
 {
 	size_t dropped = 0;
 
@@ -444,7 +444,7 @@ void ws_cuda_complete(void *context, uint32_t stream, uint8_t *buffer, size_t si
 	if (thread) {
 		if (valid)
 			walk_buffer(thread, buffer, valid);
-		count_dropped(thread, context, stream);
+		count_dropped_records(thread, context, stream);
 		ws_rt_leave(thread);
 	}
 	give_back(buffer, WS_BUFFER_SIZE);

@@ -60,7 +60,7 @@ static const char *const driver_in[] = {
 static const char *const asks[] = {"Get",      "Query",	     "IsCapturing", "Find",
 				   "DebugDot", "RetainUser", "ReleaseUser", NULL};
 
-static bool begins(const char *name, const char *const *list)
+static bool begins_with(const char *name, const char *const *list)
 {
 	for (; *list; list++)
 		if (!strncmp(name, *list, strlen(*list)))
@@ -68,7 +68,7 @@ static bool begins(const char *name, const char *const *list)
 	return false;
 }
 
-static bool contains(const char *name, const char *const *list)
+static bool contains_word(const char *name, const char *const *list)
 {
 	for (; *list; list++)
 		if (strstr(name, *list))
@@ -78,5 +78,5 @@ static bool contains(const char *name, const char *const *list)
 
 bool ws_cuda_call_matters(int driver, const char *name)
 {
-	return begins(name, driver ? driver_in : runtime_in) && !contains(name, asks);
+	return begins_with(name, driver ? driver_in : runtime_in) && !contains_word(name, asks);
 }

@@ -20,7 +20,7 @@ static struct {
 	int (*attribute)(int *, int, int);
 } driver;
 
-static bool bind_driver(void)
+static bool bind_driver_functions(void)
 {
 	void *(*open_lib)(const char *, int) = ws_bind_symbol("dlopen");
 	void *lib = open_lib ? open_lib("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
@@ -34,15 +34,15 @@ static bool bind_driver(void)
 	return driver.count && driver.get && driver.bus && driver.attribute;
 }
 
-static uint32_t attribute(int device, int which)
+static uint32_t read_attribute(int device, int which)
 {
 	int v = 0;
 
 	return driver.attribute(&v, which, device) || v < 0 ? 0 : (uint32_t)v;
 }
 
-static void tell(struct ws_thread *thread, uint32_t number, const char *bus, uint32_t integrated,
-		 uint32_t optin, uint32_t reserved)
+static void write_device(struct ws_thread *thread, uint32_t number, const char *bus,
+			 uint32_t integrated, uint32_t optin, uint32_t reserved)
 {
 	uint32_t handle = *bus ? ws_rt_string(thread, bus, strlen(bus)) : 0;
 	struct ws_rec_cuda_device *record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_OTHER);
@@ -62,7 +62,7 @@ void ws_cuda_devices(void)
 {
 	int n = 0;
 
-	if (!bind_driver() || driver.count(&n))
+	if (!bind_driver_functions() || driver.count(&n))
 		return;
 	for (int i = 0; i < n; i++) {
 		char bus[64] = "";
@@ -74,13 +74,13 @@ void ws_cuda_devices(void)
 			continue;
 		if (driver.bus(bus, sizeof(bus) - 1, device))
 			bus[0] = 0;
-		integrated = attribute(device, ATTR_INTEGRATED);
-		optin = attribute(device, ATTR_SHARED_OPTIN);
-		reserved = attribute(device, ATTR_SHARED_RESERVED);
+		integrated = read_attribute(device, ATTR_INTEGRATED);
+		optin = read_attribute(device, ATTR_SHARED_OPTIN);
+		reserved = read_attribute(device, ATTR_SHARED_RESERVED);
 		thread = ws_rt_enter();
 		if (!thread)
 			return;
-		tell(thread, (uint32_t)i, bus, integrated, optin, reserved);
+		write_device(thread, (uint32_t)i, bus, integrated, optin, reserved);
 		ws_rt_leave(thread);
 	}
 }

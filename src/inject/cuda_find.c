@@ -34,7 +34,7 @@ struct search {
 	bool unfit_mapped; /* and the program uses it */
 };
 
-static uint32_t major_of(uint32_t version)
+static uint32_t read_major_version(uint32_t version)
 {
 	return version >= CUPTI_13_0 ? version / 10000 : version >= CUPTI_12_0 ? 12 : 11;
 }
@@ -53,7 +53,7 @@ static uint32_t driver_version(void)
 }
 
 /* Take `lib` if its version suits; else close it. */
-static bool consider(struct search *search, void *lib, const char *path)
+static bool try_library(struct search *search, void *lib, const char *path)
 {
 	int (*get)(uint32_t *) = lib ? ws_cuda_dlsym(lib, "cuptiGetVersion") : NULL;
 	uint32_t v = 0;
@@ -61,8 +61,9 @@ static bool consider(struct search *search, void *lib, const char *path)
 	if (!lib)
 		return false;
 	if (!get || get(&v) || v < CUPTI_12_0 ||
-	    (search->driver_major && major_of(v) > search->driver_major)) {
-		search->found_newer |= search->driver_major && major_of(v) > search->driver_major;
+	    (search->driver_major && read_major_version(v) > search->driver_major)) {
+		search->found_newer |=
+			search->driver_major && read_major_version(v) > search->driver_major;
 		search->found_older |= v && v < CUPTI_12_0;
 		close_lib(lib);
 		return false;
@@ -73,15 +74,16 @@ static bool consider(struct search *search, void *lib, const char *path)
 	return true;
 }
 
-static bool try_file(struct search *search, const char *path)
+static bool try_library_file(struct search *search, const char *path)
 {
 	if (ws_sys(SYS_faccessat, AT_FDCWD, (long)path, R_OK, 0, 0, 0))
 		return false;
-	return consider(search, open_lib(path, RTLD_NOW | RTLD_LOCAL), path);
+	return try_library(search, open_lib(path, RTLD_NOW | RTLD_LOCAL), path);
 }
 
 /* libcupti.so.13, .12 in folder/sub, the driver's major version first. */
-static bool try_folder(struct search *search, const char *folder, size_t len, const char *sub)
+static bool try_library_folder(struct search *search, const char *folder, size_t len,
+			       const char *sub)
 {
 	char path[PATH_ROOM];
 	size_t sub_len = strlen(sub);
@@ -95,7 +97,7 @@ static bool try_folder(struct search *search, const char *folder, size_t len, co
 		strcpy(path + len + sub_len, "/libcupti.so.XX");
 		path[len + sub_len + 13] = (char)('0' + major / 10);
 		path[len + sub_len + 14] = (char)('0' + major % 10);
-		if (try_file(search, path))
+		if (try_library_file(search, path))
 			return true;
 	}
 	return false;
@@ -108,10 +110,10 @@ static bool try_folder(struct search *search, const char *folder, size_t len, co
 #endif
 static const char *const toolkit_folders[] = {"/extras/CUPTI/lib64", "/lib64", TARGET, "/lib"};
 
-static bool try_toolkit(struct search *search, const char *root)
+static bool try_toolkit_folders(struct search *search, const char *root)
 {
 	for (size_t i = 0; root && i < WS_COUNT(toolkit_folders); i++)
-		if (try_folder(search, root, strlen(root), toolkit_folders[i]))
+		if (try_library_folder(search, root, strlen(root), toolkit_folders[i]))
 			return true;
 	return false;
 }
@@ -123,7 +125,7 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-static int look_mapped(struct dl_phdr_info *info, size_t size, void *arg)
+static int find_mapped_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct search *search = arg;
 	void *lib;
@@ -132,7 +134,7 @@ static int look_mapped(struct dl_phdr_info *info, size_t size, void *arg)
 	if (!info->dlpi_name || strncmp(base_name(info->dlpi_name), "libcupti.so", 11))
 		return 0;
 	lib = open_lib(info->dlpi_name, RTLD_NOW | RTLD_NOLOAD);
-	if (consider(search, lib, info->dlpi_name))
+	if (try_library(search, lib, info->dlpi_name))
 		return 1;
 	search->unfit_mapped |= lib != NULL;
 	return 0;
@@ -140,7 +142,7 @@ static int look_mapped(struct dl_phdr_info *info, size_t size, void *arg)
 
 /* Wheels: .../site-packages/nvidia/cuda_runtime/lib/libcudart.so.12, .../nvidia/cu13/lib/...,
  * .../torch/lib/libtorch_cuda.so */
-static int look_beside(struct dl_phdr_info *info, size_t size, void *arg)
+static int find_library_beside(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	static const char *const libs[] = {"libcudart", "libtorch", "libcublas", "libcudnn",
 					   "libnvrtc",	"libjax",   "xla_cuda",	 "libtensorflow"};
@@ -160,46 +162,47 @@ static int look_beside(struct dl_phdr_info *info, size_t size, void *arg)
 	for (size_t i = 0; i < WS_COUNT(libs); i++)
 		if (!strncmp(base, libs[i], strlen(libs[i])))
 			for (size_t u = 0; u < WS_COUNT(up); u++)
-				if (try_folder(search, info->dlpi_name,
-					       (size_t)(base - info->dlpi_name - 1), up[u]))
+				if (try_library_folder(search, info->dlpi_name,
+						       (size_t)(base - info->dlpi_name - 1), up[u]))
 					return 1;
 	return 0;
 }
 
-static bool look_system(struct search *search)
+static bool find_system_library(struct search *search)
 {
 	char root[] = "/usr/local/cuda-13.0", name[] = "libcupti.so.13";
 
-	if (try_toolkit(search, "/usr/local/cuda") || try_toolkit(search, "/opt/cuda"))
+	if (try_toolkit_folders(search, "/usr/local/cuda") ||
+	    try_toolkit_folders(search, "/opt/cuda"))
 		return true;
 	for (int major = 13; major >= OLDEST; major--)
 		for (char minor = '9'; minor >= '0'; minor--) {
 			root[16] = (char)('0' + major % 10);
 			root[18] = minor;
-			if (try_toolkit(search, root))
+			if (try_toolkit_folders(search, root))
 				return true;
 		}
 	for (uint32_t major = search->driver_major ? search->driver_major : 13; major >= OLDEST;
 	     major--) {
 		name[13] = (char)('0' + major % 10);
-		if (consider(search, open_lib(name, RTLD_NOW | RTLD_LOCAL), name))
+		if (try_library(search, open_lib(name, RTLD_NOW | RTLD_LOCAL), name))
 			return true;
 	}
 	return false;
 }
 
-static bool search(struct search *search_s)
+static bool find_cupti(struct search *search_s)
 {
 	const char *home = getenv("CUDA_HOME"), *path = getenv("CUDA_PATH");
 
-	if (dl_iterate_phdr(look_mapped, search_s))
+	if (dl_iterate_phdr(find_mapped_library, search_s))
 		return true;
 	/* Two of different versions in one process: the program's profiler would read records of
 	 * the one with the other. */
 	if (search_s->unfit_mapped)
 		return false;
-	return try_toolkit(search_s, home) || try_toolkit(search_s, path) ||
-	       dl_iterate_phdr(look_beside, search_s) || look_system(search_s);
+	return try_toolkit_folders(search_s, home) || try_toolkit_folders(search_s, path) ||
+	       dl_iterate_phdr(find_library_beside, search_s) || find_system_library(search_s);
 }
 
 static bool bind_functions(struct search *search)
@@ -234,7 +237,7 @@ static bool bind_loader(void)
 	return open_lib && close_lib;
 }
 
-static int any_mapped(struct dl_phdr_info *info, size_t size, void *arg)
+static int take_mapped_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	void **lib = arg;
 
@@ -251,7 +254,7 @@ void *ws_cuda_real(const char *name)
 	if (!bind_loader())
 		return NULL;
 	if (!lib)
-		dl_iterate_phdr(any_mapped, &lib);
+		dl_iterate_phdr(take_mapped_library, &lib);
 	return lib ? ws_cuda_dlsym(lib, name) : NULL;
 }
 
@@ -263,7 +266,7 @@ bool ws_cuda_find(void)
 		return false;
 	ws_cupti.driver = driver_version();
 	search_s.driver_major = ws_cupti.driver / 1000;
-	if (!search(&search_s)) {
+	if (!find_cupti(&search_s)) {
 		ws_cuda_say(WS_WARNING,
 			    search_s.found_older && !search_s.found_newer
 				    ? "CUDA is not recorded: the CUPTI library found is older than "

@@ -30,7 +30,7 @@ static uint8_t per_thread[2][WS_CUDA_CBIDS / 8];
 
 /* A name with nothing behind it but _ptsz and the version of the runtime (_v10000): a _v2 may have
  * other arguments. */
-static bool is_call(const char *name, const char *call)
+static bool is_name_of_call(const char *name, const char *call)
 {
 	size_t n = strlen(call);
 
@@ -47,7 +47,7 @@ void ws_cuda_host_find(int driver, uint32_t cbid, const char *name)
 	if (cbid >= WS_CUDA_CBIDS)
 		return;
 	for (size_t i = 0; i < WS_COUNT(calls); i++) {
-		if (!is_call(name, calls[i].name))
+		if (!is_name_of_call(name, calls[i].name))
 			continue;
 		what_of[driver][cbid] = calls[i].what;
 		if (strstr(name, "_ptsz"))

@@ -50,7 +50,7 @@ static struct {
 	bool graphs_off; /* we gave up whole graphs for its sake */
 } inner;
 
-static bool bit(const uint64_t *bits, uint32_t i)
+static bool test_bit(const uint64_t *bits, uint32_t i)
 {
 	return i < CBIDS && bits[i / 64] >> i % 64 & 1;
 }
@@ -63,13 +63,13 @@ static void set_bit(uint64_t *bits, uint32_t i, bool on)
 		bits[i / 64] &= ~(UINT64_C(1) << i % 64);
 }
 
-static void take_lock(void)
+static void lock_subscribers(void)
 {
 	while (atomic_exchange_explicit(&inner.lock, 1, memory_order_acquire))
 		ws_sys(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
 }
 
-static void free_lock(void)
+static void unlock_subscribers(void)
 {
 	atomic_store_explicit(&inner.lock, 0, memory_order_release);
 }
@@ -161,7 +161,7 @@ static const uint8_t time_fields[KINDS][6] = {
 	[CUPTI_KIND_JIT] = {OFFSET(jit, start), OFFSET(jit, end)},
 };
 
-static void translate(uint8_t *record, size_t size, uint32_t kind)
+static void translate_time(uint8_t *record, size_t size, uint32_t kind)
 {
 	for (int i = 0; i < 6 && time_fields[kind][i]; i++) {
 		size_t at = time_fields[kind][i];
@@ -180,7 +180,7 @@ static void translate(uint8_t *record, size_t size, uint32_t kind)
 
 /* ---- giving it records ---- */
 
-static void hand_over(void *context, uint32_t stream)
+static void hand_over_buffer(void *context, uint32_t stream)
 {
 	uint8_t *b = inner.buffer;
 
@@ -190,14 +190,14 @@ static void hand_over(void *context, uint32_t stream)
 	inner.complete(context, stream, b, inner.size, inner.used);
 }
 
-static bool is_ending(uint32_t kind)
+static bool is_process_ending(uint32_t kind)
 {
 	return kind < KINDS &&
 	       atomic_load_explicit(&inner.ending, memory_order_relaxed) >> kind & 1;
 }
 
 /* Buffers hold records from before it enabled the kind: those it would not have got. */
-static bool is_early(const void *record, size_t size, uint32_t kind)
+static bool is_before_start(const void *record, size_t size, uint32_t kind)
 {
 	size_t at = time_fields[kind][1] ? time_fields[kind][1]
 					 : time_fields[kind][0]; /* the end, where there is one */
@@ -208,29 +208,30 @@ static bool is_early(const void *record, size_t size, uint32_t kind)
 	return t && t < inner.since[kind];
 }
 
-static bool wanted(const struct cupti_record *record, size_t size)
+static bool is_wanted_kind(const struct cupti_record *record, size_t size)
 {
 	uint32_t kind = record->kind & 0x7fffffff;
 	const struct cupti_api *api = (const void *)record;
 	int driver = kind == CUPTI_KIND_DRIVER;
 
-	if (kind >= KINDS || is_early(record, size, kind))
+	if (kind >= KINDS || is_before_start(record, size, kind))
 		return false;
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
 		return api->thread != ws_cuda_own_tid() &&
-		       (!is_ending(kind) || api->start <= inner.until[kind]) &&
-		       (has_kind(kind) || is_ending(kind) ? !bit(inner.api_off[driver], api->cbid)
-							  : bit(inner.api_on[driver], api->cbid));
+		       (!is_process_ending(kind) || api->start <= inner.until[kind]) &&
+		       (has_kind(kind) || is_process_ending(kind)
+				? !test_bit(inner.api_off[driver], api->cbid)
+				: test_bit(inner.api_on[driver], api->cbid));
 	/* Work that was launched before may still run: what is too late its profiler can tell. */
-	return has_kind(kind) || is_ending(kind);
+	return has_kind(kind) || is_process_ending(kind);
 }
 
-static void give_one(const uint8_t *record, size_t size)
+static void give_record(const uint8_t *record, size_t size)
 {
-	if (!wanted((const void *)record, size))
+	if (!is_wanted_kind((const void *)record, size))
 		return;
 	if (inner.buffer && inner.size - inner.used < size)
-		hand_over(NULL, 0);
+		hand_over_buffer(NULL, 0);
 	if (!inner.buffer) {
 		size_t most = 0;
 
@@ -238,13 +239,13 @@ static void give_one(const uint8_t *record, size_t size)
 		inner.request(&inner.buffer, &inner.size, &most);
 		if (!inner.buffer || inner.size < size) {
 			if (inner.buffer)
-				hand_over(NULL, 0);
+				hand_over_buffer(NULL, 0);
 			return;
 		}
 	}
 	memcpy(inner.buffer + inner.used, record, size);
-	translate(inner.buffer + inner.used, size,
-		  ((const struct cupti_record *)record)->kind & (KINDS - 1));
+	translate_time(inner.buffer + inner.used, size,
+		       ((const struct cupti_record *)record)->kind & (KINDS - 1));
 	inner.used += size;
 }
 
@@ -253,30 +254,30 @@ void ws_inner_give(uint8_t *buffer, size_t valid)
 	uint8_t *last = NULL;
 	void *next = NULL;
 
-	take_lock();
+	lock_subscribers();
 	if (inner.request && inner.complete) {
 		inner.last = read_clocks();
 		while (!ws_cupti.ActivityGetNextRecord(buffer, valid, &next)) {
 			if (last)
-				give_one(last, (size_t)((uint8_t *)next - last));
+				give_record(last, (size_t)((uint8_t *)next - last));
 			last = next;
 		}
 		if (last)
-			give_one(last, (size_t)(buffer + valid - last));
+			give_record(last, (size_t)(buffer + valid - last));
 	}
-	free_lock();
+	unlock_subscribers();
 }
 
 void ws_inner_callback(uint32_t domain, uint32_t cbid, const void *info)
 {
-	if (domain < DOMAINS && inner.callback && bit(inner.callbacks[domain], cbid))
+	if (domain < DOMAINS && inner.callback && test_bit(inner.callbacks[domain], cbid))
 		inner.callback(inner.data, domain, cbid, info);
 }
 
 /* ---- what it calls ---- */
 
 /* Is this ours to handle? Starts us when the inner profiler comes before the driver does. */
-static bool handled(void)
+static bool is_started_here(void)
 {
 	return ws_cuda_start();
 }
@@ -313,19 +314,19 @@ void *ws_inner_function(const char *name)
 
 HOOK(cuptiActivityRegisterCallbacks, (cupti_request_fn request, cupti_complete_fn complete))
 {
-	if (!handled())
+	if (!is_started_here())
 		PASS(cuptiActivityRegisterCallbacks, (cupti_request_fn, cupti_complete_fn), request,
 		     complete);
 	if (!request || !complete)
 		return CUPTI_ERR_INVALID_PARAMETER;
-	take_lock();
+	lock_subscribers();
 	if (inner.buffer && inner.complete)
-		hand_over(NULL, 0);
+		hand_over_buffer(NULL, 0);
 	inner.request = request;
 	inner.complete = complete;
 	if (!inner.first.ours)
 		inner.first = read_clocks();
-	free_lock();
+	unlock_subscribers();
 	atomic_store(&ws_inner_there, true);
 	if (!atomic_exchange(&inner.announced, true))
 		ws_cuda_say(WS_INFO,
@@ -338,20 +339,20 @@ HOOK(cuptiActivityRegisterCallbacks, (cupti_request_fn request, cupti_complete_f
 
 HOOK(cuptiActivityRegisterTimestampCallback, (cupti_clock_fn clock))
 {
-	if (!handled())
+	if (!is_started_here())
 		PASS(cuptiActivityRegisterTimestampCallback, (cupti_clock_fn), clock);
 	if (!clock)
 		return CUPTI_ERR_INVALID_PARAMETER;
-	take_lock();
+	lock_subscribers();
 	inner.clock = clock;
 	inner.first = read_clocks();
-	free_lock();
+	unlock_subscribers();
 	return CUPTI_OK;
 }
 
 HOOK(cuptiGetTimestamp, (uint64_t * time))
 {
-	if (!handled())
+	if (!is_started_here())
 		PASS(cuptiGetTimestamp, (uint64_t *), time);
 	if (!time)
 		return CUPTI_ERR_INVALID_PARAMETER;
@@ -360,7 +361,7 @@ HOOK(cuptiGetTimestamp, (uint64_t * time))
 }
 
 /* Records of whole graphs suppress those of the kernels in them, which it would miss. */
-static void mind_graphs(void)
+static void watch_graphs(void)
 {
 	bool wants = has_kind(CUPTI_KIND_CONCURRENT_KERNEL) && !has_kind(CUPTI_KIND_GRAPH_TRACE);
 
@@ -378,7 +379,7 @@ HOOK(cuptiActivityEnable, (uint32_t kind))
 {
 	int rc = CUPTI_OK;
 
-	if (!handled())
+	if (!is_started_here())
 		PASS(cuptiActivityEnable, (uint32_t), kind);
 	if (!ws_cuda_kind_on(kind))
 		rc = ws_cupti.ActivityEnable(kind);
@@ -389,13 +390,13 @@ HOOK(cuptiActivityEnable, (uint32_t kind))
 	inner.since[kind] = ws_raw_ns();
 	atomic_fetch_and(&inner.ending, ~(UINT64_C(1) << kind));
 	atomic_fetch_or(&inner.kinds, UINT64_C(1) << kind);
-	mind_graphs();
+	watch_graphs();
 	return rc;
 }
 
 /* The calls that only it wanted, one by one: to turn the whole kind off would turn ours off for a
  * moment. */
-static void narrow(uint32_t kind)
+static void narrow_kinds(uint32_t kind)
 {
 	int (*enable)(uint32_t, uint8_t) = kind == CUPTI_KIND_DRIVER
 						   ? ws_cupti.ActivityEnableDriverApi
@@ -407,13 +408,13 @@ static void narrow(uint32_t kind)
 		return;
 	for (uint32_t cbid = 1; cbid < 1024; cbid++)
 		if (!ws_cuda_api_wanted(kind, cbid) &&
-		    !bit(inner.api_on[kind == CUPTI_KIND_DRIVER], cbid))
+		    !test_bit(inner.api_on[kind == CUPTI_KIND_DRIVER], cbid))
 			enable(cbid, 0);
 }
 
 HOOK(cuptiActivityDisable, (uint32_t kind))
 {
-	if (!handled())
+	if (!is_started_here())
 		PASS(cuptiActivityDisable, (uint32_t), kind);
 	if (kind >= KINDS)
 		return ws_cupti.ActivityDisable(kind);
@@ -421,15 +422,15 @@ HOOK(cuptiActivityDisable, (uint32_t kind))
 		return CUPTI_OK;
 	inner.until[kind] = ws_raw_ns();
 	atomic_fetch_or(&inner.ending, UINT64_C(1) << kind);
-	mind_graphs();
+	watch_graphs();
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
-		narrow(kind);
+		narrow_kinds(kind);
 	else if (!ws_cuda_kind_on(kind))
 		return ws_cupti.ActivityDisable(kind);
 	return CUPTI_OK;
 }
 
-static int one_call(uint32_t kind, uint32_t cbid, uint8_t enable)
+static int enable_inner_call(uint32_t kind, uint32_t cbid, uint8_t enable)
 {
 	int driver = kind == CUPTI_KIND_DRIVER;
 	int (*real)(uint32_t, uint8_t) =
@@ -447,31 +448,31 @@ static int one_call(uint32_t kind, uint32_t cbid, uint8_t enable)
 
 HOOK(cuptiActivityEnableRuntimeApi, (uint32_t cbid, uint8_t enable))
 {
-	if (!handled())
+	if (!is_started_here())
 		PASS(cuptiActivityEnableRuntimeApi, (uint32_t, uint8_t), cbid, enable);
-	return one_call(CUPTI_KIND_RUNTIME, cbid, enable);
+	return enable_inner_call(CUPTI_KIND_RUNTIME, cbid, enable);
 }
 
 HOOK(cuptiActivityEnableDriverApi, (uint32_t cbid, uint8_t enable))
 {
-	if (!handled())
+	if (!is_started_here())
 		PASS(cuptiActivityEnableDriverApi, (uint32_t, uint8_t), cbid, enable);
-	return one_call(CUPTI_KIND_DRIVER, cbid, enable);
+	return enable_inner_call(CUPTI_KIND_DRIVER, cbid, enable);
 }
 
 HOOK(cuptiActivityFlushAll, (uint32_t flags))
 {
 	int rc;
 
-	if (!handled())
+	if (!is_started_here())
 		PASS(cuptiActivityFlushAll, (uint32_t), flags);
 	rc = ws_cupti.ActivityFlushAll(flags);
 	ws_cuda_settle(200); /* another thread's flush may hold what is asked for */
-	take_lock();
+	lock_subscribers();
 	if (inner.complete)
-		hand_over(NULL, 0);
+		hand_over_buffer(NULL, 0);
 	atomic_store(&inner.ending, 0);
-	free_lock();
+	unlock_subscribers();
 	return rc;
 }
 
@@ -483,7 +484,7 @@ HOOK(cuptiActivityGetNextRecord, (uint8_t * buffer, size_t valid, void **record)
 	int (*real)(uint8_t *, size_t, void **) =
 		atomic_load_explicit(&theirs, memory_order_relaxed);
 
-	if (handled())
+	if (is_started_here())
 		return ws_cupti.ActivityGetNextRecord(buffer, valid, record);
 	if (!real) {
 		real = ws_cuda_real("cuptiActivityGetNextRecord");
@@ -494,7 +495,7 @@ HOOK(cuptiActivityGetNextRecord, (uint8_t * buffer, size_t valid, void **record)
 
 HOOK(cuptiActivitySetAttribute, (uint32_t attribute, size_t *size, void *value))
 {
-	if (!handled())
+	if (!is_started_here())
 		PASS(cuptiActivitySetAttribute, (uint32_t, size_t *, void *), attribute, size,
 		     value);
 	/* How our buffers come and how many there are is not its business. */
@@ -506,21 +507,21 @@ HOOK(cuptiActivitySetAttribute, (uint32_t attribute, size_t *size, void *value))
 
 HOOK(cuptiSetThreadIdType, (uint32_t type))
 {
-	if (!handled())
+	if (!is_started_here())
 		PASS(cuptiSetThreadIdType, (uint32_t), type);
 	return CUPTI_OK; /* ours stand: system thread ids */
 }
 
 HOOK(cuptiFinalize, (void))
 {
-	if (!handled())
+	if (!is_started_here())
 		PASS(cuptiFinalize, (void));
 	return CUPTI_OK; /* its work is over, not ours */
 }
 
 /* ---- its subscription ---- */
 
-static int subscribe(void **subscriber, cupti_callback_fn fn, void *data)
+static int subscribe_inner(void **subscriber, cupti_callback_fn fn, void *data)
 {
 	if (!subscriber || !fn)
 		return CUPTI_ERR_INVALID_PARAMETER;
@@ -536,19 +537,19 @@ static int subscribe(void **subscriber, cupti_callback_fn fn, void *data)
 
 HOOK(cuptiSubscribe, (void **subscriber, cupti_callback_fn fn, void *data))
 {
-	if (!handled())
+	if (!is_started_here())
 		PASS(cuptiSubscribe, (void **, cupti_callback_fn, void *), subscriber, fn, data);
-	return subscribe(subscriber, fn, data);
+	return subscribe_inner(subscriber, fn, data);
 }
 
 HOOK(cuptiSubscribe_v2,
      (void **subscriber, cupti_callback_fn fn, void *data, struct cupti_subscriber_params *params))
 {
-	if (!handled())
+	if (!is_started_here())
 		PASS(cuptiSubscribe_v2,
 		     (void **, cupti_callback_fn, void *, struct cupti_subscriber_params *),
 		     subscriber, fn, data, params);
-	return subscribe(subscriber, fn, data);
+	return subscribe_inner(subscriber, fn, data);
 }
 
 static int real_callback(uint32_t enable, uint32_t domain, uint32_t cbid)
@@ -560,7 +561,7 @@ static int real_callback(uint32_t enable, uint32_t domain, uint32_t cbid)
 
 HOOK(cuptiEnableCallback, (uint32_t enable, void *subscriber, uint32_t domain, uint32_t cbid))
 {
-	if (!handled() || subscriber != &inner)
+	if (!is_started_here() || subscriber != &inner)
 		PASS(cuptiEnableCallback, (uint32_t, void *, uint32_t, uint32_t), enable,
 		     subscriber, domain, cbid);
 	if (domain >= DOMAINS || cbid >= CBIDS)
@@ -569,7 +570,7 @@ HOOK(cuptiEnableCallback, (uint32_t enable, void *subscriber, uint32_t domain, u
 	return real_callback(enable, domain, cbid);
 }
 
-static int whole_domain(uint32_t enable, uint32_t domain)
+static int enable_inner_domain(uint32_t enable, uint32_t domain)
 {
 	int rc = ws_cupti.EnableDomain ? ws_cupti.EnableDomain(enable, ws_cuda_subscriber, domain)
 				       : CUPTI_ERR_NOT_SUPPORTED;
@@ -583,9 +584,9 @@ static int whole_domain(uint32_t enable, uint32_t domain)
 
 HOOK(cuptiEnableDomain, (uint32_t enable, void *subscriber, uint32_t domain))
 {
-	if (!handled() || subscriber != &inner)
+	if (!is_started_here() || subscriber != &inner)
 		PASS(cuptiEnableDomain, (uint32_t, void *, uint32_t), enable, subscriber, domain);
-	return domain && domain < DOMAINS ? whole_domain(enable, domain)
+	return domain && domain < DOMAINS ? enable_inner_domain(enable, domain)
 					  : CUPTI_ERR_INVALID_PARAMETER;
 }
 
@@ -593,20 +594,20 @@ HOOK(cuptiEnableAllDomains, (uint32_t enable, void *subscriber))
 {
 	int rc = CUPTI_OK;
 
-	if (!handled() || subscriber != &inner)
+	if (!is_started_here() || subscriber != &inner)
 		PASS(cuptiEnableAllDomains, (uint32_t, void *), enable, subscriber);
 	for (uint32_t domain = 1; domain < DOMAINS && !rc; domain++)
-		rc = whole_domain(enable, domain);
+		rc = enable_inner_domain(enable, domain);
 	return rc;
 }
 
 HOOK(cuptiUnsubscribe, (void *subscriber))
 {
-	if (!handled() || subscriber != &inner)
+	if (!is_started_here() || subscriber != &inner)
 		PASS(cuptiUnsubscribe, (void *), subscriber);
 	for (uint32_t domain = 1; domain < DOMAINS; domain++)
 		for (uint32_t cbid = 1; cbid < CBIDS; cbid++)
-			if (bit(inner.callbacks[domain], cbid)) {
+			if (test_bit(inner.callbacks[domain], cbid)) {
 				set_bit(inner.callbacks[domain], cbid, false);
 				real_callback(0, domain, cbid);
 			}

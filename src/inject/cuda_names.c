@@ -22,7 +22,7 @@ static struct known {
 	struct ws_cuda_numbers numbers;
 } known[KNOWN];
 
-static struct known *slot_of(uint64_t handle)
+static struct known *find_name_slot(uint64_t handle)
 {
 	uint32_t at = (uint32_t)(handle * UINT64_C(0x9e3779b97f4a7c15) >> 52);
 
@@ -38,7 +38,7 @@ static struct known *slot_of(uint64_t handle)
 	return NULL;
 }
 
-static void remember(uint64_t handle, struct ws_cuda_numbers numbers)
+static void remember_name(uint64_t handle, struct ws_cuda_numbers numbers)
 {
 	uint32_t at = (uint32_t)(handle * UINT64_C(0x9e3779b97f4a7c15) >> 52);
 
@@ -55,15 +55,15 @@ static void remember(uint64_t handle, struct ws_cuda_numbers numbers)
 	}
 }
 
-static void forget(uint64_t handle)
+static void forget_name(uint64_t handle)
 {
-	struct known *known = slot_of(handle);
+	struct known *known = find_name_slot(handle);
 
 	if (known)
 		atomic_store_explicit(&known->handle, GONE, memory_order_release);
 }
 
-static struct ws_cuda_numbers context_numbers(void *context)
+static struct ws_cuda_numbers read_context_numbers(void *context)
 {
 	struct ws_cuda_numbers numbers = WS_CUDA_NO_NUMBERS;
 	uint32_t id;
@@ -75,9 +75,9 @@ static struct ws_cuda_numbers context_numbers(void *context)
 	return numbers;
 }
 
-static struct ws_cuda_numbers stream_numbers(void *context, void *stream)
+static struct ws_cuda_numbers read_stream_numbers(void *context, void *stream)
 {
-	struct ws_cuda_numbers numbers = context_numbers(context);
+	struct ws_cuda_numbers numbers = read_context_numbers(context);
 	uint32_t id;
 
 	if (context && ws_cupti.GetStreamIdEx && !ws_cupti.GetStreamIdEx(context, stream, 0, &id))
@@ -89,22 +89,23 @@ void ws_cuda_names_resource(uint32_t cbid, const struct cupti_resource *res)
 {
 	switch (cbid) {
 	case CUPTI_RESOURCE_CONTEXT_CREATED:
-		remember((uint64_t)(uintptr_t)res->context, context_numbers(res->context));
+		remember_name((uint64_t)(uintptr_t)res->context,
+			      read_context_numbers(res->context));
 		break;
 	case CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING:
-		forget((uint64_t)(uintptr_t)res->context);
+		forget_name((uint64_t)(uintptr_t)res->context);
 		break;
 	case CUPTI_RESOURCE_STREAM_CREATED:
 		if ((uint64_t)(uintptr_t)res->handle > LAST_DEFAULT)
-			remember((uint64_t)(uintptr_t)res->handle,
-				 stream_numbers(res->context, res->handle));
+			remember_name((uint64_t)(uintptr_t)res->handle,
+				      read_stream_numbers(res->context, res->handle));
 		break;
 	default:
-		forget((uint64_t)(uintptr_t)res->handle);
+		forget_name((uint64_t)(uintptr_t)res->handle);
 	}
 }
 
-static void *current_context(void)
+static void *read_current_context(void)
 {
 	void *(*open_lib)(const char *, int) = ws_bind_symbol("dlopen");
 	void *lib = open_lib ? open_lib("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL,
@@ -117,7 +118,8 @@ static void *current_context(void)
 void ws_cuda_names_find(uint32_t type, uint64_t handle, struct ws_cuda_numbers *out)
 {
 	bool stream = type == WS_NVTX_CU_STREAM || type == WS_NVTX_RT_STREAM;
-	const struct known *known = stream || type == WS_NVTX_CU_CONTEXT ? slot_of(handle) : NULL;
+	const struct known *known =
+		stream || type == WS_NVTX_CU_CONTEXT ? find_name_slot(handle) : NULL;
 
 	if (ws_cuda_forked())
 		return;
@@ -126,5 +128,5 @@ void ws_cuda_names_find(uint32_t type, uint64_t handle, struct ws_cuda_numbers *
 	else if (known && handle > GONE)
 		*out = known->numbers;
 	else if (stream && handle <= LAST_DEFAULT)
-		*out = stream_numbers(current_context(), (void *)(uintptr_t)handle);
+		*out = read_stream_numbers(read_current_context(), (void *)(uintptr_t)handle);
 }

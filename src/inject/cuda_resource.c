@@ -55,14 +55,14 @@ bool ws_cuda_callback_on(uint32_t domain, uint32_t cbid)
 
 /* ---- what is recorded ---- */
 
-static uint32_t graph_id(void *graph)
+static uint32_t read_graph_id(void *graph)
 {
 	uint32_t id = 0;
 
 	return graph && ws_cupti.GetGraphId && !ws_cupti.GetGraphId(graph, &id) ? id : 0;
 }
 
-static uint64_t node_id(void *node)
+static uint64_t read_node_id(void *node)
 {
 	uint64_t id = 0;
 
@@ -86,7 +86,7 @@ static void write_resource(const struct ws_rec_cuda_resource *what)
 	ws_rt_leave(thread);
 }
 
-static void module(uint32_t what, const struct cupti_resource *res)
+static void write_module(uint32_t what, const struct cupti_resource *res)
 {
 	const struct cupti_module *m = res->descriptor;
 	struct ws_rec_cuda_resource record = {
@@ -101,7 +101,7 @@ static void module(uint32_t what, const struct cupti_resource *res)
 	write_resource(&record);
 }
 
-static void graph(uint32_t what, const struct cupti_resource *res)
+static void write_graph(uint32_t what, const struct cupti_resource *res)
 {
 	const struct cupti_graph *g = res->descriptor;
 	struct ws_rec_cuda_resource record = {
@@ -110,43 +110,43 @@ static void graph(uint32_t what, const struct cupti_resource *res)
 
 	if (!g)
 		return;
-	record.graph = graph_id(g->graph);
+	record.graph = read_graph_id(g->graph);
 	if (what == WS_CUDA_GRAPH_CLONED)
-		record.original_graph = graph_id(g->original_graph);
+		record.original_graph = read_graph_id(g->original_graph);
 	if (what == WS_CUDA_GRAPH_EXEC && g->exec && ws_cupti.GetGraphExecId &&
 	    !ws_cupti.GetGraphExecId(g->exec, &exec))
 		record.id = exec;
 	if (what == WS_CUDA_NODE_CREATED || what == WS_CUDA_NODE_CLONED) {
-		record.id = node_id(g->node);
-		record.other = what == WS_CUDA_NODE_CLONED ? node_id(g->original_node) : 0;
+		record.id = read_node_id(g->node);
+		record.other = what == WS_CUDA_NODE_CLONED ? read_node_id(g->original_node) : 0;
 		record.rec.value = g->node_type;
 	}
 	write_resource(&record);
 }
 
-static void resource(uint32_t cbid, const struct cupti_resource *res)
+static void handle_resource(uint32_t cbid, const struct cupti_resource *res)
 {
 	switch (cbid) {
 	case CUPTI_RESOURCE_MODULE_LOADED:
-		module(WS_CUDA_MODULE_LOADED, res);
+		write_module(WS_CUDA_MODULE_LOADED, res);
 		break;
 	case CUPTI_RESOURCE_MODULE_UNLOAD_STARTING:
-		module(WS_CUDA_MODULE_UNLOADED, res);
+		write_module(WS_CUDA_MODULE_UNLOADED, res);
 		break;
 	case CUPTI_RESOURCE_GRAPH_CREATED:
-		graph(WS_CUDA_GRAPH_CREATED, res);
+		write_graph(WS_CUDA_GRAPH_CREATED, res);
 		break;
 	case CUPTI_RESOURCE_GRAPH_CLONED:
-		graph(WS_CUDA_GRAPH_CLONED, res);
+		write_graph(WS_CUDA_GRAPH_CLONED, res);
 		break;
 	case CUPTI_RESOURCE_GRAPHEXEC_CREATED:
-		graph(WS_CUDA_GRAPH_EXEC, res);
+		write_graph(WS_CUDA_GRAPH_EXEC, res);
 		break;
 	case CUPTI_RESOURCE_GRAPHNODE_CREATED:
-		graph(WS_CUDA_NODE_CREATED, res);
+		write_graph(WS_CUDA_NODE_CREATED, res);
 		break;
 	case CUPTI_RESOURCE_GRAPHNODE_CLONED:
-		graph(WS_CUDA_NODE_CLONED, res);
+		write_graph(WS_CUDA_NODE_CLONED, res);
 		break;
 	default:
 		ws_cuda_names_resource(cbid, res);
@@ -154,7 +154,7 @@ static void resource(uint32_t cbid, const struct cupti_resource *res)
 	}
 }
 
-static void call(int driver, uint32_t cbid, const struct cupti_callback *callback)
+static void handle_call(int driver, uint32_t cbid, const struct cupti_callback *callback)
 {
 	bool stack = ws_cuda_stack_wants(driver, cbid);
 
@@ -177,16 +177,16 @@ static void call(int driver, uint32_t cbid, const struct cupti_callback *callbac
 		ws_cuda_old_call(driver, cbid, callback);
 }
 
-static void callback(void *data, uint32_t domain, uint32_t cbid, const void *info)
+static void handle_callback(void *data, uint32_t domain, uint32_t cbid, const void *info)
 {
 	(void)data;
 	if (ws_cuda_forked())
 		return;
 	if (ws_cuda_callback_on(domain, cbid)) {
 		if (domain == CUPTI_DOMAIN_RESOURCE)
-			resource(cbid, info);
+			handle_resource(cbid, info);
 		else if (domain == CUPTI_DOMAIN_RUNTIME || domain == CUPTI_DOMAIN_DRIVER)
-			call(domain == CUPTI_DOMAIN_DRIVER, cbid, info);
+			handle_call(domain == CUPTI_DOMAIN_DRIVER, cbid, info);
 		else
 			ws_cuda_say(WS_ERROR, "CUPTI met a fatal error and stopped recording: ",
 				    ws_cuda_error((int)((const struct cupti_state *)info)->result),
@@ -199,7 +199,7 @@ static void callback(void *data, uint32_t domain, uint32_t cbid, const void *inf
 /* ---- subscribing ---- */
 
 /* Callback ids of calls by name: they differ from version to version of the API. */
-static void find_calls(void)
+static void find_watched_calls(void)
 {
 	static const uint32_t domains[2] = {CUPTI_DOMAIN_RUNTIME, CUPTI_DOMAIN_DRIVER};
 	static const char *const reset[2] = {"cudaDeviceReset", "cuDevicePrimaryCtxReset"},
@@ -225,23 +225,23 @@ static void find_calls(void)
 		}
 }
 
-static int subscribe(char *other, size_t size)
+static int subscribe_callbacks(char *other, size_t size)
 {
 	struct cupti_subscriber_params params = {sizeof(params), "warpsight", other, size};
 	int rc = CUPTI_ERR_NOT_SUPPORTED;
 
 	if (ws_cupti.Subscribe_v2)
-		rc = ws_cupti.Subscribe_v2(&ws_cuda_subscriber, callback, NULL, &params);
+		rc = ws_cupti.Subscribe_v2(&ws_cuda_subscriber, handle_callback, NULL, &params);
 	/* Its parameters may grow: then this CUPTI knows the old form still. */
 	if (rc == CUPTI_ERR_NOT_SUPPORTED || rc == CUPTI_ERR_INVALID_PARAMETER)
-		rc = ws_cupti.Subscribe(&ws_cuda_subscriber, callback, NULL);
+		rc = ws_cupti.Subscribe(&ws_cuda_subscriber, handle_callback, NULL);
 	return rc;
 }
 
 bool ws_cuda_subscribe(void)
 {
 	char other[128] = "";
-	int rc = subscribe(other, sizeof(other));
+	int rc = subscribe_callbacks(other, sizeof(other));
 
 	other[sizeof(other) - 1] = 0;
 	if (rc == CUPTI_ERR_MULTIPLE_SUBSCRIBERS) {
@@ -265,7 +265,7 @@ bool ws_cuda_subscribe(void)
 
 void ws_cuda_callbacks(void)
 {
-	find_calls();
+	find_watched_calls();
 	for (size_t i = 0; i < WS_COUNT(resources); i++)
 		ws_cupti.EnableCallback(1, ws_cuda_subscriber, CUPTI_DOMAIN_RESOURCE, resources[i]);
 	ws_cupti.EnableCallback(1, ws_cuda_subscriber, CUPTI_DOMAIN_STATE, CUPTI_STATE_FATAL_ERROR);

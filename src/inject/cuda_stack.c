@@ -15,7 +15,7 @@ enum { CBIDS = 2048 };
 static uint8_t class_of[2][CBIDS]; /* runtime, driver: enum ws_cuda_calls + 1; 0: not one of those
 				      asked for */
 
-static enum ws_cuda_calls classify(const char *name)
+static enum ws_cuda_calls classify_call(const char *name)
 {
 	static const char *const kernel[] = {"Launch", NULL},
 				 *const sync[] = {"Synchronize", "StreamWait", "WaitEvent",
@@ -37,7 +37,7 @@ static enum ws_cuda_calls classify(const char *name)
 
 void ws_cuda_stack_find(int driver, uint32_t cbid, const char *name)
 {
-	enum ws_cuda_calls calls = classify(name);
+	enum ws_cuda_calls calls = classify_call(name);
 
 	if (cbid < CBIDS && ws_rt->arena->stacks.cuda_threshold[calls] != UINT64_MAX)
 		class_of[driver][cbid] = (uint8_t)(calls + 1);

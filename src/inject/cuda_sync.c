@@ -77,29 +77,29 @@ bool ws_cuda_sync_wants(int driver, uint32_t cbid)
 	return cbid < CBIDS && what_of[driver][cbid];
 }
 
-static size_t slot_of(uint64_t handle)
+static size_t find_handle_slot(uint64_t handle)
 {
 	return handle * UINT64_C(0x9e3779b97f4a7c15) >> 52;
 }
 
-static void remember(uint64_t handle, uint32_t correlation)
+static void remember_handle(uint64_t handle, uint32_t correlation)
 {
-	size_t i = slot_of(handle);
+	size_t i = find_handle_slot(handle);
 
 	atomic_store_explicit(&recorded[i].correlation, correlation, memory_order_relaxed);
 	atomic_store_explicit(&recorded[i].handle, handle, memory_order_release);
 }
 
-static uint32_t recall(uint64_t handle)
+static uint32_t recall_handle(uint64_t handle)
 {
-	size_t i = slot_of(handle);
+	size_t i = find_handle_slot(handle);
 
 	return handle && atomic_load_explicit(&recorded[i].handle, memory_order_acquire) == handle
 		       ? atomic_load_explicit(&recorded[i].correlation, memory_order_relaxed)
 		       : 0;
 }
 
-static uint32_t stream_id(const struct cupti_callback *callback, void *stream, bool of_thread)
+static uint32_t read_stream_id(const struct cupti_callback *callback, void *stream, bool of_thread)
 {
 	uint32_t id = 0;
 
@@ -122,12 +122,12 @@ static void write_call(int driver, uint32_t cbid, const struct cupti_callback *c
 	if (what == WAIT_EVENT || what == STREAM_WAIT_EVENT || what == RECORD_EVENT)
 		event = params[what == STREAM_WAIT_EVENT];
 	if (what == WAIT_STREAM || what == STREAM_WAIT_EVENT || what == RECORD_EVENT)
-		stream = stream_id(callback, (void *)(uintptr_t)params[what == RECORD_EVENT],
-				   per_thread[driver][cbid / 8] >> cbid % 8 & 1);
+		stream = read_stream_id(callback, (void *)(uintptr_t)params[what == RECORD_EVENT],
+					per_thread[driver][cbid / 8] >> cbid % 8 & 1);
 	if (what == RECORD_EVENT)
-		remember(event, callback->correlation);
+		remember_handle(event, callback->correlation);
 	else
-		recorded_by = recall(event);
+		recorded_by = recall_handle(event);
 	if (ws_cupti.GetContextId && callback->context)
 		ws_cupti.GetContextId(callback->context, &context);
 	thread = ws_rt_enter();

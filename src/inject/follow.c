@@ -57,7 +57,7 @@ static enum image classify_elf(long fd, const char *head, long n)
 	if (header->e_machine != EM_X86_64)
 		return IMAGE_FOREIGN;
 #elif defined(__aarch64__)
-	if (e->e_machine != EM_AARCH64)
+	if (header->e_machine != EM_AARCH64)
 		return IMAGE_FOREIGN;
 #endif
 	for (int i = 0; i < header->e_phnum && i < 64; i++) {
@@ -79,7 +79,7 @@ static enum image classify_elf(long fd, const char *head, long n)
 
 /* Whether our libraries can be named in LD_PRELOAD for `path`, following #! lines. Unreadable files
  * are taken for hookable. */
-static enum image classify(const char *path)
+static enum image classify_image(const char *path)
 {
 	char head[512], interpreter[256];
 	enum image image = IMAGE_HOOKABLE;
@@ -117,7 +117,7 @@ struct env {
 	size_t bytes; /* of the mapping that holds it all */
 };
 
-static const char *env_find(char *const *envp, const char *name)
+static const char *find_variable(char *const *envp, const char *name)
 {
 	size_t n = strlen(name);
 
@@ -127,7 +127,8 @@ static const char *env_find(char *const *envp, const char *name)
 	return NULL;
 }
 
-static char *env_entry(char **room, const char *name, const char *a, const char *sep, const char *b)
+static char *is_variable_entry(char **room, const char *name, const char *a, const char *sep,
+			       const char *b)
 {
 	char *start = *room, *at = stpcpy(stpcpy(start, name), "=");
 
@@ -137,7 +138,7 @@ static char *env_entry(char **room, const char *name, const char *a, const char 
 }
 
 /* The program's LD_PRELOAD without our libraries; NULL when nothing is left. */
-static char *without_ours(char **room, const char *value, const char *ours)
+static char *remove_own_libraries(char **room, const char *value, const char *ours)
 {
 	size_t n = strlen(ours);
 	const char *at = strstr(value, ours);
@@ -178,12 +179,12 @@ static const char *env_preload(char *const *envp, size_t *index)
  * Returns false when `envp` can be used as it is: it belongs to a session already, or there is
  * none.
  */
-static bool complete(char *const *envp, enum image image, struct env *out)
+static bool complete_environment(char *const *envp, enum image image, struct env *out)
 {
 	struct ws_arena *arena = ws_rt->arena;
 	size_t count = 0, bytes = 4096, at = 0;
 	const char *old, *preload, *nvtx, *cuda, *session = ws_rt_session_path();
-	const char *named = env_find(envp, WS_ENV_SESSION);
+	const char *named = find_variable(envp, WS_ENV_SESSION);
 	char *room;
 	long p;
 
@@ -214,27 +215,28 @@ static bool complete(char *const *envp, enum image image, struct env *out)
 	if (count)
 		memcpy(out->v, envp, count * sizeof(char *));
 	if (image == IMAGE_FOREIGN) {
-		out->v[at] = without_ours(&room, old, preload);
+		out->v[at] = remove_own_libraries(&room, old, preload);
 		if (!out->v[at])
 			out->v[at] = out->v[--count];
 		out->v[count] = NULL;
 		return true;
 	}
 	if (old && *old && !strstr(old, preload))
-		out->v[at] = env_entry(&room, "LD_PRELOAD", old, ":", preload);
+		out->v[at] = is_variable_entry(&room, "LD_PRELOAD", old, ":", preload);
 	else if (!old || !*old)
-		out->v[old ? at : count++] = env_entry(&room, "LD_PRELOAD", preload, "", "");
-	if (*nvtx && !env_find(envp, "NVTX_INJECTION64_PATH"))
-		out->v[count++] = env_entry(&room, "NVTX_INJECTION64_PATH", nvtx, "", "");
-	if (*cuda && !env_find(envp, "CUDA_INJECTION64_PATH") && !ws_gpu_tool(envp))
-		out->v[count++] = env_entry(&room, "CUDA_INJECTION64_PATH", cuda, "", "");
+		out->v[old ? at : count++] =
+			is_variable_entry(&room, "LD_PRELOAD", preload, "", "");
+	if (*nvtx && !find_variable(envp, "NVTX_INJECTION64_PATH"))
+		out->v[count++] = is_variable_entry(&room, "NVTX_INJECTION64_PATH", nvtx, "", "");
+	if (*cuda && !find_variable(envp, "CUDA_INJECTION64_PATH") && !ws_gpu_tool(envp))
+		out->v[count++] = is_variable_entry(&room, "CUDA_INJECTION64_PATH", cuda, "", "");
 	if (!named)
-		out->v[count++] = env_entry(&room, WS_ENV_SESSION, session, "", "");
+		out->v[count++] = is_variable_entry(&room, WS_ENV_SESSION, session, "", "");
 	out->v[count] = NULL;
 	return true;
 }
 
-static void drop(struct env *env)
+static void free_environment(struct env *env)
 {
 	ws_sys(SYS_munmap, (long)env->v, (long)env->bytes, 0, 0, 0, 0);
 }
@@ -265,7 +267,7 @@ __attribute__((constructor(102))) static void find_next(void)
 /* Where execvp would find `file`; `file` itself when it would find nothing. */
 static const char *search_path(const char *file, char *buf, size_t size)
 {
-	const char *path = env_find(environ, "PATH"), *end;
+	const char *path = find_variable(environ, "PATH"), *end;
 
 	if (!file || strchr(file, '/') || !path)
 		return file;
@@ -291,21 +293,21 @@ static const char *search_path(const char *file, char *buf, size_t size)
 	}
 }
 
-static int pid_now(void)
+static int read_pid(void)
 {
 	return (int)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
 }
 
 /* Before and after a real exec of `path`; `after` only runs when it failed. */
-static char *const *before_exec(const char *path, char *const *envp, struct env *made)
+static char *const *prepare_exec(const char *path, char *const *envp, struct env *made)
 {
 	struct ws_thread *thread;
 
 	made->v = NULL;
 	if (!ws_rt->arena && !ws_rt_collecting_slow() && !ws_rt->arena)
 		return envp;
-	ws_rt_process_note(WS_NOTE_EXEC, path, pid_now(), 0);
-	if (!path || !complete(envp, classify(path), made))
+	ws_rt_process_note(WS_NOTE_EXEC, path, read_pid(), 0);
+	if (!path || !complete_environment(envp, classify_image(path), made))
 		return envp;
 	thread = ws_self;
 	if (thread && thread->vfork_start &&
@@ -316,16 +318,16 @@ static char *const *before_exec(const char *path, char *const *envp, struct env 
 	return made->v;
 }
 
-static int after_exec(const char *path, struct env *made, int result)
+static int note_failed_exec(const char *path, struct env *made, int result)
 {
 	int error = errno;
 
 	if (made->v) {
-		drop(made);
+		free_environment(made);
 		if (ws_self)
 			ws_self->vfork_env = NULL;
 	}
-	ws_rt_process_note(WS_NOTE_EXEC_FAILED, path, pid_now(), error);
+	ws_rt_process_note(WS_NOTE_EXEC_FAILED, path, read_pid(), error);
 	errno = error;
 	return result;
 }
@@ -333,9 +335,9 @@ static int after_exec(const char *path, struct env *made, int result)
 WS_EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
 	struct env made;
-	char *const *use = before_exec(path, envp, &made);
+	char *const *use = prepare_exec(path, envp, &made);
 
-	return after_exec(path, &made, NEXT(execve)(path, argv, use));
+	return note_failed_exec(path, &made, NEXT(execve)(path, argv, use));
 }
 
 WS_EXPORT int execv(const char *path, char *const argv[])
@@ -348,9 +350,9 @@ WS_EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 	char buf[4096];
 	struct env made;
 	const char *path = search_path(file, buf, sizeof(buf));
-	char *const *use = before_exec(path, envp, &made);
+	char *const *use = prepare_exec(path, envp, &made);
 
-	return after_exec(path, &made, NEXT(execvpe)(file, argv, use));
+	return note_failed_exec(path, &made, NEXT(execvpe)(file, argv, use));
 }
 
 WS_EXPORT int execvp(const char *file, char *const argv[])
@@ -365,8 +367,8 @@ WS_EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 	char *const *use;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	use = before_exec(path, envp, &made);
-	return after_exec(path, &made, NEXT(fexecve)(fd, argv, use));
+	use = prepare_exec(path, envp, &made);
+	return note_failed_exec(path, &made, NEXT(fexecve)(fd, argv, use));
 }
 
 WS_EXPORT int execveat(int dir, const char *path, char *const argv[], char *const envp[], int flags)
@@ -374,14 +376,14 @@ WS_EXPORT int execveat(int dir, const char *path, char *const argv[], char *cons
 	int (*real)(int, const char *, char *const[], char *const[], int) =
 		ws_bind_next("execveat");
 	struct env made;
-	char *const *use = before_exec(path, envp, &made);
+	char *const *use = prepare_exec(path, envp, &made);
 	int r;
 
 	if (real)
-		return after_exec(path, &made, real(dir, path, argv, use, flags));
+		return note_failed_exec(path, &made, real(dir, path, argv, use, flags));
 	r = (int)ws_sys(SYS_execveat, dir, (long)path, (long)argv, (long)use, flags, 0);
 	errno = -r;
-	return after_exec(path, &made, -1);
+	return note_failed_exec(path, &made, -1);
 }
 
 /* The variadic forms: count, collect on the stack, hand on. */
@@ -436,9 +438,9 @@ WS_EXPORT int execle(const char *path, const char *arg, ...)
 typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *,
 		     const posix_spawnattr_t *, char *const[], char *const[]);
 
-static int spawn(spawn_fn *real, enum ws_traced fn, const char *path, pid_t *pid, const char *file,
-		 const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr,
-		 char *const argv[], char *const envp[])
+static int spawn_process(spawn_fn *real, enum ws_traced fn, const char *path, pid_t *pid,
+			 const char *file, const posix_spawn_file_actions_t *actions,
+			 const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
 {
 	struct env made = {0};
 	pid_t child = -1;
@@ -447,13 +449,13 @@ static int spawn(spawn_fn *real, enum ws_traced fn, const char *path, pid_t *pid
 
 	if (!ws_rt->arena && !ws_rt_collecting_slow() && !ws_rt->arena)
 		return real(pid, file, actions, attr, argv, envp);
-	if (complete(envp, classify(path), &made))
+	if (complete_environment(envp, classify_image(path), &made))
 		envp = made.v;
 	start = ws_rt_ticks();
 	r = real(&child, file, actions, attr, argv, envp);
 	ws_traced_call(fn, start, ws_rt_ticks(), r, r);
 	if (made.v)
-		drop(&made);
+		free_environment(&made);
 	if (!r)
 		ws_rt_process_note(WS_NOTE_SPAWN, path, child, 0);
 	if (pid && !r)
@@ -464,8 +466,8 @@ static int spawn(spawn_fn *real, enum ws_traced fn, const char *path, pid_t *pid
 WS_EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
 			  const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
 {
-	return spawn(NEXT(posix_spawn), WS_TRACED_posix_spawn, path, pid, path, actions, attr, argv,
-		     envp);
+	return spawn_process(NEXT(posix_spawn), WS_TRACED_posix_spawn, path, pid, path, actions,
+			     attr, argv, envp);
 }
 
 WS_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
@@ -473,8 +475,9 @@ WS_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_
 {
 	char buf[4096];
 
-	return spawn(NEXT(posix_spawnp), WS_TRACED_posix_spawnp,
-		     search_path(file, buf, sizeof(buf)), pid, file, actions, attr, argv, envp);
+	return spawn_process(NEXT(posix_spawnp), WS_TRACED_posix_spawnp,
+			     search_path(file, buf, sizeof(buf)), pid, file, actions, attr, argv,
+			     envp);
 }
 
 /*
@@ -504,7 +507,7 @@ static char **lend_environ(void)
 	if (lent && lent->count == count &&
 	    (!count || !memcmp(lent->source, environ, count * sizeof(char *))))
 		return environ = lent->v;
-	if (!complete(environ, IMAGE_HOOKABLE, &made))
+	if (!complete_environment(environ, IMAGE_HOOKABLE, &made))
 		return NULL;
 	p = ws_sys(SYS_mmap, 0, (long)(sizeof(*lent) + count * sizeof(char *)),
 		   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -549,7 +552,7 @@ WS_EXPORT FILE *popen(const char *command, const char *type)
 
 /* ---- fork and its relatives ---- */
 
-static pid_t forked(enum ws_traced fn, uint64_t start, pid_t pid)
+static pid_t note_fork(enum ws_traced fn, uint64_t start, pid_t pid)
 {
 	if (pid > 0) {
 		ws_traced_call(fn, start, ws_rt_ticks(), pid, 0);
@@ -567,7 +570,7 @@ WS_EXPORT pid_t fork(void)
 	pid_t pid = NEXT(fork)();
 
 	ws_rt_after_fork(interrupted, !pid);
-	return forked(WS_TRACED_fork, start, pid);
+	return note_fork(WS_TRACED_fork, start, pid);
 }
 
 WS_EXPORT pid_t _Fork(void)
@@ -580,7 +583,7 @@ WS_EXPORT pid_t _Fork(void)
 	if (!real)
 		errno = ENOSYS;
 	ws_rt_after_fork(interrupted, !pid);
-	return forked(WS_TRACED_fork, start, pid);
+	return note_fork(WS_TRACED_fork, start, pid);
 }
 
 struct termios;
@@ -597,7 +600,7 @@ WS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *termios,
 	if (!real)
 		errno = ENOSYS;
 	ws_rt_after_fork(interrupted, !pid);
-	return forked(WS_TRACED_forkpty, start, pid);
+	return note_fork(WS_TRACED_forkpty, start, pid);
 }
 
 /*
@@ -629,8 +632,8 @@ __attribute__((visibility("hidden"), used)) long ws_vfork_after(long result)
 		thread->vfork_start = 0;
 		thread->paused--;
 		if (thread->vfork_env)
-			drop(&(struct env){.v = thread->vfork_env,
-					   .bytes = thread->vfork_env_bytes});
+			free_environment(&(struct env){.v = thread->vfork_env,
+						       .bytes = thread->vfork_env_bytes});
 		thread->vfork_env = NULL;
 		ws_traced_call(WS_TRACED_vfork, start, ws_rt_ticks(), result < 0 ? -1 : result,
 			       result < 0 ? (int)-result : 0);

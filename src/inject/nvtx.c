@@ -20,8 +20,8 @@
 
 /* ---- push and pop ---- */
 
-static inline int push_plain(struct ws_thread *thread, struct nvtx_domain *domain,
-			     struct nvtx_text text)
+static inline int push_plain_range(struct ws_thread *thread, struct nvtx_domain *domain,
+				   struct nvtx_text text)
 {
 	struct ws_ring *ring = nvtx_ring(thread);
 	uint32_t depth = atomic_load_explicit(&ring->open_depth, memory_order_relaxed);
@@ -79,8 +79,8 @@ WS_NOINLINE int ws_nvtx_push(struct ws_thread *thread, struct nvtx_domain *domai
 }
 
 /* Can the range on top be closed the plain way? */
-static inline bool pops_plain(struct ws_thread *thread, struct ws_ring *ring, uint32_t depth,
-			      struct nvtx_domain *domain)
+static inline bool pops_plain_range(struct ws_thread *thread, struct ws_ring *ring, uint32_t depth,
+				    struct nvtx_domain *domain)
 {
 	struct ws_open *open;
 
@@ -112,7 +112,7 @@ static inline void write_range(struct ws_thread *thread, struct ws_rec_nvtx_rang
 	ws_rt_commit(thread, rec, sizeof(*rec));
 }
 
-static inline int pop(void *handle)
+static inline int pop_range(void *handle)
 {
 	uint64_t now = ws_rt_ticks();
 	struct nvtx_domain *domain = nvtx_domain_of(handle);
@@ -131,7 +131,7 @@ static inline int pop(void *handle)
 	}
 	ring = nvtx_ring(thread);
 	depth = atomic_load_explicit(&ring->open_depth, memory_order_relaxed);
-	if (ws_unlikely(!pops_plain(thread, ring, depth, domain))) {
+	if (ws_unlikely(!pops_plain_range(thread, ring, depth, domain))) {
 		level = ws_nvtx_pop_slow(thread, domain, now, 0);
 		goto out;
 	}
@@ -152,30 +152,31 @@ out:
 
 /* ---- attributes ---- */
 
-WS_NOINLINE static struct nvtx_text message_slow(struct ws_thread *thread, int32_t type,
-						 union nx_message message)
+WS_NOINLINE static struct nvtx_text read_message_slow(struct ws_thread *thread, int32_t type,
+						      union nx_message message)
 {
 	if (type == NX_MESSAGE_WIDE)
 		return ws_nvtx_text_wide(thread, message.wide);
 	return (struct nvtx_text){0, 0};
 }
 
-static inline struct nvtx_text message(struct ws_thread *thread, int32_t type, union nx_message m)
+static inline struct nvtx_text read_event_message(struct ws_thread *thread, int32_t type,
+						  union nx_message m)
 {
 	if (type == NX_MESSAGE_REGISTERED)
 		return nvtx_text_registered(thread, m.registered);
 	if (type == NX_MESSAGE_ASCII)
 		return nvtx_text_utf8(thread, m.ascii);
-	return message_slow(thread, type, m);
+	return read_message_slow(thread, type, m);
 }
 
 struct nvtx_text ws_nvtx_message(struct ws_thread *thread, int32_t type, union nx_message m)
 {
-	return message(thread, type, m);
+	return read_event_message(thread, type, m);
 }
 
 /* Is a text all that this event has? */
-static inline bool event_plain(const struct nx_event *event)
+static inline bool is_plain_event(const struct nx_event *event)
 {
 	return event && event->size >= sizeof(*event) &&
 	       !(event->category | (uint32_t)event->color_type | (uint32_t)event->payload_type);
@@ -206,8 +207,8 @@ static void read_payload(struct ws_thread *thread, struct nvtx_domain *domain,
 /* Attributes of any version: fields beyond its size are as if zero. A size of 0 (a caller that
  * forgot) is taken for the usual one.
  */
-WS_NOINLINE static void read_attrs(struct ws_thread *thread, struct nvtx_domain *domain,
-				   const struct nx_event *event, struct nvtx_attrs *attrs)
+WS_NOINLINE static void read_attributes(struct ws_thread *thread, struct nvtx_domain *domain,
+					const struct nx_event *event, struct nvtx_attrs *attrs)
 {
 	struct nx_event copy;
 
@@ -222,7 +223,7 @@ WS_NOINLINE static void read_attrs(struct ws_thread *thread, struct nvtx_domain 
 			copy.payload_type = 0;
 		event = &copy;
 	}
-	attrs->text = message(thread, event->message_type, event->message);
+	attrs->text = read_event_message(thread, event->message_type, event->message);
 	attrs->category = event->category;
 	if (event->color_type == NX_COLOR_ARGB) {
 		attrs->has_color = 1;
@@ -296,7 +297,7 @@ void ws_nvtx_mark(struct ws_thread *thread, struct nvtx_domain *domain,
  * carries on where its parent was, so that an id of the parent's never means a range of the
  * child's.
  */
-static uint64_t next_id(struct ws_thread *thread)
+static uint64_t next_range_id(struct ws_thread *thread)
 {
 	static _Atomic uint64_t ids = 1;
 	enum { LOT = 4096 };
@@ -311,7 +312,7 @@ static uint64_t next_id(struct ws_thread *thread)
 uint64_t ws_nvtx_start_range(struct ws_thread *thread, struct nvtx_domain *domain,
 			     const struct nvtx_attrs *attrs, uint64_t own_id)
 {
-	uint64_t id = own_id ? own_id : next_id(thread);
+	uint64_t id = own_id ? own_id : next_range_id(thread);
 	struct ws_nest *nest = &thread->nest[thread->busy - 1];
 	char *before = nest->cur;
 
@@ -341,8 +342,8 @@ static int push_utf8(const char *text)
 
 	if (!thread)
 		return NX_NO_TRACKING;
-	level = push_plain(thread, &ws_nvtx_default,
-			   nvtx_over() ? no_text : nvtx_text_utf8(thread, text));
+	level = push_plain_range(thread, &ws_nvtx_default,
+				 nvtx_over() ? no_text : nvtx_text_utf8(thread, text));
 	ws_rt_leave(thread);
 	return level;
 }
@@ -354,8 +355,8 @@ static int push_wide(const wchar_t *s)
 
 	if (!thread)
 		return NX_NO_TRACKING;
-	level = push_plain(thread, &ws_nvtx_default,
-			   nvtx_over() ? no_text : ws_nvtx_text_wide(thread, s));
+	level = push_plain_range(thread, &ws_nvtx_default,
+				 nvtx_over() ? no_text : ws_nvtx_text_wide(thread, s));
 	ws_rt_leave(thread);
 	return level;
 }
@@ -365,7 +366,7 @@ WS_NOINLINE static int push_full(struct ws_thread *thread, struct nvtx_domain *d
 {
 	struct nvtx_attrs attrs;
 
-	read_attrs(thread, domain, event, &attrs);
+	read_attributes(thread, domain, event, &attrs);
 	return ws_nvtx_push(thread, domain, &attrs);
 }
 
@@ -378,10 +379,11 @@ static int domain_push(void *handle, const struct nx_event *event)
 	if (!thread)
 		return NX_NO_TRACKING;
 	if (nvtx_over())
-		level = push_plain(thread, domain, no_text);
-	else if (ws_likely(event_plain(event)))
-		level = push_plain(thread, domain,
-				   message(thread, event->message_type, event->message));
+		level = push_plain_range(thread, domain, no_text);
+	else if (ws_likely(is_plain_event(event)))
+		level = push_plain_range(thread, domain,
+					 read_event_message(thread, event->message_type,
+							    event->message));
 	else
 		level = push_full(thread, domain, event);
 	ws_rt_leave(thread);
@@ -395,12 +397,12 @@ static int push_event(const struct nx_event *event)
 
 static int pop_default(void)
 {
-	return pop(NULL);
+	return pop_range(NULL);
 }
 
 static int domain_pop(void *handle)
 {
-	return pop(handle);
+	return pop_range(handle);
 }
 
 static void mark_text(const char *text, const wchar_t *wide)
@@ -433,7 +435,7 @@ static void domain_mark(void *handle, const struct nx_event *event)
 
 	if (!thread)
 		return;
-	read_attrs(thread, domain, event, &attrs);
+	read_attributes(thread, domain, event, &attrs);
 	ws_nvtx_mark(thread, domain, &attrs);
 	ws_rt_leave(thread);
 }
@@ -476,7 +478,7 @@ static uint64_t domain_start(void *handle, const struct nx_event *event)
 
 	if (!thread)
 		return NVTX_ID_UNRECORDED;
-	read_attrs(thread, domain, event, &attrs);
+	read_attributes(thread, domain, event, &attrs);
 	id = ws_nvtx_start_range(thread, domain, &attrs, 0);
 	ws_rt_leave(thread);
 	return id;
@@ -505,13 +507,13 @@ static void end_default(uint64_t id)
 	domain_end(NULL, id);
 }
 
-static void *string_utf8(void *domain, const char *text)
+static void *register_utf8(void *domain, const char *text)
 {
 	(void)domain;
 	return text ? ws_nvtx_string_register(text) : NULL;
 }
 
-static void *string_wide(void *domain, const wchar_t *s)
+static void *register_wide(void *domain, const wchar_t *s)
 {
 	struct nvtx_scratch scratch;
 	void *h = NULL;
@@ -524,12 +526,12 @@ static void *string_wide(void *domain, const wchar_t *s)
 	return h;
 }
 
-static void *domain_utf8(const char *name)
+static void *create_domain_utf8(const char *name)
 {
 	return ws_nvtx_domain_create(name ? name : "");
 }
 
-static void *domain_wide(const wchar_t *name)
+static void *create_domain_wide(const wchar_t *name)
 {
 	struct nvtx_scratch scratch;
 	void *h = NULL;
@@ -572,15 +574,15 @@ static const struct nvtx_slot slots[] = {
 	SLOT(CORE2, NX_D_END, domain_end),
 	SLOT(CORE2, NX_D_PUSH_EX, domain_push),
 	SLOT(CORE2, NX_D_POP, domain_pop),
-	SLOT(CORE2, NX_D_STRING_A, string_utf8),
-	SLOT(CORE2, NX_D_STRING_W, string_wide),
-	SLOT(CORE2, NX_D_CREATE_A, domain_utf8),
-	SLOT(CORE2, NX_D_CREATE_W, domain_wide),
+	SLOT(CORE2, NX_D_STRING_A, register_utf8),
+	SLOT(CORE2, NX_D_STRING_W, register_wide),
+	SLOT(CORE2, NX_D_CREATE_A, create_domain_utf8),
+	SLOT(CORE2, NX_D_CREATE_W, create_domain_wide),
 	SLOT(CORE2, NX_D_DESTROY, domain_destroy),
 };
 /* clang-format on */
 
-static bool wanted(void)
+static bool is_recording_wanted(void)
 {
 	ws_rt_init();
 	if (!ws_rt->arena)
@@ -589,7 +591,8 @@ static bool wanted(void)
 	return ws_rt->arena && ws_rt->features & WS_FEATURE_NVTX;
 }
 
-static void fill(const struct nx_callbacks *callbacks, const struct nvtx_slot *slot, size_t n)
+static void fill_function_table(const struct nx_callbacks *callbacks, const struct nvtx_slot *slot,
+				size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		nx_fn **table = NULL;
@@ -607,7 +610,7 @@ int InitializeInjectionNvtx2(nx_export_fn get)
 	const struct nx_callbacks *callbacks;
 	const struct nx_version_info *version_info;
 
-	if (!get || !wanted())
+	if (!get || !is_recording_wanted())
 		return 0;
 	callbacks = get(NX_TABLE_CALLBACKS);
 	if (!callbacks || callbacks->size < sizeof(*callbacks) || !callbacks->module_table)
@@ -616,13 +619,13 @@ int InitializeInjectionNvtx2(nx_export_fn get)
 	if (version_info && version_info->size >= sizeof(*version_info) &&
 	    version_info->set_tool_version)
 		version_info->set_tool_version(NX_VERSION);
-	fill(callbacks, slots, WS_COUNT(slots));
-	fill(callbacks, ws_nvtx_name_slots, ws_nvtx_name_slot_count);
+	fill_function_table(callbacks, slots, WS_COUNT(slots));
+	fill_function_table(callbacks, ws_nvtx_name_slots, ws_nvtx_name_slot_count);
 	return 1;
 }
 
 WS_EXPORT int InitializeInjectionNvtxExtension(struct nx_module_info *module_info);
 int InitializeInjectionNvtxExtension(struct nx_module_info *module_info)
 {
-	return module_info && wanted() ? ws_nvtx_extension(module_info) : 0;
+	return module_info && is_recording_wanted() ? ws_nvtx_extension(module_info) : 0;
 }

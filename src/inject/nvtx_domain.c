@@ -29,7 +29,7 @@ static _Atomic uint32_t domain_numbers = 1;
 
 /* ---- memory ---- */
 
-static void *map(size_t bytes)
+static void *map_pages(size_t bytes)
 {
 	long p = ws_sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -37,7 +37,7 @@ static void *map(size_t bytes)
 	return p < 0 && p > -4096 ? NULL : (void *)p;
 }
 
-static void unmap(void *memory, size_t bytes)
+static void unmap_pages(void *memory, size_t bytes)
 {
 	ws_sys(SYS_munmap, (long)memory, (long)bytes, 0, 0, 0, 0);
 }
@@ -46,7 +46,7 @@ void *ws_nvtx_alloc(size_t bytes)
 {
 	bytes = WS_ALIGN_UP(bytes, (size_t)16);
 	if (bytes > REGION / 4)
-		return map(bytes);
+		return map_pages(bytes);
 	for (;;) {
 		struct region *region_r = atomic_load_explicit(&region, memory_order_acquire),
 			      *fresh;
@@ -58,14 +58,14 @@ void *ws_nvtx_alloc(size_t bytes)
 			if (at + bytes <= region_r->size)
 				return (char *)region_r + at;
 		}
-		fresh = map(REGION);
+		fresh = map_pages(REGION);
 		if (!fresh)
 			return NULL;
 		fresh->size = REGION;
 		atomic_store_explicit(&fresh->used, 64, memory_order_relaxed);
 		if (!atomic_compare_exchange_strong_explicit(
 			    &region, &region_r, fresh, memory_order_acq_rel, memory_order_acquire))
-			unmap(fresh, REGION);
+			unmap_pages(fresh, REGION);
 	}
 }
 
@@ -85,7 +85,7 @@ bool ws_nvtx_scratch(struct nvtx_scratch *scratch, size_t bytes)
 	scratch->p = scratch->small;
 	if (bytes <= sizeof(scratch->small))
 		return true;
-	scratch->p = map(bytes);
+	scratch->p = map_pages(bytes);
 	scratch->mapped = scratch->p ? bytes : 0;
 	return scratch->p;
 }
@@ -93,7 +93,7 @@ bool ws_nvtx_scratch(struct nvtx_scratch *scratch, size_t bytes)
 void ws_nvtx_scratch_end(struct nvtx_scratch *scratch)
 {
 	if (scratch->mapped)
-		unmap(scratch->p, scratch->mapped);
+		unmap_pages(scratch->p, scratch->mapped);
 }
 
 /* ---- texts ---- */
@@ -176,7 +176,7 @@ WS_NOINLINE struct nvtx_text ws_nvtx_string_slow(struct ws_thread *thread,
 	return text;
 }
 
-static uint64_t hash_of(const char *text, size_t len)
+static uint64_t hash_text(const char *text, size_t len)
 {
 	uint64_t h = UINT64_C(0xcbf29ce484222325);
 
@@ -185,7 +185,7 @@ static uint64_t hash_of(const char *text, size_t len)
 	return h ^ h >> 32;
 }
 
-static struct nvtx_string *string_find(struct nvtx_string *string, uint64_t hash, const char *bytes,
+static struct nvtx_string *find_string(struct nvtx_string *string, uint64_t hash, const char *bytes,
 				       size_t len)
 {
 	while (string &&
@@ -197,10 +197,10 @@ static struct nvtx_string *string_find(struct nvtx_string *string, uint64_t hash
 struct nvtx_string *ws_nvtx_string_register(const char *bytes)
 {
 	size_t len = strlen(bytes);
-	uint64_t hash = hash_of(bytes, len);
+	uint64_t hash = hash_text(bytes, len);
 	_Atomic(struct nvtx_string *) *bucket = &strings[hash % STRING_BUCKETS];
 	struct nvtx_string *head = atomic_load_explicit(bucket, memory_order_acquire),
-			   *string = string_find(head, hash, bytes, len);
+			   *string = find_string(head, hash, bytes, len);
 
 	if (string || len > UINT32_MAX / 2)
 		return string;
@@ -222,7 +222,7 @@ struct nvtx_string *ws_nvtx_string_register(const char *bytes)
 
 /* ---- definitions ---- */
 
-static struct nvtx_text def_text(struct ws_thread *thread, const char *text)
+static struct nvtx_text definition_text(struct ws_thread *thread, const char *text)
 {
 	struct nvtx_text out = {0, 0};
 	size_t len;
@@ -239,11 +239,11 @@ static struct nvtx_text def_text(struct ws_thread *thread, const char *text)
 	return out;
 }
 
-static void def_write(struct ws_thread *thread, struct nvtx_domain *domain,
-		      const struct nvtx_def *def)
+static void write_definition(struct ws_thread *thread, struct nvtx_domain *domain,
+			     const struct nvtx_def *def)
 {
 	struct nvtx_text name =
-		def_text(thread, atomic_load_explicit(&def->name, memory_order_acquire));
+		definition_text(thread, atomic_load_explicit(&def->name, memory_order_acquire));
 	union {
 		struct ws_rec_nvtx_define record;
 		struct ws_rec_nvtx_resource resource;
@@ -295,7 +295,7 @@ static void def_write(struct ws_thread *thread, struct nvtx_domain *domain,
 
 /* ---- domains ---- */
 
-static bool listed(const struct ws_arena *arena, const char *name)
+static bool is_listed_domain(const struct ws_arena *arena, const char *name)
 {
 	const char *at = arena->text + arena->text_domains,
 		   *end = arena->text + sizeof(arena->text);
@@ -310,13 +310,13 @@ static bool listed(const struct ws_arena *arena, const char *name)
 	return false;
 }
 
-static bool filtered(const char *name)
+static bool is_filtered_domain(const char *name)
 {
 	const struct ws_arena *arena = ws_rt->arena;
 
 	if (!arena || !arena->nvtx_filter || arena->text_domains >= sizeof(arena->text))
 		return false;
-	return listed(arena, name) != (arena->nvtx_filter == 1);
+	return is_listed_domain(arena, name) != (arena->nvtx_filter == 1);
 }
 
 WS_NOINLINE bool ws_nvtx_domain_slow(struct ws_thread *thread, struct nvtx_domain *domain)
@@ -326,7 +326,7 @@ WS_NOINLINE bool ws_nvtx_domain_slow(struct ws_thread *thread, struct nvtx_domai
 
 	if (!ws_rt->arena || atomic_load_explicit(&domain->off, memory_order_relaxed) == now)
 		return false;
-	if (before != now && filtered(domain->name)) {
+	if (before != now && is_filtered_domain(domain->name)) {
 		atomic_store_explicit(&domain->off, now, memory_order_relaxed);
 		return false;
 	}
@@ -335,16 +335,16 @@ WS_NOINLINE bool ws_nvtx_domain_slow(struct ws_thread *thread, struct nvtx_domai
 	if (domain != &ws_nvtx_default) {
 		struct nvtx_def def = {.kind = WS_NVTX_DEF_DOMAIN, .name = domain->name};
 
-		def_write(thread, domain, &def);
+		write_definition(thread, domain, &def);
 	}
 	for (struct nvtx_def *p = atomic_load_explicit(&domain->defs, memory_order_acquire); p;
 	     p = p->next)
-		def_write(thread, domain, p);
+		write_definition(thread, domain, p);
 	return true;
 }
 
 /* Make the domain known, when it is wanted and was not yet. */
-static void domain_announce(struct nvtx_domain *domain)
+static void announce_domain(struct nvtx_domain *domain)
 {
 	struct ws_thread *thread = ws_rt_enter();
 
@@ -354,7 +354,7 @@ static void domain_announce(struct nvtx_domain *domain)
 	}
 }
 
-static struct nvtx_domain *domain_new(const char *name)
+static struct nvtx_domain *make_domain(const char *name)
 {
 	uint32_t number = atomic_load_explicit(&domain_numbers, memory_order_relaxed);
 	struct nvtx_domain *domain;
@@ -376,26 +376,26 @@ static struct nvtx_domain *domain_new(const char *name)
 	return domain->name ? domain : NULL;
 }
 
-static struct nvtx_domain *domain_find(struct nvtx_domain *domain, const char *name)
+static struct nvtx_domain *find_domain(struct nvtx_domain *domain, const char *name)
 {
 	while (domain && strcmp(domain->name, name))
 		domain = domain->next;
 	return domain;
 }
 
-static struct nvtx_domain *domain_get(const char *name)
+static struct nvtx_domain *get_domain(const char *name)
 {
 	_Atomic(struct nvtx_domain *) *bucket =
-		&domains[hash_of(name, strlen(name)) % DOMAIN_BUCKETS];
+		&domains[hash_text(name, strlen(name)) % DOMAIN_BUCKETS];
 	struct nvtx_domain *head = atomic_load_explicit(bucket, memory_order_acquire),
 			   *domain = NULL, *found;
 
 	for (;;) {
-		found = domain_find(head, name);
+		found = find_domain(head, name);
 		if (found)
 			return found; /* a `d` made in vain keeps its number: rare and harmless */
 		if (!domain)
-			domain = domain_new(name);
+			domain = make_domain(name);
 		if (!domain)
 			return NULL;
 		domain->next = head;
@@ -408,7 +408,7 @@ static struct nvtx_domain *domain_get(const char *name)
 /* NULL, which is the default domain's handle, when there is no memory. */
 struct nvtx_domain *ws_nvtx_domain_create(const char *name)
 {
-	struct nvtx_domain *domain = domain_get(name);
+	struct nvtx_domain *domain = get_domain(name);
 
 	if (!domain)
 		return NULL;
@@ -420,7 +420,7 @@ struct nvtx_domain *ws_nvtx_domain_create(const char *name)
 
 		ws_nvtx_define(domain, &def);
 	}
-	domain_announce(domain);
+	announce_domain(domain);
 	return domain;
 }
 
@@ -452,12 +452,12 @@ void ws_nvtx_define(struct nvtx_domain *domain, const struct nvtx_def *def)
 	if (domain == &ws_nvtx_default ||
 	    nvtx_domain_on(thread, domain)) /* names of threads and objects belong to no domain: no
 					       filter takes them */
-		def_write(thread, domain, def);
+		write_definition(thread, domain, def);
 	ws_rt_leave(thread);
 }
 
-static struct nvtx_def *def_find(struct nvtx_domain *domain, uint8_t kind, uint64_t id,
-				 uint32_t count)
+static struct nvtx_def *find_definition(struct nvtx_domain *domain, uint8_t kind, uint64_t id,
+					uint32_t count)
 {
 	struct nvtx_def *def = atomic_load_explicit(&domain->defs, memory_order_acquire);
 
@@ -469,34 +469,34 @@ static struct nvtx_def *def_find(struct nvtx_domain *domain, uint8_t kind, uint6
 
 struct nvtx_def *ws_nvtx_find(struct nvtx_domain *domain, uint8_t kind, uint64_t id)
 {
-	return def_find(domain, kind, id, 0);
+	return find_definition(domain, kind, id, 0);
 }
 
-static bool same_text(const char *a, const char *b)
+static bool is_same_text(const char *a, const char *b)
 {
 	return a == b || (a && b && !strcmp(a, b));
 }
 
-static bool same_def(const struct nvtx_def *left, const struct nvtx_def *right)
+static bool is_same_definition(const struct nvtx_def *left, const struct nvtx_def *right)
 {
 	return left->flags == right->flags && left->size == right->size &&
 	       left->align == right->align && left->entry_type == right->entry_type &&
 	       left->detail == right->detail && left->offset == right->offset &&
 	       left->type == right->type && left->count == right->count &&
-	       same_text(left->name, right->name) &&
-	       same_text(left->description, right->description);
+	       is_same_text(left->name, right->name) &&
+	       is_same_text(left->description, right->description);
 }
 
-static const char *kept_text(const char *text)
+static const char *keep_text(const char *text)
 {
 	return text ? ws_nvtx_copy(text, strlen(text)) : NULL;
 }
 
 /* Copy `def` over `p`, whose place in the list stays. Texts replaced are not freed: someone may be
  * reading them. */
-static void def_store(struct nvtx_def *p, const struct nvtx_def *def)
+static void store_definition(struct nvtx_def *p, const struct nvtx_def *def)
 {
-	const char *name = kept_text(def->name), *description = kept_text(def->description);
+	const char *name = keep_text(def->name), *description = keep_text(def->description);
 	struct nvtx_def *next = p->next;
 
 	*p = *def;
@@ -507,27 +507,27 @@ static void def_store(struct nvtx_def *p, const struct nvtx_def *def)
 
 void ws_nvtx_define_kept(struct nvtx_domain *domain, const struct nvtx_def *def)
 {
-	struct nvtx_def *p = def_find(domain, def->kind, def->id, def->count), *head;
+	struct nvtx_def *p = find_definition(domain, def->kind, def->id, def->count), *head;
 	struct ws_thread *thread;
 
-	if (p && same_def(p, def))
+	if (p && is_same_definition(p, def))
 		return; /* said already, and forked children repeat it */
 	thread = ws_rt_enter();
 	if (thread) {
 		/* Before it is in the list, from which a first use of the domain would write it a
 		 * second time. */
 		if (nvtx_domain_on(thread, domain))
-			def_write(thread, domain, def);
+			write_definition(thread, domain, def);
 		ws_rt_leave(thread);
 	}
 	if (p) {
-		def_store(p, def);
+		store_definition(p, def);
 		return;
 	}
 	p = ws_nvtx_alloc(sizeof(*p));
 	if (!p)
 		return;
-	def_store(p, def);
+	store_definition(p, def);
 	head = atomic_load_explicit(&domain->defs, memory_order_relaxed);
 	do
 		p->next = head;

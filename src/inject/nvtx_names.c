@@ -16,7 +16,7 @@
 
 /* ---- naming ---- */
 
-static void name_thing(struct nvtx_domain *domain, uint32_t type, uint64_t id, const char *name)
+static void write_name(struct nvtx_domain *domain, uint32_t type, uint64_t id, const char *name)
 {
 	struct nvtx_def def = {.kind = WS_NVTX_DEF_RESOURCE,
 			       .type = type,
@@ -42,7 +42,7 @@ static void name_thread(struct nvtx_domain *domain, uint64_t tid, const char *na
 	if (tid && tid <= INT32_MAX && ws_sys(SYS_tgkill, pid, (long)tid, 0, 0, 0, 0) == 0)
 		ws_nvtx_define(domain, &def);
 	else
-		name_thing(domain, NX_RESOURCE(NX_CLASS_GENERIC, NX_GENERIC_THREAD_NATIVE), tid,
+		write_name(domain, NX_RESOURCE(NX_CLASS_GENERIC, NX_GENERIC_THREAD_NATIVE), tid,
 			   name);
 }
 
@@ -78,7 +78,7 @@ WIDE(domain_category, (void *domain, uint32_t id, const wchar_t *name), domain, 
 #define OBJECT_NAME(fn, ctype, class, number)                                       \
 	static void fn(ctype object, const char *name)                              \
 	{                                                                           \
-		name_thing(&ws_nvtx_default, NX_RESOURCE(NX_CLASS_##class, number), \
+		write_name(&ws_nvtx_default, NX_RESOURCE(NX_CLASS_##class, number), \
 			   (uint64_t)(uintptr_t)object, name);                      \
 	}                                                                           \
 	WIDE(fn, (ctype object, const wchar_t *name), object)
@@ -147,7 +147,7 @@ static void *resource_create(void *domain, const struct nx_resource *attrs)
 		 resource.identifier == (uint64_t)pthread_self())
 		name_thread(d, (uint64_t)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0), name);
 	else
-		name_thing(d, (uint32_t)resource.type, resource.identifier, name);
+		write_name(d, (uint32_t)resource.type, resource.identifier, name);
 	ws_nvtx_scratch_end(&scratch);
 	return (void *)atomic_fetch_add_explicit(&handles, 1, memory_order_relaxed);
 }
@@ -201,7 +201,7 @@ static void *sync_create(void *domain, const struct nx_sync *attrs)
 	sync->number = atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed) & 0x1fffffff;
 	sync->acquire = sync_text(name, " (acquire)");
 	sync->held = sync_text(name, " (held)");
-	name_thing(sync->domain, WS_NVTX_RESOURCE_SYNC, (uint64_t)(uintptr_t)sync, name);
+	write_name(sync->domain, WS_NVTX_RESOURCE_SYNC, (uint64_t)(uintptr_t)sync, name);
 	ws_nvtx_scratch_end(&scratch);
 	return sync;
 }

@@ -22,7 +22,7 @@ enum { POINTER_SIZE = sizeof(void *), ENTRY_MESSAGE = 1 << 10 };
 /* ---- layout ---- */
 
 /* Bytes of one element of a predefined type; 0 for those that have none. */
-static uint32_t type_size(uint64_t type)
+static uint32_t payload_type_size(uint64_t type)
 {
 	static const uint8_t sizes[NX_TYPE_REGISTERED + 1] = {
 		[1] = 1,
@@ -75,32 +75,41 @@ static uint32_t type_size(uint64_t type)
 		[80] = POINTER_SIZE,
 	};
 
-	return type < WS_COUNT(sizes) ? sizes[type] : 0;
+	if (type >= WS_COUNT(sizes))
+		return 0;
+	return sizes[type];
 }
 
 /* Size and alignment of an entry inside a payload; false when only the data tells. */
-static bool entry_size(struct nvtx_domain *domain, const struct nx_schema_entry *entry,
-		       uint64_t *size, uint64_t *align)
+static bool payload_entry_size(struct nvtx_domain *domain, const struct nx_schema_entry *entry,
+			       uint64_t *size, uint64_t *align)
 {
-	uint64_t one = type_size(entry->type), arrays = entry->flags & NX_ENTRY_ARRAY;
+	uint64_t one = payload_type_size(entry->type), arrays = entry->flags & NX_ENTRY_ARRAY;
 
 	*align = one;
 	if (entry->flags & (NX_ENTRY_POINTER | NX_ENTRY_OFFSET)) {
-		*size = *align = entry->flags & NX_ENTRY_POINTER ? POINTER_SIZE : one;
+		if (entry->flags & NX_ENTRY_POINTER)
+			*align = POINTER_SIZE;
+		*size = *align;
 		return *size;
 	}
 	if (entry->type >= NX_TYPE_CSTRING && entry->type <= NX_TYPE_CSTRING_LAST &&
 	    entry->detail && (!arrays || arrays == NX_ENTRY_FIXED_ARRAY)) {
-		*align = entry->type == NX_TYPE_CSTRING_LAST	   ? 4
-			 : entry->type == NX_TYPE_CSTRING_LAST - 1 ? 2
-								   : 1;
+		*align = 1; /* the bytes of a character */
+		if (entry->type == NX_TYPE_CSTRING_LAST)
+			*align = 4;
+		else if (entry->type == NX_TYPE_CSTRING_LAST - 1)
+			*align = 2;
 		return !__builtin_mul_overflow(*align, entry->detail, size);
 	}
 	if (entry->type >= NX_ID_STATIC_MIN) {
 		struct nvtx_def *nested = ws_nvtx_find(domain, WS_NVTX_DEF_SCHEMA, entry->type);
 
-		one = nested ? nested->size : 0;
-		*align = nested ? nested->known_align : 0;
+		one = *align = 0;
+		if (nested) {
+			one = nested->size;
+			*align = nested->known_align;
+		}
 	}
 	if (arrays && arrays != NX_ENTRY_FIXED_ARRAY)
 		return false;
@@ -109,8 +118,8 @@ static bool entry_size(struct nvtx_domain *domain, const struct nx_schema_entry 
 
 /* Walk the entries by natural alignment (or the packing asked for): the schema's size, where it
  * does not say, and its message. */
-static void lay_out(struct nvtx_domain *domain, const struct nx_schema_entry *entries, size_t count,
-		    struct nvtx_def *schema)
+static void lay_out_schema(struct nvtx_domain *domain, const struct nx_schema_entry *entries,
+			   size_t count, struct nvtx_def *schema)
 {
 	uint64_t at = 0, most = 1;
 	bool known = true;
@@ -119,13 +128,15 @@ static void lay_out(struct nvtx_domain *domain, const struct nx_schema_entry *en
 		const struct nx_schema_entry *entry = &entries[i];
 		uint64_t size = 0, align = 1;
 
-		known = known && entry_size(domain, entry, &size, &align) && size <= MAX_BLOBS &&
-			at <= MAX_BLOBS;
+		known = known && payload_entry_size(domain, entry, &size, &align) &&
+			size <= MAX_BLOBS && at <= MAX_BLOBS;
 		if (schema->align && schema->align < align)
 			align = schema->align;
-		align = align ? align : 1;
+		align = ws_max(align, (uint64_t)1);
 		most = ws_max(align, most);
-		at = entry->offset ? entry->offset : (at + align - 1) / align * align;
+		at = (at + align - 1) / align * align;
+		if (entry->offset)
+			at = entry->offset;
 		if (entry->flags & ENTRY_MESSAGE && !schema->message.type) {
 			schema->message.offset = at;
 			schema->message.type = (uint32_t)entry->type;
@@ -142,7 +153,7 @@ static void lay_out(struct nvtx_domain *domain, const struct nx_schema_entry *en
 
 /* ---- registration ---- */
 
-static uint64_t id_for(struct nvtx_domain *domain, bool given, uint64_t id)
+static uint64_t choose_schema_id(struct nvtx_domain *domain, bool given, uint64_t id)
 {
 	if (given && id >= NX_ID_STATIC_MIN && id < NX_ID_DYNAMIC_MIN)
 		return id;
@@ -150,35 +161,50 @@ static uint64_t id_for(struct nvtx_domain *domain, bool given, uint64_t id)
 	       atomic_fetch_add_explicit(&domain->next_id, 1, memory_order_relaxed);
 }
 
+/* Only the fields that the program says it has filled are read. Returns the entries, or NULL. */
+static const struct nx_schema_entry *read_schema_fields(const struct nx_schema *schema,
+							struct nvtx_def *def)
+{
+	if (schema->fields & NX_SCHEMA_NAME)
+		def->name = schema->name;
+	if (schema->fields & NX_SCHEMA_TYPE)
+		def->type = (uint32_t)schema->type;
+	if (schema->fields & NX_SCHEMA_FLAGS)
+		def->flags = schema->flags;
+	if (schema->fields & NX_SCHEMA_SIZE)
+		def->size = schema->size;
+	if (schema->fields & NX_SCHEMA_ALIGN)
+		def->align = schema->align;
+	if (!(schema->fields & NX_SCHEMA_ENTRIES) || !schema->entries)
+		return NULL;
+	if (schema->fields & NX_SCHEMA_COUNT)
+		def->count = (uint32_t)schema->count;
+	return schema->entries;
+}
+
 static uint64_t schema_register(void *handle, const struct nx_schema *schema)
 {
 	struct nvtx_domain *domain = nvtx_domain_of(handle);
 	struct nvtx_def def = {.kind = WS_NVTX_DEF_SCHEMA};
-	const struct nx_schema_entry *e;
+	const struct nx_schema_entry *entries;
 
 	if (!schema)
 		return 0;
-	e = schema->fields & NX_SCHEMA_ENTRIES ? schema->entries : NULL;
-	def.id = id_for(domain, schema->fields & NX_SCHEMA_ID, schema->id);
-	def.name = schema->fields & NX_SCHEMA_NAME ? schema->name : NULL;
-	def.type = schema->fields & NX_SCHEMA_TYPE ? (uint32_t)schema->type : 0;
-	def.flags = schema->fields & NX_SCHEMA_FLAGS ? schema->flags : 0;
-	def.size = schema->fields & NX_SCHEMA_SIZE ? schema->size : 0;
-	def.align = schema->fields & NX_SCHEMA_ALIGN ? schema->align : 0;
-	def.count = e && schema->fields & NX_SCHEMA_COUNT ? (uint32_t)schema->count : 0;
-	lay_out(domain, e, def.count, &def);
+	entries = read_schema_fields(schema, &def);
+	def.id = choose_schema_id(domain, schema->fields & NX_SCHEMA_ID, schema->id);
+	lay_out_schema(domain, entries, def.count, &def);
 	ws_nvtx_define_kept(domain, &def);
 	for (uint32_t i = 0; i < def.count; i++) {
 		struct nvtx_def entry = {
 			.kind = WS_NVTX_DEF_ENTRY,
 			.id = def.id,
 			.count = i,
-			.name = e[i].name,
-			.description = e[i].description,
-			.flags = e[i].flags,
-			.entry_type = e[i].type,
-			.detail = e[i].detail,
-			.offset = e[i].offset,
+			.name = entries[i].name,
+			.description = entries[i].description,
+			.flags = entries[i].flags,
+			.entry_type = entries[i].type,
+			.detail = entries[i].detail,
+			.offset = entries[i].offset,
 		};
 
 		ws_nvtx_define_kept(domain, &entry);
@@ -186,28 +212,40 @@ static uint64_t schema_register(void *handle, const struct nx_schema *schema)
 	return def.id;
 }
 
-static uint64_t enum_register(void *handle, const struct nx_enum *s)
+static const struct nx_enum_entry *read_enum_fields(const struct nx_enum *definition,
+						    struct nvtx_def *def)
+{
+	if (definition->fields & NX_ENUM_NAME)
+		def->name = definition->name;
+	if (definition->fields & NX_ENUM_SIZE)
+		def->size = definition->size;
+	if (!(definition->fields & NX_ENUM_ENTRIES) || !definition->entries)
+		return NULL;
+	if (definition->fields & NX_ENUM_COUNT)
+		def->count = (uint32_t)definition->count;
+	return definition->entries;
+}
+
+static uint64_t enum_register(void *handle, const struct nx_enum *definition)
 {
 	struct nvtx_domain *domain = nvtx_domain_of(handle);
 	struct nvtx_def def = {.kind = WS_NVTX_DEF_SCHEMA, .type = WS_NVTX_SCHEMA_ENUM};
-	const struct nx_enum_entry *e;
+	const struct nx_enum_entry *entries;
 
-	if (!s)
+	if (!definition)
 		return 0;
-	e = s->fields & NX_ENUM_ENTRIES ? s->entries : NULL;
-	def.id = id_for(domain, s->fields & NX_ENUM_ID, s->id);
-	def.name = s->fields & NX_ENUM_NAME ? s->name : NULL;
-	def.size = s->fields & NX_ENUM_SIZE ? s->size : 0;
-	def.known_align = def.size <= 16 ? (uint32_t)def.size : 0;
-	def.count = e && s->fields & NX_ENUM_COUNT ? (uint32_t)s->count : 0;
+	entries = read_enum_fields(definition, &def);
+	def.id = choose_schema_id(domain, definition->fields & NX_ENUM_ID, definition->id);
+	if (def.size <= 16)
+		def.known_align = (uint32_t)def.size;
 	ws_nvtx_define_kept(domain, &def);
 	for (uint32_t i = 0; i < def.count; i++) {
 		struct nvtx_def entry = {.kind = WS_NVTX_DEF_ENTRY,
 					 .id = def.id,
 					 .count = i,
-					 .name = e[i].name,
-					 .detail = e[i].value,
-					 .flags = e[i].is_flag ? 1 : 0};
+					 .name = entries[i].name,
+					 .detail = entries[i].value,
+					 .flags = entries[i].is_flag != 0};
 
 		ws_nvtx_define_kept(domain, &entry);
 	}
@@ -228,7 +266,7 @@ static uint64_t scope_register(void *handle, const struct nx_scope *scope)
 		return 0;
 	path = scope->path ? scope->path : "";
 	path += strspn(path, "/");
-	def.id = id_for(domain, scope->id != 0, scope->id);
+	def.id = choose_schema_id(domain, scope->id != 0, scope->id);
 	up = ws_nvtx_find(domain, WS_NVTX_DEF_RESOURCE, scope->parent);
 	parent = up && up->name ? up->name : "";
 	n = strlen(parent);
@@ -256,9 +294,11 @@ static size_t payload_size(struct nvtx_domain *domain, const struct nx_payload *
 	if (payload->size != SIZE_MAX)
 		return payload->size;
 	if (payload->schema < NX_ID_STATIC_MIN)
-		return type_size(payload->schema);
+		return payload_type_size(payload->schema);
 	schema = ws_nvtx_find(domain, WS_NVTX_DEF_SCHEMA, payload->schema);
-	return schema ? schema->size : 0;
+	if (!schema)
+		return 0;
+	return schema->size;
 }
 
 /* BLOB records being written: as few as hold `left` bytes. */
@@ -270,7 +310,7 @@ struct blob_out {
 };
 
 /* Add `n` bytes; zeroes when `p` is NULL. False when there is no room (counted). */
-static bool blob_put(struct blob_out *out, const char *at, size_t n)
+static bool write_blob(struct blob_out *out, const char *at, size_t n)
 {
 	const size_t most = WS_REC_MAX_BYTES - sizeof(*out->record);
 
@@ -287,7 +327,7 @@ static bool blob_put(struct blob_out *out, const char *at, size_t n)
 			out->record->number = out->number;
 			out->record->len = 0;
 		}
-		k = piece - out->record->len < n ? piece - out->record->len : n;
+		k = ws_min(piece - out->record->len, n);
 		if (at)
 			memcpy(out->record->bytes + out->record->len, at, k);
 		else
@@ -305,8 +345,8 @@ static bool blob_put(struct blob_out *out, const char *at, size_t n)
 }
 
 /* Bytes that the payloads take in a blob; more than MAX_BLOBS when they are too many. */
-static uint64_t blobs_size(struct nvtx_domain *domain, const struct nx_payload *payload,
-			   size_t count)
+static uint64_t sum_blob_sizes(struct nvtx_domain *domain, const struct nx_payload *payload,
+			       size_t count)
 {
 	uint64_t total = 0;
 
@@ -326,7 +366,7 @@ WS_NOINLINE uint32_t ws_nvtx_blobs(struct ws_thread *thread, struct nvtx_domain 
 
 	if (!payload || !count)
 		return 0;
-	out.left = blobs_size(domain, payload, count);
+	out.left = sum_blob_sizes(domain, payload, count);
 	if (out.left > MAX_BLOBS) {
 		ws_rt_lost(thread, WS_LOSS_NVTX, 1);
 		*lost = true;
@@ -336,16 +376,17 @@ WS_NOINLINE uint32_t ws_nvtx_blobs(struct ws_thread *thread, struct nvtx_domain 
 	for (size_t i = 0; i < count && !*lost; i++) {
 		struct ws_nvtx_blob head = {payload[i].schema, payload_size(domain, &payload[i])};
 
-		*lost = !blob_put(&out, (const char *)&head, sizeof(head)) ||
-			!blob_put(&out, payload[i].bytes, head.size) ||
-			!blob_put(&out, NULL, WS_ALIGN_UP(head.size, 8ull) - head.size);
+		*lost = !write_blob(&out, (const char *)&head, sizeof(head)) ||
+			!write_blob(&out, payload[i].bytes, head.size) ||
+			!write_blob(&out, NULL, WS_ALIGN_UP(head.size, 8ull) - head.size);
 	}
 	return *lost ? 0 : out.number;
 }
 
 /* The message that a payload holds, as its schema says; false when it holds none. */
-static bool payload_message(struct ws_thread *thread, struct nvtx_def *def,
-			    const struct nx_payload *payload, size_t size, struct nvtx_text *text)
+static bool read_payload_message(struct ws_thread *thread, struct nvtx_def *def,
+				 const struct nx_payload *payload, size_t size,
+				 struct nvtx_text *text)
 {
 	uint64_t at = def->message.offset, type = def->message.type, n = def->message.detail;
 	union nx_message message;
@@ -381,8 +422,8 @@ static bool payload_message(struct ws_thread *thread, struct nvtx_def *def,
 	return true;
 }
 
-static struct nvtx_text message_of(struct ws_thread *thread, struct nvtx_domain *domain,
-				   const struct nx_payload *payload, size_t count)
+static struct nvtx_text read_message(struct ws_thread *thread, struct nvtx_domain *domain,
+				     const struct nx_payload *payload, size_t count)
 {
 	struct nvtx_text text = {0, 0};
 	const char *name = NULL;
@@ -395,21 +436,22 @@ static struct nvtx_text message_of(struct ws_thread *thread, struct nvtx_domain 
 
 		if (!def)
 			continue;
-		if (payload_message(thread, def, &payload[i], payload_size(domain, &payload[i]),
-				    &text))
+		if (read_payload_message(thread, def, &payload[i],
+					 payload_size(domain, &payload[i]), &text))
 			return text;
 		name = name ? name : def->name;
 	}
 	return nvtx_text_utf8(thread, name);
 }
 
-static void payload_attrs(struct ws_thread *thread, struct nvtx_domain *domain,
-			  const struct nx_payload *payload, size_t count, struct nvtx_attrs *attrs)
+static void read_payload_attributes(struct ws_thread *thread, struct nvtx_domain *domain,
+				    const struct nx_payload *payload, size_t count,
+				    struct nvtx_attrs *attrs)
 {
 	bool lost = false;
 
 	memset(attrs, 0, sizeof(*attrs));
-	attrs->text = message_of(thread, domain, payload, count);
+	attrs->text = read_message(thread, domain, payload, count);
 	attrs->payload_type = WS_NVTX_PAYLOAD_EXT;
 	if (!(attrs->text.flags & WS_OPEN_LOST))
 		attrs->binary = ws_nvtx_blobs(thread, domain, payload, count, &lost);
@@ -425,7 +467,7 @@ static void mark_payload(void *handle, const struct nx_payload *payload, size_t 
 
 	if (!thread)
 		return;
-	payload_attrs(thread, domain, payload, count, &attrs);
+	read_payload_attributes(thread, domain, payload, count, &attrs);
 	ws_nvtx_mark(thread, domain, &attrs);
 	ws_rt_leave(thread);
 }
@@ -442,7 +484,7 @@ static int push_payload(void *handle, const struct nx_payload *payload, size_t c
 	if (nvtx_over())
 		memset(&attrs, 0, sizeof(attrs));
 	else
-		payload_attrs(thread, domain, payload, count, &attrs);
+		read_payload_attributes(thread, domain, payload, count, &attrs);
 	level = ws_nvtx_push(thread, domain, &attrs);
 	ws_rt_leave(thread);
 	return level;
@@ -475,7 +517,7 @@ static uint64_t start_payload(void *handle, const struct nx_payload *payload, si
 
 	if (!thread)
 		return NVTX_ID_UNRECORDED;
-	payload_attrs(thread, domain, payload, count, &attrs);
+	read_payload_attributes(thread, domain, payload, count, &attrs);
 	id = ws_nvtx_start_range(thread, domain, &attrs, 0);
 	ws_rt_leave(thread);
 	return id;
@@ -526,7 +568,7 @@ static uint8_t domain_enabled(void *handle)
 
 /* Nanoseconds of the session clock, so that data which carries these times can be put beside
  * events. */
-static int64_t timestamp(void)
+static int64_t read_timestamp(void)
 {
 	return (int64_t)ws_raw_ns();
 }
@@ -544,7 +586,7 @@ static const struct {
 	{NX_P_POP, (nx_fn)pop_payload},
 	{NX_P_START, (nx_fn)start_payload},
 	{NX_P_END, (nx_fn)end_payload},
-	{NX_P_TIMESTAMP, (nx_fn)timestamp},
+	{NX_P_TIMESTAMP, (nx_fn)read_timestamp},
 	{NX_P_DOMAIN_ENABLED, (nx_fn)domain_enabled},
 	{NX_P_SCOPE, (nx_fn)scope_register},
 	{NX_P_EVENT, (nx_fn)mark_payload},

@@ -25,7 +25,7 @@ struct deep {
 	uint32_t count[WS_NVTX_DOMAINS];
 };
 
-static struct deep *deep_of(struct ws_thread *thread)
+static struct deep *find_deep_stack(struct ws_thread *thread)
 {
 	struct deep *deep = thread->nvtx_deep;
 
@@ -38,7 +38,7 @@ static struct deep *deep_of(struct ws_thread *thread)
 }
 
 /* Entry `i`, from 0. NULL beyond the chunks there are; with `grow`, a further chunk is made. */
-static struct ws_open *entry(struct ws_ring *ring, uint32_t i, bool grow)
+static struct ws_open *open_entry(struct ws_ring *ring, uint32_t i, bool grow)
 {
 	struct ws_arena *arena = ws_rt->arena;
 	_Atomic uint32_t *link = &ring->open_more;
@@ -70,10 +70,10 @@ static struct ws_open *entry(struct ws_ring *ring, uint32_t i, bool grow)
 
 /* Depth (1 or more) of the innermost open entry of domain `d` at or below `depth`; 0 when there is
  * none. */
-static uint32_t innermost(struct ws_ring *ring, uint32_t depth, struct nvtx_domain *domain)
+static uint32_t innermost_entry(struct ws_ring *ring, uint32_t depth, struct nvtx_domain *domain)
 {
 	while (depth) {
-		struct ws_open *open = entry(ring, depth - 1, false);
+		struct ws_open *open = open_entry(ring, depth - 1, false);
 
 		if (!open)
 			return 0;
@@ -87,17 +87,17 @@ static uint32_t innermost(struct ws_ring *ring, uint32_t depth, struct nvtx_doma
 	return 0;
 }
 
-static struct deep *deep_make(struct ws_thread *thread)
+static struct deep *make_deep_stack(struct ws_thread *thread)
 {
 	if (!thread->nvtx_deep)
 		thread->nvtx_deep = ws_nvtx_alloc(sizeof(struct deep));
-	return deep_of(thread);
+	return find_deep_stack(thread);
 }
 
 /* A range that cannot be kept: counts it. */
 static void push_deep(struct ws_thread *thread, struct nvtx_domain *domain, int *level)
 {
-	struct deep *deep = deep_make(thread);
+	struct deep *deep = make_deep_stack(thread);
 
 	ws_rt_lost(thread, WS_LOSS_DEPTH, 1);
 	if (!deep)
@@ -111,18 +111,18 @@ struct ws_open *ws_nvtx_open_slow(struct ws_thread *thread, struct ws_ring *ring
 				  struct nvtx_domain *domain, int *level)
 {
 	uint32_t depth = atomic_load_explicit(&ring->open_depth, memory_order_relaxed);
-	uint32_t below = innermost(ring, depth, domain);
-	struct deep *deep = deep_of(thread);
+	uint32_t below = innermost_entry(ring, depth, domain);
+	struct deep *deep = find_deep_stack(thread);
 	struct ws_open *open = NULL, *top;
 
-	*level = below ? entry(ring, below - 1, false)->level + 1 : 0;
+	*level = below ? open_entry(ring, below - 1, false)->level + 1 : 0;
 	if (depth < MAX_DEPTH && !(deep && deep->count[domain->number]))
-		open = entry(ring, depth, true);
+		open = open_entry(ring, depth, true);
 	if (!open) {
 		push_deep(thread, domain, level);
 		return NULL;
 	}
-	top = depth ? entry(ring, depth - 1, false) : NULL;
+	top = depth ? open_entry(ring, depth - 1, false) : NULL;
 	open->under = (uint16_t)(!top ? 0 : top->domain == domain->number ? top->under : depth);
 	return open;
 }
@@ -131,12 +131,12 @@ struct ws_open *ws_nvtx_open_slow(struct ws_thread *thread, struct ws_ring *ring
 static void drop(struct ws_ring *ring, uint32_t depth, uint32_t at)
 {
 	if (at < depth) {
-		entry(ring, at - 1, false)->start = 0;
+		open_entry(ring, at - 1, false)->start = 0;
 		return;
 	}
 	do
 		depth--;
-	while (depth && !entry(ring, depth - 1, false)->start);
+	while (depth && !open_entry(ring, depth - 1, false)->start);
 	atomic_store_explicit(&ring->open_depth, depth, memory_order_release);
 }
 
@@ -144,16 +144,16 @@ static void drop(struct ws_ring *ring, uint32_t depth, uint32_t at)
 static int pop_deep(struct ws_thread *thread, struct ws_ring *ring, uint32_t depth,
 		    struct nvtx_domain *domain)
 {
-	struct deep *deep = deep_of(thread);
+	struct deep *deep = find_deep_stack(thread);
 	uint32_t below;
 
 	if (!deep || !deep->count[domain->number])
 		return -1;
 	deep->count[domain->number]--;
 	deep->total--;
-	below = innermost(ring, depth, domain);
+	below = innermost_entry(ring, depth, domain);
 	return (int)deep->count[domain->number] +
-	       (below ? entry(ring, below - 1, false)->level + 1 : 0);
+	       (below ? open_entry(ring, below - 1, false)->level + 1 : 0);
 }
 
 int ws_nvtx_pop_slow(struct ws_thread *thread, struct nvtx_domain *domain, uint64_t now,
@@ -166,10 +166,10 @@ int ws_nvtx_pop_slow(struct ws_thread *thread, struct nvtx_domain *domain, uint6
 
 	if (level >= 0)
 		return level;
-	at = innermost(ring, depth, domain);
+	at = innermost_entry(ring, depth, domain);
 	if (!at)
 		return -1;
-	open = entry(ring, at - 1, false);
+	open = open_entry(ring, at - 1, false);
 	level = open->level;
 	if (!(open->flags & WS_OPEN_LOST)) {
 		struct ws_open copy = *open;

@@ -83,7 +83,7 @@ uint32_t ws_osrt_still_open(struct ws_ring *ring, uint32_t depth, uintptr_t stac
 /* ---- records ---- */
 
 /* Error number of a call that failed, else 0. Reads errno, as the call left it. */
-static int error_of(unsigned fn, int64_t result, uint64_t value)
+static int read_error(unsigned fn, int64_t result, uint64_t value)
 {
 	switch ((enum error_kind)kinds[fn].error) {
 	case ERROR_ERRNO:
@@ -131,12 +131,12 @@ struct about {
 	int fd;		  /* whose path to find, or -1 */
 };
 
-static int fileno_of(uint64_t stream)
+static int read_fileno(uint64_t stream)
 {
 	return stream ? ((const FILE *)stream)->_fileno : -1;
 }
 
-static struct about about(unsigned fn, int64_t result, uint64_t value, int error)
+static struct about describe_call(unsigned fn, int64_t result, uint64_t value, int error)
 {
 	struct about about_a = {.fd = -1};
 
@@ -147,7 +147,7 @@ static struct about about(unsigned fn, int64_t result, uint64_t value, int error
 		about_a.object = value;
 		break;
 	case WS_OSRT_OBJECT_STREAM:
-		value = (uint64_t)fileno_of(value);
+		value = (uint64_t)read_fileno(value);
 		/* fallthrough */
 	case WS_OSRT_OBJECT_FD:
 		if ((int)value < 0 || error == EBADF)
@@ -156,7 +156,7 @@ static struct about about(unsigned fn, int64_t result, uint64_t value, int error
 		about_a.object = (uint64_t)about_a.fd;
 		break;
 	case WS_OSRT_OBJECT_FOPEN:
-		result = result ? fileno_of((uint64_t)result) : -1;
+		result = result ? read_fileno((uint64_t)result) : -1;
 		/* fallthrough */
 	case WS_OSRT_OBJECT_OPEN:
 	case WS_OSRT_OBJECT_RESULT:
@@ -193,7 +193,8 @@ static void write_record(struct ws_thread *thread, struct ws_rec_osrt call, uint
 	ws_rt_commit(thread, record, bytes);
 }
 
-static struct ws_rec_osrt call_of(unsigned fn, uint64_t start, uint64_t end, int64_t result)
+static struct ws_rec_osrt make_call_record(unsigned fn, uint64_t start, uint64_t end,
+					   int64_t result)
 {
 	return (struct ws_rec_osrt){
 		.rec.small = (uint16_t)fn, .start = start, .end = end, .result = result};
@@ -213,8 +214,8 @@ static WS_NOINLINE void record_fd(struct ws_rec_osrt call, uint32_t value, int f
 	ws_rt_leave(thread);
 }
 
-static void record(struct ws_rec_osrt call, uint32_t value, uint64_t object, uint32_t holder,
-		   const char *name)
+static void record_call(struct ws_rec_osrt call, uint32_t value, uint64_t object, uint32_t holder,
+			const char *name)
 {
 	struct ws_thread *thread = ws_rt_enter();
 	struct ws_osrt_path path = {0};
@@ -231,26 +232,26 @@ static void record(struct ws_rec_osrt call, uint32_t value, uint64_t object, uin
 void ws_osrt_record(unsigned fn, const struct ws_call *call_c, uint64_t end, int64_t result,
 		    uint64_t value)
 {
-	int error = error_of(fn, result, value);
-	struct about about_a = about(fn, result, value, error);
-	struct ws_rec_osrt call = call_of(fn, call_c->start, end, result);
+	int error = read_error(fn, result, value);
+	struct about about_a = describe_call(fn, result, value, error);
+	struct ws_rec_osrt call = make_call_record(fn, call_c->start, end, result);
 
 	if (about_a.fd >= 0)
 		record_fd(call, ws_osrt_value(0, call_c->depth, error), about_a.fd);
 	else
-		record(call, ws_osrt_value(0, call_c->depth, error), about_a.object, call_c->holder,
-		       about_a.path);
+		record_call(call, ws_osrt_value(0, call_c->depth, error), about_a.object,
+			    call_c->holder, about_a.path);
 	ws_osrt_pop(call_c);
 }
 
 void ws_osrt_record_found(unsigned fn, const struct ws_call *call, uint64_t end, int64_t result,
 			  struct ws_osrt_found *found)
 {
-	uint32_t value = ws_osrt_value(0, call->depth, error_of(fn, result, 0));
+	uint32_t value = ws_osrt_value(0, call->depth, read_error(fn, result, 0));
 	struct ws_thread *thread = ws_rt_enter();
 
 	if (thread) {
-		write_record(thread, call_of(fn, call->start, end, result), value,
+		write_record(thread, make_call_record(fn, call->start, end, result), value,
 			     found->fd > 0 ? (uint64_t)found->fd : 0, 0,
 			     ws_osrt_path_done(thread, found));
 		ws_rt_leave(thread);
@@ -274,11 +275,12 @@ static void record_unwound(struct ws_open_call call, uint32_t depth)
 	if (call.function >= WS_OSRT_COUNT || end - call.start < ws_rt->arena->osrt_threshold)
 		return;
 	if (kinds[call.function].object == WS_OSRT_OBJECT_FD && (int)call.object >= 0)
-		record_fd(call_of(call.function, call.start, end, -1), value, (int)call.object);
+		record_fd(make_call_record(call.function, call.start, end, -1), value,
+			  (int)call.object);
 	else
-		record(call_of(call.function, call.start, end, -1), value,
-		       kinds[call.function].object == WS_OSRT_OBJECT_VALUE ? call.object : 0, 0,
-		       NULL);
+		record_call(make_call_record(call.function, call.start, end, -1), value,
+			    kinds[call.function].object == WS_OSRT_OBJECT_VALUE ? call.object : 0,
+			    0, NULL);
 }
 
 int ws_osrt_unwound(int version, int actions, uint64_t class, void *exception, void *context)
@@ -300,7 +302,8 @@ int ws_osrt_unwound(int version, int actions, uint64_t class, void *exception, v
 
 /* ---- calls that follow.c tells of ---- */
 
-static void told(enum ws_traced which, uint64_t start, uint64_t end, int64_t result, int error)
+static void record_traced_call(enum ws_traced which, uint64_t start, uint64_t end, int64_t result,
+			       int error)
 {
 	static const uint16_t functions[WS_TRACED_COUNT] = {
 		[WS_TRACED_fork] = WS_OSRT_fork,
@@ -319,14 +322,14 @@ static void told(enum ws_traced which, uint64_t start, uint64_t end, int64_t res
 	depth = atomic_load_explicit(&thread->nest[0].ring->calls_open, memory_order_relaxed);
 	if (depth)
 		depth = ws_osrt_still_open(thread->nest[0].ring, depth, (uintptr_t)&depth);
-	record(call_of(functions[which], start, end, result), ws_osrt_value(0, depth, error), 0, 0,
-	       NULL);
+	record_call(make_call_record(functions[which], start, end, result),
+		    ws_osrt_value(0, depth, error), 0, 0, NULL);
 }
 
 /* After the runtime's own constructor, before those of other libraries where the loader lets us. */
-__attribute__((constructor(103))) static void start(void)
+__attribute__((constructor(103))) static void start_osrt(void)
 {
 	ws_osrt_resolve_all();
 	ws_osrt_locks_init();
-	ws_traced_hook = told;
+	ws_traced_hook = record_traced_call;
 }

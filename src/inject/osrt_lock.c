@@ -27,12 +27,12 @@ typedef int try_fn(void *);
 static const char many_threads;
 static const char *one_thread = &many_threads;
 
-static inline bool cannot_wait(const pthread_mutex_t *mutex)
+static inline bool lock_cannot_wait(const pthread_mutex_t *mutex)
 {
 	return *one_thread && !mutex->__data.__lock && !(mutex->__data.__kind & MUTEX_SHARED);
 }
 
-static int never(void *lock)
+static int never_waits(void *lock)
 {
 	(void)lock;
 	return EBUSY;
@@ -44,8 +44,9 @@ static struct {
 	try_fn *read, *write, *read_timed, *write_timed, *read_clock, *write_clock;
 	try_fn *spin, *sem, *sem_timed, *sem_clock;
 	void (*test_cancel)(void);
-} attempt = {never, never, never, never, never, never, never,
-	     never, never, never, never, never, never, NULL};
+} attempt = {never_waits, never_waits, never_waits, never_waits, never_waits,
+	     never_waits, never_waits, never_waits, never_waits, never_waits,
+	     never_waits, never_waits, never_waits, NULL};
 
 /*
  * Who holds a lock stands in it, in fields that are glibc's own: they are used when a lock that
@@ -66,7 +67,7 @@ static uint32_t rwlock_holder(const pthread_rwlock_t *l)
 			    : 0;
 }
 
-static uint32_t nobody(const void *lock)
+static uint32_t no_holder(const void *lock)
 {
 	(void)lock;
 	return 0;
@@ -98,9 +99,10 @@ static void learn_holders(void)
 	}
 }
 
-static try_fn *choose(const char *lock, const char *try_name)
+static try_fn *choose_wait(const char *lock, const char *try_name)
 {
-	return ws_osrt_same_library(lock, try_name) ? (try_fn *)ws_osrt_find(try_name) : never;
+	return ws_osrt_same_library(lock, try_name) ? (try_fn *)ws_osrt_find(try_name)
+						    : never_waits;
 }
 
 void ws_osrt_locks_init(void)
@@ -110,35 +112,35 @@ void ws_osrt_locks_init(void)
 	if (one)
 		one_thread = one;
 	learn_holders();
-	attempt.mutex = choose("pthread_mutex_lock", "pthread_mutex_trylock");
-	attempt.mutex_timed = choose("pthread_mutex_timedlock", "pthread_mutex_trylock");
-	attempt.mutex_clock = choose("pthread_mutex_clocklock", "pthread_mutex_trylock");
-	attempt.read = choose("pthread_rwlock_rdlock", "pthread_rwlock_tryrdlock");
-	attempt.write = choose("pthread_rwlock_wrlock", "pthread_rwlock_trywrlock");
-	attempt.read_timed = choose("pthread_rwlock_timedrdlock", "pthread_rwlock_tryrdlock");
-	attempt.write_timed = choose("pthread_rwlock_timedwrlock", "pthread_rwlock_trywrlock");
-	attempt.read_clock = choose("pthread_rwlock_clockrdlock", "pthread_rwlock_tryrdlock");
-	attempt.write_clock = choose("pthread_rwlock_clockwrlock", "pthread_rwlock_trywrlock");
-	attempt.spin = choose("pthread_spin_lock", "pthread_spin_trylock");
+	attempt.mutex = choose_wait("pthread_mutex_lock", "pthread_mutex_trylock");
+	attempt.mutex_timed = choose_wait("pthread_mutex_timedlock", "pthread_mutex_trylock");
+	attempt.mutex_clock = choose_wait("pthread_mutex_clocklock", "pthread_mutex_trylock");
+	attempt.read = choose_wait("pthread_rwlock_rdlock", "pthread_rwlock_tryrdlock");
+	attempt.write = choose_wait("pthread_rwlock_wrlock", "pthread_rwlock_trywrlock");
+	attempt.read_timed = choose_wait("pthread_rwlock_timedrdlock", "pthread_rwlock_tryrdlock");
+	attempt.write_timed = choose_wait("pthread_rwlock_timedwrlock", "pthread_rwlock_trywrlock");
+	attempt.read_clock = choose_wait("pthread_rwlock_clockrdlock", "pthread_rwlock_tryrdlock");
+	attempt.write_clock = choose_wait("pthread_rwlock_clockwrlock", "pthread_rwlock_trywrlock");
+	attempt.spin = choose_wait("pthread_spin_lock", "pthread_spin_trylock");
 	attempt.test_cancel = (void (*)(void))ws_osrt_find("pthread_testcancel");
 	if (!attempt.test_cancel)
 		return; /* waiting on a semaphore is a cancellation point even when it need not wait
 			 */
-	attempt.sem = choose("sem_wait", "sem_trywait");
-	attempt.sem_timed = choose("sem_timedwait", "sem_trywait");
-	attempt.sem_clock = choose("sem_clockwait", "sem_trywait");
+	attempt.sem = choose_wait("sem_wait", "sem_trywait");
+	attempt.sem_timed = choose_wait("sem_timedwait", "sem_trywait");
+	attempt.sem_clock = choose_wait("sem_clockwait", "sem_trywait");
 }
 
 /* The C library refuses a bad deadline or clock even where it need not wait: then nothing is tried.
  */
-static inline bool deadline_ok(const struct timespec *time)
+static inline bool is_valid_deadline(const struct timespec *time)
 {
 	return time && (unsigned long)time->tv_nsec < 1000000000ul;
 }
 
-static inline bool clock_ok(clockid_t c, const struct timespec *time)
+static inline bool is_valid_clock(clockid_t c, const struct timespec *time)
 {
-	return (c == CLOCK_REALTIME || c == CLOCK_MONOTONIC) && deadline_ok(time);
+	return (c == CLOCK_REALTIME || c == CLOCK_MONOTONIC) && is_valid_deadline(time);
 }
 
 #define LOCK(symbol, params, lock, args, possible, try_it, who)                            \
@@ -170,37 +172,37 @@ int pthread_mutex_lock(pthread_mutex_t *lock)
 {
 	int r;
 
-	if (cannot_wait(lock))
+	if (lock_cannot_wait(lock))
 		return WS_OSRT_REAL(pthread_mutex_lock)(lock);
 	r = attempt.mutex(lock);
 	return ws_likely(r != EBUSY) ? r : wait_for_mutex(lock);
 }
 
 LOCK(pthread_mutex_timedlock, (pthread_mutex_t * lock, const struct timespec *until), lock,
-     (lock, until), deadline_ok(until), mutex_timed, mutex_holder)
+     (lock, until), is_valid_deadline(until), mutex_timed, mutex_holder)
 LOCK(pthread_mutex_clocklock,
      (pthread_mutex_t * lock, clockid_t clock, const struct timespec *until), lock,
-     (lock, clock, until), clock_ok(clock, until), mutex_clock, mutex_holder)
+     (lock, clock, until), is_valid_clock(clock, until), mutex_clock, mutex_holder)
 LOCK(pthread_rwlock_rdlock, (pthread_rwlock_t * lock), lock, (lock), true, read, rwlock_holder)
 LOCK(pthread_rwlock_wrlock, (pthread_rwlock_t * lock), lock, (lock), true, write, rwlock_holder)
 LOCK(pthread_rwlock_timedrdlock, (pthread_rwlock_t * lock, const struct timespec *until), lock,
-     (lock, until), deadline_ok(until), read_timed, rwlock_holder)
+     (lock, until), is_valid_deadline(until), read_timed, rwlock_holder)
 LOCK(pthread_rwlock_timedwrlock, (pthread_rwlock_t * lock, const struct timespec *until), lock,
-     (lock, until), deadline_ok(until), write_timed, rwlock_holder)
+     (lock, until), is_valid_deadline(until), write_timed, rwlock_holder)
 LOCK(pthread_rwlock_clockrdlock,
      (pthread_rwlock_t * lock, clockid_t clock, const struct timespec *until), lock,
-     (lock, clock, until), clock_ok(clock, until), read_clock, rwlock_holder)
+     (lock, clock, until), is_valid_clock(clock, until), read_clock, rwlock_holder)
 LOCK(pthread_rwlock_clockwrlock,
      (pthread_rwlock_t * lock, clockid_t clock, const struct timespec *until), lock,
-     (lock, clock, until), clock_ok(clock, until), write_clock, rwlock_holder)
-LOCK(pthread_spin_lock, (pthread_spinlock_t * lock), lock, (lock), true, spin, nobody)
+     (lock, clock, until), is_valid_clock(clock, until), write_clock, rwlock_holder)
+LOCK(pthread_spin_lock, (pthread_spinlock_t * lock), lock, (lock), true, spin, no_holder)
 
 /* Semaphores tell by errno, and waiting for one is a cancellation point. */
-static inline bool take(try_fn *attempt_fn, sem_t *sem)
+static inline bool try_semaphore(try_fn *attempt_fn, sem_t *sem)
 {
 	int error = errno;
 
-	if (attempt_fn == never)
+	if (attempt_fn == never_waits)
 		return false;
 	attempt.test_cancel();
 	if (ws_likely(!attempt_fn(sem)))
@@ -217,16 +219,16 @@ static inline bool take(try_fn *attempt_fn, sem_t *sem)
 	}                                                                             \
 	int symbol params                                                             \
 	{                                                                             \
-		if ((possible) && take(attempt.try_it, sem))                          \
+		if ((possible) && try_semaphore(attempt.try_it, sem))                 \
 			return 0;                                                     \
 		return wait_##symbol args;                                            \
 	}
 
 SEMAPHORE(sem_wait, (sem_t * sem), (sem), true, sem)
 SEMAPHORE(sem_timedwait, (sem_t * sem, const struct timespec *until), (sem, until),
-	  deadline_ok(until), sem_timed)
+	  is_valid_deadline(until), sem_timed)
 SEMAPHORE(sem_clockwait, (sem_t * sem, clockid_t clock, const struct timespec *until),
-	  (sem, clock, until), clock_ok(clock, until), sem_clock)
+	  (sem, clock, until), is_valid_clock(clock, until), sem_clock)
 
 /*
  * Waking nobody is common and costs the C library two instructions: it looks at the count of

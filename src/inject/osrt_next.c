@@ -37,7 +37,7 @@ struct library {
 
 /* Addresses in the dynamic section have been relocated in place, except in the few that are
  * read-only. */
-static const void *address(const struct link_map *map, ElfW(Addr) v)
+static const void *dynamic_address(const struct link_map *map, ElfW(Addr) v)
 {
 	return (const void *)(v < map->l_addr ? map->l_addr + v : v);
 }
@@ -48,19 +48,19 @@ static bool open_library(const struct link_map *map, struct library *library)
 	for (const ElfW(Dyn) *d = map->l_ld; d && d->d_tag != DT_NULL; d++)
 		switch (d->d_tag) {
 		case DT_SYMTAB:
-			library->symtab = address(map, d->d_un.d_ptr);
+			library->symtab = dynamic_address(map, d->d_un.d_ptr);
 			break;
 		case DT_STRTAB:
-			library->strtab = address(map, d->d_un.d_ptr);
+			library->strtab = dynamic_address(map, d->d_un.d_ptr);
 			break;
 		case DT_GNU_HASH:
-			library->gnu_hash = address(map, d->d_un.d_ptr);
+			library->gnu_hash = dynamic_address(map, d->d_un.d_ptr);
 			break;
 		case DT_HASH:
-			library->sysv_hash = address(map, d->d_un.d_ptr);
+			library->sysv_hash = dynamic_address(map, d->d_un.d_ptr);
 			break;
 		case DT_VERSYM:
-			library->versym = address(map, d->d_un.d_ptr);
+			library->versym = dynamic_address(map, d->d_un.d_ptr);
 			break;
 		}
 	return library->symtab && library->strtab && (library->gnu_hash || library->sysv_hash);
@@ -68,7 +68,7 @@ static bool open_library(const struct link_map *map, struct library *library)
 
 /* How well symbol `i` answers to `name`: 2 its default version, 1 an older version, 0 not at all.
  */
-static int match(const struct library *library, uint32_t i, const char *name)
+static int is_symbol_match(const struct library *library, uint32_t i, const char *name)
 {
 	const ElfW(Sym) *symbol = &library->symtab[i];
 	unsigned type = ELF64_ST_TYPE(symbol->st_info),
@@ -83,7 +83,7 @@ static int match(const struct library *library, uint32_t i, const char *name)
 	return version & 0x8000 ? 1 : 2;
 }
 
-static uint32_t find_gnu(const struct library *library, const char *name, uint32_t hash)
+static uint32_t find_gnu_symbol(const struct library *library, const char *name, uint32_t hash)
 {
 	uint32_t buckets = library->gnu_hash[0], first = library->gnu_hash[1],
 		 words = library->gnu_hash[2], shift = library->gnu_hash[3], i, best = 0;
@@ -102,7 +102,7 @@ static uint32_t find_gnu(const struct library *library, const char *name, uint32
 		uint32_t h = chain[i - first];
 
 		if ((h | 1) == (hash | 1)) {
-			int m = match(library, i, name);
+			int m = is_symbol_match(library, i, name);
 
 			if (m > best_match) {
 				best_match = m;
@@ -114,7 +114,7 @@ static uint32_t find_gnu(const struct library *library, const char *name, uint32
 	}
 }
 
-static uint32_t find_sysv(const struct library *library, const char *name)
+static uint32_t find_sysv_symbol(const struct library *library, const char *name)
 {
 	uint32_t buckets = library->sysv_hash[0], count = library->sysv_hash[1], hash = 0, best = 0;
 	const uint32_t *bucket = library->sysv_hash + 2, *chain = bucket + buckets;
@@ -130,7 +130,7 @@ static uint32_t find_sysv(const struct library *library, const char *name)
 	if (!buckets)
 		return 0;
 	for (uint32_t i = bucket[hash % buckets]; i && i < count; i = chain[i]) {
-		int m = match(library, i, name);
+		int m = is_symbol_match(library, i, name);
 
 		if (m > best_match) {
 			best_match = m;
@@ -140,7 +140,7 @@ static uint32_t find_sysv(const struct library *library, const char *name)
 	return best;
 }
 
-static const struct link_map *behind_us(void)
+static const struct link_map *is_behind_hook(void)
 {
 	const struct link_map *map = _r_debug.r_map;
 
@@ -158,10 +158,11 @@ static uint32_t gnu_hash(const char *name)
 	return hash;
 }
 
-static void *find_in(const struct link_map *map, const struct library *library, const char *name,
-		     uint32_t hash)
+static void *find_in_library(const struct link_map *map, const struct library *library,
+			     const char *name, uint32_t hash)
 {
-	uint32_t i = library->gnu_hash ? find_gnu(library, name, hash) : find_sysv(library, name);
+	uint32_t i = library->gnu_hash ? find_gnu_symbol(library, name, hash)
+				       : find_sysv_symbol(library, name);
 
 	if (!i)
 		return NULL;
@@ -172,7 +173,8 @@ static void *find_in(const struct link_map *map, const struct library *library, 
 	return (void *)(map->l_addr + library->symtab[i].st_value);
 }
 
-static void *find_from(const struct link_map *map, const char *name, const struct link_map **owner)
+static void *find_from_library(const struct link_map *map, const char *name,
+			       const struct link_map **owner)
 {
 	uint32_t hash = gnu_hash(name);
 
@@ -180,7 +182,8 @@ static void *find_from(const struct link_map *map, const char *name, const struc
 		struct library library;
 		void *memory;
 
-		if (!open_library(map, &library) || !(memory = find_in(map, &library, name, hash)))
+		if (!open_library(map, &library) ||
+		    !(memory = find_in_library(map, &library, name, hash)))
 			continue;
 		if (owner)
 			*owner = map;
@@ -189,22 +192,22 @@ static void *find_from(const struct link_map *map, const char *name, const struc
 	return NULL;
 }
 
-static void *find(const char *name, const struct link_map **owner)
+static void *find_next_function(const char *name, const struct link_map **owner)
 {
-	return find_from(behind_us(), name, owner);
+	return find_from_library(is_behind_hook(), name, owner);
 }
 
 void *ws_osrt_find(const char *name)
 {
-	return find(name, NULL);
+	return find_next_function(name, NULL);
 }
 
 void *ws_osrt_find_first(const char *name)
 {
-	return find_from(_r_debug.r_map, name, NULL);
+	return find_from_library(_r_debug.r_map, name, NULL);
 }
 
-static bool is_libc(const struct link_map *map)
+static bool is_c_library(const struct link_map *map)
 {
 	const char *base = strrchr(map->l_name, '/');
 
@@ -216,9 +219,9 @@ int ws_osrt_same_library(const char *a, const char *b)
 {
 	const struct link_map *of_a = NULL, *of_b = NULL;
 
-	if (!find(a, &of_a) || !find(b, &of_b))
+	if (!find_next_function(a, &of_a) || !find_next_function(b, &of_b))
 		return 0;
-	return of_a == of_b || (is_libc(of_a) && is_libc(of_b));
+	return of_a == of_b || (is_c_library(of_a) && is_c_library(of_b));
 }
 
 /* ---- functions that this C library does not have ---- */
@@ -263,7 +266,7 @@ static int missing_epoll_pwait2(int ep, struct epoll_event *events, int n,
 				8 /* bytes of a kernel sigset */));
 }
 
-static void *missing(unsigned fn)
+static void *missing_function(unsigned fn)
 {
 	static const uint8_t errors[WS_OSRT_COUNT] = {
 #define IS_ERRNO 0
@@ -286,10 +289,10 @@ static void *missing(unsigned fn)
 
 void *ws_osrt_resolve(unsigned fn)
 {
-	void *memory = find(symbols[fn], NULL);
+	void *memory = find_next_function(symbols[fn], NULL);
 
 	if (!memory)
-		return missing(fn);
+		return missing_function(fn);
 	__atomic_store_n(&ws_osrt_real[fn], memory, __ATOMIC_RELEASE);
 	return memory;
 }
@@ -301,13 +304,14 @@ void ws_osrt_resolve_all(void)
 
 	for (unsigned fn = 0; fn < WS_OSRT_COUNT; fn++)
 		hashes[fn] = gnu_hash(symbols[fn]);
-	for (const struct link_map *map = behind_us(); map; map = map->l_next) {
+	for (const struct link_map *map = is_behind_hook(); map; map = map->l_next) {
 		struct library library;
 
 		if (!open_library(map, &library))
 			continue;
 		for (unsigned fn = 0; fn < WS_OSRT_COUNT; fn++)
 			if (!ws_osrt_real[fn])
-				ws_osrt_real[fn] = find_in(map, &library, symbols[fn], hashes[fn]);
+				ws_osrt_real[fn] =
+					find_in_library(map, &library, symbols[fn], hashes[fn]);
 	}
 }

@@ -41,7 +41,7 @@ void ws_osrt_path_off(void)
 #define SETTLED_NS UINT64_C(50000000)
 
 /* Fills in what tells the file from others; `ino` 0 when nothing does. */
-static void identify(struct ws_osrt_found *found)
+static void identify_file(struct ws_osrt_found *found)
 {
 	struct timespec now;
 	struct statx statx;
@@ -75,15 +75,15 @@ static void identify(struct ws_osrt_found *found)
 }
 
 /* Or was the descriptor reused while its name was being asked for? */
-static bool still_same(struct ws_osrt_found *found)
+static bool is_same_file(struct ws_osrt_found *found)
 {
 	uint64_t dev = found->dev, ino = found->ino, born = found->born;
 
-	identify(found);
+	identify_file(found);
 	return found->ino && found->dev == dev && found->ino == ino && found->born == born;
 }
 
-static uint32_t recall(const struct ws_osrt_found *found)
+static uint32_t recall_path(const struct ws_osrt_found *found)
 {
 	struct entry *entry = &entries[(unsigned)found->fd % ENTRIES];
 	uint32_t sequence = atomic_load_explicit(&entry->sequence, memory_order_acquire), handle;
@@ -97,7 +97,7 @@ static uint32_t recall(const struct ws_osrt_found *found)
 											: 0;
 }
 
-static void remember(const struct ws_osrt_found *found, uint32_t handle)
+static void remember_path(const struct ws_osrt_found *found, uint32_t handle)
 {
 	struct entry *entry = &entries[(unsigned)found->fd % ENTRIES];
 	uint32_t sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed);
@@ -118,7 +118,7 @@ static void remember(const struct ws_osrt_found *found, uint32_t handle)
 
 /* "/proc/thread-self/fd/N"; thread-self because a thread may have descriptors of its own (unshare).
  */
-static void link_name(char *to, int fd)
+static void read_link_name(char *to, int fd)
 {
 	static const char folder[] = "/proc/thread-self/fd/";
 	char digits[12];
@@ -141,21 +141,22 @@ void ws_osrt_path_find(int fd, struct ws_osrt_found *found)
 	found->fd = fd;
 	if (fd < 0 || atomic_load_explicit(&off, memory_order_relaxed))
 		return;
-	identify(found);
-	if (found->ino && (found->handle = recall(found)))
+	identify_file(found);
+	if (found->ino && (found->handle = recall_path(found)))
 		return;
-	link_name(name, fd);
+	read_link_name(name, fd);
 	found->len = ws_sys(SYS_readlinkat, AT_FDCWD, (long)name, (long)found->buf,
 			    sizeof(found->buf), 0, 0);
 	if (found->len < 0)
 		found->len = 0;
-	if (found->ino && !still_same(found))
+	if (found->ino && !is_same_file(found))
 		found->ino = 0; /* the name is one of the two's; it is not remembered */
 }
 
 /* A path that does not fit the small buffer that stacks have room for: through one that all threads
  * share, if it is free. */
-static struct ws_osrt_path long_path(struct ws_thread *thread, const struct ws_osrt_found *found)
+static struct ws_osrt_path read_long_path(struct ws_thread *thread,
+					  const struct ws_osrt_found *found)
 {
 	static char buf[4096];
 	static _Atomic int taken;
@@ -165,7 +166,7 @@ static struct ws_osrt_path long_path(struct ws_thread *thread, const struct ws_o
 
 	if (atomic_exchange_explicit(&taken, 1, memory_order_acquire))
 		return path;
-	link_name(name, found->fd);
+	read_link_name(name, found->fd);
 	len = ws_sys(SYS_readlinkat, AT_FDCWD, (long)name, (long)buf, sizeof(buf), 0, 0);
 	if (len > 0)
 		path.number =
@@ -181,11 +182,11 @@ struct ws_osrt_path ws_osrt_path_done(struct ws_thread *thread, struct ws_osrt_f
 	if (found->handle || found->len <= 0)
 		return path;
 	if (found->len == WS_OSRT_PATH_ROOM)
-		path = long_path(thread, found);
+		path = read_long_path(thread, found);
 	else
 		path.number = ws_rt_string_or_text(thread, found->buf, (size_t)found->len,
 						   &path.local, WS_LOSS_OSRT);
 	if (path.number && !path.local && found->ino)
-		remember(found, path.number);
+		remember_path(found, path.number);
 	return path;
 }

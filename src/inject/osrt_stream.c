@@ -28,24 +28,24 @@ int _IO_putc(int c, FILE *file);
 /* More than this is copied in measurable time. */
 #define SMALL 512u
 
-static inline bool unlocked(const FILE *file)
+static inline bool is_unlocked(const FILE *file)
 {
 	return !file->_lock || !__atomic_load_n((const int *)file->_lock, __ATOMIC_RELAXED);
 }
 
-static inline bool can_read(const FILE *file, size_t n)
+static inline bool can_read_buffered(const FILE *file, size_t n)
 {
 	return file && n && n <= SMALL && file->_IO_read_end >= file->_IO_read_ptr &&
-	       (size_t)(file->_IO_read_end - file->_IO_read_ptr) >= n && unlocked(file);
+	       (size_t)(file->_IO_read_end - file->_IO_read_ptr) >= n && is_unlocked(file);
 }
 
-static inline bool can_write(const FILE *file, size_t n)
+static inline bool can_write_buffered(const FILE *file, size_t n)
 {
 	return file && n <= SMALL && file->_IO_write_end > file->_IO_write_ptr &&
-	       (size_t)(file->_IO_write_end - file->_IO_write_ptr) > n && unlocked(file);
+	       (size_t)(file->_IO_write_end - file->_IO_write_ptr) > n && is_unlocked(file);
 }
 
-static inline size_t bytes(size_t size, size_t n)
+static inline size_t multiply_small(size_t size, size_t n)
 {
 	return size <= SMALL && n <= SMALL ? size * n : SMALL + 1;
 }
@@ -63,24 +63,24 @@ static inline size_t bytes(size_t size, size_t n)
 		return timed_##symbol args;                                         \
 	}
 
-STREAM(fgetc, int, (FILE * f), (f), can_read(f, 1))
-STREAM(fgetc_unlocked, int, (FILE * f), (f), can_read(f, 1))
-STREAM(getc, int, (FILE * f), (f), can_read(f, 1))
-STREAM(_IO_getc, int, (FILE * f), (f), can_read(f, 1))
-STREAM(getc_unlocked, int, (FILE * f), (f), can_read(f, 1))
-STREAM(fputc, int, (int c, FILE *f), (c, f), can_write(f, 1))
-STREAM(fputc_unlocked, int, (int c, FILE *f), (c, f), can_write(f, 1))
-STREAM(putc, int, (int c, FILE *f), (c, f), can_write(f, 1))
-STREAM(_IO_putc, int, (int c, FILE *f), (c, f), can_write(f, 1))
-STREAM(putc_unlocked, int, (int c, FILE *f), (c, f), can_write(f, 1))
+STREAM(fgetc, int, (FILE * f), (f), can_read_buffered(f, 1))
+STREAM(fgetc_unlocked, int, (FILE * f), (f), can_read_buffered(f, 1))
+STREAM(getc, int, (FILE * f), (f), can_read_buffered(f, 1))
+STREAM(_IO_getc, int, (FILE * f), (f), can_read_buffered(f, 1))
+STREAM(getc_unlocked, int, (FILE * f), (f), can_read_buffered(f, 1))
+STREAM(fputc, int, (int c, FILE *f), (c, f), can_write_buffered(f, 1))
+STREAM(fputc_unlocked, int, (int c, FILE *f), (c, f), can_write_buffered(f, 1))
+STREAM(putc, int, (int c, FILE *f), (c, f), can_write_buffered(f, 1))
+STREAM(_IO_putc, int, (int c, FILE *f), (c, f), can_write_buffered(f, 1))
+STREAM(putc_unlocked, int, (int c, FILE *f), (c, f), can_write_buffered(f, 1))
 STREAM(fread, size_t, (void *to, size_t size, size_t n, FILE *f), (to, size, n, f),
-       can_read(f, bytes(size, n)))
+       can_read_buffered(f, multiply_small(size, n)))
 STREAM(fread_unlocked, size_t, (void *to, size_t size, size_t n, FILE *f), (to, size, n, f),
-       can_read(f, bytes(size, n)))
+       can_read_buffered(f, multiply_small(size, n)))
 STREAM(fwrite, size_t, (const void *from, size_t size, size_t n, FILE *f), (from, size, n, f),
-       can_write(f, bytes(size, n)))
+       can_write_buffered(f, multiply_small(size, n)))
 STREAM(fwrite_unlocked, size_t, (const void *from, size_t size, size_t n, FILE *f),
-       (from, size, n, f), can_write(f, bytes(size, n)))
+       (from, size, n, f), can_write_buffered(f, multiply_small(size, n)))
 
 WS_EXPORT void flockfile(FILE *file);
 void flockfile(FILE *file)

@@ -14,7 +14,7 @@
 
 /* ---- creation ---- */
 
-static void *begin_thread(void *arg)
+static void *begin_traced_thread(void *arg)
 {
 	struct ws_place_to_run *place_to_run = arg;
 	void *(*run)(void *) = place_to_run->run;
@@ -41,7 +41,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
 		return real(thread, attr, run, arg);
 	place_to_run = ws_place_take(run, arg);
 	WS_OSRT_UNWINDABLE();
-	r = place_to_run ? real(thread, attr, begin_thread, place_to_run)
+	r = place_to_run ? real(thread, attr, begin_traced_thread, place_to_run)
 			 : real(thread, attr, run, arg);
 	if (r && place_to_run)
 		ws_place_give(place_to_run);
@@ -51,7 +51,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
 
 /* ---- names ---- */
 
-static void name_thread(uint32_t tid, const char *name)
+static void write_thread_name(uint32_t tid, const char *name)
 {
 	struct ws_thread *thread = ws_osrt_thread() ? ws_rt_enter() : NULL;
 	struct ws_rec_thread_name *record;
@@ -75,7 +75,7 @@ static void name_thread(uint32_t tid, const char *name)
  * Thread id of another thread: the C library does not tell it, but the number of a thread's CPU
  * clock holds it. 0 when not known.
  */
-static uint32_t tid_of(pthread_t thread)
+static uint32_t find_tid(pthread_t thread)
 {
 	static int (*get_clock)(pthread_t, clockid_t *);
 	clockid_t clock;
@@ -99,17 +99,17 @@ int pthread_setname_np(pthread_t thread, const char *name)
 	error = errno;
 	if (!r) {
 		bool own = thread == pthread_self();
-		uint32_t tid = own ? 0 : tid_of(thread);
+		uint32_t tid = own ? 0 : find_tid(thread);
 
 		if (own || tid)
-			name_thread(tid, name);
+			write_thread_name(tid, name);
 	}
 	errno = error;
 	return r;
 }
 
 /* Does the call forbid the thread even to read the clock, and nearly all system calls? */
-static bool forbids_everything(int option, unsigned long arg)
+static bool forbids_all_calls(int option, unsigned long arg)
 {
 	return (option == PR_SET_SECCOMP && arg == SECCOMP_MODE_STRICT) ||
 	       (option == PR_SET_TSC && arg == PR_TSC_SIGSEGV);
@@ -135,7 +135,7 @@ int prctl(int option, ...)
 		ws_osrt_path_off();
 		ws_rt_sandboxed();
 	}
-	if (forbids_everything(option, a[0])) {
+	if (forbids_all_calls(option, a[0])) {
 		ws_rt_mute(true);
 		r = real(option, a[0], a[1], a[2], a[3]);
 		if (r)
@@ -147,6 +147,6 @@ int prctl(int option, ...)
 	if (traced)
 		ws_osrt_end(&call, WS_OSRT_prctl, r, 0);
 	if (option == PR_SET_NAME && !r)
-		name_thread(0, (const char *)a[0]);
+		write_thread_name(0, (const char *)a[0]);
 	return r;
 }

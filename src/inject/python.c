@@ -32,7 +32,8 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-#define PAGE_BITS 12
+#define PAGE_BITS 12	/* of the smallest pages: what holds for those holds for larger ones */
+#define ADDRESS_BITS 56 /* at most, on any processor; the kernel says which of them are there */
 #define SHORT_TICKS(ns) (ws_rt->arena->ticks_per_second / 1000000 * (ns) / 1000)
 #define SHORT_NS 20000u
 #define LONG_MS                                                                                    \
@@ -61,7 +62,7 @@ static bool may_read(struct ws_python_thread *thread, uint64_t from, size_t byte
 {
 	uint64_t page = from >> PAGE_BITS, last = (from + bytes - 1) >> PAGE_BITS;
 
-	if (!bytes || from + bytes < from || last >> (47 - PAGE_BITS))
+	if (!bytes || from + bytes < from || last >> (ADDRESS_BITS - PAGE_BITS))
 		return !bytes;
 	for (; page <= last; page++) {
 		uint64_t *slot = thread ? &thread->page[page % WS_COUNT(thread->page)] : NULL,
@@ -94,7 +95,7 @@ void *ws_python_symbol(const char *name)
 	return ws_python.library ? ws_bind_in(ws_python.library, name) : ws_bind_symbol(name);
 }
 
-static uint16_t version(void)
+static uint16_t read_version(void)
 {
 	const unsigned long *v = ws_python_symbol("Py_Version"); /* from 3.11 on */
 
@@ -117,7 +118,7 @@ static uint64_t size_of_symbol(const void *at)
 	return find && find(at, &info, (void **)&sym, RTLD_DL_SYMENT) && sym ? sym->st_size : 0;
 }
 
-static void say_version(uint16_t v)
+static void report_version(uint16_t v)
 {
 	if (v)
 		ws_rt_diagnostic(WS_WARNING, "python",
@@ -140,11 +141,11 @@ static bool find_interpreter(void)
 		(void *(*)(void))ws_python_symbol("PyGILState_GetThisThreadState");
 	if (!runtime || !python->gilstate_thread)
 		return false;
-	v = version();
+	v = read_version();
 	python->runtime = (uint64_t)(uintptr_t)runtime;
 	if (!(v >= 0x030d ? ws_py_layout_read(&memory, python->runtime, &python->layout)
 			  : ws_py_layout_of(v, &python->layout))) {
-		say_version(v);
+		report_version(v);
 		return false;
 	}
 	python->layout.version = v;
@@ -156,14 +157,14 @@ static bool find_interpreter(void)
 	return true;
 }
 
-static uint32_t how(void)
+static uint32_t describe_sampling(void)
 {
 	if (ws_python.looked_into)
 		return WS_PYTHON_LOOKED_INTO;
 	return ws_python.signals || ws_python.timers ? WS_PYTHON_SIGNALS : WS_PYTHON_HANDLER_TAKEN;
 }
 
-static void tell_seen(void)
+static void report_seen_python(void)
 {
 	struct ws_thread *thread = ws_rt_enter();
 	struct ws_rec_python_seen *record;
@@ -173,7 +174,7 @@ static void tell_seen(void)
 	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_PYTHON);
 	if (record) {
 		record->rec = ws_rec_head(WS_REC_PYTHON_SEEN, sizeof(*record),
-					  ws_python.layout.version, how());
+					  ws_python.layout.version, describe_sampling());
 		record->time = ws_rt_ticks();
 		record->runtime = ws_python.runtime;
 		ws_rt_commit(thread, record, sizeof(*record));
@@ -200,7 +201,7 @@ bool ws_python_begin(void)
 		ws_python_signal_take();
 	if (ws_rt->features & WS_FEATURE_PYTHON_CUDA)
 		ws_stack_hook = ws_python_cuda;
-	tell_seen();
+	report_seen_python();
 	return true;
 }
 
@@ -213,7 +214,7 @@ static __attribute__((constructor)) void ws_python_init(void)
 
 /* ---- threads ---- */
 
-static uint64_t cookie(void)
+static uint64_t make_cookie(void)
 {
 	uint64_t pid = (uint64_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
 
@@ -227,12 +228,12 @@ static uint64_t cookie(void)
 	return ws_python.cookie;
 }
 
-static uint64_t thread_state(void)
+static uint64_t current_thread_state(void)
 {
 	return (uint64_t)(uintptr_t)ws_python.gilstate_thread();
 }
 
-static struct ws_python_thread *new_thread(void)
+static struct ws_python_thread *make_python_thread(void)
 {
 	struct ws_thread *thread = ws_rt_enter();
 	struct ws_rec_python_thread *record;
@@ -250,12 +251,13 @@ static struct ws_python_thread *new_thread(void)
 	}
 	ws_sys(SYS_madvise, p, WS_PYTHON_THREAD_BYTES, MADV_WIPEONFORK, 0, 0, 0);
 	thread->python = (void *)p;
-	((struct ws_python_thread *)p)->now = (struct ws_python_beacon){
-		.cookie = ws_python_cookie(cookie(), thread->tid), .state = thread_state()};
+	((struct ws_python_thread *)p)->now =
+		(struct ws_python_beacon){.cookie = ws_python_cookie(make_cookie(), thread->tid),
+					  .state = current_thread_state()};
 	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_PYTHON);
 	if (record) {
 		record->rec = ws_rec_head(WS_REC_PYTHON_THREAD, sizeof(*record),
-					  ws_python.layout.version, how());
+					  ws_python.layout.version, describe_sampling());
 		record->time = ws_rt_ticks();
 		record->runtime = ws_python.runtime;
 		record->cookie = ws_python.cookie;
@@ -274,12 +276,12 @@ struct ws_python_thread *ws_python_this_thread(void)
 	if (!ws_rt_collecting())
 		return NULL;
 	return ws_likely(thread && thread->generation && thread->python) ? thread->python
-									 : new_thread();
+									 : make_python_thread();
 }
 
 /* ---- the GIL ---- */
 
-static void tell_span(uint16_t state, uint64_t start, uint64_t end)
+static void write_span(uint16_t state, uint64_t start, uint64_t end)
 {
 	struct ws_thread *thread = ws_rt->features & WS_FEATURE_GIL ? ws_rt_enter() : NULL;
 	struct ws_rec_gil *record;
@@ -296,10 +298,10 @@ static void tell_span(uint16_t state, uint64_t start, uint64_t end)
 	ws_rt_leave(thread);
 }
 
-static void flush_short(struct ws_python_thread *thread)
+static void flush_short_waits(struct ws_python_thread *thread)
 {
 	if (thread->short_start)
-		tell_span(WS_GIL_HOLDS, thread->short_start, thread->short_end);
+		write_span(WS_GIL_HOLDS, thread->short_start, thread->short_end);
 	thread->short_start = 0;
 }
 
@@ -307,19 +309,19 @@ static void flush_short(struct ws_python_thread *thread)
  * The thread, before a delayed collection too where the kernel reads frames: one that never drops
  * the GIL again would not be met later, and it costs nothing until then.
  */
-static struct ws_python_thread *watched_thread(void)
+static struct ws_python_thread *find_watched_thread(void)
 {
 	struct ws_thread *thread = ws_self;
 
 	if (ws_rt_collecting() || !ws_python.looked_into || !ws_rt->arena)
 		return ws_python_this_thread();
 	return ws_likely(thread && thread->generation && thread->python) ? thread->python
-									 : new_thread();
+									 : make_python_thread();
 }
 
-static void taken(void)
+static void note_gil_taken(void)
 {
-	struct ws_python_thread *thread = watched_thread();
+	struct ws_python_thread *thread = find_watched_thread();
 	uint64_t now, wait;
 
 	if (!thread)
@@ -327,7 +329,7 @@ static void taken(void)
 	thread->silent = !ws_rt_collecting();
 	if (!thread->silent)
 		ws_python_functions();
-	thread->now.state = thread_state();
+	thread->now.state = current_thread_state();
 	now = ws_rt_ticks();
 	wait = thread->silent_wait ? 0 : thread->now.wait_start;
 	thread->now.wait_start = 0;
@@ -335,22 +337,22 @@ static void taken(void)
 	if (thread->silent)
 		return;
 	if (wait) {
-		flush_short(thread);
-		tell_span(WS_GIL_WAITS, wait, now);
+		flush_short_waits(thread);
+		write_span(WS_GIL_WAITS, wait, now);
 	} else if (thread->short_start && now - thread->short_end > SHORT_TICKS(SHORT_NS)) {
-		flush_short(thread);
+		flush_short_waits(thread);
 	}
 }
 
-static void dropped(void)
+static void note_gil_dropped(void)
 {
-	struct ws_python_thread *thread = watched_thread();
+	struct ws_python_thread *thread = find_watched_thread();
 	uint64_t now, start;
 
 	if (!thread)
 		return;
-	thread->now.state =
-		thread_state(); /* none any more, when the thread gives it up with the GIL */
+	thread->now.state = current_thread_state(); /* none any more, when the thread gives it up
+						       with the GIL */
 	if (!thread->now.hold_start)
 		return;
 	now = ws_rt_ticks();
@@ -361,12 +363,12 @@ static void dropped(void)
 	if (thread->short_start) {
 		thread->short_end = now;
 		if (now - thread->short_start > SHORT_TICKS(LONG_MS * 1000000ull))
-			flush_short(thread);
+			flush_short_waits(thread);
 	} else if (now - start < SHORT_TICKS(SHORT_NS)) {
 		thread->short_start = start;
 		thread->short_end = now;
 	} else {
-		tell_span(WS_GIL_HOLDS, start, now);
+		write_span(WS_GIL_HOLDS, start, now);
 	}
 }
 
@@ -382,7 +384,7 @@ static bool in_runtime(const void *at)
 
 /* The first that is signalled in _PyRuntime is the second condition, by the main thread, which
  * takes the GIL. The interval tells whether that is so. */
-static WS_NOINLINE void find_gil(uintptr_t cond)
+static WS_NOINLINE void find_gil_functions(uintptr_t cond)
 {
 	uint64_t interval = *(const uint64_t *)(cond - GIL_SWITCH);
 	int32_t locked = *(const int32_t *)(cond - GIL_SWITCH + 16);
@@ -393,17 +395,17 @@ static WS_NOINLINE void find_gil(uintptr_t cond)
 	atomic_store(&ws_python.gil_switch_cond, cond);
 }
 
-static WS_NOINLINE void signalled(const void *cond)
+static WS_NOINLINE void note_gil_signal(const void *cond)
 {
 	uintptr_t c = (uintptr_t)cond;
 
 	if (!atomic_load_explicit(&ws_python.gil_cond, memory_order_relaxed) &&
 	    c - ws_python.runtime >= GIL_SWITCH)
-		find_gil(c);
+		find_gil_functions(c);
 	if (c == atomic_load_explicit(&ws_python.gil_switch_cond, memory_order_relaxed))
-		taken();
+		note_gil_taken();
 	else if (c == atomic_load_explicit(&ws_python.gil_cond, memory_order_relaxed))
-		dropped();
+		note_gil_dropped();
 }
 
 static int (*real_signal)(pthread_cond_t *);
@@ -416,15 +418,15 @@ int pthread_cond_signal(pthread_cond_t *cond)
 	if (ws_unlikely(!real_signal))
 		real_signal = ws_bind_next("pthread_cond_signal");
 	if (ws_unlikely(in_runtime(cond)))
-		signalled(cond);
+		note_gil_signal(cond);
 	return real_signal(cond);
 }
 
-static WS_NOINLINE void waits(const void *cond, const _Atomic uintptr_t *which)
+static WS_NOINLINE void note_gil_wait(const void *cond, const _Atomic uintptr_t *which)
 {
 	struct ws_python_thread *thread =
 		(uintptr_t)cond == atomic_load_explicit(which, memory_order_relaxed)
-			? watched_thread()
+			? find_watched_thread()
 			: NULL;
 
 	if (thread && !thread->now.wait_start) {
@@ -441,7 +443,7 @@ int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
 	if (ws_unlikely(!real_timedwait))
 		real_timedwait = ws_bind_next("pthread_cond_timedwait");
 	if (ws_unlikely(in_runtime(cond)))
-		waits(cond, &ws_python.gil_cond);
+		note_gil_wait(cond, &ws_python.gil_cond);
 	return real_timedwait(cond, mutex, until);
 }
 
@@ -453,6 +455,6 @@ int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 	if (ws_unlikely(!real_wait))
 		real_wait = ws_bind_next("pthread_cond_wait");
 	if (ws_unlikely(in_runtime(cond)))
-		waits(cond, &ws_python.gil_switch_cond);
+		note_gil_wait(cond, &ws_python.gil_switch_cond);
 	return real_wait(cond, mutex);
 }

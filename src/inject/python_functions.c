@@ -84,7 +84,7 @@ static long tool, local_events;
 static _Atomic uint32_t state; /* 0 nothing, 1 asked for, 2 done or given up */
 
 /* Slot of `code`; its `code` is NULL when it is not watched. Under the GIL. */
-static uint32_t slot_of(const object *code)
+static uint32_t find_function_slot(const object *code)
 {
 	uint32_t i = (uint32_t)((uintptr_t)code >> 4) * 0x9e3779b1u >> 21;
 
@@ -112,9 +112,9 @@ static void write_range(uint32_t function, uint64_t start, uint64_t end)
 	ws_rt_leave(thread);
 }
 
-static object *entered(object *self, object *const *args, long n)
+static object *note_function_entry(object *self, object *const *args, long n)
 {
-	uint32_t i = n > 0 ? slot_of(args[0]) : 0;
+	uint32_t i = n > 0 ? find_function_slot(args[0]) : 0;
 	struct ws_python_thread *thread;
 
 	(void)self;
@@ -130,9 +130,9 @@ static object *entered(object *self, object *const *args, long n)
 	return none;
 }
 
-static object *left(object *self, object *const *args, long n)
+static object *note_function_exit(object *self, object *const *args, long n)
 {
-	uint32_t i = n > 0 ? slot_of(args[0]) : 0, level;
+	uint32_t i = n > 0 ? find_function_slot(args[0]) : 0, level;
 	struct ws_python_thread *thread;
 
 	(void)self;
@@ -155,7 +155,7 @@ static object *left(object *self, object *const *args, long n)
 
 /* ---- which functions ---- */
 
-static object *qualified_name(const object *code)
+static object *read_qualified_name(const object *code)
 {
 	object *name;
 
@@ -163,7 +163,7 @@ static object *qualified_name(const object *code)
 	return name;
 }
 
-static int made(int event, object *function, object *value)
+static int trace_made_function(int event, object *function, object *value)
 {
 	object *module, *code, *result;
 	uint32_t i;
@@ -176,10 +176,10 @@ static int made(int event, object *function, object *value)
 	if (!code || !module)
 		return 0;
 	for (uint32_t w = 0; w < wanted_n; w++) {
-		if (py.Compare(qualified_name(code), wanted[w].name) ||
+		if (py.Compare(read_qualified_name(code), wanted[w].name) ||
 		    py.Compare(module, wanted[w].module))
 			continue;
-		i = slot_of(code);
+		i = find_function_slot(code);
 		if (codes[i].code)
 			return 0;
 		result = py.CallMethod(monitoring, "set_local_events", "lOl", tool, code,
@@ -200,7 +200,7 @@ static int made(int event, object *function, object *value)
 
 /* ---- setting up ---- */
 
-static long event_of(object *events, const char *name)
+static long event_of_code(object *events, const char *name)
 {
 	object *value = py.GetAttrString(events, name);
 	long v = value ? py.AsLong(value) : 0;
@@ -212,7 +212,7 @@ static long event_of(object *events, const char *name)
 	return v;
 }
 
-static bool call(object *result)
+static bool check_result(object *result)
 {
 	if (!result) {
 		py.Clear();
@@ -222,40 +222,43 @@ static bool call(object *result)
 	return true;
 }
 
-static long listen(object *events, const char *name, struct method_def *def)
+static long listen_to_code(object *events, const char *name, struct method_def *def)
 {
-	long event = event_of(events, name);
+	long event = event_of_code(events, name);
 	object *fn = event ? py.NewFunction(def, NULL, NULL) : NULL;
 
-	if (!fn || !call(py.CallMethod(monitoring, "register_callback", "llO", tool, event, fn)))
+	if (!fn ||
+	    !check_result(py.CallMethod(monitoring, "register_callback", "llO", tool, event, fn)))
 		return 0;
 	return event;
 }
 
-static bool set_up(void)
+static bool set_up_tracing(void)
 {
-	static struct method_def on_enter = {"entered", entered, FASTCALL, NULL},
-				 on_leave = {"left", left, FASTCALL, NULL};
+	static struct method_def on_enter = {"entered", note_function_entry, FASTCALL, NULL},
+				 on_leave = {"left", note_function_exit, FASTCALL, NULL};
 	object *events = py.GetAttrString(monitoring, "events");
 	long unwind;
 
 	if (!events)
-		return call(NULL);
+		return check_result(NULL);
 	for (tool = 4; tool > 2; tool--) /* 0, 1, 2 and 5 have an owner by convention */
-		if (call(py.CallMethod(monitoring, "use_tool_id", "ls", tool, "warpsight")))
+		if (check_result(py.CallMethod(monitoring, "use_tool_id", "ls", tool, "warpsight")))
 			break;
 	if (tool == 2)
 		return false;
-	local_events =
-		listen(events, "PY_START", &on_enter) | listen(events, "PY_RESUME", &on_enter) |
-		listen(events, "PY_RETURN", &on_leave) | listen(events, "PY_YIELD", &on_leave);
-	unwind = listen(events, "PY_UNWIND", &on_leave);
+	local_events = listen_to_code(events, "PY_START", &on_enter) |
+		       listen_to_code(events, "PY_RESUME", &on_enter) |
+		       listen_to_code(events, "PY_RETURN", &on_leave) |
+		       listen_to_code(events, "PY_YIELD", &on_leave);
+	unwind = listen_to_code(events, "PY_UNWIND", &on_leave);
 	py.DecRef(events);
-	return local_events && call(py.CallMethod(monitoring, "set_events", "ll", tool, unwind)) &&
-	       py.AddWatcher(made) >= 0;
+	return local_events &&
+	       check_result(py.CallMethod(monitoring, "set_events", "ll", tool, unwind)) &&
+	       py.AddWatcher(trace_made_function) >= 0;
 }
 
-static int pending(void *arg)
+static int set_up_when_pending(void *arg)
 {
 	(void)arg;
 	monitoring = py.SysGetObject("monitoring");
@@ -263,7 +266,7 @@ static int pending(void *arg)
 		atomic_store(&state, 0);
 		return 0;
 	}
-	if (!set_up())
+	if (!set_up_tracing())
 		ws_rt_diagnostic(WS_WARNING, "python",
 				 "--python-functions-trace: sys.monitoring has no place left for "
 				 "another tool: no function is traced.");
@@ -271,7 +274,7 @@ static int pending(void *arg)
 	return 0;
 }
 
-static void read_wanted(void)
+static void read_wanted_functions(void)
 {
 	const char *at = ws_rt->arena->text + ws_rt->arena->text_functions;
 
@@ -304,7 +307,7 @@ void ws_python_functions(void)
 		if (!*symbols[i].where)
 			return;
 	if (!wanted_n)
-		read_wanted();
-	if (py.AddPendingCall(pending, NULL))
+		read_wanted_functions();
+	if (py.AddPendingCall(set_up_when_pending, NULL))
 		atomic_store(&state, 0); /* the queue is full: later */
 }

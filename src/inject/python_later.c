@@ -26,7 +26,7 @@ static _Atomic int tried;
 
 /* ---- which file is mapped at an address ---- */
 
-static const char *number(const char *text, uint64_t *values)
+static const char *read_hex(const char *text, uint64_t *values)
 {
 	for (*values = 0;; text++) {
 		if (*text >= '0' && *text <= '9')
@@ -40,14 +40,14 @@ static const char *number(const char *text, uint64_t *values)
 
 /* Does the line "from-to ... /path" cover `at`? Then its path; NULL when it does not, or maps no
  * file. */
-static const char *covers(const char *line, uint64_t at)
+static const char *covers_code(const char *line, uint64_t at)
 {
 	uint64_t from, to;
-	const char *text = number(line, &from);
+	const char *text = read_hex(line, &from);
 
 	if (*text++ != '-')
 		return NULL;
-	text = number(text, &to);
+	text = read_hex(text, &to);
 	while (*text && *text != '/')
 		text++;
 	return at >= from && at < to && *text ? text : NULL;
@@ -55,7 +55,7 @@ static const char *covers(const char *line, uint64_t at)
 
 /* The path of the file mapped at `at`, into `line`, which has room for LINE bytes; NULL when there
  * is none. */
-static const char *path_at(uint64_t at, char *line)
+static const char *read_path_at(uint64_t at, char *line)
 {
 	long fd = ws_sys(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0,
 			 0),
@@ -73,7 +73,7 @@ static const char *path_at(uint64_t at, char *line)
 				continue;
 			}
 			line[n] = 0;
-			path = covers(line, at);
+			path = covers_code(line, at);
 			n = 0;
 		}
 	if (fd >= 0)
@@ -82,7 +82,7 @@ static const char *path_at(uint64_t at, char *line)
 }
 
 /* Does the file's name say python? */
-static bool named_python(const char *path)
+static bool is_named_python(const char *path)
 {
 	static const char word[] = "python";
 	const char *name = path;
@@ -103,7 +103,7 @@ static bool named_python(const char *path)
 /* ---- the interpreter ---- */
 
 /* The library stays where it is from now on, for what is found in it is called later. */
-static void begin(const char *path)
+static void begin_with_interpreter(const char *path)
 {
 	void *(*open)(const char *, int) = ws_bind_symbol("dlopen");
 	void *library = open ? open(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) : NULL;
@@ -114,7 +114,7 @@ static void begin(const char *path)
 	ws_python_begin();
 }
 
-static WS_NOINLINE void look(const void *cond, const void *caller)
+static WS_NOINLINE void look_for_interpreter(const void *cond, const void *caller)
 {
 	uint64_t code = (uint64_t)(uintptr_t)caller, data = (uint64_t)(uintptr_t)cond;
 	char line[LINE];
@@ -123,9 +123,9 @@ static WS_NOINLINE void look(const void *cond, const void *caller)
 	if ((data > code ? data - code : code - data) > NEAR ||
 	    atomic_fetch_add(&tried, 1) >= TRIES)
 		return;
-	path = path_at(code, line);
-	if (path && named_python(path))
-		begin(path);
+	path = read_path_at(code, line);
+	if (path && is_named_python(path))
+		begin_with_interpreter(path);
 }
 
 WS_EXPORT int pthread_cond_init(pthread_cond_t *restrict cond,
@@ -136,6 +136,6 @@ int pthread_cond_init(pthread_cond_t *restrict cond, const pthread_condattr_t *r
 		real_init = ws_bind_next("pthread_cond_init");
 	if (ws_unlikely(attr && !ws_python.runtime && ws_rt->arena &&
 			ws_rt->features & WS_FEATURE_PYTHON))
-		look(cond, __builtin_return_address(0));
+		look_for_interpreter(cond, __builtin_return_address(0));
 	return real_init(cond, attr);
 }

@@ -29,7 +29,7 @@
 
 /* ---- code ---- */
 
-static struct ws_python_code *slot_of(struct ws_python_thread *thread, uint64_t code)
+static struct ws_python_code *find_code_slot(struct ws_python_thread *thread, uint64_t code)
 {
 	uint32_t i = (uint32_t)(code >> 4) * 0x9e3779b1u >> 21;
 
@@ -44,8 +44,8 @@ static struct ws_python_code *slot_of(struct ws_python_thread *thread, uint64_t 
 	return &thread->code[i];
 }
 
-static void tell_table(struct ws_thread *thread, const struct ws_py_memory *memory, uint32_t number,
-		       uint64_t table, uint32_t at, uint32_t total)
+static void write_code_table(struct ws_thread *thread, const struct ws_py_memory *memory,
+			     uint32_t number, uint64_t table, uint32_t at, uint32_t total)
 {
 	while (at < total) {
 		uint32_t here = total - at < 8000 ? total - at : 8000;
@@ -64,8 +64,8 @@ static void tell_table(struct ws_thread *thread, const struct ws_py_memory *memo
 	}
 }
 
-static bool tell_code(struct ws_thread *thread, struct ws_python_thread *python_thread,
-		      uint32_t number, uint64_t code)
+static bool write_code(struct ws_thread *thread, struct ws_python_thread *python_thread,
+		       uint32_t number, uint64_t code)
 {
 	struct ws_py_memory memory = {ws_python_read, python_thread};
 	struct ws_py_code *py_code = &python_thread->text;
@@ -98,18 +98,18 @@ static bool tell_code(struct ws_thread *thread, struct ws_python_thread *python_
 	memcpy(record->bytes, py_code->name, py_code->name_len);
 	memcpy(record->bytes + py_code->name_len, py_code->file, py_code->file_len);
 	ws_rt_commit(thread, record, bytes);
-	tell_table(thread, &memory, number, py_code->table, here, py_code->table_bytes);
+	write_code_table(thread, &memory, number, py_code->table, here, py_code->table_bytes);
 	return true;
 }
 
-static bool same_key(const struct ws_py_code_key *left, const struct ws_py_code_key *right)
+static bool is_same_key(const struct ws_py_code_key *left, const struct ws_py_code_key *right)
 {
 	return !memcmp(left, right, sizeof(*left));
 }
 
 /* Are these codes the ones that were told? Tell those that are not. */
-static void check(struct ws_thread *thread, struct ws_python_thread *python_thread,
-		  const uint64_t *code, size_t n)
+static void check_code(struct ws_thread *thread, struct ws_python_thread *python_thread,
+		       const uint64_t *code, size_t n)
 {
 	struct ws_py_memory memory = {ws_python_read, python_thread};
 	struct ws_py_code_key key[16];
@@ -120,24 +120,25 @@ static void check(struct ws_thread *thread, struct ws_python_thread *python_thre
 					     python_thread->raw);
 
 		for (size_t i = 0; i < got; i++) {
-			struct ws_python_code *python_code = slot_of(python_thread, code[from + i]);
+			struct ws_python_code *python_code =
+				find_code_slot(python_thread, code[from + i]);
 
-			if (python_code->number && same_key(&python_code->key, &key[i]))
+			if (python_code->number && is_same_key(&python_code->key, &key[i]))
 				continue;
 			python_code->key = key[i];
 			python_code->number =
-				tell_code(thread, python_thread, python_thread->numbers + 1,
-					  python_code->code)
+				write_code(thread, python_thread, python_thread->numbers + 1,
+					   python_code->code)
 					? ++python_thread->numbers
 					: 0;
 		}
 		if (got < most)
-			slot_of(python_thread, code[from + got++])->number = 0;
+			find_code_slot(python_thread, code[from + got++])->number = 0;
 		from += got;
 	}
 }
 
-static void tell_codes(struct ws_thread *thread, struct ws_python_thread *python_thread, size_t n)
+static void write_codes(struct ws_thread *thread, struct ws_python_thread *python_thread, size_t n)
 {
 	uint64_t code[16];
 	size_t k = 0;
@@ -149,7 +150,7 @@ static void tell_codes(struct ws_thread *thread, struct ws_python_thread *python
 	for (size_t i = 0; i < n; i++) {
 		struct ws_python_code *python_code =
 			python_thread->frame[i].code
-				? slot_of(python_thread, python_thread->frame[i].code)
+				? find_code_slot(python_thread, python_thread->frame[i].code)
 				: NULL;
 
 		if (!python_code || python_code->serial == python_thread->serial)
@@ -157,16 +158,16 @@ static void tell_codes(struct ws_thread *thread, struct ws_python_thread *python
 		python_code->serial = python_thread->serial;
 		code[k++] = python_code->code;
 		if (k == WS_COUNT(code)) {
-			check(thread, python_thread, code, k);
+			check_code(thread, python_thread, code, k);
 			k = 0;
 		}
 	}
-	check(thread, python_thread, code, k);
+	check_code(thread, python_thread, code, k);
 }
 
 /* ---- frames ---- */
 
-static uint64_t thread_state(void)
+static uint64_t find_thread_state(void)
 {
 	void *state = ws_python.current_thread ? ws_python.current_thread() : NULL;
 
@@ -176,7 +177,7 @@ static uint64_t thread_state(void)
 bool ws_python_tell_frames(struct ws_thread *thread, struct ws_python_thread *python_thread)
 {
 	struct ws_py_memory memory = {ws_python_read, python_thread};
-	uint64_t state = thread_state();
+	uint64_t state = find_thread_state();
 	struct ws_rec_python_frames *record;
 	bool truncated = false;
 	size_t n = 0, bytes;
@@ -185,7 +186,7 @@ bool ws_python_tell_frames(struct ws_thread *thread, struct ws_python_thread *py
 	if (state)
 		n = ws_py_walk(&ws_python.layout, &memory, state, &python_thread->walk,
 			       python_thread->frame, WS_PYTHON_FRAMES_MOST, &truncated);
-	tell_codes(thread, python_thread, n);
+	write_codes(thread, python_thread, n);
 	bytes = sizeof(*record) + n * sizeof(record->frame[0]);
 	record = ws_rt_reserve(thread, bytes, WS_LOSS_PYTHON);
 	if (!record)
@@ -197,7 +198,8 @@ bool ws_python_tell_frames(struct ws_thread *thread, struct ws_python_thread *py
 		const struct ws_py_frame *frame = &python_thread->frame[i];
 
 		record->frame[i] =
-			(frame->code ? (uint64_t)slot_of(python_thread, frame->code)->number << 32
+			(frame->code ? (uint64_t)find_code_slot(python_thread, frame->code)->number
+					       << 32
 				     : 0) |
 			(uint32_t)(frame->at + 1) |
 			(frame->flags & WS_PY_ENTRY ? WS_PYTHON_ENTRY : 0);
@@ -209,7 +211,7 @@ bool ws_python_tell_frames(struct ws_thread *thread, struct ws_python_thread *py
 /* ---- the sample ---- */
 
 #if defined(__x86_64__)
-static void take_registers(const ucontext_t *context, uint64_t *r)
+static void copy_registers(const ucontext_t *context, uint64_t *r)
 {
 	static const uint8_t order[WS_PYTHON_REGS] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI,
 						      REG_RDI, REG_RBP, REG_RSP, REG_R8,  REG_R9,
@@ -220,7 +222,7 @@ static void take_registers(const ucontext_t *context, uint64_t *r)
 		r[i] = (uint64_t)context->uc_mcontext.gregs[order[i]];
 }
 #else
-static void take_registers(const ucontext_t *u, uint64_t *r)
+static void copy_registers(const ucontext_t *u, uint64_t *r)
 {
 	memcpy(r, u->uc_mcontext.regs, 31 * sizeof(*r));
 	r[31] = u->uc_mcontext.sp;
@@ -244,7 +246,7 @@ static uint32_t copy_stack(struct ws_python_thread *thread, uint64_t sp, uint8_t
 
 	while (n < WS_PYTHON_STACK_MOST) {
 		uint32_t left = WS_PYTHON_STACK_MOST - n,
-			 to_page = 4096 - (uint32_t)((sp + n) & 4095);
+			 to_page = WS_SMALLEST_PAGE - (uint32_t)((sp + n) % WS_SMALLEST_PAGE);
 		struct ws_py_piece one = {sp + n, to + n, left < to_page ? left : to_page};
 
 		if (ws_python_read(thread, &one, 1) != 1)
@@ -254,8 +256,8 @@ static uint32_t copy_stack(struct ws_python_thread *thread, uint64_t sp, uint8_t
 	return n & ~7u;
 }
 
-static void tell_sample(struct ws_thread *thread, struct ws_python_thread *python_thread,
-			uint64_t now, uint64_t weight, const ucontext_t *context)
+static void write_python_sample(struct ws_thread *thread, struct ws_python_thread *python_thread,
+				uint64_t now, uint64_t weight, const ucontext_t *context)
 {
 	struct ws_rec_python_sample *record =
 		ws_rt_reserve(thread, sizeof(*record) + WS_PYTHON_STACK_MOST, WS_LOSS_PYTHON);
@@ -268,7 +270,7 @@ static void tell_sample(struct ws_thread *thread, struct ws_python_thread *pytho
 	record->gil = (uint16_t)gil_state(python_thread);
 	record->cpu = UINT32_MAX;
 	ws_sys(SYS_getcpu, (long)&record->cpu, 0, 0, 0, 0, 0);
-	take_registers(context, record->regs);
+	copy_registers(context, record->regs);
 	record->stack_bytes =
 		(uint16_t)copy_stack(python_thread, record->regs[WS_PYTHON_SP], record->stack);
 	bytes = sizeof(*record) + record->stack_bytes;
@@ -277,7 +279,7 @@ static void tell_sample(struct ws_thread *thread, struct ws_python_thread *pytho
 }
 
 /* The thread's state, when it may write now. */
-static struct ws_python_thread *begin(struct ws_thread *thread, uint32_t *was)
+static struct ws_python_thread *begin_python_sampling(struct ws_thread *thread, uint32_t *was)
 {
 	struct ws_python_thread *python_thread;
 
@@ -288,13 +290,14 @@ static struct ws_python_thread *begin(struct ws_thread *thread, uint32_t *was)
 	return python_thread;
 }
 
-static void end(struct ws_thread *thread, struct ws_python_thread *python_thread, uint32_t was)
+static void end_python_sampling(struct ws_thread *thread, struct ws_python_thread *python_thread,
+				uint32_t was)
 {
 	python_thread->at_work = 0;
 	ws_rt_leave_sampler(thread, was);
 }
 
-static bool sample(uint64_t now, uint64_t weight, const ucontext_t *context)
+static bool take_python_sample(uint64_t now, uint64_t weight, const ucontext_t *context)
 {
 	struct ws_thread *thread = ws_self;
 	struct ws_python_thread *python_thread;
@@ -302,12 +305,12 @@ static bool sample(uint64_t now, uint64_t weight, const ucontext_t *context)
 
 	if (!ws_rt->arena || !ws_rt_collecting() || ws_rt_is_sandboxed())
 		return false;
-	python_thread = begin(thread, &was);
+	python_thread = begin_python_sampling(thread, &was);
 	if (!python_thread)
 		return false;
 	if (ws_python_tell_frames(thread, python_thread))
-		tell_sample(thread, python_thread, now, weight, context);
-	end(thread, python_thread, was);
+		write_python_sample(thread, python_thread, now, weight, context);
+	end_python_sampling(thread, python_thread, was);
 	return true;
 }
 
@@ -324,7 +327,7 @@ void ws_python_handler(int sig, siginfo_t *info, void *context)
 
 	(void)sig;
 	if (!ws_unseen(info) || !ws_python.signals || (thread && thread->muted) ||
-	    sample(ws_rt_ticks(), 0, context))
+	    take_python_sample(ws_rt_ticks(), 0, context))
 		return;
 	if (thread && thread->generation && ws_rt_collecting())
 		ws_rt_lost(thread, WS_LOSS_PYTHON, 1);
@@ -332,7 +335,7 @@ void ws_python_handler(int sig, siginfo_t *info, void *context)
 
 bool ws_python_timer(uint64_t time, uint64_t weight, const void *context)
 {
-	return sample(time, weight, context);
+	return take_python_sample(time, weight, context);
 }
 
 /*
@@ -347,10 +350,11 @@ bool ws_python_cuda(uint32_t correlation, uint32_t bytes)
 	bool done = false;
 	uint32_t was;
 
-	if (!ws_rt->arena || ws_rt_is_sandboxed() || !(python_thread = begin(thread, &was)))
+	if (!ws_rt->arena || ws_rt_is_sandboxed() ||
+	    !(python_thread = begin_python_sampling(thread, &was)))
 		return false;
-	if (thread_state() && ws_python_tell_frames(thread, python_thread))
+	if (find_thread_state() && ws_python_tell_frames(thread, python_thread))
 		done = ws_rt_stack(thread, WS_STACK_OF_CUDA, correlation, bytes);
-	end(thread, python_thread, was);
+	end_python_sampling(thread, python_thread, was);
 	return done;
 }

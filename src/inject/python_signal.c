@@ -15,7 +15,7 @@ static int (*real_sigaction)(int, const struct sigaction *, struct sigaction *);
 static sighandler_t (*real_signal)(int, sighandler_t);
 static struct sigaction shown; /* what the program believes to be set */
 
-static void bind(void)
+static void bind_signal_functions(void)
 {
 	if (!real_sigaction)
 		real_sigaction = ws_bind_next("sigaction");
@@ -29,7 +29,7 @@ bool ws_python_signal_take(void)
 				 .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK},
 			 old;
 
-	bind();
+	bind_signal_functions();
 	if (!real_sigaction || real_sigaction(WS_PYTHON_SIGNAL, NULL, &old) ||
 	    (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN))
 		return false;
@@ -67,7 +67,7 @@ int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *r
 {
 	struct sigaction before;
 
-	bind();
+	bind_signal_functions();
 	if (ws_likely(sig != WS_PYTHON_SIGNAL || !ws_python.signals))
 		return real_sigaction(sig, act, old);
 	before = shown;
@@ -88,7 +88,7 @@ sighandler_t signal(int sig, sighandler_t handler)
 {
 	struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART}, old;
 
-	bind();
+	bind_signal_functions();
 	if (ws_likely(sig != WS_PYTHON_SIGNAL || !ws_python.signals) || handler == SIG_ERR)
 		return real_signal(sig, handler);
 	return sigaction(sig, &act, &old) ? SIG_ERR : old.sa_handler;

@@ -16,11 +16,13 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "base/choose.h"
 #include "inject/bind.h"
 #include "schema/schema.h"
 
@@ -29,19 +31,29 @@
 #define MADV_KEEPONFORK 19
 #endif
 
-#define PAGE 4096u
-#define SLAB_THREADS 8u
-#define THREAD_SIZE WS_ALIGN_UP(sizeof(struct ws_thread), 64)
+#define SLAB_THREADS 64u
+#define SLABS (WS_DIR_SLOTS / SLAB_THREADS) /* more threads than that find no directory slot */
 
 static struct ws_rt no_session; /* arena NULL: everything is off */
 struct ws_rt *ws_rt = &no_session;
 void (*_Atomic ws_rt_cuda_numbers)(uint32_t, uint64_t, struct ws_cuda_numbers *);
 __thread struct ws_thread *ws_self __attribute__((tls_model("initial-exec")));
 
+/* Thread states, mapped together. The links of the free list stand beside the states, so that a
+ * racing reader of a stale link reads a number and never the state of a thread that runs. */
+struct thread_slab {
+	_Atomic uint32_t next_free[SLAB_THREADS]; /* number of a state, 0 at the end of the list */
+	struct {
+		_Alignas(64) struct ws_thread thread;
+	} states[SLAB_THREADS];
+};
+
 /* Private state that a fork wipes, beside the public part. */
 struct private_state {
 	struct ws_rt rt;
-	_Atomic uint64_t free_threads; /* tag << 32 | index + 1 of struct ws_thread in slabs */
+	_Atomic uint64_t free_threads; /* tag << 32 | number of a thread state; number 0: none */
+	_Atomic uint32_t threads_made; /* states up to this number have been handed out */
+	_Atomic(struct thread_slab *) slabs[SLABS];
 	_Atomic uint32_t setting_up;
 };
 
@@ -51,6 +63,7 @@ static struct {
 	_Atomic int init; /* 0 not tried, 1 at work, 2 done */
 	int key_ok;
 	pthread_key_t key;
+	uintptr_t page; /* bytes: 4, 16 or 64 KiB on aarch64 */
 	uint32_t image; /* generations already used in this image */
 	uint32_t parent_home;
 	uint64_t parent_start;
@@ -77,7 +90,10 @@ void ws_rt_mute(bool on)
 	if (!kept.state || !thread || thread->muted == on)
 		return;
 	thread->muted = on;
-	on ? thread->paused++ : thread->paused--;
+	if (on)
+		thread->paused++;
+	else
+		thread->paused--;
 }
 
 long ws_sys(long nr, long a, long b, long c, long d, long e, long f)
@@ -115,6 +131,7 @@ long ws_sys(long nr, long a, long b, long c, long d, long e, long f)
 #define SYS3(nr, a, b, c) ws_sys(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
 #define SYS4(nr, a, b, c, d) ws_sys(nr, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
 
+/* The kernel rounds `bytes` up to whole pages, here and in madvise and munmap. */
 static void *map_private(size_t bytes)
 {
 	long p = ws_sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
@@ -154,7 +171,7 @@ static bool recorder_gone(struct ws_arena *arena)
 	       SYS3(SYS_kill, arena->recorder_pid, 0, 0) == -3 /* ESRCH */;
 }
 
-static int extend(struct ws_arena *arena)
+static int extend_arena(struct ws_arena *arena)
 {
 	long fd;
 	int r;
@@ -182,7 +199,7 @@ static uint32_t get_chunk(struct ws_arena *arena)
 		wake_recorder(arena);
 		if (kept.sandboxed)
 			break;
-		if (!extend(arena)) {
+		if (!extend_arena(arena)) {
 			chunk = ws_chunk_take(arena);
 			continue;
 		}
@@ -206,7 +223,7 @@ static uint32_t get_chunk(struct ws_arena *arena)
 	return chunk;
 }
 
-static struct ws_ring *new_ring(struct ws_rt *rt, uint32_t tid, uint32_t nest)
+static struct ws_ring *make_ring(struct ws_rt *rt, uint32_t tid, uint32_t nest)
 {
 	uint32_t index = get_chunk(rt->arena);
 	struct ws_ring *ring;
@@ -235,24 +252,24 @@ static struct ws_ring *new_ring(struct ws_rt *rt, uint32_t tid, uint32_t nest)
 
 /* ---- the process ---- */
 
-static size_t append(char *to, size_t room, const char *text, size_t n)
+static size_t append_text(char *to, size_t room, const char *text, size_t n)
 {
-	if (n + 1 > room)
-		n = room ? room - 1 : 0;
 	if (!room)
 		return 0;
+	n = ws_min(n, room - 1);
 	memcpy(to, text, n);
 	to[n] = 0;
 	return n + 1;
 }
 
-static bool env_wanted(const char *names, const char *entry, size_t name_len)
+static bool is_wanted_variable(const char *names, const char *entry, size_t name_len)
 {
 	for (; *names; names += strlen(names) + 1) {
 		size_t n = strlen(names);
 
-		if (names[n - 1] == '*' ? name_len >= n - 1 && !strncmp(names, entry, n - 1)
-					: name_len == n && !strncmp(names, entry, n))
+		if (names[n - 1] == '*' && name_len >= n - 1 && !strncmp(names, entry, n - 1))
+			return true;
+		if (name_len == n && !strncmp(names, entry, n))
 			return true;
 	}
 	return false;
@@ -269,12 +286,12 @@ static uint32_t fill_texts(struct ws_arena *arena, struct ws_process_home *home,
 
 	if (!fork_child) { /* a forked child runs its parent's image: the recorder knows these */
 		n = SYS4(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", at, 2048);
-		home->exe_len = n > 0 ? (uint32_t)n : 0;
+		home->exe_len = (uint32_t)ws_max(n, 0L);
 		at += home->exe_len;
 		fd = SYS4(SYS_openat, AT_FDCWD, "/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
 		if (fd >= 0) {
 			n = SYS3(SYS_read, fd, at, 4096);
-			home->cmdline_len = n > 0 ? (uint32_t)n : 0;
+			home->cmdline_len = (uint32_t)ws_max(n, 0L);
 			if (n == 4096)
 				home->flags |= WS_PROC_TRUNCATED;
 			at += home->cmdline_len;
@@ -286,9 +303,9 @@ static uint32_t fill_texts(struct ws_arena *arena, struct ws_process_home *home,
 	for (char **e = environ; *e; e++) {
 		const char *eq = strchr(*e, '=');
 
-		if (eq &&
-		    env_wanted(arena->text + arena->text_report_vars, *e, (size_t)(eq - *e))) {
-			size_t used = append(at, (size_t)(end - at), *e, strlen(*e));
+		if (eq && is_wanted_variable(arena->text + arena->text_report_vars, *e,
+					     (size_t)(eq - *e))) {
+			size_t used = append_text(at, (size_t)(end - at), *e, strlen(*e));
 
 			home->env_len += (uint32_t)used;
 			at += used;
@@ -298,7 +315,7 @@ static uint32_t fill_texts(struct ws_arena *arena, struct ws_process_home *home,
 }
 
 /* Make this process known. Returns NULL when there is no memory for it. */
-static struct ws_process_home *new_home(struct ws_arena *arena, bool fork_child)
+static struct ws_process_home *make_process_home(struct ws_arena *arena, bool fork_child)
 {
 	uint32_t index = get_chunk(arena), end;
 	struct ws_process_home *home;
@@ -311,9 +328,12 @@ static struct ws_process_home *new_home(struct ws_arena *arena, bool fork_child)
 	home->chunk.kind = WS_CHUNK_PROCESS;
 	home->pid = (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
 	home->ppid = (uint32_t)ws_sys(SYS_getppid, 0, 0, 0, 0, 0, 0);
-	home->origin = fork_child ? WS_ORIGIN_FORK : WS_ORIGIN_EXEC;
-	home->parent_home = fork_child ? kept.parent_home : 0;
-	home->parent_start = fork_child ? kept.parent_start : 0;
+	home->origin = WS_ORIGIN_EXEC;
+	if (fork_child) {
+		home->origin = WS_ORIGIN_FORK;
+		home->parent_home = kept.parent_home;
+		home->parent_start = kept.parent_start;
+	}
 	home->pid_ns = kept.pid_ns;
 	home->start = arena->clock_mode == WS_CLOCK_COUNTER ? ws_counter() : ws_raw_ns();
 	end = WS_ALIGN_UP(fill_texts(arena, home, fork_child), 8u);
@@ -343,7 +363,7 @@ static uint64_t own_pid_ns(void)
 
 static void fill_rt(struct private_state *private_state, bool fork_child)
 {
-	struct ws_process_home *home = new_home(kept.arena, fork_child);
+	struct ws_process_home *home = make_process_home(kept.arena, fork_child);
 
 	if (!home) {
 		atomic_fetch_add_explicit(&kept.arena->lost_registrations, 1, memory_order_relaxed);
@@ -392,11 +412,11 @@ void ws_rt_child(void)
 static void advise_state(int advice)
 {
 	struct ws_thread *thread = ws_self;
-	uintptr_t from = (uintptr_t)thread & ~(uintptr_t)(PAGE - 1),
+	uintptr_t from = (uintptr_t)thread & ~(kept.page - 1),
 		  end = (uintptr_t)thread + sizeof(*thread);
 
-	SYS3(SYS_madvise, from, WS_ALIGN_UP(end, (uintptr_t)PAGE) - from, advice);
-	SYS3(SYS_madvise, kept.state, WS_ALIGN_UP(sizeof(*kept.state), PAGE), advice);
+	SYS3(SYS_madvise, from, end - from, advice);
+	SYS3(SYS_madvise, kept.state, sizeof(*kept.state), advice);
 	if (thread->more_strings)
 		SYS3(SYS_madvise, thread->more_strings,
 		     WS_STRING_SLOTS_MORE * sizeof(*thread->more_strings), advice);
@@ -446,7 +466,7 @@ void ws_rt_after_fork(bool interrupted, bool in_child)
 				 "forked: its child is not recorded.");
 }
 
-static bool attach(const char *path)
+static bool attach_arena(const char *path)
 {
 	struct ws_arena *arena;
 	struct stat st;
@@ -478,8 +498,111 @@ static bool attach(const char *path)
 
 /* ---- threads ---- */
 
+/*
+ * The list of thread states that are free: a stack of numbers, from 1 on, whose head carries a tag
+ * against ABA. Numbers, not addresses: those have 47 bits on one processor and up to 52 on another,
+ * which leave too few for the tag. A forked child finds the whole list wiped and begins anew.
+ */
+static struct ws_thread *thread_at(struct private_state *state, uint32_t number)
+{
+	struct thread_slab *slab = atomic_load_explicit(&state->slabs[(number - 1) / SLAB_THREADS],
+							memory_order_acquire);
+
+	return &slab->states[(number - 1) % SLAB_THREADS].thread;
+}
+
+static _Atomic uint32_t *next_free_at(struct private_state *state, uint32_t number)
+{
+	struct thread_slab *slab = atomic_load_explicit(&state->slabs[(number - 1) / SLAB_THREADS],
+							memory_order_acquire);
+
+	return &slab->next_free[(number - 1) % SLAB_THREADS];
+}
+
+/* Put a state, which must be zero but for its number, on the free list. One that a fork wiped has
+ * no number any more: it lies in its parent's slab and is left there. */
+static void free_thread(struct ws_thread *thread)
+{
+	struct private_state *state = kept.state;
+	uint32_t number = thread->number;
+	uint64_t head = atomic_load_explicit(&state->free_threads, memory_order_relaxed), mine;
+
+	if (!number)
+		return;
+	do {
+		atomic_store_explicit(next_free_at(state, number), (uint32_t)head,
+				      memory_order_relaxed);
+		mine = ((head >> 32) + 1) << 32 | number;
+	} while (!atomic_compare_exchange_weak_explicit(
+		&state->free_threads, &head, mine, memory_order_acq_rel, memory_order_relaxed));
+}
+
+static uint32_t pop_free_thread(struct private_state *state)
+{
+	uint64_t head = atomic_load_explicit(&state->free_threads, memory_order_acquire);
+
+	while ((uint32_t)head) {
+		uint32_t number = (uint32_t)head;
+		uint32_t next =
+			atomic_load_explicit(next_free_at(state, number), memory_order_relaxed);
+
+		if (atomic_compare_exchange_weak_explicit(
+			    &state->free_threads, &head, ((head >> 32) + 1) << 32 | next,
+			    memory_order_acq_rel, memory_order_acquire))
+			return number;
+	}
+	return 0;
+}
+
+static bool map_slab(struct private_state *state, uint32_t slab_index)
+{
+	struct thread_slab *none = NULL, *slab;
+
+	if (slab_index >= SLABS)
+		return false;
+	if (atomic_load_explicit(&state->slabs[slab_index], memory_order_acquire))
+		return true;
+	slab = map_private(sizeof(*slab));
+	if (!slab)
+		return false;
+	if (!atomic_compare_exchange_strong_explicit(&state->slabs[slab_index], &none, slab,
+						     memory_order_acq_rel, memory_order_acquire))
+		SYS3(SYS_munmap, slab, sizeof(*slab), 0); /* another thread was faster */
+	return true;
+}
+
+/* The number of a state that was never used, with memory behind it; 0 when there is none. */
+static uint32_t make_thread(struct private_state *state)
+{
+	uint32_t made = atomic_load_explicit(&state->threads_made, memory_order_relaxed);
+
+	do {
+		if (!map_slab(state, made / SLAB_THREADS))
+			return 0;
+	} while (!atomic_compare_exchange_weak_explicit(
+		&state->threads_made, &made, made + 1, memory_order_relaxed, memory_order_relaxed));
+	return made + 1;
+}
+
+static struct ws_thread *take_thread(void)
+{
+	struct private_state *state = kept.state;
+	uint32_t number = pop_free_thread(state);
+	struct ws_thread *thread;
+
+	if (!number)
+		number = make_thread(state);
+	if (!number)
+		return NULL;
+	thread = thread_at(state, number);
+	thread->number = number;
+	return thread;
+}
+
 static void close_thread(struct ws_thread *thread)
 {
+	uint32_t number = thread->number;
+
 	for (int i = 0; i < WS_NESTS; i++)
 		if (thread->nest[i].ring)
 			atomic_store_explicit(&thread->nest[i].ring->closed, 1,
@@ -490,16 +613,12 @@ static void close_thread(struct ws_thread *thread)
 	if (thread->python)
 		SYS3(SYS_munmap, thread->python, WS_PYTHON_THREAD_BYTES, 0);
 	memset(thread, 0, sizeof(*thread));
+	thread->number = number;
 }
 
-/*
- * Destructors of other keys may still record after ours ran: ask for two more rounds before
- * closing. The state itself is not reused: it stays with its slab until the process ends (8 KiB a
- * thread would be a leak, so it goes on the free list).
- */
-static void give_thread(struct ws_thread *thread);
-
-static void thread_ends(void *round)
+/* Destructors of other keys may still record after ours ran: ask for two more rounds before
+ * closing. The state then serves the next thread that begins. */
+static void note_thread_end(void *round)
 {
 	struct ws_thread *thread = ws_self;
 	uintptr_t n = (uintptr_t)round;
@@ -512,63 +631,13 @@ static void thread_ends(void *round)
 		return;
 	ws_self = NULL;
 	close_thread(thread);
-	give_thread(thread);
-}
-
-/*
- * Thread states come from slabs. The free list holds addresses >> 6 with a tag in the upper bits:
- * user addresses have 47 bits, so 41 bits of address leave 23 for the tag.
- */
-#define FREE_ADDR_BITS 41
-static void give_thread(struct ws_thread *thread)
-{
-	struct private_state *private_state = kept.state;
-	uint64_t head = atomic_load_explicit(&private_state->free_threads, memory_order_relaxed),
-		 mine;
-
-	do {
-		*(uint64_t *)thread = head & ((UINT64_C(1) << FREE_ADDR_BITS) - 1);
-		mine = ((head >> FREE_ADDR_BITS) + 1) << FREE_ADDR_BITS | (uintptr_t)thread >> 6;
-	} while (!atomic_compare_exchange_weak_explicit(&private_state->free_threads, &head, mine,
-							memory_order_acq_rel,
-							memory_order_relaxed));
-}
-
-static struct ws_thread *take_thread(void)
-{
-	struct private_state *private_state = kept.state;
-	uint64_t head = atomic_load_explicit(&private_state->free_threads, memory_order_acquire);
-	char *slab;
-
-	for (;;) {
-		struct ws_thread *thread =
-			(struct ws_thread
-				 *)(uintptr_t)((head & ((UINT64_C(1) << FREE_ADDR_BITS) - 1)) << 6);
-		uint64_t next;
-
-		if (!thread)
-			break;
-		next = *(uint64_t *)thread & ((UINT64_C(1) << FREE_ADDR_BITS) - 1);
-		if (atomic_compare_exchange_weak_explicit(
-			    &private_state->free_threads, &head,
-			    ((head >> FREE_ADDR_BITS) + 1) << FREE_ADDR_BITS | next,
-			    memory_order_acq_rel, memory_order_acquire)) {
-			memset(thread, 0, sizeof(*thread));
-			return thread;
-		}
-	}
-	slab = map_private(WS_ALIGN_UP(SLAB_THREADS * THREAD_SIZE, PAGE));
-	if (!slab)
-		return NULL;
-	for (uint32_t i = 1; i < SLAB_THREADS; i++)
-		give_thread((struct ws_thread *)(slab + i * THREAD_SIZE));
-	return (struct ws_thread *)slab;
+	free_thread(thread);
 }
 
 static bool open_nest(struct ws_thread *thread, uint32_t i)
 {
 	struct ws_nest *nest = &thread->nest[i];
-	struct ws_ring *ring = new_ring(&kept.state->rt, thread->tid, i);
+	struct ws_ring *ring = make_ring(&kept.state->rt, thread->tid, i);
 
 	if (!ring)
 		return false;
@@ -646,7 +715,7 @@ static void drop_left_nests(struct ws_thread *thread, uintptr_t here)
 		thread->busy--;
 }
 
-static struct ws_thread *too_deep(struct ws_thread *thread)
+static struct ws_thread *lose_deep_nest(struct ws_thread *thread)
 {
 	ws_rt_lost(thread, WS_LOSS_OTHER, 1);
 	if (++thread->nest[0].spare >= 16) {
@@ -656,7 +725,7 @@ static struct ws_thread *too_deep(struct ws_thread *thread)
 	return NULL;
 }
 
-static struct ws_thread *no_memory(bool count)
+static struct ws_thread *count_lost_thread(bool count)
 {
 	if (count && atomic_load_explicit(&kept.arena->collecting, memory_order_relaxed))
 		atomic_fetch_add_explicit(&kept.arena->lost_registrations, 1, memory_order_relaxed);
@@ -698,7 +767,7 @@ struct ws_thread *ws_rt_enter_slow(bool count)
 		if (!kept.state || !(thread = take_thread()))
 			return NULL;
 		if (ws_self) { /* a signal handler was faster */
-			give_thread(thread);
+			free_thread(thread);
 			thread = ws_self;
 		} else {
 			ws_self = thread;
@@ -706,7 +775,7 @@ struct ws_thread *ws_rt_enter_slow(bool count)
 	}
 	if (thread->paused) /* a vfork child's events are nobody's; a handler's while the runtime
 			  sets the thread up are lost, and counted */
-		return thread->vfork_start || thread->muted ? NULL : no_memory(count);
+		return thread->vfork_start || thread->muted ? NULL : count_lost_thread(count);
 	if (!thread->generation) {
 		if (!atomic_load_explicit(&kept.arena->collecting, memory_order_relaxed) &&
 		    atomic_load_explicit(&kept.arena->closed, memory_order_relaxed))
@@ -717,11 +786,11 @@ struct ws_thread *ws_rt_enter_slow(bool count)
 		thread->paused = 0;
 		release_signals(mask);
 		if (!ok)
-			return no_memory(count);
+			return count_lost_thread(count);
 	}
 	drop_left_nests(thread, (uintptr_t)__builtin_frame_address(0));
 	if (thread->busy >= WS_NESTS)
-		return too_deep(thread);
+		return lose_deep_nest(thread);
 	thread->nest_stack[thread->busy] = (uintptr_t)__builtin_frame_address(0);
 	if (!thread->nest[thread->busy].ring) {
 		thread->paused++;
@@ -730,7 +799,7 @@ struct ws_thread *ws_rt_enter_slow(bool count)
 		thread->paused--;
 		release_signals(mask);
 		if (!ok)
-			return no_memory(count);
+			return count_lost_thread(count);
 	}
 	thread->busy++;
 	return thread;
@@ -794,7 +863,7 @@ void *ws_rt_reserve_slow(struct ws_thread *thread, size_t bytes, enum ws_loss_ki
 
 /* ---- strings ---- */
 
-static inline uint64_t load64(const char *at)
+static inline uint64_t load_8_bytes(const char *at)
 {
 	uint64_t v;
 
@@ -802,7 +871,7 @@ static inline uint64_t load64(const char *at)
 	return v;
 }
 
-static inline uint64_t load_short(const char *text, size_t len) /* len < 8 */
+static inline uint64_t load_short_bytes(const char *text, size_t len) /* len < 8 */
 {
 	uint64_t v = 0;
 
@@ -826,13 +895,13 @@ static inline uint64_t hash_bytes(const char *text, size_t len)
 	uint64_t h = len * k;
 
 	if (len < 8) {
-		h = (h ^ load_short(text, len)) * k;
+		h = (h ^ load_short_bytes(text, len)) * k;
 	} else {
 		size_t i = 0;
 
 		for (; i + 8 < len; i += 8)
-			h = (h ^ load64(text + i)) * k, h ^= h >> 29;
-		h = (h ^ load64(text + len - 8)) * k;
+			h = (h ^ load_8_bytes(text + i)) * k, h ^= h >> 29;
+		h = (h ^ load_8_bytes(text + len - 8)) * k;
 	}
 	return (h ^ h >> 32) | 1; /* 0 marks an empty slot */
 }
@@ -840,16 +909,16 @@ static inline uint64_t hash_bytes(const char *text, size_t len)
 static inline bool same_bytes(const char *a, const char *b, size_t len)
 {
 	if (len < 8)
-		return load_short(a, len) == load_short(b, len);
+		return load_short_bytes(a, len) == load_short_bytes(b, len);
 	for (size_t i = 0; i + 8 < len; i += 8)
-		if (load64(a + i) != load64(b + i))
+		if (load_8_bytes(a + i) != load_8_bytes(b + i))
 			return false;
-	return load64(a + len - 8) == load64(b + len - 8);
+	return load_8_bytes(a + len - 8) == load_8_bytes(b + len - 8);
 }
 
 /* Room for `bytes` in the process's string area, moving on to a new chunk when the last is full. 0
  * without memory. */
-static uint64_t string_room(struct ws_process_home *home, uint32_t bytes)
+static uint64_t reserve_string_space(struct ws_process_home *home, uint32_t bytes)
 {
 	uint64_t pos = atomic_load_explicit(&home->string_pos, memory_order_acquire);
 
@@ -893,7 +962,7 @@ uint32_t ws_rt_string_define(const char *text, size_t len)
 	if (ws_unlikely(!ws_rt->arena) && !ws_rt_collecting_slow() && !ws_rt->arena)
 		return 0;
 	home = ws_rt->home;
-	at = string_room(home, (uint32_t)WS_ALIGN_UP(sizeof(*string) + len + 1, 8));
+	at = reserve_string_space(home, (uint32_t)WS_ALIGN_UP(sizeof(*string) + len + 1, 8));
 	if (!at)
 		return 0;
 	string = (struct ws_shared_string *)((char *)kept.arena + at);
@@ -903,7 +972,7 @@ uint32_t ws_rt_string_define(const char *text, size_t len)
 	return (uint32_t)(at / 8);
 }
 
-static inline struct ws_string_slot *slot_pair(struct ws_thread *thread, uint64_t hash)
+static inline struct ws_string_slot *string_slot_pair(struct ws_thread *thread, uint64_t hash)
 {
 	if (thread->more_strings)
 		return &thread->more_strings[(hash >> 8) % (WS_STRING_SLOTS_MORE / 2) * 2];
@@ -913,7 +982,7 @@ static inline struct ws_string_slot *slot_pair(struct ws_thread *thread, uint64_
 static inline struct ws_string_slot *find_slot(struct ws_thread *thread, uint64_t hash,
 					       const char *text, size_t len, bool *hit)
 {
-	struct ws_string_slot *slot = slot_pair(thread, hash);
+	struct ws_string_slot *slot = string_slot_pair(thread, hash);
 
 	for (int way = 0; way < 2; way++)
 		if (slot[way].hash == hash && slot[way].len == len &&
@@ -942,8 +1011,8 @@ uint32_t ws_rt_string(struct ws_thread *thread, const char *text, size_t len)
 	return slot->handle;
 }
 
-static uint32_t text_piece(struct ws_thread *thread, uint32_t number, const char *text, size_t len,
-			   bool more, enum ws_loss_kind loss)
+static uint32_t write_text_piece(struct ws_thread *thread, uint32_t number, const char *text,
+				 size_t len, bool more, enum ws_loss_kind loss)
 {
 	size_t bytes = WS_ALIGN_UP(sizeof(struct ws_rec_text) + len, 8);
 	struct ws_rec_text *record = ws_rt_reserve(thread, bytes, loss);
@@ -967,19 +1036,19 @@ uint32_t ws_rt_text(struct ws_thread *thread, const char *text, size_t len, enum
 	uint32_t number = ++nest->texts;
 
 	while (len > most) {
-		if (!text_piece(thread, number, text, most, true, loss))
+		if (!write_text_piece(thread, number, text, most, true, loss))
 			return 0;
 		text += most;
 		len -= most;
 	}
-	return text_piece(thread, number, text, len, false, loss);
+	return write_text_piece(thread, number, text, len, false, loss);
 }
 
 /*
  * Every 256 lookups: were many of them new? Then a larger cache; if that is there and most are
  * still new, texts, until that changes. A string seen twice is still defined.
  */
-static bool prefers_texts(struct ws_thread *thread, bool miss)
+static bool prefers_inline_texts(struct ws_thread *thread, bool miss)
 {
 	thread->string_lookups++;
 	thread->string_misses += miss;
@@ -989,7 +1058,7 @@ static bool prefers_texts(struct ws_thread *thread, bool miss)
 		if (misses > 32 && !thread->more_strings)
 			thread->more_strings =
 				map_private(WS_STRING_SLOTS_MORE * sizeof(*thread->more_strings));
-		thread->string_misses = misses > 128 ? 1u << 16 : 0;
+		thread->string_misses = (uint32_t)(misses > 128) << 16;
 	}
 	return thread->string_misses >> 16;
 }
@@ -1000,15 +1069,15 @@ uint32_t ws_rt_string_or_text(struct ws_thread *thread, const char *text, size_t
 	*local = false;
 	if (ws_likely(len <= WS_STRING_MAX / 8)) {
 		uint64_t hash = hash_bytes(text, len);
-		struct ws_string_slot *set = slot_pair(thread, hash), *slot;
+		struct ws_string_slot *set = string_slot_pair(thread, hash), *slot;
 		bool seen = set[0].hash == hash || set[1].hash == hash, hit;
 
 		slot = find_slot(thread, hash, text, len, &hit);
 		if (ws_likely(hit)) {
-			prefers_texts(thread, false);
+			prefers_inline_texts(thread, false);
 			return slot->handle;
 		}
-		if (!prefers_texts(thread, !seen) || seen) {
+		if (!prefers_inline_texts(thread, !seen) || seen) {
 			slot->handle = ws_rt_string_define(text, len);
 			if (slot->handle)
 				return slot->handle;
@@ -1119,12 +1188,12 @@ __attribute__((constructor(101))) void ws_rt_init(void)
 		return;
 	path = env_session();
 	kept.pid_ns = own_pid_ns();
-	if (path && *path && attach(path)) {
-		struct private_state *private_state =
-			map_private(WS_ALIGN_UP(sizeof(*private_state), PAGE));
+	kept.page = getauxval(AT_PAGESZ);
+	if (path && *path && attach_arena(path)) {
+		struct private_state *private_state = map_private(sizeof(*private_state));
 
 		if (private_state) {
-			kept.key_ok = ws_bind_key_create(&kept.key, thread_ends);
+			kept.key_ok = ws_bind_key_create(&kept.key, note_thread_end);
 			kept.state = private_state;
 			ws_rt = &private_state->rt;
 			fill_rt(private_state, false);
@@ -1134,7 +1203,7 @@ __attribute__((constructor(101))) void ws_rt_init(void)
 	atomic_store_explicit(&kept.init, 2, memory_order_release);
 }
 
-__attribute__((destructor(101))) static void process_ends(void)
+__attribute__((destructor(101))) static void note_process_end(void)
 {
 	if (kept.state && kept.state->rt.home && kept.state->rt.generation)
 		atomic_store_explicit(&kept.state->rt.home->ended, 1, memory_order_release);

@@ -65,6 +65,10 @@ struct ws_nest {
 	(WS_NESTS -     \
 	 1) /* shared with the sampler, which never runs while that deep a nest is open */
 
+/* No page of any processor we run on is smaller. What must not cross into a page that may not be
+ * there keeps to these, which every larger page is a multiple of. */
+#define WS_SMALLEST_PAGE 4096u
+
 #define WS_PYTHON_THREAD_BYTES (192u << 10)
 
 /*
@@ -93,8 +97,9 @@ struct ws_thread {
 	void *nvtx_deep;     /* levels beyond what the open stack holds; see inject/nvtx_stack.c */
 	uint64_t cuda_call;  /* start of the outermost CUDA call, session ns, where calls come from
 				callbacks; see inject/cuda_old.c */
-	void *python; /* what the Python hook keeps: WS_PYTHON_THREAD_BYTES of it, or NULL; see
-			 inject/python.h */
+	void *python;	 /* what the Python hook keeps: WS_PYTHON_THREAD_BYTES of it, or NULL; see
+			    inject/python.h */
+	uint32_t number; /* of this state among those of the process; 0 once a fork has wiped it */
 	struct ws_known_string known[WS_KNOWN_STRINGS];
 	struct ws_string_slot strings[WS_STRING_SLOTS];
 };
@@ -296,7 +301,8 @@ static inline uint32_t ws_rt_string_known(struct ws_thread *thread, const char *
 	size_t n = (size_t)string->len + 1, i = 0;
 	uint64_t a, b;
 
-	if (string->pointer != text || ((uintptr_t)text & 4095) + n > 4096 - 8)
+	if (string->pointer != text ||
+	    (uintptr_t)text % WS_SMALLEST_PAGE + n > WS_SMALLEST_PAGE - 8)
 		return 0;
 	for (; i + 8 <= n; i += 8) {
 		memcpy(&a, text + i, 8);

@@ -10,7 +10,7 @@
  *
  * The timer runs only while the thread uses the CPU, and the kernel looks at it in its tick: at
  * most some hundred samples a second. Each stands for the CPU time of its thread since the one
- * before, and what is left at the thread's end, or at exit, is told too. Current kernels
+ * before, and what is left at the thread's end, or at exit, is recorded too. Current kernels
  * send the signal on the way back to user space, so that no system call is interrupted that would
  * not have been; SA_RESTART covers most of the others.
  */
@@ -42,8 +42,8 @@ static struct sigaction theirs = {.sa_handler = SIG_DFL}; /* the program's own *
 static pthread_key_t key;
 static int key_ok;
 static bool said;
-/* The thread's CPU time, ns, that samples have told. */
-static __thread uint64_t told __attribute__((tls_model("initial-exec")));
+/* The thread's CPU time, ns, that samples have reported. */
+static __thread uint64_t reported_ns __attribute__((tls_model("initial-exec")));
 
 /* Set aside in the thread by its key: timer + 1. A forked child has its parent's value, but not the
  * timer: the process is in it. */
@@ -52,7 +52,7 @@ struct own {
 	uint32_t timer;
 };
 
-static uint32_t self_pid(void)
+static uint32_t read_own_pid(void)
 {
 	return (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
 }
@@ -60,7 +60,7 @@ static uint32_t self_pid(void)
 /* ---- a sample ---- */
 
 #if defined(__x86_64__)
-static void registers(const ucontext_t *context, uint64_t regs[WS_STACK_REGS])
+static void copy_registers(const ucontext_t *context, uint64_t regs[WS_STACK_REGS])
 {
 	static const int from[WS_STACK_REGS] = {REG_RIP, REG_RSP, REG_RBP, REG_RBX,
 						REG_R12, REG_R13, REG_R14, REG_R15};
@@ -80,7 +80,7 @@ static void registers(const ucontext_t *u, uint64_t regs[WS_STACK_REGS])
 }
 #endif
 
-static uint32_t core(void)
+static uint32_t find_core(void)
 {
 	unsigned cpu;
 
@@ -89,7 +89,7 @@ static uint32_t core(void)
 }
 
 /* The thread's CPU time, ns; 0 when it cannot be had. */
-static uint64_t cpu_time(void)
+static uint64_t read_cpu_time(void)
 {
 	struct timespec time;
 
@@ -99,14 +99,14 @@ static uint64_t cpu_time(void)
 	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-/* CPU time since it was asked last; `otherwise` when that is not known. */
-static uint64_t time_since(uint64_t otherwise)
+/* CPU time since it was last asked for; `otherwise` when that is not known. */
+static uint64_t take_time_since(uint64_t otherwise)
 {
-	uint64_t now = cpu_time(), since = now - told;
+	uint64_t now = read_cpu_time(), since = now - reported_ns;
 
-	if (!now || now < told)
+	if (!now || now < reported_ns)
 		return otherwise;
-	told = now;
+	reported_ns = now;
 	return since;
 }
 
@@ -117,19 +117,19 @@ static void write_sample(struct ws_thread *thread, uint16_t left, uint64_t time,
 
 	if (!record)
 		return;
-	record->rec = ws_rec_head(WS_REC_SAMPLE, sizeof(*record), left, core());
+	record->rec = ws_rec_head(WS_REC_SAMPLE, sizeof(*record), left, find_core());
 	record->time = time;
 	record->weight = weight;
 	record->ip = ip;
 	ws_rt_commit(thread, record, sizeof(*record));
 }
 
-static void sample(const siginfo_t *info, const ucontext_t *context)
+static void take_sample(const siginfo_t *info, const ucontext_t *context)
 {
 	const struct ws_sample_settings *settings = &ws_rt->arena->sample;
 	uint64_t regs[WS_STACK_REGS], time = ws_rt_ticks();
-	uint64_t weight =
-		time_since(settings->period_ns * (1 + (uint64_t)(ws_max(info->si_overrun, 0))));
+	uint64_t weight = take_time_since(settings->period_ns *
+					  (1 + (uint64_t)(ws_max(info->si_overrun, 0))));
 	struct ws_thread *thread;
 
 	if (ws_sample_hook && ws_sample_hook(time, weight, context)) /* with Python's frames */
@@ -137,16 +137,16 @@ static void sample(const siginfo_t *info, const ucontext_t *context)
 	thread = ws_rt_enter();
 	if (!thread)
 		return;
-	registers(context, regs);
+	copy_registers(context, regs);
 	ws_rt_stack_of(thread, WS_STACK_OF_SAMPLE, time, settings->stack_bytes, regs);
 	write_sample(thread, 0, time, weight, regs[0]);
 	ws_rt_leave(thread);
 }
 
-/* What the calling thread has used since its last sample; it takes none any more. */
-static void tell_rest(void)
+/* Records what the calling thread has used since its last sample; it takes no further one. */
+static void write_rest(void)
 {
-	uint64_t rest = time_since(0);
+	uint64_t rest = take_time_since(0);
 	struct ws_thread *thread;
 
 	if (!rest || !ws_rt->arena || !ws_rt_collecting() || !(thread = ws_rt_enter()))
@@ -155,7 +155,7 @@ static void tell_rest(void)
 	ws_rt_leave(thread);
 }
 
-static void pass_on(int sig, siginfo_t *info, void *context)
+static void call_previous_handler(int sig, siginfo_t *info, void *context)
 {
 	struct sigaction to = theirs;
 
@@ -170,16 +170,16 @@ bool ws_unseen(const siginfo_t *info)
 	return info->si_code == SI_TIMER && info->si_value.sival_ptr == &cookie;
 }
 
-static void handler(int sig, siginfo_t *info, void *context)
+static void handle_timer_signal(int sig, siginfo_t *info, void *context)
 {
 	int error = errno;
 
 	if (!ws_unseen(info))
-		pass_on(sig, info, context);
+		call_previous_handler(sig, info, context);
 	else if (ws_rt_collecting() && !(ws_self && ws_self->muted))
-		sample(info, context);
+		take_sample(info, context);
 	else
-		time_since(0);
+		take_time_since(0);
 	errno = error;
 }
 
@@ -190,10 +190,10 @@ static void stop_timer(void *value)
 	struct own own;
 
 	memcpy(&own, &value, sizeof(own));
-	if (own.pid != self_pid())
+	if (own.pid != read_own_pid())
 		return;
 	ws_sys(SYS_timer_delete, (long)(own.timer - 1), 0, 0, 0, 0, 0);
-	tell_rest();
+	write_rest();
 }
 
 /* On the calling thread. */
@@ -205,7 +205,7 @@ static void start_timer(void)
 				    .sigev_value.sival_ptr = &cookie};
 	struct itimerspec itimerspec = {
 		.it_interval = {(time_t)(period / 1000000000), (long)(period % 1000000000)}};
-	struct own own = {.pid = self_pid()};
+	struct own own = {.pid = read_own_pid()};
 	int timer = -1;
 	void *value;
 
@@ -227,7 +227,7 @@ static void start_timer(void)
 		ws_bind_setspecific(key, value);
 }
 
-static void *begin_thread(void *arg)
+static void *begin_sampled_thread(void *arg)
 {
 	struct ws_place_to_run *place_to_run = arg;
 	void *(*run)(void *) = place_to_run->run;
@@ -252,7 +252,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
 
 	if (!next_create)
 		next_create = (__typeof__(next_create))ws_bind_next("pthread_create");
-	r = place_to_run ? next_create(thread, attr, begin_thread, place_to_run)
+	r = place_to_run ? next_create(thread, attr, begin_sampled_thread, place_to_run)
 			 : next_create(thread, attr, run, arg);
 	if (r && place_to_run)
 		ws_place_give(place_to_run);
@@ -261,9 +261,9 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
 
 /* Called behind the runtime's own handler, which makes the child known. A fork leaves the child's
  * one thread without a timer. */
-static void in_child(void)
+static void restart_in_child(void)
 {
-	told = 0; /* its clock begins anew */
+	reported_ns = 0; /* its clock starts again */
 	if (on && ws_rt->arena)
 		start_timer();
 }
@@ -302,9 +302,9 @@ sighandler_t signal(int sig, sighandler_t to)
 
 /* ---- beginning ---- */
 
-__attribute__((constructor(102))) static void begin(void)
+__attribute__((constructor(102))) static void begin_sampling(void)
 {
-	struct sigaction act = {.sa_sigaction = handler,
+	struct sigaction act = {.sa_sigaction = handle_timer_signal,
 				.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
 
 	ws_rt_init();
@@ -315,13 +315,14 @@ __attribute__((constructor(102))) static void begin(void)
 		return;
 	key_ok = ws_bind_key_create(&key, stop_timer);
 	on = true;
-	ws_bind_atfork(in_child);
+	ws_bind_atfork(restart_in_child);
 	start_timer();
 }
 
-/* The main thread's, and that of any other that calls exit(); others' last moments are theirs. */
-__attribute__((destructor)) static void end(void)
+/* For the main thread, or another that calls exit(); what others have used is recorded when they
+ * end. */
+__attribute__((destructor)) static void write_last_rest(void)
 {
 	if (on)
-		tell_rest();
+		write_rest();
 }

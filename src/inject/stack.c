@@ -9,10 +9,9 @@
 
 #include "inject/bind.h"
 
-#define PAGE 4096u
 #define FREE_TELLINGS 8u
 #define MAPS_PIECE 8192u
-#define PIECES (WS_STACK_PIECE / PAGE + 2)
+#define PIECES (WS_STACK_PIECE / WS_SMALLEST_PAGE + 2)
 
 static _Atomic uint64_t
 	changed_at; /* ticks before the first change since the map was written; 0: none */
@@ -21,7 +20,7 @@ static _Atomic uint32_t told;	   /* how often it was written */
 static uint32_t maps_told; /* generation of the process whose map was written; wrong after a fork,
 			      as it should be */
 
-static void here(uint64_t regs[WS_STACK_REGS])
+static void read_own_registers(uint64_t regs[WS_STACK_REGS])
 {
 #if defined(__x86_64__)
 	__asm__ volatile("lea 1f(%%rip), %%rax\n\t"
@@ -53,14 +52,14 @@ static void here(uint64_t regs[WS_STACK_REGS])
 }
 
 /* Bytes copied from `from`, which may be fewer: up to what is not there. */
-static uint32_t copy(char *to, uint64_t from, uint32_t n)
+static uint32_t copy_memory(char *to, uint64_t from, uint32_t n)
 {
 	struct iovec local = {to, n}, remote[PIECES];
 	uint32_t pieces = 0, left = n;
 	long got;
 
 	for (uint64_t at = from; left && pieces < PIECES; pieces++) {
-		uint32_t part = (uint32_t)(PAGE - at % PAGE);
+		uint32_t part = (uint32_t)(WS_SMALLEST_PAGE - at % WS_SMALLEST_PAGE);
 
 		part = ws_min(part, left);
 		remote[pieces] = (struct iovec){(void *)(uintptr_t)at, part};
@@ -73,13 +72,13 @@ static uint32_t copy(char *to, uint64_t from, uint32_t n)
 			       (long)&local, 1, (long)remote, pieces, 0);
 	if (got > 0)
 		return (uint32_t)got;
-	got = (long)(PAGE - from % PAGE);
+	got = (long)(WS_SMALLEST_PAGE - from % WS_SMALLEST_PAGE);
 	got = ws_min(got, (long)n);
 	memcpy(to, (const void *)(uintptr_t)from, (size_t)got);
 	return (uint32_t)got;
 }
 
-static struct ws_rec long_head(enum ws_rec_kind kind, size_t bytes, uint16_t small)
+static struct ws_rec make_long_head(enum ws_rec_kind kind, size_t bytes, uint16_t small)
 {
 	return (struct ws_rec){
 		.kind = (uint8_t)kind, .words = 0, .small = small, .value = (uint32_t)(bytes / 8)};
@@ -107,13 +106,26 @@ static uint32_t keep_code(char *text, uint32_t n)
 	return kept;
 }
 
+/* Read lines of the map: whole ones, for where the kernel's pages are larger than our piece, a read
+ * may end within a line. Returns their bytes; 0 at the end, or -errno. */
+static long read_lines(long fd, char *text)
+{
+	long got = ws_sys(SYS_read, fd, (long)text, MAPS_PIECE, 0, 0, 0), whole = got;
+
+	while (whole > 0 && text[whole - 1] != '\n')
+		whole--;
+	if (whole <= 0 || whole == got)
+		return got;
+	ws_sys(SYS_lseek, fd, whole - got, SEEK_CUR, 0, 0, 0);
+	return whole;
+}
+
 /*
  * A process that lives shorter than the recorder's round is gone when its stacks are unwound, and
  * its map with it: so it is written ahead of the first one. Later libraries the recorder finds
- * itself. The kernel gives whole lines, a page of them at a time, so they can be read straight into
- * the ring.
+ * itself. They are read straight into the ring.
  */
-static WS_NOINLINE void tell_maps(struct ws_thread *thread)
+static WS_NOINLINE void write_maps(struct ws_thread *thread)
 {
 	uint64_t time = atomic_exchange_explicit(&changed_at, 0, memory_order_relaxed),
 		 began = ws_rt_ticks();
@@ -129,12 +141,12 @@ static WS_NOINLINE void tell_maps(struct ws_thread *thread)
 	       (record = ws_rt_reserve(thread, sizeof(*record) + MAPS_PIECE, WS_LOSS_OTHER))) {
 		size_t bytes;
 
-		got = ws_sys(SYS_read, fd, (long)record->text, MAPS_PIECE, 0, 0, 0);
+		got = read_lines(fd, record->text);
 		record->time = time ? time : ws_rt_ticks();
 		record->changed = time != 0;
 		record->bytes = got > 0 ? keep_code(record->text, (uint32_t)got) : 0;
 		bytes = WS_ALIGN_UP(sizeof(*record) + record->bytes, 8u);
-		record->rec = long_head(WS_REC_MAPS, bytes, got > 0);
+		record->rec = make_long_head(WS_REC_MAPS, bytes, got > 0);
 		ws_rt_commit(thread, record, bytes);
 	}
 	ws_sys(SYS_close, fd, 0, 0, 0, 0, 0);
@@ -154,7 +166,7 @@ void ws_rt_maps_changed(void)
 
 /* Before the first stack; at once when something was unloaded; when something came, as often as
  * costs little beside the rest. */
-static bool maps_wanted(const struct ws_thread *thread, uint64_t now)
+static bool are_maps_wanted(const struct ws_thread *thread, uint64_t now)
 {
 	if (__atomic_exchange_n(&maps_told, thread->generation, __ATOMIC_RELAXED) !=
 	    thread->generation)
@@ -165,8 +177,8 @@ static bool maps_wanted(const struct ws_thread *thread, uint64_t now)
 
 void ws_rt_maps(struct ws_thread *thread)
 {
-	if (maps_wanted(thread, ws_rt_ticks()))
-		tell_maps(thread);
+	if (are_maps_wanted(thread, ws_rt_ticks()))
+		write_maps(thread);
 }
 
 /*
@@ -193,7 +205,7 @@ WS_NOINLINE bool ws_rt_stack(struct ws_thread *thread, enum ws_stack_of of, uint
 	uint64_t regs[WS_STACK_REGS];
 	bool any;
 
-	here(regs);
+	read_own_registers(regs);
 	any = ws_rt_stack_of(thread, of, key, bytes, regs);
 	__asm__ volatile(""); /* not a tail call: this frame is in the copy */
 	return any;
@@ -215,9 +227,9 @@ bool ws_rt_stack_of(struct ws_thread *thread, enum ws_stack_of of, uint64_t key,
 
 		if (!record)
 			return any;
-		got = copy(record->stack, regs[1] + at, want);
+		got = copy_memory(record->stack, regs[1] + at, want);
 		size = WS_ALIGN_UP(sizeof(*record) + got, 8u);
-		record->rec = long_head(
+		record->rec = make_long_head(
 			WS_REC_STACK, size,
 			(uint16_t)(of | (got < want || at + got >= bytes ? WS_STACK_LAST : 0)));
 		record->key = key;

@@ -15,7 +15,7 @@ static int (*next_timed)(const sigset_t *, siginfo_t *, const struct timespec *)
 static int (*next_info)(const sigset_t *, siginfo_t *);
 static int (*next_wait)(const sigset_t *, int *);
 
-static void bind(void)
+static void bind_functions(void)
 {
 	if (!next_timed)
 		next_timed = (__typeof__(next_timed))ws_bind_next("sigtimedwait");
@@ -25,7 +25,7 @@ static void bind(void)
 		next_wait = (__typeof__(next_wait))ws_bind_next("sigwait");
 }
 
-static int64_t now_ns(void)
+static int64_t read_clock_ns(void)
 {
 	struct timespec time;
 
@@ -34,7 +34,7 @@ static int64_t now_ns(void)
 }
 
 /* A limit that is no time, or longer than anyone waits, is the kernel's affair. */
-static bool plain(const struct timespec *time)
+static bool is_plain_time(const struct timespec *time)
 {
 	return time->tv_sec >= 0 && time->tv_sec < 1 << 30 && time->tv_nsec >= 0 &&
 	       time->tv_nsec < 1000000000;
@@ -50,14 +50,14 @@ int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info,
 	siginfo_t got;
 	int r;
 
-	bind();
+	bind_functions();
 	if (sigismember(set, SIGURG) != 1)
 		return next_timed(set, info, limit);
-	if (limit && plain(limit))
-		until = now_ns() + limit->tv_sec * (int64_t)1000000000 + limit->tv_nsec;
+	if (limit && is_plain_time(limit))
+		until = read_clock_ns() + limit->tv_sec * (int64_t)1000000000 + limit->tv_nsec;
 	while ((r = next_timed(set, &got, limit)) == SIGURG && ws_unseen(&got))
 		if (until) {
-			ns = until - now_ns();
+			ns = until - read_clock_ns();
 			ns = ws_max(ns, 0);
 			left = (struct timespec){ns / 1000000000, ns % 1000000000};
 			limit = &left;
@@ -73,7 +73,7 @@ int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict info)
 	siginfo_t got;
 	int r;
 
-	bind();
+	bind_functions();
 	if (sigismember(set, SIGURG) != 1)
 		return next_info(set, info);
 	do
@@ -90,7 +90,7 @@ int sigwait(const sigset_t *restrict set, int *restrict sig)
 	int error = errno, r;
 	siginfo_t got;
 
-	bind();
+	bind_functions();
 	if (sigismember(set, SIGURG) != 1)
 		return next_wait(set, sig);
 	do

@@ -11,7 +11,7 @@
 
 #include <sys/syscall.h>
 
-static uint32_t pop_free(struct ws_arena *arena)
+static uint32_t pop_free_chunk(struct ws_arena *arena)
 {
 	uint64_t head = atomic_load_explicit(&arena->free_head, memory_order_acquire);
 
@@ -28,7 +28,7 @@ static uint32_t pop_free(struct ws_arena *arena)
 	}
 }
 
-static uint32_t take_new(struct ws_arena *arena)
+static uint32_t take_new_chunk(struct ws_arena *arena)
 {
 	uint32_t next = atomic_load_explicit(&arena->chunk_next, memory_order_relaxed);
 
@@ -42,11 +42,11 @@ static uint32_t take_new(struct ws_arena *arena)
 
 uint32_t ws_chunk_take(struct ws_arena *arena)
 {
-	uint32_t chunk = pop_free(arena);
+	uint32_t chunk = pop_free_chunk(arena);
 	struct ws_chunk *chunk_c;
 
 	if (chunk == WS_CHUNK_NONE)
-		chunk = take_new(arena);
+		chunk = take_new_chunk(arena);
 	if (chunk == WS_CHUNK_NONE)
 		return WS_CHUNK_NONE;
 	chunk_c = ws_chunk_at(arena, chunk);
