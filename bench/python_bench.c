@@ -85,9 +85,9 @@ int main(int argc, char **argv)
 	if (fscanf(file, "%lu %u", &runtime, &version) != 2)
 		return 1;
 	usleep(100000);
-	if (!(version >= 0x030d ? ws_py_layout_read(&memory, runtime, &layout)
-				: ws_py_layout_of((uint16_t)version, &layout)) ||
-	    !ws_py_threads(&layout, &memory, runtime, &thread, 1))
+	if (!(version >= 0x030d ? ws_py_read_layout(&memory, runtime, &layout)
+				: ws_py_get_layout((uint16_t)version, &layout)) ||
+	    !ws_py_list_threads(&layout, &memory, runtime, &thread, 1))
 		return 1;
 	from = cpu_seconds();
 	for (int i = 0, reads = atoi(argv[2]); i < reads; i++) {
@@ -98,7 +98,7 @@ int main(int argc, char **argv)
 		 * the inner three. */
 		for (size_t k = 0; k < 3; k++)
 			code[k] = frame[k].code;
-		ws_py_code_keys(&layout, &memory, code, 3, key, raw);
+		ws_py_read_code_keys(&layout, &memory, code, 3, key, raw);
 	}
 	from = (cpu_seconds() - from) / atoi(argv[2]);
 	kill(pid, SIGKILL);

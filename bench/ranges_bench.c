@@ -113,7 +113,7 @@ static int clocks_only;
 
 static void read_clocks(uint64_t n)
 {
-	TIMES(n, ws_counter(); ws_counter());
+	TIMES(n, ws_read_counter(); ws_read_counter());
 }
 
 static void *run_thread(void *cost)

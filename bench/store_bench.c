@@ -193,8 +193,8 @@ static int sum_batch(void *ctx, const struct ws_batch *batch)
 static void read_rows(size_t n, const char *path)
 {
 	struct ws_scan scan = {.table = WS_TABLE_nvtx,
-			       .columns =
-				       WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, text),
+			       .columns = WS_COLUMN_BIT(nvtx, start) | WS_COLUMN_BIT(nvtx, end) |
+					  WS_COLUMN_BIT(nvtx, text),
 			       .time_max = UINT64_MAX,
 			       .workers = 1};
 	struct ws_rows rows;
@@ -207,7 +207,7 @@ static void read_rows(size_t n, const char *path)
 		die_of(&err);
 	double opened = read_clock(CLOCK_MONOTONIC);
 
-	ws_scan_run(report, &scan, sum_batch, &sum, &damaged);
+	ws_run_scan(report, &scan, sum_batch, &sum, &damaged);
 	double scanned = read_clock(CLOCK_MONOTONIC);
 
 	scan.workers = 0;
@@ -215,7 +215,7 @@ static void read_rows(size_t n, const char *path)
 		die_of(&err);
 	double loaded = read_clock(CLOCK_MONOTONIC);
 
-	if (damaged || rows.rows != n || ws_report_rows(report, WS_TABLE_nvtx) != n) {
+	if (damaged || rows.rows != n || ws_report_count_rows(report, WS_TABLE_nvtx) != n) {
 		fprintf(stderr, "store_bench: rows went missing\n");
 		exit(1);
 	}

@@ -30,7 +30,7 @@ static double processor_seconds(void)
 
 /* ---- unwinding ---- */
 
-static struct ws_stop stop;
+static struct ws_stopped_thread stop;
 static uint8_t copy[8192];
 
 static void __attribute__((noinline)) take_stack(void)
@@ -44,7 +44,7 @@ static void __attribute__((noinline)) take_stack(void)
 					  REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
 
 	for (int i = 0; i < WS_REGS; i++)
-		stop.regs.r[i] = (uint64_t)context.uc_mcontext.gregs[from[i]];
+		stop.regs.values[i] = (uint64_t)context.uc_mcontext.gregs[from[i]];
 	stop.regs.known = (UINT64_C(1) << WS_REGS) - 1;
 #else
 	memcpy(stop.regs.r, c.uc_mcontext.regs, 31 * 8);
@@ -52,7 +52,7 @@ static void __attribute__((noinline)) take_stack(void)
 	stop.regs.r[WS_REG_IP] = c.uc_mcontext.pc;
 	stop.regs.known = (UINT64_C(1) << WS_REGS) - 1;
 #endif
-	stop.stack_at = stop.regs.r[WS_REG_SP];
+	stop.stack_at = stop.regs.values[WS_REG_SP];
 	/* The environment lies above all frames. */
 	stop.stack_size = (uintptr_t)environ - stop.stack_at;
 	if (stop.stack_size > sizeof(copy))
@@ -84,7 +84,7 @@ static int time_unwinding(double seconds)
 	struct ws_modules *modules = ws_modules_new();
 	struct ws_maps *maps = ws_maps_new(modules);
 	struct ws_unwinder *unwinder = ws_unwinder_new();
-	struct ws_caller places[64];
+	struct ws_unwound_frame places[64];
 	uint64_t stacks = 0, cold = 0;
 	double began, took;
 	unsigned flags;
@@ -92,18 +92,18 @@ static int time_unwinding(double seconds)
 
 	call_nested(10);
 	ws_maps_scan(maps, (int)getpid(), 0, 1);
-	stop.maps = ws_maps_of(maps, (int)getpid());
+	stop.maps = ws_maps_find_process(maps, (int)getpid());
 	stop.time = 2;
 	for (began = processor_seconds(); (took = processor_seconds() - began) < seconds;
 	     stacks += 1000)
 		for (int i = 0; i < 1000; i++)
-			n = ws_unwind(unwinder, &stop, WS_MODE_AUTO, places, WS_COUNT(places),
-				      &flags);
+			n = ws_unwind_stack(unwinder, &stop, WS_MODE_AUTO, places, WS_COUNT(places),
+					    &flags);
 	printf("%.3f\n%.2f\n%zu\n", (double)stacks / took / 1e6,
 	       took * 1e9 / (double)stacks / (double)n, n);
 	for (began = processor_seconds(); (took = processor_seconds() - began) < seconds; cold++) {
-		ws_unwinder_forget(unwinder);
-		ws_unwind(unwinder, &stop, WS_MODE_AUTO, places, WS_COUNT(places), &flags);
+		ws_unwinder_forget_rules(unwinder);
+		ws_unwind_stack(unwinder, &stop, WS_MODE_AUTO, places, WS_COUNT(places), &flags);
 	}
 	printf("%.2f\n", took * 1e6 / (double)cold);
 	ws_unwinder_free(unwinder);
@@ -126,7 +126,8 @@ static void count_symbol(void *ctx, const struct ws_symbol *symbol)
 static int time_symbolising(const char *path, size_t n)
 {
 	struct ws_modules *modules = ws_modules_new();
-	struct ws_module *module = ws_modules_recorded(modules, WS_MODULE_FILE, path, "", 0, false);
+	struct ws_module *module =
+		ws_modules_add_recorded(modules, WS_MODULE_FILE, path, "", 0, false);
 	struct ws_symbol_opts opts = {.lines = true};
 	struct ws_symbol_result result = {0};
 	struct ws_wanted *wanted = ws_calloc(n, sizeof(*wanted));
@@ -136,14 +137,14 @@ static int time_symbolising(const char *path, size_t n)
 	Elf64_Shdr text;
 	double began;
 
-	if (ws_elf_open(&elf, path, &err) || ws_elf_find(&elf, ".text", &text) < 0) {
+	if (ws_elf_open(&elf, path, &err) || ws_elf_find_section(&elf, ".text", &text) < 0) {
 		fprintf(stderr, "%s: %s\n", path, err.msg);
 		return 1;
 	}
-	ws_elf_build_id(&elf, module->build_id);
+	ws_elf_get_build_id(&elf, module->build_id);
 	ws_elf_close(&elf);
-	module = ws_modules_recorded(modules, WS_MODULE_FILE, path, module->build_id, text.sh_size,
-				     false);
+	module = ws_modules_add_recorded(modules, WS_MODULE_FILE, path, module->build_id,
+					 text.sh_size, false);
 	for (size_t i = 0; i < n; i++)
 		wanted[i] =
 			(struct ws_wanted){module,

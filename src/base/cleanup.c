@@ -71,14 +71,14 @@ static int add_entry(enum entry_kind kind, const char *path, pid_t pid)
 	return i;
 }
 
-int ws_cleanup_path(const char *path, bool folder)
+int ws_cleanup_add_path(const char *path, bool folder)
 {
 	if (folder)
 		return add_entry(FOLDER_ENTRY, path, 0);
 	return add_entry(FILE_ENTRY, path, 0);
 }
 
-int ws_cleanup_program(pid_t pid)
+int ws_cleanup_add_program(pid_t pid)
 {
 	return add_entry(PROGRAM_ENTRY, NULL, pid);
 }

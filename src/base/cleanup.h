@@ -5,7 +5,7 @@
  * While anything is listed, SIGINT, SIGTERM and SIGHUP (those that are not ignored) first remove it
  * and then end the program as they would have anyway; once the list is empty the signals do again
  * what they did before. This is for code that runs to its end without checking whether it has been
- * interrupted; the exports, which do check, use ws_outfile_watch.
+ * interrupted; the exports, which do check, use ws_watch_interrupts.
  */
 #ifndef WS_BASE_CLEANUP_H
 #define WS_BASE_CLEANUP_H
@@ -15,9 +15,9 @@
 
 /* List a file, or a folder that is empty once everything listed after it is gone. Returns a handle
  * for ws_cleanup_forget, or -1 when the list is full or the path is too long. */
-int ws_cleanup_path(const char *path, bool folder);
+int ws_cleanup_add_path(const char *path, bool folder);
 /* List a program: it gets SIGTERM. Returns a handle, or -1 when the list is full. */
-int ws_cleanup_program(pid_t pid);
+int ws_cleanup_add_program(pid_t pid);
 /* Take an entry off the list without touching what it names. Handle -1 is allowed. */
 void ws_cleanup_forget(int handle);
 

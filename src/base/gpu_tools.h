@@ -18,7 +18,7 @@
 
 /* The name of the tool that started the program with this environment (ended by NULL, or NULL
  * itself); NULL when there is none. */
-static inline const char *ws_gpu_tool(char *const *env)
+static inline const char *ws_find_gpu_tool(char *const *env)
 {
 	static const struct {
 		const char *variable, *tool;

@@ -47,7 +47,7 @@ static void double_slots(struct ws_map *map)
 	map->size = ws_max(old.size * 2, FIRST_SLOTS);
 	map->slots = ws_calloc(map->size, sizeof(*map->slots));
 	map->used = ws_calloc(map->size, 1);
-	map->n = 0;
+	map->count = 0;
 	for (size_t i = 0; i < old.size; i++)
 		if (old.used[i])
 			ws_map_set(map, old.slots[i].key, old.slots[i].value);
@@ -59,15 +59,15 @@ void ws_map_set(struct ws_map *map, uint64_t key, uint64_t value)
 {
 	size_t i;
 
-	if ((map->n + 1) * 4 > map->size * 3)
+	if ((map->count + 1) * 4 > map->size * 3)
 		double_slots(map);
 	i = find_slot(map, key);
-	map->n += !map->used[i];
+	map->count += !map->used[i];
 	map->used[i] = 1;
 	map->slots[i] = (struct ws_map_slot){key, value};
 }
 
-bool ws_map_take(struct ws_map *map, uint64_t key, uint64_t *value)
+bool ws_map_remove(struct ws_map *map, uint64_t key, uint64_t *value)
 {
 	size_t mask = map->size - 1, i, j;
 
@@ -85,7 +85,7 @@ bool ws_map_take(struct ws_map *map, uint64_t key, uint64_t *value)
 		}
 	}
 	map->used[i] = 0;
-	map->n--;
+	map->count--;
 	return true;
 }
 

@@ -16,14 +16,14 @@ struct ws_map_slot {
 struct ws_map {
 	struct ws_map_slot *slots; /* size is a power of two */
 	uint8_t *used;
-	size_t size, n;
+	size_t size, count;
 };
 
 /* The value of `key`, or 0 when it is not there; *found, unless NULL, says whether it is. */
 uint64_t ws_map_get(const struct ws_map *map, uint64_t key, bool *found);
 void ws_map_set(struct ws_map *map, uint64_t key, uint64_t value);
 /* Remove `key` and give its value (`value` may be NULL); false when it was not there. */
-bool ws_map_take(struct ws_map *map, uint64_t key, uint64_t *value);
+bool ws_map_remove(struct ws_map *map, uint64_t key, uint64_t *value);
 void ws_map_free(struct ws_map *map);
 
 #endif

@@ -15,7 +15,7 @@ struct piece_queue {
 	unsigned workers;
 };
 
-unsigned ws_parallel_workers(void)
+unsigned ws_count_workers(void)
 {
 	cpu_set_t set;
 
@@ -35,8 +35,8 @@ static void *do_pieces(void *arg)
 	return NULL;
 }
 
-void ws_parallel(unsigned workers, size_t count,
-		 void (*piece)(void *ctx, unsigned worker, size_t i), void *ctx)
+void ws_run_parallel(unsigned workers, size_t count,
+		     void (*piece)(void *ctx, unsigned worker, size_t i), void *ctx)
 {
 	struct piece_queue pieces = {.piece = piece, .ctx = ctx, .count = count};
 	pthread_t *threads = ws_calloc(workers, sizeof(*threads));

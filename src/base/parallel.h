@@ -6,15 +6,15 @@
 
 #include <stddef.h>
 
-/* How many threads ws_parallel uses at most; at least 1. */
-unsigned ws_parallel_workers(void);
+/* How many threads ws_run_parallel uses at most; at least 1. */
+unsigned ws_count_workers(void);
 
 /*
  * Run `piece` for 0 to count - 1, started in that order. It is called from several threads, the
- * caller's among them; `worker` is a number below `workers` (from ws_parallel_workers) that no
+ * caller's among them; `worker` is a number below `workers` (from ws_count_workers) that no
  * other call has at the same time. Returns when all pieces are done.
  */
-void ws_parallel(unsigned workers, size_t count,
-		 void (*piece)(void *ctx, unsigned worker, size_t i), void *ctx);
+void ws_run_parallel(unsigned workers, size_t count,
+		     void (*piece)(void *ctx, unsigned worker, size_t i), void *ctx);
 
 #endif

@@ -105,7 +105,7 @@ static int make_link_to(const char *dir, char *out, size_t size, struct ws_err *
 			     dir);
 }
 
-int ws_hook_path(const char *lib, char *out, size_t size, struct ws_err *err)
+int ws_find_hook_library(const char *lib, char *out, size_t size, struct ws_err *err)
 {
 	char dir[PATH_MAX], path[PATH_MAX], link[128];
 	const char *base;
@@ -127,7 +127,7 @@ int ws_hook_path(const char *lib, char *out, size_t size, struct ws_err *err)
 	return 0;
 }
 
-int ws_program_path(char *out, size_t size, struct ws_err *err)
+int ws_find_program(char *out, size_t size, struct ws_err *err)
 {
 	char dir[PATH_MAX], exe[PATH_MAX];
 	ssize_t exe_length = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
@@ -156,7 +156,7 @@ static void restore_variable(const char *kept, const char *name)
 	unsetenv(kept);
 }
 
-void ws_environment_restore(void)
+void ws_restore_environment(void)
 {
 	restore_variable(WS_KEPT_PRELOAD, "LD_PRELOAD");
 	restore_variable(WS_KEPT_AUDIT, "LD_AUDIT");

@@ -16,17 +16,17 @@
  * express, it leads through a symbolic link under /tmp that stays for later runs. Returns 0, or -1
  * with a message that names where it searched.
  */
-int ws_hook_path(const char *lib, char *out, size_t size, struct ws_err *err);
+int ws_find_hook_library(const char *lib, char *out, size_t size, struct ws_err *err);
 
 /* Writes the path to execute to run this program again: in the relocatable tarball that of its
  * launcher. Returns 0, or -1 with a message. */
-int ws_program_path(char *out, size_t size, struct ws_err *err);
+int ws_find_program(char *out, size_t size, struct ws_err *err);
 
 /*
  * The launcher of the relocatable tarball hides LD_PRELOAD and LD_AUDIT from the bundled loader;
  * this puts them back for the target. Call it first thing in main.
  */
-void ws_environment_restore(void);
+void ws_restore_environment(void);
 
 /* Variables in which the launcher keeps what it hides. */
 #define WS_KEPT_PRELOAD "WARPSIGHT_KEPT_LD_PRELOAD"

@@ -8,7 +8,7 @@
 
 #define HUGE_BYTES ((size_t)4 << 20)
 
-void ws_slots_grow(uint64_t **slots, size_t *mask, size_t first)
+void ws_grow_slots(uint64_t **slots, size_t *mask, size_t first)
 {
 	size_t old_count = *mask + (*mask > 0), count = old_count * 2;
 	uint64_t *from = *slots, *to;

@@ -7,11 +7,11 @@
  * numbers, `slots` (NULL at first, freed by free) and `mask` (how many slots there are, less 1; 0
  * at first), and compares keys:
  *
- *	at = ws_slots_begin(&slots, &mask, count, 64, hash);
- *	for (; (number = ws_slots_next(slots, mask, hash, &at)); at++)
+ *	at = ws_begin_slot_search(&slots, &mask, count, 64, hash);
+ *	for (; (number = ws_next_in_slots(slots, mask, hash, &at)); at++)
  *		if (same(&entries[number], key))
  *			return number;
- *	slots[at] = ws_slot(hash, ++count);
+ *	slots[at] = ws_make_slot(hash, ++count);
  *
  * Numbers go up to 2^32 - 1. Nothing is ever removed.
  */
@@ -35,27 +35,28 @@ static inline uint64_t ws_hash_word(uint64_t hash, uint64_t word)
 	return hash ^ hash >> 29;
 }
 
-static inline uint64_t ws_slot(uint32_t hash, uint32_t number)
+static inline uint64_t ws_make_slot(uint32_t hash, uint32_t number)
 {
 	return (uint64_t)hash << 32 | number;
 }
 
 /* Double the slots, or make the `first` ones (a power of two); what is in them keeps its number. */
-void ws_slots_grow(uint64_t **slots, size_t *mask, size_t first);
+void ws_grow_slots(uint64_t **slots, size_t *mask, size_t first);
 
 /* Where a search for `hash` begins, with space for one more than `count` entries: at most half of
  * the slots are taken. `first` is the number of slots to begin with. */
-static inline size_t ws_slots_begin(uint64_t **slots, size_t *mask, size_t count, size_t first,
-				    uint32_t hash)
+static inline size_t ws_begin_slot_search(uint64_t **slots, size_t *mask, size_t count,
+					  size_t first, uint32_t hash)
 {
 	if (count * 2 >= *mask)
-		ws_slots_grow(slots, mask, first);
+		ws_grow_slots(slots, mask, first);
 	return hash & *mask;
 }
 
 /* The next number entered with this hash, in the slots from *at on; 0 when there is none, and then
  * *at is a free slot. */
-static inline uint32_t ws_slots_next(const uint64_t *slots, size_t mask, uint32_t hash, size_t *at)
+static inline uint32_t ws_next_in_slots(const uint64_t *slots, size_t mask, uint32_t hash,
+					size_t *at)
 {
 	size_t i = *at & mask;
 

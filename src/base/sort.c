@@ -68,7 +68,7 @@ struct ws_keyed_value *ws_sort_by_key(struct ws_keyed_value *keyed, size_t count
 	return sorted;
 }
 
-void ws_sort_in_room(struct ws_keyed_value *keyed, size_t count, struct ws_keyed_value *buffer)
+void ws_sort_in_buffer(struct ws_keyed_value *keyed, size_t count, struct ws_keyed_value *buffer)
 {
 	uint64_t differ = find_differing_bits(keyed, count);
 

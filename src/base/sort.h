@@ -18,7 +18,7 @@ struct ws_keyed_value {
  */
 struct ws_keyed_value *ws_sort_by_key(struct ws_keyed_value *keyed, size_t count);
 /* The same within `keyed`, using `buffer`, which holds as many records and may serve many sorts. */
-void ws_sort_in_room(struct ws_keyed_value *keyed, size_t count, struct ws_keyed_value *buffer);
+void ws_sort_in_buffer(struct ws_keyed_value *keyed, size_t count, struct ws_keyed_value *buffer);
 
 /*
  * How many of `n` elements come first: those for which `before`, an expression of the index `i`,

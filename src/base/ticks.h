@@ -15,7 +15,7 @@
 
 enum ws_clock_mode { WS_CLOCK_COUNTER = 0, WS_CLOCK_RAW = 1 };
 
-static inline uint64_t ws_counter(void)
+static inline uint64_t ws_read_counter(void)
 {
 #if defined(__x86_64__)
 	uint32_t lo, hi;
@@ -31,7 +31,7 @@ static inline uint64_t ws_counter(void)
 }
 
 /* CLOCK_MONOTONIC_RAW in nanoseconds: the session clock. Async-signal-safe. */
-static inline uint64_t ws_raw_ns(void)
+static inline uint64_t ws_read_raw_ns(void)
 {
 	struct timespec ts;
 

@@ -29,12 +29,12 @@ enum ws_opt_kind {
 	WS_OPT_LIST,	/* struct ws_list: may be given several times */
 	/* Known to users of the reference tool but not supported: refused with the sentence in
 	 * `help`; `values` are words that ask for nothing (none, false), and are accepted. */
-	WS_OPT_LATER,
+	WS_OPT_UNSUPPORTED,
 };
 
 struct ws_list {
-	const char **v;
-	size_t n, cap;
+	const char **values;
+	size_t count, cap;
 };
 
 struct ws_opt {

@@ -11,18 +11,18 @@ struct help_opts {
 };
 
 /* Print an error for a word that is no command, and return the exit status; main uses it too. */
-int ws_unknown_command(const char *word)
+int ws_refuse_unknown_command(const char *word)
 {
 	struct ws_nearest near = {.word = word};
-	const struct ws_later *later = ws_later_find(word);
+	const struct ws_planned_command *later = ws_find_planned_command(word);
 
 	if (later) {
 		ws_say("'%s' (%s) is not built yet; %s", word, later->what, later->instead);
 		return WS_EXIT_USAGE;
 	}
 	for (const struct ws_command *const *known = ws_commands; *known; known++)
-		ws_nearest_try(&near, (*known)->name, strlen((*known)->name));
-	if (ws_nearest_found(&near))
+		ws_try_name(&near, (*known)->name, strlen((*known)->name));
+	if (ws_has_near_name(&near))
 		ws_say("unknown command '%s'; did you mean '%s'?", word, near.best);
 	else
 		ws_say("unknown command '%s'; 'warpsight help' lists them, 'warpsight profile %s' "
@@ -42,17 +42,17 @@ static int run_help(void *opts, int argc, char **argv)
 		return WS_EXIT_USAGE;
 	}
 	if (argc)
-		command = ws_command_find(argv[0]);
+		command = ws_find_command(argv[0]);
 	if (argc && !command)
-		return ws_unknown_command(argv[0]);
+		return ws_refuse_unknown_command(argv[0]);
 	if (options->man)
-		ws_man_page(&out);
+		ws_add_man_page(&out);
 	else if (options->bash)
-		ws_bash_completion(&out);
+		ws_add_bash_completion(&out);
 	else if (command)
-		ws_help_command(&out, command, ws_output_width());
+		ws_add_command_help(&out, command, ws_get_output_width());
 	else
-		ws_help_overview(&out, ws_output_width());
+		ws_add_overview_help(&out, ws_get_output_width());
 	fwrite(out.text, 1, out.len, stdout);
 	ws_text_free(&out);
 	return WS_EXIT_OK;

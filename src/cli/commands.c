@@ -37,7 +37,7 @@ const struct ws_command *const ws_commands[] = {
 		NULL,
 };
 
-const struct ws_later ws_later_commands[] = {
+const struct ws_planned_command ws_planned_commands[] = {
 #define PART "'profile --delay --duration' records a part of a run"
 	{"launch", "starting a program in an interactive session", PART},
 	{"start", "starting the collection of an interactive session", PART},
@@ -63,7 +63,7 @@ const struct ws_later ws_later_commands[] = {
 	{NULL, NULL, NULL},
 };
 
-const struct ws_command *ws_command_find(const char *name)
+const struct ws_command *ws_find_command(const char *name)
 {
 	for (const struct ws_command *const *command = ws_commands; *command; command++)
 		if (!strcmp((*command)->name, name))
@@ -71,9 +71,9 @@ const struct ws_command *ws_command_find(const char *name)
 	return NULL;
 }
 
-const struct ws_later *ws_later_find(const char *name)
+const struct ws_planned_command *ws_find_planned_command(const char *name)
 {
-	for (const struct ws_later *later = ws_later_commands; later->name; later++)
+	for (const struct ws_planned_command *later = ws_planned_commands; later->name; later++)
 		if (!strcmp(later->name, name))
 			return later;
 	return NULL;

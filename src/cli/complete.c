@@ -23,7 +23,7 @@ static void add_command_names(struct ws_text *out)
 static void add_option_names(struct ws_text *out, const struct ws_command *command)
 {
 	for (const struct ws_opt *option = command->opts; option && option->name; option++)
-		if (option->kind != WS_OPT_LATER)
+		if (option->kind != WS_OPT_UNSUPPORTED)
 			ws_text_printf(out, "--%s ", option->name);
 	ws_text_puts(out, "--help");
 }
@@ -46,7 +46,7 @@ static void add_words(struct ws_text *out, const struct ws_opt *option)
 	ws_text_puts(out, "\t\t");
 	add_option_pattern(out, option);
 	ws_text_puts(out, ") words=\"");
-	while ((length = ws_word_next(&list, &word, &later)) && !later) {
+	while ((length = ws_next_word(&list, &word, &later)) && !later) {
 		ws_text_puts(out, separator);
 		ws_text_add(out, word, length);
 		separator = " ";
@@ -57,7 +57,7 @@ static void add_words(struct ws_text *out, const struct ws_opt *option)
 static bool takes_value(const struct ws_opt *option)
 {
 	return option->kind != WS_OPT_FLAG && option->kind != WS_OPT_BOOL &&
-	       option->kind != WS_OPT_MAYBE && option->kind != WS_OPT_LATER;
+	       option->kind != WS_OPT_MAYBE && option->kind != WS_OPT_UNSUPPORTED;
 }
 
 static void add_command(struct ws_text *out, const struct ws_command *command)
@@ -148,7 +148,7 @@ static const char tail[] =
 	"}\n"
 	"complete -o filenames -F _warpsight warpsight\n";
 
-void ws_bash_completion(struct ws_text *out)
+void ws_add_bash_completion(struct ws_text *out)
 {
 	ws_text_puts(out, head);
 	for (const struct ws_command *const *command = ws_commands; *command; command++)

@@ -23,16 +23,16 @@ static void add_text_line(struct ws_text *out, const struct ws_check *check,
 {
 	struct ws_text shown = {0};
 
-	ws_text_terminal(&shown, finding->found.text, finding->found.len);
+	ws_put_terminal_text(&shown, finding->found.text, finding->found.len);
 	ws_text_printf(out, "%-*s%-*s", STATE_WIDTH, state_names[finding->health],
 		       TEXT_COLUMN - STATE_WIDTH, check->name);
-	ws_wrap(out, shown.text, TEXT_COLUMN, TEXT_COLUMN, width);
+	ws_add_wrapped(out, shown.text, TEXT_COLUMN, TEXT_COLUMN, width);
 	if (finding->health && finding->fix.len) {
 		shown.len = 0;
 		ws_text_puts(&shown, "fix: ");
-		ws_text_terminal(&shown, finding->fix.text, finding->fix.len);
+		ws_put_terminal_text(&shown, finding->fix.text, finding->fix.len);
 		ws_text_printf(out, "%*s", TEXT_COLUMN, "");
-		ws_wrap(out, shown.text, TEXT_COLUMN, TEXT_COLUMN, width);
+		ws_add_wrapped(out, shown.text, TEXT_COLUMN, TEXT_COLUMN, width);
 	}
 	ws_text_free(&shown);
 }
@@ -42,13 +42,13 @@ static void add_json_entry(struct ws_text *out, const struct ws_check *check,
 {
 	ws_text_puts(out, separator);
 	ws_text_puts(out, "\n    {\"name\": ");
-	ws_text_json(out, check->name, strlen(check->name));
+	ws_put_quoted_json(out, check->name, strlen(check->name));
 	ws_text_printf(out, ", \"state\": \"%s\", \"needed\": %s, \"found\": ",
 		       state_names[finding->health], ws_json_bool(finding->needed));
-	ws_text_json(out, finding->found.text, finding->found.len);
+	ws_put_quoted_json(out, finding->found.text, finding->found.len);
 	ws_text_puts(out, ", \"fix\": ");
 	if (finding->health && finding->fix.len)
-		ws_text_json(out, finding->fix.text, finding->fix.len);
+		ws_put_quoted_json(out, finding->fix.text, finding->fix.len);
 	else
 		ws_text_puts(out, "null");
 	ws_text_puts(out, "}");
@@ -66,7 +66,7 @@ static void add_verdict(struct ws_text *out, const int counts[3], int blockers, 
 	ws_text_printf(&line, ": %d checks ok, %d degraded, %d missing.", counts[0], counts[1],
 		       counts[2]);
 	ws_text_puts(out, "\n");
-	ws_wrap(out, line.text, 0, 0, width);
+	ws_add_wrapped(out, line.text, 0, 0, width);
 	ws_text_free(&line);
 }
 
@@ -76,22 +76,22 @@ static void add_json_head(struct ws_text *out)
 
 	uname(&utsname);
 	ws_text_puts(out, "{\n  \"version\": \"" WS_VERSION "\",\n  \"host\": ");
-	ws_text_json(out, utsname.nodename, strlen(utsname.nodename));
+	ws_put_quoted_json(out, utsname.nodename, strlen(utsname.nodename));
 	ws_text_puts(out, ",\n  \"checks\": [");
 }
 
-int ws_doctor_show(bool json)
+int ws_show_doctor(bool json)
 {
-	int counts[3] = {0}, blockers = 0, width = ws_output_width();
+	int counts[3] = {0}, blockers = 0, width = ws_get_output_width();
 	const char *separator = "";
 	struct ws_text out = {0};
 
 	if (json)
 		add_json_head(&out);
-	for (const struct ws_check *check = ws_checks; check->name; check++) {
+	for (const struct ws_check *check = ws_doctor_checks; check->name; check++) {
 		struct ws_finding finding = {0};
 
-		check->look(&finding);
+		check->examine(&finding);
 		if (json)
 			add_json_entry(&out, check, &finding, separator);
 		else
@@ -124,7 +124,7 @@ static int run_doctor(void *opts, int argc, char **argv)
 		ws_say("doctor takes no argument, but '%s' is given", argv[0]);
 		return WS_EXIT_USAGE;
 	}
-	return ws_doctor_show(options->json);
+	return ws_show_doctor(options->json);
 }
 
 static const struct ws_opt doctor_options[] = {

@@ -8,6 +8,6 @@
 
 /* Run all checks and print them to standard output. Returns the exit status: WS_EXIT_FAIL when
  * something that recording needs is missing. */
-int ws_doctor_show(bool json);
+int ws_show_doctor(bool json);
 
 #endif

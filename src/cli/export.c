@@ -103,10 +103,10 @@ static int run_export(void *values, int argc, char **argv)
 					    .choice.shift = options->shift,
 					    .show = options->show,
 					    .by = options->by,
-					    .choice.tables = options->tables.v,
-					    .choice.table_count = options->tables.n,
-					    .choice.times = options->times.v,
-					    .choice.time_count = options->times.n};
+					    .choice.tables = options->tables.values,
+					    .choice.table_count = options->tables.count,
+					    .choice.times = options->times.values,
+					    .choice.time_count = options->times.count};
 	int rc;
 
 	if (options->json) {
@@ -115,13 +115,13 @@ static int run_export(void *values, int argc, char **argv)
 		       "NVTX_PAYLOAD_SCHEMA_ENTRIES says what is where in them");
 		return WS_EXIT_USAGE;
 	}
-	if (!ws_one_report_given("export", argc))
+	if (!ws_check_one_report("export", argc))
 		return WS_EXIT_USAGE;
-	rc = ws_export_file(argv[0], &request);
+	rc = ws_export_report_file(argv[0], &request);
 	if (rc == WS_EXPORT_USAGE)
 		return WS_EXIT_USAGE;
-	if (rc == WS_OUTFILE_PIPE)
-		return WS_EXIT_PIPE;
+	if (rc == WS_OUTPUT_PIPE_CLOSED)
+		return WS_EXIT_PIPE_CLOSED;
 	return ws_exit_status(rc);
 }
 

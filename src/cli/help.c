@@ -20,7 +20,7 @@ enum {
 	WIDTH_UNKNOWN = 80
 };
 
-int ws_output_width(void)
+int ws_get_output_width(void)
 {
 	struct winsize winsize;
 
@@ -81,7 +81,7 @@ static int wrap_line(struct ws_text *out, const char *text, size_t size, int at,
 	return at;
 }
 
-void ws_wrap(struct ws_text *out, const char *text, int at, int indent, int width)
+void ws_add_wrapped(struct ws_text *out, const char *text, int at, int indent, int width)
 {
 	while (*text) {
 		size_t length = strcspn(text, "\n");
@@ -96,7 +96,7 @@ void ws_wrap(struct ws_text *out, const char *text, int at, int indent, int widt
 	}
 }
 
-void ws_opt_spelling(struct ws_text *out, const struct ws_opt *option)
+void ws_add_option_spelling(struct ws_text *out, const struct ws_opt *option)
 {
 	if (option->short_name)
 		ws_text_printf(out, "-%c, ", option->short_name);
@@ -105,7 +105,7 @@ void ws_opt_spelling(struct ws_text *out, const struct ws_opt *option)
 		ws_text_puts(out, "[=true|false]");
 	else if (option->kind == WS_OPT_MAYBE)
 		ws_text_printf(out, "[=%s]", ws_text_or(option->arg, "VALUE"));
-	else if (option->kind != WS_OPT_FLAG && option->kind != WS_OPT_LATER)
+	else if (option->kind != WS_OPT_FLAG && option->kind != WS_OPT_UNSUPPORTED)
 		ws_text_printf(out, "=%s", ws_text_or(option->arg, "VALUE"));
 }
 
@@ -123,7 +123,7 @@ static void add_values(struct ws_text *out, const struct ws_opt *option)
 		ws_text_puts(out, " Any of, with commas between: ");
 	else
 		return;
-	while ((length = ws_word_next(&list, &word, &later)) && !later) {
+	while ((length = ws_next_word(&list, &word, &later)) && !later) {
 		ws_text_puts(out, separator);
 		ws_text_add(out, word, length);
 		separator = ", ";
@@ -131,7 +131,7 @@ static void add_values(struct ws_text *out, const struct ws_opt *option)
 	ws_text_puts(out, ".");
 }
 
-void ws_opt_explanation(struct ws_text *out, const struct ws_opt *option)
+void ws_add_option_help(struct ws_text *out, const struct ws_opt *option)
 {
 	ws_text_puts(out, ws_text_or(option->help, ""));
 	add_values(out, option);
@@ -153,7 +153,7 @@ static void add_entry(struct ws_text *out, const char *left, const char *right, 
 		at = 0;
 	}
 	add_blanks(out, column - at);
-	ws_wrap(out, right, column, column, width);
+	ws_add_wrapped(out, right, column, column, width);
 }
 
 static void add_option(struct ws_text *out, const struct ws_opt *option, int width)
@@ -162,19 +162,19 @@ static void add_option(struct ws_text *out, const struct ws_opt *option, int wid
 
 	if (!option->short_name)
 		ws_text_puts(&left, "    ");
-	ws_opt_spelling(&left, option);
-	ws_opt_explanation(&right, option);
+	ws_add_option_spelling(&left, option);
+	ws_add_option_help(&right, option);
 	add_entry(out, left.text, right.text, OPTION_COLUMN, width);
 	ws_text_free(&left);
 	ws_text_free(&right);
 }
 
-bool ws_later_names(struct ws_text *out, const struct ws_command *command)
+bool ws_add_unsupported_options(struct ws_text *out, const struct ws_command *command)
 {
 	const char *separator = "";
 
 	for (const struct ws_opt *option = command->opts; option && option->name; option++)
-		if (option->kind == WS_OPT_LATER) {
+		if (option->kind == WS_OPT_UNSUPPORTED) {
 			ws_text_printf(out, "%s--%s", separator, option->name);
 			separator = ", ";
 		}
@@ -185,10 +185,10 @@ static void add_later_options(struct ws_text *out, const struct ws_command *comm
 {
 	struct ws_text names = {0};
 
-	if (ws_later_names(&names, command)) {
+	if (ws_add_unsupported_options(&names, command)) {
 		ws_text_puts(out, "\nKnown, and refused with a word on what to use instead:\n");
 		add_blanks(out, INDENT);
-		ws_wrap(out, names.text, INDENT, INDENT, width);
+		ws_add_wrapped(out, names.text, INDENT, INDENT, width);
 	}
 	ws_text_free(&names);
 }
@@ -197,7 +197,7 @@ static void add_options(struct ws_text *out, const struct ws_command *command, i
 {
 	ws_text_puts(out, "\nOptions:\n");
 	for (const struct ws_opt *option = command->opts; option && option->name; option++)
-		if (option->kind != WS_OPT_LATER)
+		if (option->kind != WS_OPT_UNSUPPORTED)
 			add_option(out, option, width);
 	add_entry(out, "-h, --help", "Show this help.", OPTION_COLUMN, width);
 	add_later_options(out, command, width);
@@ -217,29 +217,30 @@ static void add_examples(struct ws_text *out, const char *examples)
 	}
 }
 
-void ws_help_command(struct ws_text *out, const struct ws_command *command, int width)
+void ws_add_command_help(struct ws_text *out, const struct ws_command *command, int width)
 {
 	struct ws_text usage = {0};
 
 	ws_text_printf(&usage, "warpsight %s %s", command->name, ws_text_or(command->usage, ""));
 	ws_text_puts(out, "Usage: ");
-	ws_wrap(out, usage.text, 7, 7 + INDENT, width);
+	ws_add_wrapped(out, usage.text, 7, 7 + INDENT, width);
 	ws_text_free(&usage);
 	ws_text_puts(out, "\n");
-	ws_wrap(out, command->summary, 0, 0, width);
+	ws_add_wrapped(out, command->summary, 0, 0, width);
 	if (command->details) {
 		ws_text_puts(out, "\n");
-		ws_wrap(out, command->details, 0, 0, width);
+		ws_add_wrapped(out, command->details, 0, 0, width);
 	}
 	add_options(out, command, width);
 	if (command->examples)
 		add_examples(out, command->examples);
 }
 
-void ws_help_overview(struct ws_text *out, int width)
+void ws_add_overview_help(struct ws_text *out, int width)
 {
 	ws_text_puts(out, "Usage: warpsight COMMAND [options] [arguments]\n\n");
-	ws_wrap(out,
+	ws_add_wrapped(
+		out,
 		"warpsight records what a program does on the CPUs and GPUs of a machine, and "
 		"shows where the time goes.",
 		0, 0, width);
@@ -249,7 +250,8 @@ void ws_help_overview(struct ws_text *out, int width)
 	ws_text_puts(out, "\nTo begin with:\n"
 			  "  warpsight profile ./app args    record a run into report1.wsrep\n"
 			  "  warpsight stats report1.wsrep   sum up what it recorded\n\n");
-	ws_wrap(out,
+	ws_add_wrapped(
+		out,
 		"'warpsight COMMAND --help' explains a command, 'warpsight --version' prints the "
 		"version.",
 		0, 0, width);

@@ -83,7 +83,7 @@ static int run_import(void *values, int argc, char **argv)
 		output = make_default_output(argv[0]);
 	}
 	request.output = output;
-	rc = ws_import(&request, &rows, &err);
+	rc = ws_import_files(&request, &rows, &err);
 	if (rc < 0)
 		ws_say("import: %s", err.msg);
 	else if (!options->quiet)

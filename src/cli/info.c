@@ -27,7 +27,7 @@ struct options {
 /* Everything that is shown of one report, collected once for both forms. */
 struct summary {
 	const struct ws_report *report;
-	struct ws_who *who;
+	struct ws_names_by_id *who;
 	uint64_t zero, last;
 	uint64_t lost; /* events that were recorded but are not in the report */
 	struct id_list {
@@ -79,7 +79,7 @@ static uint64_t count_threads(const struct summary *summary, uint32_t process)
 	uint64_t count = 0;
 
 	for (size_t i = 0; i < summary->threads.count; i++)
-		count += ws_who_thread(summary->who, summary->threads.ids[i])->process == process;
+		count += ws_find_thread(summary->who, summary->threads.ids[i])->process == process;
 	return count;
 }
 
@@ -96,7 +96,7 @@ static void print_text(const char *text, size_t length)
 {
 	struct ws_text out = {0};
 
-	ws_text_terminal(&out, text, length);
+	ws_put_terminal_text(&out, text, length);
 	fwrite(ws_text_or(out.text, ""), 1, out.len, stdout);
 	ws_text_free(&out);
 }
@@ -119,7 +119,7 @@ static void print_file(const struct summary *summary)
 	printf("File:       ");
 	print_text(ws_report_path(summary->report), strlen(ws_report_path(summary->report)));
 	printf(" (%" PRIu64 " bytes, ", ws_report_file_size(summary->report));
-	if (!ws_report_complete(summary->report))
+	if (!ws_report_is_complete(summary->report))
 		printf("not closed properly or damaged");
 	else if (summary->lost)
 		printf("closed properly");
@@ -159,7 +159,7 @@ static void print_processes(const struct summary *summary)
 	       summary->threads.count);
 	for (size_t i = 0; i < summary->processes.count && i < PROCESSES_SHOWN; i++) {
 		const struct ws_process_info *info =
-			ws_who_process(summary->who, summary->processes.ids[i]);
+			ws_find_process(summary->who, summary->processes.ids[i]);
 		uint64_t threads = count_threads(summary, info->id);
 
 		printf("  %7" PRIu32 "  ", info->pid);
@@ -183,11 +183,11 @@ static void print_tables(const struct summary *summary)
 {
 	printf("\n%-20s %14s %14s %8s\n", "Table", "Rows", "Bytes", "Blocks");
 	for (int table = 0; table < WS_TABLE_COUNT; table++)
-		if (ws_report_rows(summary->report, table))
+		if (ws_report_count_rows(summary->report, table))
 			printf("%-20s %14" PRIu64 " %14" PRIu64 " %8zu\n", ws_tables[table].name,
-			       ws_report_rows(summary->report, table),
+			       ws_report_count_rows(summary->report, table),
 			       ws_report_table_bytes(summary->report, table),
-			       ws_report_blocks(summary->report, table));
+			       ws_report_count_blocks(summary->report, table));
 	printf("%-20s %14" PRIu32 "\n", "(distinct strings)",
 	       ws_report_string_count(summary->report));
 }
@@ -206,7 +206,7 @@ static void print_losses(const struct summary *summary)
 		print_string(summary, values[ws_loss_kind]);
 		if (values[ws_loss_thread])
 			printf(", thread %" PRIu32,
-			       ws_who_thread(summary->who, (uint32_t)values[ws_loss_thread])->tid);
+			       ws_find_thread(summary->who, (uint32_t)values[ws_loss_thread])->tid);
 		printf(": ");
 		print_string(summary, values[ws_loss_reason]);
 		printf("\n");
@@ -242,7 +242,8 @@ static void print_diagnostics(const struct summary *summary)
 		print_string(summary, values[ws_diagnostic_text]);
 		if (values[ws_diagnostic_process])
 			printf(" (process %" PRIu32 ")",
-			       ws_who_process(summary->who, (uint32_t)values[ws_diagnostic_process])
+			       ws_find_process(summary->who,
+					       (uint32_t)values[ws_diagnostic_process])
 				       ->pid);
 		printf("\n");
 	}
@@ -270,7 +271,7 @@ static void add_json_text(struct ws_text *text, const char *key, const char *wor
 {
 	if (key)
 		ws_text_printf(text, "\"%s\": ", key);
-	ws_text_json(text, word, length);
+	ws_put_quoted_json(text, word, length);
 }
 
 static void add_json_string(const struct summary *summary, struct ws_text *out, const char *key,
@@ -317,7 +318,7 @@ static void add_json_processes(const struct summary *summary, struct ws_text *te
 	ws_text_puts(text, "  \"processes\": [");
 	for (size_t i = 0; i < summary->processes.count; i++) {
 		uint32_t id = summary->processes.ids[i];
-		const struct ws_process_info *info = ws_who_process(summary->who, id);
+		const struct ws_process_info *info = ws_find_process(summary->who, id);
 
 		begin_json_item(text, &first);
 		ws_text_printf(text,
@@ -339,7 +340,7 @@ static void add_json_processes(const struct summary *summary, struct ws_text *te
 	ws_text_puts(text, "\n  ],\n  \"threads\": [");
 	for (size_t i = 0; i < summary->threads.count; i++) {
 		uint32_t id = summary->threads.ids[i];
-		const struct ws_thread_info *thread = ws_who_thread(summary->who, id);
+		const struct ws_thread_info *thread = ws_find_thread(summary->who, id);
 
 		begin_json_item(text, &first);
 		ws_text_printf(text,
@@ -362,9 +363,9 @@ static void add_json_tables(const struct summary *summary, struct ws_text *text)
 		ws_text_printf(text,
 			       "{\"name\": \"%s\", \"rows\": %" PRIu64 ", \"bytes\": %" PRIu64
 			       ", \"blocks\": %zu}",
-			       ws_tables[table].name, ws_report_rows(summary->report, table),
+			       ws_tables[table].name, ws_report_count_rows(summary->report, table),
 			       ws_report_table_bytes(summary->report, table),
-			       ws_report_blocks(summary->report, table));
+			       ws_report_count_blocks(summary->report, table));
 	}
 	ws_text_printf(text, "\n  ],\n  \"strings\": %" PRIu32 ",\n",
 		       ws_report_string_count(summary->report));
@@ -428,8 +429,8 @@ static void print_json(const struct summary *summary)
 		       ",\n  \"complete\": %s,\n  \"closed\": %s,\n  \"lost_events\": %" PRIu64
 		       ",\n  \"span_ns\": %" PRIu64 ",\n",
 		       ws_report_file_size(summary->report),
-		       ws_json_bool(ws_report_complete(summary->report) && !summary->lost),
-		       ws_json_bool(ws_report_complete(summary->report)), summary->lost,
+		       ws_json_bool(ws_report_is_complete(summary->report) && !summary->lost),
+		       ws_json_bool(ws_report_is_complete(summary->report)), summary->lost,
 		       ns_since_zero(summary, summary->last));
 	add_json_facts(summary, &text);
 	add_json_processes(summary, &text);
@@ -473,9 +474,9 @@ static int run_info(void *values, int argc, char **argv)
 	char *file;
 	int status;
 
-	if (!ws_one_report_given("info", argc))
+	if (!ws_check_one_report("info", argc))
 		return WS_EXIT_USAGE;
-	file = ws_report_operand(argv[0]);
+	file = ws_find_operand_report(argv[0]);
 	report = ws_report_open(file, &err);
 	free(file);
 	if (!report) {
@@ -484,18 +485,18 @@ static int run_info(void *values, int argc, char **argv)
 	}
 	summary.report = report;
 	summary.who = ws_who_open(report);
-	summary.zero = ws_time_zero(report);
-	summary.last = ws_time_last(report);
+	summary.zero = ws_find_time_zero(report);
+	summary.last = ws_find_time_last(report);
 	summary.lost = count_lost_events(report);
 	summary.verified = options->verify;
 	gather_ids(&summary, WS_TABLE_process, ws_process_id, &summary.processes);
 	gather_ids(&summary, WS_TABLE_thread, ws_thread_id, &summary.threads);
-	for (size_t i = 0; ws_report_damage(report, i); i++)
-		add_damage(&summary, ws_report_damage(report, i));
+	for (size_t i = 0; ws_report_get_damage(report, i); i++)
+		add_damage(&summary, ws_report_get_damage(report, i));
 	if (options->verify)
 		ws_report_verify(report, add_damage, &summary);
 	print_summary(&summary, options->json);
-	status = ws_exit_status(summary.damages || !ws_report_complete(report));
+	status = ws_exit_status(summary.damages || !ws_report_is_complete(report));
 	for (size_t i = 0; i < summary.damages; i++)
 		free(summary.damage[i]);
 	free(summary.damage);
@@ -543,9 +544,9 @@ static int run_recover(void *values, int argc, char **argv)
 	char *file;
 	int rc;
 
-	if (!ws_one_report_given("recover", argc))
+	if (!ws_check_one_report("recover", argc))
 		return WS_EXIT_USAGE;
-	file = ws_report_operand(argv[0]);
+	file = ws_find_operand_report(argv[0]);
 	if (options->output && !access(options->output, F_OK)) {
 		ws_say("recover: %s exists already; name another file with -o", options->output);
 		free(file);

@@ -23,7 +23,7 @@
 
 enum { EXIT_PIPE = 128 + 13 }; /* what SIGPIPE would have made of it */
 
-int ws_unknown_command(const char *word);
+int ws_refuse_unknown_command(const char *word);
 
 static void hold_closed_streams(void)
 {
@@ -73,9 +73,9 @@ static int show_help(const struct ws_command *command)
 	struct ws_text out = {0};
 
 	if (command)
-		ws_help_command(&out, command, ws_output_width());
+		ws_add_command_help(&out, command, ws_get_output_width());
 	else
-		ws_help_overview(&out, ws_output_width());
+		ws_add_overview_help(&out, ws_get_output_width());
 	fwrite(out.text, 1, out.len, stdout);
 	ws_text_free(&out);
 	return WS_EXIT_OK;
@@ -106,8 +106,8 @@ static int reject_unknown_option(const char *word)
 	struct ws_nearest near = {.word = word};
 
 	for (size_t i = 0; i < WS_COUNT(names); i++)
-		ws_nearest_try(&near, names[i], strlen(names[i]));
-	if (ws_nearest_found(&near))
+		ws_try_name(&near, names[i], strlen(names[i]));
+	if (ws_has_near_name(&near))
 		ws_say("unknown option %s; did you mean %s?", word, near.best);
 	else
 		ws_say("unknown option %s: options come after the command, as in 'warpsight "
@@ -125,17 +125,17 @@ static int dispatch_command(int argc, char **argv)
 		word = argv[1];
 	if (!strcmp(word, "--help") || !strcmp(word, "-h")) {
 		if (argc > 2)
-			return run_command(ws_command_find("help"), argc - 2, argv + 2);
+			return run_command(ws_find_command("help"), argc - 2, argv + 2);
 		return show_help(NULL);
 	}
 	if (!strcmp(word, "--version") || !strcmp(word, "-v") || !strcmp(word, "-V"))
-		command = ws_command_find("version");
+		command = ws_find_command("version");
 	else if (word[0] == '-')
 		return reject_unknown_option(word);
 	else
-		command = ws_command_find(word);
+		command = ws_find_command(word);
 	if (!command)
-		return ws_unknown_command(word);
+		return ws_refuse_unknown_command(word);
 	return run_command(command, argc - 2, argv + 2);
 }
 
@@ -147,7 +147,7 @@ int main(int argc, char **argv)
 	ws_main_argv = argv;
 	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
 	hold_closed_streams();
-	ws_environment_restore();
-	ws_report_foreign = ws_import_open;
+	ws_restore_environment();
+	ws_open_foreign_trace = ws_import_open;
 	return write_rest_of_output(dispatch_command(argc, argv));
 }

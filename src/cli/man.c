@@ -63,11 +63,11 @@ static void add_option_entry(struct ws_text *out, const struct ws_opt *option)
 	struct ws_text text = {0};
 
 	ws_text_puts(out, ".TP\n.B ");
-	ws_opt_spelling(&text, option);
+	ws_add_option_spelling(&text, option);
 	add_roff_text(out, text.text);
 	ws_text_puts(out, "\n");
 	text.len = 0;
-	ws_opt_explanation(&text, option);
+	ws_add_option_help(&text, option);
 	add_paragraphs(out, text.text);
 	ws_text_free(&text);
 }
@@ -87,9 +87,9 @@ static void add_command_section(struct ws_text *out, const struct ws_command *co
 		add_paragraphs(out, command->details);
 	}
 	for (const struct ws_opt *option = command->opts; option && option->name; option++)
-		if (option->kind != WS_OPT_LATER)
+		if (option->kind != WS_OPT_UNSUPPORTED)
 			add_option_entry(out, option);
-	if (ws_later_names(&later, command)) {
+	if (ws_add_unsupported_options(&later, command)) {
 		ws_text_puts(out, ".PP\nKnown, and refused with a word on what to use instead: ");
 		add_roff_text(out, later.text);
 		ws_text_puts(out, ".\n");
@@ -104,7 +104,7 @@ static void add_command_section(struct ws_text *out, const struct ws_command *co
 	}
 }
 
-void ws_man_page(struct ws_text *out)
+void ws_add_man_page(struct ws_text *out)
 {
 	ws_text_puts(out, ".\\\" Made by 'warpsight help --man'.\n"
 			  ".TH WARPSIGHT 1 \"\" \"warpsight " WS_VERSION "\" \"User Commands\"\n"

@@ -114,7 +114,7 @@ static int run_ops(void *values, int argc, char **argv)
 			"operators");
 	if (argc > 1 && strcmp(options->output, "-"))
 		return refuse_usage("--output: one file at a time can be written to a file");
-	if (!ws_timeunit_find(options->timeunit))
+	if (!ws_find_timeunit(options->timeunit))
 		return refuse_usage("--timeunit: give one of ns, us, ms, s");
 	if (options->limit < 0 || options->by_stack < 0)
 		return refuse_usage("--row-limit and --group-by-stack must not be negative");
@@ -127,10 +127,10 @@ static int run_ops(void *values, int argc, char **argv)
 	if (options->doubles && options->exact)
 		return refuse_usage("give one of --double-times and --exact-times");
 	for (int i = 0; i < argc; i++) {
-		int file_rc = ws_ops_file(argv[i], &request);
+		int file_rc = ws_print_ops_file(argv[i], &request);
 
-		if (file_rc == WS_OUTFILE_PIPE)
-			return WS_EXIT_PIPE;
+		if (file_rc == WS_OUTPUT_PIPE_CLOSED)
+			return WS_EXIT_PIPE_CLOSED;
 		rc |= file_rc;
 	}
 	return ws_exit_status(rc);

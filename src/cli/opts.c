@@ -42,7 +42,7 @@ static const struct ws_opt *find_short(const struct ws_command *command, char na
 	return NULL;
 }
 
-size_t ws_word_next(const char **list, const char **word, bool *later)
+size_t ws_next_word(const char **list, const char **word, bool *later)
 {
 	const char *text = *list;
 	size_t length;
@@ -64,7 +64,7 @@ static void list_values(struct ws_text *text, const char *values)
 	bool later = false;
 	size_t length;
 
-	while ((length = ws_word_next(&values, &word, &later)) && !later) {
+	while ((length = ws_next_word(&values, &word, &later)) && !later) {
 		if (text->len)
 			ws_text_puts(text, ", ");
 		ws_text_add(text, word, length);
@@ -83,7 +83,7 @@ static int check_word(const struct ws_opt *option, const char *text, size_t len,
 	int rc = -1;
 
 	list_values(&all, option->values);
-	while ((length = ws_word_next(&list, &word, &later))) {
+	while ((length = ws_next_word(&list, &word, &later))) {
 		if (length == len && !memcmp(word, text, length)) {
 			rc = 0;
 			if (later)
@@ -91,9 +91,9 @@ static int check_word(const struct ws_opt *option, const char *text, size_t len,
 					     option->name, given, all.text);
 			goto out;
 		}
-		ws_nearest_try(&near, word, length);
+		ws_try_name(&near, word, length);
 	}
-	if (ws_nearest_found(&near))
+	if (ws_has_near_name(&near))
 		ws_fail(err, "--%s: '%s' is not one of %s; did you mean %.*s?", option->name, given,
 			all.text, (int)near.best_len, near.best);
 	else
@@ -111,7 +111,7 @@ static bool asks_for_nothing(const struct ws_opt *option, const char *text)
 	bool later = false;
 	size_t length;
 
-	while (text && list && (length = ws_word_next(&list, &word, &later)))
+	while (text && list && (length = ws_next_word(&list, &word, &later)))
 		if (!strncmp(word, text, length) && !text[length])
 			return true;
 	return false;
@@ -191,8 +191,8 @@ bad:
 
 static void append_value(struct ws_list *list, const char *text)
 {
-	ws_grow(list->v, list->cap, list->n + 1);
-	list->v[list->n++] = text;
+	ws_grow(list->values, list->cap, list->count + 1);
+	list->values[list->count++] = text;
 }
 
 /* Stores the text of a value; `text` is NULL for a bare FLAG or BOOL. */
@@ -228,7 +228,7 @@ static int set_value(const struct ws_opt *option, const char *text, char *values
 		return 0;
 	case WS_OPT_STRING:
 		break;
-	case WS_OPT_LATER:
+	case WS_OPT_UNSUPPORTED:
 		if (asks_for_nothing(option, text))
 			return 0;
 		return ws_fail(err, "--%s: %s", option->name, option->help);
@@ -240,7 +240,7 @@ static int set_value(const struct ws_opt *option, const char *text, char *values
 static bool is_flag(const struct ws_opt *option)
 {
 	return option->kind == WS_OPT_FLAG || option->kind == WS_OPT_BOOL ||
-	       option->kind == WS_OPT_MAYBE || option->kind == WS_OPT_LATER;
+	       option->kind == WS_OPT_MAYBE || option->kind == WS_OPT_UNSUPPORTED;
 }
 
 static bool is_true_or_false(const char *text)
@@ -282,7 +282,7 @@ static int take_bare_option(struct parser *parser, const struct ws_opt *option)
 	const char *value = NULL;
 
 	if ((option->kind == WS_OPT_BOOL && is_true_or_false(next_word(parser))) ||
-	    (option->kind == WS_OPT_LATER && asks_for_nothing(option, next_word(parser))))
+	    (option->kind == WS_OPT_UNSUPPORTED && asks_for_nothing(option, next_word(parser))))
 		value = parser->argv[++parser->at];
 	else if (!is_flag(option) && value_from_next(parser, option, &value))
 		return -1;
@@ -295,9 +295,9 @@ static int refuse_unknown_long(const struct parser *parser, const char *word, si
 	struct ws_nearest near = {.word = name};
 
 	for (const struct ws_opt *option = parser->command->opts; option && option->name; option++)
-		ws_nearest_try(&near, option->name, strlen(option->name));
-	ws_nearest_try(&near, "help", 4);
-	if (ws_nearest_found(&near))
+		ws_try_name(&near, option->name, strlen(option->name));
+	ws_try_name(&near, "help", 4);
+	if (ws_has_near_name(&near))
 		ws_fail(parser->err, "unknown option --%s; did you mean --%s?", name, near.best);
 	else
 		ws_fail(parser->err, "unknown option --%s; 'warpsight %s --help' lists them", name,
@@ -354,7 +354,7 @@ static int take_short_option(struct parser *parser, const char *word)
 static int set_defaults(const struct parser *parser)
 {
 	for (const struct ws_opt *option = parser->command->opts; option && option->name; option++)
-		if (option->fallback && option->kind != WS_OPT_LATER &&
+		if (option->fallback && option->kind != WS_OPT_UNSUPPORTED &&
 		    set_value(option, option->fallback, parser->values, parser->err))
 			return -1;
 	return 0;
@@ -417,5 +417,5 @@ void ws_opts_free(const struct ws_command *command, void *values)
 {
 	for (const struct ws_opt *option = command->opts; option && option->name; option++)
 		if (option->kind == WS_OPT_LIST)
-			free(((struct ws_list *)((char *)values + option->offset))->v);
+			free(((struct ws_list *)((char *)values + option->offset))->values);
 }

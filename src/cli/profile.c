@@ -264,73 +264,74 @@ static const struct ws_opt opts[] = {
 	 NULL},
 	/* Options that people paste from command lines of Nsight Systems; the accepted words ask
 	 * for nothing. */
-	{"capture-range", 'c', WS_OPT_LATER, 0, NULL, "none", CAPTURE_LATER, NULL},
-	{"nvtx-capture", 'p', WS_OPT_LATER, 0, NULL, NULL, CAPTURE_LATER, NULL},
-	{"capture-range-end", 0, WS_OPT_LATER, 0, NULL, "none", CAPTURE_LATER, NULL},
-	{"session-new", 0, WS_OPT_LATER, 0, NULL, NULL, SESSION_LATER, NULL},
-	{"session", 0, WS_OPT_LATER, 0, NULL, NULL, SESSION_LATER, NULL},
-	{"start-later", 0, WS_OPT_LATER, 0, NULL, "false", SESSION_LATER, NULL},
-	{"stop-on-exit", 'x', WS_OPT_LATER, 0, NULL, "true",
+	{"capture-range", 'c', WS_OPT_UNSUPPORTED, 0, NULL, "none", CAPTURE_LATER, NULL},
+	{"nvtx-capture", 'p', WS_OPT_UNSUPPORTED, 0, NULL, NULL, CAPTURE_LATER, NULL},
+	{"capture-range-end", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none", CAPTURE_LATER, NULL},
+	{"session-new", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL, SESSION_LATER, NULL},
+	{"session", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL, SESSION_LATER, NULL},
+	{"start-later", 0, WS_OPT_UNSUPPORTED, 0, NULL, "false", SESSION_LATER, NULL},
+	{"stop-on-exit", 'x', WS_OPT_UNSUPPORTED, 0, NULL, "true",
 	 "a recording ends with the processes that it records: leave it out; --wait=all waits for "
 	 "those that the target leaves behind",
 	 NULL},
-	{"sampling-trigger", 0, WS_OPT_LATER, 0, NULL, NULL,
+	{"sampling-trigger", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL,
 	 "samples are taken by one trigger, the CPU clock, and context "
 	 "switches are recorded beside them: use --sampling-frequency or --sampling-period",
 	 NULL},
-	{"gpu-metrics-device", 0, WS_OPT_LATER, 0, NULL, "none", GPU_METRICS_LATER, NULL},
-	{"gpu-metrics-devices", 0, WS_OPT_LATER, 0, NULL, "none", GPU_METRICS_LATER, NULL},
-	{"gpu-metrics-frequency", 0, WS_OPT_LATER, 0, NULL, NULL, GPU_METRICS_LATER, NULL},
-	{"gpu-metrics-set", 0, WS_OPT_LATER, 0, NULL, NULL, GPU_METRICS_LATER, NULL},
-	{"gpuctxsw", 0, WS_OPT_LATER, 0, NULL, "none,false",
+	{"gpu-metrics-device", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none", GPU_METRICS_LATER, NULL},
+	{"gpu-metrics-devices", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none", GPU_METRICS_LATER, NULL},
+	{"gpu-metrics-frequency", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL, GPU_METRICS_LATER, NULL},
+	{"gpu-metrics-set", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL, GPU_METRICS_LATER, NULL},
+	{"gpuctxsw", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none,false",
 	 "GPU context switches are not built yet: leave it out", NULL},
-	{"pytorch", 0, WS_OPT_LATER, 0, NULL, "none",
+	{"pytorch", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none",
 	 "ranges made for PyTorch's functions are not built yet: call "
 	 "torch.autograd.profiler.emit_nvtx",
 	 NULL},
-	{"dask", 0, WS_OPT_LATER, 0, NULL, "none",
+	{"dask", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none",
 	 "functions of Dask are not known by themselves: name them in a file for "
 	 "--python-functions-trace",
 	 NULL},
-	{"python-nvtx-annotations", 0, WS_OPT_LATER, 0, NULL, NULL,
+	{"python-nvtx-annotations", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL,
 	 "give the file to --python-functions-trace", NULL},
-	{"debug-symbols", 0, WS_OPT_LATER, 0, NULL, NULL, "give the folders to --symbols", NULL},
-	{"mpi-impl", 0, WS_OPT_LATER, 0, NULL, NULL,
+	{"debug-symbols", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL, "give the folders to --symbols",
+	 NULL},
+	{"mpi-impl", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL,
 	 "MPI is not traced yet: leave it out; what ranks wait for is in --trace=osrt", NULL},
-	{"process-scope", 0, WS_OPT_LATER, 0, NULL, "process-tree",
+	{"process-scope", 0, WS_OPT_UNSUPPORTED, 0, NULL, "process-tree",
 	 "the target and all that it starts are recorded: leave it out", NULL},
-	{"cuda-trace-scope", 0, WS_OPT_LATER, 0, NULL, "process-tree",
+	{"cuda-trace-scope", 0, WS_OPT_UNSUPPORTED, 0, NULL, "process-tree",
 	 "CUDA is recorded of the target and all that it starts: leave it out", NULL},
-	{"osrt-file-access", 0, WS_OPT_LATER, 0, NULL, "false",
+	{"osrt-file-access", 0, WS_OPT_UNSUPPORTED, 0, NULL, "false",
 	 "files are recorded with the calls about them, in the column path of "
 	 "WARPSIGHT_OSRT_DETAIL: leave it out",
 	 NULL},
-	{"ftrace-keep-user-config", 0, WS_OPT_LATER, 0, NULL, NULL,
+	{"ftrace-keep-user-config", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL,
 	 "what is set up in ftrace is never touched: leave it out", NULL},
-	{"nic-metrics", 0, WS_OPT_LATER, 0, NULL, "none,false", NETWORK_LATER, NULL},
-	{"ib-switch-metrics-devices", 0, WS_OPT_LATER, 0, NULL, NULL, NETWORK_LATER, NULL},
-	{"ib-switch-congestion-devices", 0, WS_OPT_LATER, 0, NULL, NULL, NETWORK_LATER, NULL},
-	{"ib-net-info-devices", 0, WS_OPT_LATER, 0, NULL, NULL, NETWORK_LATER, NULL},
-	{"storage-metrics", 0, WS_OPT_LATER, 0, NULL, "none",
+	{"nic-metrics", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none,false", NETWORK_LATER, NULL},
+	{"ib-switch-metrics-devices", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL, NETWORK_LATER, NULL},
+	{"ib-switch-congestion-devices", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL, NETWORK_LATER, NULL},
+	{"ib-net-info-devices", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL, NETWORK_LATER, NULL},
+	{"storage-metrics", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none",
 	 "metrics of storage are not recorded: calls that read and write are in --trace=osrt, what "
 	 "the kernel does in --ftrace=block/*",
 	 NULL},
-	{"cpu-core-metrics", 0, WS_OPT_LATER, 0, NULL, "none",
+	{"cpu-core-metrics", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none",
 	 "metrics of cores are not computed: use --cpu-core-events with --event-sample=system-wide",
 	 NULL},
-	{"cpu-socket-metrics", 0, WS_OPT_LATER, 0, NULL, "none",
+	{"cpu-socket-metrics", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none",
 	 "metrics and events of whole sockets are not recorded: use --cpu-core-events with "
 	 "--event-sample=system-wide",
 	 NULL},
-	{"cpu-socket-events", 0, WS_OPT_LATER, 0, NULL, "none",
+	{"cpu-socket-events", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none",
 	 "metrics and events of whole sockets are not recorded: use --cpu-core-events with "
 	 "--event-sample=system-wide",
 	 NULL},
-	{"enable", 0, WS_OPT_LATER, 0, NULL, NULL,
+	{"enable", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL,
 	 "plug-ins of Nsight Systems are not loaded: leave it out", NULL},
-	{"opengl-gpu-workload", 0, WS_OPT_LATER, 0, NULL, "false",
+	{"opengl-gpu-workload", 0, WS_OPT_UNSUPPORTED, 0, NULL, "false",
 	 "OpenGL is not traced yet: leave it out", NULL},
-	{"vulkan-gpu-workload", 0, WS_OPT_LATER, 0, NULL, "none,false",
+	{"vulkan-gpu-workload", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none,false",
 	 "Vulkan is not traced yet: leave it out", NULL},
 	{NULL},
 };
@@ -401,8 +402,8 @@ static bool has_word(const char *list, const char *word)
  * hold commas. */
 static int split_env(const struct ws_list *given, struct ws_list *out, struct ws_err *err)
 {
-	for (size_t i = 0; i < given->n; i++) {
-		const char *at = given->v[i];
+	for (size_t i = 0; i < given->count; i++) {
+		const char *at = given->values[i];
 
 		while (*at) {
 			const char *end = at;
@@ -416,8 +417,8 @@ static int split_env(const struct ws_list *given, struct ws_list *out, struct ws
 				    end[1 + strspn(end + 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijkl"
 							    "mnopqrstuvwxyz0123456789_")] == '=')
 					break;
-			ws_grow(out->v, out->cap, out->n + 1);
-			out->v[out->n++] = ws_strndup(at, (size_t)(end - at));
+			ws_grow(out->values, out->cap, out->count + 1);
+			out->values[out->count++] = ws_strndup(at, (size_t)(end - at));
 			at = end + (*end == ',');
 		}
 	}
@@ -460,8 +461,8 @@ static int split_words(const char *text, const char *file, struct ws_list *out, 
 			ws_text_free(&word);
 			return ws_fail(err, "%s: a quotation mark is not closed", file);
 		}
-		ws_grow(out->v, out->cap, out->n + 1);
-		out->v[out->n++] = word.text;
+		ws_grow(out->values, out->cap, out->count + 1);
+		out->values[out->count++] = word.text;
 	}
 }
 
@@ -505,13 +506,14 @@ static int apply_command_file(struct options *options, const char *file, int arg
 	if (read_command_file(file, &words, err))
 		return -1;
 	memset(options, 0, sizeof(*options));
-	if (ws_opts_parse(&ws_cmd_profile, (int)words.n, (char **)words.v, options, &first, err))
+	if (ws_opts_parse(&ws_cmd_profile, (int)words.count, (char **)words.values, options, &first,
+			  err))
 		return -1;
 	if (options->command_file)
 		return ws_fail(err, "--command-file: %s names another command file", file);
 	/* argv is the command line's words before the target, then the target. */
-	joined = ws_calloc(words.n + (size_t)argc + 1, sizeof(char *));
-	memcpy(joined, words.v, (size_t)first * sizeof(char *));
+	joined = ws_calloc(words.count + (size_t)argc + 1, sizeof(char *));
+	memcpy(joined, words.values, (size_t)first * sizeof(char *));
 	given = first;
 	if (given && !strcmp(joined[given - 1], "--"))
 		given--;
@@ -522,9 +524,9 @@ static int apply_command_file(struct options *options, const char *file, int arg
 		return -1;
 	*target = joined + given;
 	if (!joined[given]) { /* the target is the file's; end its list */
-		ws_grow(words.v, words.cap, words.n + 1);
-		words.v[words.n] = NULL;
-		*target = (char **)words.v + first;
+		ws_grow(words.values, words.cap, words.count + 1);
+		words.values[words.count] = NULL;
+		*target = (char **)words.values + first;
 	}
 	return 0;
 }
@@ -533,7 +535,7 @@ static int apply_command_file(struct options *options, const char *file, int arg
 
 static void run_other_command(const char *command, const char *report, char **argv, int argc)
 {
-	const struct ws_command *found = ws_command_find(command);
+	const struct ws_command *found = ws_find_command(command);
 	void *values;
 	struct ws_err err;
 	int first;
@@ -866,14 +868,14 @@ static int fill_record_options(const struct options *options, struct ws_record_o
 	    parse_threshold("--osrt-threshold", options->threshold, &record_opts->osrt_threshold,
 			    err))
 		return -1;
-	record_opts->env = env->v;
-	record_opts->env_count = env->n;
+	record_opts->env = env->values;
+	record_opts->env_count = env->count;
 	record_opts->resolve_symbols = options->resolve_symbols;
 	record_opts->source_info = options->source_info;
-	if (ws_symbol_dirs(&options->symbols, dirs, err))
+	if (ws_split_symbol_dirs(&options->symbols, dirs, err))
 		return -1;
-	record_opts->symbol_dirs = dirs->v;
-	record_opts->symbol_dir_count = dirs->n;
+	record_opts->symbol_dirs = dirs->values;
+	record_opts->symbol_dir_count = dirs->count;
 	return 0;
 }
 
@@ -952,12 +954,12 @@ static int run_profile(void *values, int argc, char **argv)
 	for (size_t i = 0; i < result.report_count; i++)
 		free(result.reports[i]);
 	free(result.reports);
-	for (size_t i = 0; i < env.n; i++)
-		free((char *)env.v[i]);
-	free(env.v);
-	for (size_t i = 0; i < dirs.n; i++)
-		free((char *)dirs.v[i]);
-	free(dirs.v);
+	for (size_t i = 0; i < env.count; i++)
+		free((char *)env.values[i]);
+	free(env.values);
+	for (size_t i = 0; i < dirs.count; i++)
+		free((char *)dirs.values[i]);
+	free(dirs.values);
 	ws_python_functions_free(&record_opts.python);
 	return result.status;
 }

@@ -93,7 +93,7 @@ static const char *read_edited_line(struct ws_prompt *lines, const char *prompt)
 	return lines->line;
 }
 
-const char *ws_prompt_next(struct ws_prompt *lines, const char *prompt)
+const char *ws_read_prompt_line(struct ws_prompt *lines, const char *prompt)
 {
 	if (lines->terminal && !editor.tried)
 		open_editor(lines);

@@ -22,7 +22,7 @@ struct ws_prompt {
  * The next line with its end, good until the next call; NULL at the end of the input. `prompt` is
  * shown at a terminal only.
  */
-const char *ws_prompt_next(struct ws_prompt *lines, const char *prompt);
+const char *ws_read_prompt_line(struct ws_prompt *lines, const char *prompt);
 void ws_prompt_free(struct ws_prompt *prompt);
 
 #endif

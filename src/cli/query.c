@@ -74,7 +74,7 @@ struct query_job {
 	const struct options *options;
 	struct ws_sql *sql;
 	struct ws_sql_print print;
-	struct ws_outfile out;
+	struct ws_output_file out;
 	bool opened;
 	char *spec; /* format chosen at the prompt; the printer's arguments point into it */
 };
@@ -85,8 +85,8 @@ static int open_output(void *ctx, struct ws_err *err)
 
 	if (job->opened)
 		return 0;
-	if (ws_outfile_open(&job->out, job->options->output, 0666, job->options->overwrite, err) <
-	    0)
+	if (ws_open_output_file(&job->out, job->options->output, 0666, job->options->overwrite,
+				err) < 0)
 		return -1;
 	job->opened = true;
 	job->print.printer.file = job->out.file;
@@ -103,7 +103,7 @@ static int begin_query_job(struct query_job *job, const struct options *options)
 	job->print.ready = open_output;
 	job->print.ready_ctx = job;
 	job->print.printer.name = "query";
-	job->print.printer.unit = ws_timeunit_find(options->timeunit);
+	job->print.printer.unit = ws_find_timeunit(options->timeunit);
 	if (!job->print.printer.unit) {
 		ws_say("query: --timeunit: '%s' is not one of ns, us, ms, s", options->timeunit);
 		return -1;
@@ -111,7 +111,7 @@ static int begin_query_job(struct query_job *job, const struct options *options)
 	if (strcmp(options->output, "-"))
 		format = "csv";
 	job->print.printer.format =
-		ws_format_find(ws_text_or(options->format, format), &job->print.printer.args, &err);
+		ws_find_format(ws_text_or(options->format, format), &job->print.printer.args, &err);
 	if (!job->print.printer.format) {
 		ws_say("query: %s", err.msg);
 		return -1;
@@ -128,14 +128,14 @@ static int finish_output(struct query_job *job, int rc)
 	if (!job->opened)
 		return rc;
 	if (rc && strcmp(job->options->output, "-")) {
-		ws_outfile_abort(&job->out);
+		ws_abort_output(&job->out);
 		return rc;
 	}
-	switch (ws_outfile_commit(&job->out, &err)) {
+	switch (ws_commit_output(&job->out, &err)) {
 	case 0:
 		return rc;
-	case WS_OUTFILE_PIPE:
-		return WS_EXIT_PIPE;
+	case WS_OUTPUT_PIPE_CLOSED:
+		return WS_EXIT_PIPE_CLOSED;
 	default:
 		ws_say("%s", err.msg);
 		return WS_EXIT_FAIL;
@@ -145,16 +145,16 @@ static int finish_output(struct query_job *job, int rc)
 /* Runs SQL over one connection; returns an exit status. */
 static int run_sql(struct query_job *job, const char *sql)
 {
-	struct ws_sql_sink sink = ws_sql_print_sink(&job->print);
-	struct ws_sql_counts counts_before = ws_sql_counts(job->sql), counts_after;
+	struct ws_sql_sink sink = ws_sql_make_print_sink(&job->print);
+	struct ws_sql_counts counts_before = ws_get_sql_counts(job->sql), counts_after;
 	struct ws_err err;
 	int rc;
 
 	running = job->sql;
-	rc = ws_sql_run(job->sql, sql, &sink, &err);
+	rc = ws_sql_run_query(job->sql, sql, &sink, &err);
 	running = NULL;
-	ws_sql_print_end(&job->print);
-	counts_after = ws_sql_counts(job->sql);
+	ws_sql_end_print(&job->print);
+	counts_after = ws_get_sql_counts(job->sql);
 	if (counts_after.damaged != counts_before.damaged)
 		ws_warn("the answer lacks the rows of %" PRIu64
 			" damaged blocks; 'warpsight info --verify' says which",
@@ -165,7 +165,7 @@ static int run_sql(struct query_job *job, const char *sql)
 		       counts_after.blocks - counts_before.blocks,
 		       counts_after.skipped - counts_before.skipped,
 		       counts_after.rows - counts_before.rows,
-		       counts_after.groupings - counts_before.groupings);
+		       counts_after.partitions - counts_before.partitions);
 	if (rc < 0 && job->opened && ferror(job->out.file))
 		return 0; /* finish_output reports it, unless nobody reads any more */
 	if (rc < 0)
@@ -180,7 +180,7 @@ static void list_tables(const struct ws_sql *sql, FILE *file)
 	uint64_t rows;
 	const char *name;
 
-	for (size_t i = 0; (name = ws_sql_table_name(sql, i, &rows)); i++)
+	for (size_t i = 0; (name = ws_sql_find_table_name(sql, i, &rows)); i++)
 		if (rows)
 			fprintf(file, "%-44s %12" PRIu64 "\n", name, rows);
 	fprintf(file,
@@ -189,7 +189,7 @@ static void list_tables(const struct ws_sql *sql, FILE *file)
 
 static void show_schema(const struct ws_sql *connection, const char *table, FILE *file)
 {
-	char *sql = ws_sql_schema(connection, table);
+	char *sql = ws_sql_make_schema(connection, table);
 
 	if (sql)
 		fprintf(file, "%s;\n", sql);
@@ -215,7 +215,7 @@ static bool run_dot_command(struct query_job *job, char *line)
 	} else if (!strcmp(word, ".format") && arg) {
 		char *spec = ws_strdup(arg); /* the arguments point into it */
 
-		format = ws_format_find(spec, &args, &err);
+		format = ws_find_format(spec, &args, &err);
 		if (format) {
 			job->print.printer.format = format;
 			job->print.printer.args = args;
@@ -246,7 +246,7 @@ static bool is_blank(const char *text)
 /* What the Tab key completes to: tables with rows. */
 static const char *get_table_word(void *ctx, size_t i)
 {
-	return ws_sql_table_name(ctx, i, NULL);
+	return ws_sql_find_table_name(ctx, i, NULL);
 }
 
 static int run_prompt(struct query_job *job, FILE *in)
@@ -260,7 +260,7 @@ static int run_prompt(struct query_job *job, FILE *in)
 
 	if (lines.terminal)
 		printf("SQL over the report; .help for help, .quit to leave.\n");
-	while ((line = ws_prompt_next(&lines, prompts[sql.len > 0]))) {
+	while ((line = ws_read_prompt_line(&lines, prompts[sql.len > 0]))) {
 		if (!sql.len && *line == '.') {
 			char *words = ws_strdup(line);
 			bool stay = run_dot_command(job, words);
@@ -275,7 +275,7 @@ static int run_prompt(struct query_job *job, FILE *in)
 			sql.len = 0;
 			continue;
 		}
-		if (!ws_sql_complete(sql.text))
+		if (!ws_sql_is_complete(sql.text))
 			continue;
 		rc = run_sql(job, sql.text);
 		fflush(stdout);
@@ -319,15 +319,15 @@ static char *read_sql_file(const char *path, struct ws_err *err)
 
 static struct ws_report *open_report(const char *path)
 {
-	char *file = ws_report_operand(path);
+	char *file = ws_find_operand_report(path);
 	struct ws_err err;
 	struct ws_report *report = ws_report_open(file, &err);
 
 	free(file);
 	if (!report)
 		ws_say("%s", err.msg);
-	for (size_t i = 0; report && ws_report_damage(report, i); i++)
-		ws_warn("%s: %s", ws_report_path(report), ws_report_damage(report, i));
+	for (size_t i = 0; report && ws_report_get_damage(report, i); i++)
+		ws_warn("%s: %s", ws_report_path(report), ws_report_get_damage(report, i));
 	return report;
 }
 
@@ -395,7 +395,7 @@ static int query_one_by_one(struct query_job *job, int argc, char **argv, const 
 /* Whether the first operand is a report rather than SQL: then the user wants the prompt. */
 static bool is_report(const char *text)
 {
-	char *file = ws_report_operand(text);
+	char *file = ws_find_operand_report(text);
 	struct stat status;
 	bool exists = !stat(file, &status);
 

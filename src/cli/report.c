@@ -170,7 +170,7 @@ static int fill_request(const struct options *options, struct ws_view_request *r
 	request->profile.frames =
 		(enum ws_frames)find_position("all,python,native", options->frames);
 	request->by_total = options->sort && has_word(options->sort, "total");
-	request->unit = ws_timeunit_find(options->timeunit);
+	request->unit = ws_find_timeunit(options->timeunit);
 	if (!request->unit)
 		return ws_fail(err, "--timeunit: '%s' is not one of ns, us, ms, s",
 			       options->timeunit);
@@ -185,11 +185,11 @@ static int fill_request(const struct options *options, struct ws_view_request *r
 		return ws_fail(err, "--event: only CPU samples (--show=on-cpu) are of an event");
 	if (fill_keys(options, request, err) < 0 || fill_limits(options, request, err) < 0)
 		return -1;
-	if (options->format && !ws_format_find(options->format, &args, err))
+	if (options->format && !ws_find_format(options->format, &args, err))
 		return -1;
 	if (!options->filter_time)
 		return 0;
-	return ws_filter_time_check(options->filter_time, err);
+	return ws_check_time_filter(options->filter_time, err);
 }
 
 static int run_report(void *values, int argc, char **argv)
@@ -210,15 +210,15 @@ static int run_report(void *values, int argc, char **argv)
 	struct ws_err err;
 	int rc;
 
-	if (!ws_one_report_given("report", argc))
+	if (!ws_check_one_report("report", argc))
 		return WS_EXIT_USAGE;
 	if (fill_request(options, &request, &err) < 0) {
 		ws_say("report: %s", err.msg);
 		return WS_EXIT_USAGE;
 	}
-	rc = ws_view_file(argv[0], &request);
-	if (rc == WS_OUTFILE_PIPE)
-		return WS_EXIT_PIPE;
+	rc = ws_print_profile_view(argv[0], &request);
+	if (rc == WS_OUTPUT_PIPE_CLOSED)
+		return WS_EXIT_PIPE_CLOSED;
 	return ws_exit_status(rc);
 }
 

@@ -114,7 +114,7 @@ static bool is_named(const char *list, const char *name)
 	}
 }
 
-static const char *default_mark(const struct ws_stat *stat)
+static const char *default_mark(const struct ws_stats_report *stat)
 {
 	if (stat->by_default)
 		return " (default)";
@@ -131,7 +131,7 @@ static const char *argument_value(const char *argument)
 	return "";
 }
 
-static void explain_report(const struct ws_stat *stat)
+static void explain_report(const struct ws_stats_report *stat)
 {
 	bool ended = *stat->about && stat->about[strlen(stat->about) - 1] == '.';
 	const char *separator = "";
@@ -165,14 +165,14 @@ static int show_report_help(const char *list, const struct ws_user_reports *user
 	size_t explained = 0;
 
 	for (size_t i = 0; ws_stats_list[i]; i++) {
-		const struct ws_stat *stat = ws_stats_list[i];
+		const struct ws_stats_report *stat = ws_stats_list[i];
 
 		if (!*list)
 			printf("%-26s %s%s\n", stat->name, stat->title, default_mark(stat));
 		else if (is_named(list, stat->name))
 			explain_report(stat), explained++;
 	}
-	for (size_t i = 0; i < user->n; i++) {
+	for (size_t i = 0; i < user->count; i++) {
 		if (!*list)
 			printf("%-26s %s\n", user->reports[i].name,
 			       ws_text_or(user->reports[i].title, "A query of yours"));
@@ -228,8 +228,8 @@ static void split_list(const struct ws_list *in, const char ***out, size_t *coun
 
 	*out = NULL;
 	*count = 0;
-	for (size_t i = 0; i < in->n; i++) {
-		const char *text = in->v[i];
+	for (size_t i = 0; i < in->count; i++) {
+		const char *text = in->values[i];
 
 		for (;;) {
 			size_t length = strcspn(text, ",");
@@ -268,8 +268,8 @@ static void split_output_list(const struct ws_list *in, const char ***out, size_
 
 	*out = NULL;
 	*count = 0;
-	for (size_t i = 0; i < in->n; i++) {
-		const char *text = in->v[i];
+	for (size_t i = 0; i < in->count; i++) {
+		const char *text = in->values[i];
 
 		for (;;) {
 			size_t length = output_length(text);
@@ -332,13 +332,13 @@ static int find_sqlite_file(const struct options *options, int argc, char **argv
 
 	*file = argv[0];
 	if (argc == 1)
-		report = ws_report_operand(argv[0]);
+		report = ws_find_operand_report(argv[0]);
 	if (argc != 1) {
 		ws_say("stats: --sqlite is for one report file, but %d are given", argc);
 	} else if (is_sqlite(report)) {
 		ws_say("stats: --sqlite: %s is an SQLite export itself", report);
 	} else if (options->force_export || stat(options->sqlite, &theirs) < 0) {
-		rc = ws_export_file(report, &request);
+		rc = ws_export_report_file(report, &request);
 	} else if (!stat(report, &ours) && (ours.st_mtim.tv_sec > theirs.st_mtim.tv_sec ||
 					    (ours.st_mtim.tv_sec == theirs.st_mtim.tv_sec &&
 					     ours.st_mtim.tv_nsec > theirs.st_mtim.tv_nsec))) {
@@ -359,12 +359,12 @@ static int make_stats(const struct options *options, int argc, char **argv,
 	struct ws_err err;
 	int rc = 0;
 
-	request->unit = ws_timeunit_find(options->timeunit);
+	request->unit = ws_find_timeunit(options->timeunit);
 	if (!request->unit) {
 		ws_say("stats: --timeunit: '%s' is not one of ns, us, ms, s", options->timeunit);
 		return WS_EXIT_USAGE;
 	}
-	if (ws_stats_check(request, &err) < 0) {
+	if (ws_check_stats_request(request, &err) < 0) {
 		ws_say("stats: %s", err.msg);
 		return WS_EXIT_USAGE;
 	}
@@ -377,10 +377,10 @@ static int make_stats(const struct options *options, int argc, char **argv,
 
 		if (!options->sqlite)
 			file = argv[i];
-		file_rc = ws_stats_file(file, request);
+		file_rc = ws_make_file_stats(file, request);
 
-		if (file_rc == WS_OUTFILE_PIPE)
-			return WS_EXIT_PIPE;
+		if (file_rc == WS_OUTPUT_PIPE_CLOSED)
+			return WS_EXIT_PIPE_CLOSED;
 		rc |= file_rc;
 	}
 	return ws_exit_status(rc);
@@ -392,9 +392,10 @@ static void add_queries(const struct options *options, struct ws_user_reports *u
 {
 	size_t cap = *count;
 
-	for (size_t i = 0; i < options->sql.n; i++) {
+	for (size_t i = 0; i < options->sql.count; i++) {
 		ws_grow(*reports, cap, *count + 1);
-		(*reports)[(*count)++] = ws_strdup(ws_user_reports_sql(user, options->sql.v[i]));
+		(*reports)[(*count)++] =
+			ws_strdup(ws_add_report_query(user, options->sql.values[i]));
 	}
 }
 
@@ -408,7 +409,7 @@ static int make_reports(const struct options *options, int argc, char **argv,
 		.quiet = options->quiet,
 		.verbose = options->verbose,
 		.overwrite = options->force_overwrite,
-		.several = argc > 1,
+		.shares_outputs = argc > 1,
 		.user = user,
 	};
 	int rc;
@@ -448,8 +449,8 @@ static int run_stats(void *values, int argc, char **argv)
 	struct ws_err err;
 	int rc = 0;
 
-	for (size_t i = 0; i < options->folders.n && !rc; i++)
-		rc = ws_user_reports_folder(&user, options->folders.v[i], &err);
+	for (size_t i = 0; i < options->folders.count && !rc; i++)
+		rc = ws_add_report_folder(&user, options->folders.values[i], &err);
 	if (rc < 0) {
 		ws_say("stats: %s", err.msg);
 		ws_user_reports_free(&user);

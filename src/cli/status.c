@@ -22,16 +22,16 @@ static int run_status(void *opts, int argc, char **argv)
 		       "'warpsight status -e' checks the machine");
 		return WS_EXIT_USAGE;
 	}
-	return ws_doctor_show(options->json);
+	return ws_show_doctor(options->json);
 }
 
 static const struct ws_opt status_options[] = {
 	{"environment", 'e', WS_OPT_BOOL, offsetof(struct status_opts, environment),
 	 .help = "Check the machine, as doctor does."},
 	{"json", 0, WS_OPT_FLAG, offsetof(struct status_opts, json), .help = "Write JSON."},
-	{"network", 'n', WS_OPT_LATER,
+	{"network", 'n', WS_OPT_UNSUPPORTED,
 	 .help = "network metrics are not recorded, so there is nothing to check"},
-	{"all", 0, WS_OPT_LATER, .help = "there are no sessions to list"},
+	{"all", 0, WS_OPT_UNSUPPORTED, .help = "there are no sessions to list"},
 	{0},
 };
 

@@ -41,7 +41,7 @@ static int edit_distance(const char *typed, size_t typed_length, const char *nam
 	return above[name_length];
 }
 
-void ws_nearest_try(struct ws_nearest *nearest, const char *name, size_t len)
+void ws_try_name(struct ws_nearest *nearest, const char *name, size_t len)
 {
 	size_t typed = strlen(nearest->word);
 	int distance;
@@ -57,7 +57,7 @@ void ws_nearest_try(struct ws_nearest *nearest, const char *name, size_t len)
 	}
 }
 
-bool ws_nearest_found(const struct ws_nearest *nearest)
+bool ws_has_near_name(const struct ws_nearest *nearest)
 {
 	int allowed = (int)strlen(nearest->word) / 3;
 

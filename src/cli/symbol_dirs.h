@@ -6,6 +6,6 @@
 
 /* Split what was given at commas into *out, whose texts and array the caller frees. -1 with a
  * message when one of them is not a folder. */
-int ws_symbol_dirs(const struct ws_list *given, struct ws_list *out, struct ws_err *err);
+int ws_split_symbol_dirs(const struct ws_list *given, struct ws_list *out, struct ws_err *err);
 
 #endif

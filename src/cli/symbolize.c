@@ -45,10 +45,10 @@ struct symbolise_job {
 	uint32_t kept; /* the frame being emitted keeps its earlier rows */
 };
 
-int ws_symbol_dirs(const struct ws_list *given, struct ws_list *out, struct ws_err *err)
+int ws_split_symbol_dirs(const struct ws_list *given, struct ws_list *out, struct ws_err *err)
 {
-	for (size_t i = 0; i < given->n; i++)
-		for (const char *at = given->v[i]; *at;) {
+	for (size_t i = 0; i < given->count; i++)
+		for (const char *at = given->values[i]; *at;) {
 			size_t length = strcspn(at, ",");
 			char *dir = ws_strndup(at, length);
 			struct stat status;
@@ -58,8 +58,8 @@ int ws_symbol_dirs(const struct ws_list *given, struct ws_list *out, struct ws_e
 				free(dir);
 				continue;
 			}
-			ws_grow(out->v, out->cap, out->n + 1);
-			out->v[out->n++] = dir;
+			ws_grow(out->values, out->cap, out->count + 1);
+			out->values[out->count++] = dir;
 			if (stat(dir, &status))
 				return ws_fail_errno(err, "--symbols: cannot look into %s", dir);
 			if (!S_ISDIR(status.st_mode))
@@ -72,7 +72,7 @@ int ws_symbol_dirs(const struct ws_list *given, struct ws_list *out, struct ws_e
 
 static bool is_same_boot(const struct ws_report *report)
 {
-	const char *recorded = ws_meta(report, "host.boot_id");
+	const char *recorded = ws_find_meta(report, "host.boot_id");
 	char now[64] = "";
 	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
 
@@ -98,7 +98,7 @@ static int add_module(struct symbolise_job *job, const uint64_t *values, struct 
 		       (id - job->modules) * sizeof(*job->module));
 		job->modules = (uint32_t)id;
 	}
-	module = ws_modules_recorded(
+	module = ws_modules_add_recorded(
 		job->registry, (enum ws_module_kind)values[ws_module_kind],
 		ws_report_string(job->report, (uint32_t)values[ws_module_path], NULL),
 		ws_report_string(job->report, (uint32_t)values[ws_module_build_id], NULL),
@@ -147,7 +147,7 @@ static void read_symbols(struct symbolise_job *job)
 static int read_frames(struct symbolise_job *job, struct ws_err *err)
 {
 	struct ws_cursor *cursor = ws_cursor_open(job->report, WS_TABLE_frame, 0, UINT64_MAX);
-	uint64_t most = ws_report_rows(job->report, WS_TABLE_frame);
+	uint64_t most = ws_report_count_rows(job->report, WS_TABLE_frame);
 	const uint64_t *values;
 	int rc = 0;
 
@@ -214,7 +214,7 @@ static void say_progress(void *ctx, uint64_t done, uint64_t all)
 
 static uint64_t session_second(const struct ws_report *report)
 {
-	const char *text = ws_meta(report, "session.start_epoch_ns");
+	const char *text = ws_find_meta(report, "session.start_epoch_ns");
 
 	if (!text)
 		return 0;
@@ -226,24 +226,25 @@ static int symbolise_report(struct symbolise_job *job, const char *path,
 {
 	struct ws_list dirs = {0};
 	struct ws_symbol_opts opts = {.lines = job->options->source_info};
-	int rc = ws_symbol_dirs(&job->options->symbols, &dirs, err);
+	int rc = ws_split_symbol_dirs(&job->options->symbols, &dirs, err);
 
 	if (!rc)
 		job->report = ws_report_open(path, err);
 	rc = -!job->report;
 	if (!rc) {
 		job->same_boot = is_same_boot(job->report);
-		opts.dirs = dirs.v;
-		opts.dirs_n = dirs.n;
+		opts.dirs = dirs.values;
+		opts.dir_count = dirs.count;
 		opts.kernel = job->same_boot;
 		/* A perf map may be written to until its process ends, which the report knows
 		 * better than its file; after another boot none can be the right one. */
 		opts.since_s = UINT64_MAX;
 		if (job->same_boot)
 			opts.since_s = session_second(job->report);
-		opts.until_s =
-			opts.since_s +
-			(ws_time_last(job->report) - ws_time_zero(job->report)) / 1000000000u + 5;
+		opts.until_s = opts.since_s +
+			       (ws_find_time_last(job->report) - ws_find_time_zero(job->report)) /
+				       1000000000u +
+			       5;
 		rc = read_modules(job, err);
 		if (!rc)
 			rc = read_frames(job, err);
@@ -258,9 +259,9 @@ static int symbolise_report(struct symbolise_job *job, const char *path,
 		rc = ws_writer_close(job->writer, err);
 	}
 	ws_report_close(job->report);
-	for (size_t i = 0; i < dirs.n; i++)
-		free((char *)dirs.v[i]);
-	free(dirs.v);
+	for (size_t i = 0; i < dirs.count; i++)
+		free((char *)dirs.values[i]);
+	free(dirs.values);
 	return rc;
 }
 
@@ -272,11 +273,11 @@ static int run_symbolize(void *values, int argc, char **argv)
 	char *file;
 	int rc;
 
-	if (!ws_one_report_given("symbolize", argc)) {
+	if (!ws_check_one_report("symbolize", argc)) {
 		ws_modules_free(job.registry);
 		return WS_EXIT_USAGE;
 	}
-	file = ws_report_operand(argv[0]);
+	file = ws_find_operand_report(argv[0]);
 	rc = symbolise_report(&job, file, &result, &err);
 	if (rc)
 		ws_say("symbolize: %s", err.msg);

@@ -12,41 +12,41 @@
 
 /* A command that is planned: the message names what to use instead, so that "unknown command" stays
  * true. */
-struct ws_later {
+struct ws_planned_command {
 	const char *name, *what, *instead;
 };
-extern const struct ws_later ws_later_commands[]; /* ended by an entry without a name */
+extern const struct ws_planned_command ws_planned_commands[]; /* ended by an entry without a name */
 
 /* The program's own arguments, as main got them. */
 extern char **ws_main_argv;
 
-const struct ws_command *ws_command_find(const char *name);
-const struct ws_later *ws_later_find(const char *name);
+const struct ws_command *ws_find_command(const char *name);
+const struct ws_planned_command *ws_find_planned_command(const char *name);
 
-void ws_help_overview(struct ws_text *out, int width);
-void ws_help_command(struct ws_text *out, const struct ws_command *command, int width);
-void ws_man_page(struct ws_text *out);
-void ws_bash_completion(struct ws_text *out);
+void ws_add_overview_help(struct ws_text *out, int width);
+void ws_add_command_help(struct ws_text *out, const struct ws_command *command, int width);
+void ws_add_man_page(struct ws_text *out);
+void ws_add_bash_completion(struct ws_text *out);
 
 /*
  * Wrap `text` into lines of at most `width` columns. The first line continues at column `at`, the
  * others start at column `indent`. Lines of `text` that begin with a blank are kept as they are; an
  * empty line starts a paragraph. Ends with a newline.
  */
-void ws_wrap(struct ws_text *out, const char *text, int at, int indent, int width);
+void ws_add_wrapped(struct ws_text *out, const char *text, int at, int indent, int width);
 
 /* "  -o, --output=NAME" and the like, without the leading blanks. */
-void ws_opt_spelling(struct ws_text *out, const struct ws_opt *option);
+void ws_add_option_spelling(struct ws_text *out, const struct ws_opt *option);
 
 /* The option's help with its values, default and repetition, as one paragraph. */
-void ws_opt_explanation(struct ws_text *out, const struct ws_opt *option);
+void ws_add_option_help(struct ws_text *out, const struct ws_opt *option);
 /* Append "--a, --b": the options of a command that are known but not supported; false when there
  * are none. */
-bool ws_later_names(struct ws_text *out, const struct ws_command *command);
+bool ws_add_unsupported_options(struct ws_text *out, const struct ws_command *command);
 
 /* Next word of a comma-separated list with an optional part after '|': its length, 0 at the end.
  * *later is set once past the '|'. */
-size_t ws_word_next(const char **list, const char **word, bool *later);
+size_t ws_next_word(const char **list, const char **word, bool *later);
 
 /* Keeps the nearest name seen so far. Start with {.word = what the user typed}. */
 struct ws_nearest {
@@ -57,9 +57,9 @@ struct ws_nearest {
 };
 
 /* Offer a candidate of `len` bytes. */
-void ws_nearest_try(struct ws_nearest *nearest, const char *name, size_t len);
+void ws_try_name(struct ws_nearest *nearest, const char *name, size_t len);
 /* Is the best one near enough to be worth naming? */
-bool ws_nearest_found(const struct ws_nearest *nearest);
+bool ws_has_near_name(const struct ws_nearest *nearest);
 
 /* "true" or "false". */
 static inline const char *ws_json_bool(bool value)
@@ -78,7 +78,7 @@ static inline int ws_exit_status(int rc)
 }
 
 /* Whether a command got exactly one report file; if not, prints that it must. */
-static inline bool ws_one_report_given(const char *command, int argc)
+static inline bool ws_check_one_report(const char *command, int argc)
 {
 	if (!argc)
 		ws_say("%s: no report file is given", command);
@@ -88,6 +88,6 @@ static inline bool ws_one_report_given(const char *command, int argc)
 }
 
 /* Columns of the terminal on standard output, between 40 and 120; 80 when it is not a terminal. */
-int ws_output_width(void);
+int ws_get_output_width(void);
 
 #endif

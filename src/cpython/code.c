@@ -59,8 +59,8 @@ static size_t put_utf8(char *out, size_t capacity, uint32_t character)
 	return length;
 }
 
-int ws_py_text(const struct ws_py_layout *layout, const struct ws_py_memory *memory, uint64_t text,
-	       char *out, size_t capacity)
+int ws_py_read_text(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+		    uint64_t text, char *out, size_t capacity)
 {
 	uint64_t length = 0, done = 0;
 	uint32_t state = 0;
@@ -131,8 +131,9 @@ static struct ws_py_code_key extract_key(const struct ws_py_layout *layout, cons
 	return code_key;
 }
 
-size_t ws_py_code_keys(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
-		       const uint64_t *code, size_t count, struct ws_py_code_key *out, void *raw)
+size_t ws_py_read_code_keys(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+			    const uint64_t *code, size_t count, struct ws_py_code_key *out,
+			    void *raw)
 {
 	struct ws_py_piece pieces[WS_PY_PIECES];
 	uint32_t from, bytes = find_key_span(layout, &from);
@@ -158,7 +159,7 @@ size_t ws_py_code_keys(const struct ws_py_layout *layout, const struct ws_py_mem
 	return got;
 }
 
-bool ws_py_code_read(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+bool ws_py_read_code(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
 		     uint64_t code, struct ws_py_code *out)
 {
 	uint8_t raw[WS_PY_KEY_BYTES];
@@ -166,13 +167,14 @@ bool ws_py_code_read(const struct ws_py_layout *layout, const struct ws_py_memor
 	uint64_t qualname = 0, size = 0;
 	int name = -1, file;
 
-	if (!code || code & 7 || ws_py_code_keys(layout, memory, &code, 1, &code_key, raw) != 1)
+	if (!code || code & 7 ||
+	    ws_py_read_code_keys(layout, memory, &code, 1, &code_key, raw) != 1)
 		return false;
 	if (layout->code_qualname && ws_py_read(memory, code + layout->code_qualname, &qualname, 8))
-		name = ws_py_text(layout, memory, qualname, out->name, sizeof(out->name));
+		name = ws_py_read_text(layout, memory, qualname, out->name, sizeof(out->name));
 	if (name < 0)
-		name = ws_py_text(layout, memory, code_key.name, out->name, sizeof(out->name));
-	file = ws_py_text(layout, memory, code_key.file, out->file, sizeof(out->file));
+		name = ws_py_read_text(layout, memory, code_key.name, out->name, sizeof(out->name));
+	file = ws_py_read_text(layout, memory, code_key.file, out->file, sizeof(out->file));
 	if (name < 0 || file < 0)
 		return false;
 	out->name_len = (uint32_t)name;

@@ -9,7 +9,7 @@
  *
  * Each version up to 3.12 has a table of offsets (layout.def), which hold for all releases of that
  * minor version; from 3.13 on the interpreter describes itself at the start of _PyRuntime. Builds
- * whose objects have other headers (Py_TRACE_REFS) do not pass ws_py_check and are refused.
+ * whose objects have other headers (Py_TRACE_REFS) do not pass ws_py_check_layout and are refused.
  *
  * The hooks use this as well as the recorder: nothing here allocates, locks or calls more of the C
  * library than memcpy and its like.
@@ -88,11 +88,11 @@ struct ws_py_layout {
 };
 
 /* The layout of a version from 3.8 to 3.12; false for others. */
-bool ws_py_layout_of(uint16_t version, struct ws_py_layout *out);
+bool ws_py_get_layout(uint16_t version, struct ws_py_layout *out);
 /* The layout that an interpreter from 3.13 on describes at _PyRuntime. False when there is no
  * description there, or one with impossible offsets. */
 #define WS_PY_OFFSETS_BYTES 800
-bool ws_py_layout_read(const struct ws_py_memory *memory, uint64_t runtime,
+bool ws_py_read_layout(const struct ws_py_memory *memory, uint64_t runtime,
 		       struct ws_py_layout *out);
 
 /* ---- the interpreter ---- */
@@ -105,16 +105,16 @@ struct ws_py_thread {
 
 /* List the threads of all interpreters, at most `most`; returns how many. 0 when there are none
  * yet, or nothing that looks like one. */
-size_t ws_py_threads(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
-		     uint64_t runtime, struct ws_py_thread *out, size_t most);
+size_t ws_py_list_threads(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+			  uint64_t runtime, struct ws_py_thread *out, size_t most);
 /* The thread state that holds the GIL of the first interpreter; 0 when none does, or there is no
  * GIL. */
-uint64_t ws_py_gil_holder(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
-			  uint64_t runtime);
+uint64_t ws_py_find_gil_holder(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+			       uint64_t runtime);
 /* Does the memory at `runtime` look like an interpreter of this layout? False also while it is
  * being initialised. */
-bool ws_py_check(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
-		 uint64_t runtime);
+bool ws_py_check_layout(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+			uint64_t runtime);
 
 /* ---- frames ---- */
 
@@ -134,7 +134,8 @@ struct ws_py_frame {
 struct ws_py_walk {
 	uint64_t window_at[2];
 	size_t window_bytes[2];
-	uint32_t seen_n; /* number of frame objects of the walk before, which are read at once */
+	uint32_t
+		seen_count; /* number of frame objects of the walk before, which are read at once */
 	uint32_t ready_count; /* how many of them could be read */
 	uint64_t seen[WS_PY_PIECES];
 	uint8_t ready[WS_PY_PIECES][128];
@@ -155,15 +156,15 @@ size_t ws_py_walk(const struct ws_py_layout *layout, const struct ws_py_memory *
  */
 /* From 3.12 on, this and higher owners are those of frames that the evaluator pushes for itself. */
 #define WS_PY_OWNER_INTERPRETER 3
-struct ws_py_taken {
+struct ws_py_frame_list {
 	struct ws_py_frame *out;
-	size_t n, entry; /* frames, and those of them whose call of the evaluator is complete; start
-			    at 0 */
+	size_t count, entry; /* frames, and those of them whose call of the evaluator is complete;
+			    start at 0 */
 };
-void ws_py_take(const struct ws_py_layout *layout, struct ws_py_taken *taken, uint64_t code,
-		int32_t at, uint32_t owner);
+void ws_py_add_frame(const struct ws_py_layout *layout, struct ws_py_frame_list *taken,
+		     uint64_t code, int32_t at, uint32_t owner);
 /* Byte offset of the instruction with the index that a frame object (up to 3.10) has. */
-int32_t ws_py_object_at(const struct ws_py_layout *layout, int32_t index);
+int32_t ws_py_convert_index(const struct ws_py_layout *layout, int32_t index);
 
 /* ---- code objects ---- */
 
@@ -178,8 +179,8 @@ struct ws_py_code_key {
 /* Read the keys of `n` code objects (at most WS_PY_PIECES) at once; returns how many could be read.
  * `raw` is a buffer of n * WS_PY_KEY_BYTES. */
 #define WS_PY_KEY_BYTES 128
-size_t ws_py_code_keys(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
-		       const uint64_t *code, size_t n, struct ws_py_code_key *out, void *raw);
+size_t ws_py_read_code_keys(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+			    const uint64_t *code, size_t n, struct ws_py_code_key *out, void *raw);
 
 #define WS_PY_NAME_BYTES 512
 #define WS_PY_FILE_BYTES 1024
@@ -195,16 +196,16 @@ struct ws_py_code {
 	char file[WS_PY_FILE_BYTES];
 };
 /* Read the code object at `code`; false when there is none. */
-bool ws_py_code_read(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+bool ws_py_read_code(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
 		     uint64_t code, struct ws_py_code *out);
 /* Read a str object as UTF-8, cut after `capacity` bytes. Returns its length, or -1 when there is
  * none at `text`. */
-int ws_py_text(const struct ws_py_layout *layout, const struct ws_py_memory *memory, uint64_t text,
-	       char *out, size_t capacity);
+int ws_py_read_text(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+		    uint64_t text, char *out, size_t capacity);
 
 /* The source line of the instruction at byte offset `at` of code with this line table; `first_line`
  * before the first instruction, 0 when the code has no line there. */
-int32_t ws_py_line(uint16_t version, int32_t first_line, const uint8_t *table, size_t bytes,
-		   int32_t at);
+int32_t ws_py_find_line(uint16_t version, int32_t first_line, const uint8_t *table, size_t bytes,
+			int32_t at);
 
 #endif

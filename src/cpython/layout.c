@@ -7,7 +7,7 @@
 #define MOST_INTERPRETERS 16
 #define MOST_OFFSET (1u << 20) /* _PyRuntime and PyInterpreterState are some hundred KiB */
 
-bool ws_py_layout_of(uint16_t version, struct ws_py_layout *out)
+bool ws_py_get_layout(uint16_t version, struct ws_py_layout *out)
 {
 	switch (version) {
 #define WS_PY_LAYOUT(v, c, ...)                                                \
@@ -99,7 +99,7 @@ static void fill_layout(struct ws_py_layout *layout, const uint64_t *numbers, co
 #undef N
 }
 
-bool ws_py_layout_read(const struct ws_py_memory *memory, uint64_t runtime,
+bool ws_py_read_layout(const struct ws_py_memory *memory, uint64_t runtime,
 		       struct ws_py_layout *out)
 {
 	uint64_t numbers[WS_PY_OFFSETS_BYTES / 8];
@@ -158,8 +158,8 @@ static bool read_thread(const struct ws_py_layout *layout, const struct ws_py_me
 	return true;
 }
 
-size_t ws_py_threads(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
-		     uint64_t runtime, struct ws_py_thread *out, size_t most)
+size_t ws_py_list_threads(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+			  uint64_t runtime, struct ws_py_thread *out, size_t most)
 {
 	uint64_t interp = read_pointer(memory, runtime + layout->runtime_interpreters);
 	size_t count = 0;
@@ -190,8 +190,8 @@ static uint64_t find_gil(const struct ws_py_layout *layout, const struct ws_py_m
 	return read_pointer(memory, interp + layout->interp_gil);
 }
 
-uint64_t ws_py_gil_holder(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
-			  uint64_t runtime)
+uint64_t ws_py_find_gil_holder(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+			       uint64_t runtime)
 {
 	uint64_t gil = find_gil(layout, memory, runtime), holder = 0;
 	int32_t locked = 0;
@@ -203,10 +203,10 @@ uint64_t ws_py_gil_holder(const struct ws_py_layout *layout, const struct ws_py_
 	return holder;
 }
 
-bool ws_py_check(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
-		 uint64_t runtime)
+bool ws_py_check_layout(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
+			uint64_t runtime)
 {
 	struct ws_py_thread thread;
 
-	return ws_py_threads(layout, memory, runtime, &thread, 1) == 1 && thread.pthread;
+	return ws_py_list_threads(layout, memory, runtime, &thread, 1) == 1 && thread.pthread;
 }

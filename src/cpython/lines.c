@@ -127,8 +127,8 @@ static int32_t find_line_locations(int32_t first_line, const uint8_t *table, siz
 	return 0;
 }
 
-int32_t ws_py_line(uint16_t version, int32_t first_line, const uint8_t *table, size_t bytes,
-		   int32_t at)
+int32_t ws_py_find_line(uint16_t version, int32_t first_line, const uint8_t *table, size_t bytes,
+			int32_t at)
 {
 	if (at < 0)
 		return first_line;

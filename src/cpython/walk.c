@@ -93,8 +93,8 @@ static uint64_t find_first_frame(const struct ws_py_layout *layout,
 	return frame;
 }
 
-void ws_py_take(const struct ws_py_layout *layout, struct ws_py_taken *taken, uint64_t code,
-		int32_t at, uint32_t owner)
+void ws_py_add_frame(const struct ws_py_layout *layout, struct ws_py_frame_list *taken,
+		     uint64_t code, int32_t at, uint32_t owner)
 {
 	uint32_t flags = 0;
 
@@ -102,20 +102,20 @@ void ws_py_take(const struct ws_py_layout *layout, struct ws_py_taken *taken, ui
 		flags = WS_PY_ENTRY;
 
 	if (layout->version < 0x030c || owner < WS_PY_OWNER_INTERPRETER) {
-		taken->out[taken->n++] = (struct ws_py_frame){code, at, flags};
+		taken->out[taken->count++] = (struct ws_py_frame){code, at, flags};
 		return;
 	}
 	/* A frame that the evaluator pushes for itself ends the frames of a call of it. */
-	if (taken->n > taken->entry)
-		taken->out[taken->n - 1].flags |= WS_PY_ENTRY;
+	if (taken->count > taken->entry)
+		taken->out[taken->count - 1].flags |= WS_PY_ENTRY;
 	else
-		taken->out[taken->n++] =
+		taken->out[taken->count++] =
 			(struct ws_py_frame){.at = -1, .flags = WS_PY_ENTRY | WS_PY_NONE};
-	taken->entry = taken->n;
+	taken->entry = taken->count;
 }
 
 static void add_interpreter_frame(const struct ws_py_layout *layout, const uint8_t *bytes,
-				  struct ws_py_taken *taken)
+				  struct ws_py_frame_list *taken)
 {
 	uint64_t code = load_u64(bytes + layout->frame_code) & ~UINT64_C(7),
 		 at = load_u64(bytes + layout->frame_at); /* the low bits are tags, from 3.14 on */
@@ -123,7 +123,7 @@ static void add_interpreter_frame(const struct ws_py_layout *layout, const uint8
 
 	if (offset < 0 || offset >= INT32_MAX)
 		offset = -1;
-	ws_py_take(layout, taken, code, (int32_t)offset, bytes[layout->frame_owner]);
+	ws_py_add_frame(layout, taken, code, (int32_t)offset, bytes[layout->frame_owner]);
 }
 
 static size_t walk_interpreter_frames(const struct ws_py_layout *layout,
@@ -131,7 +131,7 @@ static size_t walk_interpreter_frames(const struct ws_py_layout *layout,
 				      struct ws_py_walk *walk, struct ws_py_frame *out, size_t most,
 				      bool *truncated)
 {
-	struct ws_py_taken taken = {.out = out};
+	struct ws_py_frame_list taken = {.out = out};
 	int last = 0;
 	bool ok;
 	uint64_t at = find_first_frame(layout, memory, state, &ok);
@@ -145,19 +145,19 @@ static size_t walk_interpreter_frames(const struct ws_py_layout *layout,
 
 		if (step < 2 * most)
 			bytes = fetch_frame(walk, memory, at, &last);
-		if (!bytes || taken.n >= most) {
+		if (!bytes || taken.count >= most) {
 			*truncated = true;
 			break;
 		}
 		add_interpreter_frame(layout, bytes, &taken);
 		at = load_u64(bytes + layout->frame_previous);
 	}
-	return taken.n;
+	return taken.count;
 }
 
 /* ---- frame objects ---- */
 
-int32_t ws_py_object_at(const struct ws_py_layout *layout, int32_t index)
+int32_t ws_py_convert_index(const struct ws_py_layout *layout, int32_t index)
 {
 	if (index < 0 || index > INT32_MAX / 2)
 		return -1;
@@ -169,7 +169,7 @@ int32_t ws_py_object_at(const struct ws_py_layout *layout, int32_t index)
 static void read_seen_objects(const struct ws_py_memory *memory, struct ws_py_walk *walk)
 {
 	struct ws_py_piece pieces[WS_PY_PIECES];
-	uint32_t count = walk->seen_n;
+	uint32_t count = walk->seen_count;
 
 	/* seen[] goes from the innermost outwards; the outermost frames are the ones that last. */
 	for (uint32_t i = 0; i < count; i++)
@@ -185,10 +185,10 @@ static void read_seen_objects(const struct ws_py_memory *memory, struct ws_py_wa
 static const uint8_t *fetch_object(struct ws_py_walk *walk, const struct ws_py_memory *memory,
 				   uint64_t at, uint32_t *hint, uint8_t *buffer)
 {
-	for (uint32_t i = *hint; i < walk->seen_n; i++)
+	for (uint32_t i = *hint; i < walk->seen_count; i++)
 		if (walk->seen[i] == at) {
 			*hint = i + 1;
-			if (i >= walk->seen_n - walk->ready_count)
+			if (i >= walk->seen_count - walk->ready_count)
 				return walk->ready[i];
 			break;
 		}
@@ -220,14 +220,15 @@ static size_t walk_frame_objects(const struct ws_py_layout *layout,
 		}
 		out[count++] = (struct ws_py_frame){
 			load_u64(bytes + layout->frame_code),
-			ws_py_object_at(layout, load_i32(bytes + layout->frame_at)), WS_PY_ENTRY};
+			ws_py_convert_index(layout, load_i32(bytes + layout->frame_at)),
+			WS_PY_ENTRY};
 		/* The outermost ones are kept when there are too many. */
 		visited[visited_count++ % WS_PY_PIECES] = at;
 		at = load_u64(bytes + layout->frame_previous);
 	}
-	walk->seen_n = (uint32_t)ws_py_min(visited_count, WS_PY_PIECES);
-	for (uint32_t i = 0; i < walk->seen_n; i++)
-		walk->seen[i] = visited[(visited_count - walk->seen_n + i) % WS_PY_PIECES];
+	walk->seen_count = (uint32_t)ws_py_min(visited_count, WS_PY_PIECES);
+	for (uint32_t i = 0; i < walk->seen_count; i++)
+		walk->seen[i] = visited[(visited_count - walk->seen_count + i) % WS_PY_PIECES];
 	return count;
 }
 

@@ -26,10 +26,10 @@ struct ws_finding {
 
 struct ws_check {
 	const char *name;
-	void (*look)(struct ws_finding *finding);
+	void (*examine)(struct ws_finding *finding);
 };
 
-extern const struct ws_check ws_checks[]; /* an entry without a name ends it */
+extern const struct ws_check ws_doctor_checks[]; /* an entry without a name ends it */
 
 void ws_finding_free(struct ws_finding *finding);
 

@@ -342,7 +342,7 @@ void ws_check_injection(struct ws_finding *finding)
 {
 	static const char *const names[] = {"CUDA_INJECTION64_PATH", "CUDA_INJECTION32_PATH",
 					    "NVTX_INJECTION64_PATH", "NVTX_INJECTION32_PATH"};
-	const char *tool = ws_gpu_tool(environ);
+	const char *tool = ws_find_gpu_tool(environ);
 
 	if (tool) {
 		ws_add_finding(finding, WS_HEALTH_DEGRADED,

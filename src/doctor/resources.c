@@ -257,7 +257,7 @@ void ws_check_preload(struct ws_finding *finding)
 
 	finding->needed = true;
 	for (size_t i = 0; i < WS_COUNT(libraries); i++) {
-		if (ws_hook_path(libraries[i], path, sizeof(path), &err)) {
+		if (ws_find_hook_library(libraries[i], path, sizeof(path), &err)) {
 			ws_add_finding(finding, WS_HEALTH_MISSING, "%s", err.msg);
 			ws_text_free(&all);
 			return;

@@ -17,7 +17,7 @@
 
 #include "doctor/doctor.h"
 
-const struct ws_check ws_checks[] = {
+const struct ws_check ws_doctor_checks[] = {
 	{"kernel", ws_check_kernel},
 	{"clock", ws_check_clock},
 	{"hooks", ws_check_preload},

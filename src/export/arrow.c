@@ -40,16 +40,16 @@ struct made_batch {
 };
 
 struct arrow_writer {
-	struct ws_xwriter writer;
+	struct ws_table_writer writer;
 	FILE *file;
 	bool folder, append;
 	const char *path, *name; /* of the folder; of the output, for messages */
-	struct ws_arrow_out out;
+	struct ws_arrow_output out;
 	bool begun;
 
-	struct ws_xtable
+	struct ws_view_table
 		copy; /* of the open table: the caller's may be gone when its file is closed */
-	const struct ws_xtable *table;
+	const struct ws_view_table *table;
 	struct ws_arrow_field fields[2 * WS_MAX_COLUMNS];
 	uint8_t column[2 * WS_MAX_COLUMNS]; /* of a field: the column it is made from */
 	char *names[WS_MAX_COLUMNS];	    /* of text fields, ours to free */
@@ -59,7 +59,7 @@ struct arrow_writer {
 	int64_t made_rows;
 	struct ws_arrow_batch batch;
 
-	struct ws_export *export; /* of a view */
+	struct ws_cell_context *export; /* of a view */
 	struct made_batch *workers;
 	uint32_t worker_count;
 	uint32_t *text_codes; /* by string: its number in the dictionary of the table + 1 */
@@ -111,8 +111,8 @@ static int begin_arrow(struct arrow_writer *arrow, struct ws_err *err)
 		return -1;
 	describe_table(arrow, pairs);
 	arrow->begun = true;
-	if (ws_arrow_begin(&arrow->out, arrow->file, arrow->folder, arrow->fields,
-			   arrow->field_count, pairs) < 0)
+	if (ws_begin_arrow_stream(&arrow->out, arrow->file, arrow->folder, arrow->fields,
+				  arrow->field_count, pairs) < 0)
 		return fail_arrow_write(arrow, err);
 	return 0;
 }
@@ -126,7 +126,7 @@ static int end_arrow(struct arrow_writer *arrow, struct ws_err *err)
 		return 0;
 	arrow->begun = false;
 	describe_table(arrow, pairs);
-	rc = ws_arrow_end(&arrow->out, arrow->fields, arrow->field_count, pairs);
+	rc = ws_end_arrow_stream(&arrow->out, arrow->fields, arrow->field_count, pairs);
 	if (arrow->folder && arrow->file) {
 		if (fclose(arrow->file))
 			rc = -1;
@@ -142,7 +142,7 @@ static int end_arrow(struct arrow_writer *arrow, struct ws_err *err)
 static struct ws_arrow_field *add_arrow_field(struct arrow_writer *arrow, size_t column,
 					      enum ws_arrow_kind kind, unsigned bits)
 {
-	const struct ws_xcolumn *description = &arrow->table->columns[column];
+	const struct ws_view_column *description = &arrow->table->columns[column];
 	struct ws_arrow_field *field = &arrow->fields[arrow->field_count];
 
 	arrow->column[arrow->field_count++] = (uint8_t)column;
@@ -161,46 +161,47 @@ static void clear_arrow_fields(struct arrow_writer *arrow)
 	arrow->field_count = 0;
 }
 
-static void add_arrow_view_field(struct arrow_writer *arrow, const struct ws_xview *view, size_t i)
+static void add_arrow_view_field(struct arrow_writer *arrow, const struct ws_table_view *view,
+				 size_t i)
 {
-	const struct ws_xcolumn *column = &view->table.columns[i];
+	const struct ws_view_column *column = &view->table.columns[i];
 	struct ws_arrow_field *field;
 
-	switch (ws_xcolumn_type(view, column)) {
-	case WS_XT_NULL:
+	switch (ws_find_vector_type(view, column)) {
+	case WS_VECTOR_NULL:
 		add_arrow_field(arrow, i, WS_ARROW_NULL, 0);
 		break;
-	case WS_XT_U8:
+	case WS_VECTOR_U8:
 		add_arrow_field(arrow, i, WS_ARROW_UINT, 8);
 		break;
-	case WS_XT_U32:
+	case WS_VECTOR_U32:
 		add_arrow_field(arrow, i, WS_ARROW_UINT, 32);
 		break;
-	case WS_XT_I32:
+	case WS_VECTOR_I32:
 		add_arrow_field(arrow, i, WS_ARROW_INT, 32);
 		break;
-	case WS_XT_U64:
+	case WS_VECTOR_U64:
 		add_arrow_field(arrow, i, WS_ARROW_UINT, 64);
 		break;
-	case WS_XT_I64:
+	case WS_VECTOR_I64:
 		field = add_arrow_field(arrow, i, WS_ARROW_INT, 64);
-		if (column->from == WS_XF_TIME || column->from == WS_XF_NTIME)
+		if (column->from == WS_FROM_TIME || column->from == WS_FROM_TIME_OR_NULL)
 			field->unit = "ns";
 		break;
-	case WS_XT_F64:
+	case WS_VECTOR_F64:
 		add_arrow_field(arrow, i, WS_ARROW_DOUBLE, 0);
 		break;
-	case WS_XT_TEXT:
+	case WS_VECTOR_TEXT:
 		add_arrow_field(arrow, i, WS_ARROW_DICTIONARY, 0);
 		break;
-	case WS_XT_BLOB:
+	case WS_VECTOR_BLOB:
 		add_arrow_field(arrow, i, WS_ARROW_BINARY, 0);
 		break;
-	case WS_XT_STRING:
+	case WS_VECTOR_STRING:
 		add_arrow_field(arrow, i, WS_ARROW_UINT, 32);
 		field = add_arrow_field(arrow, i, WS_ARROW_DICTIONARY, 0);
 		field->name = arrow->names[arrow->name_count++] =
-			ws_xcolumn_text_name(&view->table, column);
+			ws_make_text_column_name(&view->table, column);
 		field->not_null = false;
 		break;
 	}
@@ -234,7 +235,7 @@ static int flush_made(struct arrow_writer *arrow, struct ws_err *err)
 {
 	if (!arrow->made_rows)
 		return 0;
-	ws_arrow_batch_clear(&arrow->batch, arrow->made_rows);
+	ws_clear_arrow_batch(&arrow->batch, arrow->made_rows);
 	for (size_t i = 0; i < arrow->field_count; i++) {
 		struct made_column *column = &arrow->made[i];
 
@@ -242,18 +243,18 @@ static int flush_made(struct arrow_writer *arrow, struct ws_err *err)
 
 		if (column->nulls)
 			valid = column->valid.text;
-		ws_arrow_add(&arrow->batch, arrow->made_rows, column->nulls, valid);
+		ws_add_arrow_field(&arrow->batch, arrow->made_rows, column->nulls, valid);
 		if (has_offsets(&arrow->fields[i])) {
 			uint32_t last = (uint32_t)column->data.len;
 
 			ws_text_add(&column->offsets, &last, 4);
-			ws_arrow_add_buffer(&arrow->batch, column->offsets.text,
+			ws_add_arrow_buffer(&arrow->batch, column->offsets.text,
 					    column->offsets.len);
 		}
-		ws_arrow_add_buffer(&arrow->batch, column->data.text, column->data.len);
+		ws_add_arrow_buffer(&arrow->batch, column->data.text, column->data.len);
 	}
-	ws_arrow_batch_seal(&arrow->batch, -1, false);
-	if (ws_arrow_put(&arrow->out, &arrow->batch, false) < 0)
+	ws_seal_arrow_batch(&arrow->batch, -1, false);
+	if (ws_put_arrow_batch(&arrow->out, &arrow->batch, false) < 0)
 		return fail_arrow_write(arrow, err);
 	for (size_t i = 0; i < arrow->field_count; i++) {
 		struct made_column *column = &arrow->made[i];
@@ -272,7 +273,7 @@ static int finish_arrow_table(struct arrow_writer *arrow, struct ws_err *err)
 	return end_arrow(arrow, err);
 }
 
-static int begin_arrow_table(struct ws_xwriter *writer, const struct ws_xtable *xtable,
+static int begin_arrow_table(struct ws_table_writer *writer, const struct ws_view_table *xtable,
 			     struct ws_err *err)
 {
 	struct arrow_writer *arrow = (struct arrow_writer *)writer;
@@ -288,15 +289,15 @@ static int begin_arrow_table(struct ws_xwriter *writer, const struct ws_xtable *
 }
 
 static void append_made_cell(struct made_column *column, const struct ws_arrow_field *field,
-			     const struct ws_xcell *cell, int64_t row)
+			     const struct ws_view_cell *cell, int64_t row)
 {
 	uint8_t bit = (uint8_t)(1 << (row & 7)), none = 0;
-	uint64_t bits = ws_cell_bits(cell);
+	uint64_t bits = ws_get_cell_bits(cell);
 	uint32_t offset = (uint32_t)column->data.len;
 
 	if (!(row & 7))
 		ws_text_add(&column->valid, &none, 1);
-	if (cell->kind == WS_X_NULL)
+	if (cell->kind == WS_VIEW_NULL)
 		column->nulls++;
 	else
 		column->valid.text[row >> 3] = (char)(column->valid.text[row >> 3] | bit);
@@ -305,12 +306,12 @@ static void append_made_cell(struct made_column *column, const struct ws_arrow_f
 		return;
 	}
 	ws_text_add(&column->offsets, &offset, 4);
-	if (cell->kind == WS_X_TEXT || cell->kind == WS_X_BLOB)
+	if (cell->kind == WS_VIEW_TEXT || cell->kind == WS_VIEW_BLOB)
 		ws_text_add(&column->data, cell->text, cell->n);
 }
 
-static int write_arrow_rows(struct ws_xwriter *writer, const struct ws_xcell *cells, size_t count,
-			    struct ws_err *err)
+static int write_arrow_rows(struct ws_table_writer *writer, const struct ws_view_cell *cells,
+			    size_t count, struct ws_err *err)
 {
 	struct arrow_writer *arrow = (struct arrow_writer *)writer;
 
@@ -332,15 +333,16 @@ static int write_arrow_rows(struct ws_xwriter *writer, const struct ws_xcell *ce
 
 /* ---- the dictionary of a view ---- */
 
-static int mark_texts(void *context, const struct ws_xbatch *batch, struct ws_err *err)
+static int mark_texts(void *context, const struct ws_column_batch *batch, struct ws_err *err)
 {
 	struct arrow_writer *arrow = context;
 
 	(void)err;
 	for (size_t i = 0; i < arrow->table->column_count; i++) {
-		const uint32_t *ids = batch->col[i].data;
+		const uint32_t *ids = batch->columns[i].data;
 
-		if (batch->col[i].type != WS_XT_TEXT && batch->col[i].type != WS_XT_STRING)
+		if (batch->columns[i].type != WS_VECTOR_TEXT &&
+		    batch->columns[i].type != WS_VECTOR_STRING)
 			continue;
 		for (size_t k = 0; k < batch->rows; k++)
 			if (ids[k] < arrow->text_code_count &&
@@ -352,16 +354,17 @@ static int mark_texts(void *context, const struct ws_xbatch *batch, struct ws_er
 
 /* Number the texts that occur, in order of their ids. Returns 1, 0 when the table has no columns of
  * texts, or -1 with a message. */
-static int number_texts(struct arrow_writer *arrow, const struct ws_xview *view, struct ws_err *err)
+static int number_texts(struct arrow_writer *arrow, const struct ws_table_view *view,
+			struct ws_err *err)
 {
-	struct ws_xcolumns_user user = {.make = mark_texts, .ctx = arrow};
+	struct ws_column_consumer user = {.make_batch = mark_texts, .context = arrow};
 	uint64_t wanted = 0;
 	uint32_t count = 0;
 
 	for (size_t i = 0; i < view->table.column_count; i++) {
-		enum ws_xtype xtype = ws_xcolumn_type(view, &view->table.columns[i]);
+		enum ws_vector_type xtype = ws_find_vector_type(view, &view->table.columns[i]);
 
-		if (xtype == WS_XT_TEXT || xtype == WS_XT_STRING)
+		if (xtype == WS_VECTOR_TEXT || xtype == WS_VECTOR_STRING)
 			wanted |= UINT64_C(1) << i;
 	}
 	if (!wanted)
@@ -370,7 +373,7 @@ static int number_texts(struct arrow_writer *arrow, const struct ws_xview *view,
 		arrow->text_codes =
 			ws_malloc((size_t)arrow->text_code_count * sizeof(*arrow->text_codes));
 	memset(arrow->text_codes, 0, (size_t)arrow->text_code_count * sizeof(*arrow->text_codes));
-	if (ws_xcolumns_run(arrow->export, view, wanted, &user, NULL, err) < 0)
+	if (ws_scan_columns(arrow->export, view, wanted, &user, NULL, err) < 0)
 		return -1;
 	arrow->text_codes[0] = 0;
 	for (uint32_t id = 1; id < arrow->text_code_count; id++)
@@ -385,13 +388,13 @@ static int put_dictionary(struct arrow_writer *arrow, struct ws_text *offsets,
 	uint32_t last = (uint32_t)bytes->len;
 
 	ws_text_add(offsets, &last, 4);
-	ws_arrow_batch_clear(&arrow->batch, count);
-	ws_arrow_add(&arrow->batch, count, 0, NULL);
-	ws_arrow_add_buffer(&arrow->batch, offsets->text, offsets->len);
-	ws_arrow_add_buffer(&arrow->batch, bytes->text, bytes->len);
-	ws_arrow_batch_seal(&arrow->batch, 0, delta);
+	ws_clear_arrow_batch(&arrow->batch, count);
+	ws_add_arrow_field(&arrow->batch, count, 0, NULL);
+	ws_add_arrow_buffer(&arrow->batch, offsets->text, offsets->len);
+	ws_add_arrow_buffer(&arrow->batch, bytes->text, bytes->len);
+	ws_seal_arrow_batch(&arrow->batch, 0, delta);
 	offsets->len = bytes->len = 0;
-	if (ws_arrow_put(&arrow->out, &arrow->batch, true) < 0)
+	if (ws_put_arrow_batch(&arrow->out, &arrow->batch, true) < 0)
 		return fail_arrow_write(arrow, err);
 	return 0;
 }
@@ -411,7 +414,7 @@ static int put_dictionaries(struct arrow_writer *arrow, struct ws_err *err)
 
 		if (!arrow->text_codes[id])
 			continue;
-		text = ws_x_bytes(arrow->export, id, &length);
+		text = ws_find_valid_text(arrow->export, id, &length);
 		ws_text_add(&offsets, &offset, 4);
 		ws_text_add(&bytes, text, length);
 		count++;
@@ -444,7 +447,7 @@ static void reserve_rows(struct arrow_writer *arrow, struct made_batch *batch, s
 }
 
 static void add_texts(struct arrow_writer *arrow, struct made_batch *batch, size_t field,
-		      const struct ws_xvector *vector, size_t rows)
+		      const struct ws_column_vector *vector, size_t rows)
 {
 	const uint32_t *ids = vector->data;
 	uint32_t *codes = batch->codes[field];
@@ -463,12 +466,12 @@ static void add_texts(struct arrow_writer *arrow, struct made_batch *batch, size
 	}
 	if (!nulls)
 		valid = NULL;
-	ws_arrow_add(&batch->batch, (int64_t)rows, nulls, valid);
-	ws_arrow_add_buffer(&batch->batch, codes, rows * 4);
+	ws_add_arrow_field(&batch->batch, (int64_t)rows, nulls, valid);
+	ws_add_arrow_buffer(&batch->batch, codes, rows * 4);
 }
 
 static int add_blobs(struct arrow_writer *arrow, struct made_batch *batch,
-		     const struct ws_xvector *vector, size_t column, size_t rows,
+		     const struct ws_column_vector *vector, size_t column, size_t rows,
 		     struct ws_err *err)
 {
 	struct ws_text *offsets = &batch->offsets[column], *bytes = &batch->bytes[column];
@@ -492,37 +495,37 @@ static int add_blobs(struct arrow_writer *arrow, struct made_batch *batch,
 		offset = (uint32_t)bytes->len;
 	}
 	ws_text_add(offsets, &offset, 4);
-	ws_arrow_add(&batch->batch, (int64_t)rows, (int64_t)vector->nulls, vector->valid);
-	ws_arrow_add_buffer(&batch->batch, offsets->text, offsets->len);
-	ws_arrow_add_buffer(&batch->batch, bytes->text, bytes->len);
+	ws_add_arrow_field(&batch->batch, (int64_t)rows, (int64_t)vector->nulls, vector->valid);
+	ws_add_arrow_buffer(&batch->batch, offsets->text, offsets->len);
+	ws_add_arrow_buffer(&batch->batch, bytes->text, bytes->len);
 	return 0;
 }
 
-static int make_arrow_batch(void *context, const struct ws_xbatch *batch, struct ws_err *err)
+static int make_arrow_batch(void *context, const struct ws_column_batch *batch, struct ws_err *err)
 {
 	struct arrow_writer *arrow = context;
 	struct made_batch *made = &arrow->workers[batch->worker];
 
 	reserve_rows(arrow, made, batch->rows);
-	ws_arrow_batch_clear(&made->batch, (int64_t)batch->rows);
+	ws_clear_arrow_batch(&made->batch, (int64_t)batch->rows);
 	for (size_t i = 0; i < arrow->field_count; i++) {
-		const struct ws_xvector *vector = &batch->col[arrow->column[i]];
+		const struct ws_column_vector *vector = &batch->columns[arrow->column[i]];
 
 		if (arrow->fields[i].kind == WS_ARROW_DICTIONARY) {
 			add_texts(arrow, made, i, vector, batch->rows);
 		} else if (arrow->fields[i].kind == WS_ARROW_NULL) {
-			ws_arrow_add_null(&made->batch, (int64_t)batch->rows);
+			ws_add_arrow_null_field(&made->batch, (int64_t)batch->rows);
 		} else if (arrow->fields[i].kind == WS_ARROW_BINARY) {
 			if (add_blobs(arrow, made, vector, arrow->column[i], batch->rows, err) < 0)
 				return -1;
 		} else {
-			ws_arrow_add(&made->batch, (int64_t)batch->rows, (int64_t)vector->nulls,
-				     vector->valid);
-			ws_arrow_add_buffer(&made->batch, vector->data,
-					    batch->rows * ws_xtype_width(vector->type));
+			ws_add_arrow_field(&made->batch, (int64_t)batch->rows,
+					   (int64_t)vector->nulls, vector->valid);
+			ws_add_arrow_buffer(&made->batch, vector->data,
+					    batch->rows * ws_find_vector_width(vector->type));
 		}
 	}
-	ws_arrow_batch_seal(&made->batch, -1, false);
+	ws_seal_arrow_batch(&made->batch, -1, false);
 	return 0;
 }
 
@@ -539,13 +542,13 @@ static int begin_arrow_view(struct arrow_writer *arrow, struct ws_err *err)
 	return 0;
 }
 
-static int put_arrow_batch(void *context, const struct ws_xbatch *batch, struct ws_err *err)
+static int put_arrow_batch(void *context, const struct ws_column_batch *batch, struct ws_err *err)
 {
 	struct arrow_writer *arrow = context;
 
 	if (!arrow->begun && begin_arrow_view(arrow, err) < 0)
 		return -1;
-	if (ws_arrow_put(&arrow->out, &arrow->workers[batch->worker].batch, false) < 0)
+	if (ws_put_arrow_batch(&arrow->out, &arrow->workers[batch->worker].batch, false) < 0)
 		return fail_arrow_write(arrow, err);
 	return 0;
 }
@@ -563,18 +566,18 @@ static void free_workers(struct arrow_writer *arrow)
 			ws_text_free(&batch->offsets[k]);
 			ws_text_free(&batch->bytes[k]);
 		}
-		ws_arrow_batch_free(&batch->batch);
+		ws_free_arrow_batch(&batch->batch);
 	}
 	free(arrow->workers);
 	arrow->workers = NULL;
 }
 
-static int write_arrow_view(struct ws_xwriter *writer, struct ws_export *export,
-			    const struct ws_xview *xview, uint64_t *count, struct ws_err *err)
+static int write_arrow_view(struct ws_table_writer *writer, struct ws_cell_context *export,
+			    const struct ws_table_view *xview, uint64_t *count, struct ws_err *err)
 {
 	struct arrow_writer *arrow = (struct arrow_writer *)writer;
-	struct ws_xcolumns_user user = {
-		.make = make_arrow_batch, .put = put_arrow_batch, .ctx = arrow};
+	struct ws_column_consumer user = {
+		.make_batch = make_arrow_batch, .put_batch = put_arrow_batch, .context = arrow};
 	int rc;
 
 	if (finish_arrow_table(arrow, err) < 0)
@@ -587,9 +590,9 @@ static int write_arrow_view(struct ws_xwriter *writer, struct ws_export *export,
 		add_arrow_view_field(arrow, xview, i);
 	if (number_texts(arrow, xview, err) < 0)
 		return -1;
-	arrow->worker_count = ws_xcolumns_workers();
+	arrow->worker_count = ws_count_column_workers();
 	arrow->workers = ws_calloc(arrow->worker_count, sizeof(*arrow->workers));
-	rc = ws_xcolumns_run(export, xview, UINT64_MAX, &user, count, err);
+	rc = ws_scan_columns(export, xview, UINT64_MAX, &user, count, err);
 	free_workers(arrow);
 	if (!rc && !arrow->begun && !export->lazy)
 		rc = begin_arrow_view(arrow, err);
@@ -600,7 +603,7 @@ static int write_arrow_view(struct ws_xwriter *writer, struct ws_export *export,
 
 /* ---- opening and closing ---- */
 
-static bool has_arrow_file(struct ws_xwriter *writer, const char *name)
+static bool has_arrow_file(struct ws_table_writer *writer, const char *name)
 {
 	struct arrow_writer *arrow = (struct arrow_writer *)writer;
 	char *path = make_table_path(arrow, name);
@@ -610,7 +613,7 @@ static bool has_arrow_file(struct ws_xwriter *writer, const char *name)
 	return there;
 }
 
-static int close_arrow(struct ws_xwriter *writer, bool keep, struct ws_err *err)
+static int close_arrow(struct ws_table_writer *writer, bool keep, struct ws_err *err)
 {
 	struct arrow_writer *arrow = (struct arrow_writer *)writer;
 	int rc = 0;
@@ -625,39 +628,41 @@ static int close_arrow(struct ws_xwriter *writer, bool keep, struct ws_err *err)
 		ws_text_free(&arrow->made[i].valid);
 	}
 	clear_arrow_fields(arrow);
-	ws_arrow_batch_free(&arrow->batch);
-	ws_arrow_free(&arrow->out);
+	ws_free_arrow_batch(&arrow->batch);
+	ws_free_arrow_output(&arrow->out);
 	free(arrow->text_codes);
 	free(arrow);
 	return rc;
 }
 
-static struct ws_xwriter *open_arrow(const struct ws_xtarget *target, bool folder)
+static struct ws_table_writer *open_arrow(const struct ws_export_target *target, bool folder)
 {
 	struct arrow_writer *arrow = ws_calloc(1, sizeof(*arrow));
 
-	arrow->writer = (struct ws_xwriter){.table = begin_arrow_table,
-					    .rows = write_arrow_rows,
-					    .close = close_arrow,
-					    .view = write_arrow_view};
+	arrow->writer = (struct ws_table_writer){.begin_table = begin_arrow_table,
+						 .write_rows = write_arrow_rows,
+						 .close_writer = close_arrow,
+						 .write_view = write_arrow_view};
 	if (folder)
-		arrow->writer.has = has_arrow_file;
+		arrow->writer.has_table = has_arrow_file;
 	else
 		arrow->file = target->file;
 	arrow->folder = folder;
 	arrow->append = target->append;
 	arrow->path = target->path;
-	arrow->name = ws_target_name(target);
+	arrow->name = ws_name_target(target);
 	return &arrow->writer;
 }
 
-struct ws_xwriter *ws_xformat_open_arrow(const struct ws_xtarget *target, struct ws_err *err)
+struct ws_table_writer *ws_open_format_arrow(const struct ws_export_target *target,
+					     struct ws_err *err)
 {
 	(void)err;
 	return open_arrow(target, false);
 }
 
-struct ws_xwriter *ws_xformat_open_arrowdir(const struct ws_xtarget *target, struct ws_err *err)
+struct ws_table_writer *ws_open_format_arrowdir(const struct ws_export_target *target,
+						struct ws_err *err)
 {
 	(void)err;
 	return open_arrow(target, true);

@@ -37,7 +37,7 @@ struct ws_arrow_field {
 
 struct ws_arrow_buffer {
 	const void *bytes;
-	size_t n;
+	size_t length;
 };
 
 /* A record batch, or the values of a dictionary: a node for each field, and their buffers in order.
@@ -49,38 +49,39 @@ struct ws_arrow_batch {
 	int64_t rows;
 	struct ws_arrow_node node[2 * WS_MAX_COLUMNS];
 	struct ws_arrow_buffer buffer[6 * WS_MAX_COLUMNS];
-	size_t nodes, buffers;
-	struct ws_flatbuffer meta; /* the message, made by ws_arrow_batch_seal */
+	size_t node_count, buffer_count;
+	struct ws_flatbuffer message_buffer; /* the message, made by ws_seal_arrow_batch */
 	const uint8_t *message;
-	size_t message_len;
-	int64_t body;
+	size_t message_length;
+	int64_t body_length;
 };
 
-void ws_arrow_batch_clear(struct ws_arrow_batch *batch, int64_t rows);
+void ws_clear_arrow_batch(struct ws_arrow_batch *batch, int64_t rows);
 /* Add a field, which begins with its validity, a bit per row (NULL when no row is null); its other
  * buffers follow. */
-void ws_arrow_add(struct ws_arrow_batch *batch, int64_t rows, int64_t nulls, const void *valid);
-void ws_arrow_add_null(struct ws_arrow_batch *batch,
-		       int64_t rows); /* of kind NULL: has no buffers */
-void ws_arrow_add_buffer(struct ws_arrow_batch *batch, const void *bytes, size_t length);
+void ws_add_arrow_field(struct ws_arrow_batch *batch, int64_t rows, int64_t nulls,
+			const void *valid);
+void ws_add_arrow_null_field(struct ws_arrow_batch *batch,
+			     int64_t rows); /* of kind NULL: has no buffers */
+void ws_add_arrow_buffer(struct ws_arrow_batch *batch, const void *bytes, size_t length);
 /* Make the message. `dictionary` -1: a record batch; else the values of that dictionary, or with
  * `delta` more of them. */
-void ws_arrow_batch_seal(struct ws_arrow_batch *batch, int64_t dictionary, bool delta);
-void ws_arrow_batch_free(struct ws_arrow_batch *batch);
+void ws_seal_arrow_batch(struct ws_arrow_batch *batch, int64_t dictionary, bool delta);
+void ws_free_arrow_batch(struct ws_arrow_batch *batch);
 
 /* Where messages go: one stream or file. */
 struct ws_arrow_block {
 	int64_t offset;
-	int32_t meta, pad;
-	int64_t body;
+	int32_t message_length, padding;
+	int64_t body_length;
 };
-struct ws_arrow_out {
-	FILE *FILE;
-	bool file;   /* with magic words and an index */
-	uint64_t at; /* bytes written since the stream began */
+struct ws_arrow_output {
+	FILE *stream;
+	bool is_file;	   /* with magic words and an index */
+	uint64_t position; /* bytes written since the stream began */
 	struct ws_flatbuffer meta;
 	struct ws_arrow_block *batches, *dictionaries; /* of a file */
-	size_t batch_count, batch_cap, dictionary_count, dictionary_cap;
+	size_t batch_count, batch_capacity, dictionary_count, dictionary_capacity;
 };
 
 /*
@@ -88,14 +89,15 @@ struct ws_arrow_out {
  * name, value..., NULL. All dictionary fields share dictionary 0, with indices of 32 bits.
  * Functions return 0, or -1 with errno set.
  */
-int ws_arrow_begin(struct ws_arrow_out *out, FILE *stream, bool file,
-		   const struct ws_arrow_field *fields, size_t field_count,
-		   const char *const *pairs);
-int ws_arrow_put(struct ws_arrow_out *out, const struct ws_arrow_batch *batch, bool dictionary);
+int ws_begin_arrow_stream(struct ws_arrow_output *out, FILE *stream, bool file,
+			  const struct ws_arrow_field *fields, size_t field_count,
+			  const char *const *pairs);
+int ws_put_arrow_batch(struct ws_arrow_output *out, const struct ws_arrow_batch *batch,
+		       bool dictionary);
 /* Write the end of the stream, and the index of a file (for which the fields are needed again). */
-int ws_arrow_end(struct ws_arrow_out *out, const struct ws_arrow_field *fields, size_t field_count,
-		 const char *const *pairs);
+int ws_end_arrow_stream(struct ws_arrow_output *out, const struct ws_arrow_field *fields,
+			size_t field_count, const char *const *pairs);
 /* Free what `out` holds; the stream stays open. */
-void ws_arrow_free(struct ws_arrow_out *out);
+void ws_free_arrow_output(struct ws_arrow_output *out);
 
 #endif

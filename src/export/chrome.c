@@ -44,7 +44,7 @@ struct forward {
 };
 
 struct chrome {
-	struct ws_export *export;
+	struct ws_cell_context *export;
 	FILE *file;
 	struct ws_text text; /* events not written yet */
 	bool first;	     /* nothing is written yet */
@@ -90,7 +90,7 @@ static void put_string(struct chrome *chrome, struct ws_text *text, uint64_t id)
 	size_t n;
 	const char *word = ws_report_string(chrome->export->report, (uint32_t)id, &n);
 
-	ws_text_json(text, word, n);
+	ws_put_quoted_json(text, word, n);
 }
 
 static int64_t time_of_export(const struct chrome *chrome, uint64_t t)
@@ -181,7 +181,7 @@ static int flush_text(struct chrome *chrome, size_t above, struct ws_err *err)
 	if (chrome->text.len <= above)
 		return 0;
 	if (fwrite(chrome->text.text, 1, chrome->text.len, chrome->file) != chrome->text.len)
-		return ws_fail_errno(err, "cannot write %s", ws_x_output(chrome->export));
+		return ws_fail_errno(err, "cannot write %s", ws_name_output(chrome->export));
 	chrome->text.len = 0;
 	return 0;
 }
@@ -201,12 +201,12 @@ static int64_t number_of_process(const struct chrome *chrome, const struct ws_pr
 
 static struct row find_thread_row(struct chrome *chrome, uint64_t thread)
 {
-	const struct ws_thread_info *info = ws_who_thread(chrome->export->who, (uint32_t)thread);
+	const struct ws_thread_info *info = ws_find_thread(chrome->export->who, (uint32_t)thread);
 
-	if (thread && thread <= ws_who_threads(chrome->export->who))
+	if (thread && thread <= ws_highest_thread_id(chrome->export->who))
 		chrome->threads[thread] = 1;
 	return (struct row){number_of_process(chrome,
-					      ws_who_process(chrome->export->who, info->process)),
+					      ws_find_process(chrome->export->who, info->process)),
 			    info->tid};
 }
 
@@ -249,7 +249,7 @@ static struct row find_track_row(struct chrome *chrome, uint64_t thread, uint64_
 		return find_stream_row(chrome, process, (on_gpu - 1) >> 32,
 				       (on_gpu - 1) & UINT32_MAX);
 	return (struct row){
-		number_of_process(chrome, ws_who_process(chrome->export->who, (uint32_t)process)),
+		number_of_process(chrome, ws_find_process(chrome->export->who, (uint32_t)process)),
 		FIRST_TRACK + (int64_t)track};
 }
 
@@ -369,10 +369,10 @@ static void show_json(struct chrome *chrome, const struct ws_timeline_event *eve
 		return;
 	put_comma(chrome);
 	ws_text_printf(&chrome->text, "\"%s\":", arg_name(shown));
-	if (ws_json_valid(text, n))
+	if (ws_is_valid_json(text, n))
 		ws_text_add(&chrome->text, text, n);
 	else
-		ws_text_json(&chrome->text, text, n);
+		ws_put_quoted_json(&chrome->text, text, n);
 }
 
 static void show_members(struct chrome *chrome, const struct ws_timeline_event *event,
@@ -384,7 +384,7 @@ static void show_members(struct chrome *chrome, const struct ws_timeline_event *
 
 	if (!id)
 		return;
-	if (n < 2 || *text != '{' || text[n - 1] != '}' || !ws_json_valid(text, n)) {
+	if (n < 2 || *text != '{' || text[n - 1] != '}' || !ws_is_valid_json(text, n)) {
 		arg_text(chrome, arg_name(shown), id);
 		return;
 	}
@@ -406,7 +406,7 @@ static void put_label(struct chrome *chrome, const struct ws_timeline_event *eve
 		return;
 	}
 	ws_event_put_label(chrome->export, event, &label);
-	ws_text_json(&chrome->text, ws_text_or(label.text, ""), label.len);
+	ws_put_quoted_json(&chrome->text, ws_text_or(label.text, ""), label.len);
 	ws_text_free(&label);
 }
 
@@ -447,8 +447,8 @@ static void show_process(struct chrome *chrome, const struct ws_timeline_event *
 
 	if (chrome->several)
 		arg_number(chrome, arg_name(shown),
-			   (uint64_t)number_of_process(chrome, ws_who_process(chrome->export->who,
-									      process)));
+			   (uint64_t)number_of_process(chrome, ws_find_process(chrome->export->who,
+									       process)));
 }
 
 static void show_domain(struct chrome *chrome, const struct ws_timeline_event *event,
@@ -594,7 +594,7 @@ static void link_operator(struct chrome *chrome, const struct ws_timeline_event 
 	(void)row;
 	if (chrome->linked || event->values[ws_op_kind] != WS_OP_CPU || sequence == WS_NO_U64)
 		return;
-	key = (uint64_t)ws_who_thread(chrome->export->who, (uint32_t)event->values[ws_op_thread])
+	key = (uint64_t)ws_find_thread(chrome->export->who, (uint32_t)event->values[ws_op_thread])
 			      ->process
 		      << 48 ^
 	      sequence;
@@ -722,8 +722,8 @@ static const char *category_of(struct chrome *chrome, const struct ws_timeline_e
 		text = ws_report_string(chrome->export->report, (uint32_t)event->values[column],
 					&n);
 	if (!n)
-		return ws_category_names[ws_timeline_category(event)];
-	ws_text_json(given, text, n);
+		return ws_category_names[ws_find_row_category(event)];
+	ws_put_quoted_json(given, text, n);
 	given->text[given->len - 1] = 0; /* without its quotes: open_event has them */
 	return given->text + 1;
 }
@@ -731,7 +731,7 @@ static const char *category_of(struct chrome *chrome, const struct ws_timeline_e
 static void put_plain_event(struct chrome *chrome, const struct ws_timeline_event *event)
 {
 	const struct ws_event_kind *kind = event->kind;
-	enum ws_event_shape shape = ws_timeline_shape(event);
+	enum ws_event_shape shape = ws_find_row_shape(event);
 	struct ws_text given = {0};
 	struct row row;
 
@@ -838,9 +838,10 @@ static void put_counter(struct chrome *chrome, const struct ws_timeline_event *e
 		     ws_report_string(chrome->export->report,
 				      (uint32_t)ws_map_get(&chrome->counters, id, NULL), NULL));
 	open_event(chrome, "C", "counter");
-	ws_text_json(&chrome->text, name.text, name.len);
+	ws_put_quoted_json(&chrome->text, name.text, name.len);
 	put_place(chrome,
-		  number_of_process(chrome, ws_who_process(chrome->export->who, (uint32_t)process)),
+		  number_of_process(chrome,
+				    ws_find_process(chrome->export->who, (uint32_t)process)),
 		  0, event->start);
 	ws_text_printf(&chrome->text, ",\"args\":{\"value\":%.17g",
 		       value - value == 0 ? value : 0.0);
@@ -854,7 +855,7 @@ static void put_gpu_memory(struct chrome *chrome, const struct ws_timeline_event
 
 	open_event(chrome, "C", "gpu_memory");
 	ws_text_printf(&chrome->text, "\"GPU memory (%s)\"",
-		       ws_memory_name(values[ws_cuda_memory_kind]));
+		       ws_name_memory_kind(values[ws_cuda_memory_kind]));
 	put_place(chrome,
 		  number_gpu(chrome, values[ws_cuda_memory_process], values[ws_cuda_memory_device]),
 		  0, event->start);
@@ -890,7 +891,7 @@ static void put_name(struct chrome *chrome, const char *what, int64_t pid, int64
 {
 	open_metadata(chrome, what, pid, tid);
 	ws_text_puts(&chrome->text, "\"name\":");
-	ws_text_json(&chrome->text, name, strlen(name));
+	ws_put_quoted_json(&chrome->text, name, strlen(name));
 	close_event(chrome);
 }
 
@@ -900,7 +901,7 @@ static void put_process(struct chrome *chrome, int64_t pid, const char *name, co
 	put_name(chrome, "process_name", pid, 0, name);
 	open_metadata(chrome, "process_labels", pid, 0);
 	ws_text_puts(&chrome->text, "\"labels\":");
-	ws_text_json(&chrome->text, label, strlen(label));
+	ws_put_quoted_json(&chrome->text, label, strlen(label));
 	close_event(chrome);
 	open_metadata(chrome, "process_sort_index", pid, 0);
 	ws_text_printf(&chrome->text, "\"sort_index\":%" PRId64, order);
@@ -909,13 +910,13 @@ static void put_process(struct chrome *chrome, int64_t pid, const char *name, co
 
 static void put_who(struct chrome *chrome)
 {
-	const struct ws_who *who = chrome->export->who;
+	const struct ws_names_by_id *who = chrome->export->who;
 	struct ws_map named = {0};
 	char *name;
 
-	for (uint32_t i = ws_who_processes(who); i > 0;
+	for (uint32_t i = ws_highest_process_id(who); i > 0;
 	     i--) { /* the last image of a pid names it */
-		const struct ws_process_info *info = ws_who_process(who, i);
+		const struct ws_process_info *info = ws_find_process(who, i);
 
 		if (ws_map_get(&named, info->global_pid, NULL))
 			continue;
@@ -924,8 +925,8 @@ static void put_who(struct chrome *chrome)
 			    number_of_process(chrome, info));
 	}
 	ws_map_free(&named);
-	for (uint32_t i = 1; i <= ws_who_threads(who); i++) {
-		const struct ws_thread_info *thread_info = ws_who_thread(who, i);
+	for (uint32_t i = 1; i <= ws_highest_thread_id(who); i++) {
+		const struct ws_thread_info *thread_info = ws_find_thread(who, i);
 
 		if (!chrome->threads[i])
 			continue;
@@ -941,7 +942,7 @@ static void put_who(struct chrome *chrome)
 			name = ws_strdup(thread_info->name);
 		}
 		put_name(chrome, "thread_name",
-			 number_of_process(chrome, ws_who_process(who, thread_info->process)),
+			 number_of_process(chrome, ws_find_process(who, thread_info->process)),
 			 (int64_t)thread_info->tid, name);
 		free(name);
 	}
@@ -954,7 +955,7 @@ static void put_gpus(struct chrome *chrome)
 	for (size_t i = 0; i < chrome->gpu_count; i++) {
 		snprintf(label, sizeof(label), "GPU %" PRIu64, chrome->gpus[i].device);
 		put_process(chrome, chrome->gpus[i].pid,
-			    ws_who_process(chrome->export->who, (uint32_t)chrome->gpus[i].process)
+			    ws_find_process(chrome->export->who, (uint32_t)chrome->gpus[i].process)
 				    ->name,
 			    label, 5000000 + (int64_t)chrome->gpus[i].pid);
 	}
@@ -1060,7 +1061,7 @@ static void put_head(struct chrome *chrome)
 	ws_text_printf(&chrome->text,
 		       "\"displayTimeUnit\":\"ms\",\n\"baseTimeNanoseconds\":%" PRIu64
 		       ",\n\"traceEvents\":[",
-		       chrome->export->normalized ? 0 : ws_export_epoch(chrome->export));
+		       chrome->export->normalized ? 0 : ws_find_start_epoch(chrome->export));
 }
 
 static void load_counters(struct chrome *chrome)
@@ -1138,8 +1139,8 @@ static int add_domains(void *ctx, const struct ws_batch *batch)
 
 	for (size_t i = 0; i < batch->rows; i++)
 		if (batch->col[ws_nvtx_type][i] == WS_NVTX_DOMAIN_CREATE) {
-			uint64_t process = ws_who_thread(chrome->export->who,
-							 (uint32_t)batch->col[ws_nvtx_thread][i])
+			uint64_t process = ws_find_thread(chrome->export->who,
+							  (uint32_t)batch->col[ws_nvtx_thread][i])
 						   ->process;
 
 			ws_map_set(&chrome->domains, process << 32 | batch->col[ws_nvtx_domain][i],
@@ -1168,8 +1169,8 @@ static void number_processes(struct chrome *chrome)
 {
 	struct ws_map owner = {0}; /* pid -> its first globalPid, + 1 */
 
-	for (uint32_t i = 1; i <= ws_who_processes(chrome->export->who); i++) {
-		const struct ws_process_info *info = ws_who_process(chrome->export->who, i);
+	for (uint32_t i = 1; i <= ws_highest_process_id(chrome->export->who); i++) {
+		const struct ws_process_info *info = ws_find_process(chrome->export->who, i);
 		uint64_t first = ws_map_get(&owner, info->pid, NULL);
 
 		ws_map_set(&chrome->taken, info->pid, 1);
@@ -1178,7 +1179,7 @@ static void number_processes(struct chrome *chrome)
 		else if (first != info->global_pid + 1)
 			ws_map_set(&chrome->others, info->global_pid, FIRST_OTHER_PROCESS + i);
 	}
-	chrome->several = owner.n + chrome->others.n > 1;
+	chrome->several = owner.count + chrome->others.count > 1;
 	ws_map_free(&owner);
 }
 
@@ -1187,16 +1188,16 @@ static void load_chrome_tables(struct chrome *chrome)
 {
 	struct ws_scan domains = {.table = WS_TABLE_nvtx, .time_max = UINT64_MAX, .workers = 1};
 	struct ws_scan flows = {.table = WS_TABLE_flow,
-				.columns = WS_COL(flow, category),
+				.columns = WS_COLUMN_BIT(flow, category),
 				.time_max = UINT64_MAX,
 				.workers = 1};
 
-	chrome->threads = ws_calloc((size_t)ws_who_threads(chrome->export->who) + 1, 1);
+	chrome->threads = ws_calloc((size_t)ws_highest_thread_id(chrome->export->who) + 1, 1);
 	number_processes(chrome);
-	domains.columns = WS_COL(nvtx, type) | WS_COL(nvtx, thread) | WS_COL(nvtx, domain) |
-			  WS_COL(nvtx, text);
-	ws_scan_run(chrome->export->report, &domains, add_domains, chrome, NULL);
-	ws_scan_run(chrome->export->report, &flows, find_links, chrome, NULL);
+	domains.columns = WS_COLUMN_BIT(nvtx, type) | WS_COLUMN_BIT(nvtx, thread) |
+			  WS_COLUMN_BIT(nvtx, domain) | WS_COLUMN_BIT(nvtx, text);
+	ws_run_scan(chrome->export->report, &domains, add_domains, chrome, NULL);
+	ws_run_scan(chrome->export->report, &flows, find_links, chrome, NULL);
 	ws_links_load(&chrome->links, chrome->export);
 	load_counters(chrome);
 	load_tracks(chrome);
@@ -1213,11 +1214,11 @@ static int put_events(struct chrome *chrome, struct ws_err *err)
 	while (!rc && ws_timeline_next(timeline, &event)) {
 		form_writers[event.kind->form](chrome, &event);
 		chrome->export->rows++;
-		ws_progress_step(chrome->export->progress, 1);
+		ws_step_progress(chrome->export->progress, 1);
 		rc = flush_text(chrome, 1 << 16, err);
 	}
 	ws_timeline_close(timeline);
-	return !rc && ws_outfile_interrupted() ? ws_fail(err, "interrupted") : rc;
+	return !rc && ws_is_interrupted() ? ws_fail(err, "interrupted") : rc;
 }
 
 static int flush_some(void *ctx)
@@ -1232,9 +1233,9 @@ static int put_end(struct chrome *chrome, struct ws_err *err)
 	put_tracks(chrome);
 	ws_text_puts(&chrome->text, "\n],\n\"stackFrames\":{");
 	if (ws_chrome_samples_frames(chrome->samples, &chrome->text, flush_some, chrome))
-		return ws_fail_errno(err, "cannot write %s", ws_x_output(chrome->export));
+		return ws_fail_errno(err, "cannot write %s", ws_name_output(chrome->export));
 	ws_text_puts(&chrome->text, "},\n\"traceName\":");
-	ws_text_json(&chrome->text, chrome->export->output, strlen(chrome->export->output));
+	ws_put_quoted_json(&chrome->text, chrome->export->output, strlen(chrome->export->output));
 	ws_text_puts(&chrome->text, "\n}\n");
 	return flush_text(chrome, 0, err);
 }
@@ -1263,7 +1264,7 @@ static void free_chrome_tables(struct chrome *chrome)
 	free(chrome->gpus);
 }
 
-int ws_xformat_write_chrome(struct ws_export *export, FILE *file, struct ws_err *err)
+int ws_write_format_chrome(struct ws_cell_context *export, FILE *file, struct ws_err *err)
 {
 	struct chrome chrome = {.export = export, .file = file, .first = true};
 	int rc;

@@ -25,7 +25,7 @@ struct node {
 };
 
 struct ws_chrome_samples {
-	struct ws_export *export;
+	struct ws_cell_context *export;
 	struct ws_stacks *stacks;
 	struct node *nodes; /* by number less ROOT + 1 */
 	size_t count, cap;
@@ -37,12 +37,12 @@ struct ws_chrome_samples {
 	uint8_t *begun;
 };
 
-struct ws_chrome_samples *ws_chrome_samples_open(struct ws_export *export)
+struct ws_chrome_samples *ws_chrome_samples_open(struct ws_cell_context *export)
 {
 	struct ws_chrome_samples *samples = ws_calloc(1, sizeof(*samples));
 	struct ws_cursor *cursor =
 		ws_cursor_open(export->report, WS_TABLE_perf_event, 0, UINT64_MAX);
-	size_t threads = (size_t)ws_who_threads(export->who) + 1;
+	size_t threads = (size_t)ws_highest_thread_id(export->who) + 1;
 	const uint64_t *values;
 
 	samples->export = export;
@@ -96,12 +96,12 @@ static uint32_t node_of(struct ws_chrome_samples *samples, uint64_t frame, uint6
 	if (!samples->stacks)
 		samples->stacks = ws_stacks_open(samples->export->report, NULL);
 	number = ROOT;
-	n = ws_stacks_walk(samples->stacks, (uint32_t)frame, (uint32_t)callers, frames,
-			   WS_COUNT(frames));
+	n = ws_stacks_list_frames(samples->stacks, (uint32_t)frame, (uint32_t)callers, frames,
+				  WS_COUNT(frames));
 	while (n--) {
 		const struct ws_frame_info *frame_info =
-			ws_stacks_frame(samples->stacks, frames[n]);
-		const struct ws_place *places = ws_stacks_places(samples->stacks, frame_info);
+			ws_stacks_get_frame(samples->stacks, frames[n]);
+		const struct ws_place *places = ws_stacks_get_places(samples->stacks, frame_info);
 
 		for (uint32_t k = frame_info->count; k-- > 0 && depth < DEEPEST; depth++)
 			number = child_of(samples, number, places[k].function);
@@ -112,16 +112,17 @@ static uint32_t node_of(struct ws_chrome_samples *samples, uint64_t frame, uint6
 
 static const char *origin(const struct ws_chrome_samples *samples, const struct node *node)
 {
-	return ws_stacks_origin(samples->stacks,
-				ws_stacks_function(samples->stacks, node->function));
+	return ws_stacks_get_origin(samples->stacks,
+				    ws_stacks_get_function(samples->stacks, node->function));
 }
 
 static void put_name(const struct ws_chrome_samples *samples, struct ws_text *text,
 		     const struct node *node)
 {
-	const struct ws_function *function = ws_stacks_function(samples->stacks, node->function);
+	const struct ws_function *function =
+		ws_stacks_get_function(samples->stacks, node->function);
 
-	ws_text_json(text, function->name, function->len);
+	ws_put_quoted_json(text, function->name, function->len);
 }
 
 /* ---- events ---- */
@@ -137,7 +138,7 @@ static void put_node(const struct ws_chrome_samples *samples, struct ws_text *te
 		       number, node->parent);
 	put_name(samples, text, node);
 	ws_text_puts(text, ",\"scriptId\":0,\"url\":");
-	ws_text_json(text, from, strlen(from));
+	ws_put_quoted_json(text, from, strlen(from));
 	ws_text_puts(text, ",\"lineNumber\":-1,\"columnNumber\":-1}}");
 }
 
@@ -170,7 +171,7 @@ static int64_t micros(int64_t ns)
 
 bool ws_chrome_samples_new(const struct ws_chrome_samples *samples, uint64_t thread)
 {
-	return thread <= ws_who_threads(samples->export->who) && !samples->begun[thread];
+	return thread <= ws_highest_thread_id(samples->export->who) && !samples->begun[thread];
 }
 
 void ws_chrome_samples_begin(struct ws_chrome_samples *samples, struct ws_text *text,
@@ -194,7 +195,7 @@ static void put_facts(struct ws_chrome_samples *samples, struct ws_text *out,
 		ws_text_printf(out, "\"cpu\":%" PRIu64 ",", values[ws_sample_cpu]);
 	if (name) {
 		ws_text_puts(out, "\"event\":");
-		ws_text_json(out, text, n);
+		ws_put_quoted_json(out, text, n);
 		ws_text_puts(out, ",");
 	}
 	ws_text_printf(out, "\"weight\":%" PRIu64 ",\"clock\":%s,\"kernel\":%s,",
@@ -210,7 +211,7 @@ static void put_facts(struct ws_chrome_samples *samples, struct ws_text *out,
 void ws_chrome_samples_put(struct ws_chrome_samples *samples, struct ws_text *text,
 			   const uint64_t *values, int64_t at)
 {
-	uint64_t thread = values[ws_sample_thread] <= ws_who_threads(samples->export->who)
+	uint64_t thread = values[ws_sample_thread] <= ws_highest_thread_id(samples->export->who)
 				  ? values[ws_sample_thread]
 				  : 0;
 	uint32_t number = node_of(samples, values[ws_sample_frame], values[ws_sample_callers]);
@@ -247,7 +248,7 @@ int ws_chrome_samples_frames(struct ws_chrome_samples *samples, struct ws_text *
 		ws_text_printf(text, "%s\n\"%zu\":{\"name\":", i ? "," : "", i + ROOT + 1);
 		put_name(samples, text, node);
 		ws_text_puts(text, ",\"category\":");
-		ws_text_json(text, from, strlen(from));
+		ws_put_quoted_json(text, from, strlen(from));
 		if (node->parent > ROOT)
 			ws_text_printf(text, ",\"parent\":\"%" PRIu32 "\"", node->parent);
 		ws_text_puts(text, "}");

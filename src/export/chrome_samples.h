@@ -9,7 +9,7 @@
 
 struct ws_chrome_samples;
 
-struct ws_chrome_samples *ws_chrome_samples_open(struct ws_export *export);
+struct ws_chrome_samples *ws_chrome_samples_open(struct ws_cell_context *export);
 void ws_chrome_samples_close(struct ws_chrome_samples *samples);
 /*
  * What follows the place of an event, up to its end, without the comma in front. The first sample

@@ -8,11 +8,11 @@
 
 #include "query/gpu.h"
 
-typedef void put_label(const struct ws_export *export, const struct ws_timeline_event *event,
+typedef void put_label(const struct ws_cell_context *export, const struct ws_timeline_event *event,
 		       struct ws_text *text);
 
-static void put_own_text(const struct ws_export *export, const struct ws_timeline_event *event,
-			 struct ws_text *text)
+static void put_own_text(const struct ws_cell_context *export,
+			 const struct ws_timeline_event *event, struct ws_text *text)
 {
 	const struct ws_event_kind *kind = event->kind;
 	uint64_t value = event->values[kind->name];
@@ -20,58 +20,59 @@ static void put_own_text(const struct ws_export *export, const struct ws_timelin
 	(void)export;
 	if (value >= kind->own_n)
 		value = 0;
-	ws_text_puts(text, ws_own_name((uint32_t)(kind->own + value)));
+	ws_text_puts(text, ws_get_own_text((uint32_t)(kind->own + value)));
 }
 
-static void put_text_label(const struct ws_export *export, const struct ws_timeline_event *event,
-			   struct ws_text *text)
+static void put_text_label(const struct ws_cell_context *export,
+			   const struct ws_timeline_event *event, struct ws_text *text)
 {
 	(void)export;
 	ws_text_puts(text, event->kind->label_text);
 }
 
-static void put_call_label(const struct ws_export *export, const struct ws_timeline_event *event,
-			   struct ws_text *text)
+static void put_call_label(const struct ws_cell_context *export,
+			   const struct ws_timeline_event *event, struct ws_text *text)
 {
 	size_t length;
-	const char *name = ws_cuda_function(export->report,
-					    (uint32_t)event->values[event->kind->name], &length);
+	const char *name = ws_get_cuda_function_name(
+		export->report, (uint32_t)event->values[event->kind->name], &length);
 
 	ws_text_add(text, name, length);
 }
 
-static void put_copy_label(const struct ws_export *export, const struct ws_timeline_event *event,
-			   struct ws_text *text)
+static void put_copy_label(const struct ws_cell_context *export,
+			   const struct ws_timeline_event *event, struct ws_text *text)
 {
 	(void)export;
-	ws_text_printf(text, "%s (%s -> %s)", ws_copy_name(event->values[ws_cuda_memcpy_kind]),
-		       ws_memory_name(event->values[ws_cuda_memcpy_src_kind]),
-		       ws_memory_name(event->values[ws_cuda_memcpy_dst_kind]));
+	ws_text_printf(text, "%s (%s -> %s)", ws_name_copy_kind(event->values[ws_cuda_memcpy_kind]),
+		       ws_name_memory_kind(event->values[ws_cuda_memcpy_src_kind]),
+		       ws_name_memory_kind(event->values[ws_cuda_memcpy_dst_kind]));
 }
 
-static void put_memset_label(const struct ws_export *export, const struct ws_timeline_event *event,
-			     struct ws_text *text)
+static void put_memset_label(const struct ws_cell_context *export,
+			     const struct ws_timeline_event *event, struct ws_text *text)
 {
 	(void)export;
-	ws_text_printf(text, "Memset (%s)", ws_memory_name(event->values[ws_cuda_memset_mem_kind]));
+	ws_text_printf(text, "Memset (%s)",
+		       ws_name_memory_kind(event->values[ws_cuda_memset_mem_kind]));
 }
 
-static void put_graph_label(const struct ws_export *export, const struct ws_timeline_event *event,
-			    struct ws_text *text)
+static void put_graph_label(const struct ws_cell_context *export,
+			    const struct ws_timeline_event *event, struct ws_text *text)
 {
 	(void)export;
 	ws_text_printf(text, "CUDA graph %" PRIu64, event->values[ws_cuda_graph_trace_graph]);
 }
 
-static void put_sync_label(const struct ws_export *export, const struct ws_timeline_event *event,
-			   struct ws_text *text)
+static void put_sync_label(const struct ws_cell_context *export,
+			   const struct ws_timeline_event *event, struct ws_text *text)
 {
 	(void)export;
-	ws_text_puts(text, ws_sync_name(event->values[ws_cuda_sync_type]));
+	ws_text_puts(text, ws_name_sync_type(event->values[ws_cuda_sync_type]));
 }
 
-static void put_core_label(const struct ws_export *export, const struct ws_timeline_event *event,
-			   struct ws_text *text)
+static void put_core_label(const struct ws_cell_context *export,
+			   const struct ws_timeline_event *event, struct ws_text *text)
 {
 	(void)export;
 	if (event->values[ws_sched_cpu] == WS_NO_U32)
@@ -80,8 +81,8 @@ static void put_core_label(const struct ws_export *export, const struct ws_timel
 		ws_text_printf(text, "core %" PRIu64, event->values[ws_sched_cpu]);
 }
 
-static void put_gil_label(const struct ws_export *export, const struct ws_timeline_event *event,
-			  struct ws_text *text)
+static void put_gil_label(const struct ws_cell_context *export,
+			  const struct ws_timeline_event *event, struct ws_text *text)
 {
 	bool waits = event->values[ws_gil_state] == WS_GIL_WAITS;
 
@@ -111,7 +112,7 @@ bool ws_event_name_string(const struct ws_timeline_event *event, uint32_t *id)
 	return true;
 }
 
-void ws_event_put_label(const struct ws_export *export, const struct ws_timeline_event *event,
+void ws_event_put_label(const struct ws_cell_context *export, const struct ws_timeline_event *event,
 			struct ws_text *text)
 {
 	labels[event->kind->label](export, event, text);

@@ -12,7 +12,7 @@
 bool ws_event_name_string(const struct ws_timeline_event *event, uint32_t *id);
 
 /* Append the name that is made from the row; its bytes may be those of the report, untrusted. */
-void ws_event_put_label(const struct ws_export *export, const struct ws_timeline_event *event,
+void ws_event_put_label(const struct ws_cell_context *export, const struct ws_timeline_event *event,
 			struct ws_text *text);
 
 #endif

@@ -17,7 +17,7 @@
 #include "views/tables.h"
 #include "text/text.h"
 
-static char *make_default_output(const char *path, const struct ws_xformat *format)
+static char *make_default_output(const char *path, const struct ws_export_format *format)
 {
 	size_t length = strlen(path);
 
@@ -26,34 +26,34 @@ static char *make_default_output(const char *path, const struct ws_xformat *form
 	return ws_format("%.*s%s", (int)length, path, format->extension);
 }
 
-static int write_tables(struct ws_export *export, const struct ws_xformat *format,
-			const struct ws_xtarget *target, struct ws_err *err)
+static int write_tables(struct ws_cell_context *export, const struct ws_export_format *format,
+			const struct ws_export_target *target, struct ws_err *err)
 {
 	int rc;
 
 	export->writer = format->open(target, err);
 	if (!export->writer)
 		return -1;
-	rc = ws_export_tables(export, err);
+	rc = ws_write_all_tables(export, err);
 	if (!rc)
-		rc = ws_export_strings(export, err);
+		rc = ws_write_string_table(export, err);
 	if (!rc)
-		rc = ws_export_table_end(export, err);
-	if (export->writer->close(export->writer, !rc, err) < 0)
+		rc = ws_end_table(export, err);
+	if (export->writer->close_writer(export->writer, !rc, err) < 0)
 		rc = -1;
 	return rc;
 }
 
-static int write_output(struct ws_export *export, const struct ws_xformat *format,
-			struct ws_outfile *out, const struct ws_export_request *request,
+static int write_output(struct ws_cell_context *export, const struct ws_export_format *format,
+			struct ws_output_file *out, const struct ws_export_request *request,
 			struct ws_err *err)
 {
-	struct ws_xtarget target = {.path = out->temporary,
-				    .name = export->output,
-				    .append = export->append,
-				    .separate_strings = request->separate_strings};
+	struct ws_export_target target = {.path = out->temporary,
+					  .name = export->output,
+					  .append = export->append,
+					  .separate_strings = request->separate_strings};
 
-	if (format->flags & WS_FF_PATH && out->file) { /* it opens the file by itself */
+	if (format->flags & WS_FORMAT_PATH && out->file) { /* it opens the file by itself */
 		fclose(out->file);
 		out->file = NULL;
 	}
@@ -69,37 +69,37 @@ static uint64_t count_all_rows(const struct ws_report *report)
 	uint64_t rows = 0;
 
 	for (int table = 0; table < WS_TABLE_COUNT; table++)
-		rows += ws_report_rows(report, (enum ws_table)table);
+		rows += ws_report_count_rows(report, (enum ws_table)table);
 	return rows;
 }
 
-static int open_output(struct ws_outfile *out, const struct ws_xformat *format,
+static int open_output(struct ws_output_file *out, const struct ws_export_format *format,
 		       const struct ws_export_request *request, const char *output,
 		       struct ws_err *err)
 {
 	size_t length = strlen(output);
 	const char *kind = "file";
 
-	if (format->flags & WS_FF_FOLDER)
+	if (format->flags & WS_FORMAT_FOLDER)
 		kind = "folder";
-	if (!strcmp(output, "-") && !(format->flags & WS_FF_STDOUT))
+	if (!strcmp(output, "-") && !(format->flags & WS_FORMAT_STDOUT))
 		return ws_fail(err, "%s cannot be written to standard output; name a %s with -o",
 			       format->name, kind);
-	if (format->flags & WS_FF_FOLDER)
-		return ws_outfile_open_folder(out, output, request->overwrite, request->append,
-					      err);
+	if (format->flags & WS_FORMAT_FOLDER)
+		return ws_open_output_folder(out, output, request->overwrite, request->append, err);
 	if (request->append)
-		return ws_outfile_open_copy(out, output, 0600, err);
-	if (ws_outfile_open(out, output, 0600, request->overwrite, err) < 0)
+		return ws_open_output_copy(out, output, 0600, err);
+	if (ws_open_output_file(out, output, 0600, request->overwrite, err) < 0)
 		return -1;
-	if (!(format->flags & WS_FF_GZIP) || length < 3 ||
-	    strcmp(output + length - 3, ".gz") != 0 || !ws_outfile_gzip(out, err))
+	if (!(format->flags & WS_FORMAT_GZIP) || length < 3 ||
+	    strcmp(output + length - 3, ".gz") != 0 || !ws_compress_output(out, err))
 		return 0;
-	ws_outfile_abort(out);
+	ws_abort_output(out);
 	return -1;
 }
 
-static void set_export_options(struct ws_export *export, const struct ws_xformat *format,
+static void set_export_options(struct ws_cell_context *export,
+			       const struct ws_export_format *format,
 			       const struct ws_export_request *request, const char *output)
 {
 	export->type = format->name;
@@ -115,88 +115,88 @@ static void set_export_options(struct ws_export *export, const struct ws_xformat
 }
 
 /* Choose what is exported, and open the output. */
-static int prepare_export(struct ws_export *export, struct ws_outfile *out,
-			  const struct ws_xformat *format, const struct ws_export_request *request,
-			  struct ws_err *err)
+static int prepare_export(struct ws_cell_context *export, struct ws_output_file *out,
+			  const struct ws_export_format *format,
+			  const struct ws_export_request *request, struct ws_err *err)
 {
 	uint64_t epoch = 0;
 
 	if (request->choice.normalize)
-		epoch = ws_export_epoch(export);
-	if (ws_choose(export, &request->choice, epoch, err) < 0)
+		epoch = ws_find_start_epoch(export);
+	if (ws_apply_choice(export, &request->choice, epoch, err) < 0)
 		return -1;
 	return open_output(out, format, request, export->output, err);
 }
 
 /* Give the output its name, or remove it after a failure. */
-static int finish_output(struct ws_outfile *out, int rc, struct ws_err *err)
+static int finish_output(struct ws_output_file *out, int rc, struct ws_err *err)
 {
 	int end;
 
 	if (rc < 0 && out->path) {
-		ws_outfile_abort(out);
+		ws_abort_output(out);
 		return rc;
 	}
 	/* Of standard output, committing finds out whether the reader went away, also after a
 	 * failure, whose message must stay. */
 	if (rc < 0)
-		end = ws_outfile_commit(out, NULL);
+		end = ws_commit_output(out, NULL);
 	else
-		end = ws_outfile_commit(out, err);
+		end = ws_commit_output(out, err);
 	return ws_min(end, rc);
 }
 
-static int export_report(const struct ws_report *report, const struct ws_xformat *format,
+static int export_report(const struct ws_report *report, const struct ws_export_format *format,
 			 const struct ws_export_request *request, const char *output,
 			 struct ws_err *err)
 {
 	const char *title = "export";
-	struct ws_export export;
-	struct ws_outfile out;
+	struct ws_cell_context export;
+	struct ws_output_file out;
 	int rc;
 
-	ws_export_begin(&export, report);
+	ws_open_cell_context(&export, report);
 	set_export_options(&export, format, request, output);
 	if (prepare_export(&export, &out, format, request, err) < 0) {
-		ws_export_end(&export);
+		ws_close_cell_context(&export);
 		return -1;
 	}
 	if (request->quiet)
 		title = NULL;
-	ws_outfile_watch();
-	export.progress = ws_progress_begin(title, count_all_rows(report));
+	ws_watch_interrupts();
+	export.progress = ws_begin_progress(title, count_all_rows(report));
 	rc = write_output(&export, format, &out, request, err);
-	ws_progress_end(export.progress);
+	ws_end_progress(export.progress);
 	rc = finish_output(&out, rc, err);
 	if (export.damaged)
 		ws_warn("%s: %" PRIu64 " blocks could not be read; their rows are missing",
 			export.input, export.damaged);
 	if (!rc && !request->quiet && strcmp(output, "-"))
 		ws_say("wrote %s: %" PRIu64 " rows", output, export.rows);
-	ws_export_end(&export);
+	ws_close_cell_context(&export);
 	return rc;
 }
 
 /* Refuse options that the format does not take, or that do not go together. */
-static int check_options(const struct ws_xformat *format, const struct ws_export_request *request,
-			 struct ws_err *err)
+static int check_options(const struct ws_export_format *format,
+			 const struct ws_export_request *request, struct ws_err *err)
 {
 	const struct {
 		bool given;
 		unsigned needs;
 		const char *name;
 	} options[] = {
-		{request->choice.table_count > 0, WS_XO_TABLES, "--tables"},
+		{request->choice.table_count > 0, WS_TAKES_TABLES, "--tables"},
 		{request->choice.time_count > 0,
-		 WS_XO_TABLES | WS_XO_TIMES | WS_XO_STACKS | WS_XO_SPAN, "--times"},
-		{request->choice.shift != 0, WS_XO_TABLES | WS_XO_TIMES, "--ts-shift"},
-		{request->choice.normalize, WS_XO_TABLES | WS_XO_TIMES, "--ts-normalize"},
-		{request->append, WS_XO_APPEND, "--append"},
-		{!request->blobs, WS_XO_BLOBS, "--include-blobs=false"},
-		{request->separate_strings, WS_XO_STRINGS, "--separate-strings"},
-		{!request->lazy, WS_XO_TABLES, "--lazy=false"},
-		{request->show != NULL, WS_XO_STACKS, "--show"},
-		{request->by != NULL, WS_XO_STACKS, "--by"},
+		 WS_TAKES_TABLES | WS_TAKES_TIMES | WS_TAKES_STACKS | WS_TAKES_SPAN, "--times"},
+		{request->choice.shift != 0, WS_TAKES_TABLES | WS_TAKES_TIMES, "--ts-shift"},
+		{request->choice.normalize, WS_TAKES_TABLES | WS_TAKES_TIMES, "--ts-normalize"},
+		{request->append, WS_TAKES_APPEND, "--append"},
+		{!request->blobs, WS_TAKES_BLOBS, "--include-blobs=false"},
+		{request->separate_strings, WS_TAKES_STRINGS, "--separate-strings"},
+		{!request->lazy, WS_TAKES_TABLES, "--lazy=false"},
+		{request->show != NULL, WS_TAKES_STACKS, "--show"},
+		{request->by != NULL, WS_TAKES_STACKS, "--by"},
 	};
 
 	for (size_t i = 0; i < WS_COUNT(options); i++)
@@ -207,12 +207,12 @@ static int check_options(const struct ws_xformat *format, const struct ws_export
 		return ws_fail(err,
 			       "--append keeps what is there and --force-overwrite replaces it; "
 			       "give one of them");
-	return ws_choose_check(&request->choice, err);
+	return ws_check_choice(&request->choice, err);
 }
 
-int ws_export_file(const char *path, const struct ws_export_request *request)
+int ws_export_report_file(const char *path, const struct ws_export_request *request)
 {
-	const struct ws_xformat *format = ws_xformat_find(request->type);
+	const struct ws_export_format *format = ws_find_export_format(request->type);
 	char *file, *output;
 	struct ws_report *report;
 	struct ws_err err;
@@ -222,21 +222,21 @@ int ws_export_file(const char *path, const struct ws_export_request *request)
 		ws_say("export: %s", err.msg);
 		return WS_EXPORT_USAGE;
 	}
-	file = ws_report_operand(path);
+	file = ws_find_operand_report(path);
 	report = ws_report_open(file, &err);
 	free(file);
 	if (!report) {
 		ws_say("%s", err.msg);
 		return -1;
 	}
-	for (size_t i = 0; ws_report_damage(report, i); i++)
-		ws_warn("%s: %s", ws_report_path(report), ws_report_damage(report, i));
+	for (size_t i = 0; ws_report_get_damage(report, i); i++)
+		ws_warn("%s: %s", ws_report_path(report), ws_report_get_damage(report, i));
 	if (request->output)
 		output = ws_strdup(request->output);
 	else
 		output = make_default_output(ws_report_path(report), format);
 	rc = export_report(report, format, request, output, &err);
-	ws_outfile_end_if_interrupted();
+	ws_end_if_interrupted();
 	if (rc == -1)
 		ws_say("%s", err.msg);
 	free(output);

@@ -3,9 +3,9 @@
  *
  * There are two kinds of formats. Table formats (sqlite.c, jsonlines.c, arrow.c...) write the
  * SQL-shaped tables that view.h declares, with the names and columns that people already query:
- * each is a struct ws_xwriter and knows nothing of reports. The others read the report themselves:
- * time lines (chrome.c, perfetto.c) through timeline.h, call stacks (folded.c, pprof.c...) through
- * flame.h. formats.def lists them all.
+ * each is a struct ws_table_writer and knows nothing of reports. The others read the report
+ * themselves: time lines (chrome.c, perfetto.c) through timeline.h, call stacks (folded.c,
+ * pprof.c...) through flame.h. formats.def lists them all.
  *
  * What is exported is decided in one place for all tables: which of them (--tables, --lazy), which
  * rows (--times), on which clock (--ts-shift, --ts-normalize).
@@ -19,15 +19,15 @@
 #include "views/cells.h"
 #include "views/choose.h"
 
-/* Options that only some formats take: bits of struct ws_xformat.takes. */
+/* Options that only some formats take: bits of struct ws_export_format.takes. */
 enum {
-	WS_XO_TABLES = 1,  /* --tables, --times, --ts-shift, --ts-normalize */
-	WS_XO_APPEND = 2,  /* --append */
-	WS_XO_BLOBS = 4,   /* --include-blobs */
-	WS_XO_STRINGS = 8, /* --separate-strings */
-	WS_XO_TIMES = 16,  /* --times, --ts-shift and --ts-normalize without --tables */
-	WS_XO_STACKS = 32, /* --show, --by, and --times with one range */
-	WS_XO_SPAN = 64,   /* --times with one range */
+	WS_TAKES_TABLES = 1,  /* --tables, --times, --ts-shift, --ts-normalize */
+	WS_TAKES_APPEND = 2,  /* --append */
+	WS_TAKES_BLOBS = 4,   /* --include-blobs */
+	WS_TAKES_STRINGS = 8, /* --separate-strings */
+	WS_TAKES_TIMES = 16,  /* --times, --ts-shift and --ts-normalize without --tables */
+	WS_TAKES_STACKS = 32, /* --show, --by, and --times with one range */
+	WS_TAKES_SPAN = 64,   /* --times with one range */
 };
 
 struct ws_export_request {
@@ -35,27 +35,27 @@ struct ws_export_request {
 	const char *output; /* path, "-" for standard output if the type can be written there, or
 			       NULL for the report's name with the type's extension */
 	bool overwrite, quiet;
-	struct ws_choice choice; /* which tables, events and clock */
-	bool lazy;		 /* leave out empty tables */
-	bool blobs;		 /* include the bytes of NVTX payloads */
+	struct ws_export_choice choice; /* which tables, events and clock */
+	bool lazy;			/* leave out empty tables */
+	bool blobs;			/* include the bytes of NVTX payloads */
 	bool append, separate_strings;
 	const char *show, *by; /* lists of words; NULL when not given */
 };
 
 /*
  * Export one report. Messages go to stderr. Returns 0, -1 on failure (nothing partial is left
- * behind), -3 when the options do not go together, or WS_OUTFILE_PIPE when the reader of standard
- * output went away.
+ * behind), -3 when the options do not go together, or WS_OUTPUT_PIPE_CLOSED when the reader of
+ * standard output went away.
  */
 enum { WS_EXPORT_USAGE = -3 };
-int ws_export_file(const char *path, const struct ws_export_request *request);
+int ws_export_report_file(const char *path, const struct ws_export_request *request);
 
 /* ---- formats ---- */
 
 /* What a writer is opened with. */
-struct ws_xtarget {
+struct ws_export_target {
 	FILE *file; /* open for writing; NULL for formats that open `path` by themselves
-		    (WS_FF_PATH, WS_FF_FOLDER) */
+		    (WS_FORMAT_PATH, WS_FORMAT_FOLDER) */
 	const char
 		*path; /* the temporary file or folder; it is renamed when the export is complete */
 	const char *name; /* what the user called it, for messages */
@@ -64,7 +64,7 @@ struct ws_xtarget {
 };
 
 /* The name of the output for messages. */
-static inline const char *ws_target_name(const struct ws_xtarget *target)
+static inline const char *ws_name_target(const struct ws_export_target *target)
 {
 	if (target->name[0] == '-' && !target->name[1])
 		return "standard output";
@@ -72,22 +72,22 @@ static inline const char *ws_target_name(const struct ws_xtarget *target)
 }
 
 enum {
-	WS_FF_PATH = 2,	  /* opens the file by itself */
-	WS_FF_FOLDER = 4, /* writes a folder of files */
-	WS_FF_STDOUT = 8, /* can write to standard output */
-	WS_FF_GZIP = 16,  /* compressed when the name ends in .gz */
+	WS_FORMAT_PATH = 2,   /* opens the file by itself */
+	WS_FORMAT_FOLDER = 4, /* writes a folder of files */
+	WS_FORMAT_STDOUT = 8, /* can write to standard output */
+	WS_FORMAT_GZIP = 16,  /* compressed when the name ends in .gz */
 };
 
-struct ws_xformat {
+struct ws_export_format {
 	const char *name, *extension, *summary;
 	unsigned takes, flags;
-	struct ws_xwriter *(*open)(const struct ws_xtarget *target,
-				   struct ws_err *err); /* NULL on failure, with a message */
-	int (*write)(struct ws_export *export, FILE *file,
+	struct ws_table_writer *(*open)(const struct ws_export_target *target,
+					struct ws_err *err); /* NULL on failure, with a message */
+	int (*write)(struct ws_cell_context *export, FILE *file,
 		     struct ws_err *err); /* of formats without `open` */
 };
 
 /* The format of that name, or NULL. */
-const struct ws_xformat *ws_xformat_find(const char *name);
+const struct ws_export_format *ws_find_export_format(const char *name);
 
 #endif

@@ -12,17 +12,17 @@ static const struct {
 			    [WS_PROFILE_PYTHON] = {"python", "samples"},
 			    [WS_PROFILE_GPU] = {"gpu", "operations"}};
 
-const char *ws_flame_kind(enum ws_profile_kind kind)
+const char *ws_name_flame_kind(enum ws_profile_kind kind)
 {
 	return flame_kinds[kind].name;
 }
 
-const char *ws_flame_items(enum ws_profile_kind kind)
+const char *ws_name_flame_items(enum ws_profile_kind kind)
 {
 	return flame_kinds[kind].items;
 }
 
-bool ws_flame_has(const char *list, const char *word)
+bool ws_has_flame_word(const char *list, const char *word)
 {
 	size_t length = strlen(word);
 
@@ -35,7 +35,7 @@ bool ws_flame_has(const char *list, const char *word)
 
 /* The one range of --times as a window of the session clock. Its colons make no difference: samples
  * are moments, and waits are cut at the ends. */
-static int set_time_window(const struct ws_export *export, struct ws_profile_request *request,
+static int set_time_window(const struct ws_cell_context *export, struct ws_profile_request *request,
 			   struct ws_err *err)
 {
 	request->time_min = 0;
@@ -54,10 +54,10 @@ static int set_time_window(const struct ws_export *export, struct ws_profile_req
 	return 0;
 }
 
-static int make_flame(struct ws_export *export, const struct ws_profile_request *request,
+static int make_flame(struct ws_cell_context *export, const struct ws_profile_request *request,
 		      struct ws_flames *flames, struct ws_err *err)
 {
-	struct ws_flame *flame = &flames->flames[flames->n];
+	struct ws_flame *flame = &flames->flames[flames->count];
 
 	flame->kind = request->kind;
 	if (ws_profile_make(export->report, export->who, request, &flame->profile, err) < 0) {
@@ -73,11 +73,11 @@ static int make_flame(struct ws_export *export, const struct ws_profile_request 
 		ws_say("%s: the stacks of %" PRIu64 " of %" PRIu64 " samples are incomplete",
 		       export->input, flame->profile.truncated, flame->profile.total.count);
 	flames->timed &= flame->profile.timed;
-	flames->n++;
+	flames->count++;
 	return 0;
 }
 
-static int fail_without_samples(const struct ws_export *export, const char *show,
+static int fail_without_samples(const struct ws_cell_context *export, const char *show,
 				struct ws_err *err)
 {
 	const char *window = "";
@@ -87,7 +87,7 @@ static int fail_without_samples(const struct ws_export *export, const char *show
 	return ws_fail(err, "%s has nothing of %s%s", export->input, show, window);
 }
 
-int ws_flames_make(struct ws_export *export, const struct ws_profile_request *request,
+int ws_make_flames(struct ws_cell_context *export, const struct ws_profile_request *request,
 		   struct ws_flames *flames, struct ws_err *err)
 {
 	const char *show = ws_text_or(export->show, "on-cpu");
@@ -98,13 +98,13 @@ int ws_flames_make(struct ws_export *export, const struct ws_profile_request *re
 		return -1;
 	for (int kind = 0; kind < WS_FLAMES; kind++) {
 		kind_request.kind = (enum ws_profile_kind)kind;
-		if (ws_flame_has(show, flame_kinds[kind].name) &&
+		if (ws_has_flame_word(show, flame_kinds[kind].name) &&
 		    make_flame(export, &kind_request, flames, err) < 0)
 			return -1;
 	}
-	if (!flames->n)
+	if (!flames->count)
 		return fail_without_samples(export, show, err);
-	if (!flames->timed && flames->n > 1)
+	if (!flames->timed && flames->count > 1)
 		return ws_fail(err,
 			       "the time of CPU samples of the event %s is not known, so they "
 			       "cannot stand beside others; export "
@@ -113,15 +113,15 @@ int ws_flames_make(struct ws_export *export, const struct ws_profile_request *re
 	return 0;
 }
 
-void ws_flames_free(struct ws_flames *flames)
+void ws_free_flames(struct ws_flames *flames)
 {
-	for (size_t i = 0; i < flames->n; i++)
+	for (size_t i = 0; i < flames->count; i++)
 		ws_profile_free(&flames->flames[i].profile);
-	flames->n = 0;
+	flames->count = 0;
 }
 
-void ws_flame_roots(const struct ws_calltree *calltree, uint32_t node, uint32_t roots,
-		    uint32_t *out)
+void ws_find_flame_roots(const struct ws_calltree *calltree, uint32_t node, uint32_t roots,
+			 uint32_t *out)
 {
 	uint32_t depth = 0;
 
@@ -132,8 +132,8 @@ void ws_flame_roots(const struct ws_calltree *calltree, uint32_t node, uint32_t 
 			out[depth - 1] = calltree->nodes[node].unit;
 }
 
-size_t ws_flame_path(const struct ws_calltree *calltree, uint32_t node, uint32_t roots,
-		     uint32_t *out, size_t most)
+size_t ws_find_flame_path(const struct ws_calltree *calltree, uint32_t node, uint32_t roots,
+			  uint32_t *out, size_t most)
 {
 	size_t count = 0, depth = 0;
 

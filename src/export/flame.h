@@ -17,7 +17,7 @@ struct ws_flame {
 
 struct ws_flames {
 	struct ws_flame flames[WS_FLAMES];
-	size_t n;
+	size_t count;
 	bool timed; /* all costs are known in nanoseconds, so values are; else they are the weights
 		       that each profile has */
 };
@@ -25,17 +25,18 @@ struct ws_flames {
 /*
  * Make the profiles that --show asks for, except for those that would be empty. `request` has what
  * the format wants of them (unit, by, order); its kind and times are set here. Returns 0, or -1
- * with a message, also when all would be empty. Free with ws_flames_free in any case.
+ * with a message, also when all would be empty. Free with ws_free_flames in any case.
  */
-int ws_flames_make(struct ws_export *export, const struct ws_profile_request *request,
+int ws_make_flames(struct ws_cell_context *export, const struct ws_profile_request *request,
 		   struct ws_flames *flames, struct ws_err *err);
-void ws_flames_free(struct ws_flames *flames);
+void ws_free_flames(struct ws_flames *flames);
 
 /* Whether the word is in a list of words separated by commas. NULL is an empty list. */
-bool ws_flame_has(const char *list, const char *word);
+bool ws_has_flame_word(const char *list, const char *word);
 
 /* The cost to show: ns, or the weight of the profile. */
-static inline uint64_t ws_flame_value(const struct ws_flames *flames, const struct ws_cost *cost)
+static inline uint64_t ws_choose_flame_value(const struct ws_flames *flames,
+					     const struct ws_cost *cost)
 {
 	if (flames->timed)
 		return cost->ns;
@@ -43,16 +44,16 @@ static inline uint64_t ws_flame_value(const struct ws_flames *flames, const stru
 }
 
 /* The name of a kind, "on-cpu"..., and of the items it counts, "samples", "waits"... */
-const char *ws_flame_kind(enum ws_profile_kind kind);
-const char *ws_flame_items(enum ws_profile_kind kind);
+const char *ws_name_flame_kind(enum ws_profile_kind kind);
+const char *ws_name_flame_items(enum ws_profile_kind kind);
 
 /* Store the units of the node's stack, from the innermost outwards, without `roots` levels at the
  * top. Returns their number, at most `most`. */
-size_t ws_flame_path(const struct ws_calltree *calltree, uint32_t node, uint32_t roots,
-		     uint32_t *out, size_t most);
+size_t ws_find_flame_path(const struct ws_calltree *calltree, uint32_t node, uint32_t roots,
+			  uint32_t *out, size_t most);
 /* Store the units of the upper `roots` levels above the node (its process and thread), from the
  * top. */
-void ws_flame_roots(const struct ws_calltree *calltree, uint32_t node, uint32_t roots,
-		    uint32_t *out);
+void ws_find_flame_roots(const struct ws_calltree *calltree, uint32_t node, uint32_t roots,
+			 uint32_t *out);
 
 #endif

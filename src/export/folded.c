@@ -19,19 +19,19 @@ struct lines {
 	size_t n, cap;
 };
 
-static void put_name(struct ws_export *export, const struct ws_calltree *calltree, uint32_t unit,
-		     struct ws_text *out)
+static void put_name(struct ws_cell_context *export, const struct ws_calltree *calltree,
+		     uint32_t unit, struct ws_text *out)
 {
 	const struct ws_function *function =
-		ws_stacks_function(calltree->stacks, calltree->units[unit].function);
+		ws_stacks_get_function(calltree->stacks, calltree->units[unit].function);
 	size_t from = out->len, len;
 	const char *file;
 
-	ws_text_utf8(out, function->name, function->len);
+	ws_put_valid_utf8(out, function->name, function->len);
 	if (function->kind == WS_FRAME_PYTHON && function->file) {
 		file = ws_report_string(export->report, function->file, &len);
 		ws_text_puts(out, " (");
-		ws_text_utf8(out, file, len);
+		ws_put_valid_utf8(out, file, len);
 		ws_text_puts(out, ")");
 	}
 	for (size_t i = from; i < out->len; i++)
@@ -41,18 +41,19 @@ static void put_name(struct ws_export *export, const struct ws_calltree *calltre
 			out->text[i] = ' ';
 }
 
-static void put_stack(struct ws_export *export, const struct ws_calltree *calltree, uint32_t node,
-		      const struct ws_flames *flames, struct ws_text *out)
+static void put_stack(struct ws_cell_context *export, const struct ws_calltree *calltree,
+		      uint32_t node, const struct ws_flames *flames, struct ws_text *out)
 {
 	uint32_t path[WS_STACKS_DEEPEST];
-	size_t n = ws_flame_path(calltree, node, 0, path, WS_STACKS_DEEPEST);
+	size_t n = ws_find_flame_path(calltree, node, 0, path, WS_STACKS_DEEPEST);
 
 	while (n--) {
 		put_name(export, calltree, path[n], out);
 		if (n)
 			ws_text_puts(out, ";");
 	}
-	ws_text_printf(out, " %" PRIu64 "\n", ws_flame_value(flames, &calltree->nodes[node].self));
+	ws_text_printf(out, " %" PRIu64 "\n",
+		       ws_choose_flame_value(flames, &calltree->nodes[node].self));
 }
 
 static int by_text(const void *first, const void *second)
@@ -61,10 +62,10 @@ static int by_text(const void *first, const void *second)
 		      ((const struct ws_text *)second)->text);
 }
 
-static void add_profile(struct ws_export *export, const struct ws_flames *flames,
+static void add_profile(struct ws_cell_context *export, const struct ws_flames *flames,
 			const struct ws_profile *profile, struct lines *lines)
 {
-	for (uint32_t i = 1; i < profile->tree.n; i++) {
+	for (uint32_t i = 1; i < profile->tree.count; i++) {
 		if (!profile->tree.nodes[i].self.count)
 			continue;
 		ws_grow(lines->text, lines->cap, lines->n + 1);
@@ -73,15 +74,15 @@ static void add_profile(struct ws_export *export, const struct ws_flames *flames
 	}
 }
 
-int ws_xformat_write_folded(struct ws_export *export, FILE *out, struct ws_err *err)
+int ws_write_format_folded(struct ws_cell_context *export, FILE *out, struct ws_err *err)
 {
-	struct ws_profile_request request = {.by_process = ws_flame_has(export->by, "process"),
-					     .by_thread = ws_flame_has(export->by, "thread")};
+	struct ws_profile_request request = {.by_process = ws_has_flame_word(export->by, "process"),
+					     .by_thread = ws_has_flame_word(export->by, "thread")};
 	struct ws_flames flames;
 	struct lines lines = {0};
-	int rc = ws_flames_make(export, &request, &flames, err);
+	int rc = ws_make_flames(export, &request, &flames, err);
 
-	for (size_t i = 0; !rc && i < flames.n; i++)
+	for (size_t i = 0; !rc && i < flames.count; i++)
 		add_profile(export, &flames, &flames.flames[i].profile, &lines);
 	if (lines.n)
 		qsort(lines.text, lines.n, sizeof(*lines.text), by_text);
@@ -91,6 +92,6 @@ int ws_xformat_write_folded(struct ws_export *export, FILE *out, struct ws_err *
 	}
 	export->rows = lines.n;
 	free(lines.text);
-	ws_flames_free(&flames);
+	ws_free_flames(&flames);
 	return rc;
 }

@@ -4,11 +4,11 @@
 
 #include "export/export.h"
 
-#define WS_TABLES(id, name, extension, takes, flags, summary)                    \
-	struct ws_xwriter *ws_xformat_open_##id(const struct ws_xtarget *target, \
-						struct ws_err *err);
+#define WS_TABLES(id, name, extension, takes, flags, summary)                              \
+	struct ws_table_writer *ws_open_format_##id(const struct ws_export_target *target, \
+						    struct ws_err *err);
 #define WS_TIMELINE(id, name, extension, takes, flags, summary) \
-	int ws_xformat_write_##id(struct ws_export *export, FILE *file, struct ws_err *err);
+	int ws_write_format_##id(struct ws_cell_context *export, FILE *file, struct ws_err *err);
 #define WS_AND
 #include "export/formats.def"
 #undef WS_TABLES

@@ -43,12 +43,12 @@ enum column_kind {
 };
 
 struct hdf_writer {
-	struct ws_xwriter writer;
+	struct ws_table_writer writer;
 	struct hdf5 hdf5;
 	hdf5_id file, group;
 	hdf5_id text, blob; /* types */
 	const char *path, *name;
-	struct ws_export *export;
+	struct ws_cell_context *export;
 	struct {
 		hdf5_id dataset;
 		enum column_kind kind;
@@ -214,7 +214,7 @@ static hdf5_id create_dataset(struct hdf_writer *hdf, const char *name, enum col
 	return id;
 }
 
-static int add_dataset(struct hdf_writer *hdf, const struct ws_xcolumn *column,
+static int add_dataset(struct hdf_writer *hdf, const struct ws_view_column *column,
 		       enum column_kind kind, struct ws_err *err)
 {
 	hdf5_id id = create_dataset(hdf, column->name, kind);
@@ -225,14 +225,14 @@ static int add_dataset(struct hdf_writer *hdf, const struct ws_xcolumn *column,
 	if (id < 0)
 		return fail_hdf_write(hdf, err);
 	put_text_attribute(hdf, id, "description", column->doc);
-	if (column->from == WS_XF_TIME || column->from == WS_XF_NTIME)
+	if (column->from == WS_FROM_TIME || column->from == WS_FROM_TIME_OR_NULL)
 		put_text_attribute(hdf, id, "unit", "ns");
 	if (!column->not_null && kind < KIND_TEXT)
 		put_attribute(hdf, id, "null_value", find_hdf_type(hdf, kind), &none);
 	return 0;
 }
 
-static int begin_hdf_table(struct hdf_writer *hdf, const struct ws_xtable *table,
+static int begin_hdf_table(struct hdf_writer *hdf, const struct ws_view_table *table,
 			   struct ws_err *err)
 {
 	if (close_hdf_table(hdf) < 0)
@@ -279,7 +279,7 @@ static int append_values(struct hdf_writer *hdf, size_t column, const void *valu
 
 /* ---- tables made row by row ---- */
 
-static int begin_made_table(struct ws_xwriter *writer, const struct ws_xtable *xtable,
+static int begin_made_table(struct ws_table_writer *writer, const struct ws_view_table *xtable,
 			    struct ws_err *err)
 {
 	static const enum column_kind kinds[] = {
@@ -292,9 +292,9 @@ static int begin_made_table(struct ws_xwriter *writer, const struct ws_xtable *x
 	if (begin_hdf_table(hdf, xtable, err) < 0)
 		return -1;
 	for (size_t i = 0; i < xtable->column_count; i++) {
-		const struct ws_xcolumn *column = &xtable->columns[i];
+		const struct ws_view_column *column = &xtable->columns[i];
 
-		if (add_dataset(hdf, column, kinds[ws_xcolumn_shape(column)], err) < 0)
+		if (add_dataset(hdf, column, kinds[ws_find_column_shape(column)], err) < 0)
 			return -1;
 	}
 	return 0;
@@ -302,7 +302,7 @@ static int begin_made_table(struct ws_xwriter *writer, const struct ws_xtable *x
 
 /* Append one column of rows of cells. Texts are copied with a NUL at the end, as HDF5 wants them;
  * cells hold none. */
-static int append_cells(struct hdf_writer *hdf, size_t column, const struct ws_xcell *cells,
+static int append_cells(struct hdf_writer *hdf, size_t column, const struct ws_view_cell *cells,
 			size_t rows, struct ws_err *err)
 {
 	enum column_kind kind = hdf->column[column].kind;
@@ -311,16 +311,16 @@ static int append_cells(struct hdf_writer *hdf, size_t column, const struct ws_x
 	int rc;
 
 	for (size_t i = 0; i < rows; i++) {
-		const struct ws_xcell *cell = &cells[i * hdf->columns + column];
-		uint64_t bits = ws_cell_bits(cell);
+		const struct ws_view_cell *cell = &cells[i * hdf->columns + column];
+		uint64_t bits = ws_get_cell_bits(cell);
 		struct hdf5_vlen text = {0, ""};
 
-		if (cell->kind == WS_X_NULL)
+		if (cell->kind == WS_VIEW_NULL)
 			bits = find_null_bits(kind);
 		else if (kind >= KIND_TEXT)
 			text = (struct hdf5_vlen){cell->n, cell->text};
 		if (kind == KIND_TEXT)
-			texts[i] = ws_strndup(text.bytes, text.n);
+			texts[i] = ws_strndup(text.bytes, text.length);
 		else if (kind == KIND_BLOB)
 			blobs[i] = text;
 		else
@@ -332,8 +332,8 @@ static int append_cells(struct hdf_writer *hdf, size_t column, const struct ws_x
 	return rc;
 }
 
-static int write_hdf_rows(struct ws_xwriter *writer, const struct ws_xcell *cells, size_t count,
-			  struct ws_err *err)
+static int write_hdf_rows(struct ws_table_writer *writer, const struct ws_view_cell *cells,
+			  size_t count, struct ws_err *err)
 {
 	struct hdf_writer *hdf = (struct hdf_writer *)writer;
 
@@ -346,23 +346,26 @@ static int write_hdf_rows(struct ws_xwriter *writer, const struct ws_xcell *cell
 
 /* ---- views ---- */
 
-static enum column_kind choose_kind(const struct ws_xview *view, const struct ws_xcolumn *column)
+static enum column_kind choose_kind(const struct ws_table_view *view,
+				    const struct ws_view_column *column)
 {
 	static const enum column_kind kinds[] = {
-		[WS_XT_NULL] = KIND_I64, [WS_XT_U8] = KIND_U8,	    [WS_XT_U32] = KIND_U32,
-		[WS_XT_I32] = KIND_I32,	 [WS_XT_U64] = KIND_U64,    [WS_XT_I64] = KIND_I64,
-		[WS_XT_F64] = KIND_F64,	 [WS_XT_STRING] = KIND_U32, [WS_XT_TEXT] = KIND_TEXT,
-		[WS_XT_BLOB] = KIND_BLOB};
-	enum ws_xtype type = ws_xcolumn_type(view, column);
+		[WS_VECTOR_NULL] = KIND_I64,  [WS_VECTOR_U8] = KIND_U8,
+		[WS_VECTOR_U32] = KIND_U32,   [WS_VECTOR_I32] = KIND_I32,
+		[WS_VECTOR_U64] = KIND_U64,   [WS_VECTOR_I64] = KIND_I64,
+		[WS_VECTOR_F64] = KIND_F64,   [WS_VECTOR_STRING] = KIND_U32,
+		[WS_VECTOR_TEXT] = KIND_TEXT, [WS_VECTOR_BLOB] = KIND_BLOB};
+	enum ws_vector_type type = ws_find_vector_type(view, column);
 
-	if (type == WS_XT_NULL && *column->type == 'T')
+	if (type == WS_VECTOR_NULL && *column->type == 'T')
 		return KIND_TEXT;
 	return kinds[type];
 }
 
-static int begin_hdf_view(struct hdf_writer *hdf, const struct ws_xview *view, struct ws_err *err)
+static int begin_hdf_view(struct hdf_writer *hdf, const struct ws_table_view *view,
+			  struct ws_err *err)
 {
-	uint64_t rows = ws_report_rows(hdf->export->report, view->source);
+	uint64_t rows = ws_report_count_rows(hdf->export->report, view->source);
 
 	hdf->chunk = ws_max(ws_min(rows, (uint64_t)MOST_CHUNK), (uint64_t)LEAST_CHUNK);
 	if (begin_hdf_table(hdf, &view->table, err) < 0)
@@ -374,13 +377,13 @@ static int begin_hdf_view(struct hdf_writer *hdf, const struct ws_xview *view, s
 	return 0;
 }
 
-static bool is_null(const struct ws_xvector *vector, size_t row)
+static bool is_null(const struct ws_column_vector *vector, size_t row)
 {
 	return vector->valid && !(vector->valid[row >> 3] >> (row & 7) & 1);
 }
 
 /* Put what stands for null into the worker's own array, which has anything there. */
-static void fill_nulls(struct ws_xvector *vector, enum column_kind kind, size_t rows)
+static void fill_nulls(struct ws_column_vector *vector, enum column_kind kind, size_t rows)
 {
 	uint64_t none = find_null_bits(kind);
 	size_t width = find_width(kind);
@@ -390,8 +393,8 @@ static void fill_nulls(struct ws_xvector *vector, enum column_kind kind, size_t 
 			memcpy((char *)vector->data + i * width, &none, width);
 }
 
-static int append_texts(struct hdf_writer *hdf, size_t column, const struct ws_xvector *vector,
-			size_t rows, struct ws_err *err)
+static int append_texts(struct hdf_writer *hdf, size_t column,
+			const struct ws_column_vector *vector, size_t rows, struct ws_err *err)
 {
 	bool blob = hdf->column[column].kind == KIND_BLOB;
 	void *out = reserve_scratch(hdf, rows * sizeof(struct hdf5_vlen));
@@ -403,26 +406,27 @@ static int append_texts(struct hdf_writer *hdf, size_t column, const struct ws_x
 		uint32_t id = 0;
 		size_t length;
 
-		if (!is_null(vector, i) && vector->type != WS_XT_NULL)
+		if (!is_null(vector, i) && vector->type != WS_VECTOR_NULL)
 			id = ids[i];
 		if (blob)
-			blobs[i].bytes = ws_report_string(hdf->export->report, id, &blobs[i].n);
+			blobs[i].bytes =
+				ws_report_string(hdf->export->report, id, &blobs[i].length);
 		else if (id)
-			texts[i] = ws_x_bytes(hdf->export, id, &length);
+			texts[i] = ws_find_valid_text(hdf->export, id, &length);
 		else
 			texts[i] = "";
 	}
 	return append_values(hdf, column, out, rows, err);
 }
 
-static int put_hdf_batch(void *context, const struct ws_xbatch *batch, struct ws_err *err)
+static int put_hdf_batch(void *context, const struct ws_column_batch *batch, struct ws_err *err)
 {
 	struct hdf_writer *hdf = context;
 
 	if (!hdf->columns && begin_hdf_view(hdf, batch->view, err) < 0)
 		return -1;
 	for (size_t i = 0; i < hdf->columns; i++) {
-		struct ws_xvector *vector = (struct ws_xvector *)&batch->col[i];
+		struct ws_column_vector *vector = (struct ws_column_vector *)&batch->columns[i];
 		int rc;
 
 		if (hdf->column[i].kind >= KIND_TEXT) {
@@ -438,16 +442,16 @@ static int put_hdf_batch(void *context, const struct ws_xbatch *batch, struct ws
 	return 0;
 }
 
-static int write_hdf_view(struct ws_xwriter *writer, struct ws_export *export,
-			  const struct ws_xview *xview, uint64_t *count, struct ws_err *err)
+static int write_hdf_view(struct ws_table_writer *writer, struct ws_cell_context *export,
+			  const struct ws_table_view *xview, uint64_t *count, struct ws_err *err)
 {
 	struct hdf_writer *hdf = (struct hdf_writer *)writer;
-	struct ws_xcolumns_user user = {.put = put_hdf_batch, .ctx = hdf};
+	struct ws_column_consumer user = {.put_batch = put_hdf_batch, .context = hdf};
 
 	hdf->export = export;
 	if (close_hdf_table(hdf) < 0)
 		return fail_hdf_write(hdf, err);
-	if (ws_xcolumns_run(export, xview, UINT64_MAX, &user, count, err) < 0)
+	if (ws_scan_columns(export, xview, UINT64_MAX, &user, count, err) < 0)
 		return -1;
 	if (!hdf->columns && !export->lazy)
 		return begin_hdf_view(hdf, xview, err);
@@ -456,7 +460,7 @@ static int write_hdf_view(struct ws_xwriter *writer, struct ws_export *export,
 
 /* ---- opening and closing ---- */
 
-static int close_hdf(struct ws_xwriter *writer, bool keep, struct ws_err *err)
+static int close_hdf(struct ws_table_writer *writer, bool keep, struct ws_err *err)
 {
 	struct hdf_writer *hdf = (struct hdf_writer *)writer;
 	int rc = close_hdf_table(hdf);
@@ -490,14 +494,15 @@ static int open_hdf_file(struct hdf_writer *hdf, struct ws_err *err)
 	return 0;
 }
 
-struct ws_xwriter *ws_xformat_open_hdf(const struct ws_xtarget *target, struct ws_err *err)
+struct ws_table_writer *ws_open_format_hdf(const struct ws_export_target *target,
+					   struct ws_err *err)
 {
 	struct hdf_writer *hdf = ws_calloc(1, sizeof(*hdf));
 
-	hdf->writer = (struct ws_xwriter){.table = begin_made_table,
-					  .rows = write_hdf_rows,
-					  .close = close_hdf,
-					  .view = write_hdf_view};
+	hdf->writer = (struct ws_table_writer){.begin_table = begin_made_table,
+					       .write_rows = write_hdf_rows,
+					       .close_writer = close_hdf,
+					       .write_view = write_hdf_view};
 	hdf->path = target->path;
 	hdf->name = target->name;
 	if (open_hdf_file(hdf, err) < 0) {

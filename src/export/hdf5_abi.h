@@ -16,7 +16,7 @@ enum { HDF5_TRUNCATE = 2, HDF5_UTF8 = 1, HDF5_SELECT_SET = 0, HDF5_DEFLATE = 1 }
 #define HDF5_UNLIMITED ((hdf5_size)-1)
 
 struct hdf5_vlen {
-	size_t n;
+	size_t length;
 	const void *bytes;
 };
 

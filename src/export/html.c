@@ -92,13 +92,13 @@ static uint32_t add_state(struct html_page *page, const struct ws_lane *lane,
 {
 	struct ws_page_states *states = &page->states;
 
-	ws_grow(states->page_states, states->cap, states->n + 1);
+	ws_grow(states->states, states->capacity, states->count + 1);
 	states->source = level->src[i] & WS_EVENT_SOURCE;
-	states->page_states[states->n] = (struct ws_page_state){.thread = lane->key[0],
-								.ref = level->ref[i],
-								.start = level->start[i],
-								.end = ws_level_end(level, i)};
-	return (uint32_t)states->n++;
+	states->states[states->count] = (struct ws_page_state){.thread = lane->key[0],
+							       .ref = level->ref[i],
+							       .start = level->start[i],
+							       .end = ws_level_end(level, i)};
+	return (uint32_t)states->count++;
 }
 
 /* The times of events, and their values (of counters) or durations. */
@@ -126,8 +126,8 @@ static uint32_t add_event_reference(struct html_page *page, const struct ws_lane
 
 	if (lane->kind == WS_LANE_STATE)
 		return add_state(page, lane, level, i);
-	ws_grow(rows->row, rows->cap, rows->n + 1);
-	rows->row[rows->n++] = level->ref[i];
+	ws_grow(rows->rows, rows->capacity, rows->count + 1);
+	rows->rows[rows->count++] = level->ref[i];
 	return level->ref[i];
 }
 
@@ -153,7 +153,7 @@ static void add_event_columns(struct html_page *page, const struct ws_lane *lane
 	ws_text_add(text, level->src + from, to - from);
 	ws_text_add(text, level->paint + from, to - from);
 	for (uint32_t i = from; i < to; i++) {
-		uint8_t color = ws_tile_color(page->lanes, level, i);
+		uint8_t color = ws_choose_event_color(page->lanes, level, i);
 
 		ws_text_add(text, &color, 1);
 	}
@@ -165,12 +165,12 @@ static int add_lane(struct html_page *page, uint32_t number, struct ws_err *err)
 	const struct ws_lane *lane = page->lanes->lane[number];
 	uint32_t from, to;
 
-	ws_put_comma(&page->lanes_json);
+	ws_put_json_comma(&page->lanes_json);
 	ws_text_puts(&page->lanes_json, "{");
-	ws_put_int(&page->lanes_json, "lane", number);
-	ws_put_string(&page->lanes_json, "kind", ws_lane_descs[lane->kind].name);
-	ws_put_int(&page->lanes_json, "counter", ws_lane_descs[lane->kind].counter);
-	ws_put_key(&page->lanes_json, "levels");
+	ws_put_json_int(&page->lanes_json, "lane", number);
+	ws_put_json_string(&page->lanes_json, "kind", ws_lane_descs[lane->kind].name);
+	ws_put_json_int(&page->lanes_json, "counter", ws_lane_descs[lane->kind].counter);
+	ws_put_json_key(&page->lanes_json, "levels");
 	ws_text_puts(&page->lanes_json, "[");
 	for (uint32_t depth = 0; depth < lane->levels; depth++) {
 		ws_level_range(&lane->level[depth], page->start, page->end, &from, &to);
@@ -180,7 +180,7 @@ static int add_lane(struct html_page *page, uint32_t number, struct ws_err *err)
 				       "more than %d events are too many for one page; choose a "
 				       "shorter time by --times",
 				       MOST_EVENTS);
-		ws_put_comma(&page->lanes_json);
+		ws_put_json_comma(&page->lanes_json);
 		ws_text_printf(&page->lanes_json, "%" PRIu32, to - from);
 		add_event_columns(page, lane, &lane->level[depth], from, to);
 	}
@@ -200,7 +200,7 @@ static int add_lanes(struct html_page *page, struct ws_err *err)
 
 static void put_names(struct html_page *page, struct ws_text *text)
 {
-	ws_put_key(text, "names");
+	ws_put_json_key(text, "names");
 	ws_text_puts(text, "[");
 	for (size_t i = 0; i < page->names.size; i++) {
 		size_t length;
@@ -209,9 +209,9 @@ static void put_names(struct html_page *page, struct ws_text *text)
 		if (!page->names.used[i])
 			continue;
 		name = ws_lane_name(page->lanes, (uint32_t)page->names.slots[i].key, &length);
-		ws_put_comma(text);
+		ws_put_json_comma(text);
 		ws_text_printf(text, "[%" PRIu64 ",", page->names.slots[i].key);
-		ws_text_json(text, name, ws_min(length, MOST_NAME));
+		ws_put_quoted_json(text, name, ws_min(length, MOST_NAME));
 		ws_text_puts(text, "]");
 	}
 	ws_text_puts(text, "]");
@@ -219,10 +219,10 @@ static void put_names(struct html_page *page, struct ws_text *text)
 
 static void put_palette(const struct html_page *page, struct ws_text *text)
 {
-	ws_put_key(text, "palette");
+	ws_put_json_key(text, "palette");
 	ws_text_puts(text, "[");
 	for (uint32_t i = 0; i < page->lanes->palette_n; i++) {
-		ws_put_comma(text);
+		ws_put_json_comma(text);
 		ws_text_printf(text, "%" PRIu32, page->lanes->palette[i]);
 	}
 	ws_text_puts(text, "]");
@@ -236,23 +236,23 @@ static void put_session(const struct html_page *page, struct ws_text *text)
 	struct ws_shown_report shown = {page->path, page->lanes,
 					ws_lanes_realtime(page->lanes->report, page->lanes->zero)};
 
-	ws_put_key(text, "session");
+	ws_put_json_key(text, "session");
 	ws_text_puts(text, "{");
-	ws_put_string(text, "version", WS_VERSION);
-	ws_put_key(text, "reports");
+	ws_put_json_string(text, "version", WS_VERSION);
+	ws_put_json_key(text, "reports");
 	ws_text_puts(text, "[");
 	ws_put_report_facts(text, &shown, 0);
 	ws_text_puts(text, "]");
-	ws_put_int(text, "record", 0);
+	ws_put_json_int(text, "record", 0);
 	ws_text_puts(text, "}");
 }
 
 static void put_details(struct html_page *page, struct ws_text *text)
 {
-	size_t count = ws_page_rows_unify(page->rows) + page->states.n;
+	size_t count = ws_unify_page_rows(page->rows) + page->states.count;
 
 	if (count <= MOST_DETAILED) {
-		ws_page_put_details(text, page->lanes, page->rows, &page->states);
+		ws_put_page_details(text, page->lanes, page->rows, &page->states);
 		return;
 	}
 	ws_say("the page's %zu events have names and times only: up to %d carry their columns and "
@@ -288,12 +288,12 @@ static void put_page(struct html_page *page)
 	      page->file);
 	ws_text_puts(&text, "{");
 	put_session(page, &text);
-	ws_put_key(&text, "tree");
+	ws_put_json_key(&text, "tree");
 	ws_put_row_tree(&text, page->lanes);
-	ws_put_key(&text, "window");
+	ws_put_json_key(&text, "window");
 	ws_text_printf(&text, "[%" PRId64 ",%" PRId64 "]", page->start - (int64_t)page->lanes->zero,
 		       page->end - (int64_t)page->lanes->zero);
-	ws_put_key(&text, "lanes");
+	ws_put_json_key(&text, "lanes");
 	ws_text_add(&text, page->lanes_json.text, page->lanes_json.len);
 	put_names(page, &text);
 	put_palette(page, &text);
@@ -309,7 +309,7 @@ static void put_page(struct html_page *page)
 }
 
 /* The one range of --times, or the whole report. */
-static int set_time_range(struct html_page *page, const struct ws_export *export,
+static int set_time_range(struct html_page *page, const struct ws_cell_context *export,
 			  struct ws_err *err)
 {
 	int64_t zero = (int64_t)page->lanes->zero, start = 0,
@@ -327,7 +327,7 @@ static int set_time_range(struct html_page *page, const struct ws_export *export
 	return 0;
 }
 
-int ws_xformat_write_html(struct ws_export *export, FILE *file, struct ws_err *err)
+int ws_write_format_html(struct ws_cell_context *export, FILE *file, struct ws_err *err)
 {
 	const char *path = ws_report_path(export->report);
 	struct ws_lanes_opts options =
@@ -340,7 +340,7 @@ int ws_xformat_write_html(struct ws_export *export, FILE *file, struct ws_err *e
 		return ws_fail(err,
 			       "this warpsight was built without its page: esbuild was missing");
 	if (export->span_count == 1) {
-		uint64_t zero = ws_time_zero(export->report);
+		uint64_t zero = ws_find_time_zero(export->report);
 
 		options.from = 0;
 		if (export->spans[0].from > 0 || zero > (uint64_t) - export->spans[0].from)
@@ -365,7 +365,7 @@ int ws_xformat_write_html(struct ws_export *export, FILE *file, struct ws_err *e
 	ws_text_free(&page.lanes_json);
 	ws_map_free(&page.names);
 	for (int i = 0; i < WS_PAGE_SOURCES; i++)
-		free(page.rows[i].row);
-	free(page.states.page_states);
+		free(page.rows[i].rows);
+	free(page.states.states);
 	return rc;
 }

@@ -39,20 +39,20 @@ static int compare_row_numbers(const void *first, const void *second)
 	return ws_compare(left, right);
 }
 
-size_t ws_page_rows_unify(struct ws_page_rows rows[WS_PAGE_SOURCES])
+size_t ws_unify_page_rows(struct ws_page_rows rows[WS_PAGE_SOURCES])
 {
 	size_t all = 0;
 
 	for (int source = 0; source < WS_PAGE_SOURCES; source++) {
 		size_t kept = 0;
 
-		if (rows[source].n)
-			qsort(rows[source].row, rows[source].n, sizeof(*rows[source].row),
+		if (rows[source].count)
+			qsort(rows[source].rows, rows[source].count, sizeof(*rows[source].rows),
 			      compare_row_numbers);
-		for (size_t i = 0; i < rows[source].n; i++)
-			if (!kept || rows[source].row[i] != rows[source].row[kept - 1])
-				rows[source].row[kept++] = rows[source].row[i];
-		rows[source].n = kept;
+		for (size_t i = 0; i < rows[source].count; i++)
+			if (!kept || rows[source].rows[i] != rows[source].rows[kept - 1])
+				rows[source].rows[kept++] = rows[source].rows[i];
+		rows[source].count = kept;
 		all += kept;
 	}
 	return all;
@@ -64,26 +64,27 @@ static uint64_t *read_rows(const struct ws_report *report, enum ws_table table,
 			   const struct ws_page_rows *page_rows)
 {
 	uint32_t columns = ws_tables[table].column_count;
-	uint64_t *values = ws_calloc((size_t)columns * page_rows->n, sizeof(*values)),
+	uint64_t *values = ws_calloc((size_t)columns * page_rows->count, sizeof(*values)),
 		 *out[WS_MAX_COLUMNS] = {NULL};
 	uint64_t first_row = 0;
 	size_t row = 0;
 
-	for (size_t block = 0; block < ws_report_blocks(report, table) && row < page_rows->n;
-	     block++) {
-		uint32_t rows = ws_report_block(report, table, block).rows;
+	for (size_t block = 0;
+	     block < ws_report_count_blocks(report, table) && row < page_rows->count; block++) {
+		uint32_t rows = ws_report_block_info(report, table, block).rows;
 		size_t to = row;
 		bool ok;
 
-		while (to < page_rows->n && page_rows->row[to] < first_row + rows)
+		while (to < page_rows->count && page_rows->rows[to] < first_row + rows)
 			to++;
 		for (uint32_t column = 0; column < columns && to > row; column++)
 			out[column] = ws_realloc(out[column], (size_t)rows * 8);
-		ok = to > row && !ws_report_decode(report, table, block, UINT64_MAX, out, NULL);
+		ok = to > row &&
+		     !ws_report_decode_block(report, table, block, UINT64_MAX, out, NULL);
 		for (; row < to; row++)
 			for (uint32_t k = 0; ok && k < columns; k++)
-				values[k * page_rows->n + row] =
-					out[k][page_rows->row[row] - first_row];
+				values[k * page_rows->count + row] =
+					out[k][page_rows->rows[row] - first_row];
 		first_row += rows;
 	}
 	for (uint32_t k = 0; k < columns; k++)
@@ -155,19 +156,19 @@ static void put_column(struct detail_writer *writer, const struct ws_column_desc
 
 	for (size_t i = 1; i < rows && same; i++)
 		same = values[i] == values[0];
-	ws_put_comma(writer->text);
+	ws_put_json_comma(writer->text);
 	ws_text_puts(writer->text, "{");
-	ws_put_string(writer->text, "name", desc->name);
-	ws_put_string(writer->text, "doc", desc->doc);
-	ws_put_string(writer->text, "type", ws_types[desc->type].name);
+	ws_put_json_string(writer->text, "name", desc->name);
+	ws_put_json_string(writer->text, "doc", desc->doc);
+	ws_put_json_string(writer->text, "type", ws_types[desc->type].name);
 	if (same) {
-		ws_put_key(writer->text, "same");
+		ws_put_json_key(writer->text, "same");
 		put_value(writer, desc->type, values[0]);
 	} else {
-		ws_put_key(writer->text, "values");
+		ws_put_json_key(writer->text, "values");
 		ws_text_puts(writer->text, "[");
 		for (size_t i = 0; i < rows; i++) {
-			ws_put_comma(writer->text);
+			ws_put_json_comma(writer->text);
 			put_value(writer, desc->type, values[i]);
 		}
 		ws_text_puts(writer->text, "]");
@@ -205,14 +206,14 @@ static void put_row_stacks(struct detail_writer *writer, enum ws_table table,
 
 	if (!kind || !kind->callchain)
 		return;
-	ws_put_key(writer->text, "stack");
+	ws_put_json_key(writer->text, "stack");
 	ws_text_puts(writer->text, "[");
 	for (size_t i = 0; i < rows; i++) {
 		uint32_t leaf = 0;
 
 		if (kind->frame)
 			leaf = (uint32_t)values[(size_t)kind->frame * rows + i];
-		ws_put_comma(writer->text);
+		ws_put_json_comma(writer->text);
 		ws_text_printf(
 			writer->text, "%" PRIu64,
 			find_stack_number(writer, leaf,
@@ -224,24 +225,26 @@ static void put_row_stacks(struct detail_writer *writer, enum ws_table table,
 static void put_frame(struct detail_writer *writer, uint32_t frame)
 {
 	const struct ws_stacks *stacks = writer->lanes->stacks;
-	const struct ws_frame_info *info = ws_stacks_frame(stacks, frame);
-	const struct ws_place *place = ws_stacks_places(stacks, info);
-	const char *module = ws_stacks_module(stacks, info->module)->path;
+	const struct ws_frame_info *info = ws_stacks_get_frame(stacks, frame);
+	const struct ws_place *place = ws_stacks_get_places(stacks, info);
+	const char *module = ws_stacks_get_module(stacks, info->module)->path;
 
-	ws_put_comma(writer->text);
+	ws_put_json_comma(writer->text);
 	ws_text_printf(writer->text, "[%" PRIu32 ",[", frame);
 	for (uint32_t i = 0; i < info->count; i++) {
-		const struct ws_function *function = ws_stacks_function(stacks, place[i].function);
+		const struct ws_function *function =
+			ws_stacks_get_function(stacks, place[i].function);
 		size_t length;
 		const char *file = ws_report_string(writer->lanes->report, place[i].file, &length);
 
-		ws_put_comma(writer->text);
+		ws_put_json_comma(writer->text);
 		ws_text_puts(writer->text, "{");
-		ws_put_text(writer->text, "name", function->name, ws_min(function->len, MOST_TEXT));
-		ws_put_text(writer->text, "file", file, ws_min(length, MOST_TEXT));
-		ws_put_int(writer->text, "line", place[i].line);
-		ws_put_text(writer->text, "module", module, strnlen(module, MOST_TEXT));
-		ws_put_int(writer->text, "kind", info->kind);
+		ws_put_json_text(writer->text, "name", function->name,
+				 ws_min(function->len, MOST_TEXT));
+		ws_put_json_text(writer->text, "file", file, ws_min(length, MOST_TEXT));
+		ws_put_json_int(writer->text, "line", place[i].line);
+		ws_put_json_text(writer->text, "module", module, strnlen(module, MOST_TEXT));
+		ws_put_json_int(writer->text, "kind", info->kind);
 		ws_text_puts(writer->text, "}");
 	}
 	ws_text_puts(writer->text, "]]");
@@ -252,23 +255,24 @@ static void put_stacks(struct detail_writer *writer)
 	uint32_t *path = ws_malloc(WS_STACKS_DEEPEST * sizeof(*path));
 	struct ws_map frames = {0};
 
-	ws_put_key(writer->text, "stacks");
+	ws_put_json_key(writer->text, "stacks");
 	ws_text_puts(writer->text, "[");
 	for (size_t i = 0; i < writer->stack_count; i++) {
-		size_t depth = ws_stacks_walk(writer->lanes->stacks, writer->stack_keys[i].leaf,
+		size_t depth =
+			ws_stacks_list_frames(writer->lanes->stacks, writer->stack_keys[i].leaf,
 					      writer->stack_keys[i].stack, path, MOST_FRAMES);
 
-		ws_put_comma(writer->text);
+		ws_put_json_comma(writer->text);
 		ws_text_puts(writer->text, "[");
 		for (size_t k = 0; k < depth; k++) {
-			ws_put_comma(writer->text);
+			ws_put_json_comma(writer->text);
 			ws_text_printf(writer->text, "%" PRIu32, path[k]);
 			ws_map_set(&frames, path[k], 1);
 		}
 		ws_text_puts(writer->text, "]");
 	}
 	ws_text_puts(writer->text, "]");
-	ws_put_key(writer->text, "frames");
+	ws_put_json_key(writer->text, "frames");
 	ws_text_puts(writer->text, "[");
 	for (size_t i = 0; i < frames.size; i++)
 		if (frames.used[i])
@@ -282,7 +286,7 @@ static void put_stacks(struct detail_writer *writer)
 
 static void put_threads_and_processes(struct detail_writer *writer)
 {
-	ws_put_key(writer->text, "threads");
+	ws_put_json_key(writer->text, "threads");
 	ws_text_puts(writer->text, "[");
 	for (size_t i = 0; i < writer->threads.size; i++) {
 		const struct ws_thread_info *info;
@@ -290,31 +294,31 @@ static void put_threads_and_processes(struct detail_writer *writer)
 
 		if (!writer->threads.used[i])
 			continue;
-		info = ws_who_thread(writer->lanes->who, (uint32_t)writer->threads.slots[i].key);
+		info = ws_find_thread(writer->lanes->who, (uint32_t)writer->threads.slots[i].key);
 		name = info->name;
 		if (!*name)
 			name = info->process_name;
-		ws_put_comma(writer->text);
+		ws_put_json_comma(writer->text);
 		ws_text_printf(writer->text, "[%" PRIu64 ",%" PRIu32 ",%" PRIu32 ",",
 			       writer->threads.slots[i].key, info->tid, info->process);
-		ws_text_json(writer->text, name, strnlen(name, MOST_TEXT));
+		ws_put_quoted_json(writer->text, name, strnlen(name, MOST_TEXT));
 		ws_text_puts(writer->text, "]");
 	}
 	ws_text_puts(writer->text, "]");
-	ws_put_key(writer->text, "processes");
+	ws_put_json_key(writer->text, "processes");
 	ws_text_puts(writer->text, "[");
 	for (size_t i = 0; i < writer->processes.size; i++) {
 		const struct ws_process_info *process_info;
 
 		if (!writer->processes.used[i])
 			continue;
-		process_info = ws_who_process(writer->lanes->who,
-					      (uint32_t)writer->processes.slots[i].key);
-		ws_put_comma(writer->text);
+		process_info = ws_find_process(writer->lanes->who,
+					       (uint32_t)writer->processes.slots[i].key);
+		ws_put_json_comma(writer->text);
 		ws_text_printf(writer->text, "[%" PRIu64 ",%" PRIu32 ",",
 			       writer->processes.slots[i].key, process_info->pid);
-		ws_text_json(writer->text, process_info->name,
-			     strnlen(process_info->name, MOST_TEXT));
+		ws_put_quoted_json(writer->text, process_info->name,
+				   strnlen(process_info->name, MOST_TEXT));
 		ws_text_puts(writer->text, "]");
 	}
 	ws_text_puts(writer->text, "]");
@@ -322,7 +326,7 @@ static void put_threads_and_processes(struct detail_writer *writer)
 
 static void put_texts(struct detail_writer *writer)
 {
-	ws_put_key(writer->text, "texts");
+	ws_put_json_key(writer->text, "texts");
 	ws_text_puts(writer->text, "[");
 	for (size_t i = 0; i < writer->texts.size; i++) {
 		const char *text;
@@ -332,9 +336,9 @@ static void put_texts(struct detail_writer *writer)
 			continue;
 		text = ws_report_string(writer->lanes->report, (uint32_t)writer->texts.slots[i].key,
 					&length);
-		ws_put_comma(writer->text);
+		ws_put_json_comma(writer->text);
 		ws_text_printf(writer->text, "[%" PRIu64 ",", writer->texts.slots[i].key);
-		ws_text_json(writer->text, text, ws_min(length, MOST_TEXT));
+		ws_put_quoted_json(writer->text, text, ws_min(length, MOST_TEXT));
 		ws_text_puts(writer->text, "]");
 	}
 	ws_text_puts(writer->text, "]");
@@ -374,15 +378,16 @@ static void keep_state_details(void *context, uint32_t worker, const struct ws_s
 /* Compute the states again, this time with all that is known of them. */
 static void compute_states(const struct ws_lanes *lanes, struct ws_page_states *states)
 {
-	struct ws_states_part part = {
-		.from = UINT64_MAX, .n = (size_t)ws_who_threads(lanes->who) + 1, .holders = true};
-	uint8_t *threads = ws_calloc(part.n, 1);
-	struct sorted_states sorted = {.states = ws_calloc(states->n, sizeof(*sorted.states)),
-				       .count = states->n};
+	struct ws_states_part part = {.from = UINT64_MAX,
+				      .count = (size_t)ws_highest_thread_id(lanes->who) + 1,
+				      .holders = true};
+	uint8_t *threads = ws_calloc(part.count, 1);
+	struct sorted_states sorted = {.states = ws_calloc(states->count, sizeof(*sorted.states)),
+				       .count = states->count};
 	struct ws_states *all;
 
-	for (size_t i = 0; i < states->n; i++) {
-		struct ws_page_state *page_state = &states->page_states[i];
+	for (size_t i = 0; i < states->count; i++) {
+		struct ws_page_state *page_state = &states->states[i];
 
 		page_state->st =
 			(struct ws_state){.thread = page_state->thread,
@@ -400,7 +405,7 @@ static void compute_states(const struct ws_lanes *lanes, struct ws_page_states *
 	part.to++;
 	qsort(sorted.states, sorted.count, sizeof(*sorted.states), compare_states);
 	all = ws_states_open_part(lanes->report, lanes->who, &part, NULL);
-	ws_states_run(all, part.from, part.to, keep_state_details, &sorted);
+	ws_walk_states(all, part.from, part.to, keep_state_details, &sorted);
 	ws_states_close(all);
 	free(sorted.states);
 	free(threads);
@@ -409,19 +414,19 @@ static void compute_states(const struct ws_lanes *lanes, struct ws_page_states *
 static void put_word_column(struct detail_writer *writer, const struct ws_page_states *states,
 			    uint32_t column)
 {
-	ws_put_comma(writer->text);
+	ws_put_json_comma(writer->text);
 	ws_text_puts(writer->text, "{");
-	ws_put_string(writer->text, "name", ws_state_columns[column].name);
-	ws_put_string(writer->text, "doc", ws_state_columns[column].doc);
-	ws_put_string(writer->text, "type", "WORD");
-	ws_put_key(writer->text, "values");
+	ws_put_json_string(writer->text, "name", ws_state_columns[column].name);
+	ws_put_json_string(writer->text, "doc", ws_state_columns[column].doc);
+	ws_put_json_string(writer->text, "type", "WORD");
+	ws_put_json_key(writer->text, "values");
 	ws_text_puts(writer->text, "[");
-	for (size_t i = 0; i < states->n; i++) {
-		const char *word = ws_state_word(&states->page_states[i].st, column);
+	for (size_t i = 0; i < states->count; i++) {
+		const char *word = ws_state_word(&states->states[i].st, column);
 
-		ws_put_comma(writer->text);
+		ws_put_json_comma(writer->text);
 		if (word)
-			ws_text_json(writer->text, word, strlen(word));
+			ws_put_quoted_json(writer->text, word, strlen(word));
 		else
 			ws_text_puts(writer->text, "null");
 	}
@@ -430,37 +435,37 @@ static void put_word_column(struct detail_writer *writer, const struct ws_page_s
 
 static void put_state_table(struct detail_writer *writer, const struct ws_page_states *states)
 {
-	uint64_t *values = ws_calloc(states->n, sizeof(*values));
+	uint64_t *values = ws_calloc(states->count, sizeof(*values));
 
-	ws_put_comma(writer->text);
+	ws_put_json_comma(writer->text);
 	ws_text_puts(writer->text, "{");
-	ws_put_int(writer->text, "source", states->source);
-	ws_put_string(writer->text, "table", "state");
-	ws_put_string(writer->text, "sqlite", "");
-	ws_put_key(writer->text, "row");
+	ws_put_json_int(writer->text, "source", states->source);
+	ws_put_json_string(writer->text, "table", "state");
+	ws_put_json_string(writer->text, "sqlite", "");
+	ws_put_json_key(writer->text, "row");
 	ws_text_puts(writer->text, "[");
-	for (size_t i = 0; i < states->n; i++) {
-		ws_put_comma(writer->text);
+	for (size_t i = 0; i < states->count; i++) {
+		ws_put_json_comma(writer->text);
 		ws_text_printf(writer->text, "%zu", i);
 	}
 	ws_text_puts(writer->text, "]");
-	ws_put_key(writer->text, "stack");
+	ws_put_json_key(writer->text, "stack");
 	ws_text_puts(writer->text, "[");
-	for (size_t i = 0; i < states->n; i++) {
-		ws_put_comma(writer->text);
+	for (size_t i = 0; i < states->count; i++) {
+		ws_put_json_comma(writer->text);
 		ws_text_printf(writer->text, "%" PRIu64,
-			       find_stack_number(writer, 0, states->page_states[i].st.callchain));
+			       find_stack_number(writer, 0, states->states[i].st.callchain));
 	}
 	ws_text_puts(writer->text, "]");
-	ws_put_key(writer->text, "columns");
+	ws_put_json_key(writer->text, "columns");
 	ws_text_puts(writer->text, "[");
 	for (uint32_t column = 0; column < WS_STATE_COLUMNS; column++) {
-		for (size_t i = 0; i < states->n; i++)
-			values[i] = ws_state_value(&states->page_states[i].st, column);
+		for (size_t i = 0; i < states->count; i++)
+			values[i] = ws_state_value(&states->states[i].st, column);
 		if (ws_state_is_word(column))
 			put_word_column(writer, states, column);
 		else
-			put_column(writer, &ws_state_columns[column], values, states->n);
+			put_column(writer, &ws_state_columns[column], values, states->count);
 	}
 	ws_text_puts(writer->text, "]}");
 	free(values);
@@ -474,42 +479,42 @@ static void put_source_table(struct detail_writer *writer, uint32_t source,
 	enum ws_table table = ws_event_kinds[source].table;
 	uint64_t *values = read_rows(writer->lanes->report, table, rows);
 
-	ws_put_comma(writer->text);
+	ws_put_json_comma(writer->text);
 	ws_text_puts(writer->text, "{");
-	ws_put_int(writer->text, "source", source);
-	ws_put_string(writer->text, "table", ws_tables[table].name);
-	ws_put_string(writer->text, "sqlite", ws_tables[table].sqlite);
-	ws_put_key(writer->text, "row");
+	ws_put_json_int(writer->text, "source", source);
+	ws_put_json_string(writer->text, "table", ws_tables[table].name);
+	ws_put_json_string(writer->text, "sqlite", ws_tables[table].sqlite);
+	ws_put_json_key(writer->text, "row");
 	ws_text_puts(writer->text, "[");
-	for (size_t i = 0; i < rows->n; i++) {
-		ws_put_comma(writer->text);
-		ws_text_printf(writer->text, "%" PRIu32, rows->row[i]);
+	for (size_t i = 0; i < rows->count; i++) {
+		ws_put_json_comma(writer->text);
+		ws_text_printf(writer->text, "%" PRIu32, rows->rows[i]);
 	}
 	ws_text_puts(writer->text, "]");
-	put_row_stacks(writer, table, values, rows->n);
-	ws_put_key(writer->text, "columns");
+	put_row_stacks(writer, table, values, rows->count);
+	ws_put_json_key(writer->text, "columns");
 	ws_text_puts(writer->text, "[");
 	for (uint32_t column = 0; column < ws_tables[table].column_count; column++)
-		put_column(writer, &ws_tables[table].columns[column], values + column * rows->n,
-			   rows->n);
+		put_column(writer, &ws_tables[table].columns[column], values + column * rows->count,
+			   rows->count);
 	ws_text_puts(writer->text, "]}");
 	free(values);
 }
 
-void ws_page_put_details(struct ws_text *text, const struct ws_lanes *lanes,
+void ws_put_page_details(struct ws_text *text, const struct ws_lanes *lanes,
 			 const struct ws_page_rows rows[WS_PAGE_SOURCES],
 			 struct ws_page_states *states)
 {
 	struct detail_writer writer = {.lanes = lanes, .text = text};
 
-	ws_put_key(text, "details");
+	ws_put_json_key(text, "details");
 	ws_text_puts(text, "{");
-	ws_put_key(text, "tables");
+	ws_put_json_key(text, "tables");
 	ws_text_puts(text, "[");
 	for (uint32_t source = 0; source < WS_EVENT_KINDS; source++)
-		if (rows[source].n)
+		if (rows[source].count)
 			put_source_table(&writer, source, &rows[source]);
-	if (states->n) {
+	if (states->count) {
 		compute_states(lanes, states);
 		put_state_table(&writer, states);
 	}

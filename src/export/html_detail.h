@@ -10,8 +10,8 @@ enum { WS_PAGE_SOURCES = WS_EVENT_SOURCE + 1 };
 
 /* Rows by source, as events refer to them. */
 struct ws_page_rows {
-	uint32_t *row;
-	size_t n, cap;
+	uint32_t *rows;
+	size_t count, capacity;
 };
 
 /* States of threads, which are not rows: events refer to them by number. */
@@ -20,17 +20,17 @@ struct ws_page_states {
 		uint32_t thread, ref;
 		uint64_t start, end;
 		struct ws_state st;
-	} * page_states;
-	size_t n, cap;
+	} * states;
+	size_t count, capacity;
 	uint8_t source;
 };
 
 /* Sort the rows and drop those that are there twice (a kernel is on two lanes). Returns how many
  * are left in all. */
-size_t ws_page_rows_unify(struct ws_page_rows rows[WS_PAGE_SOURCES]);
+size_t ws_unify_page_rows(struct ws_page_rows rows[WS_PAGE_SOURCES]);
 /* Append the member "details", as viewer/src/static.ts describes it. `rows` are sorted; of `states`
  * the details are filled in. */
-void ws_page_put_details(struct ws_text *text, const struct ws_lanes *lanes,
+void ws_put_page_details(struct ws_text *text, const struct ws_lanes *lanes,
 			 const struct ws_page_rows rows[WS_PAGE_SOURCES],
 			 struct ws_page_states *states);
 

@@ -15,16 +15,16 @@
 #include "text/text.h"
 
 struct jsonlines_writer {
-	struct ws_xwriter writer;
+	struct ws_table_writer writer;
 	FILE *file;
 	const char *name; /* of the file */
-	const struct ws_xtable *table;
+	const struct ws_view_table *table;
 	bool numbers_only;    /* texts are in StringIds alone */
 	struct ws_text lines; /* of a batch */
 	struct ws_text start; /* what every line of the table begins with */
 };
 
-static int begin_json_table(struct ws_xwriter *writer, const struct ws_xtable *xtable,
+static int begin_json_table(struct ws_table_writer *writer, const struct ws_view_table *xtable,
 			    struct ws_err *err)
 {
 	struct jsonlines_writer *json = (struct jsonlines_writer *)writer;
@@ -70,45 +70,45 @@ static void put_hex_bytes(struct ws_text *text, const char *bytes, size_t length
 	ws_text_add(text, "\"", 1);
 }
 
-static void put_member(struct ws_text *text, const char *name, const struct ws_xcell *cell,
+static void put_member(struct ws_text *text, const char *name, const struct ws_view_cell *cell,
 		       bool numbers_only)
 {
 	size_t length = strlen(name);
 
-	if (cell->kind == WS_X_NULL)
+	if (cell->kind == WS_VIEW_NULL)
 		return;
 	put_member_name(text, name, length);
 	switch (cell->kind) {
-	case WS_X_INT:
-	case WS_X_UINT:
-		put_integer(text, (uint64_t)cell->i, cell->kind == WS_X_INT && cell->i < 0);
+	case WS_VIEW_INT:
+	case WS_VIEW_UINT:
+		put_integer(text, (uint64_t)cell->i, cell->kind == WS_VIEW_INT && cell->i < 0);
 		break;
-	case WS_X_STRING:
+	case WS_VIEW_STRING:
 		put_integer(text, cell->id, false);
 		if (!numbers_only && length > 2 && !strcmp(name + length - 2, "Id")) {
 			put_member_name(text, name, length - 2);
-			ws_text_json(text, cell->text, cell->n);
+			ws_put_quoted_json(text, cell->text, cell->n);
 		}
 		break;
-	case WS_X_REAL:
+	case WS_VIEW_REAL:
 		if (isfinite(cell->r))
 			ws_text_printf(text, "%.17g", cell->r);
 		else
 			ws_text_puts(text, "null"); /* JSON has neither infinities nor NaN */
 		break;
-	case WS_X_TEXT:
-		ws_text_json(text, cell->text, cell->n);
+	case WS_VIEW_TEXT:
+		ws_put_quoted_json(text, cell->text, cell->n);
 		break;
-	case WS_X_BLOB:
+	case WS_VIEW_BLOB:
 		put_hex_bytes(text, cell->text, cell->n);
 		break;
-	case WS_X_NULL:
+	case WS_VIEW_NULL:
 		break;
 	}
 }
 
-static int write_json_rows(struct ws_xwriter *writer, const struct ws_xcell *cells, size_t count,
-			   struct ws_err *err)
+static int write_json_rows(struct ws_table_writer *writer, const struct ws_view_cell *cells,
+			   size_t count, struct ws_err *err)
 {
 	struct jsonlines_writer *json = (struct jsonlines_writer *)writer;
 
@@ -125,7 +125,7 @@ static int write_json_rows(struct ws_xwriter *writer, const struct ws_xcell *cel
 	return 0;
 }
 
-static int close_json(struct ws_xwriter *writer, bool keep, struct ws_err *err)
+static int close_json(struct ws_table_writer *writer, bool keep, struct ws_err *err)
 {
 	struct jsonlines_writer *json = (struct jsonlines_writer *)writer;
 	int rc = 0;
@@ -138,15 +138,17 @@ static int close_json(struct ws_xwriter *writer, bool keep, struct ws_err *err)
 	return rc;
 }
 
-struct ws_xwriter *ws_xformat_open_jsonlines(const struct ws_xtarget *target, struct ws_err *err)
+struct ws_table_writer *ws_open_format_jsonlines(const struct ws_export_target *target,
+						 struct ws_err *err)
 {
 	struct jsonlines_writer *writer = ws_calloc(1, sizeof(*writer));
 
 	(void)err;
-	writer->writer = (struct ws_xwriter){
-		.table = begin_json_table, .rows = write_json_rows, .close = close_json};
+	writer->writer = (struct ws_table_writer){.begin_table = begin_json_table,
+						  .write_rows = write_json_rows,
+						  .close_writer = close_json};
 	writer->file = target->file;
-	writer->name = ws_target_name(target);
+	writer->name = ws_name_target(target);
 	writer->numbers_only = target->separate_strings;
 	return &writer->writer;
 }

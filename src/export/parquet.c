@@ -33,7 +33,7 @@ struct parquet_field {
 };
 
 struct parquet_writer {
-	struct ws_xwriter writer;
+	struct ws_table_writer writer;
 	struct duckdb duckdb;
 	duckdb_handle database, connection;
 	const char *path, *name;
@@ -41,13 +41,13 @@ struct parquet_writer {
 
 	struct parquet_field fields[2 * WS_MAX_COLUMNS];
 	size_t field_count, column_count;
-	struct ws_export *export; /* of a view */
+	struct ws_cell_context *export; /* of a view */
 
 	/* The batch being written: columns of a view, or cells of a made table. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	const struct ws_xbatch *batch;
-	const struct ws_xcell *cells;
+	const struct ws_column_batch *batch;
+	const struct ws_view_cell *cells;
 	size_t rows, rows_taken; /* of it, and how many of them DuckDB has taken */
 	bool busy, finished, failed;
 
@@ -138,13 +138,13 @@ static void set_null(uint64_t *validity, size_t row)
 	validity[row >> 6] &= ~(UINT64_C(1) << (row & 63));
 }
 
-static bool is_null(const struct ws_xvector *vector, size_t row)
+static bool is_null(const struct ws_column_vector *vector, size_t row)
 {
 	return vector->valid && !(vector->valid[row >> 3] >> (row & 7) & 1);
 }
 
 static void give_texts(struct parquet_writer *parquet, duckdb_handle vector,
-		       const struct ws_xvector *xvector, size_t first, size_t rows)
+		       const struct ws_column_vector *xvector, size_t first, size_t rows)
 {
 	const uint32_t *ids = xvector->data;
 	uint64_t *validity = NULL;
@@ -160,10 +160,10 @@ static void give_texts(struct parquet_writer *parquet, duckdb_handle vector,
 			set_null(validity, i);
 			continue;
 		}
-		if (xvector->type == WS_XT_BLOB)
+		if (xvector->type == WS_VECTOR_BLOB)
 			text = ws_report_string(parquet->export->report, id, &length);
 		else
-			text = ws_x_bytes(parquet->export, id, &length);
+			text = ws_find_valid_text(parquet->export, id, &length);
 		api->duckdb_vector_assign_string_element_len(vector, i, text, length);
 	}
 }
@@ -171,11 +171,11 @@ static void give_texts(struct parquet_writer *parquet, duckdb_handle vector,
 static void give_column(struct parquet_writer *parquet, duckdb_handle vector,
 			const struct parquet_field *field, size_t first, size_t rows)
 {
-	const struct ws_xvector *xvector = &parquet->batch->col[field->column];
-	unsigned width = ws_xtype_width(xvector->type);
+	const struct ws_column_vector *xvector = &parquet->batch->columns[field->column];
+	unsigned width = ws_find_vector_width(xvector->type);
 	uint64_t *validity;
 
-	if (field->text || xvector->type == WS_XT_BLOB) {
+	if (field->text || xvector->type == WS_VECTOR_BLOB) {
 		give_texts(parquet, vector, xvector, first, rows);
 		return;
 	}
@@ -197,16 +197,16 @@ static void give_cells(struct parquet_writer *parquet, duckdb_handle vector,
 		 *data = api->duckdb_vector_get_data(vector);
 
 	for (size_t i = 0; i < rows; i++) {
-		const struct ws_xcell *cell =
+		const struct ws_view_cell *cell =
 			&parquet->cells[(first + i) * parquet->column_count + field->column];
 
-		if (cell->kind == WS_X_NULL)
+		if (cell->kind == WS_VIEW_NULL)
 			set_null(validity, i);
 		else if (field->text || field->type == DUCKDB_BLOB)
 			api->duckdb_vector_assign_string_element_len(vector, i, cell->text,
 								     cell->n);
 		else
-			data[i] = ws_cell_bits(cell);
+			data[i] = ws_get_cell_bits(cell);
 	}
 }
 
@@ -304,8 +304,8 @@ static int finish_copy(struct parquet_writer *parquet, bool give_up, struct ws_e
 }
 
 /* Hand over a batch and wait until DuckDB has taken it. */
-static int pass_batch(struct parquet_writer *parquet, const struct ws_xbatch *batch,
-		      const struct ws_xcell *cells, size_t rows, struct ws_err *err)
+static int pass_batch(struct parquet_writer *parquet, const struct ws_column_batch *batch,
+		      const struct ws_view_cell *cells, size_t rows, struct ws_err *err)
 {
 	bool gone;
 
@@ -341,7 +341,7 @@ static void add_parquet_field(struct parquet_writer *parquet, size_t column, cha
 		(struct parquet_field){name, type, (uint8_t)column, type == DUCKDB_VARCHAR};
 }
 
-static int begin_parquet_table(struct ws_xwriter *writer, const struct ws_xtable *xtable,
+static int begin_parquet_table(struct ws_table_writer *writer, const struct ws_view_table *xtable,
 			       struct ws_err *err)
 {
 	static const int types[] = {
@@ -355,44 +355,45 @@ static int begin_parquet_table(struct ws_xwriter *writer, const struct ws_xtable
 	clear_parquet_fields(parquet);
 	parquet->column_count = xtable->column_count;
 	for (size_t i = 0; i < xtable->column_count; i++) {
-		const struct ws_xcolumn *column = &xtable->columns[i];
+		const struct ws_view_column *column = &xtable->columns[i];
 
 		add_parquet_field(parquet, i, ws_strdup(column->name),
-				  types[ws_xcolumn_shape(column)]);
+				  types[ws_find_column_shape(column)]);
 	}
 	return start_copy(parquet, xtable->name, err);
 }
 
-static int write_parquet_rows(struct ws_xwriter *writer, const struct ws_xcell *cells, size_t count,
-			      struct ws_err *err)
+static int write_parquet_rows(struct ws_table_writer *writer, const struct ws_view_cell *cells,
+			      size_t count, struct ws_err *err)
 {
 	return pass_batch((struct parquet_writer *)writer, NULL, cells, count, err);
 }
 
 /* ---- views ---- */
 
-static void add_parquet_view_field(struct parquet_writer *parquet, const struct ws_xview *view,
+static void add_parquet_view_field(struct parquet_writer *parquet, const struct ws_table_view *view,
 				   size_t i)
 {
-	static const int types[] = {[WS_XT_NULL] = DUCKDB_INTEGER, [WS_XT_U8] = DUCKDB_UTINYINT,
-				    [WS_XT_U32] = DUCKDB_UINTEGER, [WS_XT_I32] = DUCKDB_INTEGER,
-				    [WS_XT_U64] = DUCKDB_UBIGINT,  [WS_XT_I64] = DUCKDB_BIGINT,
-				    [WS_XT_F64] = DUCKDB_DOUBLE,   [WS_XT_STRING] = DUCKDB_UINTEGER,
-				    [WS_XT_TEXT] = DUCKDB_VARCHAR, [WS_XT_BLOB] = DUCKDB_BLOB};
-	const struct ws_xcolumn *column = &view->table.columns[i];
-	enum ws_xtype column_type = ws_xcolumn_type(view, column);
+	static const int types[] = {
+		[WS_VECTOR_NULL] = DUCKDB_INTEGER, [WS_VECTOR_U8] = DUCKDB_UTINYINT,
+		[WS_VECTOR_U32] = DUCKDB_UINTEGER, [WS_VECTOR_I32] = DUCKDB_INTEGER,
+		[WS_VECTOR_U64] = DUCKDB_UBIGINT,  [WS_VECTOR_I64] = DUCKDB_BIGINT,
+		[WS_VECTOR_F64] = DUCKDB_DOUBLE,   [WS_VECTOR_STRING] = DUCKDB_UINTEGER,
+		[WS_VECTOR_TEXT] = DUCKDB_VARCHAR, [WS_VECTOR_BLOB] = DUCKDB_BLOB};
+	const struct ws_view_column *column = &view->table.columns[i];
+	enum ws_vector_type column_type = ws_find_vector_type(view, column);
 	int type = types[column_type];
 
-	if (column_type == WS_XT_NULL && *column->type == 'T')
+	if (column_type == WS_VECTOR_NULL && *column->type == 'T')
 		type = DUCKDB_VARCHAR;
 	add_parquet_field(parquet, i, ws_strdup(column->name), type);
-	parquet->fields[parquet->field_count - 1].text = column_type == WS_XT_TEXT;
-	if (column_type == WS_XT_STRING)
-		add_parquet_field(parquet, i, ws_xcolumn_text_name(&view->table, column),
+	parquet->fields[parquet->field_count - 1].text = column_type == WS_VECTOR_TEXT;
+	if (column_type == WS_VECTOR_STRING)
+		add_parquet_field(parquet, i, ws_make_text_column_name(&view->table, column),
 				  DUCKDB_VARCHAR);
 }
 
-static int put_parquet_batch(void *context, const struct ws_xbatch *batch, struct ws_err *err)
+static int put_parquet_batch(void *context, const struct ws_column_batch *batch, struct ws_err *err)
 {
 	struct parquet_writer *parquet = context;
 
@@ -401,11 +402,12 @@ static int put_parquet_batch(void *context, const struct ws_xbatch *batch, struc
 	return pass_batch(parquet, batch, NULL, batch->rows, err);
 }
 
-static int write_parquet_view(struct ws_xwriter *writer, struct ws_export *export,
-			      const struct ws_xview *xview, uint64_t *count, struct ws_err *err)
+static int write_parquet_view(struct ws_table_writer *writer, struct ws_cell_context *export,
+			      const struct ws_table_view *xview, uint64_t *count,
+			      struct ws_err *err)
 {
 	struct parquet_writer *parquet = (struct parquet_writer *)writer;
-	struct ws_xcolumns_user user = {.put = put_parquet_batch, .ctx = parquet};
+	struct ws_column_consumer user = {.put_batch = put_parquet_batch, .context = parquet};
 
 	if (finish_copy(parquet, false, err) < 0)
 		return -1;
@@ -413,7 +415,7 @@ static int write_parquet_view(struct ws_xwriter *writer, struct ws_export *expor
 	parquet->export = export;
 	for (size_t i = 0; i < xview->table.column_count; i++)
 		add_parquet_view_field(parquet, xview, i);
-	if (ws_xcolumns_run(export, xview, UINT64_MAX, &user, count, err) < 0)
+	if (ws_scan_columns(export, xview, UINT64_MAX, &user, count, err) < 0)
 		return -1;
 	if (!parquet->running && !export->lazy && start_copy(parquet, xview->table.name, err) < 0)
 		return -1;
@@ -422,7 +424,7 @@ static int write_parquet_view(struct ws_xwriter *writer, struct ws_export *expor
 
 /* ---- opening and closing ---- */
 
-static bool has_parquet_file(struct ws_xwriter *writer, const char *name)
+static bool has_parquet_file(struct ws_table_writer *writer, const char *name)
 {
 	struct parquet_writer *parquet = (struct parquet_writer *)writer;
 	char *path = ws_format("%s/%s.parquet", parquet->path, name);
@@ -432,7 +434,7 @@ static bool has_parquet_file(struct ws_xwriter *writer, const char *name)
 	return there;
 }
 
-static int close_parquet(struct ws_xwriter *writer, bool keep, struct ws_err *err)
+static int close_parquet(struct ws_table_writer *writer, bool keep, struct ws_err *err)
 {
 	struct parquet_writer *parquet = (struct parquet_writer *)writer;
 	int rc = finish_copy(parquet, !keep, err);
@@ -482,15 +484,16 @@ static int open_database(struct parquet_writer *parquet, struct ws_err *err)
 	return 0;
 }
 
-struct ws_xwriter *ws_xformat_open_parquetdir(const struct ws_xtarget *target, struct ws_err *err)
+struct ws_table_writer *ws_open_format_parquetdir(const struct ws_export_target *target,
+						  struct ws_err *err)
 {
 	struct parquet_writer *parquet = ws_calloc(1, sizeof(*parquet));
 
-	parquet->writer = (struct ws_xwriter){.table = begin_parquet_table,
-					      .rows = write_parquet_rows,
-					      .close = close_parquet,
-					      .view = write_parquet_view,
-					      .has = has_parquet_file};
+	parquet->writer = (struct ws_table_writer){.begin_table = begin_parquet_table,
+						   .write_rows = write_parquet_rows,
+						   .close_writer = close_parquet,
+						   .write_view = write_parquet_view,
+						   .has_table = has_parquet_file};
 	parquet->path = target->path;
 	parquet->name = target->name;
 	parquet->append = target->append;

@@ -99,7 +99,7 @@ struct ending {
 };
 
 struct perfetto {
-	struct ws_export *export;
+	struct ws_cell_context *export;
 	FILE *file;
 	struct ws_text out, packet, event, part, interned, entry;
 	struct ws_links links;
@@ -136,25 +136,25 @@ static uint64_t time_of_packet(const struct perfetto *perfetto, uint64_t t)
 static void end_packet(struct perfetto *perfetto)
 {
 	if (perfetto->interned.len)
-		ws_proto_message(&perfetto->packet, PACKET_INTERNED, &perfetto->interned);
-	ws_proto_number(&perfetto->packet, PACKET_SEQUENCE, 1);
-	ws_proto_number(&perfetto->packet, PACKET_FLAGS,
-			perfetto->begun ? SEQUENCE_NEEDS_STATE : SEQUENCE_CLEARED);
+		ws_put_proto_message(&perfetto->packet, PACKET_INTERNED, &perfetto->interned);
+	ws_put_proto_number(&perfetto->packet, PACKET_SEQUENCE, 1);
+	ws_put_proto_number(&perfetto->packet, PACKET_FLAGS,
+			    perfetto->begun ? SEQUENCE_NEEDS_STATE : SEQUENCE_CLEARED);
 	perfetto->begun = true;
-	ws_proto_message(&perfetto->out, TRACE_PACKET, &perfetto->packet);
+	ws_put_proto_message(&perfetto->out, TRACE_PACKET, &perfetto->packet);
 }
 
 static void end_event(struct perfetto *perfetto, uint64_t at)
 {
-	ws_proto_number(&perfetto->packet, PACKET_TIME, time_of_packet(perfetto, at));
-	ws_proto_message(&perfetto->packet, PACKET_EVENT, &perfetto->event);
+	ws_put_proto_number(&perfetto->packet, PACKET_TIME, time_of_packet(perfetto, at));
+	ws_put_proto_message(&perfetto->packet, PACKET_EVENT, &perfetto->event);
 	end_packet(perfetto);
 }
 
 static void begin_event(struct perfetto *perfetto, unsigned type, uint64_t uuid)
 {
-	ws_proto_number(&perfetto->event, EVENT_TYPE, type);
-	ws_proto_number(&perfetto->event, EVENT_TRACK, uuid);
+	ws_put_proto_number(&perfetto->event, EVENT_TYPE, type);
+	ws_put_proto_number(&perfetto->event, EVENT_TRACK, uuid);
 }
 
 static int flush_packets(struct perfetto *perfetto, size_t above, struct ws_err *err)
@@ -162,7 +162,7 @@ static int flush_packets(struct perfetto *perfetto, size_t above, struct ws_err 
 	if (perfetto->out.len <= above)
 		return 0;
 	if (fwrite(perfetto->out.text, 1, perfetto->out.len, perfetto->file) != perfetto->out.len)
-		return ws_fail_errno(err, "cannot write %s", ws_x_output(perfetto->export));
+		return ws_fail_errno(err, "cannot write %s", ws_name_output(perfetto->export));
 	perfetto->out.len = 0;
 	return 0;
 }
@@ -172,9 +172,9 @@ static int flush_packets(struct perfetto *perfetto, size_t above, struct ws_err 
 static void intern_text(struct perfetto *perfetto, unsigned kind, uint64_t iid, const char *text,
 			size_t n)
 {
-	ws_proto_number(&perfetto->entry, 1, iid);
-	ws_proto_bytes(&perfetto->entry, 2, text, n);
-	ws_proto_message(&perfetto->interned, kind, &perfetto->entry);
+	ws_put_proto_number(&perfetto->entry, 1, iid);
+	ws_put_proto_bytes(&perfetto->entry, 2, text, n);
+	ws_put_proto_message(&perfetto->interned, kind, &perfetto->entry);
 }
 
 static void put_category(struct perfetto *perfetto, enum ws_category category)
@@ -184,7 +184,7 @@ static void put_category(struct perfetto *perfetto, enum ws_category category)
 	if (!perfetto->categories_said[category])
 		intern_text(perfetto, INTERNED_CATEGORY, category + 1u, name, strlen(name));
 	perfetto->categories_said[category] = true;
-	ws_proto_number(&perfetto->event, EVENT_CATEGORY, category + 1u);
+	ws_put_proto_number(&perfetto->event, EVENT_CATEGORY, category + 1u);
 }
 
 static void put_name(struct perfetto *perfetto, uint64_t id)
@@ -194,17 +194,17 @@ static void put_name(struct perfetto *perfetto, uint64_t id)
 			       : 0;
 
 	if (!key || key > perfetto->export->string_count) {
-		ws_proto_text(&perfetto->event, EVENT_INLINE_NAME, "(no name)");
+		ws_put_proto_text(&perfetto->event, EVENT_INLINE_NAME, "(no name)");
 		return;
 	}
 	if (!perfetto->named[key]) {
 		size_t n;
-		const char *text = ws_x_bytes(perfetto->export, key, &n);
+		const char *text = ws_find_valid_text(perfetto->export, key, &n);
 
 		perfetto->named[key] = 1;
 		intern_text(perfetto, INTERNED_NAME, key, text, n);
 	}
-	ws_proto_number(&perfetto->event, EVENT_NAME, key);
+	ws_put_proto_number(&perfetto->event, EVENT_NAME, key);
 }
 
 static void begin_arg(struct perfetto *perfetto, enum ws_arg arg)
@@ -213,14 +213,14 @@ static void begin_arg(struct perfetto *perfetto, enum ws_arg arg)
 		intern_text(perfetto, INTERNED_ARG, arg + 1u, ws_arg_names[arg],
 			    strlen(ws_arg_names[arg]));
 	perfetto->args_said[arg] = true;
-	ws_proto_number(&perfetto->part, ARG_NAME, arg + 1u);
+	ws_put_proto_number(&perfetto->part, ARG_NAME, arg + 1u);
 }
 
 static void arg_uint(struct perfetto *perfetto, enum ws_arg arg, uint64_t v)
 {
 	begin_arg(perfetto, arg);
-	ws_proto_number(&perfetto->part, ARG_UINT, v);
-	ws_proto_message(&perfetto->event, EVENT_ARG, &perfetto->part);
+	ws_put_proto_number(&perfetto->part, ARG_UINT, v);
+	ws_put_proto_message(&perfetto->event, EVENT_ARG, &perfetto->part);
 }
 
 static void arg_double(struct perfetto *perfetto, enum ws_arg arg, uint64_t bits)
@@ -229,21 +229,21 @@ static void arg_double(struct perfetto *perfetto, enum ws_arg arg, uint64_t bits
 
 	memcpy(&v, &bits, 8);
 	begin_arg(perfetto, arg);
-	ws_proto_double(&perfetto->part, ARG_DOUBLE, v);
-	ws_proto_message(&perfetto->event, EVENT_ARG, &perfetto->part);
+	ws_put_proto_double(&perfetto->part, ARG_DOUBLE, v);
+	ws_put_proto_message(&perfetto->event, EVENT_ARG, &perfetto->part);
 }
 
 static void arg_text(struct perfetto *perfetto, enum ws_arg arg, const char *text, size_t n)
 {
 	begin_arg(perfetto, arg);
-	ws_proto_bytes(&perfetto->part, ARG_TEXT, text, n);
-	ws_proto_message(&perfetto->event, EVENT_ARG, &perfetto->part);
+	ws_put_proto_bytes(&perfetto->part, ARG_TEXT, text, n);
+	ws_put_proto_message(&perfetto->event, EVENT_ARG, &perfetto->part);
 }
 
 static void arg_string(struct perfetto *perfetto, enum ws_arg arg, uint64_t id)
 {
 	size_t n;
-	const char *text = ws_x_bytes(perfetto->export, (uint32_t)id, &n);
+	const char *text = ws_find_valid_text(perfetto->export, (uint32_t)id, &n);
 
 	if (id)
 		arg_text(perfetto, arg, text, n);
@@ -256,17 +256,17 @@ static void describe_track(struct perfetto *perfetto, uint64_t uuid, uint64_t pa
 {
 	struct ws_text clean = {0};
 
-	ws_text_utf8(&clean, name, strlen(name));
-	ws_proto_number(&perfetto->part, TRACK_UUID, uuid);
-	ws_proto_bytes(&perfetto->part, TRACK_NAME, ws_text_or(clean.text, ""), clean.len);
+	ws_put_valid_utf8(&clean, name, strlen(name));
+	ws_put_proto_number(&perfetto->part, TRACK_UUID, uuid);
+	ws_put_proto_bytes(&perfetto->part, TRACK_NAME, ws_text_or(clean.text, ""), clean.len);
 	if (parent)
-		ws_proto_number(&perfetto->part, TRACK_PARENT, parent);
+		ws_put_proto_number(&perfetto->part, TRACK_PARENT, parent);
 	ws_text_free(&clean);
 }
 
 static void end_track(struct perfetto *perfetto)
 {
-	ws_proto_message(&perfetto->packet, PACKET_TRACK, &perfetto->part);
+	ws_put_proto_message(&perfetto->packet, PACKET_TRACK, &perfetto->part);
 	end_packet(perfetto);
 }
 
@@ -300,16 +300,16 @@ static uint64_t add_lane(struct perfetto *perfetto, struct row *row)
 
 static void put_proto_process(struct perfetto *perfetto, const struct ws_process_info *info)
 {
-	ws_proto_number(&perfetto->entry, 1, info->pid);
-	ws_proto_text(&perfetto->entry, 2, info->cmdline);
-	ws_proto_text(&perfetto->entry, 6, info->name);
-	ws_proto_message(&perfetto->part, TRACK_PROCESS, &perfetto->entry);
+	ws_put_proto_number(&perfetto->entry, 1, info->pid);
+	ws_put_proto_text(&perfetto->entry, 2, info->cmdline);
+	ws_put_proto_text(&perfetto->entry, 6, info->name);
+	ws_put_proto_message(&perfetto->part, TRACK_PROCESS, &perfetto->entry);
 }
 
 static uint64_t process_uuid(struct perfetto *perfetto, uint64_t process)
 {
 	const struct ws_process_info *info =
-		ws_who_process(perfetto->export->who, (uint32_t)process);
+		ws_find_process(perfetto->export->who, (uint32_t)process);
 	bool is_new;
 	struct row *row = find_row(perfetto, ROW_PROCESS, info->pid, 0, &is_new);
 
@@ -324,7 +324,7 @@ static uint64_t process_uuid(struct perfetto *perfetto, uint64_t process)
 
 static struct row *find_thread_row(struct perfetto *perfetto, uint64_t thread)
 {
-	const struct ws_thread_info *info = ws_who_thread(perfetto->export->who, (uint32_t)thread);
+	const struct ws_thread_info *info = ws_find_thread(perfetto->export->who, (uint32_t)thread);
 	const char *name = *info->name ? info->name : info->process_name;
 	uint64_t process = process_uuid(perfetto, info->process);
 	bool is_new;
@@ -335,10 +335,10 @@ static struct row *find_thread_row(struct perfetto *perfetto, uint64_t thread)
 	row->name = ws_strdup(name);
 	row->parent = process;
 	describe_track(perfetto, add_lane(perfetto, row), process, name);
-	ws_proto_number(&perfetto->entry, 1, info->pid);
-	ws_proto_number(&perfetto->entry, 2, info->tid);
-	ws_proto_text(&perfetto->entry, 5, name);
-	ws_proto_message(&perfetto->part, TRACK_THREAD, &perfetto->entry);
+	ws_put_proto_number(&perfetto->entry, 1, info->pid);
+	ws_put_proto_number(&perfetto->entry, 2, info->tid);
+	ws_put_proto_text(&perfetto->entry, 5, name);
+	ws_put_proto_message(&perfetto->part, TRACK_THREAD, &perfetto->entry);
 	end_track(perfetto);
 	return row;
 }
@@ -409,10 +409,10 @@ static struct row *find_counter_row(struct perfetto *perfetto, enum kind kind, u
 	row->name = ws_strdup(name);
 	describe_track(perfetto, add_lane(perfetto, row), parent, name);
 	if (!strcmp(unit, "B"))
-		ws_proto_number(&perfetto->entry, 3, UNIT_BYTES);
+		ws_put_proto_number(&perfetto->entry, 3, UNIT_BYTES);
 	else
-		ws_proto_text(&perfetto->entry, 6, unit);
-	ws_proto_message(&perfetto->part, TRACK_COUNTER, &perfetto->entry);
+		ws_put_proto_text(&perfetto->entry, 6, unit);
+	ws_put_proto_message(&perfetto->part, TRACK_COUNTER, &perfetto->entry);
 	end_track(perfetto);
 	return row;
 }
@@ -490,7 +490,7 @@ static void begin_slice(struct perfetto *perfetto, struct row *row,
 		add_ending(perfetto,
 			   (struct ending){end, (uint32_t)(row - perfetto->row), (uint32_t)at});
 	begin_event(perfetto, SLICE_BEGIN, lane->uuid);
-	put_category(perfetto, ws_timeline_category(event));
+	put_category(perfetto, ws_find_row_category(event));
 }
 
 /* ---- what is shown of an event ---- */
@@ -580,8 +580,9 @@ static void put_label(struct perfetto *perfetto, const struct ws_timeline_event 
 		return;
 	}
 	ws_event_put_label(perfetto->export, event, &label);
-	ws_text_utf8(&clean, ws_text_or(label.text, ""), label.len);
-	ws_proto_bytes(&perfetto->event, EVENT_INLINE_NAME, ws_text_or(clean.text, ""), clean.len);
+	ws_put_valid_utf8(&clean, ws_text_or(label.text, ""), label.len);
+	ws_put_proto_bytes(&perfetto->event, EVENT_INLINE_NAME, ws_text_or(clean.text, ""),
+			   clean.len);
 	ws_text_free(&label);
 	ws_text_free(&clean);
 }
@@ -592,8 +593,8 @@ static void put_flow(struct perfetto *perfetto, const struct ws_timeline_event *
 {
 	uint64_t process = ws_event_process(perfetto->export, event);
 
-	ws_proto_fixed64(&perfetto->event, EVENT_FLOW,
-			 process << 32 | event->values[event->kind->correlation]);
+	ws_put_proto_fixed64(&perfetto->event, EVENT_FLOW,
+			     process << 32 | event->values[event->kind->correlation]);
 }
 
 static void link_call(struct perfetto *perfetto, const struct ws_timeline_event *event)
@@ -676,7 +677,7 @@ static void put_moment(struct perfetto *perfetto, const struct ws_timeline_event
 		       struct row *row)
 {
 	begin_event(perfetto, INSTANT, row->lanes[0].uuid);
-	put_category(perfetto, ws_timeline_category(event));
+	put_category(perfetto, ws_find_row_category(event));
 	put_label(perfetto, event);
 	end_event(perfetto, event->start);
 }
@@ -699,7 +700,7 @@ static void put_span(struct perfetto *perfetto, const struct ws_timeline_event *
 
 static void put_plain_event(struct perfetto *perfetto, const struct ws_timeline_event *event)
 {
-	enum ws_event_shape shape = ws_timeline_shape(event);
+	enum ws_event_shape shape = ws_find_row_shape(event);
 
 	if (shape == WS_SHAPE_NONE)
 		return;
@@ -714,7 +715,7 @@ static void put_plain_event(struct perfetto *perfetto, const struct ws_timeline_
 static void put_value(struct perfetto *perfetto, struct row *row, uint64_t at, int64_t v)
 {
 	begin_event(perfetto, COUNTER, row->lanes[0].uuid);
-	ws_proto_number(&perfetto->event, EVENT_INT, (uint64_t)v);
+	ws_put_proto_number(&perfetto->event, EVENT_INT, (uint64_t)v);
 	end_event(perfetto, at);
 }
 
@@ -728,7 +729,7 @@ static void put_gpu_memory(struct perfetto *perfetto, const struct ws_timeline_e
 	char name[64];
 
 	snprintf(name, sizeof(name), "GPU %" PRIu64 " memory (%s)", values[ws_cuda_memory_device],
-		 ws_memory_name(values[ws_cuda_memory_kind]));
+		 ws_name_memory_kind(values[ws_cuda_memory_kind]));
 	put_value(perfetto,
 		  find_counter_row(perfetto, ROW_MEMORY,
 				   values[ws_cuda_memory_process] << 32 |
@@ -740,9 +741,9 @@ static void put_gpu_memory(struct perfetto *perfetto, const struct ws_timeline_e
 static void put_op_memory(struct perfetto *perfetto, const struct ws_timeline_event *event)
 {
 	const uint64_t *values = event->values;
-	uint64_t process =
-			 ws_who_thread(perfetto->export->who, (uint32_t)values[ws_op_memory_thread])
-				 ->process,
+	uint64_t process = ws_find_thread(perfetto->export->who,
+					  (uint32_t)values[ws_op_memory_thread])
+				   ->process,
 		 parent = process_uuid(perfetto, process);
 	char name[64];
 
@@ -776,7 +777,7 @@ static void put_counter(struct perfetto *perfetto, const struct ws_timeline_even
 
 	memcpy(&value, &event->values[ws_counter_value_value], 8);
 	begin_event(perfetto, COUNTER, row->lanes[0].uuid);
-	ws_proto_double(&perfetto->event, EVENT_REAL, value);
+	ws_put_proto_double(&perfetto->event, EVENT_REAL, value);
 	end_event(perfetto, event->start);
 	free(name);
 }
@@ -787,24 +788,24 @@ static void put_counter(struct perfetto *perfetto, const struct ws_timeline_even
  * module + 1. */
 static void intern_mapping(struct perfetto *perfetto, uint32_t module)
 {
-	const struct ws_module_info *module_info = ws_stacks_module(perfetto->stacks, module);
+	const struct ws_module_info *module_info = ws_stacks_get_module(perfetto->stacks, module);
 	struct ws_text path = {0};
 
 	if (module <= perfetto->mapping_most && perfetto->mappings_said[module])
 		return;
 	if (module <= perfetto->mapping_most)
 		perfetto->mappings_said[module] = 1;
-	ws_text_utf8(&path, module_info->path, strlen(module_info->path));
+	ws_put_valid_utf8(&path, module_info->path, strlen(module_info->path));
 	intern_text(perfetto, INTERNED_PATH, module + 1u, ws_text_or(path.text, ""), path.len);
-	ws_proto_number(&perfetto->entry, 1, module + 1u);
-	ws_proto_number(&perfetto->entry, 7, module + 1u);
-	ws_proto_message(&perfetto->interned, INTERNED_MAPPING, &perfetto->entry);
+	ws_put_proto_number(&perfetto->entry, 1, module + 1u);
+	ws_put_proto_number(&perfetto->entry, 7, module + 1u);
+	ws_put_proto_message(&perfetto->interned, INTERNED_MAPPING, &perfetto->entry);
 	ws_text_free(&path);
 }
 
 static uint32_t intern_function(struct perfetto *perfetto, uint32_t number, uint64_t address)
 {
-	const struct ws_function *fn = ws_stacks_function(perfetto->stacks, number);
+	const struct ws_function *fn = ws_stacks_get_function(perfetto->stacks, number);
 	struct ws_text name = {0};
 
 	if (number <= perfetto->frame_most && perfetto->frames_said[number])
@@ -812,13 +813,13 @@ static uint32_t intern_function(struct perfetto *perfetto, uint32_t number, uint
 	if (number <= perfetto->frame_most)
 		perfetto->frames_said[number] = 1;
 	intern_mapping(perfetto, fn->module);
-	ws_text_utf8(&name, fn->name, fn->len);
+	ws_put_valid_utf8(&name, fn->name, fn->len);
 	intern_text(perfetto, INTERNED_FUNCTION, number + 1u, ws_text_or(name.text, ""), name.len);
-	ws_proto_number(&perfetto->entry, 1, number + 1u);
-	ws_proto_number(&perfetto->entry, 2, number + 1u);
-	ws_proto_number(&perfetto->entry, 3, fn->module + 1u);
-	ws_proto_number(&perfetto->entry, 4, address);
-	ws_proto_message(&perfetto->interned, INTERNED_FRAME, &perfetto->entry);
+	ws_put_proto_number(&perfetto->entry, 1, number + 1u);
+	ws_put_proto_number(&perfetto->entry, 2, number + 1u);
+	ws_put_proto_number(&perfetto->entry, 3, fn->module + 1u);
+	ws_put_proto_number(&perfetto->entry, 4, address);
+	ws_put_proto_message(&perfetto->interned, INTERNED_FRAME, &perfetto->entry);
 	ws_text_free(&name);
 	return number + 1;
 }
@@ -833,22 +834,22 @@ static uint64_t intern_stack(struct perfetto *perfetto, uint64_t frame, uint64_t
 
 	if (iid)
 		return iid;
-	iid = perfetto->chains.n + 1;
+	iid = perfetto->chains.count + 1;
 	ws_map_set(&perfetto->chains, key, iid);
-	n = ws_stacks_walk(perfetto->stacks, (uint32_t)frame, (uint32_t)callers, frames,
-			   WS_COUNT(frames));
-	ws_proto_number(&chain, 1, iid);
+	n = ws_stacks_list_frames(perfetto->stacks, (uint32_t)frame, (uint32_t)callers, frames,
+				  WS_COUNT(frames));
+	ws_put_proto_number(&chain, 1, iid);
 	for (size_t i = n; i-- > 0;) {
 		const struct ws_frame_info *frame_info =
-			ws_stacks_frame(perfetto->stacks, frames[i]);
-		const struct ws_place *places = ws_stacks_places(perfetto->stacks, frame_info);
+			ws_stacks_get_frame(perfetto->stacks, frames[i]);
+		const struct ws_place *places = ws_stacks_get_places(perfetto->stacks, frame_info);
 
 		for (uint32_t k = frame_info->count; k-- > 0;)
-			ws_proto_number(&chain, 2,
-					intern_function(perfetto, places[k].function,
-							frame_info->address));
+			ws_put_proto_number(&chain, 2,
+					    intern_function(perfetto, places[k].function,
+							    frame_info->address));
 	}
-	ws_proto_message(&perfetto->interned, INTERNED_STACK, &chain);
+	ws_put_proto_message(&perfetto->interned, INTERNED_STACK, &chain);
 	ws_text_free(&chain);
 	return iid;
 }
@@ -857,20 +858,21 @@ static void put_sample(struct perfetto *perfetto, const struct ws_timeline_event
 {
 	const uint64_t *values = event->values;
 	const struct ws_thread_info *info =
-		ws_who_thread(perfetto->export->who, (uint32_t)values[ws_sample_thread]);
+		ws_find_thread(perfetto->export->who, (uint32_t)values[ws_sample_thread]);
 	uint64_t stack;
 
 	if (values[ws_sample_flags] & WS_SAMPLE_REST) /* the format counts samples; this is none */
 		return;
 	stack = intern_stack(perfetto, values[ws_sample_frame], values[ws_sample_callers]);
 	if (values[ws_sample_cpu] != WS_NO_U32)
-		ws_proto_number(&perfetto->event, 1, values[ws_sample_cpu]);
-	ws_proto_number(&perfetto->event, 2, info->pid);
-	ws_proto_number(&perfetto->event, 3, info->tid);
-	ws_proto_number(&perfetto->event, 4, stack);
-	ws_proto_number(&perfetto->event, 5, values[ws_sample_flags] & WS_SAMPLE_KERNEL ? 1 : 2);
-	ws_proto_number(&perfetto->packet, PACKET_TIME, time_of_packet(perfetto, event->start));
-	ws_proto_message(&perfetto->packet, PACKET_SAMPLE, &perfetto->event);
+		ws_put_proto_number(&perfetto->event, 1, values[ws_sample_cpu]);
+	ws_put_proto_number(&perfetto->event, 2, info->pid);
+	ws_put_proto_number(&perfetto->event, 3, info->tid);
+	ws_put_proto_number(&perfetto->event, 4, stack);
+	ws_put_proto_number(&perfetto->event, 5,
+			    values[ws_sample_flags] & WS_SAMPLE_KERNEL ? 1 : 2);
+	ws_put_proto_number(&perfetto->packet, PACKET_TIME, time_of_packet(perfetto, event->start));
+	ws_put_proto_message(&perfetto->packet, PACKET_SAMPLE, &perfetto->event);
 	end_packet(perfetto);
 }
 
@@ -886,18 +888,18 @@ static void (*const form_writers[WS_FORMS])(struct perfetto *perfetto,
 
 static void put_clocks(struct perfetto *perfetto)
 {
-	uint64_t epoch = ws_export_epoch(perfetto->export);
+	uint64_t epoch = ws_find_start_epoch(perfetto->export);
 
 	if (!epoch)
 		return;
 	for (int i = 0; i < 2; i++) {
-		ws_proto_number(&perfetto->entry, 1, i ? CLOCK_REAL : CLOCK_BOOT);
-		ws_proto_number(&perfetto->entry, 2,
-				i ? epoch : time_of_packet(perfetto, perfetto->export->zero));
-		ws_proto_message(&perfetto->part, 1, &perfetto->entry);
+		ws_put_proto_number(&perfetto->entry, 1, i ? CLOCK_REAL : CLOCK_BOOT);
+		ws_put_proto_number(&perfetto->entry, 2,
+				    i ? epoch : time_of_packet(perfetto, perfetto->export->zero));
+		ws_put_proto_message(&perfetto->part, 1, &perfetto->entry);
 	}
-	ws_proto_number(&perfetto->part, 2, CLOCK_BOOT);
-	ws_proto_message(&perfetto->packet, PACKET_CLOCKS, &perfetto->part);
+	ws_put_proto_number(&perfetto->part, 2, CLOCK_BOOT);
+	ws_put_proto_message(&perfetto->packet, PACKET_CLOCKS, &perfetto->part);
 	end_packet(perfetto);
 }
 
@@ -922,10 +924,10 @@ static void load_names(struct perfetto *perfetto)
 	}
 	ws_cursor_close(cursor);
 	perfetto->stacks = ws_stacks_open(perfetto->export->report, &perfetto->export->damaged);
-	perfetto->frame_most = ws_stacks_functions(perfetto->stacks);
+	perfetto->frame_most = ws_stacks_count_functions(perfetto->stacks);
 	perfetto->frames_said = ws_calloc((size_t)perfetto->frame_most + 1, 1);
 	perfetto->mapping_most =
-		(uint32_t)ws_report_rows(perfetto->export->report, WS_TABLE_module);
+		(uint32_t)ws_report_count_rows(perfetto->export->report, WS_TABLE_module);
 	perfetto->mappings_said = ws_calloc((size_t)perfetto->mapping_most + 1, 1);
 }
 
@@ -939,12 +941,12 @@ static int put_events(struct perfetto *perfetto, struct ws_err *err)
 		end_slices(perfetto, event.start);
 		form_writers[event.kind->form](perfetto, &event);
 		perfetto->export->rows++;
-		ws_progress_step(perfetto->export->progress, 1);
+		ws_step_progress(perfetto->export->progress, 1);
 		rc = flush_packets(perfetto, 1 << 16, err);
 	}
 	ws_timeline_close(timeline);
 	end_slices(perfetto, UINT64_MAX);
-	return !rc && ws_outfile_interrupted() ? ws_fail(err, "interrupted") : rc;
+	return !rc && ws_is_interrupted() ? ws_fail(err, "interrupted") : rc;
 }
 
 static void free_perfetto(struct perfetto *perfetto)
@@ -975,7 +977,7 @@ static void free_perfetto(struct perfetto *perfetto)
 	ws_links_free(&perfetto->links);
 }
 
-int ws_xformat_write_perfetto(struct ws_export *export, FILE *file, struct ws_err *err)
+int ws_write_format_perfetto(struct ws_cell_context *export, FILE *file, struct ws_err *err)
 {
 	struct perfetto perfetto = {.export = export, .file = file};
 	int rc;

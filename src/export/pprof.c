@@ -37,10 +37,10 @@ enum {
 };
 
 struct output {
-	struct ws_export *export;
+	struct ws_cell_context *export;
 	FILE *file;
 	const struct ws_flames *flames;
-	struct ws_texts strings;
+	struct ws_text_numbers strings;
 	struct ws_map functions,
 		mappings; /* by string of name << 32 | file: id; by path << 32 | build id: id */
 	uint64_t function_count, mapping_count;
@@ -55,7 +55,7 @@ struct output {
 static void put_number(struct ws_text *text, unsigned field, uint64_t v)
 {
 	if (v) /* 0 is what a field is that is not there */
-		ws_proto_number(text, field, v);
+		ws_put_proto_number(text, field, v);
 }
 
 /* ---- gzip ---- */
@@ -80,7 +80,7 @@ static void compress_text(struct output *output, int flush)
 
 static void add_field(struct output *output, unsigned field)
 {
-	ws_proto_message(&output->text, field, &output->message);
+	ws_put_proto_message(&output->text, field, &output->message);
 	if (output->text.len > 1 << 20)
 		compress_text(output, Z_NO_FLUSH);
 }
@@ -92,10 +92,10 @@ static uint64_t string(struct output *output, const char *text, size_t n)
 	struct ws_text clean = {0};
 	uint64_t id;
 
-	if (ws_utf8_valid(text, n))
-		return ws_texts_number(&output->strings, text, n);
-	ws_text_utf8(&clean, text, n);
-	id = ws_texts_number(&output->strings, clean.text, clean.len);
+	if (ws_is_valid_utf8(text, n))
+		return ws_number_text(&output->strings, text, n);
+	ws_put_valid_utf8(&clean, text, n);
+	id = ws_number_text(&output->strings, clean.text, clean.len);
 	ws_text_free(&clean);
 	return id;
 }
@@ -124,10 +124,10 @@ static const char *time_name(enum ws_profile_kind kind)
 
 static void put_types(struct output *output)
 {
-	for (size_t i = 0; i < output->flames->n; i++) {
+	for (size_t i = 0; i < output->flames->count; i++) {
 		const struct ws_flame *flame = &output->flames->flames[i];
 
-		put_type(output, &output->message, ws_flame_items(flame->kind), "count");
+		put_type(output, &output->message, ws_name_flame_items(flame->kind), "count");
 		add_field(output, P_SAMPLE_TYPE);
 		put_type(output, &output->message,
 			 output->flames->timed ? time_name(flame->kind) : flame->profile.weight,
@@ -167,20 +167,20 @@ static uint64_t put_mapping(struct output *output, const struct ws_module_info *
 static uint64_t mapping(struct output *output, const struct ws_stacks *stacks,
 			const struct ws_function *function)
 {
-	const struct ws_module_info *module_info = ws_stacks_module(stacks, function->module);
+	const struct ws_module_info *module_info = ws_stacks_get_module(stacks, function->module);
 
 	return function->module && *module_info->path ? put_mapping(output, module_info) : 0;
 }
 
 /* The program that was recorded: of several images in the target's process, the last. "" when that
  * is not known. */
-static const char *program(const struct ws_export *export)
+static const char *program(const struct ws_cell_context *export)
 {
-	const char *target = ws_meta(export->report, "target.pid"), *exe = "";
+	const char *target = ws_find_meta(export->report, "target.pid"), *exe = "";
 	uint64_t pid = target ? strtoull(target, NULL, 10) : 0, start = 0;
 
-	for (uint32_t i = 1; pid && i <= ws_who_processes(export->who); i++) {
-		const struct ws_process_info *info = ws_who_process(export->who, i);
+	for (uint32_t i = 1; pid && i <= ws_highest_process_id(export->who); i++) {
+		const struct ws_process_info *info = ws_find_process(export->who, i);
 
 		if (info->pid == pid && *info->exe && info->start >= start) {
 			exe = info->exe;
@@ -197,9 +197,9 @@ static void put_program(struct output *output)
 	struct ws_module_info module_info = {.path = program(output->export), .build_id = ""};
 	const struct ws_stacks *stacks = output->flames->flames[0].profile.stacks;
 
-	for (uint32_t i = 1; *module_info.path && i <= ws_stacks_functions(stacks); i++) {
+	for (uint32_t i = 1; *module_info.path && i <= ws_stacks_count_functions(stacks); i++) {
 		const struct ws_module_info *of =
-			ws_stacks_module(stacks, ws_stacks_function(stacks, i)->module);
+			ws_stacks_get_module(stacks, ws_stacks_get_function(stacks, i)->module);
 
 		if (!strcmp(of->path, module_info.path)) {
 			put_mapping(output, of);
@@ -235,13 +235,13 @@ static void put_locations(struct output *output, uint64_t *first)
 {
 	uint64_t sum = 0;
 
-	for (size_t i = 0; i < output->flames->n; i++) {
+	for (size_t i = 0; i < output->flames->count; i++) {
 		const struct ws_calltree *calltree = &output->flames->flames[i].profile.tree;
 
 		first[i] = sum;
 		for (uint32_t u = 1; u < calltree->unit_count; u++) {
-			const struct ws_function *function_f =
-				ws_stacks_function(calltree->stacks, calltree->units[u].function);
+			const struct ws_function *function_f = ws_stacks_get_function(
+				calltree->stacks, calltree->units[u].function);
 			uint64_t in = mapping(output, calltree->stacks, function_f),
 				 fn = function(output, function_f);
 
@@ -249,7 +249,7 @@ static void put_locations(struct output *output, uint64_t *first)
 			put_number(&output->message, 2, in);
 			put_number(&output->part, 1, fn);
 			put_number(&output->part, 2, calltree->units[u].line);
-			ws_proto_message(&output->message, 4, &output->part);
+			ws_put_proto_message(&output->message, 4, &output->part);
 			add_field(output, P_LOCATION);
 		}
 		sum += calltree->unit_count;
@@ -261,10 +261,10 @@ static void put_label(struct output *output, const struct ws_calltree *calltree,
 {
 	struct ws_text name = {0};
 
-	ws_calltree_name(calltree, unit, &name);
+	ws_calltree_add_unit_name(calltree, unit, &name);
 	put_number(&output->part, 1, word(output, key));
 	put_number(&output->part, 2, string(output, ws_text_or(name.text, ""), name.len));
-	ws_proto_message(&output->message, 3, &output->part);
+	ws_put_proto_message(&output->message, 3, &output->part);
 	ws_text_free(&name);
 }
 
@@ -273,18 +273,19 @@ static void put_sample(struct output *output, size_t which, uint64_t first, uint
 	const struct ws_profile *profile = &output->flames->flames[which].profile;
 	const struct ws_cost *cost = &profile->tree.nodes[node].self;
 	uint32_t path[WS_STACKS_DEEPEST], roots[2] = {0, 0};
-	size_t n = ws_flame_path(&profile->tree, node, profile->roots, path, WS_STACKS_DEEPEST);
+	size_t n =
+		ws_find_flame_path(&profile->tree, node, profile->roots, path, WS_STACKS_DEEPEST);
 
 	for (size_t i = 0; i < n; i++)
-		ws_proto_varint(&output->part, first + path[i]);
-	ws_proto_message(&output->message, 1, &output->part);
-	for (size_t i = 0; i < output->flames->n; i++) {
-		ws_proto_varint(&output->part, i == which ? cost->count : 0);
-		ws_proto_varint(&output->part,
-				i == which ? ws_flame_value(output->flames, cost) : 0);
+		ws_put_proto_varint(&output->part, first + path[i]);
+	ws_put_proto_message(&output->message, 1, &output->part);
+	for (size_t i = 0; i < output->flames->count; i++) {
+		ws_put_proto_varint(&output->part, i == which ? cost->count : 0);
+		ws_put_proto_varint(&output->part,
+				    i == which ? ws_choose_flame_value(output->flames, cost) : 0);
 	}
-	ws_proto_message(&output->message, 2, &output->part);
-	ws_flame_roots(&profile->tree, node, profile->roots, roots);
+	ws_put_proto_message(&output->message, 2, &output->part);
+	ws_find_flame_roots(&profile->tree, node, profile->roots, roots);
 	put_label(output, &profile->tree, "process", roots[0]);
 	put_label(output, &profile->tree, "thread", roots[1]);
 	add_field(output, P_SAMPLE);
@@ -293,10 +294,10 @@ static void put_sample(struct output *output, size_t which, uint64_t first, uint
 
 static void put_samples(struct output *output, const uint64_t *first)
 {
-	for (size_t i = 0; i < output->flames->n; i++) {
+	for (size_t i = 0; i < output->flames->count; i++) {
 		const struct ws_calltree *calltree = &output->flames->flames[i].profile.tree;
 
-		for (uint32_t node = 1; node < calltree->n; node++)
+		for (uint32_t node = 1; node < calltree->count; node++)
 			if (calltree->nodes[node].self.count)
 				put_sample(output, i, first[i], node);
 	}
@@ -304,11 +305,11 @@ static void put_samples(struct output *output, const uint64_t *first)
 
 static void put_strings(struct output *output)
 {
-	for (uint32_t i = 0; i < output->strings.n; i++) {
+	for (uint32_t i = 0; i < output->strings.count; i++) {
 		size_t len;
-		const char *text = ws_texts_get(&output->strings, i, &len);
+		const char *text = ws_get_numbered_text(&output->strings, i, &len);
 
-		ws_proto_bytes(&output->text, P_STRINGS, text, len);
+		ws_put_proto_bytes(&output->text, P_STRINGS, text, len);
 		if (output->text.len > 1 << 20)
 			compress_text(output, Z_NO_FLUSH);
 	}
@@ -317,7 +318,7 @@ static void put_strings(struct output *output)
 static void free_output(struct output *output)
 {
 	deflateEnd(&output->zip);
-	ws_texts_free(&output->strings);
+	ws_free_text_numbers(&output->strings);
 	ws_map_free(&output->functions);
 	ws_map_free(&output->mappings);
 	ws_text_free(&output->text);
@@ -325,20 +326,20 @@ static void free_output(struct output *output)
 	ws_text_free(&output->part);
 }
 
-int ws_xformat_write_pprof(struct ws_export *export, FILE *file, struct ws_err *err)
+int ws_write_format_pprof(struct ws_cell_context *export, FILE *file, struct ws_err *err)
 {
 	struct ws_profile_request request = {
 		.by_process = true, .by_thread = true, .unit = WS_UNIT_LINE};
 	struct ws_flames flames;
 	struct output output = {.export = export, .file = file, .flames = &flames};
-	uint64_t first[WS_FLAMES], epoch = ws_export_epoch(export);
+	uint64_t first[WS_FLAMES], epoch = ws_find_start_epoch(export);
 
-	if (ws_flames_make(export, &request, &flames, err) < 0) {
-		ws_flames_free(&flames);
+	if (ws_make_flames(export, &request, &flames, err) < 0) {
+		ws_free_flames(&flames);
 		return -1;
 	}
 	if (deflateInit2(&output.zip, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
-		ws_flames_free(&flames);
+		ws_free_flames(&flames);
 		return ws_fail(err, "out of memory");
 	}
 	word(&output, ""); /* number 0 */
@@ -352,6 +353,6 @@ int ws_xformat_write_pprof(struct ws_export *export, FILE *file, struct ws_err *
 	put_strings(&output);
 	compress_text(&output, Z_FINISH);
 	free_output(&output);
-	ws_flames_free(&flames);
+	ws_free_flames(&flames);
 	return output.failed ? ws_fail(err, "the profile could not be compressed") : 0;
 }

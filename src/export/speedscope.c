@@ -15,7 +15,7 @@
 #include "text/text.h"
 
 struct output {
-	struct ws_export *export;
+	struct ws_cell_context *export;
 	FILE *file;
 	const struct ws_flames *flames;
 	struct ws_text text;
@@ -32,19 +32,19 @@ static void put_frame(struct output *output, const struct ws_calltree *calltree,
 {
 	const struct ws_unit_info *unit_info = &calltree->units[unit];
 	const struct ws_function *function =
-		ws_stacks_function(calltree->stacks, unit_info->function);
+		ws_stacks_get_function(calltree->stacks, unit_info->function);
 	size_t len;
 	const char *file = ws_report_string(output->export->report, function->file, &len);
 
 	ws_text_puts(&output->text, "{\"name\":");
-	ws_text_json(&output->text, function->name, function->len);
+	ws_put_quoted_json(&output->text, function->name, function->len);
 	if (!len) {
-		file = ws_stacks_origin(calltree->stacks, function);
+		file = ws_stacks_get_origin(calltree->stacks, function);
 		len = strlen(file);
 	}
 	if (len) {
 		ws_text_puts(&output->text, ",\"file\":");
-		ws_text_json(&output->text, file, len);
+		ws_put_quoted_json(&output->text, file, len);
 	}
 	ws_text_puts(&output->text, "}");
 }
@@ -55,7 +55,7 @@ static size_t put_frames(struct output *output, size_t *first)
 	size_t n = 0;
 
 	ws_text_puts(&output->text, "\"shared\":{\"frames\":[");
-	for (size_t i = 0; i < output->flames->n; i++) {
+	for (size_t i = 0; i < output->flames->count; i++) {
 		const struct ws_calltree *calltree = &output->flames->flames[i].profile.tree;
 
 		first[i] = n;
@@ -73,7 +73,8 @@ static void put_path(struct output *output, const struct ws_profile *profile, ui
 		     size_t first)
 {
 	uint32_t path[WS_STACKS_DEEPEST];
-	size_t n = ws_flame_path(&profile->tree, node, profile->roots, path, WS_STACKS_DEEPEST);
+	size_t n =
+		ws_find_flame_path(&profile->tree, node, profile->roots, path, WS_STACKS_DEEPEST);
 
 	ws_text_puts(&output->text, "[");
 	while (n--)
@@ -90,18 +91,18 @@ static void put_profile(struct output *output, const struct ws_flame *flame, siz
 	struct ws_text name = {0};
 	uint64_t sum = 0;
 
-	ws_flame_roots(&profile->tree, step[0].node, profile->roots, roots);
-	ws_calltree_name(&profile->tree, roots[0], &name);
+	ws_find_flame_roots(&profile->tree, step[0].node, profile->roots, roots);
+	ws_calltree_add_unit_name(&profile->tree, roots[0], &name);
 	ws_text_puts(&name, " ");
-	ws_calltree_name(&profile->tree, roots[1], &name);
+	ws_calltree_add_unit_name(&profile->tree, roots[1], &name);
 	if (flame->kind != WS_PROFILE_ON_CPU)
-		ws_text_printf(&name, " %s", ws_flame_kind(flame->kind));
+		ws_text_printf(&name, " %s", ws_name_flame_kind(flame->kind));
 	ws_text_printf(&output->text,
 		       "%s{\"type\":\"sampled\",\"name\":", output->first ? "" : ",\n");
 	output->first = false;
-	ws_text_json(&output->text, name.text, name.len);
+	ws_put_quoted_json(&output->text, name.text, name.len);
 	for (size_t i = 0; i < n; i++)
-		sum += ws_flame_value(output->flames, &step[i].cost);
+		sum += ws_choose_flame_value(output->flames, &step[i].cost);
 	ws_text_printf(&output->text,
 		       ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" PRIu64 ",\n\"samples\":[",
 		       output->flames->timed ? "nanoseconds" : "none", sum);
@@ -112,7 +113,7 @@ static void put_profile(struct output *output, const struct ws_flame *flame, siz
 	}
 	for (size_t i = 0; i < n; i++) {
 		ws_text_printf(&output->text, "%" PRIu64 "%s",
-			       ws_flame_value(output->flames, &step[i].cost),
+			       ws_choose_flame_value(output->flames, &step[i].cost),
 			       i + 1 < n ? "," : "]}");
 		flush(output);
 	}
@@ -132,11 +133,11 @@ static int by_root(const void *first, const void *second)
  */
 static void make_steps(struct ws_profile *profile)
 {
-	uint32_t *root = ws_calloc(profile->tree.n, sizeof(*root)),
-		 *depth = ws_calloc(profile->tree.n, sizeof(*depth));
+	uint32_t *root = ws_calloc(profile->tree.count, sizeof(*root)),
+		 *depth = ws_calloc(profile->tree.count, sizeof(*depth));
 	size_t cap = 0;
 
-	for (uint32_t i = 1; i < profile->tree.n; i++) {
+	for (uint32_t i = 1; i < profile->tree.count; i++) {
 		const struct ws_node *node = &profile->tree.nodes[i];
 
 		depth[i] = depth[node->parent] + 1;
@@ -167,7 +168,7 @@ static void put_flame(struct output *output, struct ws_flame *flame, size_t firs
 	}
 }
 
-int ws_xformat_write_speedscope(struct ws_export *export, FILE *file, struct ws_err *err)
+int ws_write_format_speedscope(struct ws_cell_context *export, FILE *file, struct ws_err *err)
 {
 	struct ws_profile_request request = {
 		.by_process = true, .by_thread = true, .ordered = true};
@@ -177,22 +178,22 @@ int ws_xformat_write_speedscope(struct ws_export *export, FILE *file, struct ws_
 	const char *name =
 		strrchr(export->input, '/') ? strrchr(export->input, '/') + 1 : export->input;
 
-	if (ws_flames_make(export, &request, &flames, err) < 0) {
-		ws_flames_free(&flames);
+	if (ws_make_flames(export, &request, &flames, err) < 0) {
+		ws_free_flames(&flames);
 		return -1;
 	}
 	ws_text_puts(&output.text, "{\"$schema\":\"https://www.speedscope.app/"
 				   "file-format-schema.json\",\"exporter\":\"warpsight " WS_VERSION
 				   "\",\"name\":");
-	ws_text_json(&output.text, name, strlen(name));
+	ws_put_quoted_json(&output.text, name, strlen(name));
 	ws_text_puts(&output.text, ",\"activeProfileIndex\":0,\n");
 	put_frames(&output, first);
 	ws_text_puts(&output.text, "\"profiles\":[");
-	for (size_t i = 0; i < flames.n; i++)
+	for (size_t i = 0; i < flames.count; i++)
 		put_flame(&output, &flames.flames[i], first[i]);
 	ws_text_puts(&output.text, "]}\n");
 	flush(&output);
 	ws_text_free(&output.text);
-	ws_flames_free(&flames);
+	ws_free_flames(&flames);
 	return 0;
 }

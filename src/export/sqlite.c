@@ -14,11 +14,11 @@
 #include "views/sqlite_value.h"
 
 struct sqlite_writer {
-	struct ws_xwriter writer;
+	struct ws_table_writer writer;
 	sqlite3 *db;
 	sqlite3_stmt *insert;
 	size_t columns;
-	const struct ws_xcell *cells; /* the batch being written */
+	const struct ws_view_cell *cells; /* the batch being written */
 	size_t rows;
 	const char *name; /* of the database, as the user calls it */
 	bool append;	  /* an earlier export is there */
@@ -58,7 +58,7 @@ static void put_sql_comment(struct ws_text *sql, const char *doc)
 }
 
 /* A key of several columns is not declared: its index would cost as much as the table. */
-static bool has_one_key(const struct ws_xtable *table)
+static bool has_one_key(const struct ws_view_table *table)
 {
 	size_t keys = 0;
 
@@ -67,14 +67,14 @@ static bool has_one_key(const struct ws_xtable *table)
 	return keys == 1;
 }
 
-static void put_create_sql(struct ws_text *sql, const struct ws_xtable *table)
+static void put_create_sql(struct ws_text *sql, const struct ws_view_table *table)
 {
 	bool one_key = has_one_key(table);
 
 	ws_text_printf(sql, "CREATE TABLE %s (", table->name);
 	put_sql_comment(sql, table->doc);
 	for (size_t i = 0; i < table->column_count; i++) {
-		const struct ws_xcolumn *column = &table->columns[i];
+		const struct ws_view_column *column = &table->columns[i];
 
 		ws_text_printf(sql, "\n    \"%s\" %s", column->name, column->type);
 		if (column->not_null)
@@ -98,7 +98,7 @@ static void put_column_names(struct ws_text *sql, size_t count)
 	}
 }
 
-static void put_insert_sql(struct ws_text *sql, const struct ws_xtable *table, bool strings)
+static void put_insert_sql(struct ws_text *sql, const struct ws_view_table *table, bool strings)
 {
 	ws_text_printf(sql, "INSERT INTO main.%s SELECT ", table->name);
 	put_column_names(sql, table->column_count);
@@ -117,7 +117,7 @@ struct feed {
 
 struct feed_cursor {
 	sqlite3_vtab_cursor base;
-	const struct ws_xcell *cells;
+	const struct ws_view_cell *cells;
 	size_t left;
 };
 
@@ -198,7 +198,7 @@ static int is_feed_cursor_at_end(sqlite3_vtab_cursor *base)
 
 static int give_feed_cell(sqlite3_vtab_cursor *base, sqlite3_context *out, int column)
 {
-	ws_sqlite_give(out, &((struct feed_cursor *)base)->cells[column]);
+	ws_give_sqlite_cell(out, &((struct feed_cursor *)base)->cells[column]);
 	return SQLITE_OK;
 }
 
@@ -240,14 +240,14 @@ static bool is_table_there(struct sqlite_writer *writer, const char *table)
 
 /* StringIds does not count: its texts are added to those that are there, because tables that are
  * added refer to them. */
-static bool has_sqlite_table(struct ws_xwriter *writer, const char *table)
+static bool has_sqlite_table(struct ws_table_writer *writer, const char *table)
 {
 	struct sqlite_writer *sqlite = (struct sqlite_writer *)writer;
 
 	return sqlite->append && strcmp(table, "StringIds") && is_table_there(sqlite, table);
 }
 
-static int begin_sqlite_table(struct ws_xwriter *writer, const struct ws_xtable *xtable,
+static int begin_sqlite_table(struct ws_table_writer *writer, const struct ws_view_table *xtable,
 			      struct ws_err *err)
 {
 	struct sqlite_writer *sqlite = (struct sqlite_writer *)writer;
@@ -271,8 +271,8 @@ static int begin_sqlite_table(struct ws_xwriter *writer, const struct ws_xtable 
 	return rc;
 }
 
-static int write_sqlite_rows(struct ws_xwriter *writer, const struct ws_xcell *cells, size_t count,
-			     struct ws_err *err)
+static int write_sqlite_rows(struct ws_table_writer *writer, const struct ws_view_cell *cells,
+			     size_t count, struct ws_err *err)
 {
 	struct sqlite_writer *sqlite = (struct sqlite_writer *)writer;
 	bool inserted;
@@ -288,7 +288,7 @@ static int write_sqlite_rows(struct ws_xwriter *writer, const struct ws_xcell *c
 	return 0;
 }
 
-static int close_sqlite(struct ws_xwriter *writer, bool keep, struct ws_err *err)
+static int close_sqlite(struct ws_table_writer *writer, bool keep, struct ws_err *err)
 {
 	struct sqlite_writer *sqlite = (struct sqlite_writer *)writer;
 	int rc = 0;
@@ -301,7 +301,8 @@ static int close_sqlite(struct ws_xwriter *writer, bool keep, struct ws_err *err
 	return rc;
 }
 
-struct ws_xwriter *ws_xformat_open_sqlite(const struct ws_xtarget *target, struct ws_err *err)
+struct ws_table_writer *ws_open_format_sqlite(const struct ws_export_target *target,
+					      struct ws_err *err)
 {
 	struct sqlite_writer *writer = ws_calloc(1, sizeof(*writer));
 
@@ -309,10 +310,10 @@ struct ws_xwriter *ws_xformat_open_sqlite(const struct ws_xtarget *target, struc
 	 * runs already, it refuses, which does no harm. */
 	sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
 	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
-	writer->writer = (struct ws_xwriter){.table = begin_sqlite_table,
-					     .rows = write_sqlite_rows,
-					     .close = close_sqlite,
-					     .has = has_sqlite_table};
+	writer->writer = (struct ws_table_writer){.begin_table = begin_sqlite_table,
+						  .write_rows = write_sqlite_rows,
+						  .close_writer = close_sqlite,
+						  .has_table = has_sqlite_table};
 	writer->append = target->append;
 	writer->name = target->name;
 	if (sqlite3_open_v2(target->path, &writer->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,

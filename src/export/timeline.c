@@ -27,7 +27,7 @@ struct held {
 };
 
 struct ws_timeline {
-	struct ws_export *export;
+	struct ws_cell_context *export;
 	struct head head[WS_EVENT_KINDS]; /* by rank */
 	unsigned heads;
 	struct held **held; /* events with one start */
@@ -57,7 +57,7 @@ static int compare_ranks(const void *first, const void *second)
 	return ws_compare(left->kind, right->kind);
 }
 
-struct ws_timeline *ws_timeline_open(struct ws_export *export, uint8_t formats)
+struct ws_timeline *ws_timeline_open(struct ws_cell_context *export, uint8_t formats)
 {
 	struct ws_timeline *timeline = ws_calloc(1, sizeof(*timeline));
 
@@ -140,10 +140,10 @@ bool ws_timeline_next(struct ws_timeline *timeline, struct ws_timeline_event *ev
 {
 	do {
 		if (timeline->next == timeline->n &&
-		    (ws_outfile_interrupted() || !hold_earliest(timeline)))
+		    (ws_is_interrupted() || !hold_earliest(timeline)))
 			return false;
 		*event = timeline->held[timeline->next++]->event;
-	} while (!ws_export_in_time(timeline->export, event->start, event->end));
+	} while (!ws_is_in_time(timeline->export, event->start, event->end));
 	return true;
 }
 
@@ -168,7 +168,8 @@ bool ws_event_is_known(const struct ws_timeline_event *event, uint8_t column)
 	return type != WS_T_NU64 || event->values[column] != WS_NO_U64;
 }
 
-uint32_t ws_event_process(const struct ws_export *export, const struct ws_timeline_event *event)
+uint32_t ws_event_process(const struct ws_cell_context *export,
+			  const struct ws_timeline_event *event)
 {
 	const struct ws_event_kind *kind = event->kind;
 
@@ -176,17 +177,17 @@ uint32_t ws_event_process(const struct ws_export *export, const struct ws_timeli
 		return (uint32_t)event->values[kind->process];
 	if (!kind->thread)
 		return 0;
-	return ws_who_thread(export->who, (uint32_t)event->values[kind->thread])->process;
+	return ws_find_thread(export->who, (uint32_t)event->values[kind->thread])->process;
 }
 
-enum ws_event_shape ws_timeline_shape(const struct ws_timeline_event *event)
+enum ws_event_shape ws_find_row_shape(const struct ws_timeline_event *event)
 {
 	return ws_event_shape(event->kind, event->values[event->kind->shaped_by]);
 }
 
-enum ws_category ws_timeline_category(const struct ws_timeline_event *event)
+enum ws_category ws_find_row_category(const struct ws_timeline_event *event)
 {
-	return ws_event_category(event->kind, event->values[event->kind->category_by]);
+	return ws_find_event_category(event->kind, event->values[event->kind->category_by]);
 }
 
 /* ---- pages ---- */
@@ -254,7 +255,7 @@ void ws_pages_free(struct ws_pages *pages)
 
 struct linking {
 	struct ws_links *links;
-	struct ws_export *export;
+	struct ws_cell_context *export;
 	const struct ws_event_kind *kind; /* of the rows that are scanned */
 };
 
@@ -264,7 +265,7 @@ static uint64_t correlation_of(const struct linking *linking, const struct ws_ba
 {
 	const struct ws_event_kind *kind = linking->kind;
 
-	if (!ws_export_in_time(linking->export, batch->col[0][i], batch->col[kind->end][i]))
+	if (!ws_is_in_time(linking->export, batch->col[0][i], batch->col[kind->end][i]))
 		return WS_NO_U32;
 	return batch->col[kind->correlation][i];
 }
@@ -280,7 +281,7 @@ static int add_calls(void *ctx, const struct ws_batch *batch)
 
 		if (id == WS_NO_U32)
 			continue;
-		process = ws_who_thread(linking->export->who, thread)->process;
+		process = ws_find_thread(linking->export->who, thread)->process;
 		ws_pages_add(&linking->links->calls, process, id);
 		if (batch->col[kind->category_by][i] == WS_CUDA_RUNTIME)
 			ws_pages_add(&linking->links->runtime, process, id);
@@ -319,7 +320,7 @@ static int add_externals(void *ctx, const struct ws_batch *batch)
 	return 0;
 }
 
-void ws_links_load(struct ws_links *links, struct ws_export *export)
+void ws_links_load(struct ws_links *links, struct ws_cell_context *export)
 {
 	struct linking linking = {.links = links, .export = export};
 	struct ws_scan scan = {.time_max = UINT64_MAX, .workers = 1};
@@ -334,12 +335,12 @@ void ws_links_load(struct ws_links *links, struct ws_export *export)
 			       UINT64_C(1) << kind->thread | UINT64_C(1) << kind->category_by |
 			       UINT64_C(1) << kind->correlation;
 		if (link_adders[kind->link])
-			ws_scan_run(export->report, &scan, link_adders[kind->link], &linking, NULL);
+			ws_run_scan(export->report, &scan, link_adders[kind->link], &linking, NULL);
 	}
 	scan.table = WS_TABLE_op_link;
-	scan.columns =
-		WS_COL(op_link, process) | WS_COL(op_link, correlation) | WS_COL(op_link, external);
-	ws_scan_run(export->report, &scan, add_externals, &linking, NULL);
+	scan.columns = WS_COLUMN_BIT(op_link, process) | WS_COLUMN_BIT(op_link, correlation) |
+		       WS_COLUMN_BIT(op_link, external);
+	ws_run_scan(export->report, &scan, add_externals, &linking, NULL);
 }
 
 void ws_links_free(struct ws_links *links)

@@ -30,17 +30,18 @@ static inline uint64_t ws_event_value(const struct ws_timeline_event *event, uin
 bool ws_event_is_known(const struct ws_timeline_event *event, uint8_t column);
 
 /* The process it belongs to: the id in the report's table, 0 when its kind has none. */
-uint32_t ws_event_process(const struct ws_export *export, const struct ws_timeline_event *event);
+uint32_t ws_event_process(const struct ws_cell_context *export,
+			  const struct ws_timeline_event *event);
 
-enum ws_event_shape ws_timeline_shape(const struct ws_timeline_event *event);
+enum ws_event_shape ws_find_row_shape(const struct ws_timeline_event *event);
 
-enum ws_category ws_timeline_category(const struct ws_timeline_event *event);
+enum ws_category ws_find_row_category(const struct ws_timeline_event *event);
 
 struct ws_timeline;
 /* All kinds of events that one of these formats shows (enum ws_event_exports). */
-struct ws_timeline *ws_timeline_open(struct ws_export *export, uint8_t formats);
+struct ws_timeline *ws_timeline_open(struct ws_cell_context *export, uint8_t formats);
 /* The next event that --times lets through; false at the end, or when the user interrupts
- * (ws_outfile_interrupted). */
+ * (ws_is_interrupted). */
 bool ws_timeline_next(struct ws_timeline *timeline, struct ws_timeline_event *event);
 void ws_timeline_close(struct ws_timeline *timeline);
 
@@ -67,7 +68,7 @@ struct ws_links {
 	struct ws_pages calls, runtime, work; /* calls: of any API; runtime: of the runtime API */
 	struct ws_pages external;	      /* id of the operator */
 };
-void ws_links_load(struct ws_links *links, struct ws_export *export);
+void ws_links_load(struct ws_links *links, struct ws_cell_context *export);
 void ws_links_free(struct ws_links *links);
 /* Does an arrow start at this call; does one end at this work? */
 bool ws_links_from(const struct ws_links *links, uint64_t process, uint64_t api_class,

@@ -18,9 +18,9 @@
 
 static uint64_t hash_value(const struct ws_json_value *value, uint64_t seed)
 {
-	if (value->type == WS_J_NONE)
+	if (value->type == WS_JSON_NONE)
 		return seed;
-	return XXH3_64bits_withSeed(value->text, value->n, seed);
+	return XXH3_64bits_withSeed(value->text, value->length, seed);
 }
 
 /* The event's arguments as they are, as a string of the report; 0 when there are none. */
@@ -30,15 +30,15 @@ static uint32_t intern_args(struct ws_trace *trace, const struct ws_trace_event 
 	static const char never[] = "{\"never ended\":true";
 	size_t skip = sizeof(never) - 1;
 
-	if (event->args.type != WS_J_OBJECT || event->args.n <= 2)
+	if (event->args.type != WS_JSON_OBJECT || event->args.length <= 2)
 		return 0;
-	if (event->args.n <= skip || memcmp(event->args.text, never, skip))
+	if (event->args.length <= skip || memcmp(event->args.text, never, skip))
 		return ws_trace_add_string(trace, &event->args);
 	if (event->args.text[skip] != ',')
 		return 0;
 	trace->built.len = 0;
 	ws_text_puts(&trace->built, "{");
-	ws_text_add(&trace->built, event->args.text + skip + 1, event->args.n - skip - 1);
+	ws_text_add(&trace->built, event->args.text + skip + 1, event->args.length - skip - 1);
 	return ws_importer_add_string(trace->importer, trace->built.text, trace->built.len);
 }
 
@@ -141,37 +141,37 @@ static struct ws_trace_slice make_open_slice(struct ws_trace *trace,
 	struct ws_json_value key, value;
 	uint32_t domain_name = 0, path = 0;
 
-	if (thread && ws_json_is(&event->cat, "nvtx"))
+	if (thread && ws_is_json_string(&event->cat, "nvtx"))
 		slice.own_category = WS_OWN_NVTX;
-	else if (thread && ws_json_is(&event->cat, "osrt"))
+	else if (thread && ws_is_json_string(&event->cat, "osrt"))
 		slice.own_category = WS_OWN_OSRT;
 	else
 		slice.args = intern_args(trace, event);
 	/* "never ended" comes first where it is there. */
-	if (event->args.type != WS_J_OBJECT || event->args.n < 6 ||
+	if (event->args.type != WS_JSON_OBJECT || event->args.length < 6 ||
 	    !(slice.own_category || event->args.text[2] == 'n'))
 		return slice;
-	walk = ws_json_walk(&event->args);
-	while (ws_json_next(&walk, &key, &value)) {
-		int64_t number = ws_json_fixed(&value, 0, NULL);
+	walk = ws_begin_json_walk(&event->args);
+	while (ws_next_json_member(&walk, &key, &value)) {
+		int64_t number = ws_parse_json_fixed(&value, 0, NULL);
 
-		if (ws_json_is(&key, "never ended"))
-			slice.never_ended = value.type == WS_J_TRUE;
-		else if (slice.own_category && ws_json_is(&key, "domain") && number > 0 &&
+		if (ws_is_json_string(&key, "never ended"))
+			slice.never_ended = value.type == WS_JSON_TRUE;
+		else if (slice.own_category && ws_is_json_string(&key, "domain") && number > 0 &&
 			 number <= UINT32_MAX)
 			slice.domain = (uint32_t)number;
-		else if (slice.own_category && ws_json_is(&key, "category") && number > 0 &&
+		else if (slice.own_category && ws_is_json_string(&key, "category") && number > 0 &&
 			 number <= UINT32_MAX)
 			slice.group = (uint32_t)number;
-		else if (slice.own_category && ws_json_is(&key, "domain name"))
+		else if (slice.own_category && ws_is_json_string(&key, "domain name"))
 			domain_name = ws_trace_add_string(trace, &value);
-		else if (slice.own_category && ws_json_is(&key, "path"))
+		else if (slice.own_category && ws_is_json_string(&key, "path"))
 			path = ws_trace_add_string(trace, &value);
 		else if (slice.own_category)
 			ws_importer_add_note(trace->importer,
 					     "The argument \"%.*s\" of %.*s events was left out.",
-					     (int)(ws_min(key.n, 100)), key.text, (int)event->cat.n,
-					     event->cat.text);
+					     (int)(ws_min(key.length, 100)), key.text,
+					     (int)event->cat.length, event->cat.text);
 	}
 	if (slice.own_category == WS_OWN_NVTX)
 		define_domain(trace, thread, event->start, slice.domain, domain_name);
@@ -248,7 +248,7 @@ static bool pop_open_slice(struct ws_trace *trace, uint64_t key, struct ws_trace
 	if (slice->outer)
 		ws_map_set(&trace->open_slices, key, slice->outer);
 	else
-		ws_map_take(&trace->open_slices, key, &removed);
+		ws_map_remove(&trace->open_slices, key, &removed);
 	trace->slices[number - 1].key = 0;
 	trace->slices[number - 1].start = WS_NO_TIME; /* free */
 	trace->slices[number - 1].outer = trace->free_slice;
@@ -283,7 +283,7 @@ static void end_open_slice(struct ws_trace *trace, uint64_t key, uint64_t at, ui
 	struct ws_trace_slice slice;
 
 	if (!pop_open_slice(trace, key, &slice)) {
-		if (trace->early_ends.n < WS_IMPORT_LIMIT &&
+		if (trace->early_ends.count < WS_IMPORT_LIMIT &&
 		    at > ws_map_get(&trace->early_ends, key, NULL))
 			ws_map_set(&trace->early_ends, key, at);
 		ws_importer_add_note(trace->importer,
@@ -361,10 +361,10 @@ static uint64_t make_async_key(const struct ws_trace_event *event)
 
 	key = hash_value(&event->scope, key);
 	key = hash_value(&event->id, key);
-	if (event->id2.type == WS_J_OBJECT) {
+	if (event->id2.type == WS_JSON_OBJECT) {
 		key = hash_value(&event->id2, key);
 		/* An id that is local to the process. */
-		if (!memmem(event->id2.text, event->id2.n, "\"global\"", 8))
+		if (!memmem(event->id2.text, event->id2.length, "\"global\"", 8))
 			key = hash_value(&event->pid, key);
 	}
 	return key & ~((uint64_t)1 << 63);
@@ -379,20 +379,20 @@ static uint32_t find_async_track(struct ws_trace *trace, const struct ws_trace_e
 	const char *text;
 	uint32_t process = 0;
 
-	if (event->cat.type == WS_J_STRING && event->cat.n)
+	if (event->cat.type == WS_JSON_STRING && event->cat.length)
 		value = &event->cat;
-	if (event->pid.type != WS_J_NONE && event->pid.type != WS_J_STRING)
+	if (event->pid.type != WS_JSON_NONE && event->pid.type != WS_JSON_STRING)
 		process = ws_trace_find_process(trace, event);
 
-	text = ws_json_text(value, &trace->scratch, &n);
+	text = ws_unescape_json_text(value, &trace->scratch, &n);
 	return ws_importer_intern_track(trace->importer, 0, process, 0, text, n);
 }
 
 static void read_async_event(struct ws_trace *trace, struct ws_trace_event *event)
 {
 	/* NVTX ranges of our own export belong to their thread. */
-	bool own = ws_json_is(&event->cat, "nvtx") && event->tid.type == WS_J_NUMBER &&
-		   event->pid.type == WS_J_NUMBER;
+	bool own = ws_is_json_string(&event->cat, "nvtx") && event->tid.type == WS_JSON_NUMBER &&
+		   event->pid.type == WS_JSON_NUMBER;
 	uint32_t thread = 0, track = 0;
 
 	if (own)
@@ -418,11 +418,11 @@ static void read_async_event(struct ws_trace *trace, struct ws_trace_event *even
 
 static bool has_single_value(const struct ws_json_value *args)
 {
-	struct ws_json_walk walk = ws_json_walk(args);
+	struct ws_json_walk walk = ws_begin_json_walk(args);
 	struct ws_json_value key, value;
 
-	return ws_json_next(&walk, &key, &value) && ws_json_is(&key, "value") &&
-	       !ws_json_next(&walk, &key, &value);
+	return ws_next_json_member(&walk, &key, &value) && ws_is_json_string(&key, "value") &&
+	       !ws_next_json_member(&walk, &key, &value);
 }
 
 /* The counter of one member of an event's arguments. A name with a single value, as in our own
@@ -438,7 +438,7 @@ static uint32_t find_counter(struct ws_trace *trace, uint32_t process, const str
 	if (!single) {
 		counter.group = name->text;
 		counter.group_length = name->len;
-		counter.name = ws_json_text(key, &trace->scratch, &counter.name_length);
+		counter.name = ws_unescape_json_text(key, &trace->scratch, &counter.name_length);
 	}
 	return ws_importer_intern_counter(trace->importer, &counter);
 }
@@ -453,21 +453,22 @@ static void read_counter_event(struct ws_trace *trace, struct ws_trace_event *ev
 	size_t n;
 	const char *text;
 
-	if (event->args.type != WS_J_OBJECT)
+	if (event->args.type != WS_JSON_OBJECT)
 		return;
-	if (event->pid.type == WS_J_NUMBER)
+	if (event->pid.type == WS_JSON_NUMBER)
 		process = ws_trace_find_process(trace, event);
-	text = ws_json_text(&event->name, &trace->scratch, &n);
+	text = ws_unescape_json_text(&event->name, &trace->scratch, &n);
 	ws_text_add(&group, text, n);
-	if (event->id.type != WS_J_NONE)
-		ws_text_printf(&group, "[%.*s]", (int)(ws_min(event->id.n, 200)), event->id.text);
+	if (event->id.type != WS_JSON_NONE)
+		ws_text_printf(&group, "[%.*s]", (int)(ws_min(event->id.length, 200)),
+			       event->id.text);
 	single = has_single_value(&event->args);
-	walk = ws_json_walk(&event->args);
-	while (ws_json_next(&walk, &key, &value)) {
+	walk = ws_begin_json_walk(&event->args);
+	while (ws_next_json_member(&walk, &key, &value)) {
 		struct ws_row_counter_value *row;
 		uint32_t counter;
 		bool ok;
-		double number = ws_json_double(&value, &ok);
+		double number = ws_parse_json_double(&value, &ok);
 
 		if (!ok) {
 			ws_importer_add_note(
@@ -530,7 +531,7 @@ static void drop_flow(struct ws_trace *trace, uint64_t key)
 {
 	uint64_t at;
 
-	if (ws_map_take(&trace->open_flows, key, &at)) {
+	if (ws_map_remove(&trace->open_flows, key, &at)) {
 		trace->flows[at - 1].key = 0;
 		trace->flows[at - 1].start = WS_NO_TIME;
 		trace->flows[at - 1].thread = trace->free_flow;
@@ -630,7 +631,7 @@ void ws_chrome_read_event(struct ws_trace *trace, struct ws_trace_event *event)
 /* Is there an end without a beginning that may be this slice's? */
 static bool has_early_end(const struct ws_trace *trace, const struct ws_trace_slice *slice)
 {
-	return trace->early_ends.n &&
+	return trace->early_ends.count &&
 	       ws_map_get(&trace->early_ends, slice->key, NULL) >= slice->start;
 }
 

@@ -20,7 +20,7 @@
 static struct ws_trace_profile *find_profile(struct ws_trace *trace,
 					     const struct ws_trace_event *event)
 {
-	uint64_t key = XXH3_64bits_withSeed(ws_text_or(event->id.text, ""), event->id.n,
+	uint64_t key = XXH3_64bits_withSeed(ws_text_or(event->id.text, ""), event->id.length,
 					    ws_trace_find_process(trace, event)),
 		 at;
 
@@ -36,16 +36,16 @@ static struct ws_trace_profile *find_profile(struct ws_trace *trace,
 	return &trace->profiles[trace->profile_count - 1];
 }
 
-/* A member of an object; type WS_J_NONE when it is not there. */
+/* A member of an object; type WS_JSON_NONE when it is not there. */
 static struct ws_json_value get_member(const struct ws_json_value *object, const char *name)
 {
 	struct ws_json_value key, value;
 	struct ws_json_walk walk;
 
-	if (object->type == WS_J_OBJECT) {
-		walk = ws_json_walk(object);
-		while (ws_json_next(&walk, &key, &value))
-			if (ws_json_is(&key, name))
+	if (object->type == WS_JSON_OBJECT) {
+		walk = ws_begin_json_walk(object);
+		while (ws_next_json_member(&walk, &key, &value))
+			if (ws_is_json_string(&key, name))
 				return value;
 	}
 	return (struct ws_json_value){0};
@@ -58,7 +58,7 @@ static uint64_t make_node_key(const struct ws_trace *trace, const struct ws_trac
 			      const struct ws_json_value *id)
 {
 	bool ok;
-	int64_t number = ws_json_fixed(id, 0, &ok);
+	int64_t number = ws_parse_json_fixed(id, 0, &ok);
 
 	if (!ok || number < 0 || number > UINT32_MAX)
 		return 0;
@@ -83,11 +83,11 @@ static uint32_t intern_call_frame(struct ws_trace *trace, const struct ws_json_v
 	uint32_t module = 0, function = 0;
 	bool kernel = false;
 
-	if (url.type == WS_J_STRING && url.n) {
+	if (url.type == WS_JSON_STRING && url.length) {
 		module = ws_trace_add_string(trace, &url);
-		kernel = url.text[0] == '[' && !(url.n >= 5 && !memcmp(url.text, "[vdso", 5));
+		kernel = url.text[0] == '[' && !(url.length >= 5 && !memcmp(url.text, "[vdso", 5));
 	}
-	if (name.type == WS_J_STRING && name.n)
+	if (name.type == WS_JSON_STRING && name.length)
 		function = ws_trace_add_string(trace, &name);
 	return ws_importer_intern_frame(trace->importer, function, module, 0, kernel,
 					WS_UNWIND_UNKNOWN);
@@ -99,24 +99,24 @@ static void read_nodes(struct ws_trace *trace, struct ws_trace_profile *profile,
 	struct ws_json_walk walk;
 	struct ws_json_value one;
 
-	if (list->type != WS_J_ARRAY)
+	if (list->type != WS_JSON_ARRAY)
 		return;
-	walk = ws_json_walk(list);
-	while (ws_json_next(&walk, NULL, &one)) {
+	walk = ws_begin_json_walk(list);
+	while (ws_next_json_member(&walk, NULL, &one)) {
 		struct ws_json_value id = get_member(&one, "id"),
 				     parent = get_member(&one, "parent"),
 				     call = get_member(&one, "callFrame");
 		struct ws_json_value name = get_member(&call, "functionName");
 		uint64_t key = make_node_key(trace, profile, &id);
 
-		if (!key || trace->node_stacks.n >= 4 * WS_IMPORT_LIMIT) {
+		if (!key || trace->node_stacks.count >= 4 * WS_IMPORT_LIMIT) {
 			ws_importer_add_note(
 				trace->importer,
 				"Functions of profiles that have no number, or are too "
 				"many, were left out.");
 			continue;
 		}
-		if (parent.type == WS_J_NONE && ws_json_is(&name, "(root)"))
+		if (parent.type == WS_JSON_NONE && ws_is_json_string(&name, "(root)"))
 			continue;
 		ws_map_set(&trace->node_stacks, key,
 			   ws_importer_intern_stack(trace->importer,
@@ -142,7 +142,7 @@ static void put_sample(struct ws_trace *trace, const struct ws_trace_event *even
 	int64_t number;
 	uint32_t trigger = 0;
 
-	if (event_name.type == WS_J_STRING)
+	if (event_name.type == WS_JSON_STRING)
 		trigger = ws_importer_intern_event(trace->importer,
 						   ws_trace_add_string(trace, &event_name));
 	row = ws_importer_add_row(trace->importer, WS_TABLE_sample);
@@ -152,19 +152,19 @@ static void put_sample(struct ws_trace *trace, const struct ws_trace_event *even
 				      .state = WS_STATE_RUNNING,
 				      .event = trigger,
 				      .weight = 1};
-	number = ws_json_fixed(&cpu, 0, &ok);
+	number = ws_parse_json_fixed(&cpu, 0, &ok);
 	if (ok && number >= 0 && number < UINT32_MAX)
 		row->cpu = (uint32_t)number;
-	if (clock.type == WS_J_TRUE)
+	if (clock.type == WS_JSON_TRUE)
 		row->flags |= WS_SAMPLE_CLOCK;
-	if (kernel.type == WS_J_TRUE)
+	if (kernel.type == WS_JSON_TRUE)
 		row->flags |= WS_SAMPLE_KERNEL;
-	if (rest.type == WS_J_TRUE)
+	if (rest.type == WS_JSON_TRUE)
 		row->flags |= WS_SAMPLE_REST;
-	number = ws_json_fixed(&time, 0, &ok);
+	number = ws_parse_json_fixed(&time, 0, &ok);
 	if (ok && number >= 0)
 		row->time = (uint64_t)number;
-	number = ws_json_fixed(&weight, 0, &ok);
+	number = ws_parse_json_fixed(&weight, 0, &ok);
 	if (ok && number >= 0)
 		row->weight = (uint64_t)number;
 	if (stack && stack <= trace->importer->stack_count) {
@@ -179,22 +179,22 @@ static void read_samples(struct ws_trace *trace, const struct ws_trace_event *ev
 			 struct ws_trace_profile *profile, const struct ws_json_value *list,
 			 const struct ws_json_value *deltas)
 {
-	struct ws_json_walk walk = ws_json_walk(list), delta_walk;
+	struct ws_json_walk walk = ws_begin_json_walk(list), delta_walk;
 	struct ws_json_value one, delta;
 
-	if (deltas->type != WS_J_ARRAY) {
+	if (deltas->type != WS_JSON_ARRAY) {
 		ws_importer_add_note(trace->importer,
 				     "Samples of profiles without times were left out.");
 		return;
 	}
-	delta_walk = ws_json_walk(deltas);
-	while (ws_json_next(&walk, NULL, &one)) {
-		if (!ws_json_next(&delta_walk, NULL, &delta)) {
+	delta_walk = ws_begin_json_walk(deltas);
+	while (ws_next_json_member(&walk, NULL, &one)) {
+		if (!ws_next_json_member(&delta_walk, NULL, &delta)) {
 			ws_importer_add_note(trace->importer,
 					     "Samples of profiles without times were left out.");
 			return;
 		}
-		if (__builtin_add_overflow(profile->at, ws_json_fixed(&delta, 3, NULL),
+		if (__builtin_add_overflow(profile->at, ws_parse_json_fixed(&delta, 3, NULL),
 					   &profile->at) ||
 		    profile->at < 0 ||
 		    profile->at > INT64_MAX - (int64_t)(trace->base & INT64_MAX)) {
@@ -220,8 +220,8 @@ bool ws_chrome_read_profile(struct ws_trace *trace, const struct ws_trace_event 
 	struct ws_json_value one;
 	struct ws_trace_profile *profile;
 
-	if (data.type != WS_J_OBJECT ||
-	    !(ws_json_is(&event->name, "Profile") || ws_json_is(&event->name, "ProfileChunk")))
+	if (data.type != WS_JSON_OBJECT || !(ws_is_json_string(&event->name, "Profile") ||
+					     ws_is_json_string(&event->name, "ProfileChunk")))
 		return false;
 	profile = find_profile(trace, event);
 	if (!profile) {
@@ -231,17 +231,17 @@ bool ws_chrome_read_profile(struct ws_trace *trace, const struct ws_trace_event 
 			WS_IMPORT_LIMIT);
 		return true;
 	}
-	if (start.type != WS_J_NONE)
-		profile->at = ws_json_fixed(&start, 3, NULL);
+	if (start.type != WS_JSON_NONE)
+		profile->at = ws_parse_json_fixed(&start, 3, NULL);
 	read_nodes(trace, profile, &nodes);
-	if (samples.type != WS_J_ARRAY)
+	if (samples.type != WS_JSON_ARRAY)
 		return true;
-	if (event->sf.type == WS_J_NONE) {
+	if (event->sf.type == WS_JSON_NONE) {
 		read_samples(trace, event, profile, &samples, &deltas);
 	} else {
-		struct ws_json_walk walk = ws_json_walk(&samples);
+		struct ws_json_walk walk = ws_begin_json_walk(&samples);
 
-		while (ws_json_next(&walk, NULL, &one))
+		while (ws_next_json_member(&walk, NULL, &one))
 			put_sample(trace, event, profile->thread, event->start,
 				   find_node_stack(trace, profile, &one));
 	}

@@ -17,11 +17,11 @@ static bool read_shape(const struct ws_json_value *value, struct shape *shape)
 	bool ok;
 
 	shape->rank = 0;
-	if (value->type != WS_J_ARRAY)
+	if (value->type != WS_JSON_ARRAY)
 		return false;
-	walk = ws_json_walk(value);
-	while (ws_json_next(&walk, NULL, &element)) {
-		int64_t size = ws_json_fixed(&element, 0, &ok);
+	walk = ws_begin_json_walk(value);
+	while (ws_next_json_member(&walk, NULL, &element)) {
+		int64_t size = ws_parse_json_fixed(&element, 0, &ok);
 
 		if (!ok || size < 0 || shape->rank == MOST_DIMS)
 			return false;
@@ -35,10 +35,10 @@ static bool get_element(const struct ws_json_value *array, int index, struct ws_
 {
 	struct ws_json_walk walk;
 
-	if (array->type != WS_J_ARRAY)
+	if (array->type != WS_JSON_ARRAY)
 		return false;
-	walk = ws_json_walk(array);
-	while (ws_json_next(&walk, NULL, out))
+	walk = ws_begin_json_walk(array);
+	while (ws_next_json_member(&walk, NULL, out))
 		if (!index--)
 			return true;
 	return false;
@@ -58,14 +58,14 @@ static bool read_scalars(const struct ws_json_value *concrete, int index, struct
 	struct ws_json_value text, list;
 	bool more, ok;
 
-	if (!get_element(concrete, index, &text) || text.type != WS_J_STRING || !text.n)
+	if (!get_element(concrete, index, &text) || text.type != WS_JSON_STRING || !text.length)
 		return false;
 	if (text.text[0] != '[') {
 		shape->rank = 1;
-		shape->sizes[0] = ws_json_fixed(&text, 0, &ok);
+		shape->sizes[0] = ws_parse_json_fixed(&text, 0, &ok);
 		return ok;
 	}
-	return ws_json_value(text.text, text.text + text.n, &list, &more) &&
+	return ws_read_json_value(text.text, text.text + text.length, &list, &more) &&
 	       read_shape(&list, shape);
 }
 
@@ -138,7 +138,7 @@ uint64_t ws_count_flops(const char *name, size_t n, const struct ws_json_value *
 			const struct ws_json_value *concrete)
 {
 #define IS(text) (n == sizeof("aten::" text) - 1 && !memcmp(name, "aten::" text, n))
-	if (n > 13 || n < 8 || memcmp(name, "aten::", 6) || dims->type != WS_J_ARRAY)
+	if (n > 13 || n < 8 || memcmp(name, "aten::", 6) || dims->type != WS_JSON_ARRAY)
 		return 0;
 	if (IS("mm"))
 		return count_matmul_flops(dims, 0, 2);

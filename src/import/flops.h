@@ -6,7 +6,7 @@
 #include "text/json.h"
 
 /*
- * `dims` is "Input Dims", `concrete` "Concrete Inputs"; the type of either may be WS_J_NONE. A
+ * `dims` is "Input Dims", `concrete` "Concrete Inputs"; the type of either may be WS_JSON_NONE. A
  * multiplication with its addition counts as two operations: mm and addmm are 2 M N K; bmm and
  * baddbmm are the same for each matrix of the batch; mul and add are one for each element of the
  * first input; conv2d is 2 N Ho Wo kh kw Cin Cout / groups. Returns 0 for other operators, and when

@@ -122,7 +122,7 @@ static enum ws_import_format identify_format(const char *buffer, size_t length)
 
 enum ws_import_format ws_import_format(const char *path, struct ws_err *err)
 {
-	struct ws_source *source = ws_source_open(path, err);
+	struct ws_input *source = ws_open_input(path, err);
 	char *head;
 	size_t length = 0, got;
 	enum ws_import_format format = WS_FORMAT_UNKNOWN;
@@ -130,7 +130,7 @@ enum ws_import_format ws_import_format(const char *path, struct ws_err *err)
 	if (!source)
 		return format;
 	head = ws_malloc(HEAD);
-	while (length < HEAD && (got = ws_source_read(source, head + length, HEAD - length)))
+	while (length < HEAD && (got = ws_read_input(source, head + length, HEAD - length)))
 		length += got;
 	if (!length)
 		ws_fail(err, "%s is empty", path);
@@ -148,7 +148,7 @@ enum ws_import_format ws_import_format(const char *path, struct ws_err *err)
 			"Chrome (plain or .gz), a Perfetto trace, or the text of perf script",
 			path);
 	free(head);
-	ws_source_close(source);
+	ws_close_input(source);
 	return format;
 }
 
@@ -177,13 +177,13 @@ static uint64_t parse_base_time(const char *from, size_t length)
  */
 static uint64_t find_base_time(const char *path)
 {
-	struct ws_source *source = ws_source_open(path, NULL);
+	struct ws_input *source = ws_open_input(path, NULL);
 	char *buffer = ws_malloc(2 * HEAD);
 	size_t length = 0, got;
 	uint64_t base = 0;
 	bool first = true;
 
-	while (source && (got = ws_source_read(source, buffer + length, 2 * HEAD - length))) {
+	while (source && (got = ws_read_input(source, buffer + length, 2 * HEAD - length))) {
 		length += got;
 		if (length < 2 * HEAD)
 			continue;
@@ -198,7 +198,7 @@ static uint64_t find_base_time(const char *path)
 	if (!base)
 		base = parse_base_time(buffer, length);
 	free(buffer);
-	ws_source_close(source);
+	ws_close_input(source);
 	return base;
 }
 
@@ -207,13 +207,13 @@ static uint64_t find_base_time(const char *path)
 static int import_stream(struct ws_importer *importer, const char *path,
 			 enum ws_import_format format, struct ws_err *err)
 {
-	struct ws_source *source;
+	struct ws_input *source;
 	uint64_t base = 0;
 	int rc;
 
 	if (format == WS_FORMAT_JSON && importer->file_count > 1)
 		base = find_base_time(path);
-	source = ws_source_open(path, err);
+	source = ws_open_input(path, err);
 
 	if (!source)
 		return -1;
@@ -223,7 +223,7 @@ static int import_stream(struct ws_importer *importer, const char *path,
 		rc = ws_import_perfetto(importer, source);
 	else
 		rc = ws_import_perf_script(importer, source);
-	ws_source_close(source);
+	ws_close_input(source);
 	return rc;
 }
 
@@ -289,7 +289,7 @@ static void put_collection(struct ws_importer *importer)
  */
 static void put_clocks(struct ws_importer *importer)
 {
-	if (importer->has_collection || !importer->clocks.n)
+	if (importer->has_collection || !importer->clocks.count)
 		return;
 	for (uint32_t id = 1; id <= importer->process_count; id++) {
 		char name[40], value[24];
@@ -379,7 +379,8 @@ static int import_to_temporary(const struct ws_import_request *request,
 	return import_files(request, importer, err);
 }
 
-int ws_import(const struct ws_import_request *request, unsigned long long *rows, struct ws_err *err)
+int ws_import_files(const struct ws_import_request *request, unsigned long long *rows,
+		    struct ws_err *err)
 {
 	const struct ws_importer fresh = {.earliest = UINT64_MAX,
 					  .file_count = (uint32_t)request->count,
@@ -392,7 +393,7 @@ int ws_import(const struct ws_import_request *request, unsigned long long *rows,
 	if (check_output(request, err) < 0)
 		return -1;
 	temporary = ws_format("%s.%ld.tmp", request->output, (long)getpid());
-	litter = ws_cleanup_path(temporary, false);
+	litter = ws_cleanup_add_path(temporary, false);
 	rc = import_to_temporary(request, &importer, temporary, err);
 	/* At most twice for each file: what made it necessary is known the second time. */
 	while (!rc && importer.import_again) {

@@ -44,13 +44,13 @@ struct ws_import_request {
  * report appears under its name once it is complete; after a failure nothing is left behind. *rows
  * (may be NULL) gets the number of rows. Returns 0, or -1 with a message in *err.
  */
-int ws_import(const struct ws_import_request *request, unsigned long long *rows,
-	      struct ws_err *err);
+int ws_import_files(const struct ws_import_request *request, unsigned long long *rows,
+		    struct ws_err *err);
 
 /*
  * Open a file of any of these formats as if it were a report: it is imported into the user's
- * cache, or taken from there if it was imported before. For ws_report_foreign. The caller owns the
- * report. Returns NULL with a message in *err.
+ * cache, or taken from there if it was imported before. For ws_open_foreign_trace. The caller owns
+ * the report. Returns NULL with a message in *err.
  */
 struct ws_report *ws_import_open(const char *path, struct ws_err *err);
 extern bool ws_import_anew;  /* import again even what the cache holds */

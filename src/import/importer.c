@@ -255,9 +255,9 @@ uint32_t ws_importer_intern_event(struct ws_importer *importer, uint32_t name)
 	uint32_t id = (uint32_t)ws_map_get(&importer->events, name, NULL);
 	struct ws_row_perf_event *row;
 
-	if (id || !name || importer->events.n == MOST)
+	if (id || !name || importer->events.count == MOST)
 		return id;
-	id = (uint32_t)importer->events.n + 1;
+	id = (uint32_t)importer->events.count + 1;
 	ws_map_set(&importer->events, name, id);
 	row = ws_importer_add_row(importer, WS_TABLE_perf_event);
 	*row = (struct ws_row_perf_event){.id = id, .name = name};
@@ -382,7 +382,7 @@ void ws_importer_show_progress(struct ws_importer *importer, uint64_t done, uint
 
 	if (!importer->progress)
 		return;
-	now = ws_raw_ns();
+	now = ws_read_raw_ns();
 	if (now - importer->progress_shown < 200000000)
 		return;
 	importer->progress_shown = now;

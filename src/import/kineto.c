@@ -22,7 +22,7 @@ static void note_others(struct ws_trace *trace, const char *kind)
 {
 	for (int i = 0; i < trace->unknown_count; i++)
 		ws_importer_add_note(trace->importer, "The argument \"%.*s\" of %s was left out.",
-				     (int)(ws_min(trace->unknown_args[i].key.n, 100)),
+				     (int)(ws_min(trace->unknown_args[i].key.length, 100)),
 				     trace->unknown_args[i].key.text, kind);
 }
 
@@ -38,10 +38,10 @@ static uint32_t read_place(struct ws_trace *trace, enum ws_trace_arg arg,
 
 	if (number != WS_NO_U32)
 		return number;
-	if (other->type == WS_J_NONE || !other->n)
+	if (other->type == WS_JSON_NONE || !other->length)
 		return 0;
 	at = other->text;
-	end = at + other->n;
+	end = at + other->length;
 	while (at < end && (*at < '0' || *at > '9'))
 		at++;
 	for (number = 0; at < end && *at >= '0' && *at <= '9'; at++)
@@ -141,7 +141,7 @@ static uint32_t intern_short_name(struct ws_trace *trace, uint32_t full_name, co
 		return id;
 	length = find_short_name(&name, length);
 	id = ws_importer_add_string(trace->importer, name, length);
-	if (trace->kernel_names.n < WS_IMPORT_LIMIT)
+	if (trace->kernel_names.count < WS_IMPORT_LIMIT)
 		ws_map_set(&trace->kernel_names, full_name, id);
 	return id;
 }
@@ -161,17 +161,17 @@ static void read_triple(const struct ws_json_value *value, uint32_t *first, uint
 	struct ws_json_walk walk;
 	struct ws_json_value one;
 
-	if (value->type != WS_J_ARRAY)
+	if (value->type != WS_JSON_ARRAY)
 		return;
-	walk = ws_json_walk(value);
-	for (int i = 0; i < 3 && ws_json_next(&walk, NULL, &one); i++)
-		*out[i] = narrow_to_u32(ws_json_fixed(&one, 0, NULL));
+	walk = ws_begin_json_walk(value);
+	for (int i = 0; i < 3 && ws_next_json_member(&walk, NULL, &one); i++)
+		*out[i] = narrow_to_u32(ws_parse_json_fixed(&one, 0, NULL));
 }
 
 static int32_t read_i32(struct ws_trace *trace, enum ws_trace_arg arg, int32_t none)
 {
 	bool ok;
-	int64_t number = ws_json_fixed(ws_trace_get_arg(trace, arg), 0, &ok);
+	int64_t number = ws_parse_json_fixed(ws_trace_get_arg(trace, arg), 0, &ok);
 
 	if (!ok || number < INT32_MIN || number > INT32_MAX)
 		return none;
@@ -188,12 +188,12 @@ static void compare_collective(struct ws_trace *trace, const struct ws_row_colle
 {
 	uint64_t key, number;
 
-	if (trace->importer->file_count < 2 || name->type != WS_J_STRING ||
+	if (trace->importer->file_count < 2 || name->type != WS_JSON_STRING ||
 	    trace->clock_offset_count == WS_IMPORT_LIMIT)
 		return;
-	key = XXH3_64bits(name->text, name->n);
-	if (group->type == WS_J_STRING)
-		key = XXH3_64bits_withSeed(group->text, group->n, key);
+	key = XXH3_64bits(name->text, name->length);
+	if (group->type == WS_JSON_STRING)
+		key = XXH3_64bits_withSeed(group->text, group->length, key);
 	number = row->sequence;
 	if (number == WS_NO_U64) {
 		number = ws_map_get(&trace->occurrences, key, NULL);
@@ -277,7 +277,7 @@ static void put_kernel(struct ws_trace *trace, struct ws_trace_event *event)
 	};
 	uint32_t full;
 	size_t length;
-	const char *name = ws_json_text(&event->name, &trace->scratch, &length);
+	const char *name = ws_unescape_json_text(&event->name, &trace->scratch, &length);
 	bool ok;
 	double occupancy, waves;
 
@@ -294,10 +294,10 @@ static void put_kernel(struct ws_trace *trace, struct ws_trace_event *event)
 	if (!row.graph)
 		row.graph = WS_NO_U32;
 	row.priority = read_i32(trace, WS_A_PRIORITY, 0);
-	occupancy = ws_json_double(ws_trace_get_arg(trace, WS_A_OCCUPANCY), &ok);
+	occupancy = ws_parse_json_double(ws_trace_get_arg(trace, WS_A_OCCUPANCY), &ok);
 	if (ok)
 		row.estimated = occupancy / 100;
-	waves = ws_json_double(ws_trace_get_arg(trace, WS_A_WAVES), &ok);
+	waves = ws_parse_json_double(ws_trace_get_arg(trace, WS_A_WAVES), &ok);
 	if (ok)
 		row.waves = waves;
 	read_triple(ws_trace_get_arg(trace, WS_A_GRID), &row.grid_x, &row.grid_y, &row.grid_z);
@@ -305,14 +305,14 @@ static void put_kernel(struct ws_trace *trace, struct ws_trace_event *event)
 	*(struct ws_row_cuda_kernel *)ws_importer_add_row(trace->importer, WS_TABLE_cuda_kernel) =
 		row;
 	put_op_link(trace, row.process, row.correlation);
-	if (ws_trace_get_arg(trace, WS_A_COLLECTIVE)->type != WS_J_NONE)
+	if (ws_trace_get_arg(trace, WS_A_COLLECTIVE)->type != WS_JSON_NONE)
 		put_collective(trace, event, row.process, row.correlation);
 	note_others(trace, "kernels");
 }
 
 static bool name_contains(const struct ws_trace_event *event, const char *text)
 {
-	return memmem(event->name.text, event->name.n, text, strlen(text)) != NULL;
+	return memmem(event->name.text, event->name.length, text, strlen(text)) != NULL;
 }
 
 /* The kind of memory named in a copy's or set's name, `skip` bytes after `mark`; none where `mark`
@@ -330,7 +330,7 @@ static uint32_t read_memory_kind(const struct ws_trace_event *event, const char 
 	if (!mark)
 		return WS_NO_U32;
 	word = mark + skip;
-	length = (size_t)(event->name.text + event->name.n - word);
+	length = (size_t)(event->name.text + event->name.length - word);
 	for (size_t i = 0; i < WS_COUNT(kinds); i++)
 		if (length >= strlen(kinds[i].text) &&
 		    !memcmp(word, kinds[i].text, strlen(kinds[i].text)))
@@ -348,8 +348,8 @@ static void read_copy_kinds(const struct ws_trace_event *event, struct ws_row_cu
 		     {"AtoH", WS_COPY_ATOH}, {"AtoA", WS_COPY_ATOA}, {"AtoD", WS_COPY_ATOD},
 		     {"DtoA", WS_COPY_DTOA}, {"DtoD", WS_COPY_DTOD}, {"HtoH", WS_COPY_HTOH},
 		     {"PtoP", WS_COPY_PTOP}};
-	const char *open = memchr(event->name.text, '(', event->name.n);
-	const char *arrow = memmem(event->name.text, event->name.n, " -> ", 4);
+	const char *open = memchr(event->name.text, '(', event->name.length);
+	const char *arrow = memmem(event->name.text, event->name.length, " -> ", 4);
 
 	for (size_t i = 0; i < WS_COUNT(kinds); i++)
 		if (name_contains(event, kinds[i].text))
@@ -399,8 +399,8 @@ static void put_memset(struct ws_trace *trace, struct ws_trace_event *event)
 		.stream = read_place(trace, WS_A_STREAM, &event->tid),
 		.bytes = ws_trace_get_u64(trace, WS_A_BYTES, 0),
 		.graph_node = ws_trace_get_u64(trace, WS_A_GRAPH_NODE, WS_NO_U64),
-		.mem_kind =
-			read_memory_kind(event, memchr(event->name.text, '(', event->name.n), 1),
+		.mem_kind = read_memory_kind(event,
+					     memchr(event->name.text, '(', event->name.length), 1),
 		.graph = ws_trace_get_u32(trace, WS_A_GRAPH, WS_NO_U32),
 	};
 
@@ -424,8 +424,8 @@ static void put_sync(struct ws_trace *trace, struct ws_trace_event *event)
 	};
 
 	for (size_t i = 0; i < WS_COUNT(kinds); i++)
-		if (ws_json_is(kind, kinds[i]) ||
-		    (kind->type == WS_J_NONE && ws_json_is(&event->name, kinds[i])))
+		if (ws_is_json_string(kind, kinds[i]) ||
+		    (kind->type == WS_JSON_NONE && ws_is_json_string(&event->name, kinds[i])))
 			row.type = (uint8_t)i;
 	if (row.event_sync > UINT32_MAX) /* -1: none */
 		row.event_sync = WS_NO_U64;
@@ -488,8 +488,8 @@ static void put_cuda_call(struct ws_trace *trace, struct ws_trace_event *event, 
 static void put_runtime_call(struct ws_trace *trace, struct ws_trace_event *event)
 {
 	const char *name = event->name.text;
-	bool driver =
-		event->name.n > 2 && !memcmp(name, "cu", 2) && name[2] >= 'A' && name[2] <= 'Z';
+	bool driver = event->name.length > 2 && !memcmp(name, "cu", 2) && name[2] >= 'A' &&
+		      name[2] <= 'Z';
 
 	put_cuda_call(trace, event, driver ? WS_CUDA_DRIVER : WS_CUDA_RUNTIME);
 }
@@ -522,16 +522,18 @@ static void keep_collective_args(struct ws_trace *trace)
 					    "Dst Rank",
 					    "Seq"};
 
-	if (ws_trace_get_arg(trace, WS_A_COLLECTIVE)->type == WS_J_NONE)
+	if (ws_trace_get_arg(trace, WS_A_COLLECTIVE)->type == WS_JSON_NONE)
 		return;
 	for (size_t i = 0; i < WS_COUNT(kept); i++) {
 		const struct ws_json_value *value = ws_trace_get_arg(trace, kept[i]);
 
-		if (value->type == WS_J_NONE ||
+		if (value->type == WS_JSON_NONE ||
 		    trace->unknown_count == (int)WS_COUNT(trace->unknown_args))
 			continue;
-		trace->unknown_args[trace->unknown_count].key = (struct ws_json_value){
-			.type = WS_J_STRING, .text = names[i], .n = (uint32_t)strlen(names[i])};
+		trace->unknown_args[trace->unknown_count].key =
+			(struct ws_json_value){.type = WS_JSON_STRING,
+					       .text = names[i],
+					       .length = (uint32_t)strlen(names[i])};
 		trace->unknown_args[trace->unknown_count++].value = *value;
 	}
 }
@@ -542,7 +544,7 @@ static void put_op(struct ws_trace *trace, struct ws_trace_event *event, enum ws
 				   *concrete = ws_trace_get_arg(trace, WS_A_CONCRETE);
 	struct ws_row_op row = {.kind = (uint8_t)kind};
 
-	if (dims->type == WS_J_NONE)
+	if (dims->type == WS_JSON_NONE)
 		dims = ws_trace_get_arg(trace, WS_A_DIMS_2021);
 	keep_collective_args(trace);
 	row.start = event->start;
@@ -564,7 +566,7 @@ static void put_op(struct ws_trace *trace, struct ws_trace_event *event, enum ws
 	row.modules = ws_trace_add_string(trace, ws_trace_get_arg(trace, WS_A_MODULES));
 	row.flops = ws_trace_get_u64(trace, WS_A_FLOPS, 0);
 	if (!row.flops && kind == WS_OP_CPU)
-		row.flops = ws_count_flops(event->name.text, event->name.n, dims, concrete);
+		row.flops = ws_count_flops(event->name.text, event->name.length, dims, concrete);
 	row.args = ws_trace_add_unknown_args(trace);
 	*(struct ws_row_op *)ws_importer_add_row(trace->importer, WS_TABLE_op) = row;
 }
@@ -579,7 +581,7 @@ static bool is_old_annotation(const struct ws_trace_event *event)
 					    "DistributedDataParallel.forward"};
 
 	for (size_t i = 0; i < WS_COUNT(names); i++)
-		if (event->name.n >= strlen(names[i]) &&
+		if (event->name.length >= strlen(names[i]) &&
 		    !memcmp(event->name.text, names[i], strlen(names[i])))
 			return true;
 	return false;
@@ -607,7 +609,7 @@ static void put_memory_event(struct ws_trace *trace, struct ws_trace_event *even
 		.start = event->start,
 		.thread = ws_trace_find_thread(trace, event),
 		.address = ws_trace_get_u64(trace, WS_A_ADDRESS, 0),
-		.bytes = ws_json_fixed(ws_trace_get_arg(trace, WS_A_MEMORY_BYTES), 0, &ok),
+		.bytes = ws_parse_json_fixed(ws_trace_get_arg(trace, WS_A_MEMORY_BYTES), 0, &ok),
 		.allocated = ws_trace_get_u64(trace, WS_A_ALLOCATED, 0),
 		.reserved = ws_trace_get_u64(trace, WS_A_RESERVED, 0),
 		.device_type = (uint8_t)ws_trace_get_u32(trace, WS_A_DEVICE_TYPE, 0),
@@ -638,7 +640,7 @@ static void put_overhead(struct ws_trace *trace, struct ws_trace_event *event)
 					   .type = 1};
 
 	for (size_t i = 0; i < WS_COUNT(types); i++)
-		if (ws_json_is(&event->name, types[i].name))
+		if (ws_is_json_string(&event->name, types[i].name))
 			row.type = types[i].type;
 	row.name = ws_trace_add_string(trace, &event->name);
 	row.correlation = ws_trace_get_u32(trace, WS_A_CORRELATION, WS_NO_U32);
@@ -689,24 +691,26 @@ static const struct category {
 
 static bool is_launch_flow(const struct ws_trace_event *event)
 {
-	return ws_json_is(&event->cat, "ac2g") || ws_json_is(&event->cat, "async_gpu") ||
-	       ws_json_is(&event->cat, "async_cpu_to_gpu") ||
-	       (ws_json_is(&event->cat, "async") && ws_json_is(&event->name, "launch"));
+	return ws_is_json_string(&event->cat, "ac2g") ||
+	       ws_is_json_string(&event->cat, "async_gpu") ||
+	       ws_is_json_string(&event->cat, "async_cpu_to_gpu") ||
+	       (ws_is_json_string(&event->cat, "async") &&
+		ws_is_json_string(&event->name, "launch"));
 }
 
 /* GPU work and calls carry a correlation id or a stream; without them the category is another
  * tool's. */
 static bool has_cuda_args(struct ws_trace *trace)
 {
-	return ws_trace_get_arg(trace, WS_A_CORRELATION)->type != WS_J_NONE ||
-	       ws_trace_get_arg(trace, WS_A_STREAM)->type != WS_J_NONE;
+	return ws_trace_get_arg(trace, WS_A_CORRELATION)->type != WS_JSON_NONE ||
+	       ws_trace_get_arg(trace, WS_A_STREAM)->type != WS_JSON_NONE;
 }
 
 bool ws_kineto_read_event(struct ws_trace *trace, struct ws_trace_event *event)
 {
-	bool categorised = event->cat.type == WS_J_STRING;
+	bool categorised = event->cat.type == WS_JSON_STRING;
 
-	if (event->phase == 'i' && ws_json_is(&event->name, "[memory]")) {
+	if (event->phase == 'i' && ws_is_json_string(&event->name, "[memory]")) {
 		ws_trace_read_args(trace, event);
 		put_memory_event(trace, event);
 		if (categorised)
@@ -720,7 +724,7 @@ bool ws_kineto_read_event(struct ws_trace *trace, struct ws_trace_event *event)
 	for (size_t i = 0; i < WS_COUNT(categories); i++) {
 		const struct category *category = &categories[i];
 
-		if (category->length != event->cat.n || category->phase != event->phase ||
+		if (category->length != event->cat.length || category->phase != event->phase ||
 		    memcmp(category->name, event->cat.text, category->length))
 			continue;
 		ws_trace_read_args(trace, event);
@@ -743,11 +747,11 @@ static void put_device(struct ws_trace *trace, const struct ws_json_value *objec
 					 .start = trace->importer->file_earliest,
 					 .visible = 1,
 					 .blocks_sm = 0};
-	struct ws_json_walk walk = ws_json_walk(object);
+	struct ws_json_walk walk = ws_begin_json_walk(object);
 	struct ws_json_value key, value;
 
-	while (ws_json_next(&walk, &key, &value)) {
-		int64_t number = ws_json_fixed(&value, 0, NULL);
+	while (ws_next_json_member(&walk, &key, &value)) {
+		int64_t number = ws_parse_json_fixed(&value, 0, NULL);
 		const struct {
 			const char *name;
 			uint32_t *at;
@@ -765,11 +769,11 @@ static void put_device(struct ws_trace *trace, const struct ws_json_value *objec
 			      {"numSms", &row.sms}};
 
 		for (size_t i = 0; i < WS_COUNT(fields); i++)
-			if (ws_json_is(&key, fields[i].name))
+			if (ws_is_json_string(&key, fields[i].name))
 				*fields[i].at = narrow_to_u32(number);
-		if (ws_json_is(&key, "name"))
+		if (ws_is_json_string(&key, "name"))
 			row.name = ws_trace_add_string(trace, &value);
-		else if (ws_json_is(&key, "totalGlobalMem"))
+		else if (ws_is_json_string(&key, "totalGlobalMem"))
 			row.memory_bytes = (uint64_t)ws_max(number, 0);
 	}
 	/* It is in threads so far. */
@@ -831,12 +835,12 @@ void ws_kineto_finish(struct ws_trace *trace)
 	if (trace->kineto && trace->main_process && trace->has_decimals)
 		ws_map_set(&trace->importer->clocks, trace->main_process, trace->base);
 	if (trace->devices.len &&
-	    ws_json_value(trace->devices.text, trace->devices.text + trace->devices.len, &list,
-			  &more) &&
-	    list.type == WS_J_ARRAY && trace->main_process) {
-		walk = ws_json_walk(&list);
-		while (ws_json_next(&walk, NULL, &one))
-			if (one.type == WS_J_OBJECT)
+	    ws_read_json_value(trace->devices.text, trace->devices.text + trace->devices.len, &list,
+			       &more) &&
+	    list.type == WS_JSON_ARRAY && trace->main_process) {
+		walk = ws_begin_json_walk(&list);
+		while (ws_next_json_member(&walk, NULL, &one))
+			if (one.type == WS_JSON_OBJECT)
 				put_device(trace, &one, trace->main_process);
 	}
 	if (trace->main_process && (trace->rank >= 0 || trace->importer->file_count > 1))

@@ -484,8 +484,8 @@ static bool is_string_reference(const char *sql, const char *column)
 static void append_json_string(struct ws_text *out, sqlite3_stmt *statement, int column)
 {
 	ws_text_puts(out, "\"");
-	ws_json_escape(out, sqlite3_column_blob(statement, column),
-		       (size_t)sqlite3_column_bytes(statement, column));
+	ws_put_escaped_json(out, sqlite3_column_blob(statement, column),
+			    (size_t)sqlite3_column_bytes(statement, column));
 	ws_text_puts(out, "\"");
 }
 
@@ -645,8 +645,8 @@ static void make_json_row(struct ws_nsys *nsys, struct ws_text *json, sqlite3_st
 			       c == unknown->label))
 			continue;
 		ws_text_puts(json, json->len ? ",\"" : "{\"");
-		ws_json_escape(json, sqlite3_column_name(statement, c),
-			       strlen(sqlite3_column_name(statement, c)));
+		ws_put_escaped_json(json, sqlite3_column_name(statement, c),
+				    strlen(sqlite3_column_name(statement, c)));
 		ws_text_puts(json, "\":");
 		append_json_value(nsys, json, statement, c, unknown->pointer[c], lookup);
 	}

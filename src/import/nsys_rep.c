@@ -50,7 +50,7 @@ static int run_nsys(const char *path, const char *output)
 		_exit(127);
 	}
 	if (pid > 0)
-		program = ws_cleanup_program(pid);
+		program = ws_cleanup_add_program(pid);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (pid < 0)
 		return -1;
@@ -85,8 +85,8 @@ int ws_export_nsys_rep(struct ws_importer *importer, const char *path, char **ou
 	absolute =
 		realpath(path, NULL); /* so that a name with a dash at its beginning is no option */
 	*out = ws_format("%s/export.sqlite", folder);
-	litter[0] = ws_cleanup_path(folder, true);
-	litter[1] = ws_cleanup_path(*out, false);
+	litter[0] = ws_cleanup_add_path(folder, true);
+	litter[1] = ws_cleanup_add_path(*out, false);
 	free(folder);
 	if (run_nsys(ws_text_or(absolute, path), *out) < 0 || access(*out, R_OK))
 		ws_importer_stop(importer,

@@ -197,7 +197,7 @@ static int import_file_to(const char *path, const char *output, struct ws_err *e
 					    .progress = true,
 					    .quiet = ws_import_quiet};
 
-	return ws_import(&request, NULL, err);
+	return ws_import_files(&request, NULL, err);
 }
 
 /* Without a cache: import to a temporary file, which is deleted as soon as it is open. */
@@ -211,7 +211,7 @@ static struct ws_report *open_temporary(const char *path, struct ws_err *err)
 		ws_fail_errno(err, "cannot make a temporary folder for importing %s", path);
 		return NULL;
 	}
-	litter = ws_cleanup_path(folder, true);
+	litter = ws_cleanup_add_path(folder, true);
 	file = ws_format("%s/import.wsrep", folder);
 	if (!import_file_to(path, file, err))
 		report = open_imported(file, path, err);

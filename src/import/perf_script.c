@@ -31,7 +31,7 @@ struct frame_text {
 
 struct perf_text {
 	struct ws_importer *importer;
-	struct ws_source *source;
+	struct ws_input *source;
 	char buffer[2 * LINE];
 	size_t offset, length;
 	bool eof;
@@ -77,8 +77,8 @@ static void fill_buffer(struct perf_text *perf)
 	memmove(perf->buffer, perf->buffer + perf->offset, perf->length - perf->offset);
 	perf->length -= perf->offset;
 	perf->offset = 0;
-	got = ws_source_read(perf->source, perf->buffer + perf->length,
-			     sizeof(perf->buffer) - 1 - perf->length);
+	got = ws_read_input(perf->source, perf->buffer + perf->length,
+			    sizeof(perf->buffer) - 1 - perf->length);
 	perf->length += got;
 	perf->eof = !got;
 }
@@ -220,7 +220,7 @@ static bool parse_thread(struct perf_text *perf, const char *line, const char *e
 			ws_importer_add_string(perf->importer, line, (size_t)(p - line));
 	perf->sample.thread = ws_importer_intern_thread(perf->importer, process, (uint64_t)tid, at);
 	ws_importer_name_thread(perf->importer, perf->sample.thread, line, (size_t)(p - line), 10);
-	if (perf->threads.n < WS_IMPORT_LIMIT)
+	if (perf->threads.count < WS_IMPORT_LIMIT)
 		ws_map_set(&perf->threads, (uint64_t)tid, perf->sample.thread);
 	return true;
 }
@@ -242,7 +242,7 @@ static uint32_t find_thread(struct perf_text *perf, uint64_t tid, const char *co
 				ws_importer_add_string(perf->importer, comm, length);
 		ws_importer_name_thread(perf->importer, id, comm, length, 5);
 	}
-	if (perf->threads.n < WS_IMPORT_LIMIT)
+	if (perf->threads.count < WS_IMPORT_LIMIT)
 		ws_map_set(&perf->threads, tid, id);
 	return id;
 }
@@ -254,9 +254,9 @@ static void put_span(struct perf_text *perf, uint64_t tid, uint32_t thread, uint
 	uint64_t cpu = 0, woken = WS_NO_TIME, waker = 0;
 	struct ws_row_sched *row;
 
-	ws_map_take(&perf->running_on, tid, &cpu);
-	if (ws_map_take(&perf->woken, tid << 1 | 1, &woken))
-		ws_map_take(&perf->wakers, tid << 1 | 1, &waker);
+	ws_map_remove(&perf->running_on, tid, &cpu);
+	if (ws_map_remove(&perf->woken, tid << 1 | 1, &woken))
+		ws_map_remove(&perf->wakers, tid << 1 | 1, &waker);
 	row = ws_importer_add_row(perf->importer, WS_TABLE_sched);
 	*row = (struct ws_row_sched){.start = start,
 				     .end = ws_max(at, start), /* WS_NO_TIME is the largest */
@@ -272,7 +272,7 @@ static void end_span(struct perf_text *perf, uint64_t tid, uint32_t thread, uint
 {
 	uint64_t start;
 
-	if (ws_map_take(&perf->running_since, tid, &start))
+	if (ws_map_remove(&perf->running_since, tid, &start))
 		put_span(perf, tid, thread, start, at, after);
 }
 
@@ -281,12 +281,12 @@ static void begin_span(struct perf_text *perf, uint64_t tid, uint64_t at)
 {
 	uint64_t woken, waker = 0;
 
-	if (!tid || perf->running_since.n >= WS_IMPORT_LIMIT)
+	if (!tid || perf->running_since.count >= WS_IMPORT_LIMIT)
 		return;
 	ws_map_set(&perf->running_since, tid, at);
 	ws_map_set(&perf->running_on, tid, (uint32_t)(perf->sample.cpu + 1)); /* 0 for WS_NO_U32 */
-	if (ws_map_take(&perf->woken, tid << 1, &woken) && woken <= at) {
-		ws_map_take(&perf->wakers, tid << 1, &waker);
+	if (ws_map_remove(&perf->woken, tid << 1, &woken) && woken <= at) {
+		ws_map_remove(&perf->wakers, tid << 1, &waker);
 		ws_map_set(&perf->woken, tid << 1 | 1, woken);
 		ws_map_set(&perf->wakers, tid << 1 | 1, waker);
 	}
@@ -403,7 +403,7 @@ static void read_waking(struct perf_text *perf, const char *text, uint64_t at)
 
 	if (!parse_side(text, text + strlen(text), "", &side) || !side.tid ||
 	    ws_map_get(&perf->running_since, side.tid, NULL) ||
-	    ws_map_get(&perf->woken, side.tid << 1, NULL) || perf->woken.n >= WS_IMPORT_LIMIT)
+	    ws_map_get(&perf->woken, side.tid << 1, NULL) || perf->woken.count >= WS_IMPORT_LIMIT)
 		return; /* it runs or is runnable already: sched_wakeup repeats sched_waking */
 	ws_map_set(&perf->woken, side.tid << 1, at);
 	ws_map_set(&perf->wakers, side.tid << 1, perf->sample.thread);
@@ -750,7 +750,7 @@ static void finish_spans(struct perf_text *perf)
 	}
 }
 
-int ws_import_perf_script(struct ws_importer *importer, struct ws_source *source)
+int ws_import_perf_script(struct ws_importer *importer, struct ws_input *source)
 {
 	struct perf_text *perf = ws_calloc(1, sizeof(*perf));
 	uint64_t before = importer->rows;
@@ -763,8 +763,8 @@ int ws_import_perf_script(struct ws_importer *importer, struct ws_source *source
 		read_line(perf, line, length);
 		if (!(perf->lines & 0xfff)) {
 			ws_writer_commit(importer->writer);
-			ws_importer_show_progress(importer, ws_source_done(source),
-						  ws_source_size(source));
+			ws_importer_show_progress(importer, ws_count_input_read(source),
+						  ws_find_input_size(source));
 			if (ws_writer_error(importer->writer, NULL))
 				break;
 		}
@@ -777,10 +777,10 @@ int ws_import_perf_script(struct ws_importer *importer, struct ws_source *source
 		"were left out.");
 	ws_importer_add_notes(importer, perf->odd_lines,
 			      "Lines that are no event of perf script were left out.");
-	if (ws_source_broken(source))
+	if (ws_explain_broken_input(source))
 		ws_importer_add_note(importer,
 				     "The text is broken: %s. What stands before was read.",
-				     ws_source_broken(source));
+				     ws_explain_broken_input(source));
 	ws_map_free(&perf->threads);
 	ws_map_free(&perf->running_since);
 	ws_map_free(&perf->running_on);

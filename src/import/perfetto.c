@@ -90,7 +90,7 @@ static void read_interned_text(struct perfetto *perfetto, struct sequence *seque
 		else if (field.number == 2 && field.wire == 2)
 			value = keep_or_intern(perfetto, kind, &field);
 	}
-	if (sequence->interned[kind].n < WS_IMPORT_LIMIT)
+	if (sequence->interned[kind].count < WS_IMPORT_LIMIT)
 		ws_map_set(&sequence->interned[kind], iid, value);
 }
 
@@ -167,7 +167,7 @@ static void name_tree_thread(struct perfetto *perfetto, const struct field *entr
 	uint64_t tid = ws_pb_find_field(entry, 1).value, pid = ws_pb_find_field(entry, 3).value;
 	struct field name = ws_pb_find_field(entry, 2);
 
-	if (perfetto->pids.n < WS_IMPORT_LIMIT)
+	if (perfetto->pids.count < WS_IMPORT_LIMIT)
 		ws_map_set(&perfetto->pids, tid, pid);
 	if (name.length)
 		ws_importer_name_thread(perfetto->importer,
@@ -373,7 +373,7 @@ static void read_track_descriptor(struct perfetto *perfetto, const struct field 
 static void append_string(struct perfetto *perfetto, const void *text, size_t length)
 {
 	ws_text_puts(&perfetto->args, "\"");
-	ws_json_escape(&perfetto->args, text, length);
+	ws_put_escaped_json(&perfetto->args, text, length);
 	ws_text_puts(&perfetto->args, "\"");
 }
 
@@ -564,9 +564,9 @@ static void put_flow(struct perfetto *perfetto, uint64_t id, uint64_t at, uint64
 					    .to_track = target.track};
 	}
 	if (last) {
-		ws_map_take(&perfetto->flow_time, id, &from);
-		ws_map_take(&perfetto->flow_track, id, &from);
-	} else if (perfetto->flow_time.n < WS_IMPORT_LIMIT) {
+		ws_map_remove(&perfetto->flow_time, id, &from);
+		ws_map_remove(&perfetto->flow_track, id, &from);
+	} else if (perfetto->flow_time.count < WS_IMPORT_LIMIT) {
 		ws_map_set(&perfetto->flow_time, id, at);
 		ws_map_set(&perfetto->flow_track, id, track);
 	}
@@ -1091,8 +1091,8 @@ static void fill_window(struct perfetto *perfetto, size_t wanted)
 				perfetto->capacity *= 2;
 			perfetto->buffer = ws_realloc(perfetto->buffer, perfetto->capacity);
 		}
-		got = ws_source_read(perfetto->source, perfetto->buffer + perfetto->length,
-				     perfetto->capacity - perfetto->length);
+		got = ws_read_input(perfetto->source, perfetto->buffer + perfetto->length,
+				    perfetto->capacity - perfetto->length);
 		perfetto->length += got;
 		perfetto->eof = !got;
 	}
@@ -1153,7 +1153,7 @@ static void free_perfetto(struct perfetto *perfetto)
 	free(perfetto);
 }
 
-int ws_import_perfetto(struct ws_importer *importer, struct ws_source *source)
+int ws_import_perfetto(struct ws_importer *importer, struct ws_input *source)
 {
 	struct perfetto *perfetto = ws_calloc(1, sizeof(*perfetto));
 	const uint8_t *data;
@@ -1168,8 +1168,8 @@ int ws_import_perfetto(struct ws_importer *importer, struct ws_source *source)
 		read_packet(perfetto, (struct message){data, data + length}, false);
 		if (!(++perfetto->packets & 0x3ff)) {
 			ws_writer_commit(importer->writer);
-			ws_importer_show_progress(importer, ws_source_done(source),
-						  ws_source_size(source));
+			ws_importer_show_progress(importer, ws_count_input_read(source),
+						  ws_find_input_size(source));
 			if (ws_writer_error(importer->writer, NULL))
 				break;
 		}
@@ -1178,9 +1178,9 @@ int ws_import_perfetto(struct ws_importer *importer, struct ws_source *source)
 		if (perfetto->slices[i].start != WS_NO_TIME)
 			put_slice(perfetto, &perfetto->slices[i], WS_NO_TIME, WS_SLICE_LEFT_OPEN);
 	ws_perfetto_finish_sched(perfetto);
-	if (ws_source_broken(source))
+	if (ws_explain_broken_input(source))
 		ws_importer_add_note(importer, "The trace is broken: %s.",
-				     ws_source_broken(source));
+				     ws_explain_broken_input(source));
 	ws_importer_add_notes(
 		importer, perfetto->lost_packets,
 		"Packets that need others which were dropped while recording were left out.");

@@ -50,7 +50,7 @@ struct open_slice {
 
 struct perfetto {
 	struct ws_importer *importer;
-	struct ws_source *source;
+	struct ws_input *source;
 	uint8_t *buffer, *unpacked;
 	size_t capacity, length, at;
 	uint64_t offset; /* of the window in the file */

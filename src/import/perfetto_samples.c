@@ -11,7 +11,7 @@ enum { MOST_PATH = 4096, MOST_FRAMES = 4096 };
 
 static void set_interned(struct sequence *sequence, int kind, uint64_t iid, uint64_t value)
 {
-	if (sequence->interned[kind].n < WS_IMPORT_LIMIT)
+	if (sequence->interned[kind].count < WS_IMPORT_LIMIT)
 		ws_map_set(&sequence->interned[kind], iid, value);
 }
 

@@ -64,8 +64,8 @@ static void read_switch(struct perfetto *perfetto, uint32_t cpu, uint64_t at, ui
 		perfetto->cpu[cpu].thread = find_thread(perfetto, next, comm);
 	perfetto->cpu[cpu].woken = WS_NO_TIME;
 	perfetto->cpu[cpu].waker = 0;
-	if (next && ws_map_take(&perfetto->woken, next, &woken)) {
-		ws_map_take(&perfetto->wakers, next, &waker);
+	if (next && ws_map_remove(&perfetto->woken, next, &woken)) {
+		ws_map_remove(&perfetto->wakers, next, &waker);
 		if (woken <= at) {
 			perfetto->cpu[cpu].woken = woken;
 			perfetto->cpu[cpu].waker = (uint32_t)waker;
@@ -78,7 +78,8 @@ static void read_waking(struct perfetto *perfetto, uint64_t at, uint64_t tid, ui
 {
 	uint32_t waker = 0;
 
-	if (!tid || perfetto->woken.n >= WS_IMPORT_LIMIT || ws_map_get(&perfetto->woken, tid, NULL))
+	if (!tid || perfetto->woken.count >= WS_IMPORT_LIMIT ||
+	    ws_map_get(&perfetto->woken, tid, NULL))
 		return; /* sched_wakeup repeats sched_waking */
 	ws_map_set(&perfetto->woken, tid, at);
 	if (by)

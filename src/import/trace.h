@@ -18,7 +18,7 @@ enum ws_trace_arg {
 };
 
 /* One event, as views into the reader's window, valid until the next event is read. A value that is
- * not there has type WS_J_NONE. */
+ * not there has type WS_JSON_NONE. */
 struct ws_trace_event {
 	struct ws_json_value ph, cat, name, pid, tid, ts, dur, id, id2, args, scope, sf;
 	char phase;		/* first character of ph */
@@ -117,7 +117,7 @@ struct ws_trace {
 	uint64_t events, bad_time;
 };
 
-/* The value of an argument of the current event, or one of type WS_J_NONE. */
+/* The value of an argument of the current event, or one of type WS_JSON_NONE. */
 static inline const struct ws_json_value *ws_trace_get_arg(const struct ws_trace *trace,
 							   enum ws_trace_arg arg)
 {
@@ -156,7 +156,7 @@ void ws_trace_find_place(struct ws_trace *trace, const struct ws_trace_event *ev
 static inline uint64_t ws_trace_get_end(const struct ws_trace *trace,
 					const struct ws_trace_event *event)
 {
-	if (ws_trace_get_arg(trace, WS_A_NEVER_ENDED)->type == WS_J_TRUE)
+	if (ws_trace_get_arg(trace, WS_A_NEVER_ENDED)->type == WS_JSON_TRUE)
 		return WS_NO_TIME;
 	return event->start + event->length;
 }
@@ -182,6 +182,6 @@ void ws_kineto_finish(struct ws_trace *trace);
  * Import one file. `base` is the real time that its times count from, in ns since 1970, or 0 if it
  * is not known beforehand. Returns 0, or -1 with a message in importer->problem.
  */
-int ws_import_trace(struct ws_importer *importer, struct ws_source *source, uint64_t base);
+int ws_import_trace(struct ws_importer *importer, struct ws_input *source, uint64_t base);
 
 #endif

@@ -30,7 +30,7 @@ enum { MOST_FACT = 2048 }; /* bytes */
 static void set_event_field(struct ws_trace_event *event, const struct ws_json_value *key,
 			    const struct ws_json_value *value)
 {
-	switch (key->n) {
+	switch (key->length) {
 	case 2:
 		if (!memcmp(key->text, "sf", 2))
 			event->sf = *value;
@@ -115,7 +115,7 @@ static void check_base_time(struct ws_trace *trace)
 static bool set_event_times(struct ws_trace *trace, struct ws_trace_event *event)
 {
 	bool ok;
-	int64_t ts = ws_json_fixed(&event->ts, 3, &ok), dur = 0;
+	int64_t ts = ws_parse_json_fixed(&event->ts, 3, &ok), dur = 0;
 
 	if (!ok || ts == INT64_MAX) {
 		trace->bad_time++;
@@ -129,8 +129,8 @@ static bool set_event_times(struct ws_trace *trace, struct ws_trace_event *event
 		return false;
 	}
 	event->start = trace->base + (uint64_t)ts;
-	if (event->dur.type != WS_J_NONE)
-		dur = ws_json_fixed(&event->dur, 3, &ok);
+	if (event->dur.type != WS_JSON_NONE)
+		dur = ws_parse_json_fixed(&event->dur, 3, &ok);
 	if (!ok || dur < 0 || dur > (int64_t)1 << 60) {
 		ws_importer_add_note(trace->importer,
 				     "Lengths of events that cannot be (no number, negative, or of "
@@ -144,15 +144,15 @@ static bool set_event_times(struct ws_trace *trace, struct ws_trace_event *event
 
 static void read_event(struct ws_trace *trace, const struct ws_json_value *object)
 {
-	struct ws_json_walk walk = ws_json_walk(object);
+	struct ws_json_walk walk = ws_begin_json_walk(object);
 	struct ws_json_value key, value;
 	struct ws_trace_event event = {.name.text = "",
 				       .cat.text = ""}; /* empty where they are missing */
 
-	while (ws_json_next(&walk, &key, &value))
+	while (ws_next_json_member(&walk, &key, &value))
 		set_event_field(&event, &key, &value);
 	trace->events++;
-	if (event.ph.type == WS_J_STRING && event.ph.n == 1)
+	if (event.ph.type == WS_JSON_STRING && event.ph.length == 1)
 		event.phase = event.ph.text[0];
 	if (event.phase == 'M') {
 		ws_trace_read_metadata(trace, &event);
@@ -176,7 +176,7 @@ static int read_events(struct ws_trace *trace)
 
 	trace->json.at++; /* the bracket */
 	for (;;) {
-		next = ws_json_peek(&trace->json);
+		next = ws_peek_json_byte(&trace->json);
 		if (next == ',') {
 			trace->json.at++;
 			continue;
@@ -187,17 +187,17 @@ static int read_events(struct ws_trace *trace)
 		}
 		if (next < 0)
 			return 0;
-		rc = ws_json_take(&trace->json, &value);
+		rc = ws_take_json_value(&trace->json, &value);
 		if (rc <= 0)
 			return rc;
-		if (value.type == WS_J_OBJECT)
+		if (value.type == WS_JSON_OBJECT)
 			read_event(trace, &value);
 		if (trace->importer->stopped)
 			return -1;
 		if (!(trace->events & 0x3ff)) {
 			ws_importer_show_progress(trace->importer,
-						  ws_source_done(trace->json.source),
-						  ws_source_size(trace->json.source));
+						  ws_count_input_read(trace->json.source),
+						  ws_find_input_size(trace->json.source));
 			ws_writer_commit(trace->importer->writer);
 			if (ws_writer_error(trace->importer->writer, NULL))
 				return -1;
@@ -209,14 +209,14 @@ static int read_events(struct ws_trace *trace)
 
 static void read_ranks(struct ws_trace *trace, const struct ws_json_value *info)
 {
-	struct ws_json_walk walk = ws_json_walk(info);
+	struct ws_json_walk walk = ws_begin_json_walk(info);
 	struct ws_json_value key, value;
 
-	while (ws_json_next(&walk, &key, &value)) {
-		if (ws_json_is(&key, "rank"))
-			trace->rank = ws_json_fixed(&value, 0, NULL);
-		else if (ws_json_is(&key, "world_size"))
-			trace->world = ws_json_fixed(&value, 0, NULL);
+	while (ws_next_json_member(&walk, &key, &value)) {
+		if (ws_is_json_string(&key, "rank"))
+			trace->rank = ws_parse_json_fixed(&value, 0, NULL);
+		else if (ws_is_json_string(&key, "world_size"))
+			trace->world = ws_parse_json_fixed(&value, 0, NULL);
 	}
 }
 
@@ -238,21 +238,21 @@ static void read_fact(struct ws_trace *trace, const char *name, const struct ws_
 	bool ok;
 
 	if (!strcmp(name, "baseTimeNanoseconds")) {
-		int64_t base = ws_json_fixed(value, 0, &ok);
+		int64_t base = ws_parse_json_fixed(value, 0, &ok);
 
 		if (ok && base > 0 && !trace->base_known && !trace->epoch)
 			put_late_base(trace, base);
 	} else if (!strcmp(name, "deviceProperties")) {
 		trace->devices.len = 0;
-		if (value->n < 1 << 20)
-			ws_text_add(&trace->devices, value->text, value->n);
+		if (value->length < 1 << 20)
+			ws_text_add(&trace->devices, value->text, value->length);
 
-	} else if (!strcmp(name, "distributedInfo") && value->type == WS_J_OBJECT) {
+	} else if (!strcmp(name, "distributedInfo") && value->type == WS_JSON_OBJECT) {
 		read_ranks(trace, value);
 	}
 	/* Long facts that people add do not belong in a report: environments, which may hold
 	 * secrets, and lists of packages. */
-	if (value->n > MOST_FACT) {
+	if (value->length > MOST_FACT) {
 		if (strcmp(name, "deviceProperties"))
 			ws_importer_add_note(
 				trace->importer,
@@ -261,7 +261,7 @@ static void read_fact(struct ws_trace *trace, const char *name, const struct ws_
 		return;
 	}
 	fact = ws_format("trace.%.200s", name);
-	text = ws_json_text(value, &trace->scratch, &length);
+	text = ws_unescape_json_text(value, &trace->scratch, &length);
 	ws_importer_add_fact(trace->importer, fact, text, length);
 	free(fact);
 }
@@ -274,7 +274,7 @@ static int skip_members(struct ws_trace *trace)
 
 	trace->json.at++;
 	for (;;) {
-		next = ws_json_peek(&trace->json);
+		next = ws_peek_json_byte(&trace->json);
 		if (next == ',' || next == ':') {
 			trace->json.at++;
 			continue;
@@ -283,7 +283,7 @@ static int skip_members(struct ws_trace *trace)
 			trace->json.at++;
 			return 1;
 		}
-		rc = ws_json_take(&trace->json, &value);
+		rc = ws_take_json_value(&trace->json, &value);
 		if (rc <= 0)
 			return rc;
 	}
@@ -300,7 +300,7 @@ static int read_members(struct ws_trace *trace)
 	for (;;) {
 		char name[256];
 
-		next = ws_json_peek(&trace->json);
+		next = ws_peek_json_byte(&trace->json);
 		if (next == ',') {
 			trace->json.at++;
 			continue;
@@ -309,27 +309,27 @@ static int read_members(struct ws_trace *trace)
 			trace->json.at++;
 			return 1;
 		}
-		rc = ws_json_take(&trace->json, &key);
+		rc = ws_take_json_value(&trace->json, &key);
 		if (rc <= 0)
 			return rc;
-		snprintf(name, sizeof(name), "%.*s", (int)(ws_min(key.n, 255)), key.text);
-		if (key.type != WS_J_STRING || ws_json_peek(&trace->json) != ':') {
+		snprintf(name, sizeof(name), "%.*s", (int)(ws_min(key.length, 255)), key.text);
+		if (key.type != WS_JSON_STRING || ws_peek_json_byte(&trace->json) != ':') {
 			snprintf(trace->json.problem, sizeof(trace->json.problem),
 				 "a name and a colon should stand at byte %" PRIu64,
-				 ws_json_offset(&trace->json));
-			if (ws_json_peek(&trace->json) < 0)
+				 ws_tell_json_offset(&trace->json));
+			if (ws_peek_json_byte(&trace->json) < 0)
 				return 0;
 			return -1;
 		}
 		trace->json.at++;
 		trace->kineto |=
 			!strcmp(name, "schemaVersion") || !strcmp(name, "deviceProperties");
-		if (!strcmp(name, "traceEvents") && ws_json_peek(&trace->json) == '[') {
+		if (!strcmp(name, "traceEvents") && ws_peek_json_byte(&trace->json) == '[') {
 			rc = read_events(trace);
-		} else if (!strcmp(name, "stackFrames") && ws_json_peek(&trace->json) == '{') {
+		} else if (!strcmp(name, "stackFrames") && ws_peek_json_byte(&trace->json) == '{') {
 			rc = skip_members(trace);
 		} else {
-			rc = ws_json_take(&trace->json, &value);
+			rc = ws_take_json_value(&trace->json, &value);
 			if (rc > 0)
 				read_fact(trace, name, &value);
 		}
@@ -343,7 +343,8 @@ static int read_members(struct ws_trace *trace)
 /* Note where and why the file broke off, by the result of reading it. */
 static void note_break(struct ws_trace *trace, int rc, bool array)
 {
-	const char *broken = ws_source_broken(trace->json.source), *reason = "it ends too early";
+	const char *broken = ws_explain_broken_input(trace->json.source),
+		   *reason = "it ends too early";
 
 	if (rc == 1 || trace->importer->stopped)
 		return;
@@ -373,7 +374,7 @@ static void put_clock(struct ws_trace *trace)
 
 static void free_trace(struct ws_trace *trace)
 {
-	ws_json_close(&trace->json);
+	ws_close_json(&trace->json);
 	ws_text_free(&trace->scratch);
 	ws_text_free(&trace->built);
 	ws_text_free(&trace->devices);
@@ -395,7 +396,7 @@ static void free_trace(struct ws_trace *trace)
 	free(trace);
 }
 
-int ws_import_trace(struct ws_importer *importer, struct ws_source *source, uint64_t base)
+int ws_import_trace(struct ws_importer *importer, struct ws_input *source, uint64_t base)
 {
 	struct ws_trace *trace = ws_calloc(1, sizeof(*trace));
 	bool array;
@@ -406,14 +407,14 @@ int ws_import_trace(struct ws_importer *importer, struct ws_source *source, uint
 	trace->base = base;
 	trace->base_known = base != 0;
 	trace->rank = trace->world = -1;
-	ws_json_open(&trace->json, source);
-	array = ws_json_peek(&trace->json) == '[';
+	ws_open_json(&trace->json, source);
+	array = ws_peek_json_byte(&trace->json) == '[';
 	rc = array ? read_events(trace) : read_members(trace);
-	if (rc == 1 && ws_json_peek(&trace->json) > 0) /* NULs are padding */
+	if (rc == 1 && ws_peek_json_byte(&trace->json) > 0) /* NULs are padding */
 		ws_importer_add_note(importer,
 				     "What stands after the end of the trace, from byte %" PRIu64
 				     " on, was left out.",
-				     ws_json_offset(&trace->json));
+				     ws_tell_json_offset(&trace->json));
 	check_base_time(trace);
 	ws_chrome_finish(trace);
 	ws_kineto_finish(trace);

@@ -48,12 +48,14 @@ void ws_trace_init_args(void)
 
 static int find_arg(const struct ws_json_value *key)
 {
-	if (!key->n)
+	if (!key->length)
 		return -1;
-	for (unsigned at = hash_arg_name(key->text, key->n); arg_slots[at]; at = (at + 1) & 255) {
+	for (unsigned at = hash_arg_name(key->text, key->length); arg_slots[at];
+	     at = (at + 1) & 255) {
 		int i = arg_slots[at] - 1;
 
-		if (arg_names[i].n == key->n && !memcmp(arg_names[i].text, key->text, key->n))
+		if (arg_names[i].n == key->length &&
+		    !memcmp(arg_names[i].text, key->text, key->length))
 			return i;
 	}
 	return -1;
@@ -66,10 +68,10 @@ void ws_trace_read_args(struct ws_trace *trace, const struct ws_trace_event *eve
 
 	trace->stamp++;
 	trace->unknown_count = 0;
-	if (event->args.type != WS_J_OBJECT)
+	if (event->args.type != WS_JSON_OBJECT)
 		return;
-	walk = ws_json_walk(&event->args);
-	while (ws_json_next(&walk, &key, &value)) {
+	walk = ws_begin_json_walk(&event->args);
+	while (ws_next_json_member(&walk, &key, &value)) {
 		int arg = find_arg(&key);
 
 		if (arg >= 0) {
@@ -92,8 +94,8 @@ static uint64_t parse_long_number(const struct ws_json_value *value, uint64_t no
 	char *end, text[24];
 	uint64_t number;
 
-	memcpy(text, value->text, value->n);
-	text[value->n] = 0;
+	memcpy(text, value->text, value->length);
+	text[value->length] = 0;
 	number = strtoull(text, &end, 10);
 	return *end ? none : number;
 }
@@ -104,9 +106,10 @@ uint64_t ws_trace_get_u64(const struct ws_trace *trace, enum ws_trace_arg arg, u
 	bool ok;
 	uint64_t number;
 
-	if (value->type == WS_J_NUMBER && value->n >= 19 && value->n < 24 && value->text[0] != '-')
+	if (value->type == WS_JSON_NUMBER && value->length >= 19 && value->length < 24 &&
+	    value->text[0] != '-')
 		return parse_long_number(value, none);
-	number = (uint64_t)ws_json_fixed(value, 0, &ok);
+	number = (uint64_t)ws_parse_json_fixed(value, 0, &ok);
 	return ok ? number : none;
 }
 
@@ -122,27 +125,27 @@ uint32_t ws_trace_add_string(struct ws_trace *trace, const struct ws_json_value 
 	const char *text;
 	size_t length;
 
-	if (value->type == WS_J_NONE || value->type == WS_J_NULL)
+	if (value->type == WS_JSON_NONE || value->type == WS_JSON_NULL)
 		return 0;
 	/* JSON that someone has laid out for reading. */
-	if (value->type != WS_J_STRING && memchr(value->text, '\n', value->n)) {
+	if (value->type != WS_JSON_STRING && memchr(value->text, '\n', value->length)) {
 		trace->scratch.len = 0;
-		ws_json_compact(&trace->scratch, value);
+		ws_put_compact_json(&trace->scratch, value);
 		return ws_importer_add_string(trace->importer, trace->scratch.text,
 					      trace->scratch.len);
 	}
-	text = ws_json_text(value, &trace->scratch, &length);
+	text = ws_unescape_json_text(value, &trace->scratch, &length);
 	return ws_importer_add_string(trace->importer, text, length);
 }
 
 static void add_json_value(struct ws_text *out, const struct ws_json_value *value)
 {
-	if (value->type == WS_J_STRING) {
+	if (value->type == WS_JSON_STRING) {
 		ws_text_add(out, "\"", 1);
-		ws_text_add(out, value->text, value->n); /* escaped as it came */
+		ws_text_add(out, value->text, value->length); /* escaped as it came */
 		ws_text_add(out, "\"", 1);
 	} else {
-		ws_json_compact(out, value);
+		ws_put_compact_json(out, value);
 	}
 }
 
@@ -154,7 +157,7 @@ uint32_t ws_trace_add_unknown_args(struct ws_trace *trace)
 	for (int i = 0; i < trace->unknown_count; i++) {
 		ws_text_add(&trace->built, i ? ",\"" : "{\"", 2);
 		ws_text_add(&trace->built, trace->unknown_args[i].key.text,
-			    trace->unknown_args[i].key.n);
+			    trace->unknown_args[i].key.length);
 		ws_text_add(&trace->built, "\":", 2);
 		add_json_value(&trace->built, &trace->unknown_args[i].value);
 	}
@@ -171,23 +174,24 @@ static bool read_number(const struct ws_json_value *value, uint64_t *out)
 	bool ok;
 	int64_t number;
 
-	if (value->type == WS_J_NUMBER) {
-		number = ws_json_fixed(value, 0, &ok);
+	if (value->type == WS_JSON_NUMBER) {
+		number = ws_parse_json_fixed(value, 0, &ok);
 		*out = (uint64_t)number;
 		return ok;
 	}
-	if (value->type != WS_J_STRING)
+	if (value->type != WS_JSON_STRING)
 		return false;
-	for (uint32_t end = value->n; end; end--) {
+	for (uint32_t end = value->length; end; end--) {
 		uint32_t from = end;
 
 		while (from && value->text[from - 1] >= '0' && value->text[from - 1] <= '9')
 			from--;
 		if (from < end && end - from < 19) {
-			struct ws_json_value digits = {
-				.type = WS_J_NUMBER, .text = value->text + from, .n = end - from};
+			struct ws_json_value digits = {.type = WS_JSON_NUMBER,
+						       .text = value->text + from,
+						       .length = end - from};
 
-			*out = (uint64_t)ws_json_fixed(&digits, 0, &ok);
+			*out = (uint64_t)ws_parse_json_fixed(&digits, 0, &ok);
 			return ok;
 		}
 	}
@@ -285,15 +289,16 @@ uint32_t ws_trace_find_thread(struct ws_trace *trace, const struct ws_trace_even
 	read_number(&event->pid, &pid);
 	read_number(&event->tid, &tid);
 	id = find_thread(trace, pid, tid, event->start);
-	if (event->tid.type == WS_J_STRING && !ws_importer_get_thread(trace->importer, id)->name)
-		ws_importer_name_thread(trace->importer, id, event->tid.text, event->tid.n, 10);
+	if (event->tid.type == WS_JSON_STRING && !ws_importer_get_thread(trace->importer, id)->name)
+		ws_importer_name_thread(trace->importer, id, event->tid.text, event->tid.length,
+					10);
 	return id;
 }
 
 void ws_trace_find_place(struct ws_trace *trace, const struct ws_trace_event *event,
 			 uint32_t *thread, uint32_t *track)
 {
-	bool numbers = event->pid.type != WS_J_STRING && event->tid.type != WS_J_STRING;
+	bool numbers = event->pid.type != WS_JSON_STRING && event->tid.type != WS_JSON_STRING;
 	uint32_t parent;
 	size_t length;
 	const char *text;
@@ -303,12 +308,12 @@ void ws_trace_find_place(struct ws_trace *trace, const struct ws_trace_event *ev
 		*thread = ws_trace_find_thread(trace, event);
 		return;
 	}
-	text = ws_json_text(&event->pid, &trace->scratch, &length);
+	text = ws_unescape_json_text(&event->pid, &trace->scratch, &length);
 	parent = ws_importer_intern_track(trace->importer, 0, 0, 0, text, length);
 	*track = parent;
-	if (event->tid.type == WS_J_NONE)
+	if (event->tid.type == WS_JSON_NONE)
 		return;
-	text = ws_json_text(&event->tid, &trace->scratch, &length);
+	text = ws_unescape_json_text(&event->tid, &trace->scratch, &length);
 	*track = ws_importer_intern_track(trace->importer, parent, 0, 0, text, length);
 }
 
@@ -321,7 +326,7 @@ static void name_process(struct ws_trace *trace, uint64_t pid, uint32_t name)
 
 	if (found)
 		ws_importer_get_process(trace->importer, id)->name = name;
-	else if (trace->process_names.n < WS_IMPORT_LIMIT)
+	else if (trace->process_names.count < WS_IMPORT_LIMIT)
 		ws_map_set(&trace->process_names, pid, name);
 }
 
@@ -336,7 +341,7 @@ static void name_thread(struct ws_trace *trace, uint64_t pid, uint64_t tid, uint
 	if (found) {
 		ws_importer_get_thread(trace->importer, id)->name = name;
 		ws_importer_get_thread(trace->importer, id)->priority = 10;
-	} else if (trace->thread_names.n < WS_IMPORT_LIMIT) {
+	} else if (trace->thread_names.count < WS_IMPORT_LIMIT) {
 		ws_map_set(&trace->thread_names, make_thread_key(pid, tid), name);
 	}
 }
@@ -349,10 +354,10 @@ void ws_trace_read_metadata(struct ws_trace *trace, const struct ws_trace_event 
 	if (!read_number(&event->pid, &pid))
 		return;
 	read_number(&event->tid, &tid);
-	if (ws_json_is(&event->name, "process_name"))
+	if (ws_is_json_string(&event->name, "process_name"))
 		name_process(trace, pid,
 			     ws_trace_add_string(trace, ws_trace_get_arg(trace, WS_A_NAME)));
-	else if (ws_json_is(&event->name, "thread_name"))
+	else if (ws_is_json_string(&event->name, "thread_name"))
 		name_thread(trace, pid, tid,
 			    ws_trace_add_string(trace, ws_trace_get_arg(trace, WS_A_NAME)));
 }

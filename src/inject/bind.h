@@ -12,18 +12,18 @@
 
 /* dlsym(RTLD_NEXT, name) seen from the calling library would need the caller; these ask the default
  * scope. */
-WS_EXPORT void *ws_bind_symbol(const char *name);
+WS_EXPORT void *ws_find_symbol(const char *name);
 /* The same in an open library and what it needs. */
-void *ws_bind_in(void *library, const char *name);
+void *ws_find_symbol_in(void *library, const char *name);
 /* The next definition of `name` behind the library that this is linked into; remembered by the
  * caller if it cares. */
-void *ws_bind_next(const char *name);
+void *ws_find_next_symbol(const char *name);
 
 /* 1 when thread ends can be told: a key with a slot inside the thread itself, so that setting it
  * never allocates. */
-int ws_bind_key_create(pthread_key_t *key, void (*destructor)(void *));
-void ws_bind_setspecific(pthread_key_t key, const void *value);
+int ws_create_key(pthread_key_t *key, void (*destructor)(void *));
+void ws_set_key_value(pthread_key_t key, const void *value);
 /* Have `child` called in every child of the C library's forks. */
-void ws_bind_atfork(void (*child)(void));
+void ws_register_atfork(void (*child)(void));
 
 #endif

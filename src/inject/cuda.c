@@ -41,24 +41,24 @@ static uint64_t kinds_on; /* bits of CUPTI_KIND_* that we enabled */
 static _Atomic uint32_t asked, answered;
 static _Atomic uint32_t ended, ended_once;
 
-bool ws_cuda_forked(void)
+bool ws_cuda_reset_after_fork(void)
 {
-	return (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0) != start_pid;
+	return (uint32_t)ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0) != start_pid;
 }
 
-uint32_t ws_cuda_own_tid(void)
+uint32_t ws_cuda_is_own_thread(void)
 {
 	return own_tid;
 }
 
-bool ws_cuda_kind_on(uint32_t kind)
+bool ws_cuda_is_kind_on(uint32_t kind)
 {
 	return kind < 64 && kinds_on >> kind & 1;
 }
 
 /* ---- saying things ---- */
 
-void ws_cuda_say(int severity, const char *a, const char *b, const char *c)
+void ws_cuda_report(int severity, const char *a, const char *b, const char *c)
 {
 	char text[1024];
 	size_t n = 0;
@@ -73,10 +73,10 @@ void ws_cuda_say(int severity, const char *a, const char *b, const char *c)
 		n += len;
 	}
 	text[n] = 0;
-	ws_rt_diagnostic(severity, "cuda", text);
+	ws_rt_write_diagnostic(severity, "cuda", text);
 }
 
-const char *ws_cuda_error(int result)
+const char *ws_cuda_report_error(int result)
 {
 	const char *text = NULL;
 
@@ -91,7 +91,7 @@ const char *ws_cuda_error(int result)
  */
 static uint64_t read_session_clock(void)
 {
-	return ws_raw_ns();
+	return ws_read_raw_ns();
 }
 
 static const struct {
@@ -116,13 +116,14 @@ static void enable_kind(uint32_t kind, const char *name)
 	if (!rc)
 		kinds_on |= UINT64_C(1) << kind;
 	else if (rc != CUPTI_ERR_NOT_COMPATIBLE || kind != CUPTI_KIND_JIT)
-		ws_cuda_say(WS_WARNING, "CUPTI refuses to record ", name, ws_cuda_error(rc));
+		ws_cuda_report(WS_WARNING, "CUPTI refuses to record ", name,
+			       ws_cuda_report_error(rc));
 }
 
 static void disable_kind(uint32_t kind)
 {
 	kinds_on &= ~(UINT64_C(1) << kind);
-	if (!atomic_load(&ws_inner_there) || !ws_inner_only(kind))
+	if (!atomic_load(&ws_inner_there) || !ws_inner_is_only_reader(kind))
 		ws_cupti.ActivityDisable(kind);
 }
 
@@ -142,9 +143,9 @@ static void enable_unified_memory(uint32_t flags)
 		     ? ws_cupti.ActivityConfigureUnifiedMemoryCounter(configs, n)
 		     : CUPTI_ERR_NOT_SUPPORTED;
 	if (rc)
-		ws_cuda_say(WS_WARNING,
-			    "Traffic and page faults of unified memory are not recorded: ",
-			    ws_cuda_error(rc), "");
+		ws_cuda_report(WS_WARNING,
+			       "Traffic and page faults of unified memory are not recorded: ",
+			       ws_cuda_report_error(rc), "");
 	else
 		enable_kind(CUPTI_KIND_UNIFIED_MEMORY_COUNTER, "unified memory: ");
 }
@@ -164,7 +165,7 @@ static void switch_collection(bool on)
 	/* Recording graphs as a whole turns the records of their nodes off. */
 	if (on && !(flags & WS_CUDA_GRAPH_NODES))
 		enable_kind(CUPTI_KIND_GRAPH_TRACE, "CUDA graphs: ");
-	else if (!on && ws_cuda_kind_on(CUPTI_KIND_GRAPH_TRACE))
+	else if (!on && ws_cuda_is_kind_on(CUPTI_KIND_GRAPH_TRACE))
 		disable_kind(CUPTI_KIND_GRAPH_TRACE);
 	if (flags & (WS_CUDA_UM_CPU_FAULTS | WS_CUDA_UM_GPU_FAULTS)) {
 		if (on)
@@ -172,7 +173,7 @@ static void switch_collection(bool on)
 		else
 			disable_kind(CUPTI_KIND_UNIFIED_MEMORY_COUNTER);
 	}
-	ws_cuda_apis(on);
+	ws_cuda_enable_apis(on);
 }
 
 /* ---- the flushing thread ---- */
@@ -181,23 +182,23 @@ static long futex_wait(_Atomic uint32_t *word, uint32_t value, uint32_t ms)
 {
 	struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
 
-	return ws_sys(SYS_futex, (long)word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, (long)value,
-		      (long)&time, 0, 0);
+	return ws_raw_syscall(SYS_futex, (long)word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, (long)value,
+			      (long)&time, 0, 0);
 }
 
 static void futex_wake(_Atomic uint32_t *word)
 {
-	ws_sys(SYS_futex, (long)word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 64, 0, 0, 0);
+	ws_raw_syscall(SYS_futex, (long)word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 64, 0, 0, 0);
 }
 
 bool ws_cuda_flush(uint32_t ms)
 {
 	uint32_t mine = atomic_fetch_add(&asked, 1) + 1, done;
-	uint64_t until = ws_raw_ns() + ms * UINT64_C(1000000), now;
+	uint64_t until = ws_read_raw_ns() + ms * UINT64_C(1000000), now;
 
 	futex_wake(&asked);
 	while ((int32_t)((done = atomic_load(&answered)) - mine) < 0) {
-		now = ws_raw_ns();
+		now = ws_read_raw_ns();
 		if (now >= until)
 			return false;
 		futex_wait(&answered, done, (uint32_t)((until - now) / 1000000) + 1);
@@ -243,11 +244,11 @@ static void *flush_buffers(void *arg)
 {
 	uint32_t every = ws_rt->arena->cuda.flush_ms,
 		 wait = every && every < POLL_MS ? every : POLL_MS;
-	uint64_t last = ws_raw_ns();
+	uint64_t last = ws_read_raw_ns();
 	bool collecting = arg != NULL;
 
-	ws_sys(SYS_prctl, PR_SET_NAME, (long)"warpsight-cuda", 0, 0, 0, 0);
-	__atomic_store_n(&own_tid, (uint32_t)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0),
+	ws_raw_syscall(SYS_prctl, PR_SET_NAME, (long)"warpsight-cuda", 0, 0, 0, 0);
+	__atomic_store_n(&own_tid, (uint32_t)ws_raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0),
 			 __ATOMIC_RELEASE);
 	/* Often at first: programs meet most of their kernels early. */
 	for (uint32_t round = 0;; round++) {
@@ -266,11 +267,11 @@ static void *flush_buffers(void *arg)
 		}
 		if (!follow_session(&collecting))
 			return NULL;
-		if (every && collecting && ws_raw_ns() - last >= every * UINT64_C(1000000)) {
+		if (every && collecting && ws_read_raw_ns() - last >= every * UINT64_C(1000000)) {
 			ws_cupti.ActivityFlushAll(0);
-			last = ws_raw_ns();
+			last = ws_read_raw_ns();
 		}
-		ws_cuda_scan();
+		ws_cuda_scan_buffers();
 	}
 }
 
@@ -278,15 +279,15 @@ static void *flush_buffers(void *arg)
 static bool start_thread(bool collecting)
 {
 	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
-		ws_bind_symbol("pthread_create");
-	int (*detach)(pthread_t) = ws_bind_symbol("pthread_detach");
+		ws_find_symbol("pthread_create");
+	int (*detach)(pthread_t) = ws_find_symbol("pthread_detach");
 	uint64_t all = ~UINT64_C(0), old;
 	pthread_t thread;
 	bool ok;
 
-	ws_sys(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&old, sizeof(all), 0, 0);
+	ws_raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&old, sizeof(all), 0, 0);
 	ok = create && !create(&thread, NULL, flush_buffers, collecting ? (void *)1 : NULL);
-	ws_sys(SYS_rt_sigprocmask, SIG_SETMASK, (long)&old, 0, sizeof(old), 0, 0);
+	ws_raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&old, 0, sizeof(old), 0, 0);
 	if (ok && detach)
 		detach(thread);
 	return ok;
@@ -294,15 +295,15 @@ static bool start_thread(bool collecting)
 
 static void flush_at_process_end(void)
 {
-	if (atomic_load(&ws_cuda_state) != WS_CUDA_ON || ws_cuda_forked() ||
+	if (atomic_load(&ws_cuda_state) != WS_CUDA_ON || ws_cuda_reset_after_fork() ||
 	    atomic_exchange(&ended_once, 1))
 		return;
 	if (!ws_cuda_flush(EXIT_MS))
-		ws_cuda_say(WS_WARNING,
-			    "CUPTI did not hand over its last records in time at the end of the "
-			    "program; "
-			    "those that were complete are taken from its buffers.",
-			    "", "");
+		ws_cuda_report(WS_WARNING,
+			       "CUPTI did not hand over its last records in time at the end of the "
+			       "program; "
+			       "those that were complete are taken from its buffers.",
+			       "", "");
 	/* The driver shuts down from here on: no further call to CUPTI. */
 	atomic_store(&ended, 1);
 	futex_wake(&asked);
@@ -317,7 +318,7 @@ static _Noreturn void exit_after_flush(int status)
 {
 	flush_at_process_end();
 	for (;;)
-		ws_sys(SYS_exit_group, status, 0, 0, 0, 0, 0);
+		ws_raw_syscall(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 WS_EXPORT void _exit(int status)
 {
@@ -354,7 +355,7 @@ static void write_cupti_version(void)
 
 	if (!thread)
 		return;
-	path = ws_rt_string(thread, ws_cupti.path, strlen(ws_cupti.path));
+	path = ws_rt_find_string(thread, ws_cupti.path, strlen(ws_cupti.path));
 	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_OTHER);
 	if (record) {
 		*record = (struct ws_rec_cuda_seen){ws_rec_head(WS_REC_CUDA_SEEN, sizeof(*record),
@@ -367,38 +368,39 @@ static void write_cupti_version(void)
 
 static bool start_cuda(void)
 {
-	bool collecting = ws_rt_collecting();
-	const char *tool = ws_gpu_tool(environ);
+	bool collecting = ws_rt_is_collecting();
+	const char *tool = ws_find_gpu_tool(environ);
 	int rc;
 
 	if (tool) {
-		ws_cuda_say(WS_WARNING, "CUDA is not recorded: ", tool,
-			    " has it for itself. Run it without that tool.");
+		ws_cuda_report(WS_WARNING, "CUDA is not recorded: ", tool,
+			       " has it for itself. Run it without that tool.");
 		return false;
 	}
-	if (!ws_cuda_find() || !ws_cuda_subscribe())
+	if (!ws_cuda_find_cupti() || !ws_cuda_subscribe())
 		return false;
 	write_cupti_version();
 	set_up_cupti();
-	atomic_store(&ws_rt_cuda_numbers, ws_cuda_names_find);
-	rc = ws_cupti.ActivityRegisterCallbacks(ws_cuda_request, ws_cuda_complete);
+	atomic_store(&ws_rt_cuda_numbers, ws_cuda_find_name_functions);
+	rc = ws_cupti.ActivityRegisterCallbacks(ws_cuda_request_buffer, ws_cuda_complete_buffer);
 	if (rc) {
-		ws_cuda_say(WS_ERROR,
-			    "CUDA is not recorded: CUPTI refuses buffers: ", ws_cuda_error(rc), "");
+		ws_cuda_report(WS_ERROR, "CUDA is not recorded: CUPTI refuses buffers: ",
+			       ws_cuda_report_error(rc), "");
 		return false;
 	}
 	enable_kind(CUPTI_KIND_DEVICE, "devices: ");
 	enable_kind(CUPTI_KIND_CONTEXT, "contexts: ");
 	enable_kind(CUPTI_KIND_STREAM, "streams: ");
-	ws_cuda_api_names();
-	ws_cuda_callbacks();
+	ws_cuda_write_api_names();
+	ws_cuda_enable_callbacks();
 	if (collecting)
 		switch_collection(true);
 	if (!start_thread(collecting))
-		ws_cuda_say(WS_WARNING,
-			    "No thread could be started to flush CUDA's records: what a kill loses "
-			    "is more than usual.",
-			    "", "");
+		ws_cuda_report(
+			WS_WARNING,
+			"No thread could be started to flush CUDA's records: what a kill loses "
+			"is more than usual.",
+			"", "");
 	atexit(flush_at_process_end);
 	return true;
 }
@@ -408,14 +410,14 @@ bool ws_cuda_start(void)
 	int idle = WS_CUDA_IDLE;
 
 	if (ws_likely(atomic_load_explicit(&ws_cuda_state, memory_order_acquire) == WS_CUDA_ON))
-		return !ws_cuda_forked();
+		return !ws_cuda_reset_after_fork();
 	ws_rt_init();
-	if (!ws_rt->arena && !ws_rt_collecting_slow() && !ws_rt->arena)
+	if (!ws_rt->arena && !ws_rt_is_collecting_slow() && !ws_rt->arena)
 		return false;
 	if (!(ws_rt->features & WS_FEATURE_CUDA) || atomic_load(&ws_rt->arena->closed) ||
 	    !atomic_compare_exchange_strong(&ws_cuda_state, &idle, WS_CUDA_STARTING))
 		return false;
-	start_pid = (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
+	start_pid = (uint32_t)ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
 	atomic_store_explicit(&ws_cuda_state, start_cuda() ? WS_CUDA_ON : WS_CUDA_REFUSED,
 			      memory_order_release);
 	return atomic_load(&ws_cuda_state) == WS_CUDA_ON;
@@ -429,14 +431,14 @@ __attribute__((constructor(103))) static void make_way_for_tool(void)
 	if (!path || !ws_wants_no_injection(program_invocation_short_name))
 		return;
 	ws_rt_init();
-	if (!ws_rt->arena && !ws_rt_collecting_slow() && !ws_rt->arena)
+	if (!ws_rt->arena && !ws_rt_is_collecting_slow() && !ws_rt->arena)
 		return;
 	ours = ws_rt->arena->text + ws_rt->arena->text_cuda;
 	if (strcmp(path, ours))
 		return;
 	unsetenv("CUDA_INJECTION64_PATH");
-	ws_cuda_say(WS_WARNING, "CUDA is not recorded in what ", program_invocation_short_name,
-		    " starts: Nsight Compute has it for itself. Run it without that tool.");
+	ws_cuda_report(WS_WARNING, "CUDA is not recorded in what ", program_invocation_short_name,
+		       " starts: Nsight Compute has it for itself. Run it without that tool.");
 }
 
 /* The driver calls this while it initialises. Anything but 1 would make the program's CUDA fail. */

@@ -79,52 +79,53 @@ extern _Atomic int ws_cuda_state;
  * whether it is on. */
 bool ws_cuda_start(void);
 /* The process that started it is not this one any more: a forked child leaves CUPTI alone. */
-bool ws_cuda_forked(void);
+bool ws_cuda_reset_after_fork(void);
 /* Have the flushing thread flush, with force, and wait at most `ms` for it; false when it did not
  * get done. */
 bool ws_cuda_flush(uint32_t ms);
 /* Thread that flushes; its own calls are not recorded. */
-uint32_t ws_cuda_own_tid(void);
+uint32_t ws_cuda_is_own_thread(void);
 
-void ws_cuda_say(int severity, const char *a, const char *b, const char *c);
+void ws_cuda_report(int severity, const char *a, const char *b, const char *c);
 /* What CUPTI calls an error. */
-const char *ws_cuda_error(int result);
+const char *ws_cuda_report_error(int result);
 
 /* A function of the libcupti that is mapped, whether or not we use it; NULL when there is none. */
-void *ws_cuda_real(const char *name);
+void *ws_cuda_find_real(const char *name);
 /* Fill ws_cupti; false after a diagnostic. */
-bool ws_cuda_find(void);
+bool ws_cuda_find_cupti(void);
 
 /* Is a call of the runtime or driver one that is traced unless the user says otherwise? `name` as
  * CUPTI's callback names are. */
-bool ws_cuda_call_matters(int driver, const char *name);
+bool ws_cuda_is_call_recorded(int driver, const char *name);
 /* Enable or disable the calls that are traced. */
-void ws_cuda_apis(bool on);
+void ws_cuda_enable_apis(bool on);
 /* Is this call one that we trace? */
-bool ws_cuda_api_wanted(uint32_t kind, uint32_t cbid);
+bool ws_cuda_is_api_wanted(uint32_t kind, uint32_t cbid);
 /* Tell the recorder the names of the calls. */
-void ws_cuda_api_names(void);
+void ws_cuda_write_api_names(void);
 enum { WS_CUDA_CBIDS = 2048 }; /* callback ids are below */
 /* All calls are asked for as a whole (--cuda-trace-all-apis). */
 extern bool ws_cuda_api_coarse;
 /* CUPTI cannot choose calls one by one (before 12.5): ours come from callbacks. */
 extern bool ws_cuda_api_by_callback;
-void ws_cuda_old_start(void);
-void ws_cuda_old_call(int driver, uint32_t cbid, const struct cupti_callback *callback);
+void ws_cuda_start_old_calls(void);
+void ws_cuda_record_old_call(int driver, uint32_t cbid, const struct cupti_callback *callback);
 
 /* CUPTI's callbacks. */
-void ws_cuda_request(uint8_t **buffer, size_t *size, size_t *max_records);
-void ws_cuda_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
+void ws_cuda_request_buffer(uint8_t **buffer, size_t *size, size_t *max_records);
+void ws_cuda_complete_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t size,
+			     size_t valid);
 
 /* Subscribe; false after a diagnostic. Then, once the calls are chosen, enable the callbacks
  * wanted. */
 bool ws_cuda_subscribe(void);
-void ws_cuda_callbacks(void);
+void ws_cuda_enable_callbacks(void);
 
 /* Look at one callback name: is it a wait that we record? */
-void ws_cuda_sync_find(int driver, uint32_t cbid, const char *name);
-bool ws_cuda_sync_wants(int driver, uint32_t cbid);
-void ws_cuda_sync_call(int driver, uint32_t cbid, const struct cupti_callback *callback);
+void ws_cuda_find_sync_call(int driver, uint32_t cbid, const char *name);
+bool ws_cuda_wants_sync_call(int driver, uint32_t cbid);
+void ws_cuda_record_sync_call(int driver, uint32_t cbid, const struct cupti_callback *callback);
 
 /*
  * What is open on a thread: the outermost call that waits and the outermost whose stack may be
@@ -142,26 +143,26 @@ extern __thread struct ws_cuda_open ws_cuda_open
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* The same for calls that hand CUDA a function to call. */
-void ws_cuda_host_find(int driver, uint32_t cbid, const char *name);
-bool ws_cuda_host_wants(int driver, uint32_t cbid);
-void ws_cuda_host_call(int driver, uint32_t cbid, const struct cupti_callback *callback);
+void ws_cuda_find_host_calls(int driver, uint32_t cbid, const char *name);
+bool ws_cuda_wants_host_call(int driver, uint32_t cbid);
+void ws_cuda_record_host_call(int driver, uint32_t cbid, const struct cupti_callback *callback);
 
-/* The same for calls whose stacks are asked for; ws_cuda_api_names must have been called before
- * anything is asked. */
-void ws_cuda_stack_find(int driver, uint32_t cbid, const char *name);
-bool ws_cuda_stack_wants(int driver, uint32_t cbid);
-void ws_cuda_stack_call(int driver, uint32_t cbid, const struct cupti_callback *callback);
+/* The same for calls whose stacks are asked for; ws_cuda_write_api_names must have been called
+ * before anything is asked. */
+void ws_cuda_find_stack_call(int driver, uint32_t cbid, const char *name);
+bool ws_cuda_wants_stack(int driver, uint32_t cbid);
+void ws_cuda_record_stack(int driver, uint32_t cbid, const struct cupti_callback *callback);
 
 /* Tell the recorder the names of kernels in buffers that CUPTI still fills, so that they survive a
  * kill. On the flushing thread. */
-void ws_cuda_scan(void);
+void ws_cuda_scan_buffers(void);
 /* Completed buffers are being walked right now: wait until they are not, at most `ms`. */
-void ws_cuda_settle(uint32_t ms);
+void ws_cuda_settle_buffers(uint32_t ms);
 
 /* A context or stream was made, or goes. */
-void ws_cuda_names_resource(uint32_t cbid, const struct cupti_resource *res);
+void ws_cuda_note_resource(uint32_t cbid, const struct cupti_resource *res);
 /* For ws_rt_cuda_numbers. */
-void ws_cuda_names_find(uint32_t type, uint64_t handle, struct ws_cuda_numbers *out);
+void ws_cuda_find_name_functions(uint32_t type, uint64_t handle, struct ws_cuda_numbers *out);
 
 /* Tell the recorder about the devices. On the flushing thread, once the driver is initialised. */
 void ws_cuda_devices(void);
@@ -172,21 +173,21 @@ extern _Atomic bool ws_cuda_context_seen;
 
 extern _Atomic bool ws_inner_there; /* it has registered callbacks */
 /* Before our own walk of a completed buffer: copy what the inner profiler wants of it. */
-void ws_inner_give(uint8_t *buffer, size_t valid);
+void ws_inner_give_record(uint8_t *buffer, size_t valid);
 /* Whether all records of a kind come only because the inner profiler wants them. */
-bool ws_inner_only(uint32_t kind);
+bool ws_inner_is_only_reader(uint32_t kind);
 /* An API call that a broad wish of the inner profiler brought: is it ours? */
-bool ws_inner_broad(uint32_t kind);
+bool ws_inner_wants_broad(uint32_t kind);
 /* Hand on a callback that the inner profiler subscribed to. */
-void ws_inner_callback(uint32_t domain, uint32_t cbid, const void *info);
+void ws_inner_call_back(uint32_t domain, uint32_t cbid, const void *info);
 /* Is the kind one that we trace now? Kept by cuda.c. */
-bool ws_cuda_kind_on(uint32_t kind);
+bool ws_cuda_is_kind_on(uint32_t kind);
 /* Is the callback one that we want? Kept by cuda_resource.c. */
-bool ws_cuda_callback_on(uint32_t domain, uint32_t cbid);
+bool ws_cuda_enable_callback(uint32_t domain, uint32_t cbid);
 extern void *ws_cuda_subscriber;
 /* What stands in for a function of libcupti, by name; NULL when nothing does. */
-void *ws_inner_function(const char *name);
+void *ws_inner_find_function(const char *name);
 /* The C library's dlsym: what we look up for ourselves is libcupti's own. */
-void *ws_cuda_dlsym(void *handle, const char *name);
+void *ws_cuda_find_symbol(void *handle, const char *name);
 
 #endif

@@ -61,7 +61,7 @@ static bool choose_calls(int driver, const char *name)
 		return word > 0;
 	if (arena->cuda.flags & WS_CUDA_ALL_APIS)
 		return true;
-	return ws_cuda_call_matters(driver, name);
+	return ws_cuda_is_call_recorded(driver, name);
 }
 
 static bool is_wanted_call(int driver, uint32_t cbid)
@@ -69,14 +69,14 @@ static bool is_wanted_call(int driver, uint32_t cbid)
 	return cbid < WS_CUDA_CBIDS && wanted[driver][cbid / 64] >> cbid % 64 & 1;
 }
 
-bool ws_cuda_api_wanted(uint32_t kind, uint32_t cbid)
+bool ws_cuda_is_api_wanted(uint32_t kind, uint32_t cbid)
 {
 	return is_wanted_call(kind == CUPTI_KIND_DRIVER, cbid);
 }
 
 static void write_call_name(struct ws_thread *thread, int driver, uint32_t cbid, const char *name)
 {
-	uint32_t handle = ws_rt_string_define(name, strlen(name));
+	uint32_t handle = ws_rt_define_string(name, strlen(name));
 	struct ws_rec_cuda_name *record =
 		handle ? ws_rt_reserve(thread, sizeof(*record), WS_LOSS_OTHER) : NULL;
 
@@ -88,7 +88,7 @@ static void write_call_name(struct ws_thread *thread, int driver, uint32_t cbid,
 	ws_rt_commit(thread, record, sizeof(*record));
 }
 
-void ws_cuda_api_names(void)
+void ws_cuda_write_api_names(void)
 {
 	static const uint32_t domains[2] = {CUPTI_DOMAIN_RUNTIME, CUPTI_DOMAIN_DRIVER};
 	struct ws_thread *thread = ws_rt_enter();
@@ -122,7 +122,7 @@ static bool enable_call_by_call(bool on)
 
 	for (int driver = 0; driver < 2; driver++) {
 		/* While the inner profiler has the whole domain, it is on as it is. */
-		if (ws_inner_broad(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME))
+		if (ws_inner_wants_broad(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME))
 			continue;
 		for (uint32_t cbid = 1; cbid <= last_cbid[driver]; cbid++)
 			if (is_wanted_call(driver, cbid))
@@ -135,11 +135,11 @@ static void enable_whole_domain(uint32_t kind, bool on)
 {
 	if (on)
 		ws_cupti.ActivityEnable(kind);
-	else if (!ws_inner_broad(kind))
+	else if (!ws_inner_wants_broad(kind))
 		ws_cupti.ActivityDisable(kind);
 }
 
-void ws_cuda_apis(bool on)
+void ws_cuda_enable_apis(bool on)
 {
 	if (ws_rt->arena->cuda.flags & WS_CUDA_ALL_APIS) {
 		ws_cuda_api_coarse = true; /* --cuda-api=-name may still take some out */
@@ -153,10 +153,11 @@ void ws_cuda_apis(bool on)
 	if (!on)
 		return; /* callbacks stay, and see that nothing is collected */
 	if (!ws_cuda_api_by_callback)
-		ws_cuda_say(WS_INFO,
-			    "This CUPTI is older than 12.5 and cannot choose API calls one by one: "
-			    "they are recorded through callbacks, "
-			    "which cost more.",
-			    "", "");
-	ws_cuda_old_start();
+		ws_cuda_report(
+			WS_INFO,
+			"This CUPTI is older than 12.5 and cannot choose API calls one by one: "
+			"they are recorded through callbacks, "
+			"which cost more.",
+			"", "");
+	ws_cuda_start_old_calls();
 }

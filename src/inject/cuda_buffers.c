@@ -34,7 +34,7 @@ static _Atomic uint64_t free_head; /* tag << 32 | number + 1 */
 static _Atomic uint32_t free_next[BUFFERS_MOST];
 static void *private_at[PRIVATE_MOST];
 static _Atomic uint32_t private_used;
-static uint32_t scanned[WS_BUFFERS]; /* how far ws_cuda_scan has looked */
+static uint32_t scanned[WS_BUFFERS]; /* how far ws_cuda_scan_buffers has looked */
 
 static void push_free_buffer(uint32_t number)
 {
@@ -87,8 +87,8 @@ static int buffer_number(const void *buffer)
 
 static void *map_private_buffer(void)
 {
-	long p = ws_sys(SYS_mmap, 0, WS_BUFFER_SIZE, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	long p = ws_raw_syscall(SYS_mmap, 0, WS_BUFFER_SIZE, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint32_t i;
 
 	if (p < 0 && p > -4096)
@@ -100,7 +100,7 @@ static void *map_private_buffer(void)
 	return (void *)p;
 }
 
-void ws_cuda_request(uint8_t **buffer, size_t *size, size_t *max_records)
+void ws_cuda_request_buffer(uint8_t **buffer, size_t *size, size_t *max_records)
 {
 	uint32_t number;
 	int fresh;
@@ -111,7 +111,7 @@ void ws_cuda_request(uint8_t **buffer, size_t *size, size_t *max_records)
 		*buffer = buffer_address(number);
 		return;
 	}
-	fresh = ws_rt_buffer_take();
+	fresh = ws_rt_take_buffer();
 	if (fresh >= 0) {
 		*buffer = ws_buffer_at(ws_rt->arena, (uint32_t)fresh);
 		memset(*buffer, 0, WS_BUFFER_SIZE);
@@ -127,7 +127,7 @@ static void give_back(uint8_t *buffer, size_t used)
 	int number = buffer_number(buffer);
 
 	if (number < 0) {
-		ws_sys(SYS_munmap, (long)buffer, WS_BUFFER_SIZE, 0, 0, 0, 0);
+		ws_raw_syscall(SYS_munmap, (long)buffer, WS_BUFFER_SIZE, 0, 0, 0, 0);
 		return;
 	}
 	memset(buffer, 0, used);
@@ -167,7 +167,7 @@ static void write_name_pointer(struct ws_thread *thread, const char *text, uint3
 static uint32_t define_name(struct ws_thread *thread, const char *text)
 {
 	size_t n = strlen(text);
-	uint32_t handle = ws_rt_string(thread, text, ws_min(n, WS_STRING_MAX));
+	uint32_t handle = ws_rt_find_string(thread, text, ws_min(n, WS_STRING_MAX));
 
 	if (handle)
 		write_name_pointer(thread, text, handle);
@@ -238,7 +238,7 @@ static void replace_texts(struct ws_thread *thread, struct cupti_record *rec, si
 		}
 		break;
 	case CUPTI_KIND_UNIFIED_MEMORY_COUNTER: /* has the address of an instruction */
-		ws_rt_maps(thread);
+		ws_rt_write_maps(thread);
 		break;
 	case CUPTI_KIND_CONTEXT:
 		atomic_store_explicit(&ws_cuda_context_seen, true, memory_order_relaxed);
@@ -297,12 +297,12 @@ static void scan_buffer(struct ws_thread *thread, uint32_t i)
 	}
 }
 
-void ws_cuda_scan(void)
+void ws_cuda_scan_buffers(void)
 {
 	struct ws_arena *arena = ws_rt->arena;
 	struct ws_thread *thread;
 
-	if (!ws_rt_collecting())
+	if (!ws_rt_is_collecting())
 		return;
 	for (uint32_t i = 0; i < arena->buffer_count && i < WS_BUFFERS; i++) {
 		if (atomic_load_explicit(&arena->buffers[i].owner, memory_order_relaxed) !=
@@ -316,12 +316,12 @@ void ws_cuda_scan(void)
 	}
 }
 
-void ws_cuda_settle(uint32_t ms)
+void ws_cuda_settle_buffers(uint32_t ms)
 {
 	struct timespec pause = {0, 50000};
 
 	for (uint32_t i = 0; i < ms * 20 && atomic_load(&walking); i++)
-		ws_sys(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+		ws_raw_syscall(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
 }
 
 /* ---- the walk ---- */
@@ -351,7 +351,7 @@ static void copy_run(struct walk *walk)
 			memcpy(record->bytes, walk->from, n);
 			ws_rt_commit(walk->thread, record, bytes);
 		} else {
-			ws_rt_lost(walk->thread, WS_LOSS_CUDA, walk->records - 1);
+			ws_rt_count_loss(walk->thread, WS_LOSS_CUDA, walk->records - 1);
 		}
 	}
 	if (walk->done)
@@ -369,10 +369,11 @@ static bool is_own_record(const struct cupti_record *rec)
 
 		/* More than ours come while an inner profiler has asked for more; with an old CUPTI
 		 * none of ours do. */
-		return ws_likely(ws_cuda_api_wanted(kind, api->cbid)) &&
-		       api->thread != ws_cuda_own_tid() && !ws_cuda_api_by_callback;
+		return ws_likely(ws_cuda_is_api_wanted(kind, api->cbid)) &&
+		       api->thread != ws_cuda_is_own_thread() && !ws_cuda_api_by_callback;
 	}
-	return !atomic_load_explicit(&ws_inner_there, memory_order_relaxed) || !ws_inner_only(kind);
+	return !atomic_load_explicit(&ws_inner_there, memory_order_relaxed) ||
+	       !ws_inner_is_only_reader(kind);
 }
 
 static void walk_record(struct walk *walk, uint8_t *rec, size_t size)
@@ -402,7 +403,7 @@ static void walk_buffer(struct ws_thread *thread, uint8_t *buffer, size_t valid)
 			    .buffer = buffer,
 			    .from = buffer,
 			    .to = buffer,
-			    .time = ws_raw_ns(),
+			    .time = ws_read_raw_ns(),
 			    .done = number >= 0 && number < (int)WS_BUFFERS
 					    ? &ws_rt->arena->buffers[number].done
 					    : NULL};
@@ -425,21 +426,22 @@ static void count_dropped_records(struct ws_thread *thread, void *context, uint3
 	size_t dropped = 0;
 
 	if (!ws_cupti.ActivityGetNumDroppedRecords(context, stream, &dropped) && dropped)
-		ws_rt_lost(thread, WS_LOSS_CUDA, dropped);
+		ws_rt_count_loss(thread, WS_LOSS_CUDA, dropped);
 }
 
-void ws_cuda_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
+void ws_cuda_complete_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t size,
+			     size_t valid)
 {
 	struct ws_thread *thread;
 
 	(void)size;
-	if (!buffer || ws_cuda_forked())
+	if (!buffer || ws_cuda_reset_after_fork())
 		return;
 	atomic_fetch_add(&walking, 1);
 	if (valid > WS_BUFFER_SIZE)
 		valid = WS_BUFFER_SIZE;
 	if (valid && atomic_load_explicit(&ws_inner_there, memory_order_acquire))
-		ws_inner_give(buffer, valid);
+		ws_inner_give_record(buffer, valid);
 	thread = ws_rt_enter();
 	if (thread) {
 		if (valid)

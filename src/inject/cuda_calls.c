@@ -76,7 +76,7 @@ static bool contains_word(const char *name, const char *const *list)
 	return false;
 }
 
-bool ws_cuda_call_matters(int driver, const char *name)
+bool ws_cuda_is_call_recorded(int driver, const char *name)
 {
 	return begins_with(name, driver ? driver_in : runtime_in) && !contains_word(name, asks);
 }

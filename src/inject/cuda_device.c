@@ -22,15 +22,15 @@ static struct {
 
 static bool bind_driver_functions(void)
 {
-	void *(*open_lib)(const char *, int) = ws_bind_symbol("dlopen");
+	void *(*open_lib)(const char *, int) = ws_find_symbol("dlopen");
 	void *lib = open_lib ? open_lib("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
 
 	if (!lib)
 		return false;
-	driver.count = ws_cuda_dlsym(lib, "cuDeviceGetCount");
-	driver.get = ws_cuda_dlsym(lib, "cuDeviceGet");
-	driver.bus = ws_cuda_dlsym(lib, "cuDeviceGetPCIBusId");
-	driver.attribute = ws_cuda_dlsym(lib, "cuDeviceGetAttribute");
+	driver.count = ws_cuda_find_symbol(lib, "cuDeviceGetCount");
+	driver.get = ws_cuda_find_symbol(lib, "cuDeviceGet");
+	driver.bus = ws_cuda_find_symbol(lib, "cuDeviceGetPCIBusId");
+	driver.attribute = ws_cuda_find_symbol(lib, "cuDeviceGetAttribute");
 	return driver.count && driver.get && driver.bus && driver.attribute;
 }
 
@@ -44,7 +44,7 @@ static uint32_t read_attribute(int device, int which)
 static void write_device(struct ws_thread *thread, uint32_t number, const char *bus,
 			 uint32_t integrated, uint32_t optin, uint32_t reserved)
 {
-	uint32_t handle = *bus ? ws_rt_string(thread, bus, strlen(bus)) : 0;
+	uint32_t handle = *bus ? ws_rt_find_string(thread, bus, strlen(bus)) : 0;
 	struct ws_rec_cuda_device *record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_OTHER);
 
 	if (!record)

@@ -27,7 +27,7 @@ typedef void *lookup_fn(void *handle, const char *name);
 
 static lookup_fn *real;
 
-void *ws_cuda_dlsym(void *handle, const char *name)
+void *ws_cuda_find_symbol(void *handle, const char *name)
 {
 	if (!real)
 		real = (lookup_fn *)dlvsym(RTLD_NEXT, "dlsym", OLDEST);
@@ -38,8 +38,8 @@ void *ws_cuda_dlsym(void *handle, const char *name)
  * that has the GPU to itself. */
 __attribute__((visibility("hidden"), used)) void *ws_dlsym_cupti(void *handle, const char *name)
 {
-	void *theirs = ws_cuda_dlsym(handle, name),
-	     *ours = theirs && !ws_gpu_tool(environ) ? ws_inner_function(name) : NULL;
+	void *theirs = ws_cuda_find_symbol(handle, name),
+	     *ours = theirs && !ws_find_gpu_tool(environ) ? ws_inner_find_function(name) : NULL;
 
 	return ours ? ours : theirs;
 }

@@ -42,7 +42,7 @@ static uint32_t read_major_version(uint32_t version)
 static uint32_t driver_version(void)
 {
 	void *cuda = open_lib("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-	int (*get)(int *) = cuda ? ws_cuda_dlsym(cuda, "cuDriverGetVersion") : NULL;
+	int (*get)(int *) = cuda ? ws_cuda_find_symbol(cuda, "cuDriverGetVersion") : NULL;
 	int v = 0;
 
 	if (get)
@@ -55,7 +55,7 @@ static uint32_t driver_version(void)
 /* Take `lib` if its version suits; else close it. */
 static bool try_library(struct search *search, void *lib, const char *path)
 {
-	int (*get)(uint32_t *) = lib ? ws_cuda_dlsym(lib, "cuptiGetVersion") : NULL;
+	int (*get)(uint32_t *) = lib ? ws_cuda_find_symbol(lib, "cuptiGetVersion") : NULL;
 	uint32_t v = 0;
 
 	if (!lib)
@@ -76,7 +76,7 @@ static bool try_library(struct search *search, void *lib, const char *path)
 
 static bool try_library_file(struct search *search, const char *path)
 {
-	if (ws_sys(SYS_faccessat, AT_FDCWD, (long)path, R_OK, 0, 0, 0))
+	if (ws_raw_syscall(SYS_faccessat, AT_FDCWD, (long)path, R_OK, 0, 0, 0))
 		return false;
 	return try_library(search, open_lib(path, RTLD_NOW | RTLD_LOCAL), path);
 }
@@ -218,11 +218,11 @@ static bool bind_functions(struct search *search)
 	};
 
 	for (size_t i = 0; i < WS_COUNT(functions); i++) {
-		void *f = ws_cuda_dlsym(search->lib, functions[i].name);
+		void *f = ws_cuda_find_symbol(search->lib, functions[i].name);
 
 		if (!f && functions[i].needed) {
-			ws_cuda_say(WS_ERROR, "CUDA is not recorded: the CUPTI library ",
-				    search->path, " lacks functions.");
+			ws_cuda_report(WS_ERROR, "CUDA is not recorded: the CUPTI library ",
+				       search->path, " lacks functions.");
 			return false;
 		}
 		memcpy((char *)&ws_cupti + functions[i].offset, &f, sizeof(f));
@@ -232,8 +232,8 @@ static bool bind_functions(struct search *search)
 
 static bool bind_loader(void)
 {
-	open_lib = ws_bind_symbol("dlopen");
-	close_lib = ws_bind_symbol("dlclose");
+	open_lib = ws_find_symbol("dlopen");
+	close_lib = ws_find_symbol("dlclose");
 	return open_lib && close_lib;
 }
 
@@ -247,7 +247,7 @@ static int take_mapped_library(struct dl_phdr_info *info, size_t size, void *arg
 	return *lib != NULL;
 }
 
-void *ws_cuda_real(const char *name)
+void *ws_cuda_find_real(const char *name)
 {
 	void *lib = ws_cupti.lib;
 
@@ -255,10 +255,10 @@ void *ws_cuda_real(const char *name)
 		return NULL;
 	if (!lib)
 		dl_iterate_phdr(take_mapped_library, &lib);
-	return lib ? ws_cuda_dlsym(lib, name) : NULL;
+	return lib ? ws_cuda_find_symbol(lib, name) : NULL;
 }
 
-bool ws_cuda_find(void)
+bool ws_cuda_find_cupti(void)
 {
 	struct search search_s = {0};
 
@@ -267,23 +267,24 @@ bool ws_cuda_find(void)
 	ws_cupti.driver = driver_version();
 	search_s.driver_major = ws_cupti.driver / 1000;
 	if (!find_cupti(&search_s)) {
-		ws_cuda_say(WS_WARNING,
-			    search_s.found_older && !search_s.found_newer
-				    ? "CUDA is not recorded: the CUPTI library found is older than "
-				      "that of CUDA 12. Install one of "
-				      "CUDA 12 or later that fits "
-				      "the driver; a program that brings its own (PyTorch) must be "
-				      "of CUDA 12 or later itself."
-			    : search_s.found_newer
-				    ? "CUDA is not recorded: the CUPTI library found is newer than "
-				      "the driver. Install one "
-				      "that fits the driver, or a "
-				      "newer driver; CUDA_HOME says which toolkit to take it from."
-				    : "CUDA is not recorded: there is no CUPTI library "
-				      "(libcupti.so). Install the CUDA "
-				      "toolkit's CUPTI or the Python package "
-				      "nvidia-cuda-cupti, or set CUDA_HOME to a toolkit.",
-			    "", "");
+		ws_cuda_report(
+			WS_WARNING,
+			search_s.found_older && !search_s.found_newer
+				? "CUDA is not recorded: the CUPTI library found is older than "
+				  "that of CUDA 12. Install one of "
+				  "CUDA 12 or later that fits "
+				  "the driver; a program that brings its own (PyTorch) must be "
+				  "of CUDA 12 or later itself."
+			: search_s.found_newer
+				? "CUDA is not recorded: the CUPTI library found is newer than "
+				  "the driver. Install one "
+				  "that fits the driver, or a "
+				  "newer driver; CUDA_HOME says which toolkit to take it from."
+				: "CUDA is not recorded: there is no CUPTI library "
+				  "(libcupti.so). Install the CUDA "
+				  "toolkit's CUPTI or the Python package "
+				  "nvidia-cuda-cupti, or set CUDA_HOME to a toolkit.",
+			"", "");
 		return false;
 	}
 	if (!bind_functions(&search_s))

@@ -42,7 +42,7 @@ static bool is_name_of_call(const char *name, const char *call)
 	return !*name || (!strncmp(name, "_v", 2) && strlen(name) >= 6);
 }
 
-void ws_cuda_host_find(int driver, uint32_t cbid, const char *name)
+void ws_cuda_find_host_calls(int driver, uint32_t cbid, const char *name)
 {
 	if (cbid >= WS_CUDA_CBIDS)
 		return;
@@ -55,7 +55,7 @@ void ws_cuda_host_find(int driver, uint32_t cbid, const char *name)
 	}
 }
 
-bool ws_cuda_host_wants(int driver, uint32_t cbid)
+bool ws_cuda_wants_host_call(int driver, uint32_t cbid)
 {
 	return cbid < WS_CUDA_CBIDS && what_of[driver][cbid];
 }
@@ -108,18 +108,18 @@ static void write_host(int driver, uint32_t cbid, const struct cupti_callback *c
 	thread = ws_rt_enter();
 	if (!thread)
 		return;
-	ws_rt_maps(thread);
+	ws_rt_write_maps(thread);
 	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_CUDA);
 	if (record) {
 		*record = host;
 		record->rec = ws_rec_head(WS_REC_CUDA_HOST, sizeof(*record), 0, context);
-		record->time = ws_raw_ns();
+		record->time = ws_read_raw_ns();
 		ws_rt_commit(thread, record, sizeof(*record));
 	}
 	ws_rt_leave(thread);
 }
 
-void ws_cuda_host_call(int driver, uint32_t cbid, const struct cupti_callback *callback)
+void ws_cuda_record_host_call(int driver, uint32_t cbid, const struct cupti_callback *callback)
 {
 	struct ws_cuda_open *open = &ws_cuda_open;
 
@@ -129,7 +129,7 @@ void ws_cuda_host_call(int driver, uint32_t cbid, const struct cupti_callback *c
 	}
 	/* A driver call inside a runtime call is that call's way of doing it, with a function of
 	 * the runtime's own. */
-	if (!open->hosts || --open->hosts || !ws_rt_collecting() || !callback->params ||
+	if (!open->hosts || --open->hosts || !ws_rt_is_collecting() || !callback->params ||
 	    (callback->result && *(const int *)callback->result))
 		return;
 	write_host(driver, cbid, callback);

@@ -66,7 +66,7 @@ static void set_bit(uint64_t *bits, uint32_t i, bool on)
 static void lock_subscribers(void)
 {
 	while (atomic_exchange_explicit(&inner.lock, 1, memory_order_acquire))
-		ws_sys(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+		ws_raw_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
 }
 
 static void unlock_subscribers(void)
@@ -79,14 +79,14 @@ static bool has_kind(uint32_t kind)
 	return kind < KINDS && atomic_load_explicit(&inner.kinds, memory_order_relaxed) >> kind & 1;
 }
 
-bool ws_inner_broad(uint32_t kind)
+bool ws_inner_wants_broad(uint32_t kind)
 {
 	return has_kind(kind);
 }
 
-bool ws_inner_only(uint32_t kind)
+bool ws_inner_is_only_reader(uint32_t kind)
 {
-	return has_kind(kind) && !ws_cuda_kind_on(kind);
+	return has_kind(kind) && !ws_cuda_is_kind_on(kind);
 }
 
 /* ---- its clock ---- */
@@ -111,7 +111,7 @@ static struct anchor read_clocks(void)
 	uint64_t gap = UINT64_MAX;
 
 	for (int i = 0; i < 5; i++) {
-		uint64_t a = ws_raw_ns(), theirs = their_clock(), b = ws_raw_ns();
+		uint64_t a = ws_read_raw_ns(), theirs = their_clock(), b = ws_read_raw_ns();
 
 		if (b - a < gap) {
 			gap = b - a;
@@ -217,7 +217,7 @@ static bool is_wanted_kind(const struct cupti_record *record, size_t size)
 	if (kind >= KINDS || is_before_start(record, size, kind))
 		return false;
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
-		return api->thread != ws_cuda_own_tid() &&
+		return api->thread != ws_cuda_is_own_thread() &&
 		       (!is_process_ending(kind) || api->start <= inner.until[kind]) &&
 		       (has_kind(kind) || is_process_ending(kind)
 				? !test_bit(inner.api_off[driver], api->cbid)
@@ -249,7 +249,7 @@ static void give_record(const uint8_t *record, size_t size)
 	inner.used += size;
 }
 
-void ws_inner_give(uint8_t *buffer, size_t valid)
+void ws_inner_give_record(uint8_t *buffer, size_t valid)
 {
 	uint8_t *last = NULL;
 	void *next = NULL;
@@ -268,7 +268,7 @@ void ws_inner_give(uint8_t *buffer, size_t valid)
 	unlock_subscribers();
 }
 
-void ws_inner_callback(uint32_t domain, uint32_t cbid, const void *info)
+void ws_inner_call_back(uint32_t domain, uint32_t cbid, const void *info)
 {
 	if (domain < DOMAINS && inner.callback && test_bit(inner.callbacks[domain], cbid))
 		inner.callback(inner.data, domain, cbid, info);
@@ -284,14 +284,14 @@ static bool is_started_here(void)
 
 #define PASS(name, types, ...)                                               \
 	do {                                                                 \
-		int(*real) types = ws_cuda_real(#name);                      \
+		int(*real) types = ws_cuda_find_real(#name);                 \
 		return real ? real(__VA_ARGS__) : CUPTI_ERR_NOT_INITIALIZED; \
 	} while (0)
 struct function {
 	const char *name;
 	void *at;
 };
-/* Each is noted in a section of its own, for ws_inner_function. */
+/* Each is noted in a section of its own, for ws_inner_find_function. */
 #define HOOK(name, params)                                                                   \
 	WS_EXPORT int name params;                                                           \
 	__attribute__((section("ws_inner"),                                                  \
@@ -304,7 +304,7 @@ extern const struct function first_function[] __asm__("__start_ws_inner")
 extern const struct function last_function[] __asm__("__stop_ws_inner")
 	__attribute__((visibility("hidden")));
 
-void *ws_inner_function(const char *name)
+void *ws_inner_find_function(const char *name)
 {
 	for (const struct function *function = first_function; function < last_function; function++)
 		if (!strcmp(function->name, name))
@@ -329,11 +329,12 @@ HOOK(cuptiActivityRegisterCallbacks, (cupti_request_fn request, cupti_complete_f
 	unlock_subscribers();
 	atomic_store(&ws_inner_there, true);
 	if (!atomic_exchange(&inner.announced, true))
-		ws_cuda_say(WS_INFO,
-			    "The program profiles its CUDA work itself as well (torch.profiler, or "
-			    "another user of CUPTI): both "
-			    "get their records.",
-			    "", "");
+		ws_cuda_report(
+			WS_INFO,
+			"The program profiles its CUDA work itself as well (torch.profiler, or "
+			"another user of CUPTI): both "
+			"get their records.",
+			"", "");
 	return CUPTI_OK;
 }
 
@@ -365,12 +366,12 @@ static void watch_graphs(void)
 {
 	bool wants = has_kind(CUPTI_KIND_CONCURRENT_KERNEL) && !has_kind(CUPTI_KIND_GRAPH_TRACE);
 
-	if (wants && ws_cuda_kind_on(CUPTI_KIND_GRAPH_TRACE) && !inner.graphs_off) {
+	if (wants && ws_cuda_is_kind_on(CUPTI_KIND_GRAPH_TRACE) && !inner.graphs_off) {
 		ws_cupti.ActivityDisable(CUPTI_KIND_GRAPH_TRACE);
 		inner.graphs_off = true;
 	} else if (!wants && inner.graphs_off) {
 		inner.graphs_off = false;
-		if (ws_cuda_kind_on(CUPTI_KIND_GRAPH_TRACE))
+		if (ws_cuda_is_kind_on(CUPTI_KIND_GRAPH_TRACE))
 			ws_cupti.ActivityEnable(CUPTI_KIND_GRAPH_TRACE);
 	}
 }
@@ -381,13 +382,13 @@ HOOK(cuptiActivityEnable, (uint32_t kind))
 
 	if (!is_started_here())
 		PASS(cuptiActivityEnable, (uint32_t), kind);
-	if (!ws_cuda_kind_on(kind))
+	if (!ws_cuda_is_kind_on(kind))
 		rc = ws_cupti.ActivityEnable(kind);
 	if (rc || kind >= KINDS)
 		return rc;
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
 		memset(inner.api_off[kind == CUPTI_KIND_DRIVER], 0, sizeof(inner.api_off[0]));
-	inner.since[kind] = ws_raw_ns();
+	inner.since[kind] = ws_read_raw_ns();
 	atomic_fetch_and(&inner.ending, ~(UINT64_C(1) << kind));
 	atomic_fetch_or(&inner.kinds, UINT64_C(1) << kind);
 	watch_graphs();
@@ -407,7 +408,7 @@ static void narrow_kinds(uint32_t kind)
 	if (!enable || ws_cuda_api_coarse || ws_cuda_api_by_callback)
 		return;
 	for (uint32_t cbid = 1; cbid < 1024; cbid++)
-		if (!ws_cuda_api_wanted(kind, cbid) &&
+		if (!ws_cuda_is_api_wanted(kind, cbid) &&
 		    !test_bit(inner.api_on[kind == CUPTI_KIND_DRIVER], cbid))
 			enable(cbid, 0);
 }
@@ -420,12 +421,12 @@ HOOK(cuptiActivityDisable, (uint32_t kind))
 		return ws_cupti.ActivityDisable(kind);
 	if (!(atomic_fetch_and(&inner.kinds, ~(UINT64_C(1) << kind)) >> kind & 1))
 		return CUPTI_OK;
-	inner.until[kind] = ws_raw_ns();
+	inner.until[kind] = ws_read_raw_ns();
 	atomic_fetch_or(&inner.ending, UINT64_C(1) << kind);
 	watch_graphs();
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
 		narrow_kinds(kind);
-	else if (!ws_cuda_kind_on(kind))
+	else if (!ws_cuda_is_kind_on(kind))
 		return ws_cupti.ActivityDisable(kind);
 	return CUPTI_OK;
 }
@@ -442,8 +443,8 @@ static int enable_inner_call(uint32_t kind, uint32_t cbid, uint8_t enable)
 		set_bit(inner.api_off[driver], cbid, !enable);
 	else
 		set_bit(inner.api_on[driver], cbid, enable);
-	return ws_cuda_api_wanted(kind, cbid) && !ws_cuda_api_by_callback ? CUPTI_OK
-									  : real(cbid, enable);
+	return ws_cuda_is_api_wanted(kind, cbid) && !ws_cuda_api_by_callback ? CUPTI_OK
+									     : real(cbid, enable);
 }
 
 HOOK(cuptiActivityEnableRuntimeApi, (uint32_t cbid, uint8_t enable))
@@ -467,7 +468,7 @@ HOOK(cuptiActivityFlushAll, (uint32_t flags))
 	if (!is_started_here())
 		PASS(cuptiActivityFlushAll, (uint32_t), flags);
 	rc = ws_cupti.ActivityFlushAll(flags);
-	ws_cuda_settle(200); /* another thread's flush may hold what is asked for */
+	ws_cuda_settle_buffers(200); /* another thread's flush may hold what is asked for */
 	lock_subscribers();
 	if (inner.complete)
 		hand_over_buffer(NULL, 0);
@@ -487,7 +488,7 @@ HOOK(cuptiActivityGetNextRecord, (uint8_t * buffer, size_t valid, void **record)
 	if (is_started_here())
 		return ws_cupti.ActivityGetNextRecord(buffer, valid, record);
 	if (!real) {
-		real = ws_cuda_real("cuptiActivityGetNextRecord");
+		real = ws_cuda_find_real("cuptiActivityGetNextRecord");
 		atomic_store_explicit(&theirs, real, memory_order_relaxed);
 	}
 	return real ? real(buffer, valid, record) : CUPTI_ERR_NOT_INITIALIZED;
@@ -554,7 +555,7 @@ HOOK(cuptiSubscribe_v2,
 
 static int real_callback(uint32_t enable, uint32_t domain, uint32_t cbid)
 {
-	return ws_cuda_callback_on(domain, cbid)
+	return ws_cuda_enable_callback(domain, cbid)
 		       ? CUPTI_OK
 		       : ws_cupti.EnableCallback(enable, ws_cuda_subscriber, domain, cbid);
 }
@@ -577,7 +578,7 @@ static int enable_inner_domain(uint32_t enable, uint32_t domain)
 
 	memset(inner.callbacks[domain], enable ? 0xff : 0, sizeof(inner.callbacks[domain]));
 	for (uint32_t cbid = 1; !enable && cbid < CBIDS; cbid++)
-		if (ws_cuda_callback_on(domain, cbid))
+		if (ws_cuda_enable_callback(domain, cbid))
 			ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, cbid);
 	return rc;
 }

@@ -85,7 +85,7 @@ static struct ws_cuda_numbers read_stream_numbers(void *context, void *stream)
 	return numbers;
 }
 
-void ws_cuda_names_resource(uint32_t cbid, const struct cupti_resource *res)
+void ws_cuda_note_resource(uint32_t cbid, const struct cupti_resource *res)
 {
 	switch (cbid) {
 	case CUPTI_RESOURCE_CONTEXT_CREATED:
@@ -107,21 +107,21 @@ void ws_cuda_names_resource(uint32_t cbid, const struct cupti_resource *res)
 
 static void *read_current_context(void)
 {
-	void *(*open_lib)(const char *, int) = ws_bind_symbol("dlopen");
+	void *(*open_lib)(const char *, int) = ws_find_symbol("dlopen");
 	void *lib = open_lib ? open_lib("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL,
 	     *context = NULL;
-	int (*current)(void **) = lib ? ws_cuda_dlsym(lib, "cuCtxGetCurrent") : NULL;
+	int (*current)(void **) = lib ? ws_cuda_find_symbol(lib, "cuCtxGetCurrent") : NULL;
 
 	return current && !current(&context) ? context : NULL;
 }
 
-void ws_cuda_names_find(uint32_t type, uint64_t handle, struct ws_cuda_numbers *out)
+void ws_cuda_find_name_functions(uint32_t type, uint64_t handle, struct ws_cuda_numbers *out)
 {
 	bool stream = type == WS_NVTX_CU_STREAM || type == WS_NVTX_RT_STREAM;
 	const struct known *known =
 		stream || type == WS_NVTX_CU_CONTEXT ? find_name_slot(handle) : NULL;
 
-	if (ws_cuda_forked())
+	if (ws_cuda_reset_after_fork())
 		return;
 	if (type == WS_NVTX_CU_DEVICE || type == WS_NVTX_RT_DEVICE)
 		out->device = (uint32_t)handle;

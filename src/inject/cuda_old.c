@@ -13,7 +13,7 @@
 
 bool ws_cuda_api_by_callback;
 
-void ws_cuda_old_start(void)
+void ws_cuda_start_old_calls(void)
 {
 	static const uint32_t domains[2] = {CUPTI_DOMAIN_RUNTIME, CUPTI_DOMAIN_DRIVER};
 
@@ -22,8 +22,8 @@ void ws_cuda_old_start(void)
 	ws_cuda_api_by_callback = true;
 	for (int driver = 0; driver < 2; driver++)
 		for (uint32_t cbid = 1; cbid < WS_CUDA_CBIDS; cbid++)
-			if (ws_cuda_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME,
-					       cbid))
+			if (ws_cuda_is_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME,
+						  cbid))
 				ws_cupti.EnableCallback(1, ws_cuda_subscriber, domains[driver],
 							cbid);
 }
@@ -38,7 +38,7 @@ static void write_call(struct ws_thread *thread, int driver, uint32_t cbid,
 	if (!record)
 		return;
 	record->rec = ws_rec_head(WS_REC_CUDA_BATCH, bytes, 0, (uint32_t)(bytes / 8));
-	record->time = ws_raw_ns();
+	record->time = ws_read_raw_ns();
 	api = (void *)record->bytes;
 	*api = (struct cupti_api){
 		.kind = WS_CUPTI_MADE(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME,
@@ -52,21 +52,21 @@ static void write_call(struct ws_thread *thread, int driver, uint32_t cbid,
 	ws_rt_commit(thread, record, bytes);
 }
 
-void ws_cuda_old_call(int driver, uint32_t cbid, const struct cupti_callback *callback)
+void ws_cuda_record_old_call(int driver, uint32_t cbid, const struct cupti_callback *callback)
 {
 	struct ws_cuda_open *open = &ws_cuda_open;
 	bool begins = callback->site == CUPTI_SITE_ENTER;
 	struct ws_thread *thread;
 
-	if (!ws_cuda_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, cbid))
+	if (!ws_cuda_is_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, cbid))
 		return; /* has another reason to be called back for */
 	if (begins ? open->calls++ : !open->calls || --open->calls)
 		return;
-	thread = ws_rt_collecting() ? ws_rt_enter() : NULL;
+	thread = ws_rt_is_collecting() ? ws_rt_enter() : NULL;
 	if (!thread)
 		return;
 	if (begins)
-		thread->cuda_call = ws_raw_ns();
+		thread->cuda_call = ws_read_raw_ns();
 	else if (thread->cuda_call)
 		write_call(thread, driver, cbid, callback);
 	if (!begins)

@@ -33,7 +33,7 @@ static const uint32_t resources[] = {
 	CUPTI_RESOURCE_STREAM_DESTROY_STARTING,
 };
 
-bool ws_cuda_callback_on(uint32_t domain, uint32_t cbid)
+bool ws_cuda_enable_callback(uint32_t domain, uint32_t cbid)
 {
 	if (domain == CUPTI_DOMAIN_RESOURCE)
 		for (size_t i = 0; i < WS_COUNT(resources); i++)
@@ -42,13 +42,13 @@ bool ws_cuda_callback_on(uint32_t domain, uint32_t cbid)
 	if (domain == CUPTI_DOMAIN_RUNTIME || domain == CUPTI_DOMAIN_DRIVER) {
 		int driver = domain == CUPTI_DOMAIN_DRIVER;
 
-		return cbid &&
-		       (cbid == reset_cbid[driver] || cbid == stop_cbid[driver] ||
-			ws_cuda_sync_wants(driver, cbid) || ws_cuda_stack_wants(driver, cbid) ||
-			ws_cuda_host_wants(driver, cbid) ||
-			(ws_cuda_api_by_callback &&
-			 ws_cuda_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME,
-					    cbid)));
+		return cbid && (cbid == reset_cbid[driver] || cbid == stop_cbid[driver] ||
+				ws_cuda_wants_sync_call(driver, cbid) ||
+				ws_cuda_wants_stack(driver, cbid) ||
+				ws_cuda_wants_host_call(driver, cbid) ||
+				(ws_cuda_api_by_callback &&
+				 ws_cuda_is_api_wanted(
+					 driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, cbid)));
 	}
 	return domain == CUPTI_DOMAIN_STATE && cbid == CUPTI_STATE_FATAL_ERROR;
 }
@@ -71,7 +71,7 @@ static uint64_t read_node_id(void *node)
 
 static void write_resource(const struct ws_rec_cuda_resource *what)
 {
-	struct ws_thread *thread = ws_rt_collecting() ? ws_rt_enter() : NULL;
+	struct ws_thread *thread = ws_rt_is_collecting() ? ws_rt_enter() : NULL;
 	struct ws_rec_cuda_resource *record;
 
 	if (!thread)
@@ -79,7 +79,7 @@ static void write_resource(const struct ws_rec_cuda_resource *what)
 	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_CUDA);
 	if (record) {
 		*record = *what;
-		record->time = ws_raw_ns();
+		record->time = ws_read_raw_ns();
 		record->tid = thread->tid;
 		ws_rt_commit(thread, record, sizeof(*record));
 	}
@@ -149,51 +149,52 @@ static void handle_resource(uint32_t cbid, const struct cupti_resource *res)
 		write_graph(WS_CUDA_NODE_CLONED, res);
 		break;
 	default:
-		ws_cuda_names_resource(cbid, res);
+		ws_cuda_note_resource(cbid, res);
 		break;
 	}
 }
 
 static void handle_call(int driver, uint32_t cbid, const struct cupti_callback *callback)
 {
-	bool stack = ws_cuda_stack_wants(driver, cbid);
+	bool stack = ws_cuda_wants_stack(driver, cbid);
 
 	if (ws_cuda_api_by_callback && callback->site == CUPTI_SITE_ENTER)
-		ws_cuda_old_call(driver, cbid, callback);
+		ws_cuda_record_old_call(driver, cbid, callback);
 	/* The copy of a stack is no part of the wait, and the other way round. */
 	if (stack && callback->site == CUPTI_SITE_EXIT)
-		ws_cuda_stack_call(driver, cbid, callback);
-	if (ws_likely(ws_cuda_sync_wants(driver, cbid)))
-		ws_cuda_sync_call(driver, cbid, callback);
-	if (ws_cuda_host_wants(driver, cbid))
-		ws_cuda_host_call(driver, cbid, callback);
+		ws_cuda_record_stack(driver, cbid, callback);
+	if (ws_likely(ws_cuda_wants_sync_call(driver, cbid)))
+		ws_cuda_record_sync_call(driver, cbid, callback);
+	if (ws_cuda_wants_host_call(driver, cbid))
+		ws_cuda_record_host_call(driver, cbid, callback);
 	if (stack && callback->site == CUPTI_SITE_ENTER)
-		ws_cuda_stack_call(driver, cbid, callback);
+		ws_cuda_record_stack(driver, cbid, callback);
 	if (callback->site == CUPTI_SITE_ENTER && cbid == reset_cbid[driver])
 		ws_cuda_flush(FLUSH_MS); /* what is in the driver's buffers goes with the context */
 	if (callback->site == CUPTI_SITE_EXIT && cbid == stop_cbid[driver])
 		ws_cuda_flush(FLUSH_MS);
 	if (ws_cuda_api_by_callback && callback->site == CUPTI_SITE_EXIT)
-		ws_cuda_old_call(driver, cbid, callback);
+		ws_cuda_record_old_call(driver, cbid, callback);
 }
 
 static void handle_callback(void *data, uint32_t domain, uint32_t cbid, const void *info)
 {
 	(void)data;
-	if (ws_cuda_forked())
+	if (ws_cuda_reset_after_fork())
 		return;
-	if (ws_cuda_callback_on(domain, cbid)) {
+	if (ws_cuda_enable_callback(domain, cbid)) {
 		if (domain == CUPTI_DOMAIN_RESOURCE)
 			handle_resource(cbid, info);
 		else if (domain == CUPTI_DOMAIN_RUNTIME || domain == CUPTI_DOMAIN_DRIVER)
 			handle_call(domain == CUPTI_DOMAIN_DRIVER, cbid, info);
 		else
-			ws_cuda_say(WS_ERROR, "CUPTI met a fatal error and stopped recording: ",
-				    ws_cuda_error((int)((const struct cupti_state *)info)->result),
-				    "");
+			ws_cuda_report(WS_ERROR, "CUPTI met a fatal error and stopped recording: ",
+				       ws_cuda_report_error(
+					       (int)((const struct cupti_state *)info)->result),
+				       "");
 	}
 	if (atomic_load_explicit(&ws_inner_there, memory_order_relaxed))
-		ws_inner_callback(domain, cbid, info);
+		ws_inner_call_back(domain, cbid, info);
 }
 
 /* ---- subscribing ---- */
@@ -217,9 +218,9 @@ static void find_watched_calls(void)
 			gap = 0;
 			if (!strncmp(name, reset[driver], strlen(reset[driver])))
 				reset_cbid[driver] = cbid; /* the last is the newest version */
-			ws_cuda_sync_find(driver, cbid, name);
-			ws_cuda_host_find(driver, cbid, name);
-			ws_cuda_stack_find(driver, cbid, name);
+			ws_cuda_find_sync_call(driver, cbid, name);
+			ws_cuda_find_host_calls(driver, cbid, name);
+			ws_cuda_find_stack_call(driver, cbid, name);
 			if (flush_on_stop && !strncmp(name, stop[driver], strlen(stop[driver])))
 				stop_cbid[driver] = cbid;
 		}
@@ -245,25 +246,26 @@ bool ws_cuda_subscribe(void)
 
 	other[sizeof(other) - 1] = 0;
 	if (rc == CUPTI_ERR_MULTIPLE_SUBSCRIBERS) {
-		ws_cuda_say(WS_WARNING,
-			    "CUDA is not recorded: another tool profiles or debugs this program "
-			    "already: ",
-			    *other ? other
-				   : "a debugger, a profiler, or a library that traces CUDA",
-			    ". Run it without that tool.");
+		ws_cuda_report(WS_WARNING,
+			       "CUDA is not recorded: another tool profiles or debugs this program "
+			       "already: ",
+			       *other ? other
+				      : "a debugger, a profiler, or a library that traces CUDA",
+			       ". Run it without that tool.");
 		return false;
 	}
 	if (rc) {
-		ws_cuda_say(WS_WARNING, "CUDA is not recorded: CUPTI refuses: ", ws_cuda_error(rc),
-			    rc == CUPTI_ERR_NOT_INITIALIZED || rc == CUPTI_ERR_NOT_COMPATIBLE
-				    ? " (the library may be too new for the driver)"
-				    : "");
+		ws_cuda_report(WS_WARNING,
+			       "CUDA is not recorded: CUPTI refuses: ", ws_cuda_report_error(rc),
+			       rc == CUPTI_ERR_NOT_INITIALIZED || rc == CUPTI_ERR_NOT_COMPATIBLE
+				       ? " (the library may be too new for the driver)"
+				       : "");
 		return false;
 	}
 	return true;
 }
 
-void ws_cuda_callbacks(void)
+void ws_cuda_enable_callbacks(void)
 {
 	find_watched_calls();
 	for (size_t i = 0; i < WS_COUNT(resources); i++)
@@ -277,8 +279,9 @@ void ws_cuda_callbacks(void)
 		if (stop_cbid[driver])
 			ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, stop_cbid[driver]);
 		for (uint32_t cbid = 1; cbid < 2048; cbid++)
-			if (ws_cuda_sync_wants(driver, cbid) || ws_cuda_host_wants(driver, cbid) ||
-			    ws_cuda_stack_wants(driver, cbid))
+			if (ws_cuda_wants_sync_call(driver, cbid) ||
+			    ws_cuda_wants_host_call(driver, cbid) ||
+			    ws_cuda_wants_stack(driver, cbid))
 				ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, cbid);
 	}
 }

@@ -35,7 +35,7 @@ static enum ws_cuda_calls classify_call(const char *name)
 	return WS_CALLS_OTHER;
 }
 
-void ws_cuda_stack_find(int driver, uint32_t cbid, const char *name)
+void ws_cuda_find_stack_call(int driver, uint32_t cbid, const char *name)
 {
 	enum ws_cuda_calls calls = classify_call(name);
 
@@ -43,17 +43,17 @@ void ws_cuda_stack_find(int driver, uint32_t cbid, const char *name)
 		class_of[driver][cbid] = (uint8_t)(calls + 1);
 }
 
-bool ws_cuda_stack_wants(int driver, uint32_t cbid)
+bool ws_cuda_wants_stack(int driver, uint32_t cbid)
 {
 	return cbid < CBIDS && class_of[driver][cbid] &&
-	       ws_cuda_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, cbid);
+	       ws_cuda_is_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, cbid);
 }
 
-void ws_cuda_stack_call(int driver, uint32_t cbid, const struct cupti_callback *callback)
+void ws_cuda_record_stack(int driver, uint32_t cbid, const struct cupti_callback *callback)
 {
 	const struct ws_stack_settings *settings = &ws_rt->arena->stacks;
 	struct ws_cuda_open *open = &ws_cuda_open;
-	uint32_t now = (uint32_t)(ws_raw_ns() >> 10);
+	uint32_t now = (uint32_t)(ws_read_raw_ns() >> 10);
 	struct ws_thread *thread;
 
 	if (callback->site == CUPTI_SITE_ENTER) {
@@ -61,7 +61,7 @@ void ws_cuda_stack_call(int driver, uint32_t cbid, const struct cupti_callback *
 			open->stack_start = now;
 		return;
 	}
-	if (!open->stacks || --open->stacks || !ws_rt_collecting() ||
+	if (!open->stacks || --open->stacks || !ws_rt_is_collecting() ||
 	    (uint64_t)(now - open->stack_start) << 10 <
 		    settings->cuda_threshold[class_of[driver][cbid] - 1])
 		return;
@@ -70,6 +70,6 @@ void ws_cuda_stack_call(int driver, uint32_t cbid, const struct cupti_callback *
 	thread = ws_rt_enter();
 	if (!thread)
 		return;
-	ws_rt_stack(thread, WS_STACK_OF_CUDA, callback->correlation, settings->cuda_bytes);
+	ws_rt_write_stack(thread, WS_STACK_OF_CUDA, callback->correlation, settings->cuda_bytes);
 	ws_rt_leave(thread);
 }

@@ -56,7 +56,7 @@ static struct {
 __thread struct ws_cuda_open ws_cuda_open
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-void ws_cuda_sync_find(int driver, uint32_t cbid, const char *name)
+void ws_cuda_find_sync_call(int driver, uint32_t cbid, const char *name)
 {
 	bool events = ws_rt->arena->cuda.flags & WS_CUDA_EVENTS;
 
@@ -72,7 +72,7 @@ void ws_cuda_sync_find(int driver, uint32_t cbid, const char *name)
 	}
 }
 
-bool ws_cuda_sync_wants(int driver, uint32_t cbid)
+bool ws_cuda_wants_sync_call(int driver, uint32_t cbid)
 {
 	return cbid < CBIDS && what_of[driver][cbid];
 }
@@ -150,18 +150,18 @@ static void write_call(int driver, uint32_t cbid, const struct cupti_callback *c
 	ws_rt_leave(thread);
 }
 
-void ws_cuda_sync_call(int driver, uint32_t cbid, const struct cupti_callback *callback)
+void ws_cuda_record_sync_call(int driver, uint32_t cbid, const struct cupti_callback *callback)
 {
 	enum what what = what_of[driver][cbid];
 
 	if (callback->site == CUPTI_SITE_ENTER) {
 		if (!ws_cuda_open.waits++)
-			ws_cuda_open.wait_start = ws_raw_ns();
+			ws_cuda_open.wait_start = ws_read_raw_ns();
 		return;
 	}
 	/* A driver call inside a runtime call is that call's way of doing it. */
-	if (!ws_cuda_open.waits || --ws_cuda_open.waits || !ws_rt_collecting() ||
+	if (!ws_cuda_open.waits || --ws_cuda_open.waits || !ws_rt_is_collecting() ||
 	    (!callback->params && what != WAIT_CONTEXT))
 		return;
-	write_call(driver, cbid, callback, what, ws_raw_ns());
+	write_call(driver, cbid, callback, what, ws_read_raw_ns());
 }

@@ -61,14 +61,14 @@ static enum image classify_elf(long fd, const char *head, long n)
 		return IMAGE_FOREIGN;
 #endif
 	for (int i = 0; i < header->e_phnum && i < 64; i++) {
-		if (ws_sys(SYS_pread64, fd, (long)&ph, sizeof(ph),
-			   (long)(header->e_phoff + (uint64_t)i * header->e_phentsize), 0,
-			   0) != (long)sizeof(ph))
+		if (ws_raw_syscall(SYS_pread64, fd, (long)&ph, sizeof(ph),
+				   (long)(header->e_phoff + (uint64_t)i * header->e_phentsize), 0,
+				   0) != (long)sizeof(ph))
 			break;
 		if (ph.p_type != PT_INTERP)
 			continue;
-		n = ws_sys(SYS_pread64, fd, (long)interp, sizeof(interp) - 1, (long)ph.p_offset, 0,
-			   0);
+		n = ws_raw_syscall(SYS_pread64, fd, (long)interp, sizeof(interp) - 1,
+				   (long)ph.p_offset, 0, 0);
 		if (n <= 0)
 			break;
 		interp[n] = 0;
@@ -85,17 +85,17 @@ static enum image classify_image(const char *path)
 	enum image image = IMAGE_HOOKABLE;
 
 	for (int depth = 0; depth < 4; depth++) {
-		long fd = ws_sys(SYS_openat, AT_FDCWD, (long)path,
-				 O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, 0, 0),
+		long fd = ws_raw_syscall(SYS_openat, AT_FDCWD, (long)path,
+					 O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, 0, 0),
 		     n;
 		char *text, *end;
 
 		if (fd < 0)
 			return IMAGE_HOOKABLE;
-		n = ws_sys(SYS_read, fd, (long)head, sizeof(head) - 1, 0, 0, 0);
+		n = ws_raw_syscall(SYS_read, fd, (long)head, sizeof(head) - 1, 0, 0, 0);
 		if (n >= 4 && !memcmp(head, ELFMAG, 4))
 			image = classify_elf(fd, head, n);
-		ws_sys(SYS_close, fd, 0, 0, 0, 0, 0);
+		ws_raw_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
 		if (n < 3 || head[0] != '#' || head[1] != '!')
 			return image;
 		head[n] = 0;
@@ -205,8 +205,8 @@ static bool complete_environment(char *const *envp, enum image image, struct env
 		count++;
 	bytes += (count + 8) * sizeof(char *) + strlen(session) + 2 * strlen(preload) +
 		 strlen(nvtx) + strlen(cuda) + (old ? strlen(old) : 0);
-	p = ws_sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		   -1, 0);
+	p = ws_raw_syscall(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p < 0 && p > -4096)
 		return false;
 	out->v = (char **)p;
@@ -228,7 +228,7 @@ static bool complete_environment(char *const *envp, enum image image, struct env
 			is_variable_entry(&room, "LD_PRELOAD", preload, "", "");
 	if (*nvtx && !find_variable(envp, "NVTX_INJECTION64_PATH"))
 		out->v[count++] = is_variable_entry(&room, "NVTX_INJECTION64_PATH", nvtx, "", "");
-	if (*cuda && !find_variable(envp, "CUDA_INJECTION64_PATH") && !ws_gpu_tool(envp))
+	if (*cuda && !find_variable(envp, "CUDA_INJECTION64_PATH") && !ws_find_gpu_tool(envp))
 		out->v[count++] = is_variable_entry(&room, "CUDA_INJECTION64_PATH", cuda, "", "");
 	if (!named)
 		out->v[count++] = is_variable_entry(&room, WS_ENV_SESSION, session, "", "");
@@ -238,7 +238,7 @@ static bool complete_environment(char *const *envp, enum image image, struct env
 
 static void free_environment(struct env *env)
 {
-	ws_sys(SYS_munmap, (long)env->v, (long)env->bytes, 0, 0, 0, 0);
+	ws_raw_syscall(SYS_munmap, (long)env->v, (long)env->bytes, 0, 0, 0, 0);
 }
 
 /* ---- exec ---- */
@@ -257,12 +257,12 @@ static struct {
 
 __attribute__((constructor(102))) static void find_next(void)
 {
-#define X(name) next.name = ws_bind_next(#name);
+#define X(name) next.name = ws_find_next_symbol(#name);
 	NEXT_FUNCTIONS(X)
 #undef X
 }
 
-#define NEXT(name) (next.name ? next.name : (__typeof__(&name))ws_bind_next(#name))
+#define NEXT(name) (next.name ? next.name : (__typeof__(&name))ws_find_next_symbol(#name))
 
 /* Where execvp would find `file`; `file` itself when it would find nothing. */
 static const char *search_path(const char *file, char *buf, size_t size)
@@ -283,9 +283,10 @@ static const char *search_path(const char *file, char *buf, size_t size)
 				buf[n++] = '/';
 			strcpy(buf + n, file);
 			memset(&st, 0, sizeof(st));
-			if (!ws_sys(SYS_newfstatat, AT_FDCWD, (long)buf, (long)&st, 0, 0, 0) &&
+			if (!ws_raw_syscall(SYS_newfstatat, AT_FDCWD, (long)buf, (long)&st, 0, 0,
+					    0) &&
 			    S_ISREG(st.st_mode) &&
-			    !ws_sys(SYS_faccessat, AT_FDCWD, (long)buf, X_OK, 0, 0, 0))
+			    !ws_raw_syscall(SYS_faccessat, AT_FDCWD, (long)buf, X_OK, 0, 0, 0))
 				return buf;
 		}
 		if (!*end)
@@ -295,7 +296,7 @@ static const char *search_path(const char *file, char *buf, size_t size)
 
 static int read_pid(void)
 {
-	return (int)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
+	return (int)ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
 }
 
 /* Before and after a real exec of `path`; `after` only runs when it failed. */
@@ -304,9 +305,9 @@ static char *const *prepare_exec(const char *path, char *const *envp, struct env
 	struct ws_thread *thread;
 
 	made->v = NULL;
-	if (!ws_rt->arena && !ws_rt_collecting_slow() && !ws_rt->arena)
+	if (!ws_rt->arena && !ws_rt_is_collecting_slow() && !ws_rt->arena)
 		return envp;
-	ws_rt_process_note(WS_NOTE_EXEC, path, read_pid(), 0);
+	ws_rt_write_process_note(WS_NOTE_EXEC, path, read_pid(), 0);
 	if (!path || !complete_environment(envp, classify_image(path), made))
 		return envp;
 	thread = ws_self;
@@ -327,7 +328,7 @@ static int note_failed_exec(const char *path, struct env *made, int result)
 		if (ws_self)
 			ws_self->vfork_env = NULL;
 	}
-	ws_rt_process_note(WS_NOTE_EXEC_FAILED, path, read_pid(), error);
+	ws_rt_write_process_note(WS_NOTE_EXEC_FAILED, path, read_pid(), error);
 	errno = error;
 	return result;
 }
@@ -374,14 +375,14 @@ WS_EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 WS_EXPORT int execveat(int dir, const char *path, char *const argv[], char *const envp[], int flags)
 {
 	int (*real)(int, const char *, char *const[], char *const[], int) =
-		ws_bind_next("execveat");
+		ws_find_next_symbol("execveat");
 	struct env made;
 	char *const *use = prepare_exec(path, envp, &made);
 	int r;
 
 	if (real)
 		return note_failed_exec(path, &made, real(dir, path, argv, use, flags));
-	r = (int)ws_sys(SYS_execveat, dir, (long)path, (long)argv, (long)use, flags, 0);
+	r = (int)ws_raw_syscall(SYS_execveat, dir, (long)path, (long)argv, (long)use, flags, 0);
 	errno = -r;
 	return note_failed_exec(path, &made, -1);
 }
@@ -447,17 +448,17 @@ static int spawn_process(spawn_fn *real, enum ws_traced fn, const char *path, pi
 	uint64_t start;
 	int r;
 
-	if (!ws_rt->arena && !ws_rt_collecting_slow() && !ws_rt->arena)
+	if (!ws_rt->arena && !ws_rt_is_collecting_slow() && !ws_rt->arena)
 		return real(pid, file, actions, attr, argv, envp);
 	if (complete_environment(envp, classify_image(path), &made))
 		envp = made.v;
-	start = ws_rt_ticks();
+	start = ws_rt_read_ticks();
 	r = real(&child, file, actions, attr, argv, envp);
-	ws_traced_call(fn, start, ws_rt_ticks(), r, r);
+	ws_traced_call(fn, start, ws_rt_read_ticks(), r, r);
 	if (made.v)
 		free_environment(&made);
 	if (!r)
-		ws_rt_process_note(WS_NOTE_SPAWN, path, child, 0);
+		ws_rt_write_process_note(WS_NOTE_SPAWN, path, child, 0);
 	if (pid && !r)
 		*pid = child;
 	return r;
@@ -501,7 +502,7 @@ static char **lend_environ(void)
 
 	while (environ && environ[count])
 		count++;
-	if ((!ws_rt->arena && !ws_rt_collecting_slow()) ||
+	if ((!ws_rt->arena && !ws_rt_is_collecting_slow()) ||
 	    atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed))
 		return NULL;
 	if (lent && lent->count == count &&
@@ -509,8 +510,8 @@ static char **lend_environ(void)
 		return environ = lent->v;
 	if (!complete_environment(environ, IMAGE_HOOKABLE, &made))
 		return NULL;
-	p = ws_sys(SYS_mmap, 0, (long)(sizeof(*lent) + count * sizeof(char *)),
-		   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	p = ws_raw_syscall(SYS_mmap, 0, (long)(sizeof(*lent) + count * sizeof(char *)),
+			   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p > 0 || p < -4095) {
 		lent = (struct lent *)p;
 		lent->v = made.v;
@@ -531,22 +532,22 @@ static void return_environ(char **lent, char **own)
 WS_EXPORT int system(const char *command)
 {
 	char **own = environ, **lent = lend_environ();
-	uint64_t start = ws_rt_ticks();
+	uint64_t start = ws_rt_read_ticks();
 	int r = NEXT(system)(command);
 
 	return_environ(lent, own);
-	ws_traced_call(WS_TRACED_system, start, ws_rt_ticks(), r, r < 0 ? errno : 0);
+	ws_traced_call(WS_TRACED_system, start, ws_rt_read_ticks(), r, r < 0 ? errno : 0);
 	return r;
 }
 
 WS_EXPORT FILE *popen(const char *command, const char *type)
 {
 	char **own = environ, **lent = lend_environ();
-	uint64_t start = ws_rt_ticks();
+	uint64_t start = ws_rt_read_ticks();
 	FILE *file = NEXT(popen)(command, type);
 
 	return_environ(lent, own);
-	ws_traced_call(WS_TRACED_popen, start, ws_rt_ticks(), (long)file, file ? 0 : errno);
+	ws_traced_call(WS_TRACED_popen, start, ws_rt_read_ticks(), (long)file, file ? 0 : errno);
 	return file;
 }
 
@@ -555,10 +556,10 @@ WS_EXPORT FILE *popen(const char *command, const char *type)
 static pid_t note_fork(enum ws_traced fn, uint64_t start, pid_t pid)
 {
 	if (pid > 0) {
-		ws_traced_call(fn, start, ws_rt_ticks(), pid, 0);
-		ws_rt_process_note(WS_NOTE_FORK, NULL, pid, 0);
+		ws_traced_call(fn, start, ws_rt_read_ticks(), pid, 0);
+		ws_rt_write_process_note(WS_NOTE_FORK, NULL, pid, 0);
 	} else if (pid < 0) {
-		ws_traced_call(fn, start, ws_rt_ticks(), pid, errno);
+		ws_traced_call(fn, start, ws_rt_read_ticks(), pid, errno);
 	}
 	return pid;
 }
@@ -566,7 +567,7 @@ static pid_t note_fork(enum ws_traced fn, uint64_t start, pid_t pid)
 WS_EXPORT pid_t fork(void)
 {
 	bool interrupted = ws_rt_before_fork();
-	uint64_t start = ws_rt_ticks();
+	uint64_t start = ws_rt_read_ticks();
 	pid_t pid = NEXT(fork)();
 
 	ws_rt_after_fork(interrupted, !pid);
@@ -575,9 +576,9 @@ WS_EXPORT pid_t fork(void)
 
 WS_EXPORT pid_t _Fork(void)
 {
-	pid_t (*real)(void) = ws_bind_next("_Fork");
+	pid_t (*real)(void) = ws_find_next_symbol("_Fork");
 	bool interrupted = ws_rt_before_fork();
-	uint64_t start = ws_rt_ticks();
+	uint64_t start = ws_rt_read_ticks();
 	pid_t pid = real ? real() : -1;
 
 	if (!real)
@@ -592,9 +593,9 @@ WS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *termios,
 			const struct winsize *winsize)
 {
 	pid_t (*real)(int *, char *, const struct termios *, const struct winsize *) =
-		ws_bind_next("forkpty");
+		ws_find_next_symbol("forkpty");
 	bool interrupted = ws_rt_before_fork();
-	uint64_t start = ws_rt_ticks();
+	uint64_t start = ws_rt_read_ticks();
 	pid_t pid = real ? real(master, name, termios, winsize) : -1;
 
 	if (!real)
@@ -612,13 +613,13 @@ __attribute__((visibility("hidden"), used)) void ws_vfork_before(void)
 {
 	struct ws_thread *thread;
 
-	if (!ws_rt->arena && !ws_rt_collecting_slow())
+	if (!ws_rt->arena && !ws_rt_is_collecting_slow())
 		return;
 	thread = ws_rt_enter();
 	if (!thread)
 		return;
 	ws_rt_leave(thread);
-	thread->vfork_start = ws_rt_ticks();
+	thread->vfork_start = ws_rt_read_ticks();
 	thread->paused++;
 }
 
@@ -635,10 +636,10 @@ __attribute__((visibility("hidden"), used)) long ws_vfork_after(long result)
 			free_environment(&(struct env){.v = thread->vfork_env,
 						       .bytes = thread->vfork_env_bytes});
 		thread->vfork_env = NULL;
-		ws_traced_call(WS_TRACED_vfork, start, ws_rt_ticks(), result < 0 ? -1 : result,
+		ws_traced_call(WS_TRACED_vfork, start, ws_rt_read_ticks(), result < 0 ? -1 : result,
 			       result < 0 ? (int)-result : 0);
 		if (result > 0)
-			ws_rt_process_note(WS_NOTE_FORK, NULL, (int)result, 0);
+			ws_rt_write_process_note(WS_NOTE_FORK, NULL, (int)result, 0);
 	}
 	if (result < 0) {
 		errno = (int)-result;

@@ -40,7 +40,7 @@ static inline int push_plain_range(struct ws_thread *thread, struct nvtx_domain 
 		}
 	}
 	if (ws_unlikely(!open)) {
-		open = ws_nvtx_open_slow(thread, ring, domain, &level);
+		open = ws_nvtx_open_range_slow(thread, ring, domain, &level);
 		if (!open)
 			return level;
 	}
@@ -48,18 +48,18 @@ static inline int push_plain_range(struct ws_thread *thread, struct nvtx_domain 
 	open->domain = domain->number;
 	open->flags = (uint8_t)text.flags;
 	open->text = text.value;
-	open->start = ws_rt_ticks();
+	open->start = ws_rt_read_ticks();
 	atomic_store_explicit(&ring->open_depth, depth + 1, memory_order_release);
 	return level;
 }
 
-WS_NOINLINE int ws_nvtx_push(struct ws_thread *thread, struct nvtx_domain *domain,
-			     const struct nvtx_attrs *attrs)
+WS_NOINLINE int ws_nvtx_push_range(struct ws_thread *thread, struct nvtx_domain *domain,
+				   const struct nvtx_attrs *attrs)
 {
 	struct ws_ring *ring = nvtx_ring(thread);
 	uint32_t depth = atomic_load_explicit(&ring->open_depth, memory_order_relaxed);
 	int level;
-	struct ws_open *open = ws_nvtx_open_slow(thread, ring, domain, &level);
+	struct ws_open *open = ws_nvtx_open_range_slow(thread, ring, domain, &level);
 
 	if (!open)
 		return level;
@@ -73,7 +73,7 @@ WS_NOINLINE int ws_nvtx_push(struct ws_thread *thread, struct nvtx_domain *domai
 	open->color = attrs->color;
 	open->category = attrs->category;
 	open->binary = attrs->binary;
-	open->start = ws_rt_ticks();
+	open->start = ws_rt_read_ticks();
 	atomic_store_explicit(&ring->open_depth, depth + 1, memory_order_release);
 	return level;
 }
@@ -90,7 +90,7 @@ static inline bool pops_plain_range(struct ws_thread *thread, struct ws_ring *ri
 	if (ws_unlikely(open->domain != domain->number ||
 			open->flags & (WS_OPEN_EXTENDED | WS_OPEN_LOST)))
 		return false;
-	return (depth == 1 || open[-1].start) && ws_rt_collecting();
+	return (depth == 1 || open[-1].start) && ws_rt_is_collecting();
 }
 
 /* `rec` has room for the long form; nearly every range fits the short one. */
@@ -114,7 +114,7 @@ static inline void write_range(struct ws_thread *thread, struct ws_rec_nvtx_rang
 
 static inline int pop_range(void *handle)
 {
-	uint64_t now = ws_rt_ticks();
+	uint64_t now = ws_rt_read_ticks();
 	struct nvtx_domain *domain = nvtx_domain_of(handle);
 	struct ws_thread *thread = ws_rt_enter_again();
 	struct ws_rec_nvtx_range *rec;
@@ -132,7 +132,7 @@ static inline int pop_range(void *handle)
 	ring = nvtx_ring(thread);
 	depth = atomic_load_explicit(&ring->open_depth, memory_order_relaxed);
 	if (ws_unlikely(!pops_plain_range(thread, ring, depth, domain))) {
-		level = ws_nvtx_pop_slow(thread, domain, now, 0);
+		level = ws_nvtx_pop_range_slow(thread, domain, now, 0);
 		goto out;
 	}
 	open = &ring->open[depth - 1];
@@ -156,7 +156,7 @@ WS_NOINLINE static struct nvtx_text read_message_slow(struct ws_thread *thread, 
 						      union nx_message message)
 {
 	if (type == NX_MESSAGE_WIDE)
-		return ws_nvtx_text_wide(thread, message.wide);
+		return ws_nvtx_write_wide_text(thread, message.wide);
 	return (struct nvtx_text){0, 0};
 }
 
@@ -170,7 +170,7 @@ static inline struct nvtx_text read_event_message(struct ws_thread *thread, int3
 	return read_message_slow(thread, type, m);
 }
 
-struct nvtx_text ws_nvtx_message(struct ws_thread *thread, int32_t type, union nx_message m)
+struct nvtx_text ws_nvtx_read_message(struct ws_thread *thread, int32_t type, union nx_message m)
 {
 	return read_event_message(thread, type, m);
 }
@@ -190,10 +190,10 @@ static void read_payload(struct ws_thread *thread, struct nvtx_domain *domain,
 	if (event->payload_type == NX_PAYLOAD_EXT) {
 		attrs->payload_type = WS_NVTX_PAYLOAD_EXT;
 		if (event->payload_count > 0)
-			attrs->binary =
-				ws_nvtx_blobs(thread, domain,
-					      (const struct nx_payload *)(uintptr_t)event->payload,
-					      (size_t)event->payload_count, &lost);
+			attrs->binary = ws_nvtx_write_blobs(
+				thread, domain,
+				(const struct nx_payload *)(uintptr_t)event->payload,
+				(size_t)event->payload_count, &lost);
 		if (lost)
 			attrs->text.flags |= WS_OPEN_LOST;
 	} else if (event->payload_type > 0 && event->payload_type <= WS_NVTX_PAYLOAD_F32) {
@@ -285,11 +285,11 @@ void ws_nvtx_write_range(struct ws_thread *thread, struct nvtx_domain *domain,
 		write_event(thread, domain, WS_NVTX_EV_FORGET, &attrs, 0, 0, binary_end);
 }
 
-void ws_nvtx_mark(struct ws_thread *thread, struct nvtx_domain *domain,
-		  const struct nvtx_attrs *attrs)
+void ws_nvtx_write_mark(struct ws_thread *thread, struct nvtx_domain *domain,
+			const struct nvtx_attrs *attrs)
 {
 	if (!(attrs->text.flags & WS_OPEN_LOST))
-		write_event(thread, domain, WS_NVTX_EV_MARK, attrs, ws_rt_ticks(), 0, 0);
+		write_event(thread, domain, WS_NVTX_EV_MARK, attrs, ws_rt_read_ticks(), 0, 0);
 }
 
 /*
@@ -318,7 +318,7 @@ uint64_t ws_nvtx_start_range(struct ws_thread *thread, struct nvtx_domain *domai
 
 	if (attrs->text.flags & WS_OPEN_LOST)
 		return NVTX_ID_UNRECORDED;
-	write_event(thread, domain, WS_NVTX_EV_START, attrs, ws_rt_ticks(), id, 0);
+	write_event(thread, domain, WS_NVTX_EV_START, attrs, ws_rt_read_ticks(), id, 0);
 	return nest->cur != before ? id : NVTX_ID_UNRECORDED;
 }
 
@@ -328,7 +328,7 @@ void ws_nvtx_end_range(struct ws_thread *thread, struct nvtx_domain *domain, uin
 	static const struct nvtx_attrs none;
 
 	if (id && id < NVTX_ID_UNRECORDED)
-		write_event(thread, domain, WS_NVTX_EV_END, &none, ws_rt_ticks(), id, binary);
+		write_event(thread, domain, WS_NVTX_EV_END, &none, ws_rt_read_ticks(), id, binary);
 }
 
 /* ---- entry points ---- */
@@ -356,7 +356,7 @@ static int push_wide(const wchar_t *s)
 	if (!thread)
 		return NX_NO_TRACKING;
 	level = push_plain_range(thread, &ws_nvtx_default,
-				 nvtx_over() ? no_text : ws_nvtx_text_wide(thread, s));
+				 nvtx_over() ? no_text : ws_nvtx_write_wide_text(thread, s));
 	ws_rt_leave(thread);
 	return level;
 }
@@ -367,7 +367,7 @@ WS_NOINLINE static int push_full(struct ws_thread *thread, struct nvtx_domain *d
 	struct nvtx_attrs attrs;
 
 	read_attributes(thread, domain, event, &attrs);
-	return ws_nvtx_push(thread, domain, &attrs);
+	return ws_nvtx_push_range(thread, domain, &attrs);
 }
 
 static int domain_push(void *handle, const struct nx_event *event)
@@ -412,8 +412,8 @@ static void mark_text(const char *text, const wchar_t *wide)
 
 	if (!thread)
 		return;
-	attrs.text = wide ? ws_nvtx_text_wide(thread, wide) : nvtx_text_utf8(thread, text);
-	ws_nvtx_mark(thread, &ws_nvtx_default, &attrs);
+	attrs.text = wide ? ws_nvtx_write_wide_text(thread, wide) : nvtx_text_utf8(thread, text);
+	ws_nvtx_write_mark(thread, &ws_nvtx_default, &attrs);
 	ws_rt_leave(thread);
 }
 
@@ -436,7 +436,7 @@ static void domain_mark(void *handle, const struct nx_event *event)
 	if (!thread)
 		return;
 	read_attributes(thread, domain, event, &attrs);
-	ws_nvtx_mark(thread, domain, &attrs);
+	ws_nvtx_write_mark(thread, domain, &attrs);
 	ws_rt_leave(thread);
 }
 
@@ -453,7 +453,7 @@ static uint64_t start_text(const char *text, const wchar_t *wide)
 
 	if (!thread)
 		return NVTX_ID_UNRECORDED;
-	attrs.text = wide ? ws_nvtx_text_wide(thread, wide) : nvtx_text_utf8(thread, text);
+	attrs.text = wide ? ws_nvtx_write_wide_text(thread, wide) : nvtx_text_utf8(thread, text);
 	id = ws_nvtx_start_range(thread, &ws_nvtx_default, &attrs, 0);
 	ws_rt_leave(thread);
 	return id;
@@ -510,7 +510,7 @@ static void end_default(uint64_t id)
 static void *register_utf8(void *domain, const char *text)
 {
 	(void)domain;
-	return text ? ws_nvtx_string_register(text) : NULL;
+	return text ? ws_nvtx_register_string(text) : NULL;
 }
 
 static void *register_wide(void *domain, const wchar_t *s)
@@ -519,16 +519,16 @@ static void *register_wide(void *domain, const wchar_t *s)
 	void *h = NULL;
 
 	(void)domain;
-	if (s && ws_nvtx_utf8(&scratch, s)) {
-		h = ws_nvtx_string_register(scratch.p);
-		ws_nvtx_scratch_end(&scratch);
+	if (s && ws_nvtx_convert_to_utf8(&scratch, s)) {
+		h = ws_nvtx_register_string(scratch.p);
+		ws_nvtx_close_scratch(&scratch);
 	}
 	return h;
 }
 
 static void *create_domain_utf8(const char *name)
 {
-	return ws_nvtx_domain_create(name ? name : "");
+	return ws_nvtx_create_domain(name ? name : "");
 }
 
 static void *create_domain_wide(const wchar_t *name)
@@ -536,9 +536,9 @@ static void *create_domain_wide(const wchar_t *name)
 	struct nvtx_scratch scratch;
 	void *h = NULL;
 
-	if (ws_nvtx_utf8(&scratch, name)) {
-		h = ws_nvtx_domain_create(scratch.p);
-		ws_nvtx_scratch_end(&scratch);
+	if (ws_nvtx_convert_to_utf8(&scratch, name)) {
+		h = ws_nvtx_create_domain(scratch.p);
+		ws_nvtx_close_scratch(&scratch);
 	}
 	return h;
 }
@@ -546,7 +546,7 @@ static void *create_domain_wide(const wchar_t *name)
 static void domain_destroy(void *handle)
 {
 	if (handle)
-		ws_nvtx_domain_destroy(handle);
+		ws_nvtx_destroy_domain(handle);
 }
 
 /* ---- attaching ---- */
@@ -586,7 +586,7 @@ static bool is_recording_wanted(void)
 {
 	ws_rt_init();
 	if (!ws_rt->arena)
-		ws_rt_collecting_slow(); /* a forked child that uses NVTX before it has recorded
+		ws_rt_is_collecting_slow(); /* a forked child that uses NVTX before it has recorded
 					    anything */
 	return ws_rt->arena && ws_rt->features & WS_FEATURE_NVTX;
 }
@@ -627,5 +627,5 @@ int InitializeInjectionNvtx2(nx_export_fn get)
 WS_EXPORT int InitializeInjectionNvtxExtension(struct nx_module_info *module_info);
 int InitializeInjectionNvtxExtension(struct nx_module_info *module_info)
 {
-	return module_info && is_recording_wanted() ? ws_nvtx_extension(module_info) : 0;
+	return module_info && is_recording_wanted() ? ws_nvtx_fill_extension(module_info) : 0;
 }

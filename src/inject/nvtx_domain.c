@@ -31,18 +31,18 @@ static _Atomic uint32_t domain_numbers = 1;
 
 static void *map_pages(size_t bytes)
 {
-	long p = ws_sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	long p = ws_raw_syscall(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	return p < 0 && p > -4096 ? NULL : (void *)p;
 }
 
 static void unmap_pages(void *memory, size_t bytes)
 {
-	ws_sys(SYS_munmap, (long)memory, (long)bytes, 0, 0, 0, 0);
+	ws_raw_syscall(SYS_munmap, (long)memory, (long)bytes, 0, 0, 0, 0);
 }
 
-void *ws_nvtx_alloc(size_t bytes)
+void *ws_nvtx_allocate(size_t bytes)
 {
 	bytes = WS_ALIGN_UP(bytes, (size_t)16);
 	if (bytes > REGION / 4)
@@ -69,16 +69,16 @@ void *ws_nvtx_alloc(size_t bytes)
 	}
 }
 
-char *ws_nvtx_copy(const char *text, size_t len)
+char *ws_nvtx_copy_text(const char *text, size_t len)
 {
-	char *at = ws_nvtx_alloc(len + 1);
+	char *at = ws_nvtx_allocate(len + 1);
 
 	if (at)
 		memcpy(at, text, len);
 	return at;
 }
 
-bool ws_nvtx_scratch(struct nvtx_scratch *scratch, size_t bytes)
+bool ws_nvtx_open_scratch(struct nvtx_scratch *scratch, size_t bytes)
 {
 	scratch->len = 0;
 	scratch->mapped = 0;
@@ -90,7 +90,7 @@ bool ws_nvtx_scratch(struct nvtx_scratch *scratch, size_t bytes)
 	return scratch->p;
 }
 
-void ws_nvtx_scratch_end(struct nvtx_scratch *scratch)
+void ws_nvtx_close_scratch(struct nvtx_scratch *scratch)
 {
 	if (scratch->mapped)
 		unmap_pages(scratch->p, scratch->mapped);
@@ -124,14 +124,14 @@ static size_t put_utf8(char *at, uint32_t c)
 	return 4;
 }
 
-bool ws_nvtx_utf8(struct nvtx_scratch *scratch, const wchar_t *s)
+bool ws_nvtx_convert_to_utf8(struct nvtx_scratch *scratch, const wchar_t *s)
 {
 	size_t n = 0;
 
 	if (s)
 		while (s[n])
 			n++;
-	if (!ws_nvtx_scratch(scratch, n * 4 + 1))
+	if (!ws_nvtx_open_scratch(scratch, n * 4 + 1))
 		return false;
 	for (size_t i = 0; i < n; i++)
 		scratch->len += put_utf8(scratch->p + scratch->len, (uint32_t)s[i]);
@@ -139,39 +139,39 @@ bool ws_nvtx_utf8(struct nvtx_scratch *scratch, const wchar_t *s)
 	return true;
 }
 
-WS_NOINLINE struct nvtx_text ws_nvtx_text_wide(struct ws_thread *thread, const wchar_t *s)
+WS_NOINLINE struct nvtx_text ws_nvtx_write_wide_text(struct ws_thread *thread, const wchar_t *s)
 {
 	struct nvtx_text text = {0, 0};
 	struct nvtx_scratch scratch;
 
 	if (!s)
 		return text;
-	if (!ws_nvtx_utf8(&scratch, s)) {
-		ws_rt_lost(thread, WS_LOSS_NVTX, 1);
+	if (!ws_nvtx_convert_to_utf8(&scratch, s)) {
+		ws_rt_count_loss(thread, WS_LOSS_NVTX, 1);
 		text.flags = WS_OPEN_LOST;
 		return text;
 	}
 	text = nvtx_text_utf8(thread, scratch.p);
-	ws_nvtx_scratch_end(&scratch);
+	ws_nvtx_close_scratch(&scratch);
 	return text;
 }
 
-WS_NOINLINE struct nvtx_text ws_nvtx_string_slow(struct ws_thread *thread,
-						 struct nvtx_string *string)
+WS_NOINLINE struct nvtx_text ws_nvtx_find_string_slow(struct ws_thread *thread,
+						      struct nvtx_string *string)
 {
 	struct nvtx_text text = {0, WS_OPEN_REGISTERED};
 
 	if (string->magic != NVTX_STRING_MAGIC)
 		return (struct nvtx_text){0, 0};
 	if (string->len <= WS_STRING_MAX)
-		text.value = ws_rt_string_define(string->bytes, string->len);
+		text.value = ws_rt_define_string(string->bytes, string->len);
 	if (text.value) {
 		atomic_store_explicit(&string->defined,
 				      (uint64_t)ws_rt->generation << 32 | text.value,
 				      memory_order_relaxed);
 		return text;
 	}
-	text.value = ws_rt_text(thread, string->bytes, string->len, WS_LOSS_NVTX);
+	text.value = ws_rt_write_text(thread, string->bytes, string->len, WS_LOSS_NVTX);
 	text.flags |= text.value ? WS_OPEN_LOCAL_TEXT : WS_OPEN_LOST;
 	return text;
 }
@@ -194,7 +194,7 @@ static struct nvtx_string *find_string(struct nvtx_string *string, uint64_t hash
 	return string;
 }
 
-struct nvtx_string *ws_nvtx_string_register(const char *bytes)
+struct nvtx_string *ws_nvtx_register_string(const char *bytes)
 {
 	size_t len = strlen(bytes);
 	uint64_t hash = hash_text(bytes, len);
@@ -204,7 +204,7 @@ struct nvtx_string *ws_nvtx_string_register(const char *bytes)
 
 	if (string || len > UINT32_MAX / 2)
 		return string;
-	string = ws_nvtx_alloc(sizeof(*string) + len + 1);
+	string = ws_nvtx_allocate(sizeof(*string) + len + 1);
 	if (!string)
 		return NULL;
 	memcpy(string->bytes, bytes, len);
@@ -231,9 +231,9 @@ static struct nvtx_text definition_text(struct ws_thread *thread, const char *te
 		return out;
 	len = strlen(text);
 	if (len <= WS_STRING_MAX)
-		out.value = ws_rt_string(thread, text, len);
+		out.value = ws_rt_find_string(thread, text, len);
 	if (!out.value) {
-		out.value = ws_rt_text(thread, text, len, WS_LOSS_NVTX);
+		out.value = ws_rt_write_text(thread, text, len, WS_LOSS_NVTX);
 		out.flags = WS_OPEN_LOCAL_TEXT;
 	}
 	return out;
@@ -260,8 +260,8 @@ static void write_definition(struct ws_thread *thread, struct nvtx_domain *domai
 	else if (def->kind == WS_NVTX_DEF_ENTRY)
 		bytes = sizeof(r->entry);
 	if (def->description)
-		description = ws_rt_string(thread, def->description,
-					   strnlen(def->description, WS_STRING_MAX));
+		description = ws_rt_find_string(thread, def->description,
+						strnlen(def->description, WS_STRING_MAX));
 	r = ws_rt_reserve(thread, bytes, WS_LOSS_NVTX);
 	if (!r)
 		return;
@@ -271,7 +271,7 @@ static void write_definition(struct ws_thread *thread, struct nvtx_domain *domai
 								   name.value),
 						.kind = def->kind,
 						.type = def->type,
-						.time = ws_rt_ticks(),
+						.time = ws_rt_read_ticks(),
 						.id = def->id};
 	if (def->kind == WS_NVTX_DEF_RESOURCE) {
 		r->resource.device = def->cuda.device;
@@ -319,7 +319,7 @@ static bool is_filtered_domain(const char *name)
 	return is_listed_domain(arena, name) != (arena->nvtx_filter == 1);
 }
 
-WS_NOINLINE bool ws_nvtx_domain_slow(struct ws_thread *thread, struct nvtx_domain *domain)
+WS_NOINLINE bool ws_nvtx_find_domain_slow(struct ws_thread *thread, struct nvtx_domain *domain)
 {
 	uint32_t before = atomic_load_explicit(&domain->ready, memory_order_relaxed),
 		 now = ws_rt->generation;
@@ -361,18 +361,19 @@ static struct nvtx_domain *make_domain(const char *name)
 
 	do {
 		if (number >= WS_NVTX_DOMAINS) {
-			ws_rt_diagnostic(WS_WARNING, "nvtx",
-					 "The program created more NVTX domains than can be told "
-					 "apart (16,383); events of "
-					 "further ones are in the default domain.");
+			ws_rt_write_diagnostic(
+				WS_WARNING, "nvtx",
+				"The program created more NVTX domains than can be told "
+				"apart (16,383); events of "
+				"further ones are in the default domain.");
 			return NULL;
 		}
 	} while (!atomic_compare_exchange_weak(&domain_numbers, &number, number + 1));
-	domain = ws_nvtx_alloc(sizeof(*domain));
+	domain = ws_nvtx_allocate(sizeof(*domain));
 	if (!domain)
 		return NULL;
 	domain->number = (uint16_t)number;
-	domain->name = ws_nvtx_copy(name, strlen(name));
+	domain->name = ws_nvtx_copy_text(name, strlen(name));
 	return domain->name ? domain : NULL;
 }
 
@@ -406,7 +407,7 @@ static struct nvtx_domain *get_domain(const char *name)
 }
 
 /* NULL, which is the default domain's handle, when there is no memory. */
-struct nvtx_domain *ws_nvtx_domain_create(const char *name)
+struct nvtx_domain *ws_nvtx_create_domain(const char *name)
 {
 	struct nvtx_domain *domain = get_domain(name);
 
@@ -418,7 +419,7 @@ struct nvtx_domain *ws_nvtx_domain_create(const char *name)
 			.kind = WS_NVTX_DEF_DOMAIN,
 			.name = domain->name}; /* destroyed before, now created again */
 
-		ws_nvtx_define(domain, &def);
+		ws_nvtx_write_definition(domain, &def);
 	}
 	announce_domain(domain);
 	return domain;
@@ -428,7 +429,7 @@ struct nvtx_domain *ws_nvtx_domain_create(const char *name)
  * The handle stays usable: a late pop through it still finds its range. When libraries share a
  * domain by name, the last one to destroy it makes the event.
  */
-void ws_nvtx_domain_destroy(struct nvtx_domain *domain)
+void ws_nvtx_destroy_domain(struct nvtx_domain *domain)
 {
 	struct nvtx_def def = {.kind = WS_NVTX_DEF_DESTROY, .name = domain->name};
 	uint32_t n = atomic_load_explicit(&domain->handles, memory_order_relaxed);
@@ -438,12 +439,12 @@ void ws_nvtx_domain_destroy(struct nvtx_domain *domain)
 			return;
 	} while (!atomic_compare_exchange_weak(&domain->handles, &n, n - 1));
 	if (n == 1)
-		ws_nvtx_define(domain, &def);
+		ws_nvtx_write_definition(domain, &def);
 }
 
 /* ---- definitions by the program ---- */
 
-void ws_nvtx_define(struct nvtx_domain *domain, const struct nvtx_def *def)
+void ws_nvtx_write_definition(struct nvtx_domain *domain, const struct nvtx_def *def)
 {
 	struct ws_thread *thread = ws_rt_enter();
 
@@ -467,7 +468,7 @@ static struct nvtx_def *find_definition(struct nvtx_domain *domain, uint8_t kind
 	return def;
 }
 
-struct nvtx_def *ws_nvtx_find(struct nvtx_domain *domain, uint8_t kind, uint64_t id)
+struct nvtx_def *ws_nvtx_find_definition(struct nvtx_domain *domain, uint8_t kind, uint64_t id)
 {
 	return find_definition(domain, kind, id, 0);
 }
@@ -489,7 +490,7 @@ static bool is_same_definition(const struct nvtx_def *left, const struct nvtx_de
 
 static const char *keep_text(const char *text)
 {
-	return text ? ws_nvtx_copy(text, strlen(text)) : NULL;
+	return text ? ws_nvtx_copy_text(text, strlen(text)) : NULL;
 }
 
 /* Copy `def` over `p`, whose place in the list stays. Texts replaced are not freed: someone may be
@@ -505,7 +506,7 @@ static void store_definition(struct nvtx_def *p, const struct nvtx_def *def)
 	atomic_store_explicit(&p->name, name, memory_order_release);
 }
 
-void ws_nvtx_define_kept(struct nvtx_domain *domain, const struct nvtx_def *def)
+void ws_nvtx_keep_definition(struct nvtx_domain *domain, const struct nvtx_def *def)
 {
 	struct nvtx_def *p = find_definition(domain, def->kind, def->id, def->count), *head;
 	struct ws_thread *thread;
@@ -524,7 +525,7 @@ void ws_nvtx_define_kept(struct nvtx_domain *domain, const struct nvtx_def *def)
 		store_definition(p, def);
 		return;
 	}
-	p = ws_nvtx_alloc(sizeof(*p));
+	p = ws_nvtx_allocate(sizeof(*p));
 	if (!p)
 		return;
 	store_definition(p, def);
@@ -539,5 +540,5 @@ void ws_nvtx_name_category(struct nvtx_domain *domain, uint32_t id, const char *
 {
 	struct nvtx_def def = {.kind = WS_NVTX_DEF_CATEGORY, .id = id, .name = name ? name : ""};
 
-	ws_nvtx_define_kept(domain, &def);
+	ws_nvtx_keep_definition(domain, &def);
 }

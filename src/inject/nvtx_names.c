@@ -28,7 +28,7 @@ static void write_name(struct nvtx_domain *domain, uint32_t type, uint64_t id, c
 
 	if (numbers)
 		numbers(type, id, &def.cuda);
-	ws_nvtx_define(domain, &def);
+	ws_nvtx_write_definition(domain, &def);
 }
 
 /* A number that is no thread of this process (such as a pthread_t cut to 32 bits) names a resource:
@@ -37,10 +37,10 @@ static void write_name(struct nvtx_domain *domain, uint32_t type, uint64_t id, c
 static void name_thread(struct nvtx_domain *domain, uint64_t tid, const char *name)
 {
 	struct nvtx_def def = {.kind = WS_NVTX_DEF_THREAD, .id = tid, .name = name};
-	long pid = ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
+	long pid = ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
 
-	if (tid && tid <= INT32_MAX && ws_sys(SYS_tgkill, pid, (long)tid, 0, 0, 0, 0) == 0)
-		ws_nvtx_define(domain, &def);
+	if (tid && tid <= INT32_MAX && ws_raw_syscall(SYS_tgkill, pid, (long)tid, 0, 0, 0, 0) == 0)
+		ws_nvtx_write_definition(domain, &def);
 	else
 		write_name(domain, NX_RESOURCE(NX_CLASS_GENERIC, NX_GENERIC_THREAD_NATIVE), tid,
 			   name);
@@ -62,14 +62,14 @@ static void domain_category(void *domain, uint32_t id, const char *name)
 }
 
 /* The wide form of a call whose last argument is a name. */
-#define WIDE(fn, params, ...)                    \
-	static void fn##_w params                \
-	{                                        \
-		struct nvtx_scratch b;           \
-		if (ws_nvtx_utf8(&b, name)) {    \
-			fn(__VA_ARGS__, b.p);    \
-			ws_nvtx_scratch_end(&b); \
-		}                                \
+#define WIDE(fn, params, ...)                            \
+	static void fn##_w params                        \
+	{                                                \
+		struct nvtx_scratch b;                   \
+		if (ws_nvtx_convert_to_utf8(&b, name)) { \
+			fn(__VA_ARGS__, b.p);            \
+			ws_nvtx_close_scratch(&b);       \
+		}                                        \
 	}
 WIDE(name_thread_here, (uint32_t tid, const wchar_t *name), tid)
 WIDE(name_category, (uint32_t id, const wchar_t *name), id)
@@ -120,7 +120,7 @@ static const char *plain_message(struct nvtx_scratch *scratch, int32_t type,
 	if (type == NX_MESSAGE_REGISTERED)
 		return string && string->magic == NVTX_STRING_MAGIC ? string->bytes : NULL;
 	if (type == NX_MESSAGE_WIDE && message.wide)
-		return ws_nvtx_utf8(scratch, message.wide) ? scratch->p : NULL;
+		return ws_nvtx_convert_to_utf8(scratch, message.wide) ? scratch->p : NULL;
 	return NULL;
 }
 
@@ -145,10 +145,10 @@ static void *resource_create(void *domain, const struct nx_resource *attrs)
 		name_thread(d, resource.identifier, name);
 	else if (resource.type == NX_RESOURCE(NX_CLASS_GENERIC, NX_GENERIC_THREAD_POSIX) &&
 		 resource.identifier == (uint64_t)pthread_self())
-		name_thread(d, (uint64_t)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0), name);
+		name_thread(d, (uint64_t)ws_raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0), name);
 	else
 		write_name(d, (uint32_t)resource.type, resource.identifier, name);
-	ws_nvtx_scratch_end(&scratch);
+	ws_nvtx_close_scratch(&scratch);
 	return (void *)atomic_fetch_add_explicit(&handles, 1, memory_order_relaxed);
 }
 
@@ -172,19 +172,19 @@ static struct nvtx_string *sync_text(const char *name, const char *what)
 	struct nvtx_string *string;
 	size_t n = strlen(name), m = strlen(what);
 
-	if (!ws_nvtx_scratch(&scratch, n + m + 1))
+	if (!ws_nvtx_open_scratch(&scratch, n + m + 1))
 		return NULL;
 	memcpy(scratch.p, name, n);
 	memcpy(scratch.p + n, what, m + 1);
-	string = ws_nvtx_string_register(scratch.p);
-	ws_nvtx_scratch_end(&scratch);
+	string = ws_nvtx_register_string(scratch.p);
+	ws_nvtx_close_scratch(&scratch);
 	return string;
 }
 
 static void *sync_create(void *domain, const struct nx_sync *attrs)
 {
 	static _Atomic uint32_t numbers;
-	struct sync *sync = ws_nvtx_alloc(sizeof(*sync));
+	struct sync *sync = ws_nvtx_allocate(sizeof(*sync));
 	struct nx_sync a = {0};
 	struct nvtx_scratch scratch;
 	const char *name;
@@ -202,7 +202,7 @@ static void *sync_create(void *domain, const struct nx_sync *attrs)
 	sync->acquire = sync_text(name, " (acquire)");
 	sync->held = sync_text(name, " (held)");
 	write_name(sync->domain, WS_NVTX_RESOURCE_SYNC, (uint64_t)(uintptr_t)sync, name);
-	ws_nvtx_scratch_end(&scratch);
+	ws_nvtx_close_scratch(&scratch);
 	return sync;
 }
 

@@ -103,7 +103,8 @@ static bool payload_entry_size(struct nvtx_domain *domain, const struct nx_schem
 		return !__builtin_mul_overflow(*align, entry->detail, size);
 	}
 	if (entry->type >= NX_ID_STATIC_MIN) {
-		struct nvtx_def *nested = ws_nvtx_find(domain, WS_NVTX_DEF_SCHEMA, entry->type);
+		struct nvtx_def *nested =
+			ws_nvtx_find_definition(domain, WS_NVTX_DEF_SCHEMA, entry->type);
 
 		one = *align = 0;
 		if (nested) {
@@ -193,7 +194,7 @@ static uint64_t schema_register(void *handle, const struct nx_schema *schema)
 	entries = read_schema_fields(schema, &def);
 	def.id = choose_schema_id(domain, schema->fields & NX_SCHEMA_ID, schema->id);
 	lay_out_schema(domain, entries, def.count, &def);
-	ws_nvtx_define_kept(domain, &def);
+	ws_nvtx_keep_definition(domain, &def);
 	for (uint32_t i = 0; i < def.count; i++) {
 		struct nvtx_def entry = {
 			.kind = WS_NVTX_DEF_ENTRY,
@@ -207,7 +208,7 @@ static uint64_t schema_register(void *handle, const struct nx_schema *schema)
 			.offset = entries[i].offset,
 		};
 
-		ws_nvtx_define_kept(domain, &entry);
+		ws_nvtx_keep_definition(domain, &entry);
 	}
 	return def.id;
 }
@@ -238,7 +239,7 @@ static uint64_t enum_register(void *handle, const struct nx_enum *definition)
 	def.id = choose_schema_id(domain, definition->fields & NX_ENUM_ID, definition->id);
 	if (def.size <= 16)
 		def.known_align = (uint32_t)def.size;
-	ws_nvtx_define_kept(domain, &def);
+	ws_nvtx_keep_definition(domain, &def);
 	for (uint32_t i = 0; i < def.count; i++) {
 		struct nvtx_def entry = {.kind = WS_NVTX_DEF_ENTRY,
 					 .id = def.id,
@@ -247,7 +248,7 @@ static uint64_t enum_register(void *handle, const struct nx_enum *definition)
 					 .detail = entries[i].value,
 					 .flags = entries[i].is_flag != 0};
 
-		ws_nvtx_define_kept(domain, &entry);
+		ws_nvtx_keep_definition(domain, &entry);
 	}
 	return def.id;
 }
@@ -267,19 +268,19 @@ static uint64_t scope_register(void *handle, const struct nx_scope *scope)
 	path = scope->path ? scope->path : "";
 	path += strspn(path, "/");
 	def.id = choose_schema_id(domain, scope->id != 0, scope->id);
-	up = ws_nvtx_find(domain, WS_NVTX_DEF_RESOURCE, scope->parent);
+	up = ws_nvtx_find_definition(domain, WS_NVTX_DEF_RESOURCE, scope->parent);
 	parent = up && up->name ? up->name : "";
 	n = strlen(parent);
 	m = strlen(path);
-	if (!ws_nvtx_scratch(&scratch, n + m + 2))
+	if (!ws_nvtx_open_scratch(&scratch, n + m + 2))
 		return 0;
 	memcpy(scratch.p, parent, n);
 	if (n)
 		scratch.p[n++] = '/';
 	memcpy(scratch.p + n, path, m + 1);
 	def.name = scratch.p;
-	ws_nvtx_define_kept(domain, &def);
-	ws_nvtx_scratch_end(&scratch);
+	ws_nvtx_keep_definition(domain, &def);
+	ws_nvtx_close_scratch(&scratch);
 	return def.id;
 }
 
@@ -295,7 +296,7 @@ static size_t payload_size(struct nvtx_domain *domain, const struct nx_payload *
 		return payload->size;
 	if (payload->schema < NX_ID_STATIC_MIN)
 		return payload_type_size(payload->schema);
-	schema = ws_nvtx_find(domain, WS_NVTX_DEF_SCHEMA, payload->schema);
+	schema = ws_nvtx_find_definition(domain, WS_NVTX_DEF_SCHEMA, payload->schema);
 	if (!schema)
 		return 0;
 	return schema->size;
@@ -359,8 +360,8 @@ static uint64_t sum_blob_sizes(struct nvtx_domain *domain, const struct nx_paylo
 	return total;
 }
 
-WS_NOINLINE uint32_t ws_nvtx_blobs(struct ws_thread *thread, struct nvtx_domain *domain,
-				   const struct nx_payload *payload, size_t count, bool *lost)
+WS_NOINLINE uint32_t ws_nvtx_write_blobs(struct ws_thread *thread, struct nvtx_domain *domain,
+					 const struct nx_payload *payload, size_t count, bool *lost)
 {
 	struct blob_out out = {.thread = thread};
 
@@ -368,7 +369,7 @@ WS_NOINLINE uint32_t ws_nvtx_blobs(struct ws_thread *thread, struct nvtx_domain 
 		return 0;
 	out.left = sum_blob_sizes(domain, payload, count);
 	if (out.left > MAX_BLOBS) {
-		ws_rt_lost(thread, WS_LOSS_NVTX, 1);
+		ws_rt_count_loss(thread, WS_LOSS_NVTX, 1);
 		*lost = true;
 		return 0;
 	}
@@ -399,12 +400,12 @@ static bool read_payload_message(struct ws_thread *thread, struct nvtx_def *def,
 
 		if (n) { /* embedded, perhaps without a NUL */
 			n = strnlen(s8, n < size - at ? n : size - at);
-			if (!ws_nvtx_scratch(&scratch, n + 1))
+			if (!ws_nvtx_open_scratch(&scratch, n + 1))
 				return false;
 			memcpy(scratch.p, s8, n);
 			scratch.p[n] = 0;
 			*text = nvtx_text_utf8(thread, scratch.p);
-			ws_nvtx_scratch_end(&scratch);
+			ws_nvtx_close_scratch(&scratch);
 			return true;
 		}
 	}
@@ -412,11 +413,11 @@ static bool read_payload_message(struct ws_thread *thread, struct nvtx_def *def,
 		return false;
 	memcpy(&message, (const char *)payload->bytes + at, sizeof(message));
 	if (type == NX_TYPE_REGISTERED)
-		*text = ws_nvtx_message(thread, NX_MESSAGE_REGISTERED, message);
+		*text = ws_nvtx_read_message(thread, NX_MESSAGE_REGISTERED, message);
 	else if (type == NX_TYPE_CSTRING || type == NX_TYPE_CSTRING + 1)
-		*text = ws_nvtx_message(thread, NX_MESSAGE_ASCII, message);
+		*text = ws_nvtx_read_message(thread, NX_MESSAGE_ASCII, message);
 	else if (type == NX_TYPE_CSTRING_LAST && !n)
-		*text = ws_nvtx_message(thread, NX_MESSAGE_WIDE, message);
+		*text = ws_nvtx_read_message(thread, NX_MESSAGE_WIDE, message);
 	else
 		return false;
 	return true;
@@ -429,10 +430,10 @@ static struct nvtx_text read_message(struct ws_thread *thread, struct nvtx_domai
 	const char *name = NULL;
 
 	for (size_t i = 0; payload && i < count; i++) {
-		struct nvtx_def *def =
-			payload[i].schema >= NX_ID_STATIC_MIN
-				? ws_nvtx_find(domain, WS_NVTX_DEF_SCHEMA, payload[i].schema)
-				: NULL;
+		struct nvtx_def *def = payload[i].schema >= NX_ID_STATIC_MIN
+					       ? ws_nvtx_find_definition(domain, WS_NVTX_DEF_SCHEMA,
+									 payload[i].schema)
+					       : NULL;
 
 		if (!def)
 			continue;
@@ -454,7 +455,7 @@ static void read_payload_attributes(struct ws_thread *thread, struct nvtx_domain
 	attrs->text = read_message(thread, domain, payload, count);
 	attrs->payload_type = WS_NVTX_PAYLOAD_EXT;
 	if (!(attrs->text.flags & WS_OPEN_LOST))
-		attrs->binary = ws_nvtx_blobs(thread, domain, payload, count, &lost);
+		attrs->binary = ws_nvtx_write_blobs(thread, domain, payload, count, &lost);
 	if (lost)
 		attrs->text.flags |= WS_OPEN_LOST;
 }
@@ -468,7 +469,7 @@ static void mark_payload(void *handle, const struct nx_payload *payload, size_t 
 	if (!thread)
 		return;
 	read_payload_attributes(thread, domain, payload, count, &attrs);
-	ws_nvtx_mark(thread, domain, &attrs);
+	ws_nvtx_write_mark(thread, domain, &attrs);
 	ws_rt_leave(thread);
 }
 
@@ -485,14 +486,14 @@ static int push_payload(void *handle, const struct nx_payload *payload, size_t c
 		memset(&attrs, 0, sizeof(attrs));
 	else
 		read_payload_attributes(thread, domain, payload, count, &attrs);
-	level = ws_nvtx_push(thread, domain, &attrs);
+	level = ws_nvtx_push_range(thread, domain, &attrs);
 	ws_rt_leave(thread);
 	return level;
 }
 
 static int pop_payload(void *handle, const struct nx_payload *payload, size_t count)
 {
-	uint64_t now = ws_rt_ticks();
+	uint64_t now = ws_rt_read_ticks();
 	struct nvtx_domain *domain = nvtx_domain_of(handle);
 	struct ws_thread *thread = nvtx_enter(domain, true);
 	uint32_t binary = 0;
@@ -501,9 +502,9 @@ static int pop_payload(void *handle, const struct nx_payload *payload, size_t co
 
 	if (!thread)
 		return NX_NO_TRACKING;
-	if (ws_rt_collecting())
-		binary = ws_nvtx_blobs(thread, domain, payload, count, &lost);
-	level = ws_nvtx_pop_slow(thread, domain, now, binary);
+	if (ws_rt_is_collecting())
+		binary = ws_nvtx_write_blobs(thread, domain, payload, count, &lost);
+	level = ws_nvtx_pop_range_slow(thread, domain, now, binary);
 	ws_rt_leave(thread);
 	return level;
 }
@@ -533,7 +534,7 @@ static void end_payload(void *handle, uint64_t id, const struct nx_payload *payl
 		return;
 	if (id && id < NVTX_ID_UNRECORDED)
 		ws_nvtx_end_range(thread, domain, id,
-				  ws_nvtx_blobs(thread, domain, payload, count, &lost));
+				  ws_nvtx_write_blobs(thread, domain, payload, count, &lost));
 	ws_rt_leave(thread);
 }
 
@@ -570,7 +571,7 @@ static uint8_t domain_enabled(void *handle)
  * events. */
 static int64_t read_timestamp(void)
 {
-	return (int64_t)ws_raw_ns();
+	return (int64_t)ws_read_raw_ns();
 }
 
 /* ---- attaching ---- */
@@ -593,25 +594,26 @@ static const struct {
 	{NX_P_BATCH, (nx_fn)batch_submit},
 };
 
-int ws_nvtx_extension(struct nx_module_info *module_info)
+int ws_nvtx_fill_extension(struct nx_module_info *module_info)
 {
 	if (module_info->size < sizeof(*module_info) || !module_info->segment ||
 	    !module_info->segments)
 		return 0;
 	if (module_info->module == NX_EXT_COUNTERS)
-		ws_rt_diagnostic(WS_INFO, "nvtx",
-				 "The program uses NVTX counters, which are not recorded.");
+		ws_rt_write_diagnostic(WS_INFO, "nvtx",
+				       "The program uses NVTX counters, which are not recorded.");
 	if (module_info->module == NX_EXT_MEM)
-		ws_rt_diagnostic(
+		ws_rt_write_diagnostic(
 			WS_INFO, "nvtx",
 			"The program uses the NVTX memory extension, which is not recorded.");
 	if (module_info->module != NX_EXT_PAYLOAD)
 		return 0;
 	if (NX_EXT_COMPAT_MAJOR(module_info->compat) != 1) {
-		ws_rt_diagnostic(WS_WARNING, "nvtx",
-				 "The program uses NVTX payloads of a version that is not known; "
-				 "they are not "
-				 "recorded.");
+		ws_rt_write_diagnostic(
+			WS_WARNING, "nvtx",
+			"The program uses NVTX payloads of a version that is not known; "
+			"they are not "
+			"recorded.");
 		return 0;
 	}
 	for (size_t i = 0; i < WS_COUNT(slots); i++)

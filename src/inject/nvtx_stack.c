@@ -51,7 +51,7 @@ static struct ws_open *open_entry(struct ws_ring *ring, uint32_t i, bool grow)
 		struct ws_open_chunk *chunk;
 
 		if (!n) {
-			n = grow ? ws_chunk_take(arena) : 0;
+			n = grow ? ws_take_chunk(arena) : 0;
 			if (!n)
 				return NULL;
 			chunk = ws_chunk_at(arena, n);
@@ -90,7 +90,7 @@ static uint32_t innermost_entry(struct ws_ring *ring, uint32_t depth, struct nvt
 static struct deep *make_deep_stack(struct ws_thread *thread)
 {
 	if (!thread->nvtx_deep)
-		thread->nvtx_deep = ws_nvtx_alloc(sizeof(struct deep));
+		thread->nvtx_deep = ws_nvtx_allocate(sizeof(struct deep));
 	return find_deep_stack(thread);
 }
 
@@ -99,7 +99,7 @@ static void push_deep(struct ws_thread *thread, struct nvtx_domain *domain, int 
 {
 	struct deep *deep = make_deep_stack(thread);
 
-	ws_rt_lost(thread, WS_LOSS_DEPTH, 1);
+	ws_rt_count_loss(thread, WS_LOSS_DEPTH, 1);
 	if (!deep)
 		return;
 	*level += (int)deep->count[domain->number];
@@ -107,8 +107,8 @@ static void push_deep(struct ws_thread *thread, struct nvtx_domain *domain, int 
 	deep->total++;
 }
 
-struct ws_open *ws_nvtx_open_slow(struct ws_thread *thread, struct ws_ring *ring,
-				  struct nvtx_domain *domain, int *level)
+struct ws_open *ws_nvtx_open_range_slow(struct ws_thread *thread, struct ws_ring *ring,
+					struct nvtx_domain *domain, int *level)
 {
 	uint32_t depth = atomic_load_explicit(&ring->open_depth, memory_order_relaxed);
 	uint32_t below = innermost_entry(ring, depth, domain);
@@ -156,8 +156,8 @@ static int pop_deep(struct ws_thread *thread, struct ws_ring *ring, uint32_t dep
 	       (below ? open_entry(ring, below - 1, false)->level + 1 : 0);
 }
 
-int ws_nvtx_pop_slow(struct ws_thread *thread, struct nvtx_domain *domain, uint64_t now,
-		     uint32_t binary)
+int ws_nvtx_pop_range_slow(struct ws_thread *thread, struct nvtx_domain *domain, uint64_t now,
+			   uint32_t binary)
 {
 	struct ws_ring *ring = nvtx_ring(thread);
 	uint32_t depth = atomic_load_explicit(&ring->open_depth, memory_order_relaxed), at;
@@ -175,7 +175,7 @@ int ws_nvtx_pop_slow(struct ws_thread *thread, struct nvtx_domain *domain, uint6
 		struct ws_open copy = *open;
 
 		open->flags |= WS_OPEN_CLOSING;
-		ws_nvtx_write_range(thread, domain, &copy, ws_rt_collecting() ? now : 0, binary);
+		ws_nvtx_write_range(thread, domain, &copy, ws_rt_is_collecting() ? now : 0, binary);
 	}
 	drop(ring, depth, at);
 	return level;

@@ -92,50 +92,50 @@ extern struct nvtx_domain ws_nvtx_default;
 
 /* Private memory, zeroed, never freed, kept by forks; 8-byte aligned. NULL when the kernel refuses.
  */
-void *ws_nvtx_alloc(size_t bytes);
-char *ws_nvtx_copy(const char *text, size_t len);
+void *ws_nvtx_allocate(size_t bytes);
+char *ws_nvtx_copy_text(const char *text, size_t len);
 /* Room for `bytes` in `b`; false when there is none. */
-bool ws_nvtx_scratch(struct nvtx_scratch *scratch, size_t bytes);
-void ws_nvtx_scratch_end(struct nvtx_scratch *scratch);
+bool ws_nvtx_open_scratch(struct nvtx_scratch *scratch, size_t bytes);
+void ws_nvtx_close_scratch(struct nvtx_scratch *scratch);
 /* UTF-8 of a wide string; "" for NULL. False when there is no memory. */
-bool ws_nvtx_utf8(struct nvtx_scratch *scratch, const wchar_t *s);
+bool ws_nvtx_convert_to_utf8(struct nvtx_scratch *scratch, const wchar_t *s);
 
 /* First use of a domain in this generation: is it on? Between enter and leave. */
-bool ws_nvtx_domain_slow(struct ws_thread *thread, struct nvtx_domain *domain);
+bool ws_nvtx_find_domain_slow(struct ws_thread *thread, struct nvtx_domain *domain);
 /* First use of a registered string in this generation, or a long one. */
-struct nvtx_text ws_nvtx_string_slow(struct ws_thread *thread, struct nvtx_string *string);
-struct nvtx_text ws_nvtx_text_wide(struct ws_thread *thread, const wchar_t *s);
+struct nvtx_text ws_nvtx_find_string_slow(struct ws_thread *thread, struct nvtx_string *string);
+struct nvtx_text ws_nvtx_write_wide_text(struct ws_thread *thread, const wchar_t *s);
 
-struct nvtx_domain *ws_nvtx_domain_create(const char *name);
-void ws_nvtx_domain_destroy(struct nvtx_domain *domain);
-struct nvtx_string *ws_nvtx_string_register(const char *text);
+struct nvtx_domain *ws_nvtx_create_domain(const char *name);
+void ws_nvtx_destroy_domain(struct nvtx_domain *domain);
+struct nvtx_string *ws_nvtx_register_string(const char *text);
 void ws_nvtx_name_category(struct nvtx_domain *domain, uint32_t id, const char *name);
 /* Record a definition now. Not between enter and leave. */
-void ws_nvtx_define(struct nvtx_domain *domain, const struct nvtx_def *def);
-/* Record it, and keep it for forked children and ws_nvtx_find; one of the same kind and id (and
- * number, of entries) is replaced. */
-void ws_nvtx_define_kept(struct nvtx_domain *domain, const struct nvtx_def *def);
+void ws_nvtx_write_definition(struct nvtx_domain *domain, const struct nvtx_def *def);
+/* Record it, and keep it for forked children and ws_nvtx_find_definition; one of the same kind and
+ * id (and number, of entries) is replaced. */
+void ws_nvtx_keep_definition(struct nvtx_domain *domain, const struct nvtx_def *def);
 /* The kept definition with this kind and id, or NULL. */
-struct nvtx_def *ws_nvtx_find(struct nvtx_domain *domain, uint8_t kind, uint64_t id);
+struct nvtx_def *ws_nvtx_find_definition(struct nvtx_domain *domain, uint8_t kind, uint64_t id);
 
 /* ---- nvtx_stack.c ---- */
 
 /* A place for a range where the plain case does not hold; NULL when it is beyond what is kept.
  * *level is its level either way. */
-struct ws_open *ws_nvtx_open_slow(struct ws_thread *thread, struct ws_ring *ring,
-				  struct nvtx_domain *domain, int *level);
+struct ws_open *ws_nvtx_open_range_slow(struct ws_thread *thread, struct ws_ring *ring,
+					struct nvtx_domain *domain, int *level);
 /* Close the innermost range of `d` at `now`; `binary` is the payload given at the pop. Returns its
  * level, -1 when there is none. */
-int ws_nvtx_pop_slow(struct ws_thread *thread, struct nvtx_domain *domain, uint64_t now,
-		     uint32_t binary);
+int ws_nvtx_pop_range_slow(struct ws_thread *thread, struct nvtx_domain *domain, uint64_t now,
+			   uint32_t binary);
 
 /* ---- nvtx_payload.c ---- */
 
 /* Copy payloads into a BLOB record; its number, 0 when there is nothing; *lost is set when there
  * was no memory (counted). */
-uint32_t ws_nvtx_blobs(struct ws_thread *thread, struct nvtx_domain *domain,
-		       const struct nx_payload *payload, size_t count, bool *lost);
-int ws_nvtx_extension(struct nx_module_info *module_info);
+uint32_t ws_nvtx_write_blobs(struct ws_thread *thread, struct nvtx_domain *domain,
+			     const struct nx_payload *payload, size_t count, bool *lost);
+int ws_nvtx_fill_extension(struct nx_module_info *module_info);
 
 /* ---- nvtx_names.c ---- */
 
@@ -150,10 +150,10 @@ extern const size_t ws_nvtx_name_slot_count;
 /* ---- nvtx.c ---- */
 
 /* Events with everything attached, for nvtx_payload.c and nvtx_names.c. Between enter and leave. */
-int ws_nvtx_push(struct ws_thread *thread, struct nvtx_domain *domain,
-		 const struct nvtx_attrs *attrs);
-void ws_nvtx_mark(struct ws_thread *thread, struct nvtx_domain *domain,
-		  const struct nvtx_attrs *attrs);
+int ws_nvtx_push_range(struct ws_thread *thread, struct nvtx_domain *domain,
+		       const struct nvtx_attrs *attrs);
+void ws_nvtx_write_mark(struct ws_thread *thread, struct nvtx_domain *domain,
+			const struct nvtx_attrs *attrs);
 /* A start's id: `own_id`, or when that is 0 a new one; NVTX_ID_UNRECORDED when there was no memory
  * (counted). */
 uint64_t ws_nvtx_start_range(struct ws_thread *thread, struct nvtx_domain *domain,
@@ -164,7 +164,8 @@ void ws_nvtx_end_range(struct ws_thread *thread, struct nvtx_domain *domain, uin
 void ws_nvtx_write_range(struct ws_thread *thread, struct nvtx_domain *domain,
 			 const struct ws_open *open, uint64_t end, uint32_t binary_end);
 /* Text of a message of any type. */
-struct nvtx_text ws_nvtx_message(struct ws_thread *thread, int32_t type, union nx_message message);
+struct nvtx_text ws_nvtx_read_message(struct ws_thread *thread, int32_t type,
+				      union nx_message message);
 
 /* Range ids at or above this are of starts that were not recorded: their ends are not either. */
 #define NVTX_ID_UNRECORDED (UINT64_C(1) << 63)
@@ -179,7 +180,7 @@ static inline bool nvtx_domain_on(struct ws_thread *thread, struct nvtx_domain *
 	if (ws_likely(atomic_load_explicit(&domain->ready, memory_order_relaxed) ==
 		      ws_rt->generation))
 		return true;
-	return ws_nvtx_domain_slow(thread, domain);
+	return ws_nvtx_find_domain_slow(thread, domain);
 }
 
 /* Enter for an event of domain `d`: NULL when it is not to be recorded. With `always`, also outside
@@ -190,7 +191,7 @@ static inline struct ws_thread *nvtx_enter(struct nvtx_domain *domain, bool alwa
 
 	if (ws_unlikely(!thread))
 		return NULL;
-	if (ws_likely(nvtx_domain_on(thread, domain) && (always || ws_rt_collecting())))
+	if (ws_likely(nvtx_domain_on(thread, domain) && (always || ws_rt_is_collecting())))
 		return thread;
 	ws_rt_leave(thread);
 	return NULL;
@@ -200,7 +201,7 @@ static inline struct ws_thread *nvtx_enter(struct nvtx_domain *domain, bool alwa
  * memory each time. */
 static inline bool nvtx_over(void)
 {
-	return ws_unlikely(!ws_rt_collecting()) &&
+	return ws_unlikely(!ws_rt_is_collecting()) &&
 	       atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed);
 }
 
@@ -212,13 +213,13 @@ static inline struct nvtx_text nvtx_text_utf8(struct ws_thread *thread, const ch
 
 	if (ws_unlikely(!text))
 		return out;
-	out.value = ws_rt_string_known(thread, text);
+	out.value = ws_rt_find_known_string(thread, text);
 	if (ws_likely(out.value))
 		return out;
 	len = strlen(text);
-	out.value = ws_rt_string_or_text(thread, text, len, &local, WS_LOSS_NVTX);
+	out.value = ws_rt_write_string_or_text(thread, text, len, &local, WS_LOSS_NVTX);
 	if (out.value && !local)
-		ws_rt_string_remember(thread, text, len, out.value);
+		ws_rt_remember_string(thread, text, len, out.value);
 	out.flags = out.value ? (local ? WS_OPEN_LOCAL_TEXT : 0) : WS_OPEN_LOST;
 	return out;
 }
@@ -233,7 +234,7 @@ static inline struct nvtx_text nvtx_text_registered(struct ws_thread *thread,
 	def = atomic_load_explicit(&string->defined, memory_order_relaxed);
 	if (ws_likely(def >> 32 == ws_rt->generation))
 		return (struct nvtx_text){(uint32_t)def, WS_OPEN_REGISTERED};
-	return ws_nvtx_string_slow(thread, string);
+	return ws_nvtx_find_string_slow(thread, string);
 }
 
 /* `rec.small` of an event: the domain with what the text is. */

@@ -27,7 +27,7 @@ static const struct {
 
 /* ---- the thread ---- */
 
-struct ws_thread *ws_osrt_thread_slow(void)
+struct ws_thread *ws_osrt_enter_slow(void)
 {
 	struct ws_thread *thread = ws_rt_enter();
 
@@ -45,8 +45,8 @@ static bool mark_stands(const struct ws_open_call *call)
 
 	/* Compares and returns at once: ETIMEDOUT when equal, EAGAIN when not, EFAULT when there is
 	 * nothing. */
-	return ws_sys(SYS_futex, (long)call->stack, FUTEX_WAIT | FUTEX_PRIVATE_FLAG,
-		      (long)(uint32_t)call->start, (long)&now, 0, 0) == -ETIMEDOUT;
+	return ws_raw_syscall(SYS_futex, (long)call->stack, FUTEX_WAIT | FUTEX_PRIVATE_FLAG,
+			      (long)(uint32_t)call->start, (long)&now, 0, 0) == -ETIMEDOUT;
 }
 
 /*
@@ -56,13 +56,14 @@ static bool mark_stands(const struct ws_open_call *call)
  * addresses cannot be compared: what is open on the thread's own stack encloses it, and once back
  * on the own stack, notes from the alternate one are stale.
  */
-uint32_t ws_osrt_still_open(struct ws_ring *ring, uint32_t depth, uintptr_t stack)
+uint32_t ws_osrt_is_still_open(struct ws_ring *ring, uint32_t depth, uintptr_t stack)
 {
 	stack_t alt = {.ss_flags = SS_DISABLE};
 	uintptr_t from = 0, to = 0;
 	bool on_alt;
 
-	if (!ws_sys(SYS_sigaltstack, 0, (long)&alt, 0, 0, 0, 0) && !(alt.ss_flags & SS_DISABLE)) {
+	if (!ws_raw_syscall(SYS_sigaltstack, 0, (long)&alt, 0, 0, 0, 0) &&
+	    !(alt.ss_flags & SS_DISABLE)) {
 		from = (uintptr_t)alt.ss_sp;
 		to = from + alt.ss_size;
 	}
@@ -178,7 +179,8 @@ static void write_record(struct ws_thread *thread, struct ws_rec_osrt call, uint
 	size_t bytes = object || path.number || holder ? sizeof(*record) : sizeof(record->call);
 
 	if (call.end - call.start >= ws_rt->arena->stacks.osrt_threshold)
-		ws_rt_stack(thread, WS_STACK_OF_OSRT, call.start, ws_rt->arena->stacks.osrt_bytes);
+		ws_rt_write_stack(thread, WS_STACK_OF_OSRT, call.start,
+				  ws_rt->arena->stacks.osrt_bytes);
 	record = ws_rt_reserve(thread, bytes, WS_LOSS_OSRT);
 	if (!record)
 		return;
@@ -206,11 +208,11 @@ static WS_NOINLINE void record_fd(struct ws_rec_osrt call, uint32_t value, int f
 	struct ws_osrt_found found;
 	struct ws_thread *thread;
 
-	ws_osrt_path_find(fd, &found);
+	ws_osrt_find_path(fd, &found);
 	thread = ws_rt_enter();
 	if (!thread)
 		return;
-	write_record(thread, call, value, (uint64_t)fd, 0, ws_osrt_path_done(thread, &found));
+	write_record(thread, call, value, (uint64_t)fd, 0, ws_osrt_release_path(thread, &found));
 	ws_rt_leave(thread);
 }
 
@@ -223,14 +225,14 @@ static void record_call(struct ws_rec_osrt call, uint32_t value, uint64_t object
 	if (!thread)
 		return;
 	if (name)
-		path.number = ws_rt_string_or_text(thread, name, strnlen(name, 4096), &path.local,
-						   WS_LOSS_OSRT);
+		path.number = ws_rt_write_string_or_text(thread, name, strnlen(name, 4096),
+							 &path.local, WS_LOSS_OSRT);
 	write_record(thread, call, value, object, holder, path);
 	ws_rt_leave(thread);
 }
 
-void ws_osrt_record(unsigned fn, const struct ws_call *call_c, uint64_t end, int64_t result,
-		    uint64_t value)
+void ws_osrt_record_call(unsigned fn, const struct ws_call *call_c, uint64_t end, int64_t result,
+			 uint64_t value)
 {
 	int error = read_error(fn, result, value);
 	struct about about_a = describe_call(fn, result, value, error);
@@ -244,8 +246,8 @@ void ws_osrt_record(unsigned fn, const struct ws_call *call_c, uint64_t end, int
 	ws_osrt_pop(call_c);
 }
 
-void ws_osrt_record_found(unsigned fn, const struct ws_call *call, uint64_t end, int64_t result,
-			  struct ws_osrt_found *found)
+void ws_osrt_record_call_of(unsigned fn, const struct ws_call *call, uint64_t end, int64_t result,
+			    struct ws_osrt_found *found)
 {
 	uint32_t value = ws_osrt_value(0, call->depth, read_error(fn, result, 0));
 	struct ws_thread *thread = ws_rt_enter();
@@ -253,7 +255,7 @@ void ws_osrt_record_found(unsigned fn, const struct ws_call *call, uint64_t end,
 	if (thread) {
 		write_record(thread, make_call_record(fn, call->start, end, result), value,
 			     found->fd > 0 ? (uint64_t)found->fd : 0, 0,
-			     ws_osrt_path_done(thread, found));
+			     ws_osrt_release_path(thread, found));
 		ws_rt_leave(thread);
 	}
 	ws_osrt_pop(call);
@@ -264,12 +266,12 @@ void ws_osrt_record_found(unsigned fn, const struct ws_call *call, uint64_t end,
  * be asked without the unwinder's own functions, and need not be: it is the innermost open call.
  * Never stops the unwinding.
  */
-__attribute__((used)) WS_HIDDEN int ws_osrt_unwound(int version, int actions, uint64_t class,
-						    void *exception, void *context);
+__attribute__((used)) WS_HIDDEN int ws_osrt_record_unwound(int version, int actions, uint64_t class,
+							   void *exception, void *context);
 
 static void record_unwound(struct ws_open_call call, uint32_t depth)
 {
-	uint64_t end = ws_rt_ticks();
+	uint64_t end = ws_rt_read_ticks();
 	uint32_t value = ws_osrt_value(0, depth, ECANCELED);
 
 	if (call.function >= WS_OSRT_COUNT || end - call.start < ws_rt->arena->osrt_threshold)
@@ -283,7 +285,7 @@ static void record_unwound(struct ws_open_call call, uint32_t depth)
 			    0, NULL);
 }
 
-int ws_osrt_unwound(int version, int actions, uint64_t class, void *exception, void *context)
+int ws_osrt_record_unwound(int version, int actions, uint64_t class, void *exception, void *context)
 {
 	enum { CLEANUP_PHASE = 2, CONTINUE_UNWIND = 8 };
 	struct ws_thread *thread = ws_self;
@@ -321,7 +323,7 @@ static void record_traced_call(enum ws_traced which, uint64_t start, uint64_t en
 		return;
 	depth = atomic_load_explicit(&thread->nest[0].ring->calls_open, memory_order_relaxed);
 	if (depth)
-		depth = ws_osrt_still_open(thread->nest[0].ring, depth, (uintptr_t)&depth);
+		depth = ws_osrt_is_still_open(thread->nest[0].ring, depth, (uintptr_t)&depth);
 	record_call(make_call_record(functions[which], start, end, result),
 		    ws_osrt_value(0, depth, error), 0, 0, NULL);
 }
@@ -330,6 +332,6 @@ static void record_traced_call(enum ws_traced which, uint64_t start, uint64_t en
 __attribute__((constructor(103))) static void start_osrt(void)
 {
 	ws_osrt_resolve_all();
-	ws_osrt_locks_init();
+	ws_osrt_init_locks();
 	ws_traced_hook = record_traced_call;
 }

@@ -29,20 +29,20 @@
 extern void *ws_osrt_real[WS_OSRT_COUNT] WS_HIDDEN;
 /* Look it up; where nobody has it, a function that fails with ENOSYS. Never NULL. No allocation, no
  * lock. */
-void *ws_osrt_resolve(unsigned fn) WS_HIDDEN WS_NOINLINE;
+void *ws_osrt_resolve_function(unsigned fn) WS_HIDDEN WS_NOINLINE;
 void ws_osrt_resolve_all(void) WS_HIDDEN;
 /* Next definition of `name` behind this library; NULL when there is none. */
-void *ws_osrt_find(const char *name) WS_HIDDEN;
+void *ws_osrt_find_function(const char *name) WS_HIDDEN;
 /* The definition of `name` that everybody uses, variables included. */
-void *ws_osrt_find_first(const char *name) WS_HIDDEN;
+void *ws_osrt_find_first_function(const char *name) WS_HIDDEN;
 /* Do both names come from one library, or both from the C library? */
-int ws_osrt_same_library(const char *a, const char *b) WS_HIDDEN;
+int ws_osrt_is_same_library(const char *a, const char *b) WS_HIDDEN;
 
 static inline void *ws_osrt_real_of(unsigned fn)
 {
 	void *memory = ws_osrt_real[fn];
 
-	return ws_likely(memory != NULL) ? memory : ws_osrt_resolve(fn);
+	return ws_likely(memory != NULL) ? memory : ws_osrt_resolve_function(fn);
 }
 
 /* ---- paths behind descriptors (osrt_path.c) ---- */
@@ -63,11 +63,11 @@ struct ws_osrt_found {
 	long len; /* of the path when it had to be asked for; 0 for none */
 	char buf[WS_OSRT_PATH_ROOM];
 };
-void ws_osrt_path_find(int fd, struct ws_osrt_found *found) WS_HIDDEN;
-struct ws_osrt_path ws_osrt_path_done(struct ws_thread *thread,
-				      struct ws_osrt_found *found) WS_HIDDEN;
+void ws_osrt_find_path(int fd, struct ws_osrt_found *found) WS_HIDDEN;
+struct ws_osrt_path ws_osrt_release_path(struct ws_thread *thread,
+					 struct ws_osrt_found *found) WS_HIDDEN;
 /* The program has given up rights that asking takes (seccomp): ask no more. */
-void ws_osrt_path_off(void) WS_HIDDEN;
+void ws_osrt_disable_paths(void) WS_HIDDEN;
 
 /* ---- calls (osrt.c) ---- */
 
@@ -79,27 +79,27 @@ struct ws_call { /* on the wrapper's stack */
 	uint32_t holder;	/* thread that held the lock when the wait began; 0 for none */
 };
 
-struct ws_thread *ws_osrt_thread_slow(void) WS_HIDDEN WS_NOINLINE;
-uint32_t ws_osrt_still_open(struct ws_ring *ring, uint32_t depth,
-			    uintptr_t stack) WS_HIDDEN WS_NOINLINE;
+struct ws_thread *ws_osrt_enter_slow(void) WS_HIDDEN WS_NOINLINE;
+uint32_t ws_osrt_is_still_open(struct ws_ring *ring, uint32_t depth,
+			       uintptr_t stack) WS_HIDDEN WS_NOINLINE;
 
 /* Write the record of a call and take its note off; keeps errno, and reads it when `result` says
  * that the call failed. */
-void ws_osrt_record(unsigned fn, const struct ws_call *call, uint64_t end, int64_t result,
-		    uint64_t value) WS_HIDDEN WS_NOINLINE;
+void ws_osrt_record_call(unsigned fn, const struct ws_call *call, uint64_t end, int64_t result,
+			 uint64_t value) WS_HIDDEN WS_NOINLINE;
 /* The same with the path of its descriptor found beforehand. */
-void ws_osrt_record_found(unsigned fn, const struct ws_call *call, uint64_t end, int64_t result,
-			  struct ws_osrt_found *found) WS_HIDDEN WS_NOINLINE;
+void ws_osrt_record_call_of(unsigned fn, const struct ws_call *call, uint64_t end, int64_t result,
+			    struct ws_osrt_found *found) WS_HIDDEN WS_NOINLINE;
 
 /* The thread's state when calls are to be recorded on it now, else NULL. */
 static inline struct ws_thread *ws_osrt_thread(void)
 {
 	struct ws_thread *thread = ws_self;
 
-	if (!ws_rt_collecting() || ws_unlikely(!(ws_rt->features & WS_FEATURE_OSRT)))
+	if (!ws_rt_is_collecting() || ws_unlikely(!(ws_rt->features & WS_FEATURE_OSRT)))
 		return NULL;
 	if (ws_unlikely(!thread || !thread->generation || thread->paused))
-		return ws_osrt_thread_slow();
+		return ws_osrt_enter_slow();
 	return thread;
 }
 
@@ -115,9 +115,9 @@ static inline bool ws_osrt_begin(struct ws_call *call, unsigned fn, uint64_t obj
 		return false;
 	depth = atomic_load_explicit(&call->ring->calls_open, memory_order_relaxed);
 	if (ws_unlikely(depth))
-		depth = ws_osrt_still_open(call->ring, depth, (uintptr_t)&call->mark);
+		depth = ws_osrt_is_still_open(call->ring, depth, (uintptr_t)&call->mark);
 	call->depth = depth;
-	call->start = ws_rt_ticks();
+	call->start = ws_rt_read_ticks();
 	call->mark = (uint32_t)call->start;
 	call->holder = 0;
 	if (ws_likely(depth < WS_OPEN_CALLS)) {
@@ -156,15 +156,15 @@ static inline bool ws_osrt_over(const struct ws_call *call, uint64_t end)
 static inline void ws_osrt_end(const struct ws_call *call, unsigned fn, int64_t result,
 			       uint64_t value)
 {
-	uint64_t end = ws_rt_ticks();
+	uint64_t end = ws_rt_read_ticks();
 
 	if (ws_osrt_over(call, end))
-		ws_osrt_record(fn, call, end, result, value);
+		ws_osrt_record_call(fn, call, end, result, value);
 }
 
-/* Stands beside the call in each wrapper: has the unwinder call ws_osrt_unwound for this frame
- * (pcrel, 4 bytes). */
-#define WS_OSRT_UNWINDABLE() __asm__ volatile(".cfi_personality 0x1b, ws_osrt_unwound")
+/* Stands beside the call in each wrapper: has the unwinder call ws_osrt_record_unwound for this
+ * frame (pcrel, 4 bytes). */
+#define WS_OSRT_UNWINDABLE() __asm__ volatile(".cfi_personality 0x1b, ws_osrt_record_unwound")
 
 #define WS_OSRT_WORD(value) ((uint64_t)(uintptr_t)(value))
 
@@ -197,6 +197,6 @@ static inline void ws_osrt_end(const struct ws_call *call, unsigned fn, int64_t 
 
 /* ---- made ready at start ---- */
 
-void ws_osrt_locks_init(void) WS_HIDDEN;
+void ws_osrt_init_locks(void) WS_HIDDEN;
 
 #endif

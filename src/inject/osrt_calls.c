@@ -74,7 +74,7 @@ long nfsservctl(int cmd, void *arg, void *result);
 static inline int ws_osrt_prot(int prot)
 {
 	if (ws_unlikely(prot & PROT_EXEC))
-		ws_rt_maps_changed();
+		ws_rt_note_maps_changed();
 	return prot;
 }
 

@@ -77,22 +77,22 @@ static void learn_holders(void)
 {
 	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 	pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
-	int (*lock)(pthread_mutex_t *) = ws_osrt_find("pthread_mutex_lock"),
+	int (*lock)(pthread_mutex_t *) = ws_osrt_find_function("pthread_mutex_lock"),
 				    (*unlock)(pthread_mutex_t *) =
-					    ws_osrt_find("pthread_mutex_unlock");
-	int (*write)(pthread_rwlock_t *) = ws_osrt_find("pthread_rwlock_wrlock"),
+					    ws_osrt_find_function("pthread_mutex_unlock");
+	int (*write)(pthread_rwlock_t *) = ws_osrt_find_function("pthread_rwlock_wrlock"),
 				      (*release)(pthread_rwlock_t *) =
-					      ws_osrt_find("pthread_rwlock_unlock");
-	int tid = (int)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0);
+					      ws_osrt_find_function("pthread_rwlock_unlock");
+	int tid = (int)ws_raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
 
-	if (lock && unlock && ws_osrt_same_library("pthread_mutex_lock", "pthread_create") &&
+	if (lock && unlock && ws_osrt_is_same_library("pthread_mutex_lock", "pthread_create") &&
 	    !lock(&mutex)) {
 		mutex_tells = mutex.__data.__owner == tid;
 		unlock(&mutex);
 		mutex_tells = mutex_tells && !mutex.__data.__owner;
 	}
-	if (write && release && ws_osrt_same_library("pthread_rwlock_wrlock", "pthread_create") &&
-	    !write(&rwlock)) {
+	if (write && release &&
+	    ws_osrt_is_same_library("pthread_rwlock_wrlock", "pthread_create") && !write(&rwlock)) {
 		rwlock_tells = rwlock.__data.__cur_writer == tid;
 		release(&rwlock);
 		rwlock_tells = rwlock_tells && !rwlock.__data.__cur_writer;
@@ -101,13 +101,13 @@ static void learn_holders(void)
 
 static try_fn *choose_wait(const char *lock, const char *try_name)
 {
-	return ws_osrt_same_library(lock, try_name) ? (try_fn *)ws_osrt_find(try_name)
-						    : never_waits;
+	return ws_osrt_is_same_library(lock, try_name) ? (try_fn *)ws_osrt_find_function(try_name)
+						       : never_waits;
 }
 
-void ws_osrt_locks_init(void)
+void ws_osrt_init_locks(void)
 {
-	const char *one = ws_osrt_find_first("__libc_single_threaded");
+	const char *one = ws_osrt_find_first_function("__libc_single_threaded");
 
 	if (one)
 		one_thread = one;
@@ -122,7 +122,7 @@ void ws_osrt_locks_init(void)
 	attempt.read_clock = choose_wait("pthread_rwlock_clockrdlock", "pthread_rwlock_tryrdlock");
 	attempt.write_clock = choose_wait("pthread_rwlock_clockwrlock", "pthread_rwlock_trywrlock");
 	attempt.spin = choose_wait("pthread_spin_lock", "pthread_spin_trylock");
-	attempt.test_cancel = (void (*)(void))ws_osrt_find("pthread_testcancel");
+	attempt.test_cancel = (void (*)(void))ws_osrt_find_function("pthread_testcancel");
 	if (!attempt.test_cancel)
 		return; /* waiting on a semaphore is a cancellation point even when it need not wait
 			 */

@@ -169,7 +169,7 @@ static void *find_in_library(const struct link_map *map, const struct library *l
 	/* Chosen at run time by a resolver, which only the loader knows how to call. None of
 	 * glibc's is, so far. */
 	if (ELF64_ST_TYPE(library->symtab[i].st_info) == STT_GNU_IFUNC)
-		return ws_bind_next(name);
+		return ws_find_next_symbol(name);
 	return (void *)(map->l_addr + library->symtab[i].st_value);
 }
 
@@ -197,12 +197,12 @@ static void *find_next_function(const char *name, const struct link_map **owner)
 	return find_from_library(is_behind_hook(), name, owner);
 }
 
-void *ws_osrt_find(const char *name)
+void *ws_osrt_find_function(const char *name)
 {
 	return find_next_function(name, NULL);
 }
 
-void *ws_osrt_find_first(const char *name)
+void *ws_osrt_find_first_function(const char *name)
 {
 	return find_from_library(_r_debug.r_map, name, NULL);
 }
@@ -215,7 +215,7 @@ static bool is_c_library(const struct link_map *map)
 	return !strncmp(base, "libc.so", 7) || !strncmp(base, "libpthread.so", 13);
 }
 
-int ws_osrt_same_library(const char *a, const char *b)
+int ws_osrt_is_same_library(const char *a, const char *b)
 {
 	const struct link_map *of_a = NULL, *of_b = NULL;
 
@@ -253,7 +253,7 @@ static int fail_with(long ret)
 
 static int missing_tgkill(pid_t group, pid_t tid, int sig)
 {
-	return fail_with(ws_sys(SYS_tgkill, group, tid, sig, 0, 0, 0));
+	return fail_with(ws_raw_syscall(SYS_tgkill, group, tid, sig, 0, 0, 0));
 }
 
 #ifndef SYS_epoll_pwait2
@@ -262,8 +262,8 @@ static int missing_tgkill(pid_t group, pid_t tid, int sig)
 static int missing_epoll_pwait2(int ep, struct epoll_event *events, int n,
 				const struct timespec *limit, const sigset_t *mask)
 {
-	return fail_with(ws_sys(SYS_epoll_pwait2, ep, (long)events, n, (long)limit, (long)mask,
-				8 /* bytes of a kernel sigset */));
+	return fail_with(ws_raw_syscall(SYS_epoll_pwait2, ep, (long)events, n, (long)limit,
+					(long)mask, 8 /* bytes of a kernel sigset */));
 }
 
 static void *missing_function(unsigned fn)
@@ -287,7 +287,7 @@ static void *missing_function(unsigned fn)
 				 : (void *)missing_errno;
 }
 
-void *ws_osrt_resolve(unsigned fn)
+void *ws_osrt_resolve_function(unsigned fn)
 {
 	void *memory = find_next_function(symbols[fn], NULL);
 

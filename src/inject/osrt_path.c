@@ -32,7 +32,7 @@ static struct entry {
 
 static _Atomic int off, no_statx;
 
-void ws_osrt_path_off(void)
+void ws_osrt_disable_paths(void)
 {
 	atomic_store_explicit(&off, 1, memory_order_relaxed);
 }
@@ -52,8 +52,8 @@ static void identify_file(struct ws_osrt_found *found)
 	if (atomic_load_explicit(&no_statx, memory_order_relaxed))
 		return;
 	statx.stx_mask = 0;
-	r = ws_sys(SYS_statx, found->fd, (long)"", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
-		   STATX_TYPE | STATX_INO | STATX_BTIME, (long)&statx, 0);
+	r = ws_raw_syscall(SYS_statx, found->fd, (long)"", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
+			   STATX_TYPE | STATX_INO | STATX_BTIME, (long)&statx, 0);
 	if (r == -ENOSYS || r == -EPERM)
 		atomic_store_explicit(&no_statx, 1, memory_order_relaxed);
 	if (r || !(statx.stx_mask & STATX_INO))
@@ -132,7 +132,7 @@ static void read_link_name(char *to, int fd)
 	memcpy(to + sizeof(folder) - 1, digits + n, sizeof(digits) - n);
 }
 
-void ws_osrt_path_find(int fd, struct ws_osrt_found *found)
+void ws_osrt_find_path(int fd, struct ws_osrt_found *found)
 {
 	char name[40];
 
@@ -145,8 +145,8 @@ void ws_osrt_path_find(int fd, struct ws_osrt_found *found)
 	if (found->ino && (found->handle = recall_path(found)))
 		return;
 	read_link_name(name, fd);
-	found->len = ws_sys(SYS_readlinkat, AT_FDCWD, (long)name, (long)found->buf,
-			    sizeof(found->buf), 0, 0);
+	found->len = ws_raw_syscall(SYS_readlinkat, AT_FDCWD, (long)name, (long)found->buf,
+				    sizeof(found->buf), 0, 0);
 	if (found->len < 0)
 		found->len = 0;
 	if (found->ino && !is_same_file(found))
@@ -167,15 +167,15 @@ static struct ws_osrt_path read_long_path(struct ws_thread *thread,
 	if (atomic_exchange_explicit(&taken, 1, memory_order_acquire))
 		return path;
 	read_link_name(name, found->fd);
-	len = ws_sys(SYS_readlinkat, AT_FDCWD, (long)name, (long)buf, sizeof(buf), 0, 0);
+	len = ws_raw_syscall(SYS_readlinkat, AT_FDCWD, (long)name, (long)buf, sizeof(buf), 0, 0);
 	if (len > 0)
-		path.number =
-			ws_rt_string_or_text(thread, buf, (size_t)len, &path.local, WS_LOSS_OSRT);
+		path.number = ws_rt_write_string_or_text(thread, buf, (size_t)len, &path.local,
+							 WS_LOSS_OSRT);
 	atomic_store_explicit(&taken, 0, memory_order_release);
 	return path;
 }
 
-struct ws_osrt_path ws_osrt_path_done(struct ws_thread *thread, struct ws_osrt_found *found)
+struct ws_osrt_path ws_osrt_release_path(struct ws_thread *thread, struct ws_osrt_found *found)
 {
 	struct ws_osrt_path path = {found->handle, false};
 
@@ -184,8 +184,8 @@ struct ws_osrt_path ws_osrt_path_done(struct ws_thread *thread, struct ws_osrt_f
 	if (found->len == WS_OSRT_PATH_ROOM)
 		path = read_long_path(thread, found);
 	else
-		path.number = ws_rt_string_or_text(thread, found->buf, (size_t)found->len,
-						   &path.local, WS_LOSS_OSRT);
+		path.number = ws_rt_write_string_or_text(thread, found->buf, (size_t)found->len,
+							 &path.local, WS_LOSS_OSRT);
 	if (path.number && !path.local && found->ino)
 		remember_path(found, path.number);
 	return path;

@@ -109,13 +109,13 @@ int fclose(FILE *file)
 	found.fd = file ? file->_fileno : -1;
 	if (found.fd < 0 || !ws_osrt_thread())
 		return real(file);
-	ws_osrt_path_find(found.fd, &found);
+	ws_osrt_find_path(found.fd, &found);
 	if (!ws_osrt_begin(&call, WS_OSRT_fclose, (uint64_t)found.fd))
 		return real(file);
 	WS_OSRT_UNWINDABLE();
 	r = real(file);
-	end = ws_rt_ticks();
+	end = ws_rt_read_ticks();
 	if (ws_osrt_over(&call, end))
-		ws_osrt_record_found(WS_OSRT_fclose, &call, end, r, &found);
+		ws_osrt_record_call_of(WS_OSRT_fclose, &call, end, r, &found);
 	return r;
 }

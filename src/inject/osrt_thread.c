@@ -21,7 +21,7 @@ static void *begin_traced_thread(void *arg)
 	struct ws_thread *thread;
 
 	arg = place_to_run->arg;
-	ws_place_give(place_to_run);
+	ws_give_start_place(place_to_run);
 	thread = ws_rt_enter();
 	if (thread)
 		ws_rt_leave(thread);
@@ -39,12 +39,12 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
 
 	if (!ws_osrt_begin(&call, WS_OSRT_pthread_create, 0))
 		return real(thread, attr, run, arg);
-	place_to_run = ws_place_take(run, arg);
+	place_to_run = ws_take_start_place(run, arg);
 	WS_OSRT_UNWINDABLE();
 	r = place_to_run ? real(thread, attr, begin_traced_thread, place_to_run)
 			 : real(thread, attr, run, arg);
 	if (r && place_to_run)
-		ws_place_give(place_to_run);
+		ws_give_start_place(place_to_run);
 	ws_osrt_end(&call, WS_OSRT_pthread_create, r, r ? 0 : (uint64_t)*thread);
 	return r;
 }
@@ -59,11 +59,11 @@ static void write_thread_name(uint32_t tid, const char *name)
 
 	if (!thread)
 		return;
-	handle = ws_rt_string(thread, name, strnlen(name, 15)); /* the kernel keeps no more */
+	handle = ws_rt_find_string(thread, name, strnlen(name, 15)); /* the kernel keeps no more */
 	record = handle ? ws_rt_reserve(thread, sizeof(*record), WS_LOSS_OTHER) : NULL;
 	if (record) {
 		record->rec = ws_rec_head(WS_REC_THREAD_NAME, sizeof(*record), 0, handle);
-		record->time = ws_rt_ticks();
+		record->time = ws_rt_read_ticks();
 		record->tid = tid ? tid : thread->tid;
 		record->priority = 20;
 		ws_rt_commit(thread, record, sizeof(*record));
@@ -81,7 +81,8 @@ static uint32_t find_tid(pthread_t thread)
 	clockid_t clock;
 
 	if (!get_clock)
-		get_clock = (int (*)(pthread_t, clockid_t *))ws_osrt_find("pthread_getcpuclockid");
+		get_clock = (int (*)(pthread_t, clockid_t *))ws_osrt_find_function(
+			"pthread_getcpuclockid");
 	return get_clock && !get_clock(thread, &clock) ? (uint32_t) ~(clock >> 3) : 0;
 }
 
@@ -92,7 +93,7 @@ int pthread_setname_np(pthread_t thread, const char *name)
 	int r, error;
 
 	if (!real)
-		real = (__typeof__(real))ws_osrt_find("pthread_setname_np");
+		real = (__typeof__(real))ws_osrt_find_function("pthread_setname_np");
 	if (!real)
 		return ENOSYS;
 	r = real(thread, name);
@@ -132,14 +133,14 @@ int prctl(int option, ...)
 	/* A program that shuts itself in may not be allowed what finding paths takes, on pain of
 	 * death. */
 	if (option == PR_SET_SECCOMP || option == PR_SET_NO_NEW_PRIVS) {
-		ws_osrt_path_off();
-		ws_rt_sandboxed();
+		ws_osrt_disable_paths();
+		ws_rt_enter_sandbox();
 	}
 	if (forbids_all_calls(option, a[0])) {
-		ws_rt_mute(true);
+		ws_rt_mute_thread(true);
 		r = real(option, a[0], a[1], a[2], a[3]);
 		if (r)
-			ws_rt_mute(false);
+			ws_rt_mute_thread(false);
 		return r;
 	}
 	traced = ws_osrt_begin(&call, WS_OSRT_prctl, 0);

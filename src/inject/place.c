@@ -11,7 +11,7 @@
 
 static struct ws_place_to_run places[PLACES];
 
-struct ws_place_to_run *ws_place_take(void *(*run)(void *), void *arg)
+struct ws_place_to_run *ws_take_start_place(void *(*run)(void *), void *arg)
 {
 	static _Atomic uint32_t hint;
 	uint32_t from = atomic_fetch_add_explicit(&hint, 1, memory_order_relaxed);
@@ -32,7 +32,7 @@ struct ws_place_to_run *ws_place_take(void *(*run)(void *), void *arg)
 	return NULL;
 }
 
-void ws_place_give(struct ws_place_to_run *run)
+void ws_give_start_place(struct ws_place_to_run *run)
 {
 	atomic_store_explicit(&run->taken, 0, memory_order_release);
 }

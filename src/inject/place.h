@@ -18,8 +18,8 @@ struct ws_place_to_run {
 /* A place with `run` and `arg` in it; NULL when none is free: then the thread starts straight. Each
  * library has places of its own.
  */
-struct ws_place_to_run *ws_place_take(void *(*run)(void *), void *arg);
+struct ws_place_to_run *ws_take_start_place(void *(*run)(void *), void *arg);
 /* Free it again, when the thread could not be made or has taken what is in it. */
-void ws_place_give(struct ws_place_to_run *run);
+void ws_give_start_place(struct ws_place_to_run *run);
 
 #endif

@@ -54,7 +54,8 @@ static bool page_is_there(uint64_t page)
 {
 	if (!page) /* the call takes a null pointer for no argument: it would say yes */
 		return false;
-	return ws_sys(SYS_rt_sigprocmask, -1, (long)(page << PAGE_BITS), 0, 8, 0, 0) != -EFAULT;
+	return ws_raw_syscall(SYS_rt_sigprocmask, -1, (long)(page << PAGE_BITS), 0, 8, 0, 0) !=
+	       -EFAULT;
 }
 
 /* A page that was asked for is not asked for again during the sample. */
@@ -78,7 +79,7 @@ static bool may_read(struct ws_python_thread *thread, uint64_t from, size_t byte
 	return true;
 }
 
-size_t ws_python_read(void *ctx, const struct ws_py_piece *piece, size_t n)
+size_t ws_python_read_memory(void *ctx, const struct ws_py_piece *piece, size_t n)
 {
 	size_t done = 0;
 
@@ -90,30 +91,31 @@ size_t ws_python_read(void *ctx, const struct ws_py_piece *piece, size_t n)
 
 /* ---- finding the interpreter ---- */
 
-void *ws_python_symbol(const char *name)
+void *ws_python_find_symbol(const char *name)
 {
-	return ws_python.library ? ws_bind_in(ws_python.library, name) : ws_bind_symbol(name);
+	return ws_python.library ? ws_find_symbol_in(ws_python.library, name)
+				 : ws_find_symbol(name);
 }
 
 static uint16_t read_version(void)
 {
-	const unsigned long *v = ws_python_symbol("Py_Version"); /* from 3.11 on */
+	const unsigned long *v = ws_python_find_symbol("Py_Version"); /* from 3.11 on */
 
 	if (v)
 		return (uint16_t)(*v >> 16);
 	/* Functions that came with a version. */
-	if (ws_python_symbol("PyObject_GetAIter"))
+	if (ws_python_find_symbol("PyObject_GetAIter"))
 		return 0x030a;
-	if (ws_python_symbol("PyFrame_GetBack"))
+	if (ws_python_find_symbol("PyFrame_GetBack"))
 		return 0x0309;
-	return ws_python_symbol("PyCode_NewWithPosOnlyArgs") ? 0x0308 : 0;
+	return ws_python_find_symbol("PyCode_NewWithPosOnlyArgs") ? 0x0308 : 0;
 }
 
 static uint64_t size_of_symbol(const void *at)
 {
 	const ElfW(Sym) *sym = NULL;
 	Dl_info info;
-	int (*find)(const void *, Dl_info *, void **, int) = ws_bind_symbol("dladdr1");
+	int (*find)(const void *, Dl_info *, void **, int) = ws_find_symbol("dladdr1");
 
 	return find && find(at, &info, (void **)&sym, RTLD_DL_SYMENT) && sym ? sym->st_size : 0;
 }
@@ -121,36 +123,37 @@ static uint64_t size_of_symbol(const void *at)
 static void report_version(uint16_t v)
 {
 	if (v)
-		ws_rt_diagnostic(WS_WARNING, "python",
-				 "This version of CPython is not known (3.8 to 3.14 are): its "
-				 "frames are not recorded.");
+		ws_rt_write_diagnostic(
+			WS_WARNING, "python",
+			"This version of CPython is not known (3.8 to 3.14 are): its "
+			"frames are not recorded.");
 	else
-		ws_rt_diagnostic(
+		ws_rt_write_diagnostic(
 			WS_WARNING, "python",
 			"CPython older than 3.8 is not known: its frames are not recorded.");
 }
 
 static bool find_interpreter(void)
 {
-	void *runtime = ws_python_symbol("_PyRuntime");
+	void *runtime = ws_python_find_symbol("_PyRuntime");
 	struct ws_python *python = &ws_python;
-	struct ws_py_memory memory = {ws_python_read, NULL};
+	struct ws_py_memory memory = {ws_python_read_memory, NULL};
 	uint16_t v;
 
 	python->gilstate_thread =
-		(void *(*)(void))ws_python_symbol("PyGILState_GetThisThreadState");
+		(void *(*)(void))ws_python_find_symbol("PyGILState_GetThisThreadState");
 	if (!runtime || !python->gilstate_thread)
 		return false;
 	v = read_version();
 	python->runtime = (uint64_t)(uintptr_t)runtime;
-	if (!(v >= 0x030d ? ws_py_layout_read(&memory, python->runtime, &python->layout)
-			  : ws_py_layout_of(v, &python->layout))) {
+	if (!(v >= 0x030d ? ws_py_read_layout(&memory, python->runtime, &python->layout)
+			  : ws_py_get_layout(v, &python->layout))) {
 		report_version(v);
 		return false;
 	}
 	python->layout.version = v;
 	if (v >= 0x030c)
-		python->current_thread = (void *(*)(void))ws_python_symbol(
+		python->current_thread = (void *(*)(void))ws_python_find_symbol(
 			v == 0x030c ? "_PyThreadState_UncheckedGet" : "PyThreadState_GetUnchecked");
 	/* Last: from then on calls about its condition variables are looked at. */
 	__atomic_store_n(&python->runtime_bytes, size_of_symbol(runtime), __ATOMIC_RELEASE);
@@ -175,14 +178,14 @@ static void report_seen_python(void)
 	if (record) {
 		record->rec = ws_rec_head(WS_REC_PYTHON_SEEN, sizeof(*record),
 					  ws_python.layout.version, describe_sampling());
-		record->time = ws_rt_ticks();
+		record->time = ws_rt_read_ticks();
 		record->runtime = ws_python.runtime;
 		ws_rt_commit(thread, record, sizeof(*record));
 	}
 	ws_rt_leave(thread);
 }
 
-bool ws_python_begin(void)
+bool ws_python_begin_recording(void)
 {
 	if (!find_interpreter())
 		return false;
@@ -194,13 +197,13 @@ bool ws_python_begin(void)
 				(ws_rt->features & WS_FEATURE_PYTHON_ANY_NS ||
 				 ws_rt->home->pid_ns == ws_rt->arena->recorder_pid_ns);
 	if (ws_python.timers)
-		ws_sample_hook = ws_python_timer;
+		ws_sample_hook = ws_python_start_timer;
 	else if (ws_python.looked_into)
 		(void)0;
 	else if (ws_rt->features & WS_FEATURE_PYTHON_SAMPLES)
-		ws_python_signal_take();
+		ws_python_take_signal();
 	if (ws_rt->features & WS_FEATURE_PYTHON_CUDA)
-		ws_stack_hook = ws_python_cuda;
+		ws_stack_hook = ws_python_write_cuda_stack;
 	report_seen_python();
 	return true;
 }
@@ -209,18 +212,18 @@ static __attribute__((constructor)) void ws_python_init(void)
 {
 	ws_rt_init();
 	if (ws_rt->arena && ws_rt->features & WS_FEATURE_PYTHON)
-		ws_python_begin();
+		ws_python_begin_recording();
 }
 
 /* ---- threads ---- */
 
 static uint64_t make_cookie(void)
 {
-	uint64_t pid = (uint64_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
+	uint64_t pid = (uint64_t)ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
 
 	if (ws_python.cookie_pid !=
 	    pid) { /* also in a forked child, whose parent's cookie this was */
-		ws_python.cookie = (ws_rt_ticks() ^ pid << 40 ^ (uintptr_t)ws_rt->home) *
+		ws_python.cookie = (ws_rt_read_ticks() ^ pid << 40 ^ (uintptr_t)ws_rt->home) *
 					   UINT64_C(0x9e3779b97f4a7c15) |
 				   1;
 		ws_python.cookie_pid = pid;
@@ -243,13 +246,13 @@ static struct ws_python_thread *make_python_thread(void)
 		return NULL;
 	p = ws_rt_is_sandboxed()
 		    ? -1
-		    : ws_sys(SYS_mmap, 0, WS_PYTHON_THREAD_BYTES, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		    : ws_raw_syscall(SYS_mmap, 0, WS_PYTHON_THREAD_BYTES, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p < 0 && p > -4096) {
 		ws_rt_leave(thread);
 		return NULL;
 	}
-	ws_sys(SYS_madvise, p, WS_PYTHON_THREAD_BYTES, MADV_WIPEONFORK, 0, 0, 0);
+	ws_raw_syscall(SYS_madvise, p, WS_PYTHON_THREAD_BYTES, MADV_WIPEONFORK, 0, 0, 0);
 	thread->python = (void *)p;
 	((struct ws_python_thread *)p)->now =
 		(struct ws_python_beacon){.cookie = ws_python_cookie(make_cookie(), thread->tid),
@@ -258,14 +261,14 @@ static struct ws_python_thread *make_python_thread(void)
 	if (record) {
 		record->rec = ws_rec_head(WS_REC_PYTHON_THREAD, sizeof(*record),
 					  ws_python.layout.version, describe_sampling());
-		record->time = ws_rt_ticks();
+		record->time = ws_rt_read_ticks();
 		record->runtime = ws_python.runtime;
 		record->cookie = ws_python.cookie;
 		record->beacon = (uint64_t)p + offsetof(struct ws_python_thread, now);
 		ws_rt_commit(thread, record, sizeof(*record));
 	}
 	ws_rt_leave(thread);
-	ws_rt_wake();
+	ws_rt_wake_recorder();
 	return thread->python;
 }
 
@@ -273,7 +276,7 @@ struct ws_python_thread *ws_python_this_thread(void)
 {
 	struct ws_thread *thread = ws_self;
 
-	if (!ws_rt_collecting())
+	if (!ws_rt_is_collecting())
 		return NULL;
 	return ws_likely(thread && thread->generation && thread->python) ? thread->python
 									 : make_python_thread();
@@ -313,7 +316,7 @@ static struct ws_python_thread *find_watched_thread(void)
 {
 	struct ws_thread *thread = ws_self;
 
-	if (ws_rt_collecting() || !ws_python.looked_into || !ws_rt->arena)
+	if (ws_rt_is_collecting() || !ws_python.looked_into || !ws_rt->arena)
 		return ws_python_this_thread();
 	return ws_likely(thread && thread->generation && thread->python) ? thread->python
 									 : make_python_thread();
@@ -326,11 +329,11 @@ static void note_gil_taken(void)
 
 	if (!thread)
 		return;
-	thread->silent = !ws_rt_collecting();
+	thread->silent = !ws_rt_is_collecting();
 	if (!thread->silent)
-		ws_python_functions();
+		ws_python_trace_functions();
 	thread->now.state = current_thread_state();
-	now = ws_rt_ticks();
+	now = ws_rt_read_ticks();
 	wait = thread->silent_wait ? 0 : thread->now.wait_start;
 	thread->now.wait_start = 0;
 	thread->now.hold_start = now;
@@ -355,10 +358,10 @@ static void note_gil_dropped(void)
 						       with the GIL */
 	if (!thread->now.hold_start)
 		return;
-	now = ws_rt_ticks();
+	now = ws_rt_read_ticks();
 	start = thread->now.hold_start;
 	thread->now.hold_start = 0;
-	if (thread->silent || !ws_rt_collecting())
+	if (thread->silent || !ws_rt_is_collecting())
 		return;
 	if (thread->short_start) {
 		thread->short_end = now;
@@ -416,7 +419,7 @@ WS_EXPORT int pthread_cond_signal(pthread_cond_t *cond);
 int pthread_cond_signal(pthread_cond_t *cond)
 {
 	if (ws_unlikely(!real_signal))
-		real_signal = ws_bind_next("pthread_cond_signal");
+		real_signal = ws_find_next_symbol("pthread_cond_signal");
 	if (ws_unlikely(in_runtime(cond)))
 		note_gil_signal(cond);
 	return real_signal(cond);
@@ -430,8 +433,8 @@ static WS_NOINLINE void note_gil_wait(const void *cond, const _Atomic uintptr_t 
 			: NULL;
 
 	if (thread && !thread->now.wait_start) {
-		thread->silent_wait = !ws_rt_collecting();
-		thread->now.wait_start = ws_rt_ticks();
+		thread->silent_wait = !ws_rt_is_collecting();
+		thread->now.wait_start = ws_rt_read_ticks();
 	}
 }
 
@@ -441,7 +444,7 @@ int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
 			   const struct timespec *until)
 {
 	if (ws_unlikely(!real_timedwait))
-		real_timedwait = ws_bind_next("pthread_cond_timedwait");
+		real_timedwait = ws_find_next_symbol("pthread_cond_timedwait");
 	if (ws_unlikely(in_runtime(cond)))
 		note_gil_wait(cond, &ws_python.gil_cond);
 	return real_timedwait(cond, mutex, until);
@@ -453,7 +456,7 @@ WS_EXPORT int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
 int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 {
 	if (ws_unlikely(!real_wait))
-		real_wait = ws_bind_next("pthread_cond_wait");
+		real_wait = ws_find_next_symbol("pthread_cond_wait");
 	if (ws_unlikely(in_runtime(cond)))
 		note_gil_wait(cond, &ws_python.gil_switch_cond);
 	return real_wait(cond, mutex);

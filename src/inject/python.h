@@ -73,37 +73,37 @@ struct ws_python { /* of the process; survives a fork, since the child runs the 
 extern struct ws_python ws_python WS_HIDDEN;
 
 /* A symbol of the interpreter, or NULL. */
-void *ws_python_symbol(const char *name) WS_HIDDEN;
+void *ws_python_find_symbol(const char *name) WS_HIDDEN;
 
 /* The calling thread's, made when it has none; NULL when nothing is recorded. Not in a signal
  * handler. */
 struct ws_python_thread *ws_python_this_thread(void) WS_HIDDEN;
 /* The GIL was taken: have named functions traced, if any are and that is not under way. */
-void ws_python_functions(void) WS_HIDDEN;
+void ws_python_trace_functions(void) WS_HIDDEN;
 
 /* Reads the process's own memory (struct ws_py_memory); `ctx` is the thread's struct
  * ws_python_thread or NULL. Cannot fault. */
-size_t ws_python_read(void *ctx, const struct ws_py_piece *piece, size_t n) WS_HIDDEN;
+size_t ws_python_read_memory(void *ctx, const struct ws_py_piece *piece, size_t n) WS_HIDDEN;
 
 /* Look for the interpreter, among global symbols or in ws_python.library, and begin; false when
  * there is none that is known. */
-bool ws_python_begin(void) WS_HIDDEN;
+bool ws_python_begin_recording(void) WS_HIDDEN;
 
 /* Install the handler; false when the program has one of its own. */
-bool ws_python_signal_take(void) WS_HIDDEN;
-void ws_python_handler(int sig, siginfo_t *info, void *context) WS_HIDDEN;
+bool ws_python_take_signal(void) WS_HIDDEN;
+void ws_python_handle_signal(int sig, siginfo_t *info, void *context) WS_HIDDEN;
 /* The same for a sample that the timer of the sampling hook has asked for: a ws_sample_fn. */
-bool ws_python_timer(uint64_t time, uint64_t weight, const void *context) WS_HIDDEN;
+bool ws_python_start_timer(uint64_t time, uint64_t weight, const void *context) WS_HIDDEN;
 /* The program wants the signal for itself: no more samples, and none under way when this returns.
  */
-void ws_python_give_up(void) WS_HIDDEN;
+void ws_python_stop_sampling(void) WS_HIDDEN;
 
 /* Tell code, and the frames of the calling thread, into the sampler's ring. Between
  * ws_rt_enter_sampler and its end. False: no room. */
-bool ws_python_tell_frames(struct ws_thread *thread,
-			   struct ws_python_thread *python_thread) WS_HIDDEN;
+bool ws_python_write_frames(struct ws_thread *thread,
+			    struct ws_python_thread *python_thread) WS_HIDDEN;
 
 /* A ws_stack_fn. */
-bool ws_python_cuda(uint32_t correlation, uint32_t bytes) WS_HIDDEN;
+bool ws_python_write_cuda_stack(uint32_t correlation, uint32_t bytes) WS_HIDDEN;
 
 #endif

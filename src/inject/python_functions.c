@@ -121,10 +121,10 @@ static object *note_function_entry(object *self, object *const *args, long n)
 	if (n <= 0 || !codes[i].code || !(thread = ws_python_this_thread()))
 		return none;
 	if (thread->open_n < WS_PYTHON_OPEN) {
-		thread->open[thread->open_n].start = ws_rt_ticks();
+		thread->open[thread->open_n].start = ws_rt_read_ticks();
 		thread->open[thread->open_n].slot = i;
 	} else {
-		ws_rt_lost(ws_self, WS_LOSS_DEPTH, 1);
+		ws_rt_count_loss(ws_self, WS_LOSS_DEPTH, 1);
 	}
 	thread->open_n++;
 	return none;
@@ -148,7 +148,7 @@ static object *note_function_exit(object *self, object *const *args, long n)
 	while (level && thread->open_n >= level) {
 		thread->open_n--;
 		write_range(codes[thread->open[thread->open_n].slot].function,
-			    thread->open[thread->open_n].start, ws_rt_ticks());
+			    thread->open[thread->open_n].start, ws_rt_read_ticks());
 	}
 	return none;
 }
@@ -267,9 +267,10 @@ static int set_up_when_pending(void *arg)
 		return 0;
 	}
 	if (!set_up_tracing())
-		ws_rt_diagnostic(WS_WARNING, "python",
-				 "--python-functions-trace: sys.monitoring has no place left for "
-				 "another tool: no function is traced.");
+		ws_rt_write_diagnostic(
+			WS_WARNING, "python",
+			"--python-functions-trace: sys.monitoring has no place left for "
+			"another tool: no function is traced.");
 	py.Clear();
 	return 0;
 }
@@ -286,21 +287,22 @@ static void read_wanted_functions(void)
 	}
 }
 
-void ws_python_functions(void)
+void ws_python_trace_functions(void)
 {
 	uint32_t idle = 0;
 
 	if (ws_likely(atomic_load_explicit(&state, memory_order_relaxed)) || !ws_rt->arena ||
 	    !ws_rt->arena->text_functions || !atomic_compare_exchange_strong(&state, &idle, 1))
 		return;
-	none = ws_python_symbol("_Py_NoneStruct");
+	none = ws_python_find_symbol("_Py_NoneStruct");
 	for (size_t i = 0; i < WS_COUNT(symbols); i++)
-		*symbols[i].where = ws_python_symbol(symbols[i].name);
+		*symbols[i].where = ws_python_find_symbol(symbols[i].name);
 	if (ws_python.layout.version < 0x030c || !py.AddWatcher) {
-		ws_rt_diagnostic(WS_WARNING, "python",
-				 "--python-functions-trace needs CPython 3.12 or later: with an "
-				 "older one, every call of every "
-				 "function would be slowed. No function is traced.");
+		ws_rt_write_diagnostic(
+			WS_WARNING, "python",
+			"--python-functions-trace needs CPython 3.12 or later: with an "
+			"older one, every call of every "
+			"function would be slowed. No function is traced.");
 		return;
 	}
 	for (size_t i = 0; i < WS_COUNT(symbols); i++)

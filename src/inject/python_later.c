@@ -57,15 +57,15 @@ static const char *covers_code(const char *line, uint64_t at)
  * is none. */
 static const char *read_path_at(uint64_t at, char *line)
 {
-	long fd = ws_sys(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0,
-			 0),
+	long fd = ws_raw_syscall(SYS_openat, AT_FDCWD, (long)"/proc/self/maps",
+				 O_RDONLY | O_CLOEXEC, 0, 0, 0),
 	     got;
 	const char *path = NULL;
 	char piece[1024];
 	size_t n = 0;
 
 	while (fd >= 0 && !path &&
-	       (got = ws_sys(SYS_read, fd, (long)piece, sizeof(piece), 0, 0, 0)) > 0)
+	       (got = ws_raw_syscall(SYS_read, fd, (long)piece, sizeof(piece), 0, 0, 0)) > 0)
 		for (long i = 0; i < got && !path; i++) {
 			if (piece[i] != '\n') {
 				line[n] = piece[i];
@@ -77,7 +77,7 @@ static const char *read_path_at(uint64_t at, char *line)
 			n = 0;
 		}
 	if (fd >= 0)
-		ws_sys(SYS_close, fd, 0, 0, 0, 0, 0);
+		ws_raw_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
 	return path;
 }
 
@@ -105,13 +105,13 @@ static bool is_named_python(const char *path)
 /* The library stays where it is from now on, for what is found in it is called later. */
 static void begin_with_interpreter(const char *path)
 {
-	void *(*open)(const char *, int) = ws_bind_symbol("dlopen");
+	void *(*open)(const char *, int) = ws_find_symbol("dlopen");
 	void *library = open ? open(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) : NULL;
 
-	if (!library || !ws_bind_in(library, "_PyRuntime"))
+	if (!library || !ws_find_symbol_in(library, "_PyRuntime"))
 		return;
 	ws_python.library = library;
-	ws_python_begin();
+	ws_python_begin_recording();
 }
 
 static WS_NOINLINE void look_for_interpreter(const void *cond, const void *caller)
@@ -133,7 +133,7 @@ WS_EXPORT int pthread_cond_init(pthread_cond_t *restrict cond,
 int pthread_cond_init(pthread_cond_t *restrict cond, const pthread_condattr_t *restrict attr)
 {
 	if (ws_unlikely(!real_init))
-		real_init = ws_bind_next("pthread_cond_init");
+		real_init = ws_find_next_symbol("pthread_cond_init");
 	if (ws_unlikely(attr && !ws_python.runtime && ws_rt->arena &&
 			ws_rt->features & WS_FEATURE_PYTHON))
 		look_for_interpreter(cond, __builtin_return_address(0));

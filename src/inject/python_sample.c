@@ -67,13 +67,13 @@ static void write_code_table(struct ws_thread *thread, const struct ws_py_memory
 static bool write_code(struct ws_thread *thread, struct ws_python_thread *python_thread,
 		       uint32_t number, uint64_t code)
 {
-	struct ws_py_memory memory = {ws_python_read, python_thread};
+	struct ws_py_memory memory = {ws_python_read_memory, python_thread};
 	struct ws_py_code *py_code = &python_thread->text;
 	struct ws_rec_python_code *record;
 	uint32_t here, texts;
 	size_t bytes;
 
-	if (!ws_py_code_read(&ws_python.layout, &memory, code, py_code))
+	if (!ws_py_read_code(&ws_python.layout, &memory, code, py_code))
 		return false;
 	if (py_code->table_bytes > TABLE_MOST)
 		py_code->table_bytes = 0;
@@ -111,13 +111,13 @@ static bool is_same_key(const struct ws_py_code_key *left, const struct ws_py_co
 static void check_code(struct ws_thread *thread, struct ws_python_thread *python_thread,
 		       const uint64_t *code, size_t n)
 {
-	struct ws_py_memory memory = {ws_python_read, python_thread};
+	struct ws_py_memory memory = {ws_python_read_memory, python_thread};
 	struct ws_py_code_key key[16];
 
 	for (size_t from = 0; from < n;) {
 		size_t most = n - from < WS_COUNT(key) ? n - from : WS_COUNT(key);
-		size_t got = ws_py_code_keys(&ws_python.layout, &memory, code + from, most, key,
-					     python_thread->raw);
+		size_t got = ws_py_read_code_keys(&ws_python.layout, &memory, code + from, most,
+						  key, python_thread->raw);
 
 		for (size_t i = 0; i < got; i++) {
 			struct ws_python_code *python_code =
@@ -174,9 +174,9 @@ static uint64_t find_thread_state(void)
 	return (uint64_t)(uintptr_t)(state ? state : ws_python.gilstate_thread());
 }
 
-bool ws_python_tell_frames(struct ws_thread *thread, struct ws_python_thread *python_thread)
+bool ws_python_write_frames(struct ws_thread *thread, struct ws_python_thread *python_thread)
 {
-	struct ws_py_memory memory = {ws_python_read, python_thread};
+	struct ws_py_memory memory = {ws_python_read_memory, python_thread};
 	uint64_t state = find_thread_state();
 	struct ws_rec_python_frames *record;
 	bool truncated = false;
@@ -249,7 +249,7 @@ static uint32_t copy_stack(struct ws_python_thread *thread, uint64_t sp, uint8_t
 			 to_page = WS_SMALLEST_PAGE - (uint32_t)((sp + n) % WS_SMALLEST_PAGE);
 		struct ws_py_piece one = {sp + n, to + n, left < to_page ? left : to_page};
 
-		if (ws_python_read(thread, &one, 1) != 1)
+		if (ws_python_read_memory(thread, &one, 1) != 1)
 			break;
 		n += (uint32_t)one.bytes;
 	}
@@ -269,7 +269,7 @@ static void write_python_sample(struct ws_thread *thread, struct ws_python_threa
 	record->weight = weight;
 	record->gil = (uint16_t)gil_state(python_thread);
 	record->cpu = UINT32_MAX;
-	ws_sys(SYS_getcpu, (long)&record->cpu, 0, 0, 0, 0, 0);
+	ws_raw_syscall(SYS_getcpu, (long)&record->cpu, 0, 0, 0, 0, 0);
 	copy_registers(context, record->regs);
 	record->stack_bytes =
 		(uint16_t)copy_stack(python_thread, record->regs[WS_PYTHON_SP], record->stack);
@@ -303,12 +303,12 @@ static bool take_python_sample(uint64_t now, uint64_t weight, const ucontext_t *
 	struct ws_python_thread *python_thread;
 	uint32_t was;
 
-	if (!ws_rt->arena || !ws_rt_collecting() || ws_rt_is_sandboxed())
+	if (!ws_rt->arena || !ws_rt_is_collecting() || ws_rt_is_sandboxed())
 		return false;
 	python_thread = begin_python_sampling(thread, &was);
 	if (!python_thread)
 		return false;
-	if (ws_python_tell_frames(thread, python_thread))
+	if (ws_python_write_frames(thread, python_thread))
 		write_python_sample(thread, python_thread, now, weight, context);
 	end_python_sampling(thread, python_thread, was);
 	return true;
@@ -316,24 +316,24 @@ static bool take_python_sample(uint64_t now, uint64_t weight, const ucontext_t *
 
 /* Sent by a file descriptor's owner setting, not by a program: one of those the default would have
  * ignored. */
-bool ws_unseen(const siginfo_t *info)
+bool ws_is_own_signal(const siginfo_t *info)
 {
 	return info->si_code > 0 && info->si_code <= 6;
 }
 
-void ws_python_handler(int sig, siginfo_t *info, void *context)
+void ws_python_handle_signal(int sig, siginfo_t *info, void *context)
 {
 	struct ws_thread *thread = ws_self;
 
 	(void)sig;
-	if (!ws_unseen(info) || !ws_python.signals || (thread && thread->muted) ||
-	    take_python_sample(ws_rt_ticks(), 0, context))
+	if (!ws_is_own_signal(info) || !ws_python.signals || (thread && thread->muted) ||
+	    take_python_sample(ws_rt_read_ticks(), 0, context))
 		return;
-	if (thread && thread->generation && ws_rt_collecting())
-		ws_rt_lost(thread, WS_LOSS_PYTHON, 1);
+	if (thread && thread->generation && ws_rt_is_collecting())
+		ws_rt_count_loss(thread, WS_LOSS_PYTHON, 1);
 }
 
-bool ws_python_timer(uint64_t time, uint64_t weight, const void *context)
+bool ws_python_start_timer(uint64_t time, uint64_t weight, const void *context)
 {
 	return take_python_sample(time, weight, context);
 }
@@ -343,7 +343,7 @@ bool ws_python_timer(uint64_t time, uint64_t weight, const void *context)
  * which is counted. The stack stands behind the frames, in the same ring, so that the recorder puts
  * the two together.
  */
-bool ws_python_cuda(uint32_t correlation, uint32_t bytes)
+bool ws_python_write_cuda_stack(uint32_t correlation, uint32_t bytes)
 {
 	struct ws_thread *thread = ws_self;
 	struct ws_python_thread *python_thread;
@@ -353,8 +353,8 @@ bool ws_python_cuda(uint32_t correlation, uint32_t bytes)
 	if (!ws_rt->arena || ws_rt_is_sandboxed() ||
 	    !(python_thread = begin_python_sampling(thread, &was)))
 		return false;
-	if (find_thread_state() && ws_python_tell_frames(thread, python_thread))
-		done = ws_rt_stack(thread, WS_STACK_OF_CUDA, correlation, bytes);
+	if (find_thread_state() && ws_python_write_frames(thread, python_thread))
+		done = ws_rt_write_stack(thread, WS_STACK_OF_CUDA, correlation, bytes);
 	end_python_sampling(thread, python_thread, was);
 	return done;
 }

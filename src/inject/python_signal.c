@@ -18,14 +18,14 @@ static struct sigaction shown; /* what the program believes to be set */
 static void bind_signal_functions(void)
 {
 	if (!real_sigaction)
-		real_sigaction = ws_bind_next("sigaction");
+		real_sigaction = ws_find_next_symbol("sigaction");
 	if (!real_signal)
-		real_signal = ws_bind_next("signal");
+		real_signal = ws_find_next_symbol("signal");
 }
 
-bool ws_python_signal_take(void)
+bool ws_python_take_signal(void)
 {
-	struct sigaction ours = {.sa_sigaction = ws_python_handler,
+	struct sigaction ours = {.sa_sigaction = ws_python_handle_signal,
 				 .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK},
 			 old;
 
@@ -41,7 +41,7 @@ bool ws_python_signal_take(void)
 	return true;
 }
 
-void ws_python_give_up(void)
+void ws_python_stop_sampling(void)
 {
 	struct ws_process_home *home = ws_rt->home;
 	struct timespec pause = {0, 1000000};
@@ -50,15 +50,16 @@ void ws_python_give_up(void)
 	if (!ws_rt->arena || !home)
 		return;
 	atomic_store(&home->python_refused, 1);
-	ws_rt_diagnostic(WS_INFO, "python",
-			 "The program handles SIGURG itself, by which Python frames are recorded "
-			 "at the moment of a sample: from "
-			 "then on they are read from "
-			 "outside, as samples of their own (python_sample).");
+	ws_rt_write_diagnostic(
+		WS_INFO, "python",
+		"The program handles SIGURG itself, by which Python frames are recorded "
+		"at the moment of a sample: from "
+		"then on they are read from "
+		"outside, as samples of their own (python_sample).");
 	for (int i = 0;
 	     i < 300 && atomic_load(&home->python_events) && !atomic_load(&ws_rt->arena->closed);
 	     i++)
-		ws_sys(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+		ws_raw_syscall(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
 }
 
 WS_EXPORT int sigaction(int sig, const struct sigaction *restrict act,
@@ -72,7 +73,7 @@ int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *r
 		return real_sigaction(sig, act, old);
 	before = shown;
 	if (act && act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN) {
-		ws_python_give_up();
+		ws_python_stop_sampling();
 		if (real_sigaction(sig, act, NULL))
 			return -1;
 	} else if (act) {

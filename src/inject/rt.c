@@ -73,7 +73,7 @@ static struct {
 	char path[512];
 } kept;
 
-void ws_rt_sandboxed(void)
+void ws_rt_enter_sandbox(void)
 {
 	kept.sandboxed = true;
 }
@@ -83,7 +83,7 @@ bool ws_rt_is_sandboxed(void)
 	return kept.sandboxed;
 }
 
-void ws_rt_mute(bool on)
+void ws_rt_mute_thread(bool on)
 {
 	struct ws_thread *thread = ws_self;
 
@@ -96,7 +96,7 @@ void ws_rt_mute(bool on)
 		thread->paused--;
 }
 
-long ws_sys(long nr, long a, long b, long c, long d, long e, long f)
+long ws_raw_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {
 	long ret;
 
@@ -127,15 +127,15 @@ long ws_sys(long nr, long a, long b, long c, long d, long e, long f)
 	return ret;
 }
 
-#define SYS1(nr, a) ws_sys(nr, (long)(a), 0, 0, 0, 0, 0)
-#define SYS3(nr, a, b, c) ws_sys(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
-#define SYS4(nr, a, b, c, d) ws_sys(nr, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
+#define SYS1(nr, a) ws_raw_syscall(nr, (long)(a), 0, 0, 0, 0, 0)
+#define SYS3(nr, a, b, c) ws_raw_syscall(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
+#define SYS4(nr, a, b, c, d) ws_raw_syscall(nr, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
 
 /* The kernel rounds `bytes` up to whole pages, here and in madvise and munmap. */
 static void *map_private(size_t bytes)
 {
-	long p = ws_sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	long p = ws_raw_syscall(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p < 0 && p > -4096)
 		return NULL;
@@ -150,7 +150,7 @@ static void wake_recorder(struct ws_arena *arena)
 		SYS3(SYS_futex, &arena->sleeping, FUTEX_WAKE, 1);
 }
 
-void ws_rt_wake(void)
+void ws_rt_wake_recorder(void)
 {
 	if (kept.arena)
 		wake_recorder(kept.arena);
@@ -163,7 +163,7 @@ static bool recorder_gone(struct ws_arena *arena)
 	if (atomic_load_explicit(&arena->closed, memory_order_acquire))
 		return true;
 	/* It beats many times a second: asking the kernel can wait until it has not for one. */
-	if (ws_rt_ticks() - atomic_load_explicit(&arena->heartbeat, memory_order_relaxed) <
+	if (ws_rt_read_ticks() - atomic_load_explicit(&arena->heartbeat, memory_order_relaxed) <
 	    arena->ticks_per_second)
 		return false;
 	/* In another pid namespace its pid means nothing: then only `closed` tells. */
@@ -183,7 +183,7 @@ static int extend_arena(struct ws_arena *arena)
 	fd = SYS4(SYS_openat, AT_FDCWD, kept.path, O_RDWR | O_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
-	r = ws_arena_extend(arena, (int)fd, (1u << 20) / WS_CHUNK_SIZE);
+	r = ws_extend_arena(arena, (int)fd, (1u << 20) / WS_CHUNK_SIZE);
 	SYS1(SYS_close, fd);
 	return r;
 }
@@ -191,7 +191,7 @@ static int extend_arena(struct ws_arena *arena)
 /* A chunk, however it can be had; WS_CHUNK_NONE when the budget is spent or the recorder gone. */
 static uint32_t get_chunk(struct ws_arena *arena)
 {
-	uint32_t chunk = ws_chunk_take(arena);
+	uint32_t chunk = ws_take_chunk(arena);
 
 	while (chunk == WS_CHUNK_NONE) {
 		struct timespec pause = {0, 200000};
@@ -200,10 +200,10 @@ static uint32_t get_chunk(struct ws_arena *arena)
 		if (kept.sandboxed)
 			break;
 		if (!extend_arena(arena)) {
-			chunk = ws_chunk_take(arena);
+			chunk = ws_take_chunk(arena);
 			continue;
 		}
-		chunk = ws_chunk_take(arena);
+		chunk = ws_take_chunk(arena);
 		if (chunk != WS_CHUNK_NONE)
 			break;
 		if (recorder_gone(arena)) {
@@ -218,7 +218,7 @@ static uint32_t get_chunk(struct ws_arena *arena)
 		    !atomic_load_explicit(&arena->collecting, memory_order_relaxed))
 			break;
 		SYS3(SYS_nanosleep, &pause, NULL, 0);
-		chunk = ws_chunk_take(arena);
+		chunk = ws_take_chunk(arena);
 	}
 	return chunk;
 }
@@ -239,10 +239,10 @@ static struct ws_ring *make_ring(struct ws_rt *rt, uint32_t tid, uint32_t nest)
 	ring->pid = rt->home->pid;
 	ring->tid = tid;
 	ring->nest = nest;
-	ring->start = ws_rt_ticks();
-	slot = ws_directory_add(rt->arena, index);
+	ring->start = ws_rt_read_ticks();
+	slot = ws_add_to_directory(rt->arena, index);
 	if (slot < 0) {
-		ws_chunk_give(rt->arena, index);
+		ws_give_chunk(rt->arena, index);
 		return NULL;
 	}
 	ring->slot = (uint32_t)slot;
@@ -326,8 +326,8 @@ static struct ws_process_home *make_process_home(struct ws_arena *arena, bool fo
 	home = ws_chunk_at(arena, index);
 	memset((char *)home + sizeof(home->chunk), 0, sizeof(*home) - sizeof(home->chunk));
 	home->chunk.kind = WS_CHUNK_PROCESS;
-	home->pid = (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
-	home->ppid = (uint32_t)ws_sys(SYS_getppid, 0, 0, 0, 0, 0, 0);
+	home->pid = (uint32_t)ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+	home->ppid = (uint32_t)ws_raw_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
 	home->origin = WS_ORIGIN_EXEC;
 	if (fork_child) {
 		home->origin = WS_ORIGIN_FORK;
@@ -335,13 +335,13 @@ static struct ws_process_home *make_process_home(struct ws_arena *arena, bool fo
 		home->parent_start = kept.parent_start;
 	}
 	home->pid_ns = kept.pid_ns;
-	home->start = arena->clock_mode == WS_CLOCK_COUNTER ? ws_counter() : ws_raw_ns();
+	home->start = arena->clock_mode == WS_CLOCK_COUNTER ? ws_read_counter() : ws_read_raw_ns();
 	end = WS_ALIGN_UP(fill_texts(arena, home, fork_child), 8u);
 	atomic_store_explicit(&home->string_pos, (uint64_t)index << 32 | end, memory_order_relaxed);
 	atomic_store_explicit(&home->ready, 1, memory_order_release);
-	slot = ws_directory_add(arena, index);
+	slot = ws_add_to_directory(arena, index);
 	if (slot < 0) {
-		ws_chunk_give(arena, index);
+		ws_give_chunk(arena, index);
 		return NULL;
 	}
 	home->slot = (uint32_t)slot;
@@ -378,7 +378,7 @@ static void fill_rt(struct private_state *private_state, bool fork_child)
 	__atomic_store_n(&private_state->rt.arena, kept.arena, __ATOMIC_RELEASE);
 }
 
-void ws_rt_child(void)
+void ws_rt_set_up_child(void)
 {
 	struct private_state *private_state = kept.state;
 	uint32_t idle = 0;
@@ -387,7 +387,7 @@ void ws_rt_child(void)
 	if (!private_state || kept.keep_in_child)
 		return;
 	if (private_state->rt.generation &&
-	    (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0) != private_state->rt.home->pid) {
+	    (uint32_t)ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0) != private_state->rt.home->pid) {
 		/* The kernel did not wipe: do it by hand. The forking thread is the only one there
 		 * is. */
 		memset(private_state, 0, sizeof(*private_state));
@@ -400,7 +400,7 @@ void ws_rt_child(void)
 	/* In a chroot without /proc it cannot be asked; then it is the parent's, unless the parent
 	 * is outside: that has no number here. */
 	ns = own_pid_ns();
-	if (ns || !ws_sys(SYS_getppid, 0, 0, 0, 0, 0, 0))
+	if (ns || !ws_raw_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0))
 		kept.pid_ns = ns;
 	if (kept.arena->features & WS_FEATURE_FORK_TRACE)
 		fill_rt(private_state, true);
@@ -433,8 +433,8 @@ static void leave_session(void)
 {
 	struct ws_arena *arena = kept.arena;
 
-	ws_sys(SYS_mmap, (long)arena, (long)arena->size, PROT_READ | PROT_WRITE,
-	       MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	ws_raw_syscall(SYS_mmap, (long)arena, (long)arena->size, PROT_READ | PROT_WRITE,
+		       MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	atomic_store(&arena->closed, 1);
 }
 
@@ -453,7 +453,7 @@ void ws_rt_after_fork(bool interrupted, bool in_child)
 {
 	if (!interrupted) {
 		if (in_child)
-			ws_rt_child(); /* usually done by the fork handler already */
+			ws_rt_set_up_child(); /* usually done by the fork handler already */
 		return;
 	}
 	advise_state(MADV_WIPEONFORK);
@@ -461,9 +461,10 @@ void ws_rt_after_fork(bool interrupted, bool in_child)
 		leave_session();
 	kept.keep_in_child = false;
 	if (!in_child)
-		ws_rt_diagnostic(WS_WARNING, "process",
-				 "A signal handler that interrupted the recording of an event "
-				 "forked: its child is not recorded.");
+		ws_rt_write_diagnostic(
+			WS_WARNING, "process",
+			"A signal handler that interrupted the recording of an event "
+			"forked: its child is not recorded.");
 }
 
 static bool attach_arena(const char *path)
@@ -481,8 +482,8 @@ static bool attach_arena(const char *path)
 	memset(&st, 0, sizeof(st));
 	p = -1;
 	if (SYS3(SYS_fstat, fd, &st, 0) == 0 && (uint64_t)st.st_size > sizeof(struct ws_arena))
-		p = ws_sys(SYS_mmap, 0, st.st_size, PROT_READ | PROT_WRITE,
-			   MAP_SHARED | MAP_NORESERVE, fd, 0);
+		p = ws_raw_syscall(SYS_mmap, 0, st.st_size, PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_NORESERVE, fd, 0);
 	SYS1(SYS_close, fd);
 	if (p < 0 && p > -4096)
 		return false;
@@ -624,7 +625,7 @@ static void note_thread_end(void *round)
 	uintptr_t n = (uintptr_t)round;
 
 	if (n < 3) {
-		ws_bind_setspecific(kept.key, (void *)(n + 1));
+		ws_set_key_value(kept.key, (void *)(n + 1));
 		return;
 	}
 	if (!thread || !kept.state || thread->generation != kept.state->rt.generation)
@@ -659,7 +660,7 @@ static void name_thread(struct ws_thread *thread)
 	if (kept.sandboxed)
 		return;
 	SYS3(SYS_prctl, PR_GET_NAME, name, 0);
-	handle = ws_rt_string(thread, name, strlen(name));
+	handle = ws_rt_find_string(thread, name, strlen(name));
 	if (!handle)
 		return;
 	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_OTHER);
@@ -678,15 +679,15 @@ static bool set_up_thread(struct ws_thread *thread)
 	struct private_state *private_state = kept.state;
 
 	if (!private_state->rt.generation)
-		ws_rt_child();
+		ws_rt_set_up_child();
 	if (!private_state->rt.generation)
 		return false;
-	thread->tid = (uint32_t)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0);
+	thread->tid = (uint32_t)ws_raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
 	if (!open_nest(thread, 0))
 		return false;
 	thread->generation = private_state->rt.generation;
 	if (kept.key_ok)
-		ws_bind_setspecific(kept.key, (void *)1);
+		ws_set_key_value(kept.key, (void *)1);
 	thread->busy = 1;
 	name_thread(thread);
 	thread->busy = 0;
@@ -717,7 +718,7 @@ static void drop_left_nests(struct ws_thread *thread, uintptr_t here)
 
 static struct ws_thread *lose_deep_nest(struct ws_thread *thread)
 {
-	ws_rt_lost(thread, WS_LOSS_OTHER, 1);
+	ws_rt_count_loss(thread, WS_LOSS_OTHER, 1);
 	if (++thread->nest[0].spare >= 16) {
 		thread->nest[0].spare = 0;
 		thread->busy = 0;
@@ -745,14 +746,15 @@ static uint64_t hold_signals(void)
 	for (size_t i = 0; i < WS_COUNT(faults); i++)
 		all &= ~(1ull << (faults[i] - 1));
 	if (!kept.sandboxed)
-		ws_sys(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)&was, sizeof(was), 0, 0);
+		ws_raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)&was, sizeof(was),
+			       0, 0);
 	return was;
 }
 
 static void release_signals(uint64_t was)
 {
 	if (!kept.sandboxed)
-		ws_sys(SYS_rt_sigprocmask, SIG_SETMASK, (long)&was, 0, sizeof(was), 0, 0);
+		ws_raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&was, 0, sizeof(was), 0, 0);
 }
 
 struct ws_thread *ws_rt_enter_slow(bool count)
@@ -824,7 +826,7 @@ bool ws_rt_enter_sampler(struct ws_thread *thread, uint32_t *was)
 	return true;
 }
 
-bool ws_rt_collecting_slow(void)
+bool ws_rt_is_collecting_slow(void)
 {
 	struct private_state *private_state = kept.state;
 
@@ -832,7 +834,7 @@ bool ws_rt_collecting_slow(void)
 		return false;
 	if (!private_state->rt.generation &&
 	    !atomic_load_explicit(&private_state->setting_up, memory_order_relaxed))
-		ws_rt_child();
+		ws_rt_set_up_child();
 	return private_state->rt.arena &&
 	       atomic_load_explicit(&private_state->rt.arena->collecting, memory_order_relaxed);
 }
@@ -845,11 +847,11 @@ void *ws_rt_reserve_slow(struct ws_thread *thread, size_t bytes, enum ws_loss_ki
 	struct ws_chunk *chunk;
 
 	if (bytes > WS_REC_MAX_BYTES || (index = get_chunk(arena)) == WS_CHUNK_NONE) {
-		ws_rt_lost(thread, loss, 1);
+		ws_rt_count_loss(thread, loss, 1);
 		return NULL;
 	}
 	chunk = ws_chunk_at(arena, index);
-	nest->base = chunk->base = ws_rt_ticks();
+	nest->base = chunk->base = ws_rt_read_ticks();
 	atomic_store_explicit(&nest->chunk->next, index, memory_order_release);
 	nest->chunk = chunk;
 	nest->cur = (char *)chunk + sizeof(*chunk);
@@ -926,7 +928,7 @@ static uint64_t reserve_string_space(struct ws_process_home *home, uint32_t byte
 		uint32_t chunk = (uint32_t)(pos >> 32), offset = (uint32_t)pos, fresh;
 
 		if (offset + bytes + 8 <=
-		    WS_CHUNK_SIZE) { /* 8: ws_rt_string_known reads a little past the end */
+		    WS_CHUNK_SIZE) { /* 8: ws_rt_find_known_string reads a little past the end */
 			if (atomic_compare_exchange_weak_explicit(&home->string_pos, &pos,
 								  pos + bytes, memory_order_acq_rel,
 								  memory_order_acquire))
@@ -947,11 +949,11 @@ static uint64_t reserve_string_space(struct ws_process_home *home, uint32_t byte
 			    (uint64_t)fresh << 32 | (sizeof(struct ws_chunk) + bytes),
 			    memory_order_acq_rel, memory_order_acquire))
 			return (uint64_t)fresh * WS_CHUNK_SIZE + sizeof(struct ws_chunk);
-		ws_chunk_give(kept.arena, fresh); /* another thread was faster: use its chunk */
+		ws_give_chunk(kept.arena, fresh); /* another thread was faster: use its chunk */
 	}
 }
 
-uint32_t ws_rt_string_define(const char *text, size_t len)
+uint32_t ws_rt_define_string(const char *text, size_t len)
 {
 	struct ws_process_home *home;
 	struct ws_shared_string *string;
@@ -959,7 +961,7 @@ uint32_t ws_rt_string_define(const char *text, size_t len)
 
 	if (len > WS_STRING_MAX)
 		return 0;
-	if (ws_unlikely(!ws_rt->arena) && !ws_rt_collecting_slow() && !ws_rt->arena)
+	if (ws_unlikely(!ws_rt->arena) && !ws_rt_is_collecting_slow() && !ws_rt->arena)
 		return 0;
 	home = ws_rt->home;
 	at = reserve_string_space(home, (uint32_t)WS_ALIGN_UP(sizeof(*string) + len + 1, 8));
@@ -997,7 +999,7 @@ static inline struct ws_string_slot *find_slot(struct ws_thread *thread, uint64_
 	return slot;
 }
 
-uint32_t ws_rt_string(struct ws_thread *thread, const char *text, size_t len)
+uint32_t ws_rt_find_string(struct ws_thread *thread, const char *text, size_t len)
 {
 	struct ws_string_slot *slot;
 	bool hit;
@@ -1007,7 +1009,7 @@ uint32_t ws_rt_string(struct ws_thread *thread, const char *text, size_t len)
 	slot = find_slot(thread, hash_bytes(text, len), text, len, &hit);
 	if (ws_likely(hit))
 		return slot->handle;
-	slot->handle = ws_rt_string_define(text, len);
+	slot->handle = ws_rt_define_string(text, len);
 	return slot->handle;
 }
 
@@ -1029,7 +1031,8 @@ static uint32_t write_text_piece(struct ws_thread *thread, uint32_t number, cons
 	return number;
 }
 
-uint32_t ws_rt_text(struct ws_thread *thread, const char *text, size_t len, enum ws_loss_kind loss)
+uint32_t ws_rt_write_text(struct ws_thread *thread, const char *text, size_t len,
+			  enum ws_loss_kind loss)
 {
 	const size_t most = WS_REC_MAX_BYTES - sizeof(struct ws_rec_text) - 8;
 	struct ws_nest *nest = &thread->nest[thread->busy - 1];
@@ -1063,8 +1066,8 @@ static bool prefers_inline_texts(struct ws_thread *thread, bool miss)
 	return thread->string_misses >> 16;
 }
 
-uint32_t ws_rt_string_or_text(struct ws_thread *thread, const char *text, size_t len, bool *local,
-			      enum ws_loss_kind loss)
+uint32_t ws_rt_write_string_or_text(struct ws_thread *thread, const char *text, size_t len,
+				    bool *local, enum ws_loss_kind loss)
 {
 	*local = false;
 	if (ws_likely(len <= WS_STRING_MAX / 8)) {
@@ -1078,18 +1081,18 @@ uint32_t ws_rt_string_or_text(struct ws_thread *thread, const char *text, size_t
 			return slot->handle;
 		}
 		if (!prefers_inline_texts(thread, !seen) || seen) {
-			slot->handle = ws_rt_string_define(text, len);
+			slot->handle = ws_rt_define_string(text, len);
 			if (slot->handle)
 				return slot->handle;
 		}
 	}
 	*local = true;
-	return ws_rt_text(thread, text, len, loss);
+	return ws_rt_write_text(thread, text, len, loss);
 }
 
 /* ---- buffers ---- */
 
-int ws_rt_buffer_take(void)
+int ws_rt_take_buffer(void)
 {
 	struct ws_arena *arena = ws_rt->arena;
 	long fd;
@@ -1100,33 +1103,33 @@ int ws_rt_buffer_take(void)
 	fd = SYS4(SYS_openat, AT_FDCWD, kept.path, O_RDWR | O_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
-	i = ws_buffer_take(arena, (int)fd, ws_rt->home->chunk.self);
+	i = ws_take_buffer(arena, (int)fd, ws_rt->home->chunk.self);
 	SYS1(SYS_close, fd);
 	return i;
 }
 
 /* ---- notes and diagnostics ---- */
 
-void ws_rt_process_note(int note, const char *path, int pid, int error)
+void ws_rt_write_process_note(int note, const char *path, int pid, int error)
 {
 	struct ws_thread *thread = ws_self;
 	uint32_t paused = thread ? thread->paused : 0;
 
-	if (!ws_rt->arena && !ws_rt_collecting_slow())
+	if (!ws_rt->arena && !ws_rt_is_collecting_slow())
 		return;
 	if (thread)
 		thread->paused = 0; /* a vfork child runs on its parent's thread, which waits:
 				  writing there is safe */
 	thread = ws_rt_enter();
 	if (thread) {
-		uint32_t handle = path ? ws_rt_string(thread, path, strlen(path)) : 0;
+		uint32_t handle = path ? ws_rt_find_string(thread, path, strlen(path)) : 0;
 		struct ws_rec_process_note *record =
 			ws_rt_reserve(thread, sizeof(*record), WS_LOSS_OTHER);
 
 		if (record) {
 			record->rec = ws_rec_head(WS_REC_PROCESS_NOTE, sizeof(*record),
 						  (uint16_t)note, handle);
-			record->time = ws_rt_ticks();
+			record->time = ws_rt_read_ticks();
 			record->pid = pid;
 			record->error = error;
 			ws_rt_commit(thread, record, sizeof(*record));
@@ -1137,23 +1140,23 @@ void ws_rt_process_note(int note, const char *path, int pid, int error)
 		ws_self->paused = paused;
 }
 
-void ws_rt_diagnostic(int severity, const char *source, const char *text)
+void ws_rt_write_diagnostic(int severity, const char *source, const char *text)
 {
 	struct ws_thread *thread;
 
-	if (!ws_rt->arena && !ws_rt_collecting_slow())
+	if (!ws_rt->arena && !ws_rt_is_collecting_slow())
 		return;
 	thread = ws_rt_enter();
 	if (!thread)
 		return;
-	uint32_t text_handle = ws_rt_string(thread, text, strlen(text)),
-		 source_handle = ws_rt_string(thread, source, strlen(source));
+	uint32_t text_handle = ws_rt_find_string(thread, text, strlen(text)),
+		 source_handle = ws_rt_find_string(thread, source, strlen(source));
 	struct ws_rec_diagnostic *record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_OTHER);
 
 	if (record) {
 		record->rec = ws_rec_head(WS_REC_DIAGNOSTIC, sizeof(*record), (uint16_t)severity,
 					  text_handle);
-		record->time = ws_rt_ticks();
+		record->time = ws_rt_read_ticks();
 		record->source = source_handle;
 		ws_rt_commit(thread, record, sizeof(*record));
 	}
@@ -1193,11 +1196,11 @@ __attribute__((constructor(101))) void ws_rt_init(void)
 		struct private_state *private_state = map_private(sizeof(*private_state));
 
 		if (private_state) {
-			kept.key_ok = ws_bind_key_create(&kept.key, note_thread_end);
+			kept.key_ok = ws_create_key(&kept.key, note_thread_end);
 			kept.state = private_state;
 			ws_rt = &private_state->rt;
 			fill_rt(private_state, false);
-			ws_bind_atfork(ws_rt_child);
+			ws_register_atfork(ws_rt_set_up_child);
 		}
 	}
 	atomic_store_explicit(&kept.init, 2, memory_order_release);

@@ -84,7 +84,7 @@ struct ws_thread {
 	uint32_t generation;		/* of the process (ws_rt.generation) it was set up in */
 	uint32_t paused; /* > 0: record nothing (a vfork child runs on this thread, or the runtime
 			    itself is at work) */
-	bool muted;	 /* paused for good: see ws_rt_mute */
+	bool muted;	 /* paused for good: see ws_rt_mute_thread */
 	uint64_t vfork_start; /* ticks; the thread waits for its vfork child */
 	void *vfork_env;      /* memory that the child took for its exec, to be freed when that has
 				 succeeded, and its size */
@@ -137,22 +137,23 @@ WS_EXPORT void ws_rt_init(void);
 WS_EXPORT struct ws_thread *ws_rt_enter_slow(bool count);
 WS_EXPORT void *ws_rt_reserve_slow(struct ws_thread *thread, size_t bytes, enum ws_loss_kind loss);
 
-static inline uint64_t ws_rt_ticks(void)
+static inline uint64_t ws_rt_read_ticks(void)
 {
-	return ws_likely(ws_rt->clock_mode == WS_CLOCK_COUNTER) ? ws_counter() : ws_raw_ns();
+	return ws_likely(ws_rt->clock_mode == WS_CLOCK_COUNTER) ? ws_read_counter()
+								: ws_read_raw_ns();
 }
 
 /* In a process whose state a fork wiped (a child of a raw clone): sets it up and answers; false
  * without a session. */
-WS_EXPORT bool ws_rt_collecting_slow(void);
+WS_EXPORT bool ws_rt_is_collecting_slow(void);
 
 /* Are events wanted now? False before a delayed start, after the end, and without a session. */
-static inline bool ws_rt_collecting(void)
+static inline bool ws_rt_is_collecting(void)
 {
 	struct ws_arena *arena = ws_rt->arena;
 
 	if (ws_unlikely(!arena))
-		return ws_rt_collecting_slow();
+		return ws_rt_is_collecting_slow();
 	return atomic_load_explicit(&arena->collecting, memory_order_relaxed);
 }
 
@@ -246,30 +247,30 @@ static inline struct ws_rec ws_rec_head(enum ws_rec_kind kind, size_t bytes, uin
 /*
  * Handle of a string for records of this process: looked up in the thread's cache by content, else
  * defined in shared memory, before this returns. Between enter and leave. 0 when there is no memory
- * for it, or when the string is too long (over WS_STRING_MAX bytes): use ws_rt_text then.
+ * for it, or when the string is too long (over WS_STRING_MAX bytes): use ws_rt_write_text then.
  */
 #define WS_STRING_MAX 8000u
-WS_EXPORT uint32_t ws_rt_string(struct ws_thread *thread, const char *text, size_t len);
+WS_EXPORT uint32_t ws_rt_find_string(struct ws_thread *thread, const char *text, size_t len);
 /* The same for callers without a thread state at hand (registrations); any time. */
-WS_EXPORT uint32_t ws_rt_string_define(const char *text, size_t len);
+WS_EXPORT uint32_t ws_rt_define_string(const char *text, size_t len);
 
 /*
  * Write `s` as TEXT records into the current ring and give its local number, for strings that
  * seldom repeat or are long. Between enter and leave. 0 when there was no room (counted).
  */
-WS_EXPORT uint32_t ws_rt_text(struct ws_thread *thread, const char *text, size_t len,
-			      enum ws_loss_kind loss);
+WS_EXPORT uint32_t ws_rt_write_text(struct ws_thread *thread, const char *text, size_t len,
+				    enum ws_loss_kind loss);
 
 /*
  * The better of the two for a string of unknown habits: sets *local when the number is a local
  * text. Goes over to texts while most strings of the thread are new.
  */
-WS_EXPORT uint32_t ws_rt_string_or_text(struct ws_thread *thread, const char *text, size_t len,
-					bool *local, enum ws_loss_kind loss);
+WS_EXPORT uint32_t ws_rt_write_string_or_text(struct ws_thread *thread, const char *text,
+					      size_t len, bool *local, enum ws_loss_kind loss);
 
 /* Called by the fork handler in the child, and by whoever finds the state wiped: makes the process
  * known to the recorder. */
-WS_EXPORT void ws_rt_child(void);
+WS_EXPORT void ws_rt_set_up_child(void);
 /*
  * Around a fork made by this thread: one in a signal handler that interrupted a hook would wipe the
  * state which that hook goes on with in the child. Before gives what after must be given.
@@ -278,14 +279,15 @@ WS_EXPORT bool ws_rt_before_fork(void);
 WS_EXPORT void ws_rt_after_fork(bool interrupted, bool in_child);
 /* Note for the recorder about processes this one starts: enum ws_process_note. Works in a vfork
  * child too. */
-WS_EXPORT void ws_rt_process_note(int note, const char *path, int pid, int error);
+WS_EXPORT void ws_rt_write_process_note(int note, const char *path, int pid, int error);
 /* The session's path, as the environment gave it; "" without one. */
 WS_EXPORT const char *ws_rt_session_path(void);
 
 /* A buffer of the arena (ring.h) for this process, or -1. */
-WS_EXPORT int ws_rt_buffer_take(void);
+WS_EXPORT int ws_rt_take_buffer(void);
 
-static inline struct ws_known_string *ws_rt_known_slot(struct ws_thread *thread, const char *text)
+static inline struct ws_known_string *ws_rt_find_known_slot(struct ws_thread *thread,
+							    const char *text)
 {
 	return &thread->known[((uintptr_t)text >> 3) % WS_KNOWN_STRINGS];
 }
@@ -295,9 +297,9 @@ static inline struct ws_known_string *ws_rt_known_slot(struct ws_thread *thread,
  * included; else 0. They are compared eight at a time, so up to seven bytes behind the string are
  * read: only where those are on the same page.
  */
-static inline uint32_t ws_rt_string_known(struct ws_thread *thread, const char *text)
+static inline uint32_t ws_rt_find_known_string(struct ws_thread *thread, const char *text)
 {
-	const struct ws_known_string *string = ws_rt_known_slot(thread, text);
+	const struct ws_known_string *string = ws_rt_find_known_slot(thread, text);
 	size_t n = (size_t)string->len + 1, i = 0;
 	uint64_t a, b;
 
@@ -323,11 +325,11 @@ static inline uint32_t ws_rt_string_known(struct ws_thread *thread, const char *
 	return string->handle;
 }
 
-static inline void ws_rt_string_remember(struct ws_thread *thread, const char *text, size_t len,
+static inline void ws_rt_remember_string(struct ws_thread *thread, const char *text, size_t len,
 					 uint32_t handle)
 {
 	if (len < 256)
-		*ws_rt_known_slot(thread, text) =
+		*ws_rt_find_known_slot(thread, text) =
 			(struct ws_known_string){.pointer = text,
 						 .bytes = ws_string_at(ws_rt->arena, handle)->bytes,
 						 .handle = handle,
@@ -335,26 +337,26 @@ static inline void ws_rt_string_remember(struct ws_thread *thread, const char *t
 }
 
 /* Tell the user something through the report; any time. severity: enum ws_severity. */
-WS_EXPORT void ws_rt_diagnostic(int severity, const char *source, const char *text);
+WS_EXPORT void ws_rt_write_diagnostic(int severity, const char *source, const char *text);
 
 /*
  * The program shuts itself in (seccomp, no-new-privileges): from now on the runtime makes no system
  * call that is not needed to go on, because one that is not allowed may kill the program. Memory
  * then comes only from what the recorder keeps ready.
  */
-WS_EXPORT void ws_rt_sandboxed(void);
+WS_EXPORT void ws_rt_enter_sandbox(void);
 WS_EXPORT bool ws_rt_is_sandboxed(void);
 /* The calling thread may not even read the clock any more (seccomp's strict mode, PR_SET_TSC):
  * nothing of it is recorded while muted. */
-WS_EXPORT void ws_rt_mute(bool on);
+WS_EXPORT void ws_rt_mute_thread(bool on);
 /* Have the recorder look at once, if it sleeps. */
-WS_EXPORT void ws_rt_wake(void);
+WS_EXPORT void ws_rt_wake_recorder(void);
 
 /* Raw system calls: no errno, no interposition, no cancellation. Return -errno. */
-WS_EXPORT long ws_sys(long nr, long a, long b, long c, long d, long e, long f);
+WS_EXPORT long ws_raw_syscall(long nr, long a, long b, long c, long d, long e, long f);
 
 /* Count a loss that no record can tell. */
-static inline void ws_rt_lost(struct ws_thread *thread, enum ws_loss_kind kind, uint64_t n)
+static inline void ws_rt_count_loss(struct ws_thread *thread, enum ws_loss_kind kind, uint64_t n)
 {
 	struct ws_ring *ring = thread->nest[0].ring;
 

@@ -54,7 +54,7 @@ struct own {
 
 static uint32_t read_own_pid(void)
 {
-	return (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
+	return (uint32_t)ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
 }
 
 /* ---- a sample ---- */
@@ -94,7 +94,7 @@ static uint64_t read_cpu_time(void)
 	struct timespec time;
 
 	if (ws_rt_is_sandboxed() ||
-	    ws_sys(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (long)&time, 0, 0, 0, 0))
+	    ws_raw_syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (long)&time, 0, 0, 0, 0))
 		return 0;
 	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
@@ -127,7 +127,7 @@ static void write_sample(struct ws_thread *thread, uint16_t left, uint64_t time,
 static void take_sample(const siginfo_t *info, const ucontext_t *context)
 {
 	const struct ws_sample_settings *settings = &ws_rt->arena->sample;
-	uint64_t regs[WS_STACK_REGS], time = ws_rt_ticks();
+	uint64_t regs[WS_STACK_REGS], time = ws_rt_read_ticks();
 	uint64_t weight = take_time_since(settings->period_ns *
 					  (1 + (uint64_t)(ws_max(info->si_overrun, 0))));
 	struct ws_thread *thread;
@@ -138,7 +138,7 @@ static void take_sample(const siginfo_t *info, const ucontext_t *context)
 	if (!thread)
 		return;
 	copy_registers(context, regs);
-	ws_rt_stack_of(thread, WS_STACK_OF_SAMPLE, time, settings->stack_bytes, regs);
+	ws_rt_write_stack_from(thread, WS_STACK_OF_SAMPLE, time, settings->stack_bytes, regs);
 	write_sample(thread, 0, time, weight, regs[0]);
 	ws_rt_leave(thread);
 }
@@ -149,9 +149,9 @@ static void write_rest(void)
 	uint64_t rest = take_time_since(0);
 	struct ws_thread *thread;
 
-	if (!rest || !ws_rt->arena || !ws_rt_collecting() || !(thread = ws_rt_enter()))
+	if (!rest || !ws_rt->arena || !ws_rt_is_collecting() || !(thread = ws_rt_enter()))
 		return;
-	write_sample(thread, WS_SAMPLE_LEFT, ws_rt_ticks(), rest, 0);
+	write_sample(thread, WS_SAMPLE_LEFT, ws_rt_read_ticks(), rest, 0);
 	ws_rt_leave(thread);
 }
 
@@ -165,7 +165,7 @@ static void call_previous_handler(int sig, siginfo_t *info, void *context)
 		to.sa_handler(sig);
 }
 
-bool ws_unseen(const siginfo_t *info)
+bool ws_is_own_signal(const siginfo_t *info)
 {
 	return info->si_code == SI_TIMER && info->si_value.sival_ptr == &cookie;
 }
@@ -174,9 +174,9 @@ static void handle_timer_signal(int sig, siginfo_t *info, void *context)
 {
 	int error = errno;
 
-	if (!ws_unseen(info))
+	if (!ws_is_own_signal(info))
 		call_previous_handler(sig, info, context);
-	else if (ws_rt_collecting() && !(ws_self && ws_self->muted))
+	else if (ws_rt_is_collecting() && !(ws_self && ws_self->muted))
 		take_sample(info, context);
 	else
 		take_time_since(0);
@@ -192,7 +192,7 @@ static void stop_timer(void *value)
 	memcpy(&own, &value, sizeof(own));
 	if (own.pid != read_own_pid())
 		return;
-	ws_sys(SYS_timer_delete, (long)(own.timer - 1), 0, 0, 0, 0, 0);
+	ws_raw_syscall(SYS_timer_delete, (long)(own.timer - 1), 0, 0, 0, 0, 0);
 	write_rest();
 }
 
@@ -209,22 +209,23 @@ static void start_timer(void)
 	int timer = -1;
 	void *value;
 
-	sigevent._sigev_un._tid = (pid_t)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0);
+	sigevent._sigev_un._tid = (pid_t)ws_raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
 	itimerspec.it_value = itimerspec.it_interval;
-	if (ws_sys(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, (long)&sigevent, (long)&timer, 0, 0,
-		   0) ||
-	    ws_sys(SYS_timer_settime, timer, 0, (long)&itimerspec, 0, 0, 0)) {
+	if (ws_raw_syscall(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, (long)&sigevent, (long)&timer,
+			   0, 0, 0) ||
+	    ws_raw_syscall(SYS_timer_settime, timer, 0, (long)&itimerspec, 0, 0, 0)) {
 		if (!said)
-			ws_rt_diagnostic(WS_WARNING, "sample",
-					 "A thread cannot be sampled: the system has no timer for "
-					 "it (see ulimit -i).");
+			ws_rt_write_diagnostic(
+				WS_WARNING, "sample",
+				"A thread cannot be sampled: the system has no timer for "
+				"it (see ulimit -i).");
 		said = true;
 		return;
 	}
 	own.timer = (uint32_t)timer + 1;
 	memcpy(&value, &own, sizeof(value));
 	if (key_ok)
-		ws_bind_setspecific(key, value);
+		ws_set_key_value(key, value);
 }
 
 static void *begin_sampled_thread(void *arg)
@@ -234,7 +235,7 @@ static void *begin_sampled_thread(void *arg)
 	struct ws_thread *thread;
 
 	arg = place_to_run->arg;
-	ws_place_give(place_to_run);
+	ws_give_start_place(place_to_run);
 	thread = ws_rt_enter(); /* now rather than in the handler */
 	if (thread)
 		ws_rt_leave(thread);
@@ -247,15 +248,15 @@ WS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void
 			     void *arg);
 int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
 {
-	struct ws_place_to_run *place_to_run = on ? ws_place_take(run, arg) : NULL;
+	struct ws_place_to_run *place_to_run = on ? ws_take_start_place(run, arg) : NULL;
 	int r;
 
 	if (!next_create)
-		next_create = (__typeof__(next_create))ws_bind_next("pthread_create");
+		next_create = (__typeof__(next_create))ws_find_next_symbol("pthread_create");
 	r = place_to_run ? next_create(thread, attr, begin_sampled_thread, place_to_run)
 			 : next_create(thread, attr, run, arg);
 	if (r && place_to_run)
-		ws_place_give(place_to_run);
+		ws_give_start_place(place_to_run);
 	return r;
 }
 
@@ -277,7 +278,8 @@ int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 
 	if (sig != OURS || !on) {
 		if (!next_sigaction)
-			next_sigaction = (__typeof__(next_sigaction))ws_bind_next("sigaction");
+			next_sigaction =
+				(__typeof__(next_sigaction))ws_find_next_symbol("sigaction");
 		return next_sigaction(sig, act, old);
 	}
 	if (act)
@@ -296,7 +298,7 @@ sighandler_t signal(int sig, sighandler_t to)
 	if (sig == OURS && on)
 		return sigaction(sig, &act, &old) ? SIG_ERR : old.sa_handler;
 	if (!next)
-		next = (__typeof__(next))ws_bind_next("signal");
+		next = (__typeof__(next))ws_find_next_symbol("signal");
 	return next(sig, to);
 }
 
@@ -310,12 +312,12 @@ __attribute__((constructor(102))) static void begin_sampling(void)
 	ws_rt_init();
 	if (!ws_rt->arena || !(ws_rt->features & WS_FEATURE_SAMPLE))
 		return;
-	next_sigaction = (__typeof__(next_sigaction))ws_bind_next("sigaction");
+	next_sigaction = (__typeof__(next_sigaction))ws_find_next_symbol("sigaction");
 	if (!next_sigaction || next_sigaction(OURS, &act, &theirs))
 		return;
-	key_ok = ws_bind_key_create(&key, stop_timer);
+	key_ok = ws_create_key(&key, stop_timer);
 	on = true;
-	ws_bind_atfork(restart_in_child);
+	ws_register_atfork(restart_in_child);
 	start_timer();
 }
 

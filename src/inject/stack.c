@@ -66,10 +66,10 @@ static uint32_t copy_memory(char *to, uint64_t from, uint32_t n)
 		at += part;
 		left -= part;
 	}
-	got = ws_rt_is_sandboxed()
-		      ? -1
-		      : ws_sys(SYS_process_vm_readv, ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0),
-			       (long)&local, 1, (long)remote, pieces, 0);
+	got = ws_rt_is_sandboxed() ? -1
+				   : ws_raw_syscall(SYS_process_vm_readv,
+						    ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0),
+						    (long)&local, 1, (long)remote, pieces, 0);
 	if (got > 0)
 		return (uint32_t)got;
 	got = (long)(WS_SMALLEST_PAGE - from % WS_SMALLEST_PAGE);
@@ -110,13 +110,13 @@ static uint32_t keep_code(char *text, uint32_t n)
  * may end within a line. Returns their bytes; 0 at the end, or -errno. */
 static long read_lines(long fd, char *text)
 {
-	long got = ws_sys(SYS_read, fd, (long)text, MAPS_PIECE, 0, 0, 0), whole = got;
+	long got = ws_raw_syscall(SYS_read, fd, (long)text, MAPS_PIECE, 0, 0, 0), whole = got;
 
 	while (whole > 0 && text[whole - 1] != '\n')
 		whole--;
 	if (whole <= 0 || whole == got)
 		return got;
-	ws_sys(SYS_lseek, fd, whole - got, SEEK_CUR, 0, 0, 0);
+	ws_raw_syscall(SYS_lseek, fd, whole - got, SEEK_CUR, 0, 0, 0);
 	return whole;
 }
 
@@ -128,13 +128,14 @@ static long read_lines(long fd, char *text)
 static WS_NOINLINE void write_maps(struct ws_thread *thread)
 {
 	uint64_t time = atomic_exchange_explicit(&changed_at, 0, memory_order_relaxed),
-		 began = ws_rt_ticks();
+		 began = ws_rt_read_ticks();
 	struct ws_rec_maps *record;
 	long got = 1, fd;
 
 	if (ws_rt_is_sandboxed())
 		return;
-	fd = ws_sys(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0);
+	fd = ws_raw_syscall(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0,
+			    0, 0);
 	if (fd < 0)
 		return;
 	while (got > 0 &&
@@ -142,25 +143,26 @@ static WS_NOINLINE void write_maps(struct ws_thread *thread)
 		size_t bytes;
 
 		got = read_lines(fd, record->text);
-		record->time = time ? time : ws_rt_ticks();
+		record->time = time ? time : ws_rt_read_ticks();
 		record->changed = time != 0;
 		record->bytes = got > 0 ? keep_code(record->text, (uint32_t)got) : 0;
 		bytes = WS_ALIGN_UP(sizeof(*record) + record->bytes, 8u);
 		record->rec = make_long_head(WS_REC_MAPS, bytes, got > 0);
 		ws_rt_commit(thread, record, bytes);
 	}
-	ws_sys(SYS_close, fd, 0, 0, 0, 0, 0);
+	ws_raw_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
 	/* The first times cost nobody anything, and matter to programs that live a moment. */
 	if (atomic_fetch_add_explicit(&told, 1, memory_order_relaxed) >= FREE_TELLINGS)
-		atomic_store_explicit(&tell_next, ws_rt_ticks() + 20 * (ws_rt_ticks() - began),
+		atomic_store_explicit(&tell_next,
+				      ws_rt_read_ticks() + 20 * (ws_rt_read_ticks() - began),
 				      memory_order_relaxed);
 }
 
-void ws_rt_maps_changed(void)
+void ws_rt_note_maps_changed(void)
 {
 	uint64_t none = 0;
 
-	atomic_compare_exchange_strong_explicit(&changed_at, &none, ws_rt_ticks(),
+	atomic_compare_exchange_strong_explicit(&changed_at, &none, ws_rt_read_ticks(),
 						memory_order_relaxed, memory_order_relaxed);
 }
 
@@ -175,9 +177,9 @@ static bool are_maps_wanted(const struct ws_thread *thread, uint64_t now)
 	       now >= atomic_load_explicit(&tell_next, memory_order_relaxed);
 }
 
-void ws_rt_maps(struct ws_thread *thread)
+void ws_rt_write_maps(struct ws_thread *thread)
 {
-	if (are_maps_wanted(thread, ws_rt_ticks()))
+	if (are_maps_wanted(thread, ws_rt_read_ticks()))
 		write_maps(thread);
 }
 
@@ -189,9 +191,9 @@ void ws_rt_maps(struct ws_thread *thread)
 WS_EXPORT int dlclose(void *handle);
 int dlclose(void *handle)
 {
-	int (*real)(void *) = ws_bind_next("dlclose"), r;
+	int (*real)(void *) = ws_find_next_symbol("dlclose"), r;
 
-	ws_rt_maps_changed();
+	ws_rt_note_maps_changed();
 	r = real ? real(handle) : -1;
 	__atomic_store_n(&maps_told, 0, __ATOMIC_RELAXED);
 	return r;
@@ -199,25 +201,25 @@ int dlclose(void *handle)
 
 /* ---- stacks ---- */
 
-WS_NOINLINE bool ws_rt_stack(struct ws_thread *thread, enum ws_stack_of of, uint64_t key,
-			     uint32_t bytes)
+WS_NOINLINE bool ws_rt_write_stack(struct ws_thread *thread, enum ws_stack_of of, uint64_t key,
+				   uint32_t bytes)
 {
 	uint64_t regs[WS_STACK_REGS];
 	bool any;
 
 	read_own_registers(regs);
-	any = ws_rt_stack_of(thread, of, key, bytes, regs);
+	any = ws_rt_write_stack_from(thread, of, key, bytes, regs);
 	__asm__ volatile(""); /* not a tail call: this frame is in the copy */
 	return any;
 }
 
-bool ws_rt_stack_of(struct ws_thread *thread, enum ws_stack_of of, uint64_t key, uint32_t bytes,
-		    const uint64_t regs[WS_STACK_REGS])
+bool ws_rt_write_stack_from(struct ws_thread *thread, enum ws_stack_of of, uint64_t key,
+			    uint32_t bytes, const uint64_t regs[WS_STACK_REGS])
 {
-	uint64_t time = ws_rt_ticks();
+	uint64_t time = ws_rt_read_ticks();
 	bool any = false;
 
-	ws_rt_maps(thread);
+	ws_rt_write_maps(thread);
 	bytes = ws_min(bytes, WS_STACK_MOST);
 	for (uint32_t at = 0; at < bytes;) {
 		uint32_t want = bytes - at < WS_STACK_PIECE ? bytes - at : WS_STACK_PIECE, got;

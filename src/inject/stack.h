@@ -17,17 +17,17 @@
  * directly before the record that it belongs to. Nothing is counted as lost when there is no room.
  * False when nothing was written.
  */
-WS_EXPORT bool ws_rt_stack(struct ws_thread *thread, enum ws_stack_of of, uint64_t key,
-			   uint32_t bytes);
+WS_EXPORT bool ws_rt_write_stack(struct ws_thread *thread, enum ws_stack_of of, uint64_t key,
+				 uint32_t bytes);
 /* The same from the registers `regs`, in the order of WS_STACK_REG_NUMBERS: of this thread, where a
  * signal interrupted it. */
-WS_EXPORT bool ws_rt_stack_of(struct ws_thread *thread, enum ws_stack_of of, uint64_t key,
-			      uint32_t bytes, const uint64_t regs[WS_STACK_REGS]);
+WS_EXPORT bool ws_rt_write_stack_from(struct ws_thread *thread, enum ws_stack_of of, uint64_t key,
+				      uint32_t bytes, const uint64_t regs[WS_STACK_REGS]);
 
 /* Write the process's address map, where it was not or has changed, for addresses that are written
  * next. Between enter and leave. */
-WS_EXPORT void ws_rt_maps(struct ws_thread *thread);
+WS_EXPORT void ws_rt_write_maps(struct ws_thread *thread);
 /* Executable memory is about to be mapped: the next stack may need the map again. */
-WS_EXPORT void ws_rt_maps_changed(void);
+WS_EXPORT void ws_rt_note_maps_changed(void);
 
 #endif

@@ -18,11 +18,11 @@ static int (*next_wait)(const sigset_t *, int *);
 static void bind_functions(void)
 {
 	if (!next_timed)
-		next_timed = (__typeof__(next_timed))ws_bind_next("sigtimedwait");
+		next_timed = (__typeof__(next_timed))ws_find_next_symbol("sigtimedwait");
 	if (!next_info)
-		next_info = (__typeof__(next_info))ws_bind_next("sigwaitinfo");
+		next_info = (__typeof__(next_info))ws_find_next_symbol("sigwaitinfo");
 	if (!next_wait)
-		next_wait = (__typeof__(next_wait))ws_bind_next("sigwait");
+		next_wait = (__typeof__(next_wait))ws_find_next_symbol("sigwait");
 }
 
 static int64_t read_clock_ns(void)
@@ -55,7 +55,7 @@ int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info,
 		return next_timed(set, info, limit);
 	if (limit && is_plain_time(limit))
 		until = read_clock_ns() + limit->tv_sec * (int64_t)1000000000 + limit->tv_nsec;
-	while ((r = next_timed(set, &got, limit)) == SIGURG && ws_unseen(&got))
+	while ((r = next_timed(set, &got, limit)) == SIGURG && ws_is_own_signal(&got))
 		if (until) {
 			ns = until - read_clock_ns();
 			ns = ws_max(ns, 0);
@@ -78,7 +78,7 @@ int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict info)
 		return next_info(set, info);
 	do
 		r = next_info(set, &got);
-	while (r == SIGURG && ws_unseen(&got));
+	while (r == SIGURG && ws_is_own_signal(&got));
 	if (r > 0 && info)
 		*info = got;
 	return r;
@@ -95,7 +95,7 @@ int sigwait(const sigset_t *restrict set, int *restrict sig)
 		return next_wait(set, sig);
 	do
 		r = next_info(set, &got);
-	while ((r < 0 && errno == EINTR) || (r == SIGURG && ws_unseen(&got)));
+	while ((r < 0 && errno == EINTR) || (r == SIGURG && ws_is_own_signal(&got)));
 	if (r < 0)
 		return errno;
 	errno = error;

@@ -6,6 +6,6 @@
 #include <stdbool.h>
 
 /* Was a SIGURG sent for the sampler? Defined by each library that unseen.c is part of. */
-bool ws_unseen(const siginfo_t *info);
+bool ws_is_own_signal(const siginfo_t *info);
 
 #endif

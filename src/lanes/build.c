@@ -25,26 +25,26 @@ enum { LARGE = 2 << 20, AT_A_TIME = 8 << 20 };
 /* Names of NVTX domains, from the blocks in which the census saw some. */
 static void name_domains(struct ws_lanes *lanes)
 {
-	size_t blocks = ws_report_blocks(lanes->report, WS_TABLE_nvtx);
-	uint64_t *out[WS_MAX_COLUMNS] = {NULL}, columns = WS_COL(nvtx, type) |
-							  WS_COL(nvtx, thread) |
-							  WS_COL(nvtx, domain) | WS_COL(nvtx, text);
+	size_t blocks = ws_report_count_blocks(lanes->report, WS_TABLE_nvtx);
+	uint64_t *out[WS_MAX_COLUMNS] = {NULL},
+		 columns = WS_COLUMN_BIT(nvtx, type) | WS_COLUMN_BIT(nvtx, thread) |
+			   WS_COLUMN_BIT(nvtx, domain) | WS_COLUMN_BIT(nvtx, text);
 
 	for (size_t i = 0; i < blocks; i++) {
-		uint32_t rows = ws_report_block(lanes->report, WS_TABLE_nvtx, i).rows;
+		uint32_t rows = ws_report_block_info(lanes->report, WS_TABLE_nvtx, i).rows;
 
 		if (!lanes->names_domains[i])
 			continue;
 		for (uint32_t k = 0; k < ws_nvtx_COLUMNS; k++)
 			if (columns >> k & 1)
 				out[k] = ws_realloc(out[k], (size_t)rows * 8);
-		if (ws_report_decode(lanes->report, WS_TABLE_nvtx, i, columns, out, NULL))
+		if (ws_report_decode_block(lanes->report, WS_TABLE_nvtx, i, columns, out, NULL))
 			continue;
 		for (uint32_t j = 0; j < rows; j++)
 			if (out[ws_nvtx_type][j] == WS_NVTX_DOMAIN_CREATE)
 				ws_map_set(&lanes->domains,
-					   (uint64_t)ws_who_thread(lanes->who,
-								   (uint32_t)out[ws_nvtx_thread][j])
+					   (uint64_t)ws_find_thread(
+						   lanes->who, (uint32_t)out[ws_nvtx_thread][j])
 								   ->process
 							   << 32 |
 						   (uint32_t)out[ws_nvtx_domain][j],
@@ -78,7 +78,7 @@ static uint8_t palette_index(struct ws_lanes *lanes, uint32_t argb)
 static uint32_t function_of(const struct ws_stacks *stacks, uint32_t frame)
 {
 	return WS_NAME(WS_NAME_FUNCTION,
-		       ws_stacks_places(stacks, ws_stacks_frame(stacks, frame))->function);
+		       ws_stacks_get_places(stacks, ws_stacks_get_frame(stacks, frame))->function);
 }
 
 static uint32_t row_name(const struct ws_lane_pass *pass, const struct ws_batch *batch, size_t i)
@@ -95,7 +95,7 @@ static uint32_t row_name(const struct ws_lane_pass *pass, const struct ws_batch 
 		return function_of(pass->lanes->stacks, (uint32_t)v);
 	case WS_NAMED_STACK:
 		return function_of(pass->lanes->stacks,
-				   ws_stacks_step(pass->lanes->stacks, (uint32_t)v, &caller));
+				   ws_stacks_step_out(pass->lanes->stacks, (uint32_t)v, &caller));
 	default:
 		if (v >= pass->kind->own_n)
 			v = 0;
@@ -221,11 +221,11 @@ uint64_t ws_lane_event_columns(const struct ws_event_kind *kind)
 
 uint64_t *ws_lane_row_bases(const struct ws_report *report, enum ws_table table)
 {
-	size_t n = ws_report_blocks(report, table);
+	size_t n = ws_report_count_blocks(report, table);
 	uint64_t *base = ws_calloc(n + 1, sizeof(*base));
 
 	for (size_t i = 0; i < n; i++)
-		base[i + 1] = base[i] + ws_report_block(report, table, i).rows;
+		base[i + 1] = base[i] + ws_report_block_info(report, table, i).rows;
 	return base;
 }
 
@@ -260,7 +260,7 @@ static void place_source(struct set *set, size_t first, size_t entries)
 	struct ws_lanes *lanes = set->lanes;
 	struct ws_lane_pass pass =
 		ws_lane_pass_new(lanes, lanes->census[first].source, set->workers);
-	size_t blocks = ws_report_blocks(lanes->report, pass.kind->table);
+	size_t blocks = ws_report_count_blocks(lanes->report, pass.kind->table);
 	uint8_t *skip = ws_malloc(blocks), *seen = ws_calloc(blocks, 1);
 	uint64_t *base = ws_lane_row_bases(lanes->report, pass.kind->table);
 	struct ws_scan sc = {.table = pass.kind->table,
@@ -282,7 +282,7 @@ static void place_source(struct set *set, size_t first, size_t entries)
 	pass.waits = set->waits;
 	if (any) {
 		ws_lane_workers_forget(set->workers, set->worker_n);
-		ws_scan_run(lanes->report, &sc, place_batch, &pass, NULL);
+		ws_run_scan(lanes->report, &sc, place_batch, &pass, NULL);
 		if (!__atomic_load_n(&lanes->stop, __ATOMIC_RELAXED))
 			count_damaged(lanes, lanes->census + first, entries, skip, seen);
 	}
@@ -301,7 +301,7 @@ static void *finish_lanes(void *arg)
 		if (i >= set->lanes->n || __atomic_load_n(&set->lanes->stop, __ATOMIC_RELAXED))
 			return NULL;
 		if (set->in[i])
-			ws_lane_finish(set->lanes, set->lanes->lane[i]);
+			ws_make_lane_levels(set->lanes, set->lanes->lane[i]);
 	}
 }
 
@@ -329,8 +329,8 @@ static void read_set(struct set *set)
 
 	for (uint32_t i = 0; i < lanes->n; i++)
 		if (set->in[i] && lanes->lane[i]->kind != WS_LANE_STATE) {
-			lanes->lane[i]->raw =
-				ws_space_new(lanes->lane[i]->count * sizeof(*lanes->lane[i]->raw));
+			lanes->lane[i]->raw = ws_allocate_space(lanes->lane[i]->count *
+								sizeof(*lanes->lane[i]->raw));
 			lanes->lane[i]->filled = lanes->lane[i]->count;
 		}
 	for (size_t i = 0, to;
@@ -342,7 +342,7 @@ static void read_set(struct set *set)
 		place_source(set, i, to - i);
 	}
 	if (any_states(set))
-		ws_states_fill(lanes, set->in);
+		ws_fill_states(lanes, set->in);
 	set->next = 0;
 	finish_all(set);
 }
@@ -388,7 +388,7 @@ static bool forget_one(struct ws_lanes *lanes)
 	set_state(lanes->lane[best], WS_LANE_LEAVING);
 	pthread_mutex_unlock(&lanes->lock); /* who looks at levels may want the lock */
 	pthread_rwlock_wrlock(&lanes->shown);
-	ws_lane_forget(lanes->lane[best]);
+	ws_forget_lane_levels(lanes->lane[best]);
 	pthread_rwlock_unlock(&lanes->shown);
 	pthread_mutex_lock(&lanes->lock);
 	set_state(lanes->lane[best], WS_LANE_IDLE);
@@ -638,7 +638,7 @@ static void read_unasked(struct ws_lanes *lanes)
 
 bool ws_lanes_projects(const struct ws_lanes *lanes)
 {
-	return ws_report_rows(lanes->report, WS_TABLE_cuda_api) <= lanes->opts.unasked;
+	return ws_report_count_rows(lanes->report, WS_TABLE_cuda_api) <= lanes->opts.unasked;
 }
 
 static void set_flag(struct ws_lanes *lanes, int *flag)
@@ -664,7 +664,7 @@ static void *build_lanes(void *arg)
 	uint32_t n;
 	struct ws_lane_worker *workers = ws_lane_workers_new(&n);
 
-	ws_lanes_census(lanes, workers, n);
+	ws_take_census(lanes, workers, n);
 	ws_lane_workers_free(workers, n);
 	name_domains(lanes);
 	ws_project_lanes(lanes);
@@ -676,7 +676,7 @@ static void *build_lanes(void *arg)
 	wait_idle(lanes);
 	set_flag(lanes, &lanes->placed);
 	if (ws_lanes_projects(lanes))
-		ws_project(lanes);
+		ws_project_ranges(lanes);
 	set_flag(lanes, &lanes->built);
 	return NULL;
 }
@@ -685,15 +685,15 @@ static void *build_lanes(void *arg)
  * count for the former. */
 static uint64_t last_of(const struct ws_report *report)
 {
-	uint64_t last = ws_time_last(report);
+	uint64_t last = ws_find_time_last(report);
 
 	for (size_t i = 0; i < WS_EVENT_KINDS; i++) {
 		enum ws_table table = ws_event_kinds[i].table;
 
 		if (!ws_event_has_lane(&ws_event_kinds[i]))
 			continue;
-		for (size_t k = 0; k < ws_report_blocks(report, table); k++) {
-			uint64_t max = ws_report_block(report, table, k).time_max;
+		for (size_t k = 0; k < ws_report_count_blocks(report, table); k++) {
+			uint64_t max = ws_report_block_info(report, table, k).time_max;
 
 			if (max > last && max != UINT64_MAX)
 				last = max;
@@ -708,18 +708,19 @@ struct ws_lanes *ws_lanes_open(const struct ws_report *report, const struct ws_l
 
 	lanes->report = report;
 	lanes->who = ws_who_open(report);
-	lanes->zero = ws_time_zero(report);
+	lanes->zero = ws_find_time_zero(report);
 	lanes->last = last_of(report);
 	lanes->opts = opts ? *opts
-			   : (struct ws_lanes_opts){
-				     .unasked = UNASKED, .room = ws_space_room(), .to = UINT64_MAX};
+			   : (struct ws_lanes_opts){.unasked = UNASKED,
+						    .room = ws_measure_free_space(),
+						    .to = UINT64_MAX};
 	lanes->palette_n = 1;
-	lanes->names_domains = ws_calloc(ws_report_blocks(report, WS_TABLE_nvtx) + 1, 1);
+	lanes->names_domains = ws_calloc(ws_report_count_blocks(report, WS_TABLE_nvtx) + 1, 1);
 	pthread_mutex_init(&lanes->lock, NULL);
 	pthread_cond_init(&lanes->changed, NULL);
 	pthread_rwlock_init(&lanes->shown, NULL);
 	for (size_t i = 0; lanes->opts.like && i < lanes->opts.like->n; i++)
-		ws_lane_make(lanes, lanes->opts.like->lane[i]->kind,
+		ws_make_lane(lanes, lanes->opts.like->lane[i]->kind,
 			     lanes->opts.like->lane[i]->key);
 	lanes->building = !pthread_create(&lanes->builder, NULL, build_lanes, lanes);
 	lanes->serving =

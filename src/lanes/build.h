@@ -58,6 +58,6 @@ uint64_t ws_lane_event_columns(const struct ws_event_kind *kind);
 /* By block: how many rows of the table stand before it. The caller frees. */
 uint64_t *ws_lane_row_bases(const struct ws_report *report, enum ws_table table);
 
-void ws_lanes_census(struct ws_lanes *lanes, struct ws_lane_worker *workers, uint32_t n);
+void ws_take_census(struct ws_lanes *lanes, struct ws_lane_worker *workers, uint32_t n);
 
 #endif

@@ -35,8 +35,8 @@ static uint32_t find_lane(struct ws_lanes *lanes, uint8_t kind, const uint32_t *
 	struct ws_lane *lane;
 	size_t at;
 
-	for (at = ws_slots_begin(&lanes->slots, &lanes->slot_mask, lanes->n, 256, h);
-	     (i = ws_slots_next(lanes->slots, lanes->slot_mask, h, &at)); at++)
+	for (at = ws_begin_slot_search(&lanes->slots, &lanes->slot_mask, lanes->n, 256, h);
+	     (i = ws_next_in_slots(lanes->slots, lanes->slot_mask, h, &at)); at++)
 		if (lanes->lane[i - 1]->kind == kind &&
 		    !memcmp(lanes->lane[i - 1]->key, key, sizeof(lane->key)))
 			return i - 1;
@@ -47,11 +47,11 @@ static uint32_t find_lane(struct ws_lanes *lanes, uint8_t kind, const uint32_t *
 	memcpy(lane->key, key, sizeof(lane->key));
 	ws_grow(lanes->lane, lanes->cap, lanes->n + 1);
 	lanes->lane[lanes->n++] = lane;
-	lanes->slots[at] = ws_slot(h, (uint32_t)lanes->n);
+	lanes->slots[at] = ws_make_slot(h, (uint32_t)lanes->n);
 	return (uint32_t)lanes->n - 1;
 }
 
-uint32_t ws_lane_make(struct ws_lanes *lanes, uint8_t kind, const uint32_t key[4])
+uint32_t ws_make_lane(struct ws_lanes *lanes, uint8_t kind, const uint32_t key[4])
 {
 	uint32_t i;
 
@@ -77,7 +77,7 @@ struct ws_lane_worker *ws_lane_workers_new(uint32_t *n)
 	struct ws_scan any = {0};
 	struct ws_lane_worker *worker = NULL;
 
-	*n = ws_scan_workers(&any);
+	*n = ws_count_scan_workers(&any);
 	if (posix_memalign((void **)&worker, 128, *n * sizeof(*worker)))
 		abort();
 	memset(worker, 0, *n * sizeof(*worker));
@@ -292,8 +292,8 @@ static void count_groups(struct ws_lane_pass *pass, size_t block,
 
 	for (uint32_t k = 0; k < keys; k++)
 		batch.col[columns[k]] = column[k];
-	for (size_t from = 0; from < groups->n; from += BATCH) {
-		batch.rows = groups->n - from < BATCH ? groups->n - from : BATCH;
+	for (size_t from = 0; from < groups->count; from += BATCH) {
+		batch.rows = groups->count - from < BATCH ? groups->count - from : BATCH;
 		for (size_t i = 0; i < batch.rows; i++)
 			for (uint32_t k = 0; k < keys; k++)
 				column[k][i] = groups->groups[from + i].key[k];
@@ -325,7 +325,7 @@ static bool has_groups(const struct ws_event_kind *kind)
 /* Is a block outside of the times that are asked for (ws_lanes_opts)? */
 static bool is_skipped(const struct ws_lanes *lanes, enum ws_table table, size_t block)
 {
-	struct ws_block_info block_info = ws_report_block(lanes->report, table, block);
+	struct ws_block_info block_info = ws_report_block_info(lanes->report, table, block);
 
 	return block_info.time_max < lanes->opts.from || block_info.time_min > lanes->opts.to;
 }
@@ -335,7 +335,7 @@ static void count_source(struct ws_lanes *lanes, uint32_t source, struct ws_lane
 {
 	struct ws_lane_pass pass = ws_lane_pass_new(lanes, source, workers);
 	enum ws_table table = pass.kind->table;
-	size_t blocks = ws_report_blocks(lanes->report, table);
+	size_t blocks = ws_report_count_blocks(lanes->report, table);
 	uint8_t *skip = ws_calloc(blocks + 1, 1);
 	bool groups = has_groups(pass.kind);
 	struct ws_scan sc = {.table = table,
@@ -353,7 +353,7 @@ static void count_source(struct ws_lanes *lanes, uint32_t source, struct ws_lane
 		if (block_groups.groups && !is_skipped(lanes, table, i))
 			count_groups(&pass, i, &block_groups);
 	}
-	ws_scan_run(lanes->report, &sc, count_batch, &pass, NULL);
+	ws_run_scan(lanes->report, &sc, count_batch, &pass, NULL);
 	free(skip);
 }
 
@@ -366,7 +366,7 @@ static void glimpse_blocks(struct ws_lanes *lanes)
 		const struct ws_census_entry *entry = &lanes->census[i];
 		enum ws_table table = ws_event_kinds[entry->source].table;
 		struct ws_block_info block_info =
-			ws_report_block(lanes->report, table, entry->block);
+			ws_report_block_info(lanes->report, table, entry->block);
 		struct ws_block_group group = {.first = block_info.time_min,
 					       .last = block_info.time_max,
 					       .rows = entry->count};
@@ -447,10 +447,10 @@ static void join_entries(struct ws_lanes *lanes, const struct ws_lane_worker *wo
 	}
 }
 
-void ws_lanes_census(struct ws_lanes *lanes, struct ws_lane_worker *workers, uint32_t worker_n)
+void ws_take_census(struct ws_lanes *lanes, struct ws_lane_worker *workers, uint32_t worker_n)
 {
 	for (uint32_t s = 0; s < WS_EVENT_KINDS; s++) {
-		uint64_t rows = ws_report_rows(lanes->report, ws_event_kinds[s].table);
+		uint64_t rows = ws_report_count_rows(lanes->report, ws_event_kinds[s].table);
 
 		if (rows && rows < UINT32_MAX && ws_event_kinds[s].feeds)
 			count_source(lanes, s, workers, worker_n);
@@ -464,7 +464,7 @@ bool ws_lanes_have_rows(const struct ws_report *report)
 {
 	for (uint32_t s = 0; s < WS_EVENT_KINDS; s++)
 		if (ws_event_kinds[s].feed[0].keys &&
-		    ws_report_rows(report, ws_event_kinds[s].table))
+		    ws_report_count_rows(report, ws_event_kinds[s].table))
 			return true;
 	return false;
 }

@@ -67,7 +67,8 @@ static size_t choose_blocks(const struct closeup *closeup, const struct ws_censu
 
 		if (!skip[entry[i].block] || !closeup->lane[entry[i].lane])
 			continue;
-		block_info = ws_report_block(closeup->lanes->report,
+		block_info =
+			ws_report_block_info(closeup->lanes->report,
 					     ws_event_kinds[entry[i].source].table, entry[i].block);
 		if ((int64_t)block_info.time_min >= closeup->t1 ||
 		    (int64_t)block_info.time_max < closeup->t0)
@@ -93,7 +94,8 @@ static void read_source(struct closeup *closeup, const struct ws_census_entry *e
 {
 	struct place place = {.closeup = closeup,
 			      .pass = ws_lane_pass_new(closeup->lanes, entry->source, worker)};
-	size_t blocks = ws_report_blocks(closeup->lanes->report, place.pass.kind->table), chosen;
+	size_t blocks = ws_report_count_blocks(closeup->lanes->report, place.pass.kind->table),
+	       chosen;
 	uint8_t *skip = ws_malloc(blocks + 1);
 	struct ws_scan sc = {.table = place.pass.kind->table,
 			     .columns = ws_lane_event_columns(place.pass.kind),
@@ -112,7 +114,7 @@ static void read_source(struct closeup *closeup, const struct ws_census_entry *e
 		base = ws_lane_row_bases(closeup->lanes->report, place.pass.kind->table);
 		place.pass.row_base = base;
 		ws_lane_workers_forget(worker, 1);
-		ws_scan_run(closeup->lanes->report, &sc, place_batch, &place, NULL);
+		ws_run_scan(closeup->lanes->report, &sc, place_batch, &place, NULL);
 		free(base);
 	}
 	free(skip);
@@ -121,7 +123,7 @@ static void read_source(struct closeup *closeup, const struct ws_census_entry *e
 /* The lane as level.c wants it: with its raw events where it frees them. */
 static void finish_closeup(struct ws_lanes *lanes, struct ws_lane *lane)
 {
-	struct ws_raw *raw = ws_space_new(lane->filled * sizeof(*raw));
+	struct ws_raw *raw = ws_allocate_space(lane->filled * sizeof(*raw));
 
 	if (lane->filled)
 		memcpy(raw, lane->raw, lane->filled * sizeof(*raw));
@@ -129,11 +131,11 @@ static void finish_closeup(struct ws_lanes *lanes, struct ws_lane *lane)
 	lane->raw = raw;
 	lane->count = 0; /* they do not count as read */
 	lane->placed = lane->filled;
-	ws_lane_finish(lanes, lane);
+	ws_make_lane_levels(lanes, lane);
 }
 
-struct ws_lane **ws_closeup_new(struct ws_lanes *lanes_l, const uint32_t *lanes, size_t n,
-				int64_t t0, int64_t t1)
+struct ws_lane **ws_make_closeup(struct ws_lanes *lanes_l, const uint32_t *lanes, size_t n,
+				 int64_t t0, int64_t t1)
 {
 	struct closeup closeup = {.lanes = lanes_l,
 				  .t0 = t0,
@@ -172,7 +174,7 @@ struct ws_lane **ws_closeup_new(struct ws_lanes *lanes_l, const uint32_t *lanes,
 	return closeup.lane;
 }
 
-void ws_closeup_free(struct ws_lanes *lanes_l, struct ws_lane **lanes)
+void ws_free_closeup(struct ws_lanes *lanes_l, struct ws_lane **lanes)
 {
 	for (size_t i = 0; i < lanes_l->n; i++)
 		if (lanes[i])

@@ -134,7 +134,7 @@ struct ws_lanes_opts {
 
 struct ws_lanes {
 	const struct ws_report *report;
-	struct ws_who *who;
+	struct ws_names_by_id *who;
 	uint64_t zero, last;
 	struct ws_lane **lane; /* by number; fixed once the census is taken */
 	size_t n, cap;
@@ -207,10 +207,10 @@ static inline bool ws_lane_reading(const struct ws_lane *lane)
 /* ---- levels (level.c) ---- */
 
 /* Make the levels of a lane from its raw events, which are consumed. */
-void ws_lane_finish(struct ws_lanes *lanes, struct ws_lane *lane);
+void ws_make_lane_levels(struct ws_lanes *lanes, struct ws_lane *lane);
 void ws_lane_free(struct ws_lane *lane);
-/* Back to before ws_lane_finish: its levels are gone. */
-void ws_lane_forget(struct ws_lane *lane);
+/* Back to before ws_make_lane_levels: its levels are gone. */
+void ws_forget_lane_levels(struct ws_lane *lane);
 
 /* What says how busy a lane is: a level without overlaps of all its events; NULL for a lane without
  * any. */
@@ -268,19 +268,19 @@ bool ws_lane_is_library(const char *category, size_t n);
  * number, NULL for the others and where that touches too many blocks. `lanes` may name a lane
  * twice. Thread-safe after the census.
  */
-struct ws_lane **ws_closeup_new(struct ws_lanes *lanes_l, const uint32_t *lanes, size_t n,
-				int64_t t0, int64_t t1);
-void ws_closeup_free(struct ws_lanes *lanes_l, struct ws_lane **lanes);
+struct ws_lane **ws_make_closeup(struct ws_lanes *lanes_l, const uint32_t *lanes, size_t n,
+				 int64_t t0, int64_t t1);
+void ws_free_closeup(struct ws_lanes *lanes_l, struct ws_lane **lanes);
 
 /* ---- NVTX ranges projected on GPUs (project.c) ---- */
 
 /* After the census: make the lanes that there may be. They are filled, and become ready, by
- * ws_project; one without events stays unready. */
+ * ws_project_ranges; one without events stays unready. */
 void ws_project_lanes(struct ws_lanes *lanes);
-void ws_project(struct ws_lanes *lanes);
+void ws_project_ranges(struct ws_lanes *lanes);
 /* Number of the lane, made if it is new; UINT32_MAX when there are too many. Before the census is
  * done only. */
-uint32_t ws_lane_make(struct ws_lanes *lanes, uint8_t kind, const uint32_t key[4]);
+uint32_t ws_make_lane(struct ws_lanes *lanes, uint8_t kind, const uint32_t key[4]);
 
 /* ---- states of threads (thread_states.c) ---- */
 
@@ -323,7 +323,7 @@ uint64_t ws_state_value(const struct ws_state *st, uint32_t column);
 /* After the census: make the lanes of threads of which only calls are known. */
 void ws_state_lanes(struct ws_lanes *lanes);
 /* Raw events of those of the lanes that are such; `in` is by lane. */
-void ws_states_fill(struct ws_lanes *lanes, const uint8_t *in);
+void ws_fill_states(struct ws_lanes *lanes, const uint8_t *in);
 
 /* ---- names (names.c) ---- */
 
@@ -339,9 +339,9 @@ uint32_t ws_lane_name_key(const struct ws_lanes *lanes, uint32_t name);
  * Memory of a lane: small ones are allocated, large ones are a mapping of an unlinked file in
  * TMPDIR or /var/tmp (or anonymous memory when there is no room for that). Zeroed.
  */
-void *ws_space_new(size_t bytes);
-void ws_space_free(void *memory, size_t bytes);
+void *ws_allocate_space(size_t bytes);
+void ws_free_space(void *memory, size_t bytes);
 /* Bytes of such memory that may be used: some of what is free. */
-uint64_t ws_space_room(void);
+uint64_t ws_measure_free_space(void);
 
 #endif

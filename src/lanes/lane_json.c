@@ -6,7 +6,7 @@
 
 void ws_put_time(struct ws_text *text, const char *key, const struct ws_lanes *lanes, uint64_t time)
 {
-	ws_put_int(text, key, (int64_t)(time - lanes->zero));
+	ws_put_json_int(text, key, (int64_t)(time - lanes->zero));
 }
 
 enum { MOST_NAME = 16384 };
@@ -16,7 +16,7 @@ void ws_put_name(struct ws_text *text, const char *key, const struct ws_lanes *l
 	size_t n;
 	const char *word = ws_lane_name(lanes, name, &n);
 
-	ws_put_text(text, key, word, ws_min(n, MOST_NAME));
+	ws_put_json_text(text, key, word, ws_min(n, MOST_NAME));
 }
 
 /* ---- finding events ---- */
@@ -53,11 +53,11 @@ void ws_put_spot(struct ws_text *text, const struct ws_lanes *lanes, const struc
 {
 	const struct ws_level *level = &lanes->lane[spot->lane]->level[spot->level];
 
-	ws_put_int(text, "lane", spot->lane);
-	ws_put_int(text, "level", spot->level);
-	ws_put_int(text, "event", spot->event);
+	ws_put_json_int(text, "lane", spot->lane);
+	ws_put_json_int(text, "level", spot->level);
+	ws_put_json_int(text, "event", spot->event);
 	ws_put_time(text, "start", lanes, level->start[spot->event]);
 	ws_put_time(text, "end", lanes, ws_level_end(level, spot->event));
-	ws_put_int(text, "flags", level->src[spot->event] & ~WS_EVENT_SOURCE);
+	ws_put_json_int(text, "flags", level->src[spot->event] & ~WS_EVENT_SOURCE);
 	ws_put_name(text, "name", lanes, level->name[spot->event]);
 }

@@ -112,7 +112,7 @@ static void level_alloc(struct ws_level *level, uint32_t n)
 		pyramid += m;
 	level->n = n;
 	level->bytes = (size_t)n * (8 + 4 + 4 + 4 + 1 + 1) + strides * 8 + pyramid * 4 + 64;
-	from = level->memory = ws_space_new(level->bytes);
+	from = level->memory = ws_allocate_space(level->bytes);
 	level->start = (uint64_t *)from;
 	level->busy = (uint64_t *)(from + (at += (size_t)n * 8));
 	level->dur = (uint32_t *)(from + (at += strides * 8));
@@ -251,7 +251,7 @@ static void counter_alloc(struct ws_level *level, uint32_t n)
 		pyramid += m;
 	level->n = n;
 	level->bytes = ((size_t)n * 2 + pyramid * 2 + 1) * 8;
-	level->memory = ws_space_new(level->bytes);
+	level->memory = ws_allocate_space(level->bytes);
 	level->start = level->memory;
 	level->value = p = (double *)(level->start + n);
 	p += n;
@@ -326,7 +326,7 @@ static void close_gaps(struct ws_lane *lane)
 	lane->filled = n;
 }
 
-void ws_lane_finish(struct ws_lanes *lanes, struct ws_lane *lane)
+void ws_make_lane_levels(struct ws_lanes *lanes, struct ws_lane *lane)
 {
 	bool counter = ws_lane_descs[lane->kind].counter;
 	uint64_t bytes = lane->filled * sizeof(*lane->raw);
@@ -341,22 +341,22 @@ void ws_lane_finish(struct ws_lanes *lanes, struct ws_lane *lane)
 	if (!counter && (lane->levels > 1 || lane->kind == WS_LANE_STATE))
 		make_cover(lane);
 	lane_extent(lane);
-	ws_space_free(lane->raw, bytes);
+	ws_free_space(lane->raw, bytes);
 	lane->raw = NULL;
 	if (lane->kind != WS_LANE_PROJECTED && !lane->uncounted)
 		__atomic_fetch_add(&lanes->built_events, lane->count, __ATOMIC_RELAXED);
 	__atomic_store_n(&lane->ready, 1, __ATOMIC_RELEASE);
 }
 
-void ws_lane_forget(struct ws_lane *lane)
+void ws_forget_lane_levels(struct ws_lane *lane)
 {
 	__atomic_store_n(&lane->ready, 0, __ATOMIC_RELEASE);
 	for (uint32_t k = 0; lane->level && k < lane->levels; k++) {
-		ws_space_free(lane->level[k].memory, lane->level[k].bytes);
+		ws_free_space(lane->level[k].memory, lane->level[k].bytes);
 		free(lane->level[k].longs);
 	}
 	if (lane->cover) {
-		ws_space_free(lane->cover->memory, lane->cover->bytes);
+		ws_free_space(lane->cover->memory, lane->cover->bytes);
 		free(lane->cover->longs);
 		free(lane->cover);
 	}
@@ -369,8 +369,8 @@ void ws_lane_forget(struct ws_lane *lane)
 void ws_lane_free(struct ws_lane *lane)
 {
 	if (lane->raw)
-		ws_space_free(lane->raw, lane->filled * sizeof(*lane->raw));
-	ws_lane_forget(lane);
+		ws_free_space(lane->raw, lane->filled * sizeof(*lane->raw));
+	ws_forget_lane_levels(lane);
 	free(lane);
 }
 

@@ -7,7 +7,7 @@
 
 static const char *thread_name(const struct ws_lanes *lanes, uint32_t id)
 {
-	const struct ws_thread_info *info = ws_who_thread(lanes->who, id);
+	const struct ws_thread_info *info = ws_find_thread(lanes->who, id);
 
 	return info->name[0] ? info->name : info->process_name;
 }
@@ -20,10 +20,10 @@ const char *ws_lane_name(const struct ws_lanes *lanes, uint32_t name, size_t *le
 	if (name >> 30 == WS_NAME_STRING)
 		return ws_report_string(lanes->report, id, len);
 	if (name >> 30 == WS_NAME_FUNCTION) {
-		*len = ws_stacks_function(lanes->stacks, id)->len;
-		return ws_stacks_function(lanes->stacks, id)->name;
+		*len = ws_stacks_get_function(lanes->stacks, id)->len;
+		return ws_stacks_get_function(lanes->stacks, id)->name;
 	}
-	text = name >> 30 == WS_NAME_THREAD ? thread_name(lanes, id) : ws_own_name(id);
+	text = name >> 30 == WS_NAME_THREAD ? thread_name(lanes, id) : ws_get_own_text(id);
 	*len = strlen(text);
 	return text;
 }

@@ -56,7 +56,7 @@ void ws_project_lanes(struct ws_lanes *lanes)
 
 		if (lane->kind != WS_LANE_NVTX || lane->key[2])
 			continue;
-		process = ws_who_thread(lanes->who, lane->key[0])->process;
+		process = ws_find_thread(lanes->who, lane->key[0])->process;
 		for (size_t k = 0; k < n && !calls; k++)
 			calls = lanes->lane[k]->kind == WS_LANE_CUDA_API &&
 				!memcmp(lanes->lane[k]->key, api, sizeof(api));
@@ -66,7 +66,7 @@ void ws_project_lanes(struct ws_lanes *lanes)
 
 			if (lanes->lane[k]->kind == WS_LANE_KERNELS &&
 			    lanes->lane[k]->key[0] == process)
-				ws_lane_make(lanes, WS_LANE_PROJECTED, key);
+				ws_make_lane(lanes, WS_LANE_PROJECTED, key);
 		}
 	}
 }
@@ -93,7 +93,7 @@ static int add_calls(void *ctx, const struct ws_batch *batch)
 			 end = batch->col[ws_cuda_api_end][i],
 			 id = batch->col[ws_cuda_api_correlation][i];
 		uint32_t thread = (uint32_t)batch->col[ws_cuda_api_thread][i],
-			 process = ws_who_thread(project->lanes->who, thread)->process;
+			 process = ws_find_thread(project->lanes->who, thread)->process;
 		struct call *call;
 		bool wanted;
 
@@ -112,19 +112,20 @@ static int add_calls(void *ctx, const struct ws_batch *batch)
 
 static void load_calls(struct project *project)
 {
-	uint64_t rows = ws_report_rows(project->lanes->report, WS_TABLE_cuda_api);
-	struct ws_scan scan = {.table = WS_TABLE_cuda_api,
-			       .columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) |
-					  WS_COL(cuda_api, thread) | WS_COL(cuda_api, correlation),
-			       .time_max = UINT64_MAX,
-			       .workers = 1};
+	uint64_t rows = ws_report_count_rows(project->lanes->report, WS_TABLE_cuda_api);
+	struct ws_scan scan = {
+		.table = WS_TABLE_cuda_api,
+		.columns = WS_COLUMN_BIT(cuda_api, start) | WS_COLUMN_BIT(cuda_api, end) |
+			   WS_COLUMN_BIT(cuda_api, thread) | WS_COLUMN_BIT(cuda_api, correlation),
+		.time_max = UINT64_MAX,
+		.workers = 1};
 
 	for (project->mask = 1024; project->mask < rows * 3 / 2; project->mask *= 2)
 		;
 	project->bytes = project->mask * sizeof(*project->calls);
-	project->calls = ws_space_new(project->bytes);
+	project->calls = ws_allocate_space(project->bytes);
 	project->mask--;
-	ws_scan_run(project->lanes->report, &scan, add_calls, project, NULL);
+	ws_run_scan(project->lanes->report, &scan, add_calls, project, NULL);
 }
 
 /* ---- work to ranges ---- */
@@ -202,7 +203,7 @@ static void scan_work(struct project *project)
 				       .time_max = UINT64_MAX,
 				       .workers = 1};
 
-		ws_scan_run(project->lanes->report, &scan, add_work, project, NULL);
+		ws_run_scan(project->lanes->report, &scan, add_work, project, NULL);
 	}
 }
 
@@ -246,7 +247,7 @@ static void find_targets(struct project *project)
 		t->span = ws_calloc(lane->levels + 1, sizeof(*t->span));
 		t->near = ws_calloc(lane->levels + 1, sizeof(*t->near));
 		for (uint32_t k = 0; k < lane->levels; k++)
-			t->span[k] = ws_space_new(lane->level[k].n * sizeof(struct span));
+			t->span[k] = ws_allocate_space(lane->level[k].n * sizeof(struct span));
 	}
 }
 
@@ -261,7 +262,7 @@ static void finish_target(struct project *project, struct target *target)
 		for (uint32_t i = 0; i < from->level[k].n; i++)
 			n += target->span[k][i].last != 0;
 	if (n) {
-		to->raw = ws_space_new(n * sizeof(*to->raw));
+		to->raw = ws_allocate_space(n * sizeof(*to->raw));
 		to->count = n;
 	}
 	for (uint32_t k = 0; n && k < from->levels; k++)
@@ -276,15 +277,15 @@ static void finish_target(struct project *project, struct target *target)
 							from->level[k].paint[i],
 							(uint8_t)k};
 	for (uint32_t k = 0; k < from->levels; k++)
-		ws_space_free(target->span[k], from->level[k].n * sizeof(struct span));
+		ws_free_space(target->span[k], from->level[k].n * sizeof(struct span));
 	free(target->span);
 	free(target->near);
 	to->placed = to->filled;
 	if (n)
-		ws_lane_finish(project->lanes, to);
+		ws_make_lane_levels(project->lanes, to);
 }
 
-void ws_project(struct ws_lanes *lanes)
+void ws_project_ranges(struct ws_lanes *lanes)
 {
 	struct project project = {.lanes = lanes};
 
@@ -292,7 +293,7 @@ void ws_project(struct ws_lanes *lanes)
 	if (project.n) {
 		load_calls(&project);
 		scan_work(&project);
-		ws_space_free(project.calls, project.bytes);
+		ws_free_space(project.calls, project.bytes);
 	}
 	for (size_t i = 0; i < project.n; i++)
 		finish_target(&project, &project.target[i]);

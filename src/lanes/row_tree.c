@@ -61,11 +61,11 @@ struct tree {
 
 static void begin_row(const struct tree *tree, const char *id, const char *parent, const char *type)
 {
-	ws_put_comma(tree->out);
+	ws_put_json_comma(tree->out);
 	ws_text_puts(tree->out, "\n{");
-	ws_put_string(tree->out, "id", id);
-	ws_put_string(tree->out, "parent", parent);
-	ws_put_string(tree->out, "type", type);
+	ws_put_json_string(tree->out, "id", id);
+	ws_put_json_string(tree->out, "parent", parent);
+	ws_put_json_string(tree->out, "type", type);
 }
 
 static void end_row(const struct tree *tree)
@@ -78,27 +78,27 @@ static void put_lane_facts(const struct tree *tree, uint32_t i)
 	const struct ws_lane *lane = tree->lanes->lane[i];
 
 	if (lane->kind == WS_LANE_NVTX && lane->key[2])
-		ws_put_int(tree->out, "loose", 1);
+		ws_put_json_int(tree->out, "loose", 1);
 	if (lane->kind == WS_LANE_OP && lane->key[1])
-		ws_put_int(tree->out, "python", 1);
-	ws_put_int(tree->out, "lane", i);
-	ws_put_int(tree->out, "count",
-		   (int64_t)(lane->kind == WS_LANE_STATE && ws_lane_ready(lane) && lane->levels
-				     ? lane->level[0].n
-				     : lane->count));
-	ws_put_int(tree->out, "ready", ws_lane_ready(lane));
+		ws_put_json_int(tree->out, "python", 1);
+	ws_put_json_int(tree->out, "lane", i);
+	ws_put_json_int(tree->out, "count",
+			(int64_t)(lane->kind == WS_LANE_STATE && ws_lane_ready(lane) && lane->levels
+					  ? lane->level[0].n
+					  : lane->count));
+	ws_put_json_int(tree->out, "ready", ws_lane_ready(lane));
 	if (!ws_lane_ready(lane))
 		return;
-	ws_put_int(tree->out, "levels", lane->levels);
-	ws_put_int(tree->out, "busy", (int64_t)lane->busy);
-	ws_put_int(tree->out, "hidden", (int64_t)lane->hidden);
+	ws_put_json_int(tree->out, "levels", lane->levels);
+	ws_put_json_int(tree->out, "busy", (int64_t)lane->busy);
+	ws_put_json_int(tree->out, "hidden", (int64_t)lane->hidden);
 	if (ws_lane_descs[lane->kind].counter && lane->levels && lane->level[0].n) {
 		double low, high;
 
 		ws_level_extremes(&lane->level[0], 0, lane->level[0].n, &low, &high);
-		ws_put_key(tree->out, "low");
+		ws_put_json_key(tree->out, "low");
 		ws_text_printf(tree->out, "%.17g", low);
-		ws_put_key(tree->out, "high");
+		ws_put_json_key(tree->out, "high");
 		ws_text_printf(tree->out, "%.17g", high);
 	}
 }
@@ -111,7 +111,7 @@ static void put_lane_row(const struct tree *tree, uint32_t i, const char *parent
 	snprintf(id, sizeof(id), "l%" PRIu32, i);
 	begin_row(tree, id, parent, ws_lane_descs[tree->lanes->lane[i]->kind].name);
 	if (label)
-		ws_put_text(tree->out, "label", label, label_n);
+		ws_put_json_text(tree->out, "label", label, label_n);
 	put_lane_facts(tree, i);
 	end_row(tree);
 }
@@ -154,7 +154,7 @@ static void put_thread_lane(const struct tree *tree, uint32_t i, const char *par
 	const struct ws_lane *lane = tree->lanes->lane[i];
 
 	if (lane->kind == WS_LANE_NVTX && lane->key[1]) {
-		uint64_t process = ws_who_thread(tree->lanes->who, lane->key[0])->process;
+		uint64_t process = ws_find_thread(tree->lanes->who, lane->key[0])->process;
 
 		put_string_lane_row(tree, i, parent,
 				    (uint32_t)look_up(&tree->lanes->domains, process, lane->key[1],
@@ -170,15 +170,15 @@ static void put_thread_lane(const struct tree *tree, uint32_t i, const char *par
 static void put_thread_row(struct tree *tree, uint32_t thread, const uint32_t *lanes, size_t n,
 			   const char *parent)
 {
-	const struct ws_thread_info *info = ws_who_thread(tree->lanes->who, thread);
+	const struct ws_thread_info *info = ws_find_thread(tree->lanes->who, thread);
 	char id[16];
 
 	snprintf(id, sizeof(id), "t%" PRIu32, thread);
 	begin_row(tree, id, parent, "thread");
-	ws_put_string(tree->out, "label", info->name);
-	ws_put_int(tree->out, "tid", info->tid);
-	ws_put_int(tree->out, "main", info->tid == info->pid);
-	ws_put_int(tree->out, "count", (int64_t)ws_map_get(&tree->events, thread, NULL));
+	ws_put_json_string(tree->out, "label", info->name);
+	ws_put_json_int(tree->out, "tid", info->tid);
+	ws_put_json_int(tree->out, "main", info->tid == info->pid);
+	ws_put_json_int(tree->out, "count", (int64_t)ws_map_get(&tree->events, thread, NULL));
 	end_row(tree);
 	for (size_t k = 0; k < tree->thread_kinds; k++)
 		for (size_t i = 0; i < n; i++)
@@ -191,7 +191,7 @@ static void put_thread_row(struct tree *tree, uint32_t thread, const uint32_t *l
 static uint64_t process_of(const struct tree *tree, const struct ws_lane *lane)
 {
 	if (is_below_thread(lane->kind))
-		return ws_who_thread(tree->lanes->who, lane->key[0])->process;
+		return ws_find_thread(tree->lanes->who, lane->key[0])->process;
 	if (ws_lane_descs[lane->kind].place == WS_PLACE_PROCESS)
 		return lane->key[0];
 	return UINT32_MAX;
@@ -206,8 +206,8 @@ enum { PROCESS_BIT = 62 };
 
 static bool is_main(const struct tree *tree, uint32_t thread)
 {
-	return ws_who_thread(tree->lanes->who, thread)->tid ==
-	       ws_who_thread(tree->lanes->who, thread)->pid;
+	return ws_find_thread(tree->lanes->who, thread)->tid ==
+	       ws_find_thread(tree->lanes->who, thread)->pid;
 }
 
 static void add_to(struct ws_map *map, uint64_t key, uint64_t v)
@@ -224,7 +224,7 @@ enum { HARDLY = 20 };
 static bool is_quiet(const struct tree *tree, uint32_t thread)
 {
 	uint64_t process =
-		ws_who_thread(tree->lanes->who, thread)->process | UINT64_C(1) << PROCESS_BIT;
+		ws_find_thread(tree->lanes->who, thread)->process | UINT64_C(1) << PROCESS_BIT;
 
 	return !is_main(tree, thread) && !ws_map_get(&tree->launches, thread, NULL) &&
 	       ws_map_get(&tree->work, thread, NULL) <
@@ -412,10 +412,10 @@ static void put_stream_row(const struct tree *tree, uint32_t i, const char *pare
 
 	snprintf(id, sizeof(id), "l%" PRIu32, i);
 	begin_row(tree, id, parent, "stream");
-	ws_put_int(tree->out, "context", key[2]);
-	ws_put_int(tree->out, "stream", key[3]);
-	ws_put_int(tree->out, "default",
-		   look_up(&tree->null_stream, key[0], key[2], UINT64_MAX) == key[3]);
+	ws_put_json_int(tree->out, "context", key[2]);
+	ws_put_json_int(tree->out, "stream", key[3]);
+	ws_put_json_int(tree->out, "default",
+			look_up(&tree->null_stream, key[0], key[2], UINT64_MAX) == key[3]);
 	put_lane_facts(tree, i);
 	end_row(tree);
 }
@@ -423,7 +423,7 @@ static void put_stream_row(const struct tree *tree, uint32_t i, const char *pare
 static void put_projected_row(const struct tree *tree, uint32_t i, const char *parent)
 {
 	const uint32_t *key = tree->lanes->lane[i]->key;
-	const struct ws_thread_info *info = ws_who_thread(tree->lanes->who, key[2]);
+	const struct ws_thread_info *info = ws_find_thread(tree->lanes->who, key[2]);
 	char id[16];
 
 	snprintf(id, sizeof(id), "l%" PRIu32, i);
@@ -434,10 +434,10 @@ static void put_projected_row(const struct tree *tree, uint32_t i, const char *p
 			tree->lanes->report,
 			(uint32_t)look_up(&tree->lanes->domains, key[0], key[3], 0), &n);
 
-		ws_put_text(tree->out, "label", text, n);
+		ws_put_json_text(tree->out, "label", text, n);
 	}
-	ws_put_int(tree->out, "tid", info->tid);
-	ws_put_string(tree->out, "process", info->name);
+	ws_put_json_int(tree->out, "tid", info->tid);
+	ws_put_json_string(tree->out, "process", info->name);
 	put_lane_facts(tree, i);
 	end_row(tree);
 }
@@ -458,16 +458,16 @@ static void (*const device_rows[WS_LANE_KINDS])(const struct tree *tree, uint32_
 static void put_gpu_row(const struct tree *tree, const uint32_t *key, const char *id,
 			const char *parent)
 {
-	const struct ws_process_info *info = ws_who_process(tree->lanes->who, key[0]);
+	const struct ws_process_info *info = ws_find_process(tree->lanes->who, key[0]);
 	size_t n;
 	const char *name = ws_report_string(
 		tree->lanes->report, (uint32_t)look_up(&tree->device_name, key[0], key[1], 0), &n);
 
 	begin_row(tree, id, parent, "gpu");
-	ws_put_int(tree->out, "device", key[1]);
-	ws_put_text(tree->out, "label", name, n);
-	ws_put_string(tree->out, "process", info->name);
-	ws_put_int(tree->out, "pid", info->pid);
+	ws_put_json_int(tree->out, "device", key[1]);
+	ws_put_json_text(tree->out, "label", name, n);
+	ws_put_json_string(tree->out, "process", info->name);
+	ws_put_json_int(tree->out, "pid", info->pid);
 	end_row(tree);
 }
 
@@ -532,21 +532,21 @@ static void put_gpu_rows(const struct tree *tree, uint32_t process, const char *
 static void put_process_row(const struct tree *tree, uint32_t process, const char *id,
 			    const char *parent)
 {
-	const struct ws_process_info *info = ws_who_process(tree->lanes->who, process);
+	const struct ws_process_info *info = ws_find_process(tree->lanes->who, process);
 	uint64_t rank = look_up(&tree->rank, 0, process, UINT64_MAX);
 
 	begin_row(tree, id, parent, "process");
-	ws_put_string(tree->out, "label", info->name);
-	ws_put_int(tree->out, "pid", info->pid);
-	ws_put_text(tree->out, "cmdline", info->cmdline, strnlen(info->cmdline, 1000));
+	ws_put_json_string(tree->out, "label", info->name);
+	ws_put_json_int(tree->out, "pid", info->pid);
+	ws_put_json_text(tree->out, "cmdline", info->cmdline, strnlen(info->cmdline, 1000));
 	if (rank != UINT64_MAX)
-		ws_put_int(tree->out, "rank", (int64_t)rank);
+		ws_put_json_int(tree->out, "rank", (int64_t)rank);
 	if (info->start)
 		ws_put_time(tree->out, "start", tree->lanes, info->start);
 	if (info->end != WS_NO_TIME)
 		ws_put_time(tree->out, "end", tree->lanes, info->end);
-	ws_put_int(tree->out, "count",
-		   (int64_t)events_of(tree, process | UINT64_C(1) << PROCESS_BIT));
+	ws_put_json_int(tree->out, "count",
+			(int64_t)events_of(tree, process | UINT64_C(1) << PROCESS_BIT));
 	end_row(tree);
 }
 
@@ -569,7 +569,7 @@ static bool put_quiet_row(const struct tree *tree, size_t i, const char *process
 		return false;
 	snprintf(id, size, "q%" PRIu64, owner);
 	begin_row(tree, id, process, "threads");
-	ws_put_int(tree->out, "threads", n);
+	ws_put_json_int(tree->out, "threads", n);
 	end_row(tree);
 	return true;
 }
@@ -592,7 +592,7 @@ static const char *put_quiet_processes(const struct tree *tree, size_t i)
 	if (n <= 2)
 		return "";
 	begin_row(tree, "processes", "", "processes");
-	ws_put_int(tree->out, "processes", n);
+	ws_put_json_int(tree->out, "processes", n);
 	end_row(tree);
 	return "processes";
 }
@@ -711,17 +711,17 @@ static void put_counter_rows(struct tree *tree)
 			ws_map_set(&groups, ws_report_string_key(tree->lanes->report, text), 1);
 			word = ws_report_string(tree->lanes->report, text, &len);
 			begin_row(tree, group, "counters", "counter_group");
-			ws_put_text(tree->out, "label", word, len);
+			ws_put_json_text(tree->out, "label", word, len);
 			end_row(tree);
 		}
 		snprintf(id, sizeof(id), "l%" PRIu32, values[i]);
 		begin_row(tree, id, group, "counter");
 		word = ws_report_string(tree->lanes->report,
 					(uint32_t)look_up(&tree->counter_name, 0, key, 0), &len);
-		ws_put_text(tree->out, "label", word, len);
+		ws_put_json_text(tree->out, "label", word, len);
 		word = ws_report_string(tree->lanes->report,
 					(uint32_t)look_up(&tree->counter_unit, 0, key, 0), &len);
-		ws_put_text(tree->out, "unit", word, len);
+		ws_put_json_text(tree->out, "unit", word, len);
 		put_lane_facts(tree, values[i]);
 		end_row(tree);
 	}

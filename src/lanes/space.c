@@ -33,7 +33,7 @@ static int new_file(size_t bytes)
 enum { FREE_SHARE = 4 };
 static const uint64_t MOST_ROOM = UINT64_C(8) << 30, LEAST_ROOM = UINT64_C(256) << 20;
 
-uint64_t ws_space_room(void)
+uint64_t ws_measure_free_space(void)
 {
 	const char *dirs[] = {getenv("TMPDIR"), "/var/tmp"};
 	uint64_t room = LEAST_ROOM;
@@ -50,7 +50,7 @@ uint64_t ws_space_room(void)
 	return ws_min(room, MOST_ROOM);
 }
 
-void *ws_space_new(size_t bytes)
+void *ws_allocate_space(size_t bytes)
 {
 	void *memory = MAP_FAILED;
 	int fd;
@@ -72,7 +72,7 @@ void *ws_space_new(size_t bytes)
 	return memory;
 }
 
-void ws_space_free(void *memory, size_t bytes)
+void ws_free_space(void *memory, size_t bytes)
 {
 	if (bytes < SMALL)
 		free(memory);

@@ -83,7 +83,7 @@ const char *ws_state_word(const struct ws_state *st, uint32_t column)
 
 	if (!column)
 		return doing[st->doing];
-	return st->wait == WS_WAIT_NONE ? NULL : ws_wait_name((enum ws_wait)st->wait);
+	return st->wait == WS_WAIT_NONE ? NULL : ws_name_wait((enum ws_wait)st->wait);
 }
 
 uint64_t ws_state_value(const struct ws_state *st, uint32_t column)
@@ -121,7 +121,7 @@ static uint64_t *rows_of_threads(const struct ws_lanes *lanes, size_t n)
 /* Lanes whose threads have too much for memory stay as the census knows them, or are not made. */
 void ws_state_lanes(struct ws_lanes *lanes)
 {
-	size_t n = lanes->n, threads = (size_t)ws_who_threads(lanes->who) + 1;
+	size_t n = lanes->n, threads = (size_t)ws_highest_thread_id(lanes->who) + 1;
 	uint64_t *rows = rows_of_threads(lanes, threads);
 
 	for (size_t i = 0; i < n; i++) {
@@ -134,7 +134,7 @@ void ws_state_lanes(struct ws_lanes *lanes)
 		if (!says_waits(lane->kind) || lane->key[0] >= threads ||
 		    rows[lane->key[0]] > MOST_ROWS)
 			continue;
-		at = ws_lane_make(lanes, WS_LANE_STATE, key);
+		at = ws_make_lane(lanes, WS_LANE_STATE, key);
 		if (at == UINT32_MAX || (lanes->lane[at]->count && !lanes->lane[at]->uncounted))
 			continue; /* it has spans on cores */
 		lanes->lane[at]->uncounted = true;
@@ -190,26 +190,26 @@ static void place(void *ctx, uint32_t worker, const struct ws_state *st)
 static void fill_chosen(struct fill *fill)
 {
 	struct ws_states_part part = {
-		.threads = fill->chosen, .n = fill->threads, .to = UINT64_MAX};
+		.threads = fill->chosen, .count = fill->threads, .to = UINT64_MAX};
 	struct ws_states *states =
 		ws_states_open_part(fill->lanes->report, fill->lanes->who, &part, NULL);
 
-	ws_states_run(states, 0, UINT64_MAX, count, fill);
+	ws_walk_states(states, 0, UINT64_MAX, count, fill);
 	for (size_t t = 0; t < fill->threads; t++)
 		if (fill->chosen[t]) {
 			struct ws_lane *lane = fill->lanes->lane[fill->lane_of[t]];
 
-			lane->raw = ws_space_new(lane->filled * sizeof(*lane->raw));
+			lane->raw = ws_allocate_space(lane->filled * sizeof(*lane->raw));
 		}
-	ws_states_run(states, 0, UINT64_MAX, place, fill);
+	ws_walk_states(states, 0, UINT64_MAX, place, fill);
 	ws_states_close(states);
 	memset(fill->chosen, 0, fill->threads);
 }
 
-void ws_states_fill(struct ws_lanes *lanes, const uint8_t *in)
+void ws_fill_states(struct ws_lanes *lanes, const uint8_t *in)
 {
 	struct fill fill = {.lanes = lanes,
-			    .threads = (size_t)ws_who_threads(lanes->who) + 1,
+			    .threads = (size_t)ws_highest_thread_id(lanes->who) + 1,
 			    .source = WS_KIND_state};
 	uint64_t rows = 0;
 

@@ -43,7 +43,8 @@ static uint8_t hash_name(const struct ws_lanes *lanes, uint32_t name, bool range
 	return (uint8_t)(XXH3_64bits(text, ws_min(n, 256)) >> 17);
 }
 
-uint8_t ws_tile_color(const struct ws_lanes *lanes, const struct ws_level *level, uint32_t i)
+uint8_t ws_choose_event_color(const struct ws_lanes *lanes, const struct ws_level *level,
+			      uint32_t i)
 {
 	const struct ws_event_kind *kind = &ws_event_kinds[level->src[i] & WS_EVENT_SOURCE];
 
@@ -73,7 +74,7 @@ static void sum_states(const struct drawing *drawing, uint32_t from, uint32_t to
 		if (!ws_state_runs(level->ref[i]) &&
 		    (rest == rect->event || level->dur[i] > level->dur[rest]))
 			rest = i;
-	rect->color = ws_tile_color(drawing->lanes, level, rest);
+	rect->color = ws_choose_event_color(drawing->lanes, level, rest);
 }
 
 static void draw_events(const struct drawing *drawing, uint32_t from, uint32_t to)
@@ -104,7 +105,7 @@ static void draw_events(const struct drawing *drawing, uint32_t from, uint32_t t
 				(level->src[longest] & WS_EVENT_MOMENT ? WS_RECT_MOMENT : 0) |
 				(to > from + 1 ? WS_RECT_GROUP : 0));
 	if (!level->paint[longest])
-		rect->color = ws_tile_color(drawing->lanes, level, longest);
+		rect->color = ws_choose_event_color(drawing->lanes, level, longest);
 	if (drawing->runs && to > from + 1)
 		sum_states(drawing, from, to, rect);
 }
@@ -165,7 +166,7 @@ static bool is_among(uint32_t name, const uint32_t *names, size_t n)
 	return false;
 }
 
-void ws_tile_draw_named(const struct ws_lanes *lanes, const struct ws_lane *lane, uint32_t level,
+void ws_draw_named_tile(const struct ws_lanes *lanes, const struct ws_lane *lane, uint32_t level,
 			int k, int64_t index, const uint32_t *names, size_t n, struct ws_rects *out)
 {
 	struct drawing drawing = {.lanes = lanes,
@@ -314,7 +315,7 @@ static void draw_preview(const struct drawing *drawing, const struct ws_lane *la
 	draw_shades(drawing, busy);
 }
 
-void ws_tile_draw(const struct ws_lanes *lanes, const struct ws_lane *lane, uint32_t level, int k,
+void ws_draw_tile(const struct ws_lanes *lanes, const struct ws_lane *lane, uint32_t level, int k,
 		  int64_t index, struct ws_rects *out)
 {
 	struct drawing drawing = {.lanes = lanes,

@@ -59,15 +59,16 @@ static inline int64_t ws_tile_start(const struct ws_lanes *lanes, int k, int64_t
 }
 
 /* Colour of an event that brings none of its own: a hash of its name. */
-uint8_t ws_tile_color(const struct ws_lanes *lanes, const struct ws_level *level, uint32_t i);
+uint8_t ws_choose_event_color(const struct ws_lanes *lanes, const struct ws_level *level,
+			      uint32_t i);
 
 /* Append the rectangles of level `level` of a lane; a lane that is not ready gives its preview on
  * level 0. */
-void ws_tile_draw(const struct ws_lanes *lanes, const struct ws_lane *lane, uint32_t level, int k,
+void ws_draw_tile(const struct ws_lanes *lanes, const struct ws_lane *lane, uint32_t level, int k,
 		  int64_t index, struct ws_rects *out);
 /* The same with those events only that have one of these names. The lane is ready; what is walked
  * over is what the tile spans. */
-void ws_tile_draw_named(const struct ws_lanes *lanes, const struct ws_lane *lane, uint32_t level,
+void ws_draw_named_tile(const struct ws_lanes *lanes, const struct ws_lane *lane, uint32_t level,
 			int k, int64_t index, const uint32_t *names, size_t n,
 			struct ws_rects *out);
 

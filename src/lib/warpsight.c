@@ -87,8 +87,8 @@ warpsight_report *warpsight_open(const char *path)
 	}
 	report = ws_calloc(1, sizeof(*report));
 	report->report = file;
-	report->zero = ws_time_zero(file);
-	report->last = ws_time_last(file);
+	report->zero = ws_find_time_zero(file);
+	report->last = ws_find_time_last(file);
 	report->refs = 1;
 	pthread_mutex_init(&report->lock, NULL);
 	return report;
@@ -102,12 +102,12 @@ void warpsight_close(warpsight_report *report)
 
 int warpsight_complete(const warpsight_report *report)
 {
-	return ws_report_complete(report->report);
+	return ws_report_is_complete(report->report);
 }
 
 const char *warpsight_damage(const warpsight_report *report, size_t i)
 {
-	return ws_report_damage(report->report, i);
+	return ws_report_get_damage(report->report, i);
 }
 
 uint64_t warpsight_time_zero(const warpsight_report *report)
@@ -122,7 +122,7 @@ uint64_t warpsight_time_last(const warpsight_report *report)
 
 const char *warpsight_fact(const warpsight_report *report, const char *name)
 {
-	return ws_meta(report->report, name);
+	return ws_find_meta(report->report, name);
 }
 
 const char *warpsight_string(const warpsight_report *report, uint32_t number, size_t *len)
@@ -159,7 +159,7 @@ uint64_t warpsight_rows(const warpsight_report *report, const char *table)
 
 	if (number < 0)
 		return 0;
-	return ws_report_rows(report->report, (enum ws_table)number);
+	return ws_report_count_rows(report->report, (enum ws_table)number);
 }
 
 static enum warpsight_type find_api_type(enum ws_type type)
@@ -321,10 +321,10 @@ static void make_dictionary(struct warpsight_report *report)
 			size_t len;
 			const char *text = ws_report_string(report->report, id, &len);
 
-			if (ws_utf8_valid(text, len))
+			if (ws_is_valid_utf8(text, len))
 				ws_text_add(&all, text, len);
 			else
-				ws_text_utf8(&all, text, len);
+				ws_put_valid_utf8(&all, text, len);
 			report->offsets[id + 1] = (int64_t)all.len;
 		}
 		report->text = all.text;
@@ -440,13 +440,13 @@ static void fill_column(const struct report_stream *stream, struct ArrowArray *a
 
 static int decode_columns(struct report_stream *stream, size_t i, uint64_t **col, size_t *rows)
 {
-	struct ws_block_info info = ws_report_block(stream->report->report, stream->table, i);
+	struct ws_block_info info = ws_report_block_info(stream->report->report, stream->table, i);
 	struct ws_err err;
 
 	for (uint64_t left = stream->window.columns; left; left &= left - 1)
 		col[__builtin_ctzll(left)] = ws_malloc((size_t)info.rows * 8 + 8);
-	if (ws_report_decode(stream->report->report, stream->table, i, stream->window.columns, col,
-			     &err)) {
+	if (ws_report_decode_block(stream->report->report, stream->table, i, stream->window.columns,
+				   col, &err)) {
 		snprintf(stream->error, sizeof(stream->error), "%s", err.msg);
 		for (int column = 0; column < WS_MAX_COLUMNS; column++)
 			free(col[column]);
@@ -480,13 +480,13 @@ static void fill_batch(const struct report_stream *stream, uint64_t **col, size_
 static int get_next_batch(struct ArrowArrayStream *stream, struct ArrowArray *out)
 {
 	struct report_stream *own = stream->private_data;
-	size_t blocks = ws_report_blocks(own->report->report, own->table);
+	size_t blocks = ws_report_count_blocks(own->report->report, own->table);
 
 	memset(out, 0, sizeof(*out));
 	while (own->block < blocks) {
 		uint64_t *col[WS_MAX_COLUMNS] = {NULL};
 		struct ws_block_info info =
-			ws_report_block(own->report->report, own->table, own->block);
+			ws_report_block_info(own->report->report, own->table, own->block);
 		size_t rows;
 		int rc;
 
@@ -575,7 +575,7 @@ int warpsight_stream(warpsight_report *report, const char *table, const struct w
 		return -1;
 	}
 	stream->report = add_reference(report);
-	stream->window = ws_window_new(stream->table, stream->mask, all.time_min, all.time_max);
+	stream->window = ws_make_window(stream->table, stream->mask, all.time_min, all.time_max);
 	*out = (struct ArrowArrayStream){get_schema, get_next_batch, get_last_error, release_stream,
 					 stream};
 	return 0;

@@ -55,7 +55,7 @@ static uint64_t hash_group_key(const struct ws_ops *ops, const struct ws_ops_eve
 	uint64_t facts[] = {event->name, (uint64_t)device << 1 | annotation, 0, 0};
 
 	if (ops->request->by_shape) {
-		const char *text = ws_ops_text(ops, event->shapes);
+		const char *text = ws_get_op_text(ops, event->shapes);
 
 		facts[2] = XXH3_64bits(text, strlen(text));
 	}
@@ -210,14 +210,14 @@ static void make_copy_label(uint32_t made, char *buffer, size_t size)
 	const char *name = "Memset";
 
 	if (kind != WS_OPS_SET)
-		name = ws_copy_name(kind);
+		name = ws_name_copy_kind(kind);
 	if (to == WS_OPS_NO_MEMORY)
 		snprintf(buffer, size, "%s", name);
 	else if (from == WS_OPS_NO_MEMORY)
-		snprintf(buffer, size, "%s (%s)", name, ws_memory_name(to));
+		snprintf(buffer, size, "%s (%s)", name, ws_name_memory_kind(to));
 	else
-		snprintf(buffer, size, "%s (%s -> %s)", name, ws_memory_name(from),
-			 ws_memory_name(to));
+		snprintf(buffer, size, "%s (%s -> %s)", name, ws_name_memory_kind(from),
+			 ws_name_memory_kind(to));
 }
 
 static const char *get_label(const struct ws_ops *ops, uint32_t name, char *buffer, size_t size)
@@ -225,7 +225,7 @@ static const char *get_label(const struct ws_ops *ops, uint32_t name, char *buff
 	uint32_t made = UINT32_MAX - 1 - name;
 
 	if (name == WS_OPS_STEP_NAME || made > WS_OPS_MEMORY_NAME)
-		return ws_ops_name(ops, name);
+		return ws_get_op_name(ops, name);
 	if (made == WS_OPS_MEMORY_NAME)
 		return "[memory]";
 	make_copy_label(made, buffer, size);
@@ -314,7 +314,7 @@ static void fill_cells(const struct ws_ops *ops, const struct op_group *group,
 	cell[CALLS] = ws_cell_int((int64_t)group->count);
 	cell[DEVICE] = ws_cell_text(device, strlen(device));
 	cell[FLOPS] = ws_cell_int_if(group->flops, (int64_t)group->flops);
-	text = ws_ops_text(ops, group->shapes);
+	text = ws_get_op_text(ops, group->shapes);
 	cell[SHAPES] = ws_cell_text(text, strlen(text));
 	text = ws_report_string(ops->report, group->stack, NULL);
 	if (ops->request->by_stack)
@@ -371,15 +371,15 @@ static void write_group_rows(const struct ws_ops *ops, struct op_groups *groups,
 		ws_text_printf(footer, "%" PRIu64 " rows more\n", left);
 }
 
-int ws_ops_averages(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
-		    struct ws_err *err)
+int ws_print_op_averages(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
+			 struct ws_err *err)
 {
 	struct op_groups groups = {0};
 	struct shown_columns shown = {0};
 	const char *sort = ops->request->sort;
 	struct op_totals totals;
 
-	for (size_t i = 0; i < ops->count; i++)
+	for (size_t i = 0; i < ops->event_count; i++)
 		if (!ops->events[i].merged)
 			add_event_to_group(ops, &groups, &ops->events[i]);
 	if (!groups.count)

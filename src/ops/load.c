@@ -26,14 +26,14 @@ bool ws_ops_is_hidden(const char *name)
 	return false;
 }
 
-struct ws_ops_event *ws_ops_add(struct ws_ops *ops)
+struct ws_ops_event *ws_ops_add_event(struct ws_ops *ops)
 {
-	ws_grow(ops->events, ops->cap, ops->count + 1);
-	ops->events[ops->count] = (struct ws_ops_event){.parent = WS_OPS_NONE};
-	return &ops->events[ops->count++];
+	ws_grow(ops->events, ops->event_capacity, ops->event_count + 1);
+	ops->events[ops->event_count] = (struct ws_ops_event){.parent = WS_OPS_NONE};
+	return &ops->events[ops->event_count++];
 }
 
-uint64_t ws_ops_owner_key(uint64_t process, uint64_t external)
+uint64_t ws_make_op_owner_key(uint64_t process, uint64_t external)
 {
 	return process << 48 ^ external;
 }
@@ -71,7 +71,7 @@ static int check_step_list(const char *steps, struct ws_err *err)
 	return ws_fail(err, "--step: '%s' is no list of steps such as 3, 2-4 or 1,5", steps);
 }
 
-bool ws_ops_in_steps(const struct ws_ops *ops, uint32_t process, uint64_t at)
+bool ws_is_in_op_steps(const struct ws_ops *ops, uint32_t process, uint64_t at)
 {
 	if (!ops->request->steps)
 		return true;
@@ -88,8 +88,9 @@ static const char step_prefix[] = "ProfilerStep#";
 static int load_op_steps(struct ws_ops *ops, struct ws_err *err)
 {
 	struct ws_scan scan = {.table = WS_TABLE_op,
-			       .columns = WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) |
-					  WS_COL(op, name) | WS_COL(op, kind),
+			       .columns = WS_COLUMN_BIT(op, start) | WS_COLUMN_BIT(op, end) |
+					  WS_COLUMN_BIT(op, thread) | WS_COLUMN_BIT(op, name) |
+					  WS_COLUMN_BIT(op, kind),
 			       .time_max = UINT64_MAX};
 	struct ws_rows rows;
 
@@ -103,12 +104,12 @@ static int load_op_steps(struct ws_ops *ops, struct ws_err *err)
 		name = ws_report_string(ops->report, (uint32_t)rows.col[ws_op_name][i], NULL);
 		if (strncmp(name, step_prefix, sizeof(step_prefix) - 1))
 			continue;
-		ws_grow(ops->steps, ops->step_cap, ops->step_count + 1);
+		ws_grow(ops->steps, ops->step_capacity, ops->step_count + 1);
 		ops->steps[ops->step_count++] = (struct ws_ops_step){
 			.start = rows.col[ws_op_start][i],
 			.end = rows.col[ws_op_end][i],
 			.number = strtoull(name + sizeof(step_prefix) - 1, NULL, 10),
-			.process = ws_who_thread(ops->who, (uint32_t)rows.col[ws_op_thread][i])
+			.process = ws_find_thread(ops->who, (uint32_t)rows.col[ws_op_thread][i])
 					   ->process,
 		};
 	}
@@ -121,7 +122,7 @@ static int load_steps(struct ws_ops *ops, struct ws_err *err)
 	bool found = false;
 	int status;
 
-	if (ws_ops_from_ranges(ops))
+	if (ws_are_ops_from_ranges(ops))
 		status = ws_ops_load_range_steps(ops, err);
 	else
 		status = load_op_steps(ops, err);
@@ -140,18 +141,18 @@ static int load_steps(struct ws_ops *ops, struct ws_err *err)
 
 /* ---- events of the CPU ---- */
 
-uint32_t ws_ops_name_key(const struct ws_ops *ops, const char *name, uint32_t id)
+uint32_t ws_get_op_name_key(const struct ws_ops *ops, const char *name, uint32_t id)
 {
 	if (!strncmp(name, step_prefix, sizeof(step_prefix) - 1))
 		return WS_OPS_STEP_NAME;
 	return ws_report_string_key(ops->report, id);
 }
 
-const char *ws_ops_name(const struct ws_ops *ops, uint32_t name)
+const char *ws_get_op_name(const struct ws_ops *ops, uint32_t name)
 {
 	if (name == WS_OPS_STEP_NAME)
 		return "ProfilerStep*";
-	return ws_ops_text(ops, name);
+	return ws_get_op_text(ops, name);
 }
 
 /*
@@ -184,7 +185,7 @@ static uint32_t remove_nested_shapes(struct ws_ops *ops, struct ws_map *known, u
 	}
 	made = id;
 	if (nested)
-		made = ws_ops_made_text(ops, out.text, out.len);
+		made = ws_add_op_text(ops, out.text, out.len);
 	ws_text_free(&out);
 	ws_map_set(known, id, made);
 	return made;
@@ -205,10 +206,11 @@ static int load_op_events(struct ws_ops *ops, struct ws_err *err)
 	struct ws_map shapes = {0};
 	bool modules = !strcmp(ops->request->view, "modules"), python = ops->request->python;
 	struct ws_scan scan = {.table = WS_TABLE_op,
-			       .columns = WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) |
-					  WS_COL(op, name) | WS_COL(op, kind) |
-					  WS_COL(op, external) | WS_COL(op, shapes) |
-					  WS_COL(op, stack) | WS_COL(op, flops),
+			       .columns = WS_COLUMN_BIT(op, start) | WS_COLUMN_BIT(op, end) |
+					  WS_COLUMN_BIT(op, thread) | WS_COLUMN_BIT(op, name) |
+					  WS_COLUMN_BIT(op, kind) | WS_COLUMN_BIT(op, external) |
+					  WS_COLUMN_BIT(op, shapes) | WS_COLUMN_BIT(op, stack) |
+					  WS_COLUMN_BIT(op, flops),
 			       .time_max = UINT64_MAX};
 	struct ws_rows rows;
 
@@ -217,23 +219,23 @@ static int load_op_events(struct ws_ops *ops, struct ws_err *err)
 	ops->damaged += rows.damaged;
 	for (size_t i = 0; i < rows.rows; i++) {
 		uint32_t thread = (uint32_t)rows.col[ws_op_thread][i],
-			 process = ws_who_thread(ops->who, thread)->process;
+			 process = ws_find_thread(ops->who, thread)->process;
 		uint32_t id = (uint32_t)rows.col[ws_op_name][i];
 		const char *name = ws_report_string(ops->report, id, NULL);
 		struct ws_ops_event *event;
 
 		if (rows.col[ws_op_end][i] == WS_NO_TIME || ws_ops_is_hidden(name) ||
-		    !ws_ops_in_steps(ops, process, rows.col[ws_op_start][i]))
+		    !ws_is_in_op_steps(ops, process, rows.col[ws_op_start][i]))
 			continue;
 		if (rows.col[ws_op_kind][i] == WS_OP_PYTHON && !python &&
 		    !(modules && !strncmp(name, "nn.Module: ", 11)))
 			continue;
-		event = ws_ops_add(ops);
+		event = ws_ops_add_event(ops);
 		event->start = rows.col[ws_op_start][i];
 		event->end = rows.col[ws_op_end][i];
 		event->thread = thread;
 		event->process = process;
-		event->name = ws_ops_name_key(ops, name, id);
+		event->name = ws_get_op_name_key(ops, name, id);
 		event->shapes = (uint32_t)rows.col[ws_op_shapes][i];
 		if (ops->request->by_shape)
 			event->shapes = remove_nested_shapes(ops, &shapes, event->shapes);
@@ -268,7 +270,7 @@ static uint32_t get_call_name(struct ws_ops *ops, struct ws_map *names, uint32_t
 	if (length > 2 && len - length >= 4 && text[length - 1] == 'v' &&
 	    text[length - 2] == '_') /* "_v2" is part of the name */
 		len = length - 2;
-	number = ws_ops_made_text(ops, text, len);
+	number = ws_add_op_text(ops, text, len);
 	ws_map_set(names, id, number);
 	return number;
 }
@@ -276,11 +278,12 @@ static uint32_t get_call_name(struct ws_ops *ops, struct ws_map *names, uint32_t
 static int load_call_events(struct ws_ops *ops, const struct ws_map *links, struct ws_map *starts,
 			    struct ws_err *err)
 {
-	struct ws_scan scan = {.table = WS_TABLE_cuda_api,
-			       .columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) |
-					  WS_COL(cuda_api, thread) | WS_COL(cuda_api, name) |
-					  WS_COL(cuda_api, correlation),
-			       .time_max = UINT64_MAX};
+	struct ws_scan scan = {
+		.table = WS_TABLE_cuda_api,
+		.columns = WS_COLUMN_BIT(cuda_api, start) | WS_COLUMN_BIT(cuda_api, end) |
+			   WS_COLUMN_BIT(cuda_api, thread) | WS_COLUMN_BIT(cuda_api, name) |
+			   WS_COLUMN_BIT(cuda_api, correlation),
+		.time_max = UINT64_MAX};
 	struct ws_map names = {0};
 	struct ws_rows rows;
 
@@ -289,18 +292,18 @@ static int load_call_events(struct ws_ops *ops, const struct ws_map *links, stru
 	ops->damaged += rows.damaged;
 	for (size_t i = 0; i < rows.rows; i++) {
 		uint32_t thread = (uint32_t)rows.col[ws_cuda_api_thread][i],
-			 process = ws_who_thread(ops->who, thread)->process;
+			 process = ws_find_thread(ops->who, thread)->process;
 		uint64_t start = rows.col[ws_cuda_api_start][i];
-		uint64_t key = ws_ops_owner_key(process, rows.col[ws_cuda_api_correlation][i]);
+		uint64_t key = ws_make_op_owner_key(process, rows.col[ws_cuda_api_correlation][i]);
 		struct ws_ops_event *event;
 		bool linked;
 
 		if (ops->request->steps)
 			ws_map_set(starts, key, start);
 		if (rows.col[ws_cuda_api_end][i] == WS_NO_TIME ||
-		    !ws_ops_in_steps(ops, process, start))
+		    !ws_is_in_op_steps(ops, process, start))
 			continue;
-		event = ws_ops_add(ops);
+		event = ws_ops_add_event(ops);
 		event->start = start;
 		event->end = rows.col[ws_cuda_api_end][i];
 		event->thread = thread;
@@ -335,8 +338,9 @@ static int compare_events(const void *first, const void *second)
 static int load_op_links(struct ws_ops *ops, struct ws_map *links, struct ws_err *err)
 {
 	struct ws_scan scan = {.table = WS_TABLE_op_link,
-			       .columns = WS_COL(op_link, process) | WS_COL(op_link, correlation) |
-					  WS_COL(op_link, external),
+			       .columns = WS_COLUMN_BIT(op_link, process) |
+					  WS_COLUMN_BIT(op_link, correlation) |
+					  WS_COLUMN_BIT(op_link, external),
 			       .time_max = UINT64_MAX};
 	struct ws_rows rows;
 
@@ -344,8 +348,8 @@ static int load_op_links(struct ws_ops *ops, struct ws_map *links, struct ws_err
 		return -1;
 	for (size_t i = 0; i < rows.rows; i++)
 		ws_map_set(links,
-			   ws_ops_owner_key(rows.col[ws_op_link_process][i],
-					    rows.col[ws_op_link_correlation][i]),
+			   ws_make_op_owner_key(rows.col[ws_op_link_process][i],
+						rows.col[ws_op_link_correlation][i]),
 			   rows.col[ws_op_link_external][i]);
 	ws_rows_free(&rows);
 	return 0;
@@ -386,7 +390,7 @@ static uint32_t make_copy_name(const struct gpu_table *table, const struct ws_ro
 		kind = rows->col[table->kind][i];
 	if (table->from >= 0)
 		from = rows->col[table->from][i];
-	return ws_ops_made_name(kind, from, rows->col[table->to][i]);
+	return ws_make_op_copy_name(kind, from, rows->col[table->to][i]);
 }
 
 /* The length of GPU work that counts for its operator, in parts of a nanosecond: see
@@ -394,7 +398,7 @@ static uint32_t make_copy_name(const struct gpu_table *table, const struct ws_ro
 static uint64_t compute_own_length(struct ws_ops *ops, uint32_t process, uint64_t start,
 				   uint64_t end)
 {
-	struct ws_doubles_shift shift = ws_doubles_of(&ops->doubles, process, start, end);
+	struct ws_doubles_shift shift = ws_doubles_find_shift(&ops->doubles, process, start, end);
 
 	ops->fraction |= shift.start || shift.end;
 	return (end - start) * WS_DOUBLES_PARTS + (uint64_t)(shift.end - shift.start);
@@ -417,8 +421,8 @@ static int load_gpu_events(struct ws_ops *ops, const struct gpu_table *table,
 	for (size_t i = 0; i < rows.rows; i++) {
 		uint64_t start = rows.col[table->start][i], end = rows.col[table->end][i],
 			 at = start;
-		uint64_t key = ws_ops_owner_key(rows.col[table->process][i],
-						rows.col[table->correlation][i]);
+		uint64_t key = ws_make_op_owner_key(rows.col[table->process][i],
+						    rows.col[table->correlation][i]);
 		uint32_t process = (uint32_t)rows.col[table->process][i];
 		struct ws_ops_event *event;
 		bool found;
@@ -426,14 +430,14 @@ static int load_gpu_events(struct ws_ops *ops, const struct gpu_table *table,
 
 		if (end == WS_NO_TIME || end < start)
 			continue;
-		if (ops->edges.n)
-			ws_ops_gpu_edges(ops, start, end);
+		if (ops->edges.count)
+			ws_note_gpu_edges(ops, start, end);
 		value = ws_map_get(starts, key, &found);
 		if (found) /* work belongs to the step in which it was launched */
 			at = value;
-		if (!ws_ops_in_steps(ops, process, at))
+		if (!ws_is_in_op_steps(ops, process, at))
 			continue;
-		event = ws_ops_add(ops);
+		event = ws_ops_add_event(ops);
 		event->start = start;
 		event->end = end;
 		event->process = process;
@@ -448,7 +452,7 @@ static int load_gpu_events(struct ws_ops *ops, const struct gpu_table *table,
 		ops->gpu_own += length;
 		value = ws_map_get(links, key, &found);
 		if (found &&
-		    (value = ws_map_get(&ops->owner, ws_ops_owner_key(process, value), NULL)))
+		    (value = ws_map_get(&ops->owner, ws_make_op_owner_key(process, value), NULL)))
 			ops->events[value - 1].device_own += length;
 	}
 	ws_rows_free(&rows);
@@ -473,11 +477,11 @@ static void load_memory_records(struct ws_ops *ops)
 
 	while (ws_cursor_next(cursor, &values)) {
 		uint32_t thread = (uint32_t)values[ws_op_memory_thread],
-			 process = ws_who_thread(ops->who, thread)->process;
+			 process = ws_find_thread(ops->who, thread)->process;
 
-		if (!ws_ops_in_steps(ops, process, values[ws_op_memory_start]))
+		if (!ws_is_in_op_steps(ops, process, values[ws_op_memory_start]))
 			continue;
-		ws_grow(ops->memory, ops->memory_cap, ops->memory_count + 1);
+		ws_grow(ops->memory, ops->memory_capacity, ops->memory_count + 1);
 		ops->memory[ops->memory_count++] = (struct ws_ops_memory){
 			.time = values[ws_op_memory_start],
 			.address = values[ws_op_memory_address],
@@ -505,8 +509,8 @@ static void find_owners(struct ws_ops *ops)
 
 		ops->events[i].device_own = 0;
 		if (external != WS_NO_U64 && external)
-			ws_map_set(&ops->owner, ws_ops_owner_key(ops->events[i].process, external),
-				   i + 1);
+			ws_map_set(&ops->owner,
+				   ws_make_op_owner_key(ops->events[i].process, external), i + 1);
 	}
 }
 
@@ -514,7 +518,7 @@ static void find_owners(struct ws_ops *ops)
 static int load_cpu_events(struct ws_ops *ops, struct ws_map *links, struct ws_map *starts,
 			   struct ws_err *err)
 {
-	if (ws_ops_from_ranges(ops)) {
+	if (ws_are_ops_from_ranges(ops)) {
 		if (ws_ops_load_ranges(ops, links, err) < 0)
 			return -1;
 		return load_call_events(ops, links, starts, err);
@@ -538,9 +542,9 @@ int ws_ops_load(struct ws_ops *ops, struct ws_err *err)
 	if (!status)
 		status = load_cpu_events(ops, &links, &starts, err);
 	if (!status) {
-		ops->cpu_count = ops->count;
-		if (ops->count)
-			qsort(ops->events, ops->count, sizeof(*ops->events), compare_events);
+		ops->cpu_count = ops->event_count;
+		if (ops->event_count)
+			qsort(ops->events, ops->event_count, sizeof(*ops->events), compare_events);
 		find_owners(ops);
 		status = ws_ops_load_gpu_annotations(ops, err);
 		for (size_t i = 0; i < WS_COUNT(gpu_tables) && !status; i++)
@@ -564,6 +568,6 @@ void ws_ops_free(struct ws_ops *ops)
 	ws_map_free(&ops->main_index);
 	ws_map_free(&ops->edges);
 	ws_map_free(&ops->owner);
-	ws_texts_free(&ops->texts);
+	ws_free_text_numbers(&ops->texts);
 	ws_text_free(&ops->scratch);
 }

@@ -13,11 +13,11 @@ static const struct ops_view {
 	int (*make)(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
 		    struct ws_err *err);
 } views[] = {
-	{"ops", "Operators", ws_ops_averages},
-	{"modules", "Modules", ws_ops_modules},
-	{"memory", "Memory by Device", ws_ops_memory_devices},
-	{"memory-events", "Memory Events", ws_ops_memory_events},
-	{"steps", "Steps", ws_ops_steps},
+	{"ops", "Operators", ws_print_op_averages},
+	{"modules", "Modules", ws_print_op_modules},
+	{"memory", "Memory by Device", ws_print_op_memory_devices},
+	{"memory-events", "Memory Events", ws_print_op_memory_events},
+	{"steps", "Steps", ws_print_op_steps},
 };
 
 static const struct ops_view *find_view(const char *name)
@@ -39,25 +39,25 @@ static int write_view(struct ws_ops *ops, const struct ws_ops_request *request, 
 {
 	const struct ops_view *view = find_view(request->view);
 	struct ws_printer printer = {
-		.unit = ws_timeunit_find(request->unit), .title = view->title, .name = view->name};
+		.unit = ws_find_timeunit(request->unit), .title = view->title, .name = view->name};
 	const char *format = request->format;
 	struct ws_text footer = {0};
-	struct ws_outfile out;
+	struct ws_output_file out;
 	int status;
 
 	if (!format && !strcmp(request->output, "-"))
 		format = "column";
-	printer.format = ws_format_find(ws_text_or(format, "csv"), &printer.args, err);
+	printer.format = ws_find_format(ws_text_or(format, "csv"), &printer.args, err);
 	if (!printer.format || ws_ops_load(ops, err) < 0 ||
-	    ws_outfile_open(&out, request->output, 0600, request->overwrite, err) < 0)
+	    ws_open_output_file(&out, request->output, 0600, request->overwrite, err) < 0)
 		return -1;
 	printer.file = out.file;
 	status = view->make(ops, &printer, &footer, err);
 	if (status < 0) {
-		ws_outfile_abort(&out);
+		ws_abort_output(&out);
 	} else {
 		write_footer(&printer, &footer);
-		status = ws_outfile_commit(&out, err);
+		status = ws_commit_output(&out, err);
 	}
 	ws_text_free(&footer);
 	if (ops->damaged)
@@ -67,18 +67,18 @@ static int write_view(struct ws_ops *ops, const struct ws_ops_request *request, 
 	return status;
 }
 
-int ws_ops_file(const char *path, const struct ws_ops_request *request)
+int ws_print_ops_file(const char *path, const struct ws_ops_request *request)
 {
 	struct ws_ops ops = {.request = request};
 	struct ws_err err = {""};
-	struct ws_report *report = ws_report_of_operand(path);
+	struct ws_report *report = ws_open_operand_report(path);
 	int status;
 
 	if (!report)
 		return -1;
 	ops.report = report;
 	ops.who = ws_who_open(report);
-	ops.zero = ws_time_zero(report);
+	ops.zero = ws_find_time_zero(report);
 	ws_doubles_open(&ops.doubles, report, request->doubles);
 	status = write_view(&ops, request, &err);
 	if (status == -1)

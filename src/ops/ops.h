@@ -76,23 +76,23 @@ struct ws_ops_request {
 
 struct ws_ops {
 	const struct ws_report *report;
-	struct ws_who *who;
+	struct ws_names_by_id *who;
 	const struct ws_ops_request *request;
 	uint64_t zero;		     /* session time in ns that is shown as 0 */
 	struct ws_ops_event *events; /* by (thread, start, longer first); GPU events at the end */
-	size_t count, cap, cpu_count;
+	size_t event_count, event_capacity, cpu_count;
 	struct ws_ops_memory *memory; /* by (process, time) */
-	size_t memory_count, memory_cap;
+	size_t memory_count, memory_capacity;
 	struct ws_ops_step *steps;
-	size_t step_count, step_cap;
+	size_t step_count, step_capacity;
 	struct ws_map owner;	   /* process and external id -> event + 1 */
 	struct ws_ops_main *mains; /* of each process, the thread that stopped the profiler */
-	size_t main_count, main_cap;
+	size_t main_count, main_capacity;
 	struct ws_map main_index; /* process -> main + 1 */
-	struct ws_map edges;   /* where GPU work begins and ends if annotations were written longer
-			  than they are */
-	struct ws_texts texts; /* names and shapes that are no strings of the report, each with its
-				  NUL */
+	struct ws_map edges; /* where GPU work begins and ends if annotations were written longer
+			than they are */
+	struct ws_text_numbers texts; /* names and shapes that are no strings of the report, each
+				  with its NUL */
 	struct ws_text scratch;
 	struct ws_doubles doubles;
 	bool fraction;	  /* GPU times of operators were changed to those that doubles give */
@@ -105,25 +105,25 @@ struct ws_ops {
 int ws_ops_load(struct ws_ops *ops, struct ws_err *err);
 void ws_ops_free(struct ws_ops *ops);
 /* A new, empty event; valid until the next one. */
-struct ws_ops_event *ws_ops_add(struct ws_ops *ops);
+struct ws_ops_event *ws_ops_add_event(struct ws_ops *ops);
 /* The key in `owner` of an operator's number in a process. */
-uint64_t ws_ops_owner_key(uint64_t process, uint64_t external);
+uint64_t ws_make_op_owner_key(uint64_t process, uint64_t external);
 /* Whether the moment is in one of the steps asked for; always true when none was asked for. */
-bool ws_ops_in_steps(const struct ws_ops *ops, uint32_t process, uint64_t at);
+bool ws_is_in_op_steps(const struct ws_ops *ops, uint32_t process, uint64_t at);
 /* Whether PyTorch leaves events of this name out. */
 bool ws_ops_is_hidden(const char *name);
 /* The key of the name with this string id: one for all steps, else that of the text. */
-uint32_t ws_ops_name_key(const struct ws_ops *ops, const char *name, uint32_t id);
+uint32_t ws_get_op_name_key(const struct ws_ops *ops, const char *name, uint32_t id);
 /* ranges.c: whether NVTX ranges stand for operators, since the report has none. */
-bool ws_ops_from_ranges(const struct ws_ops *ops);
+bool ws_are_ops_from_ranges(const struct ws_ops *ops);
 /* ranges.c: read the steps, or the events and links (call -> event), that ranges stand for. Return
  * 0, or -1 with a message. */
 int ws_ops_load_range_steps(struct ws_ops *ops, struct ws_err *err);
 int ws_ops_load_ranges(struct ws_ops *ops, struct ws_map *links, struct ws_err *err);
 /* The number of a text that is no string of the report; it is above the ids of all strings. */
-uint32_t ws_ops_made_text(struct ws_ops *ops, const char *text, size_t length);
-/* The text of a string id, or of a number from ws_ops_made_text. */
-const char *ws_ops_text(const struct ws_ops *ops, uint32_t id);
+uint32_t ws_add_op_text(struct ws_ops *ops, const char *text, size_t length);
+/* The text of a string id, or of a number from ws_add_op_text. */
+const char *ws_get_op_text(const struct ws_ops *ops, uint32_t id);
 /*
  * traced.c, for processes that PyTorch recorded: move calls that are linked to no operator to the
  * thread that PyTorch counts them on, and add overheads. Returns 0, or -1 with a message.
@@ -132,7 +132,7 @@ int ws_ops_load_traced(struct ws_ops *ops, struct ws_err *err);
 /* Read annotations as the GPU saw them. Returns 0, or -1 with a message. */
 int ws_ops_load_gpu_annotations(struct ws_ops *ops, struct ws_err *err);
 /* Note the start and end of a piece of GPU work, after the annotations have been read. */
-void ws_ops_gpu_edges(struct ws_ops *ops, uint64_t start, uint64_t end);
+void ws_note_gpu_edges(struct ws_ops *ops, uint64_t start, uint64_t end);
 /* Give annotations that were written longer than they are their own length back. */
 void ws_ops_trim_gpu_annotations(struct ws_ops *ops);
 /* tree.c: find parents, merge duplicates, attribute memory, sum up. */
@@ -140,19 +140,19 @@ void ws_ops_nest(struct ws_ops *ops);
 
 /* The views: each writes its table, and into `footer` what stands below it. Return 0, or -1 with a
  * message. */
-int ws_ops_averages(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
-		    struct ws_err *err);
-int ws_ops_modules(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
-		   struct ws_err *err);
-int ws_ops_memory_devices(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
-			  struct ws_err *err);
-int ws_ops_memory_events(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
+int ws_print_op_averages(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
 			 struct ws_err *err);
-int ws_ops_steps(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
-		 struct ws_err *err);
+int ws_print_op_modules(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
+			struct ws_err *err);
+int ws_print_op_memory_devices(struct ws_ops *ops, struct ws_printer *printer,
+			       struct ws_text *footer, struct ws_err *err);
+int ws_print_op_memory_events(struct ws_ops *ops, struct ws_printer *printer,
+			      struct ws_text *footer, struct ws_err *err);
+int ws_print_op_steps(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
+		      struct ws_err *err);
 
-/* The text of a key from ws_ops_name_key: "ProfilerStep*" for all steps. */
-const char *ws_ops_name(const struct ws_ops *ops, uint32_t name);
+/* The text of a key from ws_get_op_name_key: "ProfilerStep*" for all steps. */
+const char *ws_get_op_name(const struct ws_ops *ops, uint32_t name);
 /* Keys of names that are no strings of the report, above all others: those of copies and sets, by
  * the kinds of memory. */
 enum {
@@ -162,7 +162,7 @@ enum {
 	WS_OPS_MEMORY_NAME = WS_OPS_MADE_NAMES
 };
 
-static inline uint32_t ws_ops_made_name(uint64_t kind, uint64_t from, uint64_t to)
+static inline uint32_t ws_make_op_copy_name(uint64_t kind, uint64_t from, uint64_t to)
 {
 	if (kind > WS_OPS_SET)
 		kind = 0;
@@ -173,8 +173,8 @@ static inline uint32_t ws_ops_made_name(uint64_t kind, uint64_t from, uint64_t t
 
 #define WS_OPS_STEP_NAME UINT32_MAX /* the name of all steps */
 
-/* Write the view of one file; messages go to stderr. Returns 0, -1 on failure, or WS_OUTFILE_PIPE
- * when the reader of standard output went away. */
-int ws_ops_file(const char *path, const struct ws_ops_request *request);
+/* Write the view of one file; messages go to stderr. Returns 0, -1 on failure, or
+ * WS_OUTPUT_PIPE_CLOSED when the reader of standard output went away. */
+int ws_print_ops_file(const char *path, const struct ws_ops_request *request);
 
 #endif

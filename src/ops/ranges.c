@@ -15,28 +15,28 @@
 #include "query/enclose.h"
 #include "query/steps.h"
 
-bool ws_ops_from_ranges(const struct ws_ops *ops)
+bool ws_are_ops_from_ranges(const struct ws_ops *ops)
 {
-	return !ws_report_rows(ops->report, WS_TABLE_op) &&
-	       ws_report_rows(ops->report, WS_TABLE_nvtx);
+	return !ws_report_count_rows(ops->report, WS_TABLE_op) &&
+	       ws_report_count_rows(ops->report, WS_TABLE_nvtx);
 }
 
-uint32_t ws_ops_made_text(struct ws_ops *ops, const char *text, size_t length)
+uint32_t ws_add_op_text(struct ws_ops *ops, const char *text, size_t length)
 {
 	ops->scratch.len = 0;
 	ws_text_add(&ops->scratch, text, length);
 	ws_text_add(&ops->scratch, "", 1); /* texts end with a NUL, as the report's do */
 	return ws_report_string_count(ops->report) + 1 +
-	       ws_texts_number(&ops->texts, ops->scratch.text, length + 1);
+	       ws_number_text(&ops->texts, ops->scratch.text, length + 1);
 }
 
-const char *ws_ops_text(const struct ws_ops *ops, uint32_t id)
+const char *ws_get_op_text(const struct ws_ops *ops, uint32_t id)
 {
 	uint32_t strings = ws_report_string_count(ops->report);
 	size_t length;
 
-	if (id > strings && id - strings <= ops->texts.n)
-		return ws_texts_get(&ops->texts, id - strings - 1, &length);
+	if (id > strings && id - strings <= ops->texts.count)
+		return ws_get_numbered_text(&ops->texts, id - strings - 1, &length);
 	return ws_report_string(ops->report, id, NULL);
 }
 
@@ -71,38 +71,38 @@ static uint32_t find_shapes(struct ws_ops *ops, const char *facts)
 	while (from[length++] && depth);
 	if (depth)
 		return 0;
-	return ws_ops_made_text(ops, from, length);
+	return ws_add_op_text(ops, from, length);
 }
 
 static void add_range_event(struct ws_ops *ops, const struct ws_ranges *ranges, uint32_t i)
 {
 	uint32_t thread = (uint32_t)ws_range_get(ranges, i, ws_nvtx_thread),
 		 id = (uint32_t)ws_range_get(ranges, i, ws_nvtx_text);
-	uint32_t process = ws_who_thread(ops->who, thread)->process;
+	uint32_t process = ws_find_thread(ops->who, thread)->process;
 	const char *text = ws_report_string(ops->report, id, NULL), *facts = find_facts(text);
 	uint64_t start = ws_range_get(ranges, i, ws_nvtx_start),
 		 end = ws_range_get(ranges, i, ws_nvtx_end);
 	struct ws_ops_event *event;
 
 	if (ws_range_get(ranges, i, ws_nvtx_type) != WS_NVTX_PUSHPOP || end == WS_NO_TIME ||
-	    !ws_ops_in_steps(ops, process, start))
+	    !ws_is_in_op_steps(ops, process, start))
 		return;
-	event = ws_ops_add(ops);
+	event = ws_ops_add_event(ops);
 	event->start = start;
 	event->end = end;
 	event->thread = thread;
 	event->process = process;
 	if (facts) {
 		event->kind = WS_OPS_CPU;
-		event->name = ws_ops_made_text(ops, text, (size_t)(facts - text));
+		event->name = ws_add_op_text(ops, text, (size_t)(facts - text));
 		event->shapes = find_shapes(ops, facts);
 	} else {
 		event->kind = WS_OPS_ANNOTATION;
-		event->name = ws_ops_name_key(ops, text, id);
+		event->name = ws_get_op_name_key(ops, text, id);
 	}
 	event->device_own = i + 1; /* the number that GPU work is linked to, see load.c */
-	if (ws_ops_is_hidden(ws_ops_name(ops, event->name)))
-		ops->count--;
+	if (ws_ops_is_hidden(ws_get_op_name(ops, event->name)))
+		ops->event_count--;
 }
 
 /* Link each call to the number of the innermost push/pop range around it. */
@@ -111,7 +111,7 @@ static void link_calls_to_ranges(struct ws_ops *ops, const struct ws_ranges *ran
 				 struct ws_map *links)
 {
 	for (size_t i = 0; i < calls->rows.rows; i++) {
-		uint32_t node = enclose->of[i],
+		uint32_t node = enclose->node_of_call[i],
 			 thread = (uint32_t)calls->rows.col[ws_cuda_api_thread][i];
 		uint64_t correlation = calls->rows.col[ws_cuda_api_correlation][i];
 
@@ -120,8 +120,8 @@ static void link_calls_to_ranges(struct ws_ops *ops, const struct ws_ranges *ran
 			node = enclose->node[node].parent;
 		if (node && correlation != WS_NO_U32)
 			ws_map_set(links,
-				   ws_ops_owner_key(ws_who_thread(ops->who, thread)->process,
-						    correlation),
+				   ws_make_op_owner_key(ws_find_thread(ops->who, thread)->process,
+							correlation),
 				   enclose->node[node].range + 1);
 	}
 }
@@ -137,7 +137,7 @@ int ws_ops_load_ranges(struct ws_ops *ops, struct ws_map *links, struct ws_err *
 		status = ws_calls_load(ops->report, ops->who, &calls, err);
 	if (!status)
 		status = ws_enclose_calls(&ranges, &calls, &enclose, err);
-	for (uint32_t i = 0; !status && i < ranges.n; i++)
+	for (uint32_t i = 0; !status && i < ranges.count; i++)
 		add_range_event(ops, &ranges, i);
 	if (!status)
 		link_calls_to_ranges(ops, &ranges, &calls, &enclose, links);
@@ -166,10 +166,10 @@ int ws_ops_load_range_steps(struct ws_ops *ops, struct ws_err *err)
 	struct ws_steps steps = {0};
 	int status = ws_steps_load(ops->report, ops->who, NULL, &steps, err);
 
-	for (size_t i = 0; !status && i < steps.n; i++) {
+	for (size_t i = 0; !status && i < steps.count; i++) {
 		const struct ws_step *step = &steps.steps[i];
 
-		ws_grow(ops->steps, ops->step_cap, ops->step_count + 1);
+		ws_grow(ops->steps, ops->step_capacity, ops->step_count + 1);
 		ops->steps[ops->step_count++] =
 			(struct ws_ops_step){.start = step->start,
 					     .end = step->end,

@@ -35,7 +35,7 @@ enum { ANY_CALL = 1, ANY_OP, FIRST_THREAD, OF_STEPS };
 /* How likely the thread of an event is the one that stopped the profiler. */
 static int rate_thread(const struct ws_ops *ops, const struct ws_ops_event *event)
 {
-	const struct ws_thread_info *info = ws_who_thread(ops->who, event->thread);
+	const struct ws_thread_info *info = ws_find_thread(ops->who, event->thread);
 
 	if (event->kind == WS_OPS_ANNOTATION && event->name == WS_OPS_STEP_NAME)
 		return OF_STEPS;
@@ -52,7 +52,7 @@ static struct ws_ops_main *find_main(struct ws_ops *ops, uint32_t process)
 
 	if (at)
 		return &ops->mains[at - 1];
-	ws_grow(ops->mains, ops->main_cap, ops->main_count + 1);
+	ws_grow(ops->mains, ops->main_capacity, ops->main_count + 1);
 	ops->mains[ops->main_count++] = (struct ws_ops_main){.traced = false};
 	ws_map_set(&ops->main_index, process, ops->main_count);
 	return &ops->mains[ops->main_count - 1];
@@ -60,7 +60,7 @@ static struct ws_ops_main *find_main(struct ws_ops *ops, uint32_t process)
 
 static void find_main_threads(struct ws_ops *ops)
 {
-	for (size_t i = 0; i < ops->count; i++) {
+	for (size_t i = 0; i < ops->event_count; i++) {
 		const struct ws_ops_event *event = &ops->events[i];
 		struct ws_ops_main *main = find_main(ops, event->process);
 		int rank = rate_thread(ops, event);
@@ -81,9 +81,10 @@ static void find_main_threads(struct ws_ops *ops)
 static int load_overheads(struct ws_ops *ops, struct ws_err *err)
 {
 	struct ws_scan scan = {.table = WS_TABLE_cuda_overhead,
-			       .columns =
-				       WS_COL(cuda_overhead, start) | WS_COL(cuda_overhead, end) |
-				       WS_COL(cuda_overhead, thread) | WS_COL(cuda_overhead, name),
+			       .columns = WS_COLUMN_BIT(cuda_overhead, start) |
+					  WS_COLUMN_BIT(cuda_overhead, end) |
+					  WS_COLUMN_BIT(cuda_overhead, thread) |
+					  WS_COLUMN_BIT(cuda_overhead, name),
 			       .time_max = UINT64_MAX};
 	struct ws_rows rows;
 
@@ -92,16 +93,16 @@ static int load_overheads(struct ws_ops *ops, struct ws_err *err)
 	ops->damaged += rows.damaged;
 	for (size_t i = 0; i < rows.rows; i++) {
 		const struct ws_thread_info *info =
-			ws_who_thread(ops->who, (uint32_t)rows.col[ws_cuda_overhead_thread][i]);
+			ws_find_thread(ops->who, (uint32_t)rows.col[ws_cuda_overhead_thread][i]);
 		const struct ws_ops_main *main = find_main(ops, info->process);
 		uint64_t start = rows.col[ws_cuda_overhead_start][i],
 			 end = rows.col[ws_cuda_overhead_end][i];
 		struct ws_ops_event *event;
 
 		if (!main->traced || info->tid || end == WS_NO_TIME || end < start ||
-		    !ws_ops_in_steps(ops, info->process, start))
+		    !ws_is_in_op_steps(ops, info->process, start))
 			continue;
-		event = ws_ops_add(ops);
+		event = ws_ops_add_event(ops);
 		event->start = start;
 		event->end = end;
 		event->thread = main->thread;
@@ -118,7 +119,7 @@ static int load_overheads(struct ws_ops *ops, struct ws_err *err)
 int ws_ops_load_traced(struct ws_ops *ops, struct ws_err *err)
 {
 	find_main_threads(ops);
-	for (size_t i = 0; i < ops->count; i++) {
+	for (size_t i = 0; i < ops->event_count; i++) {
 		struct ws_ops_event *event = &ops->events[i];
 		const struct ws_ops_main *main;
 
@@ -145,13 +146,13 @@ static uint64_t make_edge_key(uint64_t at, bool end)
 static void add_gpu_annotation(struct ws_ops *ops, uint32_t process, uint64_t start, uint64_t end,
 			       uint32_t id)
 {
-	struct ws_ops_event *event = ws_ops_add(ops);
+	struct ws_ops_event *event = ws_ops_add_event(ops);
 
 	event->start = start;
 	event->end = end;
 	event->process = process;
 	event->kind = WS_OPS_GPU_ANNOTATION;
-	event->name = ws_ops_name_key(ops, ws_report_string(ops->report, id, NULL), id);
+	event->name = ws_get_op_name_key(ops, ws_report_string(ops->report, id, NULL), id);
 	ws_map_set(&ops->edges, make_edge_key(start + 1, false), WANTED);
 	ws_map_set(&ops->edges, make_edge_key(end - 1, true), WANTED);
 }
@@ -159,9 +160,10 @@ static void add_gpu_annotation(struct ws_ops *ops, uint32_t process, uint64_t st
 int ws_ops_load_gpu_annotations(struct ws_ops *ops, struct ws_err *err)
 {
 	struct ws_scan scan = {.table = WS_TABLE_slice,
-			       .columns = WS_COL(slice, start) | WS_COL(slice, end) |
-					  WS_COL(slice, name) | WS_COL(slice, category) |
-					  WS_COL(slice, track),
+			       .columns = WS_COLUMN_BIT(slice, start) | WS_COLUMN_BIT(slice, end) |
+					  WS_COLUMN_BIT(slice, name) |
+					  WS_COLUMN_BIT(slice, category) |
+					  WS_COLUMN_BIT(slice, track),
 			       .time_max = UINT64_MAX};
 	struct ws_rows rows;
 	struct ws_cursor *cursor;
@@ -183,7 +185,7 @@ int ws_ops_load_gpu_annotations(struct ws_ops *ops, struct ws_err *err)
 		uint32_t process = (uint32_t)ws_map_get(&tracks, rows.col[ws_slice_track][i], NULL);
 
 		if (!strcmp(category, "gpu_user_annotation") && end != WS_NO_TIME && end >= start &&
-		    ws_ops_in_steps(ops, process, start))
+		    ws_is_in_op_steps(ops, process, start))
 			add_gpu_annotation(ops, process, start, end,
 					   (uint32_t)rows.col[ws_slice_name][i]);
 	}
@@ -192,7 +194,7 @@ int ws_ops_load_gpu_annotations(struct ws_ops *ops, struct ws_err *err)
 	return 0;
 }
 
-void ws_ops_gpu_edges(struct ws_ops *ops, uint64_t start, uint64_t end)
+void ws_note_gpu_edges(struct ws_ops *ops, uint64_t start, uint64_t end)
 {
 	uint64_t keys[] = {make_edge_key(start, false), make_edge_key(end, true)};
 
@@ -203,7 +205,7 @@ void ws_ops_gpu_edges(struct ws_ops *ops, uint64_t start, uint64_t end)
 
 void ws_ops_trim_gpu_annotations(struct ws_ops *ops)
 {
-	for (size_t i = ops->cpu_count; i < ops->count; i++) {
+	for (size_t i = ops->cpu_count; i < ops->event_count; i++) {
 		struct ws_ops_event *event = &ops->events[i];
 
 		if (event->kind != WS_OPS_GPU_ANNOTATION)

@@ -23,13 +23,13 @@ static bool is_c10d_work(const struct ws_ops *ops, const struct ws_ops_event *ev
 
 	if (event->kind != WS_OPS_ANNOTATION)
 		return false;
-	name = ws_ops_name(ops, event->name);
+	name = ws_get_op_name(ops, event->name);
 	for (size_t i = 0; i < WS_COUNT(backends); i++)
 		titled |= !strncmp(name, backends[i], strlen(backends[i]));
 	while (titled && depth--) {
 		const struct ws_ops_event *outer = &ops->events[stack[depth]];
 
-		name = ws_ops_name(ops, outer->name);
+		name = ws_get_op_name(ops, outer->name);
 		if (event->start < outer->end &&
 		    (!strcmp(name, "record_param_comms") || !strncmp(name, "c10d::", 6)))
 			return true;
@@ -44,7 +44,7 @@ static bool is_c10d_work(const struct ws_ops *ops, const struct ws_ops_event *ev
  */
 static void find_parents(struct ws_ops *ops)
 {
-	bool traced = !ws_ops_from_ranges(ops);
+	bool traced = !ws_are_ops_from_ranges(ops);
 	uint32_t *stack = NULL;
 	size_t depth = 0, capacity = 0;
 
@@ -163,7 +163,7 @@ static void add_loose_memory(struct ws_ops *ops, uint32_t name)
 
 		if (memory->inside)
 			continue;
-		event = ws_ops_add(ops);
+		event = ws_ops_add_event(ops);
 		event->start = event->end = memory->time;
 		event->process = memory->process;
 		event->thread = memory->thread;

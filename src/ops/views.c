@@ -40,7 +40,7 @@ static const char *get_module_name(const struct ws_ops *ops, const struct ws_ops
 
 	if (event->kind != WS_OPS_PYTHON)
 		return NULL;
-	name = ws_ops_name(ops, event->name);
+	name = ws_get_op_name(ops, event->name);
 	if (strncmp(name, module_prefix, sizeof(module_prefix) - 1))
 		return NULL;
 	return name + sizeof(module_prefix) - 1;
@@ -116,8 +116,8 @@ static const struct ws_column module_columns[] = {
 	{"CUDA time avg", WS_KIND_AVERAGE},
 };
 
-int ws_ops_modules(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
-		   struct ws_err *err)
+int ws_print_op_modules(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
+			struct ws_err *err)
 {
 	uint32_t *inside = ws_calloc(ops->cpu_count + 1, sizeof(*inside));
 	struct nn_modules modules = {0};
@@ -218,8 +218,8 @@ static struct memory_device *find_memory_device(struct memory_device **devices, 
 	return &(*devices)[(*count)++];
 }
 
-int ws_ops_memory_devices(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
-			  struct ws_err *err)
+int ws_print_op_memory_devices(struct ws_ops *ops, struct ws_printer *printer,
+			       struct ws_text *footer, struct ws_err *err)
 {
 	struct memory_device *devices = NULL;
 	size_t count = 0, capacity = 0;
@@ -250,7 +250,7 @@ int ws_ops_memory_devices(struct ws_ops *ops, struct ws_printer *printer, struct
 		const char *name =
 			get_device_name(devices[i].type, devices[i].id, buffer, sizeof(buffer));
 		struct ws_cell cells[] = {
-			ws_cell_int((int64_t)ws_who_process(ops->who, devices[i].process)->pid),
+			ws_cell_int((int64_t)ws_find_process(ops->who, devices[i].process)->pid),
 			ws_cell_text(name, strlen(name)),
 			ws_cell_int((int64_t)devices[i].taken),
 			ws_cell_int((int64_t)devices[i].given),
@@ -297,12 +297,12 @@ static const char *find_operator_around(const struct ws_ops *ops, uint32_t threa
 	for (i = (uint32_t)(low - 1); i != WS_OPS_NONE; i = ops->events[i].parent)
 		if (ops->events[i].end >= at &&
 		    (ops->events[i].kind == WS_OPS_CPU || ops->events[i].kind == WS_OPS_ANNOTATION))
-			return ws_ops_name(ops, ops->events[i].name);
+			return ws_get_op_name(ops, ops->events[i].name);
 	return "";
 }
 
-int ws_ops_memory_events(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
-			 struct ws_err *err)
+int ws_print_op_memory_events(struct ws_ops *ops, struct ws_printer *printer,
+			      struct ws_text *footer, struct ws_err *err)
 {
 	int64_t rows = 0;
 
@@ -313,7 +313,7 @@ int ws_ops_memory_events(struct ws_ops *ops, struct ws_printer *printer, struct 
 	ws_print_begin(printer);
 	for (size_t i = 0; i < ops->memory_count; i++) {
 		const struct ws_ops_memory *memory = &ops->memory[i];
-		const struct ws_thread_info *info = ws_who_thread(ops->who, memory->thread);
+		const struct ws_thread_info *info = ws_find_thread(ops->who, memory->thread);
 		char buffer[40], address[24];
 		const char *device = get_device_name(memory->type, memory->device, buffer,
 						     sizeof(buffer)),
@@ -348,8 +348,8 @@ static const struct ws_column step_columns[] = {{"Step", WS_KIND_ID},
 						{"Start", WS_KIND_TIME},
 						{"Duration", WS_KIND_TIME}};
 
-int ws_ops_steps(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
-		 struct ws_err *err)
+int ws_print_op_steps(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
+		      struct ws_err *err)
 {
 	(void)footer;
 	if (!ops->step_count)
@@ -362,7 +362,7 @@ int ws_ops_steps(struct ws_ops *ops, struct ws_printer *printer, struct ws_text 
 		const struct ws_ops_step *step = &ops->steps[i];
 		struct ws_cell cells[] = {
 			ws_cell_int((int64_t)step->number),
-			ws_cell_int((int64_t)ws_who_process(ops->who, step->process)->pid),
+			ws_cell_int((int64_t)ws_find_process(ops->who, step->process)->pid),
 			ws_cell_int((int64_t)(step->start - ops->zero)),
 			ws_cell_int((int64_t)(step->end - step->start))};
 

@@ -14,7 +14,7 @@
 
 extern char **environ;
 
-void ws_words_free(char **words)
+void ws_free_words(char **words)
 {
 	for (size_t i = 0; words && words[i]; i++)
 		free(words[i]);
@@ -43,7 +43,7 @@ static bool read_word(const char **at, struct ws_text *word)
 	return !quote;
 }
 
-char **ws_words(const char *text, struct ws_err *err)
+char **ws_split_words(const char *text, struct ws_err *err)
 {
 	char **words = NULL;
 	size_t count = 0, capacity = 0;
@@ -56,7 +56,7 @@ char **ws_words(const char *text, struct ws_err *err)
 		ws_text_puts(&word, "");
 		if (!read_word(&text, &word)) {
 			ws_text_free(&word);
-			ws_words_free(words);
+			ws_free_words(words);
 			ws_fail(err, "a quote is not closed");
 			return NULL;
 		}
@@ -66,12 +66,12 @@ char **ws_words(const char *text, struct ws_err *err)
 	}
 	if (count)
 		return words;
-	ws_words_free(words);
+	ws_free_words(words);
 	ws_fail(err, "there is no command");
 	return NULL;
 }
 
-static int spawn_command(struct ws_command_out *out, char **words, int in)
+static int spawn_command(struct ws_command_output *out, char **words, int in)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
@@ -93,16 +93,16 @@ static int spawn_command(struct ws_command_out *out, char **words, int in)
 	return status;
 }
 
-int ws_command_start(struct ws_command_out *out, const char *command, struct ws_err *err)
+int ws_command_start(struct ws_command_output *out, const char *command, struct ws_err *err)
 {
-	char **words = ws_words(command, err);
+	char **words = ws_split_words(command, err);
 	int fd[2], status;
 
 	memset(out, 0, sizeof(*out));
 	if (!words)
 		return -1;
 	if (pipe2(fd, O_CLOEXEC) < 0) {
-		ws_words_free(words);
+		ws_free_words(words);
 		return ws_fail_errno(err, "cannot start %s", command);
 	}
 	/* A command that ends early must not end us: its status is checked when it has ended. */
@@ -119,11 +119,11 @@ int ws_command_start(struct ws_command_out *out, const char *command, struct ws_
 		out->file = fdopen(fd[1], "w");
 		out->name = ws_strdup(words[0]);
 	}
-	ws_words_free(words);
+	ws_free_words(words);
 	return -(status != 0);
 }
 
-int ws_command_finish(struct ws_command_out *out, struct ws_err *err)
+int ws_command_finish(struct ws_command_output *out, struct ws_err *err)
 {
 	int status = 0, rc = 0;
 

@@ -109,10 +109,10 @@ static void put_csv_text(struct ws_text *text, const char *word, size_t length)
 	}
 	if (!memchr(word, '"', length) && !memchr(word, ',', length) &&
 	    !memchr(word, '\n', length) && !memchr(word, '\r', length)) {
-		ws_text_utf8(text, word, length);
+		ws_put_valid_utf8(text, word, length);
 		return;
 	}
-	ws_text_utf8(&clean, word, length);
+	ws_put_valid_utf8(&clean, word, length);
 	put_quoted(text, clean.text, clean.len);
 	ws_text_free(&clean);
 }
@@ -130,7 +130,7 @@ static void put_tsv_pieces(struct ws_text *text, const char *word, size_t length
 			at = memchr(special, word[i], 4);
 		if (i < length && !at)
 			continue;
-		ws_text_utf8(text, word + run, i - run);
+		ws_put_valid_utf8(text, word + run, i - run);
 		run = i + 1;
 		if (at)
 			ws_text_puts(text, marks[at - special]);
@@ -235,7 +235,7 @@ void ws_tsv_row(struct ws_printer *printer, const struct ws_cell *cells)
 		put_row(printer, cells, '\t', put_tsv_text);
 }
 
-void ws_lines_end(struct ws_printer *printer)
+void ws_end_lines(struct ws_printer *printer)
 {
 	ws_print_flush(printer);
 }
@@ -273,10 +273,10 @@ void ws_json_row(struct ws_printer *printer, const struct ws_cell *cells)
 			ws_text_printf(&name, ":%zu", count_same_headers(printer, i));
 		if (i)
 			ws_text_add(&printer->line, ", ", 2);
-		ws_text_json(&printer->line, name.text, name.len);
+		ws_put_quoted_json(&printer->line, name.text, name.len);
 		ws_text_add(&printer->line, ": ", 2);
 		if (cells[i].type == WS_CELL_TEXT)
-			ws_text_json(&printer->line, cells[i].t.text, cells[i].t.n);
+			ws_put_quoted_json(&printer->line, cells[i].t.text, cells[i].t.n);
 		else if (cells[i].type != WS_CELL_NULL)
 			ws_print_number(printer, i, &cells[i], false, &printer->line);
 		else if (printer->columns[i].kind == WS_KIND_VALUE)

@@ -24,10 +24,10 @@ static bool is_left_aligned(const struct ws_printer *printer, size_t column)
 /* End a cell: it is what `kept` got since the last one, and as wide as `width`. */
 static void end_cell(struct ws_printer *printer, size_t width)
 {
-	size_t column = printer->ends_count % printer->column_count;
+	size_t column = printer->end_count % printer->column_count;
 
-	ws_grow(printer->ends, printer->ends_cap, printer->ends_count + 1);
-	printer->ends[printer->ends_count++] = printer->kept.len;
+	ws_grow(printer->ends, printer->end_capacity, printer->end_count + 1);
+	printer->ends[printer->end_count++] = printer->kept.len;
 	if (!printer->widths)
 		printer->widths = ws_calloc(printer->column_count, sizeof(*printer->widths));
 	if (width > printer->widths[column])
@@ -47,7 +47,7 @@ static size_t get_kept_width(const struct ws_printer *printer, size_t from)
 {
 	if (printer->kept.len == from)
 		return 0;
-	return ws_utf8_width(printer->kept.text + from, printer->kept.len - from);
+	return ws_measure_utf8_width(printer->kept.text + from, printer->kept.len - from);
 }
 
 static void keep_text_cell(struct ws_printer *printer, size_t column, const char *text,
@@ -55,12 +55,12 @@ static void keep_text_cell(struct ws_printer *printer, size_t column, const char
 {
 	size_t from = printer->kept.len, cut, width;
 
-	ws_text_terminal(&printer->kept, text, length);
+	ws_put_terminal_text(&printer->kept, text, length);
 	width = get_kept_width(printer, from);
 	if (!printer->args.nolimit && get_asked_width(printer, column) == WS_WIDTH_AUTO &&
 	    width > NAME_LIMIT) {
-		cut = ws_utf8_prefix(printer->kept.text + from, printer->kept.len - from,
-				     NAME_LIMIT - 1);
+		cut = ws_find_utf8_prefix(printer->kept.text + from, printer->kept.len - from,
+					  NAME_LIMIT - 1);
 		printer->kept.len = from + cut;
 		ws_text_puts(&printer->kept, "\xe2\x80\xa6");
 		width = get_kept_width(printer, from);
@@ -68,7 +68,7 @@ static void keep_text_cell(struct ws_printer *printer, size_t column, const char
 	end_cell(printer, width);
 }
 
-void ws_kept_begin(struct ws_printer *printer)
+void ws_keep_header(struct ws_printer *printer)
 {
 	for (size_t i = 0; i < printer->column_count; i++) {
 		size_t from = printer->kept.len, width = 0;
@@ -80,7 +80,7 @@ void ws_kept_begin(struct ws_printer *printer)
 	}
 }
 
-void ws_kept_row(struct ws_printer *printer, const struct ws_cell *cells)
+void ws_keep_row(struct ws_printer *printer, const struct ws_cell *cells)
 {
 	for (size_t i = 0; i < printer->column_count; i++) {
 		size_t from = printer->kept.len;
@@ -98,14 +98,14 @@ void ws_kept_row(struct ws_printer *printer, const struct ws_cell *cells)
 	}
 }
 
-void ws_kept_take(struct ws_printer *printer, struct ws_printer *one)
+void ws_take_kept_slice(struct ws_printer *printer, struct ws_printer *one)
 {
 	size_t before = printer->kept.len;
 
 	ws_text_add(&printer->kept, one->kept.text, one->kept.len);
-	ws_grow(printer->ends, printer->ends_cap, printer->ends_count + one->ends_count);
-	for (size_t i = 0; i < one->ends_count; i++)
-		printer->ends[printer->ends_count++] = before + one->ends[i];
+	ws_grow(printer->ends, printer->end_capacity, printer->end_count + one->end_count);
+	for (size_t i = 0; i < one->end_count; i++)
+		printer->ends[printer->end_count++] = before + one->ends[i];
 	for (size_t i = 0; i < printer->column_count; i++)
 		if (one->widths[i] > printer->widths[i])
 			printer->widths[i] = one->widths[i];
@@ -149,13 +149,13 @@ static void put_padded_cell(const struct ws_printer *printer, struct ws_text *li
 	size_t length, space, before, wide, width = printer->widths[column];
 	const char *text = get_kept_cell(printer, first + column, &length);
 
-	wide = ws_utf8_width(text, length);
+	wide = ws_measure_utf8_width(text, length);
 	if (wide > width) {
-		size_t cut = ws_utf8_prefix(text, length, width - 1);
+		size_t cut = ws_find_utf8_prefix(text, length, width - 1);
 
 		ws_text_add(line, text, cut);
 		ws_text_puts(line, "\xe2\x80\xa6");
-		put_padding(line, width - 1 - ws_utf8_width(text, cut),
+		put_padding(line, width - 1 - ws_measure_utf8_width(text, cut),
 			    ' '); /* half a wide character */
 		return;
 	}
@@ -208,7 +208,7 @@ static void write_title(struct ws_printer *printer)
 
 void ws_column_begin(struct ws_printer *printer)
 {
-	ws_kept_begin(printer);
+	ws_keep_header(printer);
 }
 
 static void put_rule(struct ws_printer *printer, const char *start, const char *gap,
@@ -230,8 +230,8 @@ static void put_rule(struct ws_printer *printer, const char *start, const char *
 
 static void put_all_rows(struct ws_printer *printer, const struct line_frame *frame)
 {
-	ws_print_slices(printer, printer->ends_count / printer->column_count - 1, put_kept_rows,
-			ws_lines_take, frame);
+	ws_print_slices(printer, printer->end_count / printer->column_count - 1, put_kept_rows,
+			ws_take_line_slice, frame);
 }
 
 void ws_column_end(struct ws_printer *printer)
@@ -297,7 +297,7 @@ static void put_html(struct ws_printer *printer, const char *before, const char 
 		     size_t length, const char *after)
 {
 	ws_text_puts(&printer->line, before);
-	ws_text_html(&printer->line, text, length);
+	ws_put_html_text(&printer->line, text, length);
 	ws_text_puts(&printer->line, after);
 }
 
@@ -339,7 +339,7 @@ void ws_html_row(struct ws_printer *printer, const struct ws_cell *cells)
 		put_cell_tag(&printer->line, "td",
 			     cells[i].type == WS_CELL_TEXT || is_left_aligned(printer, i));
 		if (cells[i].type == WS_CELL_TEXT)
-			ws_text_html(&printer->line, cells[i].t.text, cells[i].t.n);
+			ws_put_html_text(&printer->line, cells[i].t.text, cells[i].t.n);
 		else if (cells[i].type != WS_CELL_NULL)
 			ws_print_number(printer, i, &cells[i], !printer->args.nofmt,
 					&printer->line);
@@ -402,7 +402,7 @@ static void put_markdown_text(struct ws_text *text, const char *word, size_t len
 {
 	struct ws_text shown = {0};
 
-	ws_text_terminal(&shown, word, length);
+	ws_put_terminal_text(&shown, word, length);
 	for (size_t i = 0; i < shown.len; i++) {
 		char letter = shown.text[i];
 

@@ -17,19 +17,19 @@ void ws_print_slices(struct ws_printer *printer, size_t rows,
 /* Write what is in `line`; the printer of a slice, which has no file, keeps it. */
 void ws_print_flush(struct ws_printer *printer);
 /* The `take` of ws_print_slices for formats that write at once: write the lines of a slice. */
-void ws_lines_take(struct ws_printer *printer, struct ws_printer *one);
+void ws_take_line_slice(struct ws_printer *printer, struct ws_printer *one);
 
-void ws_kept_begin(struct ws_printer *printer);
-void ws_kept_row(struct ws_printer *printer, const struct ws_cell *cells);
+void ws_keep_header(struct ws_printer *printer);
+void ws_keep_row(struct ws_printer *printer, const struct ws_cell *cells);
 /* The `take` for formats that keep cells: append the cells of a slice. */
-void ws_kept_take(struct ws_printer *printer, struct ws_printer *one);
+void ws_take_kept_slice(struct ws_printer *printer, struct ws_printer *one);
 void ws_column_begin(struct ws_printer *printer);
 void ws_column_end(struct ws_printer *printer);
 void ws_box_end(struct ws_printer *printer);
 
 void ws_csv_begin(struct ws_printer *printer);
 void ws_csv_row(struct ws_printer *printer, const struct ws_cell *cells);
-void ws_lines_end(struct ws_printer *printer); /* of csv and tsv */
+void ws_end_lines(struct ws_printer *printer); /* of csv and tsv */
 void ws_tsv_begin(struct ws_printer *printer);
 void ws_tsv_row(struct ws_printer *printer, const struct ws_cell *cells);
 

@@ -35,7 +35,7 @@ static void take_due_slices(struct slices *slices)
 
 		pthread_mutex_unlock(&slices->lock);
 		slices->take(slices->target, one);
-		one->line.len = one->kept.len = one->ends_count = 0;
+		one->line.len = one->kept.len = one->end_count = 0;
 		pthread_mutex_lock(&slices->lock);
 		slices->made[slices->due++ % slices->printer_count] = false;
 		pthread_cond_broadcast(&slices->turn);
@@ -78,7 +78,7 @@ void ws_print_slices(struct ws_printer *printer, size_t rows,
 	unsigned workers = 1;
 
 	if (rows > SLICE)
-		workers = ws_parallel_workers();
+		workers = ws_count_workers();
 	if (workers > 1)
 		slices.printer_count = 4 * (size_t)workers;
 	slices.printers = ws_calloc(slices.printer_count, sizeof(*slices.printers));
@@ -92,7 +92,7 @@ void ws_print_slices(struct ws_printer *printer, size_t rows,
 							 .columns = printer->columns,
 							 .column_count = printer->column_count,
 							 .rows = printer->rows};
-	ws_parallel(workers, rows / SLICE + (rows % SLICE != 0), make_slice, &slices);
+	ws_run_parallel(workers, rows / SLICE + (rows % SLICE != 0), make_slice, &slices);
 	for (size_t i = 0; i < slices.printer_count; i++) {
 		ws_text_free(&slices.printers[i].line);
 		ws_text_free(&slices.printers[i].kept);

@@ -31,17 +31,17 @@ static const char *const marked_args[] = {"nohdr", "nofmt", NULL};
 
 const struct ws_format ws_formats[] = {
 	{"column", NULL, "txt", "aligned columns for a terminal", true, false, kept_args, WIDTHS,
-	 ws_column_begin, ws_kept_row, ws_column_end},
-	{"table", NULL, "txt", "columns in a box", true, false, kept_args, WIDTHS, ws_kept_begin,
-	 ws_kept_row, ws_box_end},
+	 ws_column_begin, ws_keep_row, ws_column_end},
+	{"table", NULL, "txt", "columns in a box", true, false, kept_args, WIDTHS, ws_keep_header,
+	 ws_keep_row, ws_box_end},
 	{"csv", NULL, "csv", "comma-separated values", false, true, header_args,
 	 "A field is quoted when it has a comma, a quote or a line break in it; quotes inside are "
 	 "doubled.",
-	 ws_csv_begin, ws_csv_row, ws_lines_end},
+	 ws_csv_begin, ws_csv_row, ws_end_lines},
 	{"tsv", NULL, "tsv", "tab-separated values", false, true, tsv_args,
 	 "Tabs and line breaks in names become blanks; with esc they are written as \\t, \\n and "
 	 "\\r, and a backslash as two.",
-	 ws_tsv_begin, ws_tsv_row, ws_lines_end},
+	 ws_tsv_begin, ws_tsv_row, ws_end_lines},
 	{"json", NULL, "json", "an array of objects, one a row", false, true, no_args,
 	 "Names of columns are keys, as in the header of csv; the second of a name has \":1\" "
 	 "behind it. What is empty there is an "
@@ -149,7 +149,7 @@ static const struct ws_format *find_format_by_name(const char *name, size_t leng
 	return NULL;
 }
 
-const struct ws_format *ws_format_find(const char *spec, struct ws_format_args *args,
+const struct ws_format *ws_find_format(const char *spec, struct ws_format_args *args,
 				       struct ws_err *err)
 {
 	size_t length = strcspn(spec, ":");
@@ -171,7 +171,7 @@ const struct ws_format *ws_format_find(const char *spec, struct ws_format_args *
 	return format;
 }
 
-const struct ws_timeunit *ws_timeunit_find(const char *name)
+const struct ws_timeunit *ws_find_timeunit(const char *name)
 {
 	static const struct {
 		const char *name, *word, *sec;
@@ -214,7 +214,7 @@ void ws_print_flush(struct ws_printer *printer)
 	printer->line.len = 0;
 }
 
-void ws_lines_take(struct ws_printer *printer, struct ws_printer *one)
+void ws_take_line_slice(struct ws_printer *printer, struct ws_printer *one)
 {
 	ws_print_flush(printer);
 	if (one->line.len)
@@ -250,10 +250,10 @@ void ws_print_rows(struct ws_printer *printer, size_t count,
 {
 	struct row_maker maker = {make, context, printer->rows};
 
-	if (printer->format->row == ws_kept_row)
-		ws_print_slices(printer, count, make_row_slice, ws_kept_take, &maker);
+	if (printer->format->row == ws_keep_row)
+		ws_print_slices(printer, count, make_row_slice, ws_take_kept_slice, &maker);
 	else
-		ws_print_slices(printer, count, make_row_slice, ws_lines_take, &maker);
+		ws_print_slices(printer, count, make_row_slice, ws_take_line_slice, &maker);
 	printer->rows += count;
 }
 
@@ -266,7 +266,7 @@ void ws_print_end(struct ws_printer *printer)
 	free(printer->ends);
 	free(printer->widths);
 	printer->ends = printer->widths = NULL;
-	printer->ends_cap = printer->ends_count = 0;
+	printer->end_capacity = printer->end_count = 0;
 }
 
 void ws_print_header(const struct ws_printer *printer, size_t column, struct ws_text *text)

@@ -124,7 +124,7 @@ struct ws_timeunit {
 };
 /* The unit called ns, us, ms, s, nsec..., or a prefix of nanoseconds... of three letters or more;
  * NULL for anything else. */
-const struct ws_timeunit *ws_timeunit_find(const char *name);
+const struct ws_timeunit *ws_find_timeunit(const char *name);
 
 /* How many widths of columns users may give; further columns are as wide as their cells. */
 enum { WS_WIDTHS = 64, WS_WIDTH_AUTO = UINT16_MAX };
@@ -161,7 +161,7 @@ extern const struct ws_format ws_formats[]; /* ended by an entry without a name 
 
 /* `spec` is a format's name and arguments, such as csv:nohdr; *args points into it and is valid as
  * long as it is. Returns NULL with a message when the format or an argument is unknown. */
-const struct ws_format *ws_format_find(const char *spec, struct ws_format_args *args,
+const struct ws_format *ws_find_format(const char *spec, struct ws_format_args *args,
 				       struct ws_err *err);
 
 struct ws_printer {
@@ -184,7 +184,7 @@ struct ws_printer {
 		 */
 	/* column and table: the text of all cells, one after the other */
 	struct ws_text kept;
-	size_t *ends, ends_cap, ends_count;
+	size_t *ends, end_capacity, end_count;
 	size_t *widths;	  /* of each column: that of its widest cell; NULL before the first cell */
 	uint64_t texts;	  /* bit per column: a WS_KIND_VALUE column held a text and aligns as one */
 	uint64_t doubled; /* json, bit per column: an earlier column has the same header */

@@ -8,7 +8,7 @@
 
 static bool fact_is(const struct ws_report *report, const char *name, const char *value)
 {
-	const char *known = ws_meta(report, name);
+	const char *known = ws_find_meta(report, name);
 
 	return known && !strcmp(known, value);
 }
@@ -16,12 +16,12 @@ static bool fact_is(const struct ws_report *report, const char *name, const char
 /* Whether warpsight recorded the report: imported ones say nothing about sampling. */
 static bool is_recorded(const struct ws_report *report)
 {
-	return ws_meta(report, "session.trace") != NULL;
+	return ws_find_meta(report, "session.trace") != NULL;
 }
 
 static const char *explain_unrecorded(const struct ws_report *report)
 {
-	if (ws_report_complete(report))
+	if (ws_report_is_complete(report))
 		return "the trace that was imported has none";
 	return "what there was is lost with the end of the report";
 }
@@ -38,12 +38,12 @@ static const char *explain_absence(const struct ws_report *report, const char *f
 	return "nothing ran long enough while it was recorded";
 }
 
-const char *ws_why_no_samples(const struct ws_report *report)
+const char *ws_explain_no_samples(const struct ws_report *report)
 {
 	static const char off[] = "sampling was off (--sample=none)";
 	const char *refused = "perf events were refused, as 'warpsight info' says, and the timer "
 			      "signal that stands in for them found nothing that ran long enough";
-	const char *scope = ws_meta(report, "perf.scope");
+	const char *scope = ws_find_meta(report, "perf.scope");
 
 	if (scope && *scope && strcmp(scope, "refused") &&
 	    !fact_is(report, "session.sample", "none"))
@@ -54,16 +54,16 @@ const char *ws_why_no_samples(const struct ws_report *report)
 	return explain_absence(report, "session.sample", off, refused);
 }
 
-const char *ws_why_no_switches(const struct ws_report *report)
+const char *ws_explain_no_switches(const struct ws_report *report)
 {
 	return explain_absence(report, "session.cpuctxsw",
 			       "following them was off (--cpuctxsw=none)",
 			       "perf events were refused, as 'warpsight info' says");
 }
 
-const char *ws_why_no_waits(const struct ws_report *report)
+const char *ws_explain_no_waits(const struct ws_report *report)
 {
-	const char *trace = ws_meta(report, "session.trace");
+	const char *trace = ws_find_meta(report, "session.trace");
 	bool osrt = trace && strstr(trace, "osrt");
 
 	if (!is_recorded(report))

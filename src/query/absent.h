@@ -10,8 +10,8 @@
  * clause that follows "were recorded" and a colon, with the option or the refusal that caused it.
  * Never NULL; nothing to free.
  */
-const char *ws_why_no_samples(const struct ws_report *report);
-const char *ws_why_no_switches(const struct ws_report *report);
-const char *ws_why_no_waits(const struct ws_report *report);
+const char *ws_explain_no_samples(const struct ws_report *report);
+const char *ws_explain_no_switches(const struct ws_report *report);
+const char *ws_explain_no_waits(const struct ws_report *report);
 
 #endif

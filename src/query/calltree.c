@@ -23,7 +23,7 @@ void ws_calltree_init(struct ws_calltree *calltree, struct ws_stacks *stacks, en
 	calltree->frames = frames;
 	ws_grow(calltree->nodes, calltree->node_cap, 1);
 	memset(calltree->nodes, 0, sizeof(*calltree->nodes));
-	calltree->n = 1;
+	calltree->count = 1;
 	ws_grow(calltree->units, calltree->unit_cap, 1);
 	memset(calltree->units, 0, sizeof(*calltree->units));
 	calltree->unit_count = 1;
@@ -46,19 +46,20 @@ static uint32_t hash_node(uint32_t parent, uint32_t unit)
 	return (uint32_t)ws_hash_word(0, (uint64_t)parent << 32 | unit);
 }
 
-uint32_t ws_calltree_child(struct ws_calltree *calltree, uint32_t parent, uint32_t unit)
+uint32_t ws_calltree_find_or_add_child(struct ws_calltree *calltree, uint32_t parent, uint32_t unit)
 {
 	uint32_t key_hash = hash_node(parent, unit), node;
 	size_t at;
 
-	for (at = ws_slots_begin(&calltree->slots, &calltree->mask, calltree->n, 1024, key_hash);
-	     (node = ws_slots_next(calltree->slots, calltree->mask, key_hash, &at)); at++)
+	for (at = ws_begin_slot_search(&calltree->slots, &calltree->mask, calltree->count, 1024,
+				       key_hash);
+	     (node = ws_next_in_slots(calltree->slots, calltree->mask, key_hash, &at)); at++)
 		if (calltree->nodes[node].parent == parent && calltree->nodes[node].unit == unit)
 			return node;
-	ws_grow(calltree->nodes, calltree->node_cap, calltree->n + (size_t)1);
-	calltree->nodes[calltree->n] = (struct ws_node){.parent = parent, .unit = unit};
-	calltree->slots[at] = ws_slot(key_hash, calltree->n);
-	return calltree->n++;
+	ws_grow(calltree->nodes, calltree->node_cap, calltree->count + (size_t)1);
+	calltree->nodes[calltree->count] = (struct ws_node){.parent = parent, .unit = unit};
+	calltree->slots[at] = ws_make_slot(key_hash, calltree->count);
+	return calltree->count++;
 }
 
 /* ---- units ---- */
@@ -80,12 +81,13 @@ static uint32_t find_or_add_unit(struct ws_calltree *calltree, uint64_t key,
  * is (function, line). */
 static uint32_t find_unit(struct ws_calltree *calltree, const struct ws_place *place)
 {
-	const struct ws_function *function = ws_stacks_function(calltree->stacks, place->function);
+	const struct ws_function *function =
+		ws_stacks_get_function(calltree->stacks, place->function);
 	struct ws_unit_info info = {place->function, place->file, 0};
 
 	if (calltree->kind == WS_UNIT_MODULE && function->module)
 		return find_or_add_unit(calltree, UINT64_C(1) << 62 | function->module, info);
-	if (calltree->kind == WS_UNIT_MODULE && *ws_stacks_origin(calltree->stacks, function))
+	if (calltree->kind == WS_UNIT_MODULE && *ws_stacks_get_origin(calltree->stacks, function))
 		return find_or_add_unit(calltree, UINT64_C(1) << 61 | function->file, info);
 	if (calltree->kind != WS_UNIT_LINE || !place->line)
 		return find_or_add_unit(calltree, UINT64_C(1) << 63 | place->function, info);
@@ -93,9 +95,9 @@ static uint32_t find_unit(struct ws_calltree *calltree, const struct ws_place *p
 	return find_or_add_unit(calltree, (uint64_t)place->line << 31 ^ place->function, info);
 }
 
-uint32_t ws_calltree_made(struct ws_calltree *calltree, const char *name, size_t len)
+uint32_t ws_calltree_add_made_unit(struct ws_calltree *calltree, const char *name, size_t len)
 {
-	uint32_t function = ws_stacks_made(calltree->stacks, name, len);
+	uint32_t function = ws_stacks_add_made_function(calltree->stacks, name, len);
 
 	return find_or_add_unit(calltree, UINT64_C(1) << 63 | function,
 				(struct ws_unit_info){function, 0, 0});
@@ -113,8 +115,8 @@ static bool is_wanted(const struct ws_calltree *calltree, const struct ws_frame_
  * the last one's node. */
 static uint32_t add_frame_nodes(struct ws_calltree *calltree, uint32_t node, uint32_t frame)
 {
-	const struct ws_frame_info *frame_info = ws_stacks_frame(calltree->stacks, frame);
-	const struct ws_place *place = ws_stacks_places(calltree->stacks, frame_info);
+	const struct ws_frame_info *frame_info = ws_stacks_get_frame(calltree->stacks, frame);
+	const struct ws_place *place = ws_stacks_get_places(calltree->stacks, frame_info);
 
 	if (!is_wanted(calltree, frame_info))
 		return node;
@@ -122,7 +124,7 @@ static uint32_t add_frame_nodes(struct ws_calltree *calltree, uint32_t node, uin
 		uint32_t unit = find_unit(calltree, &place[i]);
 
 		if (calltree->kind != WS_UNIT_MODULE || !node || calltree->nodes[node].unit != unit)
-			node = ws_calltree_child(calltree, node, unit);
+			node = ws_calltree_find_or_add_child(calltree, node, unit);
 	}
 	return node;
 }
@@ -140,10 +142,11 @@ static uint32_t find_stack_node(struct ws_calltree *calltree, uint32_t root, uin
 			break;
 		}
 		path[length++] = stack;
-		ws_stacks_step(calltree->stacks, stack, &stack);
+		ws_stacks_step_out(calltree->stacks, stack, &stack);
 	}
 	while (length--) {
-		uint32_t caller, frame = ws_stacks_step(calltree->stacks, path[length], &caller);
+		uint32_t caller,
+			frame = ws_stacks_step_out(calltree->stacks, path[length], &caller);
 
 		if (frame)
 			node = add_frame_nodes(calltree, node, frame);
@@ -152,8 +155,8 @@ static uint32_t find_stack_node(struct ws_calltree *calltree, uint32_t root, uin
 	return node;
 }
 
-uint32_t ws_calltree_node(struct ws_calltree *calltree, uint32_t root, uint32_t frame,
-			  uint32_t stack)
+uint32_t ws_calltree_find_node(struct ws_calltree *calltree, uint32_t root, uint32_t frame,
+			       uint32_t stack)
 {
 	uint32_t node = find_stack_node(calltree, root, stack);
 
@@ -162,24 +165,24 @@ uint32_t ws_calltree_node(struct ws_calltree *calltree, uint32_t root, uint32_t 
 	return add_frame_nodes(calltree, node, frame);
 }
 
-size_t ws_calltree_fetch(struct ws_calltree *calltree, uint32_t root, uint32_t frame,
-			 uint32_t stack)
+size_t ws_calltree_prefetch_slot(struct ws_calltree *calltree, uint32_t root, uint32_t frame,
+				 uint32_t stack)
 {
 	uint32_t node = find_stack_node(calltree, root, stack);
-	const struct ws_frame_info *frame_info = ws_stacks_frame(calltree->stacks, frame);
+	const struct ws_frame_info *frame_info = ws_stacks_get_frame(calltree->stacks, frame);
 	size_t at;
 
 	if (!frame || !is_wanted(calltree, frame_info) || !calltree->mask)
 		return 0;
-	at = hash_node(node,
-		       find_unit(calltree, &ws_stacks_places(calltree->stacks,
+	at = hash_node(node, find_unit(calltree,
+				       &ws_stacks_get_places(calltree->stacks,
 							     frame_info)[frame_info->count - 1])) &
 	     calltree->mask;
 	__builtin_prefetch(&calltree->slots[at]);
 	return at;
 }
 
-void ws_calltree_fetch_more(const struct ws_calltree *calltree, size_t fetched)
+void ws_calltree_prefetch_node(const struct ws_calltree *calltree, size_t fetched)
 {
 	if (calltree->mask && (uint32_t)calltree->slots[fetched])
 		__builtin_prefetch(&calltree->nodes[(uint32_t)calltree->slots[fetched]], 1);
@@ -187,22 +190,23 @@ void ws_calltree_fetch_more(const struct ws_calltree *calltree, size_t fetched)
 
 /* ---- sums ---- */
 
-struct ws_cost *ws_calltree_totals(const struct ws_calltree *calltree)
+struct ws_cost *ws_calltree_sum_totals(const struct ws_calltree *calltree)
 {
-	struct ws_cost *total = ws_malloc(calltree->n * sizeof(*total));
+	struct ws_cost *total = ws_malloc(calltree->count * sizeof(*total));
 
-	for (uint32_t i = 0; i < calltree->n; i++)
+	for (uint32_t i = 0; i < calltree->count; i++)
 		total[i] = calltree->nodes[i].self;
-	for (uint32_t i = calltree->n - 1; i > 0; i--)
+	for (uint32_t i = calltree->count - 1; i > 0; i--)
 		ws_cost_add(&total[calltree->nodes[i].parent], &total[i]);
 	return total;
 }
 
-void ws_calltree_children(const struct ws_calltree *calltree, uint32_t **first, uint32_t **next)
+void ws_calltree_list_children(const struct ws_calltree *calltree, uint32_t **first,
+			       uint32_t **next)
 {
-	*first = ws_calloc(calltree->n, sizeof(**first));
-	*next = ws_calloc(calltree->n, sizeof(**next));
-	for (uint32_t i = calltree->n - 1; i > 0; i--) {
+	*first = ws_calloc(calltree->count, sizeof(**first));
+	*next = ws_calloc(calltree->count, sizeof(**next));
+	for (uint32_t i = calltree->count - 1; i > 0; i--) {
 		(*next)[i] = (*first)[calltree->nodes[i].parent];
 		(*first)[calltree->nodes[i].parent] = i;
 	}
@@ -211,9 +215,9 @@ void ws_calltree_children(const struct ws_calltree *calltree, uint32_t **first, 
 /* The depth of each node: 1 for those directly below node 0; counted no further than `most` + 1. */
 static uint32_t *find_depths(const struct ws_calltree *calltree, uint32_t most)
 {
-	uint32_t *depth = ws_calloc(calltree->n, sizeof(*depth));
+	uint32_t *depth = ws_calloc(calltree->count, sizeof(*depth));
 
-	for (uint32_t i = 1; i < calltree->n; i++) {
+	for (uint32_t i = 1; i < calltree->count; i++) {
 		depth[i] = depth[calltree->nodes[i].parent] + 1;
 		depth[i] = ws_min(depth[i], most + 1);
 	}
@@ -230,22 +234,24 @@ static void copy_units(const struct ws_calltree *calltree, struct ws_calltree *o
 void ws_calltree_invert(const struct ws_calltree *calltree, uint32_t roots, struct ws_calltree *out)
 {
 	uint32_t *depth = find_depths(calltree, roots),
-		 *root = ws_calloc(calltree->n, sizeof(*root)); /* of each: its place in `out` */
+		 *root = ws_calloc(calltree->count,
+				   sizeof(*root)); /* of each: its place in `out` */
 
 	ws_calltree_init(out, calltree->stacks, calltree->kind, calltree->frames);
 	copy_units(calltree, out);
-	for (uint32_t i = 1; i < calltree->n; i++) {
+	for (uint32_t i = 1; i < calltree->count; i++) {
 		root[i] = root[calltree->nodes[i].parent];
 		if (depth[i] <= roots)
-			root[i] = ws_calltree_child(out, root[i], calltree->nodes[i].unit);
+			root[i] = ws_calltree_find_or_add_child(out, root[i],
+								calltree->nodes[i].unit);
 	}
-	for (uint32_t i = 1; i < calltree->n; i++) {
+	for (uint32_t i = 1; i < calltree->count; i++) {
 		uint32_t at = root[i];
 
 		if (!calltree->nodes[i].self.count)
 			continue;
 		for (uint32_t up = i; up && depth[up] > roots; up = calltree->nodes[up].parent)
-			at = ws_calltree_child(out, at, calltree->nodes[up].unit);
+			at = ws_calltree_find_or_add_child(out, at, calltree->nodes[up].unit);
 		ws_cost_add(&out->nodes[at].self, &calltree->nodes[i].self);
 	}
 	free(depth);
@@ -318,9 +324,9 @@ static uint32_t next_after_subtree(struct flattening *flattening, const uint32_t
 static uint32_t *find_roots(const struct ws_calltree *calltree, const uint32_t *depth,
 			    uint32_t roots)
 {
-	uint32_t *root = ws_calloc(calltree->n, sizeof(*root));
+	uint32_t *root = ws_calloc(calltree->count, sizeof(*root));
 
-	for (uint32_t i = 1; roots && i < calltree->n; i++) {
+	for (uint32_t i = 1; roots && i < calltree->count; i++) {
 		if (depth[i] <= roots)
 			root[i] = i;
 		else
@@ -329,16 +335,17 @@ static uint32_t *find_roots(const struct ws_calltree *calltree, const uint32_t *
 	return root;
 }
 
-struct ws_flat *ws_calltree_flat(const struct ws_calltree *calltree, uint32_t roots, size_t *count)
+struct ws_flat *ws_calltree_make_rows(const struct ws_calltree *calltree, uint32_t roots,
+				      size_t *count)
 {
 	uint32_t *first, *next, *depth = find_depths(calltree, roots),
 				*root = find_roots(calltree, depth, roots);
-	struct ws_cost *total = ws_calltree_totals(calltree);
+	struct ws_cost *total = ws_calltree_sum_totals(calltree);
 	struct flattening flattening = {.calltree = calltree, .depth = depth, .roots = roots};
 
 	flattening.inside = ws_calloc(calltree->unit_count, sizeof(*flattening.inside));
 	flattening.row_of = ws_calloc(calltree->unit_count, sizeof(*flattening.row_of));
-	ws_calltree_children(calltree, &first, &next);
+	ws_calltree_list_children(calltree, &first, &next);
 	for (uint32_t at = first[0]; at;) { /* depth first, without recursion */
 		__builtin_prefetch(
 			&calltree->nodes[next[at]]); /* the next node if this one has no children */
@@ -365,21 +372,22 @@ struct ws_flat *ws_calltree_flat(const struct ws_calltree *calltree, uint32_t ro
 
 /* ---- names ---- */
 
-void ws_calltree_name(const struct ws_calltree *calltree, uint32_t unit, struct ws_text *text)
+void ws_calltree_add_unit_name(const struct ws_calltree *calltree, uint32_t unit,
+			       struct ws_text *text)
 {
 	const struct ws_unit_info *unit_info = &calltree->units[unit];
 	const struct ws_function *function =
-		ws_stacks_function(calltree->stacks, unit_info->function);
+		ws_stacks_get_function(calltree->stacks, unit_info->function);
 
-	if (calltree->kind == WS_UNIT_MODULE && *ws_stacks_origin(calltree->stacks, function))
-		ws_text_puts(text, ws_stacks_origin(calltree->stacks, function));
+	if (calltree->kind == WS_UNIT_MODULE && *ws_stacks_get_origin(calltree->stacks, function))
+		ws_text_puts(text, ws_stacks_get_origin(calltree->stacks, function));
 	else
 		ws_text_add(text, function->name, function->len);
 }
 
-const char *ws_calltree_module(const struct ws_calltree *calltree, uint32_t unit)
+const char *ws_calltree_get_module(const struct ws_calltree *calltree, uint32_t unit)
 {
-	return ws_stacks_origin(calltree->stacks,
-				ws_stacks_function(calltree->stacks,
-						   calltree->units[unit].function));
+	return ws_stacks_get_origin(calltree->stacks,
+				    ws_stacks_get_function(calltree->stacks,
+							   calltree->units[unit].function));
 }

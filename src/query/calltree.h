@@ -4,7 +4,7 @@
  * A node is a *unit* under a parent node: a function, a module or a source line, as chosen when the
  * tree was made; stacks that differ only in addresses share nodes. Inlined functions are nodes of
  * their own, under the function that they were inlined into. What stands above the outermost
- * function (a process, a thread) is a node too, made by ws_calltree_child.
+ * function (a process, a thread) is a node too, made by ws_calltree_find_or_add_child.
  *
  * A parent's number is less than its children's, so sums over subtrees are one loop backwards.
  * Stacks that were seen before are found in a memo by (root, stack): a whole profile costs about as
@@ -42,7 +42,7 @@ struct ws_calltree {
 	enum ws_unit kind;
 	enum ws_frames frames;
 	struct ws_node *nodes; /* from 1; node 0 is above all */
-	uint32_t n;	       /* nodes, with node 0 */
+	uint32_t count;	       /* nodes, with node 0 */
 	struct ws_unit_info *units;
 	uint32_t unit_count; /* with the unused unit 0 */
 	/* private */
@@ -56,22 +56,23 @@ void ws_calltree_init(struct ws_calltree *calltree, struct ws_stacks *stacks, en
 void ws_calltree_free(struct ws_calltree *calltree);
 
 /* The child of `parent` with this unit; new when there is none. */
-uint32_t ws_calltree_child(struct ws_calltree *calltree, uint32_t parent, uint32_t unit);
-/* The unit of a function made with ws_stacks_made. */
-uint32_t ws_calltree_made(struct ws_calltree *calltree, const char *name, size_t len);
+uint32_t ws_calltree_find_or_add_child(struct ws_calltree *calltree, uint32_t parent,
+				       uint32_t unit);
+/* The unit of a function made with ws_stacks_add_made_function. */
+uint32_t ws_calltree_add_made_unit(struct ws_calltree *calltree, const char *name, size_t len);
 /* The node of a stack below `root`: the rows of `stack` from outermost, then `frame` (0 for none).
  * `root` when nothing is left of it. */
-uint32_t ws_calltree_node(struct ws_calltree *calltree, uint32_t root, uint32_t frame,
-			  uint32_t stack);
+uint32_t ws_calltree_find_node(struct ws_calltree *calltree, uint32_t root, uint32_t frame,
+			       uint32_t stack);
 
 /*
  * Trees of many distinct stacks are larger than the cache: calling first the one and then the other
- * function for some stacks ahead lets ws_calltree_node find in the cache what it reads. `fetched`
- * is what the first returned.
+ * function for some stacks ahead lets ws_calltree_find_node find in the cache what it reads.
+ * `fetched` is what the first returned.
  */
-size_t ws_calltree_fetch(struct ws_calltree *calltree, uint32_t root, uint32_t frame,
-			 uint32_t stack);
-void ws_calltree_fetch_more(const struct ws_calltree *calltree, size_t fetched);
+size_t ws_calltree_prefetch_slot(struct ws_calltree *calltree, uint32_t root, uint32_t frame,
+				 uint32_t stack);
+void ws_calltree_prefetch_node(const struct ws_calltree *calltree, size_t fetched);
 
 static inline void ws_cost_add(struct ws_cost *to, const struct ws_cost *cost)
 {
@@ -81,7 +82,7 @@ static inline void ws_cost_add(struct ws_cost *to, const struct ws_cost *cost)
 }
 
 /* The costs of each node with everything below it. The caller frees it. */
-struct ws_cost *ws_calltree_totals(const struct ws_calltree *calltree);
+struct ws_cost *ws_calltree_sum_totals(const struct ws_calltree *calltree);
 /* The same tree inverted below nodes of depth `roots` (0: from the top): leaves come first, callers
  * below them. `out` is not initialised yet; free it with ws_calltree_free. */
 void ws_calltree_invert(const struct ws_calltree *calltree, uint32_t roots,
@@ -97,16 +98,19 @@ struct ws_flat {
  * once in its total. With `roots` > 0, a node of that depth itself is no row, unless it costs
  * something by itself. The caller frees the result.
  */
-struct ws_flat *ws_calltree_flat(const struct ws_calltree *calltree, uint32_t roots, size_t *count);
+struct ws_flat *ws_calltree_make_rows(const struct ws_calltree *calltree, uint32_t roots,
+				      size_t *count);
 
 /* Children of each node: first[node], then next[child]...; 0 ends. Both have an entry for each
  * node. The caller frees them. */
-void ws_calltree_children(const struct ws_calltree *calltree, uint32_t **first, uint32_t **next);
+void ws_calltree_list_children(const struct ws_calltree *calltree, uint32_t **first,
+			       uint32_t **next);
 
 /* Append the text of a unit to `text`: the function's name, with file:line for lines; the module's
  * path for modules. */
-void ws_calltree_name(const struct ws_calltree *calltree, uint32_t unit, struct ws_text *text);
+void ws_calltree_add_unit_name(const struct ws_calltree *calltree, uint32_t unit,
+			       struct ws_text *text);
 /* The path of its module, or of its source file for Python; "" when neither is known. */
-const char *ws_calltree_module(const struct ws_calltree *calltree, uint32_t unit);
+const char *ws_calltree_get_module(const struct ws_calltree *calltree, uint32_t unit);
 
 #endif

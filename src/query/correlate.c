@@ -9,7 +9,7 @@
 
 static struct ws_call_ids *find_entry(struct ws_calls *calls, uint64_t key)
 {
-	size_t at = ws_call_hash(key) & calls->mask;
+	size_t at = ws_hash_call(key) & calls->mask;
 
 	while (calls->ids[at].key && calls->ids[at].key != key)
 		at = (at + WS_CALL_STEP) & calls->mask;
@@ -31,7 +31,7 @@ static void grow_index(struct ws_calls *calls)
 }
 
 /* Calls `visit` for each call with the index entry of its id. */
-static void visit_calls(struct ws_calls *calls, const struct ws_who *who,
+static void visit_calls(struct ws_calls *calls, const struct ws_names_by_id *who,
 			void (*visit)(struct ws_calls *, struct ws_call_ids *, uint64_t id,
 				      size_t row))
 {
@@ -47,7 +47,7 @@ static void visit_calls(struct ws_calls *calls, const struct ws_who *who,
 			continue;
 		if (thread[i] != last_thread) {
 			last_thread = thread[i];
-			process = ws_who_thread(who, (uint32_t)last_thread)->process;
+			process = ws_find_thread(who, (uint32_t)last_thread)->process;
 		}
 		key = (process << 32 | (uint32_t)id[i] / WS_CALL_IDS) + 1;
 		if (!last || last->key != key) {
@@ -73,13 +73,13 @@ static void mark_id(struct ws_calls *calls, struct ws_call_ids *ids, uint64_t id
  * outermost. */
 static void place_call(struct ws_calls *calls, struct ws_call_ids *ids, uint64_t id, size_t row)
 {
-	uint32_t *call = &calls->call[ws_call_place(ids, id)];
+	uint32_t *call = &calls->call[ws_find_call_place(ids, id)];
 
 	if (*call == WS_NO_CALL)
 		*call = (uint32_t)row;
 }
 
-static void index_calls(struct ws_calls *calls, const struct ws_who *who)
+static void index_calls(struct ws_calls *calls, const struct ws_names_by_id *who)
 {
 	uint32_t first = 0;
 
@@ -95,19 +95,19 @@ static void index_calls(struct ws_calls *calls, const struct ws_who *who)
 	visit_calls(calls, who, place_call);
 }
 
-int ws_calls_load(const struct ws_report *report, const struct ws_who *who, struct ws_calls *calls,
-		  struct ws_err *err)
+int ws_calls_load(const struct ws_report *report, const struct ws_names_by_id *who,
+		  struct ws_calls *calls, struct ws_err *err)
 {
 	struct ws_scan sc = {
 		.table = WS_TABLE_cuda_api,
-		.columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) |
-			   WS_COL(cuda_api, thread) | WS_COL(cuda_api, correlation) |
-			   WS_COL(cuda_api, name),
+		.columns = WS_COLUMN_BIT(cuda_api, start) | WS_COLUMN_BIT(cuda_api, end) |
+			   WS_COLUMN_BIT(cuda_api, thread) | WS_COLUMN_BIT(cuda_api, correlation) |
+			   WS_COLUMN_BIT(cuda_api, name),
 		.time_max = UINT64_MAX,
 	};
 
 	memset(calls, 0, sizeof(*calls));
-	if (ws_report_rows(report, WS_TABLE_cuda_api) >= WS_NO_CALL)
+	if (ws_report_count_rows(report, WS_TABLE_cuda_api) >= WS_NO_CALL)
 		return ws_fail(err, "%s has more CUDA API calls than can be joined to their work",
 			       ws_report_path(report));
 	if (ws_rows_load(report, &sc, &calls->rows, err) < 0)

@@ -16,7 +16,7 @@
 
 #define WS_NO_CALL UINT32_MAX
 
-enum { WS_CALL_IDS = 256, WS_CALL_STEP = 65 }; /* ids of an entry of the index, see ws_call_hash */
+enum { WS_CALL_IDS = 256, WS_CALL_STEP = 65 }; /* ids of an entry of the index, see ws_hash_call */
 
 struct ws_calls {
 	struct ws_rows rows; /* start, end, thread, correlation, name */
@@ -31,8 +31,8 @@ struct ws_calls {
 
 /* Read all calls. Returns 0, or -1 with a message (too many). Free with ws_calls_free in any case.
  */
-int ws_calls_load(const struct ws_report *report, const struct ws_who *who, struct ws_calls *calls,
-		  struct ws_err *err);
+int ws_calls_load(const struct ws_report *report, const struct ws_names_by_id *who,
+		  struct ws_calls *calls, struct ws_err *err);
 void ws_calls_free(struct ws_calls *calls);
 
 /*
@@ -41,14 +41,14 @@ void ws_calls_free(struct ws_calls *calls);
  * collision the search goes on by an odd number of entries above 64 (WS_CALL_STEP): a row of
  * entries steps over another at once, and all places are reached in the end.
  */
-static inline uint64_t ws_call_hash(uint64_t key)
+static inline uint64_t ws_hash_call(uint64_t key)
 {
 	uint64_t hash = (key >> 6) * UINT64_C(0x9e3779b97f4a7c15);
 	return (hash ^ hash >> 29) << 6 | (key & 63);
 }
 
 /* The place in `call` of an id of this entry, or WS_NO_CALL. */
-static inline uint32_t ws_call_place(const struct ws_call_ids *ids, uint64_t correlation)
+static inline uint32_t ws_find_call_place(const struct ws_call_ids *ids, uint64_t correlation)
 {
 	uint32_t bit = correlation % WS_CALL_IDS, place = ids->first;
 	uint64_t word = ids->bits[bit / 64];
@@ -69,7 +69,7 @@ static inline uint32_t ws_calls_find(const struct ws_calls *calls, uint64_t proc
 				     uint64_t correlation)
 {
 	uint64_t key = (process << 32 | (uint32_t)correlation / WS_CALL_IDS) + 1;
-	size_t at = ws_call_hash(key) & calls->mask;
+	size_t at = ws_hash_call(key) & calls->mask;
 	uint32_t place;
 
 	if (correlation == WS_NO_U32)
@@ -79,7 +79,7 @@ static inline uint32_t ws_calls_find(const struct ws_calls *calls, uint64_t proc
 			return WS_NO_CALL;
 		at = (at + WS_CALL_STEP) & calls->mask;
 	}
-	place = ws_call_place(&calls->ids[at], correlation);
+	place = ws_find_call_place(&calls->ids[at], correlation);
 	if (place == WS_NO_CALL)
 		return WS_NO_CALL;
 	return calls->call[place];

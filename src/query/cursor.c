@@ -16,7 +16,7 @@
 #include "query/cursor.h"
 #include "query/window.h"
 
-size_t ws_cursor_most_bytes = (size_t)256 << 20;
+size_t ws_cursor_max_bytes = (size_t)256 << 20;
 enum { MIN_BLOCKS = 4 };
 
 struct open_block {
@@ -172,11 +172,12 @@ static uint64_t read_value(const struct open_block *block, uint32_t column, uint
 /* Decodes, filters and orders a block. A damaged one has no rows. */
 static void load_block(struct ws_cursor *cursor, struct open_block *block)
 {
-	struct ws_block_info info = ws_report_block(cursor->report, cursor->table, block->block);
+	struct ws_block_info info =
+		ws_report_block_info(cursor->report, cursor->table, block->block);
 
 	reserve_buffer(cursor, info.rows);
-	if (ws_report_decode(cursor->report, cursor->table, block->block, UINT64_MAX,
-			     cursor->buffer, NULL))
+	if (ws_report_decode_block(cursor->report, cursor->table, block->block, UINT64_MAX,
+				   cursor->buffer, NULL))
 		block->rows = 0;
 	else
 		block->rows = (uint32_t)ws_window_filter(&cursor->window, &info, cursor->buffer);
@@ -232,7 +233,7 @@ static void update_head(const struct ws_cursor *cursor, struct open_block *block
 /* Unloads the blocks that are needed last until the rest fits. */
 static void bound_memory(struct ws_cursor *cursor, const struct open_block *wanted)
 {
-	while (cursor->bytes > ws_cursor_most_bytes && cursor->loaded > MIN_BLOCKS) {
+	while (cursor->bytes > ws_cursor_max_bytes && cursor->loaded > MIN_BLOCKS) {
 		struct open_block *last = NULL;
 
 		for (size_t i = 0; i < cursor->open; i++)
@@ -280,9 +281,10 @@ static int compare_times(const void *first, const void *second, void *ctx)
 {
 	const struct ws_cursor *cursor = ctx;
 	size_t first_block = *(const size_t *)first, second_block = *(const size_t *)second;
-	uint64_t first_time = ws_report_block(cursor->report, cursor->table, first_block).time_min,
+	uint64_t first_time =
+			 ws_report_block_info(cursor->report, cursor->table, first_block).time_min,
 		 second_time =
-			 ws_report_block(cursor->report, cursor->table, second_block).time_min;
+			 ws_report_block_info(cursor->report, cursor->table, second_block).time_min;
 
 	if (first_time != second_time)
 		return ws_compare(first_time, second_time);
@@ -293,15 +295,15 @@ struct ws_cursor *ws_cursor_open(const struct ws_report *report, enum ws_table t
 				 uint64_t time_min, uint64_t time_max)
 {
 	struct ws_cursor *cursor = ws_calloc(1, sizeof(*cursor));
-	size_t blocks = ws_report_blocks(report, table);
+	size_t blocks = ws_report_count_blocks(report, table);
 
 	cursor->report = report;
 	cursor->table = table;
 	cursor->columns = ws_tables[table].column_count;
-	cursor->window = ws_window_new(table, UINT64_MAX, time_min, time_max);
+	cursor->window = ws_make_window(table, UINT64_MAX, time_min, time_max);
 	cursor->todo = ws_calloc(blocks + 1, sizeof(*cursor->todo));
 	for (size_t i = 0; i < blocks; i++) {
-		struct ws_block_info info = ws_report_block(report, table, i);
+		struct ws_block_info info = ws_report_block_info(report, table, i);
 
 		if (ws_window_touches(&cursor->window, info.time_min, info.time_max))
 			cursor->todo[cursor->todo_count++] = i;
@@ -319,7 +321,7 @@ static bool next_block_is_due(const struct ws_cursor *cursor)
 	/* Without a start, blocks follow one another. */
 	return !cursor->open ||
 	       (cursor->window.start >= 0 &&
-		ws_report_block(cursor->report, cursor->table, cursor->todo[cursor->todo_next])
+		ws_report_block_info(cursor->report, cursor->table, cursor->todo[cursor->todo_next])
 				.time_min <= cursor->heap[0]->head);
 }
 

@@ -5,6 +5,6 @@
 #include "query/query.h"
 
 /* The most bytes of decoded columns that a cursor keeps. */
-extern size_t ws_cursor_most_bytes;
+extern size_t ws_cursor_max_bytes;
 
 #endif

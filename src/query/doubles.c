@@ -17,7 +17,7 @@ void ws_doubles_open(struct ws_doubles *doubles, const struct ws_report *report,
 	struct ws_cursor *cursor;
 	const uint64_t *values;
 
-	*doubles = (struct ws_doubles){.use = use, .zero = ws_time_zero(report)};
+	*doubles = (struct ws_doubles){.use = use, .zero = ws_find_time_zero(report)};
 	cursor = ws_cursor_open(report, WS_TABLE_meta, 0, UINT64_MAX);
 	while (ws_cursor_next(cursor, &values)) {
 		const char *name = ws_report_string(report, (uint32_t)values[ws_meta_name], NULL);
@@ -53,8 +53,8 @@ static int64_t find_shift(double us, uint64_t ns)
 	return (int64_t)(shift + copysignl(0.5L, shift));
 }
 
-struct ws_doubles_shift ws_doubles_of(const struct ws_doubles *doubles, uint64_t process,
-				      uint64_t start, uint64_t end)
+struct ws_doubles_shift ws_doubles_find_shift(const struct ws_doubles *doubles, uint64_t process,
+					      uint64_t start, uint64_t end)
 {
 	struct ws_doubles_shift none = {0};
 	bool found = false;

@@ -25,7 +25,7 @@ enum ws_doubles_use { WS_DOUBLES_AS_TRACED, WS_DOUBLES_NEVER, WS_DOUBLES_ALWAYS 
 /*
  * The fact that an import of a PyTorch trace stores for each of its processes: its name is this and
  * the process's id, and its value what the trace's own clock showed, in ns, when the session's time
- * (ws_time_zero) was 0.
+ * (ws_find_time_zero) was 0.
  */
 #define WS_DOUBLES_FACT "trace.clock."
 
@@ -44,7 +44,7 @@ void ws_doubles_close(struct ws_doubles *doubles);
 struct ws_doubles_shift {
 	int64_t start, end;
 };
-struct ws_doubles_shift ws_doubles_of(const struct ws_doubles *doubles, uint64_t process,
-				      uint64_t start, uint64_t end);
+struct ws_doubles_shift ws_doubles_find_shift(const struct ws_doubles *doubles, uint64_t process,
+					      uint64_t start, uint64_t end);
 
 #endif

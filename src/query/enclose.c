@@ -32,7 +32,7 @@ static void choose_ranges(struct ws_ranges *ranges)
 		if (ranges->rows.col[ws_nvtx_end][i] < ranges->rows.col[ws_nvtx_start][i])
 			ranges->backwards++;
 		else
-			ranges->row[ranges->n++] = (uint32_t)i;
+			ranges->row[ranges->count++] = (uint32_t)i;
 	}
 }
 
@@ -40,14 +40,15 @@ int ws_ranges_load(const struct ws_report *report, struct ws_ranges *ranges, str
 {
 	struct ws_scan sc = {
 		.table = WS_TABLE_nvtx,
-		.columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) |
-			   WS_COL(nvtx, end_thread) | WS_COL(nvtx, text) | WS_COL(nvtx, domain) |
-			   WS_COL(nvtx, type),
+		.columns = WS_COLUMN_BIT(nvtx, start) | WS_COLUMN_BIT(nvtx, end) |
+			   WS_COLUMN_BIT(nvtx, thread) | WS_COLUMN_BIT(nvtx, end_thread) |
+			   WS_COLUMN_BIT(nvtx, text) | WS_COLUMN_BIT(nvtx, domain) |
+			   WS_COLUMN_BIT(nvtx, type),
 		.time_max = UINT64_MAX,
 	};
 
 	memset(ranges, 0, sizeof(*ranges));
-	if (ws_report_rows(report, WS_TABLE_nvtx) >= WS_NO_RANGE)
+	if (ws_report_count_rows(report, WS_TABLE_nvtx) >= WS_NO_RANGE)
 		return ws_fail(err, "%s has more NVTX ranges than can be joined to CUDA calls",
 			       ws_report_path(report));
 	if (ws_rows_load(report, &sc, &ranges->rows, err) < 0)
@@ -61,8 +62,9 @@ int ws_ranges_load_annotations(const struct ws_report *report, struct ws_ranges 
 {
 	struct ws_scan sc = {
 		.table = WS_TABLE_op,
-		.columns = WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) |
-			   WS_COL(op, kind) | WS_COL(op, name),
+		.columns = WS_COLUMN_BIT(op, start) | WS_COLUMN_BIT(op, end) |
+			   WS_COLUMN_BIT(op, thread) | WS_COLUMN_BIT(op, kind) |
+			   WS_COLUMN_BIT(op, name),
 		.time_max = UINT64_MAX,
 	};
 	static const int columns[] = {ws_nvtx_start,	  ws_nvtx_end,	ws_nvtx_thread,
@@ -71,7 +73,7 @@ int ws_ranges_load_annotations(const struct ws_report *report, struct ws_ranges 
 	struct ws_rows from;
 
 	memset(ranges, 0, sizeof(*ranges));
-	if (ws_report_rows(report, WS_TABLE_op) >= WS_NO_RANGE)
+	if (ws_report_count_rows(report, WS_TABLE_op) >= WS_NO_RANGE)
 		return ws_fail(err, "%s has more operators than can be joined to CUDA calls",
 			       ws_report_path(report));
 	if (ws_rows_load(report, &sc, &from, err) < 0)
@@ -109,13 +111,13 @@ void ws_ranges_free(struct ws_ranges *ranges)
  * the stack then, since whatever starts later and lies within it also lies within that other one,
  * which is nearer.
  */
-void ws_ranges_nest(const struct ws_ranges *ranges, uint32_t *parent, uint32_t *level)
+void ws_ranges_find_parents(const struct ws_ranges *ranges, uint32_t *parent, uint32_t *level)
 {
 	uint32_t *stack = NULL;
 	size_t depth = 0, cap = 0;
 	uint64_t thread = UINT64_MAX;
 
-	for (uint32_t i = 0; i < ranges->n; i++) {
+	for (uint32_t i = 0; i < ranges->count; i++) {
 		uint64_t start = ws_range_get(ranges, i, ws_nvtx_start),
 			 end = ws_range_get(ranges, i, ws_nvtx_end);
 
@@ -160,13 +162,13 @@ struct call_walk {
 
 static uint32_t add_node(struct call_walk *walk, uint32_t parent, uint32_t range)
 {
-	if (walk->enclose->n == UINT32_MAX) {
+	if (walk->enclose->count == UINT32_MAX) {
 		walk->full = true;
 		return 0;
 	}
-	ws_grow(walk->enclose->node, walk->node_cap, (size_t)walk->enclose->n + 1);
-	walk->enclose->node[walk->enclose->n] = (struct ws_enclose_node){parent, range};
-	return walk->enclose->n++;
+	ws_grow(walk->enclose->node, walk->node_cap, (size_t)walk->enclose->count + 1);
+	walk->enclose->node[walk->enclose->count] = (struct ws_enclose_node){parent, range};
+	return walk->enclose->count++;
 }
 
 static void set_earliest_end(struct call_walk *walk, size_t i)
@@ -272,7 +274,9 @@ int ws_enclose_calls(const struct ws_ranges *ranges, const struct ws_calls *call
 	uint64_t last_thread = UINT64_MAX;
 	uint32_t next = 0;
 
-	*out = (struct ws_enclose){.of = ws_calloc(calls->rows.rows, sizeof(*out->of)), .n = 1};
+	*out = (struct ws_enclose){.node_of_call =
+					   ws_calloc(calls->rows.rows, sizeof(*out->node_of_call)),
+				   .count = 1};
 	ws_grow(out->node, walk.node_cap, 1);
 	out->node[0] = (struct ws_enclose_node){0, WS_NO_RANGE};
 	for (size_t i = 0; i < calls->rows.rows && !walk.full; i++) {
@@ -283,15 +287,15 @@ int ws_enclose_calls(const struct ws_ranges *ranges, const struct ws_calls *call
 		if (thread[i] != last_thread) {
 			last_thread = thread[i];
 			walk.depth = walk.with_node = 0;
-			while (next < ranges->n &&
+			while (next < ranges->count &&
 			       ws_range_get(ranges, next, ws_nvtx_thread) < last_thread)
 				next++;
 		}
-		while (next < ranges->n &&
+		while (next < ranges->count &&
 		       ws_range_get(ranges, next, ws_nvtx_thread) == last_thread &&
 		       ws_range_get(ranges, next, ws_nvtx_start) <= start[i])
 			open_range(&walk, next++);
-		out->of[i] = find_enclosing(&walk, start[i], call_end);
+		out->node_of_call[i] = find_enclosing(&walk, start[i], call_end);
 	}
 	free(walk.open);
 	if (walk.full)
@@ -301,7 +305,7 @@ int ws_enclose_calls(const struct ws_ranges *ranges, const struct ws_calls *call
 
 void ws_enclose_free(struct ws_enclose *enclose)
 {
-	free(enclose->of);
+	free(enclose->node_of_call);
 	free(enclose->node);
 	memset(enclose, 0, sizeof(*enclose));
 }

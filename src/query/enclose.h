@@ -20,7 +20,7 @@ struct ws_ranges {
 		rows;  /* start, end, thread, end_thread, text, domain, type of all NVTX rows */
 	uint32_t *row; /* the rows that are ranges; everything else here counts ranges by their
 			  position in this array */
-	uint32_t n;
+	uint32_t count;
 	uint64_t backwards; /* ranges that end before they start, left out */
 };
 
@@ -44,16 +44,16 @@ static inline uint64_t ws_range_get(const struct ws_ranges *ranges, uint32_t ran
  * range that spans a range is its parent, WS_NO_RANGE for none. Start/end ranges have no parent.
  * The arrays have an entry for each range; `level` may be NULL.
  */
-void ws_ranges_nest(const struct ws_ranges *ranges, uint32_t *parent, uint32_t *level);
+void ws_ranges_find_parents(const struct ws_ranges *ranges, uint32_t *parent, uint32_t *level);
 
 struct ws_enclose {
-	uint32_t *of; /* node of each call: the innermost range around it; 0 for none */
+	uint32_t *node_of_call; /* node of each call: the innermost range around it; 0 for none */
 	struct ws_enclose_node {
 		uint32_t parent; /* the next node outwards, 0 for none; less than the node's own
 				    number */
 		uint32_t range;
 	} * node;
-	uint32_t n; /* nodes, with the unused number 0 */
+	uint32_t count; /* nodes, with the unused number 0 */
 };
 
 int ws_enclose_calls(const struct ws_ranges *ranges, const struct ws_calls *calls,

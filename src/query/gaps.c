@@ -24,22 +24,22 @@ static void add_list(struct ws_gaps *gaps, size_t *cap, const struct ws_gaps_req
 	struct ws_gap_list *gap_list;
 	size_t kept = 0;
 
-	ws_grow(gaps->gap_lists, *cap, gaps->n + 1);
-	gap_list = &gaps->gap_lists[gaps->n++];
+	ws_grow(gaps->gap_lists, *cap, gaps->count + 1);
+	gap_list = &gaps->gap_lists[gaps->count++];
 	*gap_list = (struct ws_gap_list){.name = name, .process = process};
 	ws_spans_merge(busy);
-	while (busy->n && busy->spans[busy->n - 1].start >= request->time_max)
-		busy->n--;
+	while (busy->count && busy->spans[busy->count - 1].start >= request->time_max)
+		busy->count--;
 	/* The first that reaches into the window. */
-	for (size_t i = 0; i < busy->n && !gap_list->from; i++)
+	for (size_t i = 0; i < busy->count && !gap_list->from; i++)
 		if (busy->spans[i].end > request->time_min)
 			gap_list->from = ws_max(busy->spans[i].start, request->time_min);
-	if (busy->n && gap_list->from) {
-		gap_list->to = ws_min(busy->spans[busy->n - 1].end, request->time_max);
+	if (busy->count && gap_list->from) {
+		gap_list->to = ws_min(busy->spans[busy->count - 1].end, request->time_max);
 		ws_spans_add(&all, gap_list->from, gap_list->to);
 		ws_spans_subtract(&all, busy, &gap_list->gaps);
 	}
-	for (size_t i = 0; i < gap_list->gaps.n; i++) {
+	for (size_t i = 0; i < gap_list->gaps.count; i++) {
 		const struct ws_span *span = &gap_list->gaps.spans[i];
 
 		if (span->end - span->start < request->shortest)
@@ -47,7 +47,7 @@ static void add_list(struct ws_gaps *gaps, size_t *cap, const struct ws_gaps_req
 		gap_list->total += span->end - span->start;
 		gap_list->gaps.spans[kept++] = *span;
 	}
-	gap_list->gaps.n = kept;
+	gap_list->gaps.count = kept;
 	ws_spans_free(&all);
 	ws_spans_free(busy);
 }
@@ -58,7 +58,7 @@ static void add_gpu(const struct ws_work_gpu *gpu, const struct ws_gaps_request 
 {
 	struct ws_spans busy = {0};
 
-	for (size_t i = 0; i < gpu->n; i++)
+	for (size_t i = 0; i < gpu->count; i++)
 		ws_spans_add(&busy, gpu->op[i].start, gpu->op[i].end);
 	add_list(out, cap, request, ws_format("GPU %" PRIu64, gpu->device), gpu->process, &busy);
 }
@@ -79,7 +79,7 @@ static int compare_streams(const void *first, const void *second)
 
 /* Adds a list for each of the GPU's streams that is wanted. Streams of several processes are told
  * apart by pid. */
-static void add_streams(const struct ws_work_gpu *gpu, const struct ws_who *who,
+static void add_streams(const struct ws_work_gpu *gpu, const struct ws_names_by_id *who,
 			const struct ws_gaps_request *request, struct ws_gaps *out, size_t *cap)
 {
 	struct ws_map numbers = {0};
@@ -87,7 +87,7 @@ static void add_streams(const struct ws_work_gpu *gpu, const struct ws_who *who,
 	size_t count = 0, stream_cap = 0;
 	bool several = false;
 
-	for (size_t i = 0; i < gpu->n; i++) {
+	for (size_t i = 0; i < gpu->count; i++) {
 		const struct ws_work_op *op = &gpu->op[i];
 		uint64_t key = (uint64_t)op->process << 32 | op->stream, number;
 
@@ -111,7 +111,7 @@ static void add_streams(const struct ws_work_gpu *gpu, const struct ws_who *who,
 		if (several)
 			name = ws_format("GPU %" PRIu64 " stream %u of process %u", gpu->device,
 					 stream[i].stream,
-					 ws_who_process(who, stream[i].process)->pid);
+					 ws_find_process(who, stream[i].process)->pid);
 		else
 			name = ws_format("GPU %" PRIu64 " stream %u", gpu->device,
 					 stream[i].stream);
@@ -121,7 +121,7 @@ static void add_streams(const struct ws_work_gpu *gpu, const struct ws_who *who,
 	free(stream);
 }
 
-static int find_gpus(const struct ws_report *report, const struct ws_who *who,
+static int find_gpus(const struct ws_report *report, const struct ws_names_by_id *who,
 		     const struct ws_gaps_request *request, struct ws_gaps *out, struct ws_err *err)
 {
 	bool streams = request->resource == WS_RESOURCE_STREAM;
@@ -140,7 +140,7 @@ static int find_gpus(const struct ws_report *report, const struct ws_who *who,
 			add_gpu(&work.gpu[i], request, out, &cap);
 	}
 	ws_work_free(&work);
-	if (rc || out->n)
+	if (rc || out->count)
 		return rc;
 	if (request->gpu != WS_NO_U32)
 		where = " of that GPU";
@@ -165,7 +165,7 @@ struct span_lists {
 } __attribute__((aligned(128)));
 
 struct running_search {
-	const struct ws_who *who;
+	const struct ws_names_by_id *who;
 	const struct ws_gaps_request *request;
 	struct span_lists *workers;
 	uint32_t thread; /* the one found, 0 for none */
@@ -184,7 +184,7 @@ static void merge_last_two(struct span_lists *lists)
 static void add_spans(struct span_lists *lists, struct ws_spans spans)
 {
 	while (lists->count > 1 &&
-	       lists->spans[lists->count - 1].n * 2 >= lists->spans[lists->count - 2].n)
+	       lists->spans[lists->count - 1].count * 2 >= lists->spans[lists->count - 2].count)
 		merge_last_two(lists);
 	ws_grow(lists->spans, lists->cap, lists->count + 1);
 	lists->spans[lists->count++] = spans;
@@ -197,7 +197,7 @@ static void add_running_span(void *ctx, uint32_t worker, const struct ws_state *
 	struct ws_spans *spans;
 
 	if (running->request->resource == WS_RESOURCE_THREAD) {
-		if (ws_who_thread(running->who, state->thread)->tid != running->request->thread)
+		if (ws_find_thread(running->who, state->thread)->tid != running->request->thread)
 			return;
 		__atomic_store_n(&running->thread, state->thread, __ATOMIC_RELAXED);
 	}
@@ -207,8 +207,9 @@ static void add_running_span(void *ctx, uint32_t worker, const struct ws_state *
 		add_spans(lists, (struct ws_spans){0});
 	lists->thread = state->thread;
 	spans = &lists->spans[lists->count - 1];
-	if (spans->n && state->start <= spans->spans[spans->n - 1].end)
-		spans->spans[spans->n - 1].end = ws_max(state->end, spans->spans[spans->n - 1].end);
+	if (spans->count && state->start <= spans->spans[spans->count - 1].end)
+		spans->spans[spans->count - 1].end =
+			ws_max(state->end, spans->spans[spans->count - 1].end);
 	else
 		ws_spans_add(spans, state->start, state->end);
 }
@@ -232,32 +233,32 @@ static struct ws_spans merge_all_lists(struct span_lists *workers, uint32_t coun
 	return spans;
 }
 
-static char *make_thread_name(const struct ws_who *who, uint32_t thread)
+static char *make_thread_name(const struct ws_names_by_id *who, uint32_t thread)
 {
-	const struct ws_thread_info *info = ws_who_thread(who, thread);
+	const struct ws_thread_info *info = ws_find_thread(who, thread);
 
 	if (!*info->name)
 		return ws_format("thread %u", info->tid);
 	return ws_format("thread %s (%u)", info->name, info->tid);
 }
 
-static int find_running(const struct ws_report *report, const struct ws_who *who,
+static int find_running(const struct ws_report *report, const struct ws_names_by_id *who,
 			const struct ws_states *states, const struct ws_gaps_request *request,
 			struct ws_gaps *out, struct ws_err *err)
 {
 	struct running_search running = {.who = who, .request = request};
-	uint32_t workers = ws_states_workers(states);
+	uint32_t workers = ws_count_state_workers(states);
 	struct ws_spans all;
 	size_t cap = 0;
 
-	if (!ws_states_scheduled(states))
+	if (!ws_states_has_scheduling(states))
 		return ws_fail(err, "%s has no context switches, which tell when threads ran",
 			       ws_report_path(report));
 	running.workers = aligned_alloc(128, workers * sizeof(*running.workers));
 	if (!running.workers)
 		return ws_fail(err, "out of memory");
 	memset(running.workers, 0, workers * sizeof(*running.workers));
-	ws_states_run(states, request->time_min, request->time_max, add_running_span, &running);
+	ws_walk_states(states, request->time_min, request->time_max, add_running_span, &running);
 	all = merge_all_lists(running.workers, workers);
 	free(running.workers);
 	if (request->resource == WS_RESOURCE_CPU)
@@ -265,13 +266,13 @@ static int find_running(const struct ws_report *report, const struct ws_who *who
 	else if (running.thread)
 		add_list(out, &cap, request, make_thread_name(who, running.thread), 0, &all);
 	ws_spans_free(&all);
-	if (!out->n)
+	if (!out->count)
 		return ws_fail(err, "%s has no scheduling of a thread %u", ws_report_path(report),
 			       request->thread);
 	return 0;
 }
 
-int ws_gaps_find(const struct ws_report *report, const struct ws_who *who,
+int ws_gaps_find(const struct ws_report *report, const struct ws_names_by_id *who,
 		 const struct ws_states *states, const struct ws_gaps_request *request,
 		 struct ws_gaps *out, struct ws_err *err)
 {
@@ -283,7 +284,7 @@ int ws_gaps_find(const struct ws_report *report, const struct ws_who *who,
 
 void ws_gaps_free(struct ws_gaps *gaps)
 {
-	for (size_t i = 0; i < gaps->n; i++) {
+	for (size_t i = 0; i < gaps->count; i++) {
 		free(gaps->gap_lists[i].name);
 		ws_spans_free(&gaps->gap_lists[i].gaps);
 	}
@@ -291,15 +292,15 @@ void ws_gaps_free(struct ws_gaps *gaps)
 	memset(gaps, 0, sizeof(*gaps));
 }
 
-uint64_t ws_gaps_overlap(const struct ws_gap_list *gap_list, uint64_t start, uint64_t end,
-			 size_t *at, uint64_t *pieces)
+uint64_t ws_gaps_measure_overlap(const struct ws_gap_list *gap_list, uint64_t start, uint64_t end,
+				 size_t *at, uint64_t *pieces)
 {
 	const struct ws_span *span = gap_list->gaps.spans;
 	uint64_t sum = 0;
 
-	while (*at < gap_list->gaps.n && span[*at].end <= start)
+	while (*at < gap_list->gaps.count && span[*at].end <= start)
 		++*at;
-	for (size_t i = *at; i < gap_list->gaps.n && span[i].start < end; i++) {
+	for (size_t i = *at; i < gap_list->gaps.count && span[i].start < end; i++) {
 		uint64_t from = ws_max(span[i].start, start), to = ws_min(span[i].end, end);
 
 		if (from >= to)

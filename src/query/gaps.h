@@ -36,7 +36,7 @@ struct ws_gap_list {
 
 struct ws_gaps {
 	struct ws_gap_list *gap_lists;
-	size_t n;
+	size_t count;
 	uint64_t damaged;
 };
 
@@ -45,7 +45,7 @@ struct ws_gaps {
  * Returns 0, or -1 with a message: there is no such resource in the report. Free with ws_gaps_free
  * in any case.
  */
-int ws_gaps_find(const struct ws_report *report, const struct ws_who *who,
+int ws_gaps_find(const struct ws_report *report, const struct ws_names_by_id *who,
 		 const struct ws_states *states, const struct ws_gaps_request *request,
 		 struct ws_gaps *out, struct ws_err *err);
 void ws_gaps_free(struct ws_gaps *gaps);
@@ -55,7 +55,7 @@ void ws_gaps_free(struct ws_gaps *gaps);
  * the call before left in it, as long as spans come in order of start. *pieces is increased by the
  * number of gaps that overlap (NULL: not wanted).
  */
-uint64_t ws_gaps_overlap(const struct ws_gap_list *gap_list, uint64_t start, uint64_t end,
-			 size_t *at, uint64_t *pieces);
+uint64_t ws_gaps_measure_overlap(const struct ws_gap_list *gap_list, uint64_t start, uint64_t end,
+				 size_t *at, uint64_t *pieces);
 
 #endif

@@ -28,7 +28,7 @@ const struct ws_cuda_columns ws_cuda_columns[WS_CUDA_SOURCES] = {
 
 /* Removes versions of four digits only, as the reference tool does, so that people find the names
  * they know. */
-const char *ws_cuda_function(const struct ws_report *report, uint32_t id, size_t *len)
+const char *ws_get_cuda_function_name(const struct ws_report *report, uint32_t id, size_t *len)
 {
 	const char *text = ws_report_string(report, id, len), *version = text + *len - 6;
 
@@ -39,7 +39,8 @@ const char *ws_cuda_function(const struct ws_report *report, uint32_t id, size_t
 	return text;
 }
 
-const char *ws_cuda_op_name(enum ws_cuda_source source, uint64_t value, char *buf, size_t size)
+const char *ws_format_cuda_op_name(enum ws_cuda_source source, uint64_t value, char *buf,
+				   size_t size)
 {
 	static const char *const kinds[] = {
 		"Unknown",
@@ -73,7 +74,7 @@ const char *ws_cuda_op_name(enum ws_cuda_source source, uint64_t value, char *bu
 	return buf;
 }
 
-const char *ws_copy_name(uint64_t kind)
+const char *ws_name_copy_kind(uint64_t kind)
 {
 	static const char *const names[] = {"Memcpy",
 					    "Memcpy HtoD",
@@ -95,7 +96,7 @@ const char *ws_copy_name(uint64_t kind)
 	return names[kind];
 }
 
-const char *ws_memory_name(uint64_t kind)
+const char *ws_name_memory_kind(uint64_t kind)
 {
 	static const char *const names[] = {"Pageable",	      "Pinned",	 "Device",
 					    "Array",	      "Managed", "Device Static",
@@ -104,7 +105,7 @@ const char *ws_memory_name(uint64_t kind)
 	return names[ws_min(kind, (uint64_t)WS_COUNT(names) - 1)];
 }
 
-const char *ws_sync_name(uint64_t type)
+const char *ws_name_sync_type(uint64_t type)
 {
 	static const char *const names[] = {"Synchronization", "Event Sync", "Stream Wait Event",
 					    "Stream Sync", "Context Sync"};

@@ -25,14 +25,15 @@ extern const struct ws_cuda_columns ws_cuda_columns[WS_CUDA_SOURCES];
 /* The function without the version at its end: cudaLaunchKernel_v7000 is cudaLaunchKernel, as
  * everybody calls it. Lives as long as the report; *len gets its length, and it is not terminated
  * there. */
-const char *ws_cuda_function(const struct ws_report *report, uint32_t id, size_t *len);
+const char *ws_get_cuda_function_name(const struct ws_report *report, uint32_t id, size_t *len);
 /* "[CUDA memcpy Host-to-Device]", "[CUDA memset]", "[CUDA graph 3]": `value` is the copy's kind or
  * the graph's number. */
-const char *ws_cuda_op_name(enum ws_cuda_source source, uint64_t value, char *buf, size_t size);
+const char *ws_format_cuda_op_name(enum ws_cuda_source source, uint64_t value, char *buf,
+				   size_t size);
 
 /* The names of kinds of copies, memory and waits. */
-const char *ws_copy_name(uint64_t kind);   /* "Memcpy HtoD" */
-const char *ws_memory_name(uint64_t kind); /* "Device" */
-const char *ws_sync_name(uint64_t type);   /* "Stream Sync" */
+const char *ws_name_copy_kind(uint64_t kind);	/* "Memcpy HtoD" */
+const char *ws_name_memory_kind(uint64_t kind); /* "Device" */
+const char *ws_name_sync_type(uint64_t type);	/* "Stream Sync" */
 
 #endif

@@ -16,8 +16,8 @@ void ws_spans_add(struct ws_spans *spans, uint64_t start, uint64_t end)
 {
 	if (end <= start)
 		return;
-	ws_grow(spans->spans, spans->cap, spans->n + 1);
-	spans->spans[spans->n++] = (struct ws_span){start, end};
+	ws_grow(spans->spans, spans->cap, spans->count + 1);
+	spans->spans[spans->count++] = (struct ws_span){start, end};
 }
 
 static int compare_starts(const void *first, const void *second)
@@ -34,24 +34,24 @@ void ws_spans_merge(struct ws_spans *spans)
 	size_t kept = 0;
 	bool sorted = true;
 
-	for (size_t i = 1; i < spans->n && sorted; i++)
+	for (size_t i = 1; i < spans->count && sorted; i++)
 		sorted = spans->spans[i - 1].start <= spans->spans[i].start;
 	if (!sorted)
-		qsort(spans->spans, spans->n, sizeof(*spans->spans), compare_starts);
-	for (size_t i = 0; i < spans->n; i++) {
+		qsort(spans->spans, spans->count, sizeof(*spans->spans), compare_starts);
+	for (size_t i = 0; i < spans->count; i++) {
 		if (kept && spans->spans[i].start <= spans->spans[kept - 1].end)
 			spans->spans[kept - 1].end =
 				ws_max(spans->spans[i].end, spans->spans[kept - 1].end);
 		else
 			spans->spans[kept++] = spans->spans[i];
 	}
-	spans->n = kept;
+	spans->count = kept;
 }
 
 /* The next boundary: `at` counts starts and ends of intervals; UINT64_MAX past the last. */
 static uint64_t next_boundary(const struct ws_spans *spans, size_t at)
 {
-	if (at >= spans->n * 2)
+	if (at >= spans->count * 2)
 		return UINT64_MAX;
 	if (at & 1)
 		return spans->spans[at / 2].end;
@@ -66,13 +66,13 @@ static void combine_sets(const struct ws_spans *left, const struct ws_spans *rig
 	uint64_t since = 0;
 	bool inside = false;
 
-	while (left_at < left->n * 2 || right_at < right->n * 2) {
+	while (left_at < left->count * 2 || right_at < right->count * 2) {
 		uint64_t left_edge = next_boundary(left, left_at),
 			 right_edge = next_boundary(right, right_at),
 			 now = ws_min(left_edge, right_edge);
 
-		left_at += left_edge == now && left_at < left->n * 2;
-		right_at += right_edge == now && right_at < right->n * 2;
+		left_at += left_edge == now && left_at < left->count * 2;
+		right_at += right_edge == now && right_at < right->count * 2;
 		if (covered[(left_at & 1) | (right_at & 1) << 1] == inside)
 			continue;
 		if (inside)

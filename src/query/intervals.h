@@ -38,7 +38,7 @@ struct ws_span {
  * one. */
 struct ws_spans {
 	struct ws_span *spans;
-	size_t n, cap;
+	size_t count, cap;
 };
 
 void ws_spans_add(struct ws_spans *spans, uint64_t start, uint64_t end);

@@ -5,7 +5,7 @@
 #include "query/query.h"
 #include "base/choose.h"
 
-const char *ws_meta(const struct ws_report *report, const char *name)
+const char *ws_find_meta(const struct ws_report *report, const char *name)
 {
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_meta, 0, UINT64_MAX);
 	const char *found = NULL;
@@ -31,9 +31,10 @@ static uint64_t find_earliest_event(const struct ws_report *report)
 
 	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++)
 		for (size_t i = 0; has_events((enum ws_table)table) &&
-				   i < ws_report_blocks(report, (enum ws_table)table);
+				   i < ws_report_count_blocks(report, (enum ws_table)table);
 		     i++) {
-			uint64_t min = ws_report_block(report, (enum ws_table)table, i).time_min;
+			uint64_t min =
+				ws_report_block_info(report, (enum ws_table)table, i).time_min;
 
 			first = ws_min(min, first);
 		}
@@ -42,11 +43,11 @@ static uint64_t find_earliest_event(const struct ws_report *report)
 	return first;
 }
 
-uint64_t ws_time_zero(const struct ws_report *report)
+uint64_t ws_find_time_zero(const struct ws_report *report)
 {
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_collection, 0, UINT64_MAX);
 	/* Imports have it whose times do not count from the collection's start. */
-	const char *given = ws_meta(report, "session.zero");
+	const char *given = ws_find_meta(report, "session.zero");
 	const uint64_t *values;
 	uint64_t zero;
 
@@ -70,8 +71,9 @@ static uint64_t find_latest_time(const struct ws_report *report, bool events)
 		if (ws_table_start((enum ws_table)table) < 0 ||
 		    has_events((enum ws_table)table) != events)
 			continue;
-		for (size_t i = 0; i < ws_report_blocks(report, (enum ws_table)table); i++) {
-			uint64_t max = ws_report_block(report, (enum ws_table)table, i).time_max;
+		for (size_t i = 0; i < ws_report_count_blocks(report, (enum ws_table)table); i++) {
+			uint64_t max =
+				ws_report_block_info(report, (enum ws_table)table, i).time_max;
 
 			if (max != UINT64_MAX)
 				last = ws_max(max, last);
@@ -80,7 +82,7 @@ static uint64_t find_latest_time(const struct ws_report *report, bool events)
 	return last;
 }
 
-uint64_t ws_time_last(const struct ws_report *report)
+uint64_t ws_find_time_last(const struct ws_report *report)
 {
 	uint64_t last = find_latest_time(report, true);
 

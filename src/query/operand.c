@@ -30,7 +30,7 @@ static bool is_no_report(const char *path)
 	return program;
 }
 
-char *ws_report_operand(const char *path)
+char *ws_find_operand_report(const char *path)
 {
 	char *with_suffix;
 
@@ -43,9 +43,9 @@ char *ws_report_operand(const char *path)
 	return ws_strdup(path);
 }
 
-struct ws_report *ws_report_of_operand(const char *path)
+struct ws_report *ws_open_operand_report(const char *path)
 {
-	char *file = ws_report_operand(path);
+	char *file = ws_find_operand_report(path);
 	struct ws_err err;
 	struct ws_report *report = ws_report_open(file, &err);
 
@@ -54,7 +54,7 @@ struct ws_report *ws_report_of_operand(const char *path)
 		ws_say("%s", err.msg);
 		return NULL;
 	}
-	for (size_t i = 0; ws_report_damage(report, i); i++)
-		ws_warn("%s: %s", ws_report_path(report), ws_report_damage(report, i));
+	for (size_t i = 0; ws_report_get_damage(report, i); i++)
+		ws_warn("%s: %s", ws_report_path(report), ws_report_get_damage(report, i));
 	return report;
 }

@@ -51,15 +51,15 @@ static void count_hashed(struct counts *counts, const struct item *item, uint32_
 	uint32_t i;
 	size_t at;
 
-	for (at = ws_slots_begin(&counts->slots, &counts->mask, counts->n, 1024, h);
-	     (i = ws_slots_next(counts->slots, counts->mask, h, &at)); at++)
+	for (at = ws_begin_slot_search(&counts->slots, &counts->mask, counts->n, 1024, h);
+	     (i = ws_next_in_slots(counts->slots, counts->mask, h, &at)); at++)
 		if (same(&counts->items[i - 1], item)) {
 			ws_cost_add(&counts->items[i - 1].cost, &item->cost);
 			return;
 		}
 	ws_grow(counts->items, counts->cap, counts->n + 1);
 	counts->items[counts->n++] = *item;
-	counts->slots[at] = ws_slot(h, (uint32_t)counts->n);
+	counts->slots[at] = ws_make_slot(h, (uint32_t)counts->n);
 }
 
 static void count(struct counts *counts, const struct item *item)
@@ -97,7 +97,7 @@ static void count_group(struct counts *counts, const struct item *item, size_t n
 
 struct making {
 	const struct ws_report *report;
-	const struct ws_who *who;
+	const struct ws_names_by_id *who;
 	const struct ws_profile_request *request;
 	struct ws_profile *profile;
 	struct counts *counts;
@@ -133,9 +133,9 @@ static void thread_label(const struct ws_thread_info *info, struct ws_text *text
 
 static uint32_t made(struct making *making, uint32_t parent, struct ws_text *name)
 {
-	uint32_t node =
-		ws_calltree_child(&making->profile->tree, parent,
-				  ws_calltree_made(&making->profile->tree, name->text, name->len));
+	uint32_t node = ws_calltree_find_or_add_child(
+		&making->profile->tree, parent,
+		ws_calltree_add_made_unit(&making->profile->tree, name->text, name->len));
 
 	name->len = 0;
 	return node;
@@ -152,11 +152,11 @@ static uint32_t root_of(struct making *making, uint32_t process, uint32_t thread
 	if (making->root && making->root_of == ((uint64_t)process << 32 | thread))
 		return making->root;
 	if (making->request->by_process) {
-		process_label(ws_who_process(making->who, process), &name);
+		process_label(ws_find_process(making->who, process), &name);
 		node = made(making, node, &name);
 	}
 	if (making->request->by_thread) {
-		thread_label(ws_who_thread(making->who, thread), &name);
+		thread_label(ws_find_thread(making->who, thread), &name);
 		node = made(making, node, &name);
 	}
 	ws_text_free(&name);
@@ -174,9 +174,9 @@ static bool module_wanted(const struct making *making, const struct item *item)
 	if (!want)
 		return true;
 	if (!frame && item->stack)
-		frame = ws_stacks_step(making->profile->stacks, item->stack, &caller);
-	info = ws_stacks_module(making->profile->stacks,
-				ws_stacks_frame(making->profile->stacks, frame)->module);
+		frame = ws_stacks_step_out(making->profile->stacks, item->stack, &caller);
+	info = ws_stacks_get_module(making->profile->stacks,
+				    ws_stacks_get_frame(making->profile->stacks, frame)->module);
 	return !strcmp(want, info->path) || !strcmp(want, info->name);
 }
 
@@ -194,15 +194,15 @@ static uint32_t put(struct making *making, const struct item *item)
 
 	if (!module_wanted(making, item))
 		return 0;
-	root = root_of(making, ws_who_thread(making->who, item->thread)->process, item->thread);
-	node = ws_calltree_node(calltree, root, item->frame, item->stack);
+	root = root_of(making, ws_find_thread(making->who, item->thread)->process, item->thread);
+	node = ws_calltree_find_node(calltree, root, item->frame, item->stack);
 	if (item->label)
 		node = made(making, node,
 			    &(struct ws_text){making->labels[item->label - 1].text,
 					      making->labels[item->label - 1].len, 0});
 	if (node == root)
-		node = ws_calltree_child(calltree, root,
-					 ws_calltree_made(calltree, none, strlen(none)));
+		node = ws_calltree_find_or_add_child(
+			calltree, root, ws_calltree_add_made_unit(calltree, none, strlen(none)));
 	ws_cost_add(&calltree->nodes[node].self, &item->cost);
 	ws_cost_add(&making->profile->total, &item->cost);
 	return node;
@@ -218,13 +218,13 @@ static void put_group(struct making *making, const struct item *item, size_t n)
 		fetched[i] = 0;
 		if (!module_wanted(making, &item[i])) /* its nodes must not be made */
 			continue;
-		root = root_of(making, ws_who_thread(making->who, item[i].thread)->process,
+		root = root_of(making, ws_find_thread(making->who, item[i].thread)->process,
 			       item[i].thread);
-		fetched[i] = ws_calltree_fetch(&making->profile->tree, root, item[i].frame,
-					       item[i].stack);
+		fetched[i] = ws_calltree_prefetch_slot(&making->profile->tree, root, item[i].frame,
+						       item[i].stack);
 	}
 	for (size_t i = 0; i < n; i++)
-		ws_calltree_fetch_more(&making->profile->tree, fetched[i]);
+		ws_calltree_prefetch_node(&making->profile->tree, fetched[i]);
 	for (size_t i = 0; i < n; i++)
 		put(making, &item[i]);
 }
@@ -254,7 +254,7 @@ static bool names(const char *want, uint32_t number, const char *name)
 static int choose_threads(struct making *making, struct ws_err *err)
 {
 	const struct ws_profile_request *request = making->request;
-	uint32_t count = ws_who_threads(making->who);
+	uint32_t count = ws_highest_thread_id(making->who);
 	bool process = !request->process, thread = !request->thread;
 
 	if (process && thread)
@@ -262,7 +262,7 @@ static int choose_threads(struct making *making, struct ws_err *err)
 	making->thread_out = ws_calloc(count + (size_t)1, sizeof(*making->thread_out));
 	making->thread_out[0] = true;
 	for (uint32_t i = 1; i <= count; i++) {
-		const struct ws_thread_info *info = ws_who_thread(making->who, i);
+		const struct ws_thread_info *info = ws_find_thread(making->who, i);
 		bool in = !request->process ||
 			  names(request->process, info->pid, info->process_name),
 		     it = !request->thread || names(request->thread, info->tid, info->name);
@@ -283,7 +283,7 @@ static int choose_threads(struct making *making, struct ws_err *err)
 static bool out(const struct making *making, uint64_t thread)
 {
 	return making->thread_out &&
-	       (thread > ws_who_threads(making->who) || making->thread_out[thread]);
+	       (thread > ws_highest_thread_id(making->who) || making->thread_out[thread]);
 }
 
 enum {
@@ -305,7 +305,7 @@ static bool has_times(const struct ws_report *report, uint32_t event)
 	const uint64_t *values;
 	bool found = false;
 
-	if (!(ws_report_columns(report, WS_TABLE_sample) & WS_COL(sample, time)))
+	if (!(ws_report_columns(report, WS_TABLE_sample) & WS_COLUMN_BIT(sample, time)))
 		return false;
 	cursor = ws_cursor_open(report, WS_TABLE_sample, 0, UINT64_MAX);
 	for (size_t i = 0; !found && i < 1000 && ws_cursor_next(cursor, &values); i++)
@@ -448,17 +448,18 @@ struct kind {
 	int flags; /* column */
 };
 
-static const struct kind samples = {WS_TABLE_sample,
-				    WS_COL(sample, start) | WS_COL(sample, thread) |
-					    WS_COL(sample, weight) | WS_COL(sample, frame) |
-					    WS_COL(sample, callers) | WS_COL(sample, event) |
-					    WS_COL(sample, flags) | WS_COL(sample, time),
-				    scan_samples, sample_item, ws_sample_flags};
+static const struct kind samples = {
+	WS_TABLE_sample,
+	WS_COLUMN_BIT(sample, start) | WS_COLUMN_BIT(sample, thread) |
+		WS_COLUMN_BIT(sample, weight) | WS_COLUMN_BIT(sample, frame) |
+		WS_COLUMN_BIT(sample, callers) | WS_COLUMN_BIT(sample, event) |
+		WS_COLUMN_BIT(sample, flags) | WS_COLUMN_BIT(sample, time),
+	scan_samples, sample_item, ws_sample_flags};
 static const struct kind python_samples = {
 	WS_TABLE_python_sample,
-	WS_COL(python_sample, start) | WS_COL(python_sample, thread) |
-		WS_COL(python_sample, stack) | WS_COL(python_sample, weight) |
-		WS_COL(python_sample, flags),
+	WS_COLUMN_BIT(python_sample, start) | WS_COLUMN_BIT(python_sample, thread) |
+		WS_COLUMN_BIT(python_sample, stack) | WS_COLUMN_BIT(python_sample, weight) |
+		WS_COLUMN_BIT(python_sample, flags),
 	scan_python, python_item, ws_python_sample_flags};
 
 static void add_step(struct ws_profile *profile, size_t *cap, uint32_t thread, uint32_t node,
@@ -515,7 +516,7 @@ static void from_rows(struct making *making, const struct kind *kind)
 		in_order(making, kind);
 		return;
 	}
-	ws_scan_run(making->report, &sc, kind->scan, making, &damaged);
+	ws_run_scan(making->report, &sc, kind->scan, making, &damaged);
 	making->profile->damaged += damaged;
 }
 
@@ -523,10 +524,10 @@ static void from_rows(struct making *making, const struct kind *kind)
 static void wait_label(const struct ws_report *report, const struct ws_state *st,
 		       struct ws_text *text)
 {
-	ws_text_printf(text, "[%s", ws_wait_name(st->wait));
+	ws_text_printf(text, "[%s", ws_name_wait(st->wait));
 	if (st->function) {
 		size_t len;
-		const char *name = ws_cuda_function(report, st->function, &len);
+		const char *name = ws_get_cuda_function_name(report, st->function, &len);
 
 		ws_text_puts(text, ": ");
 		ws_text_add(text, name, len);
@@ -580,8 +581,8 @@ static void from_waits(struct making *making)
 	struct ws_states *states =
 		ws_states_open_part(making->report, making->who, &all, &making->profile->damaged);
 
-	ws_states_run(states, making->request->time_min, making->request->time_max, take_wait,
-		      making);
+	ws_walk_states(states, making->request->time_min, making->request->time_max, take_wait,
+		       making);
 	ws_states_close(states);
 }
 
@@ -624,7 +625,7 @@ static int scan_gpu(void *ctx, const struct ws_batch *batch)
 
 		if (end == WS_NO_TIME || end < start || out(scan->making, thread))
 			continue;
-		item.stack = call == WS_NO_CALL ? 0 : scan->launches->enclose.of[call];
+		item.stack = call == WS_NO_CALL ? 0 : scan->launches->enclose.node_of_call[call];
 		item.label = (uint32_t)(scan->source == WS_CUDA_KERNEL
 						? ws_report_string_key(scan->making->report,
 								       (uint32_t)name)
@@ -650,8 +651,9 @@ static uint32_t put_ranges(struct making *making, const struct launches *launche
 			making->report,
 			(uint32_t)ws_range_get(&launches->ranges, path[n], ws_nvtx_text), &len);
 
-		at = ws_calltree_child(&making->profile->tree, at,
-				       ws_calltree_made(&making->profile->tree, text, len));
+		at = ws_calltree_find_or_add_child(&making->profile->tree, at,
+						   ws_calltree_add_made_unit(&making->profile->tree,
+									     text, len));
 	}
 	return at;
 }
@@ -669,9 +671,10 @@ static void put_work(struct making *making, const struct launches *launches,
 	if (source == WS_CUDA_KERNEL)
 		name = ws_report_string(making->report, item->label >> 3, &len);
 	else
-		len = strlen(ws_cuda_op_name(source, item->label >> 3, buf, sizeof(buf)));
-	node = ws_calltree_child(&making->profile->tree, node,
-				 ws_calltree_made(&making->profile->tree, name, len));
+		len = strlen(ws_format_cuda_op_name(source, item->label >> 3, buf, sizeof(buf)));
+	node = ws_calltree_find_or_add_child(&making->profile->tree, node,
+					     ws_calltree_add_made_unit(&making->profile->tree, name,
+								       len));
 	ws_cost_add(&making->profile->tree.nodes[node].self, &item->cost);
 	ws_cost_add(&making->profile->total, &item->cost);
 }
@@ -700,7 +703,7 @@ static int from_gpu(struct making *making, struct ws_err *err)
 			.time_min = making->request->time_min,
 			.time_max = making->request->time_max};
 
-		ws_scan_run(making->report, &sc, scan_gpu, &scan, &damaged);
+		ws_run_scan(making->report, &sc, scan_gpu, &scan, &damaged);
 		making->profile->damaged += damaged;
 	}
 	for (uint32_t w = 0; w < making->workers; w++)
@@ -750,7 +753,7 @@ static bool all_timed(const struct making *making)
 	return true;
 }
 
-int ws_profile_make(const struct ws_report *report, const struct ws_who *who,
+int ws_profile_make(const struct ws_report *report, const struct ws_names_by_id *who,
 		    const struct ws_profile_request *request, struct ws_profile *profile,
 		    struct ws_err *err)
 {
@@ -760,7 +763,7 @@ int ws_profile_make(const struct ws_report *report, const struct ws_who *who,
 				.request = request,
 				.profile = profile,
 				.lock = PTHREAD_MUTEX_INITIALIZER,
-				.workers = ws_scan_workers(&any)};
+				.workers = ws_count_scan_workers(&any)};
 	int rc = -1;
 
 	memset(profile, 0, sizeof(*profile));

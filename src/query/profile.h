@@ -85,7 +85,7 @@ struct ws_profile {
  * be ordered by cost and name. Returns 0, or -1 with a message: there is no such process, thread,
  * module or event. With nothing recorded, total.count is 0. Free with ws_profile_free in any case.
  */
-int ws_profile_make(const struct ws_report *report, const struct ws_who *who,
+int ws_profile_make(const struct ws_report *report, const struct ws_names_by_id *who,
 		    const struct ws_profile_request *request, struct ws_profile *profile,
 		    struct ws_err *err);
 void ws_profile_free(struct ws_profile *profile);

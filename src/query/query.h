@@ -10,7 +10,7 @@
 
 #include "store/store.h"
 
-#define WS_COL(table, column) (UINT64_C(1) << ws_##table##_##column)
+#define WS_COLUMN_BIT(table, column) (UINT64_C(1) << ws_##table##_##column)
 
 struct ws_batch {
 	size_t rows;
@@ -21,7 +21,7 @@ struct ws_batch {
 
 struct ws_scan {
 	enum ws_table table;
-	uint64_t columns;	     /* WS_COL(...) | ... */
+	uint64_t columns;	     /* WS_COLUMN_BIT(...) | ... */
 	uint64_t time_min, time_max; /* rows whose span touches this window (session clock); 0 and
 					UINT64_MAX for all. Blocks outside are skipped; rows are
 					filtered when the window is set */
@@ -33,14 +33,14 @@ struct ws_scan {
 };
 
 /* How many workers a scan would use, for sizing per-worker state. */
-uint32_t ws_scan_workers(const struct ws_scan *scan);
+uint32_t ws_count_scan_workers(const struct ws_scan *scan);
 
 /*
  * Call `fn` for each batch, from several threads, in no given order; a non-zero return stops the
  * scan. Damaged blocks are skipped and counted in *damaged (may be NULL). Returns 0, or the first
  * non-zero value of fn.
  */
-int ws_scan_run(const struct ws_report *report, const struct ws_scan *scan,
+int ws_run_scan(const struct ws_report *report, const struct ws_scan *scan,
 		int (*fn)(void *ctx, const struct ws_batch *batch), void *ctx, uint64_t *damaged);
 
 /*
@@ -87,20 +87,20 @@ struct ws_process_info {
 	uint64_t global_pid;
 };
 
-struct ws_who; /* threads and processes of a report, by id */
-struct ws_who *ws_who_open(const struct ws_report *report);
+struct ws_names_by_id; /* threads and processes of a report, by id */
+struct ws_names_by_id *ws_who_open(const struct ws_report *report);
 /* Never NULL: unknown ids give an "unknown" entry. */
-const struct ws_thread_info *ws_who_thread(const struct ws_who *who, uint32_t id);
-const struct ws_process_info *ws_who_process(const struct ws_who *who, uint32_t id);
-uint32_t ws_who_threads(const struct ws_who *who); /* highest id */
-uint32_t ws_who_processes(const struct ws_who *who);
-void ws_who_close(struct ws_who *who);
+const struct ws_thread_info *ws_find_thread(const struct ws_names_by_id *who, uint32_t id);
+const struct ws_process_info *ws_find_process(const struct ws_names_by_id *who, uint32_t id);
+uint32_t ws_highest_thread_id(const struct ws_names_by_id *who); /* highest id */
+uint32_t ws_highest_process_id(const struct ws_names_by_id *who);
+void ws_who_close(struct ws_names_by_id *who);
 
 /* The first value of a fact in the meta table, or NULL. */
-const char *ws_meta(const struct ws_report *report, const char *name);
+const char *ws_find_meta(const struct ws_report *report, const char *name);
 /* Start of the first collection on the session clock: what times shown to users count from. And the
  * end of the last event. */
-uint64_t ws_time_zero(const struct ws_report *report);
-uint64_t ws_time_last(const struct ws_report *report);
+uint64_t ws_find_time_zero(const struct ws_report *report);
+uint64_t ws_find_time_last(const struct ws_report *report);
 
 #endif

@@ -124,7 +124,7 @@ static size_t place_blocks(const struct ws_report *report, struct rows_loader *l
 			   size_t blocks)
 {
 	const struct ws_scan *scan = loader->scan;
-	struct ws_window window = ws_window_new(scan->table, 0, scan->time_min, scan->time_max);
+	struct ws_window window = ws_make_window(scan->table, 0, scan->time_min, scan->time_max);
 	size_t *place = loader->place, sum = 0;
 
 	if (window.set || loader->tracks) {
@@ -133,10 +133,10 @@ static size_t place_blocks(const struct ws_report *report, struct rows_loader *l
 		count.columns = 0;
 		if (loader->tracks)
 			count.columns = UINT64_C(1) << loader->track_column;
-		ws_scan_run(report, &count, count_batch, loader, NULL);
+		ws_run_scan(report, &count, count_batch, loader, NULL);
 	} else {
 		for (size_t i = 0; i < blocks; i++)
-			place[i] = ws_report_block(report, scan->table, i).rows;
+			place[i] = ws_report_block_info(report, scan->table, i).rows;
 	}
 	for (size_t i = 0; i < blocks; i++) {
 		size_t rows = place[i];
@@ -366,13 +366,13 @@ static bool block_follows(const struct ws_block_info *left, const struct ws_bloc
 
 static bool blocks_are_in_order(const struct ws_report *report, enum ws_table table)
 {
-	size_t blocks = ws_report_blocks(report, table);
+	size_t blocks = ws_report_count_blocks(report, table);
 
 	if (ws_table_start(table) < 0)
 		return false;
 	for (size_t i = 1; i < blocks; i++) {
-		struct ws_block_info left = ws_report_block(report, table, i - 1),
-				     right = ws_report_block(report, table, i);
+		struct ws_block_info left = ws_report_block_info(report, table, i - 1),
+				     right = ws_report_block_info(report, table, i);
 
 		if (!block_follows(&left, &right, ws_table_track(table) >= 0))
 			return false;
@@ -412,7 +412,7 @@ static const uint64_t *sorting_column(const struct ws_rows *out, int column)
 void ws_rows_load_tracks(const struct ws_report *report, const struct ws_scan *request,
 			 const uint8_t *tracks, size_t count, struct ws_rows *out)
 {
-	size_t blocks = ws_report_blocks(report, request->table);
+	size_t blocks = ws_report_count_blocks(report, request->table);
 	struct ws_scan scan = *request;
 	struct rows_loader loader = {.scan = &scan,
 				     .out = out,
@@ -434,7 +434,7 @@ void ws_rows_load_tracks(const struct ws_report *report, const struct ws_scan *r
 	for (uint32_t column = 0; column < columns; column++)
 		if (scan.columns >> column & 1)
 			out->col[column] = new_column(out->rows);
-	ws_scan_run(report, &scan, keep_batch, &loader, &out->damaged);
+	ws_run_scan(report, &scan, keep_batch, &loader, &out->damaged);
 	loader.track = sorting_column(out, key[0]);
 	loader.start = sorting_column(out, key[1]);
 	if (loader.start)

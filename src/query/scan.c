@@ -31,7 +31,7 @@ struct worker {
 	pthread_t thread;
 };
 
-uint32_t ws_scan_workers(const struct ws_scan *scan)
+uint32_t ws_count_scan_workers(const struct ws_scan *scan)
 {
 	cpu_set_t set;
 	uint32_t workers = 1;
@@ -54,11 +54,12 @@ static int scan_block(struct scan_run *run, struct worker *worker, size_t i,
 		      uint64_t *const *buffer)
 {
 	struct ws_batch batch = {.worker = worker->number, .block = i};
-	struct ws_block_info info = ws_report_block(run->report, run->scan->table, i);
+	struct ws_block_info info = ws_report_block_info(run->report, run->scan->table, i);
 
 	if (!ws_window_touches(&run->window, info.time_min, info.time_max))
 		return pass_batch(run, &batch);
-	if (ws_report_decode(run->report, run->scan->table, i, run->window.columns, buffer, NULL)) {
+	if (ws_report_decode_block(run->report, run->scan->table, i, run->window.columns, buffer,
+				   NULL)) {
 		__atomic_fetch_add(&run->damaged, 1, __ATOMIC_RELAXED);
 		return pass_batch(run, &batch);
 	}
@@ -99,7 +100,7 @@ static void *scan_blocks(void *arg)
 
 static void run_workers(struct scan_run *run)
 {
-	uint32_t workers = ws_scan_workers(run->scan), started = 1;
+	uint32_t workers = ws_count_scan_workers(run->scan), started = 1;
 	struct worker *worker;
 
 	workers = (uint32_t)ws_min((size_t)workers, ws_max(run->blocks, (size_t)1));
@@ -115,22 +116,22 @@ static void run_workers(struct scan_run *run)
 	free(worker);
 }
 
-int ws_scan_run(const struct ws_report *report, const struct ws_scan *scan,
+int ws_run_scan(const struct ws_report *report, const struct ws_scan *scan,
 		int (*fn)(void *ctx, const struct ws_batch *batch), void *ctx, uint64_t *damaged)
 {
 	struct scan_run run = {.report = report,
 			       .scan = scan,
 			       .fn = fn,
 			       .ctx = ctx,
-			       .blocks = ws_report_blocks(report, scan->table)};
+			       .blocks = ws_report_count_blocks(report, scan->table)};
 
-	run.window = ws_window_new(scan->table, scan->columns, scan->time_min, scan->time_max);
+	run.window = ws_make_window(scan->table, scan->columns, scan->time_min, scan->time_max);
 	for (size_t i = 0; i < run.blocks; i++) {
 		uint32_t rows;
 
 		if (scan->skip && scan->skip[i])
 			continue;
-		rows = ws_report_block(report, scan->table, i).rows;
+		rows = ws_report_block_info(report, scan->table, i).rows;
 		run.most_rows = ws_max(rows, run.most_rows);
 	}
 	run_workers(&run);

@@ -62,8 +62,9 @@ static uint32_t number_function(struct ws_stacks *stacks, struct function_key ke
 	size_t at;
 
 	*fresh = false;
-	for (at = ws_slots_begin(&stacks->slots, &stacks->mask, stacks->function_count, 1024, hash);
-	     (number = ws_slots_next(stacks->slots, stacks->mask, hash, &at)); at++) {
+	for (at = ws_begin_slot_search(&stacks->slots, &stacks->mask, stacks->function_count, 1024,
+				       hash);
+	     (number = ws_next_in_slots(stacks->slots, stacks->mask, hash, &at)); at++) {
 		const struct function_key *have = &stacks->keys[number];
 
 		if (have->name == key.name && have->module == key.module && have->file == key.file)
@@ -73,7 +74,7 @@ static uint32_t number_function(struct ws_stacks *stacks, struct function_key ke
 	ws_grow(stacks->functions, stacks->function_cap, stacks->function_count + (size_t)1);
 	ws_grow(stacks->keys, stacks->key_cap, stacks->function_count + (size_t)1);
 	stacks->keys[stacks->function_count] = key;
-	stacks->slots[at] = ws_slot(hash, stacks->function_count);
+	stacks->slots[at] = ws_make_slot(hash, stacks->function_count);
 	*fresh = true;
 	return stacks->function_count;
 }
@@ -87,7 +88,7 @@ static const char *keep_text(struct ws_stacks *stacks, char *text)
 /* The function that stands for nameless code of a module. */
 static uint32_t find_nameless_function(struct ws_stacks *stacks, uint32_t module, uint8_t kind)
 {
-	const struct ws_module_info *module_info = ws_stacks_module(stacks, module);
+	const struct ws_module_info *module_info = ws_stacks_get_module(stacks, module);
 	bool fresh, bracketed = module_info->name[0] == '[';
 	uint32_t number;
 
@@ -136,7 +137,7 @@ static uint32_t find_function(struct ws_stacks *stacks, uint32_t name, uint32_t 
 	return number;
 }
 
-uint32_t ws_stacks_made(struct ws_stacks *stacks, const char *name, size_t len)
+uint32_t ws_stacks_add_made_function(struct ws_stacks *stacks, const char *name, size_t len)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
@@ -170,7 +171,7 @@ uint32_t ws_stacks_made(struct ws_stacks *stacks, const char *name, size_t len)
 static uint32_t find_highest_id(const struct ws_report *report, enum ws_table table,
 				const uint64_t *id, size_t rows)
 {
-	uint64_t most = (UINT64_C(1) << 17) + ws_report_rows(report, table) * 16, top = 0;
+	uint64_t most = (UINT64_C(1) << 17) + ws_report_count_rows(report, table) * 16, top = 0;
 
 	most = ws_min(most, UINT64_C(1) << 30);
 	for (size_t i = 0; i < rows; i++)
@@ -427,46 +428,46 @@ void ws_stacks_close(struct ws_stacks *stacks)
 
 /* ---- lookups ---- */
 
-uint32_t ws_stacks_functions(const struct ws_stacks *stacks)
+uint32_t ws_stacks_count_functions(const struct ws_stacks *stacks)
 {
 	return stacks->function_count;
 }
 
-const struct ws_function *ws_stacks_function(const struct ws_stacks *stacks, uint32_t number)
+const struct ws_function *ws_stacks_get_function(const struct ws_stacks *stacks, uint32_t number)
 {
 	if (!number || number > stacks->function_count)
 		number = UNKNOWN_FUNCTION;
 	return &stacks->functions[number];
 }
 
-const struct ws_module_info *ws_stacks_module(const struct ws_stacks *stacks, uint32_t id)
+const struct ws_module_info *ws_stacks_get_module(const struct ws_stacks *stacks, uint32_t id)
 {
 	if (!id || id > stacks->module_count)
 		return &no_module;
 	return &stacks->modules[id];
 }
 
-const char *ws_stacks_origin(const struct ws_stacks *stacks, const struct ws_function *function)
+const char *ws_stacks_get_origin(const struct ws_stacks *stacks, const struct ws_function *function)
 {
 	if (!function->module && function->kind == WS_FRAME_PYTHON)
 		return ws_report_string(stacks->report, function->file, NULL);
-	return ws_stacks_module(stacks, function->module)->path;
+	return ws_stacks_get_module(stacks, function->module)->path;
 }
 
-const struct ws_frame_info *ws_stacks_frame(const struct ws_stacks *stacks, uint32_t id)
+const struct ws_frame_info *ws_stacks_get_frame(const struct ws_stacks *stacks, uint32_t id)
 {
 	if (!id || id > stacks->frame_count)
 		return &no_frame;
 	return &stacks->frames[id];
 }
 
-const struct ws_place *ws_stacks_places(const struct ws_stacks *stacks,
-					const struct ws_frame_info *frame_info)
+const struct ws_place *ws_stacks_get_places(const struct ws_stacks *stacks,
+					    const struct ws_frame_info *frame_info)
 {
 	return stacks->places + frame_info->first;
 }
 
-uint32_t ws_stacks_step(const struct ws_stacks *stacks, uint32_t stack, uint32_t *caller)
+uint32_t ws_stacks_step_out(const struct ws_stacks *stacks, uint32_t stack, uint32_t *caller)
 {
 	if (!stack || stack > stacks->stack_count) {
 		*caller = 0;
@@ -476,20 +477,20 @@ uint32_t ws_stacks_step(const struct ws_stacks *stacks, uint32_t stack, uint32_t
 	return stacks->frame_of[stack];
 }
 
-uint32_t ws_stacks_count(const struct ws_stacks *stacks)
+uint32_t ws_stacks_highest_id(const struct ws_stacks *stacks)
 {
 	return stacks->stack_count;
 }
 
-size_t ws_stacks_walk(const struct ws_stacks *stacks, uint32_t frame, uint32_t stack, uint32_t *out,
-		      size_t most)
+size_t ws_stacks_list_frames(const struct ws_stacks *stacks, uint32_t frame, uint32_t stack,
+			     uint32_t *out, size_t most)
 {
 	size_t count = 0;
 
 	if (frame && count < most)
 		out[count++] = frame;
 	while (stack && count < most) {
-		uint32_t caller, step_frame = ws_stacks_step(stacks, stack, &caller);
+		uint32_t caller, step_frame = ws_stacks_step_out(stacks, stack, &caller);
 
 		if (step_frame)
 			out[count++] = step_frame;

@@ -8,9 +8,10 @@
  * Frames without a name count as "[module]", one function a module, so that a stripped library is
  * one line and not ten thousand; frames without a module count as "[unknown]".
  *
- * Everything is resolved when the tables are read; afterwards everything but ws_stacks_made is
- * read-only and safe from many threads. Ids come from the file: those it does not define read as
- * unknown, and a chain of callers that loops ends where the loop closes.
+ * Everything is resolved when the tables are read; afterwards everything but
+ * ws_stacks_add_made_function is read-only and safe from many threads. Ids come from the file:
+ * those it does not define read as unknown, and a chain of callers that loops ends where the loop
+ * closes.
  */
 #ifndef WS_QUERY_STACKS_H
 #define WS_QUERY_STACKS_H
@@ -28,11 +29,12 @@ struct ws_module_info {
 struct ws_function {
 	const char *name; /* any bytes, as all strings of a report */
 	size_t len;
-	uint32_t module; /* id for ws_stacks_module, 0 for none */
-	uint32_t text; /* string of its name; 0 for one that is made up: no name, or ws_stacks_made
-			*/
-	uint32_t file; /* string of its source file, 0 when not known */
-	uint8_t kind;  /* enum ws_frame_kind; 0 for one of ws_stacks_made */
+	uint32_t module; /* id for ws_stacks_get_module, 0 for none */
+	uint32_t text;	 /* string of its name; 0 for one that is made up: no name, or
+			  * ws_stacks_add_made_function
+			  */
+	uint32_t file;	 /* string of its source file, 0 when not known */
+	uint8_t kind;	 /* enum ws_frame_kind; 0 for one of ws_stacks_add_made_function */
 	bool unresolved; /* stands for addresses without a name */
 };
 
@@ -54,29 +56,30 @@ struct ws_stacks;
 struct ws_stacks *ws_stacks_open(const struct ws_report *report, uint64_t *damaged);
 void ws_stacks_close(struct ws_stacks *stacks); /* NULL is fine */
 
-uint32_t ws_stacks_functions(const struct ws_stacks *stacks); /* highest number */
-const struct ws_function *ws_stacks_function(const struct ws_stacks *stacks, uint32_t number);
-const struct ws_module_info *ws_stacks_module(const struct ws_stacks *stacks,
-					      uint32_t id); /* never NULL */
+uint32_t ws_stacks_count_functions(const struct ws_stacks *stacks); /* highest number */
+const struct ws_function *ws_stacks_get_function(const struct ws_stacks *stacks, uint32_t number);
+const struct ws_module_info *ws_stacks_get_module(const struct ws_stacks *stacks,
+						  uint32_t id); /* never NULL */
 /* Where a function's code is from: the path of its module, for Python of its source file; "" when
  * neither is known. */
-const char *ws_stacks_origin(const struct ws_stacks *stacks, const struct ws_function *function);
+const char *ws_stacks_get_origin(const struct ws_stacks *stacks,
+				 const struct ws_function *function);
 /* Never NULL: id 0 and unknown ids give a frame with the place "[unknown]". */
-const struct ws_frame_info *ws_stacks_frame(const struct ws_stacks *stacks, uint32_t id);
-const struct ws_place *ws_stacks_places(const struct ws_stacks *stacks,
-					const struct ws_frame_info *frame_info);
+const struct ws_frame_info *ws_stacks_get_frame(const struct ws_stacks *stacks, uint32_t id);
+const struct ws_place *ws_stacks_get_places(const struct ws_stacks *stacks,
+					    const struct ws_frame_info *frame_info);
 
 /* The frame of a row of `stack` and the id of its caller's row (0 past the outermost). Frame 0 for
  * ids that are not there. */
-uint32_t ws_stacks_step(const struct ws_stacks *stacks, uint32_t stack, uint32_t *caller);
-uint32_t ws_stacks_count(const struct ws_stacks *stacks); /* highest id of a stack */
+uint32_t ws_stacks_step_out(const struct ws_stacks *stacks, uint32_t stack, uint32_t *caller);
+uint32_t ws_stacks_highest_id(const struct ws_stacks *stacks); /* highest id of a stack */
 
 /*
  * Writes the frames of a stack to `out` (at most `most`), innermost first: `frame` (0 for none),
  * then the rows from `stack` outwards. Returns how many.
  */
-size_t ws_stacks_walk(const struct ws_stacks *stacks, uint32_t frame, uint32_t stack, uint32_t *out,
-		      size_t most);
+size_t ws_stacks_list_frames(const struct ws_stacks *stacks, uint32_t frame, uint32_t stack,
+			     uint32_t *out, size_t most);
 enum {
 	WS_STACKS_DEEPEST = 4096
 }; /* the most frames of a stack; deeper ones are cut at the outermost end */
@@ -85,6 +88,6 @@ enum {
  * The number of a function that has no code: a thread, a reason to wait, a kernel, an NVTX range.
  * Equal names give equal numbers; the text is copied. Not thread-safe.
  */
-uint32_t ws_stacks_made(struct ws_stacks *stacks, const char *name, size_t len);
+uint32_t ws_stacks_add_made_function(struct ws_stacks *stacks, const char *name, size_t len);
 
 #endif

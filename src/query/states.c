@@ -27,24 +27,29 @@ static const struct {
 	int start, end, thread;
 } sources[SOURCES] = {
 	{WS_TABLE_sched,
-	 WS_COL(sched, start) | WS_COL(sched, end) | WS_COL(sched, thread) | WS_COL(sched, cpu) |
-		 WS_COL(sched, woken) | WS_COL(sched, waker) | WS_COL(sched, after),
+	 WS_COLUMN_BIT(sched, start) | WS_COLUMN_BIT(sched, end) | WS_COLUMN_BIT(sched, thread) |
+		 WS_COLUMN_BIT(sched, cpu) | WS_COLUMN_BIT(sched, woken) |
+		 WS_COLUMN_BIT(sched, waker) | WS_COLUMN_BIT(sched, after),
 	 ws_sched_start, ws_sched_end, ws_sched_thread},
 	{WS_TABLE_gil,
-	 WS_COL(gil, start) | WS_COL(gil, end) | WS_COL(gil, thread) | WS_COL(gil, state),
+	 WS_COLUMN_BIT(gil, start) | WS_COLUMN_BIT(gil, end) | WS_COLUMN_BIT(gil, thread) |
+		 WS_COLUMN_BIT(gil, state),
 	 ws_gil_start, ws_gil_end, ws_gil_thread},
 	{WS_TABLE_cuda_api,
-	 WS_COL(cuda_api, start) | WS_COL(cuda_api, end) | WS_COL(cuda_api, thread) |
-		 WS_COL(cuda_api, name) | WS_COL(cuda_api, callchain),
+	 WS_COLUMN_BIT(cuda_api, start) | WS_COLUMN_BIT(cuda_api, end) |
+		 WS_COLUMN_BIT(cuda_api, thread) | WS_COLUMN_BIT(cuda_api, name) |
+		 WS_COLUMN_BIT(cuda_api, callchain),
 	 ws_cuda_api_start, ws_cuda_api_end, ws_cuda_api_thread},
 	{WS_TABLE_osrt,
-	 WS_COL(osrt, start) | WS_COL(osrt, end) | WS_COL(osrt, thread) | WS_COL(osrt, name) |
-		 WS_COL(osrt, object) | WS_COL(osrt, path) | WS_COL(osrt, callchain) |
-		 WS_COL(osrt, holder),
+	 WS_COLUMN_BIT(osrt, start) | WS_COLUMN_BIT(osrt, end) | WS_COLUMN_BIT(osrt, thread) |
+		 WS_COLUMN_BIT(osrt, name) | WS_COLUMN_BIT(osrt, object) |
+		 WS_COLUMN_BIT(osrt, path) | WS_COLUMN_BIT(osrt, callchain) |
+		 WS_COLUMN_BIT(osrt, holder),
 	 ws_osrt_start, ws_osrt_end, ws_osrt_thread},
 	{WS_TABLE_blocked,
-	 WS_COL(blocked, start) | WS_COL(blocked, end) | WS_COL(blocked, thread) |
-		 WS_COL(blocked, name) | WS_COL(blocked, path),
+	 WS_COLUMN_BIT(blocked, start) | WS_COLUMN_BIT(blocked, end) |
+		 WS_COLUMN_BIT(blocked, thread) | WS_COLUMN_BIT(blocked, name) |
+		 WS_COLUMN_BIT(blocked, path),
 	 ws_blocked_start, ws_blocked_end, ws_blocked_thread},
 };
 
@@ -63,7 +68,7 @@ struct gil_hold {
 
 struct ws_states {
 	const struct ws_report *report;
-	const struct ws_who *who;
+	const struct ws_names_by_id *who;
 	struct ws_rows rows[SOURCES];
 	struct gil_hold *holds; /* by (process, start) */
 	size_t hold_count, hold_cap;
@@ -192,7 +197,7 @@ static uint8_t classify_osrt_call(const char *name)
 	return WS_WAIT_CALL;
 }
 
-const char *ws_wait_name(enum ws_wait wait)
+const char *ws_name_wait(enum ws_wait wait)
 {
 	static const char *const names[WS_WAITS] = {
 		[WS_WAIT_NONE] = "not known",	   [WS_WAIT_LOCK] = "lock",
@@ -252,7 +257,7 @@ static void add_hold(struct ws_states *states, size_t i)
 {
 	uint64_t *const *col = states->rows[GIL].col;
 	const struct ws_thread_info *info =
-		ws_who_thread(states->who, (uint32_t)col[ws_gil_thread][i]);
+		ws_find_thread(states->who, (uint32_t)col[ws_gil_thread][i]);
 
 	ws_grow(states->holds, states->hold_cap, states->hold_count + 1);
 	states->holds[states->hold_count++] = (struct gil_hold){.start = col[ws_gil_start][i],
@@ -364,10 +369,11 @@ static uint64_t find_end_of_collection(const struct ws_report *report)
 	ws_cursor_close(cursor);
 	if (end)
 		return end;
-	return ws_time_last(report);
+	return ws_find_time_last(report);
 }
 
-struct ws_states *ws_states_open_part(const struct ws_report *report, const struct ws_who *who,
+struct ws_states *ws_states_open_part(const struct ws_report *report,
+				      const struct ws_names_by_id *who,
 				      const struct ws_states_part *part, uint64_t *damaged)
 {
 	struct ws_states *states = ws_calloc(1, sizeof(*states));
@@ -386,10 +392,10 @@ struct ws_states *ws_states_open_part(const struct ws_report *report, const stru
 		const uint8_t *threads = part->threads;
 
 		if (source == SCHED && part->brief)
-			scan.columns &= ~(WS_COL(sched, cpu) | WS_COL(sched, waker));
+			scan.columns &= ~(WS_COLUMN_BIT(sched, cpu) | WS_COLUMN_BIT(sched, waker));
 		if (source == GIL && part->holders)
 			threads = NULL;
-		ws_rows_load_tracks(report, &scan, threads, part->n, &states->rows[source]);
+		ws_rows_load_tracks(report, &scan, threads, part->count, &states->rows[source]);
 		if (damaged)
 			*damaged += states->rows[source].damaged;
 	}
@@ -398,7 +404,7 @@ struct ws_states *ws_states_open_part(const struct ws_report *report, const stru
 	return states;
 }
 
-struct ws_states *ws_states_open(const struct ws_report *report, const struct ws_who *who,
+struct ws_states *ws_states_open(const struct ws_report *report, const struct ws_names_by_id *who,
 				 uint64_t *damaged)
 {
 	return ws_states_open_part(report, who, &(struct ws_states_part){.to = UINT64_MAX},
@@ -417,7 +423,7 @@ void ws_states_close(struct ws_states *states)
 	free(states);
 }
 
-bool ws_states_scheduled(const struct ws_states *states)
+bool ws_states_has_scheduling(const struct ws_states *states)
 {
 	return states->rows[SCHED].rows > 0;
 }
@@ -514,7 +520,8 @@ static void name_holder(const struct thread_walk *walk, uint64_t start, uint64_t
 	if (state->wait == WS_WAIT_GIL)
 		state->holder = find_gil_holder(
 			walk->states,
-			ws_who_thread(walk->states->who, walk->slice->thread)->process, start, end);
+			ws_find_thread(walk->states->who, walk->slice->thread)->process, start,
+			end);
 }
 
 /* Finds the system call that the recorder found the thread in during the wait, if all of it lies
@@ -705,7 +712,7 @@ static void walk_calls(struct thread_walk *walk)
 static uint64_t find_limit(const struct ws_states *states, uint32_t thread)
 {
 	const struct ws_process_info *info =
-		ws_who_process(states->who, ws_who_thread(states->who, thread)->process);
+		ws_find_process(states->who, ws_find_thread(states->who, thread)->process);
 
 	return ws_min(info->end, states->last);
 }
@@ -757,19 +764,19 @@ static void *walk_threads(void *arg)
 	return NULL;
 }
 
-uint32_t ws_states_workers(const struct ws_states *states)
+uint32_t ws_count_state_workers(const struct ws_states *states)
 {
 	struct ws_scan any = {.table = WS_TABLE_sched};
-	uint32_t workers = ws_scan_workers(&any);
+	uint32_t workers = ws_count_scan_workers(&any);
 
 	return (uint32_t)ws_min((size_t)workers, ws_max(states->thread_count, (size_t)1));
 }
 
-void ws_states_run(const struct ws_states *states, uint64_t from, uint64_t to,
-		   void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state), void *ctx)
+void ws_walk_states(const struct ws_states *states, uint64_t from, uint64_t to,
+		    void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state), void *ctx)
 {
 	struct walk_job job = {.states = states, .from = from, .to = to, .fn = fn, .ctx = ctx};
-	uint32_t workers = ws_states_workers(states), started = 1;
+	uint32_t workers = ws_count_state_workers(states), started = 1;
 	pthread_t *threads = ws_calloc(workers, sizeof(*threads));
 
 	for (; started < workers; started++)

@@ -47,7 +47,7 @@ enum ws_wait {
 			  the C library */
 	WS_WAITS
 };
-const char *ws_wait_name(enum ws_wait wait); /* "lock", "GPU synchronisation"... */
+const char *ws_name_wait(enum ws_wait wait); /* "lock", "GPU synchronisation"... */
 
 struct ws_state {
 	uint64_t start, end;
@@ -70,7 +70,7 @@ struct ws_state {
 struct ws_states;
 
 /* Read what is needed. Blocks that could not be read are added to *damaged. Never NULL. */
-struct ws_states *ws_states_open(const struct ws_report *report, const struct ws_who *who,
+struct ws_states *ws_states_open(const struct ws_report *report, const struct ws_names_by_id *who,
 				 uint64_t *damaged);
 /*
  * Read a part of it: threads for which `threads`, an array of `n` bytes by their ids, is not 0
@@ -81,23 +81,25 @@ struct ws_states *ws_states_open(const struct ws_report *report, const struct ws
  */
 struct ws_states_part {
 	const uint8_t *threads;
-	size_t n;
+	size_t count;
 	uint64_t from, to;
 	bool holders, brief;
 };
-struct ws_states *ws_states_open_part(const struct ws_report *report, const struct ws_who *who,
+struct ws_states *ws_states_open_part(const struct ws_report *report,
+				      const struct ws_names_by_id *who,
 				      const struct ws_states_part *part, uint64_t *damaged);
 void ws_states_close(struct ws_states *states); /* NULL is fine */
 /* Whether scheduling was recorded at all. */
-bool ws_states_scheduled(const struct ws_states *states);
+bool ws_states_has_scheduling(const struct ws_states *states);
 
-/* How many workers ws_states_run uses, for sizing per-worker state. */
-uint32_t ws_states_workers(const struct ws_states *states);
+/* How many workers ws_walk_states uses, for sizing per-worker state. */
+uint32_t ws_count_state_workers(const struct ws_states *states);
 /*
  * Call `fn` for each state that has a part in [from, to), cut to it. One thread's states come from
  * one worker, in order; threads in no order, several at once.
  */
-void ws_states_run(const struct ws_states *states, uint64_t from, uint64_t to,
-		   void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state), void *ctx);
+void ws_walk_states(const struct ws_states *states, uint64_t from, uint64_t to,
+		    void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state),
+		    void *ctx);
 
 #endif

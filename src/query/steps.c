@@ -23,7 +23,7 @@ static size_t stem_length(const char *text, size_t len)
 	return length;
 }
 
-bool ws_step_is(const char *text, size_t len, const char *name)
+bool ws_is_step_name(const char *text, size_t len, const char *name)
 {
 	static const char *const known[] = {"step",	     "iteration",   "iter",
 					    "train step",    "train_step",  "training step",
@@ -39,21 +39,21 @@ bool ws_step_is(const char *text, size_t len, const char *name)
 	return false;
 }
 
-static void add_step(struct ws_steps *steps, const struct ws_who *who, uint64_t thread,
+static void add_step(struct ws_steps *steps, const struct ws_names_by_id *who, uint64_t thread,
 		     uint64_t start, uint64_t end, uint64_t text)
 {
-	ws_grow(steps->steps, steps->cap, steps->n + 1);
-	steps->steps[steps->n++] =
+	ws_grow(steps->steps, steps->cap, steps->count + 1);
+	steps->steps[steps->count++] =
 		(struct ws_step){.start = start,
 				 .end = end,
-				 .process = ws_who_thread(who, (uint32_t)thread)->process,
+				 .process = ws_find_thread(who, (uint32_t)thread)->process,
 				 .thread = (uint32_t)thread,
 				 .text = (uint32_t)text};
 }
 
 struct step_search {
 	const struct ws_report *report;
-	const struct ws_who *who;
+	const struct ws_names_by_id *who;
 	const char *name;
 	struct ws_steps *steps;
 	uint8_t *is_step; /* by string id: 1 a step's name, 2 not */
@@ -68,7 +68,7 @@ static bool is_step_name(struct step_search *search, uint64_t id)
 		return false;
 	if (!search->is_step[id]) {
 		text = ws_report_string(search->report, (uint32_t)id, &len);
-		search->is_step[id] = 2 - ws_step_is(text, len, search->name);
+		search->is_step[id] = 2 - ws_is_step_name(text, len, search->name);
 	}
 	return search->is_step[id] == 1;
 }
@@ -76,8 +76,9 @@ static bool is_step_name(struct step_search *search, uint64_t id)
 static int find_in_ops(struct step_search *search, struct ws_err *err)
 {
 	struct ws_scan scan = {.table = WS_TABLE_op,
-			       .columns = WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) |
-					  WS_COL(op, kind) | WS_COL(op, name),
+			       .columns = WS_COLUMN_BIT(op, start) | WS_COLUMN_BIT(op, end) |
+					  WS_COLUMN_BIT(op, thread) | WS_COLUMN_BIT(op, kind) |
+					  WS_COLUMN_BIT(op, name),
 			       .time_max = UINT64_MAX};
 	struct ws_rows rows;
 
@@ -99,9 +100,9 @@ static int find_in_ops(struct step_search *search, struct ws_err *err)
 static int find_in_ranges(struct step_search *search, struct ws_err *err)
 {
 	struct ws_scan scan = {.table = WS_TABLE_nvtx,
-			       .columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) |
-					  WS_COL(nvtx, thread) | WS_COL(nvtx, type) |
-					  WS_COL(nvtx, text),
+			       .columns = WS_COLUMN_BIT(nvtx, start) | WS_COLUMN_BIT(nvtx, end) |
+					  WS_COLUMN_BIT(nvtx, thread) | WS_COLUMN_BIT(nvtx, type) |
+					  WS_COLUMN_BIT(nvtx, text),
 			       .time_max = UINT64_MAX};
 	struct ws_rows rows;
 
@@ -127,11 +128,11 @@ static void keep_outermost(struct ws_steps *steps)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < steps->n; i++)
+	for (size_t i = 0; i < steps->count; i++)
 		if (!kept || steps->steps[i].thread != steps->steps[kept - 1].thread ||
 		    steps->steps[i].end > steps->steps[kept - 1].end)
 			steps->steps[kept++] = steps->steps[i];
-	steps->n = kept;
+	steps->count = kept;
 }
 
 static int compare_steps(const void *first, const void *second)
@@ -145,8 +146,8 @@ static int compare_steps(const void *first, const void *second)
 	return ws_compare(left->thread, right->thread);
 }
 
-int ws_steps_load(const struct ws_report *report, const struct ws_who *who, const char *name,
-		  struct ws_steps *steps, struct ws_err *err)
+int ws_steps_load(const struct ws_report *report, const struct ws_names_by_id *who,
+		  const char *name, struct ws_steps *steps, struct ws_err *err)
 {
 	struct step_search search = {.report = report, .who = who, .name = name, .steps = steps};
 	int rc;
@@ -154,13 +155,13 @@ int ws_steps_load(const struct ws_report *report, const struct ws_who *who, cons
 	memset(steps, 0, sizeof(*steps));
 	search.is_step = ws_calloc((size_t)ws_report_string_count(report) + 1, 1);
 	rc = find_in_ops(&search, err);
-	if (!rc && !steps->n)
+	if (!rc && !steps->count)
 		rc = find_in_ranges(&search, err);
 	free(search.is_step);
 	keep_outermost(steps);
-	if (steps->n)
-		qsort(steps->steps, steps->n, sizeof(*steps->steps), compare_steps);
-	for (size_t i = 1; i < steps->n; i++)
+	if (steps->count)
+		qsort(steps->steps, steps->count, sizeof(*steps->steps), compare_steps);
+	for (size_t i = 1; i < steps->count; i++)
 		if (steps->steps[i].process == steps->steps[i - 1].process)
 			steps->steps[i].number = steps->steps[i - 1].number + 1;
 	return rc;

@@ -20,16 +20,16 @@ struct ws_step {
 
 struct ws_steps {
 	struct ws_step *steps; /* by (process, start) */
-	size_t n, cap;
+	size_t count, cap;
 	uint64_t damaged;
 };
 
 /* Read the steps: those described above when `name` is NULL; else ranges of this name, or of it and
  * a number. Returns 0, or -1 with a message. Free with ws_steps_free in any case. */
-int ws_steps_load(const struct ws_report *report, const struct ws_who *who, const char *name,
-		  struct ws_steps *steps, struct ws_err *err);
+int ws_steps_load(const struct ws_report *report, const struct ws_names_by_id *who,
+		  const char *name, struct ws_steps *steps, struct ws_err *err);
 void ws_steps_free(struct ws_steps *steps);
 /* Whether a text of `len` bytes is the name of a step; `name` as in ws_steps_load. */
-bool ws_step_is(const char *text, size_t len, const char *name);
+bool ws_is_step_name(const char *text, size_t len, const char *name);
 
 #endif

@@ -9,7 +9,7 @@
 
 #define MAX_IDS (UINT32_C(1) << 26) /* no recording has more */
 
-struct ws_who {
+struct ws_names_by_id {
 	struct ws_thread_info *threads;
 	struct ws_process_info *processes;
 	int32_t *priority; /* of the name that a thread has so far */
@@ -21,7 +21,7 @@ static const struct ws_thread_info no_thread = {.name = "", .process_name = "unk
 static const struct ws_process_info no_process = {
 	.name = "unknown", .exe = "", .cmdline = "", .end = WS_NO_TIME};
 
-static void grow_threads(struct ws_who *who, uint32_t id)
+static void grow_threads(struct ws_names_by_id *who, uint32_t id)
 {
 	uint32_t old = who->thread_cap;
 
@@ -35,7 +35,7 @@ static void grow_threads(struct ws_who *who, uint32_t id)
 	}
 }
 
-static void grow_processes(struct ws_who *who, uint32_t id)
+static void grow_processes(struct ws_names_by_id *who, uint32_t id)
 {
 	uint32_t old = who->process_cap;
 
@@ -48,12 +48,12 @@ static void grow_processes(struct ws_who *who, uint32_t id)
  * may be lost): a damaged one must not cost gigabytes. */
 static uint32_t highest_id_allowed(const struct ws_report *report, enum ws_table table)
 {
-	uint64_t most = (UINT64_C(1) << 17) + ws_report_rows(report, table) * 64;
+	uint64_t most = (UINT64_C(1) << 17) + ws_report_count_rows(report, table) * 64;
 
 	return (uint32_t)ws_min(most, (uint64_t)MAX_IDS);
 }
 
-static void read_processes(struct ws_who *who, const struct ws_report *report)
+static void read_processes(struct ws_names_by_id *who, const struct ws_report *report)
 {
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_process, 0, UINT64_MAX);
 	uint32_t most = highest_id_allowed(report, WS_TABLE_process);
@@ -83,7 +83,7 @@ static void read_processes(struct ws_who *who, const struct ws_report *report)
 	ws_cursor_close(cursor);
 }
 
-static void read_ends(struct ws_who *who, const struct ws_report *report)
+static void read_ends(struct ws_names_by_id *who, const struct ws_report *report)
 {
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_process_end, 0, UINT64_MAX);
 	const uint64_t *values;
@@ -95,7 +95,7 @@ static void read_ends(struct ws_who *who, const struct ws_report *report)
 	ws_cursor_close(cursor);
 }
 
-static void read_threads(struct ws_who *who, const struct ws_report *report)
+static void read_threads(struct ws_names_by_id *who, const struct ws_report *report)
 {
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_thread, 0, UINT64_MAX);
 	uint32_t most = highest_id_allowed(report, WS_TABLE_thread);
@@ -104,7 +104,7 @@ static void read_threads(struct ws_who *who, const struct ws_report *report)
 	while (ws_cursor_next(cursor, &values)) {
 		uint32_t id = (uint32_t)values[ws_thread_id];
 		const struct ws_process_info *info =
-			ws_who_process(who, (uint32_t)values[ws_thread_process]);
+			ws_find_process(who, (uint32_t)values[ws_thread_process]);
 
 		if (!id || id > most)
 			continue;
@@ -124,7 +124,7 @@ static void read_threads(struct ws_who *who, const struct ws_report *report)
 }
 
 /* The name of highest priority; among equals the newest. */
-static void read_names(struct ws_who *who, const struct ws_report *report)
+static void read_names(struct ws_names_by_id *who, const struct ws_report *report)
 {
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_thread_name, 0, UINT64_MAX);
 	const uint64_t *values;
@@ -146,9 +146,9 @@ static void read_names(struct ws_who *who, const struct ws_report *report)
 	ws_cursor_close(cursor);
 }
 
-struct ws_who *ws_who_open(const struct ws_report *report)
+struct ws_names_by_id *ws_who_open(const struct ws_report *report)
 {
-	struct ws_who *who = ws_calloc(1, sizeof(*who));
+	struct ws_names_by_id *who = ws_calloc(1, sizeof(*who));
 
 	read_processes(who, report);
 	read_ends(who, report);
@@ -157,31 +157,31 @@ struct ws_who *ws_who_open(const struct ws_report *report)
 	return who;
 }
 
-const struct ws_thread_info *ws_who_thread(const struct ws_who *who, uint32_t id)
+const struct ws_thread_info *ws_find_thread(const struct ws_names_by_id *who, uint32_t id)
 {
 	if (!id || id > who->thread_count)
 		return &no_thread;
 	return &who->threads[id];
 }
 
-const struct ws_process_info *ws_who_process(const struct ws_who *who, uint32_t id)
+const struct ws_process_info *ws_find_process(const struct ws_names_by_id *who, uint32_t id)
 {
 	if (!id || id > who->process_count)
 		return &no_process;
 	return &who->processes[id];
 }
 
-uint32_t ws_who_threads(const struct ws_who *who)
+uint32_t ws_highest_thread_id(const struct ws_names_by_id *who)
 {
 	return who->thread_count;
 }
 
-uint32_t ws_who_processes(const struct ws_who *who)
+uint32_t ws_highest_process_id(const struct ws_names_by_id *who)
 {
 	return who->process_count;
 }
 
-void ws_who_close(struct ws_who *who)
+void ws_who_close(struct ws_names_by_id *who)
 {
 	if (!who)
 		return;

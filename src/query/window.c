@@ -1,7 +1,7 @@
 /* window.c - see window.h. */
 #include "query/window.h"
 
-struct ws_window ws_window_new(enum ws_table table, uint64_t columns, uint64_t min, uint64_t max)
+struct ws_window ws_make_window(enum ws_table table, uint64_t columns, uint64_t min, uint64_t max)
 {
 	struct ws_window window = {
 		.min = min, .max = max, .start = ws_table_start(table), .end = ws_table_end(table)};

@@ -15,7 +15,7 @@ struct ws_window {
 	bool set;
 };
 
-struct ws_window ws_window_new(enum ws_table table, uint64_t columns, uint64_t min, uint64_t max);
+struct ws_window ws_make_window(enum ws_table table, uint64_t columns, uint64_t min, uint64_t max);
 bool ws_window_touches(const struct ws_window *window, uint64_t from, uint64_t to);
 /* Drop rows outside the window from the decoded columns of a block; returns how many stay. */
 size_t ws_window_filter(const struct ws_window *window, const struct ws_block_info *info,

@@ -43,7 +43,7 @@ struct work_loader {
 	size_t last;
 };
 
-bool ws_work_communicates(const char *name)
+bool ws_is_communication_kernel(const char *name)
 {
 	return !strncmp(name, "nccl", 4) || strstr(name, "ncclKernel") ||
 	       strstr(name, "ncclDevKernel");
@@ -105,7 +105,7 @@ static enum ws_work_class classify_work(struct work_loader *loader, const struct
 
 	if (source->name < 0)
 		return source->class;
-	if (loader->collective.n &&
+	if (loader->collective.count &&
 	    ws_map_get(&loader->collective,
 		       col[source->process][i] << 32 | col[source->correlation][i], NULL))
 		return WS_WORK_COMM;
@@ -115,8 +115,8 @@ static enum ws_work_class classify_work(struct work_loader *loader, const struct
 	if (id > ws_report_string_count(loader->report))
 		return source->class;
 	if (!loader->comm[id])
-		loader->comm[id] = 2 - ws_work_communicates(ws_report_string(loader->report,
-									     (uint32_t)id, NULL));
+		loader->comm[id] = 2 - ws_is_communication_kernel(ws_report_string(
+					       loader->report, (uint32_t)id, NULL));
 	if (loader->comm[id] == 1)
 		return WS_WORK_COMM;
 	return source->class;
@@ -139,8 +139,8 @@ static void add_rows(struct work_loader *loader, const struct source *source,
 		}
 		number = find_or_add_gpu(loader, col[source->process][i], col[source->device][i]);
 		gpu = &loader->work->gpu[number];
-		ws_grow(gpu->op, gpu->cap, gpu->n + 1);
-		gpu->op[gpu->n++] =
+		ws_grow(gpu->op, gpu->cap, gpu->count + 1);
+		gpu->op[gpu->count++] =
 			(struct ws_work_op){start,
 					    end,
 					    (uint32_t)col[source->process][i],
@@ -201,12 +201,12 @@ static void sort_ops(struct ws_work_gpu *gpu)
 {
 	struct ws_work_op *from = gpu->op, *to = NULL, *swapped;
 
-	while (gpu->n && find_run_end(from, 0, gpu->n) < gpu->n) {
+	while (gpu->count && find_run_end(from, 0, gpu->count) < gpu->count) {
 		if (!to)
-			to = ws_malloc(gpu->n * sizeof(*to));
-		for (size_t i = 0, at = 0; i < gpu->n;) {
-			size_t mid = find_run_end(from, i, gpu->n),
-			       end = find_run_end(from, mid, gpu->n), left = i, right = mid;
+			to = ws_malloc(gpu->count * sizeof(*to));
+		for (size_t i = 0, at = 0; i < gpu->count;) {
+			size_t mid = find_run_end(from, i, gpu->count),
+			       end = find_run_end(from, mid, gpu->count), left = i, right = mid;
 
 			while (left < mid || right < end) {
 				if (right == end ||

@@ -27,7 +27,7 @@ struct ws_work_gpu {
 	uint64_t process, device; /* of the first process that used it */
 	uint32_t uuid;		  /* key of its text, 0 when not known */
 	struct ws_work_op *op;
-	size_t n, cap;
+	size_t count, cap;
 };
 
 struct ws_work {
@@ -44,7 +44,7 @@ int ws_work_load(const struct ws_report *report, uint64_t time_min, uint64_t tim
 void ws_work_free(struct ws_work *work);
 
 /* Whether this is the name of a kernel that communicates. */
-bool ws_work_communicates(const char *name);
+bool ws_is_communication_kernel(const char *name);
 
 /* How time was spent by work that comes in order of start. Zeroed to begin with. */
 struct ws_work_times {
@@ -70,11 +70,11 @@ static inline void ws_work_times_add(struct ws_work_times *times, unsigned class
 }
 
 /* Communication that no computation hides; copies and memsets that neither hides. */
-static inline uint64_t ws_work_exposed_comm(const struct ws_work_times *times)
+static inline uint64_t ws_work_measure_exposed_comm(const struct ws_work_times *times)
 {
 	return times->work.length - times->compute.length;
 }
-static inline uint64_t ws_work_exposed_memory(const struct ws_work_times *times)
+static inline uint64_t ws_work_measure_exposed_memory(const struct ws_work_times *times)
 {
 	return times->busy.length - times->work.length;
 }

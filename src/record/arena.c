@@ -61,7 +61,7 @@ static int make_locked_file(struct ws_area *area, const char *dir)
 	int fd, error;
 
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
-		random = ws_counter();
+		random = ws_read_counter();
 	if ((size_t)snprintf(area->path, sizeof(area->path), "%s/" PREFIX "%u-%d-%016llx", dir,
 			     (unsigned)geteuid(), (int)getpid(),
 			     (unsigned long long)random) >= sizeof(area->path)) {
@@ -219,7 +219,7 @@ void ws_area_feed(struct ws_area *area)
 	uint32_t backed = atomic_load_explicit(&area->arena->chunk_backed, memory_order_relaxed);
 
 	if (backed - next < AHEAD / WS_CHUNK_SIZE)
-		ws_arena_extend(area->arena, area->fd, STEP / WS_CHUNK_SIZE);
+		ws_extend_arena(area->arena, area->fd, STEP / WS_CHUNK_SIZE);
 }
 
 void ws_area_destroy(struct ws_area *area)

@@ -58,12 +58,12 @@ static struct ws_reading read_clocks_once(enum ws_clock_mode mode)
 	uint64_t gap = UINT64_MAX;
 
 	if (mode == WS_CLOCK_RAW) {
-		best.ticks = best.raw = ws_raw_ns();
+		best.ticks = best.raw = ws_read_raw_ns();
 		best.realtime = read_realtime_ns();
 		return best;
 	}
 	for (int i = 0; i < 4; i++) {
-		uint64_t a = ws_counter(), raw = ws_raw_ns(), b = ws_counter();
+		uint64_t a = ws_read_counter(), raw = ws_read_raw_ns(), b = ws_read_counter();
 
 		if (b - a < gap) {
 			gap = b - a;

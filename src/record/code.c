@@ -90,7 +90,7 @@ static void add_diagnostic(struct ws_sink *sink, const char *fmt, const char *pa
 {
 	char *text = ws_format(fmt, path);
 
-	ws_sink_diagnostic(sink, WS_INFO, "symbols", 0, ws_raw_ns(), text);
+	ws_sink_diagnostic(sink, WS_INFO, "symbols", 0, ws_read_raw_ns(), text);
 	free(text);
 }
 
@@ -108,7 +108,7 @@ static void explain_split(struct ws_sink *sink, const struct ws_module *module)
 			 packed ? package : "files that are not where the compiler left them (",
 			 packed ? ", which this warpsight's libdw cannot read" : module->split_file,
 			 packed ? "" : ")", packed ? ": keep the .dwo files" : "");
-	ws_sink_diagnostic(sink, WS_INFO, "symbols", 0, ws_raw_ns(), text);
+	ws_sink_diagnostic(sink, WS_INFO, "symbols", 0, ws_read_raw_ns(), text);
 	free(text);
 	free(package);
 }
@@ -171,7 +171,7 @@ void ws_code_symbolise(struct ws_sink *sink, const struct ws_record_opts *option
 	ws_sink_meta(sink, "symbols.frames", "%llu", (unsigned long long)result.frames);
 	ws_sink_meta(sink, "symbols.named", "%llu", (unsigned long long)result.named);
 	if (result.skipped)
-		ws_sink_diagnostic(sink, WS_WARNING, "symbols", 0, ws_raw_ns(),
+		ws_sink_diagnostic(sink, WS_WARNING, "symbols", 0, ws_read_raw_ns(),
 				   "Looking up symbols took too long and was not finished: "
 				   "'warpsight symbolize' on the report does the rest.");
 	free(wanted);

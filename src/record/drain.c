@@ -195,7 +195,7 @@ static uint64_t convert_ring(struct ws_drain *drain, struct ws_ring_state *ring_
 		ring_state->chunk = atomic_load_explicit(&chunk->next, memory_order_acquire);
 		ring_state->offset = sizeof(struct ws_chunk);
 		if (done != ring_state->home)
-			ws_chunk_give(drain->arena, done);
+			ws_give_chunk(drain->arena, done);
 		ws_area_feed(drain->area); /* a writer that outruns this must not have to allocate
 					  for itself */
 	}
@@ -269,14 +269,14 @@ static void settle_ring(struct ws_drain *drain, struct ws_ring_state *ring_state
 			uint32_t next = atomic_load(
 				&((struct ws_chunk *)ws_chunk_at(drain->arena, more))->next);
 
-			ws_chunk_give(drain->arena, more);
+			ws_give_chunk(drain->arena, more);
 			more = next;
 		}
 		if (ring_state->chunk != ring_state->home)
-			ws_chunk_give(drain->arena, ring_state->chunk);
+			ws_give_chunk(drain->arena, ring_state->chunk);
 		atomic_store_explicit(&drain->arena->directory[ring_state->slot], 0,
 				      memory_order_release);
-		ws_chunk_give(drain->arena, ring_state->home);
+		ws_give_chunk(drain->arena, ring_state->home);
 	}
 	drain->slot[ring_state->slot] = NULL;
 	process->rings--;
@@ -293,7 +293,8 @@ static uint64_t drain_round(struct ws_drain *drain, bool last)
 	uint64_t bytes = 0;
 
 	atomic_store_explicit(&drain->arena->heartbeat,
-			      drain->clock->mode == WS_CLOCK_COUNTER ? ws_counter() : ws_raw_ns(),
+			      drain->clock->mode == WS_CLOCK_COUNTER ? ws_read_counter()
+								     : ws_read_raw_ns(),
 			      memory_order_relaxed);
 	ws_drain_poll_ends(drain);
 	/*

@@ -119,7 +119,7 @@ void ws_cuda_write_devices(struct ws_stream *stream, struct ws_cuda_proc *proces
 
 /* CUPTI numbers kinds of memory from 1 and 0 for unknown; the known export from 0 and 7 for
  * unknown. */
-static inline uint32_t ws_cuda_mem_kind(uint32_t kind)
+static inline uint32_t ws_get_cuda_memory_kind(uint32_t kind)
 {
 	return kind && kind < 8 ? kind - 1 : 7;
 }

@@ -77,7 +77,7 @@ static void report_error(struct ws_stream *stream, struct ws_cuda_proc *process,
 		return;
 	ws_map_get(&process->errors, key, &said);
 	name = ws_stream_string_bytes(stream, handle, &len);
-	if (said || process->errors.n > 200 || !name)
+	if (said || process->errors.count > 200 || !name)
 		return;
 	ws_map_set(&process->errors, key, 1);
 	for (size_t i = 0; i < WS_COUNT(errors); i++)
@@ -151,7 +151,7 @@ static uint32_t number_event(struct ws_cuda_proc *process, uint64_t handle)
 	uint64_t n = ws_map_get(&process->event_numbers, handle, &found);
 
 	if (!found) {
-		n = process->event_numbers.n + 1;
+		n = process->event_numbers.count + 1;
 		ws_map_set(&process->event_numbers, handle, n);
 	}
 	return (uint32_t)n;
@@ -171,7 +171,7 @@ static void note_event_record(struct ws_stream *stream, struct ws_cuda_proc *pro
 					.event_sync = record->correlation};
 
 	if (stream->proc->drain->arena->cuda.flags & WS_CUDA_EVENT_TIMES) {
-		if (process->events.n > EVENTS_MOST)
+		if (process->events.count > EVENTS_MOST)
 			ws_map_free(&process->events);
 		ws_map_set(&process->events, record->correlation, row.event);
 		return;
@@ -234,7 +234,7 @@ void ws_cuda_event(struct ws_stream *stream, const struct ws_cuda_record *cuda_r
 					.time = timed ? event->time : WS_NO_TIME};
 	uint64_t number = 0;
 
-	ws_map_take(&cuda_record->p->events, event->correlation, &number);
+	ws_map_remove(&cuda_record->p->events, event->correlation, &number);
 	if (!ws_cuda_wanted(stream, row.start, row.start))
 		return;
 	row.device = WS_CUDA_FIELD(cuda_record, event, device,
@@ -306,7 +306,7 @@ static uint64_t count_memory_use(struct ws_cuda_proc *process, const struct ws_r
 		ws_map_set(&process->allocations, row->address, bytes);
 		*use += (int64_t)bytes;
 	} else {
-		if (ws_map_take(&process->allocations, row->address, &had) && !bytes)
+		if (ws_map_remove(&process->allocations, row->address, &had) && !bytes)
 			bytes = had;
 		*use -= (int64_t)bytes;
 	}
@@ -363,15 +363,16 @@ void ws_cuda_memory(struct ws_stream *stream, const struct ws_cuda_record *cuda_
 	const struct cupti_memory *memory = record;
 	bool freed = memory->operation == 2, local = memory->pool_type == 1,
 	     imported = memory->pool_type == 2;
-	struct ws_row_cuda_memory row = {.start = memory->time,
-					 .process = stream->process,
-					 .device = memory->device,
-					 .context = memory->context,
-					 .address = memory->address,
-					 .pc = memory->pc,
-					 .bytes = memory->bytes,
-					 .kind = (uint8_t)ws_cuda_mem_kind(memory->memory_kind),
-					 .operation = freed};
+	struct ws_row_cuda_memory row = {
+		.start = memory->time,
+		.process = stream->process,
+		.device = memory->device,
+		.context = memory->context,
+		.address = memory->address,
+		.pc = memory->pc,
+		.bytes = memory->bytes,
+		.kind = (uint8_t)ws_get_cuda_memory_kind(memory->memory_kind),
+		.operation = freed};
 
 	row.name = ws_cuda_intern(stream, cuda_record->p, memory->name);
 	row.correlation = ws_cuda_or_null(memory->correlation);

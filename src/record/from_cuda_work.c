@@ -186,8 +186,8 @@ void ws_cuda_memcpy(struct ws_stream *stream, const struct ws_cuda_record *cuda_
 	FILL_PLACE(stream, cuda_record, memcpy, &row);
 	row.bytes = memcpy->bytes;
 	row.kind = memcpy->copy_kind;
-	row.src_kind = ws_cuda_mem_kind(memcpy->src_kind);
-	row.dst_kind = ws_cuda_mem_kind(memcpy->dst_kind);
+	row.src_kind = ws_get_cuda_memory_kind(memcpy->src_kind);
+	row.dst_kind = ws_get_cuda_memory_kind(memcpy->dst_kind);
 	row.src_device = row.src_context = row.dst_device = row.dst_context = row.migration_cause =
 		WS_NO_U32;
 	row.graph_node = ws_or(WS_CUDA_FIELD(cuda_record, memcpy, graph_node, 0), WS_NO_U64);
@@ -212,8 +212,8 @@ void ws_cuda_memcpy_peer(struct ws_stream *stream, const struct ws_cuda_record *
 	FILL_PLACE(stream, cuda_record, peer, &row);
 	row.bytes = peer->bytes;
 	row.kind = ws_or(peer->copy_kind, WS_COPY_PTOP);
-	row.src_kind = ws_cuda_mem_kind(peer->src_kind);
-	row.dst_kind = ws_cuda_mem_kind(peer->dst_kind);
+	row.src_kind = ws_get_cuda_memory_kind(peer->src_kind);
+	row.dst_kind = ws_get_cuda_memory_kind(peer->dst_kind);
 	row.src_device = peer->src_device;
 	row.src_context = peer->src_context;
 	row.dst_device = peer->dst_device;
@@ -239,7 +239,7 @@ void ws_cuda_memset(struct ws_stream *stream, const struct ws_cuda_record *cuda_
 	row.value = memset->value;
 	row.bytes = memset->bytes;
 	row.graph_node = ws_or(WS_CUDA_FIELD(cuda_record, memset, graph_node, 0), WS_NO_U64);
-	row.mem_kind = ws_cuda_mem_kind(memset->memory_kind);
+	row.mem_kind = ws_get_cuda_memory_kind(memset->memory_kind);
 	row.graph = ws_cuda_or_null(WS_CUDA_FIELD(cuda_record, memset, graph, 0));
 	row.flags |= (ws_bits_if(memset->flags & 1, WS_CUDA_ASYNC)) |
 		     ws_bits_if(WS_CUDA_FIELD(cuda_record, memset, device_launched, 0),

@@ -218,8 +218,8 @@ void ws_convert_python_table(struct ws_stream *stream, const struct ws_rec *rec)
 
 uint32_t ws_py_known_frame(struct ws_stackset *st, const struct ws_py_known *known, int32_t at)
 {
-	int32_t line =
-		ws_py_line(known->version, known->first_line, known->table, known->table_have, at);
+	int32_t line = ws_py_find_line(known->version, known->first_line, known->table,
+				       known->table_have, at);
 
 	return ws_stackset_frame(st, WS_FRAME_PYTHON, WS_UNWIND_UNKNOWN, NULL,
 				 line > 0 ? (uint64_t)line : 0, known->name, known->file);
@@ -275,11 +275,11 @@ static struct ws_maps_process *maps_of(struct ws_stream *stream, struct ws_py_pr
 				       uint64_t time)
 {
 	struct ws_maps *maps = stream->proc->drain->ops.code->maps;
-	struct ws_maps_process *maps_process = ws_maps_of(maps, stream->proc->host_pid);
+	struct ws_maps_process *maps_process = ws_maps_find_process(maps, stream->proc->host_pid);
 
 	if (!maps_process && stream->proc->host_pid > 0 &&
 	    !ws_maps_scan(maps, stream->proc->host_pid, 0, time))
-		maps_process = ws_maps_of(maps, stream->proc->host_pid);
+		maps_process = ws_maps_find_process(maps, stream->proc->host_pid);
 	if (maps_process && process && maps_process != process->bound) {
 		ws_stackset_bind(ws_stackset_of(stream->sink), maps_process, stream->process);
 		process->bound = maps_process;
@@ -289,22 +289,23 @@ static struct ws_maps_process *maps_of(struct ws_stream *stream, struct ws_py_pr
 
 static size_t unwind(struct ws_stream *stream, struct ws_maps_process *maps,
 		     const struct ws_rec_python_sample *record, uint64_t time,
-		     struct ws_caller *out, size_t most, unsigned *flags)
+		     struct ws_unwound_frame *out, size_t most, unsigned *flags)
 {
 	struct ws_code *code = stream->proc->drain->ops.code;
-	struct ws_stop stop = {.maps = maps,
-			       .time = time,
-			       .stack = record->stack,
-			       .stack_size = record->stack_bytes};
+	struct ws_stopped_thread stop = {.maps = maps,
+					 .time = time,
+					 .stack = record->stack,
+					 .stack_size = record->stack_bytes};
 
 	_Static_assert(WS_PYTHON_REGS == WS_REGS && WS_PYTHON_SP == WS_REG_SP,
 		       "the hook numbers registers as the unwinder does");
-	memcpy(stop.regs.r, record->regs, sizeof(stop.regs.r));
+	memcpy(stop.regs.values, record->regs, sizeof(stop.regs.values));
 	stop.regs.known = (UINT64_C(1) << WS_REGS) - 1;
-	stop.stack_at = stop.regs.r[WS_REG_SP];
-	if (!ws_maps_find(maps, time, stop.regs.r[WS_REG_IP]) && ws_maps_worth_scanning(maps, time))
+	stop.stack_at = stop.regs.values[WS_REG_SP];
+	if (!ws_maps_find_mapping(maps, time, stop.regs.values[WS_REG_IP]) &&
+	    ws_maps_is_worth_scanning(maps, time))
 		ws_maps_scan(code->maps, stream->proc->host_pid, 0, time);
-	return ws_unwind(code->unwinder, &stop, WS_MODE_AUTO, out, most, flags);
+	return ws_unwind_stack(code->unwinder, &stop, WS_MODE_AUTO, out, most, flags);
 }
 
 /* What the samples were taken by, once a report. */
@@ -326,7 +327,7 @@ static void describe(struct ws_stream *stream)
 
 void ws_convert_python_sample(struct ws_stream *stream, const struct ws_rec *rec)
 {
-	static struct ws_caller places[WS_UNWIND_DEEPEST];
+	static struct ws_unwound_frame places[WS_UNWIND_DEEPEST];
 	const struct ws_rec_python_sample *record = (const void *)rec;
 	struct stream_state *st = stream->domain_state[WS_SLOT_PYTHON];
 	struct ws_python *py = stream->proc->drain->python;

@@ -97,10 +97,10 @@ static struct ws_maps_process *find_maps(struct ws_stream *stream, uint64_t time
 {
 	struct ws_code *code = stream->proc->drain->ops.code;
 	int key = make_stack_key(stream->proc);
-	struct ws_maps_process *process = ws_maps_of(code->maps, key);
+	struct ws_maps_process *process = ws_maps_find_process(code->maps, key);
 
 	if (!process && key > 0 && !ws_maps_scan(code->maps, key, 0, time))
-		process = ws_maps_of(code->maps, key);
+		process = ws_maps_find_process(code->maps, key);
 	if (process)
 		ws_stackset_bind(ws_stackset_of(stream->sink), process, stream->process);
 	return process;
@@ -144,39 +144,39 @@ static void copy_registers(const struct ws_rec_stack *record, struct ws_regs *re
 
 	memset(regs, 0, sizeof(*regs));
 	for (unsigned i = 0; i < WS_STACK_REGS; i++) {
-		regs->r[number[i]] = record->regs[i];
+		regs->values[number[i]] = record->regs[i];
 		regs->known |= UINT64_C(1) << number[i];
 	}
 }
 
 static size_t unwind_record(struct ws_stream *stream, const struct ws_rec_stack *record,
-			    const char *bytes, uint32_t n, struct ws_caller *places, size_t most,
-			    unsigned *flags)
+			    const char *bytes, uint32_t n, struct ws_unwound_frame *places,
+			    size_t most, unsigned *flags)
 {
 	struct ws_code *code = stream->proc->drain->ops.code;
-	struct ws_stop stop = {.time = ws_stream_time(stream, record->time),
-			       .stack = (const uint8_t *)bytes,
-			       .stack_size = n};
+	struct ws_stopped_thread stop = {.time = ws_stream_time(stream, record->time),
+					 .stack = (const uint8_t *)bytes,
+					 .stack_size = n};
 	size_t got = 0;
 
 	*flags = 0;
 	stop.maps = find_maps(stream, stop.time);
 	copy_registers(record, &stop.regs);
-	stop.stack_at = stop.regs.r[WS_REG_SP];
+	stop.stack_at = stop.regs.values[WS_REG_SP];
 	if (stop.maps)
-		got = ws_unwind(code->unwinder, &stop, WS_MODE_AUTO, places, most, flags);
+		got = ws_unwind_stack(code->unwinder, &stop, WS_MODE_AUTO, places, most, flags);
 	/* A library that came since the map was read: once more, while the process can be asked. */
 	if (stop.maps && (*flags & WS_SAMPLE_BROKEN) && make_stack_key(stream->proc) > 0 &&
-	    ws_maps_worth_scanning(stop.maps, stop.time) &&
+	    ws_maps_is_worth_scanning(stop.maps, stop.time) &&
 	    !ws_maps_scan(code->maps, make_stack_key(stream->proc), stop.time, stop.time))
-		got = ws_unwind(code->unwinder, &stop, WS_MODE_AUTO, places, most, flags);
+		got = ws_unwind_stack(code->unwinder, &stop, WS_MODE_AUTO, places, most, flags);
 	return got;
 }
 
 static uint32_t intern_stack(struct ws_stream *stream, const struct ws_rec_stack *record,
 			     const char *bytes, uint32_t n, bool of_cuda)
 {
-	struct ws_caller places[WS_STACK_DEEPEST + HOOK_FRAMES];
+	struct ws_unwound_frame places[WS_STACK_DEEPEST + HOOK_FRAMES];
 	const struct ws_py_stack *python = ws_python_take_frames(stream);
 	uint32_t depth = of_cuda ? WS_CUDA_STACK_DEPTH : stream->proc->drain->ops.stack_depth,
 		 skip = 0;
@@ -207,7 +207,7 @@ static uint32_t intern_stack(struct ws_stream *stream, const struct ws_rec_stack
 static uint32_t add_sample_stack(struct ws_stream *stream, const struct ws_rec_stack *record,
 				 const char *bytes, uint32_t n, struct stack_stream *t)
 {
-	struct ws_caller places[WS_STACK_DEEPEST];
+	struct ws_unwound_frame places[WS_STACK_DEEPEST];
 	unsigned flags;
 	size_t got = unwind_record(stream, record, bytes, n, places, WS_STACK_DEEPEST, &flags);
 
@@ -292,7 +292,7 @@ void ws_convert_stack(struct ws_stream *stream, const struct ws_rec *rec)
 
 		process->any_cuda = true;
 		if (t->stack != WS_NO_U32 &&
-		    process->cuda.n <
+		    process->cuda.count <
 			    1u << 20) /* calls whose own record was lost leave theirs behind */
 			ws_map_set(&process->cuda, record->key, t->stack);
 		t->key = 0;
@@ -314,7 +314,7 @@ uint32_t ws_stack_of_correlation(struct ws_stream *stream, uint32_t correlation)
 	struct stack_proc *process = find_stack_process(stream);
 	uint64_t stack;
 
-	return process->any_cuda && ws_map_take(&process->cuda, correlation, &stack)
+	return process->any_cuda && ws_map_remove(&process->cuda, correlation, &stack)
 		       ? (uint32_t)stack
 		       : WS_NO_U32;
 }
@@ -340,13 +340,13 @@ static struct ws_mapping *find_mapping(struct ws_stream *stream, uint64_t time, 
 {
 	struct ws_maps_process *maps =
 		stream->proc->drain->ops.code ? find_maps(stream, time) : NULL;
-	struct ws_mapping *mapping = maps ? ws_maps_find(maps, time, address) : NULL;
+	struct ws_mapping *mapping = maps ? ws_maps_find_mapping(maps, time, address) : NULL;
 
 	if (!mapping && maps && make_stack_key(stream->proc) > 0 &&
-	    ws_maps_worth_scanning(maps, time) &&
+	    ws_maps_is_worth_scanning(maps, time) &&
 	    !ws_maps_scan(stream->proc->drain->ops.code->maps, make_stack_key(stream->proc), time,
 			  time))
-		mapping = ws_maps_find(maps, time, address);
+		mapping = ws_maps_find_mapping(maps, time, address);
 	return mapping;
 }
 
@@ -365,7 +365,7 @@ uint32_t ws_stack_function(struct ws_stream *stream, uint64_t time, uint64_t add
 		return (uint32_t)v;
 	}
 	*library = 0;
-	if (process->places.n < PLACES_NAMED)
+	if (process->places.count < PLACES_NAMED)
 		mapping = find_mapping(stream, time, address);
 	if (mapping) {
 		struct ws_wanted wanted = {.module = mapping->module,
@@ -381,7 +381,7 @@ uint32_t ws_stack_function(struct ws_stream *stream, uint64_t time, uint64_t add
 	snprintf(hex, sizeof(hex), "0x%llx", (unsigned long long)address);
 	if (!place.name)
 		place.name = ws_stream_intern(stream, hex, strlen(hex));
-	if (process->places.n < PLACES_NAMED)
+	if (process->places.count < PLACES_NAMED)
 		ws_map_set(&process->places, address, (uint64_t)*library << 32 | place.name);
 	return place.name;
 }

@@ -165,7 +165,7 @@ char **ws_launch_environment(const struct ws_record_opts *options, const char *s
 	if (*nvtx && !find_variable(env, n, "NVTX_INJECTION64_PATH", NULL))
 		set_variable(env, &n, ws_format("NVTX_INJECTION64_PATH=%s", nvtx));
 	old = find_variable(env, n, "CUDA_INJECTION64_PATH", NULL);
-	if (*cuda && !ws_launch_foreign_cuda(old) && !ws_gpu_tool(env))
+	if (*cuda && !ws_launch_foreign_cuda(old) && !ws_find_gpu_tool(env))
 		set_variable(env, &n, ws_format("CUDA_INJECTION64_PATH=%s", cuda));
 	set_variable(env, &n, ws_format("%s=%s", WS_ENV_SESSION, session));
 	env[n] = NULL;

@@ -96,7 +96,7 @@ static int try_attr(const struct ws_perf *perf, const struct perf_event_attr *at
 
 static void say(struct ws_perf *perf, enum ws_severity severity, const char *text)
 {
-	ws_sink_diagnostic(perf->main, severity, "perf", 0, ws_raw_ns(), text);
+	ws_sink_diagnostic(perf->main, severity, "perf", 0, ws_read_raw_ns(), text);
 }
 
 /* What is permitted: each CPU as a whole, or the target's threads, with the kernel or without. 0,
@@ -586,7 +586,7 @@ static void count(struct ws_perf *perf, uint64_t now)
 						   .counter = counter->row};
 		uint64_t v;
 
-		now = ws_raw_ns();
+		now = ws_read_raw_ns();
 		if (read(counter->fd, &v, sizeof(v)) != sizeof(v))
 			continue;
 		if (counter->seen && now > counter->last_time) {
@@ -816,7 +816,7 @@ void ws_perf_end(struct ws_perf *perf, uint64_t time)
 	if (!perf || perf->over || perf->to)
 		return;
 	perf->to = time;
-	take(perf, ws_raw_ns(), true);
+	take(perf, ws_read_raw_ns(), true);
 	close_spans(perf, time);
 	for (int role = WS_PERF_TRACK; perf->active && role <= WS_PERF_FTRACE; role++)
 		ws_perf_switch(&perf->set, (enum ws_perf_role)role, false);
@@ -828,9 +828,9 @@ void ws_perf_round(struct ws_perf *perf, uint64_t since)
 	if (!perf || perf->over)
 		return;
 	take(perf, since - HORIZON_NS, false);
-	count(perf, ws_raw_ns());
+	count(perf, ws_read_raw_ns());
 	if (perf->active)
-		ws_perf_look_at_waits(perf, ws_raw_ns());
+		ws_perf_look_at_waits(perf, ws_read_raw_ns());
 }
 
 uint64_t ws_perf_patience(const struct ws_perf *perf)

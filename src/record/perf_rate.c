@@ -10,7 +10,7 @@
 
 static void say(struct ws_perf *perf, enum ws_severity severity, const char *text)
 {
-	ws_sink_diagnostic(perf->main, severity, "perf", 0, ws_raw_ns(), text);
+	ws_sink_diagnostic(perf->main, severity, "perf", 0, ws_read_raw_ns(), text);
 }
 
 /* The kernel lowers it when its interrupts take long, for everyone, and only root raises it again.

@@ -21,18 +21,18 @@ void ws_perf_found_maps(struct ws_perf *perf, struct ws_perf_image *im, uint64_t
 void ws_perf_fork_maps(struct ws_perf *perf, struct ws_perf_image *parent, struct ws_perf_image *im,
 		       uint64_t time)
 {
-	ws_maps_fork(perf->drain->ops.code->maps, (int)parent->pid, (int)im->pid, time);
+	ws_maps_record_fork(perf->drain->ops.code->maps, (int)parent->pid, (int)im->pid, time);
 }
 
 void ws_perf_exec_maps(struct ws_perf *perf, struct ws_perf_image *im, uint64_t time)
 {
-	ws_maps_exec(perf->drain->ops.code->maps, (int)im->pid, time);
+	ws_maps_record_exec(perf->drain->ops.code->maps, (int)im->pid, time);
 	im->bound = NULL;
 }
 
 void ws_perf_end_maps(struct ws_perf *perf, struct ws_perf_image *im, uint64_t time)
 {
-	ws_maps_exit(perf->drain->ops.code->maps, (int)im->pid, time);
+	ws_maps_record_exit(perf->drain->ops.code->maps, (int)im->pid, time);
 }
 
 void ws_perf_mapped(struct ws_perf *perf, const struct ws_perf_rec *record)
@@ -40,21 +40,22 @@ void ws_perf_mapped(struct ws_perf *perf, const struct ws_perf_rec *record)
 	struct ws_perf_image *im =
 		(struct ws_perf_image *)(uintptr_t)ws_map_get(&perf->images, record->pid, NULL);
 	const struct ws_perf_mmap *mmap = &record->mmap;
-	struct ws_mapped what = {.base = mmap->addr,
-				 .size = mmap->len,
-				 .offset = mmap->offset,
-				 .path = mmap->path,
-				 .inode = mmap->inode,
-				 .device = mmap->inode ? ws_device(mmap->major, mmap->minor) : 0,
-				 .build_id = mmap->build_id,
-				 .build_id_size = mmap->build_id_size};
+	struct ws_mapped_file what = {
+		.base = mmap->addr,
+		.size = mmap->len,
+		.offset = mmap->offset,
+		.path = mmap->path,
+		.inode = mmap->inode,
+		.device = mmap->inode ? ws_make_device(mmap->major, mmap->minor) : 0,
+		.build_id = mmap->build_id,
+		.build_id_size = mmap->build_id_size};
 
 	if (!im || !(mmap->prot & PROT_EXEC))
 		return;
 	if (im->exec && !im->exe && mmap->path[0] == '/' &&
 	    mmap->path[1] != '/') /* the program is mapped first */
 		im->exe = ws_strdup(mmap->path);
-	ws_maps_add(perf->drain->ops.code->maps, (int)record->pid, record->time, &what);
+	ws_maps_add_mapping(perf->drain->ops.code->maps, (int)record->pid, record->time, &what);
 }
 
 /* Addresses of the chain between the kernel's marker `context` and the next. */
@@ -76,7 +77,7 @@ static const uint64_t *part(const struct ws_perf_sample *sample, uint64_t contex
 }
 
 static size_t kernel_frames(struct ws_perf *perf, const struct ws_perf_rec *record, bool in_kernel,
-			    bool deep, struct ws_caller *out)
+			    bool deep, struct ws_unwound_frame *out)
 {
 	size_t n = 0;
 	const uint64_t *values =
@@ -98,8 +99,8 @@ static size_t kernel_frames(struct ws_perf *perf, const struct ws_perf_rec *reco
 /* What the processor remembers of calls that have not returned: the first entry is the innermost
  * call. */
 static size_t from_branches(struct ws_perf *perf, struct ws_maps_process *maps,
-			    const struct ws_perf_rec *record, uint64_t ip, struct ws_caller *out,
-			    size_t most)
+			    const struct ws_perf_rec *record, uint64_t ip,
+			    struct ws_unwound_frame *out, size_t most)
 {
 	uint64_t chain[64];
 	size_t n = 0;
@@ -115,29 +116,30 @@ static size_t from_branches(struct ws_perf *perf, struct ws_maps_process *maps,
 
 static size_t user_frames(struct ws_perf *perf, struct ws_maps_process *maps,
 			  const struct ws_perf_event *ev, const struct ws_perf_rec *record,
-			  bool in_kernel, bool deep, struct ws_caller *out, size_t most,
+			  bool in_kernel, bool deep, struct ws_unwound_frame *out, size_t most,
 			  unsigned *flags)
 {
 	const struct ws_perf_sample *sample = &record->sample;
-	struct ws_stop stop = {.maps = maps,
-			       .time = record->time,
-			       .stack = sample->stack,
-			       .stack_size = sample->stack_size};
+	struct ws_stopped_thread stop = {.maps = maps,
+					 .time = record->time,
+					 .stack = sample->stack,
+					 .stack_size = sample->stack_size};
 
-	stop.chain = part(sample, (uint64_t)PERF_CONTEXT_USER, &stop.chain_n);
+	stop.chain = part(sample, (uint64_t)PERF_CONTEXT_USER, &stop.chain_count);
 	if (deep && sample->regs && perf->options.backtrace != WS_BACKTRACE_FP) {
 		ws_regs_from_perf(&stop.regs, ev->attr.sample_regs_user, sample->regs, ev->regs);
-		stop.stack_at = stop.regs.r[WS_REG_SP];
+		stop.stack_at = stop.regs.values[WS_REG_SP];
 		if (sample->branch_n)
-			return from_branches(perf, maps, record, stop.regs.r[WS_REG_IP], out, most);
-		return ws_unwind(perf->drain->ops.code->unwinder, &stop,
-				 perf->options.backtrace == WS_BACKTRACE_DWARF ? WS_MODE_DWARF
-									       : WS_MODE_AUTO,
-				 out, most, flags);
+			return from_branches(perf, maps, record, stop.regs.values[WS_REG_IP], out,
+					     most);
+		return ws_unwind_stack(perf->drain->ops.code->unwinder, &stop,
+				       perf->options.backtrace == WS_BACKTRACE_DWARF ? WS_MODE_DWARF
+										     : WS_MODE_AUTO,
+				       out, most, flags);
 	}
 	if (deep && stop.chain)
 		return ws_unwind_chain(perf->drain->ops.code->unwinder, maps, record->time,
-				       stop.chain, stop.chain_n, WS_UNWIND_FP, out, most);
+				       stop.chain, stop.chain_count, WS_UNWIND_FP, out, most);
 	return in_kernel ? 0
 			 : ws_unwind_chain(perf->drain->ops.code->unwinder, maps, record->time,
 					   &sample->ip, 1, WS_UNWIND_UNKNOWN, out, most);
@@ -147,9 +149,10 @@ void ws_perf_stack(struct ws_perf *perf, struct ws_perf_thread *thread,
 		   const struct ws_perf_event *ev, const struct ws_perf_rec *record,
 		   const struct ws_py_stack *python, struct ws_row_sample *row)
 {
-	static struct ws_caller places[WS_UNWIND_DEEPEST + 256];
+	static struct ws_unwound_frame places[WS_UNWIND_DEEPEST + 256];
 	struct ws_perf_image *im = thread->image;
-	struct ws_maps_process *maps = ws_maps_of(perf->drain->ops.code->maps, (int)im->pid);
+	struct ws_maps_process *maps =
+		ws_maps_find_process(perf->drain->ops.code->maps, (int)im->pid);
 	struct ws_stackset *st = ws_stackset_of(im->sink);
 	bool in_kernel = (record->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
 	bool deep = ws_perf_wants_stack(perf, thread->samples++);

@@ -213,7 +213,7 @@ static void end_image(struct ws_perf *perf, struct ws_perf_image *im, uint64_t t
 		ws_proc_release(im->proc);
 	}
 	if (image_of(perf, im->pid) == im)
-		ws_map_take(&perf->images, im->pid, NULL);
+		ws_map_remove(&perf->images, im->pid, NULL);
 	forget_waiting(perf, im);
 	free(im->waiting);
 	free(im->exe);
@@ -232,7 +232,7 @@ void ws_perf_gone(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t 
 	if (thread_of(perf, tid) != thread)
 		return;
 	ws_perf_settle_time(perf, thread);
-	ws_map_take(&perf->threads, thread->tid, NULL);
+	ws_map_remove(&perf->threads, thread->tid, NULL);
 	if (im->proc && thread->id)
 		ws_proc_thread_ended(im->proc, thread->id);
 	free(thread);
@@ -247,7 +247,7 @@ void ws_perf_gone(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t 
 /* What a map from numbers to pointers holds; owned by the caller. */
 static void **values(const struct ws_map *map, size_t *n)
 {
-	void **v = ws_malloc((map->n + 1) * sizeof(*v));
+	void **v = ws_malloc((map->count + 1) * sizeof(*v));
 
 	*n = 0;
 	for (size_t i = 0; i < map->size; i++)
@@ -266,7 +266,7 @@ static void drop_thread(struct ws_perf *perf, struct ws_perf_thread *thread, uin
 
 	ws_perf_off(perf, thread, time, WS_AFTER_DEAD);
 	ws_perf_settle_time(perf, thread);
-	ws_map_take(&perf->threads, thread->tid, NULL);
+	ws_map_remove(&perf->threads, thread->tid, NULL);
 	if (thread->image->proc && thread->id)
 		ws_proc_thread_ended(thread->image->proc, thread->id);
 	thread->image->threads--;
@@ -297,7 +297,7 @@ static struct ws_perf_image *next_image(struct ws_perf *perf, struct ws_perf_ima
 	struct ws_perf_image *im;
 
 	drop_threads(perf, old, time);
-	ws_map_take(&perf->images, old->pid, NULL);
+	ws_map_remove(&perf->images, old->pid, NULL);
 	im = new_image(perf, old->pid, time);
 	im->parent_pid = old->pid;
 	im->parent = old->id;
@@ -600,7 +600,7 @@ uint32_t ws_perf_adopt(struct ws_perf *perf, struct ws_proc *proc)
 
 void ws_perf_tree_init(struct ws_perf *perf)
 {
-	struct ws_perf_image *im = new_image(perf, (uint32_t)perf->target, ws_raw_ns());
+	struct ws_perf_image *im = new_image(perf, (uint32_t)perf->target, ws_read_raw_ns());
 
 	im->target = true;
 	new_thread(perf, im, im->pid, im->start, "");

@@ -165,7 +165,7 @@ static uint32_t path_of(const struct ws_perf_thread *thread, unsigned long fd)
 
 static void look(struct ws_perf *perf, struct ws_perf_thread *thread)
 {
-	struct ws_row_blocked row = {.start = ws_raw_ns()};
+	struct ws_row_blocked row = {.start = ws_read_raw_ns()};
 	const struct call *call;
 	unsigned long first;
 	char other[32];
@@ -178,7 +178,7 @@ static void look(struct ws_perf *perf, struct ws_perf_thread *thread)
 	if (!call)
 		snprintf(other, sizeof(other), "syscall %ld", number);
 	row.path = call && call->fd ? path_of(thread, first) : 0;
-	row.end = ws_raw_ns();
+	row.end = ws_read_raw_ns();
 	row.thread = ws_perf_thread_id(perf, thread);
 	row.name = ws_sink_string(thread->image->sink, call ? call->name : other);
 	ws_writer_add(thread->image->sink->writer, WS_TABLE_blocked, &row);

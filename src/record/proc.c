@@ -450,7 +450,7 @@ static void free_strings(struct ws_drain *drain, struct ws_process_home *home)
 		if (chunk == self || chunk_c->kind != WS_CHUNK_STRINGS)
 			break;
 		next = atomic_load(&chunk_c->next);
-		ws_chunk_give(drain->arena, chunk);
+		ws_give_chunk(drain->arena, chunk);
 		chunk = next;
 	}
 	free(drain->string_ids[self]);
@@ -584,7 +584,7 @@ void ws_drain_settle_process(struct ws_drain *drain, struct ws_proc *process, bo
 		    atomic_load(&drain->arena->directory[slot]) == process->home_chunk)
 			atomic_store(&drain->arena->directory[slot], 0);
 		free_strings(drain, process->home);
-		ws_chunk_give(drain->arena, process->home_chunk);
+		ws_give_chunk(drain->arena, process->home_chunk);
 	}
 	if (!ws_perf_active(drain->perf)) /* else its samples may come later */
 		free_threads(process);

@@ -77,7 +77,7 @@ void ws_python_say_unseen(struct ws_python *py, struct ws_sink *sink)
 				       "as in __qualname__.)",
 				       out.text);
 
-		ws_sink_diagnostic(sink, WS_WARNING, "python", 0, ws_raw_ns(), text);
+		ws_sink_diagnostic(sink, WS_WARNING, "python", 0, ws_read_raw_ns(), text);
 		free(text);
 	}
 	ws_text_free(&out);
@@ -245,12 +245,12 @@ static void close_event(struct ws_python *py, size_t i)
 
 	if (event->fd < 0) {
 		ws_py_bpf_leave(py->bpf, event->tid);
-		ws_map_take(&py->inner, event->tid, NULL);
+		ws_map_remove(&py->inner, event->tid, NULL);
 	} else {
 		close(event->fd);
 		if (event->proc->proc->home)
 			atomic_fetch_sub(&event->proc->proc->home->python_events, 1);
-		ws_map_take(&py->by_tid, event->tid, NULL);
+		ws_map_remove(&py->by_tid, event->tid, NULL);
 	}
 	py->events[i] = py->events[--py->events_n];
 }
@@ -272,7 +272,7 @@ static bool has_event(struct ws_python *py, const struct ws_py_proc *process, ui
 static void add_event(struct ws_python *py, struct ws_py_proc *process, uint32_t tid, int fd)
 {
 	ws_grow(py->events, py->events_cap, py->events_n + 1);
-	py->events[py->events_n++] = (struct ws_py_event){tid, fd, ws_raw_ns(), process};
+	py->events[py->events_n++] = (struct ws_py_event){tid, fd, ws_read_raw_ns(), process};
 }
 
 /* Have the program in the kernel read the thread's frames. */
@@ -362,7 +362,7 @@ void ws_python_round(struct ws_python *py, uint64_t now)
 		}
 	if (now >= py->next_sweep) {
 		sweep(py);
-		ws_py_told_sweep(py, ws_raw_ns());
+		ws_py_told_sweep(py, ws_read_raw_ns());
 		py->next_sweep = now + SWEEP_NS;
 	}
 	ws_python_outside(py, now);

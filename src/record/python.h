@@ -35,7 +35,7 @@ struct ws_python_function {
 
 struct ws_python;
 struct ws_py_stack;
-struct ws_caller;
+struct ws_unwound_frame;
 struct ws_stackset;
 struct ws_drain;
 struct ws_sink;
@@ -63,7 +63,7 @@ bool ws_python_covers(const struct ws_python *py, uint32_t tid, uint64_t time);
  * NULL.
  */
 uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread,
-			  uint64_t time, const struct ws_caller *places, size_t n, bool cut,
+			  uint64_t time, const struct ws_unwound_frame *places, size_t n, bool cut,
 			  uint32_t *leaf, uint8_t *flags);
 
 /*
@@ -71,7 +71,7 @@ uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t t
  * *leaf gets the innermost frame, the result is the stack of its callers. `cut`: the native frames
  * are incomplete at their outer end.
  */
-uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_caller *places, size_t n,
+uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_unwound_frame *places, size_t n,
 			 const struct ws_py_stack *py, bool cut, uint32_t *leaf);
 
 /* Samples a second of Python's threads, from now on at most `most` (0: as asked for). 0 when none

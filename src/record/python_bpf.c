@@ -919,7 +919,7 @@ static int make_all(struct ws_py_bpf *bpf)
 	}
 	/* Hooks are told before any interpreter is met, so it must be certain by now that the
 	 * kernel takes such programs. */
-	ws_py_layout_of(0x030c, &layout);
+	ws_py_get_layout(0x030c, &layout);
 	bpf_b->n = 0;
 	make_tell(bpf_b, bpf, &layout, 0);
 	error = load(bpf_b);

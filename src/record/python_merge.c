@@ -95,11 +95,11 @@ static void add_symbols(struct parts *parts, const struct ws_elf *elf, uint32_t 
 	Elf64_Shdr s, names;
 	const Elf64_Sym *sym;
 
-	if (!ws_elf_section(elf, section, &s) ||
+	if (!ws_elf_get_section(elf, section, &s) ||
 	    (s.sh_type != SHT_SYMTAB && s.sh_type != SHT_DYNSYM) ||
-	    !ws_elf_section(elf, s.sh_link, &names))
+	    !ws_elf_get_section(elf, s.sh_link, &names))
 		return;
-	sym = (const void *)ws_elf_bytes(elf, &s);
+	sym = (const void *)ws_elf_get_bytes(elf, &s);
 	for (uint64_t i = 0; sym && i < s.sh_size / sizeof(*sym); i++) {
 		Elf64_Sym one;
 		uint8_t part;
@@ -107,7 +107,8 @@ static void add_symbols(struct parts *parts, const struct ws_elf *elf, uint32_t 
 		memcpy(&one, &sym[i], sizeof(one));
 		if (ELF64_ST_TYPE(one.st_info) != STT_FUNC || !one.st_size || !one.st_shndx)
 			continue;
-		part = part_of_name(ws_elf_text(elf, names.sh_offset, names.sh_size, one.st_name));
+		part = part_of_name(
+			ws_elf_get_text(elf, names.sh_offset, names.sh_size, one.st_name));
 		if (part == WS_PY_OTHER)
 			continue;
 		ws_grow(parts->ranges, parts->cap, parts->n + 1);
@@ -156,7 +157,7 @@ static const struct parts *parts_of(const struct ws_module *module)
 	return parts;
 }
 
-enum ws_py_part ws_python_part(const struct ws_caller *place)
+enum ws_py_part ws_python_part(const struct ws_unwound_frame *place)
 {
 	const struct parts *parts = place->module ? parts_of(place->module) : NULL;
 	size_t lo =
@@ -215,7 +216,7 @@ static bool calls_evaluator(const uint8_t *part, size_t i)
 	return part[i] == WS_PY_EVALUATOR;
 }
 
-uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_caller *places, size_t n,
+uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_unwound_frame *places, size_t n,
 			 const struct ws_py_stack *py, bool cut, uint32_t *leaf)
 {
 	uint8_t part[WS_UNWIND_DEEPEST + 256];
@@ -273,7 +274,7 @@ static uint64_t history_key(const struct ws_sink *sink, uint32_t thread)
 }
 
 /* Where the evaluators stand, innermost first; at most `most`, or -1 when there are more. */
-static int evaluators_of(const struct ws_caller *places, size_t n, uint64_t *sp, int most)
+static int evaluators_of(const struct ws_unwound_frame *places, size_t n, uint64_t *sp, int most)
 {
 	int k = 0;
 
@@ -287,7 +288,7 @@ static int evaluators_of(const struct ws_caller *places, size_t n, uint64_t *sp,
 }
 
 void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread,
-			uint64_t time, const struct ws_caller *places, size_t n, bool cut,
+			uint64_t time, const struct ws_unwound_frame *places, size_t n, bool cut,
 			const struct ws_py_stack *st)
 {
 	uint64_t key = history_key(sink, thread);
@@ -428,7 +429,7 @@ static struct ws_py_stack agreed(struct ws_py_history *history, uint64_t time,
 }
 
 uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread,
-			  uint64_t time, const struct ws_caller *places, size_t n, bool cut,
+			  uint64_t time, const struct ws_unwound_frame *places, size_t n, bool cut,
 			  uint32_t *leaf, uint8_t *flags)
 {
 	struct ws_py_history *history = py ? (struct ws_py_history *)(uintptr_t)ws_map_get(

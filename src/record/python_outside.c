@@ -55,7 +55,7 @@ struct ws_py_known *ws_py_known_read(const struct ws_py_layout *layout,
 
 	known->key = *key;
 	known->version = layout->version;
-	if (!ws_py_code_read(layout, memory, code, &py_code)) {
+	if (!ws_py_read_code(layout, memory, code, &py_code)) {
 		known->shim = true; /* changed under our hands: shown nowhere */
 		return known;
 	}
@@ -91,7 +91,7 @@ static struct ws_py_known *known_of(struct ws_py_proc *process, const struct ws_
 
 	if (known && !memcmp(&known->key, key, sizeof(*key)))
 		return known;
-	if (known || process->codes.n >= MOST_CODES)
+	if (known || process->codes.count >= MOST_CODES)
 		forget_codes(process); /* another object lies there now: frames that were made of
 				    the old one must not be found */
 	known = ws_py_known_read(&process->layout, memory, code, key);
@@ -130,8 +130,8 @@ static void read_keys(const struct ws_py_proc *process, const struct ws_py_memor
 	for (size_t from = 0; from < n;) {
 		size_t most = n - from < WS_PY_PIECES ? n - from : WS_PY_PIECES;
 
-		size_t got = ws_py_code_keys(&process->layout, memory, code + from, most,
-					     key + from, raw);
+		size_t got = ws_py_read_code_keys(&process->layout, memory, code + from, most,
+						  key + from, raw);
 
 		from += got;
 		if (got < most)
@@ -208,8 +208,8 @@ static void look(struct ws_py_proc *process, const struct ws_py_memory *memory,
 
 	if (!tid)
 		return;
-	row.start = ws_raw_ns();
-	process->py->walk.seen_n = 0;
+	row.start = ws_read_raw_ns();
+	process->py->walk.seen_count = 0;
 	n = ws_py_walk(&process->layout, memory, thread->state, &process->py->walk, frame,
 		       MOST_FRAMES, &truncated);
 	row.stack = stack_of(process, ws_stackset_of(sink), memory, thread->state, frame, n);
@@ -232,8 +232,9 @@ static void look_at(struct ws_py_proc *process, bool slow, uint64_t weight)
 {
 	static struct ws_py_thread thread[MOST_THREADS];
 	struct ws_py_memory memory = {ws_py_read_process, process->proc};
-	size_t n = ws_py_threads(&process->layout, &memory, process->runtime, thread, MOST_THREADS);
-	uint64_t holder = ws_py_gil_holder(&process->layout, &memory, process->runtime);
+	size_t n = ws_py_list_threads(&process->layout, &memory, process->runtime, thread,
+				      MOST_THREADS);
+	uint64_t holder = ws_py_find_gil_holder(&process->layout, &memory, process->runtime);
 	uint32_t looks = 0;
 
 	for (size_t k = 0; k < n && looks < MOST_LOOKS; k++) {
@@ -256,9 +257,9 @@ bool ws_py_lay_out(struct ws_py_proc *process)
 	struct ws_py_layout layout;
 
 	if (!(process->layout.version >= 0x030d
-		      ? ws_py_layout_read(&memory, process->runtime, &layout)
-		      : ws_py_layout_of(process->layout.version, &layout)) ||
-	    !ws_py_check(&layout, &memory, process->runtime))
+		      ? ws_py_read_layout(&memory, process->runtime, &layout)
+		      : ws_py_get_layout(process->layout.version, &layout)) ||
+	    !ws_py_check_layout(&layout, &memory, process->runtime))
 		return false;
 	process->layout = layout;
 	process->laid_out = true;

@@ -132,12 +132,12 @@ bool ws_py_lay_out(struct ws_py_proc *process);
 const struct ws_py_stack *ws_python_take_frames(struct ws_stream *stream);
 /* Keep a complete sample for those of the kernel. */
 void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread,
-			uint64_t time, const struct ws_caller *places, size_t n, bool cut,
+			uint64_t time, const struct ws_unwound_frame *places, size_t n, bool cut,
 			const struct ws_py_stack *st);
 /* Free what was kept, and what is known of modules. */
 void ws_python_forget(struct ws_python *py);
 /* What of the interpreter a native frame is. */
 enum ws_py_part { WS_PY_OTHER, WS_PY_EVALUATOR, WS_PY_TRAMPOLINE };
-enum ws_py_part ws_python_part(const struct ws_caller *place);
+enum ws_py_part ws_python_part(const struct ws_unwound_frame *place);
 
 #endif

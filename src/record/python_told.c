@@ -55,7 +55,7 @@ void ws_py_told_end(struct ws_python *py, const struct ws_py_proc *process)
 	for (struct ws_py_told_image *im = py->told; im; im = im->next)
 		if (im->process == process) {
 			im->process = NULL;
-			im->ended = ws_raw_ns();
+			im->ended = ws_read_raw_ns();
 		}
 }
 
@@ -146,7 +146,7 @@ static bool still_there(const struct ws_py_told_image *im, struct ws_proc *proc,
 	uint8_t raw[WS_PY_KEY_BYTES];
 	struct ws_py_code_key now;
 
-	return ws_py_code_keys(&im->layout, &memory, &code, 1, &now, raw) == 1 &&
+	return ws_py_read_code_keys(&im->layout, &memory, &code, 1, &now, raw) == 1 &&
 	       !memcmp(&now, key, sizeof(now));
 }
 
@@ -164,7 +164,7 @@ static struct ws_py_known *read_code(const struct ws_py_told_image *im,
 	add_piece(&pieces, code->name, code->name_piece, code->name_bytes);
 	add_piece(&pieces, code->file, code->file_piece, code->file_bytes);
 	add_piece(&pieces, code->table, code->table_piece, code->table_bytes);
-	if (ws_py_code_keys(&im->layout, &py_memory, &code->code, 1, &key, raw) != 1)
+	if (ws_py_read_code_keys(&im->layout, &py_memory, &code->code, 1, &key, raw) != 1)
 		return NULL;
 	known = ws_py_known_read(&im->layout, &py_memory, code->code, &key);
 	if (pieces.outside && !still_there(im, pieces.proc, code->code, &key)) {
@@ -189,7 +189,7 @@ static void told_code(struct ws_python *py, const void *raw, size_t size)
 	if (!im || code->head_bytes > sizeof(code->head) ||
 	    code->name_bytes > sizeof(code->name_piece) ||
 	    code->file_bytes > sizeof(code->file_piece) ||
-	    code->table_bytes > size - sizeof(*code) || im->codes.n >= CODES_MOST) {
+	    code->table_bytes > size - sizeof(*code) || im->codes.count >= CODES_MOST) {
 		free(code);
 		return;
 	}
@@ -256,18 +256,19 @@ static void make_room(struct ws_py_stack *stack, size_t n)
 static size_t take_steps(const struct ws_py_layout *layout, const uint8_t *steps, size_t n,
 			 struct ws_py_frame *out)
 {
-	struct ws_py_taken taken = {.out = out};
+	struct ws_py_frame_list taken = {.out = out};
 
 	for (size_t i = 0; i < n; i++) {
 		struct ws_py_step step;
 
 		memcpy(&step, steps + i * sizeof(step), sizeof(step));
-		ws_py_take(layout, &taken, step.id,
-			   layout->chain == WS_PY_OBJECTS ? ws_py_object_at(layout, step.at)
-							  : step.at,
-			   step.owner);
+		ws_py_add_frame(layout, &taken, step.id,
+				layout->chain == WS_PY_OBJECTS
+					? ws_py_convert_index(layout, step.at)
+					: step.at,
+				step.owner);
 	}
-	return taken.n;
+	return taken.count;
 }
 
 const struct ws_py_stack *ws_python_told_stack(struct ws_python *py, struct ws_sink *sink,

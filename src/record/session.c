@@ -355,7 +355,7 @@ static int add_preload(struct session *session, const char *library, struct ws_e
 	char path[PATH_MAX];
 	size_t n = strlen(session->preload);
 
-	if (ws_hook_path(library, path, sizeof(path), err))
+	if (ws_find_hook_library(library, path, sizeof(path), err))
 		return -1;
 	snprintf(session->preload + n, sizeof(session->preload) - n, ":%s", path);
 	return 0;
@@ -366,7 +366,7 @@ static int find_hooks(struct session *session, struct ws_err *err)
 	char hooks[PATH_MAX];
 	size_t n;
 
-	if (ws_hook_path("libwarpsight-hooks.so", hooks, sizeof(hooks), err))
+	if (ws_find_hook_library("libwarpsight-hooks.so", hooks, sizeof(hooks), err))
 		return -1;
 	snprintf(session->preload, sizeof(session->preload), "%s", hooks);
 	snprintf(session->nvtx, sizeof(session->nvtx), "%s", session->options->nvtx ? hooks : "");
@@ -383,7 +383,8 @@ static int find_hooks(struct session *session, struct ws_err *err)
 	if (session->options->cuda) {
 		/* Loaded by the driver; preloaded too, so that it stands between libcupti and a
 		 * profiler inside the program. */
-		if (ws_hook_path("libwarpsight-cuda.so", session->cuda, sizeof(session->cuda), err))
+		if (ws_find_hook_library("libwarpsight-cuda.so", session->cuda,
+					 sizeof(session->cuda), err))
 			return -1;
 		n = strlen(session->preload);
 		snprintf(session->preload + n, sizeof(session->preload) - n, ":%s", session->cuda);
@@ -401,7 +402,7 @@ static void set_collecting(struct session *session, bool on)
 static void begin_collecting(struct session *session)
 {
 	session->phase = COLLECTING;
-	session->collect_start = ws_raw_ns();
+	session->collect_start = ws_read_raw_ns();
 	atomic_store(&session->area.arena->collect_from, session->collect_start);
 	atomic_store(&session->area.arena->collect_to, 0);
 	set_collecting(session, true);
@@ -424,7 +425,7 @@ static void kill_process(void *ctx, int pid)
 static void end_collecting(struct session *session)
 {
 	set_collecting(session, false);
-	session->collect_end = ws_raw_ns();
+	session->collect_end = ws_read_raw_ns();
 	atomic_store(&session->area.arena->collect_to, session->collect_end);
 	ws_drain_round(session->drain);
 	ws_perf_end(session->perf, session->collect_end);
@@ -516,7 +517,7 @@ static void sleep_between_rounds(struct session *session, uint64_t bytes)
 /* Returns how many bytes there were to read. */
 static uint64_t run_round(struct session *session)
 {
-	uint64_t since = ws_raw_ns(), bytes = ws_drain_round(session->drain),
+	uint64_t since = ws_read_raw_ns(), bytes = ws_drain_round(session->drain),
 		 now = session->clock.readings[session->clock.n - 1].raw;
 
 	session->read_since = session->exited;
@@ -532,7 +533,7 @@ static uint64_t run_round(struct session *session)
 		session->last_clock_row = now;
 	ws_area_feed(&session->area);
 	look_at_target(session);
-	advance_collection(session, ws_raw_ns());
+	advance_collection(session, ws_read_raw_ns());
 	return bytes;
 }
 
@@ -555,7 +556,7 @@ static void run_session(struct session *session)
 	}
 	if (session->phase == COLLECTING) {
 		set_collecting(session, false);
-		session->collect_end = ws_raw_ns();
+		session->collect_end = ws_read_raw_ns();
 	}
 }
 
@@ -576,7 +577,7 @@ static void print_summary(struct session *session, struct ws_sink *sink, uint64_
 		ws_writer_add(sink->writer, WS_TABLE_collection, &row);
 	else
 		ws_sink_diagnostic(
-			sink, WS_WARNING, "recorder", 0, ws_raw_ns(),
+			sink, WS_WARNING, "recorder", 0, ws_read_raw_ns(),
 			"The target ended before the delay was over: nothing was collected.");
 	if (unregistered && sink == session->main)
 		ws_sink_loss(sink, 0,
@@ -615,7 +616,7 @@ static void explain_empty(struct session *session)
 		 why ? why
 		     : "no process of the target loaded the hooks (a static, privileged or foreign "
 		       "program, or one that was not run at all)");
-	ws_sink_diagnostic(session->main, WS_WARNING, "process", 0, ws_raw_ns(), text);
+	ws_sink_diagnostic(session->main, WS_WARNING, "process", 0, ws_read_raw_ns(), text);
 	free(file);
 }
 
@@ -677,7 +678,7 @@ static int finish_session(struct session *session, struct ws_err *err)
 	if (session->perf) {
 		ws_drain_round(
 			session->drain); /* who has registered: perf's last records ask for them */
-		ws_perf_finish(session->perf, ws_or(session->collect_end, ws_raw_ns()));
+		ws_perf_finish(session->perf, ws_or(session->collect_end, ws_read_raw_ns()));
 	}
 	explain_empty(session);
 	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
@@ -702,7 +703,7 @@ static int finish_session(struct session *session, struct ws_err *err)
 static void respect_injection(struct session *session)
 {
 	const char *name = "CUDA_INJECTION64_PATH=";
-	const char *tool = session->options->cuda ? ws_gpu_tool(session->env) : NULL;
+	const char *tool = session->options->cuda ? ws_find_gpu_tool(session->env) : NULL;
 	char text[2 * PATH_MAX];
 
 	if (tool) {
@@ -710,7 +711,7 @@ static void respect_injection(struct session *session)
 			 "CUDA is not recorded: %s has it, under which warpsight was started. Run "
 			 "warpsight without that tool.",
 			 tool);
-		ws_sink_diagnostic(session->main, WS_WARNING, "cuda", 0, ws_raw_ns(), text);
+		ws_sink_diagnostic(session->main, WS_WARNING, "cuda", 0, ws_read_raw_ns(), text);
 	}
 	for (char **e = session->env; session->options->cuda && !tool && *e; e++) {
 		const char *value = *e + strlen(name);
@@ -722,7 +723,7 @@ static void respect_injection(struct session *session)
 			 "CUDA is not recorded: CUDA_INJECTION64_PATH has %.4000s loaded by the "
 			 "driver. Unset it to have warpsight record.",
 			 value);
-		ws_sink_diagnostic(session->main, WS_WARNING, "cuda", 0, ws_raw_ns(), text);
+		ws_sink_diagnostic(session->main, WS_WARNING, "cuda", 0, ws_read_raw_ns(), text);
 	}
 }
 
@@ -733,12 +734,12 @@ static int begin_session(struct session *session, struct ws_err *err_e)
 	struct ws_drain_ops ops = {.ctx = session, .sink_for = find_sink};
 	int out = -1, err = -1;
 
-	if (ws_gpu_tool_must_start(ws_gpu_tool(environ)))
+	if (ws_gpu_tool_must_start(ws_find_gpu_tool(environ)))
 		return ws_fail(err_e,
 			       "%s would wait for ever for a program that warpsight starts; put "
 			       "warpsight first: 'warpsight profile' and then the tool with "
 			       "the program",
-			       ws_gpu_tool(environ));
+			       ws_find_gpu_tool(environ));
 	ws_clock_init(&session->clock, ws_clock_choose());
 	if (make_arena(session, err_e) || find_hooks(session, err_e))
 		return -1;
@@ -833,7 +834,7 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 	session->result = result;
 	ws_signals_install();
 	if (!begin_session(session, err)) {
-		session->started = ws_raw_ns();
+		session->started = ws_read_raw_ns();
 		if (options->delay <= 0)
 			begin_collecting(session);
 		error = ws_launch_go(&session->launch);

@@ -91,7 +91,7 @@ uint32_t ws_stackset_frame(struct ws_stackset *st, enum ws_frame_kind kind,
 	if (found) /* 64 bits of hash: two of ten million frames meet once in a hundred thousand
 		      runs */
 		return id;
-	if (st->frame_id.n >= MOST_FRAMES)
+	if (st->frame_id.count >= MOST_FRAMES)
 		ws_map_free(&st->frame_id), memset(&st->frame_id, 0, sizeof(st->frame_id));
 	row.module = module ? add_module_row(st, module) : 0;
 	row.id = ++st->frames;
@@ -117,7 +117,7 @@ uint32_t ws_stackset_push(struct ws_stackset *st, uint32_t parent, uint32_t fram
 
 	if (found)
 		return id;
-	if (st->stack_id.n >= MOST_STACKS)
+	if (st->stack_id.count >= MOST_STACKS)
 		ws_map_free(&st->stack_id), memset(&st->stack_id, 0, sizeof(st->stack_id));
 	row.id = ++st->stacks;
 	ws_writer_add(st->sink->writer, WS_TABLE_stack, &row);
@@ -125,7 +125,7 @@ uint32_t ws_stackset_push(struct ws_stackset *st, uint32_t parent, uint32_t fram
 	return row.id;
 }
 
-uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_caller *caller, size_t n,
+uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_unwound_frame *caller, size_t n,
 			    uint32_t *leaf)
 {
 	uint32_t stack = 0;
@@ -160,7 +160,7 @@ static void note_mapping_end(void *ctx, const struct ws_mapping *mapping)
 
 void ws_stackset_bind(struct ws_stackset *st, struct ws_maps_process *maps, uint32_t process)
 {
-	struct bound *bound = ws_maps_bound(maps);
+	struct bound *bound = ws_maps_get_binding(maps);
 
 	if (bound && bound->stacks == st && bound->process == process)
 		return;

@@ -19,8 +19,9 @@ struct ws_stackset *ws_stackset_of(struct ws_sink *sink);
 void ws_stackset_free(struct ws_stackset *st);
 
 /*
- * Number of a frame. `module` may be NULL; `address` as the module counts (struct ws_caller), for
- * Python the line. `name` and `file` are for frames that recording itself can name, else NULL.
+ * Number of a frame. `module` may be NULL; `address` as the module counts (struct
+ * ws_unwound_frame), for Python the line. `name` and `file` are for frames that recording itself
+ * can name, else NULL.
  */
 uint32_t ws_stackset_frame(struct ws_stackset *st, enum ws_frame_kind kind,
 			   enum ws_unwind_method method, struct ws_module *module, uint64_t address,
@@ -33,7 +34,7 @@ uint32_t ws_stackset_push(struct ws_stackset *st, uint32_t parent, uint32_t fram
  * Frames from the innermost outwards: *leaf gets the innermost frame, the result is the stack of
  * its callers (0 for none). With leaf NULL the result is the stack with the innermost on it.
  */
-uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_caller *caller, size_t n,
+uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_unwound_frame *caller, size_t n,
 			    uint32_t *leaf);
 
 /* Have the mappings of process row `process` written as they end, once a frame was found in them.

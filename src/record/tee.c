@@ -65,7 +65,7 @@ static bool take_output(struct ws_tee *tee, int i)
 		read_on = show_output(i + 1, buf, (size_t)n);
 	piece = ws_malloc(sizeof(*piece) + (size_t)n);
 	piece->next = NULL;
-	piece->time = ws_raw_ns();
+	piece->time = ws_read_raw_ns();
 	piece->stream = (uint8_t)(i + 1);
 	piece->len = (size_t)n;
 	memcpy(piece->bytes, buf, (size_t)n);

@@ -40,7 +40,7 @@ static uint32_t take_new_chunk(struct ws_arena *arena)
 	return WS_CHUNK_NONE;
 }
 
-uint32_t ws_chunk_take(struct ws_arena *arena)
+uint32_t ws_take_chunk(struct ws_arena *arena)
 {
 	uint32_t chunk = pop_free_chunk(arena);
 	struct ws_chunk *chunk_c;
@@ -57,7 +57,7 @@ uint32_t ws_chunk_take(struct ws_arena *arena)
 	return chunk;
 }
 
-void ws_chunk_give(struct ws_arena *arena, uint32_t chunk)
+void ws_give_chunk(struct ws_arena *arena, uint32_t chunk)
 {
 	uint64_t head = atomic_load_explicit(&arena->free_head, memory_order_relaxed);
 
@@ -96,7 +96,7 @@ static long sys_fallocate(int fd, uint64_t offset, uint64_t len)
 	return ret;
 }
 
-int ws_arena_extend(struct ws_arena *arena, int fd, uint32_t chunks)
+int ws_extend_arena(struct ws_arena *arena, int fd, uint32_t chunks)
 {
 	uint32_t end = arena->chunk_first + arena->chunk_count;
 	uint32_t backed = atomic_load_explicit(&arena->chunk_backed, memory_order_acquire);
@@ -116,7 +116,7 @@ int ws_arena_extend(struct ws_arena *arena, int fd, uint32_t chunks)
 	return 0;
 }
 
-int ws_buffer_take(struct ws_arena *arena, int fd, uint32_t home)
+int ws_take_buffer(struct ws_arena *arena, int fd, uint32_t home)
 {
 	for (uint32_t i = 0; i < arena->buffer_count; i++) {
 		uint32_t nobody = 0;
@@ -137,7 +137,7 @@ int ws_buffer_take(struct ws_arena *arena, int fd, uint32_t home)
 	return -1;
 }
 
-int ws_directory_add(struct ws_arena *arena, uint32_t chunk)
+int ws_add_to_directory(struct ws_arena *arena, uint32_t chunk)
 {
 	uint32_t used = atomic_load_explicit(&arena->dir_used, memory_order_relaxed);
 	/* Slots free up in no order; start at a place of the chunk's own so that crowds do not meet

@@ -296,25 +296,25 @@ static inline const struct ws_shared_string *ws_string_at(const void *arena, uin
 
 /*
  * Take a chunk from the free list, or one never used that has memory behind it. Lock-free and
- * async-signal-safe. 0 when there is none: the caller then tries ws_arena_extend (needs the arena's
+ * async-signal-safe. 0 when there is none: the caller then tries ws_extend_arena (needs the arena's
  * path), then counts a loss.
  */
-uint32_t ws_chunk_take(struct ws_arena *arena);
+uint32_t ws_take_chunk(struct ws_arena *arena);
 /* Give a chunk back. */
-void ws_chunk_give(struct ws_arena *arena, uint32_t chunk);
+void ws_give_chunk(struct ws_arena *arena, uint32_t chunk);
 /* Put memory behind at least one more MiB, up to the budget. `fd` is open on the arena. 0, or -1
  * when full or refused. */
-int ws_arena_extend(struct ws_arena *arena, int fd, uint32_t chunks);
+int ws_extend_arena(struct ws_arena *arena, int fd, uint32_t chunks);
 /*
  * Take a buffer for the process whose home is `home`, with memory behind it; -1 when there is none.
  * Its content is what its last owner left. `fd` is open on the arena.
  */
-int ws_buffer_take(struct ws_arena *arena, int fd, uint32_t home);
+int ws_take_buffer(struct ws_arena *arena, int fd, uint32_t home);
 static inline void *ws_buffer_at(const struct ws_arena *arena, uint32_t i)
 {
 	return (char *)arena + ((uint64_t)arena->buffer_first + i) * WS_BUFFER_SIZE;
 }
 /* Find a directory slot for `chunk`; -1 when all are taken. */
-int ws_directory_add(struct ws_arena *arena, uint32_t chunk);
+int ws_add_to_directory(struct ws_arena *arena, uint32_t chunk);
 
 #endif

@@ -43,7 +43,7 @@ const char *const ws_arg_names[WS_ARGS] = {
 #include "schema/events.def"
 };
 
-const char *ws_own_name(uint32_t number)
+const char *ws_get_own_text(uint32_t number)
 {
 	if (number >= WS_OWN_TEXT_COUNT)
 		return "";
@@ -220,7 +220,7 @@ enum ws_event_shape ws_event_shape(const struct ws_event_kind *kind, uint64_t va
 	return kind->end ? WS_SHAPE_SPAN : WS_SHAPE_MOMENT;
 }
 
-enum ws_category ws_event_category(const struct ws_event_kind *kind, uint64_t value)
+enum ws_category ws_find_event_category(const struct ws_event_kind *kind, uint64_t value)
 {
 	if (!kind->categories)
 		return WS_CATEGORY_OTHER;

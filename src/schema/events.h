@@ -62,7 +62,7 @@ enum ws_own_counts {
 };
 
 /* Texts of our own by number; "" beyond the last. */
-const char *ws_own_name(uint32_t number);
+const char *ws_get_own_text(uint32_t number);
 
 /* ---- what exports show ---- */
 
@@ -271,7 +271,7 @@ const struct ws_event_kind *ws_event_kind_of(enum ws_table table);
 enum ws_event_shape ws_event_shape(const struct ws_event_kind *kind, uint64_t value);
 
 /* The category of a row by its value in column `category_by`; unknown values have the last one. */
-enum ws_category ws_event_category(const struct ws_event_kind *kind, uint64_t value);
+enum ws_category ws_find_event_category(const struct ws_event_kind *kind, uint64_t value);
 
 /* Has its table rows that are no events, as column `shaped_by` tells? */
 static inline bool ws_event_has_other_rows(const struct ws_event_kind *kind)

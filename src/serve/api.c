@@ -33,7 +33,7 @@ int ws_view_add(struct ws_view *view, struct ws_report *report, const char *path
 	view_report->report = report;
 	view_report->lanes = ws_lanes_open(report, view->opts);
 	view_report->realtime = ws_lanes_realtime(report, view_report->lanes->zero);
-	view_report->live = ws_report_live(report);
+	view_report->live = ws_report_is_live(report);
 	pthread_rwlock_init(&view_report->use, NULL);
 	__atomic_store_n(&view->n, n + 1, __ATOMIC_RELEASE);
 	if (view_report->live && !view->live)
@@ -51,7 +51,7 @@ int ws_view_open(struct ws_view *view, const char *const *files, size_t n,
 	view->reports = ws_calloc(view->room, sizeof(*view->reports));
 	pthread_mutex_init(&view->adding, NULL);
 	for (size_t i = 0; i < n; i++) {
-		char *path = ws_report_operand(files[i]);
+		char *path = ws_find_operand_report(files[i]);
 		struct ws_report *report = ws_report_open(path, err);
 
 		if (report)
@@ -165,15 +165,15 @@ int ws_api_progress(struct ws_api_call *call, struct ws_err *err)
 
 	(void)err;
 	ws_text_puts(call->out, "{");
-	ws_put_int(call->out, "events", (int64_t)call->lanes->events);
-	ws_put_int(call->out, "built",
-		   (int64_t)__atomic_load_n(&call->lanes->built_events, __ATOMIC_RELAXED));
-	ws_put_int(call->out, "done", __atomic_load_n(&call->lanes->placed, __ATOMIC_ACQUIRE));
-	ws_put_int(call->out, "all",
-		   __atomic_load_n(&call->lanes->built, __ATOMIC_ACQUIRE) && !reading);
-	ws_put_int(call->out, "unread", unread);
-	ws_put_int(call->out, "damaged",
-		   (int64_t)__atomic_load_n(&call->lanes->damaged, __ATOMIC_RELAXED));
+	ws_put_json_int(call->out, "events", (int64_t)call->lanes->events);
+	ws_put_json_int(call->out, "built",
+			(int64_t)__atomic_load_n(&call->lanes->built_events, __ATOMIC_RELAXED));
+	ws_put_json_int(call->out, "done", __atomic_load_n(&call->lanes->placed, __ATOMIC_ACQUIRE));
+	ws_put_json_int(call->out, "all",
+			__atomic_load_n(&call->lanes->built, __ATOMIC_ACQUIRE) && !reading);
+	ws_put_json_int(call->out, "unread", unread);
+	ws_put_json_int(call->out, "damaged",
+			(int64_t)__atomic_load_n(&call->lanes->damaged, __ATOMIC_RELAXED));
 	ws_text_puts(call->out, "}");
 	return 0;
 }
@@ -183,16 +183,16 @@ int ws_api_state(struct ws_api_call *call, struct ws_err *err)
 {
 	(void)err;
 	ws_text_puts(call->out, "{");
-	ws_put_key(call->out, "reports");
+	ws_put_json_key(call->out, "reports");
 	ws_text_puts(call->out, "[");
 	for (size_t i = 0; i < ws_view_count(call->view); i++) {
 		const struct ws_view_report *rep = &call->view->reports[i];
 
-		ws_put_comma(call->out);
+		ws_put_json_comma(call->out);
 		ws_text_puts(call->out, "{");
-		ws_put_int(call->out, "live", __atomic_load_n(&rep->live, __ATOMIC_RELAXED));
-		ws_put_int(call->out, "version",
-			   (int64_t)__atomic_load_n(&rep->version, __ATOMIC_RELAXED));
+		ws_put_json_int(call->out, "live", __atomic_load_n(&rep->live, __ATOMIC_RELAXED));
+		ws_put_json_int(call->out, "version",
+				(int64_t)__atomic_load_n(&rep->version, __ATOMIC_RELAXED));
 		ws_text_puts(call->out, "}");
 	}
 	ws_text_puts(call->out, "]");
@@ -269,7 +269,7 @@ int ws_api(struct ws_view *view, const char *path, const struct ws_params *param
 		    WS_API_SAY) { /* what the user typed, not what the page did, was wrong */
 			answer->body.len = 0;
 			ws_text_puts(&answer->body, "{");
-			ws_put_string(&answer->body, "error", err.msg);
+			ws_put_json_string(&answer->body, "error", err.msg);
 			ws_text_puts(&answer->body, "}");
 			return 200;
 		}

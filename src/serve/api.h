@@ -116,10 +116,10 @@ int ws_sum_window(struct ws_api_call *call, int64_t t0, int64_t t1, struct ws_su
 
 /* Which names a search matches; asked once for each name. */
 struct ws_matcher;
-struct ws_matcher *ws_matcher_new(
+struct ws_matcher *ws_make_matcher(
 	const struct ws_api_call *call,
 	struct ws_err *err); /* by parameters q, re, case, exact; NULL with a sentence. */
-bool ws_matches(struct ws_matcher *matcher, uint32_t name);
+bool ws_match_name(struct ws_matcher *matcher, uint32_t name);
 void ws_matcher_free(struct ws_matcher *matcher);
 
 #endif

@@ -105,7 +105,7 @@ static void match(struct pairs *pairs, const struct side *sides)
 
 static void put_side(struct ws_text *text, const char *key, const struct ws_sum_group *group)
 {
-	ws_put_key(text, key);
+	ws_put_json_key(text, key);
 	ws_text_printf(text, "[%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]", group->count,
 		       group->total, group->min, group->max);
 }
@@ -117,17 +117,18 @@ static void put_pairs(struct ws_text *text, const struct pairs *pairs, const str
 		const struct pair *pair = &pairs->pairs[i];
 		uint32_t k = pair->of[0].count ? 0 : 1;
 
-		ws_put_comma(text);
+		ws_put_json_comma(text);
 		ws_text_puts(text, "{");
-		ws_put_string(text, "kind", ws_lane_descs[pair->of[k].kind].name);
+		ws_put_json_string(text, "kind", ws_lane_descs[pair->of[k].kind].name);
 		ws_put_name(text, "name", sides[k].call.lanes, pair->of[k].name);
 		put_side(text, "a", &pair->of[0]);
 		put_side(text, "b", &pair->of[1]);
 		ws_text_puts(text, "}");
 	}
 	ws_text_puts(text, "]");
-	ws_put_int(text, "left_out", pairs->n > MOST_PAIRS ? (int64_t)(pairs->n - MOST_PAIRS) : 0);
-	ws_put_int(text, "unread", sides[0].unread + sides[1].unread);
+	ws_put_json_int(text, "left_out",
+			pairs->n > MOST_PAIRS ? (int64_t)(pairs->n - MOST_PAIRS) : 0);
+	ws_put_json_int(text, "unread", sides[0].unread + sides[1].unread);
 	ws_text_puts(text, "}");
 }
 

@@ -37,8 +37,8 @@ static bool read_row(const struct ws_report *report, enum ws_table table, uint64
 	uint32_t columns = ws_tables[table].column_count;
 	bool ok = false;
 
-	for (size_t i = 0; i < ws_report_blocks(report, table); i++) {
-		uint32_t rows = ws_report_block(report, table, i).rows;
+	for (size_t i = 0; i < ws_report_count_blocks(report, table); i++) {
+		uint32_t rows = ws_report_block_info(report, table, i).rows;
 
 		if (row >= rows) {
 			row -= rows;
@@ -46,7 +46,7 @@ static bool read_row(const struct ws_report *report, enum ws_table table, uint64
 		}
 		for (uint32_t k = 0; k < columns; k++)
 			out[k] = ws_malloc((size_t)rows * 8);
-		ok = !ws_report_decode(report, table, i, UINT64_MAX, out, NULL);
+		ok = !ws_report_decode_block(report, table, i, UINT64_MAX, out, NULL);
 		for (uint32_t k = 0; k < columns; k++) {
 			values[k] = ok ? out[k][row] : 0;
 			free(out[k]);
@@ -70,29 +70,30 @@ static void put_value(struct ws_text *text, const struct ws_api_call *call,
 	size_t n;
 	const char *word;
 
-	ws_put_string(text, "name", desc->name);
-	ws_put_string(text, "doc", desc->doc);
-	ws_put_string(text, "type", ws_types[desc->type].name);
+	ws_put_json_string(text, "name", desc->name);
+	ws_put_json_string(text, "doc", desc->doc);
+	ws_put_json_string(text, "type", ws_types[desc->type].name);
 	if (is_null(desc->type, v))
 		return;
 	if (desc->type == WS_T_STR) {
 		word = ws_report_string(call->rep->report, (uint32_t)v, &n);
-		ws_put_text(text, "text", word, ws_min(n, 65536));
+		ws_put_json_text(text, "text", word, ws_min(n, 65536));
 		return;
 	}
 	if (desc->type == WS_T_THREAD || desc->type == WS_T_NTHREAD) {
-		const struct ws_thread_info *info = ws_who_thread(call->lanes->who, (uint32_t)v);
+		const struct ws_thread_info *info = ws_find_thread(call->lanes->who, (uint32_t)v);
 
-		ws_put_string(text, "text", info->name[0] ? info->name : info->process_name);
-		ws_put_int(text, "value", info->tid);
+		ws_put_json_string(text, "text", info->name[0] ? info->name : info->process_name);
+		ws_put_json_int(text, "value", info->tid);
 		return;
 	}
 	if (desc->type == WS_T_PROCESS) {
-		ws_put_string(text, "text", ws_who_process(call->lanes->who, (uint32_t)v)->name);
-		ws_put_int(text, "value", ws_who_process(call->lanes->who, (uint32_t)v)->pid);
+		ws_put_json_string(text, "text",
+				   ws_find_process(call->lanes->who, (uint32_t)v)->name);
+		ws_put_json_int(text, "value", ws_find_process(call->lanes->who, (uint32_t)v)->pid);
 		return;
 	}
-	ws_put_key(text, "value");
+	ws_put_json_key(text, "value");
 	memcpy(&f, &v, 8);
 	if (desc->type == WS_T_F64)
 		ws_text_printf(text, f == f && f < 1e300 && f > -1e300 ? "%.17g" : "null", f);
@@ -109,12 +110,12 @@ static void put_columns(const struct event *event)
 	struct ws_text *text = event->call->out;
 	enum ws_table table = event->kind->table;
 
-	ws_put_string(text, "table", ws_tables[table].name);
-	ws_put_string(text, "sqlite", ws_tables[table].sqlite);
-	ws_put_key(text, "columns");
+	ws_put_json_string(text, "table", ws_tables[table].name);
+	ws_put_json_string(text, "sqlite", ws_tables[table].sqlite);
+	ws_put_json_key(text, "columns");
 	ws_text_puts(text, "[");
 	for (uint32_t k = 0; k < ws_tables[table].column_count; k++) {
-		ws_put_comma(text);
+		ws_put_json_comma(text);
 		ws_text_puts(text, "{");
 		put_value(text, event->call, &ws_tables[table].columns[k], event->v[k]);
 		ws_text_puts(text, "}");
@@ -147,7 +148,8 @@ static void keep_wanted_state(void *ctx, uint32_t worker, const struct ws_state 
 static void read_state(struct event *event, uint32_t thread, uint32_t ref)
 {
 	uint8_t *threads = ws_calloc((size_t)thread + 1, 1);
-	struct ws_states_part part = {.threads = threads, .n = (size_t)thread + 1, .holders = true};
+	struct ws_states_part part = {
+		.threads = threads, .count = (size_t)thread + 1, .holders = true};
 	struct wanted_state want = {event, thread};
 	struct ws_states *states;
 
@@ -156,7 +158,7 @@ static void read_state(struct event *event, uint32_t thread, uint32_t ref)
 	part.to = event->end + AROUND;
 	states =
 		ws_states_open_part(event->call->rep->report, event->call->lanes->who, &part, NULL);
-	ws_states_run(states, event->start, event->end, keep_wanted_state, &want);
+	ws_walk_states(states, event->start, event->end, keep_wanted_state, &want);
 	ws_states_close(states);
 	free(threads);
 	if (event->state.doing != ws_state_doing(ref) || event->state.wait != ws_state_wait(ref))
@@ -169,21 +171,21 @@ static void read_state(struct event *event, uint32_t thread, uint32_t ref)
 
 static void put_word(const struct event *event, const struct ws_column_desc *desc, const char *word)
 {
-	ws_put_string(event->call->out, "name", desc->name);
-	ws_put_string(event->call->out, "doc", desc->doc);
-	ws_put_string(event->call->out, "type", "WORD");
+	ws_put_json_string(event->call->out, "name", desc->name);
+	ws_put_json_string(event->call->out, "doc", desc->doc);
+	ws_put_json_string(event->call->out, "type", "WORD");
 	if (word)
-		ws_put_string(event->call->out, "text", word);
+		ws_put_json_string(event->call->out, "text", word);
 }
 
 static void put_state(const struct event *event)
 {
-	ws_put_string(event->call->out, "table", "state");
-	ws_put_string(event->call->out, "sqlite", "");
-	ws_put_key(event->call->out, "columns");
+	ws_put_json_string(event->call->out, "table", "state");
+	ws_put_json_string(event->call->out, "sqlite", "");
+	ws_put_json_key(event->call->out, "columns");
 	ws_text_puts(event->call->out, "[");
 	for (uint32_t k = 0; k < WS_STATE_COLUMNS; k++) {
-		ws_put_comma(event->call->out);
+		ws_put_json_comma(event->call->out);
 		ws_text_puts(event->call->out, "{");
 		if (ws_state_is_word(k))
 			put_word(event, &ws_state_columns[k], ws_state_word(&event->state, k));
@@ -199,9 +201,9 @@ static void put_state(const struct event *event)
 
 static void put_link(struct event *event, const char *role, const struct ws_spot *spot)
 {
-	ws_put_comma(event->call->out);
+	ws_put_json_comma(event->call->out);
 	ws_text_puts(event->call->out, "{");
-	ws_put_string(event->call->out, "role", role);
+	ws_put_json_string(event->call->out, "role", role);
 	ws_put_spot(event->call->out, event->call->lanes, spot);
 	ws_text_puts(event->call->out, "}");
 }
@@ -240,10 +242,10 @@ static struct near *nearest_blocks(const struct ws_report *report, enum ws_table
 {
 	struct near *near;
 
-	*n = ws_report_blocks(report, table);
+	*n = ws_report_count_blocks(report, table);
 	near = ws_malloc((*n + 1) * sizeof(*near));
 	for (size_t i = 0; i < *n; i++) {
-		struct ws_block_info block_info = ws_report_block(report, table, i);
+		struct ws_block_info block_info = ws_report_block_info(report, table, i);
 
 		near[i] = (struct near){i, distance_to_block(&block_info, t)};
 	}
@@ -278,7 +280,7 @@ static uint32_t process_of_owner(const struct ws_api_call *call, const struct ws
 				 uint64_t owner)
 {
 	if (kind->thread)
-		return ws_who_thread(call->lanes->who, (uint32_t)owner)->process;
+		return ws_find_thread(call->lanes->who, (uint32_t)owner)->process;
 	return (uint32_t)owner;
 }
 
@@ -313,7 +315,7 @@ static uint64_t first_row_of_block(const struct ws_report *report, enum ws_table
 	uint64_t rows = 0;
 
 	for (size_t i = 0; i < block; i++)
-		rows += ws_report_block(report, table, i).rows;
+		rows += ws_report_block_info(report, table, i).rows;
 	return rows;
 }
 
@@ -322,12 +324,12 @@ static void search_block(struct search *search, size_t block, struct hits *found
 	const struct ws_event_kind *kind = search->kind;
 	const struct ws_report *report = search->call->rep->report;
 	uint64_t columns = searched_columns(kind), base;
-	uint32_t rows = ws_report_block(report, kind->table, block).rows;
+	uint32_t rows = ws_report_block_info(report, kind->table, block).rows;
 
 	for (uint32_t k = 0; k < WS_MAX_COLUMNS; k++)
 		if (columns >> k & 1)
 			search->out[k] = ws_realloc(search->out[k], (size_t)rows * 8);
-	if (ws_report_decode(report, kind->table, block, columns, search->out, NULL))
+	if (ws_report_decode_block(report, kind->table, block, columns, search->out, NULL))
 		return;
 	base = first_row_of_block(report, kind->table, block);
 	for (uint32_t k = 0; k < rows && found->n < found->most; k++) {
@@ -369,23 +371,23 @@ static void find_correlated(const struct ws_api_call *call, const struct ws_even
 static void put_frame(const struct event *event, uint32_t frame)
 {
 	const struct ws_stacks *st = event->call->lanes->stacks;
-	const struct ws_frame_info *frame_info = ws_stacks_frame(st, frame);
-	const struct ws_place *place = ws_stacks_places(st, frame_info);
+	const struct ws_frame_info *frame_info = ws_stacks_get_frame(st, frame);
+	const struct ws_place *place = ws_stacks_get_places(st, frame_info);
 	struct ws_text *text = event->call->out;
 
 	for (uint32_t i = 0; i < frame_info->count; i++) {
-		const struct ws_function *fn = ws_stacks_function(st, place[i].function);
-		const char *module = ws_stacks_module(st, frame_info->module)->path;
+		const struct ws_function *fn = ws_stacks_get_function(st, place[i].function);
+		const char *module = ws_stacks_get_module(st, frame_info->module)->path;
 		size_t n;
 		const char *file = ws_report_string(event->call->rep->report, place[i].file, &n);
 
-		ws_put_comma(text);
+		ws_put_json_comma(text);
 		ws_text_puts(text, "{");
-		ws_put_text(text, "name", fn->name, ws_min(fn->len, 16384));
-		ws_put_text(text, "file", file, ws_min(n, 4096));
-		ws_put_int(text, "line", place[i].line);
-		ws_put_text(text, "module", module, strnlen(module, 4096));
-		ws_put_int(text, "kind", frame_info->kind);
+		ws_put_json_text(text, "name", fn->name, ws_min(fn->len, 16384));
+		ws_put_json_text(text, "file", file, ws_min(n, 4096));
+		ws_put_json_int(text, "line", place[i].line);
+		ws_put_json_text(text, "module", module, strnlen(module, 4096));
+		ws_put_json_int(text, "kind", frame_info->kind);
 		ws_text_puts(text, "}");
 	}
 }
@@ -431,9 +433,9 @@ static void put_stack(const struct event *event)
 
 	if (stack == WS_NO_U32)
 		stack = 0;
-	n = ws_stacks_walk(event->call->lanes->stacks, (uint32_t)frame, (uint32_t)stack, path,
-			   WS_STACKS_DEEPEST);
-	ws_put_key(event->call->out, "stack");
+	n = ws_stacks_list_frames(event->call->lanes->stacks, (uint32_t)frame, (uint32_t)stack,
+				  path, WS_STACKS_DEEPEST);
+	ws_put_json_key(event->call->out, "stack");
 	ws_text_puts(event->call->out, "[");
 	for (size_t i = 0; i < n; i++)
 		put_frame(event, path[i]);
@@ -561,10 +563,10 @@ static void link_to_work(struct event *event, uint32_t process, const struct ws_
 	for (size_t i = 0; i < WS_EVENT_KINDS; i++) {
 		const struct ws_event_kind *kind = &ws_event_kinds[i];
 		const char *as = kind->link == WS_LINK_WAIT ? "wait" : role;
-		struct hits hits = {.most = wanted->n > 1 ? WORK_MOST : 4};
+		struct hits hits = {.most = wanted->count > 1 ? WORK_MOST : 4};
 
 		if (!is_caused_by_call(kind) ||
-		    !ws_report_rows(event->call->rep->report, kind->table))
+		    !ws_report_count_rows(event->call->rep->report, kind->table))
 			continue;
 		find_correlated(event->call, kind, process, wanted, event->start, &hits);
 		if (hits.n)
@@ -597,7 +599,7 @@ static void link_range_to_work(struct event *event, uint64_t thread)
 			       &to);
 		/* The first few and the last, which the page says. */
 		event->more_work |= to > from && to - from > 8;
-		for (at = from; at < to && wanted.n<8; at += to - from> 8 && at - from == 3
+		for (at = from; at < to && wanted.count<8; at += to - from> 8 && at - from == 3
 					? to - from - 7
 					: 1)
 			if (read_row(event->call->rep->report, calls->table, lane->level[k].ref[at],
@@ -605,9 +607,9 @@ static void link_range_to_work(struct event *event, uint64_t thread)
 			    v[calls->correlation] != WS_NO_U32)
 				ws_map_set(&wanted, v[calls->correlation], 1);
 	}
-	if (wanted.n)
+	if (wanted.count)
 		link_to_work(event,
-			     ws_who_thread(event->call->lanes->who, (uint32_t)thread)->process,
+			     ws_find_thread(event->call->lanes->who, (uint32_t)thread)->process,
 			     &wanted, "work");
 	ws_map_free(&wanted);
 }
@@ -647,12 +649,13 @@ static bool find_doing_at(const struct ws_lanes *lanes, uint32_t thread, uint64_
 }
 
 /* A thread of the same process by the number that the system gives it; 0 when there is none. */
-static uint32_t thread_by_tid(const struct ws_who *who, uint32_t like, uint32_t tid)
+static uint32_t thread_by_tid(const struct ws_names_by_id *who, uint32_t like, uint32_t tid)
 {
-	uint32_t process = ws_who_thread(who, like)->process;
+	uint32_t process = ws_find_thread(who, like)->process;
 
-	for (uint32_t i = 1; i <= ws_who_threads(who); i++)
-		if (ws_who_thread(who, i)->tid == tid && ws_who_thread(who, i)->process == process)
+	for (uint32_t i = 1; i <= ws_highest_thread_id(who); i++)
+		if (ws_find_thread(who, i)->tid == tid &&
+		    ws_find_thread(who, i)->process == process)
 			return i;
 	return 0;
 }
@@ -701,14 +704,14 @@ static void link_waker(struct event *event, uint32_t thread)
 {
 	struct woken woken_w = {.thread = thread, .after = event->start, .before = event->end};
 	struct ws_scan sc = {.table = WS_TABLE_sched,
-			     .columns = WS_COL(sched, start) | WS_COL(sched, thread) |
-					WS_COL(sched, woken) | WS_COL(sched, waker),
+			     .columns = WS_COLUMN_BIT(sched, start) | WS_COLUMN_BIT(sched, thread) |
+					WS_COLUMN_BIT(sched, woken) | WS_COLUMN_BIT(sched, waker),
 			     .time_min = event->end,
 			     .time_max = event->end,
 			     .workers = 1};
 	struct ws_spot spot;
 
-	ws_scan_run(event->call->rep->report, &sc, find_woken, &woken_w, NULL);
+	ws_run_scan(event->call->rep->report, &sc, find_woken, &woken_w, NULL);
 	if (woken_w.waker && woken_w.at != WS_NO_TIME &&
 	    find_doing_at(event->call->lanes, woken_w.waker, woken_w.at, &spot))
 		put_link(event, "waker", &spot);
@@ -718,7 +721,7 @@ static void link_waker(struct event *event, uint32_t thread)
 static void link_gil(struct event *event)
 {
 	const struct ws_lanes *lanes = event->call->lanes;
-	uint32_t process = ws_who_thread(lanes->who, (uint32_t)event->v[ws_gil_thread])->process;
+	uint32_t process = ws_find_thread(lanes->who, (uint32_t)event->v[ws_gil_thread])->process;
 	struct ws_spot best = {0};
 	uint64_t last = 0;
 
@@ -729,7 +732,7 @@ static void link_gil(struct event *event)
 
 		if (lane->kind != WS_LANE_GIL || lane->key[0] == event->v[ws_gil_thread] ||
 		    !ws_lane_ready(lane) ||
-		    ws_who_thread(lanes->who, lane->key[0])->process != process)
+		    ws_find_thread(lanes->who, lane->key[0])->process != process)
 			continue;
 		for (uint32_t k = 0; k < lane->levels; k++) {
 			const struct ws_level *level = &lane->level[k];
@@ -881,15 +884,17 @@ static void link_flows(struct event *event)
 	struct near *near;
 	size_t n;
 
-	if ((!is_track && !takes_arrows(lane->kind)) || !ws_report_rows(report, WS_TABLE_flow))
+	if ((!is_track && !takes_arrows(lane->kind)) ||
+	    !ws_report_count_rows(report, WS_TABLE_flow))
 		return;
 	near = nearest_blocks(report, WS_TABLE_flow, event->start, &n);
 	for (size_t i = 0; i < n && i < BLOCKS_SEARCHED && shown < FLOWS_SHOWN; i++) {
-		uint32_t rows = ws_report_block(report, WS_TABLE_flow, near[i].block).rows;
+		uint32_t rows = ws_report_block_info(report, WS_TABLE_flow, near[i].block).rows;
 
 		for (uint32_t k = 0; k < columns; k++)
 			out[k] = ws_realloc(out[k], (size_t)rows * 8);
-		if (ws_report_decode(report, WS_TABLE_flow, near[i].block, UINT64_MAX, out, NULL))
+		if (ws_report_decode_block(report, WS_TABLE_flow, near[i].block, UINT64_MAX, out,
+					   NULL))
 			continue;
 		for (uint32_t k = 0; k < rows && shown < FLOWS_SHOWN; k++)
 			shown += link_flow(event, thread, track, out, k);
@@ -943,7 +948,7 @@ static void link_call(struct event *event)
 	if (correlation == WS_NO_U32)
 		return;
 	ws_map_set(&wanted, correlation, 1);
-	link_to_work(event, ws_who_thread(event->call->lanes->who, thread)->process, &wanted,
+	link_to_work(event, ws_find_thread(event->call->lanes->who, thread)->process, &wanted,
 		     "work");
 	ws_map_free(&wanted);
 }
@@ -977,7 +982,7 @@ static void (*const link_makers[WS_LINKS])(struct event *event) = {
 
 static void put_links(struct event *event)
 {
-	ws_put_key(event->call->out, "links");
+	ws_put_json_key(event->call->out, "links");
 	ws_text_puts(event->call->out, "[");
 	if (event->is_state)
 		link_state(event);
@@ -1047,8 +1052,8 @@ int ws_api_event(struct ws_api_call *call, struct ws_err *err)
 		put_columns(&event);
 	put_stack(&event);
 	put_links(&event);
-	ws_put_int(call->out, "more_work", event.more_work);
-	ws_put_int(call->out, "of", call->lanes->lane[lane]->level[level].n);
+	ws_put_json_int(call->out, "more_work", event.more_work);
+	ws_put_json_int(call->out, "of", call->lanes->lane[lane]->level[level].n);
 	ws_text_puts(call->out, "}");
 	return 0;
 }

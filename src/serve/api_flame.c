@@ -47,8 +47,8 @@ static void put_unit(const struct flame *flame, uint32_t unit)
 	struct ws_text name = {0};
 
 	ws_text_puts(&name, "");
-	ws_calltree_name(flame->tree, unit, &name);
-	ws_put_text(flame->call->out, "name", name.text, ws_min(name.len, 16384));
+	ws_calltree_add_unit_name(flame->tree, unit, &name);
+	ws_put_json_text(flame->call->out, "name", name.text, ws_min(name.len, 16384));
 	ws_text_free(&name);
 }
 
@@ -58,13 +58,13 @@ static void put_node(struct flame *flame, uint32_t at, uint32_t depth)
 	uint32_t *kids = NULL;
 	size_t n = 0, cap = 0;
 
-	ws_put_comma(text);
+	ws_put_json_comma(text);
 	ws_text_puts(text, "{");
 	if (at)
 		put_unit(flame, flame->tree->nodes[at].unit);
-	ws_put_int(text, "total", (int64_t)value(flame, &flame->total[at]));
-	ws_put_int(text, "self", (int64_t)value(flame, &flame->tree->nodes[at].self));
-	ws_put_key(text, "children");
+	ws_put_json_int(text, "total", (int64_t)value(flame, &flame->total[at]));
+	ws_put_json_int(text, "self", (int64_t)value(flame, &flame->tree->nodes[at].self));
+	ws_put_json_key(text, "children");
 	ws_text_puts(text, "[");
 	for (uint32_t i = flame->first[at]; i && depth < MOST_DEPTH; i = flame->next[i]) {
 		if (value(flame, &flame->total[i]) <= flame->least)
@@ -89,7 +89,7 @@ static uint64_t least_shown(const struct flame *flame)
 	for (;; least += least / 4 + 1) {
 		size_t n = 0;
 
-		for (uint32_t i = 1; i < flame->tree->n; i++)
+		for (uint32_t i = 1; i < flame->tree->count; i++)
 			n += value(flame, &flame->total[i]) > least;
 		if (n <= MOST_NODES)
 			return least;
@@ -124,23 +124,23 @@ static void put_flat(struct flame *flame)
 {
 	struct ws_text *text = flame->call->out;
 	size_t n;
-	struct ws_flat *flat = ws_calltree_flat(flame->tree, 0, &n);
+	struct ws_flat *flat = ws_calltree_make_rows(flame->tree, 0, &n);
 
 	if (n)
 		qsort_r(flat, n, sizeof(*flat), compare_self, flame);
-	ws_put_key(text, "flat");
+	ws_put_json_key(text, "flat");
 	ws_text_puts(text, "[");
 	if (n > MOST_FLAT)
 		qsort_r(flat + MOST_FLAT, n - MOST_FLAT, sizeof(*flat), compare_all, flame);
 	for (size_t i = 0; i < n && i < 2 * MOST_FLAT; i++) {
-		const char *module = ws_calltree_module(flame->tree, flat[i].unit);
+		const char *module = ws_calltree_get_module(flame->tree, flat[i].unit);
 
-		ws_put_comma(text);
+		ws_put_json_comma(text);
 		ws_text_puts(text, "{");
 		put_unit(flame, flat[i].unit);
-		ws_put_text(text, "module", module, strnlen(module, 4096));
-		ws_put_int(text, "self", (int64_t)value(flame, &flat[i].self));
-		ws_put_int(text, "total", (int64_t)value(flame, &flat[i].total));
+		ws_put_json_text(text, "module", module, strnlen(module, 4096));
+		ws_put_json_int(text, "self", (int64_t)value(flame, &flat[i].self));
+		ws_put_json_int(text, "total", (int64_t)value(flame, &flat[i].total));
 		ws_text_puts(text, "}");
 	}
 	ws_text_puts(text, "]");
@@ -154,18 +154,18 @@ static void put_profile(struct ws_api_call *call, const struct ws_profile *profi
 	struct ws_calltree turned;
 
 	ws_text_puts(call->out, "{");
-	ws_put_int(call->out, "samples", (int64_t)profile->total.count);
-	ws_put_int(call->out, "unread", unread);
-	ws_put_string(call->out, "unit", profile->timed ? "ns" : profile->weight);
+	ws_put_json_int(call->out, "samples", (int64_t)profile->total.count);
+	ws_put_json_int(call->out, "unread", unread);
+	ws_put_json_string(call->out, "unit", profile->timed ? "ns" : profile->weight);
 	put_flat(&flame);
 	if (up) {
 		ws_calltree_invert(&profile->tree, 0, &turned);
 		flame.tree = &turned;
 	}
-	flame.total = ws_calltree_totals(flame.tree);
-	ws_calltree_children(flame.tree, &flame.first, &flame.next);
+	flame.total = ws_calltree_sum_totals(flame.tree);
+	ws_calltree_list_children(flame.tree, &flame.first, &flame.next);
 	flame.least = least_shown(&flame);
-	ws_put_key(call->out, "root");
+	ws_put_json_key(call->out, "root");
 	put_node(&flame, 0, 0);
 	ws_text_puts(call->out, "}");
 	free(flame.total);
@@ -194,7 +194,7 @@ int ws_api_flame(struct ws_api_call *call, struct ws_err *err)
 	request.time_min = t0 < 0 ? 0 : (uint64_t)t0;
 	request.time_max = t1 < 0 ? 0 : (uint64_t)t1;
 	if (kind == BY_LAUNCH_STACK ||
-	    (kind == WS_PROFILE_GPU && ws_report_rows(call->rep->report, WS_TABLE_op)))
+	    (kind == WS_PROFILE_GPU && ws_report_count_rows(call->rep->report, WS_TABLE_op)))
 		rc = ws_flame_gpu(call, t0, t1, kind == BY_LAUNCH_STACK, &profile, &unread, err);
 	else
 		rc = ws_profile_make(call->rep->report, call->lanes->who, &request, &profile, err);

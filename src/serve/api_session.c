@@ -24,13 +24,13 @@ static void put_trees(const struct ws_api_call *call)
 {
 	struct ws_err err;
 
-	ws_put_key(call->out, "trees");
+	ws_put_json_key(call->out, "trees");
 	ws_text_puts(call->out, "[");
 	for (size_t i = 0; i < ws_view_count(call->view); i++) {
 		struct ws_view_report *rep = &call->view->reports[i];
 		struct ws_api_call of = *call;
 
-		ws_put_comma(call->out);
+		ws_put_json_comma(call->out);
 		pthread_rwlock_rdlock(&rep->use);
 		of.rep = rep;
 		of.lanes = rep->lanes;
@@ -50,8 +50,8 @@ int ws_api_session(struct ws_api_call *call, struct ws_err *err)
 	if (!ws_param_int(call, "trees", 0, 1, 0, &trees, err))
 		return 400;
 	ws_text_puts(call->out, "{");
-	ws_put_string(call->out, "version", WS_VERSION);
-	ws_put_key(call->out, "reports");
+	ws_put_json_string(call->out, "version", WS_VERSION);
+	ws_put_json_key(call->out, "reports");
 	ws_text_puts(call->out, "[");
 	for (size_t i = 0; i < ws_view_count(call->view); i++) {
 		pthread_rwlock_rdlock(&call->view->reports[i].use);
@@ -60,8 +60,8 @@ int ws_api_session(struct ws_api_call *call, struct ws_err *err)
 	}
 	ws_text_puts(call->out, "]");
 	if (call->view->uploads)
-		ws_put_int(call->out, "upload_most", (int64_t)WS_UPLOAD_MOST);
-	ws_put_int(call->out, "record", call->view->rec != NULL);
+		ws_put_json_int(call->out, "upload_most", (int64_t)WS_UPLOAD_MOST);
+	ws_put_json_int(call->out, "record", call->view->rec != NULL);
 	if (trees)
 		put_trees(call);
 	ws_text_puts(call->out, "}");

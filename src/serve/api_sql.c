@@ -86,16 +86,16 @@ static void put_name(struct query *query)
 	else if (kind->naming == WS_NAMED_STR)
 		ws_text_puts(query->text, column);
 	else if (kind->naming == WS_NAMED_ENUM && kind->own_n == 1)
-		put_text(query->text, ws_own_name(kind->own));
+		put_text(query->text, ws_get_own_text(kind->own));
 	else if (kind->naming == WS_NAMED_ENUM) {
 		ws_text_printf(query->text, "CASE %s ", column);
 		for (uint32_t i = 1; i < kind->own_n; i++) {
 			ws_text_printf(query->text, "WHEN %" PRIu32 " THEN ", i);
-			put_text(query->text, ws_own_name(kind->own + i));
+			put_text(query->text, ws_get_own_text(kind->own + i));
 			ws_text_puts(query->text, " ");
 		}
 		ws_text_puts(query->text, "ELSE ");
-		put_text(query->text, ws_own_name(kind->own));
+		put_text(query->text, ws_get_own_text(kind->own));
 		ws_text_puts(query->text, " END");
 	} else
 		ws_text_puts(query->text, "NULL");
@@ -106,7 +106,7 @@ static void put_name(struct query *query)
 static void put_key(struct query *query, int column, uint32_t v)
 {
 	enum ws_type type = ws_tables[query->kind->table].columns[column].type;
-	const struct ws_who *who = query->call->lanes->who;
+	const struct ws_names_by_id *who = query->call->lanes->who;
 
 	ws_text_printf(query->text, " AND %s ", column_name(query->kind, column));
 	if ((type == WS_T_NU32 && v == WS_NO_U32) ||
@@ -114,10 +114,10 @@ static void put_key(struct query *query, int column, uint32_t v)
 		ws_text_puts(query->text, "IS NULL");
 	else if (type == WS_T_THREAD || type == WS_T_NTHREAD)
 		ws_text_printf(query->text, "= %" PRIu64,
-			       (uint64_t)ws_who_thread(who, v)->global_tid);
+			       (uint64_t)ws_find_thread(who, v)->global_tid);
 	else if (type == WS_T_PROCESS)
 		ws_text_printf(query->text, "= %" PRIu64,
-			       (uint64_t)ws_who_process(who, v)->global_pid);
+			       (uint64_t)ws_find_process(who, v)->global_pid);
 	else
 		ws_text_printf(query->text, "= %" PRIu32, v);
 }
@@ -282,7 +282,7 @@ static int put_selects(struct query *query, const uint32_t *lanes, size_t n, boo
 		query->kind = &ws_event_kinds[i];
 		for (uint32_t f = 0; f < query->kind->feeds; f++) {
 			if (query->kind->is_not_queried ||
-			    !ws_report_rows(lanes_l->report, query->kind->table) ||
+			    !ws_report_count_rows(lanes_l->report, query->kind->table) ||
 			    ws_lane_descs[query->kind->feed[f].kind].counter ||
 			    !has_kind(lanes_l, lanes, n, query->kind->feed[f].kind))
 				continue;
@@ -376,7 +376,7 @@ static int event_sql(struct query *query, int64_t lane_number, struct ws_err *er
 		size_t len;
 		const char *text = ws_lane_name(query->call->lanes, level_v->name[event], &len);
 
-		if (len < 1000 && strlen(text) == len && ws_utf8_valid(text, len)) {
+		if (len < 1000 && strlen(text) == len && ws_is_valid_utf8(text, len)) {
 			ws_text_puts(query->text, " AND ifnull(");
 			put_name(query);
 			ws_text_puts(query->text, ", '') = ");
@@ -402,7 +402,7 @@ int ws_api_sql(struct ws_api_call *call, struct ws_err *err)
 	rc = lane >= 0 ? event_sql(&query, lane, err) : list_sql(&query, err);
 	if (!rc) {
 		ws_text_puts(call->out, "{");
-		ws_put_text(call->out, "sql", sql.text, sql.len);
+		ws_put_json_text(call->out, "sql", sql.text, sql.len);
 		ws_text_puts(call->out, "}");
 	}
 	ws_text_free(&sql);

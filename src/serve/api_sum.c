@@ -172,15 +172,15 @@ static int compare_totals(const void *first, const void *second)
 
 static void put_group(struct ws_api_call *call, const struct ws_sum_group *group)
 {
-	ws_put_comma(call->out);
+	ws_put_json_comma(call->out);
 	ws_text_puts(call->out, "{");
-	ws_put_string(call->out, "kind", ws_lane_descs[group->kind].name);
+	ws_put_json_string(call->out, "kind", ws_lane_descs[group->kind].name);
 	ws_put_name(call->out, "name", call->lanes, group->name);
-	ws_put_int(call->out, "count", (int64_t)group->count);
-	ws_put_int(call->out, "total", (int64_t)group->total);
-	ws_put_int(call->out, "min", (int64_t)group->min);
-	ws_put_int(call->out, "max", (int64_t)group->max);
-	ws_put_key(call->out, "longest");
+	ws_put_json_int(call->out, "count", (int64_t)group->count);
+	ws_put_json_int(call->out, "total", (int64_t)group->total);
+	ws_put_json_int(call->out, "min", (int64_t)group->min);
+	ws_put_json_int(call->out, "max", (int64_t)group->max);
+	ws_put_json_key(call->out, "longest");
 	ws_text_printf(call->out, "[%" PRIu32 ",%" PRIu32 ",%" PRIu32 "]", group->longest.lane,
 		       group->longest.level, group->longest.event);
 	ws_text_puts(call->out, "}");
@@ -200,7 +200,7 @@ static uint64_t busy_in(const struct walk *walk, const struct ws_level *level, u
 
 static void put_lanes(struct ws_api_call *call, const struct walk *walk)
 {
-	ws_put_key(call->out, "lanes");
+	ws_put_json_key(call->out, "lanes");
 	ws_text_puts(call->out, "[");
 	for (size_t i = 0; i < walk->n; i++) {
 		const struct ws_lane *lane = call->lanes->lane[walk->lanes[i]];
@@ -210,7 +210,7 @@ static void put_lanes(struct ws_api_call *call, const struct walk *walk)
 		if (!level)
 			continue;
 		ws_level_range(level, walk->t0, walk->t1, &from, &to);
-		ws_put_comma(call->out);
+		ws_put_json_comma(call->out);
 		ws_text_printf(call->out, "[%" PRIu32 ",%" PRIu64 ",%" PRIu32 "]", walk->lanes[i],
 			       from < to ? busy_in(walk, level, from, to) : 0, to - from);
 	}
@@ -242,8 +242,8 @@ int ws_api_sum(struct ws_api_call *call, struct ws_err *err)
 			left_out++;
 	}
 	ws_text_puts(call->out, "]");
-	ws_put_int(call->out, "left_out", (int64_t)left_out);
-	ws_put_int(call->out, "unread", names ? walk.unread : 0);
+	ws_put_json_int(call->out, "left_out", (int64_t)left_out);
+	ws_put_json_int(call->out, "unread", names ? walk.unread : 0);
 	put_lanes(call, &walk);
 	ws_text_puts(call->out, "}");
 	free(groups.groups);
@@ -376,7 +376,7 @@ static uint64_t pick_level(const struct walk *walk, struct ws_matcher *matcher, 
 				    .name = level->name[i],
 				    .key = nth};
 
-		if (!ws_matches(matcher, level->name[i]))
+		if (!ws_match_name(matcher, level->name[i]))
 			continue;
 		n++;
 		if (picks->sort != BY_ROW)
@@ -395,7 +395,7 @@ static void put_picks(struct ws_api_call *call, struct picks *picks, int64_t off
 		qsort_r(picks->picks, picks->n, sizeof(*picks->picks), compare_picks, picks);
 	ws_text_puts(call->out, "{\"events\":[");
 	for (size_t i = (size_t)offset; i < picks->n; i++) {
-		ws_put_comma(call->out);
+		ws_put_json_comma(call->out);
 		ws_text_puts(call->out, "{");
 		ws_put_spot(call->out, call->lanes, &picks->picks[i].spot);
 		ws_text_puts(call->out, "}");
@@ -432,7 +432,7 @@ int ws_api_events(struct ws_api_call *call, struct ws_err *err)
 	    !ws_param_int(call, "limit", 1, MOST_PAGE, 100, &limit, err) ||
 	    !ws_param_int(call, "down", 0, 1, 0, &down, err) || !param_sort(call, &sort, err))
 		return 400;
-	matcher = ws_matcher_new(call, err);
+	matcher = ws_make_matcher(call, err);
 	if (!matcher)
 		return WS_API_SAY;
 	if (walk_open(call, WS_LANES_ORIGINAL, true, &walk, err)) {
@@ -452,8 +452,8 @@ int ws_api_events(struct ws_api_call *call, struct ws_err *err)
 			count += pick_level(&walk, matcher, picks,
 					    &(struct ws_spot){walk.lanes[i], k, 0}, i);
 	put_picks(call, picks, offset);
-	ws_put_int(call->out, "count", (int64_t)count);
-	ws_put_int(call->out, "unread", walk.unread);
+	ws_put_json_int(call->out, "count", (int64_t)count);
+	ws_put_json_int(call->out, "unread", walk.unread);
 	ws_text_puts(call->out, "}");
 	ws_matcher_free(matcher);
 	free(picks->picks);
@@ -467,7 +467,7 @@ int ws_api_events(struct ws_api_call *call, struct ws_err *err)
 /* How many events match, by name, the most first; and where. */
 int ws_api_search(struct ws_api_call *call, struct ws_err *err)
 {
-	struct ws_matcher *matcher = ws_matcher_new(call, err);
+	struct ws_matcher *matcher = ws_make_matcher(call, err);
 	struct groups groups = {0};
 	uint64_t count = 0;
 	struct walk walk;
@@ -484,16 +484,16 @@ int ws_api_search(struct ws_api_call *call, struct ws_err *err)
 		qsort(groups.groups, groups.n, sizeof(*groups.groups), compare_totals);
 	ws_text_puts(call->out, "{\"names\":[");
 	for (size_t i = 0; i < groups.n; i++) {
-		if (!ws_matches(matcher, groups.groups[i].name))
+		if (!ws_match_name(matcher, groups.groups[i].name))
 			continue;
 		count += groups.groups[i].count;
 		if (out++ < MOST_GROUPS)
 			put_group(call, &groups.groups[i]);
 	}
 	ws_text_puts(call->out, "]");
-	ws_put_int(call->out, "count", (int64_t)count);
-	ws_put_int(call->out, "distinct", (int64_t)out);
-	ws_put_int(call->out, "unread", walk.unread);
+	ws_put_json_int(call->out, "count", (int64_t)count);
+	ws_put_json_int(call->out, "distinct", (int64_t)out);
+	ws_put_json_int(call->out, "unread", walk.unread);
 	ws_text_puts(call->out, "}");
 	free(groups.groups);
 	ws_map_free(&groups.at);
@@ -510,12 +510,12 @@ static bool step_level(const struct ws_level *level, struct ws_matcher *matcher,
 	uint32_t i = ws_level_seek(level, 0, level->n, t);
 
 	if (back) {
-		while (i && !ws_matches(matcher, level->name[i - 1]))
+		while (i && !ws_match_name(matcher, level->name[i - 1]))
 			i--;
 		*found = i - 1;
 		return i > 0;
 	}
-	while (i < level->n && !ws_matches(matcher, level->name[i]))
+	while (i < level->n && !ws_match_name(matcher, level->name[i]))
 		i++;
 	*found = i;
 	return i < level->n;
@@ -562,7 +562,7 @@ int ws_api_step(struct ws_api_call *call, struct ws_err *err)
 
 	if (!param_step(call, &step, err))
 		return 400;
-	matcher = ws_matcher_new(call, err);
+	matcher = ws_make_matcher(call, err);
 	if (!matcher)
 		return WS_API_SAY;
 	if (walk_open(call, WS_LANES_ORIGINAL, true, &walk, err)) {
@@ -588,7 +588,7 @@ int ws_api_step(struct ws_api_call *call, struct ws_err *err)
 	ws_text_puts(call->out, "{");
 	if (any)
 		ws_put_spot(call->out, call->lanes, &best);
-	ws_put_int(call->out, "unread", walk.unread);
+	ws_put_json_int(call->out, "unread", walk.unread);
 	ws_text_puts(call->out, "}");
 	ws_matcher_free(matcher);
 	free(walk.lanes);

@@ -60,7 +60,7 @@ static void add_name(const struct ws_lanes *lanes, struct tiles *tiles, uint32_t
 		return;
 	ws_map_set(&tiles->named, name, 1);
 	word = ws_lane_name(lanes, name, &n);
-	ws_text_utf8(&text, word, ws_min(n, LABEL_BYTES));
+	ws_put_valid_utf8(&text, word, ws_min(n, LABEL_BYTES));
 	put_u32(&tiles->names, name);
 	put_u32(&tiles->names, (uint32_t)text.len);
 	ws_text_add(&tiles->names, ws_text_or(text.text, ""), text.len);
@@ -75,10 +75,10 @@ static void add_level(const struct ws_lanes *lanes, struct tiles *tiles, const s
 	size_t from = tiles->rects.n;
 
 	if (asked->only_n)
-		ws_tile_draw_named(lanes, lane, k, tiles->k, index, tiles->only + asked->only,
+		ws_draw_named_tile(lanes, lane, k, tiles->k, index, tiles->only + asked->only,
 				   asked->only_n, &tiles->rects);
 	else
-		ws_tile_draw(lanes, lane, k, tiles->k, index, &tiles->rects);
+		ws_draw_tile(lanes, lane, k, tiles->k, index, &tiles->rects);
 	put_u32(&tiles->heads, (uint32_t)(tiles->rects.n - from));
 	for (size_t i = from; i < tiles->rects.n; i++) {
 		const struct ws_rect *rect = &tiles->rects.rects[i];
@@ -171,8 +171,8 @@ static int add_lanes(const struct ws_api_call *call, struct tiles *tiles, struct
 	for (int64_t i = 0; !status && i < tiles->n; i++) {
 		int64_t t0 = ws_tile_start(call->lanes, tiles->k, tiles->index + i);
 		struct ws_lane **close =
-			ws_closeup_new(call->lanes, tiles->lanes, tiles->lane_n, t0,
-				       t0 + ((int64_t)WS_TILE_PIXELS << tiles->k));
+			ws_make_closeup(call->lanes, tiles->lanes, tiles->lane_n, t0,
+					t0 + ((int64_t)WS_TILE_PIXELS << tiles->k));
 
 		for (size_t k = 0; k < tiles->lane_n && !status; k++) {
 			if (tiles->rects.n > MOST_RECTS) {
@@ -183,7 +183,7 @@ static int add_lanes(const struct ws_api_call *call, struct tiles *tiles, struct
 					 close[tiles->lanes[k]], tiles->index + i);
 			}
 		}
-		ws_closeup_free(call->lanes, close);
+		ws_free_closeup(call->lanes, close);
 	}
 	return status;
 }
@@ -262,14 +262,14 @@ int ws_api_at(struct ws_api_call *call, struct ws_err *err)
 	for (uint32_t i = from; i < to && i - from < limit; i++) {
 		struct ws_spot spot = {(uint32_t)lane, (uint32_t)level, i};
 
-		ws_put_comma(call->out);
+		ws_put_json_comma(call->out);
 		ws_text_puts(call->out, "{");
 		ws_put_spot(call->out, call->lanes, &spot);
 		ws_text_puts(call->out, "}");
 	}
 	ws_text_puts(call->out, "]");
-	ws_put_int(call->out, "count", to - from);
-	ws_put_int(call->out, "busy", (int64_t)ws_level_busy(level_v, from, to));
+	ws_put_json_int(call->out, "count", to - from);
+	ws_put_json_int(call->out, "busy", (int64_t)ws_level_busy(level_v, from, to));
 	ws_text_puts(call->out, "}");
 	return 0;
 }

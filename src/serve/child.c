@@ -33,7 +33,7 @@ int ws_child_start(char *const *argv, pid_t *pid, int *out, struct ws_err *err)
 	char program[PATH_MAX];
 	int ends[2], null;
 
-	if (ws_program_path(program, sizeof(program), err) < 0)
+	if (ws_find_program(program, sizeof(program), err) < 0)
 		return -1;
 	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (null < 0 || pipe2(ends, O_CLOEXEC)) {

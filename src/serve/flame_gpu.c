@@ -90,7 +90,7 @@ static uint32_t unit_of_name(struct making *making, uint32_t name)
 	if (known)
 		return (uint32_t)unit;
 	text = ws_lane_name(making->call->lanes, name, &len);
-	unit = ws_calltree_made(&making->profile->tree, text, len);
+	unit = ws_calltree_add_made_unit(&making->profile->tree, text, len);
 	ws_map_set(&making->units, key, unit);
 	return (uint32_t)unit;
 }
@@ -111,8 +111,9 @@ static uint32_t path_node(struct making *making, uint32_t thread, uint64_t start
 
 			if (at-- && ws_level_end(level, at) >= end &&
 			    !(level->src[at] & WS_EVENT_MOMENT))
-				node = ws_calltree_child(&making->profile->tree, node,
-							 unit_of_name(making, level->name[at]));
+				node = ws_calltree_find_or_add_child(&making->profile->tree, node,
+								     unit_of_name(making,
+										  level->name[at]));
 		}
 	}
 	return node;
@@ -127,14 +128,14 @@ static int add_chain(void *ctx, const struct ws_batch *batch)
 			 id = batch->col[ws_cuda_api_correlation][i];
 
 		if (chain != WS_NO_U32 && chain && id != WS_NO_U32)
-			ws_map_set(
-				&making->chains,
-				(uint64_t)ws_who_thread(making->call->lanes->who,
-							(uint32_t)batch->col[ws_cuda_api_thread][i])
-							->process
-						<< 32 |
-					(uint32_t)id,
-				chain);
+			ws_map_set(&making->chains,
+				   (uint64_t)ws_find_thread(
+					   making->call->lanes->who,
+					   (uint32_t)batch->col[ws_cuda_api_thread][i])
+							   ->process
+						   << 32 |
+					   (uint32_t)id,
+				   chain);
 	}
 	return 0;
 }
@@ -142,12 +143,13 @@ static int add_chain(void *ctx, const struct ws_batch *batch)
 static void load_chains(struct making *making)
 {
 	struct ws_scan scan = {.table = WS_TABLE_cuda_api,
-			       .columns = WS_COL(cuda_api, thread) | WS_COL(cuda_api, correlation) |
-					  WS_COL(cuda_api, callchain),
+			       .columns = WS_COLUMN_BIT(cuda_api, thread) |
+					  WS_COLUMN_BIT(cuda_api, correlation) |
+					  WS_COLUMN_BIT(cuda_api, callchain),
 			       .time_max = UINT64_MAX,
 			       .workers = 1};
 
-	ws_scan_run(making->call->rep->report, &scan, add_chain, making, NULL);
+	ws_run_scan(making->call->rep->report, &scan, add_chain, making, NULL);
 }
 
 static uint32_t launch_node(struct making *making, uint64_t process, uint64_t correlation)
@@ -157,15 +159,15 @@ static uint32_t launch_node(struct making *making, uint64_t process, uint64_t co
 	uint64_t chain = ws_map_get(&making->chains, process << 32 | (uint32_t)correlation, &known);
 
 	if (known)
-		return ws_calltree_node(&making->profile->tree, 0, 0, (uint32_t)chain);
+		return ws_calltree_find_node(&making->profile->tree, 0, 0, (uint32_t)chain);
 	if (call != WS_NO_CALL)
 		node = path_node(making, (uint32_t)making->calls.rows.col[ws_cuda_api_thread][call],
 				 making->calls.rows.col[ws_cuda_api_start][call],
 				 making->calls.rows.col[ws_cuda_api_end][call]);
 	if (!node && making->by_stack)
-		node = ws_calltree_child(&making->profile->tree, 0,
-					 ws_calltree_made(&making->profile->tree, "[no stack]",
-							  10));
+		node = ws_calltree_find_or_add_child(
+			&making->profile->tree, 0,
+			ws_calltree_add_made_unit(&making->profile->tree, "[no stack]", 10));
 	return node;
 }
 
@@ -185,8 +187,8 @@ static uint32_t unit_of_work(struct making *making, uint64_t name)
 	if (making->source == WS_CUDA_KERNEL)
 		text = ws_report_string(making->call->rep->report, (uint32_t)name, &len);
 	else
-		len = strlen(text = ws_cuda_op_name(making->source, name, buf, sizeof(buf)));
-	unit = ws_calltree_made(&making->profile->tree, text, len);
+		len = strlen(text = ws_format_cuda_op_name(making->source, name, buf, sizeof(buf)));
+	unit = ws_calltree_add_made_unit(&making->profile->tree, text, len);
 	ws_map_set(&making->ops, key, unit);
 	return (uint32_t)unit;
 }
@@ -205,7 +207,7 @@ static int add_work(void *ctx, const struct ws_batch *batch)
 			continue;
 		node = launch_node(making, batch->col[columns->process][i],
 				   batch->col[columns->correlation][i]);
-		node = ws_calltree_child(
+		node = ws_calltree_find_or_add_child(
 			&making->profile->tree, node,
 			unit_of_work(making, columns->name < 0 ? 0 : batch->col[columns->name][i]));
 		ws_cost_add(&making->profile->tree.nodes[node].self, &cost);
@@ -244,7 +246,7 @@ int ws_flame_gpu(struct ws_api_call *call, int64_t t0, int64_t t1, bool by_stack
 			.time_max = t1 < 0 ? 0 : (uint64_t)t1,
 			.workers = 1};
 
-		ws_scan_run(call->rep->report, &scan, add_work, &making, &profile->damaged);
+		ws_run_scan(call->rep->report, &scan, add_work, &making, &profile->damaged);
 	}
 	ws_calls_free(&making.calls);
 	ws_map_free(&making.chains);

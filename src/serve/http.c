@@ -175,7 +175,7 @@ static ws_mhd_result say_error(struct MHD_Connection *con, const char *sentence)
 	struct ws_text text = {0};
 
 	ws_text_puts(&text, "{");
-	ws_put_string(&text, "error", sentence);
+	ws_put_json_string(&text, "error", sentence);
 	ws_text_puts(&text, "}");
 	return send_response(con, 200, "application/json", text.text, text.len,
 			     MHD_RESPMEM_MUST_FREE);

@@ -282,22 +282,23 @@ void ws_jobs_put(struct ws_jobs *jobs, struct ws_text *text)
 {
 	static const char *const states[] = {"waiting", "running", "done", "failed", "cancelled"};
 
-	ws_put_key(text, "jobs");
+	ws_put_json_key(text, "jobs");
 	ws_text_puts(text, "[");
 	pthread_mutex_lock(&jobs->lock);
 	for (int i = 0; i < jobs->n; i++) {
 		const struct job *job = &jobs->jobs[i];
 
-		ws_put_comma(text);
+		ws_put_json_comma(text);
 		ws_text_puts(text, "{");
-		ws_put_int(text, "id", i);
-		ws_put_string(text, "name", job->name);
-		ws_put_string(text, "state", states[job->state]);
-		ws_put_int(text, "all", (int64_t)job->file.st_size);
-		ws_put_int(text, "done",
-			   job->state == RUNNING && job->pid ? read_by(job->pid, &job->file) : -1);
-		ws_put_int(text, "report", job->report);
-		ws_put_string(text, "error", job->state == FAILED ? job->problem.msg : "");
+		ws_put_json_int(text, "id", i);
+		ws_put_json_string(text, "name", job->name);
+		ws_put_json_string(text, "state", states[job->state]);
+		ws_put_json_int(text, "all", (int64_t)job->file.st_size);
+		ws_put_json_int(text, "done",
+				job->state == RUNNING && job->pid ? read_by(job->pid, &job->file)
+								  : -1);
+		ws_put_json_int(text, "report", job->report);
+		ws_put_json_string(text, "error", job->state == FAILED ? job->problem.msg : "");
 		ws_text_puts(text, "}");
 	}
 	pthread_mutex_unlock(&jobs->lock);

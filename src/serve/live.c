@@ -34,7 +34,7 @@ static uint64_t rows_of(const struct ws_report *report)
 	uint64_t n = 0;
 
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		n += ws_report_rows(report, (enum ws_table)t);
+		n += ws_report_count_rows(report, (enum ws_table)t);
 	return n;
 }
 
@@ -66,7 +66,7 @@ static bool look_for_growth(struct ws_view *view, size_t i)
 
 	if (!report_r)
 		return false;
-	live = ws_report_live(report_r);
+	live = ws_report_is_live(report_r);
 	if (live && rows_of(report_r) == rows_of(old_r)) {
 		ws_report_close(report_r);
 		return true;
@@ -103,14 +103,14 @@ static void *watch_reports(void *arg)
 	struct ws_live *live = arg;
 
 	while (!__atomic_load_n(&live->stop, __ATOMIC_RELAXED)) {
-		uint64_t begin = ws_raw_ns(), took;
+		uint64_t begin = ws_read_raw_ns(), took;
 		int wait;
 
 		for (size_t i = 0; i < ws_view_count(live->view) &&
 				   !__atomic_load_n(&live->stop, __ATOMIC_RELAXED);
 		     i++)
 			renew_report(live, i);
-		took = (ws_raw_ns() - begin) / 1000000 * SHARE;
+		took = (ws_read_raw_ns() - begin) / 1000000 * SHARE;
 		wait = took < LEAST_MS ? LEAST_MS : took > MOST_MS ? MOST_MS : (int)took;
 		for (; wait > 0 && !__atomic_load_n(&live->stop, __ATOMIC_RELAXED); wait -= 50)
 			pause_ms(50);

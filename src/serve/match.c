@@ -35,7 +35,7 @@ static bool is_called(const struct ws_lanes *lanes, uint32_t name, const char *q
 	bool is;
 
 	ws_text_puts(&text, "");
-	ws_text_utf8(&text, word, cut && n > MOST_TEXT ? MOST_TEXT : n);
+	ws_put_valid_utf8(&text, word, cut && n > MOST_TEXT ? MOST_TEXT : n);
 	is = (cut ? text.len >= len : text.len == len) && !memcmp(text.text, q, len);
 	ws_text_free(&text);
 	return is;
@@ -55,7 +55,7 @@ static char *quote_pattern(const char *text)
 	return out.text ? out.text : ws_strdup("");
 }
 
-struct ws_matcher *ws_matcher_new(const struct ws_api_call *call, struct ws_err *err)
+struct ws_matcher *ws_make_matcher(const struct ws_api_call *call, struct ws_err *err)
 {
 	const char *q = ws_param(call, "q");
 	struct ws_matcher *matcher;
@@ -108,7 +108,7 @@ static bool is_found(const struct ws_matcher *matcher, uint32_t name)
 	return !regexec(&matcher->regex, text, 0, NULL, 0);
 }
 
-bool ws_matches(struct ws_matcher *matcher, uint32_t name)
+bool ws_match_name(struct ws_matcher *matcher, uint32_t name)
 {
 	uint64_t v;
 	bool known;
@@ -164,7 +164,7 @@ static void add_name(struct ids *ids, uint32_t name)
 	if (ids->n == MOST_IDS || !is_called(ids->call->lanes, name, ids->q, ids->len, ids->cut))
 		return;
 	ids->n++;
-	ws_put_comma(ids->call->out);
+	ws_put_json_comma(ids->call->out);
 	ws_text_printf(ids->call->out, "%" PRIu32, name);
 }
 

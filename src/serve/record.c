@@ -166,7 +166,7 @@ static void show_growing(struct ws_recorder *recorder)
 
 	if (!report)
 		return;
-	if (!ws_report_live(report) || !ws_lanes_have_rows(report)) {
+	if (!ws_report_is_live(report) || !ws_lanes_have_rows(report)) {
 		ws_report_close(report);
 		return;
 	}
@@ -331,11 +331,11 @@ void ws_recorder_free(struct ws_recorder *recorder)
 
 static void put_command(const struct ws_recorder *recorder, struct ws_text *text)
 {
-	ws_put_key(text, "command");
+	ws_put_json_key(text, "command");
 	ws_text_puts(text, "[");
 	for (char **c = recorder->command; *c; c++) {
-		ws_put_comma(text);
-		ws_text_json(text, *c, strlen(*c));
+		ws_put_json_comma(text);
+		ws_put_quoted_json(text, *c, strlen(*c));
 	}
 	ws_text_puts(text, "]");
 }
@@ -352,16 +352,17 @@ int ws_api_record(struct ws_api_call *call, struct ws_err *err)
 	from = recorder->output.len > MOST_OUTPUT ? recorder->output.len - MOST_OUTPUT : 0;
 	ws_text_puts(call->out, "{");
 	put_command(recorder, call->out);
-	ws_put_int(call->out, "running", recorder->running);
-	ws_put_int(call->out, "runs", (int64_t)recorder->runs);
-	ws_put_int(call->out, "status",
-		   WIFEXITED(recorder->status) ? WEXITSTATUS(recorder->status)
-					       : 128 + WTERMSIG(recorder->status));
-	ws_put_int(call->out, "report", recorder->report);
-	ws_put_string(call->out, "file", ws_text_or(recorder->file, ""));
-	ws_put_string(call->out, "problem", recorder->problem.msg);
-	ws_put_text(call->out, "output", recorder->output.text ? recorder->output.text + from : "",
-		    recorder->output.len - from);
+	ws_put_json_int(call->out, "running", recorder->running);
+	ws_put_json_int(call->out, "runs", (int64_t)recorder->runs);
+	ws_put_json_int(call->out, "status",
+			WIFEXITED(recorder->status) ? WEXITSTATUS(recorder->status)
+						    : 128 + WTERMSIG(recorder->status));
+	ws_put_json_int(call->out, "report", recorder->report);
+	ws_put_json_string(call->out, "file", ws_text_or(recorder->file, ""));
+	ws_put_json_string(call->out, "problem", recorder->problem.msg);
+	ws_put_json_text(call->out, "output",
+			 recorder->output.text ? recorder->output.text + from : "",
+			 recorder->output.len - from);
 	ws_text_puts(call->out, "}");
 	pthread_mutex_unlock(&recorder->lock);
 	return 0;

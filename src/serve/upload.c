@@ -65,7 +65,7 @@ struct ws_upload *ws_upload_new(const char *name, uint64_t bytes, struct ws_err 
 	char *folder;
 
 	name = name ? last_part(name) : "";
-	if (!*name || strlen(name) > MOST_NAME || !ws_utf8_valid(name, strlen(name))) {
+	if (!*name || strlen(name) > MOST_NAME || !ws_is_valid_utf8(name, strlen(name))) {
 		ws_fail(err, "the file's name must be text of 1 to %d bytes", MOST_NAME);
 		return NULL;
 	}

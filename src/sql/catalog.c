@@ -13,7 +13,8 @@
 #include "sql/table.h"
 #include "base/choose.h"
 
-static struct ws_sql_table *add_table(struct ws_sql_report *report, const struct ws_xtable *table)
+static struct ws_sql_table *add_table(struct ws_sql_report *report,
+				      const struct ws_view_table *table)
 {
 	struct ws_sql_table *sql_table = ws_calloc(1, sizeof(*sql_table));
 
@@ -27,7 +28,7 @@ static struct ws_sql_table *add_table(struct ws_sql_report *report, const struct
 	return sql_table;
 }
 
-static struct ws_sql_report *find_report(struct ws_xwriter *xwriter)
+static struct ws_sql_report *find_report(struct ws_table_writer *xwriter)
 {
 	return (struct ws_sql_report *)((char *)xwriter - offsetof(struct ws_sql_report, writer));
 }
@@ -36,7 +37,7 @@ static struct ws_sql_report *find_report(struct ws_xwriter *xwriter)
 
 /* The export asks this before it begins a table, and skips those that are "there already". So
  * tables are collected here, and later all but the one to be kept are skipped. */
-static bool skip_table(struct ws_xwriter *writer, const char *name)
+static bool skip_table(struct ws_table_writer *writer, const char *name)
 {
 	struct ws_sql_report *report = find_report(writer);
 	struct ws_sql_table *table;
@@ -54,8 +55,8 @@ static bool skip_table(struct ws_xwriter *writer, const char *name)
 	return true;
 }
 
-static int collect_view(struct ws_xwriter *writer, struct ws_export *export,
-			const struct ws_xview *view, uint64_t *rows, struct ws_err *err)
+static int collect_view(struct ws_table_writer *writer, struct ws_cell_context *export,
+			const struct ws_table_view *view, uint64_t *rows, struct ws_err *err)
 {
 	struct ws_sql_report *report = find_report(writer);
 	struct ws_sql_table *table;
@@ -69,13 +70,14 @@ static int collect_view(struct ws_xwriter *writer, struct ws_export *export,
 	return 0;
 }
 
-static int keep_table(struct ws_xwriter *writer, const struct ws_xtable *table, struct ws_err *err)
+static int keep_table(struct ws_table_writer *writer, const struct ws_view_table *table,
+		      struct ws_err *err)
 {
 	(void)writer, (void)table, (void)err;
 	return 0;
 }
 
-static int keep_rows(struct ws_xwriter *writer, const struct ws_xcell *cells, size_t rows,
+static int keep_rows(struct ws_table_writer *writer, const struct ws_view_cell *cells, size_t rows,
 		     struct ws_err *err)
 {
 	struct ws_sql_report *report = find_report(writer);
@@ -86,30 +88,30 @@ static int keep_rows(struct ws_xwriter *writer, const struct ws_xcell *cells, si
 		return ws_fail(err, "interrupted");
 	ws_grow(table->cells, table->cell_capacity, table->cell_count + count);
 	for (size_t i = 0; i < count; i++) {
-		struct ws_xcell *cell = &table->cells[table->cell_count++];
+		struct ws_view_cell *cell = &table->cells[table->cell_count++];
 
 		*cell = cells[i];
-		if (cell->kind != WS_X_TEXT) /* a text is valid only during the call */
+		if (cell->kind != WS_VIEW_TEXT) /* a text is valid only during the call */
 			continue;
 		if (cell->id) {
-			*cell = ws_x_text(&report->export, cell->id);
+			*cell = ws_make_text_cell(&report->export, cell->id);
 		} else {
 			char *text = ws_strndup(cell->text, cell->n);
 
-			*cell = ws_x_own(&report->export, text);
+			*cell = ws_make_own_text_cell(&report->export, text);
 			free(text);
 		}
 	}
 	return 0;
 }
 
-static int close_nothing(struct ws_xwriter *writer, bool keep, struct ws_err *err)
+static int close_nothing(struct ws_table_writer *writer, bool keep, struct ws_err *err)
 {
 	(void)writer, (void)keep, (void)err;
 	return 0;
 }
 
-int ws_sql_make(struct ws_sql_table *table, struct ws_err *err)
+int ws_sql_make_cells(struct ws_sql_table *table, struct ws_err *err)
 {
 	struct ws_sql_report *report = table->report;
 	int rc;
@@ -119,7 +121,7 @@ int ws_sql_make(struct ws_sql_table *table, struct ws_err *err)
 	report->making = table;
 	report->export.open = NULL;
 	table->cell_count = 0;
-	rc = ws_export_tables(&report->export, err);
+	rc = ws_write_all_tables(&report->export, err);
 	report->making = NULL;
 	table->made = !rc;
 	return rc;
@@ -127,12 +129,12 @@ int ws_sql_make(struct ws_sql_table *table, struct ws_err *err)
 
 static void add_strings(struct ws_sql_report *report)
 {
-	static const struct ws_xcolumn columns[] = {
+	static const struct ws_view_column columns[] = {
 		{"id", "INTEGER", true, true, "Number of the text"},
 		{"value", "TEXT", true, false, "The text"},
 	};
-	static const struct ws_xtable table = {"StringIds", "Texts that other tables point to",
-					       columns, WS_COUNT(columns)};
+	static const struct ws_view_table table = {"StringIds", "Texts that other tables point to",
+						   columns, WS_COUNT(columns)};
 
 	for (size_t i = 0; i < report->table_count; i++)
 		if (!strcmp(report->tables[i]->name, table.name))
@@ -140,26 +142,26 @@ static void add_strings(struct ws_sql_report *report)
 	add_table(report, &table)->kind = WS_SQL_STRINGS;
 }
 
-int ws_sql_catalog(struct ws_sql_report *sql_report, const struct ws_report *report,
-		   struct ws_err *err)
+int ws_sql_read_catalog(struct ws_sql_report *sql_report, const struct ws_report *report,
+			struct ws_err *err)
 {
-	ws_export_begin(&sql_report->export, report);
+	ws_open_cell_context(&sql_report->export, report);
 	sql_report->export.type = "query";
 	sql_report->export.output = "-";
 	sql_report->export.append = true; /* so that the writer is asked about each table */
-	sql_report->writer = (struct ws_xwriter){.table = keep_table,
-						 .rows = keep_rows,
-						 .close = close_nothing,
-						 .view = collect_view,
-						 .has = skip_table};
+	sql_report->writer = (struct ws_table_writer){.begin_table = keep_table,
+						      .write_rows = keep_rows,
+						      .close_writer = close_nothing,
+						      .write_view = collect_view,
+						      .has_table = skip_table};
 	sql_report->export.writer = &sql_report->writer;
-	if (ws_export_tables(&sql_report->export, err) < 0)
+	if (ws_write_all_tables(&sql_report->export, err) < 0)
 		return -1;
 	add_strings(sql_report);
 	return 0;
 }
 
-void ws_sql_catalog_free(struct ws_sql_report *report)
+void ws_sql_free_catalog(struct ws_sql_report *report)
 {
 	for (size_t i = 0; i < report->table_count; i++) {
 		free(report->tables[i]->own_columns);
@@ -168,7 +170,7 @@ void ws_sql_catalog_free(struct ws_sql_report *report)
 	}
 	free(report->tables);
 	free(report->sorted);
-	ws_export_end(&report->export);
+	ws_close_cell_context(&report->export);
 }
 
 static void put_sql_comment(struct ws_text *sql, const char *doc)
@@ -182,13 +184,13 @@ static void put_sql_comment(struct ws_text *sql, const char *doc)
 	}
 }
 
-void ws_sql_create(const struct ws_sql_table *table, bool comments, struct ws_text *sql)
+void ws_sql_put_create(const struct ws_sql_table *table, bool comments, struct ws_text *sql)
 {
 	ws_text_printf(sql, "CREATE TABLE %s (", table->name);
 	if (comments && *table->doc)
 		put_sql_comment(sql, table->doc);
 	for (size_t i = 0; i < table->column_count; i++) {
-		const struct ws_xcolumn *column = &table->columns[i];
+		const struct ws_view_column *column = &table->columns[i];
 
 		ws_text_printf(sql, "\n    \"%s\" %s", column->name, column->type);
 		if (column->not_null)
@@ -201,11 +203,11 @@ void ws_sql_create(const struct ws_sql_table *table, bool comments, struct ws_te
 	ws_text_puts(sql, "\n)");
 }
 
-uint64_t ws_sql_rows(const struct ws_sql_table *table)
+uint64_t ws_sql_count_rows(const struct ws_sql_table *table)
 {
 	switch (table->kind) {
 	case WS_SQL_BLOCKS:
-		return ws_report_rows(table->report->export.report, table->view->source);
+		return ws_report_count_rows(table->report->export.report, table->view->source);
 	case WS_SQL_CELLS:
 		if (!table->made)
 			return 100; /* a guess, for planning */
@@ -214,7 +216,7 @@ uint64_t ws_sql_rows(const struct ws_sql_table *table)
 		return table->cell_count / table->column_count;
 	default:
 		return (uint64_t)table->report->export.string_count +
-		       table->report->export.extra_count;
+		       table->report->export.extra_text_count;
 	}
 }
 
@@ -230,34 +232,34 @@ static void gather_values(uint64_t *values, uint64_t columns, uint64_t *const *s
 	}
 }
 
-struct ws_xcell ws_sql_cell(const struct ws_sql_table *table, size_t column,
-			    uint64_t *const *source_columns, size_t row)
+struct ws_view_cell ws_sql_make_cell(const struct ws_sql_table *table, size_t column,
+				     uint64_t *const *source_columns, size_t row)
 {
 	uint64_t values[WS_MAX_COLUMNS];
 
-	gather_values(values, ws_xcolumn_reads(&table->columns[column]), source_columns, row);
-	return ws_xcolumn_cell(&table->report->export, &table->columns[column], values);
+	gather_values(values, ws_find_column_reads(&table->columns[column]), source_columns, row);
+	return ws_make_column_cell(&table->report->export, &table->columns[column], values);
 }
 
-bool ws_sql_keeps(const struct ws_sql_table *table, uint64_t *const *source_columns, size_t row)
+bool ws_sql_keeps_row(const struct ws_sql_table *table, uint64_t *const *source_columns, size_t row)
 {
 	uint64_t values[WS_MAX_COLUMNS];
 
-	if (!table->view->keep)
+	if (!table->view->keeps_row)
 		return true;
-	gather_values(values, table->view->keep_reads, source_columns, row);
-	return table->view->keep(values);
+	gather_values(values, table->view->row_reads, source_columns, row);
+	return table->view->keeps_row(values);
 }
 
-uint64_t ws_sql_sources(const struct ws_sql_table *table, uint64_t columns)
+uint64_t ws_sql_find_sources(const struct ws_sql_table *table, uint64_t columns)
 {
 	uint64_t sources = 0;
 
-	if (table->view->keep)
-		sources = table->view->keep_reads;
+	if (table->view->keeps_row)
+		sources = table->view->row_reads;
 	/* In SQLite's colUsed, the last bit stands for all columns from there on. */
 	for (size_t i = 0; i < table->column_count; i++)
 		if (columns >> (ws_min(i, 63)) & 1)
-			sources |= ws_xcolumn_reads(&table->columns[i]);
+			sources |= ws_find_column_reads(&table->columns[i]);
 	return sources;
 }

@@ -7,8 +7,8 @@
  * (expressions that are left to SQLite). Functions report by their result when they do not
  * understand what they read, and then the statement stays as it is. Private to these files.
  */
-#ifndef WS_SQL_CORE_H
-#define WS_SQL_CORE_H
+#ifndef WS_SQL_REWRITE_H
+#define WS_SQL_REWRITE_H
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ struct select_parts {
 	struct ws_sql *sql;
 	const struct ws_sql_token *tokens;
 	size_t token_count;
-	struct ws_sql_fold *grouping;
+	struct ws_sql_grouping *grouping;
 	struct token_span items, from, where, group, having, order, limit, whole;
 	bool distinct, has_where, has_group, has_having, has_order, has_limit;
 	struct select_item {
@@ -48,13 +48,14 @@ struct select_parts {
 
 static inline bool token_is(const struct select_parts *select, size_t position, const char *word)
 {
-	return position < select->token_count && ws_sql_token_is(&select->tokens[position], word);
+	return position < select->token_count &&
+	       ws_sql_is_token_word(&select->tokens[position], word);
 }
 
 static inline bool token_is_name(const struct select_parts *select, size_t position)
 {
-	return position < select->token_count && (select->tokens[position].kind == WS_T_NAME ||
-						  select->tokens[position].kind == WS_T_QUOTED);
+	return position < select->token_count && (select->tokens[position].kind == WS_TOKEN_NAME ||
+						  select->tokens[position].kind == WS_TOKEN_QUOTED);
 }
 
 static inline bool token_is_one_of(const struct select_parts *select, size_t position,
@@ -76,28 +77,29 @@ static inline int nesting_change(const struct select_parts *select, size_t posit
 
 /* Whether the token is the same name as `name`, quoted or not. `name` may be NULL, which matches
  * none. */
-bool ws_core_same_name(const struct ws_sql_token *name, const struct ws_sql_token *token);
+bool ws_rewrite_is_same_name(const struct ws_sql_token *name, const struct ws_sql_token *token);
 
 /* Find the column that the tokens from `position` on name, in the table and the first `joins`
  * joins. Returns the number of those tokens, or 0 when they name none of ours. */
-size_t ws_core_resolve_in(const struct select_parts *select, uint32_t joins, size_t position,
-			  size_t to, struct ws_sql_atom *field);
-size_t ws_core_resolve(const struct select_parts *select, size_t position, size_t to,
-		       struct ws_sql_atom *field); /* in all joins */
+size_t ws_rewrite_resolve_name_in(const struct select_parts *select, uint32_t joins,
+				  size_t position, size_t to, struct ws_sql_field *field);
+size_t ws_rewrite_resolve_name(const struct select_parts *select, size_t position, size_t to,
+			       struct ws_sql_field *field); /* in all joins */
 
 /* The number of the field in the grouping, to which it is added; -1 when there are too many. */
-int ws_core_atom(struct select_parts *select, const struct ws_sql_atom *field);
+int ws_rewrite_add_field(struct select_parts *select, const struct ws_sql_field *field);
 
 /* The item that has the token as its alias, or NULL. */
-const struct select_item *ws_core_aliased(const struct select_parts *select, size_t position);
+const struct select_item *ws_rewrite_find_aliased_item(const struct select_parts *select,
+						       size_t position);
 
 /* Whether the field has only one value in each group. */
-bool ws_core_determined(const struct select_parts *select, const struct ws_sql_atom *field);
+bool ws_rewrite_is_determined(const struct select_parts *select, const struct ws_sql_field *field);
 
 /* ---- rewrite_numbers.c ---- */
 
 /* Make the node of an expression that takes the whole span; 0 when it is not understood. */
-uint16_t ws_core_number(struct select_parts *select, struct token_span span);
+uint16_t ws_rewrite_parse_number(struct select_parts *select, struct token_span span);
 
 /* ---- rewrite_words.c ---- */
 
@@ -113,21 +115,21 @@ struct expression_writer {
 
 /* Write a span as an expression on the table of groups, or without `aggregates` on the table of the
  * current fields. False when something is not understood. */
-bool ws_core_put(struct expression_writer *writer);
+bool ws_rewrite_put_expression(struct expression_writer *writer);
 
 /* Write one token as it stands; `operand` says whether it ends an operand. */
-void ws_core_put_token(struct expression_writer *writer, size_t position, bool operand);
+void ws_rewrite_put_token(struct expression_writer *writer, size_t position, bool operand);
 
 /* Whether an expression goes on after this word. */
-bool ws_core_goes_on(const struct select_parts *select, size_t position);
+bool ws_rewrite_expression_goes_on(const struct select_parts *select, size_t position);
 
 /* ---- rewrite_clauses.c ---- */
 
 /* Find the next part of a list separated by commas; false at its end. `part` begins as {0, 0}. */
-bool ws_core_next_part(const struct select_parts *select, struct token_span list,
-		       struct token_span *part);
+bool ws_rewrite_find_next_part(const struct select_parts *select, struct token_span list,
+			       struct token_span *part);
 
 /* Read the SELECT at token `select_token`. False when something is not understood. */
-bool ws_core_read(struct select_parts *select, size_t select_token);
+bool ws_rewrite_read_select(struct select_parts *select, size_t select_token);
 
 #endif

@@ -51,7 +51,7 @@ static bool check_operands(const struct ws_sql_exprs *exprs, struct ws_sql_node 
 	}
 }
 
-uint16_t ws_sql_node(struct ws_sql_exprs *exprs, struct ws_sql_node node)
+uint16_t ws_sql_add_node(struct ws_sql_exprs *exprs, struct ws_sql_node node)
 {
 	bool leaf = node.op <= WS_N_REAL;
 
@@ -71,32 +71,33 @@ uint16_t ws_sql_node(struct ws_sql_exprs *exprs, struct ws_sql_node node)
 	return (uint16_t)exprs->node_count++;
 }
 
-uint16_t ws_sql_node_column(struct ws_sql_exprs *exprs, size_t column)
+uint16_t ws_sql_add_column_node(struct ws_sql_exprs *exprs, size_t column)
 {
-	const struct ws_xcolumn *description = &exprs->table->columns[column];
+	const struct ws_view_column *description = &exprs->table->columns[column];
 
 	if (column > UINT8_MAX ||
 	    (strcmp(description->type, "INTEGER") && strcmp(description->type, "REAL")))
 		return 0;
 	switch (description->from) {
-	case WS_XF_CONST:
-		return ws_sql_node(exprs, (struct ws_sql_node){.op = WS_N_INT,
-							       .i = (int64_t)description->value});
-	case WS_XF_INT:
-	case WS_XF_UINT:
-	case WS_XF_REAL:
-	case WS_XF_TIME:
-	case WS_XF_NTIME:
-	case WS_XF_UNLESS:
-	case WS_XF_ID:
-	case WS_XF_STRING:
-	case WS_XF_THREAD:
-	case WS_XF_PROCESS:
+	case WS_FROM_CONST:
+		return ws_sql_add_node(exprs,
+				       (struct ws_sql_node){.op = WS_N_INT,
+							    .i = (int64_t)description->value});
+	case WS_FROM_INT:
+	case WS_FROM_UINT:
+	case WS_FROM_REAL:
+	case WS_FROM_TIME:
+	case WS_FROM_TIME_OR_NULL:
+	case WS_FROM_UINT_UNLESS:
+	case WS_FROM_ID:
+	case WS_FROM_STRING:
+	case WS_FROM_THREAD:
+	case WS_FROM_PROCESS:
 		exprs->reads |= UINT64_C(1) << description->source;
-		return ws_sql_node(exprs,
-				   (struct ws_sql_node){.op = WS_N_COLUMN,
-							.column = (uint8_t)column,
-							.real = description->from == WS_XF_REAL});
+		return ws_sql_add_node(exprs, (struct ws_sql_node){.op = WS_N_COLUMN,
+								   .column = (uint8_t)column,
+								   .real = description->from ==
+									   WS_FROM_REAL});
 	default:
 		return 0;
 	}
@@ -105,38 +106,38 @@ uint16_t ws_sql_node_column(struct ws_sql_exprs *exprs, size_t column)
 /* ---- columns ---- */
 
 /* The cell of a value that is not stored as it is. */
-static struct ws_xcell make_indirect_cell(struct ws_export *export, const struct ws_xcolumn *column,
-					  uint64_t value)
+static struct ws_view_cell make_indirect_cell(struct ws_cell_context *export,
+					      const struct ws_view_column *column, uint64_t value)
 {
 	uint32_t key = 0;
 
-	if (column->from == WS_XF_THREAD)
-		return ws_x_thread(export, value);
-	if (column->from != WS_XF_STRING)
-		return ws_x_process(export, value);
-	/* The number of a text, as in ws_x_string. */
+	if (column->from == WS_FROM_THREAD)
+		return ws_make_thread_cell(export, value);
+	if (column->from != WS_FROM_STRING)
+		return ws_make_process_cell(export, value);
+	/* The number of a text, as in ws_make_string_cell. */
 	if (value && (uint32_t)value <= export->string_count)
 		key = ws_report_string_key(export->report, (uint32_t)value);
 	if (key > export->string_count)
 		key = (uint32_t)value;
-	return ws_id_cell(key);
+	return ws_make_id_cell(key);
 }
 
-static void put_cell_column(const struct ws_sql_exprs *exprs, const struct ws_xcolumn *column,
+static void put_cell_column(const struct ws_sql_exprs *exprs, const struct ws_view_column *column,
 			    const uint64_t *values, size_t rows, struct ws_sql_vector *vector)
 {
-	struct ws_export *export = &exprs->table->report->export;
+	struct ws_cell_context *export = &exprs->table->report->export;
 	uint64_t last = 0;
-	struct ws_xcell cell = ws_x_null();
+	struct ws_view_cell cell = ws_make_null_cell();
 
 	for (size_t i = 0; i < rows; i++) {
 		if (!i || values[i] != last) {
 			last = values[i];
 			cell = make_indirect_cell(export, column, last);
 		}
-		vector->nulls[i] = cell.kind == WS_X_NULL;
+		vector->nulls[i] = cell.kind == WS_VIEW_NULL;
 		vector->integers[i] = 0;
-		if (cell.kind != WS_X_NULL)
+		if (cell.kind != WS_VIEW_NULL)
 			vector->integers[i] = cell.i;
 	}
 }
@@ -158,18 +159,18 @@ static void put_unless_column(const uint64_t *values, size_t rows, uint64_t none
 	}
 }
 
-static void put_column_values(const struct ws_sql_exprs *exprs, const struct ws_xcolumn *column,
+static void put_column_values(const struct ws_sql_exprs *exprs, const struct ws_view_column *column,
 			      const uint64_t *values, size_t rows, struct ws_sql_vector *vector)
 {
 	uint64_t base = exprs->table->report->export.base;
 
 	memset(vector->nulls, 0, rows);
 	switch (column->from) {
-	case WS_XF_INT:
-	case WS_XF_UINT:
+	case WS_FROM_INT:
+	case WS_FROM_UINT:
 		memcpy(vector->integers, values, rows * 8);
 		break;
-	case WS_XF_REAL:
+	case WS_FROM_REAL:
 		memcpy(vector->reals, values, rows * 8);
 		for (size_t i = 0; i < rows; i++)
 			if (isnan(vector->reals[i])) {
@@ -177,17 +178,17 @@ static void put_column_values(const struct ws_sql_exprs *exprs, const struct ws_
 				vector->nulls[i] = 1;
 			}
 		break;
-	case WS_XF_TIME:
+	case WS_FROM_TIME:
 		for (size_t i = 0; i < rows; i++)
 			vector->integers[i] = (int64_t)(values[i] - base);
 		break;
-	case WS_XF_NTIME:
+	case WS_FROM_TIME_OR_NULL:
 		put_unless_column(values, rows, WS_NO_TIME, base, vector);
 		break;
-	case WS_XF_UNLESS:
+	case WS_FROM_UINT_UNLESS:
 		put_unless_column(values, rows, column->value, 0, vector);
 		break;
-	case WS_XF_ID:
+	case WS_FROM_ID:
 		put_unless_column(values, rows, 0, 0, vector);
 		break;
 	default:
@@ -498,8 +499,8 @@ static void compute_node(const struct ws_sql_exprs *exprs, const struct ws_sql_n
 	clear_nulls(vector, rows);
 }
 
-void ws_sql_compute(const struct ws_sql_exprs *exprs, const uint64_t *const *source_columns,
-		    size_t from, size_t rows, struct ws_sql_values *out)
+void ws_sql_compute_nodes(const struct ws_sql_exprs *exprs, const uint64_t *const *source_columns,
+			  size_t from, size_t rows, struct ws_sql_values *out)
 {
 	for (size_t index = 1; index < exprs->node_count; index++) {
 		const struct ws_sql_node *node = &exprs->nodes[index];

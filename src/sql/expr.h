@@ -71,12 +71,12 @@ struct ws_sql_values {
 
 /* The node of this operation, which is made unless it is there already; 0 when it cannot be
  * computed here. */
-uint16_t ws_sql_node(struct ws_sql_exprs *exprs, struct ws_sql_node node);
+uint16_t ws_sql_add_node(struct ws_sql_exprs *exprs, struct ws_sql_node node);
 /* The node of a column, by number; 0 when the column does not hold numbers. */
-uint16_t ws_sql_node_column(struct ws_sql_exprs *exprs, size_t column);
+uint16_t ws_sql_add_column_node(struct ws_sql_exprs *exprs, size_t column);
 /* Compute all nodes for `rows` rows, at most WS_SQL_CHUNK, of the source columns, beginning at
  * `from`. */
-void ws_sql_compute(const struct ws_sql_exprs *exprs, const uint64_t *const *source_columns,
-		    size_t from, size_t rows, struct ws_sql_values *out);
+void ws_sql_compute_nodes(const struct ws_sql_exprs *exprs, const uint64_t *const *source_columns,
+			  size_t from, size_t rows, struct ws_sql_values *out);
 
 #endif

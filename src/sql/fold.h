@@ -6,31 +6,31 @@
  * place; group_by.c makes them. Both give up whenever the result might differ from SQLite's in a
  * single bit or in its order; then SQLite computes it.
  */
-#ifndef WS_SQL_FOLD_H
-#define WS_SQL_FOLD_H
+#ifndef WS_SQL_GROUP_BY_H
+#define WS_SQL_GROUP_BY_H
 
 #include "sql/expr.h"
 
 enum {
-	WS_SQL_ATOMS = 16,
+	WS_SQL_FIELDS = 16,
 	WS_SQL_JOINS = 4,
-	WS_SQL_FIGURES = 32,
-	WS_SQL_ARGS = 16,
+	WS_SQL_AGGREGATES = 32,
+	WS_SQL_ARGUMENTS = 16,
 	WS_SQL_FILTERS = 24
 };
 
 /* A field of a joined row: a column of the table, or the text or id of the StringIds that is joined
  * by that column. */
-struct ws_sql_atom {
+struct ws_sql_field {
 	uint8_t column;
 	enum {
-		WS_ATOM_COLUMN,
-		WS_ATOM_TEXT,
-		WS_ATOM_ID
+		WS_FIELD_COLUMN,
+		WS_FIELD_TEXT,
+		WS_FIELD_ID
 	} kind; /* TEXT and ID are null where StringIds has no such row */
 };
 
-struct ws_sql_fold {
+struct ws_sql_grouping {
 	struct ws_sql_table *table;
 	struct ws_sql_exprs exprs;
 	uint16_t filters[WS_SQL_FILTERS]; /* nodes of conditions, which must be true */
@@ -40,29 +40,29 @@ struct ws_sql_fold {
 		bool left;
 	} joins[WS_SQL_JOINS]; /* of StringIds, by its id */
 	uint32_t join_count;
-	struct ws_sql_atom fields[WS_SQL_ATOMS];
+	struct ws_sql_field fields[WS_SQL_FIELDS];
 	uint32_t field_count;
-	struct ws_sql_group_by {
-		enum { WS_BY_ATOM, WS_BY_NODE, WS_BY_HARD } how;
+	struct ws_sql_group_term {
+		enum { WS_BY_FIELD, WS_BY_NODE, WS_BY_SQLITE } how;
 		uint16_t
 			number; /* of the field, the node, or the expression that SQLite computes */
 		bool descending;
 	} terms[WS_SQL_KEYS];
 	uint32_t term_count;
-	struct ws_sql_figure {
+	struct ws_sql_aggregate {
 		enum {
-			WS_F_ROWS,
-			WS_F_COUNT,
-			WS_F_SUM,
-			WS_F_AVG,
-			WS_F_TOTAL,
-			WS_F_MIN,
-			WS_F_MAX
+			WS_AGGREGATE_ROWS,
+			WS_AGGREGATE_COUNT,
+			WS_AGGREGATE_SUM,
+			WS_AGGREGATE_AVG,
+			WS_AGGREGATE_TOTAL,
+			WS_AGGREGATE_MIN,
+			WS_AGGREGATE_MAX
 		} kind;
 		uint8_t argument;
-	} aggregates[WS_SQL_FIGURES];
+	} aggregates[WS_SQL_AGGREGATES];
 	uint32_t aggregate_count;
-	uint16_t arguments[WS_SQL_ARGS]; /* nodes */
+	uint16_t arguments[WS_SQL_ARGUMENTS]; /* nodes */
 	uint32_t argument_count;
 	/*
 	 * Expressions of fields that SQLite itself computes, once for each distinct combination of
@@ -79,12 +79,12 @@ struct ws_sql_fold {
 };
 
 /* Make the groups. False when SQLite has to compute them. */
-bool ws_sql_fold_run(struct ws_sql_fold *grouping);
-void ws_sql_fold_free(struct ws_sql_fold *grouping);
+bool ws_sql_make_grouping(struct ws_sql_grouping *grouping);
+void ws_sql_free_grouping(struct ws_sql_grouping *grouping);
 
 /* The groupings of one statement. */
-struct ws_sql_folds {
-	struct ws_sql_fold *grouping[8];
+struct ws_sql_groupings {
+	struct ws_sql_grouping *grouping[8];
 	uint32_t count;
 };
 
@@ -93,8 +93,8 @@ struct ws_sql_folds {
  * which are made; NULL when nothing of it can be rewritten. The caller frees it, and the groupings
  * once no open statement reads them.
  */
-char *ws_sql_fold_statement(struct ws_sql *connection, const char *sql, const char *end,
-			    struct ws_sql_folds *groupings);
-void ws_sql_folds_free(struct ws_sql *sql, struct ws_sql_folds *groupings);
+char *ws_sql_rewrite_statement(struct ws_sql *connection, const char *sql, const char *end,
+			       struct ws_sql_groupings *groupings);
+void ws_sql_free_groupings(struct ws_sql *sql, struct ws_sql_groupings *groupings);
 
 #endif

@@ -21,16 +21,16 @@ struct ws_sql_tuples {
 	uint32_t words, last;
 } __attribute__((aligned(128)));
 
-uint32_t ws_sql_tuple_slow(struct ws_sql_tuples *tuples, const uint64_t *values);
-void ws_sql_tuples_free(struct ws_sql_tuples *tuples);
+uint32_t ws_sql_look_up_tuple(struct ws_sql_tuples *tuples, const uint64_t *values);
+void ws_sql_free_tuples(struct ws_sql_tuples *tuples);
 
 /* The number of the tuple, from 0, in order of first appearance. */
-static inline uint32_t ws_sql_tuple(struct ws_sql_tuples *tuples, const uint64_t *values)
+static inline uint32_t ws_sql_number_tuple(struct ws_sql_tuples *tuples, const uint64_t *values)
 {
 	if (tuples->count && !memcmp(tuples->values + (size_t)tuples->last * tuples->words, values,
 				     tuples->words * 8))
 		return tuples->last;
-	return ws_sql_tuple_slow(tuples, values);
+	return ws_sql_look_up_tuple(tuples, values);
 }
 
 /* Zeroed memory for structs that threads write at the same time, which therefore begin at multiples
@@ -57,15 +57,15 @@ struct ws_sql_groups {
 };
 
 /* Append bytes that are the same for equal values, whatever their types. */
-void ws_sql_key_cell(struct ws_text *text, const struct ws_xcell *cell);
+void ws_sql_put_key_cell(struct ws_text *text, const struct ws_view_cell *cell);
 /* The number of the group with the bytes `key`. If there is none it is made, with a copy of `key`,
  * and *made is set. */
-uint32_t ws_sql_group(struct ws_sql_groups *groups, const struct ws_text *key, bool *made);
+uint32_t ws_sql_number_group(struct ws_sql_groups *groups, const struct ws_text *key, bool *made);
 /* The same plus 1, or 0 when there is none. */
-uint32_t ws_sql_group_find(const struct ws_sql_groups *groups, const struct ws_text *key);
-void ws_sql_groups_free(struct ws_sql_groups *groups);
+uint32_t ws_sql_find_group(const struct ws_sql_groups *groups, const struct ws_text *key);
+void ws_sql_free_groups(struct ws_sql_groups *groups);
 
 /* SQLite's order of values of one column: NULL, numbers, texts, blobs. */
-int ws_sql_compare_cells(const struct ws_xcell *left, const struct ws_xcell *right);
+int ws_sql_compare_cells(const struct ws_view_cell *left, const struct ws_view_cell *right);
 
 #endif

@@ -62,27 +62,27 @@ static size_t read_number(const char *text, const char *end, struct ws_sql_token
 {
 	const char *at = text;
 
-	token->kind = WS_T_INT;
+	token->kind = WS_TOKEN_INT;
 	if (end - at > 2 && *at == '0' && (at[1] == 'x' || at[1] == 'X')) {
 		for (at += 2; at < end && isxdigit((unsigned char)*at);)
 			at++;
 	} else {
 		while (at < end && (isdigit((unsigned char)*at) || *at == '.')) {
-			if (*at == '.' && token->kind == WS_T_REAL)
+			if (*at == '.' && token->kind == WS_TOKEN_REAL)
 				break;
 			if (*at++ == '.')
-				token->kind = WS_T_REAL;
+				token->kind = WS_TOKEN_REAL;
 		}
 		if (end - at > 1 && (*at == 'e' || *at == 'E') &&
 		    (isdigit((unsigned char)at[1]) ||
 		     (end - at > 2 && strchr("+-", at[1]) && isdigit((unsigned char)at[2])))) {
-			token->kind = WS_T_REAL;
+			token->kind = WS_TOKEN_REAL;
 			for (at += 2; at < end && isdigit((unsigned char)*at);)
 				at++;
 		}
 	}
 	if (at < end && continues_name(*at))
-		token->kind = WS_T_OTHER;
+		token->kind = WS_TOKEN_OTHER;
 	while (at < end && continues_name(*at))
 		at++;
 	return (size_t)(at - text);
@@ -107,11 +107,11 @@ static size_t read_quoted(const char *text, const char *end, struct ws_sql_token
 	if (close == '[')
 		close = ']';
 	length = read_quotes(text, end, close, &plain);
-	token->kind = WS_T_QUOTED;
+	token->kind = WS_TOKEN_QUOTED;
 	if (!plain)
-		token->kind = WS_T_OTHER;
+		token->kind = WS_TOKEN_OTHER;
 	else if (close == '\'')
-		token->kind = WS_T_STRING;
+		token->kind = WS_TOKEN_STRING;
 	return length;
 }
 
@@ -121,9 +121,9 @@ static size_t read_name(const char *text, const char *end, struct ws_sql_token *
 
 	while (text + length < end && continues_name(text[length]))
 		length++;
-	token->kind = WS_T_NAME;
+	token->kind = WS_TOKEN_NAME;
 	if (length == 1 && (*text == 'x' || *text == 'X') && text + 1 < end && text[1] == '\'')
-		token->kind = WS_T_OTHER; /* a blob */
+		token->kind = WS_TOKEN_OTHER; /* a blob */
 	return length;
 }
 
@@ -136,14 +136,14 @@ static size_t read_token(const char *text, const char *end, struct ws_sql_token 
 		return read_quoted(text, end, token);
 	if (starts_name(*text))
 		return read_name(text, end, token);
-	token->kind = WS_T_OTHER;
+	token->kind = WS_TOKEN_OTHER;
 	if (!*text || !strchr("+-*/%<>=!|&(),.;", *text))
 		return 1;
-	token->kind = WS_T_OP;
+	token->kind = WS_TOKEN_OPERATOR;
 	return count_operator(text, end);
 }
 
-struct ws_sql_token *ws_sql_tokens(const char *sql, size_t length, size_t *count)
+struct ws_sql_token *ws_sql_split_tokens(const char *sql, size_t length, size_t *count)
 {
 	struct ws_sql_token *tokens = NULL;
 	const char *end = sql + length;
@@ -152,7 +152,7 @@ struct ws_sql_token *ws_sql_tokens(const char *sql, size_t length, size_t *count
 	for (;;) {
 		sql += count_blanks(sql, end);
 		ws_grow(tokens, capacity, token_count + 1);
-		tokens[token_count] = (struct ws_sql_token){WS_T_END, sql, 0};
+		tokens[token_count] = (struct ws_sql_token){WS_TOKEN_END, sql, 0};
 		if (sql >= end)
 			break;
 		tokens[token_count].length = read_token(sql, end, &tokens[token_count]);
@@ -162,33 +162,33 @@ struct ws_sql_token *ws_sql_tokens(const char *sql, size_t length, size_t *count
 	return tokens;
 }
 
-bool ws_sql_token_is(const struct ws_sql_token *token, const char *word)
+bool ws_sql_is_token_word(const struct ws_sql_token *token, const char *word)
 {
-	return (token->kind == WS_T_NAME || token->kind == WS_T_OP) &&
+	return (token->kind == WS_TOKEN_NAME || token->kind == WS_TOKEN_OPERATOR) &&
 	       strlen(word) == token->length && !strncasecmp(token->text, word, token->length);
 }
 
 static void strip_quotes(const struct ws_sql_token *token, const char **text, size_t *length)
 {
-	*text = token->text + (token->kind == WS_T_QUOTED);
-	*length = token->length - 2 * (token->kind == WS_T_QUOTED);
+	*text = token->text + (token->kind == WS_TOKEN_QUOTED);
+	*length = token->length - 2 * (token->kind == WS_TOKEN_QUOTED);
 }
 
-bool ws_sql_token_same(const struct ws_sql_token *left, const struct ws_sql_token *right)
+bool ws_sql_are_same_tokens(const struct ws_sql_token *left, const struct ws_sql_token *right)
 {
 	if (left->kind != right->kind || left->length != right->length)
 		return false;
-	if (left->kind == WS_T_STRING)
+	if (left->kind == WS_TOKEN_STRING)
 		return !memcmp(left->text, right->text, left->length);
 	return !strncasecmp(left->text, right->text, left->length);
 }
 
-bool ws_sql_token_names(const struct ws_sql_token *token, const char *name)
+bool ws_sql_is_token_name(const struct ws_sql_token *token, const char *name)
 {
 	const char *text;
 	size_t length;
 
-	if (token->kind != WS_T_NAME && token->kind != WS_T_QUOTED)
+	if (token->kind != WS_TOKEN_NAME && token->kind != WS_TOKEN_QUOTED)
 		return false;
 	strip_quotes(token, &text, &length);
 	return strlen(name) == length && !strncasecmp(text, name, length);

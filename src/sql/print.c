@@ -54,7 +54,7 @@ static int begin_printed_table(void *context, const char *const *names, size_t c
 {
 	struct ws_sql_print *print = context;
 
-	ws_sql_print_end(print);
+	ws_sql_end_print(print);
 	print->names = ws_calloc(columns + 1, sizeof(*print->names));
 	print->columns = ws_calloc(columns + 1, sizeof(*print->columns));
 	for (size_t i = 0; i < columns; i++) {
@@ -86,12 +86,12 @@ static int print_sql_row(void *context, const struct ws_cell *cells, struct ws_e
 	return 0;
 }
 
-struct ws_sql_sink ws_sql_print_sink(struct ws_sql_print *print)
+struct ws_sql_sink ws_sql_make_print_sink(struct ws_sql_print *print)
 {
 	return (struct ws_sql_sink){begin_printed_table, print_sql_row, print};
 }
 
-void ws_sql_print_end(struct ws_sql_print *print)
+void ws_sql_end_print(struct ws_sql_print *print)
 {
 	if (print->open && print->begun) {
 		ws_print_end(&print->printer);

@@ -24,8 +24,8 @@ struct ws_sql_print {
 	bool begun;
 };
 
-struct ws_sql_sink ws_sql_print_sink(struct ws_sql_print *print);
+struct ws_sql_sink ws_sql_make_print_sink(struct ws_sql_print *print);
 /* End the last table. */
-void ws_sql_print_end(struct ws_sql_print *print);
+void ws_sql_end_print(struct ws_sql_print *print);
 
 #endif

@@ -28,8 +28,8 @@ static bool is_harmless_pragma(const char *pragma)
 	return false;
 }
 
-static int authorize(void *context, int action, const char *first, const char *second,
-		     const char *schema, const char *trigger)
+static int authorize_action(void *context, int action, const char *first, const char *second,
+			    const char *schema, const char *trigger)
 {
 	const struct ws_sql *sql = context;
 	bool allowed = false;
@@ -106,7 +106,7 @@ static int restrict_to_reading(struct ws_sql *sql, struct ws_err *err)
 	/* What sorting may take before it goes to a temporary file. */
 	if (execute_sql(sql, "PRAGMA cache_size = -131072", err) < 0)
 		return -1;
-	sqlite3_set_authorizer(sql->db, authorize, sql);
+	sqlite3_set_authorizer(sql->db, authorize_action, sql);
 	return 0;
 }
 
@@ -138,7 +138,7 @@ struct ws_sql *ws_sql_open(const struct ws_report *const *reports, size_t count,
 	sql->report_count = count;
 	for (size_t i = 0; i < count; i++) {
 		sql->reports[i].sql = sql;
-		rc |= ws_sql_catalog(&sql->reports[i], reports[i], err);
+		rc |= ws_sql_read_catalog(&sql->reports[i], reports[i], err);
 	}
 	if (!rc)
 		rc = open_memory_database(sql, err);
@@ -155,7 +155,7 @@ void ws_sql_close(struct ws_sql *sql)
 		return;
 	sqlite3_close(sql->db);
 	for (size_t i = 0; i < sql->report_count; i++)
-		ws_sql_catalog_free(&sql->reports[i]);
+		ws_sql_free_catalog(&sql->reports[i]);
 	for (size_t i = 0; i < sql->parameter_count; i++) {
 		free(sql->parameters[i].name);
 		free(sql->parameters[i].value);
@@ -257,7 +257,7 @@ static struct ws_sql_parameter *find_parameter(const struct ws_sql *sql, const c
 	return NULL;
 }
 
-void ws_sql_bind(struct ws_sql *sql, const char *name, const char *value)
+void ws_sql_bind_parameter(struct ws_sql *sql, const char *name, const char *value)
 {
 	char *full_name = ws_format(":%s", name);
 	struct ws_sql_parameter *parameter = find_parameter(sql, full_name);
@@ -328,13 +328,13 @@ int ws_sql_has_parameter(struct ws_sql *connection, const char *sql, const char 
 /* Prepare the statement rewritten to read groups; NULL when nothing of it can be rewritten. */
 static sqlite3_stmt *prepare_rewritten(struct ws_sql *connection, sqlite3_stmt *statement,
 				       const char *sql, const char *end,
-				       struct ws_sql_folds *groupings)
+				       struct ws_sql_groupings *groupings)
 {
 	char *rewritten = NULL;
 	sqlite3_stmt *prepared = NULL;
 
 	if (!connection->plain)
-		rewritten = ws_sql_fold_statement(connection, sql, end, groupings);
+		rewritten = ws_sql_rewrite_statement(connection, sql, end, groupings);
 	if (rewritten &&
 	    (sqlite3_prepare_v2(connection->db, rewritten, -1, &prepared, NULL) != SQLITE_OK ||
 	     sqlite3_column_count(prepared) != sqlite3_column_count(statement))) {
@@ -350,7 +350,7 @@ static int run_statement(struct ws_sql *connection, sqlite3_stmt *st, const char
 {
 	int columns = sqlite3_column_count(st);
 	const char **names = ws_calloc((size_t)columns + 1, sizeof(*names));
-	struct ws_sql_folds groupings = {.count = 0};
+	struct ws_sql_groupings groupings = {.count = 0};
 	sqlite3_stmt *rewritten = NULL, *read = st;
 	int rc = bind_parameters(connection, st, err);
 
@@ -369,17 +369,17 @@ static int run_statement(struct ws_sql *connection, sqlite3_stmt *st, const char
 	if (!rc)
 		rc = send_rows(connection, read, columns, sink, err);
 	sqlite3_finalize(rewritten);
-	ws_sql_folds_free(connection, &groupings);
+	ws_sql_free_groupings(connection, &groupings);
 	return rc;
 }
 
-void ws_sql_plain(struct ws_sql *sql, bool plain)
+void ws_sql_set_plain(struct ws_sql *sql, bool plain)
 {
 	sql->plain = plain;
 }
 
-int ws_sql_run(struct ws_sql *connection, const char *sql, const struct ws_sql_sink *sink,
-	       struct ws_err *err)
+int ws_sql_run_query(struct ws_sql *connection, const char *sql, const struct ws_sql_sink *sink,
+		     struct ws_err *err)
 {
 	int rc = 0;
 
@@ -398,7 +398,7 @@ int ws_sql_run(struct ws_sql *connection, const char *sql, const struct ws_sql_s
 	return rc;
 }
 
-bool ws_sql_complete(const char *sql)
+bool ws_sql_is_complete(const char *sql)
 {
 	return sqlite3_complete(sql);
 }
@@ -412,7 +412,7 @@ static int compare_table_names(const void *first, const void *second)
 	return strcmp((*left)->name, (*right)->name);
 }
 
-const char *ws_sql_table_name(const struct ws_sql *sql, size_t i, uint64_t *rows)
+const char *ws_sql_find_table_name(const struct ws_sql *sql, size_t i, uint64_t *rows)
 {
 	const struct ws_sql_report *report = &sql->reports[0];
 	struct ws_sql_table **sorted;
@@ -424,28 +424,28 @@ const char *ws_sql_table_name(const struct ws_sql *sql, size_t i, uint64_t *rows
 	memcpy(sorted, report->tables, report->table_count * sizeof(*sorted));
 	qsort(sorted, report->table_count, sizeof(*sorted), compare_table_names);
 	name = sorted[i]->name;
-	if (rows && ws_sql_make(sorted[i], &(struct ws_err){0}) < 0)
+	if (rows && ws_sql_make_cells(sorted[i], &(struct ws_err){0}) < 0)
 		*rows = 0;
 	else if (rows)
-		*rows = ws_sql_rows(sorted[i]);
+		*rows = ws_sql_count_rows(sorted[i]);
 	free(sorted);
 	return name;
 }
 
-char *ws_sql_schema(const struct ws_sql *connection, const char *table)
+char *ws_sql_make_schema(const struct ws_sql *connection, const char *table)
 {
 	const struct ws_sql_report *report = &connection->reports[0];
 	struct ws_text sql = {0};
 
 	for (size_t i = 0; i < report->table_count; i++)
 		if (!sqlite3_stricmp(report->tables[i]->name, table)) {
-			ws_sql_create(report->tables[i], true, &sql);
+			ws_sql_put_create(report->tables[i], true, &sql);
 			return sql.text;
 		}
 	return NULL;
 }
 
-struct ws_sql_counts ws_sql_counts(const struct ws_sql *sql)
+struct ws_sql_counts ws_get_sql_counts(const struct ws_sql *sql)
 {
 	return sql->counts;
 }

@@ -29,11 +29,11 @@ void ws_sql_interrupt(struct ws_sql *sql);
 
 /* With `plain`, leave everything to SQLite, also what is otherwise computed without it
  * (group_by.h): results are the same, but come later. */
-void ws_sql_plain(struct ws_sql *sql, bool plain);
+void ws_sql_set_plain(struct ws_sql *sql, bool plain);
 
 /* Give the parameter :name of later queries a value: a number if it reads as one, else a text; NULL
  * is null. */
-void ws_sql_bind(struct ws_sql *sql, const char *name, const char *value);
+void ws_sql_bind_parameter(struct ws_sql *sql, const char *name, const char *value);
 /* Whether some statement of `sql` has this parameter: 1, 0, or -1 with a message when it cannot be
  * parsed. */
 int ws_sql_has_parameter(struct ws_sql *connection, const char *sql, const char *name,
@@ -52,25 +52,25 @@ struct ws_sql_sink {
  * Run each statement of `sql`; `begin` is called for each that has columns, even if it has no rows.
  * Returns 0, or -1 with a message that says what SQLite objected to.
  */
-int ws_sql_run(struct ws_sql *connection, const char *sql, const struct ws_sql_sink *sink,
-	       struct ws_err *err);
+int ws_sql_run_query(struct ws_sql *connection, const char *sql, const struct ws_sql_sink *sink,
+		     struct ws_err *err);
 /* Whether `sql` ends in a whole statement, so that a prompt can run what was typed. */
-bool ws_sql_complete(const char *sql);
+bool ws_sql_is_complete(const char *sql);
 
 /* The name of the table with index `i` in order of names, and its rows (`rows` may be NULL). NULL
  * past the last. */
-const char *ws_sql_table_name(const struct ws_sql *sql, size_t i, uint64_t *rows);
+const char *ws_sql_find_table_name(const struct ws_sql *sql, size_t i, uint64_t *rows);
 /* CREATE TABLE with comments; owned by the caller. NULL when there is no such table. */
-char *ws_sql_schema(const struct ws_sql *sql, const char *table);
+char *ws_sql_make_schema(const struct ws_sql *sql, const char *table);
 
 struct ws_sql_counts {
 	uint64_t blocks, skipped; /* decoded; skipped because of their times */
 	uint64_t rows;		  /* passed to SQLite */
-	uint64_t groupings;	  /* of rows, made for a GROUP BY or for look-ups */
-	uint64_t folded;	  /* GROUP BYs computed without SQLite (group_by.h) */
+	uint64_t partitions;	  /* of rows, made for a GROUP BY or for look-ups */
+	uint64_t grouped;	  /* GROUP BYs computed without SQLite (group_by.h) */
 	uint64_t damaged;	  /* blocks that could not be read */
 };
 /* What queries have done since the connection was opened. */
-struct ws_sql_counts ws_sql_counts(const struct ws_sql *sql);
+struct ws_sql_counts ws_get_sql_counts(const struct ws_sql *sql);
 
 #endif

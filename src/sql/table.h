@@ -14,21 +14,21 @@ struct ws_sql_report;
 struct ws_sql_table {
 	struct ws_sql_report *report;
 	const char *name, *doc;
-	const struct ws_xcolumn *columns;
+	const struct ws_view_column *columns;
 	size_t column_count;
 	enum { WS_SQL_BLOCKS, WS_SQL_CELLS, WS_SQL_STRINGS } kind;
-	const struct ws_xview *view; /* BLOCKS */
+	const struct ws_table_view *view; /* BLOCKS */
 	/* CELLS: rows that the export makes one by one, kept once they are asked for */
-	struct ws_xcell *cells;
+	struct ws_view_cell *cells;
 	size_t cell_count, cell_capacity;
 	bool made;
-	struct ws_xcolumn *own_columns; /* if the declaration does not live for ever */
+	struct ws_view_column *own_columns; /* if the declaration does not live for ever */
 };
 
 struct ws_sql_report {
 	struct ws_sql *sql;
-	struct ws_export export;
-	struct ws_xwriter writer; /* of the rows of CELLS */
+	struct ws_cell_context export;
+	struct ws_table_writer writer; /* of the rows of CELLS */
 	struct ws_sql_table **tables;
 	size_t table_count, table_capacity;
 	struct ws_sql_table
@@ -52,23 +52,24 @@ struct ws_sql {
 };
 
 /* Find the tables that a report has. Returns 0, or -1 with a message. Free with
- * ws_sql_catalog_free, after a failure too. */
-int ws_sql_catalog(struct ws_sql_report *sql_report, const struct ws_report *report,
-		   struct ws_err *err);
-void ws_sql_catalog_free(struct ws_sql_report *report);
+ * ws_sql_free_catalog, after a failure too. */
+int ws_sql_read_catalog(struct ws_sql_report *sql_report, const struct ws_report *report,
+			struct ws_err *err);
+void ws_sql_free_catalog(struct ws_sql_report *report);
 /* Append CREATE TABLE, with the documentation as comments or without. */
-void ws_sql_create(const struct ws_sql_table *table, bool comments, struct ws_text *sql);
+void ws_sql_put_create(const struct ws_sql_table *table, bool comments, struct ws_text *sql);
 /* How many rows the table has, or a guess if they are not made yet. */
-uint64_t ws_sql_rows(const struct ws_sql_table *table);
+uint64_t ws_sql_count_rows(const struct ws_sql_table *table);
 
 /* Make the rows of a table of CELLS if they are not made yet. Returns 0, or -1 with a message. */
-int ws_sql_make(struct ws_sql_table *table, struct ws_err *err);
+int ws_sql_make_cells(struct ws_sql_table *table, struct ws_err *err);
 
 /* Make the cell of a column in row `row` of the decoded columns of the source. */
-struct ws_xcell ws_sql_cell(const struct ws_sql_table *table, size_t column,
-			    uint64_t *const *source_columns, size_t row);
+struct ws_view_cell ws_sql_make_cell(const struct ws_sql_table *table, size_t column,
+				     uint64_t *const *source_columns, size_t row);
 /* Whether the row is one of the table's. */
-bool ws_sql_keeps(const struct ws_sql_table *table, uint64_t *const *source_columns, size_t row);
+bool ws_sql_keeps_row(const struct ws_sql_table *table, uint64_t *const *source_columns,
+		      size_t row);
 /* The time on the session clock that a wide number stands for, at least 0, less than UINT64_MAX. */
 static inline uint64_t ws_sql_clamp_time(__int128 time)
 {
@@ -81,17 +82,17 @@ static inline uint64_t ws_sql_clamp_time(__int128 time)
 
 /* The columns of the source, as bits, from which the columns `columns` (bits as in SQLite's
  * colUsed) are made. */
-uint64_t ws_sql_sources(const struct ws_sql_table *table, uint64_t columns);
+uint64_t ws_sql_find_sources(const struct ws_sql_table *table, uint64_t columns);
 /* Whether the column is never anything but null. */
-static inline bool ws_sql_is_null(const struct ws_sql_table *table, size_t column)
+static inline bool ws_sql_is_null_column(const struct ws_sql_table *table, size_t column)
 {
-	return table->columns[column].from == WS_XF_NULL;
+	return table->columns[column].from == WS_FROM_NULL;
 }
 
 /* A text of StringIds, and whether the id is a row there: of several ids with equal bytes only one
  * is. */
-struct ws_xcell ws_sql_string_cell(struct ws_export *export, uint32_t id);
-bool ws_sql_string_listed(const struct ws_export *export, uint32_t id);
+struct ws_view_cell ws_sql_make_string_cell(struct ws_cell_context *export, uint32_t id);
+bool ws_sql_is_string_listed(const struct ws_cell_context *export, uint32_t id);
 
 extern const sqlite3_module ws_sql_module;
 
@@ -106,7 +107,7 @@ struct ws_sql_keys {
 	bool sorted; /* groups are in order of their values too */
 };
 
-struct ws_sql_part {
+struct ws_sql_partition {
 	uint64_t *columns[WS_MAX_COLUMNS];
 	uint32_t *order; /* rows, group after group */
 	size_t rows;
@@ -117,16 +118,17 @@ struct ws_sql_part {
 /*
  * Group the rows of `table` whose blocks touch the times from time_min to time_max (session clock,
  * ns) by the values of `keys`, and decode the source columns `decode` (bits). NULL when
- * interrupted. Free with ws_sql_part_free.
+ * interrupted. Free with ws_sql_free_partition.
  */
-struct ws_sql_part *ws_sql_part_make(struct ws_sql_table *table, const struct ws_sql_keys *keys,
-				     uint64_t decode, uint64_t time_min, uint64_t time_max);
-void ws_sql_part_free(struct ws_sql_part *part);
+struct ws_sql_partition *ws_sql_make_partition(struct ws_sql_table *table,
+					       const struct ws_sql_keys *keys, uint64_t decode,
+					       uint64_t time_min, uint64_t time_max);
+void ws_sql_free_partition(struct ws_sql_partition *part);
 /* Find the rows of the group with the values `key`: from *from up to *to in `order`; false when
  * there is none. */
-bool ws_sql_part_find(const struct ws_sql_part *part, const struct ws_text *key, size_t *from,
-		      size_t *to);
+bool ws_sql_find_in_partition(const struct ws_sql_partition *part, const struct ws_text *key,
+			      size_t *from, size_t *to);
 /* Whether a partition of so many rows with the columns `columns` (bits) may take the memory. */
-bool ws_sql_part_fits(uint64_t rows, uint64_t columns);
+bool ws_sql_partition_fits(uint64_t rows, uint64_t columns);
 
 #endif

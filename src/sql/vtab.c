@@ -73,7 +73,7 @@ struct table_cursor {
 	size_t block; /* the next */
 	uint64_t *buffer[WS_MAX_COLUMNS];
 	uint32_t buffer_rows;
-	struct ws_sql_part *partition;
+	struct ws_sql_partition *partition;
 	const uint64_t
 		*prefetched[PREFETCH_COLUMNS]; /* columns of the partition that the query reads */
 	uint32_t prefetched_count;
@@ -82,7 +82,7 @@ struct table_cursor {
 	size_t group, group_end; /* in a partition: the group after this one, and the end of this
 				    one in its order */
 	uint64_t known;		 /* keys, as bits, whose cell for the group is in group_cell */
-	struct ws_xcell group_cell[WS_SQL_KEYS];
+	struct ws_view_cell group_cell[WS_SQL_KEYS];
 	int64_t block_base, next_base; /* numbers of the first row of this block and of the next */
 };
 
@@ -90,29 +90,29 @@ struct table_cursor {
 
 static bool is_block_time(const struct ws_sql_table *table, int c)
 {
-	const struct ws_xcolumn *column = &table->columns[c];
+	const struct ws_view_column *column = &table->columns[c];
 
-	return (column->from == WS_XF_TIME || column->from == WS_XF_NTIME) &&
+	return (column->from == WS_FROM_TIME || column->from == WS_FROM_TIME_OR_NULL) &&
 	       (column->source == ws_table_start(table->view->source) ||
 		column->source == ws_table_end(table->view->source));
 }
 
 /* Roughly how many values a column has: a look-up finds one row in so many. */
-static double estimate_distinct(const struct ws_xcolumn *column, double rows)
+static double estimate_distinct(const struct ws_view_column *column, double rows)
 {
 	if (strstr(column->name, "orrelation"))
 		return rows / 2;
 	switch (column->from) {
-	case WS_XF_THREAD:
-	case WS_XF_PROCESS:
+	case WS_FROM_THREAD:
+	case WS_FROM_PROCESS:
 		return 8;
-	case WS_XF_STRING:
-	case WS_XF_STRING0:
-	case WS_XF_TEXT:
-	case WS_XF_CALL:
+	case WS_FROM_STRING:
+	case WS_FROM_STRING_OR_ZERO:
+	case WS_FROM_TEXT:
+	case WS_FROM_FUNCTION:
 		return 500;
-	case WS_XF_TIME:
-	case WS_XF_NTIME:
+	case WS_FROM_TIME:
+	case WS_FROM_TIME_OR_NULL:
 		return rows / 2;
 	default:
 		return 32;
@@ -171,8 +171,8 @@ static void plan_time_and_keys(struct scan_planner *planner)
 			else
 				planner->rows /= 4;
 		} else if (op == 'e' && planner->key_count < WS_SQL_KEYS &&
-			   !ws_sql_is_null(planner->table, (size_t)column) &&
-			   !planner->table->view->keep && is_binary_collated(planner, i)) {
+			   !ws_sql_is_null_column(planner->table, (size_t)column) &&
+			   !planner->table->view->keeps_row && is_binary_collated(planner, i)) {
 			sqlite3_value *constant;
 
 			if (sqlite3_vtab_rhs_value(planner->info, i, &constant) != SQLITE_OK &&
@@ -182,18 +182,19 @@ static void plan_time_and_keys(struct scan_planner *planner)
 			}
 			use_constraint(planner, i, 'k', column);
 			planner->key_count++;
-			planner->rows /= estimate_distinct(&planner->table->columns[column],
-							   (double)ws_sql_rows(planner->table));
+			planner->rows /=
+				estimate_distinct(&planner->table->columns[column],
+						  (double)ws_sql_count_rows(planner->table));
 		}
 	}
 }
 
 /* Whether a column has few values, so that ordering them costs less than SQLite's sorting of all
  * rows. */
-static bool has_few_values(const struct ws_xcolumn *column)
+static bool has_few_values(const struct ws_view_column *column)
 {
-	return column->from != WS_XF_TIME && column->from != WS_XF_NTIME &&
-	       column->from != WS_XF_REAL && column->from != WS_XF_UINT &&
+	return column->from != WS_FROM_TIME && column->from != WS_FROM_TIME_OR_NULL &&
+	       column->from != WS_FROM_REAL && column->from != WS_FROM_UINT &&
 	       !strstr(column->name, "orrelation");
 }
 
@@ -208,8 +209,8 @@ static void plan_groups(struct scan_planner *planner)
 	bool whole = sqlite3_vtab_distinct(planner->info) != 0;
 
 	if (!info->nOrderBy || info->nOrderBy > WS_SQL_KEYS || planner->key_count ||
-	    !ws_sql_part_fits(ws_sql_rows(planner->table),
-			      ws_sql_sources(planner->table, info->colUsed)))
+	    !ws_sql_partition_fits(ws_sql_count_rows(planner->table),
+				   ws_sql_find_sources(planner->table, info->colUsed)))
 		return;
 	for (int i = 0; i < info->nOrderBy; i++)
 		if (info->aOrderBy[i].iColumn < 0 ||
@@ -253,12 +254,12 @@ static int plan_table_scan(sqlite3_vtab *base, sqlite3_index_info *info)
 {
 	struct scan_planner planner = {.table = ((struct report_vtab *)base)->table, .info = info};
 
-	planner.rows = (double)ws_sql_rows(planner.table);
+	planner.rows = (double)ws_sql_count_rows(planner.table);
 	if (planner.table->kind == WS_SQL_BLOCKS) {
 		ws_text_printf(&planner.text, "m%" PRIx64 ",",
-			       ws_sql_sources(planner.table, info->colUsed));
+			       ws_sql_find_sources(planner.table, info->colUsed));
 		plan_time_and_keys(&planner);
-		if (!planner.table->view->keep) /* all rows of the source are the table's */
+		if (!planner.table->view->keeps_row) /* all rows of the source are the table's */
 			plan_groups(&planner);
 	} else if (planner.table->kind == WS_SQL_STRINGS) {
 		plan_strings(&planner);
@@ -332,7 +333,7 @@ static int connect_report_table(sqlite3 *db, void *aux, int argc, const char *co
 		*err = sqlite3_mprintf("no such table of a report");
 		return SQLITE_ERROR;
 	}
-	ws_sql_create(connection->reports[report].tables[table], false, &sql);
+	ws_sql_put_create(connection->reports[report].tables[table], false, &sql);
 	rc = sqlite3_declare_vtab(db, sql.text);
 	ws_text_free(&sql);
 	if (rc != SQLITE_OK)
@@ -360,7 +361,7 @@ static int open_table_cursor(sqlite3_vtab *table, sqlite3_vtab_cursor **out)
 
 static void free_cursor_partition(struct table_cursor *cursor)
 {
-	ws_sql_part_free(cursor->partition);
+	ws_sql_free_partition(cursor->partition);
 	cursor->partition = NULL;
 }
 
@@ -383,15 +384,16 @@ static int close_table_cursor(sqlite3_vtab_cursor *base)
 static bool does_row_pass(struct table_cursor *cursor)
 {
 	for (uint32_t i = 0; i < cursor->test_count; i++) {
-		const struct ws_xcolumn *column = &cursor->table->columns[cursor->tests[i].column];
+		const struct ws_view_column *column =
+			&cursor->table->columns[cursor->tests[i].column];
 		uint64_t raw = cursor->columns[column->source][cursor->row];
-		struct ws_xcell cell;
+		struct ws_view_cell cell;
 
 		if (!cursor->tests[i].known || raw != cursor->tests[i].last) {
-			cell = ws_sql_cell(cursor->table, cursor->tests[i].column, cursor->columns,
-					   cursor->row);
+			cell = ws_sql_make_cell(cursor->table, cursor->tests[i].column,
+						cursor->columns, cursor->row);
 			cursor->scratch.len = 0;
-			ws_sql_key_cell(&cursor->scratch, &cell);
+			ws_sql_put_key_cell(&cursor->scratch, &cell);
 			cursor->tests[i].last = raw;
 			cursor->tests[i].known = true;
 			cursor->tests[i].same =
@@ -402,7 +404,7 @@ static bool does_row_pass(struct table_cursor *cursor)
 		if (!cursor->tests[i].same)
 			return false;
 	}
-	return ws_sql_keeps(cursor->table, cursor->columns, cursor->row);
+	return ws_sql_keeps_row(cursor->table, cursor->columns, cursor->row);
 }
 
 static void reserve_buffers(struct table_cursor *cursor, uint32_t rows)
@@ -423,12 +425,12 @@ static bool read_next_block(struct table_cursor *cursor)
 {
 	const struct ws_report *report = cursor->table->report->export.report;
 	struct ws_sql_counts *counts = &cursor->table->report->sql->counts;
-	size_t blocks = ws_report_blocks(report, cursor->table->view->source);
+	size_t blocks = ws_report_count_blocks(report, cursor->table->view->source);
 
 	while (cursor->block < blocks) {
 		size_t block = cursor->block++;
 		struct ws_block_info info =
-			ws_report_block(report, cursor->table->view->source, block);
+			ws_report_block_info(report, cursor->table->view->source, block);
 
 		cursor->block_base = cursor->next_base;
 		cursor->next_base += info.rows;
@@ -438,8 +440,8 @@ static bool read_next_block(struct table_cursor *cursor)
 		}
 		reserve_buffers(cursor, info.rows);
 		if (cursor->plan.decode &&
-		    ws_report_decode(report, cursor->table->view->source, block,
-				     cursor->plan.decode, cursor->buffer, NULL)) {
+		    ws_report_decode_block(report, cursor->table->view->source, block,
+					   cursor->plan.decode, cursor->buffer, NULL)) {
 			counts->damaged++;
 			continue;
 		}
@@ -464,7 +466,8 @@ static void find_passing_row(struct table_cursor *cursor)
 			continue;
 		}
 		cursor->row = cursor->position;
-		if ((!cursor->test_count && !cursor->table->view->keep) || does_row_pass(cursor))
+		if ((!cursor->test_count && !cursor->table->view->keeps_row) ||
+		    does_row_pass(cursor))
 			return;
 	}
 }
@@ -492,26 +495,26 @@ static uint32_t find_string_id(const struct table_cursor *cursor)
 	return report->sorted[cursor->position - 1];
 }
 
-bool ws_sql_string_listed(const struct ws_export *export, uint32_t id)
+bool ws_sql_is_string_listed(const struct ws_cell_context *export, uint32_t id)
 {
 	return id > export->string_count || ws_report_string_key(export->report, id) == id;
 }
 
-struct ws_xcell ws_sql_string_cell(struct ws_export *export, uint32_t id)
+struct ws_view_cell ws_sql_make_string_cell(struct ws_cell_context *export, uint32_t id)
 {
-	struct ws_xcell cell = {.kind = WS_X_TEXT};
+	struct ws_view_cell cell = {.kind = WS_VIEW_TEXT};
 
 	if (id <= export->string_count)
-		return ws_x_text(export, id);
-	cell.text = export->extra[id - export->string_count - 1].text;
-	cell.n = export->extra[id - export->string_count - 1].len;
+		return ws_make_text_cell(export, id);
+	cell.text = export->extra_texts[id - export->string_count - 1].text;
+	cell.n = export->extra_texts[id - export->string_count - 1].len;
 	return cell;
 }
 
 static int compare_strings(const void *first, const void *second, void *context)
 {
-	struct ws_xcell left = ws_sql_string_cell(context, *(const uint32_t *)first),
-			right = ws_sql_string_cell(context, *(const uint32_t *)second);
+	struct ws_view_cell left = ws_sql_make_string_cell(context, *(const uint32_t *)first),
+			    right = ws_sql_make_string_cell(context, *(const uint32_t *)second);
 	int order = memcmp(left.text, right.text, ws_min(left.n, right.n));
 
 	if (order)
@@ -525,7 +528,7 @@ static void sort_strings(struct ws_sql_report *report, uint64_t most)
 		return;
 	report->sorted = ws_malloc((most + 1) * sizeof(*report->sorted));
 	for (uint32_t id = 1; id <= most; id++)
-		if (ws_sql_string_listed(&report->export, id))
+		if (ws_sql_is_string_listed(&report->export, id))
 			report->sorted[report->sorted_count++] = id;
 	qsort_r(report->sorted, report->sorted_count, sizeof(*report->sorted), compare_strings,
 		&report->export);
@@ -534,7 +537,7 @@ static void sort_strings(struct ws_sql_report *report, uint64_t most)
 static void find_listed_string(struct table_cursor *cursor)
 {
 	while (!cursor->plan.group.sorted && cursor->position <= cursor->end &&
-	       !ws_sql_string_listed(&cursor->table->report->export, (uint32_t)cursor->position))
+	       !ws_sql_is_string_listed(&cursor->table->report->export, (uint32_t)cursor->position))
 		cursor->position++;
 	if (cursor->position > cursor->end)
 		cursor->mode = ENDED;
@@ -542,7 +545,7 @@ static void find_listed_string(struct table_cursor *cursor)
 
 static void begin_string_scan(struct table_cursor *cursor, int argc, sqlite3_value **argv)
 {
-	uint64_t most = ws_sql_rows(cursor->table);
+	uint64_t most = ws_sql_count_rows(cursor->table);
 
 	cursor->mode = IN_STRINGS;
 	cursor->position = 1;
@@ -610,10 +613,10 @@ enum lookup { LOOKUP, NO_ROWS, READ_THROUGH };
 
 /* Append the bytes of a value that is looked up in a column; they are those of the column's values.
  */
-static enum lookup put_lookup_key(const struct ws_xcolumn *column, sqlite3_value *value,
+static enum lookup put_lookup_key(const struct ws_view_column *column, sqlite3_value *value,
 				  struct ws_text *key)
 {
-	struct ws_xcell cell = ws_x_null();
+	struct ws_view_cell cell = ws_make_null_cell();
 	bool text = !strcmp(column->type, "TEXT");
 
 	switch (sqlite3_value_type(value)) {
@@ -622,25 +625,25 @@ static enum lookup put_lookup_key(const struct ws_xcolumn *column, sqlite3_value
 	case SQLITE_INTEGER:
 		if (text)
 			return READ_THROUGH; /* the column's affinity would make it a text */
-		cell = ws_x_int(sqlite3_value_int64(value));
+		cell = ws_make_int_cell(sqlite3_value_int64(value));
 		break;
 	case SQLITE_FLOAT:
 		if (text)
 			return READ_THROUGH;
-		cell.kind = WS_X_REAL;
+		cell.kind = WS_VIEW_REAL;
 		cell.r = sqlite3_value_double(value);
 		break;
 	case SQLITE_TEXT:
 		if (!text)
 			return READ_THROUGH;
-		cell.kind = WS_X_TEXT;
+		cell.kind = WS_VIEW_TEXT;
 		cell.text = (const char *)sqlite3_value_text(value);
 		cell.n = (size_t)sqlite3_value_bytes(value);
 		break;
 	default:
 		return READ_THROUGH;
 	}
-	ws_sql_key_cell(key, &cell);
+	ws_sql_put_key_cell(key, &cell);
 	return LOOKUP;
 }
 
@@ -648,9 +651,10 @@ static enum lookup put_lookup_key(const struct ws_xcolumn *column, sqlite3_value
 static void add_equality_test(struct table_cursor *cursor, uint8_t column, const char *key,
 			      size_t length)
 {
-	enum ws_xfrom from = cursor->table->columns[column].from;
+	enum ws_cell_origin from = cursor->table->columns[column].from;
 
-	if (from < WS_XF_INT || from >= WS_XF_CALL) /* not made from one column: SQLite tests it */
+	if (from < WS_FROM_INT ||
+	    from >= WS_FROM_FUNCTION) /* not made from one column: SQLite tests it */
 		return;
 	cursor->tests[cursor->test_count].column = column;
 	cursor->tests[cursor->test_count].want.len = 0;
@@ -700,18 +704,19 @@ static int begin_lookup_scan(struct table_cursor *cursor, sqlite3_value **argv)
 	}
 	if (lookup == READ_THROUGH ||
 	    (!cursor->partition && !cursor->plan.join && ++cursor->lookups < 2) ||
-	    !ws_sql_part_fits(ws_sql_rows(cursor->table), cursor->plan.decode)) {
+	    !ws_sql_partition_fits(ws_sql_count_rows(cursor->table), cursor->plan.decode)) {
 		begin_block_scan(cursor);
 		return SQLITE_OK;
 	}
 	if (!cursor->partition)
-		cursor->partition = ws_sql_part_make(cursor->table, &cursor->plan.equal,
-						     cursor->plan.decode, 0, UINT64_MAX);
+		cursor->partition = ws_sql_make_partition(cursor->table, &cursor->plan.equal,
+							  cursor->plan.decode, 0, UINT64_MAX);
 	if (!cursor->partition)
 		return SQLITE_INTERRUPT;
 	cursor->mode = IN_PARTITION;
 	cursor->columns = cursor->partition->columns;
-	if (!ws_sql_part_find(cursor->partition, &cursor->scratch, &cursor->position, &cursor->end))
+	if (!ws_sql_find_in_partition(cursor->partition, &cursor->scratch, &cursor->position,
+				      &cursor->end))
 		cursor->mode = ENDED;
 	return SQLITE_OK;
 }
@@ -720,8 +725,8 @@ static int begin_group_scan(struct table_cursor *cursor)
 {
 	free_cursor_partition(cursor);
 	cursor->partition =
-		ws_sql_part_make(cursor->table, &cursor->plan.group, cursor->plan.decode,
-				 cursor->lower_time, cursor->upper_time);
+		ws_sql_make_partition(cursor->table, &cursor->plan.group, cursor->plan.decode,
+				      cursor->lower_time, cursor->upper_time);
 	if (!cursor->partition)
 		return SQLITE_INTERRUPT;
 	cursor->mode = ENDED;
@@ -755,14 +760,14 @@ static void enter_partition_row(struct table_cursor *cursor)
 }
 
 /* The cell of a column that rows are grouped by, made once per group; NULL for other columns. */
-static const struct ws_xcell *find_group_cell(struct table_cursor *cursor, int column)
+static const struct ws_view_cell *find_group_cell(struct table_cursor *cursor, int column)
 {
 	for (uint32_t k = 0; k < cursor->plan.group.count; k++) {
 		if (cursor->plan.group.columns[k] != column)
 			continue;
 		if (!(cursor->known >> k & 1)) {
-			cursor->group_cell[k] = ws_sql_cell(cursor->table, (size_t)column,
-							    cursor->columns, cursor->row);
+			cursor->group_cell[k] = ws_sql_make_cell(cursor->table, (size_t)column,
+								 cursor->columns, cursor->row);
 			cursor->known |= UINT64_C(1) << k;
 		}
 		return &cursor->group_cell[k];
@@ -774,7 +779,7 @@ static int begin_cell_scan(struct table_cursor *cursor)
 {
 	struct ws_err err;
 
-	if (ws_sql_make(cursor->table, &err) < 0) {
+	if (ws_sql_make_cells(cursor->table, &err) < 0) {
 		cursor->base.pVtab->zErrMsg = sqlite3_mprintf("%s", err.msg);
 		if (cursor->table->report->sql->stop)
 			return SQLITE_INTERRUPT;
@@ -859,26 +864,26 @@ static int is_table_cursor_at_end(sqlite3_vtab_cursor *base)
 static void give_string_column(struct table_cursor *cursor, sqlite3_context *out, int column)
 {
 	uint32_t id = find_string_id(cursor);
-	struct ws_xcell cell;
+	struct ws_view_cell cell;
 
 	if (!column) {
 		sqlite3_result_int64(out, id);
 		return;
 	}
-	cell = ws_sql_string_cell(&cursor->table->report->export, id);
-	ws_sqlite_give(out, &cell);
+	cell = ws_sql_make_string_cell(&cursor->table->report->export, id);
+	ws_give_sqlite_cell(out, &cell);
 }
 
 static int give_table_column(sqlite3_vtab_cursor *base, sqlite3_context *out, int column)
 {
 	struct table_cursor *cursor = (struct table_cursor *)base;
-	const struct ws_xcolumn *description = &cursor->table->columns[column];
-	const struct ws_xcell *known;
-	struct ws_xcell cell;
+	const struct ws_view_column *description = &cursor->table->columns[column];
+	const struct ws_view_cell *known;
+	struct ws_view_cell cell;
 	uint64_t time;
 
 	if (cursor->mode == IN_CELLS) {
-		ws_sqlite_give(
+		ws_give_sqlite_cell(
 			out, &cursor->table->cells[cursor->position * cursor->table->column_count +
 						   (size_t)column]);
 		return SQLITE_OK;
@@ -888,31 +893,31 @@ static int give_table_column(sqlite3_vtab_cursor *base, sqlite3_context *out, in
 		return SQLITE_OK;
 	}
 	if (cursor->mode == IN_PARTITION && (known = find_group_cell(cursor, column))) {
-		ws_sqlite_give(out, known);
+		ws_give_sqlite_cell(out, known);
 		return SQLITE_OK;
 	}
 	switch (description->from) { /* what most queries read, at the least cost */
-	case WS_XF_TIME:
+	case WS_FROM_TIME:
 		sqlite3_result_int64(
 			out, (sqlite3_int64)(cursor->columns[description->source][cursor->row] -
 					     cursor->table->report->export.base));
 		return SQLITE_OK;
-	case WS_XF_NTIME:
+	case WS_FROM_TIME_OR_NULL:
 		time = cursor->columns[description->source][cursor->row];
 		if (time != WS_NO_TIME)
 			sqlite3_result_int64(
 				out, (sqlite3_int64)(time - cursor->table->report->export.base));
 		return SQLITE_OK;
-	case WS_XF_INT:
-	case WS_XF_UINT:
+	case WS_FROM_INT:
+	case WS_FROM_UINT:
 		sqlite3_result_int64(
 			out, (sqlite3_int64)cursor->columns[description->source][cursor->row]);
 		return SQLITE_OK;
 	default:
 		break;
 	}
-	cell = ws_sql_cell(cursor->table, (size_t)column, cursor->columns, cursor->row);
-	ws_sqlite_give(out, &cell);
+	cell = ws_sql_make_cell(cursor->table, (size_t)column, cursor->columns, cursor->row);
+	ws_give_sqlite_cell(out, &cell);
 	return SQLITE_OK;
 }
 

@@ -18,7 +18,7 @@
 #include "stats/std8.h"
 
 static const struct ws_column columns[] = {
-	WS_STD8("Instances"),
+	WS_SUMMARY_COLUMNS("Instances"),
 	{"Operation", WS_KIND_TEXT},
 	{"Type", WS_KIND_TEXT},
 	{"In", WS_KIND_SIZE},
@@ -39,7 +39,7 @@ struct communicator {
 };
 
 struct collective_sums {
-	struct ws_keyed durations;
+	struct ws_keyed_dists durations;
 	struct communicator *communicators; /* of each key */
 	size_t communicator_capacity;
 };
@@ -60,7 +60,7 @@ static void read_collectives(struct ws_stats *stats, struct collective_sums *sum
 			values[ws_collective_in_elements],
 			values[ws_collective_out_elements],
 		};
-		size_t known_count = sums->durations.n;
+		size_t known_count = sums->durations.count;
 		struct ws_dist *dist;
 
 		if (end == WS_NO_TIME || end < start) {
@@ -69,8 +69,8 @@ static void read_collectives(struct ws_stats *stats, struct collective_sums *sum
 		}
 		dist = ws_keyed_get(&sums->durations, key);
 		ws_dist_add(dist, end - start);
-		ws_grow(sums->communicators, sums->communicator_capacity, sums->durations.n);
-		if (sums->durations.n != known_count)
+		ws_grow(sums->communicators, sums->communicator_capacity, sums->durations.count);
+		if (sums->durations.count != known_count)
 			sums->communicators[known_count] =
 				(struct communicator){values[ws_collective_group_size],
 						      (uint32_t)values[ws_collective_description]};
@@ -188,13 +188,13 @@ static struct ws_cell make_string_cell(const struct ws_stats *stats, uint64_t id
 	return ws_cell_text_if(length, text, length);
 }
 
-static void print_collective(const struct ws_gpu_work *work, const struct ws_std8 *summary,
+static void print_collective(const struct ws_gpu_work *work, const struct ws_summary *summary,
 			     const uint64_t *key, const struct communicator *communicator,
 			     unsigned __int128 sum)
 {
 	struct ws_stats *stats = work->stats;
 	struct collective_sizes sizes = compute_sizes(stats, key, communicator->ranks);
-	long double mean = ws_std8_mean(summary), bandwidth = -1;
+	long double mean = ws_compute_summary_mean(summary), bandwidth = -1;
 	uint64_t communicator_name = communicator->description;
 	struct ws_text rank = {0};
 
@@ -203,14 +203,14 @@ static void print_collective(const struct ws_gpu_work *work, const struct ws_std
 	if (sizes.traffic >= 0 && mean > 0)
 		bandwidth = sizes.traffic * 1000000000 / mean;
 
-	ws_gpu_work_process(work, (uint32_t)key[PROCESS], &rank);
+	ws_put_gpu_process_name(work, (uint32_t)key[PROCESS], &rank);
 	stats->row(stats, (struct ws_cell[]){
 				  ws_cell_real(ws_compute_percent((long double)summary->total,
 								  (long double)sum)),
 				  ws_cell_int((int64_t)summary->total),
 				  ws_cell_int((int64_t)summary->count),
 				  ws_cell_real(mean),
-				  ws_cell_real(ws_std8_median(summary)),
+				  ws_cell_real(ws_compute_summary_median(summary)),
 				  ws_cell_int((int64_t)summary->min),
 				  ws_cell_int((int64_t)summary->max),
 				  ws_cell_real(summary->stddev),
@@ -232,19 +232,19 @@ static void print_collective(const struct ws_gpu_work *work, const struct ws_std
 static void print_collectives(const struct ws_gpu_work *work, const struct collective_sums *sums,
 			      const struct ws_keyed_sums *all)
 {
-	struct ws_std8_line *lines = ws_calloc(all->n, sizeof(*lines));
+	struct ws_summary_row *lines = ws_calloc(all->count, sizeof(*lines));
 	unsigned __int128 sum = 0;
 
-	for (size_t i = 0; i < all->n; i++) {
-		lines[i].summary = &all->summary[i];
+	for (size_t i = 0; i < all->count; i++) {
+		lines[i].summary = &all->summaries[i];
 		lines[i].name =
 			ws_report_string(work->stats->report, (uint32_t)all->keys[i * WORDS + NAME],
-					 &lines[i].name_len);
-		sum += all->summary[i].total;
+					 &lines[i].name_length);
+		sum += all->summaries[i].total;
 	}
-	ws_std8_sort(lines, all->n);
-	for (size_t i = 0; i < all->n; i++) {
-		size_t index = (size_t)(lines[i].summary - all->summary);
+	ws_sort_summary_rows(lines, all->count);
+	for (size_t i = 0; i < all->count; i++) {
+		size_t index = (size_t)(lines[i].summary - all->summaries);
 
 		print_collective(work, lines[i].summary, all->keys + index * WORDS,
 				 &sums->communicators[index], sum);
@@ -256,7 +256,7 @@ static int make_collective_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	struct ws_stats unsaid =
 		*stats; /* rows of other GPU work that are left out do not matter */
-	struct collective_sums sums = {.durations = {.words = WORDS, .per = 1}};
+	struct collective_sums sums = {.durations = {.words = WORDS, .dists_per_key = 1}};
 	struct ws_keyed_sums all;
 	struct ws_gpu_work work;
 	int status = ws_gpu_work_open(&unsaid, &work, err);
@@ -272,7 +272,7 @@ static int make_collective_sum_rows(struct ws_stats *stats, struct ws_err *err)
 	return status;
 }
 
-const struct ws_stat ws_stat_collective_sum = {
+const struct ws_stats_report ws_stat_collective_sum = {
 	.name = "collective_sum",
 	.title = "Collective Communication Summary",
 	.about = "Collectives by communicator, operation, size, type and rank, with the bytes that "

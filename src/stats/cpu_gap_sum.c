@@ -45,13 +45,13 @@ struct gap_entry {
 };
 
 struct gap_worker {
-	struct ws_keyed keys; /* numbers only */
+	struct ws_keyed_dists keys; /* numbers only */
 	struct gap_entry *entries;
 	size_t entry_count, entry_capacity;
 	size_t *gap_index; /* by resource: the gap that the thread has reached */
 	uint32_t thread;
-	struct ws_keyed sampled; /* numbers of (resource, thread, function) */
-	uint64_t *sample_counts; /* by these numbers: how many samples were taken in gaps */
+	struct ws_keyed_dists sampled; /* numbers of (resource, thread, function) */
+	uint64_t *sample_counts;       /* by these numbers: how many samples were taken in gaps */
 	size_t sampled_count, sampled_capacity;
 } __attribute__((aligned(128)));
 
@@ -87,13 +87,14 @@ static void add_state_in_gaps(void *context, uint32_t worker, const struct ws_st
 
 	if (gap_worker->thread != state->thread) {
 		gap_worker->thread = state->thread;
-		memset(gap_worker->gap_index, 0, gap_sums->gaps.n * sizeof(*gap_worker->gap_index));
+		memset(gap_worker->gap_index, 0,
+		       gap_sums->gaps.count * sizeof(*gap_worker->gap_index));
 	}
-	for (size_t resource = 0; resource < gap_sums->gaps.n; resource++) {
+	for (size_t resource = 0; resource < gap_sums->gaps.count; resource++) {
 		uint64_t pieces = 0,
-			 time = ws_gaps_overlap(&gap_sums->gaps.gap_lists[resource], state->start,
-						state->end, &gap_worker->gap_index[resource],
-						&pieces);
+			 time = ws_gaps_measure_overlap(&gap_sums->gaps.gap_lists[resource],
+							state->start, state->end,
+							&gap_worker->gap_index[resource], &pieces);
 		uint64_t key[KEY_WORDS] = {resource, state->thread, state->doing, state->wait,
 					   ws_report_string_key(gap_sums->stats->report,
 								state->function)};
@@ -108,9 +109,9 @@ static void add_state_in_gaps(void *context, uint32_t worker, const struct ws_st
 static bool is_in_gap(const struct ws_gap_list *gap_list, uint64_t at)
 {
 	/* the first gap that ends after `at` */
-	size_t low = ws_bisect(gap_list->gaps.n, mid, gap_list->gaps.spans[mid].end <= at);
+	size_t low = ws_bisect(gap_list->gaps.count, mid, gap_list->gaps.spans[mid].end <= at);
 
-	return low < gap_list->gaps.n && gap_list->gaps.spans[low].start <= at;
+	return low < gap_list->gaps.count && gap_list->gaps.spans[low].start <= at;
 }
 
 /* The function that a sample counts for: the innermost one of Python, else the innermost of all. */
@@ -123,12 +124,12 @@ static uint32_t find_sampled_function(const struct ws_stacks *stacks, uint32_t f
 		const struct ws_frame_info *frame_info;
 
 		if (!frame)
-			frame = ws_stacks_step(stacks, stack, &stack);
-		frame_info = ws_stacks_frame(stacks, frame);
+			frame = ws_stacks_step_out(stacks, stack, &stack);
+		frame_info = ws_stacks_get_frame(stacks, frame);
 		if (frame_info->kind == WS_FRAME_PYTHON)
-			return ws_stacks_places(stacks, frame_info)->function;
+			return ws_stacks_get_places(stacks, frame_info)->function;
 		if (!first && frame)
-			first = ws_stacks_places(stacks, frame_info)->function;
+			first = ws_stacks_get_places(stacks, frame_info)->function;
 		frame = 0;
 	}
 	return first;
@@ -140,7 +141,7 @@ static int scan_samples_in_gaps(void *context, const struct ws_batch *batch)
 	struct gap_worker *worker = &gap_sums->workers[batch->worker];
 
 	for (size_t i = 0; i < batch->rows; i++)
-		for (size_t resource = 0; resource < gap_sums->gaps.n; resource++) {
+		for (size_t resource = 0; resource < gap_sums->gaps.count; resource++) {
 			uint64_t key[3] = {resource, batch->col[ws_sample_thread][i], 0};
 
 			if (batch->col[ws_sample_flags][i] & WS_SAMPLE_REST ||
@@ -208,7 +209,7 @@ static void put_sampled_functions(const struct gap_output *output, const uint64_
 	     high++)
 		sum += output->samples[high].samples;
 	for (size_t i = low; i < high && i < low + NAMED; i++) {
-		const struct ws_function *function = ws_stacks_function(
+		const struct ws_function *function = ws_stacks_get_function(
 			output->pass->stacks, (uint32_t)output->samples[i].function);
 
 		if (text->len)
@@ -253,7 +254,7 @@ static void print_gap_entry(const struct gap_output *output, const struct gap_en
 						      "waiting"};
 	const struct ws_gap_list *gap_list = &output->pass->gaps.gap_lists[entry->key[K_RESOURCE]];
 	const struct ws_thread_info *info =
-		ws_who_thread(output->pass->stats->who, (uint32_t)entry->key[K_THREAD]);
+		ws_find_thread(output->pass->stats->who, (uint32_t)entry->key[K_THREAD]);
 	struct ws_cell cells[COLUMNS];
 	const char *function, *reason = "";
 	size_t length;
@@ -263,7 +264,7 @@ static void print_gap_entry(const struct gap_output *output, const struct gap_en
 	if (entry->key[K_DOING] == WS_DOING_RUN && !entry->key[K_WAIT])
 		put_sampled_functions(output, entry->key, sampled);
 	if (entry->key[K_WAIT] || entry->key[K_DOING] == WS_DOING_WAIT)
-		reason = ws_wait_name((enum ws_wait)entry->key[K_WAIT]);
+		reason = ws_name_wait((enum ws_wait)entry->key[K_WAIT]);
 	cells[RESOURCE] = make_gap_text_cell(gap_list->name);
 	cells[SHARE] = ws_cell_real(ws_compute_percent(entry->time, gap_list->total));
 	cells[TIME] = ws_cell_int((int64_t)entry->time);
@@ -273,8 +274,8 @@ static void print_gap_entry(const struct gap_output *output, const struct gap_en
 	cells[THREAD] = make_gap_text_cell(info->name);
 	cells[STATE] = make_gap_text_cell(states[entry->key[K_DOING]]);
 	cells[REASON] = make_gap_text_cell(reason);
-	function = ws_cuda_function(output->pass->stats->report, (uint32_t)entry->key[K_FUNCTION],
-				    &length);
+	function = ws_get_cuda_function_name(output->pass->stats->report,
+					     (uint32_t)entry->key[K_FUNCTION], &length);
 	cells[FUNCTION] = ws_cell_text(function, length);
 	cells[DOING] = ws_cell_text(sampled->text, sampled->len);
 	output->pass->stats->row(output->pass->stats, cells);
@@ -301,7 +302,7 @@ static void collect_worker_entries(struct gap_output *output)
 			memcpy(output->entries + output->entry_count, worker->entries,
 			       worker->entry_count * sizeof(*worker->entries));
 		output->entry_count += worker->entry_count;
-		for (size_t i = 0; i < worker->sampled.n; i++) {
+		for (size_t i = 0; i < worker->sampled.count; i++) {
 			const uint64_t *key = worker->sampled.keys + i * 3;
 
 			ws_grow(output->samples, sample_cap, output->sample_count + 1);
@@ -375,13 +376,13 @@ static void print_gap_entries(struct gap_sums *gap_sums)
 
 static uint32_t get_number_arg(const struct ws_stats *stats, const char *name)
 {
-	return (uint32_t)ws_stats_arg_number(stats, name, WS_NO_U32);
+	return (uint32_t)ws_get_stats_arg_number(stats, name, WS_NO_U32);
 }
 
 static bool has_gpu_work(const struct ws_report *report)
 {
 	for (int k = WS_CUDA_KERNEL; k < WS_CUDA_SOURCES; k++)
-		if (ws_report_rows(report, ws_cuda_columns[k].table))
+		if (ws_report_count_rows(report, ws_cuda_columns[k].table))
 			return true;
 	return false;
 }
@@ -392,14 +393,14 @@ static struct ws_gaps_request make_gaps_request(const struct ws_stats *stats)
 		.gpu = get_number_arg(stats, "gpu="),
 		.stream = get_number_arg(stats, "stream="),
 		.thread = get_number_arg(stats, "thread="),
-		.shortest = ws_stats_arg_number(stats, "min=", 0),
+		.shortest = ws_get_stats_arg_number(stats, "min=", 0),
 		.time_min = stats->time_min,
 		.time_max = stats->time_max,
 	};
 
 	if (request.thread != WS_NO_U32)
 		request.resource = WS_RESOURCE_THREAD;
-	else if (ws_stats_arg(stats, "cpu"))
+	else if (ws_get_stats_arg(stats, "cpu"))
 		request.resource = WS_RESOURCE_CPU;
 	else if (request.stream != WS_NO_U32)
 		request.resource = WS_RESOURCE_STREAM;
@@ -415,16 +416,17 @@ static int sum_gaps(struct gap_sums *gap_sums, const struct ws_states *states, s
 	struct ws_stats *stats = gap_sums->stats;
 	struct ws_scan scan = {
 		.table = WS_TABLE_sample,
-		.columns = WS_COL(sample, start) | WS_COL(sample, thread) | WS_COL(sample, frame) |
-			   WS_COL(sample, callers) | WS_COL(sample, event) | WS_COL(sample, flags),
+		.columns = WS_COLUMN_BIT(sample, start) | WS_COLUMN_BIT(sample, thread) |
+			   WS_COLUMN_BIT(sample, frame) | WS_COLUMN_BIT(sample, callers) |
+			   WS_COLUMN_BIT(sample, event) | WS_COLUMN_BIT(sample, flags),
 		.time_min = stats->time_min,
 		.time_max = stats->time_max,
 	};
 	uint64_t damaged = 0;
 
-	gap_sums->worker_count = ws_scan_workers(&scan);
-	if (gap_sums->worker_count < ws_states_workers(states))
-		gap_sums->worker_count = ws_states_workers(states);
+	gap_sums->worker_count = ws_count_scan_workers(&scan);
+	if (gap_sums->worker_count < ws_count_state_workers(states))
+		gap_sums->worker_count = ws_count_state_workers(states);
 	gap_sums->workers = aligned_alloc(128, gap_sums->worker_count * sizeof(*gap_sums->workers));
 	if (!gap_sums->workers)
 		return ws_fail(err, "out of memory");
@@ -433,12 +435,12 @@ static int sum_gaps(struct gap_sums *gap_sums, const struct ws_states *states, s
 		gap_sums->workers[i].keys.words = KEY_WORDS;
 		gap_sums->workers[i].sampled.words = 3;
 		gap_sums->workers[i].gap_index =
-			ws_calloc(gap_sums->gaps.n, sizeof(*gap_sums->workers[i].gap_index));
+			ws_calloc(gap_sums->gaps.count, sizeof(*gap_sums->workers[i].gap_index));
 	}
-	ws_states_run(states, stats->time_min, stats->time_max, add_state_in_gaps, gap_sums);
+	ws_walk_states(states, stats->time_min, stats->time_max, add_state_in_gaps, gap_sums);
 	ws_samples_choose(stats->report, NULL, &gap_sums->samples, err);
 	gap_sums->stacks = ws_stacks_open(stats->report, &stats->damaged);
-	ws_scan_run(stats->report, &scan, scan_samples_in_gaps, gap_sums, &damaged);
+	ws_run_scan(stats->report, &scan, scan_samples_in_gaps, gap_sums, &damaged);
 	stats->damaged += damaged;
 	print_gap_entries(gap_sums);
 	for (uint32_t i = 0; i < gap_sums->worker_count; i++) {
@@ -460,8 +462,8 @@ static int make_cpu_gap_sum_rows(struct ws_stats *stats, struct ws_err *err)
 	struct ws_states *states;
 	int status;
 
-	if (request.resource == WS_RESOURCE_CPU && !ws_stats_arg(stats, "cpu") &&
-	    !ws_report_rows(stats->report, WS_TABLE_sched))
+	if (request.resource == WS_RESOURCE_CPU && !ws_get_stats_arg(stats, "cpu") &&
+	    !ws_report_count_rows(stats->report, WS_TABLE_sched))
 		return 0; /* no GPU and no scheduling was recorded, and no resource was asked for */
 	states = ws_states_open_part(stats->report, stats->who,
 				     &(struct ws_states_part){.to = UINT64_MAX, .brief = true},
@@ -475,7 +477,7 @@ static int make_cpu_gap_sum_rows(struct ws_stats *stats, struct ws_err *err)
 	return status;
 }
 
-const struct ws_stat ws_stat_cpu_gap_sum = {
+const struct ws_stats_report ws_stat_cpu_gap_sum = {
 	.name = "cpu_gap_sum",
 	.title = "What Threads Did While a Resource Was Idle",
 	.about = "Of the time in which a resource did nothing, between its first and its last "

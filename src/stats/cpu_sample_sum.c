@@ -19,29 +19,29 @@ static const char *const args[] = {"line", "module", "python", "native", NULL};
 static void print(struct ws_stats *stats, const struct ws_profile *profile)
 {
 	size_t count;
-	struct ws_view_row *rows = ws_view_rows(profile, 0, false, &count);
+	struct ws_profile_row *rows = ws_make_profile_rows(profile, 0, false, &count);
 
 	for (size_t i = 0; i < count; i++) {
 		const struct ws_cost *self = &rows[i].flat->self, *total = &rows[i].flat->total;
 		const struct ws_unit_info *unit_info = &profile->tree.units[rows[i].flat->unit];
-		const char *module = ws_calltree_module(&profile->tree, rows[i].flat->unit);
+		const char *module = ws_calltree_get_module(&profile->tree, rows[i].flat->unit);
 
 		if (unit_info->line)
 			ws_text_printf(&rows[i].name, " %s:%u",
 				       ws_report_string(stats->report, unit_info->file, NULL),
 				       unit_info->line);
-		stats->row(stats,
-			   (struct ws_cell[]){ws_view_share(self->weight, profile->total.weight),
-					      ws_view_time(profile, self->ns),
-					      ws_cell_int((int64_t)self->count),
-					      ws_view_share(total->weight, profile->total.weight),
-					      ws_view_time(profile, total->ns),
-					      ws_cell_int((int64_t)total->count),
-					      ws_cell_text(ws_text_or(rows[i].name.text, ""),
-							   rows[i].name.len),
-					      ws_cell_text(module, strlen(module))});
+		stats->row(stats, (struct ws_cell[]){
+					  ws_make_share_cell(self->weight, profile->total.weight),
+					  ws_make_profile_time_cell(profile, self->ns),
+					  ws_cell_int((int64_t)self->count),
+					  ws_make_share_cell(total->weight, profile->total.weight),
+					  ws_make_profile_time_cell(profile, total->ns),
+					  ws_cell_int((int64_t)total->count),
+					  ws_cell_text(ws_text_or(rows[i].name.text, ""),
+						       rows[i].name.len),
+					  ws_cell_text(module, strlen(module))});
 	}
-	ws_view_rows_free(rows, count);
+	ws_free_profile_rows(rows, count);
 }
 
 static int run(struct ws_stats *stats, struct ws_err *err)
@@ -50,12 +50,12 @@ static int run(struct ws_stats *stats, struct ws_err *err)
 		.kind = WS_PROFILE_ON_CPU,
 		.time_min = stats->time_min,
 		.time_max = stats->time_max,
-		.unit = ws_stats_arg(stats, "line")	? WS_UNIT_LINE
-			: ws_stats_arg(stats, "module") ? WS_UNIT_MODULE
-							: WS_UNIT_FUNCTION,
-		.frames = ws_stats_arg(stats, "python")	  ? WS_FRAMES_PYTHON
-			  : ws_stats_arg(stats, "native") ? WS_FRAMES_NATIVE
-							  : WS_FRAMES_ALL,
+		.unit = ws_get_stats_arg(stats, "line")	    ? WS_UNIT_LINE
+			: ws_get_stats_arg(stats, "module") ? WS_UNIT_MODULE
+							    : WS_UNIT_FUNCTION,
+		.frames = ws_get_stats_arg(stats, "python")   ? WS_FRAMES_PYTHON
+			  : ws_get_stats_arg(stats, "native") ? WS_FRAMES_NATIVE
+							      : WS_FRAMES_ALL,
 	};
 	struct ws_profile profile;
 	int rc = ws_profile_make(stats->report, stats->who, &request, &profile, err);
@@ -67,7 +67,7 @@ static int run(struct ws_stats *stats, struct ws_err *err)
 	return rc;
 }
 
-const struct ws_stat ws_stat_cpu_sample_sum = {
+const struct ws_stats_report ws_stat_cpu_sample_sum = {
 	.name = "cpu_sample_sum",
 	.title = "CPU Samples by Function",
 	.about = "CPU samples by function: Time is the share of samples taken in the function "
@@ -78,7 +78,7 @@ const struct ws_stat ws_stat_cpu_sample_sum = {
 		 "frames of the "
 		 "other kind.",
 	.what = "CPU samples",
-	.why = ws_why_no_samples,
+	.explain_absence = ws_explain_no_samples,
 	.args = args,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),

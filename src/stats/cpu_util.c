@@ -161,7 +161,7 @@ static int compare_cells(const void *first, const void *second)
 
 static void print_util_cell(const struct cpu_util *util, const struct util_cell *cell)
 {
-	const struct ws_thread_info *info = ws_who_thread(util->stats->who, cell->thread);
+	const struct ws_thread_info *info = ws_find_thread(util->stats->who, cell->thread);
 	uint64_t start = util->from + cell->interval * util->interval_length,
 		 stop = ws_min(start + util->interval_length, util->to), length = stop - start;
 	struct ws_cell cells[COLUMNS] = {
@@ -199,18 +199,18 @@ static void print_util_cells(struct cpu_util *util, uint32_t workers)
 /* Returns 0, 1 when there is no time to show, or -1 with a message. */
 static int choose_intervals(struct cpu_util *util, struct ws_err *err)
 {
-	const char *bin = ws_stats_arg(util->stats, "bin=");
+	const char *bin = ws_get_stats_arg(util->stats, "bin=");
 	struct ws_stats *stats = util->stats;
-	uint64_t last = ws_time_last(stats->report);
+	uint64_t last = ws_find_time_last(stats->report);
 
-	util->cores = ws_stats_arg(stats, "core") || !ws_stats_arg(stats, "thread");
-	util->threads = ws_stats_arg(stats, "thread") || !ws_stats_arg(stats, "core");
+	util->cores = ws_get_stats_arg(stats, "core") || !ws_get_stats_arg(stats, "thread");
+	util->threads = ws_get_stats_arg(stats, "thread") || !ws_get_stats_arg(stats, "core");
 	util->from = ws_max(stats->time_min, stats->zero);
 	util->to = ws_min(stats->time_max, last);
 	if (util->to <= util->from)
 		return 1;
 	util->interval_length =
-		ws_stats_arg_number(stats, "bin=", find_round_length(util->to - util->from));
+		ws_get_stats_arg_number(stats, "bin=", find_round_length(util->to - util->from));
 	if (!util->interval_length)
 		return ws_fail(err, "cpu_util: bin=0: an interval has at least one nanosecond");
 	util->from = stats->zero +
@@ -231,21 +231,21 @@ static int make_cpu_util_rows(struct ws_stats *stats, struct ws_err *err)
 	uint32_t count;
 	int status;
 
-	if (!ws_report_rows(stats->report, WS_TABLE_sched))
+	if (!ws_report_count_rows(stats->report, WS_TABLE_sched))
 		return 0;
 	status = choose_intervals(&util, err);
 	if (status)
 		return ws_min(status, 0); /* without time to show, there are no rows */
 	states = ws_states_open(stats->report, stats->who, &stats->damaged);
-	count = ws_states_workers(states);
+	count = ws_count_state_workers(states);
 	util.workers = aligned_alloc(128, count * sizeof(*util.workers));
 	if (!util.workers) {
 		ws_states_close(states);
 		return ws_fail(err, "out of memory");
 	}
 	memset(util.workers, 0, count * sizeof(*util.workers));
-	ws_states_run(states, ws_max(stats->time_min, util.from), util.to, add_running_state,
-		      &util);
+	ws_walk_states(states, ws_max(stats->time_min, util.from), util.to, add_running_state,
+		       &util);
 	print_util_cells(&util, count);
 	for (uint32_t i = 0; i < count; i++) {
 		free(util.workers[i].threads.cells);
@@ -256,7 +256,7 @@ static int make_cpu_util_rows(struct ws_stats *stats, struct ws_err *err)
 	return 0;
 }
 
-const struct ws_stat ws_stat_cpu_util = {
+const struct ws_stats_report ws_stat_cpu_util = {
 	.name = "cpu_util",
 	.title = "CPU Utilization over Time",
 	.about = "Share of each interval in which a core ran one of the recorded threads, and in "
@@ -267,7 +267,7 @@ const struct ws_stat ws_stat_cpu_util = {
 		 ":bin=<ns> is the length of an interval; without it, a round one that makes at "
 		 "most 50.",
 	.what = "context switches",
-	.why = ws_why_no_switches,
+	.explain_absence = ws_explain_no_switches,
 	.args = args,
 	.columns = columns,
 	.column_count = COLUMNS,

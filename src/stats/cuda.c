@@ -10,21 +10,21 @@
 const char *const ws_cuda_args[] = {"base", "mangled", "nvtx-name", NULL};
 const char *const ws_cuda_name_args[] = {"base", "mangled", NULL};
 
-int ws_cuda_name_column(const struct ws_stats *stats)
+int ws_choose_kernel_name_column(const struct ws_stats *stats)
 {
-	if (ws_stats_arg(stats, "base"))
+	if (ws_get_stats_arg(stats, "base"))
 		return ws_cuda_kernel_name;
-	if (ws_stats_arg(stats, "mangled"))
+	if (ws_get_stats_arg(stats, "mangled"))
 		return ws_cuda_kernel_mangled;
 	return ws_cuda_kernel_demangled;
 }
 
-char *ws_cuda_xyz(uint64_t x, uint64_t y, uint64_t z)
+char *ws_format_cuda_size(uint64_t x, uint64_t y, uint64_t z)
 {
 	return ws_format("%4" PRIu64 " %4" PRIu64 " %4" PRIu64, x, y, z);
 }
 
-const char *ws_cuda_mem_kind(uint64_t kind)
+const char *ws_get_cuda_memory_kind(uint64_t kind)
 {
 	static const char *const kinds[] = {"Pageable",	      "Pinned",	 "Device",
 					    "Array",	      "Managed", "Device Static",
@@ -73,8 +73,8 @@ struct ws_cuda_devices *ws_cuda_devices_open(const struct ws_report *report)
 	return devices;
 }
 
-void ws_cuda_device_label(const struct ws_cuda_devices *devices, uint64_t process, uint64_t id,
-			  char *buffer, size_t size)
+void ws_format_cuda_device(const struct ws_cuda_devices *devices, uint64_t process, uint64_t id,
+			   char *buffer, size_t size)
 {
 	struct cuda_device key = {process, id, 0}, *found = NULL;
 	const char *name = "";

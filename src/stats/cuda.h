@@ -12,7 +12,7 @@
 extern const char *const ws_cuda_args[], *const ws_cuda_name_args[];
 
 /* The column of cuda_kernel with the kind of name that the arguments ask for. */
-int ws_cuda_name_column(const struct ws_stats *stats);
+int ws_choose_kernel_name_column(const struct ws_stats *stats);
 
 /* The id of a kernel's name: `asked` is from the column above; where it is 0, there is only the
  * demangled name. */
@@ -22,16 +22,16 @@ static inline uint64_t ws_choose_kernel_name(uint64_t asked, uint64_t demangled)
 }
 
 /* " 800    1    1", as the reference tool writes sizes of grids and blocks. Owned by the caller. */
-char *ws_cuda_xyz(uint64_t x, uint64_t y, uint64_t z);
+char *ws_format_cuda_size(uint64_t x, uint64_t y, uint64_t z);
 /* "Pageable", "Device"...; "" for an unknown kind. */
-const char *ws_cuda_mem_kind(uint64_t kind);
+const char *ws_get_cuda_memory_kind(uint64_t kind);
 
 /* Names of GPUs by process and number. */
 struct ws_cuda_devices;
 struct ws_cuda_devices *ws_cuda_devices_open(const struct ws_report *report);
 /* Put "NVIDIA H200 (0)" into `buf`; "GPU (0)" for a GPU that the report does not describe. */
-void ws_cuda_device_label(const struct ws_cuda_devices *devices, uint64_t process, uint64_t id,
-			  char *buf, size_t size);
+void ws_format_cuda_device(const struct ws_cuda_devices *devices, uint64_t process, uint64_t id,
+			   char *buf, size_t size);
 void ws_cuda_devices_close(struct ws_cuda_devices *devices);
 
 enum {
@@ -42,8 +42,9 @@ enum {
 
 /* Print the summary of the sources whose bits are set, with the bits of `how` from above. Returns
  * 0, or -1 with a message. */
-int ws_cuda_sum(struct ws_stats *stats, unsigned sources, unsigned how, struct ws_err *err);
+int ws_make_cuda_summary(struct ws_stats *stats, unsigned sources, unsigned how,
+			 struct ws_err *err);
 
-#define WS_SOURCE(name) (1u << WS_CUDA_##name)
+#define WS_CUDA_SOURCE_BIT(name) (1u << WS_CUDA_##name)
 
 #endif

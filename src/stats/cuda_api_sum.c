@@ -2,14 +2,14 @@
 #include "stats/cuda.h"
 #include "stats/std8.h"
 
-static const struct ws_column columns[] = {WS_STD8("Num Calls"), {"Name", WS_KIND_TEXT}};
+static const struct ws_column columns[] = {WS_SUMMARY_COLUMNS("Num Calls"), {"Name", WS_KIND_TEXT}};
 
 static int make_cuda_api_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	return ws_cuda_sum(stats, WS_SOURCE(API), 0, err);
+	return ws_make_cuda_summary(stats, WS_CUDA_SOURCE_BIT(API), 0, err);
 }
 
-const struct ws_stat ws_stat_cuda_api_sum = {
+const struct ws_stats_report ws_stat_cuda_api_sum = {
 	.name = "cuda_api_sum",
 	.title = "CUDA API Summary",
 	.about = "Calls of the CUDA runtime and driver API, by function. Calls that never returned "

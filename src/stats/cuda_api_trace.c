@@ -12,13 +12,13 @@ static const struct ws_column columns[] = {
 static void print_api_call(struct ws_stats *stats, const uint64_t *values)
 {
 	const struct ws_thread_info *info =
-		ws_who_thread(stats->who, (uint32_t)values[ws_cuda_api_thread]);
+		ws_find_thread(stats->who, (uint32_t)values[ws_cuda_api_thread]);
 	uint64_t start = values[ws_cuda_api_start], end = values[ws_cuda_api_end],
 		 correlation = values[ws_cuda_api_correlation];
 	bool named = *info->name;
 	size_t length;
-	const char *name =
-		ws_cuda_function(stats->report, (uint32_t)values[ws_cuda_api_name], &length);
+	const char *name = ws_get_cuda_function_name(stats->report,
+						     (uint32_t)values[ws_cuda_api_name], &length);
 
 	if (end < start) {
 		stats->backwards++;
@@ -50,7 +50,7 @@ static int make_cuda_api_trace_rows(struct ws_stats *stats, struct ws_err *err)
 	return 0;
 }
 
-const struct ws_stat ws_stat_cuda_api_trace = {
+const struct ws_stats_report ws_stat_cuda_api_trace = {
 	.name = "cuda_api_trace",
 	.title = "CUDA API Trace",
 	.about = "Every call of the CUDA runtime and driver API by start, with what it returned. "

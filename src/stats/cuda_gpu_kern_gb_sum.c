@@ -2,17 +2,17 @@
 #include "stats/cuda.h"
 #include "stats/std8.h"
 
-static const struct ws_column columns[] = {WS_STD8("Instances"),
+static const struct ws_column columns[] = {WS_SUMMARY_COLUMNS("Instances"),
 					   {"GridXYZ", WS_KIND_TEXT},
 					   {"BlockXYZ", WS_KIND_TEXT},
 					   {"Name", WS_KIND_TEXT}};
 
 static int make_cuda_gpu_kern_gb_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	return ws_cuda_sum(stats, WS_SOURCE(KERNEL), WS_CUDA_SUM_GRID, err);
+	return ws_make_cuda_summary(stats, WS_CUDA_SOURCE_BIT(KERNEL), WS_CUDA_SUM_GRID, err);
 }
 
-const struct ws_stat ws_stat_cuda_gpu_kern_gb_sum = {
+const struct ws_stats_report ws_stat_cuda_gpu_kern_gb_sum = {
 	.name = "cuda_gpu_kern_gb_sum",
 	.title = "CUDA GPU Kernel/Grid/Block Summary",
 	.about = "Kernels by name and sizes of grid and block; arguments as for cuda_gpu_kern_sum",

@@ -2,14 +2,14 @@
 #include "stats/cuda.h"
 #include "stats/std8.h"
 
-static const struct ws_column columns[] = {WS_STD8("Instances"), {"Name", WS_KIND_TEXT}};
+static const struct ws_column columns[] = {WS_SUMMARY_COLUMNS("Instances"), {"Name", WS_KIND_TEXT}};
 
 static int make_cuda_gpu_kern_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	return ws_cuda_sum(stats, WS_SOURCE(KERNEL), 0, err);
+	return ws_make_cuda_summary(stats, WS_CUDA_SOURCE_BIT(KERNEL), 0, err);
 }
 
-const struct ws_stat ws_stat_cuda_gpu_kern_sum = {
+const struct ws_stats_report ws_stat_cuda_gpu_kern_sum = {
 	.name = "cuda_gpu_kern_sum",
 	.title = "CUDA GPU Kernel Summary",
 	.about = "Kernels by name; :base names functions only, :mangled as the compiler does, "

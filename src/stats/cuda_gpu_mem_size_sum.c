@@ -9,10 +9,11 @@ static const struct ws_column columns[] = {{"Total", WS_KIND_SIZE},  {"Count", W
 
 static int make_cuda_gpu_mem_size_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	return ws_cuda_sum(stats, WS_SOURCE(MEMCPY) | WS_SOURCE(MEMSET), WS_CUDA_SUM_BYTES, err);
+	return ws_make_cuda_summary(stats, WS_CUDA_SOURCE_BIT(MEMCPY) | WS_CUDA_SOURCE_BIT(MEMSET),
+				    WS_CUDA_SUM_BYTES, err);
 }
 
-const struct ws_stat ws_stat_cuda_gpu_mem_size_sum = {
+const struct ws_stats_report ws_stat_cuda_gpu_mem_size_sum = {
 	.name = "cuda_gpu_mem_size_sum",
 	.title = "CUDA GPU MemOps Summary (by Size)",
 	.about = "Sizes of copies and memsets of GPUs by kind, in MB (1,000,000 bytes)",

@@ -3,16 +3,17 @@
 #include "stats/std8.h"
 
 static const struct ws_column columns[] = {
-	WS_STD8("Instances"), {"Category", WS_KIND_TEXT}, {"Operation", WS_KIND_TEXT}};
+	WS_SUMMARY_COLUMNS("Instances"), {"Category", WS_KIND_TEXT}, {"Operation", WS_KIND_TEXT}};
 
 static int make_cuda_gpu_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	return ws_cuda_sum(
-		stats, WS_SOURCE(KERNEL) | WS_SOURCE(MEMCPY) | WS_SOURCE(MEMSET) | WS_SOURCE(GRAPH),
-		WS_CUDA_SUM_CATEGORY, err);
+	return ws_make_cuda_summary(stats,
+				    WS_CUDA_SOURCE_BIT(KERNEL) | WS_CUDA_SOURCE_BIT(MEMCPY) |
+					    WS_CUDA_SOURCE_BIT(MEMSET) | WS_CUDA_SOURCE_BIT(GRAPH),
+				    WS_CUDA_SUM_CATEGORY, err);
 }
 
-const struct ws_stat ws_stat_cuda_gpu_sum = {
+const struct ws_stats_report ws_stat_cuda_gpu_sum = {
 	.name = "cuda_gpu_sum",
 	.title = "CUDA GPU Summary (Kernels/MemOps)",
 	.about = "Kernels, copies and memsets together, and graphs that were recorded whole; "

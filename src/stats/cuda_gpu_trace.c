@@ -80,8 +80,9 @@ static struct ws_cell make_trace_text_cell(const char *text)
 static void put_kernel_cells(struct gpu_trace *gpu_trace, const uint64_t *values,
 			     struct ws_cell *cell)
 {
-	uint64_t name = ws_choose_kernel_name(values[ws_cuda_name_column(gpu_trace->stats)],
-					      values[ws_cuda_kernel_demangled]);
+	uint64_t name =
+		ws_choose_kernel_name(values[ws_choose_kernel_name_column(gpu_trace->stats)],
+				      values[ws_cuda_kernel_demangled]);
 	size_t length;
 	const char *text = ws_report_string(gpu_trace->stats->report, (uint32_t)name, &length);
 
@@ -92,13 +93,13 @@ static void put_kernel_cells(struct gpu_trace *gpu_trace, const uint64_t *values
 	cell[DYNAMIC] = make_number_cell(values[ws_cuda_kernel_dynamic_shared]);
 	if (gpu_trace->launches) {
 		uint32_t node =
-			ws_launches_node(gpu_trace->launches, values[ws_cuda_kernel_process],
-					 values[ws_cuda_kernel_correlation]);
+			ws_find_launch_node(gpu_trace->launches, values[ws_cuda_kernel_process],
+					    values[ws_cuda_kernel_correlation]);
 
 		text = gpu_trace->prefixed =
-			ws_launches_prefixed(gpu_trace->launches,
-					     ws_launches_node_key(gpu_trace->launches, node), text,
-					     &length);
+			ws_make_prefixed_name(gpu_trace->launches,
+					      ws_make_node_range_key(gpu_trace->launches, node),
+					      text, &length);
 	}
 	cell[NAME] = ws_cell_text(text, length);
 }
@@ -122,16 +123,16 @@ static void put_operation_cells(struct gpu_trace *gpu_trace, enum ws_cuda_source
 		put_transfer_cells(values[columns->bytes], values[columns->start],
 				   values[columns->end], cell);
 	if (source == WS_CUDA_MEMCPY) {
-		cell[SOURCE] =
-			make_trace_text_cell(ws_cuda_mem_kind(values[ws_cuda_memcpy_src_kind]));
-		cell[TARGET] =
-			make_trace_text_cell(ws_cuda_mem_kind(values[ws_cuda_memcpy_dst_kind]));
+		cell[SOURCE] = make_trace_text_cell(
+			ws_get_cuda_memory_kind(values[ws_cuda_memcpy_src_kind]));
+		cell[TARGET] = make_trace_text_cell(
+			ws_get_cuda_memory_kind(values[ws_cuda_memcpy_dst_kind]));
 	} else if (source == WS_CUDA_MEMSET) {
-		cell[SOURCE] =
-			make_trace_text_cell(ws_cuda_mem_kind(values[ws_cuda_memset_mem_kind]));
+		cell[SOURCE] = make_trace_text_cell(
+			ws_get_cuda_memory_kind(values[ws_cuda_memset_mem_kind]));
 	}
-	cell[NAME] = make_trace_text_cell(ws_cuda_op_name(source, name, gpu_trace->operation_name,
-							  sizeof(gpu_trace->operation_name)));
+	cell[NAME] = make_trace_text_cell(ws_format_cuda_op_name(
+		source, name, gpu_trace->operation_name, sizeof(gpu_trace->operation_name)));
 }
 
 static void print_gpu_work(struct gpu_trace *gpu_trace, enum ws_cuda_source source,
@@ -149,8 +150,8 @@ static void print_gpu_work(struct gpu_trace *gpu_trace, enum ws_cuda_source sour
 	if (values[columns->end] != WS_NO_TIME)
 		cells[DURATION] = make_number_cell(values[columns->end] - values[columns->start]);
 	cells[CORRELATION] = make_optional_number_cell(values[columns->correlation]);
-	ws_cuda_device_label(gpu_trace->devices, values[columns->process], values[columns->device],
-			     device, sizeof(device));
+	ws_format_cuda_device(gpu_trace->devices, values[columns->process], values[columns->device],
+			      device, sizeof(device));
 	cells[DEVICE] = make_trace_text_cell(device);
 	cells[CONTEXT] = make_number_cell(values[stream_columns[source].context]);
 	cells[GREEN] = make_optional_number_cell(values[stream_columns[source].green]);
@@ -193,7 +194,7 @@ static int make_cuda_gpu_trace_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	struct gpu_trace gpu_trace = {.stats = stats};
 
-	if (ws_stats_arg(stats, "nvtx-name") &&
+	if (ws_get_stats_arg(stats, "nvtx-name") &&
 	    !(gpu_trace.launches = ws_launches_open(stats, true, err)))
 		return -1;
 	gpu_trace.devices = ws_cuda_devices_open(stats->report);
@@ -210,7 +211,7 @@ static int make_cuda_gpu_trace_rows(struct ws_stats *stats, struct ws_err *err)
 	return 0;
 }
 
-const struct ws_stat ws_stat_cuda_gpu_trace = {
+const struct ws_stats_report ws_stat_cuda_gpu_trace = {
 	.name = "cuda_gpu_trace",
 	.title = "CUDA GPU Trace",
 	.about = "Every kernel, copy and memset by start, and graphs that were recorded whole. "

@@ -41,7 +41,7 @@ enum { TOTAL, CALL, WAIT, KERNEL, DISTS };
 enum { KEY_THREAD, KEY_DEVICE, KEY_FUNCTION, KEY_NAME, KEY_RANGE, KEY_WORDS };
 
 struct launch_worker {
-	struct ws_keyed keyed;
+	struct ws_keyed_dists keyed;
 	uint64_t unended, backwards;
 } __attribute__((aligned(128)));
 
@@ -51,7 +51,7 @@ struct launch_sums {
 	int name_column;
 	bool with_ranges;
 	struct launch_worker *workers;
-	struct ws_texts functions;
+	struct ws_text_numbers functions;
 };
 
 static void add_launch(struct ws_dist *dist, uint64_t call_start, uint64_t call_end, uint64_t start,
@@ -75,9 +75,9 @@ static int scan_launched_kernels(void *context, const struct ws_batch *batch)
 		       *end = batch->col[ws_cuda_kernel_end];
 
 	for (size_t i = 0; i < batch->rows; i++) {
-		uint32_t call = ws_launches_find(launch_sums->launches,
-						 batch->col[ws_cuda_kernel_process][i],
-						 batch->col[ws_cuda_kernel_correlation][i]);
+		uint32_t call = ws_find_launch_call(launch_sums->launches,
+						    batch->col[ws_cuda_kernel_process][i],
+						    batch->col[ws_cuda_kernel_correlation][i]);
 		uint64_t key[KEY_WORDS], call_end;
 
 		if (call == WS_NO_CALL)
@@ -96,8 +96,9 @@ static int scan_launched_kernels(void *context, const struct ws_batch *batch)
 						      batch->col[ws_cuda_kernel_demangled][i]);
 		key[KEY_RANGE] = 0;
 		if (launch_sums->with_ranges)
-			key[KEY_RANGE] = launch_sums->launches
-						 ->label[launch_sums->launches->enclose.of[call]];
+			key[KEY_RANGE] =
+				launch_sums->launches
+					->label[launch_sums->launches->enclose.node_of_call[call]];
 		add_launch(ws_keyed_get(&worker->keyed, key), calls[ws_cuda_api_start][call],
 			   call_end, start[i], end[i]);
 	}
@@ -108,41 +109,41 @@ static void make_canonical_launch_key(void *context, size_t worker, uint64_t *ke
 {
 	struct launch_sums *launch_sums = context;
 	size_t length;
-	const char *function =
-		ws_cuda_function(launch_sums->stats->report, (uint32_t)key[KEY_FUNCTION], &length);
+	const char *function = ws_get_cuda_function_name(launch_sums->stats->report,
+							 (uint32_t)key[KEY_FUNCTION], &length);
 
 	(void)worker;
 	key[KEY_THREAD] =
-		ws_who_thread(launch_sums->stats->who, (uint32_t)key[KEY_THREAD])->global_tid;
-	key[KEY_FUNCTION] = ws_texts_number(&launch_sums->functions, function, length);
+		ws_find_thread(launch_sums->stats->who, (uint32_t)key[KEY_THREAD])->global_tid;
+	key[KEY_FUNCTION] = ws_number_text(&launch_sums->functions, function, length);
 	key[KEY_NAME] = ws_report_string_key(launch_sums->stats->report, (uint32_t)key[KEY_NAME]);
 	if (launch_sums->with_ranges)
-		key[KEY_RANGE] = ws_launches_label_key(launch_sums->launches, key[KEY_RANGE]);
+		key[KEY_RANGE] = ws_get_launch_label_key(launch_sums->launches, key[KEY_RANGE]);
 }
 
 /* ---- printing ---- */
 
-static void put_statistics_cells(struct ws_cell *cell, const struct ws_std8 *summary)
+static void put_statistics_cells(struct ws_cell *cell, const struct ws_summary *summary)
 {
 	bool any = summary->count;
 
-	cell[0] = ws_cell_real_if(any, ws_std8_mean(summary));
-	cell[1] = ws_cell_real_if(any, ws_std8_median(summary));
+	cell[0] = ws_cell_real_if(any, ws_compute_summary_mean(summary));
+	cell[1] = ws_cell_real_if(any, ws_compute_summary_median(summary));
 	cell[2] = ws_cell_int_if(any, (int64_t)summary->min);
 	cell[3] = ws_cell_int_if(any, (int64_t)summary->max);
 	cell[4] = ws_cell_real(summary->stddev);
 }
 
 static void print_launch_sums(struct launch_sums *launch_sums, const uint64_t *key,
-			      const struct ws_std8 *summary)
+			      const struct ws_summary *summary)
 {
 	struct ws_cell cells[WS_COUNT(columns)];
 	size_t function_len, length;
-	const char *function =
-		ws_texts_get(&launch_sums->functions, (uint32_t)key[KEY_FUNCTION], &function_len);
+	const char *function = ws_get_numbered_text(&launch_sums->functions,
+						    (uint32_t)key[KEY_FUNCTION], &function_len);
 	const char *kernel =
 		ws_report_string(launch_sums->stats->report, (uint32_t)key[KEY_NAME], &length);
-	char *name = ws_launches_prefixed(launch_sums->launches, key[KEY_RANGE], kernel, &length);
+	char *name = ws_make_prefixed_name(launch_sums->launches, key[KEY_RANGE], kernel, &length);
 
 	cells[0] = ws_cell_int((int64_t)(key[KEY_THREAD] >> 24 & 0xffffff));
 	cells[1] = ws_cell_int((int64_t)(key[KEY_THREAD] & 0xffffff));
@@ -161,8 +162,8 @@ static int compare_mean_totals(const void *first, const void *second, void *cont
 {
 	const struct ws_keyed_sums *sums = context;
 	size_t left = *(const size_t *)first, right = *(const size_t *)second;
-	long double left_mean = ws_std8_mean(&sums->summary[left * DISTS]),
-		    right_mean = ws_std8_mean(&sums->summary[right * DISTS]);
+	long double left_mean = ws_compute_summary_mean(&sums->summaries[left * DISTS]),
+		    right_mean = ws_compute_summary_mean(&sums->summaries[right * DISTS]);
 
 	if (left_mean != right_mean)
 		return ws_compare(right_mean, left_mean);
@@ -172,15 +173,15 @@ static int compare_mean_totals(const void *first, const void *second, void *cont
 
 static void print_all_launch_sums(struct launch_sums *launch_sums, struct ws_keyed_sums *sums)
 {
-	size_t *order = ws_malloc(sums->n * sizeof(*order));
+	size_t *order = ws_malloc(sums->count * sizeof(*order));
 
-	for (size_t i = 0; i < sums->n; i++)
+	for (size_t i = 0; i < sums->count; i++)
 		order[i] = i;
-	if (sums->n)
-		qsort_r(order, sums->n, sizeof(*order), compare_mean_totals, sums);
-	for (size_t i = 0; i < sums->n; i++)
+	if (sums->count)
+		qsort_r(order, sums->count, sizeof(*order), compare_mean_totals, sums);
+	for (size_t i = 0; i < sums->count; i++)
 		print_launch_sums(launch_sums, sums->keys + order[i] * KEY_WORDS,
-				  sums->summary + order[i] * DISTS);
+				  sums->summaries + order[i] * DISTS);
 	free(order);
 }
 
@@ -188,22 +189,25 @@ static void sum_kernel_launches(struct launch_sums *launch_sums)
 {
 	struct ws_scan scan = {
 		.table = WS_TABLE_cuda_kernel,
-		.columns = WS_COL(cuda_kernel, start) | WS_COL(cuda_kernel, end) |
-			   WS_COL(cuda_kernel, device) | WS_COL(cuda_kernel, process) |
-			   WS_COL(cuda_kernel, correlation) | WS_COL(cuda_kernel, demangled) |
+		.columns = WS_COLUMN_BIT(cuda_kernel, start) | WS_COLUMN_BIT(cuda_kernel, end) |
+			   WS_COLUMN_BIT(cuda_kernel, device) |
+			   WS_COLUMN_BIT(cuda_kernel, process) |
+			   WS_COLUMN_BIT(cuda_kernel, correlation) |
+			   WS_COLUMN_BIT(cuda_kernel, demangled) |
 			   UINT64_C(1) << launch_sums->name_column,
 		.time_min = launch_sums->stats->time_min,
 		.time_max = launch_sums->stats->time_max,
 	};
-	uint32_t workers = ws_scan_workers(&scan);
-	struct ws_keyed *tables = ws_calloc(workers, sizeof(*tables));
+	uint32_t workers = ws_count_scan_workers(&scan);
+	struct ws_keyed_dists *tables = ws_calloc(workers, sizeof(*tables));
 	struct ws_keyed_sums sums;
 	uint64_t damaged = 0;
 
 	memset(launch_sums->workers, 0, workers * sizeof(*launch_sums->workers));
 	for (uint32_t i = 0; i < workers; i++)
-		launch_sums->workers[i].keyed = (struct ws_keyed){.words = KEY_WORDS, .per = DISTS};
-	ws_scan_run(launch_sums->stats->report, &scan, scan_launched_kernels, launch_sums,
+		launch_sums->workers[i].keyed =
+			(struct ws_keyed_dists){.words = KEY_WORDS, .dists_per_key = DISTS};
+	ws_run_scan(launch_sums->stats->report, &scan, scan_launched_kernels, launch_sums,
 		    &damaged);
 	launch_sums->stats->damaged += damaged;
 	for (uint32_t worker = 0; worker < workers; worker++) {
@@ -221,28 +225,28 @@ static int make_cuda_kern_exec_sum_rows(struct ws_stats *stats, struct ws_err *e
 {
 	struct ws_scan any = {.table = WS_TABLE_cuda_kernel};
 	struct launch_sums launch_sums = {.stats = stats,
-					  .name_column = ws_cuda_name_column(stats),
-					  .with_ranges = ws_stats_arg(stats, "nvtx-name")};
+					  .name_column = ws_choose_kernel_name_column(stats),
+					  .with_ranges = ws_get_stats_arg(stats, "nvtx-name")};
 
 	launch_sums.launches = ws_launches_open(stats, launch_sums.with_ranges, err);
 	if (!launch_sums.launches)
 		return -1;
 	if (launch_sums.with_ranges)
-		ws_launches_label(launch_sums.launches);
+		ws_label_launches(launch_sums.launches);
 	launch_sums.workers =
-		aligned_alloc(128, ws_scan_workers(&any) * sizeof(*launch_sums.workers));
+		aligned_alloc(128, ws_count_scan_workers(&any) * sizeof(*launch_sums.workers));
 	if (!launch_sums.workers) {
 		ws_launches_close(launch_sums.launches);
 		return ws_fail(err, "out of memory");
 	}
 	sum_kernel_launches(&launch_sums);
 	free(launch_sums.workers);
-	ws_texts_free(&launch_sums.functions);
+	ws_free_text_numbers(&launch_sums.functions);
 	ws_launches_close(launch_sums.launches);
 	return 0;
 }
 
-const struct ws_stat ws_stat_cuda_kern_exec_sum = {
+const struct ws_stats_report ws_stat_cuda_kern_exec_sum = {
 	.name = "cuda_kern_exec_sum",
 	.title = "CUDA Kernel Launch & Exec Time Summary",
 	.about = "Kernels by launching thread, device, function and name: times of the call (A), "

@@ -57,9 +57,9 @@ static int collect_launches(void *context, const struct ws_batch *batch)
 	for (size_t i = 0; i < batch->rows; i++) {
 		uint64_t start = batch->col[ws_cuda_kernel_start][i],
 			 end = batch->col[ws_cuda_kernel_end][i];
-		uint32_t call = ws_launches_find(launch_trace->launches,
-						 batch->col[ws_cuda_kernel_process][i],
-						 batch->col[ws_cuda_kernel_correlation][i]);
+		uint32_t call = ws_find_launch_call(launch_trace->launches,
+						    batch->col[ws_cuda_kernel_process][i],
+						    batch->col[ws_cuda_kernel_correlation][i]);
 		uint64_t name = ws_choose_kernel_name(batch->col[launch_trace->name_column][i],
 						      batch->col[ws_cuda_kernel_demangled][i]);
 		struct kernel_launch *line;
@@ -106,25 +106,26 @@ static void print_launch(struct launch_trace *launch_trace, const struct kernel_
 {
 	uint64_t call_end = get_call_value(launch_trace, line->call, ws_cuda_api_end),
 		 zero = launch_trace->stats->zero, last = line->end;
-	const struct ws_thread_info *thread = ws_who_thread(
+	const struct ws_thread_info *thread = ws_find_thread(
 		launch_trace->stats->who,
 		(uint32_t)get_call_value(launch_trace, line->call, ws_cuda_api_thread));
 	bool returned = call_end != WS_NO_TIME && call_end >= line->call_start,
 	     waited = returned && line->start > call_end;
 	size_t length, name_length;
-	const char *function = ws_cuda_function(
+	const char *function = ws_get_cuda_function_name(
 		launch_trace->stats->report,
 		(uint32_t)get_call_value(launch_trace, line->call, ws_cuda_api_name), &length);
 	const char *kernel =
 		ws_report_string(launch_trace->stats->report, line->name, &name_length);
 	ws_range_key range = 0;
-	char *name, *grid = ws_cuda_xyz(line->xyz[0], line->xyz[1], line->xyz[2]),
-		    *block = ws_cuda_xyz(line->xyz[3], line->xyz[4], line->xyz[5]);
+	char *name, *grid = ws_format_cuda_size(line->xyz[0], line->xyz[1], line->xyz[2]),
+		    *block = ws_format_cuda_size(line->xyz[3], line->xyz[4], line->xyz[5]);
 
 	if (launch_trace->with_ranges)
-		range = ws_launches_node_key(launch_trace->launches,
-					     launch_trace->launches->enclose.of[line->call]);
-	name = ws_launches_prefixed(launch_trace->launches, range, kernel, &name_length);
+		range = ws_make_node_range_key(
+			launch_trace->launches,
+			launch_trace->launches->enclose.node_of_call[line->call]);
+	name = ws_make_prefixed_name(launch_trace->launches, range, kernel, &name_length);
 	if (returned)
 		last = ws_max(call_end, last);
 	launch_trace->stats->row(
@@ -153,17 +154,19 @@ static void print_launch(struct launch_trace *launch_trace, const struct kernel_
 static int make_cuda_kern_exec_trace_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	struct launch_trace launch_trace = {.stats = stats,
-					    .name_column = ws_cuda_name_column(stats),
-					    .with_ranges = ws_stats_arg(stats, "nvtx-name")};
+					    .name_column = ws_choose_kernel_name_column(stats),
+					    .with_ranges = ws_get_stats_arg(stats, "nvtx-name")};
 	struct ws_scan scan = {
 		.table = WS_TABLE_cuda_kernel,
-		.columns = WS_COL(cuda_kernel, start) | WS_COL(cuda_kernel, end) |
-			   WS_COL(cuda_kernel, device) | WS_COL(cuda_kernel, process) |
-			   WS_COL(cuda_kernel, correlation) | WS_COL(cuda_kernel, demangled) |
-			   WS_COL(cuda_kernel, grid_x) | WS_COL(cuda_kernel, grid_y) |
-			   WS_COL(cuda_kernel, grid_z) | WS_COL(cuda_kernel, block_x) |
-			   WS_COL(cuda_kernel, block_y) | WS_COL(cuda_kernel, block_z) |
-			   UINT64_C(1) << launch_trace.name_column,
+		.columns =
+			WS_COLUMN_BIT(cuda_kernel, start) | WS_COLUMN_BIT(cuda_kernel, end) |
+			WS_COLUMN_BIT(cuda_kernel, device) | WS_COLUMN_BIT(cuda_kernel, process) |
+			WS_COLUMN_BIT(cuda_kernel, correlation) |
+			WS_COLUMN_BIT(cuda_kernel, demangled) | WS_COLUMN_BIT(cuda_kernel, grid_x) |
+			WS_COLUMN_BIT(cuda_kernel, grid_y) | WS_COLUMN_BIT(cuda_kernel, grid_z) |
+			WS_COLUMN_BIT(cuda_kernel, block_x) | WS_COLUMN_BIT(cuda_kernel, block_y) |
+			WS_COLUMN_BIT(cuda_kernel, block_z) |
+			UINT64_C(1) << launch_trace.name_column,
 		.time_min = stats->time_min,
 		.time_max = stats->time_max,
 	};
@@ -172,9 +175,9 @@ static int make_cuda_kern_exec_trace_rows(struct ws_stats *stats, struct ws_err 
 	launch_trace.launches = ws_launches_open(stats, launch_trace.with_ranges, err);
 	if (!launch_trace.launches)
 		return -1;
-	launch_trace.lines = ws_malloc(ws_report_rows(stats->report, WS_TABLE_cuda_kernel) *
+	launch_trace.lines = ws_malloc(ws_report_count_rows(stats->report, WS_TABLE_cuda_kernel) *
 				       sizeof(*launch_trace.lines));
-	ws_scan_run(stats->report, &scan, collect_launches, &launch_trace, &damaged);
+	ws_run_scan(stats->report, &scan, collect_launches, &launch_trace, &damaged);
 	stats->damaged += damaged;
 	stats->unended += launch_trace.unended;
 	stats->backwards += launch_trace.backwards;
@@ -188,7 +191,7 @@ static int make_cuda_kern_exec_trace_rows(struct ws_stats *stats, struct ws_err 
 	return 0;
 }
 
-const struct ws_stat ws_stat_cuda_kern_exec_trace = {
+const struct ws_stats_report ws_stat_cuda_kern_exec_trace = {
 	.name = "cuda_kern_exec_trace",
 	.title = "CUDA Kernel Launch & Exec Time Trace",
 	.about = "Every kernel with the call that launched it, by start of the call: the call, the "

@@ -22,7 +22,7 @@ enum { KEY_NAME, KEY_RANGE, KEY_GRID, KEY_WORDS = KEY_GRID + 3 };
 enum { SOURCE_SHIFT = 56, AHEAD = 16 };
 
 struct cuda_worker {
-	struct ws_keyed keyed;
+	struct ws_keyed_dists keyed;
 	uint64_t unended, backwards;
 } __attribute__((aligned(128)));
 
@@ -33,8 +33,8 @@ struct cuda_sums {
 	const struct ws_cuda_columns *columns;
 	int name_column;
 	struct cuda_worker *workers;
-	struct ws_launches *launches;	/* with :nvtx-name */
-	struct ws_texts function_names; /* names of calls */
+	struct ws_launches *launches;	       /* with :nvtx-name */
+	struct ws_text_numbers function_names; /* names of calls */
 };
 
 static uint32_t count_key_words(const struct cuda_sums *cuda_sums)
@@ -80,7 +80,7 @@ static void make_row_key(const struct cuda_sums *cuda_sums, const struct cuda_wo
 		set_grid_key(batch, i, key);
 	if (!cuda_sums->launches || cuda_sums->source != WS_CUDA_KERNEL)
 		return;
-	key[KEY_RANGE] = cuda_sums->launches->label[ws_launches_node(
+	key[KEY_RANGE] = cuda_sums->launches->label[ws_find_launch_node(
 		cuda_sums->launches, batch->col[cuda_sums->columns->process][i],
 		batch->col[cuda_sums->columns->correlation][i])];
 	ws_keyed_prefetch(&worker->keyed, key);
@@ -138,18 +138,19 @@ static void scan_source(struct cuda_sums *cuda_sums, enum ws_cuda_source source)
 	cuda_sums->columns = columns;
 	cuda_sums->name_column = columns->name;
 	if (source == WS_CUDA_KERNEL)
-		cuda_sums->name_column = ws_cuda_name_column(cuda_sums->stats);
+		cuda_sums->name_column = ws_choose_kernel_name_column(cuda_sums->stats);
 	scan.columns |= get_column_bit(cuda_sums->name_column);
 	if (cuda_sums->how & WS_CUDA_SUM_BYTES)
 		scan.columns |= get_column_bit(columns->bytes);
 	if (cuda_sums->how & WS_CUDA_SUM_GRID)
-		scan.columns |= WS_COL(cuda_kernel, grid_x) | WS_COL(cuda_kernel, grid_y) |
-				WS_COL(cuda_kernel, grid_z) | WS_COL(cuda_kernel, block_x) |
-				WS_COL(cuda_kernel, block_y) | WS_COL(cuda_kernel, block_z);
+		scan.columns |=
+			WS_COLUMN_BIT(cuda_kernel, grid_x) | WS_COLUMN_BIT(cuda_kernel, grid_y) |
+			WS_COLUMN_BIT(cuda_kernel, grid_z) | WS_COLUMN_BIT(cuda_kernel, block_x) |
+			WS_COLUMN_BIT(cuda_kernel, block_y) | WS_COLUMN_BIT(cuda_kernel, block_z);
 	if (cuda_sums->launches && source == WS_CUDA_KERNEL)
 		scan.columns |=
 			get_column_bit(columns->process) | get_column_bit(columns->correlation);
-	ws_scan_run(cuda_sums->stats->report, &scan, scan_source_rows, cuda_sums, &damaged);
+	ws_run_scan(cuda_sums->stats->report, &scan, scan_source_rows, cuda_sums, &damaged);
 	cuda_sums->stats->damaged += damaged;
 }
 
@@ -162,15 +163,16 @@ static void make_canonical_name_key(void *context, size_t worker, uint64_t *key)
 	(void)worker;
 	switch (key[KEY_NAME] >> SOURCE_SHIFT) {
 	case WS_CUDA_API: {
-		const char *name = ws_cuda_function(cuda_sums->stats->report, id, &length);
+		const char *name = ws_get_cuda_function_name(cuda_sums->stats->report, id, &length);
 
-		id = ws_texts_number(&cuda_sums->function_names, name, length);
+		id = ws_number_text(&cuda_sums->function_names, name, length);
 		break;
 	}
 	case WS_CUDA_KERNEL:
 		id = ws_report_string_key(cuda_sums->stats->report, id);
 		if (cuda_sums->launches)
-			key[KEY_RANGE] = ws_launches_label_key(cuda_sums->launches, key[KEY_RANGE]);
+			key[KEY_RANGE] =
+				ws_get_launch_label_key(cuda_sums->launches, key[KEY_RANGE]);
 		break;
 	}
 	key[KEY_NAME] = key[KEY_NAME] >> SOURCE_SHIFT << SOURCE_SHIFT | id;
@@ -192,98 +194,100 @@ static char *keep_owned_text(struct owned_texts *owned, char *text)
 
 /* Name a line "range/kernel", in two parts: to join millions of them would cost memory. */
 static void name_range_line(const struct cuda_sums *cuda_sums, ws_range_key range,
-			    struct ws_std8_line *line, struct owned_texts *owned)
+			    struct ws_summary_row *line, struct owned_texts *owned)
 {
 	char *made = NULL;
 
 	line->tail = line->name;
-	line->tail_len = line->name_len;
-	line->name = ws_launches_range_text(cuda_sums->launches, range, &line->name_len, &made);
+	line->tail_length = line->name_length;
+	line->name = ws_get_range_name_text(cuda_sums->launches, range, &line->name_length, &made);
 	if (made)
 		keep_owned_text(owned, made);
 }
 
 static void name_summary_line(const struct cuda_sums *cuda_sums, const uint64_t *key,
-			      struct ws_std8_line *line, struct owned_texts *owned)
+			      struct ws_summary_row *line, struct owned_texts *owned)
 {
 	enum ws_cuda_source source = (enum ws_cuda_source)(key[KEY_NAME] >> SOURCE_SHIFT);
 	uint32_t id = (uint32_t)key[KEY_NAME];
 	char buffer[64];
 
 	if (source == WS_CUDA_API) {
-		line->name = ws_texts_get(&cuda_sums->function_names, id, &line->name_len);
+		line->name =
+			ws_get_numbered_text(&cuda_sums->function_names, id, &line->name_length);
 	} else if (source == WS_CUDA_KERNEL) {
-		line->name = ws_report_string(cuda_sums->stats->report, id, &line->name_len);
+		line->name = ws_report_string(cuda_sums->stats->report, id, &line->name_length);
 		if (cuda_sums->launches && key[KEY_RANGE])
 			name_range_line(cuda_sums, key[KEY_RANGE], line, owned);
 	} else {
-		line->name = keep_owned_text(
-			owned, ws_strdup(ws_cuda_op_name(source, id, buffer, sizeof(buffer))));
-		line->name_len = strlen(line->name);
+		line->name = keep_owned_text(owned, ws_strdup(ws_format_cuda_op_name(
+							    source, id, buffer, sizeof(buffer))));
+		line->name_length = strlen(line->name);
 	}
 	if (cuda_sums->how & WS_CUDA_SUM_CATEGORY)
 		line->style = ws_cuda_columns[source].category;
 	if (!(cuda_sums->how & WS_CUDA_SUM_GRID))
 		return;
-	line->style =
-		keep_owned_text(owned, ws_cuda_xyz((uint32_t)key[KEY_GRID], key[KEY_GRID] >> 32,
-						   (uint32_t)key[KEY_GRID + 1]));
-	line->style2 = keep_owned_text(owned, ws_cuda_xyz(key[KEY_GRID + 1] >> 32,
-							  (uint32_t)key[KEY_GRID + 2],
-							  key[KEY_GRID + 2] >> 32));
+	line->style = keep_owned_text(owned, ws_format_cuda_size((uint32_t)key[KEY_GRID],
+								 key[KEY_GRID] >> 32,
+								 (uint32_t)key[KEY_GRID + 1]));
+	line->second_style = keep_owned_text(owned, ws_format_cuda_size(key[KEY_GRID + 1] >> 32,
+									(uint32_t)key[KEY_GRID + 2],
+									key[KEY_GRID + 2] >> 32));
 }
 
-static void print_size_rows(struct ws_stats *stats, const struct ws_std8_line *lines, size_t count)
+static void print_size_rows(struct ws_stats *stats, const struct ws_summary_row *lines,
+			    size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		const struct ws_std8 *summary = lines[i].summary;
+		const struct ws_summary *summary = lines[i].summary;
 
 		stats->row(stats, (struct ws_cell[]){
 					  ws_cell_real((long double)summary->total),
 					  ws_cell_int((int64_t)summary->count),
-					  ws_cell_real(ws_std8_mean(summary)),
-					  ws_cell_real(ws_std8_median(summary)),
+					  ws_cell_real(ws_compute_summary_mean(summary)),
+					  ws_cell_real(ws_compute_summary_median(summary)),
 					  ws_cell_real(summary->min),
 					  ws_cell_real(summary->max),
 					  ws_cell_real(summary->stddev),
-					  ws_cell_text(lines[i].name, lines[i].name_len),
+					  ws_cell_text(lines[i].name, lines[i].name_length),
 				  });
 	}
 }
 
 static void print_cuda_sums(struct cuda_sums *cuda_sums, const struct ws_keyed_sums *sums)
 {
-	struct ws_std8_line *lines = ws_calloc(sums->n, sizeof(*lines));
+	struct ws_summary_row *lines = ws_calloc(sums->count, sizeof(*lines));
 	struct owned_texts owned = {0};
 
-	for (size_t i = 0; i < sums->n; i++) {
-		lines[i].summary = &sums->summary[i];
+	for (size_t i = 0; i < sums->count; i++) {
+		lines[i].summary = &sums->summaries[i];
 		name_summary_line(cuda_sums, sums->keys + i * sums->words, &lines[i], &owned);
 	}
 	if (cuda_sums->how & WS_CUDA_SUM_BYTES) {
-		ws_std8_sort(lines, sums->n);
-		print_size_rows(cuda_sums->stats, lines, sums->n);
+		ws_sort_summary_rows(lines, sums->count);
+		print_size_rows(cuda_sums->stats, lines, sums->count);
 	} else
-		ws_std8_print(cuda_sums->stats, lines, sums->n);
+		ws_print_summary_rows(cuda_sums->stats, lines, sums->count);
 	for (size_t i = 0; i < owned.count; i++)
 		free(owned.texts[i]);
 	free(owned.texts);
 	free(lines);
 }
 
-int ws_cuda_sum(struct ws_stats *stats, unsigned sources, unsigned how, struct ws_err *err)
+int ws_make_cuda_summary(struct ws_stats *stats, unsigned sources, unsigned how, struct ws_err *err)
 {
 	struct ws_scan any = {.table = WS_TABLE_cuda_kernel};
-	uint32_t workers = ws_scan_workers(&any);
+	uint32_t workers = ws_count_scan_workers(&any);
 	struct cuda_sums cuda_sums = {.stats = stats, .how = how};
 	struct ws_keyed_sums sums;
-	struct ws_keyed *tables;
+	struct ws_keyed_dists *tables;
 
-	if (ws_stats_arg(stats, "nvtx-name")) {
+	if (ws_get_stats_arg(stats, "nvtx-name")) {
 		cuda_sums.launches = ws_launches_open(stats, true, err);
 		if (!cuda_sums.launches)
 			return -1;
-		ws_launches_label(cuda_sums.launches);
+		ws_label_launches(cuda_sums.launches);
 	}
 	cuda_sums.workers = aligned_alloc(128, workers * sizeof(*cuda_sums.workers));
 	if (!cuda_sums.workers)
@@ -291,8 +295,8 @@ int ws_cuda_sum(struct ws_stats *stats, unsigned sources, unsigned how, struct w
 	memset(cuda_sums.workers, 0, workers * sizeof(*cuda_sums.workers));
 	tables = ws_calloc(workers, sizeof(*tables));
 	for (uint32_t worker = 0; worker < workers; worker++)
-		cuda_sums.workers[worker].keyed =
-			(struct ws_keyed){.words = count_key_words(&cuda_sums), .per = 1};
+		cuda_sums.workers[worker].keyed = (struct ws_keyed_dists){
+			.words = count_key_words(&cuda_sums), .dists_per_key = 1};
 	for (int i = 0; i < WS_CUDA_SOURCES; i++)
 		if (sources >> i & 1)
 			scan_source(&cuda_sums, (enum ws_cuda_source)i);
@@ -304,7 +308,7 @@ int ws_cuda_sum(struct ws_stats *stats, unsigned sources, unsigned how, struct w
 	ws_keyed_merge(tables, workers, make_canonical_name_key, &cuda_sums, &sums);
 	print_cuda_sums(&cuda_sums, &sums);
 	ws_keyed_sums_free(&sums);
-	ws_texts_free(&cuda_sums.function_names);
+	ws_free_text_numbers(&cuda_sums.function_names);
 	ws_launches_close(cuda_sums.launches);
 	free(tables);
 	free(cuda_sums.workers);

@@ -20,7 +20,7 @@ enum { WS_DIST_COUNTS = 1 << 16, WS_DIST_INLINE = 2 };
 
 struct ws_dist_large { /* values that need 64 bits */
 	uint64_t *values;
-	size_t n, cap;
+	size_t count, capacity;
 };
 
 struct ws_dist {
@@ -29,7 +29,8 @@ struct ws_dist {
 		uint32_t here[WS_DIST_INLINE];
 		uint32_t *v;
 	};
-	uint32_t n, cap; /* how many values are in `here` (when cap is 0) or in the array */
+	uint32_t array_count,
+		array_capacity; /* how many values are in `here` (when cap is 0) or in the array */
 	struct ws_dist_large *large;
 };
 
@@ -46,7 +47,7 @@ static inline void ws_dist_add(struct ws_dist *dist, uint64_t value)
 		ws_dist_add_slow(dist, value);
 }
 
-struct ws_std8 { /* compact: there may be one for each of millions of names */
+struct ws_summary { /* compact: there may be one for each of millions of names */
 	unsigned __int128 total;
 	uint64_t count, min, max;
 	uint64_t middle[2]; /* the two middle values; the same twice for an odd count */
@@ -54,25 +55,25 @@ struct ws_std8 { /* compact: there may be one for each of millions of names */
 };
 
 /* The statistics of one value: most names have only one where names never repeat. */
-static inline struct ws_std8 ws_std8_single(uint64_t value)
+static inline struct ws_summary ws_summarise_single_value(uint64_t value)
 {
-	return (struct ws_std8){value, 1, value, value, {value, value}, 0};
+	return (struct ws_summary){value, 1, value, value, {value, value}, 0};
 }
 
-static inline long double ws_std8_mean(const struct ws_std8 *summary)
+static inline long double ws_compute_summary_mean(const struct ws_summary *summary)
 {
 	if (!summary->count)
 		return 0;
 	return (long double)summary->total / summary->count;
 }
 
-static inline long double ws_std8_median(const struct ws_std8 *summary)
+static inline long double ws_compute_summary_median(const struct ws_summary *summary)
 {
 	return ((long double)summary->middle[0] + (long double)summary->middle[1]) / 2;
 }
 
 /* Statistics over several distributions taken together (one of each worker), which stay as they
  * are. */
-struct ws_std8 ws_dist_summary(struct ws_dist *const *parts, size_t part_count);
+struct ws_summary ws_summarise_dists(struct ws_dist *const *parts, size_t part_count);
 
 #endif

@@ -14,45 +14,46 @@ static uint32_t number_pair(struct ws_domains *domains, uint64_t pair)
 	uint32_t hash = (uint32_t)ws_hash_word(0, pair), number;
 	size_t at;
 
-	if (!domains->n) { /* number 0 is the default domain */
-		ws_grow(domains->pairs, domains->cap, 1);
-		domains->pairs[domains->n++] = 0;
+	if (!domains->pair_count) { /* number 0 is the default domain */
+		ws_grow(domains->pairs, domains->pair_capacity, 1);
+		domains->pairs[domains->pair_count++] = 0;
 	}
-	for (at = ws_slots_begin(&domains->slots, &domains->mask, domains->n, 16, hash);
-	     (number = ws_slots_next(domains->slots, domains->mask, hash, &at)); at++)
+	for (at = ws_begin_slot_search(&domains->slots, &domains->mask, domains->pair_count, 16,
+				       hash);
+	     (number = ws_next_in_slots(domains->slots, domains->mask, hash, &at)); at++)
 		if (domains->pairs[number] == pair)
 			return number;
-	ws_grow(domains->pairs, domains->cap, domains->n + 1);
-	domains->pairs[domains->n] = pair;
-	domains->slots[at] = ws_slot(hash, (uint32_t)domains->n);
-	return (uint32_t)domains->n++;
+	ws_grow(domains->pairs, domains->pair_capacity, domains->pair_count + 1);
+	domains->pairs[domains->pair_count] = pair;
+	domains->slots[at] = ws_make_slot(hash, (uint32_t)domains->pair_count);
+	return (uint32_t)domains->pair_count++;
 }
 
-static uint64_t make_pair(struct ws_domains *domains, const struct ws_who *who, uint32_t thread,
-			  uint32_t domain)
+static uint64_t make_pair(struct ws_domains *domains, const struct ws_names_by_id *who,
+			  uint32_t thread, uint32_t domain)
 {
 	if (thread != domains->last_thread || !domains->last_process) {
-		domains->last_process = ws_who_thread(who, thread)->process;
+		domains->last_process = ws_find_thread(who, thread)->process;
 		domains->last_thread = thread;
 	}
 	return (uint64_t)domains->last_process << 32 | domain;
 }
 
-uint32_t ws_domains_slow(struct ws_domains *domains, const struct ws_who *who, uint32_t thread,
-			 uint32_t domain)
+uint32_t ws_domains_look_up(struct ws_domains *domains, const struct ws_names_by_id *who,
+			    uint32_t thread, uint32_t domain)
 {
 	domains->last_number = number_pair(domains, make_pair(domains, who, thread, domain));
 	domains->last_domain = domain;
 	return domains->last_number;
 }
 
-void ws_domains_name(struct ws_domains *domains, const struct ws_who *who, uint32_t thread,
-		     uint32_t domain, uint32_t text)
+void ws_domains_add_name(struct ws_domains *domains, const struct ws_names_by_id *who,
+			 uint32_t thread, uint32_t domain, uint32_t text)
 {
 	uint64_t pair = make_pair(domains, who, thread, domain);
 
 	domains->last_domain = 0; /* last_number is not of this pair */
-	ws_grow(domains->names, domains->names_cap, domains->name_count + 1);
+	ws_grow(domains->names, domains->name_capacity, domains->name_count + 1);
 	domains->names[domains->name_count++] = (struct ws_domain_name){pair, text};
 }
 
@@ -131,7 +132,7 @@ static uint32_t intern_prefix(struct ws_domain_table *table, size_t *capacity,
 	return (uint32_t)table->prefix_count++;
 }
 
-void ws_domain_table_make(struct ws_domain_table *table, const struct ws_report *report,
+void ws_make_domain_table(struct ws_domain_table *table, const struct ws_report *report,
 			  struct ws_domains *workers, size_t worker_count)
 {
 	size_t count, capacity = 0;
@@ -145,8 +146,8 @@ void ws_domain_table_make(struct ws_domain_table *table, const struct ws_report 
 	intern_prefix(table, &capacity, &none);
 	for (size_t worker = 0; worker < worker_count; worker++) {
 		table->canonical[worker] =
-			ws_calloc(workers[worker].n + 1, sizeof(**table->canonical));
-		for (size_t i = 1; i < workers[worker].n; i++) {
+			ws_calloc(workers[worker].pair_count + 1, sizeof(**table->canonical));
+		for (size_t i = 1; i < workers[worker].pair_count; i++) {
 			struct ws_text prefix = {0};
 
 			put_prefix(&prefix, report, workers[worker].pairs[i], names, count);
@@ -156,7 +157,7 @@ void ws_domain_table_make(struct ws_domain_table *table, const struct ws_report 
 	free((void *)names);
 }
 
-void ws_domain_table_free(struct ws_domain_table *table)
+void ws_free_domain_table(struct ws_domain_table *table)
 {
 	for (size_t worker = 0; worker < table->workers; worker++)
 		free(table->canonical[worker]);

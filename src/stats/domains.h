@@ -16,35 +16,36 @@
 struct ws_domains {
 	uint64_t *pairs; /* process << 32 | domain by the number given to the pair, from 1; number 0
 		    is the default domain of any process */
-	size_t n, cap;
+	size_t pair_count, pair_capacity;
 	uint64_t *slots; /* base/slots.h */
 	size_t mask;
 	struct ws_domain_name {
 		uint64_t pair;
 		uint32_t text;
 	} * names;
-	size_t name_count, names_cap;
+	size_t name_count, name_capacity;
 	uint32_t last_thread, last_domain, last_number; /* the pair of the last row */
 	uint32_t last_process;
 };
 
-/* ws_domains_number for a domain that is not that of the last row. */
-uint32_t ws_domains_slow(struct ws_domains *domains, const struct ws_who *who, uint32_t thread,
-			 uint32_t domain);
+/* ws_domains_get_number for a domain that is not that of the last row. */
+uint32_t ws_domains_look_up(struct ws_domains *domains, const struct ws_names_by_id *who,
+			    uint32_t thread, uint32_t domain);
 /* A row of this thread says that the text with the id `text` is the name of the domain. */
-void ws_domains_name(struct ws_domains *domains, const struct ws_who *who, uint32_t thread,
-		     uint32_t domain, uint32_t text);
+void ws_domains_add_name(struct ws_domains *domains, const struct ws_names_by_id *who,
+			 uint32_t thread, uint32_t domain, uint32_t text);
 void ws_domains_free(struct ws_domains *domains);
 
 /* The number of the domain of a row of this thread. */
-static inline uint32_t ws_domains_number(struct ws_domains *domains, const struct ws_who *who,
-					 uint32_t thread, uint32_t domain)
+static inline uint32_t ws_domains_get_number(struct ws_domains *domains,
+					     const struct ws_names_by_id *who, uint32_t thread,
+					     uint32_t domain)
 {
 	if (!domain)
 		return 0;
 	if (thread == domains->last_thread && domain == domains->last_domain)
 		return domains->last_number;
-	return ws_domains_slow(domains, who, thread, domain);
+	return ws_domains_look_up(domains, who, thread, domain);
 }
 
 /* The domains of all workers together. */
@@ -55,12 +56,12 @@ struct ws_domain_table {
 	size_t prefix_count;
 	size_t workers;
 };
-void ws_domain_table_make(struct ws_domain_table *table, const struct ws_report *report,
+void ws_make_domain_table(struct ws_domain_table *table, const struct ws_report *report,
 			  struct ws_domains *workers, size_t worker_count);
-void ws_domain_table_free(struct ws_domain_table *table);
+void ws_free_domain_table(struct ws_domain_table *table);
 
 /* What reports call the two styles of ranges. */
-static inline const char *ws_range_style_name(bool startend)
+static inline const char *ws_get_range_style_name(bool startend)
 {
 	return startend ? "StartEnd" : "PushPop";
 }

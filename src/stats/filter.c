@@ -71,7 +71,7 @@ static int parse_time(const char *spec, uint64_t *from, uint64_t *to, struct ws_
 	return 0;
 }
 
-int ws_filter_time_check(const char *spec, struct ws_err *err)
+int ws_check_time_filter(const char *spec, struct ws_err *err)
 {
 	uint64_t from, to;
 
@@ -87,7 +87,7 @@ static void narrow_window(struct ws_stats *stats, uint64_t from, uint64_t to)
 	stats->windowed = true;
 }
 
-int ws_filter_time(struct ws_stats *stats, const char *spec, struct ws_err *err)
+int ws_apply_time_filter(struct ws_stats *stats, const char *spec, struct ws_err *err)
 {
 	uint64_t from, to;
 
@@ -176,8 +176,8 @@ static int find_matching_ranges(void *context, const struct ws_batch *batch)
 			 domain = (uint32_t)batch->col[ws_nvtx_domain][i];
 
 		if (type[i] == WS_NVTX_DOMAIN_CREATE)
-			ws_domains_name(domains, search->stats->who, thread, domain,
-					(uint32_t)text[i]);
+			ws_domains_add_name(domains, search->stats->who, thread, domain,
+					    (uint32_t)text[i]);
 		if ((type[i] != WS_NVTX_PUSHPOP && type[i] != WS_NVTX_STARTEND) ||
 		    ws_report_string_key(search->stats->report, (uint32_t)text[i]) != search->key)
 			continue;
@@ -185,7 +185,7 @@ static int find_matching_ranges(void *context, const struct ws_batch *batch)
 		ws_grow(search->found, search->capacity, search->count + 1);
 		search->found[search->count++] = (struct found_range){
 			batch->col[ws_nvtx_start][i], end[i], batch->worker,
-			ws_domains_number(domains, search->stats->who, thread, domain)};
+			ws_domains_get_number(domains, search->stats->who, thread, domain)};
 		pthread_mutex_unlock(&search->lock);
 	}
 	return 0;
@@ -274,7 +274,7 @@ static int choose_range(struct range_search *search, const struct wanted_range *
 	found = &search->found[wanted->index];
 	end = found->end;
 	if (end == WS_NO_TIME)
-		end = ws_time_last(search->stats->report);
+		end = ws_find_time_last(search->stats->report);
 	if (search->count > 1 && !wanted->index_given && !quiet)
 		ws_say("%s has %zu ranges '%s'; the first is used, '%s/1' is the next",
 		       ws_report_path(search->stats->report), search->count, wanted->name,
@@ -283,15 +283,16 @@ static int choose_range(struct range_search *search, const struct wanted_range *
 	return 0;
 }
 
-int ws_filter_nvtx(struct ws_stats *stats, const char *spec, bool quiet, struct ws_err *err)
+int ws_apply_nvtx_filter(struct ws_stats *stats, const char *spec, bool quiet, struct ws_err *err)
 {
 	struct ws_scan scan = {
 		.table = WS_TABLE_nvtx,
-		.columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) |
-			   WS_COL(nvtx, text) | WS_COL(nvtx, domain) | WS_COL(nvtx, type),
+		.columns = WS_COLUMN_BIT(nvtx, start) | WS_COLUMN_BIT(nvtx, end) |
+			   WS_COLUMN_BIT(nvtx, thread) | WS_COLUMN_BIT(nvtx, text) |
+			   WS_COLUMN_BIT(nvtx, domain) | WS_COLUMN_BIT(nvtx, type),
 		.time_max = UINT64_MAX,
 	};
-	uint32_t workers = ws_scan_workers(&scan);
+	uint32_t workers = ws_count_scan_workers(&scan);
 	struct range_search search = {.stats = stats, .lock = PTHREAD_MUTEX_INITIALIZER};
 	struct ws_domain_table table;
 	struct wanted_range wanted;
@@ -303,13 +304,13 @@ int ws_filter_nvtx(struct ws_stats *stats, const char *spec, bool quiet, struct 
 	search.key = find_text_key(stats->report, &wanted);
 	search.domains = ws_calloc(workers, sizeof(*search.domains));
 	if (search.key)
-		ws_scan_run(stats->report, &scan, find_matching_ranges, &search, &stats->damaged);
-	ws_domain_table_make(&table, stats->report, search.domains, workers);
+		ws_run_scan(stats->report, &scan, find_matching_ranges, &search, &stats->damaged);
+	ws_make_domain_table(&table, stats->report, search.domains, workers);
 	other = keep_wanted_domain(&search, &table, &wanted);
 	status = choose_range(&search, &wanted, other, quiet, err);
 	for (uint32_t i = 0; i < workers; i++)
 		ws_domains_free(&search.domains[i]);
-	ws_domain_table_free(&table);
+	ws_free_domain_table(&table);
 	free(search.domains);
 	free(search.found);
 	free(wanted.name);

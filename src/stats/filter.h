@@ -12,11 +12,11 @@
 
 /* Set the window to "[start]/[end]", each in nanoseconds from the start of the collection or with
  * ns, us, ms or s; there is no limit where one is not given. Returns 0, or -1 with a message. */
-int ws_filter_time(struct ws_stats *stats, const char *spec, struct ws_err *err);
+int ws_apply_time_filter(struct ws_stats *stats, const char *spec, struct ws_err *err);
 /* The same without a report, to find mistakes early. */
-int ws_filter_time_check(const char *spec, struct ws_err *err);
+int ws_check_time_filter(const char *spec, struct ws_err *err);
 /* Set the window to the span of a range. Returns 0, or -1 with a message when there is none;
  * `quiet`: do not say which of several was chosen. */
-int ws_filter_nvtx(struct ws_stats *stats, const char *spec, bool quiet, struct ws_err *err);
+int ws_apply_nvtx_filter(struct ws_stats *stats, const char *spec, bool quiet, struct ws_err *err);
 
 #endif

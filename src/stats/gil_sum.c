@@ -57,7 +57,7 @@ struct gil_line {
 };
 
 struct gil_worker {
-	struct ws_keyed threads; /* numbers only: indices in `lines` */
+	struct ws_keyed_dists threads; /* numbers only: indices in `lines` */
 	struct gil_line *lines;
 	size_t line_count, line_capacity;
 	struct ws_keyed_value *holds; /* (time in ns, index in `lines`): a thread got the lock */
@@ -121,18 +121,18 @@ static void read_gil_spans(struct ws_stats *stats, struct gil_sums *gil)
 {
 	struct ws_scan scan = {
 		.table = WS_TABLE_gil,
-		.columns = WS_COL(gil, start) | WS_COL(gil, end) | WS_COL(gil, thread) |
-			   WS_COL(gil, state),
+		.columns = WS_COLUMN_BIT(gil, start) | WS_COLUMN_BIT(gil, end) |
+			   WS_COLUMN_BIT(gil, thread) | WS_COLUMN_BIT(gil, state),
 		.time_min = stats->time_min,
 		.time_max = stats->time_max,
 	};
 	uint64_t damaged = 0;
 
-	gil->worker_count = ws_scan_workers(&scan);
+	gil->worker_count = ws_count_scan_workers(&scan);
 	gil->workers = ws_calloc(gil->worker_count, sizeof(*gil->workers));
 	for (uint32_t i = 0; i < gil->worker_count; i++)
 		gil->workers[i].threads.words = 1;
-	ws_scan_run(stats->report, &scan, scan_gil_spans, gil, &damaged);
+	ws_run_scan(stats->report, &scan, scan_gil_spans, gil, &damaged);
 	stats->damaged += damaged;
 }
 
@@ -179,7 +179,7 @@ static void merge_gil_workers(struct gil_sums *gil)
 
 static uint32_t get_process(const struct gil_sums *gil, const struct ws_keyed_value *hold)
 {
-	return ws_who_thread(gil->stats->who, gil->all.lines[hold->value].thread)->process;
+	return ws_find_thread(gil->stats->who, gil->all.lines[hold->value].thread)->process;
 }
 
 /* The order of holds that began at the same time. */
@@ -260,7 +260,7 @@ static int make_gil_sum_rows(struct ws_stats *stats, struct ws_err *err)
 		sum += all->lines[i].wait.time;
 	for (size_t i = 0; i < all->line_count; i++) {
 		const struct gil_line *line = &all->lines[i];
-		const struct ws_thread_info *info = ws_who_thread(stats->who, line->thread);
+		const struct ws_thread_info *info = ws_find_thread(stats->who, line->thread);
 		struct ws_cell cells[COLUMNS] = {
 			[TIME] = ws_cell_real(ws_compute_percent(line->wait.time, sum)),
 			[WAIT] = ws_cell_int((int64_t)line->wait.time),
@@ -285,7 +285,7 @@ static int make_gil_sum_rows(struct ws_stats *stats, struct ws_err *err)
 	return 0;
 }
 
-const struct ws_stat ws_stat_gil_sum = {
+const struct ws_stats_report ws_stat_gil_sum = {
 	.name = "gil_sum",
 	.title = "Python's Interpreter Lock by Thread",
 	.about = "How long each thread waited for Python's global interpreter lock (GIL) and held "

@@ -19,25 +19,25 @@ static void print_gpu_overlap(struct ws_gpu_work *work, const struct ws_work_gpu
 	struct ws_text name = {0};
 	uint64_t start, end, ops = 0, exposed, both;
 
-	for (size_t i = 0; i < gpu->n; i++)
-		if (ws_gpu_work_cut(work, &gpu->op[i], &start, &end)) {
+	for (size_t i = 0; i < gpu->count; i++)
+		if (ws_cut_gpu_work(work, &gpu->op[i], &start, &end)) {
 			ws_work_times_add(&times, gpu->op[i].class, start, end);
 			ops += gpu->op[i].class == WS_WORK_COMM;
 		}
 	if (!ops)
 		return;
-	exposed = ws_work_exposed_comm(&times);
+	exposed = ws_work_measure_exposed_comm(&times);
 	both = times.compute.length + times.comm.length;
-	ws_gpu_work_name(work, gpu, &name);
+	ws_put_gpu_name(work, gpu, &name);
 	work->stats->row(work->stats,
 			 (struct ws_cell[]){
 				 ws_cell_text(name.text, name.len),
-				 ws_gpu_work_length(work, times.compute.length),
-				 ws_gpu_work_length(work, times.comm.length),
-				 ws_gpu_work_length(work, times.comm.length - exposed),
+				 ws_make_gpu_length_cell(work, times.compute.length),
+				 ws_make_gpu_length_cell(work, times.comm.length),
+				 ws_make_gpu_length_cell(work, times.comm.length - exposed),
 				 ws_cell_real(ws_compute_percent(times.comm.length - exposed,
 								 times.comm.length)),
-				 ws_gpu_work_length(work, exposed),
+				 ws_make_gpu_length_cell(work, exposed),
 				 ws_cell_real(ws_compute_percent(times.comm.length, both)),
 				 ws_cell_int((int64_t)ops),
 			 });
@@ -49,8 +49,8 @@ static int make_gpu_comm_overlap_rows(struct ws_stats *stats, struct ws_err *err
 	struct ws_gpu_work work;
 	int status = ws_gpu_work_open(stats, &work, err);
 
-	if (!status && !ws_stats_arg(stats, "exact"))
-		ws_gpu_work_in_doubles(&work);
+	if (!status && !ws_get_stats_arg(stats, "exact"))
+		ws_convert_gpu_work_to_doubles(&work);
 	for (size_t i = 0; !status && i < work.work.gpus; i++)
 		print_gpu_overlap(&work, &work.work.gpu[i]);
 	ws_gpu_work_close(&work);
@@ -59,7 +59,7 @@ static int make_gpu_comm_overlap_rows(struct ws_stats *stats, struct ws_err *err
 
 static const char *const args[] = {"exact", NULL};
 
-const struct ws_stat ws_stat_gpu_comm_overlap = {
+const struct ws_stats_report ws_stat_gpu_comm_overlap = {
 	.name = "gpu_comm_overlap",
 	.title = "GPU Communication and Computation",
 	.about = "Of the time in which a GPU communicates (NCCL), how much computation ran beside "

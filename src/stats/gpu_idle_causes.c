@@ -50,13 +50,13 @@ struct idle_causes {
 	struct ws_gpu_steps steps;
 	enum part_kind kind;
 	uint64_t delay;
-	struct ws_keyed gaps;
+	struct ws_keyed_dists gaps;
 };
 
 static enum cause find_cause(const struct idle_causes *idle, const struct ws_work_op *op,
 			     uint64_t since, uint64_t until)
 {
-	uint32_t call = ws_launches_find(idle->launches, op->process, op->correlation);
+	uint32_t call = ws_find_launch_call(idle->launches, op->process, op->correlation);
 
 	if (call == WS_NO_CALL)
 		return UNKNOWN;
@@ -81,7 +81,7 @@ static void add_gap_to_steps(struct idle_causes *idle, size_t gpu, uint32_t proc
 	const struct ws_step *step = idle->steps.steps.steps;
 	size_t i, last;
 
-	ws_gpu_steps_from(&idle->steps, process, from, &i, &last);
+	ws_find_gpu_steps(&idle->steps, process, from, &i, &last);
 	for (; i < last && step[i].start < to; i++)
 		add_gap(idle, gpu, i, cause, ws_max(from, step[i].start), ws_min(to, step[i].end));
 }
@@ -98,10 +98,11 @@ static void attribute_gap(struct idle_causes *idle, size_t gpu, const struct ws_
 		add_gap_to_steps(idle, gpu, op->process, cause, from, to);
 		return;
 	case BY_RANGE:
-		for (uint32_t node = ws_launches_node(idle->launches, op->process, op->correlation);
+		for (uint32_t node =
+			     ws_find_launch_node(idle->launches, op->process, op->correlation);
 		     node; node = idle->launches->enclose.node[node].parent)
-			add_gap(idle, gpu, ws_launches_node_key(idle->launches, node), cause, from,
-				to);
+			add_gap(idle, gpu, ws_make_node_range_key(idle->launches, node), cause,
+				from, to);
 		return;
 	case BY_STREAM:
 		add_gap(idle, gpu, op->stream, cause, from, to);
@@ -127,8 +128,8 @@ static void find_gaps(struct idle_causes *idle, size_t gpu_index)
 	size_t part_count = 0, capacity = 0, part = 0;
 
 	if (idle->kind == BY_STEP)
-		ws_gpu_steps_begin(&idle->steps);
-	for (size_t i = 0; i < gpu->n; i++) {
+		ws_restart_gpu_steps(&idle->steps);
+	for (size_t i = 0; i < gpu->count; i++) {
 		const struct ws_work_op *op = &gpu->op[i];
 		uint32_t process = op->process * processes, stream = op->stream * streams;
 
@@ -157,18 +158,18 @@ static void name_part(const struct idle_causes *idle, const uint64_t *key, struc
 	size_t length;
 	char *range;
 
-	ws_gpu_work_name(&idle->work, &idle->work.work.gpu[key[KEY_GPU]], text);
+	ws_put_gpu_name(&idle->work, &idle->work.work.gpu[key[KEY_GPU]], text);
 	if (idle->kind == BY_GPU)
 		return;
 	ws_text_puts(text, " ");
 	if (idle->kind == BY_STREAM) {
 		ws_text_printf(text, "stream %" PRIu64, key[KEY_PART]);
 	} else if (idle->kind == BY_RANK) {
-		ws_gpu_work_process(&idle->work, (uint32_t)key[KEY_PART], text);
+		ws_put_gpu_process_name(&idle->work, (uint32_t)key[KEY_PART], text);
 	} else if (idle->kind == BY_STEP) {
-		ws_gpu_steps_name(&idle->work, &idle->steps.steps.steps[key[KEY_PART]], text);
+		ws_put_gpu_step_name(&idle->work, &idle->steps.steps.steps[key[KEY_PART]], text);
 	} else {
-		range = ws_launches_range_name(idle->launches, key[KEY_PART], &length);
+		range = ws_make_range_name(idle->launches, key[KEY_PART], &length);
 		ws_text_add(text, range, length);
 		free(range);
 	}
@@ -177,23 +178,23 @@ static void name_part(const struct idle_causes *idle, const uint64_t *key, struc
 static void print_idle_causes(struct idle_causes *idle)
 {
 	struct ws_keyed_sums sums;
-	struct ws_std8_line *lines;
+	struct ws_summary_row *lines;
 	struct ws_text *names;
 
 	ws_keyed_merge(&idle->gaps, 1, NULL, NULL, &sums);
-	lines = ws_calloc(sums.n + 1, sizeof(*lines));
-	names = ws_calloc(sums.n + 1, sizeof(*names));
-	for (size_t i = 0; i < sums.n; i++) {
+	lines = ws_calloc(sums.count + 1, sizeof(*lines));
+	names = ws_calloc(sums.count + 1, sizeof(*names));
+	for (size_t i = 0; i < sums.count; i++) {
 		const uint64_t *key = sums.keys + i * KEY_WORDS;
 
 		name_part(idle, key, &names[i]);
-		lines[i] = (struct ws_std8_line){.summary = &sums.summary[i],
-						 .style = cause_names[key[KEY_CAUSE]],
-						 .name = names[i].text,
-						 .name_len = names[i].len};
+		lines[i] = (struct ws_summary_row){.summary = &sums.summaries[i],
+						   .style = cause_names[key[KEY_CAUSE]],
+						   .name = names[i].text,
+						   .name_length = names[i].len};
 	}
-	ws_std8_print(idle->stats, lines, sums.n);
-	for (size_t i = 0; i < sums.n; i++)
+	ws_print_summary_rows(idle->stats, lines, sums.count);
+	for (size_t i = 0; i < sums.count; i++)
 		ws_text_free(&names[i]);
 	free(names);
 	free(lines);
@@ -207,21 +208,23 @@ static int make_gpu_idle_causes_rows(struct ws_stats *stats, struct ws_err *err)
 					    [BY_STEP] = "step",
 					    [BY_RANGE] = "range"};
 	struct idle_causes idle = {.stats = stats,
-				   .gaps = {.words = KEY_WORDS, .per = 1},
-				   .delay = ws_stats_arg_number(stats, "delay=", DEFAULT_DELAY)};
+				   .gaps = {.words = KEY_WORDS, .dists_per_key = 1},
+				   .delay =
+					   ws_get_stats_arg_number(stats, "delay=", DEFAULT_DELAY)};
 	int ranges = false, status = ws_gpu_work_open(stats, &idle.work, err);
 
 	for (int i = BY_STREAM; i <= BY_RANGE; i++)
-		if (ws_stats_arg(stats, words[i]))
+		if (ws_get_stats_arg(stats, words[i]))
 			idle.kind = (enum part_kind)i;
-	if (ws_stats_arg(stats, "step=*"))
+	if (ws_get_stats_arg(stats, "step=*"))
 		idle.kind = BY_STEP;
 	if (idle.kind == BY_RANGE)
 		ranges = WS_ANY_RANGES;
 	if (!status && !(idle.launches = ws_launches_open(stats, ranges, err)))
 		status = -1;
 	if (!status && idle.kind == BY_STEP)
-		status = ws_gpu_steps_open(stats, ws_stats_arg(stats, "step=*"), &idle.steps, err);
+		status = ws_gpu_steps_open(stats, ws_get_stats_arg(stats, "step=*"), &idle.steps,
+					   err);
 	if (!status) {
 		for (size_t i = 0; i < idle.work.work.gpus; i++)
 			find_gaps(&idle, i);
@@ -235,7 +238,7 @@ static int make_gpu_idle_causes_rows(struct ws_stats *stats, struct ws_err *err)
 
 static const char *const args[] = {"stream", "rank", "step", "step=*", "range", "delay=", NULL};
 
-const struct ws_stat ws_stat_gpu_idle_causes = {
+const struct ws_stats_report ws_stat_gpu_idle_causes = {
 	.name = "gpu_idle_causes",
 	.title = "GPU Idle Time by Cause",
 	.about =

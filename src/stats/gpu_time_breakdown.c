@@ -63,9 +63,9 @@ static void add_work_times(struct breakdown_line *line, const struct ws_work_tim
 	line->busy += times->busy.length;
 	line->compute += times->compute.length;
 	line->comm += times->comm.length;
-	line->exposed_comm += ws_work_exposed_comm(times);
+	line->exposed_comm += ws_work_measure_exposed_comm(times);
 	line->memory += times->memory.length;
-	line->exposed_memory += ws_work_exposed_memory(times);
+	line->exposed_memory += ws_work_measure_exposed_memory(times);
 	line->ops += times->ops;
 }
 
@@ -81,12 +81,12 @@ static void print_breakdown_line(struct breakdown *breakdown, const struct ws_wo
 	struct ws_text name = {0};
 	size_t cell_count = 0;
 
-	ws_gpu_work_name(&breakdown->work, gpu, &name);
+	ws_put_gpu_name(&breakdown->work, gpu, &name);
 	cells[cell_count++] = ws_cell_text(name.text, name.len);
 	cells[cell_count++] = ws_cell_text(part, length);
-	cells[cell_count++] = ws_gpu_work_length(&breakdown->work, line->total);
+	cells[cell_count++] = ws_make_gpu_length_cell(&breakdown->work, line->total);
 	for (size_t i = 0; i < WS_COUNT(times); i++) {
-		cells[cell_count++] = ws_gpu_work_length(&breakdown->work, times[i]);
+		cells[cell_count++] = ws_make_gpu_length_cell(&breakdown->work, times[i]);
 		cells[cell_count++] = ws_cell_real(ws_compute_percent(times[i], line->total));
 	}
 	cells[cell_count] = ws_cell_int((int64_t)line->ops);
@@ -138,7 +138,7 @@ static void print_part_line(struct breakdown *breakdown, const struct ws_work_gp
 	else if (breakdown->kind == BY_STREAM)
 		ws_text_printf(&name, "stream %" PRIu32, part->key);
 	else
-		ws_gpu_work_process(&breakdown->work, part->key, &name);
+		ws_put_gpu_process_name(&breakdown->work, part->key, &name);
 	add_work_times(&line, &part->times, part->times.last - part->times.first);
 	print_breakdown_line(breakdown, gpu, name.text, name.len, &line);
 	ws_text_free(&name);
@@ -161,8 +161,8 @@ static void print_parts(struct breakdown *breakdown, const struct ws_work_gpu *g
 	struct breakdown_parts parts = {0};
 	uint64_t start, end;
 
-	for (size_t i = 0; i < gpu->n; i++)
-		if (ws_gpu_work_cut(&breakdown->work, &gpu->op[i], &start, &end))
+	for (size_t i = 0; i < gpu->count; i++)
+		if (ws_cut_gpu_work(&breakdown->work, &gpu->op[i], &start, &end))
 			ws_work_times_add(find_part_times(&parts,
 							  get_part_key(breakdown, &gpu->op[i])),
 					  gpu->op[i].class, start, end);
@@ -181,7 +181,7 @@ static void add_work_to_steps(struct breakdown *breakdown, const struct ws_work_
 	const struct ws_step *step = breakdown->steps.steps.steps;
 	size_t i, last;
 
-	ws_gpu_steps_from(&breakdown->steps, op->process, op->start, &i, &last);
+	ws_find_gpu_steps(&breakdown->steps, op->process, op->start, &i, &last);
 	for (; i < last && (step[i].start < op->end || step[i].start == op->start); i++) {
 		uint64_t start = ws_max(op->start, step[i].start),
 			 end = ws_min(op->end, step[i].end);
@@ -196,12 +196,12 @@ static void add_work_to_steps(struct breakdown *breakdown, const struct ws_work_
 static void print_steps(struct breakdown *breakdown, const struct ws_work_gpu *gpu)
 {
 	const struct ws_steps *steps = &breakdown->steps.steps;
-	struct ws_work_times *times = ws_calloc(steps->n + 1, sizeof(*times));
+	struct ws_work_times *times = ws_calloc(steps->count + 1, sizeof(*times));
 
-	ws_gpu_steps_begin(&breakdown->steps);
-	for (size_t i = 0; i < gpu->n; i++)
+	ws_restart_gpu_steps(&breakdown->steps);
+	for (size_t i = 0; i < gpu->count; i++)
 		add_work_to_steps(breakdown, &gpu->op[i], times);
-	for (size_t i = 0; i < steps->n; i++) {
+	for (size_t i = 0; i < steps->count; i++) {
 		const struct ws_step *step = &steps->steps[i];
 		struct ws_text name = {0};
 		struct breakdown_line line = {0};
@@ -210,7 +210,7 @@ static void print_steps(struct breakdown *breakdown, const struct ws_work_gpu *g
 		    step->start > breakdown->work.time_max)
 			continue;
 		add_work_times(&line, &times[i], step->end - step->start);
-		ws_gpu_steps_name(&breakdown->work, step, &name);
+		ws_put_gpu_step_name(&breakdown->work, step, &name);
 		print_breakdown_line(breakdown, gpu, name.text, name.len, &line);
 		ws_text_free(&name);
 	}
@@ -237,39 +237,39 @@ static void print_ranges(struct breakdown *breakdown, const struct ws_work_gpu *
 {
 	const struct ws_enclose_node *node = breakdown->launches->enclose.node;
 	struct ws_work_times *times =
-		ws_calloc((size_t)breakdown->launches->ranges.n + 1, sizeof(*times));
-	struct ws_keyed keys = {.words = 1};
+		ws_calloc((size_t)breakdown->launches->ranges.count + 1, sizeof(*times));
+	struct ws_keyed_dists keys = {.words = 1};
 	struct named_range *named;
 
-	for (size_t i = 0; i < gpu->n; i++) {
-		uint32_t current = ws_launches_node(breakdown->launches, gpu->op[i].process,
-						    gpu->op[i].correlation);
+	for (size_t i = 0; i < gpu->count; i++) {
+		uint32_t current = ws_find_launch_node(breakdown->launches, gpu->op[i].process,
+						       gpu->op[i].correlation);
 		uint64_t start, end;
 
-		for (; current && ws_gpu_work_cut(&breakdown->work, &gpu->op[i], &start, &end);
+		for (; current && ws_cut_gpu_work(&breakdown->work, &gpu->op[i], &start, &end);
 		     current = node[current].parent)
 			ws_work_times_add(&times[node[current].range], gpu->op[i].class, start,
 					  end);
 	}
-	for (uint32_t i = 0; i < breakdown->launches->ranges.n; i++)
+	for (uint32_t i = 0; i < breakdown->launches->ranges.count; i++)
 		if (times[i].ops)
 			ws_keyed_get(&keys,
-				     &(ws_range_key){ws_launches_key(breakdown->launches, i) &
+				     &(ws_range_key){ws_make_range_key(breakdown->launches, i) &
 						     ~WS_RANGE_STARTEND});
-	named = ws_calloc(keys.n + 1, sizeof(*named));
-	for (uint32_t i = 0; i < breakdown->launches->ranges.n; i++) {
+	named = ws_calloc(keys.count + 1, sizeof(*named));
+	for (uint32_t i = 0; i < breakdown->launches->ranges.count; i++) {
 		if (!times[i].ops)
 			continue;
-		ws_keyed_get(&keys, &(ws_range_key){ws_launches_key(breakdown->launches, i) &
+		ws_keyed_get(&keys, &(ws_range_key){ws_make_range_key(breakdown->launches, i) &
 						    ~WS_RANGE_STARTEND});
 		named[keys.last].key = keys.keys[keys.last];
 		add_work_times(&named[keys.last].line, &times[i], times[i].last - times[i].first);
 	}
-	if (keys.n)
-		qsort(named, keys.n, sizeof(*named), compare_range_totals);
-	for (size_t i = 0; i < keys.n; i++) {
+	if (keys.count)
+		qsort(named, keys.count, sizeof(*named), compare_range_totals);
+	for (size_t i = 0; i < keys.count; i++) {
 		size_t length;
-		char *name = ws_launches_range_name(breakdown->launches, named[i].key, &length);
+		char *name = ws_make_range_name(breakdown->launches, named[i].key, &length);
 
 		print_breakdown_line(breakdown, gpu, name, length, &named[i].line);
 		free(name);
@@ -285,21 +285,21 @@ static void print_ranges(struct breakdown *breakdown, const struct ws_work_gpu *
 static void count_sets_as_computation(struct breakdown *breakdown)
 {
 	for (size_t gpu = 0; gpu < breakdown->work.work.gpus; gpu++)
-		for (size_t i = 0; i < breakdown->work.work.gpu[gpu].n; i++)
+		for (size_t i = 0; i < breakdown->work.work.gpu[gpu].count; i++)
 			if (breakdown->work.work.gpu[gpu].op[i].set)
 				breakdown->work.work.gpu[gpu].op[i].class = WS_WORK_COMPUTE;
 }
 
 static void convert_to_doubles(struct breakdown *breakdown)
 {
-	ws_gpu_work_in_doubles(&breakdown->work);
-	for (size_t i = 0; i < breakdown->steps.steps.n && breakdown->work.parts > 1; i++) {
+	ws_convert_gpu_work_to_doubles(&breakdown->work);
+	for (size_t i = 0; i < breakdown->steps.steps.count && breakdown->work.parts > 1; i++) {
 		struct ws_step *step = &breakdown->steps.steps.steps[i];
 
-		step->start = ws_gpu_work_moment(&breakdown->work, step->start);
-		step->end = ws_gpu_work_moment(&breakdown->work, step->end);
+		step->start = ws_convert_gpu_work_time(&breakdown->work, step->start);
+		step->end = ws_convert_gpu_work_time(&breakdown->work, step->end);
 		breakdown->steps.latest[i] =
-			ws_gpu_work_moment(&breakdown->work, breakdown->steps.latest[i]);
+			ws_convert_gpu_work_time(&breakdown->work, breakdown->steps.latest[i]);
 	}
 }
 
@@ -313,17 +313,17 @@ static int make_gpu_time_breakdown_rows(struct ws_stats *stats, struct ws_err *e
 	int status;
 
 	for (int i = BY_STREAM; i <= BY_RANGE; i++)
-		if (ws_stats_arg(stats, words[i]))
+		if (ws_get_stats_arg(stats, words[i]))
 			breakdown.kind = (enum part_kind)i;
-	if (ws_stats_arg(stats, "step=*"))
+	if (ws_get_stats_arg(stats, "step=*"))
 		breakdown.kind = BY_STEP;
 	status = ws_gpu_work_open(stats, &breakdown.work, err);
 	if (!status && breakdown.kind == BY_STEP)
-		status = ws_gpu_steps_open(stats, ws_stats_arg(stats, "step=*"), &breakdown.steps,
-					   err);
-	if (!status && !ws_stats_arg(stats, "exact"))
+		status = ws_gpu_steps_open(stats, ws_get_stats_arg(stats, "step=*"),
+					   &breakdown.steps, err);
+	if (!status && !ws_get_stats_arg(stats, "exact"))
 		convert_to_doubles(&breakdown);
-	if (!status && ws_stats_arg(stats, "copies"))
+	if (!status && ws_get_stats_arg(stats, "copies"))
 		count_sets_as_computation(&breakdown);
 	if (!status && breakdown.kind == BY_RANGE &&
 	    !(breakdown.launches = ws_launches_open(stats, WS_ANY_RANGES, err)))
@@ -345,7 +345,7 @@ static int make_gpu_time_breakdown_rows(struct ws_stats *stats, struct ws_err *e
 static const char *const args[] = {"stream", "rank",   "step",	"step=*",
 				   "range",  "copies", "exact", NULL};
 
-const struct ws_stat ws_stat_gpu_time_breakdown = {
+const struct ws_stats_report ws_stat_gpu_time_breakdown = {
 	.name = "gpu_time_breakdown",
 	.title = "GPU Time Breakdown",
 	.about = "How each GPU spent the time from its first work to its last: busy, computing, "

@@ -47,7 +47,7 @@ void ws_gpu_work_close(struct ws_gpu_work *work)
 
 /* ---- in doubles ---- */
 
-uint64_t ws_gpu_work_moment(const struct ws_gpu_work *work, uint64_t time)
+uint64_t ws_convert_gpu_work_time(const struct ws_gpu_work *work, uint64_t time)
 {
 	uint64_t past = time - ws_min(time, work->origin);
 
@@ -63,10 +63,10 @@ static bool is_moved_by_doubles(struct ws_gpu_work *work, const struct ws_double
 	bool any = false;
 
 	for (size_t gpu = 0; gpu < work->work.gpus; gpu++)
-		for (size_t i = 0; i < work->work.gpu[gpu].n; i++) {
+		for (size_t i = 0; i < work->work.gpu[gpu].count; i++) {
 			const struct ws_work_op *op = &work->work.gpu[gpu].op[i];
 			struct ws_doubles_shift shift =
-				ws_doubles_of(doubles, op->process, op->start, op->end);
+				ws_doubles_find_shift(doubles, op->process, op->start, op->end);
 
 			any |= shift.start || shift.end;
 			first = ws_min(op->start, first);
@@ -77,46 +77,47 @@ static bool is_moved_by_doubles(struct ws_gpu_work *work, const struct ws_double
 	return any;
 }
 
-void ws_gpu_work_in_doubles(struct ws_gpu_work *work)
+void ws_convert_gpu_work_to_doubles(struct ws_gpu_work *work)
 {
 	struct ws_doubles doubles;
 
 	ws_doubles_open(&doubles, work->stats->report, WS_DOUBLES_AS_TRACED);
-	if (doubles.clocks.n && is_moved_by_doubles(work, &doubles)) {
+	if (doubles.clocks.count && is_moved_by_doubles(work, &doubles)) {
 		work->parts = WS_DOUBLES_PARTS;
-		work->time_min = ws_gpu_work_moment(work, work->time_min);
-		work->time_max = ws_gpu_work_moment(work, work->time_max);
+		work->time_min = ws_convert_gpu_work_time(work, work->time_min);
+		work->time_max = ws_convert_gpu_work_time(work, work->time_max);
 		for (size_t gpu = 0; gpu < work->work.gpus; gpu++)
-			for (size_t i = 0; i < work->work.gpu[gpu].n; i++) {
+			for (size_t i = 0; i < work->work.gpu[gpu].count; i++) {
 				struct ws_work_op *op = &work->work.gpu[gpu].op[i];
-				struct ws_doubles_shift shift =
-					ws_doubles_of(&doubles, op->process, op->start, op->end);
+				struct ws_doubles_shift shift = ws_doubles_find_shift(
+					&doubles, op->process, op->start, op->end);
 
-				op->start =
-					ws_gpu_work_moment(work, op->start) + (uint64_t)shift.start;
-				op->end = ws_gpu_work_moment(work, op->end) + (uint64_t)shift.end;
+				op->start = ws_convert_gpu_work_time(work, op->start) +
+					    (uint64_t)shift.start;
+				op->end = ws_convert_gpu_work_time(work, op->end) +
+					  (uint64_t)shift.end;
 			}
 	}
 	ws_doubles_close(&doubles);
 }
 
-void ws_gpu_work_name(const struct ws_gpu_work *work, const struct ws_work_gpu *gpu,
-		      struct ws_text *text)
+void ws_put_gpu_name(const struct ws_gpu_work *work, const struct ws_work_gpu *gpu,
+		     struct ws_text *text)
 {
 	char label[128];
 
-	ws_cuda_device_label(work->devices, gpu->process, gpu->device, label, sizeof(label));
+	ws_format_cuda_device(work->devices, gpu->process, gpu->device, label, sizeof(label));
 	ws_text_puts(text, label);
 	/* GPUs of several processes may have the same number. */
 	for (size_t i = 0; i < work->work.gpus; i++)
 		if (&work->work.gpu[i] != gpu && work->work.gpu[i].device == gpu->device) {
 			ws_text_puts(text, " of ");
-			ws_gpu_work_process(work, (uint32_t)gpu->process, text);
+			ws_put_gpu_process_name(work, (uint32_t)gpu->process, text);
 			return;
 		}
 }
 
-void ws_gpu_work_process(const struct ws_gpu_work *work, uint32_t process, struct ws_text *text)
+void ws_put_gpu_process_name(const struct ws_gpu_work *work, uint32_t process, struct ws_text *text)
 {
 	uint64_t rank = ws_map_get(&work->ranks, process, NULL);
 
@@ -124,7 +125,7 @@ void ws_gpu_work_process(const struct ws_gpu_work *work, uint32_t process, struc
 		ws_text_printf(text, "rank %" PRIu64, rank - 1);
 	else
 		ws_text_printf(text, "pid %" PRIu32,
-			       ws_who_process(work->stats->who, process)->pid);
+			       ws_find_process(work->stats->who, process)->pid);
 }
 
 /* ---- steps ---- */
@@ -138,22 +139,22 @@ int ws_gpu_steps_open(struct ws_stats *stats, const char *name, struct ws_gpu_st
 
 	if (name)
 		wanted = ws_strndup(name, strcspn(name, ":"));
-	*gpu_steps = (struct ws_gpu_steps){.processes = ws_who_processes(stats->who) + 1};
+	*gpu_steps = (struct ws_gpu_steps){.processes = ws_highest_process_id(stats->who) + 1};
 	status = ws_steps_load(stats->report, stats->who, wanted, steps, err);
 	free(wanted);
 	if (status < 0)
 		return -1;
 	stats->damaged += steps->damaged;
-	if (!steps->n && ws_report_rows(stats->report, WS_TABLE_cuda_kernel) +
-				 ws_report_rows(stats->report, WS_TABLE_cuda_memcpy) +
-				 ws_report_rows(stats->report, WS_TABLE_cuda_memset)) {
+	if (!steps->count && ws_report_count_rows(stats->report, WS_TABLE_cuda_kernel) +
+				     ws_report_count_rows(stats->report, WS_TABLE_cuda_memcpy) +
+				     ws_report_count_rows(stats->report, WS_TABLE_cuda_memset)) {
 		stats->lacks = "steps";
 		if (name && *name)
 			stats->lacks = "ranges of that name";
 	}
 	gpu_steps->places = ws_calloc(gpu_steps->processes, sizeof(*gpu_steps->places));
-	gpu_steps->latest = ws_malloc((steps->n + 1) * sizeof(*gpu_steps->latest));
-	for (size_t i = 0; i < steps->n; i++) {
+	gpu_steps->latest = ws_malloc((steps->count + 1) * sizeof(*gpu_steps->latest));
+	for (size_t i = 0; i < steps->count; i++) {
 		gpu_steps->latest[i] = steps->steps[i].end;
 		if (i && steps->steps[i].process == steps->steps[i - 1].process)
 			gpu_steps->latest[i] =
@@ -170,22 +171,23 @@ void ws_gpu_steps_close(struct ws_gpu_steps *steps)
 	*steps = (struct ws_gpu_steps){0};
 }
 
-void ws_gpu_steps_begin(struct ws_gpu_steps *steps)
+void ws_restart_gpu_steps(struct ws_gpu_steps *steps)
 {
 	memset(steps->places, 0, steps->processes * sizeof(*steps->places));
 }
 
-void ws_gpu_steps_from(struct ws_gpu_steps *steps, uint32_t process, uint64_t start, size_t *first,
+void ws_find_gpu_steps(struct ws_gpu_steps *steps, uint32_t process, uint64_t start, size_t *first,
 		       size_t *last)
 {
 	const struct ws_steps *loaded = &steps->steps;
 	struct ws_gpu_step_place *place = &steps->places[process * (process < steps->processes)];
 
 	if (!place->known) {
-		while (place->first < loaded->n && loaded->steps[place->first].process != process)
+		while (place->first < loaded->count &&
+		       loaded->steps[place->first].process != process)
 			place->first++;
 		for (place->last = place->first;
-		     place->last < loaded->n && loaded->steps[place->last].process == process;)
+		     place->last < loaded->count && loaded->steps[place->last].process == process;)
 			place->last++;
 		place->known = true;
 	}
@@ -196,14 +198,14 @@ void ws_gpu_steps_from(struct ws_gpu_steps *steps, uint32_t process, uint64_t st
 	*last = place->last;
 }
 
-void ws_gpu_steps_name(const struct ws_gpu_work *work, const struct ws_step *step,
-		       struct ws_text *out)
+void ws_put_gpu_step_name(const struct ws_gpu_work *work, const struct ws_step *step,
+			  struct ws_text *out)
 {
 	size_t length;
 	const char *text = ws_report_string(work->stats->report, step->text, &length);
 
 	if (work->ranked) {
-		ws_gpu_work_process(work, step->process, out);
+		ws_put_gpu_process_name(work, step->process, out);
 		ws_text_puts(out, " ");
 	}
 	ws_text_add(out, text, length);

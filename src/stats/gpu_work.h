@@ -31,12 +31,13 @@ void ws_gpu_work_close(struct ws_gpu_work *work);
 /*
  * Move the times of work to where tools have them that keep a trace's microseconds in doubles, if
  * that changes any: see query/doubles.h. From then on times are in parts of a nanosecond; the
- * caller converts those of steps with ws_gpu_work_moment.
+ * caller converts those of steps with ws_convert_gpu_work_time.
  */
-void ws_gpu_work_in_doubles(struct ws_gpu_work *work);
-uint64_t ws_gpu_work_moment(const struct ws_gpu_work *work, uint64_t time);
+void ws_convert_gpu_work_to_doubles(struct ws_gpu_work *work);
+uint64_t ws_convert_gpu_work_time(const struct ws_gpu_work *work, uint64_t time);
 /* The cell of a difference of such times. */
-static inline struct ws_cell ws_gpu_work_length(const struct ws_gpu_work *work, uint64_t length)
+static inline struct ws_cell ws_make_gpu_length_cell(const struct ws_gpu_work *work,
+						     uint64_t length)
 {
 	if (work->parts == 1)
 		return ws_cell_int((int64_t)length);
@@ -44,10 +45,11 @@ static inline struct ws_cell ws_gpu_work_length(const struct ws_gpu_work *work, 
 }
 
 /* "NVIDIA H200 (0)" */
-void ws_gpu_work_name(const struct ws_gpu_work *work, const struct ws_work_gpu *gpu,
-		      struct ws_text *text);
+void ws_put_gpu_name(const struct ws_gpu_work *work, const struct ws_work_gpu *gpu,
+		     struct ws_text *text);
 /* "rank 3", or "pid 4242" for a process without a rank. */
-void ws_gpu_work_process(const struct ws_gpu_work *work, uint32_t process, struct ws_text *text);
+void ws_put_gpu_process_name(const struct ws_gpu_work *work, uint32_t process,
+			     struct ws_text *text);
 
 /* Steps, as parts of a report. */
 struct ws_gpu_steps {
@@ -65,18 +67,18 @@ struct ws_gpu_steps {
 int ws_gpu_steps_open(struct ws_stats *stats, const char *name, struct ws_gpu_steps *steps,
 		      struct ws_err *err);
 void ws_gpu_steps_close(struct ws_gpu_steps *steps);
-/* Start over: from here on, starts given to ws_gpu_steps_from ascend in each process. */
-void ws_gpu_steps_begin(struct ws_gpu_steps *steps);
+/* Start over: from here on, starts given to ws_find_gpu_steps ascend in each process. */
+void ws_restart_gpu_steps(struct ws_gpu_steps *steps);
 /* Sets the range *first to *last - 1 of steps of the process that may hold time from `start` on, in
  * order of start. */
-void ws_gpu_steps_from(struct ws_gpu_steps *steps, uint32_t process, uint64_t start, size_t *first,
+void ws_find_gpu_steps(struct ws_gpu_steps *steps, uint32_t process, uint64_t start, size_t *first,
 		       size_t *last);
 /* Append "step 3", after the rank where there are ranks. */
-void ws_gpu_steps_name(const struct ws_gpu_work *work, const struct ws_step *step,
-		       struct ws_text *text);
+void ws_put_gpu_step_name(const struct ws_gpu_work *work, const struct ws_step *step,
+			  struct ws_text *text);
 
 /* Cut an operation to the window that was asked for; false when nothing is left. */
-static inline bool ws_gpu_work_cut(const struct ws_gpu_work *work, const struct ws_work_op *op,
+static inline bool ws_cut_gpu_work(const struct ws_gpu_work *work, const struct ws_work_op *op,
 				   uint64_t *start, uint64_t *end)
 {
 	*start = ws_max(op->start, work->time_min);

@@ -14,48 +14,48 @@ struct ws_dist *ws_groups_find(struct ws_groups *groups, uint64_t key)
 {
 	uint64_t hash = (uint32_t)ws_hash_word(0, key);
 
-	if (groups->n && groups->group[groups->last].key == key)
-		return &groups->group[groups->last].dist;
+	if (groups->count && groups->groups[groups->last].key == key)
+		return &groups->groups[groups->last].dist;
 	for (size_t slot = hash & groups->mask; groups->mask && groups->slots[slot];
 	     slot = (slot + 1) & groups->mask) {
 		size_t number = (uint32_t)groups->slots[slot] - 1;
 
-		if (groups->slots[slot] >> 32 != hash || groups->group[number].key != key)
+		if (groups->slots[slot] >> 32 != hash || groups->groups[number].key != key)
 			continue;
 		groups->last = number;
-		return &groups->group[number].dist;
+		return &groups->groups[number].dist;
 	}
 	return NULL;
 }
 
-struct ws_dist *ws_groups_slow(struct ws_groups *groups, uint64_t key)
+struct ws_dist *ws_groups_look_up(struct ws_groups *groups, uint64_t key)
 {
 	uint64_t hash = (uint32_t)ws_hash_word(0, key);
 	size_t slot;
 
-	if (groups->n * 2 >= groups->mask) /* at most half full */
-		ws_slots_grow(&groups->slots, &groups->mask, 64);
+	if (groups->count * 2 >= groups->mask) /* at most half full */
+		ws_grow_slots(&groups->slots, &groups->mask, 64);
 	for (slot = hash & groups->mask; groups->slots[slot]; slot = (slot + 1) & groups->mask) {
 		size_t number = (uint32_t)groups->slots[slot] - 1;
 
-		if (groups->slots[slot] >> 32 != hash || groups->group[number].key != key)
+		if (groups->slots[slot] >> 32 != hash || groups->groups[number].key != key)
 			continue;
 		groups->last = number;
-		return &groups->group[groups->last].dist;
+		return &groups->groups[groups->last].dist;
 	}
-	ws_grow(groups->group, groups->cap, groups->n + 1);
-	groups->last = groups->n++;
-	groups->slots[slot] = hash << 32 | (uint32_t)groups->n;
-	memset(&groups->group[groups->last], 0, sizeof(*groups->group));
-	groups->group[groups->last].key = key;
-	return &groups->group[groups->last].dist;
+	ws_grow(groups->groups, groups->capacity, groups->count + 1);
+	groups->last = groups->count++;
+	groups->slots[slot] = hash << 32 | (uint32_t)groups->count;
+	memset(&groups->groups[groups->last], 0, sizeof(*groups->groups));
+	groups->groups[groups->last].key = key;
+	return &groups->groups[groups->last].dist;
 }
 
 void ws_groups_free(struct ws_groups *groups)
 {
-	for (size_t i = 0; i < groups->n; i++)
-		ws_dist_free(&groups->group[i].dist);
-	free(groups->group);
+	for (size_t i = 0; i < groups->count; i++)
+		ws_dist_free(&groups->groups[i].dist);
+	free(groups->groups);
 	free(groups->slots);
 	memset(groups, 0, sizeof(*groups));
 }
@@ -71,13 +71,13 @@ static struct ws_keyed_value *gather_groups(const struct ws_groups *tables, size
 	size_t count = 0;
 
 	for (size_t table = 0; table < table_count; table++)
-		count += tables[table].n;
+		count += tables[table].count;
 	*total = count;
 	keyed = ws_malloc(count * sizeof(*keyed));
 	count = 0;
 	for (size_t table = 0; table < table_count; table++)
-		for (size_t i = 0; i < tables[table].n; i++) {
-			uint64_t key = tables[table].group[i].key;
+		for (size_t i = 0; i < tables[table].count; i++) {
+			uint64_t key = tables[table].groups[i].key;
 
 			if (canonical)
 				key = canonical(context, table, key);
@@ -88,7 +88,7 @@ static struct ws_keyed_value *gather_groups(const struct ws_groups *tables, size
 
 static struct ws_dist *get_group_dist(struct ws_groups *tables, const struct ws_keyed_value *keyed)
 {
-	return &tables[keyed->value >> 32].group[(uint32_t)keyed->value].dist;
+	return &tables[keyed->value >> 32].groups[(uint32_t)keyed->value].dist;
 }
 
 struct ws_group_sum *ws_groups_merge(struct ws_groups *tables, size_t table_count,
@@ -112,7 +112,7 @@ struct ws_group_sum *ws_groups_merge(struct ws_groups *tables, size_t table_coun
 			same[same_count] = get_group_dist(tables, &parts[i + same_count]);
 		}
 		sums[out++] =
-			(struct ws_group_sum){parts[i].key, ws_dist_summary(same, same_count)};
+			(struct ws_group_sum){parts[i].key, ws_summarise_dists(same, same_count)};
 		for (size_t k = 0; k < same_count; k++) /* freed early: memory peaks here */
 			ws_dist_free(same[k]);
 	}
@@ -127,31 +127,31 @@ struct ws_group_sum *ws_groups_merge(struct ws_groups *tables, size_t table_coun
 void ws_spill_free(struct ws_spill *spill)
 {
 	for (size_t i = 0; i < WS_SPILL_PARTS; i++)
-		free(spill->part[i].keyeds);
+		free(spill->parts[i].keyeds);
 	for (unsigned i = 0; i < spill->firsts; i++) {
-		free(spill->first[i].v);
-		free(spill->first[i].used);
+		free(spill->first_values[i].values);
+		free(spill->first_values[i].used);
 	}
 	memset(spill, 0, sizeof(*spill));
 }
 
-struct ws_firsts *ws_spill_firsts(struct ws_spill *spill, uint64_t key)
+struct ws_firsts *ws_spill_get_firsts(struct ws_spill *spill, uint64_t key)
 {
 	uint64_t upper = key >> 32 << 32;
 	struct ws_firsts *firsts;
 
 	for (spill->last = 0; spill->last < spill->firsts; spill->last++)
-		if (spill->first[spill->last].upper == upper)
-			return &spill->first[spill->last];
+		if (spill->first_values[spill->last].upper == upper)
+			return &spill->first_values[spill->last];
 	spill->last = 0;
 	if (spill->firsts == WS_FIRSTS)
 		return NULL;
-	firsts = &spill->first[spill->firsts];
+	firsts = &spill->first_values[spill->firsts];
 	firsts->upper = upper;
 	/* Only the pages in use take memory. Without the array, values are appended to lists. */
-	firsts->v = calloc(spill->limit, sizeof(*firsts->v));
+	firsts->values = calloc(spill->limit, sizeof(*firsts->values));
 	firsts->used = ws_calloc(spill->limit / WS_FIRSTS_PAGE + 1, 1);
-	if (!firsts->v) {
+	if (!firsts->values) {
 		free(firsts->used);
 		spill->limit = 0;
 		return NULL;
@@ -183,14 +183,15 @@ static void sort_groups_by_part(struct spill_merge *merge)
 						     merge->canonical, merge->ctx, &total);
 
 	for (size_t i = 0; i < total; i++)
-		merge->first[ws_spill_part(merge->spills->shift, keyed[i].key) + 1]++;
+		merge->first[ws_get_spill_part(merge->spills->shift, keyed[i].key) + 1]++;
 	for (size_t i = 0; i < WS_SPILL_PARTS; i++) {
 		merge->first[i + 1] += merge->first[i];
 		next[i] = merge->first[i];
 	}
 	merge->groups = ws_malloc((total + 1) * sizeof(*merge->groups));
 	for (size_t i = 0; i < total; i++)
-		merge->groups[next[ws_spill_part(merge->spills->shift, keyed[i].key)]++] = keyed[i];
+		merge->groups[next[ws_get_spill_part(merge->spills->shift, keyed[i].key)]++] =
+			keyed[i];
 	free(keyed);
 }
 
@@ -207,7 +208,7 @@ static void gather_firsts(struct spill_merge *merge)
 	merge->firsts = ws_malloc(merge->table_count * WS_FIRSTS * sizeof(*merge->firsts));
 	for (size_t table = 0; table < merge->table_count; table++)
 		for (unsigned i = 0; i < merge->spills[table].firsts; i++) {
-			struct ws_firsts *firsts = &merge->spills[table].first[i];
+			struct ws_firsts *firsts = &merge->spills[table].first_values[i];
 
 			if (merge->spilled)
 				firsts->upper = merge->spilled(merge->ctx, table, firsts->upper) >>
@@ -233,10 +234,10 @@ static void append_spilled_value(struct value_list *values, uint64_t key, uint64
 /* Move the first value of a key, if there is one, to the other values of the key. */
 static void move_first_value(struct ws_firsts *firsts, uint32_t low, struct value_list *to)
 {
-	if (!firsts->used[low / WS_FIRSTS_PAGE] || !firsts->v[low])
+	if (!firsts->used[low / WS_FIRSTS_PAGE] || !firsts->values[low])
 		return;
-	append_spilled_value(to, firsts->upper | low, firsts->v[low] - 1);
-	firsts->v[low] = 0;
+	append_spilled_value(to, firsts->upper | low, firsts->values[low] - 1);
+	firsts->values[low] = 0;
 }
 
 /* Move first values of keys that several workers have, with low halves from `low` up to `end`. All
@@ -254,7 +255,7 @@ static void move_common_firsts(struct ws_firsts *const *firsts, size_t count, ui
 			size_t have = 0;
 
 			for (size_t i = 0; i < count; i++)
-				have += firsts[i]->used[page] && firsts[i]->v[low];
+				have += firsts[i]->used[page] && firsts[i]->values[low];
 			for (size_t i = 0; have > 1 && i < count; i++)
 				move_first_value(firsts[i], low, to);
 		}
@@ -304,16 +305,16 @@ static struct ws_keyed_value *gather_part_values(const struct spill_merge *merge
 
 	for (size_t table = 0; table < merge->table_count; table++) {
 		ws_grow(all.keyeds, all.capacity,
-			all.count + merge->spills[table].part[part].n + 1);
-		for (size_t i = 0; i < merge->spills[table].part[part].n; i++) {
-			struct ws_keyed_value one = merge->spills[table].part[part].keyeds[i];
+			all.count + merge->spills[table].parts[part].n + 1);
+		for (size_t i = 0; i < merge->spills[table].parts[part].n; i++) {
+			struct ws_keyed_value one = merge->spills[table].parts[part].keyeds[i];
 
 			if (merge->spilled)
 				one.key = merge->spilled(merge->ctx, table, one.key);
 			append_spilled_value(&all, one.key, one.value);
 		}
-		free(merge->spills[table].part[part].keyeds);
-		merge->spills[table].part[part].keyeds = NULL;
+		free(merge->spills[table].parts[part].keyeds);
+		merge->spills[table].parts[part].keyeds = NULL;
 	}
 	move_firsts_of_part(merge, part, &all);
 	*count = all.count;
@@ -328,14 +329,14 @@ static struct ws_dist make_spilled_dist(const struct ws_keyed_value *keyed, size
 {
 	struct ws_dist dist = {.v = small};
 
-	large->n = 0;
+	large->count = 0;
 	for (size_t i = 0; i < count; i++)
 		if (keyed[i].value > UINT32_MAX)
-			large->values[large->n++] = keyed[i].value;
+			large->values[large->count++] = keyed[i].value;
 		else
-			small[dist.n++] = (uint32_t)keyed[i].value;
-	dist.cap = (uint32_t)ws_max(count, 1u);
-	if (large->n)
+			small[dist.array_count++] = (uint32_t)keyed[i].value;
+	dist.array_capacity = (uint32_t)ws_max(count, 1u);
+	if (large->count)
 		dist.large = large;
 	return dist;
 }
@@ -376,7 +377,7 @@ static void merge_spilled_part(void *context, unsigned worker, size_t part)
 			dist = make_spilled_dist(keyed + from, to - from, small, &large);
 			same[parts++] = &dist;
 		}
-		sums[out++] = (struct ws_group_sum){key, ws_dist_summary(same, parts)};
+		sums[out++] = (struct ws_group_sum){key, ws_summarise_dists(same, parts)};
 		from = to;
 	}
 	merge->parts[part] =
@@ -402,7 +403,7 @@ void ws_groups_merge_spilled(struct ws_groups *tables, struct ws_spill *spills, 
 
 	sort_groups_by_part(&merge);
 	gather_firsts(&merge);
-	ws_parallel(ws_parallel_workers(), WS_SPILL_PARTS, merge_spilled_part, &merge);
+	ws_run_parallel(ws_count_workers(), WS_SPILL_PARTS, merge_spilled_part, &merge);
 	free(merge.groups);
 	free(merge.firsts);
 }

@@ -21,8 +21,8 @@ struct ws_group {
 };
 
 struct ws_groups {
-	struct ws_group *group;
-	size_t n, cap;
+	struct ws_group *groups;
+	size_t count, capacity;
 	uint64_t *slots; /* open addressing: low half of the hash, number of the group + 1 */
 	size_t mask;	 /* slots - 1; 0 when there are none */
 	size_t last;	 /* group of the last key: equal names often follow each other */
@@ -40,30 +40,30 @@ enum { WS_GROUPS_CROWDED = 1 << 14, WS_SPILL_PARTS = 256, WS_FIRSTS = 8, WS_FIRS
 
 /* First values of keys with one upper half. */
 struct ws_firsts {
-	uint64_t upper; /* upper half of the keys; the lower half is 0 */
-	uint32_t *v;	/* value + 1 by the lower half of the key, 0 for none */
-	uint8_t *used;	/* by page of WS_FIRSTS_PAGE values: not 0 where there may be any */
+	uint64_t upper;	  /* upper half of the keys; the lower half is 0 */
+	uint32_t *values; /* value + 1 by the lower half of the key, 0 for none */
+	uint8_t *used;	  /* by page of WS_FIRSTS_PAGE values: not 0 where there may be any */
 };
 
 struct ws_spill {	/* of one worker; zeroed but for `shift` and `limit` */
 	unsigned shift; /* what the low half of a key is shifted by to give its part; from
-			   ws_spill_shift */
+			   ws_choose_spill_shift */
 	size_t limit;	/* first values are kept of keys with a low half below it; 0 for none */
-	struct ws_firsts first[WS_FIRSTS];
+	struct ws_firsts first_values[WS_FIRSTS];
 	unsigned firsts, last; /* how many of `first` are in use; the one of the last key */
 	struct {
 		struct ws_keyed_value *keyeds; /* key and value */
 		size_t n, cap;
-	} part[WS_SPILL_PARTS];
+	} parts[WS_SPILL_PARTS];
 };
 
 void ws_spill_free(struct ws_spill *spill);
 /* The first values of keys with the upper half of `key`, new and empty when there are none yet;
  * NULL when WS_FIRSTS upper halves are in use already. */
-struct ws_firsts *ws_spill_firsts(struct ws_spill *spill, uint64_t key);
+struct ws_firsts *ws_spill_get_firsts(struct ws_spill *spill, uint64_t key);
 
 /* The shift that spreads low halves up to `most` over the parts; greater ones share the last. */
-static inline unsigned ws_spill_shift(uint32_t most)
+static inline unsigned ws_choose_spill_shift(uint32_t most)
 {
 	unsigned shift = 0;
 
@@ -72,7 +72,7 @@ static inline unsigned ws_spill_shift(uint32_t most)
 	return shift;
 }
 
-static inline unsigned ws_spill_part(unsigned shift, uint64_t key)
+static inline unsigned ws_get_spill_part(unsigned shift, uint64_t key)
 {
 	uint32_t part = (uint32_t)key >> shift;
 
@@ -80,58 +80,58 @@ static inline unsigned ws_spill_part(unsigned shift, uint64_t key)
 }
 
 /* Keep the value if it is the first of its key; returns whether it was. */
-static inline bool ws_spill_first(struct ws_spill *spill, uint64_t key, uint64_t value)
+static inline bool ws_spill_add_first(struct ws_spill *spill, uint64_t key, uint64_t value)
 {
-	struct ws_firsts *firsts = &spill->first[spill->last];
+	struct ws_firsts *firsts = &spill->first_values[spill->last];
 	uint32_t low = (uint32_t)key;
 
 	if (low >= spill->limit || value >= UINT32_MAX)
 		return false;
 	if (ws_unlikely(!spill->firsts || firsts->upper != key - low)) {
-		firsts = ws_spill_firsts(spill, key);
+		firsts = ws_spill_get_firsts(spill, key);
 		if (!firsts)
 			return false;
 	}
-	if (firsts->v[low])
+	if (firsts->values[low])
 		return false;
-	firsts->v[low] = (uint32_t)value + 1;
+	firsts->values[low] = (uint32_t)value + 1;
 	firsts->used[low / WS_FIRSTS_PAGE] = 1;
 	return true;
 }
 
-/* Prefetch what ws_spill_first will read for a key with the upper half of the last one. */
-static inline void ws_spill_fetch(const struct ws_spill *spill, uint32_t low)
+/* Prefetch what ws_spill_add_first will read for a key with the upper half of the last one. */
+static inline void ws_spill_prefetch(const struct ws_spill *spill, uint32_t low)
 {
 	if (spill->firsts && low < spill->limit)
-		__builtin_prefetch(&spill->first[spill->last].v[low], 1);
+		__builtin_prefetch(&spill->first_values[spill->last].values[low], 1);
 }
 
 static inline void ws_spill_add(struct ws_spill *spill, uint64_t key, uint64_t value)
 {
-	unsigned i = ws_spill_part(spill->shift, key);
+	unsigned i = ws_get_spill_part(spill->shift, key);
 
-	ws_grow(spill->part[i].keyeds, spill->part[i].cap, spill->part[i].n + 1);
-	spill->part[i].keyeds[spill->part[i].n++] = (struct ws_keyed_value){key, value};
+	ws_grow(spill->parts[i].keyeds, spill->parts[i].cap, spill->parts[i].n + 1);
+	spill->parts[i].keyeds[spill->parts[i].n++] = (struct ws_keyed_value){key, value};
 }
 
 /* The distribution of `key`, or NULL when it has none. */
 struct ws_dist *ws_groups_find(struct ws_groups *groups, uint64_t key);
 /* ws_groups_get for a key that is not the last one. */
-struct ws_dist *ws_groups_slow(struct ws_groups *groups, uint64_t key);
+struct ws_dist *ws_groups_look_up(struct ws_groups *groups, uint64_t key);
 void ws_groups_free(struct ws_groups *groups);
 
 /* The distribution of `key`, new and empty when it has none. Valid until the next call. */
 static inline struct ws_dist *ws_groups_get(struct ws_groups *groups, uint64_t key)
 {
-	if (ws_likely(groups->n && groups->group[groups->last].key == key))
-		return &groups->group[groups->last].dist;
-	return ws_groups_slow(groups, key);
+	if (ws_likely(groups->count && groups->groups[groups->last].key == key))
+		return &groups->groups[groups->last].dist;
+	return ws_groups_look_up(groups, key);
 }
 
 /* One row of a summary: the statistics of all groups whose keys `canonical` maps to one. */
 struct ws_group_sum {
 	uint64_t key; /* the canonical one */
-	struct ws_std8 summary;
+	struct ws_summary summary;
 };
 
 /*
@@ -148,7 +148,7 @@ struct ws_group_sum *ws_groups_merge(struct ws_groups *tables, size_t table_coun
  * them would take as long as to make them. */
 struct ws_group_part {
 	struct ws_group_sum *group_sums;
-	size_t n;
+	size_t count;
 };
 
 /*

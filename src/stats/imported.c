@@ -75,13 +75,13 @@ static bool find_field(const struct ws_stats *stats, uint64_t args, const char *
 	const char *json = ws_report_string(stats->report, (uint32_t)args, &length);
 	bool more = false;
 
-	if (!length || !ws_json_value(json, json + length, &whole, &more) ||
-	    whole.type != WS_J_OBJECT)
+	if (!length || !ws_read_json_value(json, json + length, &whole, &more) ||
+	    whole.type != WS_JSON_OBJECT)
 		return false;
-	walk = ws_json_walk(&whole);
-	while (ws_json_next(&walk, &key, out))
-		if (ws_json_is(&key, name))
-			return out->type != WS_J_NULL;
+	walk = ws_begin_json_walk(&whole);
+	while (ws_next_json_member(&walk, &key, out))
+		if (ws_is_json_string(&key, name))
+			return out->type != WS_JSON_NULL;
 	return false;
 }
 
@@ -92,7 +92,7 @@ static struct ws_cell make_field_cell(const struct ws_stats *stats, uint64_t arg
 	int64_t value_or_zero = 0;
 
 	if (find_field(stats, args, name, &value))
-		value_or_zero = ws_json_fixed(&value, 0, &ok);
+		value_or_zero = ws_parse_json_fixed(&value, 0, &ok);
 	return ws_cell_int_if(ok, value_or_zero);
 }
 
@@ -100,8 +100,8 @@ static struct ws_cell make_field_cell(const struct ws_stats *stats, uint64_t arg
 
 struct slice_sums {
 	struct source_reader reader;
-	struct ws_texts names;
-	struct ws_keyed values; /* (number of the source, number of the name) */
+	struct ws_text_numbers names;
+	struct ws_keyed_dists values; /* (number of the source, number of the name) */
 	struct ws_text scratch;
 	uint64_t unended, backwards;
 };
@@ -128,13 +128,13 @@ static bool number_row_name(struct slice_sums *sums, const struct slice_source *
 		name = ws_report_string(stats->report, (uint32_t)batch->col[ws_slice_name][i],
 					&length);
 	} else if (find_field(stats, batch->col[ws_slice_args][i], from->name_column, &value) &&
-		   value.type == WS_J_STRING) {
+		   value.type == WS_JSON_STRING) {
 		sums->scratch.len = 0;
-		name = ws_json_text(&value, &sums->scratch, &length);
+		name = ws_unescape_json_text(&value, &sums->scratch, &length);
 	} else {
 		return false;
 	}
-	*number = ws_texts_number(&sums->names, name, length);
+	*number = ws_number_text(&sums->names, name, length);
 	return true;
 }
 
@@ -181,22 +181,22 @@ static int scan_slices(void *context, const struct ws_batch *batch)
 	return 0;
 }
 
-static void print_message_sizes(struct ws_stats *stats, const struct ws_std8_line *lines,
+static void print_message_sizes(struct ws_stats *stats, const struct ws_summary_row *lines,
 				size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		const struct ws_std8 *summary = lines[i].summary;
+		const struct ws_summary *summary = lines[i].summary;
 
 		stats->row(stats, (struct ws_cell[]){
 					  ws_cell_real(summary->total),
 					  ws_cell_int((int64_t)summary->count),
-					  ws_cell_real(ws_std8_mean(summary)),
-					  ws_cell_real(ws_std8_median(summary)),
+					  ws_cell_real(ws_compute_summary_mean(summary)),
+					  ws_cell_real(ws_compute_summary_median(summary)),
 					  ws_cell_real(summary->min),
 					  ws_cell_real(summary->max),
 					  ws_cell_real(summary->stddev),
 					  ws_cell_text(lines[i].style, strlen(lines[i].style)),
-					  ws_cell_text(lines[i].name, lines[i].name_len),
+					  ws_cell_text(lines[i].name, lines[i].name_length),
 				  });
 	}
 }
@@ -222,21 +222,21 @@ static void make_canonical_source(void *context, size_t table, uint64_t *key)
 static void print_imported_sums(struct ws_stats *stats, struct slice_sums *sums)
 {
 	struct ws_keyed_sums all;
-	struct ws_std8_line *lines;
+	struct ws_summary_row *lines;
 
 	ws_keyed_merge(&sums->values, 1, make_canonical_source, (void *)sums->reader.sources, &all);
-	lines = ws_calloc(all.n, sizeof(*lines));
-	for (size_t i = 0; i < all.n; i++) {
-		lines[i].summary = &all.summary[i];
+	lines = ws_calloc(all.count, sizeof(*lines));
+	for (size_t i = 0; i < all.count; i++) {
+		lines[i].summary = &all.summaries[i];
 		lines[i].style = sums->reader.sources[all.keys[2 * i]].label;
-		lines[i].name = ws_texts_get(&sums->names, (uint32_t)all.keys[2 * i + 1],
-					     &lines[i].name_len);
+		lines[i].name = ws_get_numbered_text(&sums->names, (uint32_t)all.keys[2 * i + 1],
+						     &lines[i].name_length);
 	}
 	if (sums->reader.sources[0].size_column) {
-		ws_std8_sort(lines, all.n);
-		print_message_sizes(stats, lines, all.n);
+		ws_sort_summary_rows(lines, all.count);
+		print_message_sizes(stats, lines, all.count);
 	} else
-		ws_std8_print(stats, lines, all.n);
+		ws_print_summary_rows(stats, lines, all.count);
 	free(lines);
 	ws_keyed_sums_free(&all);
 }
@@ -260,30 +260,31 @@ static int make_slice_sums(struct ws_stats *stats, const struct slice_source *so
 {
 	struct ws_scan scan = {
 		.table = WS_TABLE_slice,
-		.columns = WS_COL(slice, start) | WS_COL(slice, end) | WS_COL(slice, name) |
-			   WS_COL(slice, category) | WS_COL(slice, args),
+		.columns = WS_COLUMN_BIT(slice, start) | WS_COLUMN_BIT(slice, end) |
+			   WS_COLUMN_BIT(slice, name) | WS_COLUMN_BIT(slice, category) |
+			   WS_COLUMN_BIT(slice, args),
 		.time_min = stats->time_min,
 		.time_max = stats->time_max,
 		.workers = 1, /* all share one table of texts; these tables are small */
 	};
 	struct slice_sums sums = {.reader = {.stats = stats, .sources = sources},
-				  .values = {.words = 2, .per = 1}};
+				  .values = {.words = 2, .dists_per_key = 1}};
 
 	struct ws_scan probe = {.table = WS_TABLE_slice,
-				.columns = WS_COL(slice, category),
+				.columns = WS_COLUMN_BIT(slice, category),
 				.time_min = stats->time_min,
 				.time_max = stats->time_max};
 	uint64_t damaged = 0;
 
-	if (ws_scan_run(stats->report, &probe, find_any_slice, &sums.reader, &damaged) != 1) {
+	if (ws_run_scan(stats->report, &probe, find_any_slice, &sums.reader, &damaged) != 1) {
 		stats->damaged += damaged;
 		return 0;
 	}
-	ws_scan_run(stats->report, &scan, scan_slices, &sums, &stats->damaged);
+	ws_run_scan(stats->report, &scan, scan_slices, &sums, &stats->damaged);
 	stats->unended += sums.unended;
 	stats->backwards += sums.backwards;
 	print_imported_sums(stats, &sums);
-	ws_texts_free(&sums.names);
+	ws_free_text_numbers(&sums.names);
 	ws_text_free(&sums.scratch);
 	return 0;
 }
@@ -359,7 +360,7 @@ static void print_vulkan_row(struct ws_stats *stats, const uint64_t *values,
 			     const struct ws_map *ranks)
 {
 	const struct ws_thread_info *info =
-		ws_who_thread(stats->who, (uint32_t)values[ws_slice_thread]);
+		ws_find_thread(stats->who, (uint32_t)values[ws_slice_thread]);
 	uint64_t args = values[ws_slice_args];
 	bool named = *info->name;
 
@@ -382,7 +383,7 @@ static void print_mpi_row(struct ws_stats *stats, const uint64_t *values,
 			  const struct ws_map *ranks)
 {
 	const struct ws_thread_info *info =
-		ws_who_thread(stats->who, (uint32_t)values[ws_slice_thread]);
+		ws_find_thread(stats->who, (uint32_t)values[ws_slice_thread]);
 	uint64_t args = values[ws_slice_args], start = values[ws_slice_start],
 		 end = values[ws_slice_end];
 	uint64_t rank = ws_map_get(ranks, info->global_tid >> 24, NULL);
@@ -423,7 +424,7 @@ enum { KHR_DEBUG_PUSH_POP = 62, KHR_DEBUG_GPU_PUSH_POP = 63 };
 		(void)err;                                                        \
 		return HOW;                                                       \
 	}                                                                         \
-	const struct ws_stat ws_stat_##ID = {                                     \
+	const struct ws_stats_report ws_stat_##ID = {                             \
 		.name = #ID,                                                      \
 		.title = TITLE,                                                   \
 		.about = ABOUT " From imported SQLite exports of Nsight Systems", \
@@ -440,13 +441,15 @@ enum { KHR_DEBUG_PUSH_POP = 62, KHR_DEBUG_GPU_PUSH_POP = 63 };
 	static const struct slice_source from_##ID[] = {__VA_ARGS__, {0}}; \
 	REPORT(ID, TITLE, ABOUT, WHAT, false, COLUMNS, make_slice_trace(stats, from_##ID, ROW))
 
-static const struct ws_column of_calls[] = {WS_STD8("Num Calls"), {"Name", WS_KIND_TEXT}};
-static const struct ws_column of_counts[] = {WS_STD8("Count"), {"Name", WS_KIND_TEXT}};
-static const struct ws_column of_ranges[] = {WS_STD8("Instances"), {"Range", WS_KIND_TEXT}};
+static const struct ws_column of_calls[] = {WS_SUMMARY_COLUMNS("Num Calls"),
+					    {"Name", WS_KIND_TEXT}};
+static const struct ws_column of_counts[] = {WS_SUMMARY_COLUMNS("Count"), {"Name", WS_KIND_TEXT}};
+static const struct ws_column of_ranges[] = {WS_SUMMARY_COLUMNS("Instances"),
+					     {"Range", WS_KIND_TEXT}};
 static const struct ws_column of_mpi[] = {
-	WS_STD8("Instances"), {"Source", WS_KIND_TEXT}, {"Name", WS_KIND_TEXT}};
+	WS_SUMMARY_COLUMNS("Instances"), {"Source", WS_KIND_TEXT}, {"Name", WS_KIND_TEXT}};
 static const struct ws_column of_video[] = {
-	WS_STD8("Num Calls"), {"Event Type", WS_KIND_TEXT}, {"Name", WS_KIND_TEXT}};
+	WS_SUMMARY_COLUMNS("Num Calls"), {"Event Type", WS_KIND_TEXT}, {"Name", WS_KIND_TEXT}};
 static const struct ws_column of_messages[] = {
 	{"Total Message Volume", WS_KIND_SIZE},
 	{"Instances", WS_KIND_COUNT},

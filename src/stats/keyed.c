@@ -30,25 +30,25 @@ static bool are_keys_equal(const uint64_t *left, const uint64_t *right, uint32_t
 	return !differ;
 }
 
-static ws_fetching void prefetch_slot(const struct ws_keyed *keyed, const uint64_t *key)
+static ws_fetching void prefetch_slot(const struct ws_keyed_dists *keyed, const uint64_t *key)
 {
 	if (keyed->mask)
 		__builtin_prefetch(
 			&keyed->slots[(uint32_t)hash_key(key, keyed->words) & keyed->mask], 1);
 }
 
-void ws_keyed_prefetch(const struct ws_keyed *keyed, const uint64_t *key)
+void ws_keyed_prefetch(const struct ws_keyed_dists *keyed, const uint64_t *key)
 {
 	prefetch_slot(keyed, key);
 }
 
-struct ws_dist *ws_keyed_slow(struct ws_keyed *keyed, const uint64_t *key)
+struct ws_dist *ws_keyed_look_up(struct ws_keyed_dists *keyed, const uint64_t *key)
 {
 	uint64_t hash = (uint32_t)hash_key(key, keyed->words);
 	size_t at;
 
-	if (keyed->n * 2 >= keyed->mask) /* at most half full */
-		ws_slots_grow(&keyed->slots, &keyed->mask, 64);
+	if (keyed->count * 2 >= keyed->mask) /* at most half full */
+		ws_grow_slots(&keyed->slots, &keyed->mask, 64);
 	for (at = hash & keyed->mask; keyed->slots[at]; at = (at + 1) & keyed->mask) {
 		uint32_t number = (uint32_t)keyed->slots[at] - 1;
 
@@ -56,27 +56,28 @@ struct ws_dist *ws_keyed_slow(struct ws_keyed *keyed, const uint64_t *key)
 		    !are_keys_equal(keyed->keys + number * (size_t)keyed->words, key, keyed->words))
 			continue;
 		keyed->last = number;
-		return ws_keyed_last(keyed);
+		return ws_keyed_get_last(keyed);
 	}
-	ws_grow(keyed->keys, keyed->keys_cap, (keyed->n + 1) * keyed->words);
-	ws_grow(keyed->dists, keyed->dists_cap, (keyed->n + 1) * keyed->per);
-	keyed->last = keyed->n++;
-	keyed->slots[at] = hash << 32 | (uint32_t)keyed->n;
+	ws_grow(keyed->keys, keyed->key_capacity, (keyed->count + 1) * keyed->words);
+	ws_grow(keyed->dists, keyed->dist_capacity, (keyed->count + 1) * keyed->dists_per_key);
+	keyed->last = keyed->count++;
+	keyed->slots[at] = hash << 32 | (uint32_t)keyed->count;
 	memcpy(keyed->keys + keyed->last * keyed->words, key, keyed->words * sizeof(*key));
-	if (!keyed->per)
+	if (!keyed->dists_per_key)
 		return NULL;
-	memset(ws_keyed_last(keyed), 0, keyed->per * sizeof(*keyed->dists));
-	return ws_keyed_last(keyed);
+	memset(ws_keyed_get_last(keyed), 0, keyed->dists_per_key * sizeof(*keyed->dists));
+	return ws_keyed_get_last(keyed);
 }
 
-void ws_keyed_free(struct ws_keyed *keyed)
+void ws_keyed_free(struct ws_keyed_dists *keyed)
 {
-	for (size_t i = 0; i < keyed->n * keyed->per; i++)
+	for (size_t i = 0; i < keyed->count * keyed->dists_per_key; i++)
 		ws_dist_free(&keyed->dists[i]);
 	free(keyed->keys);
 	free(keyed->dists);
 	free(keyed->slots);
-	*keyed = (struct ws_keyed){.words = keyed->words, .per = keyed->per};
+	*keyed = (struct ws_keyed_dists){.words = keyed->words,
+					 .dists_per_key = keyed->dists_per_key};
 }
 
 /* A key of one table. */
@@ -88,8 +89,8 @@ struct key_part {
 enum { AHEAD = 16 }; /* keys that are prefetched before they are looked up */
 
 /* Number the canonical keys of all tables in `all`, whose own distributions stay empty. */
-static struct key_part *number_parts(struct ws_keyed *tables, size_t table_count,
-				     struct ws_keyed *all,
+static struct key_part *number_parts(struct ws_keyed_dists *tables, size_t table_count,
+				     struct ws_keyed_dists *all,
 				     void (*canonical)(void *context, size_t table, uint64_t *key),
 				     void *context, size_t *count)
 {
@@ -97,13 +98,13 @@ static struct key_part *number_parts(struct ws_keyed *tables, size_t table_count
 	size_t total = 0, part_count = 0;
 
 	for (size_t table = 0; table < table_count; table++)
-		total += tables[table].n;
+		total += tables[table].count;
 	parts = ws_malloc(total * sizeof(*parts));
 	for (size_t table = 0; table < table_count; table++)
-		for (size_t from = 0, step; from < tables[table].n; from += step) {
+		for (size_t from = 0, step; from < tables[table].count; from += step) {
 			uint64_t keys[AHEAD][WS_KEYED_WORDS];
 
-			step = ws_min(tables[table].n - from, AHEAD);
+			step = ws_min(tables[table].count - from, AHEAD);
 			for (size_t i = 0; i < step; i++) {
 				memcpy(keys[i],
 				       tables[table].keys + (from + i) * tables[table].words,
@@ -115,7 +116,8 @@ static struct key_part *number_parts(struct ws_keyed *tables, size_t table_count
 			for (size_t i = 0; i < step; i++) {
 				ws_keyed_get(all, keys[i]);
 				parts[part_count++] = (struct key_part){
-					tables[table].dists + (from + i) * tables[table].per,
+					tables[table].dists +
+						(from + i) * tables[table].dists_per_key,
 					(uint32_t)all->last};
 			}
 		}
@@ -162,13 +164,13 @@ static void sum_one_key(struct key_summing *summing, size_t key, struct ws_dist 
 	const struct key_part *parts = summing->parts + summing->first[key];
 	size_t count = summing->first[key + 1] - summing->first[key];
 
-	if (key + AHEAD < summing->out->n)
+	if (key + AHEAD < summing->out->count)
 		__builtin_prefetch(summing->parts[summing->first[key + AHEAD]].dists);
-	for (uint32_t dist = 0; dist < summing->out->per; dist++) {
+	for (uint32_t dist = 0; dist < summing->out->dists_per_key; dist++) {
 		for (size_t k = 0; k < count; k++)
 			same[k] = parts[k].dists + dist;
-		summing->out->summary[key * summing->out->per + dist] =
-			ws_dist_summary(same, count);
+		summing->out->summaries[key * summing->out->dists_per_key + dist] =
+			ws_summarise_dists(same, count);
 		for (size_t k = 0; k < count; k++) /* freed early: memory peaks here */
 			ws_dist_free(same[k]);
 	}
@@ -181,8 +183,8 @@ static void *sum_next_keys(void *arg)
 	size_t capacity = 0, from;
 
 	while ((from = __atomic_fetch_add(&summing->next, summing->step, __ATOMIC_RELAXED)) <
-	       summing->out->n)
-		for (size_t i = from; i < from + summing->step && i < summing->out->n; i++) {
+	       summing->out->count)
+		for (size_t i = from; i < from + summing->step && i < summing->out->count; i++) {
 			ws_grow(same, capacity, summing->first[i + 1] - summing->first[i]);
 			sum_one_key(summing, i, same);
 		}
@@ -198,10 +200,10 @@ static void sum_all_keys(const struct key_part *parts, const size_t *first, size
 	uint32_t workers = 1, started = 1;
 	pthread_t *threads;
 
-	if (out->n > 1 << 14) /* few keys may have many values each: one at a time */
+	if (out->count > 1 << 14) /* few keys may have many values each: one at a time */
 		summing.step = 1 << 10;
 	if (total > 16)
-		workers = ws_scan_workers(&any);
+		workers = ws_count_scan_workers(&any);
 	threads = ws_calloc(workers, sizeof(*threads));
 	for (; started < workers; started++)
 		if (pthread_create(&threads[started], NULL, sum_next_keys, &summing))
@@ -212,23 +214,23 @@ static void sum_all_keys(const struct key_part *parts, const size_t *first, size
 	free(threads);
 }
 
-void ws_keyed_merge(struct ws_keyed *tables, size_t table_count,
+void ws_keyed_merge(struct ws_keyed_dists *tables, size_t table_count,
 		    void (*canonical)(void *context, size_t table, uint64_t *key), void *context,
 		    struct ws_keyed_sums *out)
 {
-	struct ws_keyed all = {.words = 1};
+	struct ws_keyed_dists all = {.words = 1};
 	uint32_t words = 1, per = 1;
 	size_t total, *first;
 	struct key_part *parts;
 
 	if (table_count) {
 		words = all.words = tables[0].words;
-		per = tables[0].per;
+		per = tables[0].dists_per_key;
 	}
 	parts = number_parts(tables, table_count, &all, canonical, context, &total);
-	parts = sort_parts(parts, total, all.n, &first);
-	*out = (struct ws_keyed_sums){.n = all.n, .words = words, .per = per};
-	out->summary = ws_calloc(all.n * per, sizeof(*out->summary));
+	parts = sort_parts(parts, total, all.count, &first);
+	*out = (struct ws_keyed_sums){.count = all.count, .words = words, .dists_per_key = per};
+	out->summaries = ws_calloc(all.count * per, sizeof(*out->summaries));
 	sum_all_keys(parts, first, total, out);
 	out->keys = all.keys;
 	all.keys = NULL;
@@ -243,6 +245,6 @@ void ws_keyed_merge(struct ws_keyed *tables, size_t table_count,
 void ws_keyed_sums_free(struct ws_keyed_sums *sums)
 {
 	free(sums->keys);
-	free(sums->summary);
+	free(sums->summaries);
 	*sums = (struct ws_keyed_sums){0};
 }

@@ -13,18 +13,18 @@ static void number_domains(struct ws_launches *launches)
 
 	for (size_t i = 0; i < launches->ranges.rows.rows; i++)
 		if (col[ws_nvtx_type][i] == WS_NVTX_DOMAIN_CREATE)
-			ws_domains_name(&launches->domains, launches->stats->who,
-					(uint32_t)col[ws_nvtx_thread][i],
-					(uint32_t)col[ws_nvtx_domain][i],
-					(uint32_t)col[ws_nvtx_text][i]);
-	launches->prefix = ws_malloc(launches->ranges.n * sizeof(*launches->prefix));
-	for (uint32_t i = 0; i < launches->ranges.n; i++)
-		launches->prefix[i] = ws_domains_number(
+			ws_domains_add_name(&launches->domains, launches->stats->who,
+					    (uint32_t)col[ws_nvtx_thread][i],
+					    (uint32_t)col[ws_nvtx_domain][i],
+					    (uint32_t)col[ws_nvtx_text][i]);
+	launches->prefix = ws_malloc(launches->ranges.count * sizeof(*launches->prefix));
+	for (uint32_t i = 0; i < launches->ranges.count; i++)
+		launches->prefix[i] = ws_domains_get_number(
 			&launches->domains, launches->stats->who,
 			(uint32_t)ws_range_get(&launches->ranges, i, ws_nvtx_thread),
 			(uint32_t)ws_range_get(&launches->ranges, i, ws_nvtx_domain));
-	ws_domain_table_make(&launches->table, launches->stats->report, &launches->domains, 1);
-	for (uint32_t i = 0; i < launches->ranges.n; i++)
+	ws_make_domain_table(&launches->table, launches->stats->report, &launches->domains, 1);
+	for (uint32_t i = 0; i < launches->ranges.count; i++)
 		launches->prefix[i] = launches->table.canonical[0][launches->prefix[i]];
 }
 
@@ -35,7 +35,8 @@ struct ws_launches *ws_launches_open(struct ws_stats *stats, int ranges, struct 
 
 	launches->stats = stats;
 	status = ws_calls_load(stats->report, stats->who, &launches->calls, err);
-	if (!status && ranges == WS_ANY_RANGES && !ws_report_rows(stats->report, WS_TABLE_nvtx))
+	if (!status && ranges == WS_ANY_RANGES &&
+	    !ws_report_count_rows(stats->report, WS_TABLE_nvtx))
 		status = ws_ranges_load_annotations(stats->report, &launches->ranges, err);
 	else if (!status && ranges)
 		status = ws_ranges_load(stats->report, &launches->ranges, err);
@@ -59,7 +60,7 @@ void ws_launches_close(struct ws_launches *launches)
 	ws_calls_free(&launches->calls);
 	ws_ranges_free(&launches->ranges);
 	ws_enclose_free(&launches->enclose);
-	ws_domain_table_free(&launches->table);
+	ws_free_domain_table(&launches->table);
 	ws_domains_free(&launches->domains);
 	free(launches->prefix);
 	free(launches->label);
@@ -67,7 +68,7 @@ void ws_launches_close(struct ws_launches *launches)
 	free(launches);
 }
 
-ws_range_key ws_launches_key(const struct ws_launches *launches, uint32_t range)
+ws_range_key ws_make_range_key(const struct ws_launches *launches, uint32_t range)
 {
 	uint32_t text = (uint32_t)ws_range_get(&launches->ranges, range, ws_nvtx_text);
 	ws_range_key key = WS_RANGE_THERE |
@@ -79,25 +80,25 @@ ws_range_key ws_launches_key(const struct ws_launches *launches, uint32_t range)
 	return key;
 }
 
-ws_range_key ws_launches_node_key(const struct ws_launches *launches, uint32_t node)
+ws_range_key ws_make_node_range_key(const struct ws_launches *launches, uint32_t node)
 {
 	if (!node)
 		return 0;
-	return ws_launches_key(launches, launches->enclose.node[node].range) & ~WS_RANGE_STARTEND;
+	return ws_make_range_key(launches, launches->enclose.node[node].range) & ~WS_RANGE_STARTEND;
 }
 
 enum { AHEAD = 16 }; /* keys that are prefetched before they are looked up */
 
-void ws_launches_label(struct ws_launches *launches)
+void ws_label_launches(struct ws_launches *launches)
 {
-	launches->labels = (struct ws_keyed){.words = 1};
-	launches->label = ws_calloc(launches->enclose.n, sizeof(*launches->label));
-	for (uint32_t i = 1, count; i < launches->enclose.n; i += count) {
+	launches->labels = (struct ws_keyed_dists){.words = 1};
+	launches->label = ws_calloc(launches->enclose.count, sizeof(*launches->label));
+	for (uint32_t i = 1, count; i < launches->enclose.count; i += count) {
 		uint64_t keys[AHEAD];
 
-		count = ws_min(launches->enclose.n - i, AHEAD);
+		count = ws_min(launches->enclose.count - i, AHEAD);
 		for (uint32_t k = 0; k < count; k++) {
-			keys[k] = ws_launches_node_key(launches, i + k);
+			keys[k] = ws_make_node_range_key(launches, i + k);
 			ws_keyed_prefetch(&launches->labels, &keys[k]);
 		}
 		for (uint32_t k = 0; k < count; k++) {
@@ -107,14 +108,14 @@ void ws_launches_label(struct ws_launches *launches)
 	}
 }
 
-ws_range_key ws_launches_label_key(const struct ws_launches *launches, uint64_t label)
+ws_range_key ws_get_launch_label_key(const struct ws_launches *launches, uint64_t label)
 {
 	if (!label)
 		return 0;
 	return launches->labels.keys[label - 1];
 }
 
-char *ws_launches_range_name(const struct ws_launches *launches, ws_range_key key, size_t *length)
+char *ws_make_range_name(const struct ws_launches *launches, ws_range_key key, size_t *length)
 {
 	const struct ws_text *prefix =
 		&launches->table.prefixes[(uint32_t)(key >> 32) & (INT32_MAX >> 1)];
@@ -128,8 +129,8 @@ char *ws_launches_range_name(const struct ws_launches *launches, ws_range_key ke
 	return word;
 }
 
-char *ws_launches_prefixed(const struct ws_launches *launches, ws_range_key key, const char *name,
-			   size_t *length)
+char *ws_make_prefixed_name(const struct ws_launches *launches, ws_range_key key, const char *name,
+			    size_t *length)
 {
 	size_t name_length = *length, range_len;
 	char *text;
@@ -139,7 +140,7 @@ char *ws_launches_prefixed(const struct ws_launches *launches, ws_range_key key,
 		memcpy(text, name, name_length);
 		return text;
 	}
-	text = ws_launches_range_name(launches, key, &range_len);
+	text = ws_make_range_name(launches, key, &range_len);
 	text = ws_realloc(text, range_len + name_length + 2);
 	text[range_len] = '/';
 	memcpy(text + range_len + 1, name, name_length);
@@ -147,10 +148,10 @@ char *ws_launches_prefixed(const struct ws_launches *launches, ws_range_key key,
 	return text;
 }
 
-const char *ws_launches_range_text(const struct ws_launches *launches, ws_range_key key,
+const char *ws_get_range_name_text(const struct ws_launches *launches, ws_range_key key,
 				   size_t *length, char **owned)
 {
 	if (!launches->table.prefixes[(uint32_t)(key >> 32) & (INT32_MAX >> 1)].len)
 		return ws_report_string(launches->stats->report, (uint32_t)key, length);
-	return *owned = ws_launches_range_name(launches, key, length);
+	return *owned = ws_make_range_name(launches, key, length);
 }

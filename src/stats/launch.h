@@ -27,15 +27,15 @@ struct ws_launches {
 	struct ws_domain_table table;
 	uint32_t *prefix; /* by range: index of its domain's prefix */
 	uint32_t *label;  /* by node: number of the name of its range, 0 for none; set by
-			     ws_launches_label */
-	struct ws_keyed labels;
+			     ws_label_launches */
+	struct ws_keyed_dists labels;
 };
 
 /* Number the names of the innermost ranges, so that work can be grouped by them. */
-void ws_launches_label(struct ws_launches *launches);
+void ws_label_launches(struct ws_launches *launches);
 /* The key of the range with this number; 0 for 0. Keys of start/end and of push/pop ranges are the
  * same. */
-ws_range_key ws_launches_label_key(const struct ws_launches *launches, uint64_t label);
+ws_range_key ws_get_launch_label_key(const struct ws_launches *launches, uint64_t label);
 
 /* Which ranges to read: none (false), NVTX ranges (true), or NVTX ranges and, in a report without
  * any, a framework's annotations. */
@@ -46,36 +46,36 @@ enum { WS_ANY_RANGES = 2 };
 struct ws_launches *ws_launches_open(struct ws_stats *stats, int ranges, struct ws_err *err);
 void ws_launches_close(struct ws_launches *launches); /* NULL is fine */
 
-static inline uint32_t ws_launches_find(const struct ws_launches *launches, uint64_t process,
-					uint64_t correlation)
+static inline uint32_t ws_find_launch_call(const struct ws_launches *launches, uint64_t process,
+					   uint64_t correlation)
 {
 	return ws_calls_find(&launches->calls, process, correlation);
 }
 
 /* Node of the innermost range around the call that has this correlation, 0 for none. */
-static inline uint32_t ws_launches_node(const struct ws_launches *launches, uint64_t process,
-					uint64_t correlation)
+static inline uint32_t ws_find_launch_node(const struct ws_launches *launches, uint64_t process,
+					   uint64_t correlation)
 {
 	uint32_t call = ws_calls_find(&launches->calls, process, correlation);
 
 	if (call == WS_NO_CALL)
 		return 0;
-	return launches->enclose.of[call];
+	return launches->enclose.node_of_call[call];
 }
 
-ws_range_key ws_launches_key(const struct ws_launches *launches, uint32_t range);
+ws_range_key ws_make_range_key(const struct ws_launches *launches, uint32_t range);
 /* Key of the range of a node; 0 for node 0. Keys of start/end and of push/pop ranges are the
  * same. */
-ws_range_key ws_launches_node_key(const struct ws_launches *launches, uint32_t node);
+ws_range_key ws_make_node_range_key(const struct ws_launches *launches, uint32_t node);
 /* "domain:text" of a key. Owned by the caller. */
-char *ws_launches_range_name(const struct ws_launches *launches, ws_range_key key, size_t *length);
+char *ws_make_range_name(const struct ws_launches *launches, ws_range_key key, size_t *length);
 /* The same without a copy where the domain has no prefix; otherwise the caller must free *owned,
  * which is left as it is where there is no copy. */
-const char *ws_launches_range_text(const struct ws_launches *launches, ws_range_key key,
+const char *ws_get_range_name_text(const struct ws_launches *launches, ws_range_key key,
 				   size_t *length, char **owned);
 /* "range/name", or the name alone without a range. Owned by the caller; *length is the length of
  * the name on entry and of the result on return. */
-char *ws_launches_prefixed(const struct ws_launches *launches, ws_range_key key, const char *name,
-			   size_t *length);
+char *ws_make_prefixed_name(const struct ws_launches *launches, ws_range_key key, const char *name,
+			    size_t *length);
 
 #endif

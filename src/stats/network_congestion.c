@@ -112,7 +112,7 @@ static void print_congestion(struct ws_stats *stats, const struct counted_ports 
 
 static int make_network_congestion_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	const char *least = ws_stats_arg(stats, "ticks_threshold=");
+	const char *least = ws_get_stats_arg(stats, "ticks_threshold=");
 	long double threshold = 10000; /* ticks per ms */
 	struct counted_ports ports = {0};
 	struct ws_cursor *cursor;
@@ -133,7 +133,7 @@ static int make_network_congestion_rows(struct ws_stats *stats, struct ws_err *e
 	return 0;
 }
 
-const struct ws_stat ws_stat_network_congestion = {
+const struct ws_stats_report ws_stat_network_congestion = {
 	.name = "network_congestion",
 	.title = "Network Devices Congestion",
 	.about = "Times in which a port of a network card or switch waited to send, at more than "

@@ -1,5 +1,5 @@
 /* nvtx_gpu_proj_sum.c - NVTX ranges by name, with the time that the GPU spent on the work launched
- * inside (proj.c). */
+ * inside (projection.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,23 +31,23 @@ struct range_sums { /* in addition to the distribution of projected times */
 
 /* Names that never repeat make a million groups: they are in arrays, not allocated one by one. */
 struct projection_group {
-	struct ws_std8 summary; /* first: the group's line points to it */
+	struct ws_summary summary; /* first: the group's line points to it */
 	struct range_sums more;
 };
 
-static void print_projection_sum(struct ws_stats *stats, const struct ws_std8_line *line)
+static void print_projection_sum(struct ws_stats *stats, const struct ws_summary_row *line)
 {
 	const struct projection_group *group = (const struct projection_group *)line->summary;
 	long double instances = (long double)group->summary.count;
 
 	stats->row(stats, (struct ws_cell[]){
-				  ws_cell_text(line->name, line->name_len),
+				  ws_cell_text(line->name, line->name_length),
 				  ws_cell_text(line->style, strlen(line->style)),
 				  ws_cell_int((int64_t)group->summary.total),
 				  ws_cell_int((int64_t)group->more.range_ns),
 				  ws_cell_int((int64_t)group->summary.count),
-				  ws_cell_real(ws_std8_mean(&group->summary)),
-				  ws_cell_real(ws_std8_median(&group->summary)),
+				  ws_cell_real(ws_compute_summary_mean(&group->summary)),
+				  ws_cell_real(ws_compute_summary_median(&group->summary)),
 				  ws_cell_int((int64_t)group->summary.min),
 				  ws_cell_int((int64_t)group->summary.max),
 				  ws_cell_real(group->summary.stddev),
@@ -60,8 +60,8 @@ static void print_projection_sum(struct ws_stats *stats, const struct ws_std8_li
 
 enum { AHEAD = 16 }; /* keys or lines that are prefetched */
 
-static void add_projected_range(const struct ws_proj *proj, uint32_t range, struct ws_dist *dist,
-				struct range_sums *sums)
+static void add_projected_range(const struct ws_projection *proj, uint32_t range,
+				struct ws_dist *dist, struct range_sums *sums)
 {
 	uint64_t start = ws_range_get(&proj->launches->ranges, range, ws_nvtx_start),
 		 end = ws_range_get(&proj->launches->ranges, range, ws_nvtx_end);
@@ -75,19 +75,19 @@ static void add_projected_range(const struct ws_proj *proj, uint32_t range, stru
 }
 
 /* Group the ranges that have work by name; (*sums)[i] gets the sums of group i. */
-static void group_ranges(const struct ws_proj *proj, struct ws_keyed *groups,
+static void group_ranges(const struct ws_projection *proj, struct ws_keyed_dists *groups,
 			 struct range_sums **sums)
 {
 	size_t capacity = 0;
 
-	for (uint32_t from = 0, count; from < proj->launches->ranges.n; from += count) {
+	for (uint32_t from = 0, count; from < proj->launches->ranges.count; from += count) {
 		uint64_t key[AHEAD];
 
-		count = ws_min(proj->launches->ranges.n - from, AHEAD);
+		count = ws_min(proj->launches->ranges.count - from, AHEAD);
 		for (uint32_t i = 0; i < count; i++) {
 			if (!proj->span[from + i].ops)
 				continue;
-			key[i] = ws_launches_key(proj->launches, from + i);
+			key[i] = ws_make_range_key(proj->launches, from + i);
 			ws_keyed_prefetch(groups, &key[i]);
 		}
 		for (uint32_t i = 0; i < count; i++) {
@@ -96,10 +96,10 @@ static void group_ranges(const struct ws_proj *proj, struct ws_keyed *groups,
 			if (!proj->span[from + i].ops)
 				continue;
 			dist = ws_keyed_get(groups, &key[i]);
-			if (groups->n > capacity) {
+			if (groups->count > capacity) {
 				size_t old = capacity;
 
-				ws_grow(*sums, capacity, groups->n);
+				ws_grow(*sums, capacity, groups->count);
 				memset(*sums + old, 0, (capacity - old) * sizeof(**sums));
 			}
 			add_projected_range(proj, from + i, dist, &(*sums)[groups->last]);
@@ -109,21 +109,22 @@ static void group_ranges(const struct ws_proj *proj, struct ws_keyed *groups,
 
 /* Set the lines of all groups. Returns the *owned_count names that were allocated; the caller frees
  * them and the array. */
-static char **name_projection_lines(const struct ws_proj *proj, const struct ws_keyed *groups,
+static char **name_projection_lines(const struct ws_projection *proj,
+				    const struct ws_keyed_dists *groups,
 				    const struct projection_group *group,
-				    struct ws_std8_line *lines, size_t *owned_count)
+				    struct ws_summary_row *lines, size_t *owned_count)
 {
 	char **owned = NULL;
 	size_t count = 0, capacity = 0;
 
-	for (size_t i = 0; i < groups->n; i++) {
+	for (size_t i = 0; i < groups->count; i++) {
 		char *made = NULL;
 
-		lines[i] = (struct ws_std8_line){.summary = &group[i].summary,
-						 .style = ws_range_style_name(groups->keys[i] &
-									      WS_RANGE_STARTEND)};
-		lines[i].name = ws_launches_range_text(proj->launches, groups->keys[i],
-						       &lines[i].name_len, &made);
+		lines[i] = (struct ws_summary_row){
+			.summary = &group[i].summary,
+			.style = ws_get_range_style_name(groups->keys[i] & WS_RANGE_STARTEND)};
+		lines[i].name = ws_get_range_name_text(proj->launches, groups->keys[i],
+						       &lines[i].name_length, &made);
 		if (!made)
 			continue;
 		ws_grow(owned, capacity, count + 1);
@@ -133,23 +134,23 @@ static char **name_projection_lines(const struct ws_proj *proj, const struct ws_
 	return owned;
 }
 
-static void print_projection_sums(struct ws_stats *stats, const struct ws_proj *proj,
-				  struct ws_keyed *groups, const struct range_sums *sums)
+static void print_projection_sums(struct ws_stats *stats, const struct ws_projection *proj,
+				  struct ws_keyed_dists *groups, const struct range_sums *sums)
 {
-	struct ws_std8_line *lines = ws_malloc((groups->n + 1) * sizeof(*lines));
-	struct projection_group *group = ws_malloc((groups->n + 1) * sizeof(*group));
+	struct ws_summary_row *lines = ws_malloc((groups->count + 1) * sizeof(*lines));
+	struct projection_group *group = ws_malloc((groups->count + 1) * sizeof(*group));
 	size_t owned_count;
 	char **owned;
 
-	for (size_t i = 0; i < groups->n; i++) {
+	for (size_t i = 0; i < groups->count; i++) {
 		struct ws_dist *dist = &groups->dists[i];
 
-		group[i] = (struct projection_group){ws_dist_summary(&dist, 1), sums[i]};
+		group[i] = (struct projection_group){ws_summarise_dists(&dist, 1), sums[i]};
 	}
 	owned = name_projection_lines(proj, groups, group, lines, &owned_count);
-	ws_std8_sort(lines, groups->n);
-	for (size_t i = 0; i < groups->n; i++) {
-		if (i + AHEAD < groups->n) {
+	ws_sort_summary_rows(lines, groups->count);
+	for (size_t i = 0; i < groups->count; i++) {
+		if (i + AHEAD < groups->count) {
 			__builtin_prefetch(lines[i + AHEAD].summary);
 			__builtin_prefetch((const char *)lines[i + AHEAD].summary + sizeof(*group) -
 					   1);
@@ -166,10 +167,10 @@ static void print_projection_sums(struct ws_stats *stats, const struct ws_proj *
 
 static int make_nvtx_gpu_proj_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	struct ws_keyed groups = {.words = 1, .per = 1};
+	struct ws_keyed_dists groups = {.words = 1, .dists_per_key = 1};
 	struct range_sums *sums = NULL;
-	struct ws_proj proj;
-	int status = ws_proj_load(stats, &proj, err);
+	struct ws_projection proj;
+	int status = ws_load_projection(stats, &proj, err);
 
 	if (!status) {
 		group_ranges(&proj, &groups, &sums);
@@ -177,11 +178,11 @@ static int make_nvtx_gpu_proj_sum_rows(struct ws_stats *stats, struct ws_err *er
 	}
 	ws_keyed_free(&groups);
 	free(sums);
-	ws_proj_free(&proj);
+	ws_free_projection(&proj);
 	return status;
 }
 
-const struct ws_stat ws_stat_nvtx_gpu_proj_sum = {
+const struct ws_stats_report ws_stat_nvtx_gpu_proj_sum = {
 	.name = "nvtx_gpu_proj_sum",
 	.title = "NVTX GPU Projection Summary",
 	.about = "NVTX ranges by name and style, projected to the GPU: from the start of the first "

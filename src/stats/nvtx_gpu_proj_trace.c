@@ -1,6 +1,6 @@
 /*
  * nvtx_gpu_proj_trace.c - every NVTX range in which work was launched, in order of start, with its
- * projection to the GPU (proj.c).
+ * projection to the GPU (projection.c).
  *
  * RangeId numbers all ranges of the report, including those without work, so that it does not
  * depend on filters.
@@ -50,7 +50,7 @@ enum { DEEPEST = 1000 };
 
 /* ":1:5:6": the ids of the ranges around range i and its own; if there are too many, "..." and the
  * innermost ones. */
-static void put_range_stack(const struct ws_proj *proj, const uint32_t *id, uint32_t range,
+static void put_range_stack(const struct ws_projection *proj, const uint32_t *id, uint32_t range,
 			    struct ws_text *out)
 {
 	uint32_t ids[DEEPEST], depth = ws_min(proj->level[range], DEEPEST - 1u) + 1;
@@ -64,19 +64,19 @@ static void put_range_stack(const struct ws_proj *proj, const uint32_t *id, uint
 		ws_text_printf(out, ":%u", (unsigned)ids[level]);
 }
 
-static void print_projected_range(struct ws_stats *stats, const struct ws_proj *proj,
+static void print_projected_range(struct ws_stats *stats, const struct ws_projection *proj,
 				  const uint32_t *id, uint32_t range, struct ws_text *stack)
 {
 	const struct ws_ranges *ranges = &proj->launches->ranges;
 	uint64_t start = ws_range_get(ranges, range, ws_nvtx_start),
 		 end = ws_range_get(ranges, range, ws_nvtx_end);
 	const struct ws_thread_info *thread =
-		ws_who_thread(stats->who, (uint32_t)ws_range_get(ranges, range, ws_nvtx_thread));
-	const char *style = ws_proj_style(proj, range);
+		ws_find_thread(stats->who, (uint32_t)ws_range_get(ranges, range, ws_nvtx_thread));
+	const char *style = ws_get_projected_style(proj, range);
 	struct ws_cell parent = ws_cell_null();
 	size_t length;
-	char *name = ws_launches_range_name(proj->launches, ws_launches_key(proj->launches, range),
-					    &length);
+	char *name = ws_make_range_name(proj->launches, ws_make_range_key(proj->launches, range),
+					&length);
 
 	if (proj->parent[range] != WS_NO_RANGE)
 		parent = ws_cell_int(id[proj->parent[range]]);
@@ -101,9 +101,9 @@ static void print_projected_range(struct ws_stats *stats, const struct ws_proj *
 	free(name);
 }
 
-static void print_projected_ranges(struct ws_stats *stats, const struct ws_proj *proj)
+static void print_projected_ranges(struct ws_stats *stats, const struct ws_projection *proj)
 {
-	uint32_t count = proj->launches->ranges.n, *order = ws_malloc(count * sizeof(*order)),
+	uint32_t count = proj->launches->ranges.count, *order = ws_malloc(count * sizeof(*order)),
 		 *id = ws_malloc(count * sizeof(*id));
 	struct ws_text stack = {0};
 
@@ -124,16 +124,16 @@ static void print_projected_ranges(struct ws_stats *stats, const struct ws_proj 
 
 static int make_nvtx_gpu_proj_trace_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	struct ws_proj proj;
-	int status = ws_proj_load(stats, &proj, err);
+	struct ws_projection proj;
+	int status = ws_load_projection(stats, &proj, err);
 
 	if (!status)
 		print_projected_ranges(stats, &proj);
-	ws_proj_free(&proj);
+	ws_free_projection(&proj);
 	return status;
 }
 
-const struct ws_stat ws_stat_nvtx_gpu_proj_trace = {
+const struct ws_stats_report ws_stat_nvtx_gpu_proj_trace = {
 	.name = "nvtx_gpu_proj_trace",
 	.title = "NVTX GPU Projection Trace",
 	.about = "Every NVTX range in which work was launched, by start, projected to the GPU as "

@@ -51,11 +51,11 @@ struct kern_sum {
 	int name_column;
 	struct kern_worker *workers;
 	uint32_t worker_count;
-	struct ws_keyed trails; /* number i is trail i + 1; trail 0 is that of kernels outside all
-			   ranges */
-	uint32_t *trail;	/* by node */
-	struct ws_keyed labels; /* number 0 stands for no range */
-	uint32_t *trail_label;	/* by trail */
+	struct ws_keyed_dists trails; /* number i is trail i + 1; trail 0 is that of kernels outside
+			   all ranges */
+	uint32_t *trail;	      /* by node */
+	struct ws_keyed_dists labels; /* number 0 stands for no range */
+	uint32_t *trail_label;	      /* by trail */
 	struct ws_keyed_value *times; /* all, by key: trail << 32 | kernel, and nanoseconds */
 	size_t time_count;
 	uint32_t *number_of_kernel; /* by string id: place in `kernels` plus 1 */
@@ -68,7 +68,7 @@ struct kern_sum {
 struct kernel_group {
 	uint32_t label, kernel; /* their numbers */
 	uint64_t instances;
-	struct ws_std8 summary;
+	struct ws_summary summary;
 };
 
 static void add_pair(struct number_pairs *pairs, uint64_t pair)
@@ -99,8 +99,9 @@ static int scan_kernel_times(void *context, const struct ws_batch *batch)
 			continue;
 		}
 		name = ws_choose_kernel_name(name, batch->col[ws_cuda_kernel_demangled][i]);
-		node = ws_launches_node(kern_sum->launches, batch->col[ws_cuda_kernel_process][i],
-					batch->col[ws_cuda_kernel_correlation][i]);
+		node = ws_find_launch_node(kern_sum->launches,
+					   batch->col[ws_cuda_kernel_process][i],
+					   batch->col[ws_cuda_kernel_correlation][i]);
 		worker->times[worker->time_count++] = (struct ws_keyed_value){
 			(uint64_t)kern_sum->trail[node] << 32 | name, end[i] - start[i]};
 		if (node)
@@ -115,13 +116,13 @@ static void make_trails(struct kern_sum *kern_sum)
 {
 	const struct ws_enclose *enclose = &kern_sum->launches->enclose;
 
-	kern_sum->trails = (struct ws_keyed){.words = TRAIL_WORDS};
-	kern_sum->trail = ws_malloc(enclose->n * sizeof(*kern_sum->trail));
+	kern_sum->trails = (struct ws_keyed_dists){.words = TRAIL_WORDS};
+	kern_sum->trail = ws_malloc(enclose->count * sizeof(*kern_sum->trail));
 	kern_sum->trail[0] = 0;
-	for (uint32_t i = 1; i < enclose->n; i++) {
+	for (uint32_t i = 1; i < enclose->count; i++) {
 		uint32_t range = enclose->node[i].range;
 		uint64_t key[] = {kern_sum->trail[enclose->node[i].parent],
-				  ws_launches_key(kern_sum->launches, range),
+				  ws_make_range_key(kern_sum->launches, range),
 				  ws_range_get(&kern_sum->launches->ranges, range, ws_nvtx_thread)};
 
 		ws_keyed_get(&kern_sum->trails, key);
@@ -135,18 +136,18 @@ static uint32_t number_label(struct kern_sum *kern_sum, ws_range_key range, uint
 
 	if (range)
 		key[LABEL_THREAD] =
-			ws_who_thread(kern_sum->stats->who, (uint32_t)thread)->global_tid;
+			ws_find_thread(kern_sum->stats->who, (uint32_t)thread)->global_tid;
 	ws_keyed_get(&kern_sum->labels, key);
 	return (uint32_t)kern_sum->labels.last;
 }
 
 static void make_labels(struct kern_sum *kern_sum)
 {
-	kern_sum->labels = (struct ws_keyed){.words = LABEL_WORDS};
+	kern_sum->labels = (struct ws_keyed_dists){.words = LABEL_WORDS};
 	kern_sum->trail_label =
-		ws_malloc((kern_sum->trails.n + 1) * sizeof(*kern_sum->trail_label));
+		ws_malloc((kern_sum->trails.count + 1) * sizeof(*kern_sum->trail_label));
 	kern_sum->trail_label[0] = number_label(kern_sum, 0, 0);
-	for (size_t i = 0; i < kern_sum->trails.n; i++) {
+	for (size_t i = 0; i < kern_sum->trails.count; i++) {
 		const uint64_t *trail = kern_sum->trails.keys + i * TRAIL_WORDS;
 
 		kern_sum->trail_label[i + 1] =
@@ -272,7 +273,7 @@ static void count_instances(struct kern_sum *kern_sum)
 	const struct ws_enclose_node *nodes = kern_sum->launches->enclose.node;
 	struct number_pairs inner = gather_pairs(kern_sum),
 			    ranges = {.recent = ws_calloc(RECENT, sizeof(*ranges.recent))};
-	uint32_t *of_range = ws_malloc((kern_sum->launches->ranges.n + 1) * sizeof(*of_range));
+	uint32_t *of_range = ws_malloc((kern_sum->launches->ranges.count + 1) * sizeof(*of_range));
 
 	for (size_t i = 0; i < inner.count; i++)
 		for (uint32_t node = (uint32_t)(inner.values[i] >> 32); node;
@@ -282,7 +283,7 @@ static void count_instances(struct kern_sum *kern_sum)
 	free(inner.values);
 	free(ranges.recent);
 	sort_unique_pairs(&ranges);
-	for (uint32_t node = 1; node < kern_sum->launches->enclose.n; node++)
+	for (uint32_t node = 1; node < kern_sum->launches->enclose.count; node++)
 		of_range[nodes[node].range] = kern_sum->trail_label[kern_sum->trail[node]];
 	for (size_t i = 0; i < ranges.count; i++)
 		ranges.values[i] =
@@ -377,11 +378,12 @@ static struct number_pairs distribute_runs(struct kern_sum *kern_sum, const stru
 	return parts;
 }
 
-static struct ws_std8 summarise_runs(const struct kern_sum *kern_sum, const struct key_runs *runs,
-				     const uint64_t *part, size_t parts, uint64_t run_mask)
+static struct ws_summary summarise_runs(const struct kern_sum *kern_sum,
+					const struct key_runs *runs, const uint64_t *part,
+					size_t parts, uint64_t run_mask)
 {
 	struct ws_dist dist = {0}, *all[] = {&dist};
-	struct ws_std8 result;
+	struct ws_summary result;
 
 	for (size_t i = 0; i < parts; i++) {
 		size_t run = part[i] & run_mask;
@@ -389,7 +391,7 @@ static struct ws_std8 summarise_runs(const struct kern_sum *kern_sum, const stru
 		for (size_t k = runs->first[run]; k < runs->first[run + 1]; k++)
 			ws_dist_add(&dist, kern_sum->times[k].value);
 	}
-	result = ws_dist_summary(all, 1);
+	result = ws_summarise_dists(all, 1);
 	ws_dist_free(&dist);
 	return result;
 }
@@ -401,7 +403,7 @@ static int make_kernel_groups(struct kern_sum *kern_sum, struct ws_err *err)
 	size_t capacity = 0;
 	struct number_pairs parts;
 
-	if (run_bits + count_bits(kern_sum->labels.n) +
+	if (run_bits + count_bits(kern_sum->labels.count) +
 		    count_bits(
 			    ws_min(runs.count, ws_report_string_count(kern_sum->stats->report))) >
 	    64) {
@@ -500,7 +502,7 @@ static size_t name_label_lines(struct kern_output *output)
 					    .startend = range & WS_RANGE_STARTEND};
 		if (!range)
 			continue;
-		text = ws_launches_range_name(kern_sum->launches, range, &line->len);
+		text = ws_make_range_name(kern_sum->launches, range, &line->len);
 		ws_text_add(&output->text, text, line->len);
 		free(text);
 	}
@@ -519,7 +521,7 @@ static size_t make_kernel_row(const void *context, size_t i, struct ws_cell *cel
 	const struct label_line *line = output->rows[i].line;
 	const struct kernel_group *group = output->rows[i].group;
 	const uint64_t *key = output->pass->labels.keys + (size_t)line->number * LABEL_WORDS;
-	const char *style = ws_range_style_name(line->startend);
+	const char *style = ws_get_range_style_name(line->startend);
 	bool in_range = key[LABEL_RANGE];
 	size_t length;
 	const char *kernel = ws_report_string(output->pass->stats->report,
@@ -532,11 +534,11 @@ static size_t make_kernel_row(const void *context, size_t i, struct ws_cell *cel
 		ws_cell_int((int64_t)group->instances),
 		ws_cell_int((int64_t)group->summary.count),
 		ws_cell_int((int64_t)group->summary.total),
-		ws_std8_mean_cell(&group->summary),
-		ws_std8_median_cell(&group->summary),
+		ws_make_mean_cell(&group->summary),
+		ws_make_median_cell(&group->summary),
 		ws_cell_int((int64_t)group->summary.min),
 		ws_cell_int((int64_t)group->summary.max),
-		ws_std8_stddev_cell(&group->summary),
+		ws_make_stddev_cell(&group->summary),
 		ws_cell_text(kernel, length),
 	};
 
@@ -550,7 +552,7 @@ static void print_kernel_rows(struct kern_sum *kern_sum)
 {
 	struct kern_output output = {
 		.pass = kern_sum,
-		.lines = ws_malloc((kern_sum->labels.n + 1) * sizeof(*output.lines))};
+		.lines = ws_malloc((kern_sum->labels.count + 1) * sizeof(*output.lines))};
 	size_t count = name_label_lines(&output), rows = 0;
 
 	output.rows = ws_malloc(kern_sum->group_count * sizeof(*output.rows));
@@ -601,20 +603,22 @@ static void scan_kernels_by_trail(struct kern_sum *kern_sum)
 {
 	struct ws_scan scan = {
 		.table = WS_TABLE_cuda_kernel,
-		.columns = WS_COL(cuda_kernel, start) | WS_COL(cuda_kernel, end) |
-			   WS_COL(cuda_kernel, process) | WS_COL(cuda_kernel, correlation) |
-			   WS_COL(cuda_kernel, demangled) | UINT64_C(1) << kern_sum->name_column,
+		.columns = WS_COLUMN_BIT(cuda_kernel, start) | WS_COLUMN_BIT(cuda_kernel, end) |
+			   WS_COLUMN_BIT(cuda_kernel, process) |
+			   WS_COLUMN_BIT(cuda_kernel, correlation) |
+			   WS_COLUMN_BIT(cuda_kernel, demangled) |
+			   UINT64_C(1) << kern_sum->name_column,
 		.time_min = kern_sum->stats->time_min,
 		.time_max = kern_sum->stats->time_max,
 	};
 	uint64_t damaged = 0;
 
-	kern_sum->worker_count = ws_scan_workers(&scan);
+	kern_sum->worker_count = ws_count_scan_workers(&scan);
 	memset(kern_sum->workers, 0, kern_sum->worker_count * sizeof(*kern_sum->workers));
 	for (uint32_t i = 0; i < kern_sum->worker_count; i++) {
 		kern_sum->workers[i].pairs.recent = ws_calloc(RECENT, sizeof(uint64_t));
 	}
-	ws_scan_run(kern_sum->stats->report, &scan, scan_kernel_times, kern_sum, &damaged);
+	ws_run_scan(kern_sum->stats->report, &scan, scan_kernel_times, kern_sum, &damaged);
 	kern_sum->stats->damaged += damaged;
 	for (uint32_t worker = 0; worker < kern_sum->worker_count; worker++) {
 		kern_sum->stats->unended += kern_sum->workers[worker].unended;
@@ -625,13 +629,15 @@ static void scan_kernels_by_trail(struct kern_sum *kern_sum)
 static int make_nvtx_kern_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	struct ws_scan any = {.table = WS_TABLE_cuda_kernel};
-	struct kern_sum kern_sum = {.stats = stats, .name_column = ws_cuda_name_column(stats)};
+	struct kern_sum kern_sum = {.stats = stats,
+				    .name_column = ws_choose_kernel_name_column(stats)};
 	int status;
 
 	kern_sum.launches = ws_launches_open(stats, true, err);
 	if (!kern_sum.launches)
 		return -1;
-	kern_sum.workers = aligned_alloc(128, ws_scan_workers(&any) * sizeof(*kern_sum.workers));
+	kern_sum.workers =
+		aligned_alloc(128, ws_count_scan_workers(&any) * sizeof(*kern_sum.workers));
 	if (!kern_sum.workers) {
 		ws_launches_close(kern_sum.launches);
 		return ws_fail(err, "out of memory");
@@ -650,7 +656,7 @@ static int make_nvtx_kern_sum_rows(struct ws_stats *stats, struct ws_err *err)
 	return status;
 }
 
-const struct ws_stat ws_stat_nvtx_kern_sum = {
+const struct ws_stats_report ws_stat_nvtx_kern_sum = {
 	.name = "nvtx_kern_sum",
 	.title = "NVTX Range Kernel Summary",
 	.about = "Kernels by the NVTX ranges of the launching thread that enclose the call; a "

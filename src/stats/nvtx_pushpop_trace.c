@@ -56,19 +56,20 @@ static void pick_ranges(struct pushpop_trace *pushpop_trace)
 			 domain = (uint32_t)pushpop_trace->rows.col[ws_nvtx_domain][i];
 
 		if (type[i] == WS_NVTX_DOMAIN_CREATE)
-			ws_domains_name(&pushpop_trace->domains, pushpop_trace->stats->who, thread,
-					domain, (uint32_t)pushpop_trace->rows.col[ws_nvtx_text][i]);
+			ws_domains_add_name(&pushpop_trace->domains, pushpop_trace->stats->who,
+					    thread, domain,
+					    (uint32_t)pushpop_trace->rows.col[ws_nvtx_text][i]);
 		if (type[i] != WS_NVTX_PUSHPOP)
 			continue;
 		if (end < pushpop_trace->rows.col[ws_nvtx_start][i]) {
 			pushpop_trace->stats->backwards++;
 			continue;
 		}
-		pushpop_trace->prefix[pushpop_trace->count] = ws_domains_number(
+		pushpop_trace->prefix[pushpop_trace->count] = ws_domains_get_number(
 			&pushpop_trace->domains, pushpop_trace->stats->who, thread, domain);
 		pushpop_trace->range[pushpop_trace->count++] = (uint32_t)i;
 	}
-	ws_domain_table_make(&pushpop_trace->table, pushpop_trace->stats->report,
+	ws_make_domain_table(&pushpop_trace->table, pushpop_trace->stats->report,
 			     &pushpop_trace->domains, 1);
 	for (uint32_t i = 0; i < pushpop_trace->count; i++)
 		pushpop_trace->prefix[i] =
@@ -166,8 +167,8 @@ static void print_pushpop_range(struct pushpop_trace *pushpop_trace, uint32_t ra
 	uint64_t start = get_range_value(pushpop_trace, range, ws_nvtx_start),
 		 end = get_range_value(pushpop_trace, range, ws_nvtx_end);
 	const struct ws_thread_info *thread =
-		ws_who_thread(pushpop_trace->stats->who,
-			      (uint32_t)get_range_value(pushpop_trace, range, ws_nvtx_thread));
+		ws_find_thread(pushpop_trace->stats->who,
+			       (uint32_t)get_range_value(pushpop_trace, range, ws_nvtx_thread));
 	const struct ws_text *prefix = &pushpop_trace->table.prefixes[pushpop_trace->prefix[range]];
 	uint32_t shown = ws_min(pushpop_trace->level[range], DEEPEST);
 	size_t length, dashes = (size_t)shown * 2;
@@ -228,13 +229,14 @@ static int make_nvtx_pushpop_trace_rows(struct ws_stats *stats, struct ws_err *e
 {
 	struct ws_scan scan = {
 		.table = WS_TABLE_nvtx,
-		.columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) |
-			   WS_COL(nvtx, text) | WS_COL(nvtx, domain) | WS_COL(nvtx, type),
+		.columns = WS_COLUMN_BIT(nvtx, start) | WS_COLUMN_BIT(nvtx, end) |
+			   WS_COLUMN_BIT(nvtx, thread) | WS_COLUMN_BIT(nvtx, text) |
+			   WS_COLUMN_BIT(nvtx, domain) | WS_COLUMN_BIT(nvtx, type),
 		.time_max = UINT64_MAX,
 	};
 	struct pushpop_trace pushpop_trace = {.stats = stats};
 
-	if (ws_report_rows(stats->report, WS_TABLE_nvtx) >= NONE)
+	if (ws_report_count_rows(stats->report, WS_TABLE_nvtx) >= NONE)
 		return ws_fail(err, "%s has more NVTX ranges than nvtx_pushpop_trace can list",
 			       ws_report_path(stats->report));
 	if (ws_rows_load(stats->report, &scan, &pushpop_trace.rows, err) < 0)
@@ -258,13 +260,13 @@ static int make_nvtx_pushpop_trace_rows(struct ws_stats *stats, struct ws_err *e
 	free(pushpop_trace.parent);
 	free(pushpop_trace.prefix);
 	free(pushpop_trace.range);
-	ws_domain_table_free(&pushpop_trace.table);
+	ws_free_domain_table(&pushpop_trace.table);
 	ws_domains_free(&pushpop_trace.domains);
 	ws_rows_free(&pushpop_trace.rows);
 	return 0;
 }
 
-const struct ws_stat ws_stat_nvtx_pushpop_trace = {
+const struct ws_stats_report ws_stat_nvtx_pushpop_trace = {
 	.name = "nvtx_pushpop_trace",
 	.title = "NVTX Push/Pop Range Trace",
 	.about = "Every push/pop range by start, with its children's time and its place in the "

@@ -3,14 +3,14 @@
 #include "stats/std8.h"
 
 static const struct ws_column columns[] = {
-	WS_STD8("Instances"), {"Style", WS_KIND_TEXT}, {"Range", WS_KIND_TEXT}};
+	WS_SUMMARY_COLUMNS("Instances"), {"Style", WS_KIND_TEXT}, {"Range", WS_KIND_TEXT}};
 
 static int make_nvtx_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	return ws_ranges_summary(stats, WS_RANGES_PUSHPOP | WS_RANGES_STARTEND, true, err);
+	return ws_make_range_summary(stats, WS_RANGES_PUSHPOP | WS_RANGES_STARTEND, true, err);
 }
 
-const struct ws_stat ws_stat_nvtx_sum = {
+const struct ws_stats_report ws_stat_nvtx_sum = {
 	.name = "nvtx_sum",
 	.title = "NVTX Range Summary",
 	.about = "Push/pop and start/end ranges by style and name. Ranges that never ended are "

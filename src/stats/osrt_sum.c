@@ -5,7 +5,7 @@
 #include "stats/group.h"
 #include "stats/std8.h"
 
-static const struct ws_column columns[] = {WS_STD8("Num Calls"), {"Name", WS_KIND_TEXT}};
+static const struct ws_column columns[] = {WS_SUMMARY_COLUMNS("Num Calls"), {"Name", WS_KIND_TEXT}};
 
 struct osrt_worker {
 	struct ws_groups groups;
@@ -36,14 +36,14 @@ static uint64_t get_canonical_function(void *context, size_t worker, uint64_t ke
 
 static void print_osrt_sums(struct ws_stats *stats, const struct ws_group_sum *sums, size_t count)
 {
-	struct ws_std8_line *lines = ws_calloc(count, sizeof(*lines));
+	struct ws_summary_row *lines = ws_calloc(count, sizeof(*lines));
 
 	for (size_t i = 0; i < count; i++) {
 		lines[i].summary = &sums[i].summary;
-		lines[i].name =
-			ws_report_string(stats->report, (uint32_t)sums[i].key, &lines[i].name_len);
+		lines[i].name = ws_report_string(stats->report, (uint32_t)sums[i].key,
+						 &lines[i].name_length);
 	}
-	ws_std8_print(stats, lines, count);
+	ws_print_summary_rows(stats, lines, count);
 	free(lines);
 }
 
@@ -51,11 +51,12 @@ static int make_osrt_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	struct ws_scan scan = {
 		.table = WS_TABLE_osrt,
-		.columns = WS_COL(osrt, start) | WS_COL(osrt, end) | WS_COL(osrt, name),
+		.columns = WS_COLUMN_BIT(osrt, start) | WS_COLUMN_BIT(osrt, end) |
+			   WS_COLUMN_BIT(osrt, name),
 		.time_min = stats->time_min,
 		.time_max = stats->time_max,
 	};
-	uint32_t count = ws_scan_workers(&scan);
+	uint32_t count = ws_count_scan_workers(&scan);
 	struct osrt_worker *workers = aligned_alloc(128, count * sizeof(*workers));
 	struct ws_groups *groups = ws_calloc(count, sizeof(*groups));
 	struct ws_group_sum *sums;
@@ -66,7 +67,7 @@ static int make_osrt_sum_rows(struct ws_stats *stats, struct ws_err *err)
 		return ws_fail(err, "out of memory");
 	}
 	memset(workers, 0, count * sizeof(*workers));
-	ws_scan_run(stats->report, &scan, scan_osrt_calls, workers, &stats->damaged);
+	ws_run_scan(stats->report, &scan, scan_osrt_calls, workers, &stats->damaged);
 	for (uint32_t i = 0; i < count; i++) {
 		groups[i] = workers[i].groups;
 		stats->unended += workers[i].unended;
@@ -83,7 +84,7 @@ static int make_osrt_sum_rows(struct ws_stats *stats, struct ws_err *err)
 	return 0;
 }
 
-const struct ws_stat ws_stat_osrt_sum = {
+const struct ws_stats_report ws_stat_osrt_sum = {
 	.name = "osrt_sum",
 	.title = "OS Runtime Summary",
 	.about = "Calls of libc and pthread functions that blocked or lasted, by function. Calls "

@@ -43,8 +43,8 @@ static struct ws_spill *make_spill(const struct ws_report *report)
 	struct ws_spill *spill = ws_calloc(1, sizeof(*spill));
 	uint32_t strings = ws_report_string_count(report);
 
-	spill->shift = ws_spill_shift(strings);
-	if (strings / 16 <= ws_report_rows(report, WS_TABLE_nvtx))
+	spill->shift = ws_choose_spill_shift(strings);
+	if (strings / 16 <= ws_report_count_rows(report, WS_TABLE_nvtx))
 		spill->limit = (size_t)strings + 1;
 	return spill;
 }
@@ -85,10 +85,10 @@ static void add_spilled_value(struct range_sums *range_sums, struct range_worker
 	if (left > 2 * AHEAD && text[2 * AHEAD] <= strings)
 		__builtin_prefetch(&worker->keys[text[2 * AHEAD]]);
 	if (left > AHEAD && text[AHEAD] <= strings)
-		ws_spill_fetch(worker->spill, worker->keys[text[AHEAD]]);
+		ws_spill_prefetch(worker->spill, worker->keys[text[AHEAD]]);
 	if (id <= strings)
 		id = worker->keys[id];
-	if (ws_spill_first(worker->spill, upper | id, value))
+	if (ws_spill_add_first(worker->spill, upper | id, value))
 		return;
 	dist = ws_groups_find(&worker->groups, key);
 	if (dist)
@@ -111,9 +111,9 @@ static int scan_ranges(void *context, const struct ws_batch *batch)
 
 		if (ws_unlikely(type[i] != WS_NVTX_PUSHPOP && !style)) {
 			if (type[i] == WS_NVTX_DOMAIN_CREATE)
-				ws_domains_name(&worker->domains, range_sums->stats->who,
-						(uint32_t)thread[i], (uint32_t)domain[i],
-						(uint32_t)text[i]);
+				ws_domains_add_name(&worker->domains, range_sums->stats->who,
+						    (uint32_t)thread[i], (uint32_t)domain[i],
+						    (uint32_t)text[i]);
 			continue;
 		}
 		if (!(range_sums->kinds & (style ? WS_RANGES_STARTEND : WS_RANGES_PUSHPOP)))
@@ -123,10 +123,10 @@ static int scan_ranges(void *context, const struct ws_batch *batch)
 			continue;
 		}
 		key = style << STYLE_SHIFT | text[i] |
-		      (uint64_t)ws_domains_number(&worker->domains, range_sums->stats->who,
-						  (uint32_t)thread[i], (uint32_t)domain[i])
+		      (uint64_t)ws_domains_get_number(&worker->domains, range_sums->stats->who,
+						      (uint32_t)thread[i], (uint32_t)domain[i])
 			      << DOMAIN_SHIFT;
-		if (ws_likely(worker->groups.n < WS_GROUPS_CROWDED))
+		if (ws_likely(worker->groups.count < WS_GROUPS_CROWDED))
 			ws_dist_add(ws_groups_get(&worker->groups, key), end[i] - start[i]);
 		else
 			add_spilled_value(range_sums, worker, text + i, batch->rows - i, key,
@@ -197,39 +197,40 @@ static size_t make_line_chunk(const void *context, size_t chunk, struct ws_keyed
 	for (size_t i = line_chunk->from; i < line_chunk->from + line_chunk->count; i++)
 		if (!line_chunk->firsts)
 			keyed[count++] = (struct ws_keyed_value){
-				ws_std8_key(
+				ws_make_total_key(
 					lines->parts[line_chunk->part].group_sums[i].summary.total),
 				SUMMED | line_chunk->part << 32 | i};
-		else if (line_chunk->firsts->v[i])
-			keyed[count++] =
-				(struct ws_keyed_value){ws_std8_key(line_chunk->firsts->v[i] - 1),
-							line_chunk->firsts->upper | i};
+		else if (line_chunk->firsts->values[i])
+			keyed[count++] = (struct ws_keyed_value){
+				ws_make_total_key(line_chunk->firsts->values[i] - 1),
+				line_chunk->firsts->upper | i};
 	return count;
 }
 
 /* Make a line, whose name is that of the domain, unless it is the default one, and the text. */
 static void make_range_line(const void *context, const struct ws_keyed_value *keyed,
-			    struct ws_std8_line *line, struct ws_std8 *storage)
+			    struct ws_summary_row *line, struct ws_summary *storage)
 {
 	const struct range_lines *lines = context;
 	uint64_t key = keyed->value;
 	const struct ws_text *prefix;
 
-	*line = (struct ws_std8_line){.summary = storage};
+	*line = (struct ws_summary_row){.summary = storage};
 	if (keyed->value & SUMMED) {
 		const struct ws_group_sum *sum = get_group_sum(lines, keyed->value);
 
 		key = sum->key;
 		line->summary = &sum->summary;
 	} else if (storage) {
-		*storage = ws_std8_single(~keyed->key);
+		*storage = ws_summarise_single_value(~keyed->key);
 	}
 	prefix = get_prefix(lines->sums, key);
 	line->head = prefix->text;
-	line->head_len = prefix->len;
+	line->head_length = prefix->len;
 	if (lines->sums->styled)
-		line->style = ws_range_style_name(key >> STYLE_SHIFT);
-	line->name = ws_report_string(lines->sums->stats->report, (uint32_t)key, &line->name_len);
+		line->style = ws_get_range_style_name(key >> STYLE_SHIFT);
+	line->name =
+		ws_report_string(lines->sums->stats->report, (uint32_t)key, &line->name_length);
 }
 
 static void prefetch_range_line(const void *context, uint64_t number, unsigned step)
@@ -247,14 +248,14 @@ static void prefetch_range_line(const void *context, uint64_t number, unsigned s
 		number = sum->key;
 	}
 	if (step)
-		ws_report_string_fetch(lines->sums->stats->report, (uint32_t)number, step == 2);
+		ws_report_prefetch_string(lines->sums->stats->report, (uint32_t)number, step == 2);
 }
 
 /* Add `chunk`, from its index `from` up to `end`, in pieces that are small enough. */
 static void add_line_chunks(struct range_lines *lines, struct line_chunk chunk, size_t end)
 {
 	for (; chunk.from < end; chunk.from += chunk.count) {
-		chunk.count = ws_min(end - chunk.from, WS_STD8_CHUNK);
+		chunk.count = ws_min(end - chunk.from, WS_SUMMARY_CHUNK);
 		ws_grow(lines->chunks, lines->capacity, lines->count + 1);
 		lines->chunks[lines->count++] = chunk;
 	}
@@ -265,9 +266,10 @@ static void add_first_values(struct range_lines *lines, const struct ws_spill *s
 {
 	for (unsigned i = 0; i < spill->firsts; i++)
 		for (size_t from = 0; from < spill->limit; from += WS_FIRSTS_PAGE)
-			if (spill->first[i].used[from / WS_FIRSTS_PAGE])
+			if (spill->first_values[i].used[from / WS_FIRSTS_PAGE])
 				add_line_chunks(lines,
-						(struct line_chunk){.firsts = &spill->first[i],
+						(struct line_chunk){.firsts =
+									    &spill->first_values[i],
 								    .from = from},
 						ws_min(spill->limit, from + WS_FIRSTS_PAGE));
 }
@@ -276,15 +278,15 @@ static void print_range_sums(struct range_sums *range_sums, const struct ws_grou
 			     const struct ws_spill *spills, uint32_t workers)
 {
 	struct range_lines range_lines = {.sums = range_sums, .parts = parts};
-	struct ws_std8_lines lines = {&range_lines, 0, make_line_chunk, make_range_line,
-				      prefetch_range_line};
+	struct ws_summary_row_source lines = {&range_lines, 0, make_line_chunk, make_range_line,
+					      prefetch_range_line};
 
 	for (uint32_t worker = 0; worker < workers; worker++)
 		add_first_values(&range_lines, &spills[worker]);
 	for (size_t i = 0; i < WS_SPILL_PARTS; i++)
-		add_line_chunks(&range_lines, (struct line_chunk){.part = i}, parts[i].n);
+		add_line_chunks(&range_lines, (struct line_chunk){.part = i}, parts[i].count);
 	lines.chunks = range_lines.count;
-	ws_std8_print_lines(range_sums->stats, &lines);
+	ws_print_summary_source(range_sums->stats, &lines);
 	free(range_lines.chunks);
 }
 
@@ -309,17 +311,17 @@ static void merge_range_workers(struct range_sums *range_sums, uint32_t workers)
 		range_sums->stats->unended += range_sums->workers[worker].unended;
 		range_sums->stats->backwards += range_sums->workers[worker].backwards;
 	}
-	ws_domain_table_make(&range_sums->domains, range_sums->stats->report, domains, workers);
+	ws_make_domain_table(&range_sums->domains, range_sums->stats->report, domains, workers);
 	if (spilled)
 		ws_groups_merge_spilled(groups, spills, workers, make_canonical_range_key,
 					make_canonical_domain_key, range_sums, parts);
 	else
 		parts[0].group_sums = ws_groups_merge(groups, workers, make_canonical_range_key,
-						      range_sums, &parts[0].n);
+						      range_sums, &parts[0].count);
 	print_range_sums(range_sums, parts, spills, workers);
 	for (size_t i = 0; i < WS_SPILL_PARTS; i++)
 		free(parts[i].group_sums);
-	ws_domain_table_free(&range_sums->domains);
+	ws_free_domain_table(&range_sums->domains);
 	for (uint32_t i = 0; i < workers; i++) {
 		ws_groups_free(&groups[i]);
 		ws_spill_free(&spills[i]);
@@ -330,16 +332,17 @@ static void merge_range_workers(struct range_sums *range_sums, uint32_t workers)
 	free(domains);
 }
 
-int ws_ranges_summary(struct ws_stats *stats, unsigned kinds, bool styled, struct ws_err *err)
+int ws_make_range_summary(struct ws_stats *stats, unsigned kinds, bool styled, struct ws_err *err)
 {
 	struct ws_scan scan = {
 		.table = WS_TABLE_nvtx,
-		.columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) |
-			   WS_COL(nvtx, text) | WS_COL(nvtx, domain) | WS_COL(nvtx, type),
+		.columns = WS_COLUMN_BIT(nvtx, start) | WS_COLUMN_BIT(nvtx, end) |
+			   WS_COLUMN_BIT(nvtx, thread) | WS_COLUMN_BIT(nvtx, text) |
+			   WS_COLUMN_BIT(nvtx, domain) | WS_COLUMN_BIT(nvtx, type),
 		.time_min = stats->time_min,
 		.time_max = stats->time_max,
 	};
-	uint32_t workers = ws_scan_workers(&scan);
+	uint32_t workers = ws_count_scan_workers(&scan);
 	struct range_sums range_sums = {.stats = stats,
 					.kinds = kinds,
 					.styled = styled,
@@ -349,7 +352,7 @@ int ws_ranges_summary(struct ws_stats *stats, unsigned kinds, bool styled, struc
 	if (!range_sums.workers)
 		return ws_fail(err, "out of memory");
 	memset(range_sums.workers, 0, workers * sizeof(*range_sums.workers));
-	ws_scan_run(stats->report, &scan, scan_ranges, &range_sums, &stats->damaged);
+	ws_run_scan(stats->report, &scan, scan_ranges, &range_sums, &stats->damaged);
 	merge_range_workers(&range_sums, workers);
 	free(range_sums.keys);
 	free(range_sums.workers);

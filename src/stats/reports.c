@@ -53,11 +53,11 @@
 	ITEM(vulkan_api_sum)           \
 	ITEM(vulkan_api_trace)
 
-#define DECLARE(name) extern const struct ws_stat ws_stat_##name;
+#define DECLARE(name) extern const struct ws_stats_report ws_stat_##name;
 REPORTS(DECLARE)
 
 #define LIST(name) &ws_stat_##name,
-const struct ws_stat *const ws_stats_list[] = {REPORTS(LIST) NULL};
+const struct ws_stats_report *const ws_stats_list[] = {REPORTS(LIST) NULL};
 
 /* What the reference tool called its reports until 2022, and what it calls them now: scripts use
  * both. */
@@ -99,7 +99,7 @@ static const char *const of_windows[] = {
 	"dx11_pix_sum",	    "dx12_gpu_marker_sum", "dx12_pix_sum", "wddm_queue_sum",   "dx11pixsum",
 	"dx12gpumarkersum", "dx12pixsum",	   "pixsum",	   "wddmqueuesdetails"};
 
-const struct ws_stat *ws_stat_find(const char *name)
+const struct ws_stats_report *ws_find_stats_report(const char *name)
 {
 	for (size_t i = 0; i < WS_COUNT(renamed); i++)
 		if (!strcmp(renamed[i].old, name))
@@ -110,7 +110,7 @@ const struct ws_stat *ws_stat_find(const char *name)
 	return NULL;
 }
 
-const char *ws_stat_elsewhere(const char *name)
+const char *ws_get_stats_elsewhere_reason(const char *name)
 {
 	for (size_t i = 0; i < WS_COUNT(of_windows); i++)
 		if (!strcmp(of_windows[i], name))

@@ -22,10 +22,10 @@
 struct report_job {
 	struct ws_stats stats; /* first: reports hand over rows with a pointer to it */
 	const struct ws_stats_request *request;
-	const struct ws_stat *stat;
+	const struct ws_stats_report *stat;
 	struct ws_printer printer;
-	struct ws_outfile out;
-	struct ws_command_out command; /* used instead of `out` with -o @command */
+	struct ws_output_file out;
+	struct ws_command_output command; /* used instead of `out` with -o @command */
 	char *path;
 	char **skipped; /* names of default reports without data, to be said in one message; NULL
 			   when the report was asked for */
@@ -64,9 +64,9 @@ static int check_output(const char *output, struct ws_err *err)
 		return ws_fail(err, "-o: the name of the output is empty");
 	if (*output != '@')
 		return 0;
-	words = ws_words(output + 1, err);
+	words = ws_split_words(output + 1, err);
 	if (words) {
-		ws_words_free(words);
+		ws_free_words(words);
 		return 0;
 	}
 	why = ws_strdup(err->msg);
@@ -76,10 +76,10 @@ static int check_output(const char *output, struct ws_err *err)
 }
 
 /* The report that `spec` begins with, up to a colon. */
-static const struct ws_stat *find_report(const char *spec)
+static const struct ws_stats_report *find_report(const char *spec)
 {
 	char *name = ws_strndup(spec, strcspn(spec, ":"));
-	const struct ws_stat *stat = ws_stat_find(name);
+	const struct ws_stats_report *stat = ws_find_stats_report(name);
 
 	free(name);
 	return stat;
@@ -89,14 +89,14 @@ static const struct ws_stat *find_report(const char *spec)
 static const char *get_elsewhere_reason(const char *spec)
 {
 	char *name = ws_strndup(spec, strcspn(spec, ":"));
-	const char *why = ws_stat_elsewhere(name);
+	const char *why = ws_get_stats_elsewhere_reason(name);
 
 	free(name);
 	return why;
 }
 
 /* Say so when the report has another name today. */
-static void say_new_name(const char *spec, const struct ws_stat *stat)
+static void say_new_name(const char *spec, const struct ws_stats_report *stat)
 {
 	size_t length = strcspn(spec, ":");
 
@@ -118,7 +118,7 @@ static bool is_same_arg(const char *arg, size_t length, const char *known)
 	       strspn(arg + known_length, "0123456789") >= length - known_length;
 }
 
-const char *ws_stats_arg(const struct ws_stats *stats, const char *name)
+const char *ws_get_stats_arg(const struct ws_stats *stats, const char *name)
 {
 	size_t length;
 
@@ -133,9 +133,9 @@ const char *ws_stats_arg(const struct ws_stats *stats, const char *name)
 	return NULL;
 }
 
-uint64_t ws_stats_arg_number(const struct ws_stats *stats, const char *name, uint64_t fallback)
+uint64_t ws_get_stats_arg_number(const struct ws_stats *stats, const char *name, uint64_t fallback)
 {
-	const char *arg = ws_stats_arg(stats, name);
+	const char *arg = ws_get_stats_arg(stats, name);
 
 	if (!arg)
 		return fallback;
@@ -143,7 +143,7 @@ uint64_t ws_stats_arg_number(const struct ws_stats *stats, const char *name, uin
 }
 
 /* "base, rows=<number>, step=<name>" */
-static void list_known_args(const struct ws_stat *stat, struct ws_text *known)
+static void list_known_args(const struct ws_stats_report *stat, struct ws_text *known)
 {
 	for (size_t i = 0; stat->args && stat->args[i]; i++) {
 		const char *arg = stat->args[i];
@@ -158,7 +158,7 @@ static void list_known_args(const struct ws_stat *stat, struct ws_text *known)
 	}
 }
 
-static int check_args(const struct ws_stat *stat, const char *spec, struct ws_err *err)
+static int check_args(const struct ws_stats_report *stat, const char *spec, struct ws_err *err)
 {
 	struct ws_text known = {0};
 	bool ok = true;
@@ -187,14 +187,14 @@ static int check_args(const struct ws_stat *stat, const char *spec, struct ws_er
 static int check_report(const struct ws_stats_request *request, const char *spec,
 			struct ws_err *err)
 {
-	const struct ws_stat *stat = find_report(spec);
-	const struct ws_user_report *user = ws_user_report_find(request->user, spec);
+	const struct ws_stats_report *stat = find_report(spec);
+	const struct ws_user_report *user = ws_find_user_report(request->user, spec);
 
 	if (user)
-		return ws_user_report_check(user, spec, err);
+		return ws_check_user_report(user, spec, err);
 	if (get_elsewhere_reason(spec))
 		return 0;
-	if (!stat && ws_user_report_script(request->user, spec))
+	if (!stat && ws_has_report_script(request->user, spec))
 		return ws_fail(err,
 			       "'%s' is a script, and scripts are not run: write the report as a "
 			       "query, %.*s.sql",
@@ -227,7 +227,7 @@ static int check_counts(const struct ws_stats_request *request, struct ws_err *e
 		       ws_plural(reports));
 }
 
-int ws_stats_check(const struct ws_stats_request *request, struct ws_err *err)
+int ws_check_stats_request(const struct ws_stats_request *request, struct ws_err *err)
 {
 	struct ws_format_args args;
 
@@ -238,14 +238,14 @@ int ws_stats_check(const struct ws_stats_request *request, struct ws_err *err)
 		return -1;
 	for (size_t i = 0; i < request->format_count; i++)
 		if (*request->formats[i] && strcmp(request->formats[i], ".") &&
-		    !ws_format_find(request->formats[i], &args, err))
+		    !ws_find_format(request->formats[i], &args, err))
 			return -1;
 	for (size_t i = 0; i < request->output_count; i++)
 		if (check_output(request->outputs[i], err) < 0)
 			return -1;
 	if (!request->filter_time)
 		return 0;
-	return ws_filter_time_check(request->filter_time, err);
+	return ws_check_time_filter(request->filter_time, err);
 }
 
 /* The length of a path without the extension of a report file. */
@@ -305,7 +305,7 @@ static char *make_output_path(const struct report_job *report_job, size_t i)
 	name = make_file_name_part(report_job, i);
 	if (!strcmp(output, "."))
 		out = ws_format("%.*s_%s.%s", get_stem_length(path), path, name, ext);
-	else if (report_job->request->several)
+	else if (report_job->request->shares_outputs)
 		out = ws_format("%s_%.*s_%s.%s", output, get_stem_length(base), base, name, ext);
 	else
 		out = ws_format("%s_%s.%s", output, name, ext);
@@ -322,8 +322,8 @@ static int open_output(struct report_job *report_job)
 			return -1;
 		report_job->printer.file = report_job->command.file;
 	} else {
-		if (ws_outfile_open(&report_job->out, report_job->path, 0666,
-				    report_job->request->overwrite, &report_job->error) < 0)
+		if (ws_open_output_file(&report_job->out, report_job->path, 0666,
+					report_job->request->overwrite, &report_job->error) < 0)
 			return -1;
 		report_job->printer.file = report_job->out.file;
 	}
@@ -337,7 +337,7 @@ static int close_output(struct report_job *report_job)
 		return ws_command_finish(&report_job->command, &report_job->error);
 	if (!strcmp(report_job->path, "-"))
 		fputs("\n", report_job->out.file); /* between the tables of one stream */
-	return ws_outfile_commit(&report_job->out, &report_job->error);
+	return ws_commit_output(&report_job->out, &report_job->error);
 }
 
 static void abort_output(struct report_job *report_job)
@@ -347,7 +347,7 @@ static void abort_output(struct report_job *report_job)
 	if (report_job->begun && *report_job->path == '@')
 		ws_command_finish(&report_job->command, &unsaid);
 	else if (report_job->begun)
-		ws_outfile_abort(&report_job->out);
+		ws_abort_output(&report_job->out);
 }
 
 /* A report hands over rows: open the output if this has not been done. False when that failed. */
@@ -385,10 +385,10 @@ static const char *get_absence_reason(const struct ws_stats *stats)
 {
 	if (stats->windowed)
 		return "in the time asked for";
-	if (ws_report_rows(stats->report, WS_TABLE_nvtx) ||
-	    ws_report_rows(stats->report, WS_TABLE_osrt) ||
-	    ws_report_rows(stats->report, WS_TABLE_cuda_api) ||
-	    ws_report_rows(stats->report, WS_TABLE_cuda_kernel))
+	if (ws_report_count_rows(stats->report, WS_TABLE_nvtx) ||
+	    ws_report_count_rows(stats->report, WS_TABLE_osrt) ||
+	    ws_report_count_rows(stats->report, WS_TABLE_cuda_api) ||
+	    ws_report_count_rows(stats->report, WS_TABLE_cuda_kernel))
 		return "were recorded";
 	return "were recorded, nor anything else";
 }
@@ -399,9 +399,10 @@ static void say_skipped(struct report_job *report_job)
 
 	if (report_job->stats.lacks) {
 		ws_say("%s: %s skipped: no %s were recorded", file, name, report_job->stats.lacks);
-	} else if (report_job->stat->why && !report_job->stats.windowed) {
+	} else if (report_job->stat->explain_absence && !report_job->stats.windowed) {
 		ws_say("%s: %s skipped: no %s were recorded: %s", file, name,
-		       report_job->stat->what, report_job->stat->why(report_job->stats.report));
+		       report_job->stat->what,
+		       report_job->stat->explain_absence(report_job->stats.report));
 	} else if (!report_job->skipped) {
 		ws_say("%s: %s skipped: no %s %s", file, name, report_job->stat->what,
 		       get_absence_reason(&report_job->stats));
@@ -446,11 +447,12 @@ static void say_blocks_read(const struct report_job *report_job, uint64_t before
 	uint64_t block_count = 0;
 
 	for (int table = 0; table < WS_TABLE_COUNT; table++)
-		block_count += ws_report_blocks(report_job->stats.report, (enum ws_table)table);
+		block_count +=
+			ws_report_count_blocks(report_job->stats.report, (enum ws_table)table);
 	if (report_job->request->verbose)
 		ws_say("%s: %s decoded %" PRIu64 " blocks; the report has %" PRIu64,
 		       ws_report_path(report_job->stats.report), report_job->printer.name,
-		       ws_report_decoded(report_job->stats.report) - before, block_count);
+		       ws_report_count_decoded(report_job->stats.report) - before, block_count);
 }
 
 /* Choose unit, format and output of report i. Returns -1 after a message on failure. */
@@ -459,7 +461,7 @@ static int prepare_report(struct report_job *report_job, size_t i)
 	report_job->printer.unit = &nanoseconds;
 	if (report_job->request->unit)
 		report_job->printer.unit = report_job->request->unit;
-	report_job->printer.format = ws_format_find(choose_format(report_job->request, i),
+	report_job->printer.format = ws_find_format(choose_format(report_job->request, i),
 						    &report_job->printer.args, &report_job->error);
 	if (!report_job->printer.format) {
 		ws_say("%s", report_job->error.msg);
@@ -478,7 +480,7 @@ static int finish_report(struct report_job *report_job, int status)
 		abort_output(report_job);
 	else if (report_job->begun && (status = close_output(report_job)) < 0)
 		report_job->failed = true;
-	if (report_job->failed && status != WS_OUTFILE_PIPE) {
+	if (report_job->failed && status != WS_OUTPUT_PIPE_CLOSED) {
 		ws_say("%s", report_job->error.msg);
 		status = -1;
 	}
@@ -487,13 +489,13 @@ static int finish_report(struct report_job *report_job, int status)
 }
 
 /* Make report i, with file and window of `base`. Returns 0, -1 after a message, or
- * WS_OUTFILE_PIPE. */
+ * WS_OUTPUT_PIPE_CLOSED. */
 static int make_report(const struct ws_stats *base, const struct ws_stats_request *request,
-		       const struct ws_stat *stat, size_t i, char **skipped)
+		       const struct ws_stats_report *stat, size_t i, char **skipped)
 {
 	struct report_job report_job = {
 		.stats = *base, .request = request, .stat = stat, .skipped = skipped};
-	uint64_t before = ws_report_decoded(base->report);
+	uint64_t before = ws_report_count_decoded(base->report);
 	int status;
 
 	report_job.stats.args = "";
@@ -541,7 +543,7 @@ static int make_user_report(const struct ws_stats *base, const struct ws_stats_r
 			    const struct ws_user_report *report, size_t i)
 {
 	struct user_report_job report_job = {.base = {.stats = *base, .request = request}};
-	uint64_t before = ws_report_decoded(base->report);
+	uint64_t before = ws_report_count_decoded(base->report);
 	int status;
 
 	report_job.base.printer.name = report->name;
@@ -551,7 +553,7 @@ static int make_user_report(const struct ws_stats *base, const struct ws_stats_r
 	report_job.print.printer = report_job.base.printer;
 	report_job.print.ready = open_user_output;
 	report_job.print.ready_ctx = &report_job;
-	status = ws_user_report_run(report, request->reports[i], &report_job.base.stats,
+	status = ws_run_user_report(report, request->reports[i], &report_job.base.stats,
 				    &report_job.print, &report_job.base.error);
 	if (!status && !report_job.base.begun && !request->quiet)
 		ws_say("%s: %s skipped: its query gave no rows", ws_report_path(base->report),
@@ -573,7 +575,7 @@ static int make_default_reports(const struct ws_stats *stats,
 	if (stats->windowed)
 		what_happened = "lies in the time asked for";
 
-	for (size_t i = 0; ws_stats_list[i] && status != WS_OUTFILE_PIPE; i++)
+	for (size_t i = 0; ws_stats_list[i] && status != WS_OUTPUT_PIPE_CLOSED; i++)
 		if (ws_stats_list[i]->by_default)
 			status = ws_min(status, make_report(stats, request, ws_stats_list[i],
 							    count++, &skipped));
@@ -589,7 +591,7 @@ static int make_requested_report(const struct ws_stats *stats,
 				 const struct ws_stats_request *request, size_t i)
 {
 	const char *spec = request->reports[i], *why = get_elsewhere_reason(spec);
-	const struct ws_user_report *user = ws_user_report_find(request->user, spec);
+	const struct ws_user_report *user = ws_find_user_report(request->user, spec);
 
 	if (user)
 		return make_user_report(stats, request, user, i);
@@ -606,27 +608,27 @@ static int make_reports(const struct ws_stats *stats, const struct ws_stats_requ
 
 	if (!request->report_count)
 		return make_default_reports(stats, request);
-	for (size_t i = 0; i < request->report_count && status != WS_OUTFILE_PIPE; i++)
+	for (size_t i = 0; i < request->report_count && status != WS_OUTPUT_PIPE_CLOSED; i++)
 		status = ws_min(status, make_requested_report(stats, request, i));
 	return status;
 }
 
-int ws_stats_file(const char *path, const struct ws_stats_request *request)
+int ws_make_file_stats(const char *path, const struct ws_stats_request *request)
 {
 	struct ws_stats stats = {.time_max = UINT64_MAX};
 	struct ws_err err;
-	struct ws_report *report = ws_report_of_operand(path);
+	struct ws_report *report = ws_open_operand_report(path);
 	int status = 0;
 
 	if (!report)
 		return -1;
 	stats.report = report;
 	stats.who = ws_who_open(report);
-	stats.zero = ws_time_zero(report);
+	stats.zero = ws_find_time_zero(report);
 	if (request->filter_time)
-		status = ws_filter_time(&stats, request->filter_time, &err);
+		status = ws_apply_time_filter(&stats, request->filter_time, &err);
 	if (!status && request->filter_nvtx)
-		status = ws_filter_nvtx(&stats, request->filter_nvtx, request->quiet, &err);
+		status = ws_apply_nvtx_filter(&stats, request->filter_nvtx, request->quiet, &err);
 	if (status)
 		ws_say("%s", err.msg);
 	else

@@ -137,7 +137,7 @@ static void print_sched_lines(struct ws_stats *stats, const struct sched_line *l
 		sum += lines[i].run;
 	for (size_t i = 0; i < count; i++) {
 		const struct sched_line *line = &lines[i];
-		const struct ws_thread_info *info = ws_who_thread(stats->who, line->thread);
+		const struct ws_thread_info *info = ws_find_thread(stats->who, line->thread);
 		struct ws_cell cells[COLUMNS] = {
 			[TIME] = ws_cell_real(ws_compute_percent(line->run, (long double)sum)),
 			[RUN] = ws_cell_int((int64_t)line->run),
@@ -168,17 +168,17 @@ static int make_sched_sum_rows(struct ws_stats *stats, struct ws_err *err)
 	size_t line_count = 0, capacity = 0;
 	uint32_t count;
 
-	if (!ws_report_rows(stats->report, WS_TABLE_sched))
+	if (!ws_report_count_rows(stats->report, WS_TABLE_sched))
 		return 0;
 	states = ws_states_open(stats->report, stats->who, &stats->damaged);
-	count = ws_states_workers(states);
+	count = ws_count_state_workers(states);
 	workers = aligned_alloc(128, count * sizeof(*workers));
 	if (!workers) {
 		ws_states_close(states);
 		return ws_fail(err, "out of memory");
 	}
 	memset(workers, 0, count * sizeof(*workers));
-	ws_states_run(states, stats->time_min, stats->time_max, add_thread_state, workers);
+	ws_walk_states(states, stats->time_min, stats->time_max, add_thread_state, workers);
 	for (uint32_t worker = 0; worker < count; worker++)
 		for (size_t i = 0; i < workers[worker].line_count; i++) {
 			if (!workers[worker].lines[i].spans)
@@ -197,7 +197,7 @@ static int make_sched_sum_rows(struct ws_stats *stats, struct ws_err *err)
 	return 0;
 }
 
-const struct ws_stat ws_stat_sched_sum = {
+const struct ws_stats_report ws_stat_sched_sum = {
 	.name = "sched_sum",
 	.title = "Scheduling by Thread",
 	.about = "Time that each thread ran, waited for a core (Queue: from its wake-up or its "
@@ -205,7 +205,7 @@ const struct ws_stat ws_stat_sched_sum = {
 		 "something else; how often it was switched out, of that preempted, and moved to "
 		 "another core.",
 	.what = "context switches",
-	.why = ws_why_no_switches,
+	.explain_absence = ws_explain_no_switches,
 	.columns = columns,
 	.column_count = COLUMNS,
 	.run = make_sched_sum_rows,

@@ -14,7 +14,7 @@
 /* One report file being summarised. */
 struct ws_stats {
 	const struct ws_report *report;
-	struct ws_who *who;
+	struct ws_names_by_id *who;
 	uint64_t zero;		     /* session time in ns that is shown as 0 */
 	uint64_t time_min, time_max; /* the window asked for, in ns on the session clock: rows
 					whose span touches it count */
@@ -25,7 +25,7 @@ struct ws_stats {
 	uint64_t unended;   /* ranges or calls that never ended, which a summary leaves out */
 	uint64_t backwards; /* rows whose end is before their start, left out */
 	const char *lacks;  /* what the file lacks that an argument needs ("steps"), said instead
-			       of ws_stat.what; or NULL */
+			       of ws_stats_report.what; or NULL */
 	/* Hand one row of the report being made to the output. */
 	void (*row)(struct ws_stats *stats, const struct ws_cell *cells);
 	/* Hand over many rows, which all cores make; see ws_print_rows. */
@@ -35,11 +35,11 @@ struct ws_stats {
 		     const void *context);
 };
 
-struct ws_stat {
+struct ws_stats_report {
 	const char *name, *title, *about;
 	const char *what; /* what its rows are made of, for messages: "NVTX ranges" */
 	/* Why a file has none of these (see query/absent.h); NULL where no reason can be found. */
-	const char *(*why)(const struct ws_report *report);
+	const char *(*explain_absence)(const struct ws_report *report);
 	bool by_default;     /* made when no report is asked for */
 	const char *unended; /* what messages say of rows without an end; NULL for "never ended" */
 	const char *const *args; /* arguments it takes, ended by NULL; one that ends in = takes a
@@ -68,18 +68,18 @@ static inline void ws_count_left_out_shared(uint64_t end, uint64_t *unended, uin
 		__atomic_fetch_add(backwards, 1, __ATOMIC_RELAXED);
 }
 
-extern const struct ws_stat *const ws_stats_list[]; /* ended by NULL */
+extern const struct ws_stats_report *const ws_stats_list[]; /* ended by NULL */
 /* The report of this name, which may be one that the reference tool used in the past; NULL when
  * there is none. */
-const struct ws_stat *ws_stat_find(const char *name);
+const struct ws_stats_report *ws_find_stats_report(const char *name);
 /* Why a report that only the reference tool has is not made here, to be said after "NAME skipped:
  * "; NULL for other names. */
-const char *ws_stat_elsewhere(const char *name);
+const char *ws_get_stats_elsewhere_reason(const char *name);
 /* The argument `name`, as the report declares it; NULL when it was not given. Of one that ends in =
  * or =*, the text after it, which ends at a colon or at the end; else "". */
-const char *ws_stats_arg(const struct ws_stats *stats, const char *name);
+const char *ws_get_stats_arg(const struct ws_stats *stats, const char *name);
 /* The number of the argument `name`, which ends in =; `fallback` when it was not given. */
-uint64_t ws_stats_arg_number(const struct ws_stats *stats, const char *name, uint64_t fallback);
+uint64_t ws_get_stats_arg_number(const struct ws_stats *stats, const char *name, uint64_t fallback);
 
 struct ws_user_reports;
 
@@ -95,17 +95,17 @@ struct ws_stats_request {
 	bool overwrite;
 	const struct ws_user_reports *user; /* reports written as queries, or NULL */
 	bool verbose;			    /* say how much of the file each report read */
-	bool several; /* several files share the outputs, whose names get the files' names */
+	bool shares_outputs; /* several files share the outputs, whose names get the files' names */
 };
 
 /* Check what does not depend on a file: names of reports and formats, how many there are of each,
  * outputs. Returns 0, or -1 with a message. */
-int ws_stats_check(const struct ws_stats_request *request, struct ws_err *err);
+int ws_check_stats_request(const struct ws_stats_request *request, struct ws_err *err);
 /*
  * Make the reports of one file; messages go to stderr. Returns 0, -1 when a report could not be
- * made, or WS_OUTFILE_PIPE when the reader of standard output went away, after which the caller
- * should write nothing more.
+ * made, or WS_OUTPUT_PIPE_CLOSED when the reader of standard output went away, after which the
+ * caller should write nothing more.
  */
-int ws_stats_file(const char *path, const struct ws_stats_request *request);
+int ws_make_file_stats(const char *path, const struct ws_stats_request *request);
 
 #endif

@@ -14,15 +14,16 @@
 #include "stats/keyed.h"
 #include "stats/std8.h"
 
-static const struct ws_column columns[] = {WS_STD8("Instances"), {"Phase", WS_KIND_TEXT}};
+static const struct ws_column columns[] = {WS_SUMMARY_COLUMNS("Instances"),
+					   {"Phase", WS_KIND_TEXT}};
 
 static const char rest_name[] = "[rest of the step]";
 
 struct phases {
 	struct ws_stats *stats;
 	struct ws_steps steps;
-	struct ws_keyed times; /* by string key + 1; 0 for the rest of steps */
-	uint64_t *covered;     /* by step: time of its phases, ns */
+	struct ws_keyed_dists times; /* by string key + 1; 0 for the rest of steps */
+	uint64_t *covered;	     /* by step: time of its phases, ns */
 };
 
 static int compare_steps(const void *first, const void *second)
@@ -75,14 +76,14 @@ static size_t find_phases(struct phases *phases, const struct phase_source *sour
 		     col[source->type][i] != source->second_type) ||
 		    end == WS_NO_TIME || end < start)
 			continue;
-		while (step < phases->steps.n && (phases->steps.steps[step].thread < thread ||
-						  (phases->steps.steps[step].thread == thread &&
-						   phases->steps.steps[step].end <= start))) {
+		while (step < phases->steps.count && (phases->steps.steps[step].thread < thread ||
+						      (phases->steps.steps[step].thread == thread &&
+						       phases->steps.steps[step].end <= start))) {
 			step++;
 			inside = 0;
 		}
 		current = &phases->steps.steps[step];
-		if (step == phases->steps.n || current->thread != thread ||
+		if (step == phases->steps.count || current->thread != thread ||
 		    start < current->start || end > current->end || start < inside ||
 		    !is_in_window(phases, current) ||
 		    (start == current->start && end == current->end))
@@ -126,34 +127,34 @@ static int read_phases(struct phases *phases, struct ws_err *err)
 static void print_phases(struct phases *phases)
 {
 	struct ws_keyed_sums sums;
-	struct ws_std8_line *lines;
+	struct ws_summary_row *lines;
 
-	for (size_t i = 0; i < phases->steps.n; i++) {
+	for (size_t i = 0; i < phases->steps.count; i++) {
 		uint64_t took = phases->steps.steps[i].end - phases->steps.steps[i].start;
 
 		if (is_in_window(phases, &phases->steps.steps[i]))
 			add_phase(phases, 0, took - phases->covered[i]);
 	}
 	ws_keyed_merge(&phases->times, 1, NULL, NULL, &sums);
-	lines = ws_calloc(sums.n + 1, sizeof(*lines));
-	for (size_t i = 0; i < sums.n; i++) {
-		lines[i].summary = &sums.summary[i];
+	lines = ws_calloc(sums.count + 1, sizeof(*lines));
+	for (size_t i = 0; i < sums.count; i++) {
+		lines[i].summary = &sums.summaries[i];
 		lines[i].name = rest_name;
-		lines[i].name_len = strlen(rest_name);
+		lines[i].name_length = strlen(rest_name);
 		if (sums.keys[i])
-			lines[i].name =
-				ws_report_string(phases->stats->report,
-						 (uint32_t)(sums.keys[i] - 1), &lines[i].name_len);
+			lines[i].name = ws_report_string(phases->stats->report,
+							 (uint32_t)(sums.keys[i] - 1),
+							 &lines[i].name_length);
 	}
-	ws_std8_print(phases->stats, lines, sums.n);
+	ws_print_summary_rows(phases->stats, lines, sums.count);
 	free(lines);
 	ws_keyed_sums_free(&sums);
 }
 
 static int make_step_phases_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	const char *name = ws_stats_arg(stats, "step=*");
-	struct phases phases = {.stats = stats, .times = {.words = 1, .per = 1}};
+	const char *name = ws_get_stats_arg(stats, "step=*");
+	struct phases phases = {.stats = stats, .times = {.words = 1, .dists_per_key = 1}};
 	char *wanted = NULL;
 	int status;
 
@@ -162,13 +163,13 @@ static int make_step_phases_rows(struct ws_stats *stats, struct ws_err *err)
 	status = ws_steps_load(stats->report, stats->who, wanted, &phases.steps, err);
 	free(wanted);
 	stats->damaged += phases.steps.damaged;
-	if (phases.steps.n)
-		qsort(phases.steps.steps, phases.steps.n, sizeof(*phases.steps.steps),
+	if (phases.steps.count)
+		qsort(phases.steps.steps, phases.steps.count, sizeof(*phases.steps.steps),
 		      compare_steps);
-	phases.covered = ws_calloc(phases.steps.n + 1, sizeof(*phases.covered));
-	if (!status && phases.steps.n)
+	phases.covered = ws_calloc(phases.steps.count + 1, sizeof(*phases.covered));
+	if (!status && phases.steps.count)
 		status = read_phases(&phases, err);
-	if (!status && phases.steps.n)
+	if (!status && phases.steps.count)
 		print_phases(&phases);
 	ws_steps_free(&phases.steps);
 	free(phases.covered);
@@ -177,7 +178,7 @@ static int make_step_phases_rows(struct ws_stats *stats, struct ws_err *err)
 
 static const char *const args[] = {"step=*", NULL};
 
-const struct ws_stat ws_stat_step_phases = {
+const struct ws_stats_report ws_stat_step_phases = {
 	.name = "step_phases",
 	.title = "Phases of Training Steps",
 	.about = "The ranges directly inside of steps, by name, with their share of the steps' "

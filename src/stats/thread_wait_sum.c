@@ -22,8 +22,8 @@ enum { K_THREAD, K_WAIT, K_FUNCTION, K_OBJECT, K_HOLDER, KEY_WORDS };
 enum { PID = 8, TID, THREAD, REASON, FUNCTION, OBJECT, COLUMNS };
 
 static const struct ws_column columns[COLUMNS] = {
-	WS_STD8("Waits"),	  {"PID", WS_KIND_ID},	    {"TID", WS_KIND_ID},
-	{"Thread", WS_KIND_TEXT}, {"Reason", WS_KIND_TEXT}, {"Function", WS_KIND_TEXT},
+	WS_SUMMARY_COLUMNS("Waits"), {"PID", WS_KIND_ID},      {"TID", WS_KIND_ID},
+	{"Thread", WS_KIND_TEXT},    {"Reason", WS_KIND_TEXT}, {"Function", WS_KIND_TEXT},
 	{"Object", WS_KIND_TEXT},
 };
 
@@ -31,9 +31,9 @@ static const char *const args[] = {"reason", "thread", NULL};
 
 struct waits {
 	struct ws_stats *stats;
-	struct ws_keyed *tables; /* by worker */
-	bool objects, threads;	 /* group by these too */
-	struct ws_map by_number; /* process << 32 | the system's number of a thread: its id */
+	struct ws_keyed_dists *tables; /* by worker */
+	bool objects, threads;	       /* group by these too */
+	struct ws_map by_number;       /* process << 32 | the system's number of a thread: its id */
 };
 
 static void add_wait(void *context, uint32_t worker, const struct ws_state *state)
@@ -58,7 +58,7 @@ static void add_wait(void *context, uint32_t worker, const struct ws_state *stat
 			key[K_OBJECT] = state->object & INT64_MAX;
 		if (state->holder)
 			key[K_HOLDER] =
-				(uint64_t)ws_who_thread(waits->stats->who, state->thread)->process
+				(uint64_t)ws_find_thread(waits->stats->who, state->thread)->process
 					<< 32 |
 				state->holder;
 	}
@@ -67,7 +67,7 @@ static void add_wait(void *context, uint32_t worker, const struct ws_state *stat
 
 struct wait_line {
 	const uint64_t *key;
-	const struct ws_std8 *summary;
+	const struct ws_summary *summary;
 };
 
 static int compare_wait_lines(const void *first, const void *second)
@@ -92,7 +92,7 @@ static void put_thread(struct ws_text *text, const char *action, const char *nam
 
 static void put_wait_object(const struct waits *waits, const uint64_t *key, struct ws_text *text)
 {
-	const struct ws_thread_info *holder = ws_who_thread(
+	const struct ws_thread_info *holder = ws_find_thread(
 		waits->stats->who, (uint32_t)ws_map_get(&waits->by_number, key[K_HOLDER], NULL));
 	uint64_t object = key[K_OBJECT];
 	bool address = key[K_WAIT] == WS_WAIT_LOCK || key[K_WAIT] == WS_WAIT_CONDITION ||
@@ -107,7 +107,7 @@ static void put_wait_object(const struct waits *waits, const uint64_t *key, stru
 		ws_text_add(text, path, length);
 	} else if (object && key[K_WAIT] == WS_WAIT_NONE) {
 		const struct ws_thread_info *waker =
-			ws_who_thread(waits->stats->who, (uint32_t)object);
+			ws_find_thread(waits->stats->who, (uint32_t)object);
 
 		put_thread(text, "woken", waker->name, (uint32_t)waker->tid);
 	} else if (object && address) {
@@ -131,19 +131,19 @@ static struct ws_cell make_wait_text_cell(const char *word)
 static struct ws_cell make_function_cell(const struct waits *waits, uint64_t name)
 {
 	size_t length;
-	const char *text = ws_cuda_function(waits->stats->report, (uint32_t)name, &length);
+	const char *text = ws_get_cuda_function_name(waits->stats->report, (uint32_t)name, &length);
 
 	return ws_cell_text(text, length);
 }
 
-static void put_figure_cells(struct ws_cell *cell, const struct ws_std8 *summary,
+static void put_figure_cells(struct ws_cell *cell, const struct ws_summary *summary,
 			     unsigned __int128 sum)
 {
 	cell[0] = ws_cell_real(ws_compute_percent((long double)summary->total, (long double)sum));
 	cell[1] = ws_cell_int((int64_t)ws_min(summary->total, (unsigned __int128)INT64_MAX));
 	cell[2] = ws_cell_int((int64_t)summary->count);
-	cell[3] = ws_cell_real(ws_std8_mean(summary));
-	cell[4] = ws_cell_real(ws_std8_median(summary));
+	cell[3] = ws_cell_real(ws_compute_summary_mean(summary));
+	cell[4] = ws_cell_real(ws_compute_summary_median(summary));
 	cell[5] = ws_cell_int((int64_t)summary->min);
 	cell[6] = ws_cell_int((int64_t)summary->max);
 	cell[7] = ws_cell_real(summary->stddev);
@@ -151,27 +151,27 @@ static void put_figure_cells(struct ws_cell *cell, const struct ws_std8 *summary
 
 static void print_waits(const struct waits *waits, const struct ws_keyed_sums *sums)
 {
-	struct wait_line *lines = ws_calloc(sums->n, sizeof(*lines));
+	struct wait_line *lines = ws_calloc(sums->count, sizeof(*lines));
 	unsigned __int128 sum = 0;
 	struct ws_text object = {0};
 
-	for (size_t i = 0; i < sums->n; i++) {
-		lines[i] = (struct wait_line){sums->keys + i * KEY_WORDS, &sums->summary[i]};
-		sum += sums->summary[i].total;
+	for (size_t i = 0; i < sums->count; i++) {
+		lines[i] = (struct wait_line){sums->keys + i * KEY_WORDS, &sums->summaries[i]};
+		sum += sums->summaries[i].total;
 	}
-	if (sums->n)
-		qsort(lines, sums->n, sizeof(*lines), compare_wait_lines);
-	for (size_t i = 0; i < sums->n; i++) {
+	if (sums->count)
+		qsort(lines, sums->count, sizeof(*lines), compare_wait_lines);
+	for (size_t i = 0; i < sums->count; i++) {
 		const uint64_t *key = lines[i].key;
 		const struct ws_thread_info *info =
-			ws_who_thread(waits->stats->who, (uint32_t)key[K_THREAD]);
+			ws_find_thread(waits->stats->who, (uint32_t)key[K_THREAD]);
 		struct ws_cell cells[COLUMNS];
 
 		put_figure_cells(cells, lines[i].summary, sum);
 		cells[PID] = ws_cell_int_if(waits->threads, info->pid);
 		cells[TID] = ws_cell_int_if(waits->threads, info->tid);
 		cells[THREAD] = ws_cell_text_if(waits->threads, info->name, strlen(info->name));
-		cells[REASON] = make_wait_text_cell(ws_wait_name((enum ws_wait)key[K_WAIT]));
+		cells[REASON] = make_wait_text_cell(ws_name_wait((enum ws_wait)key[K_WAIT]));
 		cells[FUNCTION] = ws_cell_null();
 		if (waits->objects)
 			cells[FUNCTION] = make_function_cell(waits, key[K_FUNCTION]);
@@ -188,23 +188,24 @@ static void print_waits(const struct waits *waits, const struct ws_keyed_sums *s
 static int make_thread_wait_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
 	struct waits waits = {.stats = stats,
-			      .objects = !ws_stats_arg(stats, "reason"),
-			      .threads = ws_stats_arg(stats, "thread") ||
-					 !ws_stats_arg(stats, "reason")};
+			      .objects = !ws_get_stats_arg(stats, "reason"),
+			      .threads = ws_get_stats_arg(stats, "thread") ||
+					 !ws_get_stats_arg(stats, "reason")};
 	struct ws_states *states = ws_states_open(stats->report, stats->who, &stats->damaged);
-	uint32_t workers = ws_states_workers(states);
+	uint32_t workers = ws_count_state_workers(states);
 	struct ws_keyed_sums sums;
 
 	(void)err;
-	for (uint32_t i = 1; i <= ws_who_threads(stats->who); i++) {
-		const struct ws_thread_info *info = ws_who_thread(stats->who, i);
+	for (uint32_t i = 1; i <= ws_highest_thread_id(stats->who); i++) {
+		const struct ws_thread_info *info = ws_find_thread(stats->who, i);
 
 		ws_map_set(&waits.by_number, (uint64_t)info->process << 32 | info->tid, i);
 	}
 	waits.tables = ws_calloc(workers, sizeof(*waits.tables));
 	for (uint32_t worker = 0; worker < workers; worker++)
-		waits.tables[worker] = (struct ws_keyed){.words = KEY_WORDS, .per = 1};
-	ws_states_run(states, stats->time_min, stats->time_max, add_wait, &waits);
+		waits.tables[worker] =
+			(struct ws_keyed_dists){.words = KEY_WORDS, .dists_per_key = 1};
+	ws_walk_states(states, stats->time_min, stats->time_max, add_wait, &waits);
 	ws_states_close(states);
 	ws_keyed_merge(waits.tables, workers, NULL, NULL, &sums);
 	print_waits(&waits, &sums);
@@ -214,7 +215,7 @@ static int make_thread_wait_sum_rows(struct ws_stats *stats, struct ws_err *err)
 	return 0;
 }
 
-const struct ws_stat ws_stat_thread_wait_sum = {
+const struct ws_stats_report ws_stat_thread_wait_sum = {
 	.name = "thread_wait_sum",
 	.title = "Waits by Thread and Reason",
 	.about = "What threads waited for: a lock (with the thread that held it), a condition, I/O "
@@ -227,7 +228,7 @@ const struct ws_stat ws_stat_thread_wait_sum = {
 		 "call counts. "
 		 ":reason makes one line of each reason, :reason:thread of each reason and thread.",
 	.what = "waits of threads",
-	.why = ws_why_no_waits,
+	.explain_absence = ws_explain_no_waits,
 	.args = args,
 	.columns = columns,
 	.column_count = COLUMNS,

@@ -7,7 +7,7 @@
 #include "stats/stats.h"
 
 /* Sums for one address of one process, or over all. */
-struct ws_um {
+struct ws_unified_memory_sums {
 	uint64_t process, address;
 	uint64_t to_device, to_host; /* bytes */
 	uint64_t bytes, ns; /* of all traffic that has times, including that between devices */
@@ -19,6 +19,6 @@ struct ws_um {
  * Sums by process and address, in that order; page faults belong to the address that was accessed.
  * *count gets their number. Owned by the caller.
  */
-struct ws_um *ws_um_load(struct ws_stats *stats, size_t *count);
+struct ws_unified_memory_sums *ws_load_unified_memory(struct ws_stats *stats, size_t *count);
 
 #endif

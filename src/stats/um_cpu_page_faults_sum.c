@@ -26,37 +26,38 @@ static int make_um_cpu_page_faults_sum_rows(struct ws_stats *stats, struct ws_er
 {
 	struct ws_scan scan = {
 		.table = WS_TABLE_cuda_um_cpu_fault,
-		.columns = WS_COL(cuda_um_cpu_fault, instruction),
+		.columns = WS_COLUMN_BIT(cuda_um_cpu_fault, instruction),
 		.time_min = stats->time_min,
 		.time_max = stats->time_max,
 		.workers = 1,
 	};
-	struct ws_keyed faults = {.words = 1, .per = 1};
+	struct ws_keyed_dists faults = {.words = 1, .dists_per_key = 1};
 	struct ws_keyed_sums sums;
-	struct ws_std8_line *lines;
+	struct ws_summary_row *lines;
 	uint64_t damaged = 0;
 
 	(void)err;
-	ws_scan_run(stats->report, &scan, scan_page_faults, &faults, &damaged);
+	ws_run_scan(stats->report, &scan, scan_page_faults, &faults, &damaged);
 	stats->damaged += damaged;
 	ws_keyed_merge(&faults, 1, get_canonical_instruction, (void *)stats->report, &sums);
-	lines = ws_calloc(sums.n, sizeof(*lines));
-	for (size_t i = 0; i < sums.n; i++) {
-		lines[i].summary = &sums.summary[i]; /* all values are 1: the total is the count */
-		lines[i].name =
-			ws_report_string(stats->report, (uint32_t)sums.keys[i], &lines[i].name_len);
+	lines = ws_calloc(sums.count, sizeof(*lines));
+	for (size_t i = 0; i < sums.count; i++) {
+		lines[i].summary =
+			&sums.summaries[i]; /* all values are 1: the total is the count */
+		lines[i].name = ws_report_string(stats->report, (uint32_t)sums.keys[i],
+						 &lines[i].name_length);
 	}
-	ws_std8_sort(lines, sums.n);
-	for (size_t i = 0; i < sums.n; i++)
+	ws_sort_summary_rows(lines, sums.count);
+	for (size_t i = 0; i < sums.count; i++)
 		stats->row(stats,
 			   (struct ws_cell[]){ws_cell_int((int64_t)lines[i].summary->count),
-					      ws_cell_text(lines[i].name, lines[i].name_len)});
+					      ws_cell_text(lines[i].name, lines[i].name_length)});
 	free(lines);
 	ws_keyed_sums_free(&sums);
 	return 0;
 }
 
-const struct ws_stat ws_stat_um_cpu_page_faults_sum = {
+const struct ws_stats_report ws_stat_um_cpu_page_faults_sum = {
 	.name = "um_cpu_page_faults_sum",
 	.title = "Unified Memory CPU Page Faults Summary",
 	.about = "Page faults of the CPU on unified memory by the instruction that touched it, as "

@@ -17,7 +17,7 @@ static const char *const args[] = {"rows=", NULL};
 
 static int compare_traffic(const void *first, const void *second)
 {
-	const struct ws_um *left = first, *right = second;
+	const struct ws_unified_memory_sums *left = first, *right = second;
 	uint64_t left_bytes = left->to_device + left->to_host,
 		 right_bytes = right->to_device + right->to_host;
 	uint64_t left_faults = left->cpu_faults + left->gpu_faults,
@@ -32,9 +32,9 @@ static int compare_traffic(const void *first, const void *second)
 	return ws_compare(left->process, right->process);
 }
 
-static void sift_heap_down(struct ws_um *heap, size_t count)
+static void sift_heap_down(struct ws_unified_memory_sums *heap, size_t count)
 {
-	struct ws_um um = heap[0];
+	struct ws_unified_memory_sums um = heap[0];
 	size_t i = 0;
 
 	for (size_t k; (k = 2 * i + 1) < count; i = k) {
@@ -49,14 +49,14 @@ static void sift_heap_down(struct ws_um *heap, size_t count)
 
 /* Sort the first `most` in order to the beginning, usually few of millions: a heap holds the best
  * so far, with the last of them on top. Returns how many there are. */
-static size_t select_first(struct ws_um *um, size_t count, size_t most)
+static size_t select_first(struct ws_unified_memory_sums *um, size_t count, size_t most)
 {
 	if (!most || !count)
 		return 0;
 	if (count > most) {
 		qsort(um, most, sizeof(*um), compare_traffic);
 		for (size_t i = 0; i < most / 2; i++) { /* in reverse order they are a heap */
-			struct ws_um swapped = um[i];
+			struct ws_unified_memory_sums swapped = um[i];
 
 			um[i] = um[most - 1 - i];
 			um[most - 1 - i] = swapped;
@@ -74,8 +74,8 @@ static size_t select_first(struct ws_um *um, size_t count, size_t most)
 
 static int make_um_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	size_t most = ws_stats_arg_number(stats, "rows=", 10), count;
-	struct ws_um *um = ws_um_load(stats, &count);
+	size_t most = ws_get_stats_arg_number(stats, "rows=", 10), count;
+	struct ws_unified_memory_sums *um = ws_load_unified_memory(stats, &count);
 
 	(void)err;
 	count = select_first(um, count, most);
@@ -97,7 +97,7 @@ static int make_um_sum_rows(struct ws_stats *stats, struct ws_err *err)
 	return 0;
 }
 
-const struct ws_stat ws_stat_um_sum = {
+const struct ws_stats_report ws_stat_um_sum = {
 	.name = "um_sum",
 	.title = "Unified Memory Analysis Summary",
 	.about = "Unified memory by address of the pages: bytes moved to devices and to the host, "

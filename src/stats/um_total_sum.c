@@ -21,9 +21,9 @@ static struct ws_cell make_address_cell(uint64_t value, bool there, char *buffer
 
 static int make_um_total_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	struct ws_um sum = {0};
+	struct ws_unified_memory_sums sum = {0};
 	size_t count;
-	struct ws_um *um = ws_um_load(stats, &count);
+	struct ws_unified_memory_sums *um = ws_load_unified_memory(stats, &count);
 	uint64_t min = UINT64_MAX, max = 0;
 	char first[32], last[32];
 
@@ -52,7 +52,7 @@ static int make_um_total_sum_rows(struct ws_stats *stats, struct ws_err *err)
 	return 0;
 }
 
-const struct ws_stat ws_stat_um_total_sum = {
+const struct ws_stats_report ws_stat_um_total_sum = {
 	.name = "um_total_sum",
 	.title = "Unified Memory Totals Summary",
 	.about = "All traffic and page faults of unified memory, with the lowest and the highest "

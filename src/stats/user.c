@@ -16,9 +16,10 @@ enum { MOST_BYTES = 1 << 20 };
 static struct ws_user_report *add_user_report(struct ws_user_reports *reports, const char *name,
 					      size_t length)
 {
-	ws_grow(reports->reports, reports->cap, reports->n + 1);
-	reports->reports[reports->n] = (struct ws_user_report){.name = ws_strndup(name, length)};
-	return &reports->reports[reports->n++];
+	ws_grow(reports->reports, reports->capacity, reports->count + 1);
+	reports->reports[reports->count] =
+		(struct ws_user_report){.name = ws_strndup(name, length)};
+	return &reports->reports[reports->count++];
 }
 
 /* ---- files ---- */
@@ -92,7 +93,8 @@ static void read_comments(struct ws_user_report *report)
 		parameter = copy_comment_value(text, length, "parameter");
 		if (!parameter)
 			continue;
-		ws_grow(report->parameters, report->parameter_cap, report->parameter_count + 1);
+		ws_grow(report->parameters, report->parameter_capacity,
+			report->parameter_count + 1);
 		report->parameters[report->parameter_count++] = parameter;
 	}
 }
@@ -111,11 +113,11 @@ static int compare_report_names(const void *first, const void *second)
 		      ((const struct ws_user_report *)second)->name);
 }
 
-int ws_user_reports_folder(struct ws_user_reports *reports, const char *folder, struct ws_err *err)
+int ws_add_report_folder(struct ws_user_reports *reports, const char *folder, struct ws_err *err)
 {
 	DIR *dir = opendir(folder);
 	struct dirent *entry;
-	size_t first = reports->n;
+	size_t first = reports->count;
 	int status = 0;
 
 	if (!dir)
@@ -127,7 +129,8 @@ int ws_user_reports_folder(struct ws_user_reports *reports, const char *folder, 
 
 		if (length > 3 && !strcmp(entry->d_name + length - 3, ".py") &&
 		    is_report_name(entry->d_name, length - 3)) {
-			ws_grow(reports->scripts, reports->script_cap, reports->script_count + 1);
+			ws_grow(reports->scripts, reports->script_capacity,
+				reports->script_count + 1);
 			reports->scripts[reports->script_count++] =
 				ws_strndup(entry->d_name, length - 3);
 		}
@@ -144,18 +147,18 @@ int ws_user_reports_folder(struct ws_user_reports *reports, const char *folder, 
 			status = -1;
 	}
 	closedir(dir);
-	if (reports->n > first)
-		qsort(reports->reports + first, reports->n - first, sizeof(*reports->reports),
+	if (reports->count > first)
+		qsort(reports->reports + first, reports->count - first, sizeof(*reports->reports),
 		      compare_report_names);
 	return status;
 }
 
-const char *ws_user_reports_sql(struct ws_user_reports *reports, const char *sql)
+const char *ws_add_report_query(struct ws_user_reports *reports, const char *sql)
 {
 	char name[32] = "sql";
 	struct ws_user_report *report;
 
-	for (int i = 2; ws_user_report_find(reports, name); i++)
+	for (int i = 2; ws_find_user_report(reports, name); i++)
 		snprintf(name, sizeof(name), "sql%d", i);
 	report = add_user_report(reports, name, strlen(name));
 	report->sql = ws_strdup(sql);
@@ -163,19 +166,19 @@ const char *ws_user_reports_sql(struct ws_user_reports *reports, const char *sql
 	return report->name;
 }
 
-const struct ws_user_report *ws_user_report_find(const struct ws_user_reports *reports,
+const struct ws_user_report *ws_find_user_report(const struct ws_user_reports *reports,
 						 const char *spec)
 {
 	size_t length = strcspn(spec, ":");
 
-	for (size_t i = 0; reports && i < reports->n; i++)
+	for (size_t i = 0; reports && i < reports->count; i++)
 		if (strlen(reports->reports[i].name) == length &&
 		    !memcmp(reports->reports[i].name, spec, length))
 			return &reports->reports[i];
 	return NULL;
 }
 
-bool ws_user_report_script(const struct ws_user_reports *reports, const char *spec)
+bool ws_has_report_script(const struct ws_user_reports *reports, const char *spec)
 {
 	size_t length = strcspn(spec, ":");
 
@@ -191,7 +194,7 @@ void ws_user_reports_free(struct ws_user_reports *reports)
 	for (size_t i = 0; i < reports->script_count; i++)
 		free(reports->scripts[i]);
 	free(reports->scripts);
-	for (size_t i = 0; i < reports->n; i++) {
+	for (size_t i = 0; i < reports->count; i++) {
 		struct ws_user_report *report = &reports->reports[i];
 
 		for (size_t k = 0; k < report->parameter_count; k++)
@@ -208,7 +211,7 @@ void ws_user_reports_free(struct ws_user_reports *reports)
 
 /* ---- running ---- */
 
-int ws_user_report_check(const struct ws_user_report *report, const char *spec, struct ws_err *err)
+int ws_check_user_report(const struct ws_user_report *report, const char *spec, struct ws_err *err)
 {
 	size_t length;
 
@@ -240,7 +243,7 @@ static void bind_parameter(struct ws_sql *sql, const char *word, size_t length)
 		return;
 	key = ws_strndup(word, name);
 	value = ws_strndup(word + name + 1, length - name - 1);
-	ws_sql_bind(sql, key, value);
+	ws_sql_bind_parameter(sql, key, value);
 	free(key);
 	free(value);
 }
@@ -256,7 +259,7 @@ static void bind_time_limit(struct ws_sql *sql, const char *name, uint64_t time,
 	else if (!time)
 		ns = INT64_MIN;
 	snprintf(number, sizeof(number), "%" PRId64, ns);
-	ws_sql_bind(sql, name, number);
+	ws_sql_bind_parameter(sql, name, number);
 }
 
 static int bind_arguments(struct ws_sql *sql, const struct ws_user_report *report, const char *spec,
@@ -288,12 +291,12 @@ static int bind_arguments(struct ws_sql *sql, const struct ws_user_report *repor
 	return 0;
 }
 
-int ws_user_report_run(const struct ws_user_report *report, const char *spec,
+int ws_run_user_report(const struct ws_user_report *report, const char *spec,
 		       const struct ws_stats *stats, struct ws_sql_print *print, struct ws_err *err)
 {
 	const struct ws_report *reports[] = {stats->report};
 	struct ws_sql *sql = ws_sql_open(reports, 1, err);
-	struct ws_sql_sink sink = ws_sql_print_sink(print);
+	struct ws_sql_sink sink = ws_sql_make_print_sink(print);
 	int status;
 
 	if (!sql)
@@ -301,8 +304,8 @@ int ws_user_report_run(const struct ws_user_report *report, const char *spec,
 	print->late = true;
 	status = bind_arguments(sql, report, spec, stats, err);
 	if (!status)
-		status = ws_sql_run(sql, report->sql, &sink, err);
-	ws_sql_print_end(print);
+		status = ws_sql_run_query(sql, report->sql, &sink, err);
+	ws_sql_end_print(print);
 	ws_sql_close(sql);
 	return status;
 }

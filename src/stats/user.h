@@ -16,36 +16,36 @@
 struct ws_user_report {
 	char *name, *title, *about, *sql;
 	char **parameters; /* "rows=10"... */
-	size_t parameter_count, parameter_cap;
+	size_t parameter_count, parameter_capacity;
 };
 
 struct ws_user_reports {
 	struct ws_user_report *reports;
-	size_t n, cap;
+	size_t count, capacity;
 	char **scripts; /* NAME of each NAME.py in the folders, to say that scripts are not run */
-	size_t script_count, script_cap;
+	size_t script_count, script_capacity;
 };
 
 /* Add the reports of a folder. Returns 0, or -1 with a message. */
-int ws_user_reports_folder(struct ws_user_reports *reports, const char *folder, struct ws_err *err);
+int ws_add_report_folder(struct ws_user_reports *reports, const char *folder, struct ws_err *err);
 /* Add a query given as text, called sql, sql2... Returns its name, owned by `reports`. */
-const char *ws_user_reports_sql(struct ws_user_reports *reports, const char *sql);
+const char *ws_add_report_query(struct ws_user_reports *reports, const char *sql);
 /* The report that `spec` begins with, up to a colon; NULL when there is none. */
-const struct ws_user_report *ws_user_report_find(const struct ws_user_reports *reports,
+const struct ws_user_report *ws_find_user_report(const struct ws_user_reports *reports,
 						 const char *spec);
 /* Whether a folder has a script, not a query, of the name that `spec` begins with. */
-bool ws_user_report_script(const struct ws_user_reports *reports, const char *spec);
+bool ws_has_report_script(const struct ws_user_reports *reports, const char *spec);
 void ws_user_reports_free(struct ws_user_reports *reports);
 
 /* Check the arguments of `spec`. Returns 0, or -1 with a message. */
-int ws_user_report_check(const struct ws_user_report *report, const char *spec, struct ws_err *err);
+int ws_check_user_report(const struct ws_user_report *report, const char *spec, struct ws_err *err);
 
 /*
  * Run the query over the file of `stats` and print what it returns with `print`, which has the
  * format and the function to call before the first row. Returns 0, or -1 with a message.
  */
 struct ws_sql_print;
-int ws_user_report_run(const struct ws_user_report *report, const char *spec,
+int ws_run_user_report(const struct ws_user_report *report, const char *spec,
 		       const struct ws_stats *stats, struct ws_sql_print *print,
 		       struct ws_err *err);
 

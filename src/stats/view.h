@@ -23,27 +23,28 @@ struct ws_view_request {
 	bool quiet, overwrite;
 };
 
-/* Write the table of one file; messages go to stderr. Returns as ws_stats_file does. */
-int ws_view_file(const char *path, const struct ws_view_request *request);
+/* Write the table of one file; messages go to stderr. Returns as ws_make_file_stats does. */
+int ws_print_profile_view(const char *path, const struct ws_view_request *request);
 
 /*
- * The flat table of a profile, in order of self (or total) weight, then of name. ws_view_rows_free
- * frees the rows.
+ * The flat table of a profile, in order of self (or total) weight, then of name.
+ * ws_free_profile_rows frees the rows.
  */
-struct ws_view_row {
+struct ws_profile_row {
 	const struct ws_flat *flat;
 	struct ws_text name;
 };
-struct ws_view_row *ws_view_rows(const struct ws_profile *profile, uint32_t roots, bool by_total,
-				 size_t *count);
-void ws_view_rows_free(struct ws_view_row *rows, size_t count);
+struct ws_profile_row *ws_make_profile_rows(const struct ws_profile *profile, uint32_t roots,
+					    bool by_total, size_t *count);
+void ws_free_profile_rows(struct ws_profile_row *rows, size_t count);
 
-static inline struct ws_cell ws_view_share(uint64_t part, uint64_t whole)
+static inline struct ws_cell ws_make_share_cell(uint64_t part, uint64_t whole)
 {
 	return ws_cell_real(ws_compute_percent(part, whole));
 }
 
-static inline struct ws_cell ws_view_time(const struct ws_profile *profile, uint64_t ns)
+static inline struct ws_cell ws_make_profile_time_cell(const struct ws_profile *profile,
+						       uint64_t ns)
 {
 	return ws_cell_int_if(profile->timed, (int64_t)ns);
 }

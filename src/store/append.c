@@ -71,7 +71,7 @@ int ws_report_copy_blocks(const struct ws_report *report, const char *path, uint
 	struct ws_file_header header = report->header;
 	int fd;
 
-	if (!ws_report_complete(report))
+	if (!ws_report_is_complete(report))
 		return ws_fail(err,
 			       "%s was not closed properly or is damaged: 'warpsight recover' "
 			       "mends what can be mended; then add to it",
@@ -82,8 +82,8 @@ int ws_report_copy_blocks(const struct ws_report *report, const char *path, uint
 			       "not quite this one's: use that version",
 			       report->path);
 	*end = sizeof(header);
-	if (report->all.n) {
-		const struct ws_block *last = &report->all.blocks[report->all.n - 1];
+	if (report->all.count) {
+		const struct ws_block *last = &report->all.blocks[report->all.count - 1];
 
 		*end = last->offset + sizeof(struct ws_block_header) +
 		       WS_ALIGN_UP(last->head.body_bytes, WS_BLOCK_ALIGN);

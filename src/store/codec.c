@@ -20,7 +20,7 @@
  * coding. */
 enum { ZSTD_LEVEL = 1, ZSTD_MIN_MATCH = 7, MIN_COMPRESS = 64, MAX_SYMBOLS = 16 };
 
-uint8_t *ws_bytes_room(struct ws_bytes *bytes, size_t size)
+uint8_t *ws_bytes_reserve(struct ws_bytes *bytes, size_t size)
 {
 	ws_grow(bytes->bytes, bytes->cap, bytes->len + size);
 	return bytes->bytes + bytes->len;
@@ -30,7 +30,7 @@ void ws_bytes_add(struct ws_bytes *bytes, const void *memory, size_t size)
 {
 	if (!size)
 		return;
-	memcpy(ws_bytes_room(bytes, size), memory, size);
+	memcpy(ws_bytes_reserve(bytes, size), memory, size);
 	bytes->len += size;
 }
 
@@ -42,19 +42,19 @@ void ws_bytes_free(struct ws_bytes *bytes)
 
 void ws_packer_init(struct ws_packer *packer, uint32_t max_rows)
 {
-	*packer = (struct ws_packer){.z = ZSTD_createCCtx()};
+	*packer = (struct ws_packer){.zstd = ZSTD_createCCtx()};
 	packer->plane = ws_malloc(max_rows);
 	packer->packed = ws_malloc(max_rows / 2 + 1);
-	packer->most = max_rows;
-	if (packer->z) {
-		ZSTD_CCtx_setParameter(packer->z, ZSTD_c_compressionLevel, ZSTD_LEVEL);
-		ZSTD_CCtx_setParameter(packer->z, ZSTD_c_minMatch, ZSTD_MIN_MATCH);
+	packer->max_size = max_rows;
+	if (packer->zstd) {
+		ZSTD_CCtx_setParameter(packer->zstd, ZSTD_c_compressionLevel, ZSTD_LEVEL);
+		ZSTD_CCtx_setParameter(packer->zstd, ZSTD_c_minMatch, ZSTD_MIN_MATCH);
 	}
 }
 
 void ws_packer_free(struct ws_packer *packer)
 {
-	ZSTD_freeCCtx(packer->z);
+	ZSTD_freeCCtx(packer->zstd);
 	free(packer->plane);
 	free(packer->packed);
 	ws_bytes_free(&packer->patches);
@@ -79,17 +79,17 @@ static void put_plain(struct ws_packer *packer, struct ws_bytes *out, const uint
 {
 	size_t offset = out->len;
 
-	ws_bytes_room(out, 4);
+	ws_bytes_reserve(out, 4);
 	out->len += 4;
 	if (size > 1 && is_one_byte(bytes, size)) {
 		ws_bytes_add(out, bytes, 1);
 		put_stream_word(out, offset, 1, WS_STREAM_RUN);
 		return;
 	}
-	if (size >= MIN_COMPRESS && packer->z) {
+	if (size >= MIN_COMPRESS && packer->zstd) {
 		size_t bound = ZSTD_compressBound(size);
-		size_t compressed =
-			ZSTD_compress2(packer->z, ws_bytes_room(out, bound), bound, bytes, size);
+		size_t compressed = ZSTD_compress2(packer->zstd, ws_bytes_reserve(out, bound),
+						   bound, bytes, size);
 
 		if (!ZSTD_isError(compressed) && compressed < size - size / 32) {
 			out->len += compressed;
@@ -159,7 +159,7 @@ static void put_packed(struct ws_packer *packer, struct ws_bytes *out, const uin
 	uint8_t bits = bits_for_symbols(count);
 	size_t offset = out->len, packed_size = (size * bits + 7) / 8;
 
-	ws_bytes_room(out, 4);
+	ws_bytes_reserve(out, 4);
 	out->len += 4;
 	ws_bytes_add(out, &bits, 1);
 	ws_bytes_add(out, symbol, 1u << bits);
@@ -179,7 +179,7 @@ void ws_stream_put(struct ws_packer *packer, struct ws_bytes *out, const uint8_t
 	uint8_t symbol[MAX_SYMBOLS] = {0}, number[256];
 	uint32_t count = 0;
 
-	if (size >= 2 * MIN_COMPRESS && size <= packer->most)
+	if (size >= 2 * MIN_COMPRESS && size <= packer->max_size)
 		count = find_symbols(bytes, size, symbol, number);
 
 	if (count > 1 && count <= MAX_SYMBOLS)
@@ -208,7 +208,7 @@ static uint32_t choose_width(const uint64_t *numbers, uint32_t rows, uint32_t *p
 static uint8_t *new_patches(struct ws_packer *packer, uint32_t count)
 {
 	packer->patches.len = 0;
-	return ws_bytes_room(&packer->patches, (size_t)count * 12);
+	return ws_bytes_reserve(&packer->patches, (size_t)count * 12);
 }
 
 static void put_patch(uint8_t *list, uint32_t count, uint32_t index, uint32_t row, uint64_t number)
@@ -298,17 +298,17 @@ void ws_ints_put(struct ws_packer *packer, struct ws_bytes *out, struct ws_colum
 
 void ws_unpacker_init(struct ws_unpacker *unpacker)
 {
-	*unpacker = (struct ws_unpacker){.z = ZSTD_createDCtx()};
+	*unpacker = (struct ws_unpacker){.zstd = ZSTD_createDCtx()};
 }
 
 void ws_unpacker_free(struct ws_unpacker *unpacker)
 {
-	ZSTD_freeDCtx(unpacker->z);
+	ZSTD_freeDCtx(unpacker->zstd);
 	free(unpacker->planes);
 	*unpacker = (struct ws_unpacker){0};
 }
 
-void ws_unpacker_rows(struct ws_unpacker *unpacker, uint32_t rows)
+void ws_unpacker_reserve(struct ws_unpacker *unpacker, uint32_t rows)
 {
 	if (rows <= unpacker->max_rows)
 		return;
@@ -430,7 +430,7 @@ static bool get_patches(struct ws_unpacker *unpacker, struct ws_cut *cut,
 	if (head->patches > rows || head->width > 7)
 		return false;
 	list = ws_malloc((size_t)head->patches * 12);
-	ok = ws_stream_get(unpacker->z, cut, list, (size_t)head->patches * 12);
+	ok = ws_stream_get(unpacker->zstd, cut, list, (size_t)head->patches * 12);
 	for (uint32_t patch = 0; ok && patch < head->patches; patch++) {
 		uint64_t number;
 		uint32_t row;
@@ -476,7 +476,8 @@ bool ws_ints_get(struct ws_unpacker *unpacker, struct ws_cut *cut,
 	if (head->width > 8)
 		return false;
 	for (uint32_t plane = 0; plane < head->width; plane++)
-		if (!ws_stream_get(unpacker->z, cut, unpacker->planes + (size_t)plane * rows, rows))
+		if (!ws_stream_get(unpacker->zstd, cut, unpacker->planes + (size_t)plane * rows,
+				   rows))
 			return false;
 	join_planes(numbers, unpacker->planes, head->width, rows, rows);
 	return !head->patches || get_patches(unpacker, cut, head, numbers, rows);

@@ -27,15 +27,15 @@ struct ws_bytes {
 	size_t len, cap;
 };
 /* Space for `size` more bytes after `len`, which stays as it is. */
-uint8_t *ws_bytes_room(struct ws_bytes *bytes, size_t size);
+uint8_t *ws_bytes_reserve(struct ws_bytes *bytes, size_t size);
 void ws_bytes_add(struct ws_bytes *bytes, const void *memory, size_t size);
 void ws_bytes_free(struct ws_bytes *bytes);
 
 struct ws_packer {
-	ZSTD_CCtx *z;
+	ZSTD_CCtx *zstd;
 	uint8_t *plane, *packed;
 	struct ws_bytes patches;
-	size_t most; /* the most bytes that a plane may have */
+	size_t max_size; /* the most bytes that a plane may have */
 };
 void ws_packer_init(struct ws_packer *packer, uint32_t max_rows);
 void ws_packer_free(struct ws_packer *packer);
@@ -54,14 +54,14 @@ struct ws_cut {
 };
 
 struct ws_unpacker {
-	ZSTD_DCtx *z;
+	ZSTD_DCtx *zstd;
 	uint8_t *planes; /* 8 planes of max_rows bytes */
 	uint32_t max_rows;
 };
 void ws_unpacker_init(struct ws_unpacker *unpacker);
 void ws_unpacker_free(struct ws_unpacker *unpacker);
 /* Make space for blocks of `rows` rows. */
-void ws_unpacker_rows(struct ws_unpacker *unpacker, uint32_t rows);
+void ws_unpacker_reserve(struct ws_unpacker *unpacker, uint32_t rows);
 
 /* Read the next stream, which must have exactly `size` bytes, into `to`. False when the stream is
  * damaged. */

@@ -14,7 +14,7 @@
 
 /* ---- workspaces ---- */
 
-struct ws_workspace *ws_workspace_take(const struct ws_report *report)
+struct ws_workspace *ws_take_workspace(const struct ws_report *report)
 {
 	struct ws_report *writable =
 		(struct ws_report *)report; /* the pool is not part of what const promises */
@@ -32,7 +32,7 @@ struct ws_workspace *ws_workspace_take(const struct ws_report *report)
 	return workspace;
 }
 
-void ws_workspace_give(const struct ws_report *report, struct ws_workspace *workspace)
+void ws_give_back_workspace(const struct ws_report *report, struct ws_workspace *workspace)
 {
 	struct ws_report *writable = (struct ws_report *)report;
 
@@ -54,7 +54,7 @@ void ws_workspace_free(struct ws_workspace *workspace)
 
 static void reserve_workspace(struct ws_workspace *workspace, uint32_t rows)
 {
-	ws_unpacker_rows(&workspace->unpacker, rows);
+	ws_unpacker_reserve(&workspace->unpacker, rows);
 	if (rows <= workspace->rows)
 		return;
 	for (int i = 0; i < 2; i++)
@@ -63,7 +63,7 @@ static void reserve_workspace(struct ws_workspace *workspace, uint32_t rows)
 	workspace->rows = rows;
 }
 
-const char *ws_block_type_name(uint32_t type)
+const char *ws_name_block_type(uint32_t type)
 {
 	static const char *const names[] = {"",	    "segment", "schema",  "strings",
 					    "rows", "index",   "overview"};
@@ -73,8 +73,8 @@ const char *ws_block_type_name(uint32_t type)
 	return names[type];
 }
 
-const uint8_t *ws_block_body(const struct ws_report *report, const struct ws_block *block,
-			     struct ws_workspace *workspace, struct ws_err *err)
+const uint8_t *ws_read_block_body(const struct ws_report *report, const struct ws_block *block,
+				  struct ws_workspace *workspace, struct ws_err *err)
 {
 	size_t size = sizeof(struct ws_block_header) + block->head.body_bytes;
 	struct ws_block_header header;
@@ -82,7 +82,7 @@ const uint8_t *ws_block_body(const struct ws_report *report, const struct ws_blo
 
 	if (!bytes) {
 		workspace->block.len = 0;
-		bytes = ws_bytes_room(&workspace->block, size);
+		bytes = ws_bytes_reserve(&workspace->block, size);
 		if (ws_pread_all(report->fd, (void *)bytes, size, block->offset)) {
 			ws_fail_errno(err, "%s: cannot read the block at offset %llu", report->path,
 				      (unsigned long long)block->offset);
@@ -94,7 +94,7 @@ const uint8_t *ws_block_body(const struct ws_report *report, const struct ws_blo
 	    memcmp(&header.head, &block->head, sizeof(header.head)) ||
 	    XXH3_64bits(bytes + sizeof(header), block->head.body_bytes) != block->head.body_check) {
 		ws_fail(err, "%s: the %s block at offset %llu is damaged", report->path,
-			ws_block_type_name(block->head.type), (unsigned long long)block->offset);
+			ws_name_block_type(block->head.type), (unsigned long long)block->offset);
 		return NULL;
 	}
 	return bytes + sizeof(header);
@@ -131,7 +131,7 @@ static bool read_numbers(struct block_decoder *decoder, const struct column *col
 	if (!(column->head.flags & WS_CODEC_SCALED) != !rest ||
 	    !ws_ints_get(&decoder->workspace->unpacker, cut, &column->head, values,
 			 decoder->rows) ||
-	    (rest && !ws_stream_get(decoder->workspace->unpacker.z, cut, rest, decoder->rows)))
+	    (rest && !ws_stream_get(decoder->workspace->unpacker.zstd, cut, rest, decoder->rows)))
 		return false;
 	if (column->head.flags & WS_CODEC_ZIGZAG)
 		for (uint32_t i = 0; i < decoder->rows; i++)
@@ -149,7 +149,7 @@ static bool decode_dict(struct block_decoder *decoder, const struct column *colu
 
 	if (!column->head.dict || column->head.dict > 256 || column->head.width > 1 ||
 	    column->head.patches || column->head.flags ||
-	    !ws_stream_get(decoder->workspace->unpacker.z, cut, (uint8_t *)table,
+	    !ws_stream_get(decoder->workspace->unpacker.zstd, cut, (uint8_t *)table,
 			   column->head.dict * 8u) ||
 	    !ws_ints_get(&decoder->workspace->unpacker, cut, &column->head, values, decoder->rows))
 		return false;
@@ -188,7 +188,7 @@ static bool decode_steps(struct block_decoder *decoder, struct column *start, st
 {
 	struct ws_lattice lattice = {.scale = start->head.scale,
 				     .gaps = start->head.codec == WS_CODEC_GAP,
-				     .n = decoder->rows};
+				     .rows = decoder->rows};
 	struct ws_cut left = column_cut(start), right;
 	uint64_t *ends = NULL;
 
@@ -212,7 +212,7 @@ static bool decode_steps(struct block_decoder *decoder, struct column *start, st
 		ends = end->values;
 		end->done = true;
 	}
-	ws_lattice_join(&lattice, start->head.first, start->values, ends);
+	ws_join_times(&lattice, start->head.first, start->values, ends);
 	start->done = true;
 	return true;
 }
@@ -378,14 +378,14 @@ static bool decode_body(struct ws_workspace *workspace, const struct ws_file_tab
 	return true;
 }
 
-int ws_report_decode(const struct ws_report *report, enum ws_table table, size_t i,
-		     uint64_t columns, uint64_t *const *out, struct ws_err *err)
+int ws_report_decode_block(const struct ws_report *report, enum ws_table table, size_t i,
+			   uint64_t columns, uint64_t *const *out, struct ws_err *err)
 {
 	const struct ws_block *block = &report->table[table].blocks[i];
-	struct ws_workspace *workspace = ws_workspace_take(report);
+	struct ws_workspace *workspace = ws_take_workspace(report);
 	/* A counter: what the report holds does not change. */
 	uint64_t *decoded = &((struct ws_report *)report)->decoded;
-	const uint8_t *body = ws_block_body(report, block, workspace, err);
+	const uint8_t *body = ws_read_block_body(report, block, workspace, err);
 	int rc = 0;
 
 	if (ws_tables[table].column_count < 64)
@@ -398,11 +398,11 @@ int ws_report_decode(const struct ws_report *report, enum ws_table table, size_t
 			      columns, out))
 		rc = ws_fail(err, "%s: the rows block at offset %llu cannot be decoded",
 			     report->path, (unsigned long long)block->offset);
-	ws_workspace_give(report, workspace);
+	ws_give_back_workspace(report, workspace);
 	return rc;
 }
 
-uint64_t ws_report_decoded(const struct ws_report *report)
+uint64_t ws_report_count_decoded(const struct ws_report *report)
 {
 	return __atomic_load_n(&report->decoded, __ATOMIC_RELAXED);
 }

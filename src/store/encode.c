@@ -67,7 +67,7 @@ void ws_encoder_free(struct ws_encoder *encoder)
 
 /* ---- blocks ---- */
 
-struct ws_block_head ws_block_head_new(uint32_t type, uint64_t sequence)
+struct ws_block_head ws_make_block_head(uint32_t type, uint64_t sequence)
 {
 	return (struct ws_block_head){.type = type,
 				      .sequence = sequence,
@@ -78,7 +78,7 @@ struct ws_block_head ws_block_head_new(uint32_t type, uint64_t sequence)
 void ws_block_begin(struct ws_bytes *out)
 {
 	out->len = 0;
-	memset(ws_bytes_room(out, sizeof(struct ws_block_header)), 0,
+	memset(ws_bytes_reserve(out, sizeof(struct ws_block_header)), 0,
 	       sizeof(struct ws_block_header));
 	out->len = sizeof(struct ws_block_header);
 }
@@ -482,7 +482,7 @@ static bool gaps_need_steps(const struct row_block *block)
 static uint64_t find_step(struct ws_encoder *encoder, const uint64_t *end, uint32_t rows)
 {
 	bool search = !encoder->scale_wait;
-	uint64_t scale = ws_lattice_find(encoder->start, end, rows, encoder->scale, search);
+	uint64_t scale = ws_find_clock_step(encoder->start, end, rows, encoder->scale, search);
 
 	if (scale) {
 		encoder->scale_wait = encoder->scale_patience = 0;
@@ -503,7 +503,7 @@ static void try_steps(struct row_block *block)
 	struct ws_encoder *encoder = block->encoder;
 	const uint64_t *end = NULL;
 	struct ws_lattice lattice = {.gaps = block->gaps,
-				     .n = block->rows,
+				     .rows = block->rows,
 				     .start_steps = encoder->steps[0],
 				     .span_steps = encoder->steps[1],
 				     .start_rest = encoder->rest[0],
@@ -518,7 +518,7 @@ static void try_steps(struct row_block *block)
 		return;
 	for (int again = 0; again < 2; again++) {
 		block->scale = 0;
-		if (!ws_lattice_split(&lattice, encoder->start, end) ||
+		if (!ws_split_times(&lattice, encoder->start, end) ||
 		    too_many_patches(block, count_negative(encoder->steps[0], block->rows)))
 			return;
 		block->scale = lattice.scale;
@@ -716,7 +716,7 @@ static void order_rows(struct row_block *block)
 		copy_column(block, (uint32_t)block->end, encoder->end);
 		end = encoder->end;
 	}
-	block->order = ws_sort_rows(&encoder->sorter, track, start, end, block->rows);
+	block->order = ws_find_row_order(&encoder->sorter, track, start, end, block->rows);
 	if (!block->order)
 		return;
 	if (block->tracks)
@@ -767,7 +767,7 @@ void ws_encode_rows(struct ws_encoder *encoder, enum ws_table table, const void 
 				  .track = ws_table_track(table),
 				  .start = ws_table_start(table),
 				  .end = ws_table_end(table)};
-	struct ws_block_head head = ws_block_head_new(WS_BLOCK_ROWS, sequence);
+	struct ws_block_head head = ws_make_block_head(WS_BLOCK_ROWS, sequence);
 	uint8_t diff[(WS_MAX_COLUMNS + 1) * 8] = {0};
 	bool starts;
 
@@ -800,7 +800,7 @@ void ws_encode_rows(struct ws_encoder *encoder, enum ws_table table, const void 
 
 static void put_length(struct ws_bytes *bytes, uint32_t length)
 {
-	uint8_t *data = ws_bytes_room(bytes, 5);
+	uint8_t *data = ws_bytes_reserve(bytes, 5);
 
 	for (; length > 0x7f; length >>= 7, bytes->len++)
 		*data++ = (uint8_t)(length | 0x80);
@@ -812,7 +812,7 @@ void ws_encode_strings(struct ws_encoder *encoder, uint64_t first, uint32_t coun
 		       const uint32_t *lengths, const void *text, uint64_t bytes,
 		       uint32_t generation, uint64_t sequence)
 {
-	struct ws_block_head head = ws_block_head_new(WS_BLOCK_STRINGS, sequence);
+	struct ws_block_head head = ws_make_block_head(WS_BLOCK_STRINGS, sequence);
 	uint32_t size;
 
 	encoder->streams.len = 0;
@@ -835,7 +835,7 @@ void ws_encode_strings(struct ws_encoder *encoder, uint64_t first, uint32_t coun
 void ws_encode_index(struct ws_bytes *out, const struct ws_index_entry *index, size_t count,
 		     uint64_t at, uint64_t total_rows, uint64_t sequence)
 {
-	struct ws_block_head head = ws_block_head_new(WS_BLOCK_INDEX, sequence);
+	struct ws_block_head head = ws_make_block_head(WS_BLOCK_INDEX, sequence);
 	struct ws_trailer trailer = {.index_offset = at, .total_rows = total_rows};
 
 	ws_block_begin(out);
@@ -860,7 +860,7 @@ static void put_name(struct ws_bytes *bytes, const char *text)
 
 void ws_encode_schema(struct ws_encoder *encoder, uint64_t sequence)
 {
-	struct ws_block_head head = ws_block_head_new(WS_BLOCK_SCHEMA, sequence);
+	struct ws_block_head head = ws_make_block_head(WS_BLOCK_SCHEMA, sequence);
 
 	ws_block_begin(&encoder->out);
 	for (uint16_t table = 0; table < WS_TABLE_COUNT; table++) {
@@ -879,7 +879,7 @@ void ws_encode_schema(struct ws_encoder *encoder, uint64_t sequence)
 	ws_block_end(&encoder->out, &head);
 }
 
-uint64_t ws_schema_fingerprint(void)
+uint64_t ws_hash_schema(void)
 {
 	XXH3_state_t *state = XXH3_createState();
 	uint64_t fingerprint;

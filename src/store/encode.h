@@ -23,7 +23,7 @@ void ws_encoder_init(struct ws_encoder *encoder, uint32_t max_rows);
 void ws_encoder_free(struct ws_encoder *encoder);
 
 /* Begin a block in encoder->out; append its body with ws_bytes_add; then ws_block_end seals it. */
-struct ws_block_head ws_block_head_new(uint32_t type, uint64_t sequence);
+struct ws_block_head ws_make_block_head(uint32_t type, uint64_t sequence);
 void ws_block_begin(struct ws_bytes *out);
 /* Fills in the body's length and both checksums. */
 void ws_block_end(struct ws_bytes *out, const struct ws_block_head *head);
@@ -46,6 +46,6 @@ void ws_encode_index(struct ws_bytes *out, const struct ws_index_entry *index, s
 /* Encode the description of this build's tables; the fingerprint is a number that changes with it.
  */
 void ws_encode_schema(struct ws_encoder *encoder, uint64_t sequence);
-uint64_t ws_schema_fingerprint(void);
+uint64_t ws_hash_schema(void);
 
 #endif

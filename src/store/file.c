@@ -114,7 +114,7 @@ int ws_guarded_fallocate(int fd, int mode, uint64_t at, uint64_t size)
 
 /* Where the file system has no locks at all (some network file systems), the file counts as locked.
  */
-int ws_file_lock(int fd)
+int ws_lock_file(int fd)
 {
 	for (int attempt = 0;; attempt++) {
 		struct timespec pause = {0, 2000000};
@@ -183,7 +183,7 @@ static bool is_same_file(int fd, const char *path)
 /* Replace the open file `old`, which `path` named a moment ago. 0 done, 1 try again, -1 error. */
 static int replace_locked(const char *temp, const char *path, int old, struct ws_err *err)
 {
-	int locked = ws_file_lock(old);
+	int locked = ws_lock_file(old);
 
 	if (!locked)
 		return fail_taken(path, err);
@@ -265,7 +265,7 @@ int ws_file_create(const char *path, bool overwrite, const void *start, size_t s
 		free(temp);
 		return -1;
 	}
-	if (fchmod(fd, 0600) || ws_file_lock(fd) < 0 || ws_pwrite_all(fd, start, size, 0)) {
+	if (fchmod(fd, 0600) || ws_lock_file(fd) < 0 || ws_pwrite_all(fd, start, size, 0)) {
 		ws_fail_errno(err, "cannot write %s", path);
 		close(fd);
 		fd = -1;

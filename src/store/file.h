@@ -32,6 +32,6 @@ int ws_file_create(const char *path, bool overwrite, const void *start, size_t s
 bool ws_file_is_locked(int fd);
 
 /* 1 locked (until the descriptor is closed), 0 a recorder has it, -1 error. */
-int ws_file_lock(int fd);
+int ws_lock_file(int fd);
 
 #endif

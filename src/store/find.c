@@ -57,8 +57,8 @@ static bool read_header_at(const struct ws_report *report, uint64_t at, struct w
 
 static void append_block(struct ws_block_list *block_list, const struct ws_block *block)
 {
-	ws_grow(block_list->blocks, block_list->cap, block_list->n + 1);
-	block_list->blocks[block_list->n++] = *block;
+	ws_grow(block_list->blocks, block_list->cap, block_list->count + 1);
+	block_list->blocks[block_list->count++] = *block;
 }
 
 /* ---- by index ---- */
@@ -87,7 +87,7 @@ static bool add_index(struct ws_report *report, const uint8_t *body, const struc
 	for (uint32_t i = 0; i < index->head.rows; i++) {
 		memcpy(&entry, body + (size_t)i * sizeof(entry), sizeof(entry));
 		if (!add_index_entry(report, &entry, &last_end, index->offset)) {
-			report->all.n = 0;
+			report->all.count = 0;
 			return false;
 		}
 	}
@@ -111,10 +111,10 @@ static bool find_by_index(struct ws_report *report)
 	    !read_header_at(report, trailer.index_offset, &index) ||
 	    index.head.type != WS_BLOCK_INDEX)
 		return false;
-	workspace = ws_workspace_take(report);
-	body = ws_block_body(report, &index, workspace, NULL);
+	workspace = ws_take_workspace(report);
+	body = ws_read_block_body(report, &index, workspace, NULL);
 	ok = body && add_index(report, body, &index);
-	ws_workspace_give(report, workspace);
+	ws_give_back_workspace(report, workspace);
 	return ok;
 }
 
@@ -166,14 +166,14 @@ static void find_by_walking(struct ws_report *report)
 			report->rest = report->size - at;
 			return;
 		}
-		ws_report_say(report,
-			      "%llu bytes from offset %llu on are damaged and were left out",
-			      (unsigned long long)(next - at), (unsigned long long)at);
+		ws_report_add_damage(report,
+				     "%llu bytes from offset %llu on are damaged and were left out",
+				     (unsigned long long)(next - at), (unsigned long long)at);
 		at = next;
 	}
 }
 
-void ws_report_find_blocks(struct ws_report *report)
+void ws_report_find_all_blocks(struct ws_report *report)
 {
 	report->indexed = find_by_index(report);
 	if (!report->indexed)

@@ -44,7 +44,7 @@ uint32_t ws_intern_find(const struct ws_intern *intern, uint64_t hash, const voi
 	return 0;
 }
 
-bool ws_intern_full(const struct ws_intern *intern, size_t len)
+bool ws_intern_is_full(const struct ws_intern *intern, size_t len)
 {
 	return intern->used >= MAX_SLOTS / 2 || intern->text_len + len > MAX_TEXT;
 }

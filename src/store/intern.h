@@ -26,7 +26,7 @@ uint64_t ws_intern_hash(const void *bytes, size_t len);
 uint32_t ws_intern_find(const struct ws_intern *intern, uint64_t hash, const void *bytes,
 			size_t len);
 /* Whether there is no space for one more string of `len` bytes: then call ws_intern_clear first. */
-bool ws_intern_full(const struct ws_intern *intern, size_t len);
+bool ws_intern_is_full(const struct ws_intern *intern, size_t len);
 void ws_intern_clear(struct ws_intern *intern);
 void ws_intern_add(struct ws_intern *intern, uint64_t hash, const void *bytes, size_t len,
 		   uint32_t id);

@@ -65,7 +65,7 @@ static void lay_out_head(struct ws_journal_head *head, const uint8_t uuid[16],
 	head->version = WS_JOURNAL_VERSION;
 	head->tables = WS_TABLE_COUNT;
 	memcpy(head->uuid, uuid, 16);
-	head->fingerprint = ws_schema_fingerprint();
+	head->fingerprint = ws_hash_schema();
 	head->lengths_offset = at;
 	head->lengths_capacity = (uint64_t)sizes->strings * 4;
 	at += WS_ALIGN_UP(head->lengths_capacity, PAGE);
@@ -314,7 +314,7 @@ static enum ws_journal_state copy_open_journal(int fd, const uint8_t uuid[16],
 	if (memcmp(head.uuid, uuid, 16))
 		return WS_JOURNAL_OTHER;
 	if (head.version != WS_JOURNAL_VERSION || head.tables != WS_TABLE_COUNT ||
-	    head.fingerprint != ws_schema_fingerprint()) {
+	    head.fingerprint != ws_hash_schema()) {
 		ws_fail(why,
 			"another version of warpsight wrote it, and only that one can read it");
 		return WS_JOURNAL_BAD;

@@ -66,15 +66,15 @@ static void run_threads(struct unifier *unifier, void *(*work)(void *))
 /* A piece is a run of blocks: returns its first one; *end gets the one after its last. */
 static size_t piece_blocks(const struct unifier *unifier, size_t piece, size_t *end)
 {
-	*end = (piece + 1) * unifier->report->strings.n / unifier->pieces;
-	return piece * unifier->report->strings.n / unifier->pieces;
+	*end = (piece + 1) * unifier->report->strings.count / unifier->pieces;
+	return piece * unifier->report->strings.count / unifier->pieces;
 }
 
 /* Hashes are kept where the keys will be. */
 static void hash_block(struct unifier *unifier, size_t index, uint32_t *count)
 {
 	const struct ws_block_head *head = &unifier->report->strings.blocks[index].head;
-	const struct ws_text_block *block = ws_report_text(unifier->report, index);
+	const struct ws_text_block *block = ws_report_texts(unifier->report, index);
 	uint32_t *key = unifier->keys->key[index] = ws_malloc((size_t)head->rows * sizeof(*key));
 
 	for (uint32_t row = 0; row < head->rows; row++) {
@@ -134,7 +134,7 @@ static void sort_into_lots(struct unifier *unifier, size_t count)
 	for (unifier->lots = 1; unifier->lots < (1u << 20) && (count >> LOT_BITS) > unifier->lots;)
 		unifier->lots *= 2;
 	unifier->shift = 32 - (uint32_t)__builtin_ctz(unifier->lots);
-	unifier->pieces = (uint32_t)ws_min(unifier->report->strings.n, (size_t)MAX_PIECES);
+	unifier->pieces = (uint32_t)ws_min(unifier->report->strings.count, (size_t)MAX_PIECES);
 	unifier->lot = ws_calloc((size_t)unifier->lots + 1, sizeof(*unifier->lot));
 	unifier->places =
 		ws_calloc((size_t)unifier->pieces * unifier->lots, sizeof(*unifier->places));
@@ -214,9 +214,9 @@ static struct ws_string_keys *make_string_keys(const struct ws_report *report)
 	struct unifier unifier = {.report = report, .keys = keys};
 	size_t count = 0;
 
-	for (size_t i = 0; i < report->strings.n; i++)
+	for (size_t i = 0; i < report->strings.count; i++)
 		count += report->strings.blocks[i].head.rows;
-	keys->key = ws_calloc(report->strings.n, sizeof(*keys->key));
+	keys->key = ws_calloc(report->strings.count, sizeof(*keys->key));
 	sort_into_lots(&unifier, count);
 	run_threads(&unifier, unify_lots);
 	free(unifier.entries);
@@ -232,8 +232,9 @@ static const struct ws_string_keys *get_string_keys(const struct ws_report *repo
 	struct ws_report *writable = (struct ws_report *)report;
 	struct ws_string_keys *string_keys;
 
-	if (!report->strings.n || report->strings.blocks[0].head.table ==
-					  report->strings.blocks[report->strings.n - 1].head.table)
+	if (!report->strings.count ||
+	    report->strings.blocks[0].head.table ==
+		    report->strings.blocks[report->strings.count - 1].head.table)
 		return NULL;
 	string_keys = __atomic_load_n(&writable->keys, __ATOMIC_ACQUIRE);
 	if (!string_keys) {
@@ -253,7 +254,7 @@ uint32_t ws_report_string_key(const struct ws_report *report, uint32_t id)
 	ptrdiff_t i = -1;
 
 	if (string_keys)
-		i = ws_string_block(report, id);
+		i = ws_find_string_block(report, id);
 
 	if (i < 0)
 		return id;
@@ -268,16 +269,16 @@ void ws_report_string_keys(const struct ws_report *report, uint32_t *key)
 	for (uint32_t id = 0; id < count; id++)
 		key[id] = id;
 	key[count] = count;
-	for (size_t i = 0; string_keys && i < report->strings.n; i++)
+	for (size_t i = 0; string_keys && i < report->strings.count; i++)
 		memcpy(key + report->strings.blocks[i].head.first, string_keys->key[i],
 		       report->strings.blocks[i].head.rows * sizeof(*key));
 }
 
-void ws_string_keys_free(struct ws_report *report)
+void ws_free_string_keys(struct ws_report *report)
 {
 	if (!report->keys)
 		return;
-	for (size_t i = 0; i < report->strings.n; i++)
+	for (size_t i = 0; i < report->strings.count; i++)
 		free(report->keys->key[i]);
 	free(report->keys->key);
 	free(report->keys);

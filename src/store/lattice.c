@@ -147,8 +147,8 @@ static uint64_t search_step(const uint64_t *times, uint32_t count)
 	return (uint64_t)(step * 4294967296.0);
 }
 
-uint64_t ws_lattice_find(const uint64_t *start, const uint64_t *end, uint32_t rows, uint64_t guess,
-			 bool search)
+uint64_t ws_find_clock_step(const uint64_t *start, const uint64_t *end, uint32_t rows,
+			    uint64_t guess, bool search)
 {
 	uint64_t times[SAMPLE];
 	double differences[TRIED];
@@ -219,14 +219,14 @@ static inline void split_time(u128 *at, uint64_t time, uint64_t difference, uint
 	}
 }
 
-bool ws_lattice_split(struct ws_lattice *lattice, const uint64_t *start, const uint64_t *end)
+bool ws_split_times(struct ws_lattice *lattice, const uint64_t *start, const uint64_t *end)
 {
 	double inverse = 4294967296.0 / (double)lattice->scale;
 	u128 at = to_fixed(start[0]) | UINT32_C(1) << 31;
 	uint64_t last = start[0];
 	struct split_tally tally = {.fits = true};
 
-	for (uint32_t i = 0; i < lattice->n; i++) {
+	for (uint32_t i = 0; i < lattice->rows; i++) {
 		uint64_t difference = start[i] - last, steps = nearest_steps(difference, inverse);
 		u128 at_end;
 
@@ -254,7 +254,7 @@ bool ws_lattice_split(struct ws_lattice *lattice, const uint64_t *start, const u
 	}
 	lattice->corrections = tally.corrections;
 	lattice->better = lattice->scale;
-	if (tally.steps > lattice->n)
+	if (tally.steps > lattice->rows)
 		lattice->better = (uint64_t)((u128)tally.ns * ((u128)1 << 32) / tally.steps);
 	return tally.fits;
 }
@@ -269,13 +269,12 @@ static inline uint64_t join_time(u128 *at, uint64_t steps, uint64_t scale, uint8
 	return time;
 }
 
-void ws_lattice_join(const struct ws_lattice *lattice, uint64_t first, uint64_t *start,
-		     uint64_t *end)
+void ws_join_times(const struct ws_lattice *lattice, uint64_t first, uint64_t *start, uint64_t *end)
 {
 	u128 at = to_fixed(first) | UINT32_C(1) << 31;
 
 	lattice->start_steps[0] = 0; /* not stored: `first` is the first start */
-	for (uint32_t i = 0; i < lattice->n; i++) {
+	for (uint32_t i = 0; i < lattice->rows; i++) {
 		u128 at_end;
 		uint64_t spans;
 

@@ -17,26 +17,26 @@
 
 /* The step that the times of these rows have in common, or 0. `guess`: a step to try first, or 0;
  * with `search` false nothing else is tried. */
-uint64_t ws_lattice_find(const uint64_t *start, const uint64_t *end, uint32_t rows, uint64_t guess,
-			 bool search);
+uint64_t ws_find_clock_step(const uint64_t *start, const uint64_t *end, uint32_t rows,
+			    uint64_t guess, bool search);
 
 /* Arrays of one element a row. `end` and its two are NULL for a table without spans; `gaps`: a
  * start counts from the end before. */
 struct ws_lattice {
-	uint64_t scale, better; /* `better`: set by ws_lattice_split, the step as all the rows show
+	uint64_t scale, better; /* `better`: set by ws_split_times, the step as all the rows show
 				   it, far more exactly than a sample can */
 	uint32_t corrections;	/* that are not zero */
 	bool gaps;
-	uint32_t n;
+	uint32_t rows;
 	uint64_t *start_steps, *span_steps; /* since the time before; spans: + 1, 0 for null */
 	uint8_t *start_rest, *span_rest;    /* corrections in ns, zigzag */
 };
 
 /* Times to steps. False when a correction does not fit, which means that these times have no such
  * step. */
-bool ws_lattice_split(struct ws_lattice *lattice, const uint64_t *start, const uint64_t *end);
+bool ws_split_times(struct ws_lattice *lattice, const uint64_t *start, const uint64_t *end);
 /* Steps to times: `start` and `end` may be the same arrays as the steps. */
-void ws_lattice_join(const struct ws_lattice *lattice, uint64_t first, uint64_t *start,
-		     uint64_t *end);
+void ws_join_times(const struct ws_lattice *lattice, uint64_t first, uint64_t *start,
+		   uint64_t *end);
 
 #endif

@@ -28,7 +28,7 @@ enum { MAX_DAMAGES = 100 };
 
 typedef unsigned long long ull;
 
-void ws_report_say(struct ws_report *report, const char *fmt, ...)
+void ws_report_add_damage(struct ws_report *report, const char *fmt, ...)
 {
 	struct ws_err text;
 	va_list ap;
@@ -50,8 +50,9 @@ static void count_unsaid_damages(struct ws_report *report)
 
 	if (!more)
 		return;
-	report->damage[report->damages++] = ws_format(
-		"%zu more things are wrong", more); /* ws_report_say kept space for one more */
+	report->damage[report->damages++] =
+		ws_format("%zu more things are wrong",
+			  more); /* ws_report_add_damage kept space for one more */
 }
 
 /* ---- header ---- */
@@ -95,7 +96,7 @@ static int read_header(struct ws_report *report, struct ws_err *err)
 		ws_pread_all(report->fd, magic, 8, sizeof(*header));
 	if (!magic_ok && memcmp(magic, WS_BLOCK_MAGIC, 8))
 		return ws_fail(err, "%s is no warpsight report", report->path);
-	ws_report_say(report, "the file header is damaged");
+	ws_report_add_damage(report, "the file header is damaged");
 	memset(header, 0, sizeof(*header));
 	return 0;
 }
@@ -192,16 +193,16 @@ static void clear_schema(struct ws_report *report)
  */
 static void read_schema(struct ws_report *report)
 {
-	struct ws_workspace *workspace = ws_workspace_take(report);
+	struct ws_workspace *workspace = ws_take_workspace(report);
 	bool found = false;
 
-	for (size_t i = 0; i < report->all.n && !found; i++) {
+	for (size_t i = 0; i < report->all.count && !found; i++) {
 		const struct ws_block *block = &report->all.blocks[i];
 		const uint8_t *body;
 
 		if (block->head.type != WS_BLOCK_SCHEMA)
 			continue;
-		body = ws_block_body(report, block, workspace, NULL);
+		body = ws_read_block_body(report, block, workspace, NULL);
 		if (!body)
 			continue;
 		found = parse_schema(report, (struct ws_cut){body, body + block->head.body_bytes},
@@ -209,13 +210,13 @@ static void read_schema(struct ws_report *report)
 		if (!found)
 			clear_schema(report);
 	}
-	ws_workspace_give(report, workspace);
+	ws_give_back_workspace(report, workspace);
 	if (found)
 		return;
-	if (report->header.fingerprint == ws_schema_fingerprint())
+	if (report->header.fingerprint == ws_hash_schema())
 		set_own_schema(report);
 	else
-		ws_report_say(
+		ws_report_add_damage(
 			report,
 			"no description of the tables is intact, so that no rows can be read");
 }
@@ -224,17 +225,17 @@ static void read_schema(struct ws_report *report)
 
 static void append_block(struct ws_block_list *block_list, const struct ws_block *block)
 {
-	ws_grow(block_list->blocks, block_list->cap, block_list->n + 1);
-	block_list->blocks[block_list->n++] = *block;
+	ws_grow(block_list->blocks, block_list->cap, block_list->count + 1);
+	block_list->blocks[block_list->count++] = *block;
 }
 
 static uint64_t end_of_rows(const struct ws_block_list *block_list)
 {
 	const struct ws_block_head *last;
 
-	if (!block_list->n)
+	if (!block_list->count)
 		return 0;
-	last = &block_list->blocks[block_list->n - 1].head;
+	last = &block_list->blocks[block_list->count - 1].head;
 	return last->first + last->rows;
 }
 
@@ -243,11 +244,11 @@ static void say_gap(struct ws_report *report, const struct ws_block_list *block_
 {
 	uint64_t expected = from;
 
-	if (block_list->n)
+	if (block_list->count)
 		expected = end_of_rows(block_list);
 	if (block->head.first > expected)
-		ws_report_say(report, "%llu %s are missing", (ull)(block->head.first - expected),
-			      what);
+		ws_report_add_damage(report, "%llu %s are missing",
+				     (ull)(block->head.first - expected), what);
 }
 
 /* The table (enum ws_table) that a block's rows belong to, or -1: only another version knows it. */
@@ -266,9 +267,9 @@ static void file_rows(struct ws_report *report, const struct ws_block *block)
 	if (own < 0)
 		return;
 	if (block->head.first < end_of_rows(&report->table[own])) {
-		ws_report_say(report,
-			      "a block at offset %llu repeats rows of table %s and was left out",
-			      (ull)block->offset, ws_tables[own].name);
+		ws_report_add_damage(
+			report, "a block at offset %llu repeats rows of table %s and was left out",
+			(ull)block->offset, ws_tables[own].name);
 		return;
 	}
 	snprintf(what, sizeof(what), "rows of table %s", ws_tables[own].name);
@@ -279,8 +280,9 @@ static void file_rows(struct ws_report *report, const struct ws_block *block)
 static void file_strings(struct ws_report *report, const struct ws_block *block)
 {
 	if (block->head.first < end_of_rows(&report->strings)) {
-		ws_report_say(report, "a block at offset %llu repeats strings and was left out",
-			      (ull)block->offset);
+		ws_report_add_damage(report,
+				     "a block at offset %llu repeats strings and was left out",
+				     (ull)block->offset);
 		return;
 	}
 	say_gap(report, &report->strings, block, "strings", 1);
@@ -309,17 +311,19 @@ static void say_damaged(struct ws_report *report, const struct ws_block *block)
 	ull offset = block->offset, rows = block->head.rows;
 
 	if (block->head.type == WS_BLOCK_ROWS)
-		ws_report_say(report,
-			      "the block at offset %llu is damaged: %llu rows of table %s are lost",
-			      offset, rows, name_table(report, block));
+		ws_report_add_damage(
+			report,
+			"the block at offset %llu is damaged: %llu rows of table %s are lost",
+			offset, rows, name_table(report, block));
 	else if (block->head.type == WS_BLOCK_STRINGS)
-		ws_report_say(report, "the block at offset %llu is damaged: %llu strings are lost",
-			      offset, rows);
+		ws_report_add_damage(report,
+				     "the block at offset %llu is damaged: %llu strings are lost",
+				     offset, rows);
 	else
-		ws_report_say(
+		ws_report_add_damage(
 			report,
 			"the %s block at offset %llu is damaged; nothing recorded is lost with it",
-			ws_block_type_name(block->head.type), offset);
+			ws_name_block_type(block->head.type), offset);
 }
 
 /*
@@ -329,23 +333,24 @@ static void say_damaged(struct ws_report *report, const struct ws_block *block)
  */
 static void check_bodies(struct ws_report *report, struct ws_block_list *block_list, bool keep)
 {
-	struct ws_workspace *workspace = ws_workspace_take(report);
+	struct ws_workspace *workspace = ws_take_workspace(report);
 	size_t kept = 0;
 
-	for (size_t i = 0; i < block_list->n; i++) {
+	for (size_t i = 0; i < block_list->count; i++) {
 		struct ws_block *block = &block_list->blocks[i];
-		bool must_check = !block->memory && (report->size <= WS_CHECK_AT_OPEN ||
-						     (!report->indexed && i + 1 == block_list->n));
+		bool must_check =
+			!block->memory && (report->size <= WS_CHECK_AT_OPEN ||
+					   (!report->indexed && i + 1 == block_list->count));
 
-		if (must_check && !ws_block_body(report, block, workspace, NULL)) {
+		if (must_check && !ws_read_block_body(report, block, workspace, NULL)) {
 			say_damaged(report, block);
 			if (!keep)
 				continue;
 		}
 		block_list->blocks[kept++] = *block;
 	}
-	block_list->n = kept;
-	ws_workspace_give(report, workspace);
+	block_list->count = kept;
+	ws_give_back_workspace(report, workspace);
 }
 
 static void check_all_bodies(struct ws_report *report)
@@ -355,7 +360,7 @@ static void check_all_bodies(struct ws_report *report)
 	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++)
 		check_bodies(report, &report->table[table], false);
 	check_bodies(report, &report->strings, true);
-	for (size_t i = 0; i < report->all.n; i++)
+	for (size_t i = 0; i < report->all.count; i++)
 		if (report->all.blocks[i].head.type != WS_BLOCK_ROWS &&
 		    report->all.blocks[i].head.type != WS_BLOCK_STRINGS)
 			append_block(&other, &report->all.blocks[i]);
@@ -366,7 +371,7 @@ static void check_all_bodies(struct ws_report *report)
 static void count_rows(struct ws_report *report)
 {
 	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++)
-		for (size_t i = 0; i < report->table[table].n; i++) {
+		for (size_t i = 0; i < report->table[table].count; i++) {
 			report->rows[table] += report->table[table].blocks[i].head.rows;
 			report->bytes[table] += sizeof(struct ws_block_header) +
 						report->table[table].blocks[i].head.body_bytes;
@@ -392,7 +397,7 @@ static uint64_t last_number_in_file(const struct ws_report *report, uint32_t typ
 {
 	uint64_t have = 0;
 
-	for (size_t i = 0; i < report->all.n; i++) {
+	for (size_t i = 0; i < report->all.count; i++) {
 		const struct ws_block_head *head = &report->all.blocks[i].head;
 
 		if (head->type != type || (type == WS_BLOCK_ROWS && head->table != *number) ||
@@ -463,38 +468,40 @@ static void add_journal(struct ws_report *report, const struct ws_journal_copy *
 /* Drops a torn block at the end, which the journal makes up for. */
 static void drop_torn_blocks(struct ws_report *report, uint64_t whole)
 {
-	struct ws_workspace *workspace = ws_workspace_take(report);
+	struct ws_workspace *workspace = ws_take_workspace(report);
 
-	while (report->all.n && report->all.blocks[report->all.n - 1].offset >= whole &&
-	       !ws_block_body(report, &report->all.blocks[report->all.n - 1], workspace, NULL))
-		report->all.n--;
-	ws_workspace_give(report, workspace);
+	while (report->all.count && report->all.blocks[report->all.count - 1].offset >= whole &&
+	       !ws_read_block_body(report, &report->all.blocks[report->all.count - 1], workspace,
+				   NULL))
+		report->all.count--;
+	ws_give_back_workspace(report, workspace);
 }
 
 static void say_unfinished(struct ws_report *report, enum ws_journal_state state,
 			   const struct ws_err *why)
 {
 	if (report->live) {
-		ws_report_say(report,
-			      "the recording is still running; this is what there was so far");
+		ws_report_add_damage(
+			report, "the recording is still running; this is what there was so far");
 		return;
 	}
 	switch (state) {
 	case WS_JOURNAL_COPIED:
-		ws_report_say(report,
-			      "the recorder was killed before it could close the report; what "
-			      "it had written and its journal are read");
+		ws_report_add_damage(
+			report, "the recorder was killed before it could close the report; what "
+				"it had written and its journal are read");
 		break;
 	case WS_JOURNAL_BAD:
-		ws_report_say(report,
-			      "no index closes the report and its journal cannot be used (%s): "
-			      "events after the last block are lost",
-			      why->msg);
+		ws_report_add_damage(
+			report,
+			"no index closes the report and its journal cannot be used (%s): "
+			"events after the last block are lost",
+			why->msg);
 		break;
 	default:
-		ws_report_say(report,
-			      "no index closes the report and no journal of it is there: events "
-			      "after the last block are lost");
+		ws_report_add_damage(
+			report, "no index closes the report and no journal of it is there: events "
+				"after the last block are lost");
 	}
 }
 
@@ -503,22 +510,22 @@ static void say_unfinished(struct ws_report *report, enum ws_journal_state state
 static void read_open_end(struct ws_report *report, enum ws_journal_state state,
 			  struct ws_journal_copy *copy, const struct ws_err *why)
 {
-	bool closed =
-		report->all.n && report->all.blocks[report->all.n - 1].head.type == WS_BLOCK_INDEX;
+	bool closed = report->all.count &&
+		      report->all.blocks[report->all.count - 1].head.type == WS_BLOCK_INDEX;
 
 	if (closed) {
-		ws_report_say(report, "the index of the report is damaged and was rebuilt");
+		ws_report_add_damage(report, "the index of the report is damaged and was rebuilt");
 		return;
 	}
 	if (state == WS_JOURNAL_COPIED) {
 		drop_torn_blocks(report, copy->report_bytes);
 		if (report->size < copy->report_bytes)
-			ws_report_say(report, "the file is %llu bytes shorter than it was",
-				      (ull)(copy->report_bytes - report->size));
+			ws_report_add_damage(report, "the file is %llu bytes shorter than it was",
+					     (ull)(copy->report_bytes - report->size));
 		add_journal(report, copy);
 	} else if (report->rest) {
-		ws_report_say(report, "%llu bytes at the end are an incomplete block",
-			      (ull)report->rest);
+		ws_report_add_damage(report, "%llu bytes at the end are an incomplete block",
+				     (ull)report->rest);
 	}
 	say_unfinished(report, state, why);
 }
@@ -542,14 +549,14 @@ static void read_blocks(struct ws_report *report)
 	state = ws_journal_copy(path, report->header.uuid, &copy, &why);
 	free(path);
 	refresh_size(report);
-	ws_report_find_blocks(report);
+	ws_report_find_all_blocks(report);
 	if (report->indexed)
 		report->live = false;
 	else
 		read_open_end(report, state, &copy, &why);
 	ws_journal_copy_free(&copy);
 	read_schema(report);
-	for (size_t i = 0; i < report->all.n; i++)
+	for (size_t i = 0; i < report->all.count; i++)
 		file_block(report, &report->all.blocks[i]);
 	check_all_bodies(report);
 	count_rows(report);
@@ -558,7 +565,7 @@ static void read_blocks(struct ws_report *report)
 
 /* ---- the interface ---- */
 
-struct ws_report *(*ws_report_foreign)(const char *path, struct ws_err *err);
+struct ws_report *(*ws_open_foreign_trace)(const char *path, struct ws_err *err);
 
 /* Whether this is a file that can be read and does not begin as a report does. */
 static bool is_other_trace(const char *path)
@@ -580,11 +587,11 @@ struct ws_report *ws_report_open(const char *path, struct ws_err *err)
 {
 	struct ws_err ignored;
 
-	if (!ws_report_foreign || !is_other_trace(path))
+	if (!ws_open_foreign_trace || !is_other_trace(path))
 		return ws_report_open_plain(path, err);
 	if (!err)
 		err = &ignored;
-	return ws_report_foreign(path, err);
+	return ws_open_foreign_trace(path, err);
 }
 
 void ws_report_rename(struct ws_report *report, const char *path)
@@ -619,7 +626,7 @@ void ws_report_close(struct ws_report *report)
 		return;
 	ws_report_free_strings(report);
 	ws_report_free_groups(report);
-	for (size_t i = 0; i < report->all.n; i++)
+	for (size_t i = 0; i < report->all.count; i++)
 		free(report->all.blocks[i].memory);
 	free(report->all.blocks);
 	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++)
@@ -651,17 +658,17 @@ const char *ws_report_path(const struct ws_report *report)
 	return report->path;
 }
 
-bool ws_report_live(const struct ws_report *report)
+bool ws_report_is_live(const struct ws_report *report)
 {
 	return report->live;
 }
 
-bool ws_report_complete(const struct ws_report *report)
+bool ws_report_is_complete(const struct ws_report *report)
 {
 	return report->indexed && !report->damages;
 }
 
-const char *ws_report_damage(const struct ws_report *report, size_t i)
+const char *ws_report_get_damage(const struct ws_report *report, size_t i)
 {
 	if (i >= report->damages)
 		return NULL;
@@ -673,7 +680,7 @@ uint64_t ws_report_file_size(const struct ws_report *report)
 	return report->size;
 }
 
-uint64_t ws_report_rows(const struct ws_report *report, enum ws_table table)
+uint64_t ws_report_count_rows(const struct ws_report *report, enum ws_table table)
 {
 	return report->rows[table];
 }
@@ -688,12 +695,13 @@ uint64_t ws_report_columns(const struct ws_report *report, enum ws_table table)
 	return report->columns[table];
 }
 
-size_t ws_report_blocks(const struct ws_report *report, enum ws_table table)
+size_t ws_report_count_blocks(const struct ws_report *report, enum ws_table table)
 {
-	return report->table[table].n;
+	return report->table[table].count;
 }
 
-struct ws_block_info ws_report_block(const struct ws_report *report, enum ws_table table, size_t i)
+struct ws_block_info ws_report_block_info(const struct ws_report *report, enum ws_table table,
+					  size_t i)
 {
 	const struct ws_block *block = &report->table[table].blocks[i];
 

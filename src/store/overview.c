@@ -245,7 +245,7 @@ static void put_summary(struct block_summary *summary, enum ws_table table, cons
 	for (uint32_t i = 0; i < overview->groups; i++)
 		ws_bytes_add(&overview->pending, overview->group[i].key,
 			     summary->keys * sizeof(uint32_t));
-	fill_bins(summary, ws_bytes_room(&overview->pending, bins));
+	fill_bins(summary, ws_bytes_reserve(&overview->pending, bins));
 	overview->pending.len += bins;
 	overview->summaries++;
 }
@@ -294,7 +294,7 @@ void ws_overview_add(struct ws_overview *overview, enum ws_table table, const vo
 
 bool ws_overview_encode(struct ws_overview *overview, struct ws_encoder *encoder, uint64_t sequence)
 {
-	struct ws_block_head head = ws_block_head_new(WS_BLOCK_OVERVIEW, sequence);
+	struct ws_block_head head = ws_make_block_head(WS_BLOCK_OVERVIEW, sequence);
 
 	if (!overview->summaries)
 		return false;
@@ -324,10 +324,11 @@ struct ws_summaries { /* of a report, by table and block */
 /* The index of the block of this table that begins at row `first`, or -1. */
 static ptrdiff_t find_block(const struct ws_report *report, enum ws_table table, uint64_t first)
 {
-	size_t low = ws_bisect(report->table[table].n, mid,
+	size_t low = ws_bisect(report->table[table].count, mid,
 			       report->table[table].blocks[mid].head.first < first);
 
-	if (low == report->table[table].n || report->table[table].blocks[low].head.first != first)
+	if (low == report->table[table].count ||
+	    report->table[table].blocks[low].head.first != first)
 		return -1;
 	return (ptrdiff_t)low;
 }
@@ -389,7 +390,7 @@ static void add_summary(const struct ws_report *report, struct ws_summaries *sum
 	}
 	if (!summaries->groups[own])
 		summaries->groups[own] =
-			ws_calloc(report->table[own].n, sizeof(*summaries->groups[own]));
+			ws_calloc(report->table[own].count, sizeof(*summaries->groups[own]));
 	summaries->groups[own][block] = (struct ws_block_groups){group, summary_head->groups};
 }
 
@@ -422,7 +423,7 @@ static void load_overview_block(const struct ws_report *report, struct ws_summar
 
 	if (block->head.raw > WS_MAX_TEXT || summaries->bytes + block->head.raw > MAX_BYTES)
 		return;
-	body = ws_block_body(report, block, workspace, NULL);
+	body = ws_read_block_body(report, block, workspace, NULL);
 	if (!body)
 		return;
 	cut = (struct ws_cut){body, body + block->head.body_bytes};
@@ -431,19 +432,19 @@ static void load_overview_block(const struct ws_report *report, struct ws_summar
 	summaries->memory = ws_realloc(summaries->memory,
 				       (summaries->memories + 1) * sizeof(*summaries->memory));
 	summaries->memory[summaries->memories++] = bytes;
-	if (ws_stream_get(workspace->unpacker.z, &cut, bytes, block->head.raw))
+	if (ws_stream_get(workspace->unpacker.zstd, &cut, bytes, block->head.raw))
 		add_summaries(report, summaries, bytes, bytes + block->head.raw, block->head.rows);
 }
 
 static struct ws_summaries *load_summaries(const struct ws_report *report)
 {
 	struct ws_summaries *summaries = ws_calloc(1, sizeof(*summaries));
-	struct ws_workspace *workspace = ws_workspace_take(report);
+	struct ws_workspace *workspace = ws_take_workspace(report);
 
-	for (size_t i = 0; i < report->all.n; i++)
+	for (size_t i = 0; i < report->all.count; i++)
 		if (report->all.blocks[i].head.type == WS_BLOCK_OVERVIEW)
 			load_overview_block(report, summaries, &report->all.blocks[i], workspace);
-	ws_workspace_give(report, workspace);
+	ws_give_back_workspace(report, workspace);
 	return summaries;
 }
 
@@ -467,7 +468,7 @@ void ws_report_free_groups(struct ws_report *report)
 	struct ws_summaries *summaries = report->summaries;
 
 	for (uint32_t table = 0; summaries && table < WS_TABLE_COUNT; table++) {
-		for (size_t i = 0; summaries->groups[table] && i < report->table[table].n; i++)
+		for (size_t i = 0; summaries->groups[table] && i < report->table[table].count; i++)
 			free((void *)summaries->groups[table][i].groups);
 		free(summaries->groups[table]);
 	}

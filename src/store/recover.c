@@ -31,7 +31,7 @@ static bool block_decodes(const struct ws_report *report, enum ws_table table, s
 
 	for (uint32_t column = 0; column < columns; column++)
 		out[column] = values + (size_t)rows * column;
-	rc = ws_report_decode(report, table, i, UINT64_MAX, out, err);
+	rc = ws_report_decode_block(report, table, i, UINT64_MAX, out, err);
 	free(values);
 	return !rc;
 }
@@ -40,21 +40,21 @@ static bool block_decodes(const struct ws_report *report, enum ws_table table, s
 static uint64_t verify_others(const struct ws_report *report, void (*fn)(void *, const char *),
 			      void *ctx)
 {
-	struct ws_workspace *workspace = ws_workspace_take(report);
+	struct ws_workspace *workspace = ws_take_workspace(report);
 	uint64_t wrong = 0;
 	struct ws_err err;
 
-	for (size_t i = 0; i < report->all.n; i++) {
+	for (size_t i = 0; i < report->all.count; i++) {
 		const struct ws_block *block = &report->all.blocks[i];
 
 		if (block->head.type == WS_BLOCK_ROWS ||
-		    ws_block_body(report, block, workspace, &err))
+		    ws_read_block_body(report, block, workspace, &err))
 			continue;
 		wrong++;
 		if (fn)
 			fn(ctx, err.msg);
 	}
-	ws_workspace_give(report, workspace);
+	ws_give_back_workspace(report, workspace);
 	return wrong;
 }
 
@@ -72,7 +72,7 @@ uint64_t ws_report_verify(const struct ws_report *report,
 		    WS_CHECK_AT_OPEN) /* otherwise they were checked, and reported, at opening */
 		wrong += verify_others(report, fn, ctx);
 	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++)
-		for (size_t i = 0; i < report->table[table].n; i++)
+		for (size_t i = 0; i < report->table[table].count; i++)
 			if (!block_decodes(report, (enum ws_table)table, i, &err)) {
 				wrong++;
 				if (fn)
@@ -115,7 +115,7 @@ static int copy_block(struct report_copy *copy, const struct ws_block *block,
 	const uint8_t *body;
 
 	if (head.type == WS_BLOCK_INDEX ||
-	    !(body = ws_block_body(copy->report, block, workspace, NULL)))
+	    !(body = ws_read_block_body(copy->report, block, workspace, NULL)))
 		return 0;
 	head.sequence = copy->sequence++;
 	ws_block_begin(out);
@@ -135,16 +135,16 @@ static int copy_index(struct report_copy *copy, struct ws_bytes *out, struct ws_
 
 static int copy_blocks(struct report_copy *copy, struct ws_err *err)
 {
-	struct ws_workspace *workspace = ws_workspace_take(copy->report);
+	struct ws_workspace *workspace = ws_take_workspace(copy->report);
 	struct ws_bytes out = {0};
 	int rc = 0;
 
-	for (size_t i = 0; i < copy->report->all.n && !rc; i++)
+	for (size_t i = 0; i < copy->report->all.count && !rc; i++)
 		rc = copy_block(copy, &copy->report->all.blocks[i], workspace, &out, err);
 	if (!rc)
 		rc = copy_index(copy, &out, err);
 	ws_bytes_free(&out);
-	ws_workspace_give(copy->report, workspace);
+	ws_give_back_workspace(copy->report, workspace);
 	free(copy->index);
 	return rc;
 }
@@ -198,7 +198,7 @@ int ws_report_recover(const char *from, const char *to, uint64_t *rows, struct w
 
 	if (fd < 0)
 		return ws_fail_errno(err, "cannot open %s", from);
-	locked = ws_file_lock(fd);
+	locked = ws_lock_file(fd);
 	if (locked != 1) {
 		if (locked)
 			ws_fail_errno(err, "cannot lock %s", from);

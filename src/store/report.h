@@ -21,7 +21,7 @@ struct ws_block {
 
 struct ws_block_list {
 	struct ws_block *blocks;
-	size_t n, cap;
+	size_t count, cap;
 };
 
 /* What a thread needs for decoding; kept in a pool. */
@@ -48,13 +48,13 @@ struct ws_file_table {
  */
 enum ws_text_state { WS_TEXT_UNREAD, WS_TEXT_LOADING, WS_TEXT_READY, WS_TEXT_DAMAGED };
 struct ws_text_block {
-	uint32_t first, n; /* ids */
-	uint8_t state;	   /* enum ws_text_state */
-	char *text;	   /* in the report's text memory, as is `at` */
-	uint32_t *at;	   /* n + 1 */
+	uint32_t first, count; /* ids */
+	uint8_t state;	       /* enum ws_text_state */
+	char *text;	       /* in the report's text memory, as is `at` */
+	uint32_t *at;	       /* n + 1 */
 };
 
-struct ws_text_room; /* strings.c */
+struct ws_text_memory; /* strings.c */
 struct ws_string_keys;
 struct ws_summaries; /* overview.c */
 
@@ -70,8 +70,8 @@ struct ws_report {
 	struct ws_block_list table[WS_TABLE_COUNT];
 	uint64_t rows[WS_TABLE_COUNT], bytes[WS_TABLE_COUNT], columns[WS_TABLE_COUNT];
 	struct ws_block_list strings;
-	struct ws_text_block *text;   /* by index in strings */
-	struct ws_text_room *room;    /* memory that the texts are in; under text_lock */
+	struct ws_text_block *text;	    /* by index in strings */
+	struct ws_text_memory *text_memory; /* memory that the texts are in; under text_lock */
 	uint32_t *guide, guide_shift; /* by id >> guide_shift: index in strings of the first block
 					 that ends behind such ids */
 	struct ws_string_keys *keys;  /* computed when first asked for */
@@ -89,19 +89,19 @@ struct ws_report {
 	uint64_t decoded; /* blocks; counted by all threads */
 };
 
-/* Keeps a sentence on what is missing or damaged (printf style) for ws_report_damage. */
-void ws_report_say(struct ws_report *report, const char *fmt, ...) WS_PRINTF(2, 3);
+/* Keeps a sentence on what is missing or damaged (printf style) for ws_report_get_damage. */
+void ws_report_add_damage(struct ws_report *report, const char *fmt, ...) WS_PRINTF(2, 3);
 
-struct ws_workspace *ws_workspace_take(const struct ws_report *report);
-void ws_workspace_give(const struct ws_report *report, struct ws_workspace *workspace);
+struct ws_workspace *ws_take_workspace(const struct ws_report *report);
+void ws_give_back_workspace(const struct ws_report *report, struct ws_workspace *workspace);
 void ws_workspace_free(struct ws_workspace *workspace);
 
 /*
  * Reads the body of a block and checks it: in workspace->block or in memory. NULL with a message
  * when it is damaged.
  */
-const uint8_t *ws_block_body(const struct ws_report *report, const struct ws_block *block,
-			     struct ws_workspace *workspace, struct ws_err *err);
+const uint8_t *ws_read_block_body(const struct ws_report *report, const struct ws_block *block,
+				  struct ws_workspace *workspace, struct ws_err *err);
 
 /*
  * append.c: a new file at `path` with the header and the blocks of `report`, byte for byte, without
@@ -111,16 +111,16 @@ int ws_report_copy_blocks(const struct ws_report *report, const char *path, uint
 			  struct ws_err *err);
 
 /* find.c: fills `all` from the index, or by walking the file. */
-void ws_report_find_blocks(struct ws_report *report);
+void ws_report_find_all_blocks(struct ws_report *report);
 /* strings.c: call it when all blocks are known. */
 void ws_report_prepare_strings(struct ws_report *report);
 void ws_report_free_strings(struct ws_report *report);
 /* The texts of strings.blocks[i], decoded when first asked for. */
-const struct ws_text_block *ws_report_text(const struct ws_report *report, size_t i);
+const struct ws_text_block *ws_report_texts(const struct ws_report *report, size_t i);
 /* The index in `strings` of the block that defines `id`, or -1. */
-ptrdiff_t ws_string_block(const struct ws_report *report, uint32_t id);
+ptrdiff_t ws_find_string_block(const struct ws_report *report, uint32_t id);
 /* keys.c */
-void ws_string_keys_free(struct ws_report *report);
-const char *ws_block_type_name(uint32_t type);
+void ws_free_string_keys(struct ws_report *report);
+const char *ws_name_block_type(uint32_t type);
 
 #endif

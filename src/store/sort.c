@@ -208,8 +208,8 @@ static void reserve_sorter(struct ws_sorter *sorter, uint32_t rows)
 	sorter->cap = rows;
 }
 
-const uint32_t *ws_sort_rows(struct ws_sorter *sorter, const uint64_t *track, const uint64_t *start,
-			     const uint64_t *end, uint32_t rows)
+const uint32_t *ws_find_row_order(struct ws_sorter *sorter, const uint64_t *track,
+				  const uint64_t *start, const uint64_t *end, uint32_t rows)
 {
 	struct columns columns = {track, start, end};
 	uint32_t width;

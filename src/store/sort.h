@@ -24,7 +24,7 @@ void ws_sorter_free(struct ws_sorter *sorter);
  * `end` may hold WS_NO_TIME, which is longest. Returns NULL when they are in order already, else
  * row numbers in order, valid until the next call.
  */
-const uint32_t *ws_sort_rows(struct ws_sorter *sorter, const uint64_t *track, const uint64_t *start,
-			     const uint64_t *end, uint32_t rows);
+const uint32_t *ws_find_row_order(struct ws_sorter *sorter, const uint64_t *track,
+				  const uint64_t *start, const uint64_t *end, uint32_t rows);
 
 #endif

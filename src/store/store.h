@@ -126,16 +126,16 @@ struct ws_report;
 /*
  * Open a report for reading: reads the index (or rebuilds it by walking the blocks when there is
  * none, and then also reads the journal beside it). A file still being written opens too, as far as
- * it goes. Whatever is damaged is left out, counted and described in ws_report_damage. Returns NULL
- * with a message only when nothing can be read: not a report, newer format, unreadable. Close it
- * with ws_report_close.
+ * it goes. Whatever is damaged is left out, counted and described in ws_report_get_damage. Returns
+ * NULL with a message only when nothing can be read: not a report, newer format, unreadable. Close
+ * it with ws_report_close.
  */
 struct ws_report *ws_report_open(const char *path, struct ws_err *err);
 /*
  * Opens a file that does not begin as a report does, when it is set (main does so): that makes
  * other tools' traces open in every command. It returns a report, or NULL with a message.
  */
-extern struct ws_report *(*ws_report_foreign)(const char *path, struct ws_err *err);
+extern struct ws_report *(*ws_open_foreign_trace)(const char *path, struct ws_err *err);
 /* The same as ws_report_open, for reports only. */
 struct ws_report *ws_report_open_plain(const char *path, struct ws_err *err);
 /* What ws_report_path returns from now on: the file that the user named. */
@@ -144,14 +144,14 @@ void ws_report_close(struct ws_report *report);
 
 const char *ws_report_path(const struct ws_report *report);
 /* Whether a recorder was writing it when it was opened. */
-bool ws_report_live(const struct ws_report *report);
+bool ws_report_is_live(const struct ws_report *report);
 /* Whether an index closed it and nothing was damaged. */
-bool ws_report_complete(const struct ws_report *report);
+bool ws_report_is_complete(const struct ws_report *report);
 /* Sentences on what is missing or damaged, NULL past the last. */
-const char *ws_report_damage(const struct ws_report *report, size_t i);
+const char *ws_report_get_damage(const struct ws_report *report, size_t i);
 uint64_t ws_report_file_size(const struct ws_report *report);
 
-uint64_t ws_report_rows(const struct ws_report *report, enum ws_table table);
+uint64_t ws_report_count_rows(const struct ws_report *report, enum ws_table table);
 /* The bytes that the table's blocks take in the file. */
 uint64_t ws_report_table_bytes(const struct ws_report *report, enum ws_table table);
 
@@ -167,7 +167,7 @@ uint32_t ws_report_string_key(const struct ws_report *report, uint32_t id);
 void ws_report_string_keys(const struct ws_report *report, uint32_t *key);
 /* Prefetch what ws_report_string will read; with `text`, in a call some strings later, the bytes
  * too. */
-void ws_report_string_fetch(const struct ws_report *report, uint32_t id, bool text);
+void ws_report_prefetch_string(const struct ws_report *report, uint32_t id, bool text);
 uint32_t ws_report_string_count(const struct ws_report *report); /* highest id */
 
 /* Blocks of a table, in file order. */
@@ -178,8 +178,9 @@ struct ws_block_info {
 					without times */
 	uint32_t track_min, track_max;
 };
-size_t ws_report_blocks(const struct ws_report *report, enum ws_table table);
-struct ws_block_info ws_report_block(const struct ws_report *report, enum ws_table table, size_t i);
+size_t ws_report_count_blocks(const struct ws_report *report, enum ws_table table);
+struct ws_block_info ws_report_block_info(const struct ws_report *report, enum ws_table table,
+					  size_t i);
 
 /*
  * What a block holds, without reading its rows: rows that are equal in the columns of
@@ -197,7 +198,7 @@ struct ws_block_group {
 };
 struct ws_block_groups {
 	const struct ws_block_group *groups;
-	size_t n;
+	size_t count;
 };
 struct ws_block_groups ws_report_block_groups(const struct ws_report *report, enum ws_table table,
 					      size_t i);
@@ -207,12 +208,12 @@ struct ws_block_groups ws_report_block_groups(const struct ws_report *report, en
  * the others is ignored and may be NULL). The block's checksum is verified on first use.
  * Thread-safe. Returns 0, or -1 when the block is damaged.
  */
-int ws_report_decode(const struct ws_report *report, enum ws_table table, size_t i,
-		     uint64_t columns, uint64_t *const *out, struct ws_err *err);
+int ws_report_decode_block(const struct ws_report *report, enum ws_table table, size_t i,
+			   uint64_t columns, uint64_t *const *out, struct ws_err *err);
 
 /* How many blocks have been decoded since the report was opened: shows what a filter by time saved.
  */
-uint64_t ws_report_decoded(const struct ws_report *report);
+uint64_t ws_report_count_decoded(const struct ws_report *report);
 
 /* Columns a file of an older version does not have decode as 0; this says which are there. */
 uint64_t ws_report_columns(const struct ws_report *report, enum ws_table table);

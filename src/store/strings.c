@@ -15,8 +15,8 @@
 
 enum { TEXT_MEMORY = 32 << 20, SLACK = 16 };
 
-struct ws_text_room {
-	struct ws_text_room *next;
+struct ws_text_memory {
+	struct ws_text_memory *next;
 	size_t used, size;
 	char bytes[];
 };
@@ -24,12 +24,12 @@ struct ws_text_room {
 static const char lost_text[] = "(lost: damaged string block)";
 
 /* Memory for all the texts of a small report, else a large piece of it; at least `needed` bytes. */
-static struct ws_text_room *new_text_memory(const struct ws_report *report, size_t needed)
+static struct ws_text_memory *new_text_memory(const struct ws_report *report, size_t needed)
 {
-	struct ws_text_room *memory;
+	struct ws_text_memory *memory;
 	size_t size = 0;
 
-	for (size_t i = 0; i < report->strings.n && size < TEXT_MEMORY; i++)
+	for (size_t i = 0; i < report->strings.count && size < TEXT_MEMORY; i++)
 		size += report->strings.blocks[i].head.raw +
 			(size_t)report->strings.blocks[i].head.rows * 5 + 4 * SLACK;
 	size = ws_max(ws_min(size, (size_t)TEXT_MEMORY), needed);
@@ -37,7 +37,7 @@ static struct ws_text_room *new_text_memory(const struct ws_report *report, size
 		memory = ws_malloc(sizeof(*memory) + size);
 	else
 		memory = ws_malloc_huge(sizeof(*memory) + size);
-	*memory = (struct ws_text_room){report->room, 0, size};
+	*memory = (struct ws_text_memory){report->text_memory, 0, size};
 	return memory;
 }
 
@@ -50,10 +50,10 @@ static void *take_text_memory(const struct ws_report *report, size_t size)
 
 	size = WS_ALIGN_UP(size, 16);
 	pthread_mutex_lock(&writable->text_lock);
-	if (!report->room || report->room->size - report->room->used < size)
-		writable->room = new_text_memory(report, size);
-	at = writable->room->bytes + writable->room->used;
-	writable->room->used += size;
+	if (!report->text_memory || report->text_memory->size - report->text_memory->used < size)
+		writable->text_memory = new_text_memory(report, size);
+	at = writable->text_memory->bytes + writable->text_memory->used;
+	writable->text_memory->used += size;
 	pthread_mutex_unlock(&writable->text_lock);
 	return at;
 }
@@ -90,14 +90,14 @@ static bool read_lengths(const uint8_t *bytes, size_t size, uint32_t count, uint
  */
 static void spread_strings(struct ws_text_block *block)
 {
-	const char *from = block->text + block->n;
+	const char *from = block->text + block->count;
 
-	for (uint32_t i = 0; i < block->n; i++) {
+	for (uint32_t i = 0; i < block->count; i++) {
 		uint32_t len = block->at[i + 1] - block->at[i] - 1;
 		char *to = block->text + block->at[i];
 		uint64_t bytes;
 
-		if (block->n - i >= SLACK && len <= 64)
+		if (block->count - i >= SLACK && len <= 64)
 			for (uint32_t offset = 0; offset < len; offset += 8) {
 				memcpy(&bytes, from + offset, 8);
 				memcpy(to + offset, &bytes, 8);
@@ -126,7 +126,7 @@ static bool decode_text(const struct ws_report *report, struct ws_workspace *wor
 		return false;
 	lengths = ws_malloc(size);
 	text_block->at = take_text_memory(report, ((size_t)strings + 1) * sizeof(*text_block->at));
-	ok = ws_stream_get(workspace->unpacker.z, &cut, lengths, size) &&
+	ok = ws_stream_get(workspace->unpacker.zstd, &cut, lengths, size) &&
 	     read_lengths(lengths, size, strings, block->head.raw, text_block->at);
 	free(lengths);
 	if (!ok)
@@ -134,7 +134,7 @@ static bool decode_text(const struct ws_report *report, struct ws_workspace *wor
 	text_block->text = take_text_memory(
 		report, block->head.raw + strings +
 				SLACK); /* spread_strings reads beyond the last string */
-	if (!ws_stream_get(workspace->unpacker.z, &cut, (uint8_t *)text_block->text + strings,
+	if (!ws_stream_get(workspace->unpacker.zstd, &cut, (uint8_t *)text_block->text + strings,
 			   block->head.raw))
 		return false;
 	spread_strings(text_block);
@@ -144,11 +144,11 @@ static bool decode_text(const struct ws_report *report, struct ws_workspace *wor
 static enum ws_text_state load_text(const struct ws_report *report, const struct ws_block *block,
 				    struct ws_text_block *text_block)
 {
-	struct ws_workspace *workspace = ws_workspace_take(report);
-	const uint8_t *body = ws_block_body(report, block, workspace, NULL);
+	struct ws_workspace *workspace = ws_take_workspace(report);
+	const uint8_t *body = ws_read_block_body(report, block, workspace, NULL);
 	bool ok = body && decode_text(report, workspace, block, body, text_block);
 
-	ws_workspace_give(report, workspace);
+	ws_give_back_workspace(report, workspace);
 	if (!ok)
 		return WS_TEXT_DAMAGED;
 	return WS_TEXT_READY;
@@ -175,7 +175,7 @@ static void load_text_once(struct ws_report *report, size_t i)
 	pthread_mutex_unlock(&report->text_lock);
 }
 
-const struct ws_text_block *ws_report_text(const struct ws_report *report, size_t i)
+const struct ws_text_block *ws_report_texts(const struct ws_report *report, size_t i)
 {
 	if (ws_unlikely(__atomic_load_n(&report->text[i].state, __ATOMIC_ACQUIRE) < WS_TEXT_READY))
 		load_text_once((struct ws_report *)report, i);
@@ -184,20 +184,20 @@ const struct ws_text_block *ws_report_text(const struct ws_report *report, size_
 
 void ws_report_prepare_strings(struct ws_report *report)
 {
-	size_t blocks = report->strings.n, entries;
+	size_t blocks = report->strings.count, entries;
 	uint32_t most = ws_report_string_count(report);
 
 	report->text = ws_calloc(blocks + 1, sizeof(*report->text));
 	for (size_t i = 0; i < blocks; i++) {
 		report->text[i].first = (uint32_t)report->strings.blocks[i].head.first;
-		report->text[i].n = report->strings.blocks[i].head.rows;
+		report->text[i].count = report->strings.blocks[i].head.rows;
 	}
 	while ((most >> report->guide_shift) > 4 * blocks)
 		report->guide_shift++;
 	entries = ((size_t)most >> report->guide_shift) + 2;
 	report->guide = ws_malloc(entries * sizeof(*report->guide));
 	for (size_t entry = 0, i = 0; entry < entries; entry++) {
-		while (i < blocks && (uint64_t)report->text[i].first + report->text[i].n <=
+		while (i < blocks && (uint64_t)report->text[i].first + report->text[i].count <=
 					     (uint64_t)entry << report->guide_shift)
 			i++;
 		report->guide[entry] = (uint32_t)i;
@@ -205,22 +205,22 @@ void ws_report_prepare_strings(struct ws_report *report)
 }
 
 /* Index of the block that defines `id`, or -1. Blocks are in order of their ids. */
-ptrdiff_t ws_string_block(const struct ws_report *report, uint32_t id)
+ptrdiff_t ws_find_string_block(const struct ws_report *report, uint32_t id)
 {
 	size_t low, high;
 
-	if (!report->strings.n || id > ws_report_string_count(report))
+	if (!report->strings.count || id > ws_report_string_count(report))
 		return -1;
 	low = report->guide[id >> report->guide_shift];
 	high = report->guide[(id >> report->guide_shift) + 1];
-	high += high < report->strings.n; /* the one in which the ids after these begin */
+	high += high < report->strings.count; /* the one in which the ids after these begin */
 	while (low < high) {
 		size_t mid = (low + high) / 2;
 		const struct ws_text_block *block = &report->text[mid];
 
 		if (id < block->first)
 			high = mid;
-		else if (id - block->first >= block->n)
+		else if (id - block->first >= block->count)
 			low = mid + 1;
 		else
 			return (ptrdiff_t)mid;
@@ -236,9 +236,9 @@ const char *ws_report_string(const struct ws_report *report, uint32_t id, size_t
 	const char *text = "";
 
 	if (id)
-		i = ws_string_block(report, id);
+		i = ws_find_string_block(report, id);
 	if (i >= 0) {
-		block = ws_report_text(report, (size_t)i);
+		block = ws_report_texts(report, (size_t)i);
 		if (ws_likely(block->state == WS_TEXT_READY)) {
 			const uint32_t *at = &block->at[id - block->first];
 
@@ -254,14 +254,14 @@ const char *ws_report_string(const struct ws_report *report, uint32_t id, size_t
 	return text;
 }
 
-void ws_report_string_fetch(const struct ws_report *report, uint32_t id, bool text)
+void ws_report_prefetch_string(const struct ws_report *report, uint32_t id, bool text)
 {
 	ptrdiff_t i = -1;
 	const struct ws_text_block *block;
 	const uint32_t *at;
 
 	if (id)
-		i = ws_string_block(report, id);
+		i = ws_find_string_block(report, id);
 	if (i < 0)
 		return;
 	block = &report->text[i];
@@ -281,9 +281,9 @@ uint32_t ws_report_string_count(const struct ws_report *report)
 {
 	const struct ws_block_head *head;
 
-	if (!report->strings.n)
+	if (!report->strings.count)
 		return 0;
-	head = &report->strings.blocks[report->strings.n - 1].head;
+	head = &report->strings.blocks[report->strings.count - 1].head;
 	return (uint32_t)(head->first + head->rows - 1);
 }
 
@@ -291,11 +291,11 @@ void ws_report_free_strings(struct ws_report *report)
 {
 	free(report->text);
 	free(report->guide);
-	while (report->room) {
-		struct ws_text_room *next = report->room->next;
+	while (report->text_memory) {
+		struct ws_text_memory *next = report->text_memory->next;
 
-		free(report->room);
-		report->room = next;
+		free(report->text_memory);
+		report->text_memory = next;
 	}
-	ws_string_keys_free(report);
+	ws_free_string_keys(report);
 }

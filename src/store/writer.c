@@ -192,9 +192,9 @@ static uint64_t realtime_ns(void)
 
 static int open_segment(struct ws_writer *writer)
 {
-	struct ws_block_head head = ws_block_head_new(WS_BLOCK_SEGMENT, writer->sequence);
+	struct ws_block_head head = ws_make_block_head(WS_BLOCK_SEGMENT, writer->sequence);
 	struct ws_segment_body body = {.fingerprint = writer->journal.head->fingerprint,
-				       .raw = ws_raw_ns(),
+				       .raw = ws_read_raw_ns(),
 				       .realtime = realtime_ns()};
 
 	if (writer->segment_open)
@@ -341,7 +341,7 @@ static void choose_sizes(struct ws_journal_sizes *sizes, const struct ws_writer_
 
 static void make_uuid(uint8_t uuid[16])
 {
-	uint64_t fallback[2] = {ws_raw_ns(), realtime_ns() ^ (uint64_t)getpid() << 40};
+	uint64_t fallback[2] = {ws_read_raw_ns(), realtime_ns() ^ (uint64_t)getpid() << 40};
 
 	if (getrandom(uuid, 16, GRND_NONBLOCK) != 16)
 		memcpy(uuid, fallback, 16);
@@ -353,7 +353,7 @@ static void make_header(struct ws_file_header *header)
 					  .minor = WS_FORMAT_MINOR,
 					  .bytes = sizeof(*header),
 					  .created = realtime_ns(),
-					  .fingerprint = ws_schema_fingerprint()};
+					  .fingerprint = ws_hash_schema()};
 	memcpy(header->magic, WS_FILE_MAGIC, 8);
 	make_uuid(header->uuid);
 	header->check = XXH3_64bits(header, offsetof(struct ws_file_header, check));
@@ -470,7 +470,7 @@ uint32_t ws_writer_string(struct ws_writer *writer, const void *bytes, size_t le
 	id = ws_intern_find(&writer->intern, hash, bytes, len);
 	if (id)
 		return id;
-	if (ws_intern_full(&writer->intern, len)) {
+	if (ws_intern_is_full(&writer->intern, len)) {
 		if (flush_strings(writer, true))
 			return 0;
 		ws_intern_clear(&writer->intern);
@@ -514,12 +514,12 @@ void ws_writer_commit(struct ws_writer *writer)
 	struct ws_journal_head *head = writer->journal.head;
 
 	if (writer->end - writer->segment_start > SEGMENT_BYTES ||
-	    ws_raw_ns() - writer->segment_opened > writer->segment_ns) {
+	    ws_read_raw_ns() - writer->segment_opened > writer->segment_ns) {
 		flush_all(writer);
 		flush_overview(writer);
 		writer->segment_open = false; /* the next block opens one */
 		writer->segment_start = writer->end;
-		writer->segment_opened = ws_raw_ns();
+		writer->segment_opened = ws_read_raw_ns();
 	}
 	/* Strings first: whoever sees a row must find its strings. */
 	__atomic_store_n(&head->text_bytes, writer->pending_text, __ATOMIC_RELEASE);
@@ -577,7 +577,7 @@ void ws_writer_flush(struct ws_writer *writer)
 static void continue_report(struct ws_writer *writer, const struct ws_report *report, uint64_t end)
 {
 	writer->end = writer->allocated = end;
-	for (size_t i = 0; i < report->all.n; i++) {
+	for (size_t i = 0; i < report->all.count; i++) {
 		const struct ws_block_head *head = &report->all.blocks[i].head;
 
 		ws_grow(writer->index, writer->index_cap, writer->blocks + 1);
@@ -597,9 +597,10 @@ static void continue_report(struct ws_writer *writer, const struct ws_report *re
 		const struct ws_block_list *block_list = &report->table[t];
 
 		writer->written[t] =
-			block_list->n ? block_list->blocks[block_list->n - 1].head.first +
-						block_list->blocks[block_list->n - 1].head.rows
-				      : 0;
+			block_list->count
+				? block_list->blocks[block_list->count - 1].head.first +
+					  block_list->blocks[block_list->count - 1].head.rows
+				: 0;
 		writer->journal.head->table[t].first = writer->written[t];
 	}
 	writer->journal.head->string_first = writer->next_string;
@@ -640,7 +641,7 @@ struct ws_writer *ws_writer_append(const char *path, struct ws_err *err)
 		ws_fail_errno(err, "cannot open %s", path);
 		return NULL;
 	}
-	locked = ws_file_lock(fd);
+	locked = ws_lock_file(fd);
 	if (locked < 0)
 		ws_fail_errno(err, "cannot lock %s", path);
 	else if (!locked)

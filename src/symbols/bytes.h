@@ -7,13 +7,13 @@
 #include <stdint.h>
 #include <string.h>
 
-struct ws_cursor {
+struct ws_byte_reader {
 	const uint8_t *bytes, *end;
 	bool bad;
 };
 
 /* A little-endian number of `n` bytes, 8 at most. */
-static inline uint64_t ws_take(struct ws_cursor *reader, unsigned n)
+static inline uint64_t ws_read_uint(struct ws_byte_reader *reader, unsigned n)
 {
 	uint64_t value = 0;
 
@@ -28,7 +28,7 @@ static inline uint64_t ws_take(struct ws_cursor *reader, unsigned n)
 }
 
 /* Skip `n` bytes; returns where they are, NULL when there are fewer. */
-static inline const uint8_t *ws_take_bytes(struct ws_cursor *reader, uint64_t n)
+static inline const uint8_t *ws_skip_bytes(struct ws_byte_reader *reader, uint64_t n)
 {
 	const uint8_t *bytes = reader->bytes;
 
@@ -41,12 +41,12 @@ static inline const uint8_t *ws_take_bytes(struct ws_cursor *reader, uint64_t n)
 	return bytes;
 }
 
-static inline uint64_t ws_take_uleb(struct ws_cursor *reader)
+static inline uint64_t ws_read_uleb(struct ws_byte_reader *reader)
 {
 	uint64_t value = 0;
 
 	for (unsigned shift = 0;; shift += 7) {
-		uint8_t byte = (uint8_t)ws_take(reader, 1);
+		uint8_t byte = (uint8_t)ws_read_uint(reader, 1);
 
 		if (shift < 64)
 			value |= (uint64_t)(byte & 0x7f) << shift;
@@ -55,12 +55,12 @@ static inline uint64_t ws_take_uleb(struct ws_cursor *reader)
 	}
 }
 
-static inline int64_t ws_take_sleb(struct ws_cursor *reader)
+static inline int64_t ws_read_sleb(struct ws_byte_reader *reader)
 {
 	uint64_t value = 0;
 
 	for (unsigned shift = 0;; shift += 7) {
-		uint8_t byte = (uint8_t)ws_take(reader, 1);
+		uint8_t byte = (uint8_t)ws_read_uint(reader, 1);
 
 		if (shift < 64)
 			value |= (uint64_t)(byte & 0x7f) << shift;
@@ -73,7 +73,7 @@ static inline int64_t ws_take_sleb(struct ws_cursor *reader)
 }
 
 /* A NUL-terminated text; "" when it does not end within the range. */
-static inline const char *ws_take_text(struct ws_cursor *reader)
+static inline const char *ws_read_nul_text(struct ws_byte_reader *reader)
 {
 	const uint8_t *zero = memchr(reader->bytes, 0, (size_t)(reader->end - reader->bytes)),
 		      *bytes = reader->bytes;
@@ -88,14 +88,14 @@ static inline const char *ws_take_text(struct ws_cursor *reader)
 }
 
 /* A block of bytes preceded by its length. When there are fewer, the block is bad. */
-static inline struct ws_cursor ws_read_block(struct ws_cursor *reader)
+static inline struct ws_byte_reader ws_read_block(struct ws_byte_reader *reader)
 {
-	uint64_t length = ws_take_uleb(reader);
-	const uint8_t *bytes = ws_take_bytes(reader, length);
+	uint64_t length = ws_read_uleb(reader);
+	const uint8_t *bytes = ws_skip_bytes(reader, length);
 
 	if (!bytes)
-		return (struct ws_cursor){NULL, NULL, true};
-	return (struct ws_cursor){bytes, bytes + length, false};
+		return (struct ws_byte_reader){NULL, NULL, true};
+	return (struct ws_byte_reader){bytes, bytes + length, false};
 }
 
 #endif

@@ -42,7 +42,7 @@ struct ws_cfi {
 };
 
 struct cie {
-	struct ws_cursor code;
+	struct ws_byte_reader code;
 	uint64_t code_align;
 	int64_t data_align;
 	uint64_t return_register;
@@ -51,7 +51,7 @@ struct cie {
 };
 
 struct fde {
-	struct ws_cursor code;
+	struct ws_byte_reader code;
 	uint64_t begin, end;
 	struct cie cie;
 };
@@ -60,7 +60,7 @@ struct fde {
 
 /* An encoded pointer. `at` is the address of `base`, where the reader's bytes begin; `data` is what
  * pointers relative to data count from. */
-static uint64_t read_pointer(struct ws_cursor *reader, uint8_t encoding, const uint8_t *base,
+static uint64_t read_pointer(struct ws_byte_reader *reader, uint8_t encoding, const uint8_t *base,
 			     uint64_t at, uint64_t data)
 {
 	uint64_t here = at + (uint64_t)(reader->bytes - base), value;
@@ -69,25 +69,25 @@ static uint64_t read_pointer(struct ws_cursor *reader, uint8_t encoding, const u
 	case 0x00: /* absptr */
 	case 0x04: /* udata8 */
 	case 0x0c: /* sdata8 */
-		value = ws_take(reader, 8);
+		value = ws_read_uint(reader, 8);
 		break;
 	case 0x01:
-		value = ws_take_uleb(reader);
+		value = ws_read_uleb(reader);
 		break;
 	case 0x02:
-		value = ws_take(reader, 2);
+		value = ws_read_uint(reader, 2);
 		break;
 	case 0x03:
-		value = ws_take(reader, 4);
+		value = ws_read_uint(reader, 4);
 		break;
 	case 0x09:
-		value = (uint64_t)ws_take_sleb(reader);
+		value = (uint64_t)ws_read_sleb(reader);
 		break;
 	case 0x0a:
-		value = (uint64_t)(int64_t)(int16_t)ws_take(reader, 2);
+		value = (uint64_t)(int64_t)(int16_t)ws_read_uint(reader, 2);
 		break;
 	case 0x0b:
-		value = (uint64_t)(int64_t)(int32_t)ws_take(reader, 4);
+		value = (uint64_t)(int64_t)(int32_t)ws_read_uint(reader, 4);
 		break;
 	default:
 		reader->bad = true;
@@ -111,21 +111,22 @@ static uint64_t read_pointer(struct ws_cursor *reader, uint8_t encoding, const u
 /* ---- entries ---- */
 
 /* The contents of the entry at `offset`; false at the end. *wide: it is in the 64-bit form. */
-static bool read_entry(const struct section *section, uint64_t offset, struct ws_cursor *body,
+static bool read_entry(const struct section *section, uint64_t offset, struct ws_byte_reader *body,
 		       bool *wide)
 {
-	struct ws_cursor reader = {section->data + offset, section->data + section->size, false};
+	struct ws_byte_reader reader = {section->data + offset, section->data + section->size,
+					false};
 	uint64_t length;
 
 	if (offset >= section->size)
 		return false;
-	length = ws_take(&reader, 4);
+	length = ws_read_uint(&reader, 4);
 	*wide = length == 0xffffffff;
 	if (*wide)
-		length = ws_take(&reader, 8);
+		length = ws_read_uint(&reader, 8);
 	if (reader.bad || !length || length > (uint64_t)(reader.end - reader.bytes))
 		return false;
-	*body = (struct ws_cursor){reader.bytes, reader.bytes + length, false};
+	*body = (struct ws_byte_reader){reader.bytes, reader.bytes + length, false};
 	return true;
 }
 
@@ -136,21 +137,21 @@ static bool is_cie(const struct section *section, uint64_t id, bool wide)
 	return id == (wide ? UINT64_MAX : UINT32_MAX);
 }
 
-static void read_augmentation(struct cie *cie, struct ws_cursor *reader, const char *letters,
+static void read_augmentation(struct cie *cie, struct ws_byte_reader *reader, const char *letters,
 			      const struct section *section)
 {
-	struct ws_cursor data = ws_read_block(reader);
+	struct ws_byte_reader data = ws_read_block(reader);
 
 	cie->augmented = true;
 	for (letters++; *letters && !data.bad; letters++) {
 		if (*letters == 'R')
-			cie->pointers = (uint8_t)ws_take(&data, 1);
+			cie->pointers = (uint8_t)ws_read_uint(&data, 1);
 		else if (*letters == 'S')
 			cie->signal = true;
 		else if (*letters == 'L')
-			ws_take(&data, 1);
+			ws_read_uint(&data, 1);
 		else if (*letters == 'P')
-			read_pointer(&data, (uint8_t)ws_take(&data, 1) & 0x7f, section->data,
+			read_pointer(&data, (uint8_t)ws_read_uint(&data, 1) & 0x7f, section->data,
 				     section->address, 0);
 		else if (*letters !=
 			 'B') /* aarch64: return addresses are signed with the other key */
@@ -160,7 +161,7 @@ static void read_augmentation(struct cie *cie, struct ws_cursor *reader, const c
 
 static bool read_cie(const struct section *section, uint64_t offset, struct cie *cie)
 {
-	struct ws_cursor reader;
+	struct ws_byte_reader reader;
 	const char *letters;
 	uint8_t version;
 	uint64_t id;
@@ -169,20 +170,20 @@ static bool read_cie(const struct section *section, uint64_t offset, struct cie 
 	memset(cie, 0, sizeof(*cie));
 	if (!read_entry(section, offset, &reader, &wide))
 		return false;
-	id = ws_take(&reader, wide ? 8 : 4);
-	version = (uint8_t)ws_take(&reader, 1);
+	id = ws_read_uint(&reader, wide ? 8 : 4);
+	version = (uint8_t)ws_read_uint(&reader, 1);
 	if (!is_cie(section, id, wide) || (version != 1 && version != 3 && version != 4))
 		return false;
-	letters = ws_take_text(&reader);
-	if (version == 4 &&
-	    (ws_take(&reader, 1) != 8 || ws_take(&reader, 1))) /* address size, segment size */
+	letters = ws_read_nul_text(&reader);
+	if (version == 4 && (ws_read_uint(&reader, 1) != 8 ||
+			     ws_read_uint(&reader, 1))) /* address size, segment size */
 		return false;
-	cie->code_align = ws_take_uleb(&reader);
-	cie->data_align = ws_take_sleb(&reader);
+	cie->code_align = ws_read_uleb(&reader);
+	cie->data_align = ws_read_sleb(&reader);
 	if (version == 1)
-		cie->return_register = ws_take(&reader, 1);
+		cie->return_register = ws_read_uint(&reader, 1);
 	else
-		cie->return_register = ws_take_uleb(&reader);
+		cie->return_register = ws_read_uleb(&reader);
 	if (letters[0] == 'z')
 		read_augmentation(cie, &reader, letters, section);
 	else if (letters[0])
@@ -193,7 +194,7 @@ static bool read_cie(const struct section *section, uint64_t offset, struct cie 
 
 static bool read_fde(const struct section *section, uint64_t offset, struct fde *fde)
 {
-	struct ws_cursor reader;
+	struct ws_byte_reader reader;
 	const uint8_t *id_at;
 	uint64_t id, from, cie_at;
 	bool wide;
@@ -201,7 +202,7 @@ static bool read_fde(const struct section *section, uint64_t offset, struct fde 
 	if (!read_entry(section, offset, &reader, &wide))
 		return false;
 	id_at = reader.bytes;
-	id = ws_take(&reader, wide ? 8 : 4);
+	id = ws_read_uint(&reader, wide ? 8 : 4);
 	if (reader.bad || is_cie(section, id, wide))
 		return false;
 	/* The id says where the CIE is: from the section's start, or back from here. */
@@ -218,7 +219,7 @@ static bool read_fde(const struct section *section, uint64_t offset, struct fde 
 	fde->end = fde->begin + read_pointer(&reader, fde->cie.pointers & 0x0f, section->data,
 					     section->address, 0);
 	if (fde->cie.augmented)
-		ws_take_bytes(&reader, ws_take_uleb(&reader));
+		ws_skip_bytes(&reader, ws_read_uleb(&reader));
 	fde->code = reader;
 	return !reader.bad && fde->end > fde->begin;
 }
@@ -234,7 +235,7 @@ static int compare_begins(const void *first, const void *second)
 
 static void index_section(struct section *section)
 {
-	struct ws_cursor body;
+	struct ws_byte_reader body;
 	uint64_t at = 0;
 	struct fde fde;
 	bool wide;
@@ -242,10 +243,10 @@ static void index_section(struct section *section)
 	while (at < section->size && section->count < MOST_ENTRIES) {
 		if (!read_entry(section, at, &body, &wide)) {
 			/* A zero ends the section, but linkers also leave some in the middle. */
-			struct ws_cursor reader = {section->data + at,
-						   section->data + section->size, false};
+			struct ws_byte_reader reader = {section->data + at,
+							section->data + section->size, false};
 
-			if (ws_take(&reader, 4) || reader.bad)
+			if (ws_read_uint(&reader, 4) || reader.bad)
 				break;
 			at += 4;
 			continue;
@@ -267,7 +268,7 @@ static void load_section(struct section *section, const struct ws_elf *elf, cons
 {
 	Elf64_Shdr sh;
 
-	if (ws_elf_find(elf, name, &sh) < 0)
+	if (ws_elf_find_section(elf, name, &sh) < 0)
 		return;
 	section->data = ws_elf_unpack(elf, &sh, MOST_UNPACKED, &section->size, &section->unpacked);
 	section->address = sh.sh_addr;
@@ -281,7 +282,7 @@ static void load_search_table(struct ws_cfi *cfi)
 	uint32_t i = 0;
 	uint64_t left, frames, count = 0;
 	const uint8_t *bytes;
-	struct ws_cursor reader;
+	struct ws_byte_reader reader;
 	uint8_t head[4];
 
 	while (ws_elf_get_segment(cfi->elf, i, &ph) && ph.p_type != PT_GNU_EH_FRAME)
@@ -291,9 +292,9 @@ static void load_search_table(struct ws_cfi *cfi)
 	bytes = ws_elf_get_loaded(cfi->elf, ph.p_vaddr, &left);
 	if (!bytes)
 		return;
-	reader = (struct ws_cursor){bytes, bytes + left, false};
+	reader = (struct ws_byte_reader){bytes, bytes + left, false};
 	for (i = 0; i < 4; i++)
-		head[i] = (uint8_t)ws_take(&reader, 1);
+		head[i] = (uint8_t)ws_read_uint(&reader, 1);
 	if (reader.bad || head[0] != 1)
 		return;
 	frames = read_pointer(&reader, head[1], bytes, ph.p_vaddr, ph.p_vaddr);
@@ -399,11 +400,11 @@ static void set_rule(struct cfi_machine *machine, uint64_t reg, uint8_t kind, in
 		machine->row.reg[reg] = (struct ws_cfi_rule){.kind = kind, .offset = offset};
 }
 
-static void set_expression(struct cfi_machine *machine, struct ws_cursor *reader,
+static void set_expression(struct cfi_machine *machine, struct ws_byte_reader *reader,
 			   struct ws_cfi_rule *rule, uint8_t kind)
 {
-	uint64_t length = ws_take_uleb(reader);
-	const uint8_t *bytes = ws_take_bytes(reader, length);
+	uint64_t length = ws_read_uleb(reader);
+	const uint8_t *bytes = ws_skip_bytes(reader, length);
 
 	if (!bytes || length > 4096) {
 		machine->bad = true;
@@ -430,43 +431,43 @@ static int64_t scale_offset(const struct cfi_machine *machine, uint64_t factor)
 }
 
 /* Instructions about the address of the frame: DW_CFA_def_cfa and those whose names begin so. */
-static void define_frame(struct cfi_machine *machine, struct ws_cursor *reader, uint8_t op)
+static void define_frame(struct cfi_machine *machine, struct ws_byte_reader *reader, uint8_t op)
 {
 	uint64_t reg;
 
 	switch (op) {
 	case 0x0c: /* def_cfa */
-		reg = ws_take_uleb(reader);
-		set_cfa(machine, reg, (int64_t)ws_take_uleb(reader));
+		reg = ws_read_uleb(reader);
+		set_cfa(machine, reg, (int64_t)ws_read_uleb(reader));
 		break;
 	case 0x0d: /* _register */
-		set_cfa(machine, ws_take_uleb(reader), machine->row.cfa.offset);
+		set_cfa(machine, ws_read_uleb(reader), machine->row.cfa.offset);
 		break;
 	case 0x0e: /* _offset */
-		machine->row.cfa.offset = (int64_t)ws_take_uleb(reader);
+		machine->row.cfa.offset = (int64_t)ws_read_uleb(reader);
 		break;
 	case 0x0f: /* _expression */
 		set_expression(machine, reader, &machine->row.cfa, WS_CFI_VALUE_EXPRESSION);
 		machine->row.cfa_kind = WS_CFI_VALUE_EXPRESSION;
 		break;
 	case 0x12: /* def_cfa_sf */
-		reg = ws_take_uleb(reader);
-		set_cfa(machine, reg, scale_offset(machine, (uint64_t)ws_take_sleb(reader)));
+		reg = ws_read_uleb(reader);
+		set_cfa(machine, reg, scale_offset(machine, (uint64_t)ws_read_sleb(reader)));
 		break;
 	case 0x13: /* _offset_sf */
-		machine->row.cfa.offset = scale_offset(machine, (uint64_t)ws_take_sleb(reader));
+		machine->row.cfa.offset = scale_offset(machine, (uint64_t)ws_read_sleb(reader));
 		break;
 	}
 }
 
 /* Instructions about where a register was saved. */
-static void define_register(struct cfi_machine *machine, struct ws_cursor *reader, uint8_t op)
+static void define_register(struct cfi_machine *machine, struct ws_byte_reader *reader, uint8_t op)
 {
-	uint64_t reg = ws_take_uleb(reader);
+	uint64_t reg = ws_read_uleb(reader);
 
 	switch (op) {
 	case 0x05: /* offset_extended */
-		set_rule(machine, reg, WS_CFI_OFFSET, scale_offset(machine, ws_take_uleb(reader)));
+		set_rule(machine, reg, WS_CFI_OFFSET, scale_offset(machine, ws_read_uleb(reader)));
 		break;
 	case 0x06: /* restore_extended */
 		if (reg < WS_REGS)
@@ -479,7 +480,7 @@ static void define_register(struct cfi_machine *machine, struct ws_cursor *reade
 		set_rule(machine, reg, WS_CFI_SAME, 0);
 		break;
 	case 0x09: /* register */
-		set_rule(machine, reg, WS_CFI_REGISTER, (int64_t)ws_take_uleb(reader));
+		set_rule(machine, reg, WS_CFI_REGISTER, (int64_t)ws_read_uleb(reader));
 		break;
 	case 0x10: /* expression */
 		set_expression(machine, reader, find_rule(machine, reg), WS_CFI_EXPRESSION);
@@ -489,24 +490,24 @@ static void define_register(struct cfi_machine *machine, struct ws_cursor *reade
 		break;
 	case 0x11: /* offset_extended_sf */
 		set_rule(machine, reg, WS_CFI_OFFSET,
-			 scale_offset(machine, (uint64_t)ws_take_sleb(reader)));
+			 scale_offset(machine, (uint64_t)ws_read_sleb(reader)));
 		break;
 	case 0x14: /* val_offset */
-		set_rule(machine, reg, WS_CFI_VALUE, scale_offset(machine, ws_take_uleb(reader)));
+		set_rule(machine, reg, WS_CFI_VALUE, scale_offset(machine, ws_read_uleb(reader)));
 		break;
 	case 0x15: /* val_offset_sf */
 		set_rule(machine, reg, WS_CFI_VALUE,
-			 scale_offset(machine, (uint64_t)ws_take_sleb(reader)));
+			 scale_offset(machine, (uint64_t)ws_read_sleb(reader)));
 		break;
 	case 0x2f: /* GNU_negative_offset_extended */
 		set_rule(machine, reg, WS_CFI_OFFSET,
-			 scale_offset(machine, 0 - ws_take_uleb(reader)));
+			 scale_offset(machine, 0 - ws_read_uleb(reader)));
 		break;
 	}
 }
 
 /* Instructions whose number is in the low six bits. */
-static void run_extended(struct cfi_machine *machine, struct ws_cursor *reader, uint8_t op,
+static void run_extended(struct cfi_machine *machine, struct ws_byte_reader *reader, uint8_t op,
 			 uint64_t *advance)
 {
 	switch (op) {
@@ -514,10 +515,10 @@ static void run_extended(struct cfi_machine *machine, struct ws_cursor *reader, 
 	case 0x2d: /* aarch64: return addresses are signed from here on; it is masked anyway */
 		break;
 	case 0x01: /* set_loc */
-		*advance = ws_take(reader, 8) - machine->at;
+		*advance = ws_read_uint(reader, 8) - machine->at;
 		break;
 	case 0x02 ... 0x04: /* advance_loc */
-		*advance = ws_take(reader, 1u << (op - 2)) * machine->fde->cie.code_align;
+		*advance = ws_read_uint(reader, 1u << (op - 2)) * machine->fde->cie.code_align;
 		break;
 	case 0x05 ... 0x09:
 	case 0x10:
@@ -543,7 +544,7 @@ static void run_extended(struct cfi_machine *machine, struct ws_cursor *reader, 
 		define_frame(machine, reader, op);
 		break;
 	case 0x2e: /* GNU_args_size */
-		ws_take_uleb(reader);
+		ws_read_uleb(reader);
 		break;
 	default:
 		machine->bad = true;
@@ -551,17 +552,18 @@ static void run_extended(struct cfi_machine *machine, struct ws_cursor *reader, 
 }
 
 /* Run instructions until the row of `address` is complete. */
-static void run_instructions(struct cfi_machine *machine, struct ws_cursor reader, uint64_t address)
+static void run_instructions(struct cfi_machine *machine, struct ws_byte_reader reader,
+			     uint64_t address)
 {
 	while (reader.bytes < reader.end && !reader.bad && !machine->bad) {
-		uint8_t op = (uint8_t)ws_take(&reader, 1), low = op & 0x3f;
+		uint8_t op = (uint8_t)ws_read_uint(&reader, 1), low = op & 0x3f;
 		uint64_t advance = 0;
 
 		if (op >> 6 == 1)
 			advance = low * machine->fde->cie.code_align;
 		else if (op >> 6 == 2)
 			set_rule(machine, low, WS_CFI_OFFSET,
-				 scale_offset(machine, ws_take_uleb(&reader)));
+				 scale_offset(machine, ws_read_uleb(&reader)));
 		else if (op >> 6 == 3 && low < WS_REGS)
 			machine->row.reg[low] = machine->initial.reg[low];
 		else if (op >> 6 == 0)
@@ -758,12 +760,12 @@ static void push_register(struct expression_stack *evaluation, const struct ws_r
 			  uint64_t reg, int64_t offset)
 {
 	if (reg < WS_REGS && (regs->known >> reg & 1))
-		push_value(evaluation, regs->r[reg] + (uint64_t)offset);
+		push_value(evaluation, regs->values[reg] + (uint64_t)offset);
 	else
 		evaluation->bad = true;
 }
 
-static void apply_stack_op(struct expression_stack *evaluation, struct ws_cursor *reader,
+static void apply_stack_op(struct expression_stack *evaluation, struct ws_byte_reader *reader,
 			   uint8_t op)
 {
 	uint64_t first, second, third;
@@ -779,7 +781,7 @@ static void apply_stack_op(struct expression_stack *evaluation, struct ws_cursor
 		push_value(evaluation, peek_value(evaluation, 1));
 		break;
 	case 0x15:
-		push_value(evaluation, peek_value(evaluation, ws_take(reader, 1)));
+		push_value(evaluation, peek_value(evaluation, ws_read_uint(reader, 1)));
 		break;
 	case 0x16: /* swap */
 		first = pop_value(evaluation), second = pop_value(evaluation);
@@ -805,23 +807,23 @@ static void apply_stack_op(struct expression_stack *evaluation, struct ws_cursor
 		break;
 	default: /* 0x23, plus_uconst */
 		first = pop_value(evaluation);
-		push_value(evaluation, first + ws_take_uleb(reader));
+		push_value(evaluation, first + ws_read_uleb(reader));
 	}
 }
 
 /* The constant that follows an instruction from 0x08 to 0x11. */
-static uint64_t read_constant(struct ws_cursor *reader, uint8_t op)
+static uint64_t read_constant(struct ws_byte_reader *reader, uint8_t op)
 {
 	static const uint8_t sizes[] = {1, 1, 2, 2, 4, 4, 8, 8};
 	unsigned size;
 	uint64_t value;
 
 	if (op == 0x10)
-		return ws_take_uleb(reader);
+		return ws_read_uleb(reader);
 	if (op == 0x11)
-		return (uint64_t)ws_take_sleb(reader);
+		return (uint64_t)ws_read_sleb(reader);
 	size = sizes[op - 0x08];
-	value = ws_take(reader, size);
+	value = ws_read_uint(reader, size);
 	/* Odd ones are signed. */
 	if ((op & 1) && size < 8 && (value >> (8 * size - 1) & 1))
 		value |= ~UINT64_C(0) << (8 * size);
@@ -833,23 +835,23 @@ bool ws_cfi_evaluate(const uint8_t *code, size_t size, const struct ws_regs *reg
 		     bool (*read)(void *ctx, uint64_t address, unsigned bytes, uint64_t *value),
 		     void *ctx, uint64_t *result)
 {
-	struct ws_cursor reader = {code, code + size, false};
+	struct ws_byte_reader reader = {code, code + size, false};
 	struct expression_stack evaluation = {.depth = 0};
 	unsigned steps = 0;
 
 	if (pushed)
 		push_value(&evaluation, first);
 	while (reader.bytes < reader.end && !reader.bad && !evaluation.bad && steps++ < 1000) {
-		uint8_t op = (uint8_t)ws_take(&reader, 1);
+		uint8_t op = (uint8_t)ws_read_uint(&reader, 1);
 		uint64_t word;
 
 		if (op == 0x03) { /* addr */
-			push_value(&evaluation, ws_take(&reader, 8));
+			push_value(&evaluation, ws_read_uint(&reader, 8));
 		} else if (op == 0x06 || op == 0x94) { /* deref, deref_size */
 			unsigned bytes = 8;
 
 			if (op == 0x94)
-				bytes = (unsigned)ws_take(&reader, 1);
+				bytes = (unsigned)ws_read_uint(&reader, 1);
 			if (!bytes || bytes > 8 || !read(ctx, pop_value(&evaluation), bytes, &word))
 				return false;
 			push_value(&evaluation, word);
@@ -861,7 +863,7 @@ bool ws_cfi_evaluate(const uint8_t *code, size_t size, const struct ws_regs *reg
 		} else if ((op >= 0x1a && op <= 0x2e) && op != 0x28) {
 			apply_binary(&evaluation, op);
 		} else if (op == 0x28 || op == 0x2f) { /* bra, skip */
-			int16_t by = (int16_t)ws_take(&reader, 2);
+			int16_t by = (int16_t)ws_read_uint(&reader, 2);
 
 			if (op == 0x28 && !pop_value(&evaluation))
 				continue;
@@ -871,11 +873,11 @@ bool ws_cfi_evaluate(const uint8_t *code, size_t size, const struct ws_regs *reg
 		} else if (op >= 0x30 && op <= 0x4f) { /* lit */
 			push_value(&evaluation, op - 0x30u);
 		} else if (op >= 0x70 && op <= 0x8f) { /* breg */
-			push_register(&evaluation, regs, op - 0x70u, ws_take_sleb(&reader));
+			push_register(&evaluation, regs, op - 0x70u, ws_read_sleb(&reader));
 		} else if (op == 0x92) { /* bregx */
-			uint64_t reg = ws_take_uleb(&reader);
+			uint64_t reg = ws_read_uleb(&reader);
 
-			push_register(&evaluation, regs, reg, ws_take_sleb(&reader));
+			push_register(&evaluation, regs, reg, ws_read_sleb(&reader));
 		} else if (op != 0x96) { /* nop */
 			return false;
 		}

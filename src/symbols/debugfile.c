@@ -37,7 +37,7 @@ static bool open_matching(char *path, const char *build_id, const uint32_t *crc,
 	free(path);
 	if (!ok)
 		return false;
-	ws_elf_build_id(out, have);
+	ws_elf_get_build_id(out, have);
 	if (build_id && *build_id)
 		ok = !strcmp(have, build_id);
 	else
@@ -70,11 +70,11 @@ static const char *read_file_link(const struct ws_elf *elf, const char *section_
 				  Elf64_Shdr *section, const uint8_t **bytes)
 {
 	*bytes = NULL;
-	if (ws_elf_find(elf, section_name, section) >= 0)
-		*bytes = ws_elf_bytes(elf, section);
+	if (ws_elf_find_section(elf, section_name, section) >= 0)
+		*bytes = ws_elf_get_bytes(elf, section);
 	if (!*bytes)
 		return "";
-	return ws_elf_text(elf, section->sh_offset, section->sh_size, 0);
+	return ws_elf_get_text(elf, section->sh_offset, section->sh_size, 0);
 }
 
 static bool open_by_debuglink(const struct ws_module *module, const char *const *dirs,

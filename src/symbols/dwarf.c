@@ -208,8 +208,8 @@ static void set_call_place(struct dwarf_search *search, Dwarf_Die *die, Dwarf_Fi
 	if (dwarf_attr(die, DW_AT_call_file, &attribute) && !dwarf_formudata(&attribute, &value)) {
 		/* Split units number their files by a table of their own. */
 		if (search->own_lines && !search->split)
-			out->file =
-				make_full_path(search, ws_lines_file(&search->lines, value), path);
+			out->file = make_full_path(search, ws_lines_get_file(&search->lines, value),
+						   path);
 		else if (files)
 			out->file = dwarf_filesrc(files, value, NULL, NULL);
 	}
@@ -229,7 +229,7 @@ static bool set_own_place(struct dwarf_search *search, size_t place, struct ws_d
 			return false;
 		out->line = search->found_lines[place].line;
 		out->file = make_full_path(
-			search, ws_lines_file(&search->lines, search->found_lines[place].file),
+			search, ws_lines_get_file(&search->lines, search->found_lines[place].file),
 			&search->paths[0]);
 		return true;
 	}
@@ -431,12 +431,12 @@ static uint64_t sum_unpacked_sizes(const struct ws_elf *elf)
 	uint64_t sum = 0;
 	Elf64_Shdr section;
 
-	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &section); i++) {
+	for (uint32_t i = 1; i < elf->sections && ws_elf_get_section(elf, i, &section); i++) {
 		Elf64_Chdr header;
 		const uint8_t *bytes = NULL;
 
 		if ((section.sh_flags & SHF_COMPRESSED) && elf->wide)
-			bytes = ws_elf_bytes(elf, &section);
+			bytes = ws_elf_get_bytes(elf, &section);
 		if (bytes && section.sh_size >= sizeof(header) &&
 		    !strncmp(ws_elf_get_section_name(elf, &section), ".debug", 6)) {
 			memcpy(&header, bytes, sizeof(header));

@@ -98,7 +98,7 @@ static void read_large_counts(struct ws_elf *elf)
 	Elf64_Shdr first;
 
 	elf->sections = 1;
-	if (!ws_elf_section(elf, 0, &first)) {
+	if (!ws_elf_get_section(elf, 0, &first)) {
 		elf->sections = 0;
 		return;
 	}
@@ -157,7 +157,7 @@ static int read_header(struct ws_elf *elf, struct ws_err *err)
 	return 0;
 }
 
-int ws_elf_memory(struct ws_elf *elf, const void *data, size_t size, struct ws_err *err)
+int ws_elf_open_memory(struct ws_elf *elf, const void *data, size_t size, struct ws_err *err)
 {
 	memset(elf, 0, sizeof(*elf));
 	elf->data = data;
@@ -209,7 +209,7 @@ void ws_elf_close(struct ws_elf *elf)
 	memset(elf, 0, sizeof(*elf));
 }
 
-bool ws_elf_section(const struct ws_elf *elf, uint32_t i, Elf64_Shdr *out)
+bool ws_elf_get_section(const struct ws_elf *elf, uint32_t i, Elf64_Shdr *out)
 {
 	uint64_t each = ws_elf_get_header_size(elf), at = elf->shoff + i * each;
 	Elf32_Shdr narrow;
@@ -261,7 +261,7 @@ bool ws_elf_get_segment(const struct ws_elf *elf, uint32_t i, Elf64_Phdr *out)
 const uint8_t *ws_elf_unpack(const struct ws_elf *elf, const Elf64_Shdr *section, uint64_t most,
 			     uint64_t *size, uint8_t **owned)
 {
-	const uint8_t *packed = ws_elf_bytes(elf, section);
+	const uint8_t *packed = ws_elf_get_bytes(elf, section);
 	uint64_t packed_size = section->sh_size;
 	Elf64_Chdr header;
 	uLongf unpacked_size;
@@ -299,7 +299,7 @@ const uint8_t *ws_elf_unpack(const struct ws_elf *elf, const Elf64_Shdr *section
 	return *owned;
 }
 
-const char *ws_elf_text(const struct ws_elf *elf, uint64_t from, uint64_t size, uint64_t offset)
+const char *ws_elf_get_text(const struct ws_elf *elf, uint64_t from, uint64_t size, uint64_t offset)
 {
 	if (!is_inside(elf, from, size) || offset >= size ||
 	    !memchr(elf->data + from + offset, 0, size - offset))
@@ -311,20 +311,20 @@ const char *ws_elf_get_section_name(const struct ws_elf *elf, const Elf64_Shdr *
 {
 	Elf64_Shdr names;
 
-	if (!ws_elf_section(elf, elf->names, &names) || names.sh_type != SHT_STRTAB)
+	if (!ws_elf_get_section(elf, elf->names, &names) || names.sh_type != SHT_STRTAB)
 		return "";
-	return ws_elf_text(elf, names.sh_offset, names.sh_size, section->sh_name);
+	return ws_elf_get_text(elf, names.sh_offset, names.sh_size, section->sh_name);
 }
 
-int ws_elf_find(const struct ws_elf *elf, const char *name, Elf64_Shdr *out)
+int ws_elf_find_section(const struct ws_elf *elf, const char *name, Elf64_Shdr *out)
 {
-	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, out); i++)
+	for (uint32_t i = 1; i < elf->sections && ws_elf_get_section(elf, i, out); i++)
 		if (!strcmp(ws_elf_get_section_name(elf, out), name))
 			return (int)i;
 	return -1;
 }
 
-const uint8_t *ws_elf_bytes(const struct ws_elf *elf, const Elf64_Shdr *section)
+const uint8_t *ws_elf_get_bytes(const struct ws_elf *elf, const Elf64_Shdr *section)
 {
 	if (section->sh_type == SHT_NOBITS || !section->sh_size ||
 	    !is_inside(elf, section->sh_offset, section->sh_size))
@@ -338,7 +338,7 @@ const uint8_t *ws_elf_bytes(const struct ws_elf *elf, const Elf64_Shdr *section)
  * Mappings begin at whole pages, segments need not: where two segments share a page of the file, as
  * in files of lld, that page is mapped twice, and the code in it belongs to the executable one.
  */
-bool ws_elf_address(const struct ws_elf *elf, uint64_t offset, uint64_t *address)
+bool ws_elf_find_address(const struct ws_elf *elf, uint64_t offset, uint64_t *address)
 {
 	uint64_t page_size = (uint64_t)sysconf(_SC_PAGESIZE);
 	Elf64_Phdr segment;
@@ -399,7 +399,7 @@ static bool find_build_id(const uint8_t *bytes, uint64_t size, char out[WS_BUILD
 	return false;
 }
 
-void ws_elf_build_id(const struct ws_elf *elf, char out[WS_BUILD_ID_TEXT])
+void ws_elf_get_build_id(const struct ws_elf *elf, char out[WS_BUILD_ID_TEXT])
 {
 	Elf64_Phdr ph;
 	Elf64_Shdr sh;
@@ -407,9 +407,9 @@ void ws_elf_build_id(const struct ws_elf *elf, char out[WS_BUILD_ID_TEXT])
 	out[0] = 0;
 	/* Sections first: a separate debug file has the note's section, but not the contents of
 	 * its segments. */
-	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &sh); i++)
-		if (sh.sh_type == SHT_NOTE && ws_elf_bytes(elf, &sh) &&
-		    find_build_id(ws_elf_bytes(elf, &sh), sh.sh_size, out))
+	for (uint32_t i = 1; i < elf->sections && ws_elf_get_section(elf, i, &sh); i++)
+		if (sh.sh_type == SHT_NOTE && ws_elf_get_bytes(elf, &sh) &&
+		    find_build_id(ws_elf_get_bytes(elf, &sh), sh.sh_size, out))
 			return;
 	for (uint32_t i = 0; ws_elf_get_segment(elf, i, &ph); i++)
 		if (ph.p_type == PT_NOTE && is_inside(elf, ph.p_offset, ph.p_filesz) &&

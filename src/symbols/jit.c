@@ -46,8 +46,8 @@ static void add_jit_code(struct ws_jit *jit, uint64_t begin, uint64_t size, cons
 	at = add_jit_text(jit, name, length);
 	if (!at)
 		return;
-	ws_grow(jit->codes, jit->cap, jit->n + 1);
-	jit->codes[jit->n++] = (struct ws_jit_code){.begin = begin, .size = size, .name = at};
+	ws_grow(jit->codes, jit->cap, jit->count + 1);
+	jit->codes[jit->count++] = (struct ws_jit_code){.begin = begin, .size = size, .name = at};
 	jit->widest = ws_max(size, jit->widest);
 }
 
@@ -107,33 +107,33 @@ static void read_perf_map(struct ws_jit *jit, const char *at, const char *end)
 
 enum { JIT_LOAD = 0, JIT_MOVE = 1, JIT_DEBUG = 2, JIT_CLOSE = 3 };
 
-static void read_load(struct ws_jit *jit, struct ws_cursor reader)
+static void read_load(struct ws_jit *jit, struct ws_byte_reader reader)
 {
 	uint64_t address, size;
 	const char *name;
 
-	ws_take(&reader, 8); /* pid, tid */
-	ws_take(&reader, 8); /* vma */
-	address = ws_take(&reader, 8);
-	size = ws_take(&reader, 8);
-	ws_take(&reader, 8); /* index */
-	name = ws_take_text(&reader);
+	ws_read_uint(&reader, 8); /* pid, tid */
+	ws_read_uint(&reader, 8); /* vma */
+	address = ws_read_uint(&reader, 8);
+	size = ws_read_uint(&reader, 8);
+	ws_read_uint(&reader, 8); /* index */
+	name = ws_read_nul_text(&reader);
 	if (!reader.bad)
 		add_jit_code(jit, address, size, name, strlen(name));
 }
 
-static void read_move(struct ws_jit *jit, struct ws_cursor reader)
+static void read_move(struct ws_jit *jit, struct ws_byte_reader reader)
 {
 	uint64_t from, to, size;
 
-	ws_take(&reader, 8); /* pid, tid */
-	ws_take(&reader, 8); /* vma */
-	from = ws_take(&reader, 8);
-	to = ws_take(&reader, 8);
-	size = ws_take(&reader, 8);
+	ws_read_uint(&reader, 8); /* pid, tid */
+	ws_read_uint(&reader, 8); /* vma */
+	from = ws_read_uint(&reader, 8);
+	to = ws_read_uint(&reader, 8);
+	size = ws_read_uint(&reader, 8);
 	if (reader.bad)
 		return;
-	for (size_t i = jit->n; i-- > 0;)
+	for (size_t i = jit->count; i-- > 0;)
 		if (jit->codes[i].begin == from) {
 			struct ws_jit_code moved = jit->codes[i];
 
@@ -142,28 +142,28 @@ static void read_move(struct ws_jit *jit, struct ws_cursor reader)
 				moved.size = size;
 			if (to > UINT64_MAX - moved.size)
 				return;
-			ws_grow(jit->codes, jit->cap, jit->n + 1);
-			jit->codes[jit->n++] = moved;
+			ws_grow(jit->codes, jit->cap, jit->count + 1);
+			jit->codes[jit->count++] = moved;
 			jit->widest = ws_max(moved.size, jit->widest);
 			return;
 		}
 }
 
-static void read_lines(struct ws_jit *jit, struct ws_cursor reader)
+static void read_lines(struct ws_jit *jit, struct ws_byte_reader reader)
 {
 	uint64_t count;
 	uint32_t file = 0;
 	const char *last = "";
 
-	ws_take(&reader, 8); /* the function's address */
-	count = ws_take(&reader, 8);
+	ws_read_uint(&reader, 8); /* the function's address */
+	count = ws_read_uint(&reader, 8);
 	for (uint64_t i = 0; i < count && !reader.bad; i++) {
-		uint64_t address = ws_take(&reader, 8);
-		uint32_t line = (uint32_t)ws_take(&reader, 4);
+		uint64_t address = ws_read_uint(&reader, 8);
+		uint32_t line = (uint32_t)ws_read_uint(&reader, 4);
 		const char *name;
 
-		ws_take(&reader, 4); /* discriminator */
-		name = ws_take_text(&reader);
+		ws_read_uint(&reader, 4); /* discriminator */
+		name = ws_read_nul_text(&reader);
 		if (reader.bad)
 			break;
 		/* 0xff: the same file as before. */
@@ -178,25 +178,26 @@ static void read_lines(struct ws_jit *jit, struct ws_cursor reader)
 
 static void read_jitdump(struct ws_jit *jit, const uint8_t *data, size_t n)
 {
-	struct ws_cursor reader = {data, data + n, false};
+	struct ws_byte_reader reader = {data, data + n, false};
 	uint32_t header;
 
-	ws_take(&reader, 4); /* magic */
-	if (ws_take(&reader, 4) != 1)
+	ws_read_uint(&reader, 4); /* magic */
+	if (ws_read_uint(&reader, 4) != 1)
 		return;
-	header = (uint32_t)ws_take(&reader, 4);
+	header = (uint32_t)ws_read_uint(&reader, 4);
 	if (reader.bad || header < 40 || header > n)
 		return;
 	reader.bytes = data + header;
 	while (reader.end - reader.bytes >= 16) {
 		const uint8_t *at = reader.bytes;
-		uint32_t id = (uint32_t)ws_take(&reader, 4), size = (uint32_t)ws_take(&reader, 4);
-		struct ws_cursor body;
+		uint32_t id = (uint32_t)ws_read_uint(&reader, 4),
+			 size = (uint32_t)ws_read_uint(&reader, 4);
+		struct ws_byte_reader body;
 
 		/* The generator may have been killed while it wrote. */
 		if (size < 16 || size > (uint64_t)(reader.end - at))
 			return;
-		body = (struct ws_cursor){at + 16, at + size, false};
+		body = (struct ws_byte_reader){at + 16, at + size, false};
 		if (id == JIT_LOAD)
 			read_load(jit, body);
 		else if (id == JIT_MOVE)
@@ -211,7 +212,7 @@ static void read_jitdump(struct ws_jit *jit, const uint8_t *data, size_t n)
 
 /* ---- the interface ---- */
 
-void ws_jit_read(struct ws_jit *jit, const void *data, size_t n)
+void ws_jit_read_memory(struct ws_jit *jit, const void *data, size_t n)
 {
 	/* 0x4A695444, as a little-endian machine writes it. */
 	static const char magic[4] = {'D', 'T', 'i', 'J'};
@@ -259,7 +260,7 @@ int ws_jit_read_file(struct ws_jit *jit, const char *path, uint64_t since_s, uin
 		size = (size_t)(ws_min((uint64_t)st.st_size, MOST_BYTES));
 		data = ws_malloc(size + 1);
 		if (read_whole(fd, data, &size))
-			ws_jit_read(jit, data, size);
+			ws_jit_read_memory(jit, data, size);
 		else
 			rc = ws_fail_errno(err, "cannot read %s", path);
 		free(data);
@@ -284,8 +285,8 @@ static int compare_addresses(const void *first, const void *second)
 
 void ws_jit_sort(struct ws_jit *jit)
 {
-	if (jit->n)
-		qsort(jit->codes, jit->n, sizeof(*jit->codes), compare_begins);
+	if (jit->count)
+		qsort(jit->codes, jit->count, sizeof(*jit->codes), compare_begins);
 	if (jit->line_count)
 		qsort(jit->lines, jit->line_count, sizeof(*jit->lines), compare_addresses);
 }
@@ -309,7 +310,7 @@ const char *ws_jit_find(const struct ws_jit *jit, uint64_t address, uint64_t *be
 			const char **file, uint32_t *line)
 {
 	const char *name = NULL;
-	size_t low = ws_bisect(jit->n, mid, jit->codes[mid].begin <= address);
+	size_t low = ws_bisect(jit->count, mid, jit->codes[mid].begin <= address);
 
 	for (size_t i = low; i-- > 0 && address - jit->codes[i].begin < jit->widest;) {
 		const struct ws_jit_code *code = &jit->codes[i];

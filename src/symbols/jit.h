@@ -20,7 +20,7 @@ struct ws_jit_code {
 
 struct ws_jit {
 	struct ws_jit_code *codes; /* sorted by begin once read */
-	size_t n, cap;
+	size_t count, cap;
 	uint64_t widest; /* the largest size: how far back to search */
 	char *text;	 /* NUL-terminated names; offset 0 is the empty one */
 	size_t text_len, text_cap;
@@ -37,7 +37,7 @@ int ws_jit_read_file(struct ws_jit *jit, const char *path, uint64_t since_s, uin
 		     struct ws_err *err);
 /* The same from memory: a jitdump begins with its magic number, anything else is taken for a perf
  * map. What does not parse is left out. */
-void ws_jit_read(struct ws_jit *jit, const void *data, size_t n);
+void ws_jit_read_memory(struct ws_jit *jit, const void *data, size_t n);
 /* Sort what was read; call it before ws_jit_find. */
 void ws_jit_sort(struct ws_jit *jit);
 /* The function at `address`, and where it begins; NULL when there is none, or more than one. *file

@@ -51,23 +51,24 @@ static void add_file(struct ws_lines *lines, const char *name, const char *folde
 
 /* Versions 2 to 4: lists that an empty name ends. Files and folders count from 1; folder 0 is the
  * unit's. */
-static bool read_files_v2(struct ws_lines *lines, struct ws_cursor *reader)
+static bool read_files_v2(struct ws_lines *lines, struct ws_byte_reader *reader)
 {
 	const char **folders = NULL, *text;
 	size_t folder_count = 0, capacity = 0;
 
 	ws_grow(folders, capacity, 1);
 	folders[folder_count++] = "";
-	while (*(text = ws_take_text(reader)) && !reader->bad && folder_count < MOST_FILES) {
+	while (*(text = ws_read_nul_text(reader)) && !reader->bad && folder_count < MOST_FILES) {
 		ws_grow(folders, capacity, folder_count + 1);
 		folders[folder_count++] = text;
 	}
 	add_file(lines, "", "");
-	while (!reader->bad && *(text = ws_take_text(reader)) && lines->file_count < MOST_FILES) {
-		uint64_t folder = ws_take_uleb(reader);
+	while (!reader->bad && *(text = ws_read_nul_text(reader)) &&
+	       lines->file_count < MOST_FILES) {
+		uint64_t folder = ws_read_uleb(reader);
 
-		ws_take_uleb(reader); /* time */
-		ws_take_uleb(reader); /* size */
+		ws_read_uleb(reader); /* time */
+		ws_read_uleb(reader); /* size */
 		add_file(lines, text, get_folder(folders, folder_count, folder));
 	}
 	free(folders);
@@ -75,51 +76,52 @@ static bool read_files_v2(struct ws_lines *lines, struct ws_cursor *reader)
 }
 
 /* Read a field of an entry of version 5, a text or a number. */
-static bool read_field(struct ws_cursor *reader, const struct ws_lines_sections *sections,
+static bool read_field(struct ws_byte_reader *reader, const struct ws_lines_sections *sections,
 		       uint64_t form, bool wide, const char **text, uint64_t *number)
 {
 	unsigned offset_size = wide ? 8 : 4;
 
 	switch (form) {
 	case FORM_STRING:
-		*text = ws_take_text(reader);
+		*text = ws_read_nul_text(reader);
 		break;
 	case FORM_LINE_STRP:
 		*text = get_text(sections->line_str, sections->line_str_size,
-				 ws_take(reader, offset_size));
+				 ws_read_uint(reader, offset_size));
 		break;
 	case FORM_STRP:
-		*text = get_text(sections->str, sections->str_size, ws_take(reader, offset_size));
+		*text = get_text(sections->str, sections->str_size,
+				 ws_read_uint(reader, offset_size));
 		break;
 	case FORM_DATA1:
-		*number = ws_take(reader, 1);
+		*number = ws_read_uint(reader, 1);
 		break;
 	case FORM_DATA2:
-		*number = ws_take(reader, 2);
+		*number = ws_read_uint(reader, 2);
 		break;
 	case FORM_DATA4:
-		*number = ws_take(reader, 4);
+		*number = ws_read_uint(reader, 4);
 		break;
 	case FORM_DATA8:
-		*number = ws_take(reader, 8);
+		*number = ws_read_uint(reader, 8);
 		break;
 	case FORM_UDATA:
-		*number = ws_take_uleb(reader);
+		*number = ws_read_uleb(reader);
 		break;
 	case FORM_DATA16:
-		ws_take_bytes(reader, 16);
+		ws_skip_bytes(reader, 16);
 		break;
 	case FORM_BLOCK:
-		ws_take_bytes(reader, ws_take_uleb(reader));
+		ws_skip_bytes(reader, ws_read_uleb(reader));
 		break;
 	case FORM_BLOCK1:
-		ws_take_bytes(reader, ws_take(reader, 1));
+		ws_skip_bytes(reader, ws_read_uint(reader, 1));
 		break;
 	case FORM_BLOCK2:
-		ws_take_bytes(reader, ws_take(reader, 2));
+		ws_skip_bytes(reader, ws_read_uint(reader, 2));
 		break;
 	case FORM_BLOCK4:
-		ws_take_bytes(reader, ws_take(reader, 4));
+		ws_skip_bytes(reader, ws_read_uint(reader, 4));
 		break;
 	default:
 		return false;
@@ -132,11 +134,11 @@ struct entry_formats {
 	uint8_t count;
 };
 
-static bool read_formats(struct ws_cursor *reader, struct entry_formats *formats)
+static bool read_formats(struct ws_byte_reader *reader, struct entry_formats *formats)
 {
-	formats->count = (uint8_t)ws_take(reader, 1);
+	formats->count = (uint8_t)ws_read_uint(reader, 1);
 	for (unsigned i = 0; i < formats->count; i++) {
-		uint64_t content = ws_take_uleb(reader), form = ws_take_uleb(reader);
+		uint64_t content = ws_read_uleb(reader), form = ws_read_uleb(reader);
 
 		if (i >= WS_COUNT(formats->content))
 			return false;
@@ -146,7 +148,7 @@ static bool read_formats(struct ws_cursor *reader, struct entry_formats *formats
 	return !reader->bad;
 }
 
-static bool read_entry(struct ws_cursor *reader, const struct ws_lines_sections *sections,
+static bool read_entry(struct ws_byte_reader *reader, const struct ws_lines_sections *sections,
 		       const struct entry_formats *formats, bool wide, const char **path,
 		       uint64_t *folder)
 {
@@ -168,7 +170,7 @@ static bool read_entry(struct ws_cursor *reader, const struct ws_lines_sections 
 
 /* Version 5: entries whose fields are described. Folder 0 is the unit's, file 0 its main file. */
 static bool read_files_v5(struct ws_lines *lines, const struct ws_lines_sections *sections,
-			  struct ws_cursor *reader, bool wide)
+			  struct ws_byte_reader *reader, bool wide)
 {
 	const char **folders = NULL, *path;
 	size_t folder_count = 0, capacity = 0;
@@ -177,7 +179,7 @@ static bool read_files_v5(struct ws_lines *lines, const struct ws_lines_sections
 	bool ok = read_formats(reader, &formats);
 
 	if (ok)
-		count = ws_take_uleb(reader);
+		count = ws_read_uleb(reader);
 	for (; ok && folder_count < count && folder_count < MOST_FILES; folder_count++) {
 		ok = read_entry(reader, sections, &formats, wide, &path, &folder) && formats.count;
 		ws_grow(folders, capacity, folder_count + 1);
@@ -185,7 +187,7 @@ static bool read_files_v5(struct ws_lines *lines, const struct ws_lines_sections
 	}
 	ok = ok && read_formats(reader, &formats);
 	if (ok)
-		count = ws_take_uleb(reader);
+		count = ws_read_uleb(reader);
 	for (uint64_t i = 0; ok && i < count && i < MOST_FILES; i++) {
 		ok = read_entry(reader, sections, &formats, wide, &path, &folder) && formats.count;
 		if (ok)
@@ -198,46 +200,46 @@ static bool read_files_v5(struct ws_lines *lines, const struct ws_lines_sections
 bool ws_lines_open(struct ws_lines *lines, const struct ws_lines_sections *sections,
 		   uint64_t offset)
 {
-	struct ws_cursor reader, files;
+	struct ws_byte_reader reader, files;
 	uint64_t length, header;
 	bool wide;
 
 	memset(lines, 0, sizeof(*lines));
 	if (!sections->line || offset >= sections->line_size)
 		return false;
-	reader = (struct ws_cursor){sections->line + offset, sections->line + sections->line_size,
-				    false};
-	length = ws_take(&reader, 4);
+	reader = (struct ws_byte_reader){sections->line + offset,
+					 sections->line + sections->line_size, false};
+	length = ws_read_uint(&reader, 4);
 	wide = length == 0xffffffff;
 	if (wide)
-		length = ws_take(&reader, 8);
+		length = ws_read_uint(&reader, 8);
 	if (reader.bad || length > (uint64_t)(reader.end - reader.bytes))
 		return false;
 	reader.end = reader.bytes + length;
 	lines->end = reader.end;
-	lines->version = (uint16_t)ws_take(&reader, 2);
+	lines->version = (uint16_t)ws_read_uint(&reader, 2);
 	if (lines->version < 2 || lines->version > 5)
 		return false;
 	if (lines->version >= 5) {
-		lines->address_size = (uint8_t)ws_take(&reader, 1);
-		if (ws_take(&reader, 1)) /* segment selectors */
+		lines->address_size = (uint8_t)ws_read_uint(&reader, 1);
+		if (ws_read_uint(&reader, 1)) /* segment selectors */
 			return false;
 	}
-	header = ws_take(&reader, wide ? 8 : 4);
+	header = ws_read_uint(&reader, wide ? 8 : 4);
 	if (reader.bad || header > (uint64_t)(reader.end - reader.bytes))
 		return false;
 	lines->program = reader.bytes + header;
-	files = (struct ws_cursor){reader.bytes, lines->program, false};
-	lines->min_length = (uint8_t)ws_take(&files, 1);
+	files = (struct ws_byte_reader){reader.bytes, lines->program, false};
+	lines->min_length = (uint8_t)ws_read_uint(&files, 1);
 	if (lines->version >= 4 &&
-	    ws_take(&files, 1) > 1) /* several operations in an instruction */
+	    ws_read_uint(&files, 1) > 1) /* several operations in an instruction */
 		return false;
-	ws_take(&files, 1); /* whether rows begin statements */
-	lines->line_base = (int8_t)ws_take(&files, 1);
-	lines->line_range = (uint8_t)ws_take(&files, 1);
-	lines->opcode_base = (uint8_t)ws_take(&files, 1);
+	ws_read_uint(&files, 1); /* whether rows begin statements */
+	lines->line_base = (int8_t)ws_read_uint(&files, 1);
+	lines->line_range = (uint8_t)ws_read_uint(&files, 1);
+	lines->opcode_base = (uint8_t)ws_read_uint(&files, 1);
 	for (unsigned i = 1; i < lines->opcode_base; i++)
-		lines->operands[i] = (uint8_t)ws_take(&files, 1);
+		lines->operands[i] = (uint8_t)ws_read_uint(&files, 1);
 	if (files.bad || !lines->line_range || !lines->opcode_base)
 		return false;
 	if (lines->version >= 5)
@@ -251,7 +253,7 @@ void ws_lines_free(struct ws_lines *lines)
 	memset(lines, 0, sizeof(*lines));
 }
 
-const struct ws_lines_file *ws_lines_file(const struct ws_lines *lines, uint64_t i)
+const struct ws_lines_file *ws_lines_get_file(const struct ws_lines *lines, uint64_t i)
 {
 	if (i >= lines->file_count || (!i && lines->version < 5))
 		return NULL;
@@ -301,15 +303,15 @@ static void append_row(struct line_machine *machine, bool end)
 	machine->previous_line = machine->line;
 }
 
-static void run_extended(struct line_machine *machine, struct ws_cursor *reader)
+static void run_extended(struct line_machine *machine, struct ws_byte_reader *reader)
 {
-	struct ws_cursor operands = ws_read_block(reader);
+	struct ws_byte_reader operands = ws_read_block(reader);
 	size_t size;
 
 	if (operands.bytes == operands.end)
 		return;
 	size = (size_t)(operands.end - operands.bytes) - 1; /* of the operand */
-	switch (ws_take(&operands, 1)) {
+	switch (ws_read_uint(&operands, 1)) {
 	case 1: /* end_sequence */
 		append_row(machine, true);
 		machine->pc = 0;
@@ -318,14 +320,14 @@ static void run_extended(struct line_machine *machine, struct ws_cursor *reader)
 	case 2: /* set_address */
 		machine->pc = 0;
 		if (size <= 8)
-			machine->pc = ws_take(&operands, (unsigned)size);
+			machine->pc = ws_read_uint(&operands, (unsigned)size);
 		break;
 	default:
 		break;
 	}
 }
 
-static void run_standard(struct line_machine *machine, struct ws_cursor *reader, uint8_t op)
+static void run_standard(struct line_machine *machine, struct ws_byte_reader *reader, uint8_t op)
 {
 	const struct ws_lines *lines = machine->lines;
 
@@ -334,24 +336,24 @@ static void run_standard(struct line_machine *machine, struct ws_cursor *reader,
 		append_row(machine, false);
 		break;
 	case 2: /* advance_pc */
-		machine->pc += ws_take_uleb(reader) * lines->min_length;
+		machine->pc += ws_read_uleb(reader) * lines->min_length;
 		break;
 	case 3: /* advance_line */
-		machine->line += (uint64_t)ws_take_sleb(reader);
+		machine->line += (uint64_t)ws_read_sleb(reader);
 		break;
 	case 4: /* set_file */
-		machine->file = ws_take_uleb(reader);
+		machine->file = ws_read_uleb(reader);
 		break;
 	case 8: /* const_add_pc */
 		machine->pc += (uint64_t)((255 - lines->opcode_base) / lines->line_range) *
 			       lines->min_length;
 		break;
 	case 9: /* fixed_advance_pc */
-		machine->pc += ws_take(reader, 2);
+		machine->pc += ws_read_uint(reader, 2);
 		break;
 	default: /* column, statement, block, prologue, epilogue, isa, and unknown ones */
 		for (unsigned i = 0; i < lines->operands[op]; i++)
-			ws_take_uleb(reader);
+			ws_read_uleb(reader);
 	}
 }
 
@@ -365,11 +367,11 @@ void ws_lines_find(const struct ws_lines *lines, const uint64_t *address, const 
 				       .out = out,
 				       .file = 1,
 				       .line = 1};
-	struct ws_cursor reader = {lines->program, lines->end, false};
+	struct ws_byte_reader reader = {lines->program, lines->end, false};
 
 	memset(out, 0, n * sizeof(*out));
 	while (reader.bytes < reader.end && !reader.bad) {
-		uint8_t op = (uint8_t)ws_take(&reader, 1);
+		uint8_t op = (uint8_t)ws_read_uint(&reader, 1);
 
 		if (op >= lines->opcode_base) {
 			unsigned steps = op - lines->opcode_base;

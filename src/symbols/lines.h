@@ -49,7 +49,7 @@ bool ws_lines_open(struct ws_lines *lines, const struct ws_lines_sections *secti
 void ws_lines_find(const struct ws_lines *lines, const uint64_t *address, const size_t *index,
 		   size_t n, struct ws_line *out);
 /* The file with the number i in rows and in DW_AT_call_file; NULL when there is none. */
-const struct ws_lines_file *ws_lines_file(const struct ws_lines *lines, uint64_t i);
+const struct ws_lines_file *ws_lines_get_file(const struct ws_lines *lines, uint64_t i);
 void ws_lines_free(struct ws_lines *lines);
 
 #endif

@@ -86,7 +86,7 @@ void ws_maps_free(struct ws_maps *maps)
 	free(maps);
 }
 
-struct ws_maps_process *ws_maps_of(struct ws_maps *maps, int pid)
+struct ws_maps_process *ws_maps_find_process(struct ws_maps *maps, int pid)
 {
 	return (struct ws_maps_process *)(uintptr_t)ws_map_get(&maps->by_pid, (uint64_t)pid, NULL);
 }
@@ -98,14 +98,14 @@ static void forget_process(struct ws_maps *maps, struct ws_maps_process *process
 	for (size_t i = 0; i < MOST_GONE; i++)
 		if (maps->gone[i] == process)
 			maps->gone[i] = NULL;
-	ws_map_take(&maps->by_pid, (uint64_t)process->pid, &value);
+	ws_map_remove(&maps->by_pid, (uint64_t)process->pid, &value);
 	free_process(process);
 }
 
 /* The map of a process that exists, made if it is new. */
 static struct ws_maps_process *get_process(struct ws_maps *maps, int pid)
 {
-	struct ws_maps_process *maps_process = ws_maps_of(maps, pid);
+	struct ws_maps_process *maps_process = ws_maps_find_process(maps, pid);
 
 	if (maps_process && !maps_process->gone)
 		return maps_process;
@@ -213,7 +213,7 @@ static bool is_valid_range(uint64_t base, uint64_t size)
 
 /* Add a mapping that has existed since `start`, as was learnt at `time`. */
 static void add_mapping(struct ws_maps_process *process, uint64_t start, uint64_t time,
-			uint64_t seen, const struct ws_mapped *what)
+			uint64_t seen, const struct ws_mapped_file *what)
 {
 	struct ws_mapping new = {.start = start,
 				 .seen = seen,
@@ -237,21 +237,23 @@ static void add_mapping(struct ws_maps_process *process, uint64_t start, uint64_
 	mark_changed(process, start);
 }
 
-void ws_maps_add(struct ws_maps *maps, int pid, uint64_t time, const struct ws_mapped *what)
+void ws_maps_add_mapping(struct ws_maps *maps, int pid, uint64_t time,
+			 const struct ws_mapped_file *what)
 {
 	add_mapping(get_process(maps, pid), time, time, 0, what);
 }
 
-void ws_maps_remove(struct ws_maps *maps, int pid, uint64_t time, uint64_t base, uint64_t size)
+void ws_maps_remove_range(struct ws_maps *maps, int pid, uint64_t time, uint64_t base,
+			  uint64_t size)
 {
-	struct ws_maps_process *process = ws_maps_of(maps, pid);
+	struct ws_maps_process *process = ws_maps_find_process(maps, pid);
 
 	if (!process || !is_valid_range(base, size))
 		return;
 	end_range(process, time, base, base + (size - 1));
 }
 
-void ws_maps_exec(struct ws_maps *maps, int pid, uint64_t time)
+void ws_maps_record_exec(struct ws_maps *maps, int pid, uint64_t time)
 {
 	struct ws_maps_process *maps_process = get_process(maps, pid);
 
@@ -263,17 +265,17 @@ void ws_maps_exec(struct ws_maps *maps, int pid, uint64_t time)
 	maps_process->scanned = 0;
 }
 
-void ws_maps_fork(struct ws_maps *maps, int parent, int child, uint64_t time)
+void ws_maps_record_fork(struct ws_maps *maps, int parent, int child, uint64_t time)
 {
-	struct ws_maps_process *from = ws_maps_of(maps, parent), *maps_process;
+	struct ws_maps_process *from = ws_maps_find_process(maps, parent), *maps_process;
 
 	if (parent == child || !from)
 		return;
-	maps_process = ws_maps_of(maps, child);
+	maps_process = ws_maps_find_process(maps, child);
 	if (maps_process)
 		forget_process(maps, maps_process);
 	maps_process = get_process(maps, child);
-	from = ws_maps_of(maps, parent);
+	from = ws_maps_find_process(maps, parent);
 	for (size_t i = 0; i < from->now_count; i++) {
 		struct ws_mapping copy = from->now[i];
 
@@ -284,9 +286,9 @@ void ws_maps_fork(struct ws_maps *maps, int parent, int child, uint64_t time)
 	maps_process->scanned = from->scanned;
 }
 
-void ws_maps_exit(struct ws_maps *maps, int pid, uint64_t time)
+void ws_maps_record_exit(struct ws_maps *maps, int pid, uint64_t time)
 {
-	struct ws_maps_process *process = ws_maps_of(maps, pid),
+	struct ws_maps_process *process = ws_maps_find_process(maps, pid),
 			       **slot = &maps->gone[maps->gone_count % MOST_GONE];
 
 	if (!process || process->gone)
@@ -303,7 +305,7 @@ void ws_maps_exit(struct ws_maps *maps, int pid, uint64_t time)
 /* ---- /proc/PID/maps ---- */
 
 struct maps_line {
-	struct ws_mapped what;
+	struct ws_mapped_file what;
 	bool executable; /* it is executable */
 	char path[4200];
 };
@@ -327,20 +329,20 @@ static bool parse_maps_line(struct maps_line *line, const char *text, size_t len
 		snprintf(line->path, sizeof(line->path), "%s", buf + path);
 	else
 		snprintf(line->path, sizeof(line->path), "//anon");
-	line->what = (struct ws_mapped){.base = from,
-					.size = to - from,
-					.offset = offset,
-					.path = line->path,
-					.inode = inode};
+	line->what = (struct ws_mapped_file){.base = from,
+					     .size = to - from,
+					     .offset = offset,
+					     .path = line->path,
+					     .inode = inode};
 	if (inode)
-		line->what.device = ws_device(major, minor);
+		line->what.device = ws_make_device(major, minor);
 	line->executable = strlen(perms) >= 3 && perms[2] == 'x';
 	return true;
 }
 
 /* Does a line of /proc/PID/maps show the module of a known mapping at the same place in it? */
 static bool shows_same_module(const struct ws_maps_process *process,
-			      const struct ws_mapping *mapping, const struct ws_mapped *what)
+			      const struct ws_mapping *mapping, const struct ws_mapped_file *what)
 {
 	if (mapping->module->kind != WS_MODULE_FILE)
 		return mapping->module ==
@@ -350,7 +352,8 @@ static bool shows_same_module(const struct ws_maps_process *process,
 }
 
 /* Is the mapping known already? Then only the time at which it was seen is updated. */
-static bool is_known(struct ws_maps_process *process, const struct ws_mapped *what, uint64_t time)
+static bool is_known(struct ws_maps_process *process, const struct ws_mapped_file *what,
+		     uint64_t time)
 {
 	size_t i = find_above(process, what->base);
 	struct ws_mapping *have;
@@ -382,7 +385,8 @@ void ws_maps_scan_text(struct ws_maps *maps, int pid, uint64_t since, uint64_t t
 		    line->what.base >= reached) {
 			any = true;
 			if (line->what.base > reached && maps_process->now_count)
-				ws_maps_remove(maps, pid, time, reached, line->what.base - reached);
+				ws_maps_remove_range(maps, pid, time, reached,
+						     line->what.base - reached);
 			if (!is_known(maps_process, &line->what, time))
 				add_mapping(maps_process, since, time, time, &line->what);
 			reached = line->what.base + line->what.size;
@@ -390,7 +394,7 @@ void ws_maps_scan_text(struct ws_maps *maps, int pid, uint64_t since, uint64_t t
 		text = stop + 1;
 	}
 	if (any && reached)
-		ws_maps_remove(maps, pid, time, reached, UINT64_MAX - reached);
+		ws_maps_remove_range(maps, pid, time, reached, UINT64_MAX - reached);
 	maps_process->scanned = time;
 	free(line);
 }
@@ -416,7 +420,7 @@ int ws_maps_scan(struct ws_maps *maps, int pid, uint64_t since, uint64_t time)
 	return size ? 0 : -1;
 }
 
-bool ws_maps_worth_scanning(struct ws_maps_process *process, uint64_t time)
+bool ws_maps_is_worth_scanning(struct ws_maps_process *process, uint64_t time)
 {
 	if (process->gone || time < process->scanned + SCAN_NS)
 		return false;
@@ -431,7 +435,8 @@ static bool contains_address(const struct ws_mapping *mapping, uint64_t address)
 	return address >= mapping->base && address - mapping->base < mapping->size;
 }
 
-struct ws_mapping *ws_maps_find(struct ws_maps_process *process, uint64_t time, uint64_t address)
+struct ws_mapping *ws_maps_find_mapping(struct ws_maps_process *process, uint64_t time,
+					uint64_t address)
 {
 	size_t i = find_above(process, address);
 	struct ws_mapping *now = NULL, *best = NULL;
@@ -456,7 +461,7 @@ struct ws_mapping *ws_maps_find(struct ws_maps_process *process, uint64_t time, 
 	return best;
 }
 
-uint64_t ws_maps_version(const struct ws_maps_process *process, uint64_t time)
+uint64_t ws_maps_get_version(const struct ws_maps_process *process, uint64_t time)
 {
 	return time >= process->changed ? process->version : 0;
 }
@@ -469,7 +474,7 @@ void ws_maps_bind(struct ws_maps_process *process,
 	process->ctx = ctx;
 }
 
-void *ws_maps_bound(const struct ws_maps_process *process)
+void *ws_maps_get_binding(const struct ws_maps_process *process)
 {
 	return process->ended ? process->ctx : NULL;
 }

@@ -32,16 +32,18 @@ struct ws_maps *ws_maps_new(struct ws_modules *modules);
 void ws_maps_free(struct ws_maps *maps);
 
 /* An executable mapping appeared (MMAP2). The parts of older ones that it covers end. */
-void ws_maps_add(struct ws_maps *maps, int pid, uint64_t time, const struct ws_mapped *what);
+void ws_maps_add_mapping(struct ws_maps *maps, int pid, uint64_t time,
+			 const struct ws_mapped_file *what);
 /* [base, base + size) was unmapped. */
-void ws_maps_remove(struct ws_maps *maps, int pid, uint64_t time, uint64_t base, uint64_t size);
+void ws_maps_remove_range(struct ws_maps *maps, int pid, uint64_t time, uint64_t base,
+			  uint64_t size);
 /* The process runs another image: all its mappings end, and it loses its binding. */
-void ws_maps_exec(struct ws_maps *maps, int pid, uint64_t time);
+void ws_maps_record_exec(struct ws_maps *maps, int pid, uint64_t time);
 /* `child` began as a copy of `parent`. */
-void ws_maps_fork(struct ws_maps *maps, int parent, int child, uint64_t time);
+void ws_maps_record_fork(struct ws_maps *maps, int parent, int child, uint64_t time);
 /* The process ended. Its map is kept for records that come late, until some hundreds of others have
  * ended too. */
-void ws_maps_exit(struct ws_maps *maps, int pid, uint64_t time);
+void ws_maps_record_exit(struct ws_maps *maps, int pid, uint64_t time);
 /*
  * Read /proc/PID/maps: unknown mappings are added with the start `since` (0: always there), and
  * those that are gone end at `time`. 0, or -1 when it cannot be read (the process is gone, or it is
@@ -53,23 +55,25 @@ int ws_maps_scan(struct ws_maps *maps, int pid, uint64_t since, uint64_t time);
 void ws_maps_scan_text(struct ws_maps *maps, int pid, uint64_t since, uint64_t time,
 		       const char *text, size_t n);
 
-/* The process's map, NULL when there is none. It stays valid until ws_maps_exit or ws_maps_free. */
-struct ws_maps_process *ws_maps_of(struct ws_maps *maps, int pid);
+/* The process's map, NULL when there is none. It stays valid until ws_maps_record_exit or
+ * ws_maps_free. */
+struct ws_maps_process *ws_maps_find_process(struct ws_maps *maps, int pid);
 /*
  * The mapping that holds `address` at `time`; NULL for none. One that began a moment later also
  * counts if nothing was there before, since records of several cores are not in order. Valid until
  * the map changes.
  */
-struct ws_mapping *ws_maps_find(struct ws_maps_process *process, uint64_t time, uint64_t address);
+struct ws_mapping *ws_maps_find_mapping(struct ws_maps_process *process, uint64_t time,
+					uint64_t address);
 /*
  * For caches: a number that changes whenever lookups at `time` may give other results, never the
  * same for two processes. 0 for a time before the latest change: then a cache must neither be read
  * nor filled.
  */
-uint64_t ws_maps_version(const struct ws_maps_process *process, uint64_t time);
+uint64_t ws_maps_get_version(const struct ws_maps_process *process, uint64_t time);
 /* Is it worth reading /proc/PID/maps again for an address that was not found? True at most once in
  * some milliseconds of `time`. */
-bool ws_maps_worth_scanning(struct ws_maps_process *process, uint64_t time);
+bool ws_maps_is_worth_scanning(struct ws_maps_process *process, uint64_t time);
 
 /*
  * Have `ended` called once, to write its row, for each mapping that a lookup used: when the mapping
@@ -79,6 +83,6 @@ bool ws_maps_worth_scanning(struct ws_maps_process *process, uint64_t time);
 void ws_maps_bind(struct ws_maps_process *process,
 		  void (*ended)(void *ctx, const struct ws_mapping *mapping), void *ctx);
 /* The context of the binding, NULL without one. */
-void *ws_maps_bound(const struct ws_maps_process *process);
+void *ws_maps_get_binding(const struct ws_maps_process *process);
 
 #endif

@@ -85,14 +85,14 @@ static void read_build_id_from_memory(int pid, uint64_t base, uint64_t offset,
 	first = ws_calloc(1, most);
 	/* The header is at the beginning of the file, which libraries map just below their code. */
 	if (pread(fd, first, most, (off_t)(base - offset)) == (ssize_t)most &&
-	    !ws_elf_memory(&image, first, most, NULL))
-		ws_elf_build_id(&image, out);
+	    !ws_elf_open_memory(&image, first, most, NULL))
+		ws_elf_get_build_id(&image, out);
 	free(first);
 	close(fd);
 }
 
 /* The build id as text; "" when the kernel did not say it. */
-static void format_build_id(const struct ws_mapped *what, char out[WS_BUILD_ID_TEXT])
+static void format_build_id(const struct ws_mapped_file *what, char out[WS_BUILD_ID_TEXT])
 {
 	out[0] = 0;
 	for (size_t i = 0; what->build_id && i < what->build_id_size && i < 64; i++)
@@ -103,7 +103,7 @@ static bool is_stripped(const struct ws_elf *elf)
 {
 	Elf64_Shdr section;
 
-	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &section); i++)
+	for (uint32_t i = 1; i < elf->sections && ws_elf_get_section(elf, i, &section); i++)
 		if (section.sh_type == SHT_SYMTAB)
 			return false;
 	return true;
@@ -112,7 +112,7 @@ static bool is_stripped(const struct ws_elf *elf)
 /* Open the file at `path` as the module's if it is the mapped one, by its inode or else its build
  * id. `trusted`: it certainly is, by the way it is reached. */
 static bool open_matching_file(struct ws_module *module, const char *path, int pid,
-			       const struct ws_mapped *what, bool trusted)
+			       const struct ws_mapped_file *what, bool trusted)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	char have[WS_BUILD_ID_TEXT], want[WS_BUILD_ID_TEXT];
@@ -127,7 +127,7 @@ static bool open_matching_file(struct ws_module *module, const char *path, int p
 		return false;
 	}
 	close(fd);
-	ws_elf_build_id(&elf, have);
+	ws_elf_get_build_id(&elf, have);
 	format_build_id(what, want);
 	same = trusted || (what->inode && what->inode == st.st_ino && !want[0]);
 	if (!same) {
@@ -149,7 +149,7 @@ static bool open_matching_file(struct ws_module *module, const char *path, int p
 	return true;
 }
 
-static void open_module_file(struct ws_module *module, int pid, const struct ws_mapped *what)
+static void open_module_file(struct ws_module *module, int pid, const struct ws_mapped_file *what)
 {
 	char path[PATH_MAX + 64];
 
@@ -194,7 +194,7 @@ static uint64_t hash_identity(enum ws_module_kind kind, const char *path, size_t
 }
 
 static struct ws_module *find_file_module(struct ws_modules *modules, int pid,
-					  const struct ws_mapped *what)
+					  const struct ws_mapped_file *what)
 {
 	size_t length = strlen(what->path), cut = strlen(DELETED);
 	bool deleted = length > cut && !strcmp(what->path + length - cut, DELETED);
@@ -261,10 +261,10 @@ static struct ws_module *find_vdso_module(struct ws_modules *modules, uint64_t s
 		if (image)
 			own = measure_own_vdso(image);
 		modules->vdso = add_module(modules, WS_MODULE_VDSO, "[vdso]");
-		modules->vdso->opened =
-			own && !ws_elf_memory(&modules->vdso->elf, (const void *)image, own, NULL);
+		modules->vdso->opened = own && !ws_elf_open_memory(&modules->vdso->elf,
+								   (const void *)image, own, NULL);
 		if (modules->vdso->opened)
-			ws_elf_build_id(&modules->vdso->elf, modules->vdso->build_id);
+			ws_elf_get_build_id(&modules->vdso->elf, modules->vdso->build_id);
 		modules->vdso->size = own;
 	}
 	ours = !size || size == modules->vdso->size;
@@ -339,7 +339,7 @@ static void open_recorded_file(struct ws_module *module)
 		module->flags |= WS_MODULE_MISSING;
 		return;
 	}
-	ws_elf_build_id(&elf, have);
+	ws_elf_get_build_id(&elf, have);
 	if (module->build_id[0])
 		same = !strcmp(have, module->build_id);
 	else
@@ -353,9 +353,9 @@ static void open_recorded_file(struct ws_module *module)
 	module->opened = true;
 }
 
-struct ws_module *ws_modules_recorded(struct ws_modules *modules, enum ws_module_kind kind,
-				      const char *path, const char *build_id, uint64_t size,
-				      bool same_boot)
+struct ws_module *ws_modules_add_recorded(struct ws_modules *modules, enum ws_module_kind kind,
+					  const char *path, const char *build_id, uint64_t size,
+					  bool same_boot)
 {
 	struct ws_module *new, *ours;
 	unsigned pid;
@@ -368,8 +368,8 @@ struct ws_module *ws_modules_recorded(struct ws_modules *modules, enum ws_module
 	} else if (kind == WS_MODULE_VDSO && same_boot) {
 		ours = find_vdso_module(modules, 0);
 		if (ours->opened && build_id[0] && !strcmp(ours->build_id, build_id))
-			new->opened =
-				!ws_elf_memory(&new->elf, ours->elf.data, ours->elf.size, NULL);
+			new->opened = !ws_elf_open_memory(&new->elf, ours->elf.data, ours->elf.size,
+							  NULL);
 	} else if (kind == WS_MODULE_JIT && sscanf(path, "/tmp/perf-%u.map", &pid) == 1 &&
 		   pid <= INT_MAX) {
 		new->pid = (int)pid;
@@ -389,7 +389,7 @@ static bool is_jitdump(const char *path)
 }
 
 struct ws_module *ws_modules_find_mapped(struct ws_modules *modules, int pid,
-					 const struct ws_mapped *what)
+					 const struct ws_mapped_file *what)
 {
 	if (!strcmp(what->path, "[vdso]"))
 		return find_vdso_module(modules, what->size);
@@ -414,7 +414,7 @@ uint64_t ws_module_get_address(const struct ws_module *module, uint64_t offset)
 {
 	uint64_t address;
 
-	if (!module->opened || !ws_elf_address(&module->elf, offset, &address))
+	if (!module->opened || !ws_elf_find_address(&module->elf, offset, &address))
 		return offset;
 	return address;
 }

@@ -40,17 +40,17 @@ struct ws_module {
 };
 
 /* What the kernel says about a mapping. */
-struct ws_mapped {
+struct ws_mapped_file {
 	uint64_t base, size, offset; /* offset in the file of `base` */
 	/* "//anon", "[vdso]", "[stack]", or that of a file, with or without " (deleted)". */
 	const char *path;
-	uint64_t device;	 /* ws_device(major, minor); 0: not known */
+	uint64_t device;	 /* ws_make_device(major, minor); 0: not known */
 	uint64_t inode;		 /* 0: not known */
 	const uint8_t *build_id; /* in bytes; NULL when the kernel did not say it */
 	size_t build_id_size;
 };
 
-static inline uint64_t ws_device(uint32_t major, uint32_t minor)
+static inline uint64_t ws_make_device(uint32_t major, uint32_t minor)
 {
 	return (uint64_t)major << 32 | minor;
 }
@@ -63,7 +63,7 @@ void ws_modules_free(struct ws_modules *modules);
 /* The module that process `pid` has mapped; the pid is as seen from here, 0 for a process that
  * cannot be asked. Never NULL. The registry owns it, as all modules. */
 struct ws_module *ws_modules_find_mapped(struct ws_modules *modules, int pid,
-					 const struct ws_mapped *what);
+					 const struct ws_mapped_file *what);
 /* The kernel, [kernel.kallsyms], whose addresses are kept as they are. */
 struct ws_module *ws_modules_get_kernel(struct ws_modules *modules);
 /*
@@ -71,9 +71,9 @@ struct ws_module *ws_modules_get_kernel(struct ws_modules *modules);
  * by its build id, or by its size if it has none. The vDSO is opened if it has the build id of ours
  * and, as all that is not a file, only with `same_boot`.
  */
-struct ws_module *ws_modules_recorded(struct ws_modules *modules, enum ws_module_kind kind,
-				      const char *path, const char *build_id, uint64_t size,
-				      bool same_boot);
+struct ws_module *ws_modules_add_recorded(struct ws_modules *modules, enum ws_module_kind kind,
+					  const char *path, const char *build_id, uint64_t size,
+					  bool same_boot);
 
 /* The ELF address in the module of the byte at file offset `offset`; the offset itself where the
  * file is not known. */

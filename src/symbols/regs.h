@@ -18,7 +18,7 @@ enum { WS_REG_FP = 29, WS_REG_RETURN = 30, WS_REG_SP = 31, WS_REG_IP = 32, WS_RE
 #endif
 
 struct ws_regs {
-	uint64_t r[WS_REGS];
+	uint64_t values[WS_REGS];
 	uint64_t known; /* bit i: r[i] is known */
 };
 

@@ -131,7 +131,8 @@ static bool has_dwarf(const struct ws_elf *elf)
 {
 	Elf64_Shdr section;
 
-	return ws_elf_find(elf, ".debug_info", &section) >= 0 && section.sh_type != SHT_NOBITS;
+	return ws_elf_find_section(elf, ".debug_info", &section) >= 0 &&
+	       section.sh_type != SHT_NOBITS;
 }
 
 /* Read source lines and inlined functions. `elf` is the file that has them. */
@@ -142,7 +143,7 @@ static void read_module_dwarf(struct symbol_batch *batch, const struct ws_elf *e
 	struct ws_elf shared = {0};
 	const struct ws_elf *split_off = NULL;
 
-	if (ws_debugfile_open_shared(elf, batch->opts->dirs, batch->opts->dirs_n, &shared))
+	if (ws_debugfile_open_shared(elf, batch->opts->dirs, batch->opts->dir_count, &shared))
 		split_off = &shared;
 	free(module->split_file);
 	ws_dwarf_find(elf, split_off, batch->addresses, batch->count, emit_dwarf_calls, batch,
@@ -161,10 +162,10 @@ static void symbolise_elf(struct symbol_batch *batch)
 	bool has_separate;
 
 	if (!module->opened && module->kind == WS_MODULE_FILE)
-		ws_debugfile_open_module(module, batch->opts->dirs, batch->opts->dirs_n);
-	has_separate = (!module->opened || !has_dwarf(&module->elf)) &&
-		       module->kind == WS_MODULE_FILE &&
-		       ws_debugfile_open(module, batch->opts->dirs, batch->opts->dirs_n, &separate);
+		ws_debugfile_open_module(module, batch->opts->dirs, batch->opts->dir_count);
+	has_separate =
+		(!module->opened || !has_dwarf(&module->elf)) && module->kind == WS_MODULE_FILE &&
+		ws_debugfile_open(module, batch->opts->dirs, batch->opts->dir_count, &separate);
 	if (!module->opened && !has_separate) {
 		batch->result->changed += (module->flags & WS_MODULE_CHANGED) != 0;
 		batch->result->missing += !(module->flags & WS_MODULE_CHANGED);
@@ -205,7 +206,7 @@ static void load_jit_names(struct symbol_batch *batch, struct ws_jit *jit)
 	const struct ws_symbol_opts *options = batch->opts;
 	char *path;
 
-	for (size_t i = 0; i < options->dirs_n; i++) {
+	for (size_t i = 0; i < options->dir_count; i++) {
 		path = ws_format("%s/perf-%d.map", options->dirs[i], module->pid);
 		ws_jit_read_file(jit, path, 0, 0, NULL);
 		free(path);

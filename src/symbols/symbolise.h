@@ -12,7 +12,7 @@
 
 struct ws_symbol_opts {
 	const char *const *dirs; /* --symbols */
-	size_t dirs_n;
+	size_t dir_count;
 	bool lines;  /* read debugging information: source lines and inlined functions */
 	bool kernel; /* /proc/kallsyms is that of the recorded kernel */
 	uint64_t since_s, until_s; /* CLOCK_REALTIME seconds between which perf maps must have been

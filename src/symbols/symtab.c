@@ -86,11 +86,11 @@ static bool get_symbol(const struct ws_elf *elf, const uint8_t *bytes, uint64_t 
 static void scan_table(struct lookup_batch *batch, const Elf64_Shdr *table)
 {
 	uint64_t each = batch->elf->wide ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
-	const uint8_t *bytes = ws_elf_bytes(batch->elf, table);
+	const uint8_t *bytes = ws_elf_get_bytes(batch->elf, table);
 	Elf64_Shdr names;
 
-	if (!bytes || !ws_elf_section(batch->elf, table->sh_link, &names) ||
-	    !ws_elf_bytes(batch->elf, &names))
+	if (!bytes || !ws_elf_get_section(batch->elf, table->sh_link, &names) ||
+	    !ws_elf_get_bytes(batch->elf, &names))
 		return;
 	for (uint64_t i = 1; i < table->sh_size / each; i++) {
 		Elf64_Sym symbol;
@@ -104,7 +104,7 @@ static void scan_table(struct lookup_batch *batch, const Elf64_Shdr *table)
 		type = ELF64_ST_TYPE(symbol.st_info);
 		if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
 			continue;
-		name = ws_elf_text(batch->elf, names.sh_offset, names.sh_size, symbol.st_name);
+		name = ws_elf_get_text(batch->elf, names.sh_offset, names.sh_size, symbol.st_name);
 		/* $x and $d mark code and data on aarch64, not functions. */
 		if (*name && !(*name == '$' && type == STT_NOTYPE))
 			offer_symbol(batch, &symbol, name);
@@ -165,14 +165,14 @@ static const char *find_relocated_name(const struct ws_elf *elf, uint64_t slot)
 {
 	Elf64_Shdr rel, syms, names;
 
-	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &rel); i++) {
+	for (uint32_t i = 1; i < elf->sections && ws_elf_get_section(elf, i, &rel); i++) {
 		const uint8_t *bytes = NULL;
 
 		if (rel.sh_type == SHT_RELA)
-			bytes = ws_elf_bytes(elf, &rel);
-		if (!bytes || !ws_elf_section(elf, rel.sh_link, &syms) ||
-		    syms.sh_type != SHT_DYNSYM || !ws_elf_bytes(elf, &syms) ||
-		    !ws_elf_section(elf, syms.sh_link, &names))
+			bytes = ws_elf_get_bytes(elf, &rel);
+		if (!bytes || !ws_elf_get_section(elf, rel.sh_link, &syms) ||
+		    syms.sh_type != SHT_DYNSYM || !ws_elf_get_bytes(elf, &syms) ||
+		    !ws_elf_get_section(elf, syms.sh_link, &names))
 			continue;
 		for (uint64_t k = 0; k < rel.sh_size / sizeof(Elf64_Rela); k++) {
 			Elf64_Rela entry;
@@ -183,9 +183,9 @@ static const char *find_relocated_name(const struct ws_elf *elf, uint64_t slot)
 			number = ELF64_R_SYM(entry.r_info);
 			if (entry.r_offset != slot || number >= syms.sh_size / sizeof(symbol))
 				continue;
-			memcpy(&symbol, ws_elf_bytes(elf, &syms) + number * sizeof(symbol),
+			memcpy(&symbol, ws_elf_get_bytes(elf, &syms) + number * sizeof(symbol),
 			       sizeof(symbol));
-			return ws_elf_text(elf, names.sh_offset, names.sh_size, symbol.st_name);
+			return ws_elf_get_text(elf, names.sh_offset, names.sh_size, symbol.st_name);
 		}
 	}
 	return "";
@@ -193,7 +193,7 @@ static const char *find_relocated_name(const struct ws_elf *elf, uint64_t slot)
 
 static void name_plt_entries(struct lookup_batch *batch, const Elf64_Shdr *section)
 {
-	const uint8_t *bytes = ws_elf_bytes(batch->elf, section);
+	const uint8_t *bytes = ws_elf_get_bytes(batch->elf, section);
 
 	for (size_t i = ws_lower_bound(batch->addresses, batch->count, section->sh_addr);
 	     bytes && i < batch->count && batch->addresses[i] - section->sh_addr < section->sh_size;
@@ -222,22 +222,23 @@ bool ws_symtab_find(const struct ws_elf *elf, const uint64_t *address, size_t n,
 	if (!n)
 		return false;
 	batch.code = ws_calloc((size_t)elf->sections + 1, 1);
-	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &section); i++)
+	for (uint32_t i = 1; i < elf->sections && ws_elf_get_section(elf, i, &section); i++)
 		batch.code[i] = (section.sh_flags & SHF_EXECINSTR) != 0;
 	batch.top = ws_calloc(n, sizeof(*batch.top));
 	batch.top_name = ws_calloc(n, sizeof(*batch.top_name));
 	batch.top_sized = ws_calloc(n, sizeof(*batch.top_sized));
 	batch.top_there = ws_calloc(n, sizeof(*batch.top_there));
-	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &section); i++)
+	for (uint32_t i = 1; i < elf->sections && ws_elf_get_section(elf, i, &section); i++)
 		if (section.sh_type == SHT_SYMTAB) {
-			full = full || ws_elf_bytes(elf, &section);
+			full = full || ws_elf_get_bytes(elf, &section);
 			scan_table(&batch, &section);
 		}
-	for (uint32_t i = 1; !full && i < elf->sections && ws_elf_section(elf, i, &section); i++)
+	for (uint32_t i = 1; !full && i < elf->sections && ws_elf_get_section(elf, i, &section);
+	     i++)
 		if (section.sh_type == SHT_DYNSYM)
 			scan_table(&batch, &section);
 	if (elf->wide)
-		for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &section); i++)
+		for (uint32_t i = 1; i < elf->sections && ws_elf_get_section(elf, i, &section); i++)
 			if (!strncmp(ws_elf_get_section_name(elf, &section), ".plt", 4) &&
 			    section.sh_type == SHT_PROGBITS)
 				name_plt_entries(&batch, &section);

@@ -71,7 +71,7 @@ struct ws_unwinder {
 
 struct stack_walk {
 	struct ws_unwinder *unwinder;
-	const struct ws_stop *stop;
+	const struct ws_stopped_thread *stop;
 	struct ws_regs regs;
 	enum ws_unwind_mode mode;
 	bool beyond; /* something above the copied bytes was needed */
@@ -91,7 +91,7 @@ void ws_unwinder_free(struct ws_unwinder *unwinder)
 	free(unwinder);
 }
 
-void ws_unwinder_forget(struct ws_unwinder *unwinder)
+void ws_unwinder_forget_rules(struct ws_unwinder *unwinder)
 {
 	memset(unwinder->near, 0, sizeof(unwinder->near));
 	memset(unwinder->far, 0, sizeof(unwinder->far));
@@ -100,7 +100,7 @@ void ws_unwinder_forget(struct ws_unwinder *unwinder)
 
 /* ---- modules ---- */
 
-struct ws_cfi *ws_module_cfi(struct ws_module *module)
+struct ws_cfi *ws_module_get_cfi(struct ws_module *module)
 {
 	if (!module->cfi_tried) {
 		module->cfi_tried = true;
@@ -114,7 +114,7 @@ struct ws_cfi *ws_module_cfi(struct ws_module *module)
 static bool module_keeps_fp(struct ws_module *module)
 {
 	if (!module->fp_known) {
-		struct ws_cfi *cfi = ws_module_cfi(module);
+		struct ws_cfi *cfi = ws_module_get_cfi(module);
 
 		module->fp_known = true;
 		/* Modules without information about their frames (Go, generated code) get the
@@ -163,7 +163,7 @@ static bool make_plain_step(const struct ws_cfi_row *row, struct unwind_step *st
 static struct unwind_step make_step(struct ws_unwinder *unwinder, struct ws_module *module,
 				    uint64_t address)
 {
-	struct ws_cfi *cfi = ws_module_cfi(module);
+	struct ws_cfi *cfi = ws_module_get_cfi(module);
 	struct unwind_step step = {.kind = STEP_NONE};
 	struct ws_cfi_row row;
 
@@ -180,7 +180,7 @@ static struct unwind_step make_step(struct ws_unwinder *unwinder, struct ws_modu
 	if (make_plain_step(&row, &step))
 		return step;
 	if (unwinder->row_count >= MOST_ROWS)
-		ws_unwinder_forget(unwinder);
+		ws_unwinder_forget_rules(unwinder);
 	ws_grow(unwinder->rows, unwinder->row_capacity, unwinder->row_count + 1);
 	unwinder->rows[unwinder->row_count] = row;
 	step = (struct unwind_step){.kind = STEP_ROW,
@@ -213,7 +213,7 @@ static const struct unwind_step *find_step(struct ws_unwinder *unwinder, struct 
 static bool is_outermost_entry(struct ws_module *module, uint64_t address,
 			       const struct unwind_step *before)
 {
-	struct ws_cfi *cfi = ws_module_cfi(module);
+	struct ws_cfi *cfi = ws_module_get_cfi(module);
 	struct ws_cfi_row row;
 
 	return cfi && ws_cfi_find(cfi, address, &row) && row.begin == address &&
@@ -226,7 +226,7 @@ static const struct near_slot *find_rule(struct ws_unwinder *unwinder, struct ws
 					 uint64_t time, uint64_t ip, bool back,
 					 struct near_slot *scratch)
 {
-	uint64_t version = ws_maps_version(maps, time);
+	uint64_t version = ws_maps_get_version(maps, time);
 	struct near_slot *slot;
 	struct ws_mapping *mapping;
 
@@ -239,7 +239,7 @@ static const struct near_slot *find_rule(struct ws_unwinder *unwinder, struct ws
 		if (slot->version == version && slot->ip == ip)
 			return slot;
 	}
-	mapping = ws_maps_find(maps, time, ip);
+	mapping = ws_maps_find_mapping(maps, time, ip);
 	memset(scratch, 0, sizeof(*scratch));
 	scratch->ip = ip;
 	scratch->version = version;
@@ -265,7 +265,7 @@ static const struct near_slot *find_rule(struct ws_unwinder *unwinder, struct ws
 /* Load a word of the copied stack. */
 static bool load_word(struct stack_walk *walk, uint64_t address, uint64_t *value)
 {
-	const struct ws_stop *stop = walk->stop;
+	const struct ws_stopped_thread *stop = walk->stop;
 	uint64_t at = address - stop->stack_at;
 
 	if (ws_likely(at < stop->stack_size && stop->stack_size - at >= 8)) {
@@ -308,7 +308,7 @@ static uint64_t get_kept_registers(void)
 static bool step_plain(struct stack_walk *walk, const struct unwind_step *step)
 {
 	struct ws_regs *regs = &walk->regs;
-	uint64_t cfa = regs->r[step->cfa_register] + (uint64_t)(int64_t)step->cfa_offset, ra;
+	uint64_t cfa = regs->values[step->cfa_register] + (uint64_t)(int64_t)step->cfa_offset, ra;
 
 	if (!(regs->known >> step->cfa_register & 1) ||
 	    !load_word(walk, cfa + (uint64_t)(int64_t)step->return_offset, &ra))
@@ -318,14 +318,14 @@ static bool step_plain(struct stack_walk *walk, const struct unwind_step *step)
 
 		/* Below the stack: the function is about to return and has restored its caller's
 		 * value already, which the rules do not say. */
-		if ((regs->known >> WS_REG_SP & 1) && at < regs->r[WS_REG_SP])
+		if ((regs->known >> WS_REG_SP & 1) && at < regs->values[WS_REG_SP])
 			continue;
-		if (!load_word(walk, at, &regs->r[step->saved[i]]))
+		if (!load_word(walk, at, &regs->values[step->saved[i]]))
 			return false;
 		regs->known |= UINT64_C(1) << step->saved[i];
 	}
-	regs->r[WS_REG_SP] = cfa;
-	regs->r[WS_REG_IP] = strip_code_address(ra);
+	regs->values[WS_REG_SP] = cfa;
+	regs->values[WS_REG_IP] = strip_code_address(ra);
 	regs->known &= get_kept_registers();
 	return true;
 }
@@ -335,7 +335,7 @@ static bool restore_register(struct stack_walk *walk, const struct ws_cfi_rule *
 			     uint64_t cfa, struct ws_regs *new)
 {
 	const struct ws_regs *old = &walk->regs;
-	uint64_t value = old->r[reg], at;
+	uint64_t value = old->values[reg], at;
 
 	switch (rule->kind) {
 	case WS_CFI_SAME:
@@ -353,7 +353,7 @@ static bool restore_register(struct stack_walk *walk, const struct ws_cfi_rule *
 		if (rule->offset < 0 || rule->offset >= WS_REGS ||
 		    !(old->known >> rule->offset & 1))
 			return false;
-		value = old->r[rule->offset];
+		value = old->values[rule->offset];
 		break;
 	case WS_CFI_EXPRESSION:
 		if (!ws_cfi_evaluate(rule->code, rule->size, old, true, cfa, load_bytes, walk,
@@ -369,7 +369,7 @@ static bool restore_register(struct stack_walk *walk, const struct ws_cfi_rule *
 	default:
 		return false;
 	}
-	new->r[reg] = value;
+	new->values[reg] = value;
 	new->known |= UINT64_C(1) << reg;
 	return true;
 }
@@ -382,7 +382,7 @@ static bool step_row(struct stack_walk *walk, const struct ws_cfi_row *row)
 	if (row->cfa_kind == WS_CFI_VALUE) {
 		if (!(walk->regs.known >> row->cfa_register & 1))
 			return false;
-		cfa = walk->regs.r[row->cfa_register] + (uint64_t)row->cfa.offset;
+		cfa = walk->regs.values[row->cfa_register] + (uint64_t)row->cfa.offset;
 	} else if (!ws_cfi_evaluate(row->cfa.code, row->cfa.size, &walk->regs, false, 0, load_bytes,
 				    walk, &cfa)) {
 		return false;
@@ -395,10 +395,10 @@ static bool step_row(struct stack_walk *walk, const struct ws_cfi_row *row)
 			      &new))
 		return false;
 	if (row->reg[WS_REG_SP].kind == WS_CFI_SAME) {
-		new.r[WS_REG_SP] = cfa;
+		new.values[WS_REG_SP] = cfa;
 		new.known |= UINT64_C(1) << WS_REG_SP;
 	}
-	new.r[WS_REG_IP] = strip_code_address(new.r[row->return_register]);
+	new.values[WS_REG_IP] = strip_code_address(new.values[row->return_register]);
 	new.known |= UINT64_C(1) << WS_REG_IP;
 	if (!row->signal)
 		new.known &= get_kept_registers();
@@ -412,17 +412,17 @@ static bool step_row(struct stack_walk *walk, const struct ws_cfi_row *row)
 static bool step_fp(struct stack_walk *walk)
 {
 	struct ws_regs *regs = &walk->regs;
-	uint64_t fp = regs->r[WS_REG_FP], next, ra;
+	uint64_t fp = regs->values[WS_REG_FP], next, ra;
 
-	if (!(regs->known >> WS_REG_FP & 1) || fp < regs->r[WS_REG_SP] || (fp & 7) ||
+	if (!(regs->known >> WS_REG_FP & 1) || fp < regs->values[WS_REG_SP] || (fp & 7) ||
 	    !load_word(walk, fp, &next) || !load_word(walk, fp + 8, &ra))
 		return false;
 	ra = strip_code_address(ra);
-	if (!ra || !ws_maps_find(walk->stop->maps, walk->stop->time, ra - 1))
+	if (!ra || !ws_maps_find_mapping(walk->stop->maps, walk->stop->time, ra - 1))
 		return false;
-	regs->r[WS_REG_SP] = fp + 16;
-	regs->r[WS_REG_FP] = next;
-	regs->r[WS_REG_IP] = ra;
+	regs->values[WS_REG_SP] = fp + 16;
+	regs->values[WS_REG_FP] = next;
+	regs->values[WS_REG_IP] = ra;
 	regs->known =
 		UINT64_C(1) << WS_REG_SP | UINT64_C(1) << WS_REG_FP | UINT64_C(1) << WS_REG_IP;
 	return true;
@@ -431,7 +431,7 @@ static bool step_fp(struct stack_walk *walk)
 /* Go to the caller: 1; 0 when there is none; -1 when it cannot be found. *method says how. */
 static int step_outwards(struct stack_walk *walk, const struct near_slot *here, uint8_t *method)
 {
-	uint64_t sp = walk->regs.r[WS_REG_SP];
+	uint64_t sp = walk->regs.values[WS_REG_SP];
 	bool interrupted = walk->exact, signal = false;
 
 	walk->exact = false;
@@ -445,7 +445,7 @@ static int step_outwards(struct stack_walk *walk, const struct near_slot *here, 
 			return -1;
 		/* An outermost function by convention: threads and processes begin with a frame
 		 * pointer of 0. */
-		if ((walk->regs.known >> WS_REG_FP & 1) && !walk->regs.r[WS_REG_FP])
+		if ((walk->regs.known >> WS_REG_FP & 1) && !walk->regs.values[WS_REG_FP])
 			return 0;
 		if (!step_fp(walk))
 			return -1;
@@ -459,14 +459,14 @@ static int step_outwards(struct stack_walk *walk, const struct near_slot *here, 
 		if (!step_row(walk, &walk->unwinder->rows[here->step.row]))
 			return -1;
 	}
-	if (!walk->regs.r[WS_REG_IP])
+	if (!walk->regs.values[WS_REG_IP])
 		return 0;
 	/* A caller's frame is higher, except where the stack pointer has not moved yet, and for a
 	 * handler on a stack of its own. */
-	if (!signal &&
-	    (walk->regs.r[WS_REG_SP] < sp || (walk->regs.r[WS_REG_SP] == sp && !interrupted)))
+	if (!signal && (walk->regs.values[WS_REG_SP] < sp ||
+			(walk->regs.values[WS_REG_SP] == sp && !interrupted)))
 		return -1;
-	if (walk->regs.r[WS_REG_SP] < LOWEST_SP)
+	if (walk->regs.values[WS_REG_SP] < LOWEST_SP)
 		return -1;
 	return 1;
 }
@@ -480,11 +480,12 @@ static uint8_t get_frame_kind(const struct ws_module *module)
 
 /* Where the return address of frame number `frame` is on the kernel's chain, nearest to number
  * `frame` there; 0 when it is not on it. */
-static size_t find_on_chain(const struct ws_stop *stop, const struct ws_caller *out, size_t frame)
+static size_t find_on_chain(const struct ws_stopped_thread *stop,
+			    const struct ws_unwound_frame *out, size_t frame)
 {
 	size_t best = 0, distance = SIZE_MAX;
 
-	for (size_t i = 1; i < stop->chain_n; i++) {
+	for (size_t i = 1; i < stop->chain_count; i++) {
 		size_t far = ws_max(i, frame) - ws_min(i, frame);
 
 		if (stop->chain[i] == out[frame].ip && far < distance) {
@@ -498,9 +499,10 @@ static size_t find_on_chain(const struct ws_stop *stop, const struct ws_caller *
 /* Is the outermost frame so far that of a function which a signal interrupted while its frame
  * pointer pointed to its own frame? Then the address that the kernel found after the handler's
  * return address is where that function returns to. */
-static bool interrupted_with_fp(struct stack_walk *walk, const struct ws_caller *out, size_t count)
+static bool interrupted_with_fp(struct stack_walk *walk, const struct ws_unwound_frame *out,
+				size_t count)
 {
-	const struct ws_stop *stop = walk->stop;
+	const struct ws_stopped_thread *stop = walk->stop;
 	struct near_slot scratch;
 	const struct unwind_step *last;
 
@@ -519,10 +521,10 @@ static bool interrupted_with_fp(struct stack_walk *walk, const struct ws_caller 
  * continue with what follows it there. A handler on an alternate stack has the callers of the
  * interrupted function on another one, which is never among the copied bytes. Nothing is missing
  * then, and *flags becomes 0. */
-static size_t continue_with_chain(struct stack_walk *walk, struct ws_caller *out, size_t count,
-				  size_t most, unsigned *flags)
+static size_t continue_with_chain(struct stack_walk *walk, struct ws_unwound_frame *out,
+				  size_t count, size_t most, unsigned *flags)
 {
-	const struct ws_stop *stop = walk->stop;
+	const struct ws_stopped_thread *stop = walk->stop;
 	bool resumed = stop->chain && interrupted_with_fp(walk, out, count);
 	size_t best;
 
@@ -531,26 +533,27 @@ static size_t continue_with_chain(struct stack_walk *walk, struct ws_caller *out
 	     (!walk->beyond || (out[count - 1].module && !module_keeps_fp(out[count - 1].module)))))
 		return count;
 	best = find_on_chain(stop, out, count - 1 - resumed);
-	if (!best || best + 1 >= stop->chain_n)
+	if (!best || best + 1 >= stop->chain_count)
 		return count;
-	for (size_t i = best + 1; i < stop->chain_n && count < most; i++) {
+	for (size_t i = best + 1; i < stop->chain_count && count < most; i++) {
 		struct near_slot scratch;
 		const struct near_slot *here = find_rule(walk->unwinder, stop->maps, stop->time,
 							 stop->chain[i], true, &scratch);
 
-		out[count++] = (struct ws_caller){here->module,
-						  here->address,
-						  stop->chain[i],
-						  0,
-						  get_frame_kind(here->module),
-						  WS_UNWIND_FP};
+		out[count++] = (struct ws_unwound_frame){here->module,
+							 here->address,
+							 stop->chain[i],
+							 0,
+							 get_frame_kind(here->module),
+							 WS_UNWIND_FP};
 	}
 	*flags = 0;
 	return count;
 }
 
-size_t ws_unwind(struct ws_unwinder *unwinder, const struct ws_stop *stop, enum ws_unwind_mode mode,
-		 struct ws_caller *out, size_t most, unsigned *flags)
+size_t ws_unwind_stack(struct ws_unwinder *unwinder, const struct ws_stopped_thread *stop,
+		       enum ws_unwind_mode mode, struct ws_unwound_frame *out, size_t most,
+		       unsigned *flags)
 {
 	struct stack_walk walk = {.unwinder = unwinder,
 				  .stop = stop,
@@ -563,7 +566,7 @@ size_t ws_unwind(struct ws_unwinder *unwinder, const struct ws_stop *stop, enum 
 
 	*flags = 0;
 	while (count < most && count < WS_UNWIND_DEEPEST) {
-		uint64_t ip = walk.regs.r[WS_REG_IP], sp = walk.regs.r[WS_REG_SP];
+		uint64_t ip = walk.regs.values[WS_REG_IP], sp = walk.regs.values[WS_REG_SP];
 		struct near_slot scratch;
 		const struct near_slot *here =
 			find_rule(unwinder, stop->maps, stop->time, ip, !walk.exact, &scratch);
@@ -571,7 +574,7 @@ size_t ws_unwind(struct ws_unwinder *unwinder, const struct ws_stop *stop, enum 
 
 		if (count && !here->module) /* no code: it was not a return address */
 			break;
-		out[count] = (struct ws_caller){
+		out[count] = (struct ws_unwound_frame){
 			here->module, here->address, ip, sp, get_frame_kind(here->module), method};
 		/* A signal handler returns to the first byte of a function, whose call frame
 		 * information begins a byte earlier, but not its name. */
@@ -598,7 +601,7 @@ size_t ws_unwind(struct ws_unwinder *unwinder, const struct ws_stop *stop, enum 
 
 size_t ws_unwind_chain(struct ws_unwinder *unwinder, struct ws_maps_process *maps, uint64_t time,
 		       const uint64_t *chain, size_t n, enum ws_unwind_method method,
-		       struct ws_caller *out, size_t most)
+		       struct ws_unwound_frame *out, size_t most)
 {
 	size_t made = 0;
 
@@ -609,7 +612,7 @@ size_t ws_unwind_chain(struct ws_unwinder *unwinder, struct ws_maps_process *map
 
 		if (i && !here->module)
 			break;
-		out[made++] = (struct ws_caller){
+		out[made++] = (struct ws_unwound_frame){
 			here->module,	  here->address, chain[i], 0, get_frame_kind(here->module),
 			WS_UNWIND_UNKNOWN};
 		if (i)
@@ -618,9 +621,9 @@ size_t ws_unwind_chain(struct ws_unwinder *unwinder, struct ws_maps_process *map
 	return made;
 }
 
-struct ws_caller ws_unwind_kernel(struct ws_modules *modules, uint64_t ip)
+struct ws_unwound_frame ws_unwind_kernel(struct ws_modules *modules, uint64_t ip)
 {
-	return (struct ws_caller){
+	return (struct ws_unwound_frame){
 		ws_modules_get_kernel(modules), ip, ip, 0, WS_FRAME_KERNEL, WS_UNWIND_KERNEL};
 }
 
@@ -649,7 +652,7 @@ void ws_regs_from_perf(struct ws_regs *regs, uint64_t mask, const uint64_t *valu
 			to = (int)bit;
 #endif
 		if (to >= 0) {
-			regs->r[to] = values[at];
+			regs->values[to] = values[at];
 			regs->known |= UINT64_C(1) << to;
 		}
 		at++;

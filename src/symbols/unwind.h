@@ -23,7 +23,7 @@ enum ws_unwind_mode {
 };
 
 /* A stopped thread. */
-struct ws_stop {
+struct ws_stopped_thread {
 	struct ws_maps_process *maps;
 	uint64_t time; /* session clock */
 	struct ws_regs regs;
@@ -33,11 +33,11 @@ struct ws_stop {
 	/* User addresses that the kernel found along frame pointers, innermost (the ip) first; or
 	 * NULL. */
 	const uint64_t *chain;
-	size_t chain_n;
+	size_t chain_count;
 };
 
 /* A frame. */
-struct ws_caller {
+struct ws_unwound_frame {
 	struct ws_module *module; /* NULL when the address is in no known mapping */
 	/* In the module. In callers it is that of the call's last byte, so that it is in the
 	 * calling function and line. */
@@ -52,7 +52,7 @@ struct ws_caller {
 struct ws_unwinder *ws_unwinder_new(void);
 void ws_unwinder_free(struct ws_unwinder *unwinder);
 /* Forget all rules. Call it when modules are freed and the unwinder is kept. */
-void ws_unwinder_forget(struct ws_unwinder *unwinder);
+void ws_unwinder_forget_rules(struct ws_unwinder *unwinder);
 
 /*
  * Find the frames of `stop`, from the innermost outwards and at most `most`, and write them to
@@ -60,16 +60,17 @@ void ws_unwinder_forget(struct ws_unwinder *unwinder);
  * more bytes of stack than were copied; WS_SAMPLE_BROKEN when the outermost function was not
  * reached for another reason; else 0.
  */
-size_t ws_unwind(struct ws_unwinder *unwinder, const struct ws_stop *stop, enum ws_unwind_mode mode,
-		 struct ws_caller *out, size_t most, unsigned *flags);
+size_t ws_unwind_stack(struct ws_unwinder *unwinder, const struct ws_stopped_thread *stop,
+		       enum ws_unwind_mode mode, struct ws_unwound_frame *out, size_t most,
+		       unsigned *flags);
 /* Frames of a chain of addresses that was found in another way (frame pointers, LBR): the first
  * address is exact, the others are return addresses. */
 size_t ws_unwind_chain(struct ws_unwinder *unwinder, struct ws_maps_process *maps, uint64_t time,
 		       const uint64_t *chain, size_t n, enum ws_unwind_method method,
-		       struct ws_caller *out, size_t most);
+		       struct ws_unwound_frame *out, size_t most);
 /* The frame of a kernel address. */
-struct ws_caller ws_unwind_kernel(struct ws_modules *modules, uint64_t ip);
+struct ws_unwound_frame ws_unwind_kernel(struct ws_modules *modules, uint64_t ip);
 /* The call frame information of a module, read at the first call; NULL when it has none. */
-struct ws_cfi *ws_module_cfi(struct ws_module *module);
+struct ws_cfi *ws_module_get_cfi(struct ws_module *module);
 
 #endif

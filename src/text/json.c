@@ -47,7 +47,7 @@ static inline const char *take_string(const char *at, const char *end, struct ws
 {
 	const char *text = at;
 
-	value->type = WS_J_STRING;
+	value->type = WS_JSON_STRING;
 	value->escaped = false;
 	for (;;) {
 		at = find_special(at, end);
@@ -61,7 +61,7 @@ static inline const char *take_string(const char *at, const char *end, struct ws
 		at += 2;
 	}
 	value->text = text;
-	value->n = (uint32_t)(at - text);
+	value->length = (uint32_t)(at - text);
 	return at + 1;
 }
 
@@ -74,7 +74,7 @@ static inline bool is_number_byte(char letter)
 static const char *take_number(const char *at, const char *end, struct ws_json_value *value,
 			       bool *more)
 {
-	value->type = WS_J_NUMBER;
+	value->type = WS_JSON_NUMBER;
 	value->text = at;
 	if (*at == '-' && at + 1 < end && at[1] == 'I')
 		at++; /* -Infinity */
@@ -85,7 +85,7 @@ static const char *take_number(const char *at, const char *end, struct ws_json_v
 		*more = true;
 		return NULL;
 	}
-	value->n = (uint32_t)(at - value->text);
+	value->length = (uint32_t)(at - value->text);
 	return at;
 }
 
@@ -93,9 +93,10 @@ static const struct {
 	const char *text;
 	uint8_t n;
 	enum ws_json_type type;
-} json_words[] = {{"true", 4, WS_J_TRUE}, {"false", 5, WS_J_FALSE},   {"null", 4, WS_J_NULL},
-		  {"NaN", 3, WS_J_NULL},  {"Infinity", 8, WS_J_NULL}, {"nan", 3, WS_J_NULL},
-		  {"inf", 3, WS_J_NULL}};
+} json_words[] = {{"true", 4, WS_JSON_TRUE},	 {"false", 5, WS_JSON_FALSE},
+		  {"null", 4, WS_JSON_NULL},	 {"NaN", 3, WS_JSON_NULL},
+		  {"Infinity", 8, WS_JSON_NULL}, {"nan", 3, WS_JSON_NULL},
+		  {"inf", 3, WS_JSON_NULL}};
 
 static const char *take_word(const char *at, const char *end, struct ws_json_value *value,
 			     bool *more)
@@ -110,7 +111,7 @@ static const char *take_word(const char *at, const char *end, struct ws_json_val
 		if (left >= json_words[i].n && !memcmp(at, json_words[i].text, json_words[i].n)) {
 			value->type = json_words[i].type;
 			value->text = at;
-			value->n = json_words[i].n;
+			value->length = json_words[i].n;
 			return at + json_words[i].n;
 		}
 	}
@@ -125,13 +126,13 @@ static const char *take_word(const char *at, const char *end, struct ws_json_val
 static const char *take_nested(const char *at, const char *end, struct ws_json_value *value,
 			       bool *more)
 {
-	bool object[WS_JSON_DEPTH];
+	bool object[WS_JSON_MOST_DEPTH];
 	struct ws_json_value inner;
 	int depth = 0;
 
-	value->type = WS_J_ARRAY;
+	value->type = WS_JSON_ARRAY;
 	if (*at == '{')
-		value->type = WS_J_OBJECT;
+		value->type = WS_JSON_OBJECT;
 	value->text = at;
 	while (at < end) {
 		switch (*at) {
@@ -142,7 +143,7 @@ static const char *take_nested(const char *at, const char *end, struct ws_json_v
 			continue;
 		case '{':
 		case '[':
-			if (depth == WS_JSON_DEPTH)
+			if (depth == WS_JSON_MOST_DEPTH)
 				return NULL;
 			object[depth++] = *at == '{';
 			break;
@@ -151,7 +152,7 @@ static const char *take_nested(const char *at, const char *end, struct ws_json_v
 			if (object[--depth] != (*at == '}'))
 				return NULL;
 			if (!depth) {
-				value->n = (uint32_t)(at + 1 - value->text);
+				value->length = (uint32_t)(at + 1 - value->text);
 				return at + 1;
 			}
 			break;
@@ -162,7 +163,8 @@ static const char *take_nested(const char *at, const char *end, struct ws_json_v
 	return NULL;
 }
 
-const char *ws_json_value(const char *at, const char *end, struct ws_json_value *value, bool *more)
+const char *ws_read_json_value(const char *at, const char *end, struct ws_json_value *value,
+			       bool *more)
 {
 	*more = false;
 	at = skip_blanks(at, end);
@@ -184,42 +186,43 @@ const char *ws_json_value(const char *at, const char *end, struct ws_json_value 
 	}
 }
 
-bool ws_json_next(struct ws_json_walk *walk, struct ws_json_value *key, struct ws_json_value *value)
+bool ws_next_json_member(struct ws_json_walk *walk, struct ws_json_value *key,
+			 struct ws_json_value *value)
 {
 	bool more;
 
 	for (;;) {
-		walk->p = skip_blanks(walk->p, walk->end);
-		if (walk->p >= walk->end || *walk->p == '}' || *walk->p == ']')
+		walk->at = skip_blanks(walk->at, walk->end);
+		if (walk->at >= walk->end || *walk->at == '}' || *walk->at == ']')
 			return false;
-		if (*walk->p != ',')
+		if (*walk->at != ',')
 			break;
-		walk->p++;
+		walk->at++;
 	}
 	if (key) {
-		if (*walk->p != '"')
+		if (*walk->at != '"')
 			return false;
-		walk->p = take_string(walk->p + 1, walk->end, key, &more);
-		if (!walk->p)
+		walk->at = take_string(walk->at + 1, walk->end, key, &more);
+		if (!walk->at)
 			goto broken;
-		walk->p = skip_blanks(walk->p, walk->end);
-		if (walk->p >= walk->end || *walk->p != ':')
+		walk->at = skip_blanks(walk->at, walk->end);
+		if (walk->at >= walk->end || *walk->at != ':')
 			goto broken;
-		walk->p++;
+		walk->at++;
 	}
-	walk->p = ws_json_value(walk->p, walk->end, value, &more);
-	if (walk->p)
+	walk->at = ws_read_json_value(walk->at, walk->end, value, &more);
+	if (walk->at)
 		return true;
 broken:
-	walk->p = walk->end;
+	walk->at = walk->end;
 	return false;
 }
 
-bool ws_json_is(const struct ws_json_value *value, const char *text)
+bool ws_is_json_string(const struct ws_json_value *value, const char *text)
 {
 	size_t n = strlen(text);
 
-	return value->type == WS_J_STRING && value->n == n && !memcmp(value->text, text, n);
+	return value->type == WS_JSON_STRING && value->length == n && !memcmp(value->text, text, n);
 }
 
 /* ---- strings ---- */
@@ -316,16 +319,17 @@ static void put_short_escape(struct ws_text *out, const char *letter)
 	ws_text_add(out, letter, 1);
 }
 
-const char *ws_json_text(const struct ws_json_value *value, struct ws_text *scratch, size_t *n)
+const char *ws_unescape_json_text(const struct ws_json_value *value, struct ws_text *scratch,
+				  size_t *n)
 {
 	const char *at = value->text, *end;
 
 	/* Only strings know whether they are escaped. */
-	if (value->type != WS_J_STRING || !value->escaped) {
-		*n = value->n;
+	if (value->type != WS_JSON_STRING || !value->escaped) {
+		*n = value->length;
 		return value->text;
 	}
-	end = at + value->n;
+	end = at + value->length;
 	scratch->len = 0;
 	ws_text_add(scratch, "", 0);
 	while (at < end) {
@@ -347,7 +351,7 @@ const char *ws_json_text(const struct ws_json_value *value, struct ws_text *scra
 	return scratch->text;
 }
 
-void ws_json_escape(struct ws_text *out, const char *text, size_t n)
+void ws_put_escaped_json(struct ws_text *out, const char *text, size_t n)
 {
 	size_t from = 0;
 
@@ -366,9 +370,9 @@ void ws_json_escape(struct ws_text *out, const char *text, size_t n)
 	ws_text_add(out, text + from, n - from);
 }
 
-void ws_json_compact(struct ws_text *out, const struct ws_json_value *value)
+void ws_put_compact_json(struct ws_text *out, const struct ws_json_value *value)
 {
-	const char *at = value->text, *end = value->text + value->n;
+	const char *at = value->text, *end = value->text + value->length;
 
 	ws_text_add(out, "", 0);
 	while (at < end) {
@@ -488,7 +492,7 @@ static int64_t parse_long_number(const char *text, size_t n, int digits, bool *o
 	return apply_sign(scale_by_ten(number, exponent + digits), negative);
 }
 
-int64_t ws_json_fixed(const struct ws_json_value *value, int digits, bool *ok)
+int64_t ws_parse_json_fixed(const struct ws_json_value *value, int digits, bool *ok)
 {
 	const char *at, *end, *first;
 	bool negative = false;
@@ -497,10 +501,10 @@ int64_t ws_json_fixed(const struct ws_json_value *value, int digits, bool *ok)
 
 	if (ok)
 		*ok = false;
-	if (value->type != WS_J_NUMBER && value->type != WS_J_STRING)
+	if (value->type != WS_JSON_NUMBER && value->type != WS_JSON_STRING)
 		return 0;
 	at = value->text;
-	end = at + value->n;
+	end = at + value->length;
 	if (at < end && *at == '-') {
 		negative = true;
 		at++;
@@ -509,7 +513,7 @@ int64_t ws_json_fixed(const struct ws_json_value *value, int digits, bool *ok)
 	for (; at < end && *at >= '0' && *at <= '9'; at++)
 		number = number * 10 + (uint64_t)(*at - '0');
 	if (at == first || at - first > 18)
-		return parse_long_number(value->text, value->n, digits, ok);
+		return parse_long_number(value->text, value->length, digits, ok);
 	if (at < end && *at == '.') {
 		for (at++; at < end && *at >= '0' && *at <= '9'; at++) {
 			if (decimals < digits)
@@ -521,27 +525,27 @@ int64_t ws_json_fixed(const struct ws_json_value *value, int digits, bool *ok)
 		decimals = ws_min(decimals, digits);
 	}
 	if (at < end || at - first > 21)
-		return parse_long_number(value->text, value->n, digits, ok);
+		return parse_long_number(value->text, value->length, digits, ok);
 	for (; decimals < digits; decimals++) {
 		if (number > INT64_MAX / 10)
-			return parse_long_number(value->text, value->n, digits, ok);
+			return parse_long_number(value->text, value->length, digits, ok);
 		number *= 10;
 	}
 	if (number > INT64_MAX)
-		return parse_long_number(value->text, value->n, digits, ok);
+		return parse_long_number(value->text, value->length, digits, ok);
 	if (ok)
 		*ok = true;
 	return apply_sign(number, negative);
 }
 
-double ws_json_double(const struct ws_json_value *value, bool *ok)
+double ws_parse_json_double(const struct ws_json_value *value, bool *ok)
 {
 	char text[64], *rest;
-	size_t length = ws_min(value->n, sizeof(text) - 1);
+	size_t length = ws_min(value->length, sizeof(text) - 1);
 	double number;
 
 	*ok = false;
-	if (value->type != WS_J_NUMBER && value->type != WS_J_STRING)
+	if (value->type != WS_JSON_NUMBER && value->type != WS_JSON_STRING)
 		return 0;
 	memcpy(text, value->text, length);
 	text[length] = 0;
@@ -554,16 +558,16 @@ double ws_json_double(const struct ws_json_value *value, bool *ok)
 
 /* ---- the window ---- */
 
-void ws_json_open(struct ws_json *json, struct ws_source *source)
+void ws_open_json(struct ws_json *json, struct ws_input *source)
 {
 	*json = (struct ws_json){
-		.source = source, .cap = WINDOW_BYTES, .buffer = ws_malloc(WINDOW_BYTES)};
-	if (ws_json_peek(json) == 0xef && json->len >= 3 &&
+		.source = source, .capacity = WINDOW_BYTES, .buffer = ws_malloc(WINDOW_BYTES)};
+	if (ws_peek_json_byte(json) == 0xef && json->length >= 3 &&
 	    !memcmp(json->buffer, "\xef\xbb\xbf", 3))
 		json->at = 3;
 }
 
-void ws_json_close(struct ws_json *json)
+void ws_close_json(struct ws_json *json)
 {
 	free(json->buffer);
 }
@@ -576,27 +580,29 @@ static bool refill_window(struct ws_json *json)
 	if (json->eof)
 		return false;
 	if (json->at) {
-		memmove(json->buffer, json->buffer + json->at, json->len - json->at);
+		memmove(json->buffer, json->buffer + json->at, json->length - json->at);
 		json->offset += json->at;
-		json->len -= json->at;
+		json->length -= json->at;
 		json->at = 0;
 	}
-	if (json->len == json->cap) {
-		json->cap *= 2;
-		json->buffer = ws_realloc(json->buffer, json->cap);
+	if (json->length == json->capacity) {
+		json->capacity *= 2;
+		json->buffer = ws_realloc(json->buffer, json->capacity);
 	}
-	got = ws_source_read(json->source, json->buffer + json->len, json->cap - json->len);
-	json->len += got;
+	got = ws_read_input(json->source, json->buffer + json->length,
+			    json->capacity - json->length);
+	json->length += got;
 	json->eof = !got;
 	return got > 0;
 }
 
-int ws_json_peek(struct ws_json *json)
+int ws_peek_json_byte(struct ws_json *json)
 {
 	do {
-		json->at = (size_t)(skip_blanks(json->buffer + json->at, json->buffer + json->len) -
-				    json->buffer);
-		if (json->at < json->len)
+		json->at =
+			(size_t)(skip_blanks(json->buffer + json->at, json->buffer + json->length) -
+				 json->buffer);
+		if (json->at < json->length)
 			return (unsigned char)json->buffer[json->at];
 	} while (refill_window(json));
 	return -1;
@@ -604,43 +610,44 @@ int ws_json_peek(struct ws_json *json)
 
 static int report_problem(struct ws_json *json, const char *why)
 {
-	const char *broken = ws_source_broken(json->source);
+	const char *broken = ws_explain_broken_input(json->source);
 
 	if (broken && json->eof)
 		snprintf(json->problem, sizeof(json->problem), "%s", broken);
 	else
 		snprintf(json->problem, sizeof(json->problem), "%s at byte %" PRIu64, why,
-			 ws_json_offset(json));
+			 ws_tell_json_offset(json));
 	return -1;
 }
 
-int ws_json_take(struct ws_json *json, struct ws_json_value *value)
+int ws_take_json_value(struct ws_json *json, struct ws_json_value *value)
 {
 	const char *at;
 	bool more;
 
-	if (ws_json_peek(json) < 0)
+	if (ws_peek_json_byte(json) < 0)
 		return 0;
 	for (;;) {
-		at = ws_json_value(json->buffer + json->at, json->buffer + json->len, value, &more);
-		if (at && value->n <= WS_JSON_VALUE) {
+		at = ws_read_json_value(json->buffer + json->at, json->buffer + json->length, value,
+					&more);
+		if (at && value->length <= WS_JSON_MOST_BYTES) {
 			json->at = (size_t)(at - json->buffer);
 			return 1;
 		}
 		if (!more && !at)
 			return report_problem(
 				json, "there is something that is not JSON, or nested too deeply,");
-		if (at || json->len - json->at > WS_JSON_VALUE)
+		if (at || json->length - json->at > WS_JSON_MOST_BYTES)
 			return report_problem(json, "there is a value of more than 64 MiB");
 		if (!refill_window(json))
 			break;
 	}
 	/* A number at the very end is whole. */
-	if (json->at < json->len && is_number_byte(json->buffer[json->at])) {
-		*value = (struct ws_json_value){.type = WS_J_NUMBER,
+	if (json->at < json->length && is_number_byte(json->buffer[json->at])) {
+		*value = (struct ws_json_value){.type = WS_JSON_NUMBER,
 						.text = json->buffer + json->at,
-						.n = (uint32_t)(json->len - json->at)};
-		json->at = json->len;
+						.length = (uint32_t)(json->length - json->at)};
+		json->at = json->length;
 		return 1;
 	}
 	return report_problem(json, "it ends in the middle of a value");

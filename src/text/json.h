@@ -8,8 +8,8 @@
  * document first would refuse a gigabyte for one bad byte, and traces that were cut off are common.
  *
  * Beyond JSON, it accepts what tools write: NaN and Infinity, control characters in strings,
- * surplus commas, bytes that are not UTF-8. It bounds the depth of nesting (WS_JSON_DEPTH) and the
- * bytes of one value (WS_JSON_VALUE).
+ * surplus commas, bytes that are not UTF-8. It bounds the depth of nesting (WS_JSON_MOST_DEPTH) and
+ * the bytes of one value (WS_JSON_MOST_BYTES).
  */
 #ifndef WS_TEXT_JSON_H
 #define WS_TEXT_JSON_H
@@ -17,17 +17,17 @@
 #include "base/mem.h"
 #include "text/source.h"
 
-enum { WS_JSON_DEPTH = 128, WS_JSON_VALUE = 64 << 20 };
+enum { WS_JSON_MOST_DEPTH = 128, WS_JSON_MOST_BYTES = 64 << 20 };
 
 enum ws_json_type {
-	WS_J_NONE,
-	WS_J_STRING,
-	WS_J_NUMBER,
-	WS_J_OBJECT,
-	WS_J_ARRAY,
-	WS_J_TRUE,
-	WS_J_FALSE,
-	WS_J_NULL
+	WS_JSON_NONE,
+	WS_JSON_STRING,
+	WS_JSON_NUMBER,
+	WS_JSON_OBJECT,
+	WS_JSON_ARRAY,
+	WS_JSON_TRUE,
+	WS_JSON_FALSE,
+	WS_JSON_NULL
 };
 
 /* A value in the window: of a string what stands between the quotes, escapes and all; of others the
@@ -36,7 +36,7 @@ struct ws_json_value {
 	enum ws_json_type type;
 	bool escaped; /* of a string: it holds a backslash */
 	const char *text;
-	uint32_t n;
+	uint32_t length;
 };
 
 /*
@@ -44,59 +44,61 @@ struct ws_json_value {
  * inside the value, otherwise it is not JSON. A number that ends at `end` asks for more, because
  * another digit might follow.
  */
-const char *ws_json_value(const char *at, const char *end, struct ws_json_value *value, bool *more);
+const char *ws_read_json_value(const char *at, const char *end, struct ws_json_value *value,
+			       bool *more);
 
 /* Walk an object or array that lies in the window whole, member by member: false at its end, or
  * where it is broken. `key` is NULL for an array. */
 struct ws_json_walk {
-	const char *p, *end;
+	const char *at, *end;
 };
-bool ws_json_next(struct ws_json_walk *walk, struct ws_json_value *key,
-		  struct ws_json_value *value);
-static inline struct ws_json_walk ws_json_walk(const struct ws_json_value *value)
+bool ws_next_json_member(struct ws_json_walk *walk, struct ws_json_value *key,
+			 struct ws_json_value *value);
+static inline struct ws_json_walk ws_begin_json_walk(const struct ws_json_value *value)
 {
-	return (struct ws_json_walk){value->text + 1, value->text + value->n};
+	return (struct ws_json_walk){value->text + 1, value->text + value->length};
 }
 
 /* Whether the value is the string `text`, written without escapes. */
-bool ws_json_is(const struct ws_json_value *value, const char *text);
+bool ws_is_json_string(const struct ws_json_value *value, const char *text);
 /* A string's bytes, *n of them, with escapes undone: in `scratch` if it has any, else in the
  * window. */
-const char *ws_json_text(const struct ws_json_value *value, struct ws_text *scratch, size_t *n);
+const char *ws_unescape_json_text(const struct ws_json_value *value, struct ws_text *scratch,
+				  size_t *n);
 /*
  * The value of a number, or of a string that holds one, in units of 10^-`digits`, rounded and
  * clamped to int64_t. *ok (may be NULL) says whether it was a number.
  */
-int64_t ws_json_fixed(const struct ws_json_value *value, int digits, bool *ok);
-double ws_json_double(const struct ws_json_value *value, bool *ok);
+int64_t ws_parse_json_fixed(const struct ws_json_value *value, int digits, bool *ok);
+double ws_parse_json_double(const struct ws_json_value *value, bool *ok);
 /* Append the value, which must not be a string, without line ends and the blanks after them. */
-void ws_json_compact(struct ws_text *out, const struct ws_json_value *value);
+void ws_put_compact_json(struct ws_text *out, const struct ws_json_value *value);
 /* Append `n` bytes to `out` as they must be written between quotes; the quotes are not added. */
-void ws_json_escape(struct ws_text *out, const char *text, size_t n);
+void ws_put_escaped_json(struct ws_text *out, const char *text, size_t n);
 
 /* ---- the window ---- */
 
 struct ws_json {
-	struct ws_source *source;
+	struct ws_input *source;
 	char *buffer;
-	size_t cap, len, at;
+	size_t capacity, length, at;
 	uint64_t offset; /* of the buffer's first byte in the text */
 	bool eof;
 	char problem[256]; /* why reading failed, or "" */
 };
 
-void ws_json_open(struct ws_json *json, struct ws_source *source);
-void ws_json_close(struct ws_json *json);
+void ws_open_json(struct ws_json *json, struct ws_input *source);
+void ws_close_json(struct ws_json *json);
 /* The next byte that is not blank, without taking it; -1 at the end. */
-int ws_json_peek(struct ws_json *json);
+int ws_peek_json_byte(struct ws_json *json);
 /*
  * Read the next whole value; it stays in the window until the next call. Returns 1, 0 at the end of
  * the text (before a value), or -1 when it is not JSON, nested too deeply or too large: `problem`
  * then says where.
  */
-int ws_json_take(struct ws_json *json, struct ws_json_value *value);
+int ws_take_json_value(struct ws_json *json, struct ws_json_value *value);
 /* How far reading has come, in bytes of the text. */
-static inline uint64_t ws_json_offset(const struct ws_json *json)
+static inline uint64_t ws_tell_json_offset(const struct ws_json *json)
 {
 	return json->offset + json->at;
 }

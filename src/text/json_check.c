@@ -63,7 +63,7 @@ static bool accept_string(struct json_checker *checker)
 				return false;
 			continue;
 		}
-		length = ws_utf8_next(checker->at, (size_t)(checker->end - checker->at), &code);
+		length = ws_decode_utf8(checker->at, (size_t)(checker->end - checker->at), &code);
 		if (!length || code < 0x20)
 			return false;
 		checker->at += length;
@@ -176,7 +176,7 @@ static bool accept_value(struct json_checker *checker)
 	return ok;
 }
 
-bool ws_json_valid(const char *text, size_t n)
+bool ws_is_valid_json(const char *text, size_t n)
 {
 	struct json_checker checker = {.at = text, .end = text + n};
 

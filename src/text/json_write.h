@@ -9,10 +9,10 @@
 #include "base/mem.h"
 
 /* Each appends "key":value, with a comma before it unless it is the first of its object. */
-void ws_put_key(struct ws_text *text, const char *key);
-void ws_put_text(struct ws_text *text, const char *key, const char *word, size_t length);
-void ws_put_string(struct ws_text *text, const char *key, const char *word);
-void ws_put_int(struct ws_text *text, const char *key, int64_t number);
-void ws_put_comma(struct ws_text *text); /* between the elements of an array */
+void ws_put_json_key(struct ws_text *text, const char *key);
+void ws_put_json_text(struct ws_text *text, const char *key, const char *word, size_t length);
+void ws_put_json_string(struct ws_text *text, const char *key, const char *word);
+void ws_put_json_int(struct ws_text *text, const char *key, int64_t number);
+void ws_put_json_comma(struct ws_text *text); /* between the elements of an array */
 
 #endif

@@ -28,7 +28,7 @@ static int64_t read_clock_ms(void)
 	return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-struct ws_progress *ws_progress_begin(const char *title, uint64_t total)
+struct ws_progress *ws_begin_progress(const char *title, uint64_t total)
 {
 	struct ws_progress *progress;
 
@@ -56,7 +56,7 @@ static void show_percent(struct ws_progress *progress, uint64_t done)
 	fprintf(stderr, "\r%s: %" PRIu64 " %%", progress->title, percent);
 }
 
-void ws_progress_step(struct ws_progress *progress, uint64_t steps)
+void ws_step_progress(struct ws_progress *progress, uint64_t steps)
 {
 	uint64_t done;
 
@@ -71,7 +71,7 @@ void ws_progress_step(struct ws_progress *progress, uint64_t steps)
 	__atomic_store_n(&progress->busy, 0, __ATOMIC_RELEASE);
 }
 
-void ws_progress_end(struct ws_progress *progress)
+void ws_end_progress(struct ws_progress *progress)
 {
 	if (progress && progress->shown)
 		fputs("\r\x1b[K", stderr);

@@ -21,7 +21,7 @@ static bool are_continuations(const char *text, size_t n, size_t from, size_t to
 	return true;
 }
 
-size_t ws_utf8_next(const char *text, size_t n, uint32_t *code)
+size_t ws_decode_utf8(const char *text, size_t n, uint32_t *code)
 {
 	const unsigned char *bytes = (const unsigned char *)text;
 
@@ -58,14 +58,14 @@ static size_t count_plain_bytes(const char *text, size_t n)
 	return i;
 }
 
-bool ws_utf8_valid(const char *text, size_t n)
+bool ws_is_valid_utf8(const char *text, size_t n)
 {
 	while (n) {
 		uint32_t code;
 		size_t length = count_plain_bytes(text, n);
 
 		if (!length) {
-			length = ws_utf8_next(text, n, &code);
+			length = ws_decode_utf8(text, n, &code);
 			if (!length || !code)
 				return false;
 		}
@@ -83,7 +83,7 @@ static void put_characters(struct ws_text *text, const char *word, size_t n, put
 {
 	while (n) {
 		uint32_t code;
-		size_t length = ws_utf8_next(word, n, &code);
+		size_t length = ws_decode_utf8(word, n, &code);
 
 		if (length)
 			put(text, code, word, length);
@@ -104,9 +104,9 @@ static void put_utf8_character(struct ws_text *text, uint32_t code, const char *
 		ws_text_add(text, replacement_character, 3);
 }
 
-void ws_text_utf8(struct ws_text *text, const char *word, size_t n)
+void ws_put_valid_utf8(struct ws_text *text, const char *word, size_t n)
 {
-	if (ws_likely(ws_utf8_valid(word, n)))
+	if (ws_likely(ws_is_valid_utf8(word, n)))
 		ws_text_add(text, word, n);
 	else
 		put_characters(text, word, n, put_utf8_character);
@@ -144,7 +144,7 @@ static size_t count_plain_json_bytes(const char *word, size_t n)
 	return length;
 }
 
-void ws_text_json(struct ws_text *text, const char *word, size_t n)
+void ws_put_quoted_json(struct ws_text *text, const char *word, size_t n)
 {
 	ws_text_add(text, "\"", 1);
 	while (n) {
@@ -154,7 +154,7 @@ void ws_text_json(struct ws_text *text, const char *word, size_t n)
 		if (length) {
 			ws_text_add(text, word, length);
 		} else {
-			length = ws_max(ws_utf8_next(word, n, &code), 1u);
+			length = ws_max(ws_decode_utf8(word, n, &code), 1u);
 			put_characters(text, word, length, put_json_character);
 		}
 		word += length;
@@ -218,7 +218,7 @@ static void put_html_character(struct ws_text *text, uint32_t code, const char *
 	}
 }
 
-void ws_text_html(struct ws_text *text, const char *word, size_t n)
+void ws_put_html_text(struct ws_text *text, const char *word, size_t n)
 {
 	put_characters(text, word, n, put_html_character);
 }
@@ -232,7 +232,7 @@ static void put_terminal_character(struct ws_text *text, uint32_t code, const ch
 		ws_text_add(text, bytes, length);
 }
 
-void ws_text_terminal(struct ws_text *text, const char *word, size_t n)
+void ws_put_terminal_text(struct ws_text *text, const char *word, size_t n)
 {
 	if (ws_likely(count_plain_bytes(word, n) == n))
 		ws_text_add(text, word, n);
@@ -264,13 +264,13 @@ static unsigned find_width(uint32_t code)
 	return 1;
 }
 
-size_t ws_utf8_prefix(const char *text, size_t n, size_t width)
+size_t ws_find_utf8_prefix(const char *text, size_t n, size_t width)
 {
 	size_t at = 0, used = 0;
 
 	while (at < n) {
 		uint32_t code = 0;
-		size_t length = ws_utf8_next(text + at, n - at, &code);
+		size_t length = ws_decode_utf8(text + at, n - at, &code);
 
 		used += find_width(code);
 		if (used > width)
@@ -280,13 +280,13 @@ size_t ws_utf8_prefix(const char *text, size_t n, size_t width)
 	return at;
 }
 
-size_t ws_utf8_width(const char *text, size_t n)
+size_t ws_measure_utf8_width(const char *text, size_t n)
 {
 	size_t used = 0;
 
 	for (size_t at = 0; at < n;) {
 		uint32_t code = 0;
-		size_t length = ws_utf8_next(text + at, n - at, &code);
+		size_t length = ws_decode_utf8(text + at, n - at, &code);
 
 		used += find_width(code);
 		at += ws_max(length, 1u);

@@ -15,21 +15,21 @@
 enum { STRING_CLEAN = 1, STRING_BROKEN = 2, STRING_USED = WS_STRING_USED };
 
 /* Remember `what` of a text. The threads of export/columns.c do so at the same time. */
-static void note_string(struct ws_export *export, uint32_t id, uint8_t what)
+static void note_string(struct ws_cell_context *export, uint32_t id, uint8_t what)
 {
 	if (!(__atomic_load_n(&export->strings[id], __ATOMIC_RELAXED) & what))
 		__atomic_fetch_or(&export->strings[id], what, __ATOMIC_RELAXED);
 }
 
 /* Ids beyond the dictionary are empty strings. */
-const char *ws_x_bytes(struct ws_export *export, uint32_t id, size_t *length)
+const char *ws_find_valid_text(struct ws_cell_context *export, uint32_t id, size_t *length)
 {
 	const char *text = ws_report_string(export->report, id, length);
 	struct ws_text repaired = {0};
 
 	if (id > export->string_count || export->strings[id] & STRING_CLEAN)
 		return text;
-	if (!(export->strings[id] & STRING_BROKEN) && ws_utf8_valid(text, *length)) {
+	if (!(export->strings[id] & STRING_BROKEN) && ws_is_valid_utf8(text, *length)) {
 		note_string(export, id, STRING_CLEAN);
 		return text;
 	}
@@ -37,56 +37,56 @@ const char *ws_x_bytes(struct ws_export *export, uint32_t id, size_t *length)
 	if (!export->repaired)
 		export->repaired = ws_calloc(export->string_count + 1, sizeof(*export->repaired));
 	if (!export->repaired[id]) {
-		ws_text_utf8(&repaired, text, *length);
+		ws_put_valid_utf8(&repaired, text, *length);
 		export->repaired[id] = repaired.text; /* holds no NUL */
 	}
 	*length = strlen(export->repaired[id]);
 	return export->repaired[id];
 }
 
-struct ws_xcell ws_x_text(struct ws_export *export, uint32_t id)
+struct ws_view_cell ws_make_text_cell(struct ws_cell_context *export, uint32_t id)
 {
-	struct ws_xcell cell = {.kind = WS_X_NULL, .id = id};
+	struct ws_view_cell cell = {.kind = WS_VIEW_NULL, .id = id};
 
 	if (!id || id > export->string_count)
 		return cell;
-	cell.kind = WS_X_TEXT;
+	cell.kind = WS_VIEW_TEXT;
 	if (!export->ids_only)
-		cell.text = ws_x_bytes(export, id, &cell.n);
+		cell.text = ws_find_valid_text(export, id, &cell.n);
 	return cell;
 }
 
-struct ws_xcell ws_x_blob(struct ws_export *export, uint32_t id)
+struct ws_view_cell ws_make_blob_cell(struct ws_cell_context *export, uint32_t id)
 {
-	struct ws_xcell cell = {.kind = WS_X_NULL, .id = id};
+	struct ws_view_cell cell = {.kind = WS_VIEW_NULL, .id = id};
 
 	if (!id || export->no_blobs)
 		return cell;
-	cell.kind = WS_X_BLOB;
+	cell.kind = WS_VIEW_BLOB;
 	if (!export->ids_only)
 		cell.text = ws_report_string(export->report, id, &cell.n);
 	return cell;
 }
 
-struct ws_xcell ws_x_string(struct ws_export *export, uint32_t id)
+struct ws_view_cell ws_make_string_cell(struct ws_cell_context *export, uint32_t id)
 {
-	struct ws_xcell cell = {.kind = WS_X_NULL};
+	struct ws_view_cell cell = {.kind = WS_VIEW_NULL};
 
 	if (!id || id > export->string_count)
 		return cell;
-	cell.kind = WS_X_STRING;
+	cell.kind = WS_VIEW_STRING;
 	cell.id = ws_report_string_key(export->report, id);
 	if (cell.id > export->string_count)
 		cell.id = id;
 	if (export->ids_only)
 		return cell;
-	cell.text = ws_x_bytes(export, cell.id, &cell.n);
+	cell.text = ws_find_valid_text(export, cell.id, &cell.n);
 	note_string(export, cell.id, STRING_USED);
 	return cell;
 }
 
 /* Fill export->texts. Of equal texts the first counts. */
-static void index_texts(struct ws_export *export)
+static void index_texts(struct ws_cell_context *export)
 {
 	/* What is read for ids that the report does not define. */
 	const char *undefined = ws_report_string(export->report, 0, NULL);
@@ -102,13 +102,13 @@ static void index_texts(struct ws_export *export)
 
 /* The report's own id of a text, or 0: with it, an export that is imported and exported again has
  * the same ids. */
-static uint32_t find_text_id(struct ws_export *export, const char *text, size_t length)
+static uint32_t find_text_id(struct ws_cell_context *export, const char *text, size_t length)
 {
 	const char *found;
 	uint32_t id;
 	size_t found_length;
 
-	if (!export->texts.n)
+	if (!export->texts.count)
 		index_texts(export);
 	id = (uint32_t)ws_map_get(&export->texts, XXH3_64bits(text, length), NULL);
 	if (!id)
@@ -120,105 +120,108 @@ static uint32_t find_text_id(struct ws_export *export, const char *text, size_t 
 }
 
 /* A text that is not the report's: extra[index]. */
-static struct ws_xcell make_extra_cell(const struct ws_export *export, size_t index)
+static struct ws_view_cell make_extra_cell(const struct ws_cell_context *export, size_t index)
 {
-	const struct ws_text *text = &export->extra[index];
+	const struct ws_text *text = &export->extra_texts[index];
 
-	return (struct ws_xcell){.kind = WS_X_STRING,
-				 .id = export->string_count + (uint32_t)index + 1,
-				 .text = text->text,
-				 .n = text->len};
+	return (struct ws_view_cell){.kind = WS_VIEW_STRING,
+				     .id = export->string_count + (uint32_t)index + 1,
+				     .text = text->text,
+				     .n = text->len};
 }
 
-struct ws_xcell ws_x_extra(struct ws_export *export, const char *text, size_t length)
+struct ws_view_cell ws_make_extra_string_cell(struct ws_cell_context *export, const char *text,
+					      size_t length)
 {
 	struct ws_text valid = {0};
 	size_t i = 0;
 	uint32_t id = find_text_id(export, text, length);
 
 	if (id)
-		return ws_x_string(export, id);
+		return ws_make_string_cell(export, id);
 	ws_text_puts(&valid, "");
-	ws_text_utf8(&valid, text, length);
-	while (i < export->extra_count && (export->extra[i].len != valid.len ||
-					   memcmp(export->extra[i].text, valid.text, valid.len)))
+	ws_put_valid_utf8(&valid, text, length);
+	while (i < export->extra_text_count &&
+	       (export->extra_texts[i].len != valid.len ||
+		memcmp(export->extra_texts[i].text, valid.text, valid.len)))
 		i++; /* there are few */
-	if (i < export->extra_count) {
+	if (i < export->extra_text_count) {
 		ws_text_free(&valid);
 	} else {
-		ws_grow(export->extra, export->extra_cap, export->extra_count + 1);
-		export->extra[export->extra_count++] = valid;
+		ws_grow(export->extra_texts, export->extra_text_capacity,
+			export->extra_text_count + 1);
+		export->extra_texts[export->extra_text_count++] = valid;
 	}
 	return make_extra_cell(export, i);
 }
 
-struct ws_xcell ws_x_own(struct ws_export *export, const char *text)
+struct ws_view_cell ws_make_own_text_cell(struct ws_cell_context *export, const char *text)
 {
 	struct ws_text *out;
 
-	ws_grow(export->own, export->own_cap, export->own_count + 1);
-	out = &export->own[export->own_count++];
+	ws_grow(export->own_texts, export->own_text_capacity, export->own_text_count + 1);
+	out = &export->own_texts[export->own_text_count++];
 	memset(out, 0, sizeof(*out));
 	ws_text_puts(out, "");
-	ws_text_utf8(out, text, strlen(text));
-	return (struct ws_xcell){.kind = WS_X_TEXT, .text = out->text, .n = out->len};
+	ws_put_valid_utf8(out, text, strlen(text));
+	return (struct ws_view_cell){.kind = WS_VIEW_TEXT, .text = out->text, .n = out->len};
 }
 
-struct ws_xcell ws_x_thread(struct ws_export *export, uint64_t id)
+struct ws_view_cell ws_make_thread_cell(struct ws_cell_context *export, uint64_t id)
 {
 	if (!id)
-		return ws_x_null();
-	return ws_x_int((int64_t)ws_who_thread(export->who, (uint32_t)id)->global_tid);
+		return ws_make_null_cell();
+	return ws_make_int_cell((int64_t)ws_find_thread(export->who, (uint32_t)id)->global_tid);
 }
 
-struct ws_xcell ws_x_process(struct ws_export *export, uint64_t id)
+struct ws_view_cell ws_make_process_cell(struct ws_cell_context *export, uint64_t id)
 {
 	if (!id)
-		return ws_x_null();
-	return ws_x_int((int64_t)ws_who_process(export->who, (uint32_t)id)->global_pid);
+		return ws_make_null_cell();
+	return ws_make_int_cell((int64_t)ws_find_process(export->who, (uint32_t)id)->global_pid);
 }
 
-struct ws_xcell ws_x_time(struct ws_export *export, uint64_t time)
+struct ws_view_cell ws_make_time_cell(struct ws_cell_context *export, uint64_t time)
 {
-	return ws_x_int((int64_t)(time - export->base));
+	return ws_make_int_cell((int64_t)(time - export->base));
 }
 
-struct ws_xcell ws_x_ntime(struct ws_export *export, uint64_t time)
+struct ws_view_cell ws_make_end_time_cell(struct ws_cell_context *export, uint64_t time)
 {
 	if (time == WS_NO_TIME)
-		return ws_x_null();
-	return ws_x_time(export, time);
+		return ws_make_null_cell();
+	return ws_make_time_cell(export, time);
 }
 
 /* ---- begin and end ---- */
 
-void ws_export_begin(struct ws_export *export, const struct ws_report *report)
+void ws_open_cell_context(struct ws_cell_context *export, const struct ws_report *report)
 {
 	memset(export, 0, sizeof(*export));
 	export->report = report;
 	export->input = ws_report_path(report);
 	export->who = ws_who_open(report);
-	export->zero = export->base = ws_time_zero(report);
-	export->last = ws_time_last(report);
+	export->zero = export->base = ws_find_time_zero(report);
+	export->last = ws_find_time_last(report);
 	export->string_count = ws_report_string_count(report);
 	export->strings = ws_calloc((size_t) export->string_count + 1, 1);
 }
 
-void ws_export_end(struct ws_export *export)
+void ws_close_cell_context(struct ws_cell_context *export)
 {
 	for (uint32_t i = 0; export->repaired && i <= export->string_count; i++)
 		free(export->repaired[i]);
-	for (size_t i = 0; i < export->extra_count; i++)
-		ws_text_free(&export->extra[i]);
+	for (size_t i = 0; i < export->extra_text_count; i++)
+		ws_text_free(&export->extra_texts[i]);
 	free(export->repaired);
-	for (size_t i = 0; i < export->own_count; i++)
-		ws_text_free(&export->own[i]);
-	free(export->own);
-	free(export->extra);
-	ws_export_free_pile(export);
+	for (size_t i = 0; i < export->own_text_count; i++)
+		ws_text_free(&export->own_texts[i]);
+	free(export->own_texts);
+	free(export->extra_texts);
+	ws_free_pending_rows(export);
 	free(export->strings);
-	ws_choose_free(export);
+	ws_free_choice(export);
 	ws_map_free(&export->texts);
-	ws_export_foreign_free(export);
+	ws_free_foreign_tables(export);
 	ws_who_close(export->who);
 }

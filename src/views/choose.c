@@ -16,14 +16,14 @@
 #include "base/choose.h"
 #include "views/view.h"
 
-struct ws_xpatterns {
+struct ws_table_patterns {
 	regex_t *regexes;
 	size_t count, capacity;
 };
 
 /* ---- patterns ---- */
 
-static int add_pattern(struct ws_xpatterns *patterns, const char *text, struct ws_err *err)
+static int add_pattern(struct ws_table_patterns *patterns, const char *text, struct ws_err *err)
 {
 	char reason[128];
 	regex_t regex;
@@ -39,7 +39,7 @@ static int add_pattern(struct ws_xpatterns *patterns, const char *text, struct w
 	return 0;
 }
 
-bool ws_export_wants(const struct ws_export *export, const char *table)
+bool ws_is_table_wanted(const struct ws_cell_context *export, const char *table)
 {
 	if (!export->patterns)
 		return true;
@@ -99,11 +99,11 @@ static int read_time(const char *text, const char *end, int64_t *out)
 	return 0;
 }
 
-static int read_span(const char *text, struct ws_xspan *span, struct ws_err *err)
+static int read_span(const char *text, struct ws_time_span *span, struct ws_err *err)
 {
 	const char *from = text, *slash = strchr(text, '/'), *end = text + strlen(text);
 
-	*span = (struct ws_xspan){.from = INT64_MIN, .to = INT64_MAX};
+	*span = (struct ws_time_span){.from = INT64_MIN, .to = INT64_MAX};
 	if (*from == ':') {
 		span->open_from = true;
 		from++;
@@ -126,7 +126,7 @@ static int read_span(const char *text, struct ws_xspan *span, struct ws_err *err
 	return 0;
 }
 
-static bool is_in_span(const struct ws_xspan *span, int64_t start, int64_t end)
+static bool is_in_span(const struct ws_time_span *span, int64_t start, int64_t end)
 {
 	int64_t must_follow = start, must_precede = end;
 
@@ -137,7 +137,7 @@ static bool is_in_span(const struct ws_xspan *span, int64_t start, int64_t end)
 	return must_follow >= span->from && must_precede <= span->to;
 }
 
-bool ws_export_in_time(const struct ws_export *export, uint64_t start, uint64_t end)
+bool ws_is_in_time(const struct ws_cell_context *export, uint64_t start, uint64_t end)
 {
 	int64_t from = (int64_t)(start - export->base), to = from;
 
@@ -154,9 +154,9 @@ bool ws_export_in_time(const struct ws_export *export, uint64_t start, uint64_t 
 /* ---- lists ---- */
 
 static int add_list_words(const char *const *lists, size_t count, const char *option,
-			  int (*add)(struct ws_export *export, const char *word,
+			  int (*add)(struct ws_cell_context *export, const char *word,
 				     struct ws_err *err),
-			  struct ws_export *export, struct ws_err *err)
+			  struct ws_cell_context *export, struct ws_err *err)
 {
 	for (size_t i = 0; i < count; i++) {
 		const char *text = lists[i];
@@ -182,26 +182,27 @@ static int add_list_words(const char *const *lists, size_t count, const char *op
 	return 0;
 }
 
-static int add_table(struct ws_export *export, const char *word, struct ws_err *err)
+static int add_table(struct ws_cell_context *export, const char *word, struct ws_err *err)
 {
 	if (!export->patterns)
 		export->patterns = ws_calloc(1, sizeof(*export->patterns));
 	return add_pattern(export->patterns, word, err);
 }
 
-static int add_span(struct ws_export *export, const char *word, struct ws_err *err)
+static int add_span(struct ws_cell_context *export, const char *word, struct ws_err *err)
 {
 	export->spans =
 		ws_realloc(export->spans, (export->span_count + 1) * sizeof(*export->spans));
 	return read_span(word, &export->spans[export->span_count++], err);
 }
 
-int ws_choose(struct ws_export *export, const struct ws_choice *choice, uint64_t epoch,
-	      struct ws_err *err)
+int ws_apply_choice(struct ws_cell_context *export, const struct ws_export_choice *choice,
+		    uint64_t epoch, struct ws_err *err)
 {
 	export->base = export->zero - (uint64_t)choice->shift;
 	if (choice->normalize && !epoch &&
-	    !ws_report_rows(export->report, WS_TABLE_clock)) /* 0: times count from 1970 already */
+	    !ws_report_count_rows(export->report,
+				  WS_TABLE_clock)) /* 0: times count from 1970 already */
 		return ws_fail(err, "--ts-normalize: the report has no reading of the real time");
 	if (choice->normalize)
 		export->base -= epoch;
@@ -211,7 +212,7 @@ int ws_choose(struct ws_export *export, const struct ws_choice *choice, uint64_t
 	return add_list_words(choice->times, choice->time_count, "--times", add_span, export, err);
 }
 
-void ws_choose_free(struct ws_export *export)
+void ws_free_choice(struct ws_cell_context *export)
 {
 	for (size_t i = 0; export->patterns && i < export->patterns->count; i++)
 		regfree(&export->patterns->regexes[i]);
@@ -224,11 +225,11 @@ void ws_choose_free(struct ws_export *export)
 	export->span_count = 0;
 }
 
-int ws_choose_check(const struct ws_choice *choice, struct ws_err *err)
+int ws_check_choice(const struct ws_export_choice *choice, struct ws_err *err)
 {
-	struct ws_export export = {0};
-	int rc = ws_choose(&export, choice, 1, err);
+	struct ws_cell_context export = {0};
+	int rc = ws_apply_choice(&export, choice, 1, err);
 
-	ws_choose_free(&export);
+	ws_free_choice(&export);
 	return rc;
 }

@@ -17,27 +17,27 @@
 
 /* ---- tables and rows ---- */
 
-static int write_rows(struct ws_export *export, const struct ws_xcell *cells, size_t rows,
+static int write_rows(struct ws_cell_context *export, const struct ws_view_cell *cells, size_t rows,
 		      struct ws_err *err)
 {
 	if (export->skipped)
 		return 0;
-	if (ws_outfile_interrupted())
+	if (ws_is_interrupted())
 		return ws_fail(err, "interrupted");
-	if (!export->created && export->writer->table(export->writer, export->open, err) < 0)
+	if (!export->created && export->writer->begin_table(export->writer, export->open, err) < 0)
 		return -1;
 	export->created = true;
 	export->rows += rows;
-	ws_progress_step(export->progress, rows);
-	return export->writer->rows(export->writer, cells, rows, err);
+	ws_step_progress(export->progress, rows);
+	return export->writer->write_rows(export->writer, cells, rows, err);
 }
 
 /*
  * Rows that are made one by one are collected, with their texts, until they are a batch, because a
  * call of the format's writer costs more than a row.
  */
-struct ws_xpile {
-	struct ws_xcell *cells;
+struct ws_pending_rows {
+	struct ws_view_cell *cells;
 	size_t rows;
 	struct ws_text bytes; /* of texts; until the batch is written, their cells hold the offset
 				 in place of the address */
@@ -45,9 +45,9 @@ struct ws_xpile {
 
 enum { PENDING_ROWS = 1024, PENDING_BYTES = 1 << 20 };
 
-static int write_pending_rows(struct ws_export *export, struct ws_err *err)
+static int write_pending_rows(struct ws_cell_context *export, struct ws_err *err)
 {
-	struct ws_xpile *pending = export->pile;
+	struct ws_pending_rows *pending = export->pile;
 	size_t count;
 	int rc;
 
@@ -55,7 +55,8 @@ static int write_pending_rows(struct ws_export *export, struct ws_err *err)
 		return 0;
 	count = pending->rows * export->open->column_count;
 	for (size_t i = 0; i < count; i++)
-		if (pending->cells[i].kind == WS_X_TEXT || pending->cells[i].kind == WS_X_BLOB)
+		if (pending->cells[i].kind == WS_VIEW_TEXT ||
+		    pending->cells[i].kind == WS_VIEW_BLOB)
 			pending->cells[i].text =
 				pending->bytes.text + (uintptr_t)pending->cells[i].text;
 	rc = write_rows(export, pending->cells, pending->rows, err);
@@ -63,10 +64,11 @@ static int write_pending_rows(struct ws_export *export, struct ws_err *err)
 	return rc;
 }
 
-int ws_export_row(struct ws_export *export, const struct ws_xcell *cells, struct ws_err *err)
+int ws_add_table_row(struct ws_cell_context *export, const struct ws_view_cell *cells,
+		     struct ws_err *err)
 {
-	struct ws_xpile *pending = export->pile;
-	struct ws_xcell *target;
+	struct ws_pending_rows *pending = export->pile;
+	struct ws_view_cell *target;
 
 	if (export->skipped)
 		return 0;
@@ -78,7 +80,7 @@ int ws_export_row(struct ws_export *export, const struct ws_xcell *cells, struct
 	target = pending->cells + pending->rows++ * export->open->column_count;
 	for (size_t i = 0; i < export->open->column_count; i++) {
 		target[i] = cells[i];
-		if (cells[i].kind != WS_X_TEXT && cells[i].kind != WS_X_BLOB)
+		if (cells[i].kind != WS_VIEW_TEXT && cells[i].kind != WS_VIEW_BLOB)
 			continue;
 		target[i].text = (const char *)(uintptr_t)pending->bytes.len;
 		ws_text_add(&pending->bytes, cells[i].text, cells[i].n);
@@ -88,7 +90,7 @@ int ws_export_row(struct ws_export *export, const struct ws_xcell *cells, struct
 	return 0;
 }
 
-void ws_export_free_pile(struct ws_export *export)
+void ws_free_pending_rows(struct ws_cell_context *export)
 {
 	if (!export->pile)
 		return;
@@ -98,27 +100,29 @@ void ws_export_free_pile(struct ws_export *export)
 }
 
 /* With --append: whether the file that is added to has the table. */
-static bool is_already_written(const struct ws_export *export, const char *table)
+static bool is_already_written(const struct ws_cell_context *export, const char *table)
 {
-	return export->append && export->writer->has && export->writer->has(export->writer, table);
+	return export->append && export->writer->has_table &&
+	       export->writer->has_table(export->writer, table);
 }
 
-int ws_export_table(struct ws_export *export, const struct ws_xtable *table, struct ws_err *err)
+int ws_begin_table(struct ws_cell_context *export, const struct ws_view_table *table,
+		   struct ws_err *err)
 {
-	if (ws_export_table_end(export, err) < 0)
+	if (ws_end_table(export, err) < 0)
 		return -1;
 	export->table = *table;
 	export->open = &export->table;
 	export->created = false;
 	export->skipped =
-		!ws_export_wants(export, table->name) || is_already_written(export, table->name);
+		!ws_is_table_wanted(export, table->name) || is_already_written(export, table->name);
 	if (export->skipped || export->lazy)
 		return 0;
 	export->created = true;
-	return export->writer->table(export->writer, export->open, err);
+	return export->writer->begin_table(export->writer, export->open, err);
 }
 
-int ws_export_table_end(struct ws_export *export, struct ws_err *err)
+int ws_end_table(struct ws_cell_context *export, struct ws_err *err)
 {
 	int rc = write_pending_rows(export, err);
 
@@ -132,12 +136,12 @@ int ws_export_table_end(struct ws_export *export, struct ws_err *err)
 enum { BATCH_ROWS = 1024, BATCHES = 4 };
 
 struct batch_pipe {
-	struct ws_export *export;
-	const struct ws_xtable *table;
+	struct ws_cell_context *export;
+	const struct ws_view_table *table;
 	enum ws_table source;
-	ws_x_fill *fill_row;
+	ws_fill_cells *fill_row;
 	void *context;
-	struct ws_xcell *cells[BATCHES];
+	struct ws_view_cell *cells[BATCHES];
 	size_t rows[BATCHES];
 	uint64_t batches_made, batches_used; /* batches */
 	bool done, stop;
@@ -245,8 +249,9 @@ static int write_through_pipe(struct batch_pipe *pipe, struct ws_err *err)
 	return rc;
 }
 
-int ws_export_rows(struct ws_export *export, const struct ws_xtable *table, enum ws_table source,
-		   ws_x_fill *fill_row, void *context, struct ws_err *err)
+int ws_write_table_rows(struct ws_cell_context *export, const struct ws_view_table *table,
+			enum ws_table source, ws_fill_cells *fill_row, void *context,
+			struct ws_err *err)
 {
 	struct batch_pipe pipe = {.export = export,
 				  .table = table,
@@ -256,9 +261,9 @@ int ws_export_rows(struct ws_export *export, const struct ws_xtable *table, enum
 				  .lock = PTHREAD_MUTEX_INITIALIZER,
 				  .changed = PTHREAD_COND_INITIALIZER};
 
-	if (ws_export_table(export, table, err) < 0)
+	if (ws_begin_table(export, table, err) < 0)
 		return -1;
-	if (export->skipped || !ws_report_rows(export->report, source))
+	if (export->skipped || !ws_report_count_rows(export->report, source))
 		return 0;
 	return write_through_pipe(&pipe, err);
 }
@@ -266,34 +271,35 @@ int ws_export_rows(struct ws_export *export, const struct ws_xtable *table, enum
 /* ---- views ---- */
 
 struct view_filler {
-	struct ws_export *export;
-	const struct ws_xview *view;
+	struct ws_cell_context *export;
+	const struct ws_table_view *view;
 };
 
-static bool fill_view_row(void *context, const uint64_t *values, struct ws_xcell *cells)
+static bool fill_view_row(void *context, const uint64_t *values, struct ws_view_cell *cells)
 {
 	struct view_filler *filler = context;
 
-	return ws_xview_cells(filler->export, filler->view, values, cells);
+	return ws_make_row_cells(filler->export, filler->view, values, cells);
 }
 
-int ws_export_view(struct ws_export *export, const struct ws_xview *view, struct ws_err *err)
+int ws_write_view(struct ws_cell_context *export, const struct ws_table_view *view,
+		  struct ws_err *err)
 {
 	struct view_filler filler = {export, view};
 	uint64_t rows = 0;
 
 	if (!view->table.column_count)
 		return 0;
-	if (!export->writer->view)
-		return ws_export_rows(export, &view->table, view->source, fill_view_row, &filler,
-				      err);
-	if (ws_export_table_end(export, err) < 0)
+	if (!export->writer->write_view)
+		return ws_write_table_rows(export, &view->table, view->source, fill_view_row,
+					   &filler, err);
+	if (ws_end_table(export, err) < 0)
 		return -1;
-	if (!ws_export_wants(export, view->table.name) ||
+	if (!ws_is_table_wanted(export, view->table.name) ||
 	    is_already_written(export, view->table.name) ||
-	    (export->lazy && !ws_report_rows(export->report, view->source)))
+	    (export->lazy && !ws_report_count_rows(export->report, view->source)))
 		return 0;
-	if (export->writer->view(export->writer, export, view, &rows, err) < 0)
+	if (export->writer->write_view(export->writer, export, view, &rows, err) < 0)
 		return -1;
 	export->rows += rows;
 	return 0;
@@ -302,13 +308,13 @@ int ws_export_view(struct ws_export *export, const struct ws_xview *view, struct
 /* ---- StringIds: the texts that the other tables refer to ---- */
 
 /* The text with that id; false when StringIds does not need it. */
-static bool make_string_cell(struct ws_export *export, uint64_t id, struct ws_xcell *cell)
+static bool make_string_cell(struct ws_cell_context *export, uint64_t id, struct ws_view_cell *cell)
 {
 	bool used;
 
-	*cell = (struct ws_xcell){.kind = WS_X_TEXT};
+	*cell = (struct ws_view_cell){.kind = WS_VIEW_TEXT};
 	if (id > export->string_count) {
-		const struct ws_text *extra = &export->extra[id - export->string_count - 1];
+		const struct ws_text *extra = &export->extra_texts[id - export->string_count - 1];
 
 		cell->text = extra->text;
 		cell->n = extra->len;
@@ -318,34 +324,34 @@ static bool make_string_cell(struct ws_export *export, uint64_t id, struct ws_xc
 	if (!used &&
 	    (!export->all_strings || ws_report_string_key(export->report, (uint32_t)id) != id))
 		return false;
-	cell->text = ws_x_bytes(export, (uint32_t)id, &cell->n);
+	cell->text = ws_find_valid_text(export, (uint32_t)id, &cell->n);
 	return used || cell->n; /* ids between those of texts stand for none */
 }
 
-int ws_export_strings(struct ws_export *export, struct ws_err *err)
+int ws_write_string_table(struct ws_cell_context *export, struct ws_err *err)
 {
-	static const struct ws_xcolumn columns[] = {
+	static const struct ws_view_column columns[] = {
 		{"id", "INTEGER", true, true, "Number of the text"},
 		{"value", "TEXT", true, false, "The text"},
 	};
-	static const struct ws_xtable table = {"StringIds", "Texts that other tables point to",
-					       columns, WS_COUNT(columns)};
+	static const struct ws_view_table table = {"StringIds", "Texts that other tables point to",
+						   columns, WS_COUNT(columns)};
 
 	bool lazy = export->lazy;
 	int rc;
 
 	/* Everyone's queries join it, so it is there even when no table refers to a text. */
 	export->lazy = false;
-	rc = ws_export_table(export, &table, err);
+	rc = ws_begin_table(export, &table, err);
 	export->lazy = lazy;
 	if (rc < 0)
 		return -1;
-	for (uint64_t id = 1; !export->skipped && id <= export->string_count + export->extra_count;
-	     id++) {
-		struct ws_xcell cells[2] = {ws_x_int((int64_t)id)};
+	for (uint64_t id = 1;
+	     !export->skipped && id <= export->string_count + export->extra_text_count; id++) {
+		struct ws_view_cell cells[2] = {ws_make_int_cell((int64_t)id)};
 
 		if (make_string_cell(export, id, &cells[1]) &&
-		    ws_export_row(export, cells, err) < 0)
+		    ws_add_table_row(export, cells, err) < 0)
 			return -1;
 	}
 	return 0;

@@ -9,27 +9,27 @@
 #include "views/cells.h"
 
 /* Make the cell the result in `out`. Its text or bytes must live until the next row. */
-static inline void ws_sqlite_give(sqlite3_context *out, const struct ws_xcell *cell)
+static inline void ws_give_sqlite_cell(sqlite3_context *out, const struct ws_view_cell *cell)
 {
 	switch (cell->kind) {
-	case WS_X_INT:
-	case WS_X_UINT:
+	case WS_VIEW_INT:
+	case WS_VIEW_UINT:
 		sqlite3_result_int64(out, cell->i);
 		break;
-	case WS_X_STRING:
+	case WS_VIEW_STRING:
 		sqlite3_result_int64(out, cell->id);
 		break;
-	case WS_X_REAL:
+	case WS_VIEW_REAL:
 		sqlite3_result_double(out, cell->r);
 		break;
-	case WS_X_TEXT:
+	case WS_VIEW_TEXT:
 		sqlite3_result_text64(out, ws_text_or(cell->text, ""), cell->n, SQLITE_STATIC,
 				      SQLITE_UTF8);
 		break;
-	case WS_X_BLOB:
+	case WS_VIEW_BLOB:
 		sqlite3_result_blob64(out, ws_text_or(cell->text, ""), cell->n, SQLITE_STATIC);
 		break;
-	case WS_X_NULL:
+	case WS_VIEW_NULL:
 		break; /* a result is NULL to begin with */
 	}
 }

@@ -15,7 +15,7 @@
 #include "views/tables.h"
 
 #define AT(t, c) ws_##t##_##c
-#define BIT(t, c) WS_COL(t, c)
+#define BIT(t, c) WS_COLUMN_BIT(t, c)
 
 /* ---- NVTX_EVENTS ---- */
 
@@ -24,55 +24,60 @@ static bool is_startend(const uint64_t *values)
 	return values[ws_nvtx_type] == WS_NVTX_STARTEND;
 }
 
-static struct ws_xcell make_nvtx_range_cell(struct ws_export *export, const uint64_t *values)
+static struct ws_view_cell make_nvtx_range_cell(struct ws_cell_context *export,
+						const uint64_t *values)
 {
 	(void)export;
 	if (!is_startend(values))
-		return ws_x_null();
-	return ws_x_uint(values[ws_nvtx_range_id]);
+		return ws_make_null_cell();
+	return ws_make_uint_cell(values[ws_nvtx_range_id]);
 }
 
-static struct ws_xcell make_nvtx_color_cell(struct ws_export *export, const uint64_t *values)
+static struct ws_view_cell make_nvtx_color_cell(struct ws_cell_context *export,
+						const uint64_t *values)
 {
 	(void)export;
 	if (!(values[ws_nvtx_flags] & WS_NVTX_HAS_COLOR))
-		return ws_x_null();
-	return ws_x_int((int64_t)values[ws_nvtx_color]);
+		return ws_make_null_cell();
+	return ws_make_int_cell((int64_t)values[ws_nvtx_color]);
 }
 
-static struct ws_xcell make_nvtx_text_cell(struct ws_export *export, const uint64_t *values)
+static struct ws_view_cell make_nvtx_text_cell(struct ws_cell_context *export,
+					       const uint64_t *values)
 {
 	if (values[ws_nvtx_flags] & WS_NVTX_REGISTERED)
-		return ws_x_null();
-	return ws_x_text(export, (uint32_t)values[ws_nvtx_text]);
+		return ws_make_null_cell();
+	return ws_make_text_cell(export, (uint32_t)values[ws_nvtx_text]);
 }
 
-static struct ws_xcell make_nvtx_text_id_cell(struct ws_export *export, const uint64_t *values)
+static struct ws_view_cell make_nvtx_text_id_cell(struct ws_cell_context *export,
+						  const uint64_t *values)
 {
 	if (!(values[ws_nvtx_flags] & WS_NVTX_REGISTERED))
-		return ws_x_null();
-	return ws_x_string(export, (uint32_t)values[ws_nvtx_text]);
+		return ws_make_null_cell();
+	return ws_make_string_cell(export, (uint32_t)values[ws_nvtx_text]);
 }
 
-static struct ws_xcell make_nvtx_end_tid_cell(struct ws_export *export, const uint64_t *values)
+static struct ws_view_cell make_nvtx_end_tid_cell(struct ws_cell_context *export,
+						  const uint64_t *values)
 {
 	if (!is_startend(values) || values[ws_nvtx_end] == WS_NO_TIME)
-		return ws_x_null();
+		return ws_make_null_cell();
 	if (values[ws_nvtx_end_thread])
-		return ws_x_thread(export, values[ws_nvtx_end_thread]);
-	return ws_x_thread(export, values[ws_nvtx_thread]);
+		return ws_make_thread_cell(export, values[ws_nvtx_end_thread]);
+	return ws_make_thread_cell(export, values[ws_nvtx_thread]);
 }
 
 /* The payload, in the column of its type. */
-#define PAYLOAD(fn, type, expr)                                                     \
-	static struct ws_xcell fn(struct ws_export *export, const uint64_t *values) \
-	{                                                                           \
-		uint64_t bits = values[ws_nvtx_payload];                            \
-                                                                                    \
-		(void)export;                                                       \
-		if (values[ws_nvtx_payload_type] != WS_NVTX_PAYLOAD_##type)         \
-			return ws_x_null();                                         \
-		return expr;                                                        \
+#define PAYLOAD(fn, type, expr)                                                               \
+	static struct ws_view_cell fn(struct ws_cell_context *export, const uint64_t *values) \
+	{                                                                                     \
+		uint64_t bits = values[ws_nvtx_payload];                                      \
+                                                                                              \
+		(void)export;                                                                 \
+		if (values[ws_nvtx_payload_type] != WS_NVTX_PAYLOAD_##type)                   \
+			return ws_make_null_cell();                                           \
+		return expr;                                                                  \
 	}
 
 static double read_double(uint64_t bits)
@@ -92,36 +97,37 @@ static double read_float(uint64_t bits)
 	return (double)number;
 }
 
-PAYLOAD(make_nvtx_u64_cell, U64, ws_x_uint(bits))
-PAYLOAD(make_nvtx_i64_cell, I64, ws_x_int((int64_t)bits))
-PAYLOAD(make_nvtx_f64_cell, F64, ws_real_cell(read_double(bits)))
-PAYLOAD(make_nvtx_u32_cell, U32, ws_x_int((uint32_t)bits))
-PAYLOAD(make_nvtx_i32_cell, I32, ws_x_int((int32_t)(uint32_t)bits))
-PAYLOAD(make_nvtx_f32_cell, F32, ws_real_cell(read_float(bits)))
+PAYLOAD(make_nvtx_u64_cell, U64, ws_make_uint_cell(bits))
+PAYLOAD(make_nvtx_i64_cell, I64, ws_make_int_cell((int64_t)bits))
+PAYLOAD(make_nvtx_f64_cell, F64, ws_make_real_cell(read_double(bits)))
+PAYLOAD(make_nvtx_u32_cell, U32, ws_make_int_cell((uint32_t)bits))
+PAYLOAD(make_nvtx_i32_cell, I32, ws_make_int_cell((int32_t)(uint32_t)bits))
+PAYLOAD(make_nvtx_f32_cell, F32, ws_make_real_cell(read_float(bits)))
 
 #define PAYLOAD_READS (BIT(nvtx, payload) | BIT(nvtx, payload_type))
-#define CALLED(fn, shape_, reads) .from = WS_XF_CALL, .cell = fn, .shape = shape_, .needs = reads
+#define CALLED(fn, shape_, reads) \
+	.from = WS_FROM_FUNCTION, .cell = fn, .shape = shape_, .needs = reads
 #define GATED(fn, shape_, reads, gate) CALLED(fn, shape_, reads), .source = gate, .gated = true
 
-static const struct ws_xcolumn nvtx_columns[] = {
+static const struct ws_view_column nvtx_columns[] = {
 	{"start", "INTEGER", true, false,
-	 "Start of the range, or moment of the mark or definition (ns)", WS_XF_TIME,
+	 "Start of the range, or moment of the mark or definition (ns)", WS_FROM_TIME,
 	 AT(nvtx, start)},
 	{"end", "INTEGER", false, false,
-	 "End of the range (ns); NULL for marks and ranges that never ended", WS_XF_NTIME,
+	 "End of the range (ns); NULL for marks and ranges that never ended", WS_FROM_TIME_OR_NULL,
 	 AT(nvtx, end)},
-	{"eventType", "INTEGER", true, false, "ENUM_NSYS_EVENT_TYPE(id)", WS_XF_INT,
+	{"eventType", "INTEGER", true, false, "ENUM_NSYS_EVENT_TYPE(id)", WS_FROM_INT,
 	 AT(nvtx, type)},
 	{"rangeId", "INTEGER", false, false, "Number of a start/end range in its process",
 	 CALLED(make_nvtx_range_cell, WS_SHAPE_UINT, BIT(nvtx, type) | BIT(nvtx, range_id))},
-	{"category", "INTEGER", false, false, "Category number in the domain", WS_XF_ID,
+	{"category", "INTEGER", false, false, "Category number in the domain", WS_FROM_ID,
 	 AT(nvtx, category)},
 	{"color", "INTEGER", false, false, "ARGB",
 	 GATED(make_nvtx_color_cell, WS_SHAPE_INT, BIT(nvtx, flags) | BIT(nvtx, color),
 	       AT(nvtx, flags))},
 	{"text", "TEXT", false, false, "Message, unless it is a registered string",
 	 CALLED(make_nvtx_text_cell, WS_SHAPE_TEXT, BIT(nvtx, flags) | BIT(nvtx, text))},
-	{"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid", WS_XF_THREAD,
+	{"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid", WS_FROM_THREAD,
 	 AT(nvtx, thread)},
 	{"endGlobalTid", "INTEGER", false, false, "Thread that ended a start/end range",
 	 CALLED(make_nvtx_end_tid_cell, WS_SHAPE_INT,
@@ -130,7 +136,7 @@ static const struct ws_xcolumn nvtx_columns[] = {
 	 GATED(make_nvtx_text_id_cell, WS_SHAPE_STRING, BIT(nvtx, flags) | BIT(nvtx, text),
 	       AT(nvtx, flags))},
 	{"domainId", "INTEGER", false, false,
-	 "Domain number in the process; 0 is the default domain", WS_XF_INT, AT(nvtx, domain)},
+	 "Domain number in the process; 0 is the default domain", WS_FROM_INT, AT(nvtx, domain)},
 	{"uint64Value", "INTEGER", false, false, "Payload",
 	 GATED(make_nvtx_u64_cell, WS_SHAPE_UINT, PAYLOAD_READS, AT(nvtx, payload_type))},
 	{"int64Value", "INTEGER", false, false, "Payload",
@@ -143,9 +149,9 @@ static const struct ws_xcolumn nvtx_columns[] = {
 	 GATED(make_nvtx_i32_cell, WS_SHAPE_INT, PAYLOAD_READS, AT(nvtx, payload_type))},
 	{"floatValue", "REAL", false, false, "Payload",
 	 GATED(make_nvtx_f32_cell, WS_SHAPE_REAL, PAYLOAD_READS, AT(nvtx, payload_type))},
-	{"jsonTextId", "INTEGER", false, false, "Not used", WS_XF_NULL},
-	{"jsonText", "TEXT", false, false, "Not used", WS_XF_NULL},
-	{"binaryData", "TEXT", false, false, "Bytes of extended payloads, as a blob", WS_XF_BLOB,
+	{"jsonTextId", "INTEGER", false, false, "Not used", WS_FROM_NULL},
+	{"jsonText", "TEXT", false, false, "Not used", WS_FROM_NULL},
+	{"binaryData", "TEXT", false, false, "Bytes of extended payloads, as a blob", WS_FROM_BLOB,
 	 AT(nvtx, binary)},
 };
 
@@ -157,77 +163,79 @@ static bool is_definition(const uint64_t *values)
 	       values[ws_nvtx_type] == WS_NVTX_CATEGORY || values[ws_nvtx_type] == WS_NVTX_THREAD;
 }
 
-static const struct ws_xview nvtx_view = {
+static const struct ws_table_view nvtx_view = {
 	.table = {"NVTX_EVENTS",
 		  "NVTX ranges and marks, and the definitions of domains and categories",
 		  nvtx_columns, WS_COUNT(nvtx_columns)},
 	.source = WS_TABLE_nvtx,
 	.timed = true,
-	.fact = is_definition,
-	.keep_reads = BIT(nvtx, type)};
+	.is_fact = is_definition,
+	.row_reads = BIT(nvtx, type)};
 
 /* ---- OSRT_API ---- */
 
 enum { EVENT_CLASS_OSRT = 27 };
 
-static struct ws_xcell make_osrt_callchain_cell(struct ws_export *export, const uint64_t *values)
+static struct ws_view_cell make_osrt_callchain_cell(struct ws_cell_context *export,
+						    const uint64_t *values)
 {
 	(void)export;
 	if (values[ws_osrt_callchain] == WS_NO_U32)
-		return ws_x_int(0);
-	return ws_x_int((int64_t)values[ws_osrt_callchain]);
+		return ws_make_int_cell(0);
+	return ws_make_int_cell((int64_t)values[ws_osrt_callchain]);
 }
 
-static const struct ws_xcolumn osrt_columns[] = {
-	{"start", "INTEGER", true, false, "Start of the call (ns)", WS_XF_TIME, AT(osrt, start)},
+static const struct ws_view_column osrt_columns[] = {
+	{"start", "INTEGER", true, false, "Start of the call (ns)", WS_FROM_TIME, AT(osrt, start)},
 	{"end", "INTEGER", false, false, "Return of the call (ns); NULL when it never returned",
-	 WS_XF_NTIME, AT(osrt, end)},
-	{"eventClass", "INTEGER", true, false, "ENUM_NSYS_EVENT_CLASS(id)", WS_XF_CONST,
+	 WS_FROM_TIME_OR_NULL, AT(osrt, end)},
+	{"eventClass", "INTEGER", true, false, "ENUM_NSYS_EVENT_CLASS(id)", WS_FROM_CONST,
 	 .value = EVENT_CLASS_OSRT},
-	{"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid", WS_XF_THREAD,
+	{"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid", WS_FROM_THREAD,
 	 AT(osrt, thread)},
-	{"nameId", "INTEGER", true, false, "StringIds(id) of the function", WS_XF_STRING0,
+	{"nameId", "INTEGER", true, false, "StringIds(id) of the function", WS_FROM_STRING_OR_ZERO,
 	 AT(osrt, name)},
-	{"returnValue", "INTEGER", true, false, "What it returned", WS_XF_INT, AT(osrt, result)},
+	{"returnValue", "INTEGER", true, false, "What it returned", WS_FROM_INT, AT(osrt, result)},
 	{"nestingLevel", "INTEGER", false, false, "How many traced calls it is inside of",
-	 WS_XF_INT, AT(osrt, nesting)},
+	 WS_FROM_INT, AT(osrt, nesting)},
 	{"callchainId", "INTEGER", true, false, "OSRT_CALLCHAINS(id); 0 when no stack was recorded",
 	 CALLED(make_osrt_callchain_cell, WS_SHAPE_INT, BIT(osrt, callchain))},
 };
 
-static const struct ws_xview osrt_view = {
+static const struct ws_table_view osrt_view = {
 	.table = {"OSRT_API", "Calls of libc and pthread functions that blocked or lasted",
 		  osrt_columns, WS_COUNT(osrt_columns)},
 	.source = WS_TABLE_osrt,
 	.timed = true};
 
 /* The report has the system's number of the thread, which is one of the caller's process. */
-static struct ws_xcell make_lock_holder_cell(struct ws_export *export, const uint64_t *values)
+static struct ws_view_cell make_lock_holder_cell(struct ws_cell_context *export,
+						 const uint64_t *values)
 {
 	const struct ws_thread_info *info =
-		ws_who_thread(export->who, (uint32_t)values[ws_osrt_thread]);
+		ws_find_thread(export->who, (uint32_t)values[ws_osrt_thread]);
 	uint64_t holder = values[ws_osrt_holder];
 
 	if (!holder)
-		return ws_x_null();
-	return ws_x_int((int64_t)((uint64_t)info->pid << 24 | (holder & 0xffffff)));
+		return ws_make_null_cell();
+	return ws_make_int_cell((int64_t)((uint64_t)info->pid << 24 | (holder & 0xffffff)));
 }
 
 /* What a call was about has a table of its own, so that OSRT_API keeps the columns that scripts
  * expect. */
-static const struct ws_xcolumn osrt_detail_columns[] = {
+static const struct ws_view_column osrt_detail_columns[] = {
 	{"start", "INTEGER", true, false,
-	 "Start of the call (ns); with globalTid it names the row of OSRT_API", WS_XF_TIME,
+	 "Start of the call (ns); with globalTid it names the row of OSRT_API", WS_FROM_TIME,
 	 AT(osrt, start)},
-	{"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid", WS_XF_THREAD,
+	{"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid", WS_FROM_THREAD,
 	 AT(osrt, thread)},
-	{"nameId", "INTEGER", true, false, "StringIds(id) of the function", WS_XF_STRING0,
+	{"nameId", "INTEGER", true, false, "StringIds(id) of the function", WS_FROM_STRING_OR_ZERO,
 	 AT(osrt, name)},
-	{"error", "INTEGER", false, false, "errno of a call that failed", WS_XF_ID,
+	{"error", "INTEGER", false, false, "errno of a call that failed", WS_FROM_ID,
 	 AT(osrt, error)},
 	{"object", "INTEGER", false, false,
-	 "The lock, condition, thread or descriptor it was about", WS_XF_ID, AT(osrt, object)},
-	{"path", "TEXT", false, false, "Path of a file call", WS_XF_TEXT, AT(osrt, path)},
+	 "The lock, condition, thread or descriptor it was about", WS_FROM_ID, AT(osrt, object)},
+	{"path", "TEXT", false, false, "Path of a file call", WS_FROM_TEXT, AT(osrt, path)},
 	{"holderGlobalTid", "INTEGER", false, false,
 	 "Thread that held the lock when the call began to wait",
 	 CALLED(make_lock_holder_cell, WS_SHAPE_INT, BIT(osrt, holder) | BIT(osrt, thread))},
@@ -238,14 +246,14 @@ static bool has_detail(const uint64_t *values)
 	return values[ws_osrt_error] || values[ws_osrt_object] || values[ws_osrt_path];
 }
 
-static const struct ws_xview osrt_detail_view = {
+static const struct ws_table_view osrt_detail_view = {
 	.table = {"WARPSIGHT_OSRT_DETAIL",
 		  "What calls in OSRT_API were about: lock, descriptor, path, error",
 		  osrt_detail_columns, WS_COUNT(osrt_detail_columns)},
 	.source = WS_TABLE_osrt,
 	.timed = true,
-	.keep = has_detail,
-	.keep_reads = BIT(osrt, error) | BIT(osrt, object) | BIT(osrt, path)};
+	.keeps_row = has_detail,
+	.row_reads = BIT(osrt, error) | BIT(osrt, object) | BIT(osrt, path)};
 
 /* ---- the rest of tables.def ---- */
 
@@ -269,40 +277,41 @@ static bool is_string_id(const char *name)
 	return ends_in_id(name);
 }
 
-static enum ws_xfrom choose_generic_source(enum ws_type type, bool number)
+static enum ws_cell_origin choose_generic_source(enum ws_type type, bool number)
 {
 	switch (type) {
 	case WS_T_TIME:
-		return WS_XF_TIME;
+		return WS_FROM_TIME;
 	case WS_T_NTIME:
-		return WS_XF_NTIME;
+		return WS_FROM_TIME_OR_NULL;
 	case WS_T_STR:
 		if (number)
-			return WS_XF_STRING;
-		return WS_XF_TEXT;
+			return WS_FROM_STRING;
+		return WS_FROM_TEXT;
 	case WS_T_THREAD:
 	case WS_T_NTHREAD:
-		return WS_XF_THREAD;
+		return WS_FROM_THREAD;
 	case WS_T_PROCESS:
-		return WS_XF_PROCESS;
+		return WS_FROM_PROCESS;
 	case WS_T_NU32:
 	case WS_T_NU64:
-		return WS_XF_UNLESS;
+		return WS_FROM_UINT_UNLESS;
 	case WS_T_F64:
-		return WS_XF_REAL;
+		return WS_FROM_REAL;
 	case WS_T_U64:
-		return WS_XF_UINT;
+		return WS_FROM_UINT;
 	default:
-		return WS_XF_INT;
+		return WS_FROM_INT;
 	}
 }
 
-static struct ws_xcell make_end_status_cell(struct ws_export *export, const uint64_t *values)
+static struct ws_view_cell make_end_status_cell(struct ws_cell_context *export,
+						const uint64_t *values)
 {
 	(void)export;
 	if ((int32_t)values[ws_process_end_status] == WS_NO_STATUS)
-		return ws_x_null();
-	return ws_x_int((int64_t)values[ws_process_end_status]);
+		return ws_make_null_cell();
+	return ws_make_int_cell((int64_t)values[ws_process_end_status]);
 }
 
 static const char *choose_generic_type(enum ws_type type, bool number)
@@ -314,26 +323,26 @@ static const char *choose_generic_type(enum ws_type type, bool number)
 	return "INTEGER";
 }
 
-static struct ws_xcolumn make_generic_column(enum ws_table table, uint32_t i)
+static struct ws_view_column make_generic_column(enum ws_table table, uint32_t i)
 {
 	const struct ws_column_desc *desc = &ws_tables[table].columns[i];
 	bool number = desc->type == WS_T_STR && is_string_id(desc->sqlite);
-	struct ws_xcolumn column = {.name = desc->sqlite,
-				    .type = choose_generic_type(desc->type, number),
-				    .not_null = desc->type == WS_T_TIME,
-				    .doc = desc->doc,
-				    .from = choose_generic_source(desc->type, number),
-				    .source = (uint8_t)i,
-				    .value = WS_NO_U64};
+	struct ws_view_column column = {.name = desc->sqlite,
+					.type = choose_generic_type(desc->type, number),
+					.not_null = desc->type == WS_T_TIME,
+					.doc = desc->doc,
+					.from = choose_generic_source(desc->type, number),
+					.source = (uint8_t)i,
+					.value = WS_NO_U64};
 
 	if (desc->type == WS_T_NU32)
 		column.value = WS_NO_U32;
 	if (table == WS_TABLE_process_end && i == ws_process_end_status)
-		column = (struct ws_xcolumn){.name = desc->sqlite,
-					     .type = column.type,
-					     .doc = desc->doc,
-					     CALLED(make_end_status_cell, WS_SHAPE_INT,
-						    BIT(process_end, status))};
+		column = (struct ws_view_column){.name = desc->sqlite,
+						 .type = column.type,
+						 .doc = desc->doc,
+						 CALLED(make_end_status_cell, WS_SHAPE_INT,
+							BIT(process_end, status))};
 	return column;
 }
 
@@ -355,7 +364,7 @@ static bool is_event(enum ws_table table)
 	return ws_table_start(table) >= 0;
 }
 
-static bool has_column(const struct ws_xcolumn *columns, size_t length, const char *name)
+static bool has_column(const struct ws_view_column *columns, size_t length, const char *name)
 {
 	for (size_t i = 0; i < length; i++)
 		if (!strcmp(columns[i].name, name))
@@ -363,35 +372,35 @@ static bool has_column(const struct ws_xcolumn *columns, size_t length, const ch
 	return false;
 }
 
-static struct ws_xview make_generic_view(enum ws_table table)
+static struct ws_table_view make_generic_view(enum ws_table table)
 {
 	const struct ws_table_desc *desc = &ws_tables[table];
 	size_t count = 0, known;
 	const char *name = desc->sqlite;
-	const struct ws_xcolumn *more = ws_known_columns(desc->sqlite, &known);
-	struct ws_xcolumn *columns = ws_calloc(desc->column_count + known, sizeof(*columns));
+	const struct ws_view_column *more = ws_find_known_columns(desc->sqlite, &known);
+	struct ws_view_column *columns = ws_calloc(desc->column_count + known, sizeof(*columns));
 
 	for (uint32_t i = 0; i < desc->column_count; i++)
 		if (*desc->columns[i].sqlite)
 			columns[count++] = make_generic_column(table, i);
 	for (size_t i = 0; i < known; i++)
 		if (!has_column(columns, count, more[i].name))
-			columns[count++] = (struct ws_xcolumn){.name = more[i].name,
-							       .type = more[i].type,
-							       .doc = "Not used",
-							       .from = WS_XF_NULL};
+			columns[count++] = (struct ws_view_column){.name = more[i].name,
+								   .type = more[i].type,
+								   .doc = "Not used",
+								   .from = WS_FROM_NULL};
 	if (table == WS_TABLE_sched)
 		name = "WARPSIGHT_SCHED";
-	return (struct ws_xview){.table = {name, desc->doc, columns, count},
-				 .source = table,
-				 .timed = is_event(table)};
+	return (struct ws_table_view){.table = {name, desc->doc, columns, count},
+				      .source = table,
+				      .timed = is_event(table)};
 }
 
 /* ---- all views ---- */
 
 enum { MOST_VIEWS = WS_TABLE_COUNT + 1 };
 
-static struct ws_xview views[MOST_VIEWS];
+static struct ws_table_view views[MOST_VIEWS];
 static size_t view_count;
 
 /* Whether the table is not a view at all, but made row by row. */
@@ -439,7 +448,7 @@ static void make_views(void)
 			add_view((enum ws_table)table);
 }
 
-const struct ws_xview *ws_xviews(size_t *count)
+const struct ws_table_view *ws_list_views(size_t *count)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -448,10 +457,10 @@ const struct ws_xview *ws_xviews(size_t *count)
 	return views;
 }
 
-const struct ws_xview *ws_xview_find(const char *name)
+const struct ws_table_view *ws_find_view(const char *name)
 {
 	size_t count;
-	const struct ws_xview *view = ws_xviews(&count);
+	const struct ws_table_view *view = ws_list_views(&count);
 
 	for (size_t i = 0; i < count; i++)
 		if (!strcasecmp(view[i].table.name, name))
@@ -461,20 +470,20 @@ const struct ws_xview *ws_xview_find(const char *name)
 
 /* ---- all tables ---- */
 
-int ws_export_tables(struct ws_export *export, struct ws_err *err)
+int ws_write_all_tables(struct ws_cell_context *export, struct ws_err *err)
 {
 	size_t count;
-	const struct ws_xview *view = ws_xviews(&count);
+	const struct ws_table_view *view = ws_list_views(&count);
 
-	if (ws_export_session(export, err) < 0 || ws_export_enums(export, err) < 0 ||
-	    ws_export_processes(export, err) < 0 || ws_export_gpus(export, err) < 0)
+	if (ws_write_session_tables(export, err) < 0 || ws_write_enum_tables(export, err) < 0 ||
+	    ws_write_process_tables(export, err) < 0 || ws_write_gpu_tables(export, err) < 0)
 		return -1;
 	for (size_t i = 0; i < count; i++)
-		if (ws_export_view(export, &view[i], err) < 0)
+		if (ws_write_view(export, &view[i], err) < 0)
 			return -1;
-	if (ws_export_samples(export, err) < 0 || ws_export_callchains(export, err) < 0 ||
-	    ws_export_counts(export, err) < 0 || ws_export_foreign(export, err) < 0 ||
-	    ws_export_known(export, err) < 0)
+	if (ws_write_sample_tables(export, err) < 0 || ws_write_callchain_tables(export, err) < 0 ||
+	    ws_write_count_table(export, err) < 0 || ws_write_foreign_tables(export, err) < 0 ||
+	    ws_write_known_tables(export, err) < 0)
 		return -1;
 	return 0;
 }

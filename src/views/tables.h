@@ -5,46 +5,50 @@
 #include "views/view.h"
 
 /* Tables made row by row; each function writes those it names. */
-int ws_export_session(
-	struct ws_export *export,
+int ws_write_session_tables(
+	struct ws_cell_context *export,
 	struct ws_err *err); /* META_DATA_EXPORT, TARGET_INFO_*, ANALYSIS_DETAILS, ProcessStreams */
-int ws_export_processes(struct ws_export *export, struct ws_err *err); /* PROCESSES, ThreadNames */
-int ws_export_gpus(struct ws_export *export,
-		   struct ws_err *err); /* TARGET_INFO_GPU, TARGET_INFO_CUDA_DEVICE */
-int ws_export_enums(struct ws_export *export, struct ws_err *err); /* ENUM_* */
-int ws_export_samples(struct ws_export *export,
-		      struct ws_err *err); /* COMPOSITE_EVENTS, SCHED_EVENTS */
-int ws_export_callchains(struct ws_export *export, struct ws_err *err); /* *_CALLCHAINS */
-int ws_export_counts(struct ws_export *export, struct ws_err *err); /* PERF_EVENT_CPU_RAW_EVENT */
-int ws_export_foreign(struct ws_export *export,
-		      struct ws_err *err); /* tables that an import kept, under their own names */
-int ws_export_known(
-	struct ws_export *export,
+int ws_write_process_tables(struct ws_cell_context *export,
+			    struct ws_err *err); /* PROCESSES, ThreadNames */
+int ws_write_gpu_tables(struct ws_cell_context *export,
+			struct ws_err *err); /* TARGET_INFO_GPU, TARGET_INFO_CUDA_DEVICE */
+int ws_write_enum_tables(struct ws_cell_context *export, struct ws_err *err); /* ENUM_* */
+int ws_write_sample_tables(struct ws_cell_context *export,
+			   struct ws_err *err); /* COMPOSITE_EVENTS, SCHED_EVENTS */
+int ws_write_callchain_tables(struct ws_cell_context *export,
+			      struct ws_err *err); /* *_CALLCHAINS */
+int ws_write_count_table(struct ws_cell_context *export,
+			 struct ws_err *err); /* PERF_EVENT_CPU_RAW_EVENT */
+int ws_write_foreign_tables(
+	struct ws_cell_context *export,
+	struct ws_err *err); /* tables that an import kept, under their own names */
+int ws_write_known_tables(
+	struct ws_cell_context *export,
 	struct ws_err *err); /* known tables that nothing fills, empty; after all others */
 
 /* Write StringIds: the texts that the tables written before it refer to. */
-int ws_export_strings(struct ws_export *export, struct ws_err *err);
+int ws_write_string_table(struct ws_cell_context *export, struct ws_err *err);
 /* Free the rows that were collected and not written. */
-void ws_export_free_pile(struct ws_export *export);
+void ws_free_pending_rows(struct ws_cell_context *export);
 
 /* Whether a table of this name is made from the report's own tables. */
-bool ws_export_is_made(const char *name);
-/* Whether ws_export_foreign writes it. */
-bool ws_export_is_foreign(const struct ws_export *export, const char *name);
-bool ws_export_is_metrics(const char *name);
-void ws_export_foreign_free(struct ws_export *export);
+bool ws_is_own_table(const char *name);
+/* Whether ws_write_foreign_tables writes it. */
+bool ws_is_foreign_table(const struct ws_cell_context *export, const char *name);
+bool ws_is_metric_table(const char *name);
+void ws_free_foreign_tables(struct ws_cell_context *export);
 
 /* Views that are not generic. */
-extern const struct ws_xview ws_images_view, ws_threads_view,
-	ws_diagnostics_view;					/* tables_session.c */
-extern const struct ws_xview ws_contexts_view, ws_streams_view; /* tables_cuda.c */
+extern const struct ws_table_view ws_images_view, ws_threads_view,
+	ws_diagnostics_view;					     /* tables_session.c */
+extern const struct ws_table_view ws_contexts_view, ws_streams_view; /* tables_cuda.c */
 
 /* The columns, *count of them, that users of other tools' exports know of a table; none for tables
  * of ours. They live for ever. */
-const struct ws_xcolumn *ws_known_columns(const char *table, size_t *count);
+const struct ws_view_column *ws_find_known_columns(const char *table, size_t *count);
 
 /* Real time (ns since 1970) at the start of the collection, from the clock reading next to it; 0
  * when there is none. */
-uint64_t ws_export_epoch(const struct ws_export *export);
+uint64_t ws_find_start_epoch(const struct ws_cell_context *export);
 
 #endif

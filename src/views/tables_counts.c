@@ -13,7 +13,7 @@
 #include "base/map.h"
 #include "views/tables.h"
 
-static const struct ws_xcolumn columns[] = {
+static const struct ws_view_column columns[] = {
 	{"start", "INTEGER", true, false, "From when (ns)"},
 	{"end", "INTEGER", true, false, "Until when (ns)"},
 	{"vmId", "INTEGER", false, false, "0: this machine"},
@@ -22,9 +22,9 @@ static const struct ws_xcolumn columns[] = {
 	{"count", "INTEGER", false, false, "Events in that time"},
 };
 
-static const struct ws_xtable table = {"PERF_EVENT_CPU_RAW_EVENT",
-				       "Events that were counted on whole cores", columns,
-				       WS_COUNT(columns)};
+static const struct ws_view_table table = {"PERF_EVENT_CPU_RAW_EVENT",
+					   "Events that were counted on whole cores", columns,
+					   WS_COUNT(columns)};
 
 struct core_rate { /* the last rate of a counter */
 	uint32_t cpu;
@@ -34,10 +34,10 @@ struct core_rate { /* the last rate of a counter */
 };
 
 /* The counters of cores that are rates of events, by id. The caller frees them. */
-static struct core_rate *read_core_counters(struct ws_export *export, uint32_t *highest)
+static struct core_rate *read_core_counters(struct ws_cell_context *export, uint32_t *highest)
 {
 	struct ws_cursor *cursor = ws_cursor_open(export->report, WS_TABLE_counter, 0, UINT64_MAX);
-	uint64_t most = (ws_report_rows(export->report, WS_TABLE_counter) + 64) * 64;
+	uint64_t most = (ws_report_count_rows(export->report, WS_TABLE_counter) + 64) * 64;
 	struct core_rate *rates = NULL;
 	size_t capacity = 0;
 	const uint64_t *row;
@@ -61,31 +61,32 @@ static struct core_rate *read_core_counters(struct ws_export *export, uint32_t *
 	return rates;
 }
 
-static int put_count(struct ws_export *export, const struct core_rate *rate, uint64_t id,
+static int put_count(struct ws_cell_context *export, const struct core_rate *rate, uint64_t id,
 		     uint64_t end, struct ws_err *err)
 {
 	double events = rate->rate * (double)(end - rate->start) * 1e-9;
 
 	if (end <= rate->start || !(events >= 0 && events < 0x1p62) ||
-	    !ws_export_in_time(export, rate->start, end))
+	    !ws_is_in_time(export, rate->start, end))
 		return 0;
-	return ws_export_row(export,
-			     (struct ws_xcell[]){ws_x_time(export, rate->start),
-						 ws_x_time(export, end), ws_x_int(0),
-						 ws_x_int(rate->cpu), ws_x_int((int64_t)id),
-						 ws_x_int(llround(events))},
-			     err);
+	return ws_add_table_row(
+		export,
+		(struct ws_view_cell[]){ws_make_time_cell(export, rate->start),
+					ws_make_time_cell(export, end), ws_make_int_cell(0),
+					ws_make_int_cell(rate->cpu), ws_make_int_cell((int64_t)id),
+					ws_make_int_cell(llround(events))},
+		err);
 }
 
-int ws_export_counts(struct ws_export *export, struct ws_err *err)
+int ws_write_count_table(struct ws_cell_context *export, struct ws_err *err)
 {
 	uint32_t highest;
 	struct core_rate *rates;
 	struct ws_cursor *cursor;
 	const uint64_t *row;
-	int rc = ws_export_table(export, &table, err);
+	int rc = ws_begin_table(export, &table, err);
 
-	if (rc < 0 || !ws_export_wants(export, table.name))
+	if (rc < 0 || !ws_is_table_wanted(export, table.name))
 		return rc;
 	rates = read_core_counters(export, &highest);
 	cursor = ws_cursor_open(export->report, WS_TABLE_counter_value, 0, UINT64_MAX);

@@ -7,9 +7,9 @@
 
 #include "views/tables.h"
 
-#define TABLE(var, name, doc, ...)                                      \
-	static const struct ws_xcolumn var##_columns[] = {__VA_ARGS__}; \
-	static const struct ws_xtable var = {name, doc, var##_columns, WS_COUNT(var##_columns)}
+#define TABLE(var, name, doc, ...)                                          \
+	static const struct ws_view_column var##_columns[] = {__VA_ARGS__}; \
+	static const struct ws_view_table var = {name, doc, var##_columns, WS_COUNT(var##_columns)}
 #define INT(name, doc)                             \
 	{                                          \
 		name, "INTEGER", false, false, doc \
@@ -84,25 +84,25 @@ static const int8_t gpu_sources[WS_COUNT(gpus_columns)] = {
 	[40] = ws_cuda_device_minor,
 };
 
-static int put_gpu_row(struct ws_export *export, const uint64_t *values, int64_t number,
+static int put_gpu_row(struct ws_cell_context *export, const uint64_t *values, int64_t number,
 		       struct ws_err *err)
 {
-	struct ws_xcell cells[WS_COUNT(gpus_columns)];
+	struct ws_view_cell cells[WS_COUNT(gpus_columns)];
 
 	for (size_t i = 0; i < WS_COUNT(cells); i++)
 		if (gpu_sources[i])
-			cells[i] = ws_x_uint(values[gpu_sources[i]]);
+			cells[i] = ws_make_uint_cell(values[gpu_sources[i]]);
 		else
-			cells[i] = ws_x_null();
-	cells[0] = ws_x_int(0);
-	cells[1] = ws_x_int(number);
-	cells[2] = ws_x_text(export, (uint32_t)values[ws_cuda_device_name]);
-	cells[3] = ws_x_text(export, (uint32_t)values[ws_cuda_device_bus]);
-	cells[4] = ws_x_int(!values[ws_cuda_device_integrated]);
-	cells[11] = ws_x_text(export, (uint32_t)values[ws_cuda_device_uuid]);
-	cells[13] = ws_x_text(export, (uint32_t)values[ws_cuda_device_chip]);
-	cells[14] = ws_x_int((int64_t)values[ws_cuda_device_id]);
-	return ws_export_row(export, cells, err);
+			cells[i] = ws_make_null_cell();
+	cells[0] = ws_make_int_cell(0);
+	cells[1] = ws_make_int_cell(number);
+	cells[2] = ws_make_text_cell(export, (uint32_t)values[ws_cuda_device_name]);
+	cells[3] = ws_make_text_cell(export, (uint32_t)values[ws_cuda_device_bus]);
+	cells[4] = ws_make_int_cell(!values[ws_cuda_device_integrated]);
+	cells[11] = ws_make_text_cell(export, (uint32_t)values[ws_cuda_device_uuid]);
+	cells[13] = ws_make_text_cell(export, (uint32_t)values[ws_cuda_device_chip]);
+	cells[14] = ws_make_int_cell((int64_t)values[ws_cuda_device_id]);
+	return ws_add_table_row(export, cells, err);
 }
 
 /* Which process knows which GPU by which number. */
@@ -121,24 +121,25 @@ static size_t find_gpu_index(const uint32_t *seen, size_t count, uint32_t key)
 	return i;
 }
 
-static int put_gpu_number(struct ws_export *export, const uint64_t *values, size_t gpu,
+static int put_gpu_number(struct ws_cell_context *export, const uint64_t *values, size_t gpu,
 			  struct ws_err *err)
 {
 	const struct ws_process_info *info =
-		ws_who_process(export->who, (uint32_t)values[ws_cuda_device_process]);
+		ws_find_process(export->who, (uint32_t)values[ws_cuda_device_process]);
 
-	return ws_export_row(
+	return ws_add_table_row(
 		export,
-		(struct ws_xcell[]){ws_x_int((int64_t)gpu),
-				    ws_x_int((int64_t)values[ws_cuda_device_id]),
-				    ws_x_int(info->pid),
-				    ws_x_text(export, (uint32_t)values[ws_cuda_device_uuid]),
-				    ws_x_int((int64_t)values[ws_cuda_device_sms])},
+		(struct ws_view_cell[]){ws_make_int_cell((int64_t)gpu),
+					ws_make_int_cell((int64_t)values[ws_cuda_device_id]),
+					ws_make_int_cell(info->pid),
+					ws_make_text_cell(export,
+							  (uint32_t)values[ws_cuda_device_uuid]),
+					ws_make_int_cell((int64_t)values[ws_cuda_device_sms])},
 		err);
 }
 
 /* What tells devices apart. An imported trace may lack UUIDs; then the device's number does. */
-static uint32_t find_device_key(const struct ws_export *export, const uint64_t *values)
+static uint32_t find_device_key(const struct ws_cell_context *export, const uint64_t *values)
 {
 	uint64_t uuid = values[ws_cuda_device_uuid];
 
@@ -149,15 +150,15 @@ static uint32_t find_device_key(const struct ws_export *export, const uint64_t *
 
 /* Write the second table if `numbering`, else the first. Both number GPUs in the order in which
  * they come. */
-static int export_devices(struct ws_export *export, const struct ws_xtable *table, bool numbering,
-			  struct ws_err *err)
+static int export_devices(struct ws_cell_context *export, const struct ws_view_table *table,
+			  bool numbering, struct ws_err *err)
 {
 	struct ws_cursor *cursor =
 		ws_cursor_open(export->report, WS_TABLE_cuda_device, 0, UINT64_MAX);
 	uint32_t *seen = NULL;
 	size_t count = 0, capacity = 0;
 	const uint64_t *values;
-	int rc = ws_export_table(export, table, err);
+	int rc = ws_begin_table(export, table, err);
 
 	while (!rc && ws_cursor_next(cursor, &values)) {
 		uint32_t key = find_device_key(export, values);
@@ -177,7 +178,7 @@ static int export_devices(struct ws_export *export, const struct ws_xtable *tabl
 	return rc;
 }
 
-int ws_export_gpus(struct ws_export *export, struct ws_err *err)
+int ws_write_gpu_tables(struct ws_cell_context *export, struct ws_err *err)
 {
 	if (export_devices(export, &gpus, false, err) < 0)
 		return -1;
@@ -186,58 +187,60 @@ int ws_export_gpus(struct ws_export *export, struct ws_err *err)
 
 #define AT(t, c) ws_##t##_##c
 
-static struct ws_xcell make_pid_cell(struct ws_export *export, uint64_t process)
+static struct ws_view_cell make_pid_cell(struct ws_cell_context *export, uint64_t process)
 {
-	if (!process || process > ws_who_processes(export->who))
-		return ws_x_int(0);
-	return ws_x_int((int64_t)ws_who_process(export->who, (uint32_t)process)->pid);
+	if (!process || process > ws_highest_process_id(export->who))
+		return ws_make_int_cell(0);
+	return ws_make_int_cell((int64_t)ws_find_process(export->who, (uint32_t)process)->pid);
 }
 
-static struct ws_xcell make_context_pid_cell(struct ws_export *export, const uint64_t *values)
+static struct ws_view_cell make_context_pid_cell(struct ws_cell_context *export,
+						 const uint64_t *values)
 {
 	return make_pid_cell(export, values[ws_cuda_context_process]);
 }
 
-static struct ws_xcell make_stream_pid_cell(struct ws_export *export, const uint64_t *values)
+static struct ws_view_cell make_stream_pid_cell(struct ws_cell_context *export,
+						const uint64_t *values)
 {
 	return make_pid_cell(export, values[ws_cuda_stream_process]);
 }
 
-static const struct ws_xcolumn context_columns[] = {
-	{"nullStreamId", "INTEGER", true, false, "Number of its default stream", WS_XF_INT,
+static const struct ws_view_column context_columns[] = {
+	{"nullStreamId", "INTEGER", true, false, "Number of its default stream", WS_FROM_INT,
 	 AT(cuda_context, null_stream)},
-	{"hwId", "INTEGER", true, false, "0", WS_XF_CONST},
-	{"vmId", "INTEGER", true, false, "0: this machine", WS_XF_CONST},
-	{"processId", "INTEGER", true, false, "Process id", .from = WS_XF_CALL,
-	 .cell = make_context_pid_cell, .needs = WS_COL(cuda_context, process)},
-	{"deviceId", "INTEGER", true, false, "CUDA device number in the process", WS_XF_INT,
+	{"hwId", "INTEGER", true, false, "0", WS_FROM_CONST},
+	{"vmId", "INTEGER", true, false, "0: this machine", WS_FROM_CONST},
+	{"processId", "INTEGER", true, false, "Process id", .from = WS_FROM_FUNCTION,
+	 .cell = make_context_pid_cell, .needs = WS_COLUMN_BIT(cuda_context, process)},
+	{"deviceId", "INTEGER", true, false, "CUDA device number in the process", WS_FROM_INT,
 	 AT(cuda_context, device)},
-	{"contextId", "INTEGER", true, false, "Context number in the process", WS_XF_INT,
+	{"contextId", "INTEGER", true, false, "Context number in the process", WS_FROM_INT,
 	 AT(cuda_context, id)},
 	{"parentContextId", "INTEGER", false, false, "Context that a green one belongs to",
-	 WS_XF_UNLESS, AT(cuda_context, parent), WS_NO_U32},
-	{"isGreenContext", "INTEGER", false, false, "1 for a green context", WS_XF_INT,
+	 WS_FROM_UINT_UNLESS, AT(cuda_context, parent), WS_NO_U32},
+	{"isGreenContext", "INTEGER", false, false, "1 for a green context", WS_FROM_INT,
 	 AT(cuda_context, green)},
 };
-const struct ws_xview ws_contexts_view = {.table = {"TARGET_INFO_CUDA_CONTEXT_INFO",
-						    "CUDA contexts, green ones too",
-						    context_columns, WS_COUNT(context_columns)},
-					  .source = WS_TABLE_cuda_context};
+const struct ws_table_view ws_contexts_view = {
+	.table = {"TARGET_INFO_CUDA_CONTEXT_INFO", "CUDA contexts, green ones too", context_columns,
+		  WS_COUNT(context_columns)},
+	.source = WS_TABLE_cuda_context};
 
-static const struct ws_xcolumn stream_columns[] = {
-	{"streamId", "INTEGER", true, false, "Stream number in the context", WS_XF_INT,
+static const struct ws_view_column stream_columns[] = {
+	{"streamId", "INTEGER", true, false, "Stream number in the context", WS_FROM_INT,
 	 AT(cuda_stream, id)},
-	{"hwId", "INTEGER", true, false, "0", WS_XF_CONST},
-	{"vmId", "INTEGER", true, false, "0: this machine", WS_XF_CONST},
-	{"processId", "INTEGER", true, false, "Process id", .from = WS_XF_CALL,
-	 .cell = make_stream_pid_cell, .needs = WS_COL(cuda_stream, process)},
-	{"contextId", "INTEGER", true, false, "Context number in the process", WS_XF_INT,
+	{"hwId", "INTEGER", true, false, "0", WS_FROM_CONST},
+	{"vmId", "INTEGER", true, false, "0: this machine", WS_FROM_CONST},
+	{"processId", "INTEGER", true, false, "Process id", .from = WS_FROM_FUNCTION,
+	 .cell = make_stream_pid_cell, .needs = WS_COLUMN_BIT(cuda_stream, process)},
+	{"contextId", "INTEGER", true, false, "Context number in the process", WS_FROM_INT,
 	 AT(cuda_stream, context)},
-	{"priority", "INTEGER", true, false, "Lower numbers go first", WS_XF_INT,
+	{"priority", "INTEGER", true, false, "Lower numbers go first", WS_FROM_INT,
 	 AT(cuda_stream, priority)},
-	{"flag", "INTEGER", true, false, "ENUM_CUPTI_STREAM_TYPE(id)", WS_XF_INT,
+	{"flag", "INTEGER", true, false, "ENUM_CUPTI_STREAM_TYPE(id)", WS_FROM_INT,
 	 AT(cuda_stream, flag)},
 };
-const struct ws_xview ws_streams_view = {.table = {"TARGET_INFO_CUDA_STREAM", "CUDA streams",
-						   stream_columns, WS_COUNT(stream_columns)},
-					 .source = WS_TABLE_cuda_stream};
+const struct ws_table_view ws_streams_view = {.table = {"TARGET_INFO_CUDA_STREAM", "CUDA streams",
+							stream_columns, WS_COUNT(stream_columns)},
+					      .source = WS_TABLE_cuda_stream};

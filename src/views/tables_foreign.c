@@ -19,15 +19,15 @@
 
 enum role { ROLE_NONE, ROLE_START = 's', ROLE_END = 'e', ROLE_THREAD = 't', ROLE_LABEL = 'n' };
 
-struct ws_xforeign {
-	struct ws_xtable table;
-	struct ws_xcolumn *columns;
+struct ws_foreign_view {
+	struct ws_view_table table;
+	struct ws_view_column *columns;
 	enum role roles[WS_MAX_COLUMNS];
 	bool string_ids[WS_MAX_COLUMNS];
 	char *name;
 	bool from_slices;
 	/* while it is written */
-	struct ws_export *export;
+	struct ws_cell_context *export;
 	uint64_t last_label; /* string id of the table name that was compared last */
 	bool last_matches;   /* whether it is this table's */
 	struct ws_text scratch;
@@ -47,13 +47,13 @@ static bool is_table_name(const char *text, size_t length)
 
 /* Parse "globalTid/t textId/@n size": names, with letters that say what each is. False when it is
  * no such list. */
-static bool parse_columns(struct ws_xforeign *foreign, const char *text)
+static bool parse_columns(struct ws_foreign_view *foreign, const char *text)
 {
 	size_t capacity = 0;
 
 	while (*text) {
 		size_t length = strcspn(text, " "), name_length = strcspn(text, "/ ");
-		struct ws_xcolumn column = {.type = "INTEGER", .doc = ""};
+		struct ws_view_column column = {.type = "INTEGER", .doc = ""};
 		size_t count = foreign->table.column_count;
 
 		if (!is_table_name(text, name_length) || count == WS_MAX_COLUMNS)
@@ -80,7 +80,7 @@ static bool parse_columns(struct ws_xforeign *foreign, const char *text)
 	return foreign->table.column_count > 0;
 }
 
-static void free_foreign_table(struct ws_xforeign *foreign)
+static void free_foreign_table(struct ws_foreign_view *foreign)
 {
 	for (size_t i = 0; i < foreign->table.column_count; i++)
 		free((char *)foreign->columns[i].name);
@@ -90,9 +90,9 @@ static void free_foreign_table(struct ws_xforeign *foreign)
 	free(foreign);
 }
 
-static struct ws_xforeign *make_foreign_table(const char *name, const char *columns)
+static struct ws_foreign_view *make_foreign_table(const char *name, const char *columns)
 {
-	struct ws_xforeign *foreign = ws_calloc(1, sizeof(*foreign));
+	struct ws_foreign_view *foreign = ws_calloc(1, sizeof(*foreign));
 
 	foreign->name = ws_strdup(name);
 	foreign->from_slices = *columns == 'S';
@@ -101,12 +101,12 @@ static struct ws_xforeign *make_foreign_table(const char *name, const char *colu
 		free_foreign_table(foreign);
 		return NULL;
 	}
-	foreign->table = (struct ws_xtable){foreign->name, "Read from another tool's export",
-					    foreign->columns, foreign->table.column_count};
+	foreign->table = (struct ws_view_table){foreign->name, "Read from another tool's export",
+						foreign->columns, foreign->table.column_count};
 	return foreign;
 }
 
-bool ws_export_is_foreign(const struct ws_export *export, const char *name)
+bool ws_is_foreign_table(const struct ws_cell_context *export, const char *name)
 {
 	for (size_t i = 0; i < export->foreign_count; i++)
 		if (!strcasecmp(export->foreign[i]->name, name))
@@ -114,7 +114,7 @@ bool ws_export_is_foreign(const struct ws_export *export, const char *name)
 	return false;
 }
 
-static void read_foreign_tables(struct ws_export *export)
+static void read_foreign_tables(struct ws_cell_context *export)
 {
 	enum { MOST = 512 };
 	static const char fact[] = WS_FOREIGN_TABLE_FACT;
@@ -127,10 +127,10 @@ static void read_foreign_tables(struct ws_export *export)
 		const char *name =
 			ws_report_string(export->report, (uint32_t)values[ws_meta_name], NULL) +
 			sizeof(fact) - 1;
-		struct ws_xforeign *foreign;
+		struct ws_foreign_view *foreign;
 
 		if (strncmp(name - (sizeof(fact) - 1), fact, sizeof(fact) - 1) ||
-		    ws_export_is_made(name) || ws_export_is_foreign(export, name))
+		    ws_is_own_table(name) || ws_is_foreign_table(export, name))
 			continue;
 		foreign = make_foreign_table(name, ws_report_string(export->report,
 								    (uint32_t)values[ws_meta_value],
@@ -144,7 +144,7 @@ static void read_foreign_tables(struct ws_export *export)
 	ws_cursor_close(cursor);
 }
 
-void ws_export_foreign_free(struct ws_export *export)
+void ws_free_foreign_tables(struct ws_cell_context *export)
 {
 	for (size_t i = 0; i < export->foreign_count; i++)
 		free_foreign_table(export->foreign[i]);
@@ -154,7 +154,7 @@ void ws_export_foreign_free(struct ws_export *export)
 /* ---- rows ---- */
 
 /* Whether `label`, a string id, is the name of this table. */
-static bool is_own_row(struct ws_xforeign *foreign, uint64_t label)
+static bool is_own_row(struct ws_foreign_view *foreign, uint64_t label)
 {
 	size_t len;
 	const char *text;
@@ -169,48 +169,49 @@ static bool is_own_row(struct ws_xforeign *foreign, uint64_t label)
 }
 
 /* A text of the report's, or one that lives as long as the export. */
-static struct ws_xcell make_text_cell(struct ws_xforeign *foreign,
-				      const struct ws_json_value *value, bool pointer)
+static struct ws_view_cell make_text_cell(struct ws_foreign_view *foreign,
+					  const struct ws_json_value *value, bool pointer)
 {
 	size_t n;
-	const char *text = ws_json_text(value, &foreign->scratch, &n);
+	const char *text = ws_unescape_json_text(value, &foreign->scratch, &n);
 
 	if (pointer)
-		return ws_x_extra(foreign->export, text, n);
-	if (!value->escaped && ws_utf8_valid(text, n) && !memchr(text, 0, n))
-		return (struct ws_xcell){.kind = WS_X_TEXT, .text = text, .n = n};
+		return ws_make_extra_string_cell(foreign->export, text, n);
+	if (!value->escaped && ws_is_valid_utf8(text, n) && !memchr(text, 0, n))
+		return (struct ws_view_cell){.kind = WS_VIEW_TEXT, .text = text, .n = n};
 	if (text != foreign->scratch.text) {
 		foreign->scratch.len = 0;
 		ws_text_add(&foreign->scratch, text, n);
 	}
 	ws_text_add(&foreign->scratch, "", 1);
-	return ws_x_own(foreign->export, foreign->scratch.text);
+	return ws_make_own_text_cell(foreign->export, foreign->scratch.text);
 }
 
-static struct ws_xcell make_value_cell(struct ws_xforeign *foreign, size_t column,
-				       const struct ws_json_value *value)
+static struct ws_view_cell make_value_cell(struct ws_foreign_view *foreign, size_t column,
+					   const struct ws_json_value *value)
 {
-	const struct ws_xcolumn *description = &foreign->columns[column];
+	const struct ws_view_column *description = &foreign->columns[column];
 	bool ok;
 
-	if (value->type == WS_J_STRING &&
+	if (value->type == WS_JSON_STRING &&
 	    (foreign->string_ids[column] || *description->type == 'T'))
 		return make_text_cell(foreign, value, foreign->string_ids[column]);
-	if (value->type != WS_J_NUMBER && value->type != WS_J_STRING)
-		return ws_x_null();
+	if (value->type != WS_JSON_NUMBER && value->type != WS_JSON_STRING)
+		return ws_make_null_cell();
 	if (*description->type == 'R') {
-		double number = ws_json_double(value, &ok);
+		double number = ws_parse_json_double(value, &ok);
 
 		if (!ok)
-			return ws_x_null();
-		return ws_real_cell(number);
+			return ws_make_null_cell();
+		return ws_make_real_cell(number);
 	}
 	if (*description->type == 'T')
-		return (struct ws_xcell){.kind = WS_X_TEXT, .text = value->text, .n = value->n};
-	return ws_x_int(ws_json_fixed(value, 0, &ok));
+		return (struct ws_view_cell){
+			.kind = WS_VIEW_TEXT, .text = value->text, .n = value->length};
+	return ws_make_int_cell(ws_parse_json_fixed(value, 0, &ok));
 }
 
-static void fill_from_json(struct ws_xforeign *foreign, uint64_t id, struct ws_xcell *cells)
+static void fill_from_json(struct ws_foreign_view *foreign, uint64_t id, struct ws_view_cell *cells)
 {
 	size_t len, column = 0;
 	const char *text = ws_report_string(foreign->export->report, (uint32_t)id, &len);
@@ -218,51 +219,52 @@ static void fill_from_json(struct ws_xforeign *foreign, uint64_t id, struct ws_x
 	struct ws_json_walk walk;
 	bool more;
 
-	if (!ws_json_value(text, text + len, &object, &more) || object.type != WS_J_OBJECT)
+	if (!ws_read_json_value(text, text + len, &object, &more) || object.type != WS_JSON_OBJECT)
 		return;
-	walk = ws_json_walk(&object);
-	while (ws_json_next(&walk, &key, &value)) {
+	walk = ws_begin_json_walk(&object);
+	while (ws_next_json_member(&walk, &key, &value)) {
 		size_t first = column;
 
-		while (!ws_json_is(
+		while (!ws_is_json_string(
 			&key,
 			foreign->columns[column].name)) { /* they come in the columns' order */
 			column = (column + 1) % foreign->table.column_count;
 			if (column == first)
 				break;
 		}
-		if (ws_json_is(&key, foreign->columns[column].name)) {
+		if (ws_is_json_string(&key, foreign->columns[column].name)) {
 			cells[column] = make_value_cell(foreign, column, &value);
 			column = (column + 1) % foreign->table.column_count;
 		}
 	}
 }
 
-static struct ws_xcell make_slice_cell(struct ws_xforeign *foreign, size_t column,
-				       const uint64_t *values)
+static struct ws_view_cell make_slice_cell(struct ws_foreign_view *foreign, size_t column,
+					   const uint64_t *values)
 {
 	switch (foreign->roles[column]) {
 	case ROLE_START:
-		return ws_x_time(foreign->export, values[ws_slice_start]);
+		return ws_make_time_cell(foreign->export, values[ws_slice_start]);
 	case ROLE_END:
-		return ws_x_ntime(foreign->export, values[ws_slice_end]);
+		return ws_make_end_time_cell(foreign->export, values[ws_slice_end]);
 	case ROLE_THREAD:
-		return ws_x_thread(foreign->export, values[ws_slice_thread]);
+		return ws_make_thread_cell(foreign->export, values[ws_slice_thread]);
 	case ROLE_LABEL:
 		if (foreign->string_ids[column])
-			return ws_x_string(foreign->export, (uint32_t)values[ws_slice_name]);
-		return ws_x_text(foreign->export, (uint32_t)values[ws_slice_name]);
+			return ws_make_string_cell(foreign->export,
+						   (uint32_t)values[ws_slice_name]);
+		return ws_make_text_cell(foreign->export, (uint32_t)values[ws_slice_name]);
 	default:
-		return ws_x_null();
+		return ws_make_null_cell();
 	}
 }
 
-static bool fill_slice_row(void *context, const uint64_t *values, struct ws_xcell *cells)
+static bool fill_slice_row(void *context, const uint64_t *values, struct ws_view_cell *cells)
 {
-	struct ws_xforeign *foreign = context;
+	struct ws_foreign_view *foreign = context;
 
 	if (!is_own_row(foreign, values[ws_slice_category]) ||
-	    !ws_export_in_time(foreign->export, values[ws_slice_start], values[ws_slice_end]))
+	    !ws_is_in_time(foreign->export, values[ws_slice_start], values[ws_slice_end]))
 		return false;
 	for (size_t column = 0; column < foreign->table.column_count; column++)
 		cells[column] = make_slice_cell(foreign, column, values);
@@ -273,26 +275,27 @@ static bool fill_slice_row(void *context, const uint64_t *values, struct ws_xcel
 
 /* Times in a row are those of the imported file: they are moved to where the export has the row's
  * start. */
-static bool fill_foreign_row(void *context, const uint64_t *values, struct ws_xcell *cells)
+static bool fill_foreign_row(void *context, const uint64_t *values, struct ws_view_cell *cells)
 {
-	struct ws_xforeign *foreign = context;
+	struct ws_foreign_view *foreign = context;
 	int64_t shift = 0;
 
 	if (!is_own_row(foreign, values[ws_foreign_table]))
 		return false;
 	for (size_t c = 0; c < foreign->table.column_count; c++)
-		cells[c] = ws_x_null();
+		cells[c] = ws_make_null_cell();
 	fill_from_json(foreign, values[ws_foreign_row], cells);
 	for (size_t c = 0; c < foreign->table.column_count; c++)
-		if (foreign->roles[c] == ROLE_START && cells[c].kind == WS_X_INT) {
-			if (!ws_export_in_time(foreign->export, values[ws_foreign_start],
-					       values[ws_foreign_start]))
+		if (foreign->roles[c] == ROLE_START && cells[c].kind == WS_VIEW_INT) {
+			if (!ws_is_in_time(foreign->export, values[ws_foreign_start],
+					   values[ws_foreign_start]))
 				return false;
-			shift = ws_x_time(foreign->export, values[ws_foreign_start]).i - cells[c].i;
+			shift = ws_make_time_cell(foreign->export, values[ws_foreign_start]).i -
+				cells[c].i;
 		}
 	for (size_t c = 0; c < foreign->table.column_count; c++)
 		if ((foreign->roles[c] == ROLE_START || foreign->roles[c] == ROLE_END) &&
-		    cells[c].kind == WS_X_INT)
+		    cells[c].kind == WS_VIEW_INT)
 			cells[c].i = (int64_t)((uint64_t)cells[c].i + (uint64_t)shift);
 	return true;
 }
@@ -300,7 +303,7 @@ static bool fill_foreign_row(void *context, const uint64_t *values, struct ws_xc
 /* ---- metrics ---- */
 
 struct metric_filler {
-	struct ws_export *export;
+	struct ws_cell_context *export;
 	struct ws_map counters; /* counter -> index + 1 */
 	struct metric {
 		const char *table;
@@ -346,7 +349,7 @@ static void read_metrics(struct metric_filler *filler)
 	ws_cursor_close(cursor);
 }
 
-static bool fill_metric_row(void *context, const uint64_t *values, struct ws_xcell *cells)
+static bool fill_metric_row(void *context, const uint64_t *values, struct ws_view_cell *cells)
 {
 	struct metric_filler *filler = context;
 	uint64_t index = ws_map_get(&filler->counters, values[ws_counter_value_counter], NULL);
@@ -359,50 +362,50 @@ static bool fill_metric_row(void *context, const uint64_t *values, struct ws_xce
 	if (!index)
 		return false;
 	metric = &filler->metrics[index - 1];
-	if (metric->table != filler->table || !ws_export_in_time(filler->export, start, end))
+	if (metric->table != filler->table || !ws_is_in_time(filler->export, start, end))
 		return false;
 	memcpy(&value, &values[ws_counter_value_value], sizeof(value));
-	cells[count++] = ws_x_time(filler->export, start);
+	cells[count++] = ws_make_time_cell(filler->export, start);
 	if (filler->of_gpu)
 		number_count = 2;
 	else
-		cells[count++] = ws_x_time(filler->export, end);
+		cells[count++] = ws_make_time_cell(filler->export, end);
 	for (size_t i = 0; i < number_count; i++)
-		cells[count++] = ws_x_int(metric->numbers[i]);
-	cells[count] = ws_x_null();
+		cells[count++] = ws_make_int_cell(metric->numbers[i]);
+	cells[count] = ws_make_null_cell();
 	if (value >= -9.2e18 && value <= 9.2e18)
-		cells[count] = ws_x_int((int64_t)value);
+		cells[count] = ws_make_int_cell((int64_t)value);
 	return true;
 }
 
-static int export_metrics(struct ws_export *export, struct ws_err *err)
+static int export_metrics(struct ws_cell_context *export, struct ws_err *err)
 {
 	struct metric_filler filler = {.export = export};
 	int rc = 0;
 
 	read_metrics(&filler);
 	for (size_t i = 0; i < WS_COUNT(metric_tables) && !rc; i++) {
-		struct ws_xtable table = {metric_tables[i],
-					  "Metrics read from another tool's export"};
+		struct ws_view_table table = {metric_tables[i],
+					      "Metrics read from another tool's export"};
 		bool any = false;
 
 		for (size_t k = 0; k < filler.count; k++)
 			any |= filler.metrics[k].table == metric_tables[i];
-		table.columns = ws_known_columns(table.name, &table.column_count);
+		table.columns = ws_find_known_columns(table.name, &table.column_count);
 		filler.table = metric_tables[i];
 		filler.of_gpu = !i;
 		if (any)
-			rc = ws_export_rows(export, &table, WS_TABLE_counter_value, fill_metric_row,
-					    &filler, err);
+			rc = ws_write_table_rows(export, &table, WS_TABLE_counter_value,
+						 fill_metric_row, &filler, err);
 		else
-			rc = ws_export_table(export, &table, err);
+			rc = ws_begin_table(export, &table, err);
 	}
 	ws_map_free(&filler.counters);
 	free(filler.metrics);
 	return rc;
 }
 
-bool ws_export_is_metrics(const char *name)
+bool ws_is_metric_table(const char *name)
 {
 	for (size_t i = 0; i < WS_COUNT(metric_tables); i++)
 		if (!strcasecmp(metric_tables[i], name))
@@ -410,20 +413,20 @@ bool ws_export_is_metrics(const char *name)
 	return false;
 }
 
-int ws_export_foreign(struct ws_export *export, struct ws_err *err)
+int ws_write_foreign_tables(struct ws_cell_context *export, struct ws_err *err)
 {
 	if (!export->foreign_known)
 		read_foreign_tables(export);
 	for (size_t i = 0; i < export->foreign_count; i++) {
-		struct ws_xforeign *foreign = export->foreign[i];
+		struct ws_foreign_view *foreign = export->foreign[i];
 		enum ws_table source = WS_TABLE_foreign;
-		ws_x_fill *fill = fill_foreign_row;
+		ws_fill_cells *fill = fill_foreign_row;
 
 		if (foreign->from_slices) {
 			source = WS_TABLE_slice;
 			fill = fill_slice_row;
 		}
-		if (ws_export_rows(export, &foreign->table, source, fill, foreign, err) < 0)
+		if (ws_write_table_rows(export, &foreign->table, source, fill, foreign, err) < 0)
 			return -1;
 	}
 	return export_metrics(export, err);

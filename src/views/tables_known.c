@@ -19,12 +19,12 @@ static const struct {
 #undef WS_KNOWN
 };
 
-static struct ws_xtable tables[WS_COUNT(known)];
+static struct ws_view_table tables[WS_COUNT(known)];
 
 /* "name:T!*": a type (:T or :R, else an integer), ! for NOT NULL, * for the key. */
-static struct ws_xcolumn parse_column(const char *text, size_t length)
+static struct ws_view_column parse_column(const char *text, size_t length)
 {
-	struct ws_xcolumn column = {.type = "INTEGER"};
+	struct ws_view_column column = {.type = "INTEGER"};
 	size_t name = 0;
 
 	while (name < length && !strchr(":!*", text[name]))
@@ -43,7 +43,7 @@ static void parse_known_tables(void)
 {
 	for (size_t i = 0; i < WS_COUNT(known); i++) {
 		const char *text = known[i].columns;
-		struct ws_xcolumn *columns = NULL;
+		struct ws_view_column *columns = NULL;
 		size_t count = 0, capacity = 0;
 
 		while (*text) {
@@ -53,13 +53,13 @@ static void parse_known_tables(void)
 			columns[count++] = parse_column(text, length);
 			text += length + (text[length] == ' ');
 		}
-		tables[i] = (struct ws_xtable){known[i].table,
-					       "Known from other exports; nothing fills it",
-					       columns, count};
+		tables[i] = (struct ws_view_table){known[i].table,
+						   "Known from other exports; nothing fills it",
+						   columns, count};
 	}
 }
 
-static const struct ws_xtable *find_known_tables(void)
+static const struct ws_view_table *find_known_tables(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -67,9 +67,9 @@ static const struct ws_xtable *find_known_tables(void)
 	return tables;
 }
 
-const struct ws_xcolumn *ws_known_columns(const char *table, size_t *count)
+const struct ws_view_column *ws_find_known_columns(const char *table, size_t *count)
 {
-	const struct ws_xtable *known_table = find_known_tables();
+	const struct ws_view_table *known_table = find_known_tables();
 
 	for (size_t i = 0; i < WS_COUNT(known); i++)
 		if (!strcmp(known_table[i].name, table)) {
@@ -80,7 +80,7 @@ const struct ws_xcolumn *ws_known_columns(const char *table, size_t *count)
 	return NULL;
 }
 
-bool ws_export_is_made(const char *name)
+bool ws_is_own_table(const char *name)
 {
 	static const char *const made[] = {"StringIds",
 					   "ThreadNames",
@@ -102,18 +102,18 @@ bool ws_export_is_made(const char *name)
 		if (!strcasecmp(made[i], name))
 			return true;
 	return !strncasecmp(name, "ENUM_", 5) || !strncasecmp(name, "sqlite_", 7) ||
-	       !strncasecmp(name, "TARGET_INFO_CUDA_DEVICE", 24) || ws_export_is_metrics(name) ||
-	       ws_xview_find(name) != NULL;
+	       !strncasecmp(name, "TARGET_INFO_CUDA_DEVICE", 24) || ws_is_metric_table(name) ||
+	       ws_find_view(name) != NULL;
 }
 
-int ws_export_known(struct ws_export *export, struct ws_err *err)
+int ws_write_known_tables(struct ws_cell_context *export, struct ws_err *err)
 {
-	const struct ws_xtable *table = find_known_tables();
+	const struct ws_view_table *table = find_known_tables();
 
 	for (size_t i = 0; i < WS_COUNT(known); i++)
-		if (!ws_export_is_made(table[i].name) &&
-		    !ws_export_is_foreign(export, table[i].name) &&
-		    ws_export_table(export, &table[i], err) < 0)
+		if (!ws_is_own_table(table[i].name) &&
+		    !ws_is_foreign_table(export, table[i].name) &&
+		    ws_begin_table(export, &table[i], err) < 0)
 			return -1;
 	return 0;
 }
@@ -141,31 +141,31 @@ static const struct {
 #include "views/enums.def"
 };
 
-static int export_enum(struct ws_export *export, size_t i, struct ws_err *err)
+static int export_enum(struct ws_cell_context *export, size_t i, struct ws_err *err)
 {
-	static const struct ws_xcolumn columns[] = {
+	static const struct ws_view_column columns[] = {
 		{"id", "INTEGER", true, true, "Number"},
 		{"name", "TEXT", false, false, "Name"},
 		{"label", "TEXT", false, false, "Name for people"},
 	};
-	struct ws_xtable table = {enums[i].name, enums[i].doc, columns, WS_COUNT(columns)};
+	struct ws_view_table table = {enums[i].name, enums[i].doc, columns, WS_COUNT(columns)};
 
-	if (ws_export_table(export, &table, err) < 0)
+	if (ws_begin_table(export, &table, err) < 0)
 		return -1;
 	for (size_t k = 0; k < enums[i].count; k++) {
 		const struct enum_value *value = &enums[i].meanings[k];
 
-		if (ws_export_row(export,
-				  (struct ws_xcell[]){ws_x_int(value->id),
-						      ws_x_literal(value->name),
-						      ws_x_literal(value->label)},
-				  err) < 0)
+		if (ws_add_table_row(export,
+				     (struct ws_view_cell[]){ws_make_int_cell(value->id),
+							     ws_make_literal_cell(value->name),
+							     ws_make_literal_cell(value->label)},
+				     err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-int ws_export_enums(struct ws_export *export, struct ws_err *err)
+int ws_write_enum_tables(struct ws_cell_context *export, struct ws_err *err)
 {
 	for (size_t i = 0; i < WS_COUNT(enums); i++)
 		if (export_enum(export, i, err) < 0)

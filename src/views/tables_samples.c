@@ -9,13 +9,13 @@
 #include "views/tables.h"
 
 struct sample_numbering {
-	struct ws_export *export;
+	struct ws_cell_context *export;
 	int64_t number;
 };
 
 /* ---- COMPOSITE_EVENTS ---- */
 
-static const struct ws_xcolumn sample_columns[] = {
+static const struct ws_view_column sample_columns[] = {
 	{"id", "INTEGER", true, true, "Number of the sample"},
 	{"start", "INTEGER", true, false, "When (ns)"},
 	{"cpu", "INTEGER", false, false, "Core"},
@@ -32,9 +32,9 @@ static const struct ws_xcolumn sample_columns[] = {
 	 "Nanoseconds that the thread ran, for which the sample stands"},
 };
 
-static const struct ws_xtable samples_table = {"COMPOSITE_EVENTS",
-					       "CPU samples: what a thread ran at a moment",
-					       sample_columns, WS_COUNT(sample_columns)};
+static const struct ws_view_table samples_table = {"COMPOSITE_EVENTS",
+						   "CPU samples: what a thread ran at a moment",
+						   sample_columns, WS_COUNT(sample_columns)};
 
 /* Nanoseconds that a sample stands for; 0 when that is not known. */
 static uint64_t get_sample_time(const uint64_t *values)
@@ -46,33 +46,33 @@ static uint64_t get_sample_time(const uint64_t *values)
 
 /* Samples are numbered as they are read, whatever --times says, so that a number means the same in
  * every export of the report. */
-static bool fill_sample_row(void *context, const uint64_t *values, struct ws_xcell *cells)
+static bool fill_sample_row(void *context, const uint64_t *values, struct ws_view_cell *cells)
 {
 	struct sample_numbering *numbering = context;
 	int64_t number = ++numbering->number;
 
-	if (!ws_export_in_time(numbering->export, values[ws_sample_start], WS_NO_TIME))
+	if (!ws_is_in_time(numbering->export, values[ws_sample_start], WS_NO_TIME))
 		return false;
-	cells[0] = ws_x_int(number);
-	cells[1] = ws_x_time(numbering->export, values[ws_sample_start]);
-	cells[2] = ws_x_null();
+	cells[0] = ws_make_int_cell(number);
+	cells[1] = ws_make_time_cell(numbering->export, values[ws_sample_start]);
+	cells[2] = ws_make_null_cell();
 	if (values[ws_sample_cpu] != WS_NO_U32)
-		cells[2] = ws_x_int((int64_t)values[ws_sample_cpu]);
-	cells[3] = ws_x_int((int64_t)values[ws_sample_state]);
-	cells[4] = ws_x_thread(numbering->export, values[ws_sample_thread]);
-	cells[5] = ws_x_uint(values[ws_sample_weight]);
-	cells[6] = ws_id_cell(values[ws_sample_event]);
-	cells[7] = ws_id_cell(values[ws_sample_frame]);
-	cells[8] = ws_id_cell(values[ws_sample_callers]);
-	cells[9] = ws_x_int((int64_t)values[ws_sample_gil]);
-	cells[10] = ws_x_int((int64_t)values[ws_sample_flags]);
-	cells[11] = ws_id_cell(get_sample_time(values));
+		cells[2] = ws_make_int_cell((int64_t)values[ws_sample_cpu]);
+	cells[3] = ws_make_int_cell((int64_t)values[ws_sample_state]);
+	cells[4] = ws_make_thread_cell(numbering->export, values[ws_sample_thread]);
+	cells[5] = ws_make_uint_cell(values[ws_sample_weight]);
+	cells[6] = ws_make_id_cell(values[ws_sample_event]);
+	cells[7] = ws_make_id_cell(values[ws_sample_frame]);
+	cells[8] = ws_make_id_cell(values[ws_sample_callers]);
+	cells[9] = ws_make_int_cell((int64_t)values[ws_sample_gil]);
+	cells[10] = ws_make_int_cell((int64_t)values[ws_sample_flags]);
+	cells[11] = ws_make_id_cell(get_sample_time(values));
 	return true;
 }
 
 /* ---- SCHED_EVENTS ---- */
 
-static const struct ws_xcolumn sched_columns[] = {
+static const struct ws_view_column sched_columns[] = {
 	{"start", "INTEGER", true, false, "When (ns)"},
 	{"cpu", "INTEGER", true, false, "Core"},
 	{"isSchedIn", "INTEGER", true, false,
@@ -80,7 +80,7 @@ static const struct ws_xcolumn sched_columns[] = {
 	{"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid"},
 };
 
-static const struct ws_xtable sched_table = {
+static const struct ws_view_table sched_table = {
 	"SCHED_EVENTS", "Threads going on cores and leaving them, a pair of rows for each span",
 	sched_columns, WS_COUNT(sched_columns)};
 
@@ -92,7 +92,7 @@ struct core_switch {
 };
 
 struct switch_writer {
-	struct ws_export *export;
+	struct ws_cell_context *export;
 	struct ws_err *err;
 	struct core_switch *heap; /* the earliest first; as many as run at once */
 	size_t count, capacity;
@@ -131,13 +131,14 @@ static int put_switch_row(struct switch_writer *writer, const struct core_switch
 
 	if (event->cpu == WS_NO_U32)
 		cpu = -1;
-	if (!ws_export_in_time(writer->export, event->time, WS_NO_TIME))
+	if (!ws_is_in_time(writer->export, event->time, WS_NO_TIME))
 		return 0;
-	return ws_export_row(writer->export,
-			     (struct ws_xcell[]){ws_x_time(writer->export, event->time),
-						 ws_x_int(cpu), ws_x_int(in),
-						 ws_x_thread(writer->export, event->thread)},
-			     writer->err);
+	return ws_add_table_row(
+		writer->export,
+		(struct ws_view_cell[]){ws_make_time_cell(writer->export, event->time),
+					ws_make_int_cell(cpu), ws_make_int_cell(in),
+					ws_make_thread_cell(writer->export, event->thread)},
+		writer->err);
 }
 
 /* Write the rows of threads that left their cores up to the time `until`. */
@@ -152,14 +153,14 @@ static int put_leavings(struct switch_writer *writer, uint64_t until)
 	return 0;
 }
 
-static int export_sched_events(struct ws_export *export, struct ws_err *err)
+static int export_sched_events(struct ws_cell_context *export, struct ws_err *err)
 {
 	struct switch_writer writer = {.export = export, .err = err};
 	struct ws_cursor *cursor;
 	const uint64_t *values;
-	int rc = ws_export_table(export, &sched_table, err);
+	int rc = ws_begin_table(export, &sched_table, err);
 
-	if (rc < 0 || !ws_export_wants(export, sched_table.name))
+	if (rc < 0 || !ws_is_table_wanted(export, sched_table.name))
 		return rc;
 	cursor = ws_cursor_open(export->report, WS_TABLE_sched, 0, UINT64_MAX);
 	while (!rc && ws_cursor_next(cursor, &values)) {
@@ -181,12 +182,12 @@ static int export_sched_events(struct ws_export *export, struct ws_err *err)
 	return rc;
 }
 
-int ws_export_samples(struct ws_export *export, struct ws_err *err)
+int ws_write_sample_tables(struct ws_cell_context *export, struct ws_err *err)
 {
 	struct sample_numbering numbering = {.export = export};
 
-	if (ws_export_rows(export, &samples_table, WS_TABLE_sample, fill_sample_row, &numbering,
-			   err) < 0)
+	if (ws_write_table_rows(export, &samples_table, WS_TABLE_sample, fill_sample_row,
+				&numbering, err) < 0)
 		return -1;
 	return export_sched_events(export, err);
 }

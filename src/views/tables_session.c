@@ -15,9 +15,9 @@
 #include "views/tables.h"
 #include "base/choose.h"
 
-#define TABLE(var, name, doc, ...)                                      \
-	static const struct ws_xcolumn var##_columns[] = {__VA_ARGS__}; \
-	static const struct ws_xtable var = {name, doc, var##_columns, WS_COUNT(var##_columns)}
+#define TABLE(var, name, doc, ...)                                          \
+	static const struct ws_view_column var##_columns[] = {__VA_ARGS__}; \
+	static const struct ws_view_table var = {name, doc, var##_columns, WS_COUNT(var##_columns)}
 
 /* ---- processes and threads ---- */
 
@@ -28,65 +28,67 @@ TABLE(processes, "PROCESSES", "Processes by pid, with the name of the last progr
 
 #define VIEW_AT(t, c) ws_##t##_##c
 
-static struct ws_xcell make_global_pid_cell(struct ws_export *export, const uint64_t *values)
+static struct ws_view_cell make_global_pid_cell(struct ws_cell_context *export,
+						const uint64_t *values)
 {
-	struct ws_xcell cell = ws_x_process(export, values[ws_process_id]);
+	struct ws_view_cell cell = ws_make_process_cell(export, values[ws_process_id]);
 
-	if (cell.kind == WS_X_NULL)
-		return ws_x_int(0);
+	if (cell.kind == WS_VIEW_NULL)
+		return ws_make_int_cell(0);
 	return cell;
 }
 
-static const struct ws_xcolumn image_columns[] = {
-	{"id", "INTEGER", true, false, "Number of the image", WS_XF_INT, VIEW_AT(process, id)},
-	{"globalPid", "INTEGER", true, false, "pid << 24", .from = WS_XF_CALL,
-	 .cell = make_global_pid_cell, .needs = WS_COL(process, id)},
-	{"pid", "INTEGER", true, false, "Process id", WS_XF_INT, VIEW_AT(process, pid)},
-	{"parentId", "INTEGER", false, false, "WARPSIGHT_PROCESS(id) that started it", WS_XF_ID,
+static const struct ws_view_column image_columns[] = {
+	{"id", "INTEGER", true, false, "Number of the image", WS_FROM_INT, VIEW_AT(process, id)},
+	{"globalPid", "INTEGER", true, false, "pid << 24", .from = WS_FROM_FUNCTION,
+	 .cell = make_global_pid_cell, .needs = WS_COLUMN_BIT(process, id)},
+	{"pid", "INTEGER", true, false, "Process id", WS_FROM_INT, VIEW_AT(process, pid)},
+	{"parentId", "INTEGER", false, false, "WARPSIGHT_PROCESS(id) that started it", WS_FROM_ID,
 	 VIEW_AT(process, parent)},
-	{"parentPid", "INTEGER", false, false, "Parent process id when it registered", WS_XF_ID,
+	{"parentPid", "INTEGER", false, false, "Parent process id when it registered", WS_FROM_ID,
 	 VIEW_AT(process, ppid)},
-	{"start", "INTEGER", false, false, "When it began (ns)", WS_XF_TIME,
+	{"start", "INTEGER", false, false, "When it began (ns)", WS_FROM_TIME,
 	 VIEW_AT(process, start)},
 	{"origin", "INTEGER", true, false,
-	 "1 started by profile, 2 a new image (exec, posix_spawn), 3 a forked child", WS_XF_INT,
+	 "1 started by profile, 2 a new image (exec, posix_spawn), 3 a forked child", WS_FROM_INT,
 	 VIEW_AT(process, origin)},
-	{"executable", "TEXT", false, false, "Path of the executable", WS_XF_TEXT,
+	{"executable", "TEXT", false, false, "Path of the executable", WS_FROM_TEXT,
 	 VIEW_AT(process, exe)},
-	{"commandLine", "TEXT", false, false, "Its arguments", WS_XF_TEXT,
+	{"commandLine", "TEXT", false, false, "Its arguments", WS_FROM_TEXT,
 	 VIEW_AT(process, cmdline)},
-	{"name", "TEXT", false, false, "Base name of the executable", WS_XF_TEXT,
+	{"name", "TEXT", false, false, "Base name of the executable", WS_FROM_TEXT,
 	 VIEW_AT(process, name)},
 };
-const struct ws_xview ws_images_view = {
+const struct ws_table_view ws_images_view = {
 	.table = {"WARPSIGHT_PROCESS",
 		  "Every program image that ran: an exec starts a new one in the same pid",
 		  image_columns, WS_COUNT(image_columns)},
 	.source = WS_TABLE_process};
 
-static struct ws_xcell make_global_tid_cell(struct ws_export *export, const uint64_t *values)
+static struct ws_view_cell make_global_tid_cell(struct ws_cell_context *export,
+						const uint64_t *values)
 {
-	struct ws_xcell cell = ws_x_thread(export, values[ws_thread_id]);
+	struct ws_view_cell cell = ws_make_thread_cell(export, values[ws_thread_id]);
 
-	if (cell.kind == WS_X_NULL)
-		return ws_x_int(0);
+	if (cell.kind == WS_VIEW_NULL)
+		return ws_make_int_cell(0);
 	return cell;
 }
 
-static const struct ws_xcolumn thread_columns[] = {
-	{"id", "INTEGER", true, false, "Number of the thread", WS_XF_INT, VIEW_AT(thread, id)},
-	{"processId", "INTEGER", true, false, "WARPSIGHT_PROCESS(id)", WS_XF_INT,
+static const struct ws_view_column thread_columns[] = {
+	{"id", "INTEGER", true, false, "Number of the thread", WS_FROM_INT, VIEW_AT(thread, id)},
+	{"processId", "INTEGER", true, false, "WARPSIGHT_PROCESS(id)", WS_FROM_INT,
 	 VIEW_AT(thread, process)},
-	{"tid", "INTEGER", true, false, "Thread id", WS_XF_INT, VIEW_AT(thread, tid)},
-	{"globalTid", "INTEGER", true, false, "pid << 24 | tid", .from = WS_XF_CALL,
-	 .cell = make_global_tid_cell, .needs = WS_COL(thread, id)},
-	{"start", "INTEGER", false, false, "When it first recorded (ns)", WS_XF_TIME,
+	{"tid", "INTEGER", true, false, "Thread id", WS_FROM_INT, VIEW_AT(thread, tid)},
+	{"globalTid", "INTEGER", true, false, "pid << 24 | tid", .from = WS_FROM_FUNCTION,
+	 .cell = make_global_tid_cell, .needs = WS_COLUMN_BIT(thread, id)},
+	{"start", "INTEGER", false, false, "When it first recorded (ns)", WS_FROM_TIME,
 	 VIEW_AT(thread, start)},
 };
-const struct ws_xview ws_threads_view = {.table = {"WARPSIGHT_THREAD",
-						   "Every thread that recorded something",
-						   thread_columns, WS_COUNT(thread_columns)},
-					 .source = WS_TABLE_thread};
+const struct ws_table_view ws_threads_view = {.table = {"WARPSIGHT_THREAD",
+							"Every thread that recorded something",
+							thread_columns, WS_COUNT(thread_columns)},
+					      .source = WS_TABLE_thread};
 
 TABLE(thread_names, "ThreadNames", "The best name of each thread",
       {"nameId", "INTEGER", true, false, "StringIds(id)"},
@@ -141,18 +143,18 @@ static void keep_winners(struct candidate_list *candidates)
 	candidates->count = kept;
 }
 
-static int export_pids(struct ws_export *export, struct ws_err *err)
+static int export_pids(struct ws_cell_context *export, struct ws_err *err)
 {
 	struct ws_cursor *cursor = ws_cursor_open(export->report, WS_TABLE_process, 0, UINT64_MAX);
 	struct candidate_list candidates = {0};
 	const uint64_t *values;
-	int rc = ws_export_table(export, &processes, err);
+	int rc = ws_begin_table(export, &processes, err);
 
 	while (ws_cursor_next(cursor, &values))
 		add_candidate(
 			&candidates,
-			ws_who_process(export->who, (uint32_t)values[ws_process_id])->global_pid, 0,
-			values[ws_process_start], (uint32_t)values[ws_process_name]);
+			ws_find_process(export->who, (uint32_t)values[ws_process_id])->global_pid,
+			0, values[ws_process_start], (uint32_t)values[ws_process_name]);
 	ws_cursor_close(cursor);
 	keep_winners(&candidates);
 	for (size_t i = 0; !rc && i < candidates.count; i++) {
@@ -160,31 +162,31 @@ static int export_pids(struct ws_export *export, struct ws_err *err)
 
 		/* With neither, it is what an imported file says of no process. */
 		if (pid || candidates.candidates[i].text)
-			rc = ws_export_row(
+			rc = ws_add_table_row(
 				export,
-				(struct ws_xcell[]){
-					ws_x_int((int64_t)candidates.candidates[i].number),
-					ws_x_int((int64_t)pid),
-					ws_x_text(export, candidates.candidates[i].text)},
+				(struct ws_view_cell[]){
+					ws_make_int_cell((int64_t)candidates.candidates[i].number),
+					ws_make_int_cell((int64_t)pid),
+					ws_make_text_cell(export, candidates.candidates[i].text)},
 				err);
 	}
 	free(candidates.candidates);
 	return rc;
 }
 
-static int export_thread_names(struct ws_export *export, struct ws_err *err)
+static int export_thread_names(struct ws_cell_context *export, struct ws_err *err)
 {
 	struct ws_cursor *cursor =
 		ws_cursor_open(export->report, WS_TABLE_thread_name, 0, UINT64_MAX);
 	struct candidate_list candidates = {0};
 	const uint64_t *values;
-	int rc = ws_export_table(export, &thread_names, err);
+	int rc = ws_begin_table(export, &thread_names, err);
 
 	while (ws_cursor_next(cursor, &values))
 		if (values[ws_thread_name_thread] && values[ws_thread_name_name])
 			add_candidate(&candidates,
-				      ws_who_thread(export->who,
-						    (uint32_t)values[ws_thread_name_thread])
+				      ws_find_thread(export->who,
+						     (uint32_t)values[ws_thread_name_thread])
 					      ->global_tid,
 				      (int64_t)values[ws_thread_name_priority],
 				      values[ws_thread_name_start],
@@ -192,21 +194,22 @@ static int export_thread_names(struct ws_export *export, struct ws_err *err)
 	ws_cursor_close(cursor);
 	keep_winners(&candidates);
 	for (size_t i = 0; !rc && i < candidates.count; i++) {
-		struct ws_xcell name = ws_x_string(export, candidates.candidates[i].text);
+		struct ws_view_cell name =
+			ws_make_string_cell(export, candidates.candidates[i].text);
 
-		if (name.kind != WS_X_NULL)
-			rc = ws_export_row(
+		if (name.kind != WS_VIEW_NULL)
+			rc = ws_add_table_row(
 				export,
-				(struct ws_xcell[]){
-					name, ws_x_int(candidates.candidates[i].rank[0]),
-					ws_x_int((int64_t)candidates.candidates[i].number)},
+				(struct ws_view_cell[]){
+					name, ws_make_int_cell(candidates.candidates[i].rank[0]),
+					ws_make_int_cell((int64_t)candidates.candidates[i].number)},
 				err);
 	}
 	free(candidates.candidates);
 	return rc;
 }
 
-int ws_export_processes(struct ws_export *export, struct ws_err *err)
+int ws_write_process_tables(struct ws_cell_context *export, struct ws_err *err)
 {
 	if (export_pids(export, err) < 0)
 		return -1;
@@ -241,11 +244,13 @@ TABLE(streams, "ProcessStreams", "What the target wrote to its standard streams"
       {"filenameId", "INTEGER", true, false, "StringIds(id): which stream"},
       {"contentId", "INTEGER", true, false, "StringIds(id): its content"});
 
-static int put_meta_row(struct ws_export *export, const char *name, const char *value,
+static int put_meta_row(struct ws_cell_context *export, const char *name, const char *value,
 			struct ws_err *err)
 {
-	return ws_export_row(export, (struct ws_xcell[]){ws_x_literal(name), ws_x_literal(value)},
-			     err);
+	return ws_add_table_row(export,
+				(struct ws_view_cell[]){ws_make_literal_cell(name),
+							ws_make_literal_cell(value)},
+				err);
 }
 
 static void format_time(char *out, size_t size, const char *format, time_t time)
@@ -256,7 +261,7 @@ static void format_time(char *out, size_t size, const char *format, time_t time)
 		snprintf(out, size, "%lld", (long long)time);
 }
 
-static int export_meta(struct ws_export *export, struct ws_err *err)
+static int export_meta(struct ws_cell_context *export, struct ws_err *err)
 {
 	static const char *const fixed[][2] = {
 		{"EXPORT_PRODUCT_NAME", "warpsight"},  {"EXPORT_PRODUCT_VERSION", WS_VERSION},
@@ -265,7 +270,7 @@ static int export_meta(struct ws_export *export, struct ws_err *err)
 	};
 	char now[64];
 
-	if (ws_export_table(export, &meta_export, err) < 0)
+	if (ws_begin_table(export, &meta_export, err) < 0)
 		return -1;
 	for (size_t i = 0; i < WS_COUNT(fixed); i++)
 		if (put_meta_row(export, fixed[i][0], fixed[i][1], err) < 0)
@@ -273,19 +278,21 @@ static int export_meta(struct ws_export *export, struct ws_err *err)
 	format_time(now, sizeof(now), "%Y-%m-%dT%H:%M:%S", time(NULL));
 	if (put_meta_row(export, "EXPORT_TIME_UTC", now, err) < 0 ||
 	    put_meta_row(export, "EXPORT_PARAM_EXPORT_TYPE", export->type, err) < 0 ||
-	    ws_export_row(export,
-			  (struct ws_xcell[]){ws_x_literal("EXPORT_PARAM_INPUT_FILE"),
-					      ws_x_own(export, export->input)},
-			  err) < 0)
+	    ws_add_table_row(
+		    export,
+		    (struct ws_view_cell[]){ws_make_literal_cell("EXPORT_PARAM_INPUT_FILE"),
+					    ws_make_own_text_cell(export, export->input)},
+		    err) < 0)
 		return -1;
-	return ws_export_row(export,
-			     (struct ws_xcell[]){ws_x_literal("EXPORT_PARAM_OUTPUT_FILE"),
-						 ws_x_own(export, export->output)},
-			     err);
+	return ws_add_table_row(
+		export,
+		(struct ws_view_cell[]){ws_make_literal_cell("EXPORT_PARAM_OUTPUT_FILE"),
+					ws_make_own_text_cell(export, export->output)},
+		err);
 }
 
 /* Other properties of the machine that an imported file had. Their numbers were not kept. */
-static int export_imported_facts(struct ws_export *export, struct ws_err *err)
+static int export_imported_facts(struct ws_cell_context *export, struct ws_err *err)
 {
 	struct ws_cursor *cursor = ws_cursor_open(export->report, WS_TABLE_meta, 0, UINT64_MAX);
 	const uint64_t *values;
@@ -302,18 +309,20 @@ static int export_imported_facts(struct ws_export *export, struct ws_err *err)
 		if (strncmp(name, "machine.", 8))
 			continue;
 		copy = ws_strndup(value, value_length);
-		rc = ws_export_row(export,
-				   (struct ws_xcell[]){ws_x_int(0), ws_x_literal("Local (CLI)"),
-						       ws_x_own(export, name + 8), ws_x_int(0),
-						       ws_x_own(export, copy)},
-				   err);
+		rc = ws_add_table_row(
+			export,
+			(struct ws_view_cell[]){
+				ws_make_int_cell(0), ws_make_literal_cell("Local (CLI)"),
+				ws_make_own_text_cell(export, name + 8), ws_make_int_cell(0),
+				ws_make_own_text_cell(export, copy)},
+			err);
 		free(copy);
 	}
 	ws_cursor_close(cursor);
 	return rc;
 }
 
-static int export_system(struct ws_export *export, struct ws_err *err)
+static int export_system(struct ws_cell_context *export, struct ws_err *err)
 {
 	static const struct {
 		const char *fact, *name;
@@ -329,18 +338,20 @@ static int export_system(struct ws_export *export, struct ws_err *err)
 		{"host.name", "Hostname", 619},
 	};
 
-	if (ws_export_table(export, &system_env, err) < 0)
+	if (ws_begin_table(export, &system_env, err) < 0)
 		return -1;
 	for (size_t i = 0; i < WS_COUNT(map); i++) {
-		const char *value = ws_meta(export->report, map[i].fact);
-		struct ws_xcell cells[] = {ws_x_int(0), ws_x_literal("Local (CLI)"),
-					   ws_x_literal(map[i].name), ws_x_int(map[i].number),
-					   ws_x_null()};
+		const char *value = ws_find_meta(export->report, map[i].fact);
+		struct ws_view_cell cells[] = {ws_make_int_cell(0),
+					       ws_make_literal_cell("Local (CLI)"),
+					       ws_make_literal_cell(map[i].name),
+					       ws_make_int_cell(map[i].number),
+					       ws_make_null_cell()};
 
 		if (!value)
 			continue;
-		cells[4] = ws_x_own(export, value);
-		if (ws_export_row(export, cells, err) < 0)
+		cells[4] = ws_make_own_text_cell(export, value);
+		if (ws_add_table_row(export, cells, err) < 0)
 			return -1;
 	}
 	return export_imported_facts(export, err);
@@ -348,9 +359,9 @@ static int export_system(struct ws_export *export, struct ws_err *err)
 
 /* Offset of the machine's local time in seconds, from "...+0130" at the end of the session's start;
  * 0 when not known. */
-static long find_local_offset(struct ws_export *export)
+static long find_local_offset(struct ws_cell_context *export)
 {
-	const char *text = ws_meta(export->report, "session.start_local"), *sign;
+	const char *text = ws_find_meta(export->report, "session.start_local"), *sign;
 	long hhmm, seconds;
 
 	if (!text || strlen(text) < 5)
@@ -365,7 +376,7 @@ static long find_local_offset(struct ws_export *export)
 	return seconds;
 }
 
-uint64_t ws_export_epoch(const struct ws_export *export)
+uint64_t ws_find_start_epoch(const struct ws_cell_context *export)
 {
 	struct ws_cursor *cursor = ws_cursor_open(export->report, WS_TABLE_clock, 0, UINT64_MAX);
 	uint64_t best = UINT64_MAX, epoch = 0;
@@ -384,46 +395,49 @@ uint64_t ws_export_epoch(const struct ws_export *export)
 	return epoch;
 }
 
-static int export_start_time(struct ws_export *export, struct ws_err *err)
+static int export_start_time(struct ws_cell_context *export, struct ws_err *err)
 {
-	uint64_t epoch = ws_export_epoch(export);
+	uint64_t epoch = ws_find_start_epoch(export);
 	char utc[64], local[64];
 
-	if (ws_export_table(export, &start_time, err) < 0)
+	if (ws_begin_table(export, &start_time, err) < 0)
 		return -1;
 	if (!epoch)
 		return 0;
 	format_time(utc, sizeof(utc), "%Y-%m-%dT%H:%M:%S", (time_t)(epoch / 1000000000));
 	format_time(local, sizeof(local), "%Y-%m-%dT%H:%M:%S",
 		    (time_t)(epoch / 1000000000) + find_local_offset(export));
-	return ws_export_row(export,
-			     (struct ws_xcell[]){ws_x_int((int64_t)epoch), ws_x_literal(utc),
-						 ws_x_literal(local),
-						 ws_x_int((int64_t) export->zero)},
-			     err);
+	return ws_add_table_row(export,
+				(struct ws_view_cell[]){ws_make_int_cell((int64_t)epoch),
+							ws_make_literal_cell(utc),
+							ws_make_literal_cell(local),
+							ws_make_int_cell((int64_t) export->zero)},
+				err);
 }
 
-static int put_details_row(struct ws_export *export, uint64_t start, uint64_t end,
+static int put_details_row(struct ws_cell_context *export, uint64_t start, uint64_t end,
 			   struct ws_err *err)
 {
 	if (end == WS_NO_TIME) /* the recorder died: up to the last event */
 		end = ws_max(export->last, start);
-	return ws_export_row(export,
-			     (struct ws_xcell[]){ws_x_int(0), ws_x_int((int64_t)(end - start)),
-						 ws_x_time(export, start), ws_x_time(export, end)},
-			     err);
+	return ws_add_table_row(export,
+				(struct ws_view_cell[]){ws_make_int_cell(0),
+							ws_make_int_cell((int64_t)(end - start)),
+							ws_make_time_cell(export, start),
+							ws_make_time_cell(export, end)},
+				err);
 }
 
 /* A recorder writes a span when it begins, and again with its end: of rows with the same start, the
  * one with an end counts. */
-static int export_details(struct ws_export *export, struct ws_err *err)
+static int export_details(struct ws_cell_context *export, struct ws_err *err)
 {
 	struct ws_cursor *cursor =
 		ws_cursor_open(export->report, WS_TABLE_collection, 0, UINT64_MAX);
 	uint64_t start = 0, end = 0;
 	const uint64_t *values;
 	bool pending = false;
-	int rc = ws_export_table(export, &details, err);
+	int rc = ws_begin_table(export, &details, err);
 
 	while (!rc && ws_cursor_next(cursor, &values)) {
 		uint64_t this_end = values[ws_collection_end];
@@ -446,11 +460,11 @@ static int export_details(struct ws_export *export, struct ws_err *err)
 }
 
 /* The pid of the process that `warpsight profile` started: the first. 0 when there is none. */
-static uint64_t find_target_pid(struct ws_export *export)
+static uint64_t find_target_pid(struct ws_cell_context *export)
 {
-	if (!ws_who_processes(export->who))
+	if (!ws_highest_process_id(export->who))
 		return 0;
-	return ws_who_process(export->who, 1)->pid;
+	return ws_find_process(export->who, 1)->pid;
 }
 
 /* What one process wrote to one stream. */
@@ -495,44 +509,46 @@ static const char *name_stream(const struct output_stream *stream)
 }
 
 /* The text of the report when it has the stream in one piece; else a text of the export's. */
-static struct ws_xcell make_content_cell(struct ws_export *export,
-					 const struct output_stream *stream)
+static struct ws_view_cell make_content_cell(struct ws_cell_context *export,
+					     const struct output_stream *stream)
 {
-	struct ws_xcell content = ws_x_null();
+	struct ws_view_cell content = ws_make_null_cell();
 
 	if (stream->rows == 1)
-		content = ws_x_string(export, stream->last_bytes);
-	if (content.kind != WS_X_NULL)
+		content = ws_make_string_cell(export, stream->last_bytes);
+	if (content.kind != WS_VIEW_NULL)
 		return content;
-	return ws_x_extra(export, ws_text_or(stream->content.text, ""), stream->content.len);
+	return ws_make_extra_string_cell(export, ws_text_or(stream->content.text, ""),
+					 stream->content.len);
 }
 
-static int put_stream_row(struct ws_export *export, const struct output_stream *stream,
+static int put_stream_row(struct ws_cell_context *export, const struct output_stream *stream,
 			  struct ws_err *err)
 {
 	uint64_t pid = find_target_pid(export);
-	struct ws_xcell process = ws_x_int((int64_t)pid << 24), file;
+	struct ws_view_cell process = ws_make_int_cell((int64_t)pid << 24), file;
 	char *name;
 	int rc;
 
-	if (stream->process && stream->process <= ws_who_processes(export->who)) {
-		pid = ws_who_process(export->who, (uint32_t)stream->process)->pid;
-		process = ws_x_process(export, stream->process);
+	if (stream->process && stream->process <= ws_highest_process_id(export->who)) {
+		pid = ws_find_process(export->who, (uint32_t)stream->process)->pid;
+		process = ws_make_process_cell(export, stream->process);
 	}
 	name = ws_format("pid_%" PRIu64 "_%s.log", pid, name_stream(stream));
-	file = ws_x_extra(export, name, strlen(name));
-	rc = ws_export_row(
-		export, (struct ws_xcell[]){process, file, make_content_cell(export, stream)}, err);
+	file = ws_make_extra_string_cell(export, name, strlen(name));
+	rc = ws_add_table_row(
+		export, (struct ws_view_cell[]){process, file, make_content_cell(export, stream)},
+		err);
 	free(name);
 	return rc;
 }
 
-static int export_streams(struct ws_export *export, struct ws_err *err)
+static int export_streams(struct ws_cell_context *export, struct ws_err *err)
 {
 	struct ws_cursor *cursor = ws_cursor_open(export->report, WS_TABLE_output, 0, UINT64_MAX);
 	struct stream_list list = {0};
 	const uint64_t *row;
-	int rc = ws_export_table(export, &streams, err);
+	int rc = ws_begin_table(export, &streams, err);
 
 	while (ws_cursor_next(cursor, &row)) {
 		struct output_stream *stream =
@@ -557,7 +573,7 @@ static int export_streams(struct ws_export *export, struct ws_err *err)
 	return rc;
 }
 
-int ws_export_session(struct ws_export *export, struct ws_err *err)
+int ws_write_session_tables(struct ws_cell_context *export, struct ws_err *err)
 {
 	if (export_meta(export, err) < 0 || export_system(export, err) < 0 ||
 	    export_start_time(export, err) < 0 || export_details(export, err) < 0)
@@ -569,29 +585,32 @@ int ws_export_session(struct ws_export *export, struct ws_err *err)
 
 enum { SOURCE_INJECTION = 1, SOURCE_DAEMON = 2, TIMESTAMP_TARGET = 1 };
 
-static struct ws_xcell make_diagnostic_source_cell(struct ws_export *export, const uint64_t *values)
+static struct ws_view_cell make_diagnostic_source_cell(struct ws_cell_context *export,
+						       const uint64_t *values)
 {
 	const char *source =
 		ws_report_string(export->report, (uint32_t)values[ws_diagnostic_source], NULL);
 
 	if (!strcmp(source, "osrt") || !strcmp(source, "nvtx") || !strcmp(source, "cuda"))
-		return ws_x_int(SOURCE_INJECTION);
-	return ws_x_int(SOURCE_DAEMON);
+		return ws_make_int_cell(SOURCE_INJECTION);
+	return ws_make_int_cell(SOURCE_DAEMON);
 }
 
-static const struct ws_xcolumn diagnostic_columns[] = {
-	{"timestamp", "INTEGER", true, false, "When (ns)", WS_XF_TIME, VIEW_AT(diagnostic, start)},
+static const struct ws_view_column diagnostic_columns[] = {
+	{"timestamp", "INTEGER", true, false, "When (ns)", WS_FROM_TIME,
+	 VIEW_AT(diagnostic, start)},
 	{"timestampType", "INTEGER", true, false, "ENUM_DIAGNOSTIC_TIMESTAMP_SOURCE(id)",
-	 WS_XF_CONST, .value = TIMESTAMP_TARGET},
-	{"source", "INTEGER", true, false, "ENUM_DIAGNOSTIC_SOURCE_TYPE(id)", .from = WS_XF_CALL,
-	 .cell = make_diagnostic_source_cell, .needs = WS_COL(diagnostic, source)},
-	{"severity", "INTEGER", true, false, "ENUM_DIAGNOSTIC_SEVERITY_LEVEL(id)", WS_XF_INT,
+	 WS_FROM_CONST, .value = TIMESTAMP_TARGET},
+	{"source", "INTEGER", true, false, "ENUM_DIAGNOSTIC_SOURCE_TYPE(id)",
+	 .from = WS_FROM_FUNCTION, .cell = make_diagnostic_source_cell,
+	 .needs = WS_COLUMN_BIT(diagnostic, source)},
+	{"severity", "INTEGER", true, false, "ENUM_DIAGNOSTIC_SEVERITY_LEVEL(id)", WS_FROM_INT,
 	 VIEW_AT(diagnostic, severity)},
-	{"text", "TEXT", false, false, "The message", WS_XF_TEXT, VIEW_AT(diagnostic, text)},
-	{"globalPid", "INTEGER", false, false, "Process it is about: pid << 24", WS_XF_PROCESS,
+	{"text", "TEXT", false, false, "The message", WS_FROM_TEXT, VIEW_AT(diagnostic, text)},
+	{"globalPid", "INTEGER", false, false, "Process it is about: pid << 24", WS_FROM_PROCESS,
 	 VIEW_AT(diagnostic, process)},
 };
-const struct ws_xview ws_diagnostics_view = {
+const struct ws_table_view ws_diagnostics_view = {
 	.table = {"DIAGNOSTIC_EVENT", "What the user should know about the recording itself",
 		  diagnostic_columns, WS_COUNT(diagnostic_columns)},
 	.source = WS_TABLE_diagnostic};

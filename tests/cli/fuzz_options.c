@@ -77,24 +77,24 @@ static void add_byte(struct ws_text *text, const struct ws_command *command, uin
 /* The values' own parsers, with each word. */
 static void try_values(const char *const *words, size_t n)
 {
-	struct ws_choice choice = {.tables = words, .table_count = n};
+	struct ws_export_choice choice = {.tables = words, .table_count = n};
 	struct ws_format_args args;
 	struct ws_err err = {""};
 
-	if (ws_choose_check(&choice, &err) < 0 && !*err.msg)
+	if (ws_check_choice(&choice, &err) < 0 && !*err.msg)
 		abort();
 	choice.times = words;
 	choice.time_count = n;
 	choice.table_count = 0;
 	err.msg[0] = 0;
-	if (ws_choose_check(&choice, &err) < 0 && !*err.msg)
+	if (ws_check_choice(&choice, &err) < 0 && !*err.msg)
 		abort();
 	for (size_t i = 0; i < n; i++) {
 		err.msg[0] = 0;
-		if (ws_filter_time_check(words[i], &err) < 0 && !*err.msg)
+		if (ws_check_time_filter(words[i], &err) < 0 && !*err.msg)
 			abort();
 		err.msg[0] = 0;
-		if (!ws_format_find(words[i], &args, &err) && !*err.msg)
+		if (!ws_find_format(words[i], &args, &err) && !*err.msg)
 			abort();
 	}
 }

@@ -34,7 +34,7 @@ static const struct ws_opt options[] = {
 	{"count", 'n', WS_OPT_INT, offsetof(struct values, count), "N", NULL, "How many.", "3"},
 	{"delay", 'y', WS_OPT_SECONDS, offsetof(struct values, delay), "TIME", NULL, "How long."},
 	{"env-var", 'e', WS_OPT_LIST, offsetof(struct values, env), "A=B", NULL, "Variables."},
-	{"sample", 's', WS_OPT_LATER, .values = "none,false", .help = "sampling comes later"},
+	{"sample", 's', WS_OPT_UNSUPPORTED, .values = "none,false", .help = "sampling comes later"},
 	{0},
 };
 
@@ -79,7 +79,7 @@ static void defaults_apply(void **state)
 	assert_string_equal(values.wait, "all");
 	assert_null(values.trace);
 	assert_int_equal(values.count, 3);
-	assert_int_equal(values.env.n, 0);
+	assert_int_equal(values.env.count, 0);
 }
 
 static void values_in_all_spellings(void **state)
@@ -191,10 +191,10 @@ static void the_last_one_wins_and_lists_collect(void **state)
 				       "--env-var", "B=2", "-eC=3", NULL),
 			 0);
 	assert_string_equal(values.output, "b");
-	assert_int_equal(values.env.n, 3);
-	assert_string_equal(values.env.v[0], "A=1");
-	assert_string_equal(values.env.v[1], "B=2");
-	assert_string_equal(values.env.v[2], "C=3");
+	assert_int_equal(values.env.count, 3);
+	assert_string_equal(values.env.values[0], "A=1");
+	assert_string_equal(values.env.values[1], "B=2");
+	assert_string_equal(values.env.values[2], "C=3");
 }
 
 static void words_of_enums_and_sets(void **state)
@@ -262,7 +262,7 @@ static void help_shows_every_option(void **state)
 	struct ws_text out = {0};
 
 	(void)state;
-	ws_help_command(
+	ws_add_command_help(
 		&out,
 		&(struct ws_command){
 			.name = "try", .summary = "Try.", .usage = "[options]", .opts = options},
@@ -283,7 +283,7 @@ static void paragraphs_wrap(void **state)
 	struct ws_text out = {0};
 
 	(void)state;
-	ws_wrap(&out, "one two three\n\n  kept  as it is\nfour", 0, 2, 9);
+	ws_add_wrapped(&out, "one two three\n\n  kept  as it is\nfour", 0, 2, 9);
 	assert_string_equal(out.text, "one two\n  three\n\n    kept  as it is\n  four\n");
 	ws_text_free(&out);
 }

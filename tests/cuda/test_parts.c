@@ -269,9 +269,9 @@ static const char *const driver_out[] = {
 	"cuIpcGetMemHandle",
 };
 
-#define ALL(driver, list, in)                                      \
-	for (size_t i = 0; i < WS_COUNT(list); i++)                \
-		if (ws_cuda_call_matters(driver, list[i]) != (in)) \
+#define ALL(driver, list, in)                                          \
+	for (size_t i = 0; i < WS_COUNT(list); i++)                    \
+		if (ws_cuda_is_call_recorded(driver, list[i]) != (in)) \
 	fail_msg("%s should be %s", list[i], (in) ? "in" : "out")
 
 static void test_calls(void **state)
@@ -292,11 +292,11 @@ static void test_map(void **state)
 	(void)state;
 	assert_int_equal(ws_map_get(&map, 5, &there), 0);
 	assert_false(there);
-	assert_false(ws_map_take(&map, 5, &v));
+	assert_false(ws_map_remove(&map, 5, &v));
 	for (uint64_t i = 0; i < 10000; i++)
 		ws_map_set(&map, i * 64, i);
 	for (uint64_t i = 0; i < 10000; i += 3) {
-		assert_true(ws_map_take(&map, i * 64, &v));
+		assert_true(ws_map_remove(&map, i * 64, &v));
 		assert_int_equal(v, i);
 	}
 	for (uint64_t i = 0; i < 10000; i++) {

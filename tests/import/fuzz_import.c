@@ -600,7 +600,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	if (!f || fwrite(copy ? copy : data, 1, n, f) != n || fclose(f))
 		abort();
 	free(copy);
-	rc = ws_import(&request, NULL, &err);
+	rc = ws_import_files(&request, NULL, &err);
 	if (rc < 0 && !*err.msg)
 		abort(); /* a failure says why */
 	if (!rc != !access(output, F_OK))

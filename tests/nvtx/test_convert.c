@@ -45,12 +45,12 @@ static struct ws_sink *sink_for(void *ctx, int pid, const char *env, size_t env_
 
 static void *take_record(uint32_t kind, int *slot)
 {
-	uint32_t n = ws_chunk_take(area.arena);
+	uint32_t n = ws_take_chunk(area.arena);
 	struct ws_chunk *chunk = ws_chunk_at(area.arena, n);
 
 	memset(chunk + 1, 0, WS_CHUNK_SIZE - sizeof(*chunk));
 	chunk->kind = kind;
-	*slot = ws_directory_add(area.arena, n);
+	*slot = ws_add_to_directory(area.arena, n);
 	return chunk;
 }
 
@@ -67,7 +67,7 @@ static void begin_rows(void)
 		exit(1);
 	}
 	ws_clock_init(&clk, WS_CLOCK_COUNTER);
-	ticks0 = ws_counter();
+	ticks0 = ws_read_counter();
 	sink = ws_sink_new(ws_strdup(path), writer, &clk);
 	drain = ws_drain_new(&area, &clk,
 			     &(struct ws_drain_ops){.ctx = sink, .sink_for = sink_for});
@@ -143,7 +143,7 @@ static struct ws_report *finish_rows(struct ws_rows *rows)
 		printf("Bail out! %s\n", err.msg);
 		exit(1);
 	}
-	if (!ws_report_complete(report) || ws_report_verify(report, NULL, NULL))
+	if (!ws_report_is_complete(report) || ws_report_verify(report, NULL, NULL))
 		failed = true;
 	ws_clock_free(&clk);
 	ws_area_destroy(&area);
@@ -204,7 +204,7 @@ static void run_pairs(void)
 		add_event(right, WS_NVTX_EV_END, 0, 80);
 		report = finish_rows(&rows);
 		check_pairs(&rows);
-		if (ws_report_rows(report, WS_TABLE_diagnostic) < 1)
+		if (ws_report_count_rows(report, WS_TABLE_diagnostic) < 1)
 			failed = true; /* the ends that stayed alone are said */
 		free_rows(report, &rows);
 	}

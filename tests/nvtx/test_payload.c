@@ -147,7 +147,7 @@ static void check_events(struct env *env)
 	EndPayload(loader, d, range, &raw, 1);
 	EXT(loader, NX_P_EVENT, void, (void *, const struct nx_payload *, size_t), d, &pa, 1);
 	t0 = EXT(loader, NX_P_TIMESTAMP, int64_t, (void), );
-	t1 = (int64_t)ws_raw_ns();
+	t1 = (int64_t)ws_read_raw_ns();
 	CHECK(t0 > 0 && t1 >= t0 && t1 - t0 < 1000000000);
 	env_read(env);
 	record = env_find(env, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 0);

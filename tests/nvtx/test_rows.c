@@ -42,7 +42,7 @@ static char why_buf[512];
 
 struct rep {
 	struct ws_report *report;
-	struct ws_who *who;
+	struct ws_names_by_id *who;
 	struct ws_rows nvtx;
 	int status;
 };
@@ -95,7 +95,7 @@ static void profile_program(struct rep *rep, const char *options, const char *pr
 		why = why_buf;
 		return;
 	}
-	if (!ws_report_complete(rep->report))
+	if (!ws_report_is_complete(rep->report))
 		why = "the report is not complete";
 	rep->who = ws_who_open(rep->report);
 	load_rows(rep, WS_TABLE_nvtx, &rep->nvtx);
@@ -151,7 +151,7 @@ static size_t count_rows(const struct rep *rep, int type, const char *want)
 
 static uint32_t pid_of(const struct rep *rep, size_t row)
 {
-	return ws_who_thread(rep->who, (uint32_t)get_value(rep, row, ws_nvtx_thread))->pid;
+	return ws_find_thread(rep->who, (uint32_t)get_value(rep, row, ws_nvtx_thread))->pid;
 }
 
 static bool lies_inside(const struct rep *rep, size_t inner, size_t outer)
@@ -230,7 +230,7 @@ static void check_basic(struct rep *rep)
 	CHECK(count_rows(rep, WS_NVTX_DOMAIN_CREATE, NULL) == 2 &&
 	      count_rows(rep, WS_NVTX_DOMAIN_DESTROY, "gone") == 1);
 	CHECK(!strcmp(
-		ws_who_thread(rep->who, (uint32_t)get_value(rep, outer, ws_nvtx_thread))->name,
+		ws_find_thread(rep->who, (uint32_t)get_value(rep, outer, ws_nvtx_thread))->name,
 		"the main thread"));
 	check_basic_values(rep);
 }
@@ -264,13 +264,13 @@ static void check_threads(struct rep *rep)
 		snprintf(name, sizeof(name), "worker %d", i);
 		CHECK(count_rows(rep, WS_NVTX_PUSHPOP, name) == 1000);
 		for (size_t k = 0; k < 1000; k += 999)
-			CHECK(!strcmp(ws_who_thread(rep->who,
-						    (uint32_t)get_value(
-							    rep,
-							    find_row(rep, WS_NVTX_PUSHPOP, name, k),
-							    ws_nvtx_thread))
-					      ->name,
-				      name));
+			CHECK(!strcmp(
+				ws_find_thread(rep->who,
+					       (uint32_t)get_value(
+						       rep, find_row(rep, WS_NVTX_PUSHPOP, name, k),
+						       ws_nvtx_thread))
+					->name,
+				name));
 	}
 	CHECK(!count_lost(rep));
 }
@@ -513,7 +513,7 @@ static void check_across(struct rep *rep)
 	      count_rows(rep, WS_NVTX_MARK, "in time") == 1);
 	CHECK(early != SIZE_MAX && get_value(rep, early, ws_nvtx_end) != WS_NO_TIME &&
 	      count_rows(rep, 0, "begins early") == 1);
-	CHECK(get_value(rep, early, ws_nvtx_start) < ws_time_zero(rep->report),
+	CHECK(get_value(rep, early, ws_nvtx_start) < ws_find_time_zero(rep->report),
 	      "it began before the collection");
 	CHECK(never != SIZE_MAX && get_value(rep, never, ws_nvtx_end) == WS_NO_TIME &&
 	      get_value(rep, never, ws_nvtx_flags) == WS_NVTX_LEFT_OPEN);
@@ -620,7 +620,7 @@ static void check_real(struct rep *rep)
 	      get_value(rep, py, ws_nvtx_category) == 1);
 	CHECK(get_value(rep, py, ws_nvtx_domain) == domain_of(rep, "NVTX", py) &&
 	      count_rows(rep, WS_NVTX_CATEGORY, "loading") == 1);
-	CHECK(!strcmp(ws_who_thread(rep->who, (uint32_t)get_value(rep, py, ws_nvtx_thread))->name,
+	CHECK(!strcmp(ws_find_thread(rep->who, (uint32_t)get_value(rep, py, ws_nvtx_thread))->name,
 		      "named by NVTX"));
 	CHECK(count_rows(rep, WS_NVTX_STARTEND, "spinlock (acquire)") == 1 &&
 	      count_rows(rep, WS_NVTX_STARTEND, "spinlock (held)") == 1);

@@ -18,7 +18,7 @@ static struct ids {
 /* ids[n] of a table that is numbered from 1 without gaps. */
 static struct ids *load_ids(const struct ws_report *report, enum ws_table table)
 {
-	struct ids *ids = ws_calloc(ws_report_rows(report, table) + 2, sizeof(*ids));
+	struct ids *ids = ws_calloc(ws_report_count_rows(report, table) + 2, sizeof(*ids));
 	struct ws_cursor *cursor = ws_cursor_open(report, table, 0, UINT64_MAX);
 	const uint64_t *values;
 

@@ -102,7 +102,7 @@ int main(int argc, char **argv)
 		return try_all("without a session", 1) ? 1 : start_again(argv);
 	}
 	unlink(path);
-	if (!ws_rt_collecting()) {
+	if (!ws_rt_is_collecting()) {
 		printf("Bail out! no session\n");
 		return 1;
 	}

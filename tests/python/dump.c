@@ -37,11 +37,11 @@ static void load_frames(const struct ws_report *report)
 	struct ws_cursor *cursor;
 	const uint64_t *values;
 
-	frame_n = ws_report_rows(report, WS_TABLE_frame) + 1;
-	stack_n = ws_report_rows(report, WS_TABLE_stack) + 1;
+	frame_n = ws_report_count_rows(report, WS_TABLE_frame) + 1;
+	stack_n = ws_report_count_rows(report, WS_TABLE_stack) + 1;
 	frames = ws_calloc(frame_n, sizeof(*frames));
 	stacks = ws_calloc(stack_n, sizeof(*stacks));
-	modules = ws_calloc(ws_report_rows(report, WS_TABLE_module) + 1, sizeof(*modules));
+	modules = ws_calloc(ws_report_count_rows(report, WS_TABLE_module) + 1, sizeof(*modules));
 	for (cursor = ws_cursor_open(report, WS_TABLE_module, 0, UINT64_MAX);
 	     ws_cursor_next(cursor, &values);)
 		modules[values[ws_module_id]] = text_of(report, values[ws_module_path]);
@@ -97,11 +97,11 @@ static void print_stack(uint32_t stack, uint32_t leaf)
 	putchar('\n');
 }
 
-static struct ws_who *who;
+static struct ws_names_by_id *who;
 
 static void print_thread(const char *what, uint64_t thread, uint64_t start)
 {
-	const struct ws_thread_info *info = ws_who_thread(who, (uint32_t)thread);
+	const struct ws_thread_info *info = ws_find_thread(who, (uint32_t)thread);
 
 	printf("%s\t%u\t%u\t%" PRIu64 "\t", what, info->pid, info->tid, start);
 }

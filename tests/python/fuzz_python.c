@@ -36,10 +36,10 @@ static void explore_process(const struct ws_py_layout *layout, const struct ws_p
 	static struct ws_py_frame py_frames[300];
 	static struct ws_py_walk walk;
 	static struct ws_py_code code;
-	size_t n = ws_py_threads(layout, memory, runtime, thread, WS_COUNT(thread));
+	size_t n = ws_py_list_threads(layout, memory, runtime, thread, WS_COUNT(thread));
 
 	memset(&walk, 0, sizeof(walk));
-	ws_py_gil_holder(layout, memory, runtime);
+	ws_py_find_gil_holder(layout, memory, runtime);
 	for (size_t i = 0; i < n; i++) {
 		bool truncated;
 		size_t frames = ws_py_walk(layout, memory, thread[i].state, &walk, py_frames,
@@ -50,7 +50,7 @@ static void explore_process(const struct ws_py_layout *layout, const struct ws_p
 		for (size_t k = 0; k < frames && k < 20; k++) {
 			uint8_t table[4096];
 
-			if (!ws_py_code_read(layout, memory, py_frames[k].code, &code))
+			if (!ws_py_read_code(layout, memory, py_frames[k].code, &code))
 				continue;
 			if (code.name_len > sizeof(code.name) ||
 			    code.file_len > sizeof(code.file) ||
@@ -58,8 +58,8 @@ static void explore_process(const struct ws_py_layout *layout, const struct ws_p
 				abort();
 			if (code.table_bytes < sizeof(table) &&
 			    ws_py_read(memory, code.table, table, code.table_bytes) &&
-			    ws_py_line(layout->version, code.first_line, table, code.table_bytes,
-				       py_frames[k].at) < 0 &&
+			    ws_py_find_line(layout->version, code.first_line, table,
+					    code.table_bytes, py_frames[k].at) < 0 &&
 			    py_frames[k].at >= 0)
 				abort();
 		}
@@ -124,14 +124,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		input = data + 1;
 		input_n = size - 1;
 		for (uint16_t v = 0x0308; v <= 0x030c; v++)
-			if (ws_py_layout_of(v, &layout))
+			if (ws_py_get_layout(v, &layout))
 				explore_process(&layout, &memory, 0x10000);
-		if (ws_py_layout_read(&memory, 0x10000, &layout))
+		if (ws_py_read_layout(&memory, 0x10000, &layout))
 			explore_process(&layout, &memory, 0x10000);
 	}
 	for (uint16_t v = 0x0308; v <= 0x030e; v++)
 		for (int32_t i = -1; i < 64; i += 5)
-			ws_py_line(v, 1, data + at, at < size ? size - at : 0, i);
+			ws_py_find_line(v, 1, data + at, at < size ? size - at : 0, i);
 	return 0;
 }
 

@@ -122,11 +122,12 @@ static int32_t line_of(const struct ws_py_layout *layout, struct ws_py_memory *m
 	static struct ws_py_code code;
 	static uint8_t table[8192];
 
-	if (!ws_py_code_read(layout, memory, frame->code, &code) ||
+	if (!ws_py_read_code(layout, memory, frame->code, &code) ||
 	    code.table_bytes > sizeof(table) ||
 	    !ws_py_read(memory, code.table, table, code.table_bytes))
 		abort();
-	return ws_py_line(layout->version, code.first_line, table, code.table_bytes, frame->at);
+	return ws_py_find_line(layout->version, code.first_line, table, code.table_bytes,
+			       frame->at);
 }
 
 static struct made make_sample(struct image *im, size_t thread)
@@ -139,8 +140,8 @@ static struct made make_sample(struct image *im, size_t thread)
 
 	memset(&walk, 0, sizeof(walk));
 	if (!image_layout(im, &memory, &made.layout) ||
-	    ws_py_threads(&made.layout, &memory, im->runtime, py_thread, WS_COUNT(py_thread)) <=
-		    thread)
+	    ws_py_list_threads(&made.layout, &memory, im->runtime, py_thread,
+			       WS_COUNT(py_thread)) <= thread)
 		abort();
 	made.n = ws_py_walk(&made.layout, &memory, py_thread[thread].state, &walk, made.frame, MOST,
 			    &truncated);

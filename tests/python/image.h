@@ -99,8 +99,8 @@ static inline void image_free(struct image *im)
 static inline bool image_layout(const struct image *im, const struct ws_py_memory *memory,
 				struct ws_py_layout *layout)
 {
-	return im->version >= 0x030d ? ws_py_layout_read(memory, im->runtime, layout)
-				     : ws_py_layout_of((uint16_t)im->version, layout);
+	return im->version >= 0x030d ? ws_py_read_layout(memory, im->runtime, layout)
+				     : ws_py_get_layout((uint16_t)im->version, layout);
 }
 
 #endif

@@ -33,7 +33,7 @@ static void read_code(const struct ws_py_layout *layout, const struct ws_py_memo
 	static struct ws_py_code py_code;
 	uint8_t *table;
 
-	if (!ws_py_code_read(layout, memory, code, &py_code))
+	if (!ws_py_read_code(layout, memory, code, &py_code))
 		return;
 	table = malloc(py_code.table_bytes + 1);
 	ws_py_read(memory, py_code.table, table, py_code.table_bytes);
@@ -87,8 +87,8 @@ int main(int argc, char **argv)
 	image.version = strtoull(argv[3], NULL, 16);
 	if (!image_layout(&image, &memory, &layout))
 		return 1;
-	ws_py_gil_holder(&layout, &memory, image.runtime);
-	n = ws_py_threads(&layout, &memory, image.runtime, thread, 8);
+	ws_py_find_gil_holder(&layout, &memory, image.runtime);
+	n = ws_py_list_threads(&layout, &memory, image.runtime, thread, 8);
 	for (size_t i = 0; i < n; i++) {
 		bool truncated;
 		size_t frames =

@@ -44,7 +44,7 @@ static int32_t line_of(const struct ws_py_layout *layout, const struct ws_py_mem
 	int32_t line;
 
 	assert_true(ws_py_read(memory, code->table, table, code->table_bytes));
-	line = ws_py_line(layout->version, code->first_line, table, code->table_bytes, at);
+	line = ws_py_find_line(layout->version, code->first_line, table, code->table_bytes, at);
 	free(table);
 	return line;
 }
@@ -68,7 +68,7 @@ static void check_frames(const struct ws_py_layout *layout, const struct ws_py_m
 				layout->version < 0x030b ||
 				(layout->version == 0x030b ? want[i].entry_311 : want[i].entry_312);
 
-			assert_true(ws_py_code_read(layout, memory, frames[i].code, &code));
+			assert_true(ws_py_read_code(layout, memory, frames[i].code, &code));
 			code.name[code.name_len] = code.file[code.file_len] = 0;
 			assert_string_equal(code.name, layout->version < 0x030b ? want[i].name
 										: want[i].qualname);
@@ -100,14 +100,16 @@ static void test_image(const char *version, bool has_tid)
 	assert_true(image_layout(&im, &memory, &layout));
 	assert_int_equal(layout.self_described, layout.version >= 0x030d);
 	assert_false(layout.free_threaded);
-	assert_true(ws_py_check(&layout, &memory, im.runtime));
-	assert_int_equal(ws_py_threads(&layout, &memory, im.runtime, thread, WS_COUNT(thread)), 2);
-	assert_int_equal(ws_py_threads(&layout, &memory, im.runtime, thread, 1), 1);
-	assert_int_equal(ws_py_threads(&layout, &memory, im.runtime, thread, WS_COUNT(thread)), 2);
+	assert_true(ws_py_check_layout(&layout, &memory, im.runtime));
+	assert_int_equal(ws_py_list_threads(&layout, &memory, im.runtime, thread, WS_COUNT(thread)),
+			 2);
+	assert_int_equal(ws_py_list_threads(&layout, &memory, im.runtime, thread, 1), 1);
+	assert_int_equal(ws_py_list_threads(&layout, &memory, im.runtime, thread, WS_COUNT(thread)),
+			 2);
 	assert_int_equal(thread[0].tid != 0, has_tid);
 	assert_true(thread[0].pthread && thread[1].pthread &&
 		    thread[0].pthread != thread[1].pthread);
-	assert_int_equal(ws_py_gil_holder(&layout, &memory, im.runtime), 0); /* both sleep */
+	assert_int_equal(ws_py_find_gil_holder(&layout, &memory, im.runtime), 0); /* both sleep */
 	check_frames(&layout, &memory, thread[0].state, thread_frames, WS_COUNT(thread_frames));
 	check_frames(&layout, &memory, thread[1].state, main_frames, WS_COUNT(main_frames));
 	image_free(&im);
@@ -309,13 +311,13 @@ static void test_3_14(void **state)
 
 	(void)state;
 	make_314();
-	assert_true(ws_py_layout_read(&memory, RUNTIME, &layout));
+	assert_true(ws_py_read_layout(&memory, RUNTIME, &layout));
 	assert_int_equal(layout.version, 0x030e);
-	assert_int_equal(ws_py_threads(&layout, &memory, RUNTIME, thread, 4), 1);
+	assert_int_equal(ws_py_list_threads(&layout, &memory, RUNTIME, thread, 4), 1);
 	assert_int_equal(thread[0].tid, 4711);
-	assert_int_equal(ws_py_gil_holder(&layout, &memory, RUNTIME), THREAD);
+	assert_int_equal(ws_py_find_gil_holder(&layout, &memory, RUNTIME), THREAD);
 	put_value(INTERP + 216, 0, 4);
-	assert_int_equal(ws_py_gil_holder(&layout, &memory, RUNTIME), 0);
+	assert_int_equal(ws_py_find_gil_holder(&layout, &memory, RUNTIME), 0);
 	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 8, &truncated), 3);
 	assert_false(truncated);
 	assert_int_equal(frames[0].code, CODE(1));
@@ -323,7 +325,7 @@ static void test_3_14(void **state)
 	assert_int_equal(frames[1].flags, 0);
 	assert_int_equal(frames[2].code, CODE(0));
 	assert_int_equal(frames[2].flags, WS_PY_ENTRY);
-	assert_true(ws_py_code_read(&layout, &memory, frames[0].code, &code));
+	assert_true(ws_py_read_code(&layout, &memory, frames[0].code, &code));
 	assert_memory_equal(code.name, "inner", 5);
 	assert_memory_equal(code.file, "b.py", 4);
 	assert_int_equal(line_of(&layout, &memory, &code, frames[0].at), 100);
@@ -340,21 +342,21 @@ static void test_refused(void **state)
 	struct ws_py_layout l;
 
 	(void)state;
-	assert_false(ws_py_layout_of(0x0307, &l));
-	assert_false(ws_py_layout_of(0x030d, &l)); /* describes itself */
+	assert_false(ws_py_get_layout(0x0307, &l));
+	assert_false(ws_py_get_layout(0x030d, &l)); /* describes itself */
 	make_314();
 	describe_314(0x030f00a1);
-	assert_false(ws_py_layout_read(&memory, RUNTIME, &l)); /* a version to come */
+	assert_false(ws_py_read_layout(&memory, RUNTIME, &l)); /* a version to come */
 	describe_314(0x030c00f0);
-	assert_false(ws_py_layout_read(&memory, RUNTIME, &l));
+	assert_false(ws_py_read_layout(&memory, RUNTIME, &l));
 	make_314();
 	put_value(RUNTIME, 0, 1);
-	assert_false(ws_py_layout_read(&memory, RUNTIME, &l)); /* no description */
+	assert_false(ws_py_read_layout(&memory, RUNTIME, &l)); /* no description */
 	for (int i = 5; i < 50; i++) {			       /* offsets that cannot be */
 		make_314();
 		for (int k = 5; k < 50; k++)
 			put_value(RUNTIME + 8 * (uint64_t)i, UINT64_MAX / 2, 8);
-		if (ws_py_layout_read(&memory, RUNTIME, &l)) {
+		if (ws_py_read_layout(&memory, RUNTIME, &l)) {
 #define X(field) assert_true(l.field < 1u << 20);
 			WS_PY_FIELDS(X)
 #undef X
@@ -373,7 +375,7 @@ static void test_broken_chains(void **state)
 
 	(void)state;
 	make_314();
-	assert_true(ws_py_layout_read(&memory, RUNTIME, &layout));
+	assert_true(ws_py_read_layout(&memory, RUNTIME, &layout));
 	make_frame(1, FRAME(4), CODE(0), 4, 0);
 	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 64, &truncated), 64);
 	assert_true(truncated);
@@ -388,9 +390,9 @@ static void test_broken_chains(void **state)
 	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 64, &truncated), 0);
 	assert_true(truncated);
 	put_value(THREAD + 16, THREAD, 8); /* its own successor */
-	assert_int_equal(ws_py_threads(&layout, &memory, RUNTIME, thread, 8), 8);
+	assert_int_equal(ws_py_list_threads(&layout, &memory, RUNTIME, thread, 8), 8);
 	put_value(THREAD + 24, INTERP + 8, 8); /* not of this interpreter */
-	assert_int_equal(ws_py_threads(&layout, &memory, RUNTIME, thread, 8), 0);
+	assert_int_equal(ws_py_list_threads(&layout, &memory, RUNTIME, thread, 8), 0);
 }
 
 static void test_keys(void **state)
@@ -402,14 +404,14 @@ static void test_keys(void **state)
 
 	(void)state;
 	make_314();
-	assert_true(ws_py_layout_read(&memory, RUNTIME, &layout));
-	assert_int_equal(ws_py_code_keys(&layout, &memory, code, 3, code_keys, raw),
+	assert_true(ws_py_read_layout(&memory, RUNTIME, &layout));
+	assert_int_equal(ws_py_read_code_keys(&layout, &memory, code, 3, code_keys, raw),
 			 2); /* the third is not there */
 	assert_memory_not_equal(&code_keys[0], &code_keys[1], sizeof(code_keys[0]));
-	assert_int_equal(ws_py_code_keys(&layout, &memory, &code[1], 1, &again, raw), 1);
+	assert_int_equal(ws_py_read_code_keys(&layout, &memory, &code[1], 1, &again, raw), 1);
 	assert_memory_equal(&code_keys[1], &again, sizeof(again));
 	put_value(CODE(1) + 80, 101, 4); /* another function lies there now */
-	assert_int_equal(ws_py_code_keys(&layout, &memory, &code[1], 1, &again, raw), 1);
+	assert_int_equal(ws_py_read_code_keys(&layout, &memory, &code[1], 1, &again, raw), 1);
 	assert_memory_not_equal(&code_keys[1], &again, sizeof(again));
 	make_code(0, "x", "x");
 	put_value(CODE(0) + 96, TEXT(1),
@@ -417,7 +419,7 @@ static void test_keys(void **state)
 	{
 		static struct ws_py_code py_code;
 
-		assert_true(ws_py_code_read(&layout, &memory, CODE(0), &py_code));
+		assert_true(ws_py_read_code(&layout, &memory, CODE(0), &py_code));
 		assert_true(py_code.shim);
 	}
 }
@@ -430,11 +432,11 @@ static int read_text(uint32_t state, const void *bytes, size_t size, uint64_t le
 	struct ws_py_layout layout;
 
 	make_314();
-	assert_true(ws_py_layout_read(&memory, RUNTIME, &layout));
+	assert_true(ws_py_read_layout(&memory, RUNTIME, &layout));
 	put_value(TEXT(0) + 16, length, 8);
 	put_value(TEXT(0) + 32, state, 4);
 	memcpy(made.piece[0].data + (TEXT(0) + (state >> 6 & 1 ? 40 : 56) - BASE), bytes, size);
-	return ws_py_text(&layout, &memory, TEXT(0), out, room);
+	return ws_py_read_text(&layout, &memory, TEXT(0), out, room);
 }
 
 static void test_texts(void **state)
@@ -495,31 +497,31 @@ static void test_lines(void **state)
 	};
 
 	(void)state;
-	assert_int_equal(ws_py_line(0x0308, 10, lnotab, sizeof(lnotab), -1), 10);
-	assert_int_equal(ws_py_line(0x0308, 10, lnotab, sizeof(lnotab), 0), 10);
-	assert_int_equal(ws_py_line(0x0308, 10, lnotab, sizeof(lnotab), 5), 10);
-	assert_int_equal(ws_py_line(0x0309, 10, lnotab, sizeof(lnotab), 6), 11);
-	assert_int_equal(ws_py_line(0x0309, 10, lnotab, sizeof(lnotab), 14), 13);
-	assert_int_equal(ws_py_line(0x0309, 10, lnotab, sizeof(lnotab), 278), 13);
-	assert_int_equal(ws_py_line(0x0309, 10, lnotab, sizeof(lnotab), 279), 267);
-	assert_int_equal(ws_py_line(0x0309, 10, lnotab, sizeof(lnotab), 1000), 262);
-	assert_int_equal(ws_py_line(0x0309, 10, lnotab, 3, 100), 11);
+	assert_int_equal(ws_py_find_line(0x0308, 10, lnotab, sizeof(lnotab), -1), 10);
+	assert_int_equal(ws_py_find_line(0x0308, 10, lnotab, sizeof(lnotab), 0), 10);
+	assert_int_equal(ws_py_find_line(0x0308, 10, lnotab, sizeof(lnotab), 5), 10);
+	assert_int_equal(ws_py_find_line(0x0309, 10, lnotab, sizeof(lnotab), 6), 11);
+	assert_int_equal(ws_py_find_line(0x0309, 10, lnotab, sizeof(lnotab), 14), 13);
+	assert_int_equal(ws_py_find_line(0x0309, 10, lnotab, sizeof(lnotab), 278), 13);
+	assert_int_equal(ws_py_find_line(0x0309, 10, lnotab, sizeof(lnotab), 279), 267);
+	assert_int_equal(ws_py_find_line(0x0309, 10, lnotab, sizeof(lnotab), 1000), 262);
+	assert_int_equal(ws_py_find_line(0x0309, 10, lnotab, 3, 100), 11);
 
-	assert_int_equal(ws_py_line(0x030a, 10, ranges, sizeof(ranges), 0), 11);
-	assert_int_equal(ws_py_line(0x030a, 10, ranges, sizeof(ranges), 6), 0);
-	assert_int_equal(ws_py_line(0x030a, 10, ranges, sizeof(ranges), 10), 23);
-	assert_int_equal(ws_py_line(0x030a, 10, ranges, sizeof(ranges), 18), 11);
-	assert_int_equal(ws_py_line(0x030a, 10, ranges, sizeof(ranges), 20), 0);
+	assert_int_equal(ws_py_find_line(0x030a, 10, ranges, sizeof(ranges), 0), 11);
+	assert_int_equal(ws_py_find_line(0x030a, 10, ranges, sizeof(ranges), 6), 0);
+	assert_int_equal(ws_py_find_line(0x030a, 10, ranges, sizeof(ranges), 10), 23);
+	assert_int_equal(ws_py_find_line(0x030a, 10, ranges, sizeof(ranges), 18), 11);
+	assert_int_equal(ws_py_find_line(0x030a, 10, ranges, sizeof(ranges), 20), 0);
 
-	assert_int_equal(ws_py_line(0x030b, 10, locations, sizeof(locations), 0), 0);
-	assert_int_equal(ws_py_line(0x030b, 10, locations, sizeof(locations), 4), 10);
-	assert_int_equal(ws_py_line(0x030c, 10, locations, sizeof(locations), 6), 11);
-	assert_int_equal(ws_py_line(0x030c, 200, locations, sizeof(locations), 12), 89);
-	assert_int_equal(ws_py_line(0x030d, 200, locations, sizeof(locations), 14), 227);
-	assert_int_equal(ws_py_line(0x030e, 200, locations, sizeof(locations), 29), 227);
-	assert_int_equal(ws_py_line(0x030e, 200, locations, sizeof(locations), 30), 227);
-	assert_int_equal(ws_py_line(0x030e, 200, locations, sizeof(locations), 32), 0);
-	assert_int_equal(ws_py_line(0x030e, 200, NULL, 0, 0), 0);
+	assert_int_equal(ws_py_find_line(0x030b, 10, locations, sizeof(locations), 0), 0);
+	assert_int_equal(ws_py_find_line(0x030b, 10, locations, sizeof(locations), 4), 10);
+	assert_int_equal(ws_py_find_line(0x030c, 10, locations, sizeof(locations), 6), 11);
+	assert_int_equal(ws_py_find_line(0x030c, 200, locations, sizeof(locations), 12), 89);
+	assert_int_equal(ws_py_find_line(0x030d, 200, locations, sizeof(locations), 14), 227);
+	assert_int_equal(ws_py_find_line(0x030e, 200, locations, sizeof(locations), 29), 227);
+	assert_int_equal(ws_py_find_line(0x030e, 200, locations, sizeof(locations), 30), 227);
+	assert_int_equal(ws_py_find_line(0x030e, 200, locations, sizeof(locations), 32), 0);
+	assert_int_equal(ws_py_find_line(0x030e, 200, NULL, 0, 0), 0);
 }
 
 int main(int argc, char **argv)

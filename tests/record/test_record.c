@@ -87,9 +87,9 @@ static void test_clock(void **state)
 	ws_clock_init(&clock, ws_clock_choose());
 	for (int i = 0; i < 50; i++) {
 		usleep(1000);
-		raw_before[i] = ws_raw_ns();
-		ticks[i] = clock.mode == WS_CLOCK_COUNTER ? ws_counter() : ws_raw_ns();
-		raw_after[i] = ws_raw_ns();
+		raw_before[i] = ws_read_raw_ns();
+		ticks[i] = clock.mode == WS_CLOCK_COUNTER ? ws_read_counter() : ws_read_raw_ns();
+		raw_after[i] = ws_read_raw_ns();
 		if (i % 5 == 4)
 			ws_clock_read(&clock);
 	}
@@ -144,18 +144,18 @@ static void *write_records(void *arg)
 	for (uint32_t i = 0; i < load.each; i++) {
 		struct ws_thread *thread;
 		struct ws_rec_nvtx_range *record;
-		uint64_t start = ws_rt_ticks();
+		uint64_t start = ws_rt_read_ticks();
 		const char *name = names[(i + (uint32_t)(uintptr_t)arg) % 4];
 
 		while (!(thread = ws_rt_enter())) /* no memory for the thread itself yet */
 			usleep(100);
-		uint32_t handle = ws_rt_string(thread, name, strlen(name));
+		uint32_t handle = ws_rt_find_string(thread, name, strlen(name));
 
 		record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_NVTX);
 		if (record) {
 			record->rec = ws_rec_head(WS_REC_NVTX_RANGE, sizeof(*record), 0, handle);
 			record->start = start;
-			record->end = ws_rt_ticks();
+			record->end = ws_rt_read_ticks();
 			ws_rt_commit(thread, record, sizeof(*record));
 		}
 		ws_rt_leave(thread);
@@ -234,7 +234,7 @@ static int one_load(const char *path)
 	report = ws_report_open(path, &err);
 	if (!report)
 		return 13;
-	rows = ws_report_rows(report, WS_TABLE_nvtx);
+	rows = ws_report_count_rows(report, WS_TABLE_nvtx);
 	ws_report_close(report);
 	lost = lost_in(path);
 	printf("# %d threads: %llu recorded, %llu lost\n", load.threads, (unsigned long long)rows,
@@ -330,10 +330,10 @@ static void register_home(struct ws_arena *arena, uint32_t chunk, uint32_t pid, 
 	home->parent_home = parent;
 	home->parent_start = parent_start;
 	home->pid_ns = arena->recorder_pid_ns;
-	home->start = arena->clock_mode == WS_CLOCK_COUNTER ? ws_counter() : ws_raw_ns();
+	home->start = arena->clock_mode == WS_CLOCK_COUNTER ? ws_read_counter() : ws_read_raw_ns();
 	atomic_store(&home->string_pos, (uint64_t)chunk << 32 | sizeof(*home));
 	atomic_store(&home->ready, 1);
-	home->slot = (uint32_t)ws_directory_add(arena, chunk);
+	home->slot = (uint32_t)ws_add_to_directory(arena, chunk);
 }
 
 /*
@@ -362,8 +362,8 @@ static void test_child_of_a_settled_parent(void **state)
 		ws_strdup(path),
 		ws_writer_create(path, &(struct ws_writer_opts){.overwrite = true}, &err), &clock);
 	drain = ws_drain_new(&area, &clock, &ops);
-	homes[0] = ws_chunk_take(area.arena);
-	homes[1] = ws_chunk_take(area.arena); /* before the parent's is given back */
+	homes[0] = ws_take_chunk(area.arena);
+	homes[1] = ws_take_chunk(area.arena); /* before the parent's is given back */
 	register_home(area.arena, homes[0], parent, 0, 0);
 	start = ((struct ws_process_home *)ws_chunk_at(area.arena, homes[0]))->start;
 	ws_drain_round(drain);
@@ -377,7 +377,7 @@ static void test_child_of_a_settled_parent(void **state)
 	assert_int_equal(ws_drain_registered(drain), 2);
 	assert_int_equal(ws_drain_alive(drain), 1);
 	for (int i = 0; i < 3; i++) {
-		taken[i] = ws_chunk_take(area.arena);
+		taken[i] = ws_take_chunk(area.arena);
 		assert_true(taken[i] >= area.arena->chunk_first && taken[i] != homes[1]);
 		for (int k = 0; k < i; k++)
 			assert_true(taken[i] != taken[k]);

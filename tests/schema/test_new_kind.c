@@ -106,7 +106,7 @@ static char *export_as(const char *type, size_t *length)
 	FILE *file;
 
 	snprintf(output, sizeof(output), "%s/out.%s", folder, type);
-	assert_int_equal(ws_export_file(report_path, &request), 0);
+	assert_int_equal(ws_export_report_file(report_path, &request), 0);
 	file = fopen(output, "rb");
 	assert_non_null(file);
 	fseek(file, 0, SEEK_END);

@@ -110,7 +110,7 @@ static bool small_enough(const struct ws_report *report)
 	uint64_t rows = 0;
 
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		rows += ws_report_rows(report, (enum ws_table)t);
+		rows += ws_report_count_rows(report, (enum ws_table)t);
 	return rows < MOST_ROWS;
 }
 

@@ -202,7 +202,7 @@ static void check_tile(const struct ws_lanes *lanes, const struct ws_lane *lane,
 	struct ws_rects out = {0};
 	uint64_t said = 0, there = 0;
 
-	ws_tile_draw(lanes, lane, level, k, index, &out);
+	ws_draw_tile(lanes, lane, level, k, index, &out);
 	for (size_t i = 0; i < out.n; i++) {
 		int64_t a = (int64_t)(ws_max(out.rects[i].x0, 0)), b = (int64_t)out.rects[i].x1;
 
@@ -326,12 +326,12 @@ static void wild_ranges(void **unused)
  * empty. */
 static void check_groups(const struct ws_report *report)
 {
-	for (size_t i = 0; i < ws_report_blocks(report, WS_TABLE_nvtx); i++) {
+	for (size_t i = 0; i < ws_report_count_blocks(report, WS_TABLE_nvtx); i++) {
 		struct ws_block_groups groups = ws_report_block_groups(report, WS_TABLE_nvtx, i);
 		uint32_t rows_n = 0;
 
 		assert_non_null(groups.groups);
-		for (size_t k = 0; k < groups.n; k++) {
+		for (size_t k = 0; k < groups.count; k++) {
 			uint64_t busy = 0;
 
 			for (size_t n = 0; n < WS_GROUP_BINS; n++)
@@ -341,7 +341,7 @@ static void check_groups(const struct ws_report *report)
 				    groups.groups[k].key[0] <= THREADS);
 			rows_n += groups.groups[k].rows;
 		}
-		assert_int_equal(rows_n, ws_report_block(report, WS_TABLE_nvtx, i).rows);
+		assert_int_equal(rows_n, ws_report_block_info(report, WS_TABLE_nvtx, i).rows);
 	}
 }
 
@@ -353,7 +353,7 @@ static void check_preview(const struct ws_lanes *lanes, const struct ws_lane *la
 	bool painted[WS_TILE_PIXELS] = {false};
 	struct ws_rects out = {0};
 
-	ws_tile_draw(lanes, lane, 0, k, index, &out);
+	ws_draw_tile(lanes, lane, 0, k, index, &out);
 	for (size_t i = 0; i < out.n; i++) {
 		assert_true(out.rects[i].flags & WS_RECT_PREVIEW && out.rects[i].fill);
 		for (int p = (int)out.rects[i].x0; p < (int)out.rects[i].x1; p++)
@@ -384,7 +384,7 @@ static void check_unread(void (*fill)(struct ws_writer *, size_t), size_t n)
 {
 	struct ws_report *report = make_report(fill, n);
 	struct ws_lanes *lanes = ws_lanes_open(report, &(struct ws_lanes_opts){.room = UINT64_MAX,
-										 .to = UINT64_MAX});
+									       .to = UINT64_MAX});
 	uint64_t seen = 0;
 	uint32_t reading;
 
@@ -429,8 +429,8 @@ static void test_closeups(void **unused)
 {
 	enum { N = 1500 };
 	struct ws_report *report = make_report(fill_wild, N);
-	struct ws_lanes *lanes_l = ws_lanes_open(
-		report, &(struct ws_lanes_opts){.room = UINT64_MAX, .to = UINT64_MAX});
+	struct ws_lanes *lanes_l = ws_lanes_open(report, &(struct ws_lanes_opts){.room = UINT64_MAX,
+										 .to = UINT64_MAX});
 	struct truth *left = malloc((N + 64) * sizeof(*left)),
 		     *right = malloc((N + 64) * sizeof(*right));
 	const uint32_t lanes[] = {0, 2, 1, 2};
@@ -440,7 +440,7 @@ static void test_closeups(void **unused)
 	for (int turn = 0; turn < 200; turn++) {
 		int64_t t0 = ZERO + (int64_t)(next_random() % SPAN) - 1000,
 			t1 = t0 + 1 + (int64_t)(next_random() % (turn % 3 ? 500 : SPAN));
-		struct ws_lane **close = ws_closeup_new(lanes_l, lanes, WS_COUNT(lanes), t0, t1);
+		struct ws_lane **close = ws_make_closeup(lanes_l, lanes, WS_COUNT(lanes), t0, t1);
 
 		for (size_t i = 0; i < lanes_l->n; i++) {
 			assert_non_null(close[i]);
@@ -451,7 +451,7 @@ static void test_closeups(void **unused)
 				check_level(&close[i]->level[k]);
 			assert_false(ws_lane_ready(lanes_l->lane[i]));
 		}
-		ws_closeup_free(lanes_l, close);
+		ws_free_closeup(lanes_l, close);
 	}
 	free(left);
 	free(right);
@@ -486,8 +486,8 @@ static void little_room(void **unused)
 		}
 	ws_lanes_close(lanes);
 	lanes = ws_lanes_open(report, &(struct ws_lanes_opts){.room = 1000,
-								.unasked = UINT64_MAX,
-								.to = UINT64_MAX});
+							      .unasked = UINT64_MAX,
+							      .to = UINT64_MAX});
 	ws_lanes_wait(lanes);
 	ws_lanes_want(lanes, 0);
 	wait_until_read(lanes, 0);

@@ -228,9 +228,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	running = sql;
 	setitimer(ITIMER_REAL, &soon, NULL);
 	err.msg[0] = 0;
-	if (ws_sql_run(sql, text.text, &sink, &err) < 0 && !*err.msg)
+	if (ws_sql_run_query(sql, text.text, &sink, &err) < 0 && !*err.msg)
 		abort(); /* a failure says why */
-	ws_sql_complete(text.text);
+	ws_sql_is_complete(text.text);
 	setitimer(ITIMER_REAL, &never, NULL);
 	running = NULL;
 	ws_text_free(&text);

@@ -43,7 +43,7 @@ static void check_values(uint64_t *values, size_t n, size_t parts)
 	struct ws_dist **p = calloc(parts, sizeof(*p));
 	unsigned __int128 total = 0;
 	long double squares = 0, mean, median;
-	struct ws_std8 summary;
+	struct ws_summary summary;
 
 	for (size_t i = 0; i < n; i++) {
 		ws_dist_add(&dist[(next_random() >> 33) % parts], values[i]);
@@ -51,7 +51,7 @@ static void check_values(uint64_t *values, size_t n, size_t parts)
 	}
 	for (size_t i = 0; i < parts; i++)
 		p[i] = &dist[i];
-	summary = ws_dist_summary(p, parts);
+	summary = ws_summarise_dists(p, parts);
 	qsort(values, n, sizeof(*values), compare_ascending);
 	mean = (long double)total / n;
 	for (size_t i = 0; i < n; i++)
@@ -61,8 +61,8 @@ static void check_values(uint64_t *values, size_t n, size_t parts)
 	assert_true(summary.total == total);
 	assert_int_equal(summary.min, values[0]);
 	assert_int_equal(summary.max, values[n - 1]);
-	assert_true(ws_std8_median(&summary) == median);
-	assert_true(fabsl(ws_std8_mean(&summary) - mean) <= mean * 1e-15L);
+	assert_true(ws_compute_summary_median(&summary) == median);
+	assert_true(fabsl(ws_compute_summary_mean(&summary) - mean) <= mean * 1e-15L);
 	if (n == 1)
 		assert_true(summary.stddev == 0);
 	else
@@ -146,7 +146,7 @@ static void test_extremes(void **state)
 static void test_counted_and_not(void **state)
 {
 	struct ws_dist left = {0}, right = {0}, *both[] = {&left, &right};
-	struct ws_std8 summary;
+	struct ws_summary summary;
 
 	(void)state;
 	for (int i = 0; i < 200000; i++)
@@ -155,11 +155,11 @@ static void test_counted_and_not(void **state)
 	ws_dist_add(&right, 9);
 	ws_dist_add(&right, 70000);
 	assert_null(right.counts);
-	summary = ws_dist_summary(both, 2);
+	summary = ws_summarise_dists(both, 2);
 	assert_int_equal(summary.count, 200002);
 	assert_int_equal(summary.min, 9);
 	assert_int_equal(summary.max, 70000);
-	assert_true(ws_std8_median(&summary) == 10);
+	assert_true(ws_compute_summary_median(&summary) == 10);
 	ws_dist_free(&left);
 	ws_dist_free(&right);
 }
@@ -229,48 +229,49 @@ static void check_text(text_fn *fn, const char *in, size_t n, const char *want)
 static void test_utf8(void **state)
 {
 	(void)state;
-	CHECK_TEXT(ws_text_utf8, "plain", "plain");
-	CHECK_TEXT(ws_text_utf8, "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x9a\x80",
+	CHECK_TEXT(ws_put_valid_utf8, "plain", "plain");
+	CHECK_TEXT(ws_put_valid_utf8, "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x9a\x80",
 		   "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x9a\x80");
-	CHECK_TEXT(ws_text_utf8, "a\0b",
+	CHECK_TEXT(ws_put_valid_utf8, "a\0b",
 		   "a\xef\xbf\xbd"
 		   "b");
-	CHECK_TEXT(ws_text_utf8, "\xff", "\xef\xbf\xbd");
-	CHECK_TEXT(ws_text_utf8, "\xc3", "\xef\xbf\xbd");		  /* cut short */
-	CHECK_TEXT(ws_text_utf8, "\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"); /* overlong */
-	CHECK_TEXT(ws_text_utf8, "\xe0\x80\xaf", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
-	CHECK_TEXT(ws_text_utf8, "\xed\xa0\x80",
+	CHECK_TEXT(ws_put_valid_utf8, "\xff", "\xef\xbf\xbd");
+	CHECK_TEXT(ws_put_valid_utf8, "\xc3", "\xef\xbf\xbd");		       /* cut short */
+	CHECK_TEXT(ws_put_valid_utf8, "\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"); /* overlong */
+	CHECK_TEXT(ws_put_valid_utf8, "\xe0\x80\xaf", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+	CHECK_TEXT(ws_put_valid_utf8, "\xed\xa0\x80",
 		   "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"); /* surrogate */
-	CHECK_TEXT(ws_text_utf8, "\xf5\x80\x80\x80",
+	CHECK_TEXT(ws_put_valid_utf8, "\xf5\x80\x80\x80",
 		   "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
-	CHECK_TEXT(ws_text_utf8, "\xf0\x9f\x9a", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
-	assert_false(ws_utf8_valid("a\0b", 3));
-	assert_true(ws_utf8_valid("", 0));
-	assert_true(ws_utf8_valid("a\nb\x1b", 4));
+	CHECK_TEXT(ws_put_valid_utf8, "\xf0\x9f\x9a", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+	assert_false(ws_is_valid_utf8("a\0b", 3));
+	assert_true(ws_is_valid_utf8("", 0));
+	assert_true(ws_is_valid_utf8("a\nb\x1b", 4));
 }
 
 static void test_json(void **state)
 {
 	(void)state;
-	CHECK_TEXT(ws_text_json, "", "\"\"");
-	CHECK_TEXT(ws_text_json, "say \"hi\" \\ there", "\"say \\\"hi\\\" \\\\ there\"");
-	CHECK_TEXT(ws_text_json, "\b\t\n\v\f\r", "\"\\b\\t\\n\\u000b\\f\\r\"");
-	CHECK_TEXT(ws_text_json, "\x1b[31m\x7f", "\"\\u001b[31m\\u007f\"");
-	CHECK_TEXT(ws_text_json, "a\0b", "\"a\\u0000b\"");
-	CHECK_TEXT(ws_text_json, "\xe2\x80\xa8", "\"\\u2028\""); /* ends a line of JavaScript */
-	CHECK_TEXT(ws_text_json,
+	CHECK_TEXT(ws_put_quoted_json, "", "\"\"");
+	CHECK_TEXT(ws_put_quoted_json, "say \"hi\" \\ there", "\"say \\\"hi\\\" \\\\ there\"");
+	CHECK_TEXT(ws_put_quoted_json, "\b\t\n\v\f\r", "\"\\b\\t\\n\\u000b\\f\\r\"");
+	CHECK_TEXT(ws_put_quoted_json, "\x1b[31m\x7f", "\"\\u001b[31m\\u007f\"");
+	CHECK_TEXT(ws_put_quoted_json, "a\0b", "\"a\\u0000b\"");
+	CHECK_TEXT(ws_put_quoted_json, "\xe2\x80\xa8",
+		   "\"\\u2028\""); /* ends a line of JavaScript */
+	CHECK_TEXT(ws_put_quoted_json,
 		   "\xff"
 		   "x",
 		   "\"\xef\xbf\xbdx\"");
-	CHECK_TEXT(ws_text_json, "</script>", "\"</script>\"");
+	CHECK_TEXT(ws_put_quoted_json, "</script>", "\"</script>\"");
 }
 
 static void test_html(void **state)
 {
 	(void)state;
-	CHECK_TEXT(ws_text_html, "<b onx='y' z=\"w\">&amp;",
+	CHECK_TEXT(ws_put_html_text, "<b onx='y' z=\"w\">&amp;",
 		   "&lt;b onx=&#39;y&#39; z=&quot;w&quot;&gt;&amp;amp;");
-	CHECK_TEXT(ws_text_html,
+	CHECK_TEXT(ws_put_html_text,
 		   "a\xe2\x80\xae"
 		   "b",
 		   "a\\u202eb");
@@ -279,25 +280,25 @@ static void test_html(void **state)
 static void test_terminal(void **state)
 {
 	(void)state;
-	CHECK_TEXT(ws_text_terminal, "a\nb\tc\rd", "a\\nb\\tc\\rd");
-	CHECK_TEXT(ws_text_terminal, "\x1b]0;title\x07", "\\x1b]0;title\\x07");
-	CHECK_TEXT(ws_text_terminal,
+	CHECK_TEXT(ws_put_terminal_text, "a\nb\tc\rd", "a\\nb\\tc\\rd");
+	CHECK_TEXT(ws_put_terminal_text, "\x1b]0;title\x07", "\\x1b]0;title\\x07");
+	CHECK_TEXT(ws_put_terminal_text,
 		   "\xc2\x9b"
 		   "31m",
 		   "\\x9b31m"); /* the C1 form of ESC [ */
-	CHECK_TEXT(ws_text_terminal, "x\xe2\x80\xaey\xe2\x81\xa6z", "x\\u202ey\\u2066z");
-	CHECK_TEXT(ws_text_terminal, "nul\0", "nul\\x00");
-	CHECK_TEXT(ws_text_terminal, "\xe6\xbc\xa2", "\xe6\xbc\xa2");
+	CHECK_TEXT(ws_put_terminal_text, "x\xe2\x80\xaey\xe2\x81\xa6z", "x\\u202ey\\u2066z");
+	CHECK_TEXT(ws_put_terminal_text, "nul\0", "nul\\x00");
+	CHECK_TEXT(ws_put_terminal_text, "\xe6\xbc\xa2", "\xe6\xbc\xa2");
 }
 
 static void test_width(void **state)
 {
 	(void)state;
-	assert_int_equal(ws_utf8_width("abc", 3), 3);
-	assert_int_equal(ws_utf8_width("\xe6\xbc\xa2\xe5\xad\x97", 6), 4);
-	assert_int_equal(ws_utf8_width("e\xcc\x81", 3), 1); /* e and a combining acute */
-	assert_int_equal(ws_utf8_prefix("\xe6\xbc\xa2\xe5\xad\x97", 6, 3), 3);
-	assert_int_equal(ws_utf8_prefix("abcdef", 6, 4), 4);
+	assert_int_equal(ws_measure_utf8_width("abc", 3), 3);
+	assert_int_equal(ws_measure_utf8_width("\xe6\xbc\xa2\xe5\xad\x97", 6), 4);
+	assert_int_equal(ws_measure_utf8_width("e\xcc\x81", 3), 1); /* e and a combining acute */
+	assert_int_equal(ws_find_utf8_prefix("\xe6\xbc\xa2\xe5\xad\x97", 6, 3), 3);
+	assert_int_equal(ws_find_utf8_prefix("abcdef", 6, 4), 4);
 }
 
 /* ---- numbers and formats ---- */
@@ -316,10 +317,10 @@ static char *print_rows(const char *format, const char *unit, const struct ws_ce
 	char *out = NULL;
 	size_t len;
 
-	printer.format = ws_format_find(format, &printer.args, &err);
+	printer.format = ws_find_format(format, &printer.args, &err);
 	if (!printer.format)
 		fail_msg("%s", err.msg);
-	printer.unit = ws_timeunit_find(unit);
+	printer.unit = ws_find_timeunit(unit);
 	printer.file = open_memstream(&out, &len);
 	ws_print_begin(&printer);
 	for (size_t i = 0; i < count; i++)
@@ -378,8 +379,8 @@ static void test_many_rows(void **state)
 			struct ws_cell cells[6] = {0};
 			struct ws_err err;
 
-			printer.format = ws_format_find(formats[f], &printer.args, &err);
-			printer.unit = ws_timeunit_find("ns");
+			printer.format = ws_find_format(formats[f], &printer.args, &err);
+			printer.unit = ws_find_timeunit("ns");
 			printer.file = open_memstream(&out[many], &len);
 			ws_print_begin(&printer);
 			for (size_t i = 0; i < alone; i++, text.len = 0) {
@@ -542,13 +543,13 @@ static void test_format_names(void **state)
 	struct ws_err err;
 
 	(void)state;
-	assert_null(ws_format_find("xml", &args, &err));
+	assert_null(ws_find_format("xml", &args, &err));
 	assert_non_null(strstr(err.msg, "xml"));
-	assert_null(ws_format_find("csv:nolimit", &args, &err));
-	assert_null(ws_format_find("", &args, &err));
-	assert_null(ws_format_find(":", &args, &err));
-	assert_string_equal(ws_format_find("hdoc", &args, &err)->name, "html");
-	assert_string_equal(ws_format_find("md:nohdr", &args, &err)->name, "markdown");
+	assert_null(ws_find_format("csv:nolimit", &args, &err));
+	assert_null(ws_find_format("", &args, &err));
+	assert_null(ws_find_format(":", &args, &err));
+	assert_string_equal(ws_find_format("hdoc", &args, &err)->name, "html");
+	assert_string_equal(ws_find_format("md:nohdr", &args, &err)->name, "markdown");
 	assert_true(args.nohdr);
 }
 
@@ -562,24 +563,24 @@ static void test_time_units(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-		assert_string_equal(ws_timeunit_find(good[i][0])->name, good[i][1]);
+		assert_string_equal(ws_find_timeunit(good[i][0])->name, good[i][1]);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		assert_null(ws_timeunit_find(bad[i]));
+		assert_null(ws_find_timeunit(bad[i]));
 }
 
 /* ---- the order of summaries ---- */
 
 enum { LINES = 3000 };
 
-static int plain_order(const struct ws_std8_line *left, const struct ws_std8_line *right)
+static int plain_order(const struct ws_summary_row *left, const struct ws_summary_row *right)
 {
-	size_t n = ws_min(left->name_len, right->name_len);
+	size_t n = ws_min(left->name_length, right->name_length);
 	int order = memcmp(left->name, right->name, n);
 
 	if (left->summary->total != right->summary->total)
 		return left->summary->total > right->summary->total ? -1 : 1;
-	if (order || left->name_len != right->name_len)
-		return order ? order : left->name_len < right->name_len ? -1 : 1;
+	if (order || left->name_length != right->name_length)
+		return order ? order : left->name_length < right->name_length ? -1 : 1;
 	return strcmp(left->style, right->style);
 }
 
@@ -611,7 +612,8 @@ static void test_spilled_groups(void **ctx)
 
 	(void)ctx;
 	for (unsigned t = 0; t < TABLES; t++) {
-		spills[t].shift = ws_spill_shift(KEYS); /* keys beyond that share the last part */
+		spills[t].shift =
+			ws_choose_spill_shift(KEYS); /* keys beyond that share the last part */
 		spills[t].limit = KEYS * 2; /* and have no first values, as a third of the others */
 	}
 	for (unsigned i = 0; i < VALUES; i++) {
@@ -625,11 +627,11 @@ static void test_spilled_groups(void **ctx)
 		value = value % 50 ? value % 100000 : value << 3; /* also what takes 64 bits */
 		t %= TABLES;
 		ws_dist_add(ws_groups_get(&all[t], key), value);
-		if (some[t].n >= HELD &&
-		    ws_spill_first(&spills[t], lower_half(NULL, t, key), value))
+		if (some[t].count >= HELD &&
+		    ws_spill_add_first(&spills[t], lower_half(NULL, t, key), value))
 			continue;
-		dist = some[t].n < HELD ? ws_groups_get(&some[t], key)
-					: ws_groups_find(&some[t], key);
+		dist = some[t].count < HELD ? ws_groups_get(&some[t], key)
+					    : ws_groups_find(&some[t], key);
 		if (dist)
 			ws_dist_add(dist, value);
 		else
@@ -639,20 +641,21 @@ static void test_spilled_groups(void **ctx)
 	got = malloc(wanted * sizeof(*got));
 	ws_groups_merge_spilled(some, spills, TABLES, lower_half, lower_half, NULL, parts);
 	for (unsigned p = 0; p < WS_SPILL_PARTS; p++) {
-		assert_true(count + parts[p].n <= wanted);
-		memcpy(got + count, parts[p].group_sums, parts[p].n * sizeof(*got));
-		count += parts[p].n;
+		assert_true(count + parts[p].count <= wanted);
+		memcpy(got + count, parts[p].group_sums, parts[p].count * sizeof(*got));
+		count += parts[p].count;
 		free(parts[p].group_sums);
 	}
 	for (unsigned t = 0; t < TABLES; t++)
 		for (unsigned f = 0; f < spills[t].firsts; f++)
 			for (size_t i = 0; i < spills[t].limit; i++) {
-				if (!spills[t].first[f].v[i])
+				if (!spills[t].first_values[f].values[i])
 					continue;
-				assert_true(spills[t].first[f].used[i / WS_FIRSTS_PAGE] &&
+				assert_true(spills[t].first_values[f].used[i / WS_FIRSTS_PAGE] &&
 					    count < wanted);
-				got[count].key = spills[t].first[f].upper | i;
-				got[count++].summary = ws_std8_single(spills[t].first[f].v[i] - 1);
+				got[count].key = spills[t].first_values[f].upper | i;
+				got[count++].summary = ws_summarise_single_value(
+					spills[t].first_values[f].values[i] - 1);
 				singles++;
 			}
 	assert_int_equal(count, wanted);
@@ -665,7 +668,8 @@ static void test_spilled_groups(void **ctx)
 			    got[i].summary.count == want[i].summary.count);
 		assert_true(got[i].summary.min == want[i].summary.min &&
 			    got[i].summary.max == want[i].summary.max);
-		assert_true(ws_std8_median(&got[i].summary) == ws_std8_median(&want[i].summary));
+		assert_true(ws_compute_summary_median(&got[i].summary) ==
+			    ws_compute_summary_median(&want[i].summary));
 		assert_true(fabs(got[i].summary.stddev - want[i].summary.stddev) <=
 			    1e-9 * (1 + want[i].summary.stddev));
 	}
@@ -682,9 +686,9 @@ static void test_spilled_groups(void **ctx)
 static void test_order(void **state)
 {
 	static const char bytes[] = "aaaaaaaaab\0z\xff";
-	static struct ws_std8 sums[LINES];
+	static struct ws_summary sums[LINES];
 	static char names[LINES][64], styles[LINES][16];
-	static struct ws_std8_line lines[LINES];
+	static struct ws_summary_row lines[LINES];
 
 	(void)state;
 	for (int round = 0; round < 40; round++) {
@@ -702,12 +706,12 @@ static void test_order(void **state)
 			if (round == 39)
 				sums[i].total |= (unsigned __int128)(next_random() % 3) << 64;
 			snprintf(styles[i], sizeof(styles[i]), "%zu", i);
-			lines[i] = (struct ws_std8_line){.summary = &sums[i],
-							 .name = names[i],
-							 .name_len = len,
-							 .style = styles[i]};
+			lines[i] = (struct ws_summary_row){.summary = &sums[i],
+							   .name = names[i],
+							   .name_length = len,
+							   .style = styles[i]};
 		}
-		ws_std8_sort(lines, n);
+		ws_sort_summary_rows(lines, n);
 		for (size_t i = 0; i < n; i++) {
 			seen[lines[i].summary - sums] = true;
 			if (i)
@@ -722,8 +726,8 @@ static void test_order(void **state)
 static void test_order_of_many(void **state)
 {
 	enum { MANY = 100000 };
-	struct ws_std8 *sums = calloc(MANY, sizeof(*sums));
-	struct ws_std8_line *lines = calloc(MANY, sizeof(*lines));
+	struct ws_summary *sums = calloc(MANY, sizeof(*sums));
+	struct ws_summary_row *lines = calloc(MANY, sizeof(*lines));
 	char(*names)[24] = calloc(MANY, sizeof(*names));
 	bool *seen = calloc(MANY, sizeof(*seen));
 
@@ -734,10 +738,10 @@ static void test_order_of_many(void **state)
 					: (unsigned __int128)next_random() << next_random() % 8;
 		lines[i].summary = &sums[i];
 		lines[i].name = names[i];
-		lines[i].name_len = (size_t)snprintf(names[i], sizeof(names[i]), "name %u %zu",
-						     (unsigned)(next_random() % 1000), i);
+		lines[i].name_length = (size_t)snprintf(names[i], sizeof(names[i]), "name %u %zu",
+							(unsigned)(next_random() % 1000), i);
 	}
-	ws_std8_sort(lines, MANY);
+	ws_sort_summary_rows(lines, MANY);
 	for (size_t i = 0; i < MANY; i++) {
 		assert_false(seen[lines[i].summary - sums]);
 		seen[lines[i].summary - sums] = true;

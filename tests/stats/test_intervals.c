@@ -51,7 +51,7 @@ static void check_set(const struct ws_spans *spans, const bool *want)
 {
 	bool got[LENGTH] = {false};
 
-	for (size_t i = 0; i < spans->n; i++) {
+	for (size_t i = 0; i < spans->count; i++) {
 		assert_true(spans->spans[i].start < spans->spans[i].end &&
 			    spans->spans[i].end <= LENGTH);
 		assert_true(!i || spans->spans[i - 1].end < spans->spans[i].start);
@@ -123,8 +123,8 @@ static void test_times(void **state)
 		assert_int_equal(times.compute.length, want[0]);
 		assert_int_equal(times.comm.length, want[1]);
 		assert_int_equal(times.memory.length, want[2]);
-		assert_int_equal(ws_work_exposed_comm(&times), want[3]);
-		assert_int_equal(ws_work_exposed_memory(&times), want[4]);
+		assert_int_equal(ws_work_measure_exposed_comm(&times), want[3]);
+		assert_int_equal(ws_work_measure_exposed_memory(&times), want[4]);
 		assert_int_equal(times.busy.length, want[5]);
 	}
 }
@@ -139,18 +139,18 @@ static void test_names(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++)
-		assert_true(ws_step_is(steps[i], strlen(steps[i]), NULL));
+		assert_true(ws_is_step_name(steps[i], strlen(steps[i]), NULL));
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
-		assert_false(ws_step_is(others[i], strlen(others[i]), NULL));
-	assert_true(ws_step_is("layer 3", 7, "layer"));
-	assert_true(ws_step_is("layer 3", 7, "layer 3"));
-	assert_false(ws_step_is("player 3", 8, "layer"));
-	assert_false(ws_step_is("step", 4, "layer"));
-	assert_true(ws_work_communicates(
+		assert_false(ws_is_step_name(others[i], strlen(others[i]), NULL));
+	assert_true(ws_is_step_name("layer 3", 7, "layer"));
+	assert_true(ws_is_step_name("layer 3", 7, "layer 3"));
+	assert_false(ws_is_step_name("player 3", 8, "layer"));
+	assert_false(ws_is_step_name("step", 4, "layer"));
+	assert_true(ws_is_communication_kernel(
 		"ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"));
-	assert_true(ws_work_communicates("void ncclKernel_Broadcast()"));
-	assert_false(ws_work_communicates("ampere_sgemm_128x64_nn"));
-	assert_false(ws_work_communicates("my_nccl_like"));
+	assert_true(ws_is_communication_kernel("void ncclKernel_Broadcast()"));
+	assert_false(ws_is_communication_kernel("ampere_sgemm_128x64_nn"));
+	assert_false(ws_is_communication_kernel("my_nccl_like"));
 }
 
 int main(void)

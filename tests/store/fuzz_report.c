@@ -212,20 +212,20 @@ static void read_table(const struct ws_report *report, enum ws_table table, uint
 	struct ws_cursor *cursor;
 	const uint64_t *values;
 
-	for (size_t i = 0; i < ws_report_blocks(report, table); i++) {
+	for (size_t i = 0; i < ws_report_count_blocks(report, table); i++) {
 		struct ws_block_groups groups = ws_report_block_groups(report, table, i);
 
-		for (size_t k = 0; k < groups.n; k++)
+		for (size_t k = 0; k < groups.count; k++)
 			*sum += groups.groups[k].rows + groups.groups[k].key[WS_GROUP_KEYS - 1] +
 				groups.groups[k].bins[0] + groups.groups[k].bins[WS_GROUP_BINS - 1];
 	}
-	if (ws_report_rows(report, table) > MOST_ROWS)
+	if (ws_report_count_rows(report, table) > MOST_ROWS)
 		return; /* a few bytes may stand for a million rows; reading them all is right and
 			   slow */
-	ws_scan_run(report, &scan, touch_batch, sum, NULL);
+	ws_run_scan(report, &scan, touch_batch, sum, NULL);
 	scan.time_min = 1000500;
 	scan.columns = 1;
-	ws_scan_run(report, &scan, touch_batch, sum, NULL);
+	ws_run_scan(report, &scan, touch_batch, sum, NULL);
 	scan.time_min = 0;
 	ws_rows_load(report, &scan, &rows, NULL);
 	ws_rows_free(&rows);
@@ -251,12 +251,12 @@ static void read_report(const struct ws_report *report)
 		sum += ws_report_string_key(report, id);
 	}
 	ws_report_verify(report, NULL, NULL);
-	struct ws_who *who = ws_who_open(report);
+	struct ws_names_by_id *who = ws_who_open(report);
 
-	sum += ws_who_thread(who, 2)->global_tid + (uint64_t)strlen(ws_who_process(who, 1)->name);
+	sum += ws_find_thread(who, 2)->global_tid + (uint64_t)strlen(ws_find_process(who, 1)->name);
 	ws_who_close(who);
-	ws_meta(report, "x");
-	sum += ws_time_zero(report) + ws_time_last(report);
+	ws_find_meta(report, "x");
+	sum += ws_find_time_zero(report) + ws_find_time_last(report);
 	if (sum == 1)
 		puts("");
 }

@@ -82,12 +82,12 @@ static void print_columns(const struct ws_report *report, enum ws_table table)
 	uint32_t columns = ws_tables[table].column_count;
 	uint64_t sum[WS_MAX_COLUMNS] = {0}, *out[WS_MAX_COLUMNS], k = 0;
 
-	for (size_t b = 0; b < ws_report_blocks(report, table); b++) {
-		uint32_t n = ws_report_block(report, table, b).rows;
+	for (size_t b = 0; b < ws_report_count_blocks(report, table); b++) {
+		uint32_t n = ws_report_block_info(report, table, b).rows;
 
 		for (uint32_t c = 0; c < columns; c++)
 			out[c] = ws_malloc((size_t)n * 8);
-		if (ws_report_decode(report, table, b, UINT64_MAX, out, NULL))
+		if (ws_report_decode_block(report, table, b, UINT64_MAX, out, NULL))
 			exit(1);
 		for (uint32_t i = 0; i < n; i++, k++)
 			for (uint32_t c = 0; c < columns; c++)

@@ -71,7 +71,7 @@ static int check_nvtx(void *ctx, const struct ws_batch *batch)
 		const char *word = ws_report_string(check->report, nvtx[k].text, NULL);
 
 		snprintf(text, sizeof(text), "name %u", (unsigned)k / 7);
-		if (strcmp(word, text) && !(ws_report_damage(check->report, 0) &&
+		if (strcmp(word, text) && !(ws_report_get_damage(check->report, 0) &&
 					    (!*word || !strncmp(word, "(lost", 5)))) {
 			check->wrong = true;
 			return 1;
@@ -106,12 +106,12 @@ static uint64_t check_damage(const struct ws_report *report, bool *stated)
 			       .workers = 1};
 	uint64_t damaged = 0, more = 0;
 
-	ws_scan_run(report, &scan, check_nvtx, &check, &damaged);
+	ws_run_scan(report, &scan, check_nvtx, &check, &damaged);
 	scan.table = WS_TABLE_osrt;
-	ws_scan_run(report, &scan, check_osrt, &check, &more);
+	ws_run_scan(report, &scan, check_osrt, &check, &more);
 	assert_false(check.wrong);
-	*stated = ws_report_damage(report, 0) || damaged || more;
-	assert_int_equal(ws_report_complete(report), !ws_report_damage(report, 0));
+	*stated = ws_report_get_damage(report, 0) || damaged || more;
+	assert_int_equal(ws_report_is_complete(report), !ws_report_get_damage(report, 0));
 	return check.rows;
 }
 
@@ -229,9 +229,10 @@ static void shrinks_while_open(void **state)
 	write_file(path, good, size);
 	report = open_or_fail(path);
 	assert_int_equal(
-		truncate(path, (off_t)ws_report_block(report, WS_TABLE_nvtx, 1).offset + 100), 0);
+		truncate(path, (off_t)ws_report_block_info(report, WS_TABLE_nvtx, 1).offset + 100),
+		0);
 	assert_int_equal(ws_rows_load(report, &scan, &rows, NULL), 0);
-	assert_int_equal(rows.damaged, ws_report_blocks(report, WS_TABLE_nvtx) - 1);
+	assert_int_equal(rows.damaged, ws_report_count_blocks(report, WS_TABLE_nvtx) - 1);
 	assert_int_equal(rows.rows, BLOCK);
 	for (size_t i = 0; i < rows.rows; i++)
 		assert_int_equal(rows.col[ws_nvtx_start][i], nvtx[i].start);
@@ -329,10 +330,10 @@ static void other_schemas(void **state)
 	reseal(bytes, size);
 	write_file(path, bytes, size);
 	report = open_or_fail(path);
-	assert_true(ws_report_complete(report));
+	assert_true(ws_report_is_complete(report));
 	assert_int_equal(ws_report_columns(report, WS_TABLE_nvtx),
-			 ((UINT64_C(1) << ws_nvtx_COLUMNS) - 1) & ~WS_COL(nvtx, payload) &
-				 ~WS_COL(nvtx, end));
+			 ((UINT64_C(1) << ws_nvtx_COLUMNS) - 1) & ~WS_COLUMN_BIT(nvtx, payload) &
+				 ~WS_COLUMN_BIT(nvtx, end));
 	assert_int_equal(ws_rows_load(report, &scan, &rows, NULL), 0);
 	assert_int_equal(rows.rows, NVTX);
 	assert_int_equal(rows.damaged, 0);

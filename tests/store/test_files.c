@@ -44,7 +44,7 @@ static struct ws_writer *create_report(const char *path, const struct ws_writer_
 static uint64_t rows_in(const char *path)
 {
 	struct ws_report *report = open_or_fail(path);
-	uint64_t n = ws_report_rows(report, WS_TABLE_nvtx);
+	uint64_t n = ws_report_count_rows(report, WS_TABLE_nvtx);
 
 	ws_report_close(report);
 	return n;
@@ -248,13 +248,13 @@ static int overfill_disk(const char *path, bool journaled, uint32_t block_rows)
 
 	if (!report)
 		return 13;
-	if (!ws_report_complete(report) || ws_report_verify(report, NULL, NULL))
+	if (!ws_report_is_complete(report) || ws_report_verify(report, NULL, NULL))
 		rc = 14;
-	else if (ws_report_rows(report, WS_TABLE_loss) != 1)
+	else if (ws_report_count_rows(report, WS_TABLE_loss) != 1)
 		rc = 15;
-	else if (!ws_report_rows(report, WS_TABLE_nvtx) ||
-		 ws_report_rows(report, WS_TABLE_nvtx) + lost > ROWS ||
-		 ws_report_rows(report, WS_TABLE_nvtx) + lost + 65536 < ROWS)
+	else if (!ws_report_count_rows(report, WS_TABLE_nvtx) ||
+		 ws_report_count_rows(report, WS_TABLE_nvtx) + lost > ROWS ||
+		 ws_report_count_rows(report, WS_TABLE_nvtx) + lost + 65536 < ROWS)
 		rc = 16;
 	ws_report_close(report);
 	return rc;
@@ -411,8 +411,8 @@ static int write_all(const char *at, const void *ctx)
 	if (ws_writer_close(writer, NULL))
 		return 21;
 	report = ws_report_open(path, NULL);
-	return report && ws_report_complete(report) &&
-			       ws_report_rows(report, WS_TABLE_nvtx) == 200000
+	return report && ws_report_is_complete(report) &&
+			       ws_report_count_rows(report, WS_TABLE_nvtx) == 200000
 		       ? 0
 		       : 22;
 }

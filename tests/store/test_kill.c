@@ -133,7 +133,7 @@ static uint64_t expect_prefix(const struct ws_report *report, enum ws_table tabl
 		.table = table, .columns = UINT64_MAX, .time_max = UINT64_MAX, .workers = 1};
 	uint64_t damaged;
 
-	ws_scan_run(report, &scan, see_batch, &seen, &damaged);
+	ws_run_scan(report, &scan, see_batch, &seen, &damaged);
 	if (seen.wrong)
 		fail_msg("%s: a row is wrong or there twice", ws_tables[table].name);
 	for (uint64_t i = 0; i < seen.rows; i++)
@@ -151,10 +151,10 @@ static uint64_t expect_report(const char *path)
 	struct ws_report *report = open_or_fail(path);
 	uint64_t rows;
 
-	if (!ws_report_complete(report))
-		for (size_t i = 0; ws_report_damage(report, i); i++)
-			if (!strstr(ws_report_damage(report, i), "the recorder was killed"))
-				fail_msg("%s", ws_report_damage(report, i));
+	if (!ws_report_is_complete(report))
+		for (size_t i = 0; ws_report_get_damage(report, i); i++)
+			if (!strstr(ws_report_get_damage(report, i), "the recorder was killed"))
+				fail_msg("%s", ws_report_get_damage(report, i));
 	rows = expect_prefix(report, WS_TABLE_nvtx, ws_nvtx_payload, shared->begun[0],
 			     shared->committed[0]);
 	rows += expect_prefix(report, WS_TABLE_osrt, ws_osrt_result, shared->begun[1],
@@ -175,7 +175,7 @@ static void expect_recovered(const char *path, uint64_t rows)
 	assert_int_not_equal(access(journal, F_OK), 0);
 	struct ws_report *report = open_or_fail(path);
 
-	assert_true(ws_report_complete(report));
+	assert_true(ws_report_is_complete(report));
 	ws_report_close(report);
 	assert_int_equal(expect_report(path), rows);
 	free(journal);
@@ -215,11 +215,11 @@ static void killed_at_random(void **state)
 {
 	static const uint32_t blocks[] = {7, 50, 300, 4000};
 	char *path = in_folder("killed.wsrep");
-	uint64_t began = ws_raw_ns(), most = 0;
+	uint64_t began = ws_read_raw_ns(), most = 0;
 	int i;
 
 	(void)state;
-	for (i = 0; i < ROUNDS && (ws_raw_ns() - began) / 1000000 < BUDGET_MS; i++) {
+	for (i = 0; i < ROUNDS && (ws_read_raw_ns() - began) / 1000000 < BUDGET_MS; i++) {
 		pid_t pid = start_writer(path, blocks[i % 4]);
 		uint64_t rows;
 
@@ -248,8 +248,8 @@ static void read_alive(void **state)
 		uint64_t committed = __atomic_load_n(&shared->committed[0], __ATOMIC_SEQ_CST), rows;
 		struct ws_report *report = open_or_fail(path);
 
-		assert_non_null(strstr(ws_report_damage(report, 0), "still running"));
-		assert_null(ws_report_damage(report, 1));
+		assert_non_null(strstr(ws_report_get_damage(report, 0), "still running"));
+		assert_null(ws_report_get_damage(report, 1));
 		rows = expect_prefix(report, WS_TABLE_nvtx, ws_nvtx_payload,
 				     __atomic_load_n(&shared->begun[0], __ATOMIC_SEQ_CST),
 				     committed);
@@ -280,15 +280,15 @@ static void journal_gone(void **state)
 	unlink(journal);
 	struct ws_report *report = open_or_fail(path);
 
-	assert_false(ws_report_complete(report));
-	assert_non_null(strstr(ws_report_damage(report, 0), "lost"));
+	assert_false(ws_report_is_complete(report));
+	assert_non_null(strstr(ws_report_get_damage(report, 0), "lost"));
 	rows = expect_prefix(report, WS_TABLE_nvtx, ws_nvtx_payload, shared->begun[0], 0);
 	ws_report_close(report);
 	assert_true(rows > 0);
 	assert_int_equal(ws_report_recover(path, to, NULL, &err), 0);
 	report = open_or_fail(to);
-	assert_true(ws_report_complete(report));
-	assert_int_equal(ws_report_rows(report, WS_TABLE_nvtx), rows);
+	assert_true(ws_report_is_complete(report));
+	assert_int_equal(ws_report_count_rows(report, WS_TABLE_nvtx), rows);
 	ws_report_close(report);
 	assert_int_equal(ws_report_recover(path, to, NULL, &err), -1); /* does not replace */
 	free(path);
@@ -318,7 +318,7 @@ static void journal_damaged(void **state)
 		from[at] ^= (char)(1 << below(8));
 		write_file(journal, from, cut);
 		report = open_or_fail(path);
-		assert_non_null(ws_report_damage(report, 0));
+		assert_non_null(ws_report_get_damage(report, 0));
 		ws_report_close(report);
 	}
 	free(from);

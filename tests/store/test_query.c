@@ -117,14 +117,14 @@ static int tally_batch(void *ctx, const struct ws_batch *batch)
 static void scan_window(uint64_t min, uint64_t max, uint32_t workers)
 {
 	struct ws_scan scan = {.table = WS_TABLE_nvtx,
-			       .columns = WS_COL(nvtx, payload) | WS_COL(nvtx, text),
+			       .columns = WS_COLUMN_BIT(nvtx, payload) | WS_COLUMN_BIT(nvtx, text),
 			       .time_min = min,
 			       .time_max = max,
 			       .workers = workers};
 	struct tally tally = {.min = min, .max = max};
 	uint64_t n = 0, payload = 0, damaged = 9;
 
-	assert_int_equal(ws_scan_run(report, &scan, tally_batch, &tally, &damaged), 0);
+	assert_int_equal(ws_run_scan(report, &scan, tally_batch, &tally, &damaged), 0);
 	for (uint32_t i = 0; i < ROWS; i++)
 		if (in_window(&rows[i], min, max)) {
 			n++;
@@ -158,13 +158,14 @@ static int stop_at_once(void *ctx, const struct ws_batch *batch)
 
 static void scan_stops(void **state)
 {
-	struct ws_scan scan = {
-		.table = WS_TABLE_nvtx, .columns = WS_COL(nvtx, text), .time_max = UINT64_MAX};
+	struct ws_scan scan = {.table = WS_TABLE_nvtx,
+			       .columns = WS_COLUMN_BIT(nvtx, text),
+			       .time_max = UINT64_MAX};
 	uint32_t calls = 0;
 
 	(void)state;
-	assert_int_equal(ws_scan_run(report, &scan, stop_at_once, &calls, NULL), 42);
-	assert_true(calls <= ws_scan_workers(&scan));
+	assert_int_equal(ws_run_scan(report, &scan, stop_at_once, &calls, NULL), 42);
+	assert_true(calls <= ws_count_scan_workers(&scan));
 }
 
 /* ---- ordered ---- */
@@ -172,8 +173,8 @@ static void scan_stops(void **state)
 static void load_window(uint64_t min, uint64_t max)
 {
 	struct ws_scan scan = {.table = WS_TABLE_nvtx,
-			       .columns = WS_COL(nvtx, payload) | WS_COL(nvtx, end) |
-					  WS_COL(nvtx, thread),
+			       .columns = WS_COLUMN_BIT(nvtx, payload) | WS_COLUMN_BIT(nvtx, end) |
+					  WS_COLUMN_BIT(nvtx, thread),
 			       .time_min = min,
 			       .time_max = max};
 	struct ws_rows got;
@@ -215,8 +216,9 @@ static void loads_in_order(void **state)
 {
 	struct ws_writer_opts opts = {.block_rows = 100, .overwrite = true};
 	char *at = in_folder("order.wsrep");
-	struct ws_scan scan = {
-		.table = WS_TABLE_nvtx, .columns = WS_COL(nvtx, payload), .time_max = UINT64_MAX};
+	struct ws_scan scan = {.table = WS_TABLE_nvtx,
+			       .columns = WS_COLUMN_BIT(nvtx, payload),
+			       .time_max = UINT64_MAX};
 	struct ws_rows got;
 	struct ws_err err;
 
@@ -282,11 +284,11 @@ static void test_cursors(void **state)
 	(void)state;
 	cursor_window(0, UINT64_MAX);
 	cursor_window(200000, 210000);
-	ws_cursor_most_bytes = 100000; /* blocks are put aside and decoded again */
+	ws_cursor_max_bytes = 100000; /* blocks are put aside and decoded again */
 	cursor_window(0, UINT64_MAX);
-	ws_cursor_most_bytes = 0;
+	ws_cursor_max_bytes = 0;
 	cursor_window(100000, 700000);
-	ws_cursor_most_bytes = (size_t)256 << 20;
+	ws_cursor_max_bytes = (size_t)256 << 20;
 	ws_cursor_close(
 		ws_cursor_open(report, WS_TABLE_nvtx, 0, UINT64_MAX)); /* closed before the end */
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_osrt, 0, UINT64_MAX);
@@ -345,21 +347,21 @@ static void write_who(struct ws_writer *writer)
 
 static void check_who(const struct ws_report *report)
 {
-	struct ws_who *who = ws_who_open(report);
+	struct ws_names_by_id *who = ws_who_open(report);
 
-	assert_int_equal(ws_who_threads(who), 3);
-	assert_int_equal(ws_who_processes(who), 2);
-	assert_string_equal(ws_who_thread(who, 1)->name, "set by nvtx");
-	assert_string_equal(ws_who_thread(who, 2)->name, "new");
-	assert_string_equal(ws_who_thread(who, 3)->name, "");
-	assert_string_equal(ws_who_thread(who, 3)->process_name, "child");
-	assert_int_equal(ws_who_thread(who, 2)->global_tid, 100u << 24 | 101);
-	assert_int_equal(ws_who_process(who, 2)->end, 77);
-	assert_int_equal(ws_who_process(who, 2)->parent, 1);
-	assert_int_equal(ws_who_process(who, 1)->end, WS_NO_TIME);
-	assert_string_equal(ws_who_process(who, 1)->exe, "/bin/app");
-	assert_int_equal(ws_who_thread(who, 99)->id, 0);
-	assert_string_equal(ws_who_process(who, 99)->name, "unknown");
+	assert_int_equal(ws_highest_thread_id(who), 3);
+	assert_int_equal(ws_highest_process_id(who), 2);
+	assert_string_equal(ws_find_thread(who, 1)->name, "set by nvtx");
+	assert_string_equal(ws_find_thread(who, 2)->name, "new");
+	assert_string_equal(ws_find_thread(who, 3)->name, "");
+	assert_string_equal(ws_find_thread(who, 3)->process_name, "child");
+	assert_int_equal(ws_find_thread(who, 2)->global_tid, 100u << 24 | 101);
+	assert_int_equal(ws_find_process(who, 2)->end, 77);
+	assert_int_equal(ws_find_process(who, 2)->parent, 1);
+	assert_int_equal(ws_find_process(who, 1)->end, WS_NO_TIME);
+	assert_string_equal(ws_find_process(who, 1)->exe, "/bin/app");
+	assert_int_equal(ws_find_thread(who, 99)->id, 0);
+	assert_string_equal(ws_find_process(who, 99)->name, "unknown");
 	ws_who_close(who);
 }
 
@@ -376,11 +378,11 @@ static void who_and_meta(void **state)
 	struct ws_report *report = open_or_fail(at);
 
 	check_who(report);
-	assert_string_equal(ws_meta(report, "host.name"), "here");
-	assert_string_equal(ws_meta(report, "env.RANK"), "");
-	assert_null(ws_meta(report, "nothing"));
-	assert_int_equal(ws_time_zero(report), 400);
-	assert_int_equal(ws_time_last(report), 970);
+	assert_string_equal(ws_find_meta(report, "host.name"), "here");
+	assert_string_equal(ws_find_meta(report, "env.RANK"), "");
+	assert_null(ws_find_meta(report, "nothing"));
+	assert_int_equal(ws_find_time_zero(report), 400);
+	assert_int_equal(ws_find_time_last(report), 970);
 	ws_report_close(report);
 	free(at);
 }
@@ -398,13 +400,13 @@ static void empty_report(void **state)
 	assert_int_equal(ws_writer_close(writer, &err), 0);
 	struct ws_report *report = open_or_fail(at);
 
-	assert_true(ws_report_complete(report));
+	assert_true(ws_report_is_complete(report));
 	assert_int_equal(ws_rows_load(report, &scan, &got, &err), 0);
 	assert_int_equal(got.rows, 0);
 	ws_rows_free(&got);
-	assert_int_equal(ws_time_zero(report), 0);
-	assert_int_equal(ws_time_last(report), 0);
-	assert_null(ws_meta(report, "x"));
+	assert_int_equal(ws_find_time_zero(report), 0);
+	assert_int_equal(ws_find_time_last(report), 0);
+	assert_null(ws_find_meta(report, "x"));
 	ws_report_close(report);
 	free(at);
 }

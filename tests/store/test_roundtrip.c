@@ -31,13 +31,13 @@ static void round_trip(enum ws_table table, uint32_t n, int profile, uint32_t bl
 
 	struct ws_report *report = open_or_fail(path);
 
-	assert_true(ws_report_complete(report));
-	assert_null(ws_report_damage(report, 0));
-	assert_int_equal(ws_report_rows(report, table), n);
+	assert_true(ws_report_is_complete(report));
+	assert_null(ws_report_get_damage(report, 0));
+	assert_int_equal(ws_report_count_rows(report, table), n);
 	assert_int_equal(ws_report_columns(report, table),
 			 (UINT64_C(1) << ws_tables[table].column_count) - 1);
-	for (size_t b = 0; b < ws_report_blocks(report, table); b++) {
-		uint32_t k = ws_report_block(report, table, b).rows;
+	for (size_t b = 0; b < ws_report_count_blocks(report, table); b++) {
+		uint32_t k = ws_report_block_info(report, table, b).rows;
 
 		assert_true(k <= n - at);
 		sort_as_promised(table, rows + at * size, k);
@@ -137,8 +137,8 @@ static void nested_threads(void **state)
 	assert_int_equal(ws_writer_close(writer, &err), 0);
 	struct ws_report *report = open_or_fail(path);
 
-	for (size_t b = 0; b < ws_report_blocks(report, WS_TABLE_nvtx); b++) {
-		struct ws_block_info info = ws_report_block(report, WS_TABLE_nvtx, b);
+	for (size_t b = 0; b < ws_report_count_blocks(report, WS_TABLE_nvtx); b++) {
+		struct ws_block_info info = ws_report_block_info(report, WS_TABLE_nvtx, b);
 		uint64_t first = UINT64_MAX, last = 0;
 
 		for (uint32_t i = at; i < at + info.rows; i++) {
@@ -217,8 +217,8 @@ static void jitter_is_small(void **state)
 	uint32_t done = 0;
 
 	assert_true(ws_report_file_size(report) <= 3 * N);
-	for (size_t b = 0; b < ws_report_blocks(report, WS_TABLE_nvtx); b++) {
-		uint32_t n = ws_report_block(report, WS_TABLE_nvtx, b).rows;
+	for (size_t b = 0; b < ws_report_count_blocks(report, WS_TABLE_nvtx); b++) {
+		uint32_t n = ws_report_block_info(report, WS_TABLE_nvtx, b).rows;
 
 		expect_block(report, WS_TABLE_nvtx, b, (char *)(rows + done), n);
 		done += n;
@@ -427,9 +427,9 @@ static void segments_roll(void **state)
 	assert_int_equal(ws_writer_close(writer, &err), 0);
 	struct ws_report *report = open_or_fail(path);
 
-	assert_int_equal(ws_report_rows(report, WS_TABLE_nvtx), 20);
-	assert_true(ws_report_blocks(report, WS_TABLE_nvtx) >= 10);
-	assert_true(ws_report_complete(report));
+	assert_int_equal(ws_report_count_rows(report, WS_TABLE_nvtx), 20);
+	assert_true(ws_report_count_blocks(report, WS_TABLE_nvtx) >= 10);
+	assert_true(ws_report_is_complete(report));
 	ws_report_close(report);
 	free(path);
 }
@@ -445,7 +445,7 @@ static void ints_come_back(void **state)
 	(void)state;
 	ws_packer_init(&packer, 5000);
 	ws_unpacker_init(&unpacker);
-	ws_unpacker_rows(&unpacker, 5000);
+	ws_unpacker_reserve(&unpacker, 5000);
 	for (int round = 0; round < 600; round++) {
 		uint32_t n = 1 + (uint32_t)below(5000), shift = (uint32_t)below(64),
 			 rare = 1 + (uint32_t)below(400);
@@ -488,7 +488,7 @@ static void test_sorting(void **state)
 			start[i] = wild ? draw() : nearly ? i * 3 + below(8) : below(spread);
 			end[i] = below(5) ? start[i] + below(4) : WS_NO_TIME;
 		}
-		const uint32_t *o = ws_sort_rows(&sorter, track, start, end, n);
+		const uint32_t *o = ws_find_row_order(&sorter, track, start, end, n);
 
 		for (uint32_t i = 1; i < n; i++) {
 			uint32_t a = o ? o[i - 1] : i - 1, b = o ? o[i] : i;

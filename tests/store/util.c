@@ -162,10 +162,10 @@ void expect_block(const struct ws_report *report, enum ws_table table, size_t bl
 	uint64_t *out[WS_MAX_COLUMNS], *values = ws_malloc((size_t)n * 8 * columns);
 	struct ws_err err;
 
-	assert_int_equal(ws_report_block(report, table, block).rows, n);
+	assert_int_equal(ws_report_block_info(report, table, block).rows, n);
 	for (uint32_t c = 0; c < columns; c++)
 		out[c] = values + (size_t)n * c;
-	if (ws_report_decode(report, table, block, UINT64_MAX, out, &err))
+	if (ws_report_decode_block(report, table, block, UINT64_MAX, out, &err))
 		fail_msg("%s", err.msg);
 	for (uint32_t c = 0; c < columns; c++)
 		for (uint32_t i = 0; i < n; i++) {
@@ -183,8 +183,9 @@ void expect_block(const struct ws_report *report, enum ws_table table, size_t bl
 		uint64_t *one[WS_MAX_COLUMNS] = {NULL}, *alone = ws_malloc((size_t)n * 8);
 
 		one[c] = alone;
-		assert_int_equal(
-			ws_report_decode(report, table, block, UINT64_C(1) << c, one, NULL), 0);
+		assert_int_equal(ws_report_decode_block(report, table, block, UINT64_C(1) << c, one,
+							NULL),
+				 0);
 		assert_memory_equal(alone, out[c], (size_t)n * 8);
 		free(alone);
 	}

@@ -44,7 +44,7 @@ static void load_frames(const struct ws_report *report)
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_frame, 0, UINT64_MAX);
 	const uint64_t *values;
 
-	frames_n = (uint32_t)ws_report_rows(report, WS_TABLE_frame);
+	frames_n = (uint32_t)ws_report_count_rows(report, WS_TABLE_frame);
 	frames = ws_calloc(frames_n + 1, sizeof(*frames));
 	while (ws_cursor_next(cursor, &values)) {
 		struct frame *frame = &frames[values[ws_frame_id]];
@@ -78,7 +78,7 @@ static void load_stacks(const struct ws_report *report)
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_stack, 0, UINT64_MAX);
 	const uint64_t *values;
 
-	stacks_n = (uint32_t)ws_report_rows(report, WS_TABLE_stack);
+	stacks_n = (uint32_t)ws_report_count_rows(report, WS_TABLE_stack);
 	parent = ws_calloc(stacks_n + 1, sizeof(*parent));
 	frame_of = ws_calloc(stacks_n + 1, sizeof(*frame_of));
 	while (ws_cursor_next(cursor, &values)) {
@@ -87,7 +87,7 @@ static void load_stacks(const struct ws_report *report)
 	}
 	ws_cursor_close(cursor);
 	cursor = ws_cursor_open(report, WS_TABLE_module, 0, UINT64_MAX);
-	modules_n = (uint32_t)ws_report_rows(report, WS_TABLE_module);
+	modules_n = (uint32_t)ws_report_count_rows(report, WS_TABLE_module);
 	modules = ws_calloc(modules_n + 1, sizeof(*modules));
 	modules[0] = "";
 	while (ws_cursor_next(cursor, &values))
@@ -129,7 +129,7 @@ static void put_stack(uint64_t stack)
 	putchar('\n');
 }
 
-static void put_rows(const struct ws_report *report, struct ws_who *who)
+static void put_rows(const struct ws_report *report, struct ws_names_by_id *who)
 {
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_osrt, 0, UINT64_MAX);
 	const uint64_t *values;
@@ -138,7 +138,7 @@ static void put_rows(const struct ws_report *report, struct ws_who *who)
 		if (values[ws_osrt_callchain] == WS_NO_U32 && !values[ws_osrt_holder])
 			continue;
 		printf("osrt|%s|%u|%u|", text_of(report, values[ws_osrt_name]),
-		       ws_who_thread(who, (uint32_t)values[ws_osrt_thread])->tid,
+		       ws_find_thread(who, (uint32_t)values[ws_osrt_thread])->tid,
 		       (uint32_t)values[ws_osrt_holder]);
 		put_stack(values[ws_osrt_callchain] == WS_NO_U32 ? 0 : values[ws_osrt_callchain]);
 	}
@@ -148,7 +148,7 @@ static void put_rows(const struct ws_report *report, struct ws_who *who)
 		if (values[ws_cuda_api_callchain] == WS_NO_U32)
 			continue;
 		printf("cuda|%s|%u|0|", text_of(report, values[ws_cuda_api_name]),
-		       ws_who_thread(who, (uint32_t)values[ws_cuda_api_thread])->tid);
+		       ws_find_thread(who, (uint32_t)values[ws_cuda_api_thread])->tid);
 		put_stack(values[ws_cuda_api_callchain]);
 	}
 	ws_cursor_close(cursor);
@@ -158,7 +158,7 @@ int main(int argc, char **argv)
 {
 	struct ws_err err;
 	struct ws_report *report;
-	struct ws_who *who;
+	struct ws_names_by_id *who;
 	struct ws_cursor *cursor;
 	const uint64_t *values;
 	int i = 1;

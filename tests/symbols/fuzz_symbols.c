@@ -74,7 +74,7 @@ static void read_elf(const struct ws_elf *elf, uint64_t seed, bool dwarf)
 	uint64_t address[16], sum = 0;
 	Elf64_Shdr text;
 
-	if (ws_elf_find(elf, ".text", &text) < 0)
+	if (ws_elf_find_section(elf, ".text", &text) < 0)
 		text = (Elf64_Shdr){.sh_addr = seed, .sh_size = 1 << 20};
 	for (uint64_t i = 0; i < 16; i++)
 		address[i] = text.sh_addr + (text.sh_size / 16) * i;
@@ -88,7 +88,7 @@ static void read_elf(const struct ws_elf *elf, uint64_t seed, bool dwarf)
 	if (cfi)
 		ws_cfi_keeps_fp(cfi);
 	ws_cfi_free(cfi);
-	ws_elf_build_id(elf, id);
+	ws_elf_get_build_id(elf, id);
 	for (int i = 1; i < 16; i++)
 		if (address[i] <
 		    address[i - 1]) /* a size that wraps around: symbols want them sorted */
@@ -138,7 +138,7 @@ static void raw_elf(const uint8_t *data, size_t n)
 	uint8_t *copy = ws_malloc(n + 1); /* so that reading beyond is seen */
 
 	memcpy(copy, data, n);
-	if (!ws_elf_memory(&elf, copy, n, NULL))
+	if (!ws_elf_open_memory(&elf, copy, n, NULL))
 		read_elf(&elf, n, false);
 	free(copy);
 }
@@ -152,12 +152,11 @@ static void try_jitdump(const uint8_t *data, size_t n)
 	uint32_t line;
 
 	memcpy(copy, data, n);
-	ws_jit_read(&jit, copy, n);
+	ws_jit_read_memory(&jit, copy, n);
 	free(copy);
 	ws_jit_sort(&jit);
-	for (size_t i = 0; i < jit.n && i < 64; i++)
-		ws_jit_find(&jit, jit.codes[i].begin + jit.codes[i].size / 2, &begin, &file,
-			    &line);
+	for (size_t i = 0; i < jit.count && i < 64; i++)
+		ws_jit_find(&jit, jit.codes[i].begin + jit.codes[i].size / 2, &begin, &file, &line);
 	ws_jit_free(&jit);
 }
 
@@ -174,8 +173,9 @@ static void line_table(const uint8_t *data, size_t n)
 	if (ws_lines_open(&lines, &sections, 0)) {
 		ws_lines_find(&lines, address, index, 4, out);
 		for (uint64_t i = 0; i < 4; i++)
-			if (ws_lines_file(&lines, out[i].file))
-				copy[n] = (uint8_t)strlen(ws_lines_file(&lines, out[i].file)->name);
+			if (ws_lines_get_file(&lines, out[i].file))
+				copy[n] = (uint8_t)strlen(
+					ws_lines_get_file(&lines, out[i].file)->name);
 	}
 	ws_lines_free(&lines);
 	free(copy);
@@ -190,10 +190,10 @@ static void address_map(const uint8_t *data, size_t n)
 
 	ws_maps_scan_text(maps, -1, 0, 10, (const char *)data, half);
 	ws_maps_scan_text(maps, -1, 20, 20, (const char *)data + half, n - half);
-	ws_maps_fork(maps, -1, -2, 30);
-	process = ws_maps_of(maps, -1);
+	ws_maps_record_fork(maps, -1, -2, 30);
+	process = ws_maps_find_process(maps, -1);
 	for (uint64_t i = 0; process && i < 64; i++)
-		ws_maps_find(process, i, i << 58 | i << 12);
+		ws_maps_find_mapping(process, i, i << 58 | i << 12);
 	ws_maps_free(maps);
 	ws_modules_free(modules);
 }

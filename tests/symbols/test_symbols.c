@@ -43,7 +43,7 @@ static int set_up(void **state)
 	maps = ws_maps_new(modules);
 	if (ws_maps_scan(maps, (int)getpid(), 0, 10))
 		return -1;
-	self = ws_maps_of(maps, (int)getpid());
+	self = ws_maps_find_process(maps, (int)getpid());
 	return self ? 0 : -1;
 }
 
@@ -57,7 +57,7 @@ static int tear_down(void **state)
 
 static struct ws_mapping *mapping_of(const void *memory)
 {
-	struct ws_mapping *mapping = ws_maps_find(self, 20, (uint64_t)(uintptr_t)memory);
+	struct ws_mapping *mapping = ws_maps_find_mapping(self, 20, (uint64_t)(uintptr_t)memory);
 
 	assert_non_null(mapping);
 	return mapping;
@@ -68,18 +68,18 @@ static struct ws_mapping *mapping_of(const void *memory)
 static void cursors_stop_at_the_end(void **state)
 {
 	static const uint8_t bytes[] = {0xe5, 0x8e, 0x26, 0x7f, 0x80, 0x7f, 0xff, 0xff};
-	struct ws_cursor cursor = {bytes, bytes + sizeof(bytes), false};
+	struct ws_byte_reader cursor = {bytes, bytes + sizeof(bytes), false};
 
 	(void)state;
-	assert_int_equal(ws_take_uleb(&cursor), 624485);
-	assert_int_equal(ws_take_sleb(&cursor), -1);
-	assert_int_equal(ws_take_sleb(&cursor), -128);
+	assert_int_equal(ws_read_uleb(&cursor), 624485);
+	assert_int_equal(ws_read_sleb(&cursor), -1);
+	assert_int_equal(ws_read_sleb(&cursor), -128);
 	assert_false(cursor.bad);
-	ws_take_uleb(&cursor);
+	ws_read_uleb(&cursor);
 	assert_true(cursor.bad);
-	assert_int_equal(ws_take(&cursor, 8), 0);
-	assert_null(ws_take_bytes(&cursor, 1));
-	assert_string_equal(ws_take_text(&cursor), "");
+	assert_int_equal(ws_read_uint(&cursor, 8), 0);
+	assert_null(ws_skip_bytes(&cursor, 1));
+	assert_string_equal(ws_read_nul_text(&cursor), "");
 }
 
 static bool read_word(void *ctx, uint64_t address, unsigned bytes, uint64_t *value)
@@ -124,7 +124,7 @@ static void expressions(void **state)
 	struct ws_regs regs = {.known = 1u << 7};
 
 	(void)state;
-	regs.r[7] = 0x2000;
+	regs.values[7] = 0x2000;
 	for (size_t i = 0; i < WS_COUNT(cases); i++) {
 		uint64_t v = 0;
 		bool ok = ws_cfi_evaluate(cases[i].code, cases[i].n, &regs, false, 0, read_word,
@@ -188,7 +188,7 @@ static struct ws_cfi_row row_at(const char *label)
 	struct ws_mapping *mapping = mapping_of(label);
 	struct ws_cfi_row row;
 
-	assert_true(ws_cfi_find(ws_module_cfi(mapping->module),
+	assert_true(ws_cfi_find(ws_module_get_cfi(mapping->module),
 				(uint64_t)(uintptr_t)label - mapping->shift, &row));
 	return row;
 }
@@ -233,21 +233,21 @@ static void frame_rules(void **state)
 /* ---- unwinding from made-up states ---- */
 
 static size_t unwind_at(const void *ip, const uint64_t *stack, size_t words, uint64_t fp,
-			struct ws_caller *caller, size_t most, unsigned *flags)
+			struct ws_unwound_frame *caller, size_t most, unsigned *flags)
 {
 	struct ws_unwinder *unwinder = ws_unwinder_new();
-	struct ws_stop stop = {.maps = self,
-			       .time = 20,
-			       .stack = (const uint8_t *)stack,
-			       .stack_at = 0x700000001000,
-			       .stack_size = words * 8};
+	struct ws_stopped_thread stop = {.maps = self,
+					 .time = 20,
+					 .stack = (const uint8_t *)stack,
+					 .stack_at = 0x700000001000,
+					 .stack_size = words * 8};
 	size_t n;
 
-	stop.regs.r[WS_REG_IP] = (uint64_t)(uintptr_t)ip;
-	stop.regs.r[WS_REG_SP] = stop.stack_at;
-	stop.regs.r[WS_REG_FP] = fp;
+	stop.regs.values[WS_REG_IP] = (uint64_t)(uintptr_t)ip;
+	stop.regs.values[WS_REG_SP] = stop.stack_at;
+	stop.regs.values[WS_REG_FP] = fp;
 	stop.regs.known = (UINT64_C(1) << WS_REGS) - 1;
-	n = ws_unwind(unwinder, &stop, WS_MODE_AUTO, caller, most, flags);
+	n = ws_unwind_stack(unwinder, &stop, WS_MODE_AUTO, caller, most, flags);
 	ws_unwinder_free(unwinder);
 	return n;
 }
@@ -255,7 +255,7 @@ static size_t unwind_at(const void *ip, const uint64_t *stack, size_t words, uin
 static void unwinds_plain_and_expression_rules(void **state)
 {
 	uint64_t stack[64] = {0}, base = 0x700000001000;
-	struct ws_caller callers[8];
+	struct ws_unwound_frame callers[8];
 	unsigned flags;
 
 	(void)state;
@@ -290,7 +290,7 @@ static void unwinds_plain_and_expression_rules(void **state)
 static void says_why_it_stopped(void **state)
 {
 	uint64_t stack[64] = {0}, base = 0x700000001000;
-	struct ws_caller callers[8];
+	struct ws_unwound_frame callers[8];
 	unsigned flags;
 
 	(void)state;
@@ -322,30 +322,30 @@ static void goes_on_with_the_kernels_chain(void **state)
 	uint64_t chain[4] = {(uint64_t)(uintptr_t)cfi_1, (uint64_t)(uintptr_t)cfi_2 + 1,
 			     (uint64_t)(uintptr_t)cfi_3 + 1, (uint64_t)(uintptr_t)cfi_4 + 1};
 	struct ws_unwinder *unwinder = ws_unwinder_new();
-	struct ws_stop stop = {.maps = self,
-			       .time = 20,
-			       .stack = (const uint8_t *)stack,
-			       .stack_at = 0x700000001000,
-			       .stack_size = 32,
-			       .chain = chain,
-			       .chain_n = 4};
+	struct ws_stopped_thread stop = {.maps = self,
+					 .time = 20,
+					 .stack = (const uint8_t *)stack,
+					 .stack_at = 0x700000001000,
+					 .stack_size = 32,
+					 .chain = chain,
+					 .chain_count = 4};
 	struct ws_module *module = mapping_of(cfi_1)->module;
 	bool known = module->fp_known, has = module->has_fp;
-	struct ws_caller callers[8];
+	struct ws_unwound_frame callers[8];
 	unsigned flags;
 
 	(void)state;
-	stop.regs.r[WS_REG_IP] = chain[0];
-	stop.regs.r[WS_REG_SP] = stop.stack_at;
+	stop.regs.values[WS_REG_IP] = chain[0];
+	stop.regs.values[WS_REG_SP] = stop.stack_at;
 	stop.regs.known = (UINT64_C(1) << WS_REGS) - 1;
 	module->fp_known = true;
 	module->has_fp = true;
-	assert_int_equal(ws_unwind(unwinder, &stop, WS_MODE_AUTO, callers, 8, &flags), 4);
+	assert_int_equal(ws_unwind_stack(unwinder, &stop, WS_MODE_AUTO, callers, 8, &flags), 4);
 	assert_int_equal(flags, 0);
 	assert_int_equal(callers[3].method, WS_UNWIND_FP);
 	assert_true(callers[3].ip == chain[3]);
 	module->has_fp = false; /* then the chain is not to be trusted */
-	assert_int_equal(ws_unwind(unwinder, &stop, WS_MODE_AUTO, callers, 8, &flags), 2);
+	assert_int_equal(ws_unwind_stack(unwinder, &stop, WS_MODE_AUTO, callers, 8, &flags), 2);
 	assert_int_equal(flags, WS_SAMPLE_TRUNCATED);
 	module->fp_known = known;
 	module->has_fp = has;
@@ -356,13 +356,13 @@ static void from_a_plt_entry(void **state)
 {
 	struct ws_mapping *mapping = mapping_of(cfi_1);
 	uint64_t stack[64] = {(uint64_t)(uintptr_t)cfi_1 + 1};
-	struct ws_caller callers[8];
+	struct ws_unwound_frame callers[8];
 	Elf64_Shdr plt;
 	unsigned flags, found = 0;
 
 	(void)state;
-	if (ws_elf_find(&mapping->module->elf, ".plt.sec", &plt) < 0 &&
-	    ws_elf_find(&mapping->module->elf, ".plt", &plt) < 0)
+	if (ws_elf_find_section(&mapping->module->elf, ".plt.sec", &plt) < 0 &&
+	    ws_elf_find_section(&mapping->module->elf, ".plt", &plt) < 0)
 		skip();
 	for (uint64_t at = plt.sh_addr; at + 16 <= plt.sh_addr + plt.sh_size; at += 16) {
 		struct ws_symbol_hit hit = name_of(mapping->module, at + 4);
@@ -383,11 +383,11 @@ static void from_the_vdso(void **state)
 {
 	struct ws_mapping *mapping = NULL;
 	uint64_t stack[64] = {(uint64_t)(uintptr_t)cfi_1 + 1}, begin = getauxval(AT_SYSINFO_EHDR);
-	struct ws_caller callers[8];
+	struct ws_unwound_frame callers[8];
 	unsigned flags;
 
 	(void)state;
-	if (!begin || !(mapping = ws_maps_find(self, 20, begin)))
+	if (!begin || !(mapping = ws_maps_find_mapping(self, 20, begin)))
 		skip();
 	assert_int_equal(mapping->module->kind, WS_MODULE_VDSO);
 	assert_true(mapping->module->opened);
@@ -423,12 +423,12 @@ static void garbage_is_survived(void **state)
 
 	(void)state;
 	for (int round = 0; round < 20000; round++) {
-		struct ws_stop stop = {.maps = self,
-				       .time = 20,
-				       .stack = (const uint8_t *)stack,
-				       .stack_at = 0x700000001000,
-				       .stack_size = draw_random() % sizeof(stack)};
-		struct ws_caller callers[64];
+		struct ws_stopped_thread stop = {.maps = self,
+						 .time = 20,
+						 .stack = (const uint8_t *)stack,
+						 .stack_at = 0x700000001000,
+						 .stack_size = draw_random() % sizeof(stack)};
+		struct ws_unwound_frame callers[64];
 		unsigned flags;
 		size_t n;
 
@@ -440,12 +440,13 @@ static void garbage_is_survived(void **state)
 						       : draw_random();
 		}
 		for (unsigned i = 0; i < WS_REGS; i++)
-			stop.regs.r[i] = draw_random() & 1 ? stop.stack_at + draw_random() % 2048
-							   : draw_random();
-		stop.regs.r[WS_REG_IP] = libc->base + draw_random() % libc->size;
+			stop.regs.values[i] = draw_random() & 1
+						      ? stop.stack_at + draw_random() % 2048
+						      : draw_random();
+		stop.regs.values[WS_REG_IP] = libc->base + draw_random() % libc->size;
 		stop.regs.known = draw_random() % 8 ? (UINT64_C(1) << WS_REGS) - 1 : draw_random();
-		n = ws_unwind(unwinder, &stop, (enum ws_unwind_mode)(draw_random() % 3), callers,
-			      WS_COUNT(callers), &flags);
+		n = ws_unwind_stack(unwinder, &stop, (enum ws_unwind_mode)(draw_random() % 3),
+				    callers, WS_COUNT(callers), &flags);
 		assert_true(n <= WS_COUNT(callers));
 		deepest = ws_max(n, deepest);
 	}
@@ -455,14 +456,14 @@ static void garbage_is_survived(void **state)
 
 /* ---- maps ---- */
 
-static struct ws_mapped file_at(uint64_t base, uint64_t size, const char *path, uint64_t inode)
+static struct ws_mapped_file file_at(uint64_t base, uint64_t size, const char *path, uint64_t inode)
 {
-	return (struct ws_mapped){.base = base, .size = size, .path = path, .inode = inode};
+	return (struct ws_mapped_file){.base = base, .size = size, .path = path, .inode = inode};
 }
 
 static const char *path_at(struct ws_maps_process *process, uint64_t time, uint64_t address)
 {
-	struct ws_mapping *mapping = ws_maps_find(process, time, address);
+	struct ws_mapping *mapping = ws_maps_find_mapping(process, time, address);
 
 	return mapping ? mapping->module->path : "";
 }
@@ -482,19 +483,19 @@ static void maps_over_time(void **state)
 {
 	struct ws_modules *mods = ws_modules_new();
 	struct ws_maps *maps = ws_maps_new(mods);
-	struct ws_mapped left = file_at(0x1000, 0x4000, "/no/a", 11),
-			 right = file_at(0x2000, 0x1000, "/no/b", 12),
-			 mapped = file_at(0x1000, 0x4000, "/no/c", 13);
+	struct ws_mapped_file left = file_at(0x1000, 0x4000, "/no/a", 11),
+			      right = file_at(0x2000, 0x1000, "/no/b", 12),
+			      mapped = file_at(0x1000, 0x4000, "/no/c", 13);
 	struct ws_maps_process *process;
 	uint64_t version;
 
 	(void)state;
 	ended_n = 0;
-	ws_maps_add(maps, 7, 100, &left);
-	process = ws_maps_of(maps, 7);
-	version = ws_maps_version(process, 100);
+	ws_maps_add_mapping(maps, 7, 100, &left);
+	process = ws_maps_find_process(maps, 7);
+	version = ws_maps_get_version(process, 100);
 	assert_true(version != 0);
-	assert_int_equal(ws_maps_version(process, 99),
+	assert_int_equal(ws_maps_get_version(process, 99),
 			 0); /* before the latest change nothing may be cached */
 	assert_string_equal(path_at(process, 100, 0x1000), "/no/a");
 	assert_string_equal(path_at(process, 100, 0x4fff), "/no/a");
@@ -502,42 +503,45 @@ static void maps_over_time(void **state)
 	/* b takes the middle of a; the rest of a stays, and counts its offsets from where it did.
 	 */
 	ws_maps_bind(process, on_end, &ended_n);
-	ws_maps_find(process, 150, 0x1000);
-	ws_maps_add(maps, 7, 200, &right);
+	ws_maps_find_mapping(process, 150, 0x1000);
+	ws_maps_add_mapping(maps, 7, 200, &right);
 	assert_int_equal(ended_n, 0); /* it is told when it is forgotten */
-	assert_true(ws_maps_version(process, 200) != version);
+	assert_true(ws_maps_get_version(process, 200) != version);
 	assert_string_equal(path_at(process, 250, 0x1fff), "/no/a");
 	assert_string_equal(path_at(process, 250, 0x2000), "/no/b");
 	assert_string_equal(path_at(process, 250, 0x3000), "/no/a");
 	assert_string_equal(path_at(process, 150, 0x2000), "/no/a");
-	assert_int_equal(ws_maps_find(process, 250, 0x3000)->offset, 0x2000);
-	assert_true(0x3000 - ws_maps_find(process, 250, 0x3000)->shift == 0x2000);
+	assert_int_equal(ws_maps_find_mapping(process, 250, 0x3000)->offset, 0x2000);
+	assert_true(0x3000 - ws_maps_find_mapping(process, 250, 0x3000)->shift == 0x2000);
 	/* A moment early is forgiven where nothing was before. */
 	assert_string_equal(path_at(process, 99, 0x1000), "/no/a");
 	/* A fork has it all, and goes its own way. */
-	ws_maps_fork(maps, 7, 8, 300);
-	ws_maps_remove(maps, 7, 310, 0x2000, 0x1000);
-	assert_string_equal(path_at(ws_maps_of(maps, 8), 320, 0x2000), "/no/b");
+	ws_maps_record_fork(maps, 7, 8, 300);
+	ws_maps_remove_range(maps, 7, 310, 0x2000, 0x1000);
+	assert_string_equal(path_at(ws_maps_find_process(maps, 8), 320, 0x2000), "/no/b");
 	assert_string_equal(path_at(process, 320, 0x2000), "");
 	assert_string_equal(path_at(process, 305, 0x2000), "/no/b");
-	assert_true(ws_maps_version(process, 320) != ws_maps_version(ws_maps_of(maps, 8), 320));
+	assert_true(ws_maps_get_version(process, 320) !=
+		    ws_maps_get_version(ws_maps_find_process(maps, 8), 320));
 	/* Another image: what was is told and stays known for its time. */
-	ws_maps_exec(maps, 7, 400);
+	ws_maps_record_exec(maps, 7, 400);
 	assert_true(ended_n >= 1);
-	ws_maps_add(maps, 7, 410, &mapped);
+	ws_maps_add_mapping(maps, 7, 410, &mapped);
 	assert_string_equal(path_at(process, 350, 0x1000), "/no/a");
 	assert_string_equal(path_at(process, 420, 0x1000), "/no/c");
 	/* An end, and the pid again. */
-	ws_maps_exit(maps, 7, 500);
+	ws_maps_record_exit(maps, 7, 500);
 	assert_string_equal(path_at(process, 450, 0x1000), "/no/c");
-	ws_maps_add(maps, 7, 600, &right);
-	process = ws_maps_of(maps, 7);
+	ws_maps_add_mapping(maps, 7, 600, &right);
+	process = ws_maps_find_process(maps, 7);
 	assert_string_equal(path_at(process, 650, 0x1000), "");
 	assert_string_equal(path_at(process, 650, 0x2000), "/no/b");
 	/* What cannot be is left out. */
-	ws_maps_add(maps, 7, 700, &(struct ws_mapped){.base = 0x9000, .size = 0, .path = "/no/d"});
-	ws_maps_add(maps, 7, 700,
-		    &(struct ws_mapped){.base = UINT64_MAX - 10, .size = 100, .path = "/no/d"});
+	ws_maps_add_mapping(maps, 7, 700,
+			    &(struct ws_mapped_file){.base = 0x9000, .size = 0, .path = "/no/d"});
+	ws_maps_add_mapping(
+		maps, 7, 700,
+		&(struct ws_mapped_file){.base = UINT64_MAX - 10, .size = 100, .path = "/no/d"});
 	assert_string_equal(path_at(process, 750, 0x9000), "");
 	ws_maps_free(maps);
 	ws_modules_free(mods);
@@ -557,26 +561,28 @@ static void maps_from_text(void **state)
 
 	(void)state;
 	ws_maps_scan_text(maps, 5, 0, 100, first, strlen(first));
-	process = ws_maps_of(maps, 5);
+	process = ws_maps_find_process(maps, 5);
 	assert_string_equal(path_at(process, 100, 0x2000), "/no/a");
 	assert_string_equal(path_at(process, 100, 0x3000), "");
 	assert_string_equal(path_at(process, 100, 0x6000), "/no/with blank");
-	assert_int_equal(ws_maps_find(process, 100, 0x6000)->module->flags & WS_MODULE_DELETED,
+	assert_int_equal(ws_maps_find_mapping(process, 100, 0x6000)->module->flags &
+				 WS_MODULE_DELETED,
 			 WS_MODULE_DELETED);
-	assert_int_equal(ws_maps_find(process, 100, 0x8000)->module->kind, WS_MODULE_JIT);
+	assert_int_equal(ws_maps_find_mapping(process, 100, 0x8000)->module->kind, WS_MODULE_JIT);
 	ws_maps_scan_text(maps, 5, 150, 150, second, strlen(second));
 	assert_string_equal(path_at(process, 120, 0x2000), "/no/a");
 	assert_string_equal(path_at(process, 160, 0x2000), "/no/b");
 	assert_string_equal(path_at(process, 160, 0x6000), "");
-	assert_int_equal(ws_maps_find(process, 160, 0x8000)->end, WS_NO_TIME);
+	assert_int_equal(ws_maps_find_mapping(process, 160, 0x8000)->end, WS_NO_TIME);
 	/* News from before what was seen are stale: of an exec, of a mapping. */
-	ws_maps_exec(maps, 5, 140);
-	ws_maps_add(maps, 5, 145,
-		    &(struct ws_mapped){
-			    .base = 0x1000, .size = 0x1000, .path = "/no/old", .inode = 20});
+	ws_maps_record_exec(maps, 5, 140);
+	ws_maps_add_mapping(
+		maps, 5, 145,
+		&(struct ws_mapped_file){
+			.base = 0x1000, .size = 0x1000, .path = "/no/old", .inode = 20});
 	assert_string_equal(path_at(process, 160, 0x2000), "/no/b");
 	assert_string_equal(path_at(process, 160, 0x1000), "/no/b");
-	ws_maps_exec(maps, 5, 200);
+	ws_maps_record_exec(maps, 5, 200);
 	assert_string_equal(path_at(process, 210, 0x2000), "");
 	assert_string_equal(path_at(process, 160, 0x2000), "/no/b");
 	ws_maps_scan_text(maps, 6, 0, 1, "", 0);
@@ -630,16 +636,16 @@ static void segments_that_share_a_page(void **state)
 	uint64_t at = 0;
 
 	(void)state;
-	assert_int_equal(ws_elf_memory(&elf, &file, sizeof(file), NULL), 0);
-	assert_true(ws_elf_address(&elf, 0x5000, &at));
+	assert_int_equal(ws_elf_open_memory(&elf, &file, sizeof(file), NULL), 0);
+	assert_true(ws_elf_find_address(&elf, 0x5000, &at));
 	assert_int_equal(at, 0x6000);
-	assert_true(ws_elf_address(&elf, 0x8000, &at));
+	assert_true(ws_elf_find_address(&elf, 0x8000, &at));
 	assert_int_equal(at, 0x9000);
-	assert_true(ws_elf_address(&elf, 0x4000, &at));
+	assert_true(ws_elf_find_address(&elf, 0x4000, &at));
 	assert_int_equal(at, 0x4000);
-	assert_true(ws_elf_address(&elf, 0x8600, &at));
+	assert_true(ws_elf_find_address(&elf, 0x8600, &at));
 	assert_int_equal(at, 0xa600);
-	assert_false(ws_elf_address(&elf, 0x9000, &at));
+	assert_false(ws_elf_find_address(&elf, 0x9000, &at));
 }
 
 static void names_of_languages(void **state)
@@ -694,17 +700,17 @@ static void perf_maps(void **state)
 	struct ws_jit jit = {0};
 
 	(void)state;
-	ws_jit_read(&jit, text, strlen(text));
+	ws_jit_read_memory(&jit, text, strlen(text));
 	ws_jit_sort(&jit);
 	assert_string_equal(jit_name(&jit, 0x1000), "first");
 	assert_string_equal(jit_name(&jit, 0x100f), "first");
 	assert_string_equal(jit_name(&jit, 0x1010), "");
 	assert_string_equal(jit_name(&jit, 0x201f), "second with blanks");
 	assert_string_equal(jit_name(&jit, 0x7001), "last");
-	assert_int_equal(jit.n, 3);
+	assert_int_equal(jit.count, 3);
 	ws_jit_free(&jit);
 	/* An address that two functions have had: a name only when both agree. */
-	ws_jit_read(&jit, "1000 100 one\n1080 10 other\n2000 10 same\n2000 20 same\n", 54);
+	ws_jit_read_memory(&jit, "1000 100 one\n1080 10 other\n2000 10 same\n2000 20 same\n", 54);
 	ws_jit_sort(&jit);
 	assert_string_equal(jit_name(&jit, 0x1000), "one");
 	assert_string_equal(jit_name(&jit, 0x1085), "");
@@ -745,7 +751,7 @@ static void jitdump_records(void **state)
 		put_u64(&text, 0), put_u64(&text, 0x1000), put_u64(&text, 0x3000),
 		put_u64(&text, 16), put_u64(&text, 1);
 	put_u32(&text, 0), put_u32(&text, 5000), put_u64(&text, 0); /* torn */
-	ws_jit_read(&jit, text.text, text.len);
+	ws_jit_read_memory(&jit, text.text, text.len);
 	ws_jit_sort(&jit);
 	assert_string_equal(ws_jit_find(&jit, 0x100a, &begin, &file, &line), "code");
 	assert_int_equal(begin, 0x1000);
@@ -755,7 +761,7 @@ static void jitdump_records(void **state)
 	for (size_t n = 0; n < text.len; n++) { /* cut off anywhere */
 		struct ws_jit cut = {0};
 
-		ws_jit_read(&cut, text.text, n);
+		ws_jit_read_memory(&cut, text.text, n);
 		ws_jit_free(&cut);
 	}
 	ws_jit_free(&jit);
@@ -801,16 +807,16 @@ static void registers_of_perf(void **state)
 		values[i] = 100 + (uint64_t)i;
 	ws_regs_from_perf(&regs, WS_PERF_REGS, values, 17);
 	assert_int_equal(regs.known, (1u << 17) - 1);
-	assert_int_equal(regs.r[0], 100); /* ax */
-	assert_int_equal(regs.r[3], 101); /* bx */
-	assert_int_equal(regs.r[WS_REG_FP], 106);
-	assert_int_equal(regs.r[WS_REG_SP], 107);
-	assert_int_equal(regs.r[WS_REG_IP], 108);
-	assert_int_equal(regs.r[8], 109);
-	assert_int_equal(regs.r[15], 116);
+	assert_int_equal(regs.values[0], 100); /* ax */
+	assert_int_equal(regs.values[3], 101); /* bx */
+	assert_int_equal(regs.values[WS_REG_FP], 106);
+	assert_int_equal(regs.values[WS_REG_SP], 107);
+	assert_int_equal(regs.values[WS_REG_IP], 108);
+	assert_int_equal(regs.values[8], 109);
+	assert_int_equal(regs.values[15], 116);
 	ws_regs_from_perf(&regs, 1u << 8 | 1u << 7, values, 2);
-	assert_int_equal(regs.r[WS_REG_SP], 100);
-	assert_int_equal(regs.r[WS_REG_IP], 101);
+	assert_int_equal(regs.values[WS_REG_SP], 100);
+	assert_int_equal(regs.values[WS_REG_IP], 101);
 	assert_int_equal(regs.known, 1u << WS_REG_SP | 1u << WS_REG_IP);
 }
 #endif
@@ -881,9 +887,9 @@ static void rows_are_added_to_a_report(void **state)
 	}
 	report = ws_report_open(path, &err);
 	assert_non_null(report);
-	assert_true(ws_report_complete(report));
+	assert_true(ws_report_is_complete(report));
 	assert_int_equal(ws_report_verify(report, NULL, NULL), 0);
-	assert_int_equal(ws_report_rows(report, WS_TABLE_symbol), 3);
+	assert_int_equal(ws_report_count_rows(report, WS_TABLE_symbol), 3);
 	assert_string_equal(ws_report_string(report, 1, NULL), "first");
 	assert_string_equal(ws_report_string(report, 2, NULL), "more 0");
 	assert_string_equal(ws_report_string(report, 3, NULL), "more 2");

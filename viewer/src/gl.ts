@@ -107,8 +107,8 @@ void main() {
   color = texelFetch(palette, ivec2(column, row), 0);
   /* Of many at once no single one's colour should speak. */
   if (group && !parts && row != ${CLASS_OWN} && row != ${CLASS_CHOSEN}) {
-    vec4 common = texelFetch(palette, ivec2(row == cls ? 40 : column, row), 0);
-    color = mix(color, common, cls == 0 ? 0.0 : 0.8);
+    vec4 shade = texelFetch(palette, ivec2(row == cls ? 40 : column, row), 0);
+    color = mix(color, shade, cls == 0 ? 0.0 : 0.8);
   }
   if ((flags & ${PREVIEW}u) != 0u) color = vec4(texelFetch(palette, ivec2(40, cls), 0).rgb, 0.5);
   else if ((flags & ${COUNTER}u) != 0u) color.a = 0.85;

@@ -1,5 +1,5 @@
 /*
- * proj.c - see proj.h.
+ * projection.c - see proj.h.
  *
  * Work is added to the node of its launch (query/enclose.h), then each node to the one around it,
  * from the inside out: a node's parent has a lower number.
@@ -15,7 +15,7 @@
 struct projection {
 	struct ws_launches *launches;
 	const struct ws_cuda_columns *columns;
-	struct ws_proj_span *node;
+	struct ws_projected_span *node;
 	uint64_t unended, backwards;
 };
 
@@ -47,7 +47,8 @@ static int scan_projected_work(void *context, const struct ws_batch *batch)
 		       *correlation = batch->col[projection->columns->correlation];
 
 	for (size_t i = 0; i < batch->rows; i++) {
-		uint32_t node = ws_launches_node(projection->launches, process[i], correlation[i]);
+		uint32_t node =
+			ws_find_launch_node(projection->launches, process[i], correlation[i]);
 
 		if (!node)
 			continue;
@@ -63,7 +64,7 @@ static int scan_projected_work(void *context, const struct ws_batch *batch)
 	return 0;
 }
 
-static void merge_span(struct ws_proj_span *to, const struct ws_proj_span *from)
+static void merge_span(struct ws_projected_span *to, const struct ws_projected_span *from)
 {
 	if (!from->ops)
 		return;
@@ -72,12 +73,12 @@ static void merge_span(struct ws_proj_span *to, const struct ws_proj_span *from)
 	to->ops += from->ops;
 }
 
-static struct ws_proj_span *make_empty_spans(size_t count)
+static struct ws_projected_span *make_empty_spans(size_t count)
 {
-	struct ws_proj_span *span = ws_malloc(count * sizeof(*span));
+	struct ws_projected_span *span = ws_malloc(count * sizeof(*span));
 
 	for (size_t i = 0; i < count; i++)
-		span[i] = (struct ws_proj_span){.first = UINT64_MAX};
+		span[i] = (struct ws_projected_span){.first = UINT64_MAX};
 	return span;
 }
 
@@ -95,14 +96,14 @@ static void scan_all_work(struct ws_stats *stats, struct projection *projection)
 		};
 		uint64_t damaged = 0;
 
-		ws_scan_run(stats->report, &scan, scan_projected_work, projection, &damaged);
+		ws_run_scan(stats->report, &scan, scan_projected_work, projection, &damaged);
 		stats->damaged += damaged;
 	}
 	stats->unended += projection->unended;
 	stats->backwards += projection->backwards;
 }
 
-int ws_proj_load(struct ws_stats *stats, struct ws_proj *proj, struct ws_err *err)
+int ws_load_projection(struct ws_stats *stats, struct ws_projection *proj, struct ws_err *err)
 {
 	struct projection projection = {0};
 	const struct ws_enclose *enclose;
@@ -112,25 +113,25 @@ int ws_proj_load(struct ws_stats *stats, struct ws_proj *proj, struct ws_err *er
 	if (!proj->launches)
 		return -1;
 	enclose = &proj->launches->enclose;
-	projection.node = make_empty_spans(enclose->n);
+	projection.node = make_empty_spans(enclose->count);
 	scan_all_work(stats, &projection);
-	proj->span = make_empty_spans(proj->launches->ranges.n);
-	for (uint32_t i = enclose->n; --i;) {
+	proj->span = make_empty_spans(proj->launches->ranges.count);
+	for (uint32_t i = enclose->count; --i;) {
 		merge_span(&projection.node[enclose->node[i].parent], &projection.node[i]);
 		merge_span(&proj->span[enclose->node[i].range], &projection.node[i]);
 	}
 	free(projection.node);
-	proj->parent = ws_malloc(proj->launches->ranges.n * sizeof(*proj->parent));
-	proj->level = ws_malloc(proj->launches->ranges.n * sizeof(*proj->level));
-	proj->children = ws_calloc(proj->launches->ranges.n, sizeof(*proj->children));
-	ws_ranges_nest(&proj->launches->ranges, proj->parent, proj->level);
-	for (uint32_t i = 0; i < proj->launches->ranges.n; i++)
+	proj->parent = ws_malloc(proj->launches->ranges.count * sizeof(*proj->parent));
+	proj->level = ws_malloc(proj->launches->ranges.count * sizeof(*proj->level));
+	proj->children = ws_calloc(proj->launches->ranges.count, sizeof(*proj->children));
+	ws_ranges_find_parents(&proj->launches->ranges, proj->parent, proj->level);
+	for (uint32_t i = 0; i < proj->launches->ranges.count; i++)
 		if (proj->span[i].ops && proj->parent[i] != WS_NO_RANGE)
 			proj->children[proj->parent[i]]++;
 	return 0;
 }
 
-void ws_proj_free(struct ws_proj *proj)
+void ws_free_projection(struct ws_projection *proj)
 {
 	ws_launches_close(proj->launches);
 	free(proj->span);

@@ -85,8 +85,8 @@ static bool find_clauses(struct select_parts *select, size_t select_token)
 	       (!select->has_having || select->has_group);
 }
 
-bool ws_core_next_part(const struct select_parts *select, struct token_span list,
-		       struct token_span *part)
+bool ws_rewrite_find_next_part(const struct select_parts *select, struct token_span list,
+			       struct token_span *part)
 {
 	int depth = 0;
 	size_t position;
@@ -107,11 +107,12 @@ static bool is_operand_end(const struct select_parts *select, size_t position)
 {
 	const struct ws_sql_token *token = &select->tokens[position];
 
-	if (token->kind == WS_T_NAME)
-		return !ws_core_goes_on(select, position) && !token_is(select, position, "NOT") &&
-		       !token_is(select, position, "CASE");
-	return token->kind == WS_T_QUOTED || token->kind == WS_T_INT || token->kind == WS_T_REAL ||
-	       token->kind == WS_T_STRING || token_is(select, position, ")");
+	if (token->kind == WS_TOKEN_NAME)
+		return !ws_rewrite_expression_goes_on(select, position) &&
+		       !token_is(select, position, "NOT") && !token_is(select, position, "CASE");
+	return token->kind == WS_TOKEN_QUOTED || token->kind == WS_TOKEN_INT ||
+	       token->kind == WS_TOKEN_REAL || token->kind == WS_TOKEN_STRING ||
+	       token_is(select, position, ")");
 }
 
 static bool find_items(struct select_parts *select)
@@ -119,7 +120,7 @@ static bool find_items(struct select_parts *select)
 	static const char *const no_alias[] = {"END", "NULL", "ISNULL", "NOTNULL", NULL};
 	struct token_span part = {0, 0};
 
-	while (ws_core_next_part(select, select->items, &part)) {
+	while (ws_rewrite_find_next_part(select, select->items, &part)) {
 		struct select_item *item = &select->item_list[select->item_count];
 		size_t last = part.to - 1;
 
@@ -127,7 +128,7 @@ static bool find_items(struct select_parts *select)
 			return false;
 		*item = (struct select_item){.span = part};
 		if (last < part.from + 1 ||
-		    (!token_is_name(select, last) && select->tokens[last].kind != WS_T_STRING))
+		    (!token_is_name(select, last) && select->tokens[last].kind != WS_TOKEN_STRING))
 			continue;
 		if (token_is(select, last - 1, "AS")) {
 			item->alias = last - 1;
@@ -139,7 +140,8 @@ static bool find_items(struct select_parts *select)
 			continue;
 		item->name = last;
 		item->span.to = item->alias;
-		if (item->span.to <= item->span.from || select->tokens[last].kind == WS_T_STRING)
+		if (item->span.to <= item->span.from ||
+		    select->tokens[last].kind == WS_TOKEN_STRING)
 			return false;
 	}
 	return part.to == select->items.to && select->item_count;
@@ -154,11 +156,11 @@ static size_t find_schema_report(const struct select_parts *select,
 {
 	char schema[32];
 
-	if (ws_sql_token_names(token, "main"))
+	if (ws_sql_is_token_name(token, "main"))
 		return 0;
 	for (size_t i = 0; select->sql->report_count > 1 && i < select->sql->report_count; i++) {
 		snprintf(schema, sizeof(schema), "report%zu", i + 1);
-		if (ws_sql_token_names(token, schema))
+		if (ws_sql_is_token_name(token, schema))
 			return i;
 	}
 	return select->sql->report_count;
@@ -180,7 +182,7 @@ static struct ws_sql_table *find_table(const struct select_parts *select, size_t
 	*next = name + 1;
 	report = &select->sql->reports[number];
 	for (size_t k = 0; token_is_name(select, name) && k < report->table_count; k++)
-		if (ws_sql_token_names(&select->tokens[name], report->tables[k]->name))
+		if (ws_sql_is_token_name(&select->tokens[name], report->tables[k]->name))
 			return report->tables[k];
 	return NULL;
 }
@@ -189,7 +191,7 @@ static struct ws_sql_table *find_table(const struct select_parts *select, size_t
 static bool is_defined_in_statement(const struct select_parts *select, const char *name)
 {
 	for (size_t position = 0; position + 1 < select->token_count; position++)
-		if (ws_sql_token_names(&select->tokens[position], name) &&
+		if (ws_sql_is_token_name(&select->tokens[position], name) &&
 		    (token_is(select, position + 1, "(") || token_is(select, position + 1, "AS")) &&
 		    (position == 0 || !token_is(select, position - 1, ".")) &&
 		    (token_is(select, position + 1, "(") || token_is(select, position + 2, "(") ||
@@ -252,8 +254,8 @@ static bool read_join_condition(struct select_parts *select, size_t *position,
 static bool is_string_id(const struct select_parts *select, uint32_t number, size_t id)
 {
 	return !select->strings[number].joined &&
-	       ws_core_same_name(select->strings[number].alias, &select->tokens[id]) &&
-	       token_is(select, id + 1, ".") && ws_sql_token_names(&select->tokens[id + 2], "id");
+	       ws_rewrite_is_same_name(select->strings[number].alias, &select->tokens[id]) &&
+	       token_is(select, id + 1, ".") && ws_sql_is_token_name(&select->tokens[id + 2], "id");
 }
 
 /* Whether a condition is `s.id = column`, either way round: then *which is the number of the join,
@@ -272,7 +274,7 @@ static bool is_join(struct select_parts *select, struct token_span span, uint32_
 	for (size_t way = 0; way < WS_COUNT(ways); way++)
 		for (uint32_t join = 0; join < select->grouping->join_count; join++) {
 			struct token_span other = ways[way].other;
-			struct ws_sql_atom atom;
+			struct ws_sql_field atom;
 			size_t length;
 
 			if (!is_string_id(select, join, ways[way].id) ||
@@ -280,12 +282,13 @@ static bool is_join(struct select_parts *select, struct token_span span, uint32_
 			     !token_is(select, ways[way].sign, "==")))
 				continue;
 			/* The column must be one of the table, not of another join. */
-			length = ws_core_resolve_in(select, 0, other.from, other.to, &atom);
+			length = ws_rewrite_resolve_name_in(select, 0, other.from, other.to, &atom);
 			if (!length || other.from + length != other.to)
 				return false;
 			*which = join;
 			*column = atom.column;
-			return ws_xcolumn_shape(&select->grouping->table->columns[atom.column]) ==
+			return ws_find_column_shape(
+				       &select->grouping->table->columns[atom.column]) ==
 			       WS_SHAPE_STRING;
 		}
 	return false;
@@ -295,7 +298,7 @@ static bool is_join(struct select_parts *select, struct token_span span, uint32_
 static bool place_table(struct select_parts *select, const struct from_table *table,
 			const struct from_table **strings)
 {
-	struct ws_sql_fold *grouping = select->grouping;
+	struct ws_sql_grouping *grouping = select->grouping;
 
 	if (table->table->kind == WS_SQL_BLOCKS && !grouping->table && !table->left) {
 		grouping->table = table->table;
@@ -406,10 +409,10 @@ static bool split_conditions(struct select_parts *select, struct token_span span
 
 static bool is_block_time(const struct select_parts *select, const struct ws_sql_node *node)
 {
-	const struct ws_xcolumn *column = &select->grouping->table->columns[node->column];
+	const struct ws_view_column *column = &select->grouping->table->columns[node->column];
 
 	return node->op == WS_N_COLUMN &&
-	       (column->from == WS_XF_TIME || column->from == WS_XF_NTIME) &&
+	       (column->from == WS_FROM_TIME || column->from == WS_FROM_TIME_OR_NULL) &&
 	       (column->source == ws_table_start(select->grouping->table->view->source) ||
 		column->source == ws_table_end(select->grouping->table->view->source));
 }
@@ -433,7 +436,7 @@ static bool read_moment(const struct select_parts *select, const struct ws_sql_n
 /* Narrow the range of times that rows must touch by a condition. */
 static void narrow_times(struct select_parts *select, uint16_t number)
 {
-	struct ws_sql_fold *grouping = select->grouping;
+	struct ws_sql_grouping *grouping = select->grouping;
 	const struct ws_sql_node *node = &grouping->exprs.nodes[number],
 				 *left = &grouping->exprs.nodes[node->first],
 				 *right = &grouping->exprs.nodes[node->second];
@@ -458,7 +461,7 @@ static void narrow_times(struct select_parts *select, uint16_t number)
 
 static bool read_conditions(struct select_parts *select)
 {
-	struct ws_sql_fold *grouping = select->grouping;
+	struct ws_sql_grouping *grouping = select->grouping;
 
 	for (size_t i = 0; i < select->term_count; i++) {
 		uint32_t which;
@@ -476,7 +479,7 @@ static bool read_conditions(struct select_parts *select)
 	for (size_t i = 0; i < select->term_count; i++) {
 		size_t nodes = grouping->exprs.node_count;
 		uint64_t reads = grouping->exprs.reads;
-		uint16_t node = ws_core_number(select, select->terms[i]);
+		uint16_t node = ws_rewrite_parse_number(select, select->terms[i]);
 		struct expression_writer condition_writer = {
 			.select = select, .span = select->terms[i], .out = &select->conditions};
 
@@ -492,7 +495,7 @@ static bool read_conditions(struct select_parts *select)
 		if (grouping->sqlite_condition_count++)
 			ws_text_puts(&select->conditions, "AND ");
 		ws_text_puts(&select->conditions, "(");
-		if (!ws_core_put(&condition_writer))
+		if (!ws_rewrite_put_expression(&condition_writer))
 			return false;
 		ws_text_puts(&select->conditions, ") ");
 	}
@@ -505,28 +508,28 @@ static bool read_conditions(struct select_parts *select)
 static struct token_span resolve_group_term(const struct select_parts *select,
 					    struct token_span term)
 {
-	struct ws_sql_atom atom;
+	struct ws_sql_field atom;
 	const struct select_item *item;
 
 	if (term.to != term.from + 1)
 		return term;
-	if (select->tokens[term.from].kind == WS_T_INT) {
+	if (select->tokens[term.from].kind == WS_TOKEN_INT) {
 		size_t number = strtoul(select->tokens[term.from].text, NULL, 10);
 
 		if (number < 1 || number > select->item_count)
 			return (struct token_span){0, 0};
 		return select->item_list[number - 1].span;
 	}
-	if (ws_core_resolve(select, term.from, term.to, &atom))
+	if (ws_rewrite_resolve_name(select, term.from, term.to, &atom))
 		return term;
-	item = ws_core_aliased(select, term.from);
+	item = ws_rewrite_find_aliased_item(select, term.from);
 	if (item)
 		return item->span;
 	return term;
 }
 
 static bool add_sqlite_term(struct select_parts *select, struct token_span span,
-			    struct ws_sql_group_by *by)
+			    struct ws_sql_group_term *by)
 {
 	struct expression_writer term_writer = {
 		.select = select, .span = span, .out = &select->grouping->sqlite_sql};
@@ -535,29 +538,29 @@ static bool add_sqlite_term(struct select_parts *select, struct token_span span,
 		return false;
 	if (select->grouping->sqlite_key_count)
 		ws_text_puts(&select->grouping->sqlite_sql, ", ");
-	by->how = WS_BY_HARD;
+	by->how = WS_BY_SQLITE;
 	by->number = (uint16_t)select->grouping->sqlite_key_count++;
-	return ws_core_put(&term_writer);
+	return ws_rewrite_put_expression(&term_writer);
 }
 
 static bool add_group_term(struct select_parts *select, struct token_span span)
 {
-	struct ws_sql_fold *grouping = select->grouping;
-	struct ws_sql_group_by *by = &grouping->terms[grouping->term_count];
-	struct ws_sql_atom atom;
+	struct ws_sql_grouping *grouping = select->grouping;
+	struct ws_sql_group_term *by = &grouping->terms[grouping->term_count];
+	struct ws_sql_field atom;
 	size_t length, nodes = grouping->exprs.node_count;
 	uint64_t reads = grouping->exprs.reads;
 	int number;
 
 	if (span.to <= span.from || grouping->term_count == WS_SQL_KEYS)
 		return false;
-	length = ws_core_resolve(select, span.from, span.to, &atom);
+	length = ws_rewrite_resolve_name(select, span.from, span.to, &atom);
 	if (length && span.from + length == span.to) {
-		number = ws_core_atom(select, &atom);
+		number = ws_rewrite_add_field(select, &atom);
 		if (number < 0)
 			return false;
-		*by = (struct ws_sql_group_by){.how = WS_BY_ATOM, .number = (uint16_t)number};
-	} else if ((by->number = ws_core_number(select, span))) {
+		*by = (struct ws_sql_group_term){.how = WS_BY_FIELD, .number = (uint16_t)number};
+	} else if ((by->number = ws_rewrite_parse_number(select, span))) {
 		by->how = WS_BY_NODE;
 		if (token_is(select, span.from, "CAST"))
 			return false;
@@ -581,12 +584,13 @@ static void read_directions(struct select_parts *select)
 	if (!select->has_order ||
 	    (select->whole.from && !token_is(select, 0, "WITH") && !select->has_limit))
 		return; /* SQLite mostly drops the ORDER BY of a sub-query */
-	while (ws_core_next_part(select, select->order, &part))
+	while (ws_rewrite_find_next_part(select, select->order, &part))
 		count++;
 	if (count != select->grouping->term_count)
 		return;
 	part = (struct token_span){0, 0};
-	for (uint32_t k = 0; k < count && ws_core_next_part(select, select->order, &part); k++)
+	for (uint32_t k = 0; k < count && ws_rewrite_find_next_part(select, select->order, &part);
+	     k++)
 		for (size_t i = part.from; i < part.to; i++)
 			select->grouping->terms[k].descending |=
 				i > part.from && token_is(select, i, "DESC");
@@ -596,7 +600,7 @@ static bool read_group(struct select_parts *select)
 {
 	struct token_span part = {0, 0};
 
-	while (select->has_group && ws_core_next_part(select, select->group, &part))
+	while (select->has_group && ws_rewrite_find_next_part(select, select->group, &part))
 		if (!add_group_term(select, resolve_group_term(select, part)))
 			return false;
 	read_directions(select);
@@ -610,15 +614,15 @@ static bool keeps_row_order(const struct select_parts *select)
 	if (select->unordered)
 		return false;
 	for (uint32_t join = 0; join < select->grouping->join_count; join++) {
-		struct ws_sql_atom id = {select->grouping->joins[join].column, WS_ATOM_COLUMN};
+		struct ws_sql_field id = {select->grouping->joins[join].column, WS_FIELD_COLUMN};
 
-		if (!select->grouping->joins[join].left && !ws_core_determined(select, &id))
+		if (!select->grouping->joins[join].left && !ws_rewrite_is_determined(select, &id))
 			return false;
 	}
 	return true;
 }
 
-bool ws_core_read(struct select_parts *select, size_t select_token)
+bool ws_rewrite_read_select(struct select_parts *select, size_t select_token)
 {
 	if (!find_clauses(select, select_token) || !find_items(select) || !read_from(select) ||
 	    (select->has_where && !split_conditions(select, select->where)) ||

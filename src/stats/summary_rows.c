@@ -1,5 +1,5 @@
 /*
- * std8.c - see std8.h.
+ * summary_rows.c - see std8.h.
  *
  * A report whose names never repeat has millions of lines, and to read one costs at least one cache
  * miss. So small records are sorted: a key made of the total, and a number that stands for the
@@ -35,23 +35,24 @@ int ws_compare_texts(const char *left, size_t left_len, const char *right, size_
 }
 
 /* The byte of a name at `at`, which is below its length. */
-static inline unsigned char get_name_byte(const struct ws_std8_line *line, size_t at)
+static inline unsigned char get_name_byte(const struct ws_summary_row *line, size_t at)
 {
-	if (at < line->head_len)
+	if (at < line->head_length)
 		return (unsigned char)line->head[at];
-	return (unsigned char)line->name[at - line->head_len];
+	return (unsigned char)line->name[at - line->head_length];
 }
 
 /* Compare names, each including its head. */
-static int compare_names(const struct ws_std8_line *left, const struct ws_std8_line *right)
+static int compare_names(const struct ws_summary_row *left, const struct ws_summary_row *right)
 {
-	size_t left_length = left->head_len + left->name_len,
-	       right_length = right->head_len + right->name_len,
+	size_t left_length = left->head_length + left->name_length,
+	       right_length = right->head_length + right->name_length,
 	       least = ws_min(left_length, right_length);
 
-	if (left->head_len == right->head_len &&
-	    (left->head == right->head || !memcmp(left->head, right->head, left->head_len)))
-		return ws_compare_texts(left->name, left->name_len, right->name, right->name_len);
+	if (left->head_length == right->head_length &&
+	    (left->head == right->head || !memcmp(left->head, right->head, left->head_length)))
+		return ws_compare_texts(left->name, left->name_length, right->name,
+					right->name_length);
 	for (size_t i = 0; i < least; i++) {
 		unsigned char left_byte = get_name_byte(left, i),
 			      right_byte = get_name_byte(right, i);
@@ -62,41 +63,42 @@ static int compare_names(const struct ws_std8_line *left, const struct ws_std8_l
 	return ws_compare(left_length, right_length);
 }
 
-static int compare_lines(const struct ws_std8_line *left, const struct ws_std8_line *right)
+static int compare_lines(const struct ws_summary_row *left, const struct ws_summary_row *right)
 {
 	int order = compare_names(left, right);
 
 	if (!order && left->tail && right->tail)
-		order = ws_compare_texts(left->tail, left->tail_len, right->tail, right->tail_len);
+		order = ws_compare_texts(left->tail, left->tail_length, right->tail,
+					 right->tail_length);
 	if (!order)
 		order = (left->tail != NULL) - (right->tail != NULL);
 	if (!order && left->style && right->style)
 		order = strcmp(left->style, right->style);
-	if (!order && left->style2 && right->style2)
-		order = strcmp(left->style2, right->style2);
+	if (!order && left->second_style && right->second_style)
+		order = strcmp(left->second_style, right->second_style);
 	return order;
 }
 
 /* The order of lines of equal total. */
 static int compare_equal_totals(const void *first, const void *second, void *context)
 {
-	const struct ws_std8_lines *lines = context;
-	struct ws_std8_line left, right;
+	const struct ws_summary_row_source *lines = context;
+	struct ws_summary_row left, right;
 
-	lines->line(lines->ctx, first, &left, NULL);
-	lines->line(lines->ctx, second, &right, NULL);
+	lines->make_line(lines->context, first, &left, NULL);
+	lines->make_line(lines->context, second, &right, NULL);
 	return compare_lines(&left, &right);
 }
 
 /* The order of lines of equal key, whose totals may differ beyond 64 bits. */
 static int compare_equal_keys(const void *first, const void *second, void *context)
 {
-	const struct ws_std8_lines *lines = context;
-	struct ws_std8_line left, right;
-	struct ws_std8 summary, other;
+	const struct ws_summary_row_source *lines = context;
+	struct ws_summary_row left, right;
+	struct ws_summary summary, other;
 
-	lines->line(lines->ctx, first, &left, &summary);
-	lines->line(lines->ctx, second, &right, &other);
+	lines->make_line(lines->context, first, &left, &summary);
+	lines->make_line(lines->context, second, &right, &other);
 	if (left.summary->total != right.summary->total)
 		return ws_compare(right.summary->total, left.summary->total);
 	return compare_lines(&left, &right);
@@ -110,46 +112,47 @@ static int compare_keys(const void *first, const void *second)
 }
 
 /* Prefetch lines after line i, each in three steps. */
-static void prefetch_lines(const struct ws_std8_lines *lines, const struct ws_keyed_value *keyed,
-			   size_t count, size_t i)
+static void prefetch_lines(const struct ws_summary_row_source *lines,
+			   const struct ws_keyed_value *keyed, size_t count, size_t i)
 {
 	for (unsigned step = 0; step < 3; step++)
 		if (i + (3 - step) * AHEAD < count)
-			lines->fetch(lines->ctx, keyed[i + (3 - step) * AHEAD].value, step);
+			lines->prefetch(lines->context, keyed[i + (3 - step) * AHEAD].value, step);
 }
 
 /* Copy `count` bytes of a name from `at` on; after its end, zeros. */
-static void copy_name_bytes(const struct ws_std8_line *line, size_t at, char *to, size_t count)
+static void copy_name_bytes(const struct ws_summary_row *line, size_t at, char *to, size_t count)
 {
-	size_t head = line->head_len - ws_min(line->head_len, at), from;
+	size_t head = line->head_length - ws_min(line->head_length, at), from;
 
 	memset(to, 0, count);
 	head = ws_min(head, count);
 	if (head)
 		memcpy(to, line->head + at, head);
-	from = at + head - line->head_len;
-	if (head < count && line->name_len > from)
-		memcpy(to + head, line->name + from, ws_min(line->name_len - from, count - head));
+	from = at + head - line->head_length;
+	if (head < count && line->name_length > from)
+		memcpy(to + head, line->name + from,
+		       ws_min(line->name_length - from, count - head));
 }
 
 /* Eight bytes of a name from `at` on as a number, so that numbers compare as the names do. */
-static uint64_t get_name_word(const struct ws_std8_line *line, size_t at)
+static uint64_t get_name_word(const struct ws_summary_row *line, size_t at)
 {
 	uint64_t word;
 
-	if (ws_likely(at >= line->head_len && at - line->head_len + 8 <= line->name_len))
-		memcpy(&word, line->name + (at - line->head_len), 8);
+	if (ws_likely(at >= line->head_length && at - line->head_length + 8 <= line->name_length))
+		memcpy(&word, line->name + (at - line->head_length), 8);
 	else
 		copy_name_bytes(line, at, (char *)&word, 8);
 	return __builtin_bswap64(word);
 }
 
 /* How many bytes from `from` on two names have in common, `most` at most. */
-static size_t count_common_bytes(const struct ws_std8_line *left, const struct ws_std8_line *right,
-				 size_t from, size_t most)
+static size_t count_common_bytes(const struct ws_summary_row *left,
+				 const struct ws_summary_row *right, size_t from, size_t most)
 {
-	size_t left_length = left->head_len + left->name_len - from,
-	       right_length = right->head_len + right->name_len - from, common = 0;
+	size_t left_length = left->head_length + left->name_length - from,
+	       right_length = right->head_length + right->name_length - from, common = 0;
 
 	most = ws_min(left_length, most);
 	most = ws_min(right_length, most);
@@ -171,7 +174,7 @@ static void sort_by_key(struct ws_keyed_value *keyed, size_t count, struct ws_ke
 	if (count < 512)
 		qsort(keyed, count, sizeof(*keyed), compare_keys);
 	else
-		ws_sort_in_room(keyed, count, scratch);
+		ws_sort_in_buffer(keyed, count, scratch);
 }
 
 /*
@@ -180,21 +183,21 @@ static void sort_by_key(struct ws_keyed_value *keyed, size_t count, struct ws_ke
  * out to share fewer, all keys are made again. Returns how many bytes all of them share.
  */
 static size_t make_name_keys(struct ws_keyed_value *keyed, size_t count,
-			     const struct ws_std8_lines *lines, size_t skip)
+			     const struct ws_summary_row_source *lines, size_t skip)
 {
-	struct ws_std8_line first, line;
+	struct ws_summary_row first, line;
 	size_t same = SIZE_MAX, step = count / 64 + 1;
 
-	lines->line(lines->ctx, &keyed[0], &first, NULL);
+	lines->make_line(lines->context, &keyed[0], &first, NULL);
 	for (size_t i = 0; i < count && count >= 1024;
 	     i += step) { /* fewer lines stay in the cache: no sample needed */
-		lines->line(lines->ctx, &keyed[i], &line, NULL);
+		lines->make_line(lines->context, &keyed[i], &line, NULL);
 		same = count_common_bytes(&first, &line, skip, same);
 	}
 	for (size_t least = same;; same = least) {
 		for (size_t i = 0; i < count; i++) {
 			prefetch_lines(lines, keyed, count, i);
-			lines->line(lines->ctx, &keyed[i], &line, NULL);
+			lines->make_line(lines->context, &keyed[i], &line, NULL);
 			least = count_common_bytes(&first, &line, skip, least);
 			keyed[i].key = get_name_word(&line, skip + least);
 		}
@@ -248,7 +251,7 @@ static void compress_keys(struct ws_keyed_value *keyed, size_t count)
 /* Sort lines of equal total, whose names share the first `skip` bytes, by name. Names that share
  * eight bytes more are sorted by a recursive call. */
 static void sort_by_name(struct ws_keyed_value *keyed, size_t count,
-			 const struct ws_std8_lines *lines, size_t skip,
+			 const struct ws_summary_row_source *lines, size_t skip,
 			 struct ws_keyed_value *scratch)
 {
 	size_t same, next;
@@ -280,7 +283,7 @@ static int64_t clamp_to_int64(unsigned __int128 value)
 }
 
 /* Sort lines by key, then by total and name; `scratch` has space for as many records. */
-static void sort_lines(const struct ws_std8_lines *lines, struct ws_keyed_value *keyed,
+static void sort_lines(const struct ws_summary_row_source *lines, struct ws_keyed_value *keyed,
 		       size_t count, struct ws_keyed_value *scratch)
 {
 	sort_by_key(keyed, count, scratch);
@@ -302,7 +305,7 @@ static void sort_lines(const struct ws_std8_lines *lines, struct ws_keyed_value 
 enum { PARTS = 256, SAMPLES = 64 * PARTS };
 
 struct line_order {
-	const struct ws_std8_lines *lines;
+	const struct ws_summary_row_source *lines;
 	struct order_worker {
 		struct ws_keyed_value *scratch; /* scratch space for a chunk, then for a part */
 		size_t capacity;
@@ -319,12 +322,12 @@ struct line_order {
 /* Choose the limits of the parts from a sample of the lines. */
 static void choose_part_limits(struct line_order *line_order)
 {
-	struct ws_keyed_value *keyed = ws_malloc((SAMPLES + WS_STD8_CHUNK) * sizeof(*keyed));
+	struct ws_keyed_value *keyed = ws_malloc((SAMPLES + WS_SUMMARY_CHUNK) * sizeof(*keyed));
 	size_t chunks = line_order->lines->chunks, taken = ws_min(chunks, SAMPLES / 256), count = 0;
 
 	for (size_t i = 0; i < taken; i++) {
-		size_t have = line_order->lines->chunk(line_order->lines->ctx, i * chunks / taken,
-						       keyed + count),
+		size_t have = line_order->lines->list_chunk(line_order->lines->context,
+							    i * chunks / taken, keyed + count),
 		       step = have * taken / SAMPLES + 1;
 
 		for (size_t k = 0; k * step < have; k++)
@@ -348,15 +351,15 @@ static uint8_t find_part(const struct line_order *line_order, uint64_t key)
 	return (uint8_t)at;
 }
 
-static unsigned __int128 get_total(const struct ws_std8_lines *lines,
+static unsigned __int128 get_total(const struct ws_summary_row_source *lines,
 				   const struct ws_keyed_value *keyed)
 {
-	struct ws_std8_line line;
-	struct ws_std8 summary;
+	struct ws_summary_row line;
+	struct ws_summary summary;
 
 	if (ws_likely(keyed->key))
 		return ~keyed->key;
-	lines->line(lines->ctx, keyed, &line, &summary);
+	lines->make_line(lines->context, keyed, &line, &summary);
 	return line.summary->total;
 }
 
@@ -364,7 +367,7 @@ static void count_chunk_lines(void *context, unsigned worker, size_t chunk)
 {
 	struct line_order *line_order = context;
 	struct ws_keyed_value *keyed = line_order->workers[worker].scratch;
-	size_t count = line_order->lines->chunk(line_order->lines->ctx, chunk, keyed);
+	size_t count = line_order->lines->list_chunk(line_order->lines->context, chunk, keyed);
 	unsigned __int128 sum = 0;
 
 	for (size_t i = 0; i < count; i++) {
@@ -378,7 +381,7 @@ static void distribute_chunk(void *context, unsigned worker, size_t chunk)
 {
 	struct line_order *line_order = context;
 	struct ws_keyed_value *keyed = line_order->workers[worker].scratch;
-	size_t count = line_order->lines->chunk(line_order->lines->ctx, chunk, keyed);
+	size_t count = line_order->lines->list_chunk(line_order->lines->context, chunk, keyed);
 
 	for (size_t i = 0; i < count; i++)
 		line_order->sorted[line_order->next_index[chunk]
@@ -414,29 +417,29 @@ static void place_parts(struct line_order *line_order)
 }
 
 /* The numbers of all lines in order, as values; *sum gets the sum of their totals. */
-static struct ws_keyed_value *order_lines(const struct ws_std8_lines *lines, size_t *count,
+static struct ws_keyed_value *order_lines(const struct ws_summary_row_source *lines, size_t *count,
 					  unsigned __int128 *sum)
 {
 	struct line_order line_order = {.lines = lines};
 	unsigned workers = 1;
 
 	if (lines->chunks > 4)
-		workers = ws_parallel_workers();
+		workers = ws_count_workers();
 
 	line_order.workers = ws_calloc(workers, sizeof(*line_order.workers));
 	for (unsigned i = 0; i < workers; i++)
 		ws_grow(line_order.workers[i].scratch, line_order.workers[i].capacity,
-			WS_STD8_CHUNK);
+			WS_SUMMARY_CHUNK);
 	line_order.next_index = ws_calloc(lines->chunks, sizeof(*line_order.next_index));
 	if (workers > 1) /* otherwise all lines are in the first part */
 		choose_part_limits(&line_order);
 	else
 		memset(line_order.least, 0xff, sizeof(line_order.least));
-	ws_parallel(workers, lines->chunks, count_chunk_lines, &line_order);
+	ws_run_parallel(workers, lines->chunks, count_chunk_lines, &line_order);
 	place_parts(&line_order);
 	line_order.sorted = ws_malloc(line_order.count * sizeof(*line_order.sorted));
-	ws_parallel(workers, lines->chunks, distribute_chunk, &line_order);
-	ws_parallel(workers, PARTS, sort_one_part, &line_order);
+	ws_run_parallel(workers, lines->chunks, distribute_chunk, &line_order);
+	ws_run_parallel(workers, PARTS, sort_one_part, &line_order);
 	*sum = 0;
 	for (unsigned worker = 0; worker < workers; worker++) {
 		*sum += line_order.workers[worker].sum;
@@ -451,27 +454,27 @@ static struct ws_keyed_value *order_lines(const struct ws_std8_lines *lines, siz
 /* ---- lines in an array ---- */
 
 struct line_array {
-	const struct ws_std8_line *lines;
+	const struct ws_summary_row *lines;
 	size_t count;
 };
 
 static size_t get_array_chunk(const void *context, size_t chunk, struct ws_keyed_value *keyed)
 {
 	const struct line_array *line_array = context;
-	size_t from = chunk * WS_STD8_CHUNK,
-	       count = ws_min(line_array->count - from, WS_STD8_CHUNK);
+	size_t from = chunk * WS_SUMMARY_CHUNK,
+	       count = ws_min(line_array->count - from, WS_SUMMARY_CHUNK);
 
 	for (size_t i = 0; i < count; i++) {
 		if (i + AHEAD < count)
 			__builtin_prefetch(line_array->lines[from + i + AHEAD].summary);
 		keyed[i] = (struct ws_keyed_value){
-			ws_std8_key(line_array->lines[from + i].summary->total), from + i};
+			ws_make_total_key(line_array->lines[from + i].summary->total), from + i};
 	}
 	return count;
 }
 
 static void get_array_line(const void *context, const struct ws_keyed_value *keyed,
-			   struct ws_std8_line *line, struct ws_std8 *storage)
+			   struct ws_summary_row *line, struct ws_summary *storage)
 {
 	const struct line_array *line_array = context;
 
@@ -481,7 +484,7 @@ static void get_array_line(const void *context, const struct ws_keyed_value *key
 
 static ws_fetching void prefetch_array_line(const void *context, uint64_t number, unsigned step)
 {
-	const struct ws_std8_line *line = &((const struct line_array *)context)->lines[number];
+	const struct ws_summary_row *line = &((const struct line_array *)context)->lines[number];
 
 	if (step == 0) {
 		__builtin_prefetch(line);
@@ -495,20 +498,20 @@ static ws_fetching void prefetch_array_line(const void *context, uint64_t number
 	}
 }
 
-static struct ws_std8_lines make_array_lines(const struct line_array *line_array)
+static struct ws_summary_row_source make_array_lines(const struct line_array *line_array)
 {
-	return (struct ws_std8_lines){line_array,
-				      (line_array->count + WS_STD8_CHUNK - 1) / WS_STD8_CHUNK,
-				      get_array_chunk, get_array_line, prefetch_array_line};
+	return (struct ws_summary_row_source){
+		line_array, (line_array->count + WS_SUMMARY_CHUNK - 1) / WS_SUMMARY_CHUNK,
+		get_array_chunk, get_array_line, prefetch_array_line};
 }
 
-void ws_std8_sort(struct ws_std8_line *lines, size_t count)
+void ws_sort_summary_rows(struct ws_summary_row *lines, size_t count)
 {
 	struct line_array line_array = {lines, count};
-	struct ws_std8_lines from = make_array_lines(&line_array);
+	struct ws_summary_row_source from = make_array_lines(&line_array);
 	unsigned __int128 sum;
 	struct ws_keyed_value *keyed = order_lines(&from, &count, &sum);
-	struct ws_std8_line *sorted = ws_malloc(count * sizeof(*sorted));
+	struct ws_summary_row *sorted = ws_malloc(count * sizeof(*sorted));
 
 	for (size_t i = 0; i < count; i++) {
 		for (unsigned step = 0; step < 2 && i + AHEAD < count; step++)
@@ -524,29 +527,29 @@ void ws_std8_sort(struct ws_std8_line *lines, size_t count)
 /* ---- printing ---- */
 
 struct line_printing {
-	const struct ws_std8_lines *lines;
+	const struct ws_summary_row_source *lines;
 	const struct ws_keyed_value *order;
 	size_t count;
 	long double sum; /* of all totals */
 };
 
 /* The name with its head and tail, built in `text` where it has any. */
-static struct ws_cell make_name_cell(const struct ws_std8_line *line, struct ws_text *text)
+static struct ws_cell make_name_cell(const struct ws_summary_row *line, struct ws_text *text)
 {
-	if (!line->tail && !line->head_len)
-		return ws_cell_text(line->name, line->name_len);
-	ws_text_add(text, line->head, line->head_len);
-	ws_text_add(text, line->name, line->name_len);
+	if (!line->tail && !line->head_length)
+		return ws_cell_text(line->name, line->name_length);
+	ws_text_add(text, line->head, line->head_length);
+	ws_text_add(text, line->name, line->name_length);
 	if (line->tail) {
 		ws_text_add(text, "/", 1);
-		ws_text_add(text, line->tail, line->tail_len);
+		ws_text_add(text, line->tail, line->tail_length);
 	}
 	return ws_cell_text(text->text, text->len);
 }
 
 /* Set cells 0 to 7. Returns how many of them it left as they were, since they had these values. */
-static size_t make_figure_cells(const struct line_printing *printing, const struct ws_std8 *summary,
-				struct ws_cell *cells)
+static size_t make_figure_cells(const struct line_printing *printing,
+				const struct ws_summary *summary, struct ws_cell *cells)
 {
 	long double total;
 
@@ -560,11 +563,11 @@ static size_t make_figure_cells(const struct line_printing *printing, const stru
 	cells[0] = ws_cell_real(ws_compute_percent(total, printing->sum));
 	cells[1] = ws_cell_int(clamp_to_int64(summary->total));
 	cells[2] = ws_cell_int(clamp_to_int64(summary->count));
-	cells[3] = ws_std8_mean_cell(summary);
-	cells[4] = ws_std8_median_cell(summary);
+	cells[3] = ws_make_mean_cell(summary);
+	cells[4] = ws_make_median_cell(summary);
 	cells[5] = ws_cell_int(clamp_to_int64(summary->min));
 	cells[6] = ws_cell_int(clamp_to_int64(summary->max));
-	cells[7] = ws_std8_stddev_cell(summary);
+	cells[7] = ws_make_stddev_cell(summary);
 	return 0;
 }
 
@@ -572,22 +575,22 @@ static size_t make_summary_row(const void *context, size_t i, struct ws_cell *ce
 			       struct ws_text *text)
 {
 	const struct line_printing *printing = context;
-	struct ws_std8_line line;
-	struct ws_std8 storage;
+	struct ws_summary_row line;
+	struct ws_summary storage;
 	size_t cell_count = 8, same;
 
 	prefetch_lines(printing->lines, printing->order, printing->count, i);
-	printing->lines->line(printing->lines->ctx, &printing->order[i], &line, &storage);
+	printing->lines->make_line(printing->lines->context, &printing->order[i], &line, &storage);
 	same = make_figure_cells(printing, line.summary, cells);
 	if (line.style)
 		cells[cell_count++] = ws_cell_text(line.style, strlen(line.style));
-	if (line.style2)
-		cells[cell_count++] = ws_cell_text(line.style2, strlen(line.style2));
+	if (line.second_style)
+		cells[cell_count++] = ws_cell_text(line.second_style, strlen(line.second_style));
 	cells[cell_count] = make_name_cell(&line, text);
 	return same;
 }
 
-void ws_std8_print_lines(struct ws_stats *stats, const struct ws_std8_lines *lines)
+void ws_print_summary_source(struct ws_stats *stats, const struct ws_summary_row_source *lines)
 {
 	struct line_printing printing = {.lines = lines};
 	unsigned __int128 total;
@@ -598,10 +601,10 @@ void ws_std8_print_lines(struct ws_stats *stats, const struct ws_std8_lines *lin
 	free((void *)printing.order);
 }
 
-void ws_std8_print(struct ws_stats *stats, const struct ws_std8_line *lines, size_t count)
+void ws_print_summary_rows(struct ws_stats *stats, const struct ws_summary_row *lines, size_t count)
 {
 	struct line_array line_array = {lines, count};
-	struct ws_std8_lines from = make_array_lines(&line_array);
+	struct ws_summary_row_source from = make_array_lines(&line_array);
 
-	ws_std8_print_lines(stats, &from);
+	ws_print_summary_source(stats, &from);
 }

@@ -20,12 +20,12 @@ static uint16_t parse_expression(struct expression_parser *parser, int least);
 static uint16_t add_node(struct expression_parser *parser, unsigned op, uint16_t first,
 			 uint16_t second)
 {
-	return ws_sql_node(&parser->select->grouping->exprs,
-			   (struct ws_sql_node){.op = op, .first = first, .second = second});
+	return ws_sql_add_node(&parser->select->grouping->exprs,
+			       (struct ws_sql_node){.op = op, .first = first, .second = second});
 }
 
 /* The node, or 0 when the expression is not what was expected. */
-static uint16_t require(bool expected, uint16_t number)
+static uint16_t require_node(bool expected, uint16_t number)
 {
 	if (!expected)
 		return 0;
@@ -64,13 +64,13 @@ static uint16_t parse_literal(struct expression_parser *parser, bool negative)
 	free(sql);
 	if (!found)
 		return 0;
-	return ws_sql_node(&parser->select->grouping->exprs, node);
+	return ws_sql_add_node(&parser->select->grouping->exprs, node);
 }
 
 static bool is_number_token(const struct select_parts *select, size_t position)
 {
-	return select->tokens[position].kind == WS_T_INT ||
-	       select->tokens[position].kind == WS_T_REAL;
+	return select->tokens[position].kind == WS_TOKEN_INT ||
+	       select->tokens[position].kind == WS_TOKEN_REAL;
 }
 
 /* CASE [x] WHEN a THEN b ... [ELSE c] END */
@@ -96,11 +96,11 @@ static uint16_t parse_case(struct expression_parser *parser)
 	if (!take_word(parser, "END") || !count)
 		return 0;
 	while (count--) {
-		result = ws_sql_node(&parser->select->grouping->exprs,
-				     (struct ws_sql_node){.op = WS_N_IF,
-							  .first = when[count],
-							  .second = then[count],
-							  .third = result});
+		result = ws_sql_add_node(&parser->select->grouping->exprs,
+					 (struct ws_sql_node){.op = WS_N_IF,
+							      .first = when[count],
+							      .second = then[count],
+							      .third = result});
 		if (!result)
 			return 0;
 	}
@@ -130,25 +130,26 @@ static uint16_t parse_cast(struct expression_parser *parser)
 
 static uint16_t parse_name(struct expression_parser *parser)
 {
-	struct ws_sql_atom field;
-	size_t length = ws_core_resolve(parser->select, parser->position, parser->end, &field);
+	struct ws_sql_field field;
+	size_t length =
+		ws_rewrite_resolve_name(parser->select, parser->position, parser->end, &field);
 	const struct select_item *item;
 	struct expression_parser inner;
 	uint16_t result;
 
 	if (length) {
 		parser->position += length;
-		if (field.kind == WS_ATOM_TEXT)
+		if (field.kind == WS_FIELD_TEXT)
 			return 0;
 		for (uint32_t join = 0;
-		     field.kind == WS_ATOM_ID && join < parser->select->grouping->join_count;
+		     field.kind == WS_FIELD_ID && join < parser->select->grouping->join_count;
 		     join++)
 			if (parser->select->grouping->joins[join].column == field.column &&
 			    parser->select->grouping->joins[join].left)
 				return 0;
-		return ws_sql_node_column(&parser->select->grouping->exprs, field.column);
+		return ws_sql_add_column_node(&parser->select->grouping->exprs, field.column);
 	}
-	item = ws_core_aliased(parser->select, parser->position);
+	item = ws_rewrite_find_aliased_item(parser->select, parser->position);
 	if (!item || parser->select->depth == DEEPEST_NESTING)
 		return 0;
 	parser->position++;
@@ -156,7 +157,7 @@ static uint16_t parse_name(struct expression_parser *parser)
 	inner = (struct expression_parser){parser->select, item->span.from, item->span.to};
 	result = parse_expression(&inner, 0);
 	parser->select->depth--;
-	return require(inner.position == inner.end, result);
+	return require_node(inner.position == inner.end, result);
 }
 
 static uint16_t parse_operand(struct expression_parser *parser)
@@ -170,7 +171,7 @@ static uint16_t parse_operand(struct expression_parser *parser)
 		return parse_literal(parser, false);
 	if (take_word(parser, "(")) {
 		value = parse_expression(parser, 0);
-		return require(value && take_word(parser, ")"), value);
+		return require_node(value && take_word(parser, ")"), value);
 	}
 	if (take_word(parser, "+"))
 		return parse_operand(parser);
@@ -181,12 +182,12 @@ static uint16_t parse_operand(struct expression_parser *parser)
 		if (!value)
 			return 0;
 		return add_node(parser, WS_N_SUB,
-				ws_sql_node(&select->grouping->exprs,
-					    (struct ws_sql_node){.op = WS_N_INT}),
+				ws_sql_add_node(&select->grouping->exprs,
+						(struct ws_sql_node){.op = WS_N_INT}),
 				value);
 	}
 	if (token_is(select, parser->position, "CASE") &&
-	    select->tokens[parser->position].kind == WS_T_NAME) {
+	    select->tokens[parser->position].kind == WS_TOKEN_NAME) {
 		parser->position++;
 		return parse_case(parser);
 	}
@@ -257,7 +258,7 @@ static uint16_t parse_in_list(struct expression_parser *parser, uint16_t value)
 		if (!any)
 			return 0;
 	} while (take_word(parser, ","));
-	return require(take_word(parser, ")"), any);
+	return require_node(take_word(parser, ")"), any);
 }
 
 /* Parse the words after an operand that are not plain operators. *value becomes 0 when they are not
@@ -337,10 +338,10 @@ static uint16_t parse_expression(struct expression_parser *parser, int least)
 	return left;
 }
 
-uint16_t ws_core_number(struct select_parts *select, struct token_span span)
+uint16_t ws_rewrite_parse_number(struct select_parts *select, struct token_span span)
 {
 	struct expression_parser parser = {select, span.from, span.to};
 	uint16_t node = parse_expression(&parser, 0);
 
-	return require(parser.position == parser.end, node);
+	return require_node(parser.position == parser.end, node);
 }

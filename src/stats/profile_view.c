@@ -1,5 +1,5 @@
 /*
- * view.c - see view.h.
+ * profile_view.c - see view.h.
  *
  * A tree is walked with a stack of its own, children in order of what they cost; nothing recurses,
  * because how deep stacks are is the file's to say. What limits leave out is counted and said on
@@ -32,14 +32,14 @@ static int by_place(const struct ws_calltree *calltree, const struct ws_flat *le
 		    const struct ws_flat *right)
 {
 	struct ws_text a = {0}, b = {0};
-	int c = strcmp(ws_calltree_module(calltree, left->unit),
-		       ws_calltree_module(calltree, right->unit));
+	int c = strcmp(ws_calltree_get_module(calltree, left->unit),
+		       ws_calltree_get_module(calltree, right->unit));
 
 	for (uint32_t i = left->root, k = right->root; !c && i && k;
 	     i = calltree->nodes[i].parent, k = calltree->nodes[k].parent) {
 		a.len = b.len = 0;
-		ws_calltree_name(calltree, calltree->nodes[i].unit, &a);
-		ws_calltree_name(calltree, calltree->nodes[k].unit, &b);
+		ws_calltree_add_unit_name(calltree, calltree->nodes[i].unit, &a);
+		ws_calltree_add_unit_name(calltree, calltree->nodes[k].unit, &b);
 		c = compare_text(&a, &b);
 	}
 	ws_text_free(&a);
@@ -55,7 +55,7 @@ struct order {
 
 static int by_cost(const void *first, const void *second, void *ctx)
 {
-	const struct ws_view_row *left = first, *right = second;
+	const struct ws_profile_row *left = first, *right = second;
 	const struct order *order = ctx;
 	const struct ws_cost *p = order->by_total ? &left->flat->total : &left->flat->self,
 			     *q = order->by_total ? &right->flat->total : &right->flat->self;
@@ -69,16 +69,16 @@ static int by_cost(const void *first, const void *second, void *ctx)
 	return c ? c : by_place(order->calltree, left->flat, right->flat);
 }
 
-struct ws_view_row *ws_view_rows(const struct ws_profile *profile, uint32_t roots, bool by_total,
-				 size_t *count)
+struct ws_profile_row *ws_make_profile_rows(const struct ws_profile *profile, uint32_t roots,
+					    bool by_total, size_t *count)
 {
-	struct ws_flat *flat = ws_calltree_flat(&profile->tree, roots, count);
-	struct ws_view_row *rows = ws_calloc(*count + 1, sizeof(*rows));
+	struct ws_flat *flat = ws_calltree_make_rows(&profile->tree, roots, count);
+	struct ws_profile_row *rows = ws_calloc(*count + 1, sizeof(*rows));
 
 	rows[*count].flat = flat; /* for freeing */
 	for (size_t i = 0; i < *count; i++) {
 		rows[i].flat = &flat[i];
-		ws_calltree_name(&profile->tree, flat[i].unit, &rows[i].name);
+		ws_calltree_add_unit_name(&profile->tree, flat[i].unit, &rows[i].name);
 	}
 	if (*count)
 		qsort_r(rows, *count, sizeof(*rows), by_cost,
@@ -86,7 +86,7 @@ struct ws_view_row *ws_view_rows(const struct ws_profile *profile, uint32_t root
 	return rows;
 }
 
-void ws_view_rows_free(struct ws_view_row *rows, size_t count)
+void ws_free_profile_rows(struct ws_profile_row *rows, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		ws_text_free(&rows[i].name);
@@ -103,7 +103,7 @@ struct view {
 	const struct ws_report *report;
 	struct ws_profile profile;
 	struct ws_printer printer;
-	struct ws_outfile out;
+	struct ws_output_file out;
 	struct ws_column columns[MOST_COLUMNS];
 	size_t column_count;
 	bool tree;
@@ -194,20 +194,20 @@ static size_t put_names(struct view *view, struct ws_cell *cell_c, uint32_t unit
 	name->len = source->len = 0;
 	for (size_t i = 0; i < indent; i++)
 		ws_text_puts(name, "  ");
-	ws_calltree_name(&view->profile.tree, unit, name);
+	ws_calltree_add_unit_name(&view->profile.tree, unit, name);
 	cell_c[n++] = cell(name);
 	if (view->request->profile.unit == WS_UNIT_LINE) {
 		put_source(view, unit, source);
 		cell_c[n++] = cell(source);
 	}
 	if (!module)
-		cell_c[n++] = word(ws_calltree_module(&view->profile.tree, unit));
+		cell_c[n++] = word(ws_calltree_get_module(&view->profile.tree, unit));
 	return n;
 }
 
 static struct ws_cell share(const struct view *view, const struct ws_cost *cost)
 {
-	return ws_view_share(cost->weight, view->profile.total.weight);
+	return ws_make_share_cell(cost->weight, view->profile.total.weight);
 }
 
 static bool too_small(const struct view *view, const struct ws_cost *total)
@@ -226,7 +226,7 @@ static size_t put_roots(struct view *view, struct ws_cell *cell_c, uint32_t root
 
 	for (size_t i = n; i-- && root; root = calltree->nodes[root].parent) {
 		view->text[2 + i].len = 0;
-		ws_calltree_name(calltree, calltree->nodes[root].unit, &view->text[2 + i]);
+		ws_calltree_add_unit_name(calltree, calltree->nodes[root].unit, &view->text[2 + i]);
 		cell_c[i] = cell(&view->text[2 + i]);
 	}
 	return n;
@@ -235,16 +235,16 @@ static size_t put_roots(struct view *view, struct ws_cell *cell_c, uint32_t root
 static void print_flat(struct view *view)
 {
 	size_t count, shown = 0;
-	struct ws_view_row *rows =
-		ws_view_rows(&view->profile, view->profile.roots, view->request->by_total, &count);
+	struct ws_profile_row *rows = ws_make_profile_rows(&view->profile, view->profile.roots,
+							   view->request->by_total, &count);
 
 	for (size_t i = 0; i < count; i++) {
 		const struct ws_flat *flat = rows[i].flat;
-		struct ws_cell cells[MOST_COLUMNS] = {share(view, &flat->self),
-						      ws_view_time(&view->profile, flat->self.ns),
-						      ws_cell_int((int64_t)flat->self.count),
-						      share(view, &flat->total),
-						      ws_view_time(&view->profile, flat->total.ns)};
+		struct ws_cell cells[MOST_COLUMNS] = {
+			share(view, &flat->self),
+			ws_make_profile_time_cell(&view->profile, flat->self.ns),
+			ws_cell_int((int64_t)flat->self.count), share(view, &flat->total),
+			ws_make_profile_time_cell(&view->profile, flat->total.ns)};
 		size_t n = 5;
 
 		if (too_small(view, &flat->total) ||
@@ -257,7 +257,7 @@ static void print_flat(struct view *view)
 		ws_print_row(&view->printer, cells);
 		shown++;
 	}
-	ws_view_rows_free(rows, count);
+	ws_free_profile_rows(rows, count);
 }
 
 /* ---- trees ---- */
@@ -285,12 +285,12 @@ static int by_total(const void *first, const void *second, void *ctx)
 	if (walk->total[i].weight !=
 	    walk->total[k].weight) /* the largest comes off the stack first: it goes last */
 		return walk->total[i].weight < walk->total[k].weight ? -1 : 1;
-	ws_calltree_name(walk->calltree, walk->calltree->nodes[i].unit, &left);
-	ws_calltree_name(walk->calltree, walk->calltree->nodes[k].unit, &right);
+	ws_calltree_add_unit_name(walk->calltree, walk->calltree->nodes[i].unit, &left);
+	ws_calltree_add_unit_name(walk->calltree, walk->calltree->nodes[k].unit, &right);
 	c = compare_text(&right, &left);
 	if (!c)
-		c = strcmp(ws_calltree_module(walk->calltree, walk->calltree->nodes[k].unit),
-			   ws_calltree_module(walk->calltree, walk->calltree->nodes[i].unit));
+		c = strcmp(ws_calltree_get_module(walk->calltree, walk->calltree->nodes[k].unit),
+			   ws_calltree_get_module(walk->calltree, walk->calltree->nodes[i].unit));
 	ws_text_free(&left);
 	ws_text_free(&right);
 	return c;
@@ -328,10 +328,11 @@ static void print_node(struct walk *walk, const struct step *step)
 	const struct ws_node *node = &walk->calltree->nodes[step->node];
 	const struct ws_cost *total = &walk->total[step->node];
 	struct ws_cell cells[MOST_COLUMNS] = {share(view, total),
-					      ws_view_time(&view->profile, total->ns),
+					      ws_make_profile_time_cell(&view->profile, total->ns),
 					      ws_cell_int((int64_t)total->count),
 					      share(view, &node->self),
-					      ws_view_time(&view->profile, node->self.ns),
+					      ws_make_profile_time_cell(&view->profile,
+									node->self.ns),
 					      ws_cell_int(step->level)};
 
 	put_names(view, cells + 6, node->unit, view->printer.format->titled ? step->level : 0);
@@ -341,9 +342,9 @@ static void print_node(struct walk *walk, const struct step *step)
 static void print_tree(struct view *view, const struct ws_calltree *calltree)
 {
 	struct walk walk = {
-		.views = view, .calltree = calltree, .total = ws_calltree_totals(calltree)};
+		.views = view, .calltree = calltree, .total = ws_calltree_sum_totals(calltree)};
 
-	ws_calltree_children(calltree, &walk.first, &walk.next);
+	ws_calltree_list_children(calltree, &walk.first, &walk.next);
 	push_children(&walk, 0, 0);
 	while (walk.n) {
 		struct step step = walk.todo[--walk.n];
@@ -378,12 +379,12 @@ static int by_root(const void *first, const void *second, void *ctx)
 static void print_roots(struct view *view)
 {
 	const struct ws_calltree *calltree = &view->profile.tree;
-	struct ws_cost *total = ws_calltree_totals(calltree);
-	uint32_t *roots = ws_malloc(calltree->n * sizeof(*roots)),
-		 *depth = ws_calloc(calltree->n, sizeof(*depth));
+	struct ws_cost *total = ws_calltree_sum_totals(calltree);
+	uint32_t *roots = ws_malloc(calltree->count * sizeof(*roots)),
+		 *depth = ws_calloc(calltree->count, sizeof(*depth));
 	size_t n = 0;
 
-	for (uint32_t i = 1; i < calltree->n; i++) {
+	for (uint32_t i = 1; i < calltree->count; i++) {
 		depth[i] = depth[calltree->nodes[i].parent] + 1;
 		if (depth[i] == view->profile.roots)
 			roots[n++] = i;
@@ -392,9 +393,9 @@ static void print_roots(struct view *view)
 		qsort_r(roots, n, sizeof(*roots), by_root, &(struct roots){calltree, total});
 	for (size_t i = 0; i < n; i++) {
 		const struct ws_cost *cost = &total[roots[i]];
-		struct ws_cell cells[MOST_COLUMNS] = {share(view, cost),
-						      ws_view_time(&view->profile, cost->ns),
-						      ws_cell_int((int64_t)cost->count)};
+		struct ws_cell cells[MOST_COLUMNS] = {
+			share(view, cost), ws_make_profile_time_cell(&view->profile, cost->ns),
+			ws_cell_int((int64_t)cost->count)};
 
 		if (too_small(view, cost) || (view->request->limit && i >= view->request->limit)) {
 			view->left_out++;
@@ -456,8 +457,8 @@ static void say_nothing(const struct view *view, const char *what)
 		ws_say("%s: nothing to show: no %s of those asked for were recorded", file, what);
 	else if (kind == WS_PROFILE_ON_CPU || kind == WS_PROFILE_OFF_CPU)
 		ws_say("%s: nothing to show: no %s were recorded: %s", file, what,
-		       kind == WS_PROFILE_ON_CPU ? ws_why_no_samples(view->report)
-						 : ws_why_no_waits(view->report));
+		       kind == WS_PROFILE_ON_CPU ? ws_explain_no_samples(view->report)
+						 : ws_explain_no_waits(view->report));
 	else
 		ws_say("%s: nothing to show: no %s were recorded", file, what);
 }
@@ -480,7 +481,7 @@ static void notes(const struct view *view)
 		say_nothing(view, what[view->request->profile.kind]);
 	else if (!view->profile.total.count && view->request->profile.kind == WS_PROFILE_ON_CPU)
 		ws_say("%s: no CPU samples were recorded, only how long threads ran: %s", file,
-		       ws_why_no_samples(view->report));
+		       ws_explain_no_samples(view->report));
 	if (view->profile.truncated)
 		ws_say("%s: the stacks of %" PRIu64 " of %" PRIu64 " samples are incomplete", file,
 		       view->profile.truncated, view->profile.total.count);
@@ -508,16 +509,16 @@ static int write_table(struct view *view, struct ws_err *err)
 						    ws_print_sampled_digits(view->profile.total.ns),
 					    .columns = view->columns,
 					    .column_count = view->column_count};
-	view->printer.format = ws_format_find(spec, &view->printer.args, err);
+	view->printer.format = ws_find_format(spec, &view->printer.args, err);
 	free(spec);
 	if (!view->printer.format ||
-	    ws_outfile_open(&view->out, output, 0666, request->overwrite, err) < 0)
+	    ws_open_output_file(&view->out, output, 0666, request->overwrite, err) < 0)
 		return -1;
 	view->printer.file = view->out.file;
 	ws_print_begin(&view->printer);
 	print_rows(view);
 	ws_print_end(&view->printer);
-	rc = ws_outfile_commit(&view->out, err);
+	rc = ws_commit_output(&view->out, err);
 	for (size_t i = 0; i < WS_COUNT(view->text); i++)
 		ws_text_free(&view->text[i]);
 	return rc;
@@ -531,9 +532,9 @@ static int view_report(struct ws_stats *stats, const struct ws_view_request *req
 	int rc = 0;
 
 	if (request->filter_time)
-		rc = ws_filter_time(stats, request->filter_time, err);
+		rc = ws_apply_time_filter(stats, request->filter_time, err);
 	if (!rc && request->filter_nvtx)
-		rc = ws_filter_nvtx(stats, request->filter_nvtx, request->quiet, err);
+		rc = ws_apply_nvtx_filter(stats, request->filter_nvtx, request->quiet, err);
 	profile_request.time_min = stats->time_min;
 	profile_request.time_max = stats->time_max;
 	if (!rc)
@@ -548,18 +549,18 @@ static int view_report(struct ws_stats *stats, const struct ws_view_request *req
 	return rc;
 }
 
-int ws_view_file(const char *path, const struct ws_view_request *request)
+int ws_print_profile_view(const char *path, const struct ws_view_request *request)
 {
 	struct ws_stats stats = {.time_max = UINT64_MAX};
 	struct ws_err err;
-	struct ws_report *report = ws_report_of_operand(path);
+	struct ws_report *report = ws_open_operand_report(path);
 	int rc;
 
 	if (!report)
 		return -1;
 	stats.report = report;
 	stats.who = ws_who_open(report);
-	stats.zero = ws_time_zero(report);
+	stats.zero = ws_find_time_zero(report);
 	rc = view_report(&stats, request, &err);
 	if (rc == -1)
 		ws_say("%s", err.msg);

@@ -1,5 +1,5 @@
 /*
- * dist.c - see dist.h.
+ * distribution.c - see dist.h.
  *
  * The values of the parts form three classes: counted, other 32-bit values (called narrow), and
  * large ones (called wide). Once there is a table of counts it takes all small values, so that each
@@ -23,7 +23,7 @@ enum { UPGRADE_AT = WS_DIST_COUNTS };
 
 static const uint32_t *get_array(const struct ws_dist *dist)
 {
-	if (dist->cap)
+	if (dist->array_capacity)
 		return dist->v;
 	return dist->here;
 }
@@ -31,7 +31,7 @@ static const uint32_t *get_array(const struct ws_dist *dist)
 /* How many values the distribution can hold before it grows. */
 static inline uint32_t get_capacity(const struct ws_dist *dist)
 {
-	return dist->cap ? dist->cap : WS_DIST_INLINE;
+	return dist->array_capacity ? dist->array_capacity : WS_DIST_INLINE;
 }
 
 /* Turn the array into a table of counts if most of it would fit. */
@@ -39,20 +39,20 @@ static void turn_into_counts(struct ws_dist *dist)
 {
 	uint32_t small = 0, left = 0;
 
-	for (uint32_t i = 0; i < dist->n; i++)
+	for (uint32_t i = 0; i < dist->array_count; i++)
 		small += dist->v[i] < WS_DIST_COUNTS;
-	if (small < dist->n / 2)
+	if (small < dist->array_count / 2)
 		return;
 	dist->counts = ws_calloc(WS_DIST_COUNTS, sizeof(*dist->counts));
-	for (uint32_t i = 0; i < dist->n; i++) {
+	for (uint32_t i = 0; i < dist->array_count; i++) {
 		if (dist->v[i] < WS_DIST_COUNTS)
 			dist->counts[dist->v[i]]++;
 		else
 			dist->v[left++] = dist->v[i];
 	}
-	dist->n = left;
-	dist->cap = ws_max(left, 1u);
-	dist->v = ws_realloc(dist->v, dist->cap * sizeof(*dist->v));
+	dist->array_count = left;
+	dist->array_capacity = ws_max(left, 1u);
+	dist->v = ws_realloc(dist->v, dist->array_capacity * sizeof(*dist->v));
 }
 
 static void grow_array(struct ws_dist *dist)
@@ -64,49 +64,49 @@ static void grow_array(struct ws_dist *dist)
 		capacity = UINT32_MAX;
 	else
 		capacity *= 2;
-	if (dist->cap)
+	if (dist->array_capacity)
 		values = dist->v;
 	values = ws_realloc(values, capacity * sizeof(*values));
-	if (!dist->cap)
+	if (!dist->array_capacity)
 		memcpy(values, dist->here, sizeof(dist->here));
 	dist->v = values;
-	dist->cap = capacity;
+	dist->array_capacity = capacity;
 }
 
 static void add_large_value(struct ws_dist *dist, uint64_t value)
 {
 	if (!dist->large)
 		dist->large = ws_calloc(1, sizeof(*dist->large));
-	ws_grow(dist->large->values, dist->large->cap, dist->large->n + 1);
-	dist->large->values[dist->large->n++] = value;
+	ws_grow(dist->large->values, dist->large->capacity, dist->large->count + 1);
+	dist->large->values[dist->large->count++] = value;
 }
 
 void ws_dist_add_slow(struct ws_dist *dist, uint64_t value)
 {
-	if (value > UINT32_MAX || dist->n == UINT32_MAX) {
+	if (value > UINT32_MAX || dist->array_count == UINT32_MAX) {
 		add_large_value(dist, value);
 		return;
 	}
-	if (dist->n == get_capacity(dist)) {
-		if (!dist->counts && dist->n >= UPGRADE_AT)
+	if (dist->array_count == get_capacity(dist)) {
+		if (!dist->counts && dist->array_count >= UPGRADE_AT)
 			turn_into_counts(dist);
 		if (dist->counts && value < WS_DIST_COUNTS && dist->counts[value] != UINT32_MAX) {
 			dist->counts[value]++;
 			return;
 		}
-		if (dist->n == get_capacity(dist))
+		if (dist->array_count == get_capacity(dist))
 			grow_array(dist);
 	}
-	if (dist->cap)
-		dist->v[dist->n++] = (uint32_t)value;
+	if (dist->array_capacity)
+		dist->v[dist->array_count++] = (uint32_t)value;
 	else
-		dist->here[dist->n++] = (uint32_t)value;
+		dist->here[dist->array_count++] = (uint32_t)value;
 }
 
 void ws_dist_free(struct ws_dist *dist)
 {
 	free(dist->counts);
-	if (dist->cap)
+	if (dist->array_capacity)
 		free(dist->v);
 	if (dist->large)
 		free(dist->large->values);
@@ -123,7 +123,7 @@ struct summary_builder {
 	uint64_t counted, narrow, wide; /* how many values there are of each class */
 	uint64_t *sorted;		/* the wide values */
 	long double mean;
-	struct ws_std8 result;
+	struct ws_summary result;
 };
 
 static void merge_counts(struct summary_builder *builder)
@@ -139,7 +139,7 @@ static void merge_counts(struct summary_builder *builder)
 			builder->counts[i] += counts[i];
 	}
 	for (size_t part = 0; builder->counts && part < builder->part_count; part++)
-		for (uint32_t i = 0; i < builder->parts[part]->n; i++)
+		for (uint32_t i = 0; i < builder->parts[part]->array_count; i++)
 			if (get_array(builder->parts[part])[i] < WS_DIST_COUNTS)
 				builder->counts[get_array(builder->parts[part])[i]]++;
 }
@@ -161,7 +161,7 @@ static void gather_wide_values(struct summary_builder *builder)
 {
 	for (size_t part = 0; part < builder->part_count; part++)
 		if (builder->parts[part]->large)
-			builder->wide += builder->parts[part]->large->n;
+			builder->wide += builder->parts[part]->large->count;
 	if (!builder->wide)
 		return;
 	builder->sorted = ws_malloc(builder->wide * sizeof(*builder->sorted));
@@ -170,13 +170,13 @@ static void gather_wide_values(struct summary_builder *builder)
 
 		if (!large)
 			continue;
-		memcpy(builder->sorted + at, large->values, large->n * sizeof(*large->values));
-		at += large->n;
+		memcpy(builder->sorted + at, large->values, large->count * sizeof(*large->values));
+		at += large->count;
 	}
 	qsort(builder->sorted, builder->wide, sizeof(*builder->sorted), compare_u64);
 }
 
-static void extend_summary(struct ws_std8 *summary, uint64_t value, uint64_t times)
+static void extend_summary(struct ws_summary *summary, uint64_t value, uint64_t times)
 {
 	if (value < summary->min)
 		summary->min = value;
@@ -197,7 +197,7 @@ static void compute_totals(struct summary_builder *builder)
 	for (size_t part = 0; part < builder->part_count; part++) {
 		const uint32_t *values = get_array(builder->parts[part]);
 
-		for (uint32_t i = 0; i < builder->parts[part]->n; i++) {
+		for (uint32_t i = 0; i < builder->parts[part]->array_count; i++) {
 			if (!is_narrow(builder, values[i]))
 				continue;
 			extend_summary(&builder->result, values[i], 1);
@@ -207,7 +207,7 @@ static void compute_totals(struct summary_builder *builder)
 	for (uint64_t i = 0; i < builder->wide; i++)
 		extend_summary(&builder->result, builder->sorted[i], 1);
 	builder->result.count = builder->counted + builder->narrow + builder->wide;
-	builder->mean = ws_std8_mean(&builder->result);
+	builder->mean = ws_compute_summary_mean(&builder->result);
 	if (!builder->result.count)
 		builder->result.min = 0;
 }
@@ -239,7 +239,7 @@ static void find_few_ranks(const struct summary_builder *builder, uint64_t rank,
 		values = ws_malloc(builder->narrow * sizeof(*values));
 
 	for (size_t part = 0; part < builder->part_count; part++)
-		for (uint32_t i = 0; i < builder->parts[part]->n; i++)
+		for (uint32_t i = 0; i < builder->parts[part]->array_count; i++)
 			if (is_narrow(builder, get_array(builder->parts[part])[i]))
 				values[count++] = get_array(builder->parts[part])[i];
 	if (count > 1)
@@ -260,7 +260,7 @@ static void count_halves(const struct summary_builder *builder, uint64_t *histog
 	for (size_t part = 0; part < builder->part_count; part++) {
 		const uint32_t *values = get_array(builder->parts[part]);
 
-		for (uint32_t i = 0; i < builder->parts[part]->n; i++) {
+		for (uint32_t i = 0; i < builder->parts[part]->array_count; i++) {
 			if (!is_narrow(builder, values[i]))
 				continue;
 			if (high_half < 0)
@@ -353,7 +353,7 @@ static void compute_stddev(struct summary_builder *builder)
 		__int128 linear = 0;
 		uint64_t narrow_count = 0;
 
-		for (uint32_t i = 0; i < builder->parts[part]->n; i++) {
+		for (uint32_t i = 0; i < builder->parts[part]->array_count; i++) {
 			__int128 difference = (__int128)values[i] - centre;
 
 			if (!is_narrow(builder, values[i]))
@@ -375,17 +375,17 @@ static void compute_stddev(struct summary_builder *builder)
 
 /* The statistics of one value, by far the most frequent case; false when there are others. */
 static bool summarise_single(struct ws_dist *const *parts, size_t part_count,
-			     struct ws_std8 *summary)
+			     struct ws_summary *summary)
 {
 	const struct ws_dist *dist = parts[0];
 
-	if (part_count != 1 || dist->counts || dist->large || dist->n != 1)
+	if (part_count != 1 || dist->counts || dist->large || dist->array_count != 1)
 		return false;
-	*summary = ws_std8_single(get_array(dist)[0]);
+	*summary = ws_summarise_single_value(get_array(dist)[0]);
 	return true;
 }
 
-struct ws_std8 ws_dist_summary(struct ws_dist *const *parts, size_t part_count)
+struct ws_summary ws_summarise_dists(struct ws_dist *const *parts, size_t part_count)
 {
 	struct summary_builder builder = {.parts = parts, .part_count = part_count};
 

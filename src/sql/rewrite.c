@@ -22,12 +22,12 @@ static void write_item_name(struct select_parts *select, struct token_span span,
 {
 	const struct ws_sql_token *last = &select->tokens[span.to - 1];
 	const char *from = select->tokens[span.from].text, *to = last->text + last->length;
-	struct ws_sql_atom atom;
+	struct ws_sql_field atom;
 
-	if (ws_core_resolve(select, span.from, span.to, &atom) == span.to - span.from) {
-		if (atom.kind == WS_ATOM_TEXT)
+	if (ws_rewrite_resolve_name(select, span.from, span.to, &atom) == span.to - span.from) {
+		if (atom.kind == WS_FIELD_TEXT)
 			from = "value";
-		else if (atom.kind == WS_ATOM_ID)
+		else if (atom.kind == WS_FIELD_ID)
 			from = "id";
 		else
 			from = select->grouping->table->columns[atom.column].name;
@@ -51,7 +51,7 @@ static bool write_items(struct select_parts *select, struct ws_text *out)
 
 		if (i)
 			ws_text_puts(out, ", ");
-		if (!ws_core_put(&writer))
+		if (!ws_rewrite_put_expression(&writer))
 			return false;
 		ws_text_puts(out, "AS ");
 		if (item->alias)
@@ -75,13 +75,13 @@ static bool write_order_term(struct select_parts *select, struct token_span part
 	       token_is_one_of(select, term_writer.span.to - 1, words))
 		term_writer.span.to--;
 	if (term_writer.span.to == term_writer.span.from + 1 &&
-	    (select->tokens[term_writer.span.from].kind == WS_T_INT ||
-	     ws_core_aliased(select, term_writer.span.from)))
-		ws_core_put_token(&term_writer, term_writer.span.from, true);
-	else if (!ws_core_put(&term_writer))
+	    (select->tokens[term_writer.span.from].kind == WS_TOKEN_INT ||
+	     ws_rewrite_find_aliased_item(select, term_writer.span.from)))
+		ws_rewrite_put_token(&term_writer, term_writer.span.from, true);
+	else if (!ws_rewrite_put_expression(&term_writer))
 		return false;
 	for (size_t i = term_writer.span.to; i < part.to; i++)
-		ws_core_put_token(&term_writer, i, true);
+		ws_rewrite_put_token(&term_writer, i, true);
 	return true;
 }
 
@@ -90,7 +90,8 @@ static bool write_order_by(struct select_parts *select, struct ws_text *out)
 	struct token_span part = {0, 0};
 
 	ws_text_puts(out, " ORDER BY ");
-	for (bool first = true; ws_core_next_part(select, select->order, &part); first = false) {
+	for (bool first = true; ws_rewrite_find_next_part(select, select->order, &part);
+	     first = false) {
 		if (!first)
 			ws_text_puts(out, ", ");
 		if (!write_order_term(select, part, out))
@@ -103,7 +104,7 @@ static bool write_limit(struct select_parts *select, struct ws_text *out)
 {
 	ws_text_puts(out, " LIMIT");
 	for (size_t i = select->limit.from; i < select->limit.to; i++) {
-		if (select->tokens[i].kind != WS_T_INT && !token_is(select, i, "OFFSET") &&
+		if (select->tokens[i].kind != WS_TOKEN_INT && !token_is(select, i, "OFFSET") &&
 		    !token_is(select, i, ",") && !token_is(select, i, "-"))
 			return false;
 		ws_text_puts(out, " ");
@@ -128,7 +129,7 @@ static bool write_select(struct select_parts *select, struct ws_text *out)
 	ws_text_printf(out, " FROM \"ws$%u\"", select->grouping->number);
 	if (select->has_having) {
 		ws_text_puts(out, " WHERE ");
-		if (!ws_core_put(&having))
+		if (!ws_rewrite_put_expression(&having))
 			return false;
 	}
 	if (select->has_order && !write_order_by(select, out))
@@ -139,10 +140,10 @@ static bool write_select(struct select_parts *select, struct ws_text *out)
 static bool read_and_write_select(struct select_parts *select, size_t select_token,
 				  struct ws_text *out)
 {
-	struct ws_sql_fold *grouping = select->grouping;
+	struct ws_sql_grouping *grouping = select->grouping;
 
 	grouping->upper_time = UINT64_MAX;
-	if (!ws_core_read(select, select_token))
+	if (!ws_rewrite_read_select(select, select_token))
 		return false;
 	if (grouping->sqlite_condition_count && grouping->sqlite_key_count)
 		ws_text_puts(&grouping->sqlite_sql, ", ");
@@ -158,7 +159,7 @@ static bool read_and_write_select(struct select_parts *select, size_t select_tok
  * `groupings`. Returns the token after it, or 0 when it stays as it is. */
 static size_t rewrite_select(struct ws_sql *sql, const struct ws_sql_token *tokens,
 			     size_t token_count, size_t select_token,
-			     struct ws_sql_folds *groupings, struct ws_text *out)
+			     struct ws_sql_groupings *groupings, struct ws_text *out)
 {
 	struct select_parts *select = ws_calloc(1, sizeof(*select));
 	size_t end = 0, length = out->len;
@@ -168,14 +169,15 @@ static size_t rewrite_select(struct ws_sql *sql, const struct ws_sql_token *toke
 					.token_count = token_count,
 					.grouping = ws_calloc(1, sizeof(*select->grouping))};
 	select->grouping->number = groupings->count;
-	if (read_and_write_select(select, select_token, out) && ws_sql_fold_run(select->grouping)) {
+	if (read_and_write_select(select, select_token, out) &&
+	    ws_sql_make_grouping(select->grouping)) {
 		groupings->grouping[groupings->count++] = select->grouping;
-		sql->counts.folded++;
+		sql->counts.grouped++;
 		end = select->whole.to;
 	} else {
 		out->len = length;
 		if (select->grouping->table)
-			ws_sql_fold_free(select->grouping);
+			ws_sql_free_grouping(select->grouping);
 		else
 			free(select->grouping);
 	}
@@ -184,17 +186,17 @@ static size_t rewrite_select(struct ws_sql *sql, const struct ws_sql_token *toke
 	return end;
 }
 
-char *ws_sql_fold_statement(struct ws_sql *connection, const char *sql, const char *end,
-			    struct ws_sql_folds *groupings)
+char *ws_sql_rewrite_statement(struct ws_sql *connection, const char *sql, const char *end,
+			       struct ws_sql_groupings *groupings)
 {
 	size_t count, position = 0, next;
-	struct ws_sql_token *tokens = ws_sql_tokens(sql, (size_t)(end - sql), &count);
+	struct ws_sql_token *tokens = ws_sql_split_tokens(sql, (size_t)(end - sql), &count);
 	struct ws_text out = {0};
 	const char *copied = sql;
 
 	groupings->count = 0;
-	if (!count ||
-	    (!ws_sql_token_is(&tokens[0], "SELECT") && !ws_sql_token_is(&tokens[0], "WITH"))) {
+	if (!count || (!ws_sql_is_token_word(&tokens[0], "SELECT") &&
+		       !ws_sql_is_token_word(&tokens[0], "WITH"))) {
 		free(tokens);
 		return NULL;
 	}
@@ -203,9 +205,9 @@ char *ws_sql_fold_statement(struct ws_sql *connection, const char *sql, const ch
 		size_t length = out.len;
 
 		next = position + 1;
-		if (!ws_sql_token_is(&tokens[position], "SELECT") ||
-		    (position && !ws_sql_token_is(&tokens[position - 1], "(") &&
-		     !ws_sql_token_is(&tokens[position - 1], ")")))
+		if (!ws_sql_is_token_word(&tokens[position], "SELECT") ||
+		    (position && !ws_sql_is_token_word(&tokens[position - 1], "(") &&
+		     !ws_sql_is_token_word(&tokens[position - 1], ")")))
 			continue;
 		ws_text_add(&out, copied, (size_t)(tokens[position].text - copied));
 		next = rewrite_select(connection, tokens, count, position, groupings, &out);
@@ -224,10 +226,10 @@ char *ws_sql_fold_statement(struct ws_sql *connection, const char *sql, const ch
 	return NULL;
 }
 
-void ws_sql_folds_free(struct ws_sql *sql, struct ws_sql_folds *groupings)
+void ws_sql_free_groupings(struct ws_sql *sql, struct ws_sql_groupings *groupings)
 {
 	(void)sql;
 	for (uint32_t i = 0; i < groupings->count; i++)
-		ws_sql_fold_free(groupings->grouping[i]);
+		ws_sql_free_grouping(groupings->grouping[i]);
 	groupings->count = 0;
 }

@@ -1,4 +1,4 @@
-/* outfile.c - see outfile.h. */
+/* output_file.c - see outfile.h. */
 #include "text/outfile.h"
 
 #include <dirent.h>
@@ -25,7 +25,7 @@ static void note_interrupt(int signal_number)
 	interrupted = signal_number;
 }
 
-void ws_outfile_watch(void)
+void ws_watch_interrupts(void)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 	/* The handler is reset, so that a second signal ends the program at once. */
@@ -36,12 +36,12 @@ void ws_outfile_watch(void)
 			sigaction(signals[i], &action, NULL);
 }
 
-bool ws_outfile_interrupted(void)
+bool ws_is_interrupted(void)
 {
 	return interrupted != 0;
 }
 
-void ws_outfile_end_if_interrupted(void)
+void ws_end_if_interrupted(void)
 {
 	if (!interrupted)
 		return;
@@ -51,7 +51,7 @@ void ws_outfile_end_if_interrupted(void)
 
 /* ---- files ---- */
 
-static void free_paths(struct ws_outfile *outfile)
+static void free_paths(struct ws_output_file *outfile)
 {
 	free(outfile->path);
 	free(outfile->temporary);
@@ -108,7 +108,7 @@ static int check_target(const char *path, bool overwrite, struct ws_err *err)
 }
 
 /* Create the file under its temporary name. */
-static int create_temporary(struct ws_outfile *outfile, const char *path, mode_t mode,
+static int create_temporary(struct ws_output_file *outfile, const char *path, mode_t mode,
 			    bool overwrite, struct ws_err *err)
 {
 	int fd;
@@ -129,8 +129,8 @@ static int create_temporary(struct ws_outfile *outfile, const char *path, mode_t
 	return 0;
 }
 
-int ws_outfile_open(struct ws_outfile *outfile, const char *path, mode_t mode, bool overwrite,
-		    struct ws_err *err)
+int ws_open_output_file(struct ws_output_file *outfile, const char *path, mode_t mode,
+			bool overwrite, struct ws_err *err)
 {
 	memset(outfile, 0, sizeof(*outfile));
 	if (!strcmp(path, "-")) {
@@ -157,14 +157,14 @@ static int copy_contents(FILE *from, FILE *to)
 	return fflush(to);
 }
 
-int ws_outfile_open_copy(struct ws_outfile *outfile, const char *path, mode_t mode,
-			 struct ws_err *err)
+int ws_open_output_copy(struct ws_output_file *outfile, const char *path, mode_t mode,
+			struct ws_err *err)
 {
 	FILE *old = fopen(path, "re");
 
 	memset(outfile, 0, sizeof(*outfile));
 	if (!old && errno == ENOENT)
-		return ws_outfile_open(outfile, path, mode, false, err);
+		return ws_open_output_file(outfile, path, mode, false, err);
 	if (!old)
 		return ws_fail_errno(err, "cannot read %s", path);
 	if (check_target(path, true, err) < 0 ||
@@ -174,7 +174,7 @@ int ws_outfile_open_copy(struct ws_outfile *outfile, const char *path, mode_t mo
 	}
 	if (copy_contents(old, outfile->file) < 0) {
 		ws_fail_errno(err, "cannot copy %s", path);
-		ws_outfile_abort(outfile);
+		ws_abort_output(outfile);
 		fclose(old);
 		return -1;
 	}
@@ -197,7 +197,7 @@ static int close_gzip(void *gz)
 	return -(gzclose(gz) != Z_OK);
 }
 
-int ws_outfile_gzip(struct ws_outfile *outfile, struct ws_err *err)
+int ws_compress_output(struct ws_output_file *outfile, struct ws_err *err)
 {
 	int fd = dup(fileno(outfile->file));
 	gzFile gz = NULL;
@@ -279,7 +279,7 @@ static int check_folder(const char *path, bool overwrite, bool append, struct ws
 	if (lstat(path, &status) < 0)
 		return fail_unless_missing(path, err);
 	if (!S_ISDIR(status.st_mode))
-		return ws_fail(err, "cannot write %s: it exists and is not a folder", path);
+		return ws_fail(err, "cannot write %s: it exists and is no folder", path);
 	if (!overwrite && !append)
 		return ws_fail(err,
 			       "%s exists already; give --force-overwrite to replace it, or "
@@ -290,8 +290,8 @@ static int check_folder(const char *path, bool overwrite, bool append, struct ws
 	return 0;
 }
 
-int ws_outfile_open_folder(struct ws_outfile *outfile, const char *path, bool overwrite,
-			   bool append, struct ws_err *err)
+int ws_open_output_folder(struct ws_output_file *outfile, const char *path, bool overwrite,
+			  bool append, struct ws_err *err)
 {
 	size_t n = strlen(path);
 
@@ -316,14 +316,14 @@ int ws_outfile_open_folder(struct ws_outfile *outfile, const char *path, bool ov
 	if (append && !access(outfile->path, F_OK) &&
 	    visit_files(outfile->path, link_into_folder, outfile->temporary)) {
 		ws_fail(err, "cannot link the files of %s into a new folder beside it", path);
-		ws_outfile_abort(outfile);
+		ws_abort_output(outfile);
 		return -1;
 	}
 	return 0;
 }
 
 /* Put the new folder in place of the old one, which is removed. */
-static int replace_folder(struct ws_outfile *outfile)
+static int replace_folder(struct ws_output_file *outfile)
 {
 	if (!renameat2(AT_FDCWD, outfile->temporary, AT_FDCWD, outfile->path, RENAME_EXCHANGE)) {
 		remove_folder(outfile->temporary);
@@ -363,7 +363,7 @@ static bool has_no_reader(int fd)
  * on their own): a full disk is still full, so another write fails in the same way. What this
  * writes is removed with the file.
  */
-static int repeat_write_error(const struct ws_outfile *outfile)
+static int repeat_write_error(const struct ws_output_file *outfile)
 {
 	static const char more[1 << 16];
 	int fd = open(outfile->temporary, O_WRONLY | O_APPEND | O_CLOEXEC), error = EIO;
@@ -375,7 +375,7 @@ static int repeat_write_error(const struct ws_outfile *outfile)
 	return error;
 }
 
-static int rename_into_place(struct ws_outfile *outfile)
+static int rename_into_place(struct ws_output_file *outfile)
 {
 	if (!outfile->overwrite)
 		return rename_new(outfile->temporary, outfile->path);
@@ -385,7 +385,7 @@ static int rename_into_place(struct ws_outfile *outfile)
 }
 
 /* The errno of a write that failed some time ago. */
-static int find_write_error(const struct ws_outfile *outfile)
+static int find_write_error(const struct ws_output_file *outfile)
 {
 	if (outfile->path)
 		return repeat_write_error(outfile);
@@ -394,7 +394,7 @@ static int find_write_error(const struct ws_outfile *outfile)
 	return EIO;
 }
 
-int ws_outfile_commit(struct ws_outfile *outfile, struct ws_err *err)
+int ws_commit_output(struct ws_output_file *outfile, struct ws_err *err)
 {
 	const char *name = ws_text_or(outfile->path, "standard output");
 	bool bad = false;
@@ -414,11 +414,11 @@ int ws_outfile_commit(struct ws_outfile *outfile, struct ws_err *err)
 	if (bad && !outfile->path && errno == EPIPE) {
 		clearerr(stdout);
 		free_paths(outfile);
-		return WS_OUTFILE_PIPE;
+		return WS_OUTPUT_PIPE_CLOSED;
 	}
 	if (bad) {
 		ws_fail_errno(err, "cannot write %s", name);
-		ws_outfile_abort(outfile);
+		ws_abort_output(outfile);
 		return -1;
 	}
 	if (outfile->path && rename_into_place(outfile) < 0) {
@@ -426,14 +426,14 @@ int ws_outfile_commit(struct ws_outfile *outfile, struct ws_err *err)
 			fail_existing(name, err);
 		else
 			ws_fail_errno(err, "cannot write %s", name);
-		ws_outfile_abort(outfile);
+		ws_abort_output(outfile);
 		return -1;
 	}
 	free_paths(outfile);
 	return 0;
 }
 
-void ws_outfile_abort(struct ws_outfile *outfile)
+void ws_abort_output(struct ws_output_file *outfile)
 {
 	if (outfile->file && outfile->path)
 		fclose(outfile->file);

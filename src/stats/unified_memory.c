@@ -1,5 +1,5 @@
 /*
- * um.c - see um.h.
+ * unified_memory.c - see um.h.
  *
  * Each worker sums up by address while it reads rows. There are few pages compared to the rows
  * about them, but more than a cache holds, so that look-ups are made in groups and prefetched. In
@@ -16,8 +16,8 @@ enum { ADDRESS, PROCESS, KEY_WORDS };
 enum { AHEAD = 16 };
 
 struct um_worker {
-	struct ws_keyed keys; /* numbers only */
-	struct ws_um *ums;
+	struct ws_keyed_dists keys; /* numbers only */
+	struct ws_unified_memory_sums *ums;
 	size_t count, capacity;
 	char padding[128]; /* keeps workers in different cache lines */
 };
@@ -27,7 +27,7 @@ struct um_pass {
 	uint32_t worker_count;
 };
 
-static void add_um_sums(struct ws_um *to, const struct ws_um *um)
+static void add_um_sums(struct ws_unified_memory_sums *to, const struct ws_unified_memory_sums *um)
 {
 	to->to_device += um->to_device;
 	to->to_host += um->to_host;
@@ -38,7 +38,8 @@ static void add_um_sums(struct ws_um *to, const struct ws_um *um)
 	to->moved |= um->moved;
 }
 
-static void add_row_group(struct um_worker *worker, const struct ws_um *um, size_t count)
+static void add_row_group(struct um_worker *worker, const struct ws_unified_memory_sums *um,
+			  size_t count)
 {
 	uint64_t key[AHEAD][KEY_WORDS];
 
@@ -59,9 +60,10 @@ static void add_row_group(struct um_worker *worker, const struct ws_um *um, size
 }
 
 /* Set *um to what a row adds to the sums of its address; false for nothing. */
-typedef bool row_fn(const struct ws_batch *batch, size_t i, struct ws_um *um);
+typedef bool row_fn(const struct ws_batch *batch, size_t i, struct ws_unified_memory_sums *um);
 
-static bool read_traffic_row(const struct ws_batch *batch, size_t i, struct ws_um *um)
+static bool read_traffic_row(const struct ws_batch *batch, size_t i,
+			     struct ws_unified_memory_sums *um)
 {
 	uint64_t kind = batch->col[ws_cuda_memcpy_kind][i],
 		 bytes = batch->col[ws_cuda_memcpy_bytes][i];
@@ -73,9 +75,9 @@ static bool read_traffic_row(const struct ws_batch *batch, size_t i, struct ws_u
 		return false;
 	if (address == WS_NO_U64)
 		address = 0;
-	*um = (struct ws_um){.process = batch->col[ws_cuda_memcpy_process][i],
-			     .address = address,
-			     .moved = true};
+	*um = (struct ws_unified_memory_sums){.process = batch->col[ws_cuda_memcpy_process][i],
+					      .address = address,
+					      .moved = true};
 	if (kind == WS_COPY_UM_HTOD)
 		um->to_device = bytes;
 	else if (kind == WS_COPY_UM_DTOH)
@@ -87,26 +89,30 @@ static bool read_traffic_row(const struct ws_batch *batch, size_t i, struct ws_u
 	return true;
 }
 
-static bool read_cpu_fault_row(const struct ws_batch *batch, size_t i, struct ws_um *um)
+static bool read_cpu_fault_row(const struct ws_batch *batch, size_t i,
+			       struct ws_unified_memory_sums *um)
 {
-	*um = (struct ws_um){.process = batch->col[ws_cuda_um_cpu_fault_process][i],
-			     .address = batch->col[ws_cuda_um_cpu_fault_address][i],
-			     .cpu_faults = 1};
+	*um = (struct ws_unified_memory_sums){
+		.process = batch->col[ws_cuda_um_cpu_fault_process][i],
+		.address = batch->col[ws_cuda_um_cpu_fault_address][i],
+		.cpu_faults = 1};
 	return true;
 }
 
-static bool read_gpu_fault_row(const struct ws_batch *batch, size_t i, struct ws_um *um)
+static bool read_gpu_fault_row(const struct ws_batch *batch, size_t i,
+			       struct ws_unified_memory_sums *um)
 {
-	*um = (struct ws_um){.process = batch->col[ws_cuda_um_gpu_fault_process][i],
-			     .address = batch->col[ws_cuda_um_gpu_fault_address][i],
-			     .gpu_faults = batch->col[ws_cuda_um_gpu_fault_faults][i]};
+	*um = (struct ws_unified_memory_sums){
+		.process = batch->col[ws_cuda_um_gpu_fault_process][i],
+		.address = batch->col[ws_cuda_um_gpu_fault_address][i],
+		.gpu_faults = batch->col[ws_cuda_um_gpu_fault_faults][i]};
 	return true;
 }
 
 static inline int scan_um_rows(struct um_pass *um_pass, const struct ws_batch *batch, row_fn *fn)
 {
 	struct um_worker *worker = &um_pass->workers[batch->worker];
-	struct ws_um group[AHEAD];
+	struct ws_unified_memory_sums group[AHEAD];
 	size_t count = 0;
 
 	for (size_t i = 0; i < batch->rows; i++) {
@@ -145,7 +151,7 @@ static void scan_um_table(struct ws_stats *stats, enum ws_table table, uint64_t 
 			       .time_max = stats->time_max};
 	uint64_t damaged = 0;
 
-	ws_scan_run(stats->report, &scan, fn, um_pass, &damaged);
+	ws_run_scan(stats->report, &scan, fn, um_pass, &damaged);
 	stats->damaged += damaged;
 }
 
@@ -174,14 +180,15 @@ static struct ws_keyed_value *sort_worker_sums(const struct um_pass *um_pass, si
 	return ws_sort_by_key(keyed, sum_count);
 }
 
-static struct ws_um *merge_worker_sums(const struct um_pass *um_pass, size_t *count)
+static struct ws_unified_memory_sums *merge_worker_sums(const struct um_pass *um_pass,
+							size_t *count)
 {
 	size_t sum_count, kept = 0;
 	struct ws_keyed_value *sorted = sort_worker_sums(um_pass, &sum_count);
-	struct ws_um *merged = ws_malloc((sum_count + 1) * sizeof(*merged));
+	struct ws_unified_memory_sums *merged = ws_malloc((sum_count + 1) * sizeof(*merged));
 
 	for (size_t i = 0; i < sum_count; i++) {
-		const struct ws_um *sum =
+		const struct ws_unified_memory_sums *sum =
 			&um_pass->workers[sorted[i].value >> 32].ums[(uint32_t)sorted[i].value];
 
 		if (kept && merged[kept - 1].process == sum->process &&
@@ -195,26 +202,29 @@ static struct ws_um *merge_worker_sums(const struct um_pass *um_pass, size_t *co
 	return merged;
 }
 
-struct ws_um *ws_um_load(struct ws_stats *stats, size_t *count)
+struct ws_unified_memory_sums *ws_load_unified_memory(struct ws_stats *stats, size_t *count)
 {
-	struct um_pass um_pass = {
-		.worker_count = ws_scan_workers(&(struct ws_scan){.table = WS_TABLE_cuda_memcpy})};
-	struct ws_um *um;
+	struct um_pass um_pass = {.worker_count = ws_count_scan_workers(
+					  &(struct ws_scan){.table = WS_TABLE_cuda_memcpy})};
+	struct ws_unified_memory_sums *um;
 
 	um_pass.workers = ws_calloc(um_pass.worker_count, sizeof(*um_pass.workers));
 	for (uint32_t worker = 0; worker < um_pass.worker_count; worker++)
 		um_pass.workers[worker].keys.words = KEY_WORDS;
 	scan_um_table(stats, WS_TABLE_cuda_memcpy,
-		      WS_COL(cuda_memcpy, start) | WS_COL(cuda_memcpy, end) |
-			      WS_COL(cuda_memcpy, process) | WS_COL(cuda_memcpy, bytes) |
-			      WS_COL(cuda_memcpy, kind) | WS_COL(cuda_memcpy, address),
+		      WS_COLUMN_BIT(cuda_memcpy, start) | WS_COLUMN_BIT(cuda_memcpy, end) |
+			      WS_COLUMN_BIT(cuda_memcpy, process) |
+			      WS_COLUMN_BIT(cuda_memcpy, bytes) | WS_COLUMN_BIT(cuda_memcpy, kind) |
+			      WS_COLUMN_BIT(cuda_memcpy, address),
 		      scan_traffic, &um_pass);
 	scan_um_table(stats, WS_TABLE_cuda_um_cpu_fault,
-		      WS_COL(cuda_um_cpu_fault, process) | WS_COL(cuda_um_cpu_fault, address),
+		      WS_COLUMN_BIT(cuda_um_cpu_fault, process) |
+			      WS_COLUMN_BIT(cuda_um_cpu_fault, address),
 		      scan_cpu_faults, &um_pass);
 	scan_um_table(stats, WS_TABLE_cuda_um_gpu_fault,
-		      WS_COL(cuda_um_gpu_fault, process) | WS_COL(cuda_um_gpu_fault, address) |
-			      WS_COL(cuda_um_gpu_fault, faults),
+		      WS_COLUMN_BIT(cuda_um_gpu_fault, process) |
+			      WS_COLUMN_BIT(cuda_um_gpu_fault, address) |
+			      WS_COLUMN_BIT(cuda_um_gpu_fault, faults),
 		      scan_gpu_faults, &um_pass);
 	um = merge_worker_sums(&um_pass, count);
 	for (uint32_t worker = 0; worker < um_pass.worker_count; worker++) {

@@ -25,12 +25,13 @@ static bool are_same_tokens(const struct select_parts *select, size_t first, siz
 			    size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		if (!ws_sql_token_same(&select->tokens[first + i], &select->tokens[second + i]))
+		if (!ws_sql_are_same_tokens(&select->tokens[first + i],
+					    &select->tokens[second + i]))
 			return false;
 	return true;
 }
 
-bool ws_core_goes_on(const struct select_parts *select, size_t position)
+bool ws_rewrite_expression_goes_on(const struct select_parts *select, size_t position)
 {
 	return token_is_one_of(select, position, between_operands);
 }
@@ -47,27 +48,28 @@ static size_t find_closing(const struct select_parts *select, size_t open, size_
 	return to;
 }
 
-static int number_argument(struct ws_sql_fold *grouping, uint16_t node)
+static int number_argument(struct ws_sql_grouping *grouping, uint16_t node)
 {
 	for (uint32_t i = 0; i < grouping->argument_count; i++)
 		if (grouping->arguments[i] == node)
 			return (int)i;
-	if (grouping->argument_count == WS_SQL_ARGS || !node)
+	if (grouping->argument_count == WS_SQL_ARGUMENTS || !node)
 		return -1;
 	grouping->arguments[grouping->argument_count] = node;
 	return (int)grouping->argument_count++;
 }
 
-static bool write_aggregate_column(struct expression_writer *writer, struct ws_sql_figure aggregate)
+static bool write_aggregate_column(struct expression_writer *writer,
+				   struct ws_sql_aggregate aggregate)
 {
-	struct ws_sql_fold *grouping = writer->select->grouping;
+	struct ws_sql_grouping *grouping = writer->select->grouping;
 	uint32_t i = 0;
 
 	while (i < grouping->aggregate_count &&
 	       (grouping->aggregates[i].kind != aggregate.kind ||
 		grouping->aggregates[i].argument != aggregate.argument))
 		i++;
-	if (i == WS_SQL_FIGURES)
+	if (i == WS_SQL_AGGREGATES)
 		return false;
 	if (i == grouping->aggregate_count)
 		grouping->aggregates[grouping->aggregate_count++] = aggregate;
@@ -86,12 +88,14 @@ static bool write_aggregate_call(struct expression_writer *writer, unsigned kind
 	if (!writer->aggregates || token_is(select, span.to + 1, "FILTER") ||
 	    token_is(select, span.to + 1, "OVER"))
 		return false;
-	if (kind == WS_F_COUNT && (span.to == span.from ||
-				   (span.to == span.from + 1 && token_is(select, span.from, "*"))))
-		return write_aggregate_column(writer, (struct ws_sql_figure){WS_F_ROWS, 0});
-	argument = number_argument(select->grouping, ws_core_number(select, span));
+	if (kind == WS_AGGREGATE_COUNT &&
+	    (span.to == span.from ||
+	     (span.to == span.from + 1 && token_is(select, span.from, "*"))))
+		return write_aggregate_column(writer,
+					      (struct ws_sql_aggregate){WS_AGGREGATE_ROWS, 0});
+	argument = number_argument(select->grouping, ws_rewrite_parse_number(select, span));
 	return argument >= 0 &&
-	       write_aggregate_column(writer, (struct ws_sql_figure){kind, (uint8_t)argument});
+	       write_aggregate_column(writer, (struct ws_sql_aggregate){kind, (uint8_t)argument});
 }
 
 static bool has_comma(const struct select_parts *select, struct token_span span)
@@ -110,8 +114,8 @@ static bool has_comma(const struct select_parts *select, struct token_span span)
  * it is not one of ours. */
 static int write_aggregate(struct expression_writer *writer, size_t *position)
 {
-	static const unsigned kinds[] = {WS_F_COUNT, WS_F_SUM, WS_F_AVG,
-					 WS_F_TOTAL, WS_F_MIN, WS_F_MAX};
+	static const unsigned kinds[] = {WS_AGGREGATE_COUNT, WS_AGGREGATE_SUM, WS_AGGREGATE_AVG,
+					 WS_AGGREGATE_TOTAL, WS_AGGREGATE_MIN, WS_AGGREGATE_MAX};
 	struct select_parts *select = writer->select;
 	size_t end = find_closing(select, *position + 1, writer->span.to), kind = 0;
 	struct token_span arguments = {*position + 2, end};
@@ -120,7 +124,7 @@ static int write_aggregate(struct expression_writer *writer, size_t *position)
 		kind++;
 	if (!aggregates[kind] || end >= writer->span.to)
 		return 0;
-	if (kinds[kind] >= WS_F_MIN && has_comma(select, arguments))
+	if (kinds[kind] >= WS_AGGREGATE_MIN && has_comma(select, arguments))
 		return 0; /* the function of several arguments */
 	if (!write_aggregate_call(writer, kinds[kind], arguments))
 		return -1;
@@ -142,7 +146,7 @@ static size_t write_group_term(struct expression_writer *writer, size_t position
 		size_t length = select->group_terms[term].to - select->group_terms[term].from,
 		       end = position + length;
 
-		if (select->grouping->terms[term].how == WS_BY_ATOM || end > writer->span.to ||
+		if (select->grouping->terms[term].how == WS_BY_FIELD || end > writer->span.to ||
 		    !are_same_tokens(select, position, select->group_terms[term].from, length))
 			continue;
 		if (end < writer->span.to && !token_is(select, end, ")") &&
@@ -154,7 +158,7 @@ static size_t write_group_term(struct expression_writer *writer, size_t position
 	return 0;
 }
 
-void ws_core_put_token(struct expression_writer *writer, size_t position, bool operand)
+void ws_rewrite_put_token(struct expression_writer *writer, size_t position, bool operand)
 {
 	ws_text_add(writer->out, writer->select->tokens[position].text,
 		    writer->select->tokens[position].length);
@@ -166,14 +170,14 @@ void ws_core_put_token(struct expression_writer *writer, size_t position, bool o
 static bool write_name(struct expression_writer *writer, size_t *position)
 {
 	struct select_parts *select = writer->select;
-	struct ws_sql_atom field;
-	size_t length = ws_core_resolve(select, *position, writer->span.to, &field);
+	struct ws_sql_field field;
+	size_t length = ws_rewrite_resolve_name(select, *position, writer->span.to, &field);
 	int number;
 
 	if (length) {
-		if (writer->aggregates && !ws_core_determined(select, &field))
+		if (writer->aggregates && !ws_rewrite_is_determined(select, &field))
 			return false;
-		number = ws_core_atom(select, &field);
+		number = ws_rewrite_add_field(select, &field);
 		if (number < 0)
 			return false;
 		ws_text_printf(writer->out, "\"ws$a%d\" ", number);
@@ -183,13 +187,14 @@ static bool write_name(struct expression_writer *writer, size_t *position)
 	}
 	if (token_is(select, *position + 1, "(") &&
 	    token_is_one_of(select, *position, pure_functions)) {
-		ws_core_put_token(writer, (*position)++, false);
+		ws_rewrite_put_token(writer, (*position)++, false);
 		return true;
 	}
 	if (!writer->aliases || token_is(select, *position + 1, "(") ||
-	    token_is(select, *position + 1, ".") || !ws_core_aliased(select, *position))
+	    token_is(select, *position + 1, ".") ||
+	    !ws_rewrite_find_aliased_item(select, *position))
 		return false;
-	ws_core_put_token(writer, (*position)++, true);
+	ws_rewrite_put_token(writer, (*position)++, true);
 	return true;
 }
 
@@ -198,29 +203,30 @@ static bool write_operand(struct expression_writer *writer, size_t *position, in
 	struct select_parts *select = writer->select;
 	int rc;
 
-	if (select->tokens[*position].kind == WS_T_INT ||
-	    select->tokens[*position].kind == WS_T_REAL ||
-	    select->tokens[*position].kind == WS_T_STRING || token_is(select, *position, "NULL")) {
-		ws_core_put_token(writer, (*position)++, true);
+	if (select->tokens[*position].kind == WS_TOKEN_INT ||
+	    select->tokens[*position].kind == WS_TOKEN_REAL ||
+	    select->tokens[*position].kind == WS_TOKEN_STRING ||
+	    token_is(select, *position, "NULL")) {
+		ws_rewrite_put_token(writer, (*position)++, true);
 		return true;
 	}
 	if (token_is(select, *position, "(") || token_is(select, *position, "-") ||
 	    token_is(select, *position, "+") || token_is(select, *position, "NOT")) {
-		ws_core_put_token(writer, (*position)++, false);
+		ws_rewrite_put_token(writer, (*position)++, false);
 		return true;
 	}
 	if (token_is(select, *position, "CASE")) {
 		++*cases_open;
-		ws_core_put_token(writer, (*position)++, false);
+		ws_rewrite_put_token(writer, (*position)++, false);
 		return true;
 	}
 	if (token_is(select, *position, "WHEN") && *position &&
 	    token_is(select, *position - 1, "CASE")) {
-		ws_core_put_token(writer, (*position)++, false);
+		ws_rewrite_put_token(writer, (*position)++, false);
 		return true;
 	}
 	if (token_is(select, *position, "CAST") && token_is(select, *position + 1, "(")) {
-		ws_core_put_token(writer, (*position)++, false);
+		ws_rewrite_put_token(writer, (*position)++, false);
 		return true;
 	}
 	if (token_is(select, *position + 1, "(")) {
@@ -241,24 +247,25 @@ static bool write_operator(struct expression_writer *writer, size_t *position, i
 
 	if (token_is(select, *position, ")") || token_is(select, *position, "ISNULL") ||
 	    token_is(select, *position, "NOTNULL")) {
-		ws_core_put_token(writer, (*position)++, true);
+		ws_rewrite_put_token(writer, (*position)++, true);
 	} else if (token_is(select, *position, "END") && *cases_open) {
 		--*cases_open;
-		ws_core_put_token(writer, (*position)++, true);
+		ws_rewrite_put_token(writer, (*position)++, true);
 	} else if (token_is(select, *position, "AS") &&
 		   token_is_one_of(select, *position + 1, cast_types)) { /* of a CAST */
-		ws_core_put_token(writer, (*position)++, false);
-		ws_core_put_token(writer, (*position)++, true);
+		ws_rewrite_put_token(writer, (*position)++, false);
+		ws_rewrite_put_token(writer, (*position)++, true);
 	} else if (token_is_one_of(select, *position, signs) ||
-		   ws_core_goes_on(select, *position) || token_is(select, *position, "NOT")) {
-		ws_core_put_token(writer, (*position)++, false);
+		   ws_rewrite_expression_goes_on(select, *position) ||
+		   token_is(select, *position, "NOT")) {
+		ws_rewrite_put_token(writer, (*position)++, false);
 	} else {
 		return false;
 	}
 	return true;
 }
 
-bool ws_core_put(struct expression_writer *writer)
+bool ws_rewrite_put_expression(struct expression_writer *writer)
 {
 	int cases_open = 0;
 

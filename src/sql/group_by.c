@@ -39,30 +39,31 @@ struct group_worker {
 	uint32_t *group; /* by tuple, for the first `known` */
 	size_t known, group_cap;
 	struct ws_sql_values values;
-	uint32_t *numbers;		  /* by row of the block */
-	uint64_t *arguments[WS_SQL_ARGS]; /* by row */
-	uint8_t *nulls[WS_SQL_ARGS];
+	uint32_t *numbers;		       /* by row of the block */
+	uint64_t *arguments[WS_SQL_ARGUMENTS]; /* by row */
+	uint8_t *nulls[WS_SQL_ARGUMENTS];
 	size_t rows;
 } __attribute__((aligned(128)));
 
 struct ws_sql_result {
 	size_t group_count;
 	uint32_t *order;
-	uint64_t *rows;		   /* by group */
-	struct argument_sum *sums; /* by group, args of each */
-	struct ws_xcell *cells;	   /* by group: fields, then keys */
+	uint64_t *rows;		    /* by group */
+	struct argument_sum *sums;  /* by group, args of each */
+	struct ws_view_cell *cells; /* by group: fields, then keys */
 	size_t rows_capacity, sums_capacity, cells_capacity;
 	char **texts; /* of keys that SQLite made */
 	size_t text_count, texts_capacity;
-	struct ws_xcell current[WS_SQL_ATOMS]; /* the fields of which SQLite computes expressions */
+	struct ws_view_cell
+		current[WS_SQL_FIELDS]; /* the fields of which SQLite computes expressions */
 	struct group_table {
-		struct ws_sql_fold *grouping;
+		struct ws_sql_grouping *grouping;
 		bool of_current; /* the table of `current`, not of the groups */
 	} tables[2];
 };
 
 struct grouper {
-	struct ws_sql_fold *grouping;
+	struct ws_sql_grouping *grouping;
 	struct ws_sql_result *result;
 	uint8_t source_columns[WS_MAX_COLUMNS]; /* columns that are the first words of tuples */
 	uint32_t source_count;
@@ -79,28 +80,29 @@ struct grouper {
 
 /* ---- the group of a tuple ---- */
 
-static struct ws_xcell make_field_cell(const struct ws_sql_fold *grouping,
-				       const struct ws_sql_atom *atom, uint64_t *const *columns)
+static struct ws_view_cell make_field_cell(const struct ws_sql_grouping *grouping,
+					   const struct ws_sql_field *atom,
+					   uint64_t *const *columns)
 {
-	struct ws_xcell cell = ws_sql_cell(grouping->table, atom->column, columns, 0);
-	struct ws_export *export = &grouping->table->report->export;
+	struct ws_view_cell cell = ws_sql_make_cell(grouping->table, atom->column, columns, 0);
+	struct ws_cell_context *export = &grouping->table->report->export;
 
-	if (atom->kind == WS_ATOM_COLUMN)
+	if (atom->kind == WS_FIELD_COLUMN)
 		return cell;
-	if (cell.kind != WS_X_STRING || !ws_sql_string_listed(export, cell.id))
-		return ws_x_null();
-	if (atom->kind == WS_ATOM_TEXT)
-		return ws_sql_string_cell(export, cell.id);
-	return ws_x_int(cell.id);
+	if (cell.kind != WS_VIEW_STRING || !ws_sql_is_string_listed(export, cell.id))
+		return ws_make_null_cell();
+	if (atom->kind == WS_FIELD_TEXT)
+		return ws_sql_make_string_cell(export, cell.id);
+	return ws_make_int_cell(cell.id);
 }
 
-static bool passes_joins(const struct ws_sql_fold *grouping, uint64_t *const *columns)
+static bool passes_joins(const struct ws_sql_grouping *grouping, uint64_t *const *columns)
 {
 	for (uint32_t i = 0; i < grouping->join_count; i++) {
-		struct ws_sql_atom id = {grouping->joins[i].column, WS_ATOM_ID};
+		struct ws_sql_field id = {grouping->joins[i].column, WS_FIELD_ID};
 
 		if (!grouping->joins[i].left &&
-		    make_field_cell(grouping, &id, columns).kind == WS_X_NULL)
+		    make_field_cell(grouping, &id, columns).kind == WS_VIEW_NULL)
 			return false;
 	}
 	return true;
@@ -108,7 +110,7 @@ static bool passes_joins(const struct ws_sql_fold *grouping, uint64_t *const *co
 
 /* Let SQLite compute the keys and conditions that are left to it. 1, 0 when a condition is not met,
  * -1 when the result cannot be used. */
-static int step_sqlite_terms(struct grouper *grouper, struct ws_xcell *keys)
+static int step_sqlite_terms(struct grouper *grouper, struct ws_view_cell *keys)
 {
 	int rc = sqlite3_step(grouper->sqlite_terms);
 
@@ -117,13 +119,13 @@ static int step_sqlite_terms(struct grouper *grouper, struct ws_xcell *keys)
 	for (int i = 0; i < (int)grouper->grouping->sqlite_key_count; i++) {
 		switch (sqlite3_column_type(grouper->sqlite_terms, i)) {
 		case SQLITE_NULL:
-			keys[i] = ws_x_null();
+			keys[i] = ws_make_null_cell();
 			break;
 		case SQLITE_INTEGER:
-			keys[i] = ws_x_int(sqlite3_column_int64(grouper->sqlite_terms, i));
+			keys[i] = ws_make_int_cell(sqlite3_column_int64(grouper->sqlite_terms, i));
 			break;
 		case SQLITE_TEXT:
-			keys[i] = (struct ws_xcell){.kind = WS_X_TEXT};
+			keys[i] = (struct ws_view_cell){.kind = WS_VIEW_TEXT};
 			keys[i].text = (const char *)sqlite3_column_text(grouper->sqlite_terms, i);
 			keys[i].n = (size_t)sqlite3_column_bytes(grouper->sqlite_terms, i);
 			break;
@@ -134,7 +136,7 @@ static int step_sqlite_terms(struct grouper *grouper, struct ws_xcell *keys)
 	return 1;
 }
 
-static void keep_key_text(struct ws_sql_result *result, struct ws_xcell *cell)
+static void keep_key_text(struct ws_sql_result *result, struct ws_view_cell *cell)
 {
 	char *text = ws_malloc(cell->n + 1);
 
@@ -146,9 +148,9 @@ static void keep_key_text(struct ws_sql_result *result, struct ws_xcell *cell)
 }
 
 /* Keep the values of a new group. False when there are too many. */
-static bool add_group(struct grouper *grouper, const struct ws_xcell *keys)
+static bool add_group(struct grouper *grouper, const struct ws_view_cell *keys)
 {
-	struct ws_sql_fold *grouping = grouper->grouping;
+	struct ws_sql_grouping *grouping = grouper->grouping;
 	struct ws_sql_result *result = grouper->result;
 	size_t group = result->group_count++, cells = grouping->field_count + grouping->term_count;
 
@@ -169,22 +171,22 @@ static bool add_group(struct grouper *grouper, const struct ws_xcell *keys)
 		       grouping->field_count * sizeof(*result->cells));
 	for (uint32_t k = 0; k < grouping->term_count; k++) {
 		result->cells[group * cells + grouping->field_count + k] = keys[k];
-		if (grouping->terms[k].how == WS_BY_HARD && keys[k].kind == WS_X_TEXT)
+		if (grouping->terms[k].how == WS_BY_SQLITE && keys[k].kind == WS_VIEW_TEXT)
 			keep_key_text(result,
 				      &result->cells[group * cells + grouping->field_count + k]);
 	}
 	return true;
 }
 
-static uint32_t find_or_make_group(struct grouper *grouper, const struct ws_xcell *keys)
+static uint32_t find_or_make_group(struct grouper *grouper, const struct ws_view_cell *keys)
 {
 	bool made;
 	uint32_t group;
 
 	grouper->key.len = 0;
 	for (uint32_t k = 0; k < grouper->grouping->term_count; k++)
-		ws_sql_key_cell(&grouper->key, &keys[k]);
-	group = ws_sql_group(&grouper->groups, &grouper->key, &made);
+		ws_sql_put_key_cell(&grouper->key, &keys[k]);
+	group = ws_sql_number_group(&grouper->groups, &grouper->key, &made);
 	if (made && !add_group(grouper, keys))
 		grouper->abandoned = true;
 	return group;
@@ -192,28 +194,28 @@ static uint32_t find_or_make_group(struct grouper *grouper, const struct ws_xcel
 
 /* Find the values of the terms of GROUP BY. `word` are the tuple's words after those of columns. */
 static void find_key_values(struct grouper *grouper, const uint64_t *word,
-			    const struct ws_xcell *sqlite_keys, struct ws_xcell *keys)
+			    const struct ws_view_cell *sqlite_keys, struct ws_view_cell *keys)
 {
-	const struct ws_sql_fold *grouping = grouper->grouping;
+	const struct ws_sql_grouping *grouping = grouper->grouping;
 
 	for (uint32_t k = 0; k < grouping->term_count; k++) {
-		const struct ws_sql_group_by *term = &grouping->terms[k];
+		const struct ws_sql_group_term *term = &grouping->terms[k];
 
-		keys[k] = ws_x_null();
-		if (term->how == WS_BY_ATOM)
+		keys[k] = ws_make_null_cell();
+		if (term->how == WS_BY_FIELD)
 			keys[k] = grouper->result->current[term->number];
-		else if (term->how == WS_BY_HARD)
+		else if (term->how == WS_BY_SQLITE)
 			keys[k] = sqlite_keys[term->number];
 		else if (!word[1])
-			keys[k] = ws_x_int((int64_t)word[0]);
+			keys[k] = ws_make_int_cell((int64_t)word[0]);
 		word += 2 * (term->how == WS_BY_NODE);
-		if (keys[k].kind == WS_X_REAL)
+		if (keys[k].kind == WS_VIEW_REAL)
 			grouper->abandoned = true;
 	}
 }
 
 /* Compute what is left to SQLite, for one more tuple; false when the tuple's rows are dropped. */
-static bool compute_sqlite_terms(struct grouper *grouper, struct ws_xcell *keys)
+static bool compute_sqlite_terms(struct grouper *grouper, struct ws_view_cell *keys)
 {
 	int rc = -1;
 
@@ -225,8 +227,8 @@ static bool compute_sqlite_terms(struct grouper *grouper, struct ws_xcell *keys)
 
 static uint32_t find_tuple_group(struct grouper *grouper, const uint64_t *tuple)
 {
-	struct ws_sql_fold *grouping = grouper->grouping;
-	struct ws_xcell keys[WS_SQL_KEYS], sqlite_keys[WS_SQL_KEYS];
+	struct ws_sql_grouping *grouping = grouper->grouping;
+	struct ws_view_cell keys[WS_SQL_KEYS], sqlite_keys[WS_SQL_KEYS];
 	uint64_t *columns[WS_MAX_COLUMNS] = {NULL};
 	uint32_t group = DROPPED;
 
@@ -266,7 +268,7 @@ static void reserve_rows(struct grouper *grouper, struct group_worker *worker, s
 static void number_rows(struct grouper *grouper, struct group_worker *worker,
 			const uint64_t *const *columns, size_t from, size_t rows)
 {
-	const struct ws_sql_fold *grouping = grouper->grouping;
+	const struct ws_sql_grouping *grouping = grouper->grouping;
 	const struct ws_sql_vector *word[WS_SQL_KEYS];
 	uint32_t *number = worker->numbers + from, words = 0;
 	uint64_t values[WS_MAX_COLUMNS + 2 * WS_SQL_KEYS] = {0};
@@ -283,14 +285,14 @@ static void number_rows(struct grouper *grouper, struct group_worker *worker,
 			values[grouper->source_count + 2 * k] = (uint64_t)word[k]->integers[i];
 			values[grouper->source_count + 2 * k + 1] = word[k]->nulls[i];
 		}
-		number[i] = ws_sql_tuple(&worker->tuples, values);
+		number[i] = ws_sql_number_tuple(&worker->tuples, values);
 	}
 }
 
 static void filter_rows(struct grouper *grouper, struct group_worker *worker,
 			const uint64_t *const *columns, size_t from, size_t rows)
 {
-	const struct ws_sql_fold *grouping = grouper->grouping;
+	const struct ws_sql_grouping *grouping = grouper->grouping;
 	uint32_t *number = worker->numbers + from;
 	uint64_t *at[WS_MAX_COLUMNS];
 
@@ -304,23 +306,23 @@ static void filter_rows(struct grouper *grouper, struct group_worker *worker,
 			    (!real && !vector->integers[i]))
 				number[i] = DROPPED;
 	}
-	if (!grouping->table->view->keep)
+	if (!grouping->table->view->keeps_row)
 		return;
 	memcpy(at, columns, sizeof(at));
 	for (size_t i = 0; i < rows; i++)
-		if (!ws_sql_keeps(grouping->table, at, from + i))
+		if (!ws_sql_keeps_row(grouping->table, at, from + i))
 			number[i] = DROPPED;
 }
 
 static void prepare_block(struct grouper *grouper, struct group_worker *worker,
 			  const struct ws_batch *batch)
 {
-	const struct ws_sql_fold *grouping = grouper->grouping;
+	const struct ws_sql_grouping *grouping = grouper->grouping;
 
 	reserve_rows(grouper, worker, batch->rows);
 	for (size_t from = 0, rows; from < batch->rows; from += rows) {
 		rows = ws_min(batch->rows - from, (size_t)WS_SQL_CHUNK);
-		ws_sql_compute(&grouping->exprs, batch->col, from, rows, &worker->values);
+		ws_sql_compute_nodes(&grouping->exprs, batch->col, from, rows, &worker->values);
 		filter_rows(grouper, worker, batch->col, from, rows);
 		number_rows(grouper, worker, batch->col, from, rows);
 		for (uint32_t a = 0; a < grouping->argument_count; a++) {
@@ -365,7 +367,7 @@ static void add_real(struct argument_sum *sum, double value)
 static void add_argument(struct grouper *grouper, const struct group_worker *worker,
 			 uint32_t argument, size_t rows)
 {
-	const struct ws_sql_fold *grouping = grouper->grouping;
+	const struct ws_sql_grouping *grouping = grouper->grouping;
 	struct argument_sum *sums = grouper->result->sums + argument;
 	bool real = grouping->exprs.nodes[grouping->arguments[argument]].real;
 
@@ -387,7 +389,7 @@ static void add_argument(struct grouper *grouper, const struct group_worker *wor
 
 static void add_rows(struct grouper *grouper, struct group_worker *worker, size_t rows)
 {
-	const struct ws_sql_fold *grouping = grouper->grouping;
+	const struct ws_sql_grouping *grouping = grouper->grouping;
 	uint32_t *number = worker->numbers;
 
 	ws_grow(worker->group, worker->group_cap, worker->tuples.count);
@@ -410,8 +412,8 @@ static int group_block(void *context, const struct ws_batch *batch)
 {
 	struct grouper *grouper = context;
 	struct group_worker *worker = &grouper->workers[batch->worker];
-	size_t blocks = ws_report_blocks(grouper->grouping->table->report->export.report,
-					 grouper->grouping->table->view->source);
+	size_t blocks = ws_report_count_blocks(grouper->grouping->table->report->export.report,
+					       grouper->grouping->table->view->source);
 	bool abandoned;
 
 	if (batch->rows)
@@ -435,17 +437,17 @@ static int group_block(void *context, const struct ws_batch *batch)
 /* ---- whether the results are those of SQLite ---- */
 
 /* Whether a sum is exactly what SQLite would give. */
-static bool is_exact(const struct ws_sql_fold *grouping, const struct ws_sql_figure *figure,
+static bool is_exact(const struct ws_sql_grouping *grouping, const struct ws_sql_aggregate *figure,
 		     const struct argument_sum *sum)
 {
 	bool as_summed = grouping->ordered && sqlite3_libversion_number() < kahan_version;
 
 	switch (figure->kind) {
-	case WS_F_SUM:
+	case WS_AGGREGATE_SUM:
 		return grouping->exprs.nodes[grouping->arguments[figure->argument]].real ||
 		       sum->magnitude <= INT64_MAX;
-	case WS_F_AVG:
-	case WS_F_TOTAL:
+	case WS_AGGREGATE_AVG:
+	case WS_AGGREGATE_TOTAL:
 		return grouping->exprs.nodes[grouping->arguments[figure->argument]].real ||
 		       as_summed || sum->magnitude <= most_exact;
 	default:
@@ -455,16 +457,16 @@ static bool is_exact(const struct ws_sql_fold *grouping, const struct ws_sql_fig
 
 /* Whether groups can be made with SQLite's results. Aggregates of real numbers depend on the order
  * of rows, and their sums on the version of SQLite too. */
-static bool can_match_sqlite(const struct ws_sql_fold *grouping)
+static bool can_match_sqlite(const struct ws_sql_grouping *grouping)
 {
 	for (uint32_t i = 0; i < grouping->aggregate_count; i++) {
-		const struct ws_sql_figure *figure = &grouping->aggregates[i];
+		const struct ws_sql_aggregate *figure = &grouping->aggregates[i];
 
-		if (figure->kind < WS_F_SUM ||
+		if (figure->kind < WS_AGGREGATE_SUM ||
 		    !grouping->exprs.nodes[grouping->arguments[figure->argument]].real)
 			continue;
-		if (!grouping->ordered ||
-		    (figure->kind < WS_F_MIN && sqlite3_libversion_number() >= kahan_version))
+		if (!grouping->ordered || (figure->kind < WS_AGGREGATE_MIN &&
+					   sqlite3_libversion_number() >= kahan_version))
 			return false;
 	}
 	for (uint32_t i = 0; i < grouping->term_count; i++)
@@ -476,7 +478,7 @@ static bool can_match_sqlite(const struct ws_sql_fold *grouping)
 
 static int compare_groups(const void *first, const void *second, void *context)
 {
-	const struct ws_sql_fold *grouping = context;
+	const struct ws_sql_grouping *grouping = context;
 	size_t cells = grouping->field_count + grouping->term_count,
 	       left = *(const uint32_t *)first, right = *(const uint32_t *)second;
 
@@ -493,13 +495,13 @@ static int compare_groups(const void *first, const void *second, void *context)
 	return 0;
 }
 
-static bool order_groups(struct ws_sql_fold *grouping)
+static bool order_groups(struct ws_sql_grouping *grouping)
 {
 	struct ws_sql_result *result = grouping->result;
 
 	for (size_t group = 0; group < result->group_count; group++)
 		for (uint32_t i = 0; i < grouping->aggregate_count; i++)
-			if (grouping->aggregates[i].kind != WS_F_ROWS &&
+			if (grouping->aggregates[i].kind != WS_AGGREGATE_ROWS &&
 			    !is_exact(grouping, &grouping->aggregates[i],
 				      &result->sums[group * grouping->argument_count +
 						    grouping->aggregates[i].argument]))
@@ -522,18 +524,18 @@ struct group_vtab {
 
 struct group_cursor {
 	sqlite3_vtab_cursor base;
-	struct ws_sql_fold *grouping;
+	struct ws_sql_grouping *grouping;
 	bool of_current;
 	size_t position;
 };
 
-static const char *find_field_type(const struct ws_sql_fold *grouping,
-				   const struct ws_sql_atom *atom)
+static const char *find_field_type(const struct ws_sql_grouping *grouping,
+				   const struct ws_sql_field *atom)
 {
 	switch (atom->kind) {
-	case WS_ATOM_COLUMN:
+	case WS_FIELD_COLUMN:
 		return grouping->table->columns[atom->column].type;
-	case WS_ATOM_TEXT:
+	case WS_FIELD_TEXT:
 		return "TEXT";
 	default:
 		return "INTEGER";
@@ -541,7 +543,7 @@ static const char *find_field_type(const struct ws_sql_fold *grouping,
 }
 
 /* The rows of one of the two tables. */
-static size_t count_table_rows(const struct ws_sql_fold *grouping, bool row)
+static size_t count_table_rows(const struct ws_sql_grouping *grouping, bool row)
 {
 	if (row)
 		return 1;
@@ -552,7 +554,7 @@ static int connect_group_table(sqlite3 *db, void *aux, int argc, const char *con
 			       sqlite3_vtab **out, char **err)
 {
 	struct group_table *table = aux;
-	const struct ws_sql_fold *grouping = table->grouping;
+	const struct ws_sql_grouping *grouping = table->grouping;
 	struct ws_text sql = {0};
 	struct group_vtab *vtab;
 	int rc;
@@ -635,10 +637,10 @@ static int is_group_cursor_at_end(sqlite3_vtab_cursor *base)
 static void give_real_aggregate(const struct argument_sum *sum, unsigned what, sqlite3_context *out)
 {
 	switch (what) {
-	case WS_F_SUM:
+	case WS_AGGREGATE_SUM:
 		sqlite3_result_double(out, sum->real);
 		break;
-	case WS_F_MIN:
+	case WS_AGGREGATE_MIN:
 		sqlite3_result_double(out, sum->min.r);
 		break;
 	default:
@@ -650,10 +652,10 @@ static void give_whole_aggregate(const struct argument_sum *sum, unsigned what,
 				 sqlite3_context *out)
 {
 	switch (what) {
-	case WS_F_SUM:
+	case WS_AGGREGATE_SUM:
 		sqlite3_result_int64(out, sum->whole);
 		break;
-	case WS_F_MIN:
+	case WS_AGGREGATE_MIN:
 		sqlite3_result_int64(out, sum->min.i);
 		break;
 	default:
@@ -661,23 +663,23 @@ static void give_whole_aggregate(const struct argument_sum *sum, unsigned what,
 	}
 }
 
-static void give_aggregate(const struct ws_sql_fold *grouping, size_t group,
-			   const struct ws_sql_figure *figure, sqlite3_context *out)
+static void give_aggregate(const struct ws_sql_grouping *grouping, size_t group,
+			   const struct ws_sql_aggregate *figure, sqlite3_context *out)
 {
 	const struct argument_sum *sum;
 
-	if (figure->kind == WS_F_ROWS) {
+	if (figure->kind == WS_AGGREGATE_ROWS) {
 		sqlite3_result_int64(out, (sqlite3_int64)grouping->result->rows[group]);
 		return;
 	}
 	sum = &grouping->result->sums[group * grouping->argument_count + figure->argument];
-	if (figure->kind == WS_F_COUNT)
+	if (figure->kind == WS_AGGREGATE_COUNT)
 		sqlite3_result_int64(out, (sqlite3_int64)sum->count);
-	else if (figure->kind == WS_F_TOTAL)
+	else if (figure->kind == WS_AGGREGATE_TOTAL)
 		sqlite3_result_double(out, sum->real);
 	else if (!sum->count)
 		sqlite3_result_null(out);
-	else if (figure->kind == WS_F_AVG)
+	else if (figure->kind == WS_AGGREGATE_AVG)
 		sqlite3_result_double(out, sum->real / (double)sum->count);
 	else if (grouping->exprs.nodes[grouping->arguments[figure->argument]].real)
 		give_real_aggregate(sum, figure->kind, out);
@@ -688,18 +690,18 @@ static void give_aggregate(const struct ws_sql_fold *grouping, size_t group,
 static int give_group_column(sqlite3_vtab_cursor *base, sqlite3_context *out, int column)
 {
 	const struct group_cursor *cursor = (const struct group_cursor *)base;
-	const struct ws_sql_fold *grouping = cursor->grouping;
+	const struct ws_sql_grouping *grouping = cursor->grouping;
 	const struct ws_sql_result *result = grouping->result;
 	size_t index = (size_t)column, group;
 
 	if (cursor->of_current) {
 		if (index < grouping->field_count)
-			ws_sqlite_give(out, &result->current[index]);
+			ws_give_sqlite_cell(out, &result->current[index]);
 		return SQLITE_OK;
 	}
 	group = result->order[cursor->position];
 	if (index < grouping->field_count + grouping->term_count)
-		ws_sqlite_give(
+		ws_give_sqlite_cell(
 			out, &result->cells[group * (grouping->field_count + grouping->term_count) +
 					    index]);
 	else if (index < grouping->field_count + grouping->term_count + grouping->aggregate_count)
@@ -734,7 +736,7 @@ static const sqlite3_module group_table_module = {
 
 static bool create_group_tables(struct grouper *grouper)
 {
-	struct ws_sql_fold *grouping = grouper->grouping;
+	struct ws_sql_grouping *grouping = grouper->grouping;
 	struct ws_sql_result *result = grouper->result;
 	sqlite3 *db = grouping->table->report->sql->db;
 	char name[2][32], *sql;
@@ -763,12 +765,12 @@ static void mark_skipped_blocks(struct grouper *grouper)
 {
 	const struct ws_report *report = grouper->grouping->table->report->export.report;
 	enum ws_table table = grouper->grouping->table->view->source;
-	size_t blocks = ws_report_blocks(report, table);
+	size_t blocks = ws_report_count_blocks(report, table);
 	struct ws_sql_counts *counts = &grouper->grouping->table->report->sql->counts;
 
 	grouper->skip = ws_calloc(blocks + 1, 1);
 	for (size_t i = 0; i < blocks; i++) {
-		struct ws_block_info info = ws_report_block(report, table, i);
+		struct ws_block_info info = ws_report_block_info(report, table, i);
 
 		grouper->skip[i] = info.time_min > grouper->grouping->upper_time ||
 				   info.time_max < grouper->grouping->lower_time;
@@ -780,14 +782,16 @@ static void mark_skipped_blocks(struct grouper *grouper)
 }
 
 /* The columns of the source from which groups are found. */
-static uint64_t find_group_sources(const struct ws_sql_fold *grouping)
+static uint64_t find_group_sources(const struct ws_sql_grouping *grouping)
 {
 	uint64_t sources = 0;
 
 	for (uint32_t i = 0; i < grouping->field_count; i++)
-		sources |= ws_xcolumn_reads(&grouping->table->columns[grouping->fields[i].column]);
+		sources |=
+			ws_find_column_reads(&grouping->table->columns[grouping->fields[i].column]);
 	for (uint32_t i = 0; i < grouping->join_count; i++)
-		sources |= ws_xcolumn_reads(&grouping->table->columns[grouping->joins[i].column]);
+		sources |=
+			ws_find_column_reads(&grouping->table->columns[grouping->joins[i].column]);
 	return sources;
 }
 
@@ -807,7 +811,7 @@ static void free_workers(struct grouper *grouper, uint32_t count)
 	for (uint32_t i = 0; i < count; i++) {
 		struct group_worker *worker = &grouper->workers[i];
 
-		ws_sql_tuples_free(&worker->tuples);
+		ws_sql_free_tuples(&worker->tuples);
 		free(worker->group);
 		free(worker->numbers);
 		for (uint32_t a = 0; a < grouper->grouping->argument_count; a++) {
@@ -820,24 +824,24 @@ static void free_workers(struct grouper *grouper, uint32_t count)
 
 static bool scan_blocks(struct grouper *grouper)
 {
-	struct ws_sql_fold *grouping = grouper->grouping;
+	struct ws_sql_grouping *grouping = grouper->grouping;
 	struct ws_scan blocks = {.table = grouping->table->view->source,
 				 .columns = grouping->exprs.reads,
 				 .time_max = UINT64_MAX,
 				 .empty = true};
 	uint64_t sources = find_group_sources(grouping), damaged = 0;
-	uint32_t workers = ws_scan_workers(&blocks);
+	uint32_t workers = ws_count_scan_workers(&blocks);
 
 	blocks.columns |= sources;
-	if (grouping->table->view->keep)
-		blocks.columns |= grouping->table->view->keep_reads;
+	if (grouping->table->view->keeps_row)
+		blocks.columns |= grouping->table->view->row_reads;
 	for (; sources; sources &= sources - 1)
 		grouper->source_columns[grouper->source_count++] =
 			(uint8_t)__builtin_ctzll(sources);
 	mark_skipped_blocks(grouper);
 	blocks.skip = grouper->skip;
 	make_group_workers(grouper, workers);
-	ws_scan_run(grouping->table->report->export.report, &blocks, group_block, grouper,
+	ws_run_scan(grouping->table->report->export.report, &blocks, group_block, grouper,
 		    &damaged);
 	if (!grouper->abandoned)
 		grouping->table->report->sql->counts.damaged += damaged;
@@ -846,7 +850,7 @@ static bool scan_blocks(struct grouper *grouper)
 	return !grouper->abandoned;
 }
 
-bool ws_sql_fold_run(struct ws_sql_fold *grouping)
+bool ws_sql_make_grouping(struct ws_sql_grouping *grouping)
 {
 	struct grouper grouper = {.grouping = grouping,
 				  .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -859,15 +863,15 @@ bool ws_sql_fold_run(struct ws_sql_fold *grouping)
 	grouper.result = grouping->result = ws_calloc(1, sizeof(*grouping->result));
 	ok = create_group_tables(&grouper) && scan_blocks(&grouper) && order_groups(grouping);
 	sqlite3_finalize(grouper.sqlite_terms);
-	ws_sql_groups_free(&grouper.groups);
+	ws_sql_free_groups(&grouper.groups);
 	ws_text_free(&grouper.key);
-	grouping->table->report->sql->counts.groupings++;
+	grouping->table->report->sql->counts.partitions++;
 	if (!ok)
 		grouping->table->report->sql->counts = before;
 	return ok;
 }
 
-void ws_sql_fold_free(struct ws_sql_fold *grouping)
+void ws_sql_free_grouping(struct ws_sql_grouping *grouping)
 {
 	struct ws_sql_result *result = grouping->result;
 	char name[32];

@@ -17,7 +17,7 @@
 
 struct partition_maker {
 	struct ws_sql_table *table;
-	struct ws_sql_part *partition;
+	struct ws_sql_partition *partition;
 	const struct ws_sql_keys *keys;
 	uint64_t decode;
 	uint8_t source[WS_MAX_COLUMNS]; /* columns of the tuples */
@@ -48,12 +48,12 @@ static int number_block_rows(void *context, const struct ws_batch *batch)
 		if (i && first[i] == first[i - 1])
 			numbers[i] = numbers[i - 1];
 		else
-			numbers[i] = ws_sql_tuple(tuples, &first[i]);
+			numbers[i] = ws_sql_number_tuple(tuples, &first[i]);
 	}
 	for (size_t i = 0; maker->sources > 1 && i < batch->rows; i++) {
 		for (uint32_t k = 0; k < maker->sources; k++)
 			values[k] = batch->col[maker->source[k]][i];
-		numbers[i] = ws_sql_tuple(tuples, values);
+		numbers[i] = ws_sql_number_tuple(tuples, values);
 	}
 	maker->row_counts[batch->block] = (uint32_t)batch->rows;
 	maker->workers[batch->block] = batch->worker;
@@ -77,7 +77,8 @@ static void count_blocks_read(struct partition_maker *maker, size_t blocks, uint
 	struct ws_sql_counts *counts = &maker->table->report->sql->counts;
 
 	for (size_t i = 0; i < blocks; i++) {
-		struct ws_block_info info = ws_report_block(report, maker->table->view->source, i);
+		struct ws_block_info info =
+			ws_report_block_info(report, maker->table->view->source, i);
 		bool touched = info.time_min <= time_max && info.time_max >= time_min;
 
 		counts->blocks += touched;
@@ -93,8 +94,8 @@ static int read_rows(struct partition_maker *maker, uint64_t time_min, uint64_t 
 			       .time_min = time_min,
 			       .time_max = time_max};
 	const struct ws_report *report = maker->table->report->export.report;
-	size_t blocks = ws_report_blocks(report, maker->table->view->source), total = 0;
-	uint32_t workers = ws_scan_workers(&scan);
+	size_t blocks = ws_report_count_blocks(report, maker->table->view->source), total = 0;
+	uint32_t workers = ws_count_scan_workers(&scan);
 	uint64_t damaged = 0;
 	int rc;
 
@@ -103,13 +104,13 @@ static int read_rows(struct partition_maker *maker, uint64_t time_min, uint64_t 
 	maker->workers = ws_calloc(blocks + 1, sizeof(*maker->workers));
 	for (size_t i = 0; i < blocks; i++) {
 		maker->places[i] = total;
-		total += ws_report_block(report, maker->table->view->source, i).rows;
+		total += ws_report_block_info(report, maker->table->view->source, i).rows;
 	}
 	maker->numbers = ws_malloc((total + 1) * sizeof(*maker->numbers));
 	for (uint64_t left = maker->decode; left; left &= left - 1)
 		maker->partition->columns[__builtin_ctzll(left)] = ws_malloc((total + 1) * 8);
 	maker->tuples = make_tuple_tables(workers, maker->sources);
-	rc = ws_scan_run(report, &scan, number_block_rows, maker, &damaged);
+	rc = ws_run_scan(report, &scan, number_block_rows, maker, &damaged);
 	maker->table->report->sql->counts.damaged += damaged;
 	count_blocks_read(maker, blocks, time_min, time_max);
 	return rc;
@@ -118,19 +119,19 @@ static int read_rows(struct partition_maker *maker, uint64_t time_min, uint64_t 
 /* ---- groups of the values that stored ones stand for ---- */
 
 struct group_cells {
-	struct ws_xcell cell[WS_SQL_KEYS];
+	struct ws_view_cell cell[WS_SQL_KEYS];
 	uint32_t group;
 };
 
 struct group_maker { /* while they are being made */
-	struct ws_sql_part *part;
+	struct ws_sql_partition *part;
 	size_t cells_cap;
 	struct ws_text key;
 	struct group_cells *cells; /* when they are to be sorted */
 };
 
 /* The number of the group of the values `cells`. */
-static uint32_t find_or_make_group(struct group_maker *groups, const struct ws_xcell *cells,
+static uint32_t find_or_make_group(struct group_maker *groups, const struct ws_view_cell *cells,
 				   uint32_t count, bool sorted)
 {
 	bool made;
@@ -138,8 +139,8 @@ static uint32_t find_or_make_group(struct group_maker *groups, const struct ws_x
 
 	groups->key.len = 0;
 	for (uint32_t k = 0; k < count; k++)
-		ws_sql_key_cell(&groups->key, &cells[k]);
-	group = ws_sql_group(&groups->part->groups, &groups->key, &made);
+		ws_sql_put_key_cell(&groups->key, &cells[k]);
+	group = ws_sql_number_group(&groups->part->groups, &groups->key, &made);
 	if (made && sorted) {
 		ws_grow(groups->cells, groups->cells_cap, (size_t)group + 1);
 		memcpy(groups->cells[group].cell, cells, count * sizeof(*cells));
@@ -153,7 +154,7 @@ static uint32_t **map_tuples_to_groups(struct partition_maker *maker, struct gro
 				       uint32_t workers)
 {
 	uint32_t **tuple_groups = ws_calloc(workers, sizeof(*tuple_groups));
-	struct ws_xcell cells[WS_SQL_KEYS];
+	struct ws_view_cell cells[WS_SQL_KEYS];
 	uint64_t *columns[WS_MAX_COLUMNS] = {NULL};
 
 	for (uint32_t worker = 0; worker < workers; worker++) {
@@ -164,8 +165,8 @@ static uint32_t **map_tuples_to_groups(struct partition_maker *maker, struct gro
 				columns[maker->source[k]] =
 					&maker->tuples[worker].values[i * maker->sources + k];
 			for (uint32_t k = 0; k < maker->keys->count; k++)
-				cells[k] = ws_sql_cell(maker->table, maker->keys->columns[k],
-						       columns, 0);
+				cells[k] = ws_sql_make_cell(maker->table, maker->keys->columns[k],
+							    columns, 0);
 			tuple_groups[worker][i] = find_or_make_group(
 				groups, cells, maker->keys->count, maker->keys->sorted);
 		}
@@ -207,9 +208,9 @@ static uint32_t *sort_groups(struct partition_maker *maker, struct group_maker *
 static void sort_rows(struct partition_maker *maker, uint32_t *const *tuple_groups,
 		      const uint32_t *renumber)
 {
-	struct ws_sql_part *part = maker->partition;
-	size_t blocks =
-		ws_report_blocks(maker->table->report->export.report, maker->table->view->source);
+	struct ws_sql_partition *part = maker->partition;
+	size_t blocks = ws_report_count_blocks(maker->table->report->export.report,
+					       maker->table->view->source);
 	size_t *next = ws_calloc(part->groups.count + 2, sizeof(*next));
 
 	for (size_t block = 0; block < blocks; block++) {
@@ -252,17 +253,18 @@ static void group_rows(struct partition_maker *maker, uint32_t workers)
 	ws_text_free(&groups.key);
 }
 
-struct ws_sql_part *ws_sql_part_make(struct ws_sql_table *table, const struct ws_sql_keys *keys,
-				     uint64_t decode, uint64_t time_min, uint64_t time_max)
+struct ws_sql_partition *ws_sql_make_partition(struct ws_sql_table *table,
+					       const struct ws_sql_keys *keys, uint64_t decode,
+					       uint64_t time_min, uint64_t time_max)
 {
-	struct ws_sql_part *part = ws_calloc(1, sizeof(*part));
+	struct ws_sql_partition *part = ws_calloc(1, sizeof(*part));
 	struct partition_maker maker = {.table = table, .partition = part, .keys = keys};
-	uint32_t workers = ws_scan_workers(&(struct ws_scan){.table = table->view->source});
+	uint32_t workers = ws_count_scan_workers(&(struct ws_scan){.table = table->view->source});
 	uint64_t sources = 0;
 	int rc;
 
 	for (uint32_t k = 0; k < keys->count; k++)
-		sources |= ws_xcolumn_reads(&table->columns[keys->columns[k]]);
+		sources |= ws_find_column_reads(&table->columns[keys->columns[k]]);
 	if (!sources) /* constants: one group, by whatever column there is */
 		sources = 1;
 	maker.decode = decode | sources;
@@ -271,9 +273,9 @@ struct ws_sql_part *ws_sql_part_make(struct ws_sql_table *table, const struct ws
 	rc = read_rows(&maker, time_min, time_max);
 	if (!rc)
 		group_rows(&maker, workers);
-	table->report->sql->counts.groupings++;
+	table->report->sql->counts.partitions++;
 	for (uint32_t worker = 0; worker < workers; worker++)
-		ws_sql_tuples_free(&maker.tuples[worker]);
+		ws_sql_free_tuples(&maker.tuples[worker]);
 	free(maker.tuples);
 	free(maker.places);
 	free(maker.row_counts);
@@ -281,26 +283,26 @@ struct ws_sql_part *ws_sql_part_make(struct ws_sql_table *table, const struct ws
 	free(maker.numbers);
 	if (!rc)
 		return part;
-	ws_sql_part_free(part);
+	ws_sql_free_partition(part);
 	return NULL;
 }
 
-void ws_sql_part_free(struct ws_sql_part *part)
+void ws_sql_free_partition(struct ws_sql_partition *part)
 {
 	if (!part)
 		return;
 	for (int column = 0; column < WS_MAX_COLUMNS; column++)
 		free(part->columns[column]);
-	ws_sql_groups_free(&part->groups);
+	ws_sql_free_groups(&part->groups);
 	free(part->order);
 	free(part->group_starts);
 	free(part);
 }
 
-bool ws_sql_part_find(const struct ws_sql_part *part, const struct ws_text *key, size_t *from,
-		      size_t *to)
+bool ws_sql_find_in_partition(const struct ws_sql_partition *part, const struct ws_text *key,
+			      size_t *from, size_t *to)
 {
-	uint32_t group = ws_sql_group_find(&part->groups, key);
+	uint32_t group = ws_sql_find_group(&part->groups, key);
 
 	if (!group)
 		return false;
@@ -309,7 +311,7 @@ bool ws_sql_part_find(const struct ws_sql_part *part, const struct ws_text *key,
 	return true;
 }
 
-bool ws_sql_part_fits(uint64_t rows, uint64_t columns)
+bool ws_sql_partition_fits(uint64_t rows, uint64_t columns)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
 	uint64_t most = (uint64_t)1 << 30;

@@ -1,4 +1,4 @@
-/* source.c - see source.h. The thread that decompresses hands over blocks in a ring of BLOCKS. */
+/* input.c - see source.h. The thread that decompresses hands over blocks in a ring of BLOCKS. */
 #include "text/source.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 enum { BLOCKS = 4, BLOCK_BYTES = 1 << 20, INPUT_BYTES = 256 << 10 };
 
-struct ws_source {
+struct ws_input {
 	int fd;
 	uint64_t size, done; /* bytes of the file, and how many of them have been read */
 	char *broken;
@@ -33,7 +33,7 @@ struct ws_source {
 	uint64_t unpacked_bytes;
 };
 
-static size_t read_file(struct ws_source *source, void *out, size_t n)
+static size_t read_file(struct ws_input *source, void *out, size_t n)
 {
 	ssize_t got;
 
@@ -49,7 +49,7 @@ static size_t read_file(struct ws_source *source, void *out, size_t n)
 }
 
 /* Give the decompressor input if it has none; false at the end of the file. */
-static bool feed_inflate(struct ws_source *source)
+static bool feed_inflate(struct ws_input *source)
 {
 	if (source->inflater.avail_in)
 		return true;
@@ -59,7 +59,7 @@ static bool feed_inflate(struct ws_source *source)
 }
 
 /* Decompress into one block. Returns its length; sets *last when nothing follows. */
-static size_t inflate_block(struct ws_source *source, char *out, bool *last)
+static size_t inflate_block(struct ws_input *source, char *out, bool *last)
 {
 	source->inflater.next_out = (unsigned char *)out;
 	source->inflater.avail_out = BLOCK_BYTES;
@@ -86,7 +86,7 @@ static size_t inflate_block(struct ws_source *source, char *out, bool *last)
 
 static void *decompress_blocks(void *arg)
 {
-	struct ws_source *source = arg;
+	struct ws_input *source = arg;
 	bool last = false;
 
 	while (!last) {
@@ -94,10 +94,10 @@ static void *decompress_blocks(void *arg)
 		size_t length = inflate_block(source, source->blocks[slot], &last);
 
 		source->unpacked_bytes += length;
-		if (source->unpacked_bytes > WS_SOURCE_MOST && !last) {
+		if (source->unpacked_bytes > WS_INPUT_MOST_BYTES && !last) {
 			source->broken = ws_format(
 				"it unpacks to more than %llu GiB, which is as much as is read",
-				(unsigned long long)(WS_SOURCE_MOST >> 30));
+				(unsigned long long)(WS_INPUT_MOST_BYTES >> 30));
 			last = true;
 		}
 		pthread_mutex_lock(&source->lock);
@@ -113,7 +113,7 @@ static void *decompress_blocks(void *arg)
 	return NULL;
 }
 
-static int start_decompressing(struct ws_source *source, struct ws_err *err)
+static int start_decompressing(struct ws_input *source, struct ws_err *err)
 {
 	int rc;
 
@@ -134,9 +134,9 @@ static int start_decompressing(struct ws_source *source, struct ws_err *err)
 	return ws_fail_errno(err, "cannot start a thread");
 }
 
-struct ws_source *ws_source_open(const char *path, struct ws_err *err)
+struct ws_input *ws_open_input(const char *path, struct ws_err *err)
 {
-	struct ws_source *source = ws_calloc(1, sizeof(*source));
+	struct ws_input *source = ws_calloc(1, sizeof(*source));
 	unsigned char magic[2] = {0};
 	struct stat status;
 
@@ -155,11 +155,11 @@ struct ws_source *ws_source_open(const char *path, struct ws_err *err)
 		goto bad;
 	return source;
 bad:
-	ws_source_close(source);
+	ws_close_input(source);
 	return NULL;
 }
 
-static size_t read_blocks(struct ws_source *source, void *out, size_t n)
+static size_t read_blocks(struct ws_input *source, void *out, size_t n)
 {
 	size_t available = 0;
 
@@ -184,29 +184,29 @@ static size_t read_blocks(struct ws_source *source, void *out, size_t n)
 	return n;
 }
 
-size_t ws_source_read(struct ws_source *source, void *out, size_t n)
+size_t ws_read_input(struct ws_input *source, void *out, size_t n)
 {
 	if (source->gzip)
 		return read_blocks(source, out, n);
 	return read_file(source, out, n);
 }
 
-const char *ws_source_broken(struct ws_source *source)
+const char *ws_explain_broken_input(struct ws_input *source)
 {
 	return source->broken;
 }
 
-uint64_t ws_source_done(const struct ws_source *source)
+uint64_t ws_count_input_read(const struct ws_input *source)
 {
 	return __atomic_load_n(&source->done, __ATOMIC_RELAXED);
 }
 
-uint64_t ws_source_size(const struct ws_source *source)
+uint64_t ws_find_input_size(const struct ws_input *source)
 {
 	return source->size;
 }
 
-void ws_source_close(struct ws_source *source)
+void ws_close_input(struct ws_input *source)
 {
 	if (!source)
 		return;
