@@ -1,15 +1,18 @@
 # A thin front of meson and ninja; every target works from a fresh checkout of a bare Debian 12.
 #
-#   make          build into build/ (build/warpsight)
-#   make demo     build, profile the bundled example, print its statistics
+#   make          build into build/ (build/warpsight), with all tests and benchmarks
+#   make demo     build what it needs, profile the bundled example, print its statistics
 #   make check    all tests; the last line counts them
 #   make check-gpu   what needs a GPU
 #   make bench    what recording costs, beside the bare runs
-#   make asan, tsan, ubsan    the tests with a sanitizer
+#   make asan     the tests with sanitizers of addresses, leaks and undefined behaviour
+#   make tsan     those of what runs in several threads, with the sanitizer of threads
 #   make fuzz     the fuzzers, for FUZZ_SECONDS each
+#   make nightly  what takes hours: a thousand kills, long fuzzing
 #   make install  into PREFIX (/usr/local), under DESTDIR
 #   make dist     dist/warpsight-VERSION-linux-ARCH.tar.gz, which runs unpacked anywhere
-#   make format   clang-format
+#   make format   format C, Python and TypeScript; make format-check says what is not
+#   make style    count names and functions of src/ and hold them against limits
 
 BUILD ?= build
 PREFIX ?= /usr/local
@@ -20,14 +23,16 @@ export BUILD FUZZ_SECONDS
 all: deps-build $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
-# `meson setup` leaves the folder half made when it fails; build.ninja appears only when it succeeded.
-$(BUILD)/build.ninja:
+# `meson setup` leaves the folder half made when it fails; build.ninja appears only when it worked.
+$(BUILD)/build.ninja: | deps-build
 	@meson setup $(BUILD) $(MESONFLAGS)
 
 deps-%:
 	@scripts/deps.sh $*
 
-demo: all
+# The program, the hooks and the example: nothing else.
+demo: deps-build $(BUILD)/build.ninja
+	@ninja -C $(BUILD) for-demo
 	@scripts/demo.sh
 
 check: deps-check all
@@ -39,23 +44,44 @@ check-gpu: all
 bench: deps-check all
 	@scripts/bench.sh $(BUILD)
 
-asan tsan ubsan: deps-check
+asan tsan: deps-check
 	@scripts/sanitize.sh $@
 
 fuzz: deps-fuzz
 	@scripts/fuzz.sh
 
+nightly: all
+	@$(MAKE) check
+	@WS_TEST_KILLS=1000 tests/run/run.py --build $(BUILD) kill
+	@FUZZ_SECONDS=900 FUZZ_SEED= $(MAKE) fuzz
+
 install: all
 	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX)) && ninja -C $(BUILD) --quiet
-	@meson install -C $(BUILD) --no-rebuild --quiet $(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
+	@meson install -C $(BUILD) --no-rebuild --quiet \
+		$(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
 
 dist: deps-dist all
 	@scripts/dist.sh $(BUILD)
 
 format: deps-format
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
+	@for f in $$(git ls-files '*.def'); do \
+		clang-format --assume-filename=table.h <$$f >$$f.new && cat $$f.new >$$f; \
+		rm -f $$f.new; \
+	done
+	@git ls-files '*.py' | xargs black --quiet
+	@scripts/npm.sh viewer && git ls-files '*.ts' '*.mjs' | \
+		xargs viewer/node_modules/.bin/prettier --log-level warn --write
+
+format-check: deps-format
+	@scripts/npm.sh viewer || true
+	@form=0; scripts/format-check.py || form=1; scripts/style.py && exit $$form
+
+style:
+	@scripts/style.py -v
 
 clean:
-	@rm -rf $(BUILD) build-asan build-tsan build-ubsan build-fuzz build-aarch64 build-aarch64-root dist
+	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-aarch64 build-aarch64-root dist
 
-.PHONY: all demo check check-gpu bench asan tsan ubsan fuzz install dist format clean
+.PHONY: all demo check check-gpu bench asan tsan fuzz nightly install dist format format-check \
+	style clean

@@ -20,8 +20,6 @@ MODES = [  # mode, calls, limit on what is added, what it is
 
 @figure
 def os_runtime_calls(b):
-    rows = []
     for mode, n, limit, title in MODES:
         bare, ours = b.in_turn(b.program("osrt_bench"), mode, str(n), options=["-t", "osrt"])
-        rows.append(Row(title, "ns", bare, ours, limit))
-    return rows
+        yield Row(title, "ns", bare, ours, limit)

@@ -1,4 +1,5 @@
-"""figures_python.py - what Python frames cost the program, and a stack that is read from outside."""
+"""figures_python.py - what Python frames cost the program, and a stack that is read from outside.
+"""
 import os
 import shutil
 
@@ -10,13 +11,27 @@ NOTHING = ("--trace=none", "--sample=none", "--cpuctxsw=none")
 
 @figure
 def python_loop(b):
-    """Processor time of a loop in Python, recorded in several ways, over that with nothing recorded."""
+    """Processor time of a loop in Python, recorded in several ways, over that with nothing
+    recorded.
+    """
     alone = ("--trace=none", "--sample=none", "--cpuctxsw=none", "--python-sampling=true")
-    ways = (("CPU samples without Python frames", ("--trace=none", "--python-sampling=false"), None, None),
-            ("CPU samples with Python frames", ("--trace=none",), None, 1.02),  # in the kernel, where that is permitted
-            ("CPU samples, and Python frames by signals", ("--trace=none",), "signals", None),
-            ("Python frames by signals alone", alone, "signals", None),
-            ("everything that is on by default", (), None, None))
+    ways = (
+        (
+            "CPU samples without Python frames",
+            ("--trace=none", "--python-sampling=false"),
+            None,
+            None,
+        ),
+        (
+            "CPU samples with Python frames",
+            ("--trace=none",),
+            None,
+            1.02,
+        ),  # in the kernel, where that is permitted
+        ("CPU samples, and Python frames by signals", ("--trace=none",), "signals", None),
+        ("Python frames by signals alone", alone, "signals", None),
+        ("everything that is on by default", (), None, None),
+    )
     seen = [[] for _ in ways]
     python = shutil.which("python3")
     for _ in range(b.runs + 1):
@@ -26,10 +41,18 @@ def python_loop(b):
                 b.env["WARPSIGHT_PYTHON"] = way
             got.append(b.profile(python, LOOP, "2000", options=options).value / base)
             b.env.pop("WARPSIGHT_PYTHON", None)
-    return [Row("Python loop, " + name, "ratio", [], got[1:], limit, added=False, digits=3) for (name, _, _, limit), got in zip(ways, seen)]
+    return [
+        Row("Python loop, " + name, "ratio", [], got[1:], limit, added=False, digits=3)
+        for (name, _, _, limit), got in zip(ways, seen)
+    ]
 
 
 @figure
 def python_stack_from_outside(b):
-    got = [b.command([b.program("python_bench"), shutil.which("python3"), "20000"]).value for _ in range(b.runs)]
-    return [Row("Python stack of 30 frames read from outside", "us", [], got, 20, added=False, digits=2)]
+    got = [
+        b.command([b.program("python_bench"), shutil.which("python3"), "20000"]).value
+        for _ in range(b.runs)
+    ]
+    return [
+        Row("Python stack of 30 frames read from outside", "us", [], got, 20, added=False, digits=2)
+    ]

@@ -1,4 +1,6 @@
-"""figures_recording.py - what a program pays for being recorded, and what the recorder and its report take."""
+"""figures_recording.py - what a program pays for being recorded, and what the recorder and its
+report take.
+"""
 import os
 
 from run import Row, figure
@@ -8,14 +10,17 @@ RANGES = 18_000_000
 
 @figure
 def range_pairs(b):
-    """NVTX push+pop, nanoseconds a pair, in a loop that does nothing else. 4 M pairs: long enough for the recorder to matter."""
-    rows = []
-    for mode, name, limit in (("plain", "NVTX push+pop, plain", 30), ("registered", "NVTX push+pop, registered", 30),
-                              ("names", "NVTX push+pop, 64 names, reused buffers", 40),
-                              ("random", "NVTX push+pop, names that never repeat", 60)):
+    """NVTX push+pop, nanoseconds a pair, in a loop that does nothing else. 4 M pairs: long enough
+    for the recorder to matter.
+    """
+    for mode, name, limit in (
+        ("plain", "NVTX push+pop, plain", 30),
+        ("registered", "NVTX push+pop, registered", 30),
+        ("names", "NVTX push+pop, 64 names, reused buffers", 40),
+        ("random", "NVTX push+pop, names that never repeat", 60),
+    ):
         bare, ours = b.in_turn(b.program("ranges_bench"), mode, "4000000")
-        rows.append(Row(name, "ns", bare, ours, limit))
-    return rows
+        yield Row(name, "ns", bare, ours, limit)
 
 
 @figure
@@ -33,11 +38,15 @@ def eighteen_million(b):
         peak.append(r.peak)
         size.append(os.path.getsize(b.path("eighteen.wsrep")) / RANGES)
         lost.append(b.lost("eighteen.wsrep"))
-    return [Row("18 M ranges: whole command", "s", bare, ours, 2, added=False, digits=2, note="goal 1.2"),
-            Row("18 M ranges: push+pop in that run", "ns", pair_bare, pair, 30),
-            Row("18 M ranges: dropped", "events", [], lost, 0, digits=0),
-            Row("18 M ranges: report", "B/range", [], size, 1, digits=2),
-            Row("18 M ranges: recorder's peak memory", "MiB", [], peak, 300, digits=0)]
+    return [
+        Row(
+            "18 M ranges: whole command", "s", bare, ours, 2, added=False, digits=2, note="goal 1.2"
+        ),
+        Row("18 M ranges: push+pop in that run", "ns", pair_bare, pair, 30),
+        Row("18 M ranges: dropped", "events", [], lost, 0, digits=0),
+        Row("18 M ranges: report", "B/range", [], size, 1, digits=2),
+        Row("18 M ranges: recorder's peak memory", "MiB", [], peak, 300, digits=0),
+    ]
 
 
 @figure
@@ -54,35 +63,61 @@ def jittered(b):
 @figure
 def threads(b):
     """
-    Processor time of an event with eight threads at once over that with one. The limit supposes a core for each thread and one for the
-    recorder: with fewer, threads take turns, the recorder falls behind, and events go to memory never touched before.
+    Processor time of an event with eight threads at once over that with one. The limit supposes a
+    core for each thread and one for the recorder: with fewer, threads take turns, the recorder
+    falls behind, and events go to memory never touched before.
     """
     ratio, ones, eights, clocks = [], [], [], []
     for _ in range(b.runs):
         ones.append(b.profile(b.program("ranges_bench"), "threads", "3200000", "1").value)
         eights.append(b.profile(b.program("ranges_bench"), "threads", "3200000", "8").value)
         ratio.append(eights[-1] / ones[-1])
-        clocks.append(b.bare(b.program("ranges_bench"), "clocks", "3200000", "8").value
-                      / b.bare(b.program("ranges_bench"), "clocks", "3200000", "1").value)
+        clocks.append(
+            b.bare(b.program("ranges_bench"), "clocks", "3200000", "8").value
+            / b.bare(b.program("ranges_bench"), "clocks", "3200000", "1").value
+        )
     cores = os.cpu_count()
-    note = "%.0f ns with 1 thread, %.0f with 8; bare: two clock reads" % (sorted(ones)[len(ones) // 2], sorted(eights)[len(eights) // 2])
+    note = "%.0f ns with 1 thread, %.0f with 8; bare: two clock reads" % (
+        sorted(ones)[len(ones) // 2],
+        sorted(eights)[len(eights) // 2],
+    )
     if cores < 9:
         note += "; the limit of 1.3 is for 9 cores or more"
-    return [Row("push+pop with 8 threads over 1 thread", "ratio", clocks, ratio, 1.3 if cores >= 9 else None, added=False, digits=2,
-                note=note)]
+    return [
+        Row(
+            "push+pop with 8 threads over 1 thread",
+            "ratio",
+            clocks,
+            ratio,
+            1.3 if cores >= 9 else None,
+            added=False,
+            digits=2,
+            note=note,
+        )
+    ]
 
 
 @figure
 def os_runtime(b):
-    rows = []
-    for mode, name, n, limit in (("mutex", "mutex lock+unlock, uncontended", 20_000_000, 3), ("pipe", "pipe write+read, 1 byte", 500_000, 75),
-                                 ("untraced", "untraced function (getppid)", 2_000_000, None)):
+    for mode, name, n, limit in (
+        ("mutex", "mutex lock+unlock, uncontended", 20_000_000, 3),
+        ("pipe", "pipe write+read, 1 byte", 500_000, 75),
+        ("untraced", "untraced function (getppid)", 2_000_000, None),
+    ):
         bare, ours = b.in_turn(b.program("calls_bench"), mode, str(n))
         row = Row(name, "ns", bare, ours, limit)
-        if limit is None:  # nothing may be added: less than the spread of the bare runs, and at least a nanosecond
-            row = Row(name, "ns", bare, ours, max(1.0, max(bare) - min(bare)), note="limit is the bare runs' own spread")
-        rows.append(row)
-    return rows
+        if (
+            limit is None
+        ):  # nothing may be added: less than the spread of the bare runs, and at least a nanosecond
+            row = Row(
+                name,
+                "ns",
+                bare,
+                ours,
+                max(1.0, max(bare) - min(bare)),
+                note="limit is the bare runs' own spread",
+            )
+        yield row
 
 
 @figure

@@ -1,6 +1,7 @@
 """
-figures_view.py - how fast the time line comes up: the server of `view`, asked as the page asks, and the page itself in chromium without
-a GPU (view_page.mjs). What needs chromium or playwright-core is skipped, with a word about it, where these are missing.
+figures_view.py - how fast the time line comes up: the server of `view`, asked as the page asks, and
+the page itself in chromium without a GPU (view_page.mjs). What needs chromium or playwright-core is
+skipped, with a word about it, where these are missing.
 """
 import http.client
 import json
@@ -20,7 +21,9 @@ class View:
 
     def __init__(self, b, path):
         self.began = time.perf_counter()
-        self.process = subprocess.Popen([b.warpsight, "view", "--no-open", path], stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [b.warpsight, "view", "--no-open", path], stdout=subprocess.PIPE, text=True
+        )
         url = urllib.parse.urlsplit(self.process.stdout.readline().strip())
         self.path = url.path
         self.connection = http.client.HTTPConnection(url.hostname, url.port)
@@ -71,10 +74,12 @@ def view_of_ten_million(b):
             tile.append((time.perf_counter() - began) * 1000)
         memory.append(v.memory())
         v.end()
-    return [Row("view of 10 M CUDA events: first picture", "ms", [], first, 300),
-            Row("view of 10 M CUDA events: all read", "s", [], whole, None, digits=2),
-            Row("view: a tile", "ms", [], tile, 5, digits=2),
-            Row("view of 10 M CUDA events: memory", "MB", [], memory, 300)]
+    return [
+        Row("view of 10 M CUDA events: first picture", "ms", [], first, 300),
+        Row("view of 10 M CUDA events: all read", "s", [], whole, None, digits=2),
+        Row("view: a tile", "ms", [], tile, 5, digits=2),
+        Row("view of 10 M CUDA events: memory", "MB", [], memory, 300),
+    ]
 
 
 @figure
@@ -93,15 +98,27 @@ def view_of_hundred_million(b):
         for _ in range(20):
             k = random.randrange(8)
             began = time.perf_counter()
-            v.get("tiles?k=%d&i=%d&n=1&lanes=%d.3" % (k, random.randrange(last >> k) >> 10, random.choice(large)))
+            v.get(
+                "tiles?k=%d&i=%d&n=1&lanes=%d.3"
+                % (k, random.randrange(last >> k) >> 10, random.choice(large))
+            )
             close.append((time.perf_counter() - began) * 1000)
         v.wait()
         memory.append(v.memory())
         v.end()
-    return [Row("view of 100 M CUDA events: first picture", "ms", [], first, 1000),
-            Row("view of 100 M CUDA events: processor time for it", "ms", [], cpu, None),
-            Row("view of 100 M CUDA events: a tile of a microsecond, unread", "ms", [], close, 5, digits=2),
-            Row("view of 100 M CUDA events: memory", "MB", [], memory, 300)]
+    return [
+        Row("view of 100 M CUDA events: first picture", "ms", [], first, 1000),
+        Row("view of 100 M CUDA events: processor time for it", "ms", [], cpu, None),
+        Row(
+            "view of 100 M CUDA events: a tile of a microsecond, unread",
+            "ms",
+            [],
+            close,
+            5,
+            digits=2,
+        ),
+        Row("view of 100 M CUDA events: memory", "MB", [], memory, 300),
+    ]
 
 
 @figure
@@ -120,13 +137,32 @@ def view_of_thread_states(b):
         lanes = [r["lane"] for r in json.loads(v.get("tree"))["rows"] if r["type"] == "state"]
         for k in range(8, 30):
             began = time.perf_counter()
-            v.get("tiles?k=%d&i=%d&n=1&lanes=%d.1" % (k, random.randrange((last >> k + 10) + 1), random.choice(lanes)))
+            v.get(
+                "tiles?k=%d&i=%d&n=1&lanes=%d.1"
+                % (k, random.randrange((last >> k + 10) + 1), random.choice(lanes))
+            )
             tile.append((time.perf_counter() - began) * 1000)
         v.end()
-    return [Row("view of 10 M spans on cores as 21 M states: a tile", "ms", [], tile, 5, digits=2),
-            Row("view of 10 M spans on cores, 10 M samples: processor time to read all", "s", [], whole, None, digits=2),
-            Row("view of 10 M spans on cores, 10 M samples: most memory meanwhile", "MB", [], most, 300, digits=0),
-            Row("view of 10 M spans on cores, 10 M samples: memory", "MB", [], memory, 300, digits=0)]
+    return [
+        Row("view of 10 M spans on cores as 21 M states: a tile", "ms", [], tile, 5, digits=2),
+        Row(
+            "view of 10 M spans on cores, 10 M samples: processor time to read all",
+            "s",
+            [],
+            whole,
+            None,
+            digits=2,
+        ),
+        Row(
+            "view of 10 M spans on cores, 10 M samples: most memory meanwhile",
+            "MB",
+            [],
+            most,
+            300,
+            digits=0,
+        ),
+        Row("view of 10 M spans on cores, 10 M samples: memory", "MB", [], memory, 300, digits=0),
+    ]
 
 
 # ---- the page ----
@@ -138,7 +174,13 @@ def page(b, *words):
     """What view_page.mjs measured, or None where there is nothing to measure it with."""
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "view_page.mjs")
     try:
-        p = subprocess.run(["node", script, b.warpsight, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)
+        p = subprocess.run(
+            ["node", script, b.warpsight, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=600,
+        )
     except FileNotFoundError:
         print("bench: skipped: no node", file=sys.stderr)
         return None
@@ -161,12 +203,17 @@ def pages(b, *words):
 
 @figure
 def view_painted(b):
-    rows = []
     for text, events, limit in [("10 M", 10000000, 1000), ("100 M", 100000000, 2000)]:
         m = pages(b, "painted", cuda_report(b, events=events))
         if m:
-            rows.append(Row("view of %s CUDA events: painted, from the start of the server" % text, "ms", [], m["painted"], limit, digits=0))
-    return rows
+            yield Row(
+                "view of %s CUDA events: painted, from the start of the server" % text,
+                "ms",
+                [],
+                m["painted"],
+                limit,
+                digits=0,
+            )
 
 
 @figure
@@ -174,24 +221,84 @@ def view_over_a_link(b):
     m = pages(b, "link", cuda_report(b))
     if not m:
         return []
-    return [Row("view over 100 ms there and back: first view painted", "ms", [], m["first"], 2000, digits=0),
-            Row("view over 100 ms there and back: pan or zoom to a picture", "ms", [], m["picture"], 50, digits=0),
-            Row("view over 100 ms there and back: rows without a picture then", "", [], m["blank"], 0, digits=0),
-            Row("view over 100 ms there and back: pan or zoom to the sharp one", "ms", [], m["sharp"], 300, digits=0),
-            Row("view over 100 ms there and back: the slowest of 24 moves", "ms", [], m["sharp_most"], 300, digits=0)]
+    return [
+        Row(
+            "view over 100 ms there and back: first view painted",
+            "ms",
+            [],
+            m["first"],
+            2000,
+            digits=0,
+        ),
+        Row(
+            "view over 100 ms there and back: pan or zoom to a picture",
+            "ms",
+            [],
+            m["picture"],
+            50,
+            digits=0,
+        ),
+        Row(
+            "view over 100 ms there and back: rows without a picture then",
+            "",
+            [],
+            m["blank"],
+            0,
+            digits=0,
+        ),
+        Row(
+            "view over 100 ms there and back: pan or zoom to the sharp one",
+            "ms",
+            [],
+            m["sharp"],
+            300,
+            digits=0,
+        ),
+        Row(
+            "view over 100 ms there and back: the slowest of 24 moves",
+            "ms",
+            [],
+            m["sharp_most"],
+            300,
+            digits=0,
+        ),
+    ]
 
 
 @figure
 def view_frames(b):
     m = pages(b, "rows", cuda_report(b, "wide", 2000000), "200")
     if not m:
-        return []
-    rows = []
-    for key, text in [("screen", "a screen of 1920x1080"), ("all", "all of them in sight, 1920 wide")]:
-        rows += [Row("view of 200 rows, %s: panning and zooming" % text, "frames/s", [], m[key + "_fps"], 20, at_least=True,
-                     note="%d rows with events in sight" % m[key + "_rows"][0]),
-                 Row("view of 200 rows, %s: drawing a frame" % text, "ms", [], m[key + "_draw"], None),
-                 Row("view of 200 rows, %s: processor time a frame" % text, "ms", [], m[key + "_cpu"], None),
-                 Row("view of 200 rows, %s: the page's memory" % text, "MB", [], m[key + "_memory"], 500, digits=0,
-                     note="%.0f MB without files" % m[key + "_own"][0])]
-    return rows
+        return
+    for key, text in [
+        ("screen", "a screen of 1920x1080"),
+        ("all", "all of them in sight, 1920 wide"),
+    ]:
+        yield from [
+            Row(
+                "view of 200 rows, %s: panning and zooming" % text,
+                "frames/s",
+                [],
+                m[key + "_fps"],
+                20,
+                at_least=True,
+                note="%d rows with events in sight" % m[key + "_rows"][0],
+            ),
+            Row("view of 200 rows, %s: drawing a frame" % text, "ms", [], m[key + "_draw"], None),
+            Row(
+                "view of 200 rows, %s: processor time a frame" % text,
+                "ms",
+                [],
+                m[key + "_cpu"],
+                None,
+            ),
+            Row(
+                "view of 200 rows, %s: the page's memory" % text,
+                "MB",
+                [],
+                m[key + "_memory"],
+                500,
+                digits=0,
+                note="%.0f MB without files" % m[key + "_own"][0],
+            ),
+        ]

@@ -1,4 +1,6 @@
-"""A loop in Python that looks like one of training: layers called by layers, a little arithmetic in each. Prints the CPU time that it took."""
+"""A loop in Python that looks like one of training: layers called by layers, a little arithmetic in
+each. Prints the CPU time that it took.
+"""
 import resource
 import sys
 

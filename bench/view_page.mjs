@@ -1,14 +1,18 @@
 /**
- * view_page.mjs - how fast the page of `view` is, in Debian's chromium without a GPU: for figures_view.py.
+ * view_page.mjs - how fast the page of `view` is, in Debian's chromium without a GPU: for
+ * figures_view.py.
  *
- *   view_page.mjs WARPSIGHT painted REPORT    from the start of `view` to the picture of all rows in sight, ms
- *   view_page.mjs WARPSIGHT link REPORT       the same over a link with 100 ms from end to end and back; then from a pan or zoom to
- *                                             the next picture and to the sharp one
- *   view_page.mjs WARPSIGHT rows REPORT N     frames a second, and memory, while panning and zooming with N rows on the page: on a
- *                                             screen of 1920x1080, and on one so high that all are in sight
+ *   view_page.mjs WARPSIGHT painted REPORT
+ *       from the start of `view` to the picture of all rows in sight, ms
+ *   view_page.mjs WARPSIGHT link REPORT
+ *       the same over a link with 100 ms from end to end and back; then from a pan or zoom to the
+ *       next picture and to the sharp one
+ *   view_page.mjs WARPSIGHT rows REPORT N
+ *       frames a second, and memory, while panning and zooming with N rows on the page: on a screen
+ *       of 1920x1080, and on one so high that all are in sight
  *
- * Prints one object of numbers; or a sentence about what is missing, with status 77. The browser runs already, as a user's does; its
- * profile is new, and nothing is kept from run to run.
+ * Prints one object of numbers; or a sentence about what is missing, with status 77. The browser
+ * runs already, as a user's does; its profile is new, and nothing is kept from run to run.
  */
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -26,12 +30,24 @@ function missing(why) {
   process.exit(77);
 }
 
-const chrome = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
-const library = join(dirname(fileURLToPath(import.meta.url)), "..", "viewer", "node_modules", "playwright-core", "index.mjs");
+const chrome = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(
+  existsSync,
+);
+const library = join(
+  dirname(fileURLToPath(import.meta.url)),
+  "..",
+  "viewer",
+  "node_modules",
+  "playwright-core",
+  "index.mjs",
+);
 if (!chrome) missing("no chromium (Debian's package chromium)");
 if (!existsSync(library)) missing("no playwright-core (npm ci in viewer)");
 const { chromium } = await import(pathToFileURL(library));
-const browser = await chromium.launch({ executablePath: chrome, args: ["--no-sandbox", "--disable-gpu"] });
+const browser = await chromium.launch({
+  executablePath: chrome,
+  args: ["--no-sandbox", "--disable-gpu"],
+});
 
 /* ---- server, link, page ---- */
 
@@ -48,7 +64,10 @@ async function serve() {
 
 const later = (ms, f) => setTimeout(f, ms);
 
-/** A way to the server that takes half of ROUND_TRIP in each direction, and one more round trip to open a connection. */
+/**
+ * A way to the server that takes half of ROUND_TRIP in each direction, and one more round trip to
+ * open a connection.
+ */
 async function far(url) {
   const to = new URL(url),
     agent = new http.Agent({ keepAlive: true }),
@@ -60,11 +79,21 @@ async function far(url) {
     q.on("data", (d) => parts.push(d));
     q.on("end", () =>
       later(ROUND_TRIP / 2 + (fresh ? ROUND_TRIP : 0), () => {
-        const r = http.request({ host: to.hostname, port: to.port, path: q.url, method: q.method, headers: q.headers, agent }, (b) => {
-          later(ROUND_TRIP / 2, () => a.writeHead(b.statusCode, b.headers));
-          b.on("data", (d) => later(ROUND_TRIP / 2, () => a.write(d)));
-          b.on("end", () => later(ROUND_TRIP / 2, () => a.end()));
-        });
+        const r = http.request(
+          {
+            host: to.hostname,
+            port: to.port,
+            path: q.url,
+            method: q.method,
+            headers: q.headers,
+            agent,
+          },
+          (b) => {
+            later(ROUND_TRIP / 2, () => a.writeHead(b.statusCode, b.headers));
+            b.on("data", (d) => later(ROUND_TRIP / 2, () => a.write(d)));
+            b.on("end", () => later(ROUND_TRIP / 2, () => a.end()));
+          },
+        );
         r.on("error", () => a.destroy());
         r.end(Buffer.concat(parts));
       }),
@@ -72,10 +101,16 @@ async function far(url) {
   });
   proxy.keepAliveTimeout = 120000;
   await new Promise((f) => proxy.listen(0, "127.0.0.1", f));
-  return { url: `http://127.0.0.1:${proxy.address().port}${to.pathname}`, end: () => (proxy.closeAllConnections(), proxy.close()) };
+  return {
+    url: `http://127.0.0.1:${proxy.address().port}${to.pathname}`,
+    end: () => (proxy.closeAllConnections(), proxy.close()),
+  };
 }
 
-/** In the page: has every row in sight its tiles of the present view (`sharp`), or any picture? When did that come to be? */
+/**
+ * In the page: has every row in sight its tiles of the present view (`sharp`), or any picture? When
+ * did that come to be?
+ */
 function watch() {
   const b = (window.bench = { firstAt: 0 });
   b.rows = () => window.warpsight.timeline.inSight().filter((r) => r.lane !== undefined);
@@ -88,7 +123,8 @@ function watch() {
     return (
       rows.length > 0 &&
       rows.every((r) => {
-        for (let i = Math.floor(app.view.t0 / span); i * span < app.view.t1; i++) if (!app.cache.get(r.report, r.lane, k, i)) return false;
+        for (let i = Math.floor(app.view.t0 / span); i * span < app.view.t1; i++)
+          if (!app.cache.get(r.report, r.lane, k, i)) return false;
         return true;
       })
     );
@@ -97,7 +133,15 @@ function watch() {
     const { app, timeline } = window.warpsight;
     return b.rows().filter((r) => {
       let any = false;
-      timeline.batches(r.report, r.lane, 0, timeline.scaleOf(), app.view.t0, app.view.t1, () => (any = true));
+      timeline.batches(
+        r.report,
+        r.lane,
+        0,
+        timeline.scaleOf(),
+        app.view.t0,
+        app.view.t1,
+        () => (any = true),
+      );
       return any;
     }).length;
   };
@@ -137,11 +181,13 @@ async function open(page, url) {
 }
 
 async function until(page, f) {
-  for (const end = Date.now() + 240000; Date.now() < end; await new Promise((g) => later(50, g))) if (await page.evaluate(f)) return;
+  for (const end = Date.now() + 240000; Date.now() < end; await new Promise((g) => later(50, g)))
+    if (await page.evaluate(f)) return;
   throw new Error(`waited in vain for ${f}`);
 }
 
-const settled = (page) => until(page, () => window.warpsight.app.complete && !window.warpsight.app.cache.busy());
+const settled = (page) =>
+  until(page, () => window.warpsight.app.complete && !window.warpsight.app.cache.busy());
 const median = (v) => [...v].sort((a, b) => a - b)[v.length >> 1];
 
 /* ---- what is measured ---- */
@@ -155,7 +201,10 @@ async function painted() {
   return { painted: ms };
 }
 
-/** Moves as people make them: in by a factor of four at some place, aside by a third, out again, far away. */
+/**
+ * Moves as people make them: in by a factor of four at some place, aside by a third, out again, far
+ * away.
+ */
 function* moves(first, last) {
   let [a, b] = [first, last],
     seed = 7;
@@ -166,7 +215,7 @@ function* moves(first, last) {
     if (i % 6 < 3) [a, b] = [a + (w * 3 * at) / 4, a + (w * 3 * at) / 4 + w / 4];
     else if (i % 6 === 3) [a, b] = [a + w / 3, b + w / 3];
     else if (i % 6 === 4) [a, b] = [a - w / 2, b + w / 2];
-    else a = first + at * (last - first - w), (b = a + w);
+    else (a = first + at * (last - first - w)), (b = a + w);
     yield [a, b];
   }
 }
@@ -181,7 +230,10 @@ async function link() {
   await open(page, l.url);
   const first = (await page.evaluate(() => window.bench.firstAt)) - s.began;
   await settled(page);
-  const [a, b] = await page.evaluate(() => [window.warpsight.app.view.first, window.warpsight.app.view.last]);
+  const [a, b] = await page.evaluate(() => [
+    window.warpsight.app.view.first,
+    window.warpsight.app.view.last,
+  ]);
   for (const to of moves(a, b)) {
     const m = await page.evaluate(([x, y]) => window.bench.move(x, y), to);
     await settled(page);
@@ -191,10 +243,18 @@ async function link() {
   }
   l.end();
   s.end();
-  return { first, picture: median(picture), sharp: median(sharp), sharp_most: Math.max(...sharp), blank };
+  return {
+    first,
+    picture: median(picture),
+    sharp: median(sharp),
+    sharp_most: Math.max(...sharp),
+    blank,
+  };
 }
 
-/** Fields of /proc/PID/status in MB, and processor time in ms, of the process that draws the page. */
+/**
+ * Fields of /proc/PID/status in MB, and processor time in ms, of the process that draws the page.
+ */
 async function renderer() {
   const session = await browser.newBrowserCDPSession(),
     { processInfo } = await session.send("SystemInfo.getProcessInfo");
@@ -204,7 +264,11 @@ async function renderer() {
     .map((p) => {
       const status = readFileSync(`/proc/${p.id}/status`, "utf8"),
         field = (name) => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)[1]) / 1024;
-      return { memory: field("VmRSS"), own: field("RssAnon") + field("RssShmem"), cpu: p.cpuTime * 1000 };
+      return {
+        memory: field("VmRSS"),
+        own: field("RssAnon") + field("RssShmem"),
+        cpu: p.cpuTime * 1000,
+      };
     });
   return all.sort((x, y) => y.memory - x.memory)[0];
 }
@@ -219,9 +283,16 @@ async function frames(page) {
           let n = 0;
           const go = () => {
             const t = performance.now() - began;
-            if (t > seconds * 1000) return done({ fps: n / (t / 1000), draw: [...timeline.frames].sort((a, b) => a - b)[timeline.frames.length >> 1], rows: window.bench.rows().length, drawn: window.bench.drawn() });
+            if (t > seconds * 1000)
+              return done({
+                fps: n / (t / 1000),
+                draw: [...timeline.frames].sort((a, b) => a - b)[timeline.frames.length >> 1],
+                rows: window.bench.rows().length,
+                drawn: window.bench.drawn(),
+              });
             n++;
-            if (t % 2000 < 1000) app.view.zoom(app.view.width * 0.4, t % 1000 < 500 ? 0.97 : 1 / 0.97);
+            if (t % 2000 < 1000)
+              app.view.zoom(app.view.width * 0.4, t % 1000 < 500 ? 0.97 : 1 / 0.97);
             else app.view.pan(t % 1000 < 500 ? 12 : -12);
             requestAnimationFrame(go);
           };
@@ -246,14 +317,32 @@ async function rows() {
     out.rows = await page.evaluate(() => window.warpsight.app.rows.visible.length);
     if (out.rows < Number(wanted)) throw new Error(`${out.rows} rows on the page`);
     if (high) {
-      await page.setViewportSize({ width: 1920, height: await page.evaluate((n) => Math.ceil(window.warpsight.app.rows.visible[n - 1].y + innerHeight - window.warpsight.timeline.areaHeight), Number(wanted)) });
+      await page.setViewportSize({
+        width: 1920,
+        height: await page.evaluate(
+          (n) =>
+            Math.ceil(
+              window.warpsight.app.rows.visible[n - 1].y +
+                innerHeight -
+                window.warpsight.timeline.areaHeight,
+            ),
+          Number(wanted),
+        ),
+      });
       await settled(page);
     }
     await frames(page); // tiles of the way come to be there
     await settled(page);
     const f = await frames(page),
       m = await renderer();
-    Object.assign(out, { [`${name}_fps`]: f.fps, [`${name}_draw`]: f.draw, [`${name}_cpu`]: f.cpu, [`${name}_rows`]: f.rows, [`${name}_memory`]: m.memory, [`${name}_own`]: m.own });
+    Object.assign(out, {
+      [`${name}_fps`]: f.fps,
+      [`${name}_draw`]: f.draw,
+      [`${name}_cpu`]: f.cpu,
+      [`${name}_rows`]: f.rows,
+      [`${name}_memory`]: m.memory,
+      [`${name}_own`]: m.own,
+    });
     await page.context().close();
   }
   s.end();

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Measure what recording costs. $1: the build folder; further words go to bench/run.py. BENCH_ARGS may hold some too.
+# Measure what recording costs. $1: the build folder; further words go to bench/run.py. BENCH_ARGS
+# may hold some too.
 set -eu
 build=$1
 shift

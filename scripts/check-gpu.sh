@@ -1,5 +1,6 @@
 #!/bin/sh
-# Check CUDA recording on this machine's GPU, and measure what it costs. $1: the build folder. Needs nvcc; with PyTorch also its tests.
+# Check CUDA recording on this machine's GPU, and measure what it costs. $1: the build folder. Needs
+# nvcc; with PyTorch also its tests.
 #   CHECK_GPU_BENCH=1   print the table of bench/gpu.py too (minutes)
 #   NSYS                Nsight Systems to compare with
 set -eu
@@ -16,15 +17,20 @@ lacks()
 	missing="$missing
   $*"
 }
-ls /dev/nvidia[0-9]* >/dev/null 2>&1 || lacks "an NVIDIA GPU and its driver (there is no /dev/nvidia0)"
-[ -n "$nvcc" ] || lacks "nvcc, to build the programs under test: install the CUDA toolkit, or set CUDA_HOME"
+ls /dev/nvidia[0-9]* >/dev/null 2>&1 ||
+	lacks "an NVIDIA GPU and its driver (there is no /dev/nvidia0)"
+[ -n "$nvcc" ] ||
+	lacks "nvcc, to build the programs under test: install the CUDA toolkit, or set CUDA_HOME"
 if [ -n "$missing" ]; then
 	{
 		echo "check-gpu: nothing was checked. This machine lacks:$missing"
-		echo "'make check' tests what can be tested without (a stand-in takes the place of the driver). On a GPU machine these are checked:"
-		"$python" "$here/tests/gpu/check.py" --list | sed 's/^/  /'
+		echo "'make check' tests what can be tested without (a stand-in takes the place" \
+			"of the driver). On a GPU machine these are checked:"
+		plain=$("$python" "$here/tests/gpu/check.py" --list | sed 's/^/  /')
+		echo "$plain"
 		echo "and, where PyTorch sees the GPU:"
-		"$python" "$here/tests/gpu/check.py" --list --torch | sed 's/^/  /' | grep -vxF "$("$python" "$here/tests/gpu/check.py" --list | sed 's/^/  /')"
+		"$python" "$here/tests/gpu/check.py" --list --torch | sed 's/^/  /' |
+			grep -vxF "$plain"
 	} >&2
 	exit 2
 fi
@@ -34,16 +40,16 @@ for source in tests/gpu/basic bench/cuda_storm; do
 	"$nvcc" -O2 -arch="${ARCH:-native}" -o "$programs/$(basename $source)" "$here/$source.cu"
 done
 torch=
-"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null && torch=--torch
+"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null &&
+	torch=--torch
 [ -n "$torch" ] || echo "# PyTorch is not here or sees no GPU: its checks are left out"
 status=0
 # shellcheck disable=SC2086
-"$python" "$here/tests/gpu/check.py" --warpsight "$build/warpsight" --programs "$programs" $torch || status=$?
+"$python" "$here/tests/gpu/check.py" --warpsight "$build/warpsight" --programs "$programs" $torch ||
+	status=$?
 if [ -n "${CHECK_GPU_BENCH:-}" ]; then
-	if [ -n "$torch" ]; then
-		"$python" "$here/bench/gpu.py" --warpsight "$build/warpsight" --programs "$programs" ${NSYS:+--nsys "$NSYS"}
-	else
-		"$python" "$here/bench/gpu.py" --warpsight "$build/warpsight" --programs "$programs" --only storm ${NSYS:+--nsys "$NSYS"}
-	fi
+	set -- --warpsight "$build/warpsight" --programs "$programs" ${NSYS:+--nsys "$NSYS"}
+	[ -n "$torch" ] || set -- "$@" --only storm
+	"$python" "$here/bench/gpu.py" "$@"
 fi
 exit $status

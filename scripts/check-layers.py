@@ -43,8 +43,10 @@ def module_of(member, modules):
 
 
 def find_symbols(build, modules):
-    """(object, user, used, symbol) for each symbol of libws.a that one module takes from another."""
-    listing = subprocess.run(["nm", "-A", os.path.join(build, "src", "libws.a")], capture_output=True, text=True).stdout
+    """(object, user, used, symbol) for each symbol of libws.a that a module takes from another."""
+    listing = subprocess.run(
+        ["nm", "-A", os.path.join(build, "src", "libws.a")], capture_output=True, text=True
+    ).stdout
     defined, needed = {}, []
     for line in listing.splitlines():
         match = re.match(r".*[/:]([^/:]+\.o):\s*[0-9a-f]*\s+([A-Za-z])\s+(\S+)$", line)
@@ -70,18 +72,45 @@ def main():
     def check(name, problems):
         results.append((name, problems))
 
-    folders = sorted(d for d in os.listdir(os.path.join(source, "src")) if os.path.isdir(os.path.join(source, "src", d)))
-    check("every folder of src/ has a row", [f"src/{d} has none" for d in folders if d not in allowed])
+    folders = sorted(
+        d
+        for d in os.listdir(os.path.join(source, "src"))
+        if os.path.isdir(os.path.join(source, "src", d))
+    )
+    check(
+        "every folder of src/ has a row", [f"src/{d} has none" for d in folders if d not in allowed]
+    )
     check("every row is a folder", [f"src/{d} does not exist" for d in order if d not in folders])
-    check("modules use only what stands above them in the table", [
-        f"{module} may use {used}" for module in order for used in sorted(allowed[module])
-        if used not in allowed or order.index(used) >= order.index(module)])
-    check("includes", [f"{path} includes {used}/" for path, user, used in find_includes(source)
-                       if user in allowed and used in allowed and used not in allowed[user]])
+    check(
+        "modules use only what stands above them in the table",
+        [
+            f"{module} may use {used}"
+            for module in order
+            for used in sorted(allowed[module])
+            if used not in allowed or order.index(used) >= order.index(module)
+        ],
+    )
+    check(
+        "includes",
+        [
+            f"{path} includes {used}/"
+            for path, user, used in find_includes(source)
+            if user in allowed and used in allowed and used not in allowed[user]
+        ],
+    )
     if len(sys.argv) > 2:
         symbols = sorted(set(find_symbols(sys.argv[2], set(folders))))
-        check("symbols were found", [] if len(symbols) > 100 else [f"only {len(symbols)} in libws.a"])
-        check("symbols", [f"{member} uses {symbol} of {used}" for member, user, used, symbol in symbols if used not in allowed[user]])
+        check(
+            "symbols were found", [] if len(symbols) > 100 else [f"only {len(symbols)} in libws.a"]
+        )
+        check(
+            "symbols",
+            [
+                f"{member} uses {symbol} of {used}"
+                for member, user, used, symbol in symbols
+                if used not in allowed[user]
+            ],
+        )
     print(f"1..{len(results)}")
     for number, (name, problems) in enumerate(results, 1):
         print(f"{'not ok' if problems else 'ok'} {number} - {name}")

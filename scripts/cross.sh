@@ -1,7 +1,8 @@
 #!/bin/sh
-# Build for aarch64, check the hooks' symbols, and run by qemu-user the tests of what depends on the processor: the hooks, the recorder,
-# what reads their reports, and the tarball. Left out are tests that need perf events, a debugger's view of another process or many
-# minutes of emulation. Ends with one line that counts the tests.
+# Build for aarch64, check the hooks' symbols, and run by qemu-user the tests of what depends on the
+# processor: the hooks, the recorder, what reads their reports, and the tarball. Left out are tests
+# that need perf events, a debugger's view of another process or many minutes of emulation. Ends with
+# one line that counts the tests.
 set -eu
 build=$PWD/build-aarch64
 root=$PWD/build-aarch64-root

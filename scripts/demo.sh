@@ -1,5 +1,6 @@
 #!/bin/sh
-# Profile the bundled example and print what was recorded: the two commands that a newcomer needs. $BUILD: the build folder.
+# Profile the bundled example and print what was recorded: the two commands that a newcomer needs.
+# $BUILD: the build folder.
 set -eu
 build=${BUILD:-build}
 report=$build/demo.wsrep

@@ -1,19 +1,25 @@
 #!/bin/sh
-# Install what a goal (build, check, dist, fuzz, ci, format) needs and is not there. As root on Debian or a relative of it this
-# runs apt-get; otherwise it says what to run. Nothing is fetched when nothing is missing.
+# Install what a goal (build, check, dist, fuzz, ci, format) needs and is not there. As root on
+# Debian or a relative of it this runs apt-get; otherwise it says what to run. Nothing is fetched
+# when nothing is missing.
 set -eu
 
 goal=${1:-build}
-build="gcc libc6-dev make meson ninja-build pkg-config python3 esbuild
-	libdw-dev libelf-dev libiberty-dev libmicrohttpd-dev libsqlite3-dev libxxhash-dev libzstd-dev zlib1g-dev"
-check="$build g++ sqlite3 bats libcmocka-dev binutils libhdf5-103-1 python3-h5py python3-pandas chromium nodejs npm"
+build="gcc libc6-dev make meson ninja-build pkg-config python3 esbuild libdw-dev libelf-dev
+	libiberty-dev libmicrohttpd-dev libsqlite3-dev libxxhash-dev libzstd-dev zlib1g-dev"
+check="$build g++ sqlite3 libcmocka-dev binutils libhdf5-103-1 python3-h5py python3-pandas chromium
+	nodejs npm"
+dist="$build binutils tar gzip"
+fuzz="$build clang libclang-rt-14-dev"
+format="git clang-format black python3 nodejs npm"
+aarch64="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static util-linux"
 case $goal in
 build) wanted=$build ;;
-dist) wanted="$build binutils tar gzip" ;;
 check) wanted=$check ;;
-fuzz) wanted="$build clang libclang-rt-14-dev" ;;
-ci) wanted="$check git gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static util-linux" ;;
-format) wanted="git clang-format" ;;
+dist) wanted=$dist ;;
+fuzz) wanted=$fuzz ;;
+format) wanted=$format ;;
+ci) wanted="$check $dist $fuzz $format $aarch64 ccache" ;;
 *)
 	echo "deps: unknown goal '$goal'" >&2
 	exit 2
@@ -24,7 +30,8 @@ esac
 have_tool()
 {
 	case $1 in
-	gcc | g++ | make | meson | python3 | sqlite3 | bats | git | clang | clang-format | tar | gzip) command -v "$1" ;;
+	gcc | g++ | make | meson | python3 | sqlite3 | git | tar | gzip) command -v "$1" ;;
+	clang | clang-format | black | ccache) command -v "$1" ;;
 	ninja-build) command -v ninja ;;
 	pkg-config) command -v pkg-config ;;
 	binutils) command -v readelf && command -v strip ;;
@@ -45,12 +52,14 @@ if ! command -v dpkg-query >/dev/null 2>&1; then
 		have_tool "$p" || missing="$missing $p"
 	done
 	[ -z "$missing" ] && exit 0
-	echo "deps: these tools (by their Debian names) are missing:$missing; install them with this system's package manager" >&2
+	echo "deps: these tools (by their Debian names) are missing:$missing;" \
+		"install them with this system's package manager" >&2
 	exit 1
 fi
 
 # shellcheck disable=SC2086
-installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $wanted 2>/dev/null | sed -n 's/^installed //p' | tr '\n' ' ')
+installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $wanted 2>/dev/null |
+	sed -n 's/^installed //p' | tr '\n' ' ')
 missing=
 for p in $wanted; do
 	case " $installed " in

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Unpack the tarball where no one would (a path with blanks), run it as an ordinary user with an empty environment, and from a folder
-# tree that has no C library at all. $1: the tarball. Prints TAP.
+# Unpack the tarball where no one would (a path with blanks), run it as an ordinary user with an
+# empty environment, and from a folder tree that has no C library at all. $1: the tarball. Prints
+# TAP.
 set -eu
 tarball=$(realpath "$1")
 work=$(mktemp -d)
@@ -45,19 +46,24 @@ in_empty "$run" doctor || status=$?
 check "doctor finds the hooks and that programs can be recorded" $status
 if "$run" profile --help >/dev/null 2>&1; then
 	status=0
-	in_empty "$run" profile -o out.wsrep /bin/sh -c '/bin/cat /proc/self/environ >seen; /bin/sleep 0.01; exit 7' || status=$?
+	in_empty "$run" profile -o out.wsrep /bin/sh -c \
+		'/bin/cat /proc/self/environ >seen; /bin/sleep 0.01; exit 7' || status=$?
 	[ $status = 7 ] && status=0 || status=1
 	check "profile records, with the program's exit status" $status
 	status=0
-	(tr '\0' '\n' <"$work/cwd/seen" | grep -E '^(LD_LIBRARY_PATH|WARPSIGHT_KEPT)' >"$work/out") && status=1
+	(tr '\0' '\n' <"$work/cwd/seen" |
+		grep -E '^(LD_LIBRARY_PATH|WARPSIGHT_KEPT)' >"$work/out") && status=1
 	check "the profiled program sees neither LD_LIBRARY_PATH nor what the launcher kept" $status
 	status=0
 	in_empty "$run" stats -r osrt_sum -f csv out.wsrep || status=$?
 	grep -q sleep "$work/out" || status=1
 	check "stats sees the program's sleep" $status
 	status=0
-	(cd "$work/cwd" && env -i LD_PRELOAD=/nonexistent.so "$run" profile -o kept.wsrep /bin/sh -c 'echo "$LD_PRELOAD"') >"$work/out" 2>&1 || status=$?
-	grep -q '^/nonexistent.so:' "$work/out" && [ "$(grep -c ERROR "$work/out")" = 1 ] || status=1
+	(cd "$work/cwd" && env -i LD_PRELOAD=/nonexistent.so \
+		"$run" profile -o kept.wsrep /bin/sh -c 'echo "$LD_PRELOAD"') >"$work/out" 2>&1 ||
+		status=$?
+	grep -q '^/nonexistent.so:' "$work/out" && [ "$(grep -c ERROR "$work/out")" = 1 ] ||
+		status=1
 	check "the user's own LD_PRELOAD reaches the program, not the bundled loader" $status
 fi
 if [ "$(id -u)" = 0 ] && chroot / true 2>/dev/null; then
@@ -71,7 +77,8 @@ fi
 status=0
 for f in "$top"/lib/warpsight/*; do
 	case $f in */ld-linux* | */libwarpsight*) continue ;; esac
-	"$top"/lib/warpsight/ld-linux* --library-path "$top/lib/warpsight" --list "$f" >>"$work/all" 2>&1 || true
+	"$top"/lib/warpsight/ld-linux* --library-path "$top/lib/warpsight" --list "$f" \
+		>>"$work/all" 2>&1 || true
 done
 grep -E '=> (/lib|/usr)|not found' "$work/all" >"$work/out" && status=1
 check "no bundled file takes a library from the system" $status

@@ -1,13 +1,20 @@
 #!/bin/sh
-# Pack the built program into dist/warpsight-VERSION-linux-ARCH.tar.gz: it runs unpacked on any Linux of the architecture, for it brings its
-# loader, its C library and every other library. The hooks in it are loaded into programs that use the system's C library, which must be
-# glibc 2.28 or newer. $1: the build folder. For a cross build the environment says ARCH, CC, STRIP, ROOT (the folder that is the root
-# folder of that architecture's libraries) and RUN (a command that runs its programs).
+# Pack the built program into dist/warpsight-VERSION-linux-ARCH.tar.gz: it runs unpacked on any
+# Linux of the architecture, for it brings its loader, its C library and every other library. The
+# hooks in it are loaded into programs that use the system's C library, which must be glibc 2.28 or
+# newer. $1: the build folder. For a cross build the environment says ARCH, CC, STRIP, ROOT (the
+# folder that is the root folder of that architecture's libraries) and RUN (a command that runs its
+# programs).
 #
-# lib/warpsight holds the program, its libraries and the hooks together: run by the bundled loader, /proc/self/exe is that
-# loader, and the hooks are found beside it.
+# lib/warpsight holds the program, its libraries and the hooks together: run by the bundled loader,
+# /proc/self/exe is that loader, and the hooks are found beside it.
 set -eu
 build=$1
+refuse()
+{
+	echo "dist: $*" >&2
+	exit 1
+}
 arch=${ARCH:-$(uname -m)}
 cc=${CC:-cc}
 strip=${STRIP:-strip}
@@ -23,15 +30,16 @@ doc=$top/share/doc/warpsight
 mkdir -p "$top/bin" "$lib" "$doc/licenses" "$top/include/warpsight"
 
 loader=$(readelf -lW "$build/warpsight" | sed -n 's/.*program interpreter: \(.*\)]/\1/p')
-[ -n "$loader" ] || { echo "dist: $build/warpsight names no loader" >&2; exit 1; }
-[ -e "$build/src/inject/libwarpsight-hooks.so" ] || { echo "dist: the hooks are not built" >&2; exit 1; }
+[ -n "$loader" ] || refuse "$build/warpsight names no loader"
+[ -e "$build/src/inject/libwarpsight-hooks.so" ] || refuse "the hooks are not built"
 
 cp "$build/warpsight" "$lib/warpsight"
 cp "$build"/src/inject/libwarpsight-*.so "$lib/"
 $strip "$lib/warpsight"
 $strip --strip-unneeded "$lib"/libwarpsight-*.so
 
-# The reading library, for programs of the system's C library, and the Python module that finds it there.
+# The reading library, for programs of the system's C library, and the Python module that finds it
+# there.
 cp -L "$build/src/lib/libwarpsight.so.1" "$top/lib/libwarpsight.so.1"
 ln -s libwarpsight.so.1 "$top/lib/libwarpsight.so"
 cp "$build/src/lib/libwarpsight.a" "$top/lib/"
@@ -40,47 +48,58 @@ mkdir -p "$top/lib/python"
 cp -r python/warpsight "$top/lib/python/"
 find "$top/lib/python" -name __pycache__ -prune -exec rm -rf {} +
 
-# What the program links, and the parts of the C library that libraries opened at run time (CUDA's) may ask for: those must match ours.
+# What the program links, and the parts of the C library that libraries opened at run time (CUDA's)
+# may ask for: those must match ours.
 libraries_of() # the paths of what a file loads, without $root
 {
 	$run "$loader" --list "$1" | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p'
 }
 bundled="$loader $(libraries_of "$build/warpsight")"
 # What is opened at run time: the server of `view`.
-http=$(dirname "$(echo "$bundled" | tr ' ' '\n' | grep '/libsqlite3\.so')")/libmicrohttpd.so.12
-[ -e "$root$http" ] || http=$(PATH="$PATH:/sbin:/usr/sbin" ldconfig -p | sed -n 's/.*libmicrohttpd\.so\.12 .* => \(\/[^ ]*\)$/\1/p' | head -1)
-[ -n "$http" ] || { echo "dist: libmicrohttpd is not installed" >&2; exit 1; }
+sqlite=$(echo "$bundled" | tr ' ' '\n' | grep '/libsqlite3\.so')
+http=$(dirname "$sqlite")/libmicrohttpd.so.12
+[ -e "$root$http" ] || http=$(PATH="$PATH:/sbin:/usr/sbin" ldconfig -p |
+	sed -n 's/.*libmicrohttpd\.so\.12 .* => \(\/[^ ]*\)$/\1/p' | head -1)
+[ -n "$http" ] || refuse "libmicrohttpd is not installed"
 bundled="$bundled $http $(libraries_of "$http")"
 libc=$(echo "$bundled" | tr ' ' '\n' | grep '/libc\.so\.6$')
-for part in libdl.so.2 libpthread.so.0 librt.so.1 libm.so.6 libutil.so.1 libresolv.so.2 libgcc_s.so.1; do
+for part in libdl.so.2 libpthread.so.0 librt.so.1 libm.so.6 libutil.so.1 libresolv.so.2 \
+	libgcc_s.so.1; do
 	[ -e "$root$(dirname "$libc")/$part" ] && bundled="$bundled $(dirname "$libc")/$part"
 done
 packages=
 for f in $(echo "$bundled" | tr ' ' '\n' | sort -u); do
 	case $f in */libasan.so* | */libtsan.so* | */libubsan.so*)
-		echo "dist: $build is built with a sanitizer" >&2
-		exit 1
+		refuse "$build is built with a sanitizer"
 		;;
 	esac
 	cp -L "$root$f" "$lib/$(basename "$f")"
 	real=$(realpath "$root$f")
-	packages="$packages $(dpkg-query --admindir="$root/var/lib/dpkg" -S "${real#"$root"}" "$f" 2>/dev/null | sed -n '1s/:.*//p')"
+	package=$(dpkg-query --admindir="$root/var/lib/dpkg" -S "${real#"$root"}" "$f" 2>/dev/null |
+		sed -n '1s/:.*//p')
+	packages="$packages $package"
 done
-find "$lib" -name 'lib*.so*' ! -name 'libwarpsight*' -exec $strip --strip-unneeded {} + 2>/dev/null || true
+find "$lib" -name 'lib*.so*' ! -name 'libwarpsight*' \
+	-exec $strip --strip-unneeded {} + 2>/dev/null || true
 
-$cc -O2 -D_GNU_SOURCE -Isrc -Wall -Wextra -Werror -static -DWS_LOADER="\"$(basename "$loader")\"" -o "$top/bin/warpsight" \
-	src/launcher/launcher.c
+$cc -O2 -D_GNU_SOURCE -Isrc -Wall -Wextra -Werror -static \
+	-DWS_LOADER="\"$(basename "$loader")\"" -o "$top/bin/warpsight" src/launcher/launcher.c
 $strip "$top/bin/warpsight"
 
 # Licences of what is bundled, with the versions: the sources are Debian's of that version.
 for p in $(echo "$packages" | tr ' ' '\n' | sort -u); do
 	cp -L "$root/usr/share/doc/$p/copyright" "$doc/licenses/$p"
-	dpkg-query --admindir="$root/var/lib/dpkg" -W -f '${Package} ${Version} (source package ${source:Package} ${source:Version})\n' "$p" | head -1 >>"$doc/BUNDLED"
+	source='${source:Package} ${source:Version}'
+	dpkg-query --admindir="$root/var/lib/dpkg" -W \
+		-f "\${Package} \${Version} (source package $source)\\n" "$p" |
+		head -1 >>"$doc/BUNDLED"
 done
-for l in $(grep -oh '/usr/share/common-licenses/[A-Za-z0-9.-]*' "$doc"/licenses/* | sed 's/\.$//' | sort -u); do
+for l in $(grep -oh '/usr/share/common-licenses/[A-Za-z0-9.-]*' "$doc"/licenses/* |
+	sed 's/\.$//' | sort -u); do
 	[ -f "$l" ] && cp -L "$l" "$doc/licenses/"
 done
-[ -s "$doc/BUNDLED" ] || { echo "dist: the packages of the bundled libraries are unknown; build on Debian" >&2; exit 1; }
+[ -s "$doc/BUNDLED" ] ||
+	refuse "the packages of the bundled libraries are unknown; build on Debian"
 cp LICENSE README.md "$doc/"
 cp include/warpsight/*.h "$top/include/warpsight/"
 mkdir -p "$top/share/man/man1" "$top/share/bash-completion/completions"
@@ -89,7 +108,7 @@ cp "$build/warpsight.bash" "$top/share/bash-completion/completions/warpsight"
 
 mkdir -p dist
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
-tar -C "$work" --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner --mode=u+w,go+rX,go-w -cf - "$name" | gzip -9n \
-	>"$work/$name.tar.gz"
+tar -C "$work" --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner \
+	--mode=u+w,go+rX,go-w -cf - "$name" | gzip -9n >"$work/$name.tar.gz"
 mv "$work/$name.tar.gz" "dist/$name.tar.gz"
 echo "dist/$name.tar.gz ($(wc -c <"dist/$name.tar.gz") bytes)"

@@ -1,17 +1,19 @@
 #!/bin/sh
-# Build the fuzzers (option fuzz) with clang in build-fuzz and run each for FUZZ_SECONDS from its corpus; what crashes one stays in
-# build-fuzz/crashes. FUZZ_SEED makes inputs the same at each run, as far as the time lasts; in CI they are, so that what fails there
-# is the change.
+# Build the fuzzers (option fuzz) with clang in build-fuzz and run each for FUZZ_SECONDS from its
+# corpus; what crashes one stays in build-fuzz/crashes. FUZZ_SEED makes inputs the same at each run,
+# as far as the time lasts; in CI they are, so that what fails there is the change.
 set -eu
 build=build-fuzz
 seconds=${FUZZ_SECONDS:-20}
 seed_of_all=${FUZZ_SEED:-${CI:+1}}
-grep -qs "option('fuzz'" meson_options.txt || { echo "fuzz: there is no fuzzer in this tree" >&2; exit 2; }
-[ -e $build/build.ninja ] || CC=clang meson setup $build -Dfuzz=true -Dwerror=false -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized
+[ -e $build/build.ninja ] ||
+	CC=clang meson setup $build -Dfuzz=true -Dwerror=false -Db_sanitize=address,undefined \
+		-Db_lundef=false -Dbuildtype=debugoptimized
 ninja -C $build build.ninja
 # The fuzzers alone: everything else is tested elsewhere.
 # shellcheck disable=SC2046
-ninja -C $build $(ninja -C $build -t targets all | sed -n 's/^\([^ ]*fuzz_[^ /]*\): c_LINKER.*/\1/p')
+ninja -C $build $(ninja -C $build -t targets all |
+	sed -n 's/^\([^ ]*fuzz_[^ /]*\): c_LINKER.*/\1/p')
 mkdir -p $build/crashes
 passed=0
 failed=0
@@ -23,10 +25,12 @@ for f in $(find $build -type f -name 'fuzz_*' -perm -u+x | sort); do
 	[ -d "$seed" ] || seed=
 	# An input takes a tenth of a second; a minute is a hang, on a slow machine too.
 	# shellcheck disable=SC2086
-	if "$f" -max_total_time="$seconds" ${seed_of_all:+-seed="$seed_of_all"} -timeout=60 -rss_limit_mb=2048 -artifact_prefix=$build/crashes/ \
-		-print_final_stats=1 "$corpus" $seed >"$build/$name.log" 2>&1; then
+	if "$f" -max_total_time="$seconds" ${seed_of_all:+-seed="$seed_of_all"} -timeout=60 \
+		-rss_limit_mb=2048 -artifact_prefix=$build/crashes/ -print_final_stats=1 \
+		"$corpus" $seed >"$build/$name.log" 2>&1; then
 		passed=$((passed + 1))
-		echo "$name: $(sed -n 's/stat::number_of_executed_units: *//p' "$build/$name.log") inputs, no crash"
+		inputs=$(sed -n 's/stat::number_of_executed_units: *//p' "$build/$name.log")
+		echo "$name: $inputs inputs, no crash"
 	else
 		failed=$((failed + 1))
 		tail -40 "$build/$name.log"

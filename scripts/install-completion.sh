@@ -1,5 +1,6 @@
 #!/bin/sh
-# Install the bash completion under the name that bash-completion looks for. Run by meson install; $1 is the folder under the prefix.
+# Install the bash completion under the name that bash-completion looks for. Run by meson install;
+# $1 is the folder under the prefix.
 set -eu
 to="$MESON_INSTALL_DESTDIR_PREFIX/$1"
 mkdir -p "$to"

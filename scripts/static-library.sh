@@ -1,6 +1,6 @@
 #!/bin/sh
-# Make a static library in which only public names are visible: all objects of an archive as one, its hidden names made local.
-# $1: the library to write, $2: the archive.
+# Make a static library in which only public names are visible: all objects of an archive as one,
+# its hidden names made local. $1: the library to write, $2: the archive.
 set -eu
 out=$1
 work=$(mktemp -d)

@@ -1,7 +1,8 @@
-"""tap.py - what whole-command tests in Python share: TAP, and the program that is tested, which is the first word of their command line.
+"""tap.py - what whole-command tests in Python share: TAP, and the program that is tested, which is
+the first word of their command line.
 
-A script either checks as it goes (`check`, then `done`), or declares tests, functions that raise when something is wrong, which `main`
-runs one after the other in a folder that is theirs.
+A script either checks as it goes (`check`, then `done`), or declares tests, functions that raise
+when something is wrong, which `main` runs one after the other in a folder that is theirs.
 """
 import collections
 import os
@@ -17,6 +18,7 @@ CHECKS = []  # whether each was right
 
 
 # ---- checks ----
+
 
 def check(name, ok, detail=""):
     CHECKS.append(bool(ok))
@@ -38,6 +40,7 @@ def done():
 
 # ---- tests ----
 
+
 class Skip(Exception):
     """Raised by a test that cannot be made here: why."""
 
@@ -48,7 +51,13 @@ def test(f):
 
 
 def run(*args, ok=True, **kw):
-    p = subprocess.run([PROGRAM, *args], stdin=subprocess.DEVNULL, stdout=kw.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE, **kw)
+    p = subprocess.run(
+        [PROGRAM, *args],
+        stdin=subprocess.DEVNULL,
+        stdout=kw.pop("stdout", subprocess.PIPE),
+        stderr=subprocess.PIPE,
+        **kw,
+    )
     r = Result(p.returncode, p.stdout, p.stderr.decode())
     if ok and r.code:
         raise AssertionError("%s: exit %d, %s" % (args, r.code, r.err))
@@ -57,7 +66,9 @@ def run(*args, ok=True, **kw):
 
 def same(got, want, what=""):
     if got != want:
-        raise AssertionError("%s\ngot:    %s\nwanted: %s" % (what, repr(got)[:3000], repr(want)[:3000]))
+        raise AssertionError(
+            "%s\ngot:    %s\nwanted: %s" % (what, repr(got)[:3000], repr(want)[:3000])
+        )
 
 
 def refused(*args, words=(), code=None, **kw):
@@ -74,11 +85,23 @@ def refused(*args, words=(), code=None, **kw):
     return r
 
 
+def part_of(tests, part):
+    """Every n-th of the tests from the i-th, for a part "i/n": what one of n programs runs that
+    meson starts side by side.
+    """
+    number, _, parts = part.partition("/")
+    return tests[int(number) - 1 :: int(parts)]
+
+
 def main(only=()):
-    """Run the tests, or those of these names, and return the exit status."""
+    """Run the tests, or those of these names (--part=i/n: a part of them); the exit status."""
+    parts = [word[len("--part=") :] for word in only if word.startswith("--part=")]
+    only = [word for word in only if not word.startswith("--part=")]
     folder = tempfile.mkdtemp(prefix="warpsight-test-")
     os.chdir(folder)
     wanted = [f for f in TESTS if not only or f.__name__ in only]
+    for part in parts:
+        wanted = part_of(wanted, part)
     print("1..%d" % len(wanted))
     failed = 0
     for n, f in enumerate(wanted, 1):

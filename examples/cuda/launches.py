@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""launches.py - the same as launches.cu in PyTorch: a chain of small operations, launched one by one and as a CUDA graph."""
+"""launches.py - the same as launches.cu in PyTorch: a chain of small operations, launched one by
+one and as a CUDA graph.
+"""
 import torch
 
 x = torch.zeros(4096, device="cuda")

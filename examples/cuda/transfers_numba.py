@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""transfers_numba.py - pageable against pinned memory in Numba: watch the kinds of the copies and how long the calls take."""
+"""transfers_numba.py - pageable against pinned memory in Numba: watch the kinds of the copies and
+how long the calls take.
+"""
 import numpy as np
 from numba import cuda
 

@@ -1,4 +1,5 @@
-"""Reading warpsight reports (.wsrep) from Python, through libwarpsight and nothing else that must be installed.
+"""Reading warpsight reports (.wsrep) from Python, through libwarpsight and nothing else that must
+be installed.
 
     import warpsight
     with warpsight.open("train.wsrep") as report:
@@ -8,8 +9,9 @@
         for batch in kernels.batches(["start", "end"]): # with nothing
             total = sum(e - s for s, e in zip(batch["start"], batch["end"]))
 
-A table gives its rows through the Arrow PyCapsule protocol (__arrow_c_stream__), so whatever understands that takes them without a copy.
-Times count in nanoseconds from the start of the collection.
+A table gives its rows through the Arrow PyCapsule protocol (__arrow_c_stream__), so whatever
+understands that takes them without a copy. Times count in nanoseconds from the start of the
+collection.
 """
 import ctypes
 import ctypes.util
@@ -29,6 +31,7 @@ class Error(Exception):
 
 # ---- the library ----
 
+
 class _Schema(ctypes.Structure):
     pass
 
@@ -42,32 +45,65 @@ class _Stream(ctypes.Structure):
 
 
 _Schema._fields_ = [
-    ("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_char_p), ("flags", ctypes.c_int64),
-    ("n_children", ctypes.c_int64), ("children", ctypes.POINTER(ctypes.POINTER(_Schema))), ("dictionary", ctypes.POINTER(_Schema)),
-    ("release", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Schema))), ("private_data", ctypes.c_void_p)]
+    ("format", ctypes.c_char_p),
+    ("name", ctypes.c_char_p),
+    ("metadata", ctypes.c_char_p),
+    ("flags", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("children", ctypes.POINTER(ctypes.POINTER(_Schema))),
+    ("dictionary", ctypes.POINTER(_Schema)),
+    ("release", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Schema))),
+    ("private_data", ctypes.c_void_p),
+]
 _Array._fields_ = [
-    ("length", ctypes.c_int64), ("null_count", ctypes.c_int64), ("offset", ctypes.c_int64), ("n_buffers", ctypes.c_int64),
-    ("n_children", ctypes.c_int64), ("buffers", ctypes.POINTER(ctypes.c_void_p)), ("children", ctypes.POINTER(ctypes.POINTER(_Array))),
-    ("dictionary", ctypes.POINTER(_Array)), ("release", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Array))), ("private_data", ctypes.c_void_p)]
+    ("length", ctypes.c_int64),
+    ("null_count", ctypes.c_int64),
+    ("offset", ctypes.c_int64),
+    ("n_buffers", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+    ("children", ctypes.POINTER(ctypes.POINTER(_Array))),
+    ("dictionary", ctypes.POINTER(_Array)),
+    ("release", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Array))),
+    ("private_data", ctypes.c_void_p),
+]
 _Stream._fields_ = [
-    ("get_schema", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Stream), ctypes.POINTER(_Schema))),
+    (
+        "get_schema",
+        ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Stream), ctypes.POINTER(_Schema)),
+    ),
     ("get_next", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Stream), ctypes.POINTER(_Array))),
     ("get_last_error", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.POINTER(_Stream))),
-    ("release", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Stream))), ("private_data", ctypes.c_void_p)]
+    ("release", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Stream))),
+    ("private_data", ctypes.c_void_p),
+]
 
 
 class _Scan(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("columns", ctypes.POINTER(ctypes.c_char_p)), ("column_count", ctypes.c_size_t),
-                ("time_min", ctypes.c_uint64), ("time_max", ctypes.c_uint64), ("flags", ctypes.c_uint)]
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("columns", ctypes.POINTER(ctypes.c_char_p)),
+        ("column_count", ctypes.c_size_t),
+        ("time_min", ctypes.c_uint64),
+        ("time_max", ctypes.c_uint64),
+        ("flags", ctypes.c_uint),
+    ]
 
 
 class _Column(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("sql_name", ctypes.c_char_p), ("doc", ctypes.c_char_p), ("type", ctypes.c_int),
-                ("nullable", ctypes.c_int)]
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("sql_name", ctypes.c_char_p),
+        ("doc", ctypes.c_char_p),
+        ("type", ctypes.c_int),
+        ("nullable", ctypes.c_int),
+    ]
 
 
 def _places():
-    """Where the library may be: as told, beside an installed or built copy of this module, on the loader's path."""
+    """Where the library may be: as told, beside an installed or built copy of this module, on the
+    loader's path.
+    """
     told = os.environ.get("WARPSIGHT_LIBRARY")
     if told:
         return [told]
@@ -76,9 +112,16 @@ def _places():
     folders = [here, os.path.join(here, "lib")]
     for up in range(2, 7):  # <prefix>/lib/python3/dist-packages/warpsight and the like
         prefix = os.path.abspath(os.path.join(here, *[".."] * up))
-        folders += [prefix, os.path.join(prefix, "lib"), os.path.join(prefix, "lib64"), os.path.join(prefix, "lib", "warpsight"),
-                    os.path.join(prefix, "build", "src", "lib")]
-    found = [os.path.join(f, n) for f in folders for n in names if os.path.exists(os.path.join(f, n))]
+        folders += [
+            prefix,
+            os.path.join(prefix, "lib"),
+            os.path.join(prefix, "lib64"),
+            os.path.join(prefix, "lib", "warpsight"),
+            os.path.join(prefix, "build", "src", "lib"),
+        ]
+    found = [
+        os.path.join(f, n) for f in folders for n in names if os.path.exists(os.path.join(f, n))
+    ]
     return found + ["libwarpsight.so.1", ctypes.util.find_library("warpsight") or "libwarpsight.so"]
 
 
@@ -94,11 +137,24 @@ def _load():
         raise Error("libwarpsight is not found; set WARPSIGHT_LIBRARY to its path (%s)" % wrong[-1])
     p, s, n = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
     for name, result, *args in (
-            ("api_version", ctypes.c_int), ("version", s), ("error", s), ("open", p, s), ("close", None, p), ("complete", ctypes.c_int, p),
-            ("damage", s, p, n), ("time_zero", ctypes.c_uint64, p), ("time_last", ctypes.c_uint64, p), ("fact", s, p, s), ("table", s, n),
-            ("table_doc", s, s), ("rows", ctypes.c_uint64, p, s), ("column", ctypes.c_int, s, n, ctypes.POINTER(_Column)),
-            ("stream", ctypes.c_int, p, s, ctypes.POINTER(_Scan), ctypes.POINTER(_Stream)),
-            ("string", p, p, ctypes.c_uint32, ctypes.POINTER(n)), ("strings", ctypes.c_uint32, p)):
+        ("api_version", ctypes.c_int),
+        ("version", s),
+        ("error", s),
+        ("open", p, s),
+        ("close", None, p),
+        ("complete", ctypes.c_int, p),
+        ("damage", s, p, n),
+        ("time_zero", ctypes.c_uint64, p),
+        ("time_last", ctypes.c_uint64, p),
+        ("fact", s, p, s),
+        ("table", s, n),
+        ("table_doc", s, s),
+        ("rows", ctypes.c_uint64, p, s),
+        ("column", ctypes.c_int, s, n, ctypes.POINTER(_Column)),
+        ("stream", ctypes.c_int, p, s, ctypes.POINTER(_Scan), ctypes.POINTER(_Stream)),
+        ("string", p, p, ctypes.c_uint32, ctypes.POINTER(n)),
+        ("strings", ctypes.c_uint32, p),
+    ):
         f = getattr(lib, "warpsight_" + name)
         f.restype, f.argtypes = result, args
     if lib.warpsight_api_version() < API_VERSION:
@@ -122,12 +178,17 @@ def _text(b):
 
 # ---- capsules ----
 
+
 def _capsule(struct, name):
     """A PyCapsule that owns a copy of the struct and releases it when nobody has taken it."""
     api = ctypes.pythonapi
     new, get = api.PyCapsule_New, api.PyCapsule_GetPointer
     destructor = ctypes.CFUNCTYPE(None, ctypes.py_object)
-    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    new.restype, new.argtypes = ctypes.py_object, [
+        ctypes.c_void_p,
+        ctypes.c_char_p,
+        ctypes.c_void_p,
+    ]
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     address = ctypes.addressof(struct)
     capsule = new(address, name, ctypes.cast(_destroy, ctypes.c_void_p))
@@ -139,7 +200,8 @@ _held = {}  # what capsules point to, until they are gone
 
 
 def _destroy_capsule(capsule):
-    # `capsule` is a borrowed pointer to an object being destroyed: it must not become a Python object.
+    # `capsule` is a borrowed pointer to an object being destroyed: it must not become a Python
+    # object.
     api = ctypes.pythonapi
     for name in (b"arrow_array_stream", b"arrow_schema", b"arrow_array"):
         if _is_valid(capsule, name):
@@ -158,11 +220,13 @@ _destroy = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_destroy_capsule)
 
 # ---- rows ----
 
-class Batch:
-    """Rows of one block. batch["column"] is a memoryview of its values, or a list of str and None for texts; no copy is made of numbers.
 
-    Values that are null read as whatever stands for it; batch.nulls("column") tells how many there are, batch.valid("column", i) which.
-    A view keeps the batch alive, and the batch its report.
+class Batch:
+    """Rows of one block. batch["column"] is a memoryview of its values, or a list of str and None
+    for texts; no copy is made of numbers.
+
+    Values that are null read as whatever stands for it; batch.nulls("column") tells how many there
+    are, batch.valid("column", i) which. A view keeps the batch alive, and the batch its report.
     """
 
     def __init__(self, array, schema):
@@ -187,14 +251,18 @@ class Batch:
 
     def valid(self, name, i):
         a = self._child(name)[0]
-        return not a.buffers[0] or bool(ctypes.cast(a.buffers[0], ctypes.POINTER(ctypes.c_uint8))[i >> 3] >> (i & 7) & 1)
+        return not a.buffers[0] or bool(
+            ctypes.cast(a.buffers[0], ctypes.POINTER(ctypes.c_uint8))[i >> 3] >> (i & 7) & 1
+        )
 
     def _null_mask(self, numpy, name):
         a = self._child(name)[0]
         if not a.buffers[0]:
             return numpy.zeros(a.length, bool)
         bits = (ctypes.c_uint8 * ((a.length + 7) // 8)).from_address(a.buffers[0])
-        return numpy.unpackbits(numpy.frombuffer(bits, "u1"), count=a.length, bitorder="little") == 0
+        return (
+            numpy.unpackbits(numpy.frombuffer(bits, "u1"), count=a.length, bitorder="little") == 0
+        )
 
     def values(self, name):
         """The numbers as a read-only memoryview: of texts their numbers."""
@@ -204,7 +272,12 @@ class Batch:
             return memoryview(b"").cast({b"l": "q", b"L": "Q", b"g": "d"}[s.format])
         buffer = (kind * a.length).from_address(a.buffers[1])
         buffer._batch = self
-        return memoryview(buffer).cast("B").cast({b"l": "q", b"L": "Q", b"g": "d"}[s.format]).toreadonly()
+        return (
+            memoryview(buffer)
+            .cast("B")
+            .cast({b"l": "q", b"L": "Q", b"g": "d"}[s.format])
+            .toreadonly()
+        )
 
     def __getitem__(self, name):
         if not self._child(name)[1].dictionary:
@@ -222,7 +295,9 @@ class Batch:
             return None
         d = self._child(name)[0].dictionary.contents
         offsets = ctypes.cast(d.buffers[1], ctypes.POINTER(ctypes.c_int64))
-        return ctypes.string_at(d.buffers[2] + offsets[number], offsets[number + 1] - offsets[number]).decode()
+        return ctypes.string_at(
+            d.buffers[2] + offsets[number], offsets[number + 1] - offsets[number]
+        ).decode()
 
 
 class Table:
@@ -243,7 +318,12 @@ class Table:
         """By name: (type, name in SQL, whether values may be null, meaning)."""
         out, i, c = {}, 0, _Column()
         while not _lib().warpsight_column(self.name.encode(), i, ctypes.byref(c)):
-            out[_text(c.name)] = (TYPES.get(c.type, "number"), _text(c.sql_name), bool(c.nullable), _text(c.doc))
+            out[_text(c.name)] = (
+                TYPES.get(c.type, "number"),
+                _text(c.sql_name),
+                bool(c.nullable),
+                _text(c.doc),
+            )
             i += 1
         return out
 
@@ -252,17 +332,29 @@ class Table:
         if columns is not None and not names:
             raise Error("no columns are asked for")
         zero = self.report.time_zero
+
         def clock(t, otherwise):
             return otherwise if t is None else min(max(zero + int(t), 0), NULL_TIME)
-        scan = _Scan(ctypes.sizeof(_Scan), (ctypes.c_char_p * len(names))(*names) if names else None, len(names), clock(start, 0),
-                     clock(end, NULL_TIME), flags)
+
+        scan = _Scan(
+            ctypes.sizeof(_Scan),
+            (ctypes.c_char_p * len(names))(*names) if names else None,
+            len(names),
+            clock(start, 0),
+            clock(end, NULL_TIME),
+            flags,
+        )
         stream = _Stream()
-        if _lib().warpsight_stream(self.report._handle(), self.name.encode(), ctypes.byref(scan), ctypes.byref(stream)):
+        if _lib().warpsight_stream(
+            self.report._handle(), self.name.encode(), ctypes.byref(scan), ctypes.byref(stream)
+        ):
             raise Error(_text(_lib().warpsight_error()))
         return stream
 
     def select(self, columns=None, start=None, end=None):
-        """Some columns, and the rows whose span touches start..end (nanoseconds from the start of the collection); Arrow takes it."""
+        """Some columns, and the rows whose span touches start..end (nanoseconds from the start of
+        the collection); Arrow takes it.
+        """
         return Selection(self, columns, start, end)
 
     def batches(self, columns=None, start=None, end=None):
@@ -289,26 +381,41 @@ class Table:
         for batch in self.batches(columns, start, end):
             for c in out:
                 values = batch[c]
-                out[c] += values if not batch.nulls(c) or isinstance(values, list) else [
-                    v if batch.valid(c, i) else None for i, v in enumerate(values)]
+                out[c] += (
+                    values
+                    if not batch.nulls(c) or isinstance(values, list)
+                    else [v if batch.valid(c, i) else None for i, v in enumerate(values)]
+                )
         return out
 
     def to_numpy(self, columns=None, start=None, end=None):
-        """By name, a list of arrays, one a batch, which share memory with it; texts are arrays of their numbers."""
+        """By name, a list of arrays, one a batch, which share memory with it; texts are arrays of
+        their numbers.
+        """
         import numpy
+
         out = {c: [] for c in (columns if columns is not None else self.columns)}
         for batch in self.batches(columns, start, end):
             for c in out:
-                out[c].append(numpy.frombuffer(batch.values(c), dtype={"q": "i8", "Q": "u8", "d": "f8"}[batch.values(c).format]))
+                out[c].append(
+                    numpy.frombuffer(
+                        batch.values(c),
+                        dtype={"q": "i8", "Q": "u8", "d": "f8"}[batch.values(c).format],
+                    )
+                )
         return out
 
     def to_arrow(self, columns=None, start=None, end=None):
         import pyarrow
+
         return pyarrow.RecordBatchReader.from_stream(self.select(columns, start, end)).read_all()
 
     def to_pandas(self, columns=None, start=None, end=None):
-        """A DataFrame: through pyarrow where that is there, else column by column, texts as categories."""
+        """A DataFrame: through pyarrow where that is there, else column by column, texts as
+        categories.
+        """
         import pandas
+
         try:
             import pyarrow  # noqa: F401
         except ImportError:
@@ -316,17 +423,27 @@ class Table:
         return self.to_arrow(columns, start, end).to_pandas()
 
     def _to_pandas_alone(self, pandas, columns, start, end):
-        """Numbers with nulls have pandas' nullable types (Int64, UInt64), so that none is made a float; one batch is taken without a copy."""
+        """Numbers with nulls have pandas' nullable types (Int64, UInt64), so that none is made a
+        float; one batch is taken without a copy.
+        """
         import numpy
+
         frame, kinds = {}, self.columns
         batches = list(self.batches(columns, start, end))
         for c in columns if columns is not None else kinds:
-            parts = [numpy.frombuffer(v, dtype={"q": "i8", "Q": "u8", "d": "f8"}[v.format]) for v in (b.values(c) for b in batches)]
-            empty = numpy.empty(0, {"time": "i8", "signed": "i8", "real": "f8"}.get(kinds[c][0], "u8"))
+            parts = [
+                numpy.frombuffer(v, dtype={"q": "i8", "Q": "u8", "d": "f8"}[v.format])
+                for v in (b.values(c) for b in batches)
+            ]
+            empty = numpy.empty(
+                0, {"time": "i8", "signed": "i8", "real": "f8"}.get(kinds[c][0], "u8")
+            )
             values = parts[0] if len(parts) == 1 else numpy.concatenate(parts) if parts else empty
             if kinds[c][0] != "string":
                 nulls = any(b.nulls(c) for b in batches)
-                mask = numpy.concatenate([b._null_mask(numpy, c) for b in batches]) if nulls else None
+                mask = (
+                    numpy.concatenate([b._null_mask(numpy, c) for b in batches]) if nulls else None
+                )
                 if not nulls:
                     frame[c] = values
                 elif values.dtype.kind == "f":
@@ -355,7 +472,9 @@ class Selection:
 
 
 class Report:
-    """An open report: a mapping from names of tables to tables. Closed by `with`, close() or when nothing refers to it."""
+    """An open report: a mapping from names of tables to tables. Closed by `with`, close() or when
+    nothing refers to it.
+    """
 
     def __init__(self, path):
         self._pointer = _lib().warpsight_open(os.fsencode(path))
@@ -384,7 +503,7 @@ class Report:
 
     @property
     def time_zero(self):
-        """Start of the collection on the clock of the session; the times of tables count from here."""
+        """Start of the collection on the clock of the session: tables count times from here."""
         return _lib().warpsight_time_zero(self._handle())
 
     @property

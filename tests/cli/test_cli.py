@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Tests of the command line as users meet it: help, errors, suggestions, the man page, completion, doctor. Prints TAP.
+"""Tests of the command line as users meet it: help, errors, suggestions, the man page, completion,
+doctor. Prints TAP.
 
-Usage: test_cli.py PROGRAM [BASH-COMPLETION-SCRIPT]. Texts that change with the machine are checked by shape, the others word by word.
+Usage: test_cli.py PROGRAM [BASH-COMPLETION-SCRIPT]. Texts that change with the machine are checked
+by shape, the others word by word.
 """
 import json
 import os
@@ -30,8 +32,14 @@ def test(fn):
 def run(*args, env=None, **more):
     """(status, stdout, stderr) of the program; `env` adds to the environment."""
     more.setdefault("stdout", subprocess.PIPE)
-    result = subprocess.run([PROGRAM, *args], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60,
-                            env={**os.environ, **(env or {})}, **more)
+    result = subprocess.run(
+        [PROGRAM, *args],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        env={**os.environ, **(env or {})},
+        **more,
+    )
     return result.returncode, (result.stdout or b"").decode(), result.stderr.decode()
 
 
@@ -78,7 +86,10 @@ def version():
 @test
 def every_command_explains_itself():
     for name in commands():
-        texts = {run(*args) for args in ((name, "--help"), (name, "-h"), ("help", name), ("--help", name))}
+        texts = {
+            run(*args)
+            for args in ((name, "--help"), (name, "-h"), ("help", name), ("--help", name))
+        }
         same(len(texts), 1, name)
         status, out, err = texts.pop()
         same((status, err), (0, ""), name)
@@ -93,35 +104,89 @@ def every_command_explains_itself():
 def unknown_commands_and_options():
     refused(["doctr"], "unknown command 'doctr'; did you mean 'doctor'?")
     refused(["hlep"], "unknown command 'hlep'; did you mean 'help'?")
-    refused(["frobnicate"],
-            "unknown command 'frobnicate'; 'warpsight help' lists them, 'warpsight profile frobnicate' records a program")
-    refused(["help", "statsu"], "unknown command 'statsu'; did you mean 'stats'?" if "stats" in commands()
-            else "unknown command 'statsu'; did you mean 'status'?")
+    refused(
+        ["frobnicate"],
+        (
+            "unknown command 'frobnicate'; 'warpsight help' lists them, 'warpsight profile"
+            " frobnicate' records a program"
+        ),
+    )
+    refused(
+        ["help", "statsu"],
+        (
+            "unknown command 'statsu'; did you mean 'stats'?"
+            if "stats" in commands()
+            else "unknown command 'statsu'; did you mean 'status'?"
+        ),
+    )
     refused(["--verison"], "unknown option --verison; did you mean --version?")
-    refused(["--zzz"], "unknown option --zzz: options come after the command, as in 'warpsight profile --zzz ...'")
+    refused(
+        ["--zzz"],
+        "unknown option --zzz: options come after the command, as in 'warpsight profile --zzz ...'",
+    )
     refused(["doctor", "--jsno"], "doctor: unknown option --jsno; did you mean --json?")
     refused(["doctor", "--js"], "doctor: unknown option --js; did you mean --json?")
-    refused(["doctor", "--quux"], "doctor: unknown option --quux; 'warpsight doctor --help' lists them")
+    refused(
+        ["doctor", "--quux"], "doctor: unknown option --quux; 'warpsight doctor --help' lists them"
+    )
     refused(["doctor", "-z"], "doctor: unknown option -z; 'warpsight doctor --help' lists them")
     refused(["doctor", "--json=yes"], "doctor: --json takes no value")
     refused(["doctor", "now"], "doctor takes no argument, but 'now' is given")
-    refused(["status", "--environment=maybe"], "status: --environment: 'maybe' is neither true nor false")
+    refused(
+        ["status", "--environment=maybe"],
+        "status: --environment: 'maybe' is neither true nor false",
+    )
 
 
 @test
 def what_is_not_built_is_said():
-    refused(["help", "launch"], "'launch' (starting a program in an interactive session) is not built yet; "
-            "'profile --delay --duration' records a part of a run")
-    refused(["status", "--network"], "status: --network: network metrics are not recorded, so there is nothing to check")
-    refused(["status"], "interactive sessions are not built yet, so there is no session to show; 'warpsight status -e' checks the machine")
-    refused(["status", "-e", "false"],
-            "interactive sessions are not built yet, so there is no session to show; 'warpsight status -e' checks the machine")
+    refused(
+        ["help", "launch"],
+        (
+            "'launch' (starting a program in an interactive session) is not built yet; "
+            "'profile --delay --duration' records a part of a run"
+        ),
+    )
+    refused(
+        ["status", "--network"],
+        "status: --network: network metrics are not recorded, so there is nothing to check",
+    )
+    refused(
+        ["status"],
+        (
+            "interactive sessions are not built yet, so there is no session to show; 'warpsight"
+            " status -e' checks the machine"
+        ),
+    )
+    refused(
+        ["status", "-e", "false"],
+        (
+            "interactive sessions are not built yet, so there is no session to show; 'warpsight"
+            " status -e' checks the machine"
+        ),
+    )
 
 
 @test
 def what_is_known_and_not_there_names_what_is():
-    """Commands and options of Nsight Systems that people paste: one sentence, and all that it recommends exists."""
-    for word in ("launch", "start", "stop", "cancel", "shutdown", "sessions", "attach", "analyze", "serve", "diff", "merge", "recipe", "kernel"):
+    """Commands and options of Nsight Systems that people paste: one sentence, and all that it
+    recommends exists.
+    """
+    for word in (
+        "launch",
+        "start",
+        "stop",
+        "cancel",
+        "shutdown",
+        "sessions",
+        "attach",
+        "analyze",
+        "serve",
+        "diff",
+        "merge",
+        "recipe",
+        "kernel",
+    ):
         if word in commands():
             continue
         status, out, err = run(word)
@@ -129,7 +194,9 @@ def what_is_known_and_not_there_names_what_is():
         named = re.findall(r"'([a-z]+)", err.split(";", 1)[1])
         assert named and set(named) <= set(commands()), err
     help_text = run("profile", "--help")[1]
-    for option in re.findall(r"--[a-z-]+", help_text.split("Known, and refused")[1].split("\n\n")[0]):
+    for option in re.findall(
+        r"--[a-z-]+", help_text.split("Known, and refused")[1].split("\n\n")[0]
+    ):
         status, out, err = run("profile", option + "=zzz", "true")
         same((status, out, err.count("\n")), (2, "", 1), option)
         assert err.startswith(f"warpsight: profile: {option}: "), err
@@ -139,21 +206,41 @@ def what_is_known_and_not_there_names_what_is():
 
 @test
 def a_file_that_is_not_there_is_no_query():
-    refused(["query", "nothing.wsrep"], "query: there is no file nothing.wsrep, and as a query it lacks one: warpsight query 'SELECT ...' FILE")
-    refused(["query", "SELECT 1"], "query: no report file is given; warpsight query 'SELECT ...' FILE")
+    refused(
+        ["query", "nothing.wsrep"],
+        (
+            "query: there is no file nothing.wsrep, and as a query it lacks one: warpsight query"
+            " 'SELECT ...' FILE"
+        ),
+    )
+    refused(
+        ["query", "SELECT 1"], "query: no report file is given; warpsight query 'SELECT ...' FILE"
+    )
 
 
 @test
 def output_that_cannot_be_written_is_an_error():
     with open("/dev/full", "w", encoding="ascii") as full:
-        same(run("help", "--man", stdout=full)[::2],
-             (1, "warpsight: cannot write to standard output: No space left on device\n"))
-    status = subprocess.run(["sh", "-c", '"$0" version >&-', PROGRAM], stderr=subprocess.PIPE, check=False)
-    same((status.returncode, status.stderr), (1, b"warpsight: cannot write to standard output: Bad file descriptor\n"))
-    if "--no-open" in run("view", "--help")[1] and "without its page" not in run("view", "nothing.wsrep")[2]:
+        same(
+            run("help", "--man", stdout=full)[::2],
+            (1, "warpsight: cannot write to standard output: No space left on device\n"),
+        )
+    status = subprocess.run(
+        ["sh", "-c", '"$0" version >&-', PROGRAM], stderr=subprocess.PIPE, check=False
+    )
+    same(
+        (status.returncode, status.stderr),
+        (1, b"warpsight: cannot write to standard output: Bad file descriptor\n"),
+    )
+    if (
+        "--no-open" in run("view", "--help")[1]
+        and "without its page" not in run("view", "nothing.wsrep")[2]
+    ):
         with open("/dev/full", "w", encoding="ascii") as full:
-            same(run("view", "--no-open", stdout=full)[::2],
-                 (1, "warpsight: cannot tell the address of the page: No space left on device\n"))
+            same(
+                run("view", "--no-open", stdout=full)[::2],
+                (1, "warpsight: cannot tell the address of the page: No space left on device\n"),
+            )
 
 
 @test
@@ -171,6 +258,7 @@ def help_fills_the_terminal():
         import fcntl
         import struct
         import termios
+
         fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         subprocess.run([PROGRAM, "help", "doctor"], stdout=follower, check=True)
         os.close(follower)
@@ -199,8 +287,14 @@ def man_page_formats_without_warnings():
         has(out, f'.SS "warpsight {name}')
     if not shutil.which("man") and not shutil.which("groff"):
         raise Skip("neither man nor groff")
-    command = ["groff", "-man", "-ww", "-Tutf8", "-z"] if shutil.which("groff") else ["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", "-"]
-    got = subprocess.run(command, input=out.encode(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    command = (
+        ["groff", "-man", "-ww", "-Tutf8", "-z"]
+        if shutil.which("groff")
+        else ["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", "-"]
+    )
+    got = subprocess.run(
+        command, input=out.encode(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False
+    )
     same(got.stderr.decode(), "", "formatter")
 
 
@@ -209,12 +303,19 @@ def completion():
     script = run("help", "--bash-completion")[1]
     if not shutil.which("bash"):
         raise Skip("no bash")
-    ask = ('source /dev/stdin <<<"$SCRIPT"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _warpsight; '
-           'printf "%s\\n" "${COMPREPLY[@]}"')
+    ask = (
+        'source /dev/stdin <<<"$SCRIPT"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _warpsight; '
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
 
     def complete(*words):
-        got = subprocess.run(["bash", "--norc", "-c", ask, "bash", "warpsight", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                             env={**os.environ, "SCRIPT": script}, check=True)
+        got = subprocess.run(
+            ["bash", "--norc", "-c", ask, "bash", "warpsight", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "SCRIPT": script},
+            check=True,
+        )
         same(got.stderr, b"")
         return got.stdout.decode().split()
 
@@ -238,7 +339,19 @@ def doctor_says_what_it_found():
     same(status, 0 if report["usable"] else 1)
     names = [c["name"] for c in report["checks"]]
     same(len(set(names)), len(names))
-    for name in ("kernel", "clock", "hooks", "shared memory", "perf events", "ptrace", "seccomp", "capabilities", "limits", "GPU", "CUPTI"):
+    for name in (
+        "kernel",
+        "clock",
+        "hooks",
+        "shared memory",
+        "perf events",
+        "ptrace",
+        "seccomp",
+        "capabilities",
+        "limits",
+        "GPU",
+        "CUPTI",
+    ):
         assert name in names, name
     for check in report["checks"]:
         assert check["state"] in ("ok", "degraded", "missing"), check
@@ -248,12 +361,16 @@ def doctor_says_what_it_found():
     status_text, text, _ = run("doctor")
     same(status_text, status)
     for check in report["checks"]:
-        assert re.search(rf"^{check['state']} +{re.escape(check['name'])} ", text, re.MULTILINE), check
+        assert re.search(
+            rf"^{check['state']} +{re.escape(check['name'])} ", text, re.MULTILINE
+        ), check
     same(run("status", "-e")[1], text)
 
 
 def check_of(name, **more):
-    return next(c for c in json.loads(run("doctor", "--json", **more)[1])["checks"] if c["name"] == name)
+    return next(
+        c for c in json.loads(run("doctor", "--json", **more)[1])["checks"] if c["name"] == name
+    )
 
 
 @test
@@ -263,10 +380,17 @@ def doctor_sees_what_is_wrong():
     taken = check_of("injection", env={"NVTX_INJECTION64_PATH": "/opt/other/tool\x1b[31m.so"})
     same(taken["state"], "degraded")
     has(taken["found"], "NVTX_INJECTION64_PATH is set already (/opt/other/tool\x1b[31m.so)")
-    assert "\x1b" not in run("doctor", env={"NVTX_INJECTION64_PATH": "/opt/other/tool\x1b[31m.so"})[1]
+    assert (
+        "\x1b" not in run("doctor", env={"NVTX_INJECTION64_PATH": "/opt/other/tool\x1b[31m.so"})[1]
+    )
     temporary = check_of("temporary files", env={"TMPDIR": "/nonexistent"})
-    same((temporary["state"], temporary["found"]), ("degraded", "/nonexistent is not writable: No such file or directory"))
-    few = check_of("limits", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
+    same(
+        (temporary["state"], temporary["found"]),
+        ("degraded", "/nonexistent is not writable: No such file or directory"),
+    )
+    few = check_of(
+        "limits", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    )
     same(few["state"], "degraded")
     has(few["found"], "open files 64 (low)")
 
@@ -282,11 +406,14 @@ def doctor_without_its_hooks_fails():
         hooks = next(c for c in report["checks"] if c["name"] == "hooks")
         same((hooks["state"], hooks["needed"]), ("missing", True))
         has(hooks["found"], "libwarpsight-hooks.so is missing")
-        # A library that no program here can load is found, tried, and reported with the loader's own words.
+        # A library that no program here can load is found, tried, and reported with the loader's
+        # own words.
         for name in ("libwarpsight-hooks.so", "libwarpsight-osrt.so", "libwarpsight-sample.so"):
             with open(os.path.join(folder, name), "wb") as f:
                 f.write(b"not a library")
-        report = json.loads(subprocess.run([copy, "doctor", "--json"], stdout=subprocess.PIPE, check=False).stdout)
+        report = json.loads(
+            subprocess.run([copy, "doctor", "--json"], stdout=subprocess.PIPE, check=False).stdout
+        )
         hooks = next(c for c in report["checks"] if c["name"] == "hooks")
         same(hooks["state"], "missing")
         has(hooks["found"], "a program that was to load the hooks said:")
@@ -305,7 +432,10 @@ def main():
         except Exception as why:  # one test's failure must not hide the others
             failed += 1
             print(f"not ok {number} - {name}")
-            print("".join(f"# {line}\n" for line in f"{type(why).__name__}: {why}".splitlines()), end="")
+            print(
+                "".join(f"# {line}\n" for line in f"{type(why).__name__}: {why}".splitlines()),
+                end="",
+            )
         sys.stdout.flush()
     return 1 if failed else 0
 

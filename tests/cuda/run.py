@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """
-run.py - CUDA recording from the program to the report, with the stand-in for the driver and CUPTI: run.py --build BUILD-FOLDER [WORD...]. Prints TAP.
+run.py - CUDA recording from the program to the report, with the stand-in for the driver and CUPTI:
+run.py --build BUILD-FOLDER [WORD...]. Prints TAP.
 
-Counts are exact: they follow from what app.c was told to do. Nothing here needs a GPU or CUDA; tests/gpu has what does.
+Counts are exact: they follow from what app.c was told to do. Nothing here needs a GPU or CUDA;
+tests/gpu has what does.
 """
 import argparse
 import os
@@ -22,7 +24,9 @@ BUILD = os.path.abspath(A.build)
 WARPSIGHT = os.path.join(BUILD, "warpsight")
 PROGRAMS = os.path.join(BUILD, "tests", "cuda")
 TMP = tempfile.mkdtemp(prefix="warpsight-cuda-")
-HOME = os.path.join(TMP, "toolkit")  # looks like a toolkit: CUDA_HOME leads the hook to the stand-in
+HOME = os.path.join(
+    TMP, "toolkit"
+)  # looks like a toolkit: CUDA_HOME leads the hook to the stand-in
 os.makedirs(os.path.join(HOME, "lib64"))
 os.symlink(os.path.join(PROGRAMS, "libcupti.so.13"), os.path.join(HOME, "lib64", "libcupti.so.13"))
 TESTS = []
@@ -41,11 +45,29 @@ class Report:
             if not env or name not in env:
                 e.pop(name, None)
         e["STANDIN_FAULT"] = fault or ""
-        r = subprocess.run([WARPSIGHT, "profile", "-o", self.path, *options, "--", os.path.join(PROGRAMS, app), *what], stdout=subprocess.PIPE,
-                           stderr=subprocess.PIPE, text=True, env=e, timeout=120)
+        r = subprocess.run(
+            [
+                WARPSIGHT,
+                "profile",
+                "-o",
+                self.path,
+                *options,
+                "--",
+                os.path.join(PROGRAMS, app),
+                *what,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=e,
+            timeout=120,
+        )
         self.out, self.err = r.stdout, r.stderr
         assert r.returncode == expect, "exit %d, not %d: %s" % (r.returncode, expect, r.stderr)
-        subprocess.run([WARPSIGHT, "export", "-q", "--lazy=false", "-o", self.path + ".sqlite", self.path], check=True)
+        subprocess.run(
+            [WARPSIGHT, "export", "-q", "--lazy=false", "-o", self.path + ".sqlite", self.path],
+            check=True,
+        )
         self.db = sqlite3.connect(self.path + ".sqlite")
 
     def all(self, sql):
@@ -55,10 +77,20 @@ class Report:
         return self.db.execute(sql).fetchone()[0]
 
     def kernels(self):
-        return dict(self.all("SELECT s.value, count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.shortName GROUP BY 1"))
+        return dict(
+            self.all(
+                "SELECT s.value, count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON"
+                " s.id = k.shortName GROUP BY 1"
+            )
+        )
 
     def calls(self):
-        return dict(self.all("SELECT s.value, count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId GROUP BY 1"))
+        return dict(
+            self.all(
+                "SELECT s.value, count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON"
+                " s.id = r.nameId GROUP BY 1"
+            )
+        )
 
     def count(self, table, where="1"):
         return self.one("SELECT count(*) FROM %s WHERE %s" % (table, where))
@@ -74,12 +106,23 @@ def same(what, got, want):
 def joined(r):
     """Each piece of work has exactly one call of its process."""
     for t in ("KERNEL", "MEMCPY", "MEMSET"):
-        same("%s without exactly one call" % t, r.one("""SELECT count(*) FROM CUPTI_ACTIVITY_KIND_%s w WHERE
+        same(
+            "%s without exactly one call" % t,
+            r.one(
+                """SELECT count(*) FROM CUPTI_ACTIVITY_KIND_%s w WHERE
              (SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME a WHERE a.correlationId = w.correlationId
-              AND a.globalTid / 0x1000000 = w.globalPid / 0x1000000) != 1""" % t), 0)
+              AND a.globalTid / 0x1000000 = w.globalPid / 0x1000000) != 1"""
+                % t
+            ),
+            0,
+        )
 
 
-LAUNCH, COPY, SYNC = "cudaLaunchKernel_v7000", "cudaMemcpyAsync_v3020", "cudaStreamSynchronize_v3020"
+LAUNCH, COPY, SYNC = (
+    "cudaLaunchKernel_v7000",
+    "cudaMemcpyAsync_v3020",
+    "cudaStreamSynchronize_v3020",
+)
 
 
 @test
@@ -87,23 +130,60 @@ def work_and_calls():
     r = Report("init", "work:1000", "driver:10")
     same("kernels", r.kernels(), {"vector": 510, "gemm": 500})
     same("calls", r.calls(), {LAUNCH: 1000, COPY: 1000, SYNC: 1, "cuLaunchKernel": 10})
-    same("classes", r.all("SELECT eventClass, count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME GROUP BY 1"), [(0, 2001), (1, 10)])
-    same("names", r.all("SELECT DISTINCT d.value, m.value FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds d ON d.id = k.demangledName "
-                        "JOIN StringIds m ON m.id = k.mangledName ORDER BY 1"),
-         [("void outer::inner::gemm<4, float>(float*, float*, int)", "_ZN5outer5inner4gemmILi4EfEEvPfS2_i"),
-          ("void vector<float>(float*, float*, int)", "_Z6vectorIfEvPT_S1_i")])
+    same(
+        "classes",
+        r.all("SELECT eventClass, count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME GROUP BY 1"),
+        [(0, 2001), (1, 10)],
+    )
+    same(
+        "names",
+        r.all(
+            "SELECT DISTINCT d.value, m.value FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds d ON"
+            " d.id = k.demangledName JOIN StringIds m ON m.id = k.mangledName ORDER BY 1"
+        ),
+        [
+            (
+                "void outer::inner::gemm<4, float>(float*, float*, int)",
+                "_ZN5outer5inner4gemmILi4EfEEvPfS2_i",
+            ),
+            ("void vector<float>(float*, float*, int)", "_Z6vectorIfEvPT_S1_i"),
+        ],
+    )
     joined(r)
     same("losses", r.count("WARPSIGHT_LOSS"), 0)
-    same("kernel", r.all("SELECT gridX, gridY, gridZ, blockX, registersPerThread, staticSharedMemory, streamId, contextId, deviceId, cacheConfig, launchType "
-                         "FROM CUPTI_ACTIVITY_KIND_KERNEL LIMIT 1"), [(264, 2, 1, 256, 32, 1024, 7, 1, 0, 1, 1)])
-    same("copies", r.all("SELECT DISTINCT copyKind, bytes, srcKind, dstKind FROM CUPTI_ACTIVITY_KIND_MEMCPY"), [(1, 4096, 0, 2)])
-    same("before their launch", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME a "
-                                      "ON a.correlationId = k.correlationId WHERE k.start < a.start"), 0)
+    same(
+        "kernel",
+        r.all(
+            "SELECT gridX, gridY, gridZ, blockX, registersPerThread, staticSharedMemory, streamId,"
+            " contextId, deviceId, cacheConfig, launchType FROM CUPTI_ACTIVITY_KIND_KERNEL LIMIT 1"
+        ),
+        [(264, 2, 1, 256, 32, 1024, 7, 1, 0, 1, 1)],
+    )
+    same(
+        "copies",
+        r.all("SELECT DISTINCT copyKind, bytes, srcKind, dstKind FROM CUPTI_ACTIVITY_KIND_MEMCPY"),
+        [(1, 4096, 0, 2)],
+    )
+    same(
+        "before their launch",
+        r.one(
+            "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME a "
+            "ON a.correlationId = k.correlationId WHERE k.start < a.start"
+        ),
+        0,
+    )
 
 
 def stacks(r):
-    """Name of the call -> the set of its stacks, each the names of the functions that lie in the program, the innermost first."""
-    out = subprocess.run([os.path.join(BUILD, "tests", "symbols", "dump_stacks"), r.path], check=True, stdout=subprocess.PIPE, text=True).stdout
+    """Name of the call -> the set of its stacks, each the names of the functions that lie in the
+    program, the innermost first.
+    """
+    out = subprocess.run(
+        [os.path.join(BUILD, "tests", "symbols", "dump_stacks"), r.path],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
     found = {}
     for line in out.splitlines():
         row = line.split("|")
@@ -116,66 +196,158 @@ def stacks(r):
 def stacks_of_calls():
     same("none by default", stacks(Report("init", "work:5")), {})
     all_calls = stacks(Report("init", "work:5", "driver:3", options=["--cudabacktrace=all:0"]))
-    same("calls", {name: len(s) for name, s in all_calls.items()}, {LAUNCH: 5, COPY: 5, SYNC: 1, "cuLaunchKernel": 3})
+    same(
+        "calls",
+        {name: len(s) for name, s in all_calls.items()},
+        {LAUNCH: 5, COPY: 5, SYNC: 1, "cuLaunchKernel": 3},
+    )
     for name, found in all_calls.items():
         for s in found:
-            assert "_start" == s[-1] and any("main" in f for f in s), "%s was called by %s" % (name, s)
+            assert "_start" == s[-1] and any("main" in f for f in s), "%s was called by %s" % (
+                name,
+                s,
+            )
             assert not any("warpsight" in f or "ws_" in f for f in s), "frames of the hooks: %s" % s
     kernels = stacks(Report("init", "work:5", "driver:3", options=["--cudabacktrace=kernel:0"]))
     same("of kernels", sorted(kernels), sorted(["cuLaunchKernel", LAUNCH]))
-    same("of copies and waits", sorted(stacks(Report("init", "work:5", options=["--cudabacktrace=memory:0,sync:0"]))), sorted([COPY, SYNC]))
-    same("of calls that last a minute", stacks(Report("init", "work:5", options=["--cudabacktrace=all:60000000000"])), {})
+    same(
+        "of copies and waits",
+        sorted(stacks(Report("init", "work:5", options=["--cudabacktrace=memory:0,sync:0"]))),
+        sorted([COPY, SYNC]),
+    )
+    same(
+        "of calls that last a minute",
+        stacks(Report("init", "work:5", options=["--cudabacktrace=all:60000000000"])),
+        {},
+    )
 
 
 @test
 def occupancy():
     r = Report("init", "work:1")
     # 256 threads of 32 registers and 2 KiB: 8 blocks by warps; 528 blocks over 132 x 8
-    same("occupancy", r.all("SELECT theoreticalOccupancy, waves, blocksPerSm, occupancyLimiter FROM CUPTI_ACTIVITY_KIND_KERNEL"), [(1.0, 0.5, 8, 1)])
+    same(
+        "occupancy",
+        r.all(
+            "SELECT theoreticalOccupancy, waves, blocksPerSm, occupancyLimiter FROM"
+            " CUPTI_ACTIVITY_KIND_KERNEL"
+        ),
+        [(1.0, 0.5, 8, 1)],
+    )
 
 
 @test
 def device_context_streams():
     r = Report("init", "stream", "work:1")
-    same("device", r.all("SELECT name, busLocation, uuid, chipName, smCount, computeMajor, maxShmemPerBlockOptin, memoryBandwidth FROM TARGET_INFO_GPU"),
-         [("Stand-in H200", "0000:0A:00.0", "GPU-00112233-4455-6677-8899-aabbccddeeff", "GH100", 132, 9, 232448, 4800000000000)])
-    same("contexts", r.all("SELECT nullStreamId, deviceId, contextId, isGreenContext FROM TARGET_INFO_CUDA_CONTEXT_INFO"), [(7, 0, 1, 0)])
-    same("streams", r.all("SELECT streamId, contextId, priority, flag FROM TARGET_INFO_CUDA_STREAM"), [(13, 1, -5, 2)])
+    same(
+        "device",
+        r.all(
+            "SELECT name, busLocation, uuid, chipName, smCount, computeMajor,"
+            " maxShmemPerBlockOptin, memoryBandwidth FROM TARGET_INFO_GPU"
+        ),
+        [
+            (
+                "Stand-in H200",
+                "0000:0A:00.0",
+                "GPU-00112233-4455-6677-8899-aabbccddeeff",
+                "GH100",
+                132,
+                9,
+                232448,
+                4800000000000,
+            )
+        ],
+    )
+    same(
+        "contexts",
+        r.all(
+            "SELECT nullStreamId, deviceId, contextId, isGreenContext FROM"
+            " TARGET_INFO_CUDA_CONTEXT_INFO"
+        ),
+        [(7, 0, 1, 0)],
+    )
+    same(
+        "streams",
+        r.all("SELECT streamId, contextId, priority, flag FROM TARGET_INFO_CUDA_STREAM"),
+        [(13, 1, -5, 2)],
+    )
 
 
 @test
 def waits_and_events():
     r = Report("init", "event", "work:1")
-    same("events", r.all("SELECT streamId, eventId, timestamp FROM CUPTI_ACTIVITY_KIND_CUDA_EVENT"), [(7, 1, None)])
-    same("waits", r.all("SELECT s.syncType, s.streamId, s.eventId, s.eventSyncId = e.eventSyncId FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION s "
-                        "LEFT JOIN CUPTI_ACTIVITY_KIND_CUDA_EVENT e ON e.eventId = s.eventId ORDER BY s.start"), [(2, 13, 1, 1), (3, 7, None, None)])
-    same("without", Report("init", "event", options=["--cuda-event-trace=false"]).count("CUPTI_ACTIVITY_KIND_CUDA_EVENT"), 0)
-    same("with times", Report("init", "event", options=["--cuda-event-trace=timestamps"]).count("CUPTI_ACTIVITY_KIND_CUDA_EVENT"), 1)
+    same(
+        "events",
+        r.all("SELECT streamId, eventId, timestamp FROM CUPTI_ACTIVITY_KIND_CUDA_EVENT"),
+        [(7, 1, None)],
+    )
+    same(
+        "waits",
+        r.all(
+            "SELECT s.syncType, s.streamId, s.eventId, s.eventSyncId = e.eventSyncId FROM"
+            " CUPTI_ACTIVITY_KIND_SYNCHRONIZATION s LEFT JOIN CUPTI_ACTIVITY_KIND_CUDA_EVENT e ON"
+            " e.eventId = s.eventId ORDER BY s.start"
+        ),
+        [(2, 13, 1, 1), (3, 7, None, None)],
+    )
+    same(
+        "without",
+        Report("init", "event", options=["--cuda-event-trace=false"]).count(
+            "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
+        ),
+        0,
+    )
+    same(
+        "with times",
+        Report("init", "event", options=["--cuda-event-trace=timestamps"]).count(
+            "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
+        ),
+        1,
+    )
 
 
 @test
 def graphs():
     r = Report("init", "graph")
     same("graphs", r.all("SELECT eventClass FROM CUDA_GRAPH_EVENTS ORDER BY start"), [(95,), (94,)])
-    same("nodes", r.all("SELECT s.value, graphNodeId FROM CUDA_GRAPH_NODE_EVENTS JOIN StringIds s ON s.id = nameId ORDER BY start"),
-         [("kernel", 0x2000), ("memcpy", 0x2001)])
+    same(
+        "nodes",
+        r.all(
+            "SELECT s.value, graphNodeId FROM CUDA_GRAPH_NODE_EVENTS JOIN StringIds s ON s.id ="
+            " nameId ORDER BY start"
+        ),
+        [("kernel", 0x2000), ("memcpy", 0x2001)],
+    )
 
 
 @test
 def memory():
     r = Report("init", "memory", options=["--cuda-memory-usage=true"])
-    same("use", r.all("SELECT memoryOperationType, bytes, bytesInUse FROM CUDA_GPU_MEMORY_USAGE_EVENTS ORDER BY start"),
-         [(0, 1000, 1000), (0, 500, 1500), (1, 1000, 500)])
+    same(
+        "use",
+        r.all(
+            "SELECT memoryOperationType, bytes, bytesInUse FROM CUDA_GPU_MEMORY_USAGE_EVENTS ORDER"
+            " BY start"
+        ),
+        [(0, 1000, 1000), (0, 500, 1500), (1, 1000, 500)],
+    )
     same("not asked for", Report("init", "memory").count("CUDA_GPU_MEMORY_USAGE_EVENTS"), 0)
     r = Report("init", "memory", options=["--cuda-memory-usage=true"], fault="unordered")
-    same("use by time, though the records come the other way round",
-         r.all("SELECT memoryOperationType, bytes, bytesInUse FROM CUDA_GPU_MEMORY_USAGE_EVENTS ORDER BY start"),
-         [(0, 1000, 1000), (0, 500, 1500), (1, 1000, 500)])
+    same(
+        "use by time, though the records come the other way round",
+        r.all(
+            "SELECT memoryOperationType, bytes, bytesInUse FROM CUDA_GPU_MEMORY_USAGE_EVENTS ORDER"
+            " BY start"
+        ),
+        [(0, 1000, 1000), (0, 500, 1500), (1, 1000, 500)],
+    )
 
 
 @test
 def errors():
-    r = Report("init", "fail", "fail", options=["--sample=none", "--cpuctxsw=none"])  # which have things of their own to say
+    r = Report(
+        "init", "fail", "fail", options=["--sample=none", "--cpuctxsw=none"]
+    )  # which have things of their own to say
     same("results", r.all("SELECT returnValue FROM CUPTI_ACTIVITY_KIND_RUNTIME"), [(2,), (2,)])
     assert r.said() == "cudaMalloc returned 2: out of memory.", r.said()
 
@@ -193,15 +365,25 @@ def chosen_calls():
     r = Report("init", "work:10", options=["--cuda-api=+cudaStreamQuery,-cudaMemcpy*"])
     same("calls", r.calls(), {LAUNCH: 10, "cudaStreamQuery_v3020": 10, SYNC: 1})
     r = Report("init", "work:10", options=["--cuda-trace-all-apis=true"])
-    same("all", r.calls(), {LAUNCH: 10, "cuLaunchKernel": 10, COPY: 10, "cudaStreamQuery_v3020": 10, SYNC: 1})
-    bad = subprocess.run([WARPSIGHT, "profile", "--cuda-api=cudaFree", "true"], stderr=subprocess.PIPE, text=True)
+    same(
+        "all",
+        r.calls(),
+        {LAUNCH: 10, "cuLaunchKernel": 10, COPY: 10, "cudaStreamQuery_v3020": 10, SYNC: 1},
+    )
+    bad = subprocess.run(
+        [WARPSIGHT, "profile", "--cuda-api=cudaFree", "true"], stderr=subprocess.PIPE, text=True
+    )
     assert bad.returncode == 2 and "neither +NAME nor -NAME" in bad.stderr, bad.stderr
 
 
 @test
 def killed():
     r = Report("init", "work:3000", "kill", expect=137)
-    same("work", (sum(r.kernels().values()), r.count("CUPTI_ACTIVITY_KIND_MEMCPY"), sum(r.calls().values())), (3000, 3000, 6001))
+    same(
+        "work",
+        (sum(r.kernels().values()), r.count("CUPTI_ACTIVITY_KIND_MEMCPY"), sum(r.calls().values())),
+        (3000, 3000, 6001),
+    )
     joined(r)
 
 
@@ -215,31 +397,53 @@ def killed_in_flight():
 @test
 def ended_by_exit_and_abort():
     same("_exit", Report("init", "work:500", "_exit").kernels(), {"vector": 250, "gemm": 250})
-    same("abort", sum(Report("init", "work:500", "sleep:100", "abort", expect=134).kernels().values()), 500)
+    same(
+        "abort",
+        sum(Report("init", "work:500", "sleep:100", "abort", expect=134).kernels().values()),
+        500,
+    )
 
 
 @test
 def reset():
-    same("kernels", Report("init", "work:500", "reset", "kill", expect=137).kernels(), {"vector": 250, "gemm": 250})
+    same(
+        "kernels",
+        Report("init", "work:500", "reset", "kill", expect=137).kernels(),
+        {"vector": 250, "gemm": 250},
+    )
 
 
 @test
 def forked():
     r = Report("init", "work:10", "fork")
     same("kernels", sum(r.kernels().values()), 15)
-    same("processes with CUDA", r.one("SELECT count(DISTINCT globalPid) FROM CUPTI_ACTIVITY_KIND_KERNEL"), 1)
+    same(
+        "processes with CUDA",
+        r.one("SELECT count(DISTINCT globalPid) FROM CUPTI_ACTIVITY_KIND_KERNEL"),
+        1,
+    )
 
 
 @test
 def names_through_nvtx():
     r = Report("init", "stream", "names")
-    same("names", r.all("SELECT s.value, deviceId, contextId, streamId FROM WARPSIGHT_NVTX_RESOURCE r JOIN StringIds s ON s.id = r.nameId ORDER BY 1"),
-         [("nothing", None, None, None), ("the copies", 0, 1, 13), ("the device", 0, None, None)])
+    same(
+        "names",
+        r.all(
+            "SELECT s.value, deviceId, contextId, streamId FROM WARPSIGHT_NVTX_RESOURCE r JOIN"
+            " StringIds s ON s.id = r.nameId ORDER BY 1"
+        ),
+        [("nothing", None, None, None), ("the copies", 0, 1, 13), ("the device", 0, None, None)],
+    )
 
 
 def inner_profiler_of(app):
-    bare = subprocess.run([os.path.join(PROGRAMS, app), "init", "inner"], stdout=subprocess.PIPE, text=True).stdout
-    assert "kernels 100 copies 0 calls 301 queries 100 callbacks 2 bad times 0 bad names 0" in bare, bare
+    bare = subprocess.run(
+        [os.path.join(PROGRAMS, app), "init", "inner"], stdout=subprocess.PIPE, text=True
+    ).stdout
+    assert (
+        "kernels 100 copies 0 calls 301 queries 100 callbacks 2 bad times 0 bad names 0" in bare
+    ), bare
     for order in (["init", "inner"], ["init", "work:300", "inner"], ["inner", "init", "inner"]):
         r = Report(*order, app=app)
         runs = order.count("inner")
@@ -284,13 +488,30 @@ def old_cupti():
     r = Report("init", "work:100", fault="version12")
     same("kernels", r.kernels(), {"vector": 50, "gemm": 50})
     same("calls", r.calls(), {LAUNCH: 100, COPY: 100, SYNC: 1})
-    same("what it does not know", r.all("SELECT DISTINCT maxPotentialClusterSize, maxActiveClusters FROM CUPTI_ACTIVITY_KIND_KERNEL"), [(0, 0)])
-    same("copies", r.all("SELECT DISTINCT copyCount, graphNodeId FROM CUPTI_ACTIVITY_KIND_MEMCPY"), [(None, None)])
+    same(
+        "what it does not know",
+        r.all(
+            "SELECT DISTINCT maxPotentialClusterSize, maxActiveClusters FROM"
+            " CUPTI_ACTIVITY_KIND_KERNEL"
+        ),
+        [(0, 0)],
+    )
+    same(
+        "copies",
+        r.all("SELECT DISTINCT copyCount, graphNodeId FROM CUPTI_ACTIVITY_KIND_MEMCPY"),
+        [(None, None)],
+    )
     assert "older than 12.5" in r.said(), r.said()
     joined(r)
     r = Report("init", "inside", "work:10", "driver:3", "threads:4:50", fault="version12")
-    same("calls of the driver too", r.calls(), {LAUNCH: 210, COPY: 10, SYNC: 1, "cuLaunchKernel": 4})
-    same("with their threads", r.one("SELECT count(DISTINCT globalTid) FROM CUPTI_ACTIVITY_KIND_RUNTIME"), 5)
+    same(
+        "calls of the driver too", r.calls(), {LAUNCH: 210, COPY: 10, SYNC: 1, "cuLaunchKernel": 4}
+    )
+    same(
+        "with their threads",
+        r.one("SELECT count(DISTINCT globalTid) FROM CUPTI_ACTIVITY_KIND_RUNTIME"),
+        5,
+    )
     joined(r)
     r = Report("init", "work:10", "sleep:1500", "work:20", options=["-y", "0.7"], fault="version12")
     same("after a delay", r.calls(), {LAUNCH: 20, COPY: 20, SYNC: 1})
@@ -304,11 +525,23 @@ def old_cupti():
 
 @test
 def calls_inside_calls():
-    """What the runtime does through the driver has one call: that of the runtime where that is traced, else the driver's."""
-    r = Report("init", "inside", "work:10", "nodes:5", options=["--cuda-graph-trace=node:host-only"])
-    same("calls", r.calls(), {LAUNCH: 10, COPY: 10, SYNC: 1, "cuLaunchKernel": 1, "cudaGraphLaunch_v10000": 1})
+    """What the runtime does through the driver has one call: that of the runtime where that is
+    traced, else the driver's.
+    """
+    r = Report(
+        "init", "inside", "work:10", "nodes:5", options=["--cuda-graph-trace=node:host-only"]
+    )
+    same(
+        "calls",
+        r.calls(),
+        {LAUNCH: 10, COPY: 10, SYNC: 1, "cuLaunchKernel": 1, "cudaGraphLaunch_v10000": 1},
+    )
     joined(r)
-    refused = subprocess.run([WARPSIGHT, "profile", "--cuda-graph-trace=node:host-and-device", "true"], stderr=subprocess.PIPE, text=True)
+    refused = subprocess.run(
+        [WARPSIGHT, "profile", "--cuda-graph-trace=node:host-and-device", "true"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert refused.returncode == 2 and "host-and-device" in refused.stderr, refused.stderr
 
 
@@ -317,32 +550,81 @@ def correlations_begin_again():
     """The numbers have 32 bits: after the last comes the first."""
     r = Report("init", "correlation:4294967286", "work:10")
     same("calls", r.calls(), {LAUNCH: 10, COPY: 10, SYNC: 1})
-    r = subprocess.run([WARPSIGHT, "stats", "-q", "-f", "csv:nohdr", "-r", "cuda_kern_exec_sum", r.path], stdout=subprocess.PIPE, text=True, check=True)
-    same("pairs of call and kernel", sum(int(row.split(",")[3]) for row in r.stdout.splitlines() if row), 9)  # one has 0, which is none
+    r = subprocess.run(
+        [WARPSIGHT, "stats", "-q", "-f", "csv:nohdr", "-r", "cuda_kern_exec_sum", r.path],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    same(
+        "pairs of call and kernel",
+        sum(int(row.split(",")[3]) for row in r.stdout.splitlines() if row),
+        9,
+    )  # one has 0, which is none
 
 
 @test
 def functions_for_cuda_to_call():
     r = Report("init", "stream", "host")
-    same("functions", r.all("SELECT n.value, m.value LIKE '%/cuda-app', streamId, contextId, graphId, graphNodeId, "
-                            "(SELECT s.value FROM CUPTI_ACTIVITY_KIND_RUNTIME a JOIN StringIds s ON s.id = a.nameId WHERE a.correlationId = h.correlationId) "
-                            "FROM WARPSIGHT_CUDA_HOST_FUNCTION h JOIN StringIds n ON n.id = h.nameId JOIN StringIds m ON m.id = h.module ORDER BY start"),
-         [("called_by_cuda", 1, 13, 1, None, None, "cudaLaunchHostFunc_v10000"),
-          ("called_by_cuda", 1, None, 1, 0x100, 0x2002, "cuGraphAddHostNode")])
+    same(
+        "functions",
+        r.all(
+            "SELECT n.value, m.value LIKE '%/cuda-app', streamId, contextId, graphId, graphNodeId,"
+            " (SELECT s.value FROM CUPTI_ACTIVITY_KIND_RUNTIME a JOIN StringIds s ON s.id ="
+            " a.nameId WHERE a.correlationId = h.correlationId) FROM WARPSIGHT_CUDA_HOST_FUNCTION h"
+            " JOIN StringIds n ON n.id = h.nameId JOIN StringIds m ON m.id = h.module ORDER BY"
+            " start"
+        ),
+        [
+            ("called_by_cuda", 1, 13, 1, None, None, "cudaLaunchHostFunc_v10000"),
+            ("called_by_cuda", 1, None, 1, 0x100, 0x2002, "cuGraphAddHostNode"),
+        ],
+    )
 
 
 @test
 def unified_memory():
-    r = Report("init", "unified", options=["--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true"])
-    same("CPU faults", r.all("SELECT address, originalFaultPc > 0, i.value, m.value LIKE '%/cuda-app' FROM CUDA_UM_CPU_PAGE_FAULT_EVENTS "
-                             "JOIN StringIds i ON i.id = CpuInstruction JOIN StringIds m ON m.id = module"), [(0x7000000000, 1, "called_by_cuda", 1)])
-    same("GPU faults", r.all("SELECT address, numberOfPageFaults, faultAccessType, deviceId FROM CUDA_UM_GPU_PAGE_FAULT_EVENTS"), [(0x7000010000, 9, 2, 0)])
-    same("traffic", r.all("SELECT copyKind, bytes, migrationCause, virtualAddress, srcKind, dstKind FROM CUPTI_ACTIVITY_KIND_MEMCPY"),
-         [(11, 65536, 2, 0x7000010000, 4, 4)])
-    s = subprocess.run([WARPSIGHT, "stats", "-q", "-f", "csv:nohdr", "-r", "um_cpu_page_faults_sum", r.path], stdout=subprocess.PIPE, text=True, check=True)
+    r = Report(
+        "init",
+        "unified",
+        options=["--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true"],
+    )
+    same(
+        "CPU faults",
+        r.all(
+            "SELECT address, originalFaultPc > 0, i.value, m.value LIKE '%/cuda-app' FROM"
+            " CUDA_UM_CPU_PAGE_FAULT_EVENTS JOIN StringIds i ON i.id = CpuInstruction JOIN"
+            " StringIds m ON m.id = module"
+        ),
+        [(0x7000000000, 1, "called_by_cuda", 1)],
+    )
+    same(
+        "GPU faults",
+        r.all(
+            "SELECT address, numberOfPageFaults, faultAccessType, deviceId FROM"
+            " CUDA_UM_GPU_PAGE_FAULT_EVENTS"
+        ),
+        [(0x7000010000, 9, 2, 0)],
+    )
+    same(
+        "traffic",
+        r.all(
+            "SELECT copyKind, bytes, migrationCause, virtualAddress, srcKind, dstKind FROM"
+            " CUPTI_ACTIVITY_KIND_MEMCPY"
+        ),
+        [(11, 65536, 2, 0x7000010000, 4, 4)],
+    )
+    s = subprocess.run(
+        [WARPSIGHT, "stats", "-q", "-f", "csv:nohdr", "-r", "um_cpu_page_faults_sum", r.path],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
     same("by instruction", s.stdout.strip(), "1,called_by_cuda")
     same("not asked for", Report("init", "unified").count("CUPTI_ACTIVITY_KIND_MEMCPY"), 0)
-    r = Report("init", "unified", "work:10", options=["--cuda-um-gpu-page-faults=true"], fault="nomanaged")
+    r = Report(
+        "init", "unified", "work:10", options=["--cuda-um-gpu-page-faults=true"], fault="nomanaged"
+    )
     assert "page faults of unified memory are not recorded" in r.said(), r.said()
     same("kernels all the same", sum(r.kernels().values()), 10)
 
@@ -359,10 +641,20 @@ def many_streams():
 def many_kernels():
     n = 100000
     r = Report("init", "kernels:%d" % n)
-    same("kernels and names", r.all("SELECT count(*), count(DISTINCT shortName) FROM CUPTI_ACTIVITY_KIND_KERNEL"), [(n, n)])
+    same(
+        "kernels and names",
+        r.all("SELECT count(*), count(DISTINCT shortName) FROM CUPTI_ACTIVITY_KIND_KERNEL"),
+        [(n, n)],
+    )
     same("names lost", r.one("SELECT count(*) FROM StringIds WHERE value LIKE '%name lost'"), 0)
-    same("joined", r.one("SELECT count(*) FROM (SELECT correlationId FROM CUPTI_ACTIVITY_KIND_KERNEL INTERSECT "
-                         "SELECT correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME)"), n)
+    same(
+        "joined",
+        r.one(
+            "SELECT count(*) FROM (SELECT correlationId FROM CUPTI_ACTIVITY_KIND_KERNEL INTERSECT "
+            "SELECT correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME)"
+        ),
+        n,
+    )
 
 
 @test
@@ -370,10 +662,24 @@ def newer_records():
     """A CUPTI of tomorrow: fields behind those known, kinds that are not."""
     r = Report("init", "work:300", "stream", "nodes:3", fault="future")
     same("kernels", sum(r.kernels().values()), 303)
-    same("calls", r.calls(), {LAUNCH: 300, COPY: 300, SYNC: 1, "cudaStreamCreateWithPriority_v5050": 1, "cudaGraphLaunch_v10000": 1})
+    same(
+        "calls",
+        r.calls(),
+        {
+            LAUNCH: 300,
+            COPY: 300,
+            SYNC: 1,
+            "cudaStreamCreateWithPriority_v5050": 1,
+            "cudaGraphLaunch_v10000": 1,
+        },
+    )
     joined(r)
     r = Report("init", "work:300", "sleep:500", "kill", fault="future", expect=137)
-    same("of one that was killed", (sum(r.kernels().values()), r.count("CUPTI_ACTIVITY_KIND_MEMCPY")), (300, 300))
+    same(
+        "of one that was killed",
+        (sum(r.kernels().values()), r.count("CUPTI_ACTIVITY_KIND_MEMCPY")),
+        (300, 300),
+    )
 
 
 @test
@@ -383,15 +689,26 @@ def kind_refused():
     assert "CUPTI refuses to record memory sets: CUPTI_ERROR_STANDIN" in r.said(), r.said()
     r = Report("init", "work:10", fault="nojit")
     same("kernels", sum(r.kernels().values()), 10)
-    assert "refuses" not in r.said(), r.said()  # older drivers have no such records, which is no news
+    assert (
+        "refuses" not in r.said()
+    ), r.said()  # older drivers have no such records, which is no news
 
 
 @test
 def too_old_or_too_new():
-    """The CUPTI that the program has mapped cannot be used, and no other is opened beside it: the program's own profiling goes on."""
-    for fault, why in (("older", "older than that of CUDA 12"), ("toonew", "newer than the driver")):
-        bare = subprocess.run([os.path.join(PROGRAMS, "cuda-app-inner"), "init", "inner"], stdout=subprocess.PIPE, text=True,
-                              env=dict(os.environ, STANDIN_FAULT=fault)).stdout
+    """The CUPTI that the program has mapped cannot be used, and no other is opened beside it: the
+    program's own profiling goes on.
+    """
+    for fault, why in (
+        ("older", "older than that of CUDA 12"),
+        ("toonew", "newer than the driver"),
+    ):
+        bare = subprocess.run(
+            [os.path.join(PROGRAMS, "cuda-app-inner"), "init", "inner"],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=dict(os.environ, STANDIN_FAULT=fault),
+        ).stdout
         r = Report("init", "work:10", "inner", fault=fault, app="cuda-app-inner")
         assert why in r.said(), r.said()
         same("ours", r.kernels(), {})
@@ -408,7 +725,9 @@ def context_gone_while_flushing():
 
 @test
 def exit_in_a_function_called_by_cuda():
-    """On a thread of the driver's, which holds CUPTI's lock: the flush at the end cannot get it, and the program ends all the same."""
+    """On a thread of the driver's, which holds CUPTI's lock: the flush at the end cannot get it,
+    and the program ends all the same.
+    """
     r = Report("init", "work:100", "sleep:150", "hostexit", expect=3)
     same("kernels", sum(r.kernels().values()), 100)
 
@@ -457,19 +776,39 @@ def hanging_flush():
 def injection_of_another_tool():
     r = Report("work:1", env={"CUDA_INJECTION64_PATH": "/opt/other/libtool.so"})
     assert "CUDA_INJECTION64_PATH has /opt/other/libtool.so loaded" in r.said(), r.said()
-    same("none counts as unset", sum(Report("init", "work:10", env={"CUDA_INJECTION64_PATH": "none"}).kernels().values()), 10)
+    same(
+        "none counts as unset",
+        sum(Report("init", "work:10", env={"CUDA_INJECTION64_PATH": "none"}).kernels().values()),
+        10,
+    )
 
 
 @test
 def tools_that_have_the_gpu_to_themselves():
-    """Known by what they put into the environment; the program must go on as without us, or not begin where it would hang."""
-    inner = Report("init", "work:10", "env:CUDA_INJECTION64_PATH", env={"QUADD_INJECTION_CONFIG": "1"})
+    """Known by what they put into the environment; the program must go on as without us, or not
+    begin where it would hang.
+    """
+    inner = Report(
+        "init", "work:10", "env:CUDA_INJECTION64_PATH", env={"QUADD_INJECTION_CONFIG": "1"}
+    )
     same("kernels", inner.kernels(), {})
-    assert "CUDA is not recorded: Nsight Systems has it, under which warpsight was started" in inner.said(), inner.said()
+    assert (
+        "CUDA is not recorded: Nsight Systems has it, under which warpsight was started"
+        in inner.said()
+    ), inner.said()
     assert "CUDA_INJECTION64_PATH is not set" in inner.out, inner.out
-    for variable, tool in (("NV_SANITIZER_INJECTION_PORT_BASE", "Compute Sanitizer"), ("NV_COMPUTE_PROFILER_PERFWORKS_DIR", "Nsight Compute")):
-        r = subprocess.run([WARPSIGHT, "profile", "-o", os.path.join(TMP, "none"), "echo", "begun"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                           env=dict(os.environ, **{variable: "1"}), timeout=60)
+    for variable, tool in (
+        ("NV_SANITIZER_INJECTION_PORT_BASE", "Compute Sanitizer"),
+        ("NV_COMPUTE_PROFILER_PERFWORKS_DIR", "Nsight Compute"),
+    ):
+        r = subprocess.run(
+            [WARPSIGHT, "profile", "-o", os.path.join(TMP, "none"), "echo", "begun"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=dict(os.environ, **{variable: "1"}),
+            timeout=60,
+        )
         same("status and output under " + tool, (r.returncode != 0, r.stdout), (True, ""))
         assert "%s would wait for ever" % tool in r.stderr, r.stderr
 
@@ -482,8 +821,10 @@ def tools_started_by_the_program():
     ncu = os.path.join(folder, "ncu")
     os.path.exists(ncu) or shutil.copy(os.path.join(PROGRAMS, "cuda-app"), ncu)
     env = {"LD_LIBRARY_PATH": PROGRAMS}
-    script = "%s env:CUDA_INJECTION64_PATH; NV_SANITIZER_INJECTION_PORT_BASE=1 %s init work:10 env:CUDA_INJECTION64_PATH" % (
-        ncu, os.path.join(PROGRAMS, "cuda-app"))
+    script = (
+        "%s env:CUDA_INJECTION64_PATH; NV_SANITIZER_INJECTION_PORT_BASE=1 %s init work:10"
+        " env:CUDA_INJECTION64_PATH" % (ncu, os.path.join(PROGRAMS, "cuda-app"))
+    )
     r = Report("-c", script, app="/bin/sh", env=env)
     assert "CUDA_INJECTION64_PATH is not set" in r.out.splitlines()[0], r.out
     assert "CUDA is not recorded in what ncu starts" in r.said(), r.said()
@@ -497,10 +838,20 @@ def replay_of_a_gpu():
     r = Report("init", "replay:" + os.path.join(HERE, "h200.records"))
     same("kernels", r.kernels(), {"scale": 100, "spin": 10, "shared": 1})
     same("graph launches", r.count("CUPTI_ACTIVITY_KIND_GRAPH_TRACE"), 50)
-    same("copies", r.all("SELECT copyKind, count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY GROUP BY 1"), [(1, 6), (2, 1), (8, 1)])
+    same(
+        "copies",
+        r.all("SELECT copyKind, count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY GROUP BY 1"),
+        [(1, 6), (2, 1), (8, 1)],
+    )
     same("memory sets", r.count("CUPTI_ACTIVITY_KIND_MEMSET"), 2)
-    same("failed calls", r.all("SELECT s.value, returnValue FROM CUPTI_ACTIVITY_KIND_RUNTIME JOIN StringIds s ON s.id = nameId WHERE returnValue "
-                               "ORDER BY 2 DESC"), [("cudaMalloc_v3020", 2), (LAUNCH, 1)])
+    same(
+        "failed calls",
+        r.all(
+            "SELECT s.value, returnValue FROM CUPTI_ACTIVITY_KIND_RUNTIME JOIN StringIds s ON s.id"
+            " = nameId WHERE returnValue ORDER BY 2 DESC"
+        ),
+        [("cudaMalloc_v3020", 2), (LAUNCH, 1)],
+    )
     same("calls", sum(r.calls().values()), 207)
     same("overhead", r.count("CUPTI_ACTIVITY_KIND_OVERHEAD"), 14)
     same("a GPU", r.one("SELECT name FROM TARGET_INFO_GPU WHERE smCount = 132"), "Stand-in H200")
@@ -519,7 +870,13 @@ for i, t in enumerate(chosen, 1):
     except Exception as e:
         failed += 1
         print("not ok %d - cuda: %s" % (i, t.__name__.replace("_", " ")), flush=True)
-        print("# " + (str(e) if isinstance(e, AssertionError) else traceback.format_exc()).replace("\n", "\n# "), flush=True)
+        print(
+            "# "
+            + (str(e) if isinstance(e, AssertionError) else traceback.format_exc()).replace(
+                "\n", "\n# "
+            ),
+            flush=True,
+        )
 print("1..%d" % len(chosen))
 shutil.rmtree(TMP, ignore_errors=True)
 sys.exit(1 if failed else 0)

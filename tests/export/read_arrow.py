@@ -1,7 +1,9 @@
-"""read_arrow.py - a reader of Arrow's streams and files for tests, written from the format's description and sharing nothing with the writer.
+"""read_arrow.py - a reader of Arrow's streams and files for tests, written from the format's
+description and sharing nothing with the writer.
 
-read(bytes) gives a list of streams; each is a Stream with name, fields and columns (lists of Python values). It checks what the format
-demands on the way: versions, alignment, lengths of buffers, the index of a file.
+read(bytes) gives a list of streams; each is a Stream with name, fields and columns (lists of Python
+values). It checks what the format demands on the way: versions, alignment, lengths of buffers, the
+index of a file.
 """
 import struct
 
@@ -16,7 +18,9 @@ class Table:
 
     def place(self, field):
         slot = 4 + 2 * field
-        offset = struct.unpack_from("<H", self.buf, self.vtable + slot)[0] if slot < self.size else 0
+        offset = (
+            struct.unpack_from("<H", self.buf, self.vtable + slot)[0] if slot < self.size else 0
+        )
         return self.at + offset if offset else None
 
     def number(self, field, code, default=0):
@@ -40,20 +44,26 @@ class Table:
             return None
         n = struct.unpack_from("<I", self.buf, at)[0]
         assert self.buf[at + 4 + n] == 0
-        return self.buf[at + 4:at + 4 + n].decode()
+        return self.buf[at + 4 : at + 4 + n].decode()
 
     def tables(self, field):
         at = self.follow(field)
         if at is None:
             return []
         n = struct.unpack_from("<I", self.buf, at)[0]
-        return [Table(self.buf, at + 4 + 4 * i + struct.unpack_from("<I", self.buf, at + 4 + 4 * i)[0]) for i in range(n)]
+        return [
+            Table(self.buf, at + 4 + 4 * i + struct.unpack_from("<I", self.buf, at + 4 + 4 * i)[0])
+            for i in range(n)
+        ]
 
     def structs(self, field, code):
         at = self.follow(field)
         n = struct.unpack_from("<I", self.buf, at)[0]
         assert (at + 4) % 8 == 0, "structs are not aligned"
-        return [struct.unpack_from("<" + code, self.buf, at + 4 + i * struct.calcsize("<" + code)) for i in range(n)]
+        return [
+            struct.unpack_from("<" + code, self.buf, at + 4 + i * struct.calcsize("<" + code))
+            for i in range(n)
+        ]
 
 
 def root(buf):
@@ -80,7 +90,9 @@ class Field:
         self.meta = {p.text(0): p.text(1) for p in t.tables(6)}
 
     def type(self):
-        inner = ("%sint%d" % ("" if self.signed else "u", self.bits)) if self.kind == "int" else self.kind
+        inner = (
+            "%sint%d" % ("" if self.signed else "u", self.bits) if self.kind == "int" else self.kind
+        )
         return "dictionary" if self.dictionary is not None else inner
 
 
@@ -108,8 +120,10 @@ class Buffers:
 
     def take(self):
         offset, length = next(self.places)
-        assert offset % 64 == 0 and 0 <= offset and offset + length <= len(self.body), "a buffer is misplaced"
-        return self.body[offset:offset + length]
+        assert (
+            offset % 64 == 0 and 0 <= offset and offset + length <= len(self.body)
+        ), "a buffer is misplaced"
+        return self.body[offset : offset + length]
 
 
 def numbers(raw, code, n):
@@ -128,12 +142,16 @@ def values(b, kind, bits=0, signed=False):
     if kind in ("utf8", "binary"):
         offsets, raw = numbers(b.take(), "i", n + 1), b.take()
         assert offsets[0] == 0 and offsets == sorted(offsets) and offsets[-1] <= len(raw)
-        got = [raw[offsets[i]:offsets[i + 1]] for i in range(n)]
+        got = [raw[offsets[i] : offsets[i + 1]] for i in range(n)]
         got = [v.decode() for v in got] if kind == "utf8" else got
     elif kind == "double":
         got = numbers(b.take(), "d", n)
     else:
-        got = numbers(b.take(), {8: "b", 32: "i", 64: "q"}[bits] if signed else {8: "B", 32: "I", 64: "Q"}[bits], n)
+        got = numbers(
+            b.take(),
+            {8: "b", 32: "i", 64: "q"}[bits] if signed else {8: "B", 32: "I", 64: "Q"}[bits],
+            n,
+        )
     if nulls:
         assert len(valid) >= (n + 7) // 8
         got = [v if valid[i >> 3] >> (i & 7) & 1 else None for i, v in enumerate(got)]
@@ -148,14 +166,14 @@ def read_stream(data, at, base):
     while True:
         begin = at
         mark, size = struct.unpack_from("<Ii", data, at)
-        assert mark == 0xffffffff
+        assert mark == 0xFFFFFFFF
         at += 8
         if not size:
             return stream, at, blocks
-        message = root(data[at:at + size])
+        message = root(data[at : at + size])
         assert message.number(0, "h") == 4, "metadata version 5"
         at += size
-        body = data[at:at + message.number(3, "q")]
+        body = data[at : at + message.number(3, "q")]
         kind, header = message.number(1, "B"), message.table(2)
         if kind == 1:
             stream = Stream(header)
@@ -183,7 +201,9 @@ def add_batch(stream, b, rows):
             column += values(b, f.kind, getattr(f, "bits", 0), getattr(f, "signed", False))
         assert len(column) == sum(1 for _ in column) and len(column) >= rows
     assert len({len(c) for c in stream.columns}) == 1, "columns of different lengths"
-    assert next(b.places, None) is None and next(b.nodes, None) is None, "more buffers than fields have"
+    assert (
+        next(b.places, None) is None and next(b.nodes, None) is None
+    ), "more buffers than fields have"
 
 
 def read(data):
@@ -191,12 +211,16 @@ def read(data):
     if data[:6] == b"ARROW1":
         assert data[-6:] == b"ARROW1"
         size = struct.unpack_from("<i", data, len(data) - 10)[0]
-        footer = root(data[len(data) - 10 - size:len(data) - 10])
+        footer = root(data[len(data) - 10 - size : len(data) - 10])
         stream, end, blocks = read_stream(data, 8, 0)
         assert end == len(data) - 10 - size
-        assert [(f.name, f.type()) for f in Stream(footer.table(1)).fields] == [(f.name, f.type()) for f in stream.fields]
+        assert [(f.name, f.type()) for f in Stream(footer.table(1)).fields] == [
+            (f.name, f.type()) for f in stream.fields
+        ]
         for field, kind in ((2, 2), (3, 3)):
-            listed = [(offset, meta, body) for offset, meta, _, body in footer.structs(field, "qiiq")]
+            listed = [
+                (offset, meta, body) for offset, meta, _, body in footer.structs(field, "qiiq")
+            ]
             assert listed == blocks[kind], "the index of the file"
         return [stream]
     streams, at = [], 0

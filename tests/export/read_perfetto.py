@@ -1,4 +1,6 @@
-"""read_perfetto.py - a reader of Perfetto traces for tests: protobuf by hand, interned data resolved, slices paired on their tracks."""
+"""read_perfetto.py - a reader of Perfetto traces for tests: protobuf by hand, interned data
+resolved, slices paired on their tracks.
+"""
 import struct
 
 
@@ -24,7 +26,7 @@ def fields(b):
             v, at = struct.unpack_from("<Q", b, at)[0], at + 8
         elif kind == 2:
             n, at = varint(b, at)
-            v, at = b[at:at + n], at + n
+            v, at = b[at : at + n], at + n
             assert len(v) == n, "a message is cut"
         else:
             raise AssertionError("wire type %d" % kind)
@@ -48,13 +50,22 @@ class Trace:
 
     def __init__(self, data):
         self.tracks, self.slices, self.instants, self.counters, self.samples = {}, [], [], [], []
-        self.names, self.cats, self.args, self.functions, self.frames, self.stacks = {}, {}, {}, {}, {}, {}
+        self.names, self.cats, self.args, self.functions, self.frames, self.stacks = (
+            {},
+            {},
+            {},
+            {},
+            {},
+            {},
+        )
         self.open, self.clocks, last = {}, {}, 0
         first = True
         for number, packet in fields(data):
             assert number == 1
             flags = one(packet, 13)
-            assert flags == (1 if first else 2), "the first packet clears the state, the others need it"
+            assert flags == (
+                1 if first else 2
+            ), "the first packet clears the state, the others need it"
             first = False
             time = one(packet, 8)
             if time is not None:
@@ -72,13 +83,25 @@ class Trace:
             assert uuid not in self.tracks
             parent = one(track, 5)
             assert parent is None or parent in self.tracks
-            self.tracks[uuid] = {"name": one(track, 2).decode(), "parent": parent, "process": one(track, 3), "thread": one(track, 4),
-                                 "counter": one(track, 8) is not None}
+            self.tracks[uuid] = {
+                "name": one(track, 2).decode(),
+                "parent": parent,
+                "process": one(track, 3),
+                "thread": one(track, 4),
+                "counter": one(track, 8) is not None,
+            }
         for event in every(packet, 11):
             self.event(event, time)
         for sample in every(packet, 66):
-            self.samples.append({"ts": time, "pid": one(sample, 2), "tid": one(sample, 3), "cpu": one(sample, 1),
-                                 "stack": self.stacks[one(sample, 4)]})
+            self.samples.append(
+                {
+                    "ts": time,
+                    "pid": one(sample, 2),
+                    "tid": one(sample, 3),
+                    "cpu": one(sample, 1),
+                    "stack": self.stacks[one(sample, 4)],
+                }
+            )
 
     def intern(self, interned):
         tables = {1: self.cats, 2: self.names, 3: self.args, 5: self.functions}
@@ -106,8 +129,15 @@ class Trace:
             self.counters.append({"ts": time, "track": uuid, "value": value})
             return
         name = one(e, 23)
-        s = {"ts": time, "end": None, "track": uuid, "name": self.names[one(e, 10)] if name is None else name.decode(),
-             "cat": self.cats[one(e, 3)], "flows": every(e, 47), "args": {self.args[one(a, 1)]: self.arg(a) for a in every(e, 4)}}
+        s = {
+            "ts": time,
+            "end": None,
+            "track": uuid,
+            "name": self.names[one(e, 10)] if name is None else name.decode(),
+            "cat": self.cats[one(e, 3)],
+            "flows": every(e, 47),
+            "args": {self.args[one(a, 1)]: self.arg(a) for a in every(e, 4)},
+        }
         if kind == 1:
             self.open.setdefault(uuid, []).append(s)
             self.slices.append(s)

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Whole-command tests of export: test_export.py WARPSIGHT MAKE_REPORT MAKE_LINE [TEST...]. Prints TAP.
+"""Whole-command tests of export: test_export.py WARPSIGHT MAKE_REPORT MAKE_LINE [TEST...]. Prints
+TAP.
 
-What a format holds is compared with the SQLite export of the same report, which tests/stats checks against golden files. Readers of our own
-(read_arrow.py, read_perfetto.py) share nothing with the writers; apache-arrow, DuckDB and h5py read the same files where they are
-installed (npm ci in this folder, Debian's python3-h5py), and such tests are skipped with the reason where not.
+What a format holds is compared with the SQLite export of the same report, which tests/stats checks
+against golden files. Readers of our own (read_arrow.py, read_perfetto.py) share nothing with the
+writers; apache-arrow, DuckDB and h5py read the same files where they are installed (npm ci in this
+folder, Debian's python3-h5py), and such tests are skipped with the reason where not.
 """
 import collections
 import gzip
@@ -28,7 +30,9 @@ MAKE, MAKE_LINE = (os.path.abspath(p) for p in sys.argv[2:4])
 ONLY = sys.argv[4:]
 MODULES = os.path.join(HERE, "node_modules")
 SANITIZE = os.environ.get("WS_TEST_SANITIZE", "")
-DUCKDB = os.environ.get("WARPSIGHT_DUCKDB") or os.path.join(MODULES, "@duckdb", "node-bindings-linux-x64", "libduckdb.so")
+DUCKDB = os.environ.get("WARPSIGHT_DUCKDB") or os.path.join(
+    MODULES, "@duckdb", "node-bindings-linux-x64", "libduckdb.so"
+)
 
 
 def report(kind):
@@ -70,17 +74,22 @@ NEED_NOTHING = [f for f in FORMATS if f not in ("parquetdir", "hdf")]
 
 # ---- which tables, which rows, which clock ----
 
+
 @test
 def every_known_table_and_column_is_there():
-    """--lazy=false makes all tables that people may query, with all their columns; without it, empty ones are left out."""
+    """--lazy=false makes all tables that people may query, with all their columns; without it,
+    empty ones are left out.
+    """
     db = exported("cuda", "--lazy=false")
     with open(os.path.join(HERE, "..", "..", "src", "schema", "known.def")) as f:
-        known = re.findall(r'WS_KNOWN\("(\w+)",((?:\s*"[^"]*")+)\)', f.read())
+        known = re.findall(r'WS_KNOWN\(\s*"(\w+)",((?:\s*"[^"]*")+)\)', f.read())
     same(len(known) > 100, True, "known tables")
     there = set(tables(db))
     for table, spec in known:
         same(table in there, True, table)
-        columns = [re.match(r"\w+", c).group() for c in " ".join(re.findall(r'"([^"]*)"', spec)).split()]
+        columns = [
+            re.match(r"\w+", c).group() for c in " ".join(re.findall(r'"([^"]*)"', spec)).split()
+        ]
         have = [r[1] for r in rows(db, "PRAGMA table_info(%s)" % table)]
         same([c for c in columns if c not in have], [], "columns of " + table)
     same("MPI_RANKS" in tables(database("cuda")), False, "an empty table")
@@ -91,20 +100,39 @@ def every_known_table_and_column_is_there():
 @test
 def enumerations_are_whole():
     db = database("cuda")
-    same(rows(db, "SELECT label FROM ENUM_CUDA_MEMCPY_OPER WHERE id IN (1, 8, 13) ORDER BY id"),
-         [("Host-to-Device",), ("Device-to-Device",), ("Unified Device-to-Device",)])
+    same(
+        rows(db, "SELECT label FROM ENUM_CUDA_MEMCPY_OPER WHERE id IN (1, 8, 13) ORDER BY id"),
+        [("Host-to-Device",), ("Device-to-Device",), ("Unified Device-to-Device",)],
+    )
     same(rows(db, "SELECT count(*), min(id) FROM ENUM_NSYS_EVENT_TYPE")[0][0] >= 144, True)
     same(rows(db, "SELECT name FROM ENUM_STACK_UNWIND_METHOD WHERE id = 1000"), [("Undefined",)])
 
 
 @test
 def tables_by_pattern():
-    same(set(tables(exported("cuda", "--tables=^cupti.*kernel$,STRINGIDS"))), {"CUPTI_ACTIVITY_KIND_KERNEL", "StringIds"})
-    same(set(tables(exported("cuda", "--tables", "memcpy$", "--tables", "memset"))), {"CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"})
-    same(rows(exported("cuda", "--tables=StringIds"), "SELECT count(*) > 0 FROM StringIds WHERE value = 'void gemm<float>(float *)'"), [(1,)])
+    same(
+        set(tables(exported("cuda", "--tables=^cupti.*kernel$,STRINGIDS"))),
+        {"CUPTI_ACTIVITY_KIND_KERNEL", "StringIds"},
+    )
+    same(
+        set(tables(exported("cuda", "--tables", "memcpy$", "--tables", "memset"))),
+        {"CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"},
+    )
+    same(
+        rows(
+            exported("cuda", "--tables=StringIds"),
+            "SELECT count(*) > 0 FROM StringIds WHERE value = 'void gemm<float>(float *)'",
+        ),
+        [(1,)],
+    )
     refused("export", "--tables=[", report("cuda"), words=["--tables", "["], code=2)
     refused("export", "--tables=a,,b", report("cuda"), words=["--tables", "empty"], code=2)
-    names = {json.loads(l)["table"] for l in run("export", "-t", "jsonlines", "--tables=^osrt", "-o", "-", report("basic")).out.splitlines()}
+    names = {
+        json.loads(l)["table"]
+        for l in run(
+            "export", "-t", "jsonlines", "--tables=^osrt", "-o", "-", report("basic")
+        ).out.splitlines()
+    }
     same(names, {"OSRT_API"})
 
 
@@ -112,31 +140,51 @@ def starts(kind, times, *more):
     db = exported(kind, "--tables=NVTX", "--times=" + times, *more)
     if "NVTX_EVENTS" not in tables(db):
         return []
-    return [r[0] for r in rows(db, "SELECT start FROM NVTX_EVENTS WHERE eventType IN (34, 59, 60) ORDER BY 1, end")]
+    return [
+        r[0]
+        for r in rows(
+            db, "SELECT start FROM NVTX_EVENTS WHERE eventType IN (34, 59, 60) ORDER BY 1, end"
+        )
+    ]
 
 
 @test
 def times_are_strict_unless_told():
-    """outer 1000-5000, inner 1500-2500 and 3000-4000, leaf 3200-3300, outer 6000-6500; other threads' ranges lie around."""
+    """outer 1000-5000, inner 1500-2500 and 3000-4000, leaf 3200-3300, outer 6000-6500; other
+    threads' ranges lie around.
+    """
     got = starts("basic", "1500/3500")
     same((1000 in got, 1500 in got, 3000 in got, 3200 in got), (False, True, False, True), got)
     got = starts("basic", ":2000/3500")
-    same((1000 in got, 1500 in got, 3000 in got, 3200 in got), (False, True, False, True), "the left end may be crossed")
+    same(
+        (1000 in got, 1500 in got, 3000 in got, 3200 in got),
+        (False, True, False, True),
+        "the left end may be crossed",
+    )
     got = starts("basic", "1500/3500:")
-    same((1000 in got, 1500 in got, 3000 in got), (False, True, True), "the right end may be crossed")
+    same(
+        (1000 in got, 1500 in got, 3000 in got), (False, True, True), "the right end may be crossed"
+    )
     got = starts("basic", ":3400/3500:")
     same((1000 in got, 3000 in got, 3200 in got, 6000 in got), (True, True, False, False), "both")
     same(starts("basic", "6us/6.5us"), starts("basic", "6000/6500"))
     same(starts("basic", "5us1000ns/6e3ns500ns"), starts("basic", "6000/6500"))
     same(starts("basic", "6us/"), starts("basic", "6000/1h"))
-    same(sorted(starts("basic", "0/2000,6us/6.5us")), sorted(set(starts("basic", "0/2000")) | set(starts("basic", "6us/6.5us"))))
+    same(
+        sorted(starts("basic", "0/2000,6us/6.5us")),
+        sorted(set(starts("basic", "0/2000")) | set(starts("basic", "6us/6.5us"))),
+    )
     same(starts("basic", "2h/3h"), [])
 
 
 @test
 def times_leave_facts_alone():
     db = exported("basic", "--times=2h/3h")
-    same(rows(db, "SELECT eventType FROM NVTX_EVENTS ORDER BY 1"), [(33,), (75,), (75,)], "definitions")
+    same(
+        rows(db, "SELECT eventType FROM NVTX_EVENTS ORDER BY 1"),
+        [(33,), (75,), (75,)],
+        "definitions",
+    )
     same(rows(db, "SELECT count(*) FROM WARPSIGHT_PROCESS"), [(3,)])
     same("OSRT_API" in tables(db), False)
     for bad in ("1/2/3", "/", "5/4", "1x/2", "a/b", "nan/2", "", ":", "1"):
@@ -145,27 +193,68 @@ def times_leave_facts_alone():
 
 @test
 def times_of_all_formats_agree():
-    want = rows(exported("many", "--times=:1ms/2ms:"), "SELECT count(*), sum(start), sum(end) FROM NVTX_EVENTS")[0]
+    want = rows(
+        exported("many", "--times=:1ms/2ms:"),
+        "SELECT count(*), sum(start), sum(end) FROM NVTX_EVENTS",
+    )[0]
     same(want[0] > 10, True)
-    lines = [json.loads(l) for l in run("export", "-t", "jsonlines", "--times=:1ms/2ms:", "-o", "-", "--tables=NVTX", report("many")).out.splitlines()]
+    lines = [
+        json.loads(l)
+        for l in run(
+            "export",
+            "-t",
+            "jsonlines",
+            "--times=:1ms/2ms:",
+            "-o",
+            "-",
+            "--tables=NVTX",
+            report("many"),
+        ).out.splitlines()
+    ]
     same((len(lines), sum(l["start"] for l in lines), sum(l["end"] for l in lines)), want)
-    s = read_arrow.read(run("export", "-t", "arrow", "--times=:1ms/2ms:", "-o", "-", "--tables=NVTX_EVENTS", report("many")).out)[0]
+    s = read_arrow.read(
+        run(
+            "export",
+            "-t",
+            "arrow",
+            "--times=:1ms/2ms:",
+            "-o",
+            "-",
+            "--tables=NVTX_EVENTS",
+            report("many"),
+        ).out
+    )[0]
     same((len(s.column("start")), sum(s.column("start")), sum(s.column("end"))), want)
-    trace = json.loads(run("export", "-t", "chrome", "--times=:1ms/2ms:", "-o", "-", report("many")).out)
+    trace = json.loads(
+        run("export", "-t", "chrome", "--times=:1ms/2ms:", "-o", "-", report("many")).out
+    )
     same(sum(e["ph"] == "X" for e in trace["traceEvents"]), want[0])
 
 
 @test
 def clocks_are_shifted():
-    plain = rows(database("basic"), "SELECT min(start), max(end), min(end - start) FROM NVTX_EVENTS")[0]
+    plain = rows(
+        database("basic"), "SELECT min(start), max(end), min(end - start) FROM NVTX_EVENTS"
+    )[0]
     for shift in (1000, -5):
-        got = rows(exported("basic", "--ts-shift=%d" % shift), "SELECT min(start), max(end), min(end - start) FROM NVTX_EVENTS")[0]
+        got = rows(
+            exported("basic", "--ts-shift=%d" % shift),
+            "SELECT min(start), max(end), min(end - start) FROM NVTX_EVENTS",
+        )[0]
         same(got, (plain[0] + shift, plain[1] + shift, plain[2]), shift)
     epoch = rows(database("basic"), "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME")[0][0]
     db = exported("basic", "--ts-normalize", "--ts-shift", "7")
     same(rows(db, "SELECT min(start) FROM NVTX_EVENTS")[0][0], plain[0] + epoch + 7)
-    same(rows(db, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME")[0][0], epoch, "when the session began is no event")
-    same(starts("basic", "7000/7500", "--ts-shift=1000"), [t + 1000 for t in starts("basic", "6000/6500")], "times are those of the export")
+    same(
+        rows(db, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME")[0][0],
+        epoch,
+        "when the session began is no event",
+    )
+    same(
+        starts("basic", "7000/7500", "--ts-shift=1000"),
+        [t + 1000 for t in starts("basic", "6000/6500")],
+        "times are those of the export",
+    )
     refused("export", "--ts-shift=1s", report("basic"), words=["--ts-shift"], code=2)
 
 
@@ -173,33 +262,86 @@ def clocks_are_shifted():
 def append_adds_what_is_missing():
     for name in ("add.sqlite", "add_dir"):
         kind = "sqlite" if name.endswith("e") else "arrowdir"
-        run("export", "-q", "-t", kind, "-o", name, "--tables=^OSRT_API,^StringIds", report("basic"))
+        run(
+            "export", "-q", "-t", kind, "-o", name, "--tables=^OSRT_API,^StringIds", report("basic")
+        )
         if kind == "sqlite":
             sqlite(name).execute("DELETE FROM OSRT_API").connection.commit()
         else:
             before = os.stat("add_dir/OSRT_API.arrow").st_ino
         refused("export", "-t", kind, "-o", name, report("basic"), words=["exists"], code=1)
-        refused("export", "-t", kind, "-o", name, "-f", "--append", report("basic"), words=["--append"], code=2)
+        refused(
+            "export",
+            "-t",
+            kind,
+            "-o",
+            name,
+            "-f",
+            "--append",
+            report("basic"),
+            words=["--append"],
+            code=2,
+        )
         run("export", "-q", "-t", kind, "-o", name, "--append", report("basic"))
     same(rows(sqlite("add.sqlite"), "SELECT count(*) FROM OSRT_API"), [(0,)], "what is there stays")
     same(rows(sqlite("add.sqlite"), "SELECT count(*) FROM NVTX_EVENTS"), [(24,)])
-    same(rows(sqlite("add.sqlite"), "SELECT count(*) FROM NVTX_EVENTS n JOIN StringIds s ON s.id = n.textId"), [(1,)], "texts of new tables")
+    same(
+        rows(
+            sqlite("add.sqlite"),
+            "SELECT count(*) FROM NVTX_EVENTS n JOIN StringIds s ON s.id = n.textId",
+        ),
+        [(1,)],
+        "texts of new tables",
+    )
     same(os.stat("add_dir/OSRT_API.arrow").st_ino, before)
     same(os.path.exists("add_dir/NVTX_EVENTS.arrow"), True)
     run("export", "-q", "-t", "sqlite", "-o", "fresh.sqlite", "--append", report("basic"))
     same(len(tables(sqlite("fresh.sqlite"))), len(tables(database("basic"))), "nothing was there")
-    refused("export", "-o", "add.sqlite", "--append", report("cuda"), words=["another report"], code=1)
-    same(rows(sqlite("add.sqlite"), "SELECT count(*) FROM NVTX_EVENTS"), [(24,)], "a failed append changes nothing")
+    refused(
+        "export", "-o", "add.sqlite", "--append", report("cuda"), words=["another report"], code=1
+    )
+    same(
+        rows(sqlite("add.sqlite"), "SELECT count(*) FROM NVTX_EVENTS"),
+        [(24,)],
+        "a failed append changes nothing",
+    )
 
 
 @test
 def options_mean_something_or_are_refused():
     run("export", "-q", "-f", "--include-json=false", "-o", "no.sqlite", report("basic"))
-    refused("export", "-q", "-f", "--include-json", "-o", "no.sqlite", report("basic"), words=("binaryData",), code=2)
-    for kind, option in (("jsonlines", "--append"), ("arrow", "--append"), ("hdf", "--append"), ("chrome", "--tables=x"), ("chrome", "--append"),
-                         ("perfetto", "--lazy=false"), ("perfetto", "--include-blobs=false"), ("sqlite", "--separate-strings"),
-                         ("chrome", "--separate-strings"), ("arrowdir", "--separate-strings")):
-        refused("export", "-t", kind, option, report("basic"), words=[option.split("=")[0], kind], code=2)
+    refused(
+        "export",
+        "-q",
+        "-f",
+        "--include-json",
+        "-o",
+        "no.sqlite",
+        report("basic"),
+        words=("binaryData",),
+        code=2,
+    )
+    for kind, option in (
+        ("jsonlines", "--append"),
+        ("arrow", "--append"),
+        ("hdf", "--append"),
+        ("chrome", "--tables=x"),
+        ("chrome", "--append"),
+        ("perfetto", "--lazy=false"),
+        ("perfetto", "--include-blobs=false"),
+        ("sqlite", "--separate-strings"),
+        ("chrome", "--separate-strings"),
+        ("arrowdir", "--separate-strings"),
+    ):
+        refused(
+            "export",
+            "-t",
+            kind,
+            option,
+            report("basic"),
+            words=[option.split("=")[0], kind],
+            code=2,
+        )
     for kind in ("sqlite", "arrowdir", "parquetdir", "hdf"):
         refused("export", "-t", kind, "-o", "-", report("basic"), words=["standard output"], code=1)
     for kind in ("text", "xml", "info"):
@@ -211,10 +353,28 @@ def options_mean_something_or_are_refused():
 
 @test
 def blobs_and_strings():
-    same(rows(exported("basic"), "SELECT hex(binaryData) FROM NVTX_EVENTS WHERE binaryData NOT NULL"), [("0001FF22",)])
-    same(rows(exported("basic", "--include-blobs=false"), "SELECT count(binaryData) FROM NVTX_EVENTS"), [(0,)])
-    whole = [json.loads(l) for l in run("export", "-t", "jsonlines", "-o", "-", report("basic")).out.splitlines()]
-    apart = [json.loads(l) for l in run("export", "-t", "json", "--separate-strings", "-o", "-", report("basic")).out.splitlines()]
+    same(
+        rows(
+            exported("basic"), "SELECT hex(binaryData) FROM NVTX_EVENTS WHERE binaryData NOT NULL"
+        ),
+        [("0001FF22",)],
+    )
+    same(
+        rows(
+            exported("basic", "--include-blobs=false"), "SELECT count(binaryData) FROM NVTX_EVENTS"
+        ),
+        [(0,)],
+    )
+    whole = [
+        json.loads(l)
+        for l in run("export", "-t", "jsonlines", "-o", "-", report("basic")).out.splitlines()
+    ]
+    apart = [
+        json.loads(l)
+        for l in run(
+            "export", "-t", "json", "--separate-strings", "-o", "-", report("basic")
+        ).out.splitlines()
+    ]
     texts = {l["id"]: l["value"] for l in apart if l["table"] == "StringIds"}
     calls = [(l, k) for l, k in zip(whole, apart) if l["table"] == "OSRT_API"]
     same(len(calls), 5)
@@ -224,49 +384,174 @@ def blobs_and_strings():
 
 # ---- tools that people have ----
 
+
 @test
 def queries_of_other_tools():
-    """What converters and analysers made for Nsight Systems' SQLite ask: tables looked up by name, kernels, calls, ranges and threads joined."""
+    """What converters and analysers made for Nsight Systems' SQLite ask: tables looked up by name,
+    kernels, calls, ranges and threads joined.
+    """
     db = database("cuda")
     have = {r["name"] for r in db.execute("SELECT name FROM sqlite_master WHERE type='table'")}
-    same({"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "StringIds", "TARGET_INFO_GPU"} <= have, True)
+    same(
+        {
+            "CUPTI_ACTIVITY_KIND_KERNEL",
+            "CUPTI_ACTIVITY_KIND_RUNTIME",
+            "NVTX_EVENTS",
+            "StringIds",
+            "TARGET_INFO_GPU",
+        }
+        <= have,
+        True,
+    )
     strings = {r["id"]: r["value"] for r in db.execute("SELECT id, value FROM StringIds")}
     kernels = db.execute("SELECT * FROM CUPTI_ACTIVITY_KIND_KERNEL").fetchall()
     same({strings[k["shortName"]] for k in kernels}, {"gemm", "relu"})
-    same(rows(db, "SELECT DISTINCT deviceId, globalPid / 0x1000000 % 0x1000000 AS PID FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY 2"), [(0, 600), (1, 700)])
-    same(rows(db, "SELECT count(*) FROM NVTX_EVENTS WHERE eventType == 59 AND text IS NOT NULL AND globalTid % 0x1000000 IN (600, 700)")[0][0] > 0, True)
-    same(rows(db, "SELECT s.value, count(*), sum(k.end - k.start), avg(k.end - k.start) FROM CUPTI_ACTIVITY_KIND_KERNEL k "
-                  "JOIN StringIds s ON k.shortName = s.id WHERE k.deviceId = 0 AND k.[end] >= 0 GROUP BY s.value ORDER BY 3 DESC")[0][0], "gemm")
-    same(rows(db, "SELECT r.start, k.start - r.end, s.value FROM CUPTI_ACTIVITY_KIND_RUNTIME AS r JOIN CUPTI_ACTIVITY_KIND_KERNEL AS k "
-                  "USING (correlationId) JOIN StringIds s ON s.id = r.nameId WHERE r.globalTid / 0x1000000 = k.globalPid / 0x1000000")[0][2][:4], "cuda")
-    same(rows(db, "SELECT name, smCount, totalMemory, computeMajor || '.' || computeMinor FROM TARGET_INFO_GPU ORDER BY id")[0],
-         ("Some GPU", 132, 80000000000, "9.0"))
-    same(rows(db, "SELECT pid, cudaId, gpuId, uuid, numMultiprocessors FROM TARGET_INFO_CUDA_DEVICE ORDER BY 1, 2"),
-         [(600, 0, 0, "GPU-a", 132), (600, 1, 1, "GPU-b", 132), (700, 0, 0, "GPU-a", 132), (700, 1, 1, "GPU-b", 132)])
-    same(rows(db, "SELECT value FROM META_DATA_EXPORT WHERE name = 'EXPORT_SCHEMA_VERSION'"), [("3.25.0",)])
-    same(rows(db, "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY m JOIN ENUM_CUDA_MEMCPY_OPER e ON m.copyKind = e.id WHERE e.label = 'Host-to-Device'")[0][0] > 0, True)
+    same(
+        rows(
+            db,
+            (
+                "SELECT DISTINCT deviceId, globalPid / 0x1000000 % 0x1000000 AS PID FROM"
+                " CUPTI_ACTIVITY_KIND_KERNEL ORDER BY 2"
+            ),
+        ),
+        [(0, 600), (1, 700)],
+    )
+    same(
+        rows(
+            db,
+            (
+                "SELECT count(*) FROM NVTX_EVENTS WHERE eventType == 59 AND text IS NOT NULL AND"
+                " globalTid % 0x1000000 IN (600, 700)"
+            ),
+        )[0][0]
+        > 0,
+        True,
+    )
+    same(
+        rows(
+            db,
+            (
+                "SELECT s.value, count(*), sum(k.end - k.start), avg(k.end - k.start) FROM"
+                " CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON k.shortName = s.id WHERE"
+                " k.deviceId = 0 AND k.[end] >= 0 GROUP BY s.value ORDER BY 3 DESC"
+            ),
+        )[0][0],
+        "gemm",
+    )
+    same(
+        rows(
+            db,
+            (
+                "SELECT r.start, k.start - r.end, s.value FROM CUPTI_ACTIVITY_KIND_RUNTIME AS r"
+                " JOIN CUPTI_ACTIVITY_KIND_KERNEL AS k USING (correlationId) JOIN StringIds s ON"
+                " s.id = r.nameId WHERE r.globalTid / 0x1000000 = k.globalPid / 0x1000000"
+            ),
+        )[0][2][:4],
+        "cuda",
+    )
+    same(
+        rows(
+            db,
+            (
+                "SELECT name, smCount, totalMemory, computeMajor || '.' || computeMinor FROM"
+                " TARGET_INFO_GPU ORDER BY id"
+            ),
+        )[0],
+        ("Some GPU", 132, 80000000000, "9.0"),
+    )
+    same(
+        rows(
+            db,
+            (
+                "SELECT pid, cudaId, gpuId, uuid, numMultiprocessors FROM TARGET_INFO_CUDA_DEVICE"
+                " ORDER BY 1, 2"
+            ),
+        ),
+        [
+            (600, 0, 0, "GPU-a", 132),
+            (600, 1, 1, "GPU-b", 132),
+            (700, 0, 0, "GPU-a", 132),
+            (700, 1, 1, "GPU-b", 132),
+        ],
+    )
+    same(
+        rows(db, "SELECT value FROM META_DATA_EXPORT WHERE name = 'EXPORT_SCHEMA_VERSION'"),
+        [("3.25.0",)],
+    )
+    same(
+        rows(
+            db,
+            (
+                "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY m JOIN ENUM_CUDA_MEMCPY_OPER e ON"
+                " m.copyKind = e.id WHERE e.label = 'Host-to-Device'"
+            ),
+        )[0][0]
+        > 0,
+        True,
+    )
 
 
-# What scripts and tools made for Nsight Systems' SQLite ask, by who asks: every statement must run, over any report, and those of a CUDA run give rows.
+# What scripts and tools made for Nsight Systems' SQLite ask, by who asks: every statement must run,
+# over any report, and those of a CUDA run give rows.
 THIRD_PARTY = {
-    "converters to Chrome's JSON: devices": "SELECT DISTINCT deviceId, globalPid / 0x1000000 % 0x1000000 AS PID FROM CUPTI_ACTIVITY_KIND_KERNEL",
-    "converters: ranges": "SELECT start, end, text, globalTid / 0x1000000 % 0x1000000 AS PID, globalTid % 0x1000000 AS TID FROM NVTX_EVENTS WHERE NVTX_EVENTS.eventType == 59",
-    "converters: calls": "SELECT start, end, globalTid % 0x1000000 AS TID, correlationId, nameId FROM CUPTI_ACTIVITY_KIND_RUNTIME",
-    "examples of the manual: kernels in ranges": "SELECT n.text, count(*), sum(k.end - k.start) FROM NVTX_EVENTS n JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON n.eventType == 59 AND "
-        "n.globalTid == r.globalTid AND n.start <= r.start AND n.end >= r.end JOIN CUPTI_ACTIVITY_KIND_KERNEL k ON k.correlationId == r.correlationId GROUP BY 1",
-    "recipes: labels of copies": "SELECT e.label, k.label, count(*), sum(bytes) FROM CUPTI_ACTIVITY_KIND_MEMCPY m JOIN ENUM_CUDA_MEMCPY_OPER e ON e.id = copyKind "
-        "LEFT JOIN ENUM_CUDA_MEM_KIND k ON k.id = srcKind GROUP BY 1, 2",
-    "recipes: session": "SELECT utcEpochNs, startTime, stopTime, duration FROM TARGET_INFO_SESSION_START_TIME, ANALYSIS_DETAILS",
-    "analysers: utilisation": "WITH line AS (SELECT min(start) a, max(end) b FROM CUPTI_ACTIVITY_KIND_KERNEL), busy AS (SELECT sum(end - start) t FROM CUPTI_ACTIVITY_KIND_KERNEL) "
-        "SELECT 100.0 * t / (b - a) FROM line, busy",
-    "analysers: waits by kind": "SELECT e.label, count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION JOIN ENUM_CUPTI_SYNC_TYPE e ON e.id = syncType GROUP BY 1",
-    "layer benchmarks: all work with its call": "SELECT u.start, u.end, r.start FROM (SELECT start, end, correlationId FROM CUPTI_ACTIVITY_KIND_KERNEL UNION ALL SELECT start, end, "
-        "correlationId FROM CUPTI_ACTIVITY_KIND_MEMCPY UNION ALL SELECT start, end, correlationId FROM CUPTI_ACTIVITY_KIND_MEMSET) u JOIN CUPTI_ACTIVITY_KIND_RUNTIME r USING (correlationId)",
-    "layer benchmarks: types of ranges": "SELECT id FROM ENUM_NSYS_EVENT_TYPE WHERE name = 'NvtxPushPopRange'",
-    "rank labels": "WITH f AS (SELECT globalTid / 0x1000000 % 0x1000000 AS pid, min(start) AS start FROM NVTX_EVENTS GROUP BY pid) SELECT coalesce(e.text, s.value) FROM NVTX_EVENTS e "
-        "JOIN f ON e.globalTid / 0x1000000 % 0x1000000 = f.pid AND e.start = f.start LEFT JOIN StringIds s ON e.textId = s.id",
-    "trace libraries: threads": "SELECT s.value, (t.globalTid >> 24) & 0x00FFFFFF, t.globalTid & 0x00FFFFFF FROM ThreadNames t JOIN StringIds s ON s.id = t.nameId",
-    "cheat sheets: GPU": "SELECT name, totalMemory, smCount, clockRate FROM TARGET_INFO_GPU LIMIT 1",
+    "converters to Chrome's JSON: devices": (
+        "SELECT DISTINCT deviceId, globalPid / 0x1000000 % 0x1000000 AS PID FROM"
+        " CUPTI_ACTIVITY_KIND_KERNEL"
+    ),
+    "converters: ranges": (
+        "SELECT start, end, text, globalTid / 0x1000000 % 0x1000000 AS PID, globalTid % 0x1000000"
+        " AS TID FROM NVTX_EVENTS WHERE NVTX_EVENTS.eventType == 59"
+    ),
+    "converters: calls": (
+        "SELECT start, end, globalTid % 0x1000000 AS TID, correlationId, nameId FROM"
+        " CUPTI_ACTIVITY_KIND_RUNTIME"
+    ),
+    "examples of the manual: kernels in ranges": (
+        "SELECT n.text, count(*), sum(k.end - k.start) FROM NVTX_EVENTS n JOIN"
+        " CUPTI_ACTIVITY_KIND_RUNTIME r ON n.eventType == 59 AND n.globalTid == r.globalTid AND"
+        " n.start <= r.start AND n.end >= r.end JOIN CUPTI_ACTIVITY_KIND_KERNEL k ON"
+        " k.correlationId == r.correlationId GROUP BY 1"
+    ),
+    "recipes: labels of copies": (
+        "SELECT e.label, k.label, count(*), sum(bytes) FROM CUPTI_ACTIVITY_KIND_MEMCPY m JOIN"
+        " ENUM_CUDA_MEMCPY_OPER e ON e.id = copyKind LEFT JOIN ENUM_CUDA_MEM_KIND k ON k.id ="
+        " srcKind GROUP BY 1, 2"
+    ),
+    "recipes: session": (
+        "SELECT utcEpochNs, startTime, stopTime, duration FROM TARGET_INFO_SESSION_START_TIME,"
+        " ANALYSIS_DETAILS"
+    ),
+    "analysers: utilisation": (
+        "WITH line AS (SELECT min(start) a, max(end) b FROM CUPTI_ACTIVITY_KIND_KERNEL), busy AS"
+        " (SELECT sum(end - start) t FROM CUPTI_ACTIVITY_KIND_KERNEL) SELECT 100.0 * t / (b - a)"
+        " FROM line, busy"
+    ),
+    "analysers: waits by kind": (
+        "SELECT e.label, count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION JOIN"
+        " ENUM_CUPTI_SYNC_TYPE e ON e.id = syncType GROUP BY 1"
+    ),
+    "layer benchmarks: all work with its call": (
+        "SELECT u.start, u.end, r.start FROM (SELECT start, end, correlationId FROM"
+        " CUPTI_ACTIVITY_KIND_KERNEL UNION ALL SELECT start, end, correlationId FROM"
+        " CUPTI_ACTIVITY_KIND_MEMCPY UNION ALL SELECT start, end, correlationId FROM"
+        " CUPTI_ACTIVITY_KIND_MEMSET) u JOIN CUPTI_ACTIVITY_KIND_RUNTIME r USING (correlationId)"
+    ),
+    "layer benchmarks: types of ranges": (
+        "SELECT id FROM ENUM_NSYS_EVENT_TYPE WHERE name = 'NvtxPushPopRange'"
+    ),
+    "rank labels": (
+        "WITH f AS (SELECT globalTid / 0x1000000 % 0x1000000 AS pid, min(start) AS start FROM"
+        " NVTX_EVENTS GROUP BY pid) SELECT coalesce(e.text, s.value) FROM NVTX_EVENTS e JOIN f ON"
+        " e.globalTid / 0x1000000 % 0x1000000 = f.pid AND e.start = f.start LEFT JOIN StringIds s"
+        " ON e.textId = s.id"
+    ),
+    "trace libraries: threads": (
+        "SELECT s.value, (t.globalTid >> 24) & 0x00FFFFFF, t.globalTid & 0x00FFFFFF FROM"
+        " ThreadNames t JOIN StringIds s ON s.id = t.nameId"
+    ),
+    "cheat sheets: GPU": (
+        "SELECT name, totalMemory, smCount, clockRate FROM TARGET_INFO_GPU LIMIT 1"
+    ),
     "cheat sheets: process": "SELECT name, pid FROM PROCESSES WHERE name LIKE '%t%'",
 }
 
@@ -277,27 +562,70 @@ def queries_known_from_other_tools_run():
     db = sqlite3.connect("known.sqlite")
     for who, sql in THIRD_PARTY.items():
         same(len(db.execute(sql).fetchall()) > 0, True, who)
-    for sql in ("SELECT s.value, count(*) FROM OSRT_API JOIN StringIds s ON s.id = nameId GROUP BY 1", "SELECT cpu, isSchedIn, count(*) FROM SCHED_EVENTS GROUP BY 1, 2",
-                "SELECT s.value, count(*) FROM SAMPLING_CALLCHAINS JOIN StringIds s ON s.id = symbol WHERE stackDepth = 0 GROUP BY 1", "SELECT sum(cpuCycles) FROM COMPOSITE_EVENTS",
-                "SELECT count(*), sum(end - start) FROM PROFILER_OVERHEAD", "SELECT name, value FROM META_DATA_CAPTURE", "SELECT * FROM GENERIC_EVENTS", "SELECT * FROM GPU_METRICS"):
+    for sql in (
+        "SELECT s.value, count(*) FROM OSRT_API JOIN StringIds s ON s.id = nameId GROUP BY 1",
+        "SELECT cpu, isSchedIn, count(*) FROM SCHED_EVENTS GROUP BY 1, 2",
+        (
+            "SELECT s.value, count(*) FROM SAMPLING_CALLCHAINS JOIN StringIds s ON s.id = symbol"
+            " WHERE stackDepth = 0 GROUP BY 1"
+        ),
+        "SELECT sum(cpuCycles) FROM COMPOSITE_EVENTS",
+        "SELECT count(*), sum(end - start) FROM PROFILER_OVERHEAD",
+        "SELECT name, value FROM META_DATA_CAPTURE",
+        "SELECT * FROM GENERIC_EVENTS",
+        "SELECT * FROM GPU_METRICS",
+    ):
         db.execute(sql).fetchall()
     # The manual's way of giving calls a name of their own.
     db.execute("ALTER TABLE CUPTI_ACTIVITY_KIND_RUNTIME ADD COLUMN name TEXT")
-    db.execute("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET name = (SELECT value FROM StringIds WHERE CUPTI_ACTIVITY_KIND_RUNTIME.nameId = StringIds.id)")
-    same(db.execute("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE name IS NULL").fetchone(), (0,))
+    db.execute(
+        "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET name = (SELECT value FROM StringIds WHERE"
+        " CUPTI_ACTIVITY_KIND_RUNTIME.nameId = StringIds.id)"
+    )
+    same(
+        db.execute(
+            "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE name IS NULL"
+        ).fetchone(),
+        (0,),
+    )
 
 
 def contents(path):
-    """Every table's rows with texts for their numbers; what names the files themselves is left out."""
+    """Every table's rows with texts for their numbers, without what names the files themselves."""
     db = sqlite3.connect(path)
     texts = dict(db.execute("SELECT id, value FROM StringIds"))
     out = {}
-    for t, in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+    for (t,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
         names = [c[1] for c in db.execute("PRAGMA table_info(%s)" % t)]
-        named = [c.endswith(("nameId", "NameId", "textId", "Name", "pathId", "symbol", "module", "filenameId", "contentId", "categoryId", "argsId")) for c in names]
-        out[t] = sorted((tuple(texts.get(v, v) if n else v for v, n in zip(r, named)) for r in db.execute("SELECT * FROM " + t)), key=repr)
+        named = [
+            c.endswith(
+                (
+                    "nameId",
+                    "NameId",
+                    "textId",
+                    "Name",
+                    "pathId",
+                    "symbol",
+                    "module",
+                    "filenameId",
+                    "contentId",
+                    "categoryId",
+                    "argsId",
+                )
+            )
+            for c in names
+        ]
+        out[t] = sorted(
+            (
+                tuple(texts.get(v, v) if n else v for v, n in zip(r, named))
+                for r in db.execute("SELECT * FROM " + t)
+            ),
+            key=repr,
+        )
     out["StringIds"] = sorted(v for _, v in out["StringIds"])
-    out["META_DATA_EXPORT"] = [r for r in out["META_DATA_EXPORT"] if not r[0].endswith(("_FILE", "_TIME_UTC"))]
+    out["META_DATA_EXPORT"] = [
+        r for r in out["META_DATA_EXPORT"] if not r[0].endswith(("_FILE", "_TIME_UTC"))
+    ]
     return out
 
 
@@ -316,23 +644,45 @@ def sqlite_comes_back():
 @test
 def scheduling_and_samples_as_known():
     db = database("line")
-    same(rows(db, "SELECT start, cpu, isSchedIn, globalTid & 0xffffff FROM SCHED_EVENTS ORDER BY start"), [(500, 3, 1, 1), (900, 3, 0, 1)])
-    same(rows(db, "SELECT id, start, cpu, threadState, cpuCycles FROM COMPOSITE_EVENTS ORDER BY id"), [(1, 600, 3, 1, 1000), (2, 700, None, 1, 1000)])
-    same(rows(db, "SELECT stackDepth, s.value FROM SAMPLING_CALLCHAINS c JOIN StringIds s ON s.id = c.symbol WHERE c.id = 1 ORDER BY stackDepth"),
-         [(0, "fn3"), (1, "fn2"), (2, "fn1")])
+    same(
+        rows(
+            db,
+            "SELECT start, cpu, isSchedIn, globalTid & 0xffffff FROM SCHED_EVENTS ORDER BY start",
+        ),
+        [(500, 3, 1, 1), (900, 3, 0, 1)],
+    )
+    same(
+        rows(db, "SELECT id, start, cpu, threadState, cpuCycles FROM COMPOSITE_EVENTS ORDER BY id"),
+        [(1, 600, 3, 1, 1000), (2, 700, None, 1, 1000)],
+    )
+    same(
+        rows(
+            db,
+            (
+                "SELECT stackDepth, s.value FROM SAMPLING_CALLCHAINS c JOIN StringIds s ON s.id ="
+                " c.symbol WHERE c.id = 1 ORDER BY stackDepth"
+            ),
+        ),
+        [(0, "fn3"), (1, "fn2"), (2, "fn1")],
+    )
 
 
 # ---- Arrow ----
+
 
 def compare_stream(s, db, names):
     """An Arrow stream against the table of the same name in SQLite, rows in any order."""
     info = [r[1] for r in rows(db, "PRAGMA table_info(%s)" % s.name)]
     index = [names.index(c) for c in info]
     got = collections.Counter(tuple(plain(row[i]) for i in index) for row in s)
-    want = collections.Counter(tuple(plain(v) for v in r) for r in rows(db, 'SELECT * FROM "%s"' % s.name))
+    want = collections.Counter(
+        tuple(plain(v) for v in r) for r in rows(db, 'SELECT * FROM "%s"' % s.name)
+    )
     same(len(list(got.elements())), len(list(want.elements())), "rows of " + s.name)
     if got != want:
-        raise AssertionError("%s: %r" % (s.name, (list((got - want).items())[:2], list((want - got).items())[:2])))
+        raise AssertionError(
+            "%s: %r" % (s.name, (list((got - want).items())[:2], list((want - got).items())[:2]))
+        )
 
 
 def plain(v):
@@ -368,11 +718,14 @@ def arrow_equals_sqlite():
 @test
 def arrow_files_equal_streams():
     run("export", "-q", "-t", "arrowdir", "-o", "dir", report("cuda"))
-    streams = {s.name: s for s in read_arrow.read(run("export", "-t", "arrow", "-o", "-", report("cuda")).out)}
+    streams = {
+        s.name: s
+        for s in read_arrow.read(run("export", "-t", "arrow", "-o", "-", report("cuda")).out)
+    }
     same(sorted(os.listdir("dir")), sorted(n + ".arrow" for n in streams))
     for name, s in streams.items():
         with open("dir/%s.arrow" % name, "rb") as f:
-            one, = read_arrow.read(f.read())
+            (one,) = read_arrow.read(f.read())
         if name != "META_DATA_EXPORT":
             same((one.rows(), one.meta), (s.rows(), s.meta), name)
         same(os.stat("dir/%s.arrow" % name).st_mode & 0o777, 0o600)
@@ -380,20 +733,38 @@ def arrow_files_equal_streams():
 
 @test
 def arrow_has_types_units_and_texts():
-    s, = read_arrow.read(run("export", "-t", "arrow", "--tables=KIND_KERNEL$", "-o", "-", report("cuda")).out)
+    (s,) = read_arrow.read(
+        run("export", "-t", "arrow", "--tables=KIND_KERNEL$", "-o", "-", report("cuda")).out
+    )
     types = {f.name: f.type() for f in s.fields}
-    same((types["start"], types["gridX"], types["graphNodeId"], types["theoreticalOccupancy"], types["qmdLastCtaDone"], types["demangledNameValue"]),
-         ("int64", "uint32", "uint64", "double", "null", "dictionary"))
-    same([f.meta.get("unit") for f in s.fields if f.name in ("start", "end", "gridX")], ["ns", "ns", None])
+    same(
+        (
+            types["start"],
+            types["gridX"],
+            types["graphNodeId"],
+            types["theoreticalOccupancy"],
+            types["qmdLastCtaDone"],
+            types["demangledNameValue"],
+        ),
+        ("int64", "uint32", "uint64", "double", "null", "dictionary"),
+    )
+    same(
+        [f.meta.get("unit") for f in s.fields if f.name in ("start", "end", "gridX")],
+        ["ns", "ns", None],
+    )
     same(set(s.column("shortNameValue")), {"gemm", "relu"})
     same(len(s.dictionaries[0]), len(set(s.dictionaries[0])), "a dictionary has each text once")
-    o, = read_arrow.read(run("export", "-t", "arrow", "--tables=^OSRT_API", "-o", "-", report("basic")).out)
+    (o,) = read_arrow.read(
+        run("export", "-t", "arrow", "--tables=^OSRT_API", "-o", "-", report("basic")).out
+    )
     same(o.column("name"), ["read", "read", "read", "pthread_mutex_lock", "poll"])
 
 
 @test
 def arrow_of_all_tables():
-    streams = read_arrow.read(run("export", "-t", "arrow", "--lazy=false", "-o", "-", report("empty")).out)
+    streams = read_arrow.read(
+        run("export", "-t", "arrow", "--lazy=false", "-o", "-", report("empty")).out
+    )
     same(len(streams) > 150, True, "tables")
     same({s.name: s for s in streams}["NVTX_EVENTS"].rows(), [])
     read_arrow.read(run("export", "-t", "arrow", "-o", "-", report("wild")).out)
@@ -405,20 +776,36 @@ def arrow_by_its_own_library():
         raise Skip("apache-arrow is not installed: npm ci in tests/export")
     for kind in ("basic", "cuda", "hostile"):
         run("export", "-q", "-f", "-t", "arrowdir", "-o", "npm", report(kind))
-        p = subprocess.run(["node", os.path.join(HERE, "read_arrow.mjs"), "npm"], stdout=subprocess.PIPE, check=True)
+        p = subprocess.run(
+            ["node", os.path.join(HERE, "read_arrow.mjs"), "npm"],
+            stdout=subprocess.PIPE,
+            check=True,
+        )
         got, db = json.loads(p.stdout), database(kind)
         same(sorted(got), sorted(tables(db)))
         for table, (names, *data) in got.items():
             if table == "META_DATA_EXPORT":
                 continue
-            ours, = read_arrow.read(open("npm/%s.arrow" % table, "rb").read())
-            want = [[v.hex() if isinstance(v, bytes) else str(v) if isinstance(v, int) and f.bits == 64 else v for f, v in zip(ours.fields, r)]
-                    for r in ours.rows()]
+            (ours,) = read_arrow.read(open("npm/%s.arrow" % table, "rb").read())
+            want = [
+                [
+                    (
+                        v.hex()
+                        if isinstance(v, bytes)
+                        else str(v)
+                        if isinstance(v, int) and f.bits == 64
+                        else v
+                    )
+                    for f, v in zip(ours.fields, r)
+                ]
+                for r in ours.rows()
+            ]
             same(names, [f.name for f in ours.fields])
             same(data, want, table)
 
 
 # ---- Parquet and HDF5 ----
+
 
 @test
 def parquet_equals_sqlite():
@@ -431,13 +818,27 @@ def parquet_equals_sqlite():
         names = [t for t in tables(db) if t != "META_DATA_EXPORT"]
         same(sorted(os.listdir("it's " + kind)), sorted(t + ".parquet" for t in tables(db)))
         columns = {t: [r[1] for r in rows(db, "PRAGMA table_info(%s)" % t)] for t in names}
-        sql = ["SELECT %s FROM 'it''s %s/%s.parquet'" % (", ".join('"%s"' % c for c in columns[t]), kind, t) for t in names]
-        p = subprocess.run([sys.executable, os.path.join(HERE, "duckdb_query.py"), DUCKDB], input="\n".join(sql).encode(), stdout=subprocess.PIPE, check=True)
+        sql = [
+            "SELECT %s FROM 'it''s %s/%s.parquet'"
+            % (", ".join('"%s"' % c for c in columns[t]), kind, t)
+            for t in names
+        ]
+        p = subprocess.run(
+            [sys.executable, os.path.join(HERE, "duckdb_query.py"), DUCKDB],
+            input="\n".join(sql).encode(),
+            stdout=subprocess.PIPE,
+            check=True,
+        )
         for t, line in zip(names, p.stdout.splitlines()):
             got = collections.Counter(tuple(as_text(v) for v in r) for r in json.loads(line))
-            want = collections.Counter(tuple(as_text(v) for v in r) for r in rows(db, 'SELECT * FROM "%s"' % t))
+            want = collections.Counter(
+                tuple(as_text(v) for v in r) for r in rows(db, 'SELECT * FROM "%s"' % t)
+            )
             if got != want:
-                raise AssertionError("%s of %s: %r" % (t, kind, (list((got - want).items())[:2], list((want - got).items())[:2])))
+                raise AssertionError(
+                    "%s of %s: %r"
+                    % (t, kind, (list((got - want).items())[:2], list((want - got).items())[:2]))
+                )
 
 
 def as_text(v):
@@ -447,16 +848,42 @@ def as_text(v):
     if isinstance(v, str) and not re.fullmatch(r"-?[0-9.]+(e[-+]?[0-9]+)?", v):
         return "blob" if v.startswith("\\x") else v
     n = float(v) if "." in str(v) or "e" in str(v) else int(v)
-    return n - (1 << 64) if isinstance(n, int) and n >= 1 << 63 else float(n) if isinstance(n, float) else n
+    return (
+        n - (1 << 64)
+        if isinstance(n, int) and n >= 1 << 63
+        else float(n)
+        if isinstance(n, float)
+        else n
+    )
 
 
 @test
 def parquet_without_its_library():
     env = dict(os.environ, WARPSIGHT_DUCKDB="/nowhere/libduckdb.so")
-    refused("export", "-t", "parquetdir", "-o", "none", report("basic"), words=["DuckDB", "WARPSIGHT_DUCKDB", "arrowdir"], code=1, env=env)
+    refused(
+        "export",
+        "-t",
+        "parquetdir",
+        "-o",
+        "none",
+        report("basic"),
+        words=["DuckDB", "WARPSIGHT_DUCKDB", "arrowdir"],
+        code=1,
+        env=env,
+    )
     same(os.path.exists("none"), False)
     env = dict(os.environ, WARPSIGHT_DUCKDB="libz.so.1")
-    refused("export", "-t", "parquetdir", "-o", "none", report("basic"), words=["DuckDB"], code=1, env=env)
+    refused(
+        "export",
+        "-t",
+        "parquetdir",
+        "-o",
+        "none",
+        report("basic"),
+        words=["DuckDB"],
+        code=1,
+        env=env,
+    )
 
 
 READ_HDF = """
@@ -469,7 +896,8 @@ for name, g in f.items():
     for c, d in g.items():
         none = d.attrs.get("null_value")
         unsigned = d.dtype.kind == "u" and d.dtype.itemsize == 8
-        columns[c] = [None if none is not None and (v == none or v != v) else plain(v) for v in d[:]], unsigned
+        values = [None if none is not None and (v == none or v != v) else plain(v) for v in d[:]]
+        columns[c] = values, unsigned
     out[name] = columns
 print(json.dumps(out))
 """
@@ -477,7 +905,12 @@ print(json.dumps(out))
 
 def python_with_h5py():
     for python in (sys.executable, "/usr/bin/python3"):
-        if os.path.exists(python) and not subprocess.run([python, "-c", "import h5py"], stderr=subprocess.DEVNULL).returncode:
+        if (
+            os.path.exists(python)
+            and not subprocess.run(
+                [python, "-c", "import h5py"], stderr=subprocess.DEVNULL
+            ).returncode
+        ):
             return python
     raise Skip("h5py is not installed (Debian: python3-h5py)")
 
@@ -487,7 +920,11 @@ def hdf_equals_sqlite():
     python = python_with_h5py()
     for kind in ("basic", "cuda", "hostile", "line"):
         run("export", "-q", "-f", "-t", "hdf", "-o", "x.h5", report(kind))
-        got = json.loads(subprocess.run([python, "-c", READ_HDF, "x.h5"], stdout=subprocess.PIPE, check=True).stdout)
+        got = json.loads(
+            subprocess.run(
+                [python, "-c", READ_HDF, "x.h5"], stdout=subprocess.PIPE, check=True
+            ).stdout
+        )
         db = database(kind)
         same(sorted(got), sorted(tables(db)), kind)
         for t, columns in got.items():
@@ -495,11 +932,18 @@ def hdf_equals_sqlite():
                 continue
             names = [r[1] for r in rows(db, "PRAGMA table_info(%s)" % t)]
             same(sorted(columns), sorted(names), t)
-            sql = ", ".join(('nullif("%s", -1)' if columns[c][1] else '"%s"') % c for c in names)  # 2^64 - 1 is what null is there
-            want = collections.Counter(tuple(hdf_value(v) for v in r) for r in rows(db, 'SELECT %s FROM "%s"' % (sql, t)))
+            sql = ", ".join(
+                ('nullif("%s", -1)' if columns[c][1] else '"%s"') % c for c in names
+            )  # 2^64 - 1 is what null is there
+            want = collections.Counter(
+                tuple(hdf_value(v) for v in r) for r in rows(db, 'SELECT %s FROM "%s"' % (sql, t))
+            )
             have = collections.Counter(zip(*[[hdf_value(v) for v in columns[c][0]] for c in names]))
             if have != want:
-                raise AssertionError("%s of %s: %r" % (t, kind, (list((have - want).items())[:2], list((want - have).items())[:2])))
+                raise AssertionError(
+                    "%s of %s: %r"
+                    % (t, kind, (list((have - want).items())[:2], list((want - have).items())[:2]))
+                )
 
 
 def hdf_value(v):
@@ -511,11 +955,22 @@ def hdf_value(v):
 @test
 def hdf_without_its_library():
     env = dict(os.environ, WARPSIGHT_HDF5="/nowhere/libhdf5.so")
-    refused("export", "-t", "hdf", "-o", "none.h5", report("basic"), words=["HDF5", "WARPSIGHT_HDF5"], code=1, env=env)
+    refused(
+        "export",
+        "-t",
+        "hdf",
+        "-o",
+        "none.h5",
+        report("basic"),
+        words=["HDF5", "WARPSIGHT_HDF5"],
+        code=1,
+        env=env,
+    )
     same([n for n in os.listdir(".") if n.startswith("none.h5")], [])
 
 
 # ---- Chrome ----
+
 
 def chrome(kind, *options):
     d = json.loads(run("export", "-t", "chrome", "-o", "-", *options, report(kind)).out)
@@ -531,15 +986,35 @@ def chrome_equals_sqlite():
     for kind in ("cuda", "line", "basic"):
         db, (d, events) = database(kind), chrome(kind)
         have = set(tables(db))
-        for table, cats in (("CUPTI_ACTIVITY_KIND_KERNEL", {"kernel"}), ("CUPTI_ACTIVITY_KIND_MEMCPY", {"gpu_memcpy"}),
-                            ("CUPTI_ACTIVITY_KIND_MEMSET", {"gpu_memset"}), ("OSRT_API", {"osrt"}),
-                            ("CUPTI_ACTIVITY_KIND_RUNTIME", {"cuda_runtime", "cuda_driver"})):
-            graphs = rows(db, "SELECT start, end FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE") if table.endswith("KERNEL") and "CUPTI_ACTIVITY_KIND_GRAPH_TRACE" in have else []
-            want = sorted((rows(db, "SELECT start, end FROM " + table) if table in have else []) + graphs, key=str)
-            got = sorted([(ns(e["ts"]), None if e["args"].get("never ended") else ns(e["ts"] + e["dur"])) for e in events
-                          if e["ph"] == "X" and e.get("cat") in cats], key=str)
+        for table, cats in (
+            ("CUPTI_ACTIVITY_KIND_KERNEL", {"kernel"}),
+            ("CUPTI_ACTIVITY_KIND_MEMCPY", {"gpu_memcpy"}),
+            ("CUPTI_ACTIVITY_KIND_MEMSET", {"gpu_memset"}),
+            ("OSRT_API", {"osrt"}),
+            ("CUPTI_ACTIVITY_KIND_RUNTIME", {"cuda_runtime", "cuda_driver"}),
+        ):
+            graphs = (
+                rows(db, "SELECT start, end FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
+                if table.endswith("KERNEL") and "CUPTI_ACTIVITY_KIND_GRAPH_TRACE" in have
+                else []
+            )
+            want = sorted(
+                (rows(db, "SELECT start, end FROM " + table) if table in have else []) + graphs,
+                key=str,
+            )
+            got = sorted(
+                [
+                    (ns(e["ts"]), None if e["args"].get("never ended") else ns(e["ts"] + e["dur"]))
+                    for e in events
+                    if e["ph"] == "X" and e.get("cat") in cats
+                ],
+                key=str,
+            )
             same(got, want, "%s of %s" % (table, kind))
-        same(d["baseTimeNanoseconds"], rows(db, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME")[0][0])
+        same(
+            d["baseTimeNanoseconds"],
+            rows(db, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME")[0][0],
+        )
 
 
 @test
@@ -547,27 +1022,61 @@ def chrome_is_as_kineto_writes_it():
     d, events = chrome("line")
     same((d["schemaVersion"], d["displayTimeUnit"]), (1, "ms"))
     by = lambda **want: [e for e in events if all(e.get(k) == v for k, v in want.items())]
-    mm, = by(name="aten::mm")
-    same((mm["cat"], mm["args"]["External id"], mm["args"]["Input Dims"], mm["args"]["Extra"], mm["args"]["Sequence number"]),
-         ("cpu_op", 11, [[2, 3], []], 7, 111))
-    odd, = by(name="hostile args")
-    same((odd["args"]["Input Dims"], odd["args"]["args"]), ("[[2, 3", "}, {\"x\":"), "what is no JSON stays a text")
-    step, = by(name="ProfilerStep#1")
+    (mm,) = by(name="aten::mm")
+    same(
+        (
+            mm["cat"],
+            mm["args"]["External id"],
+            mm["args"]["Input Dims"],
+            mm["args"]["Extra"],
+            mm["args"]["Sequence number"],
+        ),
+        ("cpu_op", 11, [[2, 3], []], 7, 111),
+    )
+    (odd,) = by(name="hostile args")
+    same(
+        (odd["args"]["Input Dims"], odd["args"]["args"]),
+        ("[[2, 3", '}, {"x":'),
+        "what is no JSON stays a text",
+    )
+    (step,) = by(name="ProfilerStep#1")
     same(step["cat"], "user_annotation")
-    call, = by(cat="cuda_runtime", pid=1, name="cudaLaunchKernel")
+    (call,) = by(cat="cuda_runtime", pid=1, name="cudaLaunchKernel")
     same((call["args"]["correlation"], call["args"]["External id"]), (5, 11))
-    kernel, = [e for e in by(cat="kernel") if e["args"].get("correlation") == 5 and e["args"]["device"] == 1]
-    same((kernel["tid"], kernel["name"], kernel["args"]["grid"], kernel["args"]["block"], kernel["args"]["External id"]),
-         (7, "void \"quoted\"<int>\\(...)", [2, 3, 4], [32, 1, 1], 11))
+    (kernel,) = [
+        e
+        for e in by(cat="kernel")
+        if e["args"].get("correlation") == 5 and e["args"]["device"] == 1
+    ]
+    same(
+        (
+            kernel["tid"],
+            kernel["name"],
+            kernel["args"]["grid"],
+            kernel["args"]["block"],
+            kernel["args"]["External id"],
+        ),
+        (7, 'void "quoted"<int>\\(...)', [2, 3, 4], [32, 1, 1], 11),
+    )
     same(kernel["pid"] not in (1, 4000), True, "device 1 is not process 1")
     pids = {e["pid"]: e["args"]["labels"] for e in by(ph="M", name="process_labels")}
     same((pids[1], pids[kernel["pid"]], pids[0]), ("CPU", "GPU 1", "GPU 0"))
-    same([e["args"]["name"] for e in by(ph="M", name="thread_name", pid=kernel["pid"])], ["stream 7"])
-    memory, = by(name="[memory]")
-    same((memory["ph"], memory["args"]["Bytes"], memory["args"]["Total Allocated"], memory["args"]["Device Type"]), ("i", -64, 1000, 1))
+    same(
+        [e["args"]["name"] for e in by(ph="M", name="thread_name", pid=kernel["pid"])], ["stream 7"]
+    )
+    (memory,) = by(name="[memory]")
+    same(
+        (
+            memory["ph"],
+            memory["args"]["Bytes"],
+            memory["args"]["Total Allocated"],
+            memory["args"]["Device Type"],
+        ),
+        ("i", -64, 1000, 1),
+    )
     same([e["args"]["value"] for e in by(ph="C", name="GPU 1: power")], [250.5, 300])
     same(sorted(e["name"] for e in by(ph="b")), ["crossing", "crossing fill", "open"])
-    early, = by(name="before the start")
+    (early,) = by(name="before the start")
     same(early["ts"], -0.05)
 
 
@@ -575,7 +1084,10 @@ def chrome_is_as_kineto_writes_it():
 def chrome_flows_have_two_ends():
     for kind in ("cuda", "line"):
         _, events = chrome(kind)
-        ends = {ph: collections.Counter(e["id"] for e in events if e["ph"] == ph and e["cat"] == "ac2g") for ph in "sf"}
+        ends = {
+            ph: collections.Counter(e["id"] for e in events if e["ph"] == ph and e["cat"] == "ac2g")
+            for ph in "sf"
+        }
         same(set(ends["s"]), set(ends["f"]), kind)
         same(max(ends["s"].values()), 1, "one call a flow, the outer one")
         spans = collections.defaultdict(list)
@@ -584,8 +1096,15 @@ def chrome_flows_have_two_ends():
                 spans[e["pid"], e["tid"], e["ts"]].append(e)
         for e in events:
             if e["ph"] in "sf" and e["cat"] == "ac2g":
-                same(any(x["cat"].startswith("cuda_") or x["cat"] in ("kernel", "gpu_memcpy", "gpu_memset") for x in spans[e["pid"], e["tid"], e["ts"]]), True,
-                     "a flow lies on a span")
+                same(
+                    any(
+                        x["cat"].startswith("cuda_")
+                        or x["cat"] in ("kernel", "gpu_memcpy", "gpu_memset")
+                        for x in spans[e["pid"], e["tid"], e["ts"]]
+                    ),
+                    True,
+                    "a flow lies on a span",
+                )
     _, events = chrome("line")
     arrow = {e["ph"]: e for e in events if e.get("name") == "handed over"}
     same((ns(arrow["s"]["ts"]), ns(arrow["f"]["ts"]), arrow["f"]["tid"]), (110, 260, 1))
@@ -593,10 +1112,15 @@ def chrome_flows_have_two_ends():
 
 @test
 def chrome_samples_are_profiles():
-    """Perfetto and Chrome's tools read profiles (nodes and steps of microseconds), chrome://tracing the frame of each event."""
+    """Perfetto and Chrome's tools read profiles (nodes and steps of microseconds), chrome://tracing
+    the frame of each event.
+    """
     db, (d, events) = database("line"), chrome("line")
     taken = [e for e in events if e["ph"] == "P"]
-    same(sorted(ns(e["ts"]) for e in taken if e["name"] == "ProfileChunk"), sorted(x for x, in rows(db, "SELECT start FROM COMPOSITE_EVENTS")))
+    same(
+        sorted(ns(e["ts"]) for e in taken if e["name"] == "ProfileChunk"),
+        sorted(x for x, in rows(db, "SELECT start FROM COMPOSITE_EVENTS")),
+    )
     nodes, now, stacks = {}, {}, collections.Counter()
     for e in taken:
         key, data = (e["pid"], e["id"]), e["args"]["data"]
@@ -608,7 +1132,7 @@ def chrome_samples_are_profiles():
             nodes[key, n["id"]] = n
         now[key] += data["timeDeltas"][0]
         same(now[key], int(e["ts"] // 1), "whole microseconds")
-        node, = data["cpuProfile"]["samples"]
+        (node,) = data["cpuProfile"]["samples"]
         path, frame, framed = [], e.get("sf"), []
         while "parent" in nodes[key, node]:
             path.append(nodes[key, node]["callFrame"]["functionName"])
@@ -619,45 +1143,92 @@ def chrome_samples_are_profiles():
         same(path, framed)
         stacks[tuple(path)] += 1
     chains = collections.defaultdict(list)
-    for i, symbol in rows(db, "SELECT id, value FROM SAMPLING_CALLCHAINS JOIN StringIds s ON s.id = symbol ORDER BY 1, stackDepth"
-                          .replace("SELECT id", "SELECT SAMPLING_CALLCHAINS.id")):
+    for i, symbol in rows(
+        db,
+        "SELECT id, value FROM SAMPLING_CALLCHAINS JOIN StringIds s ON s.id = symbol ORDER BY 1,"
+        " stackDepth".replace("SELECT id", "SELECT SAMPLING_CALLCHAINS.id"),
+    ):
         chains[i].append(symbol)
     want = collections.Counter(len(v) for v in chains.values())
-    same(collections.Counter(len(k) for k, n in stacks.items() for _ in range(n)), want, "depths of stacks")
+    same(
+        collections.Counter(len(k) for k, n in stacks.items() for _ in range(n)),
+        want,
+        "depths of stacks",
+    )
 
 
 @test
 def chrome_links_forward_and_backward():
     def op(name, ts, dur, tid, **args):
-        return {"ph": "X", "cat": "cpu_op", "name": name, "pid": 9, "tid": tid, "ts": ts, "dur": dur, "args": args}
+        return {
+            "ph": "X",
+            "cat": "cpu_op",
+            "name": name,
+            "pid": 9,
+            "tid": tid,
+            "ts": ts,
+            "dur": dur,
+            "args": args,
+        }
+
     number = lambda n: {"Sequence number": n, "Fwd thread id": 0}
     back = lambda n: {"Sequence number": n, "Fwd thread id": 1}
-    json.dump({"schemaVersion": 1, "traceEvents": [
-        op("aten::linear", 1, 10, 1, **number(5)), op("aten::addmm", 2, 5, 1, **number(5)), op("aten::relu", 20, 5, 1, **number(6)),
-        op("autograd::engine::evaluate_function: ReluBackward0", 30, 9, 2, **back(6)), op("ReluBackward0", 31, 5, 2, **back(6)),
-        op("aten::inner", 32, 1, 2, **back(6)), op("AddmmBackward0", 41, 5, 2, **back(5)), op("AloneBackward0", 50, 5, 2, **back(7))]},
-        open("fb.json", "w"))
+    json.dump(
+        {
+            "schemaVersion": 1,
+            "traceEvents": [
+                op("aten::linear", 1, 10, 1, **number(5)),
+                op("aten::addmm", 2, 5, 1, **number(5)),
+                op("aten::relu", 20, 5, 1, **number(6)),
+                op("autograd::engine::evaluate_function: ReluBackward0", 30, 9, 2, **back(6)),
+                op("ReluBackward0", 31, 5, 2, **back(6)),
+                op("aten::inner", 32, 1, 2, **back(6)),
+                op("AddmmBackward0", 41, 5, 2, **back(5)),
+                op("AloneBackward0", 50, 5, 2, **back(7)),
+            ],
+        },
+        open("fb.json", "w"),
+    )
     run("export", "-q", "-f", "-t", "chrome", "-o", "fb.out", "fb.json")
     flows = collections.defaultdict(dict)
     for e in json.load(open("fb.out"))["traceEvents"]:
         if e.get("cat") == "fwdbwd":
             flows[e["id"]][e["ph"]] = (e["tid"], e["ts"])
     first = min(a["ts"] for a in json.load(open("fb.out"))["traceEvents"] if a["ph"] == "X")
-    same(sorted((v["s"][0], v["s"][1] - first, v["f"][0], v["f"][1] - first) for v in flows.values()), [(1, 1, 2, 40), (1, 19, 2, 30)])
+    same(
+        sorted(
+            (v["s"][0], v["s"][1] - first, v["f"][0], v["f"][1] - first) for v in flows.values()
+        ),
+        [(1, 1, 2, 40), (1, 19, 2, 30)],
+    )
     run("import", "-q", "-f", "-o", "fb.wsrep", "fb.out")
-    same(run("query", "SELECT count(*) FROM WARPSIGHT_FLOW", "--format=csv", "fb.wsrep").out.split(), [b"count(*)", b"2"])
+    same(
+        run("query", "SELECT count(*) FROM WARPSIGHT_FLOW", "--format=csv", "fb.wsrep").out.split(),
+        [b"count(*)", b"2"],
+    )
     again = json.loads(run("export", "-t", "chrome", "-o", "-", "fb.wsrep").out)["traceEvents"]
-    same(len([e for e in again if e.get("cat") == "fwdbwd"]), 4, "recorded links are not made again")
+    same(
+        len([e for e in again if e.get("cat") == "fwdbwd"]), 4, "recorded links are not made again"
+    )
 
 
 @test
 def chrome_comes_back():
     """What Chrome's format has room for is the same rows after an import of the export."""
-    tables = {"NVTX_EVENTS": "start, end, eventType, text, domainId, category", "OSRT_API": "start, end", "COMPOSITE_EVENTS": "start, cpu",
-              "CUPTI_ACTIVITY_KIND_RUNTIME": "start, end, correlationId, returnValue", "CUPTI_ACTIVITY_KIND_MEMCPY": "start, end, copyKind, bytes, streamId",
-              "CUPTI_ACTIVITY_KIND_MEMSET": "start, end, memKind, bytes", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": "start, end, syncType",
-              "WARPSIGHT_OP": "start, end, kind, externalId, sequenceNumber", "WARPSIGHT_OP_LINK": "correlationId, externalId",
-              "WARPSIGHT_OP_MEMORY": "start, bytes", "WARPSIGHT_FLOW": "start, end", "WARPSIGHT_SLICE": "end - start"}
+    tables = {
+        "NVTX_EVENTS": "start, end, eventType, text, domainId, category",
+        "OSRT_API": "start, end",
+        "COMPOSITE_EVENTS": "start, cpu",
+        "CUPTI_ACTIVITY_KIND_RUNTIME": "start, end, correlationId, returnValue",
+        "CUPTI_ACTIVITY_KIND_MEMCPY": "start, end, copyKind, bytes, streamId",
+        "CUPTI_ACTIVITY_KIND_MEMSET": "start, end, memKind, bytes",
+        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": "start, end, syncType",
+        "WARPSIGHT_OP": "start, end, kind, externalId, sequenceNumber",
+        "WARPSIGHT_OP_LINK": "correlationId, externalId",
+        "WARPSIGHT_OP_MEMORY": "start, bytes",
+        "WARPSIGHT_FLOW": "start, end",
+        "WARPSIGHT_SLICE": "end - start",
+    }
     for kind in ("line", "cuda"):
         run("export", "-q", "-f", "-t", "chrome", "-o", "back.json", report(kind))
         run("import", "-q", "-f", "-o", "back.wsrep", "back.json")
@@ -670,7 +1241,12 @@ def chrome_comes_back():
                 continue  # overheads and calls without a correlation
             else:
                 where = ""
-            there, back = (sqlite3.connect(f).execute("SELECT %s FROM %s%s" % (columns, table, where)).fetchall() for f in ("there.sqlite", "back.sqlite"))
+            there, back = (
+                sqlite3.connect(f)
+                .execute("SELECT %s FROM %s%s" % (columns, table, where))
+                .fetchall()
+                for f in ("there.sqlite", "back.sqlite")
+            )
             same(from_first(back, columns), from_first(there, columns), "%s of %s" % (table, kind))
 
 
@@ -678,7 +1254,13 @@ def from_first(rows, columns):
     """Rows in order, their times counted from the first of them; what is not known is 0."""
     times = [c.strip() in ("start", "end") for c in columns.split(",")]
     first = min((x for r in rows for x, t in zip(r, times) if t and x is not None), default=0)
-    return sorted((tuple(x - first if t and x is not None else x or 0 for x, t in zip(r, times)) for r in rows), key=str)
+    return sorted(
+        (
+            tuple(x - first if t and x is not None else x or 0 for x, t in zip(r, times))
+            for r in rows
+        ),
+        key=str,
+    )
 
 
 @test
@@ -698,8 +1280,11 @@ def chrome_compressed_by_name():
 
 # ---- Perfetto ----
 
+
 def perfetto(kind, *options):
-    return read_perfetto.Trace(run("export", "-t", "perfetto", "-o", "-", *options, report(kind)).out)
+    return read_perfetto.Trace(
+        run("export", "-t", "perfetto", "-o", "-", *options, report(kind)).out
+    )
 
 
 @test
@@ -707,17 +1292,40 @@ def perfetto_equals_chrome():
     """The same spans by name and time, and slices nest on every track."""
     for kind in ("cuda", "line", "basic"):
         t, (_, events) = perfetto(kind), chrome(kind)
-        shown = ("nvtx", "osrt", "kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime", "cuda_driver", "cpu_op", "user_annotation", "python_function")
-        want = collections.Counter((e["name"], e["cat"], max(0, ns(e["ts"])), None if e["args"].get("never ended") else ns(e["ts"] + e["dur"]))
-                                   for e in events if e["ph"] == "X" and e["cat"] in shown)
+        shown = (
+            "nvtx",
+            "osrt",
+            "kernel",
+            "gpu_memcpy",
+            "gpu_memset",
+            "cuda_runtime",
+            "cuda_driver",
+            "cpu_op",
+            "user_annotation",
+            "python_function",
+        )
+        want = collections.Counter(
+            (
+                e["name"],
+                e["cat"],
+                max(0, ns(e["ts"])),
+                None if e["args"].get("never ended") else ns(e["ts"] + e["dur"]),
+            )
+            for e in events
+            if e["ph"] == "X" and e["cat"] in shown
+        )
         crossing = {e["id"]: ns(e["ts"]) for e in events if e["ph"] == "e" and e["cat"] == "nvtx"}
         starts = {e["id"]: e for e in events if e["ph"] == "b" and e["cat"] == "nvtx"}
-        got = collections.Counter((s["name"], s["cat"], s["ts"], s["end"]) for s in t.slices if s["cat"] in shown)
+        got = collections.Counter(
+            (s["name"], s["cat"], s["ts"], s["end"]) for s in t.slices if s["cat"] in shown
+        )
         for i, e in starts.items():
             end = None if e["name"] in ("open",) else crossing[i]
             want[e["name"], "nvtx", ns(e["ts"]), end] += 1
         if got != want:
-            raise AssertionError("%s: %r" % (kind, (list((got - want).items())[:3], list((want - got).items())[:3])))
+            raise AssertionError(
+                "%s: %r" % (kind, (list((got - want).items())[:3], list((want - got).items())[:3]))
+            )
 
 
 @test
@@ -732,16 +1340,29 @@ def perfetto_tracks_and_flows():
     flows = [f for s in kernels for f in s["flows"]]
     same((sorted(calls), len(flows)), (sorted(set(flows)), 2))
     same({s["name"] for s in calls.values()}, {"cudaLaunchKernel"})
-    mm, = [s for s in t.slices if s["name"] == "aten::mm"]
-    same((mm["args"]["External id"], mm["args"]["Input Dims"], name(mm["track"])), (11, "[[2, 3], []]", "loop"))
+    (mm,) = [s for s in t.slices if s["name"] == "aten::mm"]
+    same(
+        (mm["args"]["External id"], mm["args"]["Input Dims"], name(mm["track"])),
+        (11, "[[2, 3], []]", "loop"),
+    )
     same([c["value"] for c in t.counters if name(c["track"]) == "GPU 1: power"], [250.5, 300])
     same([c["value"] for c in t.counters if name(c["track"]) == "GPU 1 memory (Device)"], [512])
-    same([(s["stack"], s["cpu"]) for s in t.samples], [(["fn1", "fn2", "fn3"], 3), (["fn1", "fn2", "fn3"], None)])
-    same([(s["name"], s["ts"], s["end"]) for s in t.slices if s["cat"] == "sched"], [("core 3", 500, 900)])
+    same(
+        [(s["stack"], s["cpu"]) for s in t.samples],
+        [(["fn1", "fn2", "fn3"], 3), (["fn1", "fn2", "fn3"], None)],
+    )
+    same(
+        [(s["name"], s["ts"], s["end"]) for s in t.slices if s["cat"] == "sched"],
+        [("core 3", 500, 900)],
+    )
     same({name(s["track"]) for s in t.slices if "fill" in s["name"]}, {"pool of buffers"})
     same(t.clocks, {6: 0, 1: 1700000000000000000})
-    inner, outer = (next(s for s in t.slices if s["name"] == "same start, " + n) for n in ("inner", "outer"))
-    same(inner["track"], outer["track"], "the longer of two that begin together is around the other")
+    inner, outer = (
+        next(s for s in t.slices if s["name"] == "same start, " + n) for n in ("inner", "outer")
+    )
+    same(
+        inner["track"], outer["track"], "the longer of two that begin together is around the other"
+    )
 
 
 @test
@@ -752,6 +1373,7 @@ def perfetto_of_hostile_and_wild_reports():
 
 # ---- files ----
 
+
 def small_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, (50000, 50000))
 
@@ -760,7 +1382,10 @@ def usable(kind):
     if kind == "parquetdir":
         return os.path.exists(DUCKDB)
     if kind == "hdf":
-        return run("export", "-q", "-f", "-t", "hdf", "-o", "probe.h5", report("basic"), ok=False).code == 0
+        return (
+            run("export", "-q", "-f", "-t", "hdf", "-o", "probe.h5", report("basic"), ok=False).code
+            == 0
+        )
     return True
 
 
@@ -769,10 +1394,23 @@ def a_full_disk_leaves_nothing():
     report("many")
     env = dict(os.environ, WARPSIGHT_DUCKDB=DUCKDB)
     for kind in filter(usable, FORMATS):
-        if kind == "parquetdir" and SANITIZE == "address":
-            continue  # DuckDB throws, which the sanitizer cannot follow in a library opened at run time
+        if kind == "parquetdir" and "address" in SANITIZE:
+            # DuckDB throws, which the sanitizer cannot follow in a library opened at run time
+            continue
         os.mkdir("full")
-        refused("export", "-q", "-t", kind, "-o", "full/x", "many.wsrep", words=["cannot write", "full/x"], code=1, preexec_fn=small_files, env=env)
+        refused(
+            "export",
+            "-q",
+            "-t",
+            kind,
+            "-o",
+            "full/x",
+            "many.wsrep",
+            words=["cannot write", "full/x"],
+            code=1,
+            preexec_fn=small_files,
+            env=env,
+        )
         same(os.listdir("full"), [], kind)
         os.rmdir("full")
 
@@ -780,21 +1418,39 @@ def a_full_disk_leaves_nothing():
 @test
 def why_it_is_full_is_said_through_compression():
     os.mkdir("full")
-    refused("export", "-q", "-t", "chrome", "-o", "full/x.json.gz", report("many"), words=["full/x.json.gz: File too large"], code=1, preexec_fn=small_files)
+    refused(
+        "export",
+        "-q",
+        "-t",
+        "chrome",
+        "-o",
+        "full/x.json.gz",
+        report("many"),
+        words=["full/x.json.gz: File too large"],
+        code=1,
+        preexec_fn=small_files,
+    )
     same(os.listdir("full"), [])
     os.rmdir("full")
 
 
 @test
 def a_report_is_not_replaced():
-    """Not even with -f, by whatever is made of reports: a slip of the pen must not cost a recording."""
+    """Not even with -f, by whatever is made of reports: a slip of the pen must not cost a
+    recording.
+    """
     shutil.copy(report("basic"), "precious.wsrep")
     with open("precious.wsrep", "rb") as f:
         before = f.read()
     name = "precious.wsrep"
-    for args in (["export", "-f", "-o", name], ["export", "-f", "-t", "jsonlines", "-o", name], ["export", "-a", "-o", name], ["export", "-f", "-t", "hdf", "-o", name],
-                 ["query", "--force-overwrite", "-o", name, "SELECT 1"],
-                 ["stats", "--force-export=true", "--sqlite=" + name]):
+    for args in (
+        ["export", "-f", "-o", name],
+        ["export", "-f", "-t", "jsonlines", "-o", name],
+        ["export", "-a", "-o", name],
+        ["export", "-f", "-t", "hdf", "-o", name],
+        ["query", "--force-overwrite", "-o", name, "SELECT 1"],
+        ["stats", "--force-export=true", "--sqlite=" + name],
+    ):
         r = run(*args, name, ok=False)
         same(r.code, 1, "%s: %s" % (args, r.err))
         with open(name, "rb") as f:
@@ -812,26 +1468,64 @@ def what_exists_stays():
             open("old/file", "w").close()
         else:
             open("old", "w").close()
-        refused("export", "-t", kind, "-o", "old", report("basic"), words=["old", "exists", "--force-overwrite"], code=1, env=env)
+        refused(
+            "export",
+            "-t",
+            kind,
+            "-o",
+            "old",
+            report("basic"),
+            words=["old", "exists", "--force-overwrite"],
+            code=1,
+            env=env,
+        )
         run("export", "-q", "-f", "-t", kind, "-o", "old", report("basic"), env=env)
         same(os.path.exists("old/file"), False, "replaced as a whole")
         same([n for n in os.listdir(".") if n.startswith("old.")], [], kind)
         shutil.rmtree("old") if folder else os.unlink("old")
     os.makedirs("tree/with")
-    refused("export", "-f", "-t", "arrowdir", "-o", "tree", report("basic"), words=["tree", "other things than files"], code=1)
+    refused(
+        "export",
+        "-f",
+        "-t",
+        "arrowdir",
+        "-o",
+        "tree",
+        report("basic"),
+        words=["tree", "other things than files"],
+        code=1,
+    )
     same(os.path.isdir("tree/with"), True)
     open("plain", "w").close()
-    refused("export", "-f", "-t", "arrowdir", "-o", "plain", report("basic"), words=["plain", "no folder"], code=1)
+    refused(
+        "export",
+        "-f",
+        "-t",
+        "arrowdir",
+        "-o",
+        "plain",
+        report("basic"),
+        words=["plain", "no folder"],
+        code=1,
+    )
 
 
 @test
 def a_reader_that_goes_away():
     report("many")
     for kind in ("jsonlines", "arrow", "chrome", "perfetto"):
-        p = subprocess.Popen([PROGRAM, "export", "-t", kind, "-o", "-", "many.wsrep"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        p = subprocess.Popen(
+            [PROGRAM, "export", "-t", kind, "-o", "-", "many.wsrep"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         p.stdout.read(100)
         p.stdout.close()
-        same((p.wait() in (-signal.SIGPIPE, 128 + signal.SIGPIPE), p.stderr.read()), (True, b""), kind)
+        same(
+            (p.wait() in (-signal.SIGPIPE, 128 + signal.SIGPIPE), p.stderr.read()),
+            (True, b""),
+            kind,
+        )
         p.stderr.close()
 
 
@@ -840,9 +1534,16 @@ def an_interrupt_leaves_nothing():
     report("long")
     for kind in ("sqlite", "jsonlines", "chrome", "perfetto"):
         os.mkdir("cut")
-        p = subprocess.Popen([PROGRAM, "export", "-q", "-t", kind, "-o", "cut/x", "long.wsrep"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-        while not any(os.path.getsize("cut/" + n) > 100000 for n in os.listdir("cut") if n != "x") and p.poll() is None:
+        p = subprocess.Popen(
+            [PROGRAM, "export", "-q", "-t", kind, "-o", "cut/x", "long.wsrep"],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        while (
+            not any(os.path.getsize("cut/" + n) > 100000 for n in os.listdir("cut") if n != "x")
+            and p.poll() is None
+        ):
             time.sleep(0.001)
         p.send_signal(signal.SIGINT)
         same(p.wait(), -signal.SIGINT, kind)
@@ -852,9 +1553,16 @@ def an_interrupt_leaves_nothing():
 
 
 def peak(*args, env=None):
-    """The largest memory of a run of the program, MiB: VmHWM at its end, as the kernel counts for waited children alone."""
-    code = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-    p = subprocess.run([sys.executable, "-c", code, PROGRAM, *args], stdout=subprocess.PIPE, check=True, env=env)
+    """The largest memory of a run of the program, MiB: VmHWM at its end, as the kernel counts for
+    waited children alone.
+    """
+    code = (
+        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True);"
+        " print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
+    p = subprocess.run(
+        [sys.executable, "-c", code, PROGRAM, *args], stdout=subprocess.PIPE, check=True, env=env
+    )
     return int(p.stdout.split()[-1]) / 1024
 
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """
-check.py - what recording CUDA on a real GPU must hold: check.py --warpsight BINARY --programs FOLDER [--torch] [--long SECONDS] [--only WORD].
-Prints TAP; with --list only the names of the checks, which needs no GPU.
+check.py - what recording CUDA on a real GPU must hold: check.py --warpsight BINARY --programs
+FOLDER [--torch] [--long SECONDS] [--only WORD]. Prints TAP; with --list only the names of the
+checks, which needs no GPU.
 
-The programs are those of this folder, built by scripts/check-gpu.sh. Counts are exact: they come from the programs' sources, or from torch.profiler
-in the same run.
+The programs are those of this folder, built by scripts/check-gpu.sh. Counts are exact: they come
+from the programs' sources, or from torch.profiler in the same run.
 """
 import argparse
 import csv
@@ -25,7 +26,12 @@ p.add_argument("--warpsight", default="warpsight")
 p.add_argument("--programs", default=".")
 p.add_argument("--list", action="store_true")
 p.add_argument("--torch", action="store_true")
-p.add_argument("--long", type=int, default=0, help="also record a training loop for so many seconds and look for growth and drift")
+p.add_argument(
+    "--long",
+    type=int,
+    default=0,
+    help="also record a training loop for so many seconds and look for growth and drift",
+)
 p.add_argument("--only", default="")
 A = p.parse_args()
 TMP = tempfile.mkdtemp(prefix="warpsight-gpu-")
@@ -41,8 +47,22 @@ class Report:
     def __init__(self, path):
         self.path = path
         db = path + ".sqlite"
-        subprocess.run([A.warpsight, "export", "-t", "sqlite", "--force-overwrite=true", "--lazy=false", "-o", db, path], check=True, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.PIPE)
+        subprocess.run(
+            [
+                A.warpsight,
+                "export",
+                "-t",
+                "sqlite",
+                "--force-overwrite=true",
+                "--lazy=false",
+                "-o",
+                db,
+                path,
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
         self.db = sqlite3.connect(db)
 
     def one(self, sql):
@@ -54,8 +74,14 @@ class Report:
 
 def record(*program, options=(), expect=0, env=None, timeout=120):
     path = os.path.join(TMP, "r%d.wsrep" % time.monotonic_ns())
-    r = subprocess.run([A.warpsight, "profile", "-o", path, *options, "--", *program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                       timeout=timeout, env=dict(os.environ, **(env or {})))
+    r = subprocess.run(
+        [A.warpsight, "profile", "-o", path, *options, "--", *program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=timeout,
+        env=dict(os.environ, **(env or {})),
+    )
     assert r.returncode == expect, "exit %d, not %d: %s" % (r.returncode, expect, r.stderr[-2000:])
     rep = Report(path)
     rep.out, rep.err = r.stdout, r.stderr
@@ -70,33 +96,64 @@ def same(what, got, want):
     assert got == want, "%s: %r, not %r" % (what, got, want)
 
 
-KERNELS = "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.shortName WHERE s.value = '%s'"
+KERNELS = (
+    "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.shortName WHERE"
+    " s.value = '%s'"
+)
 
 
 def usual_counts(r, nodes=False):
     same("scale kernels", r.one(KERNELS % "scale"), 100 + (20 * 50 if nodes else 0))
     same("shared kernels", r.one(KERNELS % "shared"), 1)
     same("spin kernels", r.one(KERNELS % "spin"), 10)
-    same("graph launches", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE"), 0 if nodes else 50)
-    same("copies to the device", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE copyKind = 1 AND bytes = 4194304"), 6)
-    same("from it", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE copyKind = 2 AND bytes = 4194304"), 1)
-    same("inside it", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE copyKind = 8 AND bytes = 4194304"), 1)
+    same(
+        "graph launches",
+        r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE"),
+        0 if nodes else 50,
+    )
+    same(
+        "copies to the device",
+        r.one(
+            "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE copyKind = 1 AND bytes = 4194304"
+        ),
+        6,
+    )
+    same(
+        "from it",
+        r.one(
+            "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE copyKind = 2 AND bytes = 4194304"
+        ),
+        1,
+    )
+    same(
+        "inside it",
+        r.one(
+            "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE copyKind = 8 AND bytes = 4194304"
+        ),
+        1,
+    )
     same("memory sets", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMSET"), 2)
 
 
 def joins(r):
     """Every piece of work has exactly one call of its process."""
     for t in ("KERNEL", "MEMCPY", "MEMSET"):
-        bad = r.all("""SELECT w.correlationId, (SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME a WHERE a.correlationId = w.correlationId
+        bad = r.all(
+            """SELECT w.correlationId, (SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME a WHERE a.correlationId = w.correlationId
                        AND a.globalTid / 0x1000000 = w.globalPid / 0x1000000) n FROM CUPTI_ACTIVITY_KIND_%s w
-                       WHERE n != 1 AND w.copyKind NOT IN (11, 12, 13)""".replace("AND w.copyKind NOT IN (11, 12, 13)", "" if t != "MEMCPY" else
-                    "AND w.copyKind < 11") % t)
+                       WHERE n != 1 AND w.copyKind NOT IN (11, 12, 13)""".replace(
+                "AND w.copyKind NOT IN (11, 12, 13)", "" if t != "MEMCPY" else "AND w.copyKind < 11"
+            )
+            % t
+        )
         assert not bad, "%s without exactly one call: %d, such as %r" % (t, len(bad), bad[:3])
 
 
 def order(r):
-    bad = r.one("""SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME a ON a.correlationId = k.correlationId
-                   AND a.globalTid / 0x1000000 = k.globalPid / 0x1000000 WHERE k.start < a.start OR k.end < k.start""")
+    bad = r.one(
+        """SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME a ON a.correlationId = k.correlationId
+                   AND a.globalTid / 0x1000000 = k.globalPid / 0x1000000 WHERE k.start < a.start OR k.end < k.start"""
+    )
     same("kernels that began before their launch", bad, 0)
 
 
@@ -106,21 +163,51 @@ def everything():
     usual_counts(r)
     joins(r)
     order(r)
-    same("pageable copies", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE srcKind = 0 OR dstKind = 0"), 2)
-    same("demangled", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.demangledName "
-                            "WHERE s.value = 'void outer::scale<float>(float*, int, float)'"), 100)
-    g = r.all("SELECT gridX, blockX, staticSharedMemory, dynamicSharedMemory, theoreticalOccupancy, waves FROM CUPTI_ACTIVITY_KIND_KERNEL k "
-              "JOIN StringIds s ON s.id = k.shortName WHERE s.value = 'shared'")[0]
+    same(
+        "pageable copies",
+        r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE srcKind = 0 OR dstKind = 0"),
+        2,
+    )
+    same(
+        "demangled",
+        r.one(
+            "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id ="
+            " k.demangledName WHERE s.value = 'void outer::scale<float>(float*, int, float)'"
+        ),
+        100,
+    )
+    g = r.all(
+        "SELECT gridX, blockX, staticSharedMemory, dynamicSharedMemory, theoreticalOccupancy, waves"
+        " FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.shortName WHERE s.value ="
+        " 'shared'"
+    )[0]
     same("launch", g[:4], (4, 1024, 4096, 8192))
     assert 0.4 < g[4] <= 1 and 0 < g[5] < 1, "occupancy %r" % (g,)
     same("streams", r.one("SELECT count(DISTINCT streamId) FROM CUPTI_ACTIVITY_KIND_KERNEL"), 3)
     assert r.one("SELECT count(*) FROM TARGET_INFO_CUDA_STREAM WHERE priority < 0") >= 1
     assert r.one("SELECT smCount FROM TARGET_INFO_GPU") > 0
-    assert r.one("SELECT count(*) FROM TARGET_INFO_GPU WHERE busLocation IS NOT NULL AND uuid LIKE 'GPU-%'") > 0
+    assert (
+        r.one(
+            "SELECT count(*) FROM TARGET_INFO_GPU WHERE busLocation IS NOT NULL AND uuid LIKE"
+            " 'GPU-%'"
+        )
+        > 0
+    )
     same("contexts", r.one("SELECT count(*) FROM TARGET_INFO_CUDA_CONTEXT_INFO"), 1)
-    same("failed calls", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE returnValue NOT IN (0, 600)"), 2)
+    same(
+        "failed calls",
+        r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE returnValue NOT IN (0, 600)"),
+        2,
+    )
     assert "cudaMalloc returned 2: out of memory" in r.err, r.err
-    same("queries", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId WHERE s.value LIKE 'cudaGetLastError%'"), 0)
+    same(
+        "queries",
+        r.one(
+            "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId"
+            " WHERE s.value LIKE 'cudaGetLastError%'"
+        ),
+        0,
+    )
     same("events", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_CUDA_EVENT"), 1)
     assert r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION WHERE syncType = 1") >= 1
     assert r.one("SELECT count(*) FROM CUDA_GRAPH_NODE_EVENTS") >= 21
@@ -132,27 +219,47 @@ def nodes_of_graphs():
     r = basic(options=["--cuda-graph-trace=node"])
     usual_counts(r, nodes=True)
     joins(r)
-    same("nodes", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE graphNodeId IS NOT NULL"), 1000)
+    same(
+        "nodes",
+        r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE graphNodeId IS NOT NULL"),
+        1000,
+    )
 
 
 @test
 def memory():
     r = basic(options=["--cuda-memory-usage=true"])
     usual_counts(r)
-    same("device memory", r.one("SELECT max(bytesInUse) FROM CUDA_GPU_MEMORY_USAGE_EVENTS WHERE memKind = 2"), 8 << 20)
+    same(
+        "device memory",
+        r.one("SELECT max(bytesInUse) FROM CUDA_GPU_MEMORY_USAGE_EVENTS WHERE memKind = 2"),
+        8 << 20,
+    )
 
 
 @test
 def all_calls():
     r = basic(options=["--cuda-trace-all-apis=true"])
     usual_counts(r)
-    assert r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId WHERE s.value LIKE 'cudaGetLastError%'") >= 2
+    assert (
+        r.one(
+            "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId"
+            " WHERE s.value LIKE 'cudaGetLastError%'"
+        )
+        >= 2
+    )
 
 
 @test
 def chosen_calls():
     r = basic(options=["--cuda-api=+cudaGetLastError,-cudaMemcpyAsync"])
-    names = {n.split("_")[0] for (n,) in r.all("SELECT DISTINCT s.value FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId")}
+    names = {
+        n.split("_")[0]
+        for (n,) in r.all(
+            "SELECT DISTINCT s.value FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id ="
+            " r.nameId"
+        )
+    }
     assert "cudaGetLastError" in names and "cudaMemcpyAsync" not in names, names
 
 
@@ -190,8 +297,22 @@ def forked():
 @test
 def host_functions():
     r = basic("hostfunc")
-    same("calls", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId WHERE s.value LIKE 'cudaLaunchHostFunc%'"), 7)
-    same("functions", r.one("SELECT count(*) FROM WARPSIGHT_CUDA_HOST_FUNCTION h JOIN StringIds s ON s.id = h.nameId WHERE s.value LIKE 'on_host%'"), 7)
+    same(
+        "calls",
+        r.one(
+            "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId"
+            " WHERE s.value LIKE 'cudaLaunchHostFunc%'"
+        ),
+        7,
+    )
+    same(
+        "functions",
+        r.one(
+            "SELECT count(*) FROM WARPSIGHT_CUDA_HOST_FUNCTION h JOIN StringIds s ON s.id ="
+            " h.nameId WHERE s.value LIKE 'on_host%'"
+        ),
+        7,
+    )
 
 
 @test
@@ -200,34 +321,68 @@ def green_contexts():
     if "no green contexts" in r.out:
         return r.out.strip()
     same("kernels", r.one(KERNELS % "scale"), 110)
-    same("in the green context", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE greenContextId IS NOT NULL"), 10)
-    same("contexts", r.one("SELECT count(*) FROM TARGET_INFO_CUDA_CONTEXT_INFO WHERE isGreenContext = 1"), 1)
+    same(
+        "in the green context",
+        r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE greenContextId IS NOT NULL"),
+        10,
+    )
+    same(
+        "contexts",
+        r.one("SELECT count(*) FROM TARGET_INFO_CUDA_CONTEXT_INFO WHERE isGreenContext = 1"),
+        1,
+    )
 
 
 @test
 def names_of_streams():
     r = basic()
-    same("names", r.all("""SELECT n.value, (SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k WHERE k.streamId = r.streamId AND k.contextId = r.contextId AND
-                           k.deviceId = r.deviceId) FROM WARPSIGHT_NVTX_RESOURCE r JOIN StringIds n ON n.id = r.nameId"""), [("urgent", 33)])
+    same(
+        "names",
+        r.all(
+            """SELECT n.value, (SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k WHERE k.streamId = r.streamId AND k.contextId = r.contextId AND
+                           k.deviceId = r.deviceId) FROM WARPSIGHT_NVTX_RESOURCE r JOIN StringIds n ON n.id = r.nameId"""
+        ),
+        [("urgent", 33)],
+    )
 
 
 @test
 def unified_memory():
-    r = basic("managed", options=["--cuda-um-gpu-page-faults=true", "--cuda-um-cpu-page-faults=true"])
+    r = basic(
+        "managed", options=["--cuda-um-gpu-page-faults=true", "--cuda-um-cpu-page-faults=true"]
+    )
     moved = r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE copyKind >= 11")
-    faults = r.one("SELECT count(*) FROM CUDA_UM_GPU_PAGE_FAULT_EVENTS") + r.one("SELECT count(*) FROM CUDA_UM_CPU_PAGE_FAULT_EVENTS")
+    faults = r.one("SELECT count(*) FROM CUDA_UM_GPU_PAGE_FAULT_EVENTS") + r.one(
+        "SELECT count(*) FROM CUDA_UM_CPU_PAGE_FAULT_EVENTS"
+    )
     assert moved or faults or "unified memory" in r.err, "no traffic and no word about it"
 
 
 @test
 def killed_while_launching():
     path = os.path.join(TMP, "killed.wsrep")
-    t = subprocess.Popen([A.warpsight, "profile", "-q", "-o", path, "--", os.path.join(A.programs, "basic"), "forever"], stdout=subprocess.PIPE,
-                         text=True)
+    t = subprocess.Popen(
+        [
+            A.warpsight,
+            "profile",
+            "-q",
+            "-o",
+            path,
+            "--",
+            os.path.join(A.programs, "basic"),
+            "forever",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     seen, until = 0, time.monotonic() + 4
     while time.monotonic() < until:
         seen = int(t.stdout.readline())
-    pid = int(subprocess.run(["pgrep", "-P", str(t.pid)], stdout=subprocess.PIPE, text=True).stdout.split()[0])
+    pid = int(
+        subprocess.run(
+            ["pgrep", "-P", str(t.pid)], stdout=subprocess.PIPE, text=True
+        ).stdout.split()[0]
+    )
     os.kill(pid, signal.SIGKILL)
     rest = t.stdout.read().split()
     seen = int(rest[-1]) if rest else seen
@@ -240,9 +395,25 @@ def killed_while_launching():
 def clock_for_long():
     """Launch and kernel keep their distance: the two clocks do not drift apart within the run."""
     path = os.path.join(TMP, "drift.wsrep")
-    subprocess.run([A.warpsight, "profile", "-q", "-o", path, "-d", "12", "--", os.path.join(A.programs, "basic"), "forever"], stdout=subprocess.DEVNULL)
-    rows = Report(path).all("""SELECT k.start - a.start, a.start FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME a
-                               ON a.correlationId = k.correlationId WHERE k.gridX = 1 AND k.blockX = 32 AND k.rowid % 1000 = 3 ORDER BY a.start""")
+    subprocess.run(
+        [
+            A.warpsight,
+            "profile",
+            "-q",
+            "-o",
+            path,
+            "-d",
+            "12",
+            "--",
+            os.path.join(A.programs, "basic"),
+            "forever",
+        ],
+        stdout=subprocess.DEVNULL,
+    )
+    rows = Report(path).all(
+        """SELECT k.start - a.start, a.start FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME a
+                               ON a.correlationId = k.correlationId WHERE k.gridX = 1 AND k.blockX = 32 AND k.rowid % 1000 = 3 ORDER BY a.start"""
+    )
     assert len(rows) > 100, len(rows)
     third = len(rows) // 3
     early = sorted(d for d, _ in rows[:third])[third // 2]
@@ -253,28 +424,64 @@ def clock_for_long():
 def torch_counts(r, options=()):
     line = [l for l in r.out.splitlines() if l.startswith("TORCH ")]
     theirs = json.loads(line[0][6:])
-    a, b = r.all("SELECT start, end FROM NVTX_EVENTS WHERE text = 'profiled' OR textId = (SELECT id FROM StringIds WHERE value = 'profiled')")[0]
+    a, b = r.all(
+        "SELECT start, end FROM NVTX_EVENTS WHERE text = 'profiled' OR textId = (SELECT id FROM"
+        " StringIds WHERE value = 'profiled')"
+    )[0]
     inside = """ JOIN CUPTI_ACTIVITY_KIND_RUNTIME a ON a.correlationId = k.correlationId AND a.globalTid / 0x1000000 = k.globalPid / 0x1000000
-                 WHERE a.start BETWEEN %d AND %d""" % (a, b)
-    ours = {n: [c, d] for n, c, d in r.all("SELECT s.value, count(*), sum(k.end - k.start) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s "
-                                           "ON s.id = k.demangledName" + inside + " GROUP BY 1")}
+                 WHERE a.start BETWEEN %d AND %d""" % (
+        a,
+        b,
+    )
+    ours = {
+        n: [c, d]
+        for n, c, d in r.all(
+            "SELECT s.value, count(*), sum(k.end - k.start) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN"
+            " StringIds s ON s.id = k.demangledName" + inside + " GROUP BY 1"
+        )
+    }
     theirs_k = {n: v for n, v in theirs.items() if not n.startswith("Mem")}
-    print("# torch: %d kernels of %d names; ours %d of %d" % (sum(v[0] for v in theirs_k.values()), len(theirs_k), sum(v[0] for v in ours.values()),
-                                                             len(ours)))
+    print(
+        "# torch: %d kernels of %d names; ours %d of %d"
+        % (
+            sum(v[0] for v in theirs_k.values()),
+            len(theirs_k),
+            sum(v[0] for v in ours.values()),
+            len(ours),
+        )
+    )
     same("kernels", sum(v[0] for v in ours.values()), sum(v[0] for v in theirs_k.values()))
-    same("counts by name", sorted(v[0] for v in ours.values()), sorted(v[0] for v in theirs_k.values()))
+    same(
+        "counts by name",
+        sorted(v[0] for v in ours.values()),
+        sorted(v[0] for v in theirs_k.values()),
+    )
     mine, its = sum(v[1] for v in ours.values()), sum(v[1] for v in theirs_k.values())
     assert abs(mine - its) <= its * 0.01, "durations %d and %d" % (mine, its)
     for kind, table in (("Memcpy", "MEMCPY"), ("Memset", "MEMSET")):
-        same(kind, r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_%s k" % table + inside), sum(v[0] for n, v in theirs.items() if n.startswith(kind)))
+        same(
+            kind,
+            r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_%s k" % table + inside),
+            sum(v[0] for n, v in theirs.items() if n.startswith(kind)),
+        )
     different = set(ours) ^ set(theirs_k)
     assert len(different) <= len(ours) // 2, "names differ: %r" % sorted(different)[:4]
 
 
 if A.torch:
+
     @test
     def torch_profiler_inside():
-        r = record(sys.executable, os.path.join(HERE, "train.py"), "--steps", "30", "--profile", "10:20", options=["-t", "cuda,nvtx"], timeout=200)
+        r = record(
+            sys.executable,
+            os.path.join(HERE, "train.py"),
+            "--steps",
+            "30",
+            "--profile",
+            "10:20",
+            options=["-t", "cuda,nvtx"],
+            timeout=200,
+        )
         torch_counts(r)
         joins(r)
         order(r)
@@ -282,23 +489,55 @@ if A.torch:
     def torch_totals(out):
         """Kernels that torch.profiler counted, an entry for each rank."""
         lines = [l for l in out.splitlines() if "TORCH " in l]
-        return sorted(sum(v[0] for n, v in json.loads(l[l.index("TORCH ") + 6:]).items() if not n.startswith("Mem")) for l in lines)
+        return sorted(
+            sum(
+                v[0]
+                for n, v in json.loads(l[l.index("TORCH ") + 6 :]).items()
+                if not n.startswith("Mem")
+            )
+            for l in lines
+        )
 
     def profiled_kernels(rep):
         """Kernels launched within the range "profiled", an entry for each process."""
-        rows = rep.all("""SELECT n.globalTid / 0x1000000, count(*) FROM NVTX_EVENTS n JOIN CUPTI_ACTIVITY_KIND_RUNTIME a ON a.globalTid / 0x1000000 =
+        rows = rep.all(
+            """SELECT n.globalTid / 0x1000000, count(*) FROM NVTX_EVENTS n JOIN CUPTI_ACTIVITY_KIND_RUNTIME a ON a.globalTid / 0x1000000 =
                           n.globalTid / 0x1000000 AND a.start BETWEEN n.start AND n.end JOIN CUPTI_ACTIVITY_KIND_KERNEL k ON k.correlationId = a.correlationId
-                          AND k.globalPid / 0x1000000 = a.globalTid / 0x1000000 WHERE n.text = 'profiled' GROUP BY 1""")
+                          AND k.globalPid / 0x1000000 = a.globalTid / 0x1000000 WHERE n.text = 'profiled' GROUP BY 1"""
+        )
         return [n for _, n in rows]
 
     def two_ranks(outside, inside):
-        """torchrun with two ranks; `outside` before torchrun, `inside` before the program of each rank."""
+        """torchrun with two ranks; `outside` before torchrun, `inside` before the program of each
+        rank.
+        """
         import torch
+
         if torch.cuda.device_count() < 2:
             return None
-        r = subprocess.run([*outside, sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--no-python", *inside, sys.executable,
-                            os.path.join(HERE, "train.py"), "--steps", "30", "--ranks", "--profile", "10:20"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                           text=True, timeout=200)
+        r = subprocess.run(
+            [
+                *outside,
+                sys.executable,
+                "-m",
+                "torch.distributed.run",
+                "--nproc-per-node",
+                "2",
+                "--no-python",
+                *inside,
+                sys.executable,
+                os.path.join(HERE, "train.py"),
+                "--steps",
+                "30",
+                "--ranks",
+                "--profile",
+                "10:20",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=200,
+        )
         assert r.returncode == 0, r.stderr[-2000:]
         totals = torch_totals(r.stdout)
         same("ranks that counted", len(totals), 2)
@@ -321,50 +560,127 @@ if A.torch:
         totals = two_ranks([], [A.warpsight, "profile", "-q", "-t", "cuda,nvtx", "-o", name, "--"])
         if totals is None:
             return "needs two GPUs"
-        same("kernels of each rank", sorted(sum((profiled_kernels(Report(os.path.join(TMP, "rank%d.wsrep" % n))) for n in range(2)), [])), totals)
+        same(
+            "kernels of each rank",
+            sorted(
+                sum(
+                    (
+                        profiled_kernels(Report(os.path.join(TMP, "rank%d.wsrep" % n)))
+                        for n in range(2)
+                    ),
+                    [],
+                )
+            ),
+            totals,
+        )
 
     @test
     def data_loader_workers():
-        r = record(sys.executable, os.path.join(HERE, "train.py"), "--steps", "30", "--fork-workers", "--profile", "10:20", options=["-t", "cuda,nvtx"],
-                   timeout=200)
+        r = record(
+            sys.executable,
+            os.path.join(HERE, "train.py"),
+            "--steps",
+            "30",
+            "--fork-workers",
+            "--profile",
+            "10:20",
+            options=["-t", "cuda,nvtx"],
+            timeout=200,
+        )
         torch_counts(r)
 
     def launch_distances(path, begin, end):
-        """Start of each kernel's run less start of its launch, ns, for launches within a window of seconds."""
-        out = subprocess.run([A.warpsight, "stats", "-r", "cuda_kern_exec_trace", "-f", "csv", "-q", "--filter-time=%ds/%ds" % (begin, end), path],
-                             stdout=subprocess.PIPE, text=True, check=True).stdout
+        """Start of each kernel's run less start of its launch, ns, for launches within a window of
+        seconds.
+        """
+        out = subprocess.run(
+            [
+                A.warpsight,
+                "stats",
+                "-r",
+                "cuda_kern_exec_trace",
+                "-f",
+                "csv",
+                "-q",
+                "--filter-time=%ds/%ds" % (begin, end),
+                path,
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout
         rows = list(csv.DictReader(out.splitlines()))
         return [int(r["Kernel Start (ns)"]) - int(r["API Start (ns)"]) for r in rows]
 
     if A.long:
+
         @test
         def long_run():
-            """The recorder's memory stays, and GPU and CPU clocks keep together, over a long training loop."""
+            """The recorder's memory stays, and GPU and CPU clocks keep together, over a long
+            training loop.
+            """
             path = os.path.join(TMP, "long.wsrep")
-            t = subprocess.Popen([A.warpsight, "profile", "-q", "-t", "cuda,nvtx,osrt", "-o", path, "--", sys.executable, os.path.join(HERE, "train.py"),
-                                  "--seconds", str(A.long)], stdout=subprocess.PIPE, text=True)
+            t = subprocess.Popen(
+                [
+                    A.warpsight,
+                    "profile",
+                    "-q",
+                    "-t",
+                    "cuda,nvtx,osrt",
+                    "-o",
+                    path,
+                    "--",
+                    sys.executable,
+                    os.path.join(HERE, "train.py"),
+                    "--seconds",
+                    str(A.long),
+                ],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
             memory = []
             while t.poll() is None:
                 time.sleep(5)
                 try:
                     with open("/proc/%d/status" % t.pid) as f:
-                        memory.append([int(l.split()[1]) for l in f if l.startswith(("VmRSS", "RssAnon"))])
+                        memory.append(
+                            [int(l.split()[1]) for l in f if l.startswith(("VmRSS", "RssAnon"))]
+                        )
                 except OSError:
                     break
             same("exit", t.wait(), 0)
             cpu = resource.getrusage(resource.RUSAGE_CHILDREN)
             memory = [m for m in memory if len(m) == 2]
             third = len(memory) // 3
-            early, late = max(m[1] for m in memory[third:2 * third]), max(m[1] for m in memory[2 * third:])
-            first, last = launch_distances(path, 30, 33), launch_distances(path, A.long - 20, A.long - 17)
-            info = subprocess.run([A.warpsight, "info", path], stdout=subprocess.PIPE, text=True).stdout
+            early, late = max(m[1] for m in memory[third : 2 * third]), max(
+                m[1] for m in memory[2 * third :]
+            )
+            first, last = launch_distances(path, 30, 33), launch_distances(
+                path, A.long - 20, A.long - 17
+            )
+            info = subprocess.run(
+                [A.warpsight, "info", path], stdout=subprocess.PIPE, text=True
+            ).stdout
             print("# memory of the recorder in kB (all, its own), every minute: %r" % memory[::12])
-            print("# launch to kernel, ns: first %d min %d median %d; last %d min %d median %d; report %d bytes; processor time of both %.1f s" %
-                  (len(first), min(first), sorted(first)[len(first) // 2], len(last), min(last), sorted(last)[len(last) // 2], os.path.getsize(path),
-                   cpu.ru_utime + cpu.ru_stime))
+            print(
+                "# launch to kernel, ns: first %d min %d median %d; last %d min %d median %d;"
+                " report %d bytes; processor time of both %.1f s"
+                % (
+                    len(first),
+                    min(first),
+                    sorted(first)[len(first) // 2],
+                    len(last),
+                    min(last),
+                    sorted(last)[len(last) // 2],
+                    os.path.getsize(path),
+                    cpu.ru_utime + cpu.ru_stime,
+                )
+            )
             print("# " + info.replace("\n", "\n# "))
             assert late < early * 1.1 + 8192, "its own memory grew from %d to %d kB" % (early, late)
-            assert min(first) >= 0 and min(last) >= 0 and abs(min(first) - min(last)) < 20000, "clocks drift: %d, %d ns" % (min(first), min(last))
+            assert (
+                min(first) >= 0 and min(last) >= 0 and abs(min(first) - min(last)) < 20000
+            ), "clocks drift: %d, %d ns" % (min(first), min(last))
 
 
 if A.list:
@@ -376,10 +692,19 @@ chosen = [t for t in TESTS if A.only in t.__name__]
 for i, t in enumerate(chosen, 1):
     try:
         skipped = t()
-        print("ok %d - gpu: %s%s" % (i, t.__name__, " # SKIP " + skipped if skipped else ""), flush=True)
+        print(
+            "ok %d - gpu: %s%s" % (i, t.__name__, " # SKIP " + skipped if skipped else ""),
+            flush=True,
+        )
     except Exception as e:  # an assertion, a missing table, a program that failed
         failed += 1
         print("not ok %d - gpu: %s" % (i, t.__name__), flush=True)
-        print("# " + ("%s: %s" % (type(e).__name__, e) if str(e) else traceback.format_exc()).replace("\n", "\n# "), flush=True)
+        print(
+            "# "
+            + ("%s: %s" % (type(e).__name__, e) if str(e) else traceback.format_exc()).replace(
+                "\n", "\n# "
+            ),
+            flush=True,
+        )
 print("1..%d" % len(chosen))
 sys.exit(1 if failed else 0)

@@ -4,8 +4,9 @@ train.py - a training loop to record: a 6-layer transformer, NVTX ranges around 
 
     train.py [--steps N | --seconds N] [--batch N] [--profile FROM:TO] [--fork-workers] [--ranks]
 
-Prints the step times. --profile profiles those steps with torch.profiler and prints what it counted, as JSON: names of kernels with their
-number and total duration, copies and memory sets. --ranks joins a process group, for torchrun.
+Prints the step times. --profile profiles those steps with torch.profiler and prints what it
+counted, as JSON: names of kernels with their number and total duration, copies and memory sets.
+--ranks joins a process group, for torchrun.
 """
 import argparse
 import itertools
@@ -76,7 +77,9 @@ for n in itertools.count() if end else range(a.steps):
     if end and time.monotonic() >= end:
         break
     if window and n == window[0]:
-        prof = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA])
+        prof = torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+        )
         prof.__enter__()
         nvtx.range_push("profiled")
     t = time.perf_counter()
@@ -86,7 +89,11 @@ for n in itertools.count() if end else range(a.steps):
         nvtx.range_pop()
         prof.__exit__(None, None, None)
 times = sorted(times[10:] if len(times) > 20 else times)
-print("step best %.3f p25 %.3f median %.3f ms" % (times[0], times[len(times) // 4], times[len(times) // 2]), flush=True)
+print(
+    "step best %.3f p25 %.3f median %.3f ms"
+    % (times[0], times[len(times) // 4], times[len(times) // 2]),
+    flush=True,
+)
 if prof:
     print("TORCH " + json.dumps(counted(prof)), flush=True)
 if a.ranks:

@@ -1,4 +1,6 @@
-"""What tests of importing share: a folder to work in, tables of a report as dicts, and TAP. See docs/testing.md."""
+"""What tests of importing share: a folder to work in, tables of a report as dicts, and TAP. See
+docs/testing.md.
+"""
 import csv
 import io
 import json
@@ -29,13 +31,26 @@ class T:
         return os.path.join(self.dir, name)
 
     def write(self, name, data):
-        data = data if isinstance(data, bytes) else data.encode() if isinstance(data, str) else json.dumps(data).encode()
+        data = (
+            data
+            if isinstance(data, bytes)
+            else data.encode()
+            if isinstance(data, str)
+            else json.dumps(data).encode()
+        )
         with open(self.path(name), "wb") as f:
             f.write(data)
         return self.path(name)
 
     def run(self, *args, ok=True):
-        r = subprocess.run([WARPSIGHT, *args], env=self.env, cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100)
+        r = subprocess.run(
+            [WARPSIGHT, *args],
+            env=self.env,
+            cwd=self.dir,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=100,
+        )
         r.out, r.err = r.stdout.decode("utf-8", "replace"), r.stderr.decode("utf-8", "replace")
         assert r.returncode >= 0, f"killed by signal {-r.returncode}: {args}"
         if ok is not None:
@@ -43,26 +58,71 @@ class T:
         return r
 
     def load(self, *files):
-        """Import and export; the tables of the export by name, each a list of dicts with texts in place of their numbers."""
+        """Import and export; the tables of the export by name, each a list of dicts with texts in
+        place of their numbers.
+        """
         self.err = self.run("import", "-f", "-o", "r.wsrep", *files).err
         return self.tables("r.wsrep")
 
     def stats(self, report, path):
         """Rows of a report of statistics, each a dict of texts."""
-        return list(csv.DictReader(io.StringIO(self.run("stats", "-q", "-r", report, "-f", "csv", path).out)))
+        return list(
+            csv.DictReader(
+                io.StringIO(self.run("stats", "-q", "-r", report, "-f", "csv", path).out)
+            )
+        )
 
     def query(self, sql, path):
-        return [list(row.values()) for row in json.loads(self.run("query", "-q", "-f", "json", sql, path).out)]
+        return [
+            list(row.values())
+            for row in json.loads(self.run("query", "-q", "-f", "json", sql, path).out)
+        ]
 
     def tables(self, report):
         self.run("export", "-q", "-f", "-o", "r.sqlite", report)
         return read(self.path("r.sqlite"))
 
 
-PLAIN = {"deviceId", "contextId", "streamId", "correlationId", "greenContextId", "domainId", "schemaId", "processId", "vmId", "hwId",
-         "callchainId", "eventId", "eventSyncId", "graphId", "gridId", "graphNodeId", "rangeId", "externalId", "counterId", "trackId",
-         "frameId", "callersId", "moduleId", "parentId", "fromTrackId", "toTrackId", "setId", "recordFunctionId", "forwardThreadId", "pythonId",
-         "pythonParentId", "pythonModuleId", "typeId", "sourceId", "metricId", "globalId", "metricsListId", "nicId"}
+PLAIN = {
+    "deviceId",
+    "contextId",
+    "streamId",
+    "correlationId",
+    "greenContextId",
+    "domainId",
+    "schemaId",
+    "processId",
+    "vmId",
+    "hwId",
+    "callchainId",
+    "eventId",
+    "eventSyncId",
+    "graphId",
+    "gridId",
+    "graphNodeId",
+    "rangeId",
+    "externalId",
+    "counterId",
+    "trackId",
+    "frameId",
+    "callersId",
+    "moduleId",
+    "parentId",
+    "fromTrackId",
+    "toTrackId",
+    "setId",
+    "recordFunctionId",
+    "forwardThreadId",
+    "pythonId",
+    "pythonParentId",
+    "pythonModuleId",
+    "typeId",
+    "sourceId",
+    "metricId",
+    "globalId",
+    "metricsListId",
+    "nicId",
+}
 NUMBERED = {"symbol", "demangledName", "shortName", "mangledName", "CpuInstruction", "module"}
 
 
@@ -74,7 +134,9 @@ def read(path):
         columns = [c[1] for c in db.execute(f'PRAGMA table_info("{name}")')]
         text = [c in NUMBERED or (c.endswith("Id") and c not in PLAIN) for c in columns]
         rows = db.execute(f'SELECT * FROM "{name}"').fetchall()
-        tables[name] = [{c: strings.get(v, v) if t else v for c, v, t in zip(columns, r, text)} for r in rows]
+        tables[name] = [
+            {c: strings.get(v, v) if t else v for c, v, t in zip(columns, r, text)} for r in rows
+        ]
     db.close()
     return tables
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The command `import`: its output, an nsys that is installed, interrupts; traces as reports of every other command. Prints TAP.
+"""The command `import`: its output, an nsys that is installed, interrupts; traces as reports of
+every other command. Prints TAP.
 
 Usage: test_command.py WARPSIGHT [WORD...]; with words, tests whose names hold one of them."""
 import os
@@ -27,8 +28,13 @@ def an_output_is_never_replaced_unasked(t):
 @test
 def nsys_reports_are_exported_by_an_installed_nsys(t):
     make_nsys(t, "real.sqlite")
-    t.write("nsys", "#!/bin/sh\n[ \"$1 $2\" = 'export --type=sqlite' ] || exit 3\nwhile [ \"$1\" != --output ]; do shift; done\n"
-            f"exec /bin/cp {t.path('real.sqlite')} \"$2\"\n")
+    t.write(
+        "nsys",
+        (
+            '#!/bin/sh\n[ "$1 $2" = \'export --type=sqlite\' ] || exit 3\nwhile [ "$1" != --output'
+            f' ]; do shift; done\nexec /bin/cp {t.path("real.sqlite")} "$2"\n'
+        ),
+    )
     os.chmod(t.path("nsys"), 0o755)
     t.env["PATH"] = t.dir
     d = t.load(t.write("a.nsys-rep", b"QuadD" + b"\1" * 100))
@@ -38,14 +44,21 @@ def nsys_reports_are_exported_by_an_installed_nsys(t):
 
 @test
 def an_interrupted_import_leaves_nothing(t):
-    """Neither the export that an nsys was making, nor its temporary folder, nor half a report; and nsys is told."""
+    """Neither the export that an nsys was making, nor its temporary folder, nor half a report; and
+    nsys is told.
+    """
     t.write("nsys", "#!/bin/sh\necho $$ > %s\nexec /bin/sleep 60\n" % t.path("started"))
     os.chmod(t.path("nsys"), 0o755)
     t.write("a.nsys-rep", b"QuadD" + b"\1" * 100)
     t.env["PATH"] = t.dir
     for sig in signal.SIGINT, signal.SIGTERM:
         before = set(os.listdir(t.dir))
-        p = subprocess.Popen([WARPSIGHT, "import", "-o", "never.wsrep", "a.nsys-rep"], env=t.env, cwd=t.dir, stderr=subprocess.DEVNULL)
+        p = subprocess.Popen(
+            [WARPSIGHT, "import", "-o", "never.wsrep", "a.nsys-rep"],
+            env=t.env,
+            cwd=t.dir,
+            stderr=subprocess.DEVNULL,
+        )
         while not os.path.exists(t.path("started")) or not open(t.path("started")).read().strip():
             time.sleep(0.01)
         pid = int(open(t.path("started")).read())
@@ -53,7 +66,9 @@ def an_interrupted_import_leaves_nothing(t):
         eq(p.wait(60), -sig)
         for _ in range(500):
             try:
-                if open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] == "Z":  # gone, and nobody has asked yet
+                if (
+                    open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] == "Z"
+                ):  # gone, and nobody has asked yet
                     break
                 time.sleep(0.01)
             except (FileNotFoundError, ProcessLookupError):
@@ -76,7 +91,12 @@ def every_command_opens_traces(t):
     eq(os.listdir(t.path("cache/warpsight/imports")), cached)
     file = os.path.join(t.path("cache/warpsight/imports"), cached[0])
     with open(file, "rb") as kept:  # so that its number is not dealt again
-        eq(t.run("stats", "--force-export=true", "-q", "-f", "csv", "-r", "cuda_gpu_kern_sum", trace).out, first.out)
+        eq(
+            t.run(
+                "stats", "--force-export=true", "-q", "-f", "csv", "-r", "cuda_gpu_kern_sum", trace
+            ).out,
+            first.out,
+        )
         assert os.stat(file).st_ino != os.fstat(kept.fileno()).st_ino
     assert "k.json" in t.run("info", trace).out
     t.env.update(XDG_CACHE_HOME="/dev/null/x", HOME="/dev/null")

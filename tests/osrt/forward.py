@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """
-forward.py - makes a test of every wrapper that osrt_functions.def describes: forward.py osrt_functions.def > forward.c
+forward.py - makes a test of every wrapper that osrt_functions.def describes: forward.py
+osrt_functions.def > forward.c
 
-For each line, a stand-in takes the place of the function behind the wrapper. The wrapper is called with arguments that differ in every
-bit that their types have; the stand-in must get just these, and what it returns (a success, then a failure with an errno) must
-come back with errno as it left it; both with nothing being recorded and with a session that records everything.
+For each line, a stand-in takes the place of the function behind the wrapper. The wrapper is called
+with arguments that differ in every bit that their types have; the stand-in must get just these, and
+what it returns (a success, then a failure with an errno) must come back with errno as it left it;
+both with nothing being recorded and with a session that records everything.
 """
 import re
 import sys
@@ -31,7 +33,11 @@ def word(param):
 def entries(text):
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     guard = None
-    for m in re.finditer(r"^(#if defined\((\w+)\)|#endif|(WS_OSRT|WS_OSRT_VARIADIC)\((.*?\n?.*?\n?.*?\n?.*?)\)\n)", text, re.M | re.S):
+    for m in re.finditer(
+        r"^(#if defined\((\w+)\)|#endif|(WS_OSRT|WS_OSRT_VARIADIC)\((.*?\n?.*?\n?.*?\n?.*?)\)\n)",
+        text,
+        re.M | re.S,
+    ):
         if m.group(2):
             guard = m.group(2)
         elif m.group(1) == "#endif":
@@ -40,7 +46,9 @@ def entries(text):
             body = " ".join(m.group(4).split())
             parens = re.findall(r"\(([^()]*)\)", body)
             symbol, _, ret = [s.strip() for s in body.split("(")[0].split(",")[:3]]
-            yield guard, symbol, ret, split(parens[0]), m.group(3) == "WS_OSRT_VARIADIC", split(parens[1])
+            yield guard, symbol, ret, split(parens[0]), m.group(3) == "WS_OSRT_VARIADIC", split(
+                parens[1]
+            )
 
 
 def variadic(params, args):
@@ -60,7 +68,10 @@ def emit(guard, symbol, ret, params, is_variadic, args):
         out.append("#if defined(%s)" % guard)
     if is_variadic:
         last = name_of(params[-2])
-        out.append("static %s stand_in_%s(%s)\n{\n\tva_list ap;\n\n\tva_start(ap, %s);" % (ret, symbol, ", ".join(params), last))
+        out.append(
+            "static %s stand_in_%s(%s)\n{\n\tva_list ap;\n\n\tva_start(ap, %s);"
+            % (ret, symbol, ", ".join(params), last)
+        )
         for i, p in enumerate(given):
             got = "va_arg(ap, uint64_t)" if i >= len(params) - 1 else word(p)
             out.append("\tgot[%d] = %s;" % (i, got))
@@ -72,7 +83,10 @@ def emit(guard, symbol, ret, params, is_variadic, args):
     out.append("static uint64_t call_%s(%s)\n{" % (symbol, ", ".join(given)))
     out += ["\tsent[%d] = %s;" % (i, word(p)) for i, p in enumerate(given if names else [])]
     out.append("\treturn (uint64_t)(uintptr_t)%s(%s);\n}" % (symbol, ", ".join(names)))
-    out.append("static uint64_t cast_%s(uint64_t v)\n{\n\treturn (uint64_t)(uintptr_t)(%s)(uintptr_t)v;\n}" % (symbol, ret))
+    out.append(
+        "static uint64_t cast_%s(uint64_t v)\n{\n\treturn (uint64_t)(uintptr_t)(%s)(uintptr_t)v;\n}"
+        % (symbol, ret)
+    )
     if guard:
         out.append("#endif")
     return "\n".join(out), len(names)
@@ -86,7 +100,10 @@ def main():
         text, n = emit(*e)
         print(text + "\n")
         s = e[1]
-        row = '\t{"%s", WS_OSRT_%s, %d, (void *)stand_in_%s, (call_fn *)(void *)call_%s, cast_%s},' % (s, s, n, s, s, s)
+        row = (
+            '\t{"%s", WS_OSRT_%s, %d, (void *)stand_in_%s, (call_fn *)(void *)call_%s, cast_%s},'
+            % (s, s, n, s, s, s)
+        )
         rows.append("#if defined(%s)\n%s\n#endif" % (e[0], row) if e[0] else row)
     print("const struct forward forwards[] = {\n%s\n};" % "\n".join(rows))
     print("const size_t forwards_n = sizeof(forwards) / sizeof(forwards[0]);")

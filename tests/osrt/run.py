@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """
-run.py - the OS-runtime hook on real programs: run.py --build BUILD [--only NAME] PROGRAM...; TAP on standard output.
+run.py - the OS-runtime hook on real programs: run.py --build BUILD [--only NAME] PROGRAM...; TAP on
+standard output.
 
-Each PROGRAM (C or C++, see scenario.h) lists its scenarios. Each runs bare, where its own checks must hold; recorded with every call
-kept (--osrt-threshold 0), where they must hold again; and recorded by default. The rows that it asks for must be in the reports.
+Each PROGRAM (C or C++, see scenario.h) lists its scenarios. Each runs bare, where its own checks
+must hold; recorded with every call kept (--osrt-threshold 0), where they must hold again; and
+recorded by default. The rows that it asks for must be in the reports.
 """
 import argparse
 import collections
@@ -34,11 +36,20 @@ class Runner:
         self.warpsight = os.path.join(build, "warpsight")
         self.dump = os.path.join(build, "tests", "osrt", "osrt_dump")
         self.dir = tempfile.mkdtemp(prefix="ws-osrt-")
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("WARPSIGHT", "LD_", "NVTX_"))}
+        self.env = {
+            k: v for k, v in os.environ.items() if not k.startswith(("WARPSIGHT", "LD_", "NVTX_"))
+        }
 
     def command(self, argv, env=None):
-        p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, cwd=self.dir,
-                           env=dict(self.env, **(env or {})), timeout=120)
+        p = subprocess.run(
+            argv,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            cwd=self.dir,
+            env=dict(self.env, **(env or {})),
+            timeout=120,
+        )
         status = p.returncode if p.returncode >= 0 else 128 - p.returncode
         return status, p.stdout.decode("utf-8", "replace"), p.stderr.decode("utf-8", "replace")
 
@@ -58,14 +69,18 @@ class Runner:
             f = line.split("\t")
             if f[0] == "call":
                 end = None if f[5] == "-" else int(f[5])
-                calls.append(Call(int(f[1]), int(f[2]), f[3], int(f[4]), end, *map(int, f[6:10]), f[10]))
+                calls.append(
+                    Call(int(f[1]), int(f[2]), f[3], int(f[4]), end, *map(int, f[6:10]), f[10])
+                )
             elif f[0] == "name":
                 names.add((int(f[2]), f[4]))
         return calls, names
 
     def profile(self, argv, options=(), env=None):
         report = os.path.join(self.dir, "report.wsrep")
-        out = self.ok([self.warpsight, "profile", "-f", "-o", report, "-t", "osrt", *options, *argv], env)
+        out = self.ok(
+            [self.warpsight, "profile", "-f", "-o", report, "-t", "osrt", *options, *argv], env
+        )
         return out, *self.rows(report)
 
 
@@ -86,7 +101,10 @@ def check_want(want, calls):
     hits = [c for c in calls if all(matches(c, k, v) for k, v in fields.items())]
     if len(hits) < int(n.rstrip("+")) or (not n.endswith("+") and len(hits) != int(n)):
         same = [c for c in calls if c.name == fields.get("name")]
-        raise Failed("want %s: %d rows\nrows of that function:\n  %s" % (want, len(hits), "\n  ".join(map(str, same[:20]))))
+        raise Failed(
+            "want %s: %d rows\nrows of that function:\n  %s"
+            % (want, len(hits), "\n  ".join(map(str, same[:20])))
+        )
 
 
 def check_always(calls):
@@ -100,7 +118,9 @@ def check_always(calls):
 def scenario(r, program, name):
     env = {}
     out = r.ok([program, name])
-    for e in re.findall(r"^#env (\w+)=(.*)$", out, re.M):  # the recorded runs are to have this variable
+    for e in re.findall(
+        r"^#env (\w+)=(.*)$", out, re.M
+    ):  # the recorded runs are to have this variable
         env[e[0]] = e[1]
     out, calls, _ = r.profile([program, name], ["--osrt-threshold", "0"], env)
     check_always(calls)
@@ -125,7 +145,12 @@ def main():
     cases = []
     for program in a.programs:
         program = os.path.abspath(program)
-        cases += [(program, name) for name in subprocess.run([program], stdout=subprocess.PIPE, check=True).stdout.decode().split()]
+        cases += [
+            (program, name)
+            for name in subprocess.run([program], stdout=subprocess.PIPE, check=True)
+            .stdout.decode()
+            .split()
+        ]
     if a.only:
         cases = [c for c in cases if a.only in c[1]]
     print("1..%d" % len(cases), flush=True)

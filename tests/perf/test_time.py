@@ -1,7 +1,9 @@
-"""test_time.py - the time that samples stand for, whatever took them: test_time.py WARPSIGHT REPLAY.
+"""test_time.py - the time that samples stand for, whatever took them: test_time.py WARPSIGHT
+REPLAY.
 
-Machines are made up here, as records of their kernels' buffers (replay.c): threads that run and wait on cores, and events that sample
-them as a clock or a counter of cycles does. Needs no events of the machine that it runs on.
+Machines are made up here, as records of their kernels' buffers (replay.c): threads that run and
+wait on cores, and events that sample them as a clock or a counter of cycles does. Needs no events
+of the machine that it runs on.
 """
 import csv
 import io
@@ -24,7 +26,9 @@ CLIMB = [1, 1, 1, 4, 14, 59, 249, 1045, 4426, 18870, 77937, 304655, 817208]
 
 
 class Machine:
-    """Records of cores on which threads run. Each thread has an event of its own, as inherited ones are; `wide`: each core has one."""
+    """Records of cores on which threads run. Each thread has an event of its own, as inherited ones
+    are; `wide`: each core has one.
+    """
 
     def __init__(self, kind, frequency=1000, wide=False, drop=0.0, waits=True, seed=1):
         self.kind, self.period, self.wide, self.drop = kind, 1e9 / frequency, wide, drop
@@ -67,10 +71,18 @@ class Machine:
             now, event["left"] = now + step, None
             event["n"] += 1
             if self.random.random() >= self.drop:
-                self.put(int(now), cpu, "sample %d %d %d %d %x %d" % (pid, tid, int(now), cpu, place + 16, period))
+                self.put(
+                    int(now),
+                    cpu,
+                    "sample %d %d %d %d %x %d" % (pid, tid, int(now), cpu, place + 16, period),
+                )
                 self.taken[tid] = self.taken.get(tid, 0) + 1
         if switches:
-            self.put(end, cpu, "out %d %d %d %d%s" % (pid, tid, end, cpu, " preempted" if preempted else ""))
+            self.put(
+                end,
+                cpu,
+                "out %d %d %d %d%s" % (pid, tid, end, cpu, " preempted" if preempted else ""),
+            )
         self.ran[tid] = self.ran.get(tid, 0) + length
 
     def thread(self, tid, time, cpu=0):
@@ -82,7 +94,9 @@ class Machine:
     def record(self, path="r.wsrep"):
         """Have the recorder come round each 20 ms, as it does."""
         records, due = [], BEGIN
-        for time, _, _, line in sorted((time, cpu, n, line) for cpu, lines in self.lines.items() for time, n, line in lines):
+        for time, _, _, line in sorted(
+            (time, cpu, n, line) for cpu, lines in self.lines.items() for time, n, line in lines
+        ):
             while time > due:
                 due += 20 * MS
                 records.append("round %d" % (due - 20 * MS))
@@ -120,8 +134,10 @@ def shown(path):
         run_[int(r["TID"])] = float(column(r, "Run Time"))
     run("export", "-q", "-f", "true", "-t", "sqlite", "-o", "x.sqlite", path)
     db = sqlite3.connect("x.sqlite")
-    for gtid, ns in db.execute("SELECT globalTid, SUM(cpuTime) FROM COMPOSITE_EVENTS WHERE eventId = 1 GROUP BY 1"):
-        sql[gtid & 0xffffff] = ns
+    for gtid, ns in db.execute(
+        "SELECT globalTid, SUM(cpuTime) FROM COMPOSITE_EVENTS WHERE eventId = 1 GROUP BY 1"
+    ):
+        sql[gtid & 0xFFFFFF] = ns
     db.close()
     return self_, run_, sql
 
@@ -138,7 +154,9 @@ def check(m, path=None):
 
 
 def two_threads(m, first=400, second=200):
-    """As perf record was tried with: two threads, of which each runs in slices and waits in between."""
+    """As perf record was tried with: two threads, of which each runs in slices and waits in
+    between.
+    """
     at = BEGIN + MS
     for i in range(100):
         m.span(PID, at, first * 10000, cpu=0, place=FIRST, preempted=i % 2)
@@ -157,7 +175,10 @@ def a_counter_that_finds_its_way_up():
         for wide in (False, True):
             m = two_threads(Machine("cycles", frequency, wide))
             check(m)
-            shares = {r["Function"]: float(column(r, "Self")) for r in table("report", "-q", "-f", "csv", "r.wsrep")}
+            shares = {
+                r["Function"]: float(column(r, "Self"))
+                for r in table("report", "-q", "-f", "csv", "r.wsrep")
+            }
             near(shares["[first]"], 66.7, "share of the first", 0.02)
 
 
@@ -207,7 +228,11 @@ def the_kernel_takes_fewer():
             check(m)
             said = run("info", "r.wsrep").out.decode()
             same("paused the sampling 10 times" in said, True, "said: " + said[-600:])
-            same("[not sampled]" in run("report", "-q", "-f", "csv", "r.wsrep").out.decode(), drop == 1.0, "what no sample was taken of")
+            same(
+                "[not sampled]" in run("report", "-q", "-f", "csv", "r.wsrep").out.decode(),
+                drop == 1.0,
+                "what no sample was taken of",
+            )
 
 
 @test
@@ -232,7 +257,9 @@ def who_was_never_switched():
 
 @test
 def lost_records():
-    """No time is made up for what nobody saw: the gap itself does not count, samples after it do as what their event says."""
+    """No time is made up for what nobody saw: the gap itself does not count, samples after it do as
+    what their event says.
+    """
     for kind in ("clock", "cycles"):
         m = Machine(kind)
         m.span(PID, BEGIN + MS, 50 * MS)
@@ -247,9 +274,11 @@ def lost_records():
 
 @test
 def samples_of_both_kinds():
-    """Python's threads take their own samples in user space, by a clock of their own; what hits the kernel is sampled by the event.
+    """Python's threads take their own samples in user space, by a clock of their own; what hits the
+    kernel is sampled by the event.
 
-    Of each four milliseconds three are in user space. However often either samples, each part has its share.
+    Of each four milliseconds three are in user space. However often either samples, each part has
+    its share.
     """
     for own, event in ((1, 1), (9, 1), (1, 10)):
         m = Machine("clock", 1000 // event)
@@ -271,7 +300,10 @@ def samples_of_both_kinds():
         m.ran[PID] += 1000 * MS + 500
         what = "own samples each %d ms, others each %d ms" % (own, event)
         near(shown(m.record())[0][PID], m.ran[PID], "self time with " + what)
-        share = {r["Function"]: float(column(r, "Self")) for r in table("report", "-q", "-f", "csv", "r.wsrep")}
+        share = {
+            r["Function"]: float(column(r, "Self"))
+            for r in table("report", "-q", "-f", "csv", "r.wsrep")
+        }
         near(share["[no stack]"], 75, "share of user space with " + what, 0.06)
 
 
@@ -289,8 +321,16 @@ def exports_add_up():
         rows = table("stats", "-q", "-f", "csv", "-r", "cpu_sample_sum", path)
         near(sum(float(column(r, "Self Time")) for r in rows), want, "cpu_sample_sum")
         if kind == "cycles":
-            db = sqlite3.connect("x.sqlite") if not run("export", "-q", "-f", "true", "-t", "sqlite", "-o", "x.sqlite", path).code else None
-            cycles, ns = db.execute("SELECT SUM(cpuCycles), SUM(cpuTime) FROM COMPOSITE_EVENTS").fetchone()
+            db = (
+                sqlite3.connect("x.sqlite")
+                if not run(
+                    "export", "-q", "-f", "true", "-t", "sqlite", "-o", "x.sqlite", path
+                ).code
+                else None
+            )
+            cycles, ns = db.execute(
+                "SELECT SUM(cpuCycles), SUM(cpuTime) FROM COMPOSITE_EVENTS"
+            ).fetchone()
             db.close()
             near(cycles / ns, CYCLES, "cycles a nanosecond", 0.03)
 
@@ -301,7 +341,12 @@ def shares_and_times_agree():
     for kind in ("clock", "cycles"):
         m = two_threads(Machine(kind))
         for r in table("report", "-q", "-f", "csv", m.record()):
-            near(float(column(r, "Self Time")) / (sum(m.ran.values()) / 1e6) * 100, float(column(r, "Self")), r["Function"], 0.01)
+            near(
+                float(column(r, "Self Time")) / (sum(m.ran.values()) / 1e6) * 100,
+                float(column(r, "Self")),
+                r["Function"],
+                0.01,
+            )
         lines = run("report", "-q", "r.wsrep").out.decode().splitlines()
         row = next(line for line in lines if "[first]" in line).split()
         same(row[1].count("."), 1, "a time with decimals: %s" % row)

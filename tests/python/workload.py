@@ -1,9 +1,11 @@
-"""What run.py records: each case burns CPU time in functions that are known and prints what it burnt, in nanoseconds, as JSON on its last line."""
+"""What run.py records: each case burns CPU time in functions that are known and prints what it
+burnt, in nanoseconds, as JSON on its last line.
+"""
 import asyncio, ctypes, json, os, signal, sys, threading, time
 
 MS = 1000000
-lib = ctypes.CDLL(os.environ["WS_TEST_BURN"])           # lets go of the GIL
-held = ctypes.PyDLL(os.environ["WS_TEST_BURN"])         # keeps it
+lib = ctypes.CDLL(os.environ["WS_TEST_BURN"])  # lets go of the GIL
+held = ctypes.PyDLL(os.environ["WS_TEST_BURN"])  # keeps it
 for one in (lib, held):
     one.native_burn.argtypes = [ctypes.c_int64]
     one.native_burn.restype = ctypes.c_int64
@@ -202,7 +204,18 @@ def blocked_signal():
 def execs():
     alpha()
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-S", "-c", "import time\ndef image_two():\n e=time.thread_time()+.15\n while time.thread_time()<e: pass\nimage_two()\nprint('{}')"])
+    os.execv(
+        sys.executable,
+        [
+            sys.executable,
+            "-S",
+            "-c",
+            (
+                "import time\ndef image_two():\n e=time.thread_time()+.15\n while"
+                " time.thread_time()<e: pass\nimage_two()\nprint('{}')"
+            ),
+        ],
+    )
 
 
 def foreign_callback():
@@ -212,14 +225,23 @@ def foreign_callback():
 
 
 def foreign():
-    """A C thread gets a new thread state for each of its calls into Python, and has none in between."""
+    """A C thread gets a new thread state for each of its calls into Python, and has none in
+    between.
+    """
     lib.native_foreign.restype = ctypes.c_int64
-    truth["alone"] = lib.native_foreign(ctypes.CFUNCTYPE(None)(foreign_callback), 30, ctypes.c_int64(10 * MS))
+    truth["alone"] = lib.native_foreign(
+        ctypes.CFUNCTYPE(None)(foreign_callback), 30, ctypes.c_int64(10 * MS)
+    )
 
 
 def regenerate():
-    """Functions that are made, run and freed by turns: their code objects, names and all, come to lie in the same places."""
-    body = "def made_%d():\n    e = time.thread_time_ns() + 6000000\n    while time.thread_time_ns() < e:\n        pass\n"
+    """Functions that are made, run and freed by turns: their code objects, names and all, come to
+    lie in the same places.
+    """
+    body = (
+        "def made_%d():\n    e = time.thread_time_ns() + 6000000\n    while time.thread_time_ns() <"
+        " e:\n        pass\n"
+    )
     for i in range(100, 160):
         space = {"time": time}
         exec(body % i, space)
@@ -242,7 +264,9 @@ def launches(cuda, n):
 def cuda_calls():
     cuda = ctypes.CDLL(os.environ["WS_TEST_CUDA"])  # the stand-in of tests/cuda
     cuda.cuInit(0)
-    time.sleep(3 if "WS_TEST_SANITIZE" in os.environ else 0.3)  # until the recorder has found the interpreter, which takes a hundredth of that
+    time.sleep(
+        3 if "WS_TEST_SANITIZE" in os.environ else 0.3
+    )  # until the recorder has found the interpreter, which takes a hundredth of that
     launches(cuda, 3)
     list(map(lambda n: launches(cuda, n), [2]))
     cuda.standin_wait(7)

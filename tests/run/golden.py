@@ -1,22 +1,27 @@
-"""golden.py - tests that are text files: golden/NAME.test holds a program, a command and the tables expected.
+"""golden.py - tests that are text files: golden/NAME.test holds a program, a command and the tables
+expected.
 
     # What it shows, one line.
-    command: {ranges} nested 10          {word} is a program of the build, {src}/word a file of programs/
+    command: {ranges} nested 10          {word} is a program of the build, {src}/word a file of
+    programs/
     options: --trace=nvtx                given to profile
     needs: go                            words of harness.NEEDS
     build: go                            how to make it first (see BUILDERS), with `source:`
     status: 0                            expected exit status, 0 when left out
     stdin: text                          given to both runs
 
-    [stats nvtx_sum]                     CSV of one statistics report, without regard to the order of rows
+    [stats nvtx_sum]                     CSV of one statistics report, without regard to the order
+    of rows
     Time (%),Total Time (ns),...
     #,#,10,...
-    [sql SELECT ...]                     rows of a query on the SQLite export, columns separated by |
+    [sql SELECT ...]                     rows of a query on the SQLite export, columns separated by
+    |
     [jsonlines WORD]                     how many lines of the JSON lines export hold WORD
     [stdout]                             what the program writes
 
-In expected tables # stands for any number and * for any text within a field. Each test also runs the command bare and compares
-standard output, standard error and exit status, and checks `info --verify`.
+In expected tables # stands for any number and * for any text within a field. Each test also runs
+the command bare and compares standard output, standard error and exit status, and checks `info
+--verify`.
 """
 import os
 import re
@@ -42,7 +47,9 @@ def compare(seen, expected, what):
         p = pattern_of(line)
         hit = next((s for s in left if p.match(s)), None)
         if hit is None:
-            raise Failed("%s: no line matches %r; lines not yet matched:\n%s" % (what, line, "\n".join(left)))
+            raise Failed(
+                "%s: no line matches %r; lines not yet matched:\n%s" % (what, line, "\n".join(left))
+            )
         left.remove(hit)
     if left:
         raise Failed("%s: lines not expected:\n%s" % (what, "\n".join(left)))
@@ -72,8 +79,13 @@ def make(t, argv, name):
     """Run a compiler once per build folder."""
     os.makedirs(t.where.cache, exist_ok=True)
     target = os.path.join(t.where.cache, name)
-    r = subprocess.run([a.replace("{out}", target) for a in argv], env=dict(t.env, HOME=t.dir, GOCACHE=os.path.join(t.where.cache, "go-cache")),
-                       cwd=t.where.cache, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    r = subprocess.run(
+        [a.replace("{out}", target) for a in argv],
+        env=dict(t.env, HOME=t.dir, GOCACHE=os.path.join(t.where.cache, "go-cache")),
+        cwd=t.where.cache,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     if r.returncode:
         raise Failed("%s: %s" % (" ".join(argv), r.stdout.decode("utf-8", "replace")))
     return target
@@ -87,7 +99,11 @@ def build_rust(t, source, name):
     # rustc may be a shim that needs the caller's HOME to find its toolchain
     os.makedirs(t.where.cache, exist_ok=True)
     target = os.path.join(t.where.cache, name)
-    r = subprocess.run(["rustc", "-O", "-o", target, t.source(source)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    r = subprocess.run(
+        ["rustc", "-O", "-o", target, t.source(source)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     if r.returncode:
         raise Failed("rustc: %s" % r.stdout.decode("utf-8", "replace"))
     return target
@@ -106,7 +122,9 @@ def check_section(t, report, db, result, head, lines):
         r = t.tool("stats", "-q", "-f", "csv", "-o", "-", "-r", rest, report)
         if r.status:
             raise Failed("stats -r %s: %s" % (rest, r.said()))
-        compare([l for l in r.out.decode().splitlines() if l], lines, head)  # an empty line ends each table
+        compare(
+            [l for l in r.out.decode().splitlines() if l], lines, head
+        )  # an empty line ends each table
     elif kind == "sql":
         rows = ["|".join("" if v is None else str(v) for v in row) for row in db.sql(rest)]
         compare(rows, lines, head)
@@ -133,16 +151,30 @@ def run_file(path):
             words["made"] = BUILDERS[keys["build"]](t, keys["source"], os.path.basename(path)[:-5])
         argv = []
         for w in shlex.split(keys["command"]):
-            argv.append(re.sub(r"\{([\w.-]+)\}", lambda m: t.where.sources if m.group(1) == "src" else
-                               words.get(m.group(1)) or t.program(m.group(1)), w))
+            argv.append(
+                re.sub(
+                    r"\{([\w.-]+)\}",
+                    lambda m: (
+                        t.where.sources
+                        if m.group(1) == "src"
+                        else words.get(m.group(1)) or t.program(m.group(1))
+                    ),
+                    w,
+                )
+            )
         argv[0] = shutil.which(argv[0]) or argv[0]
-        r = t.same(argv, *shlex.split(keys.get("options", "")), stdin=keys.get("stdin", "").encode().decode("unicode_escape").encode(),
-                   ignore_err=keys.get("stderr"))
+        r = t.same(
+            argv,
+            *shlex.split(keys.get("options", "")),
+            stdin=keys.get("stdin", "").encode().decode("unicode_escape").encode(),
+            ignore_err=keys.get("stderr"),
+        )
         t.eq(r.status, int(keys.get("status", "0")), "exit status")
         t.verify(r.report)
         db = t.load(r.report)
         for head, lines in sections:
             check_section(t, r.report, db, r, head, lines)
+
     return body
 
 

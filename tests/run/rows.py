@@ -1,13 +1,17 @@
-"""rows.py - what the tables of CPU samples and context switches of a report hold, read without the program under test.
+"""rows.py - what the tables of CPU samples and context switches of a report hold, read without the
+program under test.
 
-    rows.py REPORT          prints the share of samples of each function: itself, and with what it called
+    rows.py REPORT          prints the share of samples of each function: itself, and with what it
+    called
 """
 import importlib.util
 import os
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-spec = importlib.util.spec_from_file_location("read_report", os.path.join(HERE, "..", "store", "read_report.py"))
+spec = importlib.util.spec_from_file_location(
+    "read_report", os.path.join(HERE, "..", "store", "read_report.py")
+)
 read_report = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(read_report)
 
@@ -24,7 +28,9 @@ class Rows:
         self.strings[0] = ""
         self.names = {}
         deepest = {}
-        for s in self.table("symbol"):  # the last set written counts; the deepest is the function itself
+        for s in self.table(
+            "symbol"
+        ):  # the last set written counts; the deepest is the function itself
             key = (s["set"], s["depth"])
             if s["name"] and key >= deepest.get(s["frame"], (0, 0)):
                 deepest[s["frame"]] = key
@@ -44,7 +50,11 @@ class Rows:
     def function(self, frame):
         """Name of a frame's function, or its module in brackets."""
         f = self.frames.get(frame)
-        return "[nothing]" if not f else self.names.get(frame) or "[%s]" % self.modules.get(f["module"], "unknown")
+        return (
+            "[nothing]"
+            if not f
+            else self.names.get(frame) or "[%s]" % self.modules.get(f["module"], "unknown")
+        )
 
     def stack(self, sample):
         """Functions from the innermost outwards."""
@@ -56,7 +66,9 @@ class Rows:
         return found
 
     def samples(self, process=None, rest=False):
-        """Samples, of the processes of a name when one is given; with `rest` also what was left over at the ends of threads."""
+        """Samples, of the processes of a name when one is given; with `rest` also what was left
+        over at the ends of threads.
+        """
         for s in self.table("sample"):
             if s["flags"] & REST and not rest:
                 continue
@@ -78,7 +90,9 @@ class Rows:
         return {name: weight / total for name, weight in of.items()} if total else {}
 
     def times(self):
-        """{thread: [ns on cores, ns that its rows of samples stand for]}, of the event that paces them."""
+        """{thread: [ns on cores, ns that its rows of samples stand for]}, of the event that paces
+        them.
+        """
         found = {}
         for s in self.table("sched"):
             if s["end"] != NO_TIME:
@@ -89,7 +103,10 @@ class Rows:
 
     def spans(self, thread=None):
         """Rows of sched in the order of time."""
-        return sorted((s for s in self.table("sched") if thread is None or s["thread"] == thread), key=lambda s: s["start"])
+        return sorted(
+            (s for s in self.table("sched") if thread is None or s["thread"] == thread),
+            key=lambda s: s["start"],
+        )
 
     def meta(self):
         return {self.strings[m["name"]]: self.strings[m["value"]] for m in self.table("meta")}

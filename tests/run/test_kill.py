@@ -1,10 +1,12 @@
 """
-test_kill.py - SIGKILL at random moments. The number of random kills is WS_TEST_KILLS (100; 1000 is what a release takes, 3 at least).
+test_kill.py - SIGKILL at random moments. The number of random kills is WS_TEST_KILLS (24, 3 at
+least; `make nightly` takes 1000).
 
-The program counts for itself, in a file mapped shared that outlives it: pairs begun and pairs done. After a kill of the program, the report
-must hold every pair done and none that was not begun. After a kill of the recorder, it may lack the pairs of the last 150 ms in which the
-machine let the recorder run or it rested of its own will, and the program must go on and come to its own end, which it does when told by
-that file.
+The program counts for itself, in a file mapped shared that outlives it: pairs begun and pairs done.
+After a kill of the program, the report must hold every pair done and none that was not begun. After
+a kill of the recorder, it may lack the pairs of the last 150 ms in which the machine let the
+recorder run or it rested of its own will, and the program must go on and come to its own end, which
+it does when told by that file.
 """
 import os
 import random
@@ -12,15 +14,27 @@ import signal
 import struct
 import time
 
-from harness import Failed, children_of, descendants_of, describe, reap, shared_leftovers, shell_status, test, wait_until
+from harness import (
+    Failed,
+    children_of,
+    descendants_of,
+    describe,
+    reap,
+    shared_leftovers,
+    shell_status,
+    test,
+    wait_until,
+)
 
-KILLS = max(3, int(os.environ.get("WS_TEST_KILLS", "100")))
+KILLS = max(3, int(os.environ.get("WS_TEST_KILLS", "24")))
 COUNTER_BYTES = 64
 STOP_AT = 8191 * COUNTER_BYTES  # of storm.c's last counter
 
 
 def counters(path, threads):
-    """(pairs begun, pairs done) of all threads; done is read first by the writer's order: begun >= done."""
+    """(pairs begun, pairs done) of all threads; done is read first by the writer's order: begun >=
+    done.
+    """
     with open(path, "rb") as f:
         data = f.read(COUNTER_BYTES * threads)
     done = [struct.unpack_from("<Q", data, i * COUNTER_BYTES + 8)[0] for i in range(threads)]
@@ -30,6 +44,7 @@ def counters(path, threads):
 
 def target_of(recorder, word):
     """Pid of the program that a recorder runs, once it has become that program."""
+
     def find():
         for p in descendants_of(recorder):
             try:
@@ -38,12 +53,16 @@ def target_of(recorder, word):
             except OSError:
                 pass
         return None
+
     return wait_until(find, 20, 0.002)
 
 
 def by_thread(db):
     """Ranges (closed, open) by thread, in order of the thread ids."""
-    return db.sql("SELECT globalTid, count(end), count(*) - count(end) FROM NVTX_EVENTS WHERE eventType = 59 GROUP BY globalTid")
+    return db.sql(
+        "SELECT globalTid, count(end), count(*) - count(end) FROM NVTX_EVENTS WHERE eventType = 59"
+        " GROUP BY globalTid"
+    )
 
 
 def check_target_kill(t, report, file, threads):
@@ -56,11 +75,16 @@ def check_target_kill(t, report, file, threads):
         closed, left = closed + c, left + o
         t.ok(o <= 1, "at most one range left open a thread, saw %d" % o)
     # a pair whose pop has been recorded but not counted, one a thread, is all that may be more
-    t.ok(sum(done) <= closed + lost <= sum(begun),
-         "closed ranges %d, lost %d; the program completed %s and began %s; %s" % (
-             closed, lost, done, begun, t.tool("info", report).out.decode()))
+    t.ok(
+        sum(done) <= closed + lost <= sum(begun),
+        "closed ranges %d, lost %d; the program completed %s and began %s; %s"
+        % (closed, lost, done, begun, t.tool("info", report).out.decode()),
+    )
     t.eq(lost, 0, "ranges lost")
-    t.ok(closed + left <= sum(begun), "ranges, open ones included: %d, begun %d" % (closed + left, sum(begun)))
+    t.ok(
+        closed + left <= sum(begun),
+        "ranges, open ones included: %d, begun %d" % (closed + left, sum(begun)),
+    )
     return closed
 
 
@@ -69,14 +93,20 @@ def kill_target_once(t, delay, threads, mode="paced"):
     for old in (file, t.path("r")):
         if os.path.exists(old):
             os.unlink(old)
-    p = t.start(t.profile_argv([t.program("storm"), mode, str(threads), "0", file], ["--trace=nvtx"]))
+    p = t.start(
+        t.profile_argv([t.program("storm"), mode, str(threads), "0", file], ["--trace=nvtx"])
+    )
     target = target_of(p.pid, "storm")
     t.ok(target, "the target started")
     time.sleep(delay)
     os.kill(target, signal.SIGKILL)
     out, err = p.communicate(timeout=60)
     t.eq(shell_status(p.returncode), 137, "exit status (%s)" % err)
-    n = check_target_kill(t, t.path("r"), file, threads) if os.path.exists(file) and os.path.getsize(file) else 0
+    n = (
+        check_target_kill(t, t.path("r"), file, threads)
+        if os.path.exists(file) and os.path.getsize(file)
+        else 0
+    )
     t.check_clean()
     return n
 
@@ -110,7 +140,9 @@ def opens(t, path):
 
 
 def recover(t, path):
-    """A report left by a killed recorder: opens as it is, and `recover` closes it; both give the same rows."""
+    """A report left by a killed recorder: opens as it is, and `recover` closes it; both give the
+    same rows.
+    """
     opens(t, path)
     before = t.load(path).range_count()
     r = t.tool("recover", path)
@@ -123,7 +155,10 @@ def recover(t, path):
 
 
 def let_have(pid, seconds):
-    """Wait until a process has had so much time: on a core, or asleep because it wished so. What it waits for a core or a disk is none."""
+    """Wait until a process has had so much time: on a core, or asleep because it wished so. What it
+    waits for a core or a disk is none.
+    """
+
     def ran():
         with open("/proc/%d/schedstat" % pid) as f:
             return int(f.read().split()[0]) / 1e9
@@ -141,22 +176,32 @@ def let_have(pid, seconds):
 
 
 def kill_recorder_once(t, delay, threads=1):
-    """Kill the recorder; the program must go on and come to its end. Returns ranges in the report, and those done by 150 ms before the kill."""
+    """Kill the recorder; the program must go on and come to its end. Returns ranges in the report,
+    and those done by 150 ms before the kill.
+    """
     file = os.path.join(t.work, "counters")
     for old in (file, t.path("r"), t.path("r") + ".journal"):
         if os.path.exists(old):
             os.unlink(old)
-    p = t.start(t.profile_argv([t.program("storm"), "paced", str(threads), "0", file], ["--trace=nvtx"]))
+    p = t.start(
+        t.profile_argv([t.program("storm"), "paced", str(threads), "0", file], ["--trace=nvtx"])
+    )
     target = target_of(p.pid, "storm")
     t.ok(target, "the target started")
-    t.ok(wait_until(lambda: os.path.exists(file) and os.path.getsize(file) > STOP_AT), "the target counts")
+    t.ok(
+        wait_until(lambda: os.path.exists(file) and os.path.getsize(file) > STOP_AT),
+        "the target counts",
+    )
     time.sleep(delay)
     earlier = sum(counters(file, threads)[1])
     let_have(p.pid, 0.15)
     os.kill(p.pid, signal.SIGKILL)
     p.wait()
     at_kill = sum(counters(file, threads)[1])
-    t.ok(wait_until(lambda: sum(counters(file, threads)[1]) > at_kill + 1000, 60), "the program goes on without the recorder")
+    t.ok(
+        wait_until(lambda: sum(counters(file, threads)[1]) > at_kill + 1000, 60),
+        "the program goes on without the recorder",
+    )
     with open(file, "r+b") as f:
         f.seek(STOP_AT)
         f.write(struct.pack("<Q", 1))
@@ -184,12 +229,18 @@ def kill_recorder_once(t, delay, threads=1):
     db = recover(t, t.path("r"))
     n = db.range_count()
     t.ok(n <= sum(begun), "ranges %d, begun %d" % (n, sum(begun)))
-    t.ok(n >= earlier, "ranges in the report: %d; the program had completed %d by 150 ms before the kill" % (n, earlier))
+    t.ok(
+        n >= earlier,
+        "ranges in the report: %d; the program had completed %d by 150 ms before the kill"
+        % (n, earlier),
+    )
     return n, earlier
 
 
 def clean_after_recorder_kill(t):
-    """Whatever memory the killed recorder left is found and removed by the next one, or is gone already."""
+    """Whatever memory the killed recorder left is found and removed by the next one, or is gone
+    already.
+    """
     t.profile([t.program("tree"), "empty"], "-f", status=0, clean=False)
     left = shared_leftovers(t.recorders)
     if left:
@@ -210,7 +261,7 @@ def recorder_killed(t):
 @test("kill")
 def recorder_killed_at_random(t):
     rnd = random.Random(2)
-    for _ in range(max(3, KILLS // 10)):
+    for _ in range(max(5, KILLS // 10)):
         kill_recorder_once(t, rnd.random() * 0.2, threads=rnd.choice((1, 2)))
     clean_after_recorder_kill(t)
 
@@ -219,7 +270,7 @@ def recorder_killed_at_random(t):
 def both_killed(t):
     """Target and recorder killed together, as by the out-of-memory killer or a batch system."""
     rnd = random.Random(3)
-    for _ in range(max(3, KILLS // 10)):
+    for _ in range(max(5, KILLS // 10)):
         for old in (t.path("r"), t.path("r") + ".journal"):
             if os.path.exists(old):
                 os.unlink(old)
@@ -236,9 +287,9 @@ def both_killed(t):
 
 @test("kill")
 def polite_signals_to_the_recorder_at_random(t):
-    """SIGTERM, SIGINT and SIGHUP at any moment from the first: a whole report or a clean refusal."""
+    """SIGTERM, SIGINT and SIGHUP at any moment: a whole report or a clean refusal."""
     rnd = random.Random(4)
-    for i in range(max(3, KILLS // 5)):
+    for i in range(max(8, KILLS // 5)):
         sig = rnd.choice((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
         if os.path.exists(t.path("r")):
             os.unlink(t.path("r"))
@@ -251,7 +302,8 @@ def polite_signals_to_the_recorder_at_random(t):
             raise Failed("profile did not end on %s" % sig.name) from None
         t.ok(shell_status(p.returncode) != 0, "exit status after %s" % sig.name)
         if os.path.exists(t.path("r")):
-            # the recorder may have been hit before it could take over signals; then its report must still open
+            # the recorder may have been hit before it could take over signals; then its report must
+            # still open
             opens(t, t.path("r"))
         reap()
         left = wait_until(lambda: not (reap() or children_of(os.getpid())), 5)
@@ -261,12 +313,17 @@ def polite_signals_to_the_recorder_at_random(t):
 @test("kill")
 def child_killed(t):
     """A forked child dies by SIGKILL while its parent goes on: both are whole."""
-    script = ("'%s' paced 1 0 counters & until [ -s counters ]; do sleep 0.01; done; sleep 0.3; kill -9 $!; wait $! 2>/dev/null; '%s' nested 100"
-              % (t.program("storm"), t.program("ranges")))
+    script = (
+        "'%s' paced 1 0 counters & until [ -s counters ]; do sleep 0.01; done; sleep 0.3; kill -9"
+        " $!; wait $! 2>/dev/null; '%s' nested 100" % (t.program("storm"), t.program("ranges"))
+    )
     r = t.profile(["/bin/bash", "-c", script], "--trace=nvtx", status=0)
     t.verify(r.report)
     db = t.load(r.report)
     begun, done = counters(os.path.join(t.work, "counters"), 1)
     n = db.one("SELECT count(end) FROM NVTX_EVENTS WHERE eventType = 59 AND length(text) = 1")
-    t.ok(done[0] <= n <= begun[0], "ranges of the killed child %d, done %d, begun %d" % (n, done[0], begun[0]))
+    t.ok(
+        done[0] <= n <= begun[0],
+        "ranges of the killed child %d, done %d, begun %d" % (n, done[0], begun[0]),
+    )
     t.eq(db.range_count("leaf"), 600, "ranges of the program after it")

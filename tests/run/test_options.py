@@ -1,4 +1,6 @@
-"""test_options.py - what `profile` takes, says, writes and ends with; terminals, signals, full disks."""
+"""test_options.py - what `profile` takes, says, writes and ends with; terminals, signals, full
+disks.
+"""
 import errno
 import json
 import os
@@ -12,7 +14,17 @@ import subprocess
 import sys
 import time
 
-from harness import Failed, children_of, describe, descendants_of, reap, shell_status, test, wait_until, waits_of
+from harness import (
+    Failed,
+    children_of,
+    describe,
+    descendants_of,
+    reap,
+    shell_status,
+    test,
+    wait_until,
+    waits_of,
+)
 
 
 NO_CPU = ["--sample=none", "--cpuctxsw=none"]  # rows of these would be lost, too
@@ -42,10 +54,17 @@ def default_name_counts_up(t):
 @test("options")
 def names_with_and_without_extension(t):
     os.mkdir(os.path.join(t.work, "sub"))
-    for given, expected in (("plain", "plain.wsrep"), ("ext.wsrep", "ext.wsrep"), ("sub/in", "sub/in.wsrep"),
-                            ("dots.v1.2", "dots.v1.2.wsrep")):
+    for given, expected in (
+        ("plain", "plain.wsrep"),
+        ("ext.wsrep", "ext.wsrep"),
+        ("sub/in", "sub/in.wsrep"),
+        ("dots.v1.2", "dots.v1.2.wsrep"),
+    ):
         t.profile(tree(t, "work"), output=given, status=0)
-        t.ok(os.path.exists(os.path.join(t.work, expected)), "%s makes %s; there is %s" % (given, expected, t.find_reports()))
+        t.ok(
+            os.path.exists(os.path.join(t.work, expected)),
+            "%s makes %s; there is %s" % (given, expected, t.find_reports()),
+        )
 
 
 @test("options")
@@ -53,7 +72,10 @@ def name_that_is_a_directory(t):
     """-o dir/ puts a report with the default name into it."""
     os.mkdir(os.path.join(t.work, "out"))
     r = t.profile(tree(t, "work"), output="out/", status=0)
-    t.ok(len(r.reports) == 1 and os.path.dirname(r.reports[0]).endswith("out"), "reports: %s" % r.reports)
+    t.ok(
+        len(r.reports) == 1 and os.path.dirname(r.reports[0]).endswith("out"),
+        "reports: %s" % r.reports,
+    )
 
 
 @test("options")
@@ -143,7 +165,8 @@ def old_report_stays_when_the_new_run_cannot_begin(t):
 @test("options")
 def command_not_found(t):
     for target in (["/nonexistent/program"], ["no-such-program-anywhere"]):
-        # a folder of PATH that may not be searched would make it "permission denied", as execvp says
+        # a folder of PATH that may not be searched would make it "permission denied", as execvp
+        # says
         r = t.profile(target, status=127, env={"PATH": "/usr/bin:/bin"})
         t.contains(r.messages, target[0], "message")
         t.eq(r.reports, [], "reports")
@@ -184,7 +207,15 @@ def exit_statuses_of_the_target(t):
 
 @test("options")
 def death_by_signal(t):
-    for sig in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGPIPE, signal.SIGALRM):
+    for sig in (
+        signal.SIGTERM,
+        signal.SIGKILL,
+        signal.SIGINT,
+        signal.SIGHUP,
+        signal.SIGUSR1,
+        signal.SIGPIPE,
+        signal.SIGALRM,
+    ):
         r = t.same(tree(t, "kill", str(int(sig))), "-f", "--trace=osrt")
         t.eq(r.status, 128 + sig, "exit status")
         t.verify(r.report)
@@ -257,17 +288,31 @@ def trace_osrt_alone_and_nvtx_alone(t):
 @test("options")
 def osrt_threshold(t):
     """usleep(2 ms) is recorded at 1 ms and not at 1 s; 0 records every call."""
-    t.eq(t.load(t.profile(tree(t, "work"), "--osrt-threshold=1000000", status=0)).calls().get("usleep"), 1, "at 1 ms")
-    t.eq(t.load(t.profile(tree(t, "work"), "--osrt-threshold=1000000000", "-f", status=0)).calls().get("usleep"), None, "at 1 s")
+    t.eq(
+        t.load(t.profile(tree(t, "work"), "--osrt-threshold=1000000", status=0))
+        .calls()
+        .get("usleep"),
+        1,
+        "at 1 ms",
+    )
+    t.eq(
+        t.load(t.profile(tree(t, "work"), "--osrt-threshold=1000000000", "-f", status=0))
+        .calls()
+        .get("usleep"),
+        None,
+        "at 1 s",
+    )
 
 
 @test("options")
 def domains_included_and_excluded(t):
     prog = [t.program("ranges"), "domains", "5"]
-    for option, expected in ((("--nvtx-domain-include=alpha",), {"in alpha": 5}),
-                             (("--nvtx-domain-include", "alpha,default"), {"in alpha": 5, "in neither": 5}),
-                             (("--nvtx-domain-exclude=alpha",), {"in beta": 5, "in neither": 5}),
-                             (("--nvtx-domain-exclude=default",), {"in alpha": 5, "in beta": 5})):
+    for option, expected in (
+        (("--nvtx-domain-include=alpha",), {"in alpha": 5}),
+        (("--nvtx-domain-include", "alpha,default"), {"in alpha": 5, "in neither": 5}),
+        (("--nvtx-domain-exclude=alpha",), {"in beta": 5, "in neither": 5}),
+        (("--nvtx-domain-exclude=default",), {"in alpha": 5, "in beta": 5}),
+    ):
         r = t.profile(prog, "--trace=nvtx", "-f", *option, status=0)
         t.eq(t.load(r.report).ranges(), expected, "ranges with %s" % " ".join(option))
     r = t.profile(prog, "--nvtx-domain-include=alpha", "--nvtx-domain-exclude=beta", "-f")
@@ -276,10 +321,16 @@ def domains_included_and_excluded(t):
 
 @test("options")
 def names_that_find_no_room_are_refused(t):
-    """Names given to hooks stand in shared memory of a fixed size; half a list must not be taken for all of it."""
+    """Names given to hooks stand in shared memory of a fixed size; half a list must not be taken
+    for all of it.
+    """
     few = ",".join("domain%d" % i for i in range(3000))
-    t.profile(["true"], "--trace=nvtx", "--nvtx-domain-include=" + few, status=0, **{"output": "few"})
-    r = t.profile(["true"], "--trace=nvtx", "--nvtx-domain-include=" + few + "," + few + "," + few, status=1)
+    t.profile(
+        ["true"], "--trace=nvtx", "--nvtx-domain-include=" + few, status=0, **{"output": "few"}
+    )
+    r = t.profile(
+        ["true"], "--trace=nvtx", "--nvtx-domain-include=" + few + "," + few + "," + few, status=1
+    )
     t.contains(r.messages, "more than 64 KiB", "message")
     t.eq(r.out, b"", "nothing ran")
 
@@ -289,7 +340,9 @@ def forked_children_left_out(t):
     """--trace-fork-before-exec=false: children are recorded once they exec, and not before."""
     r = t.profile(tree(t, "fork"), "--trace-fork-before-exec=false", "--trace=osrt", status=7)
     t.eq(t.load(r.report).calls().get("usleep"), 1, "sleeps: the parent's alone")
-    r = t.profile(tree(t, "system"), "--trace-fork-before-exec=false", "--trace=osrt", "-f", status=14)
+    r = t.profile(
+        tree(t, "system"), "--trace-fork-before-exec=false", "--trace=osrt", "-f", status=14
+    )
     t.eq(t.load(r.report).calls().get("usleep"), 2, "sleeps: the parent's and the exec'd child's")
 
 
@@ -301,7 +354,9 @@ def environment_of_the_target(t):
     t.eq(r.out, b"WS_A=two=2\n", "--env-var with several")
     r = t.profile(tree(t, "env", "WS_C"), "-f", "-n", "false", env={"WS_C": "set"}, status=0)
     t.eq(r.out, b"WS_C=(unset)\n", "-n false drops the environment")
-    r = t.profile(tree(t, "env", "WS_C"), "-f", "-n", "false", "-e", "WS_C=own", env={"WS_C": "set"}, status=0)
+    r = t.profile(
+        tree(t, "env", "WS_C"), "-f", "-n", "false", "-e", "WS_C=own", env={"WS_C": "set"}, status=0
+    )
     t.eq(r.out, b"WS_C=own\n", "-n false with -e")
 
 
@@ -314,15 +369,23 @@ def bad_environment_option_is_refused(t):
 @test("options")
 def environment_is_private_by_default(t):
     secret = "sEcReT-value-7391"
-    r = t.profile(tree(t, "work"), env={"MY_TOKEN": secret, "RANK": "5", "SLURM_JOB_ID": "77"}, status=0)
+    r = t.profile(
+        tree(t, "work"), env={"MY_TOKEN": secret, "RANK": "5", "SLURM_JOB_ID": "77"}, status=0
+    )
     with open(r.report, "rb") as f:
         t.ok(secret.encode() not in f.read(), "a secret variable is not in the report")
     meta = t.load(r.report).meta()
-    t.ok(not any(secret in (v or "") for v in meta.values()), "a secret variable is not among the facts")
+    t.ok(
+        not any(secret in (v or "") for v in meta.values()),
+        "a secret variable is not among the facts",
+    )
     t.ok("5" in [v for k, v in meta.items() if "RANK" in k], "RANK is: %s" % meta)
     t.ok("77" in [v for k, v in meta.items() if "SLURM_JOB_ID" in k], "SLURM_JOB_ID is")
     r = t.profile(tree(t, "work"), "--store-environment", "-f", env={"MY_TOKEN": secret}, status=0)
-    t.ok(any(secret in (v or "") for v in t.load(r.report).meta().values()), "--store-environment stores it")
+    t.ok(
+        any(secret in (v or "") for v in t.load(r.report).meta().values()),
+        "--store-environment stores it",
+    )
 
 
 @test("options")
@@ -348,9 +411,15 @@ def export_after_the_run(t):
     r = t.profile(tree(t, "work"), "--trace=osrt", "--export=sqlite", status=0)
     t.ok(os.path.exists(os.path.join(t.work, "r.sqlite")), "r.sqlite among %s" % os.listdir(t.work))
     t.profile(tree(t, "work"), "--trace=osrt", "-f", "--export=jsonlines", status=0)
-    t.ok(any(n.startswith("r.json") for n in os.listdir(t.work)), "JSON lines among %s" % os.listdir(t.work))
+    t.ok(
+        any(n.startswith("r.json") for n in os.listdir(t.work)),
+        "JSON lines among %s" % os.listdir(t.work),
+    )
     t.profile(tree(t, "work"), "-f", "--trace=osrt", "--export=arrow,folded", status=0)
-    t.ok({"r.arrows", "r.folded"} <= set(os.listdir(t.work)), "both types among %s" % os.listdir(t.work))
+    t.ok(
+        {"r.arrows", "r.folded"} <= set(os.listdir(t.work)),
+        "both types among %s" % os.listdir(t.work),
+    )
     r = t.profile(tree(t, "work"), "-f", "--export=nonsense")
     t.ok(r.status == 2 and "nonsense" in r.err.decode() and r.out == b"", r.said())
 
@@ -370,7 +439,10 @@ def store_output(t):
 def output_is_not_stored_by_default(t):
     r = t.profile(tree(t, "both"), status=0)
     db = t.load(r.report)
-    t.ok(not db.has("ProcessStreams") or not db.sql("SELECT * FROM ProcessStreams"), "no output stored")
+    t.ok(
+        not db.has("ProcessStreams") or not db.sql("SELECT * FROM ProcessStreams"),
+        "no output stored",
+    )
 
 
 @test("options")
@@ -390,7 +462,9 @@ def usleeps(t, r):
 
 @test("options")
 def delay(t):
-    """The program sleeps in steps for about two seconds; calls that began in the first are not there."""
+    """The program sleeps in steps for about two seconds; calls that began in the first are not
+    there.
+    """
     r = t.profile(tree(t, "wait", "2"), "-y", "1", "--trace=osrt", status=0)
     n = usleeps(t, r)
     t.ok(20 <= n < 200, "of 200 sleeps %d were recorded" % n)
@@ -424,11 +498,17 @@ def duration_with_kill(t):
 
 @test("options")
 def delay_and_duration(t):
-    r = t.profile(tree(t, "wait", "3"), "--delay=0.5", "--duration=1", "--kill=none", "--trace=osrt", status=0)
+    r = t.profile(
+        tree(t, "wait", "3"), "--delay=0.5", "--duration=1", "--kill=none", "--trace=osrt", status=0
+    )
     n = usleeps(t, r)
     t.ok(0 < n < 250, "of 300 sleeps %d were recorded" % n)
-    spans = t.load(r.report).sql("SELECT startTime, stopTime FROM ANALYSIS_DETAILS") \
-        if "startTime" in [c[1] for c in t.load(r.report).sql("PRAGMA table_info(ANALYSIS_DETAILS)")] else []
+    spans = (
+        t.load(r.report).sql("SELECT startTime, stopTime FROM ANALYSIS_DETAILS")
+        if "startTime"
+        in [c[1] for c in t.load(r.report).sql("PRAGMA table_info(ANALYSIS_DETAILS)")]
+        else []
+    )
     for a, b in spans:
         if b is not None:
             t.ok(b - a < 2_500_000_000, "the collection lasted %d ns" % (b - a))
@@ -436,17 +516,34 @@ def delay_and_duration(t):
 
 @test("options")
 def bad_times_are_refused(t):
-    for opt in ("--delay=-1", "--delay=abc", "--duration=", "--duration=1x", "--kill=sigwhat", "--wait=some"):
+    for opt in (
+        "--delay=-1",
+        "--delay=abc",
+        "--duration=",
+        "--duration=1x",
+        "--kill=sigwhat",
+        "--wait=some",
+    ):
         r = t.profile(tree(t, "work"), opt)
         t.ok(r.status == 2 and r.out == b"" and r.err, "%s: %s" % (opt, r.said()))
 
 
 @test("options")
 def wait_primary_and_all(t):
-    r = t.profile(["/bin/sh", "-c", "'%s' wait 1 >/dev/null & exit 3" % t.program("tree")], "--wait=all", "--trace=osrt", status=3)
+    r = t.profile(
+        ["/bin/sh", "-c", "'%s' wait 1 >/dev/null & exit 3" % t.program("tree")],
+        "--wait=all",
+        "--trace=osrt",
+        status=3,
+    )
     t.eq(usleeps(t, r), 100, "the background child's sleeps")
-    r = t.profile(["/bin/sh", "-c", "'%s' wait 2 >/dev/null 2>&1 & exit 3" % t.program("tree")], "--wait=primary", "--trace=osrt", "-f",
-                  clean=False)
+    r = t.profile(
+        ["/bin/sh", "-c", "'%s' wait 2 >/dev/null 2>&1 & exit 3" % t.program("tree")],
+        "--wait=primary",
+        "--trace=osrt",
+        "-f",
+        clean=False,
+    )
     t.eq(r.status, 3, "exit status")
     wait_until(lambda: not (reap() or children_of(os.getpid())))
     t.check_clean()
@@ -470,7 +567,9 @@ def stdin_closed(t):
 @test("options")
 def all_streams_closed(t):
     argv = t.profile_argv(tree(t, "fork-exit"))
-    p = subprocess.Popen(["/bin/sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *argv], env=t.env, cwd=t.work)
+    p = subprocess.Popen(
+        ["/bin/sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *argv], env=t.env, cwd=t.work
+    )
     t.recorders.add(p.pid)
     t.eq(p.wait(30), 8, "exit status")
     t.verify(t.path("r"))
@@ -484,7 +583,9 @@ def pipe_closed_early(t):
     p = t.start(argv)
     got = 0
     while got < 100000:
-        got += len(os.read(p.stdout.fileno(), 65536)) or t.fail("the target's output ended after %d bytes" % got)
+        got += len(os.read(p.stdout.fileno(), 65536)) or t.fail(
+            "the target's output ended after %d bytes" % got
+        )
     p.stdout.close()
     err = p.stderr.read()
     t.eq(shell_status(p.wait(30)), 128 + signal.SIGPIPE, "exit status (%s)" % err)
@@ -495,7 +596,10 @@ def pipe_closed_early(t):
 
 @test("options")
 def shell_pipeline(t):
-    script = "'%s' profile -o r --trace=osrt sh -c 'seq 1 20000 | sort -rn | head -3'; echo $?" % t.where.warpsight
+    script = (
+        "'%s' profile -o r --trace=osrt sh -c 'seq 1 20000 | sort -rn | head -3'; echo $?"
+        % t.where.warpsight
+    )
     r = t.run(["/bin/sh", "-c", script])
     t.eq(r.out, b"20000\n19999\n19998\n0\n", "output")
     db = t.load(t.path("r"))
@@ -580,7 +684,7 @@ def terminal_is_the_targets(t):
 
 @test("options")
 def ctrl_c_goes_to_the_target(t):
-    """The terminal sends SIGINT to both; the recorder lets the target decide and writes the report."""
+    """The terminal sends SIGINT to both; the target decides, and the recorder writes its report."""
     tty = Terminal(t, t.profile_argv(tree(t, "wait", "60"), ["--trace=osrt"]))
     tty.read_until(b"READY")
     tty.type(b"\x03")
@@ -632,7 +736,11 @@ def ctrl_z_and_continue(t):
 
 def tree_below(pid):
     """The process of the program tree that a recorder runs."""
-    return wait_until(lambda: [c for c in descendants_of(pid) if "tree" in describe(c) and "profile" not in describe(c)])[0]
+    return wait_until(
+        lambda: [
+            c for c in descendants_of(pid) if "tree" in describe(c) and "profile" not in describe(c)
+        ]
+    )[0]
 
 
 @test("options")
@@ -680,7 +788,10 @@ def stopped_target_continues(t):
         os.kill(p.pid, signal.SIGCONT)
     t.touch("enough")
     out, err = p.communicate(timeout=30)
-    t.ok(out.endswith(b" sleeps\n") and p.returncode == 0, "end of the target: %s, %s (%s)" % (out, p.returncode, err))
+    t.ok(
+        out.endswith(b" sleeps\n") and p.returncode == 0,
+        "end of the target: %s, %s (%s)" % (out, p.returncode, err),
+    )
     t.verify(t.path("r"))
     t.check_clean()
 
@@ -689,7 +800,10 @@ def stopped_target_continues(t):
 def messages_go_to_standard_error_without_control_codes(t):
     r = t.profile(tree(t, "work"), status=0)
     t.eq(r.out, b"work\n", "standard output")
-    t.ok(b"\x1b" not in r.err and b"\r" not in r.err, "no progress when standard error is no terminal: %r" % r.err)
+    t.ok(
+        b"\x1b" not in r.err and b"\r" not in r.err,
+        "no progress when standard error is no terminal: %r" % r.err,
+    )
 
 
 # ---- files and places that fail
@@ -706,7 +820,9 @@ def two_recorders_of_one_name(t):
     out, err = first.communicate(timeout=30)
     t.eq(first.returncode, 0, "exit status of the first recording (%s)" % err)
     t.verify(t.path("r"))
-    t.eq(b"%d sleeps\n" % t.load(t.path("r")).calls().get("usleep", 0), out, "the first one's sleeps")
+    t.eq(
+        b"%d sleeps\n" % t.load(t.path("r")).calls().get("usleep", 0), out, "the first one's sleeps"
+    )
     t.check_clean()
 
 
@@ -724,10 +840,20 @@ def recorders_of_the_default_name_at_once(t):
 
 @test("options")
 def recorders_started_at_once_leave_each_other_alone(t):
-    """A recorder cleans up after dead ones; it must not take the memory of one that is just beginning for such."""
+    """A recorder cleans up after dead ones; it must not take the memory of one that is just
+    beginning for such.
+    """
     for group in range(5):
-        ps = [t.start(t.profile_argv([t.program("ranges"), "nested", "3"], ["--trace=nvtx", "-q"], "g%d-%d" % (group, i)))
-              for i in range(8)]
+        ps = [
+            t.start(
+                t.profile_argv(
+                    [t.program("ranges"), "nested", "3"],
+                    ["--trace=nvtx", "-q"],
+                    "g%d-%d" % (group, i),
+                )
+            )
+            for i in range(8)
+        ]
         for p in ps:
             out, err = p.communicate(timeout=60)
             t.eq((out, p.returncode), (b"nested\n", 0), "a target (%s)" % err)
@@ -740,14 +866,16 @@ def recorders_started_at_once_leave_each_other_alone(t):
 def folder_without_permission(t):
     os.mkdir(os.path.join(t.work, "locked"), 0o500)
     os.chown(t.tmp, 65534, 65534)
-    r = t.run(t.profile_argv(tree(t, "work"), output="locked/r"), preexec_fn=lambda: os.setuid(65534))
+    r = t.run(
+        t.profile_argv(tree(t, "work"), output="locked/r"), preexec_fn=lambda: os.setuid(65534)
+    )
     t.ok(r.status != 0 and "locked" in r.messages and r.out == b"", r.said())
 
 
 def check_after_full_disk(t, r, path):
     """
-    The target must not notice: profile ends with its status. The report opens, and what is missing is said, counted exactly, and stands in
-    the report itself.
+    The target must not notice: profile ends with its status. The report opens, and what is missing
+    is said, counted exactly, and stands in the report itself.
     """
     t.eq((r.status, r.out), (0, b"done\n"), "the target (%s)" % r.said())
     t.contains(r.messages, "space|too large", "the reason")
@@ -756,7 +884,11 @@ def check_after_full_disk(t, r, path):
     kept = db.range_count()
     said = re.search(r"([0-9]+) rows could not be written", r.messages)
     t.ok(said, "the number of rows lost is said: %s" % r.messages)
-    t.eq(kept + int(said.group(1)), 1500000, "ranges kept (%d) and said to be lost (%s)" % (kept, said.group(1)))
+    t.eq(
+        kept + int(said.group(1)),
+        1500000,
+        "ranges kept (%d) and said to be lost (%s)" % (kept, said.group(1)),
+    )
     t.eq(db.lost(), int(said.group(1)), "the report's own count of what is missing")
     first = t.tool("info", path).out.decode().split("\n", 1)[0]
     t.contains(first, "%s events were lost" % said.group(1), "the first line of info")
@@ -770,9 +902,14 @@ def full_disk(t):
     """A tmpfs of a few MiB takes the report of a program that records far more."""
     small = os.path.join(t.work, "small")
     os.mkdir(small)
-    script = 'mount -t tmpfs -o size=6m tmpfs "$0" && shift 0 && "$@"; s=$?; cp "$0"/* "$0"/../out/; exit $s'
+    script = (
+        'mount -t tmpfs -o size=6m tmpfs "$0" && shift 0 && "$@"; s=$?; cp "$0"/* "$0"/../out/;'
+        " exit $s"
+    )
     os.mkdir(os.path.join(t.work, "out"))
-    argv = t.profile_argv([t.program("storm"), "random", "1", "1500000"], ["--trace=nvtx", *NO_CPU], output="small/r")
+    argv = t.profile_argv(
+        [t.program("storm"), "random", "1", "1500000"], ["--trace=nvtx", *NO_CPU], output="small/r"
+    )
     r = t.run(["unshare", "-m", "/bin/sh", "-c", script, small, *argv], timeout=120)
     check_after_full_disk(t, r, os.path.join(t.work, "out", "r.wsrep"))
 
@@ -780,11 +917,22 @@ def full_disk(t):
 @test("options")
 def file_size_limit(t):
     """RLIMIT_FSIZE on the recorder: the same as a full disk, and SIGXFSZ must not end it."""
+
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 20, 4 << 20))
-    r = t.profile([t.program("storm"), "random", "1", "1500000"], "--trace=nvtx", *NO_CPU, preexec_fn=limit, clean=False, timeout=120)
+
+    r = t.profile(
+        [t.program("storm"), "random", "1", "1500000"],
+        "--trace=nvtx",
+        "--lossless",
+        *NO_CPU,
+        preexec_fn=limit,
+        clean=False,
+        timeout=120,
+    )
     if not r.reports:
-        # refused before the start, because the journal cannot be made: said, and the target not half recorded
+        # refused before the start, because the journal cannot be made: said, and the target not
+        # half recorded
         t.ok(r.status != 0 and r.messages, r.said())
         t.check_clean()
         return
@@ -807,7 +955,9 @@ def run_as_another_user(t):
 def run_as_needs_root(t):
     os.chmod(t.work, 0o777)
     os.chown(t.tmp, 65534, 65534)
-    r = t.run(t.profile_argv(tree(t, "work"), ["--run-as=root"]), preexec_fn=lambda: os.setuid(65534))
+    r = t.run(
+        t.profile_argv(tree(t, "work"), ["--run-as=root"]), preexec_fn=lambda: os.setuid(65534)
+    )
     t.ok(r.status != 0 and r.messages and r.out == b"", r.said())
 
 
@@ -835,7 +985,9 @@ def report_holds_the_facts(t):
 
 @test("options")
 def stored_output_that_nobody_reads_breaks_the_target_s_pipe(t):
-    p = t.start(t.profile_argv(["sh", "-c", "yes; echo $? >&2"], ["--trace=none", "--store-output=true"]))
+    p = t.start(
+        t.profile_argv(["sh", "-c", "yes; echo $? >&2"], ["--trace=none", "--store-output=true"])
+    )
     t.eq(t.line(p), b"y\n", "the first line")
     p.stdout.close()
     t.eq(p.wait(20), 0, "exit status")
@@ -845,8 +997,15 @@ def stored_output_that_nobody_reads_breaks_the_target_s_pipe(t):
 
 @test("options")
 def stored_output_of_a_process_that_writes_on(t):
-    r = t.profile(["sh", "-c", "yes & echo $! > pid; sleep 0.2"], "--trace=none", "--store-output=true", "--show-output=false",
-                  "--wait=primary", timeout=20, status=0)
+    r = t.profile(
+        ["sh", "-c", "yes & echo $! > pid; sleep 0.2"],
+        "--trace=none",
+        "--store-output=true",
+        "--show-output=false",
+        "--wait=primary",
+        timeout=20,
+        status=0,
+    )
     t.verify(r.report)
     t.eq(r.out, b"", "standard output")
 
@@ -855,7 +1014,12 @@ def stored_output_of_a_process_that_writes_on(t):
 def stored_output_goes_whole_into_a_pipe_that_does_not_block(t):
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    p = t.start(t.profile_argv(["sh", "-c", "yes | head -c 1000000"], ["--trace=none", "--store-output=true"]), stdout=writer)
+    p = t.start(
+        t.profile_argv(
+            ["sh", "-c", "yes | head -c 1000000"], ["--trace=none", "--store-output=true"]
+        ),
+        stdout=writer,
+    )
     os.close(writer)
     got = 0
     time.sleep(0.3)
@@ -881,7 +1045,10 @@ def variable_of_a_report_name_behind_many_others(t):
 
 @test("options")
 def signals_that_come_together_all_reach_the_target(t):
-    script = "trap 'echo usr1' USR1; trap 'echo term; exit 3' TERM; echo READY; while :; do sleep 0.05; done"
+    script = (
+        "trap 'echo usr1' USR1; trap 'echo term; exit 3' TERM; echo READY; while :; do sleep 0.05;"
+        " done"
+    )
     for _ in range(3):
         p = t.start(t.profile_argv(["sh", "-c", script], ["--trace=none", "-f"]))
         t.eq(t.line(p), b"READY\n", "the target's word")
@@ -894,15 +1061,32 @@ def signals_that_come_together_all_reach_the_target(t):
 
 @test("options")
 def target_with_a_limited_address_space_keeps_most_of_it(t):
-    script = "ulimit -v 500000; exec \"$@\""
+    script = 'ulimit -v 500000; exec "$@"'
     for target in ([], t.profile_argv([], ["-f"])):
-        r = t.run(["sh", "-c", script, "sh", *target, sys.executable, "-c", "bytearray(200 << 20); print('ok')"])
-        t.eq((r.status, r.out), (0, b"ok\n"), "beside a recording: %s, %s" % (bool(target), r.said()))
+        r = t.run(
+            [
+                "sh",
+                "-c",
+                script,
+                "sh",
+                *target,
+                sys.executable,
+                "-c",
+                "bytearray(200 << 20); print('ok')",
+            ]
+        )
+        t.eq(
+            (r.status, r.out), (0, b"ok\n"), "beside a recording: %s, %s" % (bool(target), r.said())
+        )
 
 
 @test("options")
 def limit_on_file_sizes(t):
-    r = t.run(["sh", "-c", "ulimit -f 20000; exec \"$@\"", "sh", *t.profile_argv(["echo", "ok"], ["-f"])])
+    r = t.run(
+        ["sh", "-c", 'ulimit -f 20000; exec "$@"', "sh", *t.profile_argv(["echo", "ok"], ["-f"])]
+    )
     t.eq((r.status, r.out), (0, b"ok\n"), "with 10 MB: %s" % r.said())
-    r = t.run(["sh", "-c", "ulimit -f 1000; exec \"$@\"", "sh", *t.profile_argv(["echo", "ok"], ["-f"])])
+    r = t.run(
+        ["sh", "-c", 'ulimit -f 1000; exec "$@"', "sh", *t.profile_argv(["echo", "ok"], ["-f"])]
+    )
     t.ok(r.status != 0 and r.out == b"" and "ulimit -f" in r.messages, r.said())

@@ -1,4 +1,6 @@
-"""test_tree.py - the process tree: every way in which programs start others, and what they do that could hide them."""
+"""test_tree.py - the process tree: every way in which programs start others, and what they do that
+could hide them.
+"""
 import json
 import os
 import re
@@ -15,13 +17,19 @@ NOBODY = 65534
 
 
 def recorded(t, case, *options, arg=None, usleeps=None, processes=None, **kw):
-    """Run tree CASE bare and recorded; check the number of usleep calls and of program images recorded."""
+    """Run tree CASE bare and recorded; check the number of usleep calls and of program images
+    recorded.
+    """
     argv = [t.program("tree"), case] + ([str(arg)] if arg is not None else [])
     r = t.same(argv, "--trace=osrt", *options, **kw)
     t.verify(r.report)
     db = t.load(r.report)
     if usleeps is not None:
-        t.eq(db.calls().get("usleep", 0), usleeps, "usleep calls recorded (diagnostics: %s)" % db.diagnostics())
+        t.eq(
+            db.calls().get("usleep", 0),
+            usleeps,
+            "usleep calls recorded (diagnostics: %s)" % db.diagnostics(),
+        )
     if processes is not None:
         t.eq(images(t, r.report), processes, "program images recorded")
     t.eq(db.lost(), 0, "events lost")
@@ -29,20 +37,33 @@ def recorded(t, case, *options, arg=None, usleeps=None, processes=None, **kw):
 
 
 def images(t, report):
-    """Number of program images: an exec starts a new one in the same pid, which the SQLite export shows as one process."""
-    return int(re.search(rb"^Processes: ([0-9,]+)", t.tool("info", report).out, re.M).group(1).replace(b",", b""))
+    """Number of program images: an exec starts a new one in the same pid, which the SQLite export
+    shows as one process.
+    """
+    return int(
+        re.search(rb"^Processes: ([0-9,]+)", t.tool("info", report).out, re.M)
+        .group(1)
+        .replace(b",", b"")
+    )
 
 
 @test("tree")
 def execs_in_quick_succession(t):
-    """Images that live for a moment, met by the recorder in any order: each is there, and none takes another's memory."""
-    script = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do (exec /bin/sh -c 'exec /bin/sh -c \"read x < /dev/null; exec env true\"'); done"
+    """Images that live for a moment, met by the recorder in any order: each is there, and none
+    takes another's memory.
+    """
+    script = (
+        "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do (exec /bin/sh -c 'exec"
+        ' /bin/sh -c "read x < /dev/null; exec env true"\'); done'
+    )
     for _ in range(3):
         r = t.profile(["/bin/sh", "-c", script], "-f", "--trace=osrt", "--sample=none", status=0)
         t.verify(r.report)
         db = t.load(r.report)
         t.eq(db.one("SELECT count(*) FROM WARPSIGHT_PROCESS WHERE origin = 2"), 80, "images")
-        t.eq(db.one("SELECT count(*) FROM WARPSIGHT_PROCESS WHERE origin = 3"), 20, "forked children")
+        t.eq(
+            db.one("SELECT count(*) FROM WARPSIGHT_PROCESS WHERE origin = 3"), 20, "forked children"
+        )
 
 
 @test("tree")
@@ -62,7 +83,9 @@ def vfork_then_exec(t):
 
 @test("tree")
 def vfork_whose_exec_fails_leaves_the_parent_recording(t):
-    recorded(t, "vfork-fails", "--sample=none", "--cpuctxsw=none", usleeps=20, processes=1)  # perf would see the children
+    recorded(
+        t, "vfork-fails", "--sample=none", "--cpuctxsw=none", usleeps=20, processes=1
+    )  # perf would see the children
 
 
 @test("tree")
@@ -88,8 +111,12 @@ while True:
 
 @test("tree")
 def more_processes_than_descriptors(t):
-    r = t.same([sys.executable, "-c", FORKS, "0", "", "60"], "--trace=osrt", timeout=20,
-               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
+    r = t.same(
+        [sys.executable, "-c", FORKS, "0", "", "60"],
+        "--trace=osrt",
+        timeout=20,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)),
+    )
     t.verify(r.report)
     t.eq(images(t, r.report), 61, "program images recorded")
 
@@ -105,9 +132,19 @@ def children_in_a_chroot_without_proc(t):
 
 @test("tree", needs=("mounts",))
 def children_killed_in_another_pid_namespace(t):
-    # The first process there leaves others behind, which the kernel then kills: none of them can say that it ends.
-    r = t.same(["unshare", "-fp", "sh", "-c", "sleep 100 & sleep 100 & %s -c 'import os; os._exit(3)'; exit 5" % sys.executable],
-               "--trace=osrt", timeout=20)
+    # The first process there leaves others behind, which the kernel then kills: none of them can
+    # say that it ends.
+    r = t.same(
+        [
+            "unshare",
+            "-fp",
+            "sh",
+            "-c",
+            "sleep 100 & sleep 100 & %s -c 'import os; os._exit(3)'; exit 5" % sys.executable,
+        ],
+        "--trace=osrt",
+        timeout=20,
+    )
     t.eq(r.status, 5, "exit status")
     t.verify(r.report)
     t.ge(images(t, r.report), 5, "program images recorded")
@@ -115,11 +152,26 @@ def children_killed_in_another_pid_namespace(t):
 
 @test("tree", needs=("mounts",))
 def processes_in_a_pid_namespace_that_cannot_be_seen(t):
-    """The recorder's /proc is of other processes than its own: what says that it ended may write on, and yet it is one process."""
+    """The recorder's /proc is of other processes than its own: what says that it ended may write
+    on, and yet it is one process.
+    """
     script = "%s work; %s work; sleep 0.2" % (t.program("tree"), t.program("tree"))
-    r = t.run(["unshare", "-fp", *t.profile_argv(["unshare", "-fp", "sh", "-c", script], ["--trace=osrt", "--sample=none", "--cpuctxsw=none"], "r")], timeout=30)
+    r = t.run(
+        [
+            "unshare",
+            "-fp",
+            *t.profile_argv(
+                ["unshare", "-fp", "sh", "-c", script],
+                ["--trace=osrt", "--sample=none", "--cpuctxsw=none"],
+                "r",
+            ),
+        ],
+        timeout=30,
+    )
     t.eq(r.status, 0, "exit status")
-    t.eq(images(t, t.path("r")), 6, "program images recorded")  # unshare and its child, sh, tree twice, sleep
+    t.eq(
+        images(t, t.path("r")), 6, "program images recorded"
+    )  # unshare and its child, sh, tree twice, sleep
     t.eq(t.load(t.path("r")).lost(), 0, "events lost")
     t.check_clean()
 
@@ -128,8 +180,12 @@ def processes_in_a_pid_namespace_that_cannot_be_seen(t):
 def children_with_a_preload_of_their_own(t):
     work = [t.program("tree"), "work"]
     own = t.program("libown.so")
-    for script in ("LD_PRELOAD=%s %s work; true" % (own, work[0]), "unset LD_PRELOAD; %s work; true" % work[0],
-                   "LD_PRELOAD= %s work; true" % work[0], "LD_PRELOAD='%s libm.so.6' %s work; true" % (own, work[0])):
+    for script in (
+        "LD_PRELOAD=%s %s work; true" % (own, work[0]),
+        "unset LD_PRELOAD; %s work; true" % work[0],
+        "LD_PRELOAD= %s work; true" % work[0],
+        "LD_PRELOAD='%s libm.so.6' %s work; true" % (own, work[0]),
+    ):
         r = t.same(["sh", "-c", script], "--trace=osrt", "-f")
         t.eq(images(t, r.report), 2, "program images recorded of %r" % script)
 
@@ -141,13 +197,21 @@ def environments_made_for_children_do_not_add_up(t):
 
 @test("tree")
 def images_start_when_they_start(t):
-    """An image that began after a sleep of the one before it starts, in the report, after the end of that sleep."""
+    """An image that began after a sleep of the one before it starts, in the report, after the end
+    of that sleep.
+    """
     for _ in range(5):
         r = t.profile([t.program("tree"), "exec"], "--trace=osrt", "-f", status=3)
         info = json.loads(t.tool("info", "--json", r.report).out)
         first, second = sorted(info["processes"], key=lambda p: p["id"])
-        sleep = t.load(r.report).one("SELECT min(end) FROM OSRT_API JOIN StringIds ON id = nameId WHERE value = 'usleep'")
-        t.ge(second["start_ns"], sleep, "start of the second image, against the end of the sleep before it")
+        sleep = t.load(r.report).one(
+            "SELECT min(end) FROM OSRT_API JOIN StringIds ON id = nameId WHERE value = 'usleep'"
+        )
+        t.ge(
+            second["start_ns"],
+            sleep,
+            "start of the second image, against the end of the sleep before it",
+        )
         t.eq(second["parent"], first["id"], "parent of the second image")
 
 
@@ -178,8 +242,8 @@ def clone_by_system_call(t):
 
 @test("tree")
 def clone_that_shares_memory(t):
-    # The child runs on the parent's memory, on its thread block: whether its sleep is recorded is its own
-    # affair, but the parent's must be, and both must live.
+    # The child runs on the parent's memory, on its thread block: whether its sleep is recorded is
+    # its own affair, but the parent's must be, and both must live.
     argv = [t.program("tree"), "clone-vm"]
     r = t.same(argv, "--trace=osrt")
     db = t.load(r.report)
@@ -225,12 +289,23 @@ def daemon_waited_for(t):
 
 @test("tree")
 def daemon_not_waited_for(t):
-    """--wait=primary ends with the program; the daemon, which ends when it is told to, runs on, unharmed."""
-    r = t.profile([t.program("tree"), "daemon", "enough"], "--wait=primary", "--trace=osrt", status=0, clean=False)
+    """--wait=primary ends with the program; the daemon, which ends when it is told to, runs on,
+    unharmed.
+    """
+    r = t.profile(
+        [t.program("tree"), "daemon", "enough"],
+        "--wait=primary",
+        "--trace=osrt",
+        status=0,
+        clean=False,
+    )
     done = os.path.join(t.work, "daemon.done")
     t.ok(not os.path.exists(done), "profile ended before the daemon did")
     t.touch("enough")
-    t.ok(wait_until(lambda: os.path.exists(done)), "the daemon came to its normal end after the recorder had gone")
+    t.ok(
+        wait_until(lambda: os.path.exists(done)),
+        "the daemon came to its normal end after the recorder had gone",
+    )
     t.check_clean()
     t.verify(r.report)
 
@@ -279,7 +354,7 @@ def exec_while_threads_run(t):
 
 @test("tree")
 def binary_tree_of_processes(t):
-    recorded(t, "tree", arg=5, usleeps=2 ** 6 - 1, processes=2 ** 6 - 1)
+    recorded(t, "tree", arg=5, usleeps=2**6 - 1, processes=2**6 - 1)
 
 
 @test("tree")
@@ -327,12 +402,12 @@ def static_child_is_said(t):
 
 def elf32(path):
     """
-    A 32-bit x86 program made by hand: ELF header, one loadable segment, and code for exit(42). It stands in for any 32-bit
-    target on machines without a 32-bit compiler or libc.
+    A 32-bit x86 program made by hand: ELF header, one loadable segment, and code for exit(42). It
+    stands in for any 32-bit target on machines without a 32-bit compiler or libc.
     """
-    code = bytes([0xb8, 1, 0, 0, 0,     # mov eax, 1 (exit)
-                  0xbb, 42, 0, 0, 0,    # mov ebx, 42
-                  0xcd, 0x80])          # int 0x80
+    code = bytes(
+        [0xB8, 1, 0, 0, 0, 0xBB, 42, 0, 0, 0, 0xCD, 0x80]  # mov eax, 1 (exit)  # mov ebx, 42
+    )  # int 0x80
     base, head = 0x08048000, 52 + 32
     ident = b"\x7fELF" + bytes([1, 1, 1, 0]) + bytes(8)
     ehdr = ident + struct.pack("<HHIIIIIHHHHHH", 2, 3, 1, base + head, 52, 0, 0, 52, 32, 1, 0, 0, 0)
@@ -359,7 +434,9 @@ def target_of_32_bits_is_said(t):
 
 @test("tree", needs=("x86-64",))
 def child_of_32_bits_makes_no_noise(t):
-    """The loader's complaints about a preload of the wrong class must not reach the program's standard error."""
+    """The loader's complaints about a preload of the wrong class must not reach the program's
+    standard error.
+    """
     path = os.path.join(t.work, "small")
     elf32(path)
     try:
@@ -374,7 +451,9 @@ def child_of_32_bits_makes_no_noise(t):
 
 @test("tree", needs=("root",))
 def setuid_target_is_said(t):
-    """For a setuid program the loader ignores LD_PRELOAD. Root has nothing to gain, so an ordinary user runs it."""
+    """For a setuid program the loader ignores LD_PRELOAD. Root has nothing to gain, so an ordinary
+    user runs it.
+    """
     path = os.path.join(t.work, "setuid-tree")
     shutil.copy(t.program("tree"), path)
     os.chown(path, 0, 0)
@@ -403,7 +482,9 @@ def script_target(t):
 
 @test("tree")
 def script_without_interpreter_line(t):
-    """execve says ENOEXEC; a shell would run such a file by itself. Either is fine, a clear word and no report is not silent."""
+    """execve says ENOEXEC; a shell would run such a file by itself. Either is fine, a clear word
+    and no report is not silent.
+    """
     path = os.path.join(t.work, "plain")
     with open(path, "w") as f:
         f.write("exit 3\n")
@@ -416,12 +497,19 @@ def script_without_interpreter_line(t):
 def python_script_as_target(t):
     path = os.path.join(t.work, "s.py")
     with open(path, "w") as f:
-        f.write("#!/usr/bin/env python3\nimport sys, time\nfor i in range(5): time.sleep(0.002)\nprint('py'); sys.exit(9)\n")
+        f.write(
+            "#!/usr/bin/env python3\nimport sys, time\nfor i in range(5):"
+            " time.sleep(0.002)\nprint('py'); sys.exit(9)\n"
+        )
     os.chmod(path, 0o755)
     r = t.same([path], "--trace=osrt")
     t.eq(r.status, 9, "exit status")
     calls = t.load(r.report).calls()
-    t.ge(sum(calls.get(c, 0) for c in ("clock_nanosleep", "select", "pselect")), 5, "sleeps recorded (%s)" % calls)
+    t.ge(
+        sum(calls.get(c, 0) for c in ("clock_nanosleep", "select", "pselect")),
+        5,
+        "sleeps recorded (%s)" % calls,
+    )
 
 
 # ---- the user's own preload, and what children see
@@ -430,7 +518,11 @@ def python_script_as_target(t):
 @test("tree", needs=("cc",))
 def preload_of_the_user_is_kept(t):
     own = t.program("libown.so")
-    r = t.same([t.program("tree"), "fork"], "--trace=osrt", env={"LD_PRELOAD": own, "OWN_LOG": os.path.join(t.work, "own.log")})
+    r = t.same(
+        [t.program("tree"), "fork"],
+        "--trace=osrt",
+        env={"LD_PRELOAD": own, "OWN_LOG": os.path.join(t.work, "own.log")},
+    )
     with open(os.path.join(t.work, "own.log")) as f:
         lines = f.read().splitlines()
     # twice: the bare run and the recorded one, each with two sleeps
@@ -441,8 +533,12 @@ def preload_of_the_user_is_kept(t):
 @test("tree", needs=("cc",))
 def preload_of_the_user_reaches_children(t):
     own = t.program("libown.so")
-    r = t.profile([t.program("tree"), "system"], "--trace=osrt", status=14,
-                  env={"LD_PRELOAD": own, "OWN_LOG": os.path.join(t.work, "own.log")})
+    r = t.profile(
+        [t.program("tree"), "system"],
+        "--trace=osrt",
+        status=14,
+        env={"LD_PRELOAD": own, "OWN_LOG": os.path.join(t.work, "own.log")},
+    )
     with open(os.path.join(t.work, "own.log")) as f:
         t.eq(f.read().splitlines().count("usleep"), 2, "sleeps that the user's own library saw")
     t.eq(t.load(r.report).calls().get("usleep", 0), 2, "sleeps recorded")
@@ -458,7 +554,9 @@ def descriptors_are_the_targets_own(t):
 def signal_dispositions_are_inherited_unchanged(t):
     t.same([t.program("tree"), "sigstate"])
     # as under nohup
-    r = t.same(["/bin/sh", "-c", "trap '' HUP QUIT; exec '%s' sigstate" % t.program("tree")], output="n")
+    r = t.same(
+        ["/bin/sh", "-c", "trap '' HUP QUIT; exec '%s' sigstate" % t.program("tree")], output="n"
+    )
     t.contains(r.out.decode(), "1i-", "SIGHUP ignored")
 
 
@@ -467,7 +565,9 @@ def signal_dispositions_are_inherited_unchanged(t):
 
 @test("tree")
 def one_report_per_value_of_a_variable(t):
-    r = t.profile([t.program("tree"), "ranks", "3"], "--trace=osrt", output="rank%q{RANK}", status=0)
+    r = t.profile(
+        [t.program("tree"), "ranks", "3"], "--trace=osrt", output="rank%q{RANK}", status=0
+    )
     names = [os.path.basename(p) for p in r.reports]
     for i in range(3):
         t.ok("rank%d.wsrep" % i in names, "reports: %s" % names)
@@ -481,9 +581,19 @@ def one_report_per_value_of_a_variable(t):
 @test("tree", needs=("git",))
 def git_is_recorded(t):
     repo = os.path.join(t.work, "repo")
-    env = {"GIT_CONFIG_NOSYSTEM": "1", "HOME": t.work, "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a",
-           "GIT_COMMITTER_EMAIL": "a@b", "GIT_PAGER": "cat"}
-    script = "git init -q %s && cd %s && for i in 1 2 3; do echo $i > f && git add f && git commit -q -m $i; done" % (repo, repo)
+    env = {
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "HOME": t.work,
+        "GIT_AUTHOR_NAME": "a",
+        "GIT_AUTHOR_EMAIL": "a@b",
+        "GIT_COMMITTER_NAME": "a",
+        "GIT_COMMITTER_EMAIL": "a@b",
+        "GIT_PAGER": "cat",
+    }
+    script = (
+        "git init -q %s && cd %s && for i in 1 2 3; do echo $i > f && git add f && git commit -q -m"
+        " $i; done" % (repo, repo)
+    )
     t.eq(t.run(["/bin/sh", "-c", script], env=env).status, 0, "making a repository")
     r = t.same(["git", "-C", repo, "log", "-p"], "--trace=osrt", env=env)
     t.verify(r.report)
@@ -492,8 +602,11 @@ def git_is_recorded(t):
 
 @test("tree", needs=("sqlite3",))
 def sqlite_is_recorded(t):
-    query = ("PRAGMA temp_store = 1; PRAGMA cache_size = 10; CREATE TABLE a AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n "
-             "WHERE i < 200000) SELECT i, i * 7919 % 200003 AS k FROM n; CREATE INDEX x ON a(k); SELECT count(DISTINCT k), sum(i) FROM a;")
+    query = (
+        "PRAGMA temp_store = 1; PRAGMA cache_size = 10; CREATE TABLE a AS WITH RECURSIVE n(i) AS"
+        " (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) SELECT i, i * 7919 % 200003 AS"
+        " k FROM n; CREATE INDEX x ON a(k); SELECT count(DISTINCT k), sum(i) FROM a;"
+    )
     r = t.same(["sqlite3", ":memory:", query], "--trace=osrt")
     t.verify(r.report)
     t.eq(t.load(r.report).processes(), ["sqlite3"], "processes")
@@ -503,7 +616,11 @@ def sqlite_is_recorded(t):
             os.unlink(db)
         r = t.profile(["sqlite3", db, query], "--trace=osrt", "-f", *options, status=0)
         t.eq(r.out, b"200000|20000100000\n", "the query's answer")
-        t.ge(sum(n for c, n in t.load(r.report).calls().items() if "write" in c), 10, "writes to the database")
+        t.ge(
+            sum(n for c, n in t.load(r.report).calls().items() if "write" in c),
+            10,
+            "writes to the database",
+        )
 
 
 @test("tree", needs=("cc",))

@@ -15,7 +15,9 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 
 // some are started in other folders
 export const [warpsight, makeReport, cudaBench] = process.argv.slice(2, 5).map((p) => resolve(p));
-const words = process.argv.slice(5);
+// "--part=i/n" among them: every n-th of the tests from the i-th
+const part = process.argv.slice(5).find((word) => word.startsWith("--part="));
+const words = process.argv.slice(5).filter((word) => word !== part);
 export const root = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 const tests = [];
 export const test = (name, run) => tests.push({ name, run });
@@ -289,7 +291,9 @@ export function get(url, headers = {}, method = "GET") {
 
 /** Run what was declared by `test`, and end. */
 export async function runAll() {
-  const chosen = tests.filter((t) => words.every((w) => t.name.includes(w)));
+  const named = tests.filter((t) => words.every((w) => t.name.includes(w)));
+  const [which, parts] = part ? part.slice("--part=".length).split("/").map(Number) : [1, 1];
+  const chosen = named.filter((_, i) => i % parts === which - 1);
   console.log(`1..${chosen.length}`);
   let failed = 0,
     number = 0;

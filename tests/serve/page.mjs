@@ -1183,7 +1183,8 @@ test("an exported page stands alone: rows, zoom, details, statistics, search", a
     const mine = await detail(t, x);
     if (kinds.has(mine.table) || !there) continue;
     const theirs = await detail(live, there);
-    if (theirs.links.some((l) => l.role === "call" && l.end < 0.5e6)) continue; // launched before what the page carries
+    // launched before what the page carries
+    if (theirs.links.some((l) => l.role === "call" && l.end < 0.5e6)) continue;
     kinds.add(mine.table);
     equal(strip(mine), strip(theirs), `details of ${x.name} (${mine.table})`);
   }
@@ -1211,7 +1212,8 @@ test("an exported page stands alone: rows, zoom, details, statistics, search", a
   const step = await t.eval(async () =>
     window.warpsight.app.source.json("step", { r: 0, q: "step 2", t: 0.6e6 }),
   );
-  const gpu = async (page, x) => (await detail(page, x)).links.find((l) => l.role === "on_gpu"); // its rows are numbered as they come
+  // its rows are numbered as they come
+  const gpu = async (page, x) => (await detail(page, x)).links.find((l) => l.role === "on_gpu");
   const there = (x) =>
     live.eval(
       async (p) =>

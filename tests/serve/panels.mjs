@@ -387,7 +387,8 @@ withPage(
     const button = t.page.locator(".statistics .actions button", { hasText: /^NVTX \d/ });
     await button.waitFor();
     await t.settled();
-    const box = await until("its place", () => button.boundingBox()); // it is made anew with its panel, and for a moment is not there
+    // it is made anew with its panel, and for a moment is not there
+    const box = await until("its place", () => button.boundingBox());
     await t.page.mouse.move(box.x + 5, box.y + 5);
     await t.page.mouse.down();
     const answered = t.page.waitForResponse((r) => r.url().includes("api/sum"));

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Tests of everything that is read from samples, scheduling and calls: test_cpu.py WARPSIGHT MAKE_CPU_REPORT MAKE_REPORT [--update].
+"""Tests of everything that is read from samples, scheduling and calls: test_cpu.py WARPSIGHT
+MAKE_CPU_REPORT MAKE_REPORT [--update].
 
-Figures of a report of random rows are computed again here, from the raw tables of its SQLite export and in another way; tables of a report of
-few rows are compared with the files in golden/ (--update rewrites them; read the difference before committing it). Prints TAP.
+Figures of a report of random rows are computed again here, from the raw tables of its SQLite export
+and in another way; tables of a report of few rows are compared with the files in golden/ (--update
+rewrites them; read the difference before committing it). Prints TAP.
 """
 import bisect
 import collections
@@ -30,7 +32,9 @@ def same_items(got, want, what=""):
     """Dictionaries, by what differs."""
     for key in sorted(set(got) | set(want), key=repr):
         if got.get(key) != want.get(key):
-            raise AssertionError("%s: %r\ngot:    %r\nwanted: %r" % (what, key, got.get(key), want.get(key)))
+            raise AssertionError(
+                "%s: %r\ngot:    %r\nwanted: %r" % (what, key, got.get(key), want.get(key))
+            )
     same(len(want) > 0, True, what + ": something to compare")
 
 
@@ -51,7 +55,9 @@ def golden(name, got):
 
 
 def table(*args):
-    """Rows of a table in CSV as dictionaries, without units in the names of columns; numbers as numbers."""
+    """Rows of a table in CSV as dictionaries, without units in the names of columns; numbers as
+    numbers.
+    """
     text = run(*args, "-q", "-f", "csv").out.decode()
     rows = list(csv.reader(io.StringIO(text.rstrip("\n"), newline="")))
     names = [n.split(" (")[0] for n in rows[0]]
@@ -71,7 +77,9 @@ def stats(name, *more, kind="random"):
 
 # ---- the raw rows, and what follows from them ----
 
-Sample = collections.namedtuple("Sample", "at thread stack weight")  # stack: functions, innermost first
+Sample = collections.namedtuple(
+    "Sample", "at thread stack weight"
+)  # stack: functions, innermost first
 Function = collections.namedtuple("Function", "name module")
 
 
@@ -82,22 +90,40 @@ class Rows:
             run("export", "-q", report(kind))
         db = self.db = sqlite3.connect(path)
         text = self.text = dict(db.execute("SELECT id, value FROM StringIds"))
-        self.names = dict(db.execute("SELECT globalTid, (SELECT value FROM StringIds WHERE id = nameId) FROM ThreadNames"))
+        self.names = dict(
+            db.execute(
+                "SELECT globalTid, (SELECT value FROM StringIds WHERE id = nameId) FROM ThreadNames"
+            )
+        )
         modules = {i: text[p] for i, p in db.execute("SELECT id, pathId FROM WARPSIGHT_MODULE")}
         symbols = collections.defaultdict(dict)
-        for frame, depth, number, name in db.execute("SELECT frameId, depth, setId, nameId FROM WARPSIGHT_SYMBOL"):
+        for frame, depth, number, name in db.execute(
+            "SELECT frameId, depth, setId, nameId FROM WARPSIGHT_SYMBOL"
+        ):
             symbols[frame].setdefault(number, []).append((depth, text.get(name)))
         self.frames = {}
-        for i, module, name, file in db.execute("SELECT id, moduleId, nameId, fileId FROM WARPSIGHT_FRAME"):
+        for i, module, name, file in db.execute(
+            "SELECT id, moduleId, nameId, fileId FROM WARPSIGHT_FRAME"
+        ):
             where = modules.get(module, "")
             known = sorted(symbols[i][max(symbols[i])]) if i in symbols else [(0, None)]
             if name:
                 self.frames[i] = [Function(text[name], text[file])]
             else:
-                self.frames[i] = [Function(n or ("[%s]" % where.split("/")[-1] if where else "[unknown]"), where) for _, n in known]
-        self.stack_rows = {i: (p, f) for i, p, f in db.execute("SELECT id, parentId, frameId FROM WARPSIGHT_STACK")}
-        self.samples = [Sample(t, g, self.functions(f, c), w) for t, g, f, c, w in
-                        db.execute("SELECT start, globalTid, frameId, callersId, cpuCycles FROM COMPOSITE_EVENTS WHERE eventId = 1")]
+                self.frames[i] = [
+                    Function(n or ("[%s]" % where.split("/")[-1] if where else "[unknown]"), where)
+                    for _, n in known
+                ]
+        self.stack_rows = {
+            i: (p, f) for i, p, f in db.execute("SELECT id, parentId, frameId FROM WARPSIGHT_STACK")
+        }
+        self.samples = [
+            Sample(t, g, self.functions(f, c), w)
+            for t, g, f, c, w in db.execute(
+                "SELECT start, globalTid, frameId, callersId, cpuCycles FROM COMPOSITE_EVENTS WHERE"
+                " eventId = 1"
+            )
+        ]
 
     def functions(self, frame, stack):
         out = list(self.frames[frame]) if frame else []
@@ -107,7 +133,7 @@ class Rows:
         return tuple(out)
 
     def thread(self, g):
-        return "%s (%d)" % (self.names.get(g, "thread"), g & 0xffffff)
+        return "%s (%d)" % (self.names.get(g, "thread"), g & 0xFFFFFF)
 
 
 ROWS = {}
@@ -132,7 +158,10 @@ def flat(samples):
 
 
 def shown(table_rows, *keys):
-    return {tuple(r[k] for k in keys): (r["Samples"], r["Self Time"], r["Total Time"]) for r in table_rows}
+    return {
+        tuple(r[k] for k in keys): (r["Samples"], r["Self Time"], r["Total Time"])
+        for r in table_rows
+    }
 
 
 def wanted(samples):
@@ -141,6 +170,7 @@ def wanted(samples):
 
 # ---- the command report ----
 
+
 @test
 def flat_table():
     got = table("report", "--timeunit=ns", report("random"))
@@ -148,27 +178,43 @@ def flat_table():
     total = sum(s.weight for s in rows().samples)
     for r in got:
         same(abs(r["Self"] - 100 * r["Self Time"] / total) <= 0.05 + 1e-9, True, "share of %r" % r)
-    same([r["Self Time"] for r in got], sorted((r["Self Time"] for r in got), reverse=True), "order")
+    same(
+        [r["Self Time"] for r in got], sorted((r["Self Time"] for r in got), reverse=True), "order"
+    )
     by_total = table("report", "--timeunit=ns", "--sort=total", report("random"))
-    same([r["Total Time"] for r in by_total], sorted((r["Total Time"] for r in got), reverse=True), "order by total")
+    same(
+        [r["Total Time"] for r in by_total],
+        sorted((r["Total Time"] for r in got), reverse=True),
+        "order by total",
+    )
 
 
 @test
 def filters():
     all_of = rows().samples
-    for args, keep in ((["--thread=1002"], lambda s: s.thread & 0xffffff == 1002),
-                       (["--thread=odd"], lambda s: s.thread & 1),
-                       (["--process=200"], lambda s: s.thread >> 24 == 200),
-                       (["--process=200", "--thread=even"], lambda s: s.thread >> 24 == 200 and not s.thread & 1),
-                       (["--module=lib1.so"], lambda s: s.stack[0].module == "/lib/lib1.so"),
-                       (["--module=/lib/lib2.so"], lambda s: s.stack[0].module == "/lib/lib2.so"),
-                       (["--filter-time=1ms/2ms"], lambda s: 1000000 <= s.at <= 2000000),
-                       (["--filter-time=/50us", "--process=app"], lambda s: s.at <= 50000)):
+    for args, keep in (
+        (["--thread=1002"], lambda s: s.thread & 0xFFFFFF == 1002),
+        (["--thread=odd"], lambda s: s.thread & 1),
+        (["--process=200"], lambda s: s.thread >> 24 == 200),
+        (["--process=200", "--thread=even"], lambda s: s.thread >> 24 == 200 and not s.thread & 1),
+        (["--module=lib1.so"], lambda s: s.stack[0].module == "/lib/lib1.so"),
+        (["--module=/lib/lib2.so"], lambda s: s.stack[0].module == "/lib/lib2.so"),
+        (["--filter-time=1ms/2ms"], lambda s: 1000000 <= s.at <= 2000000),
+        (["--filter-time=/50us", "--process=app"], lambda s: s.at <= 50000),
+    ):
         got = table("report", "--timeunit=ns", *args, report("random"))
-        same_items(shown(got, "Function", "Module"), wanted([s for s in all_of if keep(s)]), " ".join(args))
-    (start, end), = rows().db.execute("SELECT start, end FROM NVTX_EVENTS WHERE text = 'odd' ORDER BY start LIMIT 1 OFFSET 3")
+        same_items(
+            shown(got, "Function", "Module"), wanted([s for s in all_of if keep(s)]), " ".join(args)
+        )
+    ((start, end),) = rows().db.execute(
+        "SELECT start, end FROM NVTX_EVENTS WHERE text = 'odd' ORDER BY start LIMIT 1 OFFSET 3"
+    )
     got = table("report", "--timeunit=ns", "--filter-nvtx=odd/3", report("random"))
-    same_items(shown(got, "Function", "Module"), wanted([s for s in all_of if start <= s.at <= end]), "--filter-nvtx")
+    same_items(
+        shown(got, "Function", "Module"),
+        wanted([s for s in all_of if start <= s.at <= end]),
+        "--filter-nvtx",
+    )
 
 
 @test
@@ -180,8 +226,10 @@ def frames_of_one_kind():
             out.append(s._replace(stack=stack or (Function(nothing, ""),)))
         return wanted(out)
 
-    for kind, nothing, keep in (("python", "[not in Python]", lambda f: f.module.endswith(".py")),
-                                ("native", "[only in Python]", lambda f: not f.module.endswith(".py"))):
+    for kind, nothing, keep in (
+        ("python", "[not in Python]", lambda f: f.module.endswith(".py")),
+        ("native", "[only in Python]", lambda f: not f.module.endswith(".py")),
+    ):
         got = table("report", "--timeunit=ns", "--frames=" + kind, report("random"))
         same_items(shown(got, "Function", "Module"), cut(keep, nothing), kind)
 
@@ -190,9 +238,17 @@ def frames_of_one_kind():
 def by_module():
     samples = []
     for s in rows().samples:
-        samples.append(s._replace(stack=tuple(Function(f.module or f.name, f.module or f.name) for f in s.stack)))
+        samples.append(
+            s._replace(
+                stack=tuple(Function(f.module or f.name, f.module or f.name) for f in s.stack)
+            )
+        )
     want = {(k[0],): v for k, v in wanted(samples).items()}
-    same_items(shown(table("report", "--timeunit=ns", "--by=module", report("random")), "Module"), want, "modules")
+    same_items(
+        shown(table("report", "--timeunit=ns", "--by=module", report("random")), "Module"),
+        want,
+        "modules",
+    )
 
 
 @test
@@ -202,7 +258,9 @@ def by_thread():
         by["app (%d)" % (s.thread >> 24), rows().thread(s.thread)].append(s)
     want = {k: (len(v), sum(s.weight for s in v)) for k, v in by.items()}
     got = table("report", "--timeunit=ns", "--by=process,thread", report("random"))
-    same_items({(r["Process"], r["Thread"]): (r["Samples"], r["Total Time"]) for r in got}, want, "threads")
+    same_items(
+        {(r["Process"], r["Thread"]): (r["Samples"], r["Total Time"]) for r in got}, want, "threads"
+    )
     want = {k + f: v for k, samples in by.items() for f, v in wanted(samples).items()}
     got = table("report", "--timeunit=ns", "--by=process,thread,function", report("random"))
     same_items(shown(got, "Process", "Thread", "Function", "Module"), want, "functions of threads")
@@ -222,7 +280,7 @@ def paths(samples, order):
 def tree(table_rows):
     out, path = {}, []
     for r in table_rows:
-        del path[r["Lvl"]:]
+        del path[r["Lvl"] :]
         path.append(Function(r["Function"], r["Module"]))
         same(len(path), r["Lvl"] + 1, "levels follow")
         key = tuple(path)
@@ -234,7 +292,9 @@ def tree(table_rows):
 @test
 def trees():
     for view, order in (("top-down", -1), ("bottom-up", 1)):
-        got = tree(table("report", "--timeunit=ns", "--view=" + view, "--min-percent=0", report("random")))
+        got = tree(
+            table("report", "--timeunit=ns", "--view=" + view, "--min-percent=0", report("random"))
+        )
         same_items(got, paths(rows().samples, order), view)
 
 
@@ -242,11 +302,26 @@ def trees():
 def limits():
     whole = paths(rows().samples, -1)
     sum_of = sum(s.weight for s in rows().samples)
-    got = tree(table("report", "--timeunit=ns", "--view=top-down", "--min-percent=2", "--depth=3", report("random")))
-    same_items(got, {k: v for k, v in whole.items() if v[0] * 100 >= 2 * sum_of and len(k) <= 3}, "--min-percent, --depth")
+    got = tree(
+        table(
+            "report",
+            "--timeunit=ns",
+            "--view=top-down",
+            "--min-percent=2",
+            "--depth=3",
+            report("random"),
+        )
+    )
+    same_items(
+        got,
+        {k: v for k, v in whole.items() if v[0] * 100 >= 2 * sum_of and len(k) <= 3},
+        "--min-percent, --depth",
+    )
     got = table("report", "--timeunit=ns", "--limit=5", report("random"))
     same(got, table("report", "--timeunit=ns", report("random"))[:5], "--limit")
-    children = collections.Counter(k[:-1] for k in tree(table("report", "--view=top-down", "--limit=2", report("random"))))
+    children = collections.Counter(
+        k[:-1] for k in tree(table("report", "--view=top-down", "--limit=2", report("random")))
+    )
     same(max(children.values()), 2, "--limit of children")
     err = run("report", "--limit=5", report("random")).err
     same("not shown" in err, True, "what was left out is said: " + err)
@@ -255,44 +330,86 @@ def limits():
 @test
 def events_together():
     """Cycles of a thread and the clock of another: 4 samples of 1 ms, 3 of 2 ms."""
+
     def shares(*args):
-        return [(r["Function"], r["Self"], r["Self Time"], r["Samples"]) for r in table("report", *args, report("cycles"))]
+        return [
+            (r["Function"], r["Self"], r["Self Time"], r["Samples"])
+            for r in table("report", *args, report("cycles"))
+        ]
 
     same(shares(), [("step", 60.0, 6.0, 3), ("leaf", 40.0, 4.0, 4)], "usual samples")
-    same(shares("--event=cpu-cycles"), [("leaf", 100.0, "", 4)], "cycles that are asked for are no time")
+    same(
+        shares("--event=cpu-cycles"),
+        [("leaf", 100.0, "", 4)],
+        "cycles that are asked for are no time",
+    )
     same(shares("--event=cache-misses"), [("main", 100.0, "", 1)], "misses")
     same(shares("--event=task-clock (Python)"), [("step", 100.0, 6.0, 3)], "clock")
 
 
 @test
 def cycles_are_no_time():
-    """Eight samples of a counter that finds its way up, then two of 700 each: shares are of cycles, and times are not known."""
-    found = [(r["Function"], r["Self"], r["Self Time"], r["Samples"]) for r in table("report", report("untimed"))]
+    """Eight samples of a counter that finds its way up, then two of 700 each: shares are of cycles,
+    and times are not known.
+    """
+    found = [
+        (r["Function"], r["Self"], r["Self Time"], r["Samples"])
+        for r in table("report", report("untimed"))
+    ]
     same(found, [("main", 84.6, "", 2), ("leaf", 15.4, "", 8)], "what was counted")
 
 
 @test
 def golden_reports():
-    for name, args in (("flat", []), ("top-down", ["--view=top-down"]), ("bottom-up", ["--view=bottom-up"]), ("line", ["--by=line"]),
-                       ("off-cpu", ["--show=off-cpu", "--by=thread,function"]), ("gpu", ["--show=gpu", "--view=top-down"]),
-                       ("python", ["--show=python", "--view=top-down"]), ("misses", ["--event=cache-misses"])):
-        golden("cpu.report.%s" % name, run("report", "-q", "--timeunit=ns", *args, report("small")).out)
+    for name, args in (
+        ("flat", []),
+        ("top-down", ["--view=top-down"]),
+        ("bottom-up", ["--view=bottom-up"]),
+        ("line", ["--by=line"]),
+        ("off-cpu", ["--show=off-cpu", "--by=thread,function"]),
+        ("gpu", ["--show=gpu", "--view=top-down"]),
+        ("python", ["--show=python", "--view=top-down"]),
+        ("misses", ["--event=cache-misses"]),
+    ):
+        golden(
+            "cpu.report.%s" % name, run("report", "-q", "--timeunit=ns", *args, report("small")).out
+        )
 
 
 @test
 def golden_stats():
-    for name in STATS + ["thread_wait_sum:reason", "thread_wait_sum:reason:thread", "cpu_gap_sum:stream=7", "cpu_gap_sum:thread=101",
-                         "cpu_gap_sum:min=500", "cpu_util:core:bin=5000", "cpu_sample_sum:line", "cpu_sample_sum:module"]:
-        golden("cpu.%s.csv" % name.replace(":", "_"), run("stats", "-q", "-r", name, "-f", "csv", report("small")).out)
+    for name in STATS + [
+        "thread_wait_sum:reason",
+        "thread_wait_sum:reason:thread",
+        "cpu_gap_sum:stream=7",
+        "cpu_gap_sum:thread=101",
+        "cpu_gap_sum:min=500",
+        "cpu_util:core:bin=5000",
+        "cpu_sample_sum:line",
+        "cpu_sample_sum:module",
+    ]:
+        golden(
+            "cpu.%s.csv" % name.replace(":", "_"),
+            run("stats", "-q", "-r", name, "-f", "csv", report("small")).out,
+        )
     for name in ["thread_wait_sum", "cpu_gap_sum"]:
-        golden("calls.%s.csv" % name, run("stats", "-q", "-r", name, "-f", "csv", report("calls")).out)
+        golden(
+            "calls.%s.csv" % name, run("stats", "-q", "-r", name, "-f", "csv", report("calls")).out
+        )
 
 
 # ---- states of threads, in another way ----
 
 Span = collections.namedtuple("Span", "start end doing reason function path object")
-REASONS = {"read": "I/O", "pthread_mutex_lock": "lock", "pthread_cond_wait": "condition", "usleep": "sleep", "poll": "poll",
-           "sem_wait": "semaphore", "frobnicate": "other call"}
+REASONS = {
+    "read": "I/O",
+    "pthread_mutex_lock": "lock",
+    "pthread_cond_wait": "condition",
+    "usleep": "sleep",
+    "poll": "poll",
+    "sem_wait": "semaphore",
+    "frobnicate": "other call",
+}
 
 
 def around(spans, at):
@@ -300,7 +417,13 @@ def around(spans, at):
     return max((s for s in spans if s[0] <= at < s[1]), default=None, key=lambda s: s[0])
 
 
-CALLS = {"futex": "futex", "epoll_pwait": "poll", "nanosleep": "sleep", "read": "I/O", "syscall 999": "other call"}
+CALLS = {
+    "futex": "futex",
+    "epoll_pwait": "poll",
+    "nanosleep": "sleep",
+    "read": "I/O",
+    "syscall 999": "other call",
+}
 
 
 def reason(r, g, start, end):
@@ -310,7 +433,12 @@ def reason(r, g, start, end):
         return "GIL", "", None, None
     found = around(r.cuda.get(g, ()), at)
     if found:
-        return "GPU synchronisation" if "Synchronize" in found[2] else "CUDA call", found[2], None, None
+        return (
+            "GPU synchronisation" if "Synchronize" in found[2] else "CUDA call",
+            found[2],
+            None,
+            None,
+        )
     found = around(r.osrt.get(g, ()), at)
     if found:
         return REASONS[found[2]], found[2], found[3], found[4]
@@ -328,12 +456,21 @@ def read_calls(r):
         return out
 
     r.gil = grouped("SELECT globalTid, start, end FROM WARPSIGHT_GIL WHERE state = 3")
-    r.cuda = grouped("SELECT globalTid, start, end, (SELECT value FROM StringIds WHERE id = nameId) FROM CUPTI_ACTIVITY_KIND_RUNTIME")
-    r.osrt = grouped("SELECT o.globalTid, o.start, o.end, (SELECT value FROM StringIds WHERE id = o.nameId), path, object FROM OSRT_API o "
-                     "LEFT JOIN WARPSIGHT_OSRT_DETAIL d USING (globalTid, start)")
-    r.blocked = grouped("SELECT globalTid, start, end, (SELECT value FROM StringIds WHERE id = nameId), (SELECT value FROM StringIds WHERE id = pathId) "
-                        "FROM WARPSIGHT_BLOCKED ORDER BY start")
-    r.sched = grouped("SELECT globalTid, start, end, cpu, wokenTime, endState FROM WARPSIGHT_SCHED ORDER BY start")
+    r.cuda = grouped(
+        "SELECT globalTid, start, end, (SELECT value FROM StringIds WHERE id = nameId) FROM"
+        " CUPTI_ACTIVITY_KIND_RUNTIME"
+    )
+    r.osrt = grouped(
+        "SELECT o.globalTid, o.start, o.end, (SELECT value FROM StringIds WHERE id = o.nameId),"
+        " path, object FROM OSRT_API o LEFT JOIN WARPSIGHT_OSRT_DETAIL d USING (globalTid, start)"
+    )
+    r.blocked = grouped(
+        "SELECT globalTid, start, end, (SELECT value FROM StringIds WHERE id = nameId), (SELECT"
+        " value FROM StringIds WHERE id = pathId) FROM WARPSIGHT_BLOCKED ORDER BY start"
+    )
+    r.sched = grouped(
+        "SELECT globalTid, start, end, cpu, wokenTime, endState FROM WARPSIGHT_SCHED ORDER BY start"
+    )
 
 
 def pieces(start, end, spans):
@@ -352,20 +489,37 @@ def states(r):
 
 def thread_states(r, g, sched):
     out = []
-    end_of_all, = r.db.execute("SELECT max(stopTime) FROM ANALYSIS_DETAILS").fetchone()
+    (end_of_all,) = r.db.execute("SELECT max(stopTime) FROM ANALYSIS_DETAILS").fetchone()
     syncs = [c for c in r.cuda.get(g, ()) if "Synchronize" in c[2]]
     for i, (start, end, cpu, woken, after) in enumerate(sched):
         if i:
             off, why = sched[i - 1][1], sched[i - 1][4]
-            ready = off if why == 1 else woken if woken is not None and off <= woken <= start else start
+            ready = (
+                off if why == 1 else woken if woken is not None and off <= woken <= start else start
+            )
             if off < ready:
-                found = reason(r, g, off, ready) or ("kernel" if why == 3 else "not known", "", None, None)
+                found = reason(r, g, off, ready) or (
+                    "kernel" if why == 3 else "not known",
+                    "",
+                    None,
+                    None,
+                )
                 out.append(Span(off, ready, "waiting", *found))
             if ready < start:
                 out.append(Span(ready, start, "runnable", "run queue", "", None, None))
         for a, b in pieces(start, end, syncs):
             sync = around(syncs, a)
-            out.append(Span(a, b, "running", "GPU synchronisation" if sync else "", sync[2] if sync else "", None, None))
+            out.append(
+                Span(
+                    a,
+                    b,
+                    "running",
+                    "GPU synchronisation" if sync else "",
+                    sync[2] if sync else "",
+                    None,
+                    None,
+                )
+            )
     off, why = sched[-1][1], sched[-1][4]
     found = reason(r, g, off, end_of_all) or ("kernel" if why == 3 else "not known", "", None, None)
     if why == 1:
@@ -391,20 +545,47 @@ def scheduling():
     want = {}
     for g, spans in states(rows()).items():
         sched = rows().sched[g]
-        want[g & 0xffffff] = (
-            length(s for s in spans if s.doing == "running"), len(sched), max(s[1] - s[0] for s in sched),
-            length(s for s in spans if s.doing == "runnable"), max(s.end - s.start for s in spans if s.doing == "runnable"),
-            length(s for s in spans if s.doing == "waiting"), len(sched), sum(s[4] == 1 for s in sched),
-            sum(a[2] != b[2] for a, b in zip(sched, sched[1:])), len({s[2] for s in sched}))
-    got = {r["TID"]: (r["Run Time"], r["Runs"], r["Max Run"], r["Queue Time"], r["Max Queue"], r["Wait Time"], r["Switches"],
-                      r["Preempted"], r["Migrations"], r["Cores"]) for r in stats("sched_sum")}
+        want[g & 0xFFFFFF] = (
+            length(s for s in spans if s.doing == "running"),
+            len(sched),
+            max(s[1] - s[0] for s in sched),
+            length(s for s in spans if s.doing == "runnable"),
+            max(s.end - s.start for s in spans if s.doing == "runnable"),
+            length(s for s in spans if s.doing == "waiting"),
+            len(sched),
+            sum(s[4] == 1 for s in sched),
+            sum(a[2] != b[2] for a, b in zip(sched, sched[1:])),
+            len({s[2] for s in sched}),
+        )
+    got = {
+        r["TID"]: (
+            r["Run Time"],
+            r["Runs"],
+            r["Max Run"],
+            r["Queue Time"],
+            r["Max Queue"],
+            r["Wait Time"],
+            r["Switches"],
+            r["Preempted"],
+            r["Migrations"],
+            r["Cores"],
+        )
+        for r in stats("sched_sum")
+    }
     same_items(got, want, "sched_sum")
 
 
 def wait_key(r, g, s):
-    what = s.path if s.path else None if not s.object else \
-        ("0x%x" if s.reason in ("lock", "condition", "semaphore") else "%d") % s.object
-    return g & 0xffffff, s.reason, s.function, what or ""
+    what = (
+        s.path
+        if s.path
+        else (
+            None
+            if not s.object
+            else ("0x%x" if s.reason in ("lock", "condition", "semaphore") else "%d") % s.object
+        )
+    )
+    return g & 0xFFFFFF, s.reason, s.function, what or ""
 
 
 @test
@@ -423,46 +604,75 @@ def waits():
         merged = {}
         for k, v in got.items():  # lines of several holders of one lock
             median = want[k][4] if len(v) > 1 and k in want else v[0]["Med"]
-            merged[k] = (sum(r["Total Time"] for r in v), sum(r["Waits"] for r in v), min(r["Min"] for r in v), max(r["Max"] for r in v), median)
+            merged[k] = (
+                sum(r["Total Time"] for r in v),
+                sum(r["Waits"] for r in v),
+                min(r["Min"] for r in v),
+                max(r["Max"] for r in v),
+                median,
+            )
         same_items(merged, want, "thread_wait_sum %s" % args)
 
 
 def named(r, g):
-    return "%s (%d)" % (rows().thread(g).rsplit(" (", 1)[0], g & 0xffffff)
+    return "%s (%d)" % (rows().thread(g).rsplit(" (", 1)[0], g & 0xFFFFFF)
 
 
 @test
 def waits_name_who_held_and_who_woke():
-    """Of the GIL, who held it longest during the wait; where nothing else is known, who woke the thread."""
+    """Of the GIL, who held it longest during the wait; where nothing else is known, who woke the
+    thread.
+    """
     r = rows()
     states(r)
     holds = collections.defaultdict(list)
-    for g, start, end in r.db.execute("SELECT globalTid, start, end FROM WARPSIGHT_GIL WHERE state = 2 ORDER BY start, globalTid"):
+    for g, start, end in r.db.execute(
+        "SELECT globalTid, start, end FROM WARPSIGHT_GIL WHERE state = 2 ORDER BY start, globalTid"
+    ):
         holds[g >> 24].append((start, end, g))
-    wakers = {(g, start): w for g, start, w in r.db.execute("SELECT globalTid, start, wakerGlobalTid FROM WARPSIGHT_SCHED")}
+    wakers = {
+        (g, start): w
+        for g, start, w in r.db.execute(
+            "SELECT globalTid, start, wakerGlobalTid FROM WARPSIGHT_SCHED"
+        )
+    }
     want = collections.Counter()
     for g, spans in r.states.items():
         for s, after in zip(spans, [*spans[1:], None]):
             if s.doing == "waiting" and s.reason == "GIL":
-                best = max(((min(e, s.end) - max(b, s.start), -b, h) for b, e, h in holds[g >> 24]), default=(0,), key=lambda o: o[:2])
-                want[g & 0xffffff, "GIL", "held by " + named(r, best[2]) if best[0] > 0 else ""] += s.end - s.start
+                best = max(
+                    ((min(e, s.end) - max(b, s.start), -b, h) for b, e, h in holds[g >> 24]),
+                    default=(0,),
+                    key=lambda o: o[:2],
+                )
+                want[
+                    g & 0xFFFFFF, "GIL", "held by " + named(r, best[2]) if best[0] > 0 else ""
+                ] += (s.end - s.start)
             elif s.doing == "waiting" and s.reason == "not known":
-                follows = next((x for x in spans if x.start >= s.end and x.doing == "running"), None)
+                follows = next(
+                    (x for x in spans if x.start >= s.end and x.doing == "running"), None
+                )
                 waker = after and after.doing == "runnable" and wakers.get((g, follows.start))
-                want[g & 0xffffff, "not known", "woken by " + named(r, waker) if waker else ""] += s.end - s.start
+                want[g & 0xFFFFFF, "not known", "woken by " + named(r, waker) if waker else ""] += (
+                    s.end - s.start
+                )
     got = collections.Counter()
     for line in stats("thread_wait_sum"):
         if line["Reason"] in ("GIL", "not known"):
             got[line["TID"], line["Reason"], line["Object"]] += line["Total Time"]
     same_items(got, want, "who held, who woke")
     for words in ("GIL", "held by"), ("not known", "woken by"):
-        same(any(k[1] == words[0] and k[2].startswith(words[1]) for k in got), True, "%s %s" % words)
+        same(
+            any(k[1] == words[0] and k[2].startswith(words[1]) for k in got), True, "%s %s" % words
+        )
 
 
 @test
 def interpreter_lock():
     by, holds = collections.defaultdict(lambda: ([], [])), collections.defaultdict(list)
-    for g, start, end, state in rows().db.execute("SELECT globalTid, start, end, state FROM WARPSIGHT_GIL"):
+    for g, start, end, state in rows().db.execute(
+        "SELECT globalTid, start, end, state FROM WARPSIGHT_GIL"
+    ):
         by[g][state == 2].append(end - start)
         if state == 2:
             holds[g >> 24].append((start, g))
@@ -471,9 +681,22 @@ def interpreter_lock():
         v.sort()
         for (_, a), (_, b) in zip(v, v[1:]):
             handed[b] += a != b
-    want = {g & 0xffffff: (sum(w), len(w), max(w), sum(h), len(h), max(h), handed[g]) for g, (w, h) in by.items()}
-    got = {r["TID"]: (r["Wait Time"], r["Waits"], r["Max Wait"], r["Held Time"], r["Holds"], r["Max Held"], r["Handovers"])
-           for r in stats("gil_sum")}
+    want = {
+        g & 0xFFFFFF: (sum(w), len(w), max(w), sum(h), len(h), max(h), handed[g])
+        for g, (w, h) in by.items()
+    }
+    got = {
+        r["TID"]: (
+            r["Wait Time"],
+            r["Waits"],
+            r["Max Wait"],
+            r["Held Time"],
+            r["Holds"],
+            r["Max Held"],
+            r["Handovers"],
+        )
+        for r in stats("gil_sum")
+    }
     same_items(got, want, "gil_sum")
 
 
@@ -484,7 +707,9 @@ def waits_by_reason():
         for s in spans:
             if s.doing != "running" or s.reason:
                 want[s.reason] += s.end - s.start
-    same_items({r["Reason"]: r["Total Time"] for r in stats("thread_wait_sum:reason")}, want, "reasons")
+    same_items(
+        {r["Reason"]: r["Total Time"] for r in stats("thread_wait_sum:reason")}, want, "reasons"
+    )
 
 
 @test
@@ -493,10 +718,16 @@ def off_cpu_by_reason():
     for g, spans in states(rows()).items():
         for s in spans:
             if s.doing in ("waiting", "runnable"):
-                label = "[%s%s%s]" % (s.reason, ": " + s.function if s.function else "", " " + s.path if s.path else "")
+                label = "[%s%s%s]" % (
+                    s.reason,
+                    ": " + s.function if s.function else "",
+                    " " + s.path if s.path else "",
+                )
                 want[rows().thread(g), label] += s.end - s.start
     got = collections.Counter()
-    for r in table("report", "--timeunit=ns", "--show=off-cpu", "--by=thread,function", report("random")):
+    for r in table(
+        "report", "--timeunit=ns", "--show=off-cpu", "--by=thread,function", report("random")
+    ):
         if r["Function"].startswith("[") and r["Self Time"]:
             got[r["Thread"], r["Function"]] += r["Self Time"]
     same_items(got, want, "report --show=off-cpu")
@@ -512,12 +743,20 @@ def utilization():
             for i in range(start // bin_ns, (end - 1) // bin_ns + 1):
                 part = min(end, (i + 1) * bin_ns) - max(start, i * bin_ns)
                 cores[i * bin_ns, cpu] += part
-                threads[i * bin_ns, g & 0xffffff] += part
+                threads[i * bin_ns, g & 0xFFFFFF] += part
     got = stats("cpu_util:bin=%d" % bin_ns)
-    same_items({(r["Start"], r["Core"]): r["Run Time"] for r in got if r["Core"] != ""}, cores, "cores")
-    same_items({(r["Start"], r["TID"]): r["Run Time"] for r in got if r["Core"] == ""}, threads, "threads")
+    same_items(
+        {(r["Start"], r["Core"]): r["Run Time"] for r in got if r["Core"] != ""}, cores, "cores"
+    )
+    same_items(
+        {(r["Start"], r["TID"]): r["Run Time"] for r in got if r["Core"] == ""}, threads, "threads"
+    )
     for r in got:
-        same(abs(r["Utilization"] - 100 * r["Run Time"] / r["Duration"]) < 0.051, True, "share of %r" % r)
+        same(
+            abs(r["Utilization"] - 100 * r["Run Time"] / r["Duration"]) < 0.051,
+            True,
+            "share of %r" % r,
+        )
     same([r for r in got if r["Core"] != ""], stats("cpu_util:core:bin=%d" % bin_ns), ":core")
     same([r for r in got if r["Core"] == ""], stats("cpu_util:thread:bin=%d" % bin_ns), ":thread")
 
@@ -543,75 +782,113 @@ def in_gaps(r, gaps):
     for g, spans in states(r).items():
         starts = [a for a, _ in gaps]
         for s in spans:
-            for a, b in gaps[max(0, bisect.bisect(starts, s.start) - 1):]:
+            for a, b in gaps[max(0, bisect.bisect(starts, s.start) - 1) :]:
                 if a >= s.end:
                     break
                 part = min(b, s.end) - max(a, s.start)
                 if part > 0:
-                    want[g & 0xffffff, s.doing, s.reason, s.function] += part
+                    want[g & 0xFFFFFF, s.doing, s.reason, s.function] += part
     return want
 
 
 @test
 def what_threads_did_in_gaps():
     r = rows()
-    work = list(r.db.execute("SELECT start, end, deviceId, streamId FROM CUPTI_ACTIVITY_KIND_KERNEL"))
+    work = list(
+        r.db.execute("SELECT start, end, deviceId, streamId FROM CUPTI_ACTIVITY_KIND_KERNEL")
+    )
     states(r)
     running = [s[:2] for v in r.sched.values() for s in v]
-    one = [s[:2] for g, v in r.sched.items() for s in v if g & 0xffffff == 1005]
-    for arg, spans in (("gpu=1", [w[:2] for w in work if w[2] == 1]), ("stream=8:gpu=0", [w[:2] for w in work if w[2:] == (0, 8)]),
-                       ("cpu", running), ("thread=1005", one)):
+    one = [s[:2] for g, v in r.sched.items() for s in v if g & 0xFFFFFF == 1005]
+    for arg, spans in (
+        ("gpu=1", [w[:2] for w in work if w[2] == 1]),
+        ("stream=8:gpu=0", [w[:2] for w in work if w[2:] == (0, 8)]),
+        ("cpu", running),
+        ("thread=1005", one),
+    ):
         gaps = gaps_between(spans)
         got = stats("cpu_gap_sum:" + arg)
-        same_items({(v["TID"], v["State"], v["Reason"], v["Call"]): v["Time"] for v in got}, in_gaps(r, gaps), arg)
+        same_items(
+            {(v["TID"], v["State"], v["Reason"], v["Call"]): v["Time"] for v in got},
+            in_gaps(r, gaps),
+            arg,
+        )
         idle = sum(b - a for a, b in gaps)
         for v in got:
             same(abs(v["Of Idle"] - 100 * v["Time"] / idle) < 0.051, True, "share of %r" % v)
     both = stats("cpu_gap_sum")
     same({v["Idle Resource"] for v in both}, {"GPU 0", "GPU 1"}, "resources")
-    long_ones = [g for g in gaps_between([w[:2] for w in work if w[2] == 0]) if g[1] - g[0] >= 20000]
+    long_ones = [
+        g for g in gaps_between([w[:2] for w in work if w[2] == 0]) if g[1] - g[0] >= 20000
+    ]
     got = stats("cpu_gap_sum:gpu=0:min=20000")
-    same_items({(v["TID"], v["State"], v["Reason"], v["Call"]): v["Time"] for v in got}, in_gaps(r, long_ones), "min=")
+    same_items(
+        {(v["TID"], v["State"], v["Reason"], v["Call"]): v["Time"] for v in got},
+        in_gaps(r, long_ones),
+        "min=",
+    )
 
 
 @test
 def functions_sampled_in_gaps():
     r = rows()
-    gaps = gaps_between(r.db.execute("SELECT start, end FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE deviceId = 0"))
+    gaps = gaps_between(
+        r.db.execute("SELECT start, end FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE deviceId = 0")
+    )
     doing = collections.defaultdict(collections.Counter)
     for s in r.samples:
         if any(a <= s.at < b for a, b in gaps):
             python = [f for f in s.stack if f.module.endswith(".py")]
-            doing[s.thread & 0xffffff][(python or s.stack)[0]] += 1
+            doing[s.thread & 0xFFFFFF][(python or s.stack)[0]] += 1
     for v in stats("cpu_gap_sum:gpu=0"):
         if v["State"] != "running" or v["Reason"]:
             continue
         counts = doing[v["TID"]]
         best = [n for _, n in counts.most_common(3)]
         want = [(100 * n + sum(counts.values()) // 2) // sum(counts.values()) for n in best]
-        same([int(p.rsplit("(", 1)[1][:-2]) for p in v["Sampled In"].split(", ")], want, "shares of %r" % v)
+        same(
+            [int(p.rsplit("(", 1)[1][:-2]) for p in v["Sampled In"].split(", ")],
+            want,
+            "shares of %r" % v,
+        )
 
 
 # ---- exports ----
+
 
 @test
 def callchains():
     r = rows()
     got = collections.defaultdict(list)
-    for i, name, module in r.db.execute("SELECT id, symbol, module FROM SAMPLING_CALLCHAINS ORDER BY id, stackDepth"):
+    for i, name, module in r.db.execute(
+        "SELECT id, symbol, module FROM SAMPLING_CALLCHAINS ORDER BY id, stackDepth"
+    ):
         got[i].append((r.text[name], r.text[module]))
     want = {}
     for i, frame, stack in r.db.execute("SELECT id, frameId, callersId FROM COMPOSITE_EVENTS"):
-        want[i] = [(n if not n.startswith("[") else None, m or "[Unknown]") for n, m in r.functions(frame, stack)]
+        want[i] = [
+            (n if not n.startswith("[") else None, m or "[Unknown]")
+            for n, m in r.functions(frame, stack)
+        ]
     for i, chain in want.items():
         same([g[1] for g in got[i]], [c[1] for c in chain], "modules of sample %d" % i)
         for g, c in zip(got[i], chain):
-            same(g[0].startswith("0x") or g[0] == "[Unknown]" if c[0] is None else g[0] == c[0], True, "symbol %r, %r" % (g, c))
+            same(
+                g[0].startswith("0x") or g[0] == "[Unknown]" if c[0] is None else g[0] == c[0],
+                True,
+                "symbol %r, %r" % (g, c),
+            )
     chains = {i for i, in r.db.execute("SELECT callchainId FROM OSRT_API WHERE callchainId")}
-    same({i for i, in r.db.execute("SELECT DISTINCT id FROM OSRT_CALLCHAINS")}, chains, "stacks of calls")
+    same(
+        {i for i, in r.db.execute("SELECT DISTINCT id FROM OSRT_CALLCHAINS")},
+        chains,
+        "stacks of calls",
+    )
     same(len(chains) > 100, True, "stacks of calls to compare")
     for i in list(chains)[:50]:
-        depth, = r.db.execute("SELECT count(*) FROM OSRT_CALLCHAINS WHERE id = ?", (i,)).fetchone()
+        (depth,) = r.db.execute(
+            "SELECT count(*) FROM OSRT_CALLCHAINS WHERE id = ?", (i,)
+        ).fetchone()
         same(depth, len(r.functions(0, i)), "depth of %d" % i)
 
 
@@ -619,7 +896,9 @@ def callchains():
 def switches():
     got = rows().db.execute("SELECT start, cpu, isSchedIn, globalTid FROM SCHED_EVENTS").fetchall()
     want = []
-    for start, end, cpu, g in rows().db.execute("SELECT start, end, cpu, globalTid FROM WARPSIGHT_SCHED"):
+    for start, end, cpu, g in rows().db.execute(
+        "SELECT start, end, cpu, globalTid FROM WARPSIGHT_SCHED"
+    ):
         want += [(start, cpu, 1, g), (end, cpu, 0, g)]
     same([g[0] for g in got], sorted(g[0] for g in got), "order of time")
     same(sorted(got), sorted(want), "rows")
@@ -627,8 +906,14 @@ def switches():
 
 @test
 def counts_of_cores():
-    got = rows("small").db.execute("SELECT * FROM PERF_EVENT_CPU_RAW_EVENT ORDER BY start").fetchall()
-    same(got, [(1000, 3000, 0, 0, 1, 2000), (1500, 4000, 0, 3, 2, 10), (3000, 5000, 0, 0, 1, 14)], "counts")
+    got = (
+        rows("small").db.execute("SELECT * FROM PERF_EVENT_CPU_RAW_EVENT ORDER BY start").fetchall()
+    )
+    same(
+        got,
+        [(1000, 3000, 0, 0, 1, 2000), (1500, 4000, 0, 3, 2, 10), (3000, 5000, 0, 0, 1, 14)],
+        "counts",
+    )
 
 
 def folded_name(f):
@@ -637,7 +922,11 @@ def folded_name(f):
 
 def folded(*args, kind="random"):
     out = {}
-    for line in run("export", "-q", "-t", "folded", "-o", "-", *args, report(kind)).out.decode().splitlines():
+    for line in (
+        run("export", "-q", "-t", "folded", "-o", "-", *args, report(kind))
+        .out.decode()
+        .splitlines()
+    ):
         stack, cost = line.rsplit(" ", 1)
         same(stack in out, False, "a stack stands once")
         out[stack] = int(cost)
@@ -651,12 +940,26 @@ def folded_stacks():
         want[";".join(folded_name(f) for f in s.stack[::-1])] += s.weight
     # functions of one name in several modules are apart in the tree and together in the text
     got = collections.Counter()
-    for line in run("export", "-q", "-t", "folded", "-o", "-", report("random")).out.decode().splitlines():
+    for line in (
+        run("export", "-q", "-t", "folded", "-o", "-", report("random")).out.decode().splitlines()
+    ):
         stack, cost = line.rsplit(" ", 1)
         got[stack] += int(cost)
     same_items(got, want, "folded")
-    golden("cpu.folded", run("export", "-q", "-t", "folded", "-o", "-", "--show=on-cpu,off-cpu,gpu", "--by=process,thread",
-                             report("small")).out)
+    golden(
+        "cpu.folded",
+        run(
+            "export",
+            "-q",
+            "-t",
+            "folded",
+            "-o",
+            "-",
+            "--show=on-cpu,off-cpu,gpu",
+            "--by=process,thread",
+            report("small"),
+        ).out,
+    )
 
 
 @test
@@ -666,7 +969,11 @@ def folded_stacks_of_a_time():
         if 1000000 <= s.at <= 1500000:
             want[";".join(folded_name(f) for f in s.stack[::-1])] += s.weight
     got = collections.Counter()
-    for line in run("export", "-q", "-t", "folded", "-o", "-", "--times=1ms/1.5ms", report("random")).out.decode().splitlines():
+    for line in (
+        run("export", "-q", "-t", "folded", "-o", "-", "--times=1ms/1.5ms", report("random"))
+        .out.decode()
+        .splitlines()
+    ):
         stack, cost = line.rsplit(" ", 1)
         got[stack] += int(cost)
     same_items(got, want, "--times")
@@ -683,7 +990,9 @@ def speedscope():
         same(len(p["samples"]), len(p["weights"]), "as many weights")
         same(p["endValue"], sum(p["weights"]), "end")
         same(p["unit"], "nanoseconds", "unit")
-        got[p["name"]] = [(tuple(frames[i] for i in s), w) for s, w in zip(p["samples"], p["weights"])]
+        got[p["name"]] = [
+            (tuple(frames[i] for i in s), w) for s, w in zip(p["samples"], p["weights"])
+        ]
     want = collections.defaultdict(list)
     for s in sorted(rows().samples, key=lambda s: s.at):
         mine = want["app (%d) %s" % (s.thread >> 24, rows().thread(s.thread))]
@@ -692,7 +1001,11 @@ def speedscope():
             mine[-1][1] += s.weight
         else:
             mine.append([stack, s.weight])
-    same_items({k: v for k, v in got.items()}, {k: [(tuple(f.name for f in s), w) for s, w in v] for k, v in want.items()}, "profiles")
+    same_items(
+        {k: v for k, v in got.items()},
+        {k: [(tuple(f.name for f in s), w) for s, w in v] for k, v in want.items()},
+        "profiles",
+    )
 
 
 def varint(data, at):
@@ -715,7 +1028,7 @@ def message(data):
         else:
             same(tag & 7, 2, "wire type")
             n, at = varint(data, at)
-            v, at = data[at:at + n], at + n
+            v, at = data[at : at + n], at + n
             same(len(v), n, "length")
         out[tag >> 3].append(v)
     return out
@@ -742,13 +1055,21 @@ def read_pprof(path):
     for m in map(message, p[4]):
         line = message(m[4][0])
         f = functions[line[1][0]]
-        module = mappings[m[2][0]] if m[2] else text[f[4][0]] if f[4] and text[f[4][0]].endswith(".py") else ""
+        module = (
+            mappings[m[2][0]]
+            if m[2]
+            else text[f[4][0]]
+            if f[4] and text[f[4][0]].endswith(".py")
+            else ""
+        )
         places[m[1][0]] = Function(text[f[2][0]], module)
     types = [(text[t[1][0]], text[t[2][0]]) for t in map(message, p[1])]
     samples = []
     for m in map(message, p[2]):
         labels = {text[k[1][0]]: text[k[2][0]] for k in map(message, m[3])}
-        samples.append((tuple(places[i] for i in packed(m[1])), labels["thread"], tuple(packed(m[2]))))
+        samples.append(
+            (tuple(places[i] for i in packed(m[1])), labels["thread"], tuple(packed(m[2])))
+        )
     return types, samples
 
 
@@ -763,11 +1084,28 @@ def pprof():
     for s in rows().samples:
         want[s.stack, rows().thread(s.thread)] += s.weight
     same_items(got, want, "samples")
-    run("export", "-q", "-f", "-t", "pprof", "--show=on-cpu,off-cpu,gpu", "-o", "p.pb.gz", report("random"))
+    run(
+        "export",
+        "-q",
+        "-f",
+        "-t",
+        "pprof",
+        "--show=on-cpu,off-cpu,gpu",
+        "-o",
+        "p.pb.gz",
+        report("random"),
+    )
     types, samples = read_pprof("p.pb.gz")
-    same([t[0] for t in types], ["samples", "cpu", "waits", "wait", "operations", "gpu"], "types of three")
-    for column, query in ((1, "SELECT sum(cpuCycles) FROM COMPOSITE_EVENTS"), (5, "SELECT sum(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL"),
-                          (4, "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL")):
+    same(
+        [t[0] for t in types],
+        ["samples", "cpu", "waits", "wait", "operations", "gpu"],
+        "types of three",
+    )
+    for column, query in (
+        (1, "SELECT sum(cpuCycles) FROM COMPOSITE_EVENTS"),
+        (5, "SELECT sum(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL"),
+        (4, "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL"),
+    ):
         same(sum(s[2][column] for s in samples), rows().db.execute(query).fetchone()[0], query)
 
 
@@ -775,20 +1113,41 @@ def pprof():
 def gpu_time_by_range():
     r = rows()
     want = collections.Counter()
-    calls = {(g >> 24, c): (g, s, e) for g, c, s, e in r.db.execute("SELECT globalTid, correlationId, start, end FROM "
-                                                                    "CUPTI_ACTIVITY_KIND_RUNTIME")}
+    calls = {
+        (g >> 24, c): (g, s, e)
+        for g, c, s, e in r.db.execute(
+            "SELECT globalTid, correlationId, start, end FROM CUPTI_ACTIVITY_KIND_RUNTIME"
+        )
+    }
     ranges = collections.defaultdict(list)
-    for g, s, e, t in r.db.execute("SELECT globalTid, start, end, text FROM NVTX_EVENTS ORDER BY start"):
+    for g, s, e, t in r.db.execute(
+        "SELECT globalTid, start, end, text FROM NVTX_EVENTS ORDER BY start"
+    ):
         ranges[g].append((s, e, t))
-    for pid, c, s, e, name in r.db.execute("SELECT globalPid >> 24, correlationId, start, end, demangledName FROM CUPTI_ACTIVITY_KIND_KERNEL"):
+    for pid, c, s, e, name in r.db.execute(
+        "SELECT globalPid >> 24, correlationId, start, end, demangledName FROM"
+        " CUPTI_ACTIVITY_KIND_KERNEL"
+    ):
         call = calls.get((pid, c))
         path = [t for a, b, t in ranges[call[0]] if a <= call[1] and call[2] <= b] if call else []
         want[tuple(path) + (r.text[name],)] += e - s
-    got = tree(table("report", "--timeunit=ns", "--show=gpu", "--view=top-down", "--min-percent=0", report("random")))
-    same_items({tuple(f.name for f in k): v[1] for k, v in got.items() if v[1]}, want, "report --show=gpu")
+    got = tree(
+        table(
+            "report",
+            "--timeunit=ns",
+            "--show=gpu",
+            "--view=top-down",
+            "--min-percent=0",
+            report("random"),
+        )
+    )
+    same_items(
+        {tuple(f.name for f in k): v[1] for k, v in got.items() if v[1]}, want, "report --show=gpu"
+    )
 
 
 # ---- bad input ----
+
 
 @test
 def refusals():
@@ -817,9 +1176,22 @@ def refusals():
     refused("stats", "-q", "-r", "cpu_util:bin=1", random, words=["bin=1"])
     refused("stats", "-r", "sched_sum:x", random, words=["no arguments"])
     refused("export", "-t", "folded", "-o", "-", calls, words=["nothing of on-cpu"])
-    refused("export", "-t", "folded", "-o", "-", "--times=1us/2us,3us/4us", random, words=["--times", "one range"])
-    refused("export", "-t", "folded", "--ts-shift=1", "-o", "-", random, words=["--ts-shift"], code=2)
-    refused("export", "-t", "sqlite", "--show=gpu", "-o", "x.sqlite", random, words=["--show"], code=2)
+    refused(
+        "export",
+        "-t",
+        "folded",
+        "-o",
+        "-",
+        "--times=1us/2us,3us/4us",
+        random,
+        words=["--times", "one range"],
+    )
+    refused(
+        "export", "-t", "folded", "--ts-shift=1", "-o", "-", random, words=["--ts-shift"], code=2
+    )
+    refused(
+        "export", "-t", "sqlite", "--show=gpu", "-o", "x.sqlite", random, words=["--show"], code=2
+    )
     same(os.path.exists("x.sqlite"), False, "no output")
 
 
@@ -843,11 +1215,31 @@ def hostile_rows():
                     json.loads(r.out)
         for show in ("on-cpu", "off-cpu", "python", "gpu"):
             for view in ("flat", "top-down", "bottom-up"):
-                r = run("report", "-q", "-f", "json", "--show=" + show, "--view=" + view, "--min-percent=0", report(kind), ok=False)
+                r = run(
+                    "report",
+                    "-q",
+                    "-f",
+                    "json",
+                    "--show=" + show,
+                    "--view=" + view,
+                    "--min-percent=0",
+                    report(kind),
+                    ok=False,
+                )
                 same(r.code in (0, 1), True, "%s of %s: exit %d" % (show, kind, r.code))
                 if r.out.strip():
                     json.loads(r.out)
-    run("export", "-q", "-f", "-t", "speedscope", "-o", "h.json", "--show=on-cpu,off-cpu", report("hostile"))
+    run(
+        "export",
+        "-q",
+        "-f",
+        "-t",
+        "speedscope",
+        "-o",
+        "h.json",
+        "--show=on-cpu,off-cpu",
+        report("hostile"),
+    )
     with open("h.json") as f:
         json.load(f)
     run("export", "-q", "-f", "-t", "pprof", "-o", "h.pb.gz", report("hostile"))
@@ -855,7 +1247,11 @@ def hostile_rows():
     for stack in folded(kind="hostile"):
         same(any(ord(c) < 32 for c in stack), False, "controls in %r" % stack)
     run("export", "-q", "-f", "-o", "h.sqlite", report("hostile"))
-    deepest, = sqlite3.connect("h.sqlite").execute("SELECT max(stackDepth) FROM SAMPLING_CALLCHAINS").fetchone()
+    (deepest,) = (
+        sqlite3.connect("h.sqlite")
+        .execute("SELECT max(stackDepth) FROM SAMPLING_CALLCHAINS")
+        .fetchone()
+    )
     same(deepest, 4095, "the deepest stack is cut")
 
 

@@ -1,4 +1,6 @@
-"""test_formats.py WARPSIGHT MAKE_REPORT - formats with their arguments, where tables go, names of reports, help; TAP."""
+"""test_formats.py WARPSIGHT MAKE_REPORT - formats with their arguments, where tables go, names of
+reports, help; TAP.
+"""
 import json, os, sqlite3, subprocess, sys, tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -8,7 +10,13 @@ WARPSIGHT, MAKE = map(os.path.abspath, sys.argv[1:3])
 
 
 def run(*args):
-    return subprocess.run([WARPSIGHT, "stats", *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [WARPSIGHT, "stats", *args],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
 
 def sql(report, fmt, query):
@@ -17,22 +25,68 @@ def sql(report, fmt, query):
     return r.stdout
 
 
-WIDE = "SELECT 1234567 AS \"Total:dur_ns\", 'a long name' AS Name, 5 AS Last UNION ALL SELECT 12, 'b', 6"
+WIDE = (
+    "SELECT 1234567 AS \"Total:dur_ns\", 'a long name' AS Name, 5 AS Last UNION ALL SELECT 12,"
+    " 'b', 6"
+)
 
 
 def test_widths(report):
     lines = sql(report, "column:.:6", WIDE).splitlines()[2:]
-    check("a width cuts and marks", lines[:4], [" Total (ns)   Name   Last", " ----------  ------  ----", "  1,234,567  a lon\u2026     5", "         12  b          6"])
+    check(
+        "a width cuts and marks",
+        lines[:4],
+        [
+            " Total (ns)   Name   Last",
+            " ----------  ------  ----",
+            "  1,234,567  a lon\u2026     5",
+            "         12  b          6",
+        ],
+    )
     lines = sql(report, "column:4:0:2", WIDE).splitlines()[2:]
-    check("numbers and headers too, and 0 leaves out", lines[:4], [" Tot\u2026  L\u2026", " ----  --", " 1,2\u2026   5", "   12   6"])
+    check(
+        "numbers and headers too, and 0 leaves out",
+        lines[:4],
+        [" Tot\u2026  L\u2026", " ----  --", " 1,2\u2026   5", "   12   6"],
+    )
     lines = sql(report, "table:nofmt:.:0", WIDE).splitlines()[2:]
-    check("in a box", lines[:4], ["+------------+------+", "| Total (ns) | Last |", "+------------+------+", "|    1234567 |    5 |"])
+    check(
+        "in a box",
+        lines[:4],
+        [
+            "+------------+------+",
+            "| Total (ns) | Last |",
+            "+------------+------+",
+            "|    1234567 |    5 |",
+        ],
+    )
     lines = sql(report, "column:nohdr:nolimit", "SELECT '%s' AS n" % ("x" * 150)).splitlines()[2:]
     check("nolimit", lines[0], " " + "x" * 150)
-    check("a limit else", len(sql(report, "column:nohdr", "SELECT '%s' AS n" % ("x" * 150)).splitlines()[2]), 101)
-    check("a width may exceed it", sql(report, "column:nohdr:160", "SELECT '%s' AS n" % ("x" * 150)).splitlines()[2], " " + "x" * 150 + " " * 10)
-    check("wide characters are not cut in half", sql(report, "column:nohdr:4", "SELECT '\u6f22\u5b57\u6f22' AS n").splitlines()[2], " \u6f22\u2026 ")
-    for bad in ("column:12345", "column:-1", "column:.5", "csv:10", "json:nohdr", "column:esc", "htable:title=x", "column" + ":1" * 65):
+    check(
+        "a limit else",
+        len(sql(report, "column:nohdr", "SELECT '%s' AS n" % ("x" * 150)).splitlines()[2]),
+        101,
+    )
+    check(
+        "a width may exceed it",
+        sql(report, "column:nohdr:160", "SELECT '%s' AS n" % ("x" * 150)).splitlines()[2],
+        " " + "x" * 150 + " " * 10,
+    )
+    check(
+        "wide characters are not cut in half",
+        sql(report, "column:nohdr:4", "SELECT '\u6f22\u5b57\u6f22' AS n").splitlines()[2],
+        " \u6f22\u2026 ",
+    )
+    for bad in (
+        "column:12345",
+        "column:-1",
+        "column:.5",
+        "csv:10",
+        "json:nohdr",
+        "column:esc",
+        "htable:title=x",
+        "column" + ":1" * 65,
+    ):
         r = run("-f", bad, report)
         check("refused: " + bad[:20], (r.returncode, "has no argument" in r.stderr), (2, True))
 
@@ -41,26 +95,57 @@ def test_arguments(report):
     names = "SELECT 'a' || char(9) || 'b' || char(10) || 'c\\d' AS n"
     check("tsv has blanks for tabs", sql(report, "tsv", names), "n\na b c\\d\n\n")
     check("tsv:esc marks them", sql(report, "tsv:nohdr:esc", names), "a\\tb\\nc\\\\d\n\n")
-    html = sql(report, "hdoc:title=A <b> & c:css=https://host:8080/a?x=\"1\":nofmt", WIDE)
+    html = sql(report, 'hdoc:title=A <b> & c:css=https://host:8080/a?x="1":nofmt', WIDE)
     check("hdoc has a title", "<title>A &lt;b&gt; &amp; c</title>" in html)
-    check("and a style sheet", '<link rel="stylesheet" href="https://host:8080/a?x=&quot;1&quot;">' in html)
+    check(
+        "and a style sheet",
+        '<link rel="stylesheet" href="https://host:8080/a?x=&quot;1&quot;">' in html,
+    )
     check("and plain numbers", "<td>1234567</td>" in html)
     r = run("-q", "-r", "cuda_gpu_trace", "-f", "json", report)
-    check("what is empty is an empty text in JSON", {type(v) for row in json.loads(r.stdout) for v in row.values()}, {int, str, float})
-    check("a NULL of a query is null", json.loads(sql(report, "json", "SELECT NULL AS a")), [{"a": None}])
+    check(
+        "what is empty is an empty text in JSON",
+        {type(v) for row in json.loads(r.stdout) for v in row.values()},
+        {int, str, float},
+    )
+    check(
+        "a NULL of a query is null",
+        json.loads(sql(report, "json", "SELECT NULL AS a")),
+        [{"a": None}],
+    )
 
 
 def test_outputs(report, folder):
     base = os.path.join(folder, "o")
     r = run("-q", "-r", "cuda_gpu_kern_sum:base:nvtx-name", "-f", ".", "-o", base, report)
-    check("arguments are in the name of the file", open(base + "_cuda_gpu_kern_sum_base_nvtx-name.csv").read().startswith("Time (%)"))
+    check(
+        "arguments are in the name of the file",
+        open(base + "_cuda_gpu_kern_sum_base_nvtx-name.csv").read().startswith("Time (%)"),
+    )
     run("-q", "-r", "cuda_api_sum", "--filter-nvtx", "step@*/1", "-o", base, report)
-    check("and the range", sorted(n for n in os.listdir(folder) if "nvtx=" in n), ["o_cuda_api_sum_nvtx=step@*-1.csv"])
-    r = run("-q", "-r", "cuda_api_sum,cuda_gpu_sum", "-f", "csv:nohdr", "-o", "@tee %s1,@sed 's/,/;/g',%s3" % (base, base), report)
+    check(
+        "and the range",
+        sorted(n for n in os.listdir(folder) if "nvtx=" in n),
+        ["o_cuda_api_sum_nvtx=step@*-1.csv"],
+    )
+    r = run(
+        "-q",
+        "-r",
+        "cuda_api_sum,cuda_gpu_sum",
+        "-f",
+        "csv:nohdr",
+        "-o",
+        "@tee %s1,@sed 's/,/;/g',%s3" % (base, base),
+        report,
+    )
     check("commands end at a comma", open(base + "1").read() != "" and ";" in r.stdout)
     check("the last report goes on", os.path.exists(base + "3_cuda_gpu_sum.csv"))
     r = run("-q", "-r", "cuda_api_sum", "-f", "csv,json,.", "-o", "-", report)
-    check("one report in three formats", (r.stdout.count("Time (%)"), r.stdout.count(" ** ")), (len(json.loads(r.stdout[r.stdout.index("["):r.stdout.index("]") + 1])) + 2, 1))
+    check(
+        "one report in three formats",
+        (r.stdout.count("Time (%)"), r.stdout.count(" ** ")),
+        (len(json.loads(r.stdout[r.stdout.index("[") : r.stdout.index("]") + 1])) + 2, 1),
+    )
 
 
 def test_names(report, folder):
@@ -70,22 +155,55 @@ def test_names(report, folder):
     check("said once", r.stderr.count("the report gpukernsum is called cuda_gpu_kern_sum now"), 1)
     check("not with -q", run("-q", "-r", "gpukernsum", report).stderr, "")
     run("-q", "-r", "gpukernsum", "-o", os.path.join(folder, "old"), report)
-    check("files keep the name that was asked for", os.path.exists(os.path.join(folder, "old_gpukernsum.csv")))
+    check(
+        "files keep the name that was asked for",
+        os.path.exists(os.path.join(folder, "old_gpukernsum.csv")),
+    )
     r = run("-r", "cuda_api_sum,dx12_pix_sum,wddm_queue_sum", "-f", "csv", report)
-    check("reports of Windows are skipped", (r.returncode, r.stdout.count("Time (%)"), r.stderr.count("skipped: what it shows exists on Windows alone")), (0, 1, 2))
+    check(
+        "reports of Windows are skipped",
+        (
+            r.returncode,
+            r.stdout.count("Time (%)"),
+            r.stderr.count("skipped: what it shows exists on Windows alone"),
+        ),
+        (0, 1, 2),
+    )
 
 
 def test_help():
     every = run("--help-reports").stdout.split("\n\n")[0].splitlines()
     names = [line.split()[0] for line in every]
-    check("a line for each report", len(names) == len(set(names)) and all(len(line.split()) > 1 for line in every))
-    check("all at length", all(("\n" + n) in "\n" + run("--help-reports=ALL").stdout for n in names))
+    check(
+        "a line for each report",
+        len(names) == len(set(names)) and all(len(line.split()) > 1 for line in every),
+    )
+    check(
+        "all at length", all(("\n" + n) in "\n" + run("--help-reports=ALL").stdout for n in names)
+    )
     out = run("--help-reports=um_sum,cuda_gpu_kern_sum").stdout
-    check("those named", [line for line in out.splitlines() if not line.startswith(" ")], ["cuda_gpu_kern_sum (default)", "um_sum (default)"])
-    check("with their arguments", "    Argument: rows=<number>\n" in out and "    Argument: nvtx-name\n" in out)
+    check(
+        "those named",
+        [line for line in out.splitlines() if not line.startswith(" ")],
+        ["cuda_gpu_kern_sum (default)", "um_sum (default)"],
+    )
+    check(
+        "with their arguments",
+        "    Argument: rows=<number>\n" in out and "    Argument: nvtx-name\n" in out,
+    )
     check("one that is not there", run("--help-reports=nope").returncode, 2)
     out = run("--help-formats").stdout
-    check("formats", all(f in out for f in ("column[:nohdr][:nolimit][:nofmt][:<width>]...", "tsv[:nohdr][:esc]", "html[:nohdr][:nofmt][:title=<title>][:css=<address>]")))
+    check(
+        "formats",
+        all(
+            f in out
+            for f in (
+                "column[:nohdr][:nolimit][:nofmt][:<width>]...",
+                "tsv[:nohdr][:esc]",
+                "html[:nohdr][:nofmt][:title=<title>][:css=<address>]",
+            )
+        ),
+    )
     check("one of them", run("--help-formats=hdoc").stdout.count("\n"), 3)
     check("one that is not", run("--help-formats", "xml").returncode, 2)
 
@@ -100,14 +218,36 @@ def test_sqlite(report, folder):
     db.commit()
     db.close()
     r = run("-q", "--sqlite", path, "-r", "cuda_api_sum,nvtx_sum", "-f", "csv", report)
-    check("and then reads it", (r.returncode, r.stdout), (0, run("-q", "-r", "cuda_api_sum", "-f", "csv", report).stdout))
-    r = run("-q", "--force-export=true", "--sqlite", path, "-r", "cuda_api_sum,nvtx_sum", "-f", "csv", report)
+    check(
+        "and then reads it",
+        (r.returncode, r.stdout),
+        (0, run("-q", "-r", "cuda_api_sum", "-f", "csv", report).stdout),
+    )
+    r = run(
+        "-q",
+        "--force-export=true",
+        "--sqlite",
+        path,
+        "-r",
+        "cuda_api_sum,nvtx_sum",
+        "-f",
+        "csv",
+        report,
+    )
     check("--force-export writes it anew", (r.stdout, r.stderr), (plain, ""))
     os.utime(path, (1, 1))
     r = run("--sqlite", path, report)
-    check("an old one is refused", (r.returncode, "is older than" in r.stderr, r.stdout), (1, True, ""))
+    check(
+        "an old one is refused",
+        (r.returncode, "is older than" in r.stderr, r.stdout),
+        (1, True, ""),
+    )
     r = run("--sqlite", os.path.join(folder, "x"), path)
-    check("so is one for an SQLite file", (r.returncode, "is an SQLite export itself" in r.stderr), (1, True))
+    check(
+        "so is one for an SQLite file",
+        (r.returncode, "is an SQLite export itself" in r.stderr),
+        (1, True),
+    )
 
 
 def main():

@@ -1,8 +1,10 @@
 /*
  * format_tables.c - the tables of docs/report-format.md, made from tables.def.
  *
- *   format_tables DOCUMENT           checks that the part of DOCUMENT between the two marks is what
- * tables.def says (prints TAP) format_tables --update DOCUMENT  writes it there
+ *   format_tables DOCUMENT
+ *       checks that the part of DOCUMENT between the two marks is what tables.def says (prints TAP)
+ *   format_tables --update DOCUMENT
+ *       writes it there
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,6 +13,8 @@
 
 #include "base/mem.h"
 #include "schema/schema.h"
+
+#define WIDTH 120 /* of docs/, as scripts/format-check.py has it */
 
 static const char begin_mark[] = "<!-- from tables.def; `format_tables --update` writes it -->\n";
 static const char end_mark[] = "<!-- end of what comes from tables.def -->\n";
@@ -24,12 +28,33 @@ static const char *role_of_column(enum ws_table table, uint32_t c)
 						 : "";
 }
 
+/* Text up to the last blank before the column WIDTH, line by line, as docs are wrapped. */
+static void put_wrapped(struct ws_text *out, const char *text)
+{
+	size_t left = strlen(text);
+
+	while (left > WIDTH) {
+		size_t end = WIDTH;
+
+		while (end > 0 && text[end] != ' ')
+			end--;
+		if (end == 0)
+			break;
+		ws_text_printf(out, "%.*s\n", (int)end, text);
+		text += end + 1;
+		left -= end + 1;
+	}
+	ws_text_printf(out, "%s\n\n", text);
+}
+
 static void put_table(struct ws_text *out, enum ws_table table)
 {
 	const struct ws_table_desc *desc = &ws_tables[table];
+	char text[1000];
 
-	ws_text_printf(out, "\n### %u: %s\n\n%s. In the SQLite export: `%s`.\n\n", table,
-		       desc->name, desc->doc, desc->sqlite);
+	ws_text_printf(out, "\n### %u: %s\n\n", table, desc->name);
+	snprintf(text, sizeof(text), "%s. In the SQLite export: `%s`.", desc->doc, desc->sqlite);
+	put_wrapped(out, text);
 	ws_text_puts(out, "| Column | Name | Type | SQLite | Meaning |\n|---|---|---|---|---|\n");
 	for (uint32_t c = 0; c < desc->column_count; c++) {
 		const struct ws_column_desc *column_desc = &desc->columns[c];

@@ -1,4 +1,5 @@
-"""A second reader of reports, written from docs/report-format.md alone, and checked against the first: it keeps the document honest.
+"""A second reader of reports, written from docs/report-format.md alone, and checked against the
+first: it keeps the document honest.
 
     read_report.py MAKE_SAMPLE      MAKE_SAMPLE is the program make_sample; prints TAP
 """
@@ -34,28 +35,32 @@ class Cut:
     def bytes(self, n):
         self.at += n
         assert self.at <= len(self.data)
-        return self.data[self.at - n:self.at]
+        return self.data[self.at - n : self.at]
 
     def name(self):
         return self.bytes(self.take("H")).decode()
 
     def stream(self, n):
         word = self.take("I")
-        how, stored = word >> 30, self.bytes(word & 0x3fffffff)
+        how, stored = word >> 30, self.bytes(word & 0x3FFFFFFF)
         codecs.add("stream %d" % how)
         if how == 0:
             out = stored
         elif how == 1:
             buffer = ctypes.create_string_buffer(n)
-            got = zstd.ZSTD_decompress(buffer, ctypes.c_size_t(n), stored, ctypes.c_size_t(len(stored)))
+            got = zstd.ZSTD_decompress(
+                buffer, ctypes.c_size_t(n), stored, ctypes.c_size_t(len(stored))
+            )
             out = buffer.raw if got == n else None
         elif how == 2:
             out = stored * n
         else:
             bits = stored[0]
-            symbols = stored[1:1 + (1 << bits)]
-            packed = Cut(stored[1 + (1 << bits):]).stream((n * bits + 7) // 8)
-            out = bytes(symbols[packed[i * bits // 8] >> i * bits % 8 & (1 << bits) - 1] for i in range(n))
+            symbols = stored[1 : 1 + (1 << bits)]
+            packed = Cut(stored[1 + (1 << bits) :]).stream((n * bits + 7) // 8)
+            out = bytes(
+                symbols[packed[i * bits // 8] >> i * bits % 8 & (1 << bits) - 1] for i in range(n)
+            )
         assert out is not None and len(out) == n
         return out
 
@@ -66,20 +71,41 @@ def signed(u):
 
 class Column:
     def __init__(self, cut):
-        (self.number, self.codec, self.flags, self.width, _, self.ref, self.bytes, self.patches, self.dict, _, self.base, self.first,
-         self.scale, self.min, self.max) = cut.take("HBBBBHIIIIQQQQQ")
+        (
+            self.number,
+            self.codec,
+            self.flags,
+            self.width,
+            _,
+            self.ref,
+            self.bytes,
+            self.patches,
+            self.dict,
+            _,
+            self.base,
+            self.first,
+            self.scale,
+            self.min,
+            self.max,
+        ) = cut.take("HBBBBHIIIIQQQQQ")
         codecs.add("codec %d" % self.codec)
         codecs.add("flags %d" % self.flags)
 
     def read(self, cut, rows):
-        self.table = struct.unpack("<%dQ" % self.dict, cut.stream(self.dict * 8)) if self.codec == 4 else ()
+        self.table = (
+            struct.unpack("<%dQ" % self.dict, cut.stream(self.dict * 8)) if self.codec == 4 else ()
+        )
         planes = [cut.stream(rows) for _ in range(self.width)] if self.codec != 1 else []
-        self.numbers = [sum(plane[i] << 8 * b for b, plane in enumerate(planes)) for i in range(rows)]
+        self.numbers = [
+            sum(plane[i] << 8 * b for b, plane in enumerate(planes)) for i in range(rows)
+        ]
         if self.patches:
             codecs.add("patches")
             data = cut.stream(self.patches * 12)
             places = struct.unpack_from("<%dI" % self.patches, data)
-            for place, number in zip(places, struct.unpack_from("<%dQ" % self.patches, data, self.patches * 4)):
+            for place, number in zip(
+                places, struct.unpack_from("<%dQ" % self.patches, data, self.patches * 4)
+            ):
                 self.numbers[place] = number
         if self.codec != 4:
             self.numbers = [(u + self.base) % 2**64 for u in self.numbers]
@@ -118,9 +144,17 @@ def scaled(start, span, rows):
 def decode(column, columns, rows):
     if column.values is not None:
         return column.values
-    other = next((c for c in columns if c.number == column.ref), None) if column.codec in (5, 6) else None
+    other = (
+        next((c for c in columns if c.number == column.ref), None)
+        if column.codec in (5, 6)
+        else None
+    )
     start = other if column.codec == 5 else column
-    span = column if column.codec == 5 else next((c for c in columns if c.codec == 5 and c.ref == column.number), None)
+    span = (
+        column
+        if column.codec == 5
+        else next((c for c in columns if c.codec == 5 and c.ref == column.number), None)
+    )
     if start.flags & 2:
         scaled(start, span, rows)
     elif start.codec == 6:
@@ -133,7 +167,9 @@ def decode(column, columns, rows):
             span.values.append(last if n else NULL)
     elif column.codec == 5:
         values = decode(start, columns, rows)
-        column.values = [(values[i] + n - 1) % 2**64 if n else NULL for i, n in enumerate(column.numbers)]
+        column.values = [
+            (values[i] + n - 1) % 2**64 if n else NULL for i, n in enumerate(column.numbers)
+        ]
     elif column.codec == 1:
         column.values = [column.base] * rows
     elif column.codec == 2:
@@ -153,25 +189,35 @@ class Report:
         assert check(data[:56]) == struct.unpack_from("<Q", data, 56)[0]
         self.tables, self.rows, self.strings, self.summed = {}, {}, {}, 0
         at, headers = struct.unpack_from("<I", data, 12)[0], []
-        while data[at:at + 8] == b"\x89WSBLK\r\n":
-            head = data[at + 16:at + 96]
+        while data[at : at + 8] == b"\x89WSBLK\r\n":
+            head = data[at + 16 : at + 96]
             assert check(head) == struct.unpack_from("<Q", data, at + 8)[0]
             size = struct.unpack_from("<Q", head, 8)[0]
-            body = data[at + 96:at + 96 + size]
+            body = data[at + 96 : at + 96 + size]
             assert check(body) == struct.unpack_from("<Q", head)[0]
             self.block(*struct.unpack_from("<IIII", head, 16), head, body, at, headers)
             headers.append(struct.pack("<Q", at) + head)
             at += 96 + (size + 7) // 8 * 8
         trailer = data[at:]
         index, size, rows, seal = struct.unpack_from("<QQQQ", trailer)
-        assert trailer[32:] == b"\x89WSEND\r\n" and size == len(data) and seal == check(trailer[:24]) and index == self.index
+        assert (
+            trailer[32:] == b"\x89WSEND\r\n"
+            and size == len(data)
+            and seal == check(trailer[:24])
+            and index == self.index
+        )
         assert rows == sum(len(next(iter(t.values()))) for t in self.rows.values())
 
     def block(self, kind, table, count, columns, head, body, at, headers):
         if kind == 2:
             self.schema(Cut(body), count)
         elif kind == 3:
-            self.text(Cut(body), count, struct.unpack_from("<Q", head, 32)[0], struct.unpack_from("<Q", head, 72)[0])
+            self.text(
+                Cut(body),
+                count,
+                struct.unpack_from("<Q", head, 32)[0],
+                struct.unpack_from("<Q", head, 72)[0],
+            )
         elif kind == 4:
             self.table(Cut(body), table, count, columns, head)
         elif kind == 6:
@@ -190,8 +236,12 @@ class Report:
             keys = [cut.take("%dI" % k) if k > 1 else (cut.take("I"),) for _ in range(n)]
             bins = [cut.bytes(64) for _ in range(n)]
             name, known = self.tables[table]
-            self.compare({key: (group[:4], bin) for key, group, bin in zip(keys, groups, bins)}, self.rows[name],
-                         [known[c][0] for c in columns], range(first, first + rows))
+            self.compare(
+                {key: (group[:4], bin) for key, group, bin in zip(keys, groups, bins)},
+                self.rows[name],
+                [known[c][0] for c in columns],
+                range(first, first + rows),
+            )
             self.summed += rows
         assert cut.at == len(cut.data)
 
@@ -224,7 +274,7 @@ class Report:
             n = shift = 0
             while True:
                 b = data.take("B")
-                n |= (b & 0x7f) << shift
+                n |= (b & 0x7F) << shift
                 shift += 7
                 if b < 0x80:
                     break
@@ -251,7 +301,9 @@ class Report:
 def main():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "sample.wsrep")
-        wanted = subprocess.run([sys.argv[1], path], check=True, capture_output=True, text=True).stdout.splitlines()
+        wanted = subprocess.run(
+            [sys.argv[1], path], check=True, capture_output=True, text=True
+        ).stdout.splitlines()
         with open(path, "rb") as f:
             report = Report(f.read())
     found = []
@@ -268,12 +320,22 @@ def main():
     different = [(w, f) for w, f in zip(wanted, found) if w != f]
     for w, f in different[:10]:
         print("# wanted %s, found %s" % (w, f))
-    print("%sok 1 - a reader made from the document finds what was written" % ("not " if different or len(wanted) != len(found) else ""))
-    every = {"codec %d" % i for i in range(1, 7)} | {"stream %d" % i for i in range(4)} | {"flags 0", "flags 1", "flags 2", "patches"}
+    print(
+        "%sok 1 - a reader made from the document finds what was written"
+        % ("not " if different or len(wanted) != len(found) else "")
+    )
+    every = (
+        {"codec %d" % i for i in range(1, 7)}
+        | {"stream %d" % i for i in range(4)}
+        | {"flags 0", "flags 1", "flags 2", "patches"}
+    )
     print("%sok 2 - the sample has every codec" % ("" if every <= codecs else "not "))
     if not every <= codecs:
         print("# missing: %s" % ", ".join(sorted(every - codecs)))
-    print("%sok 3 - what overviews say of blocks is what their rows say" % ("" if report.summed else "not "))
+    print(
+        "%sok 3 - what overviews say of blocks is what their rows say"
+        % ("" if report.summed else "not ")
+    )
     return bool(different or len(wanted) != len(found) or not every <= codecs or not report.summed)
 
 

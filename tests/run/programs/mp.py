@@ -1,4 +1,6 @@
-"""mp.py - Python: mp.py fork|spawn|threads LIBRARY. Ranges by way of a C library (ctypes) in every worker, and a sleep each."""
+"""mp.py - Python: mp.py fork|spawn|threads LIBRARY. Ranges by way of a C library (ctypes) in every
+worker, and a sleep each.
+"""
 import ctypes
 import multiprocessing
 import os
