@@ -1,12 +1,15 @@
 #!/bin/sh
-# Run a command as on an aarch64 machine: in the folder of arm64 packages as its root folder (scripts/aarch64-root.sh), with this
-# project's folder at its usual path, every program run by qemu-user. `aarch64-run.sh --can`: says why that does not work here.
-# WS_AARCH64_ROOT: the folder, build-aarch64-root by default.
+# Run a command as on an aarch64 machine: in the folder of arm64 packages as its root folder
+# (scripts/aarch64-root.sh), with this project's folder at its usual path, every program run by
+# qemu-user. `aarch64-run.sh --can`: says why that does not work here. WS_AARCH64_ROOT: the
+# folder, build-aarch64-root by default.
 #
-# Since Linux 6.7 a user namespace can register interpreters of its own: nothing changes for anybody else. On older kernels that of
-# the system is used, where Debian's qemu-user-static or binfmt-support has registered it.
+# Since Linux 6.7 a user namespace can register interpreters of its own: nothing changes for
+# anybody else. On older kernels that of the system is used, where Debian's qemu-user-static or
+# binfmt-support has registered it.
 set -eu
-PATH=/usr/sbin:/usr/bin:/sbin:/bin # meson puts folders of arm64 programs and libraries before this machine's own
+# meson puts folders of arm64 programs and libraries before this machine's own
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
 unset LD_LIBRARY_PATH
 [ -n "${WS_TEST_EMULATED:-}" ] && exec "$@"
 case ${1:-} in
@@ -44,7 +47,8 @@ enter()
 	if [ "$(id -u)" = 0 ] && [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ]; then
 		exec unshare --mount sh -c "$inside" sh "$root" "$here" "$PWD" "$emulator" "$@"
 	fi
-	exec unshare --user --map-root-user --mount sh -c "$inside" sh "$root" "$here" "$PWD" "$emulator" "$@"
+	exec unshare --user --map-root-user --mount sh -c "$inside" sh "$root" "$here" "$PWD" \
+		"$emulator" "$@"
 }
 
 if [ "${1:-}" = --can ]; then

@@ -1,16 +1,17 @@
 #!/bin/sh
 # Build for aarch64, check the hooks' symbols, and run by qemu-user the tests of what depends on the
 # processor: the hooks, the recorder, what reads their reports, and the tarball. Left out are tests
-# that need perf events, a debugger's view of another process or many minutes of emulation. Ends with
-# one line that counts the tests.
+# that need perf events, a debugger's view of another process or many minutes of emulation. Ends
+# with one line that counts the tests.
 set -eu
 build=$PWD/build-aarch64
 root=$PWD/build-aarch64-root
 log=$build/meson-logs/testlog-aarch64-run.sh.json
 tap=$(mktemp)
 trap 'rm -rf "$tap"' EXIT
-tests="intervals figures fold store-query store-files store-format-document store-second-reader nvtx-convert nvtx-hook nvtx-payload
-	nvtx-rows osrt osrt-forward record cuda cuda-parts symbols-parts options python-reader import-kineto import-perfetto reader"
+tests="intervals figures fold store-query store-files store-format-document store-second-reader
+	nvtx-convert nvtx-hook nvtx-payload nvtx-rows osrt osrt-forward record cuda cuda-parts
+	symbols-parts options python-reader import-kineto import-perfetto reader"
 
 scripts/aarch64-root.sh "$root"
 compiler="'aarch64-linux-gnu-gcc'"
@@ -22,7 +23,8 @@ root = '$root'
 scripts = '$PWD/scripts'
 EOF
 cmp -s "$root/cross.new" "$root/cross.ini" || mv "$root/cross.new" "$root/cross.ini"
-[ -e "$build/build.ninja" ] || meson setup "$build" --cross-file cross/aarch64-linux-gnu.ini --cross-file "$root/cross.ini"
+[ -e "$build/build.ninja" ] ||
+	meson setup "$build" --cross-file cross/aarch64-linux-gnu.ini --cross-file "$root/cross.ini"
 ninja -C "$build"
 scripts/check-hooks.sh aarch64-linux-gnu-readelf "$build"/src/inject/lib*.so | tee "$tap"
 
@@ -31,11 +33,11 @@ if said=$(scripts/aarch64-run.sh --can); then
 	status=0
 	export CMOCKA_MESSAGE_OUTPUT=TAP LC_ALL=C.UTF-8
 	# shellcheck disable=SC2086
-	meson test -C "$build" --no-rebuild --print-errorlogs --timeout-multiplier 4 --wrapper "$PWD/scripts/aarch64-run.sh" $tests \
-		</dev/null || status=$?
+	meson test -C "$build" --no-rebuild --print-errorlogs --timeout-multiplier 4 \
+		--wrapper "$PWD/scripts/aarch64-run.sh" $tests </dev/null || status=$?
 	counted=$(python3 scripts/count.py "$log" $status | tee /dev/stderr | tail -n 1)
-	tarball=$(ARCH=aarch64 CC=aarch64-linux-gnu-gcc STRIP=aarch64-linux-gnu-strip ROOT="$root" RUN=scripts/aarch64-run.sh \
-		scripts/dist.sh "$build" | tee /dev/stderr | sed 's/ .*//')
+	tarball=$(ARCH=aarch64 CC=aarch64-linux-gnu-gcc STRIP=aarch64-linux-gnu-strip \
+		ROOT="$root" RUN=scripts/aarch64-run.sh scripts/dist.sh "$build" | tee /dev/stderr | sed 's/ .*//')
 	scripts/aarch64-run.sh scripts/dist-test.sh "$tarball" | tee -a "$tap" || true
 else
 	echo "ok - programs of aarch64 run # SKIP $said" | tee -a "$tap"

@@ -16,7 +16,8 @@ run="$top/bin/warpsight"
 n=0
 bad=0
 user=
-if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 --clear-groups true 2>/dev/null; then # some namespaces have no other user
+# Some namespaces have no other user.
+if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 --clear-groups true 2>/dev/null; then
 	user="setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all"
 fi
 

@@ -862,7 +862,12 @@ failed = 0
 chosen = [t for t in TESTS if not A.words or any(w in t.__name__ for w in A.words)]
 for i, t in enumerate(chosen, 1):
     if os.environ.get("WS_TEST_EMULATED") and t is stacks_of_calls:
-        print("ok %d - cuda: stacks of calls # SKIP in emulation a process's address map is the emulator's" % i, flush=True)
+        print(
+            "ok %d - cuda: stacks of calls "
+            "# SKIP in emulation a process's address map is the emulator's"
+            % i,
+            flush=True,
+        )
         continue
     try:
         t()

@@ -20,7 +20,8 @@ WALKERS = [
     "src/store/writer.c",
 ]
 SWITCHED = re.compile(
-    r"case\s+WS_TABLE_[a-z]|case\s+WS_KIND_[a-z]|[=!]=\s*WS_(TABLE|KIND)_[a-z]|\[WS_(TABLE|KIND)_[a-z]\w*\]\s*="
+    r"case\s+WS_TABLE_[a-z]|case\s+WS_KIND_[a-z]|[=!]=\s*WS_(TABLE|KIND)_[a-z]"
+    r"|\[WS_(TABLE|KIND)_[a-z]\w*\]\s*="
 )
 number = 0
 failed = False
