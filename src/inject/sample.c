@@ -69,7 +69,7 @@ static void copy_registers(const ucontext_t *context, uint64_t regs[WS_STACK_REG
 		regs[i] = (uint64_t)context->uc_mcontext.gregs[from[i]];
 }
 #else
-static void registers(const ucontext_t *u, uint64_t regs[WS_STACK_REGS])
+static void copy_registers(const ucontext_t *u, uint64_t regs[WS_STACK_REGS])
 {
 	regs[0] = u->uc_mcontext.pc;
 	regs[1] = u->uc_mcontext.sp;

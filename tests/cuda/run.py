@@ -864,8 +864,7 @@ for i, t in enumerate(chosen, 1):
     if os.environ.get("WS_TEST_EMULATED") and t is stacks_of_calls:
         print(
             "ok %d - cuda: stacks of calls "
-            "# SKIP in emulation a process's address map is the emulator's"
-            % i,
+            "# SKIP in emulation a process's address map is the emulator's" % i,
             flush=True,
         )
         continue

@@ -44,18 +44,20 @@ static int errno_at;
 #define want_name(tid, name) printf("#name %d %s\n", (int)(tid), name)
 
 /*
- * Waits until thread `tid` of process `pid` sleeps in the kernel (S in its stat), and 2 ms longer:
- * however late a busy machine lets it get to where it is to wait. By raw system calls, of which no
- * hook knows.
+ * Waits until thread `tid` of process `pid` sleeps in the kernel (S in its stat), for 10 ms at
+ * least: however late a busy machine lets it get to where it is to wait. By raw system calls, of
+ * which no hook knows.
  */
 static inline void until_asleep(int pid, int tid)
 {
-	static const struct timespec pause = {0, 500000}, longer = {0, 2000000};
+	static const struct timespec pause = {0, 500000};
 	char path[64], text[512], *end;
+	int looks = 0;
 	long fd, n;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
-	do {
+	/* Several times running: a thread, or an emulator of one, may wait a moment for a lock. */
+	while (looks < 20) {
 		syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &pause, NULL);
 		fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 		n = fd < 0 ? 0 : syscall(SYS_read, fd, text, sizeof(text) - 1);
@@ -63,8 +65,8 @@ static inline void until_asleep(int pid, int tid)
 			syscall(SYS_close, fd);
 		text[n > 0 ? n : 0] = 0;
 		end = strrchr(text, ')');
-	} while (!end || strncmp(end, ") S", 3) != 0);
-	syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &longer, NULL);
+		looks = end && strncmp(end, ") S", 3) == 0 ? looks + 1 : 0;
+	}
 }
 
 struct scenario {
