@@ -30,7 +30,7 @@ static const struct ws_opt opts[] = {
 static int run_view(void *values, int argc, char **argv)
 {
 	const struct options *options = values;
-	struct ws_view_request request = {.files = (const char *const *)argv,
+	struct ws_serve_request request = {.files = (const char *const *)argv,
 					  .n = (size_t)argc,
 					  .open = !options->no_open,
 					  .remote_hint = options->remote_hint};

@@ -419,7 +419,7 @@ static void print_hint(int port, const char *token)
 }
 
 /* Fails when nobody learns the address. */
-static int print_address(const struct ws_view_request *request, const struct server *server,
+static int print_address(const struct ws_serve_request *request, const struct server *server,
 			 int port, struct ws_err *err)
 {
 	char address[100];
@@ -463,7 +463,7 @@ static void block_signals(sigset_t *old)
 	pthread_sigmask(SIG_BLOCK, &set, old);
 }
 
-int ws_view_serve(const struct ws_view_request *request, struct ws_err *err)
+int ws_view_serve(const struct ws_serve_request *request, struct ws_err *err)
 {
 	struct server server = {0};
 	struct MHD_Daemon *Daemon;

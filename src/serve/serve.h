@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 
-struct ws_view_request {
+struct ws_serve_request {
 	const char *const *files;
 	size_t n;
 	int port;	  /* 0: any that is free */
@@ -20,6 +20,6 @@ struct ws_view_request {
  * Open the reports, listen on the loopback interface, print the address on standard output, and
  * serve until a signal (INT, TERM, HUP). Returns 0, or -1 with a message.
  */
-int ws_view_serve(const struct ws_view_request *request, struct ws_err *err);
+int ws_view_serve(const struct ws_serve_request *request, struct ws_err *err);
 
 #endif
