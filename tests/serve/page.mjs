@@ -5,6 +5,7 @@
 import { spawnSync } from "node:child_process";
 import {
   existsSync,
+  mkdirSync,
   mkdtempSync,
   readFileSync,
   readdirSync,
@@ -1346,6 +1347,10 @@ test("view: what it prints, and that it ends by a signal", async () => {
 test("the page's types check", async () => {
   const tsc = join(root, "viewer", "node_modules", "typescript", "bin", "tsc");
   ok(existsSync(tsc), "typescript is there with playwright-core, by the same lock file");
+  mkdirSync(join(root, "viewer", "generated"), { recursive: true });
+  const constants = join(root, "viewer", "generated", "constants.ts");
+  const made = spawnSync("python3", [join(root, "scripts", "page_constants.py"), constants]);
+  equal(made.status, 0, `constants from the program's declarations: ${made.stderr}`);
   const r = spawnSync(process.execPath, [tsc, "--noEmit", "-p", join(root, "viewer")]);
   equal(String(r.stdout), "", "what the compiler says");
   equal(r.status, 0, "its status");
