@@ -4,7 +4,7 @@
 #include "cli/cli.h"
 #include "cli/text.h"
 #include "export/export.h"
-#include "text/outfile.h"
+#include "text/output_file.h"
 
 struct options {
 	const char *type, *output, *show, *by;

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/text.h"
-#include "text/outfile.h"
+#include "text/output_file.h"
 #include "ops/ops.h"
 #include "stats/stats.h"
 

@@ -18,7 +18,7 @@
 #include "cli/cli.h"
 #include "cli/prompt.h"
 #include "cli/text.h"
-#include "text/outfile.h"
+#include "text/output_file.h"
 #include "sql/print.h"
 #include "stats/stats.h"
 

@@ -9,9 +9,9 @@
 
 #include "cli/cli.h"
 #include "cli/text.h"
-#include "text/outfile.h"
+#include "text/output_file.h"
 #include "stats/filter.h"
-#include "stats/view.h"
+#include "stats/profile_view.h"
 
 struct options {
 	const char *view, *show, *by, *frames, *sort, *process, *thread, *module, *event;

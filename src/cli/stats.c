@@ -14,7 +14,7 @@
 #include "cli/cli.h"
 #include "cli/text.h"
 #include "export/export.h"
-#include "text/outfile.h"
+#include "text/output_file.h"
 #include "import/import.h"
 #include "stats/user.h"
 

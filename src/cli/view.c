@@ -31,9 +31,9 @@ static int run_view(void *values, int argc, char **argv)
 {
 	const struct options *options = values;
 	struct ws_serve_request request = {.files = (const char *const *)argv,
-					  .n = (size_t)argc,
-					  .open = !options->no_open,
-					  .remote_hint = options->remote_hint};
+					   .n = (size_t)argc,
+					   .open = !options->no_open,
+					   .remote_hint = options->remote_hint};
 	struct ws_err err;
 
 	/* The word before the operands tells whether "--" was given: without it options of COMMAND

@@ -15,7 +15,7 @@
 
 #include "base/err.h"
 #include "export/columns.h"
-#include "export/flat.h"
+#include "export/flatbuffer.h"
 
 enum ws_arrow_kind {
 	WS_ARROW_NULL,

@@ -17,7 +17,7 @@
 #include "export/chrome_samples.h"
 #include "base/choose.h"
 #include "export/formats.h"
-#include "text/outfile.h"
+#include "text/output_file.h"
 #include "text/progress.h"
 #include "views/tables.h"
 #include "text/text.h"

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/outfile.h"
+#include "text/output_file.h"
 #include "text/progress.h"
 
 /* ---- types ---- */

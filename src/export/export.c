@@ -12,7 +12,7 @@
 #include <xxhash.h>
 
 #include "views/choose.h"
-#include "text/outfile.h"
+#include "text/output_file.h"
 #include "text/progress.h"
 #include "views/tables.h"
 #include "text/text.h"

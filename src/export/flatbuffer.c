@@ -1,5 +1,5 @@
-/* flatbuffer.c - see flat.h. */
-#include "export/flat.h"
+/* flatbuffer.c - see flatbuffer.h. */
+#include "export/flatbuffer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -17,7 +17,7 @@
 
 #include "export/formats.h"
 #include "base/choose.h"
-#include "text/outfile.h"
+#include "text/output_file.h"
 #include "text/progress.h"
 #include "export/proto.h"
 #include "views/tables.h"

@@ -18,7 +18,7 @@
 #include "export/proto.h"
 #include "views/tables.h"
 #include "text/text.h"
-#include "text/texts.h"
+#include "text/text_numbers.h"
 
 /* Fields of profile.proto. */
 enum {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/outfile.h"
+#include "text/output_file.h"
 
 /* ---- merging ---- */
 

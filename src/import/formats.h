@@ -4,7 +4,7 @@
 #define WS_IMPORT_FORMATS_H
 
 #include "import/importer.h"
-#include "text/source.h"
+#include "text/input.h"
 
 int ws_import_sqlite(struct ws_importer *importer, const char *path);
 int ws_import_perfetto(struct ws_importer *importer, struct ws_input *source);

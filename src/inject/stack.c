@@ -17,8 +17,8 @@ static _Atomic uint64_t
 	changed_at; /* ticks before the first change since the map was written; 0: none */
 static _Atomic uint64_t tell_next; /* ticks before which additions are not worth writing it again */
 static _Atomic uint32_t told;	   /* how often it was written */
-static uint32_t maps_told; /* generation of the process whose map was written; wrong after a fork,
-			      as it should be */
+static uint32_t maps_announced;	   /* generation of the process whose map was written; wrong after a
+				 fork,    as it should be */
 
 static void read_own_registers(uint64_t regs[WS_STACK_REGS])
 {
@@ -170,7 +170,7 @@ void ws_rt_note_maps_changed(void)
  * costs little beside the rest. */
 static bool are_maps_wanted(const struct ws_thread *thread, uint64_t now)
 {
-	if (__atomic_exchange_n(&maps_told, thread->generation, __ATOMIC_RELAXED) !=
+	if (__atomic_exchange_n(&maps_announced, thread->generation, __ATOMIC_RELAXED) !=
 	    thread->generation)
 		return true;
 	return atomic_load_explicit(&changed_at, memory_order_relaxed) &&
@@ -195,7 +195,7 @@ int dlclose(void *handle)
 
 	ws_rt_note_maps_changed();
 	r = real ? real(handle) : -1;
-	__atomic_store_n(&maps_told, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&maps_announced, 0, __ATOMIC_RELAXED);
 	return r;
 }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/outfile.h"
+#include "text/output_file.h"
 
 static const struct ops_view {
 	const char *name, *title;

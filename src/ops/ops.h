@@ -17,7 +17,7 @@
 #include "query/doubles.h"
 #include "query/query.h"
 #include "print/table.h"
-#include "text/texts.h"
+#include "text/text_numbers.h"
 
 enum ws_ops_kind {
 	WS_OPS_CPU,

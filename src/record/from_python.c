@@ -75,7 +75,7 @@ static void free_proc(void *slot)
 	if (!process)
 		return;
 	ws_python_close_of(process->py, process);
-	ws_py_told_end(process->py, process);
+	ws_py_decode_end(process->py, process);
 	for (at = &process->py->procs; *at; at = &(*at)->next)
 		if (*at == process) {
 			*at = process->next;

@@ -297,7 +297,7 @@ static void choose_tracepoints(struct ws_perf *perf)
  * some code gets several times its share and some none. Events on CPUs have no such ties; they are
  * opened too, disabled, and take over when many threads end young (ws_perf_lived).
  */
-static void choose_spare(struct ws_perf *perf)
+static void choose_standby(struct ws_perf *perf)
 {
 	struct ws_perf_event *ev;
 
@@ -435,7 +435,7 @@ static void choose_events(struct ws_perf *perf)
 	}
 	if (perf->options.sample) {
 		choose_pacer(perf);
-		choose_spare(perf);
+		choose_standby(perf);
 		if (perf->combined)
 			track(perf, &perf->set.events[0]);
 		if (!perf->options.count_events) {

@@ -105,8 +105,8 @@ static const struct ws_py_stack *python_of(struct ws_perf *perf, struct ws_sink 
 						 : ring->python_time - record->time;
 	if (ring->python_tid != record->tid || apart > TOGETHER_NS) /* its sample got lost */
 		return NULL;
-	return ws_python_told_stack(perf->drain->python, sink, record->tid, ring->python,
-				    ring->python_n, gil);
+	return ws_python_decode_stack(perf->drain->python, sink, record->tid, ring->python,
+				      ring->python_n, gil);
 }
 
 /* What Python's program in the kernel wrote. */
@@ -114,8 +114,8 @@ static void told(struct ws_perf *perf, const struct ws_perf_rec *record)
 {
 	struct ws_perf_ring *ring = perf->ring;
 
-	if (!ws_python_told_frames(record->sample.raw, record->sample.raw_size)) {
-		ws_python_told(perf->drain->python, record->sample.raw, record->sample.raw_size);
+	if (!ws_python_decode_frames(record->sample.raw, record->sample.raw_size)) {
+		ws_python_decode(perf->drain->python, record->sample.raw, record->sample.raw_size);
 	} else if (ring) {
 		if (ring->python_cap < record->sample.raw_size) {
 			ring->python_cap = record->sample.raw_size;

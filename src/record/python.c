@@ -48,11 +48,11 @@ void ws_python_free(struct ws_python *py)
 		if (py->events[i].fd >= 0)
 			close(py->events[i].fd);
 	free(py->events);
-	ws_py_told_free(py);
+	ws_py_decode_free(py);
 	ws_python_bpf_close(py);
-	free(py->told_stack.frame);
-	free(py->told_stack.entry);
-	free(py->told_stack.code);
+	free(py->decode_stack.frame);
+	free(py->decode_stack.entry);
+	free(py->decode_stack.code);
 	ws_map_free(&py->inner);
 	ws_python_forget(py);
 	ws_map_free(&py->by_tid);
@@ -288,7 +288,7 @@ static void look_into(struct ws_python *py, struct ws_py_proc *process, uint32_t
 	/* One that is there: a thread before it had its number, and its end was not seen yet. Of
 	 * another image it is closed by this. */
 	had = has_event(py, process, outer);
-	ws_py_told_begin(py, process, record->cookie);
+	ws_py_decode_begin(py, process, record->cookie);
 	error = ws_py_bpf_watch(py->bpf, outer, inner, &process->layout, record->cookie,
 				record->beacon);
 	if (!error) {
@@ -362,7 +362,7 @@ void ws_python_round(struct ws_python *py, uint64_t now)
 		}
 	if (now >= py->next_sweep) {
 		sweep(py);
-		ws_py_told_sweep(py, ws_read_raw_ns());
+		ws_py_decode_sweep(py, ws_read_raw_ns());
 		py->next_sweep = now + SWEEP_NS;
 	}
 	ws_python_outside(py, now);

@@ -97,14 +97,14 @@ uint32_t ws_python_bpf_every(const struct ws_python *py);
 void ws_python_bpf_close(struct ws_python *py);
 
 /* What it wrote, apart from frames. In the order of time. */
-void ws_python_told(struct ws_python *py, const void *raw, size_t size);
+void ws_python_decode(struct ws_python *py, const void *raw, size_t size);
 /* Is that frames, which belong to the sample that follows? */
-bool ws_python_told_frames(const void *raw, size_t size);
+bool ws_python_decode_frames(const void *raw, size_t size);
 /* Those frames, of thread `tid` (as seen from here), good until the next call; NULL when they do
  * not check out. */
-const struct ws_py_stack *ws_python_told_stack(struct ws_python *py, struct ws_sink *sink,
-					       uint32_t tid, const void *raw, size_t size,
-					       uint8_t *gil);
+const struct ws_py_stack *ws_python_decode_stack(struct ws_python *py, struct ws_sink *sink,
+						 uint32_t tid, const void *raw, size_t size,
+						 uint8_t *gil);
 bool ws_python_is_truncated(const struct ws_py_stack *st);
 size_t ws_python_frames(const struct ws_py_stack *st);
 

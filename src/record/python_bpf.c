@@ -15,7 +15,8 @@
  * the sample: so one that lies where another did has another number, and is told anew.
  *
  * Reading never faults a page in. What cannot be read ends the walk, and that is told. What a
- * program writes is checked by whoever reads it (python_told.c): it comes from the target's memory.
+ * program writes is checked by whoever reads it (python_decode.c): it comes from the target's
+ * memory.
  */
 #include "record/python_bpf.h"
 
@@ -43,7 +44,7 @@
  * it is loaded, at some 250 us a step, and allows 33 calls. */
 #define STEPS_A_CALL 24u
 #define CODES_A_CALL 8u
-_Static_assert(2 + WS_PY_TOLD_STEPS / STEPS_A_CALL + UNKNOWN / CODES_A_CALL < 33, "tail calls");
+_Static_assert(2 + WS_PY_KERNEL_STEPS / STEPS_A_CALL + UNKNOWN / CODES_A_CALL < 33, "tail calls");
 #define FIRST_PID_NS 0xeffffffcu /* inode of the namespace that all others lie in */
 
 struct watched {		       /* of the map of threads */
@@ -70,8 +71,8 @@ struct scratch {		  /* one for each CPU */
 					  of unknown ones */
 	uint8_t window[WINDOW];
 	struct unknown unknown[UNKNOWN];
-	struct ws_py_told_frames out;
-	struct ws_py_step step[WS_PY_TOLD_STEPS];
+	struct ws_py_kernel_frames out;
+	struct ws_py_step step[WS_PY_KERNEL_STEPS];
 };
 
 _Static_assert(sizeof(struct scratch) <= 32768, "the kernel gives no more for a CPU at once");
@@ -564,7 +565,7 @@ static void begin_walk(struct ws_bpf *bpf, const struct ws_py_layout *layout, st
 	empty_window(bpf);
 	ws_bpf_store(bpf, WS_BPF_32, MEM, offsetof(struct scratch, out.count), R1);
 	ws_bpf_store_value(bpf, WS_BPF_32, MEM, offsetof(struct scratch, out.kind),
-			   WS_PY_TOLD_FRAMES);
+			   WS_PY_KERNEL_FRAMES);
 	ws_bpf_load(bpf, WS_BPF_64, R1, MEM, offsetof(struct scratch, sample));
 	ws_bpf_op(bpf, BPF_ADD, R1, 1);
 	ws_bpf_store(bpf, WS_BPF_64, MEM, offsetof(struct scratch, sample), R1);
@@ -580,7 +581,7 @@ static void go_on(struct ws_bpf *bpf, const struct ws_py_bpf *py_bpf,
 	ws_bpf_store_value(bpf, WS_BPF_64, END, AT_COUNT, 0);
 	loop = bpf->n;
 	ws_bpf_load(bpf, WS_BPF_32, STEP, MEM, offsetof(struct scratch, out.count));
-	leaves->cut[leaves->cut_n++] = ws_bpf_jump(bpf, BPF_JGE, STEP, WS_PY_TOLD_STEPS);
+	leaves->cut[leaves->cut_n++] = ws_bpf_jump(bpf, BPF_JGE, STEP, WS_PY_KERNEL_STEPS);
 	one_step(bpf, py_bpf, layout, leaves);
 	ws_bpf_op(bpf, BPF_ADD, STEP, 1);
 	/* Through memory, so that it is any number for the verifier, which would else try each. */
@@ -601,7 +602,7 @@ static void make_walk(struct ws_bpf *bpf, const struct ws_py_bpf *py_bpf,
 		      const struct ws_py_layout *layout, uint32_t self)
 {
 	struct leaves leaves = {.done_n = 0};
-	int begun, fits, all_told;
+	int begun, fits, all_described;
 
 	ws_bpf_op_reg(bpf, BPF_MOV, CTX, R1);
 	this_cpu(bpf, py_bpf->scratch, MEM);
@@ -616,18 +617,18 @@ static void make_walk(struct ws_bpf *bpf, const struct ws_py_bpf *py_bpf,
 	for (int i = 0; i < leaves.done_n; i++)
 		ws_bpf_land(bpf, leaves.done[i]);
 	ws_bpf_load(bpf, WS_BPF_32, R5, MEM, offsetof(struct scratch, out.count));
-	fits = ws_bpf_jump(bpf, BPF_JLE, R5, WS_PY_TOLD_STEPS);
+	fits = ws_bpf_jump(bpf, BPF_JLE, R5, WS_PY_KERNEL_STEPS);
 	ws_bpf_return(bpf, 1);
 	ws_bpf_land(bpf, fits);
 	ws_bpf_op(bpf, BPF_LSH, R5, 4);
-	ws_bpf_op(bpf, BPF_ADD, R5, sizeof(struct ws_py_told_frames));
+	ws_bpf_op(bpf, BPF_ADD, R5, sizeof(struct ws_py_kernel_frames));
 	ws_bpf_address(bpf, R4, MEM, offsetof(struct scratch, out));
 	write_out(bpf, py_bpf);
 	ws_bpf_load(bpf, WS_BPF_32, R1, MEM, offsetof(struct scratch, unknown_n));
-	all_told = ws_bpf_jump(bpf, BPF_JEQ, R1, 0);
+	all_described = ws_bpf_jump(bpf, BPF_JEQ, R1, 0);
 	ws_bpf_op(bpf, BPF_MOV, R3, (int32_t)self + 1);
 	tail_call(bpf, py_bpf->programs);
-	ws_bpf_land(bpf, all_told);
+	ws_bpf_land(bpf, all_described);
 	ws_bpf_return(bpf, 1);
 }
 
@@ -664,7 +665,7 @@ static void read_text(struct ws_bpf *bpf, size_t where, size_t piece, size_t byt
 	ws_bpf_land(bpf, got);
 }
 
-#define CODE(field) offsetof(struct ws_py_told_code, field)
+#define CODE(field) offsetof(struct ws_py_kernel_code, field)
 
 /* The line table, from its length on. */
 static void read_table(struct ws_bpf *bpf, const struct ws_py_layout *layout)
@@ -729,7 +730,7 @@ static void write_code(struct ws_bpf *bpf, const struct ws_py_bpf *py_bpf)
 	fits = ws_bpf_jump(bpf, BPF_JLE, R5, WS_PY_TOLD_TABLE);
 	ws_bpf_op(bpf, BPF_MOV, R5, 0);
 	ws_bpf_land(bpf, fits);
-	ws_bpf_op(bpf, BPF_ADD, R5, sizeof(struct ws_py_told_code));
+	ws_bpf_op(bpf, BPF_ADD, R5, sizeof(struct ws_py_kernel_code));
 	ws_bpf_op_reg(bpf, BPF_MOV, R4, AT);
 	write_out(bpf, py_bpf);
 	lost = ws_bpf_jump(bpf, BPF_JNE, R0, 0);
@@ -771,7 +772,7 @@ static void make_tell(struct ws_bpf *bpf, const struct ws_py_bpf *py_bpf,
 	ws_bpf_store(bpf, WS_BPF_64, AT, CODE(code), R1);
 	ws_bpf_load(bpf, WS_BPF_64, R1, MEM, offsetof(struct scratch, out.cookie));
 	ws_bpf_store(bpf, WS_BPF_64, AT, CODE(cookie), R1);
-	ws_bpf_store_value(bpf, WS_BPF_32, AT, CODE(kind), WS_PY_TOLD_CODE);
+	ws_bpf_store_value(bpf, WS_BPF_32, AT, CODE(kind), WS_PY_KERNEL_CODE);
 	look_up(bpf, py_bpf->codes, MEM, offsetof(struct scratch, id));
 	known = ws_bpf_jump(bpf, BPF_JNE, R0,
 			    0); /* another CPU has told it by now, or it is on the list twice */
@@ -880,7 +881,7 @@ static bool allow_memory(void)
 
 static int make_maps(struct ws_py_bpf *bpf)
 {
-	size_t text = WS_ALIGN_UP(sizeof(struct ws_py_told_code) + WS_PY_TOLD_TABLE, 8u);
+	size_t text = WS_ALIGN_UP(sizeof(struct ws_py_kernel_code) + WS_PY_TOLD_TABLE, 8u);
 	int *all[] = {&bpf->threads, &bpf->codes,  &bpf->scratch,
 		      &bpf->text,    &bpf->output, &bpf->programs};
 

@@ -1,6 +1,6 @@
 /*
  * python_bpf.h - Python's frames by a program in the kernel (python_bpf.c), and what it writes
- * (read by python_told.c). Private to Python's recording.
+ * (read by python_decode.c). Private to Python's recording.
  *
  * The program runs in front of each sample of the main event. What it writes stands in the same
  * buffer directly before that sample: a record of frames, and one for each code object that it has
@@ -11,13 +11,13 @@
 
 #include "record/python_private.h"
 
-#define WS_PY_TOLD_STEPS 512u
+#define WS_PY_KERNEL_STEPS 512u
 #define WS_PY_TOLD_HEAD 208u
 #define WS_PY_TOLD_NAME 320u
 #define WS_PY_TOLD_FILE 512u
 #define WS_PY_TOLD_TABLE 12288u
 
-enum ws_py_told { WS_PY_TOLD_FRAMES = 1, WS_PY_TOLD_CODE = 2 };
+enum ws_py_kernel_record { WS_PY_KERNEL_FRAMES = 1, WS_PY_KERNEL_CODE = 2 };
 
 struct ws_py_step { /* of the chain of frames */
 	uint64_t
@@ -26,14 +26,14 @@ struct ws_py_step { /* of the chain of frames */
 	uint32_t owner;
 };
 
-struct ws_py_told_frames {
+struct ws_py_kernel_frames {
 	uint32_t kind, count, truncated, spare;
 	uint64_t cookie, hold, wait; /* of the process; of struct ws_python_beacon */
 };				     /* `count` steps follow, innermost first */
 
 /* A code object as it lay in memory when the sample was taken: pieces of it, of its texts and of
  * its line table. */
-struct ws_py_told_code {
+struct ws_py_kernel_code {
 	uint32_t kind, spare;
 	uint64_t cookie, id, code;
 	uint64_t name, file, table, key_name; /* where the pieces begin; 0: it could not be read */
@@ -53,13 +53,13 @@ int ws_py_bpf_watch(struct ws_py_bpf *bpf, uint32_t tid, uint32_t inner,
 void ws_py_bpf_leave(struct ws_py_bpf *bpf, uint32_t tid);
 void ws_py_bpf_free(struct ws_py_bpf *bpf);
 
-/* ---- what it wrote (python_told.c) ---- */
+/* ---- what it wrote (python_decode.c) ---- */
 
 /* The process `p`, whose records have this cookie, is there. */
-void ws_py_told_begin(struct ws_python *py, struct ws_py_proc *process, uint64_t cookie);
+void ws_py_decode_begin(struct ws_python *py, struct ws_py_proc *process, uint64_t cookie);
 /* It has ended: what is known of it is needed for a while yet. */
-void ws_py_told_end(struct ws_python *py, const struct ws_py_proc *process);
-void ws_py_told_sweep(struct ws_python *py, uint64_t now);
-void ws_py_told_free(struct ws_python *py);
+void ws_py_decode_end(struct ws_python *py, const struct ws_py_proc *process);
+void ws_py_decode_sweep(struct ws_python *py, uint64_t now);
+void ws_py_decode_free(struct ws_python *py);
 
 #endif

@@ -111,8 +111,8 @@ struct ws_python {
 	struct ws_py_walk walk; /* scratch of the outside reader */
 	struct ws_py_bpf *bpf;	/* NULL: there is no program in the kernel */
 	int bpf_error;		/* errno with which the kernel refused it */
-	struct ws_py_told_image *told;
-	struct ws_py_stack told_stack;
+	struct ws_py_decoded_image *told;
+	struct ws_py_stack decode_stack;
 	struct ws_map inner; /* tid of threads that the program serves -> what their own namespace
 				calls them */
 };

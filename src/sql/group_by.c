@@ -6,7 +6,7 @@
  * blocks. So real numbers are added in the order in which SQLite would add them, and no tables need
  * to be merged. The group of a tuple is found only once.
  */
-#include "sql/fold.h"
+#include "sql/group_by.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -13,7 +13,7 @@
  * rewrite_words.c its expressions; writing the new SELECT, and going through the statement, is
  * here.
  */
-#include "sql/core.h"
+#include "sql/rewrite.h"
 
 /* The name that SQLite would give the column of an item without an alias: the column's own if the
  * item is one, else the text of the expression. */

@@ -8,7 +8,7 @@
  */
 #include <stdio.h>
 
-#include "sql/core.h"
+#include "sql/rewrite.h"
 #include "base/choose.h"
 
 /* ---- clauses ---- */

@@ -5,7 +5,7 @@
  * A name before a parenthesis is a function's, and names with a schema in front are not resolved:
  * both are none of these.
  */
-#include "sql/core.h"
+#include "sql/rewrite.h"
 
 bool ws_rewrite_is_same_name(const struct ws_sql_token *name, const struct ws_sql_token *token)
 {

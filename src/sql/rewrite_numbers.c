@@ -6,7 +6,7 @@
  * operands. 0 is the node that could not be made: what is not understood here makes the whole
  * expression 0, and it may still be left to SQLite (rewrite_words.c).
  */
-#include "sql/core.h"
+#include "sql/rewrite.h"
 
 enum { DEEPEST_NESTING = 24 };
 

@@ -7,7 +7,7 @@
  * operands and operators are accepted, so a word that would change its meaning here (a sub-query, a
  * parameter, a function with side effects) ends the rewriting.
  */
-#include "sql/core.h"
+#include "sql/rewrite.h"
 
 static const char *const pure_functions[] = {"abs",    "coalesce",  "format", "hex",	"ifnull",
 					     "iif",    "instr",	    "length", "like",	"lower",

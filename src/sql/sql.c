@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sql/fold.h"
+#include "sql/group_by.h"
 
 enum { MOST_TEXT = 256 << 20, MOST_REPORTS = 9 /* SQLite attaches at most ten */ };
 

@@ -15,7 +15,7 @@
 #include "stats/gpu_work.h"
 #include "base/choose.h"
 #include "stats/keyed.h"
-#include "stats/std8.h"
+#include "stats/summary_rows.h"
 
 static const struct ws_column columns[] = {
 	WS_SUMMARY_COLUMNS("Instances"),

@@ -6,7 +6,7 @@
 #include "query/absent.h"
 #include "base/choose.h"
 #include "stats/stats.h"
-#include "stats/view.h"
+#include "stats/profile_view.h"
 
 static const struct ws_column columns[] = {
 	{"Time", WS_KIND_PERCENT},  {"Self Time", WS_KIND_TIME},  {"Self Samples", WS_KIND_COUNT},

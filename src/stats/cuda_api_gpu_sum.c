@@ -1,7 +1,7 @@
 /* cuda_api_gpu_sum.c - Calls of the CUDA API and all work of GPUs together (cuda_sum.c computes
  * it). */
 #include "stats/cuda.h"
-#include "stats/std8.h"
+#include "stats/summary_rows.h"
 
 static const struct ws_column columns[] = {
 	WS_SUMMARY_COLUMNS("Instances"), {"Category", WS_KIND_TEXT}, {"Operation", WS_KIND_TEXT}};

@@ -1,6 +1,6 @@
 /* cuda_api_sum.c - Calls of the CUDA API by function (cuda_sum.c computes it). */
 #include "stats/cuda.h"
-#include "stats/std8.h"
+#include "stats/summary_rows.h"
 
 static const struct ws_column columns[] = {WS_SUMMARY_COLUMNS("Num Calls"), {"Name", WS_KIND_TEXT}};
 

@@ -1,6 +1,6 @@
 /* cuda_gpu_kern_gb_sum.c - Kernels by name, grid and block (cuda_sum.c computes it). */
 #include "stats/cuda.h"
-#include "stats/std8.h"
+#include "stats/summary_rows.h"
 
 static const struct ws_column columns[] = {WS_SUMMARY_COLUMNS("Instances"),
 					   {"GridXYZ", WS_KIND_TEXT},

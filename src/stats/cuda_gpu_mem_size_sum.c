@@ -1,6 +1,6 @@
 /* cuda_gpu_mem_size_sum.c - Copies and memsets by kind, their sizes (cuda_sum.c computes it). */
 #include "stats/cuda.h"
-#include "stats/std8.h"
+#include "stats/summary_rows.h"
 
 static const struct ws_column columns[] = {{"Total", WS_KIND_SIZE},  {"Count", WS_KIND_COUNT},
 					   {"Avg", WS_KIND_SIZE},    {"Med", WS_KIND_SIZE},

@@ -1,6 +1,6 @@
 /* cuda_gpu_mem_time_sum.c - Copies and memsets by kind, their times (cuda_sum.c computes it). */
 #include "stats/cuda.h"
-#include "stats/std8.h"
+#include "stats/summary_rows.h"
 
 static const struct ws_column columns[] = {WS_SUMMARY_COLUMNS("Count"),
 					   {"Operation", WS_KIND_TEXT}};

@@ -1,6 +1,6 @@
 /* cuda_gpu_sum.c - All work of GPUs by kind and name (cuda_sum.c computes it). */
 #include "stats/cuda.h"
-#include "stats/std8.h"
+#include "stats/summary_rows.h"
 
 static const struct ws_column columns[] = {
 	WS_SUMMARY_COLUMNS("Instances"), {"Category", WS_KIND_TEXT}, {"Operation", WS_KIND_TEXT}};

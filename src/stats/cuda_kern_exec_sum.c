@@ -14,7 +14,7 @@
 #include "base/choose.h"
 #include "stats/keyed.h"
 #include "stats/launch.h"
-#include "text/texts.h"
+#include "text/text_numbers.h"
 
 #define STATISTICS(letter)                                                                        \
 	{letter "Avg", WS_KIND_MEAN}, {letter "Med", WS_KIND_MEAN}, {letter "Min", WS_KIND_TIME}, \

@@ -13,8 +13,8 @@
 #include "stats/cuda.h"
 #include "stats/keyed.h"
 #include "stats/launch.h"
-#include "stats/std8.h"
-#include "text/texts.h"
+#include "stats/summary_rows.h"
+#include "text/text_numbers.h"
 
 /* Words of a key. Only WS_CUDA_SUM_GRID needs the grid, only :nvtx-name the label of the innermost
  * range. */

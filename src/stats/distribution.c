@@ -1,5 +1,5 @@
 /*
- * distribution.c - see dist.h.
+ * distribution.c - see distribution.h.
  *
  * The values of the parts form three classes: counted, other 32-bit values (called narrow), and
  * large ones (called wide). Once there is a table of counts it takes all small values, so that each
@@ -8,7 +8,7 @@
  * twice and writes nothing; to sort 18 million values would take longer than to decode them.
  * Squares are summed around the rounded mean, so that no digits cancel.
  */
-#include "stats/dist.h"
+#include "stats/distribution.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -21,7 +21,7 @@
 
 #include "stats/gpu_work.h"
 #include "base/choose.h"
-#include "stats/std8.h"
+#include "stats/summary_rows.h"
 
 enum { DEFAULT_DELAY = 30000 /* ns */ };
 

@@ -18,7 +18,7 @@
 
 #include "stats/gpu_work.h"
 #include "base/choose.h"
-#include "text/texts.h"
+#include "text/text_numbers.h"
 
 static const struct ws_column columns[] = {
 	{"GPU", WS_KIND_TEXT},

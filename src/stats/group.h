@@ -13,7 +13,7 @@
 #include "base/choose.h"
 #include "base/mem.h"
 #include "base/sort.h"
-#include "stats/dist.h"
+#include "stats/distribution.h"
 
 struct ws_group {
 	uint64_t key;

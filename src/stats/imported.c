@@ -14,8 +14,8 @@
 #include "base/map.h"
 #include "text/json.h"
 #include "stats/keyed.h"
-#include "stats/std8.h"
-#include "text/texts.h"
+#include "stats/summary_rows.h"
+#include "text/text_numbers.h"
 
 /* A table that a report reads. */
 struct slice_source {

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "stats/dist.h"
+#include "stats/distribution.h"
 
 enum { WS_KEYED_WORDS = 6 }; /* most words of a key */
 

@@ -5,8 +5,8 @@
 
 #include "base/choose.h"
 #include "stats/keyed.h"
-#include "stats/proj.h"
-#include "stats/std8.h"
+#include "stats/projection.h"
+#include "stats/summary_rows.h"
 
 static const struct ws_column columns[] = {
 	{"Range", WS_KIND_TEXT},

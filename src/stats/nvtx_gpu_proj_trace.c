@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stats/proj.h"
+#include "stats/projection.h"
 #include "base/choose.h"
 
 static const struct ws_column columns[] = {

@@ -17,7 +17,7 @@
 #include "stats/cuda.h"
 #include "stats/keyed.h"
 #include "stats/launch.h"
-#include "stats/std8.h"
+#include "stats/summary_rows.h"
 
 static const struct ws_column columns[] = {
 	{"NVTX Range", WS_KIND_TEXT},  {"Style", WS_KIND_TEXT},	     {"PID", WS_KIND_ID},

@@ -1,6 +1,6 @@
 /* nvtx_pushpop_sum.c - Push/pop ranges by name (ranges.c computes them). */
 #include "stats/ranges.h"
-#include "stats/std8.h"
+#include "stats/summary_rows.h"
 
 static const struct ws_column columns[] = {WS_SUMMARY_COLUMNS("Instances"),
 					   {"Range", WS_KIND_TEXT}};

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "stats/group.h"
-#include "stats/std8.h"
+#include "stats/summary_rows.h"
 
 static const struct ws_column columns[] = {WS_SUMMARY_COLUMNS("Num Calls"), {"Name", WS_KIND_TEXT}};
 

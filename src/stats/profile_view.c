@@ -1,11 +1,11 @@
 /*
- * profile_view.c - see view.h.
+ * profile_view.c - see profile_view.h.
  *
  * A tree is walked with a stack of its own, children in order of what they cost; nothing recurses,
  * because how deep stacks are is the file's to say. What limits leave out is counted and said on
  * stderr.
  */
-#include "stats/view.h"
+#include "stats/profile_view.h"
 #include "base/choose.h"
 #include "query/operand.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/outfile.h"
+#include "text/output_file.h"
 #include "query/absent.h"
 #include "stats/filter.h"
 

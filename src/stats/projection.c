@@ -1,10 +1,10 @@
 /*
- * projection.c - see proj.h.
+ * projection.c - see projection.h.
  *
  * Work is added to the node of its launch (query/enclose.h), then each node to the one around it,
  * from the inside out: a node's parent has a lower number.
  */
-#include "stats/proj.h"
+#include "stats/projection.h"
 #include "base/choose.h"
 
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 #include "base/choose.h"
 #include "stats/domains.h"
 #include "stats/group.h"
-#include "stats/std8.h"
+#include "stats/summary_rows.h"
 
 struct range_worker {
 	struct ws_groups groups;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/outfile.h"
+#include "text/output_file.h"
 #include "base/choose.h"
 #include "sql/print.h"
 #include "print/command.h"

@@ -12,7 +12,7 @@
 #include "query/steps.h"
 #include "base/choose.h"
 #include "stats/keyed.h"
-#include "stats/std8.h"
+#include "stats/summary_rows.h"
 
 static const struct ws_column columns[] = {WS_SUMMARY_COLUMNS("Instances"),
 					   {"Phase", WS_KIND_TEXT}};

@@ -1,5 +1,5 @@
 /*
- * summary_rows.c - see std8.h.
+ * summary_rows.c - see summary_rows.h.
  *
  * A report whose names never repeat has millions of lines, and to read one costs at least one cache
  * miss. So small records are sorted: a key made of the total, and a number that stands for the
@@ -8,7 +8,7 @@
  * 256 parts of about the same size, which all cores sort. Every loop over lines prefetches what
  * lines further on need.
  */
-#include "stats/std8.h"
+#include "stats/summary_rows.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -16,7 +16,7 @@
 #include "stats/keyed.h"
 #include "query/absent.h"
 #include "stats/stats.h"
-#include "stats/std8.h"
+#include "stats/summary_rows.h"
 
 enum { K_THREAD, K_WAIT, K_FUNCTION, K_OBJECT, K_HOLDER, KEY_WORDS };
 enum { PID = 8, TID, THREAD, REASON, FUNCTION, OBJECT, COLUMNS };

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "stats/keyed.h"
-#include "stats/std8.h"
+#include "stats/summary_rows.h"
 
 static const struct ws_column columns[] = {{"CPU Page Faults", WS_KIND_COUNT},
 					   {"CPU Instruction Address", WS_KIND_TEXT}};

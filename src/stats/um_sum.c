@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stats/um.h"
+#include "stats/unified_memory.h"
 #include "base/choose.h"
 
 static const struct ws_column columns[] = {

@@ -1,11 +1,11 @@
 /*
- * unified_memory.c - see um.h.
+ * unified_memory.c - see unified_memory.h.
  *
  * Each worker sums up by address while it reads rows. There are few pages compared to the rows
  * about them, but more than a cache holds, so that look-ups are made in groups and prefetched. In
  * the end the sums of all workers are sorted, and those of one address added up.
  */
-#include "stats/um.h"
+#include "stats/unified_memory.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* input.c - see source.h. The thread that decompresses hands over blocks in a ring of BLOCKS. */
-#include "text/source.h"
+/* input.c - see input.h. The thread that decompresses hands over blocks in a ring of BLOCKS. */
+#include "text/input.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -15,7 +15,7 @@
 #define WS_TEXT_JSON_H
 
 #include "base/mem.h"
-#include "text/source.h"
+#include "text/input.h"
 
 enum { WS_JSON_MOST_DEPTH = 128, WS_JSON_MOST_BYTES = 64 << 20 };
 

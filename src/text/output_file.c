@@ -1,5 +1,5 @@
-/* output_file.c - see outfile.h. */
-#include "text/outfile.h"
+/* output_file.c - see output_file.h. */
+#include "text/output_file.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* text_numbers.c - see texts.h. */
-#include "text/texts.h"
+/* text_numbers.c - see text_numbers.h. */
+#include "text/text_numbers.h"
 
 #include <stdlib.h>
 #include <string.h>

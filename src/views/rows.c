@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/outfile.h"
+#include "text/output_file.h"
 #include "text/progress.h"
 #include "views/tables.h"
 

@@ -15,7 +15,7 @@
 #include "text/text.h"
 #include "base/choose.h"
 #include "stats/group.h"
-#include "stats/std8.h"
+#include "stats/summary_rows.h"
 #include "print/table.h"
 #include "../random.h"
 

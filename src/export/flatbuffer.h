@@ -1,6 +1,6 @@
 /*
- * flat.h - writing FlatBuffers, as far as Arrow's metadata needs them: tables, vectors, strings,
- * inline structs.
+ * flatbuffer.h - writing FlatBuffers, as far as Arrow's metadata needs them: tables, vectors,
+ * strings, inline structs.
  *
  * The buffer grows from its end to its front, children before parents, as the format wants it. A
  * reference (ws_flatbuffer_ref) is the distance of something from the end. There is no schema

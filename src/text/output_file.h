@@ -1,5 +1,5 @@
 /*
- * outfile.h - a file that appears under its name only when it is complete.
+ * output_file.h - a file that appears under its name only when it is complete.
  *
  * It is written under a temporary name in the same directory and renamed by ws_commit_output. Any
  * failure removes it, so that nobody mistakes a partial export for a whole one. An existing file is

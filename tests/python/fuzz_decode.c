@@ -1,5 +1,5 @@
 /*
- * fuzz_told.c - what the program in the kernel writes of Python's frames, without the kernel:
+ * fuzz_decode.c - what the program in the kernel writes of Python's frames, without the kernel:
  * records made of the images of real interpreters must give the functions and lines that reading
  * the images gives, and records that were spoilt must do no harm.
  *
@@ -57,17 +57,17 @@ static uint64_t pointer_at(const uint8_t *bytes)
 static struct record code_record(struct image *im, const struct ws_py_layout *layout, uint64_t id,
 				 uint64_t code)
 {
-	struct record record = {calloc(1, sizeof(struct ws_py_told_code) + WS_PY_TOLD_TABLE),
-				sizeof(struct ws_py_told_code)};
-	struct ws_py_told_code *py_told_code = (void *)record.bytes;
+	struct record record = {calloc(1, sizeof(struct ws_py_kernel_code) + WS_PY_TOLD_TABLE),
+				sizeof(struct ws_py_kernel_code)};
+	struct ws_py_kernel_code *py_told_code = (void *)record.bytes;
 	uint32_t before = layout->bytes_data - layout->bytes_size;
 	uint64_t size;
 
-	*py_told_code = (struct ws_py_told_code){.kind = WS_PY_TOLD_CODE,
-						 .cookie = COOKIE,
-						 .id = id,
-						 .code = code,
-						 .head_bytes = WS_PY_TOLD_HEAD};
+	*py_told_code = (struct ws_py_kernel_code){.kind = WS_PY_KERNEL_CODE,
+						   .cookie = COOKIE,
+						   .id = id,
+						   .code = code,
+						   .head_bytes = WS_PY_TOLD_HEAD};
 	grab_bytes(im, code, py_told_code->head, WS_PY_TOLD_HEAD);
 	py_told_code->name =
 		pointer_at(py_told_code->head +
@@ -92,7 +92,7 @@ static struct record code_record(struct image *im, const struct ws_py_layout *la
 
 static void add_step(struct made *made, uint64_t id, int32_t at, uint32_t owner)
 {
-	struct ws_py_told_frames *frames = (void *)made->frames.bytes;
+	struct ws_py_kernel_frames *frames = (void *)made->frames.bytes;
 	struct ws_py_step step = {id, at, owner};
 
 	memcpy(made->frames.bytes + sizeof(*frames) + frames->count++ * sizeof(step), &step,
@@ -145,11 +145,11 @@ static struct made make_sample(struct image *im, size_t thread)
 		abort();
 	made.n = ws_py_walk(&made.layout, &memory, py_thread[thread].state, &walk, made.frame, MOST,
 			    &truncated);
-	made.frames = (struct record){
-		calloc(1, sizeof(struct ws_py_told_frames) + 2 * MOST * sizeof(struct ws_py_step)),
-		sizeof(struct ws_py_told_frames)};
-	*(struct ws_py_told_frames *)(void *)made.frames.bytes =
-		(struct ws_py_told_frames){.kind = WS_PY_TOLD_FRAMES, .cookie = COOKIE, .hold = 1};
+	made.frames = (struct record){calloc(1, sizeof(struct ws_py_kernel_frames) +
+							2 * MOST * sizeof(struct ws_py_step)),
+				      sizeof(struct ws_py_kernel_frames)};
+	*(struct ws_py_kernel_frames *)(void *)made.frames.bytes = (struct ws_py_kernel_frames){
+		.kind = WS_PY_KERNEL_FRAMES, .cookie = COOKIE, .hold = 1};
 	for (size_t i = 0; i < made.n; i++) {
 		made.line[i] = line_of(&made.layout, &memory, &made.frame[i]);
 		made.code[made.codes++] =
@@ -188,18 +188,18 @@ static struct session *begin_session(const struct ws_py_layout *layout)
 		&session_clock);
 	session->py.bpf = (void *)&session->proc; /* only whether it is there matters here */
 	session->proc.layout = *layout;
-	ws_py_told_begin(&session->py, &session->proc, COOKIE);
+	ws_py_decode_begin(&session->py, &session->proc, COOKIE);
 	return session;
 }
 
 static void end_session(struct session *session)
 {
-	ws_py_told_end(&session->py, &session->proc);
-	ws_py_told_free(&session->py);
+	ws_py_decode_end(&session->py, &session->proc);
+	ws_py_decode_free(&session->py);
 	ws_map_free(&session->proc.counts);
-	free(session->py.told_stack.frame);
-	free(session->py.told_stack.entry);
-	free(session->py.told_stack.code);
+	free(session->py.decode_stack.frame);
+	free(session->py.decode_stack.entry);
+	free(session->py.decode_stack.code);
 	ws_writer_discard(session->sink->writer);
 	ws_sink_free(session->sink);
 	free(session);
@@ -213,13 +213,13 @@ static const struct ws_py_stack *feed_record(struct session *session, const stru
 	uint8_t gil = 0;
 
 	memcpy(copy + 4, record->bytes, record->n);
-	if (ws_python_told_frames(copy + 4, record->n))
-		st = ws_python_told_stack(&session->py, session->sink, 5, copy + 4, record->n,
-					  &gil);
+	if (ws_python_decode_frames(copy + 4, record->n))
+		st = ws_python_decode_stack(&session->py, session->sink, 5, copy + 4, record->n,
+					    &gil);
 	else
-		ws_python_told(&session->py, copy + 4, record->n);
+		ws_python_decode(&session->py, copy + 4, record->n);
 	free(copy);
-	if (st && (st->n > WS_PY_TOLD_STEPS || gil > WS_GIL_WAITS))
+	if (st && (st->n > WS_PY_KERNEL_STEPS || gil > WS_GIL_WAITS))
 		abort();
 	return st;
 }

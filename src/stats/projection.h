@@ -1,9 +1,9 @@
 /*
- * proj.h - NVTX ranges as the GPU saw them: from the start of the first piece of work that was
- * launched inside to the end of the last.
+ * projection.h - NVTX ranges as the GPU saw them: from the start of the first piece of work that
+ * was launched inside to the end of the last.
  */
-#ifndef WS_STATS_PROJ_H
-#define WS_STATS_PROJ_H
+#ifndef WS_STATS_PROJECTION_H
+#define WS_STATS_PROJECTION_H
 
 #include "stats/launch.h"
 

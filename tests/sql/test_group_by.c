@@ -1,6 +1,6 @@
 /*
- * test_fold.c - GROUP BYs answered without SQLite against SQLite's own answers: thousands of random
- * queries, whose rows must be the same in number, order, kind and every bit.
+ * test_group_by.c - GROUP BYs answered without SQLite against SQLite's own answers: thousands of
+ * random queries, whose rows must be the same in number, order, kind and every bit.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sql/fold.h"
+#include "sql/group_by.h"
 
 enum { MOST_ITEMS = 64, MOST_TERMS = 40 };
 

@@ -1,5 +1,5 @@
 /*
- * python_told.c - from what the program in the kernel wrote (python_bpf.c) to Python frames.
+ * python_decode.c - from what the program in the kernel wrote (python_bpf.c) to Python frames.
  *
  * Code objects come with pieces of their memory as they were at the sample, from which name, file
  * and lines are read as anywhere else (cpython.h). What a piece does not hold, because it was too
@@ -15,8 +15,8 @@
 #define CODES_MOST 200000u
 #define LINGER_NS 2000000000u /* the last samples of a process come after its end */
 
-struct ws_py_told_image { /* what one cookie stands for */
-	struct ws_py_told_image *next;
+struct ws_py_decoded_image { /* what one cookie stands for */
+	struct ws_py_decoded_image *next;
 	struct ws_py_proc *process; /* NULL: it has ended */
 	uint64_t cookie, ended;
 	struct ws_py_layout layout;
@@ -25,18 +25,18 @@ struct ws_py_told_image { /* what one cookie stands for */
 	struct ws_sink *sink;
 };
 
-static struct ws_py_told_image *image_of(const struct ws_python *py, uint64_t cookie)
+static struct ws_py_decoded_image *image_of(const struct ws_python *py, uint64_t cookie)
 {
-	struct ws_py_told_image *im = py->told;
+	struct ws_py_decoded_image *im = py->told;
 
 	while (im && im->cookie != cookie)
 		im = im->next;
 	return im;
 }
 
-void ws_py_told_begin(struct ws_python *py, struct ws_py_proc *process, uint64_t cookie)
+void ws_py_decode_begin(struct ws_python *py, struct ws_py_proc *process, uint64_t cookie)
 {
-	struct ws_py_told_image *im = image_of(py, cookie);
+	struct ws_py_decoded_image *im = image_of(py, cookie);
 
 	if (!im) {
 		im = ws_calloc(1, sizeof(*im));
@@ -50,16 +50,16 @@ void ws_py_told_begin(struct ws_python *py, struct ws_py_proc *process, uint64_t
 		im->layout = process->layout;
 }
 
-void ws_py_told_end(struct ws_python *py, const struct ws_py_proc *process)
+void ws_py_decode_end(struct ws_python *py, const struct ws_py_proc *process)
 {
-	for (struct ws_py_told_image *im = py->told; im; im = im->next)
+	for (struct ws_py_decoded_image *im = py->told; im; im = im->next)
 		if (im->process == process) {
 			im->process = NULL;
 			im->ended = ws_read_raw_ns();
 		}
 }
 
-static void forget(struct ws_py_told_image *im)
+static void forget(struct ws_py_decoded_image *im)
 {
 	for (size_t i = 0; i < im->codes.size; i++)
 		if (im->codes.used[i])
@@ -68,9 +68,9 @@ static void forget(struct ws_py_told_image *im)
 	ws_map_free(&im->frames);
 }
 
-void ws_py_told_sweep(struct ws_python *py, uint64_t now)
+void ws_py_decode_sweep(struct ws_python *py, uint64_t now)
 {
-	for (struct ws_py_told_image **at = &py->told, *im; (im = *at);) {
+	for (struct ws_py_decoded_image **at = &py->told, *im; (im = *at);) {
 		if (!im->ended || now < im->ended + LINGER_NS) {
 			at = &im->next;
 			continue;
@@ -81,11 +81,11 @@ void ws_py_told_sweep(struct ws_python *py, uint64_t now)
 	}
 }
 
-void ws_py_told_free(struct ws_python *py)
+void ws_py_decode_free(struct ws_python *py)
 {
-	for (struct ws_py_told_image *im = py->told; im; im = im->next)
+	for (struct ws_py_decoded_image *im = py->told; im; im = im->next)
 		im->ended = 1;
-	ws_py_told_sweep(py, UINT64_MAX);
+	ws_py_decode_sweep(py, UINT64_MAX);
 }
 
 /* ---- code objects ---- */
@@ -139,7 +139,7 @@ static void add_piece(struct memory *memory, uint64_t from, const void *bytes, s
 }
 
 /* Is the object still the one that was there at the sample? */
-static bool still_there(const struct ws_py_told_image *im, struct ws_proc *proc, uint64_t code,
+static bool still_there(const struct ws_py_decoded_image *im, struct ws_proc *proc, uint64_t code,
 			const struct ws_py_code_key *key)
 {
 	struct ws_py_memory memory = {ws_py_read_process, proc};
@@ -150,8 +150,8 @@ static bool still_there(const struct ws_py_told_image *im, struct ws_proc *proc,
 	       !memcmp(&now, key, sizeof(now));
 }
 
-static struct ws_py_known *read_code(const struct ws_py_told_image *im,
-				     const struct ws_py_told_code *code)
+static struct ws_py_known *read_code(const struct ws_py_decoded_image *im,
+				     const struct ws_py_kernel_code *code)
 {
 	struct memory pieces = {.proc = im->process ? im->process->proc : NULL};
 	struct ws_py_memory py_memory = {read_pieces, &pieces};
@@ -175,10 +175,10 @@ static struct ws_py_known *read_code(const struct ws_py_told_image *im,
 	return known;
 }
 
-static void told_code(struct ws_python *py, const void *raw, size_t size)
+static void decode_code(struct ws_python *py, const void *raw, size_t size)
 {
-	struct ws_py_told_code *code;
-	struct ws_py_told_image *im;
+	struct ws_py_kernel_code *code;
+	struct ws_py_decoded_image *im;
 	struct ws_py_known *known;
 
 	if (size < sizeof(*code))
@@ -202,28 +202,28 @@ static void told_code(struct ws_python *py, const void *raw, size_t size)
 	free(code);
 }
 
-void ws_python_told(struct ws_python *py, const void *raw, size_t size)
+void ws_python_decode(struct ws_python *py, const void *raw, size_t size)
 {
 	uint32_t kind = 0;
 
 	if (size >= sizeof(kind))
 		memcpy(&kind, raw, sizeof(kind));
-	if (py && kind == WS_PY_TOLD_CODE)
-		told_code(py, raw, size);
+	if (py && kind == WS_PY_KERNEL_CODE)
+		decode_code(py, raw, size);
 }
 
-bool ws_python_told_frames(const void *raw, size_t size)
+bool ws_python_decode_frames(const void *raw, size_t size)
 {
 	uint32_t kind = 0;
 
 	if (size >= sizeof(kind))
 		memcpy(&kind, raw, sizeof(kind));
-	return kind == WS_PY_TOLD_FRAMES;
+	return kind == WS_PY_KERNEL_FRAMES;
 }
 
 /* ---- frames ---- */
 
-static uint32_t frame_id(struct ws_py_told_image *im, struct ws_stackset *st, uint64_t id,
+static uint32_t frame_id(struct ws_py_decoded_image *im, struct ws_stackset *st, uint64_t id,
 			 int32_t at)
 {
 	uint64_t hash = id * UINT64_C(0x9e3779b97f4a7c15) + (uint32_t)at;
@@ -271,22 +271,22 @@ static size_t take_steps(const struct ws_py_layout *layout, const uint8_t *steps
 	return taken.count;
 }
 
-const struct ws_py_stack *ws_python_told_stack(struct ws_python *py, struct ws_sink *sink,
-					       uint32_t tid, const void *raw, size_t size,
-					       uint8_t *gil)
+const struct ws_py_stack *ws_python_decode_stack(struct ws_python *py, struct ws_sink *sink,
+						 uint32_t tid, const void *raw, size_t size,
+						 uint8_t *gil)
 {
-	static struct ws_py_frame frame[WS_PY_TOLD_STEPS];
-	struct ws_py_told_frames frames;
-	struct ws_py_told_image *im;
+	static struct ws_py_frame frame[WS_PY_KERNEL_STEPS];
+	struct ws_py_kernel_frames frames;
+	struct ws_py_decoded_image *im;
 	struct ws_py_stack *stack;
 	size_t n;
 
 	if (!py || !py->bpf || size < sizeof(frames))
 		return NULL;
-	stack = &py->told_stack;
+	stack = &py->decode_stack;
 	memcpy(&frames, raw, sizeof(frames));
 	im = image_of(py, frames.cookie);
-	if (!im || frames.count > WS_PY_TOLD_STEPS ||
+	if (!im || frames.count > WS_PY_KERNEL_STEPS ||
 	    frames.count > (size - sizeof(frames)) / sizeof(struct ws_py_step))
 		return NULL;
 	if (im->sink != sink) { /* frames have numbers in one report */

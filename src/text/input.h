@@ -1,5 +1,5 @@
 /*
- * source.h - the bytes of a file to import, plain or gzip, from the beginning to the end.
+ * input.h - the bytes of a file to import, plain or gzip, from the beginning to the end.
  *
  * A gzip file is decompressed by a thread of its own, some megabytes ahead of the reader. Members
  * that follow one another are one text, as in gzip(1). WS_INPUT_MOST_BYTES bounds what comes out,

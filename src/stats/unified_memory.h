@@ -1,8 +1,9 @@
 /*
- * um.h - traffic and page faults of unified memory, for the reports that begin with um_.
+ * unified_memory.h - traffic and page faults of unified memory, for the reports that begin with
+ * um_.
  */
-#ifndef WS_STATS_UM_H
-#define WS_STATS_UM_H
+#ifndef WS_STATS_UNIFIED_MEMORY_H
+#define WS_STATS_UNIFIED_MEMORY_H
 
 #include "stats/stats.h"
 

@@ -1,8 +1,9 @@
 /*
- * view.h - the tables of the command `report`: where time went by function, flat or as a tree.
+ * profile_view.h - the tables of the command `report`: where time went by function, flat or as a
+ * tree.
  */
-#ifndef WS_STATS_VIEW_H
-#define WS_STATS_VIEW_H
+#ifndef WS_STATS_PROFILE_VIEW_H
+#define WS_STATS_PROFILE_VIEW_H
 
 #include "query/profile.h"
 #include "stats/stats.h"

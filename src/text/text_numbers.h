@@ -1,6 +1,6 @@
 /*
- * texts.h - numbers for texts, by which names that are made up here (a call without its version, a
- * range before a kernel) can be grouped.
+ * text_numbers.h - numbers for texts, by which names that are made up here (a call without its
+ * version, a range before a kernel) can be grouped.
  */
 #ifndef WS_TEXT_TEXT_NUMBERS_H
 #define WS_TEXT_TEXT_NUMBERS_H

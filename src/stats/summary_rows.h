@@ -1,12 +1,12 @@
 /*
- * std8.h - rows of summaries: the eight columns that every summary begins with, and the order of
- * its rows.
+ * summary_rows.h - rows of summaries: the eight columns that every summary begins with, and the
+ * order of its rows.
  */
-#ifndef WS_STATS_STD8_H
-#define WS_STATS_STD8_H
+#ifndef WS_STATS_SUMMARY_ROWS_H
+#define WS_STATS_SUMMARY_ROWS_H
 
 #include "base/sort.h"
-#include "stats/dist.h"
+#include "stats/distribution.h"
 #include "stats/stats.h"
 
 #define WS_SUMMARY_COLUMNS(count)                                                        \

@@ -1,5 +1,5 @@
 /*
- * dist.h - a distribution of durations: exact total, minimum, maximum, median and standard
+ * distribution.h - a distribution of durations: exact total, minimum, maximum, median and standard
  * deviation of any number of values.
  *
  * A median needs all values, so they are kept, as compactly as possible: two fit into the struct
@@ -8,8 +8,8 @@
  * 65,536, it becomes such a table: each of a flood of short ranges then costs one increment and no
  * more memory. Values of 4.3 s and more go into an array of their own.
  */
-#ifndef WS_STATS_DIST_H
-#define WS_STATS_DIST_H
+#ifndef WS_STATS_DISTRIBUTION_H
+#define WS_STATS_DISTRIBUTION_H
 
 #include <stddef.h>
 #include <stdint.h>
