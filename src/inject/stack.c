@@ -2,6 +2,7 @@
 #include "inject/stack.h"
 #include "base/choose.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -51,7 +52,8 @@ static void read_own_registers(uint64_t regs[WS_STACK_REGS])
 #endif
 }
 
-/* Bytes copied from `from`, which may be fewer: up to what is not there. */
+/* Copies up to `n` bytes and returns how many: it stops at the first page that is not there. Where
+ * the kernel forbids the call, only the rest of the page of `from` is certain to be there. */
 static uint32_t copy_memory(char *to, uint64_t from, uint32_t n)
 {
 	struct iovec local = {to, n}, remote[PIECES];
@@ -72,6 +74,8 @@ static uint32_t copy_memory(char *to, uint64_t from, uint32_t n)
 						    (long)&local, 1, (long)remote, pieces, 0);
 	if (got > 0)
 		return (uint32_t)got;
+	if (got == -EFAULT) /* nothing is there: the stack ended where the last piece did */
+		return 0;
 	got = (long)(WS_SMALLEST_PAGE - from % WS_SMALLEST_PAGE);
 	got = ws_min(got, (long)n);
 	memcpy(to, (const void *)(uintptr_t)from, (size_t)got);

@@ -3,6 +3,7 @@
  * the OS runtime that lasts) where its stack is of interest; run.py says which functions must be on
  * it.
  */
+#include <alloca.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -51,6 +52,41 @@ static NOINLINE void recurse(int n)
 static void deep(void)
 {
 	recurse(299);
+}
+
+/* ---- a stack whose end is the end of what is mapped ---- */
+
+static NOINLINE void nap_below(size_t bytes)
+{
+	volatile char *below = alloca(bytes);
+
+	*below = 1;
+	nap();
+}
+
+/* Naps with the stack pointer at every 16 bytes of 8 KiB, so that pieces of that size end where the
+ * stack does, too. */
+static void *nap_at_each_place(void *unused)
+{
+	for (size_t bytes = 16; bytes <= 8192; bytes += 16)
+		nap_below(bytes);
+	return unused;
+}
+
+static void end_of_stack(void)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = page * 64;
+	char *memory = mmap(NULL, size + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	if (memory == MAP_FAILED || mprotect(memory, size, PROT_READ | PROT_WRITE))
+		exit(2);
+	pthread_attr_init(&attributes);
+	pthread_attr_setstack(&attributes, memory, size);
+	if (pthread_create(&thread, &attributes, nap_at_each_place, NULL))
+		exit(2);
+	pthread_join(thread, NULL);
 }
 
 /* ---- signals ---- */
@@ -408,6 +444,8 @@ int main(int argc, char **argv)
 		snprintf(folder, sizeof(folder), "%s", argv[2]);
 	if (!strcmp(name, "deep"))
 		deep();
+	else if (!strcmp(name, "end-of-stack"))
+		end_of_stack();
 	else if (!strcmp(name, "alternate-stack"))
 		alternate_stack();
 	else if (!strcmp(name, "same-stack"))

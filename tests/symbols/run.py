@@ -119,6 +119,12 @@ def deep_recursion(t):
 
 
 @test
+def copies_end_where_the_stack_does(t):
+    t.profile(t.program("cases_fp"), "end-of-stack", options=("--osrt-backtrace-stack-size=65528",))
+    t.eq(len(t.stacks("usleep")), 512, "stacks")
+
+
+@test
 def no_depth_no_stacks(t):
     for option in (
         "--osrt-backtrace-depth=0",
