@@ -45,6 +45,16 @@ class Skip(Exception):
     """Raised by a test that cannot be made here: why."""
 
 
+# Instrumented for races the program is some twenty times slower. What arbitrary numbers do to it is
+# tested by the build that checks memory.
+RACES_ONLY = os.environ.get("WS_TEST_SANITIZE") == "thread"
+
+
+def skip_where_only_races_count():
+    if RACES_ONLY:
+        raise Skip("arbitrary numbers are tested without the thread sanitizer")
+
+
 def test(f):
     TESTS.append(f)
     return f
