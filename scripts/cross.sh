@@ -28,7 +28,8 @@ scripts = '$PWD/scripts'
 EOF
 	cmp -s "$root/cross.new" "$root/cross.ini" || mv "$root/cross.new" "$root/cross.ini"
 	[ -e "$build/build.ninja" ] ||
-		meson setup "$build" --cross-file cross/aarch64-linux-gnu.ini --cross-file "$root/cross.ini"
+		meson setup "$build" --cross-file cross/aarch64-linux-gnu.ini \
+			--cross-file "$root/cross.ini"
 	ninja -C "$build"
 fi
 [ "$what" != build ] || exit 0
