@@ -12,7 +12,7 @@
 #include "base/choose.h"
 #include "serve/api.h"
 
-enum { SIDES = 2, MOST_PAIRS = 2000 };
+enum { SIDES = 2, USUAL_PAIRS = 2000, MOST_PAIRS = 50000 };
 
 struct side {
 	struct ws_api_call call;
@@ -110,10 +110,11 @@ static void put_side(struct ws_text *text, const char *key, const struct ws_sum_
 		       group->total, group->min, group->max);
 }
 
-static void put_pairs(struct ws_text *text, const struct pairs *pairs, const struct side *sides)
+static void put_pairs(struct ws_text *text, const struct pairs *pairs, const struct side *sides,
+		      int64_t limit)
 {
 	ws_text_puts(text, "{\"pairs\":[");
-	for (size_t i = 0; i < pairs->n && i < MOST_PAIRS; i++) {
+	for (size_t i = 0; i < pairs->n && i < (size_t)limit; i++) {
 		const struct pair *pair = &pairs->pairs[i];
 		uint32_t k = pair->of[0].count ? 0 : 1;
 
@@ -126,8 +127,7 @@ static void put_pairs(struct ws_text *text, const struct pairs *pairs, const str
 		ws_text_puts(text, "}");
 	}
 	ws_text_puts(text, "]");
-	ws_put_json_int(text, "left_out",
-			pairs->n > MOST_PAIRS ? (int64_t)(pairs->n - MOST_PAIRS) : 0);
+	ws_put_json_int(text, "names", (int64_t)pairs->n);
 	ws_put_json_int(text, "unread", sides[0].unread + sides[1].unread);
 	ws_text_puts(text, "}");
 }
@@ -166,13 +166,15 @@ int ws_api_diff(struct ws_api_call *call, struct ws_err *err)
 {
 	struct side sides[SIDES] = {0};
 	struct pairs pairs = {0};
+	int64_t limit;
 	int status = 0;
 
 	if (!ws_view_count(call->view)) {
 		ws_fail(err, "There is no report yet.");
 		return 400;
 	}
-	if (!read_side(&sides[0], call, "a", "t0", "t1", err) ||
+	if (!ws_param_int(call, "limit", 1, MOST_PAIRS, USUAL_PAIRS, &limit, err) ||
+	    !read_side(&sides[0], call, "a", "t0", "t1", err) ||
 	    !read_side(&sides[1], call, "b", "u0", "u1", err))
 		return 400;
 	for (int k = 0; k < SIDES; k++)
@@ -186,7 +188,7 @@ int ws_api_diff(struct ws_api_call *call, struct ws_err *err)
 	}
 	if (!status) {
 		match(&pairs, sides);
-		put_pairs(call->out, &pairs, sides);
+		put_pairs(call->out, &pairs, sides, limit);
 	}
 	for (int k = 0; k < SIDES; k++)
 		let_go(&sides[k]);

@@ -159,15 +159,101 @@ int ws_sum_window(struct ws_api_call *call, int64_t t0, int64_t t1, struct ws_su
 	return 0;
 }
 
-static int compare_totals(const void *first, const void *second)
+/* ---- their order ---- */
+
+enum sum_sort { SUM_TOTAL, SUM_COUNT, SUM_AVERAGE, SUM_MIN, SUM_MAX, SUM_NAME };
+static const char *const sum_sort_words[] = {
+	[SUM_TOTAL] = "total", [SUM_COUNT] = "count", [SUM_AVERAGE] = "average",
+	[SUM_MIN] = "min",     [SUM_MAX] = "max",     [SUM_NAME] = "name"};
+
+struct sum_order {
+	const struct ws_lanes *lanes;
+	enum sum_sort sort;
+	bool down;
+};
+
+/* Which of two texts comes first, byte by byte. */
+static int compare_names(const struct ws_lanes *lanes, uint32_t a, uint32_t b)
+{
+	size_t m, n;
+	const char *text = ws_lane_name(lanes, a, &m), *t = ws_lane_name(lanes, b, &n);
+	int order = memcmp(text, t, ws_min(m, n));
+
+	return order ? order : ws_compare(m, n);
+}
+
+static int compare_averages(const struct ws_sum_group *left, const struct ws_sum_group *right)
+{
+	__uint128_t a = (__uint128_t)left->total * right->count,
+		    b = (__uint128_t)right->total * left->count;
+
+	return ws_compare(a, b);
+}
+
+static int compare_by(const struct sum_order *order, const struct ws_sum_group *left,
+		      const struct ws_sum_group *right)
+{
+	switch (order->sort) {
+	case SUM_COUNT:
+		return ws_compare(left->count, right->count);
+	case SUM_AVERAGE:
+		return compare_averages(left, right);
+	case SUM_MIN:
+		return ws_compare(left->min, right->min);
+	case SUM_MAX:
+		return ws_compare(left->max, right->max);
+	case SUM_NAME:
+		return compare_names(order->lanes, left->name, right->name);
+	default:
+		return ws_compare(left->total, right->total);
+	}
+}
+
+/* By kind, then as asked; equal ones in an order that is the same whenever it is asked for, so that
+ * pages of one list fit together. */
+static int compare_groups(const void *first, const void *second, void *context)
 {
 	const struct ws_sum_group *left = first, *right = second;
+	const struct sum_order *order = context;
+	int way;
 
 	if (left->kind != right->kind)
 		return ws_compare(left->kind, right->kind);
+	way = compare_by(order, left, right);
+	if (way)
+		return order->down ? -way : way;
 	if (left->total != right->total)
 		return ws_compare(right->total, left->total);
-	return ws_compare(right->count, left->count);
+	if (left->count != right->count)
+		return ws_compare(right->count, left->count);
+	return ws_compare(left->name, right->name);
+}
+
+static void sort_groups(const struct sum_order *order, struct groups *groups)
+{
+	if (groups->n)
+		qsort_r(groups->groups, groups->n, sizeof(*groups->groups), compare_groups,
+			(void *)order);
+}
+
+/* The number of the word that a parameter is; `fallback` when it is not given, -1 with a sentence
+ * when it is another word. */
+static int param_word(const struct ws_api_call *call, const char *name, const char *const *words,
+		      size_t count, int fallback, struct ws_err *err)
+{
+	const char *given = ws_param(call, name);
+	struct ws_text known = {0};
+
+	if (!given)
+		return fallback;
+	for (size_t i = 0; i < count; i++) {
+		if (!strcmp(given, words[i]))
+			return (int)i;
+		ws_text_printf(&known, "%s%s", i ? ", " : "", words[i]);
+	}
+	ws_fail(err, "parameter %s must be one of %s", name, known.text);
+	ws_text_free(&known);
+	return -1;
 }
 
 static void put_group(struct ws_api_call *call, const struct ws_sum_group *group)
@@ -217,33 +303,108 @@ static void put_lanes(struct ws_api_call *call, const struct walk *walk)
 	ws_text_puts(call->out, "]");
 }
 
-enum { MOST_GROUPS = 200 };
+/* What of the sums is asked for: of each kind, or of one, `limit` groups from `offset` on. */
+struct sum_part {
+	struct sum_order order;
+	int64_t names, offset, limit;
+	int kind; /* -1: all */
+};
+
+enum { SUM_USUAL = 200, SUM_MOST = 50000 };
+
+static bool param_kind(const struct ws_api_call *call, int *kind, struct ws_err *err)
+{
+	const char *given = ws_param(call, "kind");
+
+	*kind = -1;
+	if (!given)
+		return true;
+	for (int i = 0; i < WS_LANE_KINDS; i++)
+		if (!strcmp(given, ws_lane_descs[i].name)) {
+			*kind = i;
+			return true;
+		}
+	ws_fail(err, "parameter kind must be a kind of rows, such as kernels");
+	return false;
+}
+
+static bool param_sum(struct ws_api_call *call, struct sum_part *part, struct ws_err *err)
+{
+	int64_t down;
+	int sort;
+
+	if (!ws_param_int(call, "names", 0, 1, 1, &part->names, err) ||
+	    !ws_param_int(call, "offset", 0, UINT32_MAX, 0, &part->offset, err) ||
+	    !ws_param_int(call, "limit", 0, SUM_MOST, SUM_USUAL, &part->limit, err) ||
+	    !ws_param_int(call, "down", 0, 1, 1, &down, err) || !param_kind(call, &part->kind, err))
+		return false;
+	sort = param_word(call, "sort", sum_sort_words, WS_COUNT(sum_sort_words), SUM_TOTAL, err);
+	if (sort < 0)
+		return false;
+	part->order = (struct sum_order){call->lanes, (enum sum_sort)sort, down};
+	return true;
+}
+
+/* The groups that are asked for; they are sorted. */
+static void put_groups(struct ws_api_call *call, const struct sum_part *part,
+		       const struct groups *groups)
+{
+	int64_t in_kind = 0;
+
+	ws_put_json_key(call->out, "groups");
+	ws_text_puts(call->out, "[");
+	for (size_t i = 0; i < groups->n; i++) {
+		const struct ws_sum_group *group = &groups->groups[i];
+
+		in_kind = i && group->kind == group[-1].kind ? in_kind + 1 : 0;
+		if (in_kind >= part->offset && in_kind - part->offset < part->limit &&
+		    (part->kind < 0 || group->kind == part->kind))
+			put_group(call, group);
+	}
+	ws_text_puts(call->out, "]");
+}
+
+/* What all groups of each kind come to, whichever are asked for. */
+static void put_kinds(struct ws_api_call *call, const struct groups *groups)
+{
+	ws_put_json_key(call->out, "kinds");
+	ws_text_puts(call->out, "[");
+	for (size_t i = 0, next; i < groups->n; i = next) {
+		uint64_t count = 0, total = 0;
+
+		for (next = i;
+		     next < groups->n && groups->groups[next].kind == groups->groups[i].kind;
+		     next++) {
+			count += groups->groups[next].count;
+			total += groups->groups[next].total;
+		}
+		ws_put_json_comma(call->out);
+		ws_text_puts(call->out, "{");
+		ws_put_json_string(call->out, "kind", ws_lane_descs[groups->groups[i].kind].name);
+		ws_put_json_int(call->out, "names", (int64_t)(next - i));
+		ws_put_json_int(call->out, "count", (int64_t)count);
+		ws_put_json_int(call->out, "total", (int64_t)total);
+		ws_text_puts(call->out, "}");
+	}
+	ws_text_puts(call->out, "]");
+}
 
 int ws_api_sum(struct ws_api_call *call, struct ws_err *err)
 {
-	struct walk walk;
 	struct groups groups = {0};
-	size_t in_kind = 0, left_out = 0;
-	int64_t names;
+	struct sum_part part;
+	struct walk walk;
 
-	if (!ws_param_int(call, "names", 0, 1, 1, &names, err) ||
-	    walk_open(call, names ? WS_LANES_ONCE : WS_LANES_ALL, names, &walk, err))
+	if (!param_sum(call, &part, err) ||
+	    walk_open(call, part.names ? WS_LANES_ONCE : WS_LANES_ALL, part.names, &walk, err))
 		return 400;
-	if (names)
+	if (part.names)
 		sum_walk(&walk, &groups);
-	if (groups.n)
-		qsort(groups.groups, groups.n, sizeof(*groups.groups), compare_totals);
-	ws_text_puts(call->out, "{\"groups\":[");
-	for (size_t i = 0; i < groups.n; i++) {
-		in_kind = i && groups.groups[i].kind == groups.groups[i - 1].kind ? in_kind + 1 : 0;
-		if (in_kind < MOST_GROUPS)
-			put_group(call, &groups.groups[i]);
-		else
-			left_out++;
-	}
-	ws_text_puts(call->out, "]");
-	ws_put_json_int(call->out, "left_out", (int64_t)left_out);
-	ws_put_json_int(call->out, "unread", names ? walk.unread : 0);
+	sort_groups(&part.order, &groups);
+	ws_text_puts(call->out, "{");
+	put_kinds(call, &groups);
+	put_groups(call, &part, &groups);
+	ws_put_json_int(call->out, "unread", part.names ? walk.unread : 0);
 	put_lanes(call, &walk);
 	ws_text_puts(call->out, "}");
 	free(groups.groups);
@@ -277,16 +438,6 @@ struct picks { /* a heap of the first `most`, the last of them on top */
 		uint64_t key;
 	} recent[RECENT_NAMES];
 };
-
-/* Which of two texts comes first, byte by byte. */
-static int compare_names(const struct ws_lanes *lanes, uint32_t a, uint32_t b)
-{
-	size_t m, n;
-	const char *text = ws_lane_name(lanes, a, &m), *t = ws_lane_name(lanes, b, &n);
-	int order = memcmp(text, t, ws_min(m, n));
-
-	return order ? order : ws_compare(m, n);
-}
 
 /* What is equal in the column that is sorted by stands in order of time, whichever way that column
  * goes. */
@@ -403,34 +554,22 @@ static void put_picks(struct ws_api_call *call, struct picks *picks, int64_t off
 	ws_text_puts(call->out, "]");
 }
 
-static bool param_sort(struct ws_api_call *call, enum sort *sort, struct ws_err *err)
-{
-	const char *by = ws_param(call, "sort");
-
-	*sort = BY_START;
-	for (size_t i = 0; by && i < WS_COUNT(sort_words); i++)
-		if (!strcmp(by, sort_words[i])) {
-			*sort = (enum sort)i;
-			return true;
-		}
-	if (by)
-		ws_fail(err, "parameter sort must be start, duration, name or row");
-	return !by;
-}
-
 /* Sorted by row: in the order in which `lanes` names them. */
 int ws_api_events(struct ws_api_call *call, struct ws_err *err)
 {
 	int64_t offset, limit, down;
 	struct ws_matcher *matcher;
 	struct picks *picks;
-	enum sort sort;
 	uint64_t count = 0;
 	struct walk walk;
+	int sort;
 
 	if (!ws_param_int(call, "offset", 0, MOST_SORTED, 0, &offset, err) ||
 	    !ws_param_int(call, "limit", 1, MOST_PAGE, 100, &limit, err) ||
-	    !ws_param_int(call, "down", 0, 1, 0, &down, err) || !param_sort(call, &sort, err))
+	    !ws_param_int(call, "down", 0, 1, 0, &down, err))
+		return 400;
+	sort = param_word(call, "sort", sort_words, WS_COUNT(sort_words), BY_START, err);
+	if (sort < 0)
 		return 400;
 	matcher = ws_make_matcher(call, err);
 	if (!matcher)
@@ -441,7 +580,7 @@ int ws_api_events(struct ws_api_call *call, struct ws_err *err)
 	}
 	picks = ws_calloc(1, sizeof(*picks));
 	picks->lanes = call->lanes;
-	picks->sort = sort;
+	picks->sort = (enum sort)sort;
 	picks->down = down;
 	picks->most = (size_t)(offset + limit);
 	picks->picks = ws_malloc(picks->most * sizeof(*picks->picks));
@@ -480,14 +619,13 @@ int ws_api_search(struct ws_api_call *call, struct ws_err *err)
 		return 400;
 	}
 	sum_walk(&walk, &groups);
-	if (groups.n)
-		qsort(groups.groups, groups.n, sizeof(*groups.groups), compare_totals);
+	sort_groups(&(struct sum_order){call->lanes, SUM_TOTAL, true}, &groups);
 	ws_text_puts(call->out, "{\"names\":[");
 	for (size_t i = 0; i < groups.n; i++) {
 		if (!ws_match_name(matcher, groups.groups[i].name))
 			continue;
 		count += groups.groups[i].count;
-		if (out++ < MOST_GROUPS)
+		if (out++ < SUM_USUAL)
 			put_group(call, &groups.groups[i]);
 	}
 	ws_text_puts(call->out, "]");

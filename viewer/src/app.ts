@@ -713,7 +713,7 @@ export class App {
         t0: Math.round(this.view.t0 - o),
         t1: Math.round(this.view.t1 - o),
       });
-      const all = (sum?.groups ?? []).reduce((n, g) => n + g.total, 0);
+      const all = (sum?.kinds ?? []).reduce((n, k) => n + k.total, 0);
       for (const c of r.children)
         this.busyNow.set(
           c.key,

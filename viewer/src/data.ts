@@ -118,10 +118,18 @@ export interface Group {
   longest: [number, number, number];
 }
 
+/** What all names of a kind come to. */
+export interface KindSum {
+  kind: string;
+  names: number;
+  count: number;
+  total: number;
+}
+
 export interface Sum {
   unread?: number; // rows that are being read, which this is without
-  groups: Group[];
-  left_out: number;
+  kinds: KindSum[];
+  groups: Group[]; // as many of each kind as were asked for
   lanes: [number, number, number][];
 }
 

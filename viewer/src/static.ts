@@ -27,6 +27,7 @@ import {
   type EventDetail,
   type Frame,
   type Group,
+  type KindSum,
   type Params,
   type ReportInfo,
   type Source,
@@ -436,12 +437,36 @@ export class StaticSource implements Source {
     for (const l of lanes) if (l.levels.length > 1) busy.push(this.covered(l, t0, t1));
     const all = [...groups.values()].sort((a, b) => b.total - a.total);
     return {
-      groups: all,
+      ...StaticSource.part(all, p),
       names: all.slice(0, 200),
       count: all.reduce((s, g) => s + g.count, 0),
       distinct: all.length,
-      left_out: 0,
       lanes: busy,
+    };
+  }
+
+  /** What is asked for of sums, of each kind or of one; and what all of each kind come to. */
+  private static part(all: Group[], p: Params): { kinds: KindSum[]; groups: Group[] } {
+    const value = (g: Group): number | string =>
+        p.sort === "average" ? g.total / g.count : g[(p.sort ?? "total") as "total"],
+      way = p.down === 0 ? 1 : -1,
+      order = (a: Group, b: Group): number =>
+        value(a) === value(b) ? 0 : value(a) < value(b) ? -way : way,
+      from = Number(p.offset ?? 0),
+      to = from + Number(p.limit ?? 200),
+      kinds = [...new Set(all.map((g) => g.kind))].map((kind) => {
+        const groups = all.filter((g) => g.kind === kind).sort(order);
+        return {
+          kind,
+          groups: p.kind === undefined || p.kind === kind ? groups.slice(from, to) : [],
+          names: groups.length,
+          count: groups.reduce((n, g) => n + g.count, 0),
+          total: groups.reduce((n, g) => n + g.total, 0),
+        };
+      });
+    return {
+      kinds: kinds.map(({ kind, names, count, total }) => ({ kind, names, count, total })),
+      groups: kinds.flatMap((k) => k.groups),
     };
   }
 

@@ -22,12 +22,15 @@ interface Pair {
 }
 interface Diff {
   pairs: Pair[];
-  left_out: number;
+  names: number; // of all pairs
 }
 interface Side {
   report: number;
   window: [number, number] | null; // of the report's own times; null: all of it
 }
+
+const AT_FIRST = 2000, // names, those that differ most
+  MOST = 50000;
 
 const mean = (f: Figures): number => (f[0] ? f[1] / f[0] : 0);
 /** How much larger the second is; what is only there is larger than anything. */
@@ -51,10 +54,11 @@ export class Compare implements Panel {
     { report: 0, window: null },
     { report: 1, window: null },
   ];
-  private diff: Diff = { pairs: [], left_out: 0 };
+  private diff: Diff = { pairs: [], names: 0 };
   private kind = "";
   private sorting: Sorting<Key | "change" | "name"> = { key: "change", down: true };
   private turn = 0;
+  private most = AT_FIRST; // names that are compared
   private chosen = false; // which reports, by the user
   private profile = -1; // which of KINDS is compared by call stack; -1: names are
   private stacks: FlameDiff;
@@ -101,6 +105,7 @@ export class Compare implements Panel {
         t1: a.window?.[1],
         u0: b.window?.[0],
         u1: b.window?.[1],
+        limit: this.most,
       });
       await released(this.root);
       if (!diff || turn !== this.turn) return;
@@ -252,11 +257,25 @@ export class Compare implements Panel {
       ...(names
         ? [
             pairs.length ? this.table(pairs) : h("p", { class: "quiet" }, t("no_matches")),
-            this.diff.left_out
-              ? h("p", { class: "quiet" }, `+ ${count(this.diff.left_out)}`)
-              : null,
+            this.rest(),
           ]
         : [this.stacks.root]),
+    );
+  }
+
+  /** How many of the names are here, and the rest. */
+  private rest(): HTMLElement | null {
+    const here = this.diff.pairs.length;
+    if (here >= this.diff.names) return null;
+    const all = (): void => {
+      this.most = MOST;
+      this.update();
+    };
+    return h(
+      "p",
+      { class: "actions rest" },
+      h("span", { class: "quiet" }, t("n_of_names", count(here), count(this.diff.names))),
+      this.most < MOST ? h("button", { onclick: all }, t("more")) : null,
     );
   }
 

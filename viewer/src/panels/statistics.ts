@@ -1,7 +1,7 @@
 /** What the window or the selection is made of: sums by name and kind, and how busy rows are. */
 
 import type { App } from "../app";
-import type { Group, Sum } from "../data";
+import type { Group, KindSum, Params, Sum } from "../data";
 import { windowOf, type LaneRef, type Panel, type Panels } from "./panels";
 import { copyCsv, copySql } from "../copy";
 import { fill, h, later, released } from "../dom";
@@ -31,6 +31,26 @@ const ORDER = [
 ];
 
 type Key = "total" | "count" | "average" | "min" | "max" | "name";
+type Mine = Group & { report: number };
+
+const AT_FIRST = 200, // names of a kind
+  MORE = 1000, // at a time
+  PAGE = 50000; // names that the server tells at once
+
+/** Figures of one kind from several reports, added up. */
+function addKinds(parts: (Sum | undefined)[]): KindSum[] {
+  const all = new Map<string, KindSum>();
+  for (const k of parts.flatMap((p) => p?.kinds ?? [])) {
+    const sum = all.get(k.kind);
+    if (!sum) all.set(k.kind, { ...k });
+    else {
+      sum.names += k.names;
+      sum.count += k.count;
+      sum.total += k.total;
+    }
+  }
+  return [...all.values()];
+}
 
 export class Statistics implements Panel {
   readonly root = h("div", { class: "statistics" });
@@ -38,8 +58,9 @@ export class Statistics implements Panel {
   private kind = "";
   private sorting: Sorting<Key> = { key: "total", down: true };
   private turn = 0;
-  private groups: (Group & { report: number })[] = [];
-  private leftOut = 0;
+  private kinds: KindSum[] = []; // what all names of each kind come to
+  private groups: Mine[] = []; // the first names of each kind, or of this one
+  private most = AT_FIRST; // names that are shown
 
   constructor(
     private app: App,
@@ -53,6 +74,7 @@ export class Statistics implements Panel {
   choose(lanes: LaneRef[]): void {
     this.lanes = lanes;
     this.kind = "";
+    this.most = AT_FIRST;
   }
 
   update = later(120, () => void this.load());
@@ -62,34 +84,46 @@ export class Statistics implements Panel {
     return String(this.app.range ?? [this.app.view.t0, this.app.view.t1]);
   }
 
-  private async load(): Promise<void> {
-    const turn = ++this.turn;
-    const of = this.window();
+  /** What the server is asked about each report. */
+  private questions(): Params[] {
     const reports = this.lanes.length
       ? [...new Set(this.lanes.map((l) => l.report))]
       : this.app.reports.map((r) => r.id);
+    return reports.map((r) => {
+      const { t0, t1 } = windowOf(this.app, r),
+        mine = this.lanes.filter((l) => l.report === r).map((l) => l.lane);
+      return {
+        r,
+        t0,
+        t1,
+        lanes: mine.length ? mine.join(",") : undefined,
+        sort: this.sorting.key,
+        down: Number(this.sorting.down),
+      };
+    });
+  }
+
+  private async load(): Promise<void> {
+    const turn = ++this.turn,
+      of = this.window(),
+      more = this.most > AT_FIRST,
+      asked = more ? { kind: this.kind, limit: Math.min(this.most, PAGE) } : {};
     const parts = await Promise.all(
-      reports.map(async (r) => {
-        const { t0, t1 } = windowOf(this.app, r);
-        const lanes = this.lanes.length
-          ? this.lanes
-              .filter((l) => l.report === r)
-              .map((l) => l.lane)
-              .join(",")
-          : undefined;
-        return { r, sum: await this.app.ask<Sum>("sum", { r, t0, t1, lanes }) };
-      }),
+      this.questions().map(async (q) => ({
+        r: Number(q.r),
+        sum: await this.app.ask<Sum>("sum", { ...q, ...asked }),
+      })),
     );
     await released(this.root);
     if (turn !== this.turn) return;
+    this.kinds = addKinds(parts.map((p) => p.sum));
     this.groups = parts.flatMap((p) => (p.sum?.groups ?? []).map((g) => ({ ...g, report: p.r })));
-    this.leftOut = parts.reduce((n, p) => n + (p.sum?.left_out ?? 0), 0);
     this.draw();
     this.root.dataset.of = of;
   }
 
-  private kinds(): string[] {
-    const there = new Set(this.groups.map((g) => g.kind));
+  private names(): string[] {
+    const there = new Set(this.kinds.map((k) => k.kind));
     return [...ORDER.filter((k) => there.has(k)), ...[...there].filter((k) => !ORDER.includes(k))];
   }
 
@@ -103,23 +137,72 @@ export class Statistics implements Panel {
           : kind;
   }
 
+  private order(a: Mine, b: Mine): number {
+    const { key, down } = this.sorting,
+      value = (g: Mine): number => (key === "average" ? g.total / g.count : g[key as "total"]),
+      less =
+        key === "name" ? (a.name < b.name ? -1 : Number(a.name > b.name)) : value(a) - value(b);
+    return (down ? -less : less) || b.total - a.total;
+  }
+
+  /** Another kind, another order, or more names: from what is here where that is all there is. */
+  private again(): void {
+    const { names } = this.kinds.find((k) => k.kind === this.kind) ?? { names: 0 },
+      here = this.groups.filter((g) => g.kind === this.kind).length;
+    if (here === names) this.draw();
+    else void this.load();
+  }
+
+  private choices(kinds: string[]): HTMLElement[] {
+    return kinds.map((k) => {
+      const { total, count: events } = this.kinds.find((x) => x.kind === k)!;
+      return h(
+        "button",
+        {
+          class: k === this.kind ? "on" : "",
+          "aria-pressed": String(k === this.kind),
+          onclick: () => {
+            this.kind = k;
+            this.most = AT_FIRST;
+            this.again();
+          },
+        },
+        `${this.word(k)} ${total ? duration(total) : count(events)}`,
+      );
+    });
+  }
+
+  private allRows(): HTMLElement {
+    const all = (): void => {
+      this.lanes = [];
+      this.update();
+    };
+    return h("button", { onclick: all }, t("show_all_rows"));
+  }
+
+  /** How many of the names are shown, and the rest. */
+  private rest(shown: number, names: number): HTMLElement | null {
+    if (shown >= names) return null;
+    const more = (): void => {
+      this.most += MORE;
+      void this.load();
+    };
+    return h(
+      "p",
+      { class: "actions rest" },
+      h("span", { class: "quiet" }, t("n_of_names", count(shown), count(names))),
+      shown < PAGE ? h("button", { onclick: more }, t("more")) : null,
+    );
+  }
+
   private draw(): void {
-    const kinds = this.kinds();
+    const kinds = this.names();
     if (!kinds.includes(this.kind)) this.kind = kinds[0] ?? "";
-    const mine = this.groups.filter((g) => g.kind === this.kind);
-    const all = mine.reduce((n, g) => n + g.total, 0);
-    const { key, down } = this.sorting;
-    const order = (a: Group, b: Group): number =>
-      key === "name"
-        ? a.name < b.name
-          ? 1
-          : a.name > b.name
-            ? -1
-            : 0
-        : key === "average"
-          ? b.total / b.count - a.total / a.count
-          : b[key] - a[key];
-    mine.sort((a, b) => order(a, b) * (down ? 1 : -1));
+    const of = this.kinds.find((k) => k.kind === this.kind) ?? { total: 0, names: 0 },
+      mine = this.groups
+        .filter((g) => g.kind === this.kind)
+        .sort((a, b) => this.order(a, b))
+        .slice(0, this.most);
     const span = this.app.range
       ? this.app.range[1] - this.app.range[0]
       : this.app.view.t1 - this.app.view.t0;
@@ -129,41 +212,15 @@ export class Statistics implements Panel {
         "p",
         { class: "actions" },
         h("b", null, `${this.app.range ? t("selection") : t("window")}: ${duration(span)}`),
-        kinds.map((k) => {
-          const sum = this.groups.filter((g) => g.kind === k),
-            total = sum.reduce((n, g) => n + g.total, 0);
-          return h(
-            "button",
-            {
-              class: k === this.kind ? "on" : "",
-              "aria-pressed": String(k === this.kind),
-              onclick: () => {
-                this.kind = k;
-                this.draw();
-              },
-            },
-            `${this.word(k)} ${total ? duration(total) : count(sum.reduce((n, g) => n + g.count, 0))}`,
-          );
-        }),
-        this.lanes.length
-          ? h(
-              "button",
-              {
-                onclick: () => {
-                  this.lanes = [];
-                  this.update();
-                },
-              },
-              t("show_all_rows"),
-            )
-          : null,
-        mine.length ? h("button", { onclick: () => this.copy(mine) }, t("copy_csv")) : null,
+        this.choices(kinds),
+        this.lanes.length ? this.allRows() : null,
+        mine.length ? h("button", { onclick: () => void this.copy() }, t("copy_csv")) : null,
         this.app.limit || !mine.length
           ? null
           : h("button", { onclick: () => this.sql() }, t("copy_sql")),
       ),
-      mine.length ? this.table(mine, all) : h("p", { class: "quiet" }, t("nothing_here")),
-      this.leftOut ? h("p", { class: "quiet" }, `+ ${count(this.leftOut)}`) : null,
+      mine.length ? this.table(mine, of.total) : h("p", { class: "quiet" }, t("nothing_here")),
+      this.rest(mine.length, of.names),
     );
   }
 
@@ -171,10 +228,16 @@ export class Statistics implements Panel {
     key: Key,
     word: "total" | "count" | "average" | "minimum" | "maximum" | "name",
   ): HTMLElement {
-    return sortHead(this.sorting, key, t(word), () => this.draw(), key !== "name" && key !== "min");
+    return sortHead(
+      this.sorting,
+      key,
+      t(word),
+      () => this.again(),
+      key !== "name" && key !== "min",
+    );
   }
 
-  private table(groups: (Group & { report: number })[], all: number): HTMLElement {
+  private table(groups: Mine[], all: number): HTMLElement {
     const many = this.app.reports.length > 1; // each report's names are rows of their own
     return h(
       "table",
@@ -198,7 +261,7 @@ export class Statistics implements Panel {
       h(
         "tbody",
         null,
-        groups.slice(0, 200).map((g) =>
+        groups.map((g) =>
           h(
             "tr",
             {
@@ -255,7 +318,7 @@ export class Statistics implements Panel {
     );
   }
 
-  private async longest(g: Group & { report: number }): Promise<void> {
+  private async longest(g: Mine): Promise<void> {
     const [lane, level, event] = g.longest;
     const spot = await this.app.ask<import("../data").EventDetail>("event", {
       r: g.report,
@@ -266,17 +329,30 @@ export class Statistics implements Panel {
     if (spot) this.app.select(g.report, spot, true);
   }
 
-  private open(g: Group & { report: number }): void {
+  private open(g: Mine): void {
     const lanes = [...this.app.rows.byLane.values()]
       .filter((r) => r.report === g.report && r.type === g.kind)
       .map((r) => ({ report: r.report, lane: r.lane! }));
     this.panels.showEvents(lanes, g.name);
   }
 
-  private copy(groups: (Group & { report: number })[]): void {
+  /** All names of the kind, whether they are shown or not. */
+  private async everyName(): Promise<Mine[]> {
+    const all: Mine[] = [];
+    for (const q of this.questions())
+      for (let offset = 0; ; offset += PAGE) {
+        const part = { ...q, kind: this.kind, offset, limit: PAGE },
+          sum = await this.app.ask<Sum>("sum", part);
+        all.push(...(sum?.groups ?? []).map((g) => ({ ...g, report: Number(q.r) })));
+        if ((sum?.groups.length ?? 0) < PAGE) break;
+      }
+    return all.sort((a, b) => this.order(a, b));
+  }
+
+  private async copy(): Promise<void> {
     copyCsv(
       ["kind", "name", "count", "total_ns", "min_ns", "max_ns", "report"],
-      groups.map((g) => [
+      (await this.everyName()).map((g) => [
         g.kind,
         clean(g.name),
         g.count,
